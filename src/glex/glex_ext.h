@@ -1,0 +1,103 @@
+/*
+ * What the software NIC can do beyond the vendor's interface. A program that wants to run on both
+ * finds this header at configure time and has a path without it.
+ */
+#ifndef GLEX_EXT_H
+#define GLEX_EXT_H
+
+#include <glex.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GLEX_EXT_VERSION 1
+
+/**
+ * Registration flag beside enum glex_mem_flag: the owner learns of data only by events. An
+ * immediate put with a remote event may then travel in the event's queue entry and is placed by
+ * the owner's own probe of that event, which saves a cache line on its way between two cores.
+ */
+#define GLEX_EXT_MEM_EVENT_DATA 0x100
+
+enum glex_ext_cap {
+    GLEX_EXT_CAP_PRIVATE_RDMA = 1, /**< RDMA to memory that was not allocated from the NIC */
+    GLEX_EXT_CAP_MAP          = 2, /**< NIC-allocated memory can be mapped by peers */
+    GLEX_EXT_CAP_SLEEP        = 4  /**< glex_ext_event_fd() */
+};
+
+struct glex_ext_device_attr {
+    uint32_t caps;        /**< of enum glex_ext_cap */
+    char     missing[192]; /**< for people: why a capability is not there; else empty */
+};
+
+/** Messages, requests and bytes of an endpoint since it was created. */
+struct glex_ext_counters {
+    uint64_t mp_tx, mp_rx, mp_lost; /**< lost: the destination's MPQ was full */
+    uint64_t imm_put_tx, put_tx, get_tx;
+    uint64_t imm_put_bytes, put_bytes, get_bytes;
+    uint64_t event_rx, event_lost;
+    uint64_t error_req;       /**< requests that failed */
+    uint64_t mpq_high, eq_high; /**< most entries seen in use */
+    uint64_t wakeups;         /**< times a sleeping peer was woken */
+    uint64_t abandoned;       /**< queue entries of killed producers, passed over */
+};
+
+/** What the device can do on this system; `missing` says why not. */
+glex_ret_t glex_ext_query_device(glex_device_handle_t dev, struct glex_ext_device_attr *attr);
+
+/**
+ * Whether endpoints on a NIC can be reached at all from this device.
+ * Returns SUCCESS, or INVALID_PARAM where no link leads to that NIC.
+ */
+glex_ret_t glex_ext_is_reachable(glex_device_handle_t dev, uint32_t nic_id);
+
+/**
+ * Allocate memory that peers can map once it is registered: RDMA to it is a memory copy.
+ * Zeroed, page-aligned, its pages are reserved: it never faults for want of memory. Belongs to the
+ * endpoint; freed by glex_ext_mem_free() or with the endpoint.
+ * Errors: NO_MEM_RESOURCE (errno ENOSPC: the fabric's file system is full), SYS_ERR.
+ */
+glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t ep, uint64_t len, void **addr_p);
+
+/** Give back what glex_ext_mem_alloc() returned; its registrations must be gone. */
+glex_ret_t glex_ext_mem_free(glex_ep_handle_t ep, void *addr);
+
+/**
+ * A pointer in this process to a peer's registered memory. Valid until this endpoint is
+ * destroyed, whatever becomes of the peer; what is stored after the peer died is lost.
+ * Errors: NOT_IMPLEMENTED (that memory was not allocated from the NIC), ACCESS_ERR (key, handle or
+ * range), NO_EP_RESOURCE (no such peer).
+ */
+glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_handle_t mh,
+                             uint32_t key, uint64_t offset, uint64_t len, void **ptr_p);
+
+/**
+ * A file descriptor that becomes readable when something arrives after glex_ext_arm(). Owned by
+ * the endpoint; for poll() and epoll only, the program never reads from it.
+ */
+glex_ret_t glex_ext_event_fd(glex_ep_handle_t ep, int *fd);
+
+/**
+ * Ask for a wake-up through the descriptor of glex_ext_event_fd() by the next arrival.
+ * Returns SUCCESS: nothing is waiting and the next arrival will wake. BUSY: something is there,
+ * probe first.
+ */
+glex_ret_t glex_ext_arm(glex_ep_handle_t ep);
+
+/**
+ * Whether a peer endpoint still exists. Costs some system calls.
+ * Returns SUCCESS, or NO_EP_RESOURCE where it was destroyed or its process died.
+ */
+glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer);
+
+glex_ret_t glex_ext_query_counters(glex_ep_handle_t ep, struct glex_ext_counters *counters);
+
+/** Version of libglex, such as "0.1.0". */
+const char *glex_ext_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
