@@ -24,7 +24,10 @@ AC_DEFUN([OPENGLEX_BUILD_OPTIONS], [
     AS_IF([test "x$enable_asan" = xyes],
           [openglex_sanitize="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
            openglex_optimize="$openglex_optimize $openglex_sanitize -fno-omit-frame-pointer"
-           LDFLAGS="$LDFLAGS $openglex_sanitize"])
+           LDFLAGS="$LDFLAGS $openglex_sanitize"],
+          [OPENGLEX_LDFLAGS=-Wl,--no-undefined])
+    # For shared libraries. The sanitizers' functions stay undefined there: the program has them.
+    AC_SUBST([OPENGLEX_LDFLAGS])
     : ${CFLAGS="$openglex_optimize"}
     : ${CXXFLAGS="$openglex_optimize"}
     AM_CONDITIONAL([ENABLE_ASAN], [test "x$enable_asan" = xyes])
