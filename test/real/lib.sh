@@ -1,0 +1,188 @@
+# shellcheck shell=bash
+# Shared by the tests of real programs: they run UCX's own tools, MPI libraries and their programs
+# over the transport, and prove that it was the transport that carried the data.
+#
+# A test prints one line: "ok NAME", "not ok NAME: why" or "skip NAME: reason".
+# Sourced, after `set -eu`. Variables that a user may set:
+#   OPENGLEX_BUILD  the build directory (build/)
+#   REAL_TLS        the transport under test (glex); "posix" tells whether a program itself is right
+
+# shellcheck source=contrib/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../../contrib/lib.sh"
+
+build=$(cd "${OPENGLEX_BUILD:-$top/build}" && pwd)
+export OPENGLEX_BUILD=$build
+tls=${REAL_TLS:-glex}
+export GLEXRUN=$top/contrib/glexrun
+# shellcheck disable=SC2034
+programs=$build/test/mpi
+glex_info=$build/src/tools/glex_info
+
+case $tls in
+glex) device=gni0 ;;
+*) device=memory ;;
+esac
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/openglex-real.XXXXXX")
+# A fabric of its own: other jobs of the same user do not disturb, and are not disturbed.
+export GLEX_FABRIC=real-$$
+unset GLEX_FAULT GLEX_STATS GLEX_NIC_ID GLEX_NUM_NICS
+fabric_dir=${GLEX_SHM_DIR:-/dev/shm}/glex-$(id -u)/$GLEX_FABRIC
+export UCX_TLS=$tls,self UCX_LOG_LEVEL=info UCX_WARN_UNUSED_ENV_VARS=n
+
+# Both MPI libraries: many ranks on few cores, and as root in containers.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+if [ "$tls" != glex ]; then
+    GLEXRUN="env"
+    export OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx OMPI_MCA_opal_common_ucx_tls=any
+fi
+
+clean_up()
+{
+    stop_sampler
+    rm -rf "$work"
+    [ -z "$(find "$fabric_dir" -type f 2>/dev/null)" ] || rm -rf "$fabric_dir"
+}
+trap clean_up EXIT
+trap 'exit 1' HUP INT TERM
+
+ok()
+{
+    printf 'ok %s\n' "$1"
+}
+
+not_ok()
+{
+    printf 'not ok %s: %s\n' "$1" "$2"
+}
+
+skip()
+{
+    printf 'skip %s: %s\n' "$1" "$2"
+}
+
+# What a failed program said, as comments, and not without end.
+show()
+{
+    local file
+    for file; do
+        [ ! -s "$file" ] || tail -n 15 "$file" | cut -c 1-300 | sed 's/^/# /'
+    done
+}
+
+# Requests that all endpoints of the fabric have posted, from glex_info's JSON on stdin.
+requests_posted()
+{
+    grep -o -E '"(mp_tx|imm_put_tx|put_tx|get_tx)":[0-9]+' |
+        awk -F: '{ sum += $2 } END { print sum + 0 }'
+}
+
+# While a program runs, look at the NIC's counters: with the program its endpoints go, and they.
+sampler=
+start_sampler()
+{
+    printf '0\n' >"$work/requests"
+    [ "$tls" = glex ] && [ -x "$glex_info" ] || return 0
+    (
+        most=0
+        while [ ! -e "$work/stop" ]; do
+            now=$("$glex_info" --json 2>/dev/null | requests_posted) || now=0
+            [ "$now" -le "$most" ] || { most=$now; printf '%s\n' "$most" >"$work/requests"; }
+            sleep 0.03
+        done
+    ) &
+    sampler=$!
+}
+
+stop_sampler()
+{
+    [ -n "$sampler" ] || return 0
+    : >"$work/stop"
+    wait "$sampler" 2>/dev/null || :
+    rm -f "$work/stop"
+    sampler=
+}
+
+# UCX's own word: the transports of every connection that it made. Each log line is like
+#   ... UCX  INFO  ep_cfg[0]: tag(glex/gni0); rma(glex/gni0)
+# Prints what is wrong, nothing if all is well.
+connections_problem()
+{
+    local lanes others
+    lanes=$(cat "$work"/ucx.* 2>/dev/null | grep -o 'ep_cfg\[[0-9]*\]: .*' |
+        grep -o -E '[a-z0-9_]+/[a-z0-9_:.]+' | sort -u) || :
+    others=$(grep -v -e "^$tls/$device" -e '^self/' <<<"$lanes") || :
+    if [ -n "$others" ]; then
+        printf 'other transports took part: %s' "$(tr '\n' ' ' <<<"$others")"
+    elif ! grep -q "^$tls/$device" <<<"$lanes"; then
+        printf 'UCX reports no connection over %s' "$tls/$device"
+    fi
+}
+
+counters_problem()
+{
+    [ "$tls" = glex ] && [ -x "$glex_info" ] || return 0
+    [ "$(cat "$work/requests")" -ge 10 ] || printf 'the NIC has counted no requests'
+}
+
+# Endpoints must go with their programs.
+fabric_problem()
+{
+    local left
+    left=$(find "$fabric_dir" -type f 2>/dev/null) || :
+    [ -z "$left" ] || printf 'left in shared memory: %s' "$(tr '\n' ' ' <<<"$left")"
+}
+
+# run NAME SECONDS COMMAND...: run a program, which must end in time and with status 0. Its output
+# is in $work/out, UCX's log in $work/ucx.*. Prints "not ok" itself and returns 1 if it fails.
+run()
+{
+    local name=$1 limit=$2 status=0
+    shift 2
+    rm -f "$work"/ucx.* "$work"/out
+    start_sampler
+    UCX_LOG_FILE=$work/ucx.%p timeout -k 5 "$limit" "$@" >"$work/out" 2>&1 </dev/null || status=$?
+    stop_sampler
+    [ "$status" -ne 0 ] || return 0
+    case $status in
+    124 | 137) not_ok "$name" "did not end within $limit seconds" ;;
+    *) not_ok "$name" "status $status from: $*" ;;
+    esac
+    show "$work/out"
+    cat "$work"/ucx.* 2>/dev/null | grep -E ' (ERROR|WARN|FATAL) ' >"$work/errors" || :
+    show "$work/errors"
+    return 1
+}
+
+# finish NAME EVIDENCE...: the result of a program that ran well, if each EVIDENCE (a function that
+# prints what is wrong) agrees.
+finish()
+{
+    local name=$1 evidence problem
+    shift
+    for evidence; do
+        problem=$($evidence)
+        if [ -n "$problem" ]; then
+            not_ok "$name" "$problem"
+            show "$work/out"
+            return 0
+        fi
+    done
+    ok "$name"
+}
+
+# An MPI program with some ranks: mpi NAME SECONDS mpich|openmpi RANKS PROGRAM [ARGUMENT...]
+mpi()
+{
+    local name=$1 limit=$2 library=$3 ranks=$4
+    shift 4
+    run "$name" "$limit" "$GLEXRUN" "mpirun.$library" -n "$ranks" "$@" || return 0
+    finish "$name" program_problem connections_problem counters_problem fabric_problem
+}
+
+# Our own programs say at the end how much they checked.
+program_problem()
+{
+    grep -q 'checks passed' "$work/out" || printf 'the program does not say that it checked'
+}
