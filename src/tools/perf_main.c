@@ -181,14 +181,9 @@ static bool run_measurement(const struct perf_options *options)
     glex_ep_addr_t server     = {.v = options->address};
     bool ok;
 
-    ok = list_sizes(&report) && perf_measure_floor(&report, options->cpus[1] == -1);
-    if (ok) {
-        ok = options->connect ? run_client(options, server, &report)
-                              : run_pair(options, &report);
-    }
-    free(report.sizes);
-    free(report.floor.copy);
-    free(report.results);
+    ok = list_sizes(&report) && (options->connect ? run_client(options, server, &report)
+                                                  : run_pair(options, &report));
+    perf_report_free(&report);
     return ok;
 }
 

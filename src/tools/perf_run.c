@@ -20,14 +20,17 @@ struct posts {
     glex_rdma_req_t     rdma;
 };
 
-const char *perf_kind_missing(const struct perf_session *s, uint32_t kind)
+const char *perf_region_missing(const struct perf_session *s, enum perf_region region)
 {
-    enum perf_region region = perf_kinds[kind].region;
-
     if (!(s->mine.present & (1u << region))) {
         return s->why[region];
     }
-    return (s->theirs.present & (1u << region)) ? NULL : "the server has no such memory";
+    return (s->theirs.present & (1u << region)) ? NULL : "the peer has no such memory";
+}
+
+const char *perf_kind_missing(const struct perf_session *s, uint32_t kind)
+{
+    return perf_region_missing(s, perf_kinds[kind].region);
 }
 
 bool perf_kind_fits(const struct perf_session *s, uint32_t kind, uint64_t size)
@@ -294,7 +297,9 @@ bool perf_run_client(struct perf_session *s, const struct perf_run *run, double 
 
     make_posts(s, run, &p);
     start = perf_now();
-    if (run->pattern == PERF_LATENCY) {
+    if (run->pattern == PERF_HANDOVER) {
+        ok = perf_handover_client(s, run);
+    } else if (run->pattern == PERF_LATENCY) {
         ok = latency_client(s, run, &p);
     } else if (has_credits(p.op)) {
         ok = credit_stream_client(s, run, &p);
@@ -309,6 +314,9 @@ bool perf_run_server(struct perf_session *s, const struct perf_run *run)
 {
     struct posts p;
 
+    if (run->pattern == PERF_HANDOVER) {
+        return perf_handover_server(s, run);
+    }
     make_posts(s, run, &p);
     if (p.op == PERF_OP_GET || (p.op == PERF_OP_PUT && run->pattern == PERF_STREAM)) {
         return true; /* one-sided: this side is not asked */

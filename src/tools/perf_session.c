@@ -283,13 +283,21 @@ static bool serve_hello(struct perf_session *s, glex_ep_addr_t src, struct messa
 
 static bool valid_run(const struct perf_session *s, const struct perf_run *run)
 {
-    if (s->peer.v == 0 || run->kind >= PERF_NUM_KINDS || run->pattern >= PERF_NUM_PATTERNS ||
+    const char *missing;
+
+    if (run->kind >= PERF_NUM_KINDS || run->pattern >= PERF_NUM_PATTERNS ||
         run->count > MAX_COUNT || run->window == 0 || run->window > s->window ||
-        perf_kind_missing(s, run->kind) != NULL || !perf_kind_fits(s, run->kind, run->size)) {
-        tool_error("the client asks for what cannot be done");
+        !perf_kind_fits(s, run->kind, run->size)) {
+        tool_error("the client asks for what cannot be done: see that both have the same version "
+                   "and --window");
         return false;
     }
-    return true;
+    missing = (run->pattern == PERF_HANDOVER) ? perf_region_missing(s, PERF_REGION_LINES)
+                                              : perf_kind_missing(s, run->kind);
+    if (missing != NULL) {
+        tool_error("the client asks for what is not here: %s", missing);
+    }
+    return missing == NULL;
 }
 
 static bool serve_one(struct perf_session *s, struct message *msg)
