@@ -425,10 +425,10 @@ static void run_receiver(struct receiver *rx, uint32_t messages, uint32_t capaci
         receive_overflow(rx, order.overflow);
     }
     receive_with_credits(rx, messages, order.credits);
-    wait_senders(rx);
     client_check_no_errors(rx->ep);
     CLIENT_CHECK(glex_destroy_ep(rx->ep));
     CLIENT_CHECK(glex_close_device(rx->dev));
+    wait_senders(rx);
     printf("%u messages each of %u senders arrived, once\n", messages, rx->num);
 }
 

@@ -34,6 +34,18 @@ json 'all(.results[]; has("latency_us") and (has("rate_per_s") | not)) and (.res
 expect 0 $glex_perf $quick --op get --metric stream --size 1k --json --window 1
 json 'all(.results[]; has("rate_per_s") and (has("latency_us") | not)) and (.results | length) == 2'
 
+# What is not available is said, with the reason, and the rest is measured.
+expect 0 env GLEX_FAULT=noprivate $glex_perf $quick --size 8 --json
+json '[.not_available[] | .operation + "/" + .memory] == ["put/private", "get/private"]
+    and all(.not_available[]; .reason | test("private memory: forbidden"))
+    and (.results | length) == 5'
+expect 0 env GLEX_FAULT=nomap $glex_perf $quick --size 8
+says '^# not available: put/nic: .*mapping: forbidden'
+says '^# not available: floor/hand-over: '
+says '^mp    - +8 +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ '
+expect 1 env GLEX_FAULT=noprivate $glex_perf $quick --op put/private
+complains 'nothing of what was asked for'
+
 # Both on one core.
 expect 0 $glex_perf --count 5 --repeats 1 --size 8 --cores 0,0
 says 'both processes on one core'
