@@ -27,8 +27,7 @@ static bool inspect_read(int fd, void *data, size_t len, uint64_t offset)
 }
 
 /* What is read while it moves, or is damaged, may not fit together: it is bounded. */
-static bool inspect_ring(int fd, uint64_t offset, uint32_t capacity,
-                         struct glex_inspect_ring *ring)
+static bool inspect_ring(int fd, uint64_t offset, uint32_t capacity, struct glex_inspect_ring *ring)
 {
     struct glex_ring_ctl ctl;
     uint64_t used;

@@ -3,8 +3,8 @@
  * exported under the version node GLEX_INTERNAL, which promises nothing to others.
  *
  * Looking changes nothing: no directory is made, nothing of the dead is removed, and of a living
- * owner only its lock is tried for a moment, as every process does that looks for dead ones. Nothing
- * is logged; a call that returns SYS_ERR leaves the reason in errno.
+ * owner only its lock is tried for a moment, as every process does that looks for dead ones.
+ * Nothing is logged; a call that returns SYS_ERR leaves the reason in errno.
  */
 #ifndef GLEX_INSPECT_H
 #define GLEX_INSPECT_H

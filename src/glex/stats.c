@@ -9,13 +9,15 @@
 #include <time.h>
 #include <unistd.h>
 
+/* clang-format off */
 #define FIELD(name) {#name, offsetof(struct glex_ext_counters, name)}
+/* clang-format on */
 
 const struct glex_counter_field glex_counter_fields[] = {
-    FIELD(mp_tx),      FIELD(mp_rx),         FIELD(mp_lost),   FIELD(imm_put_tx),
-    FIELD(put_tx),     FIELD(get_tx),        FIELD(imm_put_bytes), FIELD(put_bytes),
-    FIELD(get_bytes),  FIELD(event_rx),      FIELD(event_lost), FIELD(error_req),
-    FIELD(mpq_high),   FIELD(eq_high),       FIELD(wakeups),   FIELD(abandoned),
+    FIELD(mp_tx),     FIELD(mp_rx),    FIELD(mp_lost),       FIELD(imm_put_tx),
+    FIELD(put_tx),    FIELD(get_tx),   FIELD(imm_put_bytes), FIELD(put_bytes),
+    FIELD(get_bytes), FIELD(event_rx), FIELD(event_lost),    FIELD(error_req),
+    FIELD(mpq_high),  FIELD(eq_high),  FIELD(wakeups),       FIELD(abandoned),
 };
 
 /* The program's name may hold anything but what would break the line. */
@@ -24,8 +26,9 @@ static void plain_name(const char command[16], char name[17])
     int i;
 
     for (i = 0; i < 16 && command[i] != '\0'; i++) {
-        name[i] = (command[i] < ' ' || command[i] > '~' || command[i] == '"' ||
-                   command[i] == '\\') ? '?' : command[i];
+        name[i] = (command[i] < ' ' || command[i] > '~' || command[i] == '"' || command[i] == '\\')
+                      ? '?'
+                      : command[i];
     }
     name[i] = '\0';
 }
@@ -65,7 +68,7 @@ void glex_stats_write(const struct glex_segment_header *hdr)
         return;
     }
     len = stats_line(hdr, line, sizeof(line));
-    fd  = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     /* one write: the lines of processes that end together do not mix */
     done = (fd < 0) ? -1 : write(fd, line, len);
     if (done != (ssize_t)len) {

@@ -11,9 +11,9 @@
 const char *info_type_name(enum glex_ep_type type)
 {
     static const char *const names[] = {
-        [GLEX_EP_TYPE_FAST]       = "fast",
-        [GLEX_EP_TYPE_NORMAL]     = "normal",
-        [GLEX_EP_TYPE_EMULATE]    = "emulate",
+        [GLEX_EP_TYPE_FAST] = "fast",
+        [GLEX_EP_TYPE_NORMAL] = "normal",
+        [GLEX_EP_TYPE_EMULATE] = "emulate",
         [GLEX_EP_TYPE_MANAGEMENT] = "management",
     };
 
@@ -92,7 +92,7 @@ static bool add_ep(const struct glex_inspect_ep *ep, void *arg)
 {
     struct info *info = arg;
 
-    info->eps                  = grow(info->eps, info->num_eps, sizeof(*info->eps));
+    info->eps = grow(info->eps, info->num_eps, sizeof(*info->eps));
     info->eps[info->num_eps++] = *ep;
     return true;
 }
@@ -112,7 +112,7 @@ static void add_removal(const struct glex_inspect_ep *ep, bool removed, void *ar
     struct info *info = arg;
 
     info->removals = grow(info->removals, info->num_removals, sizeof(*info->removals));
-    info->removals[info->num_removals].ep        = *ep;
+    info->removals[info->num_removals].ep = *ep;
     info->removals[info->num_removals++].removed = removed;
 }
 
@@ -177,11 +177,11 @@ void info_free_fabric(struct info *info)
     free(info->others);
     free(info->eps);
     free(info->removals);
-    info->others       = NULL;
-    info->eps          = NULL;
-    info->removals     = NULL;
-    info->num_others   = 0;
-    info->num_eps      = 0;
+    info->others = NULL;
+    info->eps = NULL;
+    info->removals = NULL;
+    info->num_others = 0;
+    info->num_eps = 0;
     info->num_removals = 0;
 }
 
@@ -189,6 +189,6 @@ void info_free(struct info *info)
 {
     info_free_fabric(info);
     free(info->devices);
-    info->devices     = NULL;
+    info->devices = NULL;
     info->num_devices = 0;
 }

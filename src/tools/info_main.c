@@ -24,14 +24,10 @@ static const char help[] =
     "Exit status: 0 done; 1 not all could be done, the reason is on stderr; 2 wrong usage.\n";
 
 static const struct option long_options[] = {
-    {"clean", no_argument, NULL, 'c'},
-    {"fabric", required_argument, NULL, 'f'},
-    {"json", no_argument, NULL, 'j'},
-    {"verbose", no_argument, NULL, 'v'},
-    {"watch", required_argument, NULL, 'w'},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},
-    {NULL, 0, NULL, 0},
+    {"clean", no_argument, NULL, 'c'},       {"fabric", required_argument, NULL, 'f'},
+    {"json", no_argument, NULL, 'j'},        {"verbose", no_argument, NULL, 'v'},
+    {"watch", required_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},     {NULL, 0, NULL, 0},
 };
 
 static volatile sig_atomic_t interrupted;
@@ -121,7 +117,7 @@ static bool look(struct info *info, const struct info_options *options)
 
 static void sleep_for(double seconds)
 {
-    struct timespec ts = {.tv_sec  = (time_t)seconds,
+    struct timespec ts = {.tv_sec = (time_t)seconds,
                           .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
 
     nanosleep(&ts, NULL); /* a signal ends it early, as it should */
@@ -131,8 +127,8 @@ static void sleep_for(double seconds)
 static bool watch(struct info *info, const struct info_options *options)
 {
     struct sigaction action = {.sa_handler = on_signal};
-    bool clear              = !options->json && isatty(STDOUT_FILENO);
-    bool ok                 = true;
+    bool clear = !options->json && isatty(STDOUT_FILENO);
+    bool ok = true;
 
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -151,8 +147,8 @@ static bool watch(struct info *info, const struct info_options *options)
 int main(int argc, char **argv)
 {
     struct info_options options = {0};
-    struct info info            = {0};
-    int status                  = parse_options(argc, argv, &options);
+    struct info info = {0};
+    int status = parse_options(argc, argv, &options);
     uint32_t num;
     bool ok;
 

@@ -9,8 +9,8 @@
 static const char *bytes_text(uint64_t bytes, char text[TEXT])
 {
     static const char units[] = "BKMGTPE";
-    double value              = (double)bytes;
-    unsigned unit             = 0;
+    double value = (double)bytes;
+    unsigned unit = 0;
 
     while (value >= 1000 && unit < sizeof(units) - 2) {
         value /= 1024;
@@ -40,7 +40,7 @@ static const char *age_text(double age, char text[TEXT])
 static void print_device(const struct info_device *device)
 {
     static const struct {
-        uint32_t    cap;
+        uint32_t cap;
         const char *name;
     } caps[] = {
         {GLEX_EXT_CAP_MAP, "memory that peers map"},
@@ -55,11 +55,10 @@ static void print_device(const struct info_device *device)
         printf("  %-24s %s\n", caps[i].name, (device->ext.caps & caps[i].cap) ? "yes" : "no");
     }
     if (device->ext.missing[0] != '\0') {
-        printf("  %-24s %.*s\n", "why not", (int)sizeof(device->ext.missing),
-               device->ext.missing);
+        printf("  %-24s %.*s\n", "why not", (int)sizeof(device->ext.missing), device->ext.missing);
     }
-    printf("  %-24s %u fast, %u normal, %u emulate\n", "endpoints, at most",
-           attr->max_fast_ep_num, attr->max_ep_num, attr->max_emulate_ep_num);
+    printf("  %-24s %u fast, %u normal, %u emulate\n", "endpoints, at most", attr->max_fast_ep_num,
+           attr->max_ep_num, attr->max_emulate_ep_num);
     printf("  %-24s MPQ %u (at most %u), EQ %u (at most %u)\n", "queue capacities",
            attr->def_ep_mpq_capacity, attr->max_ep_mpq_capacity, attr->def_ep_eq_capacity,
            attr->max_ep_eq_capacity);

@@ -85,12 +85,10 @@ static bool map_lines(struct perf_session *s)
 
 bool perf_floor_handover(struct perf_session *s, double *seconds_p)
 {
-    struct perf_run run = {.pattern = PERF_HANDOVER,
-                           .count   = s->yield ? HANDOVERS_1 : HANDOVERS,
-                           .window  = 1};
+    struct perf_run run = {
+        .pattern = PERF_HANDOVER, .count = s->yield ? HANDOVERS_1 : HANDOVERS, .window = 1};
 
-    if (!map_lines(s) || !perf_session_begin(s, &run) ||
-        !perf_run_client(s, &run, seconds_p)) {
+    if (!map_lines(s) || !perf_session_begin(s, &run) || !perf_run_client(s, &run, seconds_p)) {
         return false;
     }
     *seconds_p /= run.count * 2.0; /* to and fro */

@@ -76,7 +76,7 @@ static bool measure_floor(struct perf_report *report, struct perf_session *s,
             return false;
         }
     } else {
-        samples    = &report->floor.copy[size_index];
+        samples = &report->floor.copy[size_index];
         *seconds_p = perf_floor_copy(&report->floor, report->sizes[size_index]);
     }
     samples->values[samples->num++] = *seconds_p;
@@ -88,10 +88,10 @@ static bool measure_metric(struct perf_report *report, struct perf_session *s,
                            const struct series *series)
 {
     const struct perf_options *options = report->options;
-    struct perf_run run                = {.kind    = result->kind,
-                                          .pattern = metric,
-                                          .size    = report->sizes[result->size_index],
-                                          .window  = options->window};
+    struct perf_run run = {.kind = result->kind,
+                           .pattern = metric,
+                           .size = report->sizes[result->size_index],
+                           .window = options->window};
     double seconds, floor;
     uint32_t i;
 
@@ -109,9 +109,9 @@ static bool measure_metric(struct perf_report *report, struct perf_session *s,
         }
         series->ratios[i] = series->times[i] / floor;
     }
-    result->measured[metric]  = true;
+    result->measured[metric] = true;
     result->has_ratio[metric] = !isnan(floor) && run.size + (metric == PERF_LATENCY) != 0;
-    result->time[metric]      = tool_stat(series->times, options->repeats);
+    result->time[metric] = tool_stat(series->times, options->repeats);
     if (result->has_ratio[metric]) {
         result->ratio[metric] = tool_stat(series->ratios, options->repeats);
     }
@@ -149,7 +149,7 @@ static uint32_t list_results(const struct perf_report *report, const struct perf
                 continue;
             }
             if (results != NULL) {
-                results[num].kind       = kind;
+                results[num].kind = kind;
                 results[num].size_index = i;
             }
             num++;
@@ -164,16 +164,16 @@ static bool alloc_results(struct perf_report *report, uint32_t num, struct serie
     uint32_t repeats = report->options->repeats, i;
     bool ok;
 
-    report->results               = calloc(num + 1, sizeof(*report->results));
+    report->results = calloc(num + 1, sizeof(*report->results));
     report->floor.handover.values = calloc((size_t)num * repeats + 1, sizeof(double));
-    report->floor.copy            = calloc(report->num_sizes, sizeof(*report->floor.copy));
-    series->times                 = calloc(repeats, sizeof(double));
-    series->ratios                = calloc(repeats, sizeof(double));
+    report->floor.copy = calloc(report->num_sizes, sizeof(*report->floor.copy));
+    series->times = calloc(repeats, sizeof(double));
+    series->ratios = calloc(repeats, sizeof(double));
     ok = report->results != NULL && report->floor.handover.values != NULL &&
          report->floor.copy != NULL && series->times != NULL && series->ratios != NULL;
     for (i = 0; i < report->num_sizes && ok; i++) {
         report->floor.copy[i].values = calloc((size_t)PERF_NUM_KINDS * repeats, sizeof(double));
-        ok                           = (report->floor.copy[i].values != NULL);
+        ok = (report->floor.copy[i].values != NULL);
     }
     if (!ok) {
         tool_error("no memory for %u results of %u repeats", num, repeats);

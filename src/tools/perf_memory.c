@@ -88,7 +88,7 @@ static void free_region(struct perf_session *s, enum perf_region region)
 static bool open_region(struct perf_session *s, enum perf_region region)
 {
     uint64_t half = perf_memory_half(s, region), i;
-    int32_t flag  = GLEX_MEM_READ | GLEX_MEM_WRITE;
+    int32_t flag = GLEX_MEM_READ | GLEX_MEM_WRITE;
     glex_ret_t ret;
 
     if (!alloc_region(s, region, 2 * half)) {
@@ -175,6 +175,6 @@ bool perf_data_right(enum perf_side from, const uint8_t *data, uint64_t len)
 
 bool perf_memory_right(const struct perf_session *s, const struct perf_run *run)
 {
-    return perf_data_right(s->side == PERF_CLIENT ? PERF_SERVER : PERF_CLIENT,
-                           destination(s, run), run->size);
+    return perf_data_right(s->side == PERF_CLIENT ? PERF_SERVER : PERF_CLIENT, destination(s, run),
+                           run->size);
 }

@@ -10,24 +10,24 @@
 
 /* One line: an operation and size, or a floor. */
 struct row {
-    const char      *name, *memory;
-    uint32_t         size;
-    bool             has_time, has_stream;
+    const char *name, *memory;
+    uint32_t size;
+    bool has_time, has_stream;
     struct tool_stat time, stream;
-    double           x_handover, x_copy; /* NAN where there is none */
+    double x_handover, x_copy; /* NAN where there is none */
 };
 
 static struct row result_row(const struct perf_report *report, const struct perf_result *result)
 {
-    struct row row = {.name       = perf_kinds[result->kind].name,
-                      .memory     = perf_kinds[result->kind].memory,
-                      .size       = report->sizes[result->size_index],
-                      .has_time   = result->measured[PERF_LATENCY],
+    struct row row = {.name = perf_kinds[result->kind].name,
+                      .memory = perf_kinds[result->kind].memory,
+                      .size = report->sizes[result->size_index],
+                      .has_time = result->measured[PERF_LATENCY],
                       .has_stream = result->measured[PERF_STREAM],
-                      .time       = result->time[PERF_LATENCY],
-                      .stream     = result->time[PERF_STREAM],
+                      .time = result->time[PERF_LATENCY],
+                      .stream = result->time[PERF_STREAM],
                       .x_handover = NAN,
-                      .x_copy     = NAN};
+                      .x_copy = NAN};
 
     if (result->has_ratio[PERF_LATENCY]) {
         row.x_handover = result->ratio[PERF_LATENCY].median;
@@ -53,11 +53,11 @@ static struct row handover_row(const struct perf_report *report)
 static struct row copy_row(const struct perf_report *report, uint32_t size_index)
 {
     const struct perf_samples *samples = &report->floor.copy[size_index];
-    struct row row = {.name       = "floor",
-                      .memory     = "memcpy",
-                      .size       = report->sizes[size_index],
+    struct row row = {.name = "floor",
+                      .memory = "memcpy",
+                      .size = report->sizes[size_index],
                       .x_handover = NAN,
-                      .x_copy     = 1};
+                      .x_copy = 1};
 
     row.has_stream = (samples->num != 0);
     if (row.has_stream) {
@@ -107,8 +107,8 @@ static void print_head(const struct perf_report *report)
     printf(", window %u, %u repeats\n", options->window, options->repeats);
     printf("# x-hand: latency, in hand-overs of a cache line; x-copy: time of one in the stream, "
            "in copies by memcpy\n");
-    printf("%-5s %-10s %8s %9s %9s %9s %8s %9s %9s %9s %10s %8s\n", "#", "memory", "bytes",
-           "us", "min", "max", "x-hand", "M/s", "min", "max", "MB/s", "x-copy");
+    printf("%-5s %-10s %8s %9s %9s %9s %8s %9s %9s %9s %10s %8s\n", "#", "memory", "bytes", "us",
+           "min", "max", "x-hand", "M/s", "min", "max", "MB/s", "x-copy");
 }
 
 static void print_missing(const struct perf_report *report)
@@ -119,8 +119,8 @@ static void print_missing(const struct perf_report *report)
     for (kind = 0; kind < PERF_NUM_KINDS; kind++) {
         why = perf_kind_missing(report->session, kind);
         if ((report->options->kinds & (1u << kind)) && why != NULL) {
-            printf("# not available: %s/%s: %s\n", perf_kinds[kind].name,
-                   perf_kinds[kind].memory, why);
+            printf("# not available: %s/%s: %s\n", perf_kinds[kind].name, perf_kinds[kind].memory,
+                   why);
         }
     }
     why = perf_region_missing(report->session, PERF_REGION_LINES);
@@ -245,7 +245,7 @@ static void json_all_missing(const struct perf_report *report)
 
 static void json_floor(const struct perf_report *report)
 {
-    struct row row    = handover_row(report);
+    struct row row = handover_row(report);
     const char *comma = "";
     uint32_t i;
 

@@ -20,4 +20,9 @@ pingpong()
 pingpong -n 2000
 pingpong -n 2000 -s 112
 pingpong -n 100 -s 0
+# A busy NIC is asked again.
+(
+    export GLEX_FAULT=busy=0.3
+    pingpong -n 500
+)
 assert_no_segments

@@ -34,15 +34,15 @@ static void check(glex_ret_t ret, const char *what)
 /* MESSAGES to itself and PUTS of 8 bytes with an event, which nobody takes out of the queues. */
 static void make_traffic(glex_ep_handle_t ep, glex_ep_addr_t self, glex_mem_handle_t mh)
 {
-    uint64_t data           = 1;
-    glex_imm_mp_req_t mp    = {.rmt_ep_addr = self, .data = &data, .len = sizeof(data)};
+    uint64_t data = 1;
+    glex_imm_mp_req_t mp = {.rmt_ep_addr = self, .data = &data, .len = sizeof(data)};
     glex_imm_rdma_req_t put = {.rmt_ep_addr = self,
-                               .data        = &data,
-                               .len         = sizeof(data),
-                               .rmt_mh      = mh,
-                               .rmt_evt     = {.cookie_1 = 1},
-                               .rmt_key     = 22,
-                               .flag        = GLEX_FLAG_REMOTE_EVT};
+                               .data = &data,
+                               .len = sizeof(data),
+                               .rmt_mh = mh,
+                               .rmt_evt = {.cookie_1 = 1},
+                               .rmt_key = 22,
+                               .flag = GLEX_FLAG_REMOTE_EVT};
     int i;
 
     for (i = 0; i < MESSAGES; i++) {
@@ -55,11 +55,11 @@ static void make_traffic(glex_ep_handle_t ep, glex_ep_addr_t self, glex_mem_hand
 
 static glex_ep_handle_t make_ep(glex_device_handle_t dev)
 {
-    struct glex_ep_attr attr = {.type         = GLEX_EP_TYPE_NORMAL,
-                                .num          = GLEX_ANY_EP_NUM,
-                                .key          = 22,
+    struct glex_ep_attr attr = {.type = GLEX_EP_TYPE_NORMAL,
+                                .num = GLEX_ANY_EP_NUM,
+                                .key = 22,
                                 .mpq_capacity = 64,
-                                .eq_capacity  = 128};
+                                .eq_capacity = 128};
     static char buffer[PRIVATE];
     glex_mem_handle_t mh, nic_mh;
     glex_ep_addr_t self;

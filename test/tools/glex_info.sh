@@ -18,6 +18,14 @@ expect 0 $glex_info --clean
 says '^nothing to remove'
 [ ! -e "$GLEX_SHM_DIR/glex-$(id -u)" ] || fail "looking has made a directory"
 
+# What is not available, and why.
+expect 0 env GLEX_FAULT=noprivate,nomap $glex_info --json
+json '.devices[0] | .capabilities == {"map": false, "private_rdma": false, "sleep": true}
+    and (.missing | test("private memory: .*; mapping: "))'
+expect 0 env GLEX_FAULT=noprivate $glex_info
+says 'RDMA to private memory +no$'
+says 'why not +RDMA to private memory: forbidden by GLEX_FAULT'
+
 # The living.
 start_owner one
 look

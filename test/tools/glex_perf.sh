@@ -34,6 +34,18 @@ json 'all(.results[]; has("latency_us") and (has("rate_per_s") | not)) and (.res
 expect 0 $glex_perf $quick --op get --metric stream --size 1k --json --window 1
 json 'all(.results[]; has("rate_per_s") and (has("latency_us") | not)) and (.results | length) == 2'
 
+# What is not available is said, with the reason, and the rest is measured.
+expect 0 env GLEX_FAULT=noprivate $glex_perf $quick --size 8 --json
+json '[.not_available[] | .operation + "/" + .memory] == ["put/private", "get/private"]
+    and all(.not_available[]; .reason | test("private memory: forbidden"))
+    and (.results | length) == 5'
+expect 0 env GLEX_FAULT=nomap $glex_perf $quick --size 8
+says '^# not available: put/nic: .*mapping: forbidden'
+says '^# not available: floor/hand-over: '
+says '^mp    - +8 +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ '
+expect 1 env GLEX_FAULT=noprivate $glex_perf $quick --op put/private
+complains 'nothing of what was asked for'
+
 # Both on one core.
 expect 0 $glex_perf --count 5 --repeats 1 --size 8 --cores 0,0
 says 'both processes on one core'
@@ -48,17 +60,17 @@ json '(.results | length) == 11'
 wait $server || fail "the server failed"
 assert_no_segments
 
-# The peer dies: each side says so and ends.
+# The peer dies, while this side sleeps or spins: it says so and ends.
 limited $glex_perf --server > "$work/pipe" 2> "$work/server.err" &
 server=$!
 read -r address < "$work/pipe"
-limited $glex_perf --time 5000 --op put/nic --connect "$address" > /dev/null 2>&1 &
+limited $glex_perf --time 5000 --op get/nic --connect "$address" > /dev/null 2>&1 &
 client=$!
 pid=
 until [ -n "$pid" ]; do
     limited $glex_info --json > "$work/look"
     pid=$(jq --arg server "$address" '.endpoints[] |
-        select(.address != $server and .counters.put_tx > 3) | .pid' "$work/look")
+        select(.address != $server and .counters.get_tx > 3) | .pid' "$work/look")
 done
 kill -9 "$pid"
 wait $client && fail "the client was killed and says nothing is wrong"
