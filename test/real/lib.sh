@@ -12,32 +12,38 @@
 
 build=$(cd "${OPENGLEX_BUILD:-$top/build}" && pwd)
 export OPENGLEX_BUILD=$build
-tls=${REAL_TLS:-glex}
-export GLEXRUN=$top/contrib/glexrun
 # shellcheck disable=SC2034
 programs=$build/test/mpi
-
-case $tls in
-glex) device=gni0 ;;
-*) device=memory ;;
-esac
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/openglex-real.XXXXXX")
 # A fabric of its own: other jobs of the same user do not disturb, and are not disturbed.
 export GLEX_FABRIC=real-$$
 unset GLEX_FAULT GLEX_STATS GLEX_NIC_ID GLEX_NUM_NICS
 fabric_dir=${GLEX_SHM_DIR:-/dev/shm}/glex-$(id -u)/$GLEX_FABRIC
-export UCX_TLS=$tls,self UCX_LOG_LEVEL=info UCX_WARN_UNUSED_ENV_VARS=n
+export UCX_LOG_LEVEL=info UCX_WARN_UNUSED_ENV_VARS=n
 
 # Both MPI libraries: many ranks on few cores, and as root in containers.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 # A job of the same user that ends just then removes what they share in /tmp.
 export OMPI_MCA_orte_tmpdir_base=$work
-if [ "$tls" != glex ]; then
-    GLEXRUN="env"
-    export OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx OMPI_MCA_opal_common_ucx_tls=any
-fi
+
+# Choose the transport that the programs run over: glex, or one of UCX's own to compare with.
+use_transport()
+{
+    tls=$1
+    export UCX_TLS=$tls,self
+    if [ "$tls" = glex ]; then
+        device=gni0
+        export GLEXRUN=$top/contrib/glexrun
+        unset OMPI_MCA_pml OMPI_MCA_osc OMPI_MCA_opal_common_ucx_tls
+    else
+        device=memory
+        export GLEXRUN=env
+        export OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx OMPI_MCA_opal_common_ucx_tls=any
+    fi
+}
+use_transport "${REAL_TLS:-glex}"
 
 clean_up()
 {
