@@ -16,7 +16,6 @@ tls=${REAL_TLS:-glex}
 export GLEXRUN=$top/contrib/glexrun
 # shellcheck disable=SC2034
 programs=$build/test/mpi
-glex_info=$build/src/tools/glex_info
 
 case $tls in
 glex) device=gni0 ;;
@@ -33,6 +32,8 @@ export UCX_TLS=$tls,self UCX_LOG_LEVEL=info UCX_WARN_UNUSED_ENV_VARS=n
 # Both MPI libraries: many ranks on few cores, and as root in containers.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+# A job of the same user that ends just then removes what they share in /tmp.
+export OMPI_MCA_orte_tmpdir_base=$work
 if [ "$tls" != glex ]; then
     GLEXRUN="env"
     export OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx OMPI_MCA_opal_common_ucx_tls=any
@@ -40,7 +41,6 @@ fi
 
 clean_up()
 {
-    stop_sampler
     rm -rf "$work"
     [ -z "$(find "$fabric_dir" -type f 2>/dev/null)" ] || rm -rf "$fabric_dir"
 }
@@ -71,39 +71,6 @@ show()
     done
 }
 
-# Requests that all endpoints of the fabric have posted, from glex_info's JSON on stdin.
-requests_posted()
-{
-    grep -o -E '"(mp_tx|imm_put_tx|put_tx|get_tx)":[0-9]+' |
-        awk -F: '{ sum += $2 } END { print sum + 0 }'
-}
-
-# While a program runs, look at the NIC's counters: with the program its endpoints go, and they.
-sampler=
-start_sampler()
-{
-    printf '0\n' >"$work/requests"
-    [ "$tls" = glex ] && [ -x "$glex_info" ] || return 0
-    (
-        most=0
-        while [ ! -e "$work/stop" ]; do
-            now=$("$glex_info" --json 2>/dev/null | requests_posted) || now=0
-            [ "$now" -le "$most" ] || { most=$now; printf '%s\n' "$most" >"$work/requests"; }
-            sleep 0.03
-        done
-    ) &
-    sampler=$!
-}
-
-stop_sampler()
-{
-    [ -n "$sampler" ] || return 0
-    : >"$work/stop"
-    wait "$sampler" 2>/dev/null || :
-    rm -f "$work/stop"
-    sampler=
-}
-
 # UCX's own word: the transports of every connection that it made. Each log line is like
 #   ... UCX  INFO  ep_cfg[0]: tag(glex/gni0); rma(glex/gni0)
 # Prints what is wrong, nothing if all is well.
@@ -120,10 +87,43 @@ connections_problem()
     fi
 }
 
+# The NIC's own word: its counters, one line of JSON for every endpoint that has ended.
+counted()
+{
+    grep -s -o -E "\"($1)\":[0-9]+" "$work/stats" |
+        awk -F: '{ sum += $2 } END { print sum + 0 }'
+}
+
 counters_problem()
 {
-    [ "$tls" = glex ] && [ -x "$glex_info" ] || return 0
-    [ "$(cat "$work/requests")" -ge 10 ] || printf 'the NIC has counted no requests'
+    if [ "$tls" = glex ] && [ "$(counted 'mp_tx|imm_put_tx|put_tx|get_tx')" -lt 10 ]; then
+        printf 'the NIC has counted no requests'
+    fi
+}
+
+# One-sided operations on mapped memory are copies, of which the NIC does not know: all that can be
+# told is that both sides had an endpoint.
+endpoints_problem()
+{
+    [ "$tls" = glex ] || return 0
+    [ "$(grep -s -c '"counters"' "$work/stats")" -ge 2 ] || printf 'there were no two endpoints'
+}
+
+# For programs that only send messages: ER carries them by puts, SR by MPs and gets and never by
+# puts, so that the counters tell which of the two was at work where only one is allowed.
+channel_problem()
+{
+    [ "$tls" = glex ] || return 0
+    case ${UCX_GLEX_CHANNELS:-er,sr} in
+    er) [ "$(counted imm_put_tx)" -ge 10 ] || printf 'nothing went by ER' ;;
+    sr)
+        if [ "$(counted mp_tx)" -lt 10 ]; then
+            printf 'nothing went by SR'
+        elif [ "$(counted 'imm_put_tx|put_tx')" -ne 0 ]; then
+            printf 'puts were counted where only SR is allowed'
+        fi
+        ;;
+    esac
 }
 
 # Endpoints must go with their programs.
@@ -140,10 +140,9 @@ run()
 {
     local name=$1 limit=$2 status=0
     shift 2
-    rm -f "$work"/ucx.* "$work"/out
-    start_sampler
-    UCX_LOG_FILE=$work/ucx.%p timeout -k 5 "$limit" "$@" >"$work/out" 2>&1 </dev/null || status=$?
-    stop_sampler
+    rm -f "$work"/ucx.* "$work/out" "$work/stats"
+    GLEX_STATS=$work/stats UCX_LOG_FILE=$work/ucx.%p \
+        timeout -k 5 "$limit" "$@" >"$work/out" 2>&1 </dev/null || status=$?
     [ "$status" -ne 0 ] || return 0
     case $status in
     124 | 137) not_ok "$name" "did not end within $limit seconds" ;;
@@ -175,10 +174,11 @@ finish()
 # An MPI program with some ranks: mpi NAME SECONDS mpich|openmpi RANKS PROGRAM [ARGUMENT...]
 mpi()
 {
-    local name=$1 limit=$2 library=$3 ranks=$4
+    local name=$1 limit=$2 library=$3 ranks=$4 channel=channel_problem
     shift 4
+    [ "${1##*/}" != one_sided ] || channel=
     run "$name" "$limit" "$GLEXRUN" "mpirun.$library" -n "$ranks" "$@" || return 0
-    finish "$name" program_problem connections_problem counters_problem fabric_problem
+    finish "$name" program_problem connections_problem counters_problem fabric_problem $channel
 }
 
 # Our own programs say at the end how much they checked.
