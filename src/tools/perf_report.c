@@ -41,7 +41,8 @@ static struct row result_row(const struct perf_report *report, const struct perf
 static struct row handover_row(const struct perf_report *report)
 {
     const struct perf_samples *samples = &report->floor.handover;
-    struct row row = {.name = "floor", .memory = "hand-over", .x_handover = 1, .x_copy = NAN};
+    struct row row = {
+        .name = "floor", .memory = "hand-over", .size = 8, .x_handover = 1, .x_copy = NAN};
 
     row.has_time = (samples->num != 0);
     if (row.has_time) {

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Many senders to one queue: with credits nothing is lost; without, every loss is told.
+# shellcheck source=test/clients/common.sh
 . "${srcdir:-.}/common.sh"
 
 limited ./many_to_one

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Two processes; the address goes from one to the other as text, by pipe and command line.
+# shellcheck source=test/clients/common.sh
 . "${srcdir:-.}/common.sh"
 
 pingpong()

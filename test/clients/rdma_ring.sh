@@ -1,5 +1,6 @@
 #!/bin/sh
 # The ring under MPI.
+# shellcheck source=test/clients/common.sh
 . "${srcdir:-.}/common.sh"
 
 # With the sanitizers: what MPI itself never frees is not ours.

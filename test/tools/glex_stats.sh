@@ -1,5 +1,6 @@
 #!/bin/sh
 # GLEX_STATS: what an endpoint has carried is known when it is there no more.
+# shellcheck source=test/tools/lib.sh
 . "${srcdir:-.}/lib.sh"
 
 stats=$work/stats
@@ -19,7 +20,7 @@ done
 # Processes that end together do not mix their lines; what was there stays.
 echo '"before"' > "$stats"
 owners_pids=
-for i in 1 2 3 4 5 6 7 8; do
+for _ in 1 2 3 4 5 6 7 8; do
     GLEX_STATS=$stats limited ./ep_owner 4 < /dev/null > /dev/null &
     owners_pids="$owners_pids $!"
 done

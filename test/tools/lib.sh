@@ -1,7 +1,11 @@
+# shellcheck shell=sh
 # For the tests of the tools, beside what the clients' tests have.
+# shellcheck source=test/clients/common.sh
 . "${srcdir:-.}/../clients/common.sh"
 
+# shellcheck disable=SC2034 # used by who reads this file
 glex_info=../../src/tools/glex_info
+# shellcheck disable=SC2034
 glex_perf=../../src/tools/glex_perf
 
 # expect STATUS COMMAND...: runs it, its output into $work/out and $work/err.
@@ -42,8 +46,8 @@ complains()
     }
 }
 
-# start_owner NAME [ENDPOINTS]: sets pid_NAME; its stdin is the pipe $work/NAME.in, held open by a
-# process of its own (holder_NAME), and it ends in order when stop_owner ends that.
+# start_owner NAME [ENDPOINTS]: its pid and addresses are in $work/NAME.pid and NAME.addresses. Its
+# stdin is a pipe that a process of its own holds open: it ends in order when stop_owner ends that.
 owners=
 start_owner()
 {
@@ -52,6 +56,7 @@ start_owner()
     eval "holder_$1=$!"
     ./ep_owner "${2:-1}" < "$work/$1.in" > "$work/$1.out" &
     eval "pid_$1=$!"
+    echo "$!" > "$work/$1.pid"
     owners="$owners $1"
     while read -r line && [ "$line" != ready ]; do
         echo "$line" >> "$work/$1.addresses"

@@ -1,5 +1,6 @@
 #!/bin/sh
 # The man pages are well formed, and name every option that --help names, and no other.
+# shellcheck source=test/tools/lib.sh
 . "${srcdir:-.}/lib.sh"
 
 for tool in glex_info glex_perf; do

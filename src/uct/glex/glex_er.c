@@ -453,7 +453,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_recv(uct_glex_iface_t *iface, uint64
         uct_iface_invoke_am(&iface->super, am_id, data, length, 0);
         uct_glex_er_consume(vc, used);
         if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
-            uct_glex_rx_deliver(vc);
+            uct_glex_rx_advance(vc);
         }
     } else {
         uct_glex_rx_add_er(vc, seq, am_id, data, length, used, flags & UCT_GLEX_ER_FLAG_ZC);

@@ -57,7 +57,7 @@ static inline unsigned uct_glex_er_units(const uct_glex_vc_t *vc, size_t length)
 /** Whether messages of up to `length` bytes can go through the FIFO at all */
 static inline int uct_glex_er_fits(const uct_glex_vc_t *vc, size_t length)
 {
-    return uct_glex_er_units(vc, length) <= vc->tx_fifo.units / 2;
+    return uct_glex_er_units(vc, length) <= uct_glex_fifo_max_message(vc->tx_fifo.units);
 }
 
 /** Post the event of a message, with its data unless that is in the FIFO already (imm_length 0) */

@@ -294,10 +294,11 @@ static ucs_status_t uct_glex_iface_init_mpq(uct_glex_iface_t *iface,
     return UCS_OK;
 }
 
-static ucs_status_t uct_glex_iface_init_config(uct_glex_iface_t *iface,
-                                               const uct_glex_iface_config_t *config)
+static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
+                                       const uct_glex_iface_config_t *config)
 {
-    size_t er_max = config->erq_size / 2;
+    size_t er_max = config->erq_unit_size *
+                    uct_glex_fifo_max_message(config->erq_size / config->erq_unit_size);
 
     iface->channels            = config->channels;
     iface->config.rma_buf_size = config->rma_buf_size;
@@ -305,8 +306,6 @@ static ucs_status_t uct_glex_iface_init_config(uct_glex_iface_t *iface,
     if (!uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_SR)) {
         iface->config.max_bcopy = ucs_min(iface->config.max_bcopy, er_max);
     }
-    iface->er.max_len = er_max;
-    return UCS_OK;
 }
 
 /* Events on their way for other reasons than ER: units fetched by peers, RMA, zero copy, our Gets */
@@ -416,10 +415,7 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     memset(&self->er, 0, sizeof(self->er));
     kh_init_inplace(uct_glex_vc, &self->vc_hash);
 
-    status = uct_glex_iface_init_config(self, config);
-    if (status != UCS_OK) {
-        goto err_hash;
-    }
+    uct_glex_iface_init_config(self, config);
     status = uct_glex_iface_init_nic(self);
     if (status != UCS_OK) {
         goto err_hash;

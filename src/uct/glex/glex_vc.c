@@ -257,7 +257,8 @@ int uct_glex_vc_has_credits(const uct_glex_vc_t *vc)
         return 0;
     }
     if (vc->er_tx != NULL) {
-        units = ucs_min(uct_glex_er_units(vc, vc->iface->config.max_bcopy), vc->tx_fifo.units / 2);
+        units = ucs_min(uct_glex_er_units(vc, vc->iface->config.max_bcopy),
+                        uct_glex_fifo_max_message(vc->tx_fifo.units));
         return uct_glex_fifo_reserve(&vc->tx_fifo, units, &offset, &skip);
     }
     return uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR) &&

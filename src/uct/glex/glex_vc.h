@@ -53,6 +53,9 @@ struct uct_glex_vc {
     ucs_list_link_t      active;  /* in iface->active while scheduled */
     ucs_list_link_t      wait;    /* in iface->mpq.wait while waiting */
     ucs_list_link_t      rx;      /* messages that cannot be delivered yet, by sequence */
+    ucs_list_link_t      rx_wait; /* in iface->sr.rx_wait while a message needs a buffer */
+    uint16_t             rx_started; /* messages of `rx`, from its head, that are being fetched */
+    uint8_t              rx_waiting;
     ucs_queue_head_t     tx_ops;  /* operations in the order of posting, for flush */
     uint16_t             ctl;     /* control flags to be sent */
     uint16_t             rx_fifo_index;
