@@ -31,7 +31,7 @@ static struct glex_producer *shm_claim_producer(struct glex_endpoint *ep,
                                                 struct glex_segment_header *base)
 {
     struct glex_producer *producers = glex_segment_producers(base), *producer;
-    uint64_t me = ep->segment.hdr->incarnation, owner;
+    uint64_t me = ep->segment.incarnation, owner;
     uint32_t i, pass;
 
     for (pass = 0; pass < 2; pass++) {
@@ -64,7 +64,7 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer, int fd
     const struct glex_segment_header *hdr = &peer->hdr;
     struct glex_segment_header *base;
 
-    if (hdr->incarnation == ep->segment.hdr->incarnation) {
+    if (hdr->incarnation == ep->segment.incarnation) {
         peer->is_self = true;
         base = ep->segment.hdr;
     } else {
