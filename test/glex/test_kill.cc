@@ -165,11 +165,37 @@ TEST_F(kill_, at_random)
 }
 
 /*
- * The same at every instruction: the producer is stepped k instructions into its post and killed
- * there, for every k until the post is complete.
+ * The same at every instruction: the producer is stepped k instructions into the library's
+ * posting function and killed there, for every k until the post is complete.
  */
 class kill_step : public kill_, public testing::WithParamInterface<int> {
 protected:
+    /* A post, and then one between two stops for the tracer. */
+    [[noreturn]] void traced(uint64_t life)
+    {
+        Ep ep(dev, ep_attr(GLEX_ANY_EP_NUM, 4));
+        uint64_t data[14];
+        glex_imm_mp_req_t mp = {};
+        glex_imm_rdma_req_t put = imm_put(to, data, 96, 0, token(life, 2));
+
+        mp.rmt_ep_addr.v = to.addr;
+        mp.data = data;
+        mp.len = 112;
+        post(ep, token(life, 1));
+        std::fill(data, data + 14, token(life, 2));
+        if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) {
+            _exit(77);
+        }
+        raise(SIGSTOP);
+        if (GetParam() == 0) {
+            glex_send_imm_mp(ep, &mp, nullptr);
+        } else {
+            glex_imm_rdma(ep, &put, nullptr);
+        }
+        raise(SIGSTOP);
+        _exit(0);
+    }
+
     /* Runs the second post of a producer for k instructions. @return whether it was complete. */
     bool step_and_kill(uint64_t life, int k)
     {
@@ -178,15 +204,7 @@ protected:
         int status;
 
         if (pid == 0) {
-            Ep ep(dev, ep_attr(GLEX_ANY_EP_NUM, 4));
-            post(ep, token(life, 1));
-            if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) {
-                _exit(77);
-            }
-            raise(SIGSTOP);
-            post(ep, token(life, 2));
-            raise(SIGSTOP);
-            _exit(0);
+            traced(life);
         }
         EXPECT_EQ(pid, waitpid(pid, &status, 0));
         if (WIFEXITED(status)) {
@@ -237,9 +255,7 @@ TEST_P(kill_step, at_every_instruction)
         ASSERT_LE(1u, last[life]);
         ASSERT_LE(last[life], 2u);
         ASSERT_TRUE(!complete || last[life] == 2);
-        if (steps % 100 == 99) {
-            EXPECT_OK(glex_inspect_clean(nullptr));
-        }
+        EXPECT_OK(glex_inspect_clean(nullptr));
     }
     EXPECT_LT(20, steps);
     EXPECT_LT(0u, consumer.counters().abandoned);
@@ -259,8 +275,8 @@ TEST_F(kill_, claim_without_publication)
 
         if (pid == 0) {
             Ep ep(dev);
-            internals_claim_only(ep, consumer.addr(), which);
-            internals_claim_only(ep, consumer.addr(), which);
+            internals_claim_only(ep, {.v = to.addr}, which);
+            internals_claim_only(ep, {.v = to.addr}, which);
             _exit(0);
         }
         waitpid(pid, nullptr, 0);
