@@ -118,7 +118,7 @@ glex_ret_t glex_register_mem(glex_ep_handle_t handle, void *addr, uint64_t len, 
                              glex_mem_handle_t *mh)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
-    struct glex_mem *mem = &ep->mem;
+    struct glex_mem *mem;
     glex_ret_t ret;
     uint32_t index;
 
@@ -126,6 +126,7 @@ glex_ret_t glex_register_mem(glex_ep_handle_t handle, void *addr, uint64_t len, 
         (uintptr_t)addr + len < (uintptr_t)addr || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
+    mem = &ep->mem;
     if (!mem_is_mapped(addr, len)) {
         return GLEX_ACCESS_ERR;
     }
@@ -144,7 +145,7 @@ glex_ret_t glex_register_mem(glex_ep_handle_t handle, void *addr, uint64_t len, 
 glex_ret_t glex_deregister_mem(glex_ep_handle_t handle, glex_mem_handle_t mh)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
-    struct glex_mem *mem = &ep->mem;
+    struct glex_mem *mem;
     uint32_t index = mh.mmt_index;
     glex_ret_t ret = GLEX_INVALID_PARAM;
     uint64_t state;
@@ -152,6 +153,7 @@ glex_ret_t glex_deregister_mem(glex_ep_handle_t handle, glex_mem_handle_t mh)
     if (handle == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
+    mem = &ep->mem;
 
     pthread_mutex_lock(&mem->lock);
     if (glex_mem_range(mem, mh.v, 0, 0) != NULL) {

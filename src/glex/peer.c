@@ -1,6 +1,7 @@
 #include "endpoint.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #define PEER_MIN_BUCKETS 64u
 
@@ -36,6 +37,7 @@ glex_ret_t glex_peer_init(struct glex_endpoint *ep)
 void glex_peer_cleanup(struct glex_endpoint *ep)
 {
     struct glex_peer_table *table = &ep->peers;
+    struct glex_mapping *map;
     uint32_t i;
 
     for (i = 0; i < table->num_buckets; i++) {
@@ -45,6 +47,25 @@ void glex_peer_cleanup(struct glex_endpoint *ep)
     }
     free(table->buckets);
     table->buckets = NULL;
+    while ((map = table->pinned) != NULL) {
+        table->pinned = map->next;
+        glex_peer_unmap(map);
+    }
+}
+
+void glex_peer_pin(struct glex_endpoint *ep, struct glex_mapping *map)
+{
+    if (!map->pinned) {
+        map->pinned = true;
+        map->next = ep->peers.pinned;
+        ep->peers.pinned = map;
+    }
+}
+
+void glex_peer_unmap(struct glex_mapping *map)
+{
+    munmap(map->base, map->size);
+    free(map);
 }
 
 /* Longer chains where there is no memory for more buckets: slower, still right. */
