@@ -214,10 +214,9 @@ ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, uns
     if (ep->vc->state == UCT_GLEX_VC_FAILED) {
         return UCS_ERR_BUSY; /* the operation, tried again, tells why */
     }
+    /* Never BUSY otherwise: resources change in progress only, so what was refused a moment ago is
+     * refused again, and UCP would try for ever without a progress in between */
     if (ucs_arbiter_group_is_empty(&ep->arb_group)) {
-        if (uct_glex_vc_has_credits(ep->vc) && uct_glex_ep_has_shared_resources(ep->vc->iface)) {
-            return UCS_ERR_BUSY;
-        }
         ++ep->vc->num_blocked;
     }
     if (ep->vc->state == UCT_GLEX_VC_IDLE) {
