@@ -119,7 +119,7 @@ static void __attribute__((destructor)) endpoints_exit(void)
         return;
     }
     for (ep = endpoints; ep != NULL; ep = ep->next) {
-        glex_segment_unlink(ep->dev->dirfd, &ep->segment);
+        glex_segment_retire(ep->dev->dirfd, &ep->segment);
     }
     glex_fabric_remove();
 }

@@ -112,7 +112,7 @@ glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t handle, uint64_t len, void **addr
     if (region == NULL) {
         return GLEX_NO_MEM_RESOURCE;
     }
-    region->size = glex_page_round(len);
+    region->size = glex_round_up(len, glex_page_size());
 
     pthread_mutex_lock(&mem->lock);
     ret = region_map(ep, region);

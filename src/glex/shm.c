@@ -209,7 +209,7 @@ static bool shm_read_entry(const struct glex_mmt_entry *entry, struct glex_mmt_e
 static struct glex_mapping *shm_map_region(struct glex_endpoint *ep, struct glex_peer *peer,
                                            const struct glex_mmt_entry *entry)
 {
-    uint64_t start = entry->file_off & ~(GLEX_PAGE_SIZE - 1), size, file_size;
+    uint64_t start = entry->file_off & ~(glex_page_size() - 1), size, file_size;
     struct glex_segment_header hdr;
     struct glex_mapping *map;
     int fd;
@@ -218,7 +218,7 @@ static struct glex_mapping *shm_map_region(struct glex_endpoint *ep, struct glex
         GLEX_SEGMENT_LIVING) {
         return NULL;
     }
-    size = glex_page_round(entry->file_off + entry->len) - start;
+    size = glex_round_up(entry->file_off + entry->len, glex_page_size()) - start;
     map = malloc(sizeof(*map));
     if (map == NULL || hdr.incarnation != peer->hdr.incarnation || start < hdr.base_size ||
         entry->len > file_size || entry->file_off > file_size - entry->len) {
@@ -247,8 +247,12 @@ static struct glex_rmem *shm_rmem_slot(struct glex_peer *peer, uint32_t index)
 
     if (*chunk == NULL) {
         *chunk = calloc(GLEX_RMEM_CHUNK, sizeof(**chunk));
+        if (*chunk == NULL) {
+            glex_error("no memory to keep a peer's registrations");
+            return NULL;
+        }
     }
-    return *chunk != NULL ? &(*chunk)[index % GLEX_RMEM_CHUNK] : NULL;
+    return &(*chunk)[index % GLEX_RMEM_CHUNK];
 }
 
 /* Read a table entry and find the way to its memory. False: there is no such registration. */
@@ -283,7 +287,7 @@ static bool shm_rmem_load(struct glex_endpoint *ep, struct glex_peer *peer, uint
         if (rmem->map == NULL) {
             return false;
         }
-        rmem->ptr = (char *)rmem->map->base + entry.file_off % GLEX_PAGE_SIZE;
+        rmem->ptr = (char *)rmem->map->base + entry.file_off % glex_page_size();
     }
     rmem->state = entry.state;
     rmem->mh = glex_mem_handle_v(index, entry.state);

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <memory>
 #include <thread>
 
 class wait : public testing::Test {
@@ -202,4 +203,26 @@ TEST_F(wait, event_while_waiting_for_a_message)
     put_event(1);
     EXPECT_EQ(GLEX_NO_MP, glex_probe_first_mp(b, 10, &src, &data, &len));
     EXPECT_EQ(1, b.receive_event(-1));
+}
+
+/*
+ * Wake-ups that nobody takes off their sockets fill the sender's buffer: the next sleeper is woken
+ * all the same.
+ */
+TEST_F(wait, many_that_do_not_look_at_their_wake_ups)
+{
+    std::vector<std::unique_ptr<Ep>> eps;
+
+    for (int i = 0; i < 100; i++) {
+        pollfd pfd = {};
+
+        eps.emplace_back(new Ep(dev, ep_attr(GLEX_ANY_EP_NUM, 32)));
+        ASSERT_OK(glex_ext_event_fd(*eps.back(), &pfd.fd));
+        ASSERT_OK(glex_ext_arm(*eps.back()));
+        pfd.events = POLLIN;
+        for (int j = 0; j < 20; j++) {
+            a.send_number(eps.back()->addr(), j);
+        }
+        ASSERT_EQ(1, poll(&pfd, 1, 0)) << i;
+    }
 }
