@@ -65,6 +65,7 @@ static void endpoints_child(void)
 
     for (ep = endpoints; ep != NULL; ep = ep->next) {
         ep->forked = true;
+        ep->cookie = 0; /* we are not who peers are to take us for */
         ep->base.send_imm_mp = forked_send_imm_mp;
         ep->base.imm_rdma = forked_imm_rdma;
         ep->base.rdma = forked_rdma;

@@ -54,6 +54,7 @@ void internals_damage(const char *path, enum internals_field what, uint64_t valu
         [INTERNALS_EQ_CAPACITY] = FIELD(eq_capacity),
         [INTERNALS_MMT_CAPACITY] = FIELD(mmt_capacity),
         [INTERNALS_PRODUCERS] = FIELD(max_producers),
+        [INTERNALS_PID] = FIELD(pid),
     };
 #undef FIELD
     int fd = open(path, O_RDWR);

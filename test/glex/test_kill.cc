@@ -2,11 +2,11 @@
 #include "internals.h"
 #include "nic.h"
 #include "process.h"
+#include "stepped.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -170,8 +170,8 @@ TEST_F(kill_, at_random)
  */
 class kill_step : public kill_, public testing::WithParamInterface<int> {
 protected:
-    /* A post, and then one between two stops for the tracer. */
-    [[noreturn]] void traced(uint64_t life)
+    /* A post, and then one to be stepped through. */
+    void produce_stepped(uint64_t life)
     {
         Ep ep(dev, ep_attr(GLEX_ANY_EP_NUM, 4));
         uint64_t data[14];
@@ -183,42 +183,13 @@ protected:
         mp.len = 112;
         post(ep, token(life, 1));
         std::fill(data, data + 14, token(life, 2));
-        if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) {
-            _exit(77);
-        }
-        raise(SIGSTOP);
+        Stepped::begin();
         if (GetParam() == 0) {
             glex_send_imm_mp(ep, &mp, nullptr);
         } else {
             glex_imm_rdma(ep, &put, nullptr);
         }
-        raise(SIGSTOP);
-        _exit(0);
-    }
-
-    /* Runs the second post of a producer for k instructions. @return whether it was complete. */
-    bool step_and_kill(uint64_t life, int k)
-    {
-        bool complete = false;
-        pid_t pid = fork();
-        int status;
-
-        if (pid == 0) {
-            traced(life);
-        }
-        EXPECT_EQ(pid, waitpid(pid, &status, 0));
-        if (WIFEXITED(status)) {
-            skipped = true;
-            return true;
-        }
-        for (int i = 0; i < k && !complete; i++) {
-            EXPECT_EQ(0, ptrace(PTRACE_SINGLESTEP, pid, nullptr, nullptr));
-            EXPECT_EQ(pid, waitpid(pid, &status, 0));
-            complete = WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP;
-        }
-        kill(pid, SIGKILL);
-        waitpid(pid, &status, 0);
-        return complete;
+        Stepped::end();
     }
 
     void post(const Ep &ep, uint64_t value)
@@ -230,7 +201,6 @@ protected:
         }
     }
 
-    bool skipped = false;
 };
 
 TEST_P(kill_step, at_every_instruction)
@@ -242,11 +212,14 @@ TEST_P(kill_step, at_every_instruction)
 
     for (uint64_t n = 1; !complete; n++, steps++) {
         uint64_t life = n + 1;
+        {
+            Stepped producer([&] { produce_stepped(life); });
 
-        complete = step_and_kill(life, steps);
-        if (skipped) {
-            GTEST_SKIP() << "no ptrace here";
-        }
+            if (!producer.possible()) {
+                GTEST_SKIP() << "no ptrace here";
+            }
+            complete = producer.step(steps);
+        } /* killed */
         post(alive, token(1, n));
         while (last[1] < n) { /* hangs where the dead one's slot blocks the queue */
             consume();

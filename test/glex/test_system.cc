@@ -1,4 +1,5 @@
 /* Systems that forbid something: it is found out, said, and done without. */
+#include "internals.h"
 #include "nic.h"
 #include "process.h"
 
@@ -123,6 +124,39 @@ TEST(system_, pid_namespace)
     ep.send_number(addr, 5);
     EXPECT_EQ(0, child.wait());
     EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(ep, addr));
+}
+
+/* The pid in a segment means another process, one that has memory at the same addresses. */
+TEST(system_, pid_of_another_process)
+{
+    static char priv[64];
+    Device dev;
+    Ep ep(dev), other(dev);
+    Target to = other.target(other.reg(priv, sizeof(priv)));
+    char path[512];
+    int up[2], down[2], status = -1;
+    char c = 'c';
+
+    ASSERT_EQ(0, pipe(up));
+    ASSERT_EQ(0, pipe(down));
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(down[1]);
+        _exit(write(up[1], &c, 1) == 1 && read(down[0], &c, 1) == 0 && priv[0] == 0 ? 0 : 1);
+    }
+    ASSERT_EQ(1, read(up[0], &c, 1));
+    internals_segment_path(to.addr, path, sizeof(path));
+    internals_damage(path, INTERNALS_PID, static_cast<uint64_t>(pid));
+    glex_imm_rdma_req_t req = imm_put(to, "x", 2);
+    EXPECT_OK(glex_imm_rdma(ep, &req, nullptr));
+    EXPECT_EQ(GLEX_ERR_STATUS_PCIE_READ, ep.only_error());
+    close(down[1]);
+    waitpid(pid, &status, 0);
+    EXPECT_EQ(0, status) << "its memory was written";
+    EXPECT_EQ(0, priv[0]);
+    close(up[0]);
+    close(up[1]);
+    close(down[0]);
 }
 
 /* Two threads with an endpoint each, and a third that registers meanwhile. */
