@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@ public:
     template <typename Fn> explicit Stepped(Fn fn) : pid_(fork())
     {
         if (pid_ == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing is left when the test is killed */
             fn();
             _exit(testing::Test::HasFailure());
         }

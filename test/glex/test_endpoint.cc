@@ -282,6 +282,7 @@ CHILD(endpoint_with_child)
     ep.alloc(4096);
     pid_t pid = fork();
     if (pid == 0) {
+        alarm(60); /* lives longer than its parent, which is what this is about, not for ever */
         pause();
     }
     send_up(ep.addr().v);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,6 +55,7 @@ protected:
 
     [[noreturn]] void produce(uint64_t life)
     {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing is left when the test is killed */
         Ep ep(dev, ep_attr(GLEX_ANY_EP_NUM, 4));
 
         for (uint64_t n = 1;; n++) {
@@ -131,7 +133,7 @@ TEST_F(kill_, at_random)
             waitpid(pid, nullptr, 0);
         }
         if (life % 100 == 0) {
-            EXPECT_OK(glex_inspect_clean(nullptr));
+            EXPECT_OK(glex_inspect_clean(nullptr, nullptr));
         }
         pid = fork();
         if (pid == 0) {
@@ -228,7 +230,7 @@ TEST_P(kill_step, at_every_instruction)
         ASSERT_LE(1u, last[life]);
         ASSERT_LE(last[life], 2u);
         ASSERT_TRUE(!complete || last[life] == 2);
-        EXPECT_OK(glex_inspect_clean(nullptr));
+        EXPECT_OK(glex_inspect_clean(nullptr, nullptr));
     }
     EXPECT_LT(20, steps);
     EXPECT_LT(0u, consumer.counters().abandoned);

@@ -211,6 +211,14 @@ TEST_F(rdma_, no_local_event_of_a_failed_request)
     std::vector<glex_err_req> errors = small.errors();
     ASSERT_EQ(1u, errors.size());
     EXPECT_EQ(7u, errors[0].data2);
+    req.flag |= GLEX_FLAG_REMOTE_EVT; /* the initiator's own event comes first */
+    req.rmt_evt.cookie_1 = 8;
+    ASSERT_OK(glex_rdma(small, &req, nullptr));
+    EXPECT_EQ(7u, small.errors()[0].data2);
+    req.flag = GLEX_FLAG_REMOTE_EVT;
+    ASSERT_OK(glex_rdma(small, &req, nullptr));
+    EXPECT_EQ(8u, small.errors()[0].data2);
+    req.flag = GLEX_FLAG_LOCAL_EVT;
     for (int i = 0; i < 20; i++) { /* more than the queue holds: skipped slots are given back */
         ASSERT_OK(glex_rdma(small, &req, nullptr));
         EXPECT_EQ(-1, small.receive_event(1));

@@ -168,6 +168,11 @@ TEST_F(segment, no_regular_file)
     rmdir(path.c_str());
 }
 
+static void count_removed(const glex_inspect_ep *, bool removed, void *arg)
+{
+    *static_cast<uint32_t *>(arg) += removed;
+}
+
 /* A file without a living owner is rubbish, whatever it holds: the number is free. */
 TEST_F(segment, rubbish_is_reaped)
 {
@@ -179,7 +184,7 @@ TEST_F(segment, rubbish_is_reaped)
     ASSERT_EQ(5, write(fd, "noise", 5));
     close(fd);
     expect_stopped(addr);
-    EXPECT_OK(glex_inspect_clean(&removed));
+    EXPECT_OK(glex_inspect_clean(count_removed, &removed));
     EXPECT_EQ(1u, removed);
     EXPECT_NE(0, access(path_of(addr).c_str(), F_OK));
     a.send_number(a.addr(), 1); /* the living are left alone */
@@ -311,9 +316,9 @@ TEST_F(segment, inspect)
     EXPECT_EQ(b.addr().v, info.addr.v);
     EXPECT_EQ(GLEX_INSPECT_LIVING, info.state);
     EXPECT_EQ(static_cast<uint32_t>(getpid()), info.pid);
-    EXPECT_EQ(64u, info.mpq_capacity);
-    EXPECT_EQ(3u, info.mpq_used);
-    EXPECT_EQ(0u, info.eq_used);
+    EXPECT_EQ(64u, info.mpq.capacity);
+    EXPECT_EQ(3u, info.mpq.used);
+    EXPECT_EQ(0u, info.eq.used);
     EXPECT_EQ(1u, info.peers);
     EXPECT_EQ(1u, info.registrations);
     EXPECT_LT(4096u, info.bytes);

@@ -1,0 +1,132 @@
+/*
+ * The floor under every figure: what the machine does with no NIC between. A cache line handed
+ * from core to core and back, and memcpy() from memory to memory of one process.
+ *
+ * Virtual machines move their cores about, and the same hand-over takes 70 ns now and 500 ns a
+ * moment later. So the floor is measured again before every repeat of everything, between the same
+ * two processes, and ratios are taken within a repeat.
+ */
+#include "perf.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HANDOVERS   4000
+#define HANDOVERS_1 50 /* on one core: each is a switch of processes */
+#define COPY_BYTES  (2ull << 20)
+#define COPIES_MAX  4000
+
+/* In the server's region. Each line is written by one side; neighbours are fetched in pairs. */
+struct lines {
+    uint64_t to __attribute__((aligned(128)));
+    uint64_t fro __attribute__((aligned(128)));
+};
+
+/*
+ * Acquire pairs with the release store of the other side: nothing but the number is handed over
+ * here, but a NIC has data behind it and cannot do without that order.
+ */
+static bool await(struct perf_session *s, const uint64_t *line, uint64_t value)
+{
+    struct perf_wait wait = {0};
+
+    while (__atomic_load_n(line, __ATOMIC_ACQUIRE) != value) {
+        if (!perf_wait_more(s, &wait)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool perf_handover_server(struct perf_session *s, const struct perf_run *run)
+{
+    struct lines *lines = (struct lines *)s->mem[PERF_REGION_LINES];
+    uint64_t i;
+
+    for (i = 1; i <= run->count; i++) {
+        if (!await(s, &lines->to, i)) {
+            return false;
+        }
+        __atomic_store_n(&lines->fro, i, __ATOMIC_RELEASE);
+    }
+    return true;
+}
+
+bool perf_handover_client(struct perf_session *s, const struct perf_run *run)
+{
+    struct lines *lines = s->lines;
+    uint64_t i;
+
+    for (i = 1; i <= run->count; i++) {
+        __atomic_store_n(&lines->to, i, __ATOMIC_RELEASE);
+        if (!await(s, &lines->fro, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The server's lines, mapped here: from then on the NIC has no part in it. */
+static bool map_lines(struct perf_session *s)
+{
+    glex_ret_t ret;
+
+    if (s->lines == NULL) {
+        ret = glex_ext_peer_ptr(s->ep, s->peer, s->theirs.mh[PERF_REGION_LINES], s->theirs.key, 0,
+                                sizeof(struct lines), &s->lines);
+        if (ret != GLEX_SUCCESS) {
+            tool_error("cannot map the server's memory: %s", glex_error_str(ret));
+            return false;
+        }
+    }
+    return true;
+}
+
+bool perf_floor_handover(struct perf_session *s, double *seconds_p)
+{
+    struct perf_run run = {
+        .pattern = PERF_HANDOVER, .count = s->yield ? HANDOVERS_1 : HANDOVERS, .window = 1};
+
+    if (!map_lines(s) || !perf_session_begin(s, &run) || !perf_run_client(s, &run, seconds_p)) {
+        return false;
+    }
+    *seconds_p /= run.count * 2.0; /* to and fro */
+    return true;
+}
+
+bool perf_floor_open(struct perf_floor *floor, uint32_t max_size)
+{
+    floor->src = malloc(max_size + 1ul);
+    floor->dst = malloc(max_size + 1ul);
+    if (floor->src == NULL || floor->dst == NULL) {
+        tool_error("no memory for 2 x %u bytes: %s", max_size, strerror(errno));
+        return false;
+    }
+    memset(floor->src, 1, max_size + 1ul);
+    memset(floor->dst, 2, max_size + 1ul);
+    return true;
+}
+
+void perf_floor_close(struct perf_floor *floor)
+{
+    free(floor->src);
+    free(floor->dst);
+}
+
+double perf_floor_copy(const struct perf_floor *floor, uint32_t size)
+{
+    uint64_t num = COPY_BYTES / (size + 1ul) + 1, i;
+    double start = 0;
+
+    num = (num > COPIES_MAX) ? COPIES_MAX : num;
+    for (i = 0; i <= num; i++) {
+        if (i == 1) { /* the first only warms up */
+            start = perf_now();
+        }
+        memcpy(floor->dst, floor->src, size);
+        /* each copy is made */
+        __asm__ volatile("" : : "r"(floor->dst), "r"(floor->src) : "memory");
+    }
+    return (perf_now() - start) / (double)num;
+}
