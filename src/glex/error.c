@@ -36,8 +36,7 @@ static void error_push(struct glex_endpoint *ep, const struct glex_err_req *err)
     }
 }
 
-void GLEX_NOINLINE glex_error_mp(struct glex_endpoint *ep, int status,
-                                 const glex_imm_mp_req_t *req)
+void GLEX_NOINLINE glex_error_mp(struct glex_endpoint *ep, int status, const glex_imm_mp_req_t *req)
 {
     struct glex_err_req err = {
         .op = GLEX_ERR_OP_IMM_MP,

@@ -19,7 +19,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* ---- a segment ------------------------------------------------------------------------------ */
+/* ---- a segment ------------------------------------------------------------------------------- */
 
 static bool inspect_read(int fd, void *data, size_t len, uint64_t offset)
 {
@@ -162,7 +162,7 @@ static bool inspect_segment(int dirfd, uint64_t addr, struct glex_inspect_ep *ep
     return true;
 }
 
-/* ---- the fabric ----------------------------------------------------------------------------- */
+/* ---- the fabric ------------------------------------------------------------------------------ */
 
 /* -1 with errno; ENOENT: there is no fabric, so nobody has an endpoint. */
 static int inspect_open(void)

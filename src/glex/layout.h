@@ -146,7 +146,7 @@ static inline uint64_t glex_base_size(uint32_t mpq_capacity, uint32_t eq_capacit
 _Static_assert(sizeof(struct glex_ring_ctl) == 256, "tail and head have a line pair each");
 _Static_assert(sizeof(struct glex_mp_slot) == 1 << GLEX_SLOT_SHIFT, "an MP fits its slot");
 _Static_assert(sizeof(struct glex_event_slot) == 1 << GLEX_SLOT_SHIFT, "an event fits its slot");
-_Static_assert(offsetof(struct glex_event_slot, data) == 32, "8 bytes of data share the first line");
+_Static_assert(offsetof(struct glex_event_slot, data) == 32, "8 bytes share the first line");
 _Static_assert(sizeof(struct glex_producer) == 64, "no two producers share a line");
 _Static_assert(sizeof(struct glex_mmt_entry) == 32, "two entries to a line");
 _Static_assert(sizeof(struct glex_segment_header) <= GLEX_HEADER_SIZE, "the header fits");

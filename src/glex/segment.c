@@ -93,7 +93,7 @@ static void segment_stop(struct glex_segment_header *base, uint32_t mpq_capacity
     }
 }
 
-/* ---- making ---------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 /* Size the file and reserve what will be touched, so that no store ever raises SIGBUS. */
 static glex_ret_t segment_reserve(int fd, const struct glex_segment_header *hdr)
@@ -322,11 +322,10 @@ int glex_segment_reopen(int dirfd, const struct glex_segment *seg)
     return fd;
 }
 
-/* ---- looking at others ------------------------------------------------------------------ */
+/* ---- looking at others ----------------------------------------------------------------------- */
 
-enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr,
-                                          struct glex_segment_header *hdr, uint64_t *size,
-                                          int *fd_p)
+enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr, struct glex_segment_header *hdr,
+                                          uint64_t *size, int *fd_p)
 {
     char name[GLEX_NAME_LEN];
     struct stat st;
@@ -374,7 +373,7 @@ bool glex_segment_is_living_anywhere(int dirfd, uint64_t incarnation)
     return !glex_fabric_foreach(dirfd, segment_is_not, &incarnation);
 }
 
-/* ---- reaping ---------------------------------------------------------------------------- */
+/* ---- reaping --------------------------------------------------------------------------------- */
 
 /* The dead cannot do it themselves. */
 static void segment_stop_dead(int fd, uint64_t addr, const struct stat *st)

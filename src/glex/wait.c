@@ -24,7 +24,7 @@ uint64_t glex_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-/* ---- the socket ----------------------------------------------------------------------------- */
+/* ---- the socket ------------------------------------------------------------------------------ */
 
 /*
  * Address of an endpoint's socket. The kernel takes 107 bytes: where the fabric's path is longer
@@ -89,8 +89,8 @@ static bool wait_send(struct glex_endpoint *ep, const struct sockaddr_un *sun, s
             return false;
         }
     }
-    return sendto(ep->wake_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL,
-                  (const struct sockaddr *)sun, len) > 0;
+    return sendto(ep->wake_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)sun,
+                  len) > 0;
 }
 
 /*

@@ -13,8 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-class Stepped {
-public:
+class Stepped
+{
+  public:
     /* `fn` calls begin() and end() around what is to be stepped through. */
     template <typename Fn> explicit Stepped(Fn fn) : pid_(fork())
     {
@@ -44,10 +45,16 @@ public:
         raise(SIGSTOP);
     }
 
-    static void end() { raise(SIGSTOP); }
+    static void end()
+    {
+        raise(SIGSTOP);
+    }
 
     /* False where ptrace is forbidden. */
-    bool possible() const { return WIFSTOPPED(status_); }
+    bool possible() const
+    {
+        return WIFSTOPPED(status_);
+    }
 
     /* Run `num` instructions. @return whether the end was reached. */
     bool step(int num)
@@ -77,7 +84,7 @@ public:
         return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
     }
 
-private:
+  private:
     void wait_stop()
     {
         EXPECT_EQ(pid_, waitpid(pid_, &status_, 0));

@@ -25,13 +25,13 @@ static uint64_t token(uint64_t life, uint64_t n)
     return life << 32 | n;
 }
 
-class kill_ : public testing::Test {
-protected:
+class kill_ : public testing::Test
+{
+  protected:
     Device dev;
     Ep consumer{dev, ep_attr(GLEX_ANY_EP_NUM, 64)};
     char *mem = consumer.alloc(4096);
-    Target to = consumer.target(
-        consumer.reg(mem, 4096, GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA));
+    Target to = consumer.target(consumer.reg(mem, 4096, GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA));
 
     /* n-th message and event; false where the queue was full, and it was lost. */
     static bool post_mp(const Ep &ep, Target to, uint64_t value)
@@ -170,8 +170,9 @@ TEST_F(kill_, at_random)
  * The same at every instruction: the producer is stepped k instructions into the library's
  * posting function and killed there, for every k until the post is complete.
  */
-class kill_step : public kill_, public testing::WithParamInterface<int> {
-protected:
+class kill_step : public kill_, public testing::WithParamInterface<int>
+{
+  protected:
     /* A post, and then one to be stepped through. */
     void produce_stepped(uint64_t life)
     {
@@ -202,7 +203,6 @@ protected:
             EXPECT_TRUE(post_event(ep, to, value));
         }
     }
-
 };
 
 TEST_P(kill_step, at_every_instruction)
@@ -238,9 +238,8 @@ TEST_P(kill_step, at_every_instruction)
     RecordProperty("abandoned", std::to_string(consumer.counters().abandoned));
 }
 
-INSTANTIATE_TEST_SUITE_P(ring, kill_step, testing::Values(0, 1), [](const auto &info) {
-    return info.param == 0 ? "mp" : "event";
-});
+INSTANTIATE_TEST_SUITE_P(ring, kill_step, testing::Values(0, 1),
+                         [](const auto &info) { return info.param == 0 ? "mp" : "event"; });
 
 /* Claimed and never published: everything behind it comes, for those who sleep as well. */
 TEST_F(kill_, claim_without_publication)

@@ -5,8 +5,9 @@
 #include <memory>
 
 /* Both kinds of target memory: mapped by the initiator, and private to its owner. */
-class rdma_kind : public testing::TestWithParam<bool> {
-protected:
+class rdma_kind : public testing::TestWithParam<bool>
+{
+  protected:
     static const uint32_t SIZE = 1 << 20;
 
     rdma_kind()
@@ -102,12 +103,12 @@ TEST_P(rdma_kind, events_of_put_and_get_at_both_sides)
     EXPECT_EQ(1000u, counters.get_bytes);
 }
 
-INSTANTIATE_TEST_SUITE_P(memory, rdma_kind, testing::Bool(), [](const auto &info) {
-    return info.param ? "mapped" : "private";
-});
+INSTANTIATE_TEST_SUITE_P(memory, rdma_kind, testing::Bool(),
+                         [](const auto &info) { return info.param ? "mapped" : "private"; });
 
-class rdma_ : public testing::Test {
-protected:
+class rdma_ : public testing::Test
+{
+  protected:
     Device dev;
     Ep a{dev}, b{dev};
     char *remote = b.alloc(4096), *local = a.alloc(4096);
@@ -281,7 +282,7 @@ TEST_F(rdma_, to_oneself)
     }
 }
 
-/* ---- between processes ---------------------------------------------------------------------- */
+/* ---- between processes ----------------------------------------------------------------------- */
 
 CHILD(rdma_owner)
 {

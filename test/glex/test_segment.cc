@@ -18,8 +18,9 @@ extern "C" {
 #include "inspect.h"
 }
 
-class segment : public testing::Test {
-protected:
+class segment : public testing::Test
+{
+  protected:
     Device dev;
     Ep a{dev};
 
@@ -44,8 +45,7 @@ TEST_F(segment, damaged_header)
         for (uint64_t value : {uint64_t(0), uint64_t(3), UINT64_MAX, uint64_t(1) << 20}) {
             Ep b(dev);
 
-            internals_damage(path_of(b.addr()).c_str(), static_cast<internals_field>(what),
-                             value);
+            internals_damage(path_of(b.addr()).c_str(), static_cast<internals_field>(what), value);
             if (what == INTERNALS_INCARNATION && value != 0) {
                 continue; /* any other number is a good one */
             }
@@ -74,8 +74,9 @@ TEST_F(segment, header_damaged_under_a_living_endpoint)
 }
 
 /* A file with a living owner, and anything in it. */
-class Fake {
-public:
+class Fake
+{
+  public:
     Fake(const std::string &path, const void *data, size_t len)
         : path_(path), fd_(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600))
     {
@@ -89,7 +90,7 @@ public:
     }
     Fake(const Fake &) = delete;
 
-private:
+  private:
     std::string path_;
     int fd_;
 };
@@ -293,7 +294,7 @@ TEST_F(segment, registrations_that_no_owner_would_make)
     EXPECT_EQ(GLEX_ERR_STATUS_PCIE_READ, a.only_error());
 }
 
-/* ---- looking from outside ---------------------------------------------------------------------- */
+/* ---- looking from outside -------------------------------------------------------------------- */
 
 static bool collect(const glex_inspect_ep *ep, void *arg)
 {
@@ -325,7 +326,7 @@ TEST_F(segment, inspect)
     EXPECT_EQ(std::string(program_invocation_short_name).substr(0, 15), info.command);
 }
 
-/* ---- no room ------------------------------------------------------------------------------------- */
+/* ---- no room --------------------------------------------------------------------------------- */
 
 /* In a mount namespace of its own, with 2 MiB of shared memory. */
 CHILD(segment_no_room)

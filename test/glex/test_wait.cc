@@ -12,8 +12,9 @@
 #include <memory>
 #include <thread>
 
-class wait : public testing::Test {
-protected:
+class wait : public testing::Test
+{
+  protected:
     Device dev;
     Ep a{dev}, b{dev};
     Target to = b.target(b.reg(b.alloc(64), 64));
@@ -168,7 +169,9 @@ TEST_F(wait, local_event_wakes)
     EXPECT_EQ(0, b.receive_event(0));
 }
 
-static void on_signal(int) {}
+static void on_signal(int)
+{
+}
 
 TEST_F(wait, a_signal_interrupts)
 {
@@ -228,7 +231,7 @@ TEST_F(wait, many_that_do_not_look_at_their_wake_ups)
     }
 }
 
-/* ---- no wake-up is lost, wherever the other side is when one arms -------------------------------- */
+/* ---- no wake-up is lost, wherever the other side is when one arms ---------------------------- */
 
 /* The sleeper is k instructions into arming when a message comes. */
 TEST_F(wait, message_at_every_instruction_of_arming)
