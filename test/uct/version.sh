@@ -63,6 +63,10 @@ build_id()
     readelf -n "$1" | sed -n 's/^ *Build ID: *//p'
 }
 
+# What other versions lack must not end the program: see glex_weak.h.
+strong=$(nm -D --undefined-only "$transport" | sed -n 's/.* U \(uct_.*\)/\1/p')
+[ -z "$strong" ] || fail "no weak references in glex_weak.h: $strong"
+
 accepted '' 'the libuct that it was built for'
 
 copy same
@@ -77,6 +81,13 @@ printf '\001\002' | dd of="$work/rebuilt/libuct.so.0" conv=notrunc bs=1 seek=$((
 id=$(build_id "$work/rebuilt/libuct.so.0")
 [ "${id%????}0102" = "$id" ] || fail "the build-id was not altered: $id"
 refused "$work/rebuilt" 'another build of libuct' "build-id $id"
+
+# It lacks a function besides: newer versions have no uct_md_set_rcache_params.
+copy newer
+LC_ALL=C sed 's/uct_md_set_rcache_params/uct_md_sEt_rcache_params/' "$work/rebuilt/libuct.so.0" \
+    > "$work/newer/libuct.so.0"
+nm -D "$work/newer/libuct.so.0" | grep -q uct_md_sEt_rcache_params || fail "no function was removed"
+refused "$work/newer" 'a libuct that lacks a function' "build-id $id"
 
 # glexrun passes the line on, and does not run the program. It knows nothing of sanitizers.
 if [ -z "$sanitizers" ]; then

@@ -12,7 +12,6 @@
 #endif
 
 #include <openglex.h>
-#include <uct/base/uct_component.h>
 #include <uct/base/uct_iface.h>
 #include <ucs/debug/log.h>
 #include <ucs/sys/compiler_def.h>
@@ -102,8 +101,9 @@ static int uct_glex_is_built_for_this_ucx(void)
     Dl_info libuct                               = {.dli_fname = "libuct"};
     const char *(*get_version)(void);
 
-    /* Not by the file's name: a program may bring libuct under another, or in itself */
-    if (dladdr((const void*)uct_component_register, &libuct) != 0) {
+    /* Not by the file's name: a program may bring libuct under another, or in itself. By a function
+     * that all versions have, and that programs have no reason to define or to point to. */
+    if (dladdr((const void*)uct_base_iface_query, &libuct) != 0) {
         uct_glex_read_build_id(libuct.dli_fbase, build_id);
     }
     if ((build_id[0] != '\0') && (UCX_BUILD_ID[0] != '\0')) {
