@@ -17,8 +17,8 @@ sanitizers=$(ldd "$transport" | sed -n 's/.*lib[au]b*san\.so\.[0-9]* => \(.*\) (
 # Run ucx_info -d with the libraries of a directory before the installed ones.
 run()
 {
-    limited env ASAN_OPTIONS=detect_leaks=0 LD_LIBRARY_PATH="$1" LD_PRELOAD="$sanitizers$transport" \
-        "$ucx_info" -d > "$work/out" 2> "$work/err" < /dev/null || fail "ucx_info failed: $?"
+    limited env LD_LIBRARY_PATH="$1" LD_PRELOAD="$sanitizers$transport" \
+        ASAN_OPTIONS=detect_leaks=0 "$ucx_info" -d > "$work/out" 2> "$work/err" < /dev/null || fail "ucx_info failed: $?"
     grep -q 'Transport: self' "$work/out" || fail "ucx_info -d does not list transports"
 }
 
@@ -75,7 +75,10 @@ accepted "$work/same" 'the same libuct elsewhere'
 # The end of it, so that the whole of it must be compared.
 copy rebuilt
 offset=$(build_id_offset "$work/rebuilt/libuct.so.0")
-[ -n "$offset" ] || fail "the libuct of $ucx_info has no build-id to alter"
+[ -n "$offset" ] || {
+    echo "skipped: the libuct of $ucx_info has no build-id to alter"
+    exit 77
+}
 printf '\001\002' | dd of="$work/rebuilt/libuct.so.0" conv=notrunc bs=1 seek=$((0x$offset + 34)) \
     2> "$work/dd" || fail "$(cat "$work/dd")"
 id=$(build_id "$work/rebuilt/libuct.so.0")

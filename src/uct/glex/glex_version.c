@@ -90,8 +90,8 @@ static void uct_glex_refuse(const char *path, const char *what, const char *expe
                             const char *found)
 {
     fprintf(stderr,
-            "glex: not loaded: built for UCX " UCX_VERSION " (libuct of %s %s), but found %s of %s %s:"
-            " build openglex again (contrib/quickstart)\n",
+            "glex: not loaded: built for UCX " UCX_VERSION " (libuct of %s %s), but found %s of"
+            " %s %s: build openglex again (contrib/quickstart)\n",
             what, expected, path, what, found);
 }
 
