@@ -570,4 +570,4 @@ static ucs_status_t uct_glex_query_devices(uct_md_h md, uct_tl_device_resource_t
 UCT_TL_DEFINE_ENTRY(&uct_glex_component, glex, uct_glex_query_devices, uct_glex_iface_t, "GLEX_",
                     uct_glex_iface_config_table, uct_glex_iface_config_t)
 
-UCT_SINGLE_TL_INIT(&uct_glex_component, glex, ctor, , )
+UCT_SINGLE_TL_INIT(&uct_glex_component, glex, , , )
