@@ -58,6 +58,9 @@ glex_ret_t glex_fabric_open(int *dirfd_p)
     char user_path[PATH_MAX], path[PATH_MAX];
     int fd = -1, tries;
 
+    if (!glex_env()->valid) {
+        return GLEX_INVALID_PARAM; /* what is wrong was logged */
+    }
     fabric_user_path(user_path, sizeof(user_path));
     glex_fabric_path(path, sizeof(path));
 

@@ -89,6 +89,7 @@ static struct glex_peer *peer_attach(struct glex_endpoint *ep, uint64_t addr, in
     if (table->num_peers >= table->num_buckets) {
         peer_grow(table);
     }
+    peer->link = link;
     bucket = peer_bucket(table, addr);
     peer->next = *bucket;
     *bucket = peer;
