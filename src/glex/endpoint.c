@@ -1,6 +1,7 @@
 #include "endpoint.h"
 #include "fabric.h"
 #include "log.h"
+#include "stats.h"
 #include "wait.h"
 
 #include <errno.h>
@@ -119,6 +120,7 @@ static void __attribute__((destructor)) endpoints_exit(void)
         return;
     }
     for (ep = endpoints; ep != NULL; ep = ep->next) {
+        glex_stats_write(ep->segment.hdr);
         glex_segment_unlink(ep->dev->dirfd, &ep->segment);
     }
     glex_fabric_remove();
@@ -307,6 +309,7 @@ glex_ret_t glex_destroy_ep(glex_ep_handle_t handle)
     glex_peer_cleanup(ep);
     glex_mem_cleanup(ep);
     glex_error_cleanup(ep);
+    glex_stats_write(ep->segment.hdr);
     glex_segment_destroy(dev->dirfd, &ep->segment);
     glex_wait_close(ep);
     free(ep);

@@ -161,8 +161,7 @@ void glex_fabric_name(uint64_t addr, char name[GLEX_NAME_LEN])
     snprintf(name, GLEX_NAME_LEN, "n%08x.e%04x", ep_addr.nic_id, ep_addr.ep_num);
 }
 
-/* The address that a file's name stands for; false for sockets and what is not ours. */
-static bool fabric_parse_name(const char *name, uint64_t *addr_p)
+bool glex_fabric_parse_name(const char *name, uint64_t *addr_p)
 {
     glex_ep_addr_t addr = {.v = 0};
     unsigned nic_id, ep_num;
@@ -197,7 +196,7 @@ bool glex_fabric_foreach(int dirfd, bool (*fn)(int dirfd, uint64_t addr, void *a
         return true;
     }
     while (go_on && (entry = readdir(dir)) != NULL) {
-        if (fabric_parse_name(entry->d_name, &addr)) {
+        if (glex_fabric_parse_name(entry->d_name, &addr)) {
             go_on = fn(dirfd, addr, arg);
         }
     }

@@ -96,19 +96,26 @@ static inline uint16_t uct_glex_credit_growth(const uct_glex_credit_rx_t *rx, un
     return (grow > free_units) ? free_units : grow;
 }
 
-/* The sender lowered its limit. Returns the units that came free. */
+/*
+ * The sender lowered its limit. It keeps a window of `least`, or it could never send again: what it
+ * gave back of that is owed to it. Returns the units that came free.
+ */
 static inline uint16_t uct_glex_credit_recalled(uct_glex_credit_rx_t *rx, uint16_t limit,
-                                                uint8_t epoch_mask)
+                                                uint16_t least, uint8_t epoch_mask)
 {
     uint16_t window = limit - rx->rcvd;
     uint16_t freed;
 
+    if (window < least) {
+        window = least;
+    }
     if (window > rx->window) {
         window = rx->window; /* a limit that was never told: keep what is ours */
+        limit  = uct_glex_credit_limit(rx);
     }
     freed      = rx->window - window;
     rx->window = window;
-    rx->told   = uct_glex_credit_limit(rx);
+    rx->told   = limit;
     rx->epoch  = (rx->epoch + 1) & epoch_mask;
     return freed;
 }

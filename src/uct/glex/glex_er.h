@@ -57,7 +57,7 @@ static inline unsigned uct_glex_er_units(const uct_glex_vc_t *vc, size_t length)
 /** Whether messages of up to `length` bytes can go through the FIFO at all */
 static inline int uct_glex_er_fits(const uct_glex_vc_t *vc, size_t length)
 {
-    return uct_glex_er_units(vc, length) <= vc->tx_fifo.units / 2;
+    return uct_glex_er_units(vc, length) <= uct_glex_fifo_max_message(vc->tx_fifo.units);
 }
 
 /** Post the event of a message, with its data unless that is in the FIFO already (imm_length 0) */
@@ -118,6 +118,9 @@ int uct_glex_er_lend(uct_glex_vc_t *vc);
 
 /** Describe the FIFO lent, in a control message */
 void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl);
+
+/** Ask for the FIFO back that the peer borrowed */
+void uct_glex_er_revoke(uct_glex_vc_t *vc);
 
 /** The peer uses its FIFO no more after `sent` messages in all */
 void uct_glex_er_released(uct_glex_vc_t *vc, uint16_t sent);

@@ -3,8 +3,9 @@
  * all, modulo 2^16; the length is a power of two, so that a position is the count's lower bits.
  * A message takes consecutive units; one that does not fit before the end begins at the start, and
  * the units skipped are used up with it. Messages on their way are counted too, because each
- * takes an event queue entry. A message may be at most half as long as the FIFO: then it fits into an
- * empty one wherever the head stands.
+ * takes an event queue entry. A message may be at most a quarter as long as the FIFO: with
+ * what is skipped it then needs less than half of it, and the receiver, who tells of units consumed
+ * at the latest when they are half of the FIFO, may keep less than the other half to itself.
  */
 #ifndef UCT_GLEX_FIFO_H
 #define UCT_GLEX_FIFO_H
@@ -41,6 +42,12 @@ static inline uint16_t uct_glex_fifo_offset(uint16_t count, uint16_t units)
 static inline uint16_t uct_glex_fifo_to_end(uint16_t count, uint16_t units)
 {
     return units - uct_glex_fifo_offset(count, units);
+}
+
+/* Longest message, in units */
+static inline unsigned uct_glex_fifo_max_message(uint16_t units)
+{
+    return units / 4;
 }
 
 static inline uint16_t uct_glex_fifo_free(const uct_glex_fifo_tx_t *fifo)

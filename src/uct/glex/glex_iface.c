@@ -192,6 +192,7 @@ static void uct_glex_iface_progress_slow(uct_glex_iface_t *iface)
     if (iface->recheck) {
         iface->recheck = 0;
         uct_glex_rx_retry_waiting(iface);
+        uct_glex_vc_retry_waiting(iface);
     }
     ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, NULL);
     /* After the pending requests: what they sent took credits and acknowledgements along */
@@ -284,7 +285,9 @@ static ucs_status_t uct_glex_iface_init_mpq(uct_glex_iface_t *iface,
         return UCS_ERR_INVALID_PARAM;
     }
     iface->mpq.free  = capacity - iface->mpq.reserve - slack;
-    iface->mpq.grown = 0;
+    iface->mpq.grown     = 0;
+    iface->mpq.parking   = NULL;
+    iface->mpq.park_hand = 0;
     iface->mpq.pool  = (config->ep_mpq_pool_units == 0) ? iface->mpq.free :
                        ucs_min(config->ep_mpq_pool_units, iface->mpq.free);
     iface->mpq.start = config->sr_credit_start;
@@ -294,10 +297,11 @@ static ucs_status_t uct_glex_iface_init_mpq(uct_glex_iface_t *iface,
     return UCS_OK;
 }
 
-static ucs_status_t uct_glex_iface_init_config(uct_glex_iface_t *iface,
-                                               const uct_glex_iface_config_t *config)
+static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
+                                       const uct_glex_iface_config_t *config)
 {
-    size_t er_max = config->erq_size / 2;
+    size_t er_max = config->erq_unit_size *
+                    uct_glex_fifo_max_message(config->erq_size / config->erq_unit_size);
 
     iface->channels            = config->channels;
     iface->config.rma_buf_size = config->rma_buf_size;
@@ -305,8 +309,6 @@ static ucs_status_t uct_glex_iface_init_config(uct_glex_iface_t *iface,
     if (!uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_SR)) {
         iface->config.max_bcopy = ucs_min(iface->config.max_bcopy, er_max);
     }
-    iface->er.max_len = er_max;
-    return UCS_OK;
 }
 
 /* Events on their way for other reasons than ER: units fetched by peers, RMA, zero copy, our Gets */
@@ -416,10 +418,7 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     memset(&self->er, 0, sizeof(self->er));
     kh_init_inplace(uct_glex_vc, &self->vc_hash);
 
-    status = uct_glex_iface_init_config(self, config);
-    if (status != UCS_OK) {
-        goto err_hash;
-    }
+    uct_glex_iface_init_config(self, config);
     status = uct_glex_iface_init_nic(self);
     if (status != UCS_OK) {
         goto err_hash;

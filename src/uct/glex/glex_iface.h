@@ -73,6 +73,8 @@ typedef struct uct_glex_iface {
         unsigned           inc;
         unsigned           max;
         unsigned           reserve;   /* entries for CONNECT messages */
+        unsigned           park_hand; /* index of the VC parked last */
+        uct_glex_vc_t     *parking;   /* the VC being parked, or NULL */
         ucs_list_link_t    wait;      /* VCs that wait for entries to connect or accept */
     } mpq;
 
@@ -83,7 +85,6 @@ typedef struct uct_glex_iface {
         unsigned            lent;
         uint16_t            units;
         uint16_t            msgs_max; /* messages on their way through one FIFO */
-        uint32_t            max_len;  /* longest message */
         uct_glex_vc_t      *waiter;   /* gets the FIFO that is being revoked */
         uint8_t             next_gen;
     } er;
@@ -92,7 +93,7 @@ typedef struct uct_glex_iface {
         uct_glex_buf_pool_t tx;
         uct_glex_buf_pool_t rx;
         uct_glex_buf_pool_t zc_rx;    /* buffers for am_zcopy payload */
-        ucs_list_link_t     rx_wait;  /* messages that wait for a receive buffer */
+        ucs_list_link_t     rx_wait;  /* VCs whose next message waits for a buffer */
     } sr;
 
     struct {

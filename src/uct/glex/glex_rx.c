@@ -66,7 +66,6 @@ static uct_glex_rx_t *uct_glex_rx_new(uct_glex_vc_t *vc, uint16_t seq, uint8_t a
     rx->zc_posted = 0;
     rx->sr_zc     = 0;
     rx->orphan    = 0;
-    rx->waiting   = 0;
     rx->ready     = 0;
     ucs_list_insert_after(pos, &rx->list);
     return rx;
@@ -88,17 +87,18 @@ static void uct_glex_rx_free(uct_glex_rx_t *rx)
     ucs_mpool_put_inline(rx);
 }
 
-void uct_glex_rx_deliver(uct_glex_vc_t *vc)
+static void uct_glex_rx_deliver(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
     uct_glex_rx_t *rx;
 
-    while (!ucs_list_is_empty(&vc->rx)) {
+    while (vc->rx_started > 0) {
         rx = ucs_list_head(&vc->rx, uct_glex_rx_t, list);
-        if ((rx->seq != vc->rx_seq) || !rx->ready) {
+        if (!rx->ready) {
             break;
         }
         ucs_list_del(&rx->list);
+        --vc->rx_started;
         ++vc->rx_seq;
         uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, rx->am_id, rx->data, rx->length,
                            "RX: queued");
@@ -110,27 +110,63 @@ void uct_glex_rx_deliver(uct_glex_vc_t *vc)
     }
 }
 
-/* Fetch what is to be fetched, deliver what is complete. NO_RESOURCE: waits for a buffer. */
-static ucs_status_t uct_glex_rx_resolve(uct_glex_rx_t *rx)
+/* Have a message's data fetched if it is elsewhere. INPROGRESS: its descriptor is on its way. */
+static ucs_status_t uct_glex_rx_start(uct_glex_rx_t *rx)
 {
-    uct_glex_vc_t *vc = rx->vc;
     ucs_status_t status;
 
     if (rx->zc) {
-        status = uct_glex_zc_fetch(rx);
-    } else if (!rx->ready) {
-        status = uct_glex_sr_fetch(rx);
-    } else {
-        uct_glex_rx_deliver(vc);
+        return uct_glex_zc_fetch(rx);
+    }
+    if (rx->ready) {
         return UCS_OK;
     }
-    if (status == UCS_ERR_NO_RESOURCE) {
-        rx->waiting = 1;
-        ucs_list_add_tail(&vc->iface->sr.rx_wait, &rx->wait);
-    } else if (status != UCS_OK) {
-        uct_glex_vc_fail(vc, status);
+    if (rx->op != NULL) {
+        return UCS_INPROGRESS;
     }
-    return status;
+    status = uct_glex_sr_fetch(rx);
+    return ((status == UCS_OK) && rx->sr_zc) ? UCS_INPROGRESS : status;
+}
+
+/* The first message that is not being fetched, if it is next in order; else NULL */
+static uct_glex_rx_t *uct_glex_rx_next(uct_glex_vc_t *vc)
+{
+    uint16_t seq = vc->rx_seq + vc->rx_started;
+    uct_glex_rx_t *rx;
+
+    /* Nearly always the last one: look from the end */
+    for (ucs_list_link_t *pos = vc->rx.prev; pos != &vc->rx; pos = pos->prev) {
+        rx = ucs_container_of(pos, uct_glex_rx_t, list);
+        if (rx->seq == seq) {
+            return rx;
+        }
+        if ((int16_t)(rx->seq - seq) < 0) {
+            break;
+        }
+    }
+    return NULL;
+}
+
+void uct_glex_rx_advance(uct_glex_vc_t *vc)
+{
+    ucs_status_t status = UCS_OK;
+    uct_glex_rx_t *rx;
+
+    for (rx = uct_glex_rx_next(vc); rx != NULL; rx = uct_glex_rx_next(vc)) {
+        status = uct_glex_rx_start(rx);
+        if (status != UCS_OK) {
+            break;
+        }
+        ++vc->rx_started;
+    }
+    if ((status == UCS_ERR_NO_RESOURCE) && !vc->rx_waiting) {
+        vc->rx_waiting = 1;
+        ucs_list_add_tail(&vc->iface->sr.rx_wait, &vc->rx_wait);
+    } else if (UCS_STATUS_IS_ERR(status) && (status != UCS_ERR_NO_RESOURCE)) {
+        uct_glex_vc_fail(vc, status);
+        return;
+    }
+    uct_glex_rx_deliver(vc);
 }
 
 void uct_glex_rx_add_er(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
@@ -145,7 +181,7 @@ void uct_glex_rx_add_er(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *da
     rx->length    = length;
     rx->fifo_used = fifo_used;
     rx->ready     = !zc;
-    uct_glex_rx_resolve(rx);
+    uct_glex_rx_advance(vc);
 }
 
 void uct_glex_rx_add_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
@@ -157,7 +193,9 @@ void uct_glex_rx_add_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *da
         ++vc->rx_seq;
         uct_iface_trace_am(&vc->iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, length, "RX: MP");
         uct_iface_invoke_am(&vc->iface->super, am_id, data, length, 0);
-        uct_glex_rx_deliver(vc);
+        if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
+            uct_glex_rx_advance(vc);
+        }
         return;
     }
     rx = uct_glex_rx_new(vc, seq, am_id, zc);
@@ -168,7 +206,7 @@ void uct_glex_rx_add_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *da
     rx->data   = rx->copy;
     rx->length = length;
     rx->ready  = !zc;
-    uct_glex_rx_resolve(rx);
+    uct_glex_rx_advance(vc);
 }
 
 void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, const uct_glex_sr_t *sr,
@@ -190,7 +228,7 @@ void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, const uc
     rx->sr     = *sr;
     rx->sr_zc  = zc;
     rx->length = sr->length;
-    uct_glex_rx_resolve(rx);
+    uct_glex_rx_advance(vc);
 }
 
 /* A zero-copy descriptor came through SR: keep it, its payload is to be fetched next */
@@ -207,7 +245,6 @@ static ucs_status_t uct_glex_rx_keep_descriptor(uct_glex_rx_t *rx)
     rx->data  = rx->copy;
     rx->sr_zc = 0;
     rx->zc    = 1;
-    rx->ready = 0;
     return UCS_OK;
 }
 
@@ -220,28 +257,30 @@ void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status)
         uct_glex_rx_free(rx);
         return;
     }
-    rx->ready = 1;
     if ((status == UCS_OK) && rx->sr_zc) {
         status = uct_glex_rx_keep_descriptor(rx);
+    } else {
+        rx->ready = 1;
     }
     if (status != UCS_OK) {
         uct_glex_vc_fail(vc, status);
         return;
     }
-    uct_glex_rx_resolve(rx);
+    uct_glex_rx_advance(vc);
 }
 
 void uct_glex_rx_retry_waiting(uct_glex_iface_t *iface)
 {
     unsigned count = ucs_list_length(&iface->sr.rx_wait);
-    uct_glex_rx_t *rx;
+    uct_glex_vc_t *vc;
 
     while ((count-- > 0) && !ucs_list_is_empty(&iface->sr.rx_wait)) {
-        rx          = ucs_list_extract_head(&iface->sr.rx_wait, uct_glex_rx_t, wait);
-        rx->waiting = 0;
-        if (uct_glex_rx_resolve(rx) == UCS_ERR_NO_RESOURCE) {
-            break; /* the others would get no buffer either */
-        }
+        vc             = ucs_list_extract_head(&iface->sr.rx_wait, uct_glex_vc_t, rx_wait);
+        vc->rx_waiting = 0;
+        uct_glex_rx_advance(vc);
+    }
+    if (!ucs_list_is_empty(&iface->sr.rx_wait)) {
+        uct_glex_iface_recheck(iface); /* also for a NIC that was busy: nothing else tells */
     }
 }
 
@@ -249,12 +288,13 @@ void uct_glex_rx_purge(uct_glex_vc_t *vc)
 {
     uct_glex_rx_t *rx, *tmp;
 
+    if (vc->rx_waiting) {
+        ucs_list_del(&vc->rx_wait);
+        vc->rx_waiting = 0;
+    }
+    vc->rx_started = 0;
     ucs_list_for_each_safe(rx, tmp, &vc->rx, list) {
         ucs_list_del(&rx->list);
-        if (rx->waiting) {
-            ucs_list_del(&rx->wait);
-            rx->waiting = 0;
-        }
         if (rx->op != NULL) {
             rx->orphan = 1; /* freed when the Get has ended: see uct_glex_rx_fetched() */
         } else {
@@ -274,6 +314,9 @@ static void uct_glex_mp_recv_data(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hd
     if (uct_glex_credit_must_tell(&vc->mp_rx)) {
         /* sent at the end of progress, unless a message to the peer took the credits along */
         uct_glex_vc_schedule(vc);
+    }
+    if (ucs_unlikely(vc->state != UCT_GLEX_VC_OPEN)) {
+        uct_glex_vc_schedule(vc); /* perhaps the last MP before it is parked */
     }
     if (hdr->am_id >= UCT_AM_ID_MAX) {
         goto err_protocol;

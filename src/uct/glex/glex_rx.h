@@ -1,7 +1,8 @@
 /*
  * Delivery in order: a VC's messages reach the handlers in the order of sending, whatever channel
  * they took and whatever overtook. Those that came early, or whose data is still being fetched,
- * wait in vc->rx.
+ * wait in vc->rx. Data is fetched in the order of sending too: were a later message to take the
+ * last receive buffer, an earlier one could never be delivered.
  */
 #ifndef UCT_GLEX_RX_H
 #define UCT_GLEX_RX_H
@@ -14,7 +15,6 @@
 
 typedef struct uct_glex_rx {
     ucs_list_link_t  list;      /* in vc->rx, by sequence number */
-    ucs_list_link_t  wait;      /* in iface->sr.rx_wait */
     uct_glex_vc_t   *vc;
     uct_glex_buf_t  *buf;       /* receive buffer, or NULL */
     struct uct_glex_op *op;     /* the Get that is on its way, or NULL */
@@ -24,7 +24,6 @@ typedef struct uct_glex_rx {
     uint16_t         fifo_used; /* ER: units to give back on delivery; else 0 */
     uint8_t          am_id;
     uint8_t          ready;     /* data is complete */
-    uint8_t          waiting;   /* for a buffer or the NIC: in iface->sr.rx_wait */
     uint8_t          zc;        /* the data is a zero-copy descriptor, to be resolved */
     uint8_t          zc_posted; /* pieces of it that are being fetched */
     uint8_t          sr_zc;     /* what is being fetched through SR is a descriptor */
@@ -51,11 +50,11 @@ void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, const uc
 /** The operation UCT_GLEX_OP_FETCH of a message has ended */
 void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status);
 
-/** Buffers came free: fetch messages that wait for one */
+/** Buffers came free: go on with the VCs that wait for one */
 void uct_glex_rx_retry_waiting(uct_glex_iface_t *iface);
 
-/** Deliver what is next in order */
-void uct_glex_rx_deliver(uct_glex_vc_t *vc);
+/** Fetch and deliver what is next in order */
+void uct_glex_rx_advance(uct_glex_vc_t *vc);
 
 /** Drop all messages of a VC that failed */
 void uct_glex_rx_purge(uct_glex_vc_t *vc);

@@ -205,9 +205,6 @@ ucs_status_t uct_glex_zc_fetch(uct_glex_rx_t *rx)
     rx->length = zc->header_length + zc->length;
     rx->data   = rx->buf->ptr;
     rx->zc     = 0;
-    if (rx->op == NULL) { /* no payload */
-        rx->ready = 1;
-        uct_glex_rx_deliver(vc);
-    }
+    rx->ready  = (rx->op == NULL); /* no payload: nothing is fetched */
     return UCS_OK;
 }
