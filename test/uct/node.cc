@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* Progress calls without a result after which others get the processor */
 #define IDLE_CALLS 64
@@ -131,10 +132,35 @@ ucs_status_t try_open_md()
     return status;
 }
 
+/* Whole pages between two that cannot be touched: caches of registrations neither round up nor join
+ * to anything else */
+static size_t guarded_length(size_t length)
+{
+    return ucs_align_up(length, ucs_get_page_size());
+}
+
+static uint8_t *guarded_alloc(size_t length)
+{
+    size_t page = ucs_get_page_size();
+    uint8_t *guard = (uint8_t*)mmap(NULL, guarded_length(length) + 2 * page, PROT_NONE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    EXPECT_NE(guard, MAP_FAILED);
+    EXPECT_EQ(mprotect(guard + page, guarded_length(length), PROT_READ | PROT_WRITE), 0);
+    return guard + page;
+}
+
+static void guarded_free(uint8_t *data, size_t length)
+{
+    size_t page = ucs_get_page_size();
+
+    munmap(data - page, guarded_length(length) + 2 * page);
+}
+
 Memory::Memory(Md &md, size_t size, Kind kind) : length(size), md_(md), kind_(kind)
 {
     if (kind == PRIVATE) {
-        data = (uint8_t*)calloc(1, length);
+        data = guarded_alloc(length);
         EXPECT_OK(uct_md_mem_reg(md.handle, data, length, UCT_MD_MEM_ACCESS_ALL, &memh));
         return;
     }
@@ -162,7 +188,7 @@ Memory::~Memory()
 {
     if (kind_ == PRIVATE) {
         uct_md_mem_dereg(md_.handle, memh);
-        free(data);
+        guarded_free(data, length);
         return;
     }
 

@@ -11,9 +11,9 @@
 
 /* After so long a test hangs for sure; seconds */
 #if defined(__SANITIZE_ADDRESS__)
-#define HANG_TIME 180
+#define HANG_TIME 100
 #else
-#define HANG_TIME 60
+#define HANG_TIME 30
 #endif
 
 #define MAX_BLOB 512
