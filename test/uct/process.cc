@@ -40,6 +40,7 @@ Env operator+(Env env, const Env &more)
 
 /* ---- a test that hangs says where ---- */
 
+void (*report_hang)();
 static const char *waiting_what = "nothing known";
 
 void waiting_for(const char *what)
@@ -59,6 +60,9 @@ static void on_alarm(int)
     write_text("hangs, waiting for: ");
     write_text(waiting_what);
     write_text("\n");
+    if (report_hang != NULL) {
+        report_hang(); /* not safe in a signal handler, but all is lost here anyway */
+    }
     _exit(97);
 }
 
