@@ -18,6 +18,14 @@
 
 #define MAX_BLOB 512
 
+/* While a bug is hunted one does not want to wait so long */
+static unsigned hang_time()
+{
+    const char *text = getenv("UCT_TEST_HANG_TIME");
+
+    return (text == NULL) ? HANG_TIME : strtoul(text, NULL, 10);
+}
+
 struct Team::Shared {
     std::atomic<unsigned> arrived;
     std::atomic<unsigned> generation;
@@ -143,7 +151,7 @@ void Team::run(const Env &env, const std::function<void(Team &)> &body)
     }
     testing::GTEST_FLAG(throw_on_failure) = true;
     signal(SIGALRM, on_alarm);
-    alarm(HANG_TIME);
+    alarm(hang_time());
     try {
         body(*this);
     } catch (const std::exception &e) {

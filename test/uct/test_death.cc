@@ -18,7 +18,7 @@ class Death : public WithSetting {};
 enum { SURVIVOR, VICTIM, FRIEND };
 
 /* Flags of the team */
-enum { READY, OVER };
+enum { READY, OVER, STOP };
 
 /* The victim: does something until it is killed */
 void be_victim(Team &team, Iface &iface, const std::function<void()> &action)
@@ -303,12 +303,10 @@ TEST_P(Death, WhilePendingWaits)
 /* Zero-copy messages and a flush are on their way: their completions come, with an error */
 TEST_P(Death, WhileZcopyIsOnItsWay)
 {
+    /* listens until it is told to stop, so that the survivor has credits again */
     auto hang = [](Team &team, Iface &iface) {
-        bool connected = false;
-
-        iface.on_am(AM_VICTIM, [&](const void *, size_t) { connected = true; });
-        team.flag(3) = 1;
-        progress_until("the first message", [&] { return connected; });
+        iface.on_am(AM_VICTIM, [](const void *, size_t) {});
+        progress_until("an order to stop", [&] { return team.flag(STOP) != 0; });
         be_victim(team, iface, [] { pause(); });
     };
 
@@ -332,6 +330,10 @@ TEST_P(Death, WhileZcopyIsOnItsWay)
             friendship.until("the first message", [&] {
                 return uct_ep_am_short(ep.handle, AM_VICTIM, 0, NULL, 0) == UCS_OK;
             });
+            friendship.until("credits", [&] {
+                return (ep.vc()->er_tx != NULL) || (uct_glex_credit_avail(&ep.vc()->mp_tx) > 0);
+            });
+            team.flag(STOP) = 1;
             friendship.until("the victim", [&] { return team.flag(READY) != 0; });
             EXPECT_STATUS(UCS_INPROGRESS, uct_ep_am_zcopy(ep.handle, AM_VICTIM, NULL, 0, &iov, 1, 0,
                                                           &comp.uct));
