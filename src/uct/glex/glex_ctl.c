@@ -4,6 +4,7 @@
 
 #include "glex_ctl.h"
 #include "glex_er.h"
+#include "glex_park.h"
 
 #include <string.h>
 
@@ -51,6 +52,7 @@ static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsign
     if (flags & UCT_GLEX_CTL_ER_RELEASED) {
         ctl->er_sent = vc->tx_fifo.msgs;
     }
+    ctl->mp_sent = vc->mp_tx.sent;
     if (flags & UCT_GLEX_CTL_ER_GRANT) {
         uct_glex_er_fill_grant(vc, ctl);
     }
@@ -96,6 +98,9 @@ static ucs_status_t uct_glex_ctl_send(uct_glex_vc_t *vc, unsigned type)
     if (status == UCS_OK) {
         vc->ctl          = 0;
         vc->ctl_inflight = 1;
+        if (flags & UCT_GLEX_CTL_PARK) {
+            vc->state = UCT_GLEX_VC_PARKING;
+        }
     } else {
         vc->ack_due = ack;
     }
@@ -115,6 +120,23 @@ static ucs_status_t uct_glex_ctl_send_ack(uct_glex_vc_t *vc)
     return status;
 }
 
+/* Answer a PARK when the peer acknowledged what we said before, and all its MPs have come */
+static ucs_status_t uct_glex_ctl_close(uct_glex_vc_t *vc)
+{
+    uct_glex_ctl_msg_t msg;
+    ucs_status_t status;
+
+    if (vc->ctl_inflight || (vc->mp_rx.rcvd != vc->park_sent)) {
+        return UCS_OK; /* what is awaited schedules the VC again */
+    }
+    uct_glex_ctl_fill(vc, &msg, UCT_GLEX_MP_PARKED, 0);
+    status = uct_glex_mp_send(vc, &msg, sizeof(msg));
+    if (status == UCS_OK) {
+        uct_glex_park_answered(vc);
+    }
+    return status;
+}
+
 int uct_glex_ctl_progress(uct_glex_vc_t *vc)
 {
     ucs_status_t status = UCS_OK;
@@ -128,8 +150,11 @@ int uct_glex_ctl_progress(uct_glex_vc_t *vc)
         } else if (vc->ack_due) {
             status = uct_glex_ctl_send_ack(vc);
         }
-    } else if (vc->state == UCT_GLEX_VC_IDLE) {
-        uct_glex_vc_connect(vc);
+    } else if (vc->state == UCT_GLEX_VC_CLOSING) {
+        status = uct_glex_ctl_close(vc);
+    } else if (vc->state == UCT_GLEX_VC_PARKING) {
+        status = vc->ack_due ? uct_glex_ctl_send_ack(vc) : UCS_OK;
+        uct_glex_park_check(vc);
     } else if ((vc->state == UCT_GLEX_VC_WAIT_MPQ) && !vc->mpq_wait) {
         status = uct_glex_ctl_connect(vc);
     } else if ((vc->state == UCT_GLEX_VC_ACCEPTING) && !vc->mpq_wait) {
@@ -198,6 +223,9 @@ static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     }
     if (ctl->flags & UCT_GLEX_CTL_RECALLED) {
         uct_glex_ctl_recalled(vc, ctl->recall_limit);
+    }
+    if (ctl->flags & UCT_GLEX_CTL_PARK) {
+        uct_glex_park_recv(vc, ctl->mp_sent);
     }
 }
 
@@ -281,6 +309,10 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned
     if (ctl == NULL) {
         return;
     }
+    if (hdr->type == UCT_GLEX_MP_PARKED) {
+        uct_glex_park_recv_answer(vc, ctl->mp_sent);
+        return;
+    }
     if (hdr->type == UCT_GLEX_MP_ACCEPT) {
         if (vc->state != UCT_GLEX_VC_CONNECTING) {
             ucs_debug("glex: unexpected accept from 0x%" PRIx64, vc->peer);
@@ -289,7 +321,9 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned
         uct_glex_ctl_open(vc, hdr, ctl);
         vc->state = UCT_GLEX_VC_OPEN;
     }
-    vc->ack_due = 1;
+    if (!(ctl->flags & UCT_GLEX_CTL_PARK)) {
+        vc->ack_due = 1; /* PARK has an acknowledgement of its own */
+    }
     uct_glex_vc_schedule(vc);
     uct_glex_ctl_process(vc, ctl);
     uct_glex_vc_resume(vc);

@@ -278,6 +278,16 @@ ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
 
 /* ---- lending ---- */
 
+void uct_glex_er_revoke(uct_glex_vc_t *vc)
+{
+    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+
+    if (vc->has_rx_fifo && !er_rx->revoked) {
+        er_rx->revoked = 1;
+        uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_REVOKE);
+    }
+}
+
 /* All FIFOs are lent: ask the borrower with the least traffic since the last look for its FIFO */
 static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface, uct_glex_vc_t *waiter)
 {
@@ -301,8 +311,7 @@ static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface, uct_glex_vc_t *wait
     }
     if (coldest != NULL) {
         iface->er.waiter = waiter;
-        coldest->revoked = 1;
-        uct_glex_ctl_post(coldest->vc, UCT_GLEX_CTL_ER_REVOKE);
+        uct_glex_er_revoke(coldest->vc);
     }
 }
 
@@ -368,7 +377,7 @@ static void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
     --iface->er.lent;
     if (waiter != NULL) {
         iface->er.waiter = NULL;
-        if (waiter->state == UCT_GLEX_VC_OPEN) {
+        if (waiter->state == UCT_GLEX_VC_OPEN) { /* else it asks again when it connects */
             waiter->want_grant = 1;
             uct_glex_vc_schedule(waiter);
         }

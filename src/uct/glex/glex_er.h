@@ -119,6 +119,9 @@ int uct_glex_er_lend(uct_glex_vc_t *vc);
 /** Describe the FIFO lent, in a control message */
 void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl);
 
+/** Ask for the FIFO back that the peer borrowed */
+void uct_glex_er_revoke(uct_glex_vc_t *vc);
+
 /** The peer uses its FIFO no more after `sent` messages in all */
 void uct_glex_er_released(uct_glex_vc_t *vc, uint16_t sent);
 

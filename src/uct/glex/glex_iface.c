@@ -192,6 +192,7 @@ static void uct_glex_iface_progress_slow(uct_glex_iface_t *iface)
     if (iface->recheck) {
         iface->recheck = 0;
         uct_glex_rx_retry_waiting(iface);
+        uct_glex_vc_retry_waiting(iface);
     }
     ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, NULL);
     /* After the pending requests: what they sent took credits and acknowledgements along */
@@ -284,7 +285,9 @@ static ucs_status_t uct_glex_iface_init_mpq(uct_glex_iface_t *iface,
         return UCS_ERR_INVALID_PARAM;
     }
     iface->mpq.free  = capacity - iface->mpq.reserve - slack;
-    iface->mpq.grown = 0;
+    iface->mpq.grown     = 0;
+    iface->mpq.parking   = NULL;
+    iface->mpq.park_hand = 0;
     iface->mpq.pool  = (config->ep_mpq_pool_units == 0) ? iface->mpq.free :
                        ucs_min(config->ep_mpq_pool_units, iface->mpq.free);
     iface->mpq.start = config->sr_credit_start;

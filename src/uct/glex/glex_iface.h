@@ -73,6 +73,8 @@ typedef struct uct_glex_iface {
         unsigned           inc;
         unsigned           max;
         unsigned           reserve;   /* entries for CONNECT messages */
+        unsigned           park_hand; /* index of the VC parked last */
+        uct_glex_vc_t     *parking;   /* the VC being parked, or NULL */
         ucs_list_link_t    wait;      /* VCs that wait for entries to connect or accept */
     } mpq;
 

@@ -315,6 +315,9 @@ static void uct_glex_mp_recv_data(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hd
         /* sent at the end of progress, unless a message to the peer took the credits along */
         uct_glex_vc_schedule(vc);
     }
+    if (ucs_unlikely(vc->state != UCT_GLEX_VC_OPEN)) {
+        uct_glex_vc_schedule(vc); /* perhaps the last MP before it is parked */
+    }
     if (hdr->am_id >= UCT_AM_ID_MAX) {
         goto err_protocol;
     }

@@ -7,6 +7,7 @@
 #include "glex_ep.h"
 #include "glex_er.h"
 #include "glex_op.h"
+#include "glex_park.h"
 #include "glex_rx.h"
 
 #include <ucs/datastruct/queue.h>
@@ -161,8 +162,9 @@ void uct_glex_vc_accept(uct_glex_vc_t *vc)
     uct_glex_vc_wait_mpq(vc, UCT_GLEX_VC_ACCEPTING);
 }
 
-/* Ask one peer, other than `except`, that has more credits than a newcomer for the surplus */
-static void uct_glex_vc_recall_one(uct_glex_iface_t *iface, uct_glex_vc_t *except)
+/* Ask one peer, other than `except`, that has more credits than a newcomer for the surplus. Returns 0
+ * if there is none. */
+static int uct_glex_vc_recall_one(uct_glex_iface_t *iface, uct_glex_vc_t *except)
 {
     uct_glex_vc_t *vc, *best = NULL;
     unsigned i;
@@ -170,7 +172,7 @@ static void uct_glex_vc_recall_one(uct_glex_iface_t *iface, uct_glex_vc_t *excep
     for (i = 0; i < iface->num_vcs; ++i) {
         vc = iface->vcs[i];
         if (vc->recalling) {
-            return; /* one at a time: its answer leads here again */
+            return 1; /* one at a time: its answer leads here again */
         }
         if ((vc != except) && (vc->state == UCT_GLEX_VC_OPEN) &&
             (vc->mp_rx.window > iface->mpq.start) &&
@@ -178,11 +180,13 @@ static void uct_glex_vc_recall_one(uct_glex_iface_t *iface, uct_glex_vc_t *excep
             best = vc;
         }
     }
-    if (best != NULL) {
-        best->recalling    = 1;
-        best->recall_limit = best->mp_rx.rcvd + iface->mpq.start;
-        uct_glex_ctl_post(best, UCT_GLEX_CTL_RECALL);
+    if (best == NULL) {
+        return 0;
     }
+    best->recalling    = 1;
+    best->recall_limit = best->mp_rx.rcvd + iface->mpq.start;
+    uct_glex_ctl_post(best, UCT_GLEX_CTL_RECALL);
+    return 1;
 }
 
 void uct_glex_vc_retry_waiting(uct_glex_iface_t *iface)
@@ -192,7 +196,9 @@ void uct_glex_vc_retry_waiting(uct_glex_iface_t *iface)
 
     ucs_list_for_each_safe(vc, tmp, &iface->mpq.wait, wait) {
         if (iface->mpq.free < UCT_GLEX_VC_CTL_UNITS + 1) {
-            uct_glex_vc_recall_one(iface, NULL);
+            if (!uct_glex_vc_recall_one(iface, NULL)) {
+                uct_glex_park_one(iface);
+            }
             return;
         }
         window             = ucs_min(iface->mpq.start, iface->mpq.free - UCT_GLEX_VC_CTL_UNITS);
@@ -226,7 +232,7 @@ void uct_glex_vc_grow(uct_glex_vc_t *vc)
     iface->mpq.grown += growth;
 }
 
-static void uct_glex_vc_return_mpq(uct_glex_vc_t *vc)
+void uct_glex_vc_return_mpq(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
     unsigned surplus        = vc->mp_rx.window > iface->mpq.start ?
@@ -244,6 +250,9 @@ static void uct_glex_vc_return_mpq(uct_glex_vc_t *vc)
         vc->mpq_held      = 0;
     }
     vc->recalling = 0;
+    if (vc->iface->mpq.parking == vc) {
+        vc->iface->mpq.parking = NULL;
+    }
 }
 
 /* ---- life of a VC ---- */

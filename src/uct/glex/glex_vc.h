@@ -20,6 +20,8 @@ enum uct_glex_vc_state {
     UCT_GLEX_VC_CONNECTING, /* CONNECT sent */
     UCT_GLEX_VC_ACCEPTING,  /* CONNECT received, waits for entries of our MPQ, then accepts */
     UCT_GLEX_VC_OPEN,
+    UCT_GLEX_VC_PARKING, /* PARK sent: sends nothing until the peer answers */
+    UCT_GLEX_VC_CLOSING, /* PARK received: to be answered */
     UCT_GLEX_VC_FAILED
 };
 
@@ -70,6 +72,9 @@ struct uct_glex_vc {
     uint16_t             num_blocked;  /* endpoints with pending requests */
     uint8_t              mpq_wait;     /* is in iface->mpq.wait */
     uint8_t              mpq_held;     /* has its entries of the MPQ */
+    uint8_t              parked;       /* answered our PARK; MPs may still be on their way */
+    uint16_t             park_sent;    /* MPs that the peer had sent then */
+    uint16_t             park_mark;    /* traffic at the last look for an idle VC */
     int8_t               status;       /* why it failed, a ucs_status_t */
     uint64_t             progress_mark; /* sum of counters at the last look for dead peers */
 };
@@ -104,6 +109,9 @@ void uct_glex_vc_accept(uct_glex_vc_t *vc);
 
 /** The peer wants more credits: let its window grow as far as the pool allows */
 void uct_glex_vc_grow(uct_glex_vc_t *vc);
+
+/** Take back what the peer was promised of our MPQ; it sends nothing more */
+void uct_glex_vc_return_mpq(uct_glex_vc_t *vc);
 
 /** Connect or accept the VCs that waited for MPQ entries, as far as there are some now */
 void uct_glex_vc_retry_waiting(uct_glex_iface_t *iface);

@@ -51,6 +51,7 @@ enum uct_glex_mp_type {
     UCT_GLEX_MP_ACCEPT,      /* body: ctl */
     UCT_GLEX_MP_CTL,         /* body: ctl. One at a time until acknowledged */
     UCT_GLEX_MP_ACK,         /* no body: acknowledges a CTL or ACCEPT */
+    UCT_GLEX_MP_PARKED,      /* body: ctl with mp_sent. Acknowledges a CTL with PARK */
     UCT_GLEX_MP_AM,          /* body: active message data. Costs a credit */
     UCT_GLEX_MP_SR,          /* body: sr: data waits in a send unit. Costs a credit */
     UCT_GLEX_MP_LAST
@@ -85,7 +86,8 @@ enum uct_glex_ctl_flag {
     UCT_GLEX_CTL_ER_REVOKE   = UCS_BIT(4), /* give the FIFO back */
     UCT_GLEX_CTL_ER_RELEASED = UCS_BIT(5), /* the FIFO is not used after er_sent messages */
     UCT_GLEX_CTL_RECALL      = UCS_BIT(6), /* lower your MP limit to recall_limit if you can */
-    UCT_GLEX_CTL_RECALLED    = UCS_BIT(7)  /* lowered to recall_limit */
+    UCT_GLEX_CTL_RECALLED    = UCS_BIT(7), /* lowered to recall_limit */
+    UCT_GLEX_CTL_PARK        = UCS_BIT(8)  /* close the VC until the next message: mp_sent */
 };
 
 typedef struct uct_glex_ctl {
@@ -104,6 +106,8 @@ typedef struct uct_glex_ctl {
     uint32_t key;          /* key of the sender's endpoint, for RDMA to it */
     uint16_t recall_limit; /* RECALL, RECALLED: see there */
     uint16_t er_sent;      /* ER_RELEASED: messages sent through the FIFO, in all */
+    uint16_t mp_sent;      /* PARK, PARKED: data MPs sent, in all */
+    uint16_t resv;
 } UCS_S_PACKED uct_glex_ctl_t;
 
 /* SR announcement: fetch `length` bytes of (mh, offset); the remote event of the Get tells op_id */
@@ -186,7 +190,7 @@ _Static_assert(sizeof(uct_glex_device_addr_t) == 8, "wire format");
 _Static_assert(sizeof(uct_glex_iface_addr_t) == 12, "wire format");
 _Static_assert(sizeof(uct_glex_packed_rkey_t) == 40, "wire format");
 _Static_assert(sizeof(uct_glex_mp_hdr_t) == 16, "wire format");
-_Static_assert(sizeof(uct_glex_ctl_t) == 44, "wire format");
+_Static_assert(sizeof(uct_glex_ctl_t) == 48, "wire format");
 _Static_assert(sizeof(uct_glex_mp_hdr_t) + sizeof(uct_glex_ctl_t) <= UCT_GLEX_MP_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_sr_t) == 24, "wire format");
 _Static_assert(sizeof(uct_glex_zc_iov_t) == 16, "wire format");
