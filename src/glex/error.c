@@ -78,10 +78,10 @@ void glex_error_rdma(struct glex_endpoint *ep, int status, const glex_rdma_req_t
         .data1 = (uint64_t)req->rmt_offset << 32 | req->len,
     };
 
-    if (req->flag & GLEX_FLAG_REMOTE_EVT) {
-        err.data2 = req->rmt_evt.cookie_1;
-    } else if (req->flag & GLEX_FLAG_LOCAL_EVT) {
+    if (req->flag & GLEX_FLAG_LOCAL_EVT) {
         err.data2 = req->local_evt.cookie_1;
+    } else if (req->flag & GLEX_FLAG_REMOTE_EVT) {
+        err.data2 = req->rmt_evt.cookie_1;
     }
     error_push(ep, &err);
 }

@@ -131,7 +131,7 @@ TEST_F(kill_, at_random)
             waitpid(pid, nullptr, 0);
         }
         if (life % 100 == 0) {
-            EXPECT_OK(glex_inspect_clean(nullptr));
+            EXPECT_OK(glex_inspect_clean(nullptr, nullptr));
         }
         pid = fork();
         if (pid == 0) {
@@ -255,7 +255,7 @@ TEST_P(kill_step, at_every_instruction)
         ASSERT_LE(1u, last[life]);
         ASSERT_LE(last[life], 2u);
         ASSERT_TRUE(!complete || last[life] == 2);
-        EXPECT_OK(glex_inspect_clean(nullptr));
+        EXPECT_OK(glex_inspect_clean(nullptr, nullptr));
     }
     EXPECT_LT(20, steps);
     EXPECT_LT(0u, consumer.counters().abandoned);
