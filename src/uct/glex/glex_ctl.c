@@ -50,6 +50,12 @@ static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsign
     ctl->recall_limit   = vc->recall_limit;
     ctl->recalled_limit = vc->recalled_limit;
     ctl->er_sent        = vc->tx_fifo.msgs;
+    ctl->released_index = vc->released_index;
+    ctl->released_gen   = vc->released_gen;
+    if (vc->has_rx_fifo) {
+        ctl->revoked_index = vc->rx_fifo_index;
+        ctl->revoked_gen   = iface->er_rx[vc->rx_fifo_index].gen;
+    }
     ctl->mp_sent        = vc->mp_tx.sent;
     if (flags & UCT_GLEX_CTL_ER_GRANT) {
         uct_glex_er_fill_grant(vc, ctl);
@@ -219,6 +225,7 @@ void uct_glex_ctl_acked(uct_glex_vc_t *vc)
 {
     vc->ctl_inflight = 0;
     uct_glex_vc_schedule(vc); /* what could not be told meanwhile */
+    uct_glex_vc_settled(vc);
 }
 
 /* The peer gave back credits: they serve whoever waits */
@@ -250,7 +257,7 @@ static void uct_glex_ctl_recall(uct_glex_vc_t *vc, uint16_t limit)
 static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
     if (ctl->flags & UCT_GLEX_CTL_ER_RELEASED) {
-        uct_glex_er_released(vc, ctl->er_sent);
+        uct_glex_er_released(vc, ctl);
     }
     if (ctl->flags & UCT_GLEX_CTL_ER_REQUEST) {
         vc->want_grant = 1;
@@ -261,7 +268,7 @@ static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
         uct_glex_er_granted(vc, ctl);
     }
     if (ctl->flags & UCT_GLEX_CTL_ER_REVOKE) {
-        uct_glex_er_release(vc);
+        uct_glex_er_recv_revoke(vc, ctl);
     }
     if (ctl->flags & UCT_GLEX_CTL_ER_NACK) {
         uct_glex_er_refused(vc);
@@ -364,6 +371,7 @@ static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *h
     }
     uct_glex_ctl_process(vc, ctl);
     uct_glex_vc_resume(vc);
+    uct_glex_vc_settled(vc);
 }
 
 static void uct_glex_ctl_keep_connect(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr,
@@ -456,4 +464,5 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned
     uct_glex_vc_schedule(vc);
     uct_glex_ctl_process(vc, ctl);
     uct_glex_vc_resume(vc);
+    uct_glex_vc_settled(vc);
 }

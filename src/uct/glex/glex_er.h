@@ -15,6 +15,8 @@
 
 /* The FIFO that a VC borrowed */
 struct uct_glex_er_tx {
+    uint16_t             index;      /* the lender's name of the FIFO */
+    uint8_t              gen;
     uint64_t             cookie_1;   /* constant part of the events */
     uint8_t             *remote;     /* the FIFO mapped into this process, NULL: not mappable */
     uct_glex_buf_t      *mirror;     /* where it is not mappable: its local image */
@@ -34,8 +36,11 @@ void uct_glex_er_request(uct_glex_vc_t *vc);
 void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 void uct_glex_er_refused(uct_glex_vc_t *vc);
 
-/** The lender wants its FIFO back: stop using it and say so */
+/** Stop using the FIFO and say so */
 void uct_glex_er_release(uct_glex_vc_t *vc);
+
+/** The lender wants its FIFO back */
+void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 
 /** A message went through SR: ask for a FIFO again when the traffic is heavy */
 static inline void uct_glex_er_count_sr(uct_glex_vc_t *vc)
@@ -134,8 +139,11 @@ void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl);
 /** Ask for the FIFO back that the peer borrowed */
 void uct_glex_er_revoke(uct_glex_vc_t *vc);
 
-/** The peer uses its FIFO no more after `sent` messages in all */
-void uct_glex_er_released(uct_glex_vc_t *vc, uint16_t sent);
+/** The peer uses its FIFO no more */
+void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
+
+/** The VC is parked: take a FIFO back that the peer was granted and did not take any more */
+void uct_glex_er_take_back(uct_glex_vc_t *vc);
 
 /** A message from the FIFO was delivered */
 void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used);

@@ -319,7 +319,8 @@ static ucs_status_t uct_glex_iface_init_mpq(uct_glex_iface_t *iface,
 {
     unsigned slack = UCT_GLEX_POLL_BATCH;
 
-    iface->mpq.reserve = ucs_max(4, ucs_min(256, capacity / 8));
+    /* As many may connect at once: beyond that a CONNECT would take an entry promised to others */
+    iface->mpq.reserve = ucs_max(4, capacity / 4);
     if (capacity < iface->mpq.reserve + slack + UCT_GLEX_VC_CTL_UNITS + 1) {
         ucs_error("glex: a message queue of %u entries is too small: raise "
                   "UCX_GLEX_EP_MPQ_CAPACITY to 64 or more", capacity);
@@ -569,4 +570,4 @@ static ucs_status_t uct_glex_query_devices(uct_md_h md, uct_tl_device_resource_t
 UCT_TL_DEFINE_ENTRY(&uct_glex_component, glex, uct_glex_query_devices, uct_glex_iface_t, "GLEX_",
                     uct_glex_iface_config_table, uct_glex_iface_config_t)
 
-UCT_SINGLE_TL_INIT(&uct_glex_component, glex, ctor, , )
+UCT_SINGLE_TL_INIT(&uct_glex_component, glex, , , )

@@ -77,6 +77,7 @@ static void uct_glex_park_finish(uct_glex_vc_t *vc)
     vc->ack_due      = 0;
     vc->want_grant   = 0;
     vc->er_state     = UCT_GLEX_ER_NONE;
+    uct_glex_er_take_back(vc);
     vc->mp_tx.limit  = vc->mp_tx.sent;
     vc->mp_tx.epoch  = (vc->mp_tx.epoch + 1) & UCT_GLEX_EPOCH_MASK;
     vc->mp_rx.epoch  = (vc->mp_rx.epoch + 1) & UCT_GLEX_EPOCH_MASK;

@@ -62,6 +62,8 @@ struct uct_glex_vc {
     ucs_queue_head_t     tx_ops;  /* operations in the order of posting, for flush */
     uint16_t             ctl;     /* control flags to be sent */
     uint16_t             rx_fifo_index;
+    uint16_t             released_index; /* name of the FIFO to be told in ER_RELEASED */
+    uint8_t              released_gen;
     uint16_t             recall_limit; /* to be told in RECALL */
     uint16_t             recalled_limit; /* to be told in RECALLED */
     uint16_t             tx_peak;      /* credits after the last update */
@@ -142,6 +144,14 @@ static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)
     if (!vc->scheduled) {
         vc->scheduled = 1;
         ucs_list_add_tail(&vc->iface->active, &vc->active);
+    }
+}
+
+/** Something about a VC has been settled: perhaps it can be parked now for those that wait */
+static inline void uct_glex_vc_settled(uct_glex_vc_t *vc)
+{
+    if (ucs_unlikely(!ucs_list_is_empty(&vc->iface->mpq.wait))) {
+        uct_glex_iface_recheck(vc->iface);
     }
 }
 

@@ -109,6 +109,10 @@ typedef struct uct_glex_ctl {
     uint16_t recall_limit; /* RECALL: of the receiver's MPs */
     uint16_t recalled_limit; /* RECALLED: of the sender's MPs */
     uint16_t er_sent;      /* ER_RELEASED: messages sent through the FIFO, in all */
+    uint16_t revoked_index; /* ER_REVOKE: which FIFO */
+    uint16_t released_index; /* ER_RELEASED: which FIFO */
+    uint8_t  revoked_gen;
+    uint8_t  released_gen;
     uint16_t mp_sent;      /* PARK, PARKED: data MPs sent, in all */
 } UCS_S_PACKED uct_glex_ctl_t;
 
@@ -192,7 +196,7 @@ _Static_assert(sizeof(uct_glex_device_addr_t) == 8, "wire format");
 _Static_assert(sizeof(uct_glex_iface_addr_t) == 12, "wire format");
 _Static_assert(sizeof(uct_glex_packed_rkey_t) == 40, "wire format");
 _Static_assert(sizeof(uct_glex_mp_hdr_t) == 16, "wire format");
-_Static_assert(sizeof(uct_glex_ctl_t) == 48, "wire format");
+_Static_assert(sizeof(uct_glex_ctl_t) == 54, "wire format");
 _Static_assert(sizeof(uct_glex_mp_hdr_t) + sizeof(uct_glex_ctl_t) <= UCT_GLEX_MP_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_sr_t) == 24, "wire format");
 _Static_assert(sizeof(uct_glex_zc_iov_t) == 16, "wire format");
