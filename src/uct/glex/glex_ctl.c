@@ -5,6 +5,7 @@
 #include "glex_ctl.h"
 #include "glex_er.h"
 #include "glex_park.h"
+#include "glex_rx.h"
 
 #include <ucs/debug/memtrack_int.h>
 #include <string.h>
@@ -336,6 +337,17 @@ void uct_glex_ctl_send_reset(uct_glex_iface_t *iface, uint64_t src, uint32_t unk
     }
 }
 
+/* What the peer sent through its FIFO before it closed has arrived, and overtakes nothing: messages and
+ * events are in different queues. Bounded by what the event queue holds. */
+static void uct_glex_ctl_drain_events(uct_glex_iface_t *iface)
+{
+    unsigned batches = UINT16_MAX / UCT_GLEX_POLL_BATCH;
+
+    while ((uct_glex_eq_progress(iface) > 0) && (--batches > 0)) {
+        uct_glex_rx_retry_waiting(iface);
+    }
+}
+
 void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_glex_mp_hdr_t *hdr,
                              unsigned length)
 {
@@ -347,7 +359,10 @@ void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_gl
         return; /* not about the VC that there is now */
     }
     ucs_debug("glex: endpoint 0x%" PRIx64 " knows vc 0x%x no more", src, vc->id);
-    uct_glex_vc_gone(vc);
+    uct_glex_ctl_drain_events(iface);
+    if (vc->state != UCT_GLEX_VC_FAILED) {
+        uct_glex_vc_gone(vc);
+    }
 }
 
 /* A CONNECT for a VC that exists: the peer lost what it knew of it, or both connected at once */
