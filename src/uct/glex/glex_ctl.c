@@ -239,7 +239,7 @@ static void uct_glex_ctl_recalled(uct_glex_vc_t *vc, uint16_t limit)
         return;
     }
     vc->recalling     = 0;
-    freed             = uct_glex_credit_recalled(&vc->mp_rx, limit, iface->mpq.start,
+    freed             = uct_glex_credit_recalled(&vc->mp_rx, limit, UCT_GLEX_CREDIT_LEAST,
                                                  UCT_GLEX_EPOCH_MASK);
     iface->mpq.free  += freed;
     iface->mpq.grown -= ucs_min(freed, iface->mpq.grown);
