@@ -203,7 +203,7 @@ static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
         return vc->ack_due ? uct_glex_ctl_send_ack(vc) : UCS_OK;
     case UCT_GLEX_VC_GONE:
         /* Somebody wants to send: only now does the peer's leaving matter */
-        return vc->gone_used ? UCS_ERR_CONNECTION_RESET : UCS_OK;
+        return vc->gone_used ? UCS_ERR_ENDPOINT_TIMEOUT : UCS_OK;
     default:
         return UCS_OK;
     }
@@ -419,7 +419,7 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
     }
     vc = uct_glex_vc_find(iface, src);
     if ((vc != NULL) && (vc->state == UCT_GLEX_VC_OPEN) && (vc->peer_id != ctl->vc_id)) {
-        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET); /* ours is dead there: begin anew */
+        uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT); /* ours is dead there: begin anew */
     }
     if (uct_glex_vc_get(iface, src, ctl->src_uuid, &vc) != UCS_OK) {
         uct_glex_ctl_send_reset(iface, src, 0);

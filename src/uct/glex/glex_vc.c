@@ -120,7 +120,7 @@ ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uu
             return UCS_OK;
         }
         /* The endpoint number has a new owner: the peer we knew is gone; or it is tried again */
-        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+        uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
         uct_glex_vc_unhash(vc);
     }
     return uct_glex_vc_new(iface, peer, uuid, vc_p);
@@ -320,9 +320,9 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc)
 void uct_glex_vc_gone(uct_glex_vc_t *vc)
 {
     if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING)) {
-        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+        uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
     } else {
-        uct_glex_vc_teardown(vc, UCT_GLEX_VC_GONE, UCS_ERR_CONNECTION_RESET);
+        uct_glex_vc_teardown(vc, UCT_GLEX_VC_GONE, UCS_ERR_ENDPOINT_TIMEOUT);
     }
 }
 
