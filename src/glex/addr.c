@@ -13,8 +13,8 @@ glex_ret_t glex_compose_ep_addr(uint32_t nic_id, uint32_t ep_num, enum glex_ep_t
     return GLEX_SUCCESS;
 }
 
-glex_ret_t glex_decompose_ep_addr(glex_ep_addr_t ep_addr, enum glex_ep_type type,
-                                  uint32_t *nic_id, uint32_t *ep_num)
+glex_ret_t glex_decompose_ep_addr(glex_ep_addr_t ep_addr, enum glex_ep_type type, uint32_t *nic_id,
+                                  uint32_t *ep_num)
 {
     if (nic_id == NULL || ep_num == NULL || (unsigned)type > GLEX_EP_TYPE_MANAGEMENT) {
         return GLEX_INVALID_PARAM;

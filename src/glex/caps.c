@@ -13,7 +13,7 @@
 /* <linux/capability.h>: without libcap */
 #define CAPS_SYS_PTRACE_BIT 19
 
-/* Whether a filter (seccomp) forbids the system call: tried on ourselves, where no other rule does. */
+/* Whether no filter (seccomp) forbids it: tried on ourselves, where no other rule applies. */
 static bool caps_syscall_works(void)
 {
     uint64_t from = 1, to = 0;
@@ -89,8 +89,10 @@ void glex_caps_probe(struct glex_ext_device_attr *attr)
         attr->caps |= GLEX_EXT_CAP_MAP;
     } else {
         snprintf(attr->missing + strlen(attr->missing),
-                 sizeof(attr->missing) - strlen(attr->missing), "%smapping: forbidden by "
-                 "GLEX_FAULT=nomap", missing != NULL ? "; " : "");
+                 sizeof(attr->missing) - strlen(attr->missing),
+                 "%smapping: forbidden by "
+                 "GLEX_FAULT=nomap",
+                 missing != NULL ? "; " : "");
     }
 }
 

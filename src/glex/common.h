@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The library is built with hidden visibility; what the public headers declare is exported. */
 #pragma GCC visibility push(default)
@@ -21,11 +22,16 @@
 
 #define glex_container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
-#define GLEX_PAGE_SIZE 4096ul
-
-static inline uint64_t glex_page_round(uint64_t len)
+/** Round up to a power of two. */
+static inline uint64_t glex_round_up(uint64_t len, uint64_t to)
 {
-    return (len + GLEX_PAGE_SIZE - 1) & ~(GLEX_PAGE_SIZE - 1);
+    return (len + to - 1) & ~(to - 1);
+}
+
+/** What mappings are multiples of: 4 KiB, on some machines 64 KiB. */
+static inline uint64_t glex_page_size(void)
+{
+    return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /*

@@ -20,6 +20,26 @@ glex_ret_t glex_num_of_device(uint32_t *num)
     return GLEX_SUCCESS;
 }
 
+/*
+ * While a device has no endpoint its directory may be removed by others, and made anew: the
+ * descriptor is then one of nowhere.
+ */
+static glex_ret_t device_renew_fabric(struct glex_device *dev)
+{
+    glex_ret_t ret;
+    int dirfd;
+
+    if (!glex_fabric_is_stale(dev->dirfd)) {
+        return GLEX_SUCCESS;
+    }
+    ret = glex_fabric_open(&dirfd);
+    if (ret == GLEX_SUCCESS) {
+        close(dev->dirfd);
+        dev->dirfd = dirfd;
+    }
+    return ret;
+}
+
 /* What crashed programs left is removed by the next one of the user, once. */
 static void device_reap_once(int dirfd)
 {
@@ -68,26 +88,6 @@ glex_ret_t glex_close_device(glex_device_handle_t dev)
     pthread_mutex_destroy(&dev->lock);
     free(dev);
     return GLEX_SUCCESS;
-}
-
-/*
- * While a device has no endpoint its directory may be removed by others, and made anew: the
- * descriptor is then one of nowhere.
- */
-static glex_ret_t device_renew_fabric(struct glex_device *dev)
-{
-    glex_ret_t ret;
-    int dirfd;
-
-    if (!glex_fabric_is_stale(dev->dirfd)) {
-        return GLEX_SUCCESS;
-    }
-    ret = glex_fabric_open(&dirfd);
-    if (ret == GLEX_SUCCESS) {
-        close(dev->dirfd);
-        dev->dirfd = dirfd;
-    }
-    return ret;
 }
 
 glex_ret_t glex_device_create_segment(struct glex_device *dev,
@@ -156,11 +156,16 @@ glex_ret_t glex_ext_query_device(glex_device_handle_t dev, struct glex_ext_devic
 
 glex_ret_t glex_ext_is_reachable(glex_device_handle_t dev, uint32_t nic_id)
 {
-    const struct glex_link *link;
+    glex_ret_t ret;
 
     if (dev == NULL) {
         return GLEX_INVALID_PARAM;
     }
-    link = glex_link_find(dev, nic_id);
-    return link != NULL && link->reaches(dev, nic_id) ? GLEX_SUCCESS : GLEX_INVALID_PARAM;
+    pthread_mutex_lock(&dev->lock);
+    ret = device_renew_fabric(dev);
+    if (ret == GLEX_SUCCESS && glex_link_find(dev, nic_id) == NULL) {
+        ret = GLEX_INVALID_PARAM;
+    }
+    pthread_mutex_unlock(&dev->lock);
+    return ret;
 }

@@ -17,7 +17,7 @@ static pthread_mutex_t endpoints_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct glex_endpoint *endpoints;
 static pid_t endpoints_pid;
 
-/* ---- fork and exit ---------------------------------------------------------------------------- */
+/* ---- fork and exit --------------------------------------------------------------------------- */
 
 static glex_ret_t forked_send_imm_mp(glex_ep_handle_t ep, glex_imm_mp_req_t *req,
                                      glex_imm_mp_req_t **bad_req)
@@ -39,8 +39,7 @@ static glex_ret_t forked_imm_rdma(glex_ep_handle_t ep, glex_imm_rdma_req_t *req,
     return GLEX_INVALID_PARAM;
 }
 
-static glex_ret_t forked_rdma(glex_ep_handle_t ep, glex_rdma_req_t *req,
-                              glex_rdma_req_t **bad_req)
+static glex_ret_t forked_rdma(glex_ep_handle_t ep, glex_rdma_req_t *req, glex_rdma_req_t **bad_req)
 {
     (void)ep;
     if (bad_req != NULL) {
@@ -66,6 +65,7 @@ static void endpoints_child(void)
 
     for (ep = endpoints; ep != NULL; ep = ep->next) {
         ep->forked = true;
+        ep->cookie = 0; /* we are not who peers are to take us for */
         ep->base.send_imm_mp = forked_send_imm_mp;
         ep->base.imm_rdma = forked_imm_rdma;
         ep->base.rdma = forked_rdma;
@@ -121,12 +121,12 @@ static void __attribute__((destructor)) endpoints_exit(void)
     }
     for (ep = endpoints; ep != NULL; ep = ep->next) {
         glex_stats_write(ep->segment.hdr);
-        glex_segment_unlink(ep->dev->dirfd, &ep->segment);
+        glex_segment_retire(ep->dev->dirfd, &ep->segment);
     }
     glex_fabric_remove();
 }
 
-/* ---- creating --------------------------------------------------------------------------------- */
+/* ---- creating -------------------------------------------------------------------------------- */
 
 /* A capacity that the ring can have: a power of two. 0: out of range. */
 static uint32_t ep_capacity(uint32_t wanted)
@@ -164,11 +164,6 @@ static glex_ret_t ep_check_attr(const struct glex_ep_attr *wanted, struct glex_e
     return GLEX_SUCCESS;
 }
 
-static void ep_command(char *command, size_t size)
-{
-    snprintf(command, size, "%s", program_invocation_short_name);
-}
-
 static glex_ret_t ep_create_segment(struct glex_endpoint *ep)
 {
     struct glex_ep_attr *attr = &ep->attr;
@@ -194,7 +189,7 @@ static glex_ret_t ep_create_segment(struct glex_endpoint *ep)
     hdr.cookie = ep->cookie;
     clock_gettime(CLOCK_REALTIME, &now);
     hdr.start_time = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-    ep_command(hdr.command, sizeof(hdr.command));
+    snprintf(hdr.command, sizeof(hdr.command), "%s", program_invocation_short_name);
 
     ret = glex_device_create_segment(ep->dev, &hdr, attr->num, &ep->segment);
     if (ret == GLEX_SUCCESS) {

@@ -24,8 +24,8 @@ static bool env_number(const char *name, uint64_t min, uint64_t max, uint32_t *v
     value = strtoull(text, &end, 0);
     if (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 || value < min ||
         value > max) {
-        glex_error("%s=%s: must be a number from %llu to %llu", name, text,
-                   (unsigned long long)min, (unsigned long long)max);
+        glex_error("%s=%s: must be a number from %llu to %llu", name, text, (unsigned long long)min,
+                   (unsigned long long)max);
         return false;
     }
     *value_p = (uint32_t)value;
@@ -45,7 +45,8 @@ static bool env_fabric(void)
     len = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
     if (len == 0 || text[len] != '\0' || len > ENV_MAX_NAME || text[0] == '.') {
         glex_error("GLEX_FABRIC=%s: must be 1 to %d letters, digits, '.', '_' or '-', and not "
-                   "begin with '.'", text, ENV_MAX_NAME);
+                   "begin with '.'",
+                   text, ENV_MAX_NAME);
         return false;
     }
     env.fabric = text;
@@ -70,8 +71,10 @@ static bool env_shm_dir(void)
 static bool env_log_level(void)
 {
     static const char *const names[] = {
-        [GLEX_LOG_NONE] = "none", [GLEX_LOG_ERROR] = "error",
-        [GLEX_LOG_WARN] = "warn", [GLEX_LOG_INFO] = "info",
+        [GLEX_LOG_NONE] = "none",
+        [GLEX_LOG_ERROR] = "error",
+        [GLEX_LOG_WARN] = "warn",
+        [GLEX_LOG_INFO] = "info",
     };
     const char *text = getenv("GLEX_LOG");
     size_t i;

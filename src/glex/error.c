@@ -36,8 +36,7 @@ static void error_push(struct glex_endpoint *ep, const struct glex_err_req *err)
     }
 }
 
-void GLEX_NOINLINE glex_error_mp(struct glex_endpoint *ep, int status,
-                                 const glex_imm_mp_req_t *req)
+void GLEX_NOINLINE glex_error_mp(struct glex_endpoint *ep, int status, const glex_imm_mp_req_t *req)
 {
     struct glex_err_req err = {
         .op = GLEX_ERR_OP_IMM_MP,
@@ -78,6 +77,7 @@ void glex_error_rdma(struct glex_endpoint *ep, int status, const glex_rdma_req_t
         .data1 = (uint64_t)req->rmt_offset << 32 | req->len,
     };
 
+    /* The initiator knows its request by its own event. */
     if (req->flag & GLEX_FLAG_LOCAL_EVT) {
         err.data2 = req->local_evt.cookie_1;
     } else if (req->flag & GLEX_FLAG_REMOTE_EVT) {

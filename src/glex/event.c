@@ -8,8 +8,7 @@
  * private table: whatever stands in the slot, only memory that is registered for it is written.
  * Data for a registration that is gone is dropped.
  */
-static void event_place(struct glex_endpoint *ep, const struct glex_event_slot *slot,
-                        uint32_t len)
+static void event_place(struct glex_endpoint *ep, const struct glex_event_slot *slot, uint32_t len)
 {
     uint64_t place = slot->place;
     char *dst = glex_mem_range(&ep->mem, (uint32_t)place, place >> 32, len);
@@ -66,8 +65,8 @@ static inline glex_ret_t event_deliver(struct glex_endpoint *ep, struct glex_eve
 }
 
 /* Nothing there at `pos`: wait, or at least look after a stalled queue. */
-static glex_ret_t GLEX_NOINLINE event_wait(struct glex_endpoint *ep, uint64_t pos,
-                                           int32_t timeout, glex_event_t **event)
+static glex_ret_t GLEX_NOINLINE event_wait(struct glex_endpoint *ep, uint64_t pos, int32_t timeout,
+                                           glex_event_t **event)
 {
     uint64_t deadline = glex_wait_deadline(timeout);
     struct glex_event_slot *slot;

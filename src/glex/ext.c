@@ -56,8 +56,7 @@ glex_ret_t glex_ext_event_fd(glex_ep_handle_t handle, int *fd)
 /* Nothing, or only a slot of a killed producer that holds nothing and is passed over here. */
 static bool ext_arm_ring(struct glex_endpoint *ep, struct glex_ring_rx *rx)
 {
-    return glex_ring_arm(rx) ||
-           (glex_endpoint_idle(ep, rx, rx->head) && glex_ring_arm(rx));
+    return glex_ring_arm(rx) || (glex_endpoint_idle(ep, rx, rx->head) && glex_ring_arm(rx));
 }
 
 glex_ret_t glex_ext_arm(glex_ep_handle_t handle)

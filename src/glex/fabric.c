@@ -44,8 +44,8 @@ static int fabric_open_level(const char *path)
     }
     if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH))) {
         glex_error("%s is owned by uid %u with mode %03o: it must belong to uid %u and nobody "
-                   "else may write to it; remove it or choose another GLEX_SHM_DIR", path,
-                   (unsigned)st.st_uid, (unsigned)st.st_mode & 0777, (unsigned)geteuid());
+                   "else may write to it; remove it or choose another GLEX_SHM_DIR",
+                   path, (unsigned)st.st_uid, (unsigned)st.st_mode & 0777, (unsigned)geteuid());
         close(fd);
         errno = EPERM;
         return -1;
@@ -78,7 +78,8 @@ glex_ret_t glex_fabric_open(int *dirfd_p)
     if (fd < 0) {
         if (errno != EPERM) {
             glex_error("cannot open the fabric %s: %s; GLEX_SHM_DIR names a directory in shared "
-                       "memory that this user may write to", path, strerror(errno));
+                       "memory that this user may write to",
+                       path, strerror(errno));
         }
         return GLEX_SYS_ERR;
     }

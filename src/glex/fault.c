@@ -8,22 +8,22 @@
 /* A message on its way for longer than it should be. */
 struct fault_delayed {
     struct fault_delayed *next;
-    uint64_t              due; /* goes after so many requests of the endpoint */
-    glex_imm_mp_req_t     req;
-    uint8_t               data[GLEX_MP_DATA_LEN];
+    uint64_t due; /* goes after so many requests of the endpoint */
+    glex_imm_mp_req_t req;
+    uint8_t data[GLEX_MP_DATA_LEN];
 };
 
 struct glex_fault {
     const struct glex_fault_spec *spec;
-    uint64_t                      random;
-    uint64_t                      posts; /* requests so far */
-    struct fault_delayed         *delayed;
+    uint64_t random;
+    uint64_t posts; /* requests so far */
+    struct fault_delayed *delayed;
 };
 
 /* Requests of all endpoints of the process, for kill=N. */
 static uint64_t fault_posts;
 
-/* ---- chance ------------------------------------------------------------------------------------ */
+/* ---- chance ---------------------------------------------------------------------------------- */
 
 static bool fault_happens(struct glex_fault *fault, double probability)
 {
@@ -46,7 +46,7 @@ static uint64_t fault_seed(const struct glex_endpoint *ep, const struct glex_fau
     return (spec->seed != 0 ? spec->seed * 0x9e3779b97f4a7c15ull + n : ep->cookie) | 1;
 }
 
-/* ---- delayed messages ---------------------------------------------------------------------------- */
+/* ---- delayed messages ------------------------------------------------------------------------ */
 
 static void fault_send(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
 {
@@ -104,7 +104,7 @@ static int fault_delay(struct glex_endpoint *ep, const glex_imm_mp_req_t *req, u
     return GLEX_REQ_DONE;
 }
 
-/* ---- the link -------------------------------------------------------------------------------------- */
+/* ---- the link -------------------------------------------------------------------------------- */
 
 /* What every request meets before it is carried out. */
 static int fault_enter(struct glex_endpoint *ep, int32_t flag)
@@ -114,8 +114,7 @@ static int fault_enter(struct glex_endpoint *ep, int32_t flag)
     if (fault_happens(ep->fault, spec->busy)) {
         return GLEX_REQ_BUSY;
     }
-    if (spec->kill != 0 &&
-        __atomic_add_fetch(&fault_posts, 1, __ATOMIC_RELAXED) == spec->kill) {
+    if (spec->kill != 0 && __atomic_add_fetch(&fault_posts, 1, __ATOMIC_RELAXED) == spec->kill) {
         kill(getpid(), SIGKILL);
     }
     if (flag & GLEX_FLAG_FENCE) {
@@ -123,6 +122,20 @@ static int fault_enter(struct glex_endpoint *ep, int32_t flag)
     }
     ep->fault->posts++;
     return GLEX_REQ_DONE;
+}
+
+/* Others go after it. A request whose peer is gone is not done with: it comes once more. */
+static int fault_leave(struct glex_endpoint *ep, int status)
+{
+    if (status != GLEX_REQ_PEER_GONE) {
+        fault_send_due(ep, ep->fault->posts);
+    }
+    return status;
+}
+
+static bool fault_loses_event(struct glex_endpoint *ep, int32_t flag)
+{
+    return (flag & GLEX_FLAG_REMOTE_EVT) && fault_happens(ep->fault, ep->fault->spec->eq_full);
 }
 
 static int fault_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
@@ -145,10 +158,7 @@ static int fault_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
     } else {
         status = glex_shm_send_mp(ep, peer, req);
     }
-    if (status != GLEX_REQ_PEER_GONE) {
-        fault_send_due(ep, ep->fault->posts);
-    }
-    return status;
+    return fault_leave(ep, status);
 }
 
 static int fault_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
@@ -160,22 +170,18 @@ static int fault_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
     if (status != GLEX_REQ_DONE) {
         return status;
     }
-    if ((req->flag & GLEX_FLAG_REMOTE_EVT) &&
-        fault_happens(ep->fault, ep->fault->spec->eq_full)) {
+    if (fault_loses_event(ep, req->flag)) {
         no_event.flag &= ~GLEX_FLAG_REMOTE_EVT;
         status = glex_shm_imm_put(ep, peer, &no_event);
         status = status == GLEX_REQ_DONE ? GLEX_ERR_STATUS_DEST_EQ_FULL : status;
     } else {
         status = glex_shm_imm_put(ep, peer, req);
     }
-    if (status != GLEX_REQ_PEER_GONE) {
-        fault_send_due(ep, ep->fault->posts);
-    }
-    return status;
+    return fault_leave(ep, status);
 }
 
-static int fault_rdma(struct glex_endpoint *ep, struct glex_peer *peer,
-                      const glex_rdma_req_t *req, char *local)
+static int fault_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
+                      char *local)
 {
     glex_rdma_req_t no_event = *req;
     int status = fault_enter(ep, req->flag);
@@ -183,18 +189,14 @@ static int fault_rdma(struct glex_endpoint *ep, struct glex_peer *peer,
     if (status != GLEX_REQ_DONE) {
         return status;
     }
-    if ((req->flag & GLEX_FLAG_REMOTE_EVT) &&
-        fault_happens(ep->fault, ep->fault->spec->eq_full)) {
+    if (fault_loses_event(ep, req->flag)) {
         no_event.flag &= ~GLEX_FLAG_REMOTE_EVT;
         status = glex_shm_rdma(ep, peer, &no_event, local);
         status = status == GLEX_REQ_DONE ? GLEX_ERR_STATUS_DEST_EQ_FULL : status;
     } else {
         status = glex_shm_rdma(ep, peer, req, local);
     }
-    if (status != GLEX_REQ_PEER_GONE) {
-        fault_send_due(ep, ep->fault->posts);
-    }
-    return status;
+    return fault_leave(ep, status);
 }
 
 const struct glex_link glex_fault_link = {
@@ -208,7 +210,7 @@ const struct glex_link glex_fault_link = {
     .rdma = fault_rdma,
 };
 
-/* ---- with the endpoint ------------------------------------------------------------------------------ */
+/* ---- with the endpoint ----------------------------------------------------------------------- */
 
 glex_ret_t glex_fault_init(struct glex_endpoint *ep)
 {

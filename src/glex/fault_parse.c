@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define FAULT_ALLOWED \
-    "mp_loss=P, mp_delay=P:N, mp_reorder=P, mpq_full=P, eq_full=P, busy=P, kill=N, nomap, " \
+#define FAULT_ALLOWED                                                                              \
+    "mp_loss=P, mp_delay=P:N, mp_reorder=P, mpq_full=P, eq_full=P, busy=P, kill=N, nomap, "        \
     "noprivate, seed=N (P: a probability from 0 to 1)"
 
 static bool parse_probability(const char *text, char **end, double *p)
@@ -43,7 +43,7 @@ static bool parse_item(const char *name, size_t len, const char *value, char **e
 {
     const struct {
         const char *name;
-        double     *p;
+        double *p;
     } probabilities[] = {
         {"mp_loss", &spec->mp_loss},   {"mp_reorder", &spec->mp_reorder},
         {"mpq_full", &spec->mpq_full}, {"eq_full", &spec->eq_full},

@@ -19,7 +19,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* ---- a segment ------------------------------------------------------------------------------ */
+/* ---- a segment ------------------------------------------------------------------------------- */
 
 static bool inspect_read(int fd, void *data, size_t len, uint64_t offset)
 {
@@ -46,7 +46,7 @@ static bool inspect_ring(int fd, uint64_t offset, uint32_t capacity, struct glex
 
 static bool inspect_peers(int fd, struct glex_inspect_ep *ep)
 {
-    struct glex_producer page[GLEX_PAGE_SIZE / sizeof(struct glex_producer)];
+    struct glex_producer page[64];
     const uint32_t step = sizeof(page) / sizeof(page[0]);
     uint32_t i, j;
 
@@ -162,7 +162,7 @@ static bool inspect_segment(int dirfd, uint64_t addr, struct glex_inspect_ep *ep
     return true;
 }
 
-/* ---- the fabric ----------------------------------------------------------------------------- */
+/* ---- the fabric ------------------------------------------------------------------------------ */
 
 /* -1 with errno; ENOENT: there is no fabric, so nobody has an endpoint. */
 static int inspect_open(void)
@@ -292,9 +292,13 @@ static bool inspect_clean_one(int dirfd, uint64_t addr, void *arg)
 {
     const struct inspect_clean *clean = arg;
     struct glex_inspect_ep ep;
+    bool removed;
 
     if (inspect_segment(dirfd, addr, &ep) && !ep.owned) {
-        clean->fn(&ep, glex_segment_reap(dirfd, addr), clean->arg);
+        removed = glex_segment_reap(dirfd, addr);
+        if (clean->fn != NULL) {
+            clean->fn(&ep, removed, clean->arg);
+        }
     }
     return true;
 }

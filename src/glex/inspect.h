@@ -82,7 +82,7 @@ glex_ret_t glex_inspect_others(bool (*fn)(const char *name, void *arg), void *ar
 
 /**
  * Remove what nobody owns.
- * @param fn  Called for each with what it was, and whether it could be removed.
+ * @param fn  Called for each with what it was, and whether it could be removed; may be NULL.
  * Errors: SYS_ERR.
  */
 glex_ret_t glex_inspect_clean(void (*fn)(const struct glex_inspect_ep *ep, bool removed, void *arg),

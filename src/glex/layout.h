@@ -19,8 +19,9 @@
 #define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
 #define GLEX_MAX_PRODUCERS          1024u
 #define GLEX_MMT_CAPACITY           65536u
-/* Registration table entries whose storage is reserved in one step: one page. */
-#define GLEX_MMT_STEP               (GLEX_PAGE_SIZE / sizeof(struct glex_mmt_entry))
+/* Registration table entries whose storage is reserved in one step: 4 KiB. */
+#define GLEX_MMT_STEP               128u
+#define GLEX_MMT_STEP_SIZE          (GLEX_MMT_STEP * sizeof(struct glex_mmt_entry))
 
 #define GLEX_MP_DATA_LEN    112u
 #define GLEX_EVENT_DATA_LEN 96u
@@ -114,7 +115,7 @@ struct glex_segment_header {
     struct glex_ext_counters counters __attribute__((aligned(128)));
 };
 
-#define GLEX_HEADER_SIZE   GLEX_PAGE_SIZE
+#define GLEX_HEADER_SIZE   4096u
 #define GLEX_PRODUCERS_OFF GLEX_HEADER_SIZE
 #define GLEX_MPQ_OFF       (GLEX_PRODUCERS_OFF + \
                             GLEX_MAX_PRODUCERS * sizeof(struct glex_producer))
@@ -131,7 +132,8 @@ static inline uint64_t glex_eq_off(uint32_t mpq_capacity)
 
 static inline uint64_t glex_mmt_off(uint32_t mpq_capacity, uint32_t eq_capacity)
 {
-    return glex_page_round(glex_eq_off(mpq_capacity) + glex_ring_size(eq_capacity));
+    return glex_round_up(glex_eq_off(mpq_capacity) + glex_ring_size(eq_capacity),
+                         GLEX_MMT_STEP_SIZE);
 }
 
 static inline uint64_t glex_base_size(uint32_t mpq_capacity, uint32_t eq_capacity)
@@ -144,10 +146,10 @@ static inline uint64_t glex_base_size(uint32_t mpq_capacity, uint32_t eq_capacit
 _Static_assert(sizeof(struct glex_ring_ctl) == 256, "tail and head have a line pair each");
 _Static_assert(sizeof(struct glex_mp_slot) == 1 << GLEX_SLOT_SHIFT, "an MP fits its slot");
 _Static_assert(sizeof(struct glex_event_slot) == 1 << GLEX_SLOT_SHIFT, "an event fits its slot");
-_Static_assert(offsetof(struct glex_event_slot, data) == 32, "8 bytes of data share the first line");
+_Static_assert(offsetof(struct glex_event_slot, data) == 32, "8 bytes share the first line");
 _Static_assert(sizeof(struct glex_producer) == 64, "no two producers share a line");
 _Static_assert(sizeof(struct glex_mmt_entry) == 32, "two entries to a line");
-_Static_assert(sizeof(struct glex_segment_header) <= GLEX_HEADER_SIZE, "the header is one page");
+_Static_assert(sizeof(struct glex_segment_header) <= GLEX_HEADER_SIZE, "the header fits");
 #endif
 
 #endif

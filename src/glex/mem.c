@@ -28,7 +28,7 @@ glex_ret_t glex_mem_init(struct glex_endpoint *ep)
     }
     mem->mmt = glex_segment_mmt(seg->hdr, seg->mpq_capacity, seg->eq_capacity);
     mem->first_free = MEM_NO_ENTRY;
-    mem->file_end = seg->base_size;
+    mem->file_end = glex_round_up(seg->base_size, glex_page_size());
     pthread_mutex_init(&mem->lock, NULL);
     return GLEX_SUCCESS;
 }
@@ -49,7 +49,7 @@ static glex_ret_t mem_grow(struct glex_endpoint *ep)
     int fd, err;
 
     fd = glex_segment_reopen(ep->dev->dirfd, seg);
-    err = fd < 0 ? errno : posix_fallocate(fd, (off_t)off, GLEX_PAGE_SIZE);
+    err = fd < 0 ? errno : posix_fallocate(fd, (off_t)off, GLEX_MMT_STEP_SIZE);
     if (fd >= 0) {
         close(fd);
     }
@@ -90,7 +90,7 @@ static glex_ret_t mem_take_entry(struct glex_endpoint *ep, uint32_t *index_p)
  */
 static bool mem_is_mapped(const char *addr, uint64_t len)
 {
-    uintptr_t start = (uintptr_t)addr & ~(GLEX_PAGE_SIZE - 1);
+    uintptr_t start = (uintptr_t)addr & ~(glex_page_size() - 1);
 
     return msync((void *)start, (uintptr_t)addr + len - start, MS_ASYNC) == 0;
 }

@@ -79,8 +79,7 @@ glex_ret_t glex_mp_post(glex_ep_handle_t handle, glex_imm_mp_req_t *req,
  * The published slot at a position, which is moved over what is to be skipped: slots of killed
  * producers, and such as no producer of ours would have written.
  */
-static inline struct glex_mp_slot *mp_slot(struct glex_endpoint *ep, uint64_t *pos,
-                                           uint32_t *len)
+static inline struct glex_mp_slot *mp_slot(struct glex_endpoint *ep, uint64_t *pos, uint32_t *len)
 {
     struct glex_mp_slot *slot;
     uint64_t ctrl;

@@ -24,8 +24,7 @@ static inline void imm_rdma_count(struct glex_endpoint *ep, const glex_imm_rdma_
 }
 
 /* A request that did not go through at the first try: the peer may have been replaced. */
-static glex_ret_t GLEX_NOINLINE imm_rdma_failed(struct glex_endpoint *ep,
-                                                struct glex_peer *peer,
+static glex_ret_t GLEX_NOINLINE imm_rdma_failed(struct glex_endpoint *ep, struct glex_peer *peer,
                                                 const glex_imm_rdma_req_t *req, int status)
 {
     if (status == GLEX_REQ_PEER_GONE) {
@@ -46,8 +45,7 @@ static glex_ret_t GLEX_NOINLINE imm_rdma_failed(struct glex_endpoint *ep,
     return GLEX_SUCCESS;
 }
 
-static inline glex_ret_t imm_rdma_post_one(struct glex_endpoint *ep,
-                                           const glex_imm_rdma_req_t *req)
+static inline glex_ret_t imm_rdma_post_one(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req)
 {
     glex_ret_t ret = imm_rdma_check(req);
     struct glex_peer *peer;
@@ -85,7 +83,7 @@ glex_ret_t glex_imm_rdma_post(glex_ep_handle_t handle, glex_imm_rdma_req_t *req,
     return GLEX_SUCCESS;
 }
 
-/* ---- between registrations ----------------------------------------------------------------- */
+/* ---- between registrations ------------------------------------------------------------------- */
 
 static glex_ret_t rdma_check(const glex_rdma_req_t *req)
 {
@@ -199,8 +197,7 @@ static glex_ret_t rdma_post_one(struct glex_endpoint *ep, const glex_rdma_req_t 
     return GLEX_SUCCESS;
 }
 
-glex_ret_t glex_rdma_post(glex_ep_handle_t handle, glex_rdma_req_t *req,
-                          glex_rdma_req_t **bad_req)
+glex_ret_t glex_rdma_post(glex_ep_handle_t handle, glex_rdma_req_t *req, glex_rdma_req_t **bad_req)
 {
     glex_ret_t ret;
 

@@ -14,9 +14,9 @@
 
 struct glex_region {
     struct glex_region *next;
-    char               *addr;
-    uint64_t            size;
-    uint64_t            file_off;
+    char *addr;
+    uint64_t size;
+    uint64_t file_off;
 };
 
 /* Only what lies within one region can be mapped by peers as one piece. */
@@ -112,7 +112,7 @@ glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t handle, uint64_t len, void **addr
     if (region == NULL) {
         return GLEX_NO_MEM_RESOURCE;
     }
-    region->size = glex_page_round(len);
+    region->size = glex_round_up(len, glex_page_size());
 
     pthread_mutex_lock(&mem->lock);
     ret = region_map(ep, region);
@@ -134,8 +134,8 @@ static void region_punch(struct glex_endpoint *ep, const struct glex_region *reg
 {
     int fd = glex_segment_reopen(ep->dev->dirfd, &ep->segment);
 
-    if (fd < 0 || fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                            (off_t)region->file_off, (off_t)region->size) != 0) {
+    if (fd < 0 || fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)region->file_off,
+                            (off_t)region->size) != 0) {
         glex_warn("%llu KiB of NIC memory stay reserved until the endpoint is destroyed: %s",
                   (unsigned long long)region->size / 1024, strerror(errno));
     }

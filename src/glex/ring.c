@@ -40,8 +40,7 @@ void glex_ring_rx_fork(struct glex_ring_rx *rx)
 
 void GLEX_NOINLINE glex_ring_note_level(const struct glex_ring_rx *rx, uint64_t *high)
 {
-    uint64_t level = (__atomic_load_n(&rx->ctl->tail, __ATOMIC_RELAXED) & GLEX_TAIL_POS) -
-                     rx->head;
+    uint64_t level = (__atomic_load_n(&rx->ctl->tail, __ATOMIC_RELAXED) & GLEX_TAIL_POS) - rx->head;
 
     if (level > *high && level <= rx->mask + 1) {
         __atomic_store_n(high, level, __ATOMIC_RELAXED);

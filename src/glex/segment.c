@@ -21,10 +21,10 @@ static bool is_power_of_two(uint32_t x)
     return x != 0 && (x & (x - 1)) == 0;
 }
 
-/* What has storage from the start: all but the registration table after its first page. */
+/* What has storage from the start: all but the registration table after its first step. */
 static uint64_t segment_reserved_len(const struct glex_segment_header *hdr)
 {
-    return glex_mmt_off(hdr->mpq_capacity, hdr->eq_capacity) + GLEX_PAGE_SIZE;
+    return glex_mmt_off(hdr->mpq_capacity, hdr->eq_capacity) + GLEX_MMT_STEP_SIZE;
 }
 
 bool glex_segment_header_is_valid(const struct glex_segment_header *hdr, uint64_t addr,
@@ -93,7 +93,7 @@ static void segment_stop(struct glex_segment_header *base, uint32_t mpq_capacity
     }
 }
 
-/* ---- making ---------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 /* Size the file and reserve what will be touched, so that no store ever raises SIGBUS. */
 static glex_ret_t segment_reserve(int fd, const struct glex_segment_header *hdr)
@@ -160,23 +160,35 @@ static glex_ret_t segment_link_number(int dirfd, int fd, struct glex_segment_hea
 {
     glex_ep_addr_t addr = {.v = base->addr};
     char name[GLEX_NAME_LEN];
-    int tries;
 
     addr.ep_num = (uint16_t)num;
     base->addr = addr.v;
     glex_fabric_name(addr.v, name);
-    for (tries = 0; tries < SEGMENT_LOCK_TRIES; tries++) {
+    do {
         if (segment_link(dirfd, fd, name) == 0) {
             return GLEX_SUCCESS;
         }
         if (errno != EEXIST) {
             return GLEX_SYS_ERR;
         }
-        if (!glex_segment_reap(dirfd, addr.v)) {
-            break;
-        }
-    }
+    } while (glex_segment_reap(dirfd, addr.v));
     return GLEX_NO_EP_RESOURCE;
+}
+
+/* While another process reaps a dead owner's segment it looks like a living one's: once more. */
+static glex_ret_t segment_link_explicit(int dirfd, int fd, struct glex_segment_header *base,
+                                        uint32_t num)
+{
+    glex_ret_t ret = GLEX_NO_EP_RESOURCE;
+    int tries;
+
+    for (tries = 0; tries < SEGMENT_LOCK_TRIES && ret == GLEX_NO_EP_RESOURCE; tries++) {
+        if (tries > 0) {
+            usleep(1000);
+        }
+        ret = segment_link_number(dirfd, fd, base, num);
+    }
+    return ret;
 }
 
 /* Random start: processes that start together do not all fight for the first numbers. */
@@ -258,7 +270,7 @@ glex_ret_t glex_segment_create(int dirfd, const struct glex_segment_header *hdr,
     if (num == GLEX_ANY_EP_NUM) {
         ret = segment_link_any(dirfd, fd, seg->hdr);
     } else {
-        ret = segment_link_number(dirfd, fd, seg->hdr, num);
+        ret = segment_link_explicit(dirfd, fd, seg->hdr, num);
     }
     if (ret != GLEX_SUCCESS) {
         if (ret == GLEX_SYS_ERR) {
@@ -275,10 +287,11 @@ out:
     return ret;
 }
 
-void glex_segment_unlink(int dirfd, const struct glex_segment *seg)
+void glex_segment_retire(int dirfd, const struct glex_segment *seg)
 {
     char name[GLEX_NAME_LEN];
 
+    segment_stop(seg->hdr, seg->mpq_capacity, seg->eq_capacity, seg->mmt_ready);
     /* A user may have removed the file by hand, and another endpoint may have the name now. */
     glex_fabric_name(seg->addr, name);
     if (segment_has_name(dirfd, name, seg->dev, seg->ino)) {
@@ -288,8 +301,7 @@ void glex_segment_unlink(int dirfd, const struct glex_segment *seg)
 
 void glex_segment_destroy(int dirfd, struct glex_segment *seg)
 {
-    segment_stop(seg->hdr, seg->mpq_capacity, seg->eq_capacity, seg->mmt_ready);
-    glex_segment_unlink(dirfd, seg);
+    glex_segment_retire(dirfd, seg);
     munmap(seg->hdr, seg->base_size);
     seg->hdr = NULL;
 }
@@ -310,11 +322,10 @@ int glex_segment_reopen(int dirfd, const struct glex_segment *seg)
     return fd;
 }
 
-/* ---- looking at others ------------------------------------------------------------------ */
+/* ---- looking at others ----------------------------------------------------------------------- */
 
-enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr,
-                                          struct glex_segment_header *hdr, uint64_t *size,
-                                          int *fd_p)
+enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr, struct glex_segment_header *hdr,
+                                          uint64_t *size, int *fd_p)
 {
     char name[GLEX_NAME_LEN];
     struct stat st;
@@ -362,7 +373,7 @@ bool glex_segment_is_living_anywhere(int dirfd, uint64_t incarnation)
     return !glex_fabric_foreach(dirfd, segment_is_not, &incarnation);
 }
 
-/* ---- reaping ---------------------------------------------------------------------------- */
+/* ---- reaping --------------------------------------------------------------------------------- */
 
 /* The dead cannot do it themselves. */
 static void segment_stop_dead(int fd, uint64_t addr, const struct stat *st)

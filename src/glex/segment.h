@@ -43,11 +43,11 @@ enum glex_segment_state {
 glex_ret_t glex_segment_create(int dirfd, const struct glex_segment_header *hdr, uint32_t num,
                                struct glex_segment *seg);
 
-/** Stop it, take its name away and unmap it. */
+/** Retire it and unmap it. */
 void glex_segment_destroy(int dirfd, struct glex_segment *seg);
 
-/** Take the name away only: what may still be done while a process exits. */
-void glex_segment_unlink(int dirfd, const struct glex_segment *seg);
+/** Stop it and take its name away: what may still be done while a process exits. */
+void glex_segment_retire(int dirfd, const struct glex_segment *seg);
 
 /** A new descriptor of the owner's own segment, without the lock. -1 and errno on error. */
 int glex_segment_reopen(int dirfd, const struct glex_segment *seg);

@@ -12,13 +12,12 @@
 /* A full queue may be that of a dead owner: looked up not more often than this. */
 #define SHM_CHECK_NS 10000000ull
 
-/* ---- attaching ---------------------------------------------------------------------------- */
+/* ---- attaching ------------------------------------------------------------------------------- */
 
 /* Our own NICs, and those of others that have an endpoint here. */
 bool glex_shm_reaches(struct glex_device *dev, uint32_t nic_id)
 {
-    return nic_id - dev->nic_base < glex_env()->num_nics ||
-           glex_fabric_has_nic(dev->dirfd, nic_id);
+    return nic_id - dev->nic_base < glex_env()->num_nics || glex_fabric_has_nic(dev->dirfd, nic_id);
 }
 
 /*
@@ -44,8 +43,8 @@ static struct glex_producer *shm_claim_producer(struct glex_endpoint *ep,
                                glex_segment_is_living_anywhere(ep->dev->dirfd, owner))) {
                 continue;
             }
-            if (__atomic_compare_exchange_n(&producer->owner, &owner, me, false,
-                                            __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            if (__atomic_compare_exchange_n(&producer->owner, &owner, me, false, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_RELAXED)) {
                 __atomic_store_n(&producer->intent[GLEX_RING_MPQ], GLEX_INTENT_NONE,
                                  __ATOMIC_RELEASE);
                 __atomic_store_n(&producer->intent[GLEX_RING_EQ], GLEX_INTENT_NONE,
@@ -79,8 +78,8 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer, int fd
 
     peer->producer = shm_claim_producer(ep, base);
     if (peer->producer == NULL) {
-        glex_warn("endpoint %llx has %u peers and takes no more",
-                  (unsigned long long)peer->addr, GLEX_MAX_PRODUCERS);
+        glex_warn("endpoint %llx has %u peers and takes no more", (unsigned long long)peer->addr,
+                  GLEX_MAX_PRODUCERS);
         if (!peer->is_self) {
             munmap(base, hdr->base_size);
         }
@@ -183,7 +182,7 @@ int GLEX_NOINLINE glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *p
     return (int)full;
 }
 
-/* ---- the target's registrations ------------------------------------------------------------ */
+/* ---- the target's registrations -------------------------------------------------------------- */
 
 /* A consistent copy of a table entry: it may change while it is read. */
 static bool shm_read_entry(const struct glex_mmt_entry *entry, struct glex_mmt_entry *copy)
@@ -209,7 +208,7 @@ static bool shm_read_entry(const struct glex_mmt_entry *entry, struct glex_mmt_e
 static struct glex_mapping *shm_map_region(struct glex_endpoint *ep, struct glex_peer *peer,
                                            const struct glex_mmt_entry *entry)
 {
-    uint64_t start = entry->file_off & ~(GLEX_PAGE_SIZE - 1), size, file_size;
+    uint64_t start = entry->file_off & ~(glex_page_size() - 1), size, file_size;
     struct glex_segment_header hdr;
     struct glex_mapping *map;
     int fd;
@@ -218,7 +217,7 @@ static struct glex_mapping *shm_map_region(struct glex_endpoint *ep, struct glex
         GLEX_SEGMENT_LIVING) {
         return NULL;
     }
-    size = glex_page_round(entry->file_off + entry->len) - start;
+    size = glex_round_up(entry->file_off + entry->len, glex_page_size()) - start;
     map = malloc(sizeof(*map));
     if (map == NULL || hdr.incarnation != peer->hdr.incarnation || start < hdr.base_size ||
         entry->len > file_size || entry->file_off > file_size - entry->len) {
@@ -247,8 +246,12 @@ static struct glex_rmem *shm_rmem_slot(struct glex_peer *peer, uint32_t index)
 
     if (*chunk == NULL) {
         *chunk = calloc(GLEX_RMEM_CHUNK, sizeof(**chunk));
+        if (*chunk == NULL) {
+            glex_error("no memory to keep a peer's registrations");
+            return NULL;
+        }
     }
-    return *chunk != NULL ? &(*chunk)[index % GLEX_RMEM_CHUNK] : NULL;
+    return &(*chunk)[index % GLEX_RMEM_CHUNK];
 }
 
 /* Read a table entry and find the way to its memory. False: there is no such registration. */
@@ -283,7 +286,7 @@ static bool shm_rmem_load(struct glex_endpoint *ep, struct glex_peer *peer, uint
         if (rmem->map == NULL) {
             return false;
         }
-        rmem->ptr = (char *)rmem->map->base + entry.file_off % GLEX_PAGE_SIZE;
+        rmem->ptr = (char *)rmem->map->base + entry.file_off % glex_page_size();
     }
     rmem->state = entry.state;
     rmem->mh = glex_mem_handle_v(index, entry.state);
@@ -299,8 +302,8 @@ int GLEX_NOINLINE glex_shm_rmem_refresh(struct glex_endpoint *ep, struct glex_pe
     if (__atomic_load_n(&peer->eq.ctl->tail, __ATOMIC_RELAXED) & GLEX_TAIL_CLOSED) {
         return GLEX_REQ_PEER_GONE;
     }
-    if (peer->key != key || !shm_rmem_load(ep, peer, mh & 0xffff, rmem_p) ||
-        (*rmem_p)->mh != mh || ((*rmem_p)->state & need) != need) {
+    if (peer->key != key || !shm_rmem_load(ep, peer, mh & 0xffff, rmem_p) || (*rmem_p)->mh != mh ||
+        ((*rmem_p)->state & need) != need) {
         return glex_shm_is_living(ep, peer) ? GLEX_ERR_STATUS_MMT : GLEX_REQ_PEER_GONE;
     }
     return offset + len <= (*rmem_p)->len ? GLEX_REQ_DONE : GLEX_ERR_STATUS_ATT;
@@ -308,8 +311,8 @@ int GLEX_NOINLINE glex_shm_rmem_refresh(struct glex_endpoint *ep, struct glex_pe
 
 /* ---- RDMA ------------------------------------------------------------------------------------ */
 
-static int shm_copy(struct glex_endpoint *ep, struct glex_peer *peer,
-                    const struct glex_rmem *rmem, const glex_rdma_req_t *req, char *local)
+static int shm_copy(struct glex_endpoint *ep, struct glex_peer *peer, const struct glex_rmem *rmem,
+                    const glex_rdma_req_t *req, char *local)
 {
     char *remote = rmem->ptr + req->rmt_offset;
 

@@ -24,7 +24,7 @@ uint64_t glex_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-/* ---- the socket ----------------------------------------------------------------------------- */
+/* ---- the socket ------------------------------------------------------------------------------ */
 
 /*
  * Address of an endpoint's socket. The kernel takes 107 bytes: where the fabric's path is longer
@@ -80,22 +80,36 @@ void glex_wait_close(struct glex_endpoint *ep)
     }
 }
 
-/* Not delivered means: woken already (EAGAIN), or not there any more. */
-void GLEX_NOINLINE glex_wait_wake(struct glex_endpoint *ep, uint64_t addr)
+static bool wait_send(struct glex_endpoint *ep, const struct sockaddr_un *sun, socklen_t len)
 {
-    struct sockaddr_un sun;
-    socklen_t len;
-
     if (ep->wake_fd < 0) {
         ep->wake_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (ep->wake_fd < 0) {
             glex_error("cannot wake a sleeping peer: %s", strerror(errno));
-            return;
+            return false;
         }
     }
-    len = wait_address(ep, addr, &sun);
-    if (sendto(ep->wake_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&sun, len) >
-        0) {
+    return sendto(ep->wake_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)sun,
+                  len) > 0;
+}
+
+/*
+ * EAGAIN means either that the peer has wake-ups enough waiting, or that our own socket is charged
+ * with too many that others have not taken yet. A new socket is charged with none, so where it
+ * cannot send either, the peer is awake already.
+ */
+void GLEX_NOINLINE glex_wait_wake(struct glex_endpoint *ep, uint64_t addr)
+{
+    struct sockaddr_un sun;
+    socklen_t len = wait_address(ep, addr, &sun);
+    bool sent = wait_send(ep, &sun, len);
+
+    if (!sent && errno == EAGAIN && ep->wake_fd >= 0) {
+        close(ep->wake_fd);
+        ep->wake_fd = -1;
+        sent = wait_send(ep, &sun, len);
+    }
+    if (sent) {
         GLEX_COUNT(ep, wakeups, 1);
     }
 }

@@ -39,8 +39,11 @@ void internals_segment_path(uint64_t addr, char *path, size_t size)
 
 void internals_damage(const char *path, enum internals_field what, uint64_t value)
 {
-#define FIELD(name) \
-    {offsetof(struct glex_segment_header, name), sizeof(((struct glex_segment_header *)0)->name)}
+#define FIELD(name)                                                                                \
+    {                                                                                              \
+        offsetof(struct glex_segment_header, name),                                                \
+            sizeof(((struct glex_segment_header *)0)->name)                                        \
+    }
     static const struct {
         size_t off, size;
     } fields[] = {
@@ -54,6 +57,7 @@ void internals_damage(const char *path, enum internals_field what, uint64_t valu
         [INTERNALS_EQ_CAPACITY] = FIELD(eq_capacity),
         [INTERNALS_MMT_CAPACITY] = FIELD(mmt_capacity),
         [INTERNALS_PRODUCERS] = FIELD(max_producers),
+        [INTERNALS_PID] = FIELD(pid),
     };
 #undef FIELD
     int fd = open(path, O_RDWR);
@@ -90,8 +94,8 @@ void internals_claim_only(glex_ep_handle_t handle, glex_ep_addr_t addr, int whic
     int status;
 
     peer = glex_endpoint_peer(ep, addr.v, &status);
-    if (peer == NULL || glex_ring_claim(which == GLEX_RING_MPQ ? &peer->mpq : &peer->eq, &tail) !=
-                            GLEX_RING_OK) {
+    if (peer == NULL ||
+        glex_ring_claim(which == GLEX_RING_MPQ ? &peer->mpq : &peer->eq, &tail) != GLEX_RING_OK) {
         abort();
     }
 }

@@ -33,7 +33,7 @@ enum internals_field {
     INTERNALS_EQ_CAPACITY,
     INTERNALS_MMT_CAPACITY,
     INTERNALS_PRODUCERS,
-    INTERNALS_DAMAGES
+    INTERNALS_PID /* the last: any number is a good one */
 };
 void internals_damage(const char *path, enum internals_field what, uint64_t value);
 
@@ -46,7 +46,7 @@ uint64_t internals_mmt_offset(glex_ep_handle_t ep, uint32_t index);
 /** Claim a position as a producer does, and do no more: as if killed then. */
 void internals_claim_only(glex_ep_handle_t ep, glex_ep_addr_t peer, int which);
 
-/** What a post looks like to a peer whose intents and claims a killed one left: see test_kill. */
+/** Endpoints that post to this one. */
 uint32_t internals_num_producers(glex_ep_handle_t ep);
 
 #ifdef __cplusplus

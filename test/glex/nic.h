@@ -33,8 +33,9 @@ inline glex_ep_attr ep_attr(uint32_t num = GLEX_ANY_EP_NUM, uint32_t capacity = 
     return attr;
 }
 
-class Device {
-public:
+class Device
+{
+  public:
     explicit Device(uint32_t id = 0)
     {
         glex_ret_t ret = glex_open_device(id, &handle_);
@@ -44,11 +45,17 @@ public:
             abort(); /* no test can go on without */
         }
     }
-    ~Device() { EXPECT_OK(glex_close_device(handle_)); }
+    ~Device()
+    {
+        EXPECT_OK(glex_close_device(handle_));
+    }
     Device(const Device &) = delete;
-    operator glex_device_handle_t() const { return handle_; }
+    operator glex_device_handle_t() const
+    {
+        return handle_;
+    }
 
-private:
+  private:
     glex_device_handle_t handle_ = nullptr;
 };
 
@@ -57,8 +64,9 @@ struct Target {
     uint64_t addr, mh;
 };
 
-class Ep {
-public:
+class Ep
+{
+  public:
     explicit Ep(glex_device_handle_t dev, glex_ep_attr attr = ep_attr())
     {
         glex_ret_t ret = glex_create_ep(dev, &attr, &handle_);
@@ -75,7 +83,10 @@ public:
         }
     }
     Ep(const Ep &) = delete;
-    operator glex_ep_handle_t() const { return handle_; }
+    operator glex_ep_handle_t() const
+    {
+        return handle_;
+    }
 
     void destroy()
     {
@@ -100,8 +111,7 @@ public:
         return static_cast<char *>(addr);
     }
 
-    glex_mem_handle_t reg(void *addr, uint64_t len,
-                          int flag = GLEX_MEM_READ | GLEX_MEM_WRITE) const
+    glex_mem_handle_t reg(void *addr, uint64_t len, int flag = GLEX_MEM_READ | GLEX_MEM_WRITE) const
     {
         glex_mem_handle_t mh = {};
 
@@ -109,7 +119,10 @@ public:
         return mh;
     }
 
-    Target target(glex_mem_handle_t mh = {}) const { return {addr().v, mh.v}; }
+    Target target(glex_mem_handle_t mh = {}) const
+    {
+        return {addr().v, mh.v};
+    }
 
     void send(glex_ep_addr_t to, const void *data, uint32_t len, int flag = 0) const
     {
@@ -182,12 +195,12 @@ public:
         return counters;
     }
 
-private:
+  private:
     glex_ep_handle_t handle_ = nullptr;
 };
 
-inline glex_imm_rdma_req_t imm_put(Target to, const void *data, uint32_t len,
-                                   uint32_t offset = 0, uint64_t event = 0)
+inline glex_imm_rdma_req_t imm_put(Target to, const void *data, uint32_t len, uint32_t offset = 0,
+                                   uint64_t event = 0)
 {
     glex_imm_rdma_req_t req = {};
 
@@ -205,8 +218,8 @@ inline glex_imm_rdma_req_t imm_put(Target to, const void *data, uint32_t len,
     return req;
 }
 
-inline glex_rdma_req_t rdma(glex_rdma_type type, Target to, glex_mem_handle_t local,
-                            uint32_t len, uint32_t rmt_offset = 0, uint32_t local_offset = 0)
+inline glex_rdma_req_t rdma(glex_rdma_type type, Target to, glex_mem_handle_t local, uint32_t len,
+                            uint32_t rmt_offset = 0, uint32_t local_offset = 0)
 {
     glex_rdma_req_t req = {};
 

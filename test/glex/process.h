@@ -23,9 +23,9 @@ bool child_register(const char *name, child_fn fn);
 /** In the started process: run it; does not return if this is one. */
 void child_main_if_any(int argc, char **argv);
 
-#define CHILD(name)                                                                    \
-    static int child_##name();                                                         \
-    static const bool child_registered_##name = child_register(#name, child_##name); \
+#define CHILD(name)                                                                                \
+    static int child_##name();                                                                     \
+    static const bool child_registered_##name = child_register(#name, child_##name);               \
     static int child_##name()
 
 /* The child's ends of the pipes. */
@@ -44,8 +44,9 @@ template <typename T> T receive_down()
     return value;
 }
 
-class Process {
-public:
+class Process
+{
+  public:
     explicit Process(const char *name, std::vector<std::string> env = {});
     ~Process();
     Process(const Process &) = delete;
@@ -65,9 +66,12 @@ public:
     void kill_now();          /* SIGKILL, and wait */
     int wait();               /* exit status, or 128 + signal */
     std::string error_text(); /* what it wrote to standard error, after it ended */
-    pid_t pid() const { return pid_; }
+    pid_t pid() const
+    {
+        return pid_;
+    }
 
-private:
+  private:
     void write_pipe(const void *data, size_t len);
     bool read_pipe(void *data, size_t len);
 

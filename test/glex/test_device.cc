@@ -87,7 +87,7 @@ TEST(device, last_one_removes_the_directory)
     EXPECT_FALSE(fabric_exists());
 }
 
-/* ---- several NICs --------------------------------------------------------------------------- */
+/* ---- several NICs ---------------------------------------------------------------------------- */
 
 CHILD(device_several)
 {
@@ -147,7 +147,8 @@ static long num_lines(const std::string &text)
     return std::count(text.begin(), text.end(), '\n');
 }
 
-class environment : public testing::TestWithParam<const char *> {
+class environment : public testing::TestWithParam<const char *>
+{
 };
 
 TEST_P(environment, nonsense_is_refused_and_named)
@@ -182,8 +183,9 @@ CHILD(device_bad_fabric)
     return testing::Test::HasFailure();
 }
 
-class shm_dir : public testing::Test {
-protected:
+class shm_dir : public testing::Test
+{
+  protected:
     shm_dir()
     {
         char name[] = "/tmp/glex-test-XXXXXX";

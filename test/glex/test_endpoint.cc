@@ -6,8 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-class endpoint : public testing::Test {
-protected:
+class endpoint : public testing::Test
+{
+  protected:
     Device dev;
 };
 
@@ -95,8 +96,7 @@ TEST_F(endpoint, null_handles)
 
 TEST_F(endpoint, every_type)
 {
-    for (glex_ep_type type :
-         {GLEX_EP_TYPE_FAST, GLEX_EP_TYPE_NORMAL, GLEX_EP_TYPE_EMULATE}) {
+    for (glex_ep_type type : {GLEX_EP_TYPE_FAST, GLEX_EP_TYPE_NORMAL, GLEX_EP_TYPE_EMULATE}) {
         glex_ep_attr attr = ep_attr();
 
         attr.type = type;
@@ -132,8 +132,7 @@ TEST_F(endpoint, addresses_are_composed_and_taken_apart)
     ASSERT_OK(glex_decompose_ep_addr(addr, GLEX_EP_TYPE_FAST, &nic_id, &ep_num));
     EXPECT_EQ(0x12345678u, nic_id);
     EXPECT_EQ(0x9abcu, ep_num);
-    EXPECT_EQ(GLEX_INVALID_PARAM,
-              glex_compose_ep_addr(1, 65536, GLEX_EP_TYPE_NORMAL, &addr));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_compose_ep_addr(1, 65536, GLEX_EP_TYPE_NORMAL, &addr));
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_compose_ep_addr(1, 1, GLEX_EP_TYPE_NORMAL, nullptr));
     EXPECT_EQ(GLEX_INVALID_PARAM,
               glex_decompose_ep_addr(addr, GLEX_EP_TYPE_NORMAL, nullptr, &ep_num));
@@ -153,7 +152,7 @@ TEST_F(endpoint, come_and_go)
     EXPECT_EQ(0u, internals_num_producers(server));
 }
 
-/* ---- processes ---------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 static bool exists(uint64_t addr)
 {
@@ -282,6 +281,7 @@ CHILD(endpoint_with_child)
     ep.alloc(4096);
     pid_t pid = fork();
     if (pid == 0) {
+        alarm(60); /* lives longer than its parent, which is what this is about, not for ever */
         pause();
     }
     send_up(ep.addr().v);

@@ -2,8 +2,9 @@
 #include "internals.h"
 #include "nic.h"
 
-class event : public testing::Test {
-protected:
+class event : public testing::Test
+{
+  protected:
     Device dev;
     Ep a{dev}, b{dev, ep_attr(GLEX_ANY_EP_NUM, 16)};
     char *mem = b.alloc(4096);
@@ -121,8 +122,7 @@ TEST_F(event, full_queue_places_the_data_and_loses_the_event)
 TEST_F(event, carried_data_is_placed_by_the_first_probe)
 {
     char *carried = b.alloc(4096);
-    Target place = b.target(
-        b.reg(carried, 4096, GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA));
+    Target place = b.target(b.reg(carried, 4096, GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA));
     glex_imm_rdma_req_t req = imm_put(place, "hello", 6, 100, 1);
     glex_event_t *event;
 
@@ -144,8 +144,7 @@ TEST_F(event, carried_data_is_placed_by_the_first_probe)
 TEST_F(event, carried_data_of_every_length)
 {
     std::vector<unsigned char> carried(256), data(96);
-    Target place =
-        b.target(b.reg(carried.data(), 256, GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA));
+    Target place = b.target(b.reg(carried.data(), 256, GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA));
 
     for (uint32_t len = 0; len <= 96; len++) {
         std::fill(carried.begin(), carried.end(), 0xee);

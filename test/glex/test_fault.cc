@@ -28,11 +28,11 @@ static bool in_order(const std::vector<int64_t> &list)
     return std::is_sorted(list.begin(), list.end());
 }
 
-#define RUN(name, setting)                                      \
-    TEST(fault, name)                                           \
-    {                                                           \
-        Process child("fault_" #name, {"GLEX_FAULT=" setting}); \
-        EXPECT_EQ(0, child.wait());                             \
+#define RUN(name, setting)                                                                         \
+    TEST(fault, name)                                                                              \
+    {                                                                                              \
+        Process child("fault_" #name, {"GLEX_FAULT=" setting});                                    \
+        EXPECT_EQ(0, child.wait());                                                                \
     }
 
 CHILD(fault_loss)

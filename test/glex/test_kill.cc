@@ -2,11 +2,12 @@
 #include "internals.h"
 #include "nic.h"
 #include "process.h"
+#include "stepped.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/ptrace.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,13 +25,13 @@ static uint64_t token(uint64_t life, uint64_t n)
     return life << 32 | n;
 }
 
-class kill_ : public testing::Test {
-protected:
+class kill_ : public testing::Test
+{
+  protected:
     Device dev;
     Ep consumer{dev, ep_attr(GLEX_ANY_EP_NUM, 64)};
     char *mem = consumer.alloc(4096);
-    Target to = consumer.target(
-        consumer.reg(mem, 4096, GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA));
+    Target to = consumer.target(consumer.reg(mem, 4096, GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA));
 
     /* n-th message and event; false where the queue was full, and it was lost. */
     static bool post_mp(const Ep &ep, Target to, uint64_t value)
@@ -54,6 +55,7 @@ protected:
 
     [[noreturn]] void produce(uint64_t life)
     {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing is left when the test is killed */
         Ep ep(dev, ep_attr(GLEX_ANY_EP_NUM, 4));
 
         for (uint64_t n = 1;; n++) {
@@ -168,10 +170,11 @@ TEST_F(kill_, at_random)
  * The same at every instruction: the producer is stepped k instructions into the library's
  * posting function and killed there, for every k until the post is complete.
  */
-class kill_step : public kill_, public testing::WithParamInterface<int> {
-protected:
-    /* A post, and then one between two stops for the tracer. */
-    [[noreturn]] void traced(uint64_t life)
+class kill_step : public kill_, public testing::WithParamInterface<int>
+{
+  protected:
+    /* A post, and then one to be stepped through. */
+    void produce_stepped(uint64_t life)
     {
         Ep ep(dev, ep_attr(GLEX_ANY_EP_NUM, 4));
         uint64_t data[14];
@@ -183,42 +186,13 @@ protected:
         mp.len = 112;
         post(ep, token(life, 1));
         std::fill(data, data + 14, token(life, 2));
-        if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) {
-            _exit(77);
-        }
-        raise(SIGSTOP);
+        Stepped::begin();
         if (GetParam() == 0) {
             glex_send_imm_mp(ep, &mp, nullptr);
         } else {
             glex_imm_rdma(ep, &put, nullptr);
         }
-        raise(SIGSTOP);
-        _exit(0);
-    }
-
-    /* Runs the second post of a producer for k instructions. @return whether it was complete. */
-    bool step_and_kill(uint64_t life, int k)
-    {
-        bool complete = false;
-        pid_t pid = fork();
-        int status;
-
-        if (pid == 0) {
-            traced(life);
-        }
-        EXPECT_EQ(pid, waitpid(pid, &status, 0));
-        if (WIFEXITED(status)) {
-            skipped = true;
-            return true;
-        }
-        for (int i = 0; i < k && !complete; i++) {
-            EXPECT_EQ(0, ptrace(PTRACE_SINGLESTEP, pid, nullptr, nullptr));
-            EXPECT_EQ(pid, waitpid(pid, &status, 0));
-            complete = WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP;
-        }
-        kill(pid, SIGKILL);
-        waitpid(pid, &status, 0);
-        return complete;
+        Stepped::end();
     }
 
     void post(const Ep &ep, uint64_t value)
@@ -229,8 +203,6 @@ protected:
             EXPECT_TRUE(post_event(ep, to, value));
         }
     }
-
-    bool skipped = false;
 };
 
 TEST_P(kill_step, at_every_instruction)
@@ -242,11 +214,14 @@ TEST_P(kill_step, at_every_instruction)
 
     for (uint64_t n = 1; !complete; n++, steps++) {
         uint64_t life = n + 1;
+        {
+            Stepped producer([&] { produce_stepped(life); });
 
-        complete = step_and_kill(life, steps);
-        if (skipped) {
-            GTEST_SKIP() << "no ptrace here";
-        }
+            if (!producer.possible()) {
+                GTEST_SKIP() << "no ptrace here";
+            }
+            complete = producer.step(steps);
+        } /* killed */
         post(alive, token(1, n));
         while (last[1] < n) { /* hangs where the dead one's slot blocks the queue */
             consume();
@@ -263,9 +238,8 @@ TEST_P(kill_step, at_every_instruction)
     RecordProperty("abandoned", std::to_string(consumer.counters().abandoned));
 }
 
-INSTANTIATE_TEST_SUITE_P(ring, kill_step, testing::Values(0, 1), [](const auto &info) {
-    return info.param == 0 ? "mp" : "event";
-});
+INSTANTIATE_TEST_SUITE_P(ring, kill_step, testing::Values(0, 1),
+                         [](const auto &info) { return info.param == 0 ? "mp" : "event"; });
 
 /* Claimed and never published: everything behind it comes, for those who sleep as well. */
 TEST_F(kill_, claim_without_publication)

@@ -9,8 +9,9 @@
 
 #include "internals.h"
 
-class mem : public testing::Test {
-protected:
+class mem : public testing::Test
+{
+  protected:
     Device dev;
     Ep a{dev}, b{dev};
     char buf[4096] = {};
@@ -29,8 +30,8 @@ protected:
 TEST_F(mem, arguments)
 {
     glex_mem_handle_t mh;
-    void *hole = mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                      0);
+    void *hole =
+        mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_register_mem(a, nullptr, 1, 3, &mh));
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_register_mem(a, buf, 0, 3, &mh));
@@ -146,7 +147,7 @@ TEST_F(mem, many_registrations)
     EXPECT_EQ(handles[7].mmt_index, mh.mmt_index);
 }
 
-/* ---- memory of the NIC ------------------------------------------------------------------------ */
+/* ---- memory of the NIC ----------------------------------------------------------------------- */
 
 TEST_F(mem, alloc_is_zeroed_aligned_and_peers_have_a_pointer_to_it)
 {
@@ -160,8 +161,7 @@ TEST_F(mem, alloc_is_zeroed_aligned_and_peers_have_a_pointer_to_it)
     strcpy(static_cast<char *>(ptr), "through the pointer");
     EXPECT_STREQ("through the pointer", p + 5010);
     EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 10, 91, &ptr));
-    EXPECT_EQ(GLEX_ACCESS_ERR,
-              glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, UINT64_MAX, 2, &ptr));
+    EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, UINT64_MAX, 2, &ptr));
     EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY + 1, 0, 1, &ptr));
     mh.att_base_off++;
     EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 0, 1, &ptr));

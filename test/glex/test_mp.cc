@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <map>
 
-class mp : public testing::Test {
-protected:
+class mp : public testing::Test
+{
+  protected:
     Device dev;
     Ep a{dev}, b{dev, ep_attr(GLEX_ANY_EP_NUM, 16)};
 };

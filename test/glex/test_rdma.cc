@@ -5,8 +5,9 @@
 #include <memory>
 
 /* Both kinds of target memory: mapped by the initiator, and private to its owner. */
-class rdma_kind : public testing::TestWithParam<bool> {
-protected:
+class rdma_kind : public testing::TestWithParam<bool>
+{
+  protected:
     static const uint32_t SIZE = 1 << 20;
 
     rdma_kind()
@@ -102,12 +103,12 @@ TEST_P(rdma_kind, events_of_put_and_get_at_both_sides)
     EXPECT_EQ(1000u, counters.get_bytes);
 }
 
-INSTANTIATE_TEST_SUITE_P(memory, rdma_kind, testing::Bool(), [](const auto &info) {
-    return info.param ? "mapped" : "private";
-});
+INSTANTIATE_TEST_SUITE_P(memory, rdma_kind, testing::Bool(),
+                         [](const auto &info) { return info.param ? "mapped" : "private"; });
 
-class rdma_ : public testing::Test {
-protected:
+class rdma_ : public testing::Test
+{
+  protected:
     Device dev;
     Ep a{dev}, b{dev};
     char *remote = b.alloc(4096), *local = a.alloc(4096);
@@ -211,6 +212,14 @@ TEST_F(rdma_, no_local_event_of_a_failed_request)
     std::vector<glex_err_req> errors = small.errors();
     ASSERT_EQ(1u, errors.size());
     EXPECT_EQ(7u, errors[0].data2);
+    req.flag |= GLEX_FLAG_REMOTE_EVT; /* the initiator's own event comes first */
+    req.rmt_evt.cookie_1 = 8;
+    ASSERT_OK(glex_rdma(small, &req, nullptr));
+    EXPECT_EQ(7u, small.errors()[0].data2);
+    req.flag = GLEX_FLAG_REMOTE_EVT;
+    ASSERT_OK(glex_rdma(small, &req, nullptr));
+    EXPECT_EQ(8u, small.errors()[0].data2);
+    req.flag = GLEX_FLAG_LOCAL_EVT;
     for (int i = 0; i < 20; i++) { /* more than the queue holds: skipped slots are given back */
         ASSERT_OK(glex_rdma(small, &req, nullptr));
         EXPECT_EQ(-1, small.receive_event(1));
@@ -273,7 +282,7 @@ TEST_F(rdma_, to_oneself)
     }
 }
 
-/* ---- between processes ---------------------------------------------------------------------- */
+/* ---- between processes ----------------------------------------------------------------------- */
 
 CHILD(rdma_owner)
 {

@@ -1,6 +1,7 @@
 /* Timeouts, sleeping and waking. */
 #include "nic.h"
 #include "process.h"
+#include "stepped.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -8,10 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <memory>
 #include <thread>
 
-class wait : public testing::Test {
-protected:
+class wait : public testing::Test
+{
+  protected:
     Device dev;
     Ep a{dev}, b{dev};
     Target to = b.target(b.reg(b.alloc(64), 64));
@@ -166,7 +169,9 @@ TEST_F(wait, local_event_wakes)
     EXPECT_EQ(0, b.receive_event(0));
 }
 
-static void on_signal(int) {}
+static void on_signal(int)
+{
+}
 
 TEST_F(wait, a_signal_interrupts)
 {
@@ -202,4 +207,110 @@ TEST_F(wait, event_while_waiting_for_a_message)
     put_event(1);
     EXPECT_EQ(GLEX_NO_MP, glex_probe_first_mp(b, 10, &src, &data, &len));
     EXPECT_EQ(1, b.receive_event(-1));
+}
+
+/*
+ * Wake-ups that nobody takes off their sockets fill the sender's buffer: the next sleeper is woken
+ * all the same.
+ */
+TEST_F(wait, many_that_do_not_look_at_their_wake_ups)
+{
+    std::vector<std::unique_ptr<Ep>> eps;
+
+    for (int i = 0; i < 100; i++) {
+        pollfd pfd = {};
+
+        eps.emplace_back(new Ep(dev, ep_attr(GLEX_ANY_EP_NUM, 32)));
+        ASSERT_OK(glex_ext_event_fd(*eps.back(), &pfd.fd));
+        ASSERT_OK(glex_ext_arm(*eps.back()));
+        pfd.events = POLLIN;
+        for (int j = 0; j < 20; j++) {
+            a.send_number(eps.back()->addr(), j);
+        }
+        ASSERT_EQ(1, poll(&pfd, 1, 0)) << i;
+    }
+}
+
+/* ---- no wake-up is lost, wherever the other side is when one arms ---------------------------- */
+
+/* The sleeper is k instructions into arming when a message comes. */
+TEST_F(wait, message_at_every_instruction_of_arming)
+{
+    bool complete = false;
+    int steps = 0;
+
+    for (; !complete; steps++) {
+        int up[2];
+
+        ASSERT_EQ(0, pipe(up));
+        Stepped sleeper([&] {
+            Ep ep(dev);
+            pollfd pfd = {};
+            uint64_t addr = ep.addr().v;
+
+            EXPECT_OK(glex_ext_event_fd(ep, &pfd.fd));
+            pfd.events = POLLIN;
+            /* Once before, so that all that is lazy is done; what it receives disarms it. */
+            EXPECT_OK(glex_ext_arm(ep));
+            ep.send_number(ep.addr(), 1);
+            EXPECT_EQ(1, ep.receive_number(0));
+            EXPECT_EQ(8, ::write(up[1], &addr, 8));
+            Stepped::begin();
+            glex_ret_t ret = glex_ext_arm(ep);
+            Stepped::end();
+            EXPECT_TRUE(ret == GLEX_BUSY || poll(&pfd, 1, WAIT_MS) == 1);
+            EXPECT_EQ(3, ep.receive_number(0));
+        });
+        if (!sleeper.possible()) {
+            GTEST_SKIP() << "no ptrace here";
+        }
+        glex_ep_addr_t addr;
+        ASSERT_EQ(8, read(up[0], &addr, 8));
+        complete = sleeper.step(steps);
+        a.send_number(addr, 3);
+        sleeper.resume();
+        ASSERT_EQ(0, sleeper.wait()) << "after " << steps << " instructions";
+        close(up[0]);
+        close(up[1]);
+    }
+    EXPECT_LT(30, steps);
+}
+
+/* The sender is k instructions into its post when we arm. */
+TEST_F(wait, arming_at_every_instruction_of_a_post)
+{
+    glex_ep_addr_t self = b.addr();
+    bool complete = false;
+    pollfd pfd = {};
+    int steps = 0;
+
+    ASSERT_OK(glex_ext_event_fd(b, &pfd.fd));
+    pfd.events = POLLIN;
+    for (; !complete; steps++) {
+        Stepped sender([&] {
+            Ep ep(dev, ep_attr(GLEX_ANY_EP_NUM, 4));
+            uint64_t number = 2;
+            glex_imm_mp_req_t req = {};
+
+            req.rmt_ep_addr = self;
+            req.data = &number;
+            req.len = sizeof(number);
+            ep.send_number(self, 1);
+            Stepped::begin();
+            glex_send_imm_mp(ep, &req, nullptr);
+            Stepped::end();
+        });
+        if (!sender.possible()) {
+            GTEST_SKIP() << "no ptrace here";
+        }
+        ASSERT_EQ(1, b.receive_number(0));
+        complete = sender.step(steps);
+        glex_ret_t ret = glex_ext_arm(b);
+        ASSERT_TRUE(ret == GLEX_SUCCESS || ret == GLEX_BUSY);
+        sender.resume();
+        ASSERT_TRUE(ret == GLEX_BUSY || poll(&pfd, 1, WAIT_MS) == 1) << steps;
+        ASSERT_EQ(2, b.receive_number(0)) << steps;
+        ASSERT_EQ(0, sender.wait());
+    }
+    EXPECT_LT(20, steps);
 }
