@@ -10,6 +10,7 @@
 #include <uct/base/uct_iov.inl>
 #include <ucs/datastruct/arbiter.h>
 #include <ucs/datastruct/mpool.inl>
+#include <ucs/sys/sys.h>
 
 #define _Static_assert static_assert
 extern "C" {

@@ -4,9 +4,16 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* Progress calls without a result after which others get the processor */
 #define IDLE_CALLS 64
+
+/* Open ones of this thread */
+static thread_local std::list<Iface*> ifaces;
+
+static void report_ifaces();
 
 /* ---- the module ---- */
 
@@ -65,6 +72,7 @@ uct_component_h component()
 {
     static uct_component_h found = [] {
         ucs_log_push_handler(log_handler);
+        report_hang = report_ifaces;
         return find_component();
     }();
 
@@ -131,10 +139,35 @@ ucs_status_t try_open_md()
     return status;
 }
 
+/* Whole pages between two that cannot be touched: caches of registrations neither round up nor join
+ * to anything else */
+static size_t guarded_length(size_t length)
+{
+    return ucs_align_up(length, ucs_get_page_size());
+}
+
+static uint8_t *guarded_alloc(size_t length)
+{
+    size_t page = ucs_get_page_size();
+    uint8_t *guard = (uint8_t*)mmap(NULL, guarded_length(length) + 2 * page, PROT_NONE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    EXPECT_NE(guard, MAP_FAILED);
+    EXPECT_EQ(mprotect(guard + page, guarded_length(length), PROT_READ | PROT_WRITE), 0);
+    return guard + page;
+}
+
+static void guarded_free(uint8_t *data, size_t length)
+{
+    size_t page = ucs_get_page_size();
+
+    munmap(data - page, guarded_length(length) + 2 * page);
+}
+
 Memory::Memory(Md &md, size_t size, Kind kind) : length(size), md_(md), kind_(kind)
 {
     if (kind == PRIVATE) {
-        data = (uint8_t*)calloc(1, length);
+        data = guarded_alloc(length);
         EXPECT_OK(uct_md_mem_reg(md.handle, data, length, UCT_MD_MEM_ACCESS_ALL, &memh));
         return;
     }
@@ -162,7 +195,7 @@ Memory::~Memory()
 {
     if (kind_ == PRIVATE) {
         uct_md_mem_dereg(md_.handle, memh);
-        free(data);
+        guarded_free(data, length);
         return;
     }
 
@@ -216,7 +249,6 @@ RemoteMemory::~RemoteMemory()
 
 /* ---- interface ---- */
 
-static thread_local std::list<Iface*> ifaces;
 
 static ucs_status_t open_iface(Md &md, uct_worker_h worker, uct_iface_params_t &params,
                                uct_iface_h *iface_p)
@@ -356,6 +388,43 @@ void Iface::check_credits() const
         }
     }
     EXPECT_EQ(sum, mpq_units_) << "granted + free = capacity";
+}
+
+/* What is known of a connection, for whoever looks into a test that hangs */
+static void report_vc(const uct_glex_vc_t *vc)
+{
+    fprintf(stderr,
+            "  vc 0x%x state %d: mp_tx sent %u limit %u epoch %u, mp_rx rcvd %u told %u window %u "
+            "epoch %u, seq tx %u rx %u, ctl 0x%x inflight %d ack_due %d scheduled %d recalling %d "
+            "blocked %d\n"
+            "    er_tx %d state %d: head %u tail %u msgs %u acked %u units %u; er_rx %d: next %u "
+            "head %u told %u msgs %u told %u; rx %lu started %u waiting %d; tx_ops %d\n",
+            vc->id, vc->state, vc->mp_tx.sent, vc->mp_tx.limit, vc->mp_tx.epoch, vc->mp_rx.rcvd,
+            vc->mp_rx.told, vc->mp_rx.window, vc->mp_rx.epoch, vc->tx_seq, vc->rx_seq, vc->ctl,
+            vc->ctl_inflight, vc->ack_due, vc->scheduled, vc->recalling, vc->num_blocked,
+            vc->er_tx != NULL, vc->er_state, vc->tx_fifo.head, vc->tx_fifo.tail, vc->tx_fifo.msgs,
+            vc->tx_fifo.msgs_acked, vc->tx_fifo.units, vc->has_rx_fifo, vc->rx_fifo.next,
+            vc->rx_fifo.head, vc->rx_fifo.head_told, vc->rx_fifo.msgs, vc->rx_fifo.msgs_told,
+            ucs_list_length((ucs_list_link_t*)&vc->rx), vc->rx_started, vc->rx_waiting,
+            !ucs_queue_is_empty((ucs_queue_head_t*)&vc->tx_ops));
+}
+
+static void report_ifaces()
+{
+    for (Iface *iface : ifaces) {
+        const uct_glex_iface_t *in = iface->internals();
+
+        fprintf(stderr,
+                "process %d, interface 0x%lx: recheck %d mpq free %u of %u waiting %lu parking "
+                "0x%x, ops outstanding %u rma %u zc %u, er lent %u\n",
+                (int)getpid(), in->ep_addr, in->recheck, in->mpq.free, in->mpq.pool,
+                ucs_list_length((ucs_list_link_t*)&in->mpq.wait),
+                (in->mpq.parking == NULL) ? 0 : in->mpq.parking->id,
+                in->ops.outstanding, in->ops.rma_free, in->ops.zc_free, in->er.lent);
+        for (unsigned i = 0; i < in->num_vcs; ++i) {
+            report_vc(in->vcs[i]);
+        }
+    }
 }
 
 void progress()

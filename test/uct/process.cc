@@ -11,12 +11,20 @@
 
 /* After so long a test hangs for sure; seconds */
 #if defined(__SANITIZE_ADDRESS__)
-#define HANG_TIME 180
+#define HANG_TIME 100
 #else
-#define HANG_TIME 60
+#define HANG_TIME 30
 #endif
 
 #define MAX_BLOB 512
+
+/* While a bug is hunted one does not want to wait so long */
+static unsigned hang_time()
+{
+    const char *text = getenv("UCT_TEST_HANG_TIME");
+
+    return (text == NULL) ? HANG_TIME : strtoul(text, NULL, 10);
+}
 
 struct Team::Shared {
     std::atomic<unsigned> arrived;
@@ -40,6 +48,7 @@ Env operator+(Env env, const Env &more)
 
 /* ---- a test that hangs says where ---- */
 
+void (*report_hang)();
 static const char *waiting_what = "nothing known";
 
 void waiting_for(const char *what)
@@ -59,6 +68,9 @@ static void on_alarm(int)
     write_text("hangs, waiting for: ");
     write_text(waiting_what);
     write_text("\n");
+    if (report_hang != NULL) {
+        report_hang(); /* not safe in a signal handler, but all is lost here anyway */
+    }
     _exit(97);
 }
 
@@ -139,7 +151,7 @@ void Team::run(const Env &env, const std::function<void(Team &)> &body)
     }
     testing::GTEST_FLAG(throw_on_failure) = true;
     signal(SIGALRM, on_alarm);
-    alarm(HANG_TIME);
+    alarm(hang_time());
     try {
         body(*this);
     } catch (const std::exception &e) {

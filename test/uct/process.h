@@ -75,6 +75,9 @@ void team(unsigned size, const Env &env, const std::function<void(Team &)> &body
 /* Run `body` in one process */
 void isolated(const Env &env, const std::function<void()> &body);
 
+/* Called when a test takes too long, to tell more; set by node.cc */
+extern void (*report_hang)();
+
 /* What this process waits for: said when it takes too long and is ended */
 void waiting_for(const char *what);
 

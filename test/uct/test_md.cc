@@ -274,16 +274,20 @@ TEST_P(MdTest, PointerToPeersMemory)
 
 TEST_P(MdTest, NoPointerToPrivateMemory)
 {
-    isolated(env(), [] {
+    team(2, env(), [](Team &team) {
         Md md;
 
         if (md.has(UCT_MD_FLAG_REG)) {
             Memory memory(md, 10000, Memory::PRIVATE);
-            RemoteMemory remote(memory.describe());
+
+            team.publish(memory.describe());
+            team.barrier();
+            RemoteMemory remote(team.blob(1 - team.rank()));
             void *ptr;
 
             EXPECT_STATUS(UCS_ERR_UNREACHABLE,
                           uct_rkey_ptr(component(), &remote.rkey, remote.address, &ptr));
+            team.barrier();
         }
     });
 }
