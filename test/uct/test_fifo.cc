@@ -297,7 +297,7 @@ public:
     /* Returns whether the message could be sent at once or after what the receiver had to tell */
     bool pass(unsigned n)
     {
-        uint16_t offset, skip, used;
+        uint16_t offset, skip, used = 0;
 
         if (!uct_glex_fifo_reserve(&tx_, n, &offset, &skip)) {
             return false;
