@@ -101,14 +101,29 @@ build_tree()
     fi
 }
 
+# A variable of the configuration of a build directory.
+configured()
+{
+    sed -n "s/^$1 = *//p" "$2/Makefile"
+}
+
+# By which the transport knows the libuct that it was made for; nothing if it has none.
+libuct_build_id()
+{
+    local libuct
+    libuct=$(ldd "$(command -v ucx_info)" | sed -n 's/.*libuct\.so\.0 => \(.*\) (.*/\1/p')
+    readelf -n "$libuct" | sed -n 's/^ *Build ID: *//p'
+}
+
 make_tree()
 {
     local dir=$1
     shift
     [ -x "$top/configure" ] || "$top/autogen.sh" || return
-    # A UCX of another version asks for a new configuration.
+    # Another UCX asks for a new configuration.
     if [ ! -e "$dir/Makefile" ] ||
-        ! ucx_info -v | grep -q "ersion:* $(sed -n 's/^UCX_VERSION = //p' "$dir/Makefile")\$"; then
+        ! ucx_info -v | grep -q "ersion:* $(configured UCX_VERSION "$dir")\$" ||
+        [ "$(libuct_build_id)" != "$(configured UCX_BUILD_ID "$dir")" ]; then
         (cd "$dir" && "$top/configure" "$@") || return
     fi
     make -C "$dir" -j"$(nproc)"

@@ -13,6 +13,7 @@ AC_DEFUN([OPENGLEX_UCX], [
     AS_CASE([$with_ucx], [yes|no], [AC_MSG_ERROR([--with-ucx needs the directory of a UCX])])
 
     _OPENGLEX_UCX_INSTALLED
+    _OPENGLEX_UCX_BUILD_ID
     _OPENGLEX_UCX_SOURCE
     _OPENGLEX_UCX_FLAGS
     _OPENGLEX_UCX_CHECK
@@ -41,6 +42,27 @@ AC_DEFUN([_OPENGLEX_UCX_INSTALLED], [
           [AC_MSG_ERROR([$UCX_INFO -v does not tell its version: is it the ucx_info of UCX?])])
     AC_MSG_RESULT([$openglex_ucx_version])
     AC_SUBST([UCX_VERSION], [$openglex_ucx_version])
+    AC_DEFINE_UNQUOTED([UCX_VERSION], ["$openglex_ucx_version"],
+        [Version of the UCX that the transport is made for])
+])
+
+# Which build of that version: by it the transport knows the libuct that it was made for. Of the
+# libuct that ucx_info loads, since that one's config.h is what the transport is compiled with.
+AC_DEFUN([_OPENGLEX_UCX_BUILD_ID], [
+    AC_CHECK_TOOL([READELF], [readelf])
+    AS_IF([test -n "$READELF"], [], [OPENGLEX_MISSING([readelf], [binutils])])
+    AC_MSG_CHECKING([for the build-id of libuct.so.0])
+    openglex_libuct=`ldd "$UCX_INFO" | $SED -n 's/.*libuct\.so\.0 => \(.*\) (.*/\1/p'`
+    AS_IF([test -n "$openglex_libuct"], [], [
+        AC_MSG_RESULT([no])
+        OPENGLEX_ERROR([ldd does not tell which libuct.so.0 $UCX_INFO loads: is it a program, and
+                        are the libraries of its UCX where the dynamic linker finds them?])
+    ])
+    openglex_ucx_build_id=`"$READELF" -n "$openglex_libuct" | $SED -n 's/^ *Build ID: *//p'`
+    AC_MSG_RESULT([${openglex_ucx_build_id:-none, its version has to do}])
+    AC_SUBST([UCX_BUILD_ID], [$openglex_ucx_build_id])
+    AC_DEFINE_UNQUOTED([UCX_BUILD_ID], ["$openglex_ucx_build_id"],
+        [GNU build-id of the libuct that the transport is made for, empty if it has none])
 ])
 
 AC_DEFUN([_OPENGLEX_UCX_SOURCE], [

@@ -92,7 +92,7 @@ void uct_glex_er_refused(uct_glex_vc_t *vc)
         ucs_error("glex: endpoint 0x%" PRIx64 " has no ER channel left for this process and "
                   "UCX_GLEX_CHANNELS allows no other: raise UCX_GLEX_ER_MAX_CHANNELS and "
                   "UCX_GLEX_ER_MAX_MEM there, or use er,sr", vc->peer);
-        uct_glex_vc_fail(vc, UCS_ERR_NO_RESOURCE);
+        uct_glex_vc_fail(vc, UCS_ERR_EXCEEDS_LIMIT);
     }
 }
 
@@ -128,10 +128,20 @@ static int uct_glex_er_grant_valid(const uct_glex_ctl_t *ctl)
            (ctl->unit_shift <= 12) && (((size_t)ctl->fifo_units << ctl->unit_shift) >= 1024);
 }
 
+static void uct_glex_er_post_released(uct_glex_vc_t *vc, uint16_t index, uint8_t gen)
+{
+    vc->released_index = index;
+    vc->released_gen   = gen;
+    uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_RELEASED);
+}
+
 void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
     uct_glex_er_tx_t *er;
 
+    if ((vc->state == UCT_GLEX_VC_PARKING) || (vc->state == UCT_GLEX_VC_CLOSING)) {
+        return; /* too late, and the lender takes it back: uct_glex_er_take_back() */
+    }
     /* It may also come unasked: another borrower's FIFO came free after we were refused */
     if ((vc->er_state == UCT_GLEX_ER_ACTIVE) || !uct_glex_er_grant_valid(ctl)) {
         ucs_error("glex: endpoint 0x%" PRIx64 " granted an impossible FIFO", vc->peer);
@@ -141,12 +151,14 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     er = ucs_calloc(1, sizeof(*er), "glex_er_tx");
     if ((er == NULL) || (uct_glex_er_map(vc, er, ctl) != UCS_OK)) {
         ucs_free(er);
-        uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_RELEASED);
+        uct_glex_er_post_released(vc, ctl->fifo_index, ctl->fifo_gen);
         vc->er_state = UCT_GLEX_ER_REQUESTED;
         uct_glex_er_refused(vc);
         return;
     }
 
+    er->index             = ctl->fifo_index;
+    er->gen               = ctl->fifo_gen;
     er->cookie_1          = uct_glex_er_cookie_1_base(ctl->fifo_index, ctl->fifo_gen);
     er->offset            = ctl->fifo_offset;
     er->unit_shift        = ctl->unit_shift;
@@ -184,14 +196,33 @@ static void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
 
 void uct_glex_er_release(uct_glex_vc_t *vc)
 {
+    if (vc->er_tx == NULL) {
+        return;
+    }
+    uct_glex_er_post_released(vc, vc->er_tx->index, vc->er_tx->gen);
     uct_glex_er_drop_tx(vc);
     vc->sr_count    = 0;
     vc->sr_patience = UCT_GLEX_ER_PATIENCE_MIN * 4; /* others were busier: leave it to them a while */
-    uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_RELEASED);
+    if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR) &&
+        (vc->iface->mpq.parking != vc)) {
+        uct_glex_er_request(vc); /* there is no other channel */
+    }
 }
 
-/* Put what lies in the mirror to the same place in the FIFO */
-static ucs_status_t uct_glex_er_put(uct_glex_vc_t *vc, uint16_t offset, size_t length)
+void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
+{
+    if ((vc->er_tx != NULL) && (vc->er_tx->index == ctl->revoked_index) &&
+        (vc->er_tx->gen == ctl->revoked_gen)) {
+        uct_glex_er_release(vc);
+    } else if (!(vc->ctl & UCT_GLEX_CTL_ER_RELEASED)) {
+        /* Released before this came, or never taken: the lender ignores what it knows */
+        uct_glex_er_post_released(vc, ctl->revoked_index, ctl->revoked_gen);
+    }
+}
+
+/* Put what lies in the mirror to the same place in the FIFO; the event follows the data */
+static ucs_status_t uct_glex_er_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
+                                    uint16_t offset, uint16_t skip, size_t length)
 {
     uct_glex_er_tx_t *er = vc->er_tx;
     uint32_t start       = (uint32_t)offset << er->unit_shift;
@@ -206,10 +237,15 @@ static ucs_status_t uct_glex_er_put(uct_glex_vc_t *vc, uint16_t offset, size_t l
     req.rmt_offset   = er->offset + start;
     req.type         = GLEX_RDMA_TYPE_PUT;
     req.rmt_key      = er->req.rmt_key;
-    req.flag         = 0;
+    req.flag         = GLEX_FLAG_REMOTE_EVT;
     req.next         = NULL;
+    uct_glex_er_fill_event(vc, &req.rmt_evt, am_id, flags, skip, length);
     ret = glex_rdma(vc->iface->nic, &req, NULL);
-    return uct_glex_status(ret);
+    if (ret != GLEX_SUCCESS) {
+        return uct_glex_status(ret);
+    }
+    uct_glex_er_sent(vc, uct_glex_er_units(vc, length), skip);
+    return UCS_OK;
 }
 
 /* Where a message is packed: the FIFO itself, or its image */
@@ -226,18 +262,13 @@ static ucs_status_t uct_glex_er_send_packed(uct_glex_vc_t *vc, uint8_t am_id, si
                                             unsigned flags, uint16_t offset, uint16_t skip)
 {
     unsigned units = uct_glex_er_units(vc, length);
-    ucs_status_t status;
 
     if (vc->er_tx->remote == NULL) {
         if (length <= UCT_GLEX_IMM_PUT_LEN) {
             return uct_glex_er_post(vc, am_id, flags, units, offset, skip,
                                     uct_glex_er_pack_ptr(vc, offset), length, length);
         }
-        /* The event follows by itself: requests to one endpoint are carried out in order */
-        status = uct_glex_er_put(vc, offset, length);
-        if (status != UCS_OK) {
-            return status;
-        }
+        return uct_glex_er_put(vc, am_id, flags, offset, skip, length);
     }
     return uct_glex_er_post(vc, am_id, flags, units, offset, skip, NULL, 0, length);
 }
@@ -375,6 +406,7 @@ static void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
     er_rx->vc       = NULL;
     vc->has_rx_fifo = 0;
     --iface->er.lent;
+    uct_glex_vc_settled(vc);
     if (waiter != NULL) {
         iface->er.waiter = NULL;
         if (waiter->state == UCT_GLEX_VC_OPEN) { /* else it asks again when it connects */
@@ -394,14 +426,22 @@ static void uct_glex_er_check_released(uct_glex_vc_t *vc)
     }
 }
 
-void uct_glex_er_released(uct_glex_vc_t *vc, uint16_t sent)
+void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
     uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
 
-    if (vc->has_rx_fifo) {
+    if (vc->has_rx_fifo && (ctl->released_index == vc->rx_fifo_index) &&
+        (ctl->released_gen == er_rx->gen)) {
         er_rx->released   = 1;
-        er_rx->release_at = sent;
+        er_rx->release_at = ctl->er_sent;
         uct_glex_er_check_released(vc);
+    }
+}
+
+void uct_glex_er_take_back(uct_glex_vc_t *vc)
+{
+    if (vc->has_rx_fifo && !vc->iface->er_rx[vc->rx_fifo_index].released) {
+        uct_glex_er_drop_rx(vc);
     }
 }
 

@@ -51,10 +51,7 @@ void uct_glex_park_one(uct_glex_iface_t *iface)
         vc = iface->mpq.parking = uct_glex_park_choose(iface);
     }
     if ((vc == NULL) || !uct_glex_park_is_possible(vc)) {
-        if ((vc == NULL) || (vc->state != UCT_GLEX_VC_PARKING)) {
-            uct_glex_iface_recheck(iface); /* what is being said about it ends soon */
-        }
-        return; /* one at a time: its end leads here again */
+        return; /* tried again with every message that may have changed that */
     }
     iface->mpq.park_hand = vc->id & 0xffff;
     if ((vc->er_tx == NULL) && !vc->has_rx_fifo) {
@@ -66,7 +63,6 @@ void uct_glex_park_one(uct_glex_iface_t *iface)
         uct_glex_er_release(vc);
     }
     uct_glex_er_revoke(vc);
-    uct_glex_iface_recheck(iface);
 }
 
 /* Closed in both directions. Credits are void: those told before belong to an earlier epoch. */
@@ -81,6 +77,7 @@ static void uct_glex_park_finish(uct_glex_vc_t *vc)
     vc->ack_due      = 0;
     vc->want_grant   = 0;
     vc->er_state     = UCT_GLEX_ER_NONE;
+    uct_glex_er_take_back(vc);
     vc->mp_tx.limit  = vc->mp_tx.sent;
     vc->mp_tx.epoch  = (vc->mp_tx.epoch + 1) & UCT_GLEX_EPOCH_MASK;
     vc->mp_rx.epoch  = (vc->mp_rx.epoch + 1) & UCT_GLEX_EPOCH_MASK;
@@ -89,7 +86,8 @@ static void uct_glex_park_finish(uct_glex_vc_t *vc)
     ucs_debug("glex: vc 0x%x to endpoint 0x%" PRIx64 " is parked", vc->id, vc->peer);
 
     uct_glex_vc_retry_waiting(iface);
-    if (vc->num_blocked > 0) {
+    uct_glex_ctl_take_kept_connect(vc);
+    if ((vc->num_blocked > 0) && (vc->state == UCT_GLEX_VC_IDLE)) {
         uct_glex_vc_connect(vc); /* behind those that waited for its entries */
     }
 }

@@ -1,0 +1,214 @@
+/*
+ * The quota of ER channels: FIFOs go to whose traffic is heavy, are asked back and lent again, and
+ * order is kept across every switch between ER and SR.
+ */
+#include "traffic.h"
+
+namespace {
+
+const uint8_t AM_ID = 4;
+
+/* Several interfaces that send to one, all in one process */
+class Crowd {
+public:
+    explicit Crowd(unsigned num) : target(md)
+    {
+        for (unsigned i = 0; i < num; ++i) {
+            ifaces.emplace_back(md);
+            plans.push_back(mixed_plan(target, i, 500));
+            received.push_back(0);
+            senders.emplace_back(ifaces.back(), target.address(), AM_ID, i, plans.back());
+        }
+        target.on_am(AM_ID, [this](const void *data, size_t length) {
+            unsigned from = sender_of(data, length);
+
+            ASSERT_LT(from, plans.size());
+            check_next(data, length, from, plans[from], &received[from]);
+        });
+    }
+
+    Sender &sender(unsigned i)
+    {
+        auto it = senders.begin();
+
+        std::advance(it, i);
+        return *it;
+    }
+
+    bool has_fifo(unsigned i)
+    {
+        return (sender(i).ep.vc() != NULL) && (sender(i).ep.vc()->er_tx != NULL);
+    }
+
+    unsigned num_fifos()
+    {
+        unsigned count = 0;
+
+        for (unsigned i = 0; i < plans.size(); ++i) {
+            count += has_fifo(i);
+        }
+        return count;
+    }
+
+    void settle()
+    {
+        for (Sender &each : senders) {
+            EXPECT_OK(each.ep.flush());
+            each.drain();
+        }
+        for (unsigned i = 0; i < plans.size(); ++i) {
+            progress_until("all messages", [&] { return received[i] == sender(i).sent; });
+        }
+    }
+
+    Md                    md;
+    Iface                 target;
+    std::list<Iface>      ifaces;
+    std::vector<Plan>     plans;
+    std::vector<uint32_t> received;
+    std::list<Sender>     senders;
+};
+
+class ErQuota : public WithSetting {};
+
+/* Send from one until it has a FIFO; the others say a word now and then */
+void heat(Crowd &crowd, unsigned hot)
+{
+    const unsigned enough = 60000; /* patience doubles with every refusal, up to 16384 */
+    unsigned i;
+
+    for (i = 0; (i < enough) && !crowd.has_fifo(hot); ++i) {
+        crowd.sender(hot).send();
+        if ((i % 1000) == 999) {
+            crowd.sender((hot + 1 + i / 1000) % crowd.plans.size()).send();
+        }
+        if ((i % 16) == 15) {
+            progress();
+        }
+    }
+    EXPECT_TRUE(crowd.has_fifo(hot)) << "no FIFO for the busiest after " << i << " messages";
+    for (i = 0; i < 200; ++i) {
+        crowd.sender(hot).send(); /* through the FIFO */
+    }
+}
+
+/* The hot one changes: each gets the FIFO in its turn, more than once */
+TEST_P(ErQuota, MovesWithTheTraffic)
+{
+    isolated(env(), [] {
+        Crowd crowd(4);
+        unsigned max = crowd.target.internals()->er.max;
+
+        for (unsigned round = 0; round < 3; ++round) {
+            for (unsigned hot = 0; hot < crowd.plans.size(); ++hot) {
+                heat(crowd, hot);
+                EXPECT_LE(crowd.target.internals()->er.lent, max);
+                EXPECT_LE(crowd.num_fifos(), max);
+            }
+        }
+        crowd.settle();
+        crowd.target.check_credits();
+    });
+}
+
+/* Never all at once, whatever comes: many talk at the same time, by turns fast and slow */
+TEST_P(ErQuota, ManyAtOnce)
+{
+    isolated(env(), [] {
+        Crowd crowd(6);
+        unsigned max = crowd.target.internals()->er.max;
+
+        for (unsigned i = 0; i < 20000; ++i) {
+            unsigned phase = i / 2500;
+
+            crowd.sender((i % 3) ? phase % 6 : (i / 3) % 6).send();
+            EXPECT_LE(crowd.num_fifos(), max);
+        }
+        crowd.settle();
+        crowd.target.check_credits();
+    });
+}
+
+std::vector<Setting> quotas()
+{
+    Env one = {{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_MAX_CHANNELS", "1"}};
+    Env two = {{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_MAX_CHANNELS", "2"}};
+    Env mem = {{"UCX_GLEX_ER_MAX_MEM", "64k"}};
+    Env small = {{"UCX_GLEX_EP_MPQ_CAPACITY", "128"}, {"UCX_GLEX_SR_CREDIT_START", "1"},
+                 {"UCX_GLEX_SRQ_CAPACITY", "4"}, {"UCX_GLEX_ERQ_SIZE", "4096"}};
+
+    return {
+        {"one", one},
+        {"two", two},
+        {"by_memory", mem},
+        {"two_small", two + small},
+        {"one_nomap", one + Env{{"GLEX_FAULT", "nomap"}}},
+        {"one_busy", one + Env{{"GLEX_FAULT", "busy=0.2,seed=21"}}},
+        {"two_busy_nomap", two + Env{{"GLEX_FAULT", "busy=0.2,nomap,seed=22"}}},
+        {"one_reorder", one + Env{{"GLEX_FAULT", "mp_reorder=0.3,seed=23"}}},
+        {"two_small_delay", two + small + Env{{"GLEX_FAULT", "mp_delay=0.2:7,seed=24"}}},
+    };
+}
+
+INSTANTIATE_TEST_SUITE_P(Quotas, ErQuota, testing::ValuesIn(quotas()), setting_name);
+
+/* Without SR there is no other way: an error, to the endpoint that got nothing, that names the
+ * variables; the one that has a FIFO goes on */
+TEST(Er, QuotaExhaustedWithoutSr)
+{
+    isolated({{"UCX_GLEX_CHANNELS", "er"}, {"UCX_GLEX_ER_MAX_CHANNELS", "1"}}, [] {
+        Md md;
+        Iface target(md), first(md), second(md);
+        unsigned received = 0;
+        ErrorLog log;
+        Ep lucky(first, target.address()), unlucky(second, target.address());
+
+        target.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        EXPECT_OK(lucky.am_short(AM_ID, 1, NULL, 0));
+        uct_ep_am_short(unlucky.handle, AM_ID, 1, NULL, 0);
+        progress_until("the error handler", [&] { return !second.failed.empty(); });
+        EXPECT_EQ(second.failed.front().first, unlucky.handle);
+        EXPECT_NE(log.text().find("ER_MAX_CHANNELS"), std::string::npos) << log.text();
+        EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_am_short(unlucky.handle, AM_ID, 1, NULL, 0)));
+        EXPECT_OK(lucky.am_short(AM_ID, 1, NULL, 0));
+        progress_until("the messages", [&] { return received == 2; });
+    });
+}
+
+/* Every offset of the FIFO is the start of a message of every length: steps that have no common
+ * divisor with the FIFO's length */
+TEST(Er, WrapAtEveryOffset)
+{
+    for (const char *faults : {"", "nomap"}) {
+        Env env = {{"UCX_GLEX_CHANNELS", "er"}, {"UCX_GLEX_ERQ_SIZE", "4096"}};
+
+        if (*faults != '\0') {
+            env["GLEX_FAULT"] = faults;
+        }
+        isolated(env, [] {
+            Md md;
+            Iface a(md), b(md);
+            const size_t max = a.attr.cap.am.max_bcopy, unit = 64;
+            const unsigned units = 4096 / unit;
+            uint32_t n = 0, received = 0;
+            Plan plan = [&](uint32_t i) {
+                /* after `units` messages of one unit and one of each length, the start has moved */
+                unsigned step = i % (max / unit + 1);
+
+                return Message{Op::BCOPY, (step == 0) ? 1 : step * unit - (i % 3)};
+            };
+            b.on_am(AM_ID, [&](const void *data, size_t length) {
+                check_next(data, length, 1, plan, &received);
+            });
+            Sender sender(a, b.address(), AM_ID, 1, plan);
+
+            for (n = 0; n < 40 * units * (max / unit + 1); ++n) {
+                sender.send();
+            }
+            progress_until("all messages", [&] { return received == n; });
+            EXPECT_TRUE(sender.ep.vc()->er_tx != NULL) << "it was not ER that carried them";
+        });
+    }
+}
+
+} // namespace
