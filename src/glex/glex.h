@@ -306,7 +306,7 @@ struct glex_err_req {
     uint32_t                 rmt_ep_num;
     uint64_t                 data0; /**< messages: the first 8 bytes; RDMA: remote mem handle */
     uint64_t                 data1; /**< messages: length; RDMA: remote offset << 32 | length */
-    uint64_t                 data2; /**< cookie_1 of the remote, else local event; else 0 */
+    uint64_t                 data2; /**< cookie_1 of the local, else remote event; else 0 */
 };
 
 /** An endpoint. Only the first members are known to programs: the posting functions. */

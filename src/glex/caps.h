@@ -1,0 +1,15 @@
+/*
+ * What this system lets the NIC do, found out by trying.
+ */
+#ifndef GLEX_CAPS_H
+#define GLEX_CAPS_H
+
+#include "common.h"
+
+/** Fill in capabilities, and what is missing and why. */
+void glex_caps_probe(struct glex_ext_device_attr *attr);
+
+/** Let processes of the same user access this one's memory, where yama would forbid it. */
+void glex_caps_allow_private(void);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * What every file of libglex uses: the public interface, exported, and a few small helpers.
+ */
+#ifndef GLEX_COMMON_H
+#define GLEX_COMMON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The library is built with hidden visibility; what the public headers declare is exported. */
+#pragma GCC visibility push(default)
+#include <glex.h>
+#include <glex_ext.h>
+#pragma GCC visibility pop
+
+#define glex_likely(x)   __builtin_expect(!!(x), 1)
+#define glex_unlikely(x) __builtin_expect(!!(x), 0)
+#define GLEX_NOINLINE    __attribute__((noinline, cold))
+
+#define glex_container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+
+#define GLEX_PAGE_SIZE 4096ul
+
+static inline uint64_t glex_page_round(uint64_t len)
+{
+    return (len + GLEX_PAGE_SIZE - 1) & ~(GLEX_PAGE_SIZE - 1);
+}
+
+/*
+ * Copy what fits a queue slot (at most 112 bytes). Written out because the compiler would call
+ * memcpy() through the PLT for a length it does not know, which costs more than the copy. Each
+ * size class is two possibly overlapping moves or a few of 16 bytes, so no byte loop is left.
+ */
+static inline void glex_copy_small(void *dst_p, const void *src_p, uint32_t len)
+{
+    char *dst = dst_p;
+    const char *src = src_p;
+    uint32_t i;
+
+    if (len == 8) {
+        __builtin_memcpy(dst, src, 8);
+    } else if (len >= 16) {
+        for (i = 0; i + 16 < len; i += 16) {
+            __builtin_memcpy(dst + i, src + i, 16);
+        }
+        __builtin_memcpy(dst + len - 16, src + len - 16, 16);
+    } else if (len > 8) {
+        __builtin_memcpy(dst, src, 8);
+        __builtin_memcpy(dst + len - 8, src + len - 8, 8);
+    } else if (len >= 4) {
+        __builtin_memcpy(dst, src, 4);
+        __builtin_memcpy(dst + len - 4, src + len - 4, 4);
+    } else if (len != 0) {
+        dst[0] = src[0];
+        dst[len / 2] = src[len / 2];
+        dst[len - 1] = src[len - 1];
+    }
+}
+
+/** CLOCK_MONOTONIC in nanoseconds. */
+uint64_t glex_now_ns(void);
+
+#endif

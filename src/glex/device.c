@@ -1,0 +1,166 @@
+#include "device.h"
+#include "caps.h"
+#include "env.h"
+#include "fabric.h"
+#include "layout.h"
+#include "link.h"
+#include "log.h"
+#include "segment.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+glex_ret_t glex_num_of_device(uint32_t *num)
+{
+    if (num == NULL || !glex_env()->valid) {
+        return GLEX_INVALID_PARAM;
+    }
+    *num = glex_env()->num_nics;
+    return GLEX_SUCCESS;
+}
+
+/* What crashed programs left is removed by the next one of the user, once. */
+static void device_reap_once(int dirfd)
+{
+    static bool reaped;
+
+    if (!__atomic_exchange_n(&reaped, true, __ATOMIC_RELAXED)) {
+        glex_segment_reap_all(dirfd);
+    }
+}
+
+glex_ret_t glex_open_device(uint32_t id, glex_device_handle_t *dev_p)
+{
+    struct glex_device *dev;
+    glex_ret_t ret;
+
+    if (dev_p == NULL || !glex_env()->valid || id >= glex_env()->num_nics) {
+        return GLEX_INVALID_PARAM;
+    }
+    dev = calloc(1, sizeof(*dev));
+    if (dev == NULL) {
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    ret = glex_fabric_open(&dev->dirfd);
+    if (ret != GLEX_SUCCESS) {
+        free(dev);
+        return ret;
+    }
+    device_reap_once(dev->dirfd);
+    dev->nic_base = glex_fabric_nic_base(dev->dirfd);
+    dev->nic_id = dev->nic_base + id;
+    pthread_mutex_init(&dev->lock, NULL);
+    glex_caps_probe(&dev->caps);
+    *dev_p = dev;
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_close_device(glex_device_handle_t dev)
+{
+    if (dev == NULL) {
+        return GLEX_INVALID_PARAM;
+    }
+    if (__atomic_load_n(&dev->num_eps, __ATOMIC_RELAXED) != 0) {
+        return GLEX_BUSY;
+    }
+    glex_fabric_close(dev->dirfd);
+    pthread_mutex_destroy(&dev->lock);
+    free(dev);
+    return GLEX_SUCCESS;
+}
+
+/*
+ * While a device has no endpoint its directory may be removed by others, and made anew: the
+ * descriptor is then one of nowhere.
+ */
+static glex_ret_t device_renew_fabric(struct glex_device *dev)
+{
+    glex_ret_t ret;
+    int dirfd;
+
+    if (!glex_fabric_is_stale(dev->dirfd)) {
+        return GLEX_SUCCESS;
+    }
+    ret = glex_fabric_open(&dirfd);
+    if (ret == GLEX_SUCCESS) {
+        close(dev->dirfd);
+        dev->dirfd = dirfd;
+    }
+    return ret;
+}
+
+glex_ret_t glex_device_create_segment(struct glex_device *dev,
+                                      const struct glex_segment_header *hdr, uint32_t num,
+                                      struct glex_segment *seg)
+{
+    glex_ret_t ret;
+
+    pthread_mutex_lock(&dev->lock);
+    do {
+        ret = device_renew_fabric(dev);
+        if (ret == GLEX_SUCCESS) {
+            ret = glex_segment_create(dev->dirfd, hdr, num, seg);
+            dev->num_eps += ret == GLEX_SUCCESS;
+        }
+        /* It may also be removed between our opening it and our putting a file there. */
+    } while (ret == GLEX_SYS_ERR && errno == ENOENT && glex_fabric_is_stale(dev->dirfd));
+    pthread_mutex_unlock(&dev->lock);
+    return ret;
+}
+
+void glex_device_put(struct glex_device *dev)
+{
+    pthread_mutex_lock(&dev->lock);
+    if (--dev->num_eps == 0) {
+        glex_fabric_remove();
+    }
+    pthread_mutex_unlock(&dev->lock);
+}
+
+glex_ret_t glex_query_device(glex_device_handle_t dev, struct glex_device_attr *attr)
+{
+    if (dev == NULL || attr == NULL) {
+        return GLEX_INVALID_PARAM;
+    }
+    memset(attr, 0, sizeof(*attr));
+    attr->nic_id = dev->nic_id;
+    attr->max_fast_ep_num = UINT16_MAX + 1;
+    attr->max_ep_num = UINT16_MAX + 1;
+    attr->max_emulate_ep_num = UINT16_MAX + 1;
+    attr->mmt_units = GLEX_MMT_CAPACITY;
+    attr->att_units = GLEX_MMT_CAPACITY;
+    attr->max_imm_mp_data_len = GLEX_MP_DATA_LEN;
+    attr->max_mp_data_len = GLEX_MP_DATA_LEN;
+    attr->max_imm_rdma_data_len = GLEX_EVENT_DATA_LEN;
+    attr->max_rdma_data_len = GLEX_MAX_RDMA_LEN;
+    attr->def_ep_dq_capacity = GLEX_DEFAULT_QUEUE_CAPACITY;
+    attr->def_ep_eq_capacity = GLEX_DEFAULT_QUEUE_CAPACITY;
+    attr->def_ep_mpq_capacity = GLEX_DEFAULT_QUEUE_CAPACITY;
+    attr->max_ep_dq_capacity = GLEX_MAX_QUEUE_CAPACITY;
+    attr->max_ep_eq_capacity = GLEX_MAX_QUEUE_CAPACITY;
+    attr->max_ep_mpq_capacity = GLEX_MAX_QUEUE_CAPACITY;
+    attr->max_ep_hc_eq_capacity = GLEX_MAX_QUEUE_CAPACITY;
+    attr->max_ep_hc_mpq_capacity = GLEX_MAX_QUEUE_CAPACITY;
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_query_device(glex_device_handle_t dev, struct glex_ext_device_attr *attr)
+{
+    if (dev == NULL || attr == NULL) {
+        return GLEX_INVALID_PARAM;
+    }
+    *attr = dev->caps;
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_is_reachable(glex_device_handle_t dev, uint32_t nic_id)
+{
+    const struct glex_link *link;
+
+    if (dev == NULL) {
+        return GLEX_INVALID_PARAM;
+    }
+    link = glex_link_find(dev, nic_id);
+    return link != NULL && link->reaches(dev, nic_id) ? GLEX_SUCCESS : GLEX_INVALID_PARAM;
+}

@@ -1,0 +1,31 @@
+/*
+ * A NIC of this node.
+ */
+#ifndef GLEX_DEVICE_H
+#define GLEX_DEVICE_H
+
+#include "segment.h"
+
+#include <pthread.h>
+
+struct glex_device {
+    uint32_t        nic_base; /* id of device 0 */
+    uint32_t        nic_id;
+    int             dirfd; /* the fabric's directory */
+    uint32_t        num_eps;
+    pthread_mutex_t lock; /* for making and destroying endpoints */
+    struct glex_ext_device_attr caps;
+};
+
+/**
+ * Make an endpoint's segment on the device's fabric.
+ * Errors: those of glex_segment_create() and glex_fabric_open().
+ */
+glex_ret_t glex_device_create_segment(struct glex_device *dev,
+                                      const struct glex_segment_header *hdr, uint32_t num,
+                                      struct glex_segment *seg);
+
+/** After an endpoint is gone. */
+void glex_device_put(struct glex_device *dev);
+
+#endif

@@ -1,0 +1,332 @@
+#include "endpoint.h"
+#include "fabric.h"
+#include "log.h"
+#include "wait.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The endpoints of this process, for fork() and exit(). */
+static pthread_mutex_t endpoints_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct glex_endpoint *endpoints;
+static pid_t endpoints_pid;
+
+/* ---- fork and exit ---------------------------------------------------------------------------- */
+
+static glex_ret_t forked_send_imm_mp(glex_ep_handle_t ep, glex_imm_mp_req_t *req,
+                                     glex_imm_mp_req_t **bad_req)
+{
+    (void)ep;
+    if (bad_req != NULL) {
+        *bad_req = req;
+    }
+    return GLEX_INVALID_PARAM;
+}
+
+static glex_ret_t forked_imm_rdma(glex_ep_handle_t ep, glex_imm_rdma_req_t *req,
+                                  glex_imm_rdma_req_t **bad_req)
+{
+    (void)ep;
+    if (bad_req != NULL) {
+        *bad_req = req;
+    }
+    return GLEX_INVALID_PARAM;
+}
+
+static glex_ret_t forked_rdma(glex_ep_handle_t ep, glex_rdma_req_t *req,
+                              glex_rdma_req_t **bad_req)
+{
+    (void)ep;
+    if (bad_req != NULL) {
+        *bad_req = req;
+    }
+    return GLEX_INVALID_PARAM;
+}
+
+static void endpoints_prefork(void)
+{
+    pthread_mutex_lock(&endpoints_lock);
+}
+
+static void endpoints_parent(void)
+{
+    pthread_mutex_unlock(&endpoints_lock);
+}
+
+/* The child inherits no segment: its parent's endpoints refuse everything there. */
+static void endpoints_child(void)
+{
+    struct glex_endpoint *ep;
+
+    for (ep = endpoints; ep != NULL; ep = ep->next) {
+        ep->forked = true;
+        ep->base.send_imm_mp = forked_send_imm_mp;
+        ep->base.imm_rdma = forked_imm_rdma;
+        ep->base.rdma = forked_rdma;
+        glex_ring_rx_fork(&ep->mpq);
+        glex_ring_rx_fork(&ep->eq);
+        ep->dev->num_eps = 0;
+    }
+    endpoints = NULL;
+    pthread_mutex_unlock(&endpoints_lock);
+}
+
+static void endpoints_add(struct glex_endpoint *ep)
+{
+    static bool registered;
+
+    pthread_mutex_lock(&endpoints_lock);
+    if (!registered) {
+        pthread_atfork(endpoints_prefork, endpoints_parent, endpoints_child);
+        registered = true;
+    }
+    endpoints_pid = getpid();
+    ep->next = endpoints;
+    ep->prev_next = &endpoints;
+    if (ep->next != NULL) {
+        ep->next->prev_next = &ep->next;
+    }
+    endpoints = ep;
+    pthread_mutex_unlock(&endpoints_lock);
+}
+
+static void endpoints_remove(struct glex_endpoint *ep)
+{
+    pthread_mutex_lock(&endpoints_lock);
+    *ep->prev_next = ep->next;
+    if (ep->next != NULL) {
+        ep->next->prev_next = ep->prev_next;
+    }
+    pthread_mutex_unlock(&endpoints_lock);
+}
+
+/*
+ * A program that ends without destroying its endpoints leaves no files. Other threads may still
+ * run: nothing is unmapped. A child made without the fork handlers (vfork, clone) is told by its
+ * pid.
+ */
+static void __attribute__((destructor)) endpoints_exit(void)
+{
+    struct glex_endpoint *ep;
+
+    if (endpoints == NULL || endpoints_pid != getpid()) {
+        return;
+    }
+    for (ep = endpoints; ep != NULL; ep = ep->next) {
+        glex_segment_unlink(ep->dev->dirfd, &ep->segment);
+    }
+    glex_fabric_remove();
+}
+
+/* ---- creating --------------------------------------------------------------------------------- */
+
+/* A capacity that the ring can have: a power of two. 0: out of range. */
+static uint32_t ep_capacity(uint32_t wanted)
+{
+    uint32_t capacity = 1;
+
+    if (wanted == 0) {
+        wanted = GLEX_DEFAULT_QUEUE_CAPACITY;
+    }
+    if (wanted > GLEX_MAX_QUEUE_CAPACITY) {
+        return 0;
+    }
+    while (capacity < wanted) {
+        capacity *= 2;
+    }
+    return capacity;
+}
+
+static glex_ret_t ep_check_attr(const struct glex_ep_attr *wanted, struct glex_ep_attr *attr)
+{
+    *attr = *wanted;
+    if (wanted->type == GLEX_EP_TYPE_MANAGEMENT) {
+        return GLEX_NOT_IMPLEMENTED;
+    }
+    attr->mpq_capacity = ep_capacity(wanted->mpq_capacity);
+    attr->eq_capacity = ep_capacity(wanted->eq_capacity);
+    attr->dq_capacity = ep_capacity(wanted->dq_capacity);
+    if ((unsigned)wanted->type > GLEX_EP_TYPE_MANAGEMENT ||
+        (unsigned)wanted->mpq_type > GLEX_MPQ_TYPE_IOMMU ||
+        (unsigned)wanted->eq_type > GLEX_EQ_TYPE_IOMMU || attr->mpq_capacity == 0 ||
+        attr->eq_capacity == 0 || attr->dq_capacity == 0 ||
+        (wanted->num > UINT16_MAX && wanted->num != GLEX_ANY_EP_NUM)) {
+        return GLEX_INVALID_PARAM;
+    }
+    return GLEX_SUCCESS;
+}
+
+static void ep_command(char *command, size_t size)
+{
+    snprintf(command, size, "%s", program_invocation_short_name);
+}
+
+static glex_ret_t ep_create_segment(struct glex_endpoint *ep)
+{
+    struct glex_ep_attr *attr = &ep->attr;
+    glex_ep_addr_t addr = {.nic_id = ep->dev->nic_id};
+    struct glex_segment_header hdr = {
+        .base_size = glex_base_size(attr->mpq_capacity, attr->eq_capacity),
+        .addr = addr.v,
+        .key = attr->key,
+        .type = attr->type,
+        .mpq_capacity = attr->mpq_capacity,
+        .eq_capacity = attr->eq_capacity,
+        .pid = (uint32_t)getpid(),
+        .private_rdma = (ep->dev->caps.caps & GLEX_EXT_CAP_PRIVATE_RDMA) != 0,
+        .cookie_addr = (uint64_t)(uintptr_t)&ep->cookie,
+    };
+    struct timespec now;
+    glex_ret_t ret;
+
+    if (getrandom(&ep->cookie, sizeof(ep->cookie), 0) != sizeof(ep->cookie)) {
+        glex_error("no random numbers: %s", strerror(errno));
+        return GLEX_SYS_ERR;
+    }
+    hdr.cookie = ep->cookie;
+    clock_gettime(CLOCK_REALTIME, &now);
+    hdr.start_time = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+    ep_command(hdr.command, sizeof(hdr.command));
+
+    ret = glex_device_create_segment(ep->dev, &hdr, attr->num, &ep->segment);
+    if (ret == GLEX_SUCCESS) {
+        addr.v = ep->segment.hdr->addr;
+        ep->addr = addr.v;
+        attr->num = addr.ep_num;
+    }
+    return ret;
+}
+
+static void ep_set_functions(struct glex_endpoint *ep)
+{
+    ep->base.send_imm_mp = glex_mp_post;
+    ep->base.imm_rdma = glex_imm_rdma_post;
+    ep->base.rdma = glex_rdma_post;
+}
+
+/* Everything behind the segment. */
+static glex_ret_t ep_init(struct glex_endpoint *ep)
+{
+    struct glex_segment_header *hdr = ep->segment.hdr;
+    glex_ret_t ret;
+
+    ep->counters = &hdr->counters;
+    glex_ring_rx_init(&ep->mpq, glex_segment_mpq(hdr), hdr->mpq_capacity, GLEX_RING_MPQ);
+    glex_ring_rx_init(&ep->eq, glex_segment_eq(hdr, hdr->mpq_capacity), hdr->eq_capacity,
+                      GLEX_RING_EQ);
+    ep->wait_fd = -1;
+    ep->wake_fd = -1;
+    ep_set_functions(ep);
+
+    ret = glex_error_init(ep);
+    if (ret != GLEX_SUCCESS) {
+        return ret;
+    }
+    ret = glex_peer_init(ep);
+    if (ret != GLEX_SUCCESS) {
+        goto err_errors;
+    }
+    ret = glex_mem_init(ep);
+    if (ret != GLEX_SUCCESS) {
+        goto err_peers;
+    }
+    return GLEX_SUCCESS;
+
+err_peers:
+    glex_peer_cleanup(ep);
+err_errors:
+    glex_error_cleanup(ep);
+    return ret;
+}
+
+glex_ret_t glex_create_ep(glex_device_handle_t dev, struct glex_ep_attr *ep_attr,
+                          glex_ep_handle_t *ep_p)
+{
+    struct glex_endpoint *ep;
+    struct glex_ep_attr attr;
+    glex_ret_t ret;
+
+    if (dev == NULL || ep_attr == NULL || ep_p == NULL) {
+        return GLEX_INVALID_PARAM;
+    }
+    ret = ep_check_attr(ep_attr, &attr);
+    if (ret != GLEX_SUCCESS) {
+        return ret;
+    }
+    ep = aligned_alloc(128, (sizeof(*ep) + 127) & ~127ul);
+    if (ep == NULL) {
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    memset(ep, 0, sizeof(*ep));
+    ep->dev = dev;
+    ep->attr = attr;
+
+    ret = ep_create_segment(ep);
+    if (ret != GLEX_SUCCESS) {
+        goto err_free;
+    }
+    ret = ep_init(ep);
+    if (ret != GLEX_SUCCESS) {
+        goto err_segment;
+    }
+    endpoints_add(ep);
+    *ep_p = &ep->base;
+    return GLEX_SUCCESS;
+
+err_segment:
+    glex_segment_destroy(dev->dirfd, &ep->segment);
+    glex_device_put(dev);
+err_free:
+    free(ep);
+    return ret;
+}
+
+glex_ret_t glex_destroy_ep(glex_ep_handle_t handle)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_device *dev;
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    dev = ep->dev;
+    endpoints_remove(ep);
+    glex_peer_cleanup(ep);
+    glex_mem_cleanup(ep);
+    glex_error_cleanup(ep);
+    glex_segment_destroy(dev->dirfd, &ep->segment);
+    glex_wait_close(ep);
+    free(ep);
+    glex_device_put(dev);
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_query_ep(glex_ep_handle_t handle, struct glex_ep_attr *ep_attr)
+{
+    if (handle == NULL || ep_attr == NULL || glex_endpoint(handle)->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    *ep_attr = glex_endpoint(handle)->attr;
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_get_ep_addr(glex_ep_handle_t handle, glex_ep_addr_t *ep_addr)
+{
+    if (handle == NULL || ep_addr == NULL || glex_endpoint(handle)->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    ep_addr->v = glex_endpoint(handle)->addr;
+    return GLEX_SUCCESS;
+}
+
+bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos)
+{
+    rx->idle = GLEX_RING_PATIENCE;
+    glex_ring_pass_over(rx, pos);
+    return glex_ring_stalled(rx, pos, ep->dev->dirfd, ep->segment.hdr);
+}

@@ -1,0 +1,74 @@
+/*
+ * An endpoint: what the files of libglex share about it.
+ */
+#ifndef GLEX_ENDPOINT_H
+#define GLEX_ENDPOINT_H
+
+#include "device.h"
+#include "error.h"
+#include "fault.h"
+#include "mem.h"
+#include "peer.h"
+#include "ring.h"
+#include "segment.h"
+
+/* One writer, read by others from outside: a plain store that is never torn. */
+#define GLEX_COUNT(ep, name, n) \
+    __atomic_store_n(&(ep)->counters->name, (ep)->counters->name + (n), __ATOMIC_RELAXED)
+
+#define GLEX_COLL_FLAGS (~(GLEX_FLAG_COLL - 1)) /* COLL and all above */
+
+struct glex_fault;
+
+/* First what the hot paths touch, in the order in which they do. */
+struct glex_endpoint {
+    struct glex_ep             base; /* known to programs */
+    uint64_t                   addr;
+    struct glex_ext_counters  *counters; /* in the segment */
+    struct glex_ring_rx        eq;
+    struct glex_ring_rx        mpq;
+    struct glex_mem            mem;
+    struct glex_peer_table     peers;
+    struct glex_device        *dev;
+    struct glex_segment        segment;
+    struct glex_ep_attr        attr;
+    struct glex_error_queue    errors;
+    struct glex_fault         *fault; /* NULL: none asked for */
+    int                        wait_fd;  /* our socket, or -1 */
+    int                        wake_fd;  /* to wake others with, or -1 */
+    bool                       forked;   /* inherited: belongs to the parent */
+    uint64_t                   cookie;   /* what peers verify our pid by */
+    struct glex_endpoint      *next, **prev_next; /* of this process */
+};
+
+static inline struct glex_endpoint *glex_endpoint(glex_ep_handle_t ep)
+{
+    return glex_container_of(ep, struct glex_endpoint, base);
+}
+
+/* The posting functions. */
+glex_ret_t glex_mp_post(glex_ep_handle_t ep, glex_imm_mp_req_t *req, glex_imm_mp_req_t **bad_req);
+glex_ret_t glex_imm_rdma_post(glex_ep_handle_t ep, glex_imm_rdma_req_t *req,
+                              glex_imm_rdma_req_t **bad_req);
+glex_ret_t glex_rdma_post(glex_ep_handle_t ep, glex_rdma_req_t *req, glex_rdma_req_t **bad_req);
+
+/** Find a peer: the hot path. */
+static inline struct glex_peer *glex_endpoint_peer(struct glex_endpoint *ep, uint64_t addr,
+                                                   int *status_p)
+{
+    uint32_t i = glex_peer_cache_index(addr);
+
+    if (glex_likely(ep->peers.cache[i].addr == addr)) {
+        return ep->peers.cache[i].peer;
+    }
+    return glex_peer_find(ep, addr, status_p);
+}
+
+/**
+ * Out of line, at an empty probe whose patience is over: look after what cannot be done on the hot
+ * path (a stalled slot, delayed messages of GLEX_FAULT).
+ * @return Whether to look again: a slot was passed over.
+ */
+bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos);
+
+#endif

@@ -1,0 +1,120 @@
+/*
+ * Events: the event queue (EQ).
+ */
+#include "shm.h"
+
+/*
+ * Put the data that came with an event where it belongs. Handle and range are checked against the
+ * private table: whatever stands in the slot, only memory that is registered for it is written.
+ * Data for a registration that is gone is dropped.
+ */
+static void event_place(struct glex_endpoint *ep, const struct glex_event_slot *slot,
+                        uint32_t len)
+{
+    uint64_t place = slot->place;
+    char *dst = glex_mem_range(&ep->mem, (uint32_t)place, place >> 32, len);
+
+    if (glex_likely(dst != NULL &&
+                    (ep->mem.table[place & 0xffff].state & GLEX_EXT_MEM_EVENT_DATA))) {
+        glex_copy_small(dst, slot->data, len);
+    }
+}
+
+/*
+ * The published slot at a position, which is moved over what is to be skipped: slots of killed
+ * producers, and such as no producer of ours would have written.
+ */
+static inline struct glex_event_slot *event_slot(struct glex_endpoint *ep, uint64_t *pos,
+                                                 uint32_t *len)
+{
+    struct glex_event_slot *slot;
+    uint64_t ctrl;
+
+    for (;;) {
+        slot = glex_ring_rx_slot(&ep->eq, *pos, &ctrl);
+        if (slot == NULL) {
+            return NULL;
+        }
+        *len = GLEX_CTRL_LEN(ctrl);
+        if (glex_likely(*len <= GLEX_EVENT_DATA_LEN)) {
+            return slot;
+        }
+        ++*pos;
+    }
+}
+
+/* Deliver the slot at `pos`, which becomes the last probed one. */
+static inline glex_ret_t event_deliver(struct glex_endpoint *ep, struct glex_event_slot *slot,
+                                       uint64_t pos, uint32_t len, glex_event_t **event)
+{
+    struct glex_ring_rx *rx = &ep->eq;
+
+    rx->cursor = pos + 1;
+    /* Once only: the program may have changed the memory since. */
+    if (glex_likely(pos >= rx->seen)) {
+        rx->seen = pos + 1;
+        if (len != 0) {
+            event_place(ep, slot, len);
+        }
+        if (glex_unlikely(rx->armed)) {
+            glex_ring_disarm(rx);
+        }
+    }
+    *event = &slot->event;
+    return GLEX_SUCCESS;
+}
+
+/* Nothing there at `pos`: wait, or at least look after a stalled queue. */
+static glex_ret_t GLEX_NOINLINE event_wait(struct glex_endpoint *ep, uint64_t pos,
+                                           int32_t timeout, glex_event_t **event)
+{
+    uint64_t deadline = glex_wait_deadline(timeout);
+    struct glex_event_slot *slot;
+    glex_ret_t ret;
+    uint32_t len;
+
+    if (ep->forked || timeout < -1) {
+        return GLEX_INVALID_PARAM;
+    }
+    do {
+        ret = glex_wait_for(ep, &ep->eq, pos, deadline, GLEX_NO_EVENT);
+        slot = event_slot(ep, &pos, &len);
+        if (slot != NULL) {
+            return event_deliver(ep, slot, pos, len, event);
+        }
+    } while (ret == GLEX_SUCCESS); /* what came was to be skipped */
+    return ret;
+}
+
+static inline glex_ret_t event_probe(struct glex_endpoint *ep, uint64_t pos, int32_t timeout,
+                                     glex_event_t **event)
+{
+    struct glex_event_slot *slot;
+    uint32_t len;
+
+    slot = event_slot(ep, &pos, &len);
+    if (slot != NULL) {
+        return event_deliver(ep, slot, pos, len, event);
+    }
+    if (glex_unlikely(timeout != 0 || --ep->eq.idle == 0)) {
+        return event_wait(ep, pos, timeout, event);
+    }
+    return GLEX_NO_EVENT;
+}
+
+glex_ret_t glex_probe_first_event(glex_ep_handle_t ep, int32_t timeout, glex_event_t **event)
+{
+    return event_probe(glex_endpoint(ep), glex_endpoint(ep)->eq.head, timeout, event);
+}
+
+glex_ret_t glex_probe_next_event(glex_ep_handle_t ep, glex_event_t **event)
+{
+    return event_probe(glex_endpoint(ep), glex_endpoint(ep)->eq.cursor, 0, event);
+}
+
+glex_ret_t glex_discard_probed_event(glex_ep_handle_t handle)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    return glex_ring_discard(&ep->eq, &ep->counters->event_rx, &ep->counters->eq_high);
+}

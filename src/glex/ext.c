@@ -1,0 +1,123 @@
+/*
+ * What glex_ext.h adds about endpoints: pointers to peers' memory, sleeping, liveness, counters.
+ */
+#include "shm.h"
+
+#include <openglex.h> /* PACKAGE_VERSION */
+
+glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
+                             glex_mem_handle_t mh, uint32_t key, uint64_t offset, uint64_t len,
+                             void **ptr_p)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer;
+    struct glex_rmem *rmem;
+    int status;
+
+    if (handle == NULL || ptr_p == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    peer = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
+    if (peer == NULL) {
+        return GLEX_NO_EP_RESOURCE;
+    }
+    if (offset + len < len) {
+        return GLEX_ACCESS_ERR;
+    }
+    status = glex_shm_rmem(ep, peer, mh.v, key, offset, len, 0, &rmem);
+    if (status != GLEX_REQ_DONE) {
+        return status == GLEX_REQ_PEER_GONE ? GLEX_NO_EP_RESOURCE : GLEX_ACCESS_ERR;
+    }
+    if (rmem->ptr == NULL) {
+        return GLEX_NOT_IMPLEMENTED;
+    }
+    if (rmem->map != NULL) {
+        rmem->map->pinned = true;
+    }
+    *ptr_p = rmem->ptr + offset;
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_event_fd(glex_ep_handle_t handle, int *fd)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    glex_ret_t ret;
+
+    if (handle == NULL || fd == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    ret = glex_wait_open(ep);
+    if (ret == GLEX_SUCCESS) {
+        *fd = ep->wait_fd;
+    }
+    return ret;
+}
+
+/* Nothing, or only a slot of a killed producer that holds nothing and is passed over here. */
+static bool ext_arm_ring(struct glex_endpoint *ep, struct glex_ring_rx *rx)
+{
+    return glex_ring_arm(rx) ||
+           (glex_endpoint_idle(ep, rx, rx->head) && glex_ring_arm(rx));
+}
+
+glex_ret_t glex_ext_arm(glex_ep_handle_t handle)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    glex_ret_t ret;
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    ret = glex_wait_open(ep);
+    if (ret != GLEX_SUCCESS) {
+        return ret;
+    }
+    /* Before arming: what comes later stays, and wakes at once. */
+    glex_wait_drain(ep);
+    if (!ext_arm_ring(ep, &ep->eq)) {
+        return GLEX_BUSY;
+    }
+    if (!ext_arm_ring(ep, &ep->mpq)) {
+        glex_ring_disarm(&ep->eq);
+        return GLEX_BUSY;
+    }
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer;
+    int status;
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    peer = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
+    if (peer == NULL) {
+        return GLEX_NO_EP_RESOURCE;
+    }
+    if (!peer->link->is_living(ep, peer)) {
+        glex_peer_drop(ep, peer);
+        return GLEX_NO_EP_RESOURCE;
+    }
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_query_counters(glex_ep_handle_t handle, struct glex_ext_counters *counters)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    if (handle == NULL || counters == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    glex_ring_note_level(&ep->mpq, &ep->counters->mpq_high);
+    glex_ring_note_level(&ep->eq, &ep->counters->eq_high);
+    *counters = *ep->counters;
+    return GLEX_SUCCESS;
+}
+
+const char *glex_ext_version(void)
+{
+    return PACKAGE_VERSION;
+}

@@ -1,0 +1,216 @@
+#include "fabric.h"
+#include "env.h"
+#include "log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define FABRIC_OPEN_TRIES 100
+
+static void fabric_user_path(char *path, size_t size)
+{
+    snprintf(path, size, "%s/glex-%u", glex_env()->shm_dir, (unsigned)geteuid());
+}
+
+void glex_fabric_path(char *path, size_t size)
+{
+    snprintf(path, size, "%s/glex-%u/%s", glex_env()->shm_dir, (unsigned)geteuid(),
+             glex_env()->fabric);
+}
+
+/*
+ * Open one level, making it first. Whoever can write to the directory can put segments there for
+ * us to map: it must be our own, and no link to elsewhere.
+ */
+static int fabric_open_level(const char *path)
+{
+    struct stat st;
+    int fd;
+
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+        return -1;
+    }
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        return -1;
+    }
+    if (fstat(fd, &st) != 0) {
+        close(fd);
+        return -1;
+    }
+    if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH))) {
+        glex_error("%s is owned by uid %u with mode %03o: it must belong to uid %u and nobody "
+                   "else may write to it; remove it or choose another GLEX_SHM_DIR", path,
+                   (unsigned)st.st_uid, (unsigned)st.st_mode & 0777, (unsigned)geteuid());
+        close(fd);
+        errno = EPERM;
+        return -1;
+    }
+    return fd;
+}
+
+glex_ret_t glex_fabric_open(int *dirfd_p)
+{
+    char user_path[PATH_MAX], path[PATH_MAX];
+    int fd = -1, tries;
+
+    fabric_user_path(user_path, sizeof(user_path));
+    glex_fabric_path(path, sizeof(path));
+
+    /* Another process may remove an empty directory between our two steps. */
+    for (tries = 0; tries < FABRIC_OPEN_TRIES; tries++) {
+        fd = fabric_open_level(user_path);
+        if (fd >= 0) {
+            close(fd);
+            fd = fabric_open_level(path);
+        }
+        if (fd >= 0 || errno != ENOENT || access(glex_env()->shm_dir, F_OK) != 0) {
+            break;
+        }
+    }
+    if (fd < 0) {
+        if (errno != EPERM) {
+            glex_error("cannot open the fabric %s: %s; GLEX_SHM_DIR names a directory in shared "
+                       "memory that this user may write to", path, strerror(errno));
+        }
+        return GLEX_SYS_ERR;
+    }
+    *dirfd_p = fd;
+    return GLEX_SUCCESS;
+}
+
+void glex_fabric_close(int dirfd)
+{
+    close(dirfd);
+    glex_fabric_remove();
+}
+
+void glex_fabric_remove(void)
+{
+    char path[PATH_MAX];
+
+    /* Fails where somebody still has an endpoint there, which is as it should be. */
+    glex_fabric_path(path, sizeof(path));
+    if (rmdir(path) == 0) {
+        fabric_user_path(path, sizeof(path));
+        (void)rmdir(path);
+    }
+}
+
+bool glex_fabric_is_stale(int dirfd)
+{
+    struct stat st;
+
+    return fstat(dirfd, &st) != 0 || st.st_nlink == 0;
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
+{
+    const unsigned char *p = data;
+
+    while (len-- > 0) { /* FNV-1a */
+        hash = (hash ^ *p++) * 0x100000001b3ull;
+    }
+    return hash;
+}
+
+/*
+ * The same for all processes that share the directory, and different wherever they do not: other
+ * hosts, other mounts (containers), other users.
+ */
+uint32_t glex_fabric_nic_base(int dirfd)
+{
+    uint64_t hash = 0xcbf29ce484222325ull;
+    uid_t uid = geteuid();
+    char boot_id[64];
+    struct stat st;
+    ssize_t len;
+    int fd;
+
+    if (glex_env()->nic_id != 0) {
+        return glex_env()->nic_id;
+    }
+
+    fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        len = read(fd, boot_id, sizeof(boot_id));
+        hash = hash_bytes(hash, boot_id, len > 0 ? (size_t)len : 0);
+        close(fd);
+    }
+    if (fstat(dirfd, &st) == 0) {
+        hash = hash_bytes(hash, &st.st_dev, sizeof(st.st_dev));
+    }
+    hash = hash_bytes(hash, &uid, sizeof(uid));
+    hash = hash_bytes(hash, glex_env()->fabric, strlen(glex_env()->fabric));
+    hash ^= hash >> 32;
+    hash &= 0xffffff00u;
+    return hash != 0 ? (uint32_t)hash : 0x100u;
+}
+
+void glex_fabric_name(uint64_t addr, char name[GLEX_NAME_LEN])
+{
+    glex_ep_addr_t ep_addr = {.v = addr};
+
+    snprintf(name, GLEX_NAME_LEN, "n%08x.e%04x", ep_addr.nic_id, ep_addr.ep_num);
+}
+
+/* The address that a file's name stands for; false for sockets and what is not ours. */
+static bool fabric_parse_name(const char *name, uint64_t *addr_p)
+{
+    glex_ep_addr_t addr = {.v = 0};
+    unsigned nic_id, ep_num;
+    char check[GLEX_NAME_LEN];
+
+    if (sscanf(name, "n%8x.e%4x", &nic_id, &ep_num) != 2) {
+        return false;
+    }
+    addr.nic_id = nic_id;
+    addr.ep_num = (uint16_t)ep_num;
+    glex_fabric_name(addr.v, check);
+    *addr_p = addr.v;
+    return strcmp(name, check) == 0;
+}
+
+bool glex_fabric_foreach(int dirfd, bool (*fn)(int dirfd, uint64_t addr, void *arg), void *arg)
+{
+    struct dirent *entry;
+    bool go_on = true;
+    uint64_t addr;
+    DIR *dir;
+    int fd;
+
+    /* A stream owns its descriptor and position: give it one of its own. */
+    fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return true;
+    }
+    dir = fdopendir(fd);
+    if (dir == NULL) {
+        close(fd);
+        return true;
+    }
+    while (go_on && (entry = readdir(dir)) != NULL) {
+        if (fabric_parse_name(entry->d_name, &addr)) {
+            go_on = fn(dirfd, addr, arg);
+        }
+    }
+    closedir(dir);
+    return go_on;
+}
+
+static bool fabric_other_nic(int dirfd, uint64_t addr, void *arg)
+{
+    glex_ep_addr_t ep_addr = {.v = addr};
+
+    (void)dirfd;
+    return ep_addr.nic_id != *(uint32_t *)arg;
+}
+
+bool glex_fabric_has_nic(int dirfd, uint32_t nic_id)
+{
+    return !glex_fabric_foreach(dirfd, fabric_other_nic, &nic_id);
+}

@@ -1,0 +1,153 @@
+/*
+ * What lies in shared memory: one segment, a file on the fabric, per endpoint.
+ *
+ *     header | producer table | MPQ | EQ | registration table | memory of glex_ext_mem_alloc()
+ *
+ * The first five parts are the base, whose size follows from the two capacities; peers map it.
+ * Everything here is plain memory that is accessed with __atomic builtins where two processes meet;
+ * docs/nic.md tells the protocol. A reader trusts nothing of it: see glex_segment_validate().
+ */
+#ifndef GLEX_LAYOUT_H
+#define GLEX_LAYOUT_H
+
+#include "common.h"
+
+#define GLEX_SEGMENT_MAGIC   0x676c65782d736567ull /* "glex-seg" */
+#define GLEX_SEGMENT_VERSION 1
+
+#define GLEX_MAX_QUEUE_CAPACITY     65536u
+#define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
+#define GLEX_MAX_PRODUCERS          1024u
+#define GLEX_MMT_CAPACITY           65536u
+/* Registration table entries whose storage is reserved in one step: one page. */
+#define GLEX_MMT_STEP               (GLEX_PAGE_SIZE / sizeof(struct glex_mmt_entry))
+
+#define GLEX_MP_DATA_LEN    112u
+#define GLEX_EVENT_DATA_LEN 96u
+#define GLEX_MAX_RDMA_LEN   (1u << 30)
+
+/* Tail word of a ring: position in the low bits, and two states of the consumer. */
+#define GLEX_TAIL_ARMED  (1ull << 63) /* the consumer sleeps or is about to: wake it */
+#define GLEX_TAIL_CLOSED (1ull << 62) /* the endpoint is gone: nothing is taken any more */
+#define GLEX_TAIL_POS    (GLEX_TAIL_CLOSED - 1)
+
+#define GLEX_INTENT_NONE UINT64_MAX
+
+struct glex_ring_ctl {
+    uint64_t tail __attribute__((aligned(128))); /* next position to claim; producers RMW it */
+    uint64_t head __attribute__((aligned(128))); /* next position to discard; the consumer's */
+};
+
+/*
+ * First word of every slot, stored last: sequence (low 32 bits of position + 1, so that what an
+ * earlier lap or nobody left there never matches) and length of the data in the slot.
+ */
+#define GLEX_CTRL(pos, len)  ((uint64_t)(uint32_t)((pos) + 1) | (uint64_t)(len) << 32)
+#define GLEX_CTRL_SEQ(ctrl)  ((uint32_t)(ctrl))
+#define GLEX_CTRL_LEN(ctrl)  ((uint32_t)((ctrl) >> 32))
+#define GLEX_CTRL_LEN_SKIP   UINT32_MAX /* holds nothing: pass over it */
+
+#define GLEX_SLOT_SHIFT 7
+
+struct glex_mp_slot {
+    uint64_t ctrl __attribute__((aligned(128)));
+    uint64_t src;
+    uint8_t  data[GLEX_MP_DATA_LEN];
+};
+
+/*
+ * With 8 bytes of data all of this is in one cache line. `place` is the memory handle (low 32
+ * bits) and offset (high 32 bits) where the data belongs.
+ */
+struct glex_event_slot {
+    uint64_t     ctrl __attribute__((aligned(128)));
+    glex_event_t event;
+    uint64_t     place;
+    uint8_t      data[GLEX_EVENT_DATA_LEN];
+};
+
+enum { GLEX_RING_MPQ, GLEX_RING_EQ, GLEX_RING_NUM };
+
+/*
+ * One per endpoint that posts here. `owner` is the poster's incarnation, claimed by compare-and-
+ * swap from 0 or from that of a dead one; `addr` only helps to find its segment.
+ */
+struct glex_producer {
+    uint64_t owner __attribute__((aligned(64)));
+    uint64_t addr;
+    uint64_t intent[GLEX_RING_NUM]; /* position being posted to */
+};
+
+/* State word of a registration: generation << 32 | flags. */
+#define GLEX_MMT_VALID       (1u << 31)
+#define GLEX_MMT_FLAGS       (GLEX_MEM_READ | GLEX_MEM_WRITE | GLEX_MEM_IOMMU | \
+                              GLEX_EXT_MEM_EVENT_DATA)
+#define GLEX_MMT_GEN(state)  ((uint16_t)((state) >> 32))
+
+struct glex_mmt_entry {
+    uint64_t state;
+    uint64_t addr;     /* in the owner's address space */
+    uint64_t len;
+    uint64_t file_off; /* in the segment's file, or 0: private memory */
+};
+
+struct glex_segment_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t header_size;
+    uint64_t base_size;
+    uint64_t incarnation; /* random, never 0: tells this endpoint from any that had its address */
+    uint64_t addr;
+    uint32_t key;
+    uint32_t type;
+    uint32_t mpq_capacity;
+    uint32_t eq_capacity;
+    uint32_t max_producers;
+    uint32_t mmt_capacity;
+    uint32_t pid;
+    uint32_t private_rdma; /* the owner lets peers read and write its private memory */
+    uint64_t start_time;   /* CLOCK_REALTIME, ns */
+    uint64_t cookie_addr;  /* in the owner's private memory: there stands `cookie` */
+    uint64_t cookie;
+    char     command[16];
+    uint64_t mmt_ready __attribute__((aligned(128))); /* table entries that have storage */
+    struct glex_ext_counters counters __attribute__((aligned(128)));
+};
+
+#define GLEX_HEADER_SIZE   GLEX_PAGE_SIZE
+#define GLEX_PRODUCERS_OFF GLEX_HEADER_SIZE
+#define GLEX_MPQ_OFF       (GLEX_PRODUCERS_OFF + \
+                            GLEX_MAX_PRODUCERS * sizeof(struct glex_producer))
+
+static inline uint64_t glex_ring_size(uint32_t capacity)
+{
+    return sizeof(struct glex_ring_ctl) + ((uint64_t)capacity << GLEX_SLOT_SHIFT);
+}
+
+static inline uint64_t glex_eq_off(uint32_t mpq_capacity)
+{
+    return GLEX_MPQ_OFF + glex_ring_size(mpq_capacity);
+}
+
+static inline uint64_t glex_mmt_off(uint32_t mpq_capacity, uint32_t eq_capacity)
+{
+    return glex_page_round(glex_eq_off(mpq_capacity) + glex_ring_size(eq_capacity));
+}
+
+static inline uint64_t glex_base_size(uint32_t mpq_capacity, uint32_t eq_capacity)
+{
+    return glex_mmt_off(mpq_capacity, eq_capacity) +
+           GLEX_MMT_CAPACITY * sizeof(struct glex_mmt_entry);
+}
+
+#ifndef __cplusplus
+_Static_assert(sizeof(struct glex_ring_ctl) == 256, "tail and head have a line pair each");
+_Static_assert(sizeof(struct glex_mp_slot) == 1 << GLEX_SLOT_SHIFT, "an MP fits its slot");
+_Static_assert(sizeof(struct glex_event_slot) == 1 << GLEX_SLOT_SHIFT, "an event fits its slot");
+_Static_assert(offsetof(struct glex_event_slot, data) == 32, "8 bytes of data share the first line");
+_Static_assert(sizeof(struct glex_producer) == 64, "no two producers share a line");
+_Static_assert(sizeof(struct glex_mmt_entry) == 32, "two entries to a line");
+_Static_assert(sizeof(struct glex_segment_header) <= GLEX_HEADER_SIZE, "the header is one page");
+#endif
+
+#endif

@@ -1,0 +1,166 @@
+#include "endpoint.h"
+#include "caps.h"
+#include "log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MEM_NO_ENTRY UINT32_MAX
+
+static size_t mem_table_size(void)
+{
+    return GLEX_MMT_CAPACITY * sizeof(struct glex_mem_entry);
+}
+
+glex_ret_t glex_mem_init(struct glex_endpoint *ep)
+{
+    struct glex_segment_header *hdr = ep->segment.hdr;
+    struct glex_mem *mem = &ep->mem;
+
+    /* Reserved as a whole, so that it never moves under a thread that reads it. */
+    mem->table = mmap(NULL, mem_table_size(), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mem->table == MAP_FAILED) {
+        glex_error("no memory for a registration table: %s", strerror(errno));
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    mem->mmt = glex_segment_mmt(hdr, hdr->mpq_capacity, hdr->eq_capacity);
+    mem->first_free = MEM_NO_ENTRY;
+    mem->file_end = hdr->base_size;
+    pthread_mutex_init(&mem->lock, NULL);
+    return GLEX_SUCCESS;
+}
+
+void glex_mem_cleanup(struct glex_endpoint *ep)
+{
+    glex_region_cleanup(&ep->mem);
+    munmap(ep->mem.table, mem_table_size());
+    pthread_mutex_destroy(&ep->mem.lock);
+}
+
+/* Reserve storage for the next entries of the shared table. */
+static glex_ret_t mem_grow(struct glex_endpoint *ep)
+{
+    struct glex_segment_header *hdr = ep->segment.hdr;
+    uint64_t off = glex_mmt_off(hdr->mpq_capacity, hdr->eq_capacity) +
+                   hdr->mmt_ready * sizeof(struct glex_mmt_entry);
+    int fd, err;
+
+    fd = glex_segment_reopen(ep->dev->dirfd, &ep->segment);
+    err = fd < 0 ? errno : posix_fallocate(fd, (off_t)off, GLEX_PAGE_SIZE);
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (err != 0) {
+        glex_error("cannot reserve room for more than %llu registrations: %s",
+                   (unsigned long long)hdr->mmt_ready, strerror(err));
+        errno = err;
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    /* release: who sees the new limit finds storage behind it */
+    __atomic_store_n(&hdr->mmt_ready, hdr->mmt_ready + GLEX_MMT_STEP, __ATOMIC_RELEASE);
+    return GLEX_SUCCESS;
+}
+
+static glex_ret_t mem_take_entry(struct glex_endpoint *ep, uint32_t *index_p)
+{
+    struct glex_mem *mem = &ep->mem;
+
+    if (mem->first_free != MEM_NO_ENTRY) {
+        *index_p = mem->first_free;
+        mem->first_free = mem->table[*index_p].next_free;
+        return GLEX_SUCCESS;
+    }
+    if (mem->used == GLEX_MMT_CAPACITY) {
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    if (mem->used == ep->segment.hdr->mmt_ready && mem_grow(ep) != GLEX_SUCCESS) {
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    *index_p = mem->used++;
+    return GLEX_SUCCESS;
+}
+
+/*
+ * Whether the whole range is mapped in this process. An asynchronous msync() does nothing but
+ * that check.
+ */
+static bool mem_is_mapped(const char *addr, uint64_t len)
+{
+    uintptr_t start = (uintptr_t)addr & ~(GLEX_PAGE_SIZE - 1);
+
+    return msync((void *)start, (uintptr_t)addr + len - start, MS_ASYNC) == 0;
+}
+
+/* The fields first; the state word, stored last with release, makes them valid. */
+static void mem_publish(struct glex_mem *mem, uint32_t index, char *addr, uint64_t len,
+                        uint32_t flag)
+{
+    struct glex_mem_entry *entry = &mem->table[index];
+    struct glex_mmt_entry *shared = &mem->mmt[index];
+    uint64_t gen = (entry->state >> 32) + 1;
+    uint64_t state = gen << 32 | flag | GLEX_MMT_VALID;
+
+    entry->addr = addr;
+    entry->len = len;
+    __atomic_store_n(&entry->state, state, __ATOMIC_RELEASE);
+
+    __atomic_store_n(&shared->addr, (uint64_t)(uintptr_t)addr, __ATOMIC_RELAXED);
+    __atomic_store_n(&shared->len, len, __ATOMIC_RELAXED);
+    __atomic_store_n(&shared->file_off, glex_region_file_off(mem, addr, len), __ATOMIC_RELAXED);
+    __atomic_store_n(&shared->state, state, __ATOMIC_RELEASE);
+}
+
+glex_ret_t glex_register_mem(glex_ep_handle_t handle, void *addr, uint64_t len, int32_t flag,
+                             glex_mem_handle_t *mh)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_mem *mem = &ep->mem;
+    glex_ret_t ret;
+    uint32_t index;
+
+    if (handle == NULL || mh == NULL || addr == NULL || len == 0 || (flag & ~GLEX_MMT_FLAGS) ||
+        (uintptr_t)addr + len < (uintptr_t)addr || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    if (!mem_is_mapped(addr, len)) {
+        return GLEX_ACCESS_ERR;
+    }
+
+    glex_caps_allow_private();
+    pthread_mutex_lock(&mem->lock);
+    ret = mem_take_entry(ep, &index);
+    if (ret == GLEX_SUCCESS) {
+        mem_publish(mem, index, addr, len, (uint32_t)flag);
+        mh->v = glex_mem_handle_v(index, mem->table[index].state);
+    }
+    pthread_mutex_unlock(&mem->lock);
+    return ret;
+}
+
+glex_ret_t glex_deregister_mem(glex_ep_handle_t handle, glex_mem_handle_t mh)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_mem *mem = &ep->mem;
+    uint32_t index = mh.mmt_index;
+    glex_ret_t ret = GLEX_INVALID_PARAM;
+    uint64_t state;
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+
+    pthread_mutex_lock(&mem->lock);
+    if (glex_mem_range(mem, mh.v, 0, 0) != NULL) {
+        state = mem->table[index].state & ~(uint64_t)GLEX_MMT_VALID;
+        __atomic_store_n(&mem->mmt[index].state, state, __ATOMIC_RELEASE);
+        __atomic_store_n(&mem->table[index].state, state, __ATOMIC_RELEASE);
+        mem->table[index].next_free = mem->first_free;
+        mem->first_free = index;
+        ret = GLEX_SUCCESS;
+    }
+    pthread_mutex_unlock(&mem->lock);
+    return ret;
+}

@@ -1,0 +1,177 @@
+/*
+ * Messages (MP): posting, and the message queue (MPQ).
+ */
+#include "shm.h"
+
+/* Why a request cannot be taken, or SUCCESS. */
+static inline glex_ret_t mp_check(const glex_imm_mp_req_t *req)
+{
+    if (glex_unlikely(req->flag & GLEX_COLL_FLAGS)) {
+        return GLEX_NOT_IMPLEMENTED;
+    }
+    if (glex_unlikely(req->len > GLEX_MP_DATA_LEN || (req->data == NULL && req->len != 0))) {
+        return GLEX_INVALID_PARAM;
+    }
+    return GLEX_SUCCESS;
+}
+
+/* A request that did not go through at the first try: the peer may have been replaced. */
+static void GLEX_NOINLINE mp_failed(struct glex_endpoint *ep, struct glex_peer *peer,
+                                    const glex_imm_mp_req_t *req, int status)
+{
+    if (status == GLEX_REQ_PEER_GONE) {
+        glex_peer_drop(ep, peer);
+        peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
+        if (peer != NULL) {
+            status = glex_link_send_mp(ep, peer, req);
+        }
+    }
+    if (status == GLEX_REQ_DONE) {
+        GLEX_COUNT(ep, mp_tx, 1);
+        return;
+    }
+    glex_error_mp(ep, status, req);
+}
+
+glex_ret_t glex_mp_post(glex_ep_handle_t handle, glex_imm_mp_req_t *req,
+                        glex_imm_mp_req_t **bad_req)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer;
+    glex_ret_t ret;
+    int status;
+
+    do {
+        ret = mp_check(req);
+        if (glex_unlikely(ret != GLEX_SUCCESS)) {
+            if (bad_req != NULL) {
+                *bad_req = req;
+            }
+            return ret;
+        }
+        peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
+        if (glex_likely(peer != NULL)) {
+            status = glex_link_send_mp(ep, peer, req);
+        }
+        if (glex_likely(status == GLEX_REQ_DONE)) {
+            GLEX_COUNT(ep, mp_tx, 1);
+        } else {
+            mp_failed(ep, peer, req, status);
+        }
+        req = req->next;
+    } while (req != NULL);
+    return GLEX_SUCCESS;
+}
+
+/*
+ * The published slot at a position, which is moved over what is to be skipped: slots of killed
+ * producers, and such as no producer of ours would have written.
+ */
+static inline struct glex_mp_slot *mp_slot(struct glex_endpoint *ep, uint64_t *pos,
+                                           uint32_t *len)
+{
+    struct glex_mp_slot *slot;
+    uint64_t ctrl;
+
+    for (;;) {
+        slot = glex_ring_rx_slot(&ep->mpq, *pos, &ctrl);
+        if (slot == NULL) {
+            return NULL;
+        }
+        *len = GLEX_CTRL_LEN(ctrl);
+        if (glex_likely(*len <= GLEX_MP_DATA_LEN)) {
+            return slot;
+        }
+        ++*pos;
+    }
+}
+
+/* Deliver the slot at `pos`, which becomes the last probed one. */
+static inline glex_ret_t mp_deliver(struct glex_endpoint *ep, struct glex_mp_slot *slot,
+                                    uint64_t pos, glex_ep_addr_t *src_addr, void **data)
+{
+    struct glex_ring_rx *rx = &ep->mpq;
+
+    rx->cursor = pos + 1;
+    if (glex_unlikely(rx->armed)) {
+        glex_ring_disarm(rx);
+    }
+    src_addr->v = slot->src;
+    *data = slot->data;
+    return GLEX_SUCCESS;
+}
+
+/* Nothing there at `pos`: wait, or at least look after a stalled queue. */
+static glex_ret_t GLEX_NOINLINE mp_wait(struct glex_endpoint *ep, uint64_t pos, int32_t timeout,
+                                        glex_ep_addr_t *src_addr, void **data, uint32_t *len)
+{
+    uint64_t deadline = glex_wait_deadline(timeout);
+    struct glex_mp_slot *slot;
+    glex_ret_t ret;
+
+    if (ep->forked || timeout < -1) {
+        return GLEX_INVALID_PARAM;
+    }
+    do {
+        ret = glex_wait_for(ep, &ep->mpq, pos, deadline, GLEX_NO_MP);
+        slot = mp_slot(ep, &pos, len);
+        if (slot != NULL) {
+            return mp_deliver(ep, slot, pos, src_addr, data);
+        }
+    } while (ret == GLEX_SUCCESS); /* what came was to be skipped */
+    return ret;
+}
+
+static inline glex_ret_t mp_probe(struct glex_endpoint *ep, uint64_t pos, int32_t timeout,
+                                  glex_ep_addr_t *src_addr, void **data, uint32_t *len)
+{
+    struct glex_mp_slot *slot = mp_slot(ep, &pos, len);
+
+    if (slot != NULL) {
+        return mp_deliver(ep, slot, pos, src_addr, data);
+    }
+    if (glex_unlikely(timeout != 0 || --ep->mpq.idle == 0)) {
+        return mp_wait(ep, pos, timeout, src_addr, data, len);
+    }
+    return GLEX_NO_MP;
+}
+
+glex_ret_t glex_probe_first_mp(glex_ep_handle_t ep, int32_t timeout, glex_ep_addr_t *src_addr,
+                               void **data, uint32_t *len)
+{
+    return mp_probe(glex_endpoint(ep), glex_endpoint(ep)->mpq.head, timeout, src_addr, data, len);
+}
+
+glex_ret_t glex_probe_next_mp(glex_ep_handle_t ep, glex_ep_addr_t *src_addr, void **data,
+                              uint32_t *len)
+{
+    return mp_probe(glex_endpoint(ep), glex_endpoint(ep)->mpq.cursor, 0, src_addr, data, len);
+}
+
+glex_ret_t glex_discard_probed_mp(glex_ep_handle_t handle)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    return glex_ring_discard(&ep->mpq, &ep->counters->mp_rx, &ep->counters->mpq_high);
+}
+
+glex_ret_t glex_receive_mp(glex_ep_handle_t handle, int32_t timeout, glex_ep_addr_t *src_addr,
+                           void *data, uint32_t *len)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    uint64_t cursor = ep->mpq.cursor;
+    glex_ret_t ret;
+    void *slot_data;
+
+    ret = mp_probe(ep, ep->mpq.head, timeout, src_addr, &slot_data, len);
+    if (ret != GLEX_SUCCESS) {
+        return ret;
+    }
+    glex_copy_small(data, slot_data, *len);
+    ret = glex_discard_probed_mp(handle);
+    /* Others that were probed before stay so. */
+    if (cursor > ep->mpq.cursor) {
+        ep->mpq.cursor = cursor;
+    }
+    return ret;
+}

@@ -1,0 +1,135 @@
+#include "endpoint.h"
+
+#include <stdlib.h>
+
+#define PEER_MIN_BUCKETS 64u
+
+static uint32_t peer_hash(uint64_t addr)
+{
+    return (uint32_t)((addr * 0x9e3779b97f4a7c15ull) >> 32);
+}
+
+static struct glex_peer **peer_bucket(const struct glex_peer_table *table, uint64_t addr)
+{
+    return &table->buckets[peer_hash(addr) & (table->num_buckets - 1)];
+}
+
+static void peer_cache_clear(struct glex_peer_table *table, uint32_t i)
+{
+    table->cache[i].addr = UINT64_MAX; /* no address has the reserved bits set */
+    table->cache[i].peer = NULL;
+}
+
+glex_ret_t glex_peer_init(struct glex_endpoint *ep)
+{
+    struct glex_peer_table *table = &ep->peers;
+    uint32_t i;
+
+    for (i = 0; i < GLEX_PEER_CACHE; i++) {
+        peer_cache_clear(table, i);
+    }
+    table->num_buckets = PEER_MIN_BUCKETS;
+    table->buckets = calloc(table->num_buckets, sizeof(*table->buckets));
+    return table->buckets != NULL ? GLEX_SUCCESS : GLEX_NO_MEM_RESOURCE;
+}
+
+void glex_peer_cleanup(struct glex_endpoint *ep)
+{
+    struct glex_peer_table *table = &ep->peers;
+    uint32_t i;
+
+    for (i = 0; i < table->num_buckets; i++) {
+        while (table->buckets[i] != NULL) {
+            glex_peer_drop(ep, table->buckets[i]);
+        }
+    }
+    free(table->buckets);
+    table->buckets = NULL;
+}
+
+/* Longer chains where there is no memory for more buckets: slower, still right. */
+static void peer_grow(struct glex_peer_table *table)
+{
+    struct glex_peer_table old = *table;
+    struct glex_peer *peer, *next, **bucket;
+    uint32_t i;
+
+    table->buckets = calloc(old.num_buckets * 2, sizeof(*table->buckets));
+    if (table->buckets == NULL) {
+        table->buckets = old.buckets;
+        return;
+    }
+    table->num_buckets = old.num_buckets * 2;
+    for (i = 0; i < old.num_buckets; i++) {
+        for (peer = old.buckets[i]; peer != NULL; peer = next) {
+            next = peer->next;
+            bucket = peer_bucket(table, peer->addr);
+            peer->next = *bucket;
+            *bucket = peer;
+        }
+    }
+    free(old.buckets);
+}
+
+static struct glex_peer *peer_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p)
+{
+    struct glex_peer_table *table = &ep->peers;
+    glex_ep_addr_t ep_addr = {.v = addr};
+    const struct glex_link *link = glex_link_find(ep->dev, ep_addr.nic_id);
+    struct glex_peer *peer, **bucket;
+
+    if (link == NULL) {
+        *status_p = GLEX_ERR_STATUS_DEST_HOST_DEAD;
+        return NULL;
+    }
+    peer = link->attach(ep, addr, status_p);
+    if (peer == NULL) {
+        return NULL;
+    }
+    if (table->num_peers >= table->num_buckets) {
+        peer_grow(table);
+    }
+    bucket = peer_bucket(table, addr);
+    peer->next = *bucket;
+    *bucket = peer;
+    table->num_peers++;
+    return peer;
+}
+
+struct glex_peer *glex_peer_find(struct glex_endpoint *ep, uint64_t addr, int *status_p)
+{
+    struct glex_peer_table *table = &ep->peers;
+    uint32_t i = glex_peer_cache_index(addr);
+    struct glex_peer *peer;
+
+    for (peer = *peer_bucket(table, addr); peer != NULL; peer = peer->next) {
+        if (peer->addr == addr) {
+            break;
+        }
+    }
+    if (peer == NULL) {
+        peer = peer_attach(ep, addr, status_p);
+    }
+    if (peer != NULL) {
+        table->cache[i].addr = addr;
+        table->cache[i].peer = peer;
+    }
+    return peer;
+}
+
+void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer)
+{
+    struct glex_peer_table *table = &ep->peers;
+    uint32_t i = glex_peer_cache_index(peer->addr);
+    struct glex_peer **link = peer_bucket(table, peer->addr);
+
+    if (table->cache[i].peer == peer) {
+        peer_cache_clear(table, i);
+    }
+    while (*link != peer) {
+        link = &(*link)->next;
+    }
+    *link = peer->next;
+    table->num_peers--;
+    peer->link->detach(ep, peer);
+}

@@ -1,0 +1,83 @@
+/*
+ * Peers: the endpoints that this one posts to. Found by address at every request, attached at the
+ * first.
+ */
+#ifndef GLEX_PEER_H
+#define GLEX_PEER_H
+
+#include "layout.h"
+#include "link.h"
+#include "ring.h"
+
+#define GLEX_PEER_CACHE 64
+#define GLEX_RMEM_CHUNK 64u
+#define GLEX_RMEM_CHUNKS (GLEX_MMT_CAPACITY / GLEX_RMEM_CHUNK)
+
+/* A piece of a peer's NIC memory, mapped here. */
+struct glex_mapping {
+    struct glex_mapping *next;
+    void                *base;
+    uint64_t             size;
+    bool                 pinned; /* the program has a pointer into it */
+};
+
+/* A peer's registration as it was last read; valid while the table's state word is the same. */
+struct glex_rmem {
+    uint64_t             state; /* without VALID: nothing is known */
+    uint64_t             mh;    /* its handle, as a number */
+    uint64_t             len;
+    char                *ptr;  /* here, or NULL: private memory of the peer */
+    uint64_t             addr; /* there */
+    struct glex_mapping *map;
+};
+
+struct glex_peer {
+    uint64_t                    addr;
+    const struct glex_link     *link;
+    struct glex_ring_tx         eq;
+    struct glex_ring_tx         mpq;
+    struct glex_mmt_entry      *mmt;
+    uint32_t                    key;
+    bool                        is_self;
+    bool                        private_failed; /* that was logged */
+    struct glex_segment_header *base;
+    struct glex_segment_header  hdr; /* checked copy of when it was attached */
+    struct glex_producer       *producer;
+    uint64_t                    checked;  /* when its liveness was last looked up, ns */
+    uint64_t                    verified; /* when its pid was last verified, ns */
+    struct glex_peer           *next;     /* in its hash bucket */
+    struct glex_rmem           *rmem[GLEX_RMEM_CHUNKS];
+};
+
+struct glex_peer_table {
+    struct {
+        uint64_t          addr;
+        struct glex_peer *peer;
+    } cache[GLEX_PEER_CACHE];
+    struct glex_peer   **buckets;
+    uint32_t             num_buckets;
+    uint32_t             num_peers;
+    struct glex_mapping *mappings;
+};
+
+glex_ret_t glex_peer_init(struct glex_endpoint *ep);
+void glex_peer_cleanup(struct glex_endpoint *ep);
+
+/** Find or attach. NULL, and an error request status, where it cannot be. */
+struct glex_peer *glex_peer_find(struct glex_endpoint *ep, uint64_t addr, int *status_p);
+
+/** Detach from a peer that is gone. */
+void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer);
+
+/** The address as the table knows it: the reserved bits may hold anything. */
+static inline uint64_t glex_peer_addr(glex_ep_addr_t addr)
+{
+    return addr.v & 0xffffffff0000ffffull;
+}
+
+static inline uint32_t glex_peer_cache_index(uint64_t addr)
+{
+    return (uint32_t)(addr ^ (addr >> 32)) % GLEX_PEER_CACHE;
+}
+
+#endif

@@ -1,0 +1,186 @@
+/*
+ * RDMA: posting immediate puts, and puts and gets between registrations.
+ */
+#include "fault.h"
+#include "shm.h"
+
+/* Why a request cannot be taken, or SUCCESS. */
+static inline glex_ret_t imm_rdma_check(const glex_imm_rdma_req_t *req)
+{
+    if (glex_unlikely(req->flag & GLEX_COLL_FLAGS)) {
+        return GLEX_NOT_IMPLEMENTED;
+    }
+    if (glex_unlikely(req->len > GLEX_EVENT_DATA_LEN || (req->data == NULL && req->len != 0) ||
+                      (req->flag & GLEX_FLAG_LOCAL_EVT) ||
+                      ((req->flag & GLEX_FLAG_REMOTE_EVT) && req->rmt_evt.cookie_1 == 0))) {
+        return GLEX_INVALID_PARAM;
+    }
+    return GLEX_SUCCESS;
+}
+
+static inline void imm_rdma_count(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req)
+{
+    GLEX_COUNT(ep, imm_put_tx, 1);
+    GLEX_COUNT(ep, imm_put_bytes, req->len);
+}
+
+/* A request that did not go through at the first try: the peer may have been replaced. */
+static void GLEX_NOINLINE imm_rdma_failed(struct glex_endpoint *ep, struct glex_peer *peer,
+                                          const glex_imm_rdma_req_t *req, int status)
+{
+    if (status == GLEX_REQ_PEER_GONE) {
+        glex_peer_drop(ep, peer);
+        peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
+        if (peer != NULL) {
+            status = glex_link_imm_put(ep, peer, req);
+        }
+    }
+    if (status == GLEX_REQ_DONE) {
+        imm_rdma_count(ep, req);
+    } else {
+        glex_error_imm_rdma(ep, status, req);
+    }
+}
+
+glex_ret_t glex_imm_rdma_post(glex_ep_handle_t handle, glex_imm_rdma_req_t *req,
+                              glex_imm_rdma_req_t **bad_req)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer;
+    glex_ret_t ret;
+    int status;
+
+    do {
+        ret = imm_rdma_check(req);
+        if (glex_unlikely(ret != GLEX_SUCCESS)) {
+            if (bad_req != NULL) {
+                *bad_req = req;
+            }
+            return ret;
+        }
+        peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
+        if (glex_likely(peer != NULL)) {
+            status = glex_link_imm_put(ep, peer, req);
+        }
+        if (glex_likely(status == GLEX_REQ_DONE)) {
+            imm_rdma_count(ep, req);
+        } else {
+            imm_rdma_failed(ep, peer, req, status);
+        }
+        req = req->next;
+    } while (req != NULL);
+    return GLEX_SUCCESS;
+}
+
+/* ---- between registrations ----------------------------------------------------------------- */
+
+static glex_ret_t rdma_check(const glex_rdma_req_t *req)
+{
+    if (req->flag & GLEX_COLL_FLAGS) {
+        return GLEX_NOT_IMPLEMENTED;
+    }
+    if (req->len > GLEX_MAX_RDMA_LEN ||
+        (req->type != GLEX_RDMA_TYPE_PUT && req->type != GLEX_RDMA_TYPE_GET) ||
+        ((req->flag & GLEX_FLAG_LOCAL_EVT) && req->local_evt.cookie_1 == 0) ||
+        ((req->flag & GLEX_FLAG_REMOTE_EVT) && req->rmt_evt.cookie_1 == 0)) {
+        return GLEX_INVALID_PARAM;
+    }
+    return GLEX_SUCCESS;
+}
+
+static int rdma_execute(struct glex_endpoint *ep, const glex_rdma_req_t *req)
+{
+    char *local = glex_mem_range(&ep->mem, req->local_mh.v, req->local_offset, req->len);
+    struct glex_peer *peer;
+    int status, tries;
+
+    if (local == NULL) {
+        return GLEX_ERR_STATUS_FORMAT;
+    }
+    /* A peer that is gone may have been replaced: look once more. */
+    for (tries = 0; tries < 2; tries++) {
+        peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
+        if (peer == NULL) {
+            return status;
+        }
+        status = peer->link->rdma(ep, peer, req, local);
+        if (status != GLEX_REQ_PEER_GONE) {
+            return status;
+        }
+        glex_peer_drop(ep, peer);
+    }
+    return GLEX_ERR_STATUS_DEST_VP_STOP;
+}
+
+static void rdma_count(struct glex_endpoint *ep, const glex_rdma_req_t *req)
+{
+    if (req->type == GLEX_RDMA_TYPE_PUT) {
+        GLEX_COUNT(ep, put_tx, 1);
+        GLEX_COUNT(ep, put_bytes, req->len);
+    } else {
+        GLEX_COUNT(ep, get_tx, 1);
+        GLEX_COUNT(ep, get_bytes, req->len);
+    }
+}
+
+/*
+ * A local event needs room in our own EQ. The slot is claimed first, so that a request that was
+ * carried out always leaves its event; one that failed leaves a slot to skip. Nobody waits for
+ * the slot meanwhile: its consumer is this thread.
+ */
+static glex_ret_t rdma_one(struct glex_endpoint *ep, const glex_rdma_req_t *req)
+{
+    struct glex_event_slot *slot = NULL;
+    struct glex_peer *self;
+    uint64_t tail = 0;
+    int status;
+
+    if (req->flag & GLEX_FLAG_LOCAL_EVT) {
+        self = glex_endpoint_peer(ep, ep->addr, &status);
+        if (self == NULL) {
+            return GLEX_NO_MEM_RESOURCE;
+        }
+        if (glex_ring_claim(&self->eq, &tail) != GLEX_RING_OK) {
+            return GLEX_BUSY;
+        }
+        slot = glex_ring_tx_slot(&self->eq, tail);
+    }
+
+    status = rdma_execute(ep, req);
+    if (status == GLEX_REQ_DONE) {
+        rdma_count(ep, req);
+    } else {
+        glex_error_rdma(ep, status, req);
+    }
+    if (slot != NULL) {
+        slot->event.cookie_0 = req->local_evt.cookie_0;
+        slot->event.cookie_1 = req->local_evt.cookie_1;
+        glex_ring_publish(&slot->ctrl, tail, status == GLEX_REQ_DONE ? 0 : GLEX_CTRL_LEN_SKIP);
+        if (tail & GLEX_TAIL_ARMED) {
+            glex_wait_wake(ep, ep->addr);
+        }
+    }
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_rdma_post(glex_ep_handle_t handle, glex_rdma_req_t *req,
+                          glex_rdma_req_t **bad_req)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    glex_ret_t ret;
+
+    do {
+        ret = rdma_check(req);
+        if (ret == GLEX_SUCCESS) {
+            ret = rdma_one(ep, req);
+        }
+        if (ret != GLEX_SUCCESS) {
+            if (bad_req != NULL) {
+                *bad_req = req;
+            }
+            return ret;
+        }
+        req = req->next;
+    } while (req != NULL);
+    return GLEX_SUCCESS;
+}

@@ -1,0 +1,148 @@
+#include "ring.h"
+#include "segment.h"
+
+/* A stalled slot's producers are looked up on the file system: not more often than this. */
+#define RING_CHECK_NS 1000000ull
+
+void glex_ring_tx_init(struct glex_ring_tx *tx, struct glex_ring_ctl *ctl, uint32_t capacity,
+                       uint64_t *intent)
+{
+    tx->ctl = ctl;
+    tx->slots = (char *)(ctl + 1);
+    tx->mask = capacity - 1;
+    tx->head = __atomic_load_n(&ctl->head, __ATOMIC_ACQUIRE);
+    tx->intent = intent;
+}
+
+void glex_ring_rx_init(struct glex_ring_rx *rx, struct glex_ring_ctl *ctl, uint32_t capacity,
+                       int which)
+{
+    memset(rx, 0, sizeof(*rx));
+    rx->ctl = ctl;
+    rx->slots = (char *)(ctl + 1);
+    rx->mask = capacity - 1;
+    rx->idle = GLEX_RING_PATIENCE;
+    rx->which = which;
+    rx->stall_pos = GLEX_INTENT_NONE;
+}
+
+struct glex_ring_ctl glex_ring_forked_ctl;
+
+void glex_ring_rx_fork(struct glex_ring_rx *rx)
+{
+    static uint64_t slot[(1 << GLEX_SLOT_SHIFT) / sizeof(uint64_t)]; /* never published */
+
+    memset(rx, 0, sizeof(*rx));
+    rx->ctl = &glex_ring_forked_ctl;
+    rx->slots = (char *)slot;
+    rx->idle = 1; /* the slow path at every probe: it refuses */
+}
+
+void GLEX_NOINLINE glex_ring_note_level(const struct glex_ring_rx *rx, uint64_t *high)
+{
+    uint64_t level = (__atomic_load_n(&rx->ctl->tail, __ATOMIC_RELAXED) & GLEX_TAIL_POS) -
+                     rx->head;
+
+    if (level > *high && level <= rx->mask + 1) {
+        __atomic_store_n(high, level, __ATOMIC_RELAXED);
+    }
+}
+
+/*
+ * Giving up takes the intent back: it may name a position that somebody else has claimed since,
+ * and would keep the consumer waiting for it.
+ */
+enum glex_ring_ret GLEX_NOINLINE glex_ring_claim_slow(struct glex_ring_tx *tx, uint64_t tail)
+{
+    enum glex_ring_ret ret;
+
+    if (tail & GLEX_TAIL_CLOSED) {
+        ret = GLEX_RING_CLOSED;
+    } else {
+        /* acquire: the consumer has read the slots before this head, they may be overwritten */
+        tx->head = __atomic_load_n(&tx->ctl->head, __ATOMIC_ACQUIRE);
+        ret = (tail & GLEX_TAIL_POS) - tx->head > tx->mask ? GLEX_RING_FULL : GLEX_RING_OK;
+    }
+    if (ret != GLEX_RING_OK) {
+        __atomic_store_n(tx->intent, GLEX_INTENT_NONE, __ATOMIC_RELEASE);
+    }
+    return ret;
+}
+
+bool glex_ring_arm(struct glex_ring_rx *rx)
+{
+    /*
+     * A read-modify-write, as every claim is: all of them are in one order. acq_rel: not moved
+     * around by what is before and after it.
+     */
+    uint64_t tail = __atomic_fetch_or(&rx->ctl->tail, GLEX_TAIL_ARMED, __ATOMIC_ACQ_REL);
+
+    rx->armed = true;
+    if ((tail & GLEX_TAIL_POS) != rx->head) {
+        glex_ring_disarm(rx);
+        return false;
+    }
+    return true;
+}
+
+void GLEX_NOINLINE glex_ring_disarm(struct glex_ring_rx *rx)
+{
+    __atomic_fetch_and(&rx->ctl->tail, ~GLEX_TAIL_ARMED, __ATOMIC_RELAXED);
+    rx->armed = false;
+}
+
+/* Whether a living producer says that it is about to publish the position. */
+static bool ring_is_intended(const struct glex_ring_rx *rx, uint64_t pos, int dirfd,
+                             struct glex_segment_header *base)
+{
+    struct glex_producer *producer = glex_segment_producers(base);
+    uint64_t owner, addr;
+    uint32_t i;
+
+    for (i = 0; i < GLEX_MAX_PRODUCERS; i++, producer++) {
+        /* acquire: an intent that moved on brings what was published before it */
+        if (__atomic_load_n(&producer->intent[rx->which], __ATOMIC_ACQUIRE) != pos) {
+            continue;
+        }
+        owner = __atomic_load_n(&producer->owner, __ATOMIC_ACQUIRE);
+        addr = __atomic_load_n(&producer->addr, __ATOMIC_RELAXED);
+        if (owner == base->incarnation || glex_segment_is_living(dirfd, addr, owner) ||
+            glex_segment_is_living_anywhere(dirfd, owner)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Why it is right to pass over. The position was claimed (the tail, read with acquire, is beyond
+ * it), so its claimer's intent store, which comes before the claim, is visible. From then on the
+ * claimer's intent word holds the position until it publishes; its next store to that word is a
+ * release after the publication. Hence, if no living producer's word holds the position, either
+ * the claimer published, and the acquire loads of the intents make the second look at the slot see
+ * it, or the claimer is dead and never will.
+ */
+bool GLEX_NOINLINE glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int dirfd,
+                                     struct glex_segment_header *base)
+{
+    uint64_t tail = __atomic_load_n(&rx->ctl->tail, __ATOMIC_ACQUIRE) & GLEX_TAIL_POS;
+    uint64_t now, ctrl, *slot;
+
+    if (tail - pos - 1 > rx->mask) {
+        return false; /* nobody claimed it (or the tail is nonsense) */
+    }
+    now = glex_now_ns();
+    if (rx->stall_pos == pos && now - rx->stall_checked < RING_CHECK_NS) {
+        return false;
+    }
+    rx->stall_pos = pos;
+    rx->stall_checked = now;
+    if (ring_is_intended(rx, pos, dirfd, base) || glex_ring_rx_slot(rx, pos, &ctrl) != NULL) {
+        return false;
+    }
+
+    slot = (uint64_t *)(rx->slots + ((pos & rx->mask) << GLEX_SLOT_SHIFT));
+    *slot = GLEX_CTRL(pos, GLEX_CTRL_LEN_SKIP); /* read by this thread only */
+    base->counters.abandoned++;
+    return true;
+}

@@ -1,0 +1,180 @@
+/*
+ * The ring of an MPQ or EQ: many producers, one consumer, slots of 128 bytes in the consumer's
+ * segment. A producer may be killed between any two instructions.
+ *
+ * Post:  note the position in my intent word; claim it by compare-and-swap of the tail; fill the
+ *        slot; publish it by its control word. Room is checked before the claim: who holds a
+ *        position never waits.
+ * Take:  look at the control word of the next slot.
+ * Stall: a consumer that finds its next slot claimed but unpublished for long asks who intends to
+ *        publish it. While a living producer shows that intent the consumer waits, else the slot
+ *        is abandoned and passed over: see glex_ring_stalled().
+ * Sleep: the consumer sets ARMED in the tail word, which every producer modifies. Either the
+ *        producer's claim comes later and sees ARMED, or the consumer's sees the claim: no
+ *        wake-up is lost and no fence is needed.
+ */
+#ifndef GLEX_RING_H
+#define GLEX_RING_H
+
+#include "layout.h"
+
+/* Empty polls before the consumer looks whether it is stalled: some microseconds. */
+#define GLEX_RING_PATIENCE 1024
+
+/** A producer's view of a ring. */
+struct glex_ring_tx {
+    struct glex_ring_ctl *ctl;
+    char                 *slots;
+    uint64_t              mask; /* capacity - 1 */
+    uint64_t              head; /* the consumer's, as last seen */
+    uint64_t             *intent;
+};
+
+/** The consumer's view. */
+struct glex_ring_rx {
+    char                 *slots;
+    uint64_t              mask;
+    uint64_t              head;   /* oldest not discarded */
+    uint64_t              cursor; /* next to probe */
+    uint64_t              seen;   /* next that was never probed */
+    uint32_t              idle;   /* empty polls until the next look for a stall */
+    bool                  armed;
+    struct glex_ring_ctl *ctl;
+    int                   which; /* GLEX_RING_MPQ or GLEX_RING_EQ */
+    uint64_t              stall_pos;
+    uint64_t              stall_checked; /* when its producers were last checked, ns */
+};
+
+enum glex_ring_ret {
+    GLEX_RING_OK,
+    GLEX_RING_FULL,
+    GLEX_RING_CLOSED
+};
+
+/* What the rings of an endpoint inherited by fork() look at: for ever empty. */
+extern struct glex_ring_ctl glex_ring_forked_ctl;
+
+/** In a child of fork(), where the segment is not mapped: polls find nothing, and slowly. */
+void glex_ring_rx_fork(struct glex_ring_rx *rx);
+
+/** Set up a view of the ring at `ctl`. */
+void glex_ring_tx_init(struct glex_ring_tx *tx, struct glex_ring_ctl *ctl, uint32_t capacity,
+                       uint64_t *intent);
+void glex_ring_rx_init(struct glex_ring_rx *rx, struct glex_ring_ctl *ctl, uint32_t capacity,
+                       int which);
+
+/** Slow part of a claim: `tail` was seen full, closed or armed. */
+enum glex_ring_ret glex_ring_claim_slow(struct glex_ring_tx *tx, uint64_t tail);
+
+/**
+ * Claim the next position.
+ * @param [out] tail_p  Tail word at the claim: the position, and whether the consumer is ARMED.
+ */
+static inline enum glex_ring_ret glex_ring_claim(struct glex_ring_tx *tx, uint64_t *tail_p)
+{
+    /* relaxed: a stale value only makes the compare-and-swap fail */
+    uint64_t tail = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED);
+    enum glex_ring_ret ret;
+
+    do {
+        /* also true where one of the high bits is set */
+        if (glex_unlikely(tail - tx->head > tx->mask)) {
+            ret = glex_ring_claim_slow(tx, tail);
+            if (ret != GLEX_RING_OK) {
+                return ret;
+            }
+        }
+        /*
+         * release: whoever sees this intent sees what I published before, so an intent that has
+         * moved on proves the earlier slot published. The claim's own release orders the intent
+         * before the claim: whoever sees the tail beyond this position sees the intent.
+         */
+        __atomic_store_n(tx->intent, tail & GLEX_TAIL_POS, __ATOMIC_RELEASE);
+    } while (glex_unlikely(!__atomic_compare_exchange_n(&tx->ctl->tail, &tail, tail + 1, false,
+                                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)));
+    *tail_p = tail;
+    return GLEX_RING_OK;
+}
+
+static inline void *glex_ring_tx_slot(const struct glex_ring_tx *tx, uint64_t tail)
+{
+    return tx->slots + ((tail & tx->mask) << GLEX_SLOT_SHIFT);
+}
+
+/** Publish a claimed and filled slot; release: the consumer that sees it sees the contents. */
+static inline void glex_ring_publish(uint64_t *ctrl, uint64_t tail, uint32_t len)
+{
+    __atomic_store_n(ctrl, GLEX_CTRL(tail, len), __ATOMIC_RELEASE);
+}
+
+/**
+ * The slot at a position, or NULL where it is not published yet.
+ * acquire: pairs with glex_ring_publish().
+ */
+static inline void *glex_ring_rx_slot(const struct glex_ring_rx *rx, uint64_t pos,
+                                      uint64_t *ctrl_p)
+{
+    uint64_t *ctrl = (uint64_t *)(rx->slots + ((pos & rx->mask) << GLEX_SLOT_SHIFT));
+
+    *ctrl_p = __atomic_load_n(ctrl, __ATOMIC_ACQUIRE);
+    return glex_likely(GLEX_CTRL_SEQ(*ctrl_p) == (uint32_t)(pos + 1)) ? ctrl : NULL;
+}
+
+/** Take the highest fill level: reads the producers' line, so not at every discard. */
+void glex_ring_note_level(const struct glex_ring_rx *rx, uint64_t *high);
+
+/**
+ * Discard what was probed.
+ * @param count  Counter of entries received.
+ * @param high   Highest fill level, looked at every 64 entries.
+ * release: a producer that sees the head moved may overwrite slots that were read before.
+ */
+static inline glex_ret_t glex_ring_discard(struct glex_ring_rx *rx, uint64_t *count,
+                                           uint64_t *high)
+{
+    uint64_t num = rx->cursor - rx->head;
+
+    if (glex_unlikely(num == 0)) {
+        return rx->ctl == &glex_ring_forked_ctl ? GLEX_INVALID_PARAM : GLEX_SUCCESS;
+    }
+    if (glex_unlikely(((rx->head - 1) ^ (rx->cursor - 1)) & ~63ull)) {
+        glex_ring_note_level(rx, high);
+    }
+    rx->head = rx->cursor;
+    __atomic_store_n(&rx->ctl->head, rx->head, __ATOMIC_RELEASE);
+    __atomic_store_n(count, *count + num, __ATOMIC_RELAXED);
+    return GLEX_SUCCESS;
+}
+
+/** Pass over entries that hold nothing, up to `pos`, where nothing before them is left. */
+static inline void glex_ring_pass_over(struct glex_ring_rx *rx, uint64_t pos)
+{
+    if (rx->cursor == rx->head && pos != rx->head) {
+        rx->head = rx->cursor = pos;
+        __atomic_store_n(&rx->ctl->head, pos, __ATOMIC_RELEASE); /* as glex_ring_discard() */
+    }
+}
+
+/** Whether something was claimed that is not discarded. */
+static inline bool glex_ring_is_busy(const struct glex_ring_rx *rx)
+{
+    return (__atomic_load_n(&rx->ctl->tail, __ATOMIC_RELAXED) & GLEX_TAIL_POS) != rx->head;
+}
+
+/**
+ * Ask to be woken by the next post.
+ * @return false where something is there already (or will be in a moment): not armed then.
+ */
+bool glex_ring_arm(struct glex_ring_rx *rx);
+
+void glex_ring_disarm(struct glex_ring_rx *rx);
+
+/**
+ * Out of line, after many empty polls of a position: pass over a slot whose producer was killed
+ * before it published, by publishing it as one to skip.
+ * @return Whether it did so.
+ */
+bool glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int dirfd,
+                       struct glex_segment_header *base);
+
+#endif

@@ -1,0 +1,429 @@
+#include "segment.h"
+#include "fabric.h"
+#include "log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* How often, a millisecond apart, a lock that a checker holds for a moment is tried again. */
+#define SEGMENT_LOCK_TRIES 5
+
+#define SEGMENT_NUMS (UINT16_MAX + 1u)
+
+static bool is_power_of_two(uint32_t x)
+{
+    return x != 0 && (x & (x - 1)) == 0;
+}
+
+/* What has storage from the start: all but the registration table after its first page. */
+static uint64_t segment_reserved_len(const struct glex_segment_header *hdr)
+{
+    return glex_mmt_off(hdr->mpq_capacity, hdr->eq_capacity) + GLEX_PAGE_SIZE;
+}
+
+static bool segment_header_is_valid(const struct glex_segment_header *hdr, uint64_t addr,
+                                    const struct stat *st)
+{
+    return hdr->magic == GLEX_SEGMENT_MAGIC && hdr->version == GLEX_SEGMENT_VERSION &&
+           hdr->header_size == sizeof(*hdr) && hdr->addr == addr && hdr->incarnation != 0 &&
+           is_power_of_two(hdr->mpq_capacity) && hdr->mpq_capacity <= GLEX_MAX_QUEUE_CAPACITY &&
+           is_power_of_two(hdr->eq_capacity) && hdr->eq_capacity <= GLEX_MAX_QUEUE_CAPACITY &&
+           hdr->max_producers == GLEX_MAX_PRODUCERS && hdr->mmt_capacity == GLEX_MMT_CAPACITY &&
+           hdr->base_size == glex_base_size(hdr->mpq_capacity, hdr->eq_capacity) &&
+           (uint64_t)st->st_size >= hdr->base_size &&
+           (uint64_t)st->st_blocks * 512 >= segment_reserved_len(hdr);
+}
+
+/* Open by name; errno is ENOENT where there is none, EINVAL where it is no regular file. */
+static int segment_open_file(int dirfd, const char *name, struct stat *st)
+{
+    int fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0) {
+        return -1;
+    }
+    if (fstat(fd, st) != 0 || !S_ISREG(st->st_mode)) {
+        close(fd);
+        errno = EINVAL;
+        return -1;
+    }
+    return fd;
+}
+
+static bool segment_has_name(int dirfd, const char *name, dev_t dev, ino_t ino)
+{
+    struct stat st;
+
+    return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_dev == dev &&
+           st.st_ino == ino;
+}
+
+static void segment_unlink_names(int dirfd, const char *name)
+{
+    char sock[GLEX_NAME_LEN + 2];
+
+    snprintf(sock, sizeof(sock), "%s.s", name);
+    (void)unlinkat(dirfd, sock, 0);
+    (void)unlinkat(dirfd, name, 0);
+}
+
+/*
+ * Tell everybody who has the segment mapped that it is no more: rings refuse, registrations are
+ * invalid. The release makes a peer that sees it also see everything the owner did before.
+ */
+static void segment_stop(struct glex_segment_header *base, uint32_t mpq_capacity,
+                         uint32_t eq_capacity, uint64_t mmt_ready)
+{
+    struct glex_mmt_entry *mmt = glex_segment_mmt(base, mpq_capacity, eq_capacity);
+    uint64_t i;
+
+    __atomic_fetch_or(&glex_segment_mpq(base)->tail, GLEX_TAIL_CLOSED, __ATOMIC_RELEASE);
+    __atomic_fetch_or(&glex_segment_eq(base, mpq_capacity)->tail, GLEX_TAIL_CLOSED,
+                      __ATOMIC_RELEASE);
+    for (i = 0; i < mmt_ready && i < GLEX_MMT_CAPACITY; i++) {
+        if (__atomic_load_n(&mmt[i].state, __ATOMIC_RELAXED) & GLEX_MMT_VALID) {
+            __atomic_fetch_and(&mmt[i].state, ~(uint64_t)GLEX_MMT_VALID, __ATOMIC_RELEASE);
+        }
+    }
+}
+
+/* ---- making ---------------------------------------------------------------------------- */
+
+/* Size the file and reserve what will be touched, so that no store ever raises SIGBUS. */
+static glex_ret_t segment_reserve(int fd, const struct glex_segment_header *hdr)
+{
+    uint64_t len = segment_reserved_len(hdr);
+    char path[PATH_MAX];
+    int err;
+
+    err = ftruncate(fd, (off_t)hdr->base_size) != 0 ? errno : posix_fallocate(fd, 0, (off_t)len);
+    if (err == 0) {
+        return GLEX_SUCCESS;
+    }
+
+    glex_fabric_path(path, sizeof(path));
+    glex_error("cannot reserve %llu KiB for an endpoint in %s: %s; free or enlarge that file "
+               "system (containers: --shm-size), use smaller queues, or set GLEX_SHM_DIR",
+               (unsigned long long)len / 1024, path, strerror(err));
+    errno = err;
+    return GLEX_NO_MEM_RESOURCE;
+}
+
+static uint64_t random_nonzero(void)
+{
+    uint64_t value = 0;
+
+    while (value == 0) {
+        if (getrandom(&value, sizeof(value), 0) != sizeof(value)) {
+            value = glex_now_ns() ^ (uint64_t)getpid() << 40;
+        }
+    }
+    return value;
+}
+
+static void segment_init(struct glex_segment_header *base, const struct glex_segment_header *hdr)
+{
+    struct glex_producer *producers = glex_segment_producers(base);
+    uint32_t i;
+
+    *base = *hdr;
+    base->magic = GLEX_SEGMENT_MAGIC;
+    base->version = GLEX_SEGMENT_VERSION;
+    base->header_size = sizeof(*base);
+    base->incarnation = random_nonzero();
+    base->max_producers = GLEX_MAX_PRODUCERS;
+    base->mmt_capacity = GLEX_MMT_CAPACITY;
+    base->mmt_ready = GLEX_MMT_STEP;
+    for (i = 0; i < GLEX_MAX_PRODUCERS; i++) {
+        producers[i].intent[GLEX_RING_MPQ] = GLEX_INTENT_NONE;
+        producers[i].intent[GLEX_RING_EQ] = GLEX_INTENT_NONE;
+    }
+}
+
+/* Give the unnamed file its name. */
+static int segment_link(int dirfd, int fd, const char *name)
+{
+    char path[32];
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return linkat(AT_FDCWD, path, dirfd, name, AT_SYMLINK_FOLLOW);
+}
+
+static glex_ret_t segment_link_number(int dirfd, int fd, struct glex_segment_header *base,
+                                      uint32_t num)
+{
+    glex_ep_addr_t addr = {.v = base->addr};
+    char name[GLEX_NAME_LEN];
+    int tries;
+
+    addr.ep_num = (uint16_t)num;
+    base->addr = addr.v;
+    glex_fabric_name(addr.v, name);
+    for (tries = 0; tries < SEGMENT_LOCK_TRIES; tries++) {
+        if (segment_link(dirfd, fd, name) == 0) {
+            return GLEX_SUCCESS;
+        }
+        if (errno != EEXIST) {
+            return GLEX_SYS_ERR;
+        }
+        if (!glex_segment_reap(dirfd, addr.v)) {
+            break;
+        }
+    }
+    return GLEX_NO_EP_RESOURCE;
+}
+
+/* Random start: processes that start together do not all fight for the first numbers. */
+static glex_ret_t segment_link_any(int dirfd, int fd, struct glex_segment_header *base)
+{
+    uint32_t start = (uint32_t)random_nonzero(), i;
+    glex_ret_t ret = GLEX_NO_EP_RESOURCE;
+
+    for (i = 0; i < SEGMENT_NUMS && ret == GLEX_NO_EP_RESOURCE; i++) {
+        ret = segment_link_number(dirfd, fd, base, (start + i) % SEGMENT_NUMS);
+    }
+    return ret;
+}
+
+/* Everything but the name. */
+static glex_ret_t segment_prepare(int fd, const struct glex_segment_header *hdr,
+                                  struct glex_segment *seg)
+{
+    struct stat st;
+    glex_ret_t ret;
+
+    /* Before it has a name: nobody ever sees it without an owner. */
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &st) != 0) {
+        glex_error("cannot lock a new segment: %s", strerror(errno));
+        return GLEX_SYS_ERR;
+    }
+    ret = segment_reserve(fd, hdr);
+    if (ret != GLEX_SUCCESS) {
+        return ret;
+    }
+
+    seg->hdr = mmap(NULL, hdr->base_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (seg->hdr == MAP_FAILED) {
+        glex_error("cannot map a segment of %llu KiB: %s",
+                   (unsigned long long)hdr->base_size / 1024, strerror(errno));
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    if (madvise(seg->hdr, hdr->base_size, MADV_DONTFORK) != 0) {
+        glex_error("cannot keep a segment from being inherited: %s", strerror(errno));
+        munmap(seg->hdr, hdr->base_size);
+        return GLEX_SYS_ERR;
+    }
+    seg->base_size = hdr->base_size;
+    seg->dev = st.st_dev;
+    seg->ino = st.st_ino;
+    segment_init(seg->hdr, hdr);
+    return GLEX_SUCCESS;
+}
+
+/* ENOENT: the directory was removed, the caller makes it anew and tries again. */
+static void segment_log_failure(const char *what)
+{
+    if (errno != ENOENT) {
+        glex_error("%s: %s", what, strerror(errno));
+    }
+}
+
+glex_ret_t glex_segment_create(int dirfd, const struct glex_segment_header *hdr, uint32_t num,
+                               struct glex_segment *seg)
+{
+    glex_ret_t ret;
+    int fd, err;
+
+    fd = openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        segment_log_failure("cannot make a file on the fabric; GLEX_SHM_DIR must be a tmpfs or "
+                            "another file system with O_TMPFILE");
+        return GLEX_SYS_ERR;
+    }
+
+    ret = segment_prepare(fd, hdr, seg);
+    if (ret != GLEX_SUCCESS) {
+        goto out;
+    }
+    if (num == GLEX_ANY_EP_NUM) {
+        ret = segment_link_any(dirfd, fd, seg->hdr);
+    } else {
+        ret = segment_link_number(dirfd, fd, seg->hdr, num);
+    }
+    if (ret != GLEX_SUCCESS) {
+        if (ret == GLEX_SYS_ERR) {
+            segment_log_failure("cannot name a segment (is /proc mounted?)");
+        }
+        err = errno;
+        munmap(seg->hdr, seg->base_size);
+        errno = err;
+    }
+out:
+    close(fd);
+    return ret;
+}
+
+void glex_segment_unlink(int dirfd, const struct glex_segment *seg)
+{
+    char name[GLEX_NAME_LEN];
+
+    /* A user may have removed the file by hand, and another endpoint may have the name now. */
+    glex_fabric_name(seg->hdr->addr, name);
+    if (segment_has_name(dirfd, name, seg->dev, seg->ino)) {
+        segment_unlink_names(dirfd, name);
+    }
+}
+
+void glex_segment_destroy(int dirfd, struct glex_segment *seg)
+{
+    struct glex_segment_header *hdr = seg->hdr;
+
+    segment_stop(hdr, hdr->mpq_capacity, hdr->eq_capacity, hdr->mmt_ready);
+    glex_segment_unlink(dirfd, seg);
+    munmap(hdr, seg->base_size);
+    seg->hdr = NULL;
+}
+
+int glex_segment_reopen(int dirfd, const struct glex_segment *seg)
+{
+    char name[GLEX_NAME_LEN];
+    struct stat st;
+    int fd;
+
+    glex_fabric_name(seg->hdr->addr, name);
+    fd = segment_open_file(dirfd, name, &st);
+    if (fd >= 0 && (st.st_dev != seg->dev || st.st_ino != seg->ino)) {
+        close(fd);
+        errno = ENOENT;
+        fd = -1;
+    }
+    return fd;
+}
+
+/* ---- looking at others ------------------------------------------------------------------ */
+
+enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr,
+                                          struct glex_segment_header *hdr, uint64_t *size,
+                                          int *fd_p)
+{
+    char name[GLEX_NAME_LEN];
+    struct stat st;
+    int fd;
+
+    glex_fabric_name(addr, name);
+    fd = segment_open_file(dirfd, name, &st);
+    if (fd < 0) {
+        return errno == ENOENT ? GLEX_SEGMENT_GONE : GLEX_SEGMENT_BAD;
+    }
+    if (flock(fd, LOCK_SH | LOCK_NB) == 0) {
+        close(fd); /* and the lock with it: nobody else has this open file */
+        return GLEX_SEGMENT_GONE;
+    }
+    if (pread(fd, hdr, sizeof(*hdr), 0) != sizeof(*hdr) ||
+        !segment_header_is_valid(hdr, addr, &st)) {
+        close(fd);
+        return GLEX_SEGMENT_BAD;
+    }
+    *size = (uint64_t)st.st_size;
+    *fd_p = fd;
+    return GLEX_SEGMENT_LIVING;
+}
+
+bool glex_segment_is_living(int dirfd, uint64_t addr, uint64_t incarnation)
+{
+    struct glex_segment_header hdr;
+    uint64_t size;
+    int fd;
+
+    if (glex_segment_open(dirfd, addr, &hdr, &size, &fd) != GLEX_SEGMENT_LIVING) {
+        return false;
+    }
+    close(fd);
+    return hdr.incarnation == incarnation;
+}
+
+static bool segment_is_not(int dirfd, uint64_t addr, void *arg)
+{
+    return !glex_segment_is_living(dirfd, addr, *(uint64_t *)arg);
+}
+
+bool glex_segment_is_living_anywhere(int dirfd, uint64_t incarnation)
+{
+    return !glex_fabric_foreach(dirfd, segment_is_not, &incarnation);
+}
+
+/* ---- reaping ---------------------------------------------------------------------------- */
+
+/* The dead cannot do it themselves. */
+static void segment_stop_dead(int fd, uint64_t addr, const struct stat *st)
+{
+    struct glex_segment_header hdr;
+    void *base;
+
+    if (pread(fd, &hdr, sizeof(hdr), 0) != sizeof(hdr) ||
+        !segment_header_is_valid(&hdr, addr, st)) {
+        return;
+    }
+    base = mmap(NULL, hdr.base_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base != MAP_FAILED) {
+        segment_stop(base, hdr.mpq_capacity, hdr.eq_capacity, hdr.mmt_ready);
+        munmap(base, hdr.base_size);
+    }
+}
+
+bool glex_segment_reap(int dirfd, uint64_t addr)
+{
+    char name[GLEX_NAME_LEN];
+    bool locked = false;
+    struct stat st;
+    int fd, tries;
+
+    glex_fabric_name(addr, name);
+    fd = segment_open_file(dirfd, name, &st);
+    if (fd < 0) {
+        return errno == ENOENT;
+    }
+
+    /* Where a shared lock can be had nobody owns it: only other checkers are in the way. */
+    for (tries = 0; tries < SEGMENT_LOCK_TRIES && !locked; tries++) {
+        locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+        if (!locked) {
+            if (flock(fd, LOCK_SH | LOCK_NB) != 0) {
+                break;
+            }
+            flock(fd, LOCK_UN);
+            usleep(1000);
+        }
+    }
+
+    /*
+     * Only who holds this lock takes the name away, so between the check and the removal no other
+     * reaper can have removed it and nobody's new segment can have got the name.
+     */
+    if (locked && segment_has_name(dirfd, name, st.st_dev, st.st_ino)) {
+        segment_stop_dead(fd, addr, &st);
+        segment_unlink_names(dirfd, name);
+    }
+    close(fd);
+    return locked;
+}
+
+static bool segment_reap_one(int dirfd, uint64_t addr, void *arg)
+{
+    *(uint32_t *)arg += glex_segment_reap(dirfd, addr);
+    return true;
+}
+
+uint32_t glex_segment_reap_all(int dirfd)
+{
+    uint32_t count = 0;
+
+    glex_fabric_foreach(dirfd, segment_reap_one, &count);
+    return count;
+}

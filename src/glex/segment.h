@@ -1,0 +1,94 @@
+/*
+ * Segments as files: made by their owner, opened by peers, known to be living by a lock, reaped
+ * when dead.
+ *
+ * The owner locks the file with flock() before it gets its name, maps it and closes the
+ * descriptor. Such a lock belongs to the open file, which the mapping keeps alive: it is held
+ * exactly as long as the owner has the segment mapped, however the process ends, in whatever pid
+ * namespace it runs, and costs no descriptor. The mapping is not inherited by fork().
+ */
+#ifndef GLEX_SEGMENT_H
+#define GLEX_SEGMENT_H
+
+#include "layout.h"
+
+#include <sys/types.h>
+
+/** The owner's view. */
+struct glex_segment {
+    struct glex_segment_header *hdr; /* the base, mapped */
+    uint64_t                    base_size;
+    dev_t                       dev;
+    ino_t                       ino;
+};
+
+enum glex_segment_state {
+    GLEX_SEGMENT_LIVING,
+    GLEX_SEGMENT_GONE, /* no such file, or its owner is dead */
+    GLEX_SEGMENT_BAD   /* not a segment of this version, or damaged */
+};
+
+/**
+ * Make a segment, with its name.
+ * @param hdr  Template: everything but addr's endpoint number and what is the same for all.
+ * @param num  Endpoint number, or GLEX_ANY_EP_NUM.
+ * Errors: NO_EP_RESOURCE (number taken), NO_MEM_RESOURCE (file system full), SYS_ERR.
+ */
+glex_ret_t glex_segment_create(int dirfd, const struct glex_segment_header *hdr, uint32_t num,
+                               struct glex_segment *seg);
+
+/** Stop it, take its name away and unmap it. */
+void glex_segment_destroy(int dirfd, struct glex_segment *seg);
+
+/** Take the name away only: what may still be done while a process exits. */
+void glex_segment_unlink(int dirfd, const struct glex_segment *seg);
+
+/** A new descriptor of the owner's own segment, without the lock. -1 and errno on error. */
+int glex_segment_reopen(int dirfd, const struct glex_segment *seg);
+
+/**
+ * Open a segment, whoever owns it.
+ * @param [out] hdr   Checked copy of the header.
+ * @param [out] size  Of the file.
+ * @param [out] fd_p  Set for LIVING only; the caller closes it.
+ */
+enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr,
+                                          struct glex_segment_header *hdr, uint64_t *size,
+                                          int *fd_p);
+
+/** Whether the endpoint with that incarnation still exists at that address. */
+bool glex_segment_is_living(int dirfd, uint64_t addr, uint64_t incarnation);
+
+/** The same, wherever on the fabric it may be. */
+bool glex_segment_is_living_anywhere(int dirfd, uint64_t incarnation);
+
+/** Remove a segment whose owner is dead. @return Whether nothing has that name any more. */
+bool glex_segment_reap(int dirfd, uint64_t addr);
+
+/** Remove all segments of dead owners. @return How many. */
+uint32_t glex_segment_reap_all(int dirfd);
+
+/* Parts of a mapped base, by capacities that were checked. */
+static inline struct glex_ring_ctl *glex_segment_mpq(struct glex_segment_header *base)
+{
+    return (struct glex_ring_ctl *)((char *)base + GLEX_MPQ_OFF);
+}
+
+static inline struct glex_ring_ctl *glex_segment_eq(struct glex_segment_header *base,
+                                                    uint32_t mpq_capacity)
+{
+    return (struct glex_ring_ctl *)((char *)base + glex_eq_off(mpq_capacity));
+}
+
+static inline struct glex_mmt_entry *glex_segment_mmt(struct glex_segment_header *base,
+                                                      uint32_t mpq_capacity, uint32_t eq_capacity)
+{
+    return (struct glex_mmt_entry *)((char *)base + glex_mmt_off(mpq_capacity, eq_capacity));
+}
+
+static inline struct glex_producer *glex_segment_producers(struct glex_segment_header *base)
+{
+    return (struct glex_producer *)((char *)base + GLEX_PRODUCERS_OFF);
+}
+
+#endif

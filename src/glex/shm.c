@@ -1,0 +1,381 @@
+#include "shm.h"
+#include "fabric.h"
+#include "log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* A full queue may be that of a dead owner: looked up not more often than this. */
+#define SHM_CHECK_NS 10000000ull
+
+/* ---- attaching ---------------------------------------------------------------------------- */
+
+static bool shm_reaches(struct glex_device *dev, uint32_t nic_id)
+{
+    return (nic_id - dev->nic_base) < 256 || glex_fabric_has_nic(dev->dirfd, nic_id);
+}
+
+/*
+ * Take an entry of the peer's producer table: a free one, that of a predecessor at our address, or
+ * a dead one's. An incarnation is never used twice, so a compare-and-swap from that of a dead
+ * owner cannot hit a living one. Until our intents are reset they may hold a dead one's position;
+ * the consumer then waits for us for a moment, which is harmless.
+ */
+static struct glex_producer *shm_claim_producer(struct glex_endpoint *ep,
+                                                struct glex_segment_header *base)
+{
+    struct glex_producer *producers = glex_segment_producers(base), *producer;
+    uint64_t me = ep->segment.hdr->incarnation, owner;
+    uint32_t i, pass;
+
+    for (pass = 0; pass < 2; pass++) {
+        for (i = 0; i < GLEX_MAX_PRODUCERS; i++) {
+            producer = &producers[i];
+            owner = __atomic_load_n(&producer->owner, __ATOMIC_RELAXED);
+            /* Looking at the file system for each is left for when no other is free. */
+            if (owner != 0 && (pass == 0 || owner == me ||
+                               glex_segment_is_living(ep->dev->dirfd, producer->addr, owner) ||
+                               glex_segment_is_living_anywhere(ep->dev->dirfd, owner))) {
+                continue;
+            }
+            if (__atomic_compare_exchange_n(&producer->owner, &owner, me, false,
+                                            __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+                __atomic_store_n(&producer->intent[GLEX_RING_MPQ], GLEX_INTENT_NONE,
+                                 __ATOMIC_RELEASE);
+                __atomic_store_n(&producer->intent[GLEX_RING_EQ], GLEX_INTENT_NONE,
+                                 __ATOMIC_RELEASE);
+                __atomic_store_n(&producer->addr, ep->addr, __ATOMIC_RELAXED);
+                return producer;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Map the peer's base and fill in the peer. */
+static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer, int fd)
+{
+    const struct glex_segment_header *hdr = &peer->hdr;
+    struct glex_segment_header *base;
+
+    if (hdr->incarnation == ep->segment.hdr->incarnation) {
+        peer->is_self = true;
+        base = ep->segment.hdr;
+    } else {
+        base = mmap(NULL, hdr->base_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (base == MAP_FAILED) {
+            glex_error("cannot map a peer's segment of %llu KiB: %s",
+                       (unsigned long long)hdr->base_size / 1024, strerror(errno));
+            return GLEX_ERR_STATUS_CONNECTION_NACK;
+        }
+        (void)madvise(base, hdr->base_size, MADV_DONTFORK);
+    }
+
+    peer->producer = shm_claim_producer(ep, base);
+    if (peer->producer == NULL) {
+        glex_warn("endpoint %llx has %u peers and takes no more",
+                  (unsigned long long)peer->addr, GLEX_MAX_PRODUCERS);
+        if (!peer->is_self) {
+            munmap(base, hdr->base_size);
+        }
+        return GLEX_ERR_STATUS_CONNECTION_NACK;
+    }
+    peer->base = base;
+    peer->key = hdr->key;
+    peer->mmt = glex_segment_mmt(base, hdr->mpq_capacity, hdr->eq_capacity);
+    glex_ring_tx_init(&peer->mpq, glex_segment_mpq(base), hdr->mpq_capacity,
+                      &peer->producer->intent[GLEX_RING_MPQ]);
+    glex_ring_tx_init(&peer->eq, glex_segment_eq(base, hdr->mpq_capacity), hdr->eq_capacity,
+                      &peer->producer->intent[GLEX_RING_EQ]);
+    return GLEX_REQ_DONE;
+}
+
+/* No such endpoint: is there such a NIC at all? */
+static int shm_absent_status(struct glex_device *dev, uint64_t addr)
+{
+    glex_ep_addr_t ep_addr = {.v = addr};
+
+    return shm_reaches(dev, ep_addr.nic_id) ? GLEX_ERR_STATUS_DEST_VP_STOP
+                                            : GLEX_ERR_STATUS_DEST_HOST_DEAD;
+}
+
+static struct glex_peer *shm_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p)
+{
+    enum glex_segment_state state;
+    struct glex_peer *peer;
+    uint64_t size;
+    int fd;
+
+    peer = calloc(1, sizeof(*peer));
+    if (peer == NULL) {
+        glex_error("no memory for a peer");
+        *status_p = GLEX_ERR_STATUS_CONNECTION_NACK;
+        return NULL;
+    }
+    peer->addr = addr;
+    peer->link = &glex_shm_link;
+
+    state = glex_segment_open(ep->dev->dirfd, addr, &peer->hdr, &size, &fd);
+    if (state != GLEX_SEGMENT_LIVING) {
+        if (state == GLEX_SEGMENT_BAD) {
+            glex_warn("the segment of endpoint %llx is damaged or of another version of libglex",
+                      (unsigned long long)addr);
+        }
+        *status_p = shm_absent_status(ep->dev, addr);
+        goto err_free;
+    }
+    *status_p = shm_map_base(ep, peer, fd);
+    close(fd);
+    if (*status_p != GLEX_REQ_DONE) {
+        goto err_free;
+    }
+    return peer;
+
+err_free:
+    free(peer);
+    return NULL;
+}
+
+static void shm_unmap(struct glex_endpoint *ep, struct glex_mapping *map)
+{
+    struct glex_mapping **link;
+
+    if (map == NULL || map->pinned) {
+        return;
+    }
+    for (link = &ep->peers.mappings; *link != map; link = &(*link)->next) {
+    }
+    *link = map->next;
+    munmap(map->base, map->size);
+    free(map);
+}
+
+static void shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
+{
+    uint32_t i, j;
+
+    for (i = 0; i < GLEX_RMEM_CHUNKS; i++) {
+        for (j = 0; peer->rmem[i] != NULL && j < GLEX_RMEM_CHUNK; j++) {
+            shm_unmap(ep, peer->rmem[i][j].map);
+        }
+        free(peer->rmem[i]);
+    }
+    /* All that was claimed is published: the entry is free for others. */
+    __atomic_store_n(&peer->producer->owner, 0, __ATOMIC_RELEASE);
+    if (!peer->is_self) {
+        munmap(peer->base, peer->hdr.base_size);
+    }
+    free(peer);
+}
+
+static bool shm_is_living(struct glex_endpoint *ep, const struct glex_peer *peer)
+{
+    return peer->is_self ||
+           glex_segment_is_living(ep->dev->dirfd, peer->addr, peer->hdr.incarnation);
+}
+
+int GLEX_NOINLINE glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *peer,
+                                   enum glex_ring_ret ret, enum glex_err_req_status full)
+{
+    uint64_t now;
+
+    if (ret == GLEX_RING_CLOSED) {
+        return GLEX_REQ_PEER_GONE;
+    }
+    now = glex_now_ns();
+    if (now - peer->checked >= SHM_CHECK_NS) {
+        peer->checked = now;
+        if (!shm_is_living(ep, peer)) {
+            return GLEX_REQ_PEER_GONE;
+        }
+    }
+    return (int)full;
+}
+
+/* ---- the target's registrations ------------------------------------------------------------ */
+
+/* A consistent copy of a table entry: it may change while it is read. */
+static bool shm_read_entry(const struct glex_mmt_entry *entry, struct glex_mmt_entry *copy)
+{
+    int tries;
+
+    for (tries = 0; tries < 100; tries++) {
+        /* acquire: the fields are read after the state ... */
+        copy->state = __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE);
+        copy->addr = __atomic_load_n(&entry->addr, __ATOMIC_RELAXED);
+        copy->len = __atomic_load_n(&entry->len, __ATOMIC_RELAXED);
+        copy->file_off = __atomic_load_n(&entry->file_off, __ATOMIC_RELAXED);
+        /* ... and before it is read again */
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&entry->state, __ATOMIC_RELAXED) == copy->state) {
+            return (copy->state & GLEX_MMT_VALID) != 0;
+        }
+    }
+    return false;
+}
+
+/* Map a registration that lies in the peer's file. Nothing in the table is trusted. */
+static struct glex_mapping *shm_map_region(struct glex_endpoint *ep, struct glex_peer *peer,
+                                           const struct glex_mmt_entry *entry)
+{
+    uint64_t start = entry->file_off & ~(GLEX_PAGE_SIZE - 1), size, file_size;
+    struct glex_segment_header hdr;
+    struct glex_mapping *map;
+    int fd;
+
+    if (glex_segment_open(ep->dev->dirfd, peer->addr, &hdr, &file_size, &fd) !=
+        GLEX_SEGMENT_LIVING) {
+        return NULL;
+    }
+    size = glex_page_round(entry->file_off + entry->len) - start;
+    map = malloc(sizeof(*map));
+    if (map == NULL || hdr.incarnation != peer->hdr.incarnation || start < hdr.base_size ||
+        entry->len > file_size || entry->file_off > file_size - entry->len) {
+        goto err;
+    }
+    map->base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)start);
+    if (map->base == MAP_FAILED) {
+        glex_error("cannot map %llu KiB of a peer's memory: %s", (unsigned long long)size / 1024,
+                   strerror(errno));
+        goto err;
+    }
+    close(fd);
+    map->size = size;
+    map->pinned = false;
+    map->next = ep->peers.mappings;
+    ep->peers.mappings = map;
+    return map;
+
+err:
+    close(fd);
+    free(map);
+    return NULL;
+}
+
+static struct glex_rmem *shm_rmem_slot(struct glex_peer *peer, uint32_t index)
+{
+    struct glex_rmem **chunk = &peer->rmem[index / GLEX_RMEM_CHUNK];
+
+    if (*chunk == NULL) {
+        *chunk = calloc(GLEX_RMEM_CHUNK, sizeof(**chunk));
+    }
+    return *chunk != NULL ? &(*chunk)[index % GLEX_RMEM_CHUNK] : NULL;
+}
+
+/* Read a table entry and find the way to its memory. False: there is no such registration. */
+static bool shm_rmem_load(struct glex_endpoint *ep, struct glex_peer *peer, uint32_t index,
+                          struct glex_rmem **rmem_p)
+{
+    struct glex_mmt_entry entry;
+    struct glex_rmem *rmem;
+
+    /* acquire: pairs with the owner's growing the table's storage */
+    if (index >= __atomic_load_n(&peer->base->mmt_ready, __ATOMIC_ACQUIRE) ||
+        !shm_read_entry(&peer->mmt[index], &entry)) {
+        return false;
+    }
+    rmem = shm_rmem_slot(peer, index);
+    if (rmem == NULL) {
+        return false;
+    }
+    *rmem_p = rmem;
+    if (rmem->state == entry.state) {
+        return true;
+    }
+
+    shm_unmap(ep, rmem->map);
+    memset(rmem, 0, sizeof(*rmem));
+    if (peer->is_self) {
+        /* What we do to our own memory is decided by our private copy. */
+        rmem->ptr = ep->mem.table[index].addr;
+        entry.len = ep->mem.table[index].len;
+    } else if (entry.file_off != 0) {
+        rmem->map = shm_map_region(ep, peer, &entry);
+        if (rmem->map == NULL) {
+            return false;
+        }
+        rmem->ptr = (char *)rmem->map->base + entry.file_off % GLEX_PAGE_SIZE;
+    }
+    rmem->state = entry.state;
+    rmem->mh = glex_mem_handle_v(index, entry.state);
+    rmem->len = entry.len;
+    rmem->addr = entry.addr;
+    return true;
+}
+
+int GLEX_NOINLINE glex_shm_rmem_refresh(struct glex_endpoint *ep, struct glex_peer *peer,
+                                        uint64_t mh, uint32_t key, uint64_t offset, uint64_t len,
+                                        uint32_t need, struct glex_rmem **rmem_p)
+{
+    if (__atomic_load_n(&peer->eq.ctl->tail, __ATOMIC_RELAXED) & GLEX_TAIL_CLOSED) {
+        return GLEX_REQ_PEER_GONE;
+    }
+    if (peer->key != key || !shm_rmem_load(ep, peer, mh & 0xffff, rmem_p) ||
+        (*rmem_p)->mh != mh || ((*rmem_p)->state & need) != need) {
+        return shm_is_living(ep, peer) ? GLEX_ERR_STATUS_MMT : GLEX_REQ_PEER_GONE;
+    }
+    return offset + len <= (*rmem_p)->len ? GLEX_REQ_DONE : GLEX_ERR_STATUS_ATT;
+}
+
+/* ---- RDMA ------------------------------------------------------------------------------------ */
+
+static int shm_copy(struct glex_endpoint *ep, struct glex_peer *peer,
+                    const struct glex_rmem *rmem, const glex_rdma_req_t *req, char *local)
+{
+    char *remote = rmem->ptr + req->rmt_offset;
+
+    if (req->len == 0) {
+        return GLEX_REQ_DONE;
+    }
+    if (rmem->ptr == NULL) {
+        return glex_shm_copy_private(ep, peer, rmem->addr + req->rmt_offset, local, req->len,
+                                     req->type);
+    }
+    /* An endpoint may put to itself, and the ranges may overlap. */
+    if (req->type == GLEX_RDMA_TYPE_PUT) {
+        memmove(remote, local, req->len);
+    } else {
+        memmove(local, remote, req->len);
+    }
+    return GLEX_REQ_DONE;
+}
+
+int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
+                  char *local)
+{
+    uint32_t need = req->type == GLEX_RDMA_TYPE_PUT ? GLEX_MEM_WRITE : GLEX_MEM_READ;
+    struct glex_rmem *rmem;
+    int status;
+
+    status = glex_shm_rmem(ep, peer, req->rmt_mh.v, req->rmt_key, req->rmt_offset, req->len, need,
+                           &rmem);
+    if (status != GLEX_REQ_DONE) {
+        return status;
+    }
+    status = shm_copy(ep, peer, rmem, req, local);
+    if (status == GLEX_REQ_DONE && (req->flag & GLEX_FLAG_REMOTE_EVT)) {
+        status = glex_shm_event(ep, peer, &req->rmt_evt, NULL, 0, 0);
+    }
+    return status;
+}
+
+const struct glex_link glex_shm_link = {
+    .name = "shm",
+    .reaches = shm_reaches,
+    .attach = shm_attach,
+    .detach = shm_detach,
+    .is_living = shm_is_living,
+    .send_mp = glex_shm_send_mp,
+    .imm_put = glex_shm_imm_put,
+    .rdma = glex_shm_rdma,
+};
+
+const struct glex_link *glex_link_find(struct glex_device *dev, uint32_t nic_id)
+{
+    (void)dev;
+    (void)nic_id;
+    return &glex_shm_link;
+}

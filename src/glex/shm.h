@@ -1,0 +1,155 @@
+/*
+ * The shared-memory link: requests are carried out by the initiator itself, on the target's
+ * segment. Inline, because the posting functions call these directly where this is the link.
+ */
+#ifndef GLEX_SHM_H
+#define GLEX_SHM_H
+
+#include "endpoint.h"
+#include "wait.h"
+
+extern const struct glex_link glex_shm_link;
+
+/** A claim that failed: the queue is full, or its owner is gone. */
+int glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *peer, enum glex_ring_ret ret,
+                     enum glex_err_req_status full);
+
+/**
+ * Read a peer's registration anew and check a request against it.
+ * @return GLEX_REQ_DONE and the entry, or why the request fails.
+ */
+int glex_shm_rmem_refresh(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t mh,
+                          uint32_t key, uint64_t offset, uint64_t len, uint32_t need,
+                          struct glex_rmem **rmem_p);
+
+/** Copy between memory of this process and private memory of a peer. */
+int glex_shm_copy_private(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
+                          char *local, uint64_t len, enum glex_rdma_type type);
+
+int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
+                  char *local);
+
+static inline int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
+                                   const glex_imm_mp_req_t *req)
+{
+    struct glex_mp_slot *slot;
+    enum glex_ring_ret ret;
+    uint64_t tail;
+
+    ret = glex_ring_claim(&peer->mpq, &tail);
+    if (glex_unlikely(ret != GLEX_RING_OK)) {
+        return glex_shm_refused(ep, peer, ret, GLEX_ERR_STATUS_DEST_MPQ_FULL);
+    }
+    slot = glex_ring_tx_slot(&peer->mpq, tail);
+    slot->src = ep->addr;
+    glex_copy_small(slot->data, req->data, req->len);
+    glex_ring_publish(&slot->ctrl, tail, req->len);
+    if (glex_unlikely(tail & GLEX_TAIL_ARMED)) {
+        glex_wait_wake(ep, peer->addr);
+    }
+    return GLEX_REQ_DONE;
+}
+
+/** Post an event, with data for its slot or none. */
+static inline int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *peer,
+                                 const glex_event_t *event, const void *data, uint32_t len,
+                                 uint64_t place)
+{
+    struct glex_event_slot *slot;
+    enum glex_ring_ret ret;
+    uint64_t tail;
+
+    ret = glex_ring_claim(&peer->eq, &tail);
+    if (glex_unlikely(ret != GLEX_RING_OK)) {
+        return glex_shm_refused(ep, peer, ret, GLEX_ERR_STATUS_DEST_EQ_FULL);
+    }
+    slot = glex_ring_tx_slot(&peer->eq, tail);
+    slot->event.cookie_0 = event->cookie_0;
+    slot->event.cookie_1 = event->cookie_1;
+    slot->place = place;
+    glex_copy_small(slot->data, data, len);
+    glex_ring_publish(&slot->ctrl, tail, len);
+    if (glex_unlikely(tail & GLEX_TAIL_ARMED)) {
+        glex_wait_wake(ep, peer->addr);
+    }
+    return GLEX_REQ_DONE;
+}
+
+/**
+ * Check a request at the target's table: handle, key, range, direction.
+ * The table's state word is read every time; while it is as it was when the entry was read, so is
+ * all the rest. acquire: a state that is the same again after a new registration does not exist,
+ * generations only grow.
+ */
+static inline int glex_shm_rmem(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t mh,
+                                uint32_t key, uint64_t offset, uint64_t len, uint32_t need,
+                                struct glex_rmem **rmem_p)
+{
+    uint32_t index = mh & 0xffff;
+    struct glex_rmem *chunk = peer->rmem[index / GLEX_RMEM_CHUNK], *rmem;
+
+    if (glex_likely(chunk != NULL)) {
+        rmem = &chunk[index % GLEX_RMEM_CHUNK];
+        if (glex_likely(rmem->mh == mh && peer->key == key && offset + len <= rmem->len &&
+                        (rmem->state & need) == need &&
+                        __atomic_load_n(&peer->mmt[index].state, __ATOMIC_ACQUIRE) ==
+                            rmem->state)) {
+            *rmem_p = rmem;
+            return GLEX_REQ_DONE;
+        }
+    }
+    return glex_shm_rmem_refresh(ep, peer, mh, key, offset, len, need, rmem_p);
+}
+
+static inline int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
+                                   const glex_imm_rdma_req_t *req)
+{
+    struct glex_rmem *rmem;
+    int status;
+
+    status = glex_shm_rmem(ep, peer, req->rmt_mh.v, req->rmt_key, req->rmt_offset, req->len,
+                           GLEX_MEM_WRITE, &rmem);
+    if (glex_unlikely(status != GLEX_REQ_DONE)) {
+        return status;
+    }
+
+    if ((req->flag & GLEX_FLAG_REMOTE_EVT) && (rmem->state & GLEX_EXT_MEM_EVENT_DATA)) {
+        return glex_shm_event(ep, peer, &req->rmt_evt, req->data, req->len,
+                              (uint64_t)req->rmt_offset << 32 | (uint32_t)req->rmt_mh.v);
+    }
+
+    if (glex_likely(rmem->ptr != NULL)) {
+        glex_copy_small(rmem->ptr + req->rmt_offset, req->data, req->len);
+    } else if (req->len != 0) {
+        status = glex_shm_copy_private(ep, peer, rmem->addr + req->rmt_offset, req->data,
+                                       req->len, GLEX_RDMA_TYPE_PUT);
+        if (status != GLEX_REQ_DONE) {
+            return status;
+        }
+    }
+    if (req->flag & GLEX_FLAG_REMOTE_EVT) {
+        return glex_shm_event(ep, peer, &req->rmt_evt, NULL, 0, 0);
+    }
+    return GLEX_REQ_DONE;
+}
+
+/* The posting functions' way to a link: without an indirect call where it is this one. */
+static inline int glex_link_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
+                                    const glex_imm_mp_req_t *req)
+{
+    if (glex_likely(peer->link == &glex_shm_link)) {
+        return glex_shm_send_mp(ep, peer, req);
+    }
+    return peer->link->send_mp(ep, peer, req);
+}
+
+static inline int glex_link_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
+                                    const glex_imm_rdma_req_t *req)
+{
+    if (glex_likely(peer->link == &glex_shm_link)) {
+        return glex_shm_imm_put(ep, peer, req);
+    }
+    return peer->link->imm_put(ep, peer, req);
+}
+
+#endif

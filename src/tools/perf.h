@@ -1,0 +1,195 @@
+/*
+ * glex_perf: what the bare NIC does between two processes.
+ *
+ * The client measures; the server serves it. Both are the same program: the client forks its
+ * server, or finds one that was started in another terminal. They talk by messages of the NIC
+ * itself (perf_session.c), so that nothing but the NIC has to work. A measurement (perf_run.c) is
+ * a run of `count` operations of one kind and size, in one of two patterns.
+ */
+#ifndef TOOLS_PERF_H
+#define TOOLS_PERF_H
+
+#include "tool.h"
+
+#include <glex.h>
+#include <glex_ext.h>
+
+#include <signal.h>
+#include <sys/types.h>
+
+/* Registered memory; both sides have the same of each. */
+enum perf_region {
+    PERF_REGION_IMM,       /* target of immediate puts */
+    PERF_REGION_IMM_EVENT, /* the same, registered with GLEX_EXT_MEM_EVENT_DATA */
+    PERF_REGION_NIC,       /* allocated from the NIC */
+    PERF_REGION_PRIVATE,   /* ordinary memory of the process */
+    PERF_NUM_REGIONS
+};
+
+enum perf_op { PERF_OP_MP, PERF_OP_IMM_PUT, PERF_OP_PUT, PERF_OP_GET, PERF_NUM_OPS };
+
+/* What can be measured; the two sides name it by its index in perf_kinds. */
+struct perf_kind {
+    const char      *name;   /* of the operation, on the command line too */
+    const char      *memory; /* what it is done to; "-" where there is none */
+    enum perf_op     op;
+    enum perf_region region;
+};
+
+enum { PERF_NUM_KINDS = 7 };
+extern const struct perf_kind perf_kinds[PERF_NUM_KINDS];
+
+enum perf_pattern {
+    PERF_LATENCY, /* one at a time: to and fro, except get */
+    PERF_STREAM,  /* a window of them under way */
+    PERF_NUM_PATTERNS
+};
+
+/* One side's memory as the other has to know it. */
+struct perf_memory {
+    uint32_t          key;
+    uint32_t          present; /* bit n: region n exists */
+    glex_mem_handle_t mh[PERF_NUM_REGIONS];
+};
+
+/* Also the number of the pattern that a side's first halves hold. */
+enum perf_side { PERF_CLIENT = 1, PERF_SERVER = 2 };
+
+/*
+ * One side of a pair. A region has two halves: what this side sends lies in the first, what the
+ * peer sends comes to the second.
+ */
+struct perf_session {
+    glex_device_handle_t        dev;
+    struct glex_device_attr     attr;
+    struct glex_ext_device_attr ext;
+    glex_ep_handle_t            ep;
+    glex_ep_addr_t              self, peer;
+    uint64_t                    half; /* bytes of half a region */
+    uint32_t                    window;
+    enum perf_side              side;
+    bool                        yield;  /* one core: let the other side have it */
+    pid_t                       parent; /* who forked this side, or 0 */
+    uint8_t                    *mem[PERF_NUM_REGIONS];
+    uint32_t                    from_nic; /* bit n: region n is the NIC's */
+    char                        why[PERF_NUM_REGIONS][256]; /* a region is missing */
+    struct perf_memory          mine, theirs;
+    bool                        mp_right; /* the last message of a run was what it should be */
+};
+
+struct perf_run {
+    uint32_t kind;
+    uint32_t pattern;
+    uint32_t size;
+    uint32_t count;
+    uint32_t window;
+};
+
+struct perf_options {
+    uint64_t size_min, size_max, size_factor;
+    uint32_t kinds;    /* bit n: perf_kinds[n] */
+    uint32_t patterns; /* bit n: enum perf_pattern */
+    uint32_t device;
+    uint32_t window;
+    uint32_t repeats;
+    uint32_t count; /* operations per repeat, or 0: as many as fit `milliseconds` */
+    uint32_t milliseconds;
+    int      cpus[2]; /* of the client and the server, or -1 */
+    bool     pin;
+    bool     json;
+    bool     server;
+    bool     connect;
+    uint64_t address;
+};
+
+/* Times are seconds for one operation. */
+struct perf_floor {
+    struct tool_stat  handover; /* a cache line from core to core, one way */
+    struct tool_stat *copy;     /* memcpy, per size */
+};
+
+struct perf_result {
+    uint32_t         kind;
+    uint32_t         size;
+    bool             measured[PERF_NUM_PATTERNS];
+    struct tool_stat time[PERF_NUM_PATTERNS];
+};
+
+struct perf_report {
+    const struct perf_options *options;
+    const struct perf_session *session;
+    uint32_t                   num_sizes;
+    uint32_t                  *sizes;
+    struct perf_floor          floor;
+    uint32_t                   num_results;
+    struct perf_result        *results;
+};
+
+/* perf_options.c: the exit status where there is nothing more to do, or -1. */
+int perf_parse_options(int argc, char **argv, struct perf_options *options);
+
+/* Set by a signal: end in order. */
+extern volatile sig_atomic_t perf_interrupted;
+
+double perf_now(void);
+
+/* perf_cpu.c: pins this process to a core; -1 leaves it where it is. */
+void perf_pin(int cpu);
+
+/* Two different cores this process may use; the second is -1 where there is but one. */
+bool perf_choose_cpus(int cpus[2]);
+
+/* perf_session.c: what can fail returns false, with a message. */
+bool perf_session_open(struct perf_session *s, const struct perf_options *options,
+                       enum perf_side side);
+void perf_session_close(struct perf_session *s);
+bool perf_session_connect(struct perf_session *s, glex_ep_addr_t server, uint64_t half);
+bool perf_session_begin(struct perf_session *s, const struct perf_run *run);
+bool perf_session_check(struct perf_session *s, const struct perf_run *run);
+void perf_session_bye(struct perf_session *s);
+bool perf_serve(struct perf_session *s);
+
+/* perf_wait.c: posting and waiting without sleep, with an eye on a peer that does not come. */
+struct perf_wait {
+    uint64_t polls;
+    double   since;
+};
+bool perf_wait_slow(struct perf_session *s, struct perf_wait *wait);
+bool perf_send(struct perf_session *s, void *data, uint32_t len);
+bool perf_wait_mp(struct perf_session *s, void **data_p, uint32_t *len_p);
+bool perf_wait_event(struct perf_session *s, glex_event_t **event_p);
+
+/* After a poll that found nothing. False: give up, the reason has been told. */
+static inline bool perf_wait_more(struct perf_session *s, struct perf_wait *wait)
+{
+    return ((++wait->polls & 0x3fff) != 0 && !s->yield) || perf_wait_slow(s, wait);
+}
+
+/* perf_memory.c */
+bool perf_memory_open(struct perf_session *s);
+void perf_memory_close(struct perf_session *s);
+uint64_t perf_memory_half(const struct perf_session *s, enum perf_region region);
+uint8_t *perf_memory_source(const struct perf_session *s, const struct perf_run *run);
+void perf_memory_clear(struct perf_session *s, const struct perf_run *run);
+bool perf_memory_right(const struct perf_session *s, const struct perf_run *run);
+bool perf_data_right(enum perf_side from, const uint8_t *data, uint64_t len);
+
+/* perf_run.c: the two halves of a run; the client's tells its duration. */
+bool perf_run_client(struct perf_session *s, const struct perf_run *run, double *seconds_p);
+bool perf_run_server(struct perf_session *s, const struct perf_run *run);
+
+/* Why a kind cannot be measured at a size; NULL where it can. */
+const char *perf_kind_missing(const struct perf_session *s, uint32_t kind);
+bool perf_kind_fits(const struct perf_session *s, uint32_t kind, uint64_t size);
+
+/* perf_measure.c: everything that was asked for, into the report. */
+bool perf_measure(struct perf_report *report, struct perf_session *s);
+
+/* perf_floor.c */
+bool perf_measure_floor(struct perf_report *report, bool yield);
+
+/* perf_report.c */
+void perf_print_table(const struct perf_report *report);
+void perf_print_json(const struct perf_report *report);
+
+#endif

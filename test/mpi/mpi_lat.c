@@ -1,0 +1,33 @@
+/* mpi_lat [BYTES [COUNT]]: latency of a message one way, half of a ping-pong, in microseconds. */
+#include "bench.h"
+
+#include <stdio.h>
+
+static double run(int rank, char *buffer, size_t length, size_t count)
+{
+    double begin = MPI_Wtime();
+    size_t i;
+
+    for (i = 0; i < count; i++) {
+        if (rank == 0) {
+            MPI_Send(buffer, (int)length, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+            MPI_Recv(buffer, (int)length, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else {
+            MPI_Recv(buffer, (int)length, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(buffer, (int)length, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+        }
+    }
+    return MPI_Wtime() - begin;
+}
+
+static void print(size_t length, size_t count, double best, double median)
+{
+    double half = 1e6 / (2.0 * (double)count);
+
+    printf("latency %zu bytes: best %.3f median %.3f us\n", length, best * half, median * half);
+}
+
+int main(int argc, char **argv)
+{
+    return bench_main(argc, argv, run, 8, 10000, print);
+}
