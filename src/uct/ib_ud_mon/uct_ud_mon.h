@@ -16,6 +16,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /** Counters of an interface, since it was opened. */
 typedef struct uct_ud_mon_stats {
@@ -108,6 +109,7 @@ ucs_status_t uct_ud_mon_mcast_leave(uct_iface_h iface, const struct sockaddr *gr
  */
 ucs_status_t uct_ud_mon_mcast_status(uct_iface_h iface, const struct sockaddr *group);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

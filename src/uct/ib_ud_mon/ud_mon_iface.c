@@ -62,6 +62,12 @@ static ucs_config_field_t uct_ud_mon_iface_config_table[] = {
      "forgotten.",
      ucs_offsetof(uct_ud_mon_iface_config_t, max_senders), UCS_CONFIG_TYPE_UINT},
 
+    {"CB_SYNC", "n",
+     "Declare that handlers are called from progress only, which is true. Not declared by default,\n"
+     "because UCP takes every transport that does for its active messages, and these must not be\n"
+     "lost. ucx_perftest asks for it.",
+     ucs_offsetof(uct_ud_mon_iface_config_t, cb_sync), UCS_CONFIG_TYPE_BOOL},
+
     {NULL}
 };
 
@@ -71,9 +77,13 @@ static ucs_status_t uct_ud_mon_iface_query(uct_iface_h tl_iface, uct_iface_attr_
     size_t payload = ud_mon_max_payload(iface);
 
     uct_base_iface_query(&iface->super, attr);
-    /* No PENDING: a transport that may lose messages is none for UCP to choose. */
+    /* A transport that may lose messages is none for UCP to choose: no PENDING, which UCP's lanes for
+     * wireup and memory access ask for, and no CB_SYNC, which that for active messages does. */
     attr->cap.flags = UCT_IFACE_FLAG_AM_SHORT | UCT_IFACE_FLAG_AM_BCOPY | UCT_IFACE_FLAG_AM_ZCOPY |
-                      UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_CB_SYNC;
+                      UCT_IFACE_FLAG_CONNECT_TO_IFACE;
+    if (iface->config.cb_sync) {
+        attr->cap.flags |= UCT_IFACE_FLAG_CB_SYNC;
+    }
     attr->cap.event_flags = UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV |
                             UCT_IFACE_FLAG_EVENT_FD;
     attr->cap.am.max_short = payload;

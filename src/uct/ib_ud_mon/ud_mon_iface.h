@@ -42,6 +42,7 @@ typedef struct uct_ud_mon_iface_config {
     unsigned rx_queue_len;
     unsigned rx_batch;
     unsigned max_senders;
+    int cb_sync;
 } uct_ud_mon_iface_config_t;
 
 /* One send slot: a piece of registered memory, its work request, and who waits for it. */

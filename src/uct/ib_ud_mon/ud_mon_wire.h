@@ -6,6 +6,7 @@
 #ifndef UD_MON_WIRE_H
 #define UD_MON_WIRE_H
 
+#include <assert.h>
 #include <endian.h>
 #include <stdint.h>
 
@@ -50,8 +51,8 @@ typedef struct ud_mon_iface_addr {
     uint32_t qkey;
 } __attribute__((packed)) ud_mon_iface_addr_t;
 
-_Static_assert(sizeof(ud_mon_header_t) == 40, "on the wire");
-_Static_assert(sizeof(ud_mon_device_addr_t) == 20, "on the wire");
-_Static_assert(sizeof(ud_mon_iface_addr_t) == 8, "on the wire");
+static_assert(sizeof(ud_mon_header_t) == 40, "on the wire");
+static_assert(sizeof(ud_mon_device_addr_t) == 20, "on the wire");
+static_assert(sizeof(ud_mon_iface_addr_t) == 8, "on the wire");
 
 #endif
