@@ -74,3 +74,42 @@ duration()
 {
     printf '%d:%02d\n' $(($1 / 60)) $(($1 % 60))
 }
+
+# Under sudo, only setup is for root: go on as the person who typed the command, whose files the
+# build makes.
+drop_sudo()
+{
+    if [ "$(id -u)" -eq 0 ] && [ -n "${SUDO_USER:-}" ] && [ "$SUDO_USER" != root ]; then
+        exec sudo -H -u "$SUDO_USER" -- "$top/contrib/$me" "$@"
+    fi
+}
+
+# build_tree DIRECTORY [CONFIGURE OPTION...]: configure and make out of the tree, doing only what is
+# left to do. What the tools say is in DIRECTORY/build.log.
+build_tree()
+{
+    local dir=$1
+    shift
+    [ ! -e "$top/config.status" ] ||
+        die "the source tree itself is configured, which forbids builds outside: make distclean"
+    mkdir -p "$dir"
+    say "building in $dir"
+    if ! make_tree "$dir" "$@" >"$dir/build.log" 2>&1 </dev/null; then
+        tail -n 25 "$dir/build.log" >&2
+        say "the build failed: see $dir/build.log" >&2
+        return 1
+    fi
+}
+
+make_tree()
+{
+    local dir=$1
+    shift
+    [ -x "$top/configure" ] || "$top/autogen.sh" || return
+    # A UCX of another version asks for a new configuration.
+    if [ ! -e "$dir/Makefile" ] ||
+        ! ucx_info -v | grep -q "ersion:* $(sed -n 's/^UCX_VERSION = //p' "$dir/Makefile")\$"; then
+        (cd "$dir" && "$top/configure" "$@") || return
+    fi
+    make -C "$dir" -j"$(nproc)"
+}

@@ -1,6 +1,7 @@
 #include "endpoint.h"
 #include "fabric.h"
 #include "log.h"
+#include "stats.h"
 #include "wait.h"
 
 #include <errno.h>
@@ -71,6 +72,7 @@ static void endpoints_child(void)
         glex_ring_rx_fork(&ep->mpq);
         glex_ring_rx_fork(&ep->eq);
         ep->dev->num_eps = 0;
+        pthread_mutex_init(&ep->dev->lock, NULL); /* may have been held by another thread */
     }
     endpoints = NULL;
     pthread_mutex_unlock(&endpoints_lock);
@@ -118,6 +120,7 @@ static void __attribute__((destructor)) endpoints_exit(void)
         return;
     }
     for (ep = endpoints; ep != NULL; ep = ep->next) {
+        glex_stats_write(ep->segment.hdr);
         glex_segment_unlink(ep->dev->dirfd, &ep->segment);
     }
     glex_fabric_remove();
@@ -235,8 +238,14 @@ static glex_ret_t ep_init(struct glex_endpoint *ep)
     if (ret != GLEX_SUCCESS) {
         goto err_peers;
     }
+    ret = glex_fault_init(ep);
+    if (ret != GLEX_SUCCESS) {
+        goto err_mem;
+    }
     return GLEX_SUCCESS;
 
+err_mem:
+    glex_mem_cleanup(ep);
 err_peers:
     glex_peer_cleanup(ep);
 err_errors:
@@ -296,9 +305,11 @@ glex_ret_t glex_destroy_ep(glex_ep_handle_t handle)
     }
     dev = ep->dev;
     endpoints_remove(ep);
+    glex_fault_cleanup(ep);
     glex_peer_cleanup(ep);
     glex_mem_cleanup(ep);
     glex_error_cleanup(ep);
+    glex_stats_write(ep->segment.hdr);
     glex_segment_destroy(dev->dirfd, &ep->segment);
     glex_wait_close(ep);
     free(ep);
@@ -327,6 +338,7 @@ glex_ret_t glex_get_ep_addr(glex_ep_handle_t handle, glex_ep_addr_t *ep_addr)
 bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos)
 {
     rx->idle = GLEX_RING_PATIENCE;
+    glex_fault_flush(ep);
     glex_ring_pass_over(rx, pos);
     return glex_ring_stalled(rx, pos, ep->dev->dirfd, ep->segment.hdr);
 }

@@ -98,6 +98,7 @@ static void env_read(void)
     env.shm_dir = "/dev/shm";
     env.fabric = "default";
     env.num_nics = 1;
+    env.stats = getenv("GLEX_STATS");
 
     ok = env_log_level();
     ok &= env_shm_dir();

@@ -18,6 +18,7 @@ struct glex_env {
     uint32_t               num_nics;
     enum glex_log_level    log_level;
     struct glex_fault_spec fault;
+    const char            *stats; /* file for counters, or NULL */
     bool                   valid; /* false: something was refused and logged */
 };
 

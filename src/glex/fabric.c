@@ -58,6 +58,9 @@ glex_ret_t glex_fabric_open(int *dirfd_p)
     char user_path[PATH_MAX], path[PATH_MAX];
     int fd = -1, tries;
 
+    if (!glex_env()->valid) {
+        return GLEX_INVALID_PARAM; /* what is wrong was logged */
+    }
     fabric_user_path(user_path, sizeof(user_path));
     glex_fabric_path(path, sizeof(path));
 
@@ -158,8 +161,7 @@ void glex_fabric_name(uint64_t addr, char name[GLEX_NAME_LEN])
     snprintf(name, GLEX_NAME_LEN, "n%08x.e%04x", ep_addr.nic_id, ep_addr.ep_num);
 }
 
-/* The address that a file's name stands for; false for sockets and what is not ours. */
-static bool fabric_parse_name(const char *name, uint64_t *addr_p)
+bool glex_fabric_parse_name(const char *name, uint64_t *addr_p)
 {
     glex_ep_addr_t addr = {.v = 0};
     unsigned nic_id, ep_num;
@@ -194,7 +196,7 @@ bool glex_fabric_foreach(int dirfd, bool (*fn)(int dirfd, uint64_t addr, void *a
         return true;
     }
     while (go_on && (entry = readdir(dir)) != NULL) {
-        if (fabric_parse_name(entry->d_name, &addr)) {
+        if (glex_fabric_parse_name(entry->d_name, &addr)) {
             go_on = fn(dirfd, addr, arg);
         }
     }

@@ -33,6 +33,9 @@ void glex_fabric_path(char *path, size_t size);
 /** Name of an endpoint's segment. */
 void glex_fabric_name(uint64_t addr, char name[GLEX_NAME_LEN]);
 
+/** The address that a segment's name stands for; false for sockets and what is not ours. */
+bool glex_fabric_parse_name(const char *name, uint64_t *addr_p);
+
 /**
  * Call `fn` with the address of each segment until it returns false.
  * @return What the last call returned; true where there was none.

@@ -1,11 +1,12 @@
 /*
- * Faults to order, for tests: GLEX_FAULT. The posting functions of an endpoint are swapped for
- * faulting ones when it is created, so nothing is paid where no fault is asked for.
+ * Faults to order, for tests: GLEX_FAULT. They are a link of their own in front of the real one,
+ * so nothing is paid where no fault is asked for.
  */
 #ifndef GLEX_FAULT_H
 #define GLEX_FAULT_H
 
 #include "common.h"
+#include "link.h"
 
 struct glex_fault_spec {
     bool     on;
@@ -21,6 +22,20 @@ struct glex_fault_spec {
     bool     noprivate;      /* RDMA to private memory is forbidden */
     uint64_t seed;
 };
+
+struct glex_endpoint;
+struct glex_fault;
+
+extern const struct glex_link glex_fault_link;
+
+/** Set up ep->fault, if faults are asked for. */
+glex_ret_t glex_fault_init(struct glex_endpoint *ep);
+
+/** Send what is still delayed, and free it. */
+void glex_fault_cleanup(struct glex_endpoint *ep);
+
+/** Send all delayed messages. */
+void glex_fault_flush(struct glex_endpoint *ep);
 
 /** Parse the value of GLEX_FAULT. Logs and returns false on nonsense. */
 bool glex_fault_parse(const char *text, struct glex_fault_spec *spec);

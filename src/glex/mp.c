@@ -16,8 +16,8 @@ static inline glex_ret_t mp_check(const glex_imm_mp_req_t *req)
 }
 
 /* A request that did not go through at the first try: the peer may have been replaced. */
-static void GLEX_NOINLINE mp_failed(struct glex_endpoint *ep, struct glex_peer *peer,
-                                    const glex_imm_mp_req_t *req, int status)
+static glex_ret_t GLEX_NOINLINE mp_failed(struct glex_endpoint *ep, struct glex_peer *peer,
+                                          const glex_imm_mp_req_t *req, int status)
 {
     if (status == GLEX_REQ_PEER_GONE) {
         glex_peer_drop(ep, peer);
@@ -26,37 +26,49 @@ static void GLEX_NOINLINE mp_failed(struct glex_endpoint *ep, struct glex_peer *
             status = glex_link_send_mp(ep, peer, req);
         }
     }
+    if (status == GLEX_REQ_BUSY) {
+        return GLEX_BUSY;
+    }
     if (status == GLEX_REQ_DONE) {
         GLEX_COUNT(ep, mp_tx, 1);
-        return;
+    } else {
+        glex_error_mp(ep, status, req);
     }
-    glex_error_mp(ep, status, req);
+    return GLEX_SUCCESS;
+}
+
+static inline glex_ret_t mp_post_one(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
+{
+    glex_ret_t ret = mp_check(req);
+    struct glex_peer *peer;
+    int status;
+
+    if (glex_unlikely(ret != GLEX_SUCCESS)) {
+        return ret;
+    }
+    peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
+    if (glex_likely(peer != NULL)) {
+        status = glex_link_send_mp(ep, peer, req);
+        if (glex_likely(status == GLEX_REQ_DONE)) {
+            GLEX_COUNT(ep, mp_tx, 1);
+            return GLEX_SUCCESS;
+        }
+    }
+    return mp_failed(ep, peer, req, status);
 }
 
 glex_ret_t glex_mp_post(glex_ep_handle_t handle, glex_imm_mp_req_t *req,
                         glex_imm_mp_req_t **bad_req)
 {
-    struct glex_endpoint *ep = glex_endpoint(handle);
-    struct glex_peer *peer;
     glex_ret_t ret;
-    int status;
 
     do {
-        ret = mp_check(req);
+        ret = mp_post_one(glex_endpoint(handle), req);
         if (glex_unlikely(ret != GLEX_SUCCESS)) {
             if (bad_req != NULL) {
                 *bad_req = req;
             }
             return ret;
-        }
-        peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
-        if (glex_likely(peer != NULL)) {
-            status = glex_link_send_mp(ep, peer, req);
-        }
-        if (glex_likely(status == GLEX_REQ_DONE)) {
-            GLEX_COUNT(ep, mp_tx, 1);
-        } else {
-            mp_failed(ep, peer, req, status);
         }
         req = req->next;
     } while (req != NULL);

@@ -1,6 +1,7 @@
 #include "endpoint.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #define PEER_MIN_BUCKETS 64u
 
@@ -36,6 +37,7 @@ glex_ret_t glex_peer_init(struct glex_endpoint *ep)
 void glex_peer_cleanup(struct glex_endpoint *ep)
 {
     struct glex_peer_table *table = &ep->peers;
+    struct glex_mapping *map;
     uint32_t i;
 
     for (i = 0; i < table->num_buckets; i++) {
@@ -45,6 +47,13 @@ void glex_peer_cleanup(struct glex_endpoint *ep)
     }
     free(table->buckets);
     table->buckets = NULL;
+    /* The program had pointers into what is left, which were valid until now. */
+    while (table->mappings != NULL) {
+        map = table->mappings;
+        table->mappings = map->next;
+        munmap(map->base, map->size);
+        free(map);
+    }
 }
 
 /* Longer chains where there is no memory for more buckets: slower, still right. */
@@ -89,6 +98,7 @@ static struct glex_peer *peer_attach(struct glex_endpoint *ep, uint64_t addr, in
     if (table->num_peers >= table->num_buckets) {
         peer_grow(table);
     }
+    peer->link = link;
     bucket = peer_bucket(table, addr);
     peer->next = *bucket;
     *bucket = peer;

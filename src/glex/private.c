@@ -53,7 +53,7 @@ static int private_verify(struct glex_endpoint *ep, struct glex_peer *peer)
         peer->verified = now;
         return GLEX_REQ_DONE;
     }
-    if (!peer->link->is_living(ep, peer)) {
+    if (!glex_shm_is_living(ep, peer)) {
         return GLEX_REQ_PEER_GONE;
     }
     private_log(peer, why);
@@ -85,7 +85,7 @@ int glex_shm_copy_private(struct glex_endpoint *ep, struct glex_peer *peer, uint
         }
         if (ret <= 0) {
             peer->verified = 0;
-            if (errno == ESRCH && !peer->link->is_living(ep, peer)) {
+            if (errno == ESRCH && !glex_shm_is_living(ep, peer)) {
                 return GLEX_REQ_PEER_GONE;
             }
             private_log(peer, strerror(errno));

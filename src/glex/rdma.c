@@ -1,7 +1,6 @@
 /*
  * RDMA: posting immediate puts, and puts and gets between registrations.
  */
-#include "fault.h"
 #include "shm.h"
 
 /* Why a request cannot be taken, or SUCCESS. */
@@ -25,8 +24,9 @@ static inline void imm_rdma_count(struct glex_endpoint *ep, const glex_imm_rdma_
 }
 
 /* A request that did not go through at the first try: the peer may have been replaced. */
-static void GLEX_NOINLINE imm_rdma_failed(struct glex_endpoint *ep, struct glex_peer *peer,
-                                          const glex_imm_rdma_req_t *req, int status)
+static glex_ret_t GLEX_NOINLINE imm_rdma_failed(struct glex_endpoint *ep,
+                                                struct glex_peer *peer,
+                                                const glex_imm_rdma_req_t *req, int status)
 {
     if (status == GLEX_REQ_PEER_GONE) {
         glex_peer_drop(ep, peer);
@@ -35,37 +35,50 @@ static void GLEX_NOINLINE imm_rdma_failed(struct glex_endpoint *ep, struct glex_
             status = glex_link_imm_put(ep, peer, req);
         }
     }
+    if (status == GLEX_REQ_BUSY) {
+        return GLEX_BUSY;
+    }
     if (status == GLEX_REQ_DONE) {
         imm_rdma_count(ep, req);
     } else {
         glex_error_imm_rdma(ep, status, req);
     }
+    return GLEX_SUCCESS;
+}
+
+static inline glex_ret_t imm_rdma_post_one(struct glex_endpoint *ep,
+                                           const glex_imm_rdma_req_t *req)
+{
+    glex_ret_t ret = imm_rdma_check(req);
+    struct glex_peer *peer;
+    int status;
+
+    if (glex_unlikely(ret != GLEX_SUCCESS)) {
+        return ret;
+    }
+    peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
+    if (glex_likely(peer != NULL)) {
+        status = glex_link_imm_put(ep, peer, req);
+        if (glex_likely(status == GLEX_REQ_DONE)) {
+            imm_rdma_count(ep, req);
+            return GLEX_SUCCESS;
+        }
+    }
+    return imm_rdma_failed(ep, peer, req, status);
 }
 
 glex_ret_t glex_imm_rdma_post(glex_ep_handle_t handle, glex_imm_rdma_req_t *req,
                               glex_imm_rdma_req_t **bad_req)
 {
-    struct glex_endpoint *ep = glex_endpoint(handle);
-    struct glex_peer *peer;
     glex_ret_t ret;
-    int status;
 
     do {
-        ret = imm_rdma_check(req);
+        ret = imm_rdma_post_one(glex_endpoint(handle), req);
         if (glex_unlikely(ret != GLEX_SUCCESS)) {
             if (bad_req != NULL) {
                 *bad_req = req;
             }
             return ret;
-        }
-        peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
-        if (glex_likely(peer != NULL)) {
-            status = glex_link_imm_put(ep, peer, req);
-        }
-        if (glex_likely(status == GLEX_REQ_DONE)) {
-            imm_rdma_count(ep, req);
-        } else {
-            imm_rdma_failed(ep, peer, req, status);
         }
         req = req->next;
     } while (req != NULL);
@@ -109,7 +122,7 @@ static int rdma_execute(struct glex_endpoint *ep, const glex_rdma_req_t *req)
         }
         glex_peer_drop(ep, peer);
     }
-    return GLEX_ERR_STATUS_DEST_VP_STOP;
+    return GLEX_REQ_PEER_GONE;
 }
 
 static void rdma_count(struct glex_endpoint *ep, const glex_rdma_req_t *req)
@@ -125,40 +138,63 @@ static void rdma_count(struct glex_endpoint *ep, const glex_rdma_req_t *req)
 
 /*
  * A local event needs room in our own EQ. The slot is claimed first, so that a request that was
- * carried out always leaves its event; one that failed leaves a slot to skip. Nobody waits for
- * the slot meanwhile: its consumer is this thread.
+ * carried out always leaves its event. Nobody waits for the slot meanwhile: its consumer is this
+ * thread.
  */
-static glex_ret_t rdma_one(struct glex_endpoint *ep, const glex_rdma_req_t *req)
+static glex_ret_t rdma_claim_local_event(struct glex_endpoint *ep, struct glex_event_slot **slot,
+                                         uint64_t *tail)
+{
+    struct glex_peer *self;
+    int status;
+
+    self = glex_endpoint_peer(ep, ep->addr, &status);
+    if (self == NULL) {
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    if (glex_ring_claim(&self->eq, tail) != GLEX_RING_OK) {
+        return GLEX_BUSY;
+    }
+    *slot = glex_ring_tx_slot(&self->eq, *tail);
+    return GLEX_SUCCESS;
+}
+
+/* A request that failed leaves its error request, and a slot to skip. */
+static void rdma_publish_local_event(struct glex_endpoint *ep, struct glex_event_slot *slot,
+                                     uint64_t tail, const glex_rdma_req_t *req, int status)
+{
+    slot->event.cookie_0 = req->local_evt.cookie_0;
+    slot->event.cookie_1 = req->local_evt.cookie_1;
+    glex_ring_publish(&slot->ctrl, tail, status == GLEX_REQ_DONE ? 0 : GLEX_CTRL_LEN_SKIP);
+    if (tail & GLEX_TAIL_ARMED) {
+        glex_wait_wake(ep, ep->addr); /* armed, and not yet asleep */
+    }
+}
+
+static glex_ret_t rdma_post_one(struct glex_endpoint *ep, const glex_rdma_req_t *req)
 {
     struct glex_event_slot *slot = NULL;
-    struct glex_peer *self;
+    glex_ret_t ret = rdma_check(req);
     uint64_t tail = 0;
     int status;
 
-    if (req->flag & GLEX_FLAG_LOCAL_EVT) {
-        self = glex_endpoint_peer(ep, ep->addr, &status);
-        if (self == NULL) {
-            return GLEX_NO_MEM_RESOURCE;
-        }
-        if (glex_ring_claim(&self->eq, &tail) != GLEX_RING_OK) {
-            return GLEX_BUSY;
-        }
-        slot = glex_ring_tx_slot(&self->eq, tail);
+    if (ret == GLEX_SUCCESS && (req->flag & GLEX_FLAG_LOCAL_EVT)) {
+        ret = rdma_claim_local_event(ep, &slot, &tail);
+    }
+    if (ret != GLEX_SUCCESS) {
+        return ret;
     }
 
     status = rdma_execute(ep, req);
+    if (slot != NULL) {
+        rdma_publish_local_event(ep, slot, tail, req, status);
+    }
+    if (status == GLEX_REQ_BUSY) {
+        return GLEX_BUSY;
+    }
     if (status == GLEX_REQ_DONE) {
         rdma_count(ep, req);
     } else {
         glex_error_rdma(ep, status, req);
-    }
-    if (slot != NULL) {
-        slot->event.cookie_0 = req->local_evt.cookie_0;
-        slot->event.cookie_1 = req->local_evt.cookie_1;
-        glex_ring_publish(&slot->ctrl, tail, status == GLEX_REQ_DONE ? 0 : GLEX_CTRL_LEN_SKIP);
-        if (tail & GLEX_TAIL_ARMED) {
-            glex_wait_wake(ep, ep->addr);
-        }
     }
     return GLEX_SUCCESS;
 }
@@ -166,14 +202,10 @@ static glex_ret_t rdma_one(struct glex_endpoint *ep, const glex_rdma_req_t *req)
 glex_ret_t glex_rdma_post(glex_ep_handle_t handle, glex_rdma_req_t *req,
                           glex_rdma_req_t **bad_req)
 {
-    struct glex_endpoint *ep = glex_endpoint(handle);
     glex_ret_t ret;
 
     do {
-        ret = rdma_check(req);
-        if (ret == GLEX_SUCCESS) {
-            ret = rdma_one(ep, req);
-        }
+        ret = rdma_post_one(glex_endpoint(handle), req);
         if (ret != GLEX_SUCCESS) {
             if (bad_req != NULL) {
                 *bad_req = req;

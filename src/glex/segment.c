@@ -27,8 +27,8 @@ static uint64_t segment_reserved_len(const struct glex_segment_header *hdr)
     return glex_mmt_off(hdr->mpq_capacity, hdr->eq_capacity) + GLEX_PAGE_SIZE;
 }
 
-static bool segment_header_is_valid(const struct glex_segment_header *hdr, uint64_t addr,
-                                    const struct stat *st)
+bool glex_segment_header_is_valid(const struct glex_segment_header *hdr, uint64_t addr,
+                                  const struct stat *st)
 {
     return hdr->magic == GLEX_SEGMENT_MAGIC && hdr->version == GLEX_SEGMENT_VERSION &&
            hdr->header_size == sizeof(*hdr) && hdr->addr == addr && hdr->incarnation != 0 &&
@@ -326,7 +326,7 @@ enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr,
         return GLEX_SEGMENT_GONE;
     }
     if (pread(fd, hdr, sizeof(*hdr), 0) != sizeof(*hdr) ||
-        !segment_header_is_valid(hdr, addr, &st)) {
+        !glex_segment_header_is_valid(hdr, addr, &st)) {
         close(fd);
         return GLEX_SEGMENT_BAD;
     }
@@ -367,7 +367,7 @@ static void segment_stop_dead(int fd, uint64_t addr, const struct stat *st)
     void *base;
 
     if (pread(fd, &hdr, sizeof(hdr), 0) != sizeof(hdr) ||
-        !segment_header_is_valid(&hdr, addr, st)) {
+        !glex_segment_header_is_valid(&hdr, addr, st)) {
         return;
     }
     base = mmap(NULL, hdr.base_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -12,6 +12,7 @@
 
 #include "layout.h"
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 /** The owner's view. */
@@ -55,6 +56,10 @@ int glex_segment_reopen(int dirfd, const struct glex_segment *seg);
 enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr,
                                           struct glex_segment_header *hdr, uint64_t *size,
                                           int *fd_p);
+
+/** Whether a copy of a header, of the file that `st` describes, is one to go by. */
+bool glex_segment_header_is_valid(const struct glex_segment_header *hdr, uint64_t addr,
+                                  const struct stat *st);
 
 /** Whether the endpoint with that incarnation still exists at that address. */
 bool glex_segment_is_living(int dirfd, uint64_t addr, uint64_t incarnation);

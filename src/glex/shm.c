@@ -1,4 +1,5 @@
 #include "shm.h"
+#include "env.h"
 #include "fabric.h"
 #include "log.h"
 
@@ -13,9 +14,11 @@
 
 /* ---- attaching ---------------------------------------------------------------------------- */
 
-static bool shm_reaches(struct glex_device *dev, uint32_t nic_id)
+/* Our own NICs, and those of others that have an endpoint here. */
+bool glex_shm_reaches(struct glex_device *dev, uint32_t nic_id)
 {
-    return (nic_id - dev->nic_base) < 256 || glex_fabric_has_nic(dev->dirfd, nic_id);
+    return nic_id - dev->nic_base < glex_env()->num_nics ||
+           glex_fabric_has_nic(dev->dirfd, nic_id);
 }
 
 /*
@@ -93,16 +96,7 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer, int fd
     return GLEX_REQ_DONE;
 }
 
-/* No such endpoint: is there such a NIC at all? */
-static int shm_absent_status(struct glex_device *dev, uint64_t addr)
-{
-    glex_ep_addr_t ep_addr = {.v = addr};
-
-    return shm_reaches(dev, ep_addr.nic_id) ? GLEX_ERR_STATUS_DEST_VP_STOP
-                                            : GLEX_ERR_STATUS_DEST_HOST_DEAD;
-}
-
-static struct glex_peer *shm_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p)
+struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p)
 {
     enum glex_segment_state state;
     struct glex_peer *peer;
@@ -116,7 +110,6 @@ static struct glex_peer *shm_attach(struct glex_endpoint *ep, uint64_t addr, int
         return NULL;
     }
     peer->addr = addr;
-    peer->link = &glex_shm_link;
 
     state = glex_segment_open(ep->dev->dirfd, addr, &peer->hdr, &size, &fd);
     if (state != GLEX_SEGMENT_LIVING) {
@@ -124,7 +117,7 @@ static struct glex_peer *shm_attach(struct glex_endpoint *ep, uint64_t addr, int
             glex_warn("the segment of endpoint %llx is damaged or of another version of libglex",
                       (unsigned long long)addr);
         }
-        *status_p = shm_absent_status(ep->dev, addr);
+        *status_p = GLEX_ERR_STATUS_DEST_VP_STOP;
         goto err_free;
     }
     *status_p = shm_map_base(ep, peer, fd);
@@ -153,7 +146,7 @@ static void shm_unmap(struct glex_endpoint *ep, struct glex_mapping *map)
     free(map);
 }
 
-static void shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
+void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
 {
     uint32_t i, j;
 
@@ -171,7 +164,7 @@ static void shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
     free(peer);
 }
 
-static bool shm_is_living(struct glex_endpoint *ep, const struct glex_peer *peer)
+bool glex_shm_is_living(struct glex_endpoint *ep, const struct glex_peer *peer)
 {
     return peer->is_self ||
            glex_segment_is_living(ep->dev->dirfd, peer->addr, peer->hdr.incarnation);
@@ -188,7 +181,7 @@ int GLEX_NOINLINE glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *p
     now = glex_now_ns();
     if (now - peer->checked >= SHM_CHECK_NS) {
         peer->checked = now;
-        if (!shm_is_living(ep, peer)) {
+        if (!glex_shm_is_living(ep, peer)) {
             return GLEX_REQ_PEER_GONE;
         }
     }
@@ -315,7 +308,7 @@ int GLEX_NOINLINE glex_shm_rmem_refresh(struct glex_endpoint *ep, struct glex_pe
     }
     if (peer->key != key || !shm_rmem_load(ep, peer, mh & 0xffff, rmem_p) ||
         (*rmem_p)->mh != mh || ((*rmem_p)->state & need) != need) {
-        return shm_is_living(ep, peer) ? GLEX_ERR_STATUS_MMT : GLEX_REQ_PEER_GONE;
+        return glex_shm_is_living(ep, peer) ? GLEX_ERR_STATUS_MMT : GLEX_REQ_PEER_GONE;
     }
     return offset + len <= (*rmem_p)->len ? GLEX_REQ_DONE : GLEX_ERR_STATUS_ATT;
 }
@@ -364,18 +357,11 @@ int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_r
 
 const struct glex_link glex_shm_link = {
     .name = "shm",
-    .reaches = shm_reaches,
-    .attach = shm_attach,
-    .detach = shm_detach,
-    .is_living = shm_is_living,
+    .reaches = glex_shm_reaches,
+    .attach = glex_shm_attach,
+    .detach = glex_shm_detach,
+    .is_living = glex_shm_is_living,
     .send_mp = glex_shm_send_mp,
     .imm_put = glex_shm_imm_put,
     .rdma = glex_shm_rdma,
 };
-
-const struct glex_link *glex_link_find(struct glex_device *dev, uint32_t nic_id)
-{
-    (void)dev;
-    (void)nic_id;
-    return &glex_shm_link;
-}

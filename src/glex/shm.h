@@ -10,6 +10,12 @@
 
 extern const struct glex_link glex_shm_link;
 
+/* Its functions that a link in front of it takes over; see link.h. */
+bool glex_shm_reaches(struct glex_device *dev, uint32_t nic_id);
+struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p);
+void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer);
+bool glex_shm_is_living(struct glex_endpoint *ep, const struct glex_peer *peer);
+
 /** A claim that failed: the queue is full, or its owner is gone. */
 int glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *peer, enum glex_ring_ret ret,
                      enum glex_err_req_status full);

@@ -23,6 +23,7 @@ enum perf_region {
     PERF_REGION_IMM_EVENT, /* the same, registered with GLEX_EXT_MEM_EVENT_DATA */
     PERF_REGION_NIC,       /* allocated from the NIC */
     PERF_REGION_PRIVATE,   /* ordinary memory of the process */
+    PERF_REGION_LINES,     /* the NIC's, for the floor */
     PERF_NUM_REGIONS
 };
 
@@ -42,6 +43,8 @@ extern const struct perf_kind perf_kinds[PERF_NUM_KINDS];
 enum perf_pattern {
     PERF_LATENCY, /* one at a time: to and fro, except get */
     PERF_STREAM,  /* a window of them under way */
+    PERF_NUM_METRICS,
+    PERF_HANDOVER = PERF_NUM_METRICS, /* the floor of latency: no operation of the NIC */
     PERF_NUM_PATTERNS
 };
 
@@ -74,6 +77,7 @@ struct perf_session {
     uint32_t                    from_nic; /* bit n: region n is the NIC's */
     char                        why[PERF_NUM_REGIONS][256]; /* a region is missing */
     struct perf_memory          mine, theirs;
+    void                       *lines;    /* client: the server's, mapped */
     bool                        mp_right; /* the last message of a run was what it should be */
 };
 
@@ -88,7 +92,7 @@ struct perf_run {
 struct perf_options {
     uint64_t size_min, size_max, size_factor;
     uint32_t kinds;    /* bit n: perf_kinds[n] */
-    uint32_t patterns; /* bit n: enum perf_pattern */
+    uint32_t metrics; /* bit n: enum perf_pattern */
     uint32_t device;
     uint32_t window;
     uint32_t repeats;
@@ -102,17 +106,27 @@ struct perf_options {
     uint64_t address;
 };
 
-/* Times are seconds for one operation. */
-struct perf_floor {
-    struct tool_stat  handover; /* a cache line from core to core, one way */
-    struct tool_stat *copy;     /* memcpy, per size */
+/* Values of one thing measured again and again. */
+struct perf_samples {
+    uint32_t num;
+    double  *values;
 };
 
+/* What the machine does without a NIC. */
+struct perf_floor {
+    uint8_t             *src, *dst; /* of memcpy() */
+    struct perf_samples  handover;
+    struct perf_samples *copy; /* per size */
+};
+
+/* Times are seconds for one operation; a ratio is to the floor in the same repeat. */
 struct perf_result {
     uint32_t         kind;
-    uint32_t         size;
-    bool             measured[PERF_NUM_PATTERNS];
-    struct tool_stat time[PERF_NUM_PATTERNS];
+    uint32_t         size_index;
+    bool             measured[PERF_NUM_METRICS];
+    bool             has_ratio[PERF_NUM_METRICS];
+    struct tool_stat time[PERF_NUM_METRICS];
+    struct tool_stat ratio[PERF_NUM_METRICS];
 };
 
 struct perf_report {
@@ -178,15 +192,22 @@ bool perf_data_right(enum perf_side from, const uint8_t *data, uint64_t len);
 bool perf_run_client(struct perf_session *s, const struct perf_run *run, double *seconds_p);
 bool perf_run_server(struct perf_session *s, const struct perf_run *run);
 
-/* Why a kind cannot be measured at a size; NULL where it can. */
+/* Why a region cannot be used, or a kind not be measured; NULL where it can. */
+const char *perf_region_missing(const struct perf_session *s, enum perf_region region);
 const char *perf_kind_missing(const struct perf_session *s, uint32_t kind);
 bool perf_kind_fits(const struct perf_session *s, uint32_t kind, uint64_t size);
 
 /* perf_measure.c: everything that was asked for, into the report. */
 bool perf_measure(struct perf_report *report, struct perf_session *s);
+void perf_report_free(struct perf_report *report);
 
-/* perf_floor.c */
-bool perf_measure_floor(struct perf_report *report, bool yield);
+/* perf_floor.c: times of one hand-over, of one copy. */
+bool perf_floor_open(struct perf_floor *floor, uint32_t max_size);
+void perf_floor_close(struct perf_floor *floor);
+bool perf_floor_handover(struct perf_session *s, double *seconds_p);
+double perf_floor_copy(const struct perf_floor *floor, uint32_t size);
+bool perf_handover_client(struct perf_session *s, const struct perf_run *run);
+bool perf_handover_server(struct perf_session *s, const struct perf_run *run);
 
 /* perf_report.c */
 void perf_print_table(const struct perf_report *report);

@@ -1,160 +1,132 @@
 /*
- * The floor under every figure: what the machine does with no NIC between, in the same run. A
- * cache line handed from core to core and back, and memcpy() from memory to memory of one process.
+ * The floor under every figure: what the machine does with no NIC between. A cache line handed
+ * from core to core and back, and memcpy() from memory to memory of one process.
+ *
+ * Virtual machines move their cores about, and the same hand-over takes 70 ns now and 500 ns a
+ * moment later. So the floor is measured again before every repeat of everything, between the same
+ * two processes, and ratios are taken within a repeat.
  */
 #include "perf.h"
 
 #include <errno.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#define HANDOVERS    20000
-#define HANDOVERS_1  200 /* on one core: each is a switch of processes */
-#define COPY_BYTES   (16ull << 20)
-#define COPIES_MAX   20000
+#define HANDOVERS   4000
+#define HANDOVERS_1 50 /* on one core: each is a switch of processes */
+#define COPY_BYTES  (2ull << 20)
+#define COPIES_MAX  4000
 
-/* Two lines, each written by one side; 128 because neighbouring lines are fetched in pairs. */
+/* In the server's region. Each line is written by one side; neighbours are fetched in pairs. */
 struct lines {
     uint64_t to __attribute__((aligned(128)));
     uint64_t fro __attribute__((aligned(128)));
 };
 
 /*
- * Acquire pairs with the release store of the other side; only the number itself is handed over,
- * so that relaxed would do, but a NIC has data behind it and pays for the order too.
+ * Acquire pairs with the release store of the other side: nothing but the number is handed over
+ * here, but a NIC has data behind it and cannot do without that order.
  */
-static void await(const uint64_t *line, uint64_t value, bool yield)
+static bool await(struct perf_session *s, const uint64_t *line, uint64_t value)
 {
+    struct perf_wait wait = {0};
+
     while (__atomic_load_n(line, __ATOMIC_ACQUIRE) != value) {
-        if (yield) {
-            sched_yield();
+        if (!perf_wait_more(s, &wait)) {
+            return false;
         }
     }
+    return true;
 }
 
-static void answer(struct lines *lines, uint64_t num, int cpu, bool yield)
+bool perf_handover_server(struct perf_session *s, const struct perf_run *run)
 {
+    struct lines *lines = (struct lines *)s->mem[PERF_REGION_LINES];
     uint64_t i;
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* it would wait for ever */
-    perf_pin(cpu);
-    for (i = 1; i <= num; i++) {
-        await(&lines->to, i, yield);
+    for (i = 1; i <= run->count; i++) {
+        if (!await(s, &lines->to, i)) {
+            return false;
+        }
         __atomic_store_n(&lines->fro, i, __ATOMIC_RELEASE);
     }
-    _exit(0);
-}
-
-static struct tool_stat time_handovers(struct lines *lines, uint32_t repeats, uint64_t num,
-                                       bool yield, double *values)
-{
-    uint64_t next = 1, end;
-    double start;
-    uint32_t i;
-
-    for (i = 0; i <= repeats; i++) {
-        start = perf_now();
-        for (end = next + num; next < end; next++) {
-            __atomic_store_n(&lines->to, next, __ATOMIC_RELEASE);
-            await(&lines->fro, next, yield);
-        }
-        if (i > 0) { /* the first only warms up */
-            values[i - 1] = (perf_now() - start) / (double)num / 2;
-        }
-    }
-    return tool_stat(values, repeats);
-}
-
-static bool measure_handover(struct perf_report *report, bool yield, double *values)
-{
-    const struct perf_options *options = report->options;
-    uint64_t num                       = yield ? HANDOVERS_1 : HANDOVERS;
-    struct lines *lines;
-    int status;
-    pid_t pid;
-
-    lines = mmap(NULL, sizeof(*lines), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (lines == MAP_FAILED) {
-        tool_error("no memory for the floor: %s", strerror(errno));
-        return false;
-    }
-    pid = fork();
-    if (pid == 0) {
-        answer(lines, num * (options->repeats + 1), options->pin ? options->cpus[1] : -1, yield);
-    }
-    if (pid == -1) {
-        tool_error("cannot fork: %s", strerror(errno));
-        munmap(lines, sizeof(*lines));
-        return false;
-    }
-    report->floor.handover = time_handovers(lines, options->repeats, num, yield, values);
-    waitpid(pid, &status, 0);
-    munmap(lines, sizeof(*lines));
     return true;
 }
 
-static struct tool_stat time_copies(uint8_t *dst, const uint8_t *src, size_t size,
-                                    uint32_t repeats, double *values)
+bool perf_handover_client(struct perf_session *s, const struct perf_run *run)
 {
-    uint64_t num = COPY_BYTES / (size + 1) + 1, done;
-    double start;
-    uint32_t i;
+    struct lines *lines = s->lines;
+    uint64_t i;
+
+    for (i = 1; i <= run->count; i++) {
+        __atomic_store_n(&lines->to, i, __ATOMIC_RELEASE);
+        if (!await(s, &lines->fro, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The server's lines, mapped here: from then on the NIC has no part in it. */
+static bool map_lines(struct perf_session *s)
+{
+    glex_ret_t ret;
+
+    if (s->lines == NULL) {
+        ret = glex_ext_peer_ptr(s->ep, s->peer, s->theirs.mh[PERF_REGION_LINES], s->theirs.key, 0,
+                                sizeof(struct lines), &s->lines);
+        if (ret != GLEX_SUCCESS) {
+            tool_error("cannot map the server's memory: %s", glex_error_str(ret));
+            return false;
+        }
+    }
+    return true;
+}
+
+bool perf_floor_handover(struct perf_session *s, double *seconds_p)
+{
+    struct perf_run run = {
+        .pattern = PERF_HANDOVER, .count = s->yield ? HANDOVERS_1 : HANDOVERS, .window = 1};
+
+    if (!map_lines(s) || !perf_session_begin(s, &run) || !perf_run_client(s, &run, seconds_p)) {
+        return false;
+    }
+    *seconds_p /= run.count * 2.0; /* to and fro */
+    return true;
+}
+
+bool perf_floor_open(struct perf_floor *floor, uint32_t max_size)
+{
+    floor->src = malloc(max_size + 1ul);
+    floor->dst = malloc(max_size + 1ul);
+    if (floor->src == NULL || floor->dst == NULL) {
+        tool_error("no memory for 2 x %u bytes: %s", max_size, strerror(errno));
+        return false;
+    }
+    memset(floor->src, 1, max_size + 1ul);
+    memset(floor->dst, 2, max_size + 1ul);
+    return true;
+}
+
+void perf_floor_close(struct perf_floor *floor)
+{
+    free(floor->src);
+    free(floor->dst);
+}
+
+double perf_floor_copy(const struct perf_floor *floor, uint32_t size)
+{
+    uint64_t num = COPY_BYTES / (size + 1ul) + 1, i;
+    double start = 0;
 
     num = (num > COPIES_MAX) ? COPIES_MAX : num;
-    for (i = 0; i <= repeats; i++) {
-        start = perf_now();
-        for (done = 0; done < num; done++) {
-            memcpy(dst, src, size);
-            __asm__ volatile("" : : "r"(dst), "r"(src) : "memory"); /* each copy is made */
+    for (i = 0; i <= num; i++) {
+        if (i == 1) { /* the first only warms up */
+            start = perf_now();
         }
-        if (i > 0) {
-            values[i - 1] = (perf_now() - start) / (double)num;
-        }
+        memcpy(floor->dst, floor->src, size);
+        /* each copy is made */
+        __asm__ volatile("" : : "r"(floor->dst), "r"(floor->src) : "memory");
     }
-    return tool_stat(values, repeats);
-}
-
-static bool measure_copies(struct perf_report *report, double *values)
-{
-    size_t max = report->sizes[report->num_sizes - 1] + 1ul;
-    uint8_t *src = malloc(max), *dst = malloc(max);
-    uint32_t i;
-
-    if (src == NULL || dst == NULL) {
-        tool_error("no memory for the floor: %s", strerror(errno));
-        free(src);
-        free(dst);
-        return false;
-    }
-    memset(src, 1, max);
-    memset(dst, 2, max);
-    for (i = 0; i < report->num_sizes && !perf_interrupted; i++) {
-        report->floor.copy[i] = time_copies(dst, src, report->sizes[i],
-                                            report->options->repeats, values);
-    }
-    free(src);
-    free(dst);
-    return true;
-}
-
-bool perf_measure_floor(struct perf_report *report, bool yield)
-{
-    double *values = calloc(report->options->repeats, sizeof(*values));
-    bool ok;
-
-    report->floor.copy = calloc(report->num_sizes, sizeof(*report->floor.copy));
-    if (values == NULL || report->floor.copy == NULL) {
-        tool_error("no memory for the floor");
-        free(values);
-        return false;
-    }
-    ok = measure_handover(report, yield, values) && measure_copies(report, values);
-    free(values);
-    return ok;
+    return (perf_now() - start) / (double)num;
 }

@@ -26,7 +26,7 @@ static void catch_signals(void)
 static bool list_sizes(struct perf_report *report)
 {
     const struct perf_options *options = report->options;
-    uint64_t size                      = options->size_min;
+    uint64_t size = options->size_min;
 
     report->sizes = calloc(64, sizeof(*report->sizes)); /* a factor is at least 2 */
     if (report->sizes == NULL) {
@@ -81,7 +81,7 @@ static bool run_client(const struct perf_options *options, glex_ep_addr_t server
         return false;
     }
     report->session = &s;
-    ok              = perf_session_connect(&s, server, region_half(report));
+    ok = perf_session_connect(&s, server, region_half(report));
     if (ok) {
         ok = perf_measure(report, &s);
         perf_session_bye(&s);
@@ -106,8 +106,8 @@ static bool run_server(const struct perf_options *options, pid_t parent, int fd)
         return false;
     }
     s.parent = parent;
-    len      = snprintf(line, sizeof(line), "0x%016" PRIx64 "\n", s.self.v);
-    ok       = (write(fd, line, (size_t)len) == len);
+    len = snprintf(line, sizeof(line), "0x%016" PRIx64 "\n", s.self.v);
+    ok = (write(fd, line, (size_t)len) == len);
     if (!ok) {
         tool_error("cannot tell the address: %s", strerror(errno));
     } else {
@@ -124,7 +124,7 @@ static bool run_server(const struct perf_options *options, pid_t parent, int fd)
 static bool read_address(int fd, glex_ep_addr_t *addr)
 {
     char line[64] = "";
-    size_t have   = 0;
+    size_t have = 0;
     ssize_t got;
 
     while (have < sizeof(line) - 1 && strchr(line, '\n') == NULL) {
@@ -178,17 +178,12 @@ static bool run_pair(const struct perf_options *options, struct perf_report *rep
 static bool run_measurement(const struct perf_options *options)
 {
     struct perf_report report = {.options = options};
-    glex_ep_addr_t server     = {.v = options->address};
+    glex_ep_addr_t server = {.v = options->address};
     bool ok;
 
-    ok = list_sizes(&report) && perf_measure_floor(&report, options->cpus[1] == -1);
-    if (ok) {
-        ok = options->connect ? run_client(options, server, &report)
-                              : run_pair(options, &report);
-    }
-    free(report.sizes);
-    free(report.floor.copy);
-    free(report.results);
+    ok = list_sizes(&report) &&
+         (options->connect ? run_client(options, server, &report) : run_pair(options, &report));
+    perf_report_free(&report);
     return ok;
 }
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Immediate puts and messages are short on any NIC. */
-#define IMM_HALF 4096
+/* Immediate puts and messages are short on any NIC, and so are a few cache lines. */
+#define SHORT_HALF 4096
 
 static uint8_t pattern_byte(enum perf_side side, uint64_t i)
 {
@@ -18,7 +18,7 @@ static uint8_t pattern_byte(enum perf_side side, uint64_t i)
 
 uint64_t perf_memory_half(const struct perf_session *s, enum perf_region region)
 {
-    return (region == PERF_REGION_NIC || region == PERF_REGION_PRIVATE) ? s->half : IMM_HALF;
+    return (region == PERF_REGION_NIC || region == PERF_REGION_PRIVATE) ? s->half : SHORT_HALF;
 }
 
 static bool alloc_from_nic(struct perf_session *s, enum perf_region region, uint64_t len)
@@ -58,6 +58,7 @@ static bool alloc_region(struct perf_session *s, enum perf_region region, uint64
 {
     switch (region) {
     case PERF_REGION_NIC:
+    case PERF_REGION_LINES:
         return alloc_from_nic(s, region, len);
     case PERF_REGION_PRIVATE:
         if (!(s->ext.caps & GLEX_EXT_CAP_PRIVATE_RDMA)) {
@@ -87,7 +88,7 @@ static void free_region(struct perf_session *s, enum perf_region region)
 static bool open_region(struct perf_session *s, enum perf_region region)
 {
     uint64_t half = perf_memory_half(s, region), i;
-    int32_t flag  = GLEX_MEM_READ | GLEX_MEM_WRITE;
+    int32_t flag = GLEX_MEM_READ | GLEX_MEM_WRITE;
     glex_ret_t ret;
 
     if (!alloc_region(s, region, 2 * half)) {
@@ -153,7 +154,11 @@ uint8_t *perf_memory_source(const struct perf_session *s, const struct perf_run 
 /* What was there before a run must not pass for what the run brings. */
 void perf_memory_clear(struct perf_session *s, const struct perf_run *run)
 {
-    memset(destination(s, run), 0, run->size);
+    if (run->pattern == PERF_HANDOVER) {
+        memset(s->mem[PERF_REGION_LINES], 0, SHORT_HALF);
+    } else {
+        memset(destination(s, run), 0, run->size);
+    }
 }
 
 bool perf_data_right(enum perf_side from, const uint8_t *data, uint64_t len)
@@ -170,6 +175,6 @@ bool perf_data_right(enum perf_side from, const uint8_t *data, uint64_t len)
 
 bool perf_memory_right(const struct perf_session *s, const struct perf_run *run)
 {
-    return perf_data_right(s->side == PERF_CLIENT ? PERF_SERVER : PERF_CLIENT,
-                           destination(s, run), run->size);
+    return perf_data_right(s->side == PERF_CLIENT ? PERF_SERVER : PERF_CLIENT, destination(s, run),
+                           run->size);
 }

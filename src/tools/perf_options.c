@@ -24,7 +24,7 @@ static const char help[] =
     "  -s, --size MIN[:MAX[:FACTOR]]\n"
     "                       bytes, with k, m or g (default: 8:4m:8)\n"
     "  -w, --window N       operations under way in a stream (default: 64)\n"
-    "  -r, --repeats N      repeats of each measurement, of which the median is shown (default: 7)\n"
+    "  -r, --repeats N      repeats, of which the median is shown (default: 7)\n"
     "  -t, --time MS        length of a repeat (default: 10)\n"
     "  -n, --count N        operations in a repeat, instead of a length\n"
     "  -d, --device N       NIC (default: 0)\n"
@@ -74,7 +74,7 @@ static uint32_t kinds_of(const char *word)
     return kinds;
 }
 
-static uint32_t pattern_of(const char *word)
+static uint32_t metric_of(const char *word)
 {
     return strcmp(word, "latency") == 0  ? 1u << PERF_LATENCY
            : strcmp(word, "stream") == 0 ? 1u << PERF_STREAM
@@ -153,7 +153,7 @@ static bool take_option(int opt, char *arg, struct perf_options *options)
     case 'o':
         return parse_list(arg, kinds_of, &options->kinds);
     case 'm':
-        return parse_list(arg, pattern_of, &options->patterns);
+        return parse_list(arg, metric_of, &options->metrics);
     case 's':
         return parse_sizes(arg, options);
     case 'w':
@@ -185,15 +185,15 @@ static bool take_option(int opt, char *arg, struct perf_options *options)
 
 static bool set_defaults(struct perf_options *options)
 {
-    *options = (struct perf_options){.size_min     = 8,
-                                     .size_max     = 4 << 20,
-                                     .size_factor  = 8,
-                                     .kinds        = (1u << PERF_NUM_KINDS) - 1,
-                                     .patterns     = (1u << PERF_NUM_PATTERNS) - 1,
-                                     .window       = 64,
-                                     .repeats      = 7,
+    *options = (struct perf_options){.size_min = 8,
+                                     .size_max = 4 << 20,
+                                     .size_factor = 8,
+                                     .kinds = (1u << PERF_NUM_KINDS) - 1,
+                                     .metrics = (1u << PERF_NUM_METRICS) - 1,
+                                     .window = 64,
+                                     .repeats = 7,
                                      .milliseconds = 10,
-                                     .pin          = true};
+                                     .pin = true};
     return perf_choose_cpus(options->cpus);
 }
 

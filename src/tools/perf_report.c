@@ -8,45 +8,61 @@
 #define MICRO 1e6
 #define MEGA  1e-6
 
-/* A figure of one line or the other; NAN where it was not measured. */
+/* One line: an operation and size, or a floor. */
 struct row {
-    const char      *name, *memory;
-    uint32_t         size;
-    bool             has_time, has_stream;
+    const char *name, *memory;
+    uint32_t size;
+    bool has_time, has_stream;
     struct tool_stat time, stream;
-    double           x_handover, x_copy;
+    double x_handover, x_copy; /* NAN where there is none */
 };
-
-/* The floor of a size. */
-static double copy_time(const struct perf_report *report, uint32_t size)
-{
-    uint32_t i;
-
-    for (i = 0; i < report->num_sizes; i++) {
-        if (report->sizes[i] == size) {
-            return report->floor.copy[i].median;
-        }
-    }
-    return NAN;
-}
 
 static struct row result_row(const struct perf_report *report, const struct perf_result *result)
 {
-    struct row row = {.name       = perf_kinds[result->kind].name,
-                      .memory     = perf_kinds[result->kind].memory,
-                      .size       = result->size,
-                      .has_time   = result->measured[PERF_LATENCY],
+    struct row row = {.name = perf_kinds[result->kind].name,
+                      .memory = perf_kinds[result->kind].memory,
+                      .size = report->sizes[result->size_index],
+                      .has_time = result->measured[PERF_LATENCY],
                       .has_stream = result->measured[PERF_STREAM],
-                      .time       = result->time[PERF_LATENCY],
-                      .stream     = result->time[PERF_STREAM],
+                      .time = result->time[PERF_LATENCY],
+                      .stream = result->time[PERF_STREAM],
                       .x_handover = NAN,
-                      .x_copy     = NAN};
+                      .x_copy = NAN};
 
-    if (row.has_time) {
-        row.x_handover = row.time.median / report->floor.handover.median;
+    if (result->has_ratio[PERF_LATENCY]) {
+        row.x_handover = result->ratio[PERF_LATENCY].median;
     }
-    if (row.has_stream && row.size != 0) {
-        row.x_copy = row.stream.median / copy_time(report, row.size);
+    if (result->has_ratio[PERF_STREAM]) {
+        row.x_copy = result->ratio[PERF_STREAM].median;
+    }
+    return row;
+}
+
+static struct row handover_row(const struct perf_report *report)
+{
+    const struct perf_samples *samples = &report->floor.handover;
+    struct row row = {
+        .name = "floor", .memory = "hand-over", .size = 8, .x_handover = 1, .x_copy = NAN};
+
+    row.has_time = (samples->num != 0);
+    if (row.has_time) {
+        row.time = tool_stat(samples->values, samples->num);
+    }
+    return row;
+}
+
+static struct row copy_row(const struct perf_report *report, uint32_t size_index)
+{
+    const struct perf_samples *samples = &report->floor.copy[size_index];
+    struct row row = {.name = "floor",
+                      .memory = "memcpy",
+                      .size = report->sizes[size_index],
+                      .x_handover = NAN,
+                      .x_copy = 1};
+
+    row.has_stream = (samples->num != 0);
+    if (row.has_stream) {
+        row.stream = tool_stat(samples->values, samples->num);
     }
     return row;
 }
@@ -90,13 +106,13 @@ static void print_head(const struct perf_report *report)
         printf(", both processes on one core");
     }
     printf(", window %u, %u repeats\n", options->window, options->repeats);
-    printf("# x-hand: latency to that of a cache line; x-copy: time of one in the stream to that of "
-           "memcpy\n");
-    printf("%-5s %-10s %8s %9s %9s %9s %8s %9s %9s %9s %10s %8s\n", "#", "memory", "bytes",
-           "us", "min", "max", "x-hand", "M/s", "min", "max", "MB/s", "x-copy");
+    printf("# x-hand: latency, in hand-overs of a cache line; x-copy: time of one in the stream, "
+           "in copies by memcpy\n");
+    printf("%-5s %-10s %8s %9s %9s %9s %8s %9s %9s %9s %10s %8s\n", "#", "memory", "bytes", "us",
+           "min", "max", "x-hand", "M/s", "min", "max", "MB/s", "x-copy");
 }
 
-static void print_skipped(const struct perf_report *report)
+static void print_missing(const struct perf_report *report)
 {
     const char *why;
     uint32_t kind;
@@ -104,41 +120,36 @@ static void print_skipped(const struct perf_report *report)
     for (kind = 0; kind < PERF_NUM_KINDS; kind++) {
         why = perf_kind_missing(report->session, kind);
         if ((report->options->kinds & (1u << kind)) && why != NULL) {
-            printf("# not available: %s %s: %s\n", perf_kinds[kind].name,
-                   perf_kinds[kind].memory, why);
+            printf("# not available: %s/%s: %s\n", perf_kinds[kind].name, perf_kinds[kind].memory,
+                   why);
         }
+    }
+    why = perf_region_missing(report->session, PERF_REGION_LINES);
+    if (why != NULL) {
+        printf("# not available: floor/hand-over: %s\n", why);
     }
 }
 
 void perf_print_table(const struct perf_report *report)
 {
-    struct row floor = {.name       = "floor",
-                        .memory     = "hand-over",
-                        .size       = 8,
-                        .has_time   = true,
-                        .time       = report->floor.handover,
-                        .x_handover = 1,
-                        .x_copy     = NAN};
-    struct row row;
+    struct row row = handover_row(report);
     uint32_t i;
 
     print_head(report);
-    print_row(&floor);
-    for (i = 0; i < report->num_sizes; i++) {
-        row = (struct row){.name       = "floor",
-                           .memory     = "memcpy",
-                           .size       = report->sizes[i],
-                           .has_stream = true,
-                           .stream     = report->floor.copy[i],
-                           .x_handover = NAN,
-                           .x_copy     = 1};
+    if (row.has_time) {
         print_row(&row);
+    }
+    for (i = 0; i < report->num_sizes; i++) {
+        row = copy_row(report, i);
+        if (row.has_stream) {
+            print_row(&row);
+        }
     }
     for (i = 0; i < report->num_results; i++) {
         row = result_row(report, &report->results[i]);
         print_row(&row);
     }
-    print_skipped(report);
+    print_missing(report);
 }
 
 static void json_stat(const char *name, double median, double min, double max)
@@ -204,24 +215,57 @@ static void json_head(const struct perf_report *report)
     printf(",\"window\":%u,\"repeats\":%u", options->window, options->repeats);
 }
 
-static void json_skipped(const struct perf_report *report)
+static void json_missing(const char *operation, const char *memory, const char *why, bool *first)
 {
-    const char *why, *comma = "";
+    printf("%s{\"operation\":\"%s\",\"memory\":\"%s\",\"reason\":", *first ? "" : ",", operation,
+           memory);
+    tool_json_string(stdout, why);
+    putchar('}');
+    *first = false;
+}
+
+static void json_all_missing(const struct perf_report *report)
+{
+    bool first = true;
+    const char *why;
     uint32_t kind;
 
     printf(",\"not_available\":[");
     for (kind = 0; kind < PERF_NUM_KINDS; kind++) {
         why = perf_kind_missing(report->session, kind);
-        if (!(report->options->kinds & (1u << kind)) || why == NULL) {
-            continue;
+        if ((report->options->kinds & (1u << kind)) && why != NULL) {
+            json_missing(perf_kinds[kind].name, perf_kinds[kind].memory, why, &first);
         }
-        printf("%s{\"operation\":\"%s\",\"memory\":\"%s\",\"reason\":", comma,
-               perf_kinds[kind].name, perf_kinds[kind].memory);
-        tool_json_string(stdout, why);
-        putchar('}');
-        comma = ",";
+    }
+    why = perf_region_missing(report->session, PERF_REGION_LINES);
+    if (why != NULL) {
+        json_missing("floor", "hand-over", why, &first);
     }
     putchar(']');
+}
+
+static void json_floor(const struct perf_report *report)
+{
+    struct row row = handover_row(report);
+    const char *comma = "";
+    uint32_t i;
+
+    printf(",\"floor\":{");
+    if (row.has_time) {
+        json_time("handover_us", &row.time);
+        putchar(',');
+    }
+    printf("\"memcpy\":[");
+    for (i = 0; i < report->num_sizes; i++) {
+        row = copy_row(report, i);
+        if (row.has_stream) {
+            printf("%s{\"size\":%u,", comma, row.size);
+            json_rates(&row.stream, row.size);
+            putchar('}');
+            comma = ",";
+        }
+    }
+    printf("]}");
 }
 
 void perf_print_json(const struct perf_report *report)
@@ -230,21 +274,14 @@ void perf_print_json(const struct perf_report *report)
     uint32_t i;
 
     json_head(report);
-    printf(",\"floor\":{");
-    json_time("handover_us", &report->floor.handover);
-    printf(",\"memcpy\":[");
-    for (i = 0; i < report->num_sizes; i++) {
-        printf("%s{\"size\":%u,", i ? "," : "", report->sizes[i]);
-        json_rates(&report->floor.copy[i], report->sizes[i]);
-        putchar('}');
-    }
-    printf("]},\"results\":[");
+    json_floor(report);
+    printf(",\"results\":[");
     for (i = 0; i < report->num_results; i++) {
         row = result_row(report, &report->results[i]);
         fputs(i ? "," : "", stdout);
         json_result(&row);
     }
     putchar(']');
-    json_skipped(report);
+    json_all_missing(report);
     puts("}");
 }

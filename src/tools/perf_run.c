@@ -14,20 +14,23 @@
 
 /* The requests of a run, made once. */
 struct posts {
-    enum perf_op        op;
-    glex_imm_mp_req_t   mp;
+    enum perf_op op;
+    glex_imm_mp_req_t mp;
     glex_imm_rdma_req_t imm;
-    glex_rdma_req_t     rdma;
+    glex_rdma_req_t rdma;
 };
 
-const char *perf_kind_missing(const struct perf_session *s, uint32_t kind)
+const char *perf_region_missing(const struct perf_session *s, enum perf_region region)
 {
-    enum perf_region region = perf_kinds[kind].region;
-
     if (!(s->mine.present & (1u << region))) {
         return s->why[region];
     }
-    return (s->theirs.present & (1u << region)) ? NULL : "the server has no such memory";
+    return (s->theirs.present & (1u << region)) ? NULL : "the peer has no such memory";
+}
+
+const char *perf_kind_missing(const struct perf_session *s, uint32_t kind)
+{
+    return perf_region_missing(s, perf_kinds[kind].region);
 }
 
 bool perf_kind_fits(const struct perf_session *s, uint32_t kind, uint64_t size)
@@ -48,40 +51,39 @@ bool perf_kind_fits(const struct perf_session *s, uint32_t kind, uint64_t size)
 static void make_posts(const struct perf_session *s, const struct perf_run *run, struct posts *p)
 {
     const struct perf_kind *kind = &perf_kinds[run->kind];
-    uint32_t half                = (uint32_t)perf_memory_half(s, kind->region);
+    uint32_t half = (uint32_t)perf_memory_half(s, kind->region);
 
     memset(p, 0, sizeof(*p));
-    p->op             = kind->op;
+    p->op = kind->op;
     p->mp.rmt_ep_addr = s->peer;
-    p->mp.data        = perf_memory_source(s, run);
-    p->mp.len         = run->size;
+    p->mp.data = perf_memory_source(s, run);
+    p->mp.len = run->size;
 
-    p->imm.rmt_ep_addr      = s->peer;
-    p->imm.data             = perf_memory_source(s, run);
-    p->imm.len              = run->size;
-    p->imm.rmt_mh           = s->theirs.mh[kind->region];
-    p->imm.rmt_offset       = half;
-    p->imm.rmt_key          = s->theirs.key;
-    p->imm.flag             = GLEX_FLAG_REMOTE_EVT;
+    p->imm.rmt_ep_addr = s->peer;
+    p->imm.data = perf_memory_source(s, run);
+    p->imm.len = run->size;
+    p->imm.rmt_mh = s->theirs.mh[kind->region];
+    p->imm.rmt_offset = half;
+    p->imm.rmt_key = s->theirs.key;
+    p->imm.flag = GLEX_FLAG_REMOTE_EVT;
     p->imm.rmt_evt.cookie_1 = 1;
 
-    p->rdma.rmt_ep_addr        = s->peer;
-    p->rdma.local_mh           = s->mine.mh[kind->region];
-    p->rdma.rmt_mh             = s->theirs.mh[kind->region];
-    p->rdma.rmt_key            = s->theirs.key;
-    p->rdma.len                = run->size;
+    p->rdma.rmt_ep_addr = s->peer;
+    p->rdma.local_mh = s->mine.mh[kind->region];
+    p->rdma.rmt_mh = s->theirs.mh[kind->region];
+    p->rdma.rmt_key = s->theirs.key;
+    p->rdma.len = run->size;
     p->rdma.local_evt.cookie_1 = 1;
-    p->rdma.rmt_evt.cookie_1   = 1;
+    p->rdma.rmt_evt.cookie_1 = 1;
     if (kind->op == PERF_OP_GET) {
-        p->rdma.type         = GLEX_RDMA_TYPE_GET;
+        p->rdma.type = GLEX_RDMA_TYPE_GET;
         p->rdma.local_offset = half; /* from the peer's first half into our second */
     } else {
-        p->rdma.type       = GLEX_RDMA_TYPE_PUT;
+        p->rdma.type = GLEX_RDMA_TYPE_PUT;
         p->rdma.rmt_offset = half;
     }
-    p->rdma.flag = (kind->op == PERF_OP_PUT && run->pattern == PERF_LATENCY)
-                       ? GLEX_FLAG_REMOTE_EVT
-                       : GLEX_FLAG_LOCAL_EVT;
+    p->rdma.flag = (kind->op == PERF_OP_PUT && run->pattern == PERF_LATENCY) ? GLEX_FLAG_REMOTE_EVT
+                                                                             : GLEX_FLAG_LOCAL_EVT;
 }
 
 static inline glex_ret_t post_once(struct perf_session *s, struct posts *p)
@@ -245,8 +247,7 @@ static bool credit_stream_server(struct perf_session *s, const struct perf_run *
 
     while (done < run->count) {
         left = run->count - done;
-        if (!take(s, run, op, left < run->window ? left : run->window, left <= run->window,
-                  &num)) {
+        if (!take(s, run, op, left < run->window ? left : run->window, left <= run->window, &num)) {
             return false;
         }
         done += num;
@@ -261,8 +262,7 @@ static bool credit_stream_server(struct perf_session *s, const struct perf_run *
     return true;
 }
 
-static bool rdma_stream_client(struct perf_session *s, const struct perf_run *run,
-                               struct posts *p)
+static bool rdma_stream_client(struct perf_session *s, const struct perf_run *run, struct posts *p)
 {
     uint32_t posted = 0, done = 0, num;
 
@@ -294,7 +294,9 @@ bool perf_run_client(struct perf_session *s, const struct perf_run *run, double 
 
     make_posts(s, run, &p);
     start = perf_now();
-    if (run->pattern == PERF_LATENCY) {
+    if (run->pattern == PERF_HANDOVER) {
+        ok = perf_handover_client(s, run);
+    } else if (run->pattern == PERF_LATENCY) {
         ok = latency_client(s, run, &p);
     } else if (has_credits(p.op)) {
         ok = credit_stream_client(s, run, &p);
@@ -309,6 +311,9 @@ bool perf_run_server(struct perf_session *s, const struct perf_run *run)
 {
     struct posts p;
 
+    if (run->pattern == PERF_HANDOVER) {
+        return perf_handover_server(s, run);
+    }
     make_posts(s, run, &p);
     if (p.op == PERF_OP_GET || (p.op == PERF_OP_PUT && run->pattern == PERF_STREAM)) {
         return true; /* one-sided: this side is not asked */

@@ -36,11 +36,11 @@ struct message {
     uint32_t type;
     union {
         struct {
-            uint64_t           half;
+            uint64_t half;
             struct perf_memory memory;
-        } hello; /* and welcome */
+        } hello;             /* and welcome */
         struct perf_run run; /* and check */
-        uint32_t        right;
+        uint32_t right;
     };
 };
 
@@ -49,7 +49,7 @@ _Static_assert(sizeof(struct message) <= 112, "a control message fits an MP");
 static bool send_control(struct perf_session *s, enum message_type type, struct message *msg)
 {
     msg->protocol = PERF_PROTOCOL;
-    msg->type     = type;
+    msg->type = type;
     return perf_send(s, msg, sizeof(*msg));
 }
 
@@ -63,8 +63,8 @@ static bool peer_lives(struct perf_session *s)
 }
 
 /* A message of the protocol, from the peer, or from anybody where there is none yet. */
-static bool take_control(struct perf_session *s, glex_ep_addr_t src, const void *data,
-                         uint32_t len, struct message *msg)
+static bool take_control(struct perf_session *s, glex_ep_addr_t src, const void *data, uint32_t len,
+                         struct message *msg)
 {
     if (len != sizeof(*msg) || (s->peer.v != 0 && src.v != s->peer.v)) {
         tool_error("passed over a message of endpoint %u that is not part of this", src.ep_num);
@@ -132,27 +132,26 @@ static bool wait_answer(struct perf_session *s, enum message_type type, struct m
 
 static bool create_ep(struct perf_session *s, uint32_t window)
 {
-    struct glex_ep_attr attr = {.type = GLEX_EP_TYPE_FAST,
-                                .num  = GLEX_ANY_EP_NUM,
-                                .key  = GLEX_EP_MAKE_KEY(0x7065)};
+    struct glex_ep_attr attr = {
+        .type = GLEX_EP_TYPE_FAST, .num = GLEX_ANY_EP_NUM, .key = GLEX_EP_MAKE_KEY(0x7065)};
     glex_ret_t ret;
 
     ret = glex_create_ep(s->dev, &attr, &s->ep);
     if (ret == GLEX_NO_EP_RESOURCE) {
         attr.type = GLEX_EP_TYPE_NORMAL;
-        ret       = glex_create_ep(s->dev, &attr, &s->ep);
+        ret = glex_create_ep(s->dev, &attr, &s->ep);
     }
     if (ret != GLEX_SUCCESS) {
         tool_error("cannot create an endpoint: %s", glex_error_str(ret));
         return false;
     }
     glex_query_ep(s->ep, &attr);
-    s->window   = window;
+    s->window = window;
     s->mine.key = attr.key;
     /* both queues must hold a window and the control messages beside it */
     if (window > attr.mpq_capacity / 2 || window > attr.eq_capacity / 2) {
-        tool_error("a window of %u is too large for queues of %u and %u", window,
-                   attr.mpq_capacity, attr.eq_capacity);
+        tool_error("a window of %u is too large for queues of %u and %u", window, attr.mpq_capacity,
+                   attr.eq_capacity);
         glex_destroy_ep(s->ep);
         return false;
     }
@@ -165,9 +164,9 @@ bool perf_session_open(struct perf_session *s, const struct perf_options *option
     glex_ret_t ret;
 
     memset(s, 0, sizeof(*s));
-    s->side  = side;
+    s->side = side;
     s->yield = (options->cpus[1] == -1);
-    ret      = glex_open_device(options->device, &s->dev);
+    ret = glex_open_device(options->device, &s->dev);
     if (ret != GLEX_SUCCESS) {
         tool_error("cannot open device %u: %s", options->device, glex_error_str(ret));
         return false;
@@ -208,7 +207,7 @@ bool perf_session_connect(struct perf_session *s, glex_ep_addr_t server, uint64_
     if (!perf_memory_open(s)) {
         return false;
     }
-    msg.hello.half   = half;
+    msg.hello.half = half;
     msg.hello.memory = s->mine;
     if (!send_control(s, HELLO, &msg) || !wait_answer(s, WELCOME, &msg)) {
         return false;
@@ -235,15 +234,14 @@ static bool received_right(const struct perf_session *s, const struct perf_run *
     case PERF_OP_GET:
         return s->side == PERF_SERVER || perf_memory_right(s, run);
     default:
-        return (s->side == PERF_CLIENT && run->pattern == PERF_STREAM) ||
-               perf_memory_right(s, run);
+        return (s->side == PERF_CLIENT && run->pattern == PERF_STREAM) || perf_memory_right(s, run);
     }
 }
 
 bool perf_session_check(struct perf_session *s, const struct perf_run *run)
 {
     const struct perf_kind *kind = &perf_kinds[run->kind];
-    struct message msg           = {.run = *run};
+    struct message msg = {.run = *run};
 
     if (!send_control(s, CHECK, &msg) || !wait_answer(s, DONE, &msg)) {
         return false;
@@ -271,8 +269,8 @@ static bool serve_hello(struct perf_session *s, glex_ep_addr_t src, struct messa
         tool_error("a client asks for %" PRIu64 " bytes of memory", msg->hello.half);
         return false;
     }
-    s->peer   = src;
-    s->half   = msg->hello.half;
+    s->peer = src;
+    s->half = msg->hello.half;
     s->theirs = msg->hello.memory;
     if (!perf_memory_open(s)) {
         return false;
@@ -283,13 +281,21 @@ static bool serve_hello(struct perf_session *s, glex_ep_addr_t src, struct messa
 
 static bool valid_run(const struct perf_session *s, const struct perf_run *run)
 {
-    if (s->peer.v == 0 || run->kind >= PERF_NUM_KINDS || run->pattern >= PERF_NUM_PATTERNS ||
+    const char *missing;
+
+    if (run->kind >= PERF_NUM_KINDS || run->pattern >= PERF_NUM_PATTERNS ||
         run->count > MAX_COUNT || run->window == 0 || run->window > s->window ||
-        perf_kind_missing(s, run->kind) != NULL || !perf_kind_fits(s, run->kind, run->size)) {
-        tool_error("the client asks for what cannot be done");
+        !perf_kind_fits(s, run->kind, run->size)) {
+        tool_error("the client asks for what cannot be done: see that both have the same version "
+                   "and --window");
         return false;
     }
-    return true;
+    missing = (run->pattern == PERF_HANDOVER) ? perf_region_missing(s, PERF_REGION_LINES)
+                                              : perf_kind_missing(s, run->kind);
+    if (missing != NULL) {
+        tool_error("the client asks for what is not here: %s", missing);
+    }
+    return missing == NULL;
 }
 
 static bool serve_one(struct perf_session *s, struct message *msg)

@@ -37,8 +37,8 @@ bool tool_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *v
 bool tool_parse_size(const char *text, uint64_t *value_p)
 {
     static const char suffixes[] = "kmg";
-    size_t len                   = strlen(text);
-    unsigned shift               = 0;
+    size_t len = strlen(text);
+    unsigned shift = 0;
     char digits[32];
     const char *suffix;
 
@@ -48,7 +48,7 @@ bool tool_parse_size(const char *text, uint64_t *value_p)
     strcpy(digits, text);
     suffix = strchr(suffixes, digits[len - 1] | 0x20);
     if (suffix != NULL && *suffix != '\0') {
-        shift           = 10 * (unsigned)(suffix - suffixes + 1);
+        shift = 10 * (unsigned)(suffix - suffixes + 1);
         digits[len - 1] = '\0';
     }
     if (!tool_parse_number(digits, 0, UINT64_MAX >> shift, value_p)) {
@@ -70,8 +70,8 @@ struct tool_stat tool_stat(double *values, size_t num)
     struct tool_stat stat;
 
     qsort(values, num, sizeof(*values), compare_doubles);
-    stat.min    = values[0];
-    stat.max    = values[num - 1];
+    stat.min = values[0];
+    stat.max = values[num - 1];
     stat.median = (values[(num - 1) / 2] + values[num / 2]) / 2;
     return stat;
 }
@@ -79,8 +79,11 @@ struct tool_stat tool_stat(double *values, size_t num)
 /* Length of the UTF-8 sequence at `s`, or 0 where there is none. */
 static size_t utf8_len(const unsigned char *s)
 {
-    size_t len = (*s < 0x80) ? 1 : (*s >= 0xc2 && *s < 0xe0) ? 2 : (*s >= 0xe0 && *s < 0xf0) ? 3
-                 : (*s >= 0xf0 && *s < 0xf5) ? 4 : 0;
+    size_t len = (*s < 0x80)                 ? 1
+                 : (*s >= 0xc2 && *s < 0xe0) ? 2
+                 : (*s >= 0xe0 && *s < 0xf0) ? 3
+                 : (*s >= 0xf0 && *s < 0xf5) ? 4
+                                             : 0;
     size_t i;
 
     for (i = 1; i < len; i++) {

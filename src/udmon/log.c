@@ -3,11 +3,28 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Warnings and worse, or as UDMON_LOG_LEVEL says: error, warn, info, debug. */
+static udmon_log_level_t log_stderr_level(void)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    const char *wanted = getenv("UDMON_LOG_LEVEL");
+    int level;
+
+    for (level = UDMON_LOG_ERROR; (wanted != NULL) && (level <= UDMON_LOG_DEBUG); ++level) {
+        if (!strcmp(wanted, names[level])) {
+            return level;
+        }
+    }
+    return UDMON_LOG_WARN;
+}
 
 static void log_stderr(void *arg, udmon_log_level_t level, const char *line)
 {
     (void)arg;
-    if (level <= UDMON_LOG_WARN) {
+    if (level <= log_stderr_level()) {
         fprintf(stderr, "udmon: %s\n", line);
     }
 }

@@ -82,7 +82,7 @@ int udmon_settings_make(const udmon_options_t *options, udmon_settings_t *settin
     DEFAULT_TO(v->max_record, 65536);
     DEFAULT_TO(v->reliable_window, UDMON_WINDOW_MAX);
     DEFAULT_TO(v->keepalive_ms, 1000);
-    DEFAULT_TO(v->connect_ms, 3000);
+    DEFAULT_TO(v->connect_ms, 6000);
     DEFAULT_TO(v->retry_ms, 1000);
     DEFAULT_TO(v->max_clients, 4096);
     if (v->name != NULL) {

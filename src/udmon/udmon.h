@@ -60,7 +60,7 @@ typedef struct udmon_options {
     size_t max_record;        /**< bytes; default 65536 */
     unsigned reliable_window; /**< unacknowledged reliable messages; default 64, at most 64 */
     unsigned keepalive_ms;    /**< default 1000; a peer silent for five of them is gone */
-    unsigned connect_ms;      /**< timeout of one attempt; default 3000 */
+    unsigned connect_ms;      /**< timeout of one attempt; default 6000: RDMA CM repeats a lost request after 4 s */
     unsigned retry_ms;        /**< between rounds of attempts; default 1000 */
     unsigned max_clients;     /**< of a server; default 4096 */
 } udmon_options_t;
@@ -246,7 +246,8 @@ typedef enum udmon_log_level {
 } udmon_log_level_t;
 
 /**
- * Where the library's messages go, for the whole process; NULL: errors and warnings to stderr.
+ * Where the library's messages go, for the whole process; NULL: errors and warnings to stderr, or as
+ * many as the variable UDMON_LOG_LEVEL says (error, warn, info, debug).
  * A line has no newline at its end.
  */
 void udmon_set_log(void (*log)(void *arg, udmon_log_level_t level, const char *line), void *arg);

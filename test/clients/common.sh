@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Shared by the tests that run programs: a shared-memory directory of their own, removed at the
 # end, and a limit on everything that could hang.
 
@@ -8,6 +9,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/glex-test.XXXXXX")
 GLEX_SHM_DIR=$(mktemp -d /dev/shm/glex-test.XXXXXX)
 GLEX_FABRIC=$test_name
 export GLEX_SHM_DIR GLEX_FABRIC
+# shellcheck disable=SC2034 # used by who reads this file
 fabric_dir=$GLEX_SHM_DIR/glex-$(id -u)/$GLEX_FABRIC
 unset GLEX_FAULT GLEX_STATS GLEX_NIC_ID GLEX_NUM_NICS
 

@@ -28,27 +28,27 @@ struct msg_head {
 /* What a sender has to know, from the receiver by pipe. */
 struct order {
     glex_ep_addr_t receiver;
-    uint32_t       overflow; /* messages to send with no regard to credits */
-    uint32_t       messages;
-    uint32_t       credits;
+    uint32_t overflow; /* messages to send with no regard to credits */
+    uint32_t messages;
+    uint32_t credits;
 };
 
 /* The receiver's view of a sender. */
 struct sender {
-    pid_t          pid;
-    int            down, up; /* pipes to and from it */
+    pid_t pid;
+    int down, up; /* pipes to and from it */
     glex_ep_addr_t addr;
-    uint32_t       arrived;
-    uint32_t       unreturned; /* credits */
-    uint8_t        seen[MAX_MESSAGES];
+    uint32_t arrived;
+    uint32_t unreturned; /* credits */
+    uint8_t seen[MAX_MESSAGES];
 };
 
 struct receiver {
     glex_device_handle_t dev;
-    glex_ep_handle_t     ep;
-    uint32_t             capacity;
-    uint32_t             num;
-    struct sender        senders[MAX_SENDERS];
+    glex_ep_handle_t ep;
+    uint32_t capacity;
+    uint32_t num;
+    struct sender senders[MAX_SENDERS];
 };
 
 static void write_all(int fd, const void *data, size_t len)
@@ -107,8 +107,7 @@ static uint32_t collect_lost(glex_ep_handle_t ep, uint32_t sender, uint8_t *lost
     CLIENT_CHECK(glex_poll_error_req(ep, &num, errs));
     for (i = 0; i < num; i++) {
         memcpy(&head, &errs[i].data0, sizeof(head));
-        if (errs[i].op != GLEX_ERR_OP_IMM_MP ||
-            errs[i].status != GLEX_ERR_STATUS_DEST_MPQ_FULL) {
+        if (errs[i].op != GLEX_ERR_OP_IMM_MP || errs[i].status != GLEX_ERR_STATUS_DEST_MPQ_FULL) {
             CLIENT_FAIL("%s failed: %s", glex_error_req_opcode_str(errs[i].op),
                         glex_error_req_status_str(errs[i].status));
         }
@@ -121,8 +120,8 @@ static uint32_t collect_lost(glex_ep_handle_t ep, uint32_t sender, uint8_t *lost
     return num;
 }
 
-static void send_overflow(glex_ep_handle_t ep, const struct order *order, uint32_t sender,
-                          int down, int up)
+static void send_overflow(glex_ep_handle_t ep, const struct order *order, uint32_t sender, int down,
+                          int up)
 {
     static uint8_t lost[MAX_MESSAGES];
     uint32_t seq, arrived, num_lost = 0, waited;
@@ -185,7 +184,7 @@ static void run_sender(uint32_t sender, int down, int up)
 
     read_all(down, &order, sizeof(order));
     dev = client_open_device(&attr);
-    ep  = client_create_ep(dev, 0x23, GLEX_EP_MPQ_CAPACITY_DEFAULT);
+    ep = client_create_ep(dev, 0x23, GLEX_EP_MPQ_CAPACITY_DEFAULT);
     if (attr.max_imm_mp_data_len < MSG_MAX) {
         CLIENT_FAIL("this NIC's messages hold %u bytes", attr.max_imm_mp_data_len);
     }
@@ -210,8 +209,7 @@ static void give_credits(struct receiver *rx, struct sender *sender, uint32_t me
 }
 
 /* Checks a message where it lies; and writes there, as programs do that reuse the place. */
-static struct sender *take_msg(struct receiver *rx, glex_ep_addr_t src, uint8_t *data,
-                               uint32_t len)
+static struct sender *take_msg(struct receiver *rx, glex_ep_addr_t src, uint8_t *data, uint32_t len)
 {
     struct sender *sender;
     struct msg_head head;
@@ -320,8 +318,7 @@ static void check_lost(struct sender *sender, uint32_t index, uint32_t sent)
     for (seq = 0; seq < sent; seq++) {
         if (lost[seq] + sender->seen[seq] != 1) {
             CLIENT_FAIL("message %u of sender %u %s", seq, index,
-                        lost[seq] ? "arrived and is called lost"
-                                  : "is lost and nobody was told");
+                        lost[seq] ? "arrived and is called lost" : "is lost and nobody was told");
         }
     }
 }
@@ -381,7 +378,7 @@ static void fork_senders(struct receiver *rx)
         close(down[0]);
         close(up[1]);
         rx->senders[i].down = down[1];
-        rx->senders[i].up   = up[0];
+        rx->senders[i].up = up[0];
     }
 }
 
@@ -405,7 +402,7 @@ static void run_receiver(struct receiver *rx, uint32_t messages, uint32_t capaci
     uint32_t i;
 
     rx->dev = client_open_device(&dev_attr);
-    rx->ep  = client_create_ep(rx->dev, 0x23, capacity);
+    rx->ep = client_create_ep(rx->dev, 0x23, capacity);
     CLIENT_CHECK(glex_query_ep(rx->ep, &ep_attr));
     rx->capacity = ep_attr.mpq_capacity;
     if (rx->capacity < capacity || rx->capacity < rx->num) {
@@ -413,7 +410,7 @@ static void run_receiver(struct receiver *rx, uint32_t messages, uint32_t capaci
     }
     CLIENT_CHECK(glex_get_ep_addr(rx->ep, &order.receiver));
     order.messages = messages;
-    order.credits  = rx->capacity / rx->num;
+    order.credits = rx->capacity / rx->num;
     order.overflow = overflow ? 2 * rx->capacity / rx->num + 1 : 0;
     if (order.overflow > MAX_MESSAGES) {
         CLIENT_FAIL("a queue of %u cannot be made to overflow", rx->capacity);
@@ -425,10 +422,10 @@ static void run_receiver(struct receiver *rx, uint32_t messages, uint32_t capaci
         receive_overflow(rx, order.overflow);
     }
     receive_with_credits(rx, messages, order.credits);
-    wait_senders(rx);
     client_check_no_errors(rx->ep);
     CLIENT_CHECK(glex_destroy_ep(rx->ep));
     CLIENT_CHECK(glex_close_device(rx->dev));
+    wait_senders(rx);
     printf("%u messages each of %u senders arrived, once\n", messages, rx->num);
 }
 

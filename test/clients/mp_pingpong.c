@@ -20,9 +20,9 @@ struct hello {
 };
 
 struct side {
-    glex_device_handle_t    dev;
+    glex_device_handle_t dev;
     struct glex_device_attr attr;
-    glex_ep_handle_t        ep;
+    glex_ep_handle_t ep;
 };
 
 static uint8_t pattern(uint32_t seq, uint32_t i)
@@ -46,7 +46,7 @@ static double now(void)
 static void open_side(struct side *side)
 {
     side->dev = client_open_device(&side->attr);
-    side->ep  = client_create_ep(side->dev, 13, GLEX_EP_MPQ_CAPACITY_DEFAULT);
+    side->ep = client_create_ep(side->dev, 13, GLEX_EP_MPQ_CAPACITY_DEFAULT);
 }
 
 static void close_side(struct side *side)
@@ -188,7 +188,7 @@ static void ask(uint64_t address, uint32_t rounds, uint32_t size)
     }
 
     hello.checked = side.attr.max_imm_mp_data_len + 1;
-    hello.timed   = rounds;
+    hello.timed = rounds;
     memcpy(first, &hello, sizeof(hello));
     memcpy(first + sizeof(hello), &size, sizeof(size));
     client_send(side.ep, peer, first, sizeof(first));

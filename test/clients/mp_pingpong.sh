@@ -1,5 +1,6 @@
 #!/bin/sh
 # Two processes; the address goes from one to the other as text, by pipe and command line.
+# shellcheck source=test/clients/common.sh
 . "${srcdir:-.}/common.sh"
 
 pingpong()
@@ -20,4 +21,9 @@ pingpong()
 pingpong -n 2000
 pingpong -n 2000 -s 112
 pingpong -n 100 -s 0
+# A busy NIC is asked again.
+(
+    export GLEX_FAULT=busy=0.3
+    pingpong -n 500
+)
 assert_no_segments

@@ -22,21 +22,21 @@
 
 /* What the others have to know of a rank. */
 struct card {
-    glex_ep_addr_t    addr;
+    glex_ep_addr_t addr;
     glex_mem_handle_t mh;
 };
 
 struct ring {
-    int                     rank, size;
-    glex_device_handle_t    dev;
+    int rank, size;
+    glex_device_handle_t dev;
     struct glex_device_attr attr;
-    glex_ep_handle_t        ep;
-    glex_mem_handle_t       mh;
-    uint8_t                *mem; /* a place for each rank's block */
-    struct card             cards[MAX_RANKS];
+    glex_ep_handle_t ep;
+    glex_mem_handle_t mh;
+    uint8_t *mem; /* a place for each rank's block */
+    struct card cards[MAX_RANKS];
     /* events of this lap; a fast left neighbour may be steps ahead */
-    int                     arrived[MAX_RANKS];
-    int                     sent[MAX_RANKS];
+    int arrived[MAX_RANKS];
+    int sent[MAX_RANKS];
 };
 
 static uint32_t ring_key(int rank)
@@ -60,13 +60,13 @@ static void ring_open(struct ring *ring)
     struct card mine;
 
     ring->dev = client_open_device(&ring->attr);
-    ring->ep  = client_create_ep(ring->dev, ring_key(ring->rank), GLEX_EP_MPQ_CAPACITY_DEFAULT);
+    ring->ep = client_create_ep(ring->dev, ring_key(ring->rank), GLEX_EP_MPQ_CAPACITY_DEFAULT);
     ring->mem = malloc(len);
     if (ring->mem == NULL) {
         CLIENT_FAIL("no memory");
     }
-    CLIENT_CHECK(glex_register_mem(ring->ep, ring->mem, len, GLEX_MEM_READ | GLEX_MEM_WRITE,
-                                   &ring->mh));
+    CLIENT_CHECK(
+        glex_register_mem(ring->ep, ring->mem, len, GLEX_MEM_READ | GLEX_MEM_WRITE, &ring->mh));
     CLIENT_CHECK(glex_get_ep_addr(ring->ep, &mine.addr));
     mine.mh.v = ring->mh.v;
     MPI_Allgather(&mine, sizeof(mine), MPI_BYTE, ring->cards, sizeof(mine), MPI_BYTE,
@@ -102,13 +102,13 @@ static void put_short(struct ring *ring, const struct card *to, int step, int ow
 
     CLIENT_UNINITIALISED(&req);
     req.rmt_ep_addr.v = to->addr.v;
-    req.data          = ring->mem + block_offset(owner);
-    req.len           = len;
-    req.rmt_mh.v      = to->mh.v;
-    req.rmt_offset    = block_offset(owner);
-    req.rmt_key       = ring_key((ring->rank + 1) % ring->size);
-    req.flag          = GLEX_FLAG_REMOTE_EVT;
-    req.next          = NULL;
+    req.data = ring->mem + block_offset(owner);
+    req.len = len;
+    req.rmt_mh.v = to->mh.v;
+    req.rmt_offset = block_offset(owner);
+    req.rmt_key = ring_key((ring->rank + 1) % ring->size);
+    req.flag = GLEX_FLAG_REMOTE_EVT;
+    req.next = NULL;
     set_event(&req.rmt_evt, step, KIND_REMOTE);
     while ((ret = glex_imm_rdma(ring->ep, &req, &bad)) == GLEX_BUSY) {
         if (bad != &req) {
@@ -125,16 +125,16 @@ static void put_long(struct ring *ring, const struct card *to, int step, int own
     glex_ret_t ret;
 
     CLIENT_UNINITIALISED(&req);
-    req.rmt_ep_addr  = to->addr;
-    req.local_mh     = ring->mh;
+    req.rmt_ep_addr = to->addr;
+    req.local_mh = ring->mh;
     req.local_offset = block_offset(owner);
-    req.len          = len;
-    req.rmt_mh       = to->mh;
-    req.rmt_offset   = block_offset(owner);
-    req.type         = GLEX_RDMA_TYPE_PUT;
-    req.rmt_key      = ring_key((ring->rank + 1) % ring->size);
-    req.flag         = GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT;
-    req.next         = NULL;
+    req.len = len;
+    req.rmt_mh = to->mh;
+    req.rmt_offset = block_offset(owner);
+    req.type = GLEX_RDMA_TYPE_PUT;
+    req.rmt_key = ring_key((ring->rank + 1) % ring->size);
+    req.flag = GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT;
+    req.next = NULL;
     set_event(&req.local_evt, step, KIND_LOCAL);
     set_event(&req.rmt_evt, step, KIND_REMOTE);
     do {

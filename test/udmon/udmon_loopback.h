@@ -178,7 +178,7 @@ inline udmon_options_t quick_options()
     options.flush_ms = 10;
     options.keepalive_ms = 50;
     options.retry_ms = 50;
-    options.connect_ms = 2000;
+    options.connect_ms = 6000;
     return options;
 }
 

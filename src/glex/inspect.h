@@ -1,0 +1,101 @@
+/*
+ * Looking at a fabric from outside: for glex_info and other tools of this project. Not installed;
+ * exported under the version node GLEX_INTERNAL, which promises nothing to others.
+ *
+ * Looking changes nothing: no directory is made, nothing of the dead is removed, and of a living
+ * owner only its lock is tried for a moment, as every process does that looks for dead ones.
+ * Nothing is logged; a call that returns SYS_ERR leaves the reason in errno.
+ */
+#ifndef GLEX_INSPECT_H
+#define GLEX_INSPECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <glex.h>
+#include <glex_ext.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+struct glex_inspect_fabric {
+    const char *name;
+    const char *shm_dir;     /* GLEX_SHM_DIR */
+    char        path[4096];  /* of its directory */
+    bool        exists;      /* only while somebody has an endpoint */
+    bool        space_known; /* false: shm_dir is no directory that can be read */
+    uint64_t    space_free, space_total; /* bytes of the file system */
+};
+
+enum glex_inspect_state {
+    GLEX_INSPECT_LIVING,
+    GLEX_INSPECT_DEAD,   /* its owner is gone: glex_inspect_clean() removes it */
+    GLEX_INSPECT_DAMAGED /* no segment of this version: see `problem` */
+};
+
+/** Read while others use it: exact only where nobody does. */
+struct glex_inspect_ring {
+    uint32_t capacity, used;
+    uint64_t head, tail; /* entries discarded and entries claimed since it was made */
+    bool     asleep;     /* the owner waits for an arrival */
+};
+
+struct glex_inspect_ep {
+    glex_ep_addr_t           addr;
+    char                     name[24]; /* of its file */
+    enum glex_inspect_state  state;
+    bool                     owned;      /* somebody holds its lock */
+    const char              *problem;    /* of a damaged one; then nothing below `bytes` holds */
+    uint64_t                 file_bytes; /* its address space */
+    uint64_t                 bytes;      /* of shared memory that it really takes */
+    enum glex_ep_type        type;
+    uint32_t                 pid;         /* in the owner's pid namespace */
+    char                     command[17]; /* of the owner; may hold any bytes */
+    uint64_t                 start_time;  /* CLOCK_REALTIME, ns */
+    struct glex_inspect_ring mpq, eq;
+    uint32_t                 peers; /* that have posted to it */
+    uint32_t                 registrations;
+    uint64_t                 registered_bytes;
+    struct glex_ext_counters counters;
+};
+
+/** What is known of the fabric without asking anybody on it. */
+void glex_inspect_fabric(struct glex_inspect_fabric *fabric);
+
+/** As glex_open_device() and the two queries. Errors: INVALID_PARAM, SYS_ERR. */
+glex_ret_t glex_inspect_device(uint32_t id, struct glex_device_attr *attr,
+                               struct glex_ext_device_attr *ext);
+
+/**
+ * Call `fn` for every endpoint on the fabric until it returns false. A fabric that does not exist
+ * has none. Errors: SYS_ERR.
+ */
+glex_ret_t glex_inspect_endpoints(bool (*fn)(const struct glex_inspect_ep *ep, void *arg),
+                                  void *arg);
+
+/** Call `fn` for every file in the fabric's directory that is not libglex's. Errors: SYS_ERR. */
+glex_ret_t glex_inspect_others(bool (*fn)(const char *name, void *arg), void *arg);
+
+/**
+ * Remove what nobody owns.
+ * @param fn  Called for each with what it was, and whether it could be removed.
+ * Errors: SYS_ERR.
+ */
+glex_ret_t glex_inspect_clean(void (*fn)(const struct glex_inspect_ep *ep, bool removed, void *arg),
+                              void *arg);
+
+/** Name and value of a counter, from 0; NULL behind the last. */
+const char *glex_inspect_counter(const struct glex_ext_counters *counters, uint32_t index,
+                                 uint64_t *value_p);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,9 @@
+#include "env.h"
+#include "shm.h"
+
+const struct glex_link *glex_link_find(struct glex_device *dev, uint32_t nic_id)
+{
+    const struct glex_link *link = glex_env()->fault.on ? &glex_fault_link : &glex_shm_link;
+
+    return link->reaches(dev, nic_id) ? link : NULL;
+}

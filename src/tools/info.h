@@ -1,0 +1,62 @@
+/*
+ * glex_info: what is on the fabric. Collected first (info_collect.c), then printed for people
+ * (info_print.c) or programs (info_json.c).
+ */
+#ifndef TOOLS_INFO_H
+#define TOOLS_INFO_H
+
+#include "tool.h"
+
+#include <inspect.h>
+
+struct info_options {
+    bool   json;
+    bool   clean;
+    bool   verbose;
+    double watch; /* seconds between two looks, or 0: one look */
+};
+
+struct info_device {
+    uint32_t                    index;
+    struct glex_device_attr     attr;
+    struct glex_ext_device_attr ext;
+};
+
+/* A segment that nobody owned and that was removed, or could not be. */
+struct info_removal {
+    struct glex_inspect_ep ep;
+    bool                   removed;
+};
+
+struct info {
+    struct glex_inspect_fabric fabric;
+    uint32_t                   num_devices;
+    struct info_device        *devices;
+    uint32_t                   num_eps;
+    struct glex_inspect_ep    *eps; /* by address */
+    uint32_t                   num_removals;
+    struct info_removal       *removals;
+    uint32_t                   num_others;
+    char                     **others; /* files that are not libglex's */
+};
+
+/* Both return false, with a message, where not all could be found out. */
+bool info_collect_devices(struct info *info);
+bool info_collect_fabric(struct info *info, bool clean);
+
+void info_free_fabric(struct info *info);
+void info_free(struct info *info);
+
+void info_print(const struct info *info, const struct info_options *options);
+void info_print_json(const struct info *info, const struct info_options *options);
+
+const char *info_type_name(enum glex_ep_type type);
+const char *info_state_name(enum glex_inspect_state state);
+
+/* What an owner is called, without what would disturb a terminal. */
+void info_command(const struct glex_inspect_ep *ep, char command[17]);
+
+/* Seconds since the endpoint was made, by this machine's clock. */
+double info_age(const struct glex_inspect_ep *ep);
+
+#endif

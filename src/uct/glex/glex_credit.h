@@ -1,0 +1,123 @@
+/*
+ * Credits for MPs (paper 003, section 4.1), as arithmetic on cumulative counters modulo 2^16.
+ *
+ * The receiver tells a limit: so many MPs may be sent in all. The sender has limit - sent credits.
+ * A limit only grows, so headers may repeat or overtake each other. To take credits back the
+ * receiver asks the sender to lower its limit (recall); the sender answers with the limit it went
+ * down to, and both count a new epoch, so that a limit told before the recall is known as stale.
+ *
+ * Invariant: the MPQ entries a peer can fill are at most window (+ the control reserve of
+ * UCT_GLEX_VC_CTL_UNITS), and the windows of all peers and what is free add up to the capacity.
+ */
+#ifndef UCT_GLEX_CREDIT_H
+#define UCT_GLEX_CREDIT_H
+
+#include <stdint.h>
+
+/* Largest window: differences of counters must fit into 15 bits */
+#define UCT_GLEX_CREDIT_MAX 16384
+
+/* MPQ entries per VC beside the window: one control message and one acknowledgement */
+#define UCT_GLEX_VC_CTL_UNITS 2
+
+typedef struct uct_glex_credit_tx {
+    uint16_t sent;  /* MPs sent, in all */
+    uint16_t limit; /* MPs that may be sent, in all */
+    uint8_t  epoch; /* recalls answered */
+} uct_glex_credit_tx_t;
+
+typedef struct uct_glex_credit_rx {
+    uint16_t rcvd;   /* MPs received, in all */
+    uint16_t told;   /* last limit told to the sender */
+    uint16_t window; /* MPs that the sender may have on their way */
+    uint8_t  epoch;
+} uct_glex_credit_rx_t;
+
+static inline uint16_t uct_glex_credit_avail(const uct_glex_credit_tx_t *tx)
+{
+    return tx->limit - tx->sent;
+}
+
+/* A limit arrived. Returns 1 if there are more credits now. */
+static inline int uct_glex_credit_update(uct_glex_credit_tx_t *tx, uint16_t limit, uint8_t epoch)
+{
+    if ((epoch != tx->epoch) || ((int16_t)(limit - tx->limit) <= 0)) {
+        return 0;
+    }
+    tx->limit = limit;
+    return 1;
+}
+
+/* The receiver wants the limit lowered: go as far down as what was sent allows */
+static inline uint16_t uct_glex_credit_recall(uct_glex_credit_tx_t *tx, uint16_t limit,
+                                              uint8_t epoch_mask)
+{
+    if ((int16_t)(limit - tx->sent) < 0) {
+        limit = tx->sent;
+    }
+    if ((int16_t)(limit - tx->limit) < 0) {
+        tx->limit = limit;
+    }
+    tx->epoch = (tx->epoch + 1) & epoch_mask;
+    return tx->limit;
+}
+
+/* The limit to tell now */
+static inline uint16_t uct_glex_credit_limit(const uct_glex_credit_rx_t *rx)
+{
+    return rx->rcvd + rx->window;
+}
+
+/* MPs received whose credits the sender does not have back yet */
+static inline uint16_t uct_glex_credit_owed(const uct_glex_credit_rx_t *rx)
+{
+    return uct_glex_credit_limit(rx) - rx->told;
+}
+
+/* Half of the grant used up without a chance to piggyback: time to tell explicitly */
+static inline int uct_glex_credit_must_tell(const uct_glex_credit_rx_t *rx)
+{
+    return (uct_glex_credit_owed(rx) > 0) &&
+           (uct_glex_credit_owed(rx) >= (rx->window + 1) / 2);
+}
+
+/* How far a window should grow: at least `inc`, else doubling, within `max` and what is free */
+static inline uint16_t uct_glex_credit_growth(const uct_glex_credit_rx_t *rx, unsigned inc,
+                                              unsigned max, unsigned free_units)
+{
+    unsigned grow = (rx->window > inc) ? rx->window : inc;
+
+    if (rx->window >= max) {
+        return 0;
+    }
+    if (grow > max - rx->window) {
+        grow = max - rx->window;
+    }
+    return (grow > free_units) ? free_units : grow;
+}
+
+/*
+ * The sender lowered its limit. It keeps a window of `least`, or it could never send again: what it
+ * gave back of that is owed to it. Returns the units that came free.
+ */
+static inline uint16_t uct_glex_credit_recalled(uct_glex_credit_rx_t *rx, uint16_t limit,
+                                                uint16_t least, uint8_t epoch_mask)
+{
+    uint16_t window = limit - rx->rcvd;
+    uint16_t freed;
+
+    if (window < least) {
+        window = least;
+    }
+    if (window > rx->window) {
+        window = rx->window; /* a limit that was never told: keep what is ours */
+        limit  = uct_glex_credit_limit(rx);
+    }
+    freed      = rx->window - window;
+    rx->window = window;
+    rx->told   = limit;
+    rx->epoch  = (rx->epoch + 1) & epoch_mask;
+    return freed;
+}
+
+#endif

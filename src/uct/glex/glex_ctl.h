@@ -1,0 +1,52 @@
+/*
+ * Control messages: connect and accept, explicit return of credits, their recall, and the lending
+ * of FIFOs. At most one of a VC is on its way in each direction, plus one acknowledgement, so two
+ * entries of the peer's MPQ beside the window are enough (UCT_GLEX_VC_CTL_UNITS); what has to be
+ * said meanwhile adds up in vc->ctl.
+ */
+#ifndef UCT_GLEX_CTL_H
+#define UCT_GLEX_CTL_H
+
+#include "glex_vc.h"
+
+/** Fill a message header with the VC's counters: all credits owed are returned by it */
+static inline void uct_glex_mp_hdr_fill(uct_glex_vc_t *vc, uct_glex_mp_hdr_t *hdr, uint8_t type)
+{
+    hdr->type     = type;
+    hdr->am_id    = 0;
+    hdr->seq      = 0;
+    hdr->vc_id    = vc->peer_id;
+    hdr->mp_limit = vc->mp_rx.told = uct_glex_credit_limit(&vc->mp_rx);
+    hdr->er_units = vc->rx_fifo.head;
+    hdr->er_msgs  = vc->rx_fifo.msgs;
+    hdr->flags    = (vc->ack_due ? UCT_GLEX_MP_FLAG_ACK : 0) |
+                    (vc->mp_rx.epoch << UCT_GLEX_MP_EPOCH_SHIFT);
+    uct_glex_fifo_told(&vc->rx_fifo);
+    vc->ack_due = 0;
+}
+
+/** Send a message of `length` bytes, header first. NO_RESOURCE: the NIC is busy, try again. */
+ucs_status_t uct_glex_mp_send(uct_glex_vc_t *vc, void *data, unsigned length);
+
+/** Tell the peer something; sent by progress */
+static inline void uct_glex_ctl_post(uct_glex_vc_t *vc, unsigned flags)
+{
+    vc->ctl |= flags;
+    uct_glex_vc_schedule(vc);
+}
+
+/** Send what is due: connect, accept, control message, acknowledgement. Returns 0 if the NIC was
+ *  busy: to be called again. */
+int uct_glex_ctl_progress(uct_glex_vc_t *vc);
+
+/** A CONNECT arrived from `src` */
+void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_glex_mp_hdr_t *hdr,
+                               unsigned length);
+
+/** ACCEPT, CTL or ACK arrived; the header's counters have been taken */
+void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned length);
+
+/** The peer acknowledged our control message */
+void uct_glex_ctl_acked(uct_glex_vc_t *vc);
+
+#endif

@@ -1,0 +1,343 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "glex_ep.h"
+#include "glex_er.h"
+#include "glex_op.h"
+#include "glex_sr.h"
+#include "glex_zc.h"
+
+#include <uct/base/uct_iov.inl>
+#include <ucs/arch/cpu.h>
+#include <string.h>
+
+static UCS_CLASS_INIT_FUNC(uct_glex_ep_t, const uct_ep_params_t *params)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(params->iface, uct_glex_iface_t);
+    const uct_glex_iface_addr_t *addr;
+
+    UCT_EP_PARAMS_CHECK_DEV_IFACE_ADDRS(params);
+    UCS_CLASS_CALL_SUPER_INIT(uct_base_ep_t, &iface->super);
+
+    addr            = (const uct_glex_iface_addr_t*)params->iface_addr;
+    self->vc        = &uct_glex_no_vc;
+    self->peer      = addr->ep_addr;
+    self->peer_uuid = addr->uuid;
+    self->blocked   = 0;
+    ucs_arbiter_group_init(&self->arb_group);
+    return UCS_OK;
+}
+
+static UCS_CLASS_CLEANUP_FUNC(uct_glex_ep_t)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(self->super.super.iface, uct_glex_iface_t);
+
+    uct_glex_ep_pending_purge(&self->super.super,
+                              (uct_pending_purge_callback_t)ucs_empty_function, NULL);
+    ucs_arbiter_group_desched(&iface->arbiter, &self->arb_group);
+    ucs_arbiter_group_cleanup(&self->arb_group);
+    if (self->vc != &uct_glex_no_vc) {
+        ucs_list_del(&self->list);
+    }
+}
+
+UCS_CLASS_DEFINE(uct_glex_ep_t, uct_base_ep_t);
+UCS_CLASS_DEFINE_NEW_FUNC(uct_glex_ep_t, uct_ep_t, const uct_ep_params_t*);
+UCS_CLASS_DEFINE_DELETE_FUNC(uct_glex_ep_t, uct_ep_t);
+
+ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
+
+    if (ucs_likely(ep->vc != &uct_glex_no_vc)) {
+        return UCS_OK;
+    }
+    status = uct_glex_vc_get(iface, ep->peer, ep->peer_uuid, &vc);
+    if (status != UCS_OK) {
+        return status;
+    }
+    ep->vc = vc;
+    ucs_list_add_tail(&vc->eps, &ep->list);
+    return UCS_OK;
+}
+
+/* Why a message cannot go now although the fast path tried: no connection yet, no credits, failed */
+static ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep)
+{
+    ucs_status_t status = uct_glex_ep_make_vc(ep);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (ep->vc->state == UCT_GLEX_VC_FAILED) {
+        return ep->vc->status;
+    }
+    if (ep->vc->state == UCT_GLEX_VC_IDLE) {
+        uct_glex_vc_connect(ep->vc);
+    }
+    return UCS_ERR_NO_RESOURCE;
+}
+
+static int uct_glex_ep_can_use_sr(const uct_glex_ep_t *ep)
+{
+    const uct_glex_vc_t *vc = ep->vc;
+
+    return (vc->state == UCT_GLEX_VC_OPEN) && !ep->blocked &&
+           uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR);
+}
+
+/* ---- active messages ---- */
+
+static ucs_status_t uct_glex_ep_short_slow(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr_msg_t *msg,
+                                           unsigned length)
+{
+    /* With ER the FIFO is full: waiting for it costs less than the other channel */
+    if ((ep->vc->er_tx == NULL) && uct_glex_ep_can_use_sr(ep)) {
+        return uct_glex_sr_send_mp(ep->vc, id, msg, length, 0);
+    }
+    return uct_glex_ep_not_ready(ep);
+}
+
+ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
+                                  const void *payload, unsigned length)
+{
+    uct_glex_ep_t *ep     = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_vc_t *vc     = ep->vc;
+    unsigned total_length = sizeof(header) + length;
+    uct_glex_sr_msg_t msg;
+    ucs_status_t status;
+
+    UCT_CHECK_AM_ID(id);
+    UCT_CHECK_LENGTH(total_length, 0, sizeof(msg.data), "am_short");
+
+    uct_am_short_fill_data(msg.data, header, payload, length);
+    uct_iface_trace_am(&vc->iface->super, UCT_AM_TRACE_TYPE_SEND, id, msg.data, total_length,
+                       "TX: AM_SHORT");
+    if (ucs_likely((vc->er_tx != NULL) && !ep->blocked)) {
+        status = uct_glex_er_send_imm(vc, id, msg.data, total_length, 0);
+        if (ucs_likely(status != UCS_ERR_NO_RESOURCE)) {
+            return status;
+        }
+    }
+    return uct_glex_ep_short_slow(ep, id, &msg, total_length);
+}
+
+ucs_status_t uct_glex_ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_t *iov,
+                                      size_t iovcnt)
+{
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_vc_t *vc = ep->vc;
+    ucs_iov_iter_t iov_iter;
+    uct_glex_sr_msg_t msg;
+    ucs_status_t status;
+    size_t length;
+
+    UCT_CHECK_AM_ID(id);
+    UCT_CHECK_LENGTH(uct_iov_total_length(iov, iovcnt), 0, sizeof(msg.data), "am_short_iov");
+
+    ucs_iov_iter_init(&iov_iter);
+    length = uct_iov_to_buffer(iov, iovcnt, &iov_iter, msg.data, sizeof(msg.data));
+    if (ucs_likely((vc->er_tx != NULL) && !ep->blocked)) {
+        status = uct_glex_er_send_imm(vc, id, msg.data, length, 0);
+        if (ucs_likely(status != UCS_ERR_NO_RESOURCE)) {
+            return status;
+        }
+    }
+    return uct_glex_ep_short_slow(ep, id, &msg, length);
+}
+
+ssize_t uct_glex_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack_cb, void *arg,
+                             unsigned flags)
+{
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_vc_t *vc = ep->vc;
+    ssize_t ret;
+
+    UCT_CHECK_AM_ID(id);
+
+    if (ucs_likely((vc->er_tx != NULL) && !ep->blocked) &&
+        uct_glex_er_fits(vc, vc->iface->config.max_bcopy)) {
+        ret = uct_glex_er_bcopy(vc, id, pack_cb, arg);
+    } else if (uct_glex_ep_can_use_sr(ep)) {
+        ret = uct_glex_sr_bcopy(vc, id, pack_cb, arg);
+    } else {
+        ret = UCS_ERR_NO_RESOURCE;
+    }
+    if (ucs_unlikely(ret == UCS_ERR_NO_RESOURCE)) {
+        return uct_glex_ep_not_ready(ep);
+    }
+    return ret;
+}
+
+ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header,
+                                  unsigned header_length, const uct_iov_t *iov, size_t iovcnt,
+                                  unsigned flags, uct_completion_t *comp)
+{
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ucs_status_t status;
+
+    UCT_CHECK_AM_ID(id);
+    UCT_CHECK_IOV_SIZE(iovcnt, (unsigned long)UCT_GLEX_ZC_MAX_IOV, "am_zcopy");
+    UCT_CHECK_LENGTH(header_length, 0, UCT_GLEX_ZC_MAX_HDR, "am_zcopy header");
+    UCT_CHECK_LENGTH(header_length + uct_iov_total_length(iov, iovcnt), 0, UCT_GLEX_ZC_MAX_LEN,
+                     "am_zcopy");
+
+    if ((ep->vc->state == UCT_GLEX_VC_OPEN) && !ep->blocked) {
+        status = uct_glex_zc_send(ep->vc, id, header, header_length, iov, iovcnt, comp);
+        if (status != UCS_ERR_NO_RESOURCE) {
+            return status;
+        }
+    }
+    return uct_glex_ep_not_ready(ep);
+}
+
+/* ---- pending ---- */
+
+/* What all endpoints of the interface share: operations and send units */
+static int uct_glex_ep_has_shared_resources(uct_glex_iface_t *iface)
+{
+    return (iface->ops.rma_free > 0) && (iface->ops.zc_free > 0) &&
+           !ucs_mpool_is_empty(&iface->sr.tx.mp);
+}
+
+ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, unsigned flags)
+{
+    uct_glex_ep_t *ep   = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ucs_status_t status = uct_glex_ep_make_vc(ep);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (ep->vc->state == UCT_GLEX_VC_FAILED) {
+        return UCS_ERR_BUSY; /* the operation, tried again, tells why */
+    }
+    if (ucs_arbiter_group_is_empty(&ep->arb_group)) {
+        if (uct_glex_vc_has_credits(ep->vc) && uct_glex_ep_has_shared_resources(ep->vc->iface)) {
+            return UCS_ERR_BUSY;
+        }
+        ++ep->vc->num_blocked;
+    }
+    if (ep->vc->state == UCT_GLEX_VC_IDLE) {
+        uct_glex_vc_connect(ep->vc);
+    }
+    ep->blocked = 1;
+    uct_pending_req_arb_group_push(&ep->arb_group, req);
+    ucs_arbiter_group_schedule(&ep->vc->iface->arbiter, &ep->arb_group);
+    return UCS_OK;
+}
+
+static void uct_glex_ep_unblock(uct_glex_ep_t *ep)
+{
+    if (ep->blocked) {
+        ep->blocked = 0;
+        --ep->vc->num_blocked;
+    }
+}
+
+ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
+                                                    ucs_arbiter_group_t *group,
+                                                    ucs_arbiter_elem_t *elem, void *arg)
+{
+    uct_glex_ep_t *ep      = ucs_container_of(group, uct_glex_ep_t, arb_group);
+    uct_pending_req_t *req = ucs_container_of(elem, uct_pending_req_t, priv);
+    int is_last            = ucs_arbiter_elem_is_only(elem);
+    ucs_status_t status;
+
+    ep->blocked = 0; /* this one is next in order */
+    status      = req->func(req);
+    ep->blocked = 1;
+    if (status == UCS_OK) {
+        if (is_last && ucs_arbiter_elem_is_only(elem)) {
+            uct_glex_ep_unblock(ep);
+        }
+        return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
+    }
+    if (status == UCS_INPROGRESS) {
+        return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
+    }
+    if (!uct_glex_vc_has_credits(ep->vc) && ucs_queue_is_empty(&ep->vc->tx_ops) &&
+        uct_glex_ep_has_shared_resources(ep->vc->iface)) {
+        /* Only the peer can help: wait for its credits, see uct_glex_vc_resume() */
+        return UCS_ARBITER_CB_RESULT_DESCHED_GROUP;
+    }
+    return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
+}
+
+static ucs_arbiter_cb_result_t uct_glex_ep_purge_cb(ucs_arbiter_t *arbiter,
+                                                    ucs_arbiter_group_t *group,
+                                                    ucs_arbiter_elem_t *elem, void *arg)
+{
+    uct_pending_req_t *req    = ucs_container_of(elem, uct_pending_req_t, priv);
+    uct_purge_cb_args_t *args = arg;
+
+    args->cb(req, args->arg);
+    return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
+}
+
+void uct_glex_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb, void *arg)
+{
+    uct_glex_ep_t *ep        = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_iface_t *iface  = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    uct_purge_cb_args_t args = {.cb = cb, .arg = arg};
+
+    ucs_arbiter_group_purge(&iface->arbiter, &ep->arb_group, uct_glex_ep_purge_cb, &args);
+    uct_glex_ep_unblock(ep);
+}
+
+/* ---- completion ---- */
+
+ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
+{
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+
+    if (ep->vc == &uct_glex_no_vc) {
+        return UCS_OK;
+    }
+    if (ep->blocked && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+        return UCS_ERR_NO_RESOURCE; /* what is pending was not even posted */
+    }
+    if ((ep->vc->state == UCT_GLEX_VC_FAILED) && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+        return ep->vc->status;
+    }
+    return uct_glex_op_flush(ep->vc, comp);
+}
+
+ucs_status_t uct_glex_ep_fence(uct_ep_h tl_ep, unsigned flags)
+{
+    ucs_derived_of(tl_ep->iface, uct_glex_iface_t)->fence = 1;
+    ucs_memory_cpu_fence(); /* for copies to mapped memory */
+    return UCS_OK;
+}
+
+ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
+{
+    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    glex_ep_addr_t peer     = {.v = ep->peer};
+    ucs_status_t status;
+
+    UCT_EP_KEEPALIVE_CHECK_PARAM(flags, comp);
+    if (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE) {
+        return UCS_OK;
+    }
+    status = uct_glex_ep_make_vc(ep); /* the error handler is called for it */
+    if (status == UCS_OK) {
+        uct_glex_vc_fail(ep->vc, UCS_ERR_ENDPOINT_TIMEOUT);
+    }
+    return status;
+}
+
+void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status)
+{
+    uct_glex_iface_t *iface   = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    ucs_status_t err_status;
+    ucs_log_level_t level;
+
+    err_status = uct_iface_handle_ep_err(&iface->super.super, &ep->super.super, status);
+    level      = uct_base_iface_failure_log_level(&iface->super, err_status, status);
+    ucs_log(level, "glex: endpoint 0x%" PRIx64 " is gone: %s", ep->peer,
+            ucs_status_string(status));
+}

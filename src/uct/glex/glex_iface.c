@@ -1,0 +1,508 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "glex_iface.h"
+#include "glex_ctl.h"
+#include "glex_ep.h"
+#include "glex_er.h"
+#include "glex_op.h"
+#include "glex_rx.h"
+#include "glex_sr.h"
+
+#include <ucs/arch/cpu.h>
+#include <ucs/debug/memtrack_int.h>
+#include <ucs/sys/math.h>
+#include <ucs/sys/string.h>
+
+/* Idle progress calls between two looks at the NIC's error queue, and between two looks for peers
+ * that do not answer */
+#define UCT_GLEX_IDLE_ERRORS 256
+
+/* Measured over software NIC on an AMD EPYC 9005 core pair, see README: one way of an 8-byte
+ * message, cost of posting one, copy into and out of a FIFO */
+#define UCT_GLEX_LATENCY   90e-9
+#define UCT_GLEX_OVERHEAD  15e-9
+#define UCT_GLEX_BANDWIDTH (11500.0 * UCS_MBYTE)
+
+static void uct_glex_iface_query_am(const uct_glex_iface_t *iface, uct_iface_attr_t *attr)
+{
+    attr->cap.flags           |= UCT_IFACE_FLAG_AM_SHORT | UCT_IFACE_FLAG_AM_BCOPY;
+    attr->cap.am.max_short     = UCT_GLEX_MP_DATA_LEN;
+    attr->cap.am.max_bcopy     = iface->config.max_bcopy;
+    attr->cap.am.opt_zcopy_align = 1;
+    attr->cap.am.align_mtu     = 1;
+    attr->cap.am.max_iov       = 1;
+    if (uct_glex_md_has_private_rdma(iface->md)) {
+        attr->cap.flags       |= UCT_IFACE_FLAG_AM_ZCOPY;
+        attr->cap.am.max_zcopy = UCT_GLEX_ZC_MAX_LEN;
+        attr->cap.am.max_hdr   = UCT_GLEX_ZC_MAX_HDR;
+        attr->cap.am.max_iov   = UCT_GLEX_ZC_MAX_IOV;
+    }
+}
+
+static void uct_glex_iface_query_rma(const uct_glex_iface_t *iface, uct_iface_attr_t *attr)
+{
+    size_t max_zcopy = ucs_min((size_t)iface->md->dev_attr.max_rdma_data_len, 1UL << 30);
+
+    attr->cap.flags            |= UCT_IFACE_FLAG_PUT_SHORT | UCT_IFACE_FLAG_PUT_BCOPY |
+                                  UCT_IFACE_FLAG_GET_BCOPY;
+    attr->cap.put.max_short     = UCT_GLEX_IMM_PUT_LEN;
+    attr->cap.put.max_bcopy     = iface->config.rma_buf_size;
+    attr->cap.put.opt_zcopy_align = 1;
+    attr->cap.put.align_mtu     = 1;
+    attr->cap.put.max_iov       = 1;
+    attr->cap.get.max_bcopy     = iface->config.rma_buf_size;
+    attr->cap.get.opt_zcopy_align = 1;
+    attr->cap.get.align_mtu     = 1;
+    attr->cap.get.max_iov       = 1;
+    if (uct_glex_md_has_private_rdma(iface->md)) {
+        attr->cap.flags        |= UCT_IFACE_FLAG_PUT_ZCOPY | UCT_IFACE_FLAG_GET_ZCOPY;
+        attr->cap.put.max_zcopy = max_zcopy;
+        attr->cap.get.max_zcopy = max_zcopy;
+    }
+}
+
+static ucs_status_t uct_glex_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+
+    uct_base_iface_query(&iface->super, attr);
+    attr->device_addr_len = sizeof(uct_glex_device_addr_t);
+    attr->iface_addr_len  = sizeof(uct_glex_iface_addr_t);
+    attr->ep_addr_len     = 0;
+    attr->max_conn_priv   = 0;
+    attr->cap.flags       = UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_PENDING |
+                            UCT_IFACE_FLAG_CB_SYNC | UCT_IFACE_FLAG_EP_CHECK |
+                            UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE;
+    uct_glex_iface_query_am(iface, attr);
+    uct_glex_iface_query_rma(iface, attr);
+    if (iface->event_fd >= 0) {
+        attr->cap.event_flags = UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV |
+                                UCT_IFACE_FLAG_EVENT_FD;
+    }
+    attr->latency             = ucs_linear_func_make(UCT_GLEX_LATENCY, 0);
+    attr->overhead            = UCT_GLEX_OVERHEAD;
+    attr->bandwidth.dedicated = UCT_GLEX_BANDWIDTH;
+    attr->bandwidth.shared    = 0;
+    attr->priority            = 0;
+    return UCS_OK;
+}
+
+static ucs_status_t uct_glex_iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t *addr)
+{
+    uct_glex_iface_t *iface    = ucs_derived_of(tl_iface, uct_glex_iface_t);
+    uct_glex_iface_addr_t *out = (uct_glex_iface_addr_t*)addr;
+
+    out->ep_addr = iface->ep_addr;
+    out->uuid    = iface->uuid;
+    return UCS_OK;
+}
+
+static ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface,
+                                                      uct_device_addr_t *addr)
+{
+    uct_glex_iface_t *iface     = ucs_derived_of(tl_iface, uct_glex_iface_t);
+    uct_glex_device_addr_t *out = (uct_glex_device_addr_t*)addr;
+
+    out->nic_id  = iface->md->dev_attr.nic_id;
+    out->version = UCT_GLEX_WIRE_VERSION;
+    out->resv    = 0;
+    return UCS_OK;
+}
+
+static int uct_glex_iface_is_reachable(const uct_iface_h tl_iface,
+                                       const uct_device_addr_t *dev_addr,
+                                       const uct_iface_addr_t *iface_addr)
+{
+    uct_glex_iface_t *iface            = ucs_derived_of(tl_iface, uct_glex_iface_t);
+    const uct_glex_device_addr_t *addr = (const uct_glex_device_addr_t*)dev_addr;
+
+    return (addr->version == UCT_GLEX_WIRE_VERSION) &&
+           (glex_ext_is_reachable(iface->md->dev, addr->nic_id) == GLEX_SUCCESS);
+}
+
+/* ---- progress ---- */
+
+/* Requests that failed: those of a VC fail it, RMA operations report to their completion */
+static void uct_glex_iface_poll_errors(uct_glex_iface_t *iface)
+{
+    struct glex_err_req err;
+    glex_ep_addr_t addr;
+    uct_glex_vc_t *vc;
+    uint32_t num;
+
+    for (;;) {
+        num = 1;
+        if ((glex_poll_error_req(iface->nic, &num, &err) != GLEX_SUCCESS) || (num == 0)) {
+            return;
+        }
+        ucs_debug("glex: %s to endpoint %u on NIC 0x%x failed: %s",
+                  glex_error_req_opcode_str(err.op), err.rmt_ep_num, err.rmt_nic_id,
+                  glex_error_req_status_str(err.status));
+        addr.v = 0;
+        glex_compose_ep_addr(err.rmt_nic_id, err.rmt_ep_num, GLEX_EP_TYPE_FAST, &addr);
+        vc = uct_glex_vc_find(iface, addr.v);
+
+        if ((err.op == GLEX_ERR_OP_RDMA_PUT || err.op == GLEX_ERR_OP_RDMA_GET) &&
+            ((err.data2 & UCT_GLEX_EVENT_TYPE_MASK) == UCT_GLEX_EVENT_OP)) {
+            uct_glex_op_event(iface, err.data2 >> 32, UCS_ERR_IO_ERROR);
+        }
+        if (vc == NULL) {
+            continue;
+        }
+        if ((err.status == GLEX_ERR_STATUS_DEST_VP_STOP) ||
+            (err.status == GLEX_ERR_STATUS_DEST_HOST_DEAD)) {
+            uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
+        } else if ((err.status == GLEX_ERR_STATUS_DEST_MPQ_FULL) &&
+                   (vc->state == UCT_GLEX_VC_CONNECTING)) {
+            /* Too many connected at once for the reserve: nothing else was lost, so once more */
+            --iface->num_waiting;
+            vc->state = UCT_GLEX_VC_WAIT_MPQ;
+            vc->er_state = UCT_GLEX_ER_NONE;
+            uct_glex_vc_schedule(vc);
+        } else if ((err.status == GLEX_ERR_STATUS_DEST_MPQ_FULL) ||
+                   (err.status == GLEX_ERR_STATUS_DEST_EQ_FULL)) {
+            ucs_error("glex: endpoint %u on NIC 0x%x lost a message: %s", err.rmt_ep_num,
+                      err.rmt_nic_id, glex_error_req_status_str(err.status));
+            uct_glex_vc_fail(vc, UCS_ERR_IO_ERROR);
+        }
+    }
+}
+
+static void uct_glex_iface_progress_active(uct_glex_iface_t *iface)
+{
+    UCS_LIST_HEAD(again);
+    uct_glex_vc_t *vc;
+
+    while (!ucs_list_is_empty(&iface->active)) {
+        vc            = ucs_list_extract_head(&iface->active, uct_glex_vc_t, active);
+        vc->scheduled = 0;
+        if (!uct_glex_ctl_progress(vc)) {
+            vc->scheduled = 1;
+            ucs_list_add_tail(&again, &vc->active);
+        }
+    }
+    ucs_list_splice_tail(&iface->active, &again);
+}
+
+/* Out of line: what is not the arrival of messages */
+static void uct_glex_iface_progress_slow(uct_glex_iface_t *iface)
+{
+    if (iface->recheck) {
+        iface->recheck = 0;
+        uct_glex_rx_retry_waiting(iface);
+    }
+    ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, NULL);
+    /* After the pending requests: what they sent took credits and acknowledgements along */
+    uct_glex_iface_progress_active(iface);
+}
+
+static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+    unsigned count;
+
+    count  = uct_glex_eq_progress(iface);
+    count += uct_glex_mpq_progress(iface);
+    if (ucs_unlikely(!ucs_list_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
+                     iface->recheck)) {
+        uct_glex_iface_progress_slow(iface);
+    }
+    if (count == 0) {
+        if (ucs_unlikely(--iface->idle == 0)) {
+            iface->idle = UCT_GLEX_IDLE_ERRORS;
+            uct_glex_iface_poll_errors(iface);
+        }
+    }
+    return count;
+}
+
+/* ---- completion and sleep ---- */
+
+static ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags,
+                                         uct_completion_t *comp)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+
+    if (comp != NULL) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    return (iface->ops.outstanding == 0) ? UCS_OK : UCS_INPROGRESS;
+}
+
+static ucs_status_t uct_glex_iface_fence(uct_iface_h tl_iface, unsigned flags)
+{
+    ucs_derived_of(tl_iface, uct_glex_iface_t)->fence = 1;
+    ucs_memory_cpu_fence(); /* for copies to mapped memory */
+    return UCS_OK;
+}
+
+static ucs_status_t uct_glex_iface_event_fd_get(uct_iface_h tl_iface, int *fd_p)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+
+    if (iface->event_fd < 0) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    *fd_p = iface->event_fd;
+    return UCS_OK;
+}
+
+static ucs_status_t uct_glex_iface_event_arm(uct_iface_h tl_iface, unsigned events)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+    glex_ret_t ret;
+
+    /* What progress still has to do does not come with an event */
+    if (!ucs_list_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
+        iface->recheck) {
+        return UCS_ERR_BUSY;
+    }
+    uct_glex_iface_poll_errors(iface);
+    ret = glex_ext_arm(iface->nic);
+    if (ret == GLEX_BUSY) {
+        return UCS_ERR_BUSY;
+    }
+    return uct_glex_status(ret);
+}
+
+/* ---- life ---- */
+
+/* Entries of the MPQ: reserve for CONNECTs, slack for what was handled but not discarded yet, the
+ * rest for windows */
+static ucs_status_t uct_glex_iface_init_mpq(uct_glex_iface_t *iface,
+                                            const uct_glex_iface_config_t *config,
+                                            unsigned capacity)
+{
+    unsigned slack = UCT_GLEX_POLL_BATCH;
+
+    iface->mpq.reserve = ucs_max(4, ucs_min(256, capacity / 8));
+    if (capacity < iface->mpq.reserve + slack + UCT_GLEX_VC_CTL_UNITS + 1) {
+        ucs_error("glex: a message queue of %u entries is too small: raise "
+                  "UCX_GLEX_EP_MPQ_CAPACITY to 64 or more", capacity);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    iface->mpq.free  = capacity - iface->mpq.reserve - slack;
+    iface->mpq.grown = 0;
+    iface->mpq.pool  = (config->ep_mpq_pool_units == 0) ? iface->mpq.free :
+                       ucs_min(config->ep_mpq_pool_units, iface->mpq.free);
+    iface->mpq.start = config->sr_credit_start;
+    iface->mpq.inc   = config->sr_credit_inc;
+    iface->mpq.max   = config->sr_credit_max;
+    ucs_list_head_init(&iface->mpq.wait);
+    return UCS_OK;
+}
+
+static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
+                                       const uct_glex_iface_config_t *config)
+{
+    size_t er_max = config->erq_unit_size *
+                    uct_glex_fifo_max_message(config->erq_size / config->erq_unit_size);
+
+    iface->channels            = config->channels;
+    iface->config.rma_buf_size = config->rma_buf_size;
+    iface->config.max_bcopy    = config->srq_unit_size;
+    if (!uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_SR)) {
+        iface->config.max_bcopy = ucs_min(iface->config.max_bcopy, er_max);
+    }
+}
+
+/* Events on their way for other reasons than ER: units fetched by peers, RMA, zero copy, our Gets */
+static unsigned uct_glex_iface_op_events(const uct_glex_iface_config_t *config)
+{
+    return 2 * config->srq_capacity + config->rma_req_capacity +
+           (1 + UCT_GLEX_ZC_MAX_IOV) * config->zc_req_capacity + UCT_GLEX_POLL_BATCH;
+}
+
+static ucs_status_t uct_glex_iface_init_nic(uct_glex_iface_t *iface)
+{
+    glex_ep_addr_t addr;
+    ucs_status_t status;
+
+    status = uct_glex_md_ep_get(iface->md, &iface->nic, &iface->ep_index);
+    if (status != UCS_OK) {
+        return status;
+    }
+    glex_get_ep_addr(iface->nic, &addr);
+    iface->ep_addr = addr.v;
+    iface->key     = iface->md->key;
+    if (glex_ext_event_fd(iface->nic, &iface->event_fd) != GLEX_SUCCESS) {
+        iface->event_fd = -1;
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t uct_glex_iface_init_channels(uct_glex_iface_t *iface,
+                                                 const uct_glex_iface_config_t *config)
+{
+    unsigned events = uct_glex_iface_op_events(config);
+    struct glex_ep_attr attr;
+    ucs_status_t status;
+
+    glex_query_ep(iface->nic, &attr);
+    status = uct_glex_iface_init_mpq(iface, config, attr.mpq_capacity);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (attr.eq_capacity <= events) {
+        ucs_error("glex: an event queue of %u entries is too small for SRQ_CAPACITY, "
+                  "RMA_REQ_CAPACITY and ZC_REQ_CAPACITY, which need %u: raise "
+                  "UCX_GLEX_EP_EQ_CAPACITY or lower those", attr.eq_capacity, events);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    status = uct_glex_sr_init(iface, config);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = uct_glex_er_init(iface, config, attr.eq_capacity - events);
+    if (status != UCS_OK) {
+        goto err_sr;
+    }
+    status = uct_glex_op_init(iface, config);
+    if (status != UCS_OK) {
+        goto err_er;
+    }
+    status = uct_glex_rx_init(iface);
+    if (status != UCS_OK) {
+        goto err_op;
+    }
+    return UCS_OK;
+
+err_op:
+    uct_glex_op_cleanup(iface);
+err_er:
+    uct_glex_er_cleanup_iface(iface);
+err_sr:
+    uct_glex_sr_cleanup(iface);
+    return status;
+}
+
+static uct_iface_ops_t uct_glex_iface_ops;
+static uct_iface_internal_ops_t uct_glex_iface_internal_ops;
+
+static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
+                           const uct_iface_params_t *params, const uct_iface_config_t *tl_config)
+{
+    const uct_glex_iface_config_t *config = ucs_derived_of(tl_config, uct_glex_iface_config_t);
+    ucs_status_t status;
+
+    UCT_CHECK_PARAM(params->field_mask & UCT_IFACE_PARAM_FIELD_OPEN_MODE,
+                    "UCT_IFACE_PARAM_FIELD_OPEN_MODE is not defined");
+    UCT_CHECK_PARAM(params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE,
+                    "glex can only be opened as a device");
+    status = uct_glex_iface_config_check(config);
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &uct_glex_iface_ops, &uct_glex_iface_internal_ops,
+                              md, worker, params,
+                              tl_config UCS_STATS_ARG(NULL) UCS_STATS_ARG(UCT_GLEX_NAME));
+
+    self->md          = ucs_derived_of(md, uct_glex_md_t);
+    self->uuid        = (uint32_t)ucs_generate_uuid((uintptr_t)self);
+    self->vc_gen      = self->uuid >> 16;
+    self->vcs         = NULL;
+    self->vcs_size    = 0;
+    self->num_vcs     = 0;
+    self->num_waiting = 0;
+    self->recheck     = 0;
+    self->fence       = 0;
+    self->idle        = UCT_GLEX_IDLE_ERRORS;
+    ucs_list_head_init(&self->active);
+    ucs_arbiter_init(&self->arbiter);
+    memset(&self->er, 0, sizeof(self->er));
+    kh_init_inplace(uct_glex_vc, &self->vc_hash);
+
+    uct_glex_iface_init_config(self, config);
+    status = uct_glex_iface_init_nic(self);
+    if (status != UCS_OK) {
+        goto err_hash;
+    }
+    status = uct_glex_iface_init_channels(self, config);
+    if (status != UCS_OK) {
+        goto err_nic;
+    }
+    return UCS_OK;
+
+err_nic:
+    uct_glex_md_ep_put(self->md, self->ep_index);
+err_hash:
+    kh_destroy_inplace(uct_glex_vc, &self->vc_hash);
+    return status;
+}
+
+static UCS_CLASS_CLEANUP_FUNC(uct_glex_iface_t)
+{
+    unsigned i;
+
+    uct_base_iface_progress_disable(&self->super.super,
+                                    UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
+    for (i = 0; i < self->num_vcs; ++i) {
+        uct_glex_vc_destroy(self->vcs[i]);
+    }
+    ucs_free(self->vcs);
+    uct_glex_rx_cleanup(self);
+    uct_glex_op_cleanup(self);
+    uct_glex_er_cleanup_iface(self);
+    uct_glex_sr_cleanup(self);
+    kh_destroy_inplace(uct_glex_vc, &self->vc_hash);
+    ucs_arbiter_cleanup(&self->arbiter);
+    uct_glex_md_ep_put(self->md, self->ep_index);
+}
+
+UCS_CLASS_DEFINE(uct_glex_iface_t, uct_base_iface_t);
+static UCS_CLASS_DEFINE_NEW_FUNC(uct_glex_iface_t, uct_iface_t, uct_md_h, uct_worker_h,
+                                 const uct_iface_params_t*, const uct_iface_config_t*);
+static UCS_CLASS_DEFINE_DELETE_FUNC(uct_glex_iface_t, uct_iface_t);
+
+static uct_iface_ops_t uct_glex_iface_ops = {
+    .ep_put_short             = uct_glex_ep_put_short,
+    .ep_put_bcopy             = uct_glex_ep_put_bcopy,
+    .ep_put_zcopy             = uct_glex_ep_put_zcopy,
+    .ep_get_bcopy             = uct_glex_ep_get_bcopy,
+    .ep_get_zcopy             = uct_glex_ep_get_zcopy,
+    .ep_am_short              = uct_glex_ep_am_short,
+    .ep_am_short_iov          = uct_glex_ep_am_short_iov,
+    .ep_am_bcopy              = uct_glex_ep_am_bcopy,
+    .ep_am_zcopy              = uct_glex_ep_am_zcopy,
+    .ep_pending_add           = uct_glex_ep_pending_add,
+    .ep_pending_purge         = uct_glex_ep_pending_purge,
+    .ep_flush                 = uct_glex_ep_flush,
+    .ep_fence                 = uct_glex_ep_fence,
+    .ep_check                 = uct_glex_ep_check,
+    .ep_create                = UCS_CLASS_NEW_FUNC_NAME(uct_glex_ep_t),
+    .ep_destroy               = UCS_CLASS_DELETE_FUNC_NAME(uct_glex_ep_t),
+    .iface_flush              = uct_glex_iface_flush,
+    .iface_fence              = uct_glex_iface_fence,
+    .iface_progress_enable    = uct_base_iface_progress_enable,
+    .iface_progress_disable   = uct_base_iface_progress_disable,
+    .iface_progress           = uct_glex_iface_progress,
+    .iface_event_fd_get       = uct_glex_iface_event_fd_get,
+    .iface_event_arm          = uct_glex_iface_event_arm,
+    .iface_close              = UCS_CLASS_DELETE_FUNC_NAME(uct_glex_iface_t),
+    .iface_query              = uct_glex_iface_query,
+    .iface_get_address        = uct_glex_iface_get_address,
+    .iface_get_device_address = uct_glex_iface_get_device_address,
+    .iface_is_reachable       = uct_glex_iface_is_reachable
+};
+
+static uct_iface_internal_ops_t uct_glex_iface_internal_ops = {
+    .iface_estimate_perf = uct_base_iface_estimate_perf,
+    .iface_vfs_refresh   = (uct_iface_vfs_refresh_func_t)ucs_empty_function,
+    .ep_query            = (uct_ep_query_func_t)ucs_empty_function_return_unsupported,
+    .ep_invalidate       = (uct_ep_invalidate_func_t)ucs_empty_function_return_unsupported
+};
+
+static ucs_status_t uct_glex_query_devices(uct_md_h md, uct_tl_device_resource_t **devices_p,
+                                           unsigned *num_devices_p)
+{
+    return uct_single_device_resource(md, UCT_GLEX_DEVICE_NAME, UCT_DEVICE_TYPE_NET,
+                                      UCS_SYS_DEVICE_ID_UNKNOWN, devices_p, num_devices_p);
+}
+
+UCT_TL_DEFINE_ENTRY(&uct_glex_component, glex, uct_glex_query_devices, uct_glex_iface_t, "GLEX_",
+                    uct_glex_iface_config_table, uct_glex_iface_config_t)
+
+UCT_SINGLE_TL_INIT(&uct_glex_component, glex, ctor, , )

@@ -1,0 +1,130 @@
+/*
+ * Interface `glex`: one GLEX endpoint, and what the channels of all its peers share.
+ */
+#ifndef UCT_GLEX_IFACE_H
+#define UCT_GLEX_IFACE_H
+
+#include "glex_buf.h"
+#include "glex_config.h"
+#include "glex_fifo.h"
+#include "glex_md.h"
+#include "glex_wire.h"
+
+#include <uct/base/uct_iface.h>
+#include <ucs/datastruct/arbiter.h>
+#include <ucs/datastruct/khash.h>
+#include <ucs/datastruct/list.h>
+#include <ucs/datastruct/ptr_array.h>
+
+typedef struct uct_glex_vc uct_glex_vc_t;
+
+KHASH_MAP_INIT_INT64(uct_glex_vc, uct_glex_vc_t*);
+
+/* Most queue entries handled before they are discarded: what the credits reckon with as slack */
+#define UCT_GLEX_POLL_BATCH 16
+
+/* am_zcopy: header, pieces and size of one message */
+#define UCT_GLEX_ZC_MAX_HDR 128
+#define UCT_GLEX_ZC_MAX_IOV 4
+#define UCT_GLEX_ZC_MAX_LEN 65536
+
+/* A FIFO lent to a peer, by the index that its events name */
+typedef struct uct_glex_er_rx {
+    uct_glex_vc_t  *vc; /* the borrower, NULL: not lent */
+    uint8_t        *base;
+    uct_glex_buf_t *buf;
+    uint16_t        msgs_mark;  /* messages consumed at the last look for an idle borrower */
+    uint16_t        release_at; /* released: messages sent through it, in all */
+    uint8_t         gen;
+    uint8_t         revoked;  /* asked back */
+    uint8_t         released; /* the borrower uses it no more */
+} uct_glex_er_rx_t;
+
+typedef struct uct_glex_iface {
+    uct_base_iface_t   super;
+
+    /* Used by every progress call */
+    glex_ep_handle_t   nic;
+    uct_glex_er_rx_t  *er_rx;      /* FIFOs lent, by index */
+    uct_glex_vc_t    **vcs;        /* VCs by the lower half of their id */
+    unsigned           num_vcs;
+    uint16_t           er_rx_count; /* length of er_rx[] */
+    uint8_t            er_unit_shift;
+    uint8_t            recheck;    /* resources came free: look at what waits for them */
+    unsigned           idle;       /* progress calls until the next look at errors */
+    ucs_list_link_t    active;     /* VCs that have control messages to send */
+    ucs_arbiter_t      arbiter;    /* endpoints whose pending requests can go on */
+
+    uct_glex_md_t     *md;
+    unsigned           ep_index;   /* of `nic` in the memory domain */
+    uint32_t           key;
+    uint32_t           uuid;
+    uint64_t           ep_addr;
+    uint64_t           channels;   /* bitmap of enum uct_glex_channel */
+    khash_t(uct_glex_vc) vc_hash;  /* by peer address */
+    unsigned           vcs_size;   /* allocated length of vcs[] */
+    uint16_t           vc_gen;     /* upper half of the next VC id */
+
+    struct {
+        unsigned           free;      /* MPQ entries promised to nobody */
+        unsigned           grown;     /* entries lent beyond start credits */
+        unsigned           pool;      /* most of them */
+        unsigned           start;     /* start credit */
+        unsigned           inc;
+        unsigned           max;
+        unsigned           reserve;   /* entries for CONNECT messages */
+        ucs_list_link_t    wait;      /* VCs that wait for entries to connect or accept */
+    } mpq;
+
+    struct {
+        uct_glex_buf_pool_t pool;     /* FIFOs */
+        uct_glex_buf_pool_t mirror;   /* local images of FIFOs that cannot be mapped */
+        unsigned            max;      /* FIFOs lent at once, at most */
+        unsigned            lent;
+        uint16_t            units;
+        uint16_t            msgs_max; /* messages on their way through one FIFO */
+        uct_glex_vc_t      *waiter;   /* gets the FIFO that is being revoked */
+        uint8_t             next_gen;
+    } er;
+
+    struct {
+        uct_glex_buf_pool_t tx;
+        uct_glex_buf_pool_t rx;
+        uct_glex_buf_pool_t zc_rx;    /* buffers for am_zcopy payload */
+        ucs_list_link_t     rx_wait;  /* VCs whose next message waits for a buffer */
+    } sr;
+
+    struct {
+        ucs_mpool_t         mp;       /* uct_glex_op_t */
+        ucs_ptr_array_t     table;    /* those that wait for events, by index */
+        unsigned            outstanding;
+        unsigned            rma_free; /* RMA requests that may still be posted */
+        unsigned            zc_free;
+        uint16_t            next_gen;
+        uct_glex_buf_pool_t bounce;
+    } ops;
+
+    ucs_mpool_t         rx_mp;        /* uct_glex_rx_t */
+    int                 fence;        /* the next RMA request starts after all before it */
+    int                 event_fd;     /* -1: none */
+    unsigned            num_waiting;  /* VCs that wait for a peer's answer or credits */
+
+    struct {
+        size_t max_bcopy;
+        size_t rma_buf_size;
+    } config;
+} uct_glex_iface_t;
+
+static inline int uct_glex_iface_has_channel(const uct_glex_iface_t *iface,
+                                             enum uct_glex_channel channel)
+{
+    return !!(iface->channels & UCS_BIT(channel));
+}
+
+/** Something that waits could go on now: have progress look */
+static inline void uct_glex_iface_recheck(uct_glex_iface_t *iface)
+{
+    iface->recheck = 1;
+}
+
+#endif

@@ -1,0 +1,109 @@
+/*
+ * Memory domain `glex/gni0`: owns the GLEX endpoint that all registrations belong to. The first
+ * interface opened on the domain inherits that endpoint (paper 003, section 5.1); further ones,
+ * such as those of several workers, have their own, at which memory is registered again when they
+ * first use it.
+ */
+#ifndef UCT_GLEX_MD_H
+#define UCT_GLEX_MD_H
+
+#include "glex_nic.h"
+#include "glex_wire.h"
+
+#include <uct/base/uct_md.h>
+#include <ucs/memory/rcache.h>
+#include <pthread.h>
+
+#define UCT_GLEX_NAME        "glex"
+#define UCT_GLEX_DEVICE_NAME "gni0"
+#define UCT_GLEX_MD_NAME     "glex/gni0"
+#define UCT_GLEX_MD_MAX_EPS  64
+
+typedef struct uct_glex_md_config {
+    uct_md_config_t        super;
+    ucs_ternary_auto_value_t rcache_enable;
+    uct_md_rcache_config_t rcache;
+    unsigned               ep_type;
+    int                    ep_hc_mpq;
+    int                    ep_hc_eq;
+    unsigned               ep_dq_capacity;
+    unsigned               ep_mpq_capacity;
+    unsigned               ep_eq_capacity;
+} uct_glex_md_config_t;
+
+/* A registration. Slot i of mh[] is that at endpoint i of the domain, made when it is needed. */
+typedef struct uct_glex_memh {
+    void              *address;
+    size_t             length;
+    int                mem_flags; /* GLEX_MEM_*, GLEX_EXT_MEM_* */
+    uint64_t           registered; /* bit i: mh[i] is valid */
+    glex_mem_handle_t  mh;         /* at endpoint 0 */
+    glex_mem_handle_t *more;       /* at endpoints 1..; NULL until one is needed */
+} uct_glex_memh_t;
+
+typedef struct uct_glex_md {
+    uct_md_t              super;
+    glex_device_handle_t  dev;
+    struct glex_device_attr     dev_attr;
+    struct glex_ext_device_attr ext_attr;
+    struct glex_ep_attr   ep_attr; /* what was asked for, as a pattern for further endpoints */
+    uint32_t              key;
+    ucs_rcache_t         *rcache;
+    ucs_linear_func_t     reg_cost;
+    pthread_mutex_t       lock;                     /* protects the fields below */
+    glex_ep_handle_t      eps[UCT_GLEX_MD_MAX_EPS]; /* [0]: the domain's own */
+    uint64_t              eps_in_use;               /* bit i: lent to an interface */
+    ucs_list_link_t       list;                     /* in the list of all open domains */
+} uct_glex_md_t;
+
+/* What uct_rkey_t points to */
+typedef struct uct_glex_rkey {
+    uct_glex_packed_rkey_t packed;
+    glex_ep_handle_t       mapped_by; /* endpoint through which `ptr` was obtained, or NULL */
+    void                  *ptr;       /* the registration in this process, or NULL: not mappable */
+} uct_glex_rkey_t;
+
+extern uct_component_t uct_glex_component;
+
+/**
+ * Borrow an endpoint for an interface: the domain's own for the first, a new one for others.
+ * @param [out] index_p  To be given to uct_glex_memh_local() and uct_glex_md_ep_put().
+ */
+ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, glex_ep_handle_t *ep_p, unsigned *index_p);
+
+void uct_glex_md_ep_put(uct_glex_md_t *md, unsigned index);
+
+/** Whether peers' private memory can be reached by RDMA */
+static inline int uct_glex_md_has_private_rdma(const uct_glex_md_t *md)
+{
+    return !!(md->ext_attr.caps & GLEX_EXT_CAP_PRIVATE_RDMA);
+}
+
+/** Register at an endpoint of the domain without cache; for the transport's own buffers */
+ucs_status_t uct_glex_md_reg(uct_glex_md_t *md, unsigned ep_index, void *address, size_t length,
+                             int mem_flags, glex_mem_handle_t *mh_p);
+
+/** Out of line part of uct_glex_memh_local(): first use at this endpoint */
+ucs_status_t uct_glex_memh_register(uct_glex_md_t *md, uct_glex_memh_t *memh, unsigned ep_index);
+
+/** Name of a registration at endpoint `ep_index`, for use as the local side of RDMA */
+static inline ucs_status_t uct_glex_memh_local(uct_glex_md_t *md, uct_glex_memh_t *memh,
+                                               unsigned ep_index, glex_mem_handle_t *mh_p)
+{
+    ucs_status_t status;
+
+    if (!(__atomic_load_n(&memh->registered, __ATOMIC_ACQUIRE) & UCS_BIT(ep_index))) {
+        /* acquire: pairs with the release in uct_glex_memh_register(), the handle is there */
+        status = uct_glex_memh_register(md, memh, ep_index);
+        if (status != UCS_OK) {
+            return status;
+        }
+    }
+    *mh_p = (ep_index == 0) ? memh->mh : memh->more[ep_index - 1];
+    return UCS_OK;
+}
+
+/** The part of a registration beyond the address: pointer in this process, or NULL */
+void *uct_glex_rkey_map(glex_ep_handle_t ep, uct_glex_rkey_t *rkey);
+
+#endif

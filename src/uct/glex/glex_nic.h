@@ -1,0 +1,97 @@
+/*
+ * The line between NIC and protocol: glex.h, and what glex_ext.h adds where the NIC has it. On a
+ * NIC without the extension every wrapper says GLEX_NOT_IMPLEMENTED, and the transport takes the
+ * path without it.
+ */
+#ifndef UCT_GLEX_NIC_H
+#define UCT_GLEX_NIC_H
+
+#include <openglex.h>
+#include <glex.h>
+#include <ucs/type/status.h>
+
+#if HAVE_GLEX_EXT_H
+#include <glex_ext.h>
+#else
+#define GLEX_EXT_MEM_EVENT_DATA 0
+#define GLEX_EXT_CAP_PRIVATE_RDMA 1
+#define GLEX_EXT_CAP_MAP 2
+#define GLEX_EXT_CAP_SLEEP 4
+
+struct glex_ext_device_attr {
+    uint32_t caps;
+    char     missing[8];
+};
+
+/* Real NICs reach all registered memory */
+static inline glex_ret_t glex_ext_query_device(glex_device_handle_t dev,
+                                               struct glex_ext_device_attr *attr)
+{
+    (void)dev;
+    attr->caps       = GLEX_EXT_CAP_PRIVATE_RDMA;
+    attr->missing[0] = '\0';
+    return GLEX_SUCCESS;
+}
+
+/* All NICs of the machine are on one fabric */
+static inline glex_ret_t glex_ext_is_reachable(glex_device_handle_t dev, uint32_t nic_id)
+{
+    (void)dev;
+    (void)nic_id;
+    return GLEX_SUCCESS;
+}
+
+static inline glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t ep, uint64_t len, void **addr_p)
+{
+    (void)ep;
+    (void)len;
+    (void)addr_p;
+    return GLEX_NOT_IMPLEMENTED;
+}
+
+static inline glex_ret_t glex_ext_mem_free(glex_ep_handle_t ep, void *addr)
+{
+    (void)ep;
+    (void)addr;
+    return GLEX_NOT_IMPLEMENTED;
+}
+
+static inline glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t peer,
+                                           glex_mem_handle_t mh, uint32_t key, uint64_t offset,
+                                           uint64_t len, void **ptr_p)
+{
+    (void)ep;
+    (void)peer;
+    (void)mh;
+    (void)key;
+    (void)offset;
+    (void)len;
+    (void)ptr_p;
+    return GLEX_NOT_IMPLEMENTED;
+}
+
+static inline glex_ret_t glex_ext_event_fd(glex_ep_handle_t ep, int *fd)
+{
+    (void)ep;
+    (void)fd;
+    return GLEX_NOT_IMPLEMENTED;
+}
+
+static inline glex_ret_t glex_ext_arm(glex_ep_handle_t ep)
+{
+    (void)ep;
+    return GLEX_NOT_IMPLEMENTED;
+}
+
+static inline glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer)
+{
+    (void)ep;
+    (void)peer;
+    return GLEX_NOT_IMPLEMENTED;
+}
+#endif
+
+/* What a NIC's refusal means to UCX */
+ucs_status_t uct_glex_status(glex_ret_t ret);
+
+#endif

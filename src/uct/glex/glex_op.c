@@ -1,0 +1,231 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "glex_op.h"
+#include "glex_rx.h"
+
+#include <ucs/datastruct/queue.h>
+
+/* Lower bits: index in the table; upper bits: generation, so that a late event of an operation that
+ * failed is not taken for that of its successor */
+#define UCT_GLEX_OP_INDEX_BITS 20
+#define UCT_GLEX_OP_INDEX_MASK UCS_MASK(UCT_GLEX_OP_INDEX_BITS)
+
+static ucs_mpool_ops_t uct_glex_op_mpool_ops = {
+    .chunk_alloc   = ucs_mpool_chunk_malloc,
+    .chunk_release = ucs_mpool_chunk_free,
+    .obj_init      = NULL,
+    .obj_cleanup   = NULL,
+    .obj_str       = NULL
+};
+
+ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config)
+{
+    ucs_status_t status;
+
+    status = ucs_mpool_init(&iface->ops.mp, 0, sizeof(uct_glex_op_t), 0, sizeof(void*), 64,
+                            UINT_MAX, &uct_glex_op_mpool_ops, "glex_op");
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = uct_glex_buf_pool_init(&iface->ops.bounce, iface->md, iface->ep_index,
+                                    GLEX_MEM_READ | GLEX_MEM_WRITE, config->rma_buf_size, 8,
+                                    ucs_max(config->rma_req_capacity, 8), "glex_rma_bounce");
+    if (status != UCS_OK) {
+        ucs_mpool_cleanup(&iface->ops.mp, 0);
+        return status;
+    }
+    ucs_ptr_array_init(&iface->ops.table, "glex_ops");
+    iface->ops.rma_free    = config->rma_req_capacity;
+    iface->ops.zc_free     = config->zc_req_capacity;
+    iface->ops.outstanding = 0;
+    iface->ops.next_gen    = iface->uuid;
+    return UCS_OK;
+}
+
+void uct_glex_op_cleanup(uct_glex_iface_t *iface)
+{
+    ucs_ptr_array_cleanup(&iface->ops.table, 1);
+    uct_glex_buf_pool_cleanup(&iface->ops.bounce);
+    ucs_mpool_cleanup(&iface->ops.mp, 1);
+}
+
+/* Requests of a kind that may be on their way at once, NULL: limited by their buffers */
+static unsigned *uct_glex_op_quota(uct_glex_iface_t *iface, enum uct_glex_op_type type)
+{
+    switch (type) {
+    case UCT_GLEX_OP_RMA:
+    case UCT_GLEX_OP_GET_BCOPY:
+        return &iface->ops.rma_free;
+    case UCT_GLEX_OP_ZC:
+        return &iface->ops.zc_free;
+    default:
+        return NULL;
+    }
+}
+
+uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
+                               uct_completion_t *comp)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    unsigned *quota         = uct_glex_op_quota(iface, type);
+    uct_glex_op_t *op;
+    unsigned index;
+
+    if ((quota != NULL) && (*quota == 0)) {
+        return NULL;
+    }
+    op = ucs_mpool_get_inline(&iface->ops.mp);
+    if (op == NULL) {
+        return NULL;
+    }
+    index = ucs_ptr_array_insert(&iface->ops.table, op);
+    ucs_assert_always(index <= UCT_GLEX_OP_INDEX_MASK);
+    if (quota != NULL) {
+        --*quota;
+    }
+    op->vc        = vc;
+    op->comp      = comp;
+    op->buf       = NULL;
+    op->id        = index | ((uint32_t)iface->ops.next_gen++ << UCT_GLEX_OP_INDEX_BITS);
+    op->events    = 0;
+    op->type      = type;
+    op->done      = 0;
+    op->status    = UCS_OK;
+    return op;
+}
+
+static void uct_glex_op_forget(uct_glex_op_t *op)
+{
+    uct_glex_iface_t *iface = op->vc->iface;
+    unsigned *quota         = uct_glex_op_quota(iface, op->type);
+
+    ucs_ptr_array_remove(&iface->ops.table, op->id & UCT_GLEX_OP_INDEX_MASK);
+    if (quota != NULL) {
+        ++*quota;
+    }
+    if (op->buf != NULL) {
+        uct_glex_buf_put(op->buf);
+        op->buf = NULL;
+    }
+}
+
+void uct_glex_op_cancel(uct_glex_op_t *op)
+{
+    uct_glex_op_forget(op);
+    ucs_mpool_put_inline(op);
+}
+
+void uct_glex_op_posted(uct_glex_op_t *op, unsigned events)
+{
+    op->events = events;
+    ++op->vc->iface->ops.outstanding;
+    if (op->type != UCT_GLEX_OP_FETCH) {
+        ucs_queue_push(&op->vc->tx_ops, &op->queue);
+    }
+}
+
+/* Operations may end in another order than they were posted in: flush waits for the oldest */
+static void uct_glex_op_retire(uct_glex_vc_t *vc)
+{
+    uct_glex_op_t *op;
+
+    while (!ucs_queue_is_empty(&vc->tx_ops)) {
+        op = ucs_queue_head_elem_non_empty(&vc->tx_ops, uct_glex_op_t, queue);
+        if ((op->type != UCT_GLEX_OP_FLUSH) && !op->done) {
+            break;
+        }
+        ucs_queue_pull_non_empty(&vc->tx_ops);
+        if (op->type == UCT_GLEX_OP_FLUSH) {
+            uct_invoke_completion(op->comp,
+                                  (vc->state == UCT_GLEX_VC_FAILED) ? vc->status : UCS_OK);
+        }
+        ucs_mpool_put_inline(op);
+    }
+}
+
+static void uct_glex_op_complete(uct_glex_op_t *op)
+{
+    ucs_status_t status = op->status;
+    uct_glex_vc_t *vc   = op->vc;
+
+    --vc->iface->ops.outstanding;
+    if (op->type == UCT_GLEX_OP_FETCH) {
+        uct_glex_op_forget(op);
+        uct_glex_rx_fetched(op->arg, status);
+        ucs_mpool_put_inline(op);
+        return;
+    }
+
+    if ((op->type == UCT_GLEX_OP_GET_BCOPY) && (status == UCS_OK)) {
+        op->unpack_cb(op->arg, op->buf->ptr, op->length);
+    }
+    uct_glex_op_forget(op);
+    op->done = 1;
+    if (op->comp != NULL) {
+        uct_invoke_completion(op->comp, status);
+    }
+    uct_glex_op_retire(vc);
+    uct_glex_iface_recheck(vc->iface);
+}
+
+void uct_glex_op_event(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status)
+{
+    void *item = NULL;
+    uct_glex_op_t *op;
+
+    if (!ucs_ptr_array_lookup(&iface->ops.table, id & UCT_GLEX_OP_INDEX_MASK, item)) {
+        ucs_debug("glex: event for unknown operation 0x%x", id);
+        return;
+    }
+    op = item;
+    if ((op->id != id) || (op->events == 0)) {
+        ucs_debug("glex: event for finished operation 0x%x", id);
+        return;
+    }
+    if ((status != UCS_OK) && (op->status == UCS_OK)) {
+        op->status = status;
+    }
+    if (--op->events == 0) {
+        uct_glex_op_complete(op);
+    }
+}
+
+void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    void *item;
+    unsigned index;
+    uct_glex_op_t *op;
+
+    ucs_ptr_array_for_each(item, index, &iface->ops.table) {
+        op = item;
+        if ((op->vc == vc) && (op->events > 0)) {
+            op->status = status;
+            op->events = 0;
+            uct_glex_op_complete(op);
+        }
+    }
+}
+
+ucs_status_t uct_glex_op_flush(uct_glex_vc_t *vc, uct_completion_t *comp)
+{
+    uct_glex_op_t *op;
+
+    if (ucs_queue_is_empty(&vc->tx_ops)) {
+        return UCS_OK;
+    }
+    if (comp == NULL) {
+        return UCS_INPROGRESS;
+    }
+    op = ucs_mpool_get_inline(&vc->iface->ops.mp);
+    if (op == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    op->type = UCT_GLEX_OP_FLUSH;
+    op->vc   = vc;
+    op->comp = comp;
+    ucs_queue_push(&vc->tx_ops, &op->queue);
+    return UCS_INPROGRESS;
+}

@@ -1,0 +1,301 @@
+/*
+ * Put and get. Memory that peers can map is copied to and from directly; other memory goes through
+ * the NIC by RDMA between registrations (paper 003, section 4.4), small data by immediate put.
+ */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "glex_ep.h"
+#include "glex_op.h"
+
+#include <uct/base/uct_iov.inl>
+#include <string.h>
+
+/* Where remote_addr lies in this process, or NULL */
+static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint64_t remote_addr,
+                                                  size_t length, uct_rkey_t uct_rkey)
+{
+    uct_glex_rkey_t *rkey = (uct_glex_rkey_t*)uct_rkey;
+    uint64_t offset       = remote_addr - rkey->packed.address;
+
+    if (ucs_unlikely(rkey->mapped_by != iface->nic)) {
+        uct_glex_rkey_map(iface->nic, rkey);
+    }
+    if ((rkey->ptr == NULL) ||
+        ucs_unlikely((offset > rkey->packed.length) || (length > rkey->packed.length - offset))) {
+        return NULL; /* out of range: the NIC's check will say so */
+    }
+    return UCS_PTR_BYTE_OFFSET(rkey->ptr, offset);
+}
+
+/* The VC only keeps the order of operations here: no connection is needed */
+static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
+{
+    ucs_status_t status = uct_glex_ep_make_vc(ep);
+
+    if (status == UCS_OK) {
+        *vc_p = ep->vc;
+        if (ucs_unlikely(ep->vc->state == UCT_GLEX_VC_FAILED)) {
+            status = ep->vc->status;
+        } else if (ucs_unlikely(ep->blocked)) {
+            status = UCS_ERR_NO_RESOURCE;
+        }
+    }
+    return status;
+}
+
+static int uct_glex_rma_flags(uct_glex_iface_t *iface)
+{
+    return iface->fence ? GLEX_FLAG_FENCE : 0;
+}
+
+static void uct_glex_rma_fill(uct_glex_iface_t *iface, glex_rdma_req_t *req, int type,
+                              uint64_t remote_addr, const uct_glex_rkey_t *rkey)
+{
+    req->rmt_ep_addr.v = rkey->packed.ep_addr;
+    req->rmt_mh.v      = rkey->packed.mh;
+    req->rmt_offset    = remote_addr - rkey->packed.address;
+    req->rmt_key       = rkey->packed.key;
+    req->type          = (enum glex_rdma_type)type;
+    req->flag          = uct_glex_rma_flags(iface);
+    req->next          = NULL;
+}
+
+static ucs_status_t uct_glex_rma_check_range(const uct_glex_rkey_t *rkey, uint64_t remote_addr,
+                                             size_t length)
+{
+    uint64_t offset = remote_addr - rkey->packed.address;
+
+    if ((offset > rkey->packed.length) || (length > rkey->packed.length - offset)) {
+        ucs_error("glex: remote access to 0x%" PRIx64 " length %zu is outside of the registration "
+                  "0x%" PRIx64 " length %" PRIu64,
+                  remote_addr, length, rkey->packed.address, rkey->packed.length);
+        return UCS_ERR_INVALID_ADDR;
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t uct_glex_rma_post(uct_glex_iface_t *iface, glex_rdma_req_t *req,
+                                      uct_glex_op_t *op)
+{
+    glex_ret_t ret;
+
+    req->flag              |= GLEX_FLAG_LOCAL_EVT;
+    req->local_evt.cookie_0 = 0;
+    req->local_evt.cookie_1 = uct_glex_op_cookie_1(op->id);
+    ret = glex_rdma(iface->nic, req, NULL);
+    if (ret != GLEX_SUCCESS) {
+        return uct_glex_status(ret);
+    }
+    iface->fence = 0;
+    return UCS_OK;
+}
+
+ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned length,
+                                   uint64_t remote_addr, uct_rkey_t uct_rkey)
+{
+    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+    void *ptr               = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+    glex_imm_rdma_req_t req;
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
+    glex_ret_t ret;
+
+    UCT_CHECK_LENGTH(length, 0, UCT_GLEX_IMM_PUT_LEN, "put_short");
+    if (ucs_likely((ptr != NULL) && !ep->blocked)) {
+        memcpy(ptr, buffer, length);
+        return UCS_OK;
+    }
+
+    status = uct_glex_rma_vc(ep, &vc);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = uct_glex_rma_check_range(rkey, remote_addr, length);
+    if (status != UCS_OK) {
+        return status;
+    }
+    req.rmt_ep_addr.v = rkey->packed.ep_addr;
+    req.data          = (void*)buffer;
+    req.len           = length;
+    req.rmt_mh.v      = rkey->packed.mh;
+    req.rmt_offset    = remote_addr - rkey->packed.address;
+    req.rmt_key       = rkey->packed.key;
+    req.flag          = uct_glex_rma_flags(iface);
+    req.next          = NULL;
+    ret = glex_imm_rdma(iface->nic, &req, NULL);
+    if (ret != GLEX_SUCCESS) {
+        return uct_glex_status(ret);
+    }
+    iface->fence = 0;
+    return UCS_OK;
+}
+
+ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void *arg,
+                              uint64_t remote_addr, uct_rkey_t uct_rkey)
+{
+    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+    glex_rdma_req_t req;
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
+    uct_glex_op_t *op;
+    size_t length;
+    void *ptr;
+
+    status = uct_glex_rma_vc(ep, &vc);
+    if (status != UCS_OK) {
+        return status;
+    }
+    /* What will be packed is known afterwards: there must be room for the most to pack in place */
+    ptr = uct_glex_rma_ptr(iface, remote_addr, iface->config.rma_buf_size, uct_rkey);
+    if (ptr != NULL) {
+        return pack_cb(ptr, arg);
+    }
+
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, NULL);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    op->buf = uct_glex_buf_get(&iface->ops.bounce);
+    if (op->buf == NULL) {
+        status = UCS_ERR_NO_RESOURCE;
+        goto err_cancel;
+    }
+    length = pack_cb(op->buf->ptr, arg);
+    status = uct_glex_rma_check_range(rkey, remote_addr, length);
+    if (status != UCS_OK) {
+        goto err_cancel;
+    }
+    uct_glex_rma_fill(iface, &req, GLEX_RDMA_TYPE_PUT, remote_addr, rkey);
+    req.local_mh     = op->buf->mh;
+    req.local_offset = op->buf->offset;
+    req.len          = length;
+    status           = uct_glex_rma_post(iface, &req, op);
+    if (status != UCS_OK) {
+        goto err_cancel;
+    }
+    uct_glex_op_posted(op, 1);
+    return length;
+
+err_cancel:
+    uct_glex_op_cancel(op);
+    return status;
+}
+
+ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_cb, void *arg,
+                                   size_t length, uint64_t remote_addr, uct_rkey_t uct_rkey,
+                                   uct_completion_t *comp)
+{
+    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+    glex_rdma_req_t req;
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
+    uct_glex_op_t *op;
+    void *ptr;
+
+    UCT_CHECK_LENGTH(length, 0, iface->config.rma_buf_size, "get_bcopy");
+    status = uct_glex_rma_vc(ep, &vc);
+    if (status != UCS_OK) {
+        return status;
+    }
+    ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+    if (ptr != NULL) {
+        unpack_cb(arg, ptr, length);
+        return UCS_OK;
+    }
+    status = uct_glex_rma_check_range(rkey, remote_addr, length);
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_GET_BCOPY, comp);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    op->unpack_cb = unpack_cb;
+    op->arg       = arg;
+    op->length    = length;
+    op->buf       = uct_glex_buf_get(&iface->ops.bounce);
+    if (op->buf == NULL) {
+        status = UCS_ERR_NO_RESOURCE;
+        goto err_cancel;
+    }
+    uct_glex_rma_fill(iface, &req, GLEX_RDMA_TYPE_GET, remote_addr, rkey);
+    req.local_mh     = op->buf->mh;
+    req.local_offset = op->buf->offset;
+    req.len          = length;
+    status           = uct_glex_rma_post(iface, &req, op);
+    if (status != UCS_OK) {
+        goto err_cancel;
+    }
+    uct_glex_op_posted(op, 1);
+    return UCS_INPROGRESS;
+
+err_cancel:
+    uct_glex_op_cancel(op);
+    return status;
+}
+
+static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
+                                       uint64_t remote_addr, uct_glex_rkey_t *rkey,
+                                       uct_completion_t *comp, int type)
+{
+    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    size_t length           = uct_iov_total_length(iov, iovcnt);
+    glex_rdma_req_t req;
+    ucs_status_t status;
+    uct_glex_memh_t *memh;
+    uct_glex_vc_t *vc;
+    uct_glex_op_t *op;
+
+    /* One piece: a second one could not be taken back when the NIC refuses it */
+    UCT_CHECK_IOV_SIZE(iovcnt, 1UL, "uct_glex_rma_zcopy");
+    status = uct_glex_rma_vc(ep, &vc);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = uct_glex_rma_check_range(rkey, remote_addr, length);
+    if ((status != UCS_OK) || (length == 0)) {
+        return status;
+    }
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, comp);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    memh = iov->memh;
+    uct_glex_rma_fill(iface, &req, type, remote_addr, rkey);
+    req.local_offset = UCS_PTR_BYTE_DIFF(memh->address, iov->buffer);
+    req.len          = length;
+    status           = uct_glex_memh_local(iface->md, memh, iface->ep_index, &req.local_mh);
+    if (status == UCS_OK) {
+        status = uct_glex_rma_post(iface, &req, op);
+    }
+    if (status != UCS_OK) {
+        uct_glex_op_cancel(op);
+        return status;
+    }
+    uct_glex_op_posted(op, 1);
+    return UCS_INPROGRESS;
+}
+
+ucs_status_t uct_glex_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
+                                   uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t *comp)
+{
+    return uct_glex_rma_zcopy(tl_ep, iov, iovcnt, remote_addr, (uct_glex_rkey_t*)rkey, comp,
+                              GLEX_RDMA_TYPE_PUT);
+}
+
+ucs_status_t uct_glex_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
+                                   uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t *comp)
+{
+    return uct_glex_rma_zcopy(tl_ep, iov, iovcnt, remote_addr, (uct_glex_rkey_t*)rkey, comp,
+                              GLEX_RDMA_TYPE_GET);
+}

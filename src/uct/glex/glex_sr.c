@@ -1,0 +1,232 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "glex_sr.h"
+#include "glex_ctl.h"
+#include "glex_er.h"
+#include "glex_op.h"
+
+#include <string.h>
+
+/* Units allocated at a time: an idle process has none */
+#define UCT_GLEX_SR_GROW 8
+
+ucs_status_t uct_glex_sr_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config)
+{
+    unsigned zc_max = ucs_max(config->zc_req_capacity, 2);
+    ucs_status_t status;
+
+    ucs_list_head_init(&iface->sr.rx_wait);
+    status = uct_glex_buf_pool_init(&iface->sr.tx, iface->md, iface->ep_index, GLEX_MEM_READ,
+                                    config->srq_unit_size, UCT_GLEX_SR_GROW, config->srq_capacity,
+                                    "glex_sr_tx");
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = uct_glex_buf_pool_init(&iface->sr.rx, iface->md, iface->ep_index, GLEX_MEM_WRITE,
+                                    config->srq_unit_size, UCT_GLEX_SR_GROW, config->srq_capacity,
+                                    "glex_sr_rx");
+    if (status != UCS_OK) {
+        goto err_tx;
+    }
+    status = uct_glex_buf_pool_init(&iface->sr.zc_rx, iface->md, iface->ep_index, GLEX_MEM_WRITE,
+                                    UCT_GLEX_ZC_MAX_HDR + UCT_GLEX_ZC_MAX_LEN, 2, zc_max,
+                                    "glex_zc_rx");
+    if (status != UCS_OK) {
+        goto err_rx;
+    }
+    return UCS_OK;
+
+err_rx:
+    uct_glex_buf_pool_cleanup(&iface->sr.rx);
+err_tx:
+    uct_glex_buf_pool_cleanup(&iface->sr.tx);
+    return status;
+}
+
+void uct_glex_sr_cleanup(uct_glex_iface_t *iface)
+{
+    uct_glex_buf_pool_cleanup(&iface->sr.zc_rx);
+    uct_glex_buf_pool_cleanup(&iface->sr.rx);
+    uct_glex_buf_pool_cleanup(&iface->sr.tx);
+}
+
+static ucs_status_t uct_glex_sr_send_typed(uct_glex_vc_t *vc, uint8_t type, uint8_t am_id,
+                                           uct_glex_sr_msg_t *msg, unsigned length,
+                                           unsigned flags)
+{
+    uint16_t avail = uct_glex_credit_avail(&vc->mp_tx);
+    uint8_t ack    = vc->ack_due;
+    ucs_status_t status;
+
+    if (ucs_unlikely(avail == 0)) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    uct_glex_mp_hdr_fill(vc, &msg->hdr, type);
+    msg->hdr.am_id  = am_id;
+    msg->hdr.seq    = vc->tx_seq;
+    msg->hdr.flags |= flags;
+    if ((avail - 1) * 4 <= vc->tx_peak) {
+        msg->hdr.flags |= UCT_GLEX_MP_FLAG_MORE; /* while enough are left to bridge the answer */
+    }
+    status = uct_glex_mp_send(vc, msg, sizeof(msg->hdr) + length);
+    if (ucs_unlikely(status != UCS_OK)) {
+        vc->ack_due = ack;
+        return status;
+    }
+    ++vc->tx_seq;
+    ++vc->mp_tx.sent;
+    uct_glex_er_count_sr(vc);
+    return UCS_OK;
+}
+
+ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_sr_msg_t *msg,
+                                 unsigned length, unsigned flags)
+{
+    return uct_glex_sr_send_typed(vc, UCT_GLEX_MP_AM, am_id, msg, length, flags);
+}
+
+/* A message lies in a send unit: announce it, or take it along if it fits */
+static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_buf_t *unit,
+                                          size_t length, unsigned flags)
+{
+    uct_glex_sr_msg_t msg;
+    uct_glex_sr_t *sr = (uct_glex_sr_t*)msg.data;
+    ucs_status_t status;
+    uct_glex_op_t *op;
+
+    if (length <= sizeof(msg.data)) {
+        memcpy(msg.data, unit->ptr, length);
+        status = uct_glex_sr_send_mp(vc, am_id, &msg, length, flags);
+        if (status == UCS_OK) {
+            uct_glex_buf_put(unit);
+        }
+        return status;
+    }
+
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_SR, NULL);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    sr->mh     = unit->mh.v;
+    sr->offset = unit->offset;
+    sr->length = length;
+    sr->op_id  = op->id;
+    sr->resv   = 0;
+    status = uct_glex_sr_send_typed(vc, UCT_GLEX_MP_SR, am_id, &msg, sizeof(*sr), flags);
+    if (status != UCS_OK) {
+        uct_glex_op_cancel(op);
+        return status;
+    }
+    op->buf = unit; /* back to the pool with the peer's remote event */
+    uct_glex_op_posted(op, 1);
+    return UCS_OK;
+}
+
+/* A unit and a credit: after that only the NIC itself can refuse */
+static uct_glex_buf_t *uct_glex_sr_get_unit(uct_glex_vc_t *vc)
+{
+    if (uct_glex_credit_avail(&vc->mp_tx) == 0) {
+        return NULL;
+    }
+    return uct_glex_buf_get(&vc->iface->sr.tx);
+}
+
+ucs_status_t uct_glex_sr_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data, unsigned length,
+                              unsigned flags)
+{
+    uct_glex_buf_t *unit = uct_glex_sr_get_unit(vc);
+    ucs_status_t status;
+
+    if (unit == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    memcpy(unit->ptr, data, length);
+    status = uct_glex_sr_send_unit(vc, am_id, unit, length, flags);
+    if (status != UCS_OK) {
+        uct_glex_buf_put(unit);
+    }
+    return status;
+}
+
+ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb, void *arg)
+{
+    uct_glex_buf_t *unit = uct_glex_sr_get_unit(vc);
+    ucs_status_t status;
+    size_t length;
+
+    if (unit == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    length = pack_cb(unit->ptr, arg);
+    ucs_assertv(length <= vc->iface->config.max_bcopy, "packed %zu bytes, at most %zu", length,
+                vc->iface->config.max_bcopy);
+    /* Once packed it should go: a full ER FIFO that is too small for max_bcopy leads here too */
+    if ((vc->er_state == UCT_GLEX_ER_ACTIVE) && uct_glex_er_fits(vc, length)) {
+        status = uct_glex_er_send(vc, am_id, unit->ptr, length, 0);
+        if (status == UCS_OK) {
+            uct_glex_buf_put(unit);
+            return length;
+        }
+    }
+    status = uct_glex_sr_send_unit(vc, am_id, unit, length, 0);
+    if (status != UCS_OK) {
+        uct_glex_buf_put(unit);
+        return status;
+    }
+    return length;
+}
+
+ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
+{
+    uct_glex_vc_t *vc       = rx->vc;
+    uct_glex_iface_t *iface = vc->iface;
+    glex_rdma_req_t req;
+    uct_glex_op_t *op;
+    glex_ret_t ret;
+
+    rx->buf = uct_glex_buf_get(&iface->sr.rx);
+    if (rx->buf == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_FETCH, NULL);
+    if (op == NULL) {
+        goto err_put;
+    }
+    op->arg  = rx;
+    rx->data = rx->buf->ptr;
+
+    req.rmt_ep_addr.v      = vc->peer;
+    req.local_mh           = rx->buf->mh;
+    req.local_offset       = rx->buf->offset;
+    req.len                = rx->sr.length;
+    req.rmt_mh.v           = rx->sr.mh;
+    req.rmt_offset         = rx->sr.offset;
+    req.type               = GLEX_RDMA_TYPE_GET;
+    req.local_evt.cookie_0 = 0;
+    req.local_evt.cookie_1 = uct_glex_op_cookie_1(op->id);   /* here: the data has come */
+    req.rmt_evt.cookie_0   = 0;
+    req.rmt_evt.cookie_1   = uct_glex_op_cookie_1(rx->sr.op_id); /* there: the unit is free */
+    req.rmt_key            = vc->peer_key;
+    req.flag               = GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT;
+    req.next               = NULL;
+    ret = glex_rdma(iface->nic, &req, NULL);
+    if (ret != GLEX_SUCCESS) {
+        uct_glex_op_cancel(op);
+        if (ret == GLEX_BUSY) {
+            goto err_put;
+        }
+        ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", rx->sr.length,
+                  vc->peer, glex_error_str(ret));
+        return uct_glex_status(ret);
+    }
+    rx->op = op;
+    uct_glex_op_posted(op, 1);
+    return UCS_OK;
+
+err_put:
+    uct_glex_buf_put(rx->buf);
+    rx->buf = NULL;
+    return UCS_ERR_NO_RESOURCE;
+}

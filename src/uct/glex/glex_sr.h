@@ -1,0 +1,36 @@
+/*
+ * SR: the shared channel (paper 003, section 4.2). Short messages travel in an MP; longer ones are
+ * packed into a send unit and announced by an MP, and the receiver fetches them into a unit of
+ * its own when it has one: many-to-one contention is solved at the receiver.
+ */
+#ifndef UCT_GLEX_SR_H
+#define UCT_GLEX_SR_H
+
+#include "glex_rx.h"
+#include "glex_vc.h"
+
+ucs_status_t uct_glex_sr_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config);
+void uct_glex_sr_cleanup(uct_glex_iface_t *iface);
+
+/* A message of this channel as it goes into an MP */
+typedef struct uct_glex_sr_msg {
+    uct_glex_mp_hdr_t hdr;
+    uint8_t           data[UCT_GLEX_MP_DATA_LEN];
+} UCS_S_PACKED uct_glex_sr_msg_t;
+
+/** Send `length` bytes, already in msg->data, in one MP. NO_RESOURCE: no credits. */
+ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_sr_msg_t *msg,
+                                 unsigned length, unsigned flags);
+
+/** Send a message of known length up to max_bcopy */
+ucs_status_t uct_glex_sr_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data, unsigned length,
+                              unsigned flags);
+
+/** Pack and send a message of up to max_bcopy bytes. Returns its length or an error. */
+ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb,
+                          void *arg);
+
+/** Fetch an announced message. NO_RESOURCE: no receive unit now. */
+ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx);
+
+#endif

@@ -1,0 +1,145 @@
+/*
+ * Virtual connection (VC): the protocol state between this interface and one peer, made at the
+ * first communication in either direction and shared by all uct_ep's to that peer (paper 003,
+ * section 5.1). It lives as long as the interface.
+ */
+#ifndef UCT_GLEX_VC_H
+#define UCT_GLEX_VC_H
+
+#include "glex_credit.h"
+#include "glex_fifo.h"
+#include "glex_iface.h"
+
+#include <ucs/datastruct/queue_types.h>
+
+typedef struct uct_glex_er_tx uct_glex_er_tx_t;
+
+enum uct_glex_vc_state {
+    UCT_GLEX_VC_IDLE,       /* nothing sent yet */
+    UCT_GLEX_VC_WAIT_MPQ,   /* waits for entries of our MPQ for the peer, then connects */
+    UCT_GLEX_VC_CONNECTING, /* CONNECT sent */
+    UCT_GLEX_VC_ACCEPTING,  /* CONNECT received, waits for entries of our MPQ, then accepts */
+    UCT_GLEX_VC_OPEN,
+    UCT_GLEX_VC_FAILED
+};
+
+enum uct_glex_er_state {
+    UCT_GLEX_ER_NONE,
+    UCT_GLEX_ER_REQUESTED, /* asked the peer for a FIFO */
+    UCT_GLEX_ER_ACTIVE
+};
+
+struct uct_glex_vc {
+    /* Sending through ER touches this line only */
+    uct_glex_er_tx_t    *er_tx;   /* the FIFO we borrowed, NULL: none */
+    uct_glex_fifo_tx_t   tx_fifo; /* counters persist from one FIFO to the next */
+    uct_glex_fifo_rx_t   rx_fifo; /* of the FIFO we lent */
+    uct_glex_credit_tx_t mp_tx;
+    uct_glex_credit_rx_t mp_rx;
+    uint16_t             tx_seq;
+    uint16_t             rx_seq;
+    uint8_t              state;        /* enum uct_glex_vc_state */
+    uint8_t              ack_due;      /* a CTL or ACCEPT of the peer's is to be acknowledged */
+    uint8_t              ctl_inflight; /* a CTL or ACCEPT of ours is not acknowledged */
+    uint8_t              er_state;     /* enum uct_glex_er_state, of the FIFO we borrow */
+
+    uint64_t             peer;
+    uint32_t             id;      /* our name: index | generation << 16 */
+    uint32_t             peer_id; /* the peer's name */
+    uint32_t             peer_uuid;
+    uint32_t             peer_key;
+    uct_glex_iface_t    *iface;
+    ucs_list_link_t      eps;     /* uct_glex_ep_t.list */
+    ucs_list_link_t      active;  /* in iface->active while scheduled */
+    ucs_list_link_t      wait;    /* in iface->mpq.wait while waiting */
+    ucs_list_link_t      rx;      /* messages that cannot be delivered yet, by sequence */
+    ucs_list_link_t      rx_wait; /* in iface->sr.rx_wait while a message needs a buffer */
+    uint16_t             rx_started; /* messages of `rx`, from its head, that are being fetched */
+    uint8_t              rx_waiting;
+    ucs_queue_head_t     tx_ops;  /* operations in the order of posting, for flush */
+    uint16_t             ctl;     /* control flags to be sent */
+    uint16_t             rx_fifo_index;
+    uint16_t             recall_limit; /* to be told in RECALL or RECALLED */
+    uint16_t             tx_peak;      /* credits after the last update */
+    uint16_t             sr_count;     /* messages through SR since ER was last asked for */
+    uint16_t             sr_patience;  /* how many before it is asked for again */
+    uint8_t              has_rx_fifo;
+    uint8_t              scheduled;
+    uint8_t              recalling;    /* asked for credits back, not answered */
+    uint8_t              want_grant;   /* a request of the peer's for a FIFO is to be answered */
+    uint16_t             num_blocked;  /* endpoints with pending requests */
+    uint8_t              mpq_wait;     /* is in iface->mpq.wait */
+    uint8_t              mpq_held;     /* has its entries of the MPQ */
+    int8_t               status;       /* why it failed, a ucs_status_t */
+    uint64_t             progress_mark; /* sum of counters at the last look for dead peers */
+};
+
+/* Stands for a VC in endpoints that did not communicate yet: has no credits */
+extern uct_glex_vc_t uct_glex_no_vc;
+
+/** The VC of a peer, made if there is none. */
+ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid,
+                             uct_glex_vc_t **vc_p);
+
+/** The VC of a peer, or NULL */
+uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer);
+
+/** The VC of an id that a peer names, or NULL. Ids from peers are not trusted. */
+static inline uct_glex_vc_t *uct_glex_vc_by_id(const uct_glex_iface_t *iface, uint32_t id)
+{
+    uint32_t index = id & 0xffff;
+
+    return (ucs_likely(index < iface->num_vcs) && (iface->vcs[index]->id == id)) ?
+           iface->vcs[index] : NULL;
+}
+
+/** Free a VC and all it holds; only when the interface goes */
+void uct_glex_vc_destroy(uct_glex_vc_t *vc);
+
+/** Begin to connect an idle VC. What is to be sent waits until it is open. */
+void uct_glex_vc_connect(uct_glex_vc_t *vc);
+
+/** The peer connected: accept as soon as it can have entries of our MPQ */
+void uct_glex_vc_accept(uct_glex_vc_t *vc);
+
+/** The peer wants more credits: let its window grow as far as the pool allows */
+void uct_glex_vc_grow(uct_glex_vc_t *vc);
+
+/** Connect or accept the VCs that waited for MPQ entries, as far as there are some now */
+void uct_glex_vc_retry_waiting(uct_glex_iface_t *iface);
+
+/** The peer is gone or broke the protocol: fail all that was posted and all endpoints */
+void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status);
+
+/** Requests of the VC's endpoints that are pending can be tried again */
+void uct_glex_vc_resume(uct_glex_vc_t *vc);
+
+/** Whether the peer's credits allow a message of any length up to max_bcopy now */
+int uct_glex_vc_has_credits(const uct_glex_vc_t *vc);
+
+/** Have progress send the VC's control messages */
+static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)
+{
+    if (!vc->scheduled) {
+        vc->scheduled = 1;
+        ucs_list_add_tail(&vc->iface->active, &vc->active);
+    }
+}
+
+/** Counters of a header arrived: credits come back */
+static inline void uct_glex_vc_credits(uct_glex_vc_t *vc, uint16_t er_units, uint16_t er_msgs,
+                                       uint16_t mp_limit, uint8_t epoch)
+{
+    int more = uct_glex_fifo_update(&vc->tx_fifo, er_units, er_msgs);
+
+    if (ucs_unlikely(mp_limit != vc->mp_tx.limit) &&
+        uct_glex_credit_update(&vc->mp_tx, mp_limit, epoch)) {
+        vc->tx_peak = uct_glex_credit_avail(&vc->mp_tx);
+        more        = 1;
+    }
+    if (ucs_unlikely(more && (vc->num_blocked > 0))) {
+        uct_glex_vc_resume(vc);
+    }
+}
+
+#endif

@@ -1,0 +1,210 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "glex_zc.h"
+#include "glex_er.h"
+#include "glex_op.h"
+#include "glex_sr.h"
+
+#include <uct/base/uct_iov.inl>
+#include <string.h>
+
+static ucs_status_t uct_glex_zc_send_descriptor(uct_glex_vc_t *vc, uint8_t am_id, const void *desc,
+                                                unsigned length)
+{
+    uct_glex_sr_msg_t msg;
+
+    if ((vc->er_state == UCT_GLEX_ER_ACTIVE) && uct_glex_er_fits(vc, length)) {
+        return uct_glex_er_send(vc, am_id, desc, length, UCT_GLEX_ER_FLAG_ZC);
+    }
+    if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    if (length <= sizeof(msg.data)) {
+        memcpy(msg.data, desc, length);
+        return uct_glex_sr_send_mp(vc, am_id, &msg, length, UCT_GLEX_MP_FLAG_ZC);
+    }
+    return uct_glex_sr_send(vc, am_id, desc, length, UCT_GLEX_MP_FLAG_ZC);
+}
+
+/* Describe the pieces; empty ones are left out */
+static ucs_status_t uct_glex_zc_fill(uct_glex_vc_t *vc, uct_glex_zc_t *zc, const uct_iov_t *iov,
+                                     size_t iovcnt)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    glex_mem_handle_t mh;
+    uct_glex_memh_t *memh;
+    ucs_status_t status;
+    size_t i, length;
+
+    zc->iovcnt = 0;
+    zc->length = 0;
+    for (i = 0; i < iovcnt; ++i) {
+        length = uct_iov_get_length(&iov[i]);
+        if (length == 0) {
+            continue;
+        }
+        memh   = iov[i].memh;
+        status = uct_glex_memh_local(iface->md, memh, iface->ep_index, &mh);
+        if (status != UCS_OK) {
+            return status;
+        }
+        zc->iov[zc->iovcnt].mh     = mh.v;
+        zc->iov[zc->iovcnt].offset = UCS_PTR_BYTE_DIFF(memh->address, iov[i].buffer);
+        zc->iov[zc->iovcnt].length = length;
+        zc->length                += length;
+        ++zc->iovcnt;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t uct_glex_zc_send(uct_glex_vc_t *vc, uint8_t am_id, const void *header,
+                              unsigned header_length, const uct_iov_t *iov, size_t iovcnt,
+                              uct_completion_t *comp)
+{
+    uint8_t desc[UCT_GLEX_ZC_MAX_DESC] UCS_V_ALIGNED(8);
+    uct_glex_zc_t *zc = (uct_glex_zc_t*)desc;
+    ucs_status_t status;
+    uct_glex_op_t *op;
+    size_t length;
+
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_ZC, comp);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    status = uct_glex_zc_fill(vc, zc, iov, iovcnt);
+    if (status != UCS_OK) {
+        goto err_cancel;
+    }
+    zc->op_id         = op->id;
+    zc->header_length = header_length;
+    zc->resv          = 0;
+    length            = sizeof(*zc) + zc->iovcnt * sizeof(zc->iov[0]);
+    memcpy(desc + length, header, header_length);
+    status = uct_glex_zc_send_descriptor(vc, am_id, desc, length + header_length);
+    if (status != UCS_OK) {
+        goto err_cancel;
+    }
+    if (zc->iovcnt == 0) {
+        uct_glex_op_cancel(op); /* no payload, nobody will tell */
+        return UCS_OK;
+    }
+    uct_glex_op_posted(op, 1);
+    return UCS_INPROGRESS;
+
+err_cancel:
+    uct_glex_op_cancel(op);
+    return status;
+}
+
+/* A descriptor is the peer's word: check it before it leads to requests of ours */
+static int uct_glex_zc_is_valid(const uct_glex_rx_t *rx)
+{
+    const uct_glex_zc_t *zc = rx->data;
+    uint64_t sum            = 0;
+    unsigned i;
+
+    if ((rx->length < sizeof(*zc)) || (zc->iovcnt > UCT_GLEX_ZC_MAX_IOV) ||
+        (zc->header_length > UCT_GLEX_ZC_MAX_HDR) || (zc->length > UCT_GLEX_ZC_MAX_LEN) ||
+        (rx->length != sizeof(*zc) + zc->iovcnt * sizeof(zc->iov[0]) + zc->header_length)) {
+        return 0;
+    }
+    for (i = 0; i < zc->iovcnt; ++i) {
+        sum += zc->iov[i].length;
+    }
+    return sum == zc->length;
+}
+
+/* One Get per piece. The last one, after all before it, tells the sender. */
+static ucs_status_t uct_glex_zc_post_get(uct_glex_rx_t *rx, unsigned piece, uint32_t offset)
+{
+    const uct_glex_zc_t *zc      = rx->data;
+    const uct_glex_zc_iov_t *iov = &zc->iov[piece];
+    uct_glex_vc_t *vc            = rx->vc;
+    glex_rdma_req_t req;
+    glex_ret_t ret;
+
+    req.rmt_ep_addr.v      = vc->peer;
+    req.local_mh           = rx->buf->mh;
+    req.local_offset       = rx->buf->offset + offset;
+    req.len                = iov->length;
+    req.rmt_mh.v           = iov->mh;
+    req.rmt_offset         = iov->offset;
+    req.type               = GLEX_RDMA_TYPE_GET;
+    req.local_evt.cookie_0 = 0;
+    req.local_evt.cookie_1 = uct_glex_op_cookie_1(rx->op->id);
+    req.rmt_key            = vc->peer_key;
+    req.flag               = GLEX_FLAG_LOCAL_EVT;
+    req.next               = NULL;
+    if (piece == zc->iovcnt - 1U) {
+        req.rmt_evt.cookie_0 = 0;
+        req.rmt_evt.cookie_1 = uct_glex_op_cookie_1(zc->op_id);
+        req.flag            |= GLEX_FLAG_REMOTE_EVT | ((piece > 0) ? GLEX_FLAG_FENCE : 0);
+    }
+    ret = glex_rdma(vc->iface->nic, &req, NULL);
+    if ((ret != GLEX_SUCCESS) && (ret != GLEX_BUSY)) {
+        ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", iov->length,
+                  vc->peer, glex_error_str(ret));
+    }
+    return uct_glex_status(ret);
+}
+
+/* Post the Gets that are not posted yet */
+static ucs_status_t uct_glex_zc_post_gets(uct_glex_rx_t *rx)
+{
+    const uct_glex_zc_t *zc = rx->data;
+    uint32_t offset         = zc->header_length;
+    ucs_status_t status;
+    unsigned i;
+
+    for (i = 0; i < zc->iovcnt; ++i) {
+        if (i >= rx->zc_posted) {
+            status = uct_glex_zc_post_get(rx, i, offset);
+            if (status != UCS_OK) {
+                return status;
+            }
+            ++rx->zc_posted;
+        }
+        offset += zc->iov[i].length;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t uct_glex_zc_fetch(uct_glex_rx_t *rx)
+{
+    uct_glex_zc_t *zc = rx->data;
+    uct_glex_vc_t *vc = rx->vc;
+    ucs_status_t status;
+
+    if (rx->buf == NULL) {
+        if (!uct_glex_zc_is_valid(rx)) {
+            ucs_error("glex: malformed zero-copy descriptor from endpoint 0x%" PRIx64, vc->peer);
+            return UCS_ERR_CONNECTION_RESET;
+        }
+        rx->buf = uct_glex_buf_get(&vc->iface->sr.zc_rx);
+        if (rx->buf == NULL) {
+            return UCS_ERR_NO_RESOURCE;
+        }
+    }
+    if ((rx->op == NULL) && (zc->iovcnt > 0)) {
+        rx->op = uct_glex_op_new(vc, UCT_GLEX_OP_FETCH, NULL);
+        if (rx->op == NULL) {
+            return UCS_ERR_NO_RESOURCE;
+        }
+        rx->op->arg = rx;
+        uct_glex_op_posted(rx->op, zc->iovcnt);
+    }
+    status = uct_glex_zc_post_gets(rx);
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    memcpy(rx->buf->ptr, UCS_PTR_BYTE_OFFSET(zc, sizeof(*zc) + zc->iovcnt * sizeof(zc->iov[0])),
+           zc->header_length);
+    rx->length = zc->header_length + zc->length;
+    rx->data   = rx->buf->ptr;
+    rx->zc     = 0;
+    rx->ready  = (rx->op == NULL); /* no payload: nothing is fetched */
+    return UCS_OK;
+}

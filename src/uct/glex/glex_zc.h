@@ -1,0 +1,20 @@
+/*
+ * ZC: zero-copy active messages (paper 003, section 4.4). A descriptor of the registered pieces
+ * goes by SR or ER, in order with all other messages; the receiver Gets the payload; the sender's
+ * completion follows the remote event of the last Get.
+ */
+#ifndef UCT_GLEX_ZC_H
+#define UCT_GLEX_ZC_H
+
+#include "glex_rx.h"
+#include "glex_vc.h"
+
+/** Send header and pieces. UCS_INPROGRESS: `comp` is called when the peer has fetched them. */
+ucs_status_t uct_glex_zc_send(uct_glex_vc_t *vc, uint8_t am_id, const void *header,
+                              unsigned header_length, const uct_iov_t *iov, size_t iovcnt,
+                              uct_completion_t *comp);
+
+/** Fetch the payload that a received descriptor describes. NO_RESOURCE: no buffer now. */
+ucs_status_t uct_glex_zc_fetch(uct_glex_rx_t *rx);
+
+#endif

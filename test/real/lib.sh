@@ -1,0 +1,194 @@
+# shellcheck shell=bash
+# Shared by the tests of real programs: they run UCX's own tools, MPI libraries and their programs
+# over the transport, and prove that it was the transport that carried the data.
+#
+# A test prints one line: "ok NAME", "not ok NAME: why" or "skip NAME: reason".
+# Sourced, after `set -eu`. Variables that a user may set:
+#   OPENGLEX_BUILD  the build directory (build/)
+#   REAL_TLS        the transport under test (glex); "posix" tells whether a program itself is right
+
+# shellcheck source=contrib/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../../contrib/lib.sh"
+
+build=$(cd "${OPENGLEX_BUILD:-$top/build}" && pwd)
+export OPENGLEX_BUILD=$build
+# shellcheck disable=SC2034
+programs=$build/test/mpi
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/openglex-real.XXXXXX")
+# A fabric of its own: other jobs of the same user do not disturb, and are not disturbed.
+export GLEX_FABRIC=real-$$
+unset GLEX_FAULT GLEX_STATS GLEX_NIC_ID GLEX_NUM_NICS
+fabric_dir=${GLEX_SHM_DIR:-/dev/shm}/glex-$(id -u)/$GLEX_FABRIC
+export UCX_LOG_LEVEL=info UCX_WARN_UNUSED_ENV_VARS=n
+
+# Both MPI libraries: many ranks on few cores, and as root in containers.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+# A job of the same user that ends just then removes what they share in /tmp.
+export OMPI_MCA_orte_tmpdir_base=$work
+
+# Choose the transport that the programs run over: glex, or one of UCX's own to compare with.
+use_transport()
+{
+    tls=$1
+    export UCX_TLS=$tls,self
+    if [ "$tls" = glex ]; then
+        device=gni0
+        export GLEXRUN=$top/contrib/glexrun
+        unset OMPI_MCA_pml OMPI_MCA_osc OMPI_MCA_opal_common_ucx_tls
+    else
+        device=memory
+        export GLEXRUN=env
+        export OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx OMPI_MCA_opal_common_ucx_tls=any
+    fi
+}
+use_transport "${REAL_TLS:-glex}"
+
+clean_up()
+{
+    rm -rf "$work"
+    [ -z "$(find "$fabric_dir" -type f 2>/dev/null)" ] || rm -rf "$fabric_dir"
+}
+trap clean_up EXIT
+trap 'exit 1' HUP INT TERM
+
+ok()
+{
+    printf 'ok %s\n' "$1"
+}
+
+not_ok()
+{
+    printf 'not ok %s: %s\n' "$1" "$2"
+}
+
+skip()
+{
+    printf 'skip %s: %s\n' "$1" "$2"
+}
+
+# What a failed program said, as comments, and not without end.
+show()
+{
+    local file
+    for file; do
+        [ ! -s "$file" ] || tail -n 15 "$file" | cut -c 1-300 | sed 's/^/# /'
+    done
+}
+
+# UCX's own word: the transports of every connection that it made. Each log line is like
+#   ... UCX  INFO  ep_cfg[0]: tag(glex/gni0); rma(glex/gni0)
+# Prints what is wrong, nothing if all is well.
+connections_problem()
+{
+    local lanes others
+    lanes=$(cat "$work"/ucx.* 2>/dev/null | grep -o 'ep_cfg\[[0-9]*\]: .*' |
+        grep -o -E '[a-z0-9_]+/[a-z0-9_:.]+' | sort -u) || :
+    others=$(grep -v -e "^$tls/$device" -e '^self/' <<<"$lanes") || :
+    if [ -n "$others" ]; then
+        printf 'other transports took part: %s' "$(tr '\n' ' ' <<<"$others")"
+    elif ! grep -q "^$tls/$device" <<<"$lanes"; then
+        printf 'UCX reports no connection over %s' "$tls/$device"
+    fi
+}
+
+# The NIC's own word: its counters, one line of JSON for every endpoint that has ended.
+counted()
+{
+    grep -s -o -E "\"($1)\":[0-9]+" "$work/stats" |
+        awk -F: '{ sum += $2 } END { print sum + 0 }'
+}
+
+counters_problem()
+{
+    if [ "$tls" = glex ] && [ "$(counted 'mp_tx|imm_put_tx|put_tx|get_tx')" -lt 10 ]; then
+        printf 'the NIC has counted no requests'
+    fi
+}
+
+# One-sided operations on mapped memory are copies, of which the NIC does not know: all that can be
+# told is that both sides had an endpoint.
+endpoints_problem()
+{
+    [ "$tls" = glex ] || return 0
+    [ "$(grep -s -c '"counters"' "$work/stats")" -ge 2 ] || printf 'there were no two endpoints'
+}
+
+# For programs that only send messages: ER carries them by puts, SR by MPs and gets and never by
+# puts, so that the counters tell which of the two was at work where only one is allowed.
+channel_problem()
+{
+    [ "$tls" = glex ] || return 0
+    case ${UCX_GLEX_CHANNELS:-er,sr} in
+    er) [ "$(counted imm_put_tx)" -ge 10 ] || printf 'nothing went by ER' ;;
+    sr)
+        if [ "$(counted mp_tx)" -lt 10 ]; then
+            printf 'nothing went by SR'
+        elif [ "$(counted 'imm_put_tx|put_tx')" -ne 0 ]; then
+            printf 'puts were counted where only SR is allowed'
+        fi
+        ;;
+    esac
+}
+
+# Endpoints must go with their programs.
+fabric_problem()
+{
+    local left
+    left=$(find "$fabric_dir" -type f 2>/dev/null) || :
+    [ -z "$left" ] || printf 'left in shared memory: %s' "$(tr '\n' ' ' <<<"$left")"
+}
+
+# run NAME SECONDS COMMAND...: run a program, which must end in time and with status 0. Its output
+# is in $work/out, UCX's log in $work/ucx.*. Prints "not ok" itself and returns 1 if it fails.
+run()
+{
+    local name=$1 limit=$2 status=0
+    shift 2
+    rm -f "$work"/ucx.* "$work/out" "$work/stats"
+    GLEX_STATS=$work/stats UCX_LOG_FILE=$work/ucx.%p \
+        timeout -k 5 "$limit" "$@" >"$work/out" 2>&1 </dev/null || status=$?
+    [ "$status" -ne 0 ] || return 0
+    case $status in
+    124 | 137) not_ok "$name" "did not end within $limit seconds" ;;
+    *) not_ok "$name" "status $status from: $*" ;;
+    esac
+    show "$work/out"
+    cat "$work"/ucx.* 2>/dev/null | grep -E ' (ERROR|WARN|FATAL) ' >"$work/errors" || :
+    show "$work/errors"
+    return 1
+}
+
+# finish NAME EVIDENCE...: the result of a program that ran well, if each EVIDENCE (a function that
+# prints what is wrong) agrees.
+finish()
+{
+    local name=$1 evidence problem
+    shift
+    for evidence; do
+        problem=$($evidence)
+        if [ -n "$problem" ]; then
+            not_ok "$name" "$problem"
+            show "$work/out"
+            return 0
+        fi
+    done
+    ok "$name"
+}
+
+# An MPI program with some ranks: mpi NAME SECONDS mpich|openmpi RANKS PROGRAM [ARGUMENT...]
+mpi()
+{
+    local name=$1 limit=$2 library=$3 ranks=$4 channel=channel_problem
+    shift 4
+    [ "${1##*/}" != one_sided ] || channel=
+    run "$name" "$limit" "$GLEXRUN" "mpirun.$library" -n "$ranks" "$@" || return 0
+    finish "$name" program_problem connections_problem counters_problem fabric_problem $channel
+}
+
+# Our own programs say at the end how much they checked.
+program_problem()
+{
+    grep -q 'checks passed' "$work/out" || printf 'the program does not say that it checked'
+}

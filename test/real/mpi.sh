@@ -1,0 +1,44 @@
+#!/bin/bash
+# MPICH and Open MPI with our own programs, which check every byte: mpi.sh [CHANNELS...]
+set -eu
+# shellcheck source=test/real/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+# test_library LIBRARY CHANNELS
+test_library()
+{
+    local library=$1 channels=$2 ranks
+    for ranks in 2 4; do
+        prefix="$library $channels $ranks ranks"
+        case $ranks in
+        2) mpi "$prefix pingpong" 120 "$library" 2 "$programs/$library/pingpong" ;;
+        *) mpi "$prefix pingpong" 240 "$library" "$ranks" "$programs/$library/pingpong" 4194304 ;;
+        esac
+        mpi "$prefix many_to_one" 120 "$library" "$ranks" "$programs/$library/many_to_one"
+        mpi "$prefix all_to_all" 120 "$library" "$ranks" "$programs/$library/all_to_all" 65536
+        mpi "$prefix one_sided" 180 "$library" "$ranks" "$programs/$library/one_sided" 65536
+    done
+    for ranks in 16 32; do
+        mpi "$library $channels $ranks ranks all_to_all" 240 "$library" "$ranks" \
+            "$programs/$library/all_to_all" 16
+    done
+}
+
+# mpirun starts glexrun, and not the other way round.
+test_inner()
+{
+    local library=$1 name="$1 mpirun glexrun pingpong"
+    run "$name" 60 "mpirun.$library" -n 2 "$GLEXRUN" "$programs/$library/pingpong" 100000 || return 0
+    finish "$name" program_problem connections_problem counters_problem fabric_problem
+}
+
+for library in mpich openmpi; do
+    if ! have "mpirun.$library"; then
+        skip "$library" "mpirun.$library is not installed"
+        continue
+    fi
+    test_inner "$library"
+    for channels in "${@:-er,sr}"; do
+        UCX_GLEX_CHANNELS=$channels test_library "$library" "$channels"
+    done
+done

@@ -1,0 +1,100 @@
+#!/bin/bash
+# UCX's own ucx_perftest over the transport: perftest.sh [CHANNELS...]
+set -eu
+# shellcheck source=test/real/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+pair=$(dirname "$0")/perftest_pair
+sizes=(8 64 100 1000 4096 10000 65536 1048576 4194304)
+
+# The largest message of an operation by `ucx_info -d`, such as am_bcopy, in bytes; nothing if the
+# transport does not have the operation.
+limit_of()
+{
+    awk -v tls="$tls" -v operation="$1:" '
+        $2 == "Transport:" { here = $3 == tls }
+        here && $2 == operation {
+            sub(/.*: */, "")
+            if (match($0, /[0-9]+[KMGT]?/)) print substr($0, RSTART, RLENGTH)
+            else print "1G"
+            exit
+        }' "$work/ucx_info" | numfmt --from=iec
+}
+
+# Each line of the batch must have its line of figures, and no figure may be 0.
+perftest_problem()
+{
+    awk -F, -v lines="$(wc -l <"$work/batch")" '
+        $1 ~ /^size[0-9]+$/ && NF == 9 { seen++; if ($4 <= 0 || $6 <= 0 || $8 <= 0) bad = $0 }
+        END { if (bad) print "a figure is zero: " bad
+              else if (seen != lines) print "figures for " seen + 0 " sizes of " lines }' "$work/out"
+}
+
+# make_batch LIMIT OPTION...: one line per size up to the limit
+make_batch()
+{
+    local limit=$1 size count
+    shift
+    : >"$work/batch"
+    for size in "${sizes[@]}"; do
+        [ "$size" -le "$limit" ] || continue
+        count=5000
+        [ "$size" -lt 10000 ] || count=1000
+        [ "$size" -lt 1000000 ] || count=100
+        printf 'size%d %s -s %d -n %d -w 10\n' "$size" "$*" "$size" "$count" >>"$work/batch"
+    done
+}
+
+# uct CHANNELS TEST LAYOUT OPERATION
+uct()
+{
+    local name="perftest $1 uct $2 $3" limit evidence=(endpoints_problem)
+    case $2 in am_*) evidence=(counters_problem channel_problem) ;; esac
+    limit=$(limit_of "$4")
+    if [ -z "$limit" ]; then
+        not_ok "$name" "ucx_info -d shows no $4 for $tls"
+        return 0
+    fi
+    make_batch "$limit" -t "$2" -D "$3"
+    run "$name" 120 "$pair" "$work/batch" -d "$device" -x "$tls" || return 0
+    finish "$name" perftest_problem fabric_problem "${evidence[@]}"
+}
+
+# ucp CHANNELS LIMIT TEST [OPTION...]
+ucp()
+{
+    local limit=$2 name="perftest $1 ${*:3}"
+    make_batch "$limit" -t "${@:3}"
+    run "$name" 120 "$pair" "$work/batch" || return 0
+    finish "$name" perftest_problem connections_problem counters_problem fabric_problem
+}
+
+test_channels()
+{
+    local channels=$1 test layout
+    for test in am_lat am_bw; do
+        for layout in short bcopy zcopy; do
+            uct "$channels" "$test" "$layout" "am_$layout"
+        done
+    done
+    for layout in short bcopy zcopy; do
+        uct "$channels" put_lat "$layout" "put_$layout"
+        uct "$channels" put_bw "$layout" "put_$layout"
+    done
+    for layout in bcopy zcopy; do
+        uct "$channels" get "$layout" "get_$layout"
+    done
+    for test in tag_lat tag_bw tag_sync_lat stream_lat stream_bw ucp_am_lat ucp_am_bw ucp_put_lat \
+        ucp_put_bw ucp_get; do
+        ucp "$channels" 4194304 "$test"
+    done
+    for test in ucp_add ucp_fadd ucp_swap ucp_cswap; do
+        ucp "$channels" 8 "$test"
+    done
+    ucp "$channels" 65536 tag_lat -E sleep
+}
+
+"$GLEXRUN" ucx_info -d >"$work/ucx_info" 2>/dev/null || :
+for channels in "${@:-er,sr}"; do
+    UCX_GLEX_CHANNELS=$channels test_channels "$channels"
+done
