@@ -325,6 +325,31 @@ TEST_P(UdmonTest, ClientOfTheSameIdentityReplacesTheFirst)
     EXPECT_EQ(UDMON_LEFT_REPLACED, server.left[0].second);
 }
 
+// The server knows what it has of a client, so what came to nothing between is known too.
+TEST_P(UdmonTest, LossBetweenTwoConnectionsIsKnown)
+{
+    options.client_id = 6;
+    Server server(url(free_port()), &options);
+    Client first(url(server.port()), &options);
+    for (int i = 0; i < 10; ++i) {
+        ASSERT_EQ(0, first.send("x"));
+    }
+    ASSERT_TRUE(run({&server}, {&first}, [&] { return server.received.size() == 10; }));
+    options.queue_bytes = 4096;
+    options.max_record = 1000;
+    Client second(url(server.port()), &options);
+    for (int i = 0; i < 1000; ++i) {
+        ASSERT_EQ(0, second.send("y"));
+    }
+    uint64_t dropped = second.stats().dropped;
+    ASSERT_GT(dropped, 10u);
+    ASSERT_TRUE(run({&server}, {&second},
+                    [&] { return server.received.size() == 1010 - dropped; }));
+    EXPECT_EQ(dropped - 10, server.lost[6]);
+    ASSERT_EQ(1u, server.left.size());
+    EXPECT_EQ(UDMON_LEFT_REPLACED, server.left[0].second);
+}
+
 TEST_P(UdmonTest, FullServerRefuses)
 {
     options.max_clients = 1;

@@ -90,6 +90,21 @@ TEST_F(QueueTest, ExactFitsAndTooLong)
     check();
 }
 
+TEST_F(QueueTest, TheGapAfterAWrapIsUsedToTheLastByte)
+{
+    open(96); // records of 28 bytes take 32
+    push(std::string(28, 'a'));
+    push(std::string(28, 'b'));
+    push(std::string(28, 'c'));
+    udmon_queue_pop(&queue);
+    udmon_queue_pop(&queue);
+    model.erase(model.begin(), model.begin() + 2);
+    EXPECT_EQ(0, push(std::string(28, 'd')));
+    EXPECT_EQ(0, push(std::string(28, 'e'))); // up to where 'c' begins
+    check();
+    EXPECT_EQ(3u, queue.count);
+}
+
 // Channel: two of them, joined by a wire that may lose.
 
 struct Side {
@@ -194,11 +209,16 @@ TEST_F(ChanTest, LossIsCountedToTheLastRecord)
         ASSERT_EQ(0, udmon_chan_pump(&a.chan, 0));
         carry(a, b, [&] { return random() % 10 != 0; });
     }
+    ASSERT_EQ(0, udmon_chan_push(&a.chan, "the end", 7));
     ASSERT_EQ(0, udmon_chan_pump(&a.chan, 1));
+    ASSERT_FALSE(a.wire.empty());
     carry(a, b, [] { return false; }); // the last ones are lost
+    ASSERT_GT(stats(b).received + stats(b).lost + 1, 1u);
+    ASSERT_LT(stats(b).received + stats(b).lost, uint64_t(count) + 1);
     ASSERT_EQ(0, udmon_chan_ping(&a.chan, UDMON_PING, 1));
     carry(a, b);
-    EXPECT_EQ(uint64_t(count), stats(b).received + stats(b).lost);
+    EXPECT_EQ(uint64_t(count) + 1, stats(b).received + stats(b).lost);
+    EXPECT_EQ(uint64_t(count) + 1, stats(a).sent);
     EXPECT_EQ(b.delivered.size(), stats(b).received);
     EXPECT_EQ(b.gaps, stats(b).lost + stats(b).late);
     EXPECT_GT(stats(b).lost, 0u);
@@ -223,6 +243,46 @@ TEST_F(ChanTest, ARecordMissingAPartIsDroppedWhole)
     udmon_chan_disconnect(&b.chan);
     udmon_chan_connect(&b.chan, 4096, 43, 6);
     EXPECT_EQ(1u, stats(b).incomplete);
+}
+
+TEST_F(ChanTest, ARecordDroppedHalfSentLeavesTheNextOneWhole)
+{
+    std::string big(60000, 'a'), other(60000, 'b');
+
+    a.room = 5; // a few parts of the first leave
+    ASSERT_EQ(0, udmon_chan_push(&a.chan, big.data(), big.size()));
+    EXPECT_EQ(-EAGAIN, udmon_chan_pump(&a.chan, 1));
+    for (int i = 0; i < 18; ++i) { // a mebibyte holds 17 of them
+        ASSERT_EQ(0, udmon_chan_push(&a.chan, other.data(), other.size()));
+    }
+    EXPECT_GE(stats(a).dropped, 1u);
+    a.room = 1 << 30;
+    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
+    carry(a, b);
+    EXPECT_EQ(19u - stats(a).dropped, b.delivered.size());
+    for (const std::string &text : b.delivered) {
+        EXPECT_EQ(other, text);
+    }
+}
+
+TEST_F(ChanTest, LengthsThatDoNotAddUpAreRefused)
+{
+    std::string big(600, 'B'), dgram;
+
+    udmon_chan_push(&a.chan, "one", 3);
+    udmon_chan_pump(&a.chan, 1);
+    udmon_chan_push(&a.chan, big.data(), big.size());
+    udmon_chan_pump(&a.chan, 1);
+    ASSERT_EQ(3u, a.wire.size());
+    for (const std::string &good : a.wire) {
+        dgram = good + "x";
+        EXPECT_EQ(-EPROTO, udmon_chan_receive(&b.chan, dgram.data(), dgram.size()));
+        dgram = good.substr(0, good.size() - 1);
+        EXPECT_EQ(-EPROTO, udmon_chan_receive(&b.chan, dgram.data(), dgram.size()));
+    }
+    EXPECT_TRUE(b.delivered.empty());
+    carry(a, b);
+    EXPECT_EQ((std::vector<std::string> {"one", big}), b.delivered);
 }
 
 TEST_F(ChanTest, RoomIsWaitedForWithoutLoss)
@@ -390,10 +450,27 @@ TEST_F(MeetTest, NonceIsGoodOnceAndForItsClientOnly)
     EXPECT_FALSE(udmon_gate_check(foreign.get(), client, nonce));
     EXPECT_TRUE(udmon_gate_check(gate.get(), client, nonce));
     EXPECT_FALSE(udmon_gate_check(gate.get(), client, nonce)); // replayed
-    uint64_t old;
-    memcpy(&old, nonce, sizeof(old));
-    old -= 20000000000u;
-    memcpy(nonce, &old, sizeof(old));
+}
+
+// A nonce as the server itself would have made it, a while ago.
+TEST_F(MeetTest, NonceGrowsOld)
+{
+    auto gate = std::make_unique<udmon_gate_t>();
+    uint8_t client[UDMON_NONCE_SIZE] = {1}, nonce[UDMON_NONCE_SIZE], mac[UDMON_MAC_SIZE];
+    udmon_secret_t key = {};
+
+    ASSERT_EQ(0, udmon_gate_open(gate.get()));
+    key.length = sizeof(gate->key);
+    memcpy(key.bytes, gate->key, sizeof(gate->key));
+    auto make = [&](uint64_t age_ns) {
+        uint64_t time = htole64(udmon_now_ns() - age_ns);
+        ASSERT_EQ(0, udmon_sign(&key, "nonce", &time, sizeof(time), client, sizeof(client), mac));
+        memcpy(nonce, &time, sizeof(time));
+        memcpy(nonce + sizeof(time), mac, sizeof(nonce) - sizeof(time));
+    };
+    make(5000000000u);
+    EXPECT_TRUE(udmon_gate_check(gate.get(), client, nonce));
+    make(11000000000u);
     EXPECT_FALSE(udmon_gate_check(gate.get(), client, nonce));
 }
 
