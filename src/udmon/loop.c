@@ -136,10 +136,15 @@ void udmon_timer_cancel(udmon_timer_t *timer)
 
 void udmon_timer_set(udmon_loop_t *loop, udmon_timer_t *timer, uint64_t delay_ms)
 {
+    udmon_timer_set_at(loop, timer, udmon_now_ns() + (delay_ms * 1000000u) + 1);
+}
+
+void udmon_timer_set_at(udmon_loop_t *loop, udmon_timer_t *timer, uint64_t due_ns)
+{
     udmon_timer_t *other, *last = NULL;
 
     udmon_timer_cancel(timer);
-    timer->due_ns = udmon_now_ns() + (delay_ms * 1000000u) + 1;
+    timer->due_ns = due_ns;
     LIST_FOREACH(other, &loop->timers, list) {
         if (other->due_ns > timer->due_ns) {
             break;

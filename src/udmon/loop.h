@@ -43,6 +43,8 @@ void udmon_loop_delete(udmon_loop_t *loop, udmon_source_t *source);
 
 /* (Re)start a one-shot timer. */
 void udmon_timer_set(udmon_loop_t *loop, udmon_timer_t *timer, uint64_t delay_ms);
+/* The same for a moment of udmon_now_ns, for periods that must not drift. */
+void udmon_timer_set_at(udmon_loop_t *loop, udmon_timer_t *timer, uint64_t due_ns);
 void udmon_timer_cancel(udmon_timer_t *timer);
 
 /* Call what is ready and due, without waiting; returns how many calls. */
