@@ -1,7 +1,7 @@
 # OPENGLEX_UDMON
 # What monitoring over UD needs beyond UCX: libibverbs and librdmacm for transport ud_mon, libcrypto
 # for libudmon. Each part that cannot be built is left out, or, where asked for by name, an error.
-# Sets VERBS_LIBS, CRYPTO_LIBS.
+# The agent needs inih, the collector SQLite and libmicrohttpd. Sets VERBS_LIBS, CRYPTO_LIBS.
 AC_DEFUN([OPENGLEX_UDMON], [
     AC_ARG_WITH([verbs], [AS_HELP_STRING([--without-verbs],
         [no transport ud_mon over InfiniBand and RoCE @<:@built where libibverbs and librdmacm are@:>@])],
@@ -35,4 +35,13 @@ AC_DEFUN([OPENGLEX_UDMON], [
     CRYPTO_LIBS=-lcrypto
     AC_SUBST([CRYPTO_LIBS])
     AM_CONDITIONAL([BUILD_UDMON], [test "x$openglex_have_udmon" = xyes])
+
+    # The programs, where what they need is there.
+    openglex_have_agent=$openglex_have_udmon
+    AC_CHECK_HEADER([ini.h], [], [openglex_have_agent=no])
+    AM_CONDITIONAL([BUILD_UDMON_AGENT], [test "x$openglex_have_agent" = xyes])
+    openglex_have_collector=$openglex_have_udmon
+    AC_CHECK_HEADER([sqlite3.h], [], [openglex_have_collector=no])
+    AC_CHECK_HEADER([microhttpd.h], [], [openglex_have_collector=no])
+    AM_CONDITIONAL([BUILD_UDMON_COLLECTOR], [test "x$openglex_have_collector" = xyes])
 ])

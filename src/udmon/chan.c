@@ -60,6 +60,7 @@ void udmon_chan_stats(const udmon_chan_t *chan, udmon_stats_t *stats)
     stats->late += chan->win.reordered;
     stats->unacknowledged = chan->reliable.out_next - chan->reliable.out_first;
     stats->queued = chan->queue.count;
+    stats->peer_next = chan->win.next;
 }
 
 void *udmon_chan_header(const udmon_chan_t *chan, void *buffer, uint8_t type, uint64_t seq,
@@ -103,7 +104,7 @@ static size_t chan_pack_signal(void *buffer, size_t size, void *arg)
     const chan_note_t *note = arg;
 
     (void)size;
-    udmon_chan_header(note->chan, buffer, note->type, 0, 0, 0);
+    udmon_chan_header(note->chan, buffer, note->type, note->chan->next_seq, 0, 0);
     return sizeof(udmon_dgram_t);
 }
 

@@ -98,7 +98,7 @@ uint64_t udmon_chan_sent_before(const udmon_chan_t *chan);
  */
 int udmon_chan_pump(udmon_chan_t *chan, int all);
 
-/* Send a datagram without content (UDMON_BYE). */
+/* Send a datagram without content (UDMON_BYE), with the number of records there ever were. */
 int udmon_chan_signal(udmon_chan_t *chan, uint8_t type);
 
 /* Send UDMON_PING, or UDMON_PONG with the ping's time. */

@@ -146,18 +146,23 @@ static int rx_fragment(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t le
 }
 
 /* The peer says what it has sent so far, so that losses at the end are known too. */
+static void rx_sent_before(udmon_chan_t *chan, uint64_t before)
+{
+    uint64_t gap = seqwin_advance(&chan->win, before);
+
+    if (gap > 0) {
+        chan->ops->gap(chan->arg, before - gap, gap);
+    }
+}
+
 static int rx_ping(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length)
 {
     const udmon_ping_t *ping = (const void *)(dgram + 1);
-    uint64_t gap, before = le64toh(dgram->seq);
 
     if (length != (sizeof(*dgram) + sizeof(*ping))) {
         return -EPROTO;
     }
-    gap = seqwin_advance(&chan->win, before);
-    if (gap > 0) {
-        chan->ops->gap(chan->arg, before - gap, gap);
-    }
+    rx_sent_before(chan, le64toh(dgram->seq));
     chan->stats.peer_received = le64toh(ping->received);
     chan->stats.peer_lost = le64toh(ping->lost);
     if (dgram->type == UDMON_PONG) {
@@ -194,7 +199,10 @@ int udmon_chan_receive(udmon_chan_t *chan, const void *data, size_t length)
         ret = rx_ping(chan, dgram, length);
         break;
     case UDMON_BYE:
-        ret = (length == sizeof(*dgram)) ? UDMON_BYE : -EPROTO;
+        if (length == sizeof(*dgram)) {
+            rx_sent_before(chan, le64toh(dgram->seq));
+            ret = UDMON_BYE;
+        }
         break;
     default:
         break;

@@ -301,6 +301,17 @@ static void server_received(void *arg, udmon_port_t *port, const void *data, siz
     }
 }
 
+static void server_tell_left(udmon_session_t *session, udmon_left_t reason)
+{
+    udmon_server_t *server = session->server;
+    udmon_stats_t stats;
+
+    if (server->callbacks.left != NULL) {
+        udmon_chan_stats(&session->chan, &stats);
+        server->callbacks.left(server->arg, &session->peer, reason, &stats);
+    }
+}
+
 /* Send what a session has to; -EAGAIN if it has to wait. */
 static int server_session_pump(udmon_session_t *session)
 {
@@ -332,9 +343,7 @@ static void server_service(udmon_server_t *server)
             session->reason = UDMON_LEFT_SILENT;
         }
         if (session->gone) {
-            if (server->callbacks.left != NULL) {
-                server->callbacks.left(server->arg, &session->peer, session->reason);
-            }
+            server_tell_left(session, session->reason);
             first_waiting = (first_waiting == session) ? NULL : first_waiting;
             udmon_sessions_remove(sessions, session);
         }
@@ -610,10 +619,7 @@ void udmon_server_close(udmon_server_t *server)
     }
     udmon_net_drain(&server->net);
     while ((session = LIST_FIRST(&server->sessions.all)) != NULL) {
-        if (server->callbacks.left != NULL) {
-            server->callbacks.left(server->arg, &session->peer,
-                                   session->gone ? session->reason : UDMON_LEFT_CLOSING);
-        }
+        server_tell_left(session, session->gone ? session->reason : UDMON_LEFT_CLOSING);
         udmon_sessions_remove(&server->sessions, session);
     }
     server_close_listeners(server);

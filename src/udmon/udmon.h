@@ -87,6 +87,7 @@ typedef struct udmon_stats {
     uint64_t unacknowledged; /**< reliable messages under way now */
     uint64_t queued;        /**< records waiting now */
     uint64_t connections;   /**< how often a connection was made */
+    uint64_t peer_next;     /**< number of the peer's next record: all before are received or lost */
     uint64_t peer_received; /**< our records that the peer has, as of its last answer */
     uint64_t peer_lost;
     uint64_t rtt_ns;        /**< of the last keepalive */
@@ -129,8 +130,9 @@ typedef struct udmon_server_callbacks {
     void (*message)(void *arg, const udmon_peer_t *peer, const udmon_message_t *message);
     /** A client has connected. */
     void (*joined)(void *arg, const udmon_peer_t *peer);
-    /** A client has gone. */
-    void (*left)(void *arg, const udmon_peer_t *peer, udmon_left_t reason);
+    /** A client has gone; its counters as they were at the end. */
+    void (*left)(void *arg, const udmon_peer_t *peer, udmon_left_t reason,
+                 const udmon_stats_t *stats);
     /** Records first .. first + count - 1 of a client are missing; some may still come late. */
     void (*gap)(void *arg, const udmon_peer_t *peer, uint64_t first, uint64_t count);
     /**

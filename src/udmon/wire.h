@@ -93,7 +93,7 @@ enum {
     UDMON_ACK,      /* reliable messages before `seq` have come, and those of the bits that follow */
     UDMON_PING,
     UDMON_PONG,
-    UDMON_BYE
+    UDMON_BYE       /* there were `seq` records in all; more will not come */
 };
 
 typedef struct udmon_dgram {

@@ -51,7 +51,8 @@ public:
         callbacks.joined = [](void *arg, const udmon_peer_t *peer) {
             static_cast<Server *>(arg)->joined.push_back(peer->name);
         };
-        callbacks.left = [](void *arg, const udmon_peer_t *peer, udmon_left_t reason) {
+        callbacks.left = [](void *arg, const udmon_peer_t *peer, udmon_left_t reason,
+                            const udmon_stats_t *) {
             static_cast<Server *>(arg)->left.emplace_back(peer->name, reason);
         };
         callbacks.gap = [](void *arg, const udmon_peer_t *peer, uint64_t, uint64_t count) {

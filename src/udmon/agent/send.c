@@ -97,7 +97,12 @@ static int send_create(udmon_node_t *node, void **state_p)
 static void send_destroy(void *state)
 {
     sender_t *sender = state;
+    udmon_stats_t stats;
 
+    udmon_client_stats(sender->client, &stats);
+    udmon_info("%s: %llu samples in all, %llu sent, %llu dropped here, %llu waiting",
+               sender->server, (unsigned long long)stats.accepted, (unsigned long long)stats.sent,
+               (unsigned long long)stats.dropped, (unsigned long long)stats.queued);
     udmon_loop_delete(&agent_loop, &sender->source);
     udmon_client_close(sender->client);
     free(sender);
