@@ -315,6 +315,7 @@ TEST_P(UdmonTest, ReliableMessageOutlivesTheServer)
 TEST_P(UdmonTest, ClientOfTheSameIdentityReplacesTheFirst)
 {
     options.client_id = 5;
+    options.keepalive_ms = 5000; // the first is not processed any more and must not seem dead
     Server server(url(free_port()), &options);
     Client first(url(server.port()), &options);
 
@@ -329,6 +330,7 @@ TEST_P(UdmonTest, ClientOfTheSameIdentityReplacesTheFirst)
 TEST_P(UdmonTest, LossBetweenTwoConnectionsIsKnown)
 {
     options.client_id = 6;
+    options.keepalive_ms = 5000; // as above
     Server server(url(free_port()), &options);
     Client first(url(server.port()), &options);
     for (int i = 0; i < 10; ++i) {
