@@ -198,7 +198,7 @@ static glex_ret_t ep_create_segment(struct glex_endpoint *ep)
 
     ret = glex_device_create_segment(ep->dev, &hdr, attr->num, &ep->segment);
     if (ret == GLEX_SUCCESS) {
-        addr.v = ep->segment.hdr->addr;
+        addr.v = ep->segment.addr;
         ep->addr = addr.v;
         attr->num = addr.ep_num;
     }
@@ -215,12 +215,12 @@ static void ep_set_functions(struct glex_endpoint *ep)
 /* Everything behind the segment. */
 static glex_ret_t ep_init(struct glex_endpoint *ep)
 {
-    struct glex_segment_header *hdr = ep->segment.hdr;
+    const struct glex_segment *seg = &ep->segment;
     glex_ret_t ret;
 
-    ep->counters = &hdr->counters;
-    glex_ring_rx_init(&ep->mpq, glex_segment_mpq(hdr), hdr->mpq_capacity, GLEX_RING_MPQ);
-    glex_ring_rx_init(&ep->eq, glex_segment_eq(hdr, hdr->mpq_capacity), hdr->eq_capacity,
+    ep->counters = &seg->hdr->counters;
+    glex_ring_rx_init(&ep->mpq, glex_segment_mpq(seg->hdr), seg->mpq_capacity, GLEX_RING_MPQ);
+    glex_ring_rx_init(&ep->eq, glex_segment_eq(seg->hdr, seg->mpq_capacity), seg->eq_capacity,
                       GLEX_RING_EQ);
     ep->wait_fd = -1;
     ep->wake_fd = -1;
@@ -340,5 +340,5 @@ bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint6
     rx->idle = GLEX_RING_PATIENCE;
     glex_fault_flush(ep);
     glex_ring_pass_over(rx, pos);
-    return glex_ring_stalled(rx, pos, ep->dev->dirfd, ep->segment.hdr);
+    return glex_ring_stalled(rx, pos, ep->dev->dirfd, &ep->segment);
 }

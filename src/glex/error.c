@@ -78,10 +78,10 @@ void glex_error_rdma(struct glex_endpoint *ep, int status, const glex_rdma_req_t
         .data1 = (uint64_t)req->rmt_offset << 32 | req->len,
     };
 
-    if (req->flag & GLEX_FLAG_REMOTE_EVT) {
-        err.data2 = req->rmt_evt.cookie_1;
-    } else if (req->flag & GLEX_FLAG_LOCAL_EVT) {
+    if (req->flag & GLEX_FLAG_LOCAL_EVT) {
         err.data2 = req->local_evt.cookie_1;
+    } else if (req->flag & GLEX_FLAG_REMOTE_EVT) {
+        err.data2 = req->rmt_evt.cookie_1;
     }
     error_push(ep, &err);
 }
@@ -89,12 +89,13 @@ void glex_error_rdma(struct glex_endpoint *ep, int status, const glex_rdma_req_t
 glex_ret_t glex_poll_error_req(glex_ep_handle_t handle, uint32_t *num, struct glex_err_req *list)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
-    struct glex_error_queue *queue = &ep->errors;
+    struct glex_error_queue *queue;
     uint32_t i;
 
     if (handle == NULL || num == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
+    queue = &ep->errors;
     for (i = 0; i < *num && queue->head != queue->tail; i++) {
         list[i] = queue->list[queue->head++ % GLEX_ERROR_CAPACITY];
     }

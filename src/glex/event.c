@@ -50,6 +50,7 @@ static inline glex_ret_t event_deliver(struct glex_endpoint *ep, struct glex_eve
     struct glex_ring_rx *rx = &ep->eq;
 
     rx->cursor = pos + 1;
+    rx->idle = GLEX_RING_PATIENCE;
     /* Once only: the program may have changed the memory since. */
     if (glex_likely(pos >= rx->seen)) {
         rx->seen = pos + 1;
@@ -74,6 +75,7 @@ static glex_ret_t GLEX_NOINLINE event_wait(struct glex_endpoint *ep, uint64_t po
     uint32_t len;
 
     if (ep->forked || timeout < -1) {
+        ep->eq.idle = 1; /* refuse the next as well */
         return GLEX_INVALID_PARAM;
     }
     do {

@@ -32,7 +32,7 @@ glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
         return GLEX_NOT_IMPLEMENTED;
     }
     if (rmem->map != NULL) {
-        rmem->map->pinned = true;
+        glex_peer_pin(ep, rmem->map);
     }
     *ptr_p = rmem->ptr + offset;
     return GLEX_SUCCESS;

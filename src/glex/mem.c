@@ -16,7 +16,7 @@ static size_t mem_table_size(void)
 
 glex_ret_t glex_mem_init(struct glex_endpoint *ep)
 {
-    struct glex_segment_header *hdr = ep->segment.hdr;
+    const struct glex_segment *seg = &ep->segment;
     struct glex_mem *mem = &ep->mem;
 
     /* Reserved as a whole, so that it never moves under a thread that reads it. */
@@ -26,9 +26,9 @@ glex_ret_t glex_mem_init(struct glex_endpoint *ep)
         glex_error("no memory for a registration table: %s", strerror(errno));
         return GLEX_NO_MEM_RESOURCE;
     }
-    mem->mmt = glex_segment_mmt(hdr, hdr->mpq_capacity, hdr->eq_capacity);
+    mem->mmt = glex_segment_mmt(seg->hdr, seg->mpq_capacity, seg->eq_capacity);
     mem->first_free = MEM_NO_ENTRY;
-    mem->file_end = hdr->base_size;
+    mem->file_end = seg->base_size;
     pthread_mutex_init(&mem->lock, NULL);
     return GLEX_SUCCESS;
 }
@@ -43,24 +43,25 @@ void glex_mem_cleanup(struct glex_endpoint *ep)
 /* Reserve storage for the next entries of the shared table. */
 static glex_ret_t mem_grow(struct glex_endpoint *ep)
 {
-    struct glex_segment_header *hdr = ep->segment.hdr;
-    uint64_t off = glex_mmt_off(hdr->mpq_capacity, hdr->eq_capacity) +
-                   hdr->mmt_ready * sizeof(struct glex_mmt_entry);
+    struct glex_segment *seg = &ep->segment;
+    uint64_t off = glex_mmt_off(seg->mpq_capacity, seg->eq_capacity) +
+                   seg->mmt_ready * sizeof(struct glex_mmt_entry);
     int fd, err;
 
-    fd = glex_segment_reopen(ep->dev->dirfd, &ep->segment);
+    fd = glex_segment_reopen(ep->dev->dirfd, seg);
     err = fd < 0 ? errno : posix_fallocate(fd, (off_t)off, GLEX_PAGE_SIZE);
     if (fd >= 0) {
         close(fd);
     }
     if (err != 0) {
         glex_error("cannot reserve room for more than %llu registrations: %s",
-                   (unsigned long long)hdr->mmt_ready, strerror(err));
+                   (unsigned long long)seg->mmt_ready, strerror(err));
         errno = err;
         return GLEX_NO_MEM_RESOURCE;
     }
     /* release: who sees the new limit finds storage behind it */
-    __atomic_store_n(&hdr->mmt_ready, hdr->mmt_ready + GLEX_MMT_STEP, __ATOMIC_RELEASE);
+    seg->mmt_ready += GLEX_MMT_STEP;
+    __atomic_store_n(&seg->hdr->mmt_ready, seg->mmt_ready, __ATOMIC_RELEASE);
     return GLEX_SUCCESS;
 }
 
@@ -76,7 +77,7 @@ static glex_ret_t mem_take_entry(struct glex_endpoint *ep, uint32_t *index_p)
     if (mem->used == GLEX_MMT_CAPACITY) {
         return GLEX_NO_MEM_RESOURCE;
     }
-    if (mem->used == ep->segment.hdr->mmt_ready && mem_grow(ep) != GLEX_SUCCESS) {
+    if (mem->used == ep->segment.mmt_ready && mem_grow(ep) != GLEX_SUCCESS) {
         return GLEX_NO_MEM_RESOURCE;
     }
     *index_p = mem->used++;
@@ -117,7 +118,7 @@ glex_ret_t glex_register_mem(glex_ep_handle_t handle, void *addr, uint64_t len, 
                              glex_mem_handle_t *mh)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
-    struct glex_mem *mem = &ep->mem;
+    struct glex_mem *mem;
     glex_ret_t ret;
     uint32_t index;
 
@@ -125,6 +126,7 @@ glex_ret_t glex_register_mem(glex_ep_handle_t handle, void *addr, uint64_t len, 
         (uintptr_t)addr + len < (uintptr_t)addr || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
+    mem = &ep->mem;
     if (!mem_is_mapped(addr, len)) {
         return GLEX_ACCESS_ERR;
     }
@@ -143,7 +145,7 @@ glex_ret_t glex_register_mem(glex_ep_handle_t handle, void *addr, uint64_t len, 
 glex_ret_t glex_deregister_mem(glex_ep_handle_t handle, glex_mem_handle_t mh)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
-    struct glex_mem *mem = &ep->mem;
+    struct glex_mem *mem;
     uint32_t index = mh.mmt_index;
     glex_ret_t ret = GLEX_INVALID_PARAM;
     uint64_t state;
@@ -151,6 +153,7 @@ glex_ret_t glex_deregister_mem(glex_ep_handle_t handle, glex_mem_handle_t mh)
     if (handle == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
+    mem = &ep->mem;
 
     pthread_mutex_lock(&mem->lock);
     if (glex_mem_range(mem, mh.v, 0, 0) != NULL) {

@@ -105,6 +105,7 @@ static inline glex_ret_t mp_deliver(struct glex_endpoint *ep, struct glex_mp_slo
     struct glex_ring_rx *rx = &ep->mpq;
 
     rx->cursor = pos + 1;
+    rx->idle = GLEX_RING_PATIENCE;
     if (glex_unlikely(rx->armed)) {
         glex_ring_disarm(rx);
     }
@@ -122,6 +123,7 @@ static glex_ret_t GLEX_NOINLINE mp_wait(struct glex_endpoint *ep, uint64_t pos, 
     glex_ret_t ret;
 
     if (ep->forked || timeout < -1) {
+        ep->mpq.idle = 1; /* refuse the next as well */
         return GLEX_INVALID_PARAM;
     }
     do {

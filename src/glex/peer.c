@@ -47,13 +47,25 @@ void glex_peer_cleanup(struct glex_endpoint *ep)
     }
     free(table->buckets);
     table->buckets = NULL;
-    /* The program had pointers into what is left, which were valid until now. */
-    while (table->mappings != NULL) {
-        map = table->mappings;
-        table->mappings = map->next;
-        munmap(map->base, map->size);
-        free(map);
+    while ((map = table->pinned) != NULL) {
+        table->pinned = map->next;
+        glex_peer_unmap(map);
     }
+}
+
+void glex_peer_pin(struct glex_endpoint *ep, struct glex_mapping *map)
+{
+    if (!map->pinned) {
+        map->pinned = true;
+        map->next = ep->peers.pinned;
+        ep->peers.pinned = map;
+    }
+}
+
+void glex_peer_unmap(struct glex_mapping *map)
+{
+    munmap(map->base, map->size);
+    free(map);
 }
 
 /* Longer chains where there is no memory for more buckets: slower, still right. */

@@ -15,7 +15,7 @@
 
 /* A piece of a peer's NIC memory, mapped here. */
 struct glex_mapping {
-    struct glex_mapping *next;
+    struct glex_mapping *next; /* of those that are pinned */
     void                *base;
     uint64_t             size;
     bool                 pinned; /* the program has a pointer into it */
@@ -57,7 +57,7 @@ struct glex_peer_table {
     struct glex_peer   **buckets;
     uint32_t             num_buckets;
     uint32_t             num_peers;
-    struct glex_mapping *mappings;
+    struct glex_mapping *pinned;
 };
 
 glex_ret_t glex_peer_init(struct glex_endpoint *ep);
@@ -68,6 +68,11 @@ struct glex_peer *glex_peer_find(struct glex_endpoint *ep, uint64_t addr, int *s
 
 /** Detach from a peer that is gone. */
 void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer);
+
+/** Keep a mapping until the endpoint is destroyed. */
+void glex_peer_pin(struct glex_endpoint *ep, struct glex_mapping *map);
+
+void glex_peer_unmap(struct glex_mapping *map);
 
 /** The address as the table knows it: the reserved bits may hold anything. */
 static inline uint64_t glex_peer_addr(glex_ep_addr_t addr)

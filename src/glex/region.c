@@ -97,13 +97,14 @@ static glex_ret_t region_map(struct glex_endpoint *ep, struct glex_region *regio
 glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t handle, uint64_t len, void **addr_p)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
-    struct glex_mem *mem = &ep->mem;
+    struct glex_mem *mem;
     struct glex_region *region;
     glex_ret_t ret;
 
     if (handle == NULL || addr_p == NULL || len == 0 || len > INT64_MAX / 2 || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
+    mem = &ep->mem;
     if (!(ep->dev->caps.caps & GLEX_EXT_CAP_MAP)) {
         return GLEX_NOT_IMPLEMENTED;
     }
@@ -146,12 +147,13 @@ static void region_punch(struct glex_endpoint *ep, const struct glex_region *reg
 glex_ret_t glex_ext_mem_free(glex_ep_handle_t handle, void *addr)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
-    struct glex_mem *mem = &ep->mem;
+    struct glex_mem *mem;
     struct glex_region *region, **link;
 
     if (handle == NULL || addr == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
+    mem = &ep->mem;
 
     pthread_mutex_lock(&mem->lock);
     for (link = &mem->regions; *link != NULL && (*link)->addr != addr; link = &(*link)->next) {

@@ -93,9 +93,9 @@ void GLEX_NOINLINE glex_ring_disarm(struct glex_ring_rx *rx)
 
 /* Whether a living producer says that it is about to publish the position. */
 static bool ring_is_intended(const struct glex_ring_rx *rx, uint64_t pos, int dirfd,
-                             struct glex_segment_header *base)
+                             const struct glex_segment *seg)
 {
-    struct glex_producer *producer = glex_segment_producers(base);
+    struct glex_producer *producer = glex_segment_producers(seg->hdr);
     uint64_t owner, addr;
     uint32_t i;
 
@@ -106,7 +106,7 @@ static bool ring_is_intended(const struct glex_ring_rx *rx, uint64_t pos, int di
         }
         owner = __atomic_load_n(&producer->owner, __ATOMIC_ACQUIRE);
         addr = __atomic_load_n(&producer->addr, __ATOMIC_RELAXED);
-        if (owner == base->incarnation || glex_segment_is_living(dirfd, addr, owner) ||
+        if (owner == seg->incarnation || glex_segment_is_living(dirfd, addr, owner) ||
             glex_segment_is_living_anywhere(dirfd, owner)) {
             return true;
         }
@@ -123,7 +123,7 @@ static bool ring_is_intended(const struct glex_ring_rx *rx, uint64_t pos, int di
  * it, or the claimer is dead and never will.
  */
 bool GLEX_NOINLINE glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int dirfd,
-                                     struct glex_segment_header *base)
+                                     struct glex_segment *seg)
 {
     uint64_t tail = __atomic_load_n(&rx->ctl->tail, __ATOMIC_ACQUIRE) & GLEX_TAIL_POS;
     uint64_t now, ctrl, *slot;
@@ -137,12 +137,12 @@ bool GLEX_NOINLINE glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int 
     }
     rx->stall_pos = pos;
     rx->stall_checked = now;
-    if (ring_is_intended(rx, pos, dirfd, base) || glex_ring_rx_slot(rx, pos, &ctrl) != NULL) {
+    if (ring_is_intended(rx, pos, dirfd, seg) || glex_ring_rx_slot(rx, pos, &ctrl) != NULL) {
         return false;
     }
 
     slot = (uint64_t *)(rx->slots + ((pos & rx->mask) << GLEX_SLOT_SHIFT));
     *slot = GLEX_CTRL(pos, GLEX_CTRL_LEN_SKIP); /* read by this thread only */
-    base->counters.abandoned++;
+    seg->hdr->counters.abandoned++;
     return true;
 }

@@ -18,8 +18,11 @@
 
 #include "layout.h"
 
-/* Empty polls before the consumer looks whether it is stalled: some microseconds. */
-#define GLEX_RING_PATIENCE 1024
+/*
+ * Empty polls in a row before the consumer looks whether it is stalled: some microseconds. Looking
+ * takes the tail's cache line from the producers, which costs them more than the post itself.
+ */
+#define GLEX_RING_PATIENCE 4096
 
 /** A producer's view of a ring. */
 struct glex_ring_tx {
@@ -44,6 +47,8 @@ struct glex_ring_rx {
     uint64_t              stall_pos;
     uint64_t              stall_checked; /* when its producers were last checked, ns */
 };
+
+struct glex_segment;
 
 enum glex_ring_ret {
     GLEX_RING_OK,
@@ -175,6 +180,6 @@ void glex_ring_disarm(struct glex_ring_rx *rx);
  * @return Whether it did so.
  */
 bool glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int dirfd,
-                       struct glex_segment_header *base);
+                       struct glex_segment *seg);
 
 #endif

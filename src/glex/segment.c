@@ -219,10 +219,14 @@ static glex_ret_t segment_prepare(int fd, const struct glex_segment_header *hdr,
         munmap(seg->hdr, hdr->base_size);
         return GLEX_SYS_ERR;
     }
+    segment_init(seg->hdr, hdr);
     seg->base_size = hdr->base_size;
+    seg->incarnation = seg->hdr->incarnation;
+    seg->mpq_capacity = hdr->mpq_capacity;
+    seg->eq_capacity = hdr->eq_capacity;
+    seg->mmt_ready = seg->hdr->mmt_ready;
     seg->dev = st.st_dev;
     seg->ino = st.st_ino;
-    segment_init(seg->hdr, hdr);
     return GLEX_SUCCESS;
 }
 
@@ -263,7 +267,9 @@ glex_ret_t glex_segment_create(int dirfd, const struct glex_segment_header *hdr,
         err = errno;
         munmap(seg->hdr, seg->base_size);
         errno = err;
+        goto out;
     }
+    seg->addr = seg->hdr->addr;
 out:
     close(fd);
     return ret;
@@ -274,7 +280,7 @@ void glex_segment_unlink(int dirfd, const struct glex_segment *seg)
     char name[GLEX_NAME_LEN];
 
     /* A user may have removed the file by hand, and another endpoint may have the name now. */
-    glex_fabric_name(seg->hdr->addr, name);
+    glex_fabric_name(seg->addr, name);
     if (segment_has_name(dirfd, name, seg->dev, seg->ino)) {
         segment_unlink_names(dirfd, name);
     }
@@ -282,11 +288,9 @@ void glex_segment_unlink(int dirfd, const struct glex_segment *seg)
 
 void glex_segment_destroy(int dirfd, struct glex_segment *seg)
 {
-    struct glex_segment_header *hdr = seg->hdr;
-
-    segment_stop(hdr, hdr->mpq_capacity, hdr->eq_capacity, hdr->mmt_ready);
+    segment_stop(seg->hdr, seg->mpq_capacity, seg->eq_capacity, seg->mmt_ready);
     glex_segment_unlink(dirfd, seg);
-    munmap(hdr, seg->base_size);
+    munmap(seg->hdr, seg->base_size);
     seg->hdr = NULL;
 }
 
@@ -296,7 +300,7 @@ int glex_segment_reopen(int dirfd, const struct glex_segment *seg)
     struct stat st;
     int fd;
 
-    glex_fabric_name(seg->hdr->addr, name);
+    glex_fabric_name(seg->addr, name);
     fd = segment_open_file(dirfd, name, &st);
     if (fd >= 0 && (st.st_dev != seg->dev || st.st_ino != seg->ino)) {
         close(fd);

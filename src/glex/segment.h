@@ -15,10 +15,15 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-/** The owner's view. */
+/** The owner's view. What it goes by is its own copy: others can write to the header. */
 struct glex_segment {
     struct glex_segment_header *hdr; /* the base, mapped */
     uint64_t                    base_size;
+    uint64_t                    addr;
+    uint64_t                    incarnation;
+    uint32_t                    mpq_capacity;
+    uint32_t                    eq_capacity;
+    uint64_t                    mmt_ready;
     dev_t                       dev;
     ino_t                       ino;
 };

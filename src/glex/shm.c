@@ -31,7 +31,7 @@ static struct glex_producer *shm_claim_producer(struct glex_endpoint *ep,
                                                 struct glex_segment_header *base)
 {
     struct glex_producer *producers = glex_segment_producers(base), *producer;
-    uint64_t me = ep->segment.hdr->incarnation, owner;
+    uint64_t me = ep->segment.incarnation, owner;
     uint32_t i, pass;
 
     for (pass = 0; pass < 2; pass++) {
@@ -64,7 +64,7 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer, int fd
     const struct glex_segment_header *hdr = &peer->hdr;
     struct glex_segment_header *base;
 
-    if (hdr->incarnation == ep->segment.hdr->incarnation) {
+    if (hdr->incarnation == ep->segment.incarnation) {
         peer->is_self = true;
         base = ep->segment.hdr;
     } else {
@@ -132,27 +132,22 @@ err_free:
     return NULL;
 }
 
-static void shm_unmap(struct glex_endpoint *ep, struct glex_mapping *map)
+/* What the program has a pointer into stays until the endpoint is destroyed. */
+static void shm_unmap(struct glex_mapping *map)
 {
-    struct glex_mapping **link;
-
-    if (map == NULL || map->pinned) {
-        return;
+    if (map != NULL && !map->pinned) {
+        glex_peer_unmap(map);
     }
-    for (link = &ep->peers.mappings; *link != map; link = &(*link)->next) {
-    }
-    *link = map->next;
-    munmap(map->base, map->size);
-    free(map);
 }
 
 void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
 {
     uint32_t i, j;
 
+    (void)ep;
     for (i = 0; i < GLEX_RMEM_CHUNKS; i++) {
         for (j = 0; peer->rmem[i] != NULL && j < GLEX_RMEM_CHUNK; j++) {
-            shm_unmap(ep, peer->rmem[i][j].map);
+            shm_unmap(peer->rmem[i][j].map);
         }
         free(peer->rmem[i]);
     }
@@ -238,8 +233,6 @@ static struct glex_mapping *shm_map_region(struct glex_endpoint *ep, struct glex
     close(fd);
     map->size = size;
     map->pinned = false;
-    map->next = ep->peers.mappings;
-    ep->peers.mappings = map;
     return map;
 
 err:
@@ -279,7 +272,7 @@ static bool shm_rmem_load(struct glex_endpoint *ep, struct glex_peer *peer, uint
         return true;
     }
 
-    shm_unmap(ep, rmem->map);
+    shm_unmap(rmem->map);
     memset(rmem, 0, sizeof(*rmem));
     if (peer->is_self) {
         /* What we do to our own memory is decided by our private copy. */

@@ -21,16 +21,16 @@ limit_of()
         }' "$work/ucx_info" | numfmt --from=iec
 }
 
-# Each line of the batch must have its line of figures, and no figure may be 0.
+# ucx_perftest's exit status is 0 even if a test fails, but then it prints no figures.
 perftest_problem()
 {
     awk -F, -v lines="$(wc -l <"$work/batch")" '
-        $1 ~ /^size[0-9]+$/ && NF == 9 { seen++; if ($4 <= 0 || $6 <= 0 || $8 <= 0) bad = $0 }
-        END { if (bad) print "a figure is zero: " bad
-              else if (seen != lines) print "figures for " seen + 0 " sizes of " lines }' "$work/out"
+        $1 ~ /^size[0-9]+$/ && NF == 9 { seen++ }
+        END { if (seen != lines) print "figures for " seen + 0 " sizes of " lines }' "$work/out"
 }
 
-# make_batch LIMIT OPTION...: one line per size up to the limit
+# make_batch LIMIT OPTION...: one line per size up to the limit. Streams must be long enough to run
+# out of credits and around every FIFO; a ping-pong on a busy machine takes milliseconds each way.
 make_batch()
 {
     local limit=$1 size count
@@ -41,6 +41,10 @@ make_batch()
         count=5000
         [ "$size" -lt 10000 ] || count=1000
         [ "$size" -lt 1000000 ] || count=100
+        case $* in
+        *_bw*) ;;
+        *) count=$((count / 10)) ;;
+        esac
         printf 'size%d %s -s %d -n %d -w 10\n' "$size" "$*" "$size" "$count" >>"$work/batch"
     done
 }
@@ -91,7 +95,11 @@ test_channels()
     for test in ucp_add ucp_fadd ucp_swap ucp_cswap; do
         ucp "$channels" 8 "$test"
     done
-    ucp "$channels" 65536 tag_lat -E sleep
+    if [ "$tls" != glex ] || grep -q '^#define HAVE_GLEX_EXT_H' "$build/openglex.h"; then
+        ucp "$channels" 65536 tag_lat -E sleep
+    else
+        skip "perftest $channels tag_lat -E sleep" "this libglex has no glex_ext.h, so no wake-up"
+    fi
 }
 
 "$GLEXRUN" ucx_info -d >"$work/ucx_info" 2>/dev/null || :

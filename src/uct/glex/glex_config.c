@@ -110,7 +110,7 @@ ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
         {"ER_MAX_CHANNELS", config->er_max_channels, 1, 32768, 0},
         {"ER_MAX_MEM", config->er_max_mem, config->erq_size, UINT64_MAX, 0},
         {"ERQ_UNIT_SIZE", config->erq_unit_size, 64, 4096, 0},
-        {"ERQ_SIZE", config->erq_size, 1024,
+        {"ERQ_SIZE", config->erq_size, ucs_max(1024, config->erq_unit_size * 16),
          ucs_min(16UL << 20, config->erq_unit_size * UCT_GLEX_FIFO_MAX_UNITS), 0},
         {"RMA_BUF_SIZE", config->rma_buf_size, 64, 1 << 20, 0},
         {"RMA_REQ_CAPACITY", config->rma_req_capacity, 1, 16384, 0},

@@ -4,7 +4,9 @@
 
 #include "glex_ctl.h"
 #include "glex_er.h"
+#include "glex_park.h"
 
+#include <ucs/debug/memtrack_int.h>
 #include <string.h>
 
 /* What a peer must answer, and what therefore is acknowledged */
@@ -45,12 +47,10 @@ static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsign
     ctl->uuid     = vc->peer_uuid;
     ctl->src_uuid = iface->uuid;
     ctl->key      = iface->key;
-    if (flags & (UCT_GLEX_CTL_RECALL | UCT_GLEX_CTL_RECALLED)) {
-        ctl->recall_limit = vc->recall_limit;
-    }
-    if (flags & UCT_GLEX_CTL_ER_RELEASED) {
-        ctl->er_sent = vc->tx_fifo.msgs;
-    }
+    ctl->recall_limit   = vc->recall_limit;
+    ctl->recalled_limit = vc->recalled_limit;
+    ctl->er_sent        = vc->tx_fifo.msgs;
+    ctl->mp_sent        = vc->mp_tx.sent;
     if (flags & UCT_GLEX_CTL_ER_GRANT) {
         uct_glex_er_fill_grant(vc, ctl);
     }
@@ -77,9 +77,25 @@ static ucs_status_t uct_glex_ctl_connect(uct_glex_vc_t *vc)
     msg.hdr.vc_id = 0;
     status        = uct_glex_mp_send(vc, &msg, sizeof(msg));
     if (status == UCS_OK) {
+        uct_glex_vc_told(vc);
         vc->ctl   = 0;
         vc->state = UCT_GLEX_VC_CONNECTING;
-        ++vc->iface->num_waiting;
+    }
+    return status;
+}
+
+/* Our CONNECT found the peer's MPQ full, but the peer's CONNECT reached us: it still waits */
+static ucs_status_t uct_glex_ctl_connect_again(uct_glex_vc_t *vc)
+{
+    uct_glex_ctl_msg_t msg;
+    ucs_status_t status;
+
+    uct_glex_ctl_fill(vc, &msg, UCT_GLEX_MP_CONNECT, 0);
+    msg.hdr.vc_id = 0;
+    status        = uct_glex_mp_send(vc, &msg, sizeof(msg));
+    if (status == UCS_OK) {
+        uct_glex_vc_told(vc);
+        vc->connect_again = 0;
     }
     return status;
 }
@@ -87,17 +103,22 @@ static ucs_status_t uct_glex_ctl_connect(uct_glex_vc_t *vc)
 static ucs_status_t uct_glex_ctl_send(uct_glex_vc_t *vc, unsigned type)
 {
     unsigned flags = uct_glex_ctl_take_flags(vc);
-    uint8_t ack    = vc->ack_due;
     uct_glex_ctl_msg_t msg;
     ucs_status_t status;
 
+    if ((flags & UCT_GLEX_CTL_PARK) && (vc->has_rx_fifo || (vc->er_tx != NULL))) {
+        flags &= ~UCT_GLEX_CTL_PARK; /* lent a moment ago: uct_glex_park_one() comes again */
+        uct_glex_iface_recheck(vc->iface);
+    }
     uct_glex_ctl_fill(vc, &msg, type, flags);
     status = uct_glex_mp_send(vc, &msg, sizeof(msg));
     if (status == UCS_OK) {
+        uct_glex_vc_told(vc);
         vc->ctl          = 0;
         vc->ctl_inflight = 1;
-    } else {
-        vc->ack_due = ack;
+        if (flags & UCT_GLEX_CTL_PARK) {
+            vc->state = UCT_GLEX_VC_PARKING;
+        }
     }
     return status;
 }
@@ -109,38 +130,89 @@ static ucs_status_t uct_glex_ctl_send_ack(uct_glex_vc_t *vc)
 
     uct_glex_mp_hdr_fill(vc, &hdr, UCT_GLEX_MP_ACK);
     status = uct_glex_mp_send(vc, &hdr, sizeof(hdr));
-    if (status != UCS_OK) {
-        vc->ack_due = 1;
+    if (status == UCS_OK) {
+        uct_glex_vc_told(vc);
     }
     return status;
 }
 
+/* Answer a PARK when the peer acknowledged what we said before, and all its MPs have come */
+static ucs_status_t uct_glex_ctl_close(uct_glex_vc_t *vc)
+{
+    uct_glex_ctl_msg_t msg;
+    ucs_status_t status;
+
+    if (vc->ctl_inflight || (vc->mp_rx.rcvd != vc->park_sent)) {
+        return UCS_OK; /* what is awaited schedules the VC again */
+    }
+    uct_glex_ctl_fill(vc, &msg, UCT_GLEX_MP_PARKED, 0);
+    status = uct_glex_mp_send(vc, &msg, sizeof(msg));
+    if (status == UCS_OK) {
+        uct_glex_park_answered(vc);
+    }
+    return status;
+}
+
+static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
+{
+    if (vc->connect_again) {
+        return uct_glex_ctl_connect_again(vc);
+    }
+    if (uct_glex_credit_must_tell(&vc->mp_rx) || uct_glex_er_must_tell(vc)) {
+        vc->ctl |= UCT_GLEX_CTL_CREDIT;
+    }
+    if (((vc->ctl != 0) || vc->want_grant) && !vc->ctl_inflight) {
+        return uct_glex_ctl_send(vc, UCT_GLEX_MP_CTL);
+    }
+    return vc->ack_due ? uct_glex_ctl_send_ack(vc) : UCS_OK;
+}
+
+static ucs_status_t uct_glex_ctl_accept(uct_glex_vc_t *vc)
+{
+    ucs_status_t status;
+
+    uct_glex_er_request(vc);
+    status = uct_glex_ctl_send(vc, UCT_GLEX_MP_ACCEPT);
+    if (status == UCS_OK) {
+        vc->state = UCT_GLEX_VC_OPEN;
+        uct_glex_vc_resume(vc);
+    }
+    return status;
+}
+
+static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
+{
+    switch (vc->state) {
+    case UCT_GLEX_VC_OPEN:
+        return uct_glex_ctl_progress_open(vc);
+    case UCT_GLEX_VC_WAIT_MPQ:
+        return vc->mpq_wait ? UCS_OK : uct_glex_ctl_connect(vc);
+    case UCT_GLEX_VC_ACCEPTING:
+        return vc->mpq_wait ? UCS_OK : uct_glex_ctl_accept(vc);
+    case UCT_GLEX_VC_CLOSING:
+        return uct_glex_ctl_close(vc);
+    case UCT_GLEX_VC_PARKING:
+        uct_glex_park_check(vc);
+        return vc->ack_due ? uct_glex_ctl_send_ack(vc) : UCS_OK;
+    case UCT_GLEX_VC_GONE:
+        /* Somebody wants to send: only now does the peer's leaving matter */
+        return vc->gone_used ? UCS_ERR_CONNECTION_RESET : UCS_OK;
+    default:
+        return UCS_OK;
+    }
+}
+
 int uct_glex_ctl_progress(uct_glex_vc_t *vc)
 {
-    ucs_status_t status = UCS_OK;
+    ucs_status_t status = uct_glex_ctl_progress_state(vc);
 
-    if (vc->state == UCT_GLEX_VC_OPEN) {
-        if (uct_glex_credit_must_tell(&vc->mp_rx) || uct_glex_er_must_tell(vc)) {
-            vc->ctl |= UCT_GLEX_CTL_CREDIT;
-        }
-        if (((vc->ctl != 0) || vc->want_grant) && !vc->ctl_inflight) {
-            status = uct_glex_ctl_send(vc, UCT_GLEX_MP_CTL);
-        } else if (vc->ack_due) {
-            status = uct_glex_ctl_send_ack(vc);
-        }
-    } else if (vc->state == UCT_GLEX_VC_IDLE) {
-        uct_glex_vc_connect(vc);
-    } else if ((vc->state == UCT_GLEX_VC_WAIT_MPQ) && !vc->mpq_wait) {
-        status = uct_glex_ctl_connect(vc);
-    } else if ((vc->state == UCT_GLEX_VC_ACCEPTING) && !vc->mpq_wait) {
-        uct_glex_er_request(vc);
-        status = uct_glex_ctl_send(vc, UCT_GLEX_MP_ACCEPT);
-        if (status == UCS_OK) {
-            vc->state = UCT_GLEX_VC_OPEN;
-            uct_glex_vc_resume(vc);
-        }
+    if (status == UCS_ERR_NO_RESOURCE) {
+        return 0;
     }
-    return status != UCS_ERR_NO_RESOURCE;
+    if (status != UCS_OK) {
+        uct_glex_vc_fail(vc, status);
+    }
+    return 1;
 }
 
 void uct_glex_ctl_acked(uct_glex_vc_t *vc)
@@ -169,8 +241,8 @@ static void uct_glex_ctl_recalled(uct_glex_vc_t *vc, uint16_t limit)
 
 static void uct_glex_ctl_recall(uct_glex_vc_t *vc, uint16_t limit)
 {
-    vc->recall_limit = uct_glex_credit_recall(&vc->mp_tx, limit, UCT_GLEX_EPOCH_MASK);
-    vc->tx_peak      = uct_glex_credit_avail(&vc->mp_tx);
+    vc->recalled_limit = uct_glex_credit_recall(&vc->mp_tx, limit, UCT_GLEX_EPOCH_MASK);
+    vc->tx_peak        = uct_glex_credit_avail(&vc->mp_tx);
     uct_glex_ctl_post(vc, UCT_GLEX_CTL_RECALLED);
 }
 
@@ -180,15 +252,16 @@ static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     if (ctl->flags & UCT_GLEX_CTL_ER_RELEASED) {
         uct_glex_er_released(vc, ctl->er_sent);
     }
-    if (ctl->flags & UCT_GLEX_CTL_ER_REVOKE) {
-        uct_glex_er_release(vc);
-    }
     if (ctl->flags & UCT_GLEX_CTL_ER_REQUEST) {
         vc->want_grant = 1;
         uct_glex_vc_schedule(vc);
     }
+    /* A REVOKE beside a GRANT is of the FIFO just granted */
     if (ctl->flags & UCT_GLEX_CTL_ER_GRANT) {
         uct_glex_er_granted(vc, ctl);
+    }
+    if (ctl->flags & UCT_GLEX_CTL_ER_REVOKE) {
+        uct_glex_er_release(vc);
     }
     if (ctl->flags & UCT_GLEX_CTL_ER_NACK) {
         uct_glex_er_refused(vc);
@@ -197,7 +270,10 @@ static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
         uct_glex_ctl_recall(vc, ctl->recall_limit);
     }
     if (ctl->flags & UCT_GLEX_CTL_RECALLED) {
-        uct_glex_ctl_recalled(vc, ctl->recall_limit);
+        uct_glex_ctl_recalled(vc, ctl->recalled_limit);
+    }
+    if (ctl->flags & UCT_GLEX_CTL_PARK) {
+        uct_glex_park_recv(vc, ctl->mp_sent);
     }
 }
 
@@ -223,15 +299,85 @@ static const uct_glex_ctl_t *uct_glex_ctl_check(uct_glex_iface_t *iface, uint64_
 static void uct_glex_ctl_open(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr,
                               const uct_glex_ctl_t *ctl)
 {
-    if (vc->state == UCT_GLEX_VC_CONNECTING) {
-        --vc->iface->num_waiting;
-    }
-    vc->peer_id      = ctl->vc_id;
-    vc->peer_key     = ctl->key;
-    vc->peer_uuid    = ctl->src_uuid;
+    vc->peer_id     = ctl->vc_id;
+    vc->peer_key    = ctl->key;
+    vc->peer_uuid   = ctl->src_uuid;
+    vc->mp_tx.epoch = hdr->flags >> UCT_GLEX_MP_EPOCH_SHIFT;
     /* by update, not by assignment: a later message may have overtaken this one */
     uct_glex_credit_update(&vc->mp_tx, hdr->mp_limit, vc->mp_tx.epoch);
-    vc->tx_peak      = uct_glex_credit_avail(&vc->mp_tx);
+    vc->tx_peak     = uct_glex_credit_avail(&vc->mp_tx);
+    uct_glex_vc_schedule(vc); /* what was due while it was not open */
+}
+
+void uct_glex_ctl_send_reset(uct_glex_iface_t *iface, uint64_t src, uint32_t unknown_id)
+{
+    uct_glex_ctl_msg_t msg;
+    glex_imm_mp_req_t req;
+
+    memset(&msg, 0, sizeof(msg));
+    msg.hdr.type      = UCT_GLEX_MP_RESET;
+    msg.ctl.version   = UCT_GLEX_WIRE_VERSION;
+    msg.ctl.vc_id     = unknown_id;
+    msg.ctl.src_uuid  = iface->uuid;
+    req.rmt_ep_addr.v = src;
+    req.data          = &msg;
+    req.len           = sizeof(msg);
+    req.flag          = 0;
+    req.next          = NULL;
+    if (glex_send_imm_mp(iface->nic, &req, NULL) != GLEX_SUCCESS) {
+        ucs_debug("glex: reset to endpoint 0x%" PRIx64 " was not sent", src); /* it will ask again */
+    }
+}
+
+void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_glex_mp_hdr_t *hdr,
+                             unsigned length)
+{
+    const uct_glex_ctl_t *ctl = uct_glex_ctl_check(iface, src, hdr, length);
+    uct_glex_vc_t *vc         = uct_glex_vc_find(iface, src);
+
+    if ((ctl == NULL) || (vc == NULL) || (vc->state == UCT_GLEX_VC_FAILED) ||
+        ((vc->peer_uuid == ctl->src_uuid) && (vc->peer_id != ctl->vc_id))) {
+        return; /* not about the VC that there is now */
+    }
+    ucs_debug("glex: endpoint 0x%" PRIx64 " knows vc 0x%x no more", src, vc->id);
+    uct_glex_vc_gone(vc);
+}
+
+/* A CONNECT for a VC that exists: the peer lost what it knew of it, or both connected at once */
+static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr,
+                                   const uct_glex_ctl_t *ctl)
+{
+    switch (vc->state) {
+    case UCT_GLEX_VC_CONNECTING:
+        /* Both sides connected at once, and both know all they need */
+        uct_glex_ctl_open(vc, hdr, ctl);
+        vc->state = UCT_GLEX_VC_OPEN;
+        break;
+    case UCT_GLEX_VC_IDLE:
+    case UCT_GLEX_VC_WAIT_MPQ:
+        uct_glex_ctl_open(vc, hdr, ctl);
+        uct_glex_vc_accept(vc);
+        break;
+    default:
+        ucs_debug("glex: unexpected connect from 0x%" PRIx64 " in state %d", vc->peer, vc->state);
+        return;
+    }
+    uct_glex_ctl_process(vc, ctl);
+    uct_glex_vc_resume(vc);
+}
+
+static void uct_glex_ctl_keep_connect(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr,
+                                      const uct_glex_ctl_t *ctl)
+{
+    if (vc->kept_connect == NULL) {
+        vc->kept_connect = ucs_malloc(sizeof(*vc->kept_connect), "glex_kept_connect");
+        if (vc->kept_connect == NULL) {
+            uct_glex_vc_fail(vc, UCS_ERR_NO_MEMORY);
+            return;
+        }
+    }
+    vc->kept_connect->hdr = *hdr;
+    vc->kept_connect->ctl = *ctl;
 }
 
 void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_glex_mp_hdr_t *hdr,
@@ -245,29 +391,34 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
     }
     if (ctl->uuid != iface->uuid) {
         ucs_debug("glex: connect from 0x%" PRIx64 " was for an earlier owner of this endpoint", src);
+        uct_glex_ctl_send_reset(iface, src, 0);
         return;
+    }
+    vc = uct_glex_vc_find(iface, src);
+    if ((vc != NULL) && (vc->state == UCT_GLEX_VC_OPEN) && (vc->peer_id != ctl->vc_id)) {
+        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET); /* ours is dead there: begin anew */
     }
     if (uct_glex_vc_get(iface, src, ctl->src_uuid, &vc) != UCS_OK) {
-        return; /* logged; the peer is left waiting and looks whether we are alive */
+        uct_glex_ctl_send_reset(iface, src, 0);
+        return; /* logged */
     }
-
-    switch (vc->state) {
-    case UCT_GLEX_VC_CONNECTING:
-        /* Both sides connected at once, and both know all they need */
-        uct_glex_ctl_open(vc, hdr, ctl);
-        vc->state = UCT_GLEX_VC_OPEN;
-        break;
-    case UCT_GLEX_VC_IDLE:
-    case UCT_GLEX_VC_WAIT_MPQ:
-        uct_glex_ctl_open(vc, hdr, ctl);
-        uct_glex_vc_accept(vc);
-        break;
-    default:
-        ucs_debug("glex: unexpected connect from 0x%" PRIx64 " in state %d", src, vc->state);
+    if ((vc->state == UCT_GLEX_VC_PARKING) || (vc->state == UCT_GLEX_VC_CLOSING)) {
+        /* It overtook what ends the parking: to be taken then */
+        uct_glex_ctl_keep_connect(vc, hdr, ctl);
         return;
     }
-    uct_glex_ctl_process(vc, ctl);
-    uct_glex_vc_resume(vc);
+    uct_glex_ctl_reconnect(vc, hdr, ctl);
+}
+
+void uct_glex_ctl_take_kept_connect(uct_glex_vc_t *vc)
+{
+    uct_glex_ctl_msg_t *msg = vc->kept_connect;
+
+    if (msg != NULL) {
+        vc->kept_connect = NULL;
+        uct_glex_ctl_reconnect(vc, &msg->hdr, &msg->ctl);
+        ucs_free(msg);
+    }
 }
 
 void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned length)
@@ -281,15 +432,27 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned
     if (ctl == NULL) {
         return;
     }
-    if (hdr->type == UCT_GLEX_MP_ACCEPT) {
+    switch (hdr->type) {
+    case UCT_GLEX_MP_PARKED:
+        uct_glex_park_recv_answer(vc, ctl->mp_sent);
+        return;
+    case UCT_GLEX_MP_ACCEPT:
         if (vc->state != UCT_GLEX_VC_CONNECTING) {
             ucs_debug("glex: unexpected accept from 0x%" PRIx64, vc->peer);
             return;
         }
         uct_glex_ctl_open(vc, hdr, ctl);
         vc->state = UCT_GLEX_VC_OPEN;
+        break;
+    case UCT_GLEX_MP_CTL:
+        break;
+    default:
+        ucs_debug("glex: message of unknown type %u from 0x%" PRIx64, hdr->type, vc->peer);
+        return;
     }
-    vc->ack_due = 1;
+    if (!(ctl->flags & UCT_GLEX_CTL_PARK)) {
+        vc->ack_due = 1; /* PARK has an acknowledgement of its own */
+    }
     uct_glex_vc_schedule(vc);
     uct_glex_ctl_process(vc, ctl);
     uct_glex_vc_resume(vc);

@@ -9,18 +9,25 @@
 
 #include "glex_vc.h"
 
-/** Fill a message header with the VC's counters: all credits owed are returned by it */
+/** Fill a message header with the VC's counters: all credits owed are returned by it. They count as
+ *  told when it was sent: uct_glex_vc_told(). */
 static inline void uct_glex_mp_hdr_fill(uct_glex_vc_t *vc, uct_glex_mp_hdr_t *hdr, uint8_t type)
 {
     hdr->type     = type;
     hdr->am_id    = 0;
     hdr->seq      = 0;
     hdr->vc_id    = vc->peer_id;
-    hdr->mp_limit = vc->mp_rx.told = uct_glex_credit_limit(&vc->mp_rx);
+    hdr->mp_limit = uct_glex_credit_limit(&vc->mp_rx);
     hdr->er_units = vc->rx_fifo.head;
     hdr->er_msgs  = vc->rx_fifo.msgs;
     hdr->flags    = (vc->ack_due ? UCT_GLEX_MP_FLAG_ACK : 0) |
                     (vc->mp_rx.epoch << UCT_GLEX_MP_EPOCH_SHIFT);
+}
+
+/** A header, or an event, with the VC's counters was sent */
+static inline void uct_glex_vc_told(uct_glex_vc_t *vc)
+{
+    vc->mp_rx.told = uct_glex_credit_limit(&vc->mp_rx);
     uct_glex_fifo_told(&vc->rx_fifo);
     vc->ack_due = 0;
 }
@@ -39,12 +46,22 @@ static inline void uct_glex_ctl_post(uct_glex_vc_t *vc, unsigned flags)
  *  busy: to be called again. */
 int uct_glex_ctl_progress(uct_glex_vc_t *vc);
 
+/** Tell `src` that the VC it means, or the whole interface, does not exist (any more) */
+void uct_glex_ctl_send_reset(uct_glex_iface_t *iface, uint64_t src, uint32_t unknown_id);
+
 /** A CONNECT arrived from `src` */
 void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_glex_mp_hdr_t *hdr,
                                unsigned length);
 
+/** The VC is parked: take a CONNECT that came before that, if one did */
+void uct_glex_ctl_take_kept_connect(uct_glex_vc_t *vc);
+
 /** ACCEPT, CTL or ACK arrived; the header's counters have been taken */
 void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned length);
+
+/** A RESET arrived from `src` */
+void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_glex_mp_hdr_t *hdr,
+                             unsigned length);
 
 /** The peer acknowledged our control message */
 void uct_glex_ctl_acked(uct_glex_vc_t *vc);

@@ -21,10 +21,11 @@ static UCS_CLASS_INIT_FUNC(uct_glex_ep_t, const uct_ep_params_t *params)
     UCS_CLASS_CALL_SUPER_INIT(uct_base_ep_t, &iface->super);
 
     addr            = (const uct_glex_iface_addr_t*)params->iface_addr;
-    self->vc        = &uct_glex_no_vc;
-    self->peer      = addr->ep_addr;
-    self->peer_uuid = addr->uuid;
-    self->blocked   = 0;
+    self->vc          = &uct_glex_no_vc;
+    self->peer        = addr->ep_addr;
+    self->peer_uuid   = addr->uuid;
+    self->blocked     = 0;
+    self->num_pending = 0;
     ucs_arbiter_group_init(&self->arb_group);
     return UCS_OK;
 }
@@ -55,6 +56,12 @@ ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep)
     if (ucs_likely(ep->vc != &uct_glex_no_vc)) {
         return UCS_OK;
     }
+    vc = uct_glex_vc_find(iface, ep->peer);
+    if ((vc != NULL) && (vc->state == UCT_GLEX_VC_OPEN) && (vc->peer_uuid != ep->peer_uuid)) {
+        /* The peer itself told us who it is: the address is that of an earlier owner */
+        ucs_debug("glex: endpoint 0x%" PRIx64 " has another owner than the address", ep->peer);
+        return UCS_ERR_CONNECTION_RESET;
+    }
     status = uct_glex_vc_get(iface, ep->peer, ep->peer_uuid, &vc);
     if (status != UCS_OK) {
         return status;
@@ -64,19 +71,25 @@ ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep)
     return UCS_OK;
 }
 
-/* Why a message cannot go now although the fast path tried: no connection yet, no credits, failed */
-static ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep)
+ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep)
 {
     ucs_status_t status = uct_glex_ep_make_vc(ep);
 
     if (status != UCS_OK) {
         return status;
     }
-    if (ep->vc->state == UCT_GLEX_VC_FAILED) {
+    switch (ep->vc->state) {
+    case UCT_GLEX_VC_FAILED:
         return ep->vc->status;
-    }
-    if (ep->vc->state == UCT_GLEX_VC_IDLE) {
+    case UCT_GLEX_VC_IDLE:
         uct_glex_vc_connect(ep->vc);
+        break;
+    case UCT_GLEX_VC_GONE:
+        ep->vc->gone_used = 1; /* fails in progress, where error handlers may be called */
+        uct_glex_vc_schedule(ep->vc);
+        break;
+    default:
+        break;
     }
     return UCS_ERR_NO_RESOURCE;
 }
@@ -114,8 +127,8 @@ ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
     UCT_CHECK_LENGTH(total_length, 0, sizeof(msg.data), "am_short");
 
     uct_am_short_fill_data(msg.data, header, payload, length);
-    uct_iface_trace_am(&vc->iface->super, UCT_AM_TRACE_TYPE_SEND, id, msg.data, total_length,
-                       "TX: AM_SHORT");
+    uct_iface_trace_am(ucs_derived_of(tl_ep->iface, uct_base_iface_t), UCT_AM_TRACE_TYPE_SEND, id,
+                       msg.data, total_length, "TX: AM_SHORT");
     if (ucs_likely((vc->er_tx != NULL) && !ep->blocked)) {
         status = uct_glex_er_send_imm(vc, id, msg.data, total_length, 0);
         if (ucs_likely(status != UCS_ERR_NO_RESOURCE)) {
@@ -214,10 +227,9 @@ ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, uns
     if (ep->vc->state == UCT_GLEX_VC_FAILED) {
         return UCS_ERR_BUSY; /* the operation, tried again, tells why */
     }
-    if (ucs_arbiter_group_is_empty(&ep->arb_group)) {
-        if (uct_glex_vc_has_credits(ep->vc) && uct_glex_ep_has_shared_resources(ep->vc->iface)) {
-            return UCS_ERR_BUSY;
-        }
+    /* Never BUSY otherwise: resources change in progress only, so what was refused a moment ago is
+     * refused again, and UCP would try for ever without a progress in between */
+    if (ep->num_pending++ == 0) {
         ++ep->vc->num_blocked;
     }
     if (ep->vc->state == UCT_GLEX_VC_IDLE) {
@@ -229,11 +241,30 @@ ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, uns
     return UCS_OK;
 }
 
-static void uct_glex_ep_unblock(uct_glex_ep_t *ep)
+/* The next request of the endpoint was posted. Next time another endpoint of the VC is first. */
+static void uct_glex_ep_pending_done(uct_glex_ep_t *ep)
 {
-    if (ep->blocked) {
-        ep->blocked = 0;
+    if (--ep->num_pending == 0) {
         --ep->vc->num_blocked;
+    }
+    ep->blocked = (ep->num_pending > 0);
+    ucs_list_del(&ep->list);
+    ucs_list_add_tail(&ep->vc->eps, &ep->list);
+}
+
+/* Whether only the peer can help: then its credits schedule the group again, uct_glex_vc_resume() */
+static int uct_glex_ep_waits_for_peer(const uct_glex_ep_t *ep)
+{
+    const uct_glex_vc_t *vc = ep->vc;
+
+    switch (vc->state) {
+    case UCT_GLEX_VC_OPEN:
+        return !uct_glex_vc_has_credits(vc) && uct_glex_ep_has_shared_resources(vc->iface);
+    case UCT_GLEX_VC_FAILED:
+        return 0;
+    default:
+        /* RMA needs no connection, only operations that others gave back */
+        return uct_glex_ep_has_shared_resources(vc->iface);
     }
 }
 
@@ -243,27 +274,20 @@ ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
 {
     uct_glex_ep_t *ep      = ucs_container_of(group, uct_glex_ep_t, arb_group);
     uct_pending_req_t *req = ucs_container_of(elem, uct_pending_req_t, priv);
-    int is_last            = ucs_arbiter_elem_is_only(elem);
     ucs_status_t status;
 
     ep->blocked = 0; /* this one is next in order */
     status      = req->func(req);
-    ep->blocked = 1;
     if (status == UCS_OK) {
-        if (is_last && ucs_arbiter_elem_is_only(elem)) {
-            uct_glex_ep_unblock(ep);
-        }
+        uct_glex_ep_pending_done(ep); /* the request may be freed: nothing of it is read */
         return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
     }
+    ep->blocked = 1;
     if (status == UCS_INPROGRESS) {
         return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
     }
-    if (!uct_glex_vc_has_credits(ep->vc) && ucs_queue_is_empty(&ep->vc->tx_ops) &&
-        uct_glex_ep_has_shared_resources(ep->vc->iface)) {
-        /* Only the peer can help: wait for its credits, see uct_glex_vc_resume() */
-        return UCS_ARBITER_CB_RESULT_DESCHED_GROUP;
-    }
-    return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
+    return uct_glex_ep_waits_for_peer(ep) ? UCS_ARBITER_CB_RESULT_DESCHED_GROUP :
+                                            UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
 }
 
 static ucs_arbiter_cb_result_t uct_glex_ep_purge_cb(ucs_arbiter_t *arbiter,
@@ -284,7 +308,11 @@ void uct_glex_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb, 
     uct_purge_cb_args_t args = {.cb = cb, .arg = arg};
 
     ucs_arbiter_group_purge(&iface->arbiter, &ep->arb_group, uct_glex_ep_purge_cb, &args);
-    uct_glex_ep_unblock(ep);
+    if (ep->num_pending > 0) {
+        ep->num_pending = 0;
+        ep->blocked     = 0;
+        --ep->vc->num_blocked;
+    }
 }
 
 /* ---- completion ---- */
@@ -296,7 +324,7 @@ ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     if (ep->vc == &uct_glex_no_vc) {
         return UCS_OK;
     }
-    if (ep->blocked && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+    if ((ep->num_pending > 0) && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
         return UCS_ERR_NO_RESOURCE; /* what is pending was not even posted */
     }
     if ((ep->vc->state == UCT_GLEX_VC_FAILED) && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
@@ -320,6 +348,9 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     ucs_status_t status;
 
     UCT_EP_KEEPALIVE_CHECK_PARAM(flags, comp);
+    if (ep->vc->state == UCT_GLEX_VC_GONE) {
+        return uct_glex_ep_not_ready(ep) == UCS_ERR_NO_RESOURCE ? UCS_OK : ep->vc->status;
+    }
     if (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE) {
         return UCS_OK;
     }

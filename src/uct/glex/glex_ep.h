@@ -15,6 +15,7 @@ typedef struct uct_glex_ep {
     uint64_t            peer;
     uint32_t            peer_uuid;
     uint8_t             blocked;   /* requests are pending: new ones must queue up behind them */
+    uint16_t            num_pending;
     ucs_arbiter_group_t arb_group; /* pending requests */
     ucs_list_link_t     list;      /* in vc->eps */
 } uct_glex_ep_t;
@@ -24,6 +25,9 @@ UCS_CLASS_DECLARE_DELETE_FUNC(uct_glex_ep_t, uct_ep_t);
 
 /** Make sure the endpoint has a VC */
 ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep);
+
+/** Why nothing can be sent now: no connection yet, no credits, failed. Does what helps. */
+ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep);
 
 /** The VC failed: tell the user */
 void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status);

@@ -184,14 +184,22 @@ static void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
 
 void uct_glex_er_release(uct_glex_vc_t *vc)
 {
+    if (vc->er_state != UCT_GLEX_ER_ACTIVE) {
+        return; /* released already */
+    }
     uct_glex_er_drop_tx(vc);
     vc->sr_count    = 0;
     vc->sr_patience = UCT_GLEX_ER_PATIENCE_MIN * 4; /* others were busier: leave it to them a while */
     uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_RELEASED);
+    if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR) &&
+        (vc->iface->mpq.parking != vc)) {
+        uct_glex_er_request(vc); /* there is no other channel */
+    }
 }
 
-/* Put what lies in the mirror to the same place in the FIFO */
-static ucs_status_t uct_glex_er_put(uct_glex_vc_t *vc, uint16_t offset, size_t length)
+/* Put what lies in the mirror to the same place in the FIFO; the event follows the data */
+static ucs_status_t uct_glex_er_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
+                                    uint16_t offset, uint16_t skip, size_t length)
 {
     uct_glex_er_tx_t *er = vc->er_tx;
     uint32_t start       = (uint32_t)offset << er->unit_shift;
@@ -206,10 +214,15 @@ static ucs_status_t uct_glex_er_put(uct_glex_vc_t *vc, uint16_t offset, size_t l
     req.rmt_offset   = er->offset + start;
     req.type         = GLEX_RDMA_TYPE_PUT;
     req.rmt_key      = er->req.rmt_key;
-    req.flag         = 0;
+    req.flag         = GLEX_FLAG_REMOTE_EVT;
     req.next         = NULL;
+    uct_glex_er_fill_event(vc, &req.rmt_evt, am_id, flags, skip, length);
     ret = glex_rdma(vc->iface->nic, &req, NULL);
-    return uct_glex_status(ret);
+    if (ret != GLEX_SUCCESS) {
+        return uct_glex_status(ret);
+    }
+    uct_glex_er_sent(vc, uct_glex_er_units(vc, length), skip);
+    return UCS_OK;
 }
 
 /* Where a message is packed: the FIFO itself, or its image */
@@ -226,18 +239,13 @@ static ucs_status_t uct_glex_er_send_packed(uct_glex_vc_t *vc, uint8_t am_id, si
                                             unsigned flags, uint16_t offset, uint16_t skip)
 {
     unsigned units = uct_glex_er_units(vc, length);
-    ucs_status_t status;
 
     if (vc->er_tx->remote == NULL) {
         if (length <= UCT_GLEX_IMM_PUT_LEN) {
             return uct_glex_er_post(vc, am_id, flags, units, offset, skip,
                                     uct_glex_er_pack_ptr(vc, offset), length, length);
         }
-        /* The event follows by itself: requests to one endpoint are carried out in order */
-        status = uct_glex_er_put(vc, offset, length);
-        if (status != UCS_OK) {
-            return status;
-        }
+        return uct_glex_er_put(vc, am_id, flags, offset, skip, length);
     }
     return uct_glex_er_post(vc, am_id, flags, units, offset, skip, NULL, 0, length);
 }
@@ -278,6 +286,16 @@ ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
 
 /* ---- lending ---- */
 
+void uct_glex_er_revoke(uct_glex_vc_t *vc)
+{
+    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+
+    if (vc->has_rx_fifo && !er_rx->revoked) {
+        er_rx->revoked = 1;
+        uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_REVOKE);
+    }
+}
+
 /* All FIFOs are lent: ask the borrower with the least traffic since the last look for its FIFO */
 static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface, uct_glex_vc_t *waiter)
 {
@@ -301,8 +319,7 @@ static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface, uct_glex_vc_t *wait
     }
     if (coldest != NULL) {
         iface->er.waiter = waiter;
-        coldest->revoked = 1;
-        uct_glex_ctl_post(coldest->vc, UCT_GLEX_CTL_ER_REVOKE);
+        uct_glex_er_revoke(coldest->vc);
     }
 }
 
@@ -368,7 +385,7 @@ static void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
     --iface->er.lent;
     if (waiter != NULL) {
         iface->er.waiter = NULL;
-        if (waiter->state == UCT_GLEX_VC_OPEN) {
+        if (waiter->state == UCT_GLEX_VC_OPEN) { /* else it asks again when it connects */
             waiter->want_grant = 1;
             uct_glex_vc_schedule(waiter);
         }

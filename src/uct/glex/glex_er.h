@@ -60,6 +60,26 @@ static inline int uct_glex_er_fits(const uct_glex_vc_t *vc, size_t length)
     return uct_glex_er_units(vc, length) <= uct_glex_fifo_max_message(vc->tx_fifo.units);
 }
 
+/** The header of the next message, as its event */
+static inline void uct_glex_er_fill_event(const uct_glex_vc_t *vc, glex_event_t *event,
+                                          uint8_t am_id, unsigned flags, uint16_t skip,
+                                          size_t length)
+{
+    flags |= (skip ? UCT_GLEX_ER_FLAG_WRAP : 0) | (vc->ack_due ? UCT_GLEX_ER_FLAG_ACK : 0) |
+             (vc->mp_rx.epoch << UCT_GLEX_ER_EPOCH_SHIFT);
+    event->cookie_0 = uct_glex_er_cookie_0(length, flags, vc->rx_fifo.head, vc->rx_fifo.msgs);
+    event->cookie_1 = uct_glex_er_cookie_1(vc->er_tx->cookie_1, am_id, vc->tx_seq,
+                                           uct_glex_credit_limit(&vc->mp_rx));
+}
+
+/** The next message was posted */
+static inline void uct_glex_er_sent(uct_glex_vc_t *vc, unsigned units, uint16_t skip)
+{
+    uct_glex_fifo_commit(&vc->tx_fifo, units, skip);
+    uct_glex_vc_told(vc);
+    ++vc->tx_seq;
+}
+
 /** Post the event of a message, with its data unless that is in the FIFO already (imm_length 0) */
 static inline ucs_status_t uct_glex_er_post(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
                                             unsigned units, uint16_t offset, uint16_t skip,
@@ -69,24 +89,16 @@ static inline ucs_status_t uct_glex_er_post(uct_glex_vc_t *vc, uint8_t am_id, un
     glex_imm_rdma_req_t *req = &er->req;
     glex_ret_t ret;
 
-    flags |= (skip ? UCT_GLEX_ER_FLAG_WRAP : 0) | (vc->ack_due ? UCT_GLEX_ER_FLAG_ACK : 0) |
-             (vc->mp_rx.epoch << UCT_GLEX_ER_EPOCH_SHIFT);
-    req->data             = imm_data;
-    req->len              = imm_length;
-    req->rmt_offset       = er->offset + ((uint32_t)offset << er->unit_shift);
-    req->rmt_evt.cookie_0 = uct_glex_er_cookie_0(length, flags, vc->rx_fifo.head, vc->rx_fifo.msgs);
-    req->rmt_evt.cookie_1 = uct_glex_er_cookie_1(er->cookie_1, am_id, vc->tx_seq,
-                                                 uct_glex_credit_limit(&vc->mp_rx));
+    req->data       = imm_data;
+    req->len        = imm_length;
+    req->rmt_offset = er->offset + ((uint32_t)offset << er->unit_shift);
+    uct_glex_er_fill_event(vc, &req->rmt_evt, am_id, flags, skip, length);
     ret = glex_imm_rdma(vc->iface->nic, req, NULL);
     if (ucs_unlikely(ret != GLEX_SUCCESS)) {
         return uct_glex_status(ret);
     }
 
-    uct_glex_fifo_commit(&vc->tx_fifo, units, skip);
-    uct_glex_fifo_told(&vc->rx_fifo);
-    vc->mp_rx.told = uct_glex_credit_limit(&vc->mp_rx);
-    vc->ack_due    = 0;
-    ++vc->tx_seq;
+    uct_glex_er_sent(vc, units, skip);
     return UCS_OK;
 }
 
@@ -118,6 +130,9 @@ int uct_glex_er_lend(uct_glex_vc_t *vc);
 
 /** Describe the FIFO lent, in a control message */
 void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl);
+
+/** Ask for the FIFO back that the peer borrowed */
+void uct_glex_er_revoke(uct_glex_vc_t *vc);
 
 /** The peer uses its FIFO no more after `sent` messages in all */
 void uct_glex_er_released(uct_glex_vc_t *vc, uint16_t sent);

@@ -15,9 +15,10 @@
 #include <ucs/sys/math.h>
 #include <ucs/sys/string.h>
 
-/* Idle progress calls between two looks at the NIC's error queue, and between two looks for peers
- * that do not answer */
-#define UCT_GLEX_IDLE_ERRORS 256
+/* Progress calls between two looks at the NIC's error queue, and such looks between two for peers
+ * that died */
+#define UCT_GLEX_ERRORS_CALLS 256
+#define UCT_GLEX_WATCH_LOOKS  64
 
 /* Measured over software NIC on an AMD EPYC 9005 core pair, see README: one way of an 8-byte
  * message, cost of posting one, copy into and out of a FIFO */
@@ -124,49 +125,88 @@ static int uct_glex_iface_is_reachable(const uct_iface_h tl_iface,
 
 /* ---- progress ---- */
 
-/* Requests that failed: those of a VC fail it, RMA operations report to their completion */
+/* Our CONNECT found the peer's MPQ full: too many connected at once for its reserve. Nothing else was
+ * lost, so once more. */
+static void uct_glex_iface_connect_lost(uct_glex_vc_t *vc)
+{
+    if (vc->state == UCT_GLEX_VC_CONNECTING) {
+        vc->state    = UCT_GLEX_VC_WAIT_MPQ;
+        vc->er_state = UCT_GLEX_ER_NONE;
+    } else if (vc->state == UCT_GLEX_VC_OPEN) {
+        vc->connect_again = 1;
+    }
+    uct_glex_vc_schedule(vc);
+}
+
+/* What a failed request means to the VC: OK if it is nothing to it */
+static ucs_status_t uct_glex_iface_error_status(const struct glex_err_req *err)
+{
+    unsigned event = err->data2 & UCT_GLEX_EVENT_TYPE_MASK;
+
+    if ((err->status == GLEX_ERR_STATUS_DEST_VP_STOP) ||
+        (err->status == GLEX_ERR_STATUS_DEST_HOST_DEAD)) {
+        return UCS_ERR_ENDPOINT_TIMEOUT;
+    }
+    if ((err->op == GLEX_ERR_OP_IMM_MP) && ((err->data0 & 0xff) == UCT_GLEX_MP_RESET)) {
+        return UCS_OK;
+    }
+    if (event == UCT_GLEX_EVENT_OP) {
+        return UCS_OK; /* the operation has been told */
+    }
+    if ((err->op == GLEX_ERR_OP_IMM_RDMA_PUT) && (event != UCT_GLEX_EVENT_ER)) {
+        ucs_error("glex: put to endpoint %u on NIC 0x%x was refused: %s", err->rmt_ep_num,
+                  err->rmt_nic_id, glex_error_req_status_str(err->status));
+        return UCS_OK; /* a put_short with a wrong key */
+    }
+    if ((err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL) ||
+        (err->status == GLEX_ERR_STATUS_DEST_EQ_FULL)) {
+        ucs_error("glex: endpoint %u on NIC 0x%x lost a message: %s; raise UCX_GLEX_EP_MPQ_CAPACITY "
+                  "and UCX_GLEX_EP_EQ_CAPACITY",
+                  err->rmt_ep_num, err->rmt_nic_id, glex_error_req_status_str(err->status));
+        return UCS_ERR_IO_ERROR;
+    }
+    return UCS_ERR_CONNECTION_RESET; /* what was lent to us is not there any more */
+}
+
+static void uct_glex_iface_handle_error(uct_glex_iface_t *iface, const struct glex_err_req *err)
+{
+    glex_ep_addr_t addr = {.v = 0};
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
+
+    ucs_debug("glex: %s to endpoint %u on NIC 0x%x failed: %s",
+              glex_error_req_opcode_str(err->op), err->rmt_ep_num, err->rmt_nic_id,
+              glex_error_req_status_str(err->status));
+    status = uct_glex_iface_error_status(err);
+    if ((err->data2 & UCT_GLEX_EVENT_TYPE_MASK) == UCT_GLEX_EVENT_OP) {
+        uct_glex_op_event(iface, err->data2 >> 32,
+                          (status == UCS_OK) ? UCS_ERR_IO_ERROR : status);
+    }
+    glex_compose_ep_addr(err->rmt_nic_id, err->rmt_ep_num, GLEX_EP_TYPE_FAST, &addr);
+    vc = uct_glex_vc_find(iface, addr.v);
+    if ((vc == NULL) || (status == UCS_OK)) {
+        return;
+    }
+    if ((err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL) &&
+        ((err->data0 & 0xff) == UCT_GLEX_MP_CONNECT)) {
+        uct_glex_iface_connect_lost(vc);
+    } else {
+        uct_glex_vc_fail(vc, status);
+    }
+}
+
 static void uct_glex_iface_poll_errors(uct_glex_iface_t *iface)
 {
     struct glex_err_req err;
-    glex_ep_addr_t addr;
-    uct_glex_vc_t *vc;
-    uint32_t num;
+    uint32_t num = 1;
 
-    for (;;) {
+    while ((glex_poll_error_req(iface->nic, &num, &err) == GLEX_SUCCESS) && (num > 0)) {
+        uct_glex_iface_handle_error(iface, &err);
         num = 1;
-        if ((glex_poll_error_req(iface->nic, &num, &err) != GLEX_SUCCESS) || (num == 0)) {
-            return;
-        }
-        ucs_debug("glex: %s to endpoint %u on NIC 0x%x failed: %s",
-                  glex_error_req_opcode_str(err.op), err.rmt_ep_num, err.rmt_nic_id,
-                  glex_error_req_status_str(err.status));
-        addr.v = 0;
-        glex_compose_ep_addr(err.rmt_nic_id, err.rmt_ep_num, GLEX_EP_TYPE_FAST, &addr);
-        vc = uct_glex_vc_find(iface, addr.v);
-
-        if ((err.op == GLEX_ERR_OP_RDMA_PUT || err.op == GLEX_ERR_OP_RDMA_GET) &&
-            ((err.data2 & UCT_GLEX_EVENT_TYPE_MASK) == UCT_GLEX_EVENT_OP)) {
-            uct_glex_op_event(iface, err.data2 >> 32, UCS_ERR_IO_ERROR);
-        }
-        if (vc == NULL) {
-            continue;
-        }
-        if ((err.status == GLEX_ERR_STATUS_DEST_VP_STOP) ||
-            (err.status == GLEX_ERR_STATUS_DEST_HOST_DEAD)) {
-            uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
-        } else if ((err.status == GLEX_ERR_STATUS_DEST_MPQ_FULL) &&
-                   (vc->state == UCT_GLEX_VC_CONNECTING)) {
-            /* Too many connected at once for the reserve: nothing else was lost, so once more */
-            --iface->num_waiting;
-            vc->state = UCT_GLEX_VC_WAIT_MPQ;
-            vc->er_state = UCT_GLEX_ER_NONE;
-            uct_glex_vc_schedule(vc);
-        } else if ((err.status == GLEX_ERR_STATUS_DEST_MPQ_FULL) ||
-                   (err.status == GLEX_ERR_STATUS_DEST_EQ_FULL)) {
-            ucs_error("glex: endpoint %u on NIC 0x%x lost a message: %s", err.rmt_ep_num,
-                      err.rmt_nic_id, glex_error_req_status_str(err.status));
-            uct_glex_vc_fail(vc, UCS_ERR_IO_ERROR);
-        }
+    }
+    if (--iface->watch_count == 0) {
+        iface->watch_count = UCT_GLEX_WATCH_LOOKS;
+        uct_glex_vc_watch(iface);
     }
 }
 
@@ -179,6 +219,9 @@ static void uct_glex_iface_progress_active(uct_glex_iface_t *iface)
         vc            = ucs_list_extract_head(&iface->active, uct_glex_vc_t, active);
         vc->scheduled = 0;
         if (!uct_glex_ctl_progress(vc)) {
+            if (vc->scheduled) {
+                ucs_list_del(&vc->active);
+            }
             vc->scheduled = 1;
             ucs_list_add_tail(&again, &vc->active);
         }
@@ -192,6 +235,7 @@ static void uct_glex_iface_progress_slow(uct_glex_iface_t *iface)
     if (iface->recheck) {
         iface->recheck = 0;
         uct_glex_rx_retry_waiting(iface);
+        uct_glex_vc_retry_waiting(iface);
     }
     ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, NULL);
     /* After the pending requests: what they sent took credits and acknowledgements along */
@@ -209,11 +253,9 @@ static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
                      iface->recheck)) {
         uct_glex_iface_progress_slow(iface);
     }
-    if (count == 0) {
-        if (ucs_unlikely(--iface->idle == 0)) {
-            iface->idle = UCT_GLEX_IDLE_ERRORS;
-            uct_glex_iface_poll_errors(iface);
-        }
+    if (ucs_unlikely(--iface->until_errors == 0)) {
+        iface->until_errors = UCT_GLEX_ERRORS_CALLS;
+        uct_glex_iface_poll_errors(iface);
     }
     return count;
 }
@@ -254,12 +296,12 @@ static ucs_status_t uct_glex_iface_event_arm(uct_iface_h tl_iface, unsigned even
     uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
     glex_ret_t ret;
 
+    uct_glex_iface_poll_errors(iface);
     /* What progress still has to do does not come with an event */
     if (!ucs_list_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
         iface->recheck) {
         return UCS_ERR_BUSY;
     }
-    uct_glex_iface_poll_errors(iface);
     ret = glex_ext_arm(iface->nic);
     if (ret == GLEX_BUSY) {
         return UCS_ERR_BUSY;
@@ -284,7 +326,9 @@ static ucs_status_t uct_glex_iface_init_mpq(uct_glex_iface_t *iface,
         return UCS_ERR_INVALID_PARAM;
     }
     iface->mpq.free  = capacity - iface->mpq.reserve - slack;
-    iface->mpq.grown = 0;
+    iface->mpq.grown     = 0;
+    iface->mpq.parking   = NULL;
+    iface->mpq.park_hand = 0;
     iface->mpq.pool  = (config->ep_mpq_pool_units == 0) ? iface->mpq.free :
                        ucs_min(config->ep_mpq_pool_units, iface->mpq.free);
     iface->mpq.start = config->sr_credit_start;
@@ -378,6 +422,21 @@ err_sr:
     return status;
 }
 
+/* How the user wants data aligned that a handler keeps. None is handed over for keeping
+ * (UCT_CB_PARAM_FLAG_DESC), so there is nothing to align, but nonsense is refused. */
+static ucs_status_t uct_glex_iface_check_alignment(const uct_iface_params_t *params)
+{
+    size_t alignment = UCT_IFACE_PARAM_VALUE(params, am_alignment, AM_ALIGNMENT, 1);
+    size_t offset    = UCT_IFACE_PARAM_VALUE(params, am_align_offset, AM_ALIGN_OFFSET, 0);
+
+    if ((alignment == 0) || !ucs_is_pow2(alignment) || (offset >= alignment)) {
+        ucs_error("glex: active message alignment %zu with offset %zu: the alignment must be a power "
+                  "of two and larger than the offset", alignment, offset);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    return UCS_OK;
+}
+
 static uct_iface_ops_t uct_glex_iface_ops;
 static uct_iface_internal_ops_t uct_glex_iface_internal_ops;
 
@@ -395,6 +454,10 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     if (status != UCS_OK) {
         return status;
     }
+    status = uct_glex_iface_check_alignment(params);
+    if (status != UCS_OK) {
+        return status;
+    }
 
     UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &uct_glex_iface_ops, &uct_glex_iface_internal_ops,
                               md, worker, params,
@@ -406,10 +469,11 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->vcs         = NULL;
     self->vcs_size    = 0;
     self->num_vcs     = 0;
-    self->num_waiting = 0;
     self->recheck     = 0;
     self->fence       = 0;
-    self->idle        = UCT_GLEX_IDLE_ERRORS;
+    self->until_errors = UCT_GLEX_ERRORS_CALLS;
+    self->watch_count  = UCT_GLEX_WATCH_LOOKS;
+    self->watch_hand   = 0;
     ucs_list_head_init(&self->active);
     ucs_arbiter_init(&self->arbiter);
     memset(&self->er, 0, sizeof(self->er));

@@ -51,7 +51,7 @@ typedef struct uct_glex_iface {
     uint16_t           er_rx_count; /* length of er_rx[] */
     uint8_t            er_unit_shift;
     uint8_t            recheck;    /* resources came free: look at what waits for them */
-    unsigned           idle;       /* progress calls until the next look at errors */
+    unsigned           until_errors; /* progress calls until the next look at errors */
     ucs_list_link_t    active;     /* VCs that have control messages to send */
     ucs_arbiter_t      arbiter;    /* endpoints whose pending requests can go on */
 
@@ -73,6 +73,8 @@ typedef struct uct_glex_iface {
         unsigned           inc;
         unsigned           max;
         unsigned           reserve;   /* entries for CONNECT messages */
+        unsigned           park_hand; /* index of the VC parked last */
+        uct_glex_vc_t     *parking;   /* the VC being parked, or NULL */
         ucs_list_link_t    wait;      /* VCs that wait for entries to connect or accept */
     } mpq;
 
@@ -97,7 +99,7 @@ typedef struct uct_glex_iface {
     struct {
         ucs_mpool_t         mp;       /* uct_glex_op_t */
         ucs_ptr_array_t     table;    /* those that wait for events, by index */
-        unsigned            outstanding;
+        unsigned            outstanding; /* of ours: Gets of received messages do not count */
         unsigned            rma_free; /* RMA requests that may still be posted */
         unsigned            zc_free;
         uint16_t            next_gen;
@@ -107,7 +109,8 @@ typedef struct uct_glex_iface {
     ucs_mpool_t         rx_mp;        /* uct_glex_rx_t */
     int                 fence;        /* the next RMA request starts after all before it */
     int                 event_fd;     /* -1: none */
-    unsigned            num_waiting;  /* VCs that wait for a peer's answer or credits */
+    unsigned            watch_count;  /* looks at errors until the next for peers that died */
+    unsigned            watch_hand;   /* index of the VC that was looked at last */
 
     struct {
         size_t max_bcopy;

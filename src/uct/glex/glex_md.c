@@ -59,6 +59,9 @@ static ucs_config_field_t uct_glex_md_config_table[] = {
     {NULL}
 };
 
+/* Queues of an endpoint to which nobody sends */
+#define UCT_GLEX_MD_MAP_EP_CAPACITY 16
+
 /* All open domains of the process: rkey_ptr() is asked of the component, not of a domain */
 static pthread_mutex_t uct_glex_md_list_lock = PTHREAD_MUTEX_INITIALIZER;
 static UCS_LIST_HEAD(uct_glex_md_list);
@@ -283,6 +286,9 @@ void uct_glex_md_close(uct_md_h uct_md)
     pthread_mutex_unlock(&uct_glex_md_list_lock);
 
     uct_glex_mem_cleanup(md);
+    if (md->map_ep != NULL) {
+        glex_destroy_ep(md->map_ep);
+    }
     for (i = 0; i < UCT_GLEX_MD_MAX_EPS; ++i) {
         if (md->eps[i] != NULL) {
             glex_destroy_ep(md->eps[i]);
@@ -318,19 +324,39 @@ static ucs_status_t uct_glex_md_query_resources(uct_component_t *component,
     return UCS_OK;
 }
 
-void *uct_glex_rkey_map(glex_ep_handle_t ep, uct_glex_rkey_t *rkey)
+static void *uct_glex_map(glex_ep_handle_t ep, const uct_glex_packed_rkey_t *packed)
 {
-    glex_mem_handle_t mh = {.v = rkey->packed.mh};
-    glex_ep_addr_t peer  = {.v = rkey->packed.ep_addr};
-    void *ptr            = NULL;
+    glex_mem_handle_t mh = {.v = packed->mh};
+    glex_ep_addr_t peer  = {.v = packed->ep_addr};
+    void *ptr;
 
-    if (glex_ext_peer_ptr(ep, peer, mh, rkey->packed.key, 0, rkey->packed.length, &ptr) !=
-        GLEX_SUCCESS) {
-        ptr = NULL; /* not an error: RDMA goes through the NIC then */
+    if (glex_ext_peer_ptr(ep, peer, mh, packed->key, 0, packed->length, &ptr) != GLEX_SUCCESS) {
+        return NULL; /* not an error: RDMA goes through the NIC then */
     }
-    rkey->ptr       = ptr;
-    rkey->mapped_by = ep;
     return ptr;
+}
+
+void uct_glex_rkey_map(glex_ep_handle_t ep, uct_glex_rkey_t *rkey)
+{
+    rkey->ptr       = uct_glex_map(ep, &rkey->packed);
+    rkey->mapped_by = ep;
+}
+
+/* Pointers are asked for by any thread, while an endpoint is for one: the domain has one of its own for
+ * that, used under the lock of the list */
+static void *uct_glex_md_map(uct_glex_md_t *md, const uct_glex_packed_rkey_t *packed)
+{
+    struct glex_ep_attr attr = md->ep_attr;
+
+    if (md->map_ep == NULL) {
+        attr.mpq_capacity = UCT_GLEX_MD_MAP_EP_CAPACITY;
+        attr.eq_capacity  = UCT_GLEX_MD_MAP_EP_CAPACITY;
+        if (glex_create_ep(md->dev, &attr, &md->map_ep) != GLEX_SUCCESS) {
+            md->map_ep = NULL;
+            return NULL;
+        }
+    }
+    return uct_glex_map(md->map_ep, packed);
 }
 
 static ucs_status_t uct_glex_rkey_unpack(uct_component_t *component, const void *rkey_buffer,
@@ -366,7 +392,7 @@ static ucs_status_t uct_glex_rkey_ptr(uct_component_t *component, uct_rkey_t uct
     pthread_mutex_lock(&uct_glex_md_list_lock);
     if (!ucs_list_is_empty(&uct_glex_md_list)) {
         md  = ucs_list_head(&uct_glex_md_list, uct_glex_md_t, list);
-        ptr = uct_glex_rkey_map(md->eps[0], rkey);
+        ptr = uct_glex_md_map(md, &rkey->packed);
         if (ptr != NULL) {
             *local_addr_p = UCS_PTR_BYTE_OFFSET(ptr, remote_addr - rkey->packed.address);
             status        = UCS_OK;

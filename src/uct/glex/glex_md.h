@@ -53,6 +53,7 @@ typedef struct uct_glex_md {
     pthread_mutex_t       lock;                     /* protects the fields below */
     glex_ep_handle_t      eps[UCT_GLEX_MD_MAX_EPS]; /* [0]: the domain's own */
     uint64_t              eps_in_use;               /* bit i: lent to an interface */
+    glex_ep_handle_t      map_ep;                   /* for rkey_ptr(): made at its first call */
     ucs_list_link_t       list;                     /* in the list of all open domains */
 } uct_glex_md_t;
 
@@ -103,7 +104,7 @@ static inline ucs_status_t uct_glex_memh_local(uct_glex_md_t *md, uct_glex_memh_
     return UCS_OK;
 }
 
-/** The part of a registration beyond the address: pointer in this process, or NULL */
-void *uct_glex_rkey_map(glex_ep_handle_t ep, uct_glex_rkey_t *rkey);
+/** Find out where the key's memory lies in this process: fills rkey->ptr, NULL if it does not */
+void uct_glex_rkey_map(glex_ep_handle_t ep, uct_glex_rkey_t *rkey);
 
 #endif

@@ -63,6 +63,12 @@ static ucs_status_t uct_glex_memh_init(uct_glex_md_t *md, uct_glex_memh_t *memh,
 {
     ucs_status_t status;
 
+    if (length > UCT_GLEX_MAX_REG) { /* also a region that the cache merged */
+        ucs_log(silent ? UCS_LOG_LEVEL_DIAG : UCS_LOG_LEVEL_ERROR,
+                "glex: cannot register %zu bytes at once, at most %zu", length,
+                (size_t)UCT_GLEX_MAX_REG);
+        return UCS_ERR_EXCEEDS_LIMIT;
+    }
     memh->address    = address;
     memh->length     = length;
     memh->mem_flags  = GLEX_MEM_READ | GLEX_MEM_WRITE;
@@ -179,11 +185,6 @@ static ucs_status_t uct_glex_mem_reg(uct_md_h uct_md, void *address, size_t leng
     uct_glex_memh_t *memh;
     ucs_status_t status;
 
-    if (length > UCT_GLEX_MAX_REG) {
-        uct_md_log_mem_reg_error(flags, "glex: cannot register %zu bytes at once, at most %zu",
-                                 length, (size_t)UCT_GLEX_MAX_REG);
-        return UCS_ERR_EXCEEDS_LIMIT;
-    }
     memh = ucs_malloc(sizeof(*memh), "uct_glex_memh");
     if (memh == NULL) {
         return UCS_ERR_NO_MEMORY;

@@ -120,8 +120,8 @@ void uct_glex_op_cancel(uct_glex_op_t *op)
 void uct_glex_op_posted(uct_glex_op_t *op, unsigned events)
 {
     op->events = events;
-    ++op->vc->iface->ops.outstanding;
     if (op->type != UCT_GLEX_OP_FETCH) {
+        ++op->vc->iface->ops.outstanding;
         ucs_queue_push(&op->vc->tx_ops, &op->queue);
     }
 }
@@ -150,7 +150,6 @@ static void uct_glex_op_complete(uct_glex_op_t *op)
     ucs_status_t status = op->status;
     uct_glex_vc_t *vc   = op->vc;
 
-    --vc->iface->ops.outstanding;
     if (op->type == UCT_GLEX_OP_FETCH) {
         uct_glex_op_forget(op);
         uct_glex_rx_fetched(op->arg, status);
@@ -163,6 +162,7 @@ static void uct_glex_op_complete(uct_glex_op_t *op)
     }
     uct_glex_op_forget(op);
     op->done = 1;
+    --vc->iface->ops.outstanding;
     if (op->comp != NULL) {
         uct_invoke_completion(op->comp, status);
     }

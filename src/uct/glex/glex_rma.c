@@ -29,6 +29,12 @@ static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint6
     return UCS_PTR_BYTE_OFFSET(rkey->ptr, offset);
 }
 
+/* Empty transfers may come without a key */
+static int uct_glex_rkey_is_valid(uct_rkey_t uct_rkey)
+{
+    return (uct_rkey != UCT_INVALID_RKEY) && (uct_rkey != 0);
+}
+
 /* The VC only keeps the order of operations here: no connection is needed */
 static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
 {
@@ -36,8 +42,8 @@ static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
 
     if (status == UCS_OK) {
         *vc_p = ep->vc;
-        if (ucs_unlikely(ep->vc->state == UCT_GLEX_VC_FAILED)) {
-            status = ep->vc->status;
+        if (ucs_unlikely(ep->vc->status != UCS_OK)) {
+            status = uct_glex_ep_not_ready(ep); /* failed, or the peer has left */
         } else if (ucs_unlikely(ep->blocked)) {
             status = UCS_ERR_NO_RESOURCE;
         }
@@ -98,21 +104,24 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
     uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
     uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
     uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
-    void *ptr               = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
     glex_imm_rdma_req_t req;
     ucs_status_t status;
     uct_glex_vc_t *vc;
     glex_ret_t ret;
+    void *ptr;
 
     UCT_CHECK_LENGTH(length, 0, UCT_GLEX_IMM_PUT_LEN, "put_short");
-    if (ucs_likely((ptr != NULL) && !ep->blocked)) {
-        memcpy(ptr, buffer, length);
-        return UCS_OK;
+    if (ucs_likely((length > 0) && !ep->blocked && (ep->vc->status == UCS_OK))) {
+        ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+        if (ucs_likely(ptr != NULL)) {
+            memcpy(ptr, buffer, length);
+            return UCS_OK;
+        }
     }
 
     status = uct_glex_rma_vc(ep, &vc);
-    if (status != UCS_OK) {
-        return status;
+    if ((status != UCS_OK) || (length == 0)) {
+        return status; /* nothing to put: the key need not be valid */
     }
     status = uct_glex_rma_check_range(rkey, remote_addr, length);
     if (status != UCS_OK) {
@@ -152,9 +161,11 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
         return status;
     }
     /* What will be packed is known afterwards: there must be room for the most to pack in place */
-    ptr = uct_glex_rma_ptr(iface, remote_addr, iface->config.rma_buf_size, uct_rkey);
-    if (ptr != NULL) {
-        return pack_cb(ptr, arg);
+    if (uct_glex_rkey_is_valid(uct_rkey)) {
+        ptr = uct_glex_rma_ptr(iface, remote_addr, iface->config.rma_buf_size, uct_rkey);
+        if (ptr != NULL) {
+            return pack_cb(ptr, arg);
+        }
     }
 
     op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, NULL);
@@ -167,6 +178,10 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
         goto err_cancel;
     }
     length = pack_cb(op->buf->ptr, arg);
+    if (length == 0) {
+        uct_glex_op_cancel(op);
+        return 0;
+    }
     status = uct_glex_rma_check_range(rkey, remote_addr, length);
     if (status != UCS_OK) {
         goto err_cancel;
@@ -204,6 +219,10 @@ ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_
     status = uct_glex_rma_vc(ep, &vc);
     if (status != UCS_OK) {
         return status;
+    }
+    if (length == 0) {
+        unpack_cb(arg, NULL, 0);
+        return UCS_OK;
     }
     ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
     if (ptr != NULL) {
@@ -259,11 +278,11 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
     /* One piece: a second one could not be taken back when the NIC refuses it */
     UCT_CHECK_IOV_SIZE(iovcnt, 1UL, "uct_glex_rma_zcopy");
     status = uct_glex_rma_vc(ep, &vc);
-    if (status != UCS_OK) {
+    if ((status != UCS_OK) || (length == 0)) {
         return status;
     }
     status = uct_glex_rma_check_range(rkey, remote_addr, length);
-    if ((status != UCS_OK) || (length == 0)) {
+    if (status != UCS_OK) {
         return status;
     }
     op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, comp);

@@ -177,6 +177,15 @@ void uct_glex_rx_add_er(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *da
     if (rx == NULL) {
         return;
     }
+    if (zc) {
+        /* A descriptor is checked once: it must not lie where the peer can still write */
+        if (length > sizeof(rx->copy)) {
+            uct_glex_vc_fail(vc, UCS_ERR_MESSAGE_TRUNCATED);
+            return;
+        }
+        memcpy(rx->copy, data, length);
+        data = rx->copy;
+    }
     rx->data      = data;
     rx->length    = length;
     rx->fifo_used = fifo_used;
@@ -279,9 +288,6 @@ void uct_glex_rx_retry_waiting(uct_glex_iface_t *iface)
         vc->rx_waiting = 0;
         uct_glex_rx_advance(vc);
     }
-    if (!ucs_list_is_empty(&iface->sr.rx_wait)) {
-        uct_glex_iface_recheck(iface); /* also for a NIC that was busy: nothing else tells */
-    }
 }
 
 void uct_glex_rx_purge(uct_glex_vc_t *vc)
@@ -315,6 +321,9 @@ static void uct_glex_mp_recv_data(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hd
         /* sent at the end of progress, unless a message to the peer took the credits along */
         uct_glex_vc_schedule(vc);
     }
+    if (ucs_unlikely(vc->state != UCT_GLEX_VC_OPEN)) {
+        uct_glex_vc_schedule(vc); /* perhaps the last MP before it is parked */
+    }
     if (hdr->am_id >= UCT_AM_ID_MAX) {
         goto err_protocol;
     }
@@ -345,11 +354,18 @@ static void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, 
         uct_glex_ctl_recv_connect(iface, src, hdr, length);
         return;
     }
+    if (ucs_unlikely(hdr->type == UCT_GLEX_MP_RESET)) {
+        uct_glex_ctl_recv_reset(iface, src, hdr, length);
+        return;
+    }
 
     vc = uct_glex_vc_by_id(iface, hdr->vc_id);
     if (ucs_unlikely((vc == NULL) || (vc->peer != src) || (vc->state == UCT_GLEX_VC_FAILED))) {
         ucs_debug("glex: message type %d for vc 0x%x from endpoint 0x%" PRIx64 " ignored",
                   hdr->type, hdr->vc_id, src);
+        if (hdr->type != UCT_GLEX_MP_ACK) {
+            uct_glex_ctl_send_reset(iface, src, hdr->vc_id);
+        }
         return;
     }
     if (hdr->flags & UCT_GLEX_MP_FLAG_ACK) {

@@ -57,7 +57,6 @@ static ucs_status_t uct_glex_sr_send_typed(uct_glex_vc_t *vc, uint8_t type, uint
                                            unsigned flags)
 {
     uint16_t avail = uct_glex_credit_avail(&vc->mp_tx);
-    uint8_t ack    = vc->ack_due;
     ucs_status_t status;
 
     if (ucs_unlikely(avail == 0)) {
@@ -72,9 +71,9 @@ static ucs_status_t uct_glex_sr_send_typed(uct_glex_vc_t *vc, uint8_t type, uint
     }
     status = uct_glex_mp_send(vc, msg, sizeof(msg->hdr) + length);
     if (ucs_unlikely(status != UCS_OK)) {
-        vc->ack_due = ack;
         return status;
     }
+    uct_glex_vc_told(vc);
     ++vc->tx_seq;
     ++vc->mp_tx.sent;
     uct_glex_er_count_sr(vc);
@@ -125,22 +124,30 @@ static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_
 }
 
 /* A unit and a credit: after that only the NIC itself can refuse */
-static uct_glex_buf_t *uct_glex_sr_get_unit(uct_glex_vc_t *vc)
+static ucs_status_t uct_glex_sr_get_unit(uct_glex_vc_t *vc, uct_glex_buf_t **unit_p)
 {
+    uct_glex_buf_pool_t *pool = &vc->iface->sr.tx;
+
     if (uct_glex_credit_avail(&vc->mp_tx) == 0) {
-        return NULL;
+        return UCS_ERR_NO_RESOURCE;
     }
-    return uct_glex_buf_get(&vc->iface->sr.tx);
+    *unit_p = uct_glex_buf_get(pool);
+    if (ucs_likely(*unit_p != NULL)) {
+        return UCS_OK;
+    }
+    /* Not all are in use: there is no memory for more, and waiting would not help */
+    return ucs_mpool_is_empty(&pool->mp) ? UCS_ERR_NO_RESOURCE : UCS_ERR_NO_MEMORY;
 }
 
 ucs_status_t uct_glex_sr_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data, unsigned length,
                               unsigned flags)
 {
-    uct_glex_buf_t *unit = uct_glex_sr_get_unit(vc);
+    uct_glex_buf_t *unit;
     ucs_status_t status;
 
-    if (unit == NULL) {
-        return UCS_ERR_NO_RESOURCE;
+    status = uct_glex_sr_get_unit(vc, &unit);
+    if (status != UCS_OK) {
+        return status;
     }
     memcpy(unit->ptr, data, length);
     status = uct_glex_sr_send_unit(vc, am_id, unit, length, flags);
@@ -152,12 +159,13 @@ ucs_status_t uct_glex_sr_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
 
 ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb, void *arg)
 {
-    uct_glex_buf_t *unit = uct_glex_sr_get_unit(vc);
+    uct_glex_buf_t *unit;
     ucs_status_t status;
     size_t length;
 
-    if (unit == NULL) {
-        return UCS_ERR_NO_RESOURCE;
+    status = uct_glex_sr_get_unit(vc, &unit);
+    if (status != UCS_OK) {
+        return status;
     }
     length = pack_cb(unit->ptr, arg);
     ucs_assertv(length <= vc->iface->config.max_bcopy, "packed %zu bytes, at most %zu", length,
@@ -215,6 +223,7 @@ ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
     if (ret != GLEX_SUCCESS) {
         uct_glex_op_cancel(op);
         if (ret == GLEX_BUSY) {
+            uct_glex_iface_recheck(iface); /* nothing tells when it is not */
             goto err_put;
         }
         ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", rx->sr.length,

@@ -7,6 +7,7 @@
 #include "glex_ep.h"
 #include "glex_er.h"
 #include "glex_op.h"
+#include "glex_park.h"
 #include "glex_rx.h"
 
 #include <ucs/datastruct/queue.h>
@@ -14,6 +15,9 @@
 #include <ucs/debug/memtrack_int.h>
 
 #define UCT_GLEX_VC_INDEX_MASK 0xffffU
+
+/* VCs looked at each time for peers that died */
+#define UCT_GLEX_VC_WATCH_BATCH 8
 
 uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_IDLE};
 
@@ -111,28 +115,15 @@ ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uu
     uct_glex_vc_t *vc = uct_glex_vc_find(iface, peer);
 
     if (vc != NULL) {
-        if (vc->peer_uuid == uuid) {
+        if ((vc->peer_uuid == uuid) && (vc->state != UCT_GLEX_VC_FAILED)) {
             *vc_p = vc;
             return UCS_OK;
         }
-        /* The endpoint number has a new owner: the peer we knew is gone */
+        /* The endpoint number has a new owner: the peer we knew is gone; or it is tried again */
         uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
         uct_glex_vc_unhash(vc);
     }
     return uct_glex_vc_new(iface, peer, uuid, vc_p);
-}
-
-void uct_glex_vc_destroy(uct_glex_vc_t *vc)
-{
-    if (vc->state != UCT_GLEX_VC_FAILED) {
-        vc->status = UCS_ERR_CANCELED;
-        vc->state  = UCT_GLEX_VC_FAILED;
-        uct_glex_op_fail_all(vc, UCS_ERR_CANCELED);
-        uct_glex_rx_purge(vc);
-        uct_glex_er_cleanup(vc);
-    }
-    ucs_assert(ucs_list_is_empty(&vc->eps));
-    ucs_free(vc);
 }
 
 /* ---- entries of our MPQ: promised to peers as windows ---- */
@@ -161,8 +152,9 @@ void uct_glex_vc_accept(uct_glex_vc_t *vc)
     uct_glex_vc_wait_mpq(vc, UCT_GLEX_VC_ACCEPTING);
 }
 
-/* Ask one peer, other than `except`, that has more credits than a newcomer for the surplus */
-static void uct_glex_vc_recall_one(uct_glex_iface_t *iface, uct_glex_vc_t *except)
+/* Ask one peer, other than `except`, that has more credits than a newcomer for the surplus. Returns 0
+ * if there is none. */
+static int uct_glex_vc_recall_one(uct_glex_iface_t *iface, uct_glex_vc_t *except)
 {
     uct_glex_vc_t *vc, *best = NULL;
     unsigned i;
@@ -170,7 +162,7 @@ static void uct_glex_vc_recall_one(uct_glex_iface_t *iface, uct_glex_vc_t *excep
     for (i = 0; i < iface->num_vcs; ++i) {
         vc = iface->vcs[i];
         if (vc->recalling) {
-            return; /* one at a time: its answer leads here again */
+            return 1; /* one at a time: its answer leads here again */
         }
         if ((vc != except) && (vc->state == UCT_GLEX_VC_OPEN) &&
             (vc->mp_rx.window > iface->mpq.start) &&
@@ -178,11 +170,13 @@ static void uct_glex_vc_recall_one(uct_glex_iface_t *iface, uct_glex_vc_t *excep
             best = vc;
         }
     }
-    if (best != NULL) {
-        best->recalling    = 1;
-        best->recall_limit = best->mp_rx.rcvd + iface->mpq.start;
-        uct_glex_ctl_post(best, UCT_GLEX_CTL_RECALL);
+    if (best == NULL) {
+        return 0;
     }
+    best->recalling    = 1;
+    best->recall_limit = best->mp_rx.rcvd + iface->mpq.start;
+    uct_glex_ctl_post(best, UCT_GLEX_CTL_RECALL);
+    return 1;
 }
 
 void uct_glex_vc_retry_waiting(uct_glex_iface_t *iface)
@@ -192,7 +186,9 @@ void uct_glex_vc_retry_waiting(uct_glex_iface_t *iface)
 
     ucs_list_for_each_safe(vc, tmp, &iface->mpq.wait, wait) {
         if (iface->mpq.free < UCT_GLEX_VC_CTL_UNITS + 1) {
-            uct_glex_vc_recall_one(iface, NULL);
+            if (!uct_glex_vc_recall_one(iface, NULL)) {
+                uct_glex_park_one(iface);
+            }
             return;
         }
         window             = ucs_min(iface->mpq.start, iface->mpq.free - UCT_GLEX_VC_CTL_UNITS);
@@ -226,7 +222,7 @@ void uct_glex_vc_grow(uct_glex_vc_t *vc)
     iface->mpq.grown += growth;
 }
 
-static void uct_glex_vc_return_mpq(uct_glex_vc_t *vc)
+void uct_glex_vc_return_mpq(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
     unsigned surplus        = vc->mp_rx.window > iface->mpq.start ?
@@ -244,9 +240,33 @@ static void uct_glex_vc_return_mpq(uct_glex_vc_t *vc)
         vc->mpq_held      = 0;
     }
     vc->recalling = 0;
+    if (vc->iface->mpq.parking == vc) {
+        vc->iface->mpq.parking = NULL;
+    }
 }
 
 /* ---- life of a VC ---- */
+
+/* Give up all that the VC holds; what was posted ends with `status` */
+static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t status)
+{
+    if (vc->state == UCT_GLEX_VC_FAILED) {
+        return;
+    }
+    vc->state  = state;
+    vc->status = status;
+    if (vc->scheduled) {
+        ucs_list_del(&vc->active);
+        vc->scheduled = 0;
+    }
+    uct_glex_rx_purge(vc);
+    uct_glex_er_cleanup(vc);
+    uct_glex_vc_return_mpq(vc);
+    ucs_free(vc->kept_connect);
+    vc->kept_connect = NULL;
+    uct_glex_op_fail_all(vc, status);
+    uct_glex_iface_recheck(vc->iface); /* for those that wait for what came free */
+}
 
 int uct_glex_vc_has_credits(const uct_glex_vc_t *vc)
 {
@@ -278,32 +298,91 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc)
     uct_glex_iface_recheck(vc->iface);
 }
 
+void uct_glex_vc_destroy(uct_glex_vc_t *vc)
+{
+    switch (vc->state) {
+    case UCT_GLEX_VC_OPEN:
+    case UCT_GLEX_VC_PARKING:
+    case UCT_GLEX_VC_CLOSING:
+        /* The NIC endpoint may live on with the memory domain: without this the peer would send to
+         * nobody and wait for ever */
+        uct_glex_ctl_send_reset(vc->iface, vc->peer, vc->id);
+        break;
+    default:
+        break;
+    }
+    uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, UCS_ERR_CANCELED);
+    ucs_assert(ucs_list_is_empty(&vc->eps));
+    ucs_free(vc);
+}
+
+void uct_glex_vc_gone(uct_glex_vc_t *vc)
+{
+    if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING)) {
+        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+    } else {
+        uct_glex_vc_teardown(vc, UCT_GLEX_VC_GONE, UCS_ERR_CONNECTION_RESET);
+    }
+}
+
 void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
 {
-    uct_glex_iface_t *iface = vc->iface;
-    uct_glex_ep_t *ep, *tmp;
+    UCS_LIST_HEAD(told);
+    uct_glex_ep_t *ep;
 
     if (vc->state == UCT_GLEX_VC_FAILED) {
         return;
     }
     ucs_debug("glex: vc 0x%x to endpoint 0x%" PRIx64 " failed: %s", vc->id, vc->peer,
               ucs_status_string(status));
-    if (vc->state == UCT_GLEX_VC_CONNECTING) {
-        --iface->num_waiting;
-    }
-    vc->state  = UCT_GLEX_VC_FAILED;
-    vc->status = status;
-    if (vc->scheduled) {
-        ucs_list_del(&vc->active);
-        vc->scheduled = 0;
-    }
-    uct_glex_rx_purge(vc);
-    uct_glex_er_cleanup(vc);
-    uct_glex_vc_return_mpq(vc);
-    uct_glex_op_fail_all(vc, status);
-    ucs_list_for_each_safe(ep, tmp, &vc->eps, list) {
+    uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, status);
+    /* The handler may destroy any endpoint, which leaves the list that it is in */
+    while (!ucs_list_is_empty(&vc->eps)) {
+        ep = ucs_list_extract_head(&vc->eps, uct_glex_ep_t, list);
+        ucs_list_add_tail(&told, &ep->list);
         uct_glex_ep_failed(ep, status);
     }
-    uct_glex_vc_retry_waiting(iface);
-    uct_glex_iface_recheck(iface);
+    ucs_list_splice_tail(&vc->eps, &told);
+    uct_glex_vc_resume(vc); /* pending requests, tried again, end with the error */
+}
+
+/* Whether something is owed by the peer */
+static int uct_glex_vc_is_waiting(const uct_glex_vc_t *vc)
+{
+    switch (vc->state) {
+    case UCT_GLEX_VC_CONNECTING:
+    case UCT_GLEX_VC_PARKING:
+        return 1;
+    case UCT_GLEX_VC_OPEN:
+    case UCT_GLEX_VC_CLOSING:
+        return vc->ctl_inflight || (vc->num_blocked > 0) || !ucs_queue_is_empty((ucs_queue_head_t*)
+               &vc->tx_ops) || (vc->rx_started > 0);
+    default:
+        return 0;
+    }
+}
+
+void uct_glex_vc_watch(uct_glex_iface_t *iface)
+{
+    unsigned count = ucs_min(iface->num_vcs, UCT_GLEX_VC_WATCH_BATCH);
+    glex_ep_addr_t addr;
+    uct_glex_vc_t *vc;
+    uint32_t mark;
+
+    while (count-- > 0) {
+        iface->watch_hand = (iface->watch_hand + 1) % iface->num_vcs;
+        vc                = iface->vcs[iface->watch_hand];
+        if (!uct_glex_vc_is_waiting(vc)) {
+            continue;
+        }
+        mark = vc->rx_seq + vc->tx_seq + ((uint32_t)(vc->tx_fifo.msgs_acked + vc->mp_tx.limit) << 16);
+        if (mark != vc->watch_mark) {
+            vc->watch_mark = mark; /* it moves: look again next time */
+            continue;
+        }
+        addr.v = vc->peer;
+        if (glex_ext_check_peer(iface->nic, addr) == GLEX_NO_EP_RESOURCE) {
+            uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
+        }
+    }
 }

@@ -20,6 +20,9 @@ enum uct_glex_vc_state {
     UCT_GLEX_VC_CONNECTING, /* CONNECT sent */
     UCT_GLEX_VC_ACCEPTING,  /* CONNECT received, waits for entries of our MPQ, then accepts */
     UCT_GLEX_VC_OPEN,
+    UCT_GLEX_VC_PARKING, /* PARK sent: sends nothing until the peer answers */
+    UCT_GLEX_VC_CLOSING, /* PARK received: to be answered */
+    UCT_GLEX_VC_GONE,    /* the peer's interface was closed: fails when it is used again */
     UCT_GLEX_VC_FAILED
 };
 
@@ -59,7 +62,8 @@ struct uct_glex_vc {
     ucs_queue_head_t     tx_ops;  /* operations in the order of posting, for flush */
     uint16_t             ctl;     /* control flags to be sent */
     uint16_t             rx_fifo_index;
-    uint16_t             recall_limit; /* to be told in RECALL or RECALLED */
+    uint16_t             recall_limit; /* to be told in RECALL */
+    uint16_t             recalled_limit; /* to be told in RECALLED */
     uint16_t             tx_peak;      /* credits after the last update */
     uint16_t             sr_count;     /* messages through SR since ER was last asked for */
     uint16_t             sr_patience;  /* how many before it is asked for again */
@@ -70,8 +74,14 @@ struct uct_glex_vc {
     uint16_t             num_blocked;  /* endpoints with pending requests */
     uint8_t              mpq_wait;     /* is in iface->mpq.wait */
     uint8_t              mpq_held;     /* has its entries of the MPQ */
+    uint8_t              parked;       /* answered our PARK; MPs may still be on their way */
+    uint16_t             park_sent;    /* MPs that the peer had sent then */
+    uint16_t             park_mark;    /* traffic at the last look for an idle VC */
     int8_t               status;       /* why it failed, a ucs_status_t */
-    uint64_t             progress_mark; /* sum of counters at the last look for dead peers */
+    uint32_t             watch_mark;   /* counters at the last look for dead peers */
+    uint8_t              connect_again; /* our CONNECT was lost, the peer's came */
+    uint8_t              gone_used;    /* GONE, and somebody wants to send */
+    struct uct_glex_ctl_msg *kept_connect; /* a CONNECT that came before the VC was parked, or NULL */
 };
 
 /* Stands for a VC in endpoints that did not communicate yet: has no credits */
@@ -105,8 +115,17 @@ void uct_glex_vc_accept(uct_glex_vc_t *vc);
 /** The peer wants more credits: let its window grow as far as the pool allows */
 void uct_glex_vc_grow(uct_glex_vc_t *vc);
 
+/** Take back what the peer was promised of our MPQ; it sends nothing more */
+void uct_glex_vc_return_mpq(uct_glex_vc_t *vc);
+
 /** Connect or accept the VCs that waited for MPQ entries, as far as there are some now */
 void uct_glex_vc_retry_waiting(uct_glex_iface_t *iface);
+
+/** The peer's interface was closed. That is no error until somebody wants to send to it. */
+void uct_glex_vc_gone(uct_glex_vc_t *vc);
+
+/** Look whether peers live on whose answer something waits for */
+void uct_glex_vc_watch(uct_glex_iface_t *iface);
 
 /** The peer is gone or broke the protocol: fail all that was posted and all endpoints */
 void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status);

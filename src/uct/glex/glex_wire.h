@@ -51,6 +51,8 @@ enum uct_glex_mp_type {
     UCT_GLEX_MP_ACCEPT,      /* body: ctl */
     UCT_GLEX_MP_CTL,         /* body: ctl. One at a time until acknowledged */
     UCT_GLEX_MP_ACK,         /* no body: acknowledges a CTL or ACCEPT */
+    UCT_GLEX_MP_PARKED,      /* body: ctl with mp_sent. Acknowledges a CTL with PARK */
+    UCT_GLEX_MP_RESET,       /* body: ctl: the interface or the VC that is meant does not exist */
     UCT_GLEX_MP_AM,          /* body: active message data. Costs a credit */
     UCT_GLEX_MP_SR,          /* body: sr: data waits in a send unit. Costs a credit */
     UCT_GLEX_MP_LAST
@@ -85,13 +87,15 @@ enum uct_glex_ctl_flag {
     UCT_GLEX_CTL_ER_REVOKE   = UCS_BIT(4), /* give the FIFO back */
     UCT_GLEX_CTL_ER_RELEASED = UCS_BIT(5), /* the FIFO is not used after er_sent messages */
     UCT_GLEX_CTL_RECALL      = UCS_BIT(6), /* lower your MP limit to recall_limit if you can */
-    UCT_GLEX_CTL_RECALLED    = UCS_BIT(7)  /* lowered to recall_limit */
+    UCT_GLEX_CTL_RECALLED    = UCS_BIT(7), /* lowered to recalled_limit */
+    UCT_GLEX_CTL_PARK        = UCS_BIT(8)  /* close the VC until the next message: mp_sent */
 };
 
 typedef struct uct_glex_ctl {
     uint16_t version;
     uint16_t flags;
-    uint32_t vc_id;        /* the sender's name of the VC: what is sent back must bear it */
+    uint32_t vc_id;        /* the sender's name of the VC: what is sent back must bear it. RESET: the
+                            * name that is not known */
     uint32_t uuid;         /* CONNECT: of the interface that is meant */
     uint32_t src_uuid;     /* of the sender's interface */
     uint64_t fifo_mh;      /* ER_GRANT: registration that holds the FIFO */
@@ -102,8 +106,10 @@ typedef struct uct_glex_ctl {
     uint8_t  fifo_gen;     /* ER_GRANT: distinguishes successive borrowers of one index */
     uint8_t  unit_shift;   /* ER_GRANT: log2 of the unit size */
     uint32_t key;          /* key of the sender's endpoint, for RDMA to it */
-    uint16_t recall_limit; /* RECALL, RECALLED: see there */
+    uint16_t recall_limit; /* RECALL: of the receiver's MPs */
+    uint16_t recalled_limit; /* RECALLED: of the sender's MPs */
     uint16_t er_sent;      /* ER_RELEASED: messages sent through the FIFO, in all */
+    uint16_t mp_sent;      /* PARK, PARKED: data MPs sent, in all */
 } UCS_S_PACKED uct_glex_ctl_t;
 
 /* SR announcement: fetch `length` bytes of (mh, offset); the remote event of the Get tells op_id */
@@ -186,7 +192,7 @@ _Static_assert(sizeof(uct_glex_device_addr_t) == 8, "wire format");
 _Static_assert(sizeof(uct_glex_iface_addr_t) == 12, "wire format");
 _Static_assert(sizeof(uct_glex_packed_rkey_t) == 40, "wire format");
 _Static_assert(sizeof(uct_glex_mp_hdr_t) == 16, "wire format");
-_Static_assert(sizeof(uct_glex_ctl_t) == 44, "wire format");
+_Static_assert(sizeof(uct_glex_ctl_t) == 48, "wire format");
 _Static_assert(sizeof(uct_glex_mp_hdr_t) + sizeof(uct_glex_ctl_t) <= UCT_GLEX_MP_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_sr_t) == 24, "wire format");
 _Static_assert(sizeof(uct_glex_zc_iov_t) == 16, "wire format");

@@ -143,7 +143,9 @@ static ucs_status_t uct_glex_zc_post_get(uct_glex_rx_t *rx, unsigned piece, uint
         req.flag            |= GLEX_FLAG_REMOTE_EVT | ((piece > 0) ? GLEX_FLAG_FENCE : 0);
     }
     ret = glex_rdma(vc->iface->nic, &req, NULL);
-    if ((ret != GLEX_SUCCESS) && (ret != GLEX_BUSY)) {
+    if (ret == GLEX_BUSY) {
+        uct_glex_iface_recheck(vc->iface); /* nothing tells when it is not */
+    } else if (ret != GLEX_SUCCESS) {
         ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", iov->length,
                   vc->peer, glex_error_str(ret));
     }

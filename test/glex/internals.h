@@ -1,0 +1,56 @@
+/*
+ * What tests need to know of the library's inside, for C++.
+ */
+#ifndef GLEX_TEST_INTERNALS_H
+#define GLEX_TEST_INTERNALS_H
+
+#include <glex.h>
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Move both rings of an idle endpoint that nobody is attached to, to a position. */
+void internals_move_rings(glex_ep_handle_t ep, uint64_t position);
+
+/** Path of an endpoint's segment. */
+void internals_segment_path(uint64_t addr, char *path, size_t size);
+
+/** Path of the fabric's directory. */
+void internals_fabric_path(char *path, size_t size);
+
+/* What to damage in a segment's file. */
+enum internals_field {
+    INTERNALS_MAGIC,
+    INTERNALS_VERSION,
+    INTERNALS_HEADER_SIZE,
+    INTERNALS_BASE_SIZE,
+    INTERNALS_ADDR,
+    INTERNALS_INCARNATION,
+    INTERNALS_MPQ_CAPACITY,
+    INTERNALS_EQ_CAPACITY,
+    INTERNALS_MMT_CAPACITY,
+    INTERNALS_PRODUCERS,
+    INTERNALS_DAMAGES
+};
+void internals_damage(const char *path, enum internals_field what, uint64_t value);
+
+/** Offset in the file of the control word of a slot of the MPQ (which = 0) or EQ (1). */
+uint64_t internals_slot_offset(glex_ep_handle_t ep, int which, uint64_t position);
+
+/** Offset in the file of a registration's table entry. */
+uint64_t internals_mmt_offset(glex_ep_handle_t ep, uint32_t index);
+
+/** Claim a position as a producer does, and do no more: as if killed then. */
+void internals_claim_only(glex_ep_handle_t ep, glex_ep_addr_t peer, int which);
+
+/** What a post looks like to a peer whose intents and claims a killed one left: see test_kill. */
+uint32_t internals_num_producers(glex_ep_handle_t ep);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,298 @@
+/* GLEX_FAULT: each fault does what it says. */
+#include "nic.h"
+#include "process.h"
+
+#include <signal.h>
+
+#include <algorithm>
+
+static const int NUM = 1000;
+
+/* Send NUM numbers to oneself; what comes, in order of arrival. */
+static std::vector<int64_t> send_all(const Ep &ep)
+{
+    std::vector<int64_t> got;
+    int64_t n;
+
+    for (int i = 0; i < NUM; i++) {
+        ep.send_number(ep.addr(), i);
+    }
+    while ((n = ep.receive_number(1)) >= 0) {
+        got.push_back(n);
+    }
+    return got;
+}
+
+static bool in_order(const std::vector<int64_t> &list)
+{
+    return std::is_sorted(list.begin(), list.end());
+}
+
+#define RUN(name, setting)                                      \
+    TEST(fault, name)                                           \
+    {                                                           \
+        Process child("fault_" #name, {"GLEX_FAULT=" setting}); \
+        EXPECT_EQ(0, child.wait());                             \
+    }
+
+CHILD(fault_loss)
+{
+    Device dev;
+    Ep ep(dev);
+    std::vector<int64_t> got = send_all(ep);
+
+    EXPECT_NEAR(NUM / 4 * 3, got.size(), NUM / 10);
+    EXPECT_TRUE(in_order(got));
+    EXPECT_TRUE(ep.errors().empty());
+    return testing::Test::HasFailure();
+}
+RUN(loss, "mp_loss=0.25,seed=3")
+
+CHILD(fault_delay)
+{
+    Device dev;
+    Ep ep(dev);
+    std::vector<int64_t> got = send_all(ep);
+    int64_t late = 0;
+
+    EXPECT_EQ(static_cast<size_t>(NUM), got.size());
+    EXPECT_FALSE(in_order(got));
+    for (size_t i = 0; i < got.size(); i++) {
+        late = std::max(late, static_cast<int64_t>(i) - got[i]);
+    }
+    EXPECT_LE(late, 7);
+    EXPECT_LE(2, late);
+    std::sort(got.begin(), got.end());
+    for (int i = 0; i < NUM; i++) {
+        EXPECT_EQ(i, got[i]);
+    }
+    return testing::Test::HasFailure();
+}
+RUN(delay, "mp_delay=0.2:7,seed=3")
+
+CHILD(fault_reorder)
+{
+    Device dev;
+    Ep ep(dev);
+    std::vector<int64_t> got = send_all(ep);
+
+    EXPECT_EQ(static_cast<size_t>(NUM), got.size());
+    EXPECT_FALSE(in_order(got));
+    std::sort(got.begin(), got.end());
+    EXPECT_EQ(got.end(), std::adjacent_find(got.begin(), got.end()));
+    return testing::Test::HasFailure();
+}
+RUN(reorder, "mp_reorder=0.3,seed=3")
+
+/* A fence waits for what was delayed. */
+CHILD(fault_fence)
+{
+    Device dev;
+    Ep ep(dev);
+
+    for (uint64_t i = 0; i < 20; i++) {
+        ep.send_number(ep.addr(), i);
+    }
+    uint64_t last = 99;
+    ep.send(ep.addr(), &last, 8, GLEX_FLAG_FENCE);
+    for (int i = 0; i < 20; i++) {
+        EXPECT_EQ(i, ep.receive_number(0));
+    }
+    glex_mem_handle_t mh = ep.reg(ep.alloc(64), 64);
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, ep.target(mh), mh, 1, 32);
+    req.flag = GLEX_FLAG_FENCE;
+    EXPECT_OK(glex_rdma(ep, &req, nullptr));
+    EXPECT_EQ(99, ep.receive_number(0));
+    return testing::Test::HasFailure();
+}
+RUN(fence, "mp_delay=1:1000")
+
+/* An endpoint that goes sends what it still holds. */
+CHILD(fault_destroy)
+{
+    Device dev;
+    Ep a(dev), b(dev);
+
+    a.send_number(b.addr(), 5);
+    EXPECT_EQ(-1, b.receive_number(1));
+    a.destroy();
+    EXPECT_EQ(5, b.receive_number(0));
+    return testing::Test::HasFailure();
+}
+RUN(destroy, "mp_delay=1:1000")
+
+CHILD(fault_mpq_full)
+{
+    Device dev;
+    Ep ep(dev);
+    size_t lost = 0;
+
+    for (int i = 0; i < NUM; i++) {
+        ep.send_number(ep.addr(), i);
+        for (const glex_err_req &error : ep.errors()) {
+            EXPECT_EQ(GLEX_ERR_STATUS_DEST_MPQ_FULL, error.status);
+            EXPECT_EQ(static_cast<uint64_t>(i), error.data0);
+            lost++;
+        }
+    }
+    EXPECT_NEAR(NUM / 4, lost, NUM / 10);
+    EXPECT_EQ(lost, ep.counters().mp_lost);
+    size_t got = 0;
+    while (ep.receive_number(1) >= 0) {
+        got++;
+    }
+    EXPECT_EQ(NUM - lost, got);
+    return testing::Test::HasFailure();
+}
+RUN(mpq_full, "mpq_full=0.25,seed=3")
+
+CHILD(fault_eq_full)
+{
+    Device dev;
+    Ep ep(dev);
+    char *p = ep.alloc(64);
+    glex_mem_handle_t mh = ep.reg(p, 64);
+    glex_imm_rdma_req_t imm = imm_put(ep.target(mh), "a", 1, 1, 1);
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, ep.target(mh), mh, 1, 2, 1);
+
+    EXPECT_OK(glex_imm_rdma(ep, &imm, nullptr));
+    EXPECT_EQ(GLEX_ERR_STATUS_DEST_EQ_FULL, ep.only_error());
+    EXPECT_EQ('a', p[1]); /* the data is there, the event is lost */
+    req.flag = GLEX_FLAG_REMOTE_EVT;
+    req.rmt_evt.cookie_1 = 1;
+    EXPECT_OK(glex_rdma(ep, &req, nullptr));
+    EXPECT_EQ(GLEX_ERR_STATUS_DEST_EQ_FULL, ep.only_error());
+    EXPECT_EQ('a', p[2]);
+    EXPECT_EQ(-1, ep.receive_event(1));
+    return testing::Test::HasFailure();
+}
+RUN(eq_full, "eq_full=1")
+
+/* Busy clears without the program's doing anything but trying again. */
+CHILD(fault_busy)
+{
+    Device dev;
+    Ep ep(dev);
+    glex_mem_handle_t mh = ep.reg(ep.alloc(64), 64);
+    glex_imm_mp_req_t mp[2] = {}, *bad_mp;
+    glex_imm_rdma_req_t imm = imm_put(ep.target(mh), "a", 1), *bad_imm;
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, ep.target(mh), mh, 1, 2), *bad;
+    int busy = 0;
+
+    mp[0].rmt_ep_addr = mp[1].rmt_ep_addr = ep.addr();
+    mp[0].next = &mp[1];
+    for (int i = 0; i < NUM / 2; i++) {
+        glex_imm_mp_req_t *next = mp;
+        glex_ret_t ret;
+
+        while ((ret = glex_send_imm_mp(ep, next, &bad_mp)) == GLEX_BUSY) {
+            next = bad_mp;
+            busy++;
+        }
+        EXPECT_OK(ret);
+        while ((ret = glex_imm_rdma(ep, &imm, &bad_imm)) == GLEX_BUSY) {
+            EXPECT_EQ(&imm, bad_imm);
+        }
+        EXPECT_OK(ret);
+        while ((ret = glex_rdma(ep, &req, &bad)) == GLEX_BUSY) {
+            EXPECT_EQ(&req, bad);
+        }
+        EXPECT_OK(ret);
+    }
+    EXPECT_LT(NUM / 4, busy);
+    EXPECT_EQ(static_cast<uint64_t>(NUM), ep.counters().mp_tx);
+    EXPECT_TRUE(ep.errors().empty());
+    return testing::Test::HasFailure();
+}
+RUN(busy, "busy=0.5,seed=3")
+
+CHILD(fault_kill)
+{
+    Device dev;
+    Ep ep(dev);
+    glex_ep_addr_t to = {.v = receive_down<uint64_t>()};
+
+    for (uint64_t i = 1;; i++) {
+        ep.send_number(to, i);
+    }
+}
+
+TEST(fault, kill)
+{
+    Device dev;
+    Ep ep(dev);
+    Process child("fault_kill", {"GLEX_FAULT=kill=5"});
+
+    child.send(ep.addr().v);
+    EXPECT_EQ(128 + SIGKILL, child.wait());
+    for (int i = 1; i <= 4; i++) {
+        EXPECT_EQ(i, ep.receive_number(0));
+    }
+    EXPECT_EQ(-1, ep.receive_number(0));
+}
+
+CHILD(fault_nomap)
+{
+    glex_ext_device_attr attr;
+    char buf[64] = {};
+    Device dev;
+    Ep ep(dev);
+    void *p;
+
+    EXPECT_OK(glex_ext_query_device(dev, &attr));
+    EXPECT_EQ(0u, attr.caps & GLEX_EXT_CAP_MAP);
+    EXPECT_NE(0u, attr.caps & GLEX_EXT_CAP_PRIVATE_RDMA);
+    EXPECT_NE(nullptr, strstr(attr.missing, "nomap"));
+    EXPECT_EQ(GLEX_NOT_IMPLEMENTED, glex_ext_mem_alloc(ep, 64, &p));
+    Ep other(dev);
+    glex_imm_rdma_req_t imm = imm_put(other.target(other.reg(buf, 64)), "private", 8);
+    EXPECT_OK(glex_imm_rdma(ep, &imm, nullptr));
+    EXPECT_STREQ("private", buf);
+    return testing::Test::HasFailure();
+}
+RUN(nomap, "nomap")
+
+/* As where the system forbids it: registration works, requests fail, mapped memory is reached. */
+CHILD(fault_noprivate)
+{
+    glex_ext_device_attr attr;
+    char buf[64] = {};
+    Device dev;
+    Ep ep(dev), other(dev);
+    char *p = other.alloc(64);
+
+    EXPECT_OK(glex_ext_query_device(dev, &attr));
+    EXPECT_NE(0u, attr.caps & GLEX_EXT_CAP_MAP);
+    EXPECT_EQ(0u, attr.caps & GLEX_EXT_CAP_PRIVATE_RDMA);
+    EXPECT_NE(nullptr, strstr(attr.missing, "noprivate"));
+    glex_imm_rdma_req_t imm = imm_put(other.target(other.reg(buf, 64)), "private", 8);
+    EXPECT_OK(glex_imm_rdma(ep, &imm, nullptr));
+    EXPECT_EQ(GLEX_ERR_STATUS_PCIE_READ, ep.only_error());
+    EXPECT_STREQ("", buf);
+    imm.rmt_mh = other.reg(p, 64);
+    EXPECT_OK(glex_imm_rdma(ep, &imm, nullptr));
+    EXPECT_STREQ("private", p);
+    return testing::Test::HasFailure();
+}
+RUN(noprivate, "noprivate")
+
+/* The same seed gives the same faults. */
+CHILD(fault_seed)
+{
+    Device dev;
+    Ep ep(dev);
+
+    send_up(send_all(ep).size());
+    return testing::Test::HasFailure();
+}
+
+TEST(fault, seed)
+{
+    Process first("fault_seed", {"GLEX_FAULT=mp_loss=0.5,seed=1"});
+    Process same("fault_seed", {"GLEX_FAULT=mp_loss=0.5,seed=1"});
+    size_t lost = first.receive<size_t>();
+
+    EXPECT_EQ(lost, same.receive<size_t>());
+    EXPECT_EQ(0, first.wait());
+    EXPECT_EQ(0, same.wait());
+}

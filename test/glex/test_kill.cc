@@ -1,0 +1,308 @@
+/* Producers that are killed anywhere: the consumer loses nothing of the others. */
+#include "internals.h"
+#include "nic.h"
+#include "process.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <map>
+#include <random>
+
+extern "C" {
+#include "inspect.h"
+}
+
+/* What a producer's n-th message or event says. */
+static uint64_t token(uint64_t life, uint64_t n)
+{
+    return life << 32 | n;
+}
+
+class kill_ : public testing::Test {
+protected:
+    Device dev;
+    Ep consumer{dev, ep_attr(GLEX_ANY_EP_NUM, 64)};
+    char *mem = consumer.alloc(4096);
+    Target to = consumer.target(
+        consumer.reg(mem, 4096, GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA));
+
+    /* n-th message and event; false where the queue was full, and it was lost. */
+    static bool post_mp(const Ep &ep, Target to, uint64_t value)
+    {
+        uint64_t data[14];
+
+        std::fill(data, data + 14, value);
+        ep.send({.v = to.addr}, data, sizeof(data));
+        return ep.errors().empty();
+    }
+
+    static bool post_event(const Ep &ep, Target to, uint64_t value)
+    {
+        uint64_t data[12];
+
+        std::fill(data, data + 12, value);
+        glex_imm_rdma_req_t req = imm_put(to, data, sizeof(data), 0, value);
+        EXPECT_OK(glex_imm_rdma(ep, &req, nullptr));
+        return ep.errors().empty();
+    }
+
+    [[noreturn]] void produce(uint64_t life)
+    {
+        Ep ep(dev, ep_attr(GLEX_ANY_EP_NUM, 4));
+
+        for (uint64_t n = 1;; n++) {
+            while (!post_mp(ep, to, token(life, n))) {
+                sched_yield();
+            }
+            while (!post_event(ep, to, token(life, n))) {
+                sched_yield();
+            }
+        }
+    }
+
+    /* Each life's tokens come one by one, and whole. */
+    void check(std::map<uint64_t, uint64_t> &last, uint64_t value)
+    {
+        ASSERT_EQ(++last[value >> 32], value & 0xffffffff) << "life " << (value >> 32);
+        got++;
+    }
+
+    void consume()
+    {
+        glex_event_t *event;
+        glex_ep_addr_t src;
+        uint32_t len;
+        void *data;
+
+        if (glex_probe_first_mp(consumer, 0, &src, &data, &len) == GLEX_SUCCESS) {
+            uint64_t *words = static_cast<uint64_t *>(data);
+            ASSERT_EQ(112u, len);
+            ASSERT_EQ(14, std::count(words, words + 14, words[0]));
+            check(last_mp, words[0]);
+            ASSERT_OK(glex_discard_probed_mp(consumer));
+        }
+        if (glex_probe_first_event(consumer, 0, &event) == GLEX_SUCCESS) {
+            uint64_t *words = reinterpret_cast<uint64_t *>(mem);
+            ASSERT_EQ(12, std::count(words, words + 12, event->cookie_0));
+            check(last_event, event->cookie_0);
+            ASSERT_OK(glex_discard_probed_event(consumer));
+        }
+    }
+
+    void consume_until(uint64_t us)
+    {
+        timespec t;
+        uint64_t now, end = 0;
+
+        do {
+            clock_gettime(CLOCK_MONOTONIC, &t);
+            now = static_cast<uint64_t>(t.tv_sec) * 1000000 + t.tv_nsec / 1000;
+            end = end != 0 ? end : now + us;
+            for (int i = 0; i < 20; i++) {
+                consume();
+                if (HasFatalFailure()) {
+                    return;
+                }
+            }
+        } while (now < end);
+    }
+
+    std::map<uint64_t, uint64_t> last_mp, last_event;
+    uint64_t got = 0;
+};
+
+TEST_F(kill_, at_random)
+{
+    const int num = 4, lives = 2000;
+    pid_t pids[num] = {};
+    std::mt19937 random(static_cast<unsigned>(getpid()));
+
+    for (int life = 1; life <= lives && !HasFatalFailure(); life++) {
+        pid_t &pid = pids[life % num];
+
+        if (pid != 0) {
+            kill(pid, SIGKILL);
+            waitpid(pid, nullptr, 0);
+        }
+        if (life % 100 == 0) {
+            EXPECT_OK(glex_inspect_clean(nullptr, nullptr));
+        }
+        pid = fork();
+        if (pid == 0) {
+            produce(static_cast<uint64_t>(life));
+        }
+        consume_until(random() % 1500);
+    }
+    for (pid_t pid : pids) {
+        kill(pid, SIGKILL);
+        waitpid(pid, nullptr, 0);
+    }
+    ASSERT_FALSE(HasFatalFailure());
+
+    /* One more, living, gets through; what was abandoned in the meantime is passed over. */
+    Ep alive(dev);
+    for (uint64_t n = 1; n <= 1000; n++) {
+        while (!post_mp(alive, to, token(lives + 1, n)) ||
+               (n <= 500 && !post_event(alive, to, token(lives + 1, n)))) {
+            consume_until(100);
+            ASSERT_FALSE(HasFatalFailure());
+        }
+        consume();
+    }
+    while (last_mp[lives + 1] < 1000) {
+        consume();
+        ASSERT_FALSE(HasFatalFailure());
+    }
+    EXPECT_LT(1000u, got);
+    RecordProperty("messages", std::to_string(got));
+    RecordProperty("abandoned", std::to_string(consumer.counters().abandoned));
+}
+
+/*
+ * The same at every instruction: the producer is stepped k instructions into the library's
+ * posting function and killed there, for every k until the post is complete.
+ */
+class kill_step : public kill_, public testing::WithParamInterface<int> {
+protected:
+    /* A post, and then one between two stops for the tracer. */
+    [[noreturn]] void traced(uint64_t life)
+    {
+        Ep ep(dev, ep_attr(GLEX_ANY_EP_NUM, 4));
+        uint64_t data[14];
+        glex_imm_mp_req_t mp = {};
+        glex_imm_rdma_req_t put = imm_put(to, data, 96, 0, token(life, 2));
+
+        mp.rmt_ep_addr.v = to.addr;
+        mp.data = data;
+        mp.len = 112;
+        post(ep, token(life, 1));
+        std::fill(data, data + 14, token(life, 2));
+        if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) {
+            _exit(77);
+        }
+        raise(SIGSTOP);
+        if (GetParam() == 0) {
+            glex_send_imm_mp(ep, &mp, nullptr);
+        } else {
+            glex_imm_rdma(ep, &put, nullptr);
+        }
+        raise(SIGSTOP);
+        _exit(0);
+    }
+
+    /* Runs the second post of a producer for k instructions. @return whether it was complete. */
+    bool step_and_kill(uint64_t life, int k)
+    {
+        bool complete = false;
+        pid_t pid = fork();
+        int status;
+
+        if (pid == 0) {
+            traced(life);
+        }
+        EXPECT_EQ(pid, waitpid(pid, &status, 0));
+        if (WIFEXITED(status)) {
+            skipped = true;
+            return true;
+        }
+        for (int i = 0; i < k && !complete; i++) {
+            EXPECT_EQ(0, ptrace(PTRACE_SINGLESTEP, pid, nullptr, nullptr));
+            EXPECT_EQ(pid, waitpid(pid, &status, 0));
+            complete = WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP;
+        }
+        kill(pid, SIGKILL);
+        waitpid(pid, &status, 0);
+        return complete;
+    }
+
+    void post(const Ep &ep, uint64_t value)
+    {
+        if (GetParam() == 0) {
+            EXPECT_TRUE(post_mp(ep, to, value));
+        } else {
+            EXPECT_TRUE(post_event(ep, to, value));
+        }
+    }
+
+    bool skipped = false;
+};
+
+TEST_P(kill_step, at_every_instruction)
+{
+    std::map<uint64_t, uint64_t> &last = GetParam() == 0 ? last_mp : last_event;
+    bool complete = false;
+    Ep alive(dev);
+    int steps = 0;
+
+    for (uint64_t n = 1; !complete; n++, steps++) {
+        uint64_t life = n + 1;
+
+        complete = step_and_kill(life, steps);
+        if (skipped) {
+            GTEST_SKIP() << "no ptrace here";
+        }
+        post(alive, token(1, n));
+        while (last[1] < n) { /* hangs where the dead one's slot blocks the queue */
+            consume();
+            ASSERT_FALSE(HasFatalFailure());
+        }
+        ASSERT_LE(1u, last[life]);
+        ASSERT_LE(last[life], 2u);
+        ASSERT_TRUE(!complete || last[life] == 2);
+        EXPECT_OK(glex_inspect_clean(nullptr, nullptr));
+    }
+    EXPECT_LT(20, steps);
+    EXPECT_LT(0u, consumer.counters().abandoned);
+    RecordProperty("instructions", steps);
+    RecordProperty("abandoned", std::to_string(consumer.counters().abandoned));
+}
+
+INSTANTIATE_TEST_SUITE_P(ring, kill_step, testing::Values(0, 1), [](const auto &info) {
+    return info.param == 0 ? "mp" : "event";
+});
+
+/* Claimed and never published: everything behind it comes, for those who sleep as well. */
+TEST_F(kill_, claim_without_publication)
+{
+    for (int which = 0; which < 2; which++) {
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            Ep ep(dev);
+            internals_claim_only(ep, {.v = to.addr}, which);
+            internals_claim_only(ep, {.v = to.addr}, which);
+            _exit(0);
+        }
+        waitpid(pid, nullptr, 0);
+    }
+    Ep alive(dev);
+    EXPECT_EQ(-1, consumer.receive_number(5));
+    EXPECT_EQ(-1, consumer.receive_event(5));
+    for (int i = 0; i < 1000 && glex_ext_arm(consumer) != GLEX_SUCCESS; i++) {
+        usleep(1000); /* once it is passed over it does not keep us awake */
+    }
+    EXPECT_OK(glex_ext_arm(consumer));
+    alive.send_number(consumer.addr(), 9);
+    EXPECT_EQ(9, consumer.receive_number(-1));
+    EXPECT_EQ(4u, consumer.counters().abandoned);
+}
+
+/* A producer that lives, however slow, is waited for. */
+TEST_F(kill_, slow_producer_is_waited_for)
+{
+    Ep slow(dev), fast(dev);
+
+    internals_claim_only(slow, consumer.addr(), 0);
+    fast.send_number(consumer.addr(), 2);
+    EXPECT_EQ(-1, consumer.receive_number(50));
+    EXPECT_EQ(0u, consumer.counters().abandoned);
+    slow.destroy();
+    EXPECT_EQ(2, consumer.receive_number(WAIT_MS));
+    EXPECT_EQ(1u, consumer.counters().abandoned);
+}

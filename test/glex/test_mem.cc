@@ -1,0 +1,246 @@
+/* Registration, and memory of the NIC. */
+#include "nic.h"
+#include "process.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "internals.h"
+
+class mem : public testing::Test {
+protected:
+    Device dev;
+    Ep a{dev}, b{dev};
+    char buf[4096] = {};
+
+    int put_status(Target to, uint32_t offset, uint32_t len)
+    {
+        char data[96] = {};
+        glex_imm_rdma_req_t req = imm_put(to, data, len, offset);
+
+        EXPECT_OK(glex_imm_rdma(a, &req, nullptr));
+        std::vector<glex_err_req> errors = a.errors();
+        return errors.empty() ? -1 : static_cast<int>(errors[0].status);
+    }
+};
+
+TEST_F(mem, arguments)
+{
+    glex_mem_handle_t mh;
+    void *hole = mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                      0);
+
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_register_mem(a, nullptr, 1, 3, &mh));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_register_mem(a, buf, 0, 3, &mh));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_register_mem(a, buf, 1, 3, nullptr));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_register_mem(a, buf, 1, 0x200, &mh));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_register_mem(a, buf, UINT64_MAX, 3, &mh));
+    munmap(static_cast<char *>(hole) + 4096, 4096);
+    EXPECT_EQ(GLEX_ACCESS_ERR, glex_register_mem(a, hole, 3 * 4096, 3, &mh));
+    EXPECT_EQ(GLEX_ACCESS_ERR, glex_register_mem(a, static_cast<char *>(hole) + 4095, 2, 3, &mh));
+    EXPECT_OK(glex_register_mem(a, hole, 4096, 3, &mh));
+    munmap(hole, 3 * 4096);
+}
+
+TEST_F(mem, deregister)
+{
+    glex_mem_handle_t mh = b.reg(buf, sizeof(buf)), bad = mh;
+
+    EXPECT_EQ(-1, put_status(b.target(mh), 0, 8));
+    bad.att_index = 1;
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_deregister_mem(b, bad));
+    bad = mh;
+    bad.att_base_off++;
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_deregister_mem(b, bad));
+    bad = mh;
+    bad.mmt_index++;
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_deregister_mem(b, bad));
+    EXPECT_OK(glex_deregister_mem(b, mh));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_deregister_mem(b, mh));
+    EXPECT_EQ(GLEX_ERR_STATUS_MMT, put_status(b.target(mh), 0, 8));
+}
+
+/* A handle names one registration for good, although its entry is used again. */
+TEST_F(mem, stale_handles)
+{
+    glex_mem_handle_t old = b.reg(buf, 100);
+
+    for (int i = 0; i < 1000; i++) {
+        glex_mem_handle_t mh;
+
+        ASSERT_OK(glex_deregister_mem(b, old));
+        mh = b.reg(buf, 100);
+        ASSERT_EQ(GLEX_ERR_STATUS_MMT, put_status(b.target(old), 0, 8));
+        ASSERT_EQ(-1, put_status(b.target(mh), 0, 8));
+        old = mh;
+    }
+}
+
+TEST_F(mem, bounds)
+{
+    glex_mem_handle_t mh = b.reg(buf + 100, 10);
+
+    EXPECT_EQ(-1, put_status(b.target(mh), 0, 10));
+    EXPECT_EQ(-1, put_status(b.target(mh), 9, 1));
+    EXPECT_EQ(-1, put_status(b.target(mh), 10, 0));
+    EXPECT_EQ(GLEX_ERR_STATUS_ATT, put_status(b.target(mh), 10, 1));
+    EXPECT_EQ(GLEX_ERR_STATUS_ATT, put_status(b.target(mh), 0, 11));
+    EXPECT_EQ(GLEX_ERR_STATUS_ATT, put_status(b.target(mh), 11, 0));
+    EXPECT_EQ(GLEX_ERR_STATUS_ATT, put_status(b.target(mh), UINT32_MAX, 96));
+}
+
+TEST_F(mem, direction)
+{
+    char mine[8] = {};
+    glex_mem_handle_t lmh = a.reg(mine, 8, 0); /* for local use */
+    Target ro = b.target(b.reg(buf, 8, GLEX_MEM_READ));
+    Target wo = b.target(b.reg(buf, 8, GLEX_MEM_WRITE));
+    struct {
+        Target to;
+        glex_rdma_type type;
+        int status;
+    } cases[] = {
+        {ro, GLEX_RDMA_TYPE_GET, -1},
+        {wo, GLEX_RDMA_TYPE_PUT, -1},
+        {ro, GLEX_RDMA_TYPE_PUT, GLEX_ERR_STATUS_MMT},
+        {wo, GLEX_RDMA_TYPE_GET, GLEX_ERR_STATUS_MMT},
+        {a.target(lmh), GLEX_RDMA_TYPE_GET, GLEX_ERR_STATUS_MMT},
+    };
+
+    for (int round = 0; round < 2; round++) { /* the second time out of the cache */
+        for (auto &c : cases) {
+            glex_rdma_req_t req = rdma(c.type, c.to, lmh, 8);
+
+            ASSERT_OK(glex_rdma(a, &req, nullptr));
+            EXPECT_EQ(c.status, a.only_error());
+        }
+    }
+    EXPECT_EQ(GLEX_ERR_STATUS_MMT, put_status(ro, 0, 8));
+}
+
+TEST_F(mem, many_registrations)
+{
+    std::vector<glex_mem_handle_t> handles;
+    glex_mem_handle_t mh;
+
+    for (int i = 0; i < 1000; i++) { /* beyond the table's first page */
+        handles.push_back(b.reg(buf + i, 1));
+    }
+    for (int i = 999; i >= 0; i--) {
+        char c = static_cast<char>(i);
+        glex_imm_rdma_req_t req = imm_put(b.target(handles[i]), &c, 1);
+        ASSERT_OK(glex_imm_rdma(a, &req, nullptr));
+    }
+    EXPECT_TRUE(a.errors().empty());
+    for (int i = 0; i < 1000; i++) {
+        ASSERT_EQ(static_cast<char>(i), buf[i]);
+    }
+    for (int i = 1000; i < 65536; i++) {
+        ASSERT_OK(glex_register_mem(b, buf, 1, 3, &mh));
+    }
+    EXPECT_EQ(GLEX_NO_MEM_RESOURCE, glex_register_mem(b, buf, 1, 3, &mh));
+    ASSERT_OK(glex_deregister_mem(b, handles[7]));
+    ASSERT_OK(glex_register_mem(b, buf, 1, 3, &mh));
+    EXPECT_EQ(handles[7].mmt_index, mh.mmt_index);
+}
+
+/* ---- memory of the NIC ------------------------------------------------------------------------ */
+
+TEST_F(mem, alloc_is_zeroed_aligned_and_peers_have_a_pointer_to_it)
+{
+    char *p = b.alloc(10000);
+    glex_mem_handle_t mh = b.reg(p + 5000, 100);
+    void *ptr;
+
+    EXPECT_EQ(0u, reinterpret_cast<uintptr_t>(p) % 4096);
+    EXPECT_EQ(std::string(10000, '\0'), std::string(p, 10000));
+    ASSERT_OK(glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 10, 90, &ptr));
+    strcpy(static_cast<char *>(ptr), "through the pointer");
+    EXPECT_STREQ("through the pointer", p + 5010);
+    EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 10, 91, &ptr));
+    EXPECT_EQ(GLEX_ACCESS_ERR,
+              glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, UINT64_MAX, 2, &ptr));
+    EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY + 1, 0, 1, &ptr));
+    mh.att_base_off++;
+    EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 0, 1, &ptr));
+    EXPECT_EQ(GLEX_NOT_IMPLEMENTED,
+              glex_ext_peer_ptr(a, b.addr(), b.reg(buf, 8), TEST_KEY, 0, 8, &ptr));
+    glex_ep_addr_t nobody = b.addr();
+    nobody.ep_num++;
+    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_peer_ptr(a, nobody, mh, TEST_KEY, 0, 1, &ptr));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 0, 1, nullptr));
+}
+
+TEST_F(mem, a_pointer_outlives_registration_and_peer)
+{
+    char *p = b.alloc(4096);
+    glex_mem_handle_t mh = b.reg(p, 4096);
+    void *ptr;
+
+    ASSERT_OK(glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 0, 4096, &ptr));
+    ASSERT_OK(glex_deregister_mem(b, mh));
+    mh = b.reg(p, 4096);
+    EXPECT_EQ(-1, put_status(b.target(mh), 0, 8)); /* the entry is read anew */
+    strcpy(static_cast<char *>(ptr), "still");
+    EXPECT_STREQ("still", p);
+    Target to = b.target(mh);
+    b.destroy();
+    EXPECT_EQ(GLEX_ERR_STATUS_DEST_VP_STOP, put_status(to, 0, 8));
+    strcpy(static_cast<char *>(ptr), "and still");
+    EXPECT_STREQ("and still", static_cast<char *>(ptr));
+}
+
+static uint64_t segment_bytes(const Ep &ep)
+{
+    char path[512];
+    struct stat st = {};
+
+    internals_segment_path(ep.addr().v, path, sizeof(path));
+    EXPECT_EQ(0, stat(path, &st));
+    return static_cast<uint64_t>(st.st_blocks) * 512;
+}
+
+TEST_F(mem, free_gives_the_pages_back)
+{
+    uint64_t before = segment_bytes(b);
+    char *p = b.alloc(1 << 20), *q = b.alloc(8192);
+
+    EXPECT_EQ(before + (1 << 20) + 8192, segment_bytes(b));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_mem_free(b, p + 1));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_mem_free(b, buf));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_mem_free(b, nullptr));
+    strcpy(q, "stays");
+    EXPECT_OK(glex_ext_mem_free(b, p));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_mem_free(b, p));
+    EXPECT_EQ(before + 8192, segment_bytes(b));
+    EXPECT_STREQ("stays", q);
+    EXPECT_OK(glex_ext_mem_free(b, q));
+    EXPECT_EQ(before, segment_bytes(b));
+}
+
+TEST_F(mem, alloc_arguments)
+{
+    void *p;
+
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_mem_alloc(a, 0, &p));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_mem_alloc(a, 8, nullptr));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_mem_alloc(a, UINT64_MAX, &p));
+}
+
+/* NIC memory is inherited, as other memory is; the endpoint is not. */
+TEST_F(mem, fork_inherits_memory)
+{
+    char *p = b.alloc(4096);
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        p[0] = 'c';
+        _exit(0);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    EXPECT_EQ(0, status);
+    EXPECT_EQ('c', p[0]);
+}

@@ -1,0 +1,362 @@
+/* RDMA: immediate puts, and puts and gets between registrations. */
+#include "nic.h"
+#include "process.h"
+
+#include <memory>
+
+/* Both kinds of target memory: mapped by the initiator, and private to its owner. */
+class rdma_kind : public testing::TestWithParam<bool> {
+protected:
+    static const uint32_t SIZE = 1 << 20;
+
+    rdma_kind()
+    {
+        remote = GetParam() ? b.alloc(SIZE) : priv.get();
+        memset(remote, 0, SIZE);
+        rmh = b.reg(remote, SIZE);
+        lmh = a.reg(local.get(), SIZE);
+        for (uint32_t i = 0; i < SIZE; i++) {
+            local[i] = static_cast<char>(i * 31 + i / 256);
+        }
+    }
+
+    std::unique_ptr<char[]> priv{new char[SIZE]()}, local{new char[SIZE]()};
+    Device dev;
+    Ep a{dev}, b{dev};
+    char *remote;
+    glex_mem_handle_t rmh, lmh;
+};
+
+TEST_P(rdma_kind, put_of_any_length_and_alignment)
+{
+    for (uint32_t len : {0u, 1u, 7u, 8u, 63u, 96u, 97u, 4095u, 4096u, 4097u, 100001u, SIZE}) {
+        for (uint32_t off : {0u, 1u, 13u, 4095u}) {
+            if (off + len > SIZE) {
+                continue;
+            }
+            memset(remote, 0x11, SIZE);
+            glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, b.target(rmh), lmh, len, off, off / 2);
+            ASSERT_OK(glex_rdma(a, &req, nullptr));
+            ASSERT_EQ(0, memcmp(remote + off, local.get() + off / 2, len)) << len << " " << off;
+            ASSERT_TRUE(off == 0 || remote[off - 1] == 0x11);
+            ASSERT_TRUE(off + len == SIZE || remote[off + len] == 0x11);
+        }
+    }
+    EXPECT_TRUE(a.errors().empty());
+}
+
+TEST_P(rdma_kind, get_of_any_length_and_alignment)
+{
+    for (uint32_t i = 0; i < SIZE; i++) {
+        remote[i] = static_cast<char>(i * 17 + i / 256);
+    }
+    for (uint32_t len : {0u, 1u, 8u, 97u, 4097u, 100001u, SIZE}) {
+        for (uint32_t off : {0u, 1u, 4095u}) {
+            if (off + len > SIZE) {
+                continue;
+            }
+            memset(local.get(), 0x11, SIZE);
+            glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_GET, b.target(rmh), lmh, len, off, off / 2);
+            ASSERT_OK(glex_rdma(a, &req, nullptr));
+            ASSERT_EQ(0, memcmp(local.get() + off / 2, remote + off, len)) << len << " " << off;
+            ASSERT_TRUE(off / 2 + len == SIZE || local[off / 2 + len] == 0x11);
+        }
+    }
+    EXPECT_TRUE(a.errors().empty());
+}
+
+TEST_P(rdma_kind, immediate_put_of_every_length)
+{
+    for (uint32_t len = 0; len <= 96; len++) {
+        memset(remote, 0x11, 256);
+        glex_imm_rdma_req_t req = imm_put(b.target(rmh), local.get(), len, 5);
+        ASSERT_OK(glex_imm_rdma(a, &req, nullptr));
+        ASSERT_EQ(0, memcmp(remote + 5, local.get(), len)) << len;
+        ASSERT_EQ(0x11, remote[4]);
+        ASSERT_EQ(0x11, remote[5 + len]);
+    }
+    EXPECT_EQ(97u, a.counters().imm_put_tx);
+    EXPECT_EQ(96u * 97 / 2, a.counters().imm_put_bytes);
+}
+
+TEST_P(rdma_kind, events_of_put_and_get_at_both_sides)
+{
+    for (glex_rdma_type type : {GLEX_RDMA_TYPE_PUT, GLEX_RDMA_TYPE_GET}) {
+        glex_rdma_req_t req = rdma(type, b.target(rmh), lmh, 1000);
+
+        req.flag = GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT;
+        req.local_evt.cookie_0 = 10;
+        req.local_evt.cookie_1 = 1;
+        req.rmt_evt.cookie_0 = 20;
+        req.rmt_evt.cookie_1 = 1;
+        ASSERT_OK(glex_rdma(a, &req, nullptr));
+        EXPECT_EQ(10, a.receive_event(0));
+        EXPECT_EQ(20, b.receive_event(0));
+    }
+    EXPECT_EQ(-1, a.receive_event(0));
+    EXPECT_EQ(-1, b.receive_event(0));
+    glex_ext_counters counters = a.counters();
+    EXPECT_EQ(1u, counters.put_tx);
+    EXPECT_EQ(1000u, counters.put_bytes);
+    EXPECT_EQ(1u, counters.get_tx);
+    EXPECT_EQ(1000u, counters.get_bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(memory, rdma_kind, testing::Bool(), [](const auto &info) {
+    return info.param ? "mapped" : "private";
+});
+
+class rdma_ : public testing::Test {
+protected:
+    Device dev;
+    Ep a{dev}, b{dev};
+    char *remote = b.alloc(4096), *local = a.alloc(4096);
+    glex_mem_handle_t rmh = b.reg(remote, 4096), lmh = a.reg(local, 4096);
+};
+
+TEST_F(rdma_, malformed_requests_are_refused)
+{
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, b.target(rmh), lmh, 8), *bad;
+    glex_imm_rdma_req_t imm = imm_put(b.target(rmh), local, 8), *imm_bad;
+    glex_device_attr attr;
+
+    ASSERT_OK(glex_query_device(dev, &attr));
+    imm.len = attr.max_imm_rdma_data_len + 1;
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_imm_rdma(a, &imm, &imm_bad));
+    EXPECT_EQ(&imm, imm_bad);
+    imm.len = 8;
+    imm.data = nullptr;
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_imm_rdma(a, &imm, nullptr));
+    imm.data = local;
+    imm.flag = GLEX_FLAG_COLL;
+    EXPECT_EQ(GLEX_NOT_IMPLEMENTED, glex_imm_rdma(a, &imm, &imm_bad));
+    imm.flag = GLEX_FLAG_LOCAL_EVT; /* an immediate put has none */
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_imm_rdma(a, &imm, &imm_bad));
+
+    req.len = attr.max_rdma_data_len + 1;
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_rdma(a, &req, &bad));
+    EXPECT_EQ(&req, bad);
+    req.len = 8;
+    req.type = static_cast<glex_rdma_type>(2);
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_rdma(a, &req, &bad));
+    req.type = GLEX_RDMA_TYPE_PUT;
+    req.flag = GLEX_FLAG_COLL_REDUCE;
+    EXPECT_EQ(GLEX_NOT_IMPLEMENTED, glex_rdma(a, &req, &bad));
+    for (int flag : {GLEX_FLAG_LOCAL_EVT, GLEX_FLAG_REMOTE_EVT}) {
+        req.flag = flag;
+        EXPECT_EQ(GLEX_INVALID_PARAM, glex_rdma(a, &req, &bad)) << "cookie_1 is 0";
+    }
+    EXPECT_TRUE(a.errors().empty());
+}
+
+TEST_F(rdma_, chain_stops_at_the_first_bad_request)
+{
+    glex_rdma_req_t req[3], *bad = nullptr;
+    glex_imm_rdma_req_t imm[3], *imm_bad = nullptr;
+
+    strcpy(local, "abc");
+    for (uint32_t i = 0; i < 3; i++) {
+        req[i] = rdma(GLEX_RDMA_TYPE_PUT, b.target(rmh), lmh, 1, i, i);
+        req[i].next = i < 2 ? &req[i + 1] : nullptr;
+        imm[i] = imm_put(b.target(rmh), local + i, 1, 10 + i);
+        imm[i].next = i < 2 ? &imm[i + 1] : nullptr;
+    }
+    ASSERT_OK(glex_rdma(a, req, &bad));
+    ASSERT_OK(glex_imm_rdma(a, imm, &imm_bad));
+    EXPECT_STREQ("abc", remote);
+    EXPECT_STREQ("abc", remote + 10);
+    memset(remote, 0, 20);
+    req[1].flag = GLEX_FLAG_COLL;
+    imm[1].flag = GLEX_FLAG_COLL;
+    EXPECT_EQ(GLEX_NOT_IMPLEMENTED, glex_rdma(a, req, &bad));
+    EXPECT_EQ(&req[1], bad);
+    EXPECT_EQ(GLEX_NOT_IMPLEMENTED, glex_imm_rdma(a, imm, &imm_bad));
+    EXPECT_EQ(&imm[1], imm_bad);
+    EXPECT_STREQ("a", remote);
+    EXPECT_STREQ("a", remote + 10);
+}
+
+TEST_F(rdma_, local_event_without_room_is_busy_and_does_nothing)
+{
+    Ep small(dev, ep_attr(GLEX_ANY_EP_NUM, 2));
+    glex_mem_handle_t mh = small.reg(local, 4096);
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, b.target(rmh), mh, 1), *bad = nullptr;
+
+    req.flag = GLEX_FLAG_LOCAL_EVT;
+    req.local_evt.cookie_0 = 1;
+    req.local_evt.cookie_1 = 1;
+    ASSERT_OK(glex_rdma(small, &req, nullptr));
+    ASSERT_OK(glex_rdma(small, &req, nullptr));
+    local[0] = 'x';
+    EXPECT_EQ(GLEX_BUSY, glex_rdma(small, &req, &bad));
+    EXPECT_EQ(&req, bad);
+    EXPECT_EQ(0, remote[0]);
+    EXPECT_EQ(1, small.receive_event(0));
+    EXPECT_OK(glex_rdma(small, &req, nullptr));
+    EXPECT_EQ('x', remote[0]);
+}
+
+/* A request that failed leaves an error request and no event, and the queue goes on behind it. */
+TEST_F(rdma_, no_local_event_of_a_failed_request)
+{
+    Ep small(dev, ep_attr(GLEX_ANY_EP_NUM, 4));
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, b.target(rmh), small.reg(local, 4096), 1);
+
+    req.flag = GLEX_FLAG_LOCAL_EVT;
+    req.local_evt.cookie_0 = 1;
+    req.local_evt.cookie_1 = 7;
+    req.rmt_offset = 4096;
+    ASSERT_OK(glex_rdma(small, &req, nullptr));
+    EXPECT_EQ(-1, small.receive_event(0));
+    std::vector<glex_err_req> errors = small.errors();
+    ASSERT_EQ(1u, errors.size());
+    EXPECT_EQ(7u, errors[0].data2);
+    for (int i = 0; i < 20; i++) { /* more than the queue holds: skipped slots are given back */
+        ASSERT_OK(glex_rdma(small, &req, nullptr));
+        EXPECT_EQ(-1, small.receive_event(1));
+    }
+    req.rmt_offset = 0;
+    ASSERT_OK(glex_rdma(small, &req, nullptr));
+    EXPECT_EQ(1, small.receive_event(0));
+}
+
+TEST_F(rdma_, fields_that_no_flag_asks_for_are_not_read)
+{
+    glex_rdma_req_t req;
+    glex_imm_rdma_req_t imm;
+
+    memset(&req, 0xff, sizeof(req));
+    req.rmt_ep_addr = b.addr();
+    req.local_mh = lmh;
+    req.local_offset = 0;
+    req.len = 1;
+    req.rmt_mh = rmh;
+    req.rmt_offset = 0;
+    req.type = GLEX_RDMA_TYPE_PUT;
+    req.rmt_key = TEST_KEY;
+    req.flag = 0;
+    req.next = nullptr;
+    EXPECT_OK(glex_rdma(a, &req, nullptr));
+    memset(&imm, 0xff, sizeof(imm));
+    imm.rmt_ep_addr = b.addr();
+    imm.data = local;
+    imm.len = 1;
+    imm.rmt_mh = rmh;
+    imm.rmt_offset = 0;
+    imm.rmt_key = TEST_KEY;
+    imm.flag = 0;
+    imm.next = nullptr;
+    EXPECT_OK(glex_imm_rdma(a, &imm, nullptr));
+    EXPECT_TRUE(a.errors().empty());
+}
+
+TEST_F(rdma_, fence_and_route_flags_are_taken)
+{
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, b.target(rmh), lmh, 1);
+
+    req.flag = GLEX_FLAG_FENCE | GLEX_FLAG_ROUTE_ADAPTIVE | GLEX_FLAG_NO_CONNECTION;
+    EXPECT_OK(glex_rdma(a, &req, nullptr));
+    EXPECT_TRUE(a.errors().empty());
+}
+
+/* An endpoint may put to itself, and the ranges may overlap. */
+TEST_F(rdma_, to_oneself)
+{
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, a.target(lmh), lmh, 100, 10, 0);
+
+    for (int i = 0; i < 110; i++) {
+        local[i] = static_cast<char>(i);
+    }
+    ASSERT_OK(glex_rdma(a, &req, nullptr));
+    for (int i = 0; i < 100; i++) {
+        ASSERT_EQ(i, local[10 + i]);
+    }
+}
+
+/* ---- between processes ---------------------------------------------------------------------- */
+
+CHILD(rdma_owner)
+{
+    static char priv[1 << 16];
+    Device dev;
+    Ep ep(dev);
+    char *mapped = ep.alloc(1 << 16);
+
+    memset(priv, 1, sizeof(priv));
+    memset(mapped, 2, 1 << 16);
+    send_up(ep.target(ep.reg(priv, sizeof(priv))));
+    send_up(ep.target(ep.reg(mapped, 1 << 16)));
+    for (int i = 0; i < 2; i++) {
+        EXPECT_EQ(33, ep.receive_event());
+        EXPECT_EQ(44, ep.receive_event());
+    }
+    EXPECT_EQ(0x77, priv[5000]);
+    EXPECT_EQ(0x77, mapped[5000]);
+    EXPECT_EQ(1, priv[5001]);
+    return testing::Test::HasFailure();
+}
+
+TEST_F(rdma_, between_processes)
+{
+    Process owner("rdma_owner");
+    Target kinds[2] = {owner.receive<Target>(), owner.receive<Target>()};
+
+    for (int i = 0; i < 2; i++) {
+        glex_rdma_req_t get = rdma(GLEX_RDMA_TYPE_GET, kinds[i], lmh, 4096, 100);
+        glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, kinds[i], lmh, 1, 5000);
+
+        get.flag = put.flag = GLEX_FLAG_REMOTE_EVT;
+        get.rmt_evt.cookie_0 = 33;
+        put.rmt_evt.cookie_0 = 44;
+        get.rmt_evt.cookie_1 = put.rmt_evt.cookie_1 = 1;
+        ASSERT_OK(glex_rdma(a, &get, nullptr));
+        EXPECT_EQ(std::string(4096, static_cast<char>(i + 1)), std::string(local, 4096));
+        local[0] = 0x77;
+        ASSERT_OK(glex_rdma(a, &put, nullptr));
+    }
+    EXPECT_TRUE(a.errors().empty());
+    EXPECT_EQ(0, owner.wait());
+}
+
+/* Placement before the event, seen by a process that polls: many rounds. */
+CHILD(rdma_placement)
+{
+    Device dev;
+    Ep ep(dev);
+    uint64_t *mem = reinterpret_cast<uint64_t *>(ep.alloc(4096));
+    glex_event_t *event;
+
+    send_up(ep.target(ep.reg(mem, 4096)));
+    glex_ep_addr_t peer = {.v = receive_down<uint64_t>()};
+    for (uint64_t i = 1; i <= 20000; i++) {
+        EXPECT_OK(glex_probe_first_event(ep, WAIT_MS, &event));
+        EXPECT_EQ(i, event->cookie_0);
+        EXPECT_EQ(i, mem[0]);
+        EXPECT_EQ(i, mem[500]);
+        EXPECT_OK(glex_discard_probed_event(ep));
+        ep.send_number(peer, i);
+        if (testing::Test::HasFailure()) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+TEST_F(rdma_, data_is_placed_before_its_event)
+{
+    Process owner("rdma_placement");
+    Target to = owner.receive<Target>();
+    uint64_t *data = reinterpret_cast<uint64_t *>(local);
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, to, lmh, 4096);
+
+    owner.send(a.addr().v);
+    req.flag = GLEX_FLAG_REMOTE_EVT;
+    req.rmt_evt.cookie_1 = 1;
+    for (uint64_t i = 1; i <= 20000; i++) {
+        data[0] = data[500] = i;
+        req.rmt_evt.cookie_0 = i;
+        ASSERT_OK(glex_rdma(a, &req, nullptr));
+        ASSERT_EQ(static_cast<int64_t>(i), a.receive_number());
+    }
+    EXPECT_EQ(0, owner.wait());
+}

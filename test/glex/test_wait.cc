@@ -1,0 +1,205 @@
+/* Timeouts, sleeping and waking. */
+#include "nic.h"
+#include "process.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <thread>
+
+class wait : public testing::Test {
+protected:
+    Device dev;
+    Ep a{dev}, b{dev};
+    Target to = b.target(b.reg(b.alloc(64), 64));
+
+    void put_event(uint64_t cookie)
+    {
+        glex_imm_rdma_req_t req = imm_put(to, nullptr, 0, 0, cookie);
+        ASSERT_OK(glex_imm_rdma(a, &req, nullptr));
+    }
+};
+
+static int64_t now_ms()
+{
+    timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+TEST_F(wait, timeout_passes)
+{
+    glex_event_t *event;
+    glex_ep_addr_t src;
+    uint32_t len;
+    void *data;
+
+    int64_t start = now_ms();
+    EXPECT_EQ(GLEX_NO_EVENT, glex_probe_first_event(b, 30, &event));
+    EXPECT_LE(start + 30, now_ms());
+    start = now_ms();
+    EXPECT_EQ(GLEX_NO_MP, glex_probe_first_mp(b, 30, &src, &data, &len));
+    EXPECT_EQ(GLEX_NO_MP, glex_receive_mp(b, 30, &src, data, &len));
+    EXPECT_LE(start + 60, now_ms());
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_probe_first_event(b, -2, &event));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_probe_first_mp(b, -2, &src, &data, &len));
+}
+
+TEST_F(wait, a_waiting_call_sleeps)
+{
+    struct rusage before, after;
+    glex_event_t *event;
+
+    getrusage(RUSAGE_SELF, &before);
+    EXPECT_EQ(GLEX_NO_EVENT, glex_probe_first_event(b, 500, &event));
+    getrusage(RUSAGE_SELF, &after);
+    int64_t used = (after.ru_utime.tv_sec - before.ru_utime.tv_sec) * 1000000 +
+                   after.ru_utime.tv_usec - before.ru_utime.tv_usec;
+    EXPECT_GT(250000, used) << "us of processor time in half a second";
+}
+
+/* A peer that answers each message with one, and sleeps in between. */
+CHILD(wait_echo)
+{
+    Device dev;
+    Ep ep(dev);
+    glex_ep_addr_t src;
+    uint32_t len;
+    void *data;
+
+    send_up(ep.addr().v);
+    for (;;) {
+        EXPECT_OK(glex_probe_first_mp(ep, -1, &src, &data, &len));
+        uint64_t n = *static_cast<uint64_t *>(data);
+        EXPECT_OK(glex_discard_probed_mp(ep));
+        ep.send_number(src, n);
+        if (n == 0) {
+            return testing::Test::HasFailure();
+        }
+    }
+}
+
+/* Both sides sleep in every round, or are about to: no wake-up is lost. */
+TEST_F(wait, ping_pong_of_sleepers)
+{
+    Process echo("wait_echo");
+    glex_ep_addr_t peer = {.v = echo.receive<uint64_t>()};
+
+    for (int i = 5000; i >= 0; i--) {
+        if (i % 7 == 0) {
+            usleep(i % 50);
+        }
+        a.send_number(peer, i);
+        ASSERT_EQ(i, a.receive_number(-1));
+    }
+    EXPECT_EQ(0, echo.wait());
+}
+
+/* The same through the descriptor, for messages and events alike. */
+TEST_F(wait, arm_and_poll)
+{
+    Process echo("wait_echo");
+    glex_ep_addr_t peer = {.v = echo.receive<uint64_t>()};
+    pollfd pfd = {};
+
+    ASSERT_OK(glex_ext_event_fd(a, &pfd.fd));
+    pfd.events = POLLIN;
+    for (int i = 2000; i >= 0; i--) {
+        a.send_number(peer, i);
+        int64_t got = -1;
+        while (got < 0) {
+            glex_ret_t ret = glex_ext_arm(a);
+            ASSERT_TRUE(ret == GLEX_SUCCESS || ret == GLEX_BUSY);
+            if (ret == GLEX_SUCCESS) {
+                ASSERT_EQ(1, poll(&pfd, 1, WAIT_MS));
+            }
+            got = a.receive_number(0);
+        }
+        ASSERT_EQ(i, got);
+    }
+    EXPECT_EQ(0, echo.wait());
+}
+
+TEST_F(wait, arm_answers_busy_while_something_is_there)
+{
+    pollfd pfd = {};
+
+    ASSERT_OK(glex_ext_event_fd(b, &pfd.fd));
+    pfd.events = POLLIN;
+    EXPECT_OK(glex_ext_arm(b));
+    EXPECT_OK(glex_ext_arm(b));
+    EXPECT_EQ(0, poll(&pfd, 1, 0));
+    put_event(1);
+    EXPECT_EQ(1, poll(&pfd, 1, 0));
+    EXPECT_EQ(GLEX_BUSY, glex_ext_arm(b));
+    EXPECT_EQ(1, b.receive_event(0));
+    EXPECT_OK(glex_ext_arm(b));
+    EXPECT_EQ(0, poll(&pfd, 1, 0)) << "old wake-ups are gone";
+    a.send_number(b.addr(), 2);
+    EXPECT_EQ(1, poll(&pfd, 1, 0));
+    EXPECT_EQ(GLEX_BUSY, glex_ext_arm(b));
+    EXPECT_EQ(2, b.receive_number(0));
+    uint64_t wakeups = a.counters().wakeups;
+    a.send_number(b.addr(), 3);
+    EXPECT_EQ(wakeups, a.counters().wakeups) << "who does not sleep is not woken";
+    EXPECT_EQ(3, b.receive_number(0));
+}
+
+/* An event that an endpoint leaves itself wakes it as well. */
+TEST_F(wait, local_event_wakes)
+{
+    glex_mem_handle_t mh = b.reg(b.alloc(64), 64);
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, b.target(mh), mh, 8, 0, 16);
+    pollfd pfd = {};
+
+    ASSERT_OK(glex_ext_event_fd(b, &pfd.fd));
+    pfd.events = POLLIN;
+    ASSERT_OK(glex_ext_arm(b));
+    req.flag = GLEX_FLAG_LOCAL_EVT;
+    req.local_evt.cookie_1 = 1;
+    ASSERT_OK(glex_rdma(b, &req, nullptr));
+    EXPECT_EQ(1, poll(&pfd, 1, 0));
+    EXPECT_EQ(0, b.receive_event(0));
+}
+
+static void on_signal(int) {}
+
+TEST_F(wait, a_signal_interrupts)
+{
+    struct sigaction action = {};
+    pthread_t self = pthread_self();
+    bool done = false;
+    glex_event_t *event;
+    glex_ep_addr_t src;
+    uint32_t len;
+    void *data;
+
+    action.sa_handler = on_signal; /* no SA_RESTART */
+    sigaction(SIGUSR1, &action, nullptr);
+    std::thread killer([&] {
+        while (!__atomic_load_n(&done, __ATOMIC_RELAXED)) {
+            pthread_kill(self, SIGUSR1);
+            usleep(1000);
+        }
+    });
+    EXPECT_EQ(GLEX_INTR, glex_probe_first_event(b, -1, &event));
+    EXPECT_EQ(GLEX_INTR, glex_probe_first_mp(b, -1, &src, &data, &len));
+    __atomic_store_n(&done, true, __ATOMIC_RELAXED);
+    killer.join();
+}
+
+/* A sleeper is woken by its own kind of arrival only, and finds the other afterwards. */
+TEST_F(wait, event_while_waiting_for_a_message)
+{
+    glex_ep_addr_t src;
+    uint32_t len;
+    void *data;
+
+    put_event(1);
+    EXPECT_EQ(GLEX_NO_MP, glex_probe_first_mp(b, 10, &src, &data, &len));
+    EXPECT_EQ(1, b.receive_event(-1));
+}

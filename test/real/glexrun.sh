@@ -1,0 +1,120 @@
+#!/bin/bash
+# glexrun itself: what it sets and keeps, and its one line when the transport cannot be loaded.
+set -eu
+# shellcheck source=test/real/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+run_it=$top/contrib/glexrun
+unset UCX_TLS UCX_LOG_LEVEL UCX_WARN_UNUSED_ENV_VARS
+unset OMPI_MCA_pml OMPI_MCA_osc OMPI_MCA_opal_common_ucx_tls LD_PRELOAD
+transport=$(readlink -f "$build/src/uct/glex/.libs/libuct_glex.so")
+
+# expect NAME RIGHT FOUND
+expect()
+{
+    if [ "$2" = "$3" ]; then
+        ok "glexrun $1"
+    else
+        not_ok "glexrun $1" "'$3' instead of '$2'"
+    fi
+}
+
+# What a variable is for a command that glexrun starts.
+value_of()
+{
+    # shellcheck disable=SC2016
+    "$run_it" bash -c 'printf "%s" "${!1-unset}"' value "$1"
+}
+
+test_settings()
+{
+    expect "sets UCX_TLS" glex,self "$(value_of UCX_TLS)"
+    expect "keeps UCX_TLS" glex,posix "$(UCX_TLS=glex,posix value_of UCX_TLS)"
+    expect "keeps an empty variable" '' "$(UCX_TLS='' value_of UCX_TLS)"
+    expect "keeps other variables of UCX" 7 "$(UCX_ANY=7 value_of UCX_ANY)"
+    expect "chooses UCX in Open MPI" ucx "$(value_of OMPI_MCA_pml)"
+    expect "keeps a choice in Open MPI" ob1 "$(OMPI_MCA_pml=ob1 value_of OMPI_MCA_pml)"
+    expect "preloads the transport" "$transport" "$(value_of LD_PRELOAD)"
+    expect "keeps a preloaded library" "libm.so.6:$transport" \
+        "$(LD_PRELOAD=libm.so.6 value_of LD_PRELOAD)"
+    expect "preloads once" "$transport" "$("$run_it" "$run_it" printenv LD_PRELOAD)"
+}
+
+status_of()
+{
+    local status=0
+    "$@" >/dev/null 2>&1 || status=$?
+    printf '%d' "$status"
+}
+
+test_status()
+{
+    expect "passes the exit status" 42 "$(status_of "$run_it" bash -c 'exit 42')"
+    expect "refuses an unknown option" 127 "$(status_of "$run_it" --nonsense true)"
+    expect "refuses a missing command" 127 "$(status_of "$run_it" /nonexistent/command)"
+    expect "--help" 0 "$(status_of "$run_it" --help)"
+    expect "--version" "glexrun (openglex) $(sed -n 's/^PACKAGE_VERSION = //p' "$build/Makefile")" \
+        "$("$run_it" --version)"
+}
+
+# refusal NAME DIRECTORY PATTERN: with that build directory one line, and this in it.
+refusal()
+{
+    local said status=0
+    said=$(OPENGLEX_BUILD=$2 "$run_it" true 2>&1) || status=$?
+    if [ "$status" -ne 127 ]; then
+        not_ok "glexrun $1" "status $status instead of 127"
+    elif [ "$(wc -l <<<"$said")" -ne 1 ] || ! grep -q "^glexrun: .*$3" <<<"$said"; then
+        not_ok "glexrun $1" "it says: $said"
+    else
+        ok "glexrun $1"
+    fi
+}
+
+# library NAME < SOURCE: a libuct_glex.so of that source in a build directory of its own
+library()
+{
+    mkdir -p "$work/$1/src/uct/glex/.libs"
+    gcc -shared -fPIC -o "$work/$1/src/uct/glex/.libs/libuct_glex.so" -x c - -x none "${@:2}"
+}
+
+test_refusals()
+{
+    refusal "says that nothing is built" "$work" "not built in"
+    library symbol <<<'void nobody_has(void); __attribute__((constructor)) void f(void);
+        void f(void) { nobody_has(); }'
+    refusal "names a missing symbol" "$work/symbol" nobody_has
+    mkdir "$work/gone"
+    gcc -shared -fPIC -x c /dev/null -o "$work/gone/libgone.so" -Wl,-soname,libgone.so.1
+    library needed -Wl,--no-as-needed "$work/gone/libgone.so" <<<'int x;'
+    refusal "names a missing library" "$work/needed" libgone.so.1
+    library broken <<<'int x;'
+    : >"$work/broken/src/uct/glex/.libs/libuct_glex.so"
+    refusal "names a broken library" "$work/broken" 'file too short'
+    library word <<<'#include <stdio.h>
+        __attribute__((constructor)) void f(void);
+        void f(void) { puts("glex: this is not the UCX that I was built for\nsecond line"); }'
+    refusal "repeats the refusal of the transport" "$work/word" 'not the UCX that I was built for'
+}
+
+# Open MPI refuses a list of variables beside options -x, so each way needs its own.
+test_openmpi()
+{
+    # shellcheck disable=SC2016
+    local script='printf "%s %s\n" "$UCX_ANY" "${LD_PRELOAD##*/}"'
+    export UCX_ANY=7
+    expect "mpirun.openmpi" "7 libuct_glex.so" \
+        "$("$run_it" mpirun.openmpi -n 1 bash -c "$script" 2>&1)"
+    expect "mpirun.openmpi -x" "7 libuct_glex.so" \
+        "$("$run_it" mpirun.openmpi -x HOME -n 1 bash -c "$script" 2>&1)"
+    unset UCX_ANY
+}
+
+test_settings
+test_status
+test_refusals
+if have mpirun.openmpi; then
+    test_openmpi
+else
+    skip "glexrun mpirun.openmpi" "not installed"
+fi

@@ -1,0 +1,26 @@
+/*
+ * The transport's own headers, which are C11, for tests that look at protocol state or arithmetic.
+ */
+#ifndef UCT_TEST_INTERNALS_H
+#define UCT_TEST_INTERNALS_H
+
+#include <config.h> /* of UCX: decides the layout of its structures */
+
+#include <uct/base/uct_iface.h>
+#include <uct/base/uct_iov.inl>
+#include <ucs/datastruct/arbiter.h>
+#include <ucs/datastruct/mpool.inl>
+
+#define _Static_assert static_assert
+extern "C" {
+#include "glex_credit.h"
+#include "glex_ep.h"
+#include "glex_er.h"
+#include "glex_fifo.h"
+#include "glex_op.h"
+#include "glex_vc.h"
+#include "glex_wire.h"
+}
+#undef _Static_assert
+
+#endif

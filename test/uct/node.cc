@@ -1,0 +1,544 @@
+#include "node.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <string.h>
+
+/* Progress calls without a result after which others get the processor */
+#define IDLE_CALLS 64
+
+/* ---- the module ---- */
+
+static uct_component_h find_component()
+{
+    uct_component_h *components, found = NULL;
+    unsigned count;
+
+    if (dlopen(UCT_GLEX_MODULE, RTLD_NOW | RTLD_GLOBAL) == NULL) {
+        ADD_FAILURE() << dlerror();
+        return NULL;
+    }
+    EXPECT_OK(uct_query_components(&components, &count));
+    for (unsigned i = 0; i < count; ++i) {
+        uct_component_attr_t attr;
+
+        attr.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME;
+        EXPECT_OK(uct_component_query(components[i], &attr));
+        if (strcmp(attr.name, "glex") == 0) {
+            found = components[i];
+        }
+    }
+    uct_release_component_list(components);
+    EXPECT_NE(found, nullptr) << "libuct does not list the component";
+    return found;
+}
+
+/* ---- log ---- */
+
+static unsigned log_keepers;
+static std::string log_text;
+
+static ucs_log_func_rc_t log_handler(const char *file, unsigned line, const char *function,
+                                     ucs_log_level_t level,
+                                     const ucs_log_component_config_t *config,
+                                     const char *message, va_list ap)
+{
+    char buf[1024];
+
+    if (level > UCS_LOG_LEVEL_ERROR) {
+        return UCS_LOG_FUNC_RC_CONTINUE;
+    }
+    vsnprintf(buf, sizeof(buf), message, ap);
+    if (log_keepers > 0) {
+        log_text += buf;
+        log_text += '\n';
+    } else {
+        /* not by gtest at once: an exception must not go through UCX */
+        fprintf(stderr, "%s:%u: unexpected error: %s\n", file, line, buf);
+        log_text += buf;
+    }
+    return UCS_LOG_FUNC_RC_STOP;
+}
+
+uct_component_h component()
+{
+    static uct_component_h found = [] {
+        ucs_log_push_handler(log_handler);
+        return find_component();
+    }();
+
+    return found;
+}
+
+ErrorLog::ErrorLog()
+{
+    component();
+    ++log_keepers;
+}
+
+ErrorLog::~ErrorLog()
+{
+    if (--log_keepers == 0) {
+        log_text.clear();
+    }
+}
+
+std::string ErrorLog::text() const
+{
+    return log_text;
+}
+
+static void expect_nothing_logged()
+{
+    if (log_keepers == 0) {
+        EXPECT_EQ(log_text, "") << "an error was logged";
+    }
+}
+
+/* ---- memory domain ---- */
+
+static ucs_status_t open_md(uct_md_h *md_p)
+{
+    uct_md_config_t *config;
+    ucs_status_t status;
+
+    EXPECT_OK(uct_md_config_read(component(), NULL, NULL, &config));
+    status = uct_md_open(component(), UCT_GLEX_MD_NAME, config, md_p);
+    uct_config_release(config);
+    return status;
+}
+
+Md::Md()
+{
+    EXPECT_OK(open_md(&handle));
+    EXPECT_OK(uct_md_query(handle, &attr));
+}
+
+Md::~Md()
+{
+    uct_md_close(handle);
+}
+
+ucs_status_t try_open_md()
+{
+    uct_md_h md;
+    ucs_status_t status = open_md(&md);
+
+    if (status == UCS_OK) {
+        uct_md_close(md);
+    }
+    return status;
+}
+
+Memory::Memory(Md &md, size_t size, Kind kind) : length(size), md_(md), kind_(kind)
+{
+    if (kind == PRIVATE) {
+        data = (uint8_t*)calloc(1, length);
+        EXPECT_OK(uct_md_mem_reg(md.handle, data, length, UCT_MD_MEM_ACCESS_ALL, &memh));
+        return;
+    }
+
+    uct_alloc_method_t method = UCT_ALLOC_METHOD_MD;
+    uct_mem_alloc_params_t params;
+    uct_allocated_memory_t mem;
+
+    params.field_mask = UCT_MEM_ALLOC_PARAM_FIELD_FLAGS | UCT_MEM_ALLOC_PARAM_FIELD_MEM_TYPE |
+                        UCT_MEM_ALLOC_PARAM_FIELD_MDS | UCT_MEM_ALLOC_PARAM_FIELD_NAME;
+    params.flags      = UCT_MD_MEM_ACCESS_ALL;
+    params.mem_type   = UCS_MEMORY_TYPE_HOST;
+    params.mds.mds    = &md.handle;
+    params.mds.count  = 1;
+    params.name       = "uct_test";
+    EXPECT_OK(uct_mem_alloc(length, &method, 1, &params, &mem));
+    EXPECT_EQ(mem.method, UCT_ALLOC_METHOD_MD);
+    EXPECT_GE(mem.length, length);
+    data   = (uint8_t*)mem.address;
+    length = mem.length;
+    memh   = mem.memh;
+}
+
+Memory::~Memory()
+{
+    if (kind_ == PRIVATE) {
+        uct_md_mem_dereg(md_.handle, memh);
+        free(data);
+        return;
+    }
+
+    uct_allocated_memory_t mem = {};
+
+    mem.address  = data;
+    mem.length   = length;
+    mem.method   = UCT_ALLOC_METHOD_MD;
+    mem.mem_type = UCS_MEMORY_TYPE_HOST;
+    mem.md       = md_.handle;
+    mem.memh     = memh;
+    uct_mem_free(&mem);
+}
+
+std::string Memory::describe() const
+{
+    std::vector<char> rkey(md_.attr.rkey_packed_size);
+    uint64_t words[2] = {(uintptr_t)data, length};
+
+    EXPECT_OK(uct_md_mkey_pack(md_.handle, memh, rkey.data()));
+    return std::string((char*)words, sizeof(words)) + std::string(rkey.data(), rkey.size());
+}
+
+std::vector<Memory::Kind> memory_kinds(const Md &md)
+{
+    std::vector<Memory::Kind> kinds;
+
+    if (md.has(UCT_MD_FLAG_ALLOC)) {
+        kinds.push_back(Memory::NIC);
+    }
+    if (md.has(UCT_MD_FLAG_REG)) {
+        kinds.push_back(Memory::PRIVATE);
+    }
+    return kinds;
+}
+
+RemoteMemory::RemoteMemory(const std::string &description)
+{
+    uint64_t words[2];
+
+    memcpy(words, description.data(), sizeof(words));
+    address = words[0];
+    length  = words[1];
+    EXPECT_OK(uct_rkey_unpack(component(), description.data() + sizeof(words), &rkey));
+}
+
+RemoteMemory::~RemoteMemory()
+{
+    uct_rkey_release(component(), &rkey);
+}
+
+/* ---- interface ---- */
+
+static thread_local std::list<Iface*> ifaces;
+
+static ucs_status_t open_iface(Md &md, uct_worker_h worker, uct_iface_params_t &params,
+                               uct_iface_h *iface_p)
+{
+    uct_iface_config_t *config;
+    ucs_status_t status;
+
+    EXPECT_OK(uct_md_iface_config_read(md.handle, "glex", NULL, NULL, &config));
+    params.field_mask          |= UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE;
+    params.open_mode            = UCT_IFACE_OPEN_MODE_DEVICE;
+    params.mode.device.tl_name  = "glex";
+    params.mode.device.dev_name = UCT_GLEX_DEVICE_NAME;
+    status = uct_iface_open(md.handle, worker, &params, config, iface_p);
+    uct_config_release(config);
+    return status;
+}
+
+Iface::Iface(Md &domain, size_t rx_headroom) : md(domain)
+{
+    uct_iface_params_t params;
+
+    EXPECT_OK(ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK, &async_));
+    EXPECT_OK(uct_worker_create(async_, UCS_THREAD_MODE_SINGLE, &worker));
+    memset(&params, 0, sizeof(params));
+    params.field_mask      = UCT_IFACE_PARAM_FIELD_ERR_HANDLER |
+                             UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG |
+                             UCT_IFACE_PARAM_FIELD_ERR_HANDLER_FLAGS |
+                             UCT_IFACE_PARAM_FIELD_RX_HEADROOM;
+    params.err_handler     = error_callback;
+    params.err_handler_arg = this;
+    params.rx_headroom     = rx_headroom;
+    EXPECT_OK(open_iface(md, worker, params, &handle));
+    EXPECT_OK(uct_iface_query(handle, &attr));
+    uct_iface_progress_enable(handle, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
+    mpq_units_ = internals()->mpq.free;
+    ifaces.push_back(this);
+}
+
+Iface::~Iface()
+{
+    ifaces.remove(this);
+    uct_iface_close(handle);
+    uct_worker_destroy(worker);
+    ucs_async_context_destroy(async_);
+    if (!std::uncaught_exceptions()) {
+        expect_nothing_logged();
+    }
+}
+
+ucs_status_t try_open_iface(Md &md)
+{
+    ucs_async_context_t *async;
+    uct_iface_params_t params;
+    ucs_status_t status;
+    uct_worker_h worker;
+    uct_iface_h iface;
+
+    EXPECT_OK(ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK, &async));
+    EXPECT_OK(uct_worker_create(async, UCS_THREAD_MODE_SINGLE, &worker));
+    memset(&params, 0, sizeof(params));
+    status = open_iface(md, worker, params, &iface);
+    if (status == UCS_OK) {
+        uct_iface_close(iface);
+    }
+    uct_worker_destroy(worker);
+    ucs_async_context_destroy(async);
+    return status;
+}
+
+
+ucs_status_t Iface::am_callback(void *arg, void *data, size_t length, unsigned flags)
+{
+    AmHandler *handler = (AmHandler*)arg;
+
+    (*handler)(data, length);
+    return UCS_OK;
+}
+
+ucs_status_t Iface::error_callback(void *arg, uct_ep_h ep, ucs_status_t status)
+{
+    ((Iface*)arg)->failed.push_back({ep, status});
+    return UCS_OK;
+}
+
+void Iface::on_am(uint8_t id, const AmHandler &handler)
+{
+    handlers_[id] = handler;
+    EXPECT_OK(uct_iface_set_am_handler(handle, id, am_callback, &handlers_[id], 0));
+}
+
+std::string Iface::address() const
+{
+    std::string device(attr.device_addr_len, 0), iface(attr.iface_addr_len, 0);
+
+    EXPECT_OK(uct_iface_get_device_address(handle, (uct_device_addr_t*)&device[0]));
+    EXPECT_OK(uct_iface_get_address(handle, (uct_iface_addr_t*)&iface[0]));
+    return device + iface;
+}
+
+unsigned Iface::progress()
+{
+    unsigned count = uct_worker_progress(worker);
+
+    if (log_keepers == 0) {
+        expect_nothing_logged();
+    }
+    return count;
+}
+
+glex_ext_counters Iface::counters() const
+{
+    glex_ext_counters counters;
+
+    EXPECT_EQ(glex_ext_query_counters(internals()->nic, &counters), GLEX_SUCCESS);
+    return counters;
+}
+
+void Iface::flush()
+{
+    progress_until("flush of an interface", [this] {
+        ucs_status_t status = uct_iface_flush(handle, 0, NULL);
+
+        EXPECT_TRUE((status == UCS_OK) || (status == UCS_INPROGRESS)) << status;
+        return status == UCS_OK;
+    });
+}
+
+void Iface::check_credits() const
+{
+    unsigned sum = internals()->mpq.free;
+
+    for (unsigned i = 0; i < internals()->num_vcs; ++i) {
+        const uct_glex_vc_t *vc = internals()->vcs[i];
+
+        if (vc->mpq_held) {
+            sum += vc->mp_rx.window + UCT_GLEX_VC_CTL_UNITS;
+        }
+    }
+    EXPECT_EQ(sum, mpq_units_) << "granted + free = capacity";
+}
+
+void progress()
+{
+    static thread_local unsigned idle;
+    unsigned count = 0;
+
+    for (Iface *iface : ifaces) {
+        count += iface->progress();
+    }
+    idle = (count > 0) ? 0 : idle + 1;
+    if (idle >= IDLE_CALLS) {
+        idle = 0;
+        sched_yield();
+    }
+}
+
+void progress_until(const char *what, const std::function<bool()> &done)
+{
+    waiting_for(what);
+    while (!done()) {
+        progress();
+    }
+}
+
+void team_barrier(Team &team)
+{
+    team.barrier([] { progress(); });
+}
+
+/* ---- endpoint ---- */
+
+Ep::Ep(Iface &own, const std::string &peer) : iface(own)
+{
+    uct_ep_params_t params;
+
+    params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
+                        UCT_EP_PARAM_FIELD_IFACE_ADDR;
+    params.iface      = iface.handle;
+    params.dev_addr   = (const uct_device_addr_t*)peer.data();
+    params.iface_addr = (const uct_iface_addr_t*)(peer.data() + iface.attr.device_addr_len);
+    EXPECT_TRUE(uct_iface_is_reachable(iface.handle, params.dev_addr, params.iface_addr));
+    EXPECT_OK(uct_ep_create(&params, &handle));
+}
+
+Ep::~Ep()
+{
+    uct_ep_destroy(handle);
+}
+
+uct_glex_vc_t *Ep::vc() const
+{
+    uct_glex_vc_t *vc = ((uct_glex_ep_t*)handle)->vc;
+
+    return (vc->iface == NULL) ? NULL : vc; /* a placeholder before the first communication */
+}
+
+template <typename F> static auto retry(const char *what, F &&post) -> decltype(post())
+{
+    auto ret = post();
+
+    waiting_for(what);
+    while (ret == UCS_ERR_NO_RESOURCE) {
+        progress();
+        ret = post();
+    }
+    return ret;
+}
+
+static uct_completion_t *uct(Completion *comp)
+{
+    return (comp == NULL) ? NULL : &comp->uct;
+}
+
+struct Bytes {
+    const void *data;
+    size_t      length;
+};
+
+static size_t pack_bytes(void *dest, void *arg)
+{
+    const Bytes *bytes = (const Bytes*)arg;
+
+    if (bytes->length > 0) {
+        memcpy(dest, bytes->data, bytes->length);
+    }
+    return bytes->length;
+}
+
+static void unpack_bytes(void *arg, const void *data, size_t length)
+{
+    if (length > 0) {
+        memcpy(arg, data, length);
+    }
+}
+
+ucs_status_t Ep::am_short(uint8_t id, uint64_t header, const void *payload, unsigned length)
+{
+    return retry("am_short",
+                 [&] { return uct_ep_am_short(handle, id, header, payload, length); });
+}
+
+ucs_status_t Ep::am_short_iov(uint8_t id, const std::vector<uct_iov_t> &iov)
+{
+    return retry("am_short_iov",
+                 [&] { return uct_ep_am_short_iov(handle, id, iov.data(), iov.size()); });
+}
+
+ssize_t Ep::am_bcopy(uint8_t id, const void *data, size_t length)
+{
+    Bytes bytes = {data, length};
+
+    return retry("am_bcopy", [&] { return uct_ep_am_bcopy(handle, id, pack_bytes, &bytes, 0); });
+}
+
+ucs_status_t Ep::am_zcopy(uint8_t id, const void *header, unsigned header_length,
+                          const std::vector<uct_iov_t> &iov, Completion *comp)
+{
+    return retry("am_zcopy", [&] {
+        return uct_ep_am_zcopy(handle, id, header, header_length, iov.data(), iov.size(), 0,
+                               uct(comp));
+    });
+}
+
+ucs_status_t Ep::put_short(const void *data, unsigned length, uint64_t address, uct_rkey_t rkey)
+{
+    return retry("put_short",
+                 [&] { return uct_ep_put_short(handle, data, length, address, rkey); });
+}
+
+ssize_t Ep::put_bcopy(const void *data, size_t length, uint64_t address, uct_rkey_t rkey)
+{
+    Bytes bytes = {data, length};
+
+    return retry("put_bcopy",
+                 [&] { return uct_ep_put_bcopy(handle, pack_bytes, &bytes, address, rkey); });
+}
+
+ucs_status_t Ep::put_zcopy(const std::vector<uct_iov_t> &iov, uint64_t address, uct_rkey_t rkey,
+                           Completion *comp)
+{
+    return retry("put_zcopy", [&] {
+        return uct_ep_put_zcopy(handle, iov.data(), iov.size(), address, rkey, uct(comp));
+    });
+}
+
+ucs_status_t Ep::get_bcopy(void *data, size_t length, uint64_t address, uct_rkey_t rkey,
+                           Completion *comp)
+{
+    return retry("get_bcopy", [&] {
+        return uct_ep_get_bcopy(handle, unpack_bytes, data, length, address, rkey, uct(comp));
+    });
+}
+
+ucs_status_t Ep::get_zcopy(const std::vector<uct_iov_t> &iov, uint64_t address, uct_rkey_t rkey,
+                           Completion *comp)
+{
+    return retry("get_zcopy", [&] {
+        return uct_ep_get_zcopy(handle, iov.data(), iov.size(), address, rkey, uct(comp));
+    });
+}
+
+ucs_status_t Ep::flush()
+{
+    Completion comp;
+    ucs_status_t status = retry("flush of an endpoint",
+                                [&] { return uct_ep_flush(handle, 0, &comp.uct); });
+
+    if (status != UCS_INPROGRESS) {
+        return status;
+    }
+    comp.wait("flush of an endpoint");
+    return comp.uct.status;
+}
+
+uct_iov_t piece(void *data, size_t length, uct_mem_h memh)
+{
+    uct_iov_t iov;
+
+    iov.buffer = data;
+    iov.length = length;
+    iov.memh   = memh;
+    iov.stride = 0;
+    iov.count  = 1;
+    return iov;
+}

@@ -1,0 +1,370 @@
+/*
+ * Put and get: every operation, into and out of memory allocated from the NIC (which is mapped) and
+ * private memory, at odd addresses, with nothing around touched.
+ */
+#include "traffic.h"
+
+#include <string.h>
+
+namespace {
+
+const size_t REGION = 1 << 20;
+
+/* Two interfaces of two memory domains: the first one puts into and gets from memory of the second */
+class Target {
+public:
+    explicit Target(Memory::Kind kind)
+        : a(md_a), b(md_b), ep(a, b.address()), local(md_a, REGION, local_kind(md_a)),
+          memory(md_b, REGION, kind), remote(memory.describe())
+    {
+        reset();
+    }
+
+    static Memory::Kind local_kind(const Md &md)
+    {
+        return md.has(UCT_MD_FLAG_REG) ? Memory::PRIVATE : Memory::NIC;
+    }
+
+    void reset()
+    {
+        memset(memory.data, 0xee, memory.length);
+    }
+
+    uint64_t address(size_t offset) const
+    {
+        return remote.address + offset;
+    }
+
+    uct_rkey_t rkey() const
+    {
+        return remote.rkey.rkey;
+    }
+
+    /* The range holds message n, and nothing beside it was touched */
+    void expect(size_t offset, size_t length, uint32_t n)
+    {
+        check(memory.data + offset, length, 1, n);
+        if (offset > 0) {
+            EXPECT_EQ(memory.data[offset - 1], 0xee) << "written before the range";
+        }
+        EXPECT_EQ(memory.data[offset + length], 0xee) << "written behind the range";
+        memset(memory.data + offset, 0xee, length);
+    }
+
+    void put_done()
+    {
+        EXPECT_OK(ep.flush());
+    }
+
+    Md           md_a, md_b;
+    Iface        a, b;
+    Ep           ep;
+    Memory       local, memory;
+    RemoteMemory remote;
+};
+
+/* In a child, for all kinds of memory that the NIC of `env` has */
+void for_kinds(const Env &env, const std::function<void(Target &)> &body)
+{
+    isolated(env, [&] {
+        Md probe;
+
+        for (Memory::Kind kind : memory_kinds(probe)) {
+            Target target(kind);
+
+            body(target);
+        }
+    });
+}
+
+const size_t odd_offsets[] = {0, 1, 7, 63, 64, 4095};
+
+class Rma : public WithSetting {};
+
+TEST_P(Rma, PutShort)
+{
+    for_kinds(env(), [](Target &t) {
+        for (size_t length = 0; length <= t.a.attr.cap.put.max_short; ++length) {
+            for (size_t offset : odd_offsets) {
+                std::vector<uint8_t> data(length);
+
+                fill(data.data(), length, 1, length);
+                EXPECT_OK(t.ep.put_short(data.data(), length, t.address(offset), t.rkey()));
+                t.put_done();
+                t.expect(offset, length, length);
+            }
+        }
+    });
+}
+
+TEST_P(Rma, PutBcopy)
+{
+    for_kinds(env(), [](Target &t) {
+        const size_t max = t.a.attr.cap.put.max_bcopy;
+
+        for (size_t length = 0; length <= max; length += (length < 200) ? 1 : 97) {
+            for (size_t offset : odd_offsets) {
+                std::vector<uint8_t> data(length);
+
+                fill(data.data(), length, 1, length);
+                EXPECT_EQ(t.ep.put_bcopy(data.data(), length, t.address(offset), t.rkey()),
+                          (ssize_t)length);
+                t.put_done();
+                t.expect(offset, length, length);
+            }
+        }
+        /* the largest one, up to the very end of the memory */
+        std::vector<uint8_t> data(max);
+        fill(data.data(), max, 1, 5);
+        EXPECT_EQ(t.ep.put_bcopy(data.data(), max, t.address(t.memory.length - max), t.rkey()),
+                  (ssize_t)max);
+        t.put_done();
+        check(t.memory.data + t.memory.length - max, max, 1, 5);
+    });
+}
+
+TEST_P(Rma, GetBcopy)
+{
+    for_kinds(env(), [](Target &t) {
+        const size_t max = t.a.attr.cap.get.max_bcopy;
+
+        for (size_t length = 0; length <= max; length += (length < 200) ? 1 : 97) {
+            for (size_t offset : odd_offsets) {
+                std::vector<uint8_t> data(length + 1, 0xaa);
+                Completion comp;
+
+                fill(t.memory.data + offset, length, 1, length);
+                ucs_status_t status = t.ep.get_bcopy(data.data(), length, t.address(offset),
+                                                     t.rkey(), &comp);
+                if (status == UCS_INPROGRESS) {
+                    comp.wait();
+                    EXPECT_OK(comp.uct.status);
+                } else {
+                    EXPECT_OK(status);
+                }
+                check(data.data(), length, 1, length);
+                EXPECT_EQ(data[length], 0xaa);
+            }
+        }
+    });
+}
+
+const size_t zcopy_lengths[] = {0, 1, 7, 64, 100, 4095, 4096, 8193, 65536, REGION - 5000};
+
+TEST_P(Rma, PutZcopy)
+{
+    for_kinds(env(), [](Target &t) {
+        if (!t.a.has(UCT_IFACE_FLAG_PUT_ZCOPY)) {
+            return;
+        }
+        for (size_t length : zcopy_lengths) {
+            for (size_t offset : odd_offsets) {
+                Completion comp;
+
+                fill(t.local.data + 3, length, 1, length);
+                ucs_status_t status = t.ep.put_zcopy({piece(t.local.data + 3, length, t.local.memh)},
+                                                     t.address(offset), t.rkey(), &comp);
+                if (status == UCS_INPROGRESS) {
+                    comp.wait();
+                    EXPECT_OK(comp.uct.status);
+                } else {
+                    EXPECT_OK(status);
+                }
+                t.put_done();
+                t.expect(offset, length, length);
+            }
+        }
+    });
+}
+
+TEST_P(Rma, GetZcopy)
+{
+    for_kinds(env(), [](Target &t) {
+        if (!t.a.has(UCT_IFACE_FLAG_GET_ZCOPY)) {
+            return;
+        }
+        for (size_t length : zcopy_lengths) {
+            for (size_t offset : odd_offsets) {
+                Completion comp;
+
+                fill(t.memory.data + offset, length, 1, length);
+                memset(t.local.data, 0xee, t.local.length);
+                ucs_status_t status = t.ep.get_zcopy({piece(t.local.data + 3, length, t.local.memh)},
+                                                     t.address(offset), t.rkey(), &comp);
+                if (status == UCS_INPROGRESS) {
+                    comp.wait();
+                    EXPECT_OK(comp.uct.status);
+                } else {
+                    EXPECT_OK(status);
+                }
+                check(t.local.data + 3, length, 1, length);
+                EXPECT_EQ(t.local.data[2], 0xee);
+                EXPECT_EQ(t.local.data[length + 3], 0xee);
+            }
+        }
+    });
+}
+
+/* Many on their way at once, more than the requests that there are; one completion for all */
+TEST_P(Rma, ManyOnTheirWay)
+{
+    for_kinds(env(), [](Target &t) {
+        const unsigned count = 3000;
+        const size_t length  = 256;
+        Completion comp(1);
+
+        if (!t.a.has(UCT_IFACE_FLAG_PUT_ZCOPY)) {
+            return;
+        }
+        for (unsigned i = 0; i < count; ++i) {
+            size_t offset = i * (length + 1);
+
+            fill(t.local.data + offset, length, 1, i);
+            ++comp.uct.count;
+            ucs_status_t status = t.ep.put_zcopy(
+                    {piece(t.local.data + offset, length, t.local.memh)}, t.address(offset),
+                    t.rkey(), &comp);
+            if (status == UCS_OK) {
+                --comp.uct.count;
+            } else {
+                EXPECT_EQ(status, UCS_INPROGRESS);
+            }
+        }
+        EXPECT_EQ(comp.done, 0);
+        if (--comp.uct.count == 0) { /* our own share */
+            comp.uct.func(&comp.uct);
+        }
+        comp.wait();
+        EXPECT_EQ(comp.done, 1);
+        for (unsigned i = 0; i < count; ++i) {
+            check(t.memory.data + i * (length + 1), length, 1, i);
+        }
+    });
+}
+
+/* Outside of the registration: refused, and nothing is written */
+TEST_P(Rma, OutOfRange)
+{
+    for_kinds(env(), [](Target &t) {
+        std::vector<uint8_t> data(64, 0x55);
+        size_t end = t.memory.length;
+        Completion comp;
+
+        for (uint64_t address : {t.address(end), t.address(end - 63), t.address(0) - 1,
+                                 (uint64_t)0, UINT64_MAX - 10}) {
+            ErrorLog log;
+
+            EXPECT_NE(t.ep.put_short(data.data(), 64, address, t.rkey()), UCS_OK);
+            EXPECT_LT(t.ep.put_bcopy(data.data(), 64, address, t.rkey()), 0);
+            EXPECT_NE(t.ep.get_bcopy(data.data(), 64, address, t.rkey(), &comp), UCS_OK);
+            if (t.a.has(UCT_IFACE_FLAG_PUT_ZCOPY)) {
+                EXPECT_LT(t.ep.put_zcopy({piece(t.local.data, 64, t.local.memh)}, address, t.rkey(),
+                                         &comp), 0);
+                EXPECT_LT(t.ep.get_zcopy({piece(t.local.data, 64, t.local.memh)}, address, t.rkey(),
+                                         &comp), 0);
+            }
+        }
+        EXPECT_EQ(t.memory.data[0], 0xee);
+        EXPECT_EQ(t.memory.data[end - 1], 0xee);
+        EXPECT_EQ(comp.done, 0);
+        /* and the endpoint is as good as before */
+        EXPECT_OK(t.ep.put_short(data.data(), 64, t.address(end - 64), t.rkey()));
+        t.put_done();
+        EXPECT_EQ(t.memory.data[end - 1], 0x55);
+    });
+}
+
+/* Memory that is registered no more is not written, and whoever tries learns of it */
+TEST_P(Rma, AfterDeregistration)
+{
+    isolated(env(), [] {
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep ep(a, b.address());
+        Completion comp;
+
+        if (!a.has(UCT_IFACE_FLAG_PUT_ZCOPY)) {
+            return;
+        }
+        Memory local(md_a, 4096, Memory::PRIVATE);
+        std::vector<uint8_t> target(4096, 0x11);
+        std::vector<char> packed(md_b.attr.rkey_packed_size);
+        uct_mem_h memh;
+        uct_rkey_bundle_t rkey;
+
+        EXPECT_OK(uct_md_mem_reg(md_b.handle, target.data(), target.size(), UCT_MD_MEM_ACCESS_ALL,
+                                 &memh));
+        EXPECT_OK(uct_md_mkey_pack(md_b.handle, memh, packed.data()));
+        EXPECT_OK(uct_rkey_unpack(component(), packed.data(), &rkey));
+        EXPECT_OK(uct_md_mem_dereg(md_b.handle, memh));
+        {
+            ErrorLog log;
+            ucs_status_t status = ep.put_zcopy({piece(local.data, 4096, local.memh)},
+                                               (uintptr_t)target.data(), rkey.rkey, &comp);
+            if (status == UCS_INPROGRESS) {
+                comp.wait();
+                status = comp.uct.status;
+            }
+            EXPECT_NE(status, UCS_OK);
+        }
+        EXPECT_EQ(target[0], 0x11);
+        EXPECT_EQ(target[4095], 0x11);
+        uct_rkey_release(component(), &rkey);
+    });
+}
+
+/* Between processes: put, fence, put of a flag. Who sees the flag sees the data. */
+TEST_P(Rma, FenceKeepsOrder)
+{
+    team(2, env(), [](Team &team) {
+        const unsigned rounds = 300;
+        const size_t length   = 4000, flag_at = 8192;
+        Md md;
+
+        for (Memory::Kind kind : memory_kinds(md)) {
+            Iface iface(md);
+            Memory memory(md, 16384, kind);
+
+            memset(memory.data, 0, memory.length);
+            team.publish(iface.address() + memory.describe());
+            team_barrier(team);
+            std::string peer    = team.blob(1 - team.rank());
+            size_t address_size = iface.attr.device_addr_len + iface.attr.iface_addr_len;
+            RemoteMemory remote(peer.substr(address_size));
+            Ep ep(iface, peer.substr(0, address_size));
+
+            for (uint32_t round = 1; round <= rounds; ++round) {
+                volatile uint32_t *flag = (volatile uint32_t*)(memory.data + flag_at);
+                std::vector<uint8_t> data(length);
+
+                if (round % 2 == team.rank()) {
+                    fill(data.data(), length, 9, round);
+                    EXPECT_EQ(ep.put_bcopy(data.data(), length, remote.address, remote.rkey.rkey),
+                              (ssize_t)length);
+                    EXPECT_OK((round % 4 < 2) ? uct_ep_fence(ep.handle, 0) :
+                                                uct_iface_fence(iface.handle, 0));
+                    EXPECT_OK(ep.put_short(&round, sizeof(round), remote.address + flag_at,
+                                           remote.rkey.rkey));
+                } else {
+                    progress_until("the flag", [&] { return *flag == round; });
+                    check(memory.data, length, 9, round);
+                }
+            }
+            EXPECT_OK(ep.flush());
+            team_barrier(team);
+        }
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+        Nic, Rma,
+        testing::Values(Setting{"plain", {}}, Setting{"no_rcache", {{"UCX_GLEX_RCACHE", "n"}}},
+                        Setting{"tiny", {{"UCX_GLEX_RMA_BUF_SIZE", "64"},
+                                         {"UCX_GLEX_RMA_REQ_CAPACITY", "1"}}},
+                        Setting{"nomap", {{"GLEX_FAULT", "nomap"}}},
+                        Setting{"noprivate", {{"GLEX_FAULT", "noprivate"}}},
+                        Setting{"busy", {{"GLEX_FAULT", "busy=0.3,seed=11"}}},
+                        Setting{"nomap_busy", {{"GLEX_FAULT", "nomap,busy=0.3,seed=12"}}}),
+        setting_name);
+
+} // namespace
