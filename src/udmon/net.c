@@ -16,23 +16,31 @@ enum { NET_RETRY_MS = 1, NET_HANDSHAKE_TICK_MS = 20, NET_DRAIN_MS = 50 };
  * UCX 1.13 finds only transports of its own. Ours register themselves when they are loaded, so we do
  * that, from where they were installed or where the program says.
  */
+static void net_load_transport(const char *name)
+{
+    const char *dirs = getenv("UDMON_PLUGIN_PATH"), *end;
+    char path[4096];
+
+    dirs = (dirs != NULL) ? dirs : UDMON_PLUGIN_DIR;
+    do {
+        end = strchrnul(dirs, ':');
+        snprintf(path, sizeof(path), "%.*s/%s", (int)(end - dirs), dirs, name);
+        if (dlopen(path, RTLD_NOW | RTLD_GLOBAL) != NULL) {
+            return;
+        }
+        udmon_debug("transport not loaded: %s", dlerror());
+        dirs = end + 1;
+    } while (*end != '\0');
+}
+
 static void net_load_transports(void)
 {
-    static const char *const names[] = {"libuct_glex.so", "libuct_ib_ud_mon.so"};
-    const char *dir = getenv("UDMON_PLUGIN_PATH");
     static int done;
-    char path[4096];
-    size_t i;
 
-    if (done) {
-        return;
-    }
-    done = 1;
-    for (i = 0; i < (sizeof(names) / sizeof(names[0])); ++i) {
-        snprintf(path, sizeof(path), "%s/%s", (dir != NULL) ? dir : UDMON_PLUGIN_DIR, names[i]);
-        if (dlopen(path, RTLD_NOW | RTLD_GLOBAL) == NULL) {
-            udmon_debug("transport not loaded: %s", dlerror());
-        }
+    if (!done) {
+        done = 1;
+        net_load_transport("libuct_glex.so");
+        net_load_transport("libuct_ib_ud_mon.so");
     }
 }
 

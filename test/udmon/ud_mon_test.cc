@@ -23,13 +23,7 @@ std::string pattern(size_t length, unsigned seed)
 
 class UdMonTest : public testing::Test {
 protected:
-    void SetUp() override
-    {
-        if (access("/sys/class/infiniband/rxe2", F_OK) != 0) {
-            GTEST_SKIP() << "needs two RDMA hosts: run it in contrib/rdma-vm";
-        }
-        restart();
-    }
+    void SetUp() override { restart(); }
     void TearDown() override
     {
         close();
@@ -518,3 +512,13 @@ TEST_F(UdMonTest, LinkDownLosesAndLinkUpWorksAgain)
 }
 
 } // namespace
+
+int main(int argc, char **argv)
+{
+    testing::InitGoogleTest(&argc, argv);
+    if (access("/sys/class/infiniband/rxe2", F_OK) != 0) {
+        fprintf(stderr, "skipped: this needs two RDMA hosts, as contrib/rdma-vm has them\n");
+        return 77; // what make check takes for "skipped"
+    }
+    return RUN_ALL_TESTS();
+}

@@ -1,5 +1,5 @@
 // libudmon through its public interface, over each network that this host has. UDMON_TEST_SCHEMES
-// names them (default: posix and tcp); UDMON_TEST_HOST the server's address, and
+// names them, best first (default: posix and tcp); UDMON_TEST_HOST the server's address, and
 // UDMON_TEST_SOURCE the clients'.
 #include "udmon_loopback.h"
 
