@@ -1,7 +1,8 @@
 # OPENGLEX_UDMON
 # What monitoring over UD needs beyond UCX: libibverbs and librdmacm for transport ud_mon, libcrypto
 # for libudmon. Each part that cannot be built is left out, or, where asked for by name, an error.
-# The agent needs inih, the collector SQLite and libmicrohttpd. Sets VERBS_LIBS, CRYPTO_LIBS.
+# The agent needs inih, the collector SQLite and libmicrohttpd, udmon-top
+# ncurses besides. Sets VERBS_LIBS, CRYPTO_LIBS.
 AC_DEFUN([OPENGLEX_UDMON], [
     AC_ARG_WITH([verbs], [AS_HELP_STRING([--without-verbs],
         [no transport ud_mon over InfiniBand and RoCE @<:@built where libibverbs and librdmacm are@:>@])],
@@ -44,4 +45,7 @@ AC_DEFUN([OPENGLEX_UDMON], [
     AC_CHECK_HEADER([sqlite3.h], [], [openglex_have_collector=no])
     AC_CHECK_HEADER([microhttpd.h], [], [openglex_have_collector=no])
     AM_CONDITIONAL([BUILD_UDMON_COLLECTOR], [test "x$openglex_have_collector" = xyes])
+    openglex_have_top=$openglex_have_collector
+    AC_CHECK_HEADER([curses.h], [], [openglex_have_top=no])
+    AM_CONDITIONAL([BUILD_UDMON_TOP], [test "x$openglex_have_top" = xyes])
 ])

@@ -129,6 +129,9 @@ sleep "$seconds"
 check "samples arrive" at_least udmon_records_received_total 50
 check "OpenMetrics is what a parser takes" metrics_parse
 check "history is kept" history_has_rows
+if [[ -x $bin/udmon-top ]]; then
+    check "udmon-top sees all nodes" [ "$("$bin/udmon-top" -b -d "$dir/history.db" | grep -c ' up ')" -eq "$agents" ]
+fi
 check "the page is served" grep -q '<script>' <(get /)
 
 kill -9 $collector
