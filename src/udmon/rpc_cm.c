@@ -3,6 +3,7 @@
  * (on the wire, a service id resolution). The queue pair number that the protocol
  * carries besides is not used: addresses are in the messages.
  */
+#include "openglex.h"
 #include "rpc.h"
 #include "address.h"
 #include "log.h"

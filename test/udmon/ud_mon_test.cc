@@ -505,7 +505,8 @@ TEST_F(UdMonTest, LinkDownLosesAndLinkUpWorksAgain)
     ASSERT_TRUE(a->progress_until([&] { return a->stats().port_active == 1; }));
     ASSERT_TRUE(a->progress_until(
         [&] {
-            EXPECT_GE(send_bcopy(ep, "again"), 0);
+            ssize_t ret = send_bcopy(ep, "again"); // the queue may be full of what could not leave
+            EXPECT_TRUE((ret >= 0) || (ret == UCS_ERR_NO_RESOURCE)) << ret;
             return !b->received.empty() && (b->received.back() == "again");
         },
         b.get()));

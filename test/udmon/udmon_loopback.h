@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -73,7 +74,13 @@ public:
             server = nullptr;
         }
     }
-    int port() const { return udmon_server_port(server); }
+    int port() const
+    {
+        if (server == nullptr) {
+            throw std::runtime_error(std::string("no server: ") + strerror(-error));
+        }
+        return udmon_server_port(server);
+    }
     // Send what is owed; a full window of reliable messages means: later.
     void reply()
     {
