@@ -1,8 +1,8 @@
 /*
  * Channel: one side of a connection, the same for client and server. Outgoing records are numbered,
  * queued and packed into datagrams (chan_tx.c); incoming ones are checked, put together and
- * counted (chan_rx.c); reliable messages have numbers and a window of their own (reliable.c). A channel outlives
- * connections: what is queued waits for the next one.
+ * counted (chan_rx.c); reliable messages have numbers and a window of their own (reliable.c). A
+ * channel outlives connections: what is queued waits for the next one.
  */
 #ifndef UDMON_CHAN_H
 #define UDMON_CHAN_H
@@ -14,7 +14,7 @@
 
 enum {
     UDMON_ASSEMBLIES = 4,    /* fragmented records being put together at once */
-    UDMON_WINDOW_MAX = 64,   /* reliable messages; as many as an acknowledgement has bits, plus one */
+    UDMON_WINDOW_MAX = 64,   /* reliable messages: the bits of an acknowledgement */
     UDMON_RETRANSMIT_MS = 200,
     UDMON_RETRANSMIT_MAX_MS = 3000
 };
@@ -78,8 +78,8 @@ void udmon_chan_init(udmon_chan_t *chan, const udmon_options_t *options,
 void udmon_chan_cleanup(udmon_chan_t *chan);
 
 /*
- * A connection is there: datagrams of up to `mtu`, incoming records numbered from `first`. -EMSGSIZE:
- * datagrams of that size are too small to be of use.
+ * A connection is there: datagrams of up to `mtu`, incoming records numbered from `first`.
+ * -EMSGSIZE: datagrams of that size are too small to be of use.
  */
 int udmon_chan_connect(udmon_chan_t *chan, size_t mtu, uint64_t token, uint64_t first);
 void udmon_chan_disconnect(udmon_chan_t *chan);
@@ -109,7 +109,8 @@ int udmon_chan_receive(udmon_chan_t *chan, const void *data, size_t length);
 
 /* reliable.c */
 int udmon_reliable_send(udmon_chan_t *chan, const void *data, size_t length);
-/* Send again what is due; returns milliseconds until something may be, or 0 if nothing is under way. */
+/* Send again what is due; returns milliseconds until something may be, or 0 if nothing is under
+ * way. */
 unsigned udmon_reliable_tick(udmon_chan_t *chan);
 int udmon_reliable_pump_ack(udmon_chan_t *chan);
 int udmon_reliable_receive(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length);

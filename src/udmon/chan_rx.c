@@ -78,7 +78,8 @@ void udmon_chan_forget_assemblies(udmon_chan_t *chan)
 }
 
 /* The assembly of a record; a new one takes the place of the oldest, whose record is given up. */
-static udmon_assembly_t *rx_assembly(udmon_chan_t *chan, uint64_t seq, uint32_t total, uint32_t part)
+static udmon_assembly_t *rx_assembly(udmon_chan_t *chan, uint64_t seq, uint32_t total,
+                                     uint32_t part)
 {
     udmon_assembly_t *assembly, *place = &chan->assemblies[0];
     uint32_t parts = (total + part - 1) / part;

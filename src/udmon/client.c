@@ -1,7 +1,7 @@
 /*
  * Client: walks through the ways to the server until one works, keeps the connection alive, and
- * starts over when it is lost. A way is a scheme and an address; on each: HELLO, endpoint, AUTH, and
- * a ping through the endpoint, whose answer proves that the way is good in both directions.
+ * starts over when it is lost. A way is a scheme and an address; on each: HELLO, endpoint, AUTH,
+ * and a ping through the endpoint, whose answer proves that the way is good in both directions.
  */
 #include "address.h"
 #include "chan.h"
@@ -183,7 +183,7 @@ static void client_welcome(void *arg, const udmon_rpc_place_t *place, const void
     client->heard_ns = udmon_now_ns();
     udmon_net_expect(&client->net); /* the server's endpoint to us */
     udmon_timer_set(&client->loop, &client->keepalive, 0);
-    udmon_timer_set(&client->loop, &client->resend, 0); /* what the last server did not acknowledge */
+    udmon_timer_set(&client->loop, &client->resend, 0); /* what is not acknowledged */
 }
 
 /* The server's address is known: make the endpoint, and ask to be let in. */
@@ -493,7 +493,7 @@ int udmon_client_send(udmon_client_t *client, const void *data, size_t length, u
     if (client->flush.due_ns == 0) {
         udmon_timer_set(&client->loop, &client->flush, client->settings.values.flush_ms);
     }
-    /* Errors of the path are process's to handle; here the record is in the queue, which is enough. */
+    /* Errors of the path are process's to handle: here, being in the queue is enough. */
     if ((client->state == UDMON_CONNECTED) && (client->kick.due_ns == 0)) {
         sent = client->chan.stats.datagrams_sent;
         ret = udmon_chan_pump(&client->chan, 0);

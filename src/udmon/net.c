@@ -13,8 +13,8 @@ enum { NET_RETRY_MS = 1, NET_HANDSHAKE_TICK_MS = 20, NET_DRAIN_MS = 50 };
 #define NET_HANDSHAKE_NS UINT64_C(3000000000)
 
 /*
- * UCX 1.13 finds only transports of its own. Ours register themselves when they are loaded, so we do
- * that, from where they were installed or where the program says.
+ * UCX 1.13 finds only transports of its own. Ours register themselves when they are loaded, so we
+ * do that, from where they were installed or where the program says.
  */
 static void net_load_transport(const char *name)
 {
@@ -372,7 +372,8 @@ int udmon_port_address(udmon_port_t *port, void *buffer, size_t size)
     }
     address->device_length = device_length;
     address->iface_length = iface_length;
-    if ((uct_iface_get_device_address(port->iface, (uct_device_addr_t *)address->bytes) != UCS_OK) ||
+    if ((uct_iface_get_device_address(port->iface,
+                                      (uct_device_addr_t *)address->bytes) != UCS_OK) ||
         (uct_iface_get_address(port->iface,
                                (uct_iface_addr_t *)(address->bytes + device_length)) != UCS_OK)) {
         udmon_error("%s/%s: the interface has no address", port->transport, port->device);

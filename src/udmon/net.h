@@ -1,6 +1,7 @@
 /*
- * UCT as libudmon uses it: ports (open interfaces), paths (endpoints), datagrams as active messages.
- * Knows transports by name only; whatever UCT has with active messages and addresses will do.
+ * UCT as libudmon uses it: ports (open interfaces), paths (endpoints), datagrams as active
+ * messages. Knows transports by name only; whatever UCT has with active messages and addresses will
+ * do.
  */
 #ifndef UDMON_NET_H
 #define UDMON_NET_H

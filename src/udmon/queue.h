@@ -22,8 +22,8 @@ int udmon_queue_open(udmon_queue_t *queue, size_t size);
 void udmon_queue_close(udmon_queue_t *queue);
 
 /*
- * Append a copy. Returns how many of the oldest records had to go, or -EMSGSIZE if the record is longer
- * than the whole queue.
+ * Append a copy. Returns how many of the oldest records had to go, or -EMSGSIZE if the record is
+ * longer than the whole queue.
  */
 long udmon_queue_push(udmon_queue_t *queue, const void *data, size_t length);
 

@@ -37,7 +37,7 @@ typedef struct reliable_packing {
     uint64_t seq;
 } reliable_packing_t;
 
-/* `extra` is the distance to the oldest unacknowledged: a new peer learns where the count stands. */
+/* `extra` is the distance to the oldest unacknowledged: so a new peer learns where we are. */
 static size_t reliable_pack(void *buffer, size_t size, void *arg)
 {
     const reliable_packing_t *packing = arg;
@@ -179,7 +179,8 @@ int udmon_reliable_receive(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_
     slot = &reliable->in[seq % UDMON_WINDOW_MAX];
     if (seq != reliable->in_next) {
         if (slot->bytes == NULL) {
-            reliable_slot_set(slot, dgram + 1, length - sizeof(*dgram)); /* if not, it comes again */
+            /* without memory it is as good as lost: it comes again */
+            reliable_slot_set(slot, dgram + 1, length - sizeof(*dgram));
         }
         return UDMON_RELIABLE_DATA;
     }

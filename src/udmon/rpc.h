@@ -35,7 +35,7 @@ typedef struct udmon_rpc_ops {
                   void *arg, udmon_rpc_listener_t **listener_p);
     int (*port)(const udmon_rpc_listener_t *listener);
     void (*close)(udmon_rpc_listener_t *listener);
-    /* From `source` (NULL: as routing says) to `addr`. `done` is called later, never from within. */
+    /* From `source` (NULL: by routing) to `addr`. `done` is called later, never from within. */
     int (*call)(udmon_loop_t *loop, const struct sockaddr *source, const struct sockaddr *addr,
                 const void *request, size_t length, unsigned timeout_ms, udmon_rpc_done_t done,
                 void *arg, udmon_rpc_call_t **call_p);

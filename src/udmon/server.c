@@ -1,6 +1,6 @@
 /*
- * Server: answers requests to connect (HELLO, AUTH), keeps a session for each client, hands what they send
- * to the program. A datagram counts only with the token of a session.
+ * Server: answers requests to connect (HELLO, AUTH), keeps a session for each client, hands what
+ * they send to the program. A datagram counts only with the token of a session.
  */
 #include "address.h"
 #include "log.h"
@@ -130,7 +130,7 @@ static void server_leave(udmon_server_t *server, udmon_session_t *session, udmon
     }
 }
 
-/* Number of the first record that counts: what we or the program remember, or where the client is. */
+/* Number of the first record that counts: as we or the program remember, or where it is now. */
 static uint64_t server_resume(udmon_server_t *server, uint64_t client_id, uint64_t next_seq)
 {
     udmon_session_t *before = udmon_sessions_by_id(&server->sessions, client_id);

@@ -50,17 +50,21 @@ enum {
 
 /** What a numeric option means if it is 0: the default. */
 typedef struct udmon_options {
-    const char *secret_file;  /**< shared secret, or NULL for none; the file must be private (0600) */
+    const char *secret_file;  /**< shared secret, or NULL for none; the file must be private (0600)
+                               *   */
     const char *name;         /**< of a client, told to the server; default: the host's name */
     const char *source;       /**< of a client: IP address to connect from; default: by routing */
     uint64_t client_id;       /**< identity across connections; 0: random */
     size_t datagram_size;     /**< bytes; default 2048; the network's limit may be lower */
-    unsigned flush_ms;        /**< longest time a record waits for others to share its datagram; default 100 */
-    size_t queue_bytes;       /**< records waiting to be sent; default 1 MiB; the oldest are dropped */
+    unsigned flush_ms;        /**< longest time a record waits for others to share its datagram;
+                               *   default 100 */
+    size_t queue_bytes;       /**< records waiting to be sent; default 1 MiB; the oldest are dropped
+                               *   */
     size_t max_record;        /**< bytes; default 65536 */
     unsigned reliable_window; /**< unacknowledged reliable messages; default 64, at most 64 */
     unsigned keepalive_ms;    /**< default 1000; a peer silent for five of them is gone */
-    unsigned connect_ms;      /**< timeout of one attempt; default 6000: RDMA CM repeats a lost request after 4 s */
+    unsigned connect_ms;      /**< timeout of one attempt; default 6000: RDMA CM repeats a lost
+                               *   request after 4 s */
     unsigned retry_ms;        /**< between rounds of attempts; default 1000 */
     unsigned max_clients;     /**< of a server; default 4096 */
 } udmon_options_t;
@@ -74,7 +78,8 @@ typedef struct udmon_stats {
     uint64_t sent;          /**< records that left in datagrams */
     uint64_t dropped;       /**< records dropped here, oldest first, for want of room */
     uint64_t received;      /**< records delivered to the program */
-    uint64_t lost;          /**< records of the peer that are missing (dropped there or on the way) */
+    uint64_t lost;          /**< records of the peer that are missing (dropped there or on the way)
+                             *   */
     uint64_t duplicated;    /**< records that came twice, delivered once */
     uint64_t late;          /**< records delivered after they had been counted lost */
     uint64_t incomplete;    /**< fragmented records given up because a part is missing */
@@ -87,7 +92,8 @@ typedef struct udmon_stats {
     uint64_t unacknowledged; /**< reliable messages under way now */
     uint64_t queued;        /**< records waiting now */
     uint64_t connections;   /**< how often a connection was made */
-    uint64_t peer_next;     /**< number of the peer's next record: all before are received or lost */
+    uint64_t peer_next;     /**< number of the peer's next record: all before are received or lost
+                             *   */
     uint64_t peer_received; /**< our records that the peer has, as of its last answer */
     uint64_t peer_lost;
     uint64_t rtt_ns;        /**< of the last keepalive */
@@ -122,8 +128,8 @@ typedef enum udmon_left {
 #define UDMON_SEQ_UNKNOWN UINT64_MAX
 
 /**
- * What a server calls, from udmon_server_process. All may be NULL but `message`. They may use the server,
- * but not close it.
+ * What a server calls, from udmon_server_process. All may be NULL but `message`. They may use the
+ * server, but not close it.
  */
 typedef struct udmon_server_callbacks {
     /** A record or reliable message. */
@@ -206,9 +212,10 @@ int udmon_client_fd(const udmon_client_t *client);
 int udmon_client_process(udmon_client_t *client);
 
 /**
- * Send a record: copied, sent when its datagram is full or after flush_ms. Also while not connected:
- * it then waits in the queue, and if that is full the oldest record is dropped and counted.
- * @return -EMSGSIZE: longer than max_record (or, reliable, than a datagram); -EAGAIN: the window of
+ * Send a record: copied, sent when its datagram is full or after flush_ms. Also while not
+ * connected: it then waits in the queue, and if that is full the oldest record is dropped and
+ * counted. @return -EMSGSIZE: longer than max_record (or, reliable, than a datagram); -EAGAIN: the
+ * window of
  *         reliable messages is full.
  */
 int udmon_client_send(udmon_client_t *client, const void *data, size_t length, unsigned flags);
@@ -248,8 +255,8 @@ typedef enum udmon_log_level {
 } udmon_log_level_t;
 
 /**
- * Where the library's messages go, for the whole process; NULL: errors and warnings to stderr, or as
- * many as the variable UDMON_LOG_LEVEL says (error, warn, info, debug).
+ * Where the library's messages go, for the whole process; NULL: errors and warnings to stderr, or
+ * as many as the variable UDMON_LOG_LEVEL says (error, warn, info, debug).
  * A line has no newline at its end.
  */
 void udmon_set_log(void (*log)(void *arg, udmon_log_level_t level, const char *line), void *arg);

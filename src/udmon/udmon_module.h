@@ -1,9 +1,9 @@
 /**
  * Modules of udmon-agent: what a shared library provides to add types of nodes.
  *
- * An agent is a graph of nodes. A sensor has a timer and no inputs; a processing node has inputs and
- * outputs; one that sends has inputs only. A type tells by its functions which of these it is. All
- * functions are called by one thread; none may block.
+ * An agent is a graph of nodes. A sensor has a timer and no inputs; a processing node has inputs
+ * and outputs; one that sends has inputs only. A type tells by its functions which of these it is.
+ * All functions are called by one thread; none may block.
  *
  * A library exports a variable `udmon_module`. It is loaded by "module = FILE" in section [agent].
  */

@@ -88,9 +88,9 @@ typedef struct udmon_address {
 /* Types of datagrams. Both sides send all of them. */
 enum {
     UDMON_DATA = 1, /* `count` records, the first being number `seq` */
-    UDMON_FRAGMENT, /* a part of record `seq`, `extra` bytes long as a whole, parts of `count` bytes */
+    UDMON_FRAGMENT, /* a part, `count` bytes, of record `seq`, `extra` bytes as a whole */
     UDMON_RELIABLE_DATA, /* reliable message number `seq` */
-    UDMON_ACK,      /* reliable messages before `seq` have come, and those of the bits that follow */
+    UDMON_ACK,      /* reliable messages before `seq` have come, and those of the bits */
     UDMON_PING,
     UDMON_PONG,
     UDMON_BYE       /* there were `seq` records in all; more will not come */

@@ -132,6 +132,16 @@ check "history is kept" history_has_rows
 if [[ -x $bin/udmon-top ]]; then
     check "udmon-top sees all nodes" [ "$("$bin/udmon-top" -b -d "$dir/history.db" | grep -c ' up ')" -eq "$agents" ]
 fi
+# What a person sees: the page's own script has made rows and charts of what the collector has.
+page_shows_nodes() {
+    timeout 100 chromium --headless --no-sandbox --disable-gpu --virtual-time-budget=8000 \
+        --dump-dom "http://127.0.0.1:$((port + 1))/" 2>/dev/null >"$dir/dom.html"
+    grep -q '<td>node0</td><td>up</td>' "$dir/dom.html" && grep -q '<polyline' "$dir/dom.html"
+}
+
+if command -v chromium >/dev/null && [[ -z ${LINK:-} ]]; then
+    check "the page shows nodes and charts in a browser" page_shows_nodes
+fi
 check "the page is served" grep -q '<script>' <(get /)
 
 kill -9 $collector

@@ -4,8 +4,8 @@
  *   udmon_bench udmon|udp SERVER CLIENT SIZE COUNT    flood; SERVER and CLIENT are IP addresses
  *   udmon_bench udmon|udp SERVER CLIENT SIZE COUNT RATE   RATE records a second, and the CPU time
  *
- * Prints one line: what, size, records/s received, MB/s, loss %, sender's CPU %. Two processes, as in
- * life; the receiver measures, from the first record to the last.
+ * Prints one line: what, size, records/s received, MB/s, loss %, sender's CPU %. Two processes, as
+ * in life; the receiver measures, from the first record to the last.
  */
 #include "udmon/udmon.h"
 

@@ -135,7 +135,10 @@ struct Side {
         self->delivered.emplace_back(static_cast<const char *>(m->data), m->length);
         self->seqs.push_back(m->seq);
     }
-    static void gap(void *arg, uint64_t, uint64_t count) { static_cast<Side *>(arg)->gaps += count; }
+    static void gap(void *arg, uint64_t, uint64_t count)
+    {
+        static_cast<Side *>(arg)->gaps += count;
+    }
 };
 
 const udmon_chan_ops_t side_ops = {Side::send, Side::deliver, Side::gap};

@@ -3,8 +3,8 @@
  * whose address nobody has told us, and multicast groups. Everything else is plain UCT.
  *
  * A program that loads the transport as a plugin finds these functions by dlsym in
- * libuct_ib_ud_mon.so. All take an interface opened on transport "ud_mon"; anything else is answered
- * by UCS_ERR_INVALID_PARAM. None blocks, unless said so.
+ * libuct_ib_ud_mon.so. All take an interface opened on transport "ud_mon"; anything else is
+ * answered by UCS_ERR_INVALID_PARAM. None blocks, unless said so.
  */
 #ifndef UCT_UD_MON_H
 #define UCT_UD_MON_H
@@ -41,13 +41,14 @@ typedef struct uct_ud_mon_stats {
     int port_active;       /**< whether the port has a link now */
     /**
      * Datagrams that the device dropped for want of a posted receive, from the device's own
-     * counters: valid if no_receive_known. The counters are the device's, so other users of it add to them.
-     * `lost_on_way` is what remains of `lost`.
+     * counters: valid if no_receive_known. The counters are the device's, so other users of it add
+     * to them. `lost_on_way` is what remains of `lost`.
      */
     int no_receive_known;
     uint64_t no_receive;
     uint64_t lost_on_way;
-    uint64_t bad_qkey;     /**< dropped by the port for a wrong queue key (a 16-bit counter of the port) */
+    uint64_t bad_qkey;     /**< dropped by the port for a wrong queue key (a 16-bit counter of the
+                            *   port) */
 } uct_ud_mon_stats_t;
 
 /** The datagram an active message handler is looking at. */
@@ -75,7 +76,8 @@ ucs_status_t uct_ud_mon_iface_stats(uct_iface_h iface, uct_ud_mon_stats_t *stats
 
 /** Call `cb` for each known stream, in no particular order. `cb` must not use the interface. */
 ucs_status_t uct_ud_mon_iface_senders(uct_iface_h iface,
-                                      void (*cb)(const uct_ud_mon_sender_stats_t *sender, void *arg),
+                                      void (*cb)(const uct_ud_mon_sender_stats_t *sender,
+                                                 void *arg),
                                       void *arg);
 
 /** Tell about the current datagram. Only inside an active message handler, else UCS_ERR_NO_ELEM. */

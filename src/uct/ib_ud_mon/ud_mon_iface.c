@@ -15,8 +15,8 @@ static ucs_config_field_t uct_ud_mon_iface_config_table[] = {
      ucs_offsetof(uct_ud_mon_iface_config_t, seg_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"QKEY", "auto",
-     "Queue key, 1 to 0x7fffffff: what a datagram must bear to be received. \"auto\" is a random one,\n"
-     "which peers learn from the address. Multicast needs the same key in all members.",
+     "Queue key, 1 to 0x7fffffff: what a datagram must bear to be received. \"auto\" is a random\n"
+     "one, which peers learn from the address. Multicast needs the same key in all members.",
      ucs_offsetof(uct_ud_mon_iface_config_t, qkey), UCS_CONFIG_TYPE_STRING},
 
     {"GID_INDEX", "-1",
@@ -63,7 +63,7 @@ static ucs_config_field_t uct_ud_mon_iface_config_table[] = {
      ucs_offsetof(uct_ud_mon_iface_config_t, max_senders), UCS_CONFIG_TYPE_UINT},
 
     {"CB_SYNC", "n",
-     "Declare that handlers are called from progress only, which is true. Not declared by default,\n"
+     "Declare that handlers are called from progress only, which is true. By default it is not,\n"
      "because UCP takes every transport that does for its active messages, and these must not be\n"
      "lost. ucx_perftest asks for it.",
      ucs_offsetof(uct_ud_mon_iface_config_t, cb_sync), UCS_CONFIG_TYPE_BOOL},
@@ -77,7 +77,7 @@ static ucs_status_t uct_ud_mon_iface_query(uct_iface_h tl_iface, uct_iface_attr_
     size_t payload = ud_mon_max_payload(iface);
 
     uct_base_iface_query(&iface->super, attr);
-    /* A transport that may lose messages is none for UCP to choose: no PENDING, which UCP's lanes for
+    /* A transport that may lose messages is none for UCP to choose: no PENDING, which its lanes for
      * wireup and memory access ask for, and no CB_SYNC, which that for active messages does. */
     attr->cap.flags = UCT_IFACE_FLAG_AM_SHORT | UCT_IFACE_FLAG_AM_BCOPY | UCT_IFACE_FLAG_AM_ZCOPY |
                       UCT_IFACE_FLAG_CONNECT_TO_IFACE;
@@ -247,7 +247,8 @@ static ucs_status_t ud_mon_qkey_choose(uct_ud_mon_iface_t *self)
     }
     value = strtoul(text, &end, 0);
     if ((end == text) || (*end != '\0') || (value < 1) || (value > 0x7fffffff)) {
-        ucs_error("ib_ud_mon: UCX_IB_UD_MON_QKEY=%s is neither \"auto\" nor in 1..0x7fffffff", text);
+        ucs_error("ib_ud_mon: UCX_IB_UD_MON_QKEY=%s is neither \"auto\" nor in 1..0x7fffffff",
+                  text);
         return UCS_ERR_INVALID_PARAM;
     }
     self->qkey = value;

@@ -1,8 +1,8 @@
 /*
- * Interface of transport ud_mon: one UD queue pair on one port, with a ring of send slots and a ring
- * of receive slots. A file for each of its parts: ud_mon_qp.c (queue pair and rings), ud_mon_tx.c
- * (sending), ud_mon_rx.c (receiving), ud_mon_senders.c (loss), ud_mon_ah.c (address handles),
- * ud_mon_mcast.c (groups), ud_mon_event.c (sleeping), ud_mon_stats.c (counters).
+ * Interface of transport ud_mon: one UD queue pair on one port, with a ring of send slots and a
+ * ring of receive slots. A file for each of its parts: ud_mon_qp.c (queue pair and rings),
+ * ud_mon_tx.c (sending), ud_mon_rx.c (receiving), ud_mon_senders.c (loss), ud_mon_ah.c (address
+ * handles), ud_mon_mcast.c (groups), ud_mon_event.c (sleeping), ud_mon_stats.c (counters).
  */
 #ifndef UD_MON_IFACE_H
 #define UD_MON_IFACE_H
@@ -115,8 +115,8 @@ KHASH_INIT(ud_mon_senders, ud_mon_sender_key_t, ud_mon_sender_t *, 1, ud_mon_sen
            ud_mon_sender_equal)
 
 /*
- * An address handle, shared by all endpoints of one peer port. Released, it has to outlive the sends
- * that name it: some devices look it up only when the datagram leaves.
+ * An address handle, shared by all endpoints of one peer port. Released, it has to outlive the
+ * sends that name it: some devices look it up only when the datagram leaves.
  */
 typedef struct ud_mon_ah {
     struct ibv_ah *ah;

@@ -1,7 +1,8 @@
 /*
  * Multicast groups. The RDMA connection manager talks to the network (the subnet manager on
- * InfiniBand, IGMP on RoCE) and answers through its event channel; until it has, a group's endpoints
- * have no room. A group is named by an IP address; addresses travel as IPv6, with IPv4 mapped into it.
+ * InfiniBand, IGMP on RoCE) and answers through its event channel; until it has, a group's
+ * endpoints have no room. A group is named by an IP address; addresses travel as IPv6, with IPv4
+ * mapped into it.
  */
 #include "ud_mon_iface.h"
 

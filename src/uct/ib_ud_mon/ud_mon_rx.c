@@ -1,7 +1,7 @@
 /*
  * Receiving. Receives are posted in batches; a completion is checked, its datagram handed to the
- * active message handler in place, and the slot returned. Nothing in a datagram is trusted: any host
- * that guesses the queue key can send one.
+ * active message handler in place, and the slot returned. Nothing in a datagram is trusted: any
+ * host that guesses the queue key can send one.
  */
 #include "ud_mon_iface.h"
 

@@ -1,4 +1,4 @@
-/* Counters of the interface, with what the device itself knows about datagrams that we never saw. */
+/* Counters of the interface, with what the device knows about datagrams that we never saw. */
 #include "ud_mon_iface.h"
 
 #include <stdio.h>

@@ -67,7 +67,7 @@ void udmon_node_emit(udmon_node_t *node, const udmon_metric_t *metrics, size_t c
     }
 }
 
-/* "SECONDS[.FRACTION]" with up to nine digits behind the point: seconds and nanoseconds, exactly. */
+/* "SECONDS[.FRACTION]", up to nine digits behind the point: seconds and nanoseconds, exactly. */
 static int node_interval(udmon_node_t *node)
 {
     const char *text = udmon_node_option(node, "interval");
@@ -87,7 +87,8 @@ static int node_interval(udmon_node_t *node)
     node->interval_ns = (seconds * 1000000000u) + fraction;
     if ((end == text) || (text[0] == '-') || (*end != '\0') || (errno != 0) ||
         (seconds > 1000000) || (node->interval_ns < 1000000)) {
-        udmon_node_error(node, "interval", "'%s' is no time in seconds from 0.001 to 1000000", text);
+        udmon_node_error(node, "interval", "'%s' is no time in seconds from 0.001 to 1000000",
+                         text);
         return -EINVAL;
     }
     return 0;

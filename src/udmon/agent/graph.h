@@ -43,8 +43,8 @@ typedef struct graph {
 int graph_read(const char *file, graph_t **graph_p);
 
 /*
- * Make the nodes alive, taking over from `old` (or NULL) what is the same there. On failure `old` is
- * as it was. Afterwards `old` has lost what was taken over and is to be freed.
+ * Make the nodes alive, taking over from `old` (or NULL) what is the same there. On failure `old`
+ * is as it was. Afterwards `old` has lost what was taken over and is to be freed.
  */
 int graph_start(graph_t *graph, graph_t *old);
 

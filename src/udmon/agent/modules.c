@@ -36,7 +36,8 @@ const udmon_node_type_t *module_type(const char *name)
     return NULL;
 }
 
-static int module_check(const udmon_module_t *module, const char *file, const char *config, int line)
+static int module_check(const udmon_module_t *module, const char *file, const char *config,
+                        int line)
 {
     const udmon_node_type_t *const *type;
 

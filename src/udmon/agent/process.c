@@ -1,4 +1,4 @@
-/* Processing: rate of counters, statistics over a window, threshold. Each keeps a state for a name. */
+/* Processing: rate of counters, statistics over a window, threshold; with a state per name. */
 #include "graph.h"
 #include "samples.h"
 #include "../log.h"
@@ -103,7 +103,7 @@ static void process_destroy(void *state)
     free(process);
 }
 
-/* What a counter grows by in a second. After a restart of what it counts, one sample is left out. */
+/* What a counter grows by in a second. When what it counts restarts, one sample is left out. */
 static void rate_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
                          size_t count)
 {

@@ -1,4 +1,4 @@
-/* Counters of InfiniBand and RoCE ports: the port's own and the driver's, as the kernel shows them. */
+/* Counters of InfiniBand and RoCE ports, the port's own and the driver's, from the kernel. */
 #include "graph.h"
 #include "samples.h"
 

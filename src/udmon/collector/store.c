@@ -21,13 +21,25 @@ static void series_free(void *item)
 void store_init(store_t *store)
 {
     LIST_INIT(&store->hosts);
+    store->by_name = NULL;
     store->host_count = 0;
+}
+
+static int host_compare(const void *a, const void *b)
+{
+    return strcmp(((const host_t *)a)->name, ((const host_t *)b)->name);
+}
+
+static void host_keep(void *host)
+{
+    (void)host; /* freed with the list */
 }
 
 void store_free(store_t *store)
 {
     host_t *host;
 
+    tdestroy(store->by_name, host_keep);
     while ((host = LIST_FIRST(&store->hosts)) != NULL) {
         LIST_REMOVE(host, list);
         tdestroy(host->series, series_free);
@@ -37,19 +49,24 @@ void store_free(store_t *store)
 
 host_t *store_host(store_t *store, const char *name)
 {
-    host_t *host;
+    host_t key, *host, **found;
 
-    LIST_FOREACH(host, &store->hosts, list) {
-        if (!strcmp(host->name, name)) {
-            return host;
-        }
+    snprintf(key.name, sizeof(key.name), "%s", name);
+    found = tfind(&key, &store->by_name, host_compare);
+    if (found != NULL) {
+        return *found;
     }
     host = (store->host_count < STORE_HOSTS_MAX) ? calloc(1, sizeof(*host)) : NULL;
-    if (host != NULL) {
-        snprintf(host->name, sizeof(host->name), "%s", name);
-        LIST_INSERT_HEAD(&store->hosts, host, list);
-        ++store->host_count;
+    if (host == NULL) {
+        return NULL;
     }
+    memcpy(host->name, key.name, sizeof(host->name));
+    if (tsearch(host, &store->by_name, host_compare) == NULL) {
+        free(host);
+        return NULL;
+    }
+    LIST_INSERT_HEAD(&store->hosts, host, list);
+    ++store->host_count;
     return host;
 }
 

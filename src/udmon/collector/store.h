@@ -1,6 +1,6 @@
 /*
- * What the collector knows now: hosts, by the names their agents give, and the latest sample of each
- * of their series. Bounded: names come from outside.
+ * What the collector knows now: hosts, by the names their agents give, and the latest sample of
+ * each of their series. Bounded: names come from outside.
  */
 #ifndef UDMON_COLLECTOR_STORE_H
 #define UDMON_COLLECTOR_STORE_H
@@ -37,6 +37,7 @@ typedef struct host {
 
 typedef struct store {
     LIST_HEAD(, host) hosts;
+    void *by_name; /* tree of them: looked up for each record */
     size_t host_count;
 } store_t;
 
