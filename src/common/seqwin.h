@@ -1,0 +1,44 @@
+/*
+ * Sequence window: which of the numbered datagrams of one sender are missing, doubled or late.
+ *
+ * The receiver keeps the next number it expects and one bit for each of the SEQWIN_SIZE numbers
+ * before it (a ring of bits indexed by number modulo size, as IPsec's anti-replay window). A number
+ * ahead of the expected one means that those between are lost, until they come late after all.
+ */
+#ifndef OPENGLEX_SEQWIN_H
+#define OPENGLEX_SEQWIN_H
+
+#include <stdint.h>
+
+enum { SEQWIN_WORDS = 16, SEQWIN_SIZE = 64 * SEQWIN_WORDS };
+
+typedef enum seqwin_verdict {
+    SEQWIN_NEW,       /* never seen; what lies between it and the newest one counts as lost */
+    SEQWIN_LATE,      /* fills a hole: it had been counted lost and is not any more */
+    SEQWIN_DUPLICATE, /* seen before */
+    SEQWIN_STALE      /* too old to tell: it stays counted as lost, if it was */
+} seqwin_verdict_t;
+
+typedef struct seqwin {
+    uint64_t next; /* the newest number seen, plus one */
+    uint64_t seen[SEQWIN_WORDS];
+    uint64_t received; /* new and late ones */
+    uint64_t lost;     /* missing now: received + lost is the number of those sent so far */
+    uint64_t reordered;
+    uint64_t duplicated;
+    uint64_t stale;
+} seqwin_t;
+
+/* Expect `next`; nothing before it counts, neither as seen nor as lost. */
+void seqwin_init(seqwin_t *win, uint64_t next);
+
+/* Note the arrival of `seq`. `*gap_p` is how many numbers just became lost (0 unless NEW). */
+seqwin_verdict_t seqwin_arrive(seqwin_t *win, uint64_t seq, uint64_t *gap_p);
+
+/*
+ * The sender says that it has sent everything before `next`: what is missing at the end is lost.
+ * Returns how many numbers just became lost.
+ */
+uint64_t seqwin_advance(seqwin_t *win, uint64_t next);
+
+#endif

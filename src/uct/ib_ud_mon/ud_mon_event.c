@@ -1,0 +1,143 @@
+/*
+ * Sleeping: one file descriptor, an epoll set of everything that can have news (completions, the
+ * port, multicast). Arming looks once more after asking for the event, since what came
+ * between the last poll and the asking wakes nobody.
+ */
+#include "ud_mon_iface.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+ucs_status_t ud_mon_event_add(uct_ud_mon_iface_t *iface, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+    if (epoll_ctl(iface->event_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        ucs_error("ib_ud_mon: epoll does not take descriptor %d: %m", fd);
+        return UCS_ERR_IO_ERROR;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t ud_mon_event_open(uct_ud_mon_iface_t *iface)
+{
+    uct_ud_mon_md_t *md = uct_ud_mon_iface_md(iface);
+    ucs_status_t status = UCS_ERR_IO_ERROR;
+
+    iface->channel = ibv_create_comp_channel(md->context);
+    if (iface->channel == NULL) {
+        ucs_error("ib_ud_mon: no completion channel on %s: %m", md->name);
+        return status;
+    }
+    iface->event_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (iface->event_fd < 0) {
+        ucs_error("ib_ud_mon: no epoll descriptor: %m");
+        goto err_channel;
+    }
+    if ((ucs_sys_fcntl_modfl(iface->channel->fd, O_NONBLOCK, 0) != UCS_OK) ||
+        (ud_mon_event_add(iface, iface->channel->fd) != UCS_OK) ||
+        (ud_mon_event_add(iface, md->context->async_fd) != UCS_OK)) {
+        goto err_epoll;
+    }
+    return UCS_OK;
+
+err_epoll:
+    close(iface->event_fd);
+err_channel:
+    ibv_destroy_comp_channel(iface->channel);
+    return status;
+}
+
+void ud_mon_event_close(uct_ud_mon_iface_t *iface)
+{
+    close(iface->event_fd);
+    if (ibv_destroy_comp_channel(iface->channel) != 0) {
+        ucs_warn("ib_ud_mon: cannot destroy the completion channel: %m");
+    }
+}
+
+ucs_status_t uct_ud_mon_iface_event_fd_get(uct_iface_h tl_iface, int *fd_p)
+{
+    *fd_p = ucs_derived_of(tl_iface, uct_ud_mon_iface_t)->event_fd;
+    return UCS_OK;
+}
+
+/* News of the device concern all its interfaces; whoever reads them first tells the others' own. */
+static void ud_mon_event_device(uct_ud_mon_iface_t *iface)
+{
+    uct_ud_mon_md_t *md = uct_ud_mon_iface_md(iface);
+    struct ibv_async_event event;
+
+    while (ibv_get_async_event(md->context, &event) == 0) {
+        ucs_diag("ib_ud_mon: %s: %s", md->name, ibv_event_type_str(event.event_type));
+        if (event.event_type == IBV_EVENT_QP_FATAL) {
+            ((uct_ud_mon_iface_t *)event.element.qp->qp_context)->failed = 1;
+        }
+        ibv_ack_async_event(&event);
+    }
+}
+
+static void ud_mon_event_drain(uct_ud_mon_iface_t *iface)
+{
+    struct ibv_cq *cq;
+    void *context;
+
+    while (ibv_get_cq_event(iface->channel, &cq, &context) == 0) {
+        ibv_ack_cq_events(cq, 1);
+    }
+}
+
+static ucs_status_t ud_mon_event_arm_cq(uct_ud_mon_iface_t *iface, struct ibv_cq *cq)
+{
+    int ret = ibv_req_notify_cq(cq, 0);
+
+    if (ret != 0) {
+        ucs_error("ib_ud_mon: %s: cannot ask for completion events: %s",
+                  uct_ud_mon_iface_md(iface)->name, strerror(ret));
+        return UCS_ERR_IO_ERROR;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t uct_ud_mon_iface_event_arm(uct_iface_h tl_iface, unsigned events)
+{
+    uct_ud_mon_iface_t *iface = ucs_derived_of(tl_iface, uct_ud_mon_iface_t);
+    ud_mon_rx_t *rx = &iface->rx;
+    ucs_status_t status;
+    int count;
+
+    uct_ud_mon_tx_doorbell(iface);
+    ud_mon_groups_progress(iface);
+    ud_mon_event_device(iface);
+    ud_mon_event_drain(iface);
+    if (iface->failed || (rx->stashed > 0)) {
+        return UCS_ERR_BUSY;
+    }
+    if (events & UCT_EVENT_SEND_COMP) {
+        status = ud_mon_event_arm_cq(iface, iface->tx.cq);
+        if (status != UCS_OK) {
+            return status;
+        }
+        if (uct_ud_mon_tx_poll(iface) > 0) {
+            return UCS_ERR_BUSY;
+        }
+    }
+    if (events & (UCT_EVENT_RECV | UCT_EVENT_RECV_SIG)) {
+        status = ud_mon_event_arm_cq(iface, rx->cq);
+        if (status != UCS_OK) {
+            return status;
+        }
+        count = ibv_poll_cq(rx->cq, UD_MON_POLL_MAX, rx->stash);
+        if (count < 0) {
+            iface->failed = 1;
+            return UCS_ERR_BUSY;
+        }
+        rx->stashed = count;
+        if (count > 0) {
+            return UCS_ERR_BUSY;
+        }
+    }
+    return UCS_OK;
+}

@@ -1,0 +1,288 @@
+/*
+ * Interface of transport ud_mon: one UD queue pair on one port, with a ring of send slots and a
+ * ring of receive slots. A file for each of its parts: ud_mon_qp.c (queue pair and rings),
+ * ud_mon_tx.c (sending), ud_mon_rx.c (receiving), ud_mon_senders.c (loss), ud_mon_ah.c (address
+ * handles), ud_mon_mcast.c (groups), ud_mon_event.c (sleeping), ud_mon_stats.c (counters).
+ */
+#ifndef UD_MON_IFACE_H
+#define UD_MON_IFACE_H
+
+#include "ud_mon_md.h"
+#include "ud_mon_wire.h"
+#include "uct_ud_mon.h"
+#include "common/seqwin.h"
+
+#include <ucs/arch/cpu.h>
+#include <ucs/datastruct/khash.h>
+#include <ucs/datastruct/list.h>
+#include <ucs/datastruct/queue.h>
+#include <ucs/sys/math.h>
+
+#include <rdma/rdma_cma.h>
+
+enum {
+    UD_MON_GRH_LENGTH = 40,
+    UD_MON_MAX_SGE    = 4,  /* the header's and three of the user's */
+    UD_MON_POLL_MAX   = 64, /* completions taken at once */
+    UD_MON_QPN_MCAST  = 0xffffff
+};
+
+typedef struct uct_ud_mon_iface_config {
+    uct_iface_config_t super;
+    size_t seg_size;
+    char *qkey; /* belongs to UCT's configuration: valid while the interface is opened */
+    int gid_index;
+    unsigned pkey_index;
+    unsigned sl;
+    unsigned traffic_class;
+    unsigned hop_limit;
+    unsigned tx_queue_len;
+    unsigned tx_batch;
+    unsigned tx_inline;
+    unsigned rx_queue_len;
+    unsigned rx_batch;
+    unsigned max_senders;
+    int cb_sync;
+} uct_ud_mon_iface_config_t;
+
+/* One send slot: a piece of registered memory, its work request, and who waits for it. */
+typedef struct ud_mon_tx_slot {
+    struct ibv_sge sge[UD_MON_MAX_SGE];
+    uct_completion_t *comp;
+} ud_mon_tx_slot_t;
+
+/*
+ * Ring of send slots. Indices count up and are reduced modulo length when used:
+ * tail <= posted <= head <= tail + length. [tail, posted) is with the device, [posted, head) waits
+ * for the doorbell.
+ */
+typedef struct ud_mon_tx {
+    struct ibv_cq *cq;
+    struct ibv_mr *mr;
+    void *memory;
+    ud_mon_tx_slot_t *slots;
+    struct ibv_send_wr *wr;
+    size_t slot_size;
+    uint32_t length; /* power of two */
+    uint32_t batch;
+    uint32_t max_inline;
+    uint32_t head, posted, tail;
+    ucs_queue_head_t flushes; /* completions that wait for an index */
+} ud_mon_tx_t;
+
+/* Ring of receive slots: [done, posted) is with the device. */
+typedef struct ud_mon_rx {
+    struct ibv_cq *cq;
+    struct ibv_mr *mr;
+    void *memory;
+    struct ibv_recv_wr *wr;
+    struct ibv_sge *sge;
+    size_t slot_size;
+    uint32_t length; /* power of two */
+    uint32_t batch;
+    uint32_t posted, done;
+    /* completions found while arming, to be handled by the next progress */
+    struct ibv_wc stash[UD_MON_POLL_MAX];
+    int stashed;
+    /* the datagram whose handler runs, or NULL */
+    const struct ibv_wc *current;
+    const ud_mon_header_t *current_header;
+} ud_mon_rx_t;
+
+/* A stream of a sender, from the receiver's side. */
+typedef struct ud_mon_sender_key {
+    uint64_t sender;
+    uint32_t stream;
+} ud_mon_sender_key_t;
+
+typedef struct ud_mon_sender {
+    ud_mon_sender_key_t key;
+    seqwin_t win;
+    ucs_list_link_t lru;
+} ud_mon_sender_t;
+
+static inline khint_t ud_mon_sender_hash(ud_mon_sender_key_t key)
+{
+    return kh_int64_hash_func(key.sender ^ ((uint64_t)key.stream * UINT64_C(0x9e3779b97f4a7c15)));
+}
+
+static inline int ud_mon_sender_equal(ud_mon_sender_key_t a, ud_mon_sender_key_t b)
+{
+    return (a.sender == b.sender) && (a.stream == b.stream);
+}
+
+KHASH_INIT(ud_mon_senders, ud_mon_sender_key_t, ud_mon_sender_t *, 1, ud_mon_sender_hash,
+           ud_mon_sender_equal)
+
+/*
+ * An address handle, shared by all endpoints of one peer port. Released, it has to outlive the
+ * sends that name it: some devices look it up only when the datagram leaves.
+ */
+typedef struct ud_mon_ah {
+    struct ibv_ah *ah;
+    struct ibv_ah_attr attr;
+    unsigned refs;
+    ucs_list_link_t dead; /* in the list of released ones, */
+    uint32_t last_use;    /* until the tail of the send ring is here */
+} ud_mon_ah_t;
+
+static inline khint_t ud_mon_ah_hash(struct ibv_ah_attr attr)
+{
+    return kh_int64_hash_func(attr.grh.dgid.global.interface_id ^
+                              (attr.grh.dgid.global.subnet_prefix >> 1) ^ attr.dlid);
+}
+
+/* Compared byte by byte: whoever fills one in clears it first. */
+static inline int ud_mon_ah_equal(struct ibv_ah_attr a, struct ibv_ah_attr b)
+{
+    return !memcmp(&a, &b, sizeof(a));
+}
+
+KHASH_INIT(ud_mon_ahs, struct ibv_ah_attr, ud_mon_ah_t *, 1, ud_mon_ah_hash, ud_mon_ah_equal)
+
+typedef enum ud_mon_group_state {
+    UD_MON_GROUP_RESOLVING,
+    UD_MON_GROUP_JOINING,
+    UD_MON_GROUP_JOINED,
+    UD_MON_GROUP_FAILED
+} ud_mon_group_state_t;
+
+/* A multicast group that this interface sends to, receives from, or both. */
+typedef struct ud_mon_group {
+    ucs_list_link_t list;
+    struct sockaddr_storage addr;
+    struct rdma_cm_id *cm_id;
+    ud_mon_group_state_t state;
+    unsigned refs;      /* endpoints, and one for the receiver */
+    int receives;
+    int attached;
+    ud_mon_ah_t *ah;    /* once joined */
+    union ibv_gid mgid;
+    uint16_t mlid;
+} ud_mon_group_t;
+
+typedef struct uct_ud_mon_iface {
+    uct_base_iface_t super;
+    uct_ud_mon_iface_config_t config;
+    uint8_t port;
+    int is_eth;
+    uint32_t qkey;
+    int qkey_given; /* by the user, so that others may have the same */
+    int gid_index;
+    union ibv_gid gid;
+    uint16_t lid;
+    uint32_t mtu;        /* of a datagram, with our header */
+    uint64_t id;
+    uint32_t next_stream;
+    struct ibv_qp *qp;
+    uint32_t generation; /* of the queue pair; older completions are not ours any more */
+    int failed;          /* the queue pair has to be set up again */
+    struct ibv_comp_channel *channel;
+    int event_fd;
+    ud_mon_tx_t tx;
+    ud_mon_rx_t rx;
+    uct_am_callback_t stub_handler; /* what UCT puts where no handler is */
+    khash_t(ud_mon_senders) senders;
+    ucs_list_link_t senders_lru; /* least recently heard first */
+    khash_t(ud_mon_ahs) ahs;
+    ucs_list_link_t dead_ahs;
+    ucs_list_link_t groups;
+    struct rdma_event_channel *cm_channel;
+    uct_ud_mon_stats_t stats;
+    uint64_t no_receive_base;
+    uint64_t bad_qkey_base;
+} uct_ud_mon_iface_t;
+
+typedef struct uct_ud_mon_ep {
+    uct_base_ep_t super;
+    ud_mon_ah_t *ah;       /* NULL for a group */
+    ud_mon_group_t *group; /* NULL for a single peer */
+    uint32_t qpn;
+    uint32_t qkey;
+    uint32_t stream;
+    uint64_t next_seq;
+} uct_ud_mon_ep_t;
+
+static inline uct_ud_mon_md_t *uct_ud_mon_iface_md(uct_ud_mon_iface_t *iface)
+{
+    return ucs_derived_of(iface->super.md, uct_ud_mon_md_t);
+}
+
+/* Whether index `a` is at or before `b`, in a ring whose indices wrap around. */
+static inline int ud_mon_index_reached(uint32_t a, uint32_t b)
+{
+    return (int32_t)(b - a) >= 0;
+}
+
+static inline uint32_t ud_mon_max_payload(const uct_ud_mon_iface_t *iface)
+{
+    return iface->mtu - sizeof(ud_mon_header_t);
+}
+
+/* The ud_mon interface behind a UCT interface, or NULL if it is of another transport. */
+uct_ud_mon_iface_t *uct_ud_mon_iface_cast(uct_iface_h iface);
+
+/* ud_mon_qp.c */
+ucs_status_t uct_ud_mon_qp_open(uct_ud_mon_iface_t *iface);
+void uct_ud_mon_qp_close(uct_ud_mon_iface_t *iface);
+void uct_ud_mon_qp_recover(uct_ud_mon_iface_t *iface);
+
+/* ud_mon_tx.c */
+ucs_status_t uct_ud_mon_ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void *payload,
+                                    unsigned length);
+ssize_t uct_ud_mon_ep_am_bcopy(uct_ep_h ep, uint8_t id, uct_pack_callback_t pack_cb, void *arg,
+                               unsigned flags);
+ucs_status_t uct_ud_mon_ep_am_zcopy(uct_ep_h ep, uint8_t id, const void *header,
+                                    unsigned header_length, const uct_iov_t *iov, size_t iovcnt,
+                                    unsigned flags, uct_completion_t *comp);
+ucs_status_t uct_ud_mon_ep_flush(uct_ep_h ep, unsigned flags, uct_completion_t *comp);
+ucs_status_t uct_ud_mon_iface_flush(uct_iface_h iface, unsigned flags, uct_completion_t *comp);
+void uct_ud_mon_tx_doorbell(uct_ud_mon_iface_t *iface);
+unsigned uct_ud_mon_tx_poll(uct_ud_mon_iface_t *iface);
+void uct_ud_mon_tx_done(uct_ud_mon_iface_t *iface, uint32_t tail, ucs_status_t status);
+
+/* ud_mon_rx.c */
+void uct_ud_mon_rx_refill(uct_ud_mon_iface_t *iface);
+unsigned uct_ud_mon_rx_poll(uct_ud_mon_iface_t *iface);
+
+/* ud_mon_senders.c */
+void ud_mon_senders_init(uct_ud_mon_iface_t *iface);
+void ud_mon_senders_cleanup(uct_ud_mon_iface_t *iface);
+int ud_mon_senders_arrive(uct_ud_mon_iface_t *iface, const ud_mon_header_t *header);
+
+/* ud_mon_ah.c */
+ucs_status_t ud_mon_ah_get(uct_ud_mon_iface_t *iface, const struct ibv_ah_attr *attr,
+                           ud_mon_ah_t **ah_p);
+void ud_mon_ah_put(uct_ud_mon_iface_t *iface, ud_mon_ah_t *ah);
+void ud_mon_ah_reap(uct_ud_mon_iface_t *iface);
+void ud_mon_ahs_cleanup(uct_ud_mon_iface_t *iface);
+void ud_mon_ah_attr_of_address(const uct_ud_mon_iface_t *iface, const ud_mon_device_addr_t *addr,
+                               struct ibv_ah_attr *attr);
+
+/* ud_mon_ep.c */
+ucs_status_t uct_ud_mon_ep_create(const uct_ep_params_t *params, uct_ep_h *ep_p);
+UCS_CLASS_DECLARE_DELETE_FUNC(uct_ud_mon_ep_t, uct_ep_t);
+
+/* ud_mon_mcast.c */
+ucs_status_t ud_mon_group_get(uct_ud_mon_iface_t *iface, const struct sockaddr *addr, int receives,
+                              ud_mon_group_t **group_p);
+void ud_mon_group_put(uct_ud_mon_iface_t *iface, ud_mon_group_t *group);
+void ud_mon_groups_progress(uct_ud_mon_iface_t *iface);
+void ud_mon_groups_cleanup(uct_ud_mon_iface_t *iface);
+ucs_status_t ud_mon_group_addr(const uint8_t gid[16], struct sockaddr_storage *addr);
+
+/* ud_mon_event.c */
+ucs_status_t ud_mon_event_open(uct_ud_mon_iface_t *iface);
+void ud_mon_event_close(uct_ud_mon_iface_t *iface);
+ucs_status_t ud_mon_event_add(uct_ud_mon_iface_t *iface, int fd);
+ucs_status_t uct_ud_mon_iface_event_fd_get(uct_iface_h iface, int *fd_p);
+ucs_status_t uct_ud_mon_iface_event_arm(uct_iface_h iface, unsigned events);
+
+/* ud_mon_stats.c */
+void ud_mon_stats_open(uct_ud_mon_iface_t *iface);
+
+/* ud_mon_gid.c */
+ucs_status_t ud_mon_gid_choose(uct_ud_mon_md_t *md, uint8_t port, int is_eth, int wanted,
+                               int *index_p, union ibv_gid *gid_p);
+
+#endif

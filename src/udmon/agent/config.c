@@ -1,0 +1,147 @@
+/* Reading the configuration file: sections and options with their lines, by inih. */
+#include "graph.h"
+#include "../log.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct config_reader {
+    graph_t *graph;
+    FILE *file;
+    int line;
+    int failed;
+} config_reader_t;
+
+/* inih tells lines only of syntax errors; counting them as they are read tells all. */
+static char *config_line(char *text, int size, void *arg)
+{
+    config_reader_t *reader = arg;
+    char *line = fgets(text, size, reader->file);
+
+    reader->line += (line != NULL);
+    return line;
+}
+
+static udmon_node_t *config_node(graph_t *graph, const char *name)
+{
+    udmon_node_t *node;
+
+    STAILQ_FOREACH(node, &graph->nodes, list) {
+        if (!strcmp(node->name, name)) {
+            return node;
+        }
+    }
+    return NULL;
+}
+
+static udmon_node_t *config_node_new(config_reader_t *reader, const char *name)
+{
+    udmon_node_t *node = calloc(1, sizeof(*node));
+
+    if (node == NULL) {
+        return NULL;
+    }
+    node->graph = reader->graph;
+    node->line = reader->line;
+    snprintf(node->name, sizeof(node->name), "%s", name);
+    STAILQ_INIT(&node->options);
+    STAILQ_INSERT_TAIL(&reader->graph->nodes, node, list);
+    return node;
+}
+
+static int config_option(config_reader_t *reader, udmon_node_t *node, const char *name,
+                         const char *value)
+{
+    graph_option_t *option;
+
+    STAILQ_FOREACH(option, &node->options, list) {
+        if (!strcmp(option->name, name)) {
+            udmon_error("%s:%d: option %s of node %s stands in line %d already",
+                        reader->graph->file, reader->line, name, node->name, option->line);
+            return -EINVAL;
+        }
+    }
+    option = calloc(1, sizeof(*option));
+    if (option == NULL) {
+        return -ENOMEM;
+    }
+    option->name = strdup(name);
+    option->value = strdup(value);
+    option->line = reader->line;
+    STAILQ_INSERT_TAIL(&node->options, option, list);
+    return ((option->name != NULL) && (option->value != NULL)) ? 0 : -ENOMEM;
+}
+
+static int config_agent(config_reader_t *reader, const char *name, const char *value)
+{
+    if (strcmp(name, "module")) {
+        udmon_error("%s:%d: section [agent] has no option %s (there is: module)",
+                    reader->graph->file, reader->line, name);
+        return -EINVAL;
+    }
+    return module_load(value, reader->graph->file, reader->line);
+}
+
+/* Called by inih for each option; 0 stops it. */
+static int config_handle(void *arg, const char *section, const char *name, const char *value)
+{
+    config_reader_t *reader = arg;
+    udmon_node_t *node;
+    int ret;
+
+    if (section[0] == '\0') {
+        udmon_error("%s:%d: option %s stands before any [section]", reader->graph->file,
+                    reader->line, name);
+        ret = -EINVAL;
+    } else if (!strcmp(section, "agent")) {
+        ret = config_agent(reader, name, value);
+    } else {
+        node = config_node(reader->graph, section);
+        node = (node != NULL) ? node : config_node_new(reader, section);
+        ret = (node != NULL) ? config_option(reader, node, name, value) : -ENOMEM;
+    }
+    reader->failed |= (ret < 0);
+    return ret == 0;
+}
+
+int graph_read(const char *file, graph_t **graph_p)
+{
+    config_reader_t reader = {.line = 0};
+    int ret;
+
+    reader.graph = calloc(1, sizeof(*reader.graph));
+    if (reader.graph == NULL) {
+        return -ENOMEM;
+    }
+    STAILQ_INIT(&reader.graph->nodes);
+    reader.graph->file = strdup(file);
+    reader.file = fopen(file, "r");
+    if ((reader.file == NULL) || (reader.graph->file == NULL)) {
+        ret = -errno;
+        udmon_error("cannot read %s: %s", file, strerror(errno));
+        goto err;
+    }
+    ret = ini_parse_stream(config_line, &reader, config_handle, &reader);
+    fclose(reader.file);
+    if (ret != 0) {
+        if (!reader.failed) {
+            udmon_error("%s:%d: this is neither [section] nor OPTION = VALUE", file, ret);
+        }
+        ret = -EINVAL;
+        goto err;
+    }
+    if (STAILQ_EMPTY(&reader.graph->nodes)) {
+        udmon_error("%s: no nodes are described here", file);
+        ret = -EINVAL;
+        goto err;
+    }
+    *graph_p = reader.graph;
+    return 0;
+
+err:
+    graph_free(reader.graph);
+    return ret;
+}

@@ -1,0 +1,362 @@
+#include "graph.h"
+#include "../log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const graph_option_t *node_option(const udmon_node_t *node, const char *name)
+{
+    const graph_option_t *option;
+
+    STAILQ_FOREACH(option, &node->options, list) {
+        if (!strcmp(option->name, name)) {
+            return option;
+        }
+    }
+    return NULL;
+}
+
+const char *udmon_node_option(const udmon_node_t *node, const char *name)
+{
+    const graph_option_t *option = node_option(node, name);
+
+    return (option != NULL) ? option->value : NULL;
+}
+
+void udmon_node_error(const udmon_node_t *node, const char *name, const char *format, ...)
+{
+    const graph_option_t *option = (name != NULL) ? node_option(node, name) : NULL;
+    char text[256];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    udmon_error("%s:%d: node %s: %s%s%s", node->graph->file,
+                (option != NULL) ? option->line : node->line, node->name,
+                (name != NULL) ? name : "", (name != NULL) ? ": " : "", text);
+}
+
+int udmon_node_number(const udmon_node_t *node, const char *name, double missing, double min,
+                      double max, double *value_p)
+{
+    const char *text = udmon_node_option(node, name);
+    double value = missing;
+    char *end;
+
+    if (text != NULL) {
+        value = strtod(text, &end);
+        if ((end == text) || (*end != '\0') || !(value >= min) || !(value <= max)) {
+            udmon_node_error(node, name, "'%s' is no number from %g to %g", text, min, max);
+            return -EINVAL;
+        }
+    }
+    *value_p = value;
+    return 0;
+}
+
+void udmon_node_emit(udmon_node_t *node, const udmon_metric_t *metrics, size_t count)
+{
+    unsigned i;
+
+    for (i = 0; (i < node->output_count) && (count > 0); ++i) {
+        node->outputs[i]->type->receive(node->outputs[i], node->outputs[i]->state, metrics, count);
+    }
+}
+
+/* "SECONDS[.FRACTION]", up to nine digits behind the point: seconds and nanoseconds, exactly. */
+static int node_interval(udmon_node_t *node)
+{
+    const char *text = udmon_node_option(node, "interval");
+    uint64_t seconds, fraction = 0, unit = 100000000;
+    char *end;
+
+    if (text == NULL) {
+        text = "1";
+    }
+    errno = 0;
+    seconds = strtoul(text, &end, 10);
+    if ((end != text) && (text[0] != '-') && (*end == '.')) {
+        for (++end; (*end >= '0') && (*end <= '9') && (unit > 0); ++end, unit /= 10) {
+            fraction += (*end - '0') * unit;
+        }
+    }
+    node->interval_ns = (seconds * 1000000000u) + fraction;
+    if ((end == text) || (text[0] == '-') || (*end != '\0') || (errno != 0) ||
+        (seconds > 1000000) || (node->interval_ns < 1000000)) {
+        udmon_node_error(node, "interval", "'%s' is no time in seconds from 0.001 to 1000000",
+                         text);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+static int node_check_options(udmon_node_t *node)
+{
+    static const char *const common[] = {"type", "interval", "to", NULL};
+    const char *const *known;
+    graph_option_t *option;
+    int found;
+
+    STAILQ_FOREACH(option, &node->options, list) {
+        found = 0;
+        for (known = common; *known != NULL; ++known) {
+            found |= !strcmp(*known, option->name);
+        }
+        for (known = node->type->options; (known != NULL) && (*known != NULL); ++known) {
+            found |= !strcmp(*known, option->name);
+        }
+        if (!found) {
+            udmon_node_error(node, option->name, "type %s has no such option", node->type->name);
+            return -EINVAL;
+        }
+    }
+    if ((udmon_node_option(node, "interval") != NULL) && (node->type->tick == NULL)) {
+        udmon_node_error(node, "interval", "type %s is no sensor and has no timer",
+                         node->type->name);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+static udmon_node_t *graph_find(graph_t *graph, const char *name)
+{
+    udmon_node_t *node;
+
+    STAILQ_FOREACH(node, &graph->nodes, list) {
+        if (!strcmp(node->name, name)) {
+            return node;
+        }
+    }
+    return NULL;
+}
+
+static int node_add_output(udmon_node_t *node, const char *name)
+{
+    udmon_node_t *output = graph_find(node->graph, name);
+
+    if (output == NULL) {
+        udmon_node_error(node, "to", "there is no node %s", name);
+        return -EINVAL;
+    }
+    if (output->type->receive == NULL) {
+        udmon_node_error(node, "to", "node %s, of type %s, has no input", name,
+                         output->type->name);
+        return -EINVAL;
+    }
+    if (node->output_count == GRAPH_OUTPUTS_MAX) {
+        udmon_node_error(node, "to", "more than %d outputs", GRAPH_OUTPUTS_MAX);
+        return -EINVAL;
+    }
+    node->outputs[node->output_count++] = output;
+    return 0;
+}
+
+static int node_connect(udmon_node_t *node)
+{
+    const char *to = udmon_node_option(node, "to");
+    char *copy, *word, *rest = NULL;
+    int ret = 0;
+
+    if (!node->type->has_output || (to == NULL)) {
+        if (node->type->has_output != (to != NULL)) {
+            udmon_node_error(node, (to != NULL) ? "to" : NULL,
+                             (to != NULL) ? "type %s has no output" :
+                                            "type %s needs an option \"to\"", node->type->name);
+            return -EINVAL;
+        }
+        return 0;
+    }
+    copy = strdup(to);
+    if (copy == NULL) {
+        return -ENOMEM;
+    }
+    for (word = strtok_r(copy, ", \t", &rest); (word != NULL) && (ret == 0);
+         word = strtok_r(NULL, ", \t", &rest)) {
+        ret = node_add_output(node, word);
+    }
+    free(copy);
+    return ret;
+}
+
+/* Samples that went round in a circle would never end. */
+static int node_check_circle(udmon_node_t *node)
+{
+    unsigned i;
+    int ret = 0;
+
+    if (node->visited == 1) {
+        udmon_node_error(node, "to", "its output comes back to its input");
+        return -ELOOP;
+    }
+    if (node->visited == 0) {
+        node->visited = 1;
+        for (i = 0; (i < node->output_count) && (ret == 0); ++i) {
+            ret = node_check_circle(node->outputs[i]);
+        }
+        node->visited = 2;
+    }
+    return ret;
+}
+
+static int graph_check(graph_t *graph)
+{
+    udmon_node_t *node;
+    const char *type;
+    int ret;
+
+    STAILQ_FOREACH(node, &graph->nodes, list) {
+        type = udmon_node_option(node, "type");
+        node->type = (type != NULL) ? module_type(type) : NULL;
+        if (node->type == NULL) {
+            udmon_node_error(node, (type != NULL) ? "type" : NULL,
+                             (type != NULL) ? "there is no type %s" : "it has no type%s",
+                             (type != NULL) ? type : "");
+            return -EINVAL;
+        }
+        ret = node_check_options(node);
+        ret = (ret == 0) ? node_interval(node) : ret;
+        if (ret < 0) {
+            return ret;
+        }
+    }
+    STAILQ_FOREACH(node, &graph->nodes, list) {
+        ret = node_connect(node);
+        if (ret < 0) {
+            return ret;
+        }
+    }
+    STAILQ_FOREACH(node, &graph->nodes, list) {
+        ret = node_check_circle(node);
+        if (ret < 0) {
+            return ret;
+        }
+    }
+    return 0;
+}
+
+/* The same type with the same options, but for where its output goes. */
+static int node_same(const udmon_node_t *a, const udmon_node_t *b)
+{
+    const graph_option_t *option;
+    const char *other;
+    unsigned a_count = 0, b_count = 0;
+
+    STAILQ_FOREACH(option, &a->options, list) {
+        other = udmon_node_option(b, option->name);
+        if (strcmp(option->name, "to")) {
+            ++a_count;
+            if ((other == NULL) || strcmp(option->value, other)) {
+                return 0;
+            }
+        }
+    }
+    STAILQ_FOREACH(option, &b->options, list) {
+        b_count += !!strcmp(option->name, "to");
+    }
+    return (a->type == b->type) && (a_count == b_count);
+}
+
+/* The next multiple of the interval: periods do not drift, and missed ones are left out. */
+static void node_set_timer(udmon_node_t *node)
+{
+    uint64_t now = udmon_now_ns();
+
+    udmon_timer_set_at(&agent_loop, &node->timer,
+                       now - (now % node->interval_ns) + node->interval_ns);
+}
+
+static void node_tick(udmon_timer_t *timer)
+{
+    udmon_node_t *node = timer->arg;
+
+    node->type->tick(node, node->state);
+    node_set_timer(node);
+}
+
+static void node_destroy_state(udmon_node_t *node)
+{
+    udmon_timer_cancel(&node->timer);
+    if (node->has_state && (node->type->destroy != NULL)) {
+        node->type->destroy(node->state);
+    }
+    node->has_state = 0;
+}
+
+/* Give every new node its state; those made here are undone on failure. */
+static int graph_make_states(graph_t *graph, graph_t *old)
+{
+    udmon_node_t *node, *before;
+    int ret;
+
+    STAILQ_FOREACH(node, &graph->nodes, list) {
+        before = (old != NULL) ? graph_find(old, node->name) : NULL;
+        if ((before != NULL) && node_same(before, node)) {
+            continue; /* taken over when nothing can fail any more */
+        }
+        ret = (node->type->create != NULL) ? node->type->create(node, &node->state) : 0;
+        if (ret < 0) {
+            goto err;
+        }
+        node->has_state = 1;
+    }
+    return 0;
+
+err:
+    STAILQ_FOREACH(node, &graph->nodes, list) {
+        node_destroy_state(node);
+    }
+    return ret;
+}
+
+int graph_start(graph_t *graph, graph_t *old)
+{
+    udmon_node_t *node, *before;
+    int ret;
+
+    ret = graph_check(graph);
+    ret = (ret == 0) ? graph_make_states(graph, old) : ret;
+    if (ret < 0) {
+        return ret;
+    }
+    STAILQ_FOREACH(node, &graph->nodes, list) {
+        if (!node->has_state) {
+            before = graph_find(old, node->name);
+            node->state = before->state;
+            node->has_state = 1;
+            before->has_state = 0;
+        }
+        if (node->type->tick != NULL) {
+            node->timer.fire = node_tick;
+            node->timer.arg = node;
+            node_set_timer(node);
+        }
+    }
+    return 0;
+}
+
+void graph_free(graph_t *graph)
+{
+    graph_option_t *option;
+    udmon_node_t *node;
+
+    while ((node = STAILQ_FIRST(&graph->nodes)) != NULL) {
+        STAILQ_REMOVE_HEAD(&graph->nodes, list);
+        udmon_timer_cancel(&node->timer);
+        if (node->type != NULL) {
+            node_destroy_state(node);
+        }
+        while ((option = STAILQ_FIRST(&node->options)) != NULL) {
+            STAILQ_REMOVE_HEAD(&node->options, list);
+            free(option->name);
+            free(option->value);
+            free(option);
+        }
+        free(node);
+    }
+    free(graph->file);
+    free(graph);
+}

@@ -1,0 +1,65 @@
+/*
+ * The agent's graph: nodes made from the sections of a configuration file, joined by their options
+ * "to". A new configuration takes over, with their state, those nodes that have not changed.
+ */
+#ifndef UDMON_AGENT_GRAPH_H
+#define UDMON_AGENT_GRAPH_H
+
+#include "../loop.h"
+#include "../udmon_module.h"
+
+#include <sys/queue.h>
+
+enum { GRAPH_NAME_MAX = 50, GRAPH_OUTPUTS_MAX = 32 };
+
+typedef struct graph_option {
+    STAILQ_ENTRY(graph_option) list;
+    char *name, *value;
+    int line;
+} graph_option_t;
+
+struct udmon_node {
+    STAILQ_ENTRY(udmon_node) list;
+    struct graph *graph;
+    char name[GRAPH_NAME_MAX];
+    int line;
+    STAILQ_HEAD(, graph_option) options;
+    const udmon_node_type_t *type;
+    void *state;
+    int has_state;
+    uint64_t interval_ns;
+    udmon_timer_t timer;
+    udmon_node_t *outputs[GRAPH_OUTPUTS_MAX];
+    unsigned output_count;
+    int visited; /* while looking for circles */
+};
+
+typedef struct graph {
+    char *file;
+    STAILQ_HEAD(, udmon_node) nodes;
+} graph_t;
+
+/* Read a configuration file; says what is wrong and where. Nodes have no state yet. */
+int graph_read(const char *file, graph_t **graph_p);
+
+/*
+ * Make the nodes alive, taking over from `old` (or NULL) what is the same there. On failure `old`
+ * is as it was. Afterwards `old` has lost what was taken over and is to be freed.
+ */
+int graph_start(graph_t *graph, graph_t *old);
+
+void graph_free(graph_t *graph);
+
+/* The loop that timers and network nodes run on; belongs to the program. */
+extern udmon_loop_t agent_loop;
+
+/* modules.c */
+const udmon_node_type_t *module_type(const char *name);
+/* Load a shared library; again is no error. Says what is wrong. */
+int module_load(const char *file, const char *config_file, int line);
+
+/* The types of the agent itself: sensors.c, process.c, send.c */
+extern const udmon_node_type_t sensor_cpu, sensor_memory, sensor_load, sensor_network, sensor_disk,
+    sensor_rdma, process_rate, process_window, process_threshold, node_send, node_print;
+
+#endif

@@ -1,0 +1,92 @@
+/* Types of nodes: those of the agent, and those of the libraries that the configuration names. */
+#include "graph.h"
+#include "../log.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MODULES_MAX = 64 };
+
+static const udmon_node_type_t *const own_types[] = {
+    &sensor_cpu,   &sensor_memory, &sensor_load,    &sensor_network,    &sensor_disk, &sensor_rdma,
+    &process_rate, &process_window, &process_threshold, &node_send, &node_print, NULL,
+};
+static const udmon_module_t own_module = {UDMON_MODULE_VERSION, own_types};
+
+static struct {
+    const udmon_module_t *module;
+    char file[256];
+} modules[MODULES_MAX] = {{&own_module, ""}};
+static unsigned module_count = 1;
+
+const udmon_node_type_t *module_type(const char *name)
+{
+    const udmon_node_type_t *const *type;
+    unsigned i;
+
+    for (i = 0; i < module_count; ++i) {
+        for (type = modules[i].module->types; *type != NULL; ++type) {
+            if (!strcmp((*type)->name, name)) {
+                return *type;
+            }
+        }
+    }
+    return NULL;
+}
+
+static int module_check(const udmon_module_t *module, const char *file, const char *config,
+                        int line)
+{
+    const udmon_node_type_t *const *type;
+
+    if (module->version != UDMON_MODULE_VERSION) {
+        udmon_error("%s:%d: module %s is of version %u, this agent needs %d", config, line, file,
+                    module->version, UDMON_MODULE_VERSION);
+        return -EINVAL;
+    }
+    for (type = module->types; *type != NULL; ++type) {
+        if (module_type((*type)->name) != NULL) {
+            udmon_error("%s:%d: module %s brings type %s, which there is already", config, line,
+                        file, (*type)->name);
+            return -EEXIST;
+        }
+    }
+    return 0;
+}
+
+int module_load(const char *file, const char *config, int line)
+{
+    const udmon_module_t *module;
+    unsigned i;
+    void *library;
+    int ret;
+
+    for (i = 0; i < module_count; ++i) {
+        if (!strcmp(modules[i].file, file)) {
+            return 0; /* a library is never unloaded: nodes may run its code */
+        }
+    }
+    if (module_count == MODULES_MAX) {
+        udmon_error("%s:%d: more than %d modules", config, line, MODULES_MAX - 1);
+        return -ENOSPC;
+    }
+    library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    module = (library != NULL) ? dlsym(library, "udmon_module") : NULL;
+    if (module == NULL) {
+        udmon_error("%s:%d: module %s: %s", config, line, file, dlerror());
+        ret = -EINVAL;
+    } else {
+        ret = module_check(module, file, config, line);
+    }
+    if (ret < 0) {
+        if (library != NULL) {
+            dlclose(library);
+        }
+        return ret;
+    }
+    modules[module_count].module = module;
+    snprintf(modules[module_count++].file, sizeof(modules[0].file), "%s", file);
+    return 0;
+}

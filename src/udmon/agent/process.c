@@ -1,0 +1,232 @@
+/* Processing: rate of counters, statistics over a window, threshold; with a state per name. */
+#include "graph.h"
+#include "samples.h"
+#include "../log.h"
+
+#include <errno.h>
+#include <math.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SERIES_MAX = 100000 }; /* of a node: names come from outside */
+
+typedef struct series {
+    char *name;
+    uint64_t time_ns; /* of the last sample, or when the window began */
+    double value;     /* the last one */
+    double min, max, sum;
+    uint64_t count;
+} series_t;
+
+typedef struct process {
+    void *tree; /* of series, by name */
+    size_t series_count;
+    uint64_t window_ns;
+    double above, below;
+} process_t;
+
+static int series_compare(const void *a, const void *b)
+{
+    return strcmp(((const series_t *)a)->name, ((const series_t *)b)->name);
+}
+
+static void series_free(void *item)
+{
+    series_t *series = item;
+
+    free(series->name);
+    free(series);
+}
+
+/* The series of a name; *new_p tells whether it was made now. NULL: no memory, or too many. */
+static series_t *process_series(process_t *process, const char *name, int *new_p)
+{
+    series_t key = {.name = (char *)name}, *series, **found;
+
+    *new_p = 0;
+    found = tfind(&key, &process->tree, series_compare);
+    if (found != NULL) {
+        return *found;
+    }
+    if (process->series_count >= SERIES_MAX) {
+        return NULL;
+    }
+    series = calloc(1, sizeof(*series));
+    if (series == NULL) {
+        return NULL;
+    }
+    series->name = strdup(name);
+    if ((series->name == NULL) ||
+        (tsearch(series, &process->tree, series_compare) == NULL)) {
+        series_free(series);
+        return NULL;
+    }
+    ++process->series_count;
+    *new_p = 1;
+    return series;
+}
+
+/* "name{labels}" with a suffix to the name. */
+static void process_add(samples_t *samples, const char *name, const char *suffix, double value)
+{
+    int length = strcspn(name, "{");
+
+    samples_add(samples, 0, value, "%.*s%s%s", length, name, suffix, name + length);
+}
+
+static int process_create(udmon_node_t *node, void **state_p)
+{
+    process_t *process = calloc(1, sizeof(*process));
+    double window;
+
+    if (process == NULL) {
+        return -ENOMEM;
+    }
+    if ((udmon_node_number(node, "window", 60, 0.001, 1e6, &window) < 0) ||
+        (udmon_node_number(node, "above", INFINITY, -INFINITY, INFINITY, &process->above) < 0) ||
+        (udmon_node_number(node, "below", -INFINITY, -INFINITY, INFINITY, &process->below) < 0)) {
+        free(process);
+        return -EINVAL;
+    }
+    process->window_ns = window * 1e9;
+    *state_p = process;
+    return 0;
+}
+
+static void process_destroy(void *state)
+{
+    process_t *process = state;
+
+    tdestroy(process->tree, series_free);
+    free(process);
+}
+
+/* What a counter grows by in a second. When what it counts restarts, one sample is left out. */
+static void rate_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
+                         size_t count)
+{
+    samples_t *samples = calloc(1, sizeof(*samples));
+    series_t *series;
+    size_t i;
+    int is_new;
+
+    if (samples == NULL) {
+        return;
+    }
+    samples->node = node;
+    for (i = 0; i < count; ++i) {
+        series = metrics[i].counter ? process_series(state, metrics[i].name, &is_new) : NULL;
+        if (series == NULL) {
+            continue;
+        }
+        if (!is_new && (metrics[i].time_ns > series->time_ns) &&
+            (metrics[i].value >= series->value)) {
+            samples->time_ns = metrics[i].time_ns;
+            process_add(samples, metrics[i].name, "_rate",
+                        (metrics[i].value - series->value) /
+                            ((metrics[i].time_ns - series->time_ns) * 1e-9));
+        }
+        series->time_ns = metrics[i].time_ns;
+        series->value = metrics[i].value;
+    }
+    samples_end(samples);
+    free(samples);
+}
+
+const udmon_node_type_t process_rate = {
+    .name = "rate",
+    .create = process_create,
+    .destroy = process_destroy,
+    .receive = rate_receive,
+    .has_output = 1,
+};
+
+static void window_add(series_t *series, double value)
+{
+    series->min = ((series->count == 0) || (value < series->min)) ? value : series->min;
+    series->max = ((series->count == 0) || (value > series->max)) ? value : series->max;
+    series->sum = (series->count == 0) ? value : (series->sum + value);
+    ++series->count;
+}
+
+/* Minimum, maximum and mean of what came in each window; told by the first sample of the next. */
+static void window_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
+                           size_t count)
+{
+    samples_t *samples = calloc(1, sizeof(*samples));
+    process_t *process = state;
+    series_t *series;
+    size_t i;
+    int is_new;
+
+    if (samples == NULL) {
+        return;
+    }
+    samples->node = node;
+    for (i = 0; i < count; ++i) {
+        series = process_series(process, metrics[i].name, &is_new);
+        if (series == NULL) {
+            continue;
+        }
+        if (is_new) {
+            series->time_ns = metrics[i].time_ns;
+        } else if ((metrics[i].time_ns - series->time_ns) >= process->window_ns) {
+            samples->time_ns = metrics[i].time_ns;
+            process_add(samples, series->name, "_min", series->min);
+            process_add(samples, series->name, "_max", series->max);
+            process_add(samples, series->name, "_mean", series->sum / series->count);
+            series->count = 0;
+            series->time_ns = metrics[i].time_ns;
+        }
+        window_add(series, metrics[i].value);
+    }
+    samples_end(samples);
+    free(samples);
+}
+
+static const char *const window_options[] = {"window", NULL};
+
+const udmon_node_type_t process_window = {
+    .name = "window",
+    .options = window_options,
+    .create = process_create,
+    .destroy = process_destroy,
+    .receive = window_receive,
+    .has_output = 1,
+};
+
+static int threshold_create(udmon_node_t *node, void **state_p)
+{
+    if ((udmon_node_option(node, "above") == NULL) && (udmon_node_option(node, "below") == NULL)) {
+        udmon_node_error(node, NULL, "needs an option \"above\" or \"below\"");
+        return -EINVAL;
+    }
+    return process_create(node, state_p);
+}
+
+/* Passes what lies above the one limit or below the other. */
+static void threshold_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
+                              size_t count)
+{
+    const process_t *process = state;
+    size_t i;
+
+    for (i = 0; i < count; ++i) {
+        if ((metrics[i].value > process->above) || (metrics[i].value < process->below)) {
+            udmon_node_emit(node, &metrics[i], 1);
+        }
+    }
+}
+
+static const char *const threshold_options[] = {"above", "below", NULL};
+
+const udmon_node_type_t process_threshold = {
+    .name = "threshold",
+    .options = threshold_options,
+    .create = threshold_create,
+    .destroy = process_destroy,
+    .receive = threshold_receive,
+    .has_output = 1,
+};

@@ -1,0 +1,56 @@
+#include "samples.h"
+#include "../log.h"
+#include "../metric.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+uint64_t samples_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return ((uint64_t)now.tv_sec * 1000000000u) + now.tv_nsec;
+}
+
+samples_t *samples_begin(udmon_node_t *node)
+{
+    static samples_t samples;
+
+    samples.node = node;
+    samples.time_ns = samples_now();
+    samples.count = 0;
+    return &samples;
+}
+
+void samples_add(samples_t *samples, int counter, double value, const char *format, ...)
+{
+    udmon_metric_t *metric;
+    va_list args;
+    char *name;
+    int length;
+
+    if (samples->count == SAMPLES_MAX) {
+        samples_end(samples);
+        samples->count = 0;
+    }
+    name = samples->names[samples->count];
+    va_start(args, format);
+    length = vsnprintf(name, UDMON_METRIC_NAME_MAX + 1, format, args);
+    va_end(args);
+    if ((length > UDMON_METRIC_NAME_MAX) || !udmon_metric_name_valid(name)) {
+        udmon_debug("no sample: '%s' cannot be a name", name);
+        return;
+    }
+    metric = &samples->metrics[samples->count++];
+    metric->name = name;
+    metric->time_ns = samples->time_ns;
+    metric->value = value;
+    metric->counter = counter;
+}
+
+void samples_end(samples_t *samples)
+{
+    udmon_node_emit(samples->node, samples->metrics, samples->count);
+}

@@ -1,0 +1,27 @@
+/* Samples of one tick of a sensor, gathered and then emitted together. */
+#ifndef UDMON_AGENT_SAMPLES_H
+#define UDMON_AGENT_SAMPLES_H
+
+#include "../udmon_module.h"
+
+enum { SAMPLES_MAX = 512 };
+
+typedef struct samples {
+    udmon_node_t *node;
+    uint64_t time_ns;
+    size_t count;
+    udmon_metric_t metrics[SAMPLES_MAX];
+    char names[SAMPLES_MAX][UDMON_METRIC_NAME_MAX + 1];
+} samples_t;
+
+/* Now, since 1970. */
+uint64_t samples_now(void);
+
+/* One at a time: there is one thread and no sensor calls another. */
+samples_t *samples_begin(udmon_node_t *node);
+/* The name is made by `format`; a full set is emitted and begun anew. */
+void samples_add(samples_t *samples, int counter, double value, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void samples_end(samples_t *samples);
+
+#endif

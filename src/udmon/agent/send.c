@@ -1,0 +1,154 @@
+/* Nodes that take samples out of the agent: to a collector, or to the terminal. */
+#include "graph.h"
+#include "../log.h"
+#include "../metric.h"
+#include "../udmon.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct sender {
+    udmon_client_t *client;
+    udmon_source_t source;
+    char server[300];
+} sender_t;
+
+static const char *const send_options[] = {"server", "secret", "source",   "datagram", "flush",
+                                           "queue",  "name",   NULL};
+
+static void send_state(void *arg, udmon_client_state_t state, const char *reason)
+{
+    sender_t *sender = arg;
+
+    if (state == UDMON_CONNECTED) {
+        udmon_info("connected to %s over %s", sender->server, reason);
+    } else if (state == UDMON_DISCONNECTED) {
+        udmon_warn("not connected to %s: %s", sender->server, reason);
+    }
+}
+
+static void send_ready(udmon_source_t *source, uint32_t events)
+{
+    (void)events;
+    udmon_client_process(((sender_t *)source->arg)->client);
+}
+
+static int send_read_options(udmon_node_t *node, udmon_options_t *options)
+{
+    double datagram, flush, queue;
+
+    udmon_options_init(options);
+    options->name = udmon_node_option(node, "name");
+    options->secret_file = udmon_node_option(node, "secret");
+    options->source = udmon_node_option(node, "source");
+    if ((udmon_node_number(node, "datagram", 2048, 256, 65535, &datagram) < 0) ||
+        (udmon_node_number(node, "flush", 0.1, 0.001, 3600, &flush) < 0) ||
+        (udmon_node_number(node, "queue", 1 << 20, 131072, 1u << 31, &queue) < 0)) {
+        return -EINVAL;
+    }
+    options->datagram_size = datagram;
+    options->flush_ms = flush * 1000;
+    options->queue_bytes = queue;
+    return 0;
+}
+
+static int send_create(udmon_node_t *node, void **state_p)
+{
+    udmon_client_callbacks_t callbacks = {.state = send_state};
+    const char *server = udmon_node_option(node, "server");
+    udmon_options_t options;
+    sender_t *sender;
+    int ret;
+
+    if (server == NULL) {
+        udmon_node_error(node, NULL, "needs an option \"server\": the collector's address");
+        return -EINVAL;
+    }
+    ret = send_read_options(node, &options);
+    if (ret < 0) {
+        return ret;
+    }
+    sender = calloc(1, sizeof(*sender));
+    if (sender == NULL) {
+        return -ENOMEM;
+    }
+    snprintf(sender->server, sizeof(sender->server), "%s", server);
+    ret = udmon_client_open(server, &options, &callbacks, sender, &sender->client);
+    if (ret < 0) {
+        udmon_node_error(node, "server", "cannot be used: %s", strerror(-ret));
+        free(sender);
+        return ret;
+    }
+    sender->source.fd = udmon_client_fd(sender->client);
+    sender->source.ready = send_ready;
+    sender->source.arg = sender;
+    ret = udmon_loop_add(&agent_loop, &sender->source, EPOLLIN);
+    if (ret < 0) {
+        udmon_client_close(sender->client);
+        free(sender);
+        return ret;
+    }
+    *state_p = sender;
+    return 0;
+}
+
+static void send_destroy(void *state)
+{
+    sender_t *sender = state;
+    udmon_stats_t stats;
+
+    udmon_client_stats(sender->client, &stats);
+    udmon_info("%s: %llu samples in all, %llu sent, %llu dropped here, %llu waiting",
+               sender->server, (unsigned long long)stats.accepted, (unsigned long long)stats.sent,
+               (unsigned long long)stats.dropped, (unsigned long long)stats.queued);
+    udmon_loop_delete(&agent_loop, &sender->source);
+    udmon_client_close(sender->client);
+    free(sender);
+}
+
+static void send_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
+                         size_t count)
+{
+    uint8_t record[UDMON_METRIC_RECORD_MAX];
+    sender_t *sender = state;
+    int length;
+    size_t i;
+
+    for (i = 0; i < count; ++i) {
+        length = udmon_metric_encode(&metrics[i], record);
+        if (length < 0) {
+            udmon_node_error(node, NULL, "'%s' is no name of a metric", metrics[i].name);
+        } else {
+            length = udmon_client_send(sender->client, record, length, 0);
+            if (length < 0) {
+                udmon_node_error(node, NULL, "a sample could not be queued: %s", strerror(-length));
+            }
+        }
+    }
+}
+
+const udmon_node_type_t node_send = {
+    .name = "send",
+    .options = send_options,
+    .create = send_create,
+    .destroy = send_destroy,
+    .receive = send_receive,
+};
+
+static void print_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
+                          size_t count)
+{
+    size_t i;
+
+    (void)node;
+    (void)state;
+    for (i = 0; i < count; ++i) {
+        printf("%s %.17g %llu\n", metrics[i].name, metrics[i].value,
+               (unsigned long long)(metrics[i].time_ns / 1000000));
+    }
+    fflush(stdout);
+}
+
+const udmon_node_type_t node_print = {.name = "print", .receive = print_receive};

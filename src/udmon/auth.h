@@ -1,0 +1,50 @@
+/*
+ * Shared secret and what is proved with it. The server gives a nonce that only it could have made
+ * and only for this client's nonce; the client signs both with the secret; the server signs its
+ * answer. Without a secret the signatures are still made, with an empty key, and prove nothing.
+ */
+#ifndef UDMON_AUTH_H
+#define UDMON_AUTH_H
+
+#include "wire.h"
+
+#include <stddef.h>
+
+enum { UDMON_SECRET_MAX = 1024, UDMON_USED_NONCES = 4096 };
+
+typedef struct udmon_secret {
+    uint8_t bytes[UDMON_SECRET_MAX];
+    size_t length; /* 0: no secret */
+} udmon_secret_t;
+
+/* The server's side: what makes its nonces, and those already used. */
+typedef struct udmon_gate {
+    uint8_t key[32]; /* random, of this server's life */
+    struct {
+        uint8_t nonce[UDMON_NONCE_SIZE];
+        uint64_t until_ns;
+    } used[UDMON_USED_NONCES];
+    unsigned next_used;
+} udmon_gate_t;
+
+/* `path` NULL: no secret. -EACCES: missing, empty, too long, not a file, or others may read it. */
+int udmon_secret_load(const char *path, udmon_secret_t *secret);
+
+/* Random bytes good for keys. */
+int udmon_random(void *bytes, size_t length);
+
+/* mac = HMAC-SHA256(secret, role + a + b), b of length 0 if there is none. */
+int udmon_sign(const udmon_secret_t *secret, const char *role, const void *a, size_t a_length,
+               const void *b, size_t b_length, uint8_t mac[UDMON_MAC_SIZE]);
+
+/* In constant time. */
+int udmon_mac_equal(const uint8_t a[UDMON_MAC_SIZE], const uint8_t b[UDMON_MAC_SIZE]);
+
+int udmon_gate_open(udmon_gate_t *gate);
+int udmon_gate_nonce(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
+                     uint8_t nonce[UDMON_NONCE_SIZE]);
+/* Whether the nonce is ours, for this client nonce, fresh, and used for the first time. */
+int udmon_gate_check(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
+                     const uint8_t nonce[UDMON_NONCE_SIZE]);
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * Event loop of one object: an epoll set, itself a descriptor that the user polls, with timers on
+ * one timerfd. Sources and timers are embedded in what they belong to.
+ */
+#ifndef UDMON_LOOP_H
+#define UDMON_LOOP_H
+
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/queue.h>
+
+typedef struct udmon_source {
+    int fd;
+    void (*ready)(struct udmon_source *source, uint32_t events);
+    void *arg;
+} udmon_source_t;
+
+typedef struct udmon_timer {
+    LIST_ENTRY(udmon_timer) list;
+    uint64_t due_ns; /* 0: not set */
+    void (*fire)(struct udmon_timer *timer);
+    void *arg;
+} udmon_timer_t;
+
+typedef struct udmon_loop {
+    int epoll_fd;
+    udmon_source_t timerfd;
+    LIST_HEAD(, udmon_timer) timers; /* soonest first */
+    uint64_t armed_ns;
+    unsigned deleted; /* counts deletions, so that events of a deleted source are not handled */
+} udmon_loop_t;
+
+/* Monotonic time. */
+uint64_t udmon_now_ns(void);
+
+int udmon_loop_open(udmon_loop_t *loop);
+void udmon_loop_close(udmon_loop_t *loop);
+
+int udmon_loop_add(udmon_loop_t *loop, udmon_source_t *source, uint32_t events);
+int udmon_loop_modify(udmon_loop_t *loop, udmon_source_t *source, uint32_t events);
+/* Before the descriptor is closed. */
+void udmon_loop_delete(udmon_loop_t *loop, udmon_source_t *source);
+
+/* (Re)start a one-shot timer. */
+void udmon_timer_set(udmon_loop_t *loop, udmon_timer_t *timer, uint64_t delay_ms);
+/* The same for a moment of udmon_now_ns, for periods that must not drift. */
+void udmon_timer_set_at(udmon_loop_t *loop, udmon_timer_t *timer, uint64_t due_ns);
+void udmon_timer_cancel(udmon_timer_t *timer);
+
+/* Call what is ready and due, without waiting; returns how many calls. */
+int udmon_loop_run(udmon_loop_t *loop);
+
+#endif

@@ -1,0 +1,91 @@
+/*
+ * UCT as libudmon uses it: ports (open interfaces), paths (endpoints), datagrams as active
+ * messages. Knows transports by name only; whatever UCT has with active messages and addresses will
+ * do.
+ */
+#ifndef UDMON_NET_H
+#define UDMON_NET_H
+
+#include "loop.h"
+
+#include <uct/api/uct.h>
+
+#include <stddef.h>
+#include <sys/queue.h>
+
+struct udmon_net;
+
+typedef struct udmon_port {
+    LIST_ENTRY(udmon_port) list;
+    struct udmon_net *net;
+    uct_md_h md;
+    uct_iface_h iface;
+    uct_iface_attr_t attr;
+    char transport[UCT_TL_NAME_MAX];
+    char device[UCT_DEVICE_NAME_MAX];
+    int gid_index;
+    udmon_source_t source; /* fd -1 if the transport has none */
+} udmon_port_t;
+
+typedef struct udmon_path {
+    udmon_port_t *port;
+    uct_ep_h ep;
+    int failed; /* the transport says so: of no use any more */
+    LIST_ENTRY(udmon_path) list;
+} udmon_path_t;
+
+/* A datagram has come in on a port. */
+typedef void (*udmon_net_receive_t)(void *arg, udmon_port_t *port, const void *data, size_t length);
+
+typedef struct udmon_net {
+    udmon_loop_t *loop;
+    ucs_async_context_t *async;
+    uct_worker_h worker;
+    LIST_HEAD(, udmon_port) ports;
+    LIST_HEAD(, udmon_path) paths;
+    udmon_timer_t retry;    /* for transports that cannot tell when there is room or news */
+    udmon_net_receive_t receive;
+    void *arg;
+    int blocked;            /* somebody waits for room */
+    uint64_t handshake_ns;  /* until then, peers may be connecting in ways without an event */
+} udmon_net_t;
+
+int udmon_net_open(udmon_net_t *net, udmon_loop_t *loop, udmon_net_receive_t receive, void *arg);
+void udmon_net_close(udmon_net_t *net);
+
+/*
+ * The port of a transport on a device, opened if it is not. `device` NULL: the first one;
+ * `gid_index` -1: the transport's choice. -ENODEV: UCT has no such thing here.
+ */
+int udmon_net_port(udmon_net_t *net, const char *transport, const char *device, int gid_index,
+                   udmon_port_t **port_p);
+
+/* Write struct udmon_address; returns its length, or -EMSGSIZE. */
+int udmon_port_address(udmon_port_t *port, void *buffer, size_t size);
+
+/* Largest datagram. */
+size_t udmon_port_mtu(const udmon_port_t *port);
+
+/* -EINVAL: malformed address; -ENETUNREACH: no way there from this port. */
+int udmon_path_open(udmon_port_t *port, const void *address, size_t length, udmon_path_t **path_p);
+void udmon_path_close(udmon_path_t *path);
+
+/* Write a datagram of at most `size` bytes to `buffer`; returns its length. */
+typedef size_t (*udmon_pack_t)(void *buffer, size_t size, void *arg);
+
+/* 0; -EAGAIN: no room now, `pack` was not called; -EIO: the path has failed. */
+int udmon_path_send(udmon_path_t *path, size_t size, udmon_pack_t pack, void *arg);
+
+/* Peers may connect soon: look for them even though nothing wakes us. */
+void udmon_net_expect(udmon_net_t *net);
+
+/* Handle completions and datagrams; returns how many. */
+unsigned udmon_net_progress(udmon_net_t *net);
+
+/* Give what was sent a short while to leave; the only place that waits, and only before closing. */
+void udmon_net_drain(udmon_net_t *net);
+
+/* Prepare to sleep. Returns 0 if news will wake us, 1 if there is something to do already. */
+int udmon_net_arm(udmon_net_t *net);
+
+#endif

@@ -1,0 +1,77 @@
+/**
+ * Modules of udmon-agent: what a shared library provides to add types of nodes.
+ *
+ * An agent is a graph of nodes. A sensor has a timer and no inputs; a processing node has inputs
+ * and outputs; one that sends has inputs only. A type tells by its functions which of these it is.
+ * All functions are called by one thread; none may block.
+ *
+ * A library exports a variable `udmon_module`. It is loaded by "module = FILE" in section [agent].
+ */
+#ifndef UDMON_MODULE_H
+#define UDMON_MODULE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+enum {
+    UDMON_MODULE_VERSION = 1,
+    UDMON_METRIC_NAME_MAX = 255 /**< bytes of a name with its labels */
+};
+
+/** One sample. */
+typedef struct udmon_metric {
+    const char *name; /**< as Prometheus writes it: network_bytes{device="eth0"} */
+    uint64_t time_ns; /**< since 1970 */
+    double value;
+    int counter;      /**< only grows, but for restarts; else it is a gauge */
+} udmon_metric_t;
+
+typedef struct udmon_node udmon_node_t;
+
+/** A type of nodes. */
+typedef struct udmon_node_type {
+    const char *name;
+    /** Names of its options, ended by NULL; beyond them a node has "type", "interval" and "to". */
+    const char *const *options;
+    /** Make a node's state. On a bad option: call udmon_node_error and return a negative errno. */
+    int (*create)(udmon_node_t *node, void **state_p);
+    void (*destroy)(void *state);
+    /** Called each "interval". NULL: not a sensor. */
+    void (*tick)(udmon_node_t *node, void *state);
+    /** Samples have come in. They belong to the sender. NULL: no inputs. */
+    void (*receive)(udmon_node_t *node, void *state, const udmon_metric_t *metrics, size_t count);
+    int has_output; /**< option "to" makes sense */
+} udmon_node_type_t;
+
+typedef struct udmon_module {
+    unsigned version; /**< UDMON_MODULE_VERSION */
+    const udmon_node_type_t *const *types; /**< ended by NULL */
+} udmon_module_t;
+
+/* What the agent provides. */
+
+/** Text of an option, or NULL if it is not given. */
+const char *udmon_node_option(const udmon_node_t *node, const char *option);
+
+/** Number of an option, or `missing`. Complains and returns -EINVAL if it is not in min..max. */
+int udmon_node_number(const udmon_node_t *node, const char *option, double missing, double min,
+                      double max, double *value_p);
+
+/** Tell the user what is wrong with an option (NULL: with the node), with file and line. */
+void udmon_node_error(const udmon_node_t *node, const char *option, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** Hand samples to all nodes that this one is connected to. */
+void udmon_node_emit(udmon_node_t *node, const udmon_metric_t *metrics, size_t count);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif

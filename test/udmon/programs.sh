@@ -1,0 +1,192 @@
+#!/bin/bash
+# udmon-agent and udmon-collector together: samples arrive, every one is accounted for, a killed
+# collector is found again, SIGHUP takes a new configuration, wrong ones are refused with the line.
+#
+# Where there is RDMA (contrib/rdma-vm), test/vm/programs runs this over two hosts:
+# SERVER is the collector's IP address, SOURCES the agents', SCHEME the network, AGENTS how many,
+# SECONDS_RUN how long, LINK a port of the switch to be taken down.
+set -u
+top=${abs_top_builddir:-$(cd "$(dirname "$0")/../.." && pwd)}
+bin=${UDMON_BIN:-$top/src/udmon}
+server=${SERVER:-127.0.0.1} scheme=${SCHEME:-tcp} agents=${AGENTS:-3} seconds=${SECONDS_RUN:-4}
+read -ra sources <<<"${SOURCES:-127.0.0.1}"
+dir=$(mktemp -d)
+failed=0 pids=() collector=''
+port=$((20000 + $$ % 20000))
+export UDMON_LOG_LEVEL=info
+
+finish() {
+    [[ ${#pids[@]} -eq 0 ]] || kill "${pids[@]}" 2>/dev/null
+    [[ -z $collector ]] || kill "$collector" 2>/dev/null
+    wait
+    rm -rf "$dir"
+    exit $failed
+}
+trap 'finish' EXIT
+
+check() {
+    local what=$1
+    shift
+    if "$@"; then
+        echo "ok $what"
+    else
+        echo "FAILED $what"
+        failed=1
+    fi
+}
+
+# Until a command succeeds, for a generous time.
+await() {
+    local i
+    for ((i = 0; i < 300; i++)); do
+        ! "$@" || return 0
+        sleep 0.1
+    done
+    return 1
+}
+
+get() {
+    curl -s -g -m 20 "http://127.0.0.1:$((port + 1))$1"
+}
+
+# Sum of a metric over all nodes.
+total() {
+    get /metrics | awk -v name="$1" 'index($0, name "{") == 1 { sum += $2 } END { print sum + 0 }'
+}
+
+nodes_up() {
+    [[ $(total udmon_node_up) -eq $1 ]]
+}
+
+at_least() {
+    [[ $(total "$1") -ge $2 ]]
+}
+
+start_collector() {
+    "$bin/udmon-collector" -l "$scheme://$server:$port" -w "127.0.0.1:$((port + 1))" \
+        -d "$dir/history.db" -s "$dir/secret" 2>>"$dir/collector.log" &
+    collector=$!
+}
+
+config() {
+    cat <<-END
+	[load]
+	type = load
+	interval = $2
+	to = out
+	[cpu]
+	type = cpu
+	interval = 0.1
+	to = rate
+	[rate]
+	type = rate
+	to = out
+	[out]
+	type = send
+	name = node$1
+	server = $scheme://$server:$port
+	source = ${sources[$(($1 % ${#sources[@]}))]}
+	secret = $dir/secret
+	END
+}
+
+wrong_config() {
+    printf '[a]\ntype = load\nto = b\n[b]\ntype = print\nbogus = 1\n' >"$dir/wrong.conf"
+    ! "$bin/udmon-agent" -t -c "$dir/wrong.conf" 2>"$dir/wrong.log" &&
+        grep -q 'wrong.conf:6: node b: bogus' "$dir/wrong.log"
+}
+
+metrics_parse() {
+    get /metrics >"$dir/metrics"
+    /usr/bin/python3 - "$dir/metrics" <<-END
+	import sys
+	from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
+	families = list(parse(open(sys.argv[1]).read()))
+	names = [f.name for f in families]
+	assert "load1" in names and "udmon_records_received" in names, names
+	assert len(names) == len(set(names)), "a family stands in two places"
+	END
+}
+
+history_has_rows() {
+    local series
+    series=$(get '/api/series?node=node0&name=load1' | tr -cd '[' | wc -c)
+    [[ $series -gt 3 ]]
+}
+
+umask 077
+echo "something nobody guesses" >"$dir/secret"
+check "a wrong configuration is refused with its line" wrong_config
+start_collector
+await get /api/nodes >/dev/null
+for ((i = 0; i < agents; i++)); do
+    config "$i" 0.1 >"$dir/agent$i.conf"
+    "$bin/udmon-agent" -c "$dir/agent$i.conf" 2>"$dir/agent$i.log" &
+    pids+=($!)
+done
+check "all $agents agents connect" await nodes_up "$agents"
+sleep "$seconds"
+check "samples arrive" at_least udmon_records_received_total 50
+check "OpenMetrics is what a parser takes" metrics_parse
+check "history is kept" history_has_rows
+if [[ -x $bin/udmon-top ]]; then
+    check "udmon-top sees all nodes" [ "$("$bin/udmon-top" -b -d "$dir/history.db" | grep -c ' up ')" -eq "$agents" ]
+fi
+# What a person sees: the page's own script has made rows and charts of what the collector has.
+page_shows_nodes() {
+    timeout 100 chromium --headless --no-sandbox --disable-gpu --virtual-time-budget=8000 \
+        --dump-dom "http://127.0.0.1:$((port + 1))/" 2>/dev/null >"$dir/dom.html"
+    grep -q '<td>node0</td><td>up</td>' "$dir/dom.html" && grep -q '<polyline' "$dir/dom.html"
+}
+
+if command -v chromium >/dev/null && [[ -z ${LINK:-} ]]; then
+    check "the page shows nodes and charts in a browser" page_shows_nodes
+fi
+check "the page is served" grep -q '<script>' <(get /)
+
+kill -9 $collector
+wait $collector 2>/dev/null
+sleep 1
+start_collector
+check "a killed collector is found again" await nodes_up "$agents"
+check "and what came meanwhile is known to be lost, or came" at_least udmon_records_received_total 60
+
+# LINK: a port of the virtual machine's switch
+if [[ -n ${LINK:-} ]]; then
+    ip -n fab link set "$LINK" down
+    sleep 8
+    ip -n fab link set "$LINK" up
+    check "a link that was down for 8 s is used again" await nodes_up "$agents"
+fi
+
+kill -9 "${pids[0]}"
+check "a killed agent is noticed" await nodes_up $((agents - 1))
+pids=("${pids[@]:1}")
+rm -f "$dir/agent0.log" # it could not tell what it had made
+
+config 1 0.05 >"$dir/agent1.conf"
+kill -HUP "${pids[0]}"
+check "a new configuration is taken over" await grep -q 'read anew' "$dir/agent1.log"
+check "without a new connection" [ "$(grep -c 'udmon: connected to' "$dir/agent1.log")" -le 2 ]
+echo broken >"$dir/agent1.conf"
+kill -HUP "${pids[0]}"
+check "a broken one is not" await grep -q 'going on as before' "$dir/agent1.log"
+check "and the agent goes on" nodes_up $((agents - 1))
+
+kill "${pids[@]}"
+wait "${pids[@]}"
+pids=()
+check "agents say goodbye" await nodes_up 0
+lost_of_killed=$(get /metrics | awk '/_(received|lost)_total{node="node0"}/ { sum += $2 } END { print sum }')
+# received + lost at the collector = samples that the agents say they made
+accounted() {
+    local made all
+    made=$(sed -n 's/.*: \([0-9]*\) samples in all.*/\1/p' "$dir"/agent*.log |
+        awk '{ sum += $1 } END { print sum }')
+    all=$(($(total udmon_records_received_total) + $(total udmon_records_lost_total)))
+    echo "# made $made, received and lost $((all - lost_of_killed))" \
+        "(lost $(total udmon_records_lost_total))"
+    [[ $((all - lost_of_killed)) -eq $made ]]
+}
+check "every sample is accounted for" accounted
+[[ $failed -eq 0 ]] || { tail -n 15 "$dir"/*.log; }

@@ -1,0 +1,193 @@
+// A server and clients of libudmon in one process, driven by poll as a program would.
+#ifndef UDMON_LOOPBACK_H
+#define UDMON_LOOPBACK_H
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "udmon/udmon.h"
+
+struct Received {
+    std::string data;
+    uint64_t seq;
+    bool reliable;
+    uint64_t client;
+};
+
+class Server {
+public:
+    udmon_server_t *server = nullptr;
+    int error = 0;
+    bool echo = false;
+    std::vector<Received> received;
+    std::vector<std::string> joined;
+    std::vector<std::pair<std::string, udmon_left_t>> left;
+    std::map<uint64_t, uint64_t> lost; // by client
+    std::map<uint64_t, uint64_t> resume;
+
+    Server(const std::string &address, const udmon_options_t *options = nullptr)
+    {
+        udmon_server_callbacks_t callbacks = {};
+
+        callbacks.message = [](void *arg, const udmon_peer_t *peer, const udmon_message_t *m) {
+            Server *self = static_cast<Server *>(arg);
+            std::string data(static_cast<const char *>(m->data), m->length);
+            self->received.push_back({data, m->seq, m->reliable != 0, peer->id});
+            if (self->echo) {
+                self->replies.push_back({"echo " + data, 0, m->reliable != 0, peer->id});
+                self->reply();
+            }
+        };
+        callbacks.joined = [](void *arg, const udmon_peer_t *peer) {
+            static_cast<Server *>(arg)->joined.push_back(peer->name);
+        };
+        callbacks.left = [](void *arg, const udmon_peer_t *peer, udmon_left_t reason,
+                            const udmon_stats_t *) {
+            static_cast<Server *>(arg)->left.emplace_back(peer->name, reason);
+        };
+        callbacks.gap = [](void *arg, const udmon_peer_t *peer, uint64_t, uint64_t count) {
+            static_cast<Server *>(arg)->lost[peer->id] += count;
+        };
+        callbacks.resume = [](void *arg, uint64_t id) {
+            Server *self = static_cast<Server *>(arg);
+            return self->resume.count(id) ? self->resume[id] : UDMON_SEQ_UNKNOWN;
+        };
+        error = udmon_server_open(address.c_str(), options, &callbacks, this, &server);
+    }
+    ~Server() { close(); }
+    Server(const Server &) = delete;
+    void close()
+    {
+        if (server != nullptr) {
+            udmon_server_close(server);
+            server = nullptr;
+        }
+    }
+    int port() const
+    {
+        if (server == nullptr) {
+            throw std::runtime_error(std::string("no server: ") + strerror(-error));
+        }
+        return udmon_server_port(server);
+    }
+    // Send what is owed; a full window of reliable messages means: later.
+    void reply()
+    {
+        while (!replies.empty()) {
+            const Received &r = replies.front();
+            int ret = udmon_server_reply(server, r.client, r.data.data(), r.data.size(),
+                                         r.reliable ? unsigned(UDMON_RELIABLE) : 0u);
+            if (ret == -EAGAIN) {
+                return;
+            }
+            EXPECT_EQ(0, ret);
+            replies.pop_front();
+        }
+    }
+    std::deque<Received> replies;
+};
+
+class Client {
+public:
+    udmon_client_t *client = nullptr;
+    int error = 0;
+    std::vector<Received> received;
+    std::vector<udmon_client_state_t> states;
+    std::string reason;
+
+    Client(const std::string &address, const udmon_options_t *options = nullptr)
+    {
+        udmon_client_callbacks_t callbacks = {};
+
+        callbacks.message = [](void *arg, const udmon_message_t *m) {
+            static_cast<Client *>(arg)->received.push_back(
+                {std::string(static_cast<const char *>(m->data), m->length), m->seq,
+                 m->reliable != 0, 0});
+        };
+        callbacks.state = [](void *arg, udmon_client_state_t state, const char *why) {
+            static_cast<Client *>(arg)->states.push_back(state);
+            static_cast<Client *>(arg)->reason = why;
+        };
+        error = udmon_client_open(address.c_str(), options, &callbacks, this, &client);
+    }
+    ~Client() { close(); }
+    Client(const Client &) = delete;
+    void close()
+    {
+        if (client != nullptr) {
+            udmon_client_close(client);
+            client = nullptr;
+        }
+    }
+    int send(const std::string &data, unsigned flags = 0)
+    {
+        return udmon_client_send(client, data.data(), data.size(), flags);
+    }
+    bool connected() const { return udmon_client_state(client) == UDMON_CONNECTED; }
+    udmon_stats_t stats() const
+    {
+        udmon_stats_t s;
+        udmon_client_stats(client, &s);
+        return s;
+    }
+};
+
+// Poll all and process what is ready until `done`; false if that takes unreasonably long.
+inline bool run(std::vector<Server *> servers, std::vector<Client *> clients,
+                const std::function<bool()> &done, int limit_ms = 30000)
+{
+    auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
+
+    while (!done()) {
+        std::vector<struct pollfd> fds;
+        for (Server *s : servers) {
+            fds.push_back({udmon_server_fd(s->server), POLLIN, 0});
+        }
+        for (Client *c : clients) {
+            fds.push_back({udmon_client_fd(c->client), POLLIN, 0});
+        }
+        if (std::chrono::steady_clock::now() > end) {
+            return false;
+        }
+        poll(fds.data(), fds.size(), 100);
+        for (Server *s : servers) {
+            s->reply();
+        }
+        for (size_t i = 0; i < fds.size(); ++i) {
+            if (fds[i].revents == 0) {
+                continue;
+            }
+            if (i < servers.size()) {
+                EXPECT_GE(udmon_server_process(servers[i]->server), 0);
+            } else {
+                EXPECT_GE(udmon_client_process(clients[i - servers.size()]->client), 0);
+            }
+        }
+    }
+    return true;
+}
+
+inline udmon_options_t quick_options()
+{
+    udmon_options_t options;
+
+    udmon_options_init(&options);
+    options.flush_ms = 10;
+    options.keepalive_ms = 50;
+    options.retry_ms = 50;
+    options.connect_ms = 6000;
+    return options;
+}
+
+#endif
