@@ -4,12 +4,13 @@
 # The agent needs inih, the collector SQLite and libmicrohttpd, udmon-top
 # ncurses besides. Sets VERBS_LIBS, CRYPTO_LIBS.
 AC_DEFUN([OPENGLEX_UDMON], [
-    AC_ARG_WITH([verbs], [AS_HELP_STRING([--without-verbs],
-        [no transport ud_mon over InfiniBand and RoCE @<:@built where libibverbs and librdmacm are@:>@])],
-        [], [with_verbs=auto])
-    AC_ARG_ENABLE([udmon], [AS_HELP_STRING([--disable-udmon],
-        [no monitoring library, agent and collector @<:@built where libcrypto is@:>@])],
-        [], [enable_udmon=auto])
+    # Work in progress: built on request only.
+    AC_ARG_WITH([verbs], [AS_HELP_STRING([--with-verbs],
+        [build the transport ud_mon over InfiniBand and RoCE @<:@no; needs libibverbs and librdmacm@:>@])],
+        [], [with_verbs=no])
+    AC_ARG_ENABLE([udmon], [AS_HELP_STRING([--enable-udmon],
+        [build the monitoring library, agent and collector @<:@no; needs libcrypto@:>@])],
+        [], [enable_udmon=no])
 
     openglex_have_verbs=no
     AS_IF([test "x$with_verbs" != xno], [
