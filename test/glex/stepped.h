@@ -13,6 +13,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* With a sanitizer a child costs far more, and a function has far more instructions. */
+#ifdef __SANITIZE_ADDRESS__
+static const int STEP_STRIDE = 7;
+static const int KILLED_LIVES = 200;
+#else
+static const int STEP_STRIDE = 1;
+static const int KILLED_LIVES = 2000;
+#endif
+
 class Stepped
 {
   public:

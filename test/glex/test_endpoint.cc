@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <memory>
+
 class endpoint : public testing::Test
 {
   protected:
@@ -152,14 +154,36 @@ TEST_F(endpoint, come_and_go)
     EXPECT_EQ(0u, internals_num_producers(server));
 }
 
+/* Its table holds so many living peers and no more; one that goes makes room. */
+TEST_F(endpoint, more_peers_than_it_takes)
+{
+    std::vector<std::unique_ptr<Ep>> clients;
+    Ep server(dev, ep_attr(GLEX_ANY_EP_NUM, 2048));
+
+    for (int i = 0; i < 1025; i++) {
+        clients.emplace_back(new Ep(dev, ep_attr(GLEX_ANY_EP_NUM, 1)));
+        clients.back()->send_number(server.addr(), i);
+    }
+    for (int i = 0; i < 1024; i++) {
+        EXPECT_EQ(i, server.receive_number(0));
+        EXPECT_TRUE(clients[i]->errors().empty());
+    }
+    EXPECT_EQ(-1, server.receive_number(0));
+    EXPECT_EQ(GLEX_ERR_STATUS_CONNECTION_NACK, clients[1024]->only_error());
+    clients[7].reset();
+    clients[1024]->send_number(server.addr(), 5);
+    EXPECT_EQ(5, server.receive_number(0));
+}
+
 /* ---- processes ------------------------------------------------------------------------------- */
 
+/* Its segment, or the socket that it sleeps on. */
 static bool exists(uint64_t addr)
 {
     char path[512];
 
     internals_segment_path(addr, path, sizeof(path));
-    return access(path, F_OK) == 0;
+    return access(path, F_OK) == 0 || access((std::string(path) + ".s").c_str(), F_OK) == 0;
 }
 
 CHILD(endpoint_exits_without_destroying)
@@ -168,10 +192,12 @@ CHILD(endpoint_exits_without_destroying)
     glex_device_handle_t dev;
     glex_ep_handle_t ep;
     glex_ep_addr_t addr;
+    int fd;
 
     EXPECT_OK(glex_open_device(0, &dev));
     EXPECT_OK(glex_create_ep(dev, &attr, &ep));
     EXPECT_OK(glex_get_ep_addr(ep, &addr));
+    EXPECT_OK(glex_ext_event_fd(ep, &fd));
     send_up(addr.v);
     receive_down<int>();
     return testing::Test::HasFailure();

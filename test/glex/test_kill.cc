@@ -121,7 +121,7 @@ class kill_ : public testing::Test
 
 TEST_F(kill_, at_random)
 {
-    const int num = 4, lives = 2000;
+    const int num = 4, lives = KILLED_LIVES;
     pid_t pids[num] = {};
     std::mt19937 random(static_cast<unsigned>(getpid()));
 
@@ -212,7 +212,7 @@ TEST_P(kill_step, at_every_instruction)
     Ep alive(dev);
     int steps = 0;
 
-    for (uint64_t n = 1; !complete; n++, steps++) {
+    for (uint64_t n = 1; !complete; n++, steps += STEP_STRIDE) {
         uint64_t life = n + 1;
         {
             Stepped producer([&] { produce_stepped(life); });

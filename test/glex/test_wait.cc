@@ -239,7 +239,7 @@ TEST_F(wait, message_at_every_instruction_of_arming)
     bool complete = false;
     int steps = 0;
 
-    for (; !complete; steps++) {
+    for (; !complete; steps += STEP_STRIDE) {
         int up[2];
 
         ASSERT_EQ(0, pipe(up));
@@ -286,7 +286,7 @@ TEST_F(wait, arming_at_every_instruction_of_a_post)
 
     ASSERT_OK(glex_ext_event_fd(b, &pfd.fd));
     pfd.events = POLLIN;
-    for (; !complete; steps++) {
+    for (; !complete; steps += STEP_STRIDE) {
         Stepped sender([&] {
             Ep ep(dev, ep_attr(GLEX_ANY_EP_NUM, 4));
             uint64_t number = 2;

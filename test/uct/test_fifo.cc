@@ -150,7 +150,7 @@ TEST(Fifo, ArriveWhereReserved)
         for (unsigned base : {0u, 0xffc0u}) {
             for (unsigned i = 0; i < 2 * units; ++i) {
                 for (unsigned n = 1; n <= units / 2; ++n) {
-                    uint16_t head = base + i, offset, skip, rx_offset, used;
+                    uint16_t head = base + i, offset, skip, rx_offset, used = 0;
                     uct_glex_fifo_tx_t tx = make_tx(head, head, units);
                     uct_glex_fifo_rx_t rx = {};
 
@@ -297,7 +297,7 @@ public:
     /* Returns whether the message could be sent at once or after what the receiver had to tell */
     bool pass(unsigned n)
     {
-        uint16_t offset, skip, used;
+        uint16_t offset, skip, used = 0;
 
         if (!uct_glex_fifo_reserve(&tx_, n, &offset, &skip)) {
             return false;

@@ -17,6 +17,9 @@
 /* Largest window: differences of counters must fit into 15 bits */
 #define UCT_GLEX_CREDIT_MAX 16384
 
+/* Smallest window */
+#define UCT_GLEX_CREDIT_LEAST 1
+
 /* MPQ entries per VC beside the window: one control message and one acknowledgement */
 #define UCT_GLEX_VC_CTL_UNITS 2
 

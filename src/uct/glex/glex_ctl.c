@@ -5,6 +5,7 @@
 #include "glex_ctl.h"
 #include "glex_er.h"
 #include "glex_park.h"
+#include "glex_rx.h"
 
 #include <ucs/debug/memtrack_int.h>
 #include <string.h>
@@ -202,7 +203,7 @@ static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
         return vc->ack_due ? uct_glex_ctl_send_ack(vc) : UCS_OK;
     case UCT_GLEX_VC_GONE:
         /* Somebody wants to send: only now does the peer's leaving matter */
-        return vc->gone_used ? UCS_ERR_CONNECTION_RESET : UCS_OK;
+        return vc->gone_used ? UCS_ERR_ENDPOINT_TIMEOUT : UCS_OK;
     default:
         return UCS_OK;
     }
@@ -238,7 +239,7 @@ static void uct_glex_ctl_recalled(uct_glex_vc_t *vc, uint16_t limit)
         return;
     }
     vc->recalling     = 0;
-    freed             = uct_glex_credit_recalled(&vc->mp_rx, limit, iface->mpq.start,
+    freed             = uct_glex_credit_recalled(&vc->mp_rx, limit, UCT_GLEX_CREDIT_LEAST,
                                                  UCT_GLEX_EPOCH_MASK);
     iface->mpq.free  += freed;
     iface->mpq.grown -= ucs_min(freed, iface->mpq.grown);
@@ -336,6 +337,17 @@ void uct_glex_ctl_send_reset(uct_glex_iface_t *iface, uint64_t src, uint32_t unk
     }
 }
 
+/* What the peer sent through its FIFO before it closed has arrived, and overtakes nothing: messages and
+ * events are in different queues. Bounded by what the event queue holds. */
+static void uct_glex_ctl_drain_events(uct_glex_iface_t *iface)
+{
+    unsigned batches = UINT16_MAX / UCT_GLEX_POLL_BATCH;
+
+    while ((uct_glex_eq_progress(iface) > 0) && (--batches > 0)) {
+        uct_glex_rx_retry_waiting(iface);
+    }
+}
+
 void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_glex_mp_hdr_t *hdr,
                              unsigned length)
 {
@@ -347,7 +359,10 @@ void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_gl
         return; /* not about the VC that there is now */
     }
     ucs_debug("glex: endpoint 0x%" PRIx64 " knows vc 0x%x no more", src, vc->id);
-    uct_glex_vc_gone(vc);
+    uct_glex_ctl_drain_events(iface);
+    if (vc->state != UCT_GLEX_VC_FAILED) {
+        uct_glex_vc_gone(vc);
+    }
 }
 
 /* A CONNECT for a VC that exists: the peer lost what it knew of it, or both connected at once */
@@ -404,7 +419,7 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
     }
     vc = uct_glex_vc_find(iface, src);
     if ((vc != NULL) && (vc->state == UCT_GLEX_VC_OPEN) && (vc->peer_id != ctl->vc_id)) {
-        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET); /* ours is dead there: begin anew */
+        uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT); /* ours is dead there: begin anew */
     }
     if (uct_glex_vc_get(iface, src, ctl->src_uuid, &vc) != UCS_OK) {
         uct_glex_ctl_send_reset(iface, src, 0);

@@ -60,7 +60,7 @@ ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep)
     if ((vc != NULL) && (vc->state == UCT_GLEX_VC_OPEN) && (vc->peer_uuid != ep->peer_uuid)) {
         /* The peer itself told us who it is: the address is that of an earlier owner */
         ucs_debug("glex: endpoint 0x%" PRIx64 " has another owner than the address", ep->peer);
-        return UCS_ERR_CONNECTION_RESET;
+        return UCS_ERR_ENDPOINT_TIMEOUT;
     }
     status = uct_glex_vc_get(iface, ep->peer, ep->peer_uuid, &vc);
     if (status != UCS_OK) {
@@ -324,8 +324,9 @@ ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     if (ep->vc == &uct_glex_no_vc) {
         return UCS_OK;
     }
-    if ((ep->num_pending > 0) && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
-        return UCS_ERR_NO_RESOURCE; /* what is pending was not even posted */
+    if (ep->blocked && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+        /* What is pending was not even posted; unless this flush is pending itself, and next */
+        return UCS_ERR_NO_RESOURCE;
     }
     if ((ep->vc->state == UCT_GLEX_VC_FAILED) && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
         return ep->vc->status;

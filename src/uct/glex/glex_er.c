@@ -92,7 +92,7 @@ void uct_glex_er_refused(uct_glex_vc_t *vc)
         ucs_error("glex: endpoint 0x%" PRIx64 " has no ER channel left for this process and "
                   "UCX_GLEX_CHANNELS allows no other: raise UCX_GLEX_ER_MAX_CHANNELS and "
                   "UCX_GLEX_ER_MAX_MEM there, or use er,sr", vc->peer);
-        uct_glex_vc_fail(vc, UCS_ERR_NO_RESOURCE);
+        uct_glex_vc_fail(vc, UCS_ERR_EXCEEDS_LIMIT);
     }
 }
 

@@ -150,9 +150,6 @@ static ucs_status_t uct_glex_iface_error_status(const struct glex_err_req *err)
     if ((err->op == GLEX_ERR_OP_IMM_MP) && ((err->data0 & 0xff) == UCT_GLEX_MP_RESET)) {
         return UCS_OK;
     }
-    if (event == UCT_GLEX_EVENT_OP) {
-        return UCS_OK; /* the operation has been told */
-    }
     if ((err->op == GLEX_ERR_OP_IMM_RDMA_PUT) && (event != UCT_GLEX_EVENT_ER)) {
         ucs_error("glex: put to endpoint %u on NIC 0x%x was refused: %s", err->rmt_ep_num,
                   err->rmt_nic_id, glex_error_req_status_str(err->status));
@@ -165,7 +162,7 @@ static ucs_status_t uct_glex_iface_error_status(const struct glex_err_req *err)
                   err->rmt_ep_num, err->rmt_nic_id, glex_error_req_status_str(err->status));
         return UCS_ERR_IO_ERROR;
     }
-    return UCS_ERR_CONNECTION_RESET; /* what was lent to us is not there any more */
+    return UCS_ERR_ENDPOINT_TIMEOUT; /* what was lent to us is not there any more */
 }
 
 static void uct_glex_iface_handle_error(uct_glex_iface_t *iface, const struct glex_err_req *err)
@@ -330,7 +327,8 @@ static ucs_status_t uct_glex_iface_init_mpq(uct_glex_iface_t *iface,
     iface->mpq.grown     = 0;
     iface->mpq.parking   = NULL;
     iface->mpq.park_hand = 0;
-    iface->mpq.pool  = (config->ep_mpq_pool_units == 0) ? iface->mpq.free :
+    /* A peer that computes does not give credits back: growth must leave room for newcomers */
+    iface->mpq.pool  = (config->ep_mpq_pool_units == 0) ? iface->mpq.free / 2 :
                        ucs_min(config->ep_mpq_pool_units, iface->mpq.free);
     iface->mpq.start = config->sr_credit_start;
     iface->mpq.inc   = config->sr_credit_inc;
@@ -430,9 +428,12 @@ static ucs_status_t uct_glex_iface_check_alignment(const uct_iface_params_t *par
     size_t alignment = UCT_IFACE_PARAM_VALUE(params, am_alignment, AM_ALIGNMENT, 1);
     size_t offset    = UCT_IFACE_PARAM_VALUE(params, am_align_offset, AM_ALIGN_OFFSET, 0);
 
-    if ((alignment == 0) || !ucs_is_pow2(alignment) || (offset >= alignment)) {
-        ucs_error("glex: active message alignment %zu with offset %zu: the alignment must be a power "
-                  "of two and larger than the offset", alignment, offset);
+    if ((alignment == 0) || !ucs_is_pow2(alignment)) {
+        ucs_error("glex: active message alignment %zu is not a power of two", alignment);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if ((offset != 0) && !(params->field_mask & UCT_IFACE_PARAM_FIELD_AM_ALIGNMENT)) {
+        ucs_error("glex: active message offset %zu without an alignment", offset);
         return UCS_ERR_INVALID_PARAM;
     }
     return UCS_OK;

@@ -120,7 +120,7 @@ ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uu
             return UCS_OK;
         }
         /* The endpoint number has a new owner: the peer we knew is gone; or it is tried again */
-        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+        uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
         uct_glex_vc_unhash(vc);
     }
     return uct_glex_vc_new(iface, peer, uuid, vc_p);
@@ -152,9 +152,9 @@ void uct_glex_vc_accept(uct_glex_vc_t *vc)
     uct_glex_vc_wait_mpq(vc, UCT_GLEX_VC_ACCEPTING);
 }
 
-/* Ask one peer, other than `except`, that has more credits than a newcomer for the surplus. Returns 0
- * if there is none. */
-static int uct_glex_vc_recall_one(uct_glex_iface_t *iface, uct_glex_vc_t *except)
+/* Ask the peer with most credits, other than `except`, for what it has beyond `least`. Returns 0 if there
+ * is none that has more. */
+static int uct_glex_vc_recall_one(uct_glex_iface_t *iface, uct_glex_vc_t *except, unsigned least)
 {
     uct_glex_vc_t *vc, *best = NULL;
     unsigned i;
@@ -165,7 +165,7 @@ static int uct_glex_vc_recall_one(uct_glex_iface_t *iface, uct_glex_vc_t *except
             return 1; /* one at a time: its answer leads here again */
         }
         if ((vc != except) && (vc->state == UCT_GLEX_VC_OPEN) &&
-            (vc->mp_rx.window > iface->mpq.start) &&
+            (vc->mp_rx.window > least) &&
             ((best == NULL) || (vc->mp_rx.window > best->mp_rx.window))) {
             best = vc;
         }
@@ -174,7 +174,7 @@ static int uct_glex_vc_recall_one(uct_glex_iface_t *iface, uct_glex_vc_t *except
         return 0;
     }
     best->recalling    = 1;
-    best->recall_limit = best->mp_rx.rcvd + iface->mpq.start;
+    best->recall_limit = best->mp_rx.rcvd + least;
     uct_glex_ctl_post(best, UCT_GLEX_CTL_RECALL);
     return 1;
 }
@@ -186,7 +186,8 @@ void uct_glex_vc_retry_waiting(uct_glex_iface_t *iface)
 
     ucs_list_for_each_safe(vc, tmp, &iface->mpq.wait, wait) {
         if (iface->mpq.free < UCT_GLEX_VC_CTL_UNITS + 1) {
-            if (!uct_glex_vc_recall_one(iface, NULL)) {
+            /* One credit each before anybody has to go */
+            if (!uct_glex_vc_recall_one(iface, NULL, UCT_GLEX_CREDIT_LEAST)) {
                 uct_glex_park_one(iface);
             }
             return;
@@ -213,7 +214,7 @@ void uct_glex_vc_grow(uct_glex_vc_t *vc)
                                     ucs_min(iface->mpq.free, iface->mpq.pool - iface->mpq.grown));
     if (growth == 0) {
         if (vc->mp_rx.window < iface->mpq.max) {
-            uct_glex_vc_recall_one(iface, vc);
+            uct_glex_vc_recall_one(iface, vc, iface->mpq.start);
         }
         return;
     }
@@ -319,9 +320,9 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc)
 void uct_glex_vc_gone(uct_glex_vc_t *vc)
 {
     if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING)) {
-        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+        uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
     } else {
-        uct_glex_vc_teardown(vc, UCT_GLEX_VC_GONE, UCS_ERR_CONNECTION_RESET);
+        uct_glex_vc_teardown(vc, UCT_GLEX_VC_GONE, UCS_ERR_ENDPOINT_TIMEOUT);
     }
 }
 
