@@ -64,6 +64,7 @@ static ucs_log_func_rc_t log_handler(const char *file, unsigned line, const char
         /* not by gtest at once: an exception must not go through UCX */
         fprintf(stderr, "%s:%u: unexpected error: %s\n", file, line, buf);
         log_text += buf;
+        report_ifaces();
     }
     return UCS_LOG_FUNC_RC_STOP;
 }
@@ -396,13 +397,13 @@ static void report_vc(const uct_glex_vc_t *vc)
     fprintf(stderr,
             "  vc 0x%x state %d: mp_tx sent %u limit %u epoch %u, mp_rx rcvd %u told %u window %u "
             "epoch %u, seq tx %u rx %u, ctl 0x%x inflight %d ack_due %d scheduled %d recalling %d "
-            "blocked %d\n"
+            "blocked %d peer_key 0x%x\n"
             "    er_tx %d state %d: head %u tail %u msgs %u acked %u units %u; er_rx %d: next %u "
             "head %u told %u msgs %u told %u; rx %lu started %u waiting %d; tx_ops %d\n",
             vc->id, vc->state, vc->mp_tx.sent, vc->mp_tx.limit, vc->mp_tx.epoch, vc->mp_rx.rcvd,
             vc->mp_rx.told, vc->mp_rx.window, vc->mp_rx.epoch, vc->tx_seq, vc->rx_seq, vc->ctl,
             vc->ctl_inflight, vc->ack_due, vc->scheduled, vc->recalling, vc->num_blocked,
-            vc->er_tx != NULL, vc->er_state, vc->tx_fifo.head, vc->tx_fifo.tail, vc->tx_fifo.msgs,
+            vc->peer_key, vc->er_tx != NULL, vc->er_state, vc->tx_fifo.head, vc->tx_fifo.tail, vc->tx_fifo.msgs,
             vc->tx_fifo.msgs_acked, vc->tx_fifo.units, vc->has_rx_fifo, vc->rx_fifo.next,
             vc->rx_fifo.head, vc->rx_fifo.head_told, vc->rx_fifo.msgs, vc->rx_fifo.msgs_told,
             ucs_list_length((ucs_list_link_t*)&vc->rx), vc->rx_started, vc->rx_waiting,

@@ -111,6 +111,7 @@ TEST_P(Event, PingPongAsleep)
                 send_asleep(iface, fd, sender);
             }
         }
+        sender.drain();
         team_barrier(team); /* the last acknowledgements */
     });
 }
@@ -142,6 +143,7 @@ TEST_P(Event, FloodToASleeper)
             for (unsigned i = 0; i < count; ++i) {
                 send_asleep(iface, fd, sender);
             }
+            sender.drain();
             team_barrier(team);
         }
     });
@@ -182,6 +184,7 @@ TEST_P(Event, FlushAsleep)
                     EXPECT_OK(status);
                 }
             }
+            sender.drain();
             team_barrier(team);
         }
     });

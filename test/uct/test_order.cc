@@ -29,6 +29,7 @@ TEST_P(Order, BothDirections)
         }
         progress_until("all messages", [&] { return sink.received == count; });
         EXPECT_OK(sender.ep.flush());
+        sender.drain();
         iface.check_credits();
         team_barrier(team);
         EXPECT_EQ(sink.received, count);
@@ -63,6 +64,7 @@ TEST_P(Order, OneDirection)
                 sender.send();
             }
             EXPECT_OK(sender.ep.flush());
+            sender.drain();
             team_barrier(team);
         }
         iface.check_credits();
