@@ -115,9 +115,9 @@ ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
         {"RMA_BUF_SIZE", config->rma_buf_size, 64, 1 << 20, 0},
         {"RMA_REQ_CAPACITY", config->rma_req_capacity, 1, 16384, 0},
         {"ZC_REQ_CAPACITY", config->zc_req_capacity, 1, 16384, 0},
+        {"SR_CREDIT_MAX", config->sr_credit_max, 1, UCT_GLEX_CREDIT_MAX, 0},
         {"SR_CREDIT_START", config->sr_credit_start, 1, config->sr_credit_max, 0},
         {"SR_CREDIT_INC", config->sr_credit_inc, 1, UCT_GLEX_CREDIT_MAX, 0},
-        {"SR_CREDIT_MAX", config->sr_credit_max, 1, UCT_GLEX_CREDIT_MAX, 0},
     };
     ucs_status_t status;
 

@@ -354,9 +354,12 @@ void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_gl
     const uct_glex_ctl_t *ctl = uct_glex_ctl_check(iface, src, hdr, length);
     uct_glex_vc_t *vc         = uct_glex_vc_find(iface, src);
 
-    if ((ctl == NULL) || (vc == NULL) || (vc->state == UCT_GLEX_VC_FAILED) ||
-        ((vc->peer_uuid == ctl->src_uuid) && (vc->peer_id != ctl->vc_id))) {
-        return; /* not about the VC that there is now */
+    if ((ctl == NULL) || (vc == NULL) || (vc->state == UCT_GLEX_VC_FAILED)) {
+        return;
+    }
+    /* A VC is named, or (0) whoever was meant is not there: not about the VC that there is now? */
+    if ((ctl->vc_id != 0) ? (ctl->vc_id != vc->peer_id) : (ctl->src_uuid == vc->peer_uuid)) {
+        return;
     }
     ucs_debug("glex: endpoint 0x%" PRIx64 " knows vc 0x%x no more", src, vc->id);
     uct_glex_ctl_drain_events(iface);

@@ -56,12 +56,6 @@ ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep)
     if (ucs_likely(ep->vc != &uct_glex_no_vc)) {
         return UCS_OK;
     }
-    vc = uct_glex_vc_find(iface, ep->peer);
-    if ((vc != NULL) && (vc->state == UCT_GLEX_VC_OPEN) && (vc->peer_uuid != ep->peer_uuid)) {
-        /* The peer itself told us who it is: the address is that of an earlier owner */
-        ucs_debug("glex: endpoint 0x%" PRIx64 " has another owner than the address", ep->peer);
-        return UCS_ERR_ENDPOINT_TIMEOUT;
-    }
     status = uct_glex_vc_get(iface, ep->peer, ep->peer_uuid, &vc);
     if (status != UCS_OK) {
         return status;

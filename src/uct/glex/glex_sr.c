@@ -194,6 +194,10 @@ ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
     uct_glex_op_t *op;
     glex_ret_t ret;
 
+    if (vc->state == UCT_GLEX_VC_CONNECTING) { /* overtook the ACCEPT: the key is not known yet */
+        uct_glex_iface_recheck(iface);
+        return UCS_ERR_NO_RESOURCE;
+    }
     rx->buf = uct_glex_buf_get(&iface->sr.rx);
     if (rx->buf == NULL) {
         return UCS_ERR_NO_RESOURCE;

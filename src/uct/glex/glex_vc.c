@@ -57,7 +57,8 @@ static ucs_status_t uct_glex_vc_assign_id(uct_glex_iface_t *iface, uct_glex_vc_t
         iface->vcs      = vcs;
         iface->vcs_size = size;
     }
-    vc->id = iface->num_vcs | ((uint32_t)iface->vc_gen++ << 16);
+    iface->vc_gen = ucs_max((uint16_t)(iface->vc_gen + 1), 1); /* no id is 0 */
+    vc->id        = iface->num_vcs | ((uint32_t)iface->vc_gen << 16);
     iface->vcs[iface->num_vcs++] = vc;
     return UCS_OK;
 }
@@ -357,7 +358,7 @@ static int uct_glex_vc_is_waiting(const uct_glex_vc_t *vc)
     case UCT_GLEX_VC_OPEN:
     case UCT_GLEX_VC_CLOSING:
         return vc->ctl_inflight || (vc->num_blocked > 0) || !ucs_queue_is_empty((ucs_queue_head_t*)
-               &vc->tx_ops) || (vc->rx_started > 0);
+               &vc->tx_ops) || (vc->rx_started > 0) || !uct_glex_vc_has_credits(vc);
     default:
         return 0;
     }

@@ -81,7 +81,9 @@ ucs_status_t uct_glex_zc_send(uct_glex_vc_t *vc, uint8_t am_id, const void *head
     zc->header_length = header_length;
     zc->resv          = 0;
     length            = sizeof(*zc) + zc->iovcnt * sizeof(zc->iov[0]);
-    memcpy(desc + length, header, header_length);
+    if (header_length > 0) {
+        memcpy(desc + length, header, header_length); /* the header may be NULL else */
+    }
     status = uct_glex_zc_send_descriptor(vc, am_id, desc, length + header_length);
     if (status != UCS_OK) {
         goto err_cancel;
