@@ -71,6 +71,7 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t handle)
     if (ret != GLEX_SUCCESS) {
         return ret;
     }
+    glex_fault_flush(ep); /* whoever sleeps posts nothing that delayed messages could wait for */
     /* Before arming: what comes later stays, and wakes at once. */
     glex_wait_drain(ep);
     if (!ext_arm_ring(ep, &ep->eq)) {

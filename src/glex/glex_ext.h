@@ -20,6 +20,13 @@ extern "C" {
  */
 #define GLEX_EXT_MEM_EVENT_DATA 0x100
 
+/**
+ * Request flag beside enum glex_rdma_flag: where the destination's MPQ, or its EQ for a remote
+ * event, is full, the request is not taken (GLEX_BUSY) instead of being lost with an error
+ * request. To be posted again when the owner had time to take something out.
+ */
+#define GLEX_EXT_FLAG_NO_LOSS (1 << 30)
+
 enum glex_ext_cap {
     GLEX_EXT_CAP_PRIVATE_RDMA = 1, /**< RDMA to memory that was not allocated from the NIC */
     GLEX_EXT_CAP_MAP          = 2, /**< NIC-allocated memory can be mapped by peers */
