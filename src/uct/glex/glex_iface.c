@@ -6,6 +6,7 @@
 #include "glex_ctl.h"
 #include "glex_ep.h"
 #include "glex_er.h"
+#include "glex_mpq.h"
 #include "glex_op.h"
 #include "glex_rx.h"
 #include "glex_sr.h"
@@ -15,10 +16,14 @@
 #include <ucs/sys/math.h>
 #include <ucs/sys/string.h>
 
-/* Progress calls between two looks at the NIC's error queue, and such looks between two for peers
- * that died */
+/* Progress calls between two looks at the NIC's error queue */
 #define UCT_GLEX_ERRORS_CALLS 256
-#define UCT_GLEX_WATCH_LOOKS  64
+
+/* How often some peers are looked at whether they live: all once in a second, or nearly */
+#define UCT_GLEX_WATCH_MS 100
+
+/* How long closing may take in all to say goodbye to peers that do not empty their queues */
+#define UCT_GLEX_GOODBYE_MS 1000
 
 /* Measured over software NIC on an AMD EPYC 9005 core pair, see README: one way of an 8-byte
  * message, cost of posting one, copy into and out of a FIFO */
@@ -196,13 +201,15 @@ static void uct_glex_iface_poll_errors(uct_glex_iface_t *iface)
 {
     struct glex_err_req err;
     uint32_t num = 1;
+    ucs_time_t now;
 
     while ((glex_poll_error_req(iface->nic, &num, &err) == GLEX_SUCCESS) && (num > 0)) {
         uct_glex_iface_handle_error(iface, &err);
         num = 1;
     }
-    if (--iface->watch_count == 0) {
-        iface->watch_count = UCT_GLEX_WATCH_LOOKS;
+    now = ucs_get_time();
+    if (now >= iface->watch_next) {
+        iface->watch_next = now + ucs_time_from_msec(UCT_GLEX_WATCH_MS);
         uct_glex_vc_watch(iface);
     }
 }
@@ -231,8 +238,9 @@ static void uct_glex_iface_progress_slow(uct_glex_iface_t *iface)
 {
     if (iface->recheck) {
         iface->recheck = 0;
+        uct_glex_ctl_progress_resets(iface);
         uct_glex_rx_retry_waiting(iface);
-        uct_glex_vc_retry_waiting(iface);
+        uct_glex_mpq_retry(iface);
     }
     ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, NULL);
     /* After the pending requests: what they sent took credits and acknowledgements along */
@@ -308,35 +316,6 @@ static ucs_status_t uct_glex_iface_event_arm(uct_iface_h tl_iface, unsigned even
 
 /* ---- life ---- */
 
-/* Entries of the MPQ: reserve for CONNECTs, slack for what was handled but not discarded yet, the
- * rest for windows */
-static ucs_status_t uct_glex_iface_init_mpq(uct_glex_iface_t *iface,
-                                            const uct_glex_iface_config_t *config,
-                                            unsigned capacity)
-{
-    unsigned slack = UCT_GLEX_POLL_BATCH;
-
-    /* As many may connect at once: beyond that a CONNECT would take an entry promised to others */
-    iface->mpq.reserve = ucs_max(4, capacity / 4);
-    if (capacity < iface->mpq.reserve + slack + UCT_GLEX_VC_CTL_UNITS + 1) {
-        ucs_error("glex: a message queue of %u entries is too small: raise "
-                  "UCX_GLEX_EP_MPQ_CAPACITY to 64 or more", capacity);
-        return UCS_ERR_INVALID_PARAM;
-    }
-    iface->mpq.free  = capacity - iface->mpq.reserve - slack;
-    iface->mpq.grown     = 0;
-    iface->mpq.parking   = NULL;
-    iface->mpq.park_hand = 0;
-    /* A peer that computes does not give credits back: growth must leave room for newcomers */
-    iface->mpq.pool  = (config->ep_mpq_pool_units == 0) ? iface->mpq.free / 2 :
-                       ucs_min(config->ep_mpq_pool_units, iface->mpq.free);
-    iface->mpq.start = config->sr_credit_start;
-    iface->mpq.inc   = config->sr_credit_inc;
-    iface->mpq.max   = config->sr_credit_max;
-    ucs_list_head_init(&iface->mpq.wait);
-    return UCS_OK;
-}
-
 static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
                                        const uct_glex_iface_config_t *config)
 {
@@ -384,7 +363,7 @@ static ucs_status_t uct_glex_iface_init_channels(uct_glex_iface_t *iface,
     ucs_status_t status;
 
     glex_query_ep(iface->nic, &attr);
-    status = uct_glex_iface_init_mpq(iface, config, attr.mpq_capacity);
+    status = uct_glex_mpq_init(iface, config, attr.mpq_capacity);
     if (status != UCS_OK) {
         return status;
     }
@@ -474,8 +453,10 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->recheck     = 0;
     self->fence       = 0;
     self->until_errors = UCT_GLEX_ERRORS_CALLS;
-    self->watch_count  = UCT_GLEX_WATCH_LOOKS;
+    self->watch_next   = 0;
     self->watch_hand   = 0;
+    self->num_resets   = 0;
+    self->goodbye_ms   = UCT_GLEX_GOODBYE_MS;
     ucs_list_head_init(&self->active);
     ucs_arbiter_init(&self->arbiter);
     memset(&self->er, 0, sizeof(self->er));

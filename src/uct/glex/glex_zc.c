@@ -137,7 +137,7 @@ static ucs_status_t uct_glex_zc_post_get(uct_glex_rx_t *rx, unsigned piece, uint
     req.local_evt.cookie_0 = 0;
     req.local_evt.cookie_1 = uct_glex_op_cookie_1(rx->op->id);
     req.rmt_key            = vc->peer_key;
-    req.flag               = GLEX_FLAG_LOCAL_EVT;
+    req.flag               = GLEX_FLAG_LOCAL_EVT | GLEX_EXT_FLAG_NO_LOSS;
     req.next               = NULL;
     if (piece == zc->iovcnt - 1U) {
         req.rmt_evt.cookie_0 = 0;
