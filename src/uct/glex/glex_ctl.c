@@ -5,6 +5,8 @@
 #include "glex_ctl.h"
 #include "glex_er.h"
 #include "glex_mpq.h"
+#include "glex_msg.h"
+#include "glex_op.h"
 #include "glex_rx.h"
 
 #include <string.h>
@@ -134,11 +136,22 @@ static ucs_status_t uct_glex_ctl_send_ack(uct_glex_vc_t *vc)
     return status;
 }
 
-static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
+/* The VC is open: send the message that was kept for that. NO_RESOURCE: the NIC is busy. */
+static ucs_status_t uct_glex_ctl_send_first(uct_glex_vc_t *vc)
 {
-    if (vc->connect_again) {
-        return uct_glex_ctl_connect_again(vc);
+    ucs_status_t status = uct_glex_msg_progress(vc);
+
+    if (status == UCS_OK) {
+        uct_glex_vc_resume(vc); /* what waited behind it */
+    } else if ((status == UCS_ERR_NO_RESOURCE) && !uct_glex_vc_has_credits(vc)) {
+        return UCS_OK; /* credits lead here again */
     }
+    return status;
+}
+
+/* Credits that found no other message, what is to be said, acknowledgements */
+static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
+{
     if (uct_glex_credit_must_tell(&vc->mp_rx) || uct_glex_er_must_tell(vc)) {
         vc->ctl |= UCT_GLEX_CTL_CREDIT;
     }
@@ -146,6 +159,30 @@ static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
         return uct_glex_ctl_send(vc, UCT_GLEX_MP_CTL);
     }
     return vc->ack_due ? uct_glex_ctl_send_ack(vc) : UCS_OK;
+}
+
+static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
+{
+    ucs_status_t status = UCS_OK, due_status;
+
+    if (vc->peer_dead) {
+        return UCS_ERR_ENDPOINT_TIMEOUT;
+    }
+    if (vc->connect_again) {
+        return uct_glex_ctl_connect_again(vc);
+    }
+    if (vc->touch != NULL) {
+        uct_glex_op_event(vc->iface, vc->touch->id, UCS_OK);
+        vc->touch = NULL;
+    }
+    if (vc->first != NULL) {
+        status = uct_glex_ctl_send_first(vc);
+        if (UCS_STATUS_IS_ERR(status) && (status != UCS_ERR_NO_RESOURCE)) {
+            return status;
+        }
+    }
+    due_status = uct_glex_ctl_send_due(vc);
+    return (due_status == UCS_OK) ? status : due_status;
 }
 
 static ucs_status_t uct_glex_ctl_accept(uct_glex_vc_t *vc)

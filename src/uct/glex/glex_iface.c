@@ -143,23 +143,26 @@ static void uct_glex_iface_connect_lost(uct_glex_vc_t *vc)
     uct_glex_vc_schedule(vc);
 }
 
-/* What a failed request means to the VC: OK if it is nothing to it */
+/* A put without completion was refused. The error names the endpoint that holds the memory, which is
+ * not always the one that the VC leads to. */
+static void uct_glex_iface_put_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
+                                       uint64_t peer)
+{
+    unsigned i;
+
+    ucs_error("glex: put to endpoint %u on NIC 0x%x was refused: %s", err->rmt_ep_num,
+              err->rmt_nic_id, glex_error_req_status_str(err->status));
+    for (i = 0; i < iface->num_vcs; ++i) {
+        if (iface->vcs[i]->put_peer == peer) {
+            uct_glex_vc_fail(iface->vcs[i], UCS_ERR_ENDPOINT_TIMEOUT);
+        }
+    }
+}
+
+/* What a failed request of the channels means to the VC. Whatever the reason, with
+ * UCS_ERR_ENDPOINT_TIMEOUT UCP says that the peer, or what it lent us, is not there any more. */
 static ucs_status_t uct_glex_iface_error_status(const struct glex_err_req *err)
 {
-    unsigned event = err->data2 & UCT_GLEX_EVENT_TYPE_MASK;
-
-    if ((err->status == GLEX_ERR_STATUS_DEST_VP_STOP) ||
-        (err->status == GLEX_ERR_STATUS_DEST_HOST_DEAD)) {
-        return UCS_ERR_ENDPOINT_TIMEOUT;
-    }
-    if ((err->op == GLEX_ERR_OP_IMM_MP) && ((err->data0 & 0xff) == UCT_GLEX_MP_RESET)) {
-        return UCS_OK;
-    }
-    if ((err->op == GLEX_ERR_OP_IMM_RDMA_PUT) && (event != UCT_GLEX_EVENT_ER)) {
-        ucs_error("glex: put to endpoint %u on NIC 0x%x was refused: %s", err->rmt_ep_num,
-                  err->rmt_nic_id, glex_error_req_status_str(err->status));
-        return UCS_OK; /* a put_short with a wrong key */
-    }
     if ((err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL) ||
         (err->status == GLEX_ERR_STATUS_DEST_EQ_FULL)) {
         ucs_error("glex: endpoint %u on NIC 0x%x lost a message: %s; raise UCX_GLEX_EP_MPQ_CAPACITY "
@@ -167,11 +170,13 @@ static ucs_status_t uct_glex_iface_error_status(const struct glex_err_req *err)
                   err->rmt_ep_num, err->rmt_nic_id, glex_error_req_status_str(err->status));
         return UCS_ERR_IO_ERROR;
     }
-    return UCS_ERR_ENDPOINT_TIMEOUT; /* what was lent to us is not there any more */
+    return UCS_ERR_ENDPOINT_TIMEOUT;
 }
 
 static void uct_glex_iface_handle_error(uct_glex_iface_t *iface, const struct glex_err_req *err)
 {
+    unsigned event      = err->data2 & UCT_GLEX_EVENT_TYPE_MASK;
+    uint8_t mp_type     = err->data0;
     glex_ep_addr_t addr = {.v = 0};
     ucs_status_t status;
     uct_glex_vc_t *vc;
@@ -179,22 +184,26 @@ static void uct_glex_iface_handle_error(uct_glex_iface_t *iface, const struct gl
     ucs_debug("glex: %s to endpoint %u on NIC 0x%x failed: %s",
               glex_error_req_opcode_str(err->op), err->rmt_ep_num, err->rmt_nic_id,
               glex_error_req_status_str(err->status));
-    status = uct_glex_iface_error_status(err);
-    if ((err->data2 & UCT_GLEX_EVENT_TYPE_MASK) == UCT_GLEX_EVENT_OP) {
-        uct_glex_op_event(iface, err->data2 >> 32,
-                          (status == UCS_OK) ? UCS_ERR_IO_ERROR : status);
-    }
     glex_compose_ep_addr(err->rmt_nic_id, err->rmt_ep_num, GLEX_EP_TYPE_FAST, &addr);
-    vc = uct_glex_vc_find(iface, addr.v);
-    if ((vc == NULL) || (status == UCS_OK)) {
+    if ((err->op == GLEX_ERR_OP_IMM_RDMA_PUT) && (event != UCT_GLEX_EVENT_ER)) {
+        uct_glex_iface_put_refused(iface, err, addr.v);
         return;
     }
-    if ((err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL) &&
-        ((err->data0 & 0xff) == UCT_GLEX_MP_CONNECT)) {
-        uct_glex_iface_connect_lost(vc);
-    } else {
-        uct_glex_vc_fail(vc, status);
+    vc = (event == UCT_GLEX_EVENT_OP) ? uct_glex_op_vc(iface, err->data2 >> 32) :
+                                        uct_glex_vc_find(iface, addr.v);
+    if ((vc == NULL) || ((err->op == GLEX_ERR_OP_IMM_MP) && (mp_type == UCT_GLEX_MP_RESET))) {
+        return;
     }
+    if ((err->op == GLEX_ERR_OP_IMM_MP) && (mp_type == UCT_GLEX_MP_CONNECT) &&
+        (err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL)) {
+        uct_glex_iface_connect_lost(vc);
+        return;
+    }
+    status = uct_glex_iface_error_status(err);
+    if (event == UCT_GLEX_EVENT_OP) {
+        uct_glex_op_event(iface, err->data2 >> 32, status);
+    }
+    uct_glex_vc_fail(vc, status);
 }
 
 static void uct_glex_iface_poll_errors(uct_glex_iface_t *iface)
@@ -250,7 +259,7 @@ static void uct_glex_iface_progress_slow(uct_glex_iface_t *iface)
 static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
 {
     uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
-    unsigned count;
+    unsigned done = iface->done, count;
 
     count  = uct_glex_eq_progress(iface);
     count += uct_glex_mpq_progress(iface);
@@ -262,7 +271,8 @@ static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
         iface->until_errors = UCT_GLEX_ERRORS_CALLS;
         uct_glex_iface_poll_errors(iface);
     }
-    return count;
+    /* Who is told of nothing may go to sleep */
+    return count + (iface->done - done);
 }
 
 /* ---- completion and sleep ---- */
@@ -451,6 +461,8 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->vcs_size    = 0;
     self->num_vcs     = 0;
     self->recheck     = 0;
+    self->dispatching = NULL;
+    self->done        = 0;
     self->fence       = 0;
     self->until_errors = UCT_GLEX_ERRORS_CALLS;
     self->watch_next   = 0;

@@ -61,8 +61,10 @@ typedef struct uct_glex_iface {
     uint8_t            er_unit_shift;
     uint8_t            recheck;    /* resources came free: look at what waits for them */
     unsigned           until_errors; /* progress calls until the next look at errors */
+    unsigned           done;       /* requests posted and ended by progress, in all */
     ucs_list_link_t    active;     /* VCs that have control messages to send */
     ucs_arbiter_t      arbiter;    /* endpoints whose pending requests can go on */
+    ucs_arbiter_group_t *dispatching; /* the one whose request is being tried, or NULL */
 
     uct_glex_md_t     *md;
     unsigned           ep_index;   /* of `nic` in the memory domain */

@@ -44,7 +44,7 @@ static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
         *vc_p = ep->vc;
         if (ucs_unlikely(ep->vc->status != UCS_OK)) {
             status = uct_glex_ep_not_ready(ep); /* failed, or the peer has left */
-        } else if (ucs_unlikely(ep->blocked)) {
+        } else if (ucs_unlikely(uct_glex_ep_has_pending(ep))) {
             status = UCS_ERR_NO_RESOURCE;
         }
     }
@@ -120,8 +120,11 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
     }
 
     status = uct_glex_rma_vc(ep, &vc);
-    if ((status != UCS_OK) || (length == 0)) {
-        return status; /* nothing to put: the key need not be valid */
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (length == 0) {
+        return uct_glex_ep_touch(ep); /* the key need not be valid */
     }
     status = uct_glex_rma_check_range(rkey, remote_addr, length);
     if (status != UCS_OK) {
@@ -135,6 +138,7 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
     req.rmt_key       = rkey->packed.key;
     req.flag          = uct_glex_rma_flags(iface);
     req.next          = NULL;
+    vc->put_peer      = rkey->packed.ep_addr;
     ret = glex_imm_rdma(iface->nic, &req, NULL);
     if (ret != GLEX_SUCCESS) {
         return uct_glex_status(ret);

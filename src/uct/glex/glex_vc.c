@@ -7,6 +7,7 @@
 #include "glex_ep.h"
 #include "glex_er.h"
 #include "glex_mpq.h"
+#include "glex_msg.h"
 #include "glex_op.h"
 #include "glex_rx.h"
 
@@ -157,6 +158,8 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     uct_glex_rx_purge(vc);
     uct_glex_er_cleanup(vc);
     uct_glex_mpq_return(vc);
+    uct_glex_msg_purge(vc);
+    vc->touch = NULL;
     uct_glex_op_fail_all(vc, status);
     uct_glex_iface_recheck(vc->iface); /* for those that wait for what came free */
 }
@@ -185,8 +188,15 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc)
     if (vc->num_blocked == 0) {
         return;
     }
+    if ((vc->first != NULL) && (vc->state == UCT_GLEX_VC_OPEN)) {
+        uct_glex_vc_schedule(vc); /* that one first */
+        return;
+    }
     ucs_list_for_each(ep, &vc->eps, list) {
-        ucs_arbiter_group_schedule(&vc->iface->arbiter, &ep->arb_group);
+        /* One that is being tried decides by its result */
+        if (&ep->arb_group != vc->iface->dispatching) {
+            ucs_arbiter_group_schedule(&vc->iface->arbiter, &ep->arb_group);
+        }
     }
     uct_glex_iface_recheck(vc->iface);
 }
@@ -216,7 +226,8 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc)
 
 void uct_glex_vc_gone(uct_glex_vc_t *vc)
 {
-    if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING)) {
+    if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING) ||
+        !ucs_queue_is_empty(&vc->tx_ops)) {
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
     } else {
         uct_glex_vc_teardown(vc, UCT_GLEX_VC_GONE, UCS_ERR_ENDPOINT_TIMEOUT);
@@ -231,6 +242,7 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
     if (vc->state == UCT_GLEX_VC_FAILED) {
         return;
     }
+    ++vc->iface->done;
     ucs_debug("glex: vc 0x%x to endpoint 0x%" PRIx64 " failed: %s", vc->id, vc->peer,
               ucs_status_string(status));
     uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, status);

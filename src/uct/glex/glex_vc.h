@@ -24,6 +24,15 @@ enum uct_glex_vc_state {
     UCT_GLEX_VC_FAILED
 };
 
+/* The first message, kept until the VC is open: glex_msg.h */
+typedef struct uct_glex_msg {
+    struct uct_glex_op *op; /* what a flush waits for */
+    uint32_t            length;
+    uint8_t             am_id;
+    uint8_t             zc;
+    uint8_t             data[] UCS_V_ALIGNED(8);
+} uct_glex_msg_t;
+
 enum uct_glex_er_state {
     UCT_GLEX_ER_NONE,
     UCT_GLEX_ER_REQUESTED, /* asked the peer for a FIFO */
@@ -71,7 +80,7 @@ struct uct_glex_vc {
     uint8_t              scheduled;
     uint8_t              recalling;    /* asked for credits back, not answered */
     uint8_t              want_grant;   /* a request of the peer's for a FIFO is to be answered */
-    uint16_t             num_blocked;  /* endpoints with pending requests */
+    uint16_t             num_blocked;  /* endpoints with pending requests, and the message kept */
     uint8_t              mpq_waiting;  /* is in iface->mpq.wait */
     uint8_t              mpq_held;     /* has its entries of the MPQ */
     uint16_t             mpq_base;     /* window without what it grew by */
@@ -80,6 +89,10 @@ struct uct_glex_vc {
     uint32_t             watch_mark;   /* counters at the last look for dead peers */
     uint8_t              connect_again; /* our CONNECT was lost, the peer's came */
     uint8_t              gone_used;    /* GONE, and somebody wants to send */
+    uint8_t              peer_dead;    /* found so where no error handler could be called */
+    uct_glex_msg_t      *first;        /* waits for the VC to open; or NULL */
+    struct uct_glex_op  *touch;        /* of an empty put, waits for the VC to open; or NULL */
+    uint64_t             put_peer;     /* endpoint that the last put without completion went to */
 };
 
 /* Stands for a VC in endpoints that did not communicate yet: has no credits */
