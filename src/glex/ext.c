@@ -84,6 +84,18 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t handle)
     return GLEX_SUCCESS;
 }
 
+glex_ret_t glex_ext_set_receiver(glex_ep_handle_t handle, int present)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    glex_ring_set_open(&ep->mpq, present);
+    glex_ring_set_open(&ep->eq, present);
+    return GLEX_SUCCESS;
+}
+
 glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
@@ -101,7 +113,7 @@ glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
         glex_peer_drop(ep, peer);
         return GLEX_NO_EP_RESOURCE;
     }
-    return GLEX_SUCCESS;
+    return glex_ring_is_closed(&peer->mpq) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
 }
 
 glex_ret_t glex_ext_query_counters(glex_ep_handle_t handle, struct glex_ext_counters *counters)

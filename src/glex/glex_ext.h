@@ -93,8 +93,16 @@ glex_ret_t glex_ext_event_fd(glex_ep_handle_t ep, int *fd);
 glex_ret_t glex_ext_arm(glex_ep_handle_t ep);
 
 /**
+ * Say whether somebody takes messages and events out of the endpoint's queues. While nobody does,
+ * requests that would leave something there fail as if the endpoint did not exist (status
+ * DEST_VP_STOP), and glex_ext_check_peer() says so; its memory can be put to and got from as
+ * before. New endpoints have a receiver.
+ */
+glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, int present);
+
+/**
  * Whether a peer endpoint still exists. Costs some system calls.
- * Returns SUCCESS, or NO_EP_RESOURCE where it was destroyed or its process died.
+ * Returns SUCCESS, or NO_EP_RESOURCE where it was destroyed, its process died, or it has no receiver.
  */
 glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer);
 

@@ -71,6 +71,16 @@ enum glex_ring_ret GLEX_NOINLINE glex_ring_claim_slow(struct glex_ring_tx *tx, u
     return ret;
 }
 
+/* release: who sees it closed sees what the owner did before */
+void glex_ring_set_open(struct glex_ring_rx *rx, bool open)
+{
+    if (open) {
+        __atomic_fetch_and(&rx->ctl->tail, ~GLEX_TAIL_CLOSED, __ATOMIC_RELEASE);
+    } else {
+        __atomic_fetch_or(&rx->ctl->tail, GLEX_TAIL_CLOSED, __ATOMIC_RELEASE);
+    }
+}
+
 bool glex_ring_arm(struct glex_ring_rx *rx)
 {
     /*

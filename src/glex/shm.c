@@ -300,7 +300,7 @@ int GLEX_NOINLINE glex_shm_rmem_refresh(struct glex_endpoint *ep, struct glex_pe
                                         uint64_t mh, uint32_t key, uint64_t offset, uint64_t len,
                                         uint32_t need, struct glex_rmem **rmem_p)
 {
-    if (__atomic_load_n(&peer->eq.ctl->tail, __ATOMIC_RELAXED) & GLEX_TAIL_CLOSED) {
+    if (glex_ring_is_closed(&peer->eq) && !glex_shm_is_living(ep, peer)) {
         return GLEX_REQ_PEER_GONE;
     }
     if (peer->key != key || !shm_rmem_load(ep, peer, mh & 0xffff, rmem_p) || (*rmem_p)->mh != mh ||

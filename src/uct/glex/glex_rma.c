@@ -35,7 +35,8 @@ static int uct_glex_rkey_is_valid(uct_rkey_t uct_rkey)
     return (uct_rkey != UCT_INVALID_RKEY) && (uct_rkey != 0);
 }
 
-/* The VC only keeps the order of operations here: no connection is needed */
+/* The VC only keeps the order of operations here. No connection is needed, but a peer that leaves tells
+ * those that it knows. */
 static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
 {
     ucs_status_t status = uct_glex_ep_make_vc(ep);
@@ -46,6 +47,8 @@ static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
             status = uct_glex_ep_not_ready(ep); /* failed, or the peer has left */
         } else if (ucs_unlikely(uct_glex_ep_has_pending(ep))) {
             status = UCS_ERR_NO_RESOURCE;
+        } else if (ucs_unlikely(ep->vc->state == UCT_GLEX_VC_IDLE)) {
+            uct_glex_vc_connect(ep->vc);
         }
     }
     return status;
@@ -125,6 +128,11 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
     }
     if (length == 0) {
         return uct_glex_ep_touch(ep); /* the key need not be valid */
+    }
+    ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+    if (ptr != NULL) { /* the first put */
+        memcpy(ptr, buffer, length);
+        return UCS_OK;
     }
     status = uct_glex_rma_check_range(rkey, remote_addr, length);
     if (status != UCS_OK) {

@@ -21,7 +21,7 @@
 /* VCs looked at each time for peers that died: this, or an eighth of them */
 #define UCT_GLEX_VC_WATCH_BATCH 16
 
-uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_IDLE};
+uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_IDLE, .status = UCS_ERR_NOT_CONNECTED};
 
 uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer)
 {
