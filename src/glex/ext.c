@@ -96,6 +96,19 @@ glex_ret_t glex_ext_set_receiver(glex_ep_handle_t handle, int present)
     return GLEX_SUCCESS;
 }
 
+glex_ret_t glex_ext_has_receiver(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer;
+    int status;
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    peer = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
+    return peer == NULL || glex_ring_is_closed(&peer->mpq) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
+}
+
 glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);

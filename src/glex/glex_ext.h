@@ -94,11 +94,18 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t ep);
 
 /**
  * Say whether somebody takes messages and events out of the endpoint's queues. While nobody does,
- * requests that would leave something there fail as if the endpoint did not exist (status
- * DEST_VP_STOP), and glex_ext_check_peer() says so; its memory can be put to and got from as
- * before. New endpoints have a receiver.
+ * requests that would leave something there, and RDMA between registrations, fail as if the
+ * endpoint did not exist (status DEST_VP_STOP), and glex_ext_check_peer() says so; immediate puts
+ * without an event, and memory that is mapped, work as before. New endpoints have a receiver.
  */
 glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, int present);
+
+/**
+ * Whether a peer endpoint has a receiver, as far as shared memory tells: one that was killed seems
+ * to have one. Costs no system call.
+ * Returns SUCCESS, or NO_EP_RESOURCE where it has none, or does not exist.
+ */
+glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr_t peer);
 
 /**
  * Whether a peer endpoint still exists. Costs some system calls.

@@ -340,6 +340,9 @@ int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_r
     struct glex_rmem *rmem;
     int status;
 
+    if (glex_ring_is_closed(&peer->eq)) {
+        return GLEX_REQ_PEER_GONE;
+    }
     status = glex_shm_rmem(ep, peer, req->rmt_mh.v, req->rmt_key, req->rmt_offset, req->len, need,
                            &rmem);
     if (status != GLEX_REQ_DONE) {

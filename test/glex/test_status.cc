@@ -228,6 +228,10 @@ TEST_F(status, without_a_receiver)
     EXPECT_EQ(1, b.receive_number(0));
     EXPECT_OK(glex_ext_set_receiver(b, 0));
     EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(a, b.addr()));
+    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_has_receiver(a, b.addr()));
+    glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, to, lmh, 8);
+    ASSERT_OK(glex_rdma(a, &put, nullptr));
+    EXPECT_EQ(GLEX_ERR_STATUS_DEST_VP_STOP, a.only_error());
     a.send_number(b.addr(), 2);
     EXPECT_EQ(GLEX_ERR_STATUS_DEST_VP_STOP, a.only_error());
     ASSERT_OK(glex_imm_rdma(a, &loud, nullptr));
@@ -239,6 +243,7 @@ TEST_F(status, without_a_receiver)
 
     EXPECT_OK(glex_ext_set_receiver(b, 1));
     EXPECT_OK(glex_ext_check_peer(a, b.addr()));
+    EXPECT_OK(glex_ext_has_receiver(a, b.addr()));
     a.send_number(b.addr(), 3);
     EXPECT_EQ(3, b.receive_number(0));
     ASSERT_OK(glex_imm_rdma(a, &loud, nullptr));

@@ -165,9 +165,6 @@ static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
 {
     ucs_status_t status = UCS_OK, due_status;
 
-    if (vc->peer_dead) {
-        return UCS_ERR_ENDPOINT_TIMEOUT;
-    }
     if (vc->connect_again) {
         return uct_glex_ctl_connect_again(vc);
     }
@@ -200,6 +197,9 @@ static ucs_status_t uct_glex_ctl_accept(uct_glex_vc_t *vc)
 
 static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
 {
+    if (vc->peer_dead) {
+        return UCS_ERR_ENDPOINT_TIMEOUT;
+    }
     switch (vc->state) {
     case UCT_GLEX_VC_OPEN:
         return uct_glex_ctl_progress_open(vc);
@@ -207,9 +207,6 @@ static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
         return vc->mpq_waiting ? UCS_OK : uct_glex_ctl_connect(vc);
     case UCT_GLEX_VC_ACCEPTING:
         return vc->mpq_waiting ? UCS_OK : uct_glex_ctl_accept(vc);
-    case UCT_GLEX_VC_GONE:
-        /* Somebody wants to send: only now does the peer's leaving matter */
-        return vc->gone_used ? UCS_ERR_ENDPOINT_TIMEOUT : UCS_OK;
     default:
         return UCS_OK;
     }

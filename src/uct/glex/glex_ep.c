@@ -81,8 +81,7 @@ ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep)
         uct_glex_vc_connect(ep->vc);
         break;
     case UCT_GLEX_VC_GONE:
-        ep->vc->gone_used = 1; /* fails in progress, where error handlers may be called */
-        uct_glex_vc_schedule(ep->vc);
+        uct_glex_vc_dead(ep->vc); /* only now does it matter that the peer left */
         break;
     default:
         break;
@@ -344,11 +343,52 @@ void uct_glex_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb, 
     }
 }
 
+ucs_status_t uct_glex_ep_touch(uct_glex_ep_t *ep)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    glex_ep_addr_t peer     = {.v = ep->peer};
+    uct_glex_vc_t *vc       = ep->vc;
+    uct_glex_op_t *op;
+
+    if ((vc->touch != NULL) ||
+        ((vc->state == UCT_GLEX_VC_OPEN) &&
+         (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE))) {
+        return UCS_OK;
+    }
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_TOUCH, NULL);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    uct_glex_op_posted(op, 1);
+    vc->touch = op;
+    if ((vc->state == UCT_GLEX_VC_OPEN) || (vc->state == UCT_GLEX_VC_GONE)) {
+        uct_glex_vc_dead(vc);
+    } else if (vc->state == UCT_GLEX_VC_IDLE) {
+        uct_glex_vc_connect(vc);
+    }
+    return UCS_OK;
+}
+
 /* ---- completion ---- */
+
+/* Puts went to memory that may be there although the peer is not */
+static ucs_status_t uct_glex_ep_check_puts(uct_glex_ep_t *ep)
+{
+    uct_glex_vc_t *vc   = ep->vc;
+    glex_ep_addr_t peer = {.v = ep->peer};
+
+    vc->dirty = 0;
+    if ((vc->state != UCT_GLEX_VC_GONE) &&
+        (glex_ext_has_receiver(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE)) {
+        return UCS_OK;
+    }
+    return uct_glex_ep_touch(ep);
+}
 
 ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
 {
     uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ucs_status_t status;
 
     if (ep->vc == &uct_glex_no_vc) {
         return UCS_OK;
@@ -359,6 +399,12 @@ ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     }
     if ((ep->vc->state == UCT_GLEX_VC_FAILED) && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
         return ep->vc->status;
+    }
+    if (ucs_unlikely(ep->vc->dirty)) {
+        status = uct_glex_ep_check_puts(ep);
+        if (status != UCS_OK) {
+            return status;
+        }
     }
     return uct_glex_op_flush(ep->vc, comp);
 }
@@ -389,35 +435,6 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
         uct_glex_vc_fail(ep->vc, UCS_ERR_ENDPOINT_TIMEOUT);
     }
     return status;
-}
-
-ucs_status_t uct_glex_ep_touch(uct_glex_ep_t *ep)
-{
-    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
-    glex_ep_addr_t peer     = {.v = ep->peer};
-    uct_glex_vc_t *vc       = ep->vc;
-    uct_glex_op_t *op;
-
-    if (vc->touch != NULL) {
-        return UCS_OK;
-    }
-    if ((vc->state == UCT_GLEX_VC_OPEN) &&
-        (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE)) {
-        return UCS_OK;
-    }
-    op = uct_glex_op_new(vc, UCT_GLEX_OP_TOUCH, NULL);
-    if (op == NULL) {
-        return UCS_ERR_NO_RESOURCE;
-    }
-    uct_glex_op_posted(op, 1);
-    vc->touch = op;
-    if (vc->state == UCT_GLEX_VC_OPEN) {
-        vc->peer_dead = 1; /* fails in progress, where error handlers may be called */
-        uct_glex_vc_schedule(vc);
-    } else if (vc->state == UCT_GLEX_VC_IDLE) {
-        uct_glex_vc_connect(vc);
-    }
-    return UCS_OK;
 }
 
 void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status)

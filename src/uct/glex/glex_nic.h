@@ -91,6 +91,13 @@ static inline glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, int present)
     return GLEX_NOT_IMPLEMENTED;
 }
 
+static inline glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr_t peer)
+{
+    (void)ep;
+    (void)peer;
+    return GLEX_NOT_IMPLEMENTED;
+}
+
 static inline glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer)
 {
     (void)ep;

@@ -118,6 +118,7 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
         ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
         if (ucs_likely(ptr != NULL)) {
             memcpy(ptr, buffer, length);
+            ep->vc->dirty = 1;
             return UCS_OK;
         }
     }
@@ -130,6 +131,7 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
         return uct_glex_ep_touch(ep); /* the key need not be valid */
     }
     ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+    vc->dirty = 1;
     if (ptr != NULL) { /* the first put */
         memcpy(ptr, buffer, length);
         return UCS_OK;
@@ -176,6 +178,7 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
     if (uct_glex_rkey_is_valid(uct_rkey)) {
         ptr = uct_glex_rma_ptr(iface, remote_addr, iface->config.rma_buf_size, uct_rkey);
         if (ptr != NULL) {
+            vc->dirty = 1;
             return pack_cb(ptr, arg);
         }
     }

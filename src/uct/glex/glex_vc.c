@@ -266,7 +266,7 @@ static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
 }
 
 /* The peer does not exist any more. What it said before it went, perhaps that it goes, is here. */
-static void uct_glex_vc_dead(uct_glex_vc_t *vc)
+static void uct_glex_vc_found_dead(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
     unsigned batches        = UINT16_MAX / UCT_GLEX_POLL_BATCH;
@@ -299,7 +299,7 @@ void uct_glex_vc_watch(uct_glex_iface_t *iface)
         }
         addr.v = vc->peer;
         if (glex_ext_check_peer(iface->nic, addr) == GLEX_NO_EP_RESOURCE) {
-            uct_glex_vc_dead(vc);
+            uct_glex_vc_found_dead(vc);
         }
     }
 }

@@ -88,8 +88,8 @@ struct uct_glex_vc {
     int8_t               status;       /* why it failed, a ucs_status_t */
     uint32_t             watch_mark;   /* counters at the last look for dead peers */
     uint8_t              connect_again; /* our CONNECT was lost, the peer's came */
-    uint8_t              gone_used;    /* GONE, and somebody wants to send */
-    uint8_t              peer_dead;    /* found so where no error handler could be called */
+    uint8_t              peer_dead;    /* fails in progress, where error handlers may be called */
+    uint8_t              dirty;        /* puts that leave no trace here, since the last flush */
     uct_glex_msg_t      *first;        /* waits for the VC to open; or NULL */
     struct uct_glex_op  *touch;        /* of an empty put, waits for the VC to open; or NULL */
     uint64_t             put_peer;     /* endpoint that the last put without completion went to */
@@ -126,6 +126,22 @@ void uct_glex_vc_accept(uct_glex_vc_t *vc);
 /** The peer's interface was closed. That is no error until somebody wants to send to it. */
 void uct_glex_vc_gone(uct_glex_vc_t *vc);
 
+/** Have progress send the VC's control messages */
+static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)
+{
+    if (!vc->scheduled) {
+        vc->scheduled = 1;
+        ucs_list_add_tail(&vc->iface->active, &vc->active);
+    }
+}
+
+/** The peer is not there any more: have progress fail the VC, where error handlers may be called */
+static inline void uct_glex_vc_dead(uct_glex_vc_t *vc)
+{
+    vc->peer_dead = 1;
+    uct_glex_vc_schedule(vc);
+}
+
 /** Look whether peers live on whose answer something waits for */
 void uct_glex_vc_watch(uct_glex_iface_t *iface);
 
@@ -137,15 +153,6 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc);
 
 /** Whether the peer's credits allow a message of any length up to max_bcopy now */
 int uct_glex_vc_has_credits(const uct_glex_vc_t *vc);
-
-/** Have progress send the VC's control messages */
-static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)
-{
-    if (!vc->scheduled) {
-        vc->scheduled = 1;
-        ucs_list_add_tail(&vc->iface->active, &vc->active);
-    }
-}
 
 /** Counters of a header arrived: credits come back */
 static inline void uct_glex_vc_credits(uct_glex_vc_t *vc, uint16_t er_units, uint16_t er_msgs,
