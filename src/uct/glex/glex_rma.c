@@ -45,7 +45,7 @@ static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
         *vc_p = ep->vc;
         if (ucs_unlikely(ep->vc->status != UCS_OK)) {
             status = uct_glex_ep_not_ready(ep); /* failed, or the peer has left */
-        } else if (ucs_unlikely(uct_glex_ep_has_pending(ep))) {
+        } else if (ucs_unlikely(ep->blocked)) {
             status = UCS_ERR_NO_RESOURCE;
         } else if (ucs_unlikely(ep->vc->state == UCT_GLEX_VC_IDLE)) {
             uct_glex_vc_connect(ep->vc);
@@ -253,6 +253,7 @@ ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
+    op->ep        = tl_ep;
     op->unpack_cb = unpack_cb;
     op->arg       = arg;
     op->length    = length;
@@ -304,7 +305,8 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
-    memh = iov->memh;
+    op->ep = tl_ep;
+    memh   = iov->memh;
     uct_glex_rma_fill(iface, &req, type, remote_addr, rkey);
     req.local_offset = UCS_PTR_BYTE_DIFF(memh->address, iov->buffer);
     req.len          = length;
