@@ -225,6 +225,14 @@ class Runner:
             args += ['--cores', cores]
         return json.loads(self._finish(self._start(args + options, env), limit))
 
+    def figures(self, column_name, program, *arguments, env=None, limit=300):
+        """What one of our own programs prints as lines "name value"."""
+        args = [os.path.join(self.build, program)] + [str(a) for a in arguments]
+        self._fresh()
+        text = self._finish(self._start(args, self._env(COLUMNS[column_name], env or {})), limit)
+        return {name: float(value) for name, value in
+                (line.split() for line in text.splitlines() if len(line.split()) == 2)}
+
     def wakeup(self, column_name, count, limit=60):
         """Seconds until a message has woken a sleeping worker."""
         column = COLUMNS[column_name]
@@ -248,6 +256,14 @@ class Runner:
 
     def mpi(self, column_name, library, ranks, program, *arguments, limit=120):
         """The median that one of the MPI programs of test/mpi prints, in its own unit."""
+        text = self.mpi_text(column_name, library, ranks, program, *arguments, limit=limit)
+        found = re.search(r' median ([0-9.]+) ', text)
+        if not found:
+            raise Failure('%s prints no figures: %s' % (program, text.strip()))
+        return float(found.group(1))
+
+    def mpi_text(self, column_name, library, ranks, program, *arguments, limit=120):
+        """What an MPI program prints, if it was the right transport that carried it."""
         column = COLUMNS[column_name]
         env = self._env(column, {})
         launch = self._mpirun(library, ranks)
@@ -264,7 +280,4 @@ class Runner:
         text = self._finish(child, limit)
         self._check_connections(column)
         self._check_channel(column)
-        found = re.search(r' median ([0-9.]+) ', text)
-        if not found:
-            raise Failure('%s prints no figures: %s' % (program, text.strip()))
-        return float(found.group(1))
+        return text
