@@ -25,11 +25,11 @@ typedef struct uct_glex_fifo_tx {
 
 typedef struct uct_glex_fifo_rx {
     uint16_t next;      /* units used by messages that arrived, in all */
-    uint16_t head;      /* units consumed, in all */
-    uint16_t head_told; /* last count told to the sender */
-    uint16_t msgs;      /* messages consumed, in all */
-    uint16_t msgs_told;
     uint16_t units;
+    uint16_t head;      /* units consumed, in all; with `msgs`, one load for the header */
+    uint16_t msgs;      /* messages consumed, in all */
+    uint16_t head_told; /* last count told to the sender */
+    uint16_t msgs_told;
     uint16_t msgs_max;
 } uct_glex_fifo_rx_t;
 
@@ -78,6 +78,13 @@ static inline int uct_glex_fifo_reserve(const uct_glex_fifo_tx_t *fifo, unsigned
     return (to_end + n <= room);
 }
 
+/* The same for a message of one unit, which never wraps */
+static inline int uct_glex_fifo_has_unit(const uct_glex_fifo_tx_t *fifo)
+{
+    return ((uint16_t)(fifo->msgs - fifo->msgs_acked) < fifo->msgs_max) &&
+           ((uint16_t)(fifo->head - fifo->tail) < fifo->units);
+}
+
 static inline void uct_glex_fifo_commit(uct_glex_fifo_tx_t *fifo, unsigned n, uint16_t skip)
 {
     fifo->head += skip + n;
@@ -117,6 +124,12 @@ static inline int uct_glex_fifo_arrive(uct_glex_fifo_rx_t *fifo, unsigned n, int
     *used_p     = skip + n;
     fifo->next += skip + n;
     return 1;
+}
+
+/* The same for one of one unit that does not wrap: it can always lie there. Returns its offset. */
+static inline uint16_t uct_glex_fifo_arrive_unit(uct_glex_fifo_rx_t *fifo)
+{
+    return uct_glex_fifo_offset(fifo->next++, fifo->units);
 }
 
 /* A message was delivered; messages are delivered in the order of their arrival */
