@@ -5,7 +5,7 @@
  * the units skipped are used up with it. Messages on their way are counted too, because each
  * takes an event queue entry. A message may be at most a quarter as long as the FIFO: with
  * what is skipped it then needs less than half of it, and the receiver, who tells of units consumed
- * at the latest when they are half of the FIFO, may keep less than the other half to itself.
+ * before they are half of the FIFO, may keep less than the other half to itself.
  */
 #ifndef UCT_GLEX_FIFO_H
 #define UCT_GLEX_FIFO_H
@@ -139,10 +139,11 @@ static inline void uct_glex_fifo_consume(uct_glex_fifo_rx_t *fifo, uint16_t used
     fifo->msgs += 1;
 }
 
-/* Half of the units or of the messages consumed without a chance to piggyback */
+/* A quarter of the units or half of the messages consumed without a chance to piggyback. Units
+ * earlier: a sender of long messages stops when room for the longest is left, another quarter. */
 static inline int uct_glex_fifo_must_tell(const uct_glex_fifo_rx_t *fifo)
 {
-    return ((uint16_t)(fifo->head - fifo->head_told) >= fifo->units / 2) ||
+    return ((uint16_t)(fifo->head - fifo->head_told) >= (fifo->units + 3) / 4) ||
            ((uint16_t)(fifo->msgs - fifo->msgs_told) >= (fifo->msgs_max + 1) / 2);
 }
 
