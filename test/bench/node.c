@@ -1,32 +1,10 @@
 #include "node.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NAME "glex"
-
-void fail(const char *format, ...)
-{
-    va_list ap;
-
-    fprintf(stderr, "%s: ", program_invocation_short_name);
-    va_start(ap, format);
-    vfprintf(stderr, format, ap);
-    va_end(ap);
-    fputc('\n', stderr);
-    exit(1);
-}
-
-static void check(ucs_status_t status, const char *what)
-{
-    if (status != UCS_OK) {
-        fail("%s: %s", what, ucs_status_string(status));
-    }
-}
 
 /* The transport of this build, unless one was preloaded: a module registers once. */
 static uct_component_h find_component(void)

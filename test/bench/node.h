@@ -7,6 +7,8 @@
 
 #include <config.h> /* of UCX: decides the layout of its structures */
 
+#include "measure.h"
+
 #include <stddef.h>
 #include <ucs/async/async.h>
 #include <uct/api/uct.h>
@@ -25,9 +27,6 @@ struct node {
     uct_iface_attr_t     attr;
     struct node_address  address;
 };
-
-/** Print "PROGRAM: ..." to standard error and exit with status 1. */
-void fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /** Open an interface of the glex transport; progress is enabled. */
 void node_open(struct node *node);

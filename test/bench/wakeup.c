@@ -4,15 +4,14 @@
  * for sure, which ucx_perftest -E sleep does not: there most messages come before the receiver has
  * fallen asleep. Prints the median and the shortest and longest time in microseconds.
  */
+#include "measure.h"
+
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
@@ -33,53 +32,6 @@ struct side {
 struct stamp {
     double sent;
 };
-
-static void __attribute__((noreturn, format(printf, 1, 2))) fail(const char *format, ...)
-{
-    va_list ap;
-
-    fputs("wakeup: ", stderr);
-    va_start(ap, format);
-    vfprintf(stderr, format, ap);
-    va_end(ap);
-    fputc('\n', stderr);
-    exit(1);
-}
-
-static void check(ucs_status_t status, const char *what)
-{
-    if (status != UCS_OK) {
-        fail("%s: %s", what, ucs_status_string(status));
-    }
-}
-
-static double now(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
-}
-
-/* The n-th processor of those that this process may use; alone there it cannot be pushed aside. */
-static void pin(int n)
-{
-    cpu_set_t all, one;
-    int cpu;
-
-    if (sched_getaffinity(0, sizeof(all), &all) != 0 || CPU_COUNT(&all) < 2) {
-        return;
-    }
-    CPU_ZERO(&one);
-    for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (CPU_ISSET(cpu, &all) && n-- == 0) {
-            CPU_SET(cpu, &one);
-        }
-    }
-    if (sched_setaffinity(0, sizeof(one), &one) != 0) {
-        fail("cannot bind to a processor: %s", strerror(errno));
-    }
-}
 
 static void transfer(ssize_t (*call)(int, void *, size_t), int fd, void *data, size_t length)
 {
@@ -207,16 +159,9 @@ static void run_sender(struct side *side, int count)
     }
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static void run_receiver(struct side *side, int count)
 {
-    double *times = malloc((size_t)count * sizeof(*times)), took;
+    double *times = malloc((size_t)count * sizeof(*times)), took, median;
     int i;
 
     if (times == NULL) {
@@ -229,8 +174,8 @@ static void run_receiver(struct side *side, int count)
         }
         send_stamp(side);
     }
-    qsort(times, (size_t)count, sizeof(*times), ascending);
-    printf("wakeup %d: median %.3f best %.3f worst %.3f us\n", count, times[count / 2] * 1e6,
+    median = sort_median(times, (size_t)count);
+    printf("wakeup %d: median %.3f best %.3f worst %.3f us\n", count, median * 1e6,
            times[0] * 1e6, times[count - 1] * 1e6);
     fflush(stdout);
     free(times);

@@ -19,13 +19,6 @@ struct connections {
     unsigned     count; /* connected */
 };
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static ucs_status_t try_send(struct connections *c, unsigned index)
 {
     ucs_status_t status = uct_ep_am_short(c->eps[index], PEERS_AM_ID, 0, NULL, 0);
@@ -83,8 +76,7 @@ static double message_cost(struct connections *c)
             fail("peers do not give credits back");
         }
     }
-    qsort(times, BURSTS, sizeof(*times), ascending);
-    median = times[BURSTS / 2];
+    median = sort_median(times, BURSTS);
     free(times);
     return median;
 }

@@ -9,13 +9,6 @@
 #define IDLE_CALLS 200000
 #define REPEATS    7
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static double idle_progress(struct node *node)
 {
     double times[REPEATS], begin;
@@ -28,8 +21,7 @@ static double idle_progress(struct node *node)
         }
         times[i] = (now() - begin) / IDLE_CALLS;
     }
-    qsort(times, REPEATS, sizeof(times[0]), ascending);
-    return times[REPEATS / 2];
+    return sort_median(times, REPEATS);
 }
 
 /* An address as another node's process would have it. */

@@ -12,44 +12,15 @@
  * Prints lines "name value": bytes, seconds, messages per second.
  */
 #include "scale.h"
-#include "node.h"
+#include "measure.h"
 
 #include <errno.h>
 #include <malloc.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
-
-double now(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
-}
-
-void pin(int n)
-{
-    cpu_set_t all, one;
-    int cpu;
-
-    if (sched_getaffinity(0, sizeof(all), &all) != 0 || n >= CPU_COUNT(&all)) {
-        return;
-    }
-    CPU_ZERO(&one);
-    for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (CPU_ISSET(cpu, &all) && n-- == 0) {
-            CPU_SET(cpu, &one);
-        }
-    }
-    if (sched_setaffinity(0, sizeof(one), &one) != 0) {
-        fail("cannot bind to a processor: %s", strerror(errno));
-    }
-}
 
 size_t heap_used(void)
 {

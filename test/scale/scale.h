@@ -13,12 +13,6 @@ void scale_connections(unsigned count);
 void scale_promotion(const char *mode);
 void scale_storm(unsigned senders, double seconds);
 
-/** Seconds on a clock that all processes share. */
-double now(void);
-
-/** Bind this process to the n-th of the processors that it may use, if there are so many. */
-void pin(int n);
-
 /** Bytes of heap in use: what malloc() has handed out, and what that cost beside. */
 size_t heap_used(void);
 
