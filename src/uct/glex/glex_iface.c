@@ -243,7 +243,7 @@ static void uct_glex_iface_progress_active(uct_glex_iface_t *iface)
 }
 
 /* Out of line: what is not the arrival of messages */
-static void uct_glex_iface_progress_slow(uct_glex_iface_t *iface)
+static UCS_F_NOINLINE void uct_glex_iface_progress_slow(uct_glex_iface_t *iface)
 {
     if (iface->recheck) {
         iface->recheck = 0;

@@ -157,6 +157,29 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
     return UCS_OK;
 }
 
+/* Mapped memory ends within the longest message: pack elsewhere, and copy what it came to. Returns
+ * the length, or INVALID_ADDR where that goes beyond the registration. */
+static ssize_t uct_glex_rma_pack_near_end(uct_glex_iface_t *iface, uct_pack_callback_t pack_cb,
+                                          void *arg, uint64_t remote_addr, uct_rkey_t uct_rkey)
+{
+    uct_glex_buf_t *buf = uct_glex_buf_get(&iface->ops.bounce);
+    ssize_t length;
+    void *ptr;
+
+    if (buf == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    length = pack_cb(buf->ptr, arg);
+    ptr    = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+    if (ptr != NULL) {
+        memcpy(ptr, buf->ptr, length);
+    } else {
+        length = uct_glex_rma_check_range((uct_glex_rkey_t*)uct_rkey, remote_addr, length);
+    }
+    uct_glex_buf_put(buf);
+    return length;
+}
+
 ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void *arg,
                               uint64_t remote_addr, uct_rkey_t uct_rkey)
 {
@@ -180,6 +203,10 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
         if (ptr != NULL) {
             vc->dirty = 1;
             return pack_cb(ptr, arg);
+        }
+        if (uct_glex_rma_ptr(iface, remote_addr, 0, uct_rkey) != NULL) {
+            vc->dirty = 1;
+            return uct_glex_rma_pack_near_end(iface, pack_cb, arg, remote_addr, uct_rkey);
         }
     }
 

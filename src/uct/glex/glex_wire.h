@@ -173,8 +173,9 @@ enum uct_glex_er_flag {
 static inline uint64_t uct_glex_er_cookie_0(uint32_t length, unsigned flags, uint16_t er_units,
                                             uint16_t er_msgs)
 {
-    return length | ((uint64_t)flags << 24) | ((uint64_t)er_units << 32) |
-           ((uint64_t)er_msgs << 48);
+    uint32_t consumed = er_units | ((uint32_t)er_msgs << 16); /* one load in a sender's memory */
+
+    return length | (flags << 24) | ((uint64_t)consumed << 32);
 }
 
 /* The part of cookie_1 that stays the same for all messages through one FIFO */
