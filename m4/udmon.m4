@@ -32,6 +32,30 @@ AC_DEFUN([OPENGLEX_UDMON], [
     CRYPTO_LIBS=-lcrypto
     AC_SUBST([CRYPTO_LIBS])
     AM_CONDITIONAL([BUILD_UDMON], [test "x$enable_udmon" != xno])
+    _OPENGLEX_UDMON_DIMMON
+])
+
+# The module for the DiMMon agent, whose headers are in its source: system headers, since their
+# warnings are not ours. Sets DIMMON_SOURCE, DIMMON_CPPFLAGS.
+AC_DEFUN([_OPENGLEX_UDMON_DIMMON], [
+    AC_ARG_WITH([dimmon], [AS_HELP_STRING([--with-dimmon=DIR],
+        [make the module for the DiMMon agent whose source is in DIR @<:@no@:>@])], [],
+        [with_dimmon=no])
+    AS_CASE([$with_dimmon],
+        [no], [],
+        [yes], [AC_MSG_ERROR([--with-dimmon needs the directory of DiMMon's source])],
+        [AS_IF([test "x$enable_udmon" = xno],
+               [AC_MSG_ERROR([--with-dimmon makes a module of udmon: leave out --disable-udmon])])
+         with_dimmon=`cd "$with_dimmon" 2>/dev/null && pwd`
+         AS_IF([test -f "$with_dimmon/dmm_base.h"], [],
+               [OPENGLEX_ERROR([there is no dmm_base.h in the directory that --with-dimmon names: it
+                                has to be the source of DiMMon (srcc-msu/dimmon)])])])
+    AS_IF([test "x$with_dimmon" != xno],
+          [DIMMON_SOURCE=$with_dimmon DIMMON_CPPFLAGS="-isystem $with_dimmon"],
+          [DIMMON_SOURCE= DIMMON_CPPFLAGS=])
+    AC_SUBST([DIMMON_SOURCE])
+    AC_SUBST([DIMMON_CPPFLAGS])
+    AM_CONDITIONAL([WITH_DIMMON], [test "x$with_dimmon" != xno])
 ])
 
 # _OPENGLEX_UDMON_HEADER(HEADER, LIBRARY, DEBIAN PACKAGE, OPTION THAT DOES WITHOUT)

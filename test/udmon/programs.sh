@@ -2,7 +2,7 @@
 # udmon-agent and udmon-collector together: samples arrive, every one is accounted for, a killed
 # collector is found again, SIGHUP takes a new configuration, wrong ones are refused with the line.
 #
-# Where there is RDMA (contrib/rdma-vm), test/vm/programs runs this over two hosts:
+# Where there is RDMA (contrib/rdma-vm), test/vm/run runs this over two hosts:
 # SERVER is the collector's IP address, SOURCES the agents', SCHEME the network, AGENTS how many,
 # SECONDS_RUN how long, LINK a port of the switch to be taken down.
 set -u
@@ -30,7 +30,7 @@ check() {
     if "$@"; then
         echo "ok $what"
     else
-        echo "FAILED $what"
+        echo "not ok $what"
         failed=1
     fi
 }
@@ -189,4 +189,4 @@ accounted() {
     [[ $((all - lost_of_killed)) -eq $made ]]
 }
 check "every sample is accounted for" accounted
-[[ $failed -eq 0 ]] || { tail -n 15 "$dir"/*.log; }
+[[ $failed -eq 0 ]] || { tail -n 15 "$dir"/*.log | sed 's/^/# /'; }
