@@ -114,6 +114,36 @@ history_has_rows() {
     [[ $series -gt 3 ]]
 }
 
+# The collector's endpoint on the GLEX fabric, as an agent connected to it over GLEX reads it.
+glex_counters() {
+    cat >"$dir/glex.conf" <<-END
+	[glex]
+	type = glex
+	interval = 0.1
+	to = print
+	[print]
+	type = print
+	[load]
+	type = load
+	interval = 0.1
+	to = out
+	[out]
+	type = send
+	server = glex://127.0.0.1:$((port + 2))
+	END
+    "$bin/udmon-collector" -l "glex://127.0.0.1:$((port + 2))" -w "127.0.0.1:$((port + 3))" \
+        -d "$dir/glex.db" 2>"$dir/glex-collector.log" &
+    local other=$! status
+    "$bin/udmon-agent" -c "$dir/glex.conf" >"$dir/glex.out" 2>"$dir/glex-agent.log" &
+    local reader=$!
+    await awk -v pid="pid=\"$other\"" '/^glex_event_rx[{]/ && index($0, pid) && $(NF - 1) > 2 { ok = 1 }
+        END { exit !ok }' "$dir/glex.out"
+    status=$?
+    kill $reader $other
+    wait $reader $other
+    return $status
+}
+
 umask 077
 echo "something nobody guesses" >"$dir/secret"
 check "a wrong configuration is refused with its line" wrong_config
@@ -143,6 +173,10 @@ if command -v chromium >/dev/null && [[ -z ${LINK:-} ]]; then
     check "the page shows nodes and charts in a browser" page_shows_nodes
 fi
 check "the page is served" grep -q '<script>' <(get /)
+
+case " ${UDMON_TEST_SCHEMES:-} " in
+*' glex '*) check "counters of GLEX endpoints are read" glex_counters ;;
+esac
 
 kill -9 $collector
 wait $collector 2>/dev/null
