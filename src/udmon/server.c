@@ -166,22 +166,31 @@ int udmon_server_port(const udmon_server_t *server)
     return server->listeners[0].ops->port(server->listeners[0].listener);
 }
 
-int udmon_server_process(udmon_server_t *server)
+/* Until there is no news; false if there was still some after many rounds. */
+static int server_progress(udmon_server_t *server)
 {
     unsigned count;
     int i;
 
-    server->delivered = 0;
     for (i = 0; i < UDMON_ROUNDS; ++i) {
-        udmon_loop_run(&server->loop);
         count = udmon_net_progress(&server->net);
         server->net.blocked = 0;
         udmon_server_service(server);
-        if (!udmon_net_arm(&server->net) && (count == 0)) {
-            return server->delivered;
+        if ((count == 0) && !udmon_net_arm(&server->net)) {
+            return 1;
         }
     }
-    udmon_timer_set(&server->loop, &server->kick, 0); /* there is more: come back at once */
+    return 0;
+}
+
+int udmon_server_process(udmon_server_t *server)
+{
+    server->delivered = 0;
+    udmon_loop_enter(&server->loop);
+    if (!server_progress(server)) {
+        udmon_timer_set(&server->loop, &server->kick, 0); /* there is more: come back at once */
+    }
+    udmon_loop_leave(&server->loop);
     return server->delivered;
 }
 

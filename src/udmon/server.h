@@ -31,6 +31,7 @@ struct udmon_server {
     unsigned listener_count;
     udmon_sessions_t sessions;
     udmon_timer_t scan, resend, kick;
+    uint64_t scanned_ns; /* when `scan` was fired last */
     int delivered;
 };
 

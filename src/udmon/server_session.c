@@ -59,7 +59,7 @@ void udmon_server_received(void *arg, udmon_port_t *port, const void *data, size
     if ((session == NULL) || session->gone) {
         return; /* of a connection that is no more, or of a stranger */
     }
-    session->heard_ns = udmon_now_ns();
+    session->heard_ns = server->loop.now_ns;
     switch (udmon_chan_receive(&session->chan, data, length)) {
     case UDMON_PING:
         session->pong_due = 1;
@@ -130,10 +130,13 @@ void udmon_server_scan(udmon_timer_t *timer)
     uint64_t limit_ns = (uint64_t)server->settings.values.keepalive_ms * UDMON_DEAD_KEEPALIVES *
                         1000000;
     uint64_t now = udmon_now_ns();
+    /* If it was we who did not look, what they have said in the meantime has yet to be read. */
+    int overslept = ((now - server->scanned_ns) > (limit_ns / 2));
     udmon_session_t *session;
 
+    server->scanned_ns = now;
     LIST_FOREACH(session, &server->sessions.all, all) {
-        if ((now - session->heard_ns) > limit_ns) {
+        if (!overslept && ((now - session->heard_ns) > limit_ns)) {
             udmon_server_leave(server, session, UDMON_LEFT_SILENT);
         }
     }
