@@ -5,8 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Larger datagrams than the batch's are for long records: fewer parts to lose. */
-enum { CHAN_MTU_MIN = 128, CHAN_BATCH_DEFAULT = 2048, CHAN_DATAGRAM_MAX = UINT16_MAX };
+/*
+ * By default a batch takes 2,048 bytes of records: eight of 256, four of 512, two of 1,024. Larger
+ * datagrams are for longer records: fewer parts to lose.
+ */
+enum {
+    CHAN_MTU_MIN = 128,
+    CHAN_BATCH_DEFAULT = sizeof(udmon_dgram_t) + 2048 + (8 * sizeof(udmon_record_t)),
+    CHAN_DATAGRAM_MAX = UINT16_MAX
+};
 
 static size_t chan_min(size_t a, size_t b)
 {
