@@ -325,8 +325,9 @@ TEST_F(ChanTest, LongRecordsUseTheNetworksDatagrams)
         ASSERT_EQ(0, udmon_chan_push(&a.chan, whole.data(), 512));
     }
     EXPECT_EQ(0, udmon_chan_pump(&a.chan, 0));
-    EXPECT_EQ(3u + 25u, a.wire.size());
+    EXPECT_EQ(3u + 24u, a.wire.size()); // into the last one a small record would still go
     EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
+    EXPECT_EQ(3u + 25u, a.wire.size());
     carry(a, b);
     ASSERT_EQ(102u, b.delivered.size());
     EXPECT_EQ(whole, b.delivered[0]);
