@@ -16,7 +16,8 @@
 #define GLEX_COUNT(ep, name, n) \
     __atomic_store_n(&(ep)->counters->name, (ep)->counters->name + (n), __ATOMIC_RELAXED)
 
-#define GLEX_COLL_FLAGS (~(GLEX_FLAG_COLL - 1)) /* COLL and all above */
+/* COLL and all above, but for our own */
+#define GLEX_COLL_FLAGS (~(GLEX_FLAG_COLL - 1) & ~GLEX_EXT_FLAG_NO_LOSS)
 
 struct glex_fault;
 

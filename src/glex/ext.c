@@ -71,6 +71,7 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t handle)
     if (ret != GLEX_SUCCESS) {
         return ret;
     }
+    glex_fault_flush(ep); /* whoever sleeps posts nothing that delayed messages could wait for */
     /* Before arming: what comes later stays, and wakes at once. */
     glex_wait_drain(ep);
     if (!ext_arm_ring(ep, &ep->eq)) {
@@ -81,6 +82,31 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t handle)
         return GLEX_BUSY;
     }
     return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_set_receiver(glex_ep_handle_t handle, int present)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    glex_ring_set_open(&ep->mpq, present);
+    glex_ring_set_open(&ep->eq, present);
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_has_receiver(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer;
+    int status;
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    peer = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
+    return peer == NULL || glex_ring_is_closed(&peer->mpq) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
 }
 
 glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
@@ -100,7 +126,7 @@ glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
         glex_peer_drop(ep, peer);
         return GLEX_NO_EP_RESOURCE;
     }
-    return GLEX_SUCCESS;
+    return glex_ring_is_closed(&peer->mpq) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
 }
 
 glex_ret_t glex_ext_query_counters(glex_ep_handle_t handle, struct glex_ext_counters *counters)

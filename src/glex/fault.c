@@ -48,7 +48,8 @@ static uint64_t fault_seed(const struct glex_endpoint *ep, const struct glex_fau
 
 /* ---- delayed messages ------------------------------------------------------------------------ */
 
-static void fault_send(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
+/* @return false: the destination's MPQ is full, and the message must not be lost. */
+static bool fault_send(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
 {
     struct glex_peer *peer;
     int status;
@@ -57,9 +58,10 @@ static void fault_send(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
     if (peer != NULL) {
         status = glex_shm_send_mp(ep, peer, req);
     }
-    if (status != GLEX_REQ_DONE) {
+    if (status != GLEX_REQ_DONE && status != GLEX_REQ_BUSY) {
         glex_error_mp(ep, status, req);
     }
+    return status != GLEX_REQ_BUSY;
 }
 
 /* Send what is due; the list is in the order of posting. */
@@ -68,9 +70,8 @@ static void fault_send_due(struct glex_endpoint *ep, uint64_t now)
     struct fault_delayed *delayed, **link = &ep->fault->delayed;
 
     while ((delayed = *link) != NULL) {
-        if (delayed->due <= now) {
+        if (delayed->due <= now && fault_send(ep, &delayed->req)) {
             *link = delayed->next;
-            fault_send(ep, &delayed->req);
             free(delayed);
         } else {
             link = &delayed->next;
@@ -133,6 +134,12 @@ static int fault_leave(struct glex_endpoint *ep, int status)
     return status;
 }
 
+/* A full queue loses the request, or refuses one that must not be lost. */
+static int fault_full(int32_t flag, enum glex_err_req_status status)
+{
+    return (flag & GLEX_EXT_FLAG_NO_LOSS) ? GLEX_REQ_BUSY : (int)status;
+}
+
 static bool fault_loses_event(struct glex_endpoint *ep, int32_t flag)
 {
     return (flag & GLEX_FLAG_REMOTE_EVT) && fault_happens(ep->fault, ep->fault->spec->eq_full);
@@ -148,7 +155,7 @@ static int fault_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
         return status;
     }
     if (fault_happens(ep->fault, spec->mpq_full)) {
-        status = GLEX_ERR_STATUS_DEST_MPQ_FULL;
+        status = fault_full(req->flag, GLEX_ERR_STATUS_DEST_MPQ_FULL);
     } else if (fault_happens(ep->fault, spec->mp_loss)) {
         status = GLEX_REQ_DONE;
     } else if (fault_happens(ep->fault, spec->mp_delay)) {
@@ -173,7 +180,8 @@ static int fault_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
     if (fault_loses_event(ep, req->flag)) {
         no_event.flag &= ~GLEX_FLAG_REMOTE_EVT;
         status = glex_shm_imm_put(ep, peer, &no_event);
-        status = status == GLEX_REQ_DONE ? GLEX_ERR_STATUS_DEST_EQ_FULL : status;
+        status = status == GLEX_REQ_DONE ? fault_full(req->flag, GLEX_ERR_STATUS_DEST_EQ_FULL)
+                                         : status;
     } else {
         status = glex_shm_imm_put(ep, peer, req);
     }
@@ -192,7 +200,8 @@ static int fault_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const gl
     if (fault_loses_event(ep, req->flag)) {
         no_event.flag &= ~GLEX_FLAG_REMOTE_EVT;
         status = glex_shm_rdma(ep, peer, &no_event, local);
-        status = status == GLEX_REQ_DONE ? GLEX_ERR_STATUS_DEST_EQ_FULL : status;
+        status = status == GLEX_REQ_DONE ? fault_full(req->flag, GLEX_ERR_STATUS_DEST_EQ_FULL)
+                                         : status;
     } else {
         status = glex_shm_rdma(ep, peer, req, local);
     }
@@ -230,7 +239,13 @@ glex_ret_t glex_fault_init(struct glex_endpoint *ep)
 
 void glex_fault_cleanup(struct glex_endpoint *ep)
 {
+    struct fault_delayed *delayed;
+
     glex_fault_flush(ep);
+    while (ep->fault != NULL && (delayed = ep->fault->delayed) != NULL) {
+        ep->fault->delayed = delayed->next; /* for a queue that stayed full */
+        free(delayed);
+    }
     free(ep->fault);
     ep->fault = NULL;
 }

@@ -20,6 +20,13 @@ extern "C" {
  */
 #define GLEX_EXT_MEM_EVENT_DATA 0x100
 
+/**
+ * Request flag beside enum glex_rdma_flag: where the destination's MPQ, or its EQ for a remote
+ * event, is full, the request is not taken (GLEX_BUSY) instead of being lost with an error
+ * request. To be posted again when the owner had time to take something out.
+ */
+#define GLEX_EXT_FLAG_NO_LOSS (1 << 30)
+
 enum glex_ext_cap {
     GLEX_EXT_CAP_PRIVATE_RDMA = 1, /**< RDMA to memory that was not allocated from the NIC */
     GLEX_EXT_CAP_MAP          = 2, /**< NIC-allocated memory can be mapped by peers */
@@ -86,8 +93,23 @@ glex_ret_t glex_ext_event_fd(glex_ep_handle_t ep, int *fd);
 glex_ret_t glex_ext_arm(glex_ep_handle_t ep);
 
 /**
+ * Say whether somebody takes messages and events out of the endpoint's queues. While nobody does,
+ * requests that would leave something there, and RDMA between registrations, fail as if the
+ * endpoint did not exist (status DEST_VP_STOP), and glex_ext_check_peer() says so; immediate puts
+ * without an event, and memory that is mapped, work as before. New endpoints have a receiver.
+ */
+glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, int present);
+
+/**
+ * Whether a peer endpoint has a receiver, as far as shared memory tells: one that was killed seems
+ * to have one. Costs no system call.
+ * Returns SUCCESS, or NO_EP_RESOURCE where it has none, or does not exist.
+ */
+glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr_t peer);
+
+/**
  * Whether a peer endpoint still exists. Costs some system calls.
- * Returns SUCCESS, or NO_EP_RESOURCE where it was destroyed or its process died.
+ * Returns SUCCESS, or NO_EP_RESOURCE where it was destroyed, its process died, or it has no receiver.
  */
 glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer);
 

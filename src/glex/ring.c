@@ -60,12 +60,25 @@ enum glex_ring_ret GLEX_NOINLINE glex_ring_claim_slow(struct glex_ring_tx *tx, u
     } else {
         /* acquire: the consumer has read the slots before this head, they may be overwritten */
         tx->head = __atomic_load_n(&tx->ctl->head, __ATOMIC_ACQUIRE);
-        ret = (tail & GLEX_TAIL_POS) - tx->head > tx->mask ? GLEX_RING_FULL : GLEX_RING_OK;
+        /* A head beyond the tail: others posted since the tail was read. The claim will fail, and
+         * be tried with the tail as it is now. */
+        ret = (int64_t)((tail & GLEX_TAIL_POS) - tx->head) > (int64_t)tx->mask ? GLEX_RING_FULL
+                                                                              : GLEX_RING_OK;
     }
     if (ret != GLEX_RING_OK) {
         __atomic_store_n(tx->intent, GLEX_INTENT_NONE, __ATOMIC_RELEASE);
     }
     return ret;
+}
+
+/* release: who sees it closed sees what the owner did before */
+void glex_ring_set_open(struct glex_ring_rx *rx, bool open)
+{
+    if (open) {
+        __atomic_fetch_and(&rx->ctl->tail, ~GLEX_TAIL_CLOSED, __ATOMIC_RELEASE);
+    } else {
+        __atomic_fetch_or(&rx->ctl->tail, GLEX_TAIL_CLOSED, __ATOMIC_RELEASE);
+    }
 }
 
 bool glex_ring_arm(struct glex_ring_rx *rx)

@@ -160,6 +160,16 @@ static inline void glex_ring_pass_over(struct glex_ring_rx *rx, uint64_t pos)
     }
 }
 
+/** Refuse posts from now on, or (open) take them again. What was claimed before is delivered. */
+void glex_ring_set_open(struct glex_ring_rx *rx, bool open);
+
+/** Whether a producer's posts are refused. */
+static inline bool glex_ring_is_closed(const struct glex_ring_tx *tx)
+{
+    /* relaxed: nothing is read on the strength of it */
+    return __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED) & GLEX_TAIL_CLOSED;
+}
+
 /** Whether something was claimed that is not discarded. */
 static inline bool glex_ring_is_busy(const struct glex_ring_rx *rx)
 {

@@ -165,7 +165,8 @@ bool glex_shm_is_living(struct glex_endpoint *ep, const struct glex_peer *peer)
 }
 
 int GLEX_NOINLINE glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *peer,
-                                   enum glex_ring_ret ret, enum glex_err_req_status full)
+                                   enum glex_ring_ret ret, int32_t flag,
+                                   enum glex_err_req_status full)
 {
     uint64_t now;
 
@@ -179,7 +180,7 @@ int GLEX_NOINLINE glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *p
             return GLEX_REQ_PEER_GONE;
         }
     }
-    return (int)full;
+    return (flag & GLEX_EXT_FLAG_NO_LOSS) ? GLEX_REQ_BUSY : (int)full;
 }
 
 /* ---- the target's registrations -------------------------------------------------------------- */
@@ -299,7 +300,7 @@ int GLEX_NOINLINE glex_shm_rmem_refresh(struct glex_endpoint *ep, struct glex_pe
                                         uint64_t mh, uint32_t key, uint64_t offset, uint64_t len,
                                         uint32_t need, struct glex_rmem **rmem_p)
 {
-    if (__atomic_load_n(&peer->eq.ctl->tail, __ATOMIC_RELAXED) & GLEX_TAIL_CLOSED) {
+    if (glex_ring_is_closed(&peer->eq) && !glex_shm_is_living(ep, peer)) {
         return GLEX_REQ_PEER_GONE;
     }
     if (peer->key != key || !shm_rmem_load(ep, peer, mh & 0xffff, rmem_p) || (*rmem_p)->mh != mh ||
@@ -339,6 +340,9 @@ int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_r
     struct glex_rmem *rmem;
     int status;
 
+    if (glex_ring_is_closed(&peer->eq)) {
+        return GLEX_REQ_PEER_GONE;
+    }
     status = glex_shm_rmem(ep, peer, req->rmt_mh.v, req->rmt_key, req->rmt_offset, req->len, need,
                            &rmem);
     if (status != GLEX_REQ_DONE) {
@@ -346,7 +350,7 @@ int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_r
     }
     status = shm_copy(ep, peer, rmem, req, local);
     if (status == GLEX_REQ_DONE && (req->flag & GLEX_FLAG_REMOTE_EVT)) {
-        status = glex_shm_event(ep, peer, &req->rmt_evt, NULL, 0, 0);
+        status = glex_shm_event(ep, peer, &req->rmt_evt, req->flag, NULL, 0, 0);
     }
     return status;
 }

@@ -16,9 +16,9 @@ struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *
 void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer);
 bool glex_shm_is_living(struct glex_endpoint *ep, const struct glex_peer *peer);
 
-/** A claim that failed: the queue is full, or its owner is gone. */
+/** A claim that failed: the queue is full, or its owner is gone. `flag` is the request's. */
 int glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *peer, enum glex_ring_ret ret,
-                     enum glex_err_req_status full);
+                     int32_t flag, enum glex_err_req_status full);
 
 /**
  * Read a peer's registration anew and check a request against it.
@@ -44,7 +44,7 @@ static inline int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *p
 
     ret = glex_ring_claim(&peer->mpq, &tail);
     if (glex_unlikely(ret != GLEX_RING_OK)) {
-        return glex_shm_refused(ep, peer, ret, GLEX_ERR_STATUS_DEST_MPQ_FULL);
+        return glex_shm_refused(ep, peer, ret, req->flag, GLEX_ERR_STATUS_DEST_MPQ_FULL);
     }
     slot = glex_ring_tx_slot(&peer->mpq, tail);
     slot->src = ep->addr;
@@ -58,8 +58,8 @@ static inline int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *p
 
 /** Post an event, with data for its slot or none. */
 static inline int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *peer,
-                                 const glex_event_t *event, const void *data, uint32_t len,
-                                 uint64_t place)
+                                 const glex_event_t *event, int32_t flag, const void *data,
+                                 uint32_t len, uint64_t place)
 {
     struct glex_event_slot *slot;
     enum glex_ring_ret ret;
@@ -67,7 +67,7 @@ static inline int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *pee
 
     ret = glex_ring_claim(&peer->eq, &tail);
     if (glex_unlikely(ret != GLEX_RING_OK)) {
-        return glex_shm_refused(ep, peer, ret, GLEX_ERR_STATUS_DEST_EQ_FULL);
+        return glex_shm_refused(ep, peer, ret, flag, GLEX_ERR_STATUS_DEST_EQ_FULL);
     }
     slot = glex_ring_tx_slot(&peer->eq, tail);
     slot->event.cookie_0 = event->cookie_0;
@@ -120,7 +120,7 @@ static inline int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *p
     }
 
     if ((req->flag & GLEX_FLAG_REMOTE_EVT) && (rmem->state & GLEX_EXT_MEM_EVENT_DATA)) {
-        return glex_shm_event(ep, peer, &req->rmt_evt, req->data, req->len,
+        return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, req->data, req->len,
                               (uint64_t)req->rmt_offset << 32 | (uint32_t)req->rmt_mh.v);
     }
 
@@ -134,7 +134,7 @@ static inline int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *p
         }
     }
     if (req->flag & GLEX_FLAG_REMOTE_EVT) {
-        return glex_shm_event(ep, peer, &req->rmt_evt, NULL, 0, 0);
+        return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, NULL, 0, 0);
     }
     return GLEX_REQ_DONE;
 }

@@ -100,6 +100,15 @@ void internals_claim_only(glex_ep_handle_t handle, glex_ep_addr_t addr, int whic
     }
 }
 
+bool internals_can_claim(glex_ep_handle_t handle, glex_ep_addr_t addr, uint64_t tail)
+{
+    struct glex_peer *peer;
+    int status;
+
+    peer = glex_endpoint_peer(glex_endpoint(handle), addr.v, &status);
+    return peer != NULL && glex_ring_claim_slow(&peer->mpq, tail) == GLEX_RING_OK;
+}
+
 uint32_t internals_num_producers(glex_ep_handle_t handle)
 {
     struct glex_producer *producers = glex_segment_producers(glex_endpoint(handle)->segment.hdr);

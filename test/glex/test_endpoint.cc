@@ -93,6 +93,8 @@ TEST_F(endpoint, null_handles)
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_event_fd(nullptr, &fd));
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_arm(nullptr));
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_check_peer(nullptr, addr));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_set_receiver(nullptr, 1));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_has_receiver(nullptr, addr));
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_deregister_mem(nullptr, {}));
 }
 

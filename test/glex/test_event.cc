@@ -118,6 +118,32 @@ TEST_F(event, full_queue_places_the_data_and_loses_the_event)
     EXPECT_EQ(16u, b.counters().eq_high);
 }
 
+/* Neither data in the queue's slot nor data beside it: the whole request is to be posted again. */
+TEST_F(event, full_queue_refuses_what_must_not_be_lost)
+{
+    char *carried = b.alloc(4096);
+    Target place = b.target(b.reg(carried, 4096, GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA));
+
+    for (const Target &target : {to, place}) {
+        for (uint64_t i = 1; i <= 16; i++) {
+            put_event(i);
+        }
+        glex_imm_rdma_req_t req = imm_put(target, "late", 5, 8, 17);
+        req.flag |= GLEX_EXT_FLAG_NO_LOSS;
+        EXPECT_EQ(GLEX_BUSY, glex_imm_rdma(a, &req, nullptr));
+        EXPECT_EQ(1, b.receive_event(0));
+        ASSERT_OK(glex_imm_rdma(a, &req, nullptr));
+        for (int i = 2; i <= 17; i++) {
+            EXPECT_EQ(i, b.receive_event(0));
+        }
+        EXPECT_EQ(-1, b.receive_event(0));
+    }
+    EXPECT_STREQ("late", mem + 8);
+    EXPECT_STREQ("late", carried + 8);
+    EXPECT_TRUE(a.errors().empty());
+    EXPECT_EQ(0u, a.counters().event_lost);
+}
+
 /* Data that comes with the event is placed by the probe, once. */
 TEST_F(event, carried_data_is_placed_by_the_first_probe)
 {

@@ -141,6 +141,46 @@ TEST_F(mp, full_queue_loses_the_message_and_says_so)
     EXPECT_EQ(17u, b.counters().mp_rx);
 }
 
+/* The sender waits for the receiver instead, and nothing is lost, or reported. */
+TEST_F(mp, full_queue_refuses_what_must_not_be_lost)
+{
+    uint64_t value = 77;
+    glex_imm_mp_req_t req = {};
+    glex_imm_mp_req_t *bad = nullptr;
+
+    req.rmt_ep_addr = b.addr();
+    req.data = &value;
+    req.len = sizeof(value);
+    req.flag = GLEX_EXT_FLAG_NO_LOSS;
+    for (int i = 0; i < 16; i++) {
+        a.send_number(b.addr(), i);
+    }
+    EXPECT_EQ(GLEX_BUSY, glex_send_imm_mp(a, &req, &bad));
+    EXPECT_EQ(&req, bad);
+    EXPECT_EQ(0, b.receive_number(0));
+    ASSERT_OK(glex_send_imm_mp(a, &req, &bad));
+    EXPECT_TRUE(a.errors().empty());
+    EXPECT_EQ(0u, a.counters().mp_lost);
+    for (int i = 1; i < 16; i++) {
+        EXPECT_EQ(i, b.receive_number(0));
+    }
+    EXPECT_EQ(77, b.receive_number(0));
+    EXPECT_EQ(-1, b.receive_number(0));
+}
+
+/* A producer that was held up between its look at the tail and the one at the head */
+TEST_F(mp, tail_that_was_overtaken_is_not_a_full_queue)
+{
+    a.send_number(b.addr(), 1);
+    ASSERT_EQ(1, b.receive_number(0));
+    EXPECT_TRUE(internals_can_claim(a, b.addr(), 0));
+    for (int i = 0; i < 40; i++) {
+        a.send_number(b.addr(), i);
+        ASSERT_EQ(i, b.receive_number(0));
+    }
+    EXPECT_TRUE(internals_can_claim(a, b.addr(), 20));
+}
+
 /* Around every boundary that a position can meet: lap, 32 bits. */
 TEST_F(mp, wrap)
 {

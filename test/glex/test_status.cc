@@ -217,6 +217,40 @@ TEST_F(status, check_peer)
     EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(a, addr));
 }
 
+/* Its queues are as good as gone, its memory is not. */
+TEST_F(status, without_a_receiver)
+{
+    char *mem = b.alloc(4096);
+    Target to = b.target(b.reg(mem, 4096));
+    glex_imm_rdma_req_t quiet = imm_put(to, "quiet", 6), loud = imm_put(to, "loud", 5, 0, 1);
+
+    a.send_number(b.addr(), 1);
+    EXPECT_EQ(1, b.receive_number(0));
+    EXPECT_OK(glex_ext_set_receiver(b, 0));
+    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(a, b.addr()));
+    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_has_receiver(a, b.addr()));
+    glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, to, lmh, 8);
+    ASSERT_OK(glex_rdma(a, &put, nullptr));
+    EXPECT_EQ(GLEX_ERR_STATUS_DEST_VP_STOP, a.only_error());
+    a.send_number(b.addr(), 2);
+    EXPECT_EQ(GLEX_ERR_STATUS_DEST_VP_STOP, a.only_error());
+    ASSERT_OK(glex_imm_rdma(a, &loud, nullptr));
+    EXPECT_EQ(GLEX_ERR_STATUS_DEST_VP_STOP, a.only_error());
+    ASSERT_OK(glex_imm_rdma(a, &quiet, nullptr));
+    EXPECT_TRUE(a.errors().empty());
+    EXPECT_STREQ("quiet", mem);
+    EXPECT_EQ(-1, b.receive_number(0));
+
+    EXPECT_OK(glex_ext_set_receiver(b, 1));
+    EXPECT_OK(glex_ext_check_peer(a, b.addr()));
+    EXPECT_OK(glex_ext_has_receiver(a, b.addr()));
+    a.send_number(b.addr(), 3);
+    EXPECT_EQ(3, b.receive_number(0));
+    ASSERT_OK(glex_imm_rdma(a, &loud, nullptr));
+    EXPECT_EQ(1, b.receive_event(0));
+    EXPECT_TRUE(a.errors().empty());
+}
+
 /* ---- the error queue ------------------------------------------------------------------------- */
 
 TEST_F(status, nothing_to_report_touches_no_list)

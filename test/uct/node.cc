@@ -416,12 +416,11 @@ static void report_ifaces()
         const uct_glex_iface_t *in = iface->internals();
 
         fprintf(stderr,
-                "process %d, interface 0x%lx: recheck %d mpq free %u of %u waiting %lu parking "
-                "0x%x, ops outstanding %u rma %u zc %u, er lent %u\n",
+                "process %d, interface 0x%lx: recheck %d mpq free %d of %d waiting %lu recalls "
+                "%u, ops outstanding %u rma %u zc %u, er lent %u\n",
                 (int)getpid(), in->ep_addr, in->recheck, in->mpq.free, in->mpq.pool,
                 ucs_list_length((ucs_list_link_t*)&in->mpq.wait),
-                (in->mpq.parking == NULL) ? 0 : in->mpq.parking->id,
-                in->ops.outstanding, in->ops.rma_free, in->ops.zc_free, in->er.lent);
+                in->mpq.recalls, in->ops.outstanding, in->ops.rma_free, in->ops.zc_free, in->er.lent);
         for (unsigned i = 0; i < in->num_vcs; ++i) {
             report_vc(in->vcs[i]);
         }

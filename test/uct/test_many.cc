@@ -7,13 +7,7 @@ namespace {
 
 const uint8_t AM_ID = 6, AM_ANSWER = 7;
 
-class Many : public WithSetting {
-protected:
-    bool is_known_to_stall() const
-    {
-        return std::string(GetParam().name) == "er_tiny";
-    }
-};
+class Many : public WithSetting {};
 
 void expect_nothing_lost(const Iface &iface)
 {
@@ -26,10 +20,6 @@ void expect_nothing_lost(const Iface &iface)
 
 TEST_P(Many, ThirtyTwoToOne)
 {
-    if (is_known_to_stall()) {
-        GTEST_SKIP() << "known defect: with CHANNELS=er alone and more peers than EP_MPQ_CAPACITY / 4, "
-                        "VCs that must be parked stall (docs/protocol.md)";
-    }
     team(33, env(), [](Team &team) {
         const unsigned count = 100;
         Md md;
@@ -73,10 +63,6 @@ TEST_P(Many, ThirtyTwoToOne)
 /* The one answers each: it sends to more peers than it has entries for */
 TEST_P(Many, RequestAndAnswer)
 {
-    if (is_known_to_stall()) {
-        GTEST_SKIP() << "known defect: with CHANNELS=er alone and more peers than EP_MPQ_CAPACITY / 4, "
-                        "VCs that must be parked stall (docs/protocol.md)";
-    }
     team(25, env(), [](Team &team) {
         const unsigned count = 30;
         Md md;

@@ -4,10 +4,11 @@
 
 #include "glex_ctl.h"
 #include "glex_er.h"
-#include "glex_park.h"
+#include "glex_mpq.h"
+#include "glex_msg.h"
+#include "glex_op.h"
 #include "glex_rx.h"
 
-#include <ucs/debug/memtrack_int.h>
 #include <string.h>
 
 /* What a peer must answer, and what therefore is acknowledged */
@@ -24,7 +25,7 @@ ucs_status_t uct_glex_mp_send(uct_glex_vc_t *vc, void *data, unsigned length)
     req.rmt_ep_addr.v = vc->peer;
     req.data          = data;
     req.len           = length;
-    req.flag          = 0;
+    req.flag          = GLEX_EXT_FLAG_NO_LOSS;
     req.next          = NULL;
     ret = glex_send_imm_mp(vc->iface->nic, &req, NULL);
     if (ucs_unlikely(ret != GLEX_SUCCESS) && (ret != GLEX_BUSY)) {
@@ -57,7 +58,6 @@ static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsign
         ctl->revoked_index = vc->rx_fifo_index;
         ctl->revoked_gen   = iface->er_rx[vc->rx_fifo_index].gen;
     }
-    ctl->mp_sent        = vc->mp_tx.sent;
     if (flags & UCT_GLEX_CTL_ER_GRANT) {
         uct_glex_er_fill_grant(vc, ctl);
     }
@@ -113,19 +113,12 @@ static ucs_status_t uct_glex_ctl_send(uct_glex_vc_t *vc, unsigned type)
     uct_glex_ctl_msg_t msg;
     ucs_status_t status;
 
-    if ((flags & UCT_GLEX_CTL_PARK) && (vc->has_rx_fifo || (vc->er_tx != NULL))) {
-        flags &= ~UCT_GLEX_CTL_PARK; /* lent a moment ago: uct_glex_park_one() comes again */
-        uct_glex_iface_recheck(vc->iface);
-    }
     uct_glex_ctl_fill(vc, &msg, type, flags);
     status = uct_glex_mp_send(vc, &msg, sizeof(msg));
     if (status == UCS_OK) {
         uct_glex_vc_told(vc);
         vc->ctl          = 0;
         vc->ctl_inflight = 1;
-        if (flags & UCT_GLEX_CTL_PARK) {
-            vc->state = UCT_GLEX_VC_PARKING;
-        }
     }
     return status;
 }
@@ -143,28 +136,22 @@ static ucs_status_t uct_glex_ctl_send_ack(uct_glex_vc_t *vc)
     return status;
 }
 
-/* Answer a PARK when the peer acknowledged what we said before, and all its MPs have come */
-static ucs_status_t uct_glex_ctl_close(uct_glex_vc_t *vc)
+/* The VC is open: send the message that was kept for that. NO_RESOURCE: the NIC is busy. */
+static ucs_status_t uct_glex_ctl_send_first(uct_glex_vc_t *vc)
 {
-    uct_glex_ctl_msg_t msg;
-    ucs_status_t status;
+    ucs_status_t status = uct_glex_msg_progress(vc);
 
-    if (vc->ctl_inflight || (vc->mp_rx.rcvd != vc->park_sent)) {
-        return UCS_OK; /* what is awaited schedules the VC again */
-    }
-    uct_glex_ctl_fill(vc, &msg, UCT_GLEX_MP_PARKED, 0);
-    status = uct_glex_mp_send(vc, &msg, sizeof(msg));
     if (status == UCS_OK) {
-        uct_glex_park_answered(vc);
+        uct_glex_vc_resume(vc); /* what waited behind it */
+    } else if ((status == UCS_ERR_NO_RESOURCE) && !uct_glex_vc_has_credits(vc)) {
+        return UCS_OK; /* credits lead here again */
     }
     return status;
 }
 
-static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
+/* Credits that found no other message, what is to be said, acknowledgements */
+static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
 {
-    if (vc->connect_again) {
-        return uct_glex_ctl_connect_again(vc);
-    }
     if (uct_glex_credit_must_tell(&vc->mp_rx) || uct_glex_er_must_tell(vc)) {
         vc->ctl |= UCT_GLEX_CTL_CREDIT;
     }
@@ -172,6 +159,27 @@ static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
         return uct_glex_ctl_send(vc, UCT_GLEX_MP_CTL);
     }
     return vc->ack_due ? uct_glex_ctl_send_ack(vc) : UCS_OK;
+}
+
+static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
+{
+    ucs_status_t status = UCS_OK, due_status;
+
+    if (vc->connect_again) {
+        return uct_glex_ctl_connect_again(vc);
+    }
+    if (vc->touch != NULL) {
+        uct_glex_op_event(vc->iface, vc->touch->id, UCS_OK);
+        vc->touch = NULL;
+    }
+    if (vc->first != NULL) {
+        status = uct_glex_ctl_send_first(vc);
+        if (UCS_STATUS_IS_ERR(status) && (status != UCS_ERR_NO_RESOURCE)) {
+            return status;
+        }
+    }
+    due_status = uct_glex_ctl_send_due(vc);
+    return (due_status == UCS_OK) ? status : due_status;
 }
 
 static ucs_status_t uct_glex_ctl_accept(uct_glex_vc_t *vc)
@@ -189,21 +197,16 @@ static ucs_status_t uct_glex_ctl_accept(uct_glex_vc_t *vc)
 
 static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
 {
+    if (vc->peer_dead) {
+        return UCS_ERR_ENDPOINT_TIMEOUT;
+    }
     switch (vc->state) {
     case UCT_GLEX_VC_OPEN:
         return uct_glex_ctl_progress_open(vc);
     case UCT_GLEX_VC_WAIT_MPQ:
-        return vc->mpq_wait ? UCS_OK : uct_glex_ctl_connect(vc);
+        return vc->mpq_waiting ? UCS_OK : uct_glex_ctl_connect(vc);
     case UCT_GLEX_VC_ACCEPTING:
-        return vc->mpq_wait ? UCS_OK : uct_glex_ctl_accept(vc);
-    case UCT_GLEX_VC_CLOSING:
-        return uct_glex_ctl_close(vc);
-    case UCT_GLEX_VC_PARKING:
-        uct_glex_park_check(vc);
-        return vc->ack_due ? uct_glex_ctl_send_ack(vc) : UCS_OK;
-    case UCT_GLEX_VC_GONE:
-        /* Somebody wants to send: only now does the peer's leaving matter */
-        return vc->gone_used ? UCS_ERR_ENDPOINT_TIMEOUT : UCS_OK;
+        return vc->mpq_waiting ? UCS_OK : uct_glex_ctl_accept(vc);
     default:
         return UCS_OK;
     }
@@ -226,25 +229,6 @@ void uct_glex_ctl_acked(uct_glex_vc_t *vc)
 {
     vc->ctl_inflight = 0;
     uct_glex_vc_schedule(vc); /* what could not be told meanwhile */
-    uct_glex_vc_settled(vc);
-}
-
-/* The peer gave back credits: they serve whoever waits */
-static void uct_glex_ctl_recalled(uct_glex_vc_t *vc, uint16_t limit)
-{
-    uct_glex_iface_t *iface = vc->iface;
-    uint16_t freed;
-
-    if (!vc->recalling) {
-        return;
-    }
-    vc->recalling     = 0;
-    freed             = uct_glex_credit_recalled(&vc->mp_rx, limit, UCT_GLEX_CREDIT_LEAST,
-                                                 UCT_GLEX_EPOCH_MASK);
-    iface->mpq.free  += freed;
-    iface->mpq.grown -= ucs_min(freed, iface->mpq.grown);
-    uct_glex_vc_schedule(vc); /* it may be owed the least window */
-    uct_glex_vc_retry_waiting(iface);
 }
 
 static void uct_glex_ctl_recall(uct_glex_vc_t *vc, uint16_t limit)
@@ -278,10 +262,7 @@ static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
         uct_glex_ctl_recall(vc, ctl->recall_limit);
     }
     if (ctl->flags & UCT_GLEX_CTL_RECALLED) {
-        uct_glex_ctl_recalled(vc, ctl->recalled_limit);
-    }
-    if (ctl->flags & UCT_GLEX_CTL_PARK) {
-        uct_glex_park_recv(vc, ctl->mp_sent);
+        uct_glex_mpq_recalled(vc, ctl->recalled_limit);
     }
 }
 
@@ -317,7 +298,7 @@ static void uct_glex_ctl_open(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr,
     uct_glex_vc_schedule(vc); /* what was due while it was not open */
 }
 
-void uct_glex_ctl_send_reset(uct_glex_iface_t *iface, uint64_t src, uint32_t unknown_id)
+ucs_status_t uct_glex_ctl_send_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id)
 {
     uct_glex_ctl_msg_t msg;
     glex_imm_mp_req_t req;
@@ -327,13 +308,42 @@ void uct_glex_ctl_send_reset(uct_glex_iface_t *iface, uint64_t src, uint32_t unk
     msg.ctl.version   = UCT_GLEX_WIRE_VERSION;
     msg.ctl.vc_id     = unknown_id;
     msg.ctl.src_uuid  = iface->uuid;
-    req.rmt_ep_addr.v = src;
+    req.rmt_ep_addr.v = dest;
     req.data          = &msg;
     req.len           = sizeof(msg);
-    req.flag          = 0;
+    req.flag          = GLEX_EXT_FLAG_NO_LOSS;
     req.next          = NULL;
-    if (glex_send_imm_mp(iface->nic, &req, NULL) != GLEX_SUCCESS) {
-        ucs_debug("glex: reset to endpoint 0x%" PRIx64 " was not sent", src); /* it will ask again */
+    return uct_glex_status(glex_send_imm_mp(iface->nic, &req, NULL));
+}
+
+void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id)
+{
+    uct_glex_reset_t *reset;
+
+    for (reset = iface->resets; reset < iface->resets + iface->num_resets; ++reset) {
+        if ((reset->dest == dest) && (reset->unknown_id == unknown_id)) {
+            return;
+        }
+    }
+    if (iface->num_resets < UCT_GLEX_MAX_RESETS) { /* else the next of its messages asks again */
+        reset->dest       = dest;
+        reset->unknown_id = unknown_id;
+        ++iface->num_resets;
+        uct_glex_iface_recheck(iface);
+    }
+}
+
+void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface)
+{
+    unsigned i, num = iface->num_resets;
+    uct_glex_reset_t reset;
+
+    iface->num_resets = 0;
+    for (i = 0; i < num; ++i) {
+        reset = iface->resets[i];
+        if (uct_glex_ctl_send_reset(iface, reset.dest, reset.unknown_id) == UCS_ERR_NO_RESOURCE) {
+            uct_glex_ctl_post_reset(iface, reset.dest, reset.unknown_id);
+        }
     }
 }
 
@@ -389,21 +399,6 @@ static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *h
     }
     uct_glex_ctl_process(vc, ctl);
     uct_glex_vc_resume(vc);
-    uct_glex_vc_settled(vc);
-}
-
-static void uct_glex_ctl_keep_connect(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr,
-                                      const uct_glex_ctl_t *ctl)
-{
-    if (vc->kept_connect == NULL) {
-        vc->kept_connect = ucs_malloc(sizeof(*vc->kept_connect), "glex_kept_connect");
-        if (vc->kept_connect == NULL) {
-            uct_glex_vc_fail(vc, UCS_ERR_NO_MEMORY);
-            return;
-        }
-    }
-    vc->kept_connect->hdr = *hdr;
-    vc->kept_connect->ctl = *ctl;
 }
 
 void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_glex_mp_hdr_t *hdr,
@@ -417,7 +412,7 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
     }
     if (ctl->uuid != iface->uuid) {
         ucs_debug("glex: connect from 0x%" PRIx64 " was for an earlier owner of this endpoint", src);
-        uct_glex_ctl_send_reset(iface, src, 0);
+        uct_glex_ctl_post_reset(iface, src, 0);
         return;
     }
     vc = uct_glex_vc_find(iface, src);
@@ -425,26 +420,10 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT); /* ours is dead there: begin anew */
     }
     if (uct_glex_vc_get(iface, src, ctl->src_uuid, &vc) != UCS_OK) {
-        uct_glex_ctl_send_reset(iface, src, 0);
+        uct_glex_ctl_post_reset(iface, src, 0);
         return; /* logged */
     }
-    if ((vc->state == UCT_GLEX_VC_PARKING) || (vc->state == UCT_GLEX_VC_CLOSING)) {
-        /* It overtook what ends the parking: to be taken then */
-        uct_glex_ctl_keep_connect(vc, hdr, ctl);
-        return;
-    }
     uct_glex_ctl_reconnect(vc, hdr, ctl);
-}
-
-void uct_glex_ctl_take_kept_connect(uct_glex_vc_t *vc)
-{
-    uct_glex_ctl_msg_t *msg = vc->kept_connect;
-
-    if (msg != NULL) {
-        vc->kept_connect = NULL;
-        uct_glex_ctl_reconnect(vc, &msg->hdr, &msg->ctl);
-        ucs_free(msg);
-    }
 }
 
 void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned length)
@@ -459,9 +438,6 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned
         return;
     }
     switch (hdr->type) {
-    case UCT_GLEX_MP_PARKED:
-        uct_glex_park_recv_answer(vc, ctl->mp_sent);
-        return;
     case UCT_GLEX_MP_ACCEPT:
         if (vc->state != UCT_GLEX_VC_CONNECTING) {
             ucs_debug("glex: unexpected accept from 0x%" PRIx64, vc->peer);
@@ -476,11 +452,8 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned
         ucs_debug("glex: message of unknown type %u from 0x%" PRIx64, hdr->type, vc->peer);
         return;
     }
-    if (!(ctl->flags & UCT_GLEX_CTL_PARK)) {
-        vc->ack_due = 1; /* PARK has an acknowledgement of its own */
-    }
+    vc->ack_due = 1;
     uct_glex_vc_schedule(vc);
     uct_glex_ctl_process(vc, ctl);
     uct_glex_vc_resume(vc);
-    uct_glex_vc_settled(vc);
 }

@@ -46,15 +46,19 @@ static inline void uct_glex_ctl_post(uct_glex_vc_t *vc, unsigned flags)
  *  busy: to be called again. */
 int uct_glex_ctl_progress(uct_glex_vc_t *vc);
 
-/** Tell `src` that the VC it means, or the whole interface, does not exist (any more) */
-void uct_glex_ctl_send_reset(uct_glex_iface_t *iface, uint64_t src, uint32_t unknown_id);
+/** Tell `dest` that the VC it calls `unknown_id`, or (0) the interface it means, does not exist (any
+ *  more). NO_RESOURCE: the NIC is busy. */
+ucs_status_t uct_glex_ctl_send_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id);
+
+/** The same, by progress: once for all messages that ask for it meanwhile */
+void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id);
+
+/** Send the resets that are due */
+void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface);
 
 /** A CONNECT arrived from `src` */
 void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_glex_mp_hdr_t *hdr,
                                unsigned length);
-
-/** The VC is parked: take a CONNECT that came before that, if one did */
-void uct_glex_ctl_take_kept_connect(uct_glex_vc_t *vc);
 
 /** ACCEPT, CTL or ACK arrived; the header's counters have been taken */
 void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned length);

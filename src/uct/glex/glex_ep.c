@@ -4,6 +4,7 @@
 
 #include "glex_ep.h"
 #include "glex_er.h"
+#include "glex_msg.h"
 #include "glex_op.h"
 #include "glex_sr.h"
 #include "glex_zc.h"
@@ -60,7 +61,8 @@ ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep)
     if (status != UCS_OK) {
         return status;
     }
-    ep->vc = vc;
+    ep->vc      = vc;
+    ep->blocked = (vc->first != NULL);
     ucs_list_add_tail(&vc->eps, &ep->list);
     return UCS_OK;
 }
@@ -79,8 +81,7 @@ ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep)
         uct_glex_vc_connect(ep->vc);
         break;
     case UCT_GLEX_VC_GONE:
-        ep->vc->gone_used = 1; /* fails in progress, where error handlers may be called */
-        uct_glex_vc_schedule(ep->vc);
+        uct_glex_vc_dead(ep->vc); /* only now does it matter that the peer left */
         break;
     default:
         break;
@@ -104,6 +105,9 @@ static ucs_status_t uct_glex_ep_short_slow(uct_glex_ep_t *ep, uint8_t id, uct_gl
     /* With ER the FIFO is full: waiting for it costs less than the other channel */
     if ((ep->vc->er_tx == NULL) && uct_glex_ep_can_use_sr(ep)) {
         return uct_glex_sr_send_mp(ep->vc, id, msg, length, 0);
+    }
+    if (uct_glex_msg_can_keep(ep)) {
+        return uct_glex_msg_keep_copy(ep, id, msg->data, length, 0);
     }
     return uct_glex_ep_not_ready(ep);
 }
@@ -156,6 +160,29 @@ ucs_status_t uct_glex_ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_
     return uct_glex_ep_short_slow(ep, id, &msg, length);
 }
 
+static ssize_t uct_glex_ep_bcopy_slow(uct_glex_ep_t *ep, uint8_t id, uct_pack_callback_t pack_cb,
+                                      void *arg)
+{
+    ucs_status_t status;
+    size_t length;
+    void *data;
+
+    if (!uct_glex_msg_can_keep(ep)) {
+        return uct_glex_ep_not_ready(ep);
+    }
+    data = uct_glex_msg_alloc(ep->vc->iface->config.max_bcopy);
+    if (data == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    length = pack_cb(data, arg);
+    status = uct_glex_msg_keep(ep, id, data, length, 0);
+    if (status != UCS_OK) {
+        uct_glex_msg_free(data);
+        return status;
+    }
+    return length;
+}
+
 ssize_t uct_glex_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack_cb, void *arg,
                              unsigned flags)
 {
@@ -174,7 +201,7 @@ ssize_t uct_glex_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pac
         ret = UCS_ERR_NO_RESOURCE;
     }
     if (ucs_unlikely(ret == UCS_ERR_NO_RESOURCE)) {
-        return uct_glex_ep_not_ready(ep);
+        return uct_glex_ep_bcopy_slow(ep, id, pack_cb, arg);
     }
     return ret;
 }
@@ -192,8 +219,8 @@ ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header
     UCT_CHECK_LENGTH(header_length + uct_iov_total_length(iov, iovcnt), 0, UCT_GLEX_ZC_MAX_LEN,
                      "am_zcopy");
 
-    if ((ep->vc->state == UCT_GLEX_VC_OPEN) && !ep->blocked) {
-        status = uct_glex_zc_send(ep->vc, id, header, header_length, iov, iovcnt, comp);
+    if (((ep->vc->state == UCT_GLEX_VC_OPEN) && !ep->blocked) || uct_glex_msg_can_keep(ep)) {
+        status = uct_glex_zc_send(ep, id, header, header_length, iov, iovcnt, comp);
         if (status != UCS_ERR_NO_RESOURCE) {
             return status;
         }
@@ -238,6 +265,7 @@ ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, uns
 /* The next request of the endpoint was posted. Next time another endpoint of the VC is first. */
 static void uct_glex_ep_pending_done(uct_glex_ep_t *ep)
 {
+    ++ep->vc->iface->done;
     if (--ep->num_pending == 0) {
         --ep->vc->num_blocked;
     }
@@ -266,12 +294,18 @@ ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
                                                     ucs_arbiter_group_t *group,
                                                     ucs_arbiter_elem_t *elem, void *arg)
 {
-    uct_glex_ep_t *ep      = ucs_container_of(group, uct_glex_ep_t, arb_group);
-    uct_pending_req_t *req = ucs_container_of(elem, uct_pending_req_t, priv);
+    uct_glex_ep_t *ep       = ucs_container_of(group, uct_glex_ep_t, arb_group);
+    uct_pending_req_t *req  = ucs_container_of(elem, uct_pending_req_t, priv);
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     ucs_status_t status;
 
-    ep->blocked = 0; /* this one is next in order */
-    status      = req->func(req);
+    if (ep->vc->first != NULL) {
+        return UCS_ARBITER_CB_RESULT_DESCHED_GROUP; /* scheduled again when that is sent */
+    }
+    ep->blocked           = 0; /* this one is next in order */
+    iface->dispatching    = group;
+    status                = req->func(req);
+    iface->dispatching    = NULL;
     if (status == UCS_OK) {
         uct_glex_ep_pending_done(ep); /* the request may be freed: nothing of it is read */
         return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
@@ -304,26 +338,73 @@ void uct_glex_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb, 
     ucs_arbiter_group_purge(&iface->arbiter, &ep->arb_group, uct_glex_ep_purge_cb, &args);
     if (ep->num_pending > 0) {
         ep->num_pending = 0;
-        ep->blocked     = 0;
+        ep->blocked     = (ep->vc->first != NULL);
         --ep->vc->num_blocked;
     }
 }
 
+ucs_status_t uct_glex_ep_touch(uct_glex_ep_t *ep)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    glex_ep_addr_t peer     = {.v = ep->peer};
+    uct_glex_vc_t *vc       = ep->vc;
+    uct_glex_op_t *op;
+
+    if ((vc->touch != NULL) ||
+        ((vc->state == UCT_GLEX_VC_OPEN) &&
+         (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE))) {
+        return UCS_OK;
+    }
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_TOUCH, NULL);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    uct_glex_op_posted(op, 1);
+    vc->touch = op;
+    if ((vc->state == UCT_GLEX_VC_OPEN) || (vc->state == UCT_GLEX_VC_GONE)) {
+        uct_glex_vc_dead(vc);
+    } else if (vc->state == UCT_GLEX_VC_IDLE) {
+        uct_glex_vc_connect(vc);
+    }
+    return UCS_OK;
+}
+
 /* ---- completion ---- */
+
+/* Puts went to memory that may be there although the peer is not */
+static ucs_status_t uct_glex_ep_check_puts(uct_glex_ep_t *ep)
+{
+    uct_glex_vc_t *vc   = ep->vc;
+    glex_ep_addr_t peer = {.v = ep->peer};
+
+    vc->dirty = 0;
+    if ((vc->state != UCT_GLEX_VC_GONE) &&
+        (glex_ext_has_receiver(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE)) {
+        return UCS_OK;
+    }
+    return uct_glex_ep_touch(ep);
+}
 
 ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
 {
     uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ucs_status_t status;
 
     if (ep->vc == &uct_glex_no_vc) {
         return UCS_OK;
     }
-    if (ep->blocked && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+    if (uct_glex_ep_has_pending(ep) && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
         /* What is pending was not even posted; unless this flush is pending itself, and next */
         return UCS_ERR_NO_RESOURCE;
     }
     if ((ep->vc->state == UCT_GLEX_VC_FAILED) && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
         return ep->vc->status;
+    }
+    if (ucs_unlikely(ep->vc->dirty)) {
+        status = uct_glex_ep_check_puts(ep);
+        if (status != UCS_OK) {
+            return status;
+        }
     }
     return uct_glex_op_flush(ep->vc, comp);
 }

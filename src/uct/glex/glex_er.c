@@ -13,6 +13,17 @@
 /* Fewest messages on their way per FIFO that make sense */
 #define UCT_GLEX_ER_MIN_MSGS 4
 
+/* Borrowers that may fill the event queue together */
+#define UCT_GLEX_ER_LOSSLESS_SHARES 8u
+
+/* Every message on its way takes an entry of the event queue. Where a full one loses nothing, few
+ * senders at once may use it up: credits then come back less often. */
+static unsigned uct_glex_er_event_shares(const uct_glex_iface_t *iface)
+{
+    return UCT_GLEX_NIC_LOSSLESS ? ucs_min(iface->er.max, UCT_GLEX_ER_LOSSLESS_SHARES) :
+                                   iface->er.max;
+}
+
 ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config,
                               unsigned eq_entries)
 {
@@ -26,8 +37,8 @@ ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
     if (!uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_ER)) {
         iface->er.max = 0;
     } else {
-        /* Every message on its way takes an entry of the event queue */
-        iface->er.msgs_max = ucs_min(iface->er.units, eq_entries / iface->er.max);
+        iface->er.msgs_max = ucs_min(iface->er.units,
+                                     eq_entries / uct_glex_er_event_shares(iface));
         if (iface->er.msgs_max < UCT_GLEX_ER_MIN_MSGS) {
             ucs_error("glex: an event queue with %u entries left is too small for %u ER channels: "
                       "raise UCX_GLEX_EP_EQ_CAPACITY or lower UCX_GLEX_ER_MAX_CHANNELS",
@@ -139,9 +150,6 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
     uct_glex_er_tx_t *er;
 
-    if ((vc->state == UCT_GLEX_VC_PARKING) || (vc->state == UCT_GLEX_VC_CLOSING)) {
-        return; /* too late, and the lender takes it back: uct_glex_er_take_back() */
-    }
     /* It may also come unasked: another borrower's FIFO came free after we were refused */
     if ((vc->er_state == UCT_GLEX_ER_ACTIVE) || !uct_glex_er_grant_valid(ctl)) {
         ucs_error("glex: endpoint 0x%" PRIx64 " granted an impossible FIFO", vc->peer);
@@ -165,7 +173,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     er->req.rmt_ep_addr.v = vc->peer;
     er->req.rmt_mh.v      = ctl->fifo_mh;
     er->req.rmt_key       = ctl->key;
-    er->req.flag          = GLEX_FLAG_REMOTE_EVT;
+    er->req.flag          = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
 
     /* The lender had consumed all that went through an earlier FIFO before it gave this one */
     vc->tx_fifo.tail       = vc->tx_fifo.head;
@@ -203,8 +211,7 @@ void uct_glex_er_release(uct_glex_vc_t *vc)
     uct_glex_er_drop_tx(vc);
     vc->sr_count    = 0;
     vc->sr_patience = UCT_GLEX_ER_PATIENCE_MIN * 4; /* others were busier: leave it to them a while */
-    if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR) &&
-        (vc->iface->mpq.parking != vc)) {
+    if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
         uct_glex_er_request(vc); /* there is no other channel */
     }
 }
@@ -237,7 +244,7 @@ static ucs_status_t uct_glex_er_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned f
     req.rmt_offset   = er->offset + start;
     req.type         = GLEX_RDMA_TYPE_PUT;
     req.rmt_key      = er->req.rmt_key;
-    req.flag         = GLEX_FLAG_REMOTE_EVT;
+    req.flag         = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
     req.next         = NULL;
     uct_glex_er_fill_event(vc, &req.rmt_evt, am_id, flags, skip, length);
     ret = glex_rdma(vc->iface->nic, &req, NULL);
@@ -406,7 +413,6 @@ static void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
     er_rx->vc       = NULL;
     vc->has_rx_fifo = 0;
     --iface->er.lent;
-    uct_glex_vc_settled(vc);
     if (waiter != NULL) {
         iface->er.waiter = NULL;
         if (waiter->state == UCT_GLEX_VC_OPEN) { /* else it asks again when it connects */
@@ -435,13 +441,6 @@ void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
         er_rx->released   = 1;
         er_rx->release_at = ctl->er_sent;
         uct_glex_er_check_released(vc);
-    }
-}
-
-void uct_glex_er_take_back(uct_glex_vc_t *vc)
-{
-    if (vc->has_rx_fifo && !vc->iface->er_rx[vc->rx_fifo_index].released) {
-        uct_glex_er_drop_rx(vc);
     }
 }
 

@@ -142,9 +142,6 @@ void uct_glex_er_revoke(uct_glex_vc_t *vc);
 /** The peer uses its FIFO no more */
 void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 
-/** The VC is parked: take a FIFO back that the peer was granted and did not take any more */
-void uct_glex_er_take_back(uct_glex_vc_t *vc);
-
 /** A message from the FIFO was delivered */
 void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used);
 

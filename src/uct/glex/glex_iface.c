@@ -6,6 +6,7 @@
 #include "glex_ctl.h"
 #include "glex_ep.h"
 #include "glex_er.h"
+#include "glex_mpq.h"
 #include "glex_op.h"
 #include "glex_rx.h"
 #include "glex_sr.h"
@@ -15,10 +16,14 @@
 #include <ucs/sys/math.h>
 #include <ucs/sys/string.h>
 
-/* Progress calls between two looks at the NIC's error queue, and such looks between two for peers
- * that died */
+/* Progress calls between two looks at the NIC's error queue */
 #define UCT_GLEX_ERRORS_CALLS 256
-#define UCT_GLEX_WATCH_LOOKS  64
+
+/* How often some peers are looked at whether they live: all once in a second, or nearly */
+#define UCT_GLEX_WATCH_MS 100
+
+/* How long closing may take in all to say goodbye to peers that do not empty their queues */
+#define UCT_GLEX_GOODBYE_MS 1000
 
 /* Measured over software NIC on an AMD EPYC 9005 core pair, see README: one way of an 8-byte
  * message, cost of posting one, copy into and out of a FIFO */
@@ -138,23 +143,26 @@ static void uct_glex_iface_connect_lost(uct_glex_vc_t *vc)
     uct_glex_vc_schedule(vc);
 }
 
-/* What a failed request means to the VC: OK if it is nothing to it */
+/* A put without completion was refused. The error names the endpoint that holds the memory, which is
+ * not always the one that the VC leads to. */
+static void uct_glex_iface_put_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
+                                       uint64_t peer)
+{
+    unsigned i;
+
+    ucs_error("glex: put to endpoint %u on NIC 0x%x was refused: %s", err->rmt_ep_num,
+              err->rmt_nic_id, glex_error_req_status_str(err->status));
+    for (i = 0; i < iface->num_vcs; ++i) {
+        if (iface->vcs[i]->put_peer == peer) {
+            uct_glex_vc_fail(iface->vcs[i], UCS_ERR_ENDPOINT_TIMEOUT);
+        }
+    }
+}
+
+/* What a failed request of the channels means to the VC. Whatever the reason, with
+ * UCS_ERR_ENDPOINT_TIMEOUT UCP says that the peer, or what it lent us, is not there any more. */
 static ucs_status_t uct_glex_iface_error_status(const struct glex_err_req *err)
 {
-    unsigned event = err->data2 & UCT_GLEX_EVENT_TYPE_MASK;
-
-    if ((err->status == GLEX_ERR_STATUS_DEST_VP_STOP) ||
-        (err->status == GLEX_ERR_STATUS_DEST_HOST_DEAD)) {
-        return UCS_ERR_ENDPOINT_TIMEOUT;
-    }
-    if ((err->op == GLEX_ERR_OP_IMM_MP) && ((err->data0 & 0xff) == UCT_GLEX_MP_RESET)) {
-        return UCS_OK;
-    }
-    if ((err->op == GLEX_ERR_OP_IMM_RDMA_PUT) && (event != UCT_GLEX_EVENT_ER)) {
-        ucs_error("glex: put to endpoint %u on NIC 0x%x was refused: %s", err->rmt_ep_num,
-                  err->rmt_nic_id, glex_error_req_status_str(err->status));
-        return UCS_OK; /* a put_short with a wrong key */
-    }
     if ((err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL) ||
         (err->status == GLEX_ERR_STATUS_DEST_EQ_FULL)) {
         ucs_error("glex: endpoint %u on NIC 0x%x lost a message: %s; raise UCX_GLEX_EP_MPQ_CAPACITY "
@@ -162,11 +170,13 @@ static ucs_status_t uct_glex_iface_error_status(const struct glex_err_req *err)
                   err->rmt_ep_num, err->rmt_nic_id, glex_error_req_status_str(err->status));
         return UCS_ERR_IO_ERROR;
     }
-    return UCS_ERR_ENDPOINT_TIMEOUT; /* what was lent to us is not there any more */
+    return UCS_ERR_ENDPOINT_TIMEOUT;
 }
 
 static void uct_glex_iface_handle_error(uct_glex_iface_t *iface, const struct glex_err_req *err)
 {
+    unsigned event      = err->data2 & UCT_GLEX_EVENT_TYPE_MASK;
+    uint8_t mp_type     = err->data0;
     glex_ep_addr_t addr = {.v = 0};
     ucs_status_t status;
     uct_glex_vc_t *vc;
@@ -174,35 +184,41 @@ static void uct_glex_iface_handle_error(uct_glex_iface_t *iface, const struct gl
     ucs_debug("glex: %s to endpoint %u on NIC 0x%x failed: %s",
               glex_error_req_opcode_str(err->op), err->rmt_ep_num, err->rmt_nic_id,
               glex_error_req_status_str(err->status));
-    status = uct_glex_iface_error_status(err);
-    if ((err->data2 & UCT_GLEX_EVENT_TYPE_MASK) == UCT_GLEX_EVENT_OP) {
-        uct_glex_op_event(iface, err->data2 >> 32,
-                          (status == UCS_OK) ? UCS_ERR_IO_ERROR : status);
-    }
     glex_compose_ep_addr(err->rmt_nic_id, err->rmt_ep_num, GLEX_EP_TYPE_FAST, &addr);
-    vc = uct_glex_vc_find(iface, addr.v);
-    if ((vc == NULL) || (status == UCS_OK)) {
+    if ((err->op == GLEX_ERR_OP_IMM_RDMA_PUT) && (event != UCT_GLEX_EVENT_ER)) {
+        uct_glex_iface_put_refused(iface, err, addr.v);
         return;
     }
-    if ((err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL) &&
-        ((err->data0 & 0xff) == UCT_GLEX_MP_CONNECT)) {
-        uct_glex_iface_connect_lost(vc);
-    } else {
-        uct_glex_vc_fail(vc, status);
+    vc = (event == UCT_GLEX_EVENT_OP) ? uct_glex_op_vc(iface, err->data2 >> 32) :
+                                        uct_glex_vc_find(iface, addr.v);
+    if ((vc == NULL) || ((err->op == GLEX_ERR_OP_IMM_MP) && (mp_type == UCT_GLEX_MP_RESET))) {
+        return;
     }
+    if ((err->op == GLEX_ERR_OP_IMM_MP) && (mp_type == UCT_GLEX_MP_CONNECT) &&
+        (err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL)) {
+        uct_glex_iface_connect_lost(vc);
+        return;
+    }
+    status = uct_glex_iface_error_status(err);
+    if (event == UCT_GLEX_EVENT_OP) {
+        uct_glex_op_event(iface, err->data2 >> 32, status);
+    }
+    uct_glex_vc_fail(vc, status);
 }
 
 static void uct_glex_iface_poll_errors(uct_glex_iface_t *iface)
 {
     struct glex_err_req err;
     uint32_t num = 1;
+    ucs_time_t now;
 
     while ((glex_poll_error_req(iface->nic, &num, &err) == GLEX_SUCCESS) && (num > 0)) {
         uct_glex_iface_handle_error(iface, &err);
         num = 1;
     }
-    if (--iface->watch_count == 0) {
-        iface->watch_count = UCT_GLEX_WATCH_LOOKS;
+    now = ucs_get_time();
+    if (now >= iface->watch_next) {
+        iface->watch_next = now + ucs_time_from_msec(UCT_GLEX_WATCH_MS);
         uct_glex_vc_watch(iface);
     }
 }
@@ -231,8 +247,9 @@ static void uct_glex_iface_progress_slow(uct_glex_iface_t *iface)
 {
     if (iface->recheck) {
         iface->recheck = 0;
+        uct_glex_ctl_progress_resets(iface);
         uct_glex_rx_retry_waiting(iface);
-        uct_glex_vc_retry_waiting(iface);
+        uct_glex_mpq_retry(iface);
     }
     ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, NULL);
     /* After the pending requests: what they sent took credits and acknowledgements along */
@@ -242,7 +259,7 @@ static void uct_glex_iface_progress_slow(uct_glex_iface_t *iface)
 static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
 {
     uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
-    unsigned count;
+    unsigned done = iface->done, count;
 
     count  = uct_glex_eq_progress(iface);
     count += uct_glex_mpq_progress(iface);
@@ -254,7 +271,8 @@ static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
         iface->until_errors = UCT_GLEX_ERRORS_CALLS;
         uct_glex_iface_poll_errors(iface);
     }
-    return count;
+    /* Who is told of nothing may go to sleep */
+    return count + (iface->done - done);
 }
 
 /* ---- completion and sleep ---- */
@@ -308,35 +326,6 @@ static ucs_status_t uct_glex_iface_event_arm(uct_iface_h tl_iface, unsigned even
 
 /* ---- life ---- */
 
-/* Entries of the MPQ: reserve for CONNECTs, slack for what was handled but not discarded yet, the
- * rest for windows */
-static ucs_status_t uct_glex_iface_init_mpq(uct_glex_iface_t *iface,
-                                            const uct_glex_iface_config_t *config,
-                                            unsigned capacity)
-{
-    unsigned slack = UCT_GLEX_POLL_BATCH;
-
-    /* As many may connect at once: beyond that a CONNECT would take an entry promised to others */
-    iface->mpq.reserve = ucs_max(4, capacity / 4);
-    if (capacity < iface->mpq.reserve + slack + UCT_GLEX_VC_CTL_UNITS + 1) {
-        ucs_error("glex: a message queue of %u entries is too small: raise "
-                  "UCX_GLEX_EP_MPQ_CAPACITY to 64 or more", capacity);
-        return UCS_ERR_INVALID_PARAM;
-    }
-    iface->mpq.free  = capacity - iface->mpq.reserve - slack;
-    iface->mpq.grown     = 0;
-    iface->mpq.parking   = NULL;
-    iface->mpq.park_hand = 0;
-    /* A peer that computes does not give credits back: growth must leave room for newcomers */
-    iface->mpq.pool  = (config->ep_mpq_pool_units == 0) ? iface->mpq.free / 2 :
-                       ucs_min(config->ep_mpq_pool_units, iface->mpq.free);
-    iface->mpq.start = config->sr_credit_start;
-    iface->mpq.inc   = config->sr_credit_inc;
-    iface->mpq.max   = config->sr_credit_max;
-    ucs_list_head_init(&iface->mpq.wait);
-    return UCS_OK;
-}
-
 static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
                                        const uct_glex_iface_config_t *config)
 {
@@ -384,7 +373,7 @@ static ucs_status_t uct_glex_iface_init_channels(uct_glex_iface_t *iface,
     ucs_status_t status;
 
     glex_query_ep(iface->nic, &attr);
-    status = uct_glex_iface_init_mpq(iface, config, attr.mpq_capacity);
+    status = uct_glex_mpq_init(iface, config, attr.mpq_capacity);
     if (status != UCS_OK) {
         return status;
     }
@@ -472,10 +461,14 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->vcs_size    = 0;
     self->num_vcs     = 0;
     self->recheck     = 0;
+    self->dispatching = NULL;
+    self->done        = 0;
     self->fence       = 0;
     self->until_errors = UCT_GLEX_ERRORS_CALLS;
-    self->watch_count  = UCT_GLEX_WATCH_LOOKS;
+    self->watch_next   = 0;
     self->watch_hand   = 0;
+    self->num_resets   = 0;
+    self->goodbye_ms   = UCT_GLEX_GOODBYE_MS;
     ucs_list_head_init(&self->active);
     ucs_arbiter_init(&self->arbiter);
     memset(&self->er, 0, sizeof(self->er));

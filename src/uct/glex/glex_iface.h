@@ -15,6 +15,7 @@
 #include <ucs/datastruct/khash.h>
 #include <ucs/datastruct/list.h>
 #include <ucs/datastruct/ptr_array.h>
+#include <ucs/time/time.h>
 
 typedef struct uct_glex_vc uct_glex_vc_t;
 
@@ -40,6 +41,14 @@ typedef struct uct_glex_er_rx {
     uint8_t         released; /* the borrower uses it no more */
 } uct_glex_er_rx_t;
 
+/* A RESET that is due */
+typedef struct uct_glex_reset {
+    uint64_t dest;
+    uint32_t unknown_id;
+} uct_glex_reset_t;
+
+#define UCT_GLEX_MAX_RESETS 16
+
 typedef struct uct_glex_iface {
     uct_base_iface_t   super;
 
@@ -52,8 +61,10 @@ typedef struct uct_glex_iface {
     uint8_t            er_unit_shift;
     uint8_t            recheck;    /* resources came free: look at what waits for them */
     unsigned           until_errors; /* progress calls until the next look at errors */
+    unsigned           done;       /* requests posted and ended by progress, in all */
     ucs_list_link_t    active;     /* VCs that have control messages to send */
     ucs_arbiter_t      arbiter;    /* endpoints whose pending requests can go on */
+    ucs_arbiter_group_t *dispatching; /* the one whose request is being tried, or NULL */
 
     uct_glex_md_t     *md;
     unsigned           ep_index;   /* of `nic` in the memory domain */
@@ -66,15 +77,15 @@ typedef struct uct_glex_iface {
     uint16_t           vc_gen;     /* upper half of the next VC id */
 
     struct {
-        unsigned           free;      /* MPQ entries promised to nobody */
-        unsigned           grown;     /* entries lent beyond start credits */
-        unsigned           pool;      /* most of them */
+        int                free;      /* MPQ entries promised to nobody; see glex_mpq.h */
+        int                grown;     /* entries lent beyond the first windows */
+        int                pool;      /* most of them */
         unsigned           start;     /* start credit */
         unsigned           inc;
         unsigned           max;
-        unsigned           reserve;   /* entries for CONNECT messages */
-        unsigned           park_hand; /* index of the VC parked last */
-        uct_glex_vc_t     *parking;   /* the VC being parked, or NULL */
+        unsigned           recalls;   /* VCs that were asked for credits back */
+        unsigned           asked;     /* times that growth was refused since the last recall for it */
+        uint8_t            told_full; /* said that there are too many peers */
         ucs_list_link_t    wait;      /* VCs that wait for entries to connect or accept */
     } mpq;
 
@@ -109,8 +120,11 @@ typedef struct uct_glex_iface {
     ucs_mpool_t         rx_mp;        /* uct_glex_rx_t */
     int                 fence;        /* the next RMA request starts after all before it */
     int                 event_fd;     /* -1: none */
-    unsigned            watch_count;  /* looks at errors until the next for peers that died */
+    ucs_time_t          watch_next;   /* when to look for peers that died */
     unsigned            watch_hand;   /* index of the VC that was looked at last */
+    uct_glex_reset_t    resets[UCT_GLEX_MAX_RESETS]; /* to be sent */
+    unsigned            num_resets;
+    unsigned            goodbye_ms;   /* how long closing may still wait for peers with full queues */
 
     struct {
         size_t max_bcopy;

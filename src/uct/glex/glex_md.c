@@ -143,6 +143,7 @@ ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, glex_ep_handle_t *ep_p, unsig
         }
     }
     uct_glex_md_drain_ep(md->eps[i]);
+    glex_ext_set_receiver(md->eps[i], 1); /* where the NIC cannot, peers notice by RESET only */
     md->eps_in_use |= UCS_BIT(i);
     *ep_p    = md->eps[i];
     *index_p = i;
@@ -156,6 +157,7 @@ out:
 void uct_glex_md_ep_put(uct_glex_md_t *md, unsigned index)
 {
     pthread_mutex_lock(&md->lock);
+    glex_ext_set_receiver(md->eps[index], 0);
     md->eps_in_use &= ~UCS_BIT(index);
     pthread_mutex_unlock(&md->lock);
 }

@@ -14,6 +14,7 @@
 #include <glex_ext.h>
 #else
 #define GLEX_EXT_MEM_EVENT_DATA 0
+#define GLEX_EXT_FLAG_NO_LOSS 0
 #define GLEX_EXT_CAP_PRIVATE_RDMA 1
 #define GLEX_EXT_CAP_MAP 2
 #define GLEX_EXT_CAP_SLEEP 4
@@ -83,6 +84,20 @@ static inline glex_ret_t glex_ext_arm(glex_ep_handle_t ep)
     return GLEX_NOT_IMPLEMENTED;
 }
 
+static inline glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, int present)
+{
+    (void)ep;
+    (void)present;
+    return GLEX_NOT_IMPLEMENTED;
+}
+
+static inline glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr_t peer)
+{
+    (void)ep;
+    (void)peer;
+    return GLEX_NOT_IMPLEMENTED;
+}
+
 static inline glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer)
 {
     (void)ep;
@@ -90,6 +105,10 @@ static inline glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t
     return GLEX_NOT_IMPLEMENTED;
 }
 #endif
+
+/* Whether requests to a full queue are refused, not lost. Credits then only see to fairness, and more
+ * may be promised than there is. */
+#define UCT_GLEX_NIC_LOSSLESS (GLEX_EXT_FLAG_NO_LOSS != 0)
 
 /* What a NIC's refusal means to UCX */
 ucs_status_t uct_glex_status(glex_ret_t ret);

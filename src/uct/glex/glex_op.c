@@ -163,6 +163,7 @@ static void uct_glex_op_complete(uct_glex_op_t *op)
     uct_glex_op_forget(op);
     op->done = 1;
     --vc->iface->ops.outstanding;
+    ++vc->iface->done;
     if (op->comp != NULL) {
         uct_invoke_completion(op->comp, status);
     }
@@ -170,18 +171,32 @@ static void uct_glex_op_complete(uct_glex_op_t *op)
     uct_glex_iface_recheck(vc->iface);
 }
 
-void uct_glex_op_event(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status)
+/* Late events of operations that failed meanwhile name nothing */
+static uct_glex_op_t *uct_glex_op_find(uct_glex_iface_t *iface, uint32_t id)
 {
     void *item = NULL;
     uct_glex_op_t *op;
 
     if (!ucs_ptr_array_lookup(&iface->ops.table, id & UCT_GLEX_OP_INDEX_MASK, item)) {
-        ucs_debug("glex: event for unknown operation 0x%x", id);
-        return;
+        return NULL;
     }
     op = item;
-    if ((op->id != id) || (op->events == 0)) {
-        ucs_debug("glex: event for finished operation 0x%x", id);
+    return ((op->id == id) && (op->events > 0)) ? op : NULL;
+}
+
+uct_glex_vc_t *uct_glex_op_vc(uct_glex_iface_t *iface, uint32_t id)
+{
+    uct_glex_op_t *op = uct_glex_op_find(iface, id);
+
+    return (op == NULL) ? NULL : op->vc;
+}
+
+void uct_glex_op_event(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status)
+{
+    uct_glex_op_t *op = uct_glex_op_find(iface, id);
+
+    if (op == NULL) {
+        ucs_debug("glex: event for unknown or finished operation 0x%x", id);
         return;
     }
     if ((status != UCS_OK) && (op->status == UCS_OK)) {

@@ -12,6 +12,8 @@ enum uct_glex_op_type {
     UCT_GLEX_OP_ZC,       /* am_zcopy whose payload the peer fetches */
     UCT_GLEX_OP_RMA,      /* put_zcopy, get_zcopy, put_bcopy */
     UCT_GLEX_OP_GET_BCOPY,
+    UCT_GLEX_OP_FIRST,    /* message kept until the VC is open */
+    UCT_GLEX_OP_TOUCH,    /* empty put: ends when it is known that the peer is there */
     UCT_GLEX_OP_FETCH,    /* RDMA Get of a received message */
     UCT_GLEX_OP_FLUSH     /* no event: done when all before it are */
 };
@@ -46,6 +48,9 @@ void uct_glex_op_cancel(uct_glex_op_t *op);
 
 /** An event named this operation. Ids from peers are not trusted: unknown ones are ignored. */
 void uct_glex_op_event(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status);
+
+/** The VC of an operation that is on its way, or NULL */
+uct_glex_vc_t *uct_glex_op_vc(uct_glex_iface_t *iface, uint32_t id);
 
 /** End all operations of a VC with an error */
 void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status);

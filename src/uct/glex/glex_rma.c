@@ -35,7 +35,8 @@ static int uct_glex_rkey_is_valid(uct_rkey_t uct_rkey)
     return (uct_rkey != UCT_INVALID_RKEY) && (uct_rkey != 0);
 }
 
-/* The VC only keeps the order of operations here: no connection is needed */
+/* The VC only keeps the order of operations here. No connection is needed, but a peer that leaves tells
+ * those that it knows. */
 static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
 {
     ucs_status_t status = uct_glex_ep_make_vc(ep);
@@ -44,8 +45,10 @@ static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
         *vc_p = ep->vc;
         if (ucs_unlikely(ep->vc->status != UCS_OK)) {
             status = uct_glex_ep_not_ready(ep); /* failed, or the peer has left */
-        } else if (ucs_unlikely(ep->blocked)) {
+        } else if (ucs_unlikely(uct_glex_ep_has_pending(ep))) {
             status = UCS_ERR_NO_RESOURCE;
+        } else if (ucs_unlikely(ep->vc->state == UCT_GLEX_VC_IDLE)) {
+            uct_glex_vc_connect(ep->vc);
         }
     }
     return status;
@@ -115,13 +118,23 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
         ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
         if (ucs_likely(ptr != NULL)) {
             memcpy(ptr, buffer, length);
+            ep->vc->dirty = 1;
             return UCS_OK;
         }
     }
 
     status = uct_glex_rma_vc(ep, &vc);
-    if ((status != UCS_OK) || (length == 0)) {
-        return status; /* nothing to put: the key need not be valid */
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (length == 0) {
+        return uct_glex_ep_touch(ep); /* the key need not be valid */
+    }
+    ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+    vc->dirty = 1;
+    if (ptr != NULL) { /* the first put */
+        memcpy(ptr, buffer, length);
+        return UCS_OK;
     }
     status = uct_glex_rma_check_range(rkey, remote_addr, length);
     if (status != UCS_OK) {
@@ -135,6 +148,7 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
     req.rmt_key       = rkey->packed.key;
     req.flag          = uct_glex_rma_flags(iface);
     req.next          = NULL;
+    vc->put_peer      = rkey->packed.ep_addr;
     ret = glex_imm_rdma(iface->nic, &req, NULL);
     if (ret != GLEX_SUCCESS) {
         return uct_glex_status(ret);
@@ -164,6 +178,7 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
     if (uct_glex_rkey_is_valid(uct_rkey)) {
         ptr = uct_glex_rma_ptr(iface, remote_addr, iface->config.rma_buf_size, uct_rkey);
         if (ptr != NULL) {
+            vc->dirty = 1;
             return pack_cb(ptr, arg);
         }
     }

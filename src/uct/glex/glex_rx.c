@@ -5,6 +5,7 @@
 #include "glex_rx.h"
 #include "glex_ctl.h"
 #include "glex_er.h"
+#include "glex_mpq.h"
 #include "glex_op.h"
 #include "glex_sr.h"
 #include "glex_zc.h"
@@ -315,14 +316,11 @@ static void uct_glex_mp_recv_data(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hd
 
     ++vc->mp_rx.rcvd;
     if (hdr->flags & UCT_GLEX_MP_FLAG_MORE) {
-        uct_glex_vc_grow(vc);
+        uct_glex_mpq_grow(vc);
     }
     if (uct_glex_credit_must_tell(&vc->mp_rx)) {
         /* sent at the end of progress, unless a message to the peer took the credits along */
         uct_glex_vc_schedule(vc);
-    }
-    if (ucs_unlikely(vc->state != UCT_GLEX_VC_OPEN)) {
-        uct_glex_vc_schedule(vc); /* perhaps the last MP before it is parked */
     }
     if (hdr->am_id >= UCT_AM_ID_MAX) {
         goto err_protocol;
@@ -364,7 +362,7 @@ static void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, 
         ucs_debug("glex: message type %d for vc 0x%x from endpoint 0x%" PRIx64 " ignored",
                   hdr->type, hdr->vc_id, src);
         if (hdr->type != UCT_GLEX_MP_ACK) {
-            uct_glex_ctl_send_reset(iface, src, hdr->vc_id);
+            uct_glex_ctl_post_reset(iface, src, hdr->vc_id);
         }
         return;
     }

@@ -221,7 +221,7 @@ ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
     req.rmt_evt.cookie_0   = 0;
     req.rmt_evt.cookie_1   = uct_glex_op_cookie_1(rx->sr.op_id); /* there: the unit is free */
     req.rmt_key            = vc->peer_key;
-    req.flag               = GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT;
+    req.flag               = GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
     req.next               = NULL;
     ret = glex_rdma(iface->nic, &req, NULL);
     if (ret != GLEX_SUCCESS) {

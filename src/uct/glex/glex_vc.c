@@ -6,20 +6,22 @@
 #include "glex_ctl.h"
 #include "glex_ep.h"
 #include "glex_er.h"
+#include "glex_mpq.h"
+#include "glex_msg.h"
 #include "glex_op.h"
-#include "glex_park.h"
 #include "glex_rx.h"
 
 #include <ucs/datastruct/queue.h>
 #include <ucs/arch/cpu.h>
 #include <ucs/debug/memtrack_int.h>
+#include <unistd.h>
 
 #define UCT_GLEX_VC_INDEX_MASK 0xffffU
 
-/* VCs looked at each time for peers that died */
-#define UCT_GLEX_VC_WATCH_BATCH 8
+/* VCs looked at each time for peers that died: this, or an eighth of them */
+#define UCT_GLEX_VC_WATCH_BATCH 16
 
-uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_IDLE};
+uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_IDLE, .status = UCS_ERR_NOT_CONNECTED};
 
 uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer)
 {
@@ -127,127 +129,19 @@ ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uu
     return uct_glex_vc_new(iface, peer, uuid, vc_p);
 }
 
-/* ---- entries of our MPQ: promised to peers as windows ---- */
-
-static void uct_glex_vc_wait_mpq(uct_glex_vc_t *vc, uint8_t state)
-{
-    vc->state = state;
-    if (vc->mpq_held) {
-        uct_glex_vc_schedule(vc);
-        return;
-    }
-    if (!vc->mpq_wait) {
-        vc->mpq_wait = 1;
-        ucs_list_add_tail(&vc->iface->mpq.wait, &vc->wait);
-    }
-    uct_glex_vc_retry_waiting(vc->iface);
-}
+/* ---- life of a VC ---- */
 
 void uct_glex_vc_connect(uct_glex_vc_t *vc)
 {
-    uct_glex_vc_wait_mpq(vc, UCT_GLEX_VC_WAIT_MPQ);
+    vc->state = UCT_GLEX_VC_WAIT_MPQ;
+    uct_glex_mpq_enter(vc);
 }
 
 void uct_glex_vc_accept(uct_glex_vc_t *vc)
 {
-    uct_glex_vc_wait_mpq(vc, UCT_GLEX_VC_ACCEPTING);
+    vc->state = UCT_GLEX_VC_ACCEPTING;
+    uct_glex_mpq_enter(vc);
 }
-
-/* Ask the peer with most credits, other than `except`, for what it has beyond `least`. Returns 0 if there
- * is none that has more. */
-static int uct_glex_vc_recall_one(uct_glex_iface_t *iface, uct_glex_vc_t *except, unsigned least)
-{
-    uct_glex_vc_t *vc, *best = NULL;
-    unsigned i;
-
-    for (i = 0; i < iface->num_vcs; ++i) {
-        vc = iface->vcs[i];
-        if (vc->recalling) {
-            return 1; /* one at a time: its answer leads here again */
-        }
-        if ((vc != except) && (vc->state == UCT_GLEX_VC_OPEN) &&
-            (vc->mp_rx.window > least) &&
-            ((best == NULL) || (vc->mp_rx.window > best->mp_rx.window))) {
-            best = vc;
-        }
-    }
-    if (best == NULL) {
-        return 0;
-    }
-    best->recalling    = 1;
-    best->recall_limit = best->mp_rx.rcvd + least;
-    uct_glex_ctl_post(best, UCT_GLEX_CTL_RECALL);
-    return 1;
-}
-
-void uct_glex_vc_retry_waiting(uct_glex_iface_t *iface)
-{
-    uct_glex_vc_t *vc, *tmp;
-    unsigned window;
-
-    ucs_list_for_each_safe(vc, tmp, &iface->mpq.wait, wait) {
-        if (iface->mpq.free < UCT_GLEX_VC_CTL_UNITS + 1) {
-            /* One credit each before anybody has to go */
-            if (!uct_glex_vc_recall_one(iface, NULL, UCT_GLEX_CREDIT_LEAST)) {
-                uct_glex_park_one(iface);
-            }
-            return;
-        }
-        window             = ucs_min(iface->mpq.start, iface->mpq.free - UCT_GLEX_VC_CTL_UNITS);
-        iface->mpq.free   -= window + UCT_GLEX_VC_CTL_UNITS;
-        vc->mp_rx.window   = window;
-        vc->mpq_held       = 1;
-        vc->mpq_wait       = 0;
-        ucs_list_del(&vc->wait);
-        uct_glex_vc_schedule(vc);
-    }
-}
-
-void uct_glex_vc_grow(uct_glex_vc_t *vc)
-{
-    uct_glex_iface_t *iface = vc->iface;
-    uint16_t growth;
-
-    if (vc->recalling || !ucs_list_is_empty(&iface->mpq.wait)) {
-        return; /* newcomers first */
-    }
-    growth = uct_glex_credit_growth(&vc->mp_rx, iface->mpq.inc, iface->mpq.max,
-                                    ucs_min(iface->mpq.free, iface->mpq.pool - iface->mpq.grown));
-    if (growth == 0) {
-        if (vc->mp_rx.window < iface->mpq.max) {
-            uct_glex_vc_recall_one(iface, vc, iface->mpq.start);
-        }
-        return;
-    }
-    vc->mp_rx.window += growth;
-    iface->mpq.free  -= growth;
-    iface->mpq.grown += growth;
-}
-
-void uct_glex_vc_return_mpq(uct_glex_vc_t *vc)
-{
-    uct_glex_iface_t *iface = vc->iface;
-    unsigned surplus        = vc->mp_rx.window > iface->mpq.start ?
-                              vc->mp_rx.window - iface->mpq.start : 0;
-
-    if (vc->mpq_wait) {
-        ucs_list_del(&vc->wait);
-        vc->mpq_wait = 0;
-    }
-    if (vc->mpq_held) {
-        /* What the dead peer sent before lies in the queue before what successors will send, and is
-         * discarded first */
-        iface->mpq.free  += vc->mp_rx.window + UCT_GLEX_VC_CTL_UNITS;
-        iface->mpq.grown -= ucs_min(surplus, iface->mpq.grown);
-        vc->mpq_held      = 0;
-    }
-    vc->recalling = 0;
-    if (vc->iface->mpq.parking == vc) {
-        vc->iface->mpq.parking = NULL;
-    }
-}
-
-/* ---- life of a VC ---- */
 
 /* Give up all that the VC holds; what was posted ends with `status` */
 static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t status)
@@ -263,9 +157,9 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     }
     uct_glex_rx_purge(vc);
     uct_glex_er_cleanup(vc);
-    uct_glex_vc_return_mpq(vc);
-    ucs_free(vc->kept_connect);
-    vc->kept_connect = NULL;
+    uct_glex_mpq_return(vc);
+    uct_glex_msg_purge(vc);
+    vc->touch = NULL;
     uct_glex_op_fail_all(vc, status);
     uct_glex_iface_recheck(vc->iface); /* for those that wait for what came free */
 }
@@ -294,24 +188,36 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc)
     if (vc->num_blocked == 0) {
         return;
     }
+    if ((vc->first != NULL) && (vc->state == UCT_GLEX_VC_OPEN)) {
+        uct_glex_vc_schedule(vc); /* that one first */
+        return;
+    }
     ucs_list_for_each(ep, &vc->eps, list) {
-        ucs_arbiter_group_schedule(&vc->iface->arbiter, &ep->arb_group);
+        /* One that is being tried decides by its result */
+        if (&ep->arb_group != vc->iface->dispatching) {
+            ucs_arbiter_group_schedule(&vc->iface->arbiter, &ep->arb_group);
+        }
     }
     uct_glex_iface_recheck(vc->iface);
 }
 
+/* The NIC endpoint may live on with the memory domain: without this the peer would send to nobody and
+ * wait for ever */
+static void uct_glex_vc_say_goodbye(uct_glex_vc_t *vc)
+{
+    uct_glex_iface_t *iface = vc->iface;
+
+    while ((uct_glex_ctl_send_reset(iface, vc->peer, vc->id) == UCS_ERR_NO_RESOURCE) &&
+           (iface->goodbye_ms > 0)) {
+        --iface->goodbye_ms;
+        usleep(1000);
+    }
+}
+
 void uct_glex_vc_destroy(uct_glex_vc_t *vc)
 {
-    switch (vc->state) {
-    case UCT_GLEX_VC_OPEN:
-    case UCT_GLEX_VC_PARKING:
-    case UCT_GLEX_VC_CLOSING:
-        /* The NIC endpoint may live on with the memory domain: without this the peer would send to
-         * nobody and wait for ever */
-        uct_glex_ctl_send_reset(vc->iface, vc->peer, vc->id);
-        break;
-    default:
-        break;
+    if (vc->state == UCT_GLEX_VC_OPEN) {
+        uct_glex_vc_say_goodbye(vc);
     }
     uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, UCS_ERR_CANCELED);
     ucs_assert(ucs_list_is_empty(&vc->eps));
@@ -320,7 +226,8 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc)
 
 void uct_glex_vc_gone(uct_glex_vc_t *vc)
 {
-    if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING)) {
+    if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING) ||
+        !ucs_queue_is_empty(&vc->tx_ops)) {
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
     } else {
         uct_glex_vc_teardown(vc, UCT_GLEX_VC_GONE, UCS_ERR_ENDPOINT_TIMEOUT);
@@ -335,6 +242,7 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
     if (vc->state == UCT_GLEX_VC_FAILED) {
         return;
     }
+    ++vc->iface->done;
     ucs_debug("glex: vc 0x%x to endpoint 0x%" PRIx64 " failed: %s", vc->id, vc->peer,
               ucs_status_string(status));
     uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, status);
@@ -348,25 +256,32 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
     uct_glex_vc_resume(vc); /* pending requests, tried again, end with the error */
 }
 
-/* Whether something is owed by the peer */
-static int uct_glex_vc_is_waiting(const uct_glex_vc_t *vc)
+/* Whether somebody cares for the peer, or waits for it */
+static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
 {
-    switch (vc->state) {
-    case UCT_GLEX_VC_CONNECTING:
-    case UCT_GLEX_VC_PARKING:
-        return 1;
-    case UCT_GLEX_VC_OPEN:
-    case UCT_GLEX_VC_CLOSING:
-        return vc->ctl_inflight || (vc->num_blocked > 0) || !ucs_queue_is_empty((ucs_queue_head_t*)
-               &vc->tx_ops) || (vc->rx_started > 0) || !uct_glex_vc_has_credits(vc);
-    default:
-        return 0;
+    return (vc->state == UCT_GLEX_VC_CONNECTING) ||
+           ((vc->state == UCT_GLEX_VC_OPEN) &&
+            (!ucs_list_is_empty(&vc->eps) || vc->ctl_inflight || (vc->rx_started > 0) ||
+             !ucs_queue_is_empty(&vc->tx_ops)));
+}
+
+/* The peer does not exist any more. What it said before it went, perhaps that it goes, is here. */
+static void uct_glex_vc_found_dead(uct_glex_vc_t *vc)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    unsigned batches        = UINT16_MAX / UCT_GLEX_POLL_BATCH;
+
+    while ((uct_glex_eq_progress(iface) + uct_glex_mpq_progress(iface) > 0) && (--batches > 0)) {
+        uct_glex_rx_retry_waiting(iface);
+    }
+    if (uct_glex_vc_is_watched(vc)) {
+        uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
     }
 }
 
 void uct_glex_vc_watch(uct_glex_iface_t *iface)
 {
-    unsigned count = ucs_min(iface->num_vcs, UCT_GLEX_VC_WATCH_BATCH);
+    unsigned count = ucs_min(iface->num_vcs, ucs_max(iface->num_vcs / 8, UCT_GLEX_VC_WATCH_BATCH));
     glex_ep_addr_t addr;
     uct_glex_vc_t *vc;
     uint32_t mark;
@@ -374,17 +289,17 @@ void uct_glex_vc_watch(uct_glex_iface_t *iface)
     while (count-- > 0) {
         iface->watch_hand = (iface->watch_hand + 1) % iface->num_vcs;
         vc                = iface->vcs[iface->watch_hand];
-        if (!uct_glex_vc_is_waiting(vc)) {
+        if (!uct_glex_vc_is_watched(vc)) {
             continue;
         }
-        mark = vc->rx_seq + vc->tx_seq + ((uint32_t)(vc->tx_fifo.msgs_acked + vc->mp_tx.limit) << 16);
+        mark = vc->rx_seq + ((uint32_t)(vc->tx_fifo.msgs_acked + vc->mp_tx.limit) << 16);
         if (mark != vc->watch_mark) {
-            vc->watch_mark = mark; /* it moves: look again next time */
+            vc->watch_mark = mark; /* something came from it: look again next time */
             continue;
         }
         addr.v = vc->peer;
         if (glex_ext_check_peer(iface->nic, addr) == GLEX_NO_EP_RESOURCE) {
-            uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
+            uct_glex_vc_found_dead(vc);
         }
     }
 }

@@ -20,11 +20,18 @@ enum uct_glex_vc_state {
     UCT_GLEX_VC_CONNECTING, /* CONNECT sent */
     UCT_GLEX_VC_ACCEPTING,  /* CONNECT received, waits for entries of our MPQ, then accepts */
     UCT_GLEX_VC_OPEN,
-    UCT_GLEX_VC_PARKING, /* PARK sent: sends nothing until the peer answers */
-    UCT_GLEX_VC_CLOSING, /* PARK received: to be answered */
     UCT_GLEX_VC_GONE,    /* the peer's interface was closed: fails when it is used again */
     UCT_GLEX_VC_FAILED
 };
+
+/* The first message, kept until the VC is open: glex_msg.h */
+typedef struct uct_glex_msg {
+    struct uct_glex_op *op; /* what a flush waits for */
+    uint32_t            length;
+    uint8_t             am_id;
+    uint8_t             zc;
+    uint8_t             data[] UCS_V_ALIGNED(8);
+} uct_glex_msg_t;
 
 enum uct_glex_er_state {
     UCT_GLEX_ER_NONE,
@@ -54,7 +61,7 @@ struct uct_glex_vc {
     uct_glex_iface_t    *iface;
     ucs_list_link_t      eps;     /* uct_glex_ep_t.list */
     ucs_list_link_t      active;  /* in iface->active while scheduled */
-    ucs_list_link_t      wait;    /* in iface->mpq.wait while waiting */
+    ucs_list_link_t      mpq_wait; /* in iface->mpq.wait while waiting */
     ucs_list_link_t      rx;      /* messages that cannot be delivered yet, by sequence */
     ucs_list_link_t      rx_wait; /* in iface->sr.rx_wait while a message needs a buffer */
     uint16_t             rx_started; /* messages of `rx`, from its head, that are being fetched */
@@ -73,17 +80,19 @@ struct uct_glex_vc {
     uint8_t              scheduled;
     uint8_t              recalling;    /* asked for credits back, not answered */
     uint8_t              want_grant;   /* a request of the peer's for a FIFO is to be answered */
-    uint16_t             num_blocked;  /* endpoints with pending requests */
-    uint8_t              mpq_wait;     /* is in iface->mpq.wait */
+    uint16_t             num_blocked;  /* endpoints with pending requests, and the message kept */
+    uint8_t              mpq_waiting;  /* is in iface->mpq.wait */
     uint8_t              mpq_held;     /* has its entries of the MPQ */
-    uint8_t              parked;       /* answered our PARK; MPs may still be on their way */
-    uint16_t             park_sent;    /* MPs that the peer had sent then */
-    uint16_t             park_mark;    /* traffic at the last look for an idle VC */
+    uint16_t             mpq_base;     /* window without what it grew by */
+    uint16_t             recall_mark;  /* MPs received at the last look for an idle VC */
     int8_t               status;       /* why it failed, a ucs_status_t */
     uint32_t             watch_mark;   /* counters at the last look for dead peers */
     uint8_t              connect_again; /* our CONNECT was lost, the peer's came */
-    uint8_t              gone_used;    /* GONE, and somebody wants to send */
-    struct uct_glex_ctl_msg *kept_connect; /* a CONNECT that came before the VC was parked, or NULL */
+    uint8_t              peer_dead;    /* fails in progress, where error handlers may be called */
+    uint8_t              dirty;        /* puts that leave no trace here, since the last flush */
+    uct_glex_msg_t      *first;        /* waits for the VC to open; or NULL */
+    struct uct_glex_op  *touch;        /* of an empty put, waits for the VC to open; or NULL */
+    uint64_t             put_peer;     /* endpoint that the last put without completion went to */
 };
 
 /* Stands for a VC in endpoints that did not communicate yet: has no credits */
@@ -114,17 +123,24 @@ void uct_glex_vc_connect(uct_glex_vc_t *vc);
 /** The peer connected: accept as soon as it can have entries of our MPQ */
 void uct_glex_vc_accept(uct_glex_vc_t *vc);
 
-/** The peer wants more credits: let its window grow as far as the pool allows */
-void uct_glex_vc_grow(uct_glex_vc_t *vc);
-
-/** Take back what the peer was promised of our MPQ; it sends nothing more */
-void uct_glex_vc_return_mpq(uct_glex_vc_t *vc);
-
-/** Connect or accept the VCs that waited for MPQ entries, as far as there are some now */
-void uct_glex_vc_retry_waiting(uct_glex_iface_t *iface);
-
 /** The peer's interface was closed. That is no error until somebody wants to send to it. */
 void uct_glex_vc_gone(uct_glex_vc_t *vc);
+
+/** Have progress send the VC's control messages */
+static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)
+{
+    if (!vc->scheduled) {
+        vc->scheduled = 1;
+        ucs_list_add_tail(&vc->iface->active, &vc->active);
+    }
+}
+
+/** The peer is not there any more: have progress fail the VC, where error handlers may be called */
+static inline void uct_glex_vc_dead(uct_glex_vc_t *vc)
+{
+    vc->peer_dead = 1;
+    uct_glex_vc_schedule(vc);
+}
 
 /** Look whether peers live on whose answer something waits for */
 void uct_glex_vc_watch(uct_glex_iface_t *iface);
@@ -137,23 +153,6 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc);
 
 /** Whether the peer's credits allow a message of any length up to max_bcopy now */
 int uct_glex_vc_has_credits(const uct_glex_vc_t *vc);
-
-/** Have progress send the VC's control messages */
-static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)
-{
-    if (!vc->scheduled) {
-        vc->scheduled = 1;
-        ucs_list_add_tail(&vc->iface->active, &vc->active);
-    }
-}
-
-/** Something about a VC has been settled: perhaps it can be parked now for those that wait */
-static inline void uct_glex_vc_settled(uct_glex_vc_t *vc)
-{
-    if (ucs_unlikely(!ucs_list_is_empty(&vc->iface->mpq.wait))) {
-        uct_glex_iface_recheck(vc->iface);
-    }
-}
 
 /** Counters of a header arrived: credits come back */
 static inline void uct_glex_vc_credits(uct_glex_vc_t *vc, uint16_t er_units, uint16_t er_msgs,

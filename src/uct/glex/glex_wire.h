@@ -14,7 +14,7 @@
 #error "the wire format is little-endian and so must the machine be"
 #endif
 
-#define UCT_GLEX_WIRE_VERSION 1
+#define UCT_GLEX_WIRE_VERSION 2
 
 /* What one immediate MP and one immediate RDMA put carry (paper 003, section 6) */
 #define UCT_GLEX_MP_LEN      112
@@ -51,11 +51,9 @@ enum uct_glex_mp_type {
     UCT_GLEX_MP_ACCEPT,      /* body: ctl */
     UCT_GLEX_MP_CTL,         /* body: ctl. One at a time until acknowledged */
     UCT_GLEX_MP_ACK,         /* no body: acknowledges a CTL or ACCEPT */
-    UCT_GLEX_MP_PARKED,      /* body: ctl with mp_sent. Acknowledges a CTL with PARK */
     UCT_GLEX_MP_RESET,       /* body: ctl: the interface or the VC that is meant does not exist */
     UCT_GLEX_MP_AM,          /* body: active message data. Costs a credit */
-    UCT_GLEX_MP_SR,          /* body: sr: data waits in a send unit. Costs a credit */
-    UCT_GLEX_MP_LAST
+    UCT_GLEX_MP_SR           /* body: sr: data waits in a send unit. Costs a credit */
 };
 
 enum uct_glex_mp_flag {
@@ -87,8 +85,7 @@ enum uct_glex_ctl_flag {
     UCT_GLEX_CTL_ER_REVOKE   = UCS_BIT(4), /* give the FIFO back */
     UCT_GLEX_CTL_ER_RELEASED = UCS_BIT(5), /* the FIFO is not used after er_sent messages */
     UCT_GLEX_CTL_RECALL      = UCS_BIT(6), /* lower your MP limit to recall_limit if you can */
-    UCT_GLEX_CTL_RECALLED    = UCS_BIT(7), /* lowered to recalled_limit */
-    UCT_GLEX_CTL_PARK        = UCS_BIT(8)  /* close the VC until the next message: mp_sent */
+    UCT_GLEX_CTL_RECALLED    = UCS_BIT(7)  /* lowered to recalled_limit */
 };
 
 typedef struct uct_glex_ctl {
@@ -113,7 +110,6 @@ typedef struct uct_glex_ctl {
     uint16_t released_index; /* ER_RELEASED: which FIFO */
     uint8_t  revoked_gen;
     uint8_t  released_gen;
-    uint16_t mp_sent;      /* PARK, PARKED: data MPs sent, in all */
 } UCS_S_PACKED uct_glex_ctl_t;
 
 /* SR announcement: fetch `length` bytes of (mh, offset); the remote event of the Get tells op_id */
@@ -196,7 +192,7 @@ _Static_assert(sizeof(uct_glex_device_addr_t) == 8, "wire format");
 _Static_assert(sizeof(uct_glex_iface_addr_t) == 12, "wire format");
 _Static_assert(sizeof(uct_glex_packed_rkey_t) == 40, "wire format");
 _Static_assert(sizeof(uct_glex_mp_hdr_t) == 16, "wire format");
-_Static_assert(sizeof(uct_glex_ctl_t) == 54, "wire format");
+_Static_assert(sizeof(uct_glex_ctl_t) == 52, "wire format");
 _Static_assert(sizeof(uct_glex_mp_hdr_t) + sizeof(uct_glex_ctl_t) <= UCT_GLEX_MP_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_sr_t) == 24, "wire format");
 _Static_assert(sizeof(uct_glex_zc_iov_t) == 16, "wire format");

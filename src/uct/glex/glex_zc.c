@@ -3,30 +3,11 @@
 #endif
 
 #include "glex_zc.h"
-#include "glex_er.h"
+#include "glex_msg.h"
 #include "glex_op.h"
-#include "glex_sr.h"
 
 #include <uct/base/uct_iov.inl>
 #include <string.h>
-
-static ucs_status_t uct_glex_zc_send_descriptor(uct_glex_vc_t *vc, uint8_t am_id, const void *desc,
-                                                unsigned length)
-{
-    uct_glex_sr_msg_t msg;
-
-    if ((vc->er_state == UCT_GLEX_ER_ACTIVE) && uct_glex_er_fits(vc, length)) {
-        return uct_glex_er_send(vc, am_id, desc, length, UCT_GLEX_ER_FLAG_ZC);
-    }
-    if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
-        return UCS_ERR_NO_RESOURCE;
-    }
-    if (length <= sizeof(msg.data)) {
-        memcpy(msg.data, desc, length);
-        return uct_glex_sr_send_mp(vc, am_id, &msg, length, UCT_GLEX_MP_FLAG_ZC);
-    }
-    return uct_glex_sr_send(vc, am_id, desc, length, UCT_GLEX_MP_FLAG_ZC);
-}
 
 /* Describe the pieces; empty ones are left out */
 static ucs_status_t uct_glex_zc_fill(uct_glex_vc_t *vc, uct_glex_zc_t *zc, const uct_iov_t *iov,
@@ -59,12 +40,13 @@ static ucs_status_t uct_glex_zc_fill(uct_glex_vc_t *vc, uct_glex_zc_t *zc, const
     return UCS_OK;
 }
 
-ucs_status_t uct_glex_zc_send(uct_glex_vc_t *vc, uint8_t am_id, const void *header,
+ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *header,
                               unsigned header_length, const uct_iov_t *iov, size_t iovcnt,
                               uct_completion_t *comp)
 {
     uint8_t desc[UCT_GLEX_ZC_MAX_DESC] UCS_V_ALIGNED(8);
     uct_glex_zc_t *zc = (uct_glex_zc_t*)desc;
+    uct_glex_vc_t *vc = ep->vc;
     ucs_status_t status;
     uct_glex_op_t *op;
     size_t length;
@@ -84,7 +66,9 @@ ucs_status_t uct_glex_zc_send(uct_glex_vc_t *vc, uint8_t am_id, const void *head
     if (header_length > 0) {
         memcpy(desc + length, header, header_length); /* the header may be NULL else */
     }
-    status = uct_glex_zc_send_descriptor(vc, am_id, desc, length + header_length);
+    status = (vc->state == UCT_GLEX_VC_OPEN) ?
+             uct_glex_msg_send(vc, am_id, desc, length + header_length, 1) :
+             uct_glex_msg_keep_copy(ep, am_id, desc, length + header_length, 1);
     if (status != UCS_OK) {
         goto err_cancel;
     }
@@ -137,7 +121,7 @@ static ucs_status_t uct_glex_zc_post_get(uct_glex_rx_t *rx, unsigned piece, uint
     req.local_evt.cookie_0 = 0;
     req.local_evt.cookie_1 = uct_glex_op_cookie_1(rx->op->id);
     req.rmt_key            = vc->peer_key;
-    req.flag               = GLEX_FLAG_LOCAL_EVT;
+    req.flag               = GLEX_FLAG_LOCAL_EVT | GLEX_EXT_FLAG_NO_LOSS;
     req.next               = NULL;
     if (piece == zc->iovcnt - 1U) {
         req.rmt_evt.cookie_0 = 0;

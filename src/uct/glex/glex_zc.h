@@ -6,11 +6,13 @@
 #ifndef UCT_GLEX_ZC_H
 #define UCT_GLEX_ZC_H
 
+#include "glex_ep.h"
 #include "glex_rx.h"
 #include "glex_vc.h"
 
-/** Send header and pieces. UCS_INPROGRESS: `comp` is called when the peer has fetched them. */
-ucs_status_t uct_glex_zc_send(uct_glex_vc_t *vc, uint8_t am_id, const void *header,
+/** Send header and pieces, or keep them as the first message. UCS_INPROGRESS: `comp` is called when the
+ *  peer has fetched them. */
+ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *header,
                               unsigned header_length, const uct_iov_t *iov, size_t iovcnt,
                               uct_completion_t *comp);
 

@@ -1,0 +1,150 @@
+/*
+ * The first message of a connection, which is taken before there is one; and peers that are not
+ * there, or leave, where nothing but a flush would tell.
+ */
+#include "traffic.h"
+
+#include <memory>
+
+namespace {
+
+const uint8_t AM_ID = 5;
+
+class First : public WithSetting {};
+
+/* Every operation, with the largest message: taken at once, unfinished, and delivered whole */
+TEST_P(First, IsTakenAtOnce)
+{
+    for (Op op : {Op::SHORT, Op::SHORT_IOV, Op::BCOPY, Op::ZCOPY}) {
+        isolated(env(), [op] {
+            Md md;
+            Iface a(md), b(md);
+            size_t largest = (op == Op::BCOPY) ? a.attr.cap.am.max_bcopy :
+                             (op == Op::ZCOPY) ? a.attr.cap.am.max_zcopy :
+                                                 a.attr.cap.am.max_short;
+
+            if (largest == 0) {
+                return;
+            }
+            Plan plan = [&](uint32_t n) { return Message{op, (n == 0) ? largest : 9}; };
+            Sink sink(b, AM_ID, 1, plan);
+            Sender sender(a, b.address(), AM_ID, 1, plan);
+            Completion flushed;
+
+            EXPECT_TRUE(sender.try_send());
+            EXPECT_FALSE(sender.try_send()) << "only one is kept";
+            EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(sender.ep.handle, 0, &flushed.uct));
+            EXPECT_EQ(flushed.done, 0);
+            EXPECT_STATUS(UCS_INPROGRESS, uct_iface_flush(a.handle, 0, NULL));
+            flushed.wait();
+            EXPECT_EQ(flushed.uct.status, UCS_OK);
+            sender.send();
+            progress_until("two messages", [&] { return sink.received == 2; });
+            sender.drain();
+            EXPECT_TRUE(a.failed.empty() && b.failed.empty());
+        });
+    }
+}
+
+/* Another endpoint of the connection must not overtake it, nor a pending request */
+TEST_P(First, IsFirst)
+{
+    isolated(env(), [] {
+        Md md;
+        Iface a(md), b(md);
+        Ep one(a, b.address()), other(a, b.address());
+        std::vector<uint64_t> received;
+
+        b.on_am(AM_ID, [&](const void *data, size_t) {
+            received.push_back(*(const uint64_t*)data);
+        });
+        EXPECT_OK(uct_ep_am_short(one.handle, AM_ID, 0, NULL, 0));
+        EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(other.handle, AM_ID, 1, NULL, 0));
+        EXPECT_OK(other.am_short(AM_ID, 1, NULL, 0));
+        EXPECT_OK(one.am_short(AM_ID, 2, NULL, 0));
+        progress_until("three messages", [&] { return received.size() == 3; });
+        EXPECT_EQ(received, (std::vector<uint64_t>{0, 1, 2}));
+    });
+}
+
+/* What was taken is not lost silently */
+TEST_P(First, FailsWithItsConnection)
+{
+    isolated(env(), [] {
+        Md md, other;
+        Iface a(md);
+        std::string address;
+        {
+            Iface b(other);
+            address = b.address();
+        }
+        Ep ep(a, address);
+        Completion flushed;
+
+        EXPECT_OK(uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0));
+        EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(ep.handle, 0, &flushed.uct));
+        flushed.wait();
+        EXPECT_EQ(flushed.uct.status, UCS_ERR_ENDPOINT_TIMEOUT);
+        EXPECT_EQ(a.failed.size(), 1u);
+        EXPECT_STATUS(UCS_ERR_ENDPOINT_TIMEOUT,
+                      uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0));
+        EXPECT_TRUE(ep.vc()->first == NULL);
+        EXPECT_EQ(a.internals()->ops.outstanding, 0u);
+        a.failed.clear();
+    });
+}
+
+/* An empty put asks whether the peer is there, connected to or not */
+TEST_P(First, EmptyPutAsks)
+{
+    for (bool is_connected : {false, true}) {
+        isolated(env(), [is_connected] {
+            Md md, other;
+            Iface a(md);
+            std::unique_ptr<Iface> b(new Iface(other));
+            Ep ep(a, b->address());
+
+            if (is_connected) {
+                EXPECT_OK(uct_ep_put_short(ep.handle, NULL, 0, 0, 0));
+                EXPECT_OK(ep.flush());
+                EXPECT_TRUE(a.failed.empty());
+            }
+            b.reset();
+            EXPECT_OK(uct_ep_put_short(ep.handle, NULL, 0, 0, 0));
+            EXPECT_EQ(ep.flush(), UCS_ERR_ENDPOINT_TIMEOUT);
+            EXPECT_EQ(a.failed.size(), 1u);
+            a.failed.clear();
+        });
+    }
+}
+
+/* The memory is there, and takes the put; its owner's interface is not */
+TEST_P(First, PutToWhoLeft)
+{
+    isolated(env(), [] {
+        Md md, other;
+
+        for (Memory::Kind kind : memory_kinds(other)) {
+            Iface a(md);
+            std::unique_ptr<Iface> b(new Iface(other));
+            Memory memory(other, 64, kind);
+            RemoteMemory remote(memory.describe());
+            Ep ep(a, b->address());
+            uint64_t value = 1;
+
+            EXPECT_OK(ep.put_short(&value, 8, remote.address, remote.rkey.rkey));
+            EXPECT_OK(ep.flush());
+            EXPECT_TRUE(a.failed.empty());
+            b.reset();
+            value = 2;
+            EXPECT_OK(uct_ep_put_short(ep.handle, &value, 8, remote.address, remote.rkey.rkey));
+            EXPECT_EQ(ep.flush(), UCS_ERR_ENDPOINT_TIMEOUT) << "memory of kind " << kind;
+            EXPECT_EQ(a.failed.size(), 1u);
+            a.failed.clear();
+        }
+    });
+}
+
+FOR_CHANNELS(First);
+
+} // namespace
