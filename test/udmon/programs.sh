@@ -76,7 +76,7 @@ config() {
 	to = out
 	[cpu]
 	type = cpu
-	interval = 0.1
+	interval = $([[ $1 -eq 2 ]] && echo 0.005 || echo 0.1)
 	to = rate
 	[rate]
 	type = rate
@@ -87,6 +87,7 @@ config() {
 	server = $scheme://$server:$port
 	source = ${sources[$(($1 % ${#sources[@]}))]}
 	secret = $dir/secret
+	queue = 131072
 	END
 }
 
@@ -181,7 +182,7 @@ esac
 
 kill -9 $collector
 wait $collector 2>/dev/null
-sleep 1
+sleep 3
 start_collector
 check "a killed collector is found again" await nodes_up "$agents"
 check "and what came meanwhile is known to be lost, or came" at_least udmon_records_received_total 60
@@ -228,4 +229,7 @@ accounted() {
     [[ $((all - lost_of_killed)) -eq $made ]]
 }
 check "every sample is accounted for" accounted
+# Node 2 makes more in 3 s than its queue holds.
+check "what a full queue dropped is counted as lost" \
+    [ "$(get /metrics | awk '/^udmon_records_lost_total{node="node2"}/ { print $2 }')" -gt 0 ]
 [[ $failed -eq 0 ]] || { tail -n 15 "$dir"/*.log | sed 's/^/# /'; }
