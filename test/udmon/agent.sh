@@ -62,6 +62,7 @@ to = print
 type = print
 END
 check "rate of a counter" has_line 'ramp_total_rate{kind="test"} 5 1000'
+check "and again" has_line 'ramp_total_rate{kind="test"} 5 7000'
 check "no rate of the first sample" [ "$(grep -c '_rate.* 0$' "$dir/out")" -eq 0 ]
 check "no rate of a gauge" [ "$(grep -c '^ramp_rate' "$dir/out")" -eq 0 ]
 check "least of a window" has_line 'ramp_min 0 4000'
