@@ -1,52 +1,64 @@
 # OPENGLEX_UDMON
-# What monitoring over UD needs beyond UCX: libibverbs and librdmacm for transport ud_mon, libcrypto
-# for libudmon. Each part that cannot be built is left out, or, where asked for by name, an error.
-# The agent needs inih, the collector SQLite and libmicrohttpd, udmon-top
-# ncurses besides. Sets VERBS_LIBS, CRYPTO_LIBS.
+# What monitoring over UD needs beyond UCX. Transport ud_mon: libibverbs and librdmacm. libudmon:
+# libcrypto; its agent inih, its collector SQLite and libmicrohttpd, udmon-top ncurses. All of it
+# is built, unless it is left out by name. Sets VERBS_LIBS, CRYPTO_LIBS.
 AC_DEFUN([OPENGLEX_UDMON], [
-    # Work in progress: built on request only.
-    AC_ARG_WITH([verbs], [AS_HELP_STRING([--with-verbs],
-        [build the transport ud_mon over InfiniBand and RoCE @<:@no; needs libibverbs and librdmacm@:>@])],
-        [], [with_verbs=no])
-    AC_ARG_ENABLE([udmon], [AS_HELP_STRING([--enable-udmon],
-        [build the monitoring library, agent and collector @<:@no; needs libcrypto@:>@])],
-        [], [enable_udmon=no])
+    AC_ARG_WITH([verbs], [AS_HELP_STRING([--without-verbs],
+        [leave out the transport ud_mon over InfiniBand and RoCE, which needs libibverbs and
+         librdmacm])], [], [with_verbs=yes])
+    AC_ARG_ENABLE([udmon], [AS_HELP_STRING([--disable-udmon],
+        [leave out the monitoring library, agent and collector, which need libcrypto, inih, SQLite,
+         libmicrohttpd and ncurses])], [], [enable_udmon=yes])
 
-    openglex_have_verbs=no
+    openglex_without="(contrib/setup installs all that is needed), or configure with"
     AS_IF([test "x$with_verbs" != xno], [
-        openglex_have_verbs=yes
-        AC_CHECK_HEADER([infiniband/verbs.h], [], [openglex_have_verbs=no])
-        AC_CHECK_HEADER([rdma/rdma_cma.h], [], [openglex_have_verbs=no])
-        AS_IF([test "x$with_verbs$openglex_have_verbs" = xyesno],
-              [OPENGLEX_MISSING([libibverbs or librdmacm], [libibverbs-dev librdmacm-dev])])
-    ])
-    AS_IF([test "x$openglex_have_verbs" = xyes],
-          [VERBS_LIBS="-lrdmacm -libverbs"
-           AC_DEFINE([HAVE_VERBS], [1], [Define to 1 if libibverbs and librdmacm are there])],
-          [VERBS_LIBS=])
+        _OPENGLEX_UDMON_HEADER([infiniband/verbs.h], [libibverbs], [libibverbs-dev],
+                               [--without-verbs])
+        _OPENGLEX_UDMON_HEADER([rdma/rdma_cma.h], [librdmacm], [librdmacm-dev], [--without-verbs])
+        VERBS_LIBS="-lrdmacm -libverbs"
+        AC_DEFINE([HAVE_VERBS], [1], [Define to 1 if libibverbs and librdmacm are there])
+    ], [VERBS_LIBS=])
     AC_SUBST([VERBS_LIBS])
-    AM_CONDITIONAL([HAVE_VERBS], [test "x$openglex_have_verbs" = xyes])
+    AM_CONDITIONAL([HAVE_VERBS], [test "x$with_verbs" != xno])
 
-    openglex_have_udmon=no
     AS_IF([test "x$enable_udmon" != xno], [
-        openglex_have_udmon=yes
-        AC_CHECK_HEADER([openssl/hmac.h], [], [openglex_have_udmon=no])
-        AS_IF([test "x$enable_udmon$openglex_have_udmon" = xyesno],
-              [OPENGLEX_MISSING([libcrypto], [libssl-dev])])
+        _OPENGLEX_UDMON_HEADER([openssl/hmac.h], [libcrypto], [libssl-dev], [--disable-udmon])
+        _OPENGLEX_UDMON_HEADER([ini.h], [inih], [libinih-dev], [--disable-udmon])
+        _OPENGLEX_UDMON_HEADER([sqlite3.h], [SQLite], [libsqlite3-dev], [--disable-udmon])
+        _OPENGLEX_UDMON_HEADER([microhttpd.h], [libmicrohttpd], [libmicrohttpd-dev],
+                               [--disable-udmon])
+        _OPENGLEX_UDMON_HEADER([curses.h], [ncurses], [libncurses-dev], [--disable-udmon])
     ])
     CRYPTO_LIBS=-lcrypto
     AC_SUBST([CRYPTO_LIBS])
-    AM_CONDITIONAL([BUILD_UDMON], [test "x$openglex_have_udmon" = xyes])
+    AM_CONDITIONAL([BUILD_UDMON], [test "x$enable_udmon" != xno])
+    _OPENGLEX_UDMON_DIMMON
+])
 
-    # The programs, where what they need is there.
-    openglex_have_agent=$openglex_have_udmon
-    AC_CHECK_HEADER([ini.h], [], [openglex_have_agent=no])
-    AM_CONDITIONAL([BUILD_UDMON_AGENT], [test "x$openglex_have_agent" = xyes])
-    openglex_have_collector=$openglex_have_udmon
-    AC_CHECK_HEADER([sqlite3.h], [], [openglex_have_collector=no])
-    AC_CHECK_HEADER([microhttpd.h], [], [openglex_have_collector=no])
-    AM_CONDITIONAL([BUILD_UDMON_COLLECTOR], [test "x$openglex_have_collector" = xyes])
-    openglex_have_top=$openglex_have_collector
-    AC_CHECK_HEADER([curses.h], [], [openglex_have_top=no])
-    AM_CONDITIONAL([BUILD_UDMON_TOP], [test "x$openglex_have_top" = xyes])
+# The module for the DiMMon agent, whose headers are in its source: system headers, since their
+# warnings are not ours. Sets DIMMON_SOURCE, DIMMON_CPPFLAGS.
+AC_DEFUN([_OPENGLEX_UDMON_DIMMON], [
+    AC_ARG_WITH([dimmon], [AS_HELP_STRING([--with-dimmon=DIR],
+        [make the module for the DiMMon agent whose source is in DIR @<:@no@:>@])], [],
+        [with_dimmon=no])
+    AS_CASE([$with_dimmon],
+        [no], [],
+        [yes], [AC_MSG_ERROR([--with-dimmon needs the directory of DiMMon's source])],
+        [AS_IF([test "x$enable_udmon" = xno],
+               [AC_MSG_ERROR([--with-dimmon makes a module of udmon: leave out --disable-udmon])])
+         with_dimmon=`cd "$with_dimmon" 2>/dev/null && pwd`
+         AS_IF([test -f "$with_dimmon/dmm_base.h"], [],
+               [OPENGLEX_ERROR([there is no dmm_base.h in the directory that --with-dimmon names: it
+                                has to be the source of DiMMon (srcc-msu/dimmon)])])])
+    AS_IF([test "x$with_dimmon" != xno],
+          [DIMMON_SOURCE=$with_dimmon DIMMON_CPPFLAGS="-isystem $with_dimmon"],
+          [DIMMON_SOURCE= DIMMON_CPPFLAGS=])
+    AC_SUBST([DIMMON_SOURCE])
+    AC_SUBST([DIMMON_CPPFLAGS])
+    AM_CONDITIONAL([WITH_DIMMON], [test "x$with_dimmon" != xno])
+])
+
+# _OPENGLEX_UDMON_HEADER(HEADER, LIBRARY, DEBIAN PACKAGE, OPTION THAT DOES WITHOUT)
+AC_DEFUN([_OPENGLEX_UDMON_HEADER], [
+    AC_CHECK_HEADER([$1], [], [OPENGLEX_MISSING([$2], [$3], [$openglex_without $4])])
 ])

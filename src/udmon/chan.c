@@ -5,7 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHAN_MTU_MIN = 128 };
+/*
+ * By default a batch takes 2,048 bytes of records: eight of 256, four of 512, two of 1,024. Larger
+ * datagrams are for longer records: fewer parts to lose.
+ */
+enum {
+    CHAN_MTU_MIN = 128,
+    CHAN_BATCH_DEFAULT = sizeof(udmon_dgram_t) + 2048 + (8 * sizeof(udmon_record_t)),
+    CHAN_DATAGRAM_MAX = UINT16_MAX
+};
+
+static size_t chan_min(size_t a, size_t b)
+{
+    return (a < b) ? a : b;
+}
 
 void udmon_chan_init(udmon_chan_t *chan, const udmon_options_t *options,
                      const udmon_chan_ops_t *ops, void *arg)
@@ -13,7 +26,12 @@ void udmon_chan_init(udmon_chan_t *chan, const udmon_options_t *options,
     memset(chan, 0, sizeof(*chan));
     chan->ops = ops;
     chan->arg = arg;
-    chan->datagram_size = options->datagram_size;
+    chan->batch_wanted = options->datagram_size;
+    chan->datagram_max = options->datagram_size;
+    if (options->datagram_size == 0) {
+        chan->batch_wanted = CHAN_BATCH_DEFAULT;
+        chan->datagram_max = CHAN_DATAGRAM_MAX;
+    }
     chan->max_record = options->max_record;
     chan->queue_bytes = options->queue_bytes;
     chan->reliable.window = options->reliable_window;
@@ -29,12 +47,12 @@ void udmon_chan_cleanup(udmon_chan_t *chan)
 
 int udmon_chan_connect(udmon_chan_t *chan, size_t mtu, uint64_t token, uint64_t first)
 {
-    mtu = (mtu < chan->datagram_size) ? mtu : chan->datagram_size;
-    mtu = (mtu < UINT16_MAX) ? mtu : UINT16_MAX;
+    mtu = chan_min(mtu, chan->datagram_max);
     if (mtu < CHAN_MTU_MIN) {
         return -EMSGSIZE;
     }
     chan->mtu = mtu;
+    chan->batch = chan_min(mtu, chan->batch_wanted);
     chan->token = token;
     chan->part_done = 0; /* half of a record is of no use to a new peer */
     udmon_chan_forget_assemblies(chan);

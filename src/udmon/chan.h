@@ -59,10 +59,12 @@ typedef struct udmon_reliable {
 typedef struct udmon_chan {
     const udmon_chan_ops_t *ops;
     void *arg;
-    size_t datagram_size; /* wanted */
+    size_t batch_wanted;  /* size of datagrams that small records share */
+    size_t datagram_max;  /* what no datagram may exceed, whatever the network takes */
     size_t max_record;
     size_t queue_bytes;
     size_t mtu;           /* of the connection; 0: there is none */
+    size_t batch;         /* of the connection: at most the mtu */
     uint64_t token;
     udmon_queue_t queue;
     uint64_t next_seq;    /* of the next record accepted */
@@ -78,7 +80,7 @@ void udmon_chan_init(udmon_chan_t *chan, const udmon_options_t *options,
 void udmon_chan_cleanup(udmon_chan_t *chan);
 
 /*
- * A connection is there: datagrams of up to `mtu`, incoming records numbered from `first`.
+ * A connection is there: datagrams of up to `mtu` if the options do not say less, incoming records numbered from `first`.
  * -EMSGSIZE: datagrams of that size are too small to be of use.
  */
 int udmon_chan_connect(udmon_chan_t *chan, size_t mtu, uint64_t token, uint64_t first);

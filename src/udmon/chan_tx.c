@@ -79,12 +79,15 @@ static size_t tx_pack_records(void *buffer, size_t size, void *arg)
     return used;
 }
 
-static int tx_send_records(udmon_chan_t *chan)
+/* The oldest record is `length` bytes long: if it does not fit a batch, it goes alone. */
+static int tx_send_records(udmon_chan_t *chan, size_t length)
 {
     tx_packing_t packing = {.chan = chan};
+    size_t least = sizeof(udmon_dgram_t) + sizeof(udmon_record_t) + length;
     int ret;
 
-    ret = udmon_chan_send(chan, chan->mtu, tx_pack_records, &packing);
+    ret = udmon_chan_send(chan, (least > chan->batch) ? least : chan->batch, tx_pack_records,
+                          &packing);
     if (ret < 0) {
         return ret;
     }
@@ -135,7 +138,7 @@ static int tx_send_part(udmon_chan_t *chan, size_t total)
 static int tx_full(const udmon_chan_t *chan)
 {
     return (chan->queue.payload + (chan->queue.count * sizeof(udmon_record_t))) >=
-           (chan->mtu - sizeof(udmon_dgram_t));
+           (chan->batch - sizeof(udmon_dgram_t));
 }
 
 int udmon_chan_pump(udmon_chan_t *chan, int all)
@@ -150,7 +153,7 @@ int udmon_chan_pump(udmon_chan_t *chan, int all)
         if (length > tx_whole_max(chan)) {
             ret = tx_send_part(chan, length);
         } else if (all || tx_full(chan)) {
-            ret = tx_send_records(chan);
+            ret = tx_send_records(chan, length);
         } else {
             break;
         }

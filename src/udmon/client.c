@@ -36,7 +36,9 @@ struct udmon_client {
     udmon_path_t *path;
     udmon_chan_t chan;
     uint64_t heard_ns;
+    uint64_t asked_ns; /* when `keepalive` was fired last */
     int flush_now;
+    int stuck;                  /* sending is process's, which knows when there is room again */
     int bye;
     int delivered;
     char reason[512];
@@ -276,13 +278,16 @@ static void client_keepalive(udmon_timer_t *timer)
 {
     udmon_client_t *client = timer->arg;
     const udmon_options_t *options = &client->settings.values;
-    uint64_t silence_ms = (udmon_now_ns() - client->heard_ns) / 1000000;
+    uint64_t now = udmon_now_ns(), silence_ms = (now - client->heard_ns) / 1000000;
+    /* If it was we who did not look, what the server has said has yet to be read. */
+    int overslept = ((now - client->asked_ns) / 1000000) > (2u * options->keepalive_ms);
     int connected = (client->state == UDMON_CONNECTED);
     unsigned limit = connected ? (UDMON_DEAD_KEEPALIVES * options->keepalive_ms) :
                                  options->connect_ms;
     int ret;
 
-    if (silence_ms > limit) {
+    client->asked_ns = now;
+    if ((silence_ms > limit) && !overslept) {
         client_lost(client, connected ? "nothing heard of the server any more" :
                                         "the server's datagrams do not arrive");
         return;
@@ -327,7 +332,7 @@ static void client_received(void *arg, udmon_port_t *port, const void *data, siz
         (le64toh(dgram->token) != client->chan.token)) {
         return; /* of a connection that is no more, or of a stranger */
     }
-    client->heard_ns = udmon_now_ns();
+    client->heard_ns = client->loop.now_ns;
     switch (udmon_chan_receive(&client->chan, data, length)) {
     case UDMON_PONG:
         client_set_state(client, UDMON_CONNECTED, udmon_scheme_name(client->scheme));
@@ -440,10 +445,12 @@ static void client_pump(udmon_client_t *client)
 {
     int ret;
 
+    client->stuck = 0;
     if (client->state != UDMON_CONNECTED) {
         return;
     }
     ret = udmon_chan_pump(&client->chan, client->flush_now);
+    client->stuck = (ret < 0);
     if (ret == 0) {
         client->flush_now = 0;
     } else if (ret != -EAGAIN) {
@@ -451,14 +458,13 @@ static void client_pump(udmon_client_t *client)
     }
 }
 
-int udmon_client_process(udmon_client_t *client)
+/* Until there is no news; false if there was still some after many rounds. */
+static int client_progress(udmon_client_t *client)
 {
     unsigned count;
     int i;
 
-    client->delivered = 0;
     for (i = 0; i < UDMON_ROUNDS; ++i) {
-        udmon_loop_run(&client->loop);
         count = udmon_net_progress(&client->net);
         client->net.blocked = 0;
         if (client->bye) {
@@ -466,11 +472,21 @@ int udmon_client_process(udmon_client_t *client)
             client_lost(client, "the server is closing");
         }
         client_pump(client);
-        if (!udmon_net_arm(&client->net) && (count == 0)) {
-            return client->delivered;
+        if ((count == 0) && !udmon_net_arm(&client->net)) {
+            return 1;
         }
     }
-    udmon_timer_set(&client->loop, &client->kick, 0); /* there is more: come back at once */
+    return 0;
+}
+
+int udmon_client_process(udmon_client_t *client)
+{
+    client->delivered = 0;
+    udmon_loop_enter(&client->loop);
+    if (!client_progress(client)) {
+        udmon_timer_set(&client->loop, &client->kick, 0); /* there is more: come back at once */
+    }
+    udmon_loop_leave(&client->loop);
     return client->delivered;
 }
 
@@ -494,11 +510,12 @@ int udmon_client_send(udmon_client_t *client, const void *data, size_t length, u
         udmon_timer_set(&client->loop, &client->flush, client->settings.values.flush_ms);
     }
     /* Errors of the path are process's to handle: here, being in the queue is enough. */
-    if ((client->state == UDMON_CONNECTED) && (client->kick.due_ns == 0)) {
+    if ((client->state == UDMON_CONNECTED) && !client->stuck) {
         sent = client->chan.stats.datagrams_sent;
-        ret = udmon_chan_pump(&client->chan, 0);
-        if ((ret < 0) || (client->chan.stats.datagrams_sent != sent)) {
-            udmon_timer_set(&client->loop, &client->kick, (ret < 0) ? 1 : 0);
+        client->stuck = (udmon_chan_pump(&client->chan, 0) < 0);
+        if ((client->stuck || (client->chan.stats.datagrams_sent != sent)) &&
+            (client->kick.due_ns == 0)) {
+            udmon_timer_set(&client->loop, &client->kick, 0); /* for what the transport holds */
         }
     }
     return 0;

@@ -15,7 +15,7 @@ uint64_t udmon_now_ns(void)
     return ((uint64_t)now.tv_sec * 1000000000u) + now.tv_nsec;
 }
 
-/* Set the timerfd to the soonest timer, if it is not already. */
+/* Set the timerfd to the soonest timer, if it is not already; while timers come and go, later. */
 static void loop_arm_timer(udmon_loop_t *loop)
 {
     udmon_timer_t *first = LIST_FIRST(&loop->timers);
@@ -24,7 +24,7 @@ static void loop_arm_timer(udmon_loop_t *loop)
         .it_value = {.tv_sec = due / 1000000000u, .tv_nsec = due % 1000000000u},
     };
 
-    if (due != loop->armed_ns) {
+    if (!loop->entered && (due != loop->armed_ns)) {
         timerfd_settime(loop->timerfd.fd, TFD_TIMER_ABSTIME, &spec, NULL);
         loop->armed_ns = due;
     }
@@ -44,7 +44,7 @@ static void loop_timers_due(udmon_source_t *source, uint32_t events)
 
 static int loop_run_timers(udmon_loop_t *loop)
 {
-    uint64_t now = udmon_now_ns();
+    uint64_t now = loop->now_ns = udmon_now_ns();
     udmon_timer_t *timer;
     int count = 0;
 
@@ -54,7 +54,6 @@ static int loop_run_timers(udmon_loop_t *loop)
         timer->fire(timer);
         ++count;
     }
-    loop_arm_timer(loop);
     return count;
 }
 
@@ -63,6 +62,7 @@ int udmon_loop_open(udmon_loop_t *loop)
     int ret;
 
     memset(loop, 0, sizeof(*loop));
+    loop->now_ns = udmon_now_ns();
     LIST_INIT(&loop->timers);
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (loop->epoll_fd < 0) {
@@ -159,12 +159,13 @@ void udmon_timer_set_at(udmon_loop_t *loop, udmon_timer_t *timer, uint64_t due_n
     loop_arm_timer(loop);
 }
 
-int udmon_loop_run(udmon_loop_t *loop)
+int udmon_loop_enter(udmon_loop_t *loop)
 {
     struct epoll_event events[16];
     unsigned deleted = loop->deleted;
     int i, count, calls = 0;
 
+    loop->entered = 1;
     count = epoll_wait(loop->epoll_fd, events, 16, 0);
     for (i = 0; i < count; ++i) {
         udmon_source_t *source = events[i].data.ptr;
@@ -175,4 +176,18 @@ int udmon_loop_run(udmon_loop_t *loop)
         }
     }
     return calls + loop_run_timers(loop);
+}
+
+void udmon_loop_leave(udmon_loop_t *loop)
+{
+    loop->entered = 0;
+    loop_arm_timer(loop);
+}
+
+int udmon_loop_run(udmon_loop_t *loop)
+{
+    int calls = udmon_loop_enter(loop);
+
+    udmon_loop_leave(loop);
+    return calls;
 }

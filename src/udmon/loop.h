@@ -27,6 +27,8 @@ typedef struct udmon_loop {
     udmon_source_t timerfd;
     LIST_HEAD(, udmon_timer) timers; /* soonest first */
     uint64_t armed_ns;
+    int entered;      /* the timerfd is set when it is left */
+    uint64_t now_ns;  /* when udmon_loop_run was called last: exact enough for timeouts */
     unsigned deleted; /* counts deletions, so that events of a deleted source are not handled */
 } udmon_loop_t;
 
@@ -49,5 +51,12 @@ void udmon_timer_cancel(udmon_timer_t *timer);
 
 /* Call what is ready and due, without waiting; returns how many calls. */
 int udmon_loop_run(udmon_loop_t *loop);
+
+/*
+ * The same, for a caller who has more to do before it waits: what it does with timers until
+ * udmon_loop_leave costs no system call for each.
+ */
+int udmon_loop_enter(udmon_loop_t *loop);
+void udmon_loop_leave(udmon_loop_t *loop);
 
 #endif

@@ -25,6 +25,7 @@ typedef struct udmon_port {
     char device[UCT_DEVICE_NAME_MAX];
     int gid_index;
     udmon_source_t source; /* fd -1 if the transport has none */
+    int deaf;              /* its events do not wake us now: see udmon_net_arm */
 } udmon_port_t;
 
 typedef struct udmon_path {
@@ -47,6 +48,10 @@ typedef struct udmon_net {
     udmon_net_receive_t receive;
     void *arg;
     int blocked;            /* somebody waits for room */
+    uint64_t received;      /* datagrams */
+    uint64_t window_received, window_ns; /* as it was at the beginning of the current window, */
+    int busy;               /* and whether many came in the one before */
+    uint64_t seen_received; /* as it was when udmon_net_arm looked last */
     uint64_t handshake_ns;  /* until then, peers may be connecting in ways without an event */
 } udmon_net_t;
 

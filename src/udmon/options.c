@@ -20,7 +20,7 @@ static int options_check(const udmon_options_t *v)
         const char *name;
         size_t value, min, max;
     } limits[] = {
-        {"datagram_size", v->datagram_size, 256, 65535},
+        {"datagram_size", v->datagram_size, (v->datagram_size == 0) ? 0 : 256, 65535},
         {"flush_ms", v->flush_ms, 1, 3600 * 1000},
         {"queue_bytes", v->queue_bytes, 4096, (size_t)1 << 32},
         {"max_record", v->max_record, 1, UDMON_RECORD_MAX},
@@ -76,7 +76,6 @@ int udmon_settings_make(const udmon_options_t *options, udmon_settings_t *settin
     if (options != NULL) {
         *v = *options;
     }
-    DEFAULT_TO(v->datagram_size, 2048);
     DEFAULT_TO(v->flush_ms, 100);
     DEFAULT_TO(v->queue_bytes, 1024 * 1024);
     DEFAULT_TO(v->max_record, 65536);

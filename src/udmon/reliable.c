@@ -73,7 +73,7 @@ static int reliable_transmit(udmon_chan_t *chan, uint64_t seq)
 int udmon_reliable_send(udmon_chan_t *chan, const void *data, size_t length)
 {
     udmon_reliable_t *reliable = &chan->reliable;
-    size_t limit = (chan->mtu != 0) ? chan->mtu : chan->datagram_size;
+    size_t limit = (chan->mtu != 0) ? chan->batch : chan->batch_wanted;
     int ret;
 
     if (length > (limit - sizeof(udmon_dgram_t))) {

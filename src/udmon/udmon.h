@@ -55,7 +55,8 @@ typedef struct udmon_options {
     const char *name;         /**< of a client, told to the server; default: the host's name */
     const char *source;       /**< of a client: IP address to connect from; default: by routing */
     uint64_t client_id;       /**< identity across connections; 0: random */
-    size_t datagram_size;     /**< bytes; default 2048; the network's limit may be lower */
+    size_t datagram_size;     /**< bytes; the network's limit may be lower; default: 2048 of records
+                               *   that share one, the network's limit for longer records */
     unsigned flush_ms;        /**< longest time a record waits for others to share its datagram;
                                *   default 100 */
     size_t queue_bytes;       /**< records waiting to be sent; default 1 MiB; the oldest are dropped

@@ -1,11 +1,13 @@
 /*
- * How many records a second get through, and how many are lost: libudmon against UDP sockets.
+ * How many records a second get through, how many are lost, and what that costs: libudmon against
+ * UDP sockets. Not a test: contrib/rdma-vm ... test/vm/measure prints a table of it.
  *
- *   udmon_bench udmon|udp SERVER CLIENT SIZE COUNT    flood; SERVER and CLIENT are IP addresses
- *   udmon_bench udmon|udp SERVER CLIENT SIZE COUNT RATE   RATE records a second, and the CPU time
+ *   udmon_bench [-s SCHEME] [-d DATAGRAM] [-r RATE] udmon|udp SERVER CLIENT SIZE COUNT
  *
- * Prints one line: what, size, records/s received, MB/s, loss %, sender's CPU %. Two processes, as
- * in life; the receiver measures, from the first record to the last.
+ * SERVER and CLIENT are IP addresses, SIZE and COUNT of records. Without RATE (records a second)
+ * as fast as it goes. Prints one line: what, size, records/s received, loss %, and the busy time of
+ * all processors while sending, in % of one. Sender and receiver are processes, as in life; the
+ * receiver measures, from the first record to the last.
  */
 #include "udmon/udmon.h"
 
@@ -13,25 +15,29 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { PORT = 4777, QUIET_MS = 1500 };
+enum { PORT = 4777, QUIET_MS = 700, FIRST_MS = 20000, BURST = 64 };
 
-static const char *what, *server_address, *client_address, *scheme = "ud";
-static size_t size;
+static const char *scheme = "ud", *server_address, *client_address;
+static size_t size, datagram;
 static unsigned long count, rate;
+static char record[65536];
 
 /* What the receiver has seen. */
 static unsigned long received;
 static double first_time, last_time;
+
+/* Processor time of the whole machine that was not idle, while the sender sent. */
+typedef struct busy {
+    double seconds, elapsed;
+} busy_t;
 
 static double now(void)
 {
@@ -41,83 +47,112 @@ static double now(void)
     return t.tv_sec + (t.tv_nsec * 1e-9);
 }
 
-static void count_record(void)
-{
-    last_time = now();
-    if (received++ == 0) {
-        first_time = last_time;
-    }
-}
-
 static void fail(const char *doing)
 {
-    perror(doing);
+    fprintf(stderr, "udmon_bench: %s: %s\n", doing, strerror(errno));
     exit(1);
 }
 
-/* Until the next record is due, or at once for a flood. Returns milliseconds. */
-static int pace(double start, unsigned long sent)
+static double machine_busy(void)
 {
-    double wait = (rate > 0) ? (start + ((double)sent / rate) - now()) : 0;
+    unsigned long long user, nice, system, idle, iowait, irq, softirq;
+    FILE *file = fopen("/proc/stat", "r");
 
-    return (wait > 0) ? (int)(wait * 1000) + 1 : 0;
+    if ((file == NULL) || (fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu", &user, &nice,
+                                  &system, &idle, &iowait, &irq, &softirq) != 7)) {
+        fail("/proc/stat");
+    }
+    fclose(file);
+    return (double)(user + nice + system + irq + softirq) / sysconf(_SC_CLK_TCK);
+}
+
+/* How many of `sent` records are due by now; all of them without a rate. */
+static unsigned long due(double start)
+{
+    double records;
+
+    if (rate == 0) {
+        return count; /* no look at the clock, which costs */
+    }
+    records = (now() - start) * rate;
+    return (records > count) ? count : (unsigned long)records;
 }
 
 static struct sockaddr_in address(const char *text, int port)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
 
-    inet_pton(AF_INET, text, &addr.sin_addr);
+    if (inet_pton(AF_INET, text, &addr.sin_addr) != 1) {
+        errno = EINVAL;
+        fail(text);
+    }
     return addr;
+}
+
+/* `before` records had come before the receiver looked last. */
+static void note_received(unsigned long before)
+{
+    if (received > before) {
+        last_time = now();
+        first_time = (before == 0) ? last_time : first_time;
+    }
+}
+
+static void tell_ready(int ready)
+{
+    if (write(ready, "x", 1) != 1) {
+        fail("write");
+    }
 }
 
 static void udp_receive(int ready)
 {
     struct sockaddr_in addr = address(server_address, PORT);
-    static char buffer[65536];
     struct pollfd p = {.events = POLLIN};
-    int timeout = 20000;
+    int timeout = FIRST_MS;
+    unsigned long before;
 
     p.fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
     if (bind(p.fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
         fail("bind");
     }
-    if (write(ready, "x", 1) != 1) {
-        fail("write");
-    }
+    tell_ready(ready);
     while (poll(&p, 1, timeout) > 0) {
-        while (recv(p.fd, buffer, sizeof(buffer), 0) >= 0) {
-            count_record();
+        before = received;
+        while (((received - before) < BURST) && (recv(p.fd, record, sizeof(record), 0) >= 0)) {
+            ++received;
         }
+        note_received(before);
         timeout = QUIET_MS;
     }
 }
 
-static void udp_send(void)
+static void udp_send(busy_t *busy)
 {
-    struct sockaddr_in addr = address(client_address, 0);
-    static char buffer[65536];
-    unsigned long sent;
+    struct sockaddr_in from = address(client_address, 0), to = address(server_address, PORT);
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    unsigned long sent = 0;
     double start;
-    int fd;
 
-    fd = socket(AF_INET, SOCK_DGRAM, 0);
-    if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
-        fail("bind");
-    }
-    addr = address(server_address, PORT);
-    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+    if ((bind(fd, (struct sockaddr *)&from, sizeof(from)) < 0) ||
+        (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)) {
         fail("connect");
     }
+    busy->seconds = -machine_busy();
     start = now();
-    for (sent = 0; sent < count; ++sent) {
-        if (pace(start, sent) > 0) {
-            poll(NULL, 0, pace(start, sent));
+    while (sent < count) {
+        while (sent < due(start)) {
+            if (send(fd, record, size, 0) < 0) {
+                fail("send");
+            }
+            ++sent;
         }
-        if (send(fd, buffer, size, 0) < 0) {
-            fail("send");
+        if (sent < count) {
+            poll(NULL, 0, 1 + (1000 / rate));
         }
     }
+    busy->elapsed = now() - start;
+    busy->seconds += machine_busy();
 }
 
 static void udmon_got(void *arg, const udmon_peer_t *peer, const udmon_message_t *message)
@@ -125,37 +160,37 @@ static void udmon_got(void *arg, const udmon_peer_t *peer, const udmon_message_t
     (void)arg;
     (void)peer;
     (void)message;
-    count_record();
+    ++received;
+}
+
+static void udmon_url(char *url, size_t length)
+{
+    snprintf(url, length, "%s://%s:%d", scheme, server_address, PORT);
 }
 
 static void udmon_receive(int ready)
 {
     udmon_server_callbacks_t callbacks = {.message = udmon_got};
-    udmon_server_t *server;
     struct pollfd p = {.events = POLLIN};
+    double quiet = now() + FIRST_MS * 1e-3;
     udmon_options_t options;
+    udmon_server_t *server;
     unsigned long before;
     char url[80];
-    double quiet;
 
     udmon_options_init(&options);
-    options.datagram_size = 65535;
-    snprintf(url, sizeof(url), "%s://%s:%d", scheme, server_address, PORT);
+    options.datagram_size = datagram;
+    udmon_url(url, sizeof(url));
     if (udmon_server_open(url, &options, &callbacks, NULL, &server) < 0) {
         exit(1);
     }
-    if (write(ready, "x", 1) != 1) {
-        fail("write");
-    }
+    tell_ready(ready);
     p.fd = udmon_server_fd(server);
-    quiet = now() + 20;
-    while (now() < quiet) {
+    while ((received == 0) ? (now() < quiet) : ((now() - last_time) < (QUIET_MS * 1e-3))) {
         before = received;
         poll(&p, 1, 200);
         udmon_server_process(server);
-        if (received != before) {
-            quiet = now() + (QUIET_MS * 1e-3);
-        }
+        note_received(before);
     }
     udmon_server_close(server);
 }
@@ -169,90 +204,130 @@ static void client_poll(udmon_client_t *client, int timeout)
     }
 }
 
-static void udmon_send(void)
+static int client_has_room(udmon_client_t *client)
 {
-    static char buffer[65536];
-    udmon_client_t *client;
-    udmon_options_t options;
     udmon_stats_t stats;
-    unsigned long sent;
+
+    udmon_client_stats(client, &stats);
+    return (stats.queued * (size + 8)) < (512 * 1024);
+}
+
+/* A flood would drop on our side what does not fit: it waits for room, as at a socket. */
+static void udmon_flood(udmon_client_t *client, double start)
+{
+    unsigned long sent = 0, burst;
+
+    while (sent < count) {
+        for (burst = 0; (burst < BURST) && (sent < due(start)); ++burst) {
+            udmon_client_send(client, record, size, 0);
+            ++sent;
+        }
+        client_poll(client, ((rate == 0) || (sent < due(start))) ? 0 : 1 + (1000 / rate));
+        while (!client_has_room(client)) {
+            client_poll(client, 10);
+        }
+    }
+}
+
+static void udmon_send(busy_t *busy)
+{
+    udmon_options_t options;
+    udmon_client_t *client;
+    udmon_stats_t stats;
     char url[80];
     double start;
 
     udmon_options_init(&options);
     options.source = client_address;
-    options.datagram_size = getenv("UDMON_BENCH_DATAGRAM") ? atoi(getenv("UDMON_BENCH_DATAGRAM")) :
-                                                             2048;
-    options.datagram_size = (size > 2000) ? 65535 : options.datagram_size;
-    snprintf(url, sizeof(url), "%s://%s:%d", scheme, server_address, PORT);
+    options.datagram_size = datagram;
+    udmon_url(url, sizeof(url));
     if (udmon_client_open(url, &options, NULL, NULL, &client) < 0) {
         exit(1);
     }
     while (udmon_client_state(client) != UDMON_CONNECTED) {
         client_poll(client, 100);
     }
+    busy->seconds = -machine_busy();
     start = now();
-    for (sent = 0; sent < count; ++sent) {
-        while (pace(start, sent) > 0) {
-            client_poll(client, pace(start, sent));
-        }
-        /* A flood would drop on our side what does not fit: wait for room, as a socket would. */
-        udmon_client_stats(client, &stats);
-        while ((stats.queued * (size + 8)) > (512 * 1024)) {
-            client_poll(client, 10);
-            udmon_client_stats(client, &stats);
-        }
-        udmon_client_send(client, buffer, size, 0);
-        if ((sent % 16) == 15) {
-            client_poll(client, 0);
-        }
-    }
+    udmon_flood(client, start);
     do {
         client_poll(client, 10);
         udmon_client_stats(client, &stats);
     } while (stats.queued > 0);
+    busy->elapsed = now() - start;
+    busy->seconds += machine_busy();
     udmon_client_close(client);
+}
+
+static void parse(int argc, char **argv)
+{
+    int option;
+
+    while ((option = getopt(argc, argv, "s:d:r:")) > 0) {
+        switch (option) {
+        case 's':
+            scheme = optarg;
+            break;
+        case 'd':
+            datagram = atol(optarg);
+            break;
+        case 'r':
+            rate = atol(optarg);
+            break;
+        default:
+            exit(2);
+        }
+    }
+    if ((argc - optind) != 5) {
+        fprintf(stderr, "usage: udmon_bench [-s SCHEME] [-d DATAGRAM] [-r RATE] udmon|udp SERVER "
+                        "CLIENT SIZE COUNT\n");
+        exit(2);
+    }
+    server_address = argv[optind + 1];
+    client_address = argv[optind + 2];
+    size = atol(argv[optind + 3]);
+    count = atol(argv[optind + 4]);
+    if ((size < 1) || (size > sizeof(record)) || (count < 2)) {
+        fprintf(stderr, "udmon_bench: SIZE is 1 to %zu, COUNT at least 2\n", sizeof(record));
+        exit(2);
+    }
+}
+
+static int sender(int is_udp, int ready, int result)
+{
+    busy_t busy;
+    char byte;
+
+    if (read(ready, &byte, 1) != 1) {
+        return 1;
+    }
+    is_udp ? udp_send(&busy) : udmon_send(&busy);
+    return (write(result, &busy, sizeof(busy)) == sizeof(busy)) ? 0 : 1;
 }
 
 int main(int argc, char **argv)
 {
-    struct rusage usage;
-    double start, cpu;
-    int ready[2], status;
-    char byte;
+    int ready[2], result[2], status, is_udp;
+    busy_t busy;
     pid_t pid;
 
-    if (argc < 6) {
-        fprintf(stderr, "usage: udmon_bench udmon|udp SERVER CLIENT SIZE COUNT [RATE]\n");
-        return 2;
-    }
-    what = argv[1];
-    server_address = argv[2];
-    client_address = argv[3];
-    size = atol(argv[4]);
-    count = atol(argv[5]);
-    rate = (argc > 6) ? atol(argv[6]) : 0;
-    scheme = getenv("UDMON_BENCH_SCHEME") ? getenv("UDMON_BENCH_SCHEME") : scheme;
-    if (pipe(ready) < 0) {
+    parse(argc, argv);
+    is_udp = !strcmp(argv[optind], "udp");
+    if ((pipe(ready) < 0) || (pipe(result) < 0)) {
         fail("pipe");
     }
     pid = fork();
     if (pid == 0) {
-        if (read(ready[0], &byte, 1) != 1) {
-            return 1;
-        }
-        start = now();
-        strcmp(what, "udp") ? udmon_send() : udp_send();
-        getrusage(RUSAGE_SELF, &usage);
-        cpu = usage.ru_utime.tv_sec + usage.ru_stime.tv_sec +
-              ((usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6);
-        printf("# %s sender: CPU %.1f %%\n", what, 100 * cpu / (now() - start));
-        return 0;
+        return sender(is_udp, ready[0], result[1]);
     }
-    strcmp(what, "udp") ? udmon_receive(ready[1]) : udp_receive(ready[1]);
-    waitpid(pid, &status, 0);
-    printf("%s %zu B: %.0f records/s %.1f MB/s, lost %.2f %%\n", what, size,
-           received / (last_time - first_time), received * size / (last_time - first_time) / 1e6,
-           100.0 * (count - received) / count);
-    return status;
+    is_udp ? udp_receive(ready[1]) : udmon_receive(ready[1]);
+    if ((waitpid(pid, &status, 0) < 0) || (status != 0) || (received < 2) ||
+        (read(result[0], &busy, sizeof(busy)) != sizeof(busy))) {
+        fprintf(stderr, "udmon_bench: %s: %lu records received, the sender's status is %d\n",
+                argv[optind], received, status);
+        return 1;
+    }
+    printf("%s %zu %.0f %.2f %.1f\n", argv[optind], size, received / (last_time - first_time),
+           100.0 * (count - received) / count, 100 * busy.seconds / busy.elapsed);
+    return 0;
 }

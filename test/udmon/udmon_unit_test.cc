@@ -303,6 +303,37 @@ TEST_F(ChanTest, RoomIsWaitedForWithoutLoss)
     EXPECT_EQ(0u, stats(b).lost);
 }
 
+// By default long records go in as large datagrams as the network takes, small ones share 2 KB: of
+// 512 bytes, four.
+TEST_F(ChanTest, LongRecordsUseTheNetworksDatagrams)
+{
+    std::string whole(4096 - 26, 'W'), parts(4096 - 25, 'P');
+
+    settings.values.datagram_size = 0;
+    udmon_chan_cleanup(&a.chan);
+    udmon_chan_init(&a.chan, &settings.values, &side_ops, &a);
+    ASSERT_EQ(0, udmon_chan_connect(&a.chan, 4096, 42, 0));
+    ASSERT_EQ(0, udmon_chan_push(&a.chan, whole.data(), whole.size()));
+    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 0));
+    ASSERT_EQ(1u, a.wire.size());
+    EXPECT_EQ(4096u, a.wire[0].size());
+    ASSERT_EQ(0, udmon_chan_push(&a.chan, parts.data(), parts.size()));
+    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 0));
+    ASSERT_EQ(3u, a.wire.size());
+    EXPECT_EQ(4096u, a.wire[1].size());
+    for (int i = 0; i < 100; ++i) {
+        ASSERT_EQ(0, udmon_chan_push(&a.chan, whole.data(), 512));
+    }
+    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 0));
+    EXPECT_EQ(3u + 24u, a.wire.size()); // into the last one a small record would still go
+    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
+    EXPECT_EQ(3u + 25u, a.wire.size());
+    carry(a, b);
+    ASSERT_EQ(102u, b.delivered.size());
+    EXPECT_EQ(whole, b.delivered[0]);
+    EXPECT_EQ(parts, b.delivered[1]);
+}
+
 TEST_F(ChanTest, ReliableSurvivesLossBothWaysInOrder)
 {
     std::mt19937 random(5);

@@ -10,6 +10,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+enum { UD_MON_EVENT_FDS = 3 }; /* completions, device, multicast */
+
 ucs_status_t ud_mon_event_add(uct_ud_mon_iface_t *iface, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
@@ -85,19 +87,49 @@ static void ud_mon_event_drain(uct_ud_mon_iface_t *iface)
     void *context;
 
     while (ibv_get_cq_event(iface->channel, &cq, &context) == 0) {
+        *((cq == iface->rx.cq) ? &iface->rx.armed : &iface->tx.armed) = 0;
         ibv_ack_cq_events(cq, 1);
     }
 }
 
-static ucs_status_t ud_mon_event_arm_cq(uct_ud_mon_iface_t *iface, struct ibv_cq *cq)
+/* Read what has news; asking all of them would be a system call each. */
+static void ud_mon_event_read(uct_ud_mon_iface_t *iface)
 {
-    int ret = ibv_req_notify_cq(cq, 0);
+    struct epoll_event events[UD_MON_EVENT_FDS];
+    int i, count = epoll_wait(iface->event_fd, events, UD_MON_EVENT_FDS, 0);
 
+    for (i = 0; i < count; ++i) {
+        if (events[i].data.fd == iface->channel->fd) {
+            ud_mon_event_drain(iface);
+        } else if (events[i].data.fd == uct_ud_mon_iface_md(iface)->context->async_fd) {
+            ud_mon_event_device(iface);
+        } else {
+            ud_mon_groups_progress(iface);
+        }
+    }
+}
+
+/*
+ * Ask for an event at the next completion. Sets *fresh_p if that had to be asked for now: then
+ * completions may have come before, and whoever asks has to look. A queue that is still armed has
+ * had no completion since.
+ */
+static ucs_status_t ud_mon_event_arm_cq(uct_ud_mon_iface_t *iface, struct ibv_cq *cq, int *armed,
+                                        int *fresh_p)
+{
+    int ret;
+
+    *fresh_p = !*armed;
+    if (*armed) {
+        return UCS_OK;
+    }
+    ret = ibv_req_notify_cq(cq, 0);
     if (ret != 0) {
         ucs_error("ib_ud_mon: %s: cannot ask for completion events: %s",
                   uct_ud_mon_iface_md(iface)->name, strerror(ret));
         return UCS_ERR_IO_ERROR;
     }
+    *armed = 1;
     return UCS_OK;
 }
 
@@ -106,27 +138,25 @@ ucs_status_t uct_ud_mon_iface_event_arm(uct_iface_h tl_iface, unsigned events)
     uct_ud_mon_iface_t *iface = ucs_derived_of(tl_iface, uct_ud_mon_iface_t);
     ud_mon_rx_t *rx = &iface->rx;
     ucs_status_t status;
-    int count;
+    int count, fresh;
 
     uct_ud_mon_tx_doorbell(iface);
-    ud_mon_groups_progress(iface);
-    ud_mon_event_device(iface);
-    ud_mon_event_drain(iface);
+    ud_mon_event_read(iface);
     if (iface->failed || (rx->stashed > 0)) {
         return UCS_ERR_BUSY;
     }
     if (events & UCT_EVENT_SEND_COMP) {
-        status = ud_mon_event_arm_cq(iface, iface->tx.cq);
+        status = ud_mon_event_arm_cq(iface, iface->tx.cq, &iface->tx.armed, &fresh);
         if (status != UCS_OK) {
             return status;
         }
-        if (uct_ud_mon_tx_poll(iface) > 0) {
+        if (fresh && (uct_ud_mon_tx_poll(iface) > 0)) {
             return UCS_ERR_BUSY;
         }
     }
     if (events & (UCT_EVENT_RECV | UCT_EVENT_RECV_SIG)) {
-        status = ud_mon_event_arm_cq(iface, rx->cq);
-        if (status != UCS_OK) {
+        status = ud_mon_event_arm_cq(iface, rx->cq, &rx->armed, &fresh);
+        if ((status != UCS_OK) || !fresh) {
             return status;
         }
         count = ibv_poll_cq(rx->cq, UD_MON_POLL_MAX, rx->stash);

@@ -67,6 +67,7 @@ typedef struct ud_mon_tx {
     uint32_t batch;
     uint32_t max_inline;
     uint32_t head, posted, tail;
+    int armed;               /* the next completion makes an event */
     ucs_queue_head_t flushes; /* completions that wait for an index */
 } ud_mon_tx_t;
 
@@ -81,6 +82,7 @@ typedef struct ud_mon_rx {
     uint32_t length; /* power of two */
     uint32_t batch;
     uint32_t posted, done;
+    int armed; /* the next completion makes an event */
     /* completions found while arming, to be handled by the next progress */
     struct ibv_wc stash[UD_MON_POLL_MAX];
     int stashed;

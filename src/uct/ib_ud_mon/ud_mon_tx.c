@@ -25,6 +25,12 @@ static uint64_t ud_mon_now_ns(void)
     return ((uint64_t)now.tv_sec * 1000000000u) + now.tv_nsec;
 }
 
+/* Where the datagram of an index is made; what of it is elsewhere (zcopy) follows in its pieces. */
+static ud_mon_header_t *ud_mon_tx_header(const ud_mon_tx_t *tx, uint32_t index)
+{
+    return (ud_mon_header_t *)(uintptr_t)tx->slots[index & (tx->length - 1)].sge[0].addr;
+}
+
 /* A free slot, or NULL after an honest look for completions. */
 static ud_mon_header_t *ud_mon_tx_slot(uct_ud_mon_ep_t *ep)
 {
@@ -43,7 +49,7 @@ static ud_mon_header_t *ud_mon_tx_slot(uct_ud_mon_ep_t *ep)
             return NULL;
         }
     }
-    return (ud_mon_header_t *)(uintptr_t)tx->slots[tx->head & (tx->length - 1)].sge[0].addr;
+    return ud_mon_tx_header(tx, tx->head);
 }
 
 /* Complete slot head, of which `copied` bytes of payload stand behind the header, and take it. */
@@ -63,8 +69,7 @@ static void ud_mon_tx_push(uct_ud_mon_ep_t *ep, ud_mon_header_t *header, uint8_t
         .qkey = htole32(iface->qkey),
         .stream = htole32(ep->stream),
         .sender = htole64(iface->id),
-        .seq = htole64(ep->next_seq++),
-        .sent_ns = htole64(ud_mon_now_ns()),
+        .seq = htole64(ep->next_seq++), /* and the time of sending at the doorbell */
     };
     tx->slots[index].sge[0].length = sizeof(*header) + copied;
     tx->slots[index].comp = comp;
@@ -161,6 +166,17 @@ ucs_status_t uct_ud_mon_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *am_h
     return UCS_INPROGRESS;
 }
 
+/* One look at the clock for a batch: it leaves together. */
+static void ud_mon_tx_stamp(ud_mon_tx_t *tx)
+{
+    uint64_t now = htole64(ud_mon_now_ns());
+    uint32_t i;
+
+    for (i = tx->posted; i != tx->head; ++i) {
+        ud_mon_tx_header(tx, i)->sent_ns = now;
+    }
+}
+
 void uct_ud_mon_tx_doorbell(uct_ud_mon_iface_t *iface)
 {
     ud_mon_tx_t *tx = &iface->tx;
@@ -171,6 +187,7 @@ void uct_ud_mon_tx_doorbell(uct_ud_mon_iface_t *iface)
     if ((tx->posted == tx->head) || iface->failed) {
         return;
     }
+    ud_mon_tx_stamp(tx);
     first = &tx->wr[tx->posted & mask];
     last = &tx->wr[(tx->head - 1) & mask];
     after = last->next;

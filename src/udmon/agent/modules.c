@@ -10,8 +10,21 @@
 enum { MODULES_MAX = 64 };
 
 static const udmon_node_type_t *const own_types[] = {
-    &sensor_cpu,   &sensor_memory, &sensor_load,    &sensor_network,    &sensor_disk, &sensor_rdma,
-    &process_rate, &process_window, &process_threshold, &node_send, &node_print, NULL,
+    &sensor_cpu,
+    &sensor_memory,
+    &sensor_load,
+    &sensor_network,
+    &sensor_disk,
+    &sensor_rdma,
+#ifdef HAVE_GLEX_INSPECT
+    &sensor_glex,
+#endif
+    &process_rate,
+    &process_window,
+    &process_threshold,
+    &node_send,
+    &node_print,
+    NULL,
 };
 static const udmon_module_t own_module = {UDMON_MODULE_VERSION, own_types};
 

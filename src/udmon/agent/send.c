@@ -43,7 +43,7 @@ static int send_read_options(udmon_node_t *node, udmon_options_t *options)
     options->name = udmon_node_option(node, "name");
     options->secret_file = udmon_node_option(node, "secret");
     options->source = udmon_node_option(node, "source");
-    if ((udmon_node_number(node, "datagram", 2048, 256, 65535, &datagram) < 0) ||
+    if ((udmon_node_number(node, "datagram", 0, 256, 65535, &datagram) < 0) ||
         (udmon_node_number(node, "flush", 0.1, 0.001, 3600, &flush) < 0) ||
         (udmon_node_number(node, "queue", 1 << 20, 131072, 1u << 31, &queue) < 0)) {
         return -EINVAL;

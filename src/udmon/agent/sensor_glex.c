@@ -1,0 +1,68 @@
+/*
+ * Counters of the endpoints on the GLEX fabric of this host, whosever they are: as glex_info shows
+ * them. They are the NIC's in shared memory and cost their owners nothing to be read.
+ */
+#include "graph.h"
+#include "samples.h"
+
+#include "glex/inspect.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A label's value may hold anything but what ends it; a command is what its owner calls itself. */
+static void glex_label(char *label, size_t size, const char *text)
+{
+    size_t i;
+
+    for (i = 0; (i + 1 < size) && (text[i] != '\0'); ++i) {
+        label[i] = ((text[i] >= ' ') && (text[i] <= '~') && (text[i] != '"') && (text[i] != '\\')) ?
+                       text[i] : '_';
+    }
+    label[i] = '\0';
+}
+
+/* Most that a queue has held at once, which is no counter. */
+static int glex_is_gauge(const char *name)
+{
+    return strstr(name, "_high") != NULL;
+}
+
+static bool glex_endpoint(const struct glex_inspect_ep *ep, void *arg)
+{
+    samples_t *samples = arg;
+    const char *name;
+    uint64_t value;
+    char labels[160], command[sizeof(ep->command)];
+    uint32_t i;
+
+    if (ep->state != GLEX_INSPECT_LIVING) {
+        return true;
+    }
+    glex_label(command, sizeof(command), ep->command);
+    snprintf(labels, sizeof(labels), "endpoint=\"%.23s\",pid=\"%u\",command=\"%s\"", ep->name, ep->pid,
+             command);
+    for (i = 0; (name = glex_inspect_counter(&ep->counters, i, &value)) != NULL; ++i) {
+        samples_add(samples, !glex_is_gauge(name), value, "glex_%.40s{%s}", name, labels);
+    }
+    samples_add(samples, 0, ep->mpq.used, "glex_mpq_used{%s}", labels);
+    samples_add(samples, 0, ep->eq.used, "glex_eq_used{%s}", labels);
+    samples_add(samples, 0, ep->registered_bytes, "glex_registered_bytes{%s}", labels);
+    samples_add(samples, 0, ep->bytes, "glex_memory_bytes{%s}", labels);
+    return true;
+}
+
+static void glex_tick(udmon_node_t *node, void *state)
+{
+    samples_t *samples = samples_begin(node);
+
+    (void)state;
+    if (glex_inspect_endpoints(glex_endpoint, samples) != GLEX_SUCCESS) {
+        udmon_node_error(node, NULL, "cannot read the GLEX fabric: %s (see glex_info)",
+                         strerror(errno));
+    }
+    samples_end(samples);
+}
+
+const udmon_node_type_t sensor_glex = {.name = "glex", .tick = glex_tick, .has_output = 1};

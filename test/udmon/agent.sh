@@ -1,0 +1,131 @@
+#!/bin/bash
+# udmon-agent by itself: a module from a shared library, its samples through each processing node,
+# and configurations that it refuses.
+set -u
+# shellcheck disable=SC2154 # make check says where
+agent=$abs_top_builddir/src/udmon/udmon-agent
+module=$abs_top_builddir/test/udmon/.libs/agent_module.so
+dir=$(mktemp -d)
+failed=0
+trap 'rm -rf "$dir"; exit $failed' EXIT
+
+check() {
+    local what=$1
+    shift
+    if "$@"; then
+        echo "ok $what"
+    else
+        echo "not ok $what"
+        failed=1
+        sed 's/^/# /' "$dir/out" "$dir/log"
+    fi
+}
+
+# What the agent prints, until it has printed a line that begins with $1; its configuration is read
+# from standard input.
+prints() {
+    local pid i
+    { printf '[agent]\nmodule = %s\n' "$module" && cat; } >"$dir/conf"
+    "$agent" -c "$dir/conf" >"$dir/out" 2>"$dir/log" &
+    pid=$!
+    for ((i = 0; i < 300; i++)); do
+        ! grep -q "^$1" "$dir/out" || break
+        sleep 0.1
+    done
+    kill $pid
+    wait $pid
+}
+
+# A line as it has to be, to the last digit.
+has_line() {
+    grep -qxF "$1" "$dir/out"
+}
+
+refuses() {
+    { printf '[agent]\nmodule = %s\n' "$module" && cat; } >"$dir/conf"
+    ! "$agent" -t -c "$dir/conf" >"$dir/out" 2>"$dir/log" && grep -q "$1" "$dir/log"
+}
+
+prints 'ramp_mean 5.5 ' <<'END'
+[ramp]
+type = ramp
+interval = 0.01
+to = rate, window
+[rate]
+type = rate
+to = print
+[window]
+type = window
+window = 4
+to = print
+[print]
+type = print
+END
+check "rate of a counter" has_line 'ramp_total_rate{kind="test"} 5 1000'
+check "and again" has_line 'ramp_total_rate{kind="test"} 5 7000'
+check "no rate of the first sample" [ "$(grep -c '_rate.* 0$' "$dir/out")" -eq 0 ]
+check "no rate of a gauge" [ "$(grep -c '^ramp_rate' "$dir/out")" -eq 0 ]
+check "least of a window" has_line 'ramp_min 0 4000'
+check "greatest of a window" has_line 'ramp_max 3 4000'
+check "mean of a window" has_line 'ramp_mean 1.5 4000'
+check "mean of the next" has_line 'ramp_mean 5.5 8000'
+
+prints 'ramp 8 ' <<'END'
+[ramp]
+type = ramp
+interval = 0.01
+to = threshold
+[threshold]
+type = threshold
+above = 7
+below = 1
+to = print
+[print]
+type = print
+END
+check "threshold passes what is beyond, and that only" \
+    [ "$(grep '^ramp ' "$dir/out" | head -n 2 | tr '\n' ';')" = "ramp 0 0;ramp 8 8000;" ]
+
+prints 'ramp 42 ' <<'END'
+[ramp]
+type = ramp
+interval = 0.01
+first = 42
+to = print
+[print]
+type = print
+END
+check "a module's own option" [ "$(head -n 1 "$dir/out")" = 'ramp_total{kind="test"} 210 42000' ]
+
+check "a module's option out of range is refused" refuses 'conf:6: node ramp: first' <<'END'
+[ramp]
+type = ramp
+to = print
+first = 2000
+[print]
+type = print
+END
+check "a threshold without a limit is refused" refuses 'node threshold: needs an option' <<'END'
+[threshold]
+type = threshold
+to = print
+[print]
+type = print
+END
+check "a circle is refused" refuses 'conf:5: node a: to: its output comes back' <<'END'
+[a]
+type = rate
+to = b
+[b]
+type = rate
+to = a
+END
+check "an unknown type is refused" refuses 'conf:4: node x: .*bogus' <<'END'
+[x]
+type = bogus
+END
+module=$dir/none.so
+check "a module that is not there is refused" refuses 'conf:2: module .*none.so' <<'END'
+[print]
+type = print
+END
