@@ -350,8 +350,8 @@ void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface)
     }
 }
 
-/* What the peer sent through its FIFO before it closed has arrived, and overtakes nothing: messages and
- * events are in different queues. Bounded by what the event queue holds. */
+/* What the peer sent through its FIFO before it closed has arrived, and overtakes nothing: messages
+ * and events are in different queues. Bounded by what the event queue holds. */
 static void uct_glex_ctl_drain_events(uct_glex_iface_t *iface)
 {
     unsigned batches = UINT16_MAX / UCT_GLEX_POLL_BATCH;
@@ -424,7 +424,8 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
         return;
     }
     if (ctl->uuid != iface->uuid) {
-        ucs_debug("glex: connect from 0x%" PRIx64 " was for an earlier owner of this endpoint", src);
+        ucs_debug("glex: connect from 0x%" PRIx64 " was for an earlier owner of this endpoint",
+                  src);
         uct_glex_ctl_post_reset(iface, src, 0);
         return;
     }

@@ -253,7 +253,7 @@ static void uct_glex_ep_pending_done(uct_glex_ep_t *ep)
     ucs_list_add_tail(&ep->vc->eps, &ep->list);
 }
 
-/* Whether only the peer can help: then its credits schedule the group again, uct_glex_vc_resume() */
+/* Whether only the peer can help: its credits schedule the group again, uct_glex_vc_resume() */
 static int uct_glex_ep_waits_for_peer(const uct_glex_ep_t *ep)
 {
     const uct_glex_vc_t *vc = ep->vc;

@@ -136,7 +136,8 @@ static int uct_glex_er_grant_valid(const uct_glex_ctl_t *ctl)
 {
     return (ctl->fifo_units >= 2) && (ctl->fifo_units <= UCT_GLEX_FIFO_MAX_UNITS) &&
            ucs_is_pow2(ctl->fifo_units) && (ctl->fifo_msgs > 0) && (ctl->unit_shift <= 12) &&
-           (UCS_BIT(ctl->unit_shift) >= UCT_GLEX_ER_MIN_UNIT) && (((size_t)ctl->fifo_units << ctl->unit_shift) >= 1024);
+           (UCS_BIT(ctl->unit_shift) >= UCT_GLEX_ER_MIN_UNIT) &&
+           (((size_t)ctl->fifo_units << ctl->unit_shift) >= 1024);
 }
 
 static void uct_glex_er_post_released(uct_glex_vc_t *vc, uint16_t index, uint8_t gen)
@@ -210,7 +211,7 @@ void uct_glex_er_release(uct_glex_vc_t *vc)
     uct_glex_er_post_released(vc, vc->er_tx->index, vc->er_tx->gen);
     uct_glex_er_drop_tx(vc);
     vc->sr_count    = 0;
-    vc->sr_patience = UCT_GLEX_ER_PATIENCE_MIN * 4; /* others were busier: leave it to them a while */
+    vc->sr_patience = UCT_GLEX_ER_PATIENCE_MIN * 4; /* others were busier: leave it to them */
     if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
         uct_glex_er_request(vc); /* there is no other channel */
     }
