@@ -255,6 +255,31 @@ TEST_P(Flush, InterfaceReopened)
     });
 }
 
+/* A server whose clients come and go does not grow with their number */
+TEST_P(Flush, ClientsComeAndGo)
+{
+    isolated(env(), [] {
+        Md md_a, md_b;
+        Iface a(md_a);
+        unsigned received = 0;
+
+        a.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        for (unsigned i = 1; i <= 200; ++i) {
+            Iface b(md_b);
+            Ep to_a(b, a.address()), to_b(a, b.address());
+
+            EXPECT_OK(to_a.am_short(AM_ID, i, NULL, 0));
+            progress_until("the message", [&] { return received == i; });
+            if (i % 2) {
+                EXPECT_OK(to_a.flush());
+            }
+        }
+        EXPECT_LE(a.internals()->num_vcs, 16u);
+        a.check_credits();
+        a.failed.clear();
+    });
+}
+
 /* Its completions end with it; the connection goes on */
 TEST_P(Flush, EndpointDestroyed)
 {

@@ -430,7 +430,8 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
         return;
     }
     vc = uct_glex_vc_find(iface, src);
-    if ((vc != NULL) && (vc->state == UCT_GLEX_VC_OPEN) && (vc->peer_id != ctl->vc_id)) {
+    if ((vc != NULL) && (vc->peer_id != ctl->vc_id) &&
+        ((vc->state == UCT_GLEX_VC_OPEN) || (vc->state == UCT_GLEX_VC_GONE))) {
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT); /* ours is dead there: begin anew */
     }
     if (uct_glex_vc_get(iface, src, ctl->src_uuid, &vc) != UCS_OK) {

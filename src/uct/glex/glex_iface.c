@@ -152,6 +152,7 @@ static UCS_F_NOINLINE void uct_glex_iface_progress_slow(uct_glex_iface_t *iface)
 {
     if (iface->recheck) {
         iface->recheck = 0;
+        uct_glex_vc_free_unused(iface);
         uct_glex_ctl_progress_resets(iface);
         uct_glex_rx_retry_waiting(iface);
         uct_glex_mpq_retry(iface);
@@ -375,6 +376,7 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->num_resets   = 0;
     self->goodbye_ms   = UCT_GLEX_GOODBYE_MS;
     ucs_list_head_init(&self->active);
+    ucs_list_head_init(&self->unused_vcs);
     ucs_arbiter_init(&self->arbiter);
     memset(&self->er, 0, sizeof(self->er));
     kh_init_inplace(uct_glex_vc, &self->vc_hash);
@@ -406,6 +408,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_glex_iface_t)
     for (i = 0; i < self->num_vcs; ++i) {
         uct_glex_vc_destroy(self->vcs[i]);
     }
+    uct_glex_vc_free_unused(self);
     ucs_free(self->vcs);
     uct_glex_rx_cleanup(self);
     uct_glex_op_cleanup(self);

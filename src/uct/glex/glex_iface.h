@@ -74,6 +74,7 @@ typedef struct uct_glex_iface {
     uint64_t           channels;   /* bitmap of enum uct_glex_channel */
     khash_t(uct_glex_vc) vc_hash;  /* by peer address */
     unsigned           vcs_size;   /* allocated length of vcs[] */
+    ucs_list_link_t    unused_vcs; /* not in vcs[] any more, to be freed */
     uint16_t           vc_gen;     /* upper half of the next VC id */
 
     struct {

@@ -85,6 +85,7 @@ uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
     if (quota != NULL) {
         --*quota;
     }
+    ++vc->num_ops;
     op->vc        = vc;
     op->ep        = NULL;
     op->comp      = comp;
@@ -96,6 +97,12 @@ uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
     op->done      = 0;
     op->status    = UCS_OK;
     return op;
+}
+
+static void uct_glex_op_free(uct_glex_op_t *op)
+{
+    --op->vc->num_ops;
+    ucs_mpool_put_inline(op);
 }
 
 static void uct_glex_op_forget(uct_glex_op_t *op)
@@ -116,7 +123,7 @@ static void uct_glex_op_forget(uct_glex_op_t *op)
 void uct_glex_op_cancel(uct_glex_op_t *op)
 {
     uct_glex_op_forget(op);
-    ucs_mpool_put_inline(op);
+    uct_glex_op_free(op);
 }
 
 void uct_glex_op_posted(uct_glex_op_t *op, unsigned events)
@@ -143,7 +150,7 @@ static void uct_glex_op_retire(uct_glex_vc_t *vc)
             uct_invoke_completion(op->comp,
                                   (vc->state == UCT_GLEX_VC_FAILED) ? vc->status : UCS_OK);
         }
-        ucs_mpool_put_inline(op);
+        uct_glex_op_free(op);
     }
 }
 
@@ -155,7 +162,7 @@ static void uct_glex_op_complete(uct_glex_op_t *op)
     if (op->type == UCT_GLEX_OP_FETCH) {
         uct_glex_op_forget(op);
         uct_glex_rx_fetched(op->arg, status);
-        ucs_mpool_put_inline(op);
+        uct_glex_op_free(op);
         return;
     }
 
@@ -255,6 +262,7 @@ ucs_status_t uct_glex_op_flush(uct_glex_vc_t *vc, const uct_ep_t *ep, uct_comple
     if (op == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
+    ++vc->num_ops;
     op->type = UCT_GLEX_OP_FLUSH;
     op->vc   = vc;
     op->ep   = ep;

@@ -39,13 +39,43 @@ static void uct_glex_vc_unhash(uct_glex_vc_t *vc)
     }
 }
 
-/* A name for the VC: its index in iface->vcs[] and a generation, so that late messages for an
- * interface that had this endpoint before are not taken for ours */
-static ucs_status_t uct_glex_vc_assign_id(uct_glex_iface_t *iface, uct_glex_vc_t *vc)
+/* Nothing leads to it any more */
+static int uct_glex_vc_is_unused(uct_glex_vc_t *vc)
+{
+    return ((vc->state == UCT_GLEX_VC_FAILED) || (vc->state == UCT_GLEX_VC_GONE)) &&
+           ucs_list_is_empty(&vc->eps) && (vc->num_ops == 0) && !vc->scheduled;
+}
+
+/* Take the place of a VC that is not used any more. Returns the index, or num_vcs if there is none. It
+ * is freed later: who calls may be a handler that was called out of its failure. */
+static unsigned uct_glex_vc_reuse(uct_glex_iface_t *iface)
+{
+    unsigned i;
+
+    for (i = 0; i < iface->num_vcs; ++i) {
+        if (uct_glex_vc_is_unused(iface->vcs[i])) {
+            uct_glex_vc_unhash(iface->vcs[i]);
+            ucs_list_add_tail(&iface->unused_vcs, &iface->vcs[i]->mpq_wait);
+            uct_glex_iface_recheck(iface);
+            break;
+        }
+    }
+    return i;
+}
+
+/* A place in iface->vcs[] */
+static ucs_status_t uct_glex_vc_get_index(uct_glex_iface_t *iface, unsigned *index_p)
 {
     uct_glex_vc_t **vcs;
     unsigned size;
 
+    *index_p = iface->num_vcs;
+    if (iface->num_vcs == iface->vcs_size) {
+        *index_p = uct_glex_vc_reuse(iface);
+    }
+    if (*index_p < iface->num_vcs) {
+        return UCS_OK;
+    }
     if (iface->num_vcs > UCT_GLEX_VC_INDEX_MASK) {
         ucs_error("glex: more than %u peers at one interface", UCT_GLEX_VC_INDEX_MASK + 1);
         return UCS_ERR_EXCEEDS_LIMIT;
@@ -59,9 +89,24 @@ static ucs_status_t uct_glex_vc_assign_id(uct_glex_iface_t *iface, uct_glex_vc_t
         iface->vcs      = vcs;
         iface->vcs_size = size;
     }
-    iface->vc_gen = ucs_max((uint16_t)(iface->vc_gen + 1), 1); /* no id is 0 */
-    vc->id        = iface->num_vcs | ((uint32_t)iface->vc_gen << 16);
-    iface->vcs[iface->num_vcs++] = vc;
+    ++iface->num_vcs;
+    return UCS_OK;
+}
+
+/* A name for the VC: its index in iface->vcs[] and a generation, so that late messages for another VC
+ * at that index, or an interface that had this endpoint before, are not taken for its own */
+static ucs_status_t uct_glex_vc_assign_id(uct_glex_iface_t *iface, uct_glex_vc_t *vc)
+{
+    ucs_status_t status;
+    unsigned index;
+
+    status = uct_glex_vc_get_index(iface, &index);
+    if (status != UCS_OK) {
+        return status;
+    }
+    iface->vc_gen     = ucs_max((uint16_t)(iface->vc_gen + 1), 1); /* no id is 0 */
+    vc->id            = index | ((uint32_t)iface->vc_gen << 16);
+    iface->vcs[index] = vc;
     return UCS_OK;
 }
 
@@ -94,12 +139,12 @@ static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint
         status = UCS_ERR_NO_MEMORY;
         goto err_free;
     }
+    kh_value(&iface->vc_hash, iter) = vc;
     status = uct_glex_vc_assign_id(iface, vc);
     if (status != UCS_OK) {
-        kh_del(uct_glex_vc, &iface->vc_hash, iter);
+        uct_glex_vc_unhash(vc);
         goto err_free;
     }
-    kh_value(&iface->vc_hash, iter) = vc;
     ucs_trace("glex: vc 0x%x to endpoint 0x%" PRIx64, vc->id, peer);
     *vc_p = vc;
     return UCS_OK;
@@ -218,6 +263,13 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc)
     uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, UCS_ERR_CANCELED);
     ucs_assert(ucs_list_is_empty(&vc->eps));
     ucs_free(vc);
+}
+
+void uct_glex_vc_free_unused(uct_glex_iface_t *iface)
+{
+    while (!ucs_list_is_empty(&iface->unused_vcs)) {
+        ucs_free(ucs_list_extract_head(&iface->unused_vcs, uct_glex_vc_t, mpq_wait));
+    }
 }
 
 void uct_glex_vc_gone(uct_glex_vc_t *vc)

@@ -82,6 +82,7 @@ struct uct_glex_vc {
     uint8_t              recalling;    /* asked for credits back, not answered */
     uint8_t              want_grant;   /* a request of the peer's for a FIFO is to be answered */
     uint16_t             num_blocked;  /* endpoints with pending requests */
+    uint32_t             num_ops;      /* operations that exist */
     uint8_t              mpq_waiting;  /* is in iface->mpq.wait */
     uint8_t              mpq_held;     /* has its entries of the MPQ */
     uint16_t             mpq_base;     /* window without what it grew by */
@@ -117,6 +118,9 @@ static inline uct_glex_vc_t *uct_glex_vc_by_id(const uct_glex_iface_t *iface, ui
 
 /** Free a VC and all it holds; only when the interface goes */
 void uct_glex_vc_destroy(uct_glex_vc_t *vc);
+
+/** Free the VCs whose places were given to others; while no function of one is active */
+void uct_glex_vc_free_unused(uct_glex_iface_t *iface);
 
 /** Begin to connect an idle VC. What is to be sent waits until it is open. */
 void uct_glex_vc_connect(uct_glex_vc_t *vc);
