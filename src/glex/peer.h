@@ -10,8 +10,7 @@
 #include "ring.h"
 
 #define GLEX_PEER_CACHE 64
-#define GLEX_RMEM_CHUNK 64u
-#define GLEX_RMEM_CHUNKS (GLEX_MMT_CAPACITY / GLEX_RMEM_CHUNK)
+#define GLEX_RMEM_CHUNK 8u
 
 /* A piece of a peer's NIC memory, mapped here. */
 struct glex_mapping {
@@ -23,8 +22,9 @@ struct glex_mapping {
 
 /* A peer's registration as it was last read; valid while the table's state word is the same. */
 struct glex_rmem {
-    uint64_t             state; /* without VALID: nothing is known */
     uint64_t             mh;    /* its handle, as a number */
+    uint64_t             state; /* without VALID: nothing is known */
+    const uint64_t      *word;  /* the table's state word */
     uint64_t             len;
     char                *ptr;  /* here, or NULL: private memory of the peer */
     uint64_t             addr; /* there */
@@ -32,21 +32,31 @@ struct glex_rmem {
 };
 
 struct glex_peer {
-    uint64_t                    addr;
-    const struct glex_link     *link;
+    /* With very many peers each is out of the cache: an immediate put needs this line only */
+    const struct glex_link     *link __attribute__((aligned(64)));
+    struct glex_rmem           *recent; /* the registration found last: nearly always the next */
     struct glex_ring_tx         eq;
-    struct glex_ring_tx         mpq;
-    struct glex_mmt_entry      *mmt;
     uint32_t                    key;
     bool                        is_self;
     bool                        private_failed; /* that was logged */
+
+    struct glex_ring_tx         mpq;
+    uint64_t                    addr;
+    struct glex_mmt_entry      *mmt;
+    struct glex_peer           *next; /* in its hash bucket */
     struct glex_segment_header *base;
-    struct glex_segment_header  hdr; /* checked copy of when it was attached */
     struct glex_producer       *producer;
+    struct glex_rmem          **rmem; /* registrations, in chunks; grows with the highest index */
+    uint32_t                    rmem_chunks;
     uint64_t                    checked;  /* when its liveness was last looked up, ns */
     uint64_t                    verified; /* when its pid was last verified, ns */
-    struct glex_peer           *next;     /* in its hash bucket */
-    struct glex_rmem           *rmem[GLEX_RMEM_CHUNKS];
+    /* Of its segment's header, checked when it was attached */
+    uint64_t                    incarnation;
+    uint64_t                    base_size;
+    uint64_t                    cookie_addr;
+    uint64_t                    cookie;
+    uint32_t                    pid;
+    uint32_t                    private_rdma;
 };
 
 struct glex_peer_table {

@@ -22,7 +22,7 @@ static void private_log(struct glex_peer *peer, const char *why)
     if (!peer->private_failed) {
         peer->private_failed = true;
         glex_warn("no access to the private memory of endpoint %llx (pid %u): %s",
-                  (unsigned long long)peer->addr, peer->hdr.pid, why);
+                  (unsigned long long)peer->addr, peer->pid, why);
     }
 }
 
@@ -32,10 +32,9 @@ static void private_log(struct glex_peer *peer, const char *why)
  */
 static int private_verify(struct glex_endpoint *ep, struct glex_peer *peer)
 {
-    const struct glex_segment_header *hdr = &peer->hdr;
     uint64_t now = glex_now_ns(), cookie = 0;
     struct iovec local = {&cookie, sizeof(cookie)};
-    struct iovec remote = {(void *)(uintptr_t)hdr->cookie_addr, sizeof(cookie)};
+    struct iovec remote = {(void *)(uintptr_t)peer->cookie_addr, sizeof(cookie)};
     const char *why;
 
     if (peer->verified != 0 && now - peer->verified < PRIVATE_VERIFY_NS) {
@@ -43,11 +42,11 @@ static int private_verify(struct glex_endpoint *ep, struct glex_peer *peer)
     }
     if (!(ep->dev->caps.caps & GLEX_EXT_CAP_PRIVATE_RDMA)) {
         why = ep->dev->caps.missing;
-    } else if (!hdr->private_rdma) {
+    } else if (!peer->private_rdma) {
         why = "its process does not allow it";
-    } else if (process_vm_readv((pid_t)hdr->pid, &local, 1, &remote, 1, 0) != sizeof(cookie)) {
+    } else if (process_vm_readv((pid_t)peer->pid, &local, 1, &remote, 1, 0) != sizeof(cookie)) {
         why = strerror(errno);
-    } else if (cookie != hdr->cookie) {
+    } else if (cookie != peer->cookie) {
         why = "that pid is another process here (another pid namespace?)";
     } else {
         peer->verified = now;
@@ -79,9 +78,9 @@ int glex_shm_copy_private(struct glex_endpoint *ep, struct glex_peer *peer, uint
         local.iov_len = len - done < PRIVATE_MAX_LEN ? len - done : PRIVATE_MAX_LEN;
         remote.iov_len = local.iov_len;
         if (type == GLEX_RDMA_TYPE_PUT) {
-            ret = process_vm_writev((pid_t)peer->hdr.pid, &local, 1, &remote, 1, 0);
+            ret = process_vm_writev((pid_t)peer->pid, &local, 1, &remote, 1, 0);
         } else {
-            ret = process_vm_readv((pid_t)peer->hdr.pid, &local, 1, &remote, 1, 0);
+            ret = process_vm_readv((pid_t)peer->pid, &local, 1, &remote, 1, 0);
         }
         if (ret <= 0) {
             peer->verified = 0;

@@ -31,7 +31,7 @@ static glex_ret_t GLEX_NOINLINE imm_rdma_failed(struct glex_endpoint *ep, struct
         glex_peer_drop(ep, peer);
         peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
         if (peer != NULL) {
-            status = glex_link_imm_put(ep, peer, req);
+            status = peer->link->imm_put(ep, peer, req);
         }
     }
     if (status == GLEX_REQ_BUSY) {

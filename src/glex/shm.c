@@ -57,10 +57,15 @@ static struct glex_producer *shm_claim_producer(struct glex_endpoint *ep,
     return NULL;
 }
 
+/* An entry that nothing was found for yet: no request matches it. */
+static const uint64_t shm_no_word;
+static struct glex_rmem shm_no_rmem = {
+    .mh = UINT64_MAX, .state = UINT64_MAX, .word = &shm_no_word};
+
 /* Map the peer's base and fill in the peer. */
-static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer, int fd)
+static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer,
+                        const struct glex_segment_header *hdr, int fd)
 {
-    const struct glex_segment_header *hdr = &peer->hdr;
     struct glex_segment_header *base;
 
     if (hdr->incarnation == ep->segment.incarnation) {
@@ -85,8 +90,15 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer, int fd
         }
         return GLEX_ERR_STATUS_CONNECTION_NACK;
     }
+    peer->recent = &shm_no_rmem;
     peer->base = base;
     peer->key = hdr->key;
+    peer->incarnation = hdr->incarnation;
+    peer->base_size = hdr->base_size;
+    peer->cookie_addr = hdr->cookie_addr;
+    peer->cookie = hdr->cookie;
+    peer->pid = hdr->pid;
+    peer->private_rdma = hdr->private_rdma;
     peer->mmt = glex_segment_mmt(base, hdr->mpq_capacity, hdr->eq_capacity);
     glex_ring_tx_init(&peer->mpq, glex_segment_mpq(base), hdr->mpq_capacity,
                       &peer->producer->intent[GLEX_RING_MPQ]);
@@ -97,20 +109,22 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer, int fd
 
 struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p)
 {
+    struct glex_segment_header hdr;
     enum glex_segment_state state;
     struct glex_peer *peer;
     uint64_t size;
     int fd;
 
-    peer = calloc(1, sizeof(*peer));
+    peer = aligned_alloc(_Alignof(struct glex_peer), sizeof(*peer));
     if (peer == NULL) {
         glex_error("no memory for a peer");
         *status_p = GLEX_ERR_STATUS_CONNECTION_NACK;
         return NULL;
     }
+    memset(peer, 0, sizeof(*peer));
     peer->addr = addr;
 
-    state = glex_segment_open(ep->dev->dirfd, addr, &peer->hdr, &size, &fd);
+    state = glex_segment_open(ep->dev->dirfd, addr, &hdr, &size, &fd);
     if (state != GLEX_SEGMENT_LIVING) {
         if (state == GLEX_SEGMENT_BAD) {
             glex_warn("the segment of endpoint %llx is damaged or of another version of libglex",
@@ -119,7 +133,7 @@ struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *
         *status_p = GLEX_ERR_STATUS_DEST_VP_STOP;
         goto err_free;
     }
-    *status_p = shm_map_base(ep, peer, fd);
+    *status_p = shm_map_base(ep, peer, &hdr, fd);
     close(fd);
     if (*status_p != GLEX_REQ_DONE) {
         goto err_free;
@@ -144,16 +158,17 @@ void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
     uint32_t i, j;
 
     (void)ep;
-    for (i = 0; i < GLEX_RMEM_CHUNKS; i++) {
+    for (i = 0; i < peer->rmem_chunks; i++) {
         for (j = 0; peer->rmem[i] != NULL && j < GLEX_RMEM_CHUNK; j++) {
             shm_unmap(peer->rmem[i][j].map);
         }
         free(peer->rmem[i]);
     }
+    free(peer->rmem);
     /* All that was claimed is published: the entry is free for others. */
     __atomic_store_n(&peer->producer->owner, 0, __ATOMIC_RELEASE);
     if (!peer->is_self) {
-        munmap(peer->base, peer->hdr.base_size);
+        munmap(peer->base, peer->base_size);
     }
     free(peer);
 }
@@ -161,7 +176,7 @@ void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
 bool glex_shm_is_living(struct glex_endpoint *ep, const struct glex_peer *peer)
 {
     return peer->is_self ||
-           glex_segment_is_living(ep->dev->dirfd, peer->addr, peer->hdr.incarnation);
+           glex_segment_is_living(ep->dev->dirfd, peer->addr, peer->incarnation);
 }
 
 int GLEX_NOINLINE glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *peer,
@@ -220,7 +235,7 @@ static struct glex_mapping *shm_map_region(struct glex_endpoint *ep, struct glex
     }
     size = glex_round_up(entry->file_off + entry->len, glex_page_size()) - start;
     map = malloc(sizeof(*map));
-    if (map == NULL || hdr.incarnation != peer->hdr.incarnation || start < hdr.base_size ||
+    if (map == NULL || hdr.incarnation != peer->incarnation || start < hdr.base_size ||
         entry->len > file_size || entry->file_off > file_size - entry->len) {
         goto err;
     }
@@ -241,18 +256,47 @@ err:
     return NULL;
 }
 
+/* Have room for one more chunk than `last`. Chunks stay where they are, `recent` is in one. */
+static bool shm_rmem_grow(struct glex_peer *peer, uint32_t last)
+{
+    uint32_t count = peer->rmem_chunks == 0 ? 1 : peer->rmem_chunks;
+    struct glex_rmem **rmem;
+
+    while (count <= last) {
+        count *= 2;
+    }
+    rmem = realloc(peer->rmem, count * sizeof(*rmem));
+    if (rmem == NULL) {
+        return false;
+    }
+    memset(rmem + peer->rmem_chunks, 0, (count - peer->rmem_chunks) * sizeof(*rmem));
+    peer->rmem = rmem;
+    peer->rmem_chunks = count;
+    return true;
+}
+
+static struct glex_rmem *shm_rmem_new_chunk(void)
+{
+    struct glex_rmem *chunk = malloc(GLEX_RMEM_CHUNK * sizeof(*chunk));
+    uint32_t i;
+
+    for (i = 0; chunk != NULL && i < GLEX_RMEM_CHUNK; i++) {
+        chunk[i] = shm_no_rmem;
+    }
+    return chunk;
+}
+
+/* The place of a registration; NULL: no memory. */
 static struct glex_rmem *shm_rmem_slot(struct glex_peer *peer, uint32_t index)
 {
-    struct glex_rmem **chunk = &peer->rmem[index / GLEX_RMEM_CHUNK];
+    uint32_t i = index / GLEX_RMEM_CHUNK;
 
-    if (*chunk == NULL) {
-        *chunk = calloc(GLEX_RMEM_CHUNK, sizeof(**chunk));
-        if (*chunk == NULL) {
-            glex_error("no memory to keep a peer's registrations");
-            return NULL;
-        }
+    if ((i >= peer->rmem_chunks && !shm_rmem_grow(peer, i)) ||
+        (peer->rmem[i] == NULL && (peer->rmem[i] = shm_rmem_new_chunk()) == NULL)) {
+        glex_error("no memory to keep a peer's registrations");
+        return NULL;
     }
-    return &(*chunk)[index % GLEX_RMEM_CHUNK];
+    return &peer->rmem[i][index % GLEX_RMEM_CHUNK];
 }
 
 /* Read a table entry and find the way to its memory. False: there is no such registration. */
@@ -277,7 +321,7 @@ static bool shm_rmem_load(struct glex_endpoint *ep, struct glex_peer *peer, uint
     }
 
     shm_unmap(rmem->map);
-    memset(rmem, 0, sizeof(*rmem));
+    *rmem = shm_no_rmem;
     if (peer->is_self) {
         /* What we do to our own memory is decided by our private copy. */
         rmem->ptr = ep->mem.table[index].addr;
@@ -290,15 +334,17 @@ static bool shm_rmem_load(struct glex_endpoint *ep, struct glex_peer *peer, uint
         rmem->ptr = (char *)rmem->map->base + entry.file_off % glex_page_size();
     }
     rmem->state = entry.state;
+    rmem->word = &peer->mmt[index].state;
     rmem->mh = glex_mem_handle_v(index, entry.state);
     rmem->len = entry.len;
     rmem->addr = entry.addr;
     return true;
 }
 
-int GLEX_NOINLINE glex_shm_rmem_refresh(struct glex_endpoint *ep, struct glex_peer *peer,
-                                        uint64_t mh, uint32_t key, uint64_t offset, uint64_t len,
-                                        uint32_t need, struct glex_rmem **rmem_p)
+/* Read a registration anew and check a request against it. */
+static int GLEX_NOINLINE shm_rmem_refresh(struct glex_endpoint *ep, struct glex_peer *peer,
+                                          uint64_t mh, uint32_t key, uint64_t offset, uint64_t len,
+                                          uint32_t need, struct glex_rmem **rmem_p)
 {
     if (glex_ring_is_closed(&peer->eq) && !glex_shm_is_living(ep, peer)) {
         return GLEX_REQ_PEER_GONE;
@@ -308,6 +354,26 @@ int GLEX_NOINLINE glex_shm_rmem_refresh(struct glex_endpoint *ep, struct glex_pe
         return glex_shm_is_living(ep, peer) ? GLEX_ERR_STATUS_MMT : GLEX_REQ_PEER_GONE;
     }
     return offset + len <= (*rmem_p)->len ? GLEX_REQ_DONE : GLEX_ERR_STATUS_ATT;
+}
+
+int glex_shm_rmem_find(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t mh, uint32_t key,
+                       uint64_t offset, uint64_t len, uint32_t need, struct glex_rmem **rmem_p)
+{
+    uint32_t i = (mh & 0xffff) / GLEX_RMEM_CHUNK;
+    int status;
+
+    if (i < peer->rmem_chunks && peer->rmem[i] != NULL) {
+        *rmem_p = &peer->rmem[i][mh % GLEX_RMEM_CHUNK];
+        if (glex_shm_rmem_allows(peer, *rmem_p, mh, key, offset, len, need)) {
+            peer->recent = *rmem_p;
+            return GLEX_REQ_DONE;
+        }
+    }
+    status = shm_rmem_refresh(ep, peer, mh, key, offset, len, need, rmem_p);
+    if (status == GLEX_REQ_DONE) {
+        peer->recent = *rmem_p;
+    }
+    return status;
 }
 
 /* ---- RDMA ------------------------------------------------------------------------------------ */

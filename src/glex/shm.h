@@ -21,12 +21,12 @@ int glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *peer, enum glex
                      int32_t flag, enum glex_err_req_status full);
 
 /**
- * Read a peer's registration anew and check a request against it.
+ * Look for a peer's registration among those that are known, else read it from the peer's table, and
+ * check a request against it.
  * @return GLEX_REQ_DONE and the entry, or why the request fails.
  */
-int glex_shm_rmem_refresh(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t mh,
-                          uint32_t key, uint64_t offset, uint64_t len, uint32_t need,
-                          struct glex_rmem **rmem_p);
+int glex_shm_rmem_find(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t mh, uint32_t key,
+                       uint64_t offset, uint64_t len, uint32_t need, struct glex_rmem **rmem_p);
 
 /** Copy between memory of this process and private memory of a peer. */
 int glex_shm_copy_private(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
@@ -82,29 +82,30 @@ static inline int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *pee
 }
 
 /**
- * Check a request at the target's table: handle, key, range, direction.
- * The table's state word is read every time; while it is as it was when the entry was read, so is
- * all the rest. acquire: a state that is the same again after a new registration does not exist,
- * generations only grow.
+ * Whether a registration that was read before is that of a request, and as it was: the table's state
+ * word is read every time; while it is as it was when the entry was read, so is all the rest.
+ * acquire: a state that is the same again after a new registration does not exist, generations only
+ * grow.
  */
+static inline bool glex_shm_rmem_allows(const struct glex_peer *peer, const struct glex_rmem *rmem,
+                                        uint64_t mh, uint32_t key, uint64_t offset, uint64_t len,
+                                        uint32_t need)
+{
+    return rmem->mh == mh && peer->key == key && offset + len <= rmem->len &&
+           (rmem->state & need) == need &&
+           __atomic_load_n(rmem->word, __ATOMIC_ACQUIRE) == rmem->state;
+}
+
+/** Check a request at the target's table: handle, key, range, direction. */
 static inline int glex_shm_rmem(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t mh,
                                 uint32_t key, uint64_t offset, uint64_t len, uint32_t need,
                                 struct glex_rmem **rmem_p)
 {
-    uint32_t index = mh & 0xffff;
-    struct glex_rmem *chunk = peer->rmem[index / GLEX_RMEM_CHUNK], *rmem;
-
-    if (glex_likely(chunk != NULL)) {
-        rmem = &chunk[index % GLEX_RMEM_CHUNK];
-        if (glex_likely(rmem->mh == mh && peer->key == key && offset + len <= rmem->len &&
-                        (rmem->state & need) == need &&
-                        __atomic_load_n(&peer->mmt[index].state, __ATOMIC_ACQUIRE) ==
-                            rmem->state)) {
-            *rmem_p = rmem;
-            return GLEX_REQ_DONE;
-        }
+    if (glex_likely(glex_shm_rmem_allows(peer, peer->recent, mh, key, offset, len, need))) {
+        *rmem_p = peer->recent;
+        return GLEX_REQ_DONE;
     }
-    return glex_shm_rmem_refresh(ep, peer, mh, key, offset, len, need, rmem_p);
+    return glex_shm_rmem_find(ep, peer, mh, key, offset, len, need, rmem_p);
 }
 
 static inline int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
@@ -119,11 +120,11 @@ static inline int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *p
         return status;
     }
 
-    if ((req->flag & GLEX_FLAG_REMOTE_EVT) && (rmem->state & GLEX_EXT_MEM_EVENT_DATA)) {
+    if (glex_likely((req->flag & GLEX_FLAG_REMOTE_EVT) &&
+                    (rmem->state & GLEX_EXT_MEM_EVENT_DATA))) {
         return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, req->data, req->len,
                               (uint64_t)req->rmt_offset << 32 | (uint32_t)req->rmt_mh.v);
     }
-
     if (glex_likely(rmem->ptr != NULL)) {
         glex_copy_small(rmem->ptr + req->rmt_offset, req->data, req->len);
     } else if (req->len != 0) {

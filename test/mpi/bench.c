@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-enum { REPEATS = 11, WINDOW = 64 };
+enum { WINDOW = 64 };
 
 static int ascending(const void *a, const void *b)
 {
@@ -11,39 +11,50 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int bench_main(int argc, char **argv, bench_run_t *run, size_t length, size_t count,
-               void (*print)(size_t length, size_t count, double best, double median))
+static void measure(const struct bench *bench, const struct job *job, char *buffer, size_t length,
+                    size_t count, double *seconds)
 {
-    double seconds[REPEATS];
-    struct job job;
-    char *buffer;
     int i;
 
-    start(&job, &argc, &argv, 2);
-    length = argument(&job, argc, argv, 1, length);
-    count = argument(&job, argc, argv, 2, count);
+    bench->run(job, buffer, length, count / 10 + 1);
+    for (i = 0; i < bench->repeats; i++) {
+        seconds[i] = bench->run(job, buffer, length, count);
+    }
+    qsort(seconds, (size_t)bench->repeats, sizeof(seconds[0]), ascending);
+}
+
+int bench_main(int argc, char **argv, const struct bench *bench)
+{
+    size_t length, count;
+    struct job job;
+    double *seconds;
+    char *buffer;
+    int ranks;
+
+    start(&job, &argc, &argv, bench->ranks == 0 ? 1 : bench->ranks);
+    ranks = bench->ranks == 0 ? job.size : bench->ranks;
+    length = argument(&job, argc, argv, 1, bench->length);
+    count = argument(&job, argc, argv, 2, bench->count);
     if (count == 0) {
         fail(&job, "nothing to measure: COUNT is 0");
     }
-    buffer = allocate(&job, length);
-    fill(buffer, length, 1);
-    if (job.rank < 2) {
-        run(job.rank, buffer, length, count / 10 + 1);
-        for (i = 0; i < REPEATS; i++) {
-            seconds[i] = run(job.rank, buffer, length, count);
-        }
+    buffer = allocate(&job, 2 * length * (size_t)ranks);
+    seconds = allocate(&job, (size_t)bench->repeats * sizeof(*seconds));
+    fill(buffer, 2 * length * (size_t)ranks, 1);
+    if (job.rank < ranks) {
+        measure(bench, &job, buffer, length, count, seconds);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (job.rank == 0) {
-        qsort(seconds, REPEATS, sizeof(seconds[0]), ascending);
-        print(length, count, seconds[0], seconds[REPEATS / 2]);
+        bench->print(&job, length, count, seconds[0], seconds[bench->repeats / 2]);
     }
+    free(seconds);
     free(buffer);
     MPI_Finalize();
     return 0;
 }
 
-double bench_stream(int rank, char *buffer, size_t length, size_t count)
+double bench_stream(const struct job *job, char *buffer, size_t length, size_t count)
 {
     MPI_Request requests[WINDOW];
     double begin = MPI_Wtime();
@@ -52,7 +63,7 @@ double bench_stream(int rank, char *buffer, size_t length, size_t count)
     for (done = 0; done < count; done += part) {
         part = count - done < WINDOW ? count - done : WINDOW;
         for (i = 0; i < part; i++) {
-            if (rank == 0) {
+            if (job->rank == 0) {
                 MPI_Isend(buffer, (int)length, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &requests[i]);
             } else {
                 MPI_Irecv(buffer, (int)length, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &requests[i]);
@@ -60,7 +71,7 @@ double bench_stream(int rank, char *buffer, size_t length, size_t count)
         }
         MPI_Waitall((int)part, requests, MPI_STATUSES_IGNORE);
     }
-    if (rank == 0) {
+    if (job->rank == 0) {
         MPI_Recv(NULL, 0, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else {
         MPI_Send(NULL, 0, MPI_BYTE, 0, 1, MPI_COMM_WORLD);

@@ -1,20 +1,28 @@
 /*
- * Shared by the MPI measuring programs. Two ranks take part; the measure is repeated, and the best
- * and the median are printed, since on a machine that others use too the mean tells of the others.
+ * Shared by the MPI measuring programs. The measure is repeated, and the best and the median are
+ * printed, since on a machine that others use too the mean tells of the others.
  */
 #ifndef TEST_MPI_BENCH_H
 #define TEST_MPI_BENCH_H
 
 #include "common.h"
 
-/** What to measure: do `count` messages of `length` bytes, and return the seconds they took. */
-typedef double bench_run_t(int rank, char *buffer, size_t length, size_t count);
+/** A measuring program; its arguments BYTES and COUNT replace `length` and `count`. */
+struct bench {
+    size_t length;
+    size_t count;
+    int    repeats;
+    int    ranks; /**< so many take part; 0: all */
+    /** Do `count` messages of `length` bytes, and return the seconds they took. `buffer` has two
+     * times `length` bytes for each rank that takes part. */
+    double (*run)(const struct job *job, char *buffer, size_t length, size_t count);
+    void (*print)(const struct job *job, size_t length, size_t count, double best, double median);
+};
 
-/** Read the arguments BYTES and COUNT, measure, and let rank 0 print. */
-int bench_main(int argc, char **argv, bench_run_t *run, size_t length, size_t count,
-               void (*print)(size_t length, size_t count, double best, double median));
+/** Read the arguments, measure, and let rank 0 print. Returns the exit status. */
+int bench_main(int argc, char **argv, const struct bench *bench);
 
 /** For bandwidth and rate: messages from rank 0 to rank 1, 64 under way at a time, one answer. */
-double bench_stream(int rank, char *buffer, size_t length, size_t count);
+double bench_stream(const struct job *job, char *buffer, size_t length, size_t count);
 
 #endif

@@ -3,13 +3,13 @@
 
 #include <stdio.h>
 
-static double run(int rank, char *buffer, size_t length, size_t count)
+static double run(const struct job *job, char *buffer, size_t length, size_t count)
 {
     double begin = MPI_Wtime();
     size_t i;
 
     for (i = 0; i < count; i++) {
-        if (rank == 0) {
+        if (job->rank == 0) {
             MPI_Send(buffer, (int)length, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
             MPI_Recv(buffer, (int)length, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         } else {
@@ -20,14 +20,18 @@ static double run(int rank, char *buffer, size_t length, size_t count)
     return MPI_Wtime() - begin;
 }
 
-static void print(size_t length, size_t count, double best, double median)
+static void print(const struct job *job, size_t length, size_t count, double best, double median)
 {
     double half = 1e6 / (2.0 * (double)count);
 
+    (void)job;
     printf("latency %zu bytes: best %.3f median %.3f us\n", length, best * half, median * half);
 }
 
 int main(int argc, char **argv)
 {
-    return bench_main(argc, argv, run, 8, 10000, print);
+    static const struct bench bench = {
+        .length = 8, .count = 10000, .repeats = 11, .ranks = 2, .run = run, .print = print};
+
+    return bench_main(argc, argv, &bench);
 }

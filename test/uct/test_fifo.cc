@@ -253,14 +253,14 @@ struct TellCase {
 
 const TellCase tell_cases[] = {
     {64, 16, 0, 0, 0, "nothing consumed"},
-    {64, 16, 31, 1, 0, "one unit less than half"},
-    {64, 16, 32, 1, 1, "half of the units"},
+    {64, 16, 15, 1, 0, "one unit less than a quarter"},
+    {64, 16, 16, 1, 1, "a quarter of the units"},
     {64, 16, 7, 7, 0, "one message less than half"},
     {64, 16, 8, 8, 1, "half of the messages"},
     {64, 1, 1, 1, 1, "one message at a time"},
     {2, 16, 1, 1, 1, "shortest FIFO"},
-    {16384, 4, 8191, 1, 0, "longest FIFO, one unit less than half"},
-    {16384, 4, 8192, 1, 1, "longest FIFO, half"},
+    {16384, 4, 4095, 1, 0, "longest FIFO, one unit less than a quarter"},
+    {16384, 4, 4096, 1, 1, "longest FIFO, a quarter"},
 };
 
 TEST(Fifo, MustTellTable)

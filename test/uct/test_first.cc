@@ -1,5 +1,5 @@
 /*
- * The first message of a connection, which is taken before there is one; and peers that are not
+ * The first message of a connection, which travels with it; and peers that are not
  * there, or leave, where nothing but a flush would tell.
  */
 #include "traffic.h"
@@ -12,37 +12,56 @@ const uint8_t AM_ID = 5;
 
 class First : public WithSetting {};
 
-/* Every operation, with the largest message: taken at once, unfinished, and delivered whole */
+size_t largest(const Iface &iface, Op op)
+{
+    switch (op) {
+    case Op::BCOPY:
+        return iface.attr.cap.am.max_bcopy;
+    case Op::ZCOPY:
+        return iface.attr.cap.am.max_zcopy;
+    default:
+        return iface.attr.cap.am.max_short;
+    }
+}
+
+/* Every operation: taken at once, and delivered whole although the sender does nothing more */
+void expect_taken_at_once(Op op, size_t wanted)
+{
+    Md md;
+    Iface a(md), b(md);
+    size_t length = std::min(wanted, largest(a, op));
+
+    if (length == 0) {
+        return; /* no such operation here */
+    }
+    Plan plan = [&](uint32_t n) { return Message{op, (n == 0) ? length : 9}; };
+    Sink sink(b, AM_ID, 1, plan);
+    Sender sender(a, b.address(), AM_ID, 1, plan);
+    Completion flushed;
+
+    EXPECT_TRUE(sender.try_send());
+    EXPECT_FALSE(sender.try_send()) << "only one travels with the connection";
+    EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(sender.ep.handle, 0, &flushed.uct));
+    EXPECT_EQ(flushed.done, 0);
+    EXPECT_STATUS(UCS_INPROGRESS, uct_iface_flush(a.handle, 0, NULL));
+    waiting_for("the first message, with progress of the receiver only");
+    while (sink.received == 0) {
+        b.progress();
+    }
+    flushed.wait();
+    EXPECT_EQ(flushed.uct.status, UCS_OK);
+    sender.send();
+    progress_until("two messages", [&] { return sink.received == 2; });
+    sender.drain();
+    EXPECT_TRUE(a.failed.empty() && b.failed.empty());
+}
+
 TEST_P(First, IsTakenAtOnce)
 {
     for (Op op : {Op::SHORT, Op::SHORT_IOV, Op::BCOPY, Op::ZCOPY}) {
-        isolated(env(), [op] {
-            Md md;
-            Iface a(md), b(md);
-            size_t largest = (op == Op::BCOPY) ? a.attr.cap.am.max_bcopy :
-                             (op == Op::ZCOPY) ? a.attr.cap.am.max_zcopy :
-                                                 a.attr.cap.am.max_short;
-
-            if (largest == 0) {
-                return;
-            }
-            Plan plan = [&](uint32_t n) { return Message{op, (n == 0) ? largest : 9}; };
-            Sink sink(b, AM_ID, 1, plan);
-            Sender sender(a, b.address(), AM_ID, 1, plan);
-            Completion flushed;
-
-            EXPECT_TRUE(sender.try_send());
-            EXPECT_FALSE(sender.try_send()) << "only one is kept";
-            EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(sender.ep.handle, 0, &flushed.uct));
-            EXPECT_EQ(flushed.done, 0);
-            EXPECT_STATUS(UCS_INPROGRESS, uct_iface_flush(a.handle, 0, NULL));
-            flushed.wait();
-            EXPECT_EQ(flushed.uct.status, UCS_OK);
-            sender.send();
-            progress_until("two messages", [&] { return sink.received == 2; });
-            sender.drain();
-            EXPECT_TRUE(a.failed.empty() && b.failed.empty());
-        });
+        for (size_t length : {size_t(8), UCT_GLEX_FIRST_LEN, UCT_GLEX_FIRST_LEN + 1, SIZE_MAX}) {
+            isolated(env(), [op, length] { expect_taken_at_once(op, length); });
+        }
     }
 }
 

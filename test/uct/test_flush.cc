@@ -5,6 +5,7 @@
 #include "traffic.h"
 
 #include <atomic>
+#include <memory>
 #include <thread>
 
 namespace {
@@ -251,6 +252,41 @@ TEST_P(Flush, InterfaceReopened)
             sender.drain();
         }
         a.failed.clear(); /* of the interfaces that are gone */
+    });
+}
+
+/* Its completions end with it; the connection goes on */
+TEST_P(Flush, EndpointDestroyed)
+{
+    isolated(env(), [] {
+        Md md;
+        Iface a(md), b(md);
+        std::unique_ptr<Ep> ep(new Ep(a, b.address()));
+        Ep other(a, b.address());
+        Memory memory(md, 4000, memory_kinds(md).back());
+        uct_iov_t iov = piece(memory.data, 4000, memory.memh);
+        Completion gone[2], kept;
+        unsigned received = 0;
+
+        b.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        EXPECT_OK(ep->am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(ep->flush());
+        if (a.attr.cap.am.max_zcopy == 0) {
+            return;
+        }
+        EXPECT_STATUS(UCS_INPROGRESS,
+                      uct_ep_am_zcopy(ep->handle, AM_ID, NULL, 0, &iov, 1, 0, &gone[0].uct));
+        EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(ep->handle, 0, &gone[1].uct));
+        ep.reset();
+        for (Completion &comp : gone) {
+            EXPECT_EQ(comp.done, 1);
+            EXPECT_EQ(comp.uct.status, UCS_ERR_CANCELED);
+        }
+        EXPECT_STATUS(UCS_INPROGRESS, other.am_zcopy(AM_ID, NULL, 0, {iov}, &kept));
+        kept.wait();
+        EXPECT_EQ(kept.uct.status, UCS_OK);
+        EXPECT_EQ(received, 3u);
+        EXPECT_EQ(gone[0].done + gone[1].done, 2);
     });
 }
 

@@ -4,8 +4,8 @@
 
 #include "glex_ctl.h"
 #include "glex_er.h"
+#include "glex_first.h"
 #include "glex_mpq.h"
-#include "glex_msg.h"
 #include "glex_op.h"
 #include "glex_rx.h"
 
@@ -16,6 +16,12 @@ typedef struct uct_glex_ctl_msg {
     uct_glex_mp_hdr_t hdr;
     uct_glex_ctl_t    ctl;
 } UCS_S_PACKED uct_glex_ctl_msg_t;
+
+/* CONNECT and ACCEPT */
+typedef struct uct_glex_open_msg {
+    uct_glex_ctl_msg_t msg;
+    uint8_t            first[UCT_GLEX_FIRST_LEN];
+} UCS_S_PACKED uct_glex_open_msg_t;
 
 ucs_status_t uct_glex_mp_send(uct_glex_vc_t *vc, void *data, unsigned length)
 {
@@ -73,47 +79,60 @@ static unsigned uct_glex_ctl_take_flags(uct_glex_vc_t *vc)
     return vc->ctl;
 }
 
-/* Send CONNECT, with our grant for the peer's messages */
+/* Send CONNECT or ACCEPT, with our grant for the peer's messages, and the first of ours */
+static ucs_status_t uct_glex_ctl_send_open(uct_glex_vc_t *vc, unsigned type, unsigned flags)
+{
+    uct_glex_open_msg_t open;
+    ucs_status_t status;
+    unsigned first;
+
+    uct_glex_ctl_fill(vc, &open.msg, type, flags);
+    first  = uct_glex_first_append(vc, &open.msg.hdr, open.first);
+    status = uct_glex_mp_send(vc, &open, sizeof(open.msg) + first);
+    if (status == UCS_OK) {
+        uct_glex_vc_told(vc);
+    }
+    return status;
+}
+
 static ucs_status_t uct_glex_ctl_connect(uct_glex_vc_t *vc)
 {
-    uct_glex_ctl_msg_t msg;
     ucs_status_t status;
 
     uct_glex_er_request(vc);
-    uct_glex_ctl_fill(vc, &msg, UCT_GLEX_MP_CONNECT, vc->ctl);
-    msg.hdr.vc_id = 0;
-    status        = uct_glex_mp_send(vc, &msg, sizeof(msg));
+    status = uct_glex_ctl_send_open(vc, UCT_GLEX_MP_CONNECT, vc->ctl);
     if (status == UCS_OK) {
-        uct_glex_vc_told(vc);
         vc->ctl   = 0;
         vc->state = UCT_GLEX_VC_CONNECTING;
     }
     return status;
 }
 
+void uct_glex_ctl_connect_now(uct_glex_vc_t *vc)
+{
+    if ((vc->state == UCT_GLEX_VC_WAIT_MPQ) && !vc->mpq_waiting) {
+        uct_glex_ctl_connect(vc);
+    }
+}
+
 /* Our CONNECT found the peer's MPQ full, but the peer's CONNECT reached us: it still waits */
 static ucs_status_t uct_glex_ctl_connect_again(uct_glex_vc_t *vc)
 {
-    uct_glex_ctl_msg_t msg;
-    ucs_status_t status;
+    ucs_status_t status = uct_glex_ctl_send_open(vc, UCT_GLEX_MP_CONNECT, 0);
 
-    uct_glex_ctl_fill(vc, &msg, UCT_GLEX_MP_CONNECT, 0);
-    msg.hdr.vc_id = 0;
-    status        = uct_glex_mp_send(vc, &msg, sizeof(msg));
     if (status == UCS_OK) {
-        uct_glex_vc_told(vc);
         vc->connect_again = 0;
     }
     return status;
 }
 
-static ucs_status_t uct_glex_ctl_send(uct_glex_vc_t *vc, unsigned type)
+static ucs_status_t uct_glex_ctl_send(uct_glex_vc_t *vc)
 {
     unsigned flags = uct_glex_ctl_take_flags(vc);
     uct_glex_ctl_msg_t msg;
     ucs_status_t status;
 
-    uct_glex_ctl_fill(vc, &msg, type, flags);
+    uct_glex_ctl_fill(vc, &msg, UCT_GLEX_MP_CTL, flags);
     status = uct_glex_mp_send(vc, &msg, sizeof(msg));
     if (status == UCS_OK) {
         uct_glex_vc_told(vc);
@@ -136,19 +155,6 @@ static ucs_status_t uct_glex_ctl_send_ack(uct_glex_vc_t *vc)
     return status;
 }
 
-/* The VC is open: send the message that was kept for that. NO_RESOURCE: the NIC is busy. */
-static ucs_status_t uct_glex_ctl_send_first(uct_glex_vc_t *vc)
-{
-    ucs_status_t status = uct_glex_msg_progress(vc);
-
-    if (status == UCS_OK) {
-        uct_glex_vc_resume(vc); /* what waited behind it */
-    } else if ((status == UCS_ERR_NO_RESOURCE) && !uct_glex_vc_has_credits(vc)) {
-        return UCS_OK; /* credits lead here again */
-    }
-    return status;
-}
-
 /* Credits that found no other message, what is to be said, acknowledgements */
 static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
 {
@@ -156,15 +162,13 @@ static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
         vc->ctl |= UCT_GLEX_CTL_CREDIT;
     }
     if (((vc->ctl != 0) || vc->want_grant) && !vc->ctl_inflight) {
-        return uct_glex_ctl_send(vc, UCT_GLEX_MP_CTL);
+        return uct_glex_ctl_send(vc);
     }
     return vc->ack_due ? uct_glex_ctl_send_ack(vc) : UCS_OK;
 }
 
 static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
 {
-    ucs_status_t status = UCS_OK, due_status;
-
     if (vc->connect_again) {
         return uct_glex_ctl_connect_again(vc);
     }
@@ -173,13 +177,9 @@ static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
         vc->touch = NULL;
     }
     if (vc->first != NULL) {
-        status = uct_glex_ctl_send_first(vc);
-        if (UCS_STATUS_IS_ERR(status) && (status != UCS_ERR_NO_RESOURCE)) {
-            return status;
-        }
+        uct_glex_first_arrived(vc);
     }
-    due_status = uct_glex_ctl_send_due(vc);
-    return (due_status == UCS_OK) ? status : due_status;
+    return uct_glex_ctl_send_due(vc);
 }
 
 static ucs_status_t uct_glex_ctl_accept(uct_glex_vc_t *vc)
@@ -187,9 +187,12 @@ static ucs_status_t uct_glex_ctl_accept(uct_glex_vc_t *vc)
     ucs_status_t status;
 
     uct_glex_er_request(vc);
-    status = uct_glex_ctl_send(vc, UCT_GLEX_MP_ACCEPT);
+    status = uct_glex_ctl_send_open(vc, UCT_GLEX_MP_ACCEPT, uct_glex_ctl_take_flags(vc));
     if (status == UCS_OK) {
-        vc->state = UCT_GLEX_VC_OPEN;
+        vc->ctl          = 0;
+        vc->ctl_inflight = 1;
+        vc->state        = UCT_GLEX_VC_OPEN;
+        uct_glex_vc_schedule(vc);
         uct_glex_vc_resume(vc);
     }
     return status;
@@ -347,8 +350,8 @@ void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface)
     }
 }
 
-/* What the peer sent through its FIFO before it closed has arrived, and overtakes nothing: messages and
- * events are in different queues. Bounded by what the event queue holds. */
+/* What the peer sent through its FIFO before it closed has arrived, and overtakes nothing: messages
+ * and events are in different queues. Bounded by what the event queue holds. */
 static void uct_glex_ctl_drain_events(uct_glex_iface_t *iface)
 {
     unsigned batches = UINT16_MAX / UCT_GLEX_POLL_BATCH;
@@ -378,9 +381,18 @@ void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_gl
     }
 }
 
+/* The first message comes with CONNECT or ACCEPT */
+static void uct_glex_ctl_recv_first(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr,
+                                    const uct_glex_ctl_t *ctl, unsigned length)
+{
+    if ((hdr->flags & UCT_GLEX_MP_FLAG_FIRST) && (vc->state != UCT_GLEX_VC_FAILED)) {
+        uct_glex_first_recv(vc, hdr, (void*)(ctl + 1), length - sizeof(*hdr) - sizeof(*ctl));
+    }
+}
+
 /* A CONNECT for a VC that exists: the peer lost what it knew of it, or both connected at once */
 static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr,
-                                   const uct_glex_ctl_t *ctl)
+                                   const uct_glex_ctl_t *ctl, unsigned length)
 {
     switch (vc->state) {
     case UCT_GLEX_VC_CONNECTING:
@@ -399,6 +411,7 @@ static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *h
     }
     uct_glex_ctl_process(vc, ctl);
     uct_glex_vc_resume(vc);
+    uct_glex_ctl_recv_first(vc, hdr, ctl, length);
 }
 
 void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_glex_mp_hdr_t *hdr,
@@ -411,7 +424,8 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
         return;
     }
     if (ctl->uuid != iface->uuid) {
-        ucs_debug("glex: connect from 0x%" PRIx64 " was for an earlier owner of this endpoint", src);
+        ucs_debug("glex: connect from 0x%" PRIx64 " was for an earlier owner of this endpoint",
+                  src);
         uct_glex_ctl_post_reset(iface, src, 0);
         return;
     }
@@ -423,7 +437,7 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
         uct_glex_ctl_post_reset(iface, src, 0);
         return; /* logged */
     }
-    uct_glex_ctl_reconnect(vc, hdr, ctl);
+    uct_glex_ctl_reconnect(vc, hdr, ctl, length);
 }
 
 void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned length)
@@ -456,4 +470,5 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned
     uct_glex_vc_schedule(vc);
     uct_glex_ctl_process(vc, ctl);
     uct_glex_vc_resume(vc);
+    uct_glex_ctl_recv_first(vc, hdr, ctl, length);
 }

@@ -4,7 +4,7 @@
 
 #include "glex_ep.h"
 #include "glex_er.h"
-#include "glex_msg.h"
+#include "glex_first.h"
 #include "glex_op.h"
 #include "glex_sr.h"
 #include "glex_zc.h"
@@ -40,6 +40,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_glex_ep_t)
     ucs_arbiter_group_desched(&iface->arbiter, &self->arb_group);
     ucs_arbiter_group_cleanup(&self->arb_group);
     if (self->vc != &uct_glex_no_vc) {
+        uct_glex_op_cancel_ep(self->vc, &self->super.super);
         ucs_list_del(&self->list);
     }
 }
@@ -61,8 +62,7 @@ ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep)
     if (status != UCS_OK) {
         return status;
     }
-    ep->vc      = vc;
-    ep->blocked = (vc->first != NULL);
+    ep->vc = vc;
     ucs_list_add_tail(&vc->eps, &ep->list);
     return UCS_OK;
 }
@@ -106,8 +106,8 @@ static ucs_status_t uct_glex_ep_short_slow(uct_glex_ep_t *ep, uint8_t id, uct_gl
     if ((ep->vc->er_tx == NULL) && uct_glex_ep_can_use_sr(ep)) {
         return uct_glex_sr_send_mp(ep->vc, id, msg, length, 0);
     }
-    if (uct_glex_msg_can_keep(ep)) {
-        return uct_glex_msg_keep_copy(ep, id, msg->data, length, 0);
+    if (uct_glex_first_is_next(ep)) {
+        return uct_glex_first_send(ep, id, msg->data, length, 0);
     }
     return uct_glex_ep_not_ready(ep);
 }
@@ -160,29 +160,6 @@ ucs_status_t uct_glex_ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_
     return uct_glex_ep_short_slow(ep, id, &msg, length);
 }
 
-static ssize_t uct_glex_ep_bcopy_slow(uct_glex_ep_t *ep, uint8_t id, uct_pack_callback_t pack_cb,
-                                      void *arg)
-{
-    ucs_status_t status;
-    size_t length;
-    void *data;
-
-    if (!uct_glex_msg_can_keep(ep)) {
-        return uct_glex_ep_not_ready(ep);
-    }
-    data = uct_glex_msg_alloc(ep->vc->iface->config.max_bcopy);
-    if (data == NULL) {
-        return UCS_ERR_NO_MEMORY;
-    }
-    length = pack_cb(data, arg);
-    status = uct_glex_msg_keep(ep, id, data, length, 0);
-    if (status != UCS_OK) {
-        uct_glex_msg_free(data);
-        return status;
-    }
-    return length;
-}
-
 ssize_t uct_glex_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack_cb, void *arg,
                              unsigned flags)
 {
@@ -197,11 +174,13 @@ ssize_t uct_glex_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pac
         ret = uct_glex_er_bcopy(vc, id, pack_cb, arg);
     } else if (uct_glex_ep_can_use_sr(ep)) {
         ret = uct_glex_sr_bcopy(vc, id, pack_cb, arg);
+    } else if (uct_glex_first_is_next(ep)) {
+        ret = uct_glex_first_bcopy(ep, id, pack_cb, arg);
     } else {
         ret = UCS_ERR_NO_RESOURCE;
     }
     if (ucs_unlikely(ret == UCS_ERR_NO_RESOURCE)) {
-        return uct_glex_ep_bcopy_slow(ep, id, pack_cb, arg);
+        return uct_glex_ep_not_ready(ep);
     }
     return ret;
 }
@@ -219,7 +198,7 @@ ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header
     UCT_CHECK_LENGTH(header_length + uct_iov_total_length(iov, iovcnt), 0, UCT_GLEX_ZC_MAX_LEN,
                      "am_zcopy");
 
-    if (((ep->vc->state == UCT_GLEX_VC_OPEN) && !ep->blocked) || uct_glex_msg_can_keep(ep)) {
+    if (((ep->vc->state == UCT_GLEX_VC_OPEN) && !ep->blocked) || uct_glex_first_is_next(ep)) {
         status = uct_glex_zc_send(ep, id, header, header_length, iov, iovcnt, comp);
         if (status != UCS_ERR_NO_RESOURCE) {
             return status;
@@ -274,7 +253,7 @@ static void uct_glex_ep_pending_done(uct_glex_ep_t *ep)
     ucs_list_add_tail(&ep->vc->eps, &ep->list);
 }
 
-/* Whether only the peer can help: then its credits schedule the group again, uct_glex_vc_resume() */
+/* Whether only the peer can help: its credits schedule the group again, uct_glex_vc_resume() */
 static int uct_glex_ep_waits_for_peer(const uct_glex_ep_t *ep)
 {
     const uct_glex_vc_t *vc = ep->vc;
@@ -299,9 +278,6 @@ ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     ucs_status_t status;
 
-    if (ep->vc->first != NULL) {
-        return UCS_ARBITER_CB_RESULT_DESCHED_GROUP; /* scheduled again when that is sent */
-    }
     ep->blocked           = 0; /* this one is next in order */
     iface->dispatching    = group;
     status                = req->func(req);
@@ -338,7 +314,7 @@ void uct_glex_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb, 
     ucs_arbiter_group_purge(&iface->arbiter, &ep->arb_group, uct_glex_ep_purge_cb, &args);
     if (ep->num_pending > 0) {
         ep->num_pending = 0;
-        ep->blocked     = (ep->vc->first != NULL);
+        ep->blocked     = 0;
         --ep->vc->num_blocked;
     }
 }
@@ -393,7 +369,7 @@ ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     if (ep->vc == &uct_glex_no_vc) {
         return UCS_OK;
     }
-    if (uct_glex_ep_has_pending(ep) && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+    if (ep->blocked && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
         /* What is pending was not even posted; unless this flush is pending itself, and next */
         return UCS_ERR_NO_RESOURCE;
     }
@@ -406,7 +382,7 @@ ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
             return status;
         }
     }
-    return uct_glex_op_flush(ep->vc, comp);
+    return uct_glex_op_flush(ep->vc, tl_ep, comp);
 }
 
 ucs_status_t uct_glex_ep_fence(uct_ep_h tl_ep, unsigned flags)

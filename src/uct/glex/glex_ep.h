@@ -14,7 +14,7 @@ typedef struct uct_glex_ep {
     uct_glex_vc_t      *vc;        /* &uct_glex_no_vc before the first communication */
     uint64_t            peer;
     uint32_t            peer_uuid;
-    uint8_t             blocked;   /* new messages must wait for pending requests, or the one kept */
+    uint8_t             blocked;   /* requests are pending: new ones must queue up behind them */
     uint16_t            num_pending;
     ucs_arbiter_group_t arb_group; /* pending requests */
     ucs_list_link_t     list;      /* in vc->eps */
@@ -22,12 +22,6 @@ typedef struct uct_glex_ep {
 
 UCS_CLASS_DECLARE_NEW_FUNC(uct_glex_ep_t, uct_ep_t, const uct_ep_params_t*);
 UCS_CLASS_DECLARE_DELETE_FUNC(uct_glex_ep_t, uct_ep_t);
-
-/** Whether requests are pending that are to be tried before the one at hand */
-static inline int uct_glex_ep_has_pending(const uct_glex_ep_t *ep)
-{
-    return ep->blocked && (ep->num_pending > 0);
-}
 
 /** Make sure the endpoint has a VC */
 ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep);

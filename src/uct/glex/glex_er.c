@@ -135,8 +135,9 @@ static ucs_status_t uct_glex_er_map(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
 static int uct_glex_er_grant_valid(const uct_glex_ctl_t *ctl)
 {
     return (ctl->fifo_units >= 2) && (ctl->fifo_units <= UCT_GLEX_FIFO_MAX_UNITS) &&
-           ucs_is_pow2(ctl->fifo_units) && (ctl->fifo_msgs > 0) && (ctl->unit_shift >= 6) &&
-           (ctl->unit_shift <= 12) && (((size_t)ctl->fifo_units << ctl->unit_shift) >= 1024);
+           ucs_is_pow2(ctl->fifo_units) && (ctl->fifo_msgs > 0) && (ctl->unit_shift <= 12) &&
+           (UCS_BIT(ctl->unit_shift) >= UCT_GLEX_ER_MIN_UNIT) &&
+           (((size_t)ctl->fifo_units << ctl->unit_shift) >= 1024);
 }
 
 static void uct_glex_er_post_released(uct_glex_vc_t *vc, uint16_t index, uint8_t gen)
@@ -210,7 +211,7 @@ void uct_glex_er_release(uct_glex_vc_t *vc)
     uct_glex_er_post_released(vc, vc->er_tx->index, vc->er_tx->gen);
     uct_glex_er_drop_tx(vc);
     vc->sr_count    = 0;
-    vc->sr_patience = UCT_GLEX_ER_PATIENCE_MIN * 4; /* others were busier: leave it to them a while */
+    vc->sr_patience = UCT_GLEX_ER_PATIENCE_MIN * 4; /* others were busier: leave it to them */
     if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
         uct_glex_er_request(vc); /* there is no other channel */
     }
@@ -278,6 +279,18 @@ static ucs_status_t uct_glex_er_send_packed(uct_glex_vc_t *vc, uint8_t am_id, si
         return uct_glex_er_put(vc, am_id, flags, offset, skip, length);
     }
     return uct_glex_er_post(vc, am_id, flags, units, offset, skip, NULL, 0, length);
+}
+
+ucs_status_t uct_glex_er_send_imm_units(uct_glex_vc_t *vc, uint8_t am_id, void *data,
+                                        unsigned length, unsigned flags)
+{
+    unsigned units = uct_glex_er_units(vc, length);
+    uint16_t offset, skip;
+
+    if (!uct_glex_fifo_reserve(&vc->tx_fifo, units, &offset, &skip)) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    return uct_glex_er_post(vc, am_id, flags, units, offset, skip, data, length, length);
 }
 
 ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data, unsigned length,
@@ -481,9 +494,12 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_recv(uct_glex_iface_t *iface, uint64
         return;
     }
     vc    = er_rx->vc;
-    units = (length == 0) ? 1 : ((length - 1) >> iface->er_unit_shift) + 1;
-    if (ucs_unlikely(!uct_glex_fifo_arrive(&vc->rx_fifo, units, flags & UCT_GLEX_ER_FLAG_WRAP,
-                                           &offset, &used))) {
+    units = (length <= UCT_GLEX_ER_MIN_UNIT) ? 1 : ((length - 1) >> iface->er_unit_shift) + 1;
+    if (ucs_likely((units == 1) && !(flags & UCT_GLEX_ER_FLAG_WRAP))) {
+        offset = uct_glex_fifo_arrive_unit(&vc->rx_fifo);
+        used   = 1;
+    } else if (ucs_unlikely(!uct_glex_fifo_arrive(&vc->rx_fifo, units,
+                                                  flags & UCT_GLEX_ER_FLAG_WRAP, &offset, &used))) {
         ucs_error("glex: endpoint 0x%" PRIx64 " sent %u bytes beyond its FIFO", vc->peer, length);
         uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
         return;
@@ -508,15 +524,11 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_recv(uct_glex_iface_t *iface, uint64
     }
 }
 
-unsigned uct_glex_eq_progress(uct_glex_iface_t *iface)
+unsigned uct_glex_eq_handle(uct_glex_iface_t *iface, glex_event_t *event)
 {
     unsigned count = 0;
     uint64_t cookie_0, cookie_1;
-    glex_event_t *event;
 
-    if (glex_probe_first_event(iface->nic, 0, &event) != GLEX_SUCCESS) {
-        return 0;
-    }
     do {
         cookie_0 = event->cookie_0;
         cookie_1 = event->cookie_1;

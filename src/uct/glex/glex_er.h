@@ -13,6 +13,9 @@
 #define UCT_GLEX_ER_PATIENCE_MIN 64
 #define UCT_GLEX_ER_PATIENCE_MAX 16384
 
+/* Smallest unit of a FIFO: what is not longer takes one unit of any */
+#define UCT_GLEX_ER_MIN_UNIT 64
+
 /* The FIFO that a VC borrowed */
 struct uct_glex_er_tx {
     uint16_t             index;      /* the lender's name of the FIFO */
@@ -86,9 +89,9 @@ static inline void uct_glex_er_sent(uct_glex_vc_t *vc, unsigned units, uint16_t 
 }
 
 /** Post the event of a message, with its data unless that is in the FIFO already (imm_length 0) */
-static inline ucs_status_t uct_glex_er_post(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
-                                            unsigned units, uint16_t offset, uint16_t skip,
-                                            void *imm_data, unsigned imm_length, size_t length)
+static UCS_F_ALWAYS_INLINE ucs_status_t
+uct_glex_er_post(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags, unsigned units, uint16_t offset,
+                 uint16_t skip, void *imm_data, unsigned imm_length, size_t length)
 {
     uct_glex_er_tx_t *er     = vc->er_tx;
     glex_imm_rdma_req_t *req = &er->req;
@@ -107,17 +110,24 @@ static inline ucs_status_t uct_glex_er_post(uct_glex_vc_t *vc, uint8_t am_id, un
     return UCS_OK;
 }
 
-/** Send up to UCT_GLEX_IMM_PUT_LEN bytes with one immediate put. NO_RESOURCE: no credits. */
-static inline ucs_status_t uct_glex_er_send_imm(uct_glex_vc_t *vc, uint8_t am_id, void *data,
-                                                unsigned length, unsigned flags)
-{
-    unsigned units = uct_glex_er_units(vc, length);
-    uint16_t offset, skip;
+/** uct_glex_er_send_imm() of what may take more than one unit */
+ucs_status_t uct_glex_er_send_imm_units(uct_glex_vc_t *vc, uint8_t am_id, void *data,
+                                        unsigned length, unsigned flags);
 
-    if (ucs_unlikely(!uct_glex_fifo_reserve(&vc->tx_fifo, units, &offset, &skip))) {
+/** Send up to UCT_GLEX_IMM_PUT_LEN bytes with one immediate put. NO_RESOURCE: no credits. */
+static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_send_imm(uct_glex_vc_t *vc, uint8_t am_id,
+                                                             void *data, unsigned length,
+                                                             unsigned flags)
+{
+    if (ucs_unlikely(length > UCT_GLEX_ER_MIN_UNIT)) {
+        return uct_glex_er_send_imm_units(vc, am_id, data, length, flags);
+    }
+    if (ucs_unlikely(!uct_glex_fifo_has_unit(&vc->tx_fifo))) {
         return UCS_ERR_NO_RESOURCE;
     }
-    return uct_glex_er_post(vc, am_id, flags, units, offset, skip, data, length, length);
+    return uct_glex_er_post(vc, am_id, flags, 1,
+                            uct_glex_fifo_offset(vc->tx_fifo.head, vc->tx_fifo.units), 0, data,
+                            length, length);
 }
 
 /** Send a message of known length that fits (uct_glex_er_fits()). NO_RESOURCE: no credits. */
@@ -151,8 +161,17 @@ static inline int uct_glex_er_must_tell(const uct_glex_vc_t *vc)
     return vc->has_rx_fifo && uct_glex_fifo_must_tell(&vc->rx_fifo);
 }
 
-/** Handle arrived events, of ER and of operations. Returns how many. */
-unsigned uct_glex_eq_progress(uct_glex_iface_t *iface);
+/** Handle the event that was probed and those behind it, of ER and of operations. Returns how many. */
+unsigned uct_glex_eq_handle(uct_glex_iface_t *iface, glex_event_t *event);
+
+/** Handle arrived events. Returns how many. Inline: nearly always there is none. */
+static inline unsigned uct_glex_eq_progress(uct_glex_iface_t *iface)
+{
+    glex_event_t *event;
+
+    return ucs_likely(glex_probe_first_event(iface->nic, 0, &event) != GLEX_SUCCESS) ?
+           0 : uct_glex_eq_handle(iface, event);
+}
 
 /* ---- both ---- */
 

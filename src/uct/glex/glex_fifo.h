@@ -5,7 +5,7 @@
  * the units skipped are used up with it. Messages on their way are counted too, because each
  * takes an event queue entry. A message may be at most a quarter as long as the FIFO: with
  * what is skipped it then needs less than half of it, and the receiver, who tells of units consumed
- * at the latest when they are half of the FIFO, may keep less than the other half to itself.
+ * before they are half of the FIFO, may keep less than the other half to itself.
  */
 #ifndef UCT_GLEX_FIFO_H
 #define UCT_GLEX_FIFO_H
@@ -25,11 +25,11 @@ typedef struct uct_glex_fifo_tx {
 
 typedef struct uct_glex_fifo_rx {
     uint16_t next;      /* units used by messages that arrived, in all */
-    uint16_t head;      /* units consumed, in all */
-    uint16_t head_told; /* last count told to the sender */
-    uint16_t msgs;      /* messages consumed, in all */
-    uint16_t msgs_told;
     uint16_t units;
+    uint16_t head;      /* units consumed, in all; with `msgs`, one load for the header */
+    uint16_t msgs;      /* messages consumed, in all */
+    uint16_t head_told; /* last count told to the sender */
+    uint16_t msgs_told;
     uint16_t msgs_max;
 } uct_glex_fifo_rx_t;
 
@@ -78,6 +78,13 @@ static inline int uct_glex_fifo_reserve(const uct_glex_fifo_tx_t *fifo, unsigned
     return (to_end + n <= room);
 }
 
+/* The same for a message of one unit, which never wraps */
+static inline int uct_glex_fifo_has_unit(const uct_glex_fifo_tx_t *fifo)
+{
+    return ((uint16_t)(fifo->msgs - fifo->msgs_acked) < fifo->msgs_max) &&
+           ((uint16_t)(fifo->head - fifo->tail) < fifo->units);
+}
+
 static inline void uct_glex_fifo_commit(uct_glex_fifo_tx_t *fifo, unsigned n, uint16_t skip)
 {
     fifo->head += skip + n;
@@ -119,6 +126,12 @@ static inline int uct_glex_fifo_arrive(uct_glex_fifo_rx_t *fifo, unsigned n, int
     return 1;
 }
 
+/* The same for one of one unit that does not wrap: it can always lie there. Returns its offset. */
+static inline uint16_t uct_glex_fifo_arrive_unit(uct_glex_fifo_rx_t *fifo)
+{
+    return uct_glex_fifo_offset(fifo->next++, fifo->units);
+}
+
 /* A message was delivered; messages are delivered in the order of their arrival */
 static inline void uct_glex_fifo_consume(uct_glex_fifo_rx_t *fifo, uint16_t used)
 {
@@ -126,10 +139,11 @@ static inline void uct_glex_fifo_consume(uct_glex_fifo_rx_t *fifo, uint16_t used
     fifo->msgs += 1;
 }
 
-/* Half of the units or of the messages consumed without a chance to piggyback */
+/* A quarter of the units or half of the messages consumed without a chance to piggyback. Units
+ * earlier: a sender of long messages stops when room for the longest is left, another quarter. */
 static inline int uct_glex_fifo_must_tell(const uct_glex_fifo_rx_t *fifo)
 {
-    return ((uint16_t)(fifo->head - fifo->head_told) >= fifo->units / 2) ||
+    return ((uint16_t)(fifo->head - fifo->head_told) >= (fifo->units + 3) / 4) ||
            ((uint16_t)(fifo->msgs - fifo->msgs_told) >= (fifo->msgs_max + 1) / 2);
 }
 

@@ -86,9 +86,11 @@ uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
         --*quota;
     }
     op->vc        = vc;
+    op->ep        = NULL;
     op->comp      = comp;
     op->buf       = NULL;
     op->id        = index | ((uint32_t)iface->ops.next_gen++ << UCT_GLEX_OP_INDEX_BITS);
+    op->unpack_cb = NULL;
     op->events    = 0;
     op->type      = type;
     op->done      = 0;
@@ -137,7 +139,7 @@ static void uct_glex_op_retire(uct_glex_vc_t *vc)
             break;
         }
         ucs_queue_pull_non_empty(&vc->tx_ops);
-        if (op->type == UCT_GLEX_OP_FLUSH) {
+        if ((op->type == UCT_GLEX_OP_FLUSH) && (op->comp != NULL)) {
             uct_invoke_completion(op->comp,
                                   (vc->state == UCT_GLEX_VC_FAILED) ? vc->status : UCS_OK);
         }
@@ -157,7 +159,7 @@ static void uct_glex_op_complete(uct_glex_op_t *op)
         return;
     }
 
-    if ((op->type == UCT_GLEX_OP_GET_BCOPY) && (status == UCS_OK)) {
+    if ((op->unpack_cb != NULL) && (status == UCS_OK)) {
         op->unpack_cb(op->arg, op->buf->ptr, op->length);
     }
     uct_glex_op_forget(op);
@@ -224,7 +226,22 @@ void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status)
     }
 }
 
-ucs_status_t uct_glex_op_flush(uct_glex_vc_t *vc, uct_completion_t *comp)
+void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep)
+{
+    uct_completion_t *comp;
+    uct_glex_op_t *op;
+
+    ucs_queue_for_each(op, &vc->tx_ops, queue) {
+        if ((op->ep == ep) && (op->comp != NULL) && !op->done) {
+            comp          = op->comp;
+            op->comp      = NULL;
+            op->unpack_cb = NULL;
+            uct_invoke_completion(comp, UCS_ERR_CANCELED);
+        }
+    }
+}
+
+ucs_status_t uct_glex_op_flush(uct_glex_vc_t *vc, const uct_ep_t *ep, uct_completion_t *comp)
 {
     uct_glex_op_t *op;
 
@@ -240,7 +257,10 @@ ucs_status_t uct_glex_op_flush(uct_glex_vc_t *vc, uct_completion_t *comp)
     }
     op->type = UCT_GLEX_OP_FLUSH;
     op->vc   = vc;
+    op->ep   = ep;
     op->comp = comp;
+    op->done = 0;
+    op->unpack_cb = NULL;
     ucs_queue_push(&vc->tx_ops, &op->queue);
     return UCS_INPROGRESS;
 }

@@ -12,7 +12,7 @@ enum uct_glex_op_type {
     UCT_GLEX_OP_ZC,       /* am_zcopy whose payload the peer fetches */
     UCT_GLEX_OP_RMA,      /* put_zcopy, get_zcopy, put_bcopy */
     UCT_GLEX_OP_GET_BCOPY,
-    UCT_GLEX_OP_FIRST,    /* message kept until the VC is open */
+    UCT_GLEX_OP_FIRST,    /* message that travels with CONNECT */
     UCT_GLEX_OP_TOUCH,    /* empty put: ends when it is known that the peer is there */
     UCT_GLEX_OP_FETCH,    /* RDMA Get of a received message */
     UCT_GLEX_OP_FLUSH     /* no event: done when all before it are */
@@ -21,6 +21,7 @@ enum uct_glex_op_type {
 typedef struct uct_glex_op {
     ucs_queue_elem_t       queue;  /* in vc->tx_ops, not for FETCH */
     uct_glex_vc_t         *vc;
+    const uct_ep_t        *ep;     /* whose destruction cancels the completion; or NULL */
     uct_completion_t      *comp;   /* or NULL */
     uct_glex_buf_t        *buf;    /* send unit or bounce buffer, or NULL */
     void                  *arg;    /* GET_BCOPY: of unpack_cb; FETCH: the message */
@@ -52,10 +53,13 @@ void uct_glex_op_event(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status
 /** The VC of an operation that is on its way, or NULL */
 uct_glex_vc_t *uct_glex_op_vc(uct_glex_iface_t *iface, uint32_t id);
 
+/** The endpoint goes: end the completions of its operations, which are on their way all the same */
+void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep);
+
 /** End all operations of a VC with an error */
 void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status);
 
 /** Have `comp` called when everything posted on the VC so far is done */
-ucs_status_t uct_glex_op_flush(uct_glex_vc_t *vc, uct_completion_t *comp);
+ucs_status_t uct_glex_op_flush(uct_glex_vc_t *vc, const uct_ep_t *ep, uct_completion_t *comp);
 
 #endif

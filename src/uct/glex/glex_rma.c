@@ -45,7 +45,7 @@ static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
         *vc_p = ep->vc;
         if (ucs_unlikely(ep->vc->status != UCS_OK)) {
             status = uct_glex_ep_not_ready(ep); /* failed, or the peer has left */
-        } else if (ucs_unlikely(uct_glex_ep_has_pending(ep))) {
+        } else if (ucs_unlikely(ep->blocked)) {
             status = UCS_ERR_NO_RESOURCE;
         } else if (ucs_unlikely(ep->vc->state == UCT_GLEX_VC_IDLE)) {
             uct_glex_vc_connect(ep->vc);
@@ -157,6 +157,29 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
     return UCS_OK;
 }
 
+/* Mapped memory ends within the longest message: pack elsewhere, and copy what it came to. Returns
+ * the length, or INVALID_ADDR where that goes beyond the registration. */
+static ssize_t uct_glex_rma_pack_near_end(uct_glex_iface_t *iface, uct_pack_callback_t pack_cb,
+                                          void *arg, uint64_t remote_addr, uct_rkey_t uct_rkey)
+{
+    uct_glex_buf_t *buf = uct_glex_buf_get(&iface->ops.bounce);
+    ssize_t length;
+    void *ptr;
+
+    if (buf == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    length = pack_cb(buf->ptr, arg);
+    ptr    = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+    if (ptr != NULL) {
+        memcpy(ptr, buf->ptr, length);
+    } else {
+        length = uct_glex_rma_check_range((uct_glex_rkey_t*)uct_rkey, remote_addr, length);
+    }
+    uct_glex_buf_put(buf);
+    return length;
+}
+
 ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void *arg,
                               uint64_t remote_addr, uct_rkey_t uct_rkey)
 {
@@ -180,6 +203,10 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
         if (ptr != NULL) {
             vc->dirty = 1;
             return pack_cb(ptr, arg);
+        }
+        if (uct_glex_rma_ptr(iface, remote_addr, 0, uct_rkey) != NULL) {
+            vc->dirty = 1;
+            return uct_glex_rma_pack_near_end(iface, pack_cb, arg, remote_addr, uct_rkey);
         }
     }
 
@@ -253,6 +280,7 @@ ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
+    op->ep        = tl_ep;
     op->unpack_cb = unpack_cb;
     op->arg       = arg;
     op->length    = length;
@@ -304,7 +332,8 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
-    memh = iov->memh;
+    op->ep = tl_ep;
+    memh   = iov->memh;
     uct_glex_rma_fill(iface, &req, type, remote_addr, rkey);
     req.local_offset = UCS_PTR_BYTE_DIFF(memh->address, iov->buffer);
     req.len          = length;

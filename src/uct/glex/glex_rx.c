@@ -378,16 +378,11 @@ static void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, 
     }
 }
 
-unsigned uct_glex_mpq_progress(uct_glex_iface_t *iface)
+unsigned uct_glex_mpq_handle(uct_glex_iface_t *iface, glex_ep_addr_t src, void *data,
+                             uint32_t length)
 {
     unsigned count = 0;
-    glex_ep_addr_t src;
-    uint32_t length;
-    void *data;
 
-    if (glex_probe_first_mp(iface->nic, 0, &src, &data, &length) != GLEX_SUCCESS) {
-        return 0;
-    }
     do {
         uct_glex_mp_recv(iface, src.v, data, length);
     } while ((++count < UCT_GLEX_POLL_BATCH) &&

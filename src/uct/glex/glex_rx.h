@@ -59,7 +59,19 @@ void uct_glex_rx_advance(uct_glex_vc_t *vc);
 /** Drop all messages of a VC that failed */
 void uct_glex_rx_purge(uct_glex_vc_t *vc);
 
-/** Handle arrived MPs. Returns how many. */
-unsigned uct_glex_mpq_progress(uct_glex_iface_t *iface);
+/** Handle the MP that was probed and those behind it. Returns how many. */
+unsigned uct_glex_mpq_handle(uct_glex_iface_t *iface, glex_ep_addr_t src, void *data,
+                             uint32_t length);
+
+/** Handle arrived MPs. Returns how many. Inline: nearly always there is none. */
+static inline unsigned uct_glex_mpq_progress(uct_glex_iface_t *iface)
+{
+    glex_ep_addr_t src;
+    uint32_t length;
+    void *data;
+
+    return ucs_likely(glex_probe_first_mp(iface->nic, 0, &src, &data, &length) != GLEX_SUCCESS) ?
+           0 : uct_glex_mpq_handle(iface, src, data, length);
+}
 
 #endif

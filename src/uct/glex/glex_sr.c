@@ -86,6 +86,16 @@ ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_sr_m
     return uct_glex_sr_send_typed(vc, UCT_GLEX_MP_AM, am_id, msg, length, flags);
 }
 
+void uct_glex_sr_announce(uct_glex_sr_t *sr, const uct_glex_buf_t *unit, size_t length,
+                          const uct_glex_op_t *op)
+{
+    sr->mh     = unit->mh.v;
+    sr->offset = unit->offset;
+    sr->length = length;
+    sr->op_id  = op->id;
+    sr->resv   = 0;
+}
+
 /* A message lies in a send unit: announce it, or take it along if it fits */
 static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_buf_t *unit,
                                           size_t length, unsigned flags)
@@ -108,11 +118,7 @@ static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
-    sr->mh     = unit->mh.v;
-    sr->offset = unit->offset;
-    sr->length = length;
-    sr->op_id  = op->id;
-    sr->resv   = 0;
+    uct_glex_sr_announce(sr, unit, length, op);
     status = uct_glex_sr_send_typed(vc, UCT_GLEX_MP_SR, am_id, &msg, sizeof(*sr), flags);
     if (status != UCS_OK) {
         uct_glex_op_cancel(op);

@@ -6,6 +6,7 @@
 #ifndef UCT_GLEX_SR_H
 #define UCT_GLEX_SR_H
 
+#include "glex_op.h"
 #include "glex_rx.h"
 #include "glex_vc.h"
 
@@ -29,6 +30,10 @@ ucs_status_t uct_glex_sr_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
 /** Pack and send a message of up to max_bcopy bytes. Returns its length or an error. */
 ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb,
                           void *arg);
+
+/** Announce a message that lies in a send unit */
+void uct_glex_sr_announce(uct_glex_sr_t *sr, const uct_glex_buf_t *unit, size_t length,
+                          const uct_glex_op_t *op);
 
 /** Fetch an announced message. NO_RESOURCE: no receive unit now. */
 ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx);

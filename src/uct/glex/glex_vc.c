@@ -6,8 +6,8 @@
 #include "glex_ctl.h"
 #include "glex_ep.h"
 #include "glex_er.h"
+#include "glex_first.h"
 #include "glex_mpq.h"
-#include "glex_msg.h"
 #include "glex_op.h"
 #include "glex_rx.h"
 
@@ -158,7 +158,7 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     uct_glex_rx_purge(vc);
     uct_glex_er_cleanup(vc);
     uct_glex_mpq_return(vc);
-    uct_glex_msg_purge(vc);
+    uct_glex_first_purge(vc);
     vc->touch = NULL;
     uct_glex_op_fail_all(vc, status);
     uct_glex_iface_recheck(vc->iface); /* for those that wait for what came free */
@@ -186,10 +186,6 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc)
     uct_glex_ep_t *ep;
 
     if (vc->num_blocked == 0) {
-        return;
-    }
-    if ((vc->first != NULL) && (vc->state == UCT_GLEX_VC_OPEN)) {
-        uct_glex_vc_schedule(vc); /* that one first */
         return;
     }
     ucs_list_for_each(ep, &vc->eps, list) {

@@ -24,14 +24,15 @@ enum uct_glex_vc_state {
     UCT_GLEX_VC_FAILED
 };
 
-/* The first message, kept until the VC is open: glex_msg.h */
-typedef struct uct_glex_msg {
+/* The first message, until it is known to have arrived: glex_first.h */
+typedef struct uct_glex_first {
     struct uct_glex_op *op; /* what a flush waits for */
-    uint32_t            length;
+    uint16_t            seq;
+    uint16_t            flags;
     uint8_t             am_id;
-    uint8_t             zc;
-    uint8_t             data[] UCS_V_ALIGNED(8);
-} uct_glex_msg_t;
+    uint8_t             length;
+    uint8_t             data[UCT_GLEX_FIRST_LEN]; /* itself, or its announcement */
+} uct_glex_first_t;
 
 enum uct_glex_er_state {
     UCT_GLEX_ER_NONE,
@@ -80,7 +81,7 @@ struct uct_glex_vc {
     uint8_t              scheduled;
     uint8_t              recalling;    /* asked for credits back, not answered */
     uint8_t              want_grant;   /* a request of the peer's for a FIFO is to be answered */
-    uint16_t             num_blocked;  /* endpoints with pending requests, and the message kept */
+    uint16_t             num_blocked;  /* endpoints with pending requests */
     uint8_t              mpq_waiting;  /* is in iface->mpq.wait */
     uint8_t              mpq_held;     /* has its entries of the MPQ */
     uint16_t             mpq_base;     /* window without what it grew by */
@@ -90,7 +91,7 @@ struct uct_glex_vc {
     uint8_t              connect_again; /* our CONNECT was lost, the peer's came */
     uint8_t              peer_dead;    /* fails in progress, where error handlers may be called */
     uint8_t              dirty;        /* puts that leave no trace here, since the last flush */
-    uct_glex_msg_t      *first;        /* waits for the VC to open; or NULL */
+    uct_glex_first_t    *first;        /* message that travels with CONNECT, or NULL */
     struct uct_glex_op  *touch;        /* of an empty put, waits for the VC to open; or NULL */
     uint64_t             put_peer;     /* endpoint that the last put without completion went to */
 };

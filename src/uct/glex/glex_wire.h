@@ -47,7 +47,8 @@ typedef struct uct_glex_packed_rkey {
 /* ---- messages (MP) ---- */
 
 enum uct_glex_mp_type {
-    UCT_GLEX_MP_CONNECT = 1, /* body: ctl. Needs no credit: the MPQ keeps a reserve */
+    UCT_GLEX_MP_CONNECT = 1, /* body: ctl, and perhaps a message. Needs no credit: the MPQ keeps a
+                              * reserve */
     UCT_GLEX_MP_ACCEPT,      /* body: ctl */
     UCT_GLEX_MP_CTL,         /* body: ctl. One at a time until acknowledged */
     UCT_GLEX_MP_ACK,         /* no body: acknowledges a CTL or ACCEPT */
@@ -59,7 +60,9 @@ enum uct_glex_mp_type {
 enum uct_glex_mp_flag {
     UCT_GLEX_MP_FLAG_ACK  = UCS_BIT(0), /* acknowledges a CTL or ACCEPT */
     UCT_GLEX_MP_FLAG_MORE = UCS_BIT(1), /* the sender wants more credits */
-    UCT_GLEX_MP_FLAG_ZC   = UCS_BIT(2)  /* the data is a zero-copy descriptor */
+    UCT_GLEX_MP_FLAG_ZC   = UCS_BIT(2), /* the data is a zero-copy descriptor */
+    UCT_GLEX_MP_FLAG_FIRST    = UCS_BIT(3), /* CONNECT: the first message follows ctl */
+    UCT_GLEX_MP_FLAG_FIRST_SR = UCS_BIT(4)  /* CONNECT: that is an sr */
 };
 #define UCT_GLEX_MP_EPOCH_SHIFT 12 /* the limit's epoch, in the upper bits of the flags */
 #define UCT_GLEX_EPOCH_MASK     0xf
@@ -121,6 +124,9 @@ typedef struct uct_glex_sr {
     uint32_t resv;
 } UCS_S_PACKED uct_glex_sr_t;
 
+/* What fits of a first message into a CONNECT */
+#define UCT_GLEX_FIRST_LEN (UCT_GLEX_MP_LEN - sizeof(uct_glex_mp_hdr_t) - sizeof(uct_glex_ctl_t))
+
 /* What fits into an MP beside its header: also the limit of am_short on any channel */
 #define UCT_GLEX_MP_DATA_LEN (UCT_GLEX_MP_LEN - sizeof(uct_glex_mp_hdr_t))
 
@@ -167,8 +173,9 @@ enum uct_glex_er_flag {
 static inline uint64_t uct_glex_er_cookie_0(uint32_t length, unsigned flags, uint16_t er_units,
                                             uint16_t er_msgs)
 {
-    return length | ((uint64_t)flags << 24) | ((uint64_t)er_units << 32) |
-           ((uint64_t)er_msgs << 48);
+    uint32_t consumed = er_units | ((uint32_t)er_msgs << 16); /* one load in a sender's memory */
+
+    return length | (flags << 24) | ((uint64_t)consumed << 32);
 }
 
 /* The part of cookie_1 that stays the same for all messages through one FIFO */
@@ -195,6 +202,7 @@ _Static_assert(sizeof(uct_glex_mp_hdr_t) == 16, "wire format");
 _Static_assert(sizeof(uct_glex_ctl_t) == 52, "wire format");
 _Static_assert(sizeof(uct_glex_mp_hdr_t) + sizeof(uct_glex_ctl_t) <= UCT_GLEX_MP_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_sr_t) == 24, "wire format");
+_Static_assert(sizeof(uct_glex_sr_t) <= UCT_GLEX_FIRST_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_zc_iov_t) == 16, "wire format");
 _Static_assert(sizeof(uct_glex_zc_t) == 16, "wire format");
 

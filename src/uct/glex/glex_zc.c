@@ -3,11 +3,31 @@
 #endif
 
 #include "glex_zc.h"
-#include "glex_msg.h"
+#include "glex_er.h"
+#include "glex_first.h"
 #include "glex_op.h"
+#include "glex_sr.h"
 
 #include <uct/base/uct_iov.inl>
 #include <string.h>
+
+static ucs_status_t uct_glex_zc_send_descriptor(uct_glex_vc_t *vc, uint8_t am_id, const void *desc,
+                                                unsigned length)
+{
+    uct_glex_sr_msg_t msg;
+
+    if ((vc->er_state == UCT_GLEX_ER_ACTIVE) && uct_glex_er_fits(vc, length)) {
+        return uct_glex_er_send(vc, am_id, desc, length, UCT_GLEX_ER_FLAG_ZC);
+    }
+    if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    if (length <= sizeof(msg.data)) {
+        memcpy(msg.data, desc, length);
+        return uct_glex_sr_send_mp(vc, am_id, &msg, length, UCT_GLEX_MP_FLAG_ZC);
+    }
+    return uct_glex_sr_send(vc, am_id, desc, length, UCT_GLEX_MP_FLAG_ZC);
+}
 
 /* Describe the pieces; empty ones are left out */
 static ucs_status_t uct_glex_zc_fill(uct_glex_vc_t *vc, uct_glex_zc_t *zc, const uct_iov_t *iov,
@@ -55,6 +75,7 @@ ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *head
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
+    op->ep = &ep->super.super;
     status = uct_glex_zc_fill(vc, zc, iov, iovcnt);
     if (status != UCS_OK) {
         goto err_cancel;
@@ -67,8 +88,8 @@ ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *head
         memcpy(desc + length, header, header_length); /* the header may be NULL else */
     }
     status = (vc->state == UCT_GLEX_VC_OPEN) ?
-             uct_glex_msg_send(vc, am_id, desc, length + header_length, 1) :
-             uct_glex_msg_keep_copy(ep, am_id, desc, length + header_length, 1);
+             uct_glex_zc_send_descriptor(vc, am_id, desc, length + header_length) :
+             uct_glex_first_send(ep, am_id, desc, length + header_length, 1);
     if (status != UCS_OK) {
         goto err_cancel;
     }

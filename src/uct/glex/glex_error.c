@@ -1,0 +1,103 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "glex_error.h"
+#include "glex_op.h"
+#include "glex_vc.h"
+
+/* How often some peers are looked at whether they live: all once in a second, or nearly */
+#define UCT_GLEX_WATCH_MS 100
+
+/* Our CONNECT found the peer's MPQ full: too many connected at once for its reserve. Nothing else
+ * was lost, so once more. */
+static void uct_glex_error_connect_lost(uct_glex_vc_t *vc)
+{
+    if (vc->state == UCT_GLEX_VC_CONNECTING) {
+        vc->state    = UCT_GLEX_VC_WAIT_MPQ;
+        vc->er_state = UCT_GLEX_ER_NONE;
+    } else if (vc->state == UCT_GLEX_VC_OPEN) {
+        vc->connect_again = 1;
+    }
+    uct_glex_vc_schedule(vc);
+}
+
+/* A put without completion was refused. The error names the endpoint that holds the memory, which
+ * is not always the one that the VC leads to. */
+static void uct_glex_error_put_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
+                                       uint64_t peer)
+{
+    unsigned i;
+
+    ucs_error("glex: put to endpoint %u on NIC 0x%x was refused: %s", err->rmt_ep_num,
+              err->rmt_nic_id, glex_error_req_status_str(err->status));
+    for (i = 0; i < iface->num_vcs; ++i) {
+        if (iface->vcs[i]->put_peer == peer) {
+            uct_glex_vc_fail(iface->vcs[i], UCS_ERR_ENDPOINT_TIMEOUT);
+        }
+    }
+}
+
+/* What a failed request of the channels means to the VC. Whatever the reason, with
+ * UCS_ERR_ENDPOINT_TIMEOUT UCP says that the peer, or what it lent us, is not there any more. */
+static ucs_status_t uct_glex_error_status(const struct glex_err_req *err)
+{
+    if ((err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL) ||
+        (err->status == GLEX_ERR_STATUS_DEST_EQ_FULL)) {
+        ucs_error("glex: endpoint %u on NIC 0x%x lost a message: %s; raise "
+                  "UCX_GLEX_EP_MPQ_CAPACITY and UCX_GLEX_EP_EQ_CAPACITY",
+                  err->rmt_ep_num, err->rmt_nic_id, glex_error_req_status_str(err->status));
+        return UCS_ERR_IO_ERROR;
+    }
+    return UCS_ERR_ENDPOINT_TIMEOUT;
+}
+
+static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err_req *err)
+{
+    unsigned event      = err->data2 & UCT_GLEX_EVENT_TYPE_MASK;
+    uint8_t mp_type     = err->data0;
+    glex_ep_addr_t addr = {.v = 0};
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
+
+    ucs_debug("glex: %s to endpoint %u on NIC 0x%x failed: %s",
+              glex_error_req_opcode_str(err->op), err->rmt_ep_num, err->rmt_nic_id,
+              glex_error_req_status_str(err->status));
+    glex_compose_ep_addr(err->rmt_nic_id, err->rmt_ep_num, GLEX_EP_TYPE_FAST, &addr);
+    if ((err->op == GLEX_ERR_OP_IMM_RDMA_PUT) && (event != UCT_GLEX_EVENT_ER)) {
+        uct_glex_error_put_refused(iface, err, addr.v);
+        return;
+    }
+    vc = (event == UCT_GLEX_EVENT_OP) ? uct_glex_op_vc(iface, err->data2 >> 32) :
+                                        uct_glex_vc_find(iface, addr.v);
+    if ((vc == NULL) || ((err->op == GLEX_ERR_OP_IMM_MP) && (mp_type == UCT_GLEX_MP_RESET))) {
+        return;
+    }
+    if ((err->op == GLEX_ERR_OP_IMM_MP) && (mp_type == UCT_GLEX_MP_CONNECT) &&
+        (err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL)) {
+        uct_glex_error_connect_lost(vc);
+        return;
+    }
+    status = uct_glex_error_status(err);
+    if (event == UCT_GLEX_EVENT_OP) {
+        uct_glex_op_event(iface, err->data2 >> 32, status);
+    }
+    uct_glex_vc_fail(vc, status);
+}
+
+void uct_glex_error_progress(uct_glex_iface_t *iface)
+{
+    struct glex_err_req err;
+    uint32_t num = 1;
+    ucs_time_t now;
+
+    while ((glex_poll_error_req(iface->nic, &num, &err) == GLEX_SUCCESS) && (num > 0)) {
+        uct_glex_error_handle(iface, &err);
+        num = 1;
+    }
+    now = ucs_get_time();
+    if (now >= iface->watch_next) {
+        iface->watch_next = now + ucs_time_from_msec(UCT_GLEX_WATCH_MS);
+        uct_glex_vc_watch(iface);
+    }
+}

@@ -1,0 +1,127 @@
+"""From the values of all rounds to the table."""
+
+import json
+import os
+import statistics
+
+import rows as table
+
+INVERSE = {'ns', 'us', 'ms'}
+
+
+def show(seconds_or_rate, unit):
+    """A value in its unit, with three digits that mean something."""
+    value = seconds_or_rate * table.UNITS[unit]
+    return '%.0f' % value if value >= 1000 else '%.3g' % value
+
+
+def figure(values, places, less):
+    """Per round the best of some figures; None where a round lacks one of them."""
+    best = min if less else max
+    rounds = [values.get(place, []) for place in places]
+    return [best(row) if None not in row else None for row in zip(*rounds)]
+
+
+def per_round(row, tests, values):
+    """What a row compares, round by round."""
+    test = row.ours[0][0]
+    less = test == 'bare' or tests[test].less
+    if row.kind == 'step':
+        mine, below, theirs, theirs_below = (values.get(place, []) for place in row.ours + row.theirs)
+        return [(a - b) - (c - d) for a, b, c, d in zip(mine, below, theirs, theirs_below)
+                if None not in (a, b, c, d)]
+    pairs = [(a, b) for a, b in zip(figure(values, row.ours, less), figure(values, row.theirs, less))
+             if a is not None and b is not None]
+    return [a / b if row.kind == 'ratio' else a - b for a, b in pairs]
+
+
+def judge(row, tests, values):
+    """A row as a dictionary, with its median, its spread and whether its target is met."""
+    compared = per_round(row, tests, values)
+    test = row.ours[0][0]
+    result = {'what': row.title, 'kind': row.kind, 'unit': 'ns' if test == 'bare' else
+              tests[test].unit, 'target': [row.op, row.bound] if row.op else None}
+    if not compared:
+        return dict(result, median=None, met=None)
+    less = test == 'bare' or tests[test].less
+    for name, places in (('ours', row.ours[:1]), ('theirs', row.theirs)):
+        if row.kind == 'step':
+            places = places[:1]
+        known = [v for v in figure(values, places, less) if v is not None]
+        result[name] = statistics.median(known) if known else None
+    best = min if less else max
+    winner = best(row.theirs, key=lambda place: statistics.median(
+        [v for v in values.get(place, [None]) if v is not None] or [0]))
+    middle = statistics.median(compared)
+    met = None
+    if row.op:
+        met = middle <= row.bound if row.op == '<=' else middle >= row.bound
+    return dict(result, against=winner[1], median=middle, low=min(compared), high=max(compared),
+                met=met)
+
+
+def target_text(result):
+    if not result['target']:
+        return '', ''
+    op, bound = result['target']
+    verdict = {True: 'met', False: 'NOT MET', None: 'not measured'}[result['met']]
+    bound = '%.2f' % bound if result['kind'] == 'ratio' else '%.0f ns' % (bound * 1e9)
+    return '%s %s' % (op, bound), verdict
+
+
+def line(result):
+    target, verdict = target_text(result)
+    if result['median'] is None:
+        return '%-42s %-26s %-16s %-9s %s' % (result['what'], 'not measured', '', target, verdict)
+    unit = result['unit']
+    if result['kind'] == 'ratio':
+        compared = '%5.2f' % result['median']
+        spread = '%.2f..%.2f' % (result['low'], result['high'])
+    else:
+        compared = '%+.0f ns' % (result['median'] * 1e9)
+        spread = '%+.0f..%+.0f' % (result['low'] * 1e9, result['high'] * 1e9)
+    return '%-42s %8s %8s %-4s %-9s %7s %-13s %-9s %s' % (
+        result['what'], show(result['ours'], unit), show(result['theirs'], unit), unit,
+        result['against'], compared, spread, target, verdict)
+
+
+def print_table(results, rounds):
+    print('\n%-42s %8s %8s %-4s %-9s %7s %-13s %-9s' % (
+        'median of %d rounds' % rounds, 'glex', 'other', '', 'other is', 'ratio', 'spread',
+        'target'))
+    for result in results:
+        print(line(result).rstrip())
+    judged = [result['met'] for result in results if result['met'] is not None]
+    print('\n%d of %d targets met; a ratio is the median of those of each round, its spread the '
+          'lowest and the highest.' % (sum(judged), len(judged)))
+
+
+def print_evidence(requests):
+    print('\nUCX reports glex for every connection of the glex columns, and nothing else; the NIC '
+          'counted %d requests.' % requests)
+
+
+def print_figures(tests, values, columns):
+    """Every figure that was measured: medians by column."""
+    print('\n%-42s' % 'medians' + ''.join('%10s' % name for name in columns))
+    for name, test in tests.items():
+        cells = []
+        for column in columns:
+            known = [v for v in values.get((name, column), []) if v is not None]
+            cells.append(show(statistics.median(known), test.unit) if known else '')
+        if any(cells):
+            print(('%-42s' % (test.title + ', ' + test.unit) +
+                   ''.join('%10s' % cell for cell in cells)).rstrip())
+
+
+def write_json(file, machine, results, values):
+    data = {'machine': machine, 'rows': results,
+            'values': [{'test': test, 'column': column, 'values': rounds}
+                       for (test, column), rounds in values.items()]}
+    text = json.dumps(data, indent=1) + '\n'
+    if file == '-':
+        print(text, end='')
+        return
+    with open(file + '.new', 'w') as out:
+        out.write(text)
+    os.replace(file + '.new', file)

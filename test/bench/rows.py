@@ -1,0 +1,179 @@
+"""What is measured, and what is held against what: the targets of the project.
+
+A test is measured in each of its columns once a round, all columns one right after the other, so
+that a ratio compares figures of the same second. A row divides (or subtracts) two of them.
+"""
+
+import collections
+
+from runner import COLUMNS
+
+KB, MB = 1024, 1024 * 1024
+
+# unit: what the value is shown in; less: whether less is better
+Test = collections.namedtuple('Test', 'title less unit columns run')
+
+# `ours` and `theirs` are lists of (test, column): of theirs the best counts. `kind` is ratio, or
+# difference in seconds, or `step`: ours and theirs are pairs, and the difference within each counts.
+Row = collections.namedtuple('Row', 'title kind ours theirs op bound')
+
+UNITS = {'ns': 1e9, 'us': 1e6, 'ms': 1e3, 'M/s': 1e-6, 'MB/s': 1e-6}
+
+
+def repeats(quick, size):
+    """Messages of a measurement: enough for some ten milliseconds, no more than 100,000."""
+    most = max(64, min(100000, (256 * MB) // size))
+    return max(32, most // 5) if quick else most
+
+
+def perftest(name, size, layout=None, seconds=True, messages=True, env=None, extra=()):
+    """A run of ucx_perftest, as a function of runner, column and quickness."""
+    def run(runner, column, quick):
+        count = repeats(quick, size)
+        options = ['-t', name, '-s', str(size), '-n', str(count), '-w', str(count // 10)]
+        options += ['-D', layout] if layout else []
+        value = runner.perftest(column, options + list(extra), seconds, messages,
+                                env(column) if env else None)
+        return value if seconds or size < 1024 else value * size
+    return run
+
+
+def private_memory(column):
+    """Memory that is nobody's but the process's."""
+    return {'UCX_%s_ALLOC' % COLUMNS[column].tls.upper(): 'mmap'}
+
+
+def nic_memory(_):
+    """Memory of the transport's own, which peers can map."""
+    return {'UCX_ALLOC_PRIO': 'md:*'}
+
+
+def size_name(size):
+    return '%d MB' % (size // MB) if size >= MB else '%d KB' % (size // KB) if size >= KB else \
+        '%d B' % size
+
+
+def uct_tests(tests):
+    own = ['er', 'sr', 'posix', 'sysv']
+    tests['am.lat.8'] = Test('UCT am_short 8 B latency', True, 'ns', own,
+                             perftest('am_lat', 8, 'short'))
+    tests['am.rate.8'] = Test('UCT am_short 8 B rate', False, 'M/s', own,
+                              perftest('am_bw', 8, 'short', seconds=False))
+    tests['am.lat.4096'] = Test('UCT am_bcopy 4 KB latency', True, 'ns', own,
+                                perftest('am_lat', 4096, 'bcopy'))
+    for size in (4096, 8192):
+        tests['am.bw.%d' % size] = Test('UCT am_bcopy %s bandwidth' % size_name(size), False,
+                                        'MB/s', own, perftest('am_bw', size, 'bcopy', False))
+    tests['zc.lat.16384'] = Test('UCT am_zcopy 16 KB latency', True, 'ns', ['er', 'sr'],
+                                 perftest('am_lat', 16384, 'zcopy'))
+    tests['zc.bw.16384'] = Test('UCT am_zcopy 16 KB bandwidth', False, 'MB/s', ['er', 'sr'],
+                                perftest('am_bw', 16384, 'zcopy', False))
+    tests['put.lat.8'] = Test('UCT put_short 8 B latency', True, 'ns', ['er', 'posix', 'sysv'],
+                              perftest('put_lat', 8, 'short', messages=False))
+    for name, test in (('put_bw', 'put'), ('get', 'get')):
+        for size in (64 * KB, MB, 4 * MB):
+            tests['%s.zc.%d' % (test, size)] = Test(
+                'UCT %s_zcopy %s, private' % (test, size_name(size)), False, 'MB/s', ['er', 'cma'],
+                perftest(name, size, 'zcopy', False, False, private_memory))
+
+
+def ucp_tests(tests):
+    tests['tag.lat.8'] = Test('UCP tag 8 B latency', True, 'ns', ['er', 'sr', 'posix', 'sysv'],
+                              perftest('tag_lat', 8))
+    tests['tag.rate.8'] = Test('UCP tag 8 B rate', False, 'M/s', ['er', 'sr', 'posix', 'sysv'],
+                               perftest('tag_bw', 8, seconds=False))
+    for size in (64 * KB, MB, 16 * MB):
+        tests['tag.bw.%d' % size] = Test(
+            'UCP tag %s bandwidth' % size_name(size), False, 'MB/s',
+            ['er', 'sr', 'posix', 'posix,cma'],
+            perftest('tag_bw', size, seconds=False, messages=False))
+    for name, test in (('ucp_put_bw', 'put'), ('ucp_get', 'get')):
+        for size in (4 * KB, 64 * KB, MB, 4 * MB):
+            tests['%s.nic.%d' % (test, size)] = Test(
+                'UCP %s %s, NIC memory' % (test, size_name(size)), False, 'MB/s',
+                ['er', 'posix'], perftest(name, size, None, False, False, nic_memory))
+    tests['wakeup'] = Test('sleeping worker, wake-up latency', True, 'us',
+                           ['er', 'sr', 'posix', 'sysv'],
+                           lambda runner, column, quick: runner.wakeup(column,
+                                                                       500 if quick else 2000))
+
+
+def mpi_program(library, program, factor, ranks, size, count):
+    def run(runner, column, quick):
+        n = max(3, count // 5) if quick else count
+        return runner.mpi(column, library, ranks, program, size, n) * factor
+    return run
+
+
+def mpi_tests(tests):
+    columns = ['er', 'sr', 'posix,cma']
+    for library, name in (('openmpi', 'Open MPI'), ('mpich', 'MPICH')):
+        tests[library + '.lat'] = Test(name + ' 8 B latency', True, 'ns', columns,
+                                       mpi_program(library, 'mpi_lat', 1e-6, 2, 8, 10000))
+        tests[library + '.rate'] = Test(name + ' 8 B rate', False, 'M/s', columns,
+                                        mpi_program(library, 'mpi_rate', 1e6, 2, 8, 50000))
+        tests[library + '.bw'] = Test(name + ' 1 MB bandwidth', False, 'MB/s', columns,
+                                      mpi_program(library, 'mpi_bw', 1e6, 2, MB, 128))
+        # MPICH's ranks spin while they wait: beyond 32 on two processors that is all they do
+        for ranks in (32, 64) if library == 'openmpi' else (32,):
+            for size in (8, 4096):
+                tests['%s.a2a.%d.%d' % (library, ranks, size)] = Test(
+                    '%s %d ranks, all-to-all %s' % (name, ranks, size_name(size)), True, 'ms',
+                    ['er', 'posix'],
+                    mpi_program(library, 'mpi_alltoall', 1e-6, ranks, size, 10))
+
+
+def all_tests():
+    """All tests that run once per column, by name, in the order of measuring."""
+    tests = {}
+    uct_tests(tests)
+    ucp_tests(tests)
+    mpi_tests(tests)
+    return tests
+
+
+def pair(test, ours, theirs, op, bound, tests, note=''):
+    title = tests[test].title + {'er': ', ER', 'sr': ', SR'}[ours] * ('sr' in tests[test].columns)
+    return Row(title + note, 'ratio', [(test, ours)], [(test, name) for name in theirs], op, bound)
+
+
+def all_rows(tests):
+    """The table, in its order. A row without a bound is there to be seen."""
+    rows = [Row('bare immediate put + event 8 B, one way', 'ratio', [('bare', 'imm')],
+                [('bare', 'handover')], '<=', 1.25),
+            pair('am.lat.8', 'er', ['posix'], '<=', 0.70, tests),
+            Row('  above bare GLEX', 'difference', [('am.lat.8', 'er')], [('bare', 'imm')], '<=',
+                40e-9),
+            pair('am.lat.8', 'sr', ['posix'], '<=', 0.85, tests),
+            pair('am.rate.8', 'er', ['posix'], '>=', 2.0, tests),
+            pair('am.rate.8', 'sr', ['posix'], None, None, tests),
+            pair('am.lat.4096', 'er', ['posix'], None, None, tests),
+            pair('am.lat.4096', 'sr', ['posix'], None, None, tests),
+            pair('am.bw.4096', 'er', ['posix'], '>=', 1.4, tests),
+            pair('am.bw.8192', 'er', ['posix'], '>=', 1.4, tests),
+            pair('am.bw.4096', 'sr', ['posix'], '>=', 0.8, tests),
+            pair('am.bw.8192', 'sr', ['posix'], None, None, tests),
+            pair('put.lat.8', 'er', ['posix'], '<=', 1.0, tests)]
+    for test in ('put', 'get'):
+        rows += [pair('%s.nic.%d' % (test, size), 'er', ['posix'], '>=', 1.0, tests)
+                 for size in (4 * KB, 64 * KB, MB, 4 * MB)]
+    for test in ('get', 'put'):
+        rows += [pair('%s.zc.%d' % (test, size), 'er', ['cma'], '>=', 1.0, tests)
+                 for size in (64 * KB, MB, 4 * MB)]
+    rows += [pair('tag.lat.8', 'er', ['posix'], '<=', 0.80, tests),
+             Row('  above UCT am_short, against posix', 'step',
+                 [('tag.lat.8', 'er'), ('am.lat.8', 'er')],
+                 [('tag.lat.8', 'posix'), ('am.lat.8', 'posix')], '<=', 0.0),
+             pair('tag.lat.8', 'sr', ['posix'], None, None, tests),
+             pair('tag.rate.8', 'er', ['posix'], None, None, tests)]
+    rows += [pair('tag.bw.%d' % size, 'er', ['posix', 'posix,cma'], '>=', 1.0, tests)
+             for size in (64 * KB, MB, 16 * MB)]
+    for library in ('openmpi', 'mpich'):
+        rows += [pair(library + '.lat', 'er', ['posix,cma'], '<=', 0.85, tests),
+                 pair(library + '.rate', 'er', ['posix,cma'], '>=', 1.3, tests),
+                 pair(library + '.bw', 'er', ['posix,cma'], '>=', 1.0, tests),
+                 pair(library + '.lat', 'sr', ['posix,cma'], None, None, tests)]
+    rows += [pair('wakeup', 'er', ['posix'], '<=', 1.0, tests),
+             pair('wakeup', 'sr', ['posix'], None, None, tests)]
+    rows += [pair(test, 'er', ['posix'], '<=', 1.0, tests) for test in tests if '.a2a.' in test]
+    return rows

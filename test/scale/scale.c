@@ -1,0 +1,103 @@
+/*
+ * scale SUBJECT ...: one interface of the transport and very many peers. contrib/scale runs it and
+ * shows its figures beside their targets.
+ *
+ *   scale endpoints COUNT       endpoints to made-up addresses, never used
+ *   scale connections COUNT     live peers, each connected and sent to
+ *   scale promotion MODE        hot pairs that change, with ER channels for a quarter of the pairs;
+ *                               MODE is quota, all (channels for all), first (only those who came
+ *                               first have one), or sr (none)
+ *   scale storm SENDERS SECONDS many processes send to one
+ *
+ * Prints lines "name value": bytes, seconds, messages per second.
+ */
+#include "scale.h"
+#include "measure.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+size_t heap_used(void)
+{
+    struct mallinfo2 info = mallinfo2();
+
+    return info.uordblks + info.hblkhd;
+}
+
+size_t shared_used(void)
+{
+    FILE *file = fopen("/proc/self/smaps", "re");
+    size_t total = 0, kilobytes;
+    char line[512];
+    int ours = 0;
+
+    if (file == NULL) {
+        fail("cannot read /proc/self/smaps: %s", strerror(errno));
+    }
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (strchr(line, '-') != NULL && strstr(line, "kB") == NULL) {
+            ours = strstr(line, "/glex-") != NULL || strstr(line, "/dev/shm/") != NULL;
+        } else if (ours && sscanf(line, "Rss: %zu kB", &kilobytes) == 1) {
+            total += kilobytes * 1024;
+        }
+    }
+    fclose(file);
+    return total;
+}
+
+void progress_note(const char *what, uint64_t done, uint64_t of)
+{
+    if (isatty(STDERR_FILENO)) {
+        fprintf(stderr, "\r\033[K%s: %llu of %llu%s", what, (unsigned long long)done,
+                (unsigned long long)of, done == of ? "\r\033[K" : "");
+    }
+}
+
+void figure(const char *name, double value)
+{
+    printf("%s %.9g\n", name, value);
+    fflush(stdout);
+}
+
+/* Every interface takes some descriptors. */
+static void raise_limits(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static int usage(void)
+{
+    fputs("Usage: scale endpoints COUNT | connections COUNT | promotion quota|all|first|sr |\n"
+          "             storm SENDERS SECONDS\n", stderr);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    const char *subject = argc > 1 ? argv[1] : "";
+    long count = argc > 2 ? atol(argv[2]) : 0;
+
+    raise_limits();
+    if (strcmp(subject, "endpoints") == 0 && argc == 3 && count > 0) {
+        scale_endpoints((unsigned)count);
+    } else if (strcmp(subject, "connections") == 0 && argc == 3 && count > 0) {
+        scale_connections((unsigned)count);
+    } else if (strcmp(subject, "promotion") == 0 && argc == 3) {
+        scale_promotion(argv[2]);
+    } else if (strcmp(subject, "storm") == 0 && argc == 4 && count > 0 && atof(argv[3]) > 0) {
+        scale_storm((unsigned)count, atof(argv[3]));
+    } else {
+        return usage();
+    }
+    return 0;
+}

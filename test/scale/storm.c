@@ -1,0 +1,153 @@
+/* Many processes send to one as fast as they can: nothing is lost, nobody starves, and what the
+ * receiver keeps is bounded. */
+#include "peers.h"
+#include "scale.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sender {
+    uint64_t next; /* the number that is to come */
+    uint64_t at_deadline;
+};
+
+static struct sender *senders;
+static unsigned num_senders;
+static uint64_t received;
+
+/* ---- the senders ------------------------------------------------------------------------------ */
+
+/* A message is (sender, number). */
+static void send_numbers(struct peers *peers, struct peer_node *nodes, unsigned num)
+{
+    uint64_t index = (uint64_t)(nodes[0].shared - peers->shared->peer);
+    ucs_status_t status;
+
+    (void)num;
+    if (nodes[0].ep == NULL) {
+        nodes[0].ep = node_connect(&nodes[0].node, &peers->shared->hub);
+    }
+    while (peers_stage(peers) == PEERS_RUN) {
+        status = uct_ep_am_short(nodes[0].ep, PEERS_AM_ID, index, &nodes[0].shared->sent,
+                                 sizeof(nodes[0].shared->sent));
+        if (status == UCS_OK) {
+            nodes[0].shared->sent++;
+            continue;
+        }
+        if (status != UCS_ERR_NO_RESOURCE) {
+            fail("sender %llu: %s", (unsigned long long)index, ucs_status_string(status));
+        }
+        uct_iface_progress(nodes[0].node.iface);
+        sched_yield();
+    }
+    peers_receive(peers, nodes, num);
+    sched_yield();
+}
+
+/* ---- the receiver ----------------------------------------------------------------------------- */
+
+static ucs_status_t take_number(void *arg, void *data, size_t length, unsigned flags)
+{
+    uint64_t message[2];
+
+    (void)arg;
+    (void)flags;
+    if (length != sizeof(message)) {
+        fail("a message of %zu bytes came", length);
+    }
+    memcpy(message, data, sizeof(message));
+    if (message[0] >= num_senders || senders[message[0]].next != message[1]) {
+        fail("message %llu of sender %llu came, which is not next",
+             (unsigned long long)message[1], (unsigned long long)message[0]);
+    }
+    senders[message[0]].next++;
+    received++;
+    return UCS_OK;
+}
+
+static void receive_for(struct node *node, double seconds)
+{
+    double end = now() + seconds;
+
+    while (now() < end) {
+        if (uct_iface_progress(node->iface) == 0) {
+            sched_yield();
+        }
+    }
+}
+
+static uint64_t all_sent(const struct peers *peers)
+{
+    uint64_t sum = 0;
+    unsigned i;
+
+    for (i = 0; i < num_senders; i++) {
+        sum += __atomic_load_n(&peers->shared->peer[i].sent, __ATOMIC_RELAXED);
+    }
+    return sum;
+}
+
+static void drain(struct peers *peers, struct node *node)
+{
+    double deadline = now() + 20;
+
+    peers_tell(peers, PEERS_DRAIN);
+    while (now() < deadline && (received < all_sent(peers) || now() < deadline - 19)) {
+        if (uct_iface_progress(node->iface) == 0) {
+            sched_yield();
+        }
+    }
+    figure("lost", (double)all_sent(peers) - (double)received);
+}
+
+static void report_fairness(double seconds)
+{
+    uint64_t least = UINT64_MAX, most = 0, sum = 0;
+    unsigned i;
+
+    for (i = 0; i < num_senders; i++) {
+        uint64_t count = senders[i].next - senders[i].at_deadline;
+
+        least = count < least ? count : least;
+        most = count > most ? count : most;
+        sum += count;
+    }
+    figure("rate", (double)sum / seconds);
+    figure("least_to_most", most > 0 ? (double)least / (double)most : 0);
+}
+
+void scale_storm(unsigned count, double seconds)
+{
+    struct peers peers = {.role = send_numbers, .cpu = -1};
+    size_t heap, settled;
+    struct node node;
+    unsigned i;
+
+    num_senders = count;
+    senders = calloc(count, sizeof(*senders));
+    if (senders == NULL) {
+        fail("no memory for %u senders", count);
+    }
+    peers_start(&peers, count, 1);
+    node_open(&node);
+    node_handle(&node, PEERS_AM_ID, take_number, NULL);
+    peers.shared->hub = node.address;
+    heap = heap_used();
+    peers_tell(&peers, PEERS_RUN);
+    receive_for(&node, 1); /* until all are connected */
+    settled = heap_used() + shared_used();
+    for (i = 0; i < count; i++) {
+        senders[i].at_deadline = senders[i].next; /* from here on they are compared */
+    }
+    receive_for(&node, seconds);
+    report_fairness(seconds);
+    figure("heap", (double)heap_used() - (double)heap);
+    figure("growth", (double)(heap_used() + shared_used()) - (double)settled);
+    drain(&peers, &node);
+    peers_stop(&peers);
+    node_close(&node);
+    peers_free(&peers);
+    free(senders);
+}
