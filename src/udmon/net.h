@@ -65,6 +65,12 @@ void udmon_net_close(udmon_net_t *net);
 int udmon_net_port(udmon_net_t *net, const char *transport, const char *device, int gid_index,
                    udmon_port_t **port_p);
 
+/* Its paths are closed before. */
+void udmon_port_close(udmon_port_t *port);
+
+/* What UCT answers, as a negative errno. */
+int udmon_net_errno(ucs_status_t status);
+
 /* Write struct udmon_address; returns its length, or -EMSGSIZE. */
 int udmon_port_address(udmon_port_t *port, void *buffer, size_t size);
 

@@ -41,8 +41,8 @@ static bool glex_endpoint(const struct glex_inspect_ep *ep, void *arg)
         return true;
     }
     glex_label(command, sizeof(command), ep->command);
-    snprintf(labels, sizeof(labels), "endpoint=\"%.23s\",pid=\"%u\",command=\"%s\"", ep->name, ep->pid,
-             command);
+    snprintf(labels, sizeof(labels), "endpoint=\"%.23s\",pid=\"%u\",command=\"%s\"", ep->name,
+             ep->pid, command);
     for (i = 0; (name = glex_inspect_counter(&ep->counters, i, &value)) != NULL; ++i) {
         samples_add(samples, !glex_is_gauge(name), value, "glex_%.40s{%s}", name, labels);
     }

@@ -41,8 +41,8 @@ local function stats(node, type, cmd, response_type)
   return ffi.new(response_type, ffi.cast(response_type .. ' *', response.cm_data)[0])
 end
 
--- connect_to{addr = '[SCHEME://]HOST:PORT', secret_file = ..., source = ..., name = ...}; all but addr
--- may be left out.
+-- connect_to{addr = '[SCHEME://]HOST:PORT', secret_file = ..., source = ..., name = ...}; all but
+-- addr may be left out.
 function net_udmon.Send:connect_to(options)
   request(self, ffi.C.DMM_MSGTYPE_UDMONSEND, ffi.C.DMM_MSG_UDMONSEND_CONNECT,
     'struct dmm_msg_udmonsend_connect', {

@@ -53,8 +53,8 @@ bool node_message_fits(dmm_node_p node, const struct dmm_msg *msg, size_t size)
         return true;
     }
     dmm_log(DMM_LOG_ERR,
-            "Node " DMM_PRINODE ": message %" PRIu32 " has %" PRIu32 " bytes instead of %zu: is its "
-            "sender made for another version of net_udmon?",
+            "Node " DMM_PRINODE ": message %" PRIu32 " has %" PRIu32 " bytes instead of %zu: "
+            "is its sender made for another version of net_udmon?",
             DMM_NODEINFO(node), msg->cm_cmd, (uint32_t)msg->cm_len, size);
     return false;
 }

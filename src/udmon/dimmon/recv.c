@@ -73,9 +73,10 @@ static void recv_message(void *arg, const udmon_peer_t *peer, const udmon_messag
     if ((message->length == 0) ||
         (node_list_length(message->data, message->length) != message->length)) {
         if (state->stats.invalid++ == 0) {
-            dmm_log(DMM_LOG_WARN, "Node " DMM_PRINODE ": %zu bytes of %s at %s are no data of DiMMon;"
-                    " further ones are counted only", DMM_NODEINFO(state->node), message->length,
-                    peer->name, peer->address);
+            dmm_log(DMM_LOG_WARN,
+                    "Node " DMM_PRINODE ": %zu bytes of %s at %s are no data of DiMMon; further "
+                    "ones are counted only",
+                    DMM_NODEINFO(state->node), message->length, peer->name, peer->address);
         }
         return;
     }

@@ -82,8 +82,8 @@ static int send_rcvdata(dmm_hook_p hook, dmm_data_p data)
     if (client == NULL) {
         ret = -ENOTCONN; /* the configuration has yet to connect it */
     } else if (length == 0) {
-        dmm_log(DMM_LOG_ERR, "Node " DMM_PRINODE ": data from hook %s has no end", DMM_NODEINFO(node),
-                DMM_HOOK_NAME(hook));
+        dmm_log(DMM_LOG_ERR, "Node " DMM_PRINODE ": data from hook %s has no end",
+                DMM_NODEINFO(node), DMM_HOOK_NAME(hook));
         ret = -EBADMSG;
     } else {
         ret = udmon_client_send(client, data->da_nodes, length, 0);
