@@ -159,7 +159,7 @@ class Runner:
             raise Failure('UCX reports no connection over ' + column.tls)
 
     def _check_channel(self, column):
-        """The NIC's counters: ER carries messages by immediate puts, SR by MPs and never by puts."""
+        """The NIC's counters: ER carries messages by immediate puts, SR by MPs and never puts."""
         if not column.is_glex:
             return
         stats = self._read('stats')

@@ -136,7 +136,8 @@ static int uct_glex_er_grant_valid(const uct_glex_ctl_t *ctl)
 {
     return (ctl->fifo_units >= 2) && (ctl->fifo_units <= UCT_GLEX_FIFO_MAX_UNITS) &&
            ucs_is_pow2(ctl->fifo_units) && (ctl->fifo_msgs > 0) && (ctl->unit_shift <= 12) &&
-           (UCS_BIT(ctl->unit_shift) >= UCT_GLEX_ER_MIN_UNIT) && (((size_t)ctl->fifo_units << ctl->unit_shift) >= 1024);
+           (UCS_BIT(ctl->unit_shift) >= UCT_GLEX_ER_MIN_UNIT) &&
+           (((size_t)ctl->fifo_units << ctl->unit_shift) >= 1024);
 }
 
 static void uct_glex_er_post_released(uct_glex_vc_t *vc, uint16_t index, uint8_t gen)
