@@ -21,8 +21,8 @@ int glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *peer, enum glex
                      int32_t flag, enum glex_err_req_status full);
 
 /**
- * Look for a peer's registration among those that are known, else read it from the peer's table, and
- * check a request against it.
+ * Look for a peer's registration among those that are known, else read it from the peer's table,
+ * and check a request against it.
  * @return GLEX_REQ_DONE and the entry, or why the request fails.
  */
 int glex_shm_rmem_find(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t mh, uint32_t key,
@@ -82,8 +82,8 @@ static inline int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *pee
 }
 
 /**
- * Whether a registration that was read before is that of a request, and as it was: the table's state
- * word is read every time; while it is as it was when the entry was read, so is all the rest.
+ * Whether a registration that was read before is that of a request, and as it was: the table's
+ * state word is read every time; while it is as it was when the entry was read, so is all the rest.
  * acquire: a state that is the same again after a new registration does not exist, generations only
  * grow.
  */

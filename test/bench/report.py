@@ -27,10 +27,12 @@ def per_round(row, tests, values):
     test = row.ours[0][0]
     less = test == 'bare' or tests[test].less
     if row.kind == 'step':
-        mine, below, theirs, theirs_below = (values.get(place, []) for place in row.ours + row.theirs)
+        mine, below, theirs, theirs_below = (values.get(place, [])
+                                             for place in row.ours + row.theirs)
         return [(a - b) - (c - d) for a, b, c, d in zip(mine, below, theirs, theirs_below)
                 if None not in (a, b, c, d)]
-    pairs = [(a, b) for a, b in zip(figure(values, row.ours, less), figure(values, row.theirs, less))
+    pairs = [(a, b) for a, b in zip(figure(values, row.ours, less),
+                                    figure(values, row.theirs, less))
              if a is not None and b is not None]
     return [a / b if row.kind == 'ratio' else a - b for a, b in pairs]
 

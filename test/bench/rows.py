@@ -14,7 +14,7 @@ KB, MB = 1024, 1024 * 1024
 Test = collections.namedtuple('Test', 'title less unit columns run')
 
 # `ours` and `theirs` are lists of (test, column): of theirs the best counts. `kind` is ratio, or
-# difference in seconds, or `step`: ours and theirs are pairs, and the difference within each counts.
+# difference in seconds, or `step`: ours and theirs are pairs, and the difference in each counts.
 Row = collections.namedtuple('Row', 'title kind ours theirs op bound')
 
 UNITS = {'ns': 1e9, 'us': 1e6, 'ms': 1e3, 'M/s': 1e-6, 'MB/s': 1e-6}

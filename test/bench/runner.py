@@ -50,6 +50,16 @@ def processors():
     return (cpus[0], cpus[1] if len(cpus) > 1 else cpus[0])
 
 
+def descendants(pid):
+    """The processes that a process has started, and theirs."""
+    try:
+        with open('/proc/%d/task/%d/children' % (pid, pid)) as file:
+            children = [int(child) for child in file.read().split()]
+    except OSError:
+        return []
+    return [found for child in children for found in descendants(child) + [child]]
+
+
 class Runner:
     """Runs programs of a build directory, in a fabric of its own."""
 
@@ -86,11 +96,12 @@ class Runner:
 
     @staticmethod
     def _kill(child):
-        """A group of its own: a launcher's ranks go with it."""
-        try:
-            os.killpg(child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        """With all that it has started: the ranks of a launcher are in groups of their own."""
+        for pid in descendants(child.pid) + [child.pid]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         child.wait()
 
     def _start(self, args, env):
@@ -148,7 +159,7 @@ class Runner:
             raise Failure('UCX reports no connection over ' + column.tls)
 
     def _check_channel(self, column):
-        """The NIC's counters: ER carries messages by immediate puts, SR by MPs and never by puts."""
+        """The NIC's counters: ER carries messages by immediate puts, SR by MPs and never puts."""
         if not column.is_glex:
             return
         stats = self._read('stats')

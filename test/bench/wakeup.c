@@ -8,9 +8,11 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <ucp/api/ucp.h>
 #include <unistd.h>
@@ -212,6 +214,9 @@ int main(int argc, char **argv)
     }
     if (pipe(to_sender) != 0 || pipe(to_receiver) != 0 || (child = fork()) < 0) {
         fail("cannot make a second process: %s", strerror(errno));
+    }
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
     }
     side.pipe_in = child == 0 ? to_sender[0] : to_receiver[0];
     side.pipe_out = child == 0 ? to_receiver[1] : to_sender[1];

@@ -36,7 +36,7 @@ static size_t pack(void *dest, void *arg)
     return sizeof(uint64_t);
 }
 
-/* ---- what is counted -------------------------------------------------------------------------- */
+/* ---- what is counted ------------------------------------------------------------------------- */
 
 static ucs_status_t __attribute__((noinline)) counted_short(void)
 {
@@ -53,7 +53,7 @@ static unsigned __attribute__((noinline)) counted_progress(struct node *node)
     return uct_iface_progress(node->iface);
 }
 
-/* ---- what is not ------------------------------------------------------------------------------ */
+/* ---- what is not ----------------------------------------------------------------------------- */
 
 static void progress_both(void)
 {

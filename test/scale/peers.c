@@ -24,7 +24,7 @@ void peers_tell(struct peers *peers, enum peers_stage stage)
     __atomic_store_n(&peers->shared->stage, stage, __ATOMIC_RELEASE);
 }
 
-/* ---- in a peer's process ---------------------------------------------------------------------- */
+/* ---- in a peer's process --------------------------------------------------------------------- */
 
 static ucs_status_t count_message(void *arg, void *data, size_t length, unsigned flags)
 {
@@ -91,7 +91,7 @@ void peers_receive(struct peers *peers, struct peer_node *nodes, unsigned num)
     }
 }
 
-/* ---- in the program --------------------------------------------------------------------------- */
+/* ---- in the program -------------------------------------------------------------------------- */
 
 static void check_children(struct peers *peers)
 {

@@ -17,7 +17,7 @@ static struct sender *senders;
 static unsigned num_senders;
 static uint64_t received;
 
-/* ---- the senders ------------------------------------------------------------------------------ */
+/* ---- the senders ----------------------------------------------------------------------------- */
 
 /* A message is (sender, number). */
 static void send_numbers(struct peers *peers, struct peer_node *nodes, unsigned num)
@@ -46,7 +46,7 @@ static void send_numbers(struct peers *peers, struct peer_node *nodes, unsigned 
     sched_yield();
 }
 
-/* ---- the receiver ----------------------------------------------------------------------------- */
+/* ---- the receiver ---------------------------------------------------------------------------- */
 
 static ucs_status_t take_number(void *arg, void *data, size_t length, unsigned flags)
 {

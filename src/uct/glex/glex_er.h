@@ -161,7 +161,7 @@ static inline int uct_glex_er_must_tell(const uct_glex_vc_t *vc)
     return vc->has_rx_fifo && uct_glex_fifo_must_tell(&vc->rx_fifo);
 }
 
-/** Handle the event that was probed and those behind it, of ER and of operations. Returns how many. */
+/** Handle the event that was probed and those behind it, of ER and operations. Returns how many. */
 unsigned uct_glex_eq_handle(uct_glex_iface_t *iface, glex_event_t *event);
 
 /** Handle arrived events. Returns how many. Inline: nearly always there is none. */
