@@ -69,6 +69,7 @@ static void endpoints_child(void)
         ep->base.send_imm_mp = forked_send_imm_mp;
         ep->base.imm_rdma = forked_imm_rdma;
         ep->base.rdma = forked_rdma;
+        glex_segment_unlock(&ep->segment);
         glex_ring_rx_fork(&ep->mpq);
         glex_ring_rx_fork(&ep->eq);
         ep->dev->num_eps = 0;

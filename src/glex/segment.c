@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* How often, a millisecond apart, a lock that a checker holds for a moment is tried again. */
@@ -250,6 +252,21 @@ static void segment_log_failure(const char *what)
     }
 }
 
+/*
+ * The lock lives as long as the file is open or mapped, and a descriptor is dear. But what overlayfs
+ * maps is not the file that was opened and locked: there it must stay open.
+ */
+static int segment_keep_lock(int fd)
+{
+    struct statfs fs;
+
+    if (fstatfs(fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC) {
+        return fd;
+    }
+    close(fd);
+    return -1;
+}
+
 glex_ret_t glex_segment_create(int dirfd, const struct glex_segment_header *hdr, uint32_t num,
                                struct glex_segment *seg)
 {
@@ -282,6 +299,9 @@ glex_ret_t glex_segment_create(int dirfd, const struct glex_segment_header *hdr,
         goto out;
     }
     seg->addr = seg->hdr->addr;
+    seg->lock_fd = segment_keep_lock(fd);
+    return GLEX_SUCCESS;
+
 out:
     close(fd);
     return ret;
@@ -304,6 +324,15 @@ void glex_segment_destroy(int dirfd, struct glex_segment *seg)
     glex_segment_retire(dirfd, seg);
     munmap(seg->hdr, seg->base_size);
     seg->hdr = NULL;
+    glex_segment_unlock(seg);
+}
+
+void glex_segment_unlock(struct glex_segment *seg)
+{
+    if (seg->lock_fd >= 0) {
+        close(seg->lock_fd);
+        seg->lock_fd = -1;
+    }
 }
 
 int glex_segment_reopen(int dirfd, const struct glex_segment *seg)

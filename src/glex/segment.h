@@ -26,6 +26,7 @@ struct glex_segment {
     uint64_t                    mmt_ready;
     dev_t                       dev;
     ino_t                       ino;
+    int                         lock_fd; /* holds the lock where the mapping does not; else -1 */
 };
 
 enum glex_segment_state {
@@ -45,6 +46,9 @@ glex_ret_t glex_segment_create(int dirfd, const struct glex_segment_header *hdr,
 
 /** Retire it and unmap it. */
 void glex_segment_destroy(int dirfd, struct glex_segment *seg);
+
+/** Let go of the lock: also in a child of fork(), which does not own the segment. */
+void glex_segment_unlock(struct glex_segment *seg);
 
 /** Stop it and take its name away: what may still be done while a process exits. */
 void glex_segment_retire(int dirfd, const struct glex_segment *seg);

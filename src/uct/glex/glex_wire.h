@@ -113,6 +113,7 @@ typedef struct uct_glex_ctl {
     uint16_t released_index; /* ER_RELEASED: which FIFO */
     uint8_t  revoked_gen;
     uint8_t  released_gen;
+    uint32_t resv;         /* aligns the first message */
 } UCS_S_PACKED uct_glex_ctl_t;
 
 /* SR announcement: fetch `length` bytes of (mh, offset); the remote event of the Get tells op_id */
@@ -199,7 +200,7 @@ _Static_assert(sizeof(uct_glex_device_addr_t) == 8, "wire format");
 _Static_assert(sizeof(uct_glex_iface_addr_t) == 12, "wire format");
 _Static_assert(sizeof(uct_glex_packed_rkey_t) == 40, "wire format");
 _Static_assert(sizeof(uct_glex_mp_hdr_t) == 16, "wire format");
-_Static_assert(sizeof(uct_glex_ctl_t) == 52, "wire format");
+_Static_assert(sizeof(uct_glex_ctl_t) == 56, "wire format");
 _Static_assert(sizeof(uct_glex_mp_hdr_t) + sizeof(uct_glex_ctl_t) <= UCT_GLEX_MP_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_sr_t) == 24, "wire format");
 _Static_assert(sizeof(uct_glex_sr_t) <= UCT_GLEX_FIRST_LEN, "wire format");
