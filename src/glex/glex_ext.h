@@ -109,7 +109,8 @@ glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr_t peer);
 
 /**
  * Whether a peer endpoint still exists. Costs some system calls.
- * Returns SUCCESS, or NO_EP_RESOURCE where it was destroyed, its process died, or it has no receiver.
+ * Returns SUCCESS, or NO_EP_RESOURCE where it was destroyed, its process died, or it has no
+ * receiver.
  */
 glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer);
 

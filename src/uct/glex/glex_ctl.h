@@ -49,8 +49,8 @@ void uct_glex_ctl_connect_now(uct_glex_vc_t *vc);
  *  busy: to be called again. */
 int uct_glex_ctl_progress(uct_glex_vc_t *vc);
 
-/** Tell `dest` that the VC it calls `unknown_id`, or (0) the interface it means, does not exist (any
- *  more). NO_RESOURCE: the NIC is busy. */
+/** Tell `dest` that the VC it calls `unknown_id`, or (0) the interface it means, does not exist, or
+ *  not any more. NO_RESOURCE: the NIC is busy. */
 ucs_status_t uct_glex_ctl_send_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id);
 
 /** The same, by progress: once for all messages that ask for it meanwhile */

@@ -11,8 +11,8 @@
 /** Whether the next message of this endpoint is the first of its VC */
 int uct_glex_first_is_next(uct_glex_ep_t *ep);
 
-/** Send `length` bytes as the first message: a message, or (zc) a zero-copy descriptor. NO_RESOURCE:
- *  not now. */
+/** Send `length` bytes as the first message: a message, or (zc) a zero-copy descriptor.
+ *  NO_RESOURCE: not now. */
 ucs_status_t uct_glex_first_send(uct_glex_ep_t *ep, uint8_t am_id, const void *data,
                                  unsigned length, int zc);
 
@@ -20,7 +20,8 @@ ucs_status_t uct_glex_first_send(uct_glex_ep_t *ep, uint8_t am_id, const void *d
 ssize_t uct_glex_first_bcopy(uct_glex_ep_t *ep, uint8_t am_id, uct_pack_callback_t pack_cb,
                              void *arg);
 
-/** Put the first message, if there is one, behind a CONNECT or ACCEPT. Returns the bytes that it takes there. */
+/** Put the first message, if there is one, behind a CONNECT or ACCEPT. Returns the bytes that it
+ *  takes there. */
 unsigned uct_glex_first_append(const uct_glex_vc_t *vc, uct_glex_mp_hdr_t *hdr, void *data);
 
 /** A CONNECT or ACCEPT with a first message, of `length` bytes, has been taken: now that */

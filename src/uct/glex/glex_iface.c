@@ -246,7 +246,7 @@ static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
     }
 }
 
-/* Events on their way for other reasons than ER: units fetched by peers, RMA, zero copy, our Gets */
+/* Events on their way for other reasons than ER: units fetched, RMA, zero copy, our Gets */
 static unsigned uct_glex_iface_op_events(const uct_glex_iface_config_t *config)
 {
     return 2 * config->srq_capacity + config->rma_req_capacity +

@@ -85,7 +85,7 @@ typedef struct uct_glex_iface {
         unsigned           inc;
         unsigned           max;
         unsigned           recalls;   /* VCs that were asked for credits back */
-        unsigned           asked;     /* times that growth was refused since the last recall for it */
+        unsigned           asked;     /* times growth was refused since the last recall for it */
         uint8_t            told_full; /* said that there are too many peers */
         ucs_list_link_t    wait;      /* VCs that wait for entries to connect or accept */
     } mpq;
@@ -125,7 +125,7 @@ typedef struct uct_glex_iface {
     unsigned            watch_hand;   /* index of the VC that was looked at last */
     uct_glex_reset_t    resets[UCT_GLEX_MAX_RESETS]; /* to be sent */
     unsigned            num_resets;
-    unsigned            goodbye_ms;   /* how long closing may still wait for peers with full queues */
+    unsigned            goodbye_ms;   /* how long closing may wait for peers with full queues */
 
     struct {
         size_t max_bcopy;

@@ -344,7 +344,7 @@ void uct_glex_rkey_map(glex_ep_handle_t ep, uct_glex_rkey_t *rkey)
     rkey->mapped_by = ep;
 }
 
-/* Pointers are asked for by any thread, while an endpoint is for one: the domain has one of its own for
+/* Pointers are asked for by any thread, an endpoint is for one: the domain has one of its own for
  * that, used under the lock of the list */
 static void *uct_glex_md_map(uct_glex_md_t *md, const uct_glex_packed_rkey_t *packed)
 {

@@ -106,8 +106,8 @@ static inline glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t
 }
 #endif
 
-/* Whether requests to a full queue are refused, not lost. Credits then only see to fairness, and more
- * may be promised than there is. */
+/* Whether requests to a full queue are refused, not lost. Credits then only see to fairness, and
+ * more may be promised than there is. */
 #define UCT_GLEX_NIC_LOSSLESS (GLEX_EXT_FLAG_NO_LOSS != 0)
 
 /* What a NIC's refusal means to UCX */

@@ -35,8 +35,8 @@ static int uct_glex_rkey_is_valid(uct_rkey_t uct_rkey)
     return (uct_rkey != UCT_INVALID_RKEY) && (uct_rkey != 0);
 }
 
-/* The VC only keeps the order of operations here. No connection is needed, but a peer that leaves tells
- * those that it knows. */
+/* The VC only keeps the order of operations here. No connection is needed, but a peer that leaves
+ * tells those that it knows. */
 static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
 {
     ucs_status_t status = uct_glex_ep_make_vc(ep);

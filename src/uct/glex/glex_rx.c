@@ -201,7 +201,8 @@ void uct_glex_rx_add_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *da
 
     if (ucs_likely((seq == vc->rx_seq) && !zc)) {
         ++vc->rx_seq;
-        uct_iface_trace_am(&vc->iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, length, "RX: MP");
+        uct_iface_trace_am(&vc->iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, length,
+                           "RX: MP");
         uct_iface_invoke_am(&vc->iface->super, am_id, data, length, 0);
         if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
             uct_glex_rx_advance(vc);

@@ -46,8 +46,8 @@ static int uct_glex_vc_is_unused(uct_glex_vc_t *vc)
            ucs_list_is_empty(&vc->eps) && (vc->num_ops == 0) && !vc->scheduled;
 }
 
-/* Take the place of a VC that is not used any more. Returns the index, or num_vcs if there is none. It
- * is freed later: who calls may be a handler that was called out of its failure. */
+/* Take the place of a VC that is not used any more. Returns the index, or num_vcs if there is none.
+ * It is freed later: who calls may be a handler that was called out of its failure. */
 static unsigned uct_glex_vc_reuse(uct_glex_iface_t *iface)
 {
     unsigned i;
@@ -93,8 +93,8 @@ static ucs_status_t uct_glex_vc_get_index(uct_glex_iface_t *iface, unsigned *ind
     return UCS_OK;
 }
 
-/* A name for the VC: its index in iface->vcs[] and a generation, so that late messages for another VC
- * at that index, or an interface that had this endpoint before, are not taken for its own */
+/* A name for the VC: its index in iface->vcs[] and a generation, so that late messages for another
+ * VC at that index, or an interface that had this endpoint before, are not taken for its own */
 static ucs_status_t uct_glex_vc_assign_id(uct_glex_iface_t *iface, uct_glex_vc_t *vc)
 {
     ucs_status_t status;
@@ -242,8 +242,8 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc)
     uct_glex_iface_recheck(vc->iface);
 }
 
-/* The NIC endpoint may live on with the memory domain: without this the peer would send to nobody and
- * wait for ever */
+/* The NIC endpoint may live on with the memory domain: without this the peer would send to nobody
+ * and wait for ever */
 static void uct_glex_vc_say_goodbye(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;

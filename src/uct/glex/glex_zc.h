@@ -10,8 +10,8 @@
 #include "glex_rx.h"
 #include "glex_vc.h"
 
-/** Send header and pieces, or have them fetched as the first message. UCS_INPROGRESS: `comp` is called when the
- *  peer has fetched them. */
+/** Send header and pieces, as the first message if it is that. INPROGRESS: `comp` is called when
+ *  the peer has fetched them. */
 ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *header,
                               unsigned header_length, const uct_iov_t *iov, size_t iovcnt,
                               uct_completion_t *comp);
