@@ -20,10 +20,6 @@
 /* Progress calls between two looks at the NIC's error queue */
 #define UCT_GLEX_ERRORS_CALLS 256
 
-/* Calls, less one, of which one looks at a message queue that was quiet for so long: with ER there
- * are hardly any messages, and an event should be seen soon. One less than a power of two. */
-#define UCT_GLEX_MPQ_SKIP 3
-
 /* How long closing may take in all to say goodbye to peers that do not empty their queues */
 #define UCT_GLEX_GOODBYE_MS 1000
 
@@ -166,34 +162,19 @@ static UCS_F_NOINLINE void uct_glex_iface_progress_slow(uct_glex_iface_t *iface)
     uct_glex_iface_progress_active(iface);
 }
 
-static unsigned uct_glex_iface_progress_mpq(uct_glex_iface_t *iface)
-{
-    unsigned count = uct_glex_mpq_progress(iface);
-
-    if (count > 0) {
-        iface->mpq_quiet = 0;
-        iface->mpq_skip  = 0;
-    }
-    return count;
-}
-
 static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
 {
     uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
     unsigned done = iface->done, count;
 
-    count = uct_glex_eq_progress(iface);
-    if ((iface->until_errors & iface->mpq_skip) == 0) {
-        count += uct_glex_iface_progress_mpq(iface);
-    }
+    count  = uct_glex_eq_progress(iface);
+    count += uct_glex_mpq_progress(iface);
     if (ucs_unlikely(!ucs_list_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
                      iface->recheck)) {
         uct_glex_iface_progress_slow(iface);
     }
     if (ucs_unlikely(--iface->until_errors == 0)) {
         iface->until_errors = UCT_GLEX_ERRORS_CALLS;
-        iface->mpq_skip     = iface->mpq_quiet ? UCT_GLEX_MPQ_SKIP : 0;
-        iface->mpq_quiet    = 1;
         uct_glex_error_progress(iface);
     }
     /* Who is told of nothing may go to sleep */
@@ -388,8 +369,6 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->recheck     = 0;
     self->dispatching = NULL;
     self->done        = 0;
-    self->mpq_skip    = 0;
-    self->mpq_quiet   = 0;
     self->fence       = 0;
     self->until_errors = UCT_GLEX_ERRORS_CALLS;
     self->watch_next   = 0;

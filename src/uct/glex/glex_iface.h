@@ -61,8 +61,6 @@ typedef struct uct_glex_iface {
     uint8_t            er_unit_shift;
     uint8_t            recheck;    /* resources came free: look at what waits for them */
     unsigned           until_errors; /* progress calls until the next look at errors */
-    uint8_t            mpq_skip;   /* mask of calls that do not look at the message queue */
-    uint8_t            mpq_quiet;  /* nothing came there since the last look at errors */
     unsigned           done;       /* requests posted and ended by progress, in all */
     ucs_list_link_t    active;     /* VCs that have control messages to send */
     ucs_arbiter_t      arbiter;    /* endpoints whose pending requests can go on */
