@@ -1,0 +1,90 @@
+# shellcheck shell=bash
+# How glex is entered into UCX's test suite, for contrib/ucx-gtest: edits of a copy of test/gtest.
+# Sourced after contrib/lib.sh.
+
+# Enter glex into the suite's lists of transports, beside tcp, whose capabilities are the most
+# alike, and where one test runs over all transports.
+edit_lists()
+{
+    sed -E -i '/^#define UCT_TEST_NO_SELF_TLS/,/[^\\]$/ s/^( *)tcp,/\1glex, tcp,/' uct/uct_test.h
+    sed -E -i '/^#define UCT_MD_INSTANTIATE_TEST_CASE/,/[^\\]$/ s/^( *)posix,/\1glex, posix,/' \
+        uct/test_md.cc
+    # Lines of macros: NAME(_test_case, tcp, "tcp"), in one line or two.
+    sed -E -i '
+        /INSTANTIATE_TEST_CASE_TLS(_GPU_AWARE)?\(_test_case, *tcp, *\\$/ N
+        /INSTANTIATE_TEST_CASE_TLS(_GPU_AWARE)?\(_test_case, *tcp,.*"tcp"\)/ {
+            h
+            s/\btcp,/glex,/
+            s/"tcp"\)( \\)?$/"glex") \\/
+            p
+            g
+        }' ucp/*.h ucp/*.cc
+    sed -E -i '/^UCP_INSTANTIATE_TEST_CASE_TLS\(test_[a-z_]*, all, "all"\)/ {
+            h
+            s/all, "all"/glex, "glex"/
+            p
+            g
+        }' ucp/*.cc
+}
+
+# A connection by IP address begins on a transport of that address's network device, and changes to
+# the best one (UCX, wireup_cm.c): glex never is alone there.
+edit_sockaddr()
+{
+    sed -E -i '
+        s/(UCP_INSTANTIATE_TEST_CASE) \((_test_case)\)/\1_TLS(\2, glex, "glex")/
+        s/"glex"/"glex,tcp"/' ucp/test_ucp_sockaddr.cc
+}
+
+# The test makes a call fail and waits for what the wireup does then: keepalive, which makes the
+# same call, would take the failure for itself.
+edit_keepalive()
+{
+    sed -E -i '
+        s|^ *ucs::sock_addr_storage m_test_addr;|&\n    const char *m_keepalive = "10s";|
+        s/"KEEPALIVE_INTERVAL", "[0-9]+s"/"KEEPALIVE_INTERVAL", m_keepalive/
+        /^    test_ucp_sockaddr_wireup_fail\(\) \{/,/\}/ {
+            s|m_num_fail_injections = 0;|& m_keepalive = "inf";|
+        }' ucp/test_ucp_sockaddr.cc
+}
+
+# Meant for two transports by name, and right for any that queues what it sends: a get_bcopy from
+# mapped memory is done at once, and would never be refused.
+edit_cancel()
+{
+    sed -E -i '
+        /void check_skip_test_tl\(\) \{/,/^    \}/ {
+            s|\(GetParam\(\)->tl_name != "dc_mlx5"\)|& \&\& !has_transport("glex")|
+        }
+        /UCS_TEST_SKIP_COND_P\(uct_cancel_test, get_bcopy,/,/\{/ {
+            s/!check_caps\(UCT_IFACE_FLAG_GET_BCOPY\)/& || has_transport("glex")/
+        }' uct/test_flush.cc
+}
+
+# The test packs keys of any transport into eight bytes on its stack: give it the room that the
+# transport asked for.
+edit_key_size()
+{
+    sed -i '/^UCS_TEST_SKIP_COND_P(test_md, invalidate,/,/^}/ {
+            s/std::set<uint64_t> keys_set/std::set<std::string> keys_set/
+            s/uint64_t key;/std::string key(md_attr().rkey_packed_size, 0);/
+            s/&pack_params, &key)/\&pack_params, \&key[0])/
+        }' uct/test_md.cc
+}
+
+# edit_suite GTEST: all of them, in that copy of the source's test/gtest.
+edit_suite()
+{
+    local file
+    cd "$1"
+    edit_lists
+    edit_sockaddr
+    edit_keepalive
+    edit_cancel
+    edit_key_size
+    for file in uct/uct_test.h uct/test_md.cc uct/test_flush.cc ucp/ucp_test.h \
+        ucp/test_ucp_sockaddr.cc; do
+        grep -q glex "$file" || die "no list of transports was found in UCX's test/gtest/$file: \
+this version of UCX needs other edits in test/ucx/edits.sh"
+    done
+}
