@@ -76,7 +76,7 @@ edit_key_size()
 edit_suite()
 {
     local file
-    cd "$1"
+    cd "$1" || return
     edit_lists
     edit_sockaddr
     edit_keepalive
