@@ -94,7 +94,9 @@ AC_DEFUN([_OPENGLEX_UCX_FLAGS], [
     AS_IF([test -n "$with_ucx"], [
         UCX_CPPFLAGS="$UCX_CPPFLAGS -isystem $with_ucx/include"
         UCX_LIBS="-L$with_ucx/lib -Wl,-rpath,$with_ucx/lib $UCX_LIBS"
-        UCX_MODULE_LIBS="-Wl,-L$with_ucx/lib -Wl,-rpath,$with_ucx/lib $UCX_MODULE_LIBS"
+        # By path: the linker looks where an -L in -Wl leads after the system's directories.
+        UCX_MODULE_LIBS=`AS_ECHO(["$UCX_MODULE_LIBS"]) | $SED "s|-l:|$with_ucx/lib/|g"`
+        UCX_MODULE_LIBS="-Wl,-rpath,$with_ucx/lib $UCX_MODULE_LIBS"
     ])
     AC_SUBST([UCX_CPPFLAGS])
     AC_SUBST([UCX_LIBS])

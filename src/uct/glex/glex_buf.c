@@ -111,8 +111,8 @@ ucs_status_t uct_glex_buf_pool_init(uct_glex_buf_pool_t *pool, uct_glex_md_t *md
     pool->grow        = ucs_min(grow, max_bufs);
     pool->next_offset = 0;
     pool->regions     = NULL;
-    return ucs_mpool_init(&pool->mp, 0, sizeof(uct_glex_buf_t), 0, sizeof(void*), pool->grow,
-                          max_bufs, &uct_glex_buf_mpool_ops, name);
+    return uct_glex_mpool_init(&pool->mp, sizeof(uct_glex_buf_t), sizeof(void*), pool->grow,
+                               max_bufs, &uct_glex_buf_mpool_ops, name);
 }
 
 void uct_glex_buf_pool_cleanup(uct_glex_buf_pool_t *pool)

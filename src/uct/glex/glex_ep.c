@@ -31,6 +31,14 @@ static UCS_CLASS_INIT_FUNC(uct_glex_ep_t, const uct_ep_params_t *params)
     return UCS_OK;
 }
 
+int uct_glex_ep_is_to(uct_ep_h tl_ep, const uct_iface_addr_t *iface_addr)
+{
+    const uct_glex_ep_t *ep           = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    const uct_glex_iface_addr_t *addr = (const uct_glex_iface_addr_t*)iface_addr;
+
+    return (ep->peer == addr->ep_addr) && (ep->peer_uuid == addr->uuid);
+}
+
 static UCS_CLASS_CLEANUP_FUNC(uct_glex_ep_t)
 {
     uct_glex_iface_t *iface = ucs_derived_of(self->super.super.iface, uct_glex_iface_t);
@@ -124,7 +132,7 @@ ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
     UCT_CHECK_AM_ID(id);
     UCT_CHECK_LENGTH(total_length, 0, sizeof(msg.data), "am_short");
 
-    uct_am_short_fill_data(msg.data, header, payload, length);
+    uct_glex_am_short_fill(msg.data, header, payload, length);
     uct_iface_trace_am(ucs_derived_of(tl_ep->iface, uct_base_iface_t), UCT_AM_TRACE_TYPE_SEND, id,
                        msg.data, total_length, "TX: AM_SHORT");
     if (ucs_likely((vc->er_tx != NULL) && !ep->blocked)) {

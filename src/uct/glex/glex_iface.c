@@ -115,9 +115,8 @@ static ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface,
     return UCS_OK;
 }
 
-static int uct_glex_iface_is_reachable(const uct_iface_h tl_iface,
-                                       const uct_device_addr_t *dev_addr,
-                                       const uct_iface_addr_t *iface_addr)
+int uct_glex_iface_is_reachable(const uct_iface_h tl_iface, const uct_device_addr_t *dev_addr,
+                                const uct_iface_addr_t *iface_addr)
 {
     uct_glex_iface_t *iface            = ucs_derived_of(tl_iface, uct_glex_iface_t);
     const uct_glex_device_addr_t *addr = (const uct_glex_device_addr_t*)dev_addr;
@@ -463,6 +462,7 @@ static uct_iface_ops_t uct_glex_iface_ops = {
 };
 
 static uct_iface_internal_ops_t uct_glex_iface_internal_ops = {
+    UCT_GLEX_IFACE_INTERNAL_OPS
     .iface_estimate_perf = uct_base_iface_estimate_perf,
     .iface_vfs_refresh   = (uct_iface_vfs_refresh_func_t)ucs_empty_function,
     .ep_query            = (uct_ep_query_func_t)ucs_empty_function_return_unsupported,

@@ -30,7 +30,7 @@ static ucs_config_field_t uct_glex_md_config_table[] = {
      ucs_offsetof(uct_glex_md_config_t, rcache_enable), UCS_CONFIG_TYPE_TERNARY},
 
     {"", "", NULL, ucs_offsetof(uct_glex_md_config_t, rcache),
-     UCS_CONFIG_TYPE_TABLE(uct_md_config_rcache_table)},
+     UCS_CONFIG_TYPE_TABLE(UCT_GLEX_RCACHE_CONFIG_TABLE)},
 
     {"EP_TYPE", "fast",
      "Type of the GLEX endpoint. Where the NIC has none left of this type, the next is tried.\n"
@@ -362,7 +362,8 @@ static void *uct_glex_md_map(uct_glex_md_t *md, const uct_glex_packed_rkey_t *pa
 }
 
 static ucs_status_t uct_glex_rkey_unpack(uct_component_t *component, const void *rkey_buffer,
-                                         uct_rkey_t *rkey_p, void **handle_p)
+                                         UCT_GLEX_RKEY_UNPACK_PARAMS uct_rkey_t *rkey_p,
+                                         void **handle_p)
 {
     uct_glex_rkey_t *rkey = ucs_malloc(sizeof(*rkey), "uct_glex_rkey");
 
@@ -411,6 +412,13 @@ static ucs_status_t uct_glex_rkey_release(uct_component_t *component, uct_rkey_t
     return UCS_OK;
 }
 
+/* Two keys of one registration, unpacked by different endpoints, are equal */
+int uct_glex_rkey_cmp(uct_rkey_t a, uct_rkey_t b)
+{
+    return memcmp(&((uct_glex_rkey_t*)a)->packed, &((uct_glex_rkey_t*)b)->packed,
+                  sizeof(uct_glex_packed_rkey_t));
+}
+
 uct_component_t uct_glex_component = {
     .query_md_resources = uct_glex_md_query_resources,
     .md_open            = uct_glex_md_open,
@@ -418,6 +426,7 @@ uct_component_t uct_glex_component = {
     .rkey_unpack        = uct_glex_rkey_unpack,
     .rkey_ptr           = uct_glex_rkey_ptr,
     .rkey_release       = uct_glex_rkey_release,
+    UCT_GLEX_COMPONENT_OPS
     .name               = UCT_GLEX_NAME,
     .md_config          = {
         .name   = "GLEX memory domain",

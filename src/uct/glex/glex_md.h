@@ -7,11 +7,10 @@
 #ifndef UCT_GLEX_MD_H
 #define UCT_GLEX_MD_H
 
+#include "glex_compat.h"
 #include "glex_nic.h"
 #include "glex_wire.h"
 
-#include <uct/base/uct_md.h>
-#include <ucs/memory/rcache.h>
 #include <pthread.h>
 
 #define UCT_GLEX_NAME        "glex"
@@ -22,7 +21,7 @@
 typedef struct uct_glex_md_config {
     uct_md_config_t        super;
     ucs_ternary_auto_value_t rcache_enable;
-    uct_md_rcache_config_t rcache;
+    uct_glex_rcache_config_t rcache;
     unsigned               ep_type;
     int                    ep_hc_mpq;
     int                    ep_hc_eq;

@@ -95,29 +95,29 @@ static void uct_glex_memh_cleanup(uct_glex_md_t *md, uct_glex_memh_t *memh)
     ucs_free(memh->more);
 }
 
-static ucs_status_t uct_glex_md_query(uct_md_h uct_md, uct_md_attr_t *attr)
+static ucs_status_t uct_glex_md_query(uct_md_h uct_md, uct_glex_md_attr_t *attr)
 {
     uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
+    __auto_type cap   = UCT_GLEX_MD_ATTR(attr);
 
-    memset(attr, 0, sizeof(*attr));
-    attr->cap.flags            = UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY;
-    attr->cap.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+    uct_glex_md_attr_init(attr);
+    cap->flags            = UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY;
+    cap->access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     if (uct_glex_md_has_private_rdma(md)) {
-        attr->cap.flags        |= UCT_MD_FLAG_REG | UCT_MD_FLAG_INVALIDATE;
-        attr->cap.reg_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
-        attr->cap.max_reg       = UCT_GLEX_MAX_REG;
+        cap->flags        |= UCT_MD_FLAG_REG | UCT_MD_FLAG_INVALIDATE;
+        cap->reg_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+        cap->max_reg       = UCT_GLEX_MAX_REG;
     } else if (md->ext_attr.caps & GLEX_EXT_CAP_MAP) {
         /* Only beside REG would UCP take RKEY_PTR for a promise about all registered memory */
-        attr->cap.flags |= UCT_MD_FLAG_RKEY_PTR;
+        cap->flags |= UCT_MD_FLAG_RKEY_PTR;
     }
     if (md->ext_attr.caps & GLEX_EXT_CAP_MAP) {
-        attr->cap.flags          |= UCT_MD_FLAG_ALLOC;
-        attr->cap.alloc_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
-        attr->cap.max_alloc       = UCT_GLEX_MAX_REG;
+        cap->flags          |= UCT_MD_FLAG_ALLOC;
+        cap->alloc_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+        cap->max_alloc       = UCT_GLEX_MAX_REG;
     }
     attr->rkey_packed_size = sizeof(uct_glex_packed_rkey_t);
     attr->reg_cost         = md->reg_cost;
-    memset(&attr->local_cpus, 0xff, sizeof(attr->local_cpus));
     return UCS_OK;
 }
 
@@ -178,8 +178,8 @@ static ucs_status_t uct_glex_mem_free(uct_md_h uct_md, uct_mem_h uct_memh)
     return uct_glex_status(ret);
 }
 
-static ucs_status_t uct_glex_mem_reg(uct_md_h uct_md, void *address, size_t length, unsigned flags,
-                                     uct_mem_h *memh_p)
+static ucs_status_t uct_glex_mem_reg(uct_md_h uct_md, void *address, size_t length,
+                                     uct_glex_mem_reg_arg_t arg, uct_mem_h *memh_p)
 {
     uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
     uct_glex_memh_t *memh;
@@ -189,7 +189,8 @@ static ucs_status_t uct_glex_mem_reg(uct_md_h uct_md, void *address, size_t leng
     if (memh == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    status = uct_glex_memh_init(md, memh, address, length, flags & UCT_MD_MEM_FLAG_HIDE_ERRORS);
+    status = uct_glex_memh_init(md, memh, address, length,
+                                uct_glex_mem_reg_flags(arg) & UCT_MD_MEM_FLAG_HIDE_ERRORS);
     if (status != UCS_OK) {
         ucs_free(memh);
         return status;
@@ -216,6 +217,7 @@ static ucs_status_t uct_glex_mem_dereg(uct_md_h uct_md, const uct_md_mem_dereg_p
 }
 
 static ucs_status_t uct_glex_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh,
+                                       UCT_GLEX_MKEY_PACK_RANGE
                                        const uct_md_mkey_pack_params_t *params, void *rkey_buffer)
 {
     uct_glex_md_t *md              = ucs_derived_of(uct_md, uct_glex_md_t);
@@ -248,8 +250,8 @@ static uct_md_ops_t uct_glex_md_ops = {
     .mem_dereg              = uct_glex_mem_dereg,
     .mem_query              = ucs_empty_function_return_unsupported,
     .mkey_pack              = uct_glex_mkey_pack,
-    .is_sockaddr_accessible = ucs_empty_function_return_zero_int,
-    .detect_memory_type     = ucs_empty_function_return_unsupported
+    .detect_memory_type     = ucs_empty_function_return_unsupported,
+    UCT_GLEX_MD_OPS
 };
 
 /* ---- with a registration cache ---- */
@@ -283,17 +285,20 @@ static void uct_glex_rcache_dump_region_cb(void *context, ucs_rcache_t *rcache,
 static ucs_rcache_ops_t uct_glex_rcache_ops = {
     .mem_reg     = uct_glex_rcache_mem_reg_cb,
     .mem_dereg   = uct_glex_rcache_mem_dereg_cb,
+    UCT_GLEX_RCACHE_OPS
     .dump_region = uct_glex_rcache_dump_region_cb
 };
 
 static ucs_status_t uct_glex_mem_rcache_reg(uct_md_h uct_md, void *address, size_t length,
-                                            unsigned flags, uct_mem_h *memh_p)
+                                            uct_glex_mem_reg_arg_t arg, uct_mem_h *memh_p)
 {
     uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
+    unsigned flags    = uct_glex_mem_reg_flags(arg);
     ucs_rcache_region_t *rregion;
     ucs_status_t status;
 
-    status = ucs_rcache_get(md->rcache, address, length, PROT_READ | PROT_WRITE, &flags, &rregion);
+    status = uct_glex_rcache_get(md->rcache, address, length, PROT_READ | PROT_WRITE, &flags,
+                                 &rregion);
     if (status != UCS_OK) {
         return status;
     }
@@ -334,8 +339,8 @@ static uct_md_ops_t uct_glex_md_rcache_ops = {
     .mem_dereg              = uct_glex_mem_rcache_dereg,
     .mem_query              = ucs_empty_function_return_unsupported,
     .mkey_pack              = uct_glex_mkey_pack,
-    .is_sockaddr_accessible = ucs_empty_function_return_zero_int,
-    .detect_memory_type     = ucs_empty_function_return_unsupported
+    .detect_memory_type     = ucs_empty_function_return_unsupported,
+    UCT_GLEX_MD_OPS
 };
 
 ucs_status_t uct_glex_mem_init(uct_glex_md_t *md, const uct_glex_md_config_t *config)
@@ -351,9 +356,8 @@ ucs_status_t uct_glex_mem_init(uct_glex_md_t *md, const uct_glex_md_config_t *co
         return UCS_OK;
     }
 
-    uct_md_set_rcache_params(&params, &config->rcache);
+    uct_glex_rcache_set_params(&params, &config->rcache);
     params.region_struct_size = sizeof(uct_glex_rcache_region_t);
-    params.max_alignment      = ucs_get_page_size();
     params.ucm_events         = UCM_EVENT_VM_UNMAPPED;
     params.context            = md;
     params.ops                = &uct_glex_rcache_ops;
@@ -369,7 +373,7 @@ ucs_status_t uct_glex_mem_init(uct_glex_md_t *md, const uct_glex_md_config_t *co
         return UCS_OK;
     }
     md->super.ops = &uct_glex_md_rcache_ops;
-    md->reg_cost  = ucs_linear_func_make(uct_md_rcache_overhead(&config->rcache), 0);
+    md->reg_cost  = ucs_linear_func_make(uct_glex_rcache_overhead(&config->rcache), 0);
     return UCS_OK;
 }
 

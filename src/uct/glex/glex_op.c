@@ -24,8 +24,8 @@ ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
 {
     ucs_status_t status;
 
-    status = ucs_mpool_init(&iface->ops.mp, 0, sizeof(uct_glex_op_t), 0, sizeof(void*), 64,
-                            UINT_MAX, &uct_glex_op_mpool_ops, "glex_op");
+    status = uct_glex_mpool_init(&iface->ops.mp, sizeof(uct_glex_op_t), sizeof(void*), 64,
+                                 UINT_MAX, &uct_glex_op_mpool_ops, "glex_op");
     if (status != UCS_OK) {
         return status;
     }

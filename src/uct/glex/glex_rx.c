@@ -22,8 +22,8 @@ static ucs_mpool_ops_t uct_glex_rx_mpool_ops = {
 
 ucs_status_t uct_glex_rx_init(uct_glex_iface_t *iface)
 {
-    return ucs_mpool_init(&iface->rx_mp, 0, sizeof(uct_glex_rx_t), 0, UCS_SYS_CACHE_LINE_SIZE, 32,
-                          UINT_MAX, &uct_glex_rx_mpool_ops, "glex_rx");
+    return uct_glex_mpool_init(&iface->rx_mp, sizeof(uct_glex_rx_t), UCS_SYS_CACHE_LINE_SIZE, 32,
+                               UINT_MAX, &uct_glex_rx_mpool_ops, "glex_rx");
 }
 
 void uct_glex_rx_cleanup(uct_glex_iface_t *iface)

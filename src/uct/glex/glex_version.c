@@ -11,8 +11,9 @@
 #include "config.h"
 #endif
 
+#include "glex_compat.h"
+
 #include <openglex.h>
-#include <uct/base/uct_iface.h>
 #include <ucs/debug/log.h>
 #include <ucs/sys/compiler_def.h>
 #include <ucs/sys/math.h>

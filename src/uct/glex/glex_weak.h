@@ -21,7 +21,10 @@
 #pragma weak uct_component_register
 #pragma weak uct_component_unregister
 #pragma weak uct_iface_config_table
+#pragma weak uct_iface_base_query_v2
 #pragma weak uct_iface_handle_ep_err
+#pragma weak uct_iface_scope_is_reachable
+#pragma weak uct_md_base_md_query
 #pragma weak uct_md_config_rcache_table
 #pragma weak uct_md_config_table
 #pragma weak uct_md_query_empty_md_resource

@@ -1,0 +1,210 @@
+/*
+ * All that differs between the versions of UCX that the transport is made for: 1.13, and 1.18 and
+ * newer. The versions between them are in no distribution's present release, and were never tried.
+ *
+ * The rest of the transport is written for the newer ones; where that asks for a function or an
+ * argument that 1.13 does not have, it stands there under a name of this file.
+ */
+#ifndef UCT_GLEX_COMPAT_H
+#define UCT_GLEX_COMPAT_H
+
+#include <uct/api/version.h>
+#include <uct/base/uct_iface.h>
+#include <uct/base/uct_md.h>
+#include <ucs/datastruct/mpool.h>
+#include <ucs/memory/rcache.h>
+#include <ucs/sys/sys.h>
+#include <ucs/time/time.h>
+#include <string.h>
+
+#if (UCT_API < UCT_VERSION(1, 13)) || \
+    ((UCT_API > UCT_VERSION(1, 13)) && (UCT_API < UCT_VERSION(1, 18)))
+#  error "glex is made for UCX 1.13 and for UCX 1.18 and newer"
+#endif
+
+/* Of the transport, for what follows: in glex_md.c, glex_iface.c, glex_ep.c */
+int uct_glex_rkey_cmp(uct_rkey_t a, uct_rkey_t b);
+int uct_glex_iface_is_reachable(const uct_iface_h tl_iface, const uct_device_addr_t *dev_addr,
+                                const uct_iface_addr_t *iface_addr);
+int uct_glex_ep_is_to(uct_ep_h tl_ep, const uct_iface_addr_t *iface_addr);
+
+#if UCT_API >= UCT_VERSION(1, 18)
+
+#  include <uct/api/v2/uct_v2.h>
+#  include <ucs/sys/ptr_arith.h>
+
+typedef uct_md_attr_v2_t               uct_glex_md_attr_t;
+typedef const uct_md_mem_reg_params_t *uct_glex_mem_reg_arg_t;
+typedef ucs_rcache_config_t            uct_glex_rcache_config_t;
+
+#  define UCT_GLEX_MD_ATTR(_attr)       (_attr)
+#  define UCT_GLEX_RCACHE_CONFIG_TABLE  ucs_config_rcache_table
+/* What a packed key is to cover: ours covers the whole registration */
+#  define UCT_GLEX_MKEY_PACK_RANGE      void *address, size_t length,
+#  define UCT_GLEX_MD_OPS               .mem_attach = (uct_md_mem_attach_func_t) \
+                                                ucs_empty_function_return_unsupported
+#  define UCT_GLEX_COMPONENT_OPS        .rkey_compare = uct_glex_rkey_compare,
+
+static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
+{
+    uct_md_base_md_query(attr);
+}
+
+static inline unsigned uct_glex_mem_reg_flags(uct_glex_mem_reg_arg_t arg)
+{
+    return UCT_MD_MEM_REG_FIELD_VALUE(arg, flags, FIELD_FLAGS, 0);
+}
+
+static inline void uct_glex_rcache_set_params(ucs_rcache_params_t *params,
+                                              const uct_glex_rcache_config_t *config)
+{
+    ucs_rcache_set_params(params, config);
+}
+
+/* 1.13 has a function for it, later ones leave it to UCP */
+static inline double uct_glex_rcache_overhead(const uct_glex_rcache_config_t *config)
+{
+    return (config->overhead == UCS_TIME_AUTO) ? 180e-9 : ucs_time_to_sec(config->overhead);
+}
+
+static inline ucs_status_t uct_glex_rcache_get(ucs_rcache_t *rcache, void *address, size_t length,
+                                               int prot, void *arg, ucs_rcache_region_t **region_p)
+{
+    return ucs_rcache_get(rcache, address, length, UCS_PGT_ADDR_ALIGN, prot, arg, region_p);
+}
+
+#  define UCT_GLEX_RCACHE_OPS \
+    .merge = (void (*)(void*, ucs_rcache_t*, void*, ucs_rcache_region_t*))ucs_empty_function,
+
+static inline ucs_status_t uct_glex_rkey_compare(uct_component_t *component UCS_V_UNUSED,
+                                                 uct_rkey_t a, uct_rkey_t b,
+                                                 const uct_rkey_compare_params_t *params,
+                                                 int *result)
+{
+    if ((params->field_mask != 0) || (result == NULL)) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    *result = uct_glex_rkey_cmp(a, b);
+    return UCS_OK;
+}
+
+static inline int uct_glex_iface_is_reachable_v2(const uct_iface_h tl_iface,
+                                                 const uct_iface_is_reachable_params_t *params)
+{
+    return (params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR) &&
+           uct_glex_iface_is_reachable(tl_iface, params->device_addr, NULL) &&
+           uct_iface_scope_is_reachable(tl_iface, params);
+}
+
+static inline int uct_glex_ep_is_connected(uct_ep_h tl_ep,
+                                           const uct_ep_is_connected_params_t *params)
+{
+    return (params->field_mask & UCT_EP_IS_CONNECTED_FIELD_IFACE_ADDR) &&
+           uct_glex_ep_is_to(tl_ep, params->iface_addr);
+}
+
+static inline ucs_status_t uct_glex_mpool_init(ucs_mpool_t *mp, size_t elem_size, size_t alignment,
+                                               unsigned elems_per_chunk, unsigned max_elems,
+                                               ucs_mpool_ops_t *ops, const char *name)
+{
+    ucs_mpool_params_t params;
+
+    ucs_mpool_params_reset(&params);
+    params.elem_size       = elem_size;
+    params.alignment       = alignment;
+    params.elems_per_chunk = elems_per_chunk;
+    params.max_elems       = max_elems;
+    params.ops             = ops;
+    params.name            = name;
+    return ucs_mpool_init(&params, mp);
+}
+
+static UCS_F_ALWAYS_INLINE void uct_glex_am_short_fill(void *buffer, uint64_t header,
+                                                       const void *payload, unsigned length)
+{
+    uct_am_short_fill_data(buffer, header, payload, length, UCS_ARCH_MEMCPY_NT_NONE);
+}
+
+/* 1.20 had this, 1.21 has it not */
+#  if (UCT_API == UCT_VERSION(1, 20)) || (UCT_API >= UCT_VERSION(1, 22))
+#    define UCT_GLEX_IFACE_QUERY_V2 .iface_query_v2 = uct_iface_base_query_v2,
+#  else
+#    define UCT_GLEX_IFACE_QUERY_V2
+#  endif
+#  if UCT_API >= UCT_VERSION(1, 20)
+#    define UCT_GLEX_EP_GET_DEVICE_EP \
+    .ep_get_device_ep = (uct_ep_get_device_ep_func_t)ucs_empty_function_return_unsupported,
+#    define UCT_GLEX_RKEY_UNPACK_PARAMS const uct_rkey_unpack_params_t *params,
+#  else
+#    define UCT_GLEX_EP_GET_DEVICE_EP
+#    define UCT_GLEX_RKEY_UNPACK_PARAMS
+#  endif
+
+#  define UCT_GLEX_IFACE_INTERNAL_OPS \
+    UCT_GLEX_IFACE_QUERY_V2 \
+    UCT_GLEX_EP_GET_DEVICE_EP \
+    .ep_connect_to_ep_v2   = (uct_ep_connect_to_ep_v2_func_t) \
+            ucs_empty_function_return_unsupported, \
+    .iface_is_reachable_v2 = uct_glex_iface_is_reachable_v2, \
+    .ep_is_connected       = uct_glex_ep_is_connected,
+
+#else /* 1.13 */
+
+typedef uct_md_attr_t          uct_glex_md_attr_t;
+typedef unsigned               uct_glex_mem_reg_arg_t;
+typedef uct_md_rcache_config_t uct_glex_rcache_config_t;
+
+#  define UCT_GLEX_MD_ATTR(_attr)      (&(_attr)->cap)
+#  define UCT_GLEX_RCACHE_CONFIG_TABLE uct_md_config_rcache_table
+#  define UCT_GLEX_MKEY_PACK_RANGE
+#  define UCT_GLEX_MD_OPS              .is_sockaddr_accessible = ucs_empty_function_return_zero_int
+#  define UCT_GLEX_COMPONENT_OPS
+#  define UCT_GLEX_RKEY_UNPACK_PARAMS
+#  define UCT_GLEX_RCACHE_OPS
+#  define UCT_GLEX_IFACE_INTERNAL_OPS
+
+static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
+{
+    memset(attr, 0, sizeof(*attr));
+    memset(&attr->local_cpus, 0xff, sizeof(attr->local_cpus));
+}
+
+static inline unsigned uct_glex_mem_reg_flags(uct_glex_mem_reg_arg_t arg)
+{
+    return arg;
+}
+
+static inline void uct_glex_rcache_set_params(ucs_rcache_params_t *params,
+                                              const uct_glex_rcache_config_t *config)
+{
+    uct_md_set_rcache_params(params, config);
+    params->max_alignment = ucs_get_page_size();
+}
+
+static inline double uct_glex_rcache_overhead(const uct_glex_rcache_config_t *config)
+{
+    return uct_md_rcache_overhead(config);
+}
+
+static inline ucs_status_t uct_glex_rcache_get(ucs_rcache_t *rcache, void *address, size_t length,
+                                               int prot, void *arg, ucs_rcache_region_t **region_p)
+{
+    return ucs_rcache_get(rcache, address, length, prot, arg, region_p);
+}
+
+static inline ucs_status_t uct_glex_mpool_init(ucs_mpool_t *mp, size_t elem_size, size_t alignment,
+                                               unsigned elems_per_chunk, unsigned max_elems,
+                                               ucs_mpool_ops_t *ops, const char *name)
+{
+    return ucs_mpool_init(mp, 0, elem_size, 0, alignment, elems_per_chunk, max_elems, ops, name);
+}
+
+static UCS_F_ALWAYS_INLINE void uct_glex_am_short_fill(void *buffer, uint64_t header,
+                                                       const void *payload, unsigned length)
+{
+    uct_am_short_fill_data(buffer, header, payload, length);
+}
+
+#endif
+
+#endif
