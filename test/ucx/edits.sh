@@ -41,8 +41,8 @@ edit_sockaddr()
 edit_keepalive()
 {
     sed -E -i '
-        s|^ *ucs::sock_addr_storage m_test_addr;|&\n    const char *m_keepalive = "10s";|
-        s/"KEEPALIVE_INTERVAL", "[0-9]+s"/"KEEPALIVE_INTERVAL", m_keepalive/
+        s|^ *ucs::sock_addr_storage m_test_addr;|&\n    const char *m_keepalive = NULL;|
+        s/"KEEPALIVE_INTERVAL", ("[0-9]+s")/"KEEPALIVE_INTERVAL", m_keepalive ? m_keepalive : \1/
         /^    test_ucp_sockaddr_wireup_fail\(\) \{/,/\}/ {
             s|m_num_fail_injections = 0;|& m_keepalive = "inf";|
         }' ucp/test_ucp_sockaddr.cc
