@@ -38,6 +38,10 @@ typedef const uct_md_mem_reg_params_t *uct_glex_mem_reg_arg_t;
 typedef ucs_rcache_config_t            uct_glex_rcache_config_t;
 
 #  define UCT_GLEX_MD_ATTR(_attr)       (_attr)
+#  define UCT_GLEX_MD_FLAG_INVALIDATE   (UCT_MD_FLAG_INVALIDATE | UCT_MD_FLAG_INVALIDATE_RMA | \
+                                        UCT_MD_FLAG_INVALIDATE_AMO)
+/* UCP has a cache of its own, and turns it off where registrations shall not be kept */
+#  define UCT_GLEX_RCACHE_DEFAULT       "n"
 #  define UCT_GLEX_RCACHE_CONFIG_TABLE  ucs_config_rcache_table
 /* What a packed key is to cover: ours covers the whole registration */
 #  define UCT_GLEX_MKEY_PACK_RANGE      void *address, size_t length,
@@ -48,6 +52,13 @@ typedef ucs_rcache_config_t            uct_glex_rcache_config_t;
 static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
 {
     uct_md_base_md_query(attr);
+}
+
+/* UCP keeps registrations in a cache of its own, and insists on being told that it may */
+static inline void uct_glex_md_attr_set_reg_types(uct_glex_md_attr_t *attr, uint64_t mem_types)
+{
+    attr->reg_mem_types   = mem_types;
+    attr->cache_mem_types = mem_types;
 }
 
 static inline unsigned uct_glex_mem_reg_flags(uct_glex_mem_reg_arg_t arg)
@@ -155,6 +166,8 @@ typedef unsigned               uct_glex_mem_reg_arg_t;
 typedef uct_md_rcache_config_t uct_glex_rcache_config_t;
 
 #  define UCT_GLEX_MD_ATTR(_attr)      (&(_attr)->cap)
+#  define UCT_GLEX_MD_FLAG_INVALIDATE  UCT_MD_FLAG_INVALIDATE
+#  define UCT_GLEX_RCACHE_DEFAULT      "try"
 #  define UCT_GLEX_RCACHE_CONFIG_TABLE uct_md_config_rcache_table
 #  define UCT_GLEX_MKEY_PACK_RANGE
 #  define UCT_GLEX_MD_OPS              .is_sockaddr_accessible = ucs_empty_function_return_zero_int
@@ -167,6 +180,11 @@ static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
 {
     memset(attr, 0, sizeof(*attr));
     memset(&attr->local_cpus, 0xff, sizeof(attr->local_cpus));
+}
+
+static inline void uct_glex_md_attr_set_reg_types(uct_glex_md_attr_t *attr, uint64_t mem_types)
+{
+    attr->cap.reg_mem_types = mem_types;
 }
 
 static inline unsigned uct_glex_mem_reg_flags(uct_glex_mem_reg_arg_t arg)

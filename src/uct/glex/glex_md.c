@@ -26,7 +26,7 @@ static ucs_config_field_t uct_glex_md_config_table[] = {
     {"", "", NULL, ucs_offsetof(uct_glex_md_config_t, super),
      UCS_CONFIG_TYPE_TABLE(uct_md_config_table)},
 
-    {"RCACHE", "try", "Keep memory registered in a registration cache",
+    {"RCACHE", UCT_GLEX_RCACHE_DEFAULT, "Keep memory registered in a registration cache",
      ucs_offsetof(uct_glex_md_config_t, rcache_enable), UCS_CONFIG_TYPE_TERNARY},
 
     {"", "", NULL, ucs_offsetof(uct_glex_md_config_t, rcache),

@@ -104,9 +104,9 @@ static ucs_status_t uct_glex_md_query(uct_md_h uct_md, uct_glex_md_attr_t *attr)
     cap->flags            = UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY;
     cap->access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     if (uct_glex_md_has_private_rdma(md)) {
-        cap->flags        |= UCT_MD_FLAG_REG | UCT_MD_FLAG_INVALIDATE;
-        cap->reg_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
-        cap->max_reg       = UCT_GLEX_MAX_REG;
+        cap->flags  |= UCT_MD_FLAG_REG | UCT_GLEX_MD_FLAG_INVALIDATE;
+        cap->max_reg = UCT_GLEX_MAX_REG;
+        uct_glex_md_attr_set_reg_types(attr, UCS_BIT(UCS_MEMORY_TYPE_HOST));
     } else if (md->ext_attr.caps & GLEX_EXT_CAP_MAP) {
         /* Only beside REG would UCP take RKEY_PTR for a promise about all registered memory */
         cap->flags |= UCT_MD_FLAG_RKEY_PTR;
