@@ -16,18 +16,33 @@ AC_DEFUN([OPENGLEX_BUILD_OPTIONS], [
         [check internal invariants at run time, and do not optimize])], [], [enable_debug=no])
     AC_ARG_ENABLE([asan], [AS_HELP_STRING([--enable-asan],
         [build with the address and the undefined-behaviour sanitizer])], [], [enable_asan=no])
+    AC_ARG_ENABLE([tsan], [AS_HELP_STRING([--enable-tsan],
+        [build with the thread sanitizer])], [], [enable_tsan=no])
+    AC_ARG_ENABLE([coverage], [AS_HELP_STRING([--enable-coverage],
+        [count which lines run, for make coverage])], [], [enable_coverage=no])
+    AS_IF([test "x$enable_asan$enable_tsan" = xyesyes],
+          [AC_MSG_ERROR([--enable-asan and --enable-tsan exclude each other])])
 
     AS_IF([test "x$enable_debug" = xyes],
           [AC_DEFINE([OPENGLEX_DEBUG], [1], [Check internal invariants at run time])
            openglex_optimize="-O0 -g3"],
           [openglex_optimize="-O2 -g"])
+    openglex_sanitize=
     AS_IF([test "x$enable_asan" = xyes],
           [# UCX's inline functions, which are compiled into ours, copy nothing from NULL.
            openglex_sanitize="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
-           openglex_sanitize="$openglex_sanitize -fno-sanitize=nonnull-attribute"
-           openglex_optimize="$openglex_optimize $openglex_sanitize -fno-omit-frame-pointer"
+           openglex_sanitize="$openglex_sanitize -fno-sanitize=nonnull-attribute"])
+    AS_IF([test "x$enable_tsan" = xyes],
+          [# It warns of every fence, which it does not see.
+           openglex_sanitize="-fsanitize=thread -Wno-tsan"])
+    AS_IF([test -n "$openglex_sanitize"],
+          [openglex_optimize="$openglex_optimize $openglex_sanitize -fno-omit-frame-pointer"
            LDFLAGS="$LDFLAGS $openglex_sanitize"],
           [OPENGLEX_LDFLAGS=-Wl,--no-undefined])
+    AS_IF([test "x$enable_coverage" = xyes],
+          [# Several processes and threads add to the same counts.
+           openglex_optimize="-O0 -g --coverage -fprofile-update=atomic"
+           LDFLAGS="$LDFLAGS --coverage"])
     # For shared libraries. The sanitizers' functions stay undefined there: the program has them.
     AC_SUBST([OPENGLEX_LDFLAGS])
     : ${CFLAGS="$openglex_optimize"}

@@ -54,8 +54,9 @@ static void start_in_clean_environment(char **argv)
     setenv("OPENGLEX_UCT_TEST", "1", 1);
     setenv("GLEX_LOG", "error", 1);
     setenv("UCX_HANDLE_ERRORS", "none", 1);
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     setenv("UCX_MEM_EVENTS", "n", 1); /* both hook malloc and mmap */
+    setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1);
 #endif
     execv("/proc/self/exe", argv);
     perror("cannot start anew");

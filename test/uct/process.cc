@@ -49,7 +49,7 @@ Env operator+(Env env, const Env &more)
 /* ---- a test that hangs says where ---- */
 
 void (*report_hang)();
-static const char *waiting_what = "nothing known";
+static std::atomic<const char*> waiting_what("nothing known"); /* of the last thread that waits */
 
 void waiting_for(const char *what)
 {

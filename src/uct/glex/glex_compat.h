@@ -45,6 +45,11 @@ typedef ucs_rcache_config_t            uct_glex_rcache_config_t;
 #  define UCT_GLEX_RCACHE_CONFIG_TABLE  ucs_config_rcache_table
 /* What a packed key is to cover: ours covers the whole registration */
 #  define UCT_GLEX_MKEY_PACK_RANGE      void *address, size_t length,
+/* Only what was packed for it may be invalidated */
+#  define UCT_GLEX_MKEY_REVOCABLE(_params) \
+    !!(UCS_PARAM_VALUE(UCT_MD_MKEY_PACK_FIELD, _params, flags, FLAGS, 0) & \
+       (UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA | UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO))
+#  define UCT_GLEX_MEMH_REVOCABLE       0
 #  define UCT_GLEX_MD_OPS               .mem_attach = (uct_md_mem_attach_func_t) \
                                                 ucs_empty_function_return_unsupported
 #  define UCT_GLEX_COMPONENT_OPS        .rkey_compare = uct_glex_rkey_compare,
@@ -170,6 +175,8 @@ typedef uct_md_rcache_config_t uct_glex_rcache_config_t;
 #  define UCT_GLEX_RCACHE_DEFAULT      "try"
 #  define UCT_GLEX_RCACHE_CONFIG_TABLE uct_md_config_rcache_table
 #  define UCT_GLEX_MKEY_PACK_RANGE
+#  define UCT_GLEX_MKEY_REVOCABLE(_params) 1
+#  define UCT_GLEX_MEMH_REVOCABLE      1
 #  define UCT_GLEX_MD_OPS              .is_sockaddr_accessible = ucs_empty_function_return_zero_int
 #  define UCT_GLEX_COMPONENT_OPS
 #  define UCT_GLEX_RKEY_UNPACK_PARAMS

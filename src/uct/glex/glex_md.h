@@ -35,6 +35,7 @@ typedef struct uct_glex_memh {
     void              *address;
     size_t             length;
     int                mem_flags; /* GLEX_MEM_*, GLEX_EXT_MEM_* */
+    int                revocable; /* may be invalidated, UCT_GLEX_MKEY_REVOCABLE */
     uint64_t           registered; /* bit i: mh[i] is valid */
     glex_mem_handle_t  mh;         /* at endpoint 0 */
     glex_mem_handle_t *more;       /* at endpoints 1..; NULL until one is needed */

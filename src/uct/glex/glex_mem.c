@@ -74,6 +74,7 @@ static ucs_status_t uct_glex_memh_init(uct_glex_md_t *md, uct_glex_memh_t *memh,
     memh->mem_flags  = GLEX_MEM_READ | GLEX_MEM_WRITE;
     memh->more       = NULL;
     memh->registered = 0;
+    memh->revocable  = UCT_GLEX_MEMH_REVOCABLE;
     status = uct_glex_md_reg(md, 0, address, length, memh->mem_flags, &memh->mh);
     if (status != UCS_OK) {
         ucs_log(silent ? UCS_LOG_LEVEL_DIAG : UCS_LOG_LEVEL_ERROR,
@@ -199,12 +200,23 @@ static ucs_status_t uct_glex_mem_reg(uct_md_h uct_md, void *address, size_t leng
     return UCS_OK;
 }
 
+static int uct_glex_mem_may_dereg(const uct_md_mem_dereg_params_t *params)
+{
+    uct_glex_memh_t *memh = params->memh;
+
+    return !(UCT_MD_MEM_DEREG_FIELD_VALUE(params, flags, FIELD_FLAGS, 0) &
+             UCT_MD_MEM_DEREG_FLAG_INVALIDATE) || memh->revocable;
+}
+
 static ucs_status_t uct_glex_mem_dereg(uct_md_h uct_md, const uct_md_mem_dereg_params_t *params)
 {
     uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
     uct_glex_memh_t *memh;
 
     UCT_MD_MEM_DEREG_CHECK_PARAMS(params, 1);
+    if (!uct_glex_mem_may_dereg(params)) {
+        return UCS_ERR_INVALID_PARAM;
+    }
 
     memh = params->memh;
     uct_glex_memh_cleanup(md, memh);
@@ -231,6 +243,7 @@ static ucs_status_t uct_glex_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh,
         ucs_error("glex: the endpoint has no address: %s", glex_error_str(ret));
         return uct_glex_status(ret);
     }
+    memh->revocable |= UCT_GLEX_MKEY_REVOCABLE(params);
     packed->ep_addr = addr.v;
     packed->mh      = memh->mh.v;
     packed->address = (uintptr_t)memh->address;
@@ -318,6 +331,9 @@ static ucs_status_t uct_glex_mem_rcache_dereg(uct_md_h uct_md,
     uct_glex_rcache_region_t *region;
 
     UCT_MD_MEM_DEREG_CHECK_PARAMS(params, 1);
+    if (!uct_glex_mem_may_dereg(params)) {
+        return UCS_ERR_INVALID_PARAM;
+    }
 
     region = ucs_container_of(params->memh, uct_glex_rcache_region_t, memh);
     if (UCT_MD_MEM_DEREG_FIELD_VALUE(params, flags, FIELD_FLAGS, 0) &
