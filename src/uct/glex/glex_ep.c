@@ -124,7 +124,10 @@ ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
     UCT_CHECK_AM_ID(id);
     UCT_CHECK_LENGTH(total_length, 0, sizeof(msg.data), "am_short");
 
-    uct_am_short_fill_data(msg.data, header, payload, length);
+    memcpy(msg.data, &header, sizeof(header));
+    if (length > 0) {
+        memcpy(msg.data + sizeof(header), payload, length);
+    }
     uct_iface_trace_am(ucs_derived_of(tl_ep->iface, uct_base_iface_t), UCT_AM_TRACE_TYPE_SEND, id,
                        msg.data, total_length, "TX: AM_SHORT");
     if (ucs_likely((vc->er_tx != NULL) && !ep->blocked)) {

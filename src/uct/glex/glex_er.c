@@ -392,10 +392,9 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     er_rx->revoked   = 0;
     er_rx->released  = 0;
 
-    vc->has_rx_fifo       = 1;
-    vc->rx_fifo_index     = i;
-    vc->rx_fifo.units     = iface->er.units;
-    vc->rx_fifo.msgs_max  = iface->er.msgs_max;
+    vc->has_rx_fifo   = 1;
+    vc->rx_fifo_index = i;
+    uct_glex_fifo_set_size(&vc->rx_fifo, iface->er.units, iface->er.msgs_max);
     ++iface->er.lent;
     return 1;
 }
@@ -457,20 +456,21 @@ void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     }
 }
 
-static UCS_F_ALWAYS_INLINE void uct_glex_er_consume(uct_glex_vc_t *vc, uint16_t used)
+static UCS_F_ALWAYS_INLINE void uct_glex_er_consume(uct_glex_vc_t *vc, uint16_t used,
+                                                    const uct_glex_er_rx_t *er_rx)
 {
     uct_glex_fifo_consume(&vc->rx_fifo, used);
     if (ucs_unlikely(uct_glex_fifo_must_tell(&vc->rx_fifo))) {
         uct_glex_vc_schedule(vc);
     }
-    if (ucs_unlikely(vc->iface->er_rx[vc->rx_fifo_index].released)) {
+    if (ucs_unlikely(er_rx->released)) {
         uct_glex_er_check_released(vc);
     }
 }
 
 void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
 {
-    uct_glex_er_consume(vc, used);
+    uct_glex_er_consume(vc, used, &vc->iface->er_rx[vc->rx_fifo_index]);
 }
 
 static UCS_F_ALWAYS_INLINE void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t cookie_0,
@@ -515,7 +515,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_recv(uct_glex_iface_t *iface, uint64
         ++vc->rx_seq;
         uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, length, "RX: ER");
         uct_iface_invoke_am(&iface->super, am_id, data, length, 0);
-        uct_glex_er_consume(vc, used);
+        uct_glex_er_consume(vc, used, er_rx);
         if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
             uct_glex_rx_advance(vc);
         }
