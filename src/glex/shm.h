@@ -35,10 +35,30 @@ int glex_shm_copy_private(struct glex_endpoint *ep, struct glex_peer *peer, uint
 int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
                   char *local);
 
+static inline void glex_shm_fill_mp(struct glex_mp_slot *slot, uint64_t tail, uint64_t src,
+                                    const void *data, uint32_t len)
+{
+    slot->src = src;
+    glex_copy_small(slot->data, data, len);
+    glex_ring_publish(&slot->ctrl, tail, len);
+}
+
+/** Post an MP to a peer that is awake and has room, if nobody else posts just now. */
+static inline bool glex_shm_try_mp(struct glex_endpoint *ep, struct glex_peer *peer,
+                                   const void *data, uint32_t len)
+{
+    uint64_t tail;
+
+    if (glex_unlikely(!glex_ring_try_claim(&peer->mpq, &tail))) {
+        return false;
+    }
+    glex_shm_fill_mp(glex_ring_tx_slot(&peer->mpq, tail), tail, ep->addr, data, len);
+    return true;
+}
+
 static inline int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
                                    const glex_imm_mp_req_t *req)
 {
-    struct glex_mp_slot *slot;
     enum glex_ring_ret ret;
     uint64_t tail;
 
@@ -46,10 +66,7 @@ static inline int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *p
     if (glex_unlikely(ret != GLEX_RING_OK)) {
         return glex_shm_refused(ep, peer, ret, req->flag, GLEX_ERR_STATUS_DEST_MPQ_FULL);
     }
-    slot = glex_ring_tx_slot(&peer->mpq, tail);
-    slot->src = ep->addr;
-    glex_copy_small(slot->data, req->data, req->len);
-    glex_ring_publish(&slot->ctrl, tail, req->len);
+    glex_shm_fill_mp(glex_ring_tx_slot(&peer->mpq, tail), tail, ep->addr, req->data, req->len);
     if (glex_unlikely(tail & GLEX_TAIL_ARMED)) {
         glex_wait_wake(ep, peer->addr);
     }
