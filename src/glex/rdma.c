@@ -136,13 +136,12 @@ static glex_ret_t rdma_check(const glex_rdma_req_t *req)
     return GLEX_SUCCESS;
 }
 
-static int rdma_execute(struct glex_endpoint *ep, const glex_rdma_req_t *req)
+static int rdma_execute(struct glex_endpoint *ep, const glex_rdma_req_t *req, char *local)
 {
-    char *local = glex_mem_range(&ep->mem, req->local_mh.v, req->local_offset, req->len);
     struct glex_peer *peer;
     int status, tries;
 
-    if (local == NULL) {
+    if (glex_unlikely(local == NULL)) {
         return GLEX_ERR_STATUS_FORMAT;
     }
     /* A peer that is gone may have been replaced: look once more. */
@@ -219,7 +218,8 @@ static glex_ret_t rdma_post_one(struct glex_endpoint *ep, const glex_rdma_req_t 
         return ret;
     }
 
-    status = rdma_execute(ep, req);
+    status = rdma_execute(ep, req, glex_mem_range(&ep->mem, req->local_mh.v, req->local_offset,
+                                                  req->len));
     if (slot != NULL) {
         rdma_publish_local_event(ep, slot, tail, req, status);
     }
@@ -249,4 +249,35 @@ glex_ret_t glex_rdma_post(glex_ep_handle_t handle, glex_rdma_req_t *req, glex_rd
         req = req->next;
     } while (req != NULL);
     return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_rdma_now(glex_ep_handle_t handle, const glex_rdma_req_t *req, void *local)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    glex_ret_t ret;
+    int status;
+
+    if (handle == NULL || req == NULL || local == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    ret = rdma_check(req);
+    if (ret != GLEX_SUCCESS) {
+        return ret;
+    }
+    if (req->flag & (GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT)) {
+        return GLEX_INVALID_PARAM;
+    }
+    status = rdma_execute(ep, req, local);
+    switch (status) {
+    case GLEX_REQ_DONE:
+        rdma_count(ep, req);
+        return GLEX_SUCCESS;
+    case GLEX_REQ_BUSY:
+        return GLEX_BUSY;
+    case GLEX_REQ_PEER_GONE:
+    case GLEX_ERR_STATUS_DEST_VP_STOP:
+        return GLEX_NO_EP_RESOURCE;
+    default:
+        return GLEX_ACCESS_ERR;
+    }
 }
