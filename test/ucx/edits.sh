@@ -48,16 +48,16 @@ edit_keepalive()
         }' ucp/test_ucp_sockaddr.cc
 }
 
-# Meant for two transports by name, and right for any that queues what it sends: a get_bcopy from
-# mapped memory is done at once, and would never be refused.
+# Meant for two transports by name, and right for any that queues what it sends: a get from mapped
+# memory is done at once, and would never be refused.
 edit_cancel()
 {
     sed -E -i '
         /void check_skip_test_tl\(\) \{/,/^    \}/ {
             s|\(GetParam\(\)->tl_name != "dc_mlx5"\)|& \&\& !has_transport("glex")|
         }
-        /UCS_TEST_SKIP_COND_P\(uct_cancel_test, get_bcopy,/,/\{/ {
-            s/!check_caps\(UCT_IFACE_FLAG_GET_BCOPY\)/& || has_transport("glex")/
+        /UCS_TEST_SKIP_COND_P\(uct_cancel_test, get_[bz]copy,/,/\{/ {
+            s/!check_caps\(UCT_IFACE_FLAG_GET_[BZ]COPY\)/& || has_transport("glex")/
         }' uct/test_flush.cc
 }
 

@@ -135,12 +135,6 @@ static inline ucs_status_t uct_glex_mpool_init(ucs_mpool_t *mp, size_t elem_size
     return ucs_mpool_init(&params, mp);
 }
 
-static UCS_F_ALWAYS_INLINE void uct_glex_am_short_fill(void *buffer, uint64_t header,
-                                                       const void *payload, unsigned length)
-{
-    uct_am_short_fill_data(buffer, header, payload, length, UCS_ARCH_MEMCPY_NT_NONE);
-}
-
 /* 1.20 had this, 1.21 has it not */
 #  if (UCT_API == UCT_VERSION(1, 20)) || (UCT_API >= UCT_VERSION(1, 22))
 #    define UCT_GLEX_IFACE_QUERY_V2 .iface_query_v2 = uct_iface_base_query_v2,
@@ -222,12 +216,6 @@ static inline ucs_status_t uct_glex_mpool_init(ucs_mpool_t *mp, size_t elem_size
                                                ucs_mpool_ops_t *ops, const char *name)
 {
     return ucs_mpool_init(mp, 0, elem_size, 0, alignment, elems_per_chunk, max_elems, ops, name);
-}
-
-static UCS_F_ALWAYS_INLINE void uct_glex_am_short_fill(void *buffer, uint64_t header,
-                                                       const void *payload, unsigned length)
-{
-    uct_am_short_fill_data(buffer, header, payload, length);
 }
 
 #endif
