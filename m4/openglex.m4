@@ -41,7 +41,7 @@ AC_DEFUN([OPENGLEX_BUILD_OPTIONS], [
           [OPENGLEX_LDFLAGS=-Wl,--no-undefined])
     AS_IF([test "x$enable_coverage" = xyes],
           [# Several processes and threads add to the same counts.
-           openglex_optimize="-O0 -g --coverage -fprofile-update=atomic"
+           openglex_optimize="-O0 -g --coverage -fprofile-update=atomic -DOPENGLEX_COVERAGE"
            LDFLAGS="$LDFLAGS --coverage"])
     # For shared libraries. The sanitizers' functions stay undefined there: the program has them.
     AC_SUBST([OPENGLEX_LDFLAGS])

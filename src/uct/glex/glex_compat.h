@@ -28,6 +28,20 @@ int uct_glex_iface_is_reachable(const uct_iface_h tl_iface, const uct_device_add
                                 const uct_iface_addr_t *iface_addr);
 int uct_glex_ep_is_to(uct_ep_h tl_ep, const uct_iface_addr_t *iface_addr);
 
+/* 1.22 lets a check complete later; ours says at once */
+#if UCT_API >= UCT_VERSION(1, 22)
+#  define UCT_GLEX_EP_CHECK_PARAM(_flags, _comp) UCT_EP_KEEPALIVE_CHECK_PARAM(_flags)
+#else
+#  define UCT_GLEX_EP_CHECK_PARAM(_flags, _comp) UCT_EP_KEEPALIVE_CHECK_PARAM(_flags, _comp)
+#endif
+
+/* On which device; ours is host memory */
+#if UCT_API >= UCT_VERSION(1, 19)
+#  define UCT_GLEX_MEM_ALLOC_SYS_DEV ucs_sys_device_t sys_dev,
+#else
+#  define UCT_GLEX_MEM_ALLOC_SYS_DEV
+#endif
+
 #if UCT_API >= UCT_VERSION(1, 18)
 
 #  include <uct/api/v2/uct_v2.h>

@@ -422,7 +422,7 @@ int uct_glex_rkey_cmp(uct_rkey_t a, uct_rkey_t b)
 uct_component_t uct_glex_component = {
     .query_md_resources = uct_glex_md_query_resources,
     .md_open            = uct_glex_md_open,
-    .cm_open            = ucs_empty_function_return_unsupported,
+    .cm_open            = (uct_component_cm_open_func_t)ucs_empty_function_return_unsupported,
     .rkey_unpack        = uct_glex_rkey_unpack,
     .rkey_ptr           = uct_glex_rkey_ptr,
     .rkey_release       = uct_glex_rkey_release,

@@ -123,7 +123,8 @@ static ucs_status_t uct_glex_md_query(uct_md_h uct_md, uct_glex_md_attr_t *attr)
 }
 
 static ucs_status_t uct_glex_mem_alloc(uct_md_h uct_md, size_t *length_p, void **address_p,
-                                       ucs_memory_type_t mem_type, unsigned flags,
+                                       ucs_memory_type_t mem_type,
+                                       UCT_GLEX_MEM_ALLOC_SYS_DEV unsigned flags,
                                        const char *alloc_name, uct_mem_h *memh_p)
 {
     uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
@@ -258,12 +259,13 @@ static uct_md_ops_t uct_glex_md_ops = {
     .query                  = uct_glex_md_query,
     .mem_alloc              = uct_glex_mem_alloc,
     .mem_free               = uct_glex_mem_free,
-    .mem_advise             = ucs_empty_function_return_unsupported,
+    .mem_advise             = (uct_md_mem_advise_func_t)ucs_empty_function_return_unsupported,
     .mem_reg                = uct_glex_mem_reg,
     .mem_dereg              = uct_glex_mem_dereg,
-    .mem_query              = ucs_empty_function_return_unsupported,
+    .mem_query              = (uct_md_mem_query_func_t)ucs_empty_function_return_unsupported,
     .mkey_pack              = uct_glex_mkey_pack,
-    .detect_memory_type     = ucs_empty_function_return_unsupported,
+    .detect_memory_type     = (uct_md_detect_memory_type_func_t)
+                              ucs_empty_function_return_unsupported,
     UCT_GLEX_MD_OPS
 };
 
@@ -350,12 +352,13 @@ static uct_md_ops_t uct_glex_md_rcache_ops = {
     .query                  = uct_glex_md_query,
     .mem_alloc              = uct_glex_mem_alloc,
     .mem_free               = uct_glex_mem_free,
-    .mem_advise             = ucs_empty_function_return_unsupported,
+    .mem_advise             = (uct_md_mem_advise_func_t)ucs_empty_function_return_unsupported,
     .mem_reg                = uct_glex_mem_rcache_reg,
     .mem_dereg              = uct_glex_mem_rcache_dereg,
-    .mem_query              = ucs_empty_function_return_unsupported,
+    .mem_query              = (uct_md_mem_query_func_t)ucs_empty_function_return_unsupported,
     .mkey_pack              = uct_glex_mkey_pack,
-    .detect_memory_type     = ucs_empty_function_return_unsupported,
+    .detect_memory_type     = (uct_md_detect_memory_type_func_t)
+                              ucs_empty_function_return_unsupported,
     UCT_GLEX_MD_OPS
 };
 
