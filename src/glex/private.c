@@ -5,6 +5,7 @@
 #include "log.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -27,6 +28,15 @@ static void private_log(struct glex_peer *peer, const char *why)
 }
 
 /*
+ * Of a process that is just ending the memory goes before its lock does: still there, but without
+ * memory, it is as good as gone. In another pid namespace there is no such process at all.
+ */
+static bool private_is_ending(const struct glex_peer *peer, int err)
+{
+    return err == ESRCH && (kill((pid_t)peer->pid, 0) == 0 || errno == EPERM);
+}
+
+/*
  * Is the process with that pid the peer? Its pid may mean another process to us: in another pid
  * namespace, or when it died and the pid was given out again. A secret in its memory tells.
  */
@@ -36,6 +46,7 @@ static int private_verify(struct glex_endpoint *ep, struct glex_peer *peer)
     struct iovec local = {&cookie, sizeof(cookie)};
     struct iovec remote = {(void *)(uintptr_t)peer->cookie_addr, sizeof(cookie)};
     const char *why;
+    int err = 0;
 
     if (peer->verified != 0 && now - peer->verified < PRIVATE_VERIFY_NS) {
         return GLEX_REQ_DONE;
@@ -45,14 +56,15 @@ static int private_verify(struct glex_endpoint *ep, struct glex_peer *peer)
     } else if (!peer->private_rdma) {
         why = "its process does not allow it";
     } else if (process_vm_readv((pid_t)peer->pid, &local, 1, &remote, 1, 0) != sizeof(cookie)) {
-        why = strerror(errno);
+        err = errno;
+        why = strerror(err);
     } else if (cookie != peer->cookie) {
         why = "that pid is another process here (another pid namespace?)";
     } else {
         peer->verified = now;
         return GLEX_REQ_DONE;
     }
-    if (!glex_shm_is_living(ep, peer)) {
+    if (private_is_ending(peer, err) || !glex_shm_is_living(ep, peer)) {
         return GLEX_REQ_PEER_GONE;
     }
     private_log(peer, why);
@@ -83,10 +95,10 @@ int glex_shm_copy_private(struct glex_endpoint *ep, struct glex_peer *peer, uint
             ret = process_vm_readv((pid_t)peer->pid, &local, 1, &remote, 1, 0);
         }
         if (ret <= 0) {
-            peer->verified = 0;
-            if (errno == ESRCH && !glex_shm_is_living(ep, peer)) {
-                return GLEX_REQ_PEER_GONE;
+            if (errno == ESRCH) {
+                return GLEX_REQ_PEER_GONE; /* it was there just now */
             }
+            peer->verified = 0;
             private_log(peer, strerror(errno));
             return GLEX_ERR_STATUS_PCIE_READ;
         }
