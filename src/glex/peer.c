@@ -1,5 +1,7 @@
 #include "endpoint.h"
+#include "log.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -59,6 +61,16 @@ void glex_peer_pin(struct glex_endpoint *ep, struct glex_mapping *map)
         map->pinned = true;
         map->next = ep->peers.pinned;
         ep->peers.pinned = map;
+    }
+}
+
+void glex_peer_lose(struct glex_mapping *map)
+{
+    /* At the same place, so that there is no moment without memory there. */
+    if (mmap(map->base, map->size, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+        glex_warn("%llu KiB of a peer that is gone stay in shared memory: %s",
+                  (unsigned long long)map->size / 1024, strerror(errno));
     }
 }
 

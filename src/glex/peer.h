@@ -82,6 +82,12 @@ void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer);
 /** Keep a mapping until the endpoint is destroyed. */
 void glex_peer_pin(struct glex_endpoint *ep, struct glex_mapping *map);
 
+/**
+ * The peer is gone: give its shared memory back. What the program has pointers to becomes memory
+ * of its own, of zeros: it may still store there.
+ */
+void glex_peer_lose(struct glex_mapping *map);
+
 void glex_peer_unmap(struct glex_mapping *map);
 
 /** The address as the table knows it: the reserved bits may hold anything. */

@@ -5,7 +5,6 @@
 #include "log.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -14,6 +13,9 @@
  * all others (32768 at least), which takes far longer.
  */
 #define PRIVATE_VERIFY_NS 100000000ull
+
+/* How often, a millisecond apart, the end of a process is waited for that has begun. */
+#define PRIVATE_END_TRIES 10
 
 /* The kernel moves at most 2 GiB - 4 KiB in one call. */
 #define PRIVATE_MAX_LEN (1ull << 30)
@@ -28,12 +30,20 @@ static void private_log(struct glex_peer *peer, const char *why)
 }
 
 /*
- * Of a process that is just ending the memory goes before its lock does: still there, but without
- * memory, it is as good as gone. In another pid namespace there is no such process at all.
+ * A process that ends is not found any more a moment before its lock is free: the kernel unmaps and
+ * closes when the rest is gone already. In another pid namespace it is never found, and lives.
  */
-static bool private_is_ending(const struct glex_peer *peer, int err)
+static bool private_has_ended(struct glex_endpoint *ep, const struct glex_peer *peer, int err)
 {
-    return err == ESRCH && (kill((pid_t)peer->pid, 0) == 0 || errno == EPERM);
+    int tries = err == ESRCH && !peer->private_failed ? PRIVATE_END_TRIES : 0;
+
+    while (glex_shm_is_living(ep, peer)) {
+        if (tries-- == 0) {
+            return false;
+        }
+        usleep(1000);
+    }
+    return true;
 }
 
 /*
@@ -64,7 +74,7 @@ static int private_verify(struct glex_endpoint *ep, struct glex_peer *peer)
         peer->verified = now;
         return GLEX_REQ_DONE;
     }
-    if (private_is_ending(peer, err) || !glex_shm_is_living(ep, peer)) {
+    if (private_has_ended(ep, peer, err)) {
         return GLEX_REQ_PEER_GONE;
     }
     private_log(peer, why);

@@ -153,6 +153,15 @@ static void shm_unmap(struct glex_mapping *map)
     }
 }
 
+static void shm_detach_region(struct glex_mapping *map)
+{
+    if (map != NULL && map->pinned) {
+        glex_peer_lose(map);
+    } else {
+        shm_unmap(map);
+    }
+}
+
 void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
 {
     uint32_t i, j;
@@ -160,7 +169,7 @@ void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
     (void)ep;
     for (i = 0; i < peer->rmem_chunks; i++) {
         for (j = 0; peer->rmem[i] != NULL && j < GLEX_RMEM_CHUNK; j++) {
-            shm_unmap(peer->rmem[i][j].map);
+            shm_detach_region(peer->rmem[i][j].map);
         }
         free(peer->rmem[i]);
     }
