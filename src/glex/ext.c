@@ -129,6 +129,26 @@ glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
     return glex_ring_is_closed(&peer->mpq) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
 }
 
+glex_ret_t glex_ext_forget_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    uint64_t addr = glex_peer_addr(peer_addr);
+    struct glex_peer *peer;
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    peer = glex_peer_lookup(&ep->peers, addr);
+    if (peer != NULL) {
+        if (peer->link->is_living(ep, peer)) {
+            return GLEX_BUSY;
+        }
+        glex_peer_drop(ep, peer);
+    }
+    glex_peer_lose(ep, addr);
+    return GLEX_SUCCESS;
+}
+
 glex_ret_t glex_ext_query_counters(glex_ep_handle_t handle, struct glex_ext_counters *counters)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);

@@ -114,6 +114,14 @@ glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr_t peer);
  */
 glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer);
 
+/**
+ * Say that nothing more is read through the pointers to a peer's memory. If the peer is gone, its
+ * shared memory is given back; the pointers stay valid, what they point to has lost its contents.
+ * Costs some system calls.
+ * Returns SUCCESS, or BUSY where the peer still exists.
+ */
+glex_ret_t glex_ext_forget_peer(glex_ep_handle_t ep, glex_ep_addr_t peer);
+
 glex_ret_t glex_ext_query_counters(glex_ep_handle_t ep, struct glex_ext_counters *counters);
 
 /** Version of libglex, such as "0.1.0". */

@@ -14,9 +14,6 @@
  */
 #define PRIVATE_VERIFY_NS 100000000ull
 
-/* How often, a millisecond apart, the end of a process is waited for that has begun. */
-#define PRIVATE_END_TRIES 10
-
 /* The kernel moves at most 2 GiB - 4 KiB in one call. */
 #define PRIVATE_MAX_LEN (1ull << 30)
 
@@ -27,23 +24,6 @@ static void private_log(struct glex_peer *peer, const char *why)
         glex_warn("no access to the private memory of endpoint %llx (pid %u): %s",
                   (unsigned long long)peer->addr, peer->pid, why);
     }
-}
-
-/*
- * A process that ends is not found any more a moment before its lock is free: the kernel unmaps and
- * closes when the rest is gone already. In another pid namespace it is never found, and lives.
- */
-static bool private_has_ended(struct glex_endpoint *ep, const struct glex_peer *peer, int err)
-{
-    int tries = err == ESRCH && !peer->private_failed ? PRIVATE_END_TRIES : 0;
-
-    while (glex_shm_is_living(ep, peer)) {
-        if (tries-- == 0) {
-            return false;
-        }
-        usleep(1000);
-    }
-    return true;
 }
 
 /*
@@ -65,16 +45,19 @@ static int private_verify(struct glex_endpoint *ep, struct glex_peer *peer)
         why = ep->dev->caps.missing;
     } else if (!peer->private_rdma) {
         why = "its process does not allow it";
+    } else if (peer->pid_space != ep->pid_space) {
+        why = "it is in another pid namespace";
     } else if (process_vm_readv((pid_t)peer->pid, &local, 1, &remote, 1, 0) != sizeof(cookie)) {
         err = errno;
         why = strerror(err);
     } else if (cookie != peer->cookie) {
-        why = "that pid is another process here (another pid namespace?)";
+        why = "that pid is another process here";
     } else {
         peer->verified = now;
         return GLEX_REQ_DONE;
     }
-    if (private_has_ended(ep, peer, err)) {
+    /* Not to be found where it was: it has ended, though its lock may be held a moment longer. */
+    if ((err == ESRCH && peer->pid_space != 0) || !glex_shm_is_living(ep, peer)) {
         return GLEX_REQ_PEER_GONE;
     }
     private_log(peer, why);

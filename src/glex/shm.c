@@ -99,6 +99,7 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer,
     peer->cookie = hdr->cookie;
     peer->pid = hdr->pid;
     peer->private_rdma = hdr->private_rdma;
+    peer->pid_space = hdr->pid_space;
     peer->mmt = glex_segment_mmt(base, hdr->mpq_capacity, hdr->eq_capacity);
     glex_ring_tx_init(&peer->mpq, glex_segment_mpq(base), hdr->mpq_capacity,
                       &peer->producer->intent[GLEX_RING_MPQ]);
@@ -153,15 +154,6 @@ static void shm_unmap(struct glex_mapping *map)
     }
 }
 
-static void shm_detach_region(struct glex_mapping *map)
-{
-    if (map != NULL && map->pinned) {
-        glex_peer_lose(map);
-    } else {
-        shm_unmap(map);
-    }
-}
-
 void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
 {
     uint32_t i, j;
@@ -169,7 +161,7 @@ void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
     (void)ep;
     for (i = 0; i < peer->rmem_chunks; i++) {
         for (j = 0; peer->rmem[i] != NULL && j < GLEX_RMEM_CHUNK; j++) {
-            shm_detach_region(peer->rmem[i][j].map);
+            shm_unmap(peer->rmem[i][j].map);
         }
         free(peer->rmem[i]);
     }
@@ -257,6 +249,8 @@ static struct glex_mapping *shm_map_region(struct glex_endpoint *ep, struct glex
     close(fd);
     map->size = size;
     map->pinned = false;
+    map->addr = peer->addr;
+    map->incarnation = peer->incarnation;
     return map;
 
 err:

@@ -30,7 +30,7 @@ struct board_holds {
     int64_t ops;      /* operations on their way, and their quotas */
     int64_t requests; /* requests of UCP that never ended */
     int64_t fds;
-    int64_t maps;     /* mappings of the NIC's files */
+    int64_t maps;     /* mappings of dead peers' memory */
     int64_t vcs;      /* length of the table of connections */
     int64_t memory;   /* bytes of heap in use */
 };

@@ -356,7 +356,7 @@ static void report(struct job *job)
     print("leak_operations", (double)job->worst.ops);
     print("leak_requests", (double)job->worst.requests);
     print("grown_fds", (double)(job->last.fds - job->first.fds));
-    print("grown_maps", (double)(job->last.maps - job->first.maps));
+    print("left_mapped", (double)job->last.maps);
     print("grown_vcs", (double)(job->last.vcs - job->first.vcs));
     print("grown_bytes", (double)(job->last.memory - job->first.memory));
     print("left_in_shm", count_left());
@@ -373,8 +373,8 @@ static void run(struct job *job, unsigned count)
         kill_one(job);
         if (job->kills % CHECK_EVERY == 0 || job->kills == count) {
             look(job);
-            fprintf(stderr, "kills: %u of %u, %u error handlers called\n", job->kills, count,
-                    job->num_told);
+            fprintf(stderr, "kills: %u of %u, %u error handlers called; maps %ld memory %ld vcs %ld\n", job->kills, count,
+                    job->num_told, job->last.maps, job->last.memory, job->last.vcs);
         }
     }
     stop(job);

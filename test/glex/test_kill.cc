@@ -280,9 +280,12 @@ TEST_F(kill_, memory_of_the_dead_is_given_back)
 
     ASSERT_OK(glex_ext_peer_ptr(ep, addr, mh, TEST_KEY, 0, 1 << 20, &ptr));
     memset(ptr, 1, 1 << 20);
+    EXPECT_EQ(GLEX_BUSY, glex_ext_forget_peer(ep, addr));
     child.kill_now();
     EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(ep, addr));
     EXPECT_OK(glex_inspect_clean(nullptr, nullptr));
+    EXPECT_EQ(1, static_cast<char *>(ptr)[0]) << "until it is said to be forgotten";
+    EXPECT_OK(glex_ext_forget_peer(ep, addr));
     EXPECT_EQ(0, mapped_of_the_dead());
     memset(ptr, 2, 1 << 20);
     EXPECT_EQ(2, static_cast<char *>(ptr)[(1 << 20) - 1]);

@@ -98,6 +98,14 @@ static inline glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr
     return GLEX_NOT_IMPLEMENTED;
 }
 
+/* Nothing is mapped, so there is nothing to give back */
+static inline glex_ret_t glex_ext_forget_peer(glex_ep_handle_t ep, glex_ep_addr_t peer)
+{
+    (void)ep;
+    (void)peer;
+    return GLEX_SUCCESS;
+}
+
 static inline glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer)
 {
     (void)ep;
