@@ -373,8 +373,8 @@ static void run(struct job *job, unsigned count)
         kill_one(job);
         if (job->kills % CHECK_EVERY == 0 || job->kills == count) {
             look(job);
-            fprintf(stderr, "kills: %u of %u, %u error handlers called; maps %ld memory %ld vcs %ld\n", job->kills, count,
-                    job->num_told, job->last.maps, job->last.memory, job->last.vcs);
+            fprintf(stderr, "kills: %u of %u, %u error handlers called\n", job->kills, count,
+                    job->num_told);
         }
     }
     stop(job);

@@ -8,6 +8,9 @@
 #define PROGRESS_CALLS 8
 #define FLUSH_STEPS    100000
 
+/* ns until memory of the dead that is still mapped counts as leaked */
+#define MAPPED_PATIENCE 10000000000ull
+
 static void check(ucs_status_t status, const char *what)
 {
     if (status != UCS_OK) {
@@ -258,8 +261,13 @@ static void become_quiet(struct rank *rank)
             board_set(&rank->own->paused, pause);
         }
     } else if (rank_is_quiet(rank)) {
+        rank->quiet_since = rank->quiet_since == 0 ? board_now() : rank->quiet_since;
         holds_read(&rank->own->holds, living_peers(rank), rank->ops + rank->recvs);
-        board_set(&rank->own->sampled, pause);
+        /* what is mapped is not given back before the kernel has done with the dead */
+        if (rank->own->holds.maps == 0 || board_now() - rank->quiet_since > MAPPED_PATIENCE) {
+            rank->quiet_since = 0;
+            board_set(&rank->own->sampled, pause);
+        }
     }
 }
 

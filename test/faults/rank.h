@@ -63,6 +63,7 @@ struct rank {
     unsigned           recvs;    /* ... receives that matched, and closed endpoints */
     bool               quiet;    /* nothing new is begun */
     bool               ending;   /* others may be gone, which is no error any more */
+    uint64_t           quiet_since; /* 0: something is on its way, or it was told */
     uint64_t           random;
     uint64_t           steps;
 };
