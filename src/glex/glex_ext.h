@@ -36,6 +36,8 @@ enum glex_ext_cap {
 struct glex_ext_device_attr {
     uint32_t caps;        /**< of enum glex_ext_cap */
     char     missing[192]; /**< for people: why a capability is not there; else empty */
+    uint32_t space;        /**< whose private memory can be reached: that of processes with the same
+                                number; 0: without GLEX_EXT_CAP_PRIVATE_RDMA */
 };
 
 /** Messages, requests and bytes of an endpoint since it was created. */

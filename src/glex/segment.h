@@ -32,7 +32,8 @@ struct glex_segment {
 enum glex_segment_state {
     GLEX_SEGMENT_LIVING,
     GLEX_SEGMENT_GONE, /* no such file, or its owner is dead */
-    GLEX_SEGMENT_BAD   /* not a segment of this version, or damaged */
+    GLEX_SEGMENT_BAD,  /* not a segment of this version, or damaged */
+    GLEX_SEGMENT_UNKNOWN /* this process cannot look: errno tells why, such as EMFILE */
 };
 
 /**

@@ -108,6 +108,21 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer,
     return GLEX_REQ_DONE;
 }
 
+static int shm_attach_failure(enum glex_segment_state state, uint64_t addr)
+{
+    if (state == GLEX_SEGMENT_UNKNOWN) {
+        glex_error("cannot open the segment of endpoint %llx: %s; raise the limit of open files "
+                   "(ulimit -n)",
+                   (unsigned long long)addr, strerror(errno));
+        return GLEX_ERR_STATUS_CONNECTION_NACK;
+    }
+    if (state == GLEX_SEGMENT_BAD) {
+        glex_warn("the segment of endpoint %llx is damaged or of another version of libglex",
+                  (unsigned long long)addr);
+    }
+    return GLEX_ERR_STATUS_DEST_VP_STOP;
+}
+
 struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p)
 {
     struct glex_segment_header hdr;
@@ -127,11 +142,7 @@ struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *
 
     state = glex_segment_open(ep->dev->dirfd, addr, &hdr, &size, &fd);
     if (state != GLEX_SEGMENT_LIVING) {
-        if (state == GLEX_SEGMENT_BAD) {
-            glex_warn("the segment of endpoint %llx is damaged or of another version of libglex",
-                      (unsigned long long)addr);
-        }
-        *status_p = GLEX_ERR_STATUS_DEST_VP_STOP;
+        *status_p = shm_attach_failure(state, addr);
         goto err_free;
     }
     *status_p = shm_map_base(ep, peer, &hdr, fd);

@@ -22,6 +22,7 @@
 struct glex_ext_device_attr {
     uint32_t caps;
     char     missing[8];
+    uint32_t space;
 };
 
 /* Real NICs reach all registered memory */
@@ -31,6 +32,7 @@ static inline glex_ret_t glex_ext_query_device(glex_device_handle_t dev,
     (void)dev;
     attr->caps       = GLEX_EXT_CAP_PRIVATE_RDMA;
     attr->missing[0] = '\0';
+    attr->space      = 1;
     return GLEX_SUCCESS;
 }
 

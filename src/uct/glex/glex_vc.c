@@ -50,23 +50,55 @@ static int uct_glex_vc_is_over(const uct_glex_vc_t *vc)
 /* Nothing leads to it any more */
 static int uct_glex_vc_is_unused(uct_glex_vc_t *vc)
 {
-    return uct_glex_vc_is_over(vc) && (vc->forget_looks == 0) && ucs_list_is_empty(&vc->eps) &&
-           (vc->num_ops == 0) && !vc->scheduled;
+    return uct_glex_vc_is_over(vc) && ucs_list_is_empty(&vc->eps) && (vc->num_ops == 0) &&
+           !vc->scheduled;
+}
+
+/* Have the NIC give back what it has mapped of a peer that is gone. One that left may take its time
+ * to end; one that only failed stays. */
+static void uct_glex_vc_forget_peer(uct_glex_vc_t *vc)
+{
+    glex_ep_addr_t addr = {.v = vc->peer};
+
+    if (uct_glex_vc_find(vc->iface, vc->peer) != vc) {
+        vc->forget_looks = 0; /* there is a new one at that address */
+    } else if (glex_ext_forget_peer(vc->iface->nic, addr) == GLEX_SUCCESS) {
+        vc->forget_looks = 0;
+    } else {
+        --vc->forget_looks;
+    }
+}
+
+/* The index of a VC that is not used any more, rather of one whose peer was forgotten; or num_vcs */
+static unsigned uct_glex_vc_find_unused(const uct_glex_iface_t *iface)
+{
+    unsigned i, found = iface->num_vcs;
+
+    for (i = 0; i < iface->num_vcs; ++i) {
+        if (!uct_glex_vc_is_unused(iface->vcs[i])) {
+            continue;
+        }
+        if (iface->vcs[i]->forget_looks == 0) {
+            return i;
+        }
+        found = ucs_min(found, i);
+    }
+    return found;
 }
 
 /* Take the place of a VC that is not used any more. Returns the index, or num_vcs if there is none.
  * It is freed later: who calls may be a handler that was called out of its failure. */
 static unsigned uct_glex_vc_reuse(uct_glex_iface_t *iface)
 {
-    unsigned i;
+    unsigned i = uct_glex_vc_find_unused(iface);
 
-    for (i = 0; i < iface->num_vcs; ++i) {
-        if (uct_glex_vc_is_unused(iface->vcs[i])) {
-            uct_glex_vc_unhash(iface->vcs[i]);
-            ucs_list_add_tail(&iface->unused_vcs, &iface->vcs[i]->mpq_wait);
-            uct_glex_iface_recheck(iface);
-            break;
+    if (i < iface->num_vcs) {
+        if (iface->vcs[i]->forget_looks > 0) {
+            uct_glex_vc_forget_peer(iface->vcs[i]);
         }
+        uct_glex_vc_unhash(iface->vcs[i]);
+        ucs_list_add_tail(&iface->unused_vcs, &iface->vcs[i]->mpq_wait);
+        uct_glex_iface_recheck(iface);
     }
     return i;
 }
@@ -194,21 +226,6 @@ void uct_glex_vc_accept(uct_glex_vc_t *vc)
 {
     vc->state = UCT_GLEX_VC_ACCEPTING;
     uct_glex_mpq_enter(vc);
-}
-
-/* Have the NIC give back what it has mapped of a peer that is gone. One that left may take its time
- * to end; one that only failed stays. */
-static void uct_glex_vc_forget_peer(uct_glex_vc_t *vc)
-{
-    glex_ep_addr_t addr = {.v = vc->peer};
-
-    if (uct_glex_vc_find(vc->iface, vc->peer) != vc) {
-        vc->forget_looks = 0; /* there is a new one at that address */
-    } else if (glex_ext_forget_peer(vc->iface->nic, addr) == GLEX_SUCCESS) {
-        vc->forget_looks = 0;
-    } else {
-        --vc->forget_looks;
-    }
 }
 
 /* Give up all that the VC holds; what was posted ends with `status` */
