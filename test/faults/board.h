@@ -64,6 +64,7 @@ struct board {
     uint32_t ranks;
     uint32_t pause; /* not 0: become quiet, and say so */
     uint32_t stop;  /* end in order */
+    uint32_t finish; /* it is enough: come to an end */
     struct board_slot slot[BOARD_MAX_RANKS];
 };
 

@@ -3,15 +3,22 @@
  * exchange run [OPTION...] BOARD INDEX MEGABYTES
  *
  * Each sends to all others and receives from them by all that UCP has, every byte checked, until
- * each has had so many megabytes; or without end, where that is 0.
+ * each has had so many megabytes; or, where that is 0, until it is told that it is enough:
+ * exchange finish BOARD
  */
 #include "rank.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#define FORK_STEPS 3000 /* between two children */
+
+static bool handles_errors = true, forks;
 
 static bool all_have(const struct board *board, uint64_t bytes)
 {
@@ -37,6 +44,28 @@ static bool all_sampled(const struct board *board)
     return true;
 }
 
+/* A child of a program that communicates: it leaves, ends in order, or becomes another program. */
+static void fork_child(unsigned kind)
+{
+    pid_t pid = fork();
+
+    if (pid < 0) {
+        fail("cannot fork: %s", strerror(errno));
+    }
+    if (pid == 0) {
+        switch (kind % 3) {
+        case 0:
+            _exit(0);
+        case 1:
+            exit(0);
+        default:
+            execl("/bin/true", "true", (char *)NULL);
+            _exit(1);
+        }
+    }
+    waitpid(pid, NULL, 0);
+}
+
 /* The first one says when to become quiet and when to end; nobody leaves before all are quiet. */
 static void run(struct rank *rank, uint64_t bytes)
 {
@@ -44,10 +73,14 @@ static void run(struct rank *rank, uint64_t bytes)
 
     while (!board_get(&board->stop) && rank->own->problem[0] == '\0') {
         rank_step(rank);
-        if (rank->index != 0 || bytes == 0) {
+        if (forks && rank->steps % FORK_STEPS == 0) {
+            fork_child((unsigned)(rank->steps / FORK_STEPS));
+        }
+        if (rank->index != 0) {
             continue;
         }
-        if (board->pause == 0 && all_have(board, bytes)) {
+        if (board->pause == 0 &&
+            (board_get(&board->finish) || (bytes > 0 && all_have(board, bytes)))) {
             board_set(&board->pause, 1);
         } else if (board->pause == 1 && all_sampled(board)) {
             board_set(&board->stop, 1);
@@ -55,7 +88,7 @@ static void run(struct rank *rank, uint64_t bytes)
     }
 }
 
-static int run_rank(const char *path, unsigned index, uint64_t megabytes, bool handles_errors)
+static int run_rank(const char *path, unsigned index, uint64_t megabytes)
 {
     struct board *board = board_open(path);
     struct rank rank;
@@ -89,15 +122,21 @@ static unsigned number(const char *text)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {{"no-peer-errors", no_argument, NULL, 'n'},
+                                            {"fork", no_argument, NULL, 'f'},
                                             {NULL, 0, NULL, 0}};
-    bool handles_errors = true;
     int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (option != 'n') {
+        switch (option) {
+        case 'n':
+            handles_errors = false;
+            break;
+        case 'f':
+            forks = true;
+            break;
+        default:
             return 2;
         }
-        handles_errors = false;
     }
     argv += optind;
     argc -= optind;
@@ -105,8 +144,13 @@ int main(int argc, char **argv)
         board_make(argv[1], number(argv[2]));
         return 0;
     }
-    if (argc == 4 && strcmp(argv[0], "run") == 0) {
-        return run_rank(argv[1], number(argv[2]), number(argv[3]), handles_errors);
+    if (argc == 2 && strcmp(argv[0], "finish") == 0) {
+        board_set(&board_open(argv[1])->finish, 1);
+        return 0;
     }
-    fail("usage: exchange make BOARD RANKS | exchange [--no-peer-errors] run BOARD INDEX MEGABYTES");
+    if (argc == 4 && strcmp(argv[0], "run") == 0) {
+        return run_rank(argv[1], number(argv[2]), number(argv[3]));
+    }
+    fail("usage: exchange make BOARD RANKS | exchange finish BOARD | exchange [--no-peer-errors] [--fork] run BOARD INDEX "
+         "MEGABYTES");
 }
