@@ -80,20 +80,38 @@ static glex_ret_t evil_mp(struct glex_ep *ep, glex_imm_mp_req_t *list, glex_imm_
     return genuine.send_imm_mp(ep, &req, bad != NULL ? bad : NULL);
 }
 
+/* Who may write to a queue can speak for others there; here only the own connection is at stake. */
+static bool names_friend(const glex_event_t *event)
+{
+    const uct_glex_iface_t *iface = glex_of(&victim);
+    unsigned index = (event->cookie_1 >> 8) & 0xffff;
+    const uct_glex_vc_t *vc = index < iface->er_rx_count ? iface->er_rx[index].vc : NULL;
+
+    return (event->cookie_1 & UCT_GLEX_EVENT_TYPE_MASK) == UCT_GLEX_EVENT_ER && vc != NULL &&
+           vc->peer == glex_of(&friendly)->ep_addr;
+}
+
+static void change_event(glex_event_t *event)
+{
+    glex_event_t changed = *event;
+
+    fuzz_counts[MUTATIONS].value += fuzz_mutate(input, (void *)&changed, sizeof(changed));
+    changed.cookie_1 |= (changed.cookie_1 == 0);
+    if (!names_friend(&changed)) {
+        *event = changed;
+    }
+}
+
 static glex_ret_t evil_put(struct glex_ep *ep, glex_imm_rdma_req_t *list,
                            glex_imm_rdma_req_t **bad)
 {
     glex_imm_rdma_req_t req = *list;
-    glex_event_t event;
 
     if (!to_victim(req.rmt_ep_addr)) {
         return genuine.imm_rdma(ep, list, bad);
     }
     if (req.flag & GLEX_FLAG_REMOTE_EVT) {
-        event = req.rmt_evt;
-        fuzz_counts[MUTATIONS].value += fuzz_mutate(input, (void *)&event, sizeof(event));
-        event.cookie_1 |= (event.cookie_1 == 0);
-        req.rmt_evt = event;
+        change_event(&req.rmt_evt);
     }
     if (fuzz_below(input, 8) == 0) {
         req.rmt_offset = (uint32_t)fuzz_value(input);
@@ -106,15 +124,11 @@ static glex_ret_t evil_put(struct glex_ep *ep, glex_imm_rdma_req_t *list,
 static glex_ret_t evil_rdma(struct glex_ep *ep, glex_rdma_req_t *list, glex_rdma_req_t **bad)
 {
     glex_rdma_req_t req = *list;
-    glex_event_t event;
 
     if (!to_victim(req.rmt_ep_addr) || !(req.flag & GLEX_FLAG_REMOTE_EVT)) {
         return genuine.rdma(ep, list, bad);
     }
-    event = req.rmt_evt;
-    fuzz_counts[MUTATIONS].value += fuzz_mutate(input, (void *)&event, sizeof(event));
-    event.cookie_1 |= (event.cookie_1 == 0);
-    req.rmt_evt = event;
+    change_event(&req.rmt_evt);
     req.next = NULL;
     return genuine.rdma(ep, &req, bad);
 }

@@ -331,6 +331,10 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
     if (vc->state == UCT_GLEX_VC_FAILED) {
         return;
     }
+    if (vc->state == UCT_GLEX_VC_OPEN) {
+        /* Events that it posts from now on are ignored: if it lives it is to know */
+        uct_glex_ctl_post_reset(vc->iface, vc->peer, vc->id);
+    }
     ++vc->iface->done;
     ucs_debug("glex: vc 0x%x to endpoint 0x%" PRIx64 " failed: %s", vc->id, vc->peer,
               ucs_status_string(status));
