@@ -42,7 +42,7 @@ static struct fuzz_input *input; /* of this run; NULL between runs: nothing is c
 static uint64_t friend_sent, friend_received;
 static char *page;     /* the victim's, registered; a page before and one behind it are not */
 static char rkey[64];  /* its packed key */
-static uct_mem_h evil_memh;
+static uct_mem_h victim_memh, evil_memh;
 static char *evil_memory;
 static int evil_failed;
 static int mpq_capacity;
@@ -221,8 +221,6 @@ static void friend_is_heard(void)
 
 static void open_memory(void)
 {
-    uct_mem_h memh;
-
     page = mmap(NULL, 3 * MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     evil_memory = mmap(NULL, 16 * MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
                        0);
@@ -231,8 +229,9 @@ static void open_memory(void)
     }
     memset(page, CANARY, 3 * MEMORY);
     page += MEMORY;
-    if (uct_md_mem_reg(victim.md, page, MEMORY, UCT_MD_MEM_ACCESS_ALL, &memh) != UCS_OK ||
-        uct_md_mkey_pack(victim.md, memh, rkey) != UCS_OK ||
+    if (uct_md_mem_reg(victim.md, page, MEMORY, UCT_MD_MEM_ACCESS_ALL, &victim_memh) !=
+                UCS_OK ||
+        uct_md_mkey_pack(victim.md, victim_memh, rkey) != UCS_OK ||
         uct_md_mem_reg(evil.md, evil_memory, 16 * MEMORY, UCT_MD_MEM_ACCESS_ALL, &evil_memh) !=
                 UCS_OK) {
         fuzz_fail("memory cannot be registered");
