@@ -1,6 +1,7 @@
 /*
  * What glex_ext.h adds about endpoints: pointers to peers' memory, sleeping, liveness, counters.
  */
+#include "segment.h"
 #include "shm.h"
 
 #include <openglex.h> /* PACKAGE_VERSION */
@@ -146,7 +147,8 @@ glex_ret_t glex_ext_forget_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_add
         glex_peer_drop(ep, peer);
     }
     glex_peer_lose(ep, addr);
-    return GLEX_SUCCESS;
+    /* One that is just ending may be attached once more, by an answer to what it has sent. */
+    return glex_segment_exists(ep->dev->dirfd, addr) ? GLEX_BUSY : GLEX_SUCCESS;
 }
 
 glex_ret_t glex_ext_query_counters(glex_ep_handle_t handle, struct glex_ext_counters *counters)

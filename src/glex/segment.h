@@ -71,6 +71,9 @@ enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr,
 bool glex_segment_header_is_valid(const struct glex_segment_header *hdr, uint64_t addr,
                                   const struct stat *st);
 
+/** Whether somebody owns a segment at that address, whoever it is. */
+bool glex_segment_exists(int dirfd, uint64_t addr);
+
 /** Whether the endpoint with that incarnation still exists at that address. */
 bool glex_segment_is_living(int dirfd, uint64_t addr, uint64_t incarnation);
 

@@ -128,6 +128,13 @@ static int64_t count_maps(void)
     return count;
 }
 
+bool holds_nothing(const struct board_holds *holds)
+{
+    return holds->credits == 0 && holds->vcs_held == 0 && holds->vcs_used == 0 &&
+           holds->fifos == 0 && holds->units == 0 && holds->ops == 0 && holds->requests == 0 &&
+           holds->maps == 0;
+}
+
 void holds_read(struct board_holds *holds, unsigned living, unsigned requests)
 {
     struct mallinfo2 heap = mallinfo2();

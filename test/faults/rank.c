@@ -8,8 +8,8 @@
 #define PROGRESS_CALLS 8
 #define FLUSH_STEPS    100000
 
-/* ns until memory of the dead that is still mapped counts as leaked */
-#define MAPPED_PATIENCE 10000000000ull
+/* ns of quiet after which what is still held counts as leaked */
+#define HOLD_PATIENCE 10000000000ull
 
 static void check(ucs_status_t status, const char *what)
 {
@@ -263,8 +263,9 @@ static void become_quiet(struct rank *rank)
     } else if (rank_is_quiet(rank)) {
         rank->quiet_since = rank->quiet_since == 0 ? board_now() : rank->quiet_since;
         holds_read(&rank->own->holds, living_peers(rank), rank->ops + rank->recvs);
-        /* what is mapped is not given back before the kernel has done with the dead */
-        if (rank->own->holds.maps == 0 || board_now() - rank->quiet_since > MAPPED_PATIENCE) {
+        /* Completions may still be on their way, and what is mapped is not given back before the
+         * kernel has done with the dead */
+        if (holds_nothing(&rank->own->holds) || board_now() - rank->quiet_since > HOLD_PATIENCE) {
             rank->quiet_since = 0;
             board_set(&rank->own->sampled, pause);
         }

@@ -126,4 +126,7 @@ long pattern_check(const void *data, size_t length, uint64_t seed);
 /** What this process holds; to be asked when it is quiet and has `living` peers. */
 void holds_read(struct board_holds *holds, unsigned living, unsigned requests);
 
+/** Whether that is as it must be: nothing of the dead, nothing on its way. */
+bool holds_nothing(const struct board_holds *holds);
+
 #endif
