@@ -128,6 +128,28 @@ static int64_t count_maps(void)
     return count;
 }
 
+void holds_report(void)
+{
+    const uct_glex_vc_t *vc;
+    unsigned i;
+
+    fprintf(stderr, "  interface 0x%lx: recheck %d, MPQ free %d of %d, recalls %u, FIFOs lent %u, "
+            "operations %u\n", (unsigned long)iface->ep_addr, iface->recheck, iface->mpq.free,
+            mpq_capacity, iface->mpq.recalls, iface->er.lent, iface->ops.outstanding);
+    for (i = 0; i < iface->num_vcs; i++) {
+        vc = iface->vcs[i];
+        fprintf(stderr, "  vc 0x%x to 0x%lx state %u: MPs sent %u limit %u, rcvd %u window %u; seq tx "
+                "%u rx %u; ctl 0x%x inflight %u; blocked %u; ER %d state %u: units %u head %u tail "
+                "%u msgs %u acked %u; lent %d: head %u told %u; rx started %u waiting %u\n",
+                vc->id, (unsigned long)vc->peer, vc->state, vc->mp_tx.sent, vc->mp_tx.limit,
+                vc->mp_rx.rcvd, vc->mp_rx.window, vc->tx_seq, vc->rx_seq, vc->ctl,
+                vc->ctl_inflight, vc->num_blocked, vc->er_tx != NULL, vc->er_state,
+                vc->tx_fifo.units, vc->tx_fifo.head, vc->tx_fifo.tail, vc->tx_fifo.msgs,
+                vc->tx_fifo.msgs_acked, vc->has_rx_fifo, vc->rx_fifo.head, vc->rx_fifo.head_told,
+                vc->rx_started, vc->rx_waiting);
+    }
+}
+
 bool holds_nothing(const struct board_holds *holds)
 {
     return holds->credits == 0 && holds->vcs_held == 0 && holds->vcs_used == 0 &&

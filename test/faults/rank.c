@@ -1,6 +1,7 @@
 #include "rank.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,9 @@
 
 /* ns of quiet after which what is still held counts as leaked */
 #define HOLD_PATIENCE 10000000000ull
+
+/* ... and without quiet after which it will not come */
+#define HANG_PATIENCE 30000000000ull
 
 static void check(ucs_status_t status, const char *what)
 {
@@ -246,6 +250,27 @@ static unsigned living_peers(const struct rank *rank)
     return count;
 }
 
+/* Quiet does not come: say once what is on its way */
+static void report_hang(struct rank *rank)
+{
+    unsigned i;
+
+    if (rank->asked_since == 0) {
+        rank->asked_since = board_now();
+    } else if (board_now() - rank->asked_since > HANG_PATIENCE && !rank->told_hang) {
+        rank->told_hang = true;
+        fprintf(stderr, "process %u.%u: %u operations, %u requests, kept messages %d\n", rank->index,
+                rank->gen, rank->ops, rank->recvs, rank_recv_holds(rank));
+        for (i = 0; i < rank->board->ranks; i++) {
+            fprintf(stderr, "  to %u.%u: endpoint %d failed %d operations %u sent %lu, received %lu\n",
+                    i, rank->peer[i].gen, rank->peer[i].ep != NULL, rank->peer[i].failed,
+                    rank->peer[i].ops, (unsigned long)rank->own->peer[i].sent,
+                    (unsigned long)rank->own->peer[i].received);
+        }
+        holds_report();
+    }
+}
+
 /* The board asks for quiet: first stop sending, then, when all have and everything has come, tell
  * what is held. */
 static void become_quiet(struct rank *rank)
@@ -254,8 +279,10 @@ static void become_quiet(struct rank *rank)
 
     rank->quiet = pause != 0;
     if (pause == 0 || rank->own->sampled == pause) {
+        rank->asked_since = 0;
         return;
     }
+    report_hang(rank);
     if (rank->own->paused != pause) {
         if (rank->ops == 0) {
             board_set(&rank->own->paused, pause);

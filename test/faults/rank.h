@@ -63,6 +63,8 @@ struct rank {
     unsigned           recvs;    /* ... receives that matched, and closed endpoints */
     bool               quiet;    /* nothing new is begun */
     bool               ending;   /* others may be gone, which is no error any more */
+    uint64_t           asked_since; /* for quiet; 0: it is not */
+    bool               told_hang;
     uint64_t           quiet_since; /* 0: something is on its way, or it was told */
     uint64_t           random;
     uint64_t           steps;
@@ -125,6 +127,9 @@ long pattern_check(const void *data, size_t length, uint64_t seed);
 
 /** What this process holds; to be asked when it is quiet and has `living` peers. */
 void holds_read(struct board_holds *holds, unsigned living, unsigned requests);
+
+/** What is known of each connection, on standard error: for whoever looks into a job that hangs. */
+void holds_report(void);
 
 /** Whether that is as it must be: nothing of the dead, nothing on its way. */
 bool holds_nothing(const struct board_holds *holds);
