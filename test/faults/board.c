@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 void fail(const char *format, ...)
@@ -82,8 +81,15 @@ void board_problem(struct board *board, unsigned slot, const char *format, ...)
 
 uint64_t board_now(void)
 {
+    return board_clock(CLOCK_MONOTONIC);
+}
+
+uint64_t board_clock(clockid_t clock)
+{
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (clock_gettime(clock, &now) != 0) {
+        fail("no such clock: %s", strerror(errno));
+    }
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }

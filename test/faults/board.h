@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #define BOARD_MAX_RANKS 16
 #define BOARD_ADDRESS   1024
@@ -40,6 +41,7 @@ struct board_peer {
     uint32_t connected; /* generation it has an endpoint to; 0: none yet */
     uint32_t gone;      /* generation whose end it was told */
     uint64_t connected_ns, gone_ns;
+    uint64_t gone_cpu_ns; /* on the clock of its own processor time */
     uint64_t sent, received; /* messages of these generations */
 };
 
@@ -80,6 +82,9 @@ void board_problem(struct board *board, unsigned slot, const char *format, ...)
 
 /** Clock that all processes share, ns */
 uint64_t board_now(void);
+
+/** A clock, such as that of a process's processor time, ns */
+uint64_t board_clock(clockid_t clock);
 
 /** What was written before a flag was set is seen by who sees the flag: release and acquire. */
 static inline void board_set(uint32_t *flag, uint32_t value)

@@ -32,7 +32,8 @@ struct job {
     uint64_t           random;
     unsigned           kills, early; /* early: before the others knew of it */
     uint64_t          *told;         /* times from the kill to the error handler, ns */
-    unsigned           num_told, max_told, late;
+    unsigned           num_told, max_told, slow, late;
+    uint64_t           cpu_ns[BOARD_MAX_RANKS]; /* processor time at the last kill */
     unsigned           looks;
     struct board_holds first, last, worst; /* of the elders: sums; worst of the invariants */
     uint64_t           checked;
@@ -191,9 +192,23 @@ static void note_times(struct job *job, unsigned victim, uint64_t killed_ns)
         peer = &job->board->slot[i].peer[victim];
         since = peer->connected_ns > killed_ns ? peer->connected_ns : killed_ns;
         took = peer->gone_ns > since ? peer->gone_ns - since : 0;
-        job->late += took > TELL_LIMIT;
+        job->slow += took > TELL_LIMIT;
+        /* On a busy machine they may have had no time to look. */
+        job->late += took > TELL_LIMIT && peer->gone_cpu_ns - job->cpu_ns[i] > TELL_LIMIT;
         if (job->num_told < job->max_told) {
             job->told[job->num_told++] = took;
+        }
+    }
+}
+
+static void note_cpu(struct job *job)
+{
+    clockid_t clock;
+    unsigned i;
+
+    for (i = 0; i < job->board->ranks; i++) {
+        if (clock_getcpuclockid(job->pid[i], &clock) == 0) {
+            job->cpu_ns[i] = board_clock(clock);
         }
     }
 }
@@ -211,6 +226,7 @@ static void kill_one(struct job *job)
     usleep(pick(job, MAX_LIFE_US));
     check_living(job);
     board_set(&slot->killed, slot->gen);
+    note_cpu(job);
     killed_ns = board_now();
     kill(job->pid[victim], SIGKILL);
     waitpid(job->pid[victim], NULL, 0);
@@ -344,6 +360,7 @@ static void report(struct job *job)
     print("kills", job->kills);
     print("early", job->early);
     print("told", n);
+    print("slow", job->slow);
     print("late", job->late);
     print("median_ms", n > 0 ? (double)job->told[n / 2] / 1e6 : 0);
     print("max_ms", n > 0 ? (double)job->told[n - 1] / 1e6 : 0);

@@ -119,6 +119,7 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
                       peer->index, peer->gen, ucs_status_string(status));
     }
     told->gone_ns = board_now();
+    told->gone_cpu_ns = board_clock(CLOCK_PROCESS_CPUTIME_ID);
     board_set(&told->gone, peer->gen);
 }
 
