@@ -12,7 +12,10 @@
 
 #if HAVE_GLEX_EXT_H
 #include <glex_ext.h>
+/* Whether RDMA can be over when it is posted */
+#define UCT_GLEX_NIC_RDMA_NOW 1
 #else
+#define UCT_GLEX_NIC_RDMA_NOW 0
 #define GLEX_EXT_MEM_EVENT_DATA 0
 #define GLEX_EXT_FLAG_NO_LOSS 0
 #define GLEX_EXT_CAP_PRIVATE_RDMA 1
@@ -22,6 +25,7 @@
 struct glex_ext_device_attr {
     uint32_t caps;
     char     missing[8];
+    uint32_t space;
 };
 
 /* Real NICs reach all registered memory */
@@ -31,6 +35,7 @@ static inline glex_ret_t glex_ext_query_device(glex_device_handle_t dev,
     (void)dev;
     attr->caps       = GLEX_EXT_CAP_PRIVATE_RDMA;
     attr->missing[0] = '\0';
+    attr->space      = 1;
     return GLEX_SUCCESS;
 }
 
@@ -105,6 +110,14 @@ static inline glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr
     (void)ep;
     (void)peer;
     return GLEX_NOT_IMPLEMENTED;
+}
+
+/* Nothing is mapped, so there is nothing to give back */
+static inline glex_ret_t glex_ext_forget_peer(glex_ep_handle_t ep, glex_ep_addr_t peer)
+{
+    (void)ep;
+    (void)peer;
+    return GLEX_SUCCESS;
 }
 
 static inline glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer)

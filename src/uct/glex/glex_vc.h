@@ -91,6 +91,7 @@ struct uct_glex_vc {
     uint32_t             watch_mark;   /* counters at the last look for dead peers */
     uint8_t              connect_again; /* our CONNECT was lost, the peer's came */
     uint8_t              peer_dead;    /* fails in progress, where error handlers may be called */
+    uint8_t              forget_looks; /* how often the NIC is still told to forget the peer */
     uint8_t              dirty;        /* puts that leave no trace here, since the last flush */
     uct_glex_first_t    *first;        /* message that travels with CONNECT, or NULL */
     struct uct_glex_op  *touch;        /* of an empty put, waits for the VC to open; or NULL */
