@@ -1,6 +1,6 @@
 #!/bin/bash
-# coverage.sh BUILD: which lines of src/glex and src/uct/glex the unit tests run. For `make coverage`,
-# in a build directory that was configured with --enable-coverage.
+# coverage.sh BUILD: which lines of src/glex and src/uct/glex the unit tests run. For
+# `make coverage`, in a build directory that was configured with --enable-coverage.
 #
 # Prints a line for each of the two, and writes what ran and what did not to BUILD/coverage, to be
 # read with a browser. Fails if a test fails, or if it is fewer than 85 of 100 lines.
