@@ -89,8 +89,8 @@ edit_alloc_rereg()
                  has_transport("glex"))/' ucp/test_ucp_mmap.cc
 }
 
-# The test waits until it sees a message of which a part is sent. Its messages are of two pieces each,
-# and glex has room for an even number of pieces: none is ever cut. Of three pieces some are.
+# The test waits until it sees a message of which a part is sent. Its messages are of two pieces
+# each, and glex has room for an even number of pieces: none is ever cut. Of three pieces some are.
 edit_proto_reset()
 {
     sed -i 's/\(static const size_t msg_size *= UCS_KBYTE \* \)70;/\1140;/' ucp/test_ucp_request.cc
