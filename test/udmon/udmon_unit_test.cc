@@ -1,9 +1,11 @@
 // The inner parts of libudmon, without a network: a channel whose datagrams a test may lose.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <functional>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -303,35 +305,147 @@ TEST_F(ChanTest, RoomIsWaitedForWithoutLoss)
     EXPECT_EQ(0u, stats(b).lost);
 }
 
+// What is in a datagram of pieces: number, offset and length of each.
+struct Piece {
+    uint64_t seq;
+    uint32_t total, offset;
+    uint16_t length;
+};
+
+std::vector<Piece> pieces(const std::string &wire)
+{
+    const udmon_dgram_t *dgram = reinterpret_cast<const udmon_dgram_t *>(wire.data());
+    std::vector<Piece> out;
+    size_t at = sizeof(*dgram);
+
+    if (dgram->type == UDMON_PIECES) {
+        for (unsigned i = 0; i < le16toh(dgram->count); ++i) {
+            udmon_piece_t piece;
+            memcpy(&piece, &wire[at], sizeof(piece));
+            out.push_back({le64toh(dgram->seq) + i, le32toh(piece.total), le32toh(piece.offset),
+                           le16toh(piece.length)});
+            at += sizeof(piece) + le16toh(piece.length);
+        }
+    }
+    return out;
+}
+
+struct LongChanTest : ChanTest {
+    void SetUp() override
+    {
+        ChanTest::SetUp();
+        settings.values.datagram_size = 0;
+        udmon_chan_cleanup(&a.chan);
+        udmon_chan_init(&a.chan, &settings.values, &side_ops, &a);
+        ASSERT_EQ(0, udmon_chan_connect(&a.chan, 4096, 42, 0));
+    }
+    void push(const std::string &record)
+    {
+        ASSERT_EQ(0, udmon_chan_push(&a.chan, record.data(), record.size()));
+        ASSERT_EQ(0, udmon_chan_pump(&a.chan, 0));
+    }
+};
+
 // By default long records go in as large datagrams as the network takes, small ones share 2 KB: of
 // 512 bytes, four.
-TEST_F(ChanTest, LongRecordsUseTheNetworksDatagrams)
+TEST_F(LongChanTest, LongRecordsUseTheNetworksDatagrams)
 {
-    std::string whole(4096 - 26, 'W'), parts(4096 - 25, 'P');
+    std::string whole(4096 - 26, 'W'), cut(4096 - 25, 'P');
 
-    settings.values.datagram_size = 0;
-    udmon_chan_cleanup(&a.chan);
-    udmon_chan_init(&a.chan, &settings.values, &side_ops, &a);
-    ASSERT_EQ(0, udmon_chan_connect(&a.chan, 4096, 42, 0));
-    ASSERT_EQ(0, udmon_chan_push(&a.chan, whole.data(), whole.size()));
-    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 0));
+    push(whole);
     ASSERT_EQ(1u, a.wire.size());
     EXPECT_EQ(4096u, a.wire[0].size());
-    ASSERT_EQ(0, udmon_chan_push(&a.chan, parts.data(), parts.size()));
-    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 0));
-    ASSERT_EQ(3u, a.wire.size());
-    EXPECT_EQ(4096u, a.wire[1].size());
     for (int i = 0; i < 100; ++i) {
-        ASSERT_EQ(0, udmon_chan_push(&a.chan, whole.data(), 512));
+        push(whole.substr(0, 512));
     }
-    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 0));
-    EXPECT_EQ(3u + 24u, a.wire.size()); // into the last one a small record would still go
+    EXPECT_EQ(1u + 24u, a.wire.size()); // into the last one a small record would still go
     EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
-    EXPECT_EQ(3u + 25u, a.wire.size());
+    EXPECT_EQ(1u + 25u, a.wire.size());
+    push(cut);
+    ASSERT_EQ(1u + 26u, a.wire.size());
+    EXPECT_GT(a.wire.back().size(), 4096u - UDMON_UNIT);
+    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1)); // its end has waited for others
+    EXPECT_EQ(1u + 27u, a.wire.size());
     carry(a, b);
     ASSERT_EQ(102u, b.delivered.size());
     EXPECT_EQ(whole, b.delivered[0]);
-    EXPECT_EQ(parts, b.delivered[1]);
+    EXPECT_EQ(cut, b.delivered[101]);
+}
+
+// Records that do not fit a datagram follow each other in full ones, as in a stream.
+TEST_F(LongChanTest, CutRecordsFillDatagrams)
+{
+    const size_t count = 200;
+    std::string record(4096, 'x');
+
+    for (size_t i = 0; i < count; ++i) {
+        push(record);
+    }
+    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
+    EXPECT_LE(a.wire.size(), 1 + ((count * (record.size() + 50)) / (4096 - 24)));
+    carry(a, b);
+    EXPECT_EQ(std::vector<std::string>(count, record), b.delivered);
+}
+
+// Sharing must not make a record more likely to be lost: it lies in no more datagrams than alone.
+TEST_F(LongChanTest, NoRecordNeedsMoreDatagramsThanByItself)
+{
+    std::map<uint64_t, std::pair<uint32_t, size_t>> used; // length, datagrams
+    std::vector<std::string> records;
+    std::mt19937 random(17);
+    size_t shared = 0;
+
+    for (int i = 0; i < 2000; ++i) {
+        records.push_back(std::string(1 + random() % (random() % 5 ? 9000 : 500), char(random())));
+        push(records.back());
+    }
+    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
+    for (const std::string &wire : a.wire) {
+        std::vector<Piece> list = pieces(wire);
+        for (const Piece &p : list) {
+            used[p.seq].first = p.total;
+            ++used[p.seq].second;
+        }
+        shared += list.size() > 1;
+    }
+    EXPECT_GT(shared, 300u);
+    carry(a, b);
+    EXPECT_EQ(records, b.delivered);
+    for (const auto &u : used) {
+        Side alone;
+        udmon_chan_init(&alone.chan, &settings.values, &side_ops, &alone);
+        ASSERT_EQ(0, udmon_chan_connect(&alone.chan, 4096, 42, 0));
+        ASSERT_EQ(0, udmon_chan_push(&alone.chan, records[u.first].data(), u.second.first));
+        ASSERT_EQ(0, udmon_chan_pump(&alone.chan, 1));
+        EXPECT_LE(u.second.second, alone.wire.size()) << u.second.first;
+        udmon_chan_cleanup(&alone.chan);
+    }
+}
+
+TEST_F(LongChanTest, PiecesThatComeTwiceOrLateDoNoHarm)
+{
+    std::vector<std::string> records, got;
+    std::mt19937 random(23);
+
+    for (int i = 0; i < 500; ++i) {
+        records.push_back(std::string(4000 + random() % 5000, char('a' + i % 26)));
+        push(records.back());
+    }
+    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
+    for (size_t i = 0; i + 1 < a.wire.size(); i += 2) {
+        std::swap(a.wire[i], a.wire[i + 1]);
+    }
+    while (!a.wire.empty()) {
+        for (int twice = 0; twice < 2; ++twice) {
+            udmon_chan_receive(&b.chan, a.wire.front().data(), a.wire.front().size());
+        }
+        a.wire.pop_front();
+    }
+    got = b.delivered;
+    std::sort(got.begin(), got.end());
+    std::sort(records.begin(), records.end());
+    EXPECT_EQ(records, got);
+    EXPECT_EQ(0u, stats(b).lost);
 }
 
 TEST_F(ChanTest, ReliableSurvivesLossBothWaysInOrder)
