@@ -81,7 +81,8 @@ void udmon_chan_init(udmon_chan_t *chan, const udmon_options_t *options,
 void udmon_chan_cleanup(udmon_chan_t *chan);
 
 /*
- * A connection is there: datagrams of up to `mtu` if the options do not say less, incoming records numbered from `first`.
+ * A connection is there: datagrams of up to `mtu` if the options do not say less, incoming records
+ * numbered from `first`.
  * -EMSGSIZE: datagrams of that size are too small to be of use.
  */
 int udmon_chan_connect(udmon_chan_t *chan, size_t mtu, uint64_t token, uint64_t first);

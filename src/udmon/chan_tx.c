@@ -118,7 +118,8 @@ static size_t tx_pack_pieces(void *buffer, size_t size, void *arg)
     tx_packing_t *packing = arg;
     udmon_chan_t *chan = packing->chan;
     udmon_dgram_t *dgram = buffer;
-    size_t length, bytes, position = chan->queue.head, used = sizeof(*dgram), done = chan->part_done;
+    size_t position = chan->queue.head, used = sizeof(*dgram), done = chan->part_done;
+    size_t length, bytes;
     const uint8_t *data = udmon_queue_front(&chan->queue, &length);
     udmon_piece_t piece;
     unsigned count = 0;
