@@ -57,13 +57,14 @@ static inline glex_ret_t mp_post_one(struct glex_endpoint *ep, const glex_imm_mp
     return mp_failed(ep, peer, req, status);
 }
 
-glex_ret_t glex_mp_post(glex_ep_handle_t handle, glex_imm_mp_req_t *req,
-                        glex_imm_mp_req_t **bad_req)
+static __attribute__((noinline)) glex_ret_t mp_post_chain(struct glex_endpoint *ep,
+                                                          glex_imm_mp_req_t *req,
+                                                          glex_imm_mp_req_t **bad_req)
 {
     glex_ret_t ret;
 
     do {
-        ret = mp_post_one(glex_endpoint(handle), req);
+        ret = mp_post_one(ep, req);
         if (glex_unlikely(ret != GLEX_SUCCESS)) {
             if (bad_req != NULL) {
                 *bad_req = req;
@@ -73,6 +74,31 @@ glex_ret_t glex_mp_post(glex_ep_handle_t handle, glex_imm_mp_req_t *req,
         req = req->next;
     } while (req != NULL);
     return GLEX_SUCCESS;
+}
+
+/* The shortest way: one request that meets no obstacle; as imm_rdma_post_message(). */
+static inline bool mp_post_message(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
+{
+    uint64_t addr = glex_peer_addr(req->rmt_ep_addr);
+    uint32_t i = glex_peer_cache_index(addr);
+    struct glex_peer *peer = ep->peers.cache[i].peer;
+
+    if (glex_unlikely((req->flag & ~GLEX_EXT_FLAG_NO_LOSS) != 0 || req->next != NULL ||
+                      req->len > GLEX_MP_DATA_LEN || (req->data == NULL && req->len != 0) ||
+                      ep->peers.cache[i].addr != addr || peer->link != &glex_shm_link ||
+                      !glex_shm_try_mp(ep, peer, req->data, req->len))) {
+        return false;
+    }
+    GLEX_COUNT(ep, mp_tx, 1);
+    return true;
+}
+
+glex_ret_t glex_mp_post(glex_ep_handle_t handle, glex_imm_mp_req_t *req,
+                        glex_imm_mp_req_t **bad_req)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    return glex_likely(mp_post_message(ep, req)) ? GLEX_SUCCESS : mp_post_chain(ep, req, bad_req);
 }
 
 /*

@@ -101,6 +101,24 @@ static inline enum glex_ring_ret glex_ring_claim(struct glex_ring_tx *tx, uint64
     return GLEX_RING_OK;
 }
 
+/**
+ * Claim the next position if the ring, as last seen, has room and is neither closed nor armed, and
+ * nobody else claims it at the same time. Where this fails glex_ring_claim() is to follow: the
+ * intent may name a position that is somebody else's. The orders are those of glex_ring_claim().
+ */
+static inline bool glex_ring_try_claim(struct glex_ring_tx *tx, uint64_t *tail_p)
+{
+    uint64_t tail = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED);
+
+    *tail_p = tail;
+    if (glex_unlikely(tail - tx->head > tx->mask)) {
+        return false;
+    }
+    __atomic_store_n(tx->intent, tail, __ATOMIC_RELEASE);
+    return __atomic_compare_exchange_n(&tx->ctl->tail, &tail, tail + 1, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_RELAXED);
+}
+
 static inline void *glex_ring_tx_slot(const struct glex_ring_tx *tx, uint64_t tail)
 {
     return tx->slots + ((tail & tx->mask) << GLEX_SLOT_SHIFT);

@@ -35,10 +35,30 @@ int glex_shm_copy_private(struct glex_endpoint *ep, struct glex_peer *peer, uint
 int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
                   char *local);
 
+static inline void glex_shm_fill_mp(struct glex_mp_slot *slot, uint64_t tail, uint64_t src,
+                                    const void *data, uint32_t len)
+{
+    slot->src = src;
+    glex_copy_small(slot->data, data, len);
+    glex_ring_publish(&slot->ctrl, tail, len);
+}
+
+/** Post an MP to a peer that is awake and has room, if nobody else posts just now. */
+static inline bool glex_shm_try_mp(struct glex_endpoint *ep, struct glex_peer *peer,
+                                   const void *data, uint32_t len)
+{
+    uint64_t tail;
+
+    if (glex_unlikely(!glex_ring_try_claim(&peer->mpq, &tail))) {
+        return false;
+    }
+    glex_shm_fill_mp(glex_ring_tx_slot(&peer->mpq, tail), tail, ep->addr, data, len);
+    return true;
+}
+
 static inline int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
                                    const glex_imm_mp_req_t *req)
 {
-    struct glex_mp_slot *slot;
     enum glex_ring_ret ret;
     uint64_t tail;
 
@@ -46,14 +66,35 @@ static inline int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *p
     if (glex_unlikely(ret != GLEX_RING_OK)) {
         return glex_shm_refused(ep, peer, ret, req->flag, GLEX_ERR_STATUS_DEST_MPQ_FULL);
     }
-    slot = glex_ring_tx_slot(&peer->mpq, tail);
-    slot->src = ep->addr;
-    glex_copy_small(slot->data, req->data, req->len);
-    glex_ring_publish(&slot->ctrl, tail, req->len);
+    glex_shm_fill_mp(glex_ring_tx_slot(&peer->mpq, tail), tail, ep->addr, req->data, req->len);
     if (glex_unlikely(tail & GLEX_TAIL_ARMED)) {
         glex_wait_wake(ep, peer->addr);
     }
     return GLEX_REQ_DONE;
+}
+
+static inline void glex_shm_fill_event(struct glex_event_slot *slot, uint64_t tail,
+                                       const glex_event_t *event, const void *data, uint32_t len,
+                                       uint64_t place)
+{
+    slot->event.cookie_0 = event->cookie_0;
+    slot->event.cookie_1 = event->cookie_1;
+    slot->place = place;
+    glex_copy_small(slot->data, data, len);
+    glex_ring_publish(&slot->ctrl, tail, len);
+}
+
+/** Post an event to a peer that is awake and has room, if nobody else posts just now. */
+static inline bool glex_shm_try_event(struct glex_peer *peer, const glex_event_t *event,
+                                      const void *data, uint32_t len, uint64_t place)
+{
+    uint64_t tail;
+
+    if (glex_unlikely(!glex_ring_try_claim(&peer->eq, &tail))) {
+        return false;
+    }
+    glex_shm_fill_event(glex_ring_tx_slot(&peer->eq, tail), tail, event, data, len, place);
+    return true;
 }
 
 /** Post an event, with data for its slot or none. */
@@ -61,7 +102,6 @@ static inline int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *pee
                                  const glex_event_t *event, int32_t flag, const void *data,
                                  uint32_t len, uint64_t place)
 {
-    struct glex_event_slot *slot;
     enum glex_ring_ret ret;
     uint64_t tail;
 
@@ -69,12 +109,7 @@ static inline int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *pee
     if (glex_unlikely(ret != GLEX_RING_OK)) {
         return glex_shm_refused(ep, peer, ret, flag, GLEX_ERR_STATUS_DEST_EQ_FULL);
     }
-    slot = glex_ring_tx_slot(&peer->eq, tail);
-    slot->event.cookie_0 = event->cookie_0;
-    slot->event.cookie_1 = event->cookie_1;
-    slot->place = place;
-    glex_copy_small(slot->data, data, len);
-    glex_ring_publish(&slot->ctrl, tail, len);
+    glex_shm_fill_event(glex_ring_tx_slot(&peer->eq, tail), tail, event, data, len, place);
     if (glex_unlikely(tail & GLEX_TAIL_ARMED)) {
         glex_wait_wake(ep, peer->addr);
     }
@@ -108,6 +143,12 @@ static inline int glex_shm_rmem(struct glex_endpoint *ep, struct glex_peer *peer
     return glex_shm_rmem_find(ep, peer, mh, key, offset, len, need, rmem_p);
 }
 
+/** Where the data of an immediate put belongs, as an event's slot says it. */
+static inline uint64_t glex_shm_place(const glex_imm_rdma_req_t *req)
+{
+    return (uint64_t)req->rmt_offset << 32 | (uint32_t)req->rmt_mh.v;
+}
+
 static inline int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
                                    const glex_imm_rdma_req_t *req)
 {
@@ -123,7 +164,7 @@ static inline int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *p
     if (glex_likely((req->flag & GLEX_FLAG_REMOTE_EVT) &&
                     (rmem->state & GLEX_EXT_MEM_EVENT_DATA))) {
         return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, req->data, req->len,
-                              (uint64_t)req->rmt_offset << 32 | (uint32_t)req->rmt_mh.v);
+                              glex_shm_place(req));
     }
     if (glex_likely(rmem->ptr != NULL)) {
         glex_copy_small(rmem->ptr + req->rmt_offset, req->data, req->len);

@@ -66,6 +66,42 @@ TEST_P(rdma_kind, get_of_any_length_and_alignment)
     EXPECT_TRUE(a.errors().empty());
 }
 
+/* Over at once, from and to memory that is not registered; refused for the same reasons. */
+TEST_P(rdma_kind, now)
+{
+    std::unique_ptr<char[]> mine(new char[SIZE]());
+    Target to = b.target(rmh);
+    glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, to, {}, 100001, 7, 0);
+    glex_rdma_req_t get = rdma(GLEX_RDMA_TYPE_GET, to, {}, 100001, 7, 0);
+    glex_rdma_req_t bad;
+
+    ASSERT_OK(glex_ext_rdma_now(a, &put, local.get()));
+    EXPECT_EQ(0, memcmp(remote + 7, local.get(), 100001));
+    EXPECT_EQ(0, remote[6]);
+    EXPECT_EQ(0, remote[7 + 100001]);
+    ASSERT_OK(glex_ext_rdma_now(a, &get, mine.get()));
+    EXPECT_EQ(0, memcmp(mine.get(), local.get(), 100001));
+    EXPECT_EQ(0, mine[100001]);
+    EXPECT_EQ(1u, a.counters().put_tx);
+    EXPECT_EQ(1u, a.counters().get_tx);
+
+    bad = put;
+    bad.rmt_key++;
+    EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_rdma_now(a, &bad, mine.get()));
+    bad = rdma(GLEX_RDMA_TYPE_GET, to, {}, 8, SIZE - 7);
+    EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_rdma_now(a, &bad, mine.get()));
+    bad = put;
+    bad.flag |= GLEX_FLAG_LOCAL_EVT;
+    bad.local_evt.cookie_1 = 1;
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_rdma_now(a, &bad, mine.get()));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_rdma_now(a, &put, nullptr));
+    ASSERT_OK(glex_deregister_mem(b, rmh));
+    EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_rdma_now(a, &get, mine.get()));
+    b.destroy();
+    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_rdma_now(a, &get, mine.get()));
+    EXPECT_TRUE(a.errors().empty());
+}
+
 TEST_P(rdma_kind, immediate_put_of_every_length)
 {
     for (uint32_t len = 0; len <= 96; len++) {

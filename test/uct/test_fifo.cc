@@ -270,8 +270,7 @@ TEST(Fifo, MustTellTable)
             uct_glex_fifo_rx_t rx = {};
 
             SCOPED_TRACE(c.what);
-            rx.units    = c.units;
-            rx.msgs_max = c.msgs_max;
+            uct_glex_fifo_set_size(&rx, c.units, c.msgs_max);
             rx.head_told = base;
             rx.msgs_told = base;
             rx.head     = base + c.consumed;
@@ -290,8 +289,7 @@ public:
         : tx_(make_tx(start, start, units, 0, 0, msgs_max))
     {
         rx_.next = rx_.head = rx_.head_told = start;
-        rx_.units    = units;
-        rx_.msgs_max = msgs_max;
+        uct_glex_fifo_set_size(&rx_, units, msgs_max);
     }
 
     /* Returns whether the message could be sent at once or after what the receiver had to tell */
@@ -363,8 +361,7 @@ TEST(Fifo, NothingIsOverwritten)
         std::vector<std::pair<uint16_t, uint16_t>> headers;
         unsigned id = 0;
 
-        rx.units    = units;
-        rx.msgs_max = units / 2;
+        uct_glex_fifo_set_size(&rx, units, units / 2);
         for (unsigned long used_in_all = 0; used_in_all < 5 * 65536;) {
             unsigned n = 1 + random() % (units / 2);
             uint16_t offset, skip, used;

@@ -23,18 +23,9 @@ typedef struct uct_glex_open_msg {
     uint8_t            first[UCT_GLEX_FIRST_LEN];
 } UCS_S_PACKED uct_glex_open_msg_t;
 
-ucs_status_t uct_glex_mp_send(uct_glex_vc_t *vc, void *data, unsigned length)
+ucs_status_t uct_glex_mp_refused(const uct_glex_vc_t *vc, glex_ret_t ret)
 {
-    glex_imm_mp_req_t req;
-    glex_ret_t ret;
-
-    req.rmt_ep_addr.v = vc->peer;
-    req.data          = data;
-    req.len           = length;
-    req.flag          = GLEX_EXT_FLAG_NO_LOSS;
-    req.next          = NULL;
-    ret = glex_send_imm_mp(vc->iface->nic, &req, NULL);
-    if (ucs_unlikely(ret != GLEX_SUCCESS) && (ret != GLEX_BUSY)) {
+    if (ret != GLEX_BUSY) {
         ucs_error("glex: cannot send a message to endpoint 0x%" PRIx64 ": %s", vc->peer,
                   glex_error_str(ret));
     }

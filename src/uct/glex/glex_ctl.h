@@ -32,8 +32,23 @@ static inline void uct_glex_vc_told(uct_glex_vc_t *vc)
     vc->ack_due = 0;
 }
 
+/** The NIC did not take a message: log why, unless it is busy. Returns the status. */
+ucs_status_t uct_glex_mp_refused(const uct_glex_vc_t *vc, glex_ret_t ret);
+
 /** Send a message of `length` bytes, header first. NO_RESOURCE: the NIC is busy, try again. */
-ucs_status_t uct_glex_mp_send(uct_glex_vc_t *vc, void *data, unsigned length);
+static inline ucs_status_t uct_glex_mp_send(uct_glex_vc_t *vc, void *data, unsigned length)
+{
+    glex_imm_mp_req_t req;
+    glex_ret_t ret;
+
+    req.rmt_ep_addr.v = vc->peer;
+    req.data          = data;
+    req.len           = length;
+    req.flag          = GLEX_EXT_FLAG_NO_LOSS;
+    req.next          = NULL;
+    ret = glex_send_imm_mp(vc->iface->nic, &req, NULL);
+    return ucs_likely(ret == GLEX_SUCCESS) ? UCS_OK : uct_glex_mp_refused(vc, ret);
+}
 
 /** Tell the peer something; sent by progress */
 static inline void uct_glex_ctl_post(uct_glex_vc_t *vc, unsigned flags)

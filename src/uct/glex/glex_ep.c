@@ -99,51 +99,58 @@ static int uct_glex_ep_can_use_sr(const uct_glex_ep_t *ep)
 
 /* ---- active messages ---- */
 
-static ucs_status_t uct_glex_ep_short_slow(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr_msg_t *msg,
-                                           unsigned length)
+/* Without a FIFO, or credits for one */
+static UCS_F_NOINLINE ucs_status_t uct_glex_ep_short_slow(uct_glex_ep_t *ep, uint8_t id,
+                                                          uct_glex_sr_msg_t *msg, unsigned length)
 {
-    /* With ER the FIFO is full: waiting for it costs less than the other channel */
-    if ((ep->vc->er_tx == NULL) && uct_glex_ep_can_use_sr(ep)) {
-        return uct_glex_sr_send_mp(ep->vc, id, msg, length, 0);
-    }
     if (uct_glex_first_is_next(ep)) {
         return uct_glex_first_send(ep, id, msg->data, length, 0);
     }
     return uct_glex_ep_not_ready(ep);
 }
 
+/* A message that lies in msg->data. With ER, a full FIFO is waited for: that costs less than the
+ * other channel. */
+static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id,
+                                                          uct_glex_sr_msg_t *msg, unsigned length)
+{
+    uct_glex_vc_t *vc = ep->vc;
+    ucs_status_t status;
+
+    if (ucs_likely((vc->er_tx != NULL) && !ep->blocked)) {
+        status = uct_glex_er_send_imm(vc, id, msg->data, length, 0);
+        if (ucs_likely(status != UCS_ERR_NO_RESOURCE)) {
+            return status;
+        }
+    } else if ((vc->er_tx == NULL) && uct_glex_ep_can_use_sr(ep)) {
+        return uct_glex_sr_send_mp(vc, id, msg, length, 0);
+    }
+    return uct_glex_ep_short_slow(ep, id, msg, length);
+}
+
 ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
                                   const void *payload, unsigned length)
 {
-    uct_glex_ep_t *ep     = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    uct_glex_vc_t *vc     = ep->vc;
     unsigned total_length = sizeof(header) + length;
     uct_glex_sr_msg_t msg;
-    ucs_status_t status;
 
     UCT_CHECK_AM_ID(id);
     UCT_CHECK_LENGTH(total_length, 0, sizeof(msg.data), "am_short");
 
-    uct_am_short_fill_data(msg.data, header, payload, length);
+    memcpy(msg.data, &header, sizeof(header));
+    if (length > 0) {
+        memcpy(msg.data + sizeof(header), payload, length);
+    }
     uct_iface_trace_am(ucs_derived_of(tl_ep->iface, uct_base_iface_t), UCT_AM_TRACE_TYPE_SEND, id,
                        msg.data, total_length, "TX: AM_SHORT");
-    if (ucs_likely((vc->er_tx != NULL) && !ep->blocked)) {
-        status = uct_glex_er_send_imm(vc, id, msg.data, total_length, 0);
-        if (ucs_likely(status != UCS_ERR_NO_RESOURCE)) {
-            return status;
-        }
-    }
-    return uct_glex_ep_short_slow(ep, id, &msg, total_length);
+    return uct_glex_ep_short(ucs_derived_of(tl_ep, uct_glex_ep_t), id, &msg, total_length);
 }
 
 ucs_status_t uct_glex_ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_t *iov,
                                       size_t iovcnt)
 {
-    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    uct_glex_vc_t *vc = ep->vc;
     ucs_iov_iter_t iov_iter;
     uct_glex_sr_msg_t msg;
-    ucs_status_t status;
     size_t length;
 
     UCT_CHECK_AM_ID(id);
@@ -151,13 +158,7 @@ ucs_status_t uct_glex_ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_
 
     ucs_iov_iter_init(&iov_iter);
     length = uct_iov_to_buffer(iov, iovcnt, &iov_iter, msg.data, sizeof(msg.data));
-    if (ucs_likely((vc->er_tx != NULL) && !ep->blocked)) {
-        status = uct_glex_er_send_imm(vc, id, msg.data, length, 0);
-        if (ucs_likely(status != UCS_ERR_NO_RESOURCE)) {
-            return status;
-        }
-    }
-    return uct_glex_ep_short_slow(ep, id, &msg, length);
+    return uct_glex_ep_short(ucs_derived_of(tl_ep, uct_glex_ep_t), id, &msg, length);
 }
 
 ssize_t uct_glex_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack_cb, void *arg,

@@ -152,6 +152,9 @@ void uct_glex_er_revoke(uct_glex_vc_t *vc);
 /** The peer uses its FIFO no more */
 void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 
+/** Take the FIFO back that the peer borrowed, whatever is in it; another may borrow it at once */
+void uct_glex_er_drop_rx(uct_glex_vc_t *vc);
+
 /** A message from the FIFO was delivered */
 void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used);
 

@@ -31,6 +31,8 @@ typedef struct uct_glex_fifo_rx {
     uint16_t head_told; /* last count told to the sender */
     uint16_t msgs_told;
     uint16_t msgs_max;
+    uint16_t tell_units; /* consumed without a chance to piggyback: time to tell explicitly */
+    uint16_t tell_msgs;
 } uct_glex_fifo_rx_t;
 
 static inline uint16_t uct_glex_fifo_offset(uint16_t count, uint16_t units)
@@ -139,12 +141,22 @@ static inline void uct_glex_fifo_consume(uct_glex_fifo_rx_t *fifo, uint16_t used
     fifo->msgs += 1;
 }
 
-/* A quarter of the units or half of the messages consumed without a chance to piggyback. Units
- * earlier: a sender of long messages stops when room for the longest is left, another quarter. */
+/* The FIFO's length, and messages that may be on their way. The sender is told after a quarter of
+ * the units, half of the messages. Units earlier: a sender of long messages stops when room for the
+ * longest is left, another quarter. */
+static inline void uct_glex_fifo_set_size(uct_glex_fifo_rx_t *fifo, uint16_t units,
+                                          uint16_t msgs_max)
+{
+    fifo->units      = units;
+    fifo->msgs_max   = msgs_max;
+    fifo->tell_units = (units + 3) / 4;
+    fifo->tell_msgs  = (msgs_max + 1) / 2;
+}
+
 static inline int uct_glex_fifo_must_tell(const uct_glex_fifo_rx_t *fifo)
 {
-    return ((uint16_t)(fifo->head - fifo->head_told) >= (fifo->units + 3) / 4) ||
-           ((uint16_t)(fifo->msgs - fifo->msgs_told) >= (fifo->msgs_max + 1) / 2);
+    return ((uint16_t)(fifo->head - fifo->head_told) >= fifo->tell_units) ||
+           ((uint16_t)(fifo->msgs - fifo->msgs_told) >= fifo->tell_msgs);
 }
 
 static inline void uct_glex_fifo_told(uct_glex_fifo_rx_t *fifo)

@@ -71,6 +71,15 @@ static inline glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t p
     return GLEX_NOT_IMPLEMENTED;
 }
 
+static inline glex_ret_t glex_ext_rdma_now(glex_ep_handle_t ep, const glex_rdma_req_t *req,
+                                           void *local)
+{
+    (void)ep;
+    (void)req;
+    (void)local;
+    return GLEX_NOT_IMPLEMENTED;
+}
+
 static inline glex_ret_t glex_ext_event_fd(glex_ep_handle_t ep, int *fd)
 {
     (void)ep;

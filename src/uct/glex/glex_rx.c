@@ -194,22 +194,12 @@ void uct_glex_rx_add_er(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *da
     uct_glex_rx_advance(vc);
 }
 
-void uct_glex_rx_add_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
-                        uint32_t length, int zc)
+/* A message in the MPQ that is not the next to be delivered: keep a copy */
+static UCS_F_NOINLINE void uct_glex_rx_keep_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
+                                               void *data, uint32_t length, int zc)
 {
-    uct_glex_rx_t *rx;
+    uct_glex_rx_t *rx = uct_glex_rx_new(vc, seq, am_id, zc);
 
-    if (ucs_likely((seq == vc->rx_seq) && !zc)) {
-        ++vc->rx_seq;
-        uct_iface_trace_am(&vc->iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, length,
-                           "RX: MP");
-        uct_iface_invoke_am(&vc->iface->super, am_id, data, length, 0);
-        if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
-            uct_glex_rx_advance(vc);
-        }
-        return;
-    }
-    rx = uct_glex_rx_new(vc, seq, am_id, zc);
     if (rx == NULL) {
         return;
     }
@@ -218,6 +208,28 @@ void uct_glex_rx_add_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *da
     rx->length = length;
     rx->ready  = !zc;
     uct_glex_rx_advance(vc);
+}
+
+static UCS_F_ALWAYS_INLINE void uct_glex_rx_take_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
+                                                    void *data, uint32_t length, int zc)
+{
+    if (ucs_likely((seq == vc->rx_seq) && !zc)) {
+        ++vc->rx_seq;
+        uct_iface_trace_am(&vc->iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, length,
+                           "RX: MP");
+        uct_iface_invoke_am(&vc->iface->super, am_id, data, length, 0);
+        if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
+            uct_glex_rx_advance(vc);
+        }
+    } else {
+        uct_glex_rx_keep_mp(vc, seq, am_id, data, length, zc);
+    }
+}
+
+void uct_glex_rx_add_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
+                        uint32_t length, int zc)
+{
+    uct_glex_rx_take_mp(vc, seq, am_id, data, length, zc);
 }
 
 void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, const uct_glex_sr_t *sr,
@@ -311,7 +323,8 @@ void uct_glex_rx_purge(uct_glex_vc_t *vc)
     }
 }
 
-static void uct_glex_mp_recv_data(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned length)
+static UCS_F_ALWAYS_INLINE void
+uct_glex_mp_recv_data(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned length)
 {
     int zc = !!(hdr->flags & UCT_GLEX_MP_FLAG_ZC);
 
@@ -327,7 +340,7 @@ static void uct_glex_mp_recv_data(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hd
         goto err_protocol;
     }
     if (hdr->type == UCT_GLEX_MP_AM) {
-        uct_glex_rx_add_mp(vc, hdr->seq, hdr->am_id, (void*)(hdr + 1), length - sizeof(*hdr), zc);
+        uct_glex_rx_take_mp(vc, hdr->seq, hdr->am_id, (void*)(hdr + 1), length - sizeof(*hdr), zc);
         return;
     }
     if (length >= sizeof(*hdr) + sizeof(uct_glex_sr_t)) {
@@ -340,7 +353,8 @@ err_protocol:
     uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
 }
 
-static void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, unsigned length)
+static UCS_F_ALWAYS_INLINE void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data,
+                                                 unsigned length)
 {
     const uct_glex_mp_hdr_t *hdr = data;
     uct_glex_vc_t *vc;

@@ -52,9 +52,9 @@ void uct_glex_sr_cleanup(uct_glex_iface_t *iface)
     uct_glex_buf_pool_cleanup(&iface->sr.tx);
 }
 
-static ucs_status_t uct_glex_sr_send_typed(uct_glex_vc_t *vc, uint8_t type, uint8_t am_id,
-                                           uct_glex_sr_msg_t *msg, unsigned length,
-                                           unsigned flags)
+static UCS_F_ALWAYS_INLINE ucs_status_t
+uct_glex_sr_send_typed(uct_glex_vc_t *vc, uint8_t type, uint8_t am_id, uct_glex_sr_msg_t *msg,
+                       unsigned length, unsigned flags)
 {
     uint16_t avail = uct_glex_credit_avail(&vc->mp_tx);
     ucs_status_t status;
