@@ -329,6 +329,34 @@ TEST_F(LongChanTest, NoRecordNeedsMoreDatagramsThanByItself)
     }
 }
 
+TEST_F(LongChanTest, PiecesThatCannotBeAreRefused)
+{
+    const struct {
+        uint32_t total, offset;
+        uint16_t length;
+        int good;
+    } cases[] = {
+        {100, 96, 4, 1},     {100, 0, 96, 1},       {100, 96, 16, 0}, // beyond the end
+        {100, 112, 16, 0},   {100, 8, 16, 0},       {100, 16, 15, 0}, // cut elsewhere
+        {100, 0, 0, 0},      {0, 0, 0, 0},          {65537, 0, 16, 0}, // longer than max_record
+        {100, 4294967280, 16, 0}, {100, 96, 65535, 0},
+    };
+
+    for (const auto &c : cases) {
+        udmon_dgram_t header = {};
+        header.version = UDMON_VERSION;
+        header.type = UDMON_PIECES;
+        header.count = htole16(1);
+        udmon_piece_t piece = {htole32(c.total), htole32(c.offset), htole16(c.length)};
+        std::string dgram(reinterpret_cast<char *>(&header), sizeof(header));
+        dgram.append(reinterpret_cast<char *>(&piece), sizeof(piece)).append(c.length, 'x');
+        int ret = udmon_chan_receive(&b.chan, dgram.data(), dgram.size());
+        EXPECT_EQ(c.good ? int(UDMON_PIECES) : -EPROTO, ret)
+            << c.total << " " << c.offset << " " << c.length;
+    }
+    EXPECT_EQ(std::vector<std::string> {std::string(100, 'x')}, b.delivered);
+}
+
 TEST_F(LongChanTest, PiecesThatComeTwiceOrLateDoNoHarm)
 {
     std::vector<std::string> records, got;
