@@ -4,6 +4,8 @@
 #include "udmon_loopback.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -463,6 +465,26 @@ TEST(UdmonErrors, AddressesOptionsAndSecrets)
     EXPECT_EQ(-EINVAL, Client("tcp://127.0.0.1:1", &options).error);
     Server first("tcp://127.0.0.1:0");
     EXPECT_EQ(-EADDRINUSE, Server("tcp://127.0.0.1:" + std::to_string(first.port())).error);
+}
+
+// Somebody accepts the call and says nothing.
+TEST(UdmonErrors, AServerThatDoesNotAnswerIsGivenUp)
+{
+    udmon_options_t options = quick_options();
+    options.connect_ms = 50;
+    struct sockaddr_in addr = {};
+    socklen_t length = sizeof(addr);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    addr.sin_family = AF_INET;
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(0, bind(fd, reinterpret_cast<struct sockaddr *>(&addr), sizeof(addr)));
+    ASSERT_EQ(0, listen(fd, 5));
+    ASSERT_EQ(0, getsockname(fd, reinterpret_cast<struct sockaddr *>(&addr), &length));
+    Client client("tcp://127.0.0.1:" + std::to_string(ntohs(addr.sin_port)), &options);
+    EXPECT_TRUE(run({}, {&client}, [&] {
+        return client.reason.find("timed out") != std::string::npos;
+    })) << client.reason;
+    close(fd);
 }
 
 TEST(UdmonIdle, ProcessesSleep)
