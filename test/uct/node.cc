@@ -571,6 +571,12 @@ ucs_status_t Ep::put_zcopy(const std::vector<uct_iov_t> &iov, uint64_t address, 
     });
 }
 
+ucs_status_t Ep::get_short(void *data, unsigned length, uint64_t address, uct_rkey_t rkey)
+{
+    return retry("get_short",
+                 [&] { return uct_ep_get_short(handle, data, length, address, rkey); });
+}
+
 ucs_status_t Ep::get_bcopy(void *data, size_t length, uint64_t address, uct_rkey_t rkey,
                            Completion *comp)
 {

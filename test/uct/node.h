@@ -209,6 +209,7 @@ public:
     ssize_t      put_bcopy(const void *data, size_t length, uint64_t address, uct_rkey_t rkey);
     ucs_status_t put_zcopy(const std::vector<uct_iov_t> &iov, uint64_t address, uct_rkey_t rkey,
                            Completion *comp);
+    ucs_status_t get_short(void *data, unsigned length, uint64_t address, uct_rkey_t rkey);
     ucs_status_t get_bcopy(void *data, size_t length, uint64_t address, uct_rkey_t rkey,
                            Completion *comp);
     ucs_status_t get_zcopy(const std::vector<uct_iov_t> &iov, uint64_t address, uct_rkey_t rkey,

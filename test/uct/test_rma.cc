@@ -82,10 +82,26 @@ const size_t odd_offsets[] = {0, 1, 7, 63, 64, 4095};
 
 class Rma : public WithSetting {};
 
+/* Every length of an immediate put, and longer ones, which are carried out at once */
+std::vector<size_t> short_lengths(size_t max)
+{
+    std::vector<size_t> lengths;
+
+    for (size_t length = 0; length <= std::min<size_t>(max, 200); ++length) {
+        lengths.push_back(length);
+    }
+    for (size_t length : {4096ul, 8193ul, 65536ul, (unsigned long)REGION - 5000}) {
+        if (length <= max) {
+            lengths.push_back(length);
+        }
+    }
+    return lengths;
+}
+
 TEST_P(Rma, PutShort)
 {
     for_kinds(env(), [](Target &t) {
-        for (size_t length = 0; length <= t.a.attr.cap.put.max_short; ++length) {
+        for (size_t length : short_lengths(t.a.attr.cap.put.max_short)) {
             for (size_t offset : odd_offsets) {
                 std::vector<uint8_t> data(length);
 
@@ -93,6 +109,23 @@ TEST_P(Rma, PutShort)
                 EXPECT_OK(t.ep.put_short(data.data(), length, t.address(offset), t.rkey()));
                 t.put_done();
                 t.expect(offset, length, length);
+            }
+        }
+    });
+}
+
+TEST_P(Rma, GetShort)
+{
+    for_kinds(env(), [](Target &t) {
+        ASSERT_TRUE(t.a.has(UCT_IFACE_FLAG_GET_SHORT));
+        for (size_t length : short_lengths(t.a.attr.cap.get.max_short)) {
+            for (size_t offset : odd_offsets) {
+                std::vector<uint8_t> data(length + 1, 0xaa);
+
+                fill(t.memory.data + offset, length, 1, length);
+                EXPECT_OK(t.ep.get_short(data.data(), length, t.address(offset), t.rkey()));
+                check(data.data(), length, 1, length);
+                EXPECT_EQ(data[length], 0xaa);
             }
         }
     });
@@ -256,6 +289,7 @@ TEST_P(Rma, OutOfRange)
             ErrorLog log;
 
             EXPECT_NE(t.ep.put_short(data.data(), 64, address, t.rkey()), UCS_OK);
+            EXPECT_NE(t.ep.get_short(data.data(), 64, address, t.rkey()), UCS_OK);
             EXPECT_LT(t.ep.put_bcopy(data.data(), 64, address, t.rkey()), 0);
             EXPECT_NE(t.ep.get_bcopy(data.data(), 64, address, t.rkey(), &comp), UCS_OK);
             if (t.a.has(UCT_IFACE_FLAG_PUT_ZCOPY)) {
@@ -312,6 +346,40 @@ TEST_P(Rma, AfterDeregistration)
         EXPECT_EQ(target[0], 0x11);
         EXPECT_EQ(target[4095], 0x11);
         uct_rkey_release(component(), &rkey);
+    });
+}
+
+/* What is over at once tells at once, and the error handler hears of it, too */
+TEST_P(Rma, ShortAfterDeregistration)
+{
+    isolated(env(), [] {
+        for (bool put : {true, false}) {
+            Md md_a, md_b;
+            Iface a(md_a), b(md_b);
+            Ep ep(a, b.address());
+            std::vector<uint8_t> data(1000, 0x22);
+            std::vector<char> packed(md_b.attr.rkey_packed_size);
+            Memory target(md_b, 4096, memory_kinds(md_b).front());
+            uct_mem_h memh;
+            uct_rkey_bundle_t rkey;
+
+            memset(target.data, 0x11, 4096);
+            EXPECT_OK(uct_md_mem_reg(md_b.handle, target.data, 4096, UCT_MD_MEM_ACCESS_ALL, &memh));
+            EXPECT_OK(uct_md_mkey_pack(md_b.handle, memh, packed.data()));
+            EXPECT_OK(uct_rkey_unpack(component(), packed.data(), &rkey));
+            EXPECT_OK(uct_md_mem_dereg(md_b.handle, memh));
+            if (md_b.internals()->rcache == NULL) {
+                ErrorLog log;
+
+                EXPECT_EQ(put ? ep.put_short(data.data(), 1000, (uintptr_t)target.data, rkey.rkey) :
+                                ep.get_short(data.data(), 1000, (uintptr_t)target.data, rkey.rkey),
+                          UCS_ERR_ENDPOINT_TIMEOUT);
+                EXPECT_EQ(target.data[0], 0x11);
+                EXPECT_EQ(data[0], 0x22);
+                progress_until("the error handler", [&] { return !a.failed.empty(); });
+            }
+            uct_rkey_release(component(), &rkey);
+        }
     });
 }
 

@@ -45,13 +45,18 @@ static void uct_glex_iface_query_am(const uct_glex_iface_t *iface, uct_iface_att
     }
 }
 
+static size_t uct_glex_iface_max_rdma(const uct_glex_iface_t *iface)
+{
+    return ucs_min((size_t)iface->md->dev_attr.max_rdma_data_len, UCS_BIT(30));
+}
+
 static void uct_glex_iface_query_rma(const uct_glex_iface_t *iface, uct_iface_attr_t *attr)
 {
-    size_t max_zcopy = ucs_min((size_t)iface->md->dev_attr.max_rdma_data_len, 1UL << 30);
+    size_t max_zcopy = uct_glex_iface_max_rdma(iface);
 
     attr->cap.flags            |= UCT_IFACE_FLAG_PUT_SHORT | UCT_IFACE_FLAG_PUT_BCOPY |
                                   UCT_IFACE_FLAG_GET_BCOPY;
-    attr->cap.put.max_short     = UCT_GLEX_IMM_PUT_LEN;
+    attr->cap.put.max_short     = iface->config.max_rma_short;
     attr->cap.put.max_bcopy     = iface->config.rma_buf_size;
     attr->cap.put.opt_zcopy_align = 1;
     attr->cap.put.align_mtu     = 1;
@@ -60,6 +65,10 @@ static void uct_glex_iface_query_rma(const uct_glex_iface_t *iface, uct_iface_at
     attr->cap.get.opt_zcopy_align = 1;
     attr->cap.get.align_mtu     = 1;
     attr->cap.get.max_iov       = 1;
+    if (UCT_GLEX_NIC_RDMA_NOW) {
+        attr->cap.flags        |= UCT_IFACE_FLAG_GET_SHORT;
+        attr->cap.get.max_short = iface->config.max_rma_short;
+    }
     if (uct_glex_md_has_private_rdma(iface->md)) {
         attr->cap.flags        |= UCT_IFACE_FLAG_PUT_ZCOPY | UCT_IFACE_FLAG_GET_ZCOPY;
         attr->cap.put.max_zcopy = max_zcopy;
@@ -248,6 +257,8 @@ static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
     iface->channels            = config->channels;
     iface->config.rma_buf_size = config->rma_buf_size;
     iface->config.max_bcopy    = config->srq_unit_size;
+    iface->config.max_rma_short = UCT_GLEX_NIC_RDMA_NOW ? uct_glex_iface_max_rdma(iface) :
+                                                         UCT_GLEX_IMM_PUT_LEN;
     if (!uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_SR)) {
         iface->config.max_bcopy = ucs_min(iface->config.max_bcopy, er_max);
     }
@@ -435,6 +446,7 @@ static uct_iface_ops_t uct_glex_iface_ops = {
     .ep_put_short             = uct_glex_ep_put_short,
     .ep_put_bcopy             = uct_glex_ep_put_bcopy,
     .ep_put_zcopy             = uct_glex_ep_put_zcopy,
+    .ep_get_short             = uct_glex_ep_get_short,
     .ep_get_bcopy             = uct_glex_ep_get_bcopy,
     .ep_get_zcopy             = uct_glex_ep_get_zcopy,
     .ep_am_short              = uct_glex_ep_am_short,

@@ -130,6 +130,7 @@ typedef struct uct_glex_iface {
     struct {
         size_t max_bcopy;
         size_t rma_buf_size;
+        size_t max_rma_short;
     } config;
 } uct_glex_iface_t;
 

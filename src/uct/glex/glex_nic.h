@@ -12,7 +12,10 @@
 
 #if HAVE_GLEX_EXT_H
 #include <glex_ext.h>
+/* Whether RDMA can be over when it is posted */
+#define UCT_GLEX_NIC_RDMA_NOW 1
 #else
+#define UCT_GLEX_NIC_RDMA_NOW 0
 #define GLEX_EXT_MEM_EVENT_DATA 0
 #define GLEX_EXT_FLAG_NO_LOSS 0
 #define GLEX_EXT_CAP_PRIVATE_RDMA 1

@@ -101,45 +101,42 @@ static ucs_status_t uct_glex_rma_post(uct_glex_iface_t *iface, glex_rdma_req_t *
     return UCS_OK;
 }
 
-ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned length,
-                                   uint64_t remote_addr, uct_rkey_t uct_rkey)
+/* RDMA that is over at once. The reason of a failure is the peer's memory, or the peer: in either
+ * case no more of it, which the error handler is told by progress. */
+static ucs_status_t uct_glex_rma_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc, int type,
+                                     void *buffer, size_t length, uint64_t remote_addr,
+                                     const uct_glex_rkey_t *rkey)
 {
-    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
-    uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
-    glex_imm_rdma_req_t req;
-    ucs_status_t status;
-    uct_glex_vc_t *vc;
+    glex_rdma_req_t req;
     glex_ret_t ret;
-    void *ptr;
 
-    UCT_CHECK_LENGTH(length, 0, UCT_GLEX_IMM_PUT_LEN, "put_short");
-    if (ucs_likely((length > 0) && !ep->blocked && (ep->vc->status == UCS_OK))) {
-        ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
-        if (ucs_likely(ptr != NULL)) {
-            memcpy(ptr, buffer, length);
-            ep->vc->dirty = 1;
-            return UCS_OK;
-        }
-    }
-
-    status = uct_glex_rma_vc(ep, &vc);
-    if (status != UCS_OK) {
-        return status;
-    }
-    if (length == 0) {
-        return uct_glex_ep_touch(ep); /* the key need not be valid */
-    }
-    ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
-    vc->dirty = 1;
-    if (ptr != NULL) { /* the first put */
-        memcpy(ptr, buffer, length);
+    uct_glex_rma_fill(iface, &req, type, remote_addr, rkey);
+    req.len = length;
+    ret     = glex_ext_rdma_now(iface->nic, &req, buffer);
+    if (ret == GLEX_SUCCESS) {
+        vc->dirty   |= (type == GLEX_RDMA_TYPE_PUT);
+        iface->fence = 0;
         return UCS_OK;
     }
-    status = uct_glex_rma_check_range(rkey, remote_addr, length);
-    if (status != UCS_OK) {
-        return status;
+    if (ret == GLEX_BUSY) {
+        return UCS_ERR_NO_RESOURCE;
     }
+    if (ret != GLEX_NO_EP_RESOURCE) {
+        ucs_error("glex: %s of %zu bytes at 0x%" PRIx64 " of endpoint 0x%" PRIx64 " was refused: %s",
+                  (type == GLEX_RDMA_TYPE_PUT) ? "put" : "get", length, remote_addr,
+                  rkey->packed.ep_addr, glex_error_str(ret));
+    }
+    uct_glex_vc_dead(vc);
+    return UCS_ERR_ENDPOINT_TIMEOUT;
+}
+
+static ucs_status_t uct_glex_rma_imm_put(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
+                                         const void *buffer, unsigned length, uint64_t remote_addr,
+                                         const uct_glex_rkey_t *rkey)
+{
+    glex_imm_rdma_req_t req;
+    glex_ret_t ret;
+
     req.rmt_ep_addr.v = rkey->packed.ep_addr;
     req.data          = (void*)buffer;
     req.len           = length;
@@ -155,6 +152,81 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
     }
     iface->fence = 0;
     return UCS_OK;
+}
+
+static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_slow(uct_glex_ep_t *ep, const void *buffer,
+                                                              unsigned length, uint64_t remote_addr,
+                                                              uct_rkey_t uct_rkey)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
+    void *ptr;
+
+    status = uct_glex_rma_vc(ep, &vc);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (length == 0) {
+        return uct_glex_ep_touch(ep); /* the key need not be valid */
+    }
+    status = uct_glex_rma_check_range(rkey, remote_addr, length);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (length > UCT_GLEX_IMM_PUT_LEN) {
+        return uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_PUT, (void*)buffer, length, remote_addr,
+                                rkey);
+    }
+    vc->dirty = 1;
+    ptr       = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+    if (ptr != NULL) { /* the first put */
+        memcpy(ptr, buffer, length);
+        return UCS_OK;
+    }
+    return uct_glex_rma_imm_put(iface, vc, buffer, length, remote_addr, rkey);
+}
+
+ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned length,
+                                   uint64_t remote_addr, uct_rkey_t uct_rkey)
+{
+    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    void *ptr;
+
+    UCT_CHECK_LENGTH(length, 0, iface->config.max_rma_short, "put_short");
+    if (ucs_likely((length > 0) && (length <= UCT_GLEX_IMM_PUT_LEN) && !ep->blocked &&
+                   (ep->vc->status == UCS_OK))) {
+        ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+        if (ucs_likely(ptr != NULL)) {
+            memcpy(ptr, buffer, length);
+            ep->vc->dirty = 1;
+            return UCS_OK;
+        }
+    }
+    return uct_glex_ep_put_short_slow(ep, buffer, length, remote_addr, uct_rkey);
+}
+
+ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length,
+                                   uint64_t remote_addr, uct_rkey_t uct_rkey)
+{
+    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
+
+    UCT_CHECK_LENGTH(length, 0, iface->config.max_rma_short, "get_short");
+    status = uct_glex_rma_vc(ep, &vc);
+    if ((status != UCS_OK) || (length == 0)) {
+        return status;
+    }
+    status = uct_glex_rma_check_range(rkey, remote_addr, length);
+    if (status != UCS_OK) {
+        return status;
+    }
+    return uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_GET, buffer, length, remote_addr, rkey);
 }
 
 /* Mapped memory ends within the longest message: pack elsewhere, and copy what it came to. Returns
