@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -58,6 +59,9 @@ static const char *caps_private_missing(void)
 {
     int scope = caps_yama_scope();
 
+    if (!glex_env()->private_rdma) {
+        return "RDMA to private memory: forbidden by GLEX_PRIVATE_RDMA=n";
+    }
     if (glex_env()->fault.noprivate) {
         return "RDMA to private memory: forbidden by GLEX_FAULT=noprivate";
     }
@@ -74,14 +78,38 @@ static const char *caps_private_missing(void)
     return NULL;
 }
 
+static uint64_t caps_namespace(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 ? st.st_ino : 0;
+}
+
+uint64_t glex_caps_pid_space(void)
+{
+    return caps_namespace("/proc/self/ns/pid");
+}
+
+/* A pid means the same process, and access is granted, within one pid and one user namespace. */
+static uint32_t caps_space(void)
+{
+    uint64_t hash = glex_caps_pid_space() * 0x9e3779b97f4a7c15ull;
+
+    hash = (hash ^ caps_namespace("/proc/self/ns/user")) * 0x9e3779b97f4a7c15ull;
+    hash >>= 32;
+    return hash != 0 ? (uint32_t)hash : 1;
+}
+
 void glex_caps_probe(struct glex_ext_device_attr *attr)
 {
     const char *missing = caps_private_missing();
 
     attr->caps = GLEX_EXT_CAP_SLEEP;
     attr->missing[0] = '\0';
+    attr->space = 0;
     if (missing == NULL) {
         attr->caps |= GLEX_EXT_CAP_PRIVATE_RDMA;
+        attr->space = caps_space();
     } else {
         snprintf(attr->missing, sizeof(attr->missing), "%s", missing);
     }

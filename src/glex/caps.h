@@ -12,4 +12,7 @@ void glex_caps_probe(struct glex_ext_device_attr *attr);
 /** Let processes of the same user access this one's memory, where yama would forbid it. */
 void glex_caps_allow_private(void);
 
+/** A number that names the pid namespace of this process; 0: not known. */
+uint64_t glex_caps_pid_space(void);
+
 #endif

@@ -1,4 +1,5 @@
 #include "endpoint.h"
+#include "caps.h"
 #include "fabric.h"
 #include "log.h"
 #include "stats.h"
@@ -179,6 +180,7 @@ static glex_ret_t ep_create_segment(struct glex_endpoint *ep)
         .pid = (uint32_t)getpid(),
         .private_rdma = (ep->dev->caps.caps & GLEX_EXT_CAP_PRIVATE_RDMA) != 0,
         .cookie_addr = (uint64_t)(uintptr_t)&ep->cookie,
+        .pid_space = glex_caps_pid_space(),
     };
     struct timespec now;
     glex_ret_t ret;
@@ -188,6 +190,7 @@ static glex_ret_t ep_create_segment(struct glex_endpoint *ep)
         return GLEX_SYS_ERR;
     }
     hdr.cookie = ep->cookie;
+    ep->pid_space = hdr.pid_space;
     clock_gettime(CLOCK_REALTIME, &now);
     hdr.start_time = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
     snprintf(hdr.command, sizeof(hdr.command), "%s", program_invocation_short_name);

@@ -39,6 +39,7 @@ struct glex_endpoint {
     int                        wake_fd;  /* to wake others with, or -1 */
     bool                       forked;   /* inherited: belongs to the parent */
     uint64_t                   cookie;   /* what peers verify our pid by */
+    uint64_t                   pid_space; /* that our pid belongs to */
     struct glex_endpoint      *next, **prev_next; /* of this process */
 };
 

@@ -68,6 +68,18 @@ static bool env_shm_dir(void)
     return true;
 }
 
+static bool env_yes_no(const char *name, bool *value_p)
+{
+    const char *text = getenv(name);
+
+    if (text != NULL && strcmp(text, "y") != 0 && strcmp(text, "n") != 0) {
+        glex_error("%s=%s: must be y or n", name, text);
+        return false;
+    }
+    *value_p = text == NULL || text[0] == 'y';
+    return true;
+}
+
 static bool env_log_level(void)
 {
     static const char *const names[] = {
@@ -108,6 +120,7 @@ static void env_read(void)
     ok &= env_fabric();
     ok &= env_number("GLEX_NIC_ID", 1, UINT32_MAX - GLEX_MAX_NICS, &env.nic_id);
     ok &= env_number("GLEX_NUM_NICS", 1, GLEX_MAX_NICS, &env.num_nics);
+    ok &= env_yes_no("GLEX_PRIVATE_RDMA", &env.private_rdma);
     ok &= fault == NULL || glex_fault_parse(fault, &env.fault);
     env.valid = ok;
 }

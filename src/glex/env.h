@@ -19,6 +19,7 @@ struct glex_env {
     enum glex_log_level    log_level;
     struct glex_fault_spec fault;
     const char            *stats; /* file for counters, or NULL */
+    bool                   private_rdma;
     bool                   valid; /* false: something was refused and logged */
 };
 

@@ -1,6 +1,7 @@
 /*
  * What glex_ext.h adds about endpoints: pointers to peers' memory, sleeping, liveness, counters.
  */
+#include "segment.h"
 #include "shm.h"
 
 #include <openglex.h> /* PACKAGE_VERSION */
@@ -127,6 +128,27 @@ glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
         return GLEX_NO_EP_RESOURCE;
     }
     return glex_ring_is_closed(&peer->mpq) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_forget_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    uint64_t addr = glex_peer_addr(peer_addr);
+    struct glex_peer *peer;
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    peer = glex_peer_lookup(&ep->peers, addr);
+    if (peer != NULL) {
+        if (peer->link->is_living(ep, peer)) {
+            return GLEX_BUSY;
+        }
+        glex_peer_drop(ep, peer);
+    }
+    glex_peer_lose(ep, addr);
+    /* One that is just ending may be attached once more, by an answer to what it has sent. */
+    return glex_segment_exists(ep->dev->dirfd, addr) ? GLEX_BUSY : GLEX_SUCCESS;
 }
 
 glex_ret_t glex_ext_query_counters(glex_ep_handle_t handle, struct glex_ext_counters *counters)

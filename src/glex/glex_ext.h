@@ -36,6 +36,8 @@ enum glex_ext_cap {
 struct glex_ext_device_attr {
     uint32_t caps;        /**< of enum glex_ext_cap */
     char     missing[192]; /**< for people: why a capability is not there; else empty */
+    uint32_t space;        /**< whose private memory can be reached: that of processes with the same
+                                number; 0: without GLEX_EXT_CAP_PRIVATE_RDMA */
 };
 
 /** Messages, requests and bytes of an endpoint since it was created. */
@@ -124,6 +126,14 @@ glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr_t peer);
  * receiver.
  */
 glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer);
+
+/**
+ * Say that nothing more is read through the pointers to a peer's memory. If the peer is gone, its
+ * shared memory is given back; the pointers stay valid, what they point to has lost its contents.
+ * Costs some system calls.
+ * Returns SUCCESS, or BUSY where the peer still exists.
+ */
+glex_ret_t glex_ext_forget_peer(glex_ep_handle_t ep, glex_ep_addr_t peer);
 
 glex_ret_t glex_ext_query_counters(glex_ep_handle_t ep, struct glex_ext_counters *counters);
 

@@ -84,6 +84,9 @@ static bool inspect_registrations(int fd, const struct glex_segment_header *hdr,
 static const char *inspect_header(const struct glex_segment_header *hdr, uint64_t addr,
                                   const struct stat *st)
 {
+    if (hdr->magic == __builtin_bswap64(GLEX_SEGMENT_MAGIC)) {
+        return "a segment of another byte order";
+    }
     if (hdr->magic != GLEX_SEGMENT_MAGIC) {
         return "not a segment";
     }

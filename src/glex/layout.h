@@ -13,7 +13,7 @@
 #include "common.h"
 
 #define GLEX_SEGMENT_MAGIC   0x676c65782d736567ull /* "glex-seg" */
-#define GLEX_SEGMENT_VERSION 1
+#define GLEX_SEGMENT_VERSION 2
 
 #define GLEX_MAX_QUEUE_CAPACITY     65536u
 #define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
@@ -110,6 +110,7 @@ struct glex_segment_header {
     uint64_t start_time;   /* CLOCK_REALTIME, ns */
     uint64_t cookie_addr;  /* in the owner's private memory: there stands `cookie` */
     uint64_t cookie;
+    uint64_t pid_space; /* names the pid namespace that `pid` belongs to; 0: not known */
     char     command[16];
     uint64_t mmt_ready __attribute__((aligned(128))); /* table entries that have storage */
     struct glex_ext_counters counters __attribute__((aligned(128)));

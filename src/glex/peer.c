@@ -1,5 +1,7 @@
 #include "endpoint.h"
+#include "log.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -13,6 +15,16 @@ static uint32_t peer_hash(uint64_t addr)
 static struct glex_peer **peer_bucket(const struct glex_peer_table *table, uint64_t addr)
 {
     return &table->buckets[peer_hash(addr) & (table->num_buckets - 1)];
+}
+
+struct glex_peer *glex_peer_lookup(const struct glex_peer_table *table, uint64_t addr)
+{
+    struct glex_peer *peer = *peer_bucket(table, addr);
+
+    while (peer != NULL && peer->addr != addr) {
+        peer = peer->next;
+    }
+    return peer;
 }
 
 static void peer_cache_clear(struct glex_peer_table *table, uint32_t i)
@@ -34,10 +46,19 @@ glex_ret_t glex_peer_init(struct glex_endpoint *ep)
     return table->buckets != NULL ? GLEX_SUCCESS : GLEX_NO_MEM_RESOURCE;
 }
 
+static void peer_unmap_all(struct glex_mapping *map)
+{
+    struct glex_mapping *next;
+
+    for (; map != NULL; map = next) {
+        next = map->next;
+        glex_peer_unmap(map);
+    }
+}
+
 void glex_peer_cleanup(struct glex_endpoint *ep)
 {
     struct glex_peer_table *table = &ep->peers;
-    struct glex_mapping *map;
     uint32_t i;
 
     for (i = 0; i < table->num_buckets; i++) {
@@ -47,10 +68,8 @@ void glex_peer_cleanup(struct glex_endpoint *ep)
     }
     free(table->buckets);
     table->buckets = NULL;
-    while ((map = table->pinned) != NULL) {
-        table->pinned = map->next;
-        glex_peer_unmap(map);
-    }
+    peer_unmap_all(table->pinned);
+    peer_unmap_all(table->lost);
 }
 
 void glex_peer_pin(struct glex_endpoint *ep, struct glex_mapping *map)
@@ -59,6 +78,39 @@ void glex_peer_pin(struct glex_endpoint *ep, struct glex_mapping *map)
         map->pinned = true;
         map->next = ep->peers.pinned;
         ep->peers.pinned = map;
+    }
+}
+
+/*
+ * The shared memory is given back, and the program may still store where it has pointers to: there
+ * is memory of its own now, put there in one step so that there is none missing for a moment.
+ */
+static bool peer_lose_mapping(const struct glex_mapping *map)
+{
+    if (mmap(map->base, map->size, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+        glex_warn("%llu KiB of a peer that is gone stay in shared memory: %s",
+                  (unsigned long long)map->size / 1024, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+void glex_peer_lose(struct glex_endpoint *ep, uint64_t addr)
+{
+    struct glex_peer_table *table = &ep->peers;
+    struct glex_mapping **link = &table->pinned, *map;
+    struct glex_peer *peer = glex_peer_lookup(table, addr);
+
+    while ((map = *link) != NULL) {
+        if (map->addr != addr || (peer != NULL && peer->incarnation == map->incarnation) ||
+            !peer_lose_mapping(map)) {
+            link = &map->next;
+            continue;
+        }
+        *link = map->next;
+        map->next = table->lost;
+        table->lost = map;
     }
 }
 
@@ -122,13 +174,8 @@ struct glex_peer *glex_peer_find(struct glex_endpoint *ep, uint64_t addr, int *s
 {
     struct glex_peer_table *table = &ep->peers;
     uint32_t i = glex_peer_cache_index(addr);
-    struct glex_peer *peer;
+    struct glex_peer *peer = glex_peer_lookup(table, addr);
 
-    for (peer = *peer_bucket(table, addr); peer != NULL; peer = peer->next) {
-        if (peer->addr == addr) {
-            break;
-        }
-    }
     if (peer == NULL) {
         peer = peer_attach(ep, addr, status_p);
     }

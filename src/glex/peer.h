@@ -17,6 +17,7 @@ struct glex_mapping {
     struct glex_mapping *next; /* of those that are pinned */
     void                *base;
     uint64_t             size;
+    uint64_t             addr, incarnation; /* of the peer */
     bool                 pinned; /* the program has a pointer into it */
 };
 
@@ -57,6 +58,7 @@ struct glex_peer {
     uint64_t                    cookie;
     uint32_t                    pid;
     uint32_t                    private_rdma;
+    uint64_t                    pid_space;
 };
 
 struct glex_peer_table {
@@ -68,10 +70,14 @@ struct glex_peer_table {
     uint32_t             num_buckets;
     uint32_t             num_peers;
     struct glex_mapping *pinned;
+    struct glex_mapping *lost; /* were pinned, and are memory of our own now */
 };
 
 glex_ret_t glex_peer_init(struct glex_endpoint *ep);
 void glex_peer_cleanup(struct glex_endpoint *ep);
+
+/** The peer with that address, if it is attached; else NULL. */
+struct glex_peer *glex_peer_lookup(const struct glex_peer_table *table, uint64_t addr);
 
 /** Find or attach. NULL, and an error request status, where it cannot be. */
 struct glex_peer *glex_peer_find(struct glex_endpoint *ep, uint64_t addr, int *status_p);
@@ -81,6 +87,9 @@ void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer);
 
 /** Keep a mapping until the endpoint is destroyed. */
 void glex_peer_pin(struct glex_endpoint *ep, struct glex_mapping *map);
+
+/** Give back what is pinned of those that had an address and are not attached any more. */
+void glex_peer_lose(struct glex_endpoint *ep, uint64_t addr);
 
 void glex_peer_unmap(struct glex_mapping *map);
 

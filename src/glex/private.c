@@ -36,6 +36,7 @@ static int private_verify(struct glex_endpoint *ep, struct glex_peer *peer)
     struct iovec local = {&cookie, sizeof(cookie)};
     struct iovec remote = {(void *)(uintptr_t)peer->cookie_addr, sizeof(cookie)};
     const char *why;
+    int err = 0;
 
     if (peer->verified != 0 && now - peer->verified < PRIVATE_VERIFY_NS) {
         return GLEX_REQ_DONE;
@@ -44,15 +45,19 @@ static int private_verify(struct glex_endpoint *ep, struct glex_peer *peer)
         why = ep->dev->caps.missing;
     } else if (!peer->private_rdma) {
         why = "its process does not allow it";
+    } else if (peer->pid_space != ep->pid_space) {
+        why = "it is in another pid namespace";
     } else if (process_vm_readv((pid_t)peer->pid, &local, 1, &remote, 1, 0) != sizeof(cookie)) {
-        why = strerror(errno);
+        err = errno;
+        why = strerror(err);
     } else if (cookie != peer->cookie) {
-        why = "that pid is another process here (another pid namespace?)";
+        why = "that pid is another process here";
     } else {
         peer->verified = now;
         return GLEX_REQ_DONE;
     }
-    if (!glex_shm_is_living(ep, peer)) {
+    /* Not to be found where it was: it has ended, though its lock may be held a moment longer. */
+    if ((err == ESRCH && peer->pid_space != 0) || !glex_shm_is_living(ep, peer)) {
         return GLEX_REQ_PEER_GONE;
     }
     private_log(peer, why);
@@ -83,10 +88,10 @@ int glex_shm_copy_private(struct glex_endpoint *ep, struct glex_peer *peer, uint
             ret = process_vm_readv((pid_t)peer->pid, &local, 1, &remote, 1, 0);
         }
         if (ret <= 0) {
-            peer->verified = 0;
-            if (errno == ESRCH && !glex_shm_is_living(ep, peer)) {
-                return GLEX_REQ_PEER_GONE;
+            if (errno == ESRCH) {
+                return GLEX_REQ_PEER_GONE; /* it was there just now */
             }
+            peer->verified = 0;
             private_log(peer, strerror(errno));
             return GLEX_ERR_STATUS_PCIE_READ;
         }

@@ -75,7 +75,8 @@ static glex_ret_t region_map(struct glex_endpoint *ep, struct glex_region *regio
 
     fd = glex_segment_reopen(ep->dev->dirfd, &ep->segment);
     if (fd < 0) {
-        glex_error("cannot open the endpoint's own segment: %s", strerror(errno));
+        glex_error("cannot open the endpoint's own segment: %s%s", strerror(errno),
+                   errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
         return GLEX_SYS_ERR;
     }
     ret = region_extend(mem, fd, region->size);

@@ -353,6 +353,21 @@ int glex_segment_reopen(int dirfd, const struct glex_segment *seg)
 
 /* ---- looking at others ----------------------------------------------------------------------- */
 
+static enum glex_segment_state segment_open_failure(int err)
+{
+    switch (err) {
+    case ENOENT:
+        return GLEX_SEGMENT_GONE;
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case EINTR:
+        return GLEX_SEGMENT_UNKNOWN;
+    default:
+        return GLEX_SEGMENT_BAD;
+    }
+}
+
 enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr, struct glex_segment_header *hdr,
                                           uint64_t *size, int *fd_p)
 {
@@ -363,7 +378,7 @@ enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr, struct glex_
     glex_fabric_name(addr, name);
     fd = segment_open_file(dirfd, name, &st);
     if (fd < 0) {
-        return errno == ENOENT ? GLEX_SEGMENT_GONE : GLEX_SEGMENT_BAD;
+        return segment_open_failure(errno);
     }
     if (flock(fd, LOCK_SH | LOCK_NB) == 0) {
         close(fd); /* and the lock with it: nobody else has this open file */
@@ -379,7 +394,7 @@ enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr, struct glex_
     return GLEX_SEGMENT_LIVING;
 }
 
-bool glex_segment_is_living(int dirfd, uint64_t addr, uint64_t incarnation)
+bool glex_segment_exists(int dirfd, uint64_t addr)
 {
     struct glex_segment_header hdr;
     uint64_t size;
@@ -387,6 +402,21 @@ bool glex_segment_is_living(int dirfd, uint64_t addr, uint64_t incarnation)
 
     if (glex_segment_open(dirfd, addr, &hdr, &size, &fd) != GLEX_SEGMENT_LIVING) {
         return false;
+    }
+    close(fd);
+    return true;
+}
+
+bool glex_segment_is_living(int dirfd, uint64_t addr, uint64_t incarnation)
+{
+    struct glex_segment_header hdr;
+    enum glex_segment_state state;
+    uint64_t size;
+    int fd;
+
+    state = glex_segment_open(dirfd, addr, &hdr, &size, &fd);
+    if (state != GLEX_SEGMENT_LIVING) {
+        return state == GLEX_SEGMENT_UNKNOWN; /* until the contrary is seen */
     }
     close(fd);
     return hdr.incarnation == incarnation;

@@ -32,7 +32,8 @@ struct glex_segment {
 enum glex_segment_state {
     GLEX_SEGMENT_LIVING,
     GLEX_SEGMENT_GONE, /* no such file, or its owner is dead */
-    GLEX_SEGMENT_BAD   /* not a segment of this version, or damaged */
+    GLEX_SEGMENT_BAD,  /* not a segment of this version, or damaged */
+    GLEX_SEGMENT_UNKNOWN /* this process cannot look: errno tells why, such as EMFILE */
 };
 
 /**
@@ -69,6 +70,9 @@ enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr,
 /** Whether a copy of a header, of the file that `st` describes, is one to go by. */
 bool glex_segment_header_is_valid(const struct glex_segment_header *hdr, uint64_t addr,
                                   const struct stat *st);
+
+/** Whether somebody owns a segment at that address, whoever it is. */
+bool glex_segment_exists(int dirfd, uint64_t addr);
 
 /** Whether the endpoint with that incarnation still exists at that address. */
 bool glex_segment_is_living(int dirfd, uint64_t addr, uint64_t incarnation);

@@ -99,12 +99,28 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer,
     peer->cookie = hdr->cookie;
     peer->pid = hdr->pid;
     peer->private_rdma = hdr->private_rdma;
+    peer->pid_space = hdr->pid_space;
     peer->mmt = glex_segment_mmt(base, hdr->mpq_capacity, hdr->eq_capacity);
     glex_ring_tx_init(&peer->mpq, glex_segment_mpq(base), hdr->mpq_capacity,
                       &peer->producer->intent[GLEX_RING_MPQ]);
     glex_ring_tx_init(&peer->eq, glex_segment_eq(base, hdr->mpq_capacity), hdr->eq_capacity,
                       &peer->producer->intent[GLEX_RING_EQ]);
     return GLEX_REQ_DONE;
+}
+
+static int shm_attach_failure(enum glex_segment_state state, uint64_t addr)
+{
+    if (state == GLEX_SEGMENT_UNKNOWN) {
+        glex_error("cannot open the segment of endpoint %llx: %s; raise the limit of open files "
+                   "(ulimit -n)",
+                   (unsigned long long)addr, strerror(errno));
+        return GLEX_ERR_STATUS_CONNECTION_NACK;
+    }
+    if (state == GLEX_SEGMENT_BAD) {
+        glex_warn("the segment of endpoint %llx is damaged or of another version of libglex",
+                  (unsigned long long)addr);
+    }
+    return GLEX_ERR_STATUS_DEST_VP_STOP;
 }
 
 struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p)
@@ -126,11 +142,7 @@ struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *
 
     state = glex_segment_open(ep->dev->dirfd, addr, &hdr, &size, &fd);
     if (state != GLEX_SEGMENT_LIVING) {
-        if (state == GLEX_SEGMENT_BAD) {
-            glex_warn("the segment of endpoint %llx is damaged or of another version of libglex",
-                      (unsigned long long)addr);
-        }
-        *status_p = GLEX_ERR_STATUS_DEST_VP_STOP;
+        *status_p = shm_attach_failure(state, addr);
         goto err_free;
     }
     *status_p = shm_map_base(ep, peer, &hdr, fd);
@@ -248,6 +260,8 @@ static struct glex_mapping *shm_map_region(struct glex_endpoint *ep, struct glex
     close(fd);
     map->size = size;
     map->pinned = false;
+    map->addr = peer->addr;
+    map->incarnation = peer->incarnation;
     return map;
 
 err:

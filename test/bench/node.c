@@ -54,7 +54,7 @@ static void open_md(struct node *node, uct_component_h component)
     free(mds);
 }
 
-static void open_iface(struct node *node)
+static void open_iface(struct node *node, uct_error_handler_t on_error, void *arg)
 {
     uct_tl_resource_desc_t *tls;
     uct_iface_params_t params;
@@ -68,6 +68,12 @@ static void open_iface(struct node *node)
     check(uct_md_iface_config_read(node->md, tls[0].tl_name, NULL, NULL, &config),
           "uct_md_iface_config_read");
     params.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE;
+    if (on_error != NULL) {
+        params.field_mask |= UCT_IFACE_PARAM_FIELD_ERR_HANDLER |
+                             UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG;
+        params.err_handler = on_error;
+        params.err_handler_arg = arg;
+    }
     params.open_mode = UCT_IFACE_OPEN_MODE_DEVICE;
     params.mode.device.tl_name = tls[0].tl_name;
     params.mode.device.dev_name = tls[0].dev_name;
@@ -78,12 +84,17 @@ static void open_iface(struct node *node)
 
 void node_open(struct node *node)
 {
+    node_open_with(node, NULL, NULL);
+}
+
+void node_open_with(struct node *node, uct_error_handler_t on_error, void *arg)
+{
     /* no thread of UCX's: what is measured is the caller's progress */
     check(ucs_async_context_create(UCS_ASYNC_MODE_POLL, &node->async), "ucs_async_context_create");
     check(uct_worker_create(node->async, UCS_THREAD_MODE_SINGLE, &node->worker),
           "uct_worker_create");
     open_md(node, find_component());
-    open_iface(node);
+    open_iface(node, on_error, arg);
     check(uct_iface_query(node->iface, &node->attr), "uct_iface_query");
     if (node->attr.device_addr_len > sizeof(node->address.device) ||
         node->attr.iface_addr_len > sizeof(node->address.iface)) {

@@ -31,6 +31,9 @@ struct node {
 /** Open an interface of the glex transport; progress is enabled. */
 void node_open(struct node *node);
 
+/** The same, with a handler that is called where an endpoint fails. */
+void node_open_with(struct node *node, uct_error_handler_t on_error, void *arg);
+
 void node_close(struct node *node);
 
 /** An endpoint to the interface at an address. */

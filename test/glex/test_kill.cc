@@ -12,7 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <map>
+#include <string>
 #include <random>
 
 extern "C" {
@@ -240,6 +242,57 @@ TEST_P(kill_step, at_every_instruction)
 
 INSTANTIATE_TEST_SUITE_P(ring, kill_step, testing::Values(0, 1),
                          [](const auto &info) { return info.param == 0 ? "mp" : "event"; });
+
+CHILD(kill_owner)
+{
+    Device dev;
+    Ep ep(dev);
+
+    send_up(ep.target(ep.reg(ep.alloc(1 << 20), 1 << 20)));
+    receive_down<int>();
+    return 0;
+}
+
+/* Mappings of files that have no name any more: of the dead. Our own were made without one. */
+static int mapped_of_the_dead()
+{
+    std::ifstream maps("/proc/self/maps");
+    std::string line;
+    int count = 0;
+
+    while (std::getline(maps, line)) {
+        count += line.find("/glex-") != std::string::npos &&
+                 line.find("(deleted)") != std::string::npos &&
+                 line.find("/#") == std::string::npos;
+    }
+    return count;
+}
+
+/* Its shared memory is given back, and whoever has a pointer to it may go on using that. */
+TEST_F(kill_, memory_of_the_dead_is_given_back)
+{
+    Process child("kill_owner");
+    Target target = child.receive<Target>();
+    glex_mem_handle_t mh = {.v = target.mh};
+    glex_ep_addr_t addr = {.v = target.addr};
+    Ep ep(dev);
+    void *ptr;
+
+    ASSERT_OK(glex_ext_peer_ptr(ep, addr, mh, TEST_KEY, 0, 1 << 20, &ptr));
+    memset(ptr, 1, 1 << 20);
+    EXPECT_EQ(GLEX_BUSY, glex_ext_forget_peer(ep, addr));
+    child.kill_now();
+    for (int i = 0; i < WAIT_MS && glex_ext_check_peer(ep, addr) == GLEX_SUCCESS; i++) {
+        usleep(1000); /* the kernel frees its lock a moment after its end */
+    }
+    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(ep, addr));
+    EXPECT_OK(glex_inspect_clean(nullptr, nullptr));
+    EXPECT_EQ(1, static_cast<char *>(ptr)[0]) << "until it is said to be forgotten";
+    EXPECT_OK(glex_ext_forget_peer(ep, addr));
+    EXPECT_EQ(0, mapped_of_the_dead());
+    memset(ptr, 2, 1 << 20);
+    EXPECT_EQ(2, static_cast<char *>(ptr)[(1 << 20) - 1]);
+}
 
 /* Claimed and never published: everything behind it comes, for those who sleep as well. */
 TEST_F(kill_, claim_without_publication)

@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -127,6 +128,40 @@ TEST(system_, pid_namespace)
     ep.send_number(addr, 5);
     EXPECT_EQ(0, child.wait());
     EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(ep, addr));
+}
+
+/* Who cannot open a file cannot tell whether a peer lives, and does not take it for dead. */
+CHILD(system_no_files)
+{
+    Device dev;
+    Ep ep(dev), known(dev), stranger(dev);
+    const rlimit none = {0, 1024};
+    glex_imm_mp_req_t req = {};
+    char data[8] = {};
+
+    ep.send_number(known.addr(), 1);
+    EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &none));
+    EXPECT_OK(glex_ext_check_peer(ep, known.addr()));
+    ep.send_number(known.addr(), 2);
+    EXPECT_TRUE(ep.errors().empty());
+    req.rmt_ep_addr = stranger.addr();
+    req.data = data;
+    req.len = sizeof(data);
+    EXPECT_OK(glex_send_imm_mp(ep, &req, nullptr));
+    EXPECT_EQ(GLEX_ERR_STATUS_CONNECTION_NACK, ep.only_error());
+    EXPECT_EQ(1, known.receive_number(0));
+    EXPECT_EQ(2, known.receive_number(0));
+    const rlimit again = {1024, 1024};
+    EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &again));
+    return testing::Test::HasFailure();
+}
+
+TEST(system_, no_file_descriptors)
+{
+    Process child("system_no_files", {"GLEX_LOG=warn"});
+
+    EXPECT_EQ(0, child.wait());
+    EXPECT_NE(std::string::npos, child.error_text().find("ulimit -n"));
 }
 
 /* The pid in a segment means another process, one that has memory at the same addresses. */

@@ -407,4 +407,40 @@ TEST_P(Death, AtEveryRequest)
 
 FOR_CHANNELS(Death);
 
+/* A message that the receiver must refuse ends the connection there. The sender, who goes on through
+ * its FIFO and needs no answer, is told. */
+TEST(Refusal, TellsTheSender)
+{
+    const Env small = {{"UCX_GLEX_ERQ_SIZE", "4096"}, {"UCX_GLEX_SRQ_UNIT_SIZE", "4096"}};
+
+    team(2, small, [](Team &team) {
+        if (team.rank() == 1) {
+            setenv("UCX_GLEX_SRQ_UNIT_SIZE", "8192", 1);
+        }
+        ErrorLog log;
+        Md md;
+        Iface iface(md);
+        std::vector<uint8_t> data(6000);
+
+        iface.on_am(AM_VICTIM, [](const void *, size_t) {});
+        team.publish(iface.address());
+        team.barrier();
+        if (team.rank() == 1) {
+            Ep ep(iface, team.blob(0));
+
+            EXPECT_OK(ep.am_short(AM_VICTIM, 0, NULL, 0));
+            progress_until("a FIFO", [&] { return ep.vc()->er_tx != NULL; });
+            EXPECT_EQ(ep.am_bcopy(AM_VICTIM, data.data(), data.size()), (ssize_t)data.size());
+            progress_until("the error handler", [&] {
+                uct_ep_am_short(ep.handle, AM_VICTIM, 1, NULL, 0);
+                return is_failed(iface, ep);
+            });
+            team.flag(OVER) = 1;
+        } else {
+            progress_until("the sender", [&] { return team.flag(OVER) != 0; });
+            EXPECT_NE(log.text().find("SRQ_UNIT_SIZE"), std::string::npos) << log.text();
+        }
+    });
+}
+
 } // namespace

@@ -320,6 +320,49 @@ void uct_glex_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb, 
     }
 }
 
+static ucs_arbiter_cb_result_t uct_glex_ep_end_pending_cb(ucs_arbiter_t *arbiter,
+                                                          ucs_arbiter_group_t *group,
+                                                          ucs_arbiter_elem_t *elem, void *arg)
+{
+    uct_pending_req_t *req = ucs_container_of(elem, uct_pending_req_t, priv);
+    uct_glex_ep_t *ep      = arg;
+
+    ep->blocked = 0;
+    if (req->func(req) == UCS_OK) {
+        uct_glex_ep_pending_done(ep);
+        return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
+    }
+    ep->blocked = 1;
+    return UCS_ARBITER_CB_RESULT_NEXT_GROUP; /* kept */
+}
+
+/* What is pending ends with the error when it is tried again. That is to be before the user is told
+ * and purges: UCP 1.13 stops the program when it finds its REPLY among what it purges. */
+static void uct_glex_ep_end_pending(uct_glex_ep_t *ep)
+{
+    uct_glex_iface_t *iface          = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    ucs_arbiter_group_t *dispatching = iface->dispatching;
+
+    if (dispatching != &ep->arb_group) {
+        iface->dispatching = &ep->arb_group;
+        ucs_arbiter_group_purge(&iface->arbiter, &ep->arb_group, uct_glex_ep_end_pending_cb, ep);
+        iface->dispatching = dispatching;
+    }
+}
+
+void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status)
+{
+    uct_glex_iface_t *iface   = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    ucs_status_t err_status;
+    ucs_log_level_t level;
+
+    uct_glex_ep_end_pending(ep);
+    err_status = uct_iface_handle_ep_err(&iface->super.super, &ep->super.super, status);
+    level      = uct_base_iface_failure_log_level(&iface->super, err_status, status);
+    ucs_log(level, "glex: endpoint 0x%" PRIx64 " is gone: %s", ep->peer,
+            ucs_status_string(status));
+}
+
 ucs_status_t uct_glex_ep_touch(uct_glex_ep_t *ep)
 {
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
@@ -414,14 +457,3 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     return status;
 }
 
-void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status)
-{
-    uct_glex_iface_t *iface   = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
-    ucs_status_t err_status;
-    ucs_log_level_t level;
-
-    err_status = uct_iface_handle_ep_err(&iface->super.super, &ep->super.super, status);
-    level      = uct_base_iface_failure_log_level(&iface->super, err_status, status);
-    ucs_log(level, "glex: endpoint 0x%" PRIx64 " is gone: %s", ep->peer,
-            ucs_status_string(status));
-}

@@ -23,14 +23,17 @@ static void uct_glex_error_connect_lost(uct_glex_vc_t *vc)
 }
 
 /* A put without completion was refused. The error names the endpoint that holds the memory, which
- * is not always the one that the VC leads to. */
+ * is not always the one that the VC leads to. That a peer died is said by the endpoints that fail. */
 static void uct_glex_error_put_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
                                        uint64_t peer)
 {
     unsigned i;
 
-    ucs_error("glex: put to endpoint %u on NIC 0x%x was refused: %s", err->rmt_ep_num,
-              err->rmt_nic_id, glex_error_req_status_str(err->status));
+    if ((err->status != GLEX_ERR_STATUS_DEST_VP_STOP) &&
+        (err->status != GLEX_ERR_STATUS_DEST_HOST_DEAD)) {
+        ucs_error("glex: put to endpoint %u on NIC 0x%x was refused: %s", err->rmt_ep_num,
+                  err->rmt_nic_id, glex_error_req_status_str(err->status));
+    }
     for (i = 0; i < iface->num_vcs; ++i) {
         if (iface->vcs[i]->put_peer == peer) {
             uct_glex_vc_fail(iface->vcs[i], UCS_ERR_ENDPOINT_TIMEOUT);

@@ -112,6 +112,15 @@ static ucs_status_t uct_glex_iface_get_address(uct_iface_h tl_iface, uct_iface_a
     return UCS_OK;
 }
 
+/* Folded into what the address has room for; 0 only where there is no zero-copy */
+static uint16_t uct_glex_iface_space(const uct_glex_iface_t *iface)
+{
+    uint32_t space = iface->md->ext_attr.space;
+    uint16_t fold  = space ^ (space >> 16);
+
+    return (space != 0) && (fold == 0) ? 1 : fold;
+}
+
 static ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface,
                                                       uct_device_addr_t *addr)
 {
@@ -120,8 +129,25 @@ static ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface,
 
     out->nic_id  = iface->md->dev_attr.nic_id;
     out->version = UCT_GLEX_WIRE_VERSION;
-    out->resv    = 0;
+    out->space   = uct_glex_iface_space(iface);
     return UCS_OK;
+}
+
+/* UCP takes zero-copy for possible with all peers or with none */
+static void uct_glex_iface_warn_space(const uct_glex_iface_t *iface,
+                                      const uct_glex_device_addr_t *addr)
+{
+    static int warned;
+
+    if (!warned) {
+        warned = 1;
+        ucs_warn("glex: not usable with a process on NIC 0x%x %s: no zero-copy between the two. "
+                 "GLEX_PRIVATE_RDMA=n in all processes does without",
+                 addr->nic_id,
+                 (addr->space == 0) || (iface->md->ext_attr.space == 0) ?
+                         "because one of the two may not be read by others (ptrace, seccomp)" :
+                         "in another pid or user namespace");
+    }
 }
 
 static int uct_glex_iface_is_reachable(const uct_iface_h tl_iface,
@@ -131,8 +157,15 @@ static int uct_glex_iface_is_reachable(const uct_iface_h tl_iface,
     uct_glex_iface_t *iface            = ucs_derived_of(tl_iface, uct_glex_iface_t);
     const uct_glex_device_addr_t *addr = (const uct_glex_device_addr_t*)dev_addr;
 
-    return (addr->version == UCT_GLEX_WIRE_VERSION) &&
-           (glex_ext_is_reachable(iface->md->dev, addr->nic_id) == GLEX_SUCCESS);
+    if ((addr->version != UCT_GLEX_WIRE_VERSION) ||
+        (glex_ext_is_reachable(iface->md->dev, addr->nic_id) != GLEX_SUCCESS)) {
+        return 0;
+    }
+    if (addr->space != uct_glex_iface_space(iface)) {
+        uct_glex_iface_warn_space(iface, addr);
+        return 0;
+    }
+    return 1;
 }
 
 /* ---- progress ---- */

@@ -25,6 +25,7 @@
 struct glex_ext_device_attr {
     uint32_t caps;
     char     missing[8];
+    uint32_t space;
 };
 
 /* Real NICs reach all registered memory */
@@ -34,6 +35,7 @@ static inline glex_ret_t glex_ext_query_device(glex_device_handle_t dev,
     (void)dev;
     attr->caps       = GLEX_EXT_CAP_PRIVATE_RDMA;
     attr->missing[0] = '\0';
+    attr->space      = 1;
     return GLEX_SUCCESS;
 }
 
@@ -108,6 +110,14 @@ static inline glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr
     (void)ep;
     (void)peer;
     return GLEX_NOT_IMPLEMENTED;
+}
+
+/* Nothing is mapped, so there is nothing to give back */
+static inline glex_ret_t glex_ext_forget_peer(glex_ep_handle_t ep, glex_ep_addr_t peer)
+{
+    (void)ep;
+    (void)peer;
+    return GLEX_SUCCESS;
 }
 
 static inline glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer)

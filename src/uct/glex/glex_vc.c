@@ -21,6 +21,9 @@
 /* VCs looked at each time for peers that died: this, or an eighth of them */
 #define UCT_GLEX_VC_WATCH_BATCH 16
 
+/* How often, at every look, the NIC is told to forget a peer that may still be about to end */
+#define UCT_GLEX_VC_FORGET_LOOKS 50
+
 uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_IDLE, .status = UCS_ERR_NOT_CONNECTED};
 
 uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer)
@@ -42,23 +45,55 @@ static void uct_glex_vc_unhash(uct_glex_vc_t *vc)
 /* Nothing leads to it any more */
 static int uct_glex_vc_is_unused(uct_glex_vc_t *vc)
 {
-    return ((vc->state == UCT_GLEX_VC_FAILED) || (vc->state == UCT_GLEX_VC_GONE)) &&
-           ucs_list_is_empty(&vc->eps) && (vc->num_ops == 0) && !vc->scheduled;
+    return uct_glex_vc_is_over(vc) && ucs_list_is_empty(&vc->eps) && (vc->num_ops == 0) &&
+           !vc->scheduled;
+}
+
+/* Have the NIC give back what it has mapped of a peer that is gone. One that left may take its time
+ * to end; one that only failed stays. */
+static void uct_glex_vc_forget_peer(uct_glex_vc_t *vc)
+{
+    glex_ep_addr_t addr = {.v = vc->peer};
+
+    if (uct_glex_vc_find(vc->iface, vc->peer) != vc) {
+        vc->forget_looks = 0; /* there is a new one at that address */
+    } else if (glex_ext_forget_peer(vc->iface->nic, addr) == GLEX_SUCCESS) {
+        vc->forget_looks = 0;
+    } else {
+        --vc->forget_looks;
+    }
+}
+
+/* The index of a VC that is not used any more, rather of one whose peer was forgotten; or num_vcs */
+static unsigned uct_glex_vc_find_unused(const uct_glex_iface_t *iface)
+{
+    unsigned i, found = iface->num_vcs;
+
+    for (i = 0; i < iface->num_vcs; ++i) {
+        if (!uct_glex_vc_is_unused(iface->vcs[i])) {
+            continue;
+        }
+        if (iface->vcs[i]->forget_looks == 0) {
+            return i;
+        }
+        found = ucs_min(found, i);
+    }
+    return found;
 }
 
 /* Take the place of a VC that is not used any more. Returns the index, or num_vcs if there is none.
  * It is freed later: who calls may be a handler that was called out of its failure. */
 static unsigned uct_glex_vc_reuse(uct_glex_iface_t *iface)
 {
-    unsigned i;
+    unsigned i = uct_glex_vc_find_unused(iface);
 
-    for (i = 0; i < iface->num_vcs; ++i) {
-        if (uct_glex_vc_is_unused(iface->vcs[i])) {
-            uct_glex_vc_unhash(iface->vcs[i]);
-            ucs_list_add_tail(&iface->unused_vcs, &iface->vcs[i]->mpq_wait);
-            uct_glex_iface_recheck(iface);
-            break;
+    if (i < iface->num_vcs) {
+        if (iface->vcs[i]->forget_looks > 0) {
+            uct_glex_vc_forget_peer(iface->vcs[i]);
         }
+        uct_glex_vc_unhash(iface->vcs[i]);
+        ucs_list_add_tail(&iface->unused_vcs, &iface->vcs[i]->mpq_wait);
+        uct_glex_iface_recheck(iface);
     }
     return i;
 }
@@ -206,6 +241,7 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     uct_glex_first_purge(vc);
     vc->touch = NULL;
     uct_glex_op_fail_all(vc, status);
+    vc->forget_looks = UCT_GLEX_VC_FORGET_LOOKS;
     uct_glex_iface_recheck(vc->iface); /* for those that wait for what came free */
 }
 
@@ -290,6 +326,10 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
     if (vc->state == UCT_GLEX_VC_FAILED) {
         return;
     }
+    if (vc->state == UCT_GLEX_VC_OPEN) {
+        /* Events that it posts from now on are ignored: if it lives it is to know */
+        uct_glex_ctl_post_reset(vc->iface, vc->peer, vc->id);
+    }
     ++vc->iface->done;
     ucs_debug("glex: vc 0x%x to endpoint 0x%" PRIx64 " failed: %s", vc->id, vc->peer,
               ucs_status_string(status));
@@ -337,6 +377,9 @@ void uct_glex_vc_watch(uct_glex_iface_t *iface)
     while (count-- > 0) {
         iface->watch_hand = (iface->watch_hand + 1) % iface->num_vcs;
         vc                = iface->vcs[iface->watch_hand];
+        if (uct_glex_vc_is_over(vc) && (vc->forget_looks > 0)) {
+            uct_glex_vc_forget_peer(vc);
+        }
         if (!uct_glex_vc_is_watched(vc)) {
             continue;
         }

@@ -91,6 +91,7 @@ struct uct_glex_vc {
     uint32_t             watch_mark;   /* counters at the last look for dead peers */
     uint8_t              connect_again; /* our CONNECT was lost, the peer's came */
     uint8_t              peer_dead;    /* fails in progress, where error handlers may be called */
+    uint8_t              forget_looks; /* how often the NIC is still told to forget the peer */
     uint8_t              dirty;        /* puts that leave no trace here, since the last flush */
     uct_glex_first_t    *first;        /* message that travels with CONNECT, or NULL */
     struct uct_glex_op  *touch;        /* of an empty put, waits for the VC to open; or NULL */
@@ -130,6 +131,12 @@ void uct_glex_vc_accept(uct_glex_vc_t *vc);
 
 /** The peer's interface was closed. That is no error until somebody wants to send to it. */
 void uct_glex_vc_gone(uct_glex_vc_t *vc);
+
+/** Whether nothing goes this way any more: the last states */
+static inline int uct_glex_vc_is_over(const uct_glex_vc_t *vc)
+{
+    return vc->state >= UCT_GLEX_VC_GONE;
+}
 
 /** Have progress send the VC's control messages */
 static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)

@@ -14,7 +14,7 @@
 #error "the wire format is little-endian and so must the machine be"
 #endif
 
-#define UCT_GLEX_WIRE_VERSION 2
+#define UCT_GLEX_WIRE_VERSION 3
 
 /* What one immediate MP and one immediate RDMA put carry (paper 003, section 6) */
 #define UCT_GLEX_MP_LEN      112
@@ -24,7 +24,7 @@
 typedef struct uct_glex_device_addr {
     uint32_t nic_id;
     uint16_t version;
-    uint16_t resv;
+    uint16_t space; /* of processes that reach each other's private memory */
 } UCS_S_PACKED uct_glex_device_addr_t;
 
 /* Interface address: an endpoint on the NIC. `uuid` tells a new owner of the same endpoint number

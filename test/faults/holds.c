@@ -1,0 +1,174 @@
+/*
+ * What a process holds of the transport's and the system's resources. UCP opens the interface, and
+ * does not hand it out: the call by which it does so is ours, and keeps what it returns.
+ */
+#include "rank.h"
+
+#include <config.h> /* of UCX: decides the layout of its structures */
+
+#include "glex_ep.h"
+#include "glex_er.h"
+#include "glex_op.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+
+static uct_glex_iface_t *iface;
+static int mpq_capacity;
+static unsigned rma_quota, zc_quota;
+
+__attribute__((visibility("default"))) /* libucp is to find it */
+ucs_status_t uct_iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t *params,
+                            const uct_iface_config_t *config, uct_iface_h *iface_p)
+{
+    ucs_status_t (*real)(uct_md_h, uct_worker_h, const uct_iface_params_t *,
+                         const uct_iface_config_t *, uct_iface_h *);
+    ucs_status_t status;
+
+    *(void **)&real = dlsym(RTLD_NEXT, "uct_iface_open");
+    status = real(md, worker, params, config, iface_p);
+    if (status == UCS_OK && params->open_mode == UCT_IFACE_OPEN_MODE_DEVICE &&
+        strcmp(params->mode.device.tl_name, UCT_GLEX_NAME) == 0) {
+        iface = ucs_derived_of(*iface_p, uct_glex_iface_t);
+        mpq_capacity = iface->mpq.free;
+        rma_quota = iface->ops.rma_free;
+        zc_quota = iface->ops.zc_free;
+    }
+    return status;
+}
+
+/* Elements of a pool that are in somebody's hands */
+static int64_t pool_used(const ucs_mpool_t *mp)
+{
+    const ucs_mpool_chunk_t *chunk;
+    const ucs_mpool_elem_t *elem;
+    int64_t used = 0;
+
+    for (chunk = mp->data->chunks; chunk != NULL; chunk = chunk->next) {
+        used += chunk->num_elems;
+    }
+    for (elem = mp->freelist; elem != NULL; elem = elem->next) {
+        used--;
+    }
+    return used;
+}
+
+static bool vc_is_busy(uct_glex_vc_t *vc)
+{
+    bool failed = vc->state == UCT_GLEX_VC_FAILED || vc->state == UCT_GLEX_VC_GONE;
+
+    return !ucs_list_is_empty(&vc->rx) || !ucs_queue_is_empty(&vc->tx_ops) ||
+           vc->rx_started > 0 || vc->rx_waiting || vc->mpq_waiting || vc->num_blocked > 0 ||
+           (failed && (vc->mpq_held || vc->has_rx_fifo || vc->er_tx != NULL || vc->scheduled));
+}
+
+static void read_vcs(struct board_holds *holds, unsigned living)
+{
+    int64_t credits = iface->mpq.free, held = 0;
+    uct_glex_vc_t *vc;
+    unsigned i, fifos = 0;
+
+    for (i = 0; i < iface->num_vcs; i++) {
+        vc = iface->vcs[i];
+        if (vc->mpq_held) {
+            credits += vc->mp_rx.window + UCT_GLEX_VC_CTL_UNITS;
+            held++;
+        }
+        fifos += vc->has_rx_fifo;
+        holds->vcs_used += vc_is_busy(vc);
+    }
+    holds->vcs = iface->num_vcs;
+    holds->vcs_held = held > living ? held - living : 0;
+    holds->credits = mpq_capacity - credits;
+    holds->fifos = (int64_t)iface->er.lent - fifos;
+}
+
+static void read_pools(struct board_holds *holds)
+{
+    holds->units = pool_used(&iface->sr.tx.mp) + pool_used(&iface->sr.rx.mp) +
+                   pool_used(&iface->sr.zc_rx.mp) + pool_used(&iface->ops.bounce.mp) +
+                   pool_used(&iface->er.pool.mp) - iface->er.lent + pool_used(&iface->rx_mp);
+    holds->ops = pool_used(&iface->ops.mp) + iface->ops.outstanding +
+                 (int64_t)(rma_quota - iface->ops.rma_free) + (zc_quota - iface->ops.zc_free);
+}
+
+static int64_t count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int64_t count = -3; /* itself, ".", ".." */
+
+    if (dir == NULL) {
+        return 0;
+    }
+    while (readdir(dir) != NULL) {
+        count++;
+    }
+    closedir(dir);
+    return count;
+}
+
+/* Mappings of files that have no name any more: of the dead. Our own were made without one. */
+static int64_t count_maps(void)
+{
+    FILE *file = fopen("/proc/self/maps", "re");
+    int64_t count = 0;
+    char line[512];
+
+    if (file == NULL) {
+        return 0;
+    }
+    while (fgets(line, sizeof(line), file) != NULL) {
+        count += strstr(line, "/glex-") != NULL && strstr(line, "(deleted)") != NULL &&
+                 strstr(line, "/#") == NULL;
+    }
+    fclose(file);
+    return count;
+}
+
+void holds_report(void)
+{
+    const uct_glex_vc_t *vc;
+    unsigned i;
+
+    fprintf(stderr, "  interface 0x%lx: recheck %d, MPQ free %d of %d, recalls %u, FIFOs lent %u, "
+            "operations %u\n", (unsigned long)iface->ep_addr, iface->recheck, iface->mpq.free,
+            mpq_capacity, iface->mpq.recalls, iface->er.lent, iface->ops.outstanding);
+    for (i = 0; i < iface->num_vcs; i++) {
+        vc = iface->vcs[i];
+        fprintf(stderr, "  vc 0x%x to 0x%lx state %u: MPs sent %u limit %u, rcvd %u window %u; seq tx "
+                "%u rx %u; ctl 0x%x inflight %u; blocked %u; ER %d state %u: units %u head %u tail "
+                "%u msgs %u acked %u; lent %d: head %u told %u; rx started %u waiting %u\n",
+                vc->id, (unsigned long)vc->peer, vc->state, vc->mp_tx.sent, vc->mp_tx.limit,
+                vc->mp_rx.rcvd, vc->mp_rx.window, vc->tx_seq, vc->rx_seq, vc->ctl,
+                vc->ctl_inflight, vc->num_blocked, vc->er_tx != NULL, vc->er_state,
+                vc->tx_fifo.units, vc->tx_fifo.head, vc->tx_fifo.tail, vc->tx_fifo.msgs,
+                vc->tx_fifo.msgs_acked, vc->has_rx_fifo, vc->rx_fifo.head, vc->rx_fifo.head_told,
+                vc->rx_started, vc->rx_waiting);
+    }
+}
+
+bool holds_nothing(const struct board_holds *holds)
+{
+    return holds->credits == 0 && holds->vcs_held == 0 && holds->vcs_used == 0 &&
+           holds->fifos == 0 && holds->units == 0 && holds->ops == 0 && holds->requests == 0 &&
+           holds->maps == 0;
+}
+
+void holds_read(struct board_holds *holds, unsigned living, unsigned requests)
+{
+    struct mallinfo2 heap = mallinfo2();
+
+    memset(holds, 0, sizeof(*holds));
+    holds->requests = requests;
+    holds->fds = count_fds();
+    holds->maps = count_maps();
+    holds->memory = (int64_t)(heap.uordblks + heap.hblkhd);
+    if (iface == NULL) {
+        fail("no interface of the transport was opened: is it loaded, and UCX_TLS=glex?");
+    }
+    read_vcs(holds, living);
+    read_pools(holds);
+}
