@@ -13,7 +13,8 @@
 #include "wire.h"
 
 enum {
-    UDMON_ASSEMBLIES = 4,    /* fragmented records being put together at once */
+    UDMON_ASSEMBLIES = 4,    /* cut records being put together at once */
+    UDMON_ASSEMBLY_KEEP = 16384,
     UDMON_WINDOW_MAX = 64,   /* reliable messages: the bits of an acknowledgement */
     UDMON_RETRANSMIT_MS = 200,
     UDMON_RETRANSMIT_MAX_MS = 3000
@@ -30,12 +31,12 @@ typedef struct udmon_chan_ops {
 } udmon_chan_ops_t;
 
 typedef struct udmon_assembly {
-    uint8_t *bytes; /* NULL: not in use */
+    uint8_t *bytes;
+    size_t size;      /* of what `bytes` points to; kept for the next record if it is small */
     uint64_t seq;
     uint32_t total;
-    uint32_t part;
-    uint32_t missing; /* parts */
-    uint8_t *have;    /* one flag for each part */
+    uint32_t missing; /* bytes; 0: not in use */
+    uint8_t *have;    /* one flag for each UDMON_UNIT of them; behind them */
 } udmon_assembly_t;
 
 typedef struct udmon_reliable_slot {
@@ -68,7 +69,7 @@ typedef struct udmon_chan {
     uint64_t token;
     udmon_queue_t queue;
     uint64_t next_seq;    /* of the next record accepted */
-    size_t part_done;     /* bytes of the oldest record already sent as fragments */
+    size_t part_done;     /* bytes of the oldest record already sent in pieces */
     seqwin_t win;
     udmon_assembly_t assemblies[UDMON_ASSEMBLIES];
     udmon_reliable_t reliable;
@@ -80,7 +81,8 @@ void udmon_chan_init(udmon_chan_t *chan, const udmon_options_t *options,
 void udmon_chan_cleanup(udmon_chan_t *chan);
 
 /*
- * A connection is there: datagrams of up to `mtu` if the options do not say less, incoming records numbered from `first`.
+ * A connection is there: datagrams of up to `mtu` if the options do not say less, incoming records
+ * numbered from `first`.
  * -EMSGSIZE: datagrams of that size are too small to be of use.
  */
 int udmon_chan_connect(udmon_chan_t *chan, size_t mtu, uint64_t token, uint64_t first);

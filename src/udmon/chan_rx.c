@@ -60,11 +60,14 @@ static int rx_data(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length
     return UDMON_DATA;
 }
 
-static void rx_assembly_free(udmon_assembly_t *assembly)
+static void rx_assembly_end(udmon_assembly_t *assembly)
 {
-    free(assembly->bytes);
-    free(assembly->have);
-    memset(assembly, 0, sizeof(*assembly));
+    assembly->missing = 0;
+    if (assembly->size > UDMON_ASSEMBLY_KEEP) {
+        free(assembly->bytes);
+        assembly->bytes = NULL;
+        assembly->size = 0;
+    }
 }
 
 void udmon_chan_forget_assemblies(udmon_chan_t *chan)
@@ -72,78 +75,125 @@ void udmon_chan_forget_assemblies(udmon_chan_t *chan)
     size_t i;
 
     for (i = 0; i < UDMON_ASSEMBLIES; ++i) {
-        chan->stats.incomplete += (chan->assemblies[i].bytes != NULL);
-        rx_assembly_free(&chan->assemblies[i]);
+        chan->stats.incomplete += (chan->assemblies[i].missing > 0);
+        free(chan->assemblies[i].bytes);
+        memset(&chan->assemblies[i], 0, sizeof(chan->assemblies[i]));
+    }
+}
+
+static void rx_assembly_begin(udmon_assembly_t *assembly, uint64_t seq, uint32_t total)
+{
+    size_t units = (total + UDMON_UNIT - 1) / UDMON_UNIT;
+
+    if (assembly->size < (total + units)) {
+        free(assembly->bytes);
+        assembly->bytes = malloc(total + units);
+        assembly->size = (assembly->bytes != NULL) ? (total + units) : 0;
+    }
+    if (assembly->bytes != NULL) {
+        assembly->have = assembly->bytes + total;
+        memset(assembly->have, 0, units);
+        assembly->seq = seq;
+        assembly->total = total;
+        assembly->missing = total;
     }
 }
 
 /* The assembly of a record; a new one takes the place of the oldest, whose record is given up. */
-static udmon_assembly_t *rx_assembly(udmon_chan_t *chan, uint64_t seq, uint32_t total,
-                                     uint32_t part)
+static udmon_assembly_t *rx_assembly(udmon_chan_t *chan, uint64_t seq, uint32_t total)
 {
     udmon_assembly_t *assembly, *place = &chan->assemblies[0];
-    uint32_t parts = (total + part - 1) / part;
     size_t i;
 
     for (i = 0; i < UDMON_ASSEMBLIES; ++i) {
         assembly = &chan->assemblies[i];
-        if ((assembly->bytes != NULL) && (assembly->seq == seq)) {
-            return ((assembly->total == total) && (assembly->part == part)) ? assembly : NULL;
+        if ((assembly->missing > 0) && (assembly->seq == seq)) {
+            return (assembly->total == total) ? assembly : NULL;
         }
-        if ((place->bytes != NULL) && ((assembly->bytes == NULL) || (assembly->seq < place->seq))) {
+        if ((place->missing > 0) && ((assembly->missing == 0) || (assembly->seq < place->seq))) {
             place = assembly;
         }
     }
-    if (place->bytes != NULL) {
+    if (place->missing > 0) {
         if (place->seq > seq) {
             return NULL; /* a straggler of one given up already */
         }
         ++chan->stats.incomplete;
-        rx_assembly_free(place);
+        rx_assembly_end(place);
     }
-    place->bytes = malloc(total);
-    place->have = calloc(parts, 1);
-    if ((place->bytes == NULL) || (place->have == NULL)) {
-        rx_assembly_free(place);
-        return NULL;
-    }
-    place->seq = seq;
-    place->total = total;
-    place->part = part;
-    place->missing = parts;
-    return place;
+    rx_assembly_begin(place, seq, total);
+    return (place->missing > 0) ? place : NULL;
 }
 
-static int rx_fragment(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length)
+static void rx_piece(udmon_chan_t *chan, uint64_t seq, const udmon_piece_t *piece, const void *data)
 {
-    const udmon_fragment_t *fragment = (const void *)(dgram + 1);
-    uint32_t total = le32toh(dgram->extra), part = le16toh(dgram->count), offset, expected;
-    size_t bytes = length - sizeof(*dgram) - sizeof(*fragment);
+    uint32_t total = le32toh(piece->total), offset = le32toh(piece->offset);
+    uint16_t length = le16toh(piece->length);
     udmon_assembly_t *assembly;
+    uint8_t *have;
+    size_t units;
 
-    if ((length < (sizeof(*dgram) + sizeof(*fragment))) || (part == 0) || (total == 0) ||
-        (total > chan->max_record) || (le64toh(dgram->seq) == UINT64_MAX)) {
+    if (length == total) {
+        rx_record(chan, seq, data, length);
+        return;
+    }
+    assembly = rx_assembly(chan, seq, total);
+    if (assembly == NULL) {
+        return;
+    }
+    have = assembly->have + (offset / UDMON_UNIT);
+    units = (length + UDMON_UNIT - 1) / UDMON_UNIT;
+    if (memchr(have, 1, units) != NULL) {
+        return; /* it came before */
+    }
+    memset(have, 1, units);
+    memcpy(assembly->bytes + offset, data, length);
+    assembly->missing -= length;
+    if (assembly->missing == 0) {
+        rx_record(chan, seq, assembly->bytes, total);
+        rx_assembly_end(assembly);
+    }
+}
+
+/* Whether a piece lies within a record of allowed length, cut where records are cut. */
+static int rx_piece_sane(const udmon_chan_t *chan, const udmon_piece_t *piece, size_t behind)
+{
+    uint32_t total = le32toh(piece->total), offset = le32toh(piece->offset);
+    uint16_t length = le16toh(piece->length);
+
+    return (length > 0) && (length <= behind) && (total <= chan->max_record) && (offset < total) &&
+           (length <= (total - offset)) && ((offset % UDMON_UNIT) == 0) &&
+           (((length % UDMON_UNIT) == 0) || (length == (total - offset)));
+}
+
+static int rx_pieces(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length)
+{
+    const uint8_t *at = (const uint8_t *)(dgram + 1), *end = (const uint8_t *)dgram + length;
+    unsigned i, count = le16toh(dgram->count);
+    uint64_t seq = le64toh(dgram->seq);
+    udmon_piece_t piece;
+
+    for (i = 0; i < count; ++i) { /* as in rx_data */
+        if ((size_t)(end - at) < sizeof(piece)) {
+            return -EPROTO;
+        }
+        memcpy(&piece, at, sizeof(piece));
+        at += sizeof(piece);
+        if (!rx_piece_sane(chan, &piece, end - at)) {
+            return -EPROTO;
+        }
+        at += le16toh(piece.length);
+    }
+    if ((at != end) || (count == 0) || (seq > (UINT64_MAX - count))) {
         return -EPROTO;
     }
-    offset = le32toh(fragment->offset);
-    if ((offset >= total) || (offset % part)) {
-        return -EPROTO;
+    at = (const uint8_t *)(dgram + 1);
+    for (i = 0; i < count; ++i) {
+        memcpy(&piece, at, sizeof(piece));
+        rx_piece(chan, seq + i, &piece, at + sizeof(piece));
+        at += sizeof(piece) + le16toh(piece.length);
     }
-    expected = ((total - offset) < part) ? (total - offset) : part;
-    if (bytes != expected) {
-        return -EPROTO;
-    }
-    assembly = rx_assembly(chan, le64toh(dgram->seq), total, part);
-    if ((assembly == NULL) || assembly->have[offset / part]) {
-        return UDMON_FRAGMENT;
-    }
-    memcpy(assembly->bytes + offset, fragment + 1, bytes);
-    assembly->have[offset / part] = 1;
-    if (--assembly->missing == 0) {
-        rx_record(chan, assembly->seq, assembly->bytes, total);
-        rx_assembly_free(assembly);
-    }
-    return UDMON_FRAGMENT;
+    return UDMON_PIECES;
 }
 
 /* The peer says what it has sent so far, so that losses at the end are known too. */
@@ -186,8 +236,8 @@ int udmon_chan_receive(udmon_chan_t *chan, const void *data, size_t length)
     case UDMON_DATA:
         ret = rx_data(chan, dgram, length);
         break;
-    case UDMON_FRAGMENT:
-        ret = rx_fragment(chan, dgram, length);
+    case UDMON_PIECES:
+        ret = rx_pieces(chan, dgram, length);
         break;
     case UDMON_RELIABLE_DATA:
         ret = udmon_reliable_receive(chan, dgram, length);

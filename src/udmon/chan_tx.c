@@ -1,4 +1,4 @@
-/* Outgoing records: small ones share a datagram, long ones are sent in parts. */
+/* Outgoing records: small ones share a datagram, long ones are cut to fill datagrams. */
 #include "chan.h"
 
 #include <errno.h>
@@ -10,9 +10,10 @@ static size_t tx_whole_max(const udmon_chan_t *chan)
     return chan->mtu - sizeof(udmon_dgram_t) - sizeof(udmon_record_t);
 }
 
-static size_t tx_part_size(const udmon_chan_t *chan)
+/* Room for a piece in a datagram that has nothing else. */
+static size_t tx_piece_max(const udmon_chan_t *chan)
 {
-    return chan->mtu - sizeof(udmon_dgram_t) - sizeof(udmon_fragment_t);
+    return chan->mtu - sizeof(udmon_dgram_t) - sizeof(udmon_piece_t);
 }
 
 uint64_t udmon_chan_sent_before(const udmon_chan_t *chan)
@@ -49,7 +50,8 @@ int udmon_chan_push(udmon_chan_t *chan, const void *data, size_t length)
 
 typedef struct tx_packing {
     udmon_chan_t *chan;
-    size_t packed; /* records, or bytes of a part */
+    size_t packed;    /* records, to their end */
+    size_t part_done; /* bytes of the one after them */
 } tx_packing_t;
 
 /* As many whole records as fit, from the oldest on. */
@@ -79,66 +81,103 @@ static size_t tx_pack_records(void *buffer, size_t size, void *arg)
     return used;
 }
 
-/* The oldest record is `length` bytes long: if it does not fit a batch, it goes alone. */
-static int tx_send_records(udmon_chan_t *chan, size_t length)
+/* How many datagrams `length` bytes of one record need, in pieces. */
+static size_t tx_datagrams(const udmon_chan_t *chan, size_t length)
+{
+    size_t most = tx_piece_max(chan), cut = most & ~(size_t)(UDMON_UNIT - 1);
+
+    return (length <= most) ? 1 : (1 + ((length - most + cut - 1) / cut));
+}
+
+/*
+ * How much of a record, of which `done` bytes have been sent, goes into `room` bytes. It is begun
+ * in what is left of a datagram only if it then needs no more of them than by itself, since it is
+ * lost with any one of them.
+ */
+static size_t tx_piece(const udmon_chan_t *chan, size_t length, size_t done, size_t room)
+{
+    if (room <= sizeof(udmon_piece_t)) {
+        return 0;
+    }
+    room -= sizeof(udmon_piece_t);
+    if ((length - done) <= room) {
+        return length - done;
+    }
+    room &= ~(size_t)(UDMON_UNIT - 1);
+    if ((done == 0) &&
+        ((length <= tx_whole_max(chan)) ||
+         ((1 + tx_datagrams(chan, length - room)) > tx_datagrams(chan, length)))) {
+        return 0;
+    }
+    return room;
+}
+
+/* What is left of the oldest record, and of those behind it as much as fits. */
+static size_t tx_pack_pieces(void *buffer, size_t size, void *arg)
+{
+    tx_packing_t *packing = arg;
+    udmon_chan_t *chan = packing->chan;
+    udmon_dgram_t *dgram = buffer;
+    size_t position = chan->queue.head, used = sizeof(*dgram), done = chan->part_done;
+    size_t length, bytes;
+    const uint8_t *data = udmon_queue_front(&chan->queue, &length);
+    udmon_piece_t piece;
+    unsigned count = 0;
+
+    udmon_chan_header(chan, buffer, UDMON_PIECES, udmon_chan_sent_before(chan), 0, 0);
+    packing->packed = 0;
+    while ((data != NULL) && ((bytes = tx_piece(chan, length, done, size - used)) > 0)) {
+        piece.total = htole32(length);
+        piece.offset = htole32(done);
+        piece.length = htole16(bytes);
+        memcpy((uint8_t *)buffer + used, &piece, sizeof(piece));
+        memcpy((uint8_t *)buffer + used + sizeof(piece), data + done, bytes);
+        used += sizeof(piece) + bytes;
+        done += bytes;
+        ++count;
+        if (done < length) {
+            break;
+        }
+        ++packing->packed;
+        done = 0;
+        data = udmon_queue_next(&chan->queue, &position, &length);
+    }
+    packing->part_done = done;
+    dgram->count = htole16(count);
+    return used;
+}
+
+/* Records that have left to their end leave the queue. */
+static int tx_send(udmon_chan_t *chan, size_t size, udmon_chan_pack_t pack)
 {
     tx_packing_t packing = {.chan = chan};
-    size_t least = sizeof(udmon_dgram_t) + sizeof(udmon_record_t) + length;
     int ret;
 
-    ret = udmon_chan_send(chan, (least > chan->batch) ? least : chan->batch, tx_pack_records,
-                          &packing);
+    ret = udmon_chan_send(chan, size, pack, &packing);
     if (ret < 0) {
         return ret;
     }
     chan->stats.sent += packing.packed;
+    chan->part_done = packing.part_done;
     while (packing.packed-- > 0) {
         udmon_queue_pop(&chan->queue);
     }
     return 0;
 }
 
-static size_t tx_pack_part(void *buffer, size_t size, void *arg)
+/* The oldest record is `length` bytes long: if it does not fit a batch, it goes alone. */
+static int tx_send_records(udmon_chan_t *chan, size_t length)
 {
-    tx_packing_t *packing = arg;
-    udmon_chan_t *chan = packing->chan;
-    size_t total, part = tx_part_size(chan);
-    const uint8_t *data = udmon_queue_front(&chan->queue, &total);
-    udmon_fragment_t *fragment;
+    size_t least = sizeof(udmon_dgram_t) + sizeof(udmon_record_t) + length;
 
-    (void)size;
-    fragment = udmon_chan_header(chan, buffer, UDMON_FRAGMENT, udmon_chan_sent_before(chan), part,
-                                 total);
-    fragment->offset = htole32(chan->part_done);
-    packing->packed = ((total - chan->part_done) < part) ? (total - chan->part_done) : part;
-    memcpy(fragment + 1, data + chan->part_done, packing->packed);
-    return sizeof(udmon_dgram_t) + sizeof(*fragment) + packing->packed;
+    return tx_send(chan, (least > chan->batch) ? least : chan->batch, tx_pack_records);
 }
 
-/* The next part of the oldest record; the last one takes the record off the queue. */
-static int tx_send_part(udmon_chan_t *chan, size_t total)
+/* Whether what waits fills a datagram of `size`. */
+static int tx_fills(const udmon_chan_t *chan, size_t size, size_t header)
 {
-    tx_packing_t packing = {.chan = chan};
-    int ret;
-
-    ret = udmon_chan_send(chan, chan->mtu, tx_pack_part, &packing);
-    if (ret < 0) {
-        return ret;
-    }
-    chan->part_done += packing.packed;
-    if (chan->part_done == total) {
-        chan->part_done = 0;
-        udmon_queue_pop(&chan->queue);
-        ++chan->stats.sent;
-    }
-    return 0;
-}
-
-/* Whether what waits fills a datagram. */
-static int tx_full(const udmon_chan_t *chan)
-{
-    return (chan->queue.payload + (chan->queue.count * sizeof(udmon_record_t))) >=
-           (chan->batch - sizeof(udmon_dgram_t));
+    return (chan->queue.payload - chan->part_done + (chan->queue.count * header)) >=
+           (size - sizeof(udmon_dgram_t));
 }
 
 int udmon_chan_pump(udmon_chan_t *chan, int all)
@@ -150,12 +189,16 @@ int udmon_chan_pump(udmon_chan_t *chan, int all)
         return 0;
     }
     while ((ret == 0) && (udmon_queue_front(&chan->queue, &length) != NULL)) {
-        if (length > tx_whole_max(chan)) {
-            ret = tx_send_part(chan, length);
-        } else if (all || tx_full(chan)) {
-            ret = tx_send_records(chan, length);
+        if ((chan->part_done > 0) || (length > tx_whole_max(chan))) {
+            if (!all && !tx_fills(chan, chan->mtu, sizeof(udmon_piece_t))) {
+                break;
+            }
+            ret = tx_send(chan, chan->mtu, tx_pack_pieces);
         } else {
-            break;
+            if (!all && !tx_fills(chan, chan->batch, sizeof(udmon_record_t))) {
+                break;
+            }
+            ret = tx_send_records(chan, length);
         }
     }
     return (ret < 0) ? ret : udmon_reliable_pump_ack(chan);

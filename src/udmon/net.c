@@ -14,13 +14,14 @@ enum { NET_RETRY_MS = 1, NET_HANDSHAKE_TICK_MS = 20, NET_DRAIN_MS = 50 };
 
 /*
  * Under load, being woken for each datagram costs more than the datagram. More than one in
- * NET_BUSY_NS, measured over NET_WINDOW_NS, is load: then news is looked for each NET_PAUSE_NS
- * instead. In that time arrives less than the 1024 receives that ud_mon keeps posted, at the 1.5
- * million datagrams a second of 2 KB that 25 Gbit/s are.
+ * NET_BUSY_NS, measured over NET_WINDOW_NS, is load: then news is looked for when NET_PAUSE_COUNT
+ * may have come at that rate, but after NET_PAUSE_NS at the latest. In that time arrives less than
+ * the 1024 receives that ud_mon keeps posted, even if the rate jumps to 12.5 Gbit/s of 2 KB each.
  */
 #define NET_BUSY_NS   UINT64_C(250000)
 #define NET_WINDOW_NS UINT64_C(1000000)
-#define NET_PAUSE_NS  UINT64_C(500000)
+#define NET_PAUSE_NS  UINT64_C(1000000)
+#define NET_PAUSE_COUNT 256
 
 /*
  * UCX 1.13 finds only transports of its own. Ours register themselves when they are loaded, so we
@@ -257,11 +258,14 @@ static int port_arm(udmon_port_t *port)
 /* Whether datagrams come so fast that the next ones are worth waiting for. */
 static int net_is_busy(udmon_net_t *net)
 {
-    uint64_t elapsed = net->loop->now_ns - net->window_ns;
+    uint64_t elapsed = net->loop->now_ns - net->window_ns, pause;
+    uint64_t count = net->received - net->window_received;
     int news = (net->received != net->seen_received);
 
     if (elapsed >= NET_WINDOW_NS) {
-        net->busy = ((net->received - net->window_received) * NET_BUSY_NS) > elapsed;
+        net->busy = (count * NET_BUSY_NS) > elapsed;
+        pause = (count > 0) ? ((elapsed * NET_PAUSE_COUNT) / count) : NET_PAUSE_NS;
+        net->pause_ns = (pause < NET_PAUSE_NS) ? pause : NET_PAUSE_NS;
         net->window_received = net->received;
         net->window_ns = net->loop->now_ns;
     }
@@ -278,7 +282,7 @@ int udmon_net_arm(udmon_net_t *net)
         LIST_FOREACH(port, &net->ports, list) {
             port_deafen(port, 1);
         }
-        udmon_timer_set_at(net->loop, &net->retry, net->loop->now_ns + NET_PAUSE_NS);
+        udmon_timer_set_at(net->loop, &net->retry, net->loop->now_ns + net->pause_ns);
         return 0;
     }
     LIST_FOREACH(port, &net->ports, list) {

@@ -50,7 +50,8 @@ typedef struct udmon_net {
     int blocked;            /* somebody waits for room */
     uint64_t received;      /* datagrams */
     uint64_t window_received, window_ns; /* as it was at the beginning of the current window, */
-    int busy;               /* and whether many came in the one before */
+    int busy;               /* whether many came in the one before, */
+    uint64_t pause_ns;      /* and how long not to look then */
     uint64_t seen_received; /* as it was when udmon_net_arm looked last */
     uint64_t handshake_ns;  /* until then, peers may be connecting in ways without an event */
 } udmon_net_t;

@@ -60,6 +60,7 @@ void udmon_server_received(void *arg, udmon_port_t *port, const void *data, size
         return; /* of a connection that is no more, or of a stranger */
     }
     session->heard_ns = server->loop.now_ns;
+    session->proven = 1;
     switch (udmon_chan_receive(&session->chan, data, length)) {
     case UDMON_PING:
         session->pong_due = 1;
@@ -124,19 +125,30 @@ void udmon_server_service(udmon_server_t *server)
     }
 }
 
+/* How long a client may be silent; before its first datagram as long as it tries to get one here. */
+static uint64_t server_patience_ns(const udmon_server_t *server, const udmon_session_t *session)
+{
+    const udmon_options_t *options = &server->settings.values;
+    uint64_t ms = (uint64_t)options->keepalive_ms * UDMON_DEAD_KEEPALIVES;
+
+    if (!session->proven && (ms < options->connect_ms)) {
+        ms = options->connect_ms;
+    }
+    return ms * 1000000;
+}
+
 void udmon_server_scan(udmon_timer_t *timer)
 {
     udmon_server_t *server = timer->arg;
-    uint64_t limit_ns = (uint64_t)server->settings.values.keepalive_ms * UDMON_DEAD_KEEPALIVES *
-                        1000000;
     uint64_t now = udmon_now_ns();
+    uint64_t keepalive_ns = (uint64_t)server->settings.values.keepalive_ms * 1000000;
     /* If it was we who did not look, what they have said in the meantime has yet to be read. */
-    int overslept = ((now - server->scanned_ns) > (limit_ns / 2));
+    int overslept = ((now - server->scanned_ns) > (2 * keepalive_ns));
     udmon_session_t *session;
 
     server->scanned_ns = now;
     LIST_FOREACH(session, &server->sessions.all, all) {
-        if (!overslept && ((now - session->heard_ns) > limit_ns)) {
+        if (!overslept && ((now - session->heard_ns) > server_patience_ns(server, session))) {
             udmon_server_leave(server, session, UDMON_LEFT_SILENT);
         }
     }

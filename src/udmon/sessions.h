@@ -22,6 +22,7 @@ typedef struct udmon_session {
     udmon_path_t *path;
     udmon_chan_t chan;
     uint64_t heard_ns;
+    int proven;      /* a datagram of its has come: the way from it works */
     uint64_t pong_time;
     int pong_due;
     int gone;           /* to be removed, because of: */

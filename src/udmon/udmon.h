@@ -83,7 +83,7 @@ typedef struct udmon_stats {
                              *   */
     uint64_t duplicated;    /**< records that came twice, delivered once */
     uint64_t late;          /**< records delivered after they had been counted lost */
-    uint64_t incomplete;    /**< fragmented records given up because a part is missing */
+    uint64_t incomplete;    /**< cut records given up because a piece is missing */
     uint64_t datagrams_sent;
     uint64_t datagrams_received;
     uint64_t malformed;     /**< datagrams of the peer that made no sense */

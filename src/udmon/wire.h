@@ -20,6 +20,7 @@
 enum {
     UDMON_VERSION = 1,
     UDMON_AM_ID = 23,
+    UDMON_UNIT = 16,
     UDMON_NONCE_SIZE = 16,
     UDMON_MAC_SIZE = 32,
     UDMON_TRANSPORT_SIZE = 8,
@@ -88,7 +89,7 @@ typedef struct udmon_address {
 /* Types of datagrams. Both sides send all of them. */
 enum {
     UDMON_DATA = 1, /* `count` records, the first being number `seq` */
-    UDMON_FRAGMENT, /* a part, `count` bytes, of record `seq`, `extra` bytes as a whole */
+    UDMON_PIECES,   /* `count` pieces of as many records in a row, the first of number `seq` */
     UDMON_RELIABLE_DATA, /* reliable message number `seq` */
     UDMON_ACK,      /* reliable messages before `seq` have come, and those of the bits */
     UDMON_PING,
@@ -110,12 +111,17 @@ typedef struct udmon_record {
     uint16_t length;
 } __attribute__((packed)) udmon_record_t;
 
-/* Follows the datagram header in UDMON_FRAGMENT. */
-typedef struct udmon_fragment {
-    uint32_t offset; /* a multiple of the part's size */
-} __attribute__((packed)) udmon_fragment_t;
+/*
+ * Precedes each piece of UDMON_PIECES. Only the end of a record is no multiple of UDMON_UNIT, so
+ * that a receiver can tell by flags what it has.
+ */
+typedef struct udmon_piece {
+    uint32_t total;  /* of the record */
+    uint32_t offset; /* in it */
+    uint16_t length;
+} __attribute__((packed)) udmon_piece_t;
 
-/* Follows it in UDMON_ACK. */
+/* Follows the datagram header in UDMON_ACK. */
 typedef struct udmon_ack {
     uint64_t bits; /* bit i: message seq + 1 + i has come */
 } __attribute__((packed)) udmon_ack_t;
@@ -133,6 +139,7 @@ static_assert(sizeof(udmon_challenge_t) == 25, "on the wire");
 static_assert(sizeof(udmon_auth_t) == 98, "on the wire");
 static_assert(sizeof(udmon_welcome_t) == 48, "on the wire");
 static_assert(sizeof(udmon_dgram_t) == 24, "on the wire");
+static_assert(sizeof(udmon_piece_t) == 10, "on the wire");
 static_assert(sizeof(udmon_ping_t) == 24, "on the wire");
 
 #endif

@@ -282,6 +282,9 @@ TEST_F(kill_, memory_of_the_dead_is_given_back)
     memset(ptr, 1, 1 << 20);
     EXPECT_EQ(GLEX_BUSY, glex_ext_forget_peer(ep, addr));
     child.kill_now();
+    for (int i = 0; i < WAIT_MS && glex_ext_check_peer(ep, addr) == GLEX_SUCCESS; i++) {
+        usleep(1000); /* the kernel frees its lock a moment after its end */
+    }
     EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(ep, addr));
     EXPECT_OK(glex_inspect_clean(nullptr, nullptr));
     EXPECT_EQ(1, static_cast<char *>(ptr)[0]) << "until it is said to be forgotten";

@@ -1,6 +1,16 @@
 #include "ud_mon_fixture.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
+
+unsigned destroyed_ahs;
+
+// In place of libibverbs' own, which it calls.
+extern "C" int ibv_destroy_ah(struct ibv_ah *ah)
+{
+    ++destroyed_ahs;
+    return reinterpret_cast<int (*)(struct ibv_ah *)>(dlsym(RTLD_NEXT, "ibv_destroy_ah"))(ah);
+}
 
 namespace {
 

@@ -54,6 +54,9 @@ private:
     uct_component_h component = nullptr;
 };
 
+// How many address handles have been destroyed, by whomever.
+extern unsigned destroyed_ahs;
+
 ssize_t send_bcopy(uct_ep_h ep, const std::string &data, uint8_t am_id = Host::am_id);
 
 // UD without ud_mon: to send what no ud_mon would.

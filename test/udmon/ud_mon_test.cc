@@ -343,6 +343,20 @@ TEST_F(UdMonTest, EndpointDestroyedWithSendsUnderWay)
     EXPECT_EQ(0u, a->stats().recoveries);
 }
 
+// Some devices look a datagram's address handle up only when it leaves. That of the last endpoint to
+// a peer goes when the device has reported all sends that name it, and not sooner.
+TEST_F(UdMonTest, AddressHandleOutlivesTheSendsThatNameIt)
+{
+    uct_ep_h back = b->connect(*a);
+    unsigned before = destroyed_ahs;
+
+    ASSERT_GE(send_bcopy(back, "bye"), 0);
+    uct_ep_destroy(back);
+    EXPECT_EQ(before, destroyed_ahs); // nobody has looked for completions
+    EXPECT_TRUE(b->progress_until([&] { return destroyed_ahs == before + 1; }));
+    EXPECT_TRUE(a->progress_until([&] { return a->received.size() == 1; }));
+}
+
 int readable(int fd, int timeout_ms)
 {
     struct pollfd p = {fd, POLLIN, 0};

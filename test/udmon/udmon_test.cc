@@ -4,6 +4,8 @@
 #include "udmon_loopback.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,9 +61,8 @@ protected:
     {
         return GetParam() + "://" + host() + ":" + std::to_string(port);
     }
-    // A port that nobody listens on, to come back to
-    int free_port() const { return 20000 + (getpid() % 20000) + port_offset; }
-    int port_offset = 0;
+    // A port that nobody listens on, to come back to; none that the kernel hands out
+    int free_port() const { return 20000 + (getpid() % 12000); }
 };
 
 TEST_P(UdmonTest, RecordsArriveInOrderOverTheNetworkAskedFor)
@@ -90,7 +91,7 @@ TEST_P(UdmonTest, RecordsArriveInOrderOverTheNetworkAskedFor)
     EXPECT_LT(client.stats().datagrams_sent, uint64_t(count) / 10); // they share datagrams
 }
 
-TEST_P(UdmonTest, LongRecordsAreFragmentedAndPutTogether)
+TEST_P(UdmonTest, LongRecordsAreCutAndPutTogether)
 {
     options.max_record = 300000;
     Server server(url(free_port()), &options);
@@ -245,6 +246,21 @@ TEST_P(UdmonTest, StalledProgramDoesNotTakeItselfForSilentPeers)
     ASSERT_TRUE(run({&server}, {&client}, [&] { return client.received.size() == 2; }));
     EXPECT_TRUE(server.left.empty());
     EXPECT_EQ(1u, client.stats().connections);
+}
+
+// The first datagram over a new way may take long. The client tries for connect_ms; the server, which
+// has let it in, does not give it up sooner.
+TEST_P(UdmonTest, ClientThatIsSlowToSpeakIsNotTakenForSilent)
+{
+    Server server(url(free_port()), &options);
+    Client client(url(server.port()), &options);
+
+    ASSERT_TRUE(run({&server}, {&client}, [&] { return !server.joined.empty(); }));
+    ASSERT_FALSE(client.connected());
+    ASSERT_FALSE(run({&server}, {}, [] { return false; }, 12 * options.keepalive_ms));
+    ASSERT_TRUE(run({&server}, {&client}, [&] { return client.connected(); }));
+    EXPECT_TRUE(server.left.empty());
+    EXPECT_EQ(1u, server.joined.size());
 }
 
 TEST_P(UdmonTest, NobodyThereIsNoErrorUntilItComes)
@@ -449,6 +465,26 @@ TEST(UdmonErrors, AddressesOptionsAndSecrets)
     EXPECT_EQ(-EINVAL, Client("tcp://127.0.0.1:1", &options).error);
     Server first("tcp://127.0.0.1:0");
     EXPECT_EQ(-EADDRINUSE, Server("tcp://127.0.0.1:" + std::to_string(first.port())).error);
+}
+
+// Somebody accepts the call and says nothing.
+TEST(UdmonErrors, AServerThatDoesNotAnswerIsGivenUp)
+{
+    udmon_options_t options = quick_options();
+    options.connect_ms = 50;
+    struct sockaddr_in addr = {};
+    socklen_t length = sizeof(addr);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    addr.sin_family = AF_INET;
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(0, bind(fd, reinterpret_cast<struct sockaddr *>(&addr), sizeof(addr)));
+    ASSERT_EQ(0, listen(fd, 5));
+    ASSERT_EQ(0, getsockname(fd, reinterpret_cast<struct sockaddr *>(&addr), &length));
+    Client client("tcp://127.0.0.1:" + std::to_string(ntohs(addr.sin_port)), &options);
+    EXPECT_TRUE(run({}, {&client}, [&] {
+        return client.reason.find("timed out") != std::string::npos;
+    })) << client.reason;
+    close(fd);
 }
 
 TEST(UdmonIdle, ProcessesSleep)

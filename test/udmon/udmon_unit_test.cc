@@ -1,9 +1,7 @@
-// The inner parts of libudmon, without a network: a channel whose datagrams a test may lose.
+// The inner parts of libudmon, each by itself; its channels: udmon_chan_test.cc.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <deque>
-#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -11,12 +9,15 @@
 extern "C" {
 #include "udmon/address.h"
 #include "udmon/auth.h"
-#include "udmon/chan.h"
+#include "udmon/client.h"
 #include "udmon/loop.h"
 #include "udmon/meet.h"
 #include "udmon/options.h"
 #include "udmon/queue.h"
+#include "udmon/server.h"
 }
+
+#include "udmon_loopback.h"
 
 namespace {
 
@@ -105,304 +106,69 @@ TEST_F(QueueTest, TheGapAfterAWrapIsUsedToTheLastByte)
     EXPECT_EQ(3u, queue.count);
 }
 
-// Channel: two of them, joined by a wire that may lose.
+// Token: a server and a client that are connected, and datagrams as a stranger would send them.
 
-struct Side {
-    udmon_chan_t chan;
-    std::deque<std::string> wire; // what it has sent
-    std::vector<std::string> delivered;
-    std::vector<uint64_t> seqs;
-    uint64_t gaps = 0;
-    int room = 1 << 30;
-
-    static int send(void *arg, size_t size, udmon_chan_pack_t pack, void *pack_arg)
-    {
-        Side *self = static_cast<Side *>(arg);
-        std::vector<char> buffer(size);
-
-        if (self->room == 0) {
-            return -EAGAIN;
-        }
-        --self->room;
-        size_t length = pack(buffer.data(), size, pack_arg);
-        EXPECT_LE(length, size);
-        self->wire.emplace_back(buffer.data(), length);
-        return 0;
-    }
-    static void deliver(void *arg, const udmon_message_t *m)
-    {
-        Side *self = static_cast<Side *>(arg);
-        self->delivered.emplace_back(static_cast<const char *>(m->data), m->length);
-        self->seqs.push_back(m->seq);
-    }
-    static void gap(void *arg, uint64_t, uint64_t count)
-    {
-        static_cast<Side *>(arg)->gaps += count;
-    }
-};
-
-const udmon_chan_ops_t side_ops = {Side::send, Side::deliver, Side::gap};
-
-struct ChanTest : testing::Test {
-    Side a, b;
-    udmon_settings_t settings;
+struct TokenTest : testing::Test {
+    udmon_options_t options = quick_options();
+    Server server {"tcp://127.0.0.1:0", &options};
+    Client client {"tcp://127.0.0.1:" + std::to_string(server.port()), &options};
 
     void SetUp() override
     {
-        udmon_options_t options;
-        udmon_options_init(&options);
-        options.datagram_size = 512;
-        ASSERT_EQ(0, udmon_settings_make(&options, &settings));
-        for (Side *s : {&a, &b}) {
-            udmon_chan_init(&s->chan, &settings.values, &side_ops, s);
-            ASSERT_EQ(0, udmon_chan_connect(&s->chan, 4096, 42, 0));
-        }
+        ASSERT_TRUE(run({&server}, {&client}, [&] { return client.connected(); }));
     }
-    void TearDown() override
+    // One record, or a goodbye.
+    static std::string dgram(uint8_t type, uint64_t token)
     {
-        udmon_chan_cleanup(&a.chan);
-        udmon_chan_cleanup(&b.chan);
+        udmon_dgram_t header = {};
+        header.version = UDMON_VERSION;
+        header.type = type;
+        header.token = htole64(token);
+        header.count = htole16(type == UDMON_DATA);
+        std::string out(reinterpret_cast<char *>(&header), sizeof(header));
+        return (type == UDMON_DATA) ? out + std::string("\3\0new", 5) : out;
     }
-    // Carry what `from` has sent to `to`, as far as `keep` says.
-    static void carry(Side &from, Side &to, const std::function<bool()> &keep = [] { return true; })
+    static void receive(udmon_net_t &net, const std::string &data)
     {
-        while (!from.wire.empty()) {
-            std::string dgram = from.wire.front();
-            from.wire.pop_front();
-            if (keep()) {
-                EXPECT_GT(udmon_chan_receive(&to.chan, dgram.data(), dgram.size()), 0);
-            }
-        }
-    }
-    udmon_stats_t stats(const Side &s)
-    {
-        udmon_stats_t out;
-        udmon_chan_stats(&s.chan, &out);
-        return out;
+        net.receive(net.arg, LIST_FIRST(&net.ports), data.data(), data.size());
     }
 };
 
-TEST_F(ChanTest, OnlyFullDatagramsUntilFlushed)
+TEST_F(TokenTest, ServerIgnoresDatagramsWithoutIt)
 {
-    for (int i = 0; i < 3; ++i) {
-        ASSERT_EQ(0, udmon_chan_push(&a.chan, "0123456789", 10));
-    }
-    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 0));
-    EXPECT_TRUE(a.wire.empty());
-    for (int i = 0; i < 50; ++i) {
-        ASSERT_EQ(0, udmon_chan_push(&a.chan, "0123456789", 10));
-    }
-    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 0));
-    EXPECT_EQ(1u, a.wire.size()); // 40 records of 10 + 2 bytes in 512 - 24
-    EXPECT_LE(a.wire[0].size(), 512u);
-    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
-    EXPECT_EQ(2u, a.wire.size());
-    carry(a, b);
-    EXPECT_EQ(53u, b.delivered.size());
+    uint64_t token = client.client->chan.token;
+
+    receive(server.server->net, dgram(UDMON_DATA, token + 1));
+    receive(server.server->net, dgram(UDMON_BYE, 0));
+    receive(server.server->net, dgram(UDMON_DATA, token).substr(0, sizeof(udmon_dgram_t) - 1));
+    EXPECT_TRUE(server.received.empty());
+    receive(server.server->net, dgram(UDMON_DATA, token));
+    ASSERT_EQ(1u, server.received.size());
+    EXPECT_EQ("new", server.received[0].data);
+    EXPECT_TRUE(server.left.empty());
 }
 
-TEST_F(ChanTest, LossIsCountedToTheLastRecord)
+TEST_F(TokenTest, ClientIgnoresDatagramsWithoutIt)
 {
-    std::mt19937 random(3);
-    const int count = 20000;
+    uint64_t token = client.client->chan.token;
 
-    for (int i = 0; i < count; ++i) {
-        std::string record(random() % 1500, 'x'); // some whole, some in parts
-        ASSERT_EQ(0, udmon_chan_push(&a.chan, record.data(), record.size()));
-        ASSERT_EQ(0, udmon_chan_pump(&a.chan, 0));
-        carry(a, b, [&] { return random() % 10 != 0; });
-    }
-    ASSERT_EQ(0, udmon_chan_push(&a.chan, "the end", 7));
-    ASSERT_EQ(0, udmon_chan_pump(&a.chan, 1));
-    ASSERT_FALSE(a.wire.empty());
-    carry(a, b, [] { return false; }); // the last ones are lost
-    ASSERT_GT(stats(b).received + stats(b).lost + 1, 1u);
-    ASSERT_LT(stats(b).received + stats(b).lost, uint64_t(count) + 1);
-    ASSERT_EQ(0, udmon_chan_ping(&a.chan, UDMON_PING, 1));
-    carry(a, b);
-    EXPECT_EQ(uint64_t(count) + 1, stats(b).received + stats(b).lost);
-    EXPECT_EQ(uint64_t(count) + 1, stats(a).sent);
-    EXPECT_EQ(b.delivered.size(), stats(b).received);
-    EXPECT_EQ(b.gaps, stats(b).lost + stats(b).late);
-    EXPECT_GT(stats(b).lost, 0u);
-    for (size_t i = 1; i < b.seqs.size(); ++i) {
-        ASSERT_GT(b.seqs[i], b.seqs[i - 1]);
-    }
+    receive(client.client->net, dgram(UDMON_DATA, token + 1));
+    receive(client.client->net, dgram(UDMON_BYE, token + 1));
+    EXPECT_TRUE(client.received.empty());
+    receive(client.client->net, dgram(UDMON_DATA, token));
+    ASSERT_EQ(1u, client.received.size());
+    EXPECT_EQ("new", client.received[0].data);
+    EXPECT_FALSE(client.client->bye);
 }
 
-TEST_F(ChanTest, ARecordMissingAPartIsDroppedWhole)
+TEST_F(TokenTest, OfAConnectionThatIsOverIsWorthNothing)
 {
-    int n = 0;
+    uint64_t token = client.client->chan.token;
 
-    for (char c : {'a', 'b', 'c', 'd', 'e', 'f'}) {
-        std::string record(2000, c);
-        ASSERT_EQ(0, udmon_chan_push(&a.chan, record.data(), record.size()));
-    }
-    ASSERT_EQ(0, udmon_chan_pump(&a.chan, 1));
-    carry(a, b, [&] { return ++n != 7; }); // the second part of 'b'
-    EXPECT_EQ(5u, b.delivered.size());
-    EXPECT_EQ(std::string(2000, 'c'), b.delivered[1]);
-    EXPECT_EQ(1u, stats(b).lost);
-    udmon_chan_disconnect(&b.chan);
-    udmon_chan_connect(&b.chan, 4096, 43, 6);
-    EXPECT_EQ(1u, stats(b).incomplete);
-}
-
-TEST_F(ChanTest, ARecordDroppedHalfSentLeavesTheNextOneWhole)
-{
-    std::string big(60000, 'a'), other(60000, 'b');
-
-    a.room = 5; // a few parts of the first leave
-    ASSERT_EQ(0, udmon_chan_push(&a.chan, big.data(), big.size()));
-    EXPECT_EQ(-EAGAIN, udmon_chan_pump(&a.chan, 1));
-    for (int i = 0; i < 18; ++i) { // a mebibyte holds 17 of them
-        ASSERT_EQ(0, udmon_chan_push(&a.chan, other.data(), other.size()));
-    }
-    EXPECT_GE(stats(a).dropped, 1u);
-    a.room = 1 << 30;
-    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
-    carry(a, b);
-    EXPECT_EQ(19u - stats(a).dropped, b.delivered.size());
-    for (const std::string &text : b.delivered) {
-        EXPECT_EQ(other, text);
-    }
-}
-
-TEST_F(ChanTest, LengthsThatDoNotAddUpAreRefused)
-{
-    std::string big(600, 'B'), dgram;
-
-    udmon_chan_push(&a.chan, "one", 3);
-    udmon_chan_pump(&a.chan, 1);
-    udmon_chan_push(&a.chan, big.data(), big.size());
-    udmon_chan_pump(&a.chan, 1);
-    ASSERT_EQ(3u, a.wire.size());
-    for (const std::string &good : a.wire) {
-        dgram = good + "x";
-        EXPECT_EQ(-EPROTO, udmon_chan_receive(&b.chan, dgram.data(), dgram.size()));
-        dgram = good.substr(0, good.size() - 1);
-        EXPECT_EQ(-EPROTO, udmon_chan_receive(&b.chan, dgram.data(), dgram.size()));
-    }
-    EXPECT_TRUE(b.delivered.empty());
-    carry(a, b);
-    EXPECT_EQ((std::vector<std::string> {"one", big}), b.delivered);
-}
-
-TEST_F(ChanTest, RoomIsWaitedForWithoutLoss)
-{
-    a.room = 3;
-    for (int i = 0; i < 500; ++i) {
-        ASSERT_EQ(0, udmon_chan_push(&a.chan, "0123456789", 10));
-    }
-    EXPECT_EQ(-EAGAIN, udmon_chan_pump(&a.chan, 1));
-    EXPECT_EQ(3u, a.wire.size());
-    a.room = 1000;
-    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
-    carry(a, b);
-    EXPECT_EQ(500u, b.delivered.size());
-    EXPECT_EQ(0u, stats(b).lost);
-}
-
-// By default long records go in as large datagrams as the network takes, small ones share 2 KB: of
-// 512 bytes, four.
-TEST_F(ChanTest, LongRecordsUseTheNetworksDatagrams)
-{
-    std::string whole(4096 - 26, 'W'), parts(4096 - 25, 'P');
-
-    settings.values.datagram_size = 0;
-    udmon_chan_cleanup(&a.chan);
-    udmon_chan_init(&a.chan, &settings.values, &side_ops, &a);
-    ASSERT_EQ(0, udmon_chan_connect(&a.chan, 4096, 42, 0));
-    ASSERT_EQ(0, udmon_chan_push(&a.chan, whole.data(), whole.size()));
-    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 0));
-    ASSERT_EQ(1u, a.wire.size());
-    EXPECT_EQ(4096u, a.wire[0].size());
-    ASSERT_EQ(0, udmon_chan_push(&a.chan, parts.data(), parts.size()));
-    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 0));
-    ASSERT_EQ(3u, a.wire.size());
-    EXPECT_EQ(4096u, a.wire[1].size());
-    for (int i = 0; i < 100; ++i) {
-        ASSERT_EQ(0, udmon_chan_push(&a.chan, whole.data(), 512));
-    }
-    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 0));
-    EXPECT_EQ(3u + 24u, a.wire.size()); // into the last one a small record would still go
-    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
-    EXPECT_EQ(3u + 25u, a.wire.size());
-    carry(a, b);
-    ASSERT_EQ(102u, b.delivered.size());
-    EXPECT_EQ(whole, b.delivered[0]);
-    EXPECT_EQ(parts, b.delivered[1]);
-}
-
-TEST_F(ChanTest, ReliableSurvivesLossBothWaysInOrder)
-{
-    std::mt19937 random(5);
-    auto lossy = [&] { return random() % 3 != 0; };
-    const size_t count = 300;
-    size_t sent = 0;
-
-    for (int round = 0; (round < 20000) && (b.delivered.size() < count); ++round) {
-        std::string text = "message " + std::to_string(sent);
-        if ((sent < count) && (udmon_reliable_send(&a.chan, text.data(), text.size()) == 0)) {
-            ++sent;
-        }
-        for (auto &slot : a.chan.reliable.out) {
-            slot.resend_ns = 0; // due now: no waiting in a test
-        }
-        udmon_reliable_tick(&a.chan);
-        carry(a, b, lossy);
-        udmon_chan_pump(&b.chan, 0);
-        carry(b, a, lossy);
-    }
-    ASSERT_EQ(count, b.delivered.size());
-    for (size_t i = 0; i < count; ++i) {
-        EXPECT_EQ("message " + std::to_string(i), b.delivered[i]);
-    }
-    EXPECT_GT(stats(a).retransmitted, 0u);
-}
-
-TEST_F(ChanTest, ReliableWindowIsBounded)
-{
-    for (int i = 0; i < UDMON_WINDOW_MAX; ++i) {
-        ASSERT_EQ(0, udmon_reliable_send(&a.chan, "x", 1));
-    }
-    EXPECT_EQ(-EAGAIN, udmon_reliable_send(&a.chan, "x", 1));
-    carry(a, b);
-    udmon_chan_pump(&b.chan, 0);
-    carry(b, a);
-    EXPECT_EQ(0, udmon_reliable_send(&a.chan, "x", 1));
-}
-
-// Every byte of good datagrams changed in every way that matters: never a crash, never a delivery
-// beyond the buffer (run this under the address sanitizer).
-TEST_F(ChanTest, DamagedDatagramsAreRefused)
-{
-    std::mt19937 random(11);
-    std::string big(2000, 'B');
-    std::vector<std::string> good;
-
-    udmon_chan_push(&a.chan, "one", 3);
-    udmon_chan_push(&a.chan, "two", 3);
-    udmon_chan_pump(&a.chan, 1);
-    udmon_chan_push(&a.chan, big.data(), big.size());
-    udmon_chan_pump(&a.chan, 1);
-    udmon_reliable_send(&a.chan, "rel", 3);
-    udmon_chan_ping(&a.chan, UDMON_PING, 1);
-    udmon_chan_signal(&a.chan, UDMON_BYE);
-    good.assign(a.wire.begin(), a.wire.end());
-    for (int i = 0; i < 200000; ++i) {
-        std::string bad = good[random() % good.size()];
-        for (int k = random() % 4; k >= 0; --k) {
-            bad[random() % bad.size()] = char(random());
-        }
-        bad.resize(random() % 3 ? bad.size() : random() % (bad.size() + 1));
-        std::vector<char> exact(bad.begin(), bad.end()); // of its own size, for the sanitizer
-        udmon_chan_receive(&b.chan, exact.data(), exact.size());
-    }
-    EXPECT_GT(stats(b).malformed, 0u);
-    for (const std::string &text : b.delivered) {
-        EXPECT_LE(text.size(), 65536u);
-    }
+    client.close();
+    ASSERT_TRUE(run({&server}, {}, [&] { return server.left.size() == 1; }));
+    receive(server.server->net, dgram(UDMON_DATA, token));
+    EXPECT_TRUE(server.received.empty());
 }
 
 // Meeting
@@ -561,6 +327,29 @@ TEST(Loop, TimersFireInOrderAndCancel)
         udmon_loop_run(&loop);
     }
     EXPECT_EQ("bad", fired);
+    udmon_loop_close(&loop);
+}
+
+// While it is entered the timerfd is left alone; leaving sets it, so that poll wakes.
+TEST(Loop, TimerSetWhileEnteredWakesAfterLeaving)
+{
+    udmon_loop_t loop;
+    udmon_timer_t timer = {};
+    struct epoll_event event;
+    static int fired;
+
+    fired = 0;
+    ASSERT_EQ(0, udmon_loop_open(&loop));
+    timer.fire = [](udmon_timer_t *) { ++fired; };
+    udmon_loop_enter(&loop);
+    udmon_timer_set(&loop, &timer, 0);
+    EXPECT_EQ(0, epoll_wait(loop.epoll_fd, &event, 1, 20));
+    udmon_loop_leave(&loop);
+    ASSERT_EQ(1, epoll_wait(loop.epoll_fd, &event, 1, 10000));
+    udmon_loop_run(&loop);
+    EXPECT_EQ(1, fired);
+    udmon_timer_set(&loop, &timer, 0); // from outside again
+    EXPECT_EQ(1, epoll_wait(loop.epoll_fd, &event, 1, 10000));
     udmon_loop_close(&loop);
 }
 

@@ -169,15 +169,19 @@ int uct_glex_iface_is_reachable(const uct_iface_h tl_iface, const uct_device_add
 
 /* ---- progress ---- */
 
-static void uct_glex_iface_progress_active(uct_glex_iface_t *iface)
+/* Returns how many VCs had sent all that was due */
+static unsigned uct_glex_iface_progress_active(uct_glex_iface_t *iface)
 {
     UCS_LIST_HEAD(again);
+    unsigned count = 0;
     uct_glex_vc_t *vc;
 
     while (!ucs_list_is_empty(&iface->active)) {
         vc            = ucs_list_extract_head(&iface->active, uct_glex_vc_t, active);
         vc->scheduled = 0;
-        if (!uct_glex_ctl_progress(vc)) {
+        if (uct_glex_ctl_progress(vc)) {
+            ++count;
+        } else {
             if (vc->scheduled) {
                 ucs_list_del(&vc->active);
             }
@@ -186,10 +190,11 @@ static void uct_glex_iface_progress_active(uct_glex_iface_t *iface)
         }
     }
     ucs_list_splice_tail(&iface->active, &again);
+    return count;
 }
 
 /* Out of line: what is not the arrival of messages */
-static UCS_F_NOINLINE void uct_glex_iface_progress_slow(uct_glex_iface_t *iface)
+static UCS_F_NOINLINE unsigned uct_glex_iface_progress_slow(uct_glex_iface_t *iface)
 {
     if (iface->recheck) {
         iface->recheck = 0;
@@ -200,7 +205,7 @@ static UCS_F_NOINLINE void uct_glex_iface_progress_slow(uct_glex_iface_t *iface)
     }
     ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, NULL);
     /* After the pending requests: what they sent took credits and acknowledgements along */
-    uct_glex_iface_progress_active(iface);
+    return uct_glex_iface_progress_active(iface);
 }
 
 static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
@@ -216,16 +221,15 @@ static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
     }
     if (ucs_unlikely(!ucs_list_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
                      iface->recheck)) {
-        /* What is sent or fetched here is work, too: a caller who progresses both sides until
-         * nothing happens must come again */
-        count += !ucs_list_is_empty(&iface->active) || iface->recheck;
-        uct_glex_iface_progress_slow(iface);
+        count += uct_glex_iface_progress_slow(iface);
     }
     if (ucs_unlikely(--iface->until_errors == 0)) {
         iface->until_errors = UCT_GLEX_ERRORS_CALLS;
         uct_glex_error_progress(iface);
     }
-    /* Who is told of nothing may go to sleep */
+    /* What was sent or fetched is work, too: who progresses both sides until nothing happens must
+     * come again. What only waits, for a full queue or a buffer, is none: its caller should leave
+     * the processor to others. */
     return count + (iface->done - done);
 }
 

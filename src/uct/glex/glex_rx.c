@@ -374,8 +374,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64
 
     vc = uct_glex_vc_by_id(iface, hdr->vc_id);
     /* Who has said that it leaves, and goes on sending, is not to get credits again */
-    if (ucs_unlikely((vc == NULL) || (vc->peer != src) || (vc->state == UCT_GLEX_VC_FAILED) ||
-                     (vc->state == UCT_GLEX_VC_GONE))) {
+    if (ucs_unlikely((vc == NULL) || (vc->peer != src) || uct_glex_vc_is_over(vc))) {
         ucs_debug("glex: message type %d for vc 0x%x from endpoint 0x%" PRIx64 " ignored",
                   hdr->type, hdr->vc_id, src);
         if (hdr->type != UCT_GLEX_MP_ACK) {

@@ -242,6 +242,7 @@ ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
     }
     rx->op = op;
     uct_glex_op_posted(op, 1);
+    ++iface->done;
     return UCS_OK;
 
 err_put:

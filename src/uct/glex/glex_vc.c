@@ -42,11 +42,6 @@ static void uct_glex_vc_unhash(uct_glex_vc_t *vc)
     }
 }
 
-static int uct_glex_vc_is_over(const uct_glex_vc_t *vc)
-{
-    return (vc->state == UCT_GLEX_VC_FAILED) || (vc->state == UCT_GLEX_VC_GONE);
-}
-
 /* Nothing leads to it any more */
 static int uct_glex_vc_is_unused(uct_glex_vc_t *vc)
 {

@@ -132,6 +132,12 @@ void uct_glex_vc_accept(uct_glex_vc_t *vc);
 /** The peer's interface was closed. That is no error until somebody wants to send to it. */
 void uct_glex_vc_gone(uct_glex_vc_t *vc);
 
+/** Whether nothing goes this way any more: the last states */
+static inline int uct_glex_vc_is_over(const uct_glex_vc_t *vc)
+{
+    return vc->state >= UCT_GLEX_VC_GONE;
+}
+
 /** Have progress send the VC's control messages */
 static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)
 {

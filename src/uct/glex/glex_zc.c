@@ -215,5 +215,6 @@ ucs_status_t uct_glex_zc_fetch(uct_glex_rx_t *rx)
     rx->data   = rx->buf->ptr;
     rx->zc     = 0;
     rx->ready  = (rx->op == NULL); /* no payload: nothing is fetched */
+    ++vc->iface->done;
     return UCS_OK;
 }

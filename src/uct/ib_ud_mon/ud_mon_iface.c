@@ -40,7 +40,7 @@ static ucs_config_field_t uct_ud_mon_iface_config_table[] = {
     {"TX_QUEUE_LEN", "256", "Datagrams that may be under way; rounded up to a power of two.",
      ucs_offsetof(uct_ud_mon_iface_config_t, tx_queue_len), UCS_CONFIG_TYPE_UINT},
 
-    {"TX_BATCH", "16",
+    {"TX_BATCH", "64",
      "Datagrams handed to the device at once. Fewer wait for the next progress, flush or event\n"
      "arming; 1 sends each immediately.",
      ucs_offsetof(uct_ud_mon_iface_config_t, tx_batch), UCS_CONFIG_TYPE_UINT},
