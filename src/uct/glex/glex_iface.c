@@ -40,9 +40,6 @@ static void uct_glex_iface_query_am(const uct_glex_iface_t *iface, uct_iface_att
     if (uct_glex_md_has_private_rdma(iface->md)) {
         attr->cap.flags       |= UCT_IFACE_FLAG_AM_ZCOPY;
         attr->cap.am.max_zcopy = UCT_GLEX_ZC_MAX_LEN;
-        /* Of shorter ones two copies cost less than one by the kernel, and their sender need not
-         * wait until the receiver runs: twice the time where processors are shared */
-        attr->cap.am.min_zcopy = UCT_GLEX_NIC_RDMA_NOW ? iface->config.max_bcopy : 0;
         attr->cap.am.max_hdr   = UCT_GLEX_ZC_MAX_HDR;
         attr->cap.am.max_iov   = UCT_GLEX_ZC_MAX_IOV;
     }
