@@ -464,4 +464,3 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     }
     return status;
 }
-
