@@ -152,6 +152,17 @@ void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
     uct_glex_er_consume(vc, used, &vc->iface->er_rx[vc->rx_fifo_index]);
 }
 
+/* The NIC writes the next message, if it is short, from its event to where the FIFO goes on. An
+ * answer that is sent meanwhile would wait for that line, which was not used for long: the claim of
+ * a queue entry waits for all stores before it. */
+static UCS_F_ALWAYS_INLINE void uct_glex_er_prefetch(const uct_glex_vc_t *vc,
+                                                     const uct_glex_er_rx_t *er_rx)
+{
+    size_t offset = uct_glex_fifo_offset(vc->rx_fifo.next, vc->rx_fifo.units);
+
+    __builtin_prefetch(er_rx->base + (offset << vc->iface->er_unit_shift), 1);
+}
+
 static UCS_F_ALWAYS_INLINE void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t cookie_0,
                                                  uint64_t cookie_1)
 {
@@ -194,6 +205,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_recv(uct_glex_iface_t *iface, uint64
         ++vc->rx_seq;
         uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, length, "RX: ER");
         uct_iface_invoke_am(&iface->super, am_id, data, length, 0);
+        uct_glex_er_prefetch(vc, er_rx);
         uct_glex_er_consume(vc, used, er_rx);
         if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
             uct_glex_rx_advance(vc);
