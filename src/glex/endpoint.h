@@ -54,16 +54,21 @@ glex_ret_t glex_imm_rdma_post(glex_ep_handle_t ep, glex_imm_rdma_req_t *req,
                               glex_imm_rdma_req_t **bad_req);
 glex_ret_t glex_rdma_post(glex_ep_handle_t ep, glex_rdma_req_t *req, glex_rdma_req_t **bad_req);
 
+/** The peer with that address if it is among those used last, else NULL. */
+static inline struct glex_peer *glex_endpoint_recent_peer(struct glex_endpoint *ep, uint64_t addr)
+{
+    uint32_t i = glex_peer_cache_index(addr);
+
+    return glex_likely(ep->peers.cache[i].addr == addr) ? ep->peers.cache[i].peer : NULL;
+}
+
 /** Find a peer: the hot path. */
 static inline struct glex_peer *glex_endpoint_peer(struct glex_endpoint *ep, uint64_t addr,
                                                    int *status_p)
 {
-    uint32_t i = glex_peer_cache_index(addr);
+    struct glex_peer *peer = glex_endpoint_recent_peer(ep, addr);
 
-    if (glex_likely(ep->peers.cache[i].addr == addr)) {
-        return ep->peers.cache[i].peer;
-    }
-    return glex_peer_find(ep, addr, status_p);
+    return glex_likely(peer != NULL) ? peer : glex_peer_find(ep, addr, status_p);
 }
 
 /**

@@ -11,15 +11,12 @@
 static inline void event_place(struct glex_endpoint *ep, const struct glex_event_slot *slot,
                                uint32_t len)
 {
-    const uint64_t need = GLEX_MMT_VALID | GLEX_EXT_MEM_EVENT_DATA;
-    uint64_t place = slot->place, offset = place >> 32;
-    const struct glex_mem_entry *entry = &ep->mem.table[place & 0xffff];
-    /* acquire: pairs with the registering thread's release */
-    uint64_t state = __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE);
+    uint64_t place = slot->place;
+    char *dst = glex_mem_range(&ep->mem, (uint32_t)place, place >> 32, len,
+                               GLEX_EXT_MEM_EVENT_DATA);
 
-    if (glex_likely((state & need) == need && GLEX_MMT_GEN(state) == (uint16_t)(place >> 16) &&
-                    offset + len <= entry->len)) {
-        glex_copy_small(entry->addr + offset, slot->data, len);
+    if (glex_likely(dst != NULL)) {
+        glex_copy_small(dst, slot->data, len);
     }
 }
 

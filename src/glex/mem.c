@@ -156,7 +156,7 @@ glex_ret_t glex_deregister_mem(glex_ep_handle_t handle, glex_mem_handle_t mh)
     mem = &ep->mem;
 
     pthread_mutex_lock(&mem->lock);
-    if (glex_mem_range(mem, mh.v, 0, 0) != NULL) {
+    if (glex_mem_range(mem, mh.v, 0, 0, 0) != NULL) {
         state = mem->table[index].state & ~(uint64_t)GLEX_MMT_VALID;
         __atomic_store_n(&mem->mmt[index].state, state, __ATOMIC_RELEASE);
         __atomic_store_n(&mem->table[index].state, state, __ATOMIC_RELEASE);

@@ -42,16 +42,18 @@ static inline uint64_t glex_mem_handle_v(uint32_t index, uint64_t state)
 
 /**
  * Address of a range of own registered memory, or NULL.
- * @param mh  Handle as a number.
+ * @param mh    Handle as a number.
+ * @param need  Flags that it must have been registered with.
  * acquire: pairs with the registering thread's release.
  */
 static inline char *glex_mem_range(const struct glex_mem *mem, uint64_t mh, uint64_t offset,
-                                   uint64_t len)
+                                   uint64_t len, uint32_t need)
 {
     const struct glex_mem_entry *entry = &mem->table[mh & 0xffff];
     uint64_t state = __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE);
 
-    if (glex_unlikely(!(state & GLEX_MMT_VALID) || glex_mem_handle_v(mh & 0xffff, state) != mh ||
+    need |= GLEX_MMT_VALID;
+    if (glex_unlikely((state & need) != need || GLEX_MMT_GEN(state) != mh >> 16 ||
                       offset + len > entry->len)) {
         return NULL;
     }

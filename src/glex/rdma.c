@@ -92,14 +92,12 @@ imm_rdma_post_chain(struct glex_endpoint *ep, glex_imm_rdma_req_t *req,
  */
 static inline bool imm_rdma_post_message(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req)
 {
-    uint64_t addr = glex_peer_addr(req->rmt_ep_addr);
-    uint32_t i = glex_peer_cache_index(addr);
-    struct glex_peer *peer = ep->peers.cache[i].peer;
+    struct glex_peer *peer = glex_endpoint_recent_peer(ep, glex_peer_addr(req->rmt_ep_addr));
 
     if (glex_unlikely((req->flag & ~GLEX_EXT_FLAG_NO_LOSS) != GLEX_FLAG_REMOTE_EVT ||
                       req->next != NULL || req->rmt_evt.cookie_1 == 0 ||
                       req->len > GLEX_EVENT_DATA_LEN || (req->data == NULL && req->len != 0) ||
-                      ep->peers.cache[i].addr != addr || peer->link != &glex_shm_link ||
+                      peer == NULL || peer->link != &glex_shm_link ||
                       !glex_shm_rmem_allows(peer, peer->recent, req->rmt_mh.v, req->rmt_key,
                                             req->rmt_offset, req->len,
                                             GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA) ||
@@ -219,7 +217,7 @@ static glex_ret_t rdma_post_one(struct glex_endpoint *ep, const glex_rdma_req_t 
     }
 
     status = rdma_execute(ep, req, glex_mem_range(&ep->mem, req->local_mh.v, req->local_offset,
-                                                  req->len));
+                                                  req->len, 0));
     if (slot != NULL) {
         rdma_publish_local_event(ep, slot, tail, req, status);
     }

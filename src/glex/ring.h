@@ -71,52 +71,50 @@ void glex_ring_rx_init(struct glex_ring_rx *rx, struct glex_ring_ctl *ctl, uint3
 /** Slow part of a claim: `tail` was seen full, closed or armed. */
 enum glex_ring_ret glex_ring_claim_slow(struct glex_ring_tx *tx, uint64_t tail);
 
+/** Try to claim the position `*tail_p`; where somebody else was faster that is the tail as it is. */
+static inline bool glex_ring_claim_at(struct glex_ring_tx *tx, uint64_t *tail_p)
+{
+    /*
+     * release: whoever sees this intent sees what I published before, so an intent that has moved
+     * on proves the earlier slot published. The claim's own release orders the intent before the
+     * claim: whoever sees the tail beyond this position sees the intent.
+     */
+    __atomic_store_n(tx->intent, *tail_p & GLEX_TAIL_POS, __ATOMIC_RELEASE);
+    return __atomic_compare_exchange_n(&tx->ctl->tail, tail_p, *tail_p + 1, false,
+                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
 /**
  * Claim the next position.
  * @param [out] tail_p  Tail word at the claim: the position, and whether the consumer is ARMED.
  */
 static inline enum glex_ring_ret glex_ring_claim(struct glex_ring_tx *tx, uint64_t *tail_p)
 {
-    /* relaxed: a stale value only makes the compare-and-swap fail */
-    uint64_t tail = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED);
     enum glex_ring_ret ret;
 
+    /* relaxed: a stale value only makes the compare-and-swap fail */
+    *tail_p = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED);
     do {
         /* also true where one of the high bits is set */
-        if (glex_unlikely(tail - tx->head > tx->mask)) {
-            ret = glex_ring_claim_slow(tx, tail);
+        if (glex_unlikely(*tail_p - tx->head > tx->mask)) {
+            ret = glex_ring_claim_slow(tx, *tail_p);
             if (ret != GLEX_RING_OK) {
                 return ret;
             }
         }
-        /*
-         * release: whoever sees this intent sees what I published before, so an intent that has
-         * moved on proves the earlier slot published. The claim's own release orders the intent
-         * before the claim: whoever sees the tail beyond this position sees the intent.
-         */
-        __atomic_store_n(tx->intent, tail & GLEX_TAIL_POS, __ATOMIC_RELEASE);
-    } while (glex_unlikely(!__atomic_compare_exchange_n(&tx->ctl->tail, &tail, tail + 1, false,
-                                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)));
-    *tail_p = tail;
+    } while (glex_unlikely(!glex_ring_claim_at(tx, tail_p)));
     return GLEX_RING_OK;
 }
 
 /**
  * Claim the next position if the ring, as last seen, has room and is neither closed nor armed, and
  * nobody else claims it at the same time. Where this fails glex_ring_claim() is to follow: the
- * intent may name a position that is somebody else's. The orders are those of glex_ring_claim().
+ * intent may name a position that is somebody else's.
  */
 static inline bool glex_ring_try_claim(struct glex_ring_tx *tx, uint64_t *tail_p)
 {
-    uint64_t tail = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED);
-
-    *tail_p = tail;
-    if (glex_unlikely(tail - tx->head > tx->mask)) {
-        return false;
-    }
-    __atomic_store_n(tx->intent, tail, __ATOMIC_RELEASE);
-    return __atomic_compare_exchange_n(&tx->ctl->tail, &tail, tail + 1, false, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_RELAXED);
+    *tail_p = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED); /* as glex_ring_claim() */
+    return glex_likely(*tail_p - tx->head <= tx->mask) && glex_ring_claim_at(tx, tail_p);
 }
 
 static inline void *glex_ring_tx_slot(const struct glex_ring_tx *tx, uint64_t tail)

@@ -111,9 +111,9 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer,
 static int shm_attach_failure(enum glex_segment_state state, uint64_t addr)
 {
     if (state == GLEX_SEGMENT_UNKNOWN) {
-        glex_error("cannot open the segment of endpoint %llx: %s; raise the limit of open files "
-                   "(ulimit -n)",
-                   (unsigned long long)addr, strerror(errno));
+        glex_error("cannot open the segment of endpoint %llx: %s%s", (unsigned long long)addr,
+                   strerror(errno),
+                   errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
         return GLEX_ERR_STATUS_CONNECTION_NACK;
     }
     if (state == GLEX_SEGMENT_BAD) {

@@ -58,19 +58,12 @@ static ucs_status_t uct_glex_first_send_unit(uct_glex_vc_t *vc, uint8_t am_id, u
         }
         return status;
     }
-    op = uct_glex_op_new(vc, UCT_GLEX_OP_SR, NULL);
+    op = uct_glex_sr_announce(vc, &sr, unit, length);
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
-    uct_glex_sr_announce(&sr, unit, length, op);
     status = uct_glex_first_connect(vc, am_id, flags | UCT_GLEX_MP_FLAG_FIRST_SR, &sr, sizeof(sr));
-    if (status != UCS_OK) {
-        uct_glex_op_cancel(op);
-        return status;
-    }
-    op->buf = unit; /* back to the pool with the peer's remote event */
-    uct_glex_op_posted(op, 1);
-    return UCS_OK;
+    return uct_glex_sr_announced(op, unit, status);
 }
 
 ucs_status_t uct_glex_first_send(uct_glex_ep_t *ep, uint8_t am_id, const void *data,

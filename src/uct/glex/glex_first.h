@@ -1,7 +1,7 @@
 /*
  * The first message of a VC: it travels with the CONNECT, or, where the peer was first, with the
- * ACCEPT, so that a program that sends once is not
- * sent away first, and the message arrives without any more help of the sender.
+ * ACCEPT, so that a program that sends once is not sent away first, and the message arrives without
+ * any more help of the sender.
  */
 #ifndef UCT_GLEX_FIRST_H
 #define UCT_GLEX_FIRST_H

@@ -400,14 +400,8 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
     if (status != UCS_OK) {
         return status;
     }
-    uct_glex_rma_fill(iface, &req, type, remote_addr, rkey);
-    req.len = length;
-    /* Mapped memory is copied at once. What goes wrong there goes wrong again below, with an error
-     * request that tells what. */
-    if ((uct_glex_rma_ptr(iface, remote_addr, length, (uct_rkey_t)rkey) != NULL) &&
-        (glex_ext_rdma_now(iface->nic, &req, iov->buffer) == GLEX_SUCCESS)) {
-        vc->dirty |= (type == GLEX_RDMA_TYPE_PUT);
-        return UCS_OK;
+    if (uct_glex_rma_ptr(iface, remote_addr, length, (uct_rkey_t)rkey) != NULL) {
+        return uct_glex_rma_now(iface, vc, type, iov->buffer, length, remote_addr, rkey);
     }
     op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, comp);
     if (op == NULL) {
@@ -415,7 +409,9 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
     }
     op->ep = tl_ep;
     memh   = iov->memh;
+    uct_glex_rma_fill(iface, &req, type, remote_addr, rkey);
     req.local_offset = UCS_PTR_BYTE_DIFF(memh->address, iov->buffer);
+    req.len          = length;
     status           = uct_glex_memh_local(iface->md, memh, iface->ep_index, &req.local_mh);
     if (status == UCS_OK) {
         status = uct_glex_rma_post(iface, &req, op);
