@@ -2,6 +2,8 @@
 # udmon-agent by itself: a module from a shared library, its samples through each processing node,
 # and configurations that it refuses.
 set -u
+# shellcheck source=test/udmon/lib.sh
+. "$(dirname "$0")/lib.sh"
 # shellcheck disable=SC2154 # make check says where
 agent=$abs_top_builddir/src/udmon/udmon-agent
 module=$abs_top_builddir/test/udmon/.libs/agent_module.so
@@ -9,29 +11,18 @@ dir=$(mktemp -d)
 failed=0
 trap 'rm -rf "$dir"; exit $failed' EXIT
 
-check() {
-    local what=$1
-    shift
-    if "$@"; then
-        echo "ok $what"
-    else
-        echo "not ok $what"
-        failed=1
-        sed 's/^/# /' "$dir/out" "$dir/log"
-    fi
+explain() {
+    sed 's/^/# /' "$dir/out" "$dir/log"
 }
 
 # What the agent prints, until it has printed a line that begins with $1; its configuration is read
 # from standard input.
 prints() {
-    local pid i
+    local pid
     { printf '[agent]\nmodule = %s\n' "$module" && cat; } >"$dir/conf"
     "$agent" -c "$dir/conf" >"$dir/out" 2>"$dir/log" &
     pid=$!
-    for ((i = 0; i < 300; i++)); do
-        ! grep -q "^$1" "$dir/out" || break
-        sleep 0.1
-    done
+    await grep -q "^$1" "$dir/out"
     kill $pid
     wait $pid
 }

@@ -6,6 +6,8 @@
 # Its Lua is Debian's LuaJIT. UDMON_TEST_SCHEMES names the networks, UDMON_TEST_HOST the receiver's
 # address and UDMON_TEST_SOURCE the sender's, as for udmon_test.
 set -u
+# shellcheck source=test/udmon/lib.sh
+. "$(dirname "$0")/lib.sh"
 source=${DIMMON_SOURCE:-}
 top=${abs_top_builddir:-}
 skip() {
@@ -28,27 +30,6 @@ finish() {
     exit $failed
 }
 trap finish EXIT
-
-check() {
-    local what=$1
-    shift
-    if "$@"; then
-        echo "ok $what"
-    else
-        echo "not ok $what"
-        failed=1
-    fi
-}
-
-# Until a command succeeds, for a generous time.
-await() {
-    local i
-    for ((i = 0; i < 300; i++)); do
-        ! "$@" || return 0
-        sleep 0.1
-    done
-    return 1
-}
 
 # The agent by its own makefiles, with Debian's LuaJIT in place of a copy of LuaJIT's source. What
 # make check was told is not for them.

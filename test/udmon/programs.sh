@@ -6,6 +6,8 @@
 # SERVER is the collector's IP address, SOURCES the agents', SCHEME the network, AGENTS how many,
 # SECONDS_RUN how long, LINK a port of the switch to be taken down.
 set -u
+# shellcheck source=test/udmon/lib.sh
+. "$(dirname "$0")/lib.sh"
 top=${abs_top_builddir:-$(cd "$(dirname "$0")/../.." && pwd)}
 bin=${UDMON_BIN:-$top/src/udmon}
 server=${SERVER:-127.0.0.1} scheme=${SCHEME:-tcp} agents=${AGENTS:-3} seconds=${SECONDS_RUN:-4}
@@ -23,27 +25,6 @@ finish() {
     exit $failed
 }
 trap 'finish' EXIT
-
-check() {
-    local what=$1
-    shift
-    if "$@"; then
-        echo "ok $what"
-    else
-        echo "not ok $what"
-        failed=1
-    fi
-}
-
-# Until a command succeeds, for a generous time.
-await() {
-    local i
-    for ((i = 0; i < 300; i++)); do
-        ! "$@" || return 0
-        sleep 0.1
-    done
-    return 1
-}
 
 get() {
     curl -s -g -m 20 "http://127.0.0.1:$((port + 1))$1"

@@ -22,7 +22,7 @@
 #  error "glex is made for UCX 1.13 and for UCX 1.18 and newer"
 #endif
 
-/* Of the transport, for what follows: in glex_md.c, glex_iface.c, glex_ep.c */
+/* Of the transport, for what follows: in glex_md.c, glex_query.c, glex_ep.c */
 int uct_glex_rkey_cmp(uct_rkey_t a, uct_rkey_t b);
 int uct_glex_iface_is_reachable(const uct_iface_h tl_iface, const uct_device_addr_t *dev_addr,
                                 const uct_iface_addr_t *iface_addr);

@@ -140,6 +140,14 @@ static inline int uct_glex_iface_has_channel(const uct_glex_iface_t *iface,
     return !!(iface->channels & UCS_BIT(channel));
 }
 
+/* What UCX asks before it uses an interface: glex_query.c */
+ucs_status_t uct_glex_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr);
+ucs_status_t uct_glex_iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t *addr);
+ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_addr_t *addr);
+
+/** Longest RDMA request */
+size_t uct_glex_iface_max_rdma(const uct_glex_iface_t *iface);
+
 /** Something that waits could go on now: have progress look */
 static inline void uct_glex_iface_recheck(uct_glex_iface_t *iface)
 {
