@@ -82,10 +82,10 @@ glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_
                              uint32_t key, uint64_t offset, uint64_t len, void **ptr_p);
 
 /**
- * RDMA that is over when the call returns: no event, no error request, and `local`, `req->len` bytes
- * of this process, need not be registered (local_mh and local_offset are not looked at). The peer's
- * memory is checked as for any request: key, handle, range, direction. `req` is one request, without
- * events.
+ * RDMA that is over when the call returns: no event, no error request, and `local`, `req->len`
+ * bytes of this process, need not be registered (local_mh and local_offset are not looked at). The
+ * peer's memory is checked as for any request: key, handle, range, direction. `req` is one request,
+ * without events.
  * Errors: INVALID_PARAM, ACCESS_ERR (the peer's memory; what glex_poll_error_req() would tell in
  * detail of the same request posted), NO_EP_RESOURCE (no such peer, or it has no receiver), BUSY,
  * NOT_IMPLEMENTED (collectives).

@@ -71,7 +71,7 @@ void glex_ring_rx_init(struct glex_ring_rx *rx, struct glex_ring_ctl *ctl, uint3
 /** Slow part of a claim: `tail` was seen full, closed or armed. */
 enum glex_ring_ret glex_ring_claim_slow(struct glex_ring_tx *tx, uint64_t tail);
 
-/** Try to claim the position `*tail_p`; where somebody else was faster that is the tail as it is. */
+/** Try to claim the position `*tail_p`; where somebody else was faster that becomes the tail. */
 static inline bool glex_ring_claim_at(struct glex_ring_tx *tx, uint64_t *tail_p)
 {
     /*

@@ -403,7 +403,8 @@ static void report_vc(const uct_glex_vc_t *vc)
             vc->id, vc->state, vc->mp_tx.sent, vc->mp_tx.limit, vc->mp_tx.epoch, vc->mp_rx.rcvd,
             vc->mp_rx.told, vc->mp_rx.window, vc->mp_rx.epoch, vc->tx_seq, vc->rx_seq, vc->ctl,
             vc->ctl_inflight, vc->ack_due, vc->scheduled, vc->recalling, vc->num_blocked,
-            vc->peer_key, vc->er_tx != NULL, vc->er_state, vc->tx_fifo.head, vc->tx_fifo.tail, vc->tx_fifo.msgs,
+            vc->peer_key, vc->er_tx != NULL, vc->er_state, vc->tx_fifo.head, vc->tx_fifo.tail,
+            vc->tx_fifo.msgs,
             vc->tx_fifo.msgs_acked, vc->tx_fifo.units, vc->has_rx_fifo, vc->rx_fifo.next,
             vc->rx_fifo.head, vc->rx_fifo.head_told, vc->rx_fifo.msgs, vc->rx_fifo.msgs_told,
             ucs_list_length((ucs_list_link_t*)&vc->rx), vc->rx_started, vc->rx_waiting,
@@ -420,7 +421,8 @@ static void report_ifaces()
                 "%u, ops outstanding %u rma %u zc %u, er lent %u\n",
                 (int)getpid(), in->ep_addr, in->recheck, in->mpq.free, in->mpq.pool,
                 ucs_list_length((ucs_list_link_t*)&in->mpq.wait),
-                in->mpq.recalls, in->ops.outstanding, in->ops.rma_free, in->ops.zc_free, in->er.lent);
+                in->mpq.recalls, in->ops.outstanding, in->ops.rma_free, in->ops.zc_free,
+                in->er.lent);
         for (unsigned i = 0; i < in->num_vcs; ++i) {
             report_vc(in->vcs[i]);
         }

@@ -23,7 +23,7 @@ static void uct_glex_error_connect_lost(uct_glex_vc_t *vc)
 }
 
 /* A put without completion was refused. The error names the endpoint that holds the memory, which
- * is not always the one that the VC leads to. That a peer died is said by the endpoints that fail. */
+ * is not always the one that the VC leads to. That a peer died is said by endpoints that fail. */
 static void uct_glex_error_put_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
                                        uint64_t peer)
 {

@@ -122,7 +122,7 @@ static ucs_status_t uct_glex_rma_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
         return UCS_ERR_NO_RESOURCE;
     }
     if (ret != GLEX_NO_EP_RESOURCE) {
-        ucs_error("glex: %s of %zu bytes at 0x%" PRIx64 " of endpoint 0x%" PRIx64 " was refused: %s",
+        ucs_error("glex: %s of %zu bytes at 0x%" PRIx64 " of endpoint 0x%" PRIx64 " refused: %s",
                   (type == GLEX_RDMA_TYPE_PUT) ? "put" : "get", length, remote_addr,
                   rkey->packed.ep_addr, glex_error_str(ret));
     }

@@ -64,7 +64,7 @@ static void uct_glex_vc_forget_peer(uct_glex_vc_t *vc)
     }
 }
 
-/* The index of a VC that is not used any more, rather of one whose peer was forgotten; or num_vcs */
+/* Index of a VC that is not used any more, rather of one whose peer was forgotten; or num_vcs */
 static unsigned uct_glex_vc_find_unused(const uct_glex_iface_t *iface)
 {
     unsigned i, found = iface->num_vcs;
