@@ -2,7 +2,8 @@
  * confine WHAT [VALUE] COMMAND...: run a command with something forbidden to it, as systems do.
  *
  *   confine ptrace COMMAND...       process_vm_readv() and _writev() and ptrace() fail with EPERM
- *   confine nofile N COMMAND...     at most N open files
+ *   confine nofile N COMMAND...     at most N open files; none but the standard ones is inherited,
+ *                                   so that N means the same whoever started the tests
  *   confine as BYTES COMMAND...     at most so much address space
  *   confine uid N COMMAND...        as that user and group, without other groups
  */
@@ -65,6 +66,7 @@ int main(int argc, char **argv)
         forbid_ptrace();
         command = argv + 2;
     } else if (argc > 3 && strcmp(what, "nofile") == 0) {
+        closefrom(3);
         limit(RLIMIT_NOFILE, value);
     } else if (argc > 3 && strcmp(what, "as") == 0) {
         limit(RLIMIT_AS, value);
