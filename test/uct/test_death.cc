@@ -443,4 +443,36 @@ TEST(Refusal, TellsTheSender)
     });
 }
 
+/* The same, and many connections end at one stroke. The test has them end, for want of a reason
+ * that all could have. */
+TEST(Refusal, TellsAllSenders)
+{
+    team(41, {{"UCX_GLEX_CHANNELS", "er"}}, [](Team &team) {
+        Md md;
+        Iface iface(md);
+
+        iface.on_am(AM_VICTIM, [](const void *, size_t) {});
+        team.publish(iface.address());
+        team.barrier();
+        if (team.rank() == 0) {
+            progress_until("all senders", [&] { return team.flag(READY) == team.size() - 1; });
+            for (unsigned i = 0; i < iface.internals()->num_vcs; ++i) {
+                uct_glex_vc_dead(iface.internals()->vcs[i]);
+            }
+            progress_until("all to be told", [&] { return team.flag(OVER) == team.size() - 1; });
+            return;
+        }
+        Ep ep(iface, team.blob(0));
+
+        EXPECT_OK(ep.am_short(AM_VICTIM, 0, NULL, 0));
+        progress_until("a FIFO", [&] { return ep.vc()->er_tx != NULL; });
+        ++team.flag(READY);
+        progress_until("the error handler", [&] {
+            uct_ep_am_short(ep.handle, AM_VICTIM, 1, NULL, 0);
+            return is_failed(iface, ep);
+        });
+        ++team.flag(OVER);
+    });
+}
+
 } // namespace
