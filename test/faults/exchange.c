@@ -151,6 +151,6 @@ int main(int argc, char **argv)
     if (argc == 4 && strcmp(argv[0], "run") == 0) {
         return run_rank(argv[1], number(argv[2]), number(argv[3]));
     }
-    fail("usage: exchange make BOARD RANKS | exchange finish BOARD | exchange [--no-peer-errors] [--fork] run BOARD INDEX "
-         "MEGABYTES");
+    fail("usage: exchange make BOARD RANKS | exchange finish BOARD | "
+         "exchange [--no-peer-errors] [--fork] run BOARD INDEX MEGABYTES");
 }

@@ -231,8 +231,8 @@ TEST_P(Death, BeforeTheFirstMessage)
     });
 }
 
-/* It sleeps when the survivor has used up all credits, then dies: nothing more is posted, so nothing
- * fails by itself. What is pending and the flush must be told nevertheless. */
+/* It sleeps when the survivor has used up all credits, then dies: nothing more is posted, so
+ * nothing fails by itself. What is pending and the flush must be told nevertheless. */
 TEST_P(Death, WhilePendingWaits)
 {
     struct Request {
@@ -341,7 +341,8 @@ TEST_P(Death, WhileZcopyIsOnItsWay)
             friendship.exchange(20);
             EXPECT_EQ(comp.done + flush.done, 0);
             kill_victim(team);
-            friendship.until("the completions", [&] { return (comp.done > 0) && (flush.done > 0); });
+            friendship.until("the completions",
+                             [&] { return (comp.done > 0) && (flush.done > 0); });
             EXPECT_NE(comp.uct.status, UCS_OK);
             EXPECT_NE(flush.uct.status, UCS_OK);
             friendship.until("the error handler", [&] { return is_failed(iface, ep); });
@@ -407,8 +408,8 @@ TEST_P(Death, AtEveryRequest)
 
 FOR_CHANNELS(Death);
 
-/* A message that the receiver must refuse ends the connection there. The sender, who goes on through
- * its FIFO and needs no answer, is told. */
+/* A message that the receiver must refuse ends the connection there. The sender, who goes on
+ * through its FIFO and needs no answer, is told. */
 TEST(Refusal, TellsTheSender)
 {
     const Env small = {{"UCX_GLEX_ERQ_SIZE", "4096"}, {"UCX_GLEX_SRQ_UNIT_SIZE", "4096"}};
