@@ -55,6 +55,21 @@ case_killed()
     all_right "segments left by kill -9 are gone after the next job"
 }
 
+# One that sleeps on its event descriptor is woken by UCP's keepalive and finds it then
+case_asleep()
+{
+    local name="a peer dies while the worker sleeps" status=0
+    rm -f "$work"/out.*
+    UCX_KEEPALIVE_INTERVAL=1s timeout -k 5 90 \
+        "$top/contrib/glexrun" "$programs/sleeper" >"$work/out.0" 2>&1 </dev/null || status=$?
+    if [ "$status" -ne 0 ] || ! saw 'sleeper: told after'; then
+        failed_case "$name" "status $status"
+        return 0
+    fi
+    ok "$name"
+    show_seen
+}
+
 # Without peer error mode UCP ends the program: with a line, and soon
 case_no_error_mode()
 {
