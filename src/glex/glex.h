@@ -203,7 +203,7 @@ enum glex_rdma_type {
 /** RDMA between two registrations. */
 typedef struct glex_rdma_req {
     glex_ep_addr_t        rmt_ep_addr;
-    glex_mem_handle_t     local_mh;
+    glex_mem_handle_t     local_mh; /**< not looked at where len is 0 */
     uint32_t              local_offset;
     uint32_t              len; /**< at most max_rdma_data_len */
     glex_mem_handle_t     rmt_mh;

@@ -202,6 +202,15 @@ static void rdma_publish_local_event(struct glex_endpoint *ep, struct glex_event
     }
 }
 
+/* Memory of this process that a request names, or NULL. An empty request touches none. */
+static char *rdma_local(const struct glex_endpoint *ep, const glex_rdma_req_t *req)
+{
+    static char nothing;
+
+    return req->len == 0 ? &nothing : glex_mem_range(&ep->mem, req->local_mh.v, req->local_offset,
+                                                     req->len, 0);
+}
+
 static glex_ret_t rdma_post_one(struct glex_endpoint *ep, const glex_rdma_req_t *req)
 {
     struct glex_event_slot *slot = NULL;
@@ -216,8 +225,7 @@ static glex_ret_t rdma_post_one(struct glex_endpoint *ep, const glex_rdma_req_t 
         return ret;
     }
 
-    status = rdma_execute(ep, req, glex_mem_range(&ep->mem, req->local_mh.v, req->local_offset,
-                                                  req->len, 0));
+    status = rdma_execute(ep, req, rdma_local(ep, req));
     if (slot != NULL) {
         rdma_publish_local_event(ep, slot, tail, req, status);
     }

@@ -334,6 +334,7 @@ std::vector<Setting> all_settings()
     settings.push_back({"er_nomap", er + fault("nomap")});
     settings.push_back({"er_tiny_nomap", er + tiny + fault("nomap")});
     settings.push_back({"sr_nomap", sr + fault("nomap")});
+    settings.push_back({"sr_tiny_nomap", sr + tiny + fault("nomap")});
     settings.push_back({"er_sr_noprivate", er_sr + fault("noprivate")});
     settings.push_back({"er_reorder", er + fault("mp_reorder=0.3,seed=1")});
     settings.push_back({"sr_reorder", sr + fault("mp_reorder=0.3,seed=2")});

@@ -48,8 +48,8 @@ edit_keepalive()
         }' ucp/test_ucp_sockaddr.cc
 }
 
-# Meant for two transports by name, and right for any that queues what it sends: a get from mapped
-# memory is done at once, and would never be refused.
+# Meant for two transports by name, and right for any that queues what it sends: a get over the
+# software NIC is done at once, and would never be refused.
 edit_cancel()
 {
     sed -E -i '

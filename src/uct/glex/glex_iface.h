@@ -106,6 +106,7 @@ typedef struct uct_glex_iface {
         uct_glex_buf_pool_t rx;
         uct_glex_buf_pool_t zc_rx;    /* buffers for am_zcopy payload */
         ucs_list_link_t     rx_wait;  /* VCs whose next message waits for a buffer */
+        ucs_list_link_t     unreleased; /* messages read in place whose sender cannot be told */
     } sr;
 
     struct {

@@ -229,27 +229,28 @@ ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length
     return uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_GET, buffer, length, remote_addr, rkey);
 }
 
-/* Mapped memory ends within the longest message: pack elsewhere, and copy what it came to. Returns
- * the length, or INVALID_ADDR where that goes beyond the registration. */
-static ssize_t uct_glex_rma_pack_near_end(uct_glex_iface_t *iface, uct_pack_callback_t pack_cb,
-                                          void *arg, uint64_t remote_addr, uct_rkey_t uct_rkey)
+/* Pack elsewhere, and copy what it came to. Returns the length, or an error. */
+static ssize_t uct_glex_rma_put_bcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
+                                          uct_pack_callback_t pack_cb, void *arg,
+                                          uint64_t remote_addr, const uct_glex_rkey_t *rkey)
 {
     uct_glex_buf_t *buf = uct_glex_buf_get(&iface->ops.bounce);
-    ssize_t length;
-    void *ptr;
+    ucs_status_t status = UCS_OK;
+    size_t length;
 
     if (buf == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
     length = pack_cb(buf->ptr, arg);
-    ptr    = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
-    if (ptr != NULL) {
-        memcpy(ptr, buf->ptr, length);
-    } else {
-        length = uct_glex_rma_check_range((uct_glex_rkey_t*)uct_rkey, remote_addr, length);
+    if (length > 0) { /* else the key need not be valid */
+        status = uct_glex_rma_check_range(rkey, remote_addr, length);
+        if (status == UCS_OK) {
+            status = uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_PUT, buf->ptr, length,
+                                      remote_addr, rkey);
+        }
     }
     uct_glex_buf_put(buf);
-    return length;
+    return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
 }
 
 ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void *arg,
@@ -276,10 +277,9 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
             vc->dirty = 1;
             return pack_cb(ptr, arg);
         }
-        if (uct_glex_rma_ptr(iface, remote_addr, 0, uct_rkey) != NULL) {
-            vc->dirty = 1;
-            return uct_glex_rma_pack_near_end(iface, pack_cb, arg, remote_addr, uct_rkey);
-        }
+    }
+    if (UCT_GLEX_NIC_RDMA_NOW) {
+        return uct_glex_rma_put_bcopy_now(iface, vc, pack_cb, arg, remote_addr, rkey);
     }
 
     op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, NULL);
@@ -316,6 +316,25 @@ err_cancel:
     return status;
 }
 
+static ucs_status_t
+uct_glex_rma_get_bcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
+                           uct_unpack_callback_t unpack_cb, void *arg, size_t length,
+                           uint64_t remote_addr, const uct_glex_rkey_t *rkey)
+{
+    uct_glex_buf_t *buf = uct_glex_buf_get(&iface->ops.bounce);
+    ucs_status_t status;
+
+    if (buf == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    status = uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_GET, buf->ptr, length, remote_addr, rkey);
+    if (status == UCS_OK) {
+        unpack_cb(arg, buf->ptr, length);
+    }
+    uct_glex_buf_put(buf);
+    return status;
+}
+
 ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_cb, void *arg,
                                    size_t length, uint64_t remote_addr, uct_rkey_t uct_rkey,
                                    uct_completion_t *comp)
@@ -346,6 +365,9 @@ ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_
     status = uct_glex_rma_check_range(rkey, remote_addr, length);
     if (status != UCS_OK) {
         return status;
+    }
+    if (UCT_GLEX_NIC_RDMA_NOW) {
+        return uct_glex_rma_get_bcopy_now(iface, vc, unpack_cb, arg, length, remote_addr, rkey);
     }
 
     op = uct_glex_op_new(vc, UCT_GLEX_OP_GET_BCOPY, comp);
@@ -400,7 +422,7 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
     if (status != UCS_OK) {
         return status;
     }
-    if (uct_glex_rma_ptr(iface, remote_addr, length, (uct_rkey_t)rkey) != NULL) {
+    if (UCT_GLEX_NIC_RDMA_NOW) { /* the NIC is this thread: an event would tell what it knows */
         return uct_glex_rma_now(iface, vc, type, iov->buffer, length, remote_addr, rkey);
     }
     op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, comp);

@@ -66,6 +66,7 @@ static uct_glex_rx_t *uct_glex_rx_new(uct_glex_vc_t *vc, uint16_t seq, uint8_t a
     rx->zc        = zc;
     rx->zc_posted = 0;
     rx->sr_zc     = 0;
+    rx->in_place  = 0;
     rx->orphan    = 0;
     rx->ready     = 0;
     ucs_list_insert_after(pos, &rx->list);
@@ -106,6 +107,10 @@ static void uct_glex_rx_deliver(uct_glex_vc_t *vc)
         uct_iface_invoke_am(&iface->super, rx->am_id, rx->data, rx->length, 0);
         if (rx->fifo_used > 0) {
             uct_glex_er_consumed(vc, rx->fifo_used);
+        }
+        if (rx->in_place && (uct_glex_sr_release(vc, &rx->sr) == GLEX_BUSY)) {
+            ucs_list_add_tail(&iface->sr.unreleased, &rx->list);
+            continue;
         }
         uct_glex_rx_free(rx);
     }
@@ -232,6 +237,41 @@ void uct_glex_rx_add_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *da
     uct_glex_rx_take_mp(vc, seq, am_id, data, length, zc);
 }
 
+/* Nearly always an announced message is the next one, and can be read where it lies. Returns 0 where
+ * that is not so. */
+static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
+                               const uct_glex_sr_t *sr)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    uct_glex_rx_t *rx;
+    void *data;
+
+    if ((seq != vc->rx_seq) || !ucs_list_is_empty(&vc->rx) ||
+        (vc->state == UCT_GLEX_VC_CONNECTING)) {
+        return 0;
+    }
+    data = uct_glex_sr_map(vc, sr);
+    if (data == NULL) {
+        return 0;
+    }
+    rx = ucs_mpool_get_inline(&iface->rx_mp); /* before there is no way back */
+    if (rx == NULL) {
+        return 0;
+    }
+    ++vc->rx_seq;
+    uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, sr->length, "RX: SR");
+    uct_iface_invoke_am(&iface->super, am_id, data, sr->length, 0);
+    if (uct_glex_sr_release(vc, sr) == GLEX_BUSY) {
+        rx->vc  = vc;
+        rx->buf = NULL;
+        rx->sr  = *sr;
+        ucs_list_add_tail(&iface->sr.unreleased, &rx->list);
+    } else {
+        ucs_mpool_put_inline(rx);
+    }
+    return 1;
+}
+
 void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, const uct_glex_sr_t *sr,
                         int zc)
 {
@@ -242,6 +282,9 @@ void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, const uc
                   "UCX_GLEX_SRQ_UNIT_SIZE alike everywhere",
                   vc->peer, sr->length, vc->iface->sr.rx.buf_size);
         uct_glex_vc_fail(vc, UCS_ERR_MESSAGE_TRUNCATED);
+        return;
+    }
+    if (!zc && uct_glex_rx_take_sr(vc, seq, am_id, sr)) {
         return;
     }
     rx = uct_glex_rx_new(vc, seq, am_id, 0);
@@ -292,11 +335,26 @@ void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status)
     uct_glex_rx_advance(vc);
 }
 
+/* Once more: units of peers whose event queue was full */
+static void uct_glex_rx_release_again(uct_glex_iface_t *iface)
+{
+    uct_glex_rx_t *rx, *tmp;
+
+    ucs_list_for_each_safe(rx, tmp, &iface->sr.unreleased, list) {
+        if (uct_glex_sr_release(rx->vc, &rx->sr) != GLEX_BUSY) {
+            ucs_list_del(&rx->list);
+            uct_glex_rx_free(rx);
+            ++iface->done;
+        }
+    }
+}
+
 void uct_glex_rx_retry_waiting(uct_glex_iface_t *iface)
 {
     unsigned count = ucs_list_length(&iface->sr.rx_wait);
     uct_glex_vc_t *vc;
 
+    uct_glex_rx_release_again(iface);
     while ((count-- > 0) && !ucs_list_is_empty(&iface->sr.rx_wait)) {
         vc             = ucs_list_extract_head(&iface->sr.rx_wait, uct_glex_vc_t, rx_wait);
         vc->rx_waiting = 0;
@@ -318,6 +376,12 @@ void uct_glex_rx_purge(uct_glex_vc_t *vc)
         if (rx->op != NULL) {
             rx->orphan = 1; /* freed when the Get has ended: see uct_glex_rx_fetched() */
         } else {
+            uct_glex_rx_free(rx);
+        }
+    }
+    ucs_list_for_each_safe(rx, tmp, &vc->iface->sr.unreleased, list) {
+        if (rx->vc == vc) { /* nobody waits for the unit any more */
+            ucs_list_del(&rx->list);
             uct_glex_rx_free(rx);
         }
     }

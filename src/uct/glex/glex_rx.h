@@ -27,6 +27,7 @@ typedef struct uct_glex_rx {
     uint8_t          zc;        /* the data is a zero-copy descriptor, to be resolved */
     uint8_t          zc_posted; /* pieces of it that are being fetched */
     uint8_t          sr_zc;     /* what is being fetched through SR is a descriptor */
+    uint8_t          in_place;  /* lies in a send unit of the peer's, which it waits for */
     uint8_t          orphan;    /* its VC failed while the Get was on its way */
     uct_glex_sr_t    sr;        /* where an announced message is */
     uint8_t          copy[UCT_GLEX_ZC_MAX_DESC] UCS_V_ALIGNED(8); /* data that could not stay */
@@ -50,7 +51,7 @@ void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, const uc
 /** The operation UCT_GLEX_OP_FETCH of a message has ended */
 void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status);
 
-/** Buffers came free: go on with the VCs that wait for one */
+/** Buffers came free, or queues of peers: go on with what waits for one */
 void uct_glex_rx_retry_waiting(uct_glex_iface_t *iface);
 
 /** Fetch and deliver what is next in order */

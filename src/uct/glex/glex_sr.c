@@ -18,6 +18,7 @@ ucs_status_t uct_glex_sr_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
     ucs_status_t status;
 
     ucs_list_head_init(&iface->sr.rx_wait);
+    ucs_list_head_init(&iface->sr.unreleased);
     status = uct_glex_buf_pool_init(&iface->sr.tx, iface->md, iface->ep_index, GLEX_MEM_READ,
                                     config->srq_unit_size, UCT_GLEX_SR_GROW, config->srq_capacity,
                                     "glex_sr_tx");
@@ -201,6 +202,44 @@ ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
     return length;
 }
 
+void *uct_glex_sr_map(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
+{
+    glex_ep_addr_t peer  = {.v = vc->peer};
+    glex_mem_handle_t mh = {.v = sr->mh};
+    void *ptr;
+
+    return (glex_ext_peer_ptr(vc->iface->nic, peer, mh, vc->peer_key, sr->offset, sr->length,
+                              &ptr) == GLEX_SUCCESS) ? ptr : NULL;
+}
+
+/* A Get of nothing, whose remote event is what the sender waits for */
+glex_ret_t uct_glex_sr_release(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
+{
+    glex_rdma_req_t req;
+    glex_ret_t ret;
+
+    req.rmt_ep_addr.v    = vc->peer;
+    req.local_mh.v       = 0;
+    req.local_offset     = 0;
+    req.len              = 0;
+    req.rmt_mh.v         = sr->mh;
+    req.rmt_offset       = sr->offset;
+    req.type             = GLEX_RDMA_TYPE_GET;
+    req.rmt_evt.cookie_0 = 0;
+    req.rmt_evt.cookie_1 = uct_glex_op_cookie_1(sr->op_id);
+    req.rmt_key          = vc->peer_key;
+    req.flag             = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
+    req.next             = NULL;
+    ret                  = glex_rdma(vc->iface->nic, &req, NULL);
+    if (ret == GLEX_BUSY) {
+        uct_glex_iface_recheck(vc->iface); /* nothing tells when it is not */
+    } else if (ret != GLEX_SUCCESS) {
+        ucs_error("glex: cannot give a send unit back to endpoint 0x%" PRIx64 ": %s", vc->peer,
+                  glex_error_str(ret));
+    }
+    return ret;
+}
+
 ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
 {
     uct_glex_vc_t *vc       = rx->vc;
@@ -212,6 +251,12 @@ ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
     if (vc->state == UCT_GLEX_VC_CONNECTING) { /* overtook the ACCEPT: the key is not known yet */
         uct_glex_iface_recheck(iface);
         return UCS_ERR_NO_RESOURCE;
+    }
+    rx->data = rx->sr_zc ? NULL : uct_glex_sr_map(vc, &rx->sr); /* see uct_glex_rx_add_er() */
+    if (rx->data != NULL) {
+        rx->in_place = 1;
+        rx->ready    = 1;
+        return UCS_OK;
     }
     rx->buf = uct_glex_buf_get(&iface->sr.rx);
     if (rx->buf == NULL) {

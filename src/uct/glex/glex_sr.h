@@ -1,7 +1,8 @@
 /*
  * SR: the shared channel (paper 003, section 4.2). Short messages travel in an MP; longer ones are
  * packed into a send unit and announced by an MP, and the receiver fetches them into a unit of
- * its own when it has one: many-to-one contention is solved at the receiver.
+ * its own when it has one: many-to-one contention is solved at the receiver. Where it can map the
+ * send unit, the handler gets the message there, and nothing is copied.
  */
 #ifndef UCT_GLEX_SR_H
 #define UCT_GLEX_SR_H
@@ -40,7 +41,13 @@ uct_glex_op_t *uct_glex_sr_announce(uct_glex_vc_t *vc, uct_glex_sr_t *sr,
  *  unit stays the caller's. Returns `status`. */
 ucs_status_t uct_glex_sr_announced(uct_glex_op_t *op, uct_glex_buf_t *unit, ucs_status_t status);
 
-/** Fetch an announced message. NO_RESOURCE: no receive unit now. */
+/** Have an announced message here: in place, else fetched. NO_RESOURCE: no receive unit now. */
 ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx);
+
+/** Where an announced message lies in this process; NULL: it must be fetched */
+void *uct_glex_sr_map(uct_glex_vc_t *vc, const uct_glex_sr_t *sr);
+
+/** Give the sender its unit back that was read in place. BUSY: it cannot be told now. */
+glex_ret_t uct_glex_sr_release(uct_glex_vc_t *vc, const uct_glex_sr_t *sr);
 
 #endif
