@@ -179,7 +179,7 @@ process_tree()
 rank_dies()
 {
     local name="a rank of $1 dies" job process victim="" status=0 tries=$((patience * 10))
-    OMPI_MCA_btl=self \
+    OMPI_MCA_btl=self timeout -k 5 $((2 * patience)) \
         "$top/contrib/glexrun" "mpirun.$1" -n 4 "$build/test/mpi/$1/many_to_one" 1000000000 \
         >"$work/out.0" 2>&1 </dev/null &
     job=$!

@@ -72,7 +72,7 @@ test_killed()
 {
     local library=$1 name="cleanup $1 $ranks ranks that are killed" job killed=1
     # Open MPI's own transports would leave their segments, too, and nobody would remove those.
-    OMPI_MCA_btl=self \
+    OMPI_MCA_btl=self timeout -k 5 300 \
         "$GLEXRUN" "mpirun.$library" -n $ranks "$programs/$library/many_to_one" 1000000000 \
         >"$work/killed" 2>&1 </dev/null &
     job=$!
