@@ -2,8 +2,10 @@
 # Shared by the scripts of contrib/ and test/real/: where things are, and how a script speaks.
 # Sourced, after `set -eu`.
 
-# Scripts read what programs print: keep their messages in one language.
+# Scripts read what programs print: keep their messages in one language. With CDPATH cd prints, and
+# may go elsewhere.
 export LC_ALL=C.UTF-8
+unset LANGUAGE CDPATH
 
 # shellcheck disable=SC2034
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -57,15 +59,19 @@ as_user()
     fi
 }
 
-# Where that person's caches are. Under sudo XDG_CACHE_HOME is not his any more.
+home_of()
+{
+    getent passwd "$1" | cut -d: -f6
+}
+
+# Where that person's caches are. Under sudo XDG_CACHE_HOME is not his any more; services have no
+# HOME.
 user_cache()
 {
-    local home
     if [ "$(id -u)" -eq 0 ] && [ -n "${SUDO_USER:-}" ] && [ "$SUDO_USER" != root ]; then
-        home=$(getent passwd "$SUDO_USER" | cut -d: -f6)
-        printf '%s\n' "$home/.cache/openglex"
+        printf '%s\n' "$(home_of "$SUDO_USER")/.cache/openglex"
     else
-        printf '%s\n' "${XDG_CACHE_HOME:-$HOME/.cache}/openglex"
+        printf '%s\n' "${XDG_CACHE_HOME:-${HOME:-$(home_of "$(id -u)")}/.cache}/openglex"
     fi
 }
 

@@ -28,7 +28,7 @@ capture()
     for part in "${parts[@]}"; do
         directories+=(--directory "$build/$part")
     done
-    quiet_lcov --capture "${directories[@]}" --no-external --base-directory "$top" "$@"
+    quiet_lcov --capture "${directories[@]}" --include "$top/src/*" "$@"
 }
 
 run_tests()

@@ -70,7 +70,7 @@ struct board {
     struct board_slot slot[BOARD_MAX_RANKS];
 };
 
-/** A new board; `path` NULL: only for this process and its children. Ends the program on failure. */
+/** A new board; `path` NULL: for this process and its children alone. Failure ends the program. */
 struct board *board_make(const char *path, unsigned ranks);
 
 /** The board that another process has made. Ends the program on failure. */

@@ -10,9 +10,11 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -93,6 +95,7 @@ static int run_rank(const char *path, unsigned index, uint64_t megabytes)
     struct board *board = board_open(path);
     struct rank rank;
 
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* not for ever, where who started it was interrupted */
     if (index >= board->ranks) {
         fail("process %u of %u", index, board->ranks);
     }
@@ -151,6 +154,6 @@ int main(int argc, char **argv)
     if (argc == 4 && strcmp(argv[0], "run") == 0) {
         return run_rank(argv[1], number(argv[2]), number(argv[3]));
     }
-    fail("usage: exchange make BOARD RANKS | exchange finish BOARD | exchange [--no-peer-errors] [--fork] run BOARD INDEX "
-         "MEGABYTES");
+    fail("usage: exchange make BOARD RANKS | exchange finish BOARD | "
+         "exchange [--no-peer-errors] [--fork] run BOARD INDEX MEGABYTES");
 }

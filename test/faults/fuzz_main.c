@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define INPUT_SIZE 4096
-#define RUNS       8000 /* of fuzz_uct a million changes */
+#define RUNS       15000 /* a million changes, and more */
 
 static uint64_t run, seed = 1;
 

@@ -138,9 +138,9 @@ void holds_report(void)
             mpq_capacity, iface->mpq.recalls, iface->er.lent, iface->ops.outstanding);
     for (i = 0; i < iface->num_vcs; i++) {
         vc = iface->vcs[i];
-        fprintf(stderr, "  vc 0x%x to 0x%lx state %u: MPs sent %u limit %u, rcvd %u window %u; seq tx "
-                "%u rx %u; ctl 0x%x inflight %u; blocked %u; ER %d state %u: units %u head %u tail "
-                "%u msgs %u acked %u; lent %d: head %u told %u; rx started %u waiting %u\n",
+        fprintf(stderr, "  vc 0x%x to 0x%lx state %u: MPs sent %u limit %u, rcvd %u window %u; seq "
+                "tx %u rx %u; ctl 0x%x inflight %u; blocked %u; ER %d state %u: units %u head %u "
+                "tail %u msgs %u acked %u; lent %d: head %u told %u; rx started %u waiting %u\n",
                 vc->id, (unsigned long)vc->peer, vc->state, vc->mp_tx.sent, vc->mp_tx.limit,
                 vc->mp_rx.rcvd, vc->mp_rx.window, vc->tx_seq, vc->rx_seq, vc->ctl,
                 vc->ctl_inflight, vc->num_blocked, vc->er_tx != NULL, vc->er_state,

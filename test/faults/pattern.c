@@ -20,7 +20,8 @@ void pattern_fill(void *data, size_t length, uint64_t seed)
     for (index = 0; index * sizeof(word) < length; index++) {
         word = pattern_word(seed, index);
         part = length - index * sizeof(word);
-        memcpy((char *)data + index * sizeof(word), &word, part < sizeof(word) ? part : sizeof(word));
+        memcpy((char *)data + index * sizeof(word), &word,
+               part < sizeof(word) ? part : sizeof(word));
     }
 }
 

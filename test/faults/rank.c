@@ -260,12 +260,12 @@ static void report_hang(struct rank *rank)
         rank->asked_since = board_now();
     } else if (board_now() - rank->asked_since > HANG_PATIENCE && !rank->told_hang) {
         rank->told_hang = true;
-        fprintf(stderr, "process %u.%u: %u operations, %u requests, kept messages %d\n", rank->index,
-                rank->gen, rank->ops, rank->recvs, rank_recv_holds(rank));
+        fprintf(stderr, "process %u.%u: %u operations, %u requests, kept messages %d\n",
+                rank->index, rank->gen, rank->ops, rank->recvs, rank_recv_holds(rank));
         for (i = 0; i < rank->board->ranks; i++) {
-            fprintf(stderr, "  to %u.%u: endpoint %d failed %d operations %u sent %lu, received %lu\n",
-                    i, rank->peer[i].gen, rank->peer[i].ep != NULL, rank->peer[i].failed,
-                    rank->peer[i].ops, (unsigned long)rank->own->peer[i].sent,
+            fprintf(stderr, "  to %u.%u: endpoint %d failed %d operations %u sent %lu, "
+                    "received %lu\n", i, rank->peer[i].gen, rank->peer[i].ep != NULL,
+                    rank->peer[i].failed, rank->peer[i].ops, (unsigned long)rank->own->peer[i].sent,
                     (unsigned long)rank->own->peer[i].received);
         }
         holds_report();

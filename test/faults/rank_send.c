@@ -131,7 +131,8 @@ static void send_message(struct rank_peer *peer, enum rank_stream stream)
         op_posted(op, ucp_am_send_nbx(peer->ep, RANK_AM, &op->message, sizeof(op->message),
                                       op->data, op->message.length, &param));
     } else {
-        op_posted(op, ucp_tag_send_nbx(peer->ep, op->data, op->message.length, rank->index, &param));
+        op_posted(op, ucp_tag_send_nbx(peer->ep, op->data, op->message.length, rank->index,
+                                       &param));
     }
 }
 

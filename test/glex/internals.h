@@ -13,7 +13,8 @@
 extern "C" {
 #endif
 
-/** Whether the slow part of a claim finds room in the MPQ of `addr` for a producer that saw this tail. */
+/** Whether the slow part of a claim finds room in the MPQ of `addr` for a producer that saw this
+ *  tail. */
 bool internals_can_claim(glex_ep_handle_t ep, glex_ep_addr_t addr, uint64_t tail);
 
 /** Move both rings of an idle endpoint that nobody is attached to, to a position. */

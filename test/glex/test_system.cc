@@ -135,11 +135,13 @@ CHILD(system_no_files)
 {
     Device dev;
     Ep ep(dev), known(dev), stranger(dev);
-    const rlimit none = {0, 1024};
+    rlimit files;
     glex_imm_mp_req_t req = {};
     char data[8] = {};
 
     ep.send_number(known.addr(), 1);
+    EXPECT_EQ(0, getrlimit(RLIMIT_NOFILE, &files));
+    const rlimit none = {0, files.rlim_max};
     EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &none));
     EXPECT_OK(glex_ext_check_peer(ep, known.addr()));
     ep.send_number(known.addr(), 2);
@@ -151,8 +153,7 @@ CHILD(system_no_files)
     EXPECT_EQ(GLEX_ERR_STATUS_CONNECTION_NACK, ep.only_error());
     EXPECT_EQ(1, known.receive_number(0));
     EXPECT_EQ(2, known.receive_number(0));
-    const rlimit again = {1024, 1024};
-    EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &again));
+    EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
     return testing::Test::HasFailure();
 }
 

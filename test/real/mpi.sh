@@ -28,7 +28,8 @@ test_library()
 test_inner()
 {
     local library=$1 name="$1 mpirun glexrun pingpong"
-    run "$name" 60 "mpirun.$library" -n 2 "$GLEXRUN" "$programs/$library/pingpong" 100000 || return 0
+    run "$name" 60 "mpirun.$library" -n 2 "$GLEXRUN" "$programs/$library/pingpong" 100000 ||
+        return 0
     finish "$name" program_problem connections_problem counters_problem fabric_problem
 }
 

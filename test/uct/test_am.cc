@@ -148,7 +148,8 @@ TEST_P(Am, ZcopyHeadersAndPieces)
             Memory memory(pair.md, attr.cap.am.max_zcopy, kind);
 
             fill(memory.data, memory.length, 7, 7);
-            for (size_t header : {(size_t)0, (size_t)1, (size_t)8, (size_t)63, attr.cap.am.max_hdr}) {
+            for (size_t header : {(size_t)0, (size_t)1, (size_t)8, (size_t)63,
+                                  attr.cap.am.max_hdr}) {
                 for (size_t length : {(size_t)0, (size_t)1, (size_t)100, (size_t)5000,
                                       attr.cap.am.max_zcopy - header}) {
                     for (size_t iovcnt = 0; iovcnt <= attr.cap.am.max_iov; ++iovcnt) {
@@ -251,7 +252,8 @@ TEST_P(Am, EveryAmId)
             fill(bytes.data(), bytes.size(), id, 0);
             EXPECT_EQ(pair.ep.am_bcopy(id, bytes.data(), bytes.size()), (ssize_t)bytes.size());
         }
-        progress_until("all messages", [&] { return sum == UCT_AM_ID_MAX * (UCT_AM_ID_MAX + 1) / 2; });
+        progress_until("all messages",
+                       [&] { return sum == UCT_AM_ID_MAX * (UCT_AM_ID_MAX + 1) / 2; });
         ErrorLog log;
         EXPECT_STATUS(UCS_ERR_INVALID_PARAM,
                       uct_ep_am_short(pair.ep.handle, UCT_AM_ID_MAX, 0, NULL, 0));
@@ -260,7 +262,7 @@ TEST_P(Am, EveryAmId)
 
 FOR_CHANNELS(Am);
 
-/* The same where the NIC lacks something: ER then goes through its mirror, zero-copy is not there */
+/* The same where the NIC lacks something: ER then goes through its mirror, there is no zero-copy */
 INSTANTIATE_TEST_SUITE_P(
         Faults, Am,
         testing::Values(Setting{"er_nomap", {{"UCX_GLEX_CHANNELS", "er"}, {"GLEX_FAULT", "nomap"}}},

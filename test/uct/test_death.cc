@@ -231,8 +231,8 @@ TEST_P(Death, BeforeTheFirstMessage)
     });
 }
 
-/* It sleeps when the survivor has used up all credits, then dies: nothing more is posted, so nothing
- * fails by itself. What is pending and the flush must be told nevertheless. */
+/* It sleeps when the survivor has used up all credits, then dies: nothing more is posted, so
+ * nothing fails by itself. What is pending and the flush must be told nevertheless. */
 TEST_P(Death, WhilePendingWaits)
 {
     struct Request {
@@ -341,7 +341,8 @@ TEST_P(Death, WhileZcopyIsOnItsWay)
             friendship.exchange(20);
             EXPECT_EQ(comp.done + flush.done, 0);
             kill_victim(team);
-            friendship.until("the completions", [&] { return (comp.done > 0) && (flush.done > 0); });
+            friendship.until("the completions",
+                             [&] { return (comp.done > 0) && (flush.done > 0); });
             EXPECT_NE(comp.uct.status, UCS_OK);
             EXPECT_NE(flush.uct.status, UCS_OK);
             friendship.until("the error handler", [&] { return is_failed(iface, ep); });
@@ -407,8 +408,8 @@ TEST_P(Death, AtEveryRequest)
 
 FOR_CHANNELS(Death);
 
-/* A message that the receiver must refuse ends the connection there. The sender, who goes on through
- * its FIFO and needs no answer, is told. */
+/* A message that the receiver must refuse ends the connection there. The sender, who goes on
+ * through its FIFO and needs no answer, is told. */
 TEST(Refusal, TellsTheSender)
 {
     const Env small = {{"UCX_GLEX_ERQ_SIZE", "4096"}, {"UCX_GLEX_SRQ_UNIT_SIZE", "4096"}};
@@ -440,6 +441,38 @@ TEST(Refusal, TellsTheSender)
             progress_until("the sender", [&] { return team.flag(OVER) != 0; });
             EXPECT_NE(log.text().find("SRQ_UNIT_SIZE"), std::string::npos) << log.text();
         }
+    });
+}
+
+/* The same, and many connections end at one stroke. The test has them end, for want of a reason
+ * that all could have. */
+TEST(Refusal, TellsAllSenders)
+{
+    team(41, {{"UCX_GLEX_CHANNELS", "er"}}, [](Team &team) {
+        Md md;
+        Iface iface(md);
+
+        iface.on_am(AM_VICTIM, [](const void *, size_t) {});
+        team.publish(iface.address());
+        team.barrier();
+        if (team.rank() == 0) {
+            progress_until("all senders", [&] { return team.flag(READY) == team.size() - 1; });
+            for (unsigned i = 0; i < iface.internals()->num_vcs; ++i) {
+                uct_glex_vc_dead(iface.internals()->vcs[i]);
+            }
+            progress_until("all to be told", [&] { return team.flag(OVER) == team.size() - 1; });
+            return;
+        }
+        Ep ep(iface, team.blob(0));
+
+        EXPECT_OK(ep.am_short(AM_VICTIM, 0, NULL, 0));
+        progress_until("a FIFO", [&] { return ep.vc()->er_tx != NULL; });
+        ++team.flag(READY);
+        progress_until("the error handler", [&] {
+            uct_ep_am_short(ep.handle, AM_VICTIM, 1, NULL, 0);
+            return is_failed(iface, ep);
+        });
+        ++team.flag(OVER);
     });
 }
 

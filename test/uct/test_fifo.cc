@@ -137,7 +137,8 @@ TEST(Fifo, LongestFitsAnywhereWhenEmpty)
             uct_glex_fifo_tx_t tx = make_tx(head, head, units);
             uint16_t offset, skip;
 
-            ASSERT_TRUE(uct_glex_fifo_reserve(&tx, uct_glex_fifo_max_message(units), &offset, &skip))
+            ASSERT_TRUE(uct_glex_fifo_reserve(&tx, uct_glex_fifo_max_message(units), &offset,
+                                              &skip))
                     << units << " " << head;
         }
     }

@@ -195,8 +195,9 @@ TEST_P(Pending, Fairness)
                 EXPECT_OK(other.ep.am_short(AM_ID, i, NULL, 0));
             }
         }
-        progress_until("half of one queue",
-                       [&] { return first.order.size() >= count / 2 || second.order.size() >= count / 2; });
+        progress_until("half of one queue", [&] {
+            return first.order.size() >= count / 2 || second.order.size() >= count / 2;
+        });
         EXPECT_GT(first.order.size(), 0u) << "starved by the other endpoint to the same peer";
         EXPECT_GT(second.order.size(), 0u) << "starved by the other endpoint to the same peer";
         progress_until("everything", [&] {

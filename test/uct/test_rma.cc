@@ -11,7 +11,7 @@ namespace {
 
 const size_t REGION = 1 << 20;
 
-/* Two interfaces of two memory domains: the first one puts into and gets from memory of the second */
+/* Two interfaces of two memory domains: the first puts into and gets from memory of the second */
 class Target {
 public:
     explicit Target(Memory::Kind kind)
@@ -196,8 +196,9 @@ TEST_P(Rma, PutZcopy)
                 Completion comp;
 
                 fill(t.local.data + 3, length, 1, length);
-                ucs_status_t status = t.ep.put_zcopy({piece(t.local.data + 3, length, t.local.memh)},
-                                                     t.address(offset), t.rkey(), &comp);
+                ucs_status_t status =
+                        t.ep.put_zcopy({piece(t.local.data + 3, length, t.local.memh)},
+                                       t.address(offset), t.rkey(), &comp);
                 if (status == UCS_INPROGRESS) {
                     comp.wait();
                     EXPECT_OK(comp.uct.status);
@@ -223,8 +224,9 @@ TEST_P(Rma, GetZcopy)
 
                 fill(t.memory.data + offset, length, 1, length);
                 memset(t.local.data, 0xee, t.local.length);
-                ucs_status_t status = t.ep.get_zcopy({piece(t.local.data + 3, length, t.local.memh)},
-                                                     t.address(offset), t.rkey(), &comp);
+                ucs_status_t status =
+                        t.ep.get_zcopy({piece(t.local.data + 3, length, t.local.memh)},
+                                       t.address(offset), t.rkey(), &comp);
                 if (status == UCS_INPROGRESS) {
                     comp.wait();
                     EXPECT_OK(comp.uct.status);

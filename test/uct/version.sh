@@ -18,7 +18,8 @@ sanitizers=$(ldd "$transport" | sed -n 's/.*lib[au]b*san\.so\.[0-9]* => \(.*\) (
 run()
 {
     limited env LD_LIBRARY_PATH="$1" LD_PRELOAD="$sanitizers$transport" \
-        ASAN_OPTIONS=detect_leaks=0 "$ucx_info" -d > "$work/out" 2> "$work/err" < /dev/null || fail "ucx_info failed: $?"
+        ASAN_OPTIONS=detect_leaks=0 "$ucx_info" -d > "$work/out" 2> "$work/err" < /dev/null ||
+        fail "ucx_info failed: $?"
     grep -q 'Transport: self' "$work/out" || fail "ucx_info -d does not list transports"
 }
 

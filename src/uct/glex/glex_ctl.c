@@ -189,10 +189,24 @@ static ucs_status_t uct_glex_ctl_accept(uct_glex_vc_t *vc)
     return status;
 }
 
+/* A peer that cannot be told, because it is dead, needs not be told */
+static ucs_status_t uct_glex_ctl_progress_over(uct_glex_vc_t *vc)
+{
+    if (vc->reset_due && (uct_glex_ctl_send_reset(vc->iface, vc->peer, vc->id) ==
+                          UCS_ERR_NO_RESOURCE)) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    vc->reset_due = 0;
+    return UCS_OK;
+}
+
 static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
 {
-    if (vc->peer_dead) {
+    if (vc->peer_dead && (vc->state != UCT_GLEX_VC_FAILED)) {
         return UCS_ERR_ENDPOINT_TIMEOUT;
+    }
+    if (uct_glex_vc_is_over(vc)) {
+        return uct_glex_ctl_progress_over(vc);
     }
     switch (vc->state) {
     case UCT_GLEX_VC_OPEN:
@@ -319,7 +333,11 @@ void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t un
             return;
         }
     }
+    if (iface->num_resets == UCT_GLEX_MAX_RESETS) {
+        uct_glex_ctl_progress_resets(iface); /* leaves those whose queues are full */
+    }
     if (iface->num_resets < UCT_GLEX_MAX_RESETS) { /* else the next of its messages asks again */
+        reset             = &iface->resets[iface->num_resets];
         reset->dest       = dest;
         reset->unknown_id = unknown_id;
         ++iface->num_resets;

@@ -68,7 +68,8 @@ int uct_glex_ctl_progress(uct_glex_vc_t *vc);
  *  not any more. NO_RESOURCE: the NIC is busy. */
 ucs_status_t uct_glex_ctl_send_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id);
 
-/** The same, by progress: once for all messages that ask for it meanwhile */
+/** The same, by progress: once for all messages that ask for it meanwhile. For those that no VC
+ *  stands for; see uct_glex_vc_owe_reset(). */
 void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id);
 
 /** Send the resets that are due */

@@ -417,6 +417,17 @@ err_protocol:
     uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
 }
 
+/* A message for a VC that is over or (NULL) was never ours: its sender is to know */
+static UCS_F_NOINLINE void uct_glex_rx_refuse(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
+                                              uint64_t src, uint32_t vc_id)
+{
+    if ((vc != NULL) && (vc->peer == src)) {
+        uct_glex_vc_owe_reset(vc);
+    } else {
+        uct_glex_ctl_post_reset(iface, src, vc_id);
+    }
+}
+
 static UCS_F_ALWAYS_INLINE void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data,
                                                  unsigned length)
 {
@@ -442,7 +453,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64
         ucs_debug("glex: message type %d for vc 0x%x from endpoint 0x%" PRIx64 " ignored",
                   hdr->type, hdr->vc_id, src);
         if (hdr->type != UCT_GLEX_MP_ACK) {
-            uct_glex_ctl_post_reset(iface, src, hdr->vc_id);
+            uct_glex_rx_refuse(iface, vc, src, hdr->vc_id);
         }
         return;
     }

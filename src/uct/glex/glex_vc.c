@@ -293,7 +293,7 @@ static void uct_glex_vc_say_goodbye(uct_glex_vc_t *vc)
 
 void uct_glex_vc_destroy(uct_glex_vc_t *vc)
 {
-    if (vc->state == UCT_GLEX_VC_OPEN) {
+    if ((vc->state == UCT_GLEX_VC_OPEN) || vc->reset_due) {
         uct_glex_vc_say_goodbye(vc);
     }
     uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, UCS_ERR_CANCELED);
@@ -322,18 +322,20 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
 {
     UCS_LIST_HEAD(told);
     uct_glex_ep_t *ep;
+    int tell;
 
     if (vc->state == UCT_GLEX_VC_FAILED) {
         return;
     }
-    if (vc->state == UCT_GLEX_VC_OPEN) {
-        /* Events that it posts from now on are ignored: if it lives it is to know */
-        uct_glex_ctl_post_reset(vc->iface, vc->peer, vc->id);
-    }
+    /* Events that it posts from now on are ignored: if it lives it is to know */
+    tell = (vc->state == UCT_GLEX_VC_OPEN) || vc->reset_due;
     ++vc->iface->done;
     ucs_debug("glex: vc 0x%x to endpoint 0x%" PRIx64 " failed: %s", vc->id, vc->peer,
               ucs_status_string(status));
     uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, status);
+    if (tell) {
+        uct_glex_vc_owe_reset(vc);
+    }
     /* The handler may destroy any endpoint, which leaves the list that it is in */
     while (!ucs_list_is_empty(&vc->eps)) {
         ep = ucs_list_extract_head(&vc->eps, uct_glex_ep_t, list);

@@ -92,6 +92,7 @@ struct uct_glex_vc {
     uint8_t              connect_again; /* our CONNECT was lost, the peer's came */
     uint8_t              peer_dead;    /* fails in progress, where error handlers may be called */
     uint8_t              forget_looks; /* how often the NIC is still told to forget the peer */
+    uint8_t              reset_due;    /* over, and the peer is to be told; scheduled till then */
     uint8_t              dirty;        /* puts that leave no trace here, since the last flush */
     uct_glex_first_t    *first;        /* message that travels with CONNECT, or NULL */
     struct uct_glex_op  *touch;        /* of an empty put, waits for the VC to open; or NULL */
@@ -145,6 +146,14 @@ static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)
         vc->scheduled = 1;
         ucs_list_add_tail(&vc->iface->active, &vc->active);
     }
+}
+
+/** Have progress tell the peer that this VC is over. Nobody has to ask for it again: however many
+ *  are over at once, each waits in its own VC until the peer's queue has room. */
+static inline void uct_glex_vc_owe_reset(uct_glex_vc_t *vc)
+{
+    vc->reset_due = 1;
+    uct_glex_vc_schedule(vc);
 }
 
 /** The peer is not there any more: have progress fail the VC, where error handlers may be called */

@@ -1,0 +1,55 @@
+/*
+ * What the two halves of fuzz_uct share: those who take part, and what the evil peer can do.
+ */
+#ifndef FUZZ_UCT_H
+#define FUZZ_UCT_H
+
+#include "fuzz.h"
+
+#include "node.h"
+
+#include "glex_iface.h"
+
+#define AM_EVIL   1
+#define AM_FRIEND 2
+#define MEMORY    4096 /* of the victim's: one page, between two that are nobody's business */
+#define CANARY    0x5a
+
+enum { MUTATIONS, SESSIONS, DELIVERED, FAILED, FRIENDLY, KEYS, ADDRESSES, SETTINGS };
+
+extern struct node victim, evil, friendly;
+extern uct_ep_h evil_ep; /* the evil peer's, to the victim */
+extern struct fuzz_input *input; /* of this run; NULL between runs: nothing is changed */
+extern char *page;    /* the victim's, registered; a page before and one behind it are not */
+extern char rkey[64]; /* its packed key */
+
+static inline uct_glex_iface_t *glex_of(const struct node *node)
+{
+    return ucs_derived_of(node->iface, uct_glex_iface_t);
+}
+
+/* Progress of all three. */
+void progress(unsigned calls);
+
+/* From now on what the evil peer gives to its NIC is changed on the way, while there is input. */
+void evil_begin(void);
+
+/* A message by any way that UCT has. */
+void evil_send_genuine(void);
+
+/* A message that nobody has sent, with the names of the connection that there is. */
+void evil_send_forged(void);
+
+/* Noise into the FIFO that the victim has lent. */
+void evil_scribble(void);
+
+/* RMA by a packed key that was changed. */
+void evil_use_key(void);
+
+/* A message to an address that was changed: mostly of an endpoint that never existed. */
+void evil_use_address(void);
+
+/* An interface of its own, with any text for the values of variables. */
+void evil_use_setting(void);
+
+#endif
