@@ -119,7 +119,8 @@ glex_counters() {
     "$bin/udmon-agent" -c "$dir/glex.conf" >"$dir/glex.out" 2>"$dir/glex-agent.log" &
     local reader=$!
     # shellcheck disable=SC2016 # it is awk's
-    await awk -v pid="pid=\"$other\"" '/^glex_event_rx[{]/ && index($0, pid) && $(NF - 1) > 2 { ok = 1 }
+    await awk -v pid="pid=\"$other\"" '
+        /^glex_event_rx[{]/ && index($0, pid) && $(NF - 1) > 2 { ok = 1 }
         END { exit !ok }' "$dir/glex.out"
     status=$?
     kill $reader $other
@@ -143,7 +144,8 @@ check "samples arrive" at_least udmon_records_received_total 50
 check "OpenMetrics is what a parser takes" metrics_parse
 check "history is kept" history_has_rows
 if [[ -x $bin/udmon-top ]]; then
-    check "udmon-top sees all nodes" [ "$("$bin/udmon-top" -b -d "$dir/history.db" | grep -c ' up ')" -eq "$agents" ]
+    check "udmon-top sees all nodes" \
+        [ "$("$bin/udmon-top" -b -d "$dir/history.db" | grep -c ' up ')" -eq "$agents" ]
 fi
 # What a person sees: the page's own script has made rows and charts of what the collector has.
 page_shows_nodes() {
@@ -166,7 +168,8 @@ wait $collector 2>/dev/null
 sleep 3
 start_collector
 check "a killed collector is found again" await nodes_up "$agents"
-check "and what came meanwhile is known to be lost, or came" at_least udmon_records_received_total 60
+check "and what came meanwhile is known to be lost, or came" \
+    at_least udmon_records_received_total 60
 
 # LINK: a port of the virtual machine's switch
 if [[ -n ${LINK:-} ]]; then
@@ -198,7 +201,8 @@ connections=2
 [[ -z ${LINK:-} ]] || connections=3
 check "the new configuration kept the connection" \
     [ "$(grep -c 'udmon: connected to' "$dir/agent1.log")" -le "$connections" ]
-lost_of_killed=$(get /metrics | awk '/_(received|lost)_total{node="node0"}/ { sum += $2 } END { print sum }')
+lost_of_killed=$(get /metrics |
+    awk '/_(received|lost)_total{node="node0"}/ { sum += $2 } END { print sum }')
 # received + lost at the collector = samples that the agents say they made
 accounted() {
     local made all

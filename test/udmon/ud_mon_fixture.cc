@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <random>
+
 unsigned destroyed_ahs;
 
 // In place of libibverbs' own, which it calls.
@@ -277,4 +279,15 @@ void RawQp::send(const ud_mon_header_t &header, const std::string &payload)
 
     whole += payload;
     send(whole.data(), whole.size());
+}
+
+std::string pattern(size_t length, unsigned seed)
+{
+    std::mt19937 random(seed);
+    std::string text(length, 0);
+
+    for (char &c : text) {
+        c = char(random());
+    }
+    return text;
 }
