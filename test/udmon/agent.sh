@@ -1,6 +1,6 @@
 #!/bin/bash
 # udmon-agent by itself: a module from a shared library, its samples through each processing node,
-# and configurations that it refuses.
+# configurations that it reads anew and that it refuses.
 set -u
 # shellcheck source=test/udmon/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -87,6 +87,42 @@ to = print
 type = print
 END
 check "a module's own option" [ "$(head -n 1 "$dir/out")" = 'ramp_total{kind="test"} 210 42000' ]
+
+# "ramp N" of two sensors: [steady] counts from 0, [changed] from $1. Their numbers do not meet before
+# 20 s are over.
+two_ramps() {
+    cat <<-END
+	[agent]
+	module = $module
+	[steady]
+	type = ramp
+	interval = 0.05
+	to = print
+	[changed]
+	type = ramp
+	interval = 0.05
+	first = $1
+	to = print
+	[print]
+	type = print
+	END
+}
+
+two_ramps 400 >"$dir/conf"
+"$agent" -c "$dir/conf" >"$dir/out" 2>"$dir/log" &
+reloaded=$!
+await grep -q '^ramp 403 ' "$dir/out"
+two_ramps 900 >"$dir/conf"
+kill -HUP $reloaded
+check "SIGHUP: a node described otherwise begins anew" await grep -q '^ramp 903 ' "$dir/out"
+kill $reloaded
+wait $reloaded
+check "SIGHUP: a node described as before goes on, nothing missing and nothing twice" \
+    awk '$1 == "ramp" && $2 < 400 { wrong += ($2 != count++) } END { exit wrong || count < 6 }' \
+    "$dir/out"
+check "SIGHUP: and what it replaced has ended" \
+    awk '$1 == "ramp" && $2 >= 900 { begun = 1 } $1 == "ramp" && $2 >= 400 && $2 < 900 { wrong += begun }
+        END { exit wrong }' "$dir/out"
 
 check "a module's option out of range is refused" refuses 'conf:6: node ramp: first' <<'END'
 [ramp]

@@ -225,6 +225,27 @@ TEST(UdmonErrors, AServerThatDoesNotAnswerIsGivenUp)
     close(fd);
 }
 
+// UDMON_TEST_ABSENT: an address of the network that nobody has. 192.0.2.1 is for documentation.
+TEST(UdmonErrors, AHostThatIsNotThereIsSaidAndRecordsWait)
+{
+    const char *text = getenv("UDMON_TEST_ABSENT");
+    std::string absent = (text != nullptr) ? text : "192.0.2.1";
+    udmon_options_t options = quick_options();
+    options.source = getenv("UDMON_TEST_SOURCE");
+    options.connect_ms = 300;
+    std::string scheme = (text != nullptr) ? schemes()[0] : "tcp";
+    Client client(scheme + "://" + absent + ":4999", &options);
+
+    ASSERT_EQ(0, client.error);
+    EXPECT_EQ(0, client.send("wait"));
+    ASSERT_TRUE(run({}, {&client}, [&] {
+        return std::count(client.states.begin(), client.states.end(), UDMON_DISCONNECTED) >= 2;
+    }));
+    EXPECT_NE(std::string::npos, client.reason.find(absent)) << client.reason;
+    EXPECT_EQ(1u, client.stats().queued);
+    EXPECT_EQ(0u, client.stats().dropped);
+}
+
 TEST(UdmonIdle, ProcessesSleep)
 {
     udmon_options_t options = quick_options();
