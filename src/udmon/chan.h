@@ -15,6 +15,7 @@
 enum {
     UDMON_ASSEMBLIES = 4,    /* cut records being put together at once */
     UDMON_ASSEMBLY_KEEP = 16384,
+    UDMON_RANGES = 8,        /* of a record that may have come apart from each other */
     UDMON_WINDOW_MAX = 64,   /* reliable messages: the bits of an acknowledgement */
     UDMON_RETRANSMIT_MS = 200,
     UDMON_RETRANSMIT_MAX_MS = 3000
@@ -30,13 +31,19 @@ typedef struct udmon_chan_ops {
     void (*gap)(void *arg, uint64_t first, uint64_t count);
 } udmon_chan_ops_t;
 
+/* Bytes of a record that have come, [begin, end). */
+typedef struct udmon_range {
+    uint32_t begin, end;
+} udmon_range_t;
+
 typedef struct udmon_assembly {
     uint8_t *bytes;
     size_t size;      /* of what `bytes` points to; kept for the next record if it is small */
     uint64_t seq;
     uint32_t total;
     uint32_t missing; /* bytes; 0: not in use */
-    uint8_t *have;    /* one flag for each UDMON_UNIT of them; behind them */
+    unsigned range_count;
+    udmon_range_t ranges[UDMON_RANGES]; /* ascending, none touches another */
 } udmon_assembly_t;
 
 typedef struct udmon_reliable_slot {

@@ -84,9 +84,9 @@ static size_t tx_pack_records(void *buffer, size_t size, void *arg)
 /* How many datagrams `length` bytes of one record need, in pieces. */
 static size_t tx_datagrams(const udmon_chan_t *chan, size_t length)
 {
-    size_t most = tx_piece_max(chan), cut = most & ~(size_t)(UDMON_UNIT - 1);
+    size_t most = tx_piece_max(chan);
 
-    return (length <= most) ? 1 : (1 + ((length - most + cut - 1) / cut));
+    return (length + most - 1) / most;
 }
 
 /*
@@ -103,7 +103,6 @@ static size_t tx_piece(const udmon_chan_t *chan, size_t length, size_t done, siz
     if ((length - done) <= room) {
         return length - done;
     }
-    room &= ~(size_t)(UDMON_UNIT - 1);
     if ((done == 0) &&
         ((length <= tx_whole_max(chan)) ||
          ((1 + tx_datagrams(chan, length - room)) > tx_datagrams(chan, length)))) {
