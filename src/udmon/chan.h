@@ -76,7 +76,8 @@ typedef struct udmon_chan {
     uint64_t token;
     udmon_queue_t queue;
     uint64_t next_seq;    /* of the next record accepted */
-    size_t part_done;     /* bytes of the oldest record already sent in pieces */
+    size_t part_done;     /* bytes of the oldest record already sent in pieces, */
+    size_t part_gone;     /* and of those, not in the queue any more */
     seqwin_t win;
     udmon_assembly_t assemblies[UDMON_ASSEMBLIES];
     udmon_reliable_t reliable;
@@ -99,6 +100,12 @@ void udmon_chan_stats(const udmon_chan_t *chan, udmon_stats_t *stats);
 
 /* Queue a record. -EMSGSIZE, -ENOMEM. */
 int udmon_chan_push(udmon_chan_t *chan, const void *data, size_t length);
+
+/*
+ * Queue a record and send full datagrams; what goes into them at once is not copied into the queue.
+ * *pumped_p is what udmon_chan_pump would return.
+ */
+int udmon_chan_push_pump(udmon_chan_t *chan, const void *data, size_t length, int *pumped_p);
 
 /* Number of the oldest record not yet sent: all before have been sent or dropped. */
 uint64_t udmon_chan_sent_before(const udmon_chan_t *chan);

@@ -60,7 +60,7 @@ static int queue_place(udmon_queue_t *queue, size_t space)
     return space <= (queue->head - queue->tail);
 }
 
-long udmon_queue_push(udmon_queue_t *queue, const void *data, size_t length)
+long udmon_queue_lend(udmon_queue_t *queue, const void *data, size_t length)
 {
     record_length_t stored = length;
     size_t space = record_space(length);
@@ -74,13 +74,42 @@ long udmon_queue_push(udmon_queue_t *queue, const void *data, size_t length)
         ++dropped;
     }
     memcpy(queue->bytes + queue->tail, &stored, sizeof(stored));
-    if (length > 0) {
-        memcpy(queue->bytes + queue->tail + sizeof(stored), data, length);
-    }
+    queue->lent = data;
+    queue->lent_at = queue->tail;
     queue->tail += space;
     ++queue->count;
     queue->payload += length;
     return dropped;
+}
+
+void udmon_queue_keep(udmon_queue_t *queue, size_t from)
+{
+    size_t length;
+
+    if (queue->lent != NULL) {
+        length = record_length_at(queue, queue->lent_at);
+        memcpy(queue->bytes + queue->lent_at + sizeof(record_length_t) + from,
+               (const uint8_t *)queue->lent + from, length - from);
+        queue->lent = NULL;
+    }
+}
+
+long udmon_queue_push(udmon_queue_t *queue, const void *data, size_t length)
+{
+    long dropped = udmon_queue_lend(queue, data, length);
+
+    if (dropped >= 0) {
+        udmon_queue_keep(queue, 0);
+    }
+    return dropped;
+}
+
+static const void *record_at(const udmon_queue_t *queue, size_t position)
+{
+    if ((queue->lent != NULL) && (position == queue->lent_at)) {
+        return queue->lent;
+    }
+    return queue->bytes + position + sizeof(record_length_t);
 }
 
 const void *udmon_queue_front(const udmon_queue_t *queue, size_t *length_p)
@@ -89,7 +118,7 @@ const void *udmon_queue_front(const udmon_queue_t *queue, size_t *length_p)
         return NULL;
     }
     *length_p = record_length_at(queue, queue->head);
-    return queue->bytes + queue->head + sizeof(record_length_t);
+    return record_at(queue, queue->head);
 }
 
 /* Behind a record: the next one, or the start of the ring where those before the wrap end. */
@@ -108,12 +137,15 @@ const void *udmon_queue_next(const udmon_queue_t *queue, size_t *position, size_
     }
     *position = next;
     *length_p = record_length_at(queue, next);
-    return queue->bytes + next + sizeof(record_length_t);
+    return record_at(queue, next);
 }
 
 void udmon_queue_pop(udmon_queue_t *queue)
 {
     if (queue->count > 0) {
+        if (queue->head == queue->lent_at) {
+            queue->lent = NULL; /* the newest is the oldest too */
+        }
         queue->payload -= record_length_at(queue, queue->head);
         queue->head = queue_behind(queue, queue->head);
         --queue->count;

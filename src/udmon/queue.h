@@ -16,6 +16,8 @@ typedef struct udmon_queue {
     size_t end;  /* where the records before the wrap end, while there is a wrap */
     size_t count;
     size_t payload; /* bytes of all records */
+    const void *lent; /* the newest one's bytes, which are not in the ring yet; or NULL */
+    size_t lent_at;   /* where in the ring they will be */
 } udmon_queue_t;
 
 int udmon_queue_open(udmon_queue_t *queue, size_t size);
@@ -26,6 +28,13 @@ void udmon_queue_close(udmon_queue_t *queue);
  * longer than the whole queue.
  */
 long udmon_queue_push(udmon_queue_t *queue, const void *data, size_t length);
+
+/*
+ * The same without the copy: `data` has to stay until udmon_queue_keep, which copies what is still
+ * in the queue then, but for its first `from` bytes. Nothing is pushed in between.
+ */
+long udmon_queue_lend(udmon_queue_t *queue, const void *data, size_t length);
+void udmon_queue_keep(udmon_queue_t *queue, size_t from);
 
 /* The oldest record, or NULL. */
 const void *udmon_queue_front(const udmon_queue_t *queue, size_t *length_p);

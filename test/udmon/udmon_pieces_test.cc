@@ -41,8 +41,18 @@ struct LongChanTest : ChanTest {
     }
     void push(const std::string &record)
     {
-        ASSERT_EQ(0, udmon_chan_push(&a.chan, record.data(), record.size()));
-        ASSERT_EQ(0, udmon_chan_pump(&a.chan, 0));
+        std::string bytes = record;
+        int pumped;
+
+        ASSERT_EQ(0, udmon_chan_push_pump(&a.chan, bytes.data(), bytes.size(), &pumped));
+        ASSERT_EQ((a.room == 0) ? -EAGAIN : 0, pumped);
+        std::fill(bytes.begin(), bytes.end(), '#'); // they are the caller's again
+    }
+    void reconnect()
+    {
+        a.wire.clear();
+        ASSERT_EQ(0, udmon_chan_connect(&a.chan, 4096, 43, 0));
+        ASSERT_EQ(0, udmon_chan_connect(&b.chan, 4096, 43, udmon_chan_sent_before(&a.chan)));
     }
 };
 
@@ -120,6 +130,58 @@ TEST_F(LongChanTest, NoRecordNeedsMoreDatagramsThanByItself)
         EXPECT_LE(u.second.second, alone.wire.size()) << u.second.first;
         udmon_chan_cleanup(&alone.chan);
     }
+}
+
+// What of a record was sent from the caller's memory is not there for another connection.
+TEST_F(LongChanTest, ARecordHalfSentGoesWithItsConnection)
+{
+    push(std::string(6000, 'g'));
+    ASSERT_EQ(1u, a.wire.size()); // its end waits
+    reconnect();
+    EXPECT_EQ(1u, stats(a).dropped);
+    EXPECT_EQ(0u, stats(a).queued);
+    push("next");
+    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
+    carry(a, b);
+    EXPECT_EQ(std::vector<std::string> {"next"}, b.delivered);
+    EXPECT_EQ(std::vector<uint64_t> {1}, b.seqs);
+}
+
+// A record that was in the queue as a whole is sent again as a whole.
+TEST_F(LongChanTest, ARecordHalfSentFromTheQueueIsSentAgain)
+{
+    std::string kept(6000, 'k');
+
+    a.room = 0;
+    push(kept);
+    push("next");
+    a.room = 1;
+    EXPECT_EQ(-EAGAIN, udmon_chan_pump(&a.chan, 1));
+    ASSERT_EQ(1u, a.wire.size());
+    reconnect();
+    a.room = 100;
+    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
+    carry(a, b);
+    EXPECT_EQ((std::vector<std::string> {kept, "next"}), b.delivered);
+    EXPECT_EQ(0u, stats(a).dropped);
+}
+
+// Of the half of it that is not there nobody may fall a victim but itself.
+TEST_F(LongChanTest, ARecordHalfSentAndDroppedTakesNoOtherAlong)
+{
+    size_t count = 0;
+
+    push(std::string(6000, 'g'));
+    a.room = 0;
+    for (; stats(a).dropped == 0; ++count) {
+        push(std::string(5000, 'n'));
+    }
+    reconnect();
+    EXPECT_EQ(1u, stats(a).dropped);
+    a.room = 1 << 20;
+    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
+    carry(a, b);
+    EXPECT_EQ(std::vector<std::string>(count, std::string(5000, 'n')), b.delivered);
 }
 
 // A datagram with one piece of record `seq`.

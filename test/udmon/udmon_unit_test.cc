@@ -75,6 +75,40 @@ TEST_F(QueueTest, RandomUseAgreesWithAModel)
     }
 }
 
+// Lent bytes are seen where they are, and in the ring once they are kept; `from` are left out.
+TEST_F(QueueTest, LentIsKeptUnlessItHasGone)
+{
+    std::string bytes(20, 'l');
+    size_t length;
+
+    open(100);
+    push("first");
+    EXPECT_EQ(0, udmon_queue_lend(&queue, bytes.data(), bytes.size()));
+    model.push_back(bytes);
+    check();
+    udmon_queue_keep(&queue, 0);
+    bytes.assign(20, 'x');
+    check();
+    udmon_queue_pop(&queue);
+    udmon_queue_pop(&queue);
+    model.clear();
+    bytes.assign(20, 'm');
+    EXPECT_EQ(0, udmon_queue_lend(&queue, bytes.data(), bytes.size()));
+    EXPECT_EQ(bytes.data(), udmon_queue_front(&queue, &length));
+    udmon_queue_pop(&queue);
+    udmon_queue_keep(&queue, 0); // nothing to keep: at its place may be another
+    EXPECT_EQ(0u, queue.count);
+    push("another");
+    check();
+    bytes.assign(20, 'n');
+    udmon_queue_lend(&queue, bytes.data(), bytes.size());
+    udmon_queue_keep(&queue, 15);
+    udmon_queue_pop(&queue);
+    auto *kept = static_cast<const char *>(udmon_queue_front(&queue, &length));
+    ASSERT_NE(nullptr, kept);
+    EXPECT_EQ("nnnnn", std::string(kept + 15, length - 15));
+}
+
 TEST_F(QueueTest, ExactFitsAndTooLong)
 {
     open(64);
