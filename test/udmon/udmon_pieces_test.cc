@@ -184,6 +184,24 @@ TEST_F(LongChanTest, ARecordHalfSentAndDroppedTakesNoOtherAlong)
     EXPECT_EQ(std::vector<std::string>(count, std::string(5000, 'n')), b.delivered);
 }
 
+TEST_F(LongChanTest, ARecordSentToItsEndTakesNoOtherAlong)
+{
+    std::string next(6000, 'n');
+
+    push(std::string(6000, 'g'));
+    a.room = 0;
+    push(next);
+    a.room = 1;
+    EXPECT_EQ(-EAGAIN, udmon_chan_pump(&a.chan, 1)); // the end of the first is out
+    ASSERT_EQ(1u, stats(a).queued);
+    reconnect();
+    a.room = 100;
+    EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
+    carry(a, b);
+    EXPECT_EQ(std::vector<std::string> {next}, b.delivered);
+    EXPECT_EQ(0u, stats(a).dropped);
+}
+
 // A datagram with one piece of record `seq`.
 std::string one_piece(uint64_t seq, uint32_t total, uint32_t offset, const std::string &bytes)
 {

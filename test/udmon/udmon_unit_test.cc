@@ -96,7 +96,8 @@ TEST_F(QueueTest, LentIsKeptUnlessItHasGone)
     EXPECT_EQ(0, udmon_queue_lend(&queue, bytes.data(), bytes.size()));
     EXPECT_EQ(bytes.data(), udmon_queue_front(&queue, &length));
     udmon_queue_pop(&queue);
-    udmon_queue_keep(&queue, 0); // nothing to keep: at its place may be another
+    EXPECT_EQ(nullptr, queue.lent); // nothing to keep: at its place may be another
+    udmon_queue_keep(&queue, 0);
     EXPECT_EQ(0u, queue.count);
     push("another");
     check();
