@@ -117,11 +117,14 @@ kill -HUP $reloaded
 check "SIGHUP: a node described otherwise begins anew" await grep -q '^ramp 903 ' "$dir/out"
 kill $reloaded
 wait $reloaded
+# shellcheck disable=SC2016 # it is awk's
 check "SIGHUP: a node described as before goes on, nothing missing and nothing twice" \
     awk '$1 == "ramp" && $2 < 400 { wrong += ($2 != count++) } END { exit wrong || count < 6 }' \
     "$dir/out"
+# shellcheck disable=SC2016
 check "SIGHUP: and what it replaced has ended" \
-    awk '$1 == "ramp" && $2 >= 900 { begun = 1 } $1 == "ramp" && $2 >= 400 && $2 < 900 { wrong += begun }
+    awk '$1 == "ramp" && $2 >= 900 { begun = 1 }
+        $1 == "ramp" && $2 >= 400 && $2 < 900 { wrong += begun }
         END { exit wrong }' "$dir/out"
 
 check "a module's option out of range is refused" refuses 'conf:6: node ramp: first' <<'END'
