@@ -88,8 +88,8 @@ type = print
 END
 check "a module's own option" [ "$(head -n 1 "$dir/out")" = 'ramp_total{kind="test"} 210 42000' ]
 
-# "ramp N" of two sensors: [steady] counts from 0, [changed] from $1. Their numbers do not meet before
-# 20 s are over.
+# "ramp N" of two sensors: [steady] counts from 0, [changed] from $1. Their numbers do not meet
+# before 20 s are over.
 two_ramps() {
     cat <<-END
 	[agent]

@@ -157,4 +157,4 @@ refuses "a wrong address to listen on" "Cannot listen on tcp://192.0.2.1:4999" \
 refuses "a missing secret" "Cannot listen on tcp://127.0.0.1:$port" \
     "net_udmon.Recv:new():bind{addr = 'tcp://127.0.0.1:$port', secret_file = '$dir/none'}"
 refuses "a second connection of one node" "it has been connected" \
-    "local s, a = net_udmon.Send:new(), {addr = 'tcp://127.0.0.1:9'} s:connect_to(a) s:connect_to(a)"
+    "local s = net_udmon.Send:new() for i = 1, 2 do s:connect_to{addr = 'tcp://127.0.0.1:9'} end"
