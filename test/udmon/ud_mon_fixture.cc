@@ -5,9 +5,17 @@
 
 #include <random>
 
-unsigned destroyed_ahs;
+unsigned created_ahs, destroyed_ahs;
 
-// In place of libibverbs' own, which it calls.
+// In place of libibverbs' own, which they call.
+extern "C" struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+    using function = struct ibv_ah *(*)(struct ibv_pd *, struct ibv_ah_attr *);
+
+    ++created_ahs;
+    return reinterpret_cast<function>(dlsym(RTLD_NEXT, "ibv_create_ah"))(pd, attr);
+}
+
 extern "C" int ibv_destroy_ah(struct ibv_ah *ah)
 {
     ++destroyed_ahs;
@@ -118,6 +126,20 @@ uct_iface_attr_t Host::attr()
 
     require(uct_iface_query(iface, &attr) == UCS_OK, "iface query");
     return attr;
+}
+
+std::vector<std::string> Host::devices()
+{
+    std::vector<std::string> names;
+    uct_tl_resource_desc_t *list;
+    unsigned count;
+
+    require(uct_md_query_tl_resources(md, &list, &count) == UCS_OK, "resources");
+    for (unsigned i = 0; i < count; ++i) {
+        names.push_back(std::string(list[i].tl_name) + "/" + list[i].dev_name);
+    }
+    uct_release_tl_resource_list(list);
+    return names;
 }
 
 std::vector<uint8_t> Host::device_addr()

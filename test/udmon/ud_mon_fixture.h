@@ -38,6 +38,7 @@ public:
     uct_ud_mon_stats_t stats();
     uct_iface_attr_t attr();
     std::vector<uint8_t> device_addr(), iface_addr();
+    std::vector<std::string> devices(); // what UCT lists for this RDMA device
 
     uct_md_h md = nullptr;
     uct_worker_h worker = nullptr;
@@ -55,8 +56,8 @@ private:
     uct_component_h component = nullptr;
 };
 
-// How many address handles have been destroyed, by whomever.
-extern unsigned destroyed_ahs;
+// How many address handles have been made and destroyed, by whomever.
+extern unsigned created_ahs, destroyed_ahs;
 
 ssize_t send_bcopy(uct_ep_h ep, const std::string &data, uint8_t am_id = Host::am_id);
 

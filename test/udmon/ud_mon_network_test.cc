@@ -12,25 +12,30 @@ TEST_F(UdMonTest, MulticastReachesTheMembersOnly)
 
     set("QKEY", "0x4d4f4e");
     restart();
-    Host outsider("rxe2");
+    Host outsider("rxe2"), other("rxe2");
     group.sin_family = AF_INET;
     inet_pton(AF_INET, "239.7.7.7", &group.sin_addr);
     const auto *addr = reinterpret_cast<const struct sockaddr *>(&group);
     EXPECT_EQ(UCS_ERR_NO_ELEM, uct_ud_mon_mcast_status(b->iface, addr));
     ASSERT_UCS_OK(uct_ud_mon_mcast_join(a->iface, addr));
     ASSERT_UCS_OK(uct_ud_mon_mcast_join(b->iface, addr));
+    ASSERT_UCS_OK(uct_ud_mon_mcast_join(other.iface, addr));
     EXPECT_EQ(UCS_ERR_ALREADY_EXISTS, uct_ud_mon_mcast_join(b->iface, addr));
     uct_ep_h all = a->connect_to_group(addr);
     auto joined = [&] {
         uct_iface_event_arm(a->iface, UCT_EVENT_RECV);
         uct_iface_event_arm(b->iface, UCT_EVENT_RECV);
+        uct_iface_event_arm(other.iface, UCT_EVENT_RECV);
         return (uct_ud_mon_mcast_status(a->iface, addr) == UCS_OK) &&
-               (uct_ud_mon_mcast_status(b->iface, addr) == UCS_OK);
+               (uct_ud_mon_mcast_status(b->iface, addr) == UCS_OK) &&
+               (uct_ud_mon_mcast_status(other.iface, addr) == UCS_OK);
     };
     ASSERT_TRUE(a->progress_until(joined, b.get()));
     ASSERT_GE(send_bcopy(all, "to everybody"), 0);
     ASSERT_TRUE(arrives(1));
     EXPECT_EQ("to everybody", b->received[0]);
+    ASSERT_TRUE(other.progress_until([&] { return other.received.size() == 1; }));
+    EXPECT_EQ("to everybody", other.received[0]);
     EXPECT_TRUE(a->received.empty()); // not to itself
     outsider.progress();
     EXPECT_TRUE(outsider.received.empty());
@@ -86,8 +91,11 @@ TEST_F(UdMonTest, AddressesOfAnotherKindAreUnreachable)
 TEST_F(UdMonTest, LinkDownLosesAndLinkUpWorksAgain)
 {
     ASSERT_EQ(1, a->stats().port_active);
+    EXPECT_EQ(std::vector<std::string> {"ud_mon/rxe1:1"}, a->devices());
     ASSERT_EQ(0, system("ip -n fab link set p1 down"));
     EXPECT_TRUE(a->progress_until([&] { return a->stats().port_active == 0; }));
+    EXPECT_TRUE(a->devices().empty()); // only active ports are offered
+    EXPECT_EQ(std::vector<std::string> {"ud_mon/rxe2:1"}, b->devices());
     for (int i = 0; i < 5; ++i) {
         EXPECT_GE(send_bcopy(ep, "lost"), 0);
         a->progress();

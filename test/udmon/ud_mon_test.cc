@@ -2,6 +2,7 @@
 #include "ud_mon_fixture.h"
 
 #include <poll.h>
+#include <time.h>
 #include <unistd.h>
 
 namespace {
@@ -34,11 +35,13 @@ TEST_F(UdMonTest, BcopyOfEverySizeArrivesUnchanged)
 TEST_F(UdMonTest, ShortCarriesHeaderAndPayload)
 {
     uint64_t head = 0x1122334455667788;
-    std::string data = pattern(200, 3);
 
-    ASSERT_UCS_OK(uct_ep_am_short(ep, Host::am_id, head, data.data(), data.size()));
-    ASSERT_TRUE(arrives(1));
-    EXPECT_EQ(std::string((char *)&head, 8) + data, b->received[0]);
+    for (size_t size : {size_t(0), size_t(200), a->attr().cap.am.max_short - sizeof(head)}) {
+        std::string data = pattern(size, 3);
+        ASSERT_UCS_OK(uct_ep_am_short(ep, Host::am_id, head, data.data(), data.size()));
+        ASSERT_TRUE(arrives(b->received.size() + 1));
+        EXPECT_EQ(std::string((char *)&head, 8) + data, b->received.back()) << size;
+    }
 }
 
 TEST_F(UdMonTest, ZcopyGathersAndCompletes)
@@ -47,7 +50,8 @@ TEST_F(UdMonTest, ZcopyGathersAndCompletes)
         uct_completion_t comp;
         int calls = 0;
     } done;
-    std::string one = pattern(100, 1), two = pattern(3000, 2), head = "header";
+    std::string one = pattern(100, 1), head = "header";
+    std::string two = pattern(a->attr().cap.am.max_zcopy - one.size() - head.size(), 2);
     uct_mem_h m1, m2;
 
     ASSERT_UCS_OK(uct_md_mem_reg(a->md, one.data(), one.size(), UCT_MD_MEM_ACCESS_LOCAL_READ, &m1));
@@ -102,10 +106,19 @@ TEST_F(UdMonTest, FlushSaysWhenAllIsSent)
     EXPECT_TRUE(b->progress_until([&] { return b->received.size() == 41; }));
 }
 
+uint64_t now_ns()
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t(now.tv_sec) * 1000000000u) + now.tv_nsec;
+}
+
 TEST_F(UdMonTest, ReplyGoesToTheSenderOfTheCurrentDatagram)
 {
-    uct_ud_mon_rx_info_t info = {};
+    uct_ud_mon_rx_info_t info = {}, first = {};
     uct_ep_h reply = nullptr;
+    uint64_t before = now_ns();
 
     EXPECT_EQ(UCS_ERR_NO_ELEM, uct_ud_mon_reply_ep_create(b->iface, &reply));
     EXPECT_EQ(UCS_ERR_NO_ELEM, uct_ud_mon_iface_rx_info(b->iface, &info));
@@ -117,12 +130,19 @@ TEST_F(UdMonTest, ReplyGoesToTheSenderOfTheCurrentDatagram)
     ASSERT_TRUE(arrives(1));
     ASSERT_NE(nullptr, reply);
     EXPECT_EQ(0u, info.seq);
-    EXPECT_GT(info.sent_ns, 0u);
+    EXPECT_GE(info.sent_ns, before);
+    EXPECT_LE(info.sent_ns, now_ns()); // both hosts have one clock here
     EXPECT_NE(0u, info.sender);
     ASSERT_GE(send_bcopy(reply, "answer"), 0);
     ASSERT_TRUE(b->progress_until([&] { return a->received.size() == 1; }, a.get()));
     EXPECT_EQ("answer", a->received[0]);
     uct_ep_destroy(reply);
+    first = info;
+    restart(); // another interface is another sender
+    b->on_message = [&] { EXPECT_EQ(UCS_OK, uct_ud_mon_iface_rx_info(b->iface, &info)); };
+    ASSERT_GE(send_bcopy(ep, "again"), 0);
+    ASSERT_TRUE(arrives(1));
+    EXPECT_NE(info.sender, first.sender);
 }
 
 // Endpoints may go while their datagrams are under way.
@@ -135,6 +155,20 @@ TEST_F(UdMonTest, EndpointDestroyedWithSendsUnderWay)
         ASSERT_TRUE(arrives(round + 1));
     }
     EXPECT_EQ(0u, a->stats().recoveries);
+}
+
+TEST_F(UdMonTest, EndpointsToOnePeerShareAnAddressHandle)
+{
+    unsigned created = created_ahs, destroyed = destroyed_ahs;
+    uct_ep_h other = a->connect(*b);
+
+    ASSERT_GE(send_bcopy(other, "the same way"), 0);
+    ASSERT_TRUE(arrives(1));
+    uct_ep_destroy(other);
+    EXPECT_EQ(created, created_ahs);
+    EXPECT_EQ(destroyed, destroyed_ahs); // the first endpoint still has it
+    ASSERT_GE(send_bcopy(ep, "still"), 0);
+    ASSERT_TRUE(arrives(2));
 }
 
 // Some devices look a datagram's address handle up only when it leaves. That of the last endpoint
