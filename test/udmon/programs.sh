@@ -13,7 +13,7 @@ bin=${UDMON_BIN:-$top/src/udmon}
 server=${SERVER:-127.0.0.1} scheme=${SCHEME:-tcp} agents=${AGENTS:-3} seconds=${SECONDS_RUN:-4}
 read -ra sources <<<"${SOURCES:-127.0.0.1}"
 dir=$(mktemp -d)
-failed=0 pids=() collector=''
+failed=0 pids=() collector='' rows=20000
 port=$((20000 + $$ % 20000))
 export UDMON_LOG_LEVEL=info
 
@@ -45,7 +45,7 @@ at_least() {
 
 start_collector() {
     "$bin/udmon-collector" -l "$scheme://$server:$port" -w "127.0.0.1:$((port + 1))" \
-        -d "$dir/history.db" -s "$dir/secret" 2>>"$dir/collector.log" &
+        -d "$dir/history.db" -s "$dir/secret" -n $rows 2>>"$dir/collector.log" &
     collector=$!
 }
 
@@ -94,6 +94,16 @@ history_has_rows() {
     local series
     series=$(get '/api/series?node=node0&name=load1' | tr -cd '[' | wc -c)
     [[ $series -gt 3 ]]
+}
+
+# More samples came than may be kept.
+history_is_bounded() {
+    /usr/bin/python3 - "$dir/history.db" "$rows" <<-END
+	import sqlite3, sys
+	db = sqlite3.connect(sys.argv[1])
+	kept, came = db.execute("SELECT count(*), max(id) FROM sample").fetchone()
+	assert 0 < kept <= int(sys.argv[2]) < came, (kept, came)
+	END
 }
 
 # The collector's endpoint on the GLEX fabric, as an agent connected to it over GLEX reads it.
@@ -196,6 +206,7 @@ kill "${pids[@]}"
 wait "${pids[@]}"
 pids=()
 check "agents say goodbye" await nodes_up 0
+check "the history is bounded" await history_is_bounded 2>"$dir/bounded.log"
 # one at the start, one to the restarted collector; where a link went down, one more
 connections=2
 [[ -z ${LINK:-} ]] || connections=3
