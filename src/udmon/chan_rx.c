@@ -129,7 +129,7 @@ static udmon_assembly_t *rx_assembly(udmon_chan_t *chan, uint64_t seq, uint32_t 
 static int rx_range_add(udmon_assembly_t *assembly, uint32_t begin, uint32_t end)
 {
     udmon_range_t *ranges = assembly->ranges;
-    unsigned i = assembly->range_count; /* of those before `end`; nearly always all of them are */
+    unsigned place, i = assembly->range_count; /* of those before `end`: nearly always all */
     int left, right;
 
     while ((i > 0) && (ranges[i - 1].begin >= end)) {
@@ -149,9 +149,10 @@ static int rx_range_add(udmon_assembly_t *assembly, uint32_t begin, uint32_t end
     } else if (right) {
         ranges[i].begin = begin;
     } else if (assembly->range_count < UDMON_RANGES) {
-        memmove(&ranges[i + 1], &ranges[i], (assembly->range_count - i) * sizeof(ranges[0]));
+        for (place = assembly->range_count++; place > i; --place) {
+            ranges[place] = ranges[place - 1];
+        }
         ranges[i] = (udmon_range_t) {begin, end};
-        ++assembly->range_count;
     } else {
         return 0;
     }

@@ -4,28 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A record in the ring: its length, then its bytes, padded so that lengths are aligned. */
-typedef uint32_t record_length_t;
-
-static size_t record_space(size_t length)
-{
-    size_t align = sizeof(record_length_t);
-
-    return sizeof(record_length_t) + ((length + align - 1) & ~(align - 1));
-}
-
-static size_t record_length_at(const udmon_queue_t *queue, size_t position)
-{
-    record_length_t length;
-
-    memcpy(&length, queue->bytes + position, sizeof(length));
-    return length;
-}
-
 int udmon_queue_open(udmon_queue_t *queue, size_t size)
 {
     memset(queue, 0, sizeof(*queue));
-    queue->size = size & ~(sizeof(record_length_t) - 1);
+    queue->size = size & ~(sizeof(udmon_record_length_t) - 1);
     queue->bytes = malloc(queue->size);
     return (queue->bytes != NULL) ? 0 : -ENOMEM;
 }
@@ -62,8 +44,8 @@ static int queue_place(udmon_queue_t *queue, size_t space)
 
 long udmon_queue_lend(udmon_queue_t *queue, const void *data, size_t length)
 {
-    record_length_t stored = length;
-    size_t space = record_space(length);
+    udmon_record_length_t stored = length;
+    size_t space = udmon_queue_space(length);
     long dropped = 0;
 
     if ((space > queue->size) || (length > UINT32_MAX)) {
@@ -87,8 +69,8 @@ void udmon_queue_keep(udmon_queue_t *queue, size_t from)
     size_t length;
 
     if (queue->lent != NULL) {
-        length = record_length_at(queue, queue->lent_at);
-        memcpy(queue->bytes + queue->lent_at + sizeof(record_length_t) + from,
+        length = udmon_queue_length_at(queue, queue->lent_at);
+        memcpy(queue->bytes + queue->lent_at + sizeof(udmon_record_length_t) + from,
                (const uint8_t *)queue->lent + from, length - from);
         queue->lent = NULL;
     }
@@ -102,52 +84,4 @@ long udmon_queue_push(udmon_queue_t *queue, const void *data, size_t length)
         udmon_queue_keep(queue, 0);
     }
     return dropped;
-}
-
-static const void *record_at(const udmon_queue_t *queue, size_t position)
-{
-    if ((queue->lent != NULL) && (position == queue->lent_at)) {
-        return queue->lent;
-    }
-    return queue->bytes + position + sizeof(record_length_t);
-}
-
-const void *udmon_queue_front(const udmon_queue_t *queue, size_t *length_p)
-{
-    if (queue->count == 0) {
-        return NULL;
-    }
-    *length_p = record_length_at(queue, queue->head);
-    return record_at(queue, queue->head);
-}
-
-/* Behind a record: the next one, or the start of the ring where those before the wrap end. */
-static size_t queue_behind(const udmon_queue_t *queue, size_t position)
-{
-    position += record_space(record_length_at(queue, position));
-    return ((queue->tail <= queue->head) && (position == queue->end)) ? 0 : position;
-}
-
-const void *udmon_queue_next(const udmon_queue_t *queue, size_t *position, size_t *length_p)
-{
-    size_t next = queue_behind(queue, *position);
-
-    if (next == queue->tail) {
-        return NULL;
-    }
-    *position = next;
-    *length_p = record_length_at(queue, next);
-    return record_at(queue, next);
-}
-
-void udmon_queue_pop(udmon_queue_t *queue)
-{
-    if (queue->count > 0) {
-        if (queue->head == queue->lent_at) {
-            queue->lent = NULL; /* the newest is the oldest too */
-        }
-        queue->payload -= record_length_at(queue, queue->head);
-        queue->head = queue_behind(queue, queue->head);
-        --queue->count;
-    }
 }

@@ -32,6 +32,22 @@ TEST_F(UdMonTest, BcopyOfEverySizeArrivesUnchanged)
     EXPECT_EQ(0u, b->stats().lost);
 }
 
+// What others send may be longer than what we do.
+TEST_F(UdMonTest, SizeOfDatagramsIsTheSendersAlone)
+{
+    size_t max = a->attr().cap.am.max_bcopy;
+
+    uct_ep_destroy(ep);
+    set("SEG_SIZE", "512");
+    b = std::make_unique<Host>("rxe2");
+    EXPECT_EQ(512u - 40, b->attr().cap.am.max_bcopy);
+    ep = a->connect(*b);
+    ASSERT_GE(send_bcopy(ep, pattern(max, 1)), 0);
+    ASSERT_TRUE(arrives(1));
+    EXPECT_EQ(pattern(max, 1), b->received[0]);
+    EXPECT_EQ(0u, b->stats().recoveries);
+}
+
 TEST_F(UdMonTest, ShortCarriesHeaderAndPayload)
 {
     uint64_t head = 0x1122334455667788;

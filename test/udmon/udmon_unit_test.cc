@@ -42,7 +42,7 @@ struct QueueTest : testing::Test {
     }
     void check()
     {
-        size_t length, position = queue.head;
+        size_t length = 0, position = queue.head;
         const void *data = udmon_queue_front(&queue, &length);
         ASSERT_EQ(model.size(), queue.count);
         size_t payload = 0;
@@ -79,7 +79,7 @@ TEST_F(QueueTest, RandomUseAgreesWithAModel)
 TEST_F(QueueTest, LentIsKeptUnlessItHasGone)
 {
     std::string bytes(20, 'l');
-    size_t length;
+    size_t length = 0;
 
     open(100);
     push("first");
