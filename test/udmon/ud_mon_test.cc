@@ -226,6 +226,33 @@ TEST_F(UdMonTest, SleepsUntilADatagramComes)
     EXPECT_EQ(0, readable(fd, 50));
 }
 
+// Whoever asks for it is woken by the last datagram of a batch only, but has all of it then.
+TEST_F(UdMonTest, SleepsUntilABatchIsComplete)
+{
+    RawQp raw("rxe1"); // nothing of what it sends is the end of a batch
+    int fd;
+
+    raw.aim(*b);
+    EXPECT_TRUE(b->attr().cap.event_flags & UCT_IFACE_FLAG_EVENT_RECV_SIG);
+    ASSERT_UCS_OK(uct_iface_event_fd_get(b->iface, &fd));
+    while (b->progress() > 0) {
+    }
+    ASSERT_UCS_OK(uct_iface_event_arm(b->iface, UCT_EVENT_RECV_SIG));
+    raw.send(header(5, 0, 1), "x");
+    EXPECT_EQ(0, readable(fd, 200));
+    for (int i = 0; i < 10; ++i) {
+        ASSERT_GE(send_bcopy(ep, "batch"), 0);
+    }
+    a->progress();
+    ASSERT_EQ(1, readable(fd, 5000));
+    ASSERT_TRUE(arrives(11));
+    // Armed for the end of a batch, and then for anything: anything wakes.
+    EXPECT_EQ(UCS_OK, uct_iface_event_arm(b->iface, UCT_EVENT_RECV_SIG));
+    ASSERT_UCS_OK(uct_iface_event_arm(b->iface, UCT_EVENT_RECV));
+    raw.send(header(5, 1, 1), "y");
+    EXPECT_EQ(1, readable(fd, 5000));
+}
+
 TEST_F(UdMonTest, SleepsUntilSendsAreDone)
 {
     int fd;

@@ -34,6 +34,35 @@ TEST_P(UdmonRecords, RecordsArriveInOrderOverTheNetworkAskedFor)
     EXPECT_LT(client.stats().datagrams_sent, uint64_t(count) / 10); // they share datagrams
 }
 
+// Under load a receiver sleeps otherwise than with little to do; both have to end.
+TEST_P(UdmonRecords, AFloodAndWhatComesAfterIt)
+{
+    options.client_id = 8;
+    Server server(url(free_port()), &options);
+    Client client(url(server.port()), &options);
+    const std::string record(3000, 'r');
+    const uint64_t count = 20000;
+    uint64_t sent = 0;
+    auto got = [&] { return server.received.size() + server.lost[options.client_id]; };
+
+    ASSERT_TRUE(run({&server}, {&client}, [&] { return client.connected(); }));
+    ASSERT_TRUE(run({&server}, {&client}, [&] {
+        while ((sent < count) && (client.stats().queued < 100)) {
+            EXPECT_EQ(0, client.send(record));
+            ++sent;
+        }
+        return got() == count;
+    })) << got();
+    EXPECT_EQ(record, server.received.back().data);
+    for (int i = 0; i < 5; ++i) {
+        uint64_t before = got();
+        ASSERT_EQ(0, client.send("after"));
+        ASSERT_TRUE(run({&server}, {&client}, [&] { return got() == before + 1; }));
+        usleep(20000);
+    }
+    EXPECT_EQ(0u, client.stats().dropped);
+}
+
 TEST_P(UdmonRecords, LongRecordsAreCutAndPutTogether)
 {
     options.max_record = 300000;
