@@ -36,7 +36,8 @@ struct glex_endpoint {
     struct glex_error_queue    errors;
     struct glex_fault         *fault; /* NULL: none asked for */
     int                        wait_fd;  /* our socket, or -1 */
-    int                        wake_fd;  /* to wake others with, or -1 */
+    int                        wake_fd;  /* to wake another with, or -1 */
+    uint64_t                   wake_incarnation; /* whom; a number may have had other owners */
     bool                       forked;   /* inherited: belongs to the parent */
     uint64_t                   cookie;   /* what peers verify our pid by */
     uint64_t                   pid_space; /* that our pid belongs to */

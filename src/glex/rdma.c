@@ -198,7 +198,7 @@ static void rdma_publish_local_event(struct glex_endpoint *ep, struct glex_event
     slot->event.cookie_1 = req->local_evt.cookie_1;
     glex_ring_publish(&slot->ctrl, tail, status == GLEX_REQ_DONE ? 0 : GLEX_CTRL_LEN_SKIP);
     if (tail & GLEX_TAIL_ARMED) {
-        glex_wait_wake(ep, ep->addr); /* armed, and not yet asleep */
+        glex_wait_wake(ep, ep->addr, ep->segment.incarnation); /* armed, and not yet asleep */
     }
 }
 

@@ -68,7 +68,7 @@ static inline int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *p
     }
     glex_shm_fill_mp(glex_ring_tx_slot(&peer->mpq, tail), tail, ep->addr, req->data, req->len);
     if (glex_unlikely(tail & GLEX_TAIL_ARMED)) {
-        glex_wait_wake(ep, peer->addr);
+        glex_wait_wake(ep, peer->addr, peer->incarnation);
     }
     return GLEX_REQ_DONE;
 }
@@ -111,7 +111,7 @@ static inline int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *pee
     }
     glex_shm_fill_event(glex_ring_tx_slot(&peer->eq, tail), tail, event, data, len, place);
     if (glex_unlikely(tail & GLEX_TAIL_ARMED)) {
-        glex_wait_wake(ep, peer->addr);
+        glex_wait_wake(ep, peer->addr, peer->incarnation);
     }
     return GLEX_REQ_DONE;
 }

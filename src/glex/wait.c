@@ -80,36 +80,46 @@ void glex_wait_close(struct glex_endpoint *ep)
     }
 }
 
-static bool wait_send(struct glex_endpoint *ep, const struct sockaddr_un *sun, socklen_t len)
-{
-    if (ep->wake_fd < 0) {
-        ep->wake_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        if (ep->wake_fd < 0) {
-            glex_error("cannot wake a sleeping peer: %s", strerror(errno));
-            return false;
-        }
-    }
-    return sendto(ep->wake_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)sun,
-                  len) > 0;
-}
-
 /*
- * EAGAIN means either that the peer has wake-ups enough waiting, or that our own socket is charged
- * with too many that others have not taken yet. A new socket is charged with none, so where it
- * cannot send either, the peer is awake already.
+ * A socket of its own, connected to the one that was woken last: nearly always it is the next, and
+ * the kernel need not look for it by its path again.
  */
-void GLEX_NOINLINE glex_wait_wake(struct glex_endpoint *ep, uint64_t addr)
+static bool wait_connect(struct glex_endpoint *ep, uint64_t addr, uint64_t incarnation)
 {
     struct sockaddr_un sun;
     socklen_t len = wait_address(ep, addr, &sun);
-    bool sent = wait_send(ep, &sun, len);
 
-    if (!sent && errno == EAGAIN && ep->wake_fd >= 0) {
+    if (ep->wake_fd >= 0) {
         close(ep->wake_fd);
-        ep->wake_fd = -1;
-        sent = wait_send(ep, &sun, len);
     }
-    if (sent) {
+    ep->wake_incarnation = incarnation;
+    ep->wake_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (ep->wake_fd < 0) {
+        glex_error("cannot wake a sleeping peer: %s", strerror(errno));
+        return false;
+    }
+    if (connect(ep->wake_fd, (const struct sockaddr *)&sun, len) != 0) {
+        close(ep->wake_fd); /* nobody is there */
+        ep->wake_fd = -1;
+        return false;
+    }
+    return true;
+}
+
+static bool wait_send(const struct glex_endpoint *ep)
+{
+    return send(ep->wake_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
+}
+
+/*
+ * Where the socket cannot send: the peer made its own anew, or (EAGAIN) has wake-ups enough
+ * waiting, or ours is charged with too many that others have not taken yet. A new one is charged
+ * with none, so where that cannot send either, the peer is awake already, or gone.
+ */
+void GLEX_NOINLINE glex_wait_wake(struct glex_endpoint *ep, uint64_t addr, uint64_t incarnation)
+{
+    if ((ep->wake_fd >= 0 && ep->wake_incarnation == incarnation && wait_send(ep)) ||
+        (wait_connect(ep, addr, incarnation) && wait_send(ep))) {
         GLEX_COUNT(ep, wakeups, 1);
     }
 }

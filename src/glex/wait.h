@@ -15,8 +15,8 @@ glex_ret_t glex_wait_open(struct glex_endpoint *ep);
 
 void glex_wait_close(struct glex_endpoint *ep);
 
-/** Wake the owner of an endpoint. */
-void glex_wait_wake(struct glex_endpoint *ep, uint64_t addr);
+/** Wake the owner of an endpoint. Its incarnation tells it from who had that address before. */
+void glex_wait_wake(struct glex_endpoint *ep, uint64_t addr, uint64_t incarnation);
 
 /** Take all wake-ups off the socket. */
 void glex_wait_drain(struct glex_endpoint *ep);

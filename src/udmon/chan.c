@@ -54,7 +54,11 @@ int udmon_chan_connect(udmon_chan_t *chan, size_t mtu, uint64_t token, uint64_t 
     chan->mtu = mtu;
     chan->batch = chan_min(mtu, chan->batch_wanted);
     chan->token = token;
-    chan->part_done = 0; /* half of a record is of no use to a new peer */
+    if (chan->part_gone > 0) {
+        udmon_queue_pop(&chan->queue);
+        ++chan->stats.dropped;
+    }
+    chan->part_done = chan->part_gone = 0; /* half of a record is of no use to a new peer */
     udmon_chan_forget_assemblies(chan);
     udmon_chan_stats(chan, &chan->stats);
     seqwin_init(&chan->win, first);

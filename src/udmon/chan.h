@@ -15,6 +15,7 @@
 enum {
     UDMON_ASSEMBLIES = 4,    /* cut records being put together at once */
     UDMON_ASSEMBLY_KEEP = 16384,
+    UDMON_RANGES = 8,        /* of a record that may have come apart from each other */
     UDMON_WINDOW_MAX = 64,   /* reliable messages: the bits of an acknowledgement */
     UDMON_RETRANSMIT_MS = 200,
     UDMON_RETRANSMIT_MAX_MS = 3000
@@ -30,13 +31,19 @@ typedef struct udmon_chan_ops {
     void (*gap)(void *arg, uint64_t first, uint64_t count);
 } udmon_chan_ops_t;
 
+/* Bytes of a record that have come, [begin, end). */
+typedef struct udmon_range {
+    uint32_t begin, end;
+} udmon_range_t;
+
 typedef struct udmon_assembly {
     uint8_t *bytes;
     size_t size;      /* of what `bytes` points to; kept for the next record if it is small */
     uint64_t seq;
     uint32_t total;
     uint32_t missing; /* bytes; 0: not in use */
-    uint8_t *have;    /* one flag for each UDMON_UNIT of them; behind them */
+    unsigned range_count;
+    udmon_range_t ranges[UDMON_RANGES]; /* ascending, none touches another */
 } udmon_assembly_t;
 
 typedef struct udmon_reliable_slot {
@@ -69,7 +76,8 @@ typedef struct udmon_chan {
     uint64_t token;
     udmon_queue_t queue;
     uint64_t next_seq;    /* of the next record accepted */
-    size_t part_done;     /* bytes of the oldest record already sent in pieces */
+    size_t part_done;     /* bytes of the oldest record already sent in pieces, */
+    size_t part_gone;     /* and of those, not in the queue any more */
     seqwin_t win;
     udmon_assembly_t assemblies[UDMON_ASSEMBLIES];
     udmon_reliable_t reliable;
@@ -92,6 +100,12 @@ void udmon_chan_stats(const udmon_chan_t *chan, udmon_stats_t *stats);
 
 /* Queue a record. -EMSGSIZE, -ENOMEM. */
 int udmon_chan_push(udmon_chan_t *chan, const void *data, size_t length);
+
+/*
+ * Queue a record and send full datagrams; what goes into them at once is not copied into the queue.
+ * *pumped_p is what udmon_chan_pump would return.
+ */
+int udmon_chan_push_pump(udmon_chan_t *chan, const void *data, size_t length, int *pumped_p);
 
 /* Number of the oldest record not yet sent: all before have been sent or dropped. */
 uint64_t udmon_chan_sent_before(const udmon_chan_t *chan);

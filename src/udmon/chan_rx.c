@@ -83,19 +83,16 @@ void udmon_chan_forget_assemblies(udmon_chan_t *chan)
 
 static void rx_assembly_begin(udmon_assembly_t *assembly, uint64_t seq, uint32_t total)
 {
-    size_t units = (total + UDMON_UNIT - 1) / UDMON_UNIT;
-
-    if (assembly->size < (total + units)) {
+    if (assembly->size < total) {
         free(assembly->bytes);
-        assembly->bytes = malloc(total + units);
-        assembly->size = (assembly->bytes != NULL) ? (total + units) : 0;
+        assembly->bytes = malloc(total);
+        assembly->size = (assembly->bytes != NULL) ? total : 0;
     }
     if (assembly->bytes != NULL) {
-        assembly->have = assembly->bytes + total;
-        memset(assembly->have, 0, units);
         assembly->seq = seq;
         assembly->total = total;
         assembly->missing = total;
+        assembly->range_count = 0;
     }
 }
 
@@ -125,28 +122,57 @@ static udmon_assembly_t *rx_assembly(udmon_chan_t *chan, uint64_t seq, uint32_t 
     return (place->missing > 0) ? place : NULL;
 }
 
+/*
+ * Note that [begin, end) has come. Returns 0 if some of it had come before, or if it makes more
+ * ranges than are kept: then it is as good as lost.
+ */
+static int rx_range_add(udmon_assembly_t *assembly, uint32_t begin, uint32_t end)
+{
+    udmon_range_t *ranges = assembly->ranges;
+    unsigned place, i = assembly->range_count; /* of those before `end`: nearly always all */
+    int left, right;
+
+    while ((i > 0) && (ranges[i - 1].begin >= end)) {
+        --i;
+    }
+    if ((i > 0) && (ranges[i - 1].end > begin)) {
+        return 0;
+    }
+    left = (i > 0) && (ranges[i - 1].end == begin);
+    right = (i < assembly->range_count) && (ranges[i].begin == end);
+    if (left && right) {
+        ranges[i - 1].end = ranges[i].end;
+        --assembly->range_count;
+        memmove(&ranges[i], &ranges[i + 1], (assembly->range_count - i) * sizeof(ranges[0]));
+    } else if (left) {
+        ranges[i - 1].end = end;
+    } else if (right) {
+        ranges[i].begin = begin;
+    } else if (assembly->range_count < UDMON_RANGES) {
+        for (place = assembly->range_count++; place > i; --place) {
+            ranges[place] = ranges[place - 1];
+        }
+        ranges[i] = (udmon_range_t) {begin, end};
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
 static void rx_piece(udmon_chan_t *chan, uint64_t seq, const udmon_piece_t *piece, const void *data)
 {
     uint32_t total = le32toh(piece->total), offset = le32toh(piece->offset);
     uint16_t length = le16toh(piece->length);
     udmon_assembly_t *assembly;
-    uint8_t *have;
-    size_t units;
 
     if (length == total) {
         rx_record(chan, seq, data, length);
         return;
     }
     assembly = rx_assembly(chan, seq, total);
-    if (assembly == NULL) {
+    if ((assembly == NULL) || !rx_range_add(assembly, offset, offset + length)) {
         return;
     }
-    have = assembly->have + (offset / UDMON_UNIT);
-    units = (length + UDMON_UNIT - 1) / UDMON_UNIT;
-    if (memchr(have, 1, units) != NULL) {
-        return; /* it came before */
-    }
-    memset(have, 1, units);
     memcpy(assembly->bytes + offset, data, length);
     assembly->missing -= length;
     if (assembly->missing == 0) {
@@ -155,15 +181,14 @@ static void rx_piece(udmon_chan_t *chan, uint64_t seq, const udmon_piece_t *piec
     }
 }
 
-/* Whether a piece lies within a record of allowed length, cut where records are cut. */
+/* Whether a piece lies within a record of allowed length. */
 static int rx_piece_sane(const udmon_chan_t *chan, const udmon_piece_t *piece, size_t behind)
 {
     uint32_t total = le32toh(piece->total), offset = le32toh(piece->offset);
     uint16_t length = le16toh(piece->length);
 
     return (length > 0) && (length <= behind) && (total <= chan->max_record) && (offset < total) &&
-           (length <= (total - offset)) && ((offset % UDMON_UNIT) == 0) &&
-           (((length % UDMON_UNIT) == 0) || (length == (total - offset)));
+           (length <= (total - offset));
 }
 
 static int rx_pieces(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length)

@@ -21,7 +21,8 @@ uint64_t udmon_chan_sent_before(const udmon_chan_t *chan)
     return chan->next_seq - chan->queue.count;
 }
 
-int udmon_chan_push(udmon_chan_t *chan, const void *data, size_t length)
+/* The queue does not own the bytes before tx_keep. */
+static int tx_lend(udmon_chan_t *chan, const void *data, size_t length)
 {
     long dropped;
     int ret;
@@ -35,17 +36,49 @@ int udmon_chan_push(udmon_chan_t *chan, const void *data, size_t length)
             return ret;
         }
     }
-    dropped = udmon_queue_push(&chan->queue, data, length);
+    dropped = udmon_queue_lend(&chan->queue, data, length);
     if (dropped < 0) {
         return dropped;
     }
     if (dropped > 0) {
-        chan->part_done = 0; /* it was the oldest that was under way */
+        chan->part_done = chan->part_gone = 0; /* it was the oldest that was under way */
         chan->stats.dropped += dropped;
     }
     ++chan->next_seq;
     ++chan->stats.accepted;
     return 0;
+}
+
+/* Copy what of the newest record has not left. */
+static void tx_keep(udmon_chan_t *chan)
+{
+    size_t gone = 0;
+
+    if ((chan->queue.lent != NULL) && (chan->queue.lent_at == chan->queue.head)) {
+        chan->part_gone = gone = chan->part_done;
+    }
+    udmon_queue_keep(&chan->queue, gone);
+}
+
+int udmon_chan_push(udmon_chan_t *chan, const void *data, size_t length)
+{
+    int ret = tx_lend(chan, data, length);
+
+    if (ret == 0) {
+        udmon_queue_keep(&chan->queue, 0);
+    }
+    return ret;
+}
+
+int udmon_chan_push_pump(udmon_chan_t *chan, const void *data, size_t length, int *pumped_p)
+{
+    int ret = tx_lend(chan, data, length);
+
+    if (ret == 0) {
+        *pumped_p = udmon_chan_pump(chan, 0);
+        tx_keep(chan);
+    }
+    return ret;
 }
 
 typedef struct tx_packing {
@@ -84,9 +117,9 @@ static size_t tx_pack_records(void *buffer, size_t size, void *arg)
 /* How many datagrams `length` bytes of one record need, in pieces. */
 static size_t tx_datagrams(const udmon_chan_t *chan, size_t length)
 {
-    size_t most = tx_piece_max(chan), cut = most & ~(size_t)(UDMON_UNIT - 1);
+    size_t most = tx_piece_max(chan);
 
-    return (length <= most) ? 1 : (1 + ((length - most + cut - 1) / cut));
+    return (length + most - 1) / most;
 }
 
 /*
@@ -103,7 +136,6 @@ static size_t tx_piece(const udmon_chan_t *chan, size_t length, size_t done, siz
     if ((length - done) <= room) {
         return length - done;
     }
-    room &= ~(size_t)(UDMON_UNIT - 1);
     if ((done == 0) &&
         ((length <= tx_whole_max(chan)) ||
          ((1 + tx_datagrams(chan, length - room)) > tx_datagrams(chan, length)))) {
@@ -161,6 +193,7 @@ static int tx_send(udmon_chan_t *chan, size_t size, udmon_chan_pack_t pack)
     chan->part_done = packing.part_done;
     while (packing.packed-- > 0) {
         udmon_queue_pop(&chan->queue);
+        chan->part_gone = 0;
     }
     return 0;
 }

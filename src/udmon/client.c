@@ -224,8 +224,8 @@ int udmon_client_process(udmon_client_t *client)
 
 int udmon_client_send(udmon_client_t *client, const void *data, size_t length, unsigned flags)
 {
+    int ret, pumped;
     uint64_t sent;
-    int ret;
 
     if (flags & UDMON_RELIABLE) {
         ret = udmon_reliable_send(&client->chan, data, length);
@@ -234,23 +234,22 @@ int udmon_client_send(udmon_client_t *client, const void *data, size_t length, u
         }
         return ret;
     }
-    ret = udmon_chan_push(&client->chan, data, length);
-    if (ret < 0) {
-        return ret;
-    }
-    if (client->flush.due_ns == 0) {
-        udmon_timer_set(&client->loop, &client->flush, client->settings.values.flush_ms);
-    }
-    /* Errors of the path are process's to handle: here, being in the queue is enough. */
-    if ((client->state == UDMON_CONNECTED) && !client->stuck) {
+    if ((client->state != UDMON_CONNECTED) || client->stuck) {
+        ret = udmon_chan_push(&client->chan, data, length);
+    } else {
         sent = client->chan.stats.datagrams_sent;
-        client->stuck = (udmon_chan_pump(&client->chan, 0) < 0);
+        ret = udmon_chan_push_pump(&client->chan, data, length, &pumped);
+        /* Errors of the path are process's to handle: here, being in the queue is enough. */
+        client->stuck = (ret == 0) && (pumped < 0);
         if ((client->stuck || (client->chan.stats.datagrams_sent != sent)) &&
             (client->kick.due_ns == 0)) {
             udmon_timer_set(&client->loop, &client->kick, 0); /* for what the transport holds */
         }
     }
-    return 0;
+    if ((ret == 0) && (client->flush.due_ns == 0)) {
+        udmon_timer_set(&client->loop, &client->flush, client->settings.values.flush_ms);
+    }
+    return ret;
 }
 
 void udmon_client_flush(udmon_client_t *client)

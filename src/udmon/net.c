@@ -14,14 +14,20 @@ enum { NET_RETRY_MS = 1, NET_HANDSHAKE_TICK_MS = 20, NET_DRAIN_MS = 50 };
 
 /*
  * Under load, being woken for each datagram costs more than the datagram. More than one in
- * NET_BUSY_NS, measured over NET_WINDOW_NS, is load: then news is looked for when NET_PAUSE_COUNT
- * may have come at that rate, but after NET_PAUSE_NS at the latest. In that time arrives less than
- * the 1024 receives that ud_mon keeps posted, even if the rate jumps to 12.5 Gbit/s of 2 KB each.
+ * NET_BUSY_NS, measured over NET_WINDOW_NS, is load. Then, if the transport can tell the end of a
+ * sender's batch (UCT_EVENT_RECV_SIG), that wakes us; after NET_SIGNAL_NS we look anyway, since
+ * the datagram that would have may be lost. If it cannot, or if batches are so small that they wake
+ * us more often than that, news is looked for when NET_PAUSE_COUNT may have come at that rate, but
+ * after NET_PAUSE_NS at the latest: in that time arrives less than the 1024 receives that ud_mon
+ * keeps posted, even if the rate jumps to 12.5 Gbit/s of 2 KB each. After NET_PAUSES of these,
+ * batches are tried again.
  */
 #define NET_BUSY_NS   UINT64_C(250000)
 #define NET_WINDOW_NS UINT64_C(1000000)
 #define NET_PAUSE_NS  UINT64_C(1000000)
 #define NET_PAUSE_COUNT 256
+#define NET_PAUSES 100
+#define NET_SIGNAL_NS UINT64_C(50000000)
 
 /*
  * UCX 1.13 finds only transports of its own. Ours register themselves when they are loaded, so we
@@ -244,10 +250,13 @@ static void port_deafen(udmon_port_t *port, int deaf)
     }
 }
 
-static int port_arm(udmon_port_t *port)
+static int port_tells_batches(const udmon_port_t *port)
 {
-    unsigned events = UCT_EVENT_RECV;
+    return (port->source.fd >= 0) && (port->attr.cap.event_flags & UCT_IFACE_FLAG_EVENT_RECV_SIG);
+}
 
+static int port_arm(udmon_port_t *port, unsigned events)
+{
     port_deafen(port, 0);
     if (port->net->blocked && port_tells_room(port)) {
         events |= UCT_EVENT_SEND_COMP;
@@ -273,20 +282,57 @@ static int net_is_busy(udmon_net_t *net)
     return net->busy && news && !net->blocked;
 }
 
+/* Whether the end of a batch can wake us, and does not do so too often. */
+static int net_by_batches(udmon_net_t *net)
+{
+    udmon_port_t *port;
+
+    uint64_t slept_ns = net->loop->now_ns - net->armed_ns; /* 0: asked a moment ago, not slept */
+
+    if (net->by_batches && (slept_ns > 0) && (slept_ns < net->pause_ns)) {
+        net->pauses = NET_PAUSES;
+    }
+    net->by_batches = (net->pauses == 0);
+    net->pauses -= (net->pauses > 0);
+    LIST_FOREACH(port, &net->ports, list) {
+        net->by_batches &= port_tells_batches(port);
+    }
+    return net->by_batches;
+}
+
+/* To be woken by batches or after a pause. */
+static int net_arm_busy(udmon_net_t *net)
+{
+    uint64_t pause_ns = net->pause_ns;
+    udmon_port_t *port;
+    int busy = 0;
+
+    if (net_by_batches(net)) {
+        pause_ns = NET_SIGNAL_NS;
+        LIST_FOREACH(port, &net->ports, list) {
+            busy |= port_arm(port, UCT_EVENT_RECV_SIG);
+        }
+    } else {
+        LIST_FOREACH(port, &net->ports, list) {
+            port_deafen(port, 1);
+        }
+    }
+    net->armed_ns = net->loop->now_ns;
+    udmon_timer_set_at(net->loop, &net->retry, net->armed_ns + pause_ns);
+    return busy;
+}
+
 int udmon_net_arm(udmon_net_t *net)
 {
     int poll = 0, busy = 0;
     udmon_port_t *port;
 
     if (net_is_busy(net)) {
-        LIST_FOREACH(port, &net->ports, list) {
-            port_deafen(port, 1);
-        }
-        udmon_timer_set_at(net->loop, &net->retry, net->loop->now_ns + net->pause_ns);
-        return 0;
+        return net_arm_busy(net);
     }
+    net->by_batches = 0;
     LIST_FOREACH(port, &net->ports, list) {
-        busy |= port_arm(port);
+        busy |= port_arm(port, UCT_EVENT_RECV);
         poll |= (port->source.fd < 0) || (net->blocked && !port_tells_room(port));
     }
     if ((net->handshake_ns != 0) && (udmon_now_ns() > net->handshake_ns)) {

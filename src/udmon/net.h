@@ -52,6 +52,9 @@ typedef struct udmon_net {
     uint64_t window_received, window_ns; /* as it was at the beginning of the current window, */
     int busy;               /* whether many came in the one before, */
     uint64_t pause_ns;      /* and how long not to look then */
+    int by_batches;         /* the end of a batch wakes us, */
+    uint64_t armed_ns;      /* asked for at this time; */
+    unsigned pauses;        /* not to be asked for that many times */
     uint64_t seen_received; /* as it was when udmon_net_arm looked last */
     uint64_t handshake_ns;  /* until then, peers may be connecting in ways without an event */
 } udmon_net_t;

@@ -4,28 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A record in the ring: its length, then its bytes, padded so that lengths are aligned. */
-typedef uint32_t record_length_t;
-
-static size_t record_space(size_t length)
-{
-    size_t align = sizeof(record_length_t);
-
-    return sizeof(record_length_t) + ((length + align - 1) & ~(align - 1));
-}
-
-static size_t record_length_at(const udmon_queue_t *queue, size_t position)
-{
-    record_length_t length;
-
-    memcpy(&length, queue->bytes + position, sizeof(length));
-    return length;
-}
-
 int udmon_queue_open(udmon_queue_t *queue, size_t size)
 {
     memset(queue, 0, sizeof(*queue));
-    queue->size = size & ~(sizeof(record_length_t) - 1);
+    queue->size = size & ~(sizeof(udmon_record_length_t) - 1);
     queue->bytes = malloc(queue->size);
     return (queue->bytes != NULL) ? 0 : -ENOMEM;
 }
@@ -60,10 +42,10 @@ static int queue_place(udmon_queue_t *queue, size_t space)
     return space <= (queue->head - queue->tail);
 }
 
-long udmon_queue_push(udmon_queue_t *queue, const void *data, size_t length)
+long udmon_queue_lend(udmon_queue_t *queue, const void *data, size_t length)
 {
-    record_length_t stored = length;
-    size_t space = record_space(length);
+    udmon_record_length_t stored = length;
+    size_t space = udmon_queue_space(length);
     long dropped = 0;
 
     if ((space > queue->size) || (length > UINT32_MAX)) {
@@ -74,48 +56,32 @@ long udmon_queue_push(udmon_queue_t *queue, const void *data, size_t length)
         ++dropped;
     }
     memcpy(queue->bytes + queue->tail, &stored, sizeof(stored));
-    if (length > 0) {
-        memcpy(queue->bytes + queue->tail + sizeof(stored), data, length);
-    }
+    queue->lent = data;
+    queue->lent_at = queue->tail;
     queue->tail += space;
     ++queue->count;
     queue->payload += length;
     return dropped;
 }
 
-const void *udmon_queue_front(const udmon_queue_t *queue, size_t *length_p)
+void udmon_queue_keep(udmon_queue_t *queue, size_t from)
 {
-    if (queue->count == 0) {
-        return NULL;
+    size_t length;
+
+    if (queue->lent != NULL) {
+        length = udmon_queue_length_at(queue, queue->lent_at);
+        memcpy(queue->bytes + queue->lent_at + sizeof(udmon_record_length_t) + from,
+               (const uint8_t *)queue->lent + from, length - from);
+        queue->lent = NULL;
     }
-    *length_p = record_length_at(queue, queue->head);
-    return queue->bytes + queue->head + sizeof(record_length_t);
 }
 
-/* Behind a record: the next one, or the start of the ring where those before the wrap end. */
-static size_t queue_behind(const udmon_queue_t *queue, size_t position)
+long udmon_queue_push(udmon_queue_t *queue, const void *data, size_t length)
 {
-    position += record_space(record_length_at(queue, position));
-    return ((queue->tail <= queue->head) && (position == queue->end)) ? 0 : position;
-}
+    long dropped = udmon_queue_lend(queue, data, length);
 
-const void *udmon_queue_next(const udmon_queue_t *queue, size_t *position, size_t *length_p)
-{
-    size_t next = queue_behind(queue, *position);
-
-    if (next == queue->tail) {
-        return NULL;
+    if (dropped >= 0) {
+        udmon_queue_keep(queue, 0);
     }
-    *position = next;
-    *length_p = record_length_at(queue, next);
-    return queue->bytes + next + sizeof(record_length_t);
-}
-
-void udmon_queue_pop(udmon_queue_t *queue)
-{
-    if (queue->count > 0) {
-        queue->payload -= record_length_at(queue, queue->head);
-        queue->head = queue_behind(queue, queue->head);
-        --queue->count;
-    }
+    return dropped;
 }

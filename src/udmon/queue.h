@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef struct udmon_queue {
     uint8_t *bytes;
@@ -16,6 +17,8 @@ typedef struct udmon_queue {
     size_t end;  /* where the records before the wrap end, while there is a wrap */
     size_t count;
     size_t payload; /* bytes of all records */
+    const void *lent; /* the newest one's bytes, which are not in the ring yet; or NULL */
+    size_t lent_at;   /* where in the ring they will be */
 } udmon_queue_t;
 
 int udmon_queue_open(udmon_queue_t *queue, size_t size);
@@ -27,12 +30,82 @@ void udmon_queue_close(udmon_queue_t *queue);
  */
 long udmon_queue_push(udmon_queue_t *queue, const void *data, size_t length);
 
+/*
+ * The same without the copy: `data` has to stay until udmon_queue_keep, which copies what is still
+ * in the queue then, but for its first `from` bytes. Nothing is pushed in between.
+ */
+long udmon_queue_lend(udmon_queue_t *queue, const void *data, size_t length);
+void udmon_queue_keep(udmon_queue_t *queue, size_t from);
+
+/* What follows is passed for every record, some of it several times. */
+
+/* A record in the ring: its length, then its bytes, padded so that lengths are aligned. */
+typedef uint32_t udmon_record_length_t;
+
+static inline size_t udmon_queue_space(size_t length)
+{
+    size_t align = sizeof(udmon_record_length_t);
+
+    return sizeof(udmon_record_length_t) + ((length + align - 1) & ~(align - 1));
+}
+
+static inline size_t udmon_queue_length_at(const udmon_queue_t *queue, size_t position)
+{
+    udmon_record_length_t length;
+
+    memcpy(&length, queue->bytes + position, sizeof(length));
+    return length;
+}
+
+static inline const void *udmon_queue_at(const udmon_queue_t *queue, size_t position)
+{
+    if ((queue->lent != NULL) && (position == queue->lent_at)) {
+        return queue->lent;
+    }
+    return queue->bytes + position + sizeof(udmon_record_length_t);
+}
+
 /* The oldest record, or NULL. */
-const void *udmon_queue_front(const udmon_queue_t *queue, size_t *length_p);
+static inline const void *udmon_queue_front(const udmon_queue_t *queue, size_t *length_p)
+{
+    if (queue->count == 0) {
+        return NULL;
+    }
+    *length_p = udmon_queue_length_at(queue, queue->head);
+    return udmon_queue_at(queue, queue->head);
+}
+
+/* Behind a record: the next one, or the start of the ring where those before the wrap end. */
+static inline size_t udmon_queue_behind(const udmon_queue_t *queue, size_t position)
+{
+    position += udmon_queue_space(udmon_queue_length_at(queue, position));
+    return ((queue->tail <= queue->head) && (position == queue->end)) ? 0 : position;
+}
 
 /* The record behind that at `*position` (start with head), or NULL: to look without taking. */
-const void *udmon_queue_next(const udmon_queue_t *queue, size_t *position, size_t *length_p);
+static inline const void *udmon_queue_next(const udmon_queue_t *queue, size_t *position,
+                                           size_t *length_p)
+{
+    size_t next = udmon_queue_behind(queue, *position);
 
-void udmon_queue_pop(udmon_queue_t *queue);
+    if (next == queue->tail) {
+        return NULL;
+    }
+    *position = next;
+    *length_p = udmon_queue_length_at(queue, next);
+    return udmon_queue_at(queue, next);
+}
+
+static inline void udmon_queue_pop(udmon_queue_t *queue)
+{
+    if (queue->count > 0) {
+        if (queue->head == queue->lent_at) {
+            queue->lent = NULL; /* the newest is the oldest too */
+        }
+        queue->payload -= udmon_queue_length_at(queue, queue->head);
+        queue->head = udmon_queue_behind(queue, queue->head);
+        --queue->count;
+    }
+}
 
 #endif

@@ -125,7 +125,7 @@ void udmon_server_service(udmon_server_t *server)
     }
 }
 
-/* How long a client may be silent; before its first datagram as long as it tries to get one here. */
+/* How long a client may be silent; before its first datagram as long as it tries to send one. */
 static uint64_t server_patience_ns(const udmon_server_t *server, const udmon_session_t *session)
 {
     const udmon_options_t *options = &server->settings.values;

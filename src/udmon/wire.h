@@ -20,7 +20,6 @@
 enum {
     UDMON_VERSION = 1,
     UDMON_AM_ID = 23,
-    UDMON_UNIT = 16,
     UDMON_NONCE_SIZE = 16,
     UDMON_MAC_SIZE = 32,
     UDMON_TRANSPORT_SIZE = 8,
@@ -111,10 +110,7 @@ typedef struct udmon_record {
     uint16_t length;
 } __attribute__((packed)) udmon_record_t;
 
-/*
- * Precedes each piece of UDMON_PIECES. Only the end of a record is no multiple of UDMON_UNIT, so
- * that a receiver can tell by flags what it has.
- */
+/* Precedes each piece of UDMON_PIECES. */
 typedef struct udmon_piece {
     uint32_t total;  /* of the record */
     uint32_t offset; /* in it */

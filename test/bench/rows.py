@@ -21,9 +21,10 @@ UNITS = {'ns': 1e9, 'us': 1e6, 'ms': 1e3, 'M/s': 1e-6, 'MB/s': 1e-6}
 
 
 def repeats(quick, size):
-    """Messages of a measurement: enough for some ten milliseconds, no more than 100,000."""
-    most = max(64, min(100000, (256 * MB) // size))
-    return max(32, most // 5) if quick else most
+    """Messages of a measurement: enough for some ten milliseconds, of which what happens once, as
+    the first touch of each page, is little."""
+    most = max(64, min(500000, 2048 * MB // size))
+    return max(32, most // 3) if quick else most
 
 
 def perftest(name, size, layout=None, seconds=True, messages=True, env=None, extra=()):
@@ -109,9 +110,9 @@ def mpi_tests(tests):
     columns = ['er', 'sr', 'posix,cma']
     for library, name in (('openmpi', 'Open MPI'), ('mpich', 'MPICH')):
         tests[library + '.lat'] = Test(name + ' 8 B latency', True, 'ns', columns,
-                                       mpi_program(library, 'mpi_lat', 1e-6, 2, 8, 10000))
+                                       mpi_program(library, 'mpi_lat', 1e-6, 2, 8, 50000))
         tests[library + '.rate'] = Test(name + ' 8 B rate', False, 'M/s', columns,
-                                        mpi_program(library, 'mpi_rate', 1e6, 2, 8, 50000))
+                                        mpi_program(library, 'mpi_rate', 1e6, 2, 8, 200000))
         tests[library + '.bw'] = Test(name + ' 1 MB bandwidth', False, 'MB/s', columns,
                                       mpi_program(library, 'mpi_bw', 1e6, 2, MB, 128))
         # MPICH's ranks spin while they wait: beyond 32 on two processors that is all they do

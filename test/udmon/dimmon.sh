@@ -14,7 +14,7 @@ skip() {
     echo "skipped: $*"
     exit 77
 }
-[[ -n $source && -n $top ]] || skip "configure was not told the source of DiMMon (--with-dimmon=DIR)"
+[[ -n $source && -n $top ]] || skip "configure was not told DiMMon's source (--with-dimmon=DIR)"
 [[ -f /usr/include/luajit-2.1/lua.hpp ]] || skip "DiMMon needs LuaJIT: install libluajit-5.1-dev"
 module=$top/src/udmon/dimmon
 dir=$(mktemp -d)
@@ -34,13 +34,14 @@ trap finish EXIT
 # The agent by its own makefiles, with Debian's LuaJIT in place of a copy of LuaJIT's source. What
 # make check was told is not for them.
 make_agent() {
-    env -u MAKEFLAGS -u MAKEOVERRIDES -u CFLAGS -u CXXFLAGS -u CPPFLAGS -u LDFLAGS -u LIBS make -C "$agent/$1" TOPDIR="$agent" VENDOR_CPPFLAGS=-I/usr/include/luajit-2.1 VENDOR_LDFLAGS= \
-        "${@:2}"
+    env -u MAKEFLAGS -u MAKEOVERRIDES -u CFLAGS -u CXXFLAGS -u CPPFLAGS -u LDFLAGS -u LIBS \
+        make -C "$agent/$1" TOPDIR="$agent" VENDOR_LDFLAGS= \
+        VENDOR_CPPFLAGS=-I/usr/include/luajit-2.1 "${@:2}"
 }
 
 build_agent() {
     mkdir -p "$agent"/{vendor,lib,bin}
-    cp -r "$source"/*.[ch] "$source"/*.mk "$source/Makefile" "$source/modules" "$source/src" "$agent/"
+    cp -r "$source"/*.[ch] "$source"/*.mk "$source"/{Makefile,modules,src} "$agent/"
     cp "$source/vendor/dmm.vendor.mk" "$agent/vendor/"
     make_agent . main && make_agent src/lib/dmm-lua.ll &&
         make_agent modules/luacontrol LIBS=-lluajit-5.1 &&
@@ -50,8 +51,8 @@ build_agent() {
 
 # What both configurations begin with; modules are loaded from the build tree.
 config_head() {
-    printf '%s\n' "$agent/lib/libluacontrol.so" "$agent/lib/libdata.so" "$module/.libs/libnet_udmon.so" \
-        == luacontrol ==
+    printf '%s\n' "$agent/lib/libluacontrol.so" "$agent/lib/libdata.so" \
+        "$module/.libs/libnet_udmon.so" == luacontrol ==
     cat <<-END
 	package.path = package.path .. ';$agent/lib/?.lua'
 	package.cpath = package.cpath .. ';$agent/lib/lib?.so;'
@@ -156,4 +157,4 @@ refuses "a wrong address to listen on" "Cannot listen on tcp://192.0.2.1:4999" \
 refuses "a missing secret" "Cannot listen on tcp://127.0.0.1:$port" \
     "net_udmon.Recv:new():bind{addr = 'tcp://127.0.0.1:$port', secret_file = '$dir/none'}"
 refuses "a second connection of one node" "it has been connected" \
-    "local s = net_udmon.Send:new() s:connect_to{addr = 'tcp://127.0.0.1:9'} s:connect_to{addr = 'tcp://127.0.0.1:9'}"
+    "local s = net_udmon.Send:new() for i = 1, 2 do s:connect_to{addr = 'tcp://127.0.0.1:9'} end"

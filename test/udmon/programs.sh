@@ -13,7 +13,7 @@ bin=${UDMON_BIN:-$top/src/udmon}
 server=${SERVER:-127.0.0.1} scheme=${SCHEME:-tcp} agents=${AGENTS:-3} seconds=${SECONDS_RUN:-4}
 read -ra sources <<<"${SOURCES:-127.0.0.1}"
 dir=$(mktemp -d)
-failed=0 pids=() collector=''
+failed=0 pids=() collector='' rows=20000
 port=$((20000 + $$ % 20000))
 export UDMON_LOG_LEVEL=info
 
@@ -45,7 +45,7 @@ at_least() {
 
 start_collector() {
     "$bin/udmon-collector" -l "$scheme://$server:$port" -w "127.0.0.1:$((port + 1))" \
-        -d "$dir/history.db" -s "$dir/secret" 2>>"$dir/collector.log" &
+        -d "$dir/history.db" -s "$dir/secret" -n $rows 2>>"$dir/collector.log" &
     collector=$!
 }
 
@@ -96,6 +96,16 @@ history_has_rows() {
     [[ $series -gt 3 ]]
 }
 
+# More samples came than may be kept.
+history_is_bounded() {
+    /usr/bin/python3 - "$dir/history.db" "$rows" <<-END
+	import sqlite3, sys
+	db = sqlite3.connect(sys.argv[1])
+	kept, came = db.execute("SELECT count(*), max(id) FROM sample").fetchone()
+	assert 0 < kept <= int(sys.argv[2]) < came, (kept, came)
+	END
+}
+
 # The collector's endpoint on the GLEX fabric, as an agent connected to it over GLEX reads it.
 glex_counters() {
     cat >"$dir/glex.conf" <<-END
@@ -119,7 +129,8 @@ glex_counters() {
     "$bin/udmon-agent" -c "$dir/glex.conf" >"$dir/glex.out" 2>"$dir/glex-agent.log" &
     local reader=$!
     # shellcheck disable=SC2016 # it is awk's
-    await awk -v pid="pid=\"$other\"" '/^glex_event_rx[{]/ && index($0, pid) && $(NF - 1) > 2 { ok = 1 }
+    await awk -v pid="pid=\"$other\"" '
+        /^glex_event_rx[{]/ && index($0, pid) && $(NF - 1) > 2 { ok = 1 }
         END { exit !ok }' "$dir/glex.out"
     status=$?
     kill $reader $other
@@ -143,7 +154,8 @@ check "samples arrive" at_least udmon_records_received_total 50
 check "OpenMetrics is what a parser takes" metrics_parse
 check "history is kept" history_has_rows
 if [[ -x $bin/udmon-top ]]; then
-    check "udmon-top sees all nodes" [ "$("$bin/udmon-top" -b -d "$dir/history.db" | grep -c ' up ')" -eq "$agents" ]
+    check "udmon-top sees all nodes" \
+        [ "$("$bin/udmon-top" -b -d "$dir/history.db" | grep -c ' up ')" -eq "$agents" ]
 fi
 # What a person sees: the page's own script has made rows and charts of what the collector has.
 page_shows_nodes() {
@@ -166,7 +178,8 @@ wait $collector 2>/dev/null
 sleep 3
 start_collector
 check "a killed collector is found again" await nodes_up "$agents"
-check "and what came meanwhile is known to be lost, or came" at_least udmon_records_received_total 60
+check "and what came meanwhile is known to be lost, or came" \
+    at_least udmon_records_received_total 60
 
 # LINK: a port of the virtual machine's switch
 if [[ -n ${LINK:-} ]]; then
@@ -193,12 +206,14 @@ kill "${pids[@]}"
 wait "${pids[@]}"
 pids=()
 check "agents say goodbye" await nodes_up 0
+check "the history is bounded" await history_is_bounded 2>"$dir/bounded.log"
 # one at the start, one to the restarted collector; where a link went down, one more
 connections=2
 [[ -z ${LINK:-} ]] || connections=3
 check "the new configuration kept the connection" \
     [ "$(grep -c 'udmon: connected to' "$dir/agent1.log")" -le "$connections" ]
-lost_of_killed=$(get /metrics | awk '/_(received|lost)_total{node="node0"}/ { sum += $2 } END { print sum }')
+lost_of_killed=$(get /metrics |
+    awk '/_(received|lost)_total{node="node0"}/ { sum += $2 } END { print sum }')
 # received + lost at the collector = samples that the agents say they made
 accounted() {
     local made all

@@ -3,9 +3,19 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-unsigned destroyed_ahs;
+#include <random>
 
-// In place of libibverbs' own, which it calls.
+unsigned created_ahs, destroyed_ahs;
+
+// In place of libibverbs' own, which they call.
+extern "C" struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+    using function = struct ibv_ah *(*)(struct ibv_pd *, struct ibv_ah_attr *);
+
+    ++created_ahs;
+    return reinterpret_cast<function>(dlsym(RTLD_NEXT, "ibv_create_ah"))(pd, attr);
+}
+
 extern "C" int ibv_destroy_ah(struct ibv_ah *ah)
 {
     ++destroyed_ahs;
@@ -116,6 +126,20 @@ uct_iface_attr_t Host::attr()
 
     require(uct_iface_query(iface, &attr) == UCS_OK, "iface query");
     return attr;
+}
+
+std::vector<std::string> Host::devices()
+{
+    std::vector<std::string> names;
+    uct_tl_resource_desc_t *list;
+    unsigned count;
+
+    require(uct_md_query_tl_resources(md, &list, &count) == UCS_OK, "resources");
+    for (unsigned i = 0; i < count; ++i) {
+        names.push_back(std::string(list[i].tl_name) + "/" + list[i].dev_name);
+    }
+    uct_release_tl_resource_list(list);
+    return names;
 }
 
 std::vector<uint8_t> Host::device_addr()
@@ -277,4 +301,15 @@ void RawQp::send(const ud_mon_header_t &header, const std::string &payload)
 
     whole += payload;
     send(whole.data(), whole.size());
+}
+
+std::string pattern(size_t length, unsigned seed)
+{
+    std::mt19937 random(seed);
+    std::string text(length, 0);
+
+    for (char &c : text) {
+        c = char(random());
+    }
+    return text;
 }

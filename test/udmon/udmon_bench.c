@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PORT = 4777, QUEUE = 512 * 1024, QUIET_MS = 700, FIRST_MS = 20000, BURST = 256 };
+enum { PORT = 4777, QUEUE = 512 * 1024, QUIET_MS = 700, FIRST_MS = 20000, BURST = 1024 };
 
 static const char *scheme = "ud", *server_address, *client_address;
 static size_t size, datagram;

@@ -123,7 +123,8 @@ struct MeetTest : testing::Test {
         Relay relay(server.port());
 
         relay.change = [&](Message &message) {
-            if ((message.size() > offset) && (message[offsetof(udmon_rpc_header_t, type)] == type)) {
+            if ((message.size() > offset) &&
+                (message[offsetof(udmon_rpc_header_t, type)] == type)) {
                 message[offset] ^= 1;
                 ++changed;
             }

@@ -42,7 +42,7 @@ struct QueueTest : testing::Test {
     }
     void check()
     {
-        size_t length, position = queue.head;
+        size_t length = 0, position = queue.head;
         const void *data = udmon_queue_front(&queue, &length);
         ASSERT_EQ(model.size(), queue.count);
         size_t payload = 0;
@@ -73,6 +73,41 @@ TEST_F(QueueTest, RandomUseAgreesWithAModel)
         }
         ASSERT_NO_FATAL_FAILURE(check()) << i;
     }
+}
+
+// Lent bytes are seen where they are, and in the ring once they are kept; `from` are left out.
+TEST_F(QueueTest, LentIsKeptUnlessItHasGone)
+{
+    std::string bytes(20, 'l');
+    size_t length = 0;
+
+    open(100);
+    push("first");
+    EXPECT_EQ(0, udmon_queue_lend(&queue, bytes.data(), bytes.size()));
+    model.push_back(bytes);
+    check();
+    udmon_queue_keep(&queue, 0);
+    bytes.assign(20, 'x');
+    check();
+    udmon_queue_pop(&queue);
+    udmon_queue_pop(&queue);
+    model.clear();
+    bytes.assign(20, 'm');
+    EXPECT_EQ(0, udmon_queue_lend(&queue, bytes.data(), bytes.size()));
+    EXPECT_EQ(bytes.data(), udmon_queue_front(&queue, &length));
+    udmon_queue_pop(&queue);
+    EXPECT_EQ(nullptr, queue.lent); // nothing to keep: at its place may be another
+    udmon_queue_keep(&queue, 0);
+    EXPECT_EQ(0u, queue.count);
+    push("another");
+    check();
+    bytes.assign(20, 'n');
+    udmon_queue_lend(&queue, bytes.data(), bytes.size());
+    udmon_queue_keep(&queue, 15);
+    udmon_queue_pop(&queue);
+    auto *kept = static_cast<const char *>(udmon_queue_front(&queue, &length));
+    ASSERT_NE(nullptr, kept);
+    EXPECT_EQ("nnnnn", std::string(kept + 15, length - 15));
 }
 
 TEST_F(QueueTest, ExactFitsAndTooLong)

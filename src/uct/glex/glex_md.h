@@ -30,15 +30,24 @@ typedef struct uct_glex_md_config {
     unsigned               ep_eq_capacity;
 } uct_glex_md_config_t;
 
-/* A registration. Slot i of mh[] is that at endpoint i of the domain, made when it is needed. */
-typedef struct uct_glex_memh {
+/* A registration at the domain's own endpoint, and at others when they need it */
+typedef struct uct_glex_reg {
     void              *address;
     size_t             length;
-    int                mem_flags; /* GLEX_MEM_*, GLEX_EXT_MEM_* */
-    int                revocable; /* may be invalidated, UCT_GLEX_MKEY_REVOCABLE */
-    uint64_t           registered; /* bit i: mh[i] is valid */
+    int                mem_flags;  /* GLEX_MEM_*, GLEX_EXT_MEM_* */
+    uint64_t           registered; /* bit i: at endpoint i */
     glex_mem_handle_t  mh;         /* at endpoint 0 */
     glex_mem_handle_t *more;       /* at endpoints 1..; NULL until one is needed */
+} uct_glex_reg_t;
+
+/* What UCX holds for memory that it registered. Put and get of our own need no registration where
+ * the NIC is this process, so it is made when something else does. */
+typedef struct uct_glex_memh {
+    void           *address;
+    size_t          length;
+    uct_glex_reg_t *reg;       /* NULL: not needed yet */
+    unsigned        flags;     /* of uct_md_mem_reg() */
+    int             revocable; /* may be invalidated, UCT_GLEX_MKEY_REVOCABLE */
 } uct_glex_memh_t;
 
 typedef struct uct_glex_md {
@@ -84,23 +93,35 @@ static inline int uct_glex_md_has_private_rdma(const uct_glex_md_t *md)
 ucs_status_t uct_glex_md_reg(uct_glex_md_t *md, unsigned ep_index, void *address, size_t length,
                              int mem_flags, glex_mem_handle_t *mh_p);
 
-/** Out of line part of uct_glex_memh_local(): first use at this endpoint */
+/** Where something lies: name of a registration at one of the domain's endpoints, and offset */
+typedef struct uct_glex_place {
+    glex_mem_handle_t mh;
+    uint32_t          offset;
+} uct_glex_place_t;
+
+/** Out of line part of uct_glex_memh_place(): first use, or first at this endpoint */
 ucs_status_t uct_glex_memh_register(uct_glex_md_t *md, uct_glex_memh_t *memh, unsigned ep_index);
 
-/** Name of a registration at endpoint `ep_index`, for use as the local side of RDMA */
-static inline ucs_status_t uct_glex_memh_local(uct_glex_md_t *md, uct_glex_memh_t *memh,
-                                               unsigned ep_index, glex_mem_handle_t *mh_p)
+/** `ptr`, in registered memory, for use in RDMA at endpoint `ep_index` */
+static inline ucs_status_t uct_glex_memh_place(uct_glex_md_t *md, uct_glex_memh_t *memh,
+                                               unsigned ep_index, const void *ptr,
+                                               uct_glex_place_t *place)
 {
+    /* acquire, both: pair with the releases of uct_glex_memh_register(). Whoever sees the pointer
+     * sees the registration, whoever sees the bit sees the handle. */
+    uct_glex_reg_t *reg = __atomic_load_n(&memh->reg, __ATOMIC_ACQUIRE);
     ucs_status_t status;
 
-    if (!(__atomic_load_n(&memh->registered, __ATOMIC_ACQUIRE) & UCS_BIT(ep_index))) {
-        /* acquire: pairs with the release in uct_glex_memh_register(), the handle is there */
+    if ((reg == NULL) ||
+        !(__atomic_load_n(&reg->registered, __ATOMIC_ACQUIRE) & UCS_BIT(ep_index))) {
         status = uct_glex_memh_register(md, memh, ep_index);
         if (status != UCS_OK) {
             return status;
         }
+        reg = memh->reg;
     }
-    *mh_p = (ep_index == 0) ? memh->mh : memh->more[ep_index - 1];
+    place->mh     = (ep_index == 0) ? reg->mh : reg->more[ep_index - 1];
+    place->offset = (const char*)ptr - (const char*)reg->address;
     return UCS_OK;
 }
 

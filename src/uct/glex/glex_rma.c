@@ -406,9 +406,9 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
     uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
     uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
     size_t length           = uct_iov_total_length(iov, iovcnt);
+    uct_glex_place_t local;
     glex_rdma_req_t req;
     ucs_status_t status;
-    uct_glex_memh_t *memh;
     uct_glex_vc_t *vc;
     uct_glex_op_t *op;
 
@@ -430,13 +430,13 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
         return UCS_ERR_NO_RESOURCE;
     }
     op->ep = tl_ep;
-    memh   = iov->memh;
     uct_glex_rma_fill(iface, &req, type, remote_addr, rkey);
-    req.local_offset = UCS_PTR_BYTE_DIFF(memh->address, iov->buffer);
-    req.len          = length;
-    status           = uct_glex_memh_local(iface->md, memh, iface->ep_index, &req.local_mh);
+    status = uct_glex_memh_place(iface->md, iov->memh, iface->ep_index, iov->buffer, &local);
     if (status == UCS_OK) {
-        status = uct_glex_rma_post(iface, &req, op);
+        req.local_mh     = local.mh;
+        req.local_offset = local.offset;
+        req.len          = length;
+        status           = uct_glex_rma_post(iface, &req, op);
     }
     if (status != UCS_OK) {
         uct_glex_op_cancel(op);

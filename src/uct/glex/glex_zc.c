@@ -34,8 +34,7 @@ static ucs_status_t uct_glex_zc_fill(uct_glex_vc_t *vc, uct_glex_zc_t *zc, const
                                      size_t iovcnt)
 {
     uct_glex_iface_t *iface = vc->iface;
-    glex_mem_handle_t mh;
-    uct_glex_memh_t *memh;
+    uct_glex_place_t place;
     ucs_status_t status;
     size_t i, length;
 
@@ -46,13 +45,13 @@ static ucs_status_t uct_glex_zc_fill(uct_glex_vc_t *vc, uct_glex_zc_t *zc, const
         if (length == 0) {
             continue;
         }
-        memh   = iov[i].memh;
-        status = uct_glex_memh_local(iface->md, memh, iface->ep_index, &mh);
+        status = uct_glex_memh_place(iface->md, iov[i].memh, iface->ep_index, iov[i].buffer,
+                                     &place);
         if (status != UCS_OK) {
             return status;
         }
-        zc->iov[zc->iovcnt].mh     = mh.v;
-        zc->iov[zc->iovcnt].offset = UCS_PTR_BYTE_DIFF(memh->address, iov[i].buffer);
+        zc->iov[zc->iovcnt].mh     = place.mh.v;
+        zc->iov[zc->iovcnt].offset = place.offset;
         zc->iov[zc->iovcnt].length = length;
         zc->length                += length;
         ++zc->iovcnt;

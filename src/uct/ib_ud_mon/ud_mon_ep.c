@@ -40,7 +40,7 @@ static ucs_status_t ud_mon_ep_to_sender(uct_ud_mon_iface_t *iface, uct_ud_mon_ep
 {
     uct_ud_mon_md_t *md = uct_ud_mon_iface_md(iface);
     struct ibv_wc wc = *iface->rx.current;
-    struct ibv_grh *grh = UCS_PTR_BYTE_OFFSET(iface->rx.current_header, -UD_MON_GRH_LENGTH);
+    struct ibv_grh *grh = &iface->rx.grhs[(uint32_t)wc.wr_id & (iface->rx.length - 1)];
     struct ibv_ah_attr attr;
 
     memset(&attr, 0, sizeof(attr));

@@ -87,7 +87,7 @@ static void ud_mon_event_drain(uct_ud_mon_iface_t *iface)
     void *context;
 
     while (ibv_get_cq_event(iface->channel, &cq, &context) == 0) {
-        *((cq == iface->rx.cq) ? &iface->rx.armed : &iface->tx.armed) = 0;
+        *((cq == iface->rx.cq) ? &iface->rx.armed : &iface->tx.armed) = UD_MON_DISARMED;
         ibv_ack_cq_events(cq, 1);
     }
 }
@@ -110,26 +110,26 @@ static void ud_mon_event_read(uct_ud_mon_iface_t *iface)
 }
 
 /*
- * Ask for an event at the next completion. Sets *fresh_p if that had to be asked for now: then
- * completions may have come before, and whoever asks has to look. A queue that is still armed has
- * had no completion since.
+ * Ask for an event. Sets *fresh_p if that had to be asked for now: then completions may have come
+ * before, and whoever asks has to look. A queue that is still armed for as much has had no such
+ * completion since.
  */
-static ucs_status_t ud_mon_event_arm_cq(uct_ud_mon_iface_t *iface, struct ibv_cq *cq, int *armed,
-                                        int *fresh_p)
+static ucs_status_t ud_mon_event_arm_cq(uct_ud_mon_iface_t *iface, struct ibv_cq *cq,
+                                        ud_mon_armed_t wanted, ud_mon_armed_t *armed, int *fresh_p)
 {
     int ret;
 
-    *fresh_p = !*armed;
-    if (*armed) {
+    *fresh_p = (*armed < wanted);
+    if (!*fresh_p) {
         return UCS_OK;
     }
-    ret = ibv_req_notify_cq(cq, 0);
+    ret = ibv_req_notify_cq(cq, wanted == UD_MON_ARMED_SOLICITED);
     if (ret != 0) {
         ucs_error("ib_ud_mon: %s: cannot ask for completion events: %s",
                   uct_ud_mon_iface_md(iface)->name, strerror(ret));
         return UCS_ERR_IO_ERROR;
     }
-    *armed = 1;
+    *armed = wanted;
     return UCS_OK;
 }
 
@@ -137,6 +137,7 @@ ucs_status_t uct_ud_mon_iface_event_arm(uct_iface_h tl_iface, unsigned events)
 {
     uct_ud_mon_iface_t *iface = ucs_derived_of(tl_iface, uct_ud_mon_iface_t);
     ud_mon_rx_t *rx = &iface->rx;
+    ud_mon_armed_t wanted;
     ucs_status_t status;
     int count, fresh;
 
@@ -146,7 +147,7 @@ ucs_status_t uct_ud_mon_iface_event_arm(uct_iface_h tl_iface, unsigned events)
         return UCS_ERR_BUSY;
     }
     if (events & UCT_EVENT_SEND_COMP) {
-        status = ud_mon_event_arm_cq(iface, iface->tx.cq, &iface->tx.armed, &fresh);
+        status = ud_mon_event_arm_cq(iface, iface->tx.cq, UD_MON_ARMED, &iface->tx.armed, &fresh);
         if (status != UCS_OK) {
             return status;
         }
@@ -155,7 +156,8 @@ ucs_status_t uct_ud_mon_iface_event_arm(uct_iface_h tl_iface, unsigned events)
         }
     }
     if (events & (UCT_EVENT_RECV | UCT_EVENT_RECV_SIG)) {
-        status = ud_mon_event_arm_cq(iface, rx->cq, &rx->armed, &fresh);
+        wanted = (events & UCT_EVENT_RECV) ? UD_MON_ARMED : UD_MON_ARMED_SOLICITED;
+        status = ud_mon_event_arm_cq(iface, rx->cq, wanted, &rx->armed, &fresh);
         if ((status != UCS_OK) || !fresh) {
             return status;
         }

@@ -10,8 +10,8 @@ static ucs_config_field_t uct_ud_mon_iface_config_table[] = {
      UCS_CONFIG_TYPE_TABLE(uct_iface_config_table)},
 
     {"SEG_SIZE", "auto",
-     "Size of a datagram, with the transport's header of 40 bytes. At most the MTU of the port,\n"
-     "which is the default.",
+     "Size of the datagrams sent, with the transport's header of 40 bytes. At most the MTU of the\n"
+     "port, which is the default.",
      ucs_offsetof(uct_ud_mon_iface_config_t, seg_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"QKEY", "auto",
@@ -37,10 +37,10 @@ static ucs_config_field_t uct_ud_mon_iface_config_table[] = {
     {"HOP_LIMIT", "64", "How many routers a RoCE datagram may pass (1 to 255).",
      ucs_offsetof(uct_ud_mon_iface_config_t, hop_limit), UCS_CONFIG_TYPE_UINT},
 
-    {"TX_QUEUE_LEN", "256", "Datagrams that may be under way; rounded up to a power of two.",
+    {"TX_QUEUE_LEN", "512", "Datagrams that may be under way; rounded up to a power of two.",
      ucs_offsetof(uct_ud_mon_iface_config_t, tx_queue_len), UCS_CONFIG_TYPE_UINT},
 
-    {"TX_BATCH", "64",
+    {"TX_BATCH", "256",
      "Datagrams handed to the device at once. Fewer wait for the next progress, flush or event\n"
      "arming; 1 sends each immediately.",
      ucs_offsetof(uct_ud_mon_iface_config_t, tx_batch), UCS_CONFIG_TYPE_UINT},
@@ -85,7 +85,7 @@ static ucs_status_t uct_ud_mon_iface_query(uct_iface_h tl_iface, uct_iface_attr_
         attr->cap.flags |= UCT_IFACE_FLAG_CB_SYNC;
     }
     attr->cap.event_flags = UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV |
-                            UCT_IFACE_FLAG_EVENT_FD;
+                            UCT_IFACE_FLAG_EVENT_RECV_SIG | UCT_IFACE_FLAG_EVENT_FD;
     attr->cap.am.max_short = payload;
     attr->cap.am.max_bcopy = payload;
     attr->cap.am.max_zcopy = payload;
@@ -265,7 +265,7 @@ static ucs_status_t ud_mon_port_open(uct_ud_mon_iface_t *self, uct_ud_mon_md_t *
     }
     self->is_eth = (attr.link_layer == IBV_LINK_LAYER_ETHERNET);
     self->lid = attr.lid;
-    self->mtu = 128u << attr.active_mtu;
+    self->mtu = self->port_mtu = 128u << attr.active_mtu;
     if (self->config.seg_size != UCS_MEMUNITS_AUTO) {
         if ((self->config.seg_size > self->mtu) ||
             (self->config.seg_size < (sizeof(ud_mon_header_t) + 64))) {

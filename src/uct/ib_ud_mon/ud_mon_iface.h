@@ -23,6 +23,7 @@
 enum {
     UD_MON_GRH_LENGTH = 40,
     UD_MON_MAX_SGE    = 4,  /* the header's and three of the user's */
+    UD_MON_RX_SGE     = 2,
     UD_MON_POLL_MAX   = 64, /* completions taken at once */
     UD_MON_QPN_MCAST  = 0xffffff
 };
@@ -44,6 +45,9 @@ typedef struct uct_ud_mon_iface_config {
     unsigned max_senders;
     int cb_sync;
 } uct_ud_mon_iface_config_t;
+
+/* Which completion of a queue makes an event: none, that of a solicited datagram, or the next one. */
+typedef enum ud_mon_armed { UD_MON_DISARMED, UD_MON_ARMED_SOLICITED, UD_MON_ARMED } ud_mon_armed_t;
 
 /* One send slot: a piece of registered memory, its work request, and who waits for it. */
 typedef struct ud_mon_tx_slot {
@@ -67,7 +71,7 @@ typedef struct ud_mon_tx {
     uint32_t batch;
     uint32_t max_inline;
     uint32_t head, posted, tail;
-    int armed;               /* the next completion makes an event */
+    ud_mon_armed_t armed;
     ucs_queue_head_t flushes; /* completions that wait for an index */
 } ud_mon_tx_t;
 
@@ -77,12 +81,13 @@ typedef struct ud_mon_rx {
     struct ibv_mr *mr;
     void *memory;
     struct ibv_recv_wr *wr;
-    struct ibv_sge *sge;
+    struct ibv_sge (*sge)[UD_MON_RX_SGE]; /* global routing header, datagram */
+    struct ibv_grh *grhs; /* behind the slots, one for each */
     size_t slot_size;
     uint32_t length; /* power of two */
     uint32_t batch;
     uint32_t posted, done;
-    int armed; /* the next completion makes an event */
+    ud_mon_armed_t armed;
     /* completions found while arming, to be handled by the next progress */
     struct ibv_wc stash[UD_MON_POLL_MAX];
     int stashed;
@@ -173,7 +178,8 @@ typedef struct uct_ud_mon_iface {
     int gid_index;
     union ibv_gid gid;
     uint16_t lid;
-    uint32_t mtu;        /* of a datagram, with our header */
+    uint32_t port_mtu;   /* what may come, with our header, */
+    uint32_t mtu;        /* and what we send */
     uint64_t id;
     uint32_t next_stream;
     struct ibv_qp *qp;

@@ -4,14 +4,6 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-/* Make payloads start on a cache line: they stand behind two headers. */
-static size_t ud_mon_rx_offset(void)
-{
-    size_t headers = UD_MON_GRH_LENGTH + sizeof(ud_mon_header_t);
-
-    return ucs_align_up_pow2(headers, UCS_SYS_CACHE_LINE_SIZE) - headers;
-}
-
 static ucs_status_t ud_mon_memory_get(uct_ud_mon_iface_t *iface, size_t size, void **memory_p,
                                       struct ibv_mr **mr_p)
 {
@@ -62,20 +54,29 @@ static void ud_mon_tx_prepare(uct_ud_mon_iface_t *iface)
     }
 }
 
+/*
+ * The 40 bytes that verbs puts first go to a place of their own. So a slot of 4,096 bytes is one
+ * page, which a device finds with one look at its tables, and no datagram lies in two.
+ */
 static void ud_mon_rx_prepare(uct_ud_mon_iface_t *iface)
 {
     ud_mon_rx_t *rx = &iface->rx;
     uint32_t i;
 
+    rx->grhs = UCS_PTR_BYTE_OFFSET(rx->memory, rx->length * rx->slot_size);
     for (i = 0; i < rx->length; ++i) {
-        rx->sge[i].addr = (uintptr_t)rx->memory + (i * rx->slot_size) + ud_mon_rx_offset();
-        rx->sge[i].length = UD_MON_GRH_LENGTH + iface->mtu;
-        rx->sge[i].lkey = rx->mr->lkey;
-        rx->wr[i].sg_list = &rx->sge[i];
-        rx->wr[i].num_sge = 1;
+        rx->sge[i][0].addr = (uintptr_t)&rx->grhs[i];
+        rx->sge[i][0].length = sizeof(rx->grhs[i]);
+        rx->sge[i][1].addr = (uintptr_t)rx->memory + (i * rx->slot_size);
+        rx->sge[i][1].length = iface->port_mtu;
+        rx->sge[i][0].lkey = rx->sge[i][1].lkey = rx->mr->lkey;
+        rx->wr[i].sg_list = rx->sge[i];
+        rx->wr[i].num_sge = UD_MON_RX_SGE;
         rx->wr[i].next = &rx->wr[(i + 1) & (rx->length - 1)];
     }
 }
+
+UCS_STATIC_ASSERT(sizeof(struct ibv_grh) == UD_MON_GRH_LENGTH);
 
 static ucs_status_t ud_mon_rings_alloc(uct_ud_mon_iface_t *iface)
 {
@@ -84,8 +85,7 @@ static ucs_status_t ud_mon_rings_alloc(uct_ud_mon_iface_t *iface)
     ucs_status_t status;
 
     tx->slot_size = ucs_align_up_pow2(iface->mtu, UCS_SYS_CACHE_LINE_SIZE);
-    rx->slot_size = ucs_align_up_pow2(ud_mon_rx_offset() + UD_MON_GRH_LENGTH + iface->mtu,
-                                      UCS_SYS_CACHE_LINE_SIZE);
+    rx->slot_size = ucs_align_up_pow2(iface->port_mtu, UCS_SYS_CACHE_LINE_SIZE);
     tx->slots = ucs_calloc(tx->length, sizeof(*tx->slots), "ud_mon tx slots");
     tx->wr = ucs_calloc(tx->length, sizeof(*tx->wr), "ud_mon tx wr");
     rx->wr = ucs_calloc(rx->length, sizeof(*rx->wr), "ud_mon rx wr");
@@ -98,7 +98,8 @@ static ucs_status_t ud_mon_rings_alloc(uct_ud_mon_iface_t *iface)
     if (status != UCS_OK) {
         goto err_free;
     }
-    status = ud_mon_memory_get(iface, rx->length * rx->slot_size, &rx->memory, &rx->mr);
+    status = ud_mon_memory_get(iface, rx->length * (rx->slot_size + sizeof(rx->grhs[0])),
+                               &rx->memory, &rx->mr);
     if (status != UCS_OK) {
         goto err_tx_memory;
     }
@@ -138,7 +139,7 @@ static ucs_status_t ud_mon_qp_create(uct_ud_mon_iface_t *iface)
             .max_send_wr = iface->tx.length,
             .max_recv_wr = iface->rx.length,
             .max_send_sge = ucs_min(UD_MON_MAX_SGE, md->attr.max_sge),
-            .max_recv_sge = 1,
+            .max_recv_sge = UD_MON_RX_SGE,
             .max_inline_data = iface->config.tx_inline,
         },
     };

@@ -36,10 +36,10 @@ void uct_ud_mon_rx_refill(uct_ud_mon_iface_t *iface)
     }
 }
 
-/* What verbs put before our header: not looked at, only stepped over. */
-static void *ud_mon_rx_slot(const uct_ud_mon_iface_t *iface, uint32_t index)
+static ud_mon_header_t *ud_mon_rx_header(const uct_ud_mon_iface_t *iface, uint32_t index)
 {
-    return (void *)(uintptr_t)iface->rx.sge[index & (iface->rx.length - 1)].addr;
+    return UCS_PTR_BYTE_OFFSET(iface->rx.memory,
+                               (index & (iface->rx.length - 1)) * iface->rx.slot_size);
 }
 
 static int ud_mon_rx_check(uct_ud_mon_iface_t *iface, const ud_mon_header_t *header,
@@ -69,8 +69,7 @@ static int ud_mon_rx_check(uct_ud_mon_iface_t *iface, const ud_mon_header_t *hea
 
 static void ud_mon_rx_deliver(uct_ud_mon_iface_t *iface, const struct ibv_wc *wc)
 {
-    ud_mon_header_t *header = UCS_PTR_BYTE_OFFSET(ud_mon_rx_slot(iface, (uint32_t)wc->wr_id),
-                                                  UD_MON_GRH_LENGTH);
+    ud_mon_header_t *header = ud_mon_rx_header(iface, (uint32_t)wc->wr_id);
     unsigned length;
 
     if (!ud_mon_rx_check(iface, header, wc->byte_len) || !ud_mon_senders_arrive(iface, header)) {

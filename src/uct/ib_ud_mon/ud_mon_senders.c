@@ -54,6 +54,28 @@ static ud_mon_sender_t *ud_mon_senders_add(uct_ud_mon_iface_t *iface, ud_mon_sen
     return sender;
 }
 
+/* A known stream, now the one heard last; or NULL. */
+static ud_mon_sender_t *ud_mon_senders_find(uct_ud_mon_iface_t *iface, ud_mon_sender_key_t key)
+{
+    ud_mon_sender_t *sender;
+    khiter_t iter;
+
+    if (!ucs_list_is_empty(&iface->senders_lru)) {
+        sender = ucs_list_tail(&iface->senders_lru, ud_mon_sender_t, lru);
+        if (ud_mon_sender_equal(sender->key, key)) {
+            return sender; /* datagrams come in bursts */
+        }
+    }
+    iter = kh_get(ud_mon_senders, &iface->senders, key);
+    if (iter == kh_end(&iface->senders)) {
+        return NULL;
+    }
+    sender = kh_value(&iface->senders, iter);
+    ucs_list_del(&sender->lru);
+    ucs_list_add_tail(&iface->senders_lru, &sender->lru);
+    return sender;
+}
+
 /*
  * Note a datagram; returns whether it is to be delivered. A stream starts at 0, so what is missing
  * before the first datagram we see is lost, except where we may have come later (a group) or
@@ -67,15 +89,9 @@ int ud_mon_senders_arrive(uct_ud_mon_iface_t *iface, const ud_mon_header_t *head
     };
     uint64_t gap, before, seq = le64toh(header->seq);
     int from_start = !(header->flags & UD_MON_FLAG_MCAST) && (iface->stats.evicted == 0);
-    ud_mon_sender_t *sender;
-    khiter_t iter;
+    ud_mon_sender_t *sender = ud_mon_senders_find(iface, key);
 
-    iter = kh_get(ud_mon_senders, &iface->senders, key);
-    if (ucs_likely(iter != kh_end(&iface->senders))) {
-        sender = kh_value(&iface->senders, iter);
-        ucs_list_del(&sender->lru);
-        ucs_list_add_tail(&iface->senders_lru, &sender->lru);
-    } else {
+    if (ucs_unlikely(sender == NULL)) {
         sender = ud_mon_senders_add(iface, key, from_start ? 0 : seq);
         if (sender == NULL) {
             return 1; /* no memory to count in is no reason to lose data */

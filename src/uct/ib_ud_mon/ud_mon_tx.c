@@ -1,7 +1,8 @@
 /*
  * Sending. A datagram is written into the next slot of the ring and rests there until a batch is
  * full or somebody makes progress, flushes or arms: then one doorbell posts all of them. Only the
- * last of a batch asks for a completion; completions come in order, so it frees them all.
+ * last of a batch asks for a completion; completions come in order, so it frees them all. The last
+ * one is also the one that wakes a receiver who wants to be woken by batches (UCT_EVENT_RECV_SIG).
  */
 #include "ud_mon_iface.h"
 
@@ -192,7 +193,7 @@ void uct_ud_mon_tx_doorbell(uct_ud_mon_iface_t *iface)
     last = &tx->wr[(tx->head - 1) & mask];
     after = last->next;
     last->next = NULL;
-    last->send_flags |= IBV_SEND_SIGNALED;
+    last->send_flags |= IBV_SEND_SIGNALED | IBV_SEND_SOLICITED; /* done here, complete there */
     last->wr_id = ((uint64_t)iface->generation << 32) | tx->head;
     ret = ibv_post_send(iface->qp, first, &bad);
     last->next = after;

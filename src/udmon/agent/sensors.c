@@ -6,6 +6,7 @@
 #include "samples.h"
 #include "../log.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,9 +40,11 @@ static void cpu_tick(udmon_node_t *node, void *state)
     }
     samples = samples_begin(node);
     while (fgets(line, sizeof(line), file) != NULL) {
-        if (sscanf(line, "cpu%u %llu %llu %llu %llu %llu %llu %llu %llu", &cpu, &ticks[0],
-                   &ticks[1], &ticks[2], &ticks[3], &ticks[4], &ticks[5], &ticks[6],
-                   &ticks[7]) == 9) {
+        /* "cpu" without a number is the sum of all; %u would take its user time for one */
+        if (isdigit((unsigned char)line[3]) &&
+            (sscanf(line, "cpu%u %llu %llu %llu %llu %llu %llu %llu %llu", &cpu, &ticks[0],
+                    &ticks[1], &ticks[2], &ticks[3], &ticks[4], &ticks[5], &ticks[6],
+                    &ticks[7]) == 9)) {
             for (i = 0; i < 8; ++i) {
                 samples_add(samples, 1, ticks[i] / hertz, "cpu_seconds{cpu=\"%u\",mode=\"%s\"}",
                             cpu, modes[i]);
