@@ -76,7 +76,7 @@ static void ud_mon_rx_prepare(uct_ud_mon_iface_t *iface)
     }
 }
 
-UCS_STATIC_ASSERT(sizeof(struct ibv_grh) == UD_MON_GRH_LENGTH);
+_Static_assert(sizeof(struct ibv_grh) == UD_MON_GRH_LENGTH, "GRHs go to a place of their own");
 
 static ucs_status_t ud_mon_rings_alloc(uct_ud_mon_iface_t *iface)
 {
