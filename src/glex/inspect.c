@@ -7,6 +7,7 @@
 #include "device.h"
 #include "env.h"
 #include "fabric.h"
+#include "producer.h"
 #include "segment.h"
 #include "stats.h"
 
@@ -44,17 +45,18 @@ static bool inspect_ring(int fd, uint64_t offset, uint32_t capacity, struct glex
     return true;
 }
 
-static bool inspect_peers(int fd, struct glex_inspect_ep *ep)
+static bool inspect_peers(int fd, const struct glex_segment_header *hdr,
+                          struct glex_inspect_ep *ep)
 {
-    struct glex_producer page[64];
-    const uint32_t step = sizeof(page) / sizeof(page[0]);
-    uint32_t i, j;
+    uint64_t off = glex_producers_off(hdr->mpq_capacity, hdr->eq_capacity);
+    uint32_t i, j, ready = glex_producers_ready(hdr);
+    struct glex_producer page[GLEX_PRODUCER_STEP];
 
-    for (i = 0; i < GLEX_MAX_PRODUCERS; i += step) {
-        if (!inspect_read(fd, page, sizeof(page), GLEX_PRODUCERS_OFF + i * sizeof(page[0]))) {
+    for (i = 0; i < ready; i += GLEX_PRODUCER_STEP) {
+        if (!inspect_read(fd, page, sizeof(page), off + i * sizeof(page[0]))) {
             return false;
         }
-        for (j = 0; j < step; j++) {
+        for (j = 0; j < GLEX_PRODUCER_STEP; j++) {
             ep->peers += page[j].owner != 0;
         }
     }
@@ -116,7 +118,7 @@ static const char *inspect_file(int fd, const struct stat *st, struct glex_inspe
     ep->counters = hdr.counters;
     if (!inspect_ring(fd, GLEX_MPQ_OFF, hdr.mpq_capacity, &ep->mpq) ||
         !inspect_ring(fd, glex_eq_off(hdr.mpq_capacity), hdr.eq_capacity, &ep->eq) ||
-        !inspect_peers(fd, ep) || !inspect_registrations(fd, &hdr, ep)) {
+        !inspect_peers(fd, &hdr, ep) || !inspect_registrations(fd, &hdr, ep)) {
         return "a segment cut short";
     }
     return NULL;

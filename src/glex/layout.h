@@ -1,7 +1,7 @@
 /*
  * What lies in shared memory: one segment, a file on the fabric, per endpoint.
  *
- *     header | producer table | MPQ | EQ | registration table | memory of glex_ext_mem_alloc()
+ *     header | MPQ | EQ | registration table | producer table | memory of glex_ext_mem_alloc()
  *
  * The first five parts are the base, whose size follows from the two capacities; peers map it.
  * Everything here is plain memory that is accessed with __atomic builtins where two processes meet;
@@ -13,11 +13,14 @@
 #include "common.h"
 
 #define GLEX_SEGMENT_MAGIC   0x676c65782d736567ull /* "glex-seg" */
-#define GLEX_SEGMENT_VERSION 2
+#define GLEX_SEGMENT_VERSION 3
 
 #define GLEX_MAX_QUEUE_CAPACITY     65536u
 #define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
-#define GLEX_MAX_PRODUCERS          1024u
+#define GLEX_MAX_PRODUCERS          16384u
+/* Producer table entries whose storage is reserved in one step: 4 KiB. */
+#define GLEX_PRODUCER_STEP          64u
+#define GLEX_PRODUCER_STEP_SIZE     (GLEX_PRODUCER_STEP * sizeof(struct glex_producer))
 #define GLEX_MMT_CAPACITY           65536u
 /* Registration table entries whose storage is reserved in one step: 4 KiB. */
 #define GLEX_MMT_STEP               128u
@@ -113,13 +116,12 @@ struct glex_segment_header {
     uint64_t pid_space; /* names the pid namespace that `pid` belongs to; 0: not known */
     char     command[16];
     uint64_t mmt_ready __attribute__((aligned(128))); /* table entries that have storage */
+    uint32_t producers_ready; /* likewise; added to by producers */
     struct glex_ext_counters counters __attribute__((aligned(128)));
 };
 
 #define GLEX_HEADER_SIZE   4096u
-#define GLEX_PRODUCERS_OFF GLEX_HEADER_SIZE
-#define GLEX_MPQ_OFF       (GLEX_PRODUCERS_OFF + \
-                            GLEX_MAX_PRODUCERS * sizeof(struct glex_producer))
+#define GLEX_MPQ_OFF       GLEX_HEADER_SIZE
 
 static inline uint64_t glex_ring_size(uint32_t capacity)
 {
@@ -137,10 +139,16 @@ static inline uint64_t glex_mmt_off(uint32_t mpq_capacity, uint32_t eq_capacity)
                          GLEX_MMT_STEP_SIZE);
 }
 
-static inline uint64_t glex_base_size(uint32_t mpq_capacity, uint32_t eq_capacity)
+static inline uint64_t glex_producers_off(uint32_t mpq_capacity, uint32_t eq_capacity)
 {
     return glex_mmt_off(mpq_capacity, eq_capacity) +
            GLEX_MMT_CAPACITY * sizeof(struct glex_mmt_entry);
+}
+
+static inline uint64_t glex_base_size(uint32_t mpq_capacity, uint32_t eq_capacity)
+{
+    return glex_producers_off(mpq_capacity, eq_capacity) +
+           GLEX_MAX_PRODUCERS * sizeof(struct glex_producer);
 }
 
 #ifndef __cplusplus

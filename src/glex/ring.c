@@ -1,4 +1,5 @@
 #include "ring.h"
+#include "producer.h"
 #include "segment.h"
 
 /* A stalled slot's producers are looked up on the file system: not more often than this. */
@@ -107,17 +108,20 @@ void GLEX_NOINLINE glex_ring_disarm(struct glex_ring_rx *rx)
 static bool ring_is_intended(const struct glex_ring_rx *rx, uint64_t pos, int dirfd,
                              const struct glex_segment *seg)
 {
-    struct glex_producer *producer = glex_segment_producers(seg->hdr);
+    struct glex_producer *producer = glex_producers(seg->hdr, seg->mpq_capacity, seg->eq_capacity);
+    uint32_t i, ready = glex_producers_ready(seg->hdr);
     uint64_t owner, addr;
-    uint32_t i;
 
-    for (i = 0; i < GLEX_MAX_PRODUCERS; i++, producer++) {
+    for (i = 0; i < ready; i++, producer++) {
         /* acquire: an intent that moved on brings what was published before it */
         if (__atomic_load_n(&producer->intent[rx->which], __ATOMIC_ACQUIRE) != pos) {
             continue;
         }
         owner = __atomic_load_n(&producer->owner, __ATOMIC_ACQUIRE);
         addr = __atomic_load_n(&producer->addr, __ATOMIC_RELAXED);
+        if (owner == 0) {
+            continue; /* never used, or given back */
+        }
         if (owner == seg->incarnation || glex_segment_is_living(dirfd, addr, owner) ||
             glex_segment_is_living_anywhere(dirfd, owner)) {
             return true;

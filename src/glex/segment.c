@@ -23,10 +23,16 @@ static bool is_power_of_two(uint32_t x)
     return x != 0 && (x & (x - 1)) == 0;
 }
 
-/* What has storage from the start: all but the registration table after its first step. */
-static uint64_t segment_reserved_len(const struct glex_segment_header *hdr)
+/* What has storage from the start: all up to the registration table's first step, and the first of
+ * the producer table. */
+static uint64_t segment_reserved_front(const struct glex_segment_header *hdr)
 {
     return glex_mmt_off(hdr->mpq_capacity, hdr->eq_capacity) + GLEX_MMT_STEP_SIZE;
+}
+
+static uint64_t segment_reserved_len(const struct glex_segment_header *hdr)
+{
+    return segment_reserved_front(hdr) + GLEX_PRODUCER_STEP_SIZE;
 }
 
 bool glex_segment_header_is_valid(const struct glex_segment_header *hdr, uint64_t addr,
@@ -104,7 +110,13 @@ static glex_ret_t segment_reserve(int fd, const struct glex_segment_header *hdr)
     char path[PATH_MAX];
     int err;
 
-    err = ftruncate(fd, (off_t)hdr->base_size) != 0 ? errno : posix_fallocate(fd, 0, (off_t)len);
+    err = ftruncate(fd, (off_t)hdr->base_size) != 0 ?
+              errno :
+              posix_fallocate(fd, 0, (off_t)segment_reserved_front(hdr));
+    if (err == 0) {
+        err = posix_fallocate(fd, (off_t)glex_producers_off(hdr->mpq_capacity, hdr->eq_capacity),
+                              GLEX_PRODUCER_STEP_SIZE);
+    }
     if (err == 0) {
         return GLEX_SUCCESS;
     }
@@ -131,9 +143,6 @@ static uint64_t random_nonzero(void)
 
 static void segment_init(struct glex_segment_header *base, const struct glex_segment_header *hdr)
 {
-    struct glex_producer *producers = glex_segment_producers(base);
-    uint32_t i;
-
     *base = *hdr;
     base->magic = GLEX_SEGMENT_MAGIC;
     base->version = GLEX_SEGMENT_VERSION;
@@ -142,10 +151,7 @@ static void segment_init(struct glex_segment_header *base, const struct glex_seg
     base->max_producers = GLEX_MAX_PRODUCERS;
     base->mmt_capacity = GLEX_MMT_CAPACITY;
     base->mmt_ready = GLEX_MMT_STEP;
-    for (i = 0; i < GLEX_MAX_PRODUCERS; i++) {
-        producers[i].intent[GLEX_RING_MPQ] = GLEX_INTENT_NONE;
-        producers[i].intent[GLEX_RING_EQ] = GLEX_INTENT_NONE;
-    }
+    base->producers_ready = GLEX_PRODUCER_STEP;
 }
 
 /* Give the unnamed file its name. */

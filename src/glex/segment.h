@@ -104,9 +104,4 @@ static inline struct glex_mmt_entry *glex_segment_mmt(struct glex_segment_header
     return (struct glex_mmt_entry *)((char *)base + glex_mmt_off(mpq_capacity, eq_capacity));
 }
 
-static inline struct glex_producer *glex_segment_producers(struct glex_segment_header *base)
-{
-    return (struct glex_producer *)((char *)base + GLEX_PRODUCERS_OFF);
-}
-
 #endif

@@ -1,3 +1,4 @@
+#include "producer.h"
 #include "shm.h"
 #include "env.h"
 #include "fabric.h"
@@ -18,43 +19,6 @@
 bool glex_shm_reaches(struct glex_device *dev, uint32_t nic_id)
 {
     return nic_id - dev->nic_base < glex_env()->num_nics || glex_fabric_has_nic(dev->dirfd, nic_id);
-}
-
-/*
- * Take an entry of the peer's producer table: a free one, that of a predecessor at our address, or
- * a dead one's. An incarnation is never used twice, so a compare-and-swap from that of a dead
- * owner cannot hit a living one. Until our intents are reset they may hold a dead one's position;
- * the consumer then waits for us for a moment, which is harmless.
- */
-static struct glex_producer *shm_claim_producer(struct glex_endpoint *ep,
-                                                struct glex_segment_header *base)
-{
-    struct glex_producer *producers = glex_segment_producers(base), *producer;
-    uint64_t me = ep->segment.incarnation, owner;
-    uint32_t i, pass;
-
-    for (pass = 0; pass < 2; pass++) {
-        for (i = 0; i < GLEX_MAX_PRODUCERS; i++) {
-            producer = &producers[i];
-            owner = __atomic_load_n(&producer->owner, __ATOMIC_RELAXED);
-            /* Looking at the file system for each is left for when no other is free. */
-            if (owner != 0 && (pass == 0 || owner == me ||
-                               glex_segment_is_living(ep->dev->dirfd, producer->addr, owner) ||
-                               glex_segment_is_living_anywhere(ep->dev->dirfd, owner))) {
-                continue;
-            }
-            if (__atomic_compare_exchange_n(&producer->owner, &owner, me, false, __ATOMIC_ACQ_REL,
-                                            __ATOMIC_RELAXED)) {
-                __atomic_store_n(&producer->intent[GLEX_RING_MPQ], GLEX_INTENT_NONE,
-                                 __ATOMIC_RELEASE);
-                __atomic_store_n(&producer->intent[GLEX_RING_EQ], GLEX_INTENT_NONE,
-                                 __ATOMIC_RELEASE);
-                __atomic_store_n(&producer->addr, ep->addr, __ATOMIC_RELAXED);
-                return producer;
-            }
-        }
-    }
-    return NULL;
 }
 
 /* An entry that nothing was found for yet: no request matches it. */
@@ -81,10 +45,8 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer,
         (void)madvise(base, hdr->base_size, MADV_DONTFORK);
     }
 
-    peer->producer = shm_claim_producer(ep, base);
+    peer->producer = glex_producer_claim(ep, base, hdr, fd);
     if (peer->producer == NULL) {
-        glex_warn("endpoint %llx has %u peers and takes no more", (unsigned long long)peer->addr,
-                  GLEX_MAX_PRODUCERS);
         if (!peer->is_self) {
             munmap(base, hdr->base_size);
         }

@@ -219,7 +219,8 @@ static void damage(struct scene *scene)
         set_word(scene, i, *(uint64_t *)(scene->segment + i) + fuzz_below(in, 128) - 64);
         break;
     case 4: /* a producer */
-        set_word(scene, GLEX_PRODUCERS_OFF + fuzz_below(in, 8) * sizeof(struct glex_producer) +
+        set_word(scene, glex_producers_off(CAPACITY, CAPACITY) +
+                                fuzz_below(in, 8) * sizeof(struct glex_producer) +
                                 fuzz_below(in, 4) * 8, fuzz_value(in));
         break;
     case 5: /* a registration */

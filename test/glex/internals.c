@@ -2,6 +2,7 @@
 
 #include "endpoint.h"
 #include "fabric.h"
+#include "producer.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -109,13 +110,40 @@ bool internals_can_claim(glex_ep_handle_t handle, glex_ep_addr_t addr, uint64_t 
     return peer != NULL && glex_ring_claim_slow(&peer->mpq, tail) == GLEX_RING_OK;
 }
 
+static struct glex_producer *producers_of(glex_ep_handle_t handle)
+{
+    const struct glex_segment *seg = &glex_endpoint(handle)->segment;
+
+    return glex_producers(seg->hdr, seg->mpq_capacity, seg->eq_capacity);
+}
+
+uint32_t internals_producers_ready(glex_ep_handle_t handle)
+{
+    return glex_producers_ready(glex_endpoint(handle)->segment.hdr);
+}
+
 uint32_t internals_num_producers(glex_ep_handle_t handle)
 {
-    struct glex_producer *producers = glex_segment_producers(glex_endpoint(handle)->segment.hdr);
     uint32_t i, num = 0;
 
-    for (i = 0; i < GLEX_MAX_PRODUCERS; i++) {
-        num += producers[i].owner != 0;
+    for (i = 0; i < internals_producers_ready(handle); i++) {
+        num += producers_of(handle)[i].owner != 0;
     }
     return num;
+}
+
+void internals_fill_producers(glex_ep_handle_t handle, glex_ep_handle_t peer)
+{
+    uint32_t i;
+
+    glex_endpoint(handle)->segment.hdr->producers_ready = GLEX_MAX_PRODUCERS;
+    for (i = 0; i < GLEX_MAX_PRODUCERS; i++) {
+        producers_of(handle)[i].addr = glex_endpoint(peer)->addr;
+        producers_of(handle)[i].owner = glex_endpoint(peer)->segment.incarnation;
+    }
+}
+
+void internals_free_producer(glex_ep_handle_t handle, uint32_t index)
+{
+    producers_of(handle)[index].owner = 0;
 }

@@ -54,6 +54,13 @@ void internals_claim_only(glex_ep_handle_t ep, glex_ep_addr_t peer, int which);
 /** Endpoints that post to this one. */
 uint32_t internals_num_producers(glex_ep_handle_t ep);
 
+/** Entries of its table that have storage. */
+uint32_t internals_producers_ready(glex_ep_handle_t ep);
+
+/** Fill the table as if `peer` had each entry, and free one. */
+void internals_fill_producers(glex_ep_handle_t ep, glex_ep_handle_t peer);
+void internals_free_producer(glex_ep_handle_t ep, uint32_t index);
+
 #ifdef __cplusplus
 }
 #endif

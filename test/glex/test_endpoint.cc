@@ -156,24 +156,39 @@ TEST_F(endpoint, come_and_go)
     EXPECT_EQ(0u, internals_num_producers(server));
 }
 
-/* Its table holds so many living peers and no more; one that goes makes room. */
-TEST_F(endpoint, more_peers_than_it_takes)
+/* The table begins small and grows with the peers; its entries are used again. */
+TEST_F(endpoint, table_of_peers_grows)
 {
     std::vector<std::unique_ptr<Ep>> clients;
     Ep server(dev, ep_attr(GLEX_ANY_EP_NUM, 2048));
 
-    for (int i = 0; i < 1025; i++) {
-        clients.emplace_back(new Ep(dev, ep_attr(GLEX_ANY_EP_NUM, 1)));
-        clients.back()->send_number(server.addr(), i);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 1100; i++) {
+            clients.emplace_back(new Ep(dev, ep_attr(GLEX_ANY_EP_NUM, 1)));
+            clients.back()->send_number(server.addr(), i);
+        }
+        for (int i = 0; i < 1100; i++) {
+            EXPECT_EQ(i, server.receive_number(0));
+            EXPECT_TRUE(clients[i]->errors().empty());
+        }
+        EXPECT_EQ(1100u, internals_num_producers(server));
+        clients.clear();
+        EXPECT_EQ(0u, internals_num_producers(server));
+        EXPECT_LT(internals_producers_ready(server), 1100u + 64);
     }
-    for (int i = 0; i < 1024; i++) {
-        EXPECT_EQ(i, server.receive_number(0));
-        EXPECT_TRUE(clients[i]->errors().empty());
-    }
+}
+
+/* It holds so many living peers and no more; one that goes makes room. */
+TEST_F(endpoint, more_peers_than_it_takes)
+{
+    Ep server(dev), other(dev), client(dev);
+
+    internals_fill_producers(server, other);
+    client.send_number(server.addr(), 4);
     EXPECT_EQ(-1, server.receive_number(0));
-    EXPECT_EQ(GLEX_ERR_STATUS_CONNECTION_NACK, clients[1024]->only_error());
-    clients[7].reset();
-    clients[1024]->send_number(server.addr(), 5);
+    EXPECT_EQ(GLEX_ERR_STATUS_CONNECTION_NACK, client.only_error());
+    internals_free_producer(server, 7);
+    client.send_number(server.addr(), 5);
     EXPECT_EQ(5, server.receive_number(0));
 }
 

@@ -42,7 +42,7 @@ class segment : public testing::Test
 TEST_F(segment, damaged_header)
 {
     for (int what = 0; what < INTERNALS_PID; what++) {
-        for (uint64_t value : {uint64_t(0), uint64_t(3), UINT64_MAX, uint64_t(1) << 20}) {
+        for (uint64_t value : {uint64_t(0), uint64_t(77), UINT64_MAX, uint64_t(1) << 20}) {
             Ep b(dev);
 
             internals_damage(path_of(b.addr()).c_str(), static_cast<internals_field>(what), value);
