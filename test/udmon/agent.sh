@@ -102,9 +102,10 @@ value() {
     awk -v name="$1" '$1 == name { value = $2 } END { print value }' "$dir/out"
 }
 
-# same_as_file NAME FILE FACTOR: a counter that may have grown since it was read
+# grown_to NAME NOW: a counter that may have grown since the agent read it
 grown_to() {
-    awk -v seen="$(value "$1")" -v now="$2" 'BEGIN { exit !(seen != "" && seen > 0 && seen <= now) }'
+    awk -v seen="$(value "$1")" -v now="$2" \
+        'BEGIN { exit !(seen != "" && seen > 0 && seen <= now) }'
 }
 
 # shellcheck disable=SC2016 # they are awk's
