@@ -114,8 +114,9 @@ machine_sensors() {
     check "cpu: each core in each mode" \
         [ "$(grep -o '^cpu_seconds{cpu="[0-9]*",mode="[a-z]*"}' "$dir/out" | sort -u | wc -l)" -eq \
         "$(($(grep -c '^cpu[0-9]' /proc/stat) * 8))" ]
-    check "cpu: seconds of idleness" grown_to 'cpu_seconds{cpu="0",mode="idle"}' \
-        "$(awk '$1 == "cpu0" { print $5 / 100 }' /proc/stat)"
+    check "cpu: seconds in user mode" grown_to 'cpu_seconds{cpu="0",mode="user"}' \
+        "$(awk -v hertz="$(getconf CLK_TCK)" \
+            '$1 == "cpu0" { printf "%.2f", $2 / hertz }' /proc/stat)"
     check "memory: bytes in all" [ "$(value memory_total_bytes)" = \
         "$(awk '$1 == "MemTotal:" { printf "%.0f", $2 * 1024 }' /proc/meminfo)" ]
     check "load: processes" [ "$(value processes)" -gt 0 ]
