@@ -106,7 +106,7 @@ test_openmpi()
     expect "mpirun.openmpi" "7 libuct_glex.so" \
         "$("$run_it" mpirun.openmpi -n 1 bash -c "$script" 2>&1)"
     expect "mpirun.openmpi -x" "7 libuct_glex.so" \
-        "$("$run_it" mpirun.openmpi -x HOME -n 1 bash -c "$script" 2>&1)"
+        "$("$run_it" mpirun.openmpi -x LC_ALL -n 1 bash -c "$script" 2>&1)"
     unset UCX_ANY
 }
 

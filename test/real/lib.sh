@@ -18,7 +18,7 @@ programs=$build/test/mpi
 work=$(mktemp -d "${TMPDIR:-/tmp}/openglex-real.XXXXXX")
 # A fabric of its own: other jobs of the same user do not disturb, and are not disturbed.
 export GLEX_FABRIC=real-$$
-unset GLEX_FAULT GLEX_STATS GLEX_NIC_ID GLEX_NUM_NICS
+unset GLEX_FAULT GLEX_STATS GLEX_NIC_ID GLEX_NUM_NICS GLEX_PRIVATE_RDMA
 fabric_dir=${GLEX_SHM_DIR:-/dev/shm}/glex-$(id -u)/$GLEX_FABRIC
 export UCX_LOG_LEVEL=info UCX_WARN_UNUSED_ENV_VARS=n
 

@@ -406,6 +406,46 @@ TEST_P(Death, AtEveryRequest)
     }
 }
 
+/* It dies with puts that no flush has followed. UCP then flushes to cancel, and closes when that has
+ * ended. */
+TEST_P(Death, WithPutsThatWereNotFlushed)
+{
+    team(2, env(), [](Team &team) {
+        Md md;
+        Iface iface(md);
+        Memory memory(md, 4096, Memory::PRIVATE);
+
+        team.publish(iface.address());
+        team.barrier();
+        const std::string address = team.blob(VICTIM);
+        team.barrier();
+        team.publish(memory.describe());
+        team.barrier();
+        if (team.rank() == VICTIM) {
+            listen(team, iface);
+            return;
+        }
+        RemoteMemory remote(team.blob(VICTIM));
+        Ep ep(iface, address);
+        Completion comp;
+        char data[200] = {1};
+
+        EXPECT_OK(ep.am_short(AM_VICTIM, 0, NULL, 0));
+        EXPECT_OK(ep.put_short(data, 8, remote.address, remote.rkey.rkey));
+        EXPECT_TRUE(ep.vc()->dirty);
+        progress_until("the victim", [&] { return team.flag(READY) != 0; });
+        kill_victim(team);
+        progress_until("the error handler", [&] {
+            uct_ep_check(ep.handle, 0, NULL);
+            return is_failed(iface, ep);
+        });
+        if (uct_ep_flush(ep.handle, UCT_FLUSH_FLAG_CANCEL, &comp.uct) == UCS_INPROGRESS) {
+            comp.wait("the flush");
+        }
+        EXPECT_EQ(iface.internals()->ops.outstanding, 0u);
+    });
+}
+
 FOR_CHANNELS(Death);
 
 /* A message that the receiver must refuse ends the connection there. The sender, who goes on

@@ -96,6 +96,25 @@ edit_proto_reset()
     sed -i 's/\(static const size_t msg_size *= UCS_KBYTE \* \)70;/\1140;/' ucp/test_ucp_request.cc
 }
 
+# Tests of requests that are restarted while RMA is on its way are left out for transports whose RMA
+# is done at once, by name: so it is over the software NIC.
+edit_pending_rma()
+{
+    sed -i 's/"sysv", "posix"};/"sysv", "posix", "glex"};/' ucp/test_ucp_request.cc
+}
+
+# A receive that ends at once, as a rendezvous may whose data is fetched at once, calls its callback
+# with a user pointer that this test does not set (UCX 1.18 passes it on all the same), or is no
+# request that could be asked for its status.
+edit_immediate_receives()
+{
+    sed -i '/send_rndv_msg_probe/,/^}/ s/^\( *\)param\.cb\.recv *= recv_callback;/&\
+\1param.user_data    = NULL;/' ucp/test_ucp_tag_probe.cc
+    sed -i '/void do_force_close_during_rndv(/,/^    }/ {
+            s/request_progress(rreq,/(rreq == NULL) ? UCS_OK : &/
+        }' ucp/test_ucp_sockaddr.cc
+}
+
 # edit_suite GTEST: all of them, in that copy of the source's test/gtest.
 edit_suite()
 {
@@ -109,6 +128,8 @@ edit_suite()
     edit_key_size
     edit_alloc_rereg
     edit_proto_reset
+    edit_pending_rma
+    edit_immediate_receives
     for file in uct/uct_test.h uct/test_md.cc uct/test_flush.cc ucp/ucp_test.h \
         ucp/test_ucp_sockaddr.cc ucp/test_ucp_wakeup.cc; do
         grep -q glex "$file" || die "no list of transports was found in UCX's test/gtest/$file: \

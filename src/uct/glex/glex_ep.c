@@ -425,10 +425,12 @@ ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
         /* What is pending was not even posted; unless this flush is pending itself, and next */
         return UCS_ERR_NO_RESOURCE;
     }
-    if ((ep->vc->state == UCT_GLEX_VC_FAILED) && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
-        return ep->vc->status;
-    }
-    if (ucs_unlikely(ep->vc->dirty)) {
+    if (ep->vc->state == UCT_GLEX_VC_FAILED) {
+        if (!(flags & UCT_FLUSH_FLAG_CANCEL)) {
+            return ep->vc->status;
+        }
+        /* What became of its puts is not asked: nobody would answer */
+    } else if (ucs_unlikely(ep->vc->dirty)) {
         status = uct_glex_ep_check_puts(ep);
         if (status != UCS_OK) {
             return status;
