@@ -15,12 +15,12 @@ enum { NET_RETRY_MS = 1, NET_HANDSHAKE_TICK_MS = 20, NET_DRAIN_MS = 50 };
 /*
  * Under load, being woken for each datagram costs more than the datagram. More than one in
  * NET_BUSY_NS, measured over NET_WINDOW_NS, is load. Then, if the transport can tell the end of a
- * sender's batch (UCT_EVENT_RECV_SIG), that wakes us; after NET_SIGNAL_NS we look anyway, since
- * the datagram that would have may be lost. If it cannot, or if batches are so small that they wake
- * us more often than that, news is looked for when NET_PAUSE_COUNT may have come at that rate, but
- * after NET_PAUSE_NS at the latest: in that time arrives less than the 1024 receives that ud_mon
- * keeps posted, even if the rate jumps to 12.5 Gbit/s of 2 KB each. After NET_PAUSES of these,
- * batches are tried again.
+ * sender's batch (UCT_EVENT_RECV_SIG, as ud_mon has it), that wakes us; after NET_SIGNAL_NS we
+ * look anyway, since the datagram that would have may be lost. If it cannot, or if batches are so
+ * small that they wake us more often than that, news is looked for when NET_PAUSE_COUNT may have
+ * come at that rate, but after NET_PAUSE_NS at the latest: in that time arrives less than the 1024
+ * receives that ud_mon keeps posted, even if the rate jumps to 12.5 Gbit/s of 2 KB each. After
+ * NET_PAUSES of these, batches are tried again.
  */
 #define NET_BUSY_NS   UINT64_C(250000)
 #define NET_WINDOW_NS UINT64_C(1000000)

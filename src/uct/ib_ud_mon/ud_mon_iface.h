@@ -46,7 +46,7 @@ typedef struct uct_ud_mon_iface_config {
     int cb_sync;
 } uct_ud_mon_iface_config_t;
 
-/* Which completion of a queue makes an event: none, that of a solicited datagram, or the next one. */
+/* Which completion of a queue makes an event: none, that of a solicited datagram, or the next. */
 typedef enum ud_mon_armed { UD_MON_DISARMED, UD_MON_ARMED_SOLICITED, UD_MON_ARMED } ud_mon_armed_t;
 
 /* One send slot: a piece of registered memory, its work request, and who waits for it. */
