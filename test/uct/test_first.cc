@@ -164,6 +164,43 @@ TEST_P(First, PutToWhoLeft)
     });
 }
 
+/* The peer accepts and answers at once, and the answer overtakes the ACCEPT: what it announces can
+ * be fetched only when the key has come */
+void expect_answer_before_accept(Op op)
+{
+    Md md;
+    Iface a(md), b(md);
+    Plan plan = [&](uint32_t) { return Message{op, 3000}; };
+    Ep request(a, b.address());
+
+    b.on_am(AM_ID, [](const void *, size_t) {});
+    EXPECT_OK(request.am_short(AM_ID, 0, NULL, 0));
+    waiting_for("the connection");
+    for (b.progress(); (b.internals()->num_vcs == 0) ||
+                       (b.internals()->vcs[0]->state != UCT_GLEX_VC_OPEN); b.progress()) {
+        a.progress();
+    }
+    Sink sink(a, AM_ID, 1, plan);
+    Sender answer(b, a.address(), AM_ID, 1, plan);
+
+    answer.send();
+    progress_until("the answer", [&] { return sink.received == 1; });
+    answer.drain();
+    EXPECT_TRUE(a.failed.empty() && b.failed.empty());
+}
+
+TEST(FirstReordered, AnswerOvertakesAccept)
+{
+    for (int seed = 1; seed <= 8; ++seed) {
+        isolated({{"UCX_GLEX_CHANNELS", "sr"},
+                  {"GLEX_FAULT", "mp_reorder=0.5,seed=" + std::to_string(seed)}},
+                 [] {
+                     expect_answer_before_accept(Op::BCOPY);
+                     expect_answer_before_accept(Op::ZCOPY);
+                 });
+    }
+}
+
 FOR_CHANNELS(First);
 
 } // namespace

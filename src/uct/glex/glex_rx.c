@@ -121,11 +121,16 @@ static ucs_status_t uct_glex_rx_start(uct_glex_rx_t *rx)
 {
     ucs_status_t status;
 
-    if (rx->zc) {
-        return uct_glex_zc_fetch(rx);
-    }
     if (rx->ready) {
         return UCS_OK;
+    }
+    if (rx->vc->state == UCT_GLEX_VC_CONNECTING) {
+        /* overtook the ACCEPT: the key of the peer's memory is not known yet */
+        uct_glex_iface_recheck(rx->vc->iface);
+        return UCS_ERR_NO_RESOURCE;
+    }
+    if (rx->zc) {
+        return uct_glex_zc_fetch(rx);
     }
     if (rx->op != NULL) {
         return UCS_INPROGRESS;

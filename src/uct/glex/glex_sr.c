@@ -248,10 +248,6 @@ ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
     uct_glex_op_t *op;
     glex_ret_t ret;
 
-    if (vc->state == UCT_GLEX_VC_CONNECTING) { /* overtook the ACCEPT: the key is not known yet */
-        uct_glex_iface_recheck(iface);
-        return UCS_ERR_NO_RESOURCE;
-    }
     rx->data = rx->sr_zc ? NULL : uct_glex_sr_map(vc, &rx->sr); /* see uct_glex_rx_add_er() */
     if (rx->data != NULL) {
         rx->in_place = 1;
