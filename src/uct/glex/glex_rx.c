@@ -242,8 +242,8 @@ void uct_glex_rx_add_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *da
     uct_glex_rx_take_mp(vc, seq, am_id, data, length, zc);
 }
 
-/* Nearly always an announced message is the next one, and can be read where it lies. Returns 0 where
- * that is not so. */
+/* Nearly always an announced message is the next one, and can be read where it lies. Returns 0
+ * where that is not so. */
 static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
                                const uct_glex_sr_t *sr)
 {
