@@ -166,15 +166,6 @@ damaged()
 
 # ---- MPI -----------------------------------------------------------------------------------------
 
-process_tree()
-{
-    local child
-    printf '%s\n' "$1"
-    for child in $(pgrep -P "$1"); do
-        process_tree "$child"
-    done
-}
-
 # rank_dies LIBRARY: one of four ranks is killed in the midst of its traffic
 rank_dies()
 {

@@ -105,10 +105,25 @@ failed_case()
     show "$work"/out.*
 }
 
+# said NAME [PATTERN...]: somebody was told each; the last step of a case
+said()
+{
+    local name=$1 pattern
+    shift
+    for pattern; do
+        saw "$pattern" || {
+            failed_case "$name" "nobody said '$pattern'"
+            return 0
+        }
+    done
+    ok "$name"
+    show_seen
+}
+
 # all_right NAME [PATTERN...]: every byte was right; and what was said meanwhile
 all_right()
 {
-    local name=$1 index pattern
+    local name=$1 index
     shift
     for index in "${!statuses[@]}"; do
         if [ "${statuses[index]}" != 0 ] || ! grep -q 'bytes were right' "$work/out.$index"; then
@@ -116,21 +131,13 @@ all_right()
             return 0
         fi
     done
-    for pattern; do
-        saw "$pattern" || {
-            failed_case "$name" "nobody said '$pattern'"
-            return 0
-        }
-    done
-    saw 'bytes were right' || :
-    ok "$name"
-    show_seen
+    said "$name" "$@" 'bytes were right'
 }
 
 # refused NAME PATTERN...: all ended by themselves with an error, not by a signal, and said why
 refused()
 {
-    local name=$1 index pattern
+    local name=$1 index
     shift
     for index in "${!statuses[@]}"; do
         case ${statuses[index]} in
@@ -140,14 +147,7 @@ refused()
             ;;
         esac
     done
-    for pattern; do
-        saw "$pattern" || {
-            failed_case "$name" "nobody said '$pattern'"
-            return 0
-        }
-    done
-    ok "$name"
-    show_seen
+    said "$name" "$@"
 }
 
 # possible NAME COMMAND...: whether the condition can be made here; else it is skipped

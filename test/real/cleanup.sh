@@ -22,16 +22,6 @@ in_use()
         sort -u
 }
 
-# A process and all below it.
-process_tree()
-{
-    local child
-    printf '%s\n' "$1"
-    for child in $(pgrep -P "$1"); do
-        process_tree "$child"
-    done
-}
-
 segments()
 {
     find "$fabric_dir" -type f 2>/dev/null | wc -l

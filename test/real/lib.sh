@@ -177,6 +177,16 @@ finish()
     ok "$name"
 }
 
+# A process and all below it.
+process_tree()
+{
+    local child
+    printf '%s\n' "$1"
+    for child in $(pgrep -P "$1"); do
+        process_tree "$child"
+    done
+}
+
 # An MPI program with some ranks: mpi NAME SECONDS mpich|openmpi RANKS PROGRAM [ARGUMENT...]
 mpi()
 {

@@ -50,6 +50,7 @@ public:
         for (unsigned i = 0; i < 20; ++i) {
             send();
         }
+        waiting_for("a unit that cannot be given back");
         while (!some_unreleased() || (received < sent)) {
             if (received == sent) {
                 send();

@@ -242,13 +242,28 @@ void uct_glex_rx_add_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *da
     uct_glex_rx_take_mp(vc, seq, am_id, data, length, zc);
 }
 
+/* The sender's queue is full: its unit, read in place, is given back by progress */
+static UCS_F_NOINLINE void uct_glex_rx_release_later(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
+{
+    uct_glex_rx_t *rx = ucs_mpool_get_inline(&vc->iface->rx_mp);
+
+    if (rx == NULL) {
+        ucs_error("glex: no memory to receive from endpoint 0x%" PRIx64, vc->peer);
+        uct_glex_vc_fail(vc, UCS_ERR_NO_MEMORY);
+        return;
+    }
+    rx->vc  = vc;
+    rx->buf = NULL;
+    rx->sr  = *sr;
+    ucs_list_add_tail(&vc->iface->sr.unreleased, &rx->list);
+}
+
 /* Nearly always an announced message is the next one, and can be read where it lies. Returns 0
  * where that is not so. */
 static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
                                const uct_glex_sr_t *sr)
 {
     uct_glex_iface_t *iface = vc->iface;
-    uct_glex_rx_t *rx;
     void *data;
 
     if ((seq != vc->rx_seq) || !ucs_list_is_empty(&vc->rx) ||
@@ -259,20 +274,11 @@ static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
     if (data == NULL) {
         return 0;
     }
-    rx = ucs_mpool_get_inline(&iface->rx_mp); /* before there is no way back */
-    if (rx == NULL) {
-        return 0;
-    }
     ++vc->rx_seq;
     uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, sr->length, "RX: SR");
     uct_iface_invoke_am(&iface->super, am_id, data, sr->length, 0);
-    if (uct_glex_sr_release(vc, sr) == GLEX_BUSY) {
-        rx->vc  = vc;
-        rx->buf = NULL;
-        rx->sr  = *sr;
-        ucs_list_add_tail(&iface->sr.unreleased, &rx->list);
-    } else {
-        ucs_mpool_put_inline(rx);
+    if (ucs_unlikely(uct_glex_sr_release(vc, sr) == GLEX_BUSY)) {
+        uct_glex_rx_release_later(vc, sr);
     }
     return 1;
 }
