@@ -73,6 +73,8 @@ static void endpoints_child(void)
         glex_segment_unlock(&ep->segment);
         glex_ring_rx_fork(&ep->mpq);
         glex_ring_rx_fork(&ep->eq);
+        ep->poll.idle = 1; /* refuses, as the rings do */
+        memset(ep->peers.cache, 0, sizeof(ep->peers.cache)); /* what is posted finds no peer */
         ep->dev->num_eps = 0;
         pthread_mutex_init(&ep->dev->lock, NULL); /* may have been held by another thread */
     }
@@ -218,6 +220,7 @@ static glex_ret_t ep_init(struct glex_endpoint *ep)
     glex_ret_t ret;
 
     ep->counters = &seg->hdr->counters;
+    ep->poll.idle = GLEX_RING_PATIENCE;
     glex_ring_rx_init(&ep->mpq, glex_segment_mpq(seg->hdr), seg->mpq_capacity, GLEX_RING_MPQ);
     glex_ring_rx_init(&ep->eq, glex_segment_eq(seg->hdr, seg->mpq_capacity), seg->eq_capacity,
                       GLEX_RING_EQ);

@@ -21,11 +21,19 @@
 
 struct glex_fault;
 
+/* State of glex_ext_poll(). */
+struct glex_poll {
+    uint32_t held; /* entries taken and not given back */
+    uint32_t turn; /* MPs that may still come before a look at the EQ */
+    uint32_t idle; /* empty polls until the next look for a stall */
+};
+
 /* First what the hot paths touch, in the order in which they do. */
 struct glex_endpoint {
     struct glex_ep             base; /* known to programs */
     uint64_t                   addr;
     struct glex_ext_counters  *counters; /* in the segment */
+    struct glex_poll           poll;
     struct glex_ring_rx        eq;
     struct glex_ring_rx        mpq;
     struct glex_mem            mem;
@@ -71,6 +79,9 @@ static inline struct glex_peer *glex_endpoint_peer(struct glex_endpoint *ep, uin
 
     return glex_likely(peer != NULL) ? peer : glex_peer_find(ep, addr, status_p);
 }
+
+/** Put the data that came with an event where it belongs. */
+void glex_event_place(struct glex_endpoint *ep, const struct glex_event_slot *slot, uint32_t len);
 
 /**
  * Out of line, at an empty probe whose patience is over: look after what cannot be done on the hot

@@ -8,8 +8,8 @@
  * private table: whatever stands in the slot, only memory that is registered for it is written.
  * Data for a registration that is gone is dropped.
  */
-static inline void event_place(struct glex_endpoint *ep, const struct glex_event_slot *slot,
-                               uint32_t len)
+static GLEX_ALWAYS_INLINE void event_place(struct glex_endpoint *ep,
+                                           const struct glex_event_slot *slot, uint32_t len)
 {
     uint64_t place = slot->place;
     char *dst = glex_mem_range(&ep->mem, (uint32_t)place, place >> 32, len,
@@ -18,6 +18,11 @@ static inline void event_place(struct glex_endpoint *ep, const struct glex_event
     if (glex_likely(dst != NULL)) {
         glex_copy_small(dst, slot->data, len);
     }
+}
+
+void glex_event_place(struct glex_endpoint *ep, const struct glex_event_slot *slot, uint32_t len)
+{
+    event_place(ep, slot, len);
 }
 
 /*
@@ -37,6 +42,10 @@ static inline struct glex_event_slot *event_slot(struct glex_endpoint *ep, uint6
         }
         *len = GLEX_CTRL_LEN(ctrl);
         if (glex_likely(*len <= GLEX_EVENT_DATA_LEN)) {
+            return slot;
+        }
+        if (*len - GLEX_CTRL_LEN_STAYS <= GLEX_EVENT_DATA_LEN) {
+            *len = 0; /* data that only glex_ext_poll() hands out */
             return slot;
         }
         ++*pos;

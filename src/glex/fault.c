@@ -188,6 +188,19 @@ static int fault_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
     return fault_leave(ep, status);
 }
 
+static int fault_event(struct glex_endpoint *ep, struct glex_peer *peer,
+                       const glex_imm_rdma_req_t *req)
+{
+    int status = fault_enter(ep, req->flag);
+
+    if (status != GLEX_REQ_DONE) {
+        return status;
+    }
+    status = fault_loses_event(ep, req->flag) ? fault_full(req->flag, GLEX_ERR_STATUS_DEST_EQ_FULL)
+                                              : glex_shm_message(ep, peer, req);
+    return fault_leave(ep, status);
+}
+
 static int fault_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
                       char *local)
 {
@@ -216,6 +229,7 @@ const struct glex_link glex_fault_link = {
     .is_living = glex_shm_is_living,
     .send_mp = fault_send_mp,
     .imm_put = fault_imm_put,
+    .event = fault_event,
     .rdma = fault_rdma,
 };
 

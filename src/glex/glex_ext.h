@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define GLEX_EXT_VERSION 1
+#define GLEX_EXT_VERSION 2
 
 /**
  * Registration flag beside enum glex_mem_flag: the owner learns of data only by events. An
@@ -46,6 +46,7 @@ struct glex_ext_counters {
     uint64_t imm_put_tx, put_tx, get_tx;
     uint64_t imm_put_bytes, put_bytes, get_bytes;
     uint64_t event_rx, event_lost;
+    uint64_t event_tx;        /**< posted by glex_ext_post_event() */
     uint64_t error_req;       /**< requests that failed */
     uint64_t mpq_high, eq_high; /**< most entries seen in use */
     uint64_t wakeups;         /**< times a sleeping peer was woken */
@@ -91,6 +92,42 @@ glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_
  * NOT_IMPLEMENTED (collectives).
  */
 glex_ret_t glex_ext_rdma_now(glex_ep_handle_t ep, const glex_rdma_req_t *req, void *local);
+
+/**
+ * Post an event with data that stays in the event's queue entry until glex_ext_poll() hands both
+ * out: a message with a header of two words, without a request to fill in and without memory to
+ * place it in. Not blocking. Program order of posts to one peer's event queue is kept.
+ * @param cookie_1  Not 0.
+ * @param head      First 8 bytes of the data.
+ * @param data      What follows them: `len` bytes, at most 88.
+ * Returns SUCCESS, BUSY (the peer's event queue is full: post again later), INVALID_PARAM. That the
+ * peer does not exist is told by glex_poll_error_req(), as of an immediate put with that event.
+ */
+glex_ret_t glex_ext_post_event(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t cookie_0,
+                               uint64_t cookie_1, uint64_t head, const void *data, uint32_t len);
+
+/**
+ * Post an MP that consists of two words, 8 bytes of `head` and `len` bytes of `data`, at most 88:
+ * glex_send_imm_mp() with GLEX_EXT_FLAG_NO_LOSS without a request to fill in.
+ */
+glex_ret_t glex_ext_post_mp(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t word_0,
+                            uint64_t word_1, uint64_t head, const void *data, uint32_t len);
+
+/** What glex_ext_poll() found. */
+struct glex_ext_arrival {
+    glex_event_t  *event; /**< NULL: an MP */
+    void          *data;  /**< of an MP or glex_ext_post_event(), 8-byte aligned */
+    uint32_t       len;   /**< of other events 0 */
+    glex_ep_addr_t src;   /**< of an MP: who sent it */
+};
+
+/**
+ * Take the next event or MP, in no order between the two; neither keeps the other waiting for
+ * more than sixteen. What the last call
+ * handed out belongs to the NIC again. Not to be mixed with entries probed and not discarded.
+ * Returns SUCCESS, or NO_EVENT where there is neither.
+ */
+glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arrival *arrival);
 
 /**
  * A file descriptor that becomes readable when something arrives after glex_ext_arm(). Owned by

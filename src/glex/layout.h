@@ -13,7 +13,7 @@
 #include "common.h"
 
 #define GLEX_SEGMENT_MAGIC   0x676c65782d736567ull /* "glex-seg" */
-#define GLEX_SEGMENT_VERSION 3
+#define GLEX_SEGMENT_VERSION 4
 
 #define GLEX_MAX_QUEUE_CAPACITY     65536u
 #define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
@@ -50,6 +50,7 @@ struct glex_ring_ctl {
 #define GLEX_CTRL_SEQ(ctrl)  ((uint32_t)(ctrl))
 #define GLEX_CTRL_LEN(ctrl)  ((uint32_t)((ctrl) >> 32))
 #define GLEX_CTRL_LEN_SKIP   UINT32_MAX /* holds nothing: pass over it */
+#define GLEX_CTRL_LEN_STAYS  0x100u     /* of an event, added to the length: data for who takes it */
 
 #define GLEX_SLOT_SHIFT 7
 
@@ -61,7 +62,7 @@ struct glex_mp_slot {
 
 /*
  * With 8 bytes of data all of this is in one cache line. `place` is the memory handle (low 32
- * bits) and offset (high 32 bits) where the data belongs.
+ * bits) and offset (high 32 bits) where the data belongs, unless it stays.
  */
 struct glex_event_slot {
     uint64_t     ctrl __attribute__((aligned(128)));

@@ -34,6 +34,9 @@ struct glex_link {
                    const glex_imm_mp_req_t *req);
     int (*imm_put)(struct glex_endpoint *ep, struct glex_peer *peer,
                    const glex_imm_rdma_req_t *req);
+    /** The event of the request, its data with it: stays in the slot until it is taken. */
+    int (*event)(struct glex_endpoint *ep, struct glex_peer *peer,
+                 const glex_imm_rdma_req_t *req);
     int (*rdma)(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
                 char *local);
 };

@@ -71,17 +71,22 @@ void glex_ring_rx_init(struct glex_ring_rx *rx, struct glex_ring_ctl *ctl, uint3
 /** Slow part of a claim: `tail` was seen full, closed or armed. */
 enum glex_ring_ret glex_ring_claim_slow(struct glex_ring_tx *tx, uint64_t tail);
 
-/** Try to claim the position `*tail_p`; where somebody else was faster that becomes the tail. */
-static inline bool glex_ring_claim_at(struct glex_ring_tx *tx, uint64_t *tail_p)
+/**
+ * Try to claim the position `pos`, that of the tail word `*tail_p`; where somebody else was faster
+ * that becomes the tail.
+ */
+static inline bool glex_ring_claim_at(struct glex_ring_tx *tx, uint64_t pos, uint64_t *tail_p)
 {
+    struct glex_ring_ctl *ctl = tx->ctl; /* once: the store below might be to `tx`, for all C knows */
+
     /*
      * release: whoever sees this intent sees what I published before, so an intent that has moved
      * on proves the earlier slot published. The claim's own release orders the intent before the
      * claim: whoever sees the tail beyond this position sees the intent.
      */
-    __atomic_store_n(tx->intent, *tail_p & GLEX_TAIL_POS, __ATOMIC_RELEASE);
-    return __atomic_compare_exchange_n(&tx->ctl->tail, tail_p, *tail_p + 1, false,
-                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    __atomic_store_n(tx->intent, pos, __ATOMIC_RELEASE);
+    return __atomic_compare_exchange_n(&ctl->tail, tail_p, *tail_p + 1, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_RELAXED);
 }
 
 /**
@@ -102,7 +107,7 @@ static inline enum glex_ring_ret glex_ring_claim(struct glex_ring_tx *tx, uint64
                 return ret;
             }
         }
-    } while (glex_unlikely(!glex_ring_claim_at(tx, tail_p)));
+    } while (glex_unlikely(!glex_ring_claim_at(tx, *tail_p & GLEX_TAIL_POS, tail_p)));
     return GLEX_RING_OK;
 }
 
@@ -114,7 +119,7 @@ static inline enum glex_ring_ret glex_ring_claim(struct glex_ring_tx *tx, uint64
 static inline bool glex_ring_try_claim(struct glex_ring_tx *tx, uint64_t *tail_p)
 {
     *tail_p = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED); /* as glex_ring_claim() */
-    return glex_likely(*tail_p - tx->head <= tx->mask) && glex_ring_claim_at(tx, tail_p);
+    return glex_likely(*tail_p - tx->head <= tx->mask) && glex_ring_claim_at(tx, *tail_p, tail_p);
 }
 
 static inline void *glex_ring_tx_slot(const struct glex_ring_tx *tx, uint64_t tail)
