@@ -46,10 +46,10 @@ static glex_ret_t evil_mp(struct glex_ep *ep, glex_imm_mp_req_t *list, glex_imm_
 static bool names_friend(const glex_event_t *event)
 {
     const uct_glex_iface_t *iface = glex_of(&victim);
-    unsigned index = (event->cookie_1 >> 8) & 0xffff;
-    const uct_glex_vc_t *vc = index < iface->er_rx_count ? iface->er_rx[index].vc : NULL;
+    unsigned type = uct_glex_hdr_type(event->cookie_1);
+    const uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(event->cookie_1));
 
-    return (event->cookie_1 & UCT_GLEX_EVENT_TYPE_MASK) == UCT_GLEX_EVENT_ER && vc != NULL &&
+    return (type == UCT_GLEX_EVENT_ER || type == UCT_GLEX_EVENT_ER_SHORT) && vc != NULL &&
            vc->peer == glex_of(&friendly)->ep_addr;
 }
 
@@ -158,8 +158,8 @@ void evil_send_genuine(void)
 void evil_send_forged(void)
 {
     const uct_glex_vc_t *vc = ((uct_glex_ep_t *)evil_ep)->vc;
-    char data[UCT_GLEX_MP_LEN];
-    uct_glex_mp_hdr_t *hdr = (uct_glex_mp_hdr_t *)data;
+    char data[UCT_GLEX_MP_LEN] __attribute__((aligned(8)));
+    uct_glex_hdr_t *hdr = (uct_glex_hdr_t *)data;
     uct_glex_ctl_t *ctl = (uct_glex_ctl_t *)(hdr + 1);
     glex_imm_mp_req_t req = {.rmt_ep_addr = {.v = glex_of(&victim)->ep_addr}, .data = data};
     size_t i;
@@ -167,10 +167,10 @@ void evil_send_forged(void)
     for (i = 0; i < sizeof(data); i += 8) {
         memcpy(data + i, &(uint64_t){fuzz_value(input)}, 8);
     }
-    hdr->type = (uint8_t)fuzz_below(input, 9);
-    hdr->vc_id = fuzz_below(input, 8) ? vc->peer_id : hdr->vc_id;
-    hdr->am_id = fuzz_below(input, 4) ? AM_EVIL : hdr->am_id;
-    hdr->seq = fuzz_below(input, 2) ? vc->tx_seq : hdr->seq;
+    hdr->type_am = (uint8_t)uct_glex_hdr_type_am(fuzz_below(input, 8),
+                                                 fuzz_below(input, 4) ? AM_EVIL : hdr->type_am >> 3);
+    hdr->vc_id = fuzz_below(input, 8) ? vc->tx.vc_id : hdr->vc_id;
+    hdr->seq = fuzz_below(input, 2) ? vc->tx.seq : hdr->seq;
     ctl->version = fuzz_below(input, 8) ? UCT_GLEX_WIRE_VERSION : ctl->version;
     ctl->uuid = fuzz_below(input, 4) ? glex_of(&victim)->uuid : ctl->uuid;
     ctl->src_uuid = fuzz_below(input, 4) ? glex_of(&evil)->uuid : ctl->src_uuid;

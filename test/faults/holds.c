@@ -62,7 +62,7 @@ static bool vc_is_busy(uct_glex_vc_t *vc)
 
     return !ucs_list_is_empty(&vc->rx) || !ucs_queue_is_empty(&vc->tx_ops) ||
            vc->rx_started > 0 || vc->rx_waiting || vc->mpq_waiting || vc->num_blocked > 0 ||
-           (failed && (vc->mpq_held || vc->has_rx_fifo || vc->er_tx != NULL || vc->scheduled));
+           (failed && (vc->mpq_held || vc->lent || vc->er_tx != NULL || vc->scheduled));
 }
 
 static void read_vcs(struct board_holds *holds, unsigned living)
@@ -77,7 +77,7 @@ static void read_vcs(struct board_holds *holds, unsigned living)
             credits += vc->mp_rx.window + UCT_GLEX_VC_CTL_UNITS;
             held++;
         }
-        fifos += vc->has_rx_fifo;
+        fifos += vc->lent != UCT_GLEX_LENT_NONE;
         holds->vcs_used += vc_is_busy(vc);
     }
     holds->vcs = iface->num_vcs;
@@ -142,10 +142,10 @@ void holds_report(void)
                 "tx %u rx %u; ctl 0x%x inflight %u; blocked %u; ER %d state %u: units %u head %u "
                 "tail %u msgs %u acked %u; lent %d: head %u told %u; rx started %u waiting %u\n",
                 vc->id, (unsigned long)vc->peer, vc->state, vc->mp_tx.sent, vc->mp_tx.limit,
-                vc->mp_rx.rcvd, vc->mp_rx.window, vc->tx_seq, vc->rx_seq, vc->ctl,
+                vc->mp_rx.rcvd, vc->mp_rx.window, vc->tx.seq, vc->rx_seq, vc->ctl,
                 vc->ctl_inflight, vc->num_blocked, vc->er_tx != NULL, vc->er_state,
-                vc->tx_fifo.units, vc->tx_fifo.head, vc->tx_fifo.tail, vc->tx_fifo.msgs,
-                vc->tx_fifo.msgs_acked, vc->has_rx_fifo, vc->rx_fifo.head, vc->rx_fifo.head_told,
+                vc->tx_fifo.units, vc->tx_fifo.head, vc->tx_fifo.acked.units, vc->tx_fifo.msgs,
+                vc->tx_fifo.acked.msgs, vc->lent, vc->tx.credits.er.units, vc->told.er.units,
                 vc->rx_started, vc->rx_waiting);
     }
 }

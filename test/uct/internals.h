@@ -19,6 +19,7 @@ extern "C" {
 #include "glex_er.h"
 #include "glex_fifo.h"
 #include "glex_op.h"
+#include "glex_rx.h"
 #include "glex_vc.h"
 #include "glex_wire.h"
 }

@@ -391,6 +391,19 @@ void Iface::check_credits() const
     EXPECT_EQ(sum, mpq_units_) << "granted + free = capacity";
 }
 
+/* Messages that wait for an earlier one */
+static void report_rx(const uct_glex_vc_t *vc)
+{
+    const uct_glex_rx_t *rx;
+
+    for (ucs_list_link_t *pos = vc->rx.next; pos != &vc->rx; pos = pos->next) {
+        rx = ucs_container_of(pos, uct_glex_rx_t, list);
+        fprintf(stderr, " %u%s%s%s%s", rx->seq, rx->er ? "er" : "", rx->zc ? "zc" : "",
+                rx->ready ? "" : "?", rx->op != NULL ? "!" : "");
+    }
+    fprintf(stderr, "%s", ucs_list_is_empty((ucs_list_link_t*)&vc->rx) ? "" : " wait\n");
+}
+
 /* What is known of a connection, for whoever looks into a test that hangs */
 static void report_vc(const uct_glex_vc_t *vc)
 {
@@ -401,14 +414,15 @@ static void report_vc(const uct_glex_vc_t *vc)
             "    er_tx %d state %d: head %u tail %u msgs %u acked %u units %u; er_rx %d: next %u "
             "head %u told %u msgs %u told %u; rx %lu started %u waiting %d; tx_ops %d\n",
             vc->id, vc->state, vc->mp_tx.sent, vc->mp_tx.limit, vc->mp_tx.epoch, vc->mp_rx.rcvd,
-            vc->mp_rx.told, vc->mp_rx.window, vc->mp_rx.epoch, vc->tx_seq, vc->rx_seq, vc->ctl,
-            vc->ctl_inflight, vc->ack_due, vc->scheduled, vc->recalling, vc->num_blocked,
-            vc->peer_key, vc->er_tx != NULL, vc->er_state, vc->tx_fifo.head, vc->tx_fifo.tail,
-            vc->tx_fifo.msgs,
-            vc->tx_fifo.msgs_acked, vc->tx_fifo.units, vc->has_rx_fifo, vc->rx_fifo.next,
-            vc->rx_fifo.head, vc->rx_fifo.head_told, vc->rx_fifo.msgs, vc->rx_fifo.msgs_told,
+            vc->told.mp_limit, vc->mp_rx.window, vc->mp_rx.epoch, vc->tx.seq, vc->rx_seq, vc->ctl,
+            vc->ctl_inflight, vc->tx.flags & UCT_GLEX_FLAG_ACK, vc->scheduled, vc->recalling,
+            vc->num_blocked, vc->peer_key, vc->er_tx != NULL, vc->er_state, vc->tx_fifo.head,
+            vc->tx_fifo.acked.units, vc->tx_fifo.msgs, vc->tx_fifo.acked.msgs, vc->tx_fifo.units,
+            vc->lent, vc->rx_fifo.next, vc->tx.credits.er.units, vc->told.er.units,
+            vc->tx.credits.er.msgs, vc->told.er.msgs,
             ucs_list_length((ucs_list_link_t*)&vc->rx), vc->rx_started, vc->rx_waiting,
             !ucs_queue_is_empty((ucs_queue_head_t*)&vc->tx_ops));
+    report_rx(vc);
 }
 
 static void report_ifaces()

@@ -13,6 +13,13 @@ namespace {
 
 const uint8_t MASK = UCT_GLEX_EPOCH_MASK;
 
+/* A receiver with the last limit that it told */
+struct CreditRx : uct_glex_credit_rx_t {
+    CreditRx() : uct_glex_credit_rx_t() {}
+
+    uint16_t told = 0;
+};
+
 struct UpdateCase {
     uint16_t    limit;
     uint8_t     epoch;
@@ -108,16 +115,16 @@ const RecalledCase recalled_cases[] = {
 TEST(Credit, RecalledTable)
 {
     for (const RecalledCase &c : recalled_cases) {
-        uct_glex_credit_rx_t rx = {};
+        CreditRx rx;
 
         SCOPED_TRACE(c.what);
         rx.rcvd   = c.rcvd;
         rx.told   = c.told;
         rx.window = c.window;
         rx.epoch  = MASK;
-        EXPECT_EQ(uct_glex_credit_recalled(&rx, c.limit, c.least, MASK), c.freed);
+        EXPECT_EQ(uct_glex_credit_recalled(&rx, &rx.told, c.limit, c.least, MASK), c.freed);
         EXPECT_EQ(rx.window, c.new_window);
-        EXPECT_EQ(uct_glex_credit_owed(&rx), c.owed);
+        EXPECT_EQ(uct_glex_credit_owed(&rx, rx.told), c.owed);
         EXPECT_EQ(rx.epoch, 0);
     }
 }
@@ -161,15 +168,15 @@ const OwedCase owed_cases[] = {
 TEST(Credit, OwedTable)
 {
     for (const OwedCase &c : owed_cases) {
-        uct_glex_credit_rx_t rx = {};
+        CreditRx rx;
 
         SCOPED_TRACE(c.what);
         rx.rcvd   = c.rcvd;
         rx.told   = c.told;
         rx.window = c.window;
         EXPECT_EQ(uct_glex_credit_limit(&rx), (uint16_t)(c.rcvd + c.window));
-        EXPECT_EQ(uct_glex_credit_owed(&rx), c.owed);
-        EXPECT_EQ(uct_glex_credit_must_tell(&rx), c.must);
+        EXPECT_EQ(uct_glex_credit_owed(&rx, rx.told), c.owed);
+        EXPECT_EQ(uct_glex_credit_must_tell(&rx, rx.told), c.must);
     }
 }
 
@@ -197,7 +204,7 @@ const GrowthCase growth_cases[] = {
 TEST(Credit, GrowthTable)
 {
     for (const GrowthCase &c : growth_cases) {
-        uct_glex_credit_rx_t rx = {};
+        CreditRx rx;
 
         SCOPED_TRACE(c.what);
         rx.window = c.window;
@@ -210,12 +217,12 @@ TEST(Credit, CountersWrap)
 {
     for (unsigned window : {1, 2, 7, 256, UCT_GLEX_CREDIT_MAX}) {
         uct_glex_credit_tx_t tx = {};
-        uct_glex_credit_rx_t rx = {};
+        CreditRx rx;
 
         tx.sent = rx.rcvd = rx.told = tx.limit = 0xff00;
         rx.window = window;
         for (unsigned long sent = 0; sent < 3 * 65536UL;) {
-            if (uct_glex_credit_must_tell(&rx)) {
+            if (uct_glex_credit_must_tell(&rx, rx.told)) {
                 rx.told = uct_glex_credit_limit(&rx);
                 ASSERT_TRUE(uct_glex_credit_update(&tx, rx.told, rx.epoch));
             }
@@ -313,7 +320,7 @@ private:
 
     struct Peer {
         uct_glex_credit_tx_t tx = {};
-        uct_glex_credit_rx_t rx = {};
+        CreditRx rx;
         bool                 recalling = false;
         std::vector<Header>  headers; /* on their way to the sender, in no order */
         std::vector<Data>    data;    /* on their way to the receiver, in no order */
@@ -395,12 +402,12 @@ private:
     {
         ASSERT_TRUE(peer.recalling);
         peer.recalling = false;
-        free_ += uct_glex_credit_recalled(&peer.rx, limit, start_, MASK);
+        free_ += uct_glex_credit_recalled(&peer.rx, &peer.rx.told, limit, start_, MASK);
     }
 
     void tell(Peer &peer, bool reply)
     {
-        if (reply || uct_glex_credit_must_tell(&peer.rx)) {
+        if (reply || uct_glex_credit_must_tell(&peer.rx, peer.rx.told)) {
             peer.rx.told = uct_glex_credit_limit(&peer.rx);
             peer.headers.push_back({peer.rx.told, peer.rx.epoch, false, 0});
         }
@@ -477,7 +484,7 @@ TEST(Credit, RecallFromABusySenderLeavesAWindow)
 {
     const uint16_t start    = 8;
     uct_glex_credit_tx_t tx = {};
-    uct_glex_credit_rx_t rx = {};
+    CreditRx rx;
     uint16_t wanted;
 
     rx.window = 32;
@@ -486,8 +493,8 @@ TEST(Credit, RecallFromABusySenderLeavesAWindow)
     wanted   = rx.rcvd + start;
     tx.sent  = 32; /* all was sent while the recall was on its way */
     rx.rcvd  = 32; /* and received before the answer */
-    uct_glex_credit_recalled(&rx, uct_glex_credit_recall(&tx, wanted, MASK), start, MASK);
-    EXPECT_TRUE(uct_glex_credit_must_tell(&rx)) << "nobody tells the sender";
+    uct_glex_credit_recalled(&rx, &rx.told, uct_glex_credit_recall(&tx, wanted, MASK), start, MASK);
+    EXPECT_TRUE(uct_glex_credit_must_tell(&rx, rx.told)) << "nobody tells the sender";
     uct_glex_credit_update(&tx, uct_glex_credit_limit(&rx), rx.epoch);
     EXPECT_EQ(uct_glex_credit_avail(&tx), start) << "stands still for ever";
 }

@@ -130,7 +130,7 @@ void expect_nothing_leaked(const Iface &iface)
 
         if (vc->state == UCT_GLEX_VC_FAILED) {
             EXPECT_FALSE(vc->mpq_held);
-            EXPECT_FALSE(vc->has_rx_fifo);
+            EXPECT_EQ(vc->lent, UCT_GLEX_LENT_NONE);
             EXPECT_EQ(vc->er_tx, nullptr);
             EXPECT_TRUE(ucs_list_is_empty((ucs_list_link_t*)&vc->rx));
             EXPECT_TRUE(ucs_queue_is_empty((ucs_queue_head_t*)&vc->tx_ops));

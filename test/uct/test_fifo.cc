@@ -17,14 +17,32 @@ uct_glex_fifo_tx_t make_tx(uint16_t head, uint16_t tail, uint16_t units, uint16_
 {
     uct_glex_fifo_tx_t tx = {};
 
-    tx.head       = head;
-    tx.tail       = tail;
-    tx.units      = units;
-    tx.msgs       = msgs;
-    tx.msgs_acked = acked;
-    tx.msgs_max   = msgs_max;
+    tx.head        = head;
+    tx.acked.units = tail;
+    tx.units       = units;
+    tx.msgs        = msgs;
+    tx.acked.msgs  = acked;
+    tx.msgs_max    = msgs_max;
     return tx;
 }
+
+/* A receiver with what it consumed and what it told of that */
+struct FifoRx : uct_glex_fifo_rx_t {
+    FifoRx() : uct_glex_fifo_rx_t() {}
+
+    void consume(uint16_t used)
+    {
+        consumed.units += used;
+        consumed.msgs += 1;
+    }
+
+    bool must_tell() const
+    {
+        return uct_glex_fifo_must_tell(this, consumed, told);
+    }
+
+    uct_glex_fifo_count_t consumed = {0, 0}, told = {0, 0};
+};
 
 struct RoomCase {
     uint16_t    units, head, tail;
@@ -153,19 +171,20 @@ TEST(Fifo, ArriveWhereReserved)
                 for (unsigned n = 1; n <= units / 2; ++n) {
                     uint16_t head = base + i, offset, skip, rx_offset, used = 0;
                     uct_glex_fifo_tx_t tx = make_tx(head, head, units);
-                    uct_glex_fifo_rx_t rx = {};
+                    FifoRx rx;
 
-                    rx.next = rx.head = rx.head_told = head;
+                    rx.next = rx.consumed.units = rx.told.units = head;
                     rx.units = units;
                     ASSERT_TRUE(uct_glex_fifo_reserve(&tx, n, &offset, &skip));
                     uct_glex_fifo_commit(&tx, n, skip);
+                    ++tx.msgs;
                     ASSERT_TRUE(uct_glex_fifo_arrive(&rx, n, skip != 0, &rx_offset, &used));
                     ASSERT_EQ(rx_offset, offset);
                     ASSERT_EQ(used, n + skip);
                     ASSERT_EQ(rx.next, tx.head);
-                    uct_glex_fifo_consume(&rx, used);
-                    ASSERT_EQ(rx.head, tx.head);
-                    ASSERT_EQ(rx.msgs, tx.msgs);
+                    rx.consume(used);
+                    ASSERT_EQ(rx.consumed.units, tx.head);
+                    ASSERT_EQ(rx.consumed.msgs, tx.msgs);
                 }
             }
         }
@@ -178,7 +197,7 @@ TEST(Fifo, ArriveRefusesWhatCannotLieThere)
     for (unsigned units : {2, 16, 64}) {
         for (unsigned head = 0; head < units; ++head) {
             for (unsigned n : {units - head + 1, units + 1, 4096u, 262144u}) {
-                uct_glex_fifo_rx_t rx = {};
+                FifoRx rx;
                 uint16_t offset, used;
 
                 rx.next  = head;
@@ -228,8 +247,8 @@ const UpdateCase update_cases[] = {
     {10, 5, 10, 5, 0, 10, 5},
     {10, 5, 12, 6, 1, 12, 6},
     {10, 5, 9, 4, 0, 10, 5},                     /* overtaken by a later header */
-    {10, 5, 12, 4, 1, 12, 5},
-    {10, 5, 9, 6, 1, 10, 6},
+    {10, 5, 10, 6, 1, 10, 6}, /* a message without units */
+    {10, 5, 10, 4, 0, 10, 5},
     {0xfff0, 0xffff, 0x0010, 0x0001, 1, 0x10, 1}, /* both wrap */
     {0x0010, 0x0001, 0xfff0, 0xffff, 0, 0x10, 1}, /* from before the wrap */
     {0, 0, 0x4000, 0x4000, 1, 0x4000, 0x4000},
@@ -241,8 +260,8 @@ TEST(Fifo, UpdateTakesOnlyProgress)
         uct_glex_fifo_tx_t tx = make_tx(c.tail, c.tail, 64, c.acked, c.acked);
 
         EXPECT_EQ(uct_glex_fifo_update(&tx, c.units, c.msgs), c.more) << c.units << " " << c.msgs;
-        EXPECT_EQ(tx.tail, c.new_tail);
-        EXPECT_EQ(tx.msgs_acked, c.new_acked);
+        EXPECT_EQ(tx.acked.units, c.new_tail);
+        EXPECT_EQ(tx.acked.msgs, c.new_acked);
     }
 }
 
@@ -268,17 +287,17 @@ TEST(Fifo, MustTellTable)
 {
     for (const TellCase &c : tell_cases) {
         for (uint16_t base : {0, 0xfff8}) {
-            uct_glex_fifo_rx_t rx = {};
+            FifoRx rx;
 
             SCOPED_TRACE(c.what);
             uct_glex_fifo_set_size(&rx, c.units, c.msgs_max);
-            rx.head_told = base;
-            rx.msgs_told = base;
-            rx.head     = base + c.consumed;
-            rx.msgs     = base + c.msgs;
-            EXPECT_EQ(uct_glex_fifo_must_tell(&rx), c.must);
-            uct_glex_fifo_told(&rx);
-            EXPECT_FALSE(uct_glex_fifo_must_tell(&rx));
+            rx.told.units = base;
+            rx.told.msgs = base;
+            rx.consumed.units     = base + c.consumed;
+            rx.consumed.msgs     = base + c.msgs;
+            EXPECT_EQ(rx.must_tell(), c.must);
+            rx.told = rx.consumed;
+            EXPECT_FALSE(rx.must_tell());
         }
     }
 }
@@ -289,7 +308,7 @@ public:
     Ends(unsigned units, unsigned msgs_max, unsigned start)
         : tx_(make_tx(start, start, units, 0, 0, msgs_max))
     {
-        rx_.next = rx_.head = rx_.head_told = start;
+        rx_.next = rx_.consumed.units = rx_.told.units = start;
         uct_glex_fifo_set_size(&rx_, units, msgs_max);
     }
 
@@ -302,18 +321,19 @@ public:
             return false;
         }
         uct_glex_fifo_commit(&tx_, n, skip);
+        ++tx_.msgs;
         EXPECT_TRUE(uct_glex_fifo_arrive(&rx_, n, skip != 0, &offset, &used));
-        uct_glex_fifo_consume(&rx_, used);
-        if (uct_glex_fifo_must_tell(&rx_)) {
-            uct_glex_fifo_update(&tx_, rx_.head, rx_.msgs);
-            uct_glex_fifo_told(&rx_);
+        rx_.consume(used);
+        if (rx_.must_tell()) {
+            uct_glex_fifo_update(&tx_, rx_.consumed.units, rx_.consumed.msgs);
+            rx_.told = rx_.consumed;
         }
         return true;
     }
 
 private:
     uct_glex_fifo_tx_t tx_;
-    uct_glex_fifo_rx_t rx_ = {};
+    FifoRx rx_;
 };
 
 /* No standstill: as soon as everything on its way was consumed and what must be told was told, any
@@ -356,7 +376,7 @@ TEST(Fifo, NothingIsOverwritten)
     for (unsigned units : {4, 16, 64, 1024}) {
         std::mt19937 random(units);
         uct_glex_fifo_tx_t tx = make_tx(0, 0, units, 0, 0, units / 2);
-        uct_glex_fifo_rx_t rx = {};
+        FifoRx rx;
         std::vector<unsigned> memory(units); /* 0: free, else the message's number */
         std::deque<Sent> wire;
         std::vector<std::pair<uint16_t, uint16_t>> headers;
@@ -375,6 +395,7 @@ TEST(Fifo, NothingIsOverwritten)
                     memory[offset + i] = id;
                 }
                 uct_glex_fifo_commit(&tx, n, skip);
+                ++tx.msgs;
                 wire.push_back({offset, n, skip != 0, id});
                 used_in_all += n + skip;
             } else if (!wire.empty()) {
@@ -387,13 +408,13 @@ TEST(Fifo, NothingIsOverwritten)
                     ASSERT_EQ(memory[offset + i], sent.id) << "not what was sent";
                     memory[offset + i] = 0;
                 }
-                uct_glex_fifo_consume(&rx, used);
-                headers.push_back({rx.head, rx.msgs});
+                rx.consume(used);
+                headers.push_back({rx.consumed.units, rx.consumed.msgs});
                 if (headers.size() > 8) {
                     headers.erase(headers.begin());
                 }
             } else {
-                uct_glex_fifo_update(&tx, rx.head, rx.msgs);
+                uct_glex_fifo_update(&tx, rx.consumed.units, rx.consumed.msgs);
             }
             if (!headers.empty() && ((random() % 4) == 0)) {
                 auto header = headers[random() % headers.size()];

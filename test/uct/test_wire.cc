@@ -7,50 +7,80 @@
 
 namespace {
 
-struct ErEvent {
-    uint32_t length;
-    uint8_t  flags;
-    uint16_t er_units, er_msgs;
-    uint8_t  am_id;
-    uint16_t index;
-    uint8_t  gen;
-    uint16_t seq, mp_limit;
+struct Header {
+    unsigned type;
+    uint8_t  am_id, flags, epoch;
+    uint32_t vc_id;
+    uint16_t seq, length, mp_limit, er_units, er_msgs;
 };
 
-const ErEvent er_events[] = {
-    {0, 0, 0, 0, 0, 0, 0, 0, 0},
-    {UCT_GLEX_ER_MAX_LENGTH, 0, 0, 0, 0, 0, 0, 0, 0},
-    {0, 0xff, 0, 0, 0, 0, 0, 0, 0},
-    {0, 0, 0xffff, 0, 0, 0, 0, 0, 0},
-    {0, 0, 0, 0xffff, 0, 0, 0, 0, 0},
-    {0, 0, 0, 0, 31, 0, 0, 0, 0},
-    {0, 0, 0, 0, 0, 0xffff, 0, 0, 0},
-    {0, 0, 0, 0, 0, 0, 0xff, 0, 0},
-    {0, 0, 0, 0, 0, 0, 0, 0xffff, 0},
-    {0, 0, 0, 0, 0, 0, 0, 0, 0xffff},
-    {UCT_GLEX_ER_MAX_LENGTH, 0xff, 0xffff, 0xffff, 31, 0xffff, 0xff, 0xffff, 0xffff},
-    {0x123456, 0xa7, 0x89ab, 0xcdef, 21, 0xfedc, 0xba, 0x9876, 0x5432},
+const Header headers[] = {
+    {0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+    {7, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+    {0, 31, 0, 0, 0, 0, 0, 0, 0, 0},
+    {0, 0, 0xf, 0, 0, 0, 0, 0, 0, 0},
+    {0, 0, 0, 0xf, 0, 0, 0, 0, 0, 0},
+    {0, 0, 0, 0, 0xffffffff, 0, 0, 0, 0, 0},
+    {0, 0, 0, 0, 0, 0xffff, 0, 0, 0, 0},
+    {0, 0, 0, 0, 0, 0, 0xffff, 0, 0, 0},
+    {0, 0, 0, 0, 0, 0, 0, 0xffff, 0, 0},
+    {0, 0, 0, 0, 0, 0, 0, 0, 0xffff, 0},
+    {0, 0, 0, 0, 0, 0, 0, 0, 0, 0xffff},
+    {7, 31, 0xf, 0xf, 0xffffffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff},
+    {5, 21, 0xa, 7, 0xfedcba98, 0x7654, 0x3210, 0x5432, 0x89ab, 0xcdef},
 };
 
-/* As docs/protocol.md and the comment in glex_wire.h have it */
-TEST(Wire, ErEventRoundTrip)
+/* As docs/protocol.md and the comments in glex_wire.h have it: the words that are put together and
+ * taken apart, and the fields where each begins */
+TEST(Wire, HeaderRoundTrip)
 {
-    for (const ErEvent &e : er_events) {
-        uint64_t base     = uct_glex_er_cookie_1_base(e.index, e.gen);
-        uint64_t cookie_0 = uct_glex_er_cookie_0(e.length, e.flags, e.er_units, e.er_msgs);
-        uint64_t cookie_1 = uct_glex_er_cookie_1(base, e.am_id, e.seq, e.mp_limit);
+    for (const Header &h : headers) {
+        uct_glex_hdr_t hdr = {};
+        uint64_t word;
 
-        EXPECT_EQ(cookie_0 & 0xffffff, e.length);
-        EXPECT_EQ((cookie_0 >> 24) & 0xff, e.flags);
-        EXPECT_EQ((cookie_0 >> 32) & 0xffff, e.er_units);
-        EXPECT_EQ(cookie_0 >> 48, e.er_msgs);
-        EXPECT_EQ(cookie_1 & UCT_GLEX_EVENT_TYPE_MASK, (uint64_t)UCT_GLEX_EVENT_ER);
-        EXPECT_EQ((cookie_1 >> 3) & 0x1f, e.am_id);
-        EXPECT_EQ((cookie_1 >> 8) & 0xffff, e.index);
-        EXPECT_EQ((cookie_1 >> 24) & 0xff, e.gen);
-        EXPECT_EQ((cookie_1 >> 32) & 0xffff, e.seq);
-        EXPECT_EQ(cookie_1 >> 48, e.mp_limit);
-        EXPECT_NE(cookie_1, 0u) << "the NIC takes 0 for no event";
+        hdr.flags            = h.flags | (h.epoch << UCT_GLEX_EPOCH_SHIFT);
+        hdr.vc_id            = h.vc_id;
+        hdr.seq              = h.seq;
+        hdr.credits.length   = h.length;
+        hdr.credits.mp_limit = h.mp_limit;
+        hdr.credits.er       = {h.er_units, h.er_msgs};
+        hdr.word            |= uct_glex_hdr_type_am(h.type, h.am_id);
+
+        word = hdr.word;
+        EXPECT_EQ(hdr.type_am, h.type | (h.am_id << 3));
+        EXPECT_EQ(uct_glex_hdr_type(word), h.type);
+        EXPECT_EQ(uct_glex_hdr_am_id(word), h.am_id);
+        EXPECT_EQ(uct_glex_hdr_flags(word) & 0xf, h.flags);
+        EXPECT_EQ(uct_glex_hdr_epoch(word), h.epoch);
+        EXPECT_EQ(uct_glex_hdr_vc_id(word), h.vc_id);
+        EXPECT_EQ(uct_glex_hdr_seq(word), h.seq);
+        EXPECT_EQ(hdr.credits.word & 0xffff, h.length);
+        EXPECT_EQ((hdr.credits.word >> 16) & 0xffff, h.mp_limit);
+        EXPECT_EQ((hdr.credits.word >> 32) & 0xffff, h.er_units);
+        EXPECT_EQ(hdr.credits.word >> 48, h.er_msgs);
+    }
+}
+
+/* One more of what stands uppermost: nothing else changes, and the counter wraps */
+TEST(Wire, CountingInWords)
+{
+    for (const Header &h : headers) {
+        uct_glex_hdr_t hdr = {}, before;
+
+        hdr.vc_id            = h.vc_id;
+        hdr.seq              = h.seq;
+        hdr.credits.mp_limit = h.mp_limit;
+        hdr.credits.er       = {h.er_units, h.er_msgs};
+        before               = hdr;
+
+        hdr.word         += UCT_GLEX_HDR_ONE_SEQ;
+        hdr.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
+        EXPECT_EQ(hdr.seq, (uint16_t)(h.seq + 1));
+        EXPECT_EQ(hdr.credits.er.msgs, (uint16_t)(h.er_msgs + 1));
+        hdr.seq             = before.seq;
+        hdr.credits.er.msgs = before.credits.er.msgs;
+        EXPECT_EQ(hdr.word, before.word);
+        EXPECT_EQ(hdr.credits.word, before.credits.word);
     }
 }
 
@@ -59,34 +89,25 @@ TEST(Wire, OpEventRoundTrip)
     for (uint32_t id : {0u, 1u, 0xfffffu, 0x100000u, 0x80000000u, 0xffffffffu}) {
         uint64_t cookie_1 = uct_glex_op_cookie_1(id);
 
-        EXPECT_EQ(cookie_1 & UCT_GLEX_EVENT_TYPE_MASK, (uint64_t)UCT_GLEX_EVENT_OP);
+        EXPECT_EQ(cookie_1 & UCT_GLEX_TYPE_MASK, (uint64_t)UCT_GLEX_EVENT_OP);
         EXPECT_EQ(cookie_1 >> 32, id);
         EXPECT_NE(cookie_1, 0u);
     }
 }
 
-/* The epoch travels in what the flags leave free, of an MP and of an ER event alike */
+/* The epoch travels in what the flags leave free */
 TEST(Wire, EpochBesideFlags)
 {
-    const unsigned mp_flags = UCT_GLEX_MP_FLAG_ACK | UCT_GLEX_MP_FLAG_MORE | UCT_GLEX_MP_FLAG_ZC;
-    const unsigned er_flags = UCT_GLEX_ER_FLAG_WRAP | UCT_GLEX_ER_FLAG_ACK | UCT_GLEX_ER_FLAG_ZC;
-
-    EXPECT_LT(mp_flags, 1u << UCT_GLEX_MP_EPOCH_SHIFT);
-    EXPECT_LT(er_flags, 1u << UCT_GLEX_ER_EPOCH_SHIFT);
-    for (unsigned epoch = 0; epoch <= UCT_GLEX_EPOCH_MASK; ++epoch) {
-        uint16_t mp = mp_flags | (epoch << UCT_GLEX_MP_EPOCH_SHIFT);
-        uint8_t er  = er_flags | (epoch << UCT_GLEX_ER_EPOCH_SHIFT);
-
-        EXPECT_EQ(mp >> UCT_GLEX_MP_EPOCH_SHIFT, (int)epoch);
-        EXPECT_EQ(er >> UCT_GLEX_ER_EPOCH_SHIFT, (int)epoch);
-    }
+    EXPECT_LT(UCT_GLEX_FLAG_ACK | UCT_GLEX_FLAG_ZC | UCT_GLEX_FLAG_MORE | UCT_GLEX_FLAG_FIRST_SR,
+              1u << UCT_GLEX_EPOCH_SHIFT);
+    EXPECT_LE(UCT_GLEX_EPOCH_MASK << UCT_GLEX_EPOCH_SHIFT, UINT8_MAX);
 }
 
 /* Every structure that is sent in one MP fits into one */
 TEST(Wire, SizesFitTheNic)
 {
-    EXPECT_LE(sizeof(uct_glex_mp_hdr_t) + sizeof(uct_glex_ctl_t), (size_t)UCT_GLEX_MP_LEN);
-    EXPECT_LE(sizeof(uct_glex_mp_hdr_t) + sizeof(uct_glex_sr_t), (size_t)UCT_GLEX_MP_LEN);
+    EXPECT_LE(sizeof(uct_glex_hdr_t) + sizeof(uct_glex_ctl_t), (size_t)UCT_GLEX_MP_LEN);
+    EXPECT_LE(sizeof(uct_glex_hdr_t) + sizeof(uct_glex_sr_t), (size_t)UCT_GLEX_MP_LEN);
     EXPECT_EQ(UCT_GLEX_MP_DATA_LEN, (size_t)UCT_GLEX_IMM_PUT_LEN)
             << "am_short goes by an MP or by an immediate put: the shorter one is the limit";
 }

@@ -31,7 +31,6 @@ typedef struct uct_glex_credit_tx {
 
 typedef struct uct_glex_credit_rx {
     uint16_t rcvd;   /* MPs received, in all */
-    uint16_t told;   /* last limit told to the sender */
     uint16_t window; /* MPs that the sender may have on their way */
     uint8_t  epoch;
 } uct_glex_credit_rx_t;
@@ -71,17 +70,18 @@ static inline uint16_t uct_glex_credit_limit(const uct_glex_credit_rx_t *rx)
     return rx->rcvd + rx->window;
 }
 
-/* MPs received whose credits the sender does not have back yet */
-static inline uint16_t uct_glex_credit_owed(const uct_glex_credit_rx_t *rx)
+/* MPs received whose credits the sender does not have back yet; `told`: the last limit it was told */
+static inline uint16_t uct_glex_credit_owed(const uct_glex_credit_rx_t *rx, uint16_t told)
 {
-    return uct_glex_credit_limit(rx) - rx->told;
+    return uct_glex_credit_limit(rx) - told;
 }
 
 /* Half of the grant used up without a chance to piggyback: time to tell explicitly */
-static inline int uct_glex_credit_must_tell(const uct_glex_credit_rx_t *rx)
+static inline int uct_glex_credit_must_tell(const uct_glex_credit_rx_t *rx, uint16_t told)
 {
-    return (uct_glex_credit_owed(rx) > 0) &&
-           (uct_glex_credit_owed(rx) >= (rx->window + 1) / 2);
+    uint16_t owed = uct_glex_credit_owed(rx, told);
+
+    return (owed > 0) && (owed >= (rx->window + 1) / 2);
 }
 
 /* How far a window should grow: at least `inc`, else doubling, within `max` and what is free */
@@ -103,8 +103,9 @@ static inline uint16_t uct_glex_credit_growth(const uct_glex_credit_rx_t *rx, un
  * The sender lowered its limit. It keeps a window of `least`, or it could never send again: what it
  * gave back of that is owed to it. Returns the units that came free.
  */
-static inline uint16_t uct_glex_credit_recalled(uct_glex_credit_rx_t *rx, uint16_t limit,
-                                                uint16_t least, uint8_t epoch_mask)
+static inline uint16_t uct_glex_credit_recalled(uct_glex_credit_rx_t *rx, uint16_t *told,
+                                                uint16_t limit, uint16_t least,
+                                                uint8_t epoch_mask)
 {
     uint16_t window = limit - rx->rcvd;
     uint16_t freed;
@@ -118,7 +119,7 @@ static inline uint16_t uct_glex_credit_recalled(uct_glex_credit_rx_t *rx, uint16
     }
     freed      = rx->window - window;
     rx->window = window;
-    rx->told   = limit;
+    *told      = limit;
     rx->epoch  = (rx->epoch + 1) & epoch_mask;
     return freed;
 }

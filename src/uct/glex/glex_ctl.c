@@ -13,15 +13,17 @@
 
 /* What a peer must answer, and what therefore is acknowledged */
 typedef struct uct_glex_ctl_msg {
-    uct_glex_mp_hdr_t hdr;
-    uct_glex_ctl_t    ctl;
-} UCS_S_PACKED uct_glex_ctl_msg_t;
+    uct_glex_hdr_t hdr;
+    uct_glex_ctl_t ctl;
+} uct_glex_ctl_msg_t;
 
 /* CONNECT and ACCEPT */
 typedef struct uct_glex_open_msg {
     uct_glex_ctl_msg_t msg;
     uint8_t            first[UCT_GLEX_FIRST_LEN];
-} UCS_S_PACKED uct_glex_open_msg_t;
+} uct_glex_open_msg_t;
+
+_Static_assert(sizeof(uct_glex_open_msg_t) == UCT_GLEX_MP_LEN, "no gaps");
 
 ucs_status_t uct_glex_mp_refused(const uct_glex_vc_t *vc, glex_ret_t ret)
 {
@@ -32,6 +34,13 @@ ucs_status_t uct_glex_mp_refused(const uct_glex_vc_t *vc, glex_ret_t ret)
     return uct_glex_status(ret);
 }
 
+/* All credits owed are returned by it. They count as told when it was sent: uct_glex_vc_told(). */
+static void uct_glex_ctl_fill_hdr(const uct_glex_vc_t *vc, uct_glex_hdr_t *hdr, unsigned type)
+{
+    hdr->word    = uct_glex_vc_hdr_word(vc, type, 0, 0);
+    hdr->credits = vc->tx.credits;
+}
+
 static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsigned type,
                               unsigned flags)
 {
@@ -39,7 +48,7 @@ static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsign
     uct_glex_ctl_t *ctl     = &msg->ctl;
 
     memset(ctl, 0, sizeof(*ctl));
-    uct_glex_mp_hdr_fill(vc, &msg->hdr, type);
+    uct_glex_ctl_fill_hdr(vc, &msg->hdr, type);
     ctl->version  = UCT_GLEX_WIRE_VERSION;
     ctl->flags    = flags;
     ctl->vc_id    = vc->id;
@@ -51,7 +60,7 @@ static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsign
     ctl->er_sent        = vc->tx_fifo.msgs;
     ctl->released_index = vc->released_index;
     ctl->released_gen   = vc->released_gen;
-    if (vc->has_rx_fifo) {
+    if (vc->lent != UCT_GLEX_LENT_NONE) {
         ctl->revoked_index = vc->rx_fifo_index;
         ctl->revoked_gen   = iface->er_rx[vc->rx_fifo_index].gen;
     }
@@ -135,10 +144,10 @@ static ucs_status_t uct_glex_ctl_send(uct_glex_vc_t *vc)
 
 static ucs_status_t uct_glex_ctl_send_ack(uct_glex_vc_t *vc)
 {
-    uct_glex_mp_hdr_t hdr;
+    uct_glex_hdr_t hdr;
     ucs_status_t status;
 
-    uct_glex_mp_hdr_fill(vc, &hdr, UCT_GLEX_MP_ACK);
+    uct_glex_ctl_fill_hdr(vc, &hdr, UCT_GLEX_MP_ACK);
     status = uct_glex_mp_send(vc, &hdr, sizeof(hdr));
     if (status == UCS_OK) {
         uct_glex_vc_told(vc);
@@ -149,13 +158,13 @@ static ucs_status_t uct_glex_ctl_send_ack(uct_glex_vc_t *vc)
 /* Credits that found no other message, what is to be said, acknowledgements */
 static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
 {
-    if (uct_glex_credit_must_tell(&vc->mp_rx) || uct_glex_er_must_tell(vc)) {
+    if (uct_glex_credit_must_tell(&vc->mp_rx, vc->told.mp_limit) || uct_glex_er_must_tell(vc)) {
         vc->ctl |= UCT_GLEX_CTL_CREDIT;
     }
     if (((vc->ctl != 0) || vc->want_grant) && !vc->ctl_inflight) {
         return uct_glex_ctl_send(vc);
     }
-    return vc->ack_due ? uct_glex_ctl_send_ack(vc) : UCS_OK;
+    return (vc->tx.flags & UCT_GLEX_FLAG_ACK) ? uct_glex_ctl_send_ack(vc) : UCS_OK;
 }
 
 static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
@@ -200,8 +209,26 @@ static ucs_status_t uct_glex_ctl_progress_over(uct_glex_vc_t *vc)
     return UCS_OK;
 }
 
+/* What the peer sent through its FIFO before it closed has arrived, and overtakes nothing: messages
+ * and events are in different queues. Bounded by what the event queue holds. */
+static void uct_glex_ctl_progress_left(uct_glex_vc_t *vc)
+{
+    unsigned batches = UINT16_MAX / UCT_GLEX_POLL_BATCH;
+
+    vc->peer_left = 0;
+    while ((uct_glex_iface_poll(vc->iface) > 0) && (--batches > 0)) {
+        uct_glex_rx_retry_waiting(vc->iface);
+    }
+    if (!uct_glex_vc_is_over(vc)) {
+        uct_glex_vc_gone(vc);
+    }
+}
+
 static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
 {
+    if (vc->peer_left) {
+        uct_glex_ctl_progress_left(vc);
+    }
     if (vc->peer_dead && (vc->state != UCT_GLEX_VC_FAILED)) {
         return UCS_ERR_ENDPOINT_TIMEOUT;
     }
@@ -275,7 +302,7 @@ static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 }
 
 static const uct_glex_ctl_t *uct_glex_ctl_check(uct_glex_iface_t *iface, uint64_t src,
-                                                const uct_glex_mp_hdr_t *hdr, unsigned length)
+                                                const uct_glex_hdr_t *hdr, unsigned length)
 {
     const uct_glex_ctl_t *ctl = (const uct_glex_ctl_t*)(hdr + 1);
 
@@ -293,15 +320,15 @@ static const uct_glex_ctl_t *uct_glex_ctl_check(uct_glex_iface_t *iface, uint64_
 }
 
 /* Take the peer's name, key and first credits from its CONNECT or ACCEPT */
-static void uct_glex_ctl_open(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr,
+static void uct_glex_ctl_open(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
                               const uct_glex_ctl_t *ctl)
 {
-    vc->peer_id     = ctl->vc_id;
+    vc->tx.vc_id    = ctl->vc_id;
     vc->peer_key    = ctl->key;
     vc->peer_uuid   = ctl->src_uuid;
-    vc->mp_tx.epoch = hdr->flags >> UCT_GLEX_MP_EPOCH_SHIFT;
+    vc->mp_tx.epoch = hdr->flags >> UCT_GLEX_EPOCH_SHIFT;
     /* by update, not by assignment: a later message may have overtaken this one */
-    uct_glex_credit_update(&vc->mp_tx, hdr->mp_limit, vc->mp_tx.epoch);
+    uct_glex_credit_update(&vc->mp_tx, hdr->credits.mp_limit, vc->mp_tx.epoch);
     vc->tx_peak     = uct_glex_credit_avail(&vc->mp_tx);
     uct_glex_vc_schedule(vc); /* what was due while it was not open */
 }
@@ -312,7 +339,7 @@ ucs_status_t uct_glex_ctl_send_reset(uct_glex_iface_t *iface, uint64_t dest, uin
     glex_imm_mp_req_t req;
 
     memset(&msg, 0, sizeof(msg));
-    msg.hdr.type      = UCT_GLEX_MP_RESET;
+    msg.hdr.type_am   = uct_glex_hdr_type_am(UCT_GLEX_MP_RESET, 0);
     msg.ctl.version   = UCT_GLEX_WIRE_VERSION;
     msg.ctl.vc_id     = unknown_id;
     msg.ctl.src_uuid  = iface->uuid;
@@ -359,18 +386,7 @@ void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface)
     }
 }
 
-/* What the peer sent through its FIFO before it closed has arrived, and overtakes nothing: messages
- * and events are in different queues. Bounded by what the event queue holds. */
-static void uct_glex_ctl_drain_events(uct_glex_iface_t *iface)
-{
-    unsigned batches = UINT16_MAX / UCT_GLEX_POLL_BATCH;
-
-    while ((uct_glex_eq_progress(iface) > 0) && (--batches > 0)) {
-        uct_glex_rx_retry_waiting(iface);
-    }
-}
-
-void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_glex_mp_hdr_t *hdr,
+void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
                              unsigned length)
 {
     const uct_glex_ctl_t *ctl = uct_glex_ctl_check(iface, src, hdr, length);
@@ -380,27 +396,25 @@ void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_gl
         return;
     }
     /* A VC is named, or (0) whoever was meant is not there: not about the VC that there is now? */
-    if ((ctl->vc_id != 0) ? (ctl->vc_id != vc->peer_id) : (ctl->src_uuid == vc->peer_uuid)) {
+    if ((ctl->vc_id != 0) ? (ctl->vc_id != vc->tx.vc_id) : (ctl->src_uuid == vc->peer_uuid)) {
         return;
     }
     ucs_debug("glex: endpoint 0x%" PRIx64 " knows vc 0x%x no more", src, vc->id);
-    uct_glex_ctl_drain_events(iface);
-    if (vc->state != UCT_GLEX_VC_FAILED) {
-        uct_glex_vc_gone(vc);
-    }
+    vc->peer_left = 1;
+    uct_glex_vc_schedule(vc);
 }
 
 /* The first message comes with CONNECT or ACCEPT */
-static void uct_glex_ctl_recv_first(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr,
+static void uct_glex_ctl_recv_first(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
                                     const uct_glex_ctl_t *ctl, unsigned length)
 {
-    if ((hdr->flags & UCT_GLEX_MP_FLAG_FIRST) && (vc->state != UCT_GLEX_VC_FAILED)) {
+    if ((hdr->flags & UCT_GLEX_FLAG_FIRST) && (vc->state != UCT_GLEX_VC_FAILED)) {
         uct_glex_first_recv(vc, hdr, (void*)(ctl + 1), length - sizeof(*hdr) - sizeof(*ctl));
     }
 }
 
 /* A CONNECT for a VC that exists: the peer lost what it knew of it, or both connected at once */
-static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr,
+static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
                                    const uct_glex_ctl_t *ctl, unsigned length)
 {
     switch (vc->state) {
@@ -423,7 +437,7 @@ static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *h
     uct_glex_ctl_recv_first(vc, hdr, ctl, length);
 }
 
-void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_glex_mp_hdr_t *hdr,
+void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
                                unsigned length)
 {
     const uct_glex_ctl_t *ctl = uct_glex_ctl_check(iface, src, hdr, length);
@@ -439,7 +453,7 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
         return;
     }
     vc = uct_glex_vc_find(iface, src);
-    if ((vc != NULL) && (vc->peer_id != ctl->vc_id) &&
+    if ((vc != NULL) && (vc->tx.vc_id != ctl->vc_id) &&
         ((vc->state == UCT_GLEX_VC_OPEN) || (vc->state == UCT_GLEX_VC_GONE))) {
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT); /* ours is dead there: begin anew */
     }
@@ -450,18 +464,18 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
     uct_glex_ctl_reconnect(vc, hdr, ctl, length);
 }
 
-void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned length)
+void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned length)
 {
     const uct_glex_ctl_t *ctl;
 
-    if (hdr->type == UCT_GLEX_MP_ACK) {
+    if (uct_glex_hdr_type(hdr->word) == UCT_GLEX_MP_ACK) {
         return; /* the header's flag says it all */
     }
     ctl = uct_glex_ctl_check(vc->iface, vc->peer, hdr, length);
     if (ctl == NULL) {
         return;
     }
-    switch (hdr->type) {
+    switch (uct_glex_hdr_type(hdr->word)) {
     case UCT_GLEX_MP_ACCEPT:
         if (vc->state != UCT_GLEX_VC_CONNECTING) {
             ucs_debug("glex: unexpected accept from 0x%" PRIx64, vc->peer);
@@ -473,10 +487,10 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned
     case UCT_GLEX_MP_CTL:
         break;
     default:
-        ucs_debug("glex: message of unknown type %u from 0x%" PRIx64, hdr->type, vc->peer);
+        ucs_debug("glex: message of unknown type %u from 0x%" PRIx64, hdr->type_am, vc->peer);
         return;
     }
-    vc->ack_due = 1;
+    vc->tx.flags |= UCT_GLEX_FLAG_ACK;
     uct_glex_vc_schedule(vc);
     uct_glex_ctl_process(vc, ctl);
     uct_glex_vc_resume(vc);

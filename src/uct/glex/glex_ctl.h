@@ -9,29 +9,6 @@
 
 #include "glex_vc.h"
 
-/** Fill a message header with the VC's counters: all credits owed are returned by it. They count as
- *  told when it was sent: uct_glex_vc_told(). */
-static inline void uct_glex_mp_hdr_fill(uct_glex_vc_t *vc, uct_glex_mp_hdr_t *hdr, uint8_t type)
-{
-    hdr->type     = type;
-    hdr->am_id    = 0;
-    hdr->seq      = 0;
-    hdr->vc_id    = vc->peer_id;
-    hdr->mp_limit = uct_glex_credit_limit(&vc->mp_rx);
-    hdr->er_units = vc->rx_fifo.head;
-    hdr->er_msgs  = vc->rx_fifo.msgs;
-    hdr->flags    = (vc->ack_due ? UCT_GLEX_MP_FLAG_ACK : 0) |
-                    (vc->mp_rx.epoch << UCT_GLEX_MP_EPOCH_SHIFT);
-}
-
-/** A header, or an event, with the VC's counters was sent */
-static inline void uct_glex_vc_told(uct_glex_vc_t *vc)
-{
-    vc->mp_rx.told = uct_glex_credit_limit(&vc->mp_rx);
-    uct_glex_fifo_told(&vc->rx_fifo);
-    vc->ack_due = 0;
-}
-
 /** The NIC did not take a message: log why, unless it is busy. Returns the status. */
 ucs_status_t uct_glex_mp_refused(const uct_glex_vc_t *vc, glex_ret_t ret);
 
@@ -76,14 +53,14 @@ void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t un
 void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface);
 
 /** A CONNECT arrived from `src` */
-void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_glex_mp_hdr_t *hdr,
+void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
                                unsigned length);
 
 /** ACCEPT, CTL or ACK arrived; the header's counters have been taken */
-void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned length);
+void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned length);
 
 /** A RESET arrived from `src` */
-void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_glex_mp_hdr_t *hdr,
+void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
                              unsigned length);
 
 /** The peer acknowledged our control message */

@@ -119,15 +119,15 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_short_slow(uct_glex_ep_t *ep, uin
 
 /* A message that lies in msg->data. With ER, a full FIFO is waited for: that costs less than the
  * other channel. */
-static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id,
-                                                          uct_glex_sr_msg_t *msg, unsigned length)
+static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr_msg_t *msg,
+                                      unsigned length)
 {
     uct_glex_vc_t *vc = ep->vc;
     ucs_status_t status;
 
-    if (ucs_likely((vc->er_tx != NULL) && !ep->blocked)) {
-        status = uct_glex_er_send_imm(vc, id, msg->data, length, 0);
-        if (ucs_likely(status != UCS_ERR_NO_RESOURCE)) {
+    if ((vc->er_tx != NULL) && !ep->blocked) {
+        status = uct_glex_er_send(vc, id, msg->data, length, 0);
+        if (status != UCS_ERR_NO_RESOURCE) {
             return status;
         }
     } else if ((vc->er_tx == NULL) && uct_glex_ep_can_use_sr(ep)) {
@@ -136,22 +136,50 @@ static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uin
     return uct_glex_ep_short_slow(ep, id, msg, length);
 }
 
-ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
-                                  const void *payload, unsigned length)
+/* Through SR, or as the first message, or by a NIC that has only requests */
+static UCS_F_NOINLINE ucs_status_t uct_glex_ep_am_short_slow(uct_ep_h tl_ep, uint8_t id,
+                                                             uint64_t header, const void *payload,
+                                                             unsigned length)
 {
-    unsigned total_length = sizeof(header) + length;
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
     uct_glex_sr_msg_t msg;
 
-    UCT_CHECK_AM_ID(id);
-    UCT_CHECK_LENGTH(total_length, 0, sizeof(msg.data), "am_short");
+#if UCT_GLEX_NIC_MESSAGES
+    if ((ep->vc->er_tx == NULL) && uct_glex_ep_can_use_sr(ep)) {
+        ucs_status_t status = uct_glex_sr_send_short(ep->vc, id, header, payload, length);
 
+        return ucs_likely(status != UCS_ERR_NO_RESOURCE) ? status : uct_glex_ep_not_ready(ep);
+    }
+#endif
     memcpy(msg.data, &header, sizeof(header));
     if (length > 0) {
         memcpy(msg.data + sizeof(header), payload, length);
     }
+    return uct_glex_ep_short(ep, id, &msg, sizeof(header) + length);
+}
+
+/* The way of nearly all messages: nothing of them is needed any more when the NIC has been called */
+ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
+                                  const void *payload, unsigned length)
+{
+    UCT_CHECK_AM_ID(id);
+    UCT_CHECK_LENGTH(sizeof(header) + length, 0, UCT_GLEX_MP_DATA_LEN, "am_short");
     uct_iface_trace_am(ucs_derived_of(tl_ep->iface, uct_base_iface_t), UCT_AM_TRACE_TYPE_SEND, id,
-                       msg.data, total_length, "TX: AM_SHORT");
-    return uct_glex_ep_short(ucs_derived_of(tl_ep, uct_glex_ep_t), id, &msg, total_length);
+                       payload, length, "TX: AM_SHORT header %" PRIx64, header);
+
+#if UCT_GLEX_NIC_MESSAGES
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ucs_status_t status;
+
+    if (ucs_likely((ep->vc->er_tx != NULL) && !ep->blocked)) {
+        status = uct_glex_er_send_short(ep->vc, id, header, payload, length);
+        if (ucs_unlikely(status == UCS_ERR_NO_RESOURCE)) {
+            return uct_glex_ep_not_ready(ep); /* waits: that costs less than the other channel */
+        }
+        return status;
+    }
+#endif
+    return uct_glex_ep_am_short_slow(tl_ep, id, header, payload, length);
 }
 
 ucs_status_t uct_glex_ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_t *iov,
@@ -247,6 +275,7 @@ ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, uns
     ep->blocked = 1;
     uct_pending_req_arb_group_push(&ep->arb_group, req);
     ucs_arbiter_group_schedule(&ep->vc->iface->arbiter, &ep->arb_group);
+    ep->vc->iface->due = 1;
     return UCS_OK;
 }
 

@@ -168,7 +168,6 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 
     er->index             = ctl->fifo_index;
     er->gen               = ctl->fifo_gen;
-    er->cookie_1          = uct_glex_er_cookie_1_base(ctl->fifo_index, ctl->fifo_gen);
     er->offset            = ctl->fifo_offset;
     er->unit_shift        = ctl->unit_shift;
     er->req.rmt_ep_addr.v = vc->peer;
@@ -177,13 +176,14 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     er->req.flag          = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
 
     /* The lender had consumed all that went through an earlier FIFO before it gave this one */
-    vc->tx_fifo.tail       = vc->tx_fifo.head;
-    vc->tx_fifo.msgs_acked = vc->tx_fifo.msgs;
-    vc->tx_fifo.units      = ctl->fifo_units;
-    vc->tx_fifo.msgs_max   = ctl->fifo_msgs;
-    vc->er_tx              = er;
-    vc->er_state           = UCT_GLEX_ER_ACTIVE;
-    vc->sr_patience        = UCT_GLEX_ER_PATIENCE_MIN;
+    vc->tx_fifo.acked.units = vc->tx_fifo.head;
+    vc->tx_fifo.acked.msgs  = vc->tx_fifo.msgs;
+    vc->tx_fifo.units       = ctl->fifo_units;
+    vc->tx_fifo.msgs_max    = ctl->fifo_msgs;
+    vc->tx.vc_id            = ctl->vc_id; /* the grant may have overtaken the ACCEPT */
+    vc->er_tx               = er;
+    vc->er_state            = UCT_GLEX_ER_ACTIVE;
+    vc->sr_patience         = UCT_GLEX_ER_PATIENCE_MIN;
     ucs_debug("glex: vc 0x%x: ER to endpoint 0x%" PRIx64 ", %u units of %u bytes, %u messages%s",
               vc->id, vc->peer, ctl->fifo_units, 1U << ctl->unit_shift, ctl->fifo_msgs,
               (er->remote == NULL) ? ", not mapped" : "");
@@ -230,14 +230,73 @@ void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 
 /* ---- sending ---- */
 
+/* A message that is to be sent: where it goes in the FIFO */
+typedef struct uct_glex_er_place {
+    uint16_t offset; /* in units */
+    uint16_t skip;   /* units to the end that are not used */
+    uint16_t units;
+} uct_glex_er_place_t;
+
+/* The next message's header, as its event */
+static UCS_F_ALWAYS_INLINE glex_event_t uct_glex_er_event(const uct_glex_vc_t *vc, uint8_t am_id,
+                                                          unsigned flags,
+                                                          const uct_glex_er_place_t *place,
+                                                          size_t length)
+{
+    glex_event_t event;
+
+    flags |= (place->skip != 0) ? UCT_GLEX_FLAG_WRAP : 0;
+    event.cookie_0 = vc->tx.credits.word | length;
+    event.cookie_1 = uct_glex_vc_hdr_word(vc, UCT_GLEX_EVENT_ER, am_id, flags);
+    return event;
+}
+
+/* What the NIC said of the next message */
+static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_posted(uct_glex_vc_t *vc,
+                                                           const uct_glex_er_place_t *place,
+                                                           glex_ret_t ret)
+{
+    if (ucs_unlikely(ret != GLEX_SUCCESS)) {
+        return uct_glex_status(ret);
+    }
+    uct_glex_fifo_commit(&vc->tx_fifo, place->units, place->skip);
+    uct_glex_er_sent(vc);
+    return UCS_OK;
+}
+
+/* The data is in the FIFO already, which only a NIC with the extension lets us map */
+static ucs_status_t uct_glex_er_post(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
+                                     const uct_glex_er_place_t *place, size_t length)
+{
+    glex_event_t event  = uct_glex_er_event(vc, am_id, flags, place, length);
+    glex_ep_addr_t peer = {.v = vc->peer};
+
+    return uct_glex_er_posted(vc, place,
+                              glex_ext_post_event(vc->iface->nic, peer, event.cookie_0,
+                                                  event.cookie_1, 0, NULL, 0));
+}
+
+static ucs_status_t uct_glex_er_imm_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
+                                        const uct_glex_er_place_t *place, void *data,
+                                        size_t length)
+{
+    uct_glex_er_tx_t *er     = vc->er_tx;
+    glex_imm_rdma_req_t *req = &er->req;
+
+    req->data       = data;
+    req->len        = length;
+    req->rmt_offset = er->offset + ((uint32_t)place->offset << er->unit_shift);
+    req->rmt_evt    = uct_glex_er_event(vc, am_id, flags, place, length);
+    return uct_glex_er_posted(vc, place, glex_imm_rdma(vc->iface->nic, req, NULL));
+}
+
 /* Put what lies in the mirror to the same place in the FIFO; the event follows the data */
 static ucs_status_t uct_glex_er_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
-                                    uint16_t offset, uint16_t skip, size_t length)
+                                    const uct_glex_er_place_t *place, size_t length)
 {
     uct_glex_er_tx_t *er = vc->er_tx;
-    uint32_t start       = (uint32_t)offset << er->unit_shift;
+    uint32_t start       = (uint32_t)place->offset << er->unit_shift;
     glex_rdma_req_t req;
-    glex_ret_t ret;
 
     req.rmt_ep_addr  = er->req.rmt_ep_addr;
     req.local_mh     = er->mirror->mh;
@@ -249,65 +308,54 @@ static ucs_status_t uct_glex_er_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned f
     req.rmt_key      = er->req.rmt_key;
     req.flag         = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
     req.next         = NULL;
-    uct_glex_er_fill_event(vc, &req.rmt_evt, am_id, flags, skip, length);
-    ret = glex_rdma(vc->iface->nic, &req, NULL);
-    if (ret != GLEX_SUCCESS) {
-        return uct_glex_status(ret);
-    }
-    uct_glex_er_sent(vc, uct_glex_er_units(vc, length), skip);
-    return UCS_OK;
+    req.rmt_evt      = uct_glex_er_event(vc, am_id, flags, place, length);
+    return uct_glex_er_posted(vc, place, glex_rdma(vc->iface->nic, &req, NULL));
+}
+
+/* Room for a message of up to `length` bytes. Returns 0 if there is none. */
+static int uct_glex_er_reserve(uct_glex_vc_t *vc, size_t length, uct_glex_er_place_t *place)
+{
+    place->units = uct_glex_er_units(vc, length);
+    return uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset, &place->skip);
 }
 
 /* Where a message is packed: the FIFO itself, or its image */
-static void *uct_glex_er_pack_ptr(const uct_glex_vc_t *vc, uint16_t offset)
+static void *uct_glex_er_pack_ptr(const uct_glex_vc_t *vc, const uct_glex_er_place_t *place)
 {
     const uct_glex_er_tx_t *er = vc->er_tx;
     uint8_t *base              = (er->remote != NULL) ? er->remote : er->mirror->ptr;
 
-    return base + ((size_t)offset << er->unit_shift);
+    return base + ((size_t)place->offset << er->unit_shift);
 }
 
-/* A message of `length` bytes has been packed at `offset` */
+/* A message of `length` bytes has been packed at its place */
 static ucs_status_t uct_glex_er_send_packed(uct_glex_vc_t *vc, uint8_t am_id, size_t length,
-                                            unsigned flags, uint16_t offset, uint16_t skip)
+                                            unsigned flags, uct_glex_er_place_t *place)
 {
-    unsigned units = uct_glex_er_units(vc, length);
-
-    if (vc->er_tx->remote == NULL) {
-        if (length <= UCT_GLEX_IMM_PUT_LEN) {
-            return uct_glex_er_post(vc, am_id, flags, units, offset, skip,
-                                    uct_glex_er_pack_ptr(vc, offset), length, length);
-        }
-        return uct_glex_er_put(vc, am_id, flags, offset, skip, length);
+    place->units = uct_glex_er_units(vc, length);
+    if (vc->er_tx->remote != NULL) {
+        return uct_glex_er_post(vc, am_id, flags, place, length);
     }
-    return uct_glex_er_post(vc, am_id, flags, units, offset, skip, NULL, 0, length);
-}
-
-ucs_status_t uct_glex_er_send_imm_units(uct_glex_vc_t *vc, uint8_t am_id, void *data,
-                                        unsigned length, unsigned flags)
-{
-    unsigned units = uct_glex_er_units(vc, length);
-    uint16_t offset, skip;
-
-    if (!uct_glex_fifo_reserve(&vc->tx_fifo, units, &offset, &skip)) {
-        return UCS_ERR_NO_RESOURCE;
+    if (length <= UCT_GLEX_IMM_PUT_LEN) {
+        return uct_glex_er_imm_put(vc, am_id, flags, place, uct_glex_er_pack_ptr(vc, place),
+                                   length);
     }
-    return uct_glex_er_post(vc, am_id, flags, units, offset, skip, data, length, length);
+    return uct_glex_er_put(vc, am_id, flags, place, length);
 }
 
 ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data, unsigned length,
                               unsigned flags)
 {
-    uint16_t offset, skip;
+    uct_glex_er_place_t place;
 
-    if (length <= UCT_GLEX_IMM_PUT_LEN) {
-        return uct_glex_er_send_imm(vc, am_id, (void*)data, length, flags);
-    }
-    if (!uct_glex_fifo_reserve(&vc->tx_fifo, uct_glex_er_units(vc, length), &offset, &skip)) {
+    if (!uct_glex_er_reserve(vc, length, &place)) {
         return UCS_ERR_NO_RESOURCE;
     }
-    memcpy(uct_glex_er_pack_ptr(vc, offset), data, length);
-    return uct_glex_er_send_packed(vc, am_id, length, flags, offset, skip);
+    if (length <= UCT_GLEX_IMM_PUT_LEN) {
+        return uct_glex_er_imm_put(vc, am_id, flags, &place, (void*)data, length);
+    }
+    memcpy(uct_glex_er_pack_ptr(vc, &place), data, length);
+    return uct_glex_er_send_packed(vc, am_id, length, flags, &place);
 }
 
 /* How much pack_cb will write is known only afterwards: there must be room for the most. Where it
@@ -316,16 +364,16 @@ ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
 ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb, void *arg)
 {
     size_t max_bcopy = vc->iface->config.max_bcopy;
-    uint16_t offset, skip;
+    uct_glex_er_place_t place;
     ucs_status_t status;
     size_t length;
 
-    if (!uct_glex_fifo_reserve(&vc->tx_fifo, uct_glex_er_units(vc, max_bcopy), &offset, &skip)) {
+    if (!uct_glex_er_reserve(vc, max_bcopy, &place)) {
         return UCS_ERR_NO_RESOURCE;
     }
-    length = pack_cb(uct_glex_er_pack_ptr(vc, offset), arg);
+    length = pack_cb(uct_glex_er_pack_ptr(vc, &place), arg);
     ucs_assertv(length <= max_bcopy, "packed %zu bytes, at most %zu", length, max_bcopy);
-    status = uct_glex_er_send_packed(vc, am_id, length, 0, offset, skip);
+    status = uct_glex_er_send_packed(vc, am_id, length, 0, &place);
     return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
 }
 

@@ -13,14 +13,13 @@
 #define UCT_GLEX_ER_PATIENCE_MIN 64
 #define UCT_GLEX_ER_PATIENCE_MAX 16384
 
-/* Smallest unit of a FIFO: what is not longer takes one unit of any */
+/* Smallest unit of a FIFO */
 #define UCT_GLEX_ER_MIN_UNIT 64
 
 /* The FIFO that a VC borrowed */
 struct uct_glex_er_tx {
     uint16_t             index;      /* the lender's name of the FIFO */
     uint8_t              gen;
-    uint64_t             cookie_1;   /* constant part of the events */
     uint8_t             *remote;     /* the FIFO mapped into this process, NULL: not mappable */
     uct_glex_buf_t      *mirror;     /* where it is not mappable: its local image */
     uint32_t             offset;     /* of the FIFO in its registration */
@@ -65,72 +64,44 @@ static inline unsigned uct_glex_er_units(const uct_glex_vc_t *vc, size_t length)
 /** Whether messages of up to `length` bytes can go through the FIFO at all */
 static inline int uct_glex_er_fits(const uct_glex_vc_t *vc, size_t length)
 {
-    return uct_glex_er_units(vc, length) <= uct_glex_fifo_max_message(vc->tx_fifo.units);
-}
-
-/** The header of the next message, as its event */
-static inline void uct_glex_er_fill_event(const uct_glex_vc_t *vc, glex_event_t *event,
-                                          uint8_t am_id, unsigned flags, uint16_t skip,
-                                          size_t length)
-{
-    flags |= (skip ? UCT_GLEX_ER_FLAG_WRAP : 0) | (vc->ack_due ? UCT_GLEX_ER_FLAG_ACK : 0) |
-             (vc->mp_rx.epoch << UCT_GLEX_ER_EPOCH_SHIFT);
-    event->cookie_0 = uct_glex_er_cookie_0(length, flags, vc->rx_fifo.head, vc->rx_fifo.msgs);
-    event->cookie_1 = uct_glex_er_cookie_1(vc->er_tx->cookie_1, am_id, vc->tx_seq,
-                                           uct_glex_credit_limit(&vc->mp_rx));
+    return (length <= UCT_GLEX_ER_MAX_LENGTH) &&
+           (uct_glex_er_units(vc, length) <= uct_glex_fifo_max_message(vc->tx_fifo.units));
 }
 
 /** The next message was posted */
-static inline void uct_glex_er_sent(uct_glex_vc_t *vc, unsigned units, uint16_t skip)
+static inline void uct_glex_er_sent(uct_glex_vc_t *vc)
 {
-    uct_glex_fifo_commit(&vc->tx_fifo, units, skip);
+    ++vc->tx_fifo.msgs;
     uct_glex_vc_told(vc);
-    ++vc->tx_seq;
+    vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
 }
 
-/** Post the event of a message, with its data unless that is in the FIFO already (imm_length 0) */
-static UCS_F_ALWAYS_INLINE ucs_status_t
-uct_glex_er_post(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags, unsigned units, uint16_t offset,
-                 uint16_t skip, void *imm_data, unsigned imm_length, size_t length)
+#if UCT_GLEX_NIC_MESSAGES
+/** Send 8 bytes and `length` more, at most UCT_GLEX_IMM_PUT_LEN in all, in their event. They need no
+ *  unit of the FIFO. NO_RESOURCE: no credits. */
+static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_send_short(uct_glex_vc_t *vc, uint8_t am_id,
+                                                               uint64_t header, const void *data,
+                                                               unsigned length)
 {
-    uct_glex_er_tx_t *er     = vc->er_tx;
-    glex_imm_rdma_req_t *req = &er->req;
+    glex_ep_addr_t peer = {.v = vc->peer};
     glex_ret_t ret;
 
-    req->data       = imm_data;
-    req->len        = imm_length;
-    req->rmt_offset = er->offset + ((uint32_t)offset << er->unit_shift);
-    uct_glex_er_fill_event(vc, &req->rmt_evt, am_id, flags, skip, length);
-    ret = glex_imm_rdma(vc->iface->nic, req, NULL);
+    if (ucs_unlikely(!uct_glex_fifo_may_send(&vc->tx_fifo))) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    ret = glex_ext_post_event(vc->iface->nic, peer, vc->tx.credits.word,
+                              uct_glex_vc_hdr_word(vc, UCT_GLEX_EVENT_ER_SHORT, am_id, 0),
+                              header, data, length);
     if (ucs_unlikely(ret != GLEX_SUCCESS)) {
         return uct_glex_status(ret);
     }
-
-    uct_glex_er_sent(vc, units, skip);
+    uct_glex_er_sent(vc);
     return UCS_OK;
 }
+#endif
 
-/** uct_glex_er_send_imm() of what may take more than one unit */
-ucs_status_t uct_glex_er_send_imm_units(uct_glex_vc_t *vc, uint8_t am_id, void *data,
-                                        unsigned length, unsigned flags);
-
-/** Send up to UCT_GLEX_IMM_PUT_LEN bytes with one immediate put. NO_RESOURCE: no credits. */
-static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_send_imm(uct_glex_vc_t *vc, uint8_t am_id,
-                                                             void *data, unsigned length,
-                                                             unsigned flags)
-{
-    if (ucs_unlikely(length > UCT_GLEX_ER_MIN_UNIT)) {
-        return uct_glex_er_send_imm_units(vc, am_id, data, length, flags);
-    }
-    if (ucs_unlikely(!uct_glex_fifo_has_unit(&vc->tx_fifo))) {
-        return UCS_ERR_NO_RESOURCE;
-    }
-    return uct_glex_er_post(vc, am_id, flags, 1,
-                            uct_glex_fifo_offset(vc->tx_fifo.head, vc->tx_fifo.units), 0, data,
-                            length, length);
-}
-
-/** Send a message of known length that fits (uct_glex_er_fits()). NO_RESOURCE: no credits. */
+/** Send a message of known length that fits (uct_glex_er_fits()), through the FIFO. NO_RESOURCE: no
+ *  credits. */
 ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data, unsigned length,
                               unsigned flags);
 
@@ -155,26 +126,22 @@ void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 /** Take the FIFO back that the peer borrowed, whatever is in it; another may borrow it at once */
 void uct_glex_er_drop_rx(uct_glex_vc_t *vc);
 
-/** A message from the FIFO was delivered */
+/** A message that took `used` units of the FIFO was delivered */
 void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used);
 
 /** Whether FIFO credits should be returned explicitly */
 static inline int uct_glex_er_must_tell(const uct_glex_vc_t *vc)
 {
-    return vc->has_rx_fifo && uct_glex_fifo_must_tell(&vc->rx_fifo);
+    return (vc->lent != UCT_GLEX_LENT_NONE) &&
+           uct_glex_fifo_must_tell(&vc->rx_fifo, vc->tx.credits.er, vc->told.er);
 }
 
-/** Handle the event that was probed and those behind it, of ER and operations. Returns how many. */
-unsigned uct_glex_eq_handle(uct_glex_iface_t *iface, glex_event_t *event);
+/** The event of a message in a FIFO arrived */
+void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t credits);
 
-/** Handle arrived events. Returns how many. Inline: nearly always there is none. */
-static inline unsigned uct_glex_eq_progress(uct_glex_iface_t *iface)
-{
-    glex_event_t *event;
-
-    return ucs_likely(glex_probe_first_event(iface->nic, 0, &event) != GLEX_SUCCESS) ?
-           0 : uct_glex_eq_handle(iface, event);
-}
+/** A message in its event arrived */
+void uct_glex_er_recv_short(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t credits,
+                            void *data, uint32_t length);
 
 /* ---- both ---- */
 

@@ -10,7 +10,7 @@ void uct_glex_er_revoke(uct_glex_vc_t *vc)
 {
     uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
 
-    if (vc->has_rx_fifo && !er_rx->revoked) {
+    if ((vc->lent != UCT_GLEX_LENT_NONE) && !er_rx->revoked) {
         er_rx->revoked = 1;
         uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_REVOKE);
     }
@@ -29,8 +29,8 @@ static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface, uct_glex_vc_t *wait
         if (er_rx->vc == NULL) {
             continue;
         }
-        used             = er_rx->vc->rx_fifo.msgs - er_rx->msgs_mark;
-        er_rx->msgs_mark = er_rx->vc->rx_fifo.msgs;
+        used             = er_rx->vc->tx.credits.er.msgs - er_rx->msgs_mark;
+        er_rx->msgs_mark = er_rx->vc->tx.credits.er.msgs;
         /* Not busier than who asks, who sent that many messages since it was refused */
         if ((used < least) && (er_rx->vc->state == UCT_GLEX_VC_OPEN) && !er_rx->revoked) {
             least   = used;
@@ -49,7 +49,7 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     uct_glex_er_rx_t *er_rx;
     unsigned i;
 
-    if (vc->has_rx_fifo || (iface->er.max == 0)) {
+    if ((vc->lent != UCT_GLEX_LENT_NONE) || (iface->er.max == 0)) {
         return 0; /* asked twice, or not a channel of ours */
     }
     if (iface->er.lent >= iface->er.max) {
@@ -65,11 +65,10 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     er_rx->base      = er_rx->buf->ptr;
     er_rx->vc        = vc;
     er_rx->gen       = iface->er.next_gen++;
-    er_rx->msgs_mark = vc->rx_fifo.msgs;
+    er_rx->msgs_mark = vc->tx.credits.er.msgs;
     er_rx->revoked   = 0;
-    er_rx->released  = 0;
 
-    vc->has_rx_fifo   = 1;
+    vc->lent          = UCT_GLEX_LENT_FIFO;
     vc->rx_fifo_index = i;
     uct_glex_fifo_set_size(&vc->rx_fifo, iface->er.units, iface->er.msgs_max);
     ++iface->er.lent;
@@ -95,12 +94,12 @@ void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
     uct_glex_er_rx_t *er_rx = &iface->er_rx[vc->rx_fifo_index];
     uct_glex_vc_t *waiter   = iface->er.waiter;
 
-    if (!vc->has_rx_fifo) {
+    if (vc->lent == UCT_GLEX_LENT_NONE) {
         return;
     }
     uct_glex_buf_put(er_rx->buf);
-    er_rx->vc       = NULL;
-    vc->has_rx_fifo = 0;
+    er_rx->vc = NULL;
+    vc->lent  = UCT_GLEX_LENT_NONE;
     --iface->er.lent;
     if (waiter != NULL) {
         iface->er.waiter = NULL;
@@ -116,7 +115,7 @@ static void uct_glex_er_check_released(uct_glex_vc_t *vc)
 {
     uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
 
-    if (er_rx->released && (er_rx->release_at == vc->rx_fifo.msgs)) {
+    if ((vc->lent == UCT_GLEX_LENT_RELEASED) && (er_rx->release_at == vc->tx.credits.er.msgs)) {
         uct_glex_er_drop_rx(vc);
     }
 }
@@ -125,9 +124,9 @@ void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
     uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
 
-    if (vc->has_rx_fifo && (ctl->released_index == vc->rx_fifo_index) &&
+    if ((vc->lent != UCT_GLEX_LENT_NONE) && (ctl->released_index == vc->rx_fifo_index) &&
         (ctl->released_gen == er_rx->gen)) {
-        er_rx->released   = 1;
+        vc->lent          = UCT_GLEX_LENT_RELEASED;
         er_rx->release_at = ctl->er_sent;
         uct_glex_er_check_released(vc);
     }
@@ -135,107 +134,135 @@ void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 
 /* ---- receiving ---- */
 
-static UCS_F_ALWAYS_INLINE void uct_glex_er_consume(uct_glex_vc_t *vc, uint16_t used,
-                                                    const uct_glex_er_rx_t *er_rx)
+static UCS_F_NOINLINE void uct_glex_er_consumed_slow(uct_glex_vc_t *vc)
 {
-    uct_glex_fifo_consume(&vc->rx_fifo, used);
-    if (ucs_unlikely(uct_glex_fifo_must_tell(&vc->rx_fifo))) {
+    uct_glex_er_check_released(vc);
+    if (uct_glex_er_must_tell(vc)) {
         uct_glex_vc_schedule(vc);
     }
-    if (ucs_unlikely(er_rx->released)) {
-        uct_glex_er_check_released(vc);
+}
+
+/* A message without units was delivered */
+static UCS_F_ALWAYS_INLINE void uct_glex_er_consume_short(uct_glex_vc_t *vc)
+{
+    vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
+    /* The difference of the words' upper parts: what is borrowed for the lower ones does no harm */
+    if (ucs_unlikely(((vc->tx.credits.word - vc->told.word) >> 48 >= vc->rx_fifo.tell_msgs) ||
+                     (vc->lent != UCT_GLEX_LENT_FIFO))) {
+        uct_glex_er_consumed_slow(vc);
     }
 }
 
 void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
 {
-    uct_glex_er_consume(vc, used, &vc->iface->er_rx[vc->rx_fifo_index]);
-}
+    uint16_t units = (vc->tx.credits.word >> 32) + used;
 
-/* The NIC writes the next message, if it is short, from its event to where the FIFO goes on. An
- * answer that is sent meanwhile would wait for that line, which was not used for long: the claim of
- * a queue entry waits for all stores before it. */
-static UCS_F_ALWAYS_INLINE void uct_glex_er_prefetch(const uct_glex_vc_t *vc,
-                                                     const uct_glex_er_rx_t *er_rx)
-{
-    size_t offset = uct_glex_fifo_offset(vc->rx_fifo.next, vc->rx_fifo.units);
-
-    __builtin_prefetch(er_rx->base + (offset << vc->iface->er_unit_shift), 1);
-}
-
-static UCS_F_ALWAYS_INLINE void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t cookie_0,
-                                                 uint64_t cookie_1)
-{
-    uint32_t length   = cookie_0 & UCT_GLEX_ER_MAX_LENGTH;
-    uint8_t flags     = cookie_0 >> 24;
-    uint16_t index    = cookie_1 >> 8;
-    uint8_t am_id     = (cookie_1 >> 3) & 0x1f;
-    uint16_t seq      = cookie_1 >> 32;
-    uct_glex_er_rx_t *er_rx;
-    uint16_t offset, used;
-    unsigned units;
-    uct_glex_vc_t *vc;
-    void *data;
-
-    er_rx = &iface->er_rx[index];
-    if (ucs_unlikely((index >= iface->er_rx_count) || (er_rx->vc == NULL) ||
-                     (er_rx->gen != (uint8_t)(cookie_1 >> 24)))) {
-        ucs_debug("glex: event for FIFO %u that is not lent", index);
-        return;
+    /* as a whole: see uct_glex_hdr_t */
+    vc->tx.credits.word = (vc->tx.credits.word & ~(UINT64_C(0xffff) << 32)) |
+                          ((uint64_t)units << 32);
+    vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
+    if (ucs_unlikely(uct_glex_fifo_must_tell(&vc->rx_fifo, vc->tx.credits.er, vc->told.er) ||
+                     (vc->lent != UCT_GLEX_LENT_FIFO))) {
+        uct_glex_er_consumed_slow(vc);
     }
-    vc    = er_rx->vc;
-    units = (length <= UCT_GLEX_ER_MIN_UNIT) ? 1 : ((length - 1) >> iface->er_unit_shift) + 1;
-    if (ucs_likely((units == 1) && !(flags & UCT_GLEX_ER_FLAG_WRAP))) {
-        offset = uct_glex_fifo_arrive_unit(&vc->rx_fifo);
-        used   = 1;
-    } else if (ucs_unlikely(!uct_glex_fifo_arrive(&vc->rx_fifo, units,
-                                                  flags & UCT_GLEX_ER_FLAG_WRAP, &offset, &used))) {
+}
+
+/* Where the message lies in the FIFO that was lent; NULL: beyond its end */
+static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length, uint16_t *used_p)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    unsigned units          = (length == 0) ? 1 : ((length - 1) >> iface->er_unit_shift) + 1;
+    uint16_t offset;
+
+    if (!uct_glex_fifo_arrive(&vc->rx_fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset, used_p)) {
         ucs_error("glex: endpoint 0x%" PRIx64 " sent %u bytes beyond its FIFO", vc->peer, length);
         uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
-        return;
+        return NULL;
     }
-    data = er_rx->base + ((size_t)offset << iface->er_unit_shift);
-    if (flags & UCT_GLEX_ER_FLAG_ACK) {
+    return iface->er_rx[vc->rx_fifo_index].base + ((size_t)offset << iface->er_unit_shift);
+}
+
+/* Not the next one, or zero-copy */
+static UCS_F_NOINLINE void uct_glex_er_keep(uct_glex_vc_t *vc, uint64_t word, void *data,
+                                            uint32_t length, uint16_t used)
+{
+    uct_glex_rx_add_er(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word), data, length, used,
+                       uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_ZC);
+}
+
+static UCS_F_ALWAYS_INLINE int uct_glex_er_is_next(const uct_glex_vc_t *vc, uint64_t word)
+{
+    return (uct_glex_hdr_seq(word) == vc->rx_seq) && !(word & ((uint64_t)UCT_GLEX_FLAG_ZC << 8));
+}
+
+static UCS_F_ALWAYS_INLINE void uct_glex_er_deliver(uct_glex_vc_t *vc, uint64_t word, void *data,
+                                                    uint32_t length)
+{
+    uct_base_iface_t *iface = &vc->iface->super;
+
+    ++vc->rx_seq;
+    uct_iface_trace_am(iface, UCT_AM_TRACE_TYPE_RECV, uct_glex_hdr_am_id(word), data, length,
+                       "RX: ER");
+    uct_iface_invoke_am(iface, uct_glex_hdr_am_id(word), data, length, 0);
+}
+
+/* The VC that an event names, if its peer borrowed a FIFO; what it acknowledges is acknowledged */
+static UCS_F_ALWAYS_INLINE uct_glex_vc_t *uct_glex_er_vc(uct_glex_iface_t *iface, uint64_t word)
+{
+    uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
+
+    if (ucs_unlikely((vc == NULL) || (vc->lent == UCT_GLEX_LENT_NONE))) {
+        ucs_debug("glex: event for vc 0x%x that has no FIFO", uct_glex_hdr_vc_id(word));
+        return NULL;
+    }
+    if (ucs_unlikely(word & ((uint64_t)UCT_GLEX_FLAG_ACK << 8))) {
         uct_glex_ctl_acked(vc);
     }
-    uct_glex_vc_credits(vc, cookie_0 >> 32, cookie_0 >> 48, cookie_1 >> 48,
-                        flags >> UCT_GLEX_ER_EPOCH_SHIFT);
+    return vc;
+}
 
-    if (ucs_likely((seq == vc->rx_seq) && !(flags & UCT_GLEX_ER_FLAG_ZC))) {
-        ++vc->rx_seq;
-        uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, length, "RX: ER");
-        uct_iface_invoke_am(&iface->super, am_id, data, length, 0);
-        uct_glex_er_prefetch(vc, er_rx);
-        uct_glex_er_consume(vc, used, er_rx);
-        if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
-            uct_glex_rx_advance(vc);
-        }
-    } else {
-        uct_glex_rx_add_er(vc, seq, am_id, data, length, used, flags & UCT_GLEX_ER_FLAG_ZC);
+void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t credits)
+{
+    uct_glex_vc_t *vc = uct_glex_er_vc(iface, word);
+    uint32_t length   = credits.word & UCT_GLEX_ER_MAX_LENGTH;
+    uint16_t used;
+    void *data;
+
+    if (ucs_unlikely(vc == NULL)) {
+        return;
+    }
+    data = uct_glex_er_find(vc, uct_glex_hdr_flags(word), length, &used);
+    if (ucs_unlikely(data == NULL)) {
+        return;
+    }
+    uct_glex_vc_credits(vc, word, credits);
+    if (ucs_unlikely(!uct_glex_er_is_next(vc, word))) {
+        uct_glex_er_keep(vc, word, data, length, used);
+        return;
+    }
+    uct_glex_er_deliver(vc, word, data, length);
+    uct_glex_er_consumed(vc, used);
+    if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
+        uct_glex_rx_advance(vc);
     }
 }
 
-unsigned uct_glex_eq_handle(uct_glex_iface_t *iface, glex_event_t *event)
+void uct_glex_er_recv_short(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t credits,
+                            void *data, uint32_t length)
 {
-    unsigned count = 0;
-    uint64_t cookie_0, cookie_1;
+    uct_glex_vc_t *vc = uct_glex_er_vc(iface, word);
 
-    do {
-        cookie_0 = event->cookie_0;
-        cookie_1 = event->cookie_1;
-        switch (cookie_1 & UCT_GLEX_EVENT_TYPE_MASK) {
-        case UCT_GLEX_EVENT_ER:
-            uct_glex_er_recv(iface, cookie_0, cookie_1);
-            break;
-        case UCT_GLEX_EVENT_OP:
-            uct_glex_op_event(iface, cookie_1 >> 32, UCS_OK);
-            break;
-        default:
-            ucs_debug("glex: foreign event 0x%" PRIx64 " ignored", cookie_1);
-            break;
-        }
-    } while ((++count < UCT_GLEX_POLL_BATCH) &&
-             (glex_probe_next_event(iface->nic, &event) == GLEX_SUCCESS));
-    glex_discard_probed_event(iface->nic);
-    return count;
+    if (ucs_unlikely(vc == NULL)) {
+        return;
+    }
+    uct_glex_vc_credits(vc, word, credits);
+    if (ucs_unlikely(!uct_glex_er_is_next(vc, word))) {
+        uct_glex_er_keep(vc, word, data, length, 0);
+        return;
+    }
+    uct_glex_er_deliver(vc, word, data, length);
+    uct_glex_er_consume_short(vc);
+    if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
+        uct_glex_rx_advance(vc);
+    }
 }

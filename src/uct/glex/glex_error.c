@@ -57,8 +57,8 @@ static ucs_status_t uct_glex_error_status(const struct glex_err_req *err)
 
 static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err_req *err)
 {
-    unsigned event      = err->data2 & UCT_GLEX_EVENT_TYPE_MASK;
-    uint8_t mp_type     = err->data0;
+    unsigned event      = err->data2 & UCT_GLEX_TYPE_MASK;
+    unsigned mp_type    = uct_glex_hdr_type(err->data0);
     glex_ep_addr_t addr = {.v = 0};
     ucs_status_t status;
     uct_glex_vc_t *vc;
@@ -67,7 +67,8 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
               glex_error_req_opcode_str(err->op), err->rmt_ep_num, err->rmt_nic_id,
               glex_error_req_status_str(err->status));
     glex_compose_ep_addr(err->rmt_nic_id, err->rmt_ep_num, GLEX_EP_TYPE_FAST, &addr);
-    if ((err->op == GLEX_ERR_OP_IMM_RDMA_PUT) && (event != UCT_GLEX_EVENT_ER)) {
+    if ((err->op == GLEX_ERR_OP_IMM_RDMA_PUT) && (event != UCT_GLEX_EVENT_ER) &&
+        (event != UCT_GLEX_EVENT_ER_SHORT)) {
         uct_glex_error_put_refused(iface, err, addr.v);
         return;
     }

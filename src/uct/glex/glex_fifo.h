@@ -14,22 +14,23 @@
 
 #define UCT_GLEX_FIFO_MAX_UNITS 16384 /* differences of counters must fit into 15 bits */
 
+/* What a receiver consumed, in all: what it tells the sender */
+typedef struct uct_glex_fifo_count {
+    uint16_t units;
+    uint16_t msgs;
+} uct_glex_fifo_count_t;
+
 typedef struct uct_glex_fifo_tx {
-    uint16_t head;       /* units used, in all */
-    uint16_t tail;       /* units consumed by the receiver, in all */
-    uint16_t msgs;       /* messages sent, in all */
-    uint16_t msgs_acked; /* messages consumed by the receiver, in all */
-    uint16_t units;      /* length: a power of two; 0: no FIFO */
-    uint16_t msgs_max;   /* messages that may be on their way */
+    uint16_t              head;     /* units used, in all */
+    uint16_t              msgs;     /* messages sent, in all */
+    uct_glex_fifo_count_t acked;    /* consumed by the receiver */
+    uint16_t              units;    /* length: a power of two; 0: no FIFO */
+    uint16_t              msgs_max; /* messages that may be on their way */
 } uct_glex_fifo_tx_t;
 
 typedef struct uct_glex_fifo_rx {
-    uint16_t next;      /* units used by messages that arrived, in all */
+    uint16_t next;       /* units used by messages that arrived, in all */
     uint16_t units;
-    uint16_t head;      /* units consumed, in all; with `msgs`, one load for the header */
-    uint16_t msgs;      /* messages consumed, in all */
-    uint16_t head_told; /* last count told to the sender */
-    uint16_t msgs_told;
     uint16_t msgs_max;
     uint16_t tell_units; /* consumed without a chance to piggyback: time to tell explicitly */
     uint16_t tell_msgs;
@@ -54,7 +55,13 @@ static inline unsigned uct_glex_fifo_max_message(uint16_t units)
 
 static inline uint16_t uct_glex_fifo_free(const uct_glex_fifo_tx_t *fifo)
 {
-    return fifo->units - (uint16_t)(fifo->head - fifo->tail);
+    return fifo->units - (uint16_t)(fifo->head - fifo->acked.units);
+}
+
+/* Whether one more message may be on its way. One that needs no units needs nothing else. */
+static inline int uct_glex_fifo_may_send(const uct_glex_fifo_tx_t *fifo)
+{
+    return (uint16_t)(fifo->msgs - fifo->acked.msgs) < fifo->msgs_max;
 }
 
 /*
@@ -67,7 +74,7 @@ static inline int uct_glex_fifo_reserve(const uct_glex_fifo_tx_t *fifo, unsigned
     unsigned room   = uct_glex_fifo_free(fifo);
     unsigned to_end = (fifo->units == 0) ? 0 : uct_glex_fifo_to_end(fifo->head, fifo->units);
 
-    if ((uint16_t)(fifo->msgs - fifo->msgs_acked) >= fifo->msgs_max) {
+    if (!uct_glex_fifo_may_send(fifo)) {
         return 0;
     }
     if (n <= to_end) {
@@ -80,33 +87,22 @@ static inline int uct_glex_fifo_reserve(const uct_glex_fifo_tx_t *fifo, unsigned
     return (to_end + n <= room);
 }
 
-/* The same for a message of one unit, which never wraps */
-static inline int uct_glex_fifo_has_unit(const uct_glex_fifo_tx_t *fifo)
-{
-    return ((uint16_t)(fifo->msgs - fifo->msgs_acked) < fifo->msgs_max) &&
-           ((uint16_t)(fifo->head - fifo->tail) < fifo->units);
-}
-
+/* A message takes what was reserved. It is counted when it was posted. */
 static inline void uct_glex_fifo_commit(uct_glex_fifo_tx_t *fifo, unsigned n, uint16_t skip)
 {
     fifo->head += skip + n;
-    fifo->msgs += 1;
 }
 
-/* Counters arrived. Returns 1 if there is more room now. */
+/* Counters arrived. Returns 1 if there is more room now. Every message counts, with units or
+ * without, and both counters are told together: the messages alone say which telling is newer. */
 static inline int uct_glex_fifo_update(uct_glex_fifo_tx_t *fifo, uint16_t units, uint16_t msgs)
 {
-    int more = 0;
-
-    if ((int16_t)(units - fifo->tail) > 0) {
-        fifo->tail = units;
-        more       = 1;
+    if ((int16_t)(msgs - fifo->acked.msgs) <= 0) {
+        return 0;
     }
-    if ((int16_t)(msgs - fifo->msgs_acked) > 0) {
-        fifo->msgs_acked = msgs;
-        more             = 1;
-    }
-    return more;
+    fifo->acked.units = units;
+    fifo->acked.msgs  = msgs;
+    return 1;
 }
 
 /*
@@ -128,19 +124,6 @@ static inline int uct_glex_fifo_arrive(uct_glex_fifo_rx_t *fifo, unsigned n, int
     return 1;
 }
 
-/* The same for one of one unit that does not wrap: it can always lie there. Returns its offset. */
-static inline uint16_t uct_glex_fifo_arrive_unit(uct_glex_fifo_rx_t *fifo)
-{
-    return uct_glex_fifo_offset(fifo->next++, fifo->units);
-}
-
-/* A message was delivered; messages are delivered in the order of their arrival */
-static inline void uct_glex_fifo_consume(uct_glex_fifo_rx_t *fifo, uint16_t used)
-{
-    fifo->head += used;
-    fifo->msgs += 1;
-}
-
 /* The FIFO's length, and messages that may be on their way. The sender is told after a quarter of
  * the units, half of the messages. Units earlier: a sender of long messages stops when room for the
  * longest is left, another quarter. */
@@ -153,16 +136,12 @@ static inline void uct_glex_fifo_set_size(uct_glex_fifo_rx_t *fifo, uint16_t uni
     fifo->tell_msgs  = (msgs_max + 1) / 2;
 }
 
-static inline int uct_glex_fifo_must_tell(const uct_glex_fifo_rx_t *fifo)
+static inline int uct_glex_fifo_must_tell(const uct_glex_fifo_rx_t *fifo,
+                                          uct_glex_fifo_count_t consumed,
+                                          uct_glex_fifo_count_t told)
 {
-    return ((uint16_t)(fifo->head - fifo->head_told) >= fifo->tell_units) ||
-           ((uint16_t)(fifo->msgs - fifo->msgs_told) >= fifo->tell_msgs);
-}
-
-static inline void uct_glex_fifo_told(uct_glex_fifo_rx_t *fifo)
-{
-    fifo->head_told = fifo->head;
-    fifo->msgs_told = fifo->msgs;
+    return ((uint16_t)(consumed.units - told.units) >= fifo->tell_units) ||
+           ((uint16_t)(consumed.msgs - told.msgs) >= fifo->tell_msgs);
 }
 
 #endif

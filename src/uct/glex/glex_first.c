@@ -31,8 +31,8 @@ static ucs_status_t uct_glex_first_connect(uct_glex_vc_t *vc, uint8_t am_id, uns
         return UCS_ERR_NO_RESOURCE;
     }
     first->am_id  = am_id;
-    first->flags  = flags | UCT_GLEX_MP_FLAG_FIRST;
-    first->seq    = vc->tx_seq++;
+    first->flags  = flags | UCT_GLEX_FLAG_FIRST;
+    first->seq    = vc->tx.seq++;
     first->length = length;
     memcpy(first->data, data, length);
     vc->first     = first;
@@ -62,14 +62,14 @@ static ucs_status_t uct_glex_first_send_unit(uct_glex_vc_t *vc, uint8_t am_id, u
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
-    status = uct_glex_first_connect(vc, am_id, flags | UCT_GLEX_MP_FLAG_FIRST_SR, &sr, sizeof(sr));
+    status = uct_glex_first_connect(vc, am_id, flags | UCT_GLEX_FLAG_FIRST_SR, &sr, sizeof(sr));
     return uct_glex_sr_announced(op, unit, status);
 }
 
 ucs_status_t uct_glex_first_send(uct_glex_ep_t *ep, uint8_t am_id, const void *data,
                                  unsigned length, int zc)
 {
-    unsigned flags = zc ? UCT_GLEX_MP_FLAG_ZC : 0;
+    unsigned flags = zc ? UCT_GLEX_FLAG_ZC : 0;
     uct_glex_buf_t *unit;
     ucs_status_t status;
 
@@ -107,38 +107,34 @@ ssize_t uct_glex_first_bcopy(uct_glex_ep_t *ep, uint8_t am_id, uct_pack_callback
     return length;
 }
 
-unsigned uct_glex_first_append(const uct_glex_vc_t *vc, uct_glex_mp_hdr_t *hdr, void *data)
+unsigned uct_glex_first_append(const uct_glex_vc_t *vc, uct_glex_hdr_t *hdr, void *data)
 {
     const uct_glex_first_t *first = vc->first;
 
     if (first == NULL) {
         return 0;
     }
-    hdr->am_id  = first->am_id;
-    hdr->seq    = first->seq;
-    hdr->flags |= first->flags;
+    hdr->type_am = uct_glex_hdr_type_am(uct_glex_hdr_type(hdr->word), first->am_id);
+    hdr->seq     = first->seq;
+    hdr->flags  |= first->flags;
     memcpy(data, first->data, first->length);
     return first->length;
 }
 
-void uct_glex_first_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, void *data,
+void uct_glex_first_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, void *data,
                          unsigned length)
 {
-    int zc = !!(hdr->flags & UCT_GLEX_MP_FLAG_ZC);
+    uint8_t am_id = uct_glex_hdr_am_id(hdr->word);
+    int zc        = !!(hdr->flags & UCT_GLEX_FLAG_ZC);
 
-    if (hdr->am_id >= UCT_AM_ID_MAX) {
-        goto err_protocol;
-    }
-    if (!(hdr->flags & UCT_GLEX_MP_FLAG_FIRST_SR)) {
-        uct_glex_rx_add_mp(vc, hdr->seq, hdr->am_id, data, length, zc);
+    if (!(hdr->flags & UCT_GLEX_FLAG_FIRST_SR)) {
+        uct_glex_rx_add_mp(vc, hdr->seq, am_id, data, length, zc);
         return;
     }
     if (length >= sizeof(uct_glex_sr_t)) {
-        uct_glex_rx_add_sr(vc, hdr->seq, hdr->am_id, data, zc);
+        uct_glex_rx_add_sr(vc, hdr->seq, am_id, data, zc);
         return;
     }
-
-err_protocol:
     ucs_error("glex: malformed first message from endpoint 0x%" PRIx64, vc->peer);
     uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
 }

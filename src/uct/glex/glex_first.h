@@ -22,10 +22,10 @@ ssize_t uct_glex_first_bcopy(uct_glex_ep_t *ep, uint8_t am_id, uct_pack_callback
 
 /** Put the first message, if there is one, behind a CONNECT or ACCEPT. Returns the bytes that it
  *  takes there. */
-unsigned uct_glex_first_append(const uct_glex_vc_t *vc, uct_glex_mp_hdr_t *hdr, void *data);
+unsigned uct_glex_first_append(const uct_glex_vc_t *vc, uct_glex_hdr_t *hdr, void *data);
 
 /** A CONNECT or ACCEPT with a first message, of `length` bytes, has been taken: now that */
-void uct_glex_first_recv(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, void *data,
+void uct_glex_first_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, void *data,
                          unsigned length);
 
 /** The VC is open: the first message has arrived */

@@ -49,9 +49,19 @@ static unsigned uct_glex_iface_progress_active(uct_glex_iface_t *iface)
     return count;
 }
 
-/* Out of line: what is not the arrival of messages */
-static UCS_F_NOINLINE unsigned uct_glex_iface_progress_slow(uct_glex_iface_t *iface)
+static int uct_glex_iface_is_due(uct_glex_iface_t *iface)
 {
+    return !ucs_list_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
+           iface->recheck;
+}
+
+/* What is not the arrival of messages. Returns what was done: who progresses both sides until
+ * nothing happens must come again. What only waits, for a full queue or a buffer, is nothing done:
+ * its caller should leave the processor to others. */
+static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *iface)
+{
+    unsigned done = iface->done, count;
+
     if (iface->recheck) {
         iface->recheck = 0;
         uct_glex_vc_free_unused(iface);
@@ -61,32 +71,119 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_slow(uct_glex_iface_t *if
     }
     ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, NULL);
     /* After the pending requests: what they sent took credits and acknowledgements along */
-    return uct_glex_iface_progress_active(iface);
+    count      = uct_glex_iface_progress_active(iface);
+    iface->due = uct_glex_iface_is_due(iface);
+    return count + (iface->done - done);
+}
+
+static UCS_F_NOINLINE unsigned uct_glex_iface_progress_errors(uct_glex_iface_t *iface)
+{
+    unsigned done = iface->done;
+
+    iface->until_errors = UCT_GLEX_ERRORS_CALLS;
+    uct_glex_error_progress(iface);
+    return iface->done - done;
+}
+
+static UCS_F_ALWAYS_INLINE unsigned uct_glex_iface_progress_rest(uct_glex_iface_t *iface)
+{
+    unsigned count = 0;
+
+    if (ucs_unlikely(iface->due)) {
+        count += uct_glex_iface_progress_due(iface);
+    }
+    if (ucs_unlikely(--iface->until_errors == 0)) {
+        count += uct_glex_iface_progress_errors(iface);
+    }
+    return count;
+}
+
+static UCS_F_NOINLINE void uct_glex_iface_take_other(uct_glex_iface_t *iface, uint64_t word,
+                                                     uct_glex_credits_t credits)
+{
+    switch (uct_glex_hdr_type(word)) {
+    case UCT_GLEX_EVENT_ER:
+        uct_glex_er_recv(iface, word, credits);
+        break;
+    case UCT_GLEX_EVENT_OP:
+        uct_glex_op_event(iface, word >> 32, UCS_OK);
+        break;
+    default:
+        ucs_debug("glex: foreign event 0x%" PRIx64 " ignored", word);
+        break;
+    }
+}
+
+static UCS_F_ALWAYS_INLINE void uct_glex_iface_take(uct_glex_iface_t *iface)
+{
+    const struct glex_ext_arrival *arrival = &iface->arrival;
+    uct_glex_credits_t credits;
+    uint64_t word;
+
+    if (ucs_unlikely(arrival->event == NULL)) {
+        uct_glex_mp_recv(iface, arrival->src.v, arrival->data, arrival->len);
+        return;
+    }
+    word         = arrival->event->cookie_1; /* once: its sender can still write there */
+    credits.word = arrival->event->cookie_0;
+    if (ucs_likely(uct_glex_hdr_type(word) == UCT_GLEX_EVENT_ER_SHORT)) {
+        uct_glex_er_recv_short(iface, word, credits, arrival->data, arrival->len);
+    } else {
+        uct_glex_iface_take_other(iface, word, credits);
+    }
+}
+
+unsigned uct_glex_iface_poll(uct_glex_iface_t *iface)
+{
+    unsigned count = 0;
+
+    while ((count < UCT_GLEX_POLL_BATCH) &&
+           (glex_ext_poll(iface->nic, &iface->arrival) == GLEX_SUCCESS)) {
+        uct_glex_iface_take(iface);
+        ++count;
+    }
+    return count;
+}
+
+/* Up to a window's worth has arrived. The caller comes again, and the answer to a lonely message
+ * should not wait for another look; in a stream each look is worth it. So the window grows while it
+ * is filled. Returns how many were taken, besides the first. */
+static UCS_F_NOINLINE unsigned uct_glex_iface_take_more(uct_glex_iface_t *iface)
+{
+    unsigned count = 1;
+
+    while (glex_ext_poll(iface->nic, &iface->arrival) == GLEX_SUCCESS) {
+        uct_glex_iface_take(iface);
+        if (++count >= iface->poll_window) {
+            iface->poll_window = ucs_min(iface->poll_window + 1, UCT_GLEX_POLL_BATCH);
+            break;
+        }
+    }
+    return count - 1;
+}
+
+static UCS_F_NOINLINE unsigned uct_glex_iface_progress_arrived(uct_glex_iface_t *iface)
+{
+    unsigned count = 1;
+
+    uct_glex_iface_take(iface);
+    if (iface->poll_window == 1) {
+        iface->poll_window = 2;
+    } else {
+        count += uct_glex_iface_take_more(iface);
+    }
+    return count + uct_glex_iface_progress_rest(iface);
 }
 
 static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
 {
     uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
-    unsigned done = iface->done, count;
 
-    count = uct_glex_eq_progress(iface);
-    /* After an event the caller comes again: its answer should not wait for a look at the other
-     * queue, but for one time in four. Only who finds nothing must have looked everywhere. */
-    if ((count == 0) || ((iface->until_errors & 3) == 0)) {
-        count += uct_glex_mpq_progress(iface);
+    if (glex_ext_poll(iface->nic, &iface->arrival) == GLEX_SUCCESS) {
+        return uct_glex_iface_progress_arrived(iface);
     }
-    if (ucs_unlikely(!ucs_list_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
-                     iface->recheck)) {
-        count += uct_glex_iface_progress_slow(iface);
-    }
-    if (ucs_unlikely(--iface->until_errors == 0)) {
-        iface->until_errors = UCT_GLEX_ERRORS_CALLS;
-        uct_glex_error_progress(iface);
-    }
-    /* What was sent or fetched is work, too: who progresses both sides until nothing happens must
-     * come again. What only waits, for a full queue or a buffer, is none: its caller should leave
-     * the processor to others. */
-    return count + (iface->done - done);
+    iface->poll_window = 1;
+    return uct_glex_iface_progress_rest(iface);
 }
 
 /* ---- completion and sleep ---- */
@@ -127,8 +224,7 @@ static ucs_status_t uct_glex_iface_event_arm(uct_iface_h tl_iface, unsigned even
 
     uct_glex_error_progress(iface);
     /* What progress still has to do does not come with an event */
-    if (!ucs_list_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
-        iface->recheck) {
+    if (uct_glex_iface_is_due(iface)) {
         return UCS_ERR_BUSY;
     }
     ret = glex_ext_arm(iface->nic);
@@ -277,6 +373,9 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->vcs_size    = 0;
     self->num_vcs     = 0;
     self->recheck     = 0;
+    self->due         = 0;
+    self->poll_window = 1;
+    memset(&self->arrival, 0, sizeof(self->arrival));
     self->dispatching = NULL;
     self->done        = 0;
     self->fence       = 0;

@@ -37,8 +37,7 @@ typedef struct uct_glex_er_rx {
     uint16_t        msgs_mark;  /* messages consumed at the last look for an idle borrower */
     uint16_t        release_at; /* released: messages sent through it, in all */
     uint8_t         gen;
-    uint8_t         revoked;  /* asked back */
-    uint8_t         released; /* the borrower uses it no more */
+    uint8_t         revoked; /* asked back */
 } uct_glex_er_rx_t;
 
 /* A RESET that is due */
@@ -59,8 +58,11 @@ typedef struct uct_glex_iface {
     unsigned           num_vcs;
     uint16_t           er_rx_count; /* length of er_rx[] */
     uint8_t            er_unit_shift;
+    uint8_t            due;        /* progress has more to do than to take what arrived */
     uint8_t            recheck;    /* resources came free: look at what waits for them */
+    uint8_t            poll_window; /* messages to take before progress returns, at most */
     unsigned           until_errors; /* progress calls until the next look at errors */
+    struct glex_ext_arrival arrival;
     unsigned           done;       /* requests posted and ended by progress, in all */
     ucs_list_link_t    active;     /* VCs that have control messages to send */
     ucs_arbiter_t      arbiter;    /* endpoints whose pending requests can go on */
@@ -149,10 +151,14 @@ ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_
 /** Longest RDMA request */
 size_t uct_glex_iface_max_rdma(const uct_glex_iface_t *iface);
 
+/** Take what arrived, UCT_GLEX_POLL_BATCH at most. Returns how many. */
+unsigned uct_glex_iface_poll(uct_glex_iface_t *iface);
+
 /** Something that waits could go on now: have progress look */
 static inline void uct_glex_iface_recheck(uct_glex_iface_t *iface)
 {
     iface->recheck = 1;
+    iface->due     = 1;
 }
 
 #endif

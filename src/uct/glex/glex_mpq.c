@@ -105,6 +105,7 @@ void uct_glex_mpq_retry(uct_glex_iface_t *iface)
         }
         iface->mpq.free -= window + UCT_GLEX_VC_CTL_UNITS;
         vc->mp_rx.window = window;
+        uct_glex_vc_set_limit(vc);
         vc->mpq_base     = window;
         vc->mpq_held     = 1;
         vc->mpq_waiting  = 0;
@@ -139,6 +140,7 @@ void uct_glex_mpq_grow(uct_glex_vc_t *vc)
                                                     iface->mpq.pool - iface->mpq.grown), 0));
     if (growth > 0) {
         vc->mp_rx.window += growth;
+        uct_glex_vc_set_limit(vc);
         iface->mpq.free  -= growth;
         iface->mpq.grown += growth;
         return;
@@ -168,8 +170,9 @@ void uct_glex_mpq_recalled(uct_glex_vc_t *vc, uint16_t limit)
         return;
     }
     uct_glex_mpq_recall_done(vc);
-    iface->mpq.free += uct_glex_credit_recalled(&vc->mp_rx, limit, UCT_GLEX_CREDIT_LEAST,
-                                                UCT_GLEX_EPOCH_MASK);
+    iface->mpq.free += uct_glex_credit_recalled(&vc->mp_rx, &vc->told.mp_limit, limit,
+                                                UCT_GLEX_CREDIT_LEAST, UCT_GLEX_EPOCH_MASK);
+    uct_glex_vc_set_limit(vc);
     iface->mpq.grown -= before - ucs_max(vc->mp_rx.window, vc->mpq_base);
     vc->mpq_base      = ucs_min(vc->mpq_base, vc->mp_rx.window);
     uct_glex_vc_schedule(vc); /* it may be owed the least window */

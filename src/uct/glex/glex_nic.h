@@ -14,8 +14,11 @@
 #include <glex_ext.h>
 /* Whether RDMA can be over when it is posted */
 #define UCT_GLEX_NIC_RDMA_NOW 1
+/* Whether a message can travel in its event: glex_ext_post_event(), glex_ext_post_mp() */
+#define UCT_GLEX_NIC_MESSAGES 1
 #else
 #define UCT_GLEX_NIC_RDMA_NOW 0
+#define UCT_GLEX_NIC_MESSAGES 0
 #define GLEX_EXT_MEM_EVENT_DATA 0
 #define GLEX_EXT_FLAG_NO_LOSS 0
 #define GLEX_EXT_CAP_PRIVATE_RDMA 1
@@ -125,6 +128,86 @@ static inline glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t
     (void)ep;
     (void)peer;
     return GLEX_NOT_IMPLEMENTED;
+}
+
+static inline glex_ret_t glex_ext_post_event(glex_ep_handle_t ep, glex_ep_addr_t peer,
+                                             uint64_t cookie_0, uint64_t cookie_1, uint64_t head,
+                                             const void *data, uint32_t len)
+{
+    (void)ep;
+    (void)peer;
+    (void)cookie_0;
+    (void)cookie_1;
+    (void)head;
+    (void)data;
+    (void)len;
+    return GLEX_NOT_IMPLEMENTED;
+}
+
+struct glex_ext_arrival {
+    glex_event_t  *event;
+    void          *data;
+    uint32_t       len;
+    glex_ep_addr_t src;
+    unsigned       events, mps; /* probed and not discarded: to be 0 at first */
+};
+
+/* Entries probed before they are discarded, at most */
+#define UCT_GLEX_NIC_HELD_MAX 16
+
+static inline glex_ret_t uct_glex_nic_poll_event(glex_ep_handle_t ep,
+                                                 struct glex_ext_arrival *arrival)
+{
+    glex_ret_t ret;
+
+    if (arrival->events == UCT_GLEX_NIC_HELD_MAX) {
+        glex_discard_probed_event(ep);
+        arrival->events = 0;
+    }
+    ret = (arrival->events == 0) ? glex_probe_first_event(ep, 0, &arrival->event) :
+                                   glex_probe_next_event(ep, &arrival->event);
+    if (ret == GLEX_SUCCESS) {
+        ++arrival->events;
+        arrival->len = 0;
+    } else if (arrival->events > 0) {
+        glex_discard_probed_event(ep);
+        arrival->events = 0;
+    }
+    return ret;
+}
+
+static inline glex_ret_t uct_glex_nic_poll_mp(glex_ep_handle_t ep,
+                                              struct glex_ext_arrival *arrival)
+{
+    glex_ret_t ret;
+
+    arrival->event = NULL;
+    if (arrival->mps == UCT_GLEX_NIC_HELD_MAX) {
+        glex_discard_probed_mp(ep);
+        arrival->mps = 0;
+    }
+    ret = (arrival->mps == 0) ?
+          glex_probe_first_mp(ep, 0, &arrival->src, &arrival->data, &arrival->len) :
+          glex_probe_next_mp(ep, &arrival->src, &arrival->data, &arrival->len);
+    if (ret == GLEX_SUCCESS) {
+        ++arrival->mps;
+    } else if (arrival->mps > 0) {
+        glex_discard_probed_mp(ep);
+        arrival->mps = 0;
+    }
+    return ret;
+}
+
+/* The queues in turn, as long as both have something: neither keeps the other waiting */
+static inline glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arrival *arrival)
+{
+    if ((arrival->event == NULL) && (uct_glex_nic_poll_event(ep, arrival) == GLEX_SUCCESS)) {
+        return GLEX_SUCCESS;
+    }
+    if (uct_glex_nic_poll_mp(ep, arrival) == GLEX_SUCCESS) {
+        return GLEX_SUCCESS;
+    }
+    return uct_glex_nic_poll_event(ep, arrival);
 }
 #endif
 

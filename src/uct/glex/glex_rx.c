@@ -61,6 +61,7 @@ static uct_glex_rx_t *uct_glex_rx_new(uct_glex_vc_t *vc, uint16_t seq, uint8_t a
     rx->buf       = NULL;
     rx->seq       = seq;
     rx->fifo_used = 0;
+    rx->er        = 0;
     rx->am_id     = am_id;
     rx->op        = NULL;
     rx->zc        = zc;
@@ -105,7 +106,7 @@ static void uct_glex_rx_deliver(uct_glex_vc_t *vc)
         uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, rx->am_id, rx->data, rx->length,
                            "RX: queued");
         uct_iface_invoke_am(&iface->super, rx->am_id, rx->data, rx->length, 0);
-        if (rx->fifo_used > 0) {
+        if (rx->er) {
             uct_glex_er_consumed(vc, rx->fifo_used);
         }
         if (rx->in_place && (uct_glex_sr_release(vc, &rx->sr) == GLEX_BUSY)) {
@@ -188,7 +189,7 @@ void uct_glex_rx_add_er(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *da
     if (rx == NULL) {
         return;
     }
-    if (zc) {
+    if (zc || (fifo_used == 0)) {
         /* A descriptor is checked once: it must not lie where the peer can still write */
         if (length > sizeof(rx->copy)) {
             uct_glex_vc_fail(vc, UCS_ERR_MESSAGE_TRUNCATED);
@@ -200,6 +201,7 @@ void uct_glex_rx_add_er(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *da
     rx->data      = data;
     rx->length    = length;
     rx->fifo_used = fifo_used;
+    rx->er        = 1;
     rx->ready     = !zc;
     uct_glex_rx_advance(vc);
 }
@@ -398,40 +400,36 @@ void uct_glex_rx_purge(uct_glex_vc_t *vc)
     }
 }
 
-static UCS_F_ALWAYS_INLINE void
-uct_glex_mp_recv_data(uct_glex_vc_t *vc, const uct_glex_mp_hdr_t *hdr, unsigned length)
+static UCS_F_NOINLINE void uct_glex_mp_malformed(uct_glex_vc_t *vc)
 {
-    int zc = !!(hdr->flags & UCT_GLEX_MP_FLAG_ZC);
-
-    ++vc->mp_rx.rcvd;
-    if (hdr->flags & UCT_GLEX_MP_FLAG_MORE) {
-        uct_glex_mpq_grow(vc);
-    }
-    if (uct_glex_credit_must_tell(&vc->mp_rx)) {
-        /* sent at the end of progress, unless a message to the peer took the credits along */
-        uct_glex_vc_schedule(vc);
-    }
-    if (hdr->am_id >= UCT_AM_ID_MAX) {
-        goto err_protocol;
-    }
-    if (hdr->type == UCT_GLEX_MP_AM) {
-        uct_glex_rx_take_mp(vc, hdr->seq, hdr->am_id, (void*)(hdr + 1), length - sizeof(*hdr), zc);
-        return;
-    }
-    if (length >= sizeof(*hdr) + sizeof(uct_glex_sr_t)) {
-        uct_glex_rx_add_sr(vc, hdr->seq, hdr->am_id, (const uct_glex_sr_t*)(hdr + 1), zc);
-        return;
-    }
-
-err_protocol:
     ucs_error("glex: malformed message from endpoint 0x%" PRIx64, vc->peer);
     uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
 }
 
-/* A message for a VC that is over or (NULL) was never ours: its sender is to know */
-static UCS_F_NOINLINE void uct_glex_rx_refuse(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
-                                              uint64_t src, uint32_t vc_id)
+/* A data MP: its credit goes back with the next header, or (must_tell) at the end of progress */
+static UCS_F_ALWAYS_INLINE void uct_glex_mp_count(uct_glex_vc_t *vc, uint64_t word)
 {
+    ++vc->mp_rx.rcvd;
+    uct_glex_vc_set_limit(vc);
+    if (word & ((uint64_t)UCT_GLEX_FLAG_MORE << 8)) {
+        uct_glex_mpq_grow(vc);
+    }
+    if (uct_glex_credit_must_tell(&vc->mp_rx, vc->told.mp_limit)) {
+        uct_glex_vc_schedule(vc);
+    }
+}
+
+/* A message for a VC that is over or (NULL) was never ours: its sender is to know */
+static UCS_F_NOINLINE void uct_glex_mp_refuse(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
+                                              uint64_t src, uint64_t word)
+{
+    uint32_t vc_id = uct_glex_hdr_vc_id(word);
+
+    ucs_debug("glex: message type %u for vc 0x%x from endpoint 0x%" PRIx64 " ignored",
+              uct_glex_hdr_type(word), vc_id, src);
+    if (uct_glex_hdr_type(word) == UCT_GLEX_MP_ACK) {
+        return;
+    }
     if ((vc != NULL) && (vc->peer == src)) {
         uct_glex_vc_owe_reset(vc);
     } else {
@@ -439,56 +437,63 @@ static UCS_F_NOINLINE void uct_glex_rx_refuse(uct_glex_iface_t *iface, uct_glex_
     }
 }
 
-static UCS_F_ALWAYS_INLINE void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data,
-                                                 unsigned length)
+/* Returns 0 if it is no message of a VC, and was handled */
+static UCS_F_ALWAYS_INLINE int uct_glex_mp_is_of_vc(uct_glex_iface_t *iface, uint64_t src,
+                                                    const uct_glex_hdr_t *hdr, unsigned length)
 {
-    const uct_glex_mp_hdr_t *hdr = data;
-    uct_glex_vc_t *vc;
-
     if (ucs_unlikely(length < sizeof(*hdr))) {
         ucs_debug("glex: message of %u bytes from endpoint 0x%" PRIx64 " ignored", length, src);
-        return;
+        return 0;
     }
-    if (ucs_unlikely(hdr->type == UCT_GLEX_MP_CONNECT)) {
+    switch (uct_glex_hdr_type(hdr->word)) {
+    case UCT_GLEX_MP_CONNECT:
         uct_glex_ctl_recv_connect(iface, src, hdr, length);
-        return;
-    }
-    if (ucs_unlikely(hdr->type == UCT_GLEX_MP_RESET)) {
+        return 0;
+    case UCT_GLEX_MP_RESET:
         uct_glex_ctl_recv_reset(iface, src, hdr, length);
-        return;
-    }
-
-    vc = uct_glex_vc_by_id(iface, hdr->vc_id);
-    /* Who has said that it leaves, and goes on sending, is not to get credits again */
-    if (ucs_unlikely((vc == NULL) || (vc->peer != src) || uct_glex_vc_is_over(vc))) {
-        ucs_debug("glex: message type %d for vc 0x%x from endpoint 0x%" PRIx64 " ignored",
-                  hdr->type, hdr->vc_id, src);
-        if (hdr->type != UCT_GLEX_MP_ACK) {
-            uct_glex_rx_refuse(iface, vc, src, hdr->vc_id);
-        }
-        return;
-    }
-    if (hdr->flags & UCT_GLEX_MP_FLAG_ACK) {
-        uct_glex_ctl_acked(vc);
-    }
-    uct_glex_vc_credits(vc, hdr->er_units, hdr->er_msgs, hdr->mp_limit,
-                        hdr->flags >> UCT_GLEX_MP_EPOCH_SHIFT);
-    if ((hdr->type == UCT_GLEX_MP_AM) || (hdr->type == UCT_GLEX_MP_SR)) {
-        uct_glex_mp_recv_data(vc, hdr, length);
-    } else {
-        uct_glex_ctl_recv(vc, hdr, length);
+        return 0;
+    default:
+        return 1;
     }
 }
 
-unsigned uct_glex_mpq_handle(uct_glex_iface_t *iface, glex_ep_addr_t src, void *data,
-                             uint32_t length)
+void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, unsigned length)
 {
-    unsigned count = 0;
+    const uct_glex_hdr_t *hdr = data;
+    uint64_t word             = hdr->word;
+    uct_glex_vc_t *vc;
 
-    do {
-        uct_glex_mp_recv(iface, src.v, data, length);
-    } while ((++count < UCT_GLEX_POLL_BATCH) &&
-             (glex_probe_next_mp(iface->nic, &src, &data, &length) == GLEX_SUCCESS));
-    glex_discard_probed_mp(iface->nic);
-    return count;
+    if (!uct_glex_mp_is_of_vc(iface, src, hdr, length)) {
+        return;
+    }
+    vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
+    /* Who has said that it leaves, and goes on sending, is not to get credits again */
+    if (ucs_unlikely((vc == NULL) || (vc->peer != src) || uct_glex_vc_is_over(vc))) {
+        uct_glex_mp_refuse(iface, vc, src, word);
+        return;
+    }
+    if (ucs_unlikely(word & ((uint64_t)UCT_GLEX_FLAG_ACK << 8))) {
+        uct_glex_ctl_acked(vc);
+    }
+    uct_glex_vc_credits(vc, word, hdr->credits);
+    switch (uct_glex_hdr_type(word)) {
+    case UCT_GLEX_MP_AM:
+        uct_glex_mp_count(vc, word);
+        uct_glex_rx_take_mp(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word), (void*)(hdr + 1),
+                            length - sizeof(*hdr), uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_ZC);
+        break;
+    case UCT_GLEX_MP_SR:
+        if (length < sizeof(*hdr) + sizeof(uct_glex_sr_t)) {
+            uct_glex_mp_malformed(vc);
+            break;
+        }
+        uct_glex_mp_count(vc, word);
+        uct_glex_rx_add_sr(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word),
+                           (const uct_glex_sr_t*)(hdr + 1),
+                           uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_ZC);
+        break;
+    default:
+        uct_glex_ctl_recv(vc, hdr, length);
+        break;
+    }
 }

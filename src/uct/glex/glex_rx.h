@@ -21,8 +21,9 @@ typedef struct uct_glex_rx {
     void            *data;
     uint32_t         length;
     uint16_t         seq;
-    uint16_t         fifo_used; /* ER: units to give back on delivery; else 0 */
+    uint16_t         fifo_used; /* ER: units to give back on delivery, none if it is a copy */
     uint8_t          am_id;
+    uint8_t          er;        /* came through ER: to be told as consumed on delivery */
     uint8_t          ready;     /* data is complete */
     uint8_t          zc;        /* the data is a zero-copy descriptor, to be resolved */
     uint8_t          zc_posted; /* pieces of it that are being fetched */
@@ -36,7 +37,8 @@ typedef struct uct_glex_rx {
 ucs_status_t uct_glex_rx_init(uct_glex_iface_t *iface);
 void uct_glex_rx_cleanup(uct_glex_iface_t *iface);
 
-/** A message that arrived in a FIFO, and cannot be delivered at once: early, or zero-copy */
+/** A message that arrived through ER, and cannot be delivered at once: early, or zero-copy. It waits
+ *  in its units of the FIFO; one without is copied. */
 void uct_glex_rx_add_er(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
                         uint32_t length, uint16_t fifo_used, int zc);
 
@@ -60,19 +62,7 @@ void uct_glex_rx_advance(uct_glex_vc_t *vc);
 /** Drop all messages of a VC that failed */
 void uct_glex_rx_purge(uct_glex_vc_t *vc);
 
-/** Handle the MP that was probed and those behind it. Returns how many. */
-unsigned uct_glex_mpq_handle(uct_glex_iface_t *iface, glex_ep_addr_t src, void *data,
-                             uint32_t length);
-
-/** Handle arrived MPs. Returns how many. Inline: nearly always there is none. */
-static inline unsigned uct_glex_mpq_progress(uct_glex_iface_t *iface)
-{
-    glex_ep_addr_t src;
-    uint32_t length;
-    void *data;
-
-    return ucs_likely(glex_probe_first_mp(iface->nic, 0, &src, &data, &length) != GLEX_SUCCESS) ?
-           0 : uct_glex_mpq_handle(iface, src, data, length);
-}
+/** An MP arrived */
+void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, unsigned length);
 
 #endif

@@ -16,13 +16,21 @@ void uct_glex_sr_cleanup(uct_glex_iface_t *iface);
 
 /* A message of this channel as it goes into an MP */
 typedef struct uct_glex_sr_msg {
-    uct_glex_mp_hdr_t hdr;
-    uint8_t           data[UCT_GLEX_MP_DATA_LEN];
-} UCS_S_PACKED uct_glex_sr_msg_t;
+    uct_glex_hdr_t hdr;
+    uint8_t        data[UCT_GLEX_MP_DATA_LEN];
+} uct_glex_sr_msg_t;
+
+_Static_assert(sizeof(uct_glex_sr_msg_t) == UCT_GLEX_MP_LEN, "no gaps");
 
 /** Send `length` bytes, already in msg->data, in one MP. NO_RESOURCE: no credits. */
 ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_sr_msg_t *msg,
                                  unsigned length, unsigned flags);
+
+#if UCT_GLEX_NIC_MESSAGES
+/** Send 8 bytes and `length` more, UCT_GLEX_MP_DATA_LEN in all at most. NO_RESOURCE: no credits. */
+ucs_status_t uct_glex_sr_send_short(uct_glex_vc_t *vc, uint8_t am_id, uint64_t header,
+                                    const void *data, unsigned length);
+#endif
 
 /** Send a message of known length up to max_bcopy */
 ucs_status_t uct_glex_sr_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data, unsigned length,

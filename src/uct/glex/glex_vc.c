@@ -361,7 +361,7 @@ static void uct_glex_vc_found_dead(uct_glex_vc_t *vc)
     uct_glex_iface_t *iface = vc->iface;
     unsigned batches        = UINT16_MAX / UCT_GLEX_POLL_BATCH;
 
-    while ((uct_glex_eq_progress(iface) + uct_glex_mpq_progress(iface) > 0) && (--batches > 0)) {
+    while ((uct_glex_iface_poll(iface) > 0) && (--batches > 0)) {
         uct_glex_rx_retry_waiting(iface);
     }
     if (uct_glex_vc_is_watched(vc)) {
@@ -385,7 +385,7 @@ void uct_glex_vc_watch(uct_glex_iface_t *iface)
         if (!uct_glex_vc_is_watched(vc)) {
             continue;
         }
-        mark = vc->rx_seq + ((uint32_t)(vc->tx_fifo.msgs_acked + vc->mp_tx.limit) << 16);
+        mark = vc->rx_seq + ((uint32_t)(vc->tx_fifo.acked.msgs + vc->mp_tx.limit) << 16);
         if (mark != vc->watch_mark) {
             vc->watch_mark = mark; /* something came from it: look again next time */
             continue;

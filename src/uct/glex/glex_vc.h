@@ -40,64 +40,77 @@ enum uct_glex_er_state {
     UCT_GLEX_ER_ACTIVE
 };
 
+/* Whether the peer borrowed a FIFO of ours */
+enum uct_glex_lent {
+    UCT_GLEX_LENT_NONE,
+    UCT_GLEX_LENT_FIFO,
+    UCT_GLEX_LENT_RELEASED /* it sends no more through it, but not all has been delivered */
+};
+
 struct uct_glex_vc {
-    /* Sending through ER touches this line only */
+    /* All that a short message needs to be sent, and nearly all to be received, is in this line:
+     * with very many peers each line is out of the cache */
     uct_glex_er_tx_t    *er_tx;   /* the FIFO we borrowed, NULL: none */
     uct_glex_fifo_tx_t   tx_fifo; /* counters persist from one FIFO to the next */
+    uint16_t             rx_seq;
+    uint8_t              state;   /* enum uct_glex_vc_state */
+    uint8_t              lent;    /* enum uct_glex_lent */
+    uct_glex_hdr_t       tx;      /* header of the next message, but for type, id and length: our
+                                   * acknowledgement, the peer's name of the VC, the next sequence
+                                   * number, and all that we consumed and grant */
+    uct_glex_credits_t   told;    /* the counters that the last header took along */
+    uint64_t             peer;
+    uct_glex_iface_t    *iface;
+
+    uint32_t             id;      /* our name: index | generation << 16 */
+    uint16_t             num_blocked; /* endpoints with pending requests */
+    uint16_t             rx_fifo_index;
+    ucs_list_link_t      rx;      /* messages that cannot be delivered yet, by sequence */
     uct_glex_fifo_rx_t   rx_fifo; /* of the FIFO we lent */
     uct_glex_credit_tx_t mp_tx;
     uct_glex_credit_rx_t mp_rx;
-    uint16_t             tx_seq;
-    uint16_t             rx_seq;
-    uint8_t              state;        /* enum uct_glex_vc_state */
-    uint8_t              ack_due;      /* a CTL or ACCEPT of the peer's is to be acknowledged */
-    uint8_t              ctl_inflight; /* a CTL or ACCEPT of ours is not acknowledged */
-    uint8_t              er_state;     /* enum uct_glex_er_state, of the FIFO we borrow */
-
-    uint64_t             peer;
-    uint32_t             id;      /* our name: index | generation << 16 */
-    uint32_t             peer_id; /* the peer's name */
-    uint32_t             peer_uuid;
-    uint32_t             peer_key;
-    uct_glex_iface_t    *iface;
-    ucs_list_link_t      eps;     /* uct_glex_ep_t.list */
-    ucs_list_link_t      active;  /* in iface->active while scheduled */
-    ucs_list_link_t      mpq_wait; /* in iface->mpq.wait while waiting */
-    ucs_list_link_t      rx;      /* messages that cannot be delivered yet, by sequence */
-    ucs_list_link_t      rx_wait; /* in iface->sr.rx_wait while a message needs a buffer */
-    uint16_t             rx_started; /* messages of `rx`, from its head, that are being fetched */
-    uint8_t              rx_waiting;
-    ucs_queue_head_t     tx_ops;  /* operations in the order of posting, for flush */
-    uint16_t             ctl;     /* control flags to be sent */
-    uint16_t             rx_fifo_index;
-    uint16_t             released_index; /* name of the FIFO to be told in ER_RELEASED */
-    uint8_t              released_gen;
-    uint16_t             recall_limit; /* to be told in RECALL */
-    uint16_t             recalled_limit; /* to be told in RECALLED */
     uint16_t             tx_peak;      /* credits after the last update */
     uint16_t             sr_count;     /* messages through SR since ER was last asked for */
     uint16_t             sr_patience;  /* how many before it is asked for again */
-    uint8_t              has_rx_fifo;
-    uint8_t              scheduled;
-    uint8_t              recalling;    /* asked for credits back, not answered */
-    uint8_t              want_grant;   /* a request of the peer's for a FIFO is to be answered */
-    uint16_t             num_blocked;  /* endpoints with pending requests */
-    uint32_t             num_ops;      /* operations that exist */
-    uint8_t              mpq_waiting;  /* is in iface->mpq.wait */
-    uint8_t              mpq_held;     /* has its entries of the MPQ */
-    uint16_t             mpq_base;     /* window without what it grew by */
-    uint16_t             recall_mark;  /* MPs received at the last look for an idle VC */
-    int8_t               status;       /* why it failed, a ucs_status_t */
-    uint32_t             watch_mark;   /* counters at the last look for dead peers */
-    uint8_t              connect_again; /* our CONNECT was lost, the peer's came */
-    uint8_t              peer_dead;    /* fails in progress, where error handlers may be called */
-    uint8_t              forget_looks; /* how often the NIC is still told to forget the peer */
-    uint8_t              reset_due;    /* over, and the peer is to be told; scheduled till then */
-    uint8_t              dirty;        /* puts that leave no trace here, since the last flush */
+    uint16_t             rx_started; /* messages of `rx`, from its head, that are being fetched */
+
+    uint32_t             peer_uuid;
+    uint32_t             peer_key;
+    ucs_list_link_t      eps;     /* uct_glex_ep_t.list */
+    ucs_list_link_t      active;  /* in iface->active while scheduled */
+    ucs_list_link_t      mpq_wait; /* in iface->mpq.wait while waiting */
+    ucs_list_link_t      rx_wait; /* in iface->sr.rx_wait while a message needs a buffer */
+    ucs_queue_head_t     tx_ops;  /* operations in the order of posting, for flush */
     uct_glex_first_t    *first;        /* message that travels with CONNECT, or NULL */
     struct uct_glex_op  *touch;        /* of an empty put, waits for the VC to open; or NULL */
     uint64_t             put_peer;     /* endpoint that the last put without completion went to */
+    uint32_t             num_ops;      /* operations that exist */
+    uint32_t             watch_mark;   /* counters at the last look for dead peers */
+    uint16_t             ctl;     /* control flags to be sent */
+    uint16_t             released_index; /* name of the FIFO to be told in ER_RELEASED */
+    uint16_t             recall_limit; /* to be told in RECALL */
+    uint16_t             recalled_limit; /* to be told in RECALLED */
+    uint16_t             recall_mark;  /* MPs received at the last look for an idle VC */
+    uint16_t             mpq_base;     /* window without what it grew by */
+    uint8_t              released_gen;
+    int8_t               status;       /* why it failed, a ucs_status_t */
+    uint8_t              er_state;     /* enum uct_glex_er_state, of the FIFO we borrow */
+    uint8_t              forget_looks; /* how often the NIC is still told to forget the peer */
+    uint8_t              ctl_inflight; /* a CTL or ACCEPT of ours is not acknowledged */
+    uint8_t              scheduled;
+    uint8_t              rx_waiting    : 1;
+    uint8_t              recalling     : 1; /* asked for credits back, not answered */
+    uint8_t              want_grant    : 1; /* a request of the peer's for a FIFO is to be answered */
+    uint8_t              mpq_waiting   : 1; /* is in iface->mpq.wait */
+    uint8_t              mpq_held      : 1; /* has its entries of the MPQ */
+    uint8_t              connect_again : 1; /* our CONNECT was lost, the peer's came */
+    uint8_t              peer_dead     : 1; /* fails in progress, where handlers may be called */
+    uint8_t              reset_due     : 1; /* over, and the peer is to be told; scheduled till then */
+    uint8_t              dirty         : 1; /* puts that leave no trace here, since a flush */
+    uint8_t              peer_left     : 1; /* said so: the VC is gone when all it sent is here */
 };
+
+_Static_assert(offsetof(struct uct_glex_vc, iface) == 56, "what a short message needs is one line");
 
 /* Stands for a VC in endpoints that did not communicate yet: has no credits */
 extern uct_glex_vc_t uct_glex_no_vc;
@@ -143,7 +156,8 @@ static inline int uct_glex_vc_is_over(const uct_glex_vc_t *vc)
 static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)
 {
     if (!vc->scheduled) {
-        vc->scheduled = 1;
+        vc->scheduled  = 1;
+        vc->iface->due = 1;
         ucs_list_add_tail(&vc->iface->active, &vc->active);
     }
 }
@@ -175,18 +189,43 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc);
 /** Whether the peer's credits allow a message of any length up to max_bcopy now */
 int uct_glex_vc_has_credits(const uct_glex_vc_t *vc);
 
-/** Counters of a header arrived: credits come back */
-static inline void uct_glex_vc_credits(uct_glex_vc_t *vc, uint16_t er_units, uint16_t er_msgs,
-                                       uint16_t mp_limit, uint8_t epoch)
+/** A header with the VC's counters was sent: it took the acknowledgement along, too */
+static inline void uct_glex_vc_told(uct_glex_vc_t *vc)
 {
-    int more = uct_glex_fifo_update(&vc->tx_fifo, er_units, er_msgs);
+    vc->told = vc->tx.credits;
+    if (ucs_unlikely(vc->tx.word & ((uint64_t)UCT_GLEX_FLAG_ACK << 8))) {
+        vc->tx.flags &= ~UCT_GLEX_FLAG_ACK;
+    }
+}
 
-    if (ucs_unlikely(mp_limit != vc->mp_tx.limit) &&
-        uct_glex_credit_update(&vc->mp_tx, mp_limit, epoch)) {
+/** The limit that the next header tells, and its epoch, as what was received and the window are
+ *  now */
+static inline void uct_glex_vc_set_limit(uct_glex_vc_t *vc)
+{
+    vc->tx.credits.mp_limit = uct_glex_credit_limit(&vc->mp_rx);
+    vc->tx.flags = (vc->tx.flags & UCS_MASK(UCT_GLEX_EPOCH_SHIFT)) |
+                   (vc->mp_rx.epoch << UCT_GLEX_EPOCH_SHIFT);
+}
+
+/** The header of the next message; `flags` beside the acknowledgement */
+static inline uint64_t uct_glex_vc_hdr_word(const uct_glex_vc_t *vc, unsigned type, uint8_t am_id,
+                                            unsigned flags)
+{
+    return vc->tx.word | uct_glex_hdr_type_am(type, am_id) | ((uint64_t)flags << 8);
+}
+
+/** Credits of a header arrived */
+static UCS_F_ALWAYS_INLINE void uct_glex_vc_credits(uct_glex_vc_t *vc, uint64_t word,
+                                                    uct_glex_credits_t credits)
+{
+    int more = uct_glex_fifo_update(&vc->tx_fifo, credits.word >> 32, credits.word >> 48);
+
+    if (ucs_unlikely((uint16_t)(credits.word >> 16) != vc->mp_tx.limit) &&
+        uct_glex_credit_update(&vc->mp_tx, credits.word >> 16, uct_glex_hdr_epoch(word))) {
         vc->tx_peak = uct_glex_credit_avail(&vc->mp_tx);
         more        = 1;
     }
-    if (ucs_unlikely(more && (vc->num_blocked > 0))) {
+    if (more && ucs_unlikely(vc->num_blocked > 0)) {
         uct_glex_vc_resume(vc);
     }
 }

@@ -6,6 +6,8 @@
 #ifndef UCT_GLEX_WIRE_H
 #define UCT_GLEX_WIRE_H
 
+#include "glex_fifo.h"
+
 #include <ucs/sys/compiler_def.h>
 #include <ucs/sys/math.h>
 #include <stdint.h>
@@ -14,7 +16,7 @@
 #error "the wire format is little-endian and so must the machine be"
 #endif
 
-#define UCT_GLEX_WIRE_VERSION 3
+#define UCT_GLEX_WIRE_VERSION 4
 
 /* What one immediate MP and one immediate RDMA put carry (paper 003, section 6) */
 #define UCT_GLEX_MP_LEN      112
@@ -44,8 +46,9 @@ typedef struct uct_glex_packed_rkey {
     uint32_t resv;
 } UCS_S_PACKED uct_glex_packed_rkey_t;
 
-/* ---- messages (MP) ---- */
+/* ---- the header of every message ---- */
 
+/* Type of an MP: the lowest three bits of its header */
 enum uct_glex_mp_type {
     UCT_GLEX_MP_CONNECT = 1, /* body: ctl, and perhaps a message. Needs no credit: the MPQ keeps a
                               * reserve */
@@ -57,28 +60,101 @@ enum uct_glex_mp_type {
     UCT_GLEX_MP_SR           /* body: sr: data waits in a send unit. Costs a credit */
 };
 
-enum uct_glex_mp_flag {
-    UCT_GLEX_MP_FLAG_ACK  = UCS_BIT(0), /* acknowledges a CTL or ACCEPT */
-    UCT_GLEX_MP_FLAG_MORE = UCS_BIT(1), /* the sender wants more credits */
-    UCT_GLEX_MP_FLAG_ZC   = UCS_BIT(2), /* the data is a zero-copy descriptor */
-    UCT_GLEX_MP_FLAG_FIRST    = UCS_BIT(3), /* CONNECT: the first message follows ctl */
-    UCT_GLEX_MP_FLAG_FIRST_SR = UCS_BIT(4)  /* CONNECT: that is an sr */
+/* Type of an event: the lowest three bits of cookie_1, never 0 */
+enum uct_glex_event_type {
+    UCT_GLEX_EVENT_ER = 1,  /* a message in a FIFO */
+    UCT_GLEX_EVENT_OP,      /* no header: the request with op_id = cookie_1 >> 32 has completed */
+    UCT_GLEX_EVENT_ER_SHORT /* a message in the event itself */
 };
-#define UCT_GLEX_MP_EPOCH_SHIFT 12 /* the limit's epoch, in the upper bits of the flags */
-#define UCT_GLEX_EPOCH_MASK     0xf
+
+enum uct_glex_flag {
+    UCT_GLEX_FLAG_ACK      = UCS_BIT(0), /* acknowledges a CTL or ACCEPT */
+    UCT_GLEX_FLAG_ZC       = UCS_BIT(1), /* the data is a zero-copy descriptor */
+    UCT_GLEX_FLAG_MORE     = UCS_BIT(2), /* AM, SR: the sender wants more credits */
+    UCT_GLEX_FLAG_WRAP     = UCS_BIT(2), /* ER: the message begins at the FIFO's start */
+    UCT_GLEX_FLAG_FIRST    = UCS_BIT(2), /* CONNECT, ACCEPT: the first message follows ctl */
+    UCT_GLEX_FLAG_FIRST_SR = UCS_BIT(3)  /* CONNECT, ACCEPT: that is an sr */
+};
+#define UCT_GLEX_EPOCH_SHIFT 4 /* the limit's epoch, in the upper bits of the flags */
+#define UCT_GLEX_EPOCH_MASK  0xf
 
 /* Cumulative counters (modulo 2^16) in every header return credits: repeating or overtaking does
  * no harm. */
-typedef struct uct_glex_mp_hdr {
-    uint8_t  type;
-    uint8_t  am_id;
-    uint16_t seq;      /* of the message in its VC and direction; AM and SR only */
-    uint32_t vc_id;    /* the receiver's name of the VC; 0 in CONNECT */
-    uint16_t mp_limit; /* so many data MPs may the receiver of this header send, in all */
-    uint16_t er_units; /* FIFO units that the sender of this header consumed, in all */
-    uint16_t er_msgs;  /* ER messages that the sender of this header consumed, in all */
-    uint16_t flags;
-} UCS_S_PACKED uct_glex_mp_hdr_t;
+typedef union uct_glex_credits {
+    struct {
+        uint16_t              length;   /* ER: of the message; else 0 */
+        uint16_t              mp_limit; /* so many data MPs may the receiver of this send, in all */
+        uct_glex_fifo_count_t er;       /* consumed by the sender of this */
+    };
+    uint64_t word;
+} uct_glex_credits_t;
+
+/* The first 16 bytes of an MP, or an event: `word` is its cookie_1, the credits are its cookie_0.
+ * Each is put together and taken apart as a whole, in registers: a part that was just stored cannot
+ * be loaded as part of the whole without a delay. */
+typedef struct uct_glex_hdr {
+    union {
+        struct {
+            uint8_t  type_am; /* type 0..2, active message 3..7 */
+            uint8_t  flags;   /* enum uct_glex_flag 0..3, epoch 4..7 */
+            uint32_t vc_id;   /* the receiver's name of the VC; 0 in CONNECT */
+            uint16_t seq;     /* of the message in its VC and direction; AM, SR and ER only */
+        } UCS_S_PACKED;
+        uint64_t word;
+    };
+    uct_glex_credits_t credits;
+} uct_glex_hdr_t;
+
+#define UCT_GLEX_TYPE_MASK 0x7
+
+/* One more, in words: what overflows is gone, because nothing stands above */
+#define UCT_GLEX_HDR_ONE_SEQ     (UINT64_C(1) << 48)
+#define UCT_GLEX_CREDITS_ONE_MSG (UINT64_C(1) << 48)
+
+/* Longest message in a FIFO */
+#define UCT_GLEX_ER_MAX_LENGTH UINT16_MAX
+
+static inline uint64_t uct_glex_hdr_type_am(unsigned type, uint8_t am_id)
+{
+    return type | ((unsigned)am_id << 3);
+}
+
+static inline uint8_t uct_glex_hdr_type(uint64_t word)
+{
+    return word & UCT_GLEX_TYPE_MASK;
+}
+
+static inline uint8_t uct_glex_hdr_am_id(uint64_t word)
+{
+    return (word >> 3) & 0x1f;
+}
+
+static inline uint8_t uct_glex_hdr_flags(uint64_t word)
+{
+    return word >> 8;
+}
+
+static inline uint8_t uct_glex_hdr_epoch(uint64_t word)
+{
+    return (word >> (8 + UCT_GLEX_EPOCH_SHIFT)) & UCT_GLEX_EPOCH_MASK;
+}
+
+static inline uint32_t uct_glex_hdr_vc_id(uint64_t word)
+{
+    return word >> 16;
+}
+
+static inline uint16_t uct_glex_hdr_seq(uint64_t word)
+{
+    return word >> 48;
+}
+
+static inline uint64_t uct_glex_op_cookie_1(uint32_t op_id)
+{
+    return UCT_GLEX_EVENT_OP | ((uint64_t)op_id << 32);
+}
+
+/* ---- messages (MP) ---- */
 
 enum uct_glex_ctl_flag {
     UCT_GLEX_CTL_CREDIT      = UCS_BIT(0), /* nothing but the header's counters */
@@ -102,7 +178,7 @@ typedef struct uct_glex_ctl {
     uint32_t fifo_offset;  /* ER_GRANT: from the start of the registration, in bytes */
     uint16_t fifo_units;   /* ER_GRANT: length in units, a power of two */
     uint16_t fifo_msgs;    /* ER_GRANT: messages that may be on their way at once */
-    uint16_t fifo_index;   /* ER_GRANT: the FIFO's name in events */
+    uint16_t fifo_index;   /* ER_GRANT: the FIFO's name, for REVOKE and RELEASED */
     uint8_t  fifo_gen;     /* ER_GRANT: distinguishes successive borrowers of one index */
     uint8_t  unit_shift;   /* ER_GRANT: log2 of the unit size */
     uint32_t key;          /* key of the sender's endpoint, for RDMA to it */
@@ -126,10 +202,10 @@ typedef struct uct_glex_sr {
 } UCS_S_PACKED uct_glex_sr_t;
 
 /* What fits of a first message into a CONNECT */
-#define UCT_GLEX_FIRST_LEN (UCT_GLEX_MP_LEN - sizeof(uct_glex_mp_hdr_t) - sizeof(uct_glex_ctl_t))
+#define UCT_GLEX_FIRST_LEN (UCT_GLEX_MP_LEN - sizeof(uct_glex_hdr_t) - sizeof(uct_glex_ctl_t))
 
 /* What fits into an MP beside its header: also the limit of am_short on any channel */
-#define UCT_GLEX_MP_DATA_LEN (UCT_GLEX_MP_LEN - sizeof(uct_glex_mp_hdr_t))
+#define UCT_GLEX_MP_DATA_LEN (UCT_GLEX_MP_LEN - sizeof(uct_glex_hdr_t))
 
 /* ---- zero copy ---- */
 
@@ -149,59 +225,12 @@ typedef struct uct_glex_zc {
     uct_glex_zc_iov_t iov[];
 } UCS_S_PACKED uct_glex_zc_t;
 
-/* ---- events ---- */
-
-/* Kind of an event: the lowest bits of cookie_1, never 0 */
-enum uct_glex_event_type {
-    UCT_GLEX_EVENT_ER = 1, /* a message in a FIFO */
-    UCT_GLEX_EVENT_OP = 2  /* the request with op_id = cookie_1 >> 32 has completed */
-};
-#define UCT_GLEX_EVENT_TYPE_MASK 0x7
-
-enum uct_glex_er_flag {
-    UCT_GLEX_ER_FLAG_WRAP = UCS_BIT(0), /* the message begins at the FIFO's start */
-    UCT_GLEX_ER_FLAG_ACK  = UCS_BIT(1), /* as UCT_GLEX_MP_FLAG_ACK */
-    UCT_GLEX_ER_FLAG_ZC   = UCS_BIT(2)  /* as UCT_GLEX_MP_FLAG_ZC */
-};
-#define UCT_GLEX_ER_EPOCH_SHIFT 4 /* the limit's epoch, in the upper bits of the flags */
-
-/* An ER message's header is its event:
- *   cookie_0: length 0..23, flags 24..31, er_units 32..47, er_msgs 48..63
- *   cookie_1: type 0..2, am_id 3..7, fifo_index 8..23, fifo_gen 24..31, seq 32..47, mp_limit 48..63
- */
-#define UCT_GLEX_ER_MAX_LENGTH 0xffffffU
-
-static inline uint64_t uct_glex_er_cookie_0(uint32_t length, unsigned flags, uint16_t er_units,
-                                            uint16_t er_msgs)
-{
-    uint32_t consumed = er_units | ((uint32_t)er_msgs << 16); /* one load in a sender's memory */
-
-    return length | (flags << 24) | ((uint64_t)consumed << 32);
-}
-
-/* The part of cookie_1 that stays the same for all messages through one FIFO */
-static inline uint64_t uct_glex_er_cookie_1_base(uint16_t fifo_index, uint8_t fifo_gen)
-{
-    return UCT_GLEX_EVENT_ER | ((uint64_t)fifo_index << 8) | ((uint64_t)fifo_gen << 24);
-}
-
-static inline uint64_t uct_glex_er_cookie_1(uint64_t base, uint8_t am_id, uint16_t seq,
-                                            uint16_t mp_limit)
-{
-    return base | ((uint64_t)am_id << 3) | ((uint64_t)seq << 32) | ((uint64_t)mp_limit << 48);
-}
-
-static inline uint64_t uct_glex_op_cookie_1(uint32_t op_id)
-{
-    return UCT_GLEX_EVENT_OP | ((uint64_t)op_id << 32);
-}
-
 _Static_assert(sizeof(uct_glex_device_addr_t) == 8, "wire format");
 _Static_assert(sizeof(uct_glex_iface_addr_t) == 12, "wire format");
 _Static_assert(sizeof(uct_glex_packed_rkey_t) == 40, "wire format");
-_Static_assert(sizeof(uct_glex_mp_hdr_t) == 16, "wire format");
+_Static_assert(sizeof(uct_glex_hdr_t) == 16, "wire format");
 _Static_assert(sizeof(uct_glex_ctl_t) == 56, "wire format");
-_Static_assert(sizeof(uct_glex_mp_hdr_t) + sizeof(uct_glex_ctl_t) <= UCT_GLEX_MP_LEN, "wire format");
+_Static_assert(sizeof(uct_glex_hdr_t) + sizeof(uct_glex_ctl_t) <= UCT_GLEX_MP_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_sr_t) == 24, "wire format");
 _Static_assert(sizeof(uct_glex_sr_t) <= UCT_GLEX_FIRST_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_zc_iov_t) == 16, "wire format");

@@ -17,16 +17,16 @@ static ucs_status_t uct_glex_zc_send_descriptor(uct_glex_vc_t *vc, uint8_t am_id
     uct_glex_sr_msg_t msg;
 
     if ((vc->er_state == UCT_GLEX_ER_ACTIVE) && uct_glex_er_fits(vc, length)) {
-        return uct_glex_er_send(vc, am_id, desc, length, UCT_GLEX_ER_FLAG_ZC);
+        return uct_glex_er_send(vc, am_id, desc, length, UCT_GLEX_FLAG_ZC);
     }
     if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
         return UCS_ERR_NO_RESOURCE;
     }
     if (length <= sizeof(msg.data)) {
         memcpy(msg.data, desc, length);
-        return uct_glex_sr_send_mp(vc, am_id, &msg, length, UCT_GLEX_MP_FLAG_ZC);
+        return uct_glex_sr_send_mp(vc, am_id, &msg, length, UCT_GLEX_FLAG_ZC);
     }
-    return uct_glex_sr_send(vc, am_id, desc, length, UCT_GLEX_MP_FLAG_ZC);
+    return uct_glex_sr_send(vc, am_id, desc, length, UCT_GLEX_FLAG_ZC);
 }
 
 /* Describe the pieces; empty ones are left out */
