@@ -11,16 +11,15 @@ namespace {
 const uint8_t AM_ID = 5;
 
 /* A sender and a receiver in one process, connected through ER */
-class ShownCredits : public testing::Test {
-protected:
-    ShownCredits() : source_(md_), sink_(md_), ep_(source_, sink_.address())
+struct Stream {
+    Stream() : source(md), sink(md), ep(source, sink.address())
     {
-        sink_.on_am(AM_ID, [this](const void *, size_t) { ++received_; });
-        EXPECT_OK(ep_.am_short(AM_ID, sent_++, NULL, 0));
-        progress_until("a FIFO", [&] { return ep_.vc()->er_tx != NULL; });
-        idle(source_); /* what both have to say of the connection */
-        idle(sink_);
-        idle(source_);
+        sink.on_am(AM_ID, [this](const void *, size_t) { ++received; });
+        EXPECT_OK(ep.am_short(AM_ID, sent++, NULL, 0));
+        progress_until("a FIFO", [&] { return ep.vc()->er_tx != NULL; });
+        idle(source); /* what both have to say of the connection */
+        idle(sink);
+        idle(source);
     }
 
     /* Progress for long enough that all is said that is said when nothing happens */
@@ -33,10 +32,10 @@ protected:
 
     bool try_send()
     {
-        ucs_status_t status = uct_ep_am_short(ep_.handle, AM_ID, sent_, NULL, 0);
+        ucs_status_t status = uct_ep_am_short(ep.handle, AM_ID, sent, NULL, 0);
 
         EXPECT_TRUE((status == UCS_OK) || (status == UCS_ERR_NO_RESOURCE));
-        sent_ += (status == UCS_OK);
+        sent += (status == UCS_OK);
         return status == UCS_OK;
     }
 
@@ -48,7 +47,7 @@ protected:
                 --count;
                 tries = 0;
             } else {
-                sink_.progress();
+                sink.progress();
             }
         }
         ASSERT_EQ(count, 0u) << "the receiver has taken all that came, and credits do not come back";
@@ -57,28 +56,32 @@ protected:
     void fill()
     {
         while (try_send()) {}
-        EXPECT_EQ(received_, filled_at_);
+        EXPECT_EQ(received, filled_at);
     }
 
-    Md       md_;
-    Iface    source_, sink_;
-    Ep       ep_;
-    uint64_t sent_ = 0, received_ = 0, filled_at_ = 1;
+    Md       md;
+    Iface    source, sink;
+    Ep       ep;
+    uint64_t sent = 0, received = 0, filled_at = 1;
 };
 
 /* A header that waited while the counters went round is not taken for a new one */
-TEST_F(ShownCredits, SenderMayNeverProgress)
+TEST(ShownCredits, SenderMayNeverProgress)
 {
-    send(300);
-    while (received_ < sent_) {
-        sink_.progress();
-    }
-    idle(sink_);
-    EXPECT_GT(sink_.counters().mp_tx, 0u) << "no header waits: nothing is tested";
-    send(40000);
-    source_.progress();
-    send(70000);
-    progress_until("all messages", [&] { return received_ == sent_; });
+    isolated({}, [] {
+        Stream s;
+
+        s.send(300);
+        while (s.received < s.sent) {
+            s.sink.progress();
+        }
+        s.idle(s.sink);
+        EXPECT_GT(s.sink.counters().mp_tx, 0u) << "no header waits: nothing is tested";
+        s.send(40000);
+        s.source.progress();
+        s.send(70000);
+        progress_until("all messages", [&] { return s.received == s.sent; });
+    });
 }
 
 struct PendingSend {
@@ -102,59 +105,66 @@ struct PendingSend {
 };
 
 /* Who waits for credits and progresses goes on without any message */
-TEST_F(ShownCredits, PendingGoesOn)
+TEST(ShownCredits, PendingGoesOn)
 {
-    PendingSend pending(ep_);
-    uint64_t before;
+    isolated({}, [] {
+        Stream s;
+        PendingSend pending(s.ep);
+        uint64_t before;
 
-    fill();
-    EXPECT_OK(uct_ep_pending_add(ep_.handle, &pending.uct, 0));
-    idle(source_);
-    EXPECT_EQ(pending.done, 0);
+        s.fill();
+        EXPECT_OK(uct_ep_pending_add(s.ep.handle, &pending.uct, 0));
+        s.idle(s.source);
+        EXPECT_EQ(pending.done, 0);
 
-    before = sink_.counters().mp_tx;
-    while (received_ < sent_) {
-        ASSERT_GT(sink_.progress(), 0u);
-    }
-    for (unsigned i = 0; (i < 4) && (pending.done == 0); ++i) {
-        source_.progress();
-    }
-    EXPECT_EQ(pending.done, 1);
-    EXPECT_EQ(sink_.counters().mp_tx, before);
-    progress_until("all messages", [&] { return received_ == sent_ + 1; });
+        before = s.sink.counters().mp_tx;
+        while (s.received < s.sent) {
+            ASSERT_GT(s.sink.progress(), 0u);
+        }
+        for (unsigned i = 0; (i < 4) && (pending.done == 0); ++i) {
+            s.source.progress();
+        }
+        EXPECT_EQ(pending.done, 1);
+        EXPECT_EQ(s.sink.counters().mp_tx, before);
+        progress_until("all messages", [&] { return s.received == s.sent + 1; });
+    });
 }
 
 /* Who waits for credits and sleeps is woken, by a receiver that goes on and by one that sleeps */
-TEST_F(ShownCredits, SleeperIsWoken)
+TEST(ShownCredits, SleeperIsWoken)
 {
-    for (bool receiver_sleeps : {false, true}) {
-        PendingSend pending(ep_);
-        struct pollfd fd    = {};
+    isolated({}, [] {
+        Stream s;
 
-        filled_at_ = received_;
-        fill();
-        EXPECT_OK(uct_ep_pending_add(ep_.handle, &pending.uct, 0));
-        EXPECT_OK(uct_iface_event_fd_get(source_.handle, &fd.fd));
-        fd.events = POLLIN;
-        idle(source_);
-        EXPECT_OK(uct_iface_event_arm(source_.handle, UCT_EVENT_RECV));
-        EXPECT_EQ(poll(&fd, 1, 0), 0);
+        for (bool receiver_sleeps : {false, true}) {
+            PendingSend pending(s.ep);
+            struct pollfd fd = {};
 
-        while (received_ < sent_) {
-            sink_.progress();
-        }
-        if (receiver_sleeps) {
-            while (uct_iface_event_arm(sink_.handle, UCT_EVENT_RECV) == UCS_ERR_BUSY) {
-                sink_.progress();
+            s.filled_at = s.received;
+            s.fill();
+            EXPECT_OK(uct_ep_pending_add(s.ep.handle, &pending.uct, 0));
+            EXPECT_OK(uct_iface_event_fd_get(s.source.handle, &fd.fd));
+            fd.events = POLLIN;
+            s.idle(s.source);
+            EXPECT_OK(uct_iface_event_arm(s.source.handle, UCT_EVENT_RECV));
+            EXPECT_EQ(poll(&fd, 1, 0), 0);
+
+            while (s.received < s.sent) {
+                s.sink.progress();
             }
-        } else {
-            idle(sink_);
+            if (receiver_sleeps) {
+                while (uct_iface_event_arm(s.sink.handle, UCT_EVENT_RECV) == UCS_ERR_BUSY) {
+                    s.sink.progress();
+                }
+            } else {
+                s.idle(s.sink);
+            }
+            EXPECT_EQ(poll(&fd, 1, 0), 1);
+            progress_until("the message", [&] { return pending.done == 1; });
+            ++s.sent;
+            progress_until("all messages", [&] { return s.received == s.sent; });
         }
-        EXPECT_EQ(poll(&fd, 1, 0), 1);
-        progress_until("the message", [&] { return pending.done == 1; });
-        ++sent_;
-        progress_until("all messages", [&] { return received_ == sent_; });
-    }
+    });
 }
 
 } // namespace

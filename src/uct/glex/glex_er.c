@@ -99,7 +99,7 @@ void uct_glex_er_refused(uct_glex_vc_t *vc)
     }
     vc->er_state    = UCT_GLEX_ER_NONE;
     vc->sr_count    = 0;
-    vc->sr_patience = ucs_min(vc->sr_patience * 2, UCT_GLEX_ER_PATIENCE_MAX);
+    vc->sr_patience = ucs_min(vc->sr_patience + 1, UCT_GLEX_ER_PATIENCE_MAX);
     if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
         ucs_error("glex: endpoint 0x%" PRIx64 " has no ER channel left for this process and "
                   "UCX_GLEX_CHANNELS allows no other: raise UCX_GLEX_ER_MAX_CHANNELS and "
@@ -218,7 +218,7 @@ void uct_glex_er_release(uct_glex_vc_t *vc)
     uct_glex_er_post_released(vc, vc->er_tx->index, vc->er_tx->gen);
     uct_glex_er_drop_tx(vc);
     vc->sr_count    = 0;
-    vc->sr_patience = UCT_GLEX_ER_PATIENCE_MIN * 4; /* others were busier: leave it to them */
+    vc->sr_patience = UCT_GLEX_ER_PATIENCE_MIN + 2; /* others were busier: leave it to them */
     if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
         uct_glex_er_request(vc); /* there is no other channel */
     }

@@ -9,9 +9,10 @@
 #include "glex_ctl.h"
 #include "glex_vc.h"
 
-/* Messages through SR after which a refused VC asks for a FIFO again: doubles with each refusal */
-#define UCT_GLEX_ER_PATIENCE_MIN 64
-#define UCT_GLEX_ER_PATIENCE_MAX 16384
+/* Messages through SR after which a refused VC asks for a FIFO again, log2: 64 at first, twice as
+ * many with each refusal */
+#define UCT_GLEX_ER_PATIENCE_MIN 6
+#define UCT_GLEX_ER_PATIENCE_MAX 14
 
 /* Smallest unit of a FIFO */
 #define UCT_GLEX_ER_MIN_UNIT 64
@@ -51,7 +52,7 @@ void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 /** A message went through SR: ask for a FIFO again when the traffic is heavy */
 static inline void uct_glex_er_count_sr(uct_glex_vc_t *vc)
 {
-    if (ucs_unlikely(++vc->sr_count >= vc->sr_patience) && (vc->er_state == UCT_GLEX_ER_NONE)) {
+    if (ucs_unlikely(++vc->sr_count >= UCS_BIT(vc->sr_patience)) && (vc->er_state == UCT_GLEX_ER_NONE)) {
         vc->sr_count = 0;
         uct_glex_er_request(vc);
     }

@@ -20,7 +20,7 @@ void uct_glex_er_revoke(uct_glex_vc_t *vc)
 static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface, uct_glex_vc_t *waiter)
 {
     uct_glex_er_rx_t *er_rx, *coldest = NULL;
-    uint16_t used, least = UCT_GLEX_ER_PATIENCE_MIN;
+    uint16_t used, least = UCS_BIT(UCT_GLEX_ER_PATIENCE_MIN);
 
     if (iface->er.waiter != NULL) {
         return; /* one at a time */

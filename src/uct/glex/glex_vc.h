@@ -74,11 +74,11 @@ struct uct_glex_vc {
     uct_glex_credit_rx_t mp_rx;
     uint16_t             tx_peak;      /* credits after the last update */
     uint16_t             sr_count;     /* messages through SR since ER was last asked for */
-    uint16_t             sr_patience;  /* how many before it is asked for again */
     uint16_t             rx_started; /* messages of `rx`, from its head, that are being fetched */
 
     uint32_t             peer_uuid;
     uint32_t             peer_key;
+    uint32_t             num_ops;      /* operations that exist */
     ucs_list_link_t      eps;     /* uct_glex_ep_t.list */
     ucs_list_link_t      active;  /* in iface->active while scheduled */
     ucs_list_link_t      mpq_wait; /* in iface->mpq.wait while waiting */
@@ -87,7 +87,6 @@ struct uct_glex_vc {
     uct_glex_first_t    *first;        /* message that travels with CONNECT, or NULL */
     struct uct_glex_op  *touch;        /* of an empty put, waits for the VC to open; or NULL */
     uint64_t             put_peer;     /* endpoint that the last put without completion went to */
-    uint32_t             num_ops;      /* operations that exist */
     uint32_t             watch_mark;   /* counters at the last look for dead peers */
     uint16_t             ctl;     /* control flags to be sent */
     uint16_t             released_index; /* name of the FIFO to be told in ER_RELEASED */
@@ -97,10 +96,11 @@ struct uct_glex_vc {
     uint16_t             mpq_base;     /* window without what it grew by */
     uint8_t              released_gen;
     int8_t               status;       /* why it failed, a ucs_status_t */
-    uint8_t              er_state;     /* enum uct_glex_er_state, of the FIFO we borrow */
     uint8_t              forget_looks; /* how often the NIC is still told to forget the peer */
-    uint8_t              ctl_inflight; /* a CTL or ACCEPT of ours is not acknowledged */
-    uint8_t              scheduled;
+    uint8_t              sr_patience;  /* log2 of how many go before ER is asked for again */
+    uint8_t              er_state      : 2; /* enum uct_glex_er_state, of the FIFO we borrow */
+    uint8_t              ctl_inflight  : 1; /* a CTL or ACCEPT of ours is not acknowledged */
+    uint8_t              scheduled     : 1;
     uint8_t              rx_waiting    : 1;
     uint8_t              recalling     : 1; /* asked for credits back, not answered */
     uint8_t              want_grant    : 1; /* a request of the peer's for a FIFO is to be answered */
@@ -114,6 +114,7 @@ struct uct_glex_vc {
 };
 
 _Static_assert(offsetof(struct uct_glex_vc, iface) == 56, "what a short message needs is one line");
+_Static_assert(sizeof(struct uct_glex_vc) <= 256, "there are as many as peers");
 
 /* Stands for a VC in endpoints that did not communicate yet: has no credits */
 extern uct_glex_vc_t uct_glex_no_vc;
