@@ -136,14 +136,28 @@ glex_ret_t glex_ext_post_mp(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, u
 
 /* ---- polling --------------------------------------------------------------------------------- */
 
+/* Nothing there, for many times: look after stalled queues. */
+static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
+{
+    if (ep->forked) {
+        ep->poll.idle = 1; /* refuse the next as well */
+        return GLEX_INVALID_PARAM;
+    }
+    ep->poll.idle = GLEX_RING_PATIENCE;
+    glex_endpoint_idle(ep, &ep->eq, ep->eq.cursor);
+    glex_endpoint_idle(ep, &ep->mpq, ep->mpq.cursor);
+    return GLEX_NO_EVENT;
+}
+
 /* Give back what was taken: the release of glex_ring_discard(). Out of line, as all that is not done
- * for each message: what is left of a poll then needs no registers saved. */
+ * for each message: what is left of a poll then needs no registers saved. Counts as an empty poll:
+ * a queue may be stalled while the other one is never found empty for long. */
 static __attribute__((noinline)) glex_ret_t poll_release(struct glex_endpoint *ep)
 {
     ep->poll.held = 0;
     glex_ring_discard(&ep->eq, &ep->counters->event_rx, &ep->counters->eq_high);
     glex_ring_discard(&ep->mpq, &ep->counters->mp_rx, &ep->counters->mpq_high);
-    return GLEX_NO_EVENT;
+    return glex_likely(--ep->poll.idle != 0) ? GLEX_NO_EVENT : poll_idle(ep);
 }
 
 static GLEX_NOINLINE void poll_take_slow(struct glex_endpoint *ep, struct glex_ring_rx *rx)
@@ -214,19 +228,6 @@ static __attribute__((noinline)) glex_ret_t poll_mp(struct glex_endpoint *ep,
         return GLEX_SUCCESS;
     }
     return glex_ext_poll(&ep->base, arrival); /* as in poll_event_other() */
-}
-
-/* Nothing there, for many times: look after stalled queues. */
-static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
-{
-    if (ep->forked) {
-        ep->poll.idle = 1; /* refuse the next as well */
-        return GLEX_INVALID_PARAM;
-    }
-    ep->poll.idle = GLEX_RING_PATIENCE;
-    glex_endpoint_idle(ep, &ep->eq, ep->eq.cursor);
-    glex_endpoint_idle(ep, &ep->mpq, ep->mpq.cursor);
-    return GLEX_NO_EVENT;
 }
 
 glex_ret_t glex_ext_poll(glex_ep_handle_t handle, struct glex_ext_arrival *arrival)
