@@ -180,14 +180,35 @@ static GLEX_ALWAYS_INLINE void poll_take(struct glex_endpoint *ep, struct glex_r
     rx->cursor++;
 }
 
-/* An event without data for who takes it, or none: of a killed producer, or such as no producer of
- * ours would have written. */
+/* Whether a slot holds nothing: of a killed producer, or such as no producer of ours would write. */
+static bool poll_is_nothing(const struct glex_ring_rx *rx, uint32_t len)
+{
+    return rx->which == GLEX_RING_MPQ ? len > GLEX_MP_DATA_LEN :
+                                        len > GLEX_EVENT_DATA_LEN &&
+                                                len - GLEX_CTRL_LEN_STAYS > GLEX_EVENT_DATA_LEN;
+}
+
+/* What was taken holds nothing: what is behind it, and behind others such. A loop, because there
+ * may be so many that calls within calls would not fit the stack. */
+static GLEX_NOINLINE glex_ret_t poll_behind(struct glex_endpoint *ep, struct glex_ring_rx *rx,
+                                            struct glex_ext_arrival *arrival)
+{
+    uint64_t ctrl;
+
+    while (glex_ring_rx_slot(rx, rx->cursor, &ctrl) != NULL &&
+           poll_is_nothing(rx, GLEX_CTRL_LEN(ctrl))) {
+        poll_take(ep, rx);
+    }
+    return glex_ext_poll(&ep->base, arrival);
+}
+
+/* An event without data for who takes it, or none. */
 static GLEX_NOINLINE glex_ret_t poll_event_other(struct glex_endpoint *ep,
                                                  const struct glex_event_slot *slot, uint32_t len,
                                                  struct glex_ext_arrival *arrival)
 {
     if (len > GLEX_EVENT_DATA_LEN) {
-        return glex_ext_poll(&ep->base, arrival);
+        return poll_behind(ep, &ep->eq, arrival);
     }
     arrival->len = 0;
     /* Once only: the program may have changed the memory since. */
@@ -227,7 +248,7 @@ static __attribute__((noinline)) glex_ret_t poll_mp(struct glex_endpoint *ep,
     if (glex_likely(arrival->len <= GLEX_MP_DATA_LEN)) {
         return GLEX_SUCCESS;
     }
-    return glex_ext_poll(&ep->base, arrival); /* as in poll_event_other() */
+    return poll_behind(ep, &ep->mpq, arrival);
 }
 
 glex_ret_t glex_ext_poll(glex_ep_handle_t handle, struct glex_ext_arrival *arrival)
