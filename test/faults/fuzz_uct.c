@@ -24,6 +24,7 @@ struct fuzz_count fuzz_counts[] = {
     {"messages delivered", 0}, {"endpoints that failed", 0},
     {"messages of the friend", 0}, {"changed keys used", 0},
     {"changed addresses tried", 0}, {"settings tried", 0},
+    {"events with a changed header", 0}, {"short MPs with a changed header", 0},
     {NULL, 0},
 };
 

@@ -15,7 +15,10 @@
 #define MEMORY    4096 /* of the victim's: one page, between two that are nobody's business */
 #define CANARY    0x5a
 
-enum { MUTATIONS, SESSIONS, DELIVERED, FAILED, FRIENDLY, KEYS, ADDRESSES, SETTINGS };
+enum {
+    MUTATIONS, SESSIONS, DELIVERED, FAILED, FRIENDLY, KEYS, ADDRESSES, SETTINGS, SHORT_EVENTS,
+    SHORT_MPS
+};
 
 extern struct node victim, evil, friendly;
 extern uct_ep_h evil_ep; /* the evil peer's, to the victim */
