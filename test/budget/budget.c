@@ -12,6 +12,7 @@
 /* A multiple of the periods after which credits are told and errors are looked for */
 #define OPERATIONS 8192
 #define WARM_UP    1024
+#define SETTLE     1024
 #define AM_ID      1
 #define LIMIT      1000000 /* progress calls without effect: something is broken */
 
@@ -157,6 +158,9 @@ static void run(const struct budget_case *what)
     for (i = 0; i < WARM_UP; i++) {
         send_one();
         receive_one();
+    }
+    for (i = 0; i < SETTLE; i++) {
+        progress_both(); /* what is said when nothing else happens */
     }
     for (i = 0; i < OPERATIONS; i++) {
         what->count();

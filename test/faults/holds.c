@@ -145,7 +145,7 @@ void holds_report(void)
                 vc->mp_rx.rcvd, vc->mp_rx.window, vc->tx.seq, vc->rx_seq, vc->ctl,
                 vc->ctl_inflight, vc->num_blocked, vc->er_tx != NULL, vc->er_state,
                 vc->tx_fifo.units, vc->tx_fifo.head, vc->tx_fifo.acked.units, vc->tx_fifo.msgs,
-                vc->tx_fifo.acked.msgs, vc->lent, vc->tx.credits.er.units, vc->told.er.units,
+                vc->tx_fifo.acked.msgs, vc->lent, vc->tx.credits.er.units, vc->told.units,
                 vc->rx_started, vc->rx_waiting);
     }
 }

@@ -414,12 +414,12 @@ static void report_vc(const uct_glex_vc_t *vc)
             "    er_tx %d state %d: head %u tail %u msgs %u acked %u units %u; er_rx %d: next %u "
             "head %u told %u msgs %u told %u; rx %lu started %u waiting %d; tx_ops %d\n",
             vc->id, vc->state, vc->mp_tx.sent, vc->mp_tx.limit, vc->mp_tx.epoch, vc->mp_rx.rcvd,
-            vc->told.mp_limit, vc->mp_rx.window, vc->mp_rx.epoch, vc->tx.seq, vc->rx_seq, vc->ctl,
+            vc->told_limit, vc->mp_rx.window, vc->mp_rx.epoch, vc->tx.seq, vc->rx_seq, vc->ctl,
             vc->ctl_inflight, vc->tx.flags & UCT_GLEX_FLAG_ACK, vc->scheduled, vc->recalling,
             vc->num_blocked, vc->peer_key, vc->er_tx != NULL, vc->er_state, vc->tx_fifo.head,
             vc->tx_fifo.acked.units, vc->tx_fifo.msgs, vc->tx_fifo.acked.msgs, vc->tx_fifo.units,
-            vc->lent, vc->rx_fifo.next, vc->tx.credits.er.units, vc->told.er.units,
-            vc->tx.credits.er.msgs, vc->told.er.msgs,
+            vc->lent, vc->rx_fifo.next, vc->tx.credits.er.units, vc->told.units,
+            vc->tx.credits.er.msgs, vc->told.msgs,
             ucs_list_length((ucs_list_link_t*)&vc->rx), vc->rx_started, vc->rx_waiting,
             !ucs_queue_is_empty((ucs_queue_head_t*)&vc->tx_ops));
     report_rx(vc);

@@ -89,6 +89,7 @@ static void uct_glex_buf_obj_init(ucs_mpool_t *mp, void *obj, void *chunk)
     buf->ptr           = UCS_PTR_BYTE_OFFSET(pool->regions->address, pool->next_offset);
     buf->mh            = pool->regions->mh;
     buf->offset        = pool->next_offset;
+    buf->nic_memory    = pool->regions->nic_memory;
     pool->next_offset += pool->buf_size;
 }
 

@@ -15,6 +15,7 @@ typedef struct uct_glex_buf {
     void             *ptr;
     glex_mem_handle_t mh;     /* at the pool's endpoint */
     uint32_t          offset; /* in that registration */
+    int               nic_memory; /* peers can map it */
 } uct_glex_buf_t;
 
 /* A chunk's memory, in a list until the pool is destroyed */

@@ -158,7 +158,7 @@ static ucs_status_t uct_glex_ctl_send_ack(uct_glex_vc_t *vc)
 /* Credits that found no other message, what is to be said, acknowledgements */
 static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
 {
-    if (uct_glex_credit_must_tell(&vc->mp_rx, vc->told.mp_limit) || uct_glex_er_must_tell(vc)) {
+    if (uct_glex_credit_must_tell(&vc->mp_rx, vc->told_limit) || uct_glex_er_must_tell(vc)) {
         vc->ctl |= UCT_GLEX_CTL_CREDIT;
     }
     if (((vc->ctl != 0) || vc->want_grant) && !vc->ctl_inflight) {

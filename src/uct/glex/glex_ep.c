@@ -294,11 +294,15 @@ static void uct_glex_ep_pending_done(uct_glex_ep_t *ep)
 /* Whether only the peer can help: its credits schedule the group again, uct_glex_vc_resume() */
 static int uct_glex_ep_waits_for_peer(const uct_glex_ep_t *ep)
 {
-    const uct_glex_vc_t *vc = ep->vc;
+    uct_glex_vc_t *vc = ep->vc;
 
     switch (vc->state) {
     case UCT_GLEX_VC_OPEN:
-        return !uct_glex_vc_has_credits(vc) && uct_glex_ep_has_shared_resources(vc->iface);
+        if (uct_glex_vc_has_credits(vc) || !uct_glex_ep_has_shared_resources(vc->iface)) {
+            return 0;
+        }
+        uct_glex_er_starve(vc);
+        return 1;
     case UCT_GLEX_VC_FAILED:
         return 0;
     default:

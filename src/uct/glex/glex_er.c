@@ -54,7 +54,8 @@ ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
     iface->er_rx_count = iface->er.max;
 
     status = uct_glex_buf_pool_init(&iface->er.pool, iface->md, iface->ep_index,
-                                    GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA, config->erq_size, 1,
+                                    GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA,
+                                    config->erq_size + UCT_GLEX_ER_SHOWN_SIZE, 1,
                                     ucs_max(iface->er.max, 1), "glex_er_fifo");
     if (status != UCS_OK) {
         goto err_free;
@@ -117,9 +118,11 @@ static ucs_status_t uct_glex_er_map(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
 
     er->mirror = NULL;
     er->remote = NULL;
-    if (glex_ext_peer_ptr(vc->iface->nic, peer, mh, ctl->key, ctl->fifo_offset, size, &ptr) ==
-        GLEX_SUCCESS) {
+    er->shown  = NULL;
+    if (glex_ext_peer_ptr(vc->iface->nic, peer, mh, ctl->key, ctl->fifo_offset,
+                          size + UCT_GLEX_ER_SHOWN_SIZE, &ptr) == GLEX_SUCCESS) {
         er->remote = ptr;
+        er->shown  = UCS_PTR_BYTE_OFFSET(ptr, size);
         return UCS_OK;
     }
     if (size > vc->iface->er.mirror.buf_size) {
@@ -166,6 +169,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
         return;
     }
 
+    er->vc                = vc;
     er->index             = ctl->fifo_index;
     er->gen               = ctl->fifo_gen;
     er->offset            = ctl->fifo_offset;
@@ -180,6 +184,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     vc->tx_fifo.acked.msgs  = vc->tx_fifo.msgs;
     vc->tx_fifo.units       = ctl->fifo_units;
     vc->tx_fifo.msgs_max    = ctl->fifo_msgs;
+    vc->er_looks            = (er->shown != NULL);
     vc->tx.vc_id            = ctl->vc_id; /* the grant may have overtaken the ACCEPT */
     vc->er_tx               = er;
     vc->er_state            = UCT_GLEX_ER_ACTIVE;
@@ -195,8 +200,10 @@ static void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
         if (vc->er_tx->mirror != NULL) {
             uct_glex_buf_put(vc->er_tx->mirror);
         }
+        uct_glex_er_starve_end(vc->er_tx);
         ucs_free(vc->er_tx);
-        vc->er_tx = NULL;
+        vc->er_tx    = NULL;
+        vc->er_looks = 0;
     }
     vc->tx_fifo.units    = 0;
     vc->tx_fifo.msgs_max = 0;
@@ -316,7 +323,10 @@ static ucs_status_t uct_glex_er_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned f
 static int uct_glex_er_reserve(uct_glex_vc_t *vc, size_t length, uct_glex_er_place_t *place)
 {
     place->units = uct_glex_er_units(vc, length);
-    return uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset, &place->skip);
+    return ucs_likely(uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset,
+                                            &place->skip)) ||
+           (uct_glex_er_look(vc) &&
+            uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset, &place->skip));
 }
 
 /* Where a message is packed: the FIFO itself, or its image */

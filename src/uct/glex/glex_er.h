@@ -21,6 +21,10 @@ struct uct_glex_er_tx {
     uint16_t             index;      /* the lender's name of the FIFO */
     uint8_t              gen;
     uint8_t             *remote;     /* the FIFO mapped into this process, NULL: not mappable */
+    const uint32_t      *shown;      /* mapped: the counters that the lender shows */
+    uct_glex_vc_t       *vc;
+    ucs_list_link_t      starved;    /* in iface->er.starved while is_starved */
+    uint8_t              is_starved;
     uct_glex_buf_t      *mirror;     /* where it is not mappable: its local image */
     uint32_t             offset;     /* of the FIFO in its registration */
     uint8_t              unit_shift;
@@ -76,6 +80,9 @@ static inline void uct_glex_er_sent(uct_glex_vc_t *vc)
     vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
 }
 
+/** Look at the counters that the lender shows. Returns 1: there are more credits now. */
+int uct_glex_er_look(uct_glex_vc_t *vc);
+
 #if UCT_GLEX_NIC_MESSAGES
 /** Send 8 bytes and `length` more, at most UCT_GLEX_IMM_PUT_LEN in all, in their event. They need no
  *  unit of the FIFO. NO_RESOURCE: no credits. */
@@ -86,7 +93,7 @@ static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_send_short(uct_glex_vc_t *vc
     glex_ep_addr_t peer = {.v = vc->peer};
     glex_ret_t ret;
 
-    if (ucs_unlikely(!uct_glex_fifo_may_send(&vc->tx_fifo))) {
+    if (ucs_unlikely(!uct_glex_fifo_may_send(&vc->tx_fifo)) && !uct_glex_er_look(vc)) {
         return UCS_ERR_NO_RESOURCE;
     }
     ret = glex_ext_post_event(vc->iface->nic, peer, vc->tx.credits.word,
@@ -133,7 +140,7 @@ void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used);
 static inline int uct_glex_er_must_tell(const uct_glex_vc_t *vc)
 {
     return (vc->lent != UCT_GLEX_LENT_NONE) &&
-           uct_glex_fifo_must_tell(&vc->rx_fifo, vc->tx.credits.er, vc->told.er);
+           uct_glex_fifo_must_tell(&vc->rx_fifo, vc->tx.credits.er, vc->told);
 }
 
 /** The event of a message in a FIFO arrived */
@@ -142,6 +149,28 @@ void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t
 /** A message in its event arrived */
 void uct_glex_er_recv_short(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t credits,
                             void *data, uint32_t length);
+
+/* ---- credits that are shown: glex_er_shown.c ---- */
+
+/** Have progress do so (uct_glex_er_look()), and resume what is pending: it waits for nothing else */
+void uct_glex_er_starve(uct_glex_vc_t *vc);
+void uct_glex_er_starve_end(uct_glex_er_tx_t *er);
+
+/** Look for all that starve. Returns how many could be resumed. */
+unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface);
+
+/** Begin to show the counters of a FIFO that is lent */
+void uct_glex_er_show_begin(uct_glex_vc_t *vc);
+
+/** Show the counters now. Returns 0 where that is not possible: they must be told. */
+int uct_glex_er_show(uct_glex_vc_t *vc);
+
+/** No sender needs to be woken any more for what was shown */
+void uct_glex_er_show_end(uct_glex_vc_t *vc);
+
+/** Wake senders that may sleep, and not look, where something was shown some time ago (`all`:
+ *  whenever). Returns whether there is something to be sent. */
+int uct_glex_er_wake_senders(uct_glex_iface_t *iface, int all);
 
 /* ---- both ---- */
 

@@ -71,6 +71,7 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     vc->lent          = UCT_GLEX_LENT_FIFO;
     vc->rx_fifo_index = i;
     uct_glex_fifo_set_size(&vc->rx_fifo, iface->er.units, iface->er.msgs_max);
+    uct_glex_er_show_begin(vc);
     ++iface->er.lent;
     return 1;
 }
@@ -97,9 +98,11 @@ void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
     if (vc->lent == UCT_GLEX_LENT_NONE) {
         return;
     }
+    uct_glex_er_show_end(vc);
     uct_glex_buf_put(er_rx->buf);
     er_rx->vc = NULL;
-    vc->lent  = UCT_GLEX_LENT_NONE;
+    vc->lent     = UCT_GLEX_LENT_NONE;
+    vc->er_shows = 0;
     --iface->er.lent;
     if (waiter != NULL) {
         iface->er.waiter = NULL;
@@ -137,7 +140,7 @@ void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 static UCS_F_NOINLINE void uct_glex_er_consumed_slow(uct_glex_vc_t *vc)
 {
     uct_glex_er_check_released(vc);
-    if (uct_glex_er_must_tell(vc)) {
+    if (uct_glex_er_must_tell(vc) && !uct_glex_er_show(vc)) {
         uct_glex_vc_schedule(vc);
     }
 }
@@ -146,9 +149,8 @@ static UCS_F_NOINLINE void uct_glex_er_consumed_slow(uct_glex_vc_t *vc)
 static UCS_F_ALWAYS_INLINE void uct_glex_er_consume_short(uct_glex_vc_t *vc)
 {
     vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
-    /* The difference of the words' upper parts: what is borrowed for the lower ones does no harm */
-    if (ucs_unlikely(((vc->tx.credits.word - vc->told.word) >> 48 >= vc->rx_fifo.tell_msgs) ||
-                     (vc->lent != UCT_GLEX_LENT_FIFO))) {
+    if (ucs_unlikely(((uint16_t)((vc->tx.credits.word >> 48) - vc->told.msgs) >=
+                      vc->rx_fifo.tell_msgs) || (vc->lent != UCT_GLEX_LENT_FIFO))) {
         uct_glex_er_consumed_slow(vc);
     }
 }
@@ -161,7 +163,7 @@ void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
     vc->tx.credits.word = (vc->tx.credits.word & ~(UINT64_C(0xffff) << 32)) |
                           ((uint64_t)units << 32);
     vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
-    if (ucs_unlikely(uct_glex_fifo_must_tell(&vc->rx_fifo, vc->tx.credits.er, vc->told.er) ||
+    if (ucs_unlikely(uct_glex_fifo_must_tell(&vc->rx_fifo, vc->tx.credits.er, vc->told) ||
                      (vc->lent != UCT_GLEX_LENT_FIFO))) {
         uct_glex_er_consumed_slow(vc);
     }

@@ -69,10 +69,11 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *ifa
         uct_glex_rx_retry_waiting(iface);
         uct_glex_mpq_retry(iface);
     }
+    count = uct_glex_er_progress_starved(iface);
     ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, NULL);
     /* After the pending requests: what they sent took credits and acknowledgements along */
-    count      = uct_glex_iface_progress_active(iface);
-    iface->due = uct_glex_iface_is_due(iface);
+    count     += uct_glex_iface_progress_active(iface);
+    iface->due = uct_glex_iface_is_due(iface) || !ucs_list_is_empty(&iface->er.starved);
     return count + (iface->done - done);
 }
 
@@ -82,6 +83,7 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_errors(uct_glex_iface_t *
 
     iface->until_errors = UCT_GLEX_ERRORS_CALLS;
     uct_glex_error_progress(iface);
+    uct_glex_er_wake_senders(iface, 0);
     return iface->done - done;
 }
 
@@ -223,8 +225,9 @@ static ucs_status_t uct_glex_iface_event_arm(uct_iface_h tl_iface, unsigned even
     glex_ret_t ret;
 
     uct_glex_error_progress(iface);
-    /* What progress still has to do does not come with an event */
-    if (uct_glex_iface_is_due(iface)) {
+    /* What progress still has to do does not come with an event. Nor do credits that are shown, but
+     * their lender wakes us up, as we do with our senders. */
+    if (uct_glex_er_wake_senders(iface, 1) || uct_glex_iface_is_due(iface)) {
         return UCS_ERR_BUSY;
     }
     ret = glex_ext_arm(iface->nic);
@@ -388,6 +391,7 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     ucs_list_head_init(&self->unused_vcs);
     ucs_arbiter_init(&self->arbiter);
     memset(&self->er, 0, sizeof(self->er));
+    ucs_list_head_init(&self->er.starved);
     kh_init_inplace(uct_glex_vc, &self->vc_hash);
 
     uct_glex_iface_init_config(self, config);

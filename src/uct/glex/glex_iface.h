@@ -36,8 +36,11 @@ typedef struct uct_glex_er_rx {
     uct_glex_buf_t *buf;
     uint16_t        msgs_mark;  /* messages consumed at the last look for an idle borrower */
     uint16_t        release_at; /* released: messages sent through it, in all */
+    uint16_t        idle_mark;  /* messages consumed at the last look for senders to wake */
     uint8_t         gen;
     uint8_t         revoked; /* asked back */
+    uint8_t         untold;  /* counters were shown, and the sender was not woken since */
+    uint32_t       *shown;   /* the counters behind the FIFO, NULL: it cannot be mapped */
 } uct_glex_er_rx_t;
 
 /* A RESET that is due */
@@ -100,6 +103,8 @@ typedef struct uct_glex_iface {
         uint16_t            units;
         uint16_t            msgs_max; /* messages on their way through one FIFO */
         uct_glex_vc_t      *waiter;   /* gets the FIFO that is being revoked */
+        unsigned            untold;   /* FIFOs lent whose sender is to be woken */
+        ucs_list_link_t     starved;  /* borrowed FIFOs whose shown counters are waited for */
         uint8_t             next_gen;
     } er;
 

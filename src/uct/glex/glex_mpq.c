@@ -170,7 +170,7 @@ void uct_glex_mpq_recalled(uct_glex_vc_t *vc, uint16_t limit)
         return;
     }
     uct_glex_mpq_recall_done(vc);
-    iface->mpq.free += uct_glex_credit_recalled(&vc->mp_rx, &vc->told.mp_limit, limit,
+    iface->mpq.free += uct_glex_credit_recalled(&vc->mp_rx, &vc->told_limit, limit,
                                                 UCT_GLEX_CREDIT_LEAST, UCT_GLEX_EPOCH_MASK);
     uct_glex_vc_set_limit(vc);
     iface->mpq.grown -= before - ucs_max(vc->mp_rx.window, vc->mpq_base);

@@ -58,7 +58,10 @@ struct uct_glex_vc {
     uct_glex_hdr_t       tx;      /* header of the next message, but for type, id and length: our
                                    * acknowledgement, the peer's name of the VC, the next sequence
                                    * number, and all that we consumed and grant */
-    uct_glex_credits_t   told;    /* the counters that the last header took along */
+    uint16_t             told_limit; /* mp_limit that the last header told */
+    uint8_t              er_looks; /* what our lender consumed we look at: headers may come late */
+    uint8_t              er_shows; /* what we consumed of the FIFO that we lent is shown */
+    uct_glex_fifo_count_t told;   /* what we last showed, or else told by a header */
     uint64_t             peer;
     uct_glex_iface_t    *iface;
 
@@ -186,13 +189,17 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status);
 /** Requests of the VC's endpoints that are pending can be tried again */
 void uct_glex_vc_resume(uct_glex_vc_t *vc);
 
-/** Whether the peer's credits allow a message of any length up to max_bcopy now */
-int uct_glex_vc_has_credits(const uct_glex_vc_t *vc);
+/** Whether the peer's credits, also those only shown, allow a message of any length up to max_bcopy
+ *  now */
+int uct_glex_vc_has_credits(uct_glex_vc_t *vc);
 
 /** A header with the VC's counters was sent: it took the acknowledgement along, too */
 static inline void uct_glex_vc_told(uct_glex_vc_t *vc)
 {
-    vc->told = vc->tx.credits;
+    vc->told_limit = vc->tx.credits.word >> 16;
+    if (!vc->er_shows) {
+        vc->told = vc->tx.credits.er;
+    }
     if (ucs_unlikely(vc->tx.word & ((uint64_t)UCT_GLEX_FLAG_ACK << 8))) {
         vc->tx.flags &= ~UCT_GLEX_FLAG_ACK;
     }
@@ -218,7 +225,8 @@ static inline uint64_t uct_glex_vc_hdr_word(const uct_glex_vc_t *vc, unsigned ty
 static UCS_F_ALWAYS_INLINE void uct_glex_vc_credits(uct_glex_vc_t *vc, uint64_t word,
                                                     uct_glex_credits_t credits)
 {
-    int more = uct_glex_fifo_update(&vc->tx_fifo, credits.word >> 32, credits.word >> 48);
+    int more = !vc->er_looks &&
+               uct_glex_fifo_update(&vc->tx_fifo, credits.word >> 32, credits.word >> 48);
 
     if (ucs_unlikely((uint16_t)(credits.word >> 16) != vc->mp_tx.limit) &&
         uct_glex_credit_update(&vc->mp_tx, credits.word >> 16, uct_glex_hdr_epoch(word))) {

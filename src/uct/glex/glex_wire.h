@@ -111,6 +111,10 @@ typedef struct uct_glex_hdr {
 #define UCT_GLEX_HDR_ONE_SEQ     (UINT64_C(1) << 48)
 #define UCT_GLEX_CREDITS_ONE_MSG (UINT64_C(1) << 48)
 
+/* Behind the units of a FIFO lies a line with the counters of the credits, uct_glex_fifo_count_t,
+ * for a sender that maps the FIFO */
+#define UCT_GLEX_ER_SHOWN_SIZE 64
+
 /* Longest message in a FIFO */
 #define UCT_GLEX_ER_MAX_LENGTH UINT16_MAX
 

@@ -1,0 +1,137 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "glex_er.h"
+
+/*
+ * Where the sender maps the FIFO that it borrowed, the lender returns credits by a store: it shows
+ * its counters behind the FIFO's units. A sender that has credits left does not look, so the line
+ * stays with the lender; one that has none looks before it gives up and, with requests pending, at
+ * every progress. One that sleeps does not: so after something was shown and nothing more came for
+ * a while, or before the lender sleeps itself, a message wakes it up.
+ *
+ * The counters in headers are of no use to a sender that looks: it may send for long without
+ * progress, and a header that waits meanwhile would be taken for a new one when the counters have
+ * gone half way round.
+ */
+
+/* ---- the sender ---- */
+
+int uct_glex_er_look(uct_glex_vc_t *vc)
+{
+    const uct_glex_er_tx_t *er = vc->er_tx;
+    uint32_t shown;
+
+    if (er->shown == NULL) {
+        return 0;
+    }
+    /* acquire: the lender has read what lay in the units that it counts, they may be overwritten */
+    shown = __atomic_load_n(er->shown, __ATOMIC_ACQUIRE);
+    return uct_glex_fifo_update(&vc->tx_fifo, shown, shown >> 16);
+}
+
+void uct_glex_er_starve(uct_glex_vc_t *vc)
+{
+    uct_glex_er_tx_t *er = vc->er_tx;
+
+    if ((er != NULL) && (er->shown != NULL) && !er->is_starved) {
+        er->is_starved = 1;
+        ucs_list_add_tail(&vc->iface->er.starved, &er->starved);
+        vc->iface->due = 1;
+    }
+}
+
+void uct_glex_er_starve_end(uct_glex_er_tx_t *er)
+{
+    if (er->is_starved) {
+        er->is_starved = 0;
+        ucs_list_del(&er->starved);
+    }
+}
+
+unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface)
+{
+    unsigned count = 0;
+    uct_glex_er_tx_t *er, *tmp;
+
+    ucs_list_for_each_safe(er, tmp, &iface->er.starved, starved) {
+        /* Credits may have come by message meanwhile: then it was resumed */
+        if (uct_glex_er_look(er->vc) || (er->vc->num_blocked == 0)) {
+            uct_glex_er_starve_end(er);
+            uct_glex_vc_resume(er->vc);
+            ++count;
+        }
+    }
+    return count;
+}
+
+/* ---- the lender ---- */
+
+static uct_glex_er_rx_t *uct_glex_er_rx(const uct_glex_vc_t *vc)
+{
+    return &vc->iface->er_rx[vc->rx_fifo_index];
+}
+
+void uct_glex_er_show_begin(uct_glex_vc_t *vc)
+{
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx(vc);
+    size_t size             = (size_t)vc->rx_fifo.units << vc->iface->er_unit_shift;
+
+    er_rx->untold = 0;
+    er_rx->shown  = er_rx->buf->nic_memory ? UCS_PTR_BYTE_OFFSET(er_rx->buf->ptr, size) : NULL;
+    vc->er_shows  = (er_rx->shown != NULL);
+    if (vc->er_shows) {
+        uct_glex_fifo_tell_often(&vc->rx_fifo);
+        uct_glex_er_show(vc); /* the last borrower's counters stood there */
+        uct_glex_er_show_end(vc);
+    }
+}
+
+int uct_glex_er_show(uct_glex_vc_t *vc)
+{
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx(vc);
+
+    if (er_rx->shown == NULL) {
+        return 0;
+    }
+    /* release: the handlers have read what lay in the units that are counted */
+    __atomic_store_n(er_rx->shown, (uint32_t)(vc->tx.credits.word >> 32), __ATOMIC_RELEASE);
+    vc->told             = vc->tx.credits.er;
+    vc->iface->er.untold += !er_rx->untold;
+    er_rx->untold        = 1;
+    return 1;
+}
+
+void uct_glex_er_show_end(uct_glex_vc_t *vc)
+{
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx(vc);
+
+    vc->iface->er.untold -= er_rx->untold;
+    er_rx->untold         = 0;
+}
+
+int uct_glex_er_wake_senders(uct_glex_iface_t *iface, int all)
+{
+    uct_glex_er_rx_t *er_rx;
+    uint16_t msgs;
+    int some = 0;
+
+    if (ucs_likely(iface->er.untold == 0)) {
+        return 0;
+    }
+    for (er_rx = iface->er_rx; er_rx < iface->er_rx + iface->er_rx_count; ++er_rx) {
+        if ((er_rx->vc == NULL) || !er_rx->untold) {
+            continue;
+        }
+        msgs = er_rx->vc->tx.credits.er.msgs;
+        if (all || (msgs == er_rx->idle_mark)) {
+            uct_glex_er_show(er_rx->vc);
+            uct_glex_er_show_end(er_rx->vc);
+            uct_glex_ctl_post(er_rx->vc, UCT_GLEX_CTL_CREDIT);
+            some = 1;
+        }
+        er_rx->idle_mark = msgs;
+    }
+    return some;
+}
