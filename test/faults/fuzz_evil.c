@@ -280,6 +280,19 @@ void evil_scribble(void)
     }
 }
 
+void evil_show(void)
+{
+    const uct_glex_iface_t *iface = glex_of(&evil);
+    unsigned i;
+
+    for (i = 0; i < iface->er_rx_count; i++) {
+        if (iface->er_rx[i].vc != NULL && iface->er_rx[i].shown != NULL) {
+            *iface->er_rx[i].shown = (uint32_t)fuzz_value(input);
+            fuzz_counts[SHOWN].value++;
+        }
+    }
+}
+
 void evil_use_key(void)
 {
     char packed[sizeof(rkey)], data[64] = {CANARY};

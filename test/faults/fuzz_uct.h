@@ -17,7 +17,7 @@
 
 enum {
     MUTATIONS, SESSIONS, DELIVERED, FAILED, FRIENDLY, KEYS, ADDRESSES, SETTINGS, SHORT_EVENTS,
-    SHORT_MPS
+    SHORT_MPS, SHOWN
 };
 
 extern struct node victim, evil, friendly;
@@ -45,6 +45,9 @@ void evil_send_forged(void);
 
 /* Noise into the FIFO that the victim has lent. */
 void evil_scribble(void);
+
+/* Any counters of credits, where the victim looks for them. */
+void evil_show(void);
 
 /* RMA by a packed key that was changed. */
 void evil_use_key(void);
