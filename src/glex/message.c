@@ -136,14 +136,28 @@ glex_ret_t glex_ext_post_mp(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, u
 
 /* ---- polling --------------------------------------------------------------------------------- */
 
+/* Nothing there, for many times: look after stalled queues. */
+static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
+{
+    if (ep->forked) {
+        ep->poll.idle = 1; /* refuse the next as well */
+        return GLEX_INVALID_PARAM;
+    }
+    ep->poll.idle = GLEX_RING_PATIENCE;
+    glex_endpoint_idle(ep, &ep->eq, ep->eq.cursor);
+    glex_endpoint_idle(ep, &ep->mpq, ep->mpq.cursor);
+    return GLEX_NO_EVENT;
+}
+
 /* Give back what was taken: the release of glex_ring_discard(). Out of line, as all that is not done
- * for each message: what is left of a poll then needs no registers saved. */
+ * for each message: what is left of a poll then needs no registers saved. Counts as an empty poll:
+ * a queue may be stalled while the other one is never found empty for long. */
 static __attribute__((noinline)) glex_ret_t poll_release(struct glex_endpoint *ep)
 {
     ep->poll.held = 0;
     glex_ring_discard(&ep->eq, &ep->counters->event_rx, &ep->counters->eq_high);
     glex_ring_discard(&ep->mpq, &ep->counters->mp_rx, &ep->counters->mpq_high);
-    return GLEX_NO_EVENT;
+    return glex_likely(--ep->poll.idle != 0) ? GLEX_NO_EVENT : poll_idle(ep);
 }
 
 static GLEX_NOINLINE void poll_take_slow(struct glex_endpoint *ep, struct glex_ring_rx *rx)
@@ -166,14 +180,35 @@ static GLEX_ALWAYS_INLINE void poll_take(struct glex_endpoint *ep, struct glex_r
     rx->cursor++;
 }
 
-/* An event without data for who takes it, or none: of a killed producer, or such as no producer of
- * ours would have written. */
+/* Whether a slot holds nothing: of a killed producer, or such as no producer of ours would write. */
+static bool poll_is_nothing(const struct glex_ring_rx *rx, uint32_t len)
+{
+    return rx->which == GLEX_RING_MPQ ? len > GLEX_MP_DATA_LEN :
+                                        len > GLEX_EVENT_DATA_LEN &&
+                                                len - GLEX_CTRL_LEN_STAYS > GLEX_EVENT_DATA_LEN;
+}
+
+/* What was taken holds nothing: what is behind it, and behind others such. A loop, because there
+ * may be so many that calls within calls would not fit the stack. */
+static GLEX_NOINLINE glex_ret_t poll_behind(struct glex_endpoint *ep, struct glex_ring_rx *rx,
+                                            struct glex_ext_arrival *arrival)
+{
+    uint64_t ctrl;
+
+    while (glex_ring_rx_slot(rx, rx->cursor, &ctrl) != NULL &&
+           poll_is_nothing(rx, GLEX_CTRL_LEN(ctrl))) {
+        poll_take(ep, rx);
+    }
+    return glex_ext_poll(&ep->base, arrival);
+}
+
+/* An event without data for who takes it, or none. */
 static GLEX_NOINLINE glex_ret_t poll_event_other(struct glex_endpoint *ep,
                                                  const struct glex_event_slot *slot, uint32_t len,
                                                  struct glex_ext_arrival *arrival)
 {
     if (len > GLEX_EVENT_DATA_LEN) {
-        return glex_ext_poll(&ep->base, arrival);
+        return poll_behind(ep, &ep->eq, arrival);
     }
     arrival->len = 0;
     /* Once only: the program may have changed the memory since. */
@@ -213,20 +248,7 @@ static __attribute__((noinline)) glex_ret_t poll_mp(struct glex_endpoint *ep,
     if (glex_likely(arrival->len <= GLEX_MP_DATA_LEN)) {
         return GLEX_SUCCESS;
     }
-    return glex_ext_poll(&ep->base, arrival); /* as in poll_event_other() */
-}
-
-/* Nothing there, for many times: look after stalled queues. */
-static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
-{
-    if (ep->forked) {
-        ep->poll.idle = 1; /* refuse the next as well */
-        return GLEX_INVALID_PARAM;
-    }
-    ep->poll.idle = GLEX_RING_PATIENCE;
-    glex_endpoint_idle(ep, &ep->eq, ep->eq.cursor);
-    glex_endpoint_idle(ep, &ep->mpq, ep->mpq.cursor);
-    return GLEX_NO_EVENT;
+    return poll_behind(ep, &ep->mpq, arrival);
 }
 
 glex_ret_t glex_ext_poll(glex_ep_handle_t handle, struct glex_ext_arrival *arrival)

@@ -6,6 +6,7 @@
 #include "glex_ep.h"
 #include "glex_er.h"
 
+#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,6 +94,95 @@ static glex_ret_t evil_rdma(struct glex_ep *ep, glex_rdma_req_t *list, glex_rdma
     change_event(&req.rmt_evt);
     req.next = NULL;
     return genuine.rdma(ep, &req, bad);
+}
+
+/*
+ * Short messages do not go by the endpoint's functions. These here stand before the library's: in
+ * the order in which the transport's symbols are looked up or, where all is one program, by the
+ * linker's --wrap.
+ */
+typedef glex_ret_t (*post_fn)(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t word_0,
+                              uint64_t word_1, uint64_t head, const void *data, uint32_t len);
+
+#ifdef FUZZ_WRAP
+#define INTERPOSED(name) __wrap_##name
+#define GENUINE(name)    __real_##name
+glex_ret_t __real_glex_ext_post_event(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t cookie_0,
+                                      uint64_t cookie_1, uint64_t head, const void *data,
+                                      uint32_t len);
+glex_ret_t __real_glex_ext_post_mp(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t word_0,
+                                   uint64_t word_1, uint64_t head, const void *data, uint32_t len);
+#else
+#define INTERPOSED(name) __attribute__((visibility("default"))) name
+#define GENUINE(name)    ((post_fn)find_genuine(#name))
+
+static void *find_genuine(const char *name)
+{
+    void *function = dlsym(RTLD_NEXT, name);
+
+    if (function == NULL) {
+        fuzz_fail("%s: %s", name, dlerror());
+    }
+    return function;
+}
+#endif
+
+static bool is_evil(glex_ep_handle_t ep, glex_ep_addr_t peer)
+{
+    return evil_memory != NULL && ep == glex_of(&evil)->nic && to_victim(peer);
+}
+
+/* Post what was changed: head and data, and sometimes how much it is. */
+static glex_ret_t post_changed(post_fn genuine_post, glex_ep_handle_t ep, glex_ep_addr_t peer,
+                               const uint64_t words[2], uint64_t head, const void *data,
+                               uint32_t len)
+{
+    char changed[sizeof(head) + UCT_GLEX_IMM_PUT_LEN] = {0};
+
+    memcpy(changed, &head, sizeof(head));
+    if (len != 0) {
+        memcpy(changed + sizeof(head), data, len);
+    }
+    fuzz_counts[MUTATIONS].value += fuzz_mutate(input, changed, sizeof(head) + len);
+    if (fuzz_below(input, 8) == 0) {
+        len = fuzz_below(input, UCT_GLEX_MP_DATA_LEN - sizeof(head) + 1);
+        fuzz_counts[MUTATIONS].value++;
+    }
+    memcpy(&head, changed, sizeof(head));
+    return genuine_post(ep, peer, words[0], words[1], head, changed + sizeof(head), len);
+}
+
+glex_ret_t INTERPOSED(glex_ext_post_event)(glex_ep_handle_t ep, glex_ep_addr_t peer,
+                                           uint64_t cookie_0, uint64_t cookie_1, uint64_t head,
+                                           const void *data, uint32_t len)
+{
+    static post_fn genuine_post;
+    glex_event_t event = {.cookie_0 = cookie_0, .cookie_1 = cookie_1};
+
+    genuine_post = genuine_post != NULL ? genuine_post : GENUINE(glex_ext_post_event);
+    if (!is_evil(ep, peer)) {
+        return genuine_post(ep, peer, cookie_0, cookie_1, head, data, len);
+    }
+    change_event(&event);
+    fuzz_counts[SHORT_EVENTS].value += event.cookie_1 != cookie_1 || event.cookie_0 != cookie_0;
+    return post_changed(genuine_post, ep, peer, (uint64_t[]){event.cookie_0, event.cookie_1}, head,
+                        data, len);
+}
+
+glex_ret_t INTERPOSED(glex_ext_post_mp)(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t word_0,
+                                        uint64_t word_1, uint64_t head, const void *data,
+                                        uint32_t len)
+{
+    static post_fn genuine_post;
+    uint64_t words[2] = {word_0, word_1};
+
+    genuine_post = genuine_post != NULL ? genuine_post : GENUINE(glex_ext_post_mp);
+    if (is_evil(ep, peer)) {
+        fuzz_counts[MUTATIONS].value += fuzz_mutate(input, words, sizeof(words));
+        fuzz_counts[SHORT_MPS].value += words[0] != word_0 || words[1] != word_1;
+        return post_changed(genuine_post, ep, peer, words, head, data, len);
+    }
+    return genuine_post(ep, peer, word_0, word_1, head, data, len);
 }
 
 static void open_memory(void)
@@ -187,6 +277,19 @@ void evil_scribble(void)
     if (vc->er_tx != NULL && vc->er_tx->remote != NULL) {
         fuzz_counts[MUTATIONS].value +=
                 fuzz_mutate(input, vc->er_tx->remote + fuzz_below(input, 16) * 64, 256);
+    }
+}
+
+void evil_show(void)
+{
+    const uct_glex_iface_t *iface = glex_of(&evil);
+    unsigned i;
+
+    for (i = 0; i < iface->er_rx_count; i++) {
+        if (iface->er_rx[i].vc != NULL && iface->er_rx[i].shown != NULL) {
+            *iface->er_rx[i].shown = (uint32_t)fuzz_value(input);
+            fuzz_counts[SHOWN].value++;
+        }
     }
 }
 

@@ -26,10 +26,11 @@
 #define FORGE       7 /* the kind of damage that is always there */
 #define RUN_SECONDS 60
 
-enum { MUTATIONS, MESSAGES, EVENTS, PLACED, POSTED, REFUSED };
+enum { MUTATIONS, MESSAGES, EVENTS, PLACED, POSTED, REFUSED, POLLED, POLLED_DATA };
 struct fuzz_count fuzz_counts[] = {
     {"mutations", 0},        {"messages the owner got", 0}, {"events the owner got", 0},
     {"data placed", 0},      {"requests of others", 0},     {"requests that failed", 0},
+    {"arrivals polled", 0},  {"events with data polled", 0},
     {NULL, 0},
 };
 
@@ -174,7 +175,10 @@ static void set_word(struct scene *scene, uint64_t offset, uint64_t value)
 /* A slot as a producer would fill it, about where the owner looks next, with any contents */
 static void forge_slot(struct scene *scene)
 {
-    static const uint32_t lengths[] = {0, 8, 96, 112, 113, 255, 5000, INT32_MAX, UINT32_MAX};
+    static const uint32_t lengths[] = {0, 8, 96, 112, 113, 255, 5000, INT32_MAX, UINT32_MAX,
+                                       GLEX_CTRL_LEN_STAYS, GLEX_CTRL_LEN_STAYS + 7,
+                                       GLEX_CTRL_LEN_STAYS + GLEX_EVENT_DATA_LEN,
+                                       GLEX_CTRL_LEN_STAYS + GLEX_EVENT_DATA_LEN + 1};
     struct fuzz_input *in = &scene->input;
     unsigned which = fuzz_below(in, 2), i;
     struct glex_endpoint *owner = glex_endpoint(scene->owner);
@@ -192,7 +196,7 @@ static void forge_slot(struct scene *scene)
         set_word(scene, offset + offsetof(struct glex_event_slot, event) + 8, 1);
         set_word(scene, offset + offsetof(struct glex_event_slot, place), place);
     }
-    set_word(scene, offset, GLEX_CTRL(position, lengths[fuzz_below(in, 9)]));
+    set_word(scene, offset, GLEX_CTRL(position, lengths[fuzz_below(in, sizeof(lengths) / sizeof(lengths[0]))]));
 }
 
 static void damage(struct scene *scene)
@@ -286,6 +290,26 @@ static void take_events(struct scene *scene)
     }
 }
 
+/* Both queues by one call; entries stay in use until the next of these functions. */
+static void poll_all(struct scene *scene)
+{
+    struct glex_ext_arrival arrival;
+    uint32_t i, longest;
+
+    for (i = 0; i < 4 * CAPACITY; i++) {
+        if (glex_ext_poll(scene->owner, &arrival) != GLEX_SUCCESS) {
+            break;
+        }
+        longest = arrival.event != NULL ? GLEX_EVENT_DATA_LEN : GLEX_MP_DATA_LEN;
+        if (arrival.len > longest) {
+            fuzz_fail("an arrival of %u bytes", arrival.len);
+        }
+        touch(arrival.data, arrival.len);
+        fuzz_counts[POLLED].value++;
+        fuzz_counts[POLLED_DATA].value += arrival.event != NULL && arrival.len != 0;
+    }
+}
+
 static void use_memory(struct scene *scene)
 {
     glex_mem_handle_t mh;
@@ -328,6 +352,18 @@ static void post_put(struct scene *scene)
     (void)glex_imm_rdma(scene->other, &req, NULL);
 }
 
+static void post_message(struct scene *scene)
+{
+    uint32_t len = fuzz_below(&scene->input, GLEX_EVENT_DATA_LEN);
+    char data[GLEX_EVENT_DATA_LEN] = {1};
+
+    if (fuzz_below(&scene->input, 2)) {
+        (void)glex_ext_post_event(scene->other, scene->addr, 1, 1, 1, data, len);
+    } else {
+        (void)glex_ext_post_mp(scene->other, scene->addr, 1, 1, 1, data, len);
+    }
+}
+
 static void post_rdma(struct scene *scene)
 {
     glex_rdma_req_t req = {.rmt_ep_addr = scene->addr,
@@ -349,12 +385,15 @@ static void post(struct scene *scene)
     struct glex_err_req errors[16];
     uint32_t num = 16;
 
-    switch (fuzz_below(&scene->input, 3)) {
+    switch (fuzz_below(&scene->input, 4)) {
     case 0:
         post_mp(scene);
         break;
     case 1:
         post_put(scene);
+        break;
+    case 2:
+        post_message(scene);
         break;
     default:
         post_rdma(scene);
@@ -411,6 +450,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             take_events(&scene);
             break;
         case 4:
+            poll_all(&scene);
+            break;
+        case 5:
             other_things(&scene);
             break;
         default:
@@ -418,6 +460,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         }
     }
+    poll_all(&scene);
     receive(&scene);
     take_events(&scene);
     close_scene(&scene);

@@ -15,7 +15,10 @@
 #define MEMORY    4096 /* of the victim's: one page, between two that are nobody's business */
 #define CANARY    0x5a
 
-enum { MUTATIONS, SESSIONS, DELIVERED, FAILED, FRIENDLY, KEYS, ADDRESSES, SETTINGS };
+enum {
+    MUTATIONS, SESSIONS, DELIVERED, FAILED, FRIENDLY, KEYS, ADDRESSES, SETTINGS, SHORT_EVENTS,
+    SHORT_MPS, SHOWN
+};
 
 extern struct node victim, evil, friendly;
 extern uct_ep_h evil_ep; /* the evil peer's, to the victim */
@@ -42,6 +45,9 @@ void evil_send_forged(void);
 
 /* Noise into the FIFO that the victim has lent. */
 void evil_scribble(void);
+
+/* Any counters of credits, where the victim looks for them. */
+void evil_show(void);
 
 /* RMA by a packed key that was changed. */
 void evil_use_key(void);

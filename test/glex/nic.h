@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -166,6 +167,26 @@ class Ep
         cookie = static_cast<int64_t>(event->cookie_0);
         EXPECT_OK(glex_discard_probed_event(handle_));
         return cookie;
+    }
+
+    /* The next event or message of both queues. */
+    glex_ret_t poll(glex_ext_arrival *arrival) const
+    {
+        return glex_ext_poll(handle_, arrival);
+    }
+
+    /* The same, which may take until a stalled queue is looked after. False: none came. */
+    bool poll_long(glex_ext_arrival *arrival) const
+    {
+        for (int i = 0; i < WAIT_MS; i++) {
+            for (int j = 0; j < 5000; j++) {
+                if (poll(arrival) == GLEX_SUCCESS) {
+                    return true;
+                }
+            }
+            usleep(1000);
+        }
+        return false;
     }
 
     /* The statuses of all error requests that are there. */

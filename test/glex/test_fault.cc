@@ -206,6 +206,102 @@ CHILD(fault_busy)
 }
 RUN(busy, "busy=0.5,seed=3")
 
+/* What must not be lost is refused instead, and says nothing of it. Returns how often. */
+template <typename Post> static int post_all(const Ep &ep, Post post)
+{
+    glex_ext_arrival arrival;
+    int busy = 0;
+
+    for (uint64_t i = 0; i < NUM; i++) {
+        while (post(i) == GLEX_BUSY) {
+            busy++;
+        }
+        EXPECT_TRUE(ep.poll_long(&arrival));
+        EXPECT_EQ(i, *static_cast<uint64_t *>(arrival.data));
+    }
+    EXPECT_EQ(GLEX_NO_EVENT, ep.poll(&arrival));
+    EXPECT_TRUE(ep.errors().empty());
+    return busy;
+}
+
+static int post_all_events(const Ep &ep)
+{
+    return post_all(ep, [&](uint64_t i) {
+        return glex_ext_post_event(ep, ep.addr(), 0, 1, i, nullptr, 0);
+    });
+}
+
+static int post_all_mps(const Ep &ep)
+{
+    return post_all(ep, [&](uint64_t i) {
+        return glex_ext_post_mp(ep, ep.addr(), i, 0, 0, nullptr, 0);
+    });
+}
+
+CHILD(fault_busy_messages)
+{
+    Device dev;
+    Ep ep(dev);
+
+    EXPECT_NEAR(NUM, post_all_events(ep), NUM / 4);
+    EXPECT_NEAR(NUM, post_all_mps(ep), NUM / 4);
+    EXPECT_EQ(static_cast<uint64_t>(NUM), ep.counters().event_tx);
+    EXPECT_EQ(static_cast<uint64_t>(NUM), ep.counters().mp_tx);
+    return testing::Test::HasFailure();
+}
+RUN(busy_messages, "busy=0.5,seed=3")
+
+CHILD(fault_eq_full_messages)
+{
+    Device dev;
+    Ep ep(dev);
+
+    EXPECT_NEAR(NUM, post_all_events(ep), NUM / 4);
+    EXPECT_EQ(0, post_all_mps(ep));
+    EXPECT_EQ(0u, ep.counters().event_lost);
+    return testing::Test::HasFailure();
+}
+RUN(eq_full_messages, "eq_full=0.5,seed=3")
+
+CHILD(fault_mpq_full_messages)
+{
+    Device dev;
+    Ep ep(dev);
+
+    EXPECT_EQ(0, post_all_events(ep));
+    EXPECT_NEAR(NUM, post_all_mps(ep), NUM / 4);
+    EXPECT_EQ(0u, ep.counters().mp_lost);
+    return testing::Test::HasFailure();
+}
+RUN(mpq_full_messages, "mpq_full=0.5,seed=3")
+
+/* Later posts of events carry delayed MPs along, and so does a poll that finds nothing for long. */
+CHILD(fault_delayed_messages)
+{
+    Device dev;
+    Ep ep(dev);
+    glex_ext_arrival arrival;
+
+    EXPECT_EQ(0, post_all_mps(ep));
+    EXPECT_OK(glex_ext_post_mp(ep, ep.addr(), 7, 0, 0, "data", 5));
+    for (int i = 1; i <= 3; i++) {
+        int events = 0, mps = 0;
+
+        EXPECT_OK(glex_ext_post_event(ep, ep.addr(), 8, 1, 8, nullptr, 0));
+        while (ep.poll(&arrival) == GLEX_SUCCESS) {
+            events += arrival.event != nullptr;
+            if (arrival.event == nullptr) {
+                mps++;
+                EXPECT_STREQ("data", static_cast<char *>(arrival.data) + 24);
+            }
+        }
+        EXPECT_EQ(1, events);
+        EXPECT_EQ(i == 3, mps);
+    }
+    return testing::Test::HasFailure();
+}
+RUN(delayed_messages, "mp_delay=1:3")
+
 CHILD(fault_kill)
 {
     Device dev;

@@ -35,21 +35,29 @@ class kill_ : public testing::Test
     char *mem = consumer.alloc(4096);
     Target to = consumer.target(consumer.reg(mem, 4096, GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA));
 
-    /* n-th message and event; false where the queue was full, and it was lost. */
-    static bool post_mp(const Ep &ep, Target to, uint64_t value)
+    /* n-th message and event; false where the queue was full, and it was lost or refused. */
+    bool post_mp(const Ep &ep, Target to, uint64_t value) const
     {
         uint64_t data[14];
 
         std::fill(data, data + 14, value);
+        if (polled) {
+            return glex_ext_post_mp(ep, {.v = to.addr}, value, value, value, data, 88) ==
+                   GLEX_SUCCESS;
+        }
         ep.send({.v = to.addr}, data, sizeof(data));
         return ep.errors().empty();
     }
 
-    static bool post_event(const Ep &ep, Target to, uint64_t value)
+    bool post_event(const Ep &ep, Target to, uint64_t value) const
     {
         uint64_t data[12];
 
         std::fill(data, data + 12, value);
+        if (polled) {
+            return glex_ext_post_event(ep, {.v = to.addr}, value, value, value, data, 88) ==
+                   GLEX_SUCCESS;
+        }
         glex_imm_rdma_req_t req = imm_put(to, data, sizeof(data), 0, value);
         EXPECT_OK(glex_imm_rdma(ep, &req, nullptr));
         return ep.errors().empty();
@@ -77,7 +85,34 @@ class kill_ : public testing::Test
         got++;
     }
 
+    /* The same by glex_ext_poll(): the data is where the event is. */
+    void consume_polled()
+    {
+        glex_ext_arrival arrival;
+
+        if (glex_ext_poll(consumer, &arrival) == GLEX_SUCCESS) {
+            uint64_t *words = static_cast<uint64_t *>(arrival.data);
+            int num = arrival.event != nullptr ? 12 : 14;
+            ASSERT_EQ(8u * num, arrival.len);
+            ASSERT_EQ(num, std::count(words, words + num, words[0]));
+            if (arrival.event != nullptr) {
+                ASSERT_EQ(words[0], arrival.event->cookie_0);
+                ASSERT_EQ(words[0], arrival.event->cookie_1);
+            }
+            check(arrival.event != nullptr ? last_event : last_mp, words[0]);
+        }
+    }
+
     void consume()
+    {
+        if (polled) {
+            consume_polled();
+        } else {
+            consume_probed();
+        }
+    }
+
+    void consume_probed()
     {
         glex_event_t *event;
         glex_ep_addr_t src;
@@ -117,13 +152,23 @@ class kill_ : public testing::Test
         } while (now < end);
     }
 
+    bool polled = false; /* by the calls of glex_ext.h */
     std::map<uint64_t, uint64_t> last_mp, last_event;
     uint64_t got = 0;
 };
 
-TEST_F(kill_, at_random)
+class kill_random : public kill_, public testing::WithParamInterface<bool>
 {
-    const int num = 4, lives = KILLED_LIVES;
+  protected:
+    kill_random()
+    {
+        polled = GetParam();
+    }
+};
+
+TEST_P(kill_random, at_random)
+{
+    const int num = 4, lives = KILLED_LIVES / 2;
     pid_t pids[num] = {};
     std::mt19937 random(static_cast<unsigned>(getpid()));
 
@@ -152,8 +197,11 @@ TEST_F(kill_, at_random)
     /* One more, living, gets through; what was abandoned in the meantime is passed over. */
     Ep alive(dev);
     for (uint64_t n = 1; n <= 1000; n++) {
-        while (!post_mp(alive, to, token(lives + 1, n)) ||
-               (n <= 500 && !post_event(alive, to, token(lives + 1, n)))) {
+        while (!post_mp(alive, to, token(lives + 1, n))) {
+            consume_until(100);
+            ASSERT_FALSE(HasFatalFailure());
+        }
+        while (n <= 500 && !post_event(alive, to, token(lives + 1, n))) {
             consume_until(100);
             ASSERT_FALSE(HasFatalFailure());
         }
@@ -168,13 +216,23 @@ TEST_F(kill_, at_random)
     RecordProperty("abandoned", std::to_string(consumer.counters().abandoned));
 }
 
+INSTANTIATE_TEST_SUITE_P(ring, kill_random, testing::Bool(),
+                         [](const auto &info) { return info.param ? "polled" : "probed"; });
+
 /*
  * The same at every instruction: the producer is stepped k instructions into the library's
  * posting function and killed there, for every k until the post is complete.
  */
-class kill_step : public kill_, public testing::WithParamInterface<int>
+enum Post { SEND_IMM_MP, IMM_RDMA, POST_MP, POST_EVENT };
+
+class kill_step : public kill_, public testing::WithParamInterface<Post>
 {
   protected:
+    kill_step() : is_mp(GetParam() == SEND_IMM_MP || GetParam() == POST_MP)
+    {
+        polled = GetParam() == POST_MP || GetParam() == POST_EVENT;
+    }
+
     /* A post, and then one to be stepped through. */
     void produce_stepped(uint64_t life)
     {
@@ -189,27 +247,38 @@ class kill_step : public kill_, public testing::WithParamInterface<int>
         post(ep, token(life, 1));
         std::fill(data, data + 14, token(life, 2));
         Stepped::begin();
-        if (GetParam() == 0) {
+        switch (GetParam()) {
+        case SEND_IMM_MP:
             glex_send_imm_mp(ep, &mp, nullptr);
-        } else {
+            break;
+        case IMM_RDMA:
             glex_imm_rdma(ep, &put, nullptr);
+            break;
+        case POST_MP:
+            glex_ext_post_mp(ep, {.v = to.addr}, data[0], data[1], data[2], data, 88);
+            break;
+        case POST_EVENT:
+            glex_ext_post_event(ep, {.v = to.addr}, data[0], data[1], data[2], data, 88);
+            break;
         }
         Stepped::end();
     }
 
     void post(const Ep &ep, uint64_t value)
     {
-        if (GetParam() == 0) {
+        if (is_mp) {
             EXPECT_TRUE(post_mp(ep, to, value));
         } else {
             EXPECT_TRUE(post_event(ep, to, value));
         }
     }
+
+    const bool is_mp;
 };
 
 TEST_P(kill_step, at_every_instruction)
 {
-    std::map<uint64_t, uint64_t> &last = GetParam() == 0 ? last_mp : last_event;
+    std::map<uint64_t, uint64_t> &last = is_mp ? last_mp : last_event;
     bool complete = false;
     Ep alive(dev);
     int steps = 0;
@@ -240,8 +309,15 @@ TEST_P(kill_step, at_every_instruction)
     RecordProperty("abandoned", std::to_string(consumer.counters().abandoned));
 }
 
-INSTANTIATE_TEST_SUITE_P(ring, kill_step, testing::Values(0, 1),
-                         [](const auto &info) { return info.param == 0 ? "mp" : "event"; });
+static std::string post_name(const testing::TestParamInfo<Post> &info)
+{
+    static const char *const names[] = {"mp", "event", "post_mp", "post_event"};
+
+    return names[info.param];
+}
+
+INSTANTIATE_TEST_SUITE_P(ring, kill_step,
+                         testing::Values(SEND_IMM_MP, IMM_RDMA, POST_MP, POST_EVENT), post_name);
 
 CHILD(kill_owner)
 {

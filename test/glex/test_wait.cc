@@ -276,8 +276,44 @@ TEST_F(wait, message_at_every_instruction_of_arming)
     EXPECT_LT(30, steps);
 }
 
+enum Post { SEND_IMM_MP, POST_MP, POST_EVENT };
+
+class wait_step : public wait, public testing::WithParamInterface<Post>
+{
+  protected:
+    static void post(const Ep &ep, glex_ep_addr_t to, uint64_t number)
+    {
+        switch (GetParam()) {
+        case SEND_IMM_MP:
+            ep.send_number(to, number);
+            break;
+        case POST_MP:
+            EXPECT_OK(glex_ext_post_mp(ep, to, number, 0, 0, nullptr, 0));
+            break;
+        case POST_EVENT:
+            EXPECT_OK(glex_ext_post_event(ep, to, number, 1, 0, nullptr, 0));
+            break;
+        }
+    }
+
+    /* The next one is there. What was taken is given back, as who sleeps has nothing in use. */
+    int64_t take()
+    {
+        glex_ext_arrival arrival, none;
+        uint64_t number;
+
+        if (b.poll(&arrival) != GLEX_SUCCESS) {
+            return -1;
+        }
+        number = arrival.event != nullptr ? arrival.event->cookie_0 :
+                                            *static_cast<uint64_t *>(arrival.data);
+        EXPECT_EQ(GLEX_NO_EVENT, b.poll(&none));
+        return static_cast<int64_t>(number);
+    }
+};
+
 /* The sender is k instructions into its post when we arm. */
-TEST_F(wait, arming_at_every_instruction_of_a_post)
+TEST_P(wait_step, arming_at_every_instruction_of_a_post)
 {
     glex_ep_addr_t self = b.addr();
     bool complete = false;
@@ -289,28 +325,131 @@ TEST_F(wait, arming_at_every_instruction_of_a_post)
     for (; !complete; steps += STEP_STRIDE) {
         Stepped sender([&] {
             Ep ep(dev, ep_attr(GLEX_ANY_EP_NUM, 4));
-            uint64_t number = 2;
-            glex_imm_mp_req_t req = {};
 
-            req.rmt_ep_addr = self;
-            req.data = &number;
-            req.len = sizeof(number);
-            ep.send_number(self, 1);
+            post(ep, self, 1);
             Stepped::begin();
-            glex_send_imm_mp(ep, &req, nullptr);
+            post(ep, self, 2);
             Stepped::end();
         });
         if (!sender.possible()) {
             GTEST_SKIP() << "no ptrace here";
         }
-        ASSERT_EQ(1, b.receive_number(0));
+        ASSERT_EQ(1, take());
         complete = sender.step(steps);
         glex_ret_t ret = glex_ext_arm(b);
         ASSERT_TRUE(ret == GLEX_SUCCESS || ret == GLEX_BUSY);
         sender.resume();
         ASSERT_TRUE(ret == GLEX_BUSY || poll(&pfd, 1, WAIT_MS) == 1) << steps;
-        ASSERT_EQ(2, b.receive_number(0)) << steps;
+        ASSERT_EQ(2, take()) << steps;
         ASSERT_EQ(0, sender.wait());
     }
     EXPECT_LT(20, steps);
+}
+
+/* Armed until something is taken out of the queue; busy until that is given back. */
+TEST_P(wait_step, arm_and_poll)
+{
+    glex_ext_arrival arrival;
+    pollfd pfd = {};
+
+    ASSERT_OK(glex_ext_event_fd(b, &pfd.fd));
+    pfd.events = POLLIN;
+    for (uint64_t i = 1; i <= 3; i++) { /* the first is the first ever to that peer */
+        ASSERT_OK(glex_ext_arm(b));
+        EXPECT_EQ(0, poll(&pfd, 1, 0)) << "old wake-ups are gone";
+        post(a, b.addr(), 1);
+        EXPECT_EQ(1, poll(&pfd, 1, 0));
+        EXPECT_EQ(i, a.counters().wakeups);
+        EXPECT_EQ(GLEX_BUSY, glex_ext_arm(b));
+        ASSERT_OK(b.poll(&arrival));
+        EXPECT_EQ(GLEX_BUSY, glex_ext_arm(b));
+        post(a, b.addr(), 2);
+        EXPECT_EQ(i, a.counters().wakeups) << "who does not sleep is not woken";
+        EXPECT_EQ(2, take());
+    }
+    /* A wake-up by one queue: the other is still armed, until there something is taken, too. */
+    ASSERT_OK(glex_ext_arm(b));
+    post(a, b.addr(), 3);
+    EXPECT_EQ(3, take());
+    uint64_t wakeups = a.counters().wakeups;
+    if (GetParam() != POST_EVENT) {
+        put_event(4);
+    } else {
+        a.send_number(b.addr(), 4);
+    }
+    EXPECT_EQ(wakeups + 1, a.counters().wakeups);
+    EXPECT_EQ(4, take());
+    for (uint64_t i = 5; i < 8; i++) {
+        a.send_number(b.addr(), i);
+        EXPECT_EQ(static_cast<int64_t>(i), take());
+        put_event(i);
+        EXPECT_EQ(static_cast<int64_t>(i), take());
+    }
+    EXPECT_EQ(wakeups + 1, a.counters().wakeups);
+}
+
+static std::string post_name(const testing::TestParamInfo<Post> &info)
+{
+    static const char *const names[] = {"send_imm_mp", "post_mp", "post_event"};
+
+    return names[info.param];
+}
+
+INSTANTIATE_TEST_SUITE_P(by, wait_step, testing::Values(SEND_IMM_MP, POST_MP, POST_EVENT),
+                         post_name);
+
+/* A peer that answers each message by one of the other kind, and sleeps in between. */
+CHILD(wait_polling_echo)
+{
+    glex_ep_addr_t to = {.v = receive_down<uint64_t>()};
+    glex_ext_arrival arrival;
+    pollfd pfd = {};
+    uint64_t n = 1;
+    Device dev;
+    Ep ep(dev);
+
+    EXPECT_OK(glex_ext_event_fd(ep, &pfd.fd));
+    pfd.events = POLLIN;
+    send_up(ep.addr().v);
+    while (n != 0) {
+        if (ep.poll(&arrival) != GLEX_SUCCESS) {
+            if (glex_ext_arm(ep) == GLEX_SUCCESS) {
+                EXPECT_EQ(1, poll(&pfd, 1, WAIT_MS));
+            }
+        } else if (arrival.event != nullptr) {
+            n = arrival.event->cookie_0;
+            EXPECT_OK(glex_ext_post_mp(ep, to, n, 0, 0, nullptr, 0));
+        } else {
+            n = *static_cast<uint64_t *>(arrival.data);
+            EXPECT_OK(glex_ext_post_event(ep, to, n, 1, 0, nullptr, 0));
+        }
+    }
+    return testing::Test::HasFailure();
+}
+
+/* Both sides sleep in every round, or are about to: no wake-up is lost. */
+TEST_F(wait, ping_pong_of_polling_sleepers)
+{
+    Process echo("wait_polling_echo");
+    glex_ext_arrival arrival;
+    pollfd pfd = {};
+
+    echo.send(a.addr().v);
+    glex_ep_addr_t peer = {.v = echo.receive<uint64_t>()};
+    ASSERT_OK(glex_ext_event_fd(a, &pfd.fd));
+    pfd.events = POLLIN;
+    for (uint64_t i = 3000; i-- > 0;) {
+        if (i % 2 == 0) {
+            ASSERT_OK(glex_ext_post_mp(a, peer, i, 0, 0, nullptr, 0));
+        } else {
+            ASSERT_OK(glex_ext_post_event(a, peer, i, 1, 0, nullptr, 0));
+        }
+        while (a.poll(&arrival) != GLEX_SUCCESS) {
+            if (glex_ext_arm(a) == GLEX_SUCCESS) {
+                ASSERT_EQ(1, poll(&pfd, 1, WAIT_MS)) << i;
+            }
+        }
+        ASSERT_EQ(i % 2 == 0, arrival.event != nullptr);
+    }
+    EXPECT_EQ(0, echo.wait());
 }
