@@ -14,9 +14,10 @@ static int ascending(const void *a, const void *b)
 static void measure(const struct bench *bench, const struct job *job, char *buffer, size_t length,
                     size_t count, double *seconds)
 {
+    size_t warmup = count / 10 + 1;
     int i;
 
-    bench->run(job, buffer, length, count / 10 + 1);
+    bench->run(job, buffer, length, warmup < bench->warmup ? bench->warmup : warmup);
     for (i = 0; i < bench->repeats; i++) {
         seconds[i] = bench->run(job, buffer, length, count);
     }

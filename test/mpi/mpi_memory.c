@@ -1,7 +1,8 @@
 /*
- * mpi_memory: what a job takes of the node's memory when every rank has sent to every other. Rank 0
- * prints what is private to the ranks, and what all files of /dev/shm take; who wants to know how
- * much of that is the job's subtracts what they took before.
+ * mpi_memory [BYTES [COUNT]]: what a job takes of the node's memory when every rank has sent COUNT
+ * messages of BYTES bytes to every other. Not by MPI_Alltoall, whose ranks send short data to a few
+ * neighbours only, that pass it on. Rank 0 prints what is private to the ranks, and what all files
+ * of /dev/shm take; who wants to know how much of that is the job's subtracts what they took before.
  */
 #include "common.h"
 
@@ -40,16 +41,41 @@ static double shared_memory(const struct job *job)
     return (double)(vfs.f_blocks - vfs.f_bfree) * (double)vfs.f_frsize / 1024;
 }
 
+/* One message to each other rank, and one from each. */
+static void exchange(const struct job *job, char *buffer, size_t length)
+{
+    MPI_Request *requests = allocate(job, 2 * (size_t)job->size * sizeof(*requests));
+    int i, peer, count = 0;
+
+    for (i = 1; i < job->size; i++) {
+        peer = (job->rank + i) % job->size;
+        MPI_Irecv(buffer + (size_t)peer * length, (int)length, MPI_BYTE, peer, 0, MPI_COMM_WORLD,
+                  &requests[count++]);
+    }
+    for (i = 1; i < job->size; i++) {
+        peer = (job->rank + i) % job->size;
+        MPI_Isend(buffer + (size_t)job->size * length, (int)length, MPI_BYTE, peer, 0,
+                  MPI_COMM_WORLD, &requests[count++]);
+    }
+    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+    free(requests);
+}
+
 int main(int argc, char **argv)
 {
     struct job job;
     double mine, all;
+    size_t length, count, i;
     char *buffer;
 
     start(&job, &argc, &argv, 1);
-    buffer = allocate(&job, 16 * (size_t)job.size);
-    memset(buffer, 1, 16 * (size_t)job.size);
-    MPI_Alltoall(buffer, 8, MPI_BYTE, buffer + 8 * (size_t)job.size, 8, MPI_BYTE, MPI_COMM_WORLD);
+    length = argument(&job, argc, argv, 1, 8);
+    count = argument(&job, argc, argv, 2, 1);
+    buffer = allocate(&job, length * ((size_t)job.size + 1));
+    memset(buffer, 1, length * ((size_t)job.size + 1));
+    for (i = 0; i < count; i++) {
+        exchange(&job, buffer, length);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     mine = private_memory(&job);
     MPI_Reduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
