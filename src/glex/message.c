@@ -149,9 +149,9 @@ static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
     return GLEX_NO_EVENT;
 }
 
-/* Give back what was taken: the release of glex_ring_discard(). Out of line, as all that is not done
- * for each message: what is left of a poll then needs no registers saved. Counts as an empty poll:
- * a queue may be stalled while the other one is never found empty for long. */
+/* Give back what was taken: the release of glex_ring_discard(). Out of line, as all that is not
+ * done for each message: what is left of a poll then needs no registers saved. Counts as an empty
+ * poll: a queue may be stalled while the other one is never found empty for long. */
 static __attribute__((noinline)) glex_ret_t poll_release(struct glex_endpoint *ep)
 {
     ep->poll.held = 0;
@@ -180,7 +180,7 @@ static GLEX_ALWAYS_INLINE void poll_take(struct glex_endpoint *ep, struct glex_r
     rx->cursor++;
 }
 
-/* Whether a slot holds nothing: of a killed producer, or such as no producer of ours would write. */
+/* Whether a slot holds nothing: of a killed producer, or such as no producer of ours writes. */
 static bool poll_is_nothing(const struct glex_ring_rx *rx, uint32_t len)
 {
     return rx->which == GLEX_RING_MPQ ? len > GLEX_MP_DATA_LEN :

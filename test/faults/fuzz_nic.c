@@ -196,7 +196,8 @@ static void forge_slot(struct scene *scene)
         set_word(scene, offset + offsetof(struct glex_event_slot, event) + 8, 1);
         set_word(scene, offset + offsetof(struct glex_event_slot, place), place);
     }
-    set_word(scene, offset, GLEX_CTRL(position, lengths[fuzz_below(in, sizeof(lengths) / sizeof(lengths[0]))]));
+    i = fuzz_below(in, sizeof(lengths) / sizeof(lengths[0]));
+    set_word(scene, offset, GLEX_CTRL(position, lengths[i]));
 }
 
 static void damage(struct scene *scene)

@@ -30,6 +30,11 @@ static uint64_t token(uint64_t life, uint64_t n)
 class kill_ : public testing::Test
 {
   protected:
+    ~kill_() override
+    {
+        EXPECT_OK(glex_inspect_clean(nullptr, nullptr)); /* the dead leave nothing */
+    }
+
     Device dev;
     Ep consumer{dev, ep_attr(GLEX_ANY_EP_NUM, 64)};
     char *mem = consumer.alloc(4096);

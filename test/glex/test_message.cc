@@ -7,6 +7,10 @@
 
 #include <random>
 
+extern "C" {
+#include "inspect.h"
+}
+
 static const uint32_t CAPACITY = 32;
 
 class message : public testing::TestWithParam<Kind>
@@ -285,6 +289,7 @@ TEST_P(message, full_queue_of_the_dead)
     }
     EXPECT_OK(ret);
     EXPECT_EQ(GLEX_ERR_STATUS_DEST_VP_STOP, a.only_error());
+    EXPECT_OK(glex_inspect_clean(nullptr, nullptr));
 }
 
 /* In a child of fork() the parent's endpoint refuses, also one that has entries in use. */
