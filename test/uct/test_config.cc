@@ -109,6 +109,7 @@ const Env good[] = {
     {{"UCX_GLEX_ERQ_SIZE", "1024"}},
     {{"UCX_GLEX_ERQ_SIZE", "1024"}, {"UCX_GLEX_CHANNELS", "er"}},
     {{"UCX_GLEX_ERQ_SIZE", "1m"}},
+    {{"UCX_GLEX_ERQ_SIZE", "1m"}, {"UCX_GLEX_SRQ_UNIT_SIZE", "1m"}, {"UCX_GLEX_CHANNELS", "er"}},
     {{"UCX_GLEX_RMA_BUF_SIZE", "64"}},
     {{"UCX_GLEX_RMA_REQ_CAPACITY", "1"}},
     {{"UCX_GLEX_ZC_REQ_CAPACITY", "1"}},
