@@ -152,7 +152,7 @@ void glex_ring_note_level(const struct glex_ring_rx *rx, uint64_t *high);
 /**
  * Discard what was probed.
  * @param count  Counter of entries received.
- * @param high   Highest fill level, looked at every 64 entries.
+ * @param high   Highest fill level, looked at every 256 entries.
  * release: a producer that sees the head moved may overwrite slots that were read before.
  */
 static inline glex_ret_t glex_ring_discard(struct glex_ring_rx *rx, uint64_t *count,
@@ -163,7 +163,7 @@ static inline glex_ret_t glex_ring_discard(struct glex_ring_rx *rx, uint64_t *co
     if (glex_unlikely(num == 0)) {
         return rx->ctl == &glex_ring_forked_ctl ? GLEX_INVALID_PARAM : GLEX_SUCCESS;
     }
-    if (glex_unlikely(((rx->head - 1) ^ (rx->cursor - 1)) & ~63ull)) {
+    if (glex_unlikely(((rx->head - 1) ^ (rx->cursor - 1)) & ~255ull)) {
         glex_ring_note_level(rx, high);
     }
     rx->head = rx->cursor;

@@ -12,7 +12,7 @@
 /* A multiple of the periods after which credits are told and errors are looked for */
 #define OPERATIONS 8192
 #define WARM_UP    1024
-#define SETTLE     1024
+#define SETTLE     8192
 #define AM_ID      1
 #define LIMIT      1000000 /* progress calls without effect: something is broken */
 

@@ -375,7 +375,7 @@ TEST_F(poll_, claim_without_publication_beside_a_flood)
             for (unsigned i = 0; i < at_once - 1; i++) {
                 ASSERT_OK(post(flood, a, b.addr(), Message(2)));
             }
-            for (int i = 0; i < 1000000 && !came; i++) {
+            for (int i = 0; i < 4000000 && !came; i++) {
                 ASSERT_OK(post(flood, a, b.addr(), Message(2)));
                 ASSERT_OK(b.poll(&arrival));
                 came = kind_of(arrival) == stalled;

@@ -25,7 +25,7 @@ struct Stream {
     /* Progress for long enough that all is said that is said when nothing happens */
     static void idle(Iface &iface)
     {
-        for (unsigned i = 0; i < 2048; ++i) {
+        for (unsigned i = 0; i < 3 * 2048; ++i) {
             iface.progress();
         }
     }

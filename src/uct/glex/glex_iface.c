@@ -17,8 +17,10 @@
 #include <ucs/sys/math.h>
 #include <ucs/sys/string.h>
 
-/* Progress calls between two looks at the NIC's error queue */
-#define UCT_GLEX_ERRORS_CALLS 256
+/* Progress calls between two looks at the NIC's error queue and for senders to wake: 15 us of them
+ * when nothing comes. A look takes as long as ten calls, which a message that waited for between two
+ * cores has to pay for. */
+#define UCT_GLEX_ERRORS_CALLS 2048
 
 /* How long closing may take in all to say goodbye to peers that do not empty their queues */
 #define UCT_GLEX_GOODBYE_MS 1000
