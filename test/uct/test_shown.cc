@@ -25,7 +25,9 @@ struct Stream {
     /* Progress for long enough that all is said that is said when nothing happens */
     static void idle(Iface &iface)
     {
-        for (unsigned i = 0; i < 3 * 2048; ++i) {
+        ucs_time_t end = ucs_get_time() + ucs_time_from_msec(1);
+
+        while (ucs_get_time() < end) {
             iface.progress();
         }
     }

@@ -17,10 +17,11 @@
 #include <ucs/sys/math.h>
 #include <ucs/sys/string.h>
 
-/* Progress calls between two looks at the NIC's error queue and for senders to wake: 15 us of them
- * when nothing comes. A look takes as long as ten calls, which a message that waited for between two
- * cores has to pay for. */
-#define UCT_GLEX_ERRORS_CALLS 2048
+/* Between two looks at the NIC's error queue and for senders to wake there are so many progress calls
+ * and so many microseconds at least. A look takes as long as ten calls: when nothing comes, and calls
+ * take 8 ns, the next message should not have to wait for one. */
+#define UCT_GLEX_ERRORS_CALLS 256
+#define UCT_GLEX_ERRORS_US    16
 
 /* How long closing may take in all to say goodbye to peers that do not empty their queues */
 #define UCT_GLEX_GOODBYE_MS 1000
@@ -81,9 +82,14 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *ifa
 
 static UCS_F_NOINLINE unsigned uct_glex_iface_progress_errors(uct_glex_iface_t *iface)
 {
-    unsigned done = iface->done;
+    unsigned done  = iface->done;
+    ucs_time_t now = ucs_get_time();
 
     iface->until_errors = UCT_GLEX_ERRORS_CALLS;
+    if (now < iface->errors_next) {
+        return 0;
+    }
+    iface->errors_next = now + ucs_time_from_usec(UCT_GLEX_ERRORS_US);
     uct_glex_error_progress(iface);
     uct_glex_er_wake_senders(iface, 0);
     return iface->done - done;
@@ -385,6 +391,7 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->done        = 0;
     self->fence       = 0;
     self->until_errors = UCT_GLEX_ERRORS_CALLS;
+    self->errors_next  = 0;
     self->watch_next   = 0;
     self->watch_hand   = 0;
     self->num_resets   = 0;

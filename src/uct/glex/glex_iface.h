@@ -129,6 +129,7 @@ typedef struct uct_glex_iface {
     ucs_mpool_t         rx_mp;        /* uct_glex_rx_t */
     int                 fence;        /* the next RMA request starts after all before it */
     int                 event_fd;     /* -1: none */
+    ucs_time_t          errors_next;  /* when to look for errors again */
     ucs_time_t          watch_next;   /* when to look for peers that died */
     unsigned            watch_hand;   /* index of the VC that was looked at last */
     uct_glex_reset_t    resets[UCT_GLEX_MAX_RESETS]; /* to be sent */
