@@ -7,10 +7,6 @@
 /* An event waits for no more than this many MPs before it. */
 #define MESSAGE_MPS_IN_ROW 16
 
-/* Empty polls until a look for stalled queues: as GLEX_RING_PATIENCE, of polls that are not counted
- * anew with each message, because one queue may be stalled while the other is busy. */
-#define MESSAGE_PATIENCE (16 * GLEX_RING_PATIENCE)
-
 /* Entries that were taken are given back to their producers at the latest after this many. */
 #define MESSAGE_HELD_MAX 16
 
@@ -147,7 +143,7 @@ static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
         ep->poll.idle = 1; /* refuse the next as well */
         return GLEX_INVALID_PARAM;
     }
-    ep->poll.idle = MESSAGE_PATIENCE;
+    ep->poll.idle = GLEX_RING_PATIENCE;
     glex_endpoint_idle(ep, &ep->eq, ep->eq.cursor);
     glex_endpoint_idle(ep, &ep->mpq, ep->mpq.cursor);
     return GLEX_NO_EVENT;
