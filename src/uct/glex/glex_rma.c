@@ -154,6 +154,14 @@ static ucs_status_t uct_glex_rma_imm_put(uct_glex_iface_t *iface, uct_glex_vc_t 
     return UCS_OK;
 }
 
+/* Put and get by copying need nothing but a peer that is not known to have left. It may be this very
+ * endpoint, and the ranges overlap: memmove(). */
+static UCS_F_ALWAYS_INLINE int uct_glex_rma_is_open(const uct_glex_ep_t *ep)
+{
+    return ucs_likely(!ep->blocked && (ep->vc->status == UCS_OK));
+}
+
+/* Not mapped, empty, out of range, or the first */
 static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_slow(uct_glex_ep_t *ep, const void *buffer,
                                                               unsigned length, uint64_t remote_addr,
                                                               uct_rkey_t uct_rkey)
@@ -175,16 +183,17 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_slow(uct_glex_ep_t *ep,
     if (status != UCS_OK) {
         return status;
     }
+    ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+    if (ptr != NULL) {
+        memmove(ptr, buffer, length);
+        vc->dirty = 1;
+        return UCS_OK;
+    }
     if (length > UCT_GLEX_IMM_PUT_LEN) {
         return uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_PUT, (void*)buffer, length, remote_addr,
                                 rkey);
     }
     vc->dirty = 1;
-    ptr       = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
-    if (ptr != NULL) { /* the first put */
-        memcpy(ptr, buffer, length);
-        return UCS_OK;
-    }
     return uct_glex_rma_imm_put(iface, vc, buffer, length, remote_addr, rkey);
 }
 
@@ -196,11 +205,10 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
     void *ptr;
 
     UCT_CHECK_LENGTH(length, 0, iface->config.max_rma_short, "put_short");
-    if (ucs_likely((length > 0) && (length <= UCT_GLEX_IMM_PUT_LEN) && !ep->blocked &&
-                   (ep->vc->status == UCS_OK))) {
+    if (ucs_likely(length > 0) && uct_glex_rma_is_open(ep)) {
         ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
         if (ucs_likely(ptr != NULL)) {
-            memcpy(ptr, buffer, length);
+            memmove(ptr, buffer, length);
             ep->vc->dirty = 1;
             return UCS_OK;
         }
@@ -216,11 +224,17 @@ ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length
     uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
     ucs_status_t status;
     uct_glex_vc_t *vc;
+    void *ptr;
 
     UCT_CHECK_LENGTH(length, 0, iface->config.max_rma_short, "get_short");
     status = uct_glex_rma_vc(ep, &vc);
     if ((status != UCS_OK) || (length == 0)) {
         return status;
+    }
+    ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+    if (ucs_likely(ptr != NULL)) {
+        memmove(buffer, ptr, length);
+        return UCS_OK;
     }
     status = uct_glex_rma_check_range(rkey, remote_addr, length);
     if (status != UCS_OK) {
