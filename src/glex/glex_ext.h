@@ -122,11 +122,10 @@ struct glex_ext_arrival {
 };
 
 /**
- * Take the next event or MP, in no order between the two; neither keeps the other waiting for
- * more than sixteen. What the last call
- * handed out belongs to the NIC again. Not to be mixed with entries probed and not discarded; and
- * glex_probe_first_event() finds again what was handed out since nothing was found, unless it was
- * discarded.
+ * Take the next event or MP, in no order between the two; neither keeps the other waiting for more
+ * than sixteen. What the last call handed out belongs to the NIC again. Not to be mixed with entries
+ * probed and not discarded; and glex_probe_first_event() finds again what was handed out since
+ * nothing was found, unless it was discarded.
  * Returns SUCCESS, or NO_EVENT where there is neither.
  */
 glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arrival *arrival);
