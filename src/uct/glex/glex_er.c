@@ -329,6 +329,13 @@ static int uct_glex_er_reserve(uct_glex_vc_t *vc, size_t length, uct_glex_er_pla
             uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset, &place->skip));
 }
 
+int uct_glex_er_has_room(uct_glex_vc_t *vc, size_t length)
+{
+    uct_glex_er_place_t place;
+
+    return uct_glex_er_reserve(vc, length, &place);
+}
+
 /* Where a message is packed: the FIFO itself, or its image */
 static void *uct_glex_er_pack_ptr(const uct_glex_vc_t *vc, const uct_glex_er_place_t *place)
 {

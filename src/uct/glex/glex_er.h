@@ -19,16 +19,16 @@
 
 /* The FIFO that a VC borrowed */
 struct uct_glex_er_tx {
+    uint8_t             *remote;     /* the FIFO mapped into this process, NULL: not mappable */
+    uct_glex_buf_t      *mirror;     /* where it is not mappable: its local image */
+    const uint32_t      *shown;      /* mapped: the counters that the lender shows */
+    uint32_t             offset;     /* of the FIFO in its registration */
     uint16_t             index;      /* the lender's name of the FIFO */
     uint8_t              gen;
-    uint8_t             *remote;     /* the FIFO mapped into this process, NULL: not mappable */
-    const uint32_t      *shown;      /* mapped: the counters that the lender shows */
-    uct_glex_vc_t       *vc;
-    ucs_list_link_t      starved;    /* in iface->er.starved while is_starved */
-    uint8_t              is_starved;
-    uct_glex_buf_t      *mirror;     /* where it is not mappable: its local image */
-    uint32_t             offset;     /* of the FIFO in its registration */
     uint8_t              unit_shift;
+    uint8_t              is_starved;
+    ucs_list_link_t      starved;    /* in iface->er.starved while is_starved */
+    uct_glex_vc_t       *vc;
     glex_imm_rdma_req_t  req;        /* constant fields filled in */
 };
 
@@ -66,11 +66,18 @@ static inline unsigned uct_glex_er_units(const uct_glex_vc_t *vc, size_t length)
     return (length <= UCS_BIT(shift)) ? 1 : ((length + UCS_BIT(shift) - 1) >> shift);
 }
 
+/** Longest message of the FIFO that the VC borrowed */
+static inline size_t uct_glex_er_max_length(const uct_glex_vc_t *vc)
+{
+    size_t units = uct_glex_fifo_max_message(vc->tx_fifo.units);
+
+    return ucs_min(units << vc->er_tx->unit_shift, UCT_GLEX_ER_MAX_LENGTH);
+}
+
 /** Whether messages of up to `length` bytes can go through the FIFO at all */
 static inline int uct_glex_er_fits(const uct_glex_vc_t *vc, size_t length)
 {
-    return (length <= UCT_GLEX_ER_MAX_LENGTH) &&
-           (uct_glex_er_units(vc, length) <= uct_glex_fifo_max_message(vc->tx_fifo.units));
+    return length <= uct_glex_er_max_length(vc);
 }
 
 /** The next message was posted */
@@ -80,6 +87,9 @@ static inline void uct_glex_er_sent(uct_glex_vc_t *vc)
     uct_glex_vc_told(vc);
     vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
 }
+
+/** Whether a message of up to `length` bytes, that fits (uct_glex_er_fits()), could be sent now */
+int uct_glex_er_has_room(uct_glex_vc_t *vc, size_t length);
 
 /** Look at the counters that the lender shows. Returns 1: there are more credits now. */
 int uct_glex_er_look(uct_glex_vc_t *vc);

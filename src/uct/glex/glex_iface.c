@@ -7,6 +7,7 @@
 #include "glex_ep.h"
 #include "glex_er.h"
 #include "glex_error.h"
+#include "glex_mp.h"
 #include "glex_mpq.h"
 #include "glex_op.h"
 #include "glex_rx.h"

@@ -3,9 +3,7 @@
 #endif
 
 #include "glex_rx.h"
-#include "glex_ctl.h"
 #include "glex_er.h"
-#include "glex_mpq.h"
 #include "glex_op.h"
 #include "glex_sr.h"
 #include "glex_zc.h"
@@ -206,9 +204,8 @@ void uct_glex_rx_add_er(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *da
     uct_glex_rx_advance(vc);
 }
 
-/* A message in the MPQ that is not the next to be delivered: keep a copy */
-static UCS_F_NOINLINE void uct_glex_rx_keep_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
-                                               void *data, uint32_t length, int zc)
+void uct_glex_rx_keep_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
+                         uint32_t length, int zc)
 {
     uct_glex_rx_t *rx = uct_glex_rx_new(vc, seq, am_id, zc);
 
@@ -220,28 +217,6 @@ static UCS_F_NOINLINE void uct_glex_rx_keep_mp(uct_glex_vc_t *vc, uint16_t seq, 
     rx->length = length;
     rx->ready  = !zc;
     uct_glex_rx_advance(vc);
-}
-
-static UCS_F_ALWAYS_INLINE void uct_glex_rx_take_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
-                                                    void *data, uint32_t length, int zc)
-{
-    if (ucs_likely((seq == vc->rx_seq) && !zc)) {
-        ++vc->rx_seq;
-        uct_iface_trace_am(&vc->iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, length,
-                           "RX: MP");
-        uct_iface_invoke_am(&vc->iface->super, am_id, data, length, 0);
-        if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
-            uct_glex_rx_advance(vc);
-        }
-    } else {
-        uct_glex_rx_keep_mp(vc, seq, am_id, data, length, zc);
-    }
-}
-
-void uct_glex_rx_add_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
-                        uint32_t length, int zc)
-{
-    uct_glex_rx_take_mp(vc, seq, am_id, data, length, zc);
 }
 
 /* The sender's queue is full: its unit, read in place, is given back by progress */
@@ -397,103 +372,5 @@ void uct_glex_rx_purge(uct_glex_vc_t *vc)
             ucs_list_del(&rx->list);
             uct_glex_rx_free(rx);
         }
-    }
-}
-
-static UCS_F_NOINLINE void uct_glex_mp_malformed(uct_glex_vc_t *vc)
-{
-    ucs_error("glex: malformed message from endpoint 0x%" PRIx64, vc->peer);
-    uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
-}
-
-/* A data MP: its credit goes back with the next header, or (must_tell) at the end of progress */
-static UCS_F_ALWAYS_INLINE void uct_glex_mp_count(uct_glex_vc_t *vc, uint64_t word)
-{
-    ++vc->mp_rx.rcvd;
-    uct_glex_vc_set_limit(vc);
-    if (word & ((uint64_t)UCT_GLEX_FLAG_MORE << 8)) {
-        uct_glex_mpq_grow(vc);
-    }
-    if (uct_glex_credit_must_tell(&vc->mp_rx, vc->told_limit)) {
-        uct_glex_vc_schedule(vc);
-    }
-}
-
-/* A message for a VC that is over or (NULL) was never ours: its sender is to know */
-static UCS_F_NOINLINE void uct_glex_mp_refuse(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
-                                              uint64_t src, uint64_t word)
-{
-    uint32_t vc_id = uct_glex_hdr_vc_id(word);
-
-    ucs_debug("glex: message type %u for vc 0x%x from endpoint 0x%" PRIx64 " ignored",
-              uct_glex_hdr_type(word), vc_id, src);
-    if (uct_glex_hdr_type(word) == UCT_GLEX_MP_ACK) {
-        return;
-    }
-    if ((vc != NULL) && (vc->peer == src)) {
-        uct_glex_vc_owe_reset(vc);
-    } else {
-        uct_glex_ctl_post_reset(iface, src, vc_id);
-    }
-}
-
-/* Returns 0 if it is no message of a VC, and was handled */
-static UCS_F_ALWAYS_INLINE int uct_glex_mp_is_of_vc(uct_glex_iface_t *iface, uint64_t src,
-                                                    const uct_glex_hdr_t *hdr, unsigned length)
-{
-    if (ucs_unlikely(length < sizeof(*hdr))) {
-        ucs_debug("glex: message of %u bytes from endpoint 0x%" PRIx64 " ignored", length, src);
-        return 0;
-    }
-    switch (uct_glex_hdr_type(hdr->word)) {
-    case UCT_GLEX_MP_CONNECT:
-        uct_glex_ctl_recv_connect(iface, src, hdr, length);
-        return 0;
-    case UCT_GLEX_MP_RESET:
-        uct_glex_ctl_recv_reset(iface, src, hdr, length);
-        return 0;
-    default:
-        return 1;
-    }
-}
-
-void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, unsigned length)
-{
-    const uct_glex_hdr_t *hdr = data;
-    uint64_t word             = hdr->word;
-    uct_glex_vc_t *vc;
-
-    if (!uct_glex_mp_is_of_vc(iface, src, hdr, length)) {
-        return;
-    }
-    vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
-    /* Who has said that it leaves, and goes on sending, is not to get credits again */
-    if (ucs_unlikely((vc == NULL) || (vc->peer != src) || uct_glex_vc_is_over(vc))) {
-        uct_glex_mp_refuse(iface, vc, src, word);
-        return;
-    }
-    if (ucs_unlikely(word & ((uint64_t)UCT_GLEX_FLAG_ACK << 8))) {
-        uct_glex_ctl_acked(vc);
-    }
-    uct_glex_vc_credits(vc, word, hdr->credits);
-    switch (uct_glex_hdr_type(word)) {
-    case UCT_GLEX_MP_AM:
-        uct_glex_mp_count(vc, word);
-        uct_glex_rx_take_mp(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word), (void*)(hdr + 1),
-                            length - sizeof(*hdr), uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_ZC);
-        break;
-    case UCT_GLEX_MP_SR:
-        if (length < sizeof(*hdr) + sizeof(uct_glex_sr_t)) {
-            uct_glex_mp_malformed(vc);
-            break;
-        }
-        uct_glex_mp_count(vc, word);
-        uct_glex_rx_add_sr(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word),
-                           (const uct_glex_sr_t*)(hdr + 1),
-                           uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_ZC);
-        break;
-    default:
-        uct_glex_ctl_recv(vc, hdr, length);
-        break;
     }
 }

@@ -42,9 +42,9 @@ void uct_glex_rx_cleanup(uct_glex_iface_t *iface);
 void uct_glex_rx_add_er(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
                         uint32_t length, uint16_t fifo_used, int zc);
 
-/** A message that arrived in an MP. Data is copied if it has to wait. */
-void uct_glex_rx_add_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
-                        uint32_t length, int zc);
+/** A message in an MP that is not the next to be delivered, or zero-copy: it is copied */
+void uct_glex_rx_keep_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
+                         uint32_t length, int zc);
 
 /** An announced message, to be fetched */
 void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, const uct_glex_sr_t *sr,
@@ -62,7 +62,20 @@ void uct_glex_rx_advance(uct_glex_vc_t *vc);
 /** Drop all messages of a VC that failed */
 void uct_glex_rx_purge(uct_glex_vc_t *vc);
 
-/** An MP arrived */
-void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, unsigned length);
+/** A message that arrived in an MP */
+static UCS_F_ALWAYS_INLINE void uct_glex_rx_add_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
+                                                   void *data, uint32_t length, int zc)
+{
+    if (ucs_unlikely((seq != vc->rx_seq) || zc)) {
+        uct_glex_rx_keep_mp(vc, seq, am_id, data, length, zc);
+        return;
+    }
+    ++vc->rx_seq;
+    uct_iface_trace_am(&vc->iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, length, "RX: MP");
+    uct_iface_invoke_am(&vc->iface->super, am_id, data, length, 0);
+    if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
+        uct_glex_rx_advance(vc);
+    }
+}
 
 #endif

@@ -247,18 +247,12 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
 
 int uct_glex_vc_has_credits(uct_glex_vc_t *vc)
 {
-    uint16_t offset, skip;
-    unsigned units;
-
     if (vc->state != UCT_GLEX_VC_OPEN) {
         return 0;
     }
     if (vc->er_tx != NULL) {
-        units = ucs_min(uct_glex_er_units(vc, vc->iface->config.max_bcopy),
-                        uct_glex_fifo_max_message(vc->tx_fifo.units));
-        return uct_glex_fifo_reserve(&vc->tx_fifo, units, &offset, &skip) ||
-               (uct_glex_er_look(vc) &&
-                uct_glex_fifo_reserve(&vc->tx_fifo, units, &offset, &skip));
+        return uct_glex_er_has_room(vc, ucs_min(vc->iface->config.max_bcopy,
+                                                uct_glex_er_max_length(vc)));
     }
     return uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR) &&
            (uct_glex_credit_avail(&vc->mp_tx) > 0);

@@ -206,11 +206,16 @@ static inline void uct_glex_vc_told(uct_glex_vc_t *vc)
     }
 }
 
-/** The limit that the next header tells, and its epoch, as what was received and the window are
- *  now */
-static inline void uct_glex_vc_set_limit(uct_glex_vc_t *vc)
+/** The limit that the next header tells, as what was received is now */
+static inline void uct_glex_vc_tell_limit(uct_glex_vc_t *vc)
 {
     vc->tx.credits.mp_limit = uct_glex_credit_limit(&vc->mp_rx);
+}
+
+/** The same with its epoch, when the window is another */
+static inline void uct_glex_vc_set_limit(uct_glex_vc_t *vc)
+{
+    uct_glex_vc_tell_limit(vc);
     vc->tx.flags = (vc->tx.flags & UCS_MASK(UCT_GLEX_EPOCH_SHIFT)) |
                    (vc->mp_rx.epoch << UCT_GLEX_EPOCH_SHIFT);
 }
