@@ -2,7 +2,12 @@
 #include "producer.h"
 #include "segment.h"
 
-/* A stalled slot's producers are looked up on the file system: not more often than this. */
+/*
+ * A stalled slot's producers are looked up on the file system, which takes microseconds: only when
+ * it has been seen unpublished for so long, because a tail that is ahead of the slot is what every
+ * post looks like for a moment; and not more often than the other.
+ */
+#define RING_STALL_NS 50000ull
 #define RING_CHECK_NS 1000000ull
 
 void glex_ring_tx_init(struct glex_ring_tx *tx, struct glex_ring_ctl *ctl, uint32_t capacity,
@@ -24,7 +29,7 @@ void glex_ring_rx_init(struct glex_ring_rx *rx, struct glex_ring_ctl *ctl, uint3
     rx->mask = capacity - 1;
     rx->idle = GLEX_RING_PATIENCE;
     rx->which = which;
-    rx->stall_pos = GLEX_INTENT_NONE;
+    rx->stall_pos = GLEX_INTENT_NONE; /* no position */
 }
 
 struct glex_ring_ctl glex_ring_forked_ctl;
@@ -141,18 +146,25 @@ static bool ring_is_intended(const struct glex_ring_rx *rx, uint64_t pos, int di
 bool GLEX_NOINLINE glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int dirfd,
                                      struct glex_segment *seg)
 {
-    uint64_t tail = __atomic_load_n(&rx->ctl->tail, __ATOMIC_ACQUIRE) & GLEX_TAIL_POS;
-    uint64_t now, ctrl, *slot;
+    uint64_t tail, now, ctrl, *slot;
 
+    if (rx->stall_pos != pos) {
+        rx->stall_pos = pos; /* it goes on: the producers can keep the tail's line */
+        rx->stall_check = 0;
+        return false;
+    }
+    tail = __atomic_load_n(&rx->ctl->tail, __ATOMIC_ACQUIRE) & GLEX_TAIL_POS;
     if (tail - pos - 1 > rx->mask) {
         return false; /* nobody claimed it (or the tail is nonsense) */
     }
     now = glex_now_ns();
-    if (rx->stall_pos == pos && now - rx->stall_checked < RING_CHECK_NS) {
+    if (rx->stall_check == 0) {
+        rx->stall_check = now + RING_STALL_NS;
+    }
+    if (now < rx->stall_check) {
         return false;
     }
-    rx->stall_pos = pos;
-    rx->stall_checked = now;
+    rx->stall_check = now + RING_CHECK_NS;
     if (ring_is_intended(rx, pos, dirfd, seg) || glex_ring_rx_slot(rx, pos, &ctrl) != NULL) {
         return false;
     }

@@ -44,8 +44,8 @@ struct glex_ring_rx {
     bool                  armed;
     struct glex_ring_ctl *ctl;
     int                   which; /* GLEX_RING_MPQ or GLEX_RING_EQ */
-    uint64_t              stall_pos;
-    uint64_t              stall_checked; /* when its producers were last checked, ns */
+    uint64_t              stall_pos;   /* where it was at the last look */
+    uint64_t              stall_check; /* when its producers are to be looked up, ns; 0: it is empty */
 };
 
 struct glex_segment;
@@ -207,7 +207,8 @@ void glex_ring_disarm(struct glex_ring_rx *rx);
 
 /**
  * Out of line, after many empty polls of a position: pass over a slot whose producer was killed
- * before it published, by publishing it as one to skip.
+ * before it published, by publishing it as one to skip. The first calls for a position only note
+ * that it stands still, and since when.
  * @return Whether it did so.
  */
 bool glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int dirfd,

@@ -51,6 +51,9 @@ uint64_t internals_mmt_offset(glex_ep_handle_t ep, uint32_t index);
 /** Claim a position as a producer does, and do no more: as if killed then. */
 void internals_claim_only(glex_ep_handle_t ep, glex_ep_addr_t peer, int which);
 
+/** How often this process has asked whether a file is locked, that is whether an endpoint lives. */
+unsigned internals_lock_queries(void);
+
 /** Endpoints that post to this one. */
 uint32_t internals_num_producers(glex_ep_handle_t ep);
 

@@ -412,6 +412,30 @@ TEST_F(poll_, slow_producer_is_waited_for)
     EXPECT_EQ(2u, b.counters().abandoned);
 }
 
+/* A post that is on its way is not yet a stalled one: to look up its producer takes the time of
+ * twenty messages, and would be done in every hundredth of a ping-pong. */
+TEST_F(poll_, post_on_its_way_is_not_looked_up)
+{
+    for (Kind kind : {EVENT, MP}) {
+        Ep slow(dev);
+        unsigned before;
+
+        internals_claim_only(slow, b.addr(), kind == MP ? 0 : 1);
+        before = internals_lock_queries();
+        for (int i = 0; i < 5000; i++) { /* at least one look after stalled queues */
+            ASSERT_EQ(GLEX_NO_EVENT, b.poll(&arrival));
+        }
+        EXPECT_EQ(before, internals_lock_queries());
+        for (int i = 0; i < 100000000 && internals_lock_queries() == before; i++) {
+            ASSERT_EQ(GLEX_NO_EVENT, b.poll(&arrival));
+        }
+        EXPECT_EQ(before + 1, internals_lock_queries()) << "one that takes long is looked up";
+        slow.destroy();
+        ASSERT_OK(post(kind, a, b.addr(), Message(1)));
+        ASSERT_TRUE(b.poll_long(&arrival));
+    }
+}
+
 /* ---- what no producer would write ----------------------------------------------------------- */
 
 static uint64_t event_ctrl(uint64_t pos, uint64_t len)
