@@ -23,9 +23,9 @@ struct glex_fault;
 
 /* State of glex_ext_poll(). */
 struct glex_poll {
-    uint32_t held; /* entries taken and not given back */
-    uint32_t turn; /* MPs that may still come before a look at the EQ */
-    uint32_t idle; /* empty polls until the next look for a stall */
+    uint32_t held;    /* entries taken and not given back */
+    uint32_t idle;    /* empty polls until the next look for a stall */
+    bool     mp_last; /* what came last was an MP */
 };
 
 /* First what the hot paths touch, in the order in which they do. */

@@ -123,7 +123,7 @@ struct glex_ext_arrival {
 
 /**
  * Take the next event or MP, in no order between the two; neither keeps the other waiting for more
- * than sixteen. What the last call handed out belongs to the NIC again. Not to be mixed with entries
+ * than one. What the last call handed out belongs to the NIC again. Not to be mixed with entries
  * probed and not discarded; and glex_probe_first_event() finds again what was handed out since
  * nothing was found, unless it was discarded.
  * Returns SUCCESS, or NO_EVENT where there is neither.

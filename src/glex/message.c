@@ -4,9 +4,6 @@
  */
 #include "shm.h"
 
-/* An event waits for no more than this many MPs before it. */
-#define MESSAGE_MPS_IN_ROW 16
-
 /* Entries that were taken are given back to their producers at the latest after this many. */
 #define MESSAGE_HELD_MAX 16
 
@@ -226,6 +223,7 @@ static __attribute__((noinline)) glex_ret_t poll_event(struct glex_endpoint *ep,
                                                        struct glex_ext_arrival *arrival)
 {
     poll_take(ep, &ep->eq);
+    ep->poll.mp_last = false;
     arrival->event = &slot->event;
     arrival->data = slot->data;
     arrival->len = GLEX_CTRL_LEN(ctrl) - GLEX_CTRL_LEN_STAYS;
@@ -241,6 +239,7 @@ static __attribute__((noinline)) glex_ret_t poll_mp(struct glex_endpoint *ep,
                                                     struct glex_ext_arrival *arrival)
 {
     poll_take(ep, &ep->mpq);
+    ep->poll.mp_last = true;
     arrival->event = NULL;
     arrival->data = slot->data;
     arrival->len = GLEX_CTRL_LEN(ctrl);
@@ -251,26 +250,41 @@ static __attribute__((noinline)) glex_ret_t poll_mp(struct glex_endpoint *ep,
     return poll_behind(ep, &ep->mpq, arrival);
 }
 
+/* A queue's next slot, or NULL. */
+static GLEX_ALWAYS_INLINE void *poll_look(const struct glex_ring_rx *rx, uint64_t *ctrl)
+{
+    return glex_ring_rx_slot(rx, rx->cursor, ctrl);
+}
+
+/*
+ * The queue that the last arrival came from is looked at last. A message that is waited for is found
+ * a tenth earlier where nothing is behind it in the loop, and most often it takes the way of the one
+ * before. So neither queue keeps the other waiting, either.
+ */
 glex_ret_t glex_ext_poll(glex_ep_handle_t handle, struct glex_ext_arrival *arrival)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
-    uint64_t eq_ctrl, mpq_ctrl;
     void *event, *mp;
+    uint64_t ctrl;
 
-    mp = glex_ring_rx_slot(&ep->mpq, ep->mpq.cursor, &mpq_ctrl);
-    if (glex_unlikely(mp != NULL)) {
-        if (ep->poll.turn-- != 0) {
-            return poll_mp(ep, mp, mpq_ctrl, arrival);
+    if (glex_likely(!ep->poll.mp_last)) {
+        mp = poll_look(&ep->mpq, &ctrl);
+        if (glex_unlikely(mp != NULL)) {
+            return poll_mp(ep, mp, ctrl, arrival);
         }
-        ep->poll.turn = MESSAGE_MPS_IN_ROW;
-    }
-    /* Last: what is most often waited for is found faster by a tenth if nothing is behind it. */
-    event = glex_ring_rx_slot(&ep->eq, ep->eq.cursor, &eq_ctrl);
-    if (event != NULL) {
-        return poll_event(ep, event, eq_ctrl, arrival);
-    }
-    if (glex_unlikely(mp != NULL)) {
-        return poll_mp(ep, mp, mpq_ctrl, arrival);
+        event = poll_look(&ep->eq, &ctrl);
+        if (event != NULL) {
+            return poll_event(ep, event, ctrl, arrival);
+        }
+    } else {
+        event = poll_look(&ep->eq, &ctrl);
+        if (glex_unlikely(event != NULL)) {
+            return poll_event(ep, event, ctrl, arrival);
+        }
+        mp = poll_look(&ep->mpq, &ctrl);
+        if (mp != NULL) {
+            return poll_mp(ep, mp, ctrl, arrival);
+        }
     }
     if (glex_unlikely(ep->poll.held != 0)) {
         return poll_release(ep);

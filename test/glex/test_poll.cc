@@ -69,7 +69,7 @@ TEST_F(poll_, takes_all_of_both)
     EXPECT_EQ(uint64_t(CAPACITY), b.counters().mp_rx);
 }
 
-/* Both queues are always full: no more than sixteen in a row come of one of them. */
+/* Both queues are always full: they take turns. */
 TEST_F(poll_, neither_flood_keeps_the_other_waiting)
 {
     unsigned in_row[2] = {};
@@ -82,11 +82,11 @@ TEST_F(poll_, neither_flood_keeps_the_other_waiting)
         ASSERT_OK(b.poll(&arrival));
         Kind kind = kind_of(arrival);
         in_row[kind == EVENT ? MP : EVENT] = 0;
-        ASSERT_LE(++in_row[kind], 16u) << kind;
+        ASSERT_LE(++in_row[kind], 1u) << kind;
     }
 }
 
-/* One message comes beside a flood, at any moment: no more than sixteen are taken before it. */
+/* One message comes beside a flood, at any moment: at most one is taken before it. */
 TEST_F(poll_, no_flood_keeps_a_message_waiting)
 {
     std::mt19937 random(1);
@@ -110,7 +110,7 @@ TEST_F(poll_, no_flood_keeps_a_message_waiting)
                 waits = false;
                 taken++;
             } else {
-                ASSERT_LE(++before, waits ? 16u : 5000u);
+                ASSERT_LE(++before, waits ? 1u : 5000u);
             }
         }
         EXPECT_LT(50u, taken);
@@ -138,7 +138,7 @@ TEST_F(poll_, what_was_handed_out_stays)
         }
     }
     EXPECT_LT(50u, taken[EVENT]);
-    EXPECT_LT(500u, taken[MP]);
+    EXPECT_LE(500u, taken[MP]);
 }
 
 /* ---- events and messages of other calls ----------------------------------------------------- */
