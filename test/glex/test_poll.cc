@@ -137,8 +137,8 @@ TEST_F(poll_, what_was_handed_out_stays)
             post_both(1, 1);
         }
     }
-    EXPECT_LT(50u, taken[EVENT]);
-    EXPECT_LE(500u, taken[MP]);
+    EXPECT_LT(400u, taken[EVENT]);
+    EXPECT_LT(400u, taken[MP]);
 }
 
 /* ---- events and messages of other calls ----------------------------------------------------- */
