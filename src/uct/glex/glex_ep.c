@@ -136,26 +136,19 @@ static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr
     return uct_glex_ep_short_slow(ep, id, msg, length);
 }
 
-/* Through SR, or as the first message, or by a NIC that has only requests */
+/* As the first message, while others wait, or by a NIC that has only requests */
 static UCS_F_NOINLINE ucs_status_t uct_glex_ep_am_short_slow(uct_ep_h tl_ep, uint8_t id,
                                                              uint64_t header, const void *payload,
                                                              unsigned length)
 {
-    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
     uct_glex_sr_msg_t msg;
 
-#if UCT_GLEX_NIC_MESSAGES
-    if ((ep->vc->er_tx == NULL) && uct_glex_ep_can_use_sr(ep)) {
-        ucs_status_t status = uct_glex_sr_send_short(ep->vc, id, header, payload, length);
-
-        return ucs_likely(status != UCS_ERR_NO_RESOURCE) ? status : uct_glex_ep_not_ready(ep);
-    }
-#endif
     memcpy(msg.data, &header, sizeof(header));
     if (length > 0) {
         memcpy(msg.data + sizeof(header), payload, length);
     }
-    return uct_glex_ep_short(ep, id, &msg, sizeof(header) + length);
+    return uct_glex_ep_short(ucs_derived_of(tl_ep, uct_glex_ep_t), id, &msg,
+                             sizeof(header) + length);
 }
 
 /* The way of nearly all messages: nothing of them is needed any more when the NIC has been called */
@@ -169,17 +162,21 @@ ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
 
 #if UCT_GLEX_NIC_MESSAGES
     uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_vc_t *vc = ep->vc;
     ucs_status_t status;
 
-    if (ucs_likely((ep->vc->er_tx != NULL) && !ep->blocked)) {
-        status = uct_glex_er_send_short(ep->vc, id, header, payload, length);
-        if (ucs_unlikely(status == UCS_ERR_NO_RESOURCE)) {
-            return uct_glex_ep_not_ready(ep); /* waits: that costs less than the other channel */
-        }
-        return status;
+    if (ucs_likely(vc->er_tx != NULL) && ucs_likely(!ep->blocked)) {
+        status = uct_glex_er_send_short(vc, id, header, payload, length);
+    } else if (ucs_likely((vc->er_tx == NULL) && uct_glex_ep_can_use_sr(ep))) {
+        status = uct_glex_sr_send_short(vc, id, header, payload, length);
+    } else {
+        return uct_glex_ep_am_short_slow(tl_ep, id, header, payload, length);
     }
-#endif
+    /* With ER, a full FIFO is waited for: that costs less than the other channel */
+    return ucs_likely(status != UCS_ERR_NO_RESOURCE) ? status : uct_glex_ep_not_ready(ep);
+#else
     return uct_glex_ep_am_short_slow(tl_ep, id, header, payload, length);
+#endif
 }
 
 ucs_status_t uct_glex_ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_t *iov,

@@ -3,8 +3,6 @@
 #endif
 
 #include "glex_sr.h"
-#include "glex_ctl.h"
-#include "glex_er.h"
 #include "glex_op.h"
 
 #include <string.h>
@@ -53,21 +51,6 @@ void uct_glex_sr_cleanup(uct_glex_iface_t *iface)
     uct_glex_buf_pool_cleanup(&iface->sr.tx);
 }
 
-/* Flags of the next message, while enough credits are left to bridge the answer */
-static UCS_F_ALWAYS_INLINE unsigned uct_glex_sr_flags(const uct_glex_vc_t *vc, unsigned flags,
-                                                      uint16_t avail)
-{
-    return flags | ((((avail - 1) * 4) <= vc->tx_peak) ? UCT_GLEX_FLAG_MORE : 0);
-}
-
-static UCS_F_ALWAYS_INLINE void uct_glex_sr_sent(uct_glex_vc_t *vc)
-{
-    uct_glex_vc_told(vc);
-    vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
-    ++vc->mp_tx.sent;
-    uct_glex_er_count_sr(vc);
-}
-
 static ucs_status_t uct_glex_sr_send_typed(uct_glex_vc_t *vc, uint8_t type, uint8_t am_id,
                                            uct_glex_sr_msg_t *msg, unsigned length, unsigned flags)
 {
@@ -91,29 +74,6 @@ ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_sr_m
 {
     return uct_glex_sr_send_typed(vc, UCT_GLEX_MP_AM, am_id, msg, length, flags);
 }
-
-#if UCT_GLEX_NIC_MESSAGES
-ucs_status_t uct_glex_sr_send_short(uct_glex_vc_t *vc, uint8_t am_id, uint64_t header,
-                                    const void *data, unsigned length)
-{
-    uint16_t avail      = uct_glex_credit_avail(&vc->mp_tx);
-    glex_ep_addr_t peer = {.v = vc->peer};
-    glex_ret_t ret;
-
-    if (ucs_unlikely(avail == 0)) {
-        return UCS_ERR_NO_RESOURCE;
-    }
-    ret = glex_ext_post_mp(vc->iface->nic, peer,
-                           uct_glex_vc_hdr_word(vc, UCT_GLEX_MP_AM, am_id,
-                                                uct_glex_sr_flags(vc, 0, avail)),
-                           vc->tx.credits.word, header, data, length);
-    if (ucs_unlikely(ret != GLEX_SUCCESS)) {
-        return uct_glex_mp_refused(vc, ret);
-    }
-    uct_glex_sr_sent(vc);
-    return UCS_OK;
-}
-#endif
 
 uct_glex_op_t *uct_glex_sr_announce(uct_glex_vc_t *vc, uct_glex_sr_t *sr,
                                     const uct_glex_buf_t *unit, size_t length)

@@ -7,6 +7,8 @@
 #ifndef UCT_GLEX_SR_H
 #define UCT_GLEX_SR_H
 
+#include "glex_ctl.h"
+#include "glex_er.h"
 #include "glex_op.h"
 #include "glex_rx.h"
 #include "glex_vc.h"
@@ -26,10 +28,45 @@ _Static_assert(sizeof(uct_glex_sr_msg_t) == UCT_GLEX_MP_LEN, "no gaps");
 ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_sr_msg_t *msg,
                                  unsigned length, unsigned flags);
 
+/** Flags of the next message: more credits are asked for while enough are left to bridge the answer */
+static UCS_F_ALWAYS_INLINE unsigned uct_glex_sr_flags(const uct_glex_vc_t *vc, unsigned flags,
+                                                      uint16_t avail)
+{
+    return flags | ((((avail - 1) * 4) <= vc->tx_peak) ? UCT_GLEX_FLAG_MORE : 0);
+}
+
+/** The next message was sent */
+static UCS_F_ALWAYS_INLINE void uct_glex_sr_sent(uct_glex_vc_t *vc)
+{
+    uct_glex_vc_told(vc);
+    vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
+    ++vc->mp_tx.sent;
+    uct_glex_er_count_sr(vc);
+}
+
 #if UCT_GLEX_NIC_MESSAGES
 /** Send 8 bytes and `length` more, UCT_GLEX_MP_DATA_LEN in all at most. NO_RESOURCE: no credits. */
-ucs_status_t uct_glex_sr_send_short(uct_glex_vc_t *vc, uint8_t am_id, uint64_t header,
-                                    const void *data, unsigned length);
+static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_sr_send_short(uct_glex_vc_t *vc, uint8_t am_id,
+                                                               uint64_t header, const void *data,
+                                                               unsigned length)
+{
+    uint16_t avail      = uct_glex_credit_avail(&vc->mp_tx);
+    glex_ep_addr_t peer = {.v = vc->peer};
+    glex_ret_t ret;
+
+    if (ucs_unlikely(avail == 0)) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    ret = glex_ext_post_mp(vc->iface->nic, peer,
+                           uct_glex_vc_hdr_word(vc, UCT_GLEX_MP_AM, am_id,
+                                                uct_glex_sr_flags(vc, 0, avail)),
+                           vc->tx.credits.word, header, data, length);
+    if (ucs_unlikely(ret != GLEX_SUCCESS)) {
+        return uct_glex_mp_refused(vc, ret);
+    }
+    uct_glex_sr_sent(vc);
+    return UCS_OK;
+}
 #endif
 
 /** Send a message of known length up to max_bcopy */
