@@ -23,6 +23,17 @@
 
 #define glex_container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
+/** Have a cache line brought here, to be written to. GCC's builtin fetches it to be read, unless it is
+ *  told of a processor; those that do not know the instruction do nothing. */
+static inline void glex_prefetch_write(const void *ptr)
+{
+#ifdef __x86_64__
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)ptr));
+#else
+    __builtin_prefetch(ptr, 1);
+#endif
+}
+
 /** Round up to a power of two. */
 static inline uint64_t glex_round_up(uint64_t len, uint64_t to)
 {

@@ -74,10 +74,9 @@ glex_ret_t glex_ext_post_event(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
 
     if (glex_unlikely(peer == NULL || peer->link != &glex_shm_link || cookie_1 == 0 ||
                       len > GLEX_EVENT_DATA_LEN - sizeof(head) || (data == NULL && len != 0) ||
-                      !glex_ring_try_claim(&peer->eq, &tail))) {
+                      (slot = glex_ring_try_claim(&peer->eq, &tail)) == NULL)) {
         return event_post_slow(handle, peer_addr, cookie_0, cookie_1, head, data, len);
     }
-    slot = glex_ring_tx_slot(&peer->eq, tail);
     slot->event.cookie_0 = cookie_0;
     slot->event.cookie_1 = cookie_1;
     message_fill(slot->data, head, data, len);
@@ -118,10 +117,10 @@ glex_ret_t glex_ext_post_mp(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, u
 
     if (glex_unlikely(peer == NULL || peer->link != &glex_shm_link ||
                       len > GLEX_MP_DATA_LEN - words_len - sizeof(head) ||
-                      (data == NULL && len != 0) || !glex_ring_try_claim(&peer->mpq, &tail))) {
+                      (data == NULL && len != 0) ||
+                      (slot = glex_ring_try_claim(&peer->mpq, &tail)) == NULL)) {
         return mp_post_slow(handle, peer_addr, word_0, word_1, head, data, len);
     }
-    slot = glex_ring_tx_slot(&peer->mpq, tail);
     slot->src = ep->addr;
     __builtin_memcpy(slot->data, &word_0, sizeof(word_0));
     __builtin_memcpy(slot->data + sizeof(word_0), &word_1, sizeof(word_1));

@@ -71,6 +71,11 @@ void glex_ring_rx_init(struct glex_ring_rx *rx, struct glex_ring_ctl *ctl, uint3
 /** Slow part of a claim: `tail` was seen full, closed or armed. */
 enum glex_ring_ret glex_ring_claim_slow(struct glex_ring_tx *tx, uint64_t tail);
 
+static inline void *glex_ring_tx_slot(const struct glex_ring_tx *tx, uint64_t tail)
+{
+    return tx->slots + ((tail & tx->mask) << GLEX_SLOT_SHIFT);
+}
+
 /**
  * Try to claim the position `pos`, that of the tail word `*tail_p`; where somebody else was faster
  * that becomes the tail.
@@ -112,19 +117,22 @@ static inline enum glex_ring_ret glex_ring_claim(struct glex_ring_tx *tx, uint64
 }
 
 /**
- * Claim the next position if the ring, as last seen, has room and is neither closed nor armed, and
- * nobody else claims it at the same time. Where this fails glex_ring_claim() is to follow: the
+ * Claim the next position, and return its slot, if the ring, as last seen, has room and is neither closed nor armed, and
+ * nobody else claims it at the same time. Where this fails, NULL, glex_ring_claim() is to follow: the
  * intent may name a position that is somebody else's.
+ *
+ * The slot's line is asked for before: no store overtakes the compare-and-swap, and between far
+ * cores the line takes longer than that.
  */
-static inline bool glex_ring_try_claim(struct glex_ring_tx *tx, uint64_t *tail_p)
+static inline void *glex_ring_try_claim(struct glex_ring_tx *tx, uint64_t *tail_p)
 {
-    *tail_p = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED); /* as glex_ring_claim() */
-    return glex_likely(*tail_p - tx->head <= tx->mask) && glex_ring_claim_at(tx, *tail_p, tail_p);
-}
+    void *slot;
 
-static inline void *glex_ring_tx_slot(const struct glex_ring_tx *tx, uint64_t tail)
-{
-    return tx->slots + ((tail & tx->mask) << GLEX_SLOT_SHIFT);
+    *tail_p = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED); /* as glex_ring_claim() */
+    slot = glex_ring_tx_slot(tx, *tail_p);
+    glex_prefetch_write(slot);
+    return glex_likely(*tail_p - tx->head <= tx->mask) &&
+           glex_likely(glex_ring_claim_at(tx, *tail_p, tail_p)) ? slot : NULL;
 }
 
 /** Publish a claimed and filled slot; release: the consumer that sees it sees the contents. */

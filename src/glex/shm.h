@@ -48,11 +48,12 @@ static inline bool glex_shm_try_mp(struct glex_endpoint *ep, struct glex_peer *p
                                    const void *data, uint32_t len)
 {
     uint64_t tail;
+    struct glex_mp_slot *slot = glex_ring_try_claim(&peer->mpq, &tail);
 
-    if (glex_unlikely(!glex_ring_try_claim(&peer->mpq, &tail))) {
+    if (glex_unlikely(slot == NULL)) {
         return false;
     }
-    glex_shm_fill_mp(glex_ring_tx_slot(&peer->mpq, tail), tail, ep->addr, data, len);
+    glex_shm_fill_mp(slot, tail, ep->addr, data, len);
     return true;
 }
 
@@ -89,11 +90,12 @@ static inline bool glex_shm_try_event(struct glex_peer *peer, const glex_event_t
                                       const void *data, uint32_t len, uint64_t place)
 {
     uint64_t tail;
+    struct glex_event_slot *slot = glex_ring_try_claim(&peer->eq, &tail);
 
-    if (glex_unlikely(!glex_ring_try_claim(&peer->eq, &tail))) {
+    if (glex_unlikely(slot == NULL)) {
         return false;
     }
-    glex_shm_fill_event(glex_ring_tx_slot(&peer->eq, tail), tail, event, data, len, place, 0);
+    glex_shm_fill_event(slot, tail, event, data, len, place, 0);
     return true;
 }
 
