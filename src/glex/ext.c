@@ -54,10 +54,27 @@ glex_ret_t glex_ext_event_fd(glex_ep_handle_t handle, int *fd)
     return ret;
 }
 
-/* Nothing, or only a slot of a killed producer that holds nothing and is passed over here. */
+/* Whether the oldest entry is one that was claimed for nothing, as by a producer that was killed. */
+static bool ext_oldest_is_nothing(const struct glex_ring_rx *rx)
+{
+    uint64_t ctrl;
+
+    return glex_ring_rx_slot(rx, rx->head, &ctrl) != NULL &&
+           GLEX_CTRL_LEN(ctrl) == GLEX_CTRL_LEN_SKIP;
+}
+
+/* What holds nothing is passed over here: a program that arms again and again need not probe for
+ * it. */
 static bool ext_arm_ring(struct glex_endpoint *ep, struct glex_ring_rx *rx)
 {
-    return glex_ring_arm(rx) || (glex_endpoint_idle(ep, rx, rx->head) && glex_ring_arm(rx));
+    while (!glex_ring_arm(rx)) {
+        if (rx->cursor != rx->head ||
+            (!ext_oldest_is_nothing(rx) && !glex_endpoint_idle(ep, rx, rx->head))) {
+            return false;
+        }
+        glex_ring_pass_over(rx, rx->head + 1);
+    }
+    return true;
 }
 
 glex_ret_t glex_ext_arm(glex_ep_handle_t handle)

@@ -401,6 +401,25 @@ TEST_F(kill_, claim_without_publication)
     EXPECT_EQ(4u, consumer.counters().abandoned);
 }
 
+/* The same for those who do nothing but try to fall asleep. */
+TEST_F(kill_, claim_without_publication_and_arming)
+{
+    for (int which = 0; which < 2; which++) {
+        Ep dead(dev);
+
+        internals_claim_only(dead, consumer.addr(), which);
+        internals_claim_only(dead, consumer.addr(), which);
+    }
+    for (int i = 0; i < 10000 && glex_ext_arm(consumer) != GLEX_SUCCESS; i++) {
+        usleep(1000);
+    }
+    EXPECT_OK(glex_ext_arm(consumer));
+    EXPECT_EQ(4u, consumer.counters().abandoned);
+    Ep alive(dev);
+    alive.send_number(consumer.addr(), 9);
+    EXPECT_EQ(9, consumer.receive_number(0));
+}
+
 /* A producer that lives, however slow, is waited for. */
 TEST_F(kill_, slow_producer_is_waited_for)
 {
