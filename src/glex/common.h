@@ -23,8 +23,8 @@
 
 #define glex_container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
-/** Have a cache line brought here, to be written to. GCC's builtin fetches it to be read, unless it is
- *  told of a processor; those that do not know the instruction do nothing. */
+/** Have a cache line brought here, to be written to. GCC's builtin fetches it to be read, unless it
+ *  is told of a processor; those that do not know the instruction do nothing. */
 static inline void glex_prefetch_write(const void *ptr)
 {
 #ifdef __x86_64__

@@ -54,7 +54,7 @@ glex_ret_t glex_ext_event_fd(glex_ep_handle_t handle, int *fd)
     return ret;
 }
 
-/* Whether the oldest entry is one that was claimed for nothing, as by a producer that was killed. */
+/* Whether the oldest entry was claimed for nothing, as by a producer that was killed. */
 static bool ext_oldest_is_nothing(const struct glex_ring_rx *rx)
 {
     uint64_t ctrl;

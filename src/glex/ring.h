@@ -45,7 +45,7 @@ struct glex_ring_rx {
     struct glex_ring_ctl *ctl;
     int                   which; /* GLEX_RING_MPQ or GLEX_RING_EQ */
     uint64_t              stall_pos;   /* where it was at the last look */
-    uint64_t              stall_check; /* when its producers are to be looked up, ns; 0: it is empty */
+    uint64_t              stall_check; /* when to look its producers up, ns; 0: it is empty */
 };
 
 struct glex_segment;
@@ -117,9 +117,9 @@ static inline enum glex_ring_ret glex_ring_claim(struct glex_ring_tx *tx, uint64
 }
 
 /**
- * Claim the next position, and return its slot, if the ring, as last seen, has room and is neither closed nor armed, and
- * nobody else claims it at the same time. Where this fails, NULL, glex_ring_claim() is to follow: the
- * intent may name a position that is somebody else's.
+ * Claim the next position, and return its slot, if the ring, as last seen, has room and is neither
+ * closed nor armed, and nobody else claims it at the same time. Where this fails (NULL),
+ * glex_ring_claim() is to follow: the intent may name a position that is somebody else's.
  *
  * The slot's line is asked for before: no store overtakes the compare-and-swap, and between far
  * cores the line takes longer than that.
