@@ -50,7 +50,7 @@ struct glex_ring_ctl {
 #define GLEX_CTRL_SEQ(ctrl)  ((uint32_t)(ctrl))
 #define GLEX_CTRL_LEN(ctrl)  ((uint32_t)((ctrl) >> 32))
 #define GLEX_CTRL_LEN_SKIP   UINT32_MAX /* holds nothing: pass over it */
-#define GLEX_CTRL_LEN_STAYS  0x100u     /* of an event, added to the length: data for who takes it */
+#define GLEX_CTRL_LEN_STAYS  0x100u    /* of an event, added to the length: data for who takes it */
 
 #define GLEX_SLOT_SHIFT 7
 

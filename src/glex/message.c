@@ -257,8 +257,8 @@ static GLEX_ALWAYS_INLINE void *poll_look(const struct glex_ring_rx *rx, uint64_
 
 /*
  * The queue of the last arrival is looked at last. A message that is waited for is found a tenth
- * earlier where nothing is behind it in the loop, and most often it takes the way of the one before.
- * So neither queue keeps the other waiting, either.
+ * earlier where nothing is behind it in the loop, and most often it takes the last one's way. So
+ * neither queue keeps the other waiting, either.
  */
 glex_ret_t glex_ext_poll(glex_ep_handle_t handle, struct glex_ext_arrival *arrival)
 {

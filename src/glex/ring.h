@@ -82,7 +82,7 @@ static inline void *glex_ring_tx_slot(const struct glex_ring_tx *tx, uint64_t ta
  */
 static inline bool glex_ring_claim_at(struct glex_ring_tx *tx, uint64_t pos, uint64_t *tail_p)
 {
-    struct glex_ring_ctl *ctl = tx->ctl; /* once: the store below might be to `tx`, for all C knows */
+    struct glex_ring_ctl *ctl = tx->ctl; /* once: for C the store below might be to `tx` */
 
     /*
      * release: whoever sees this intent sees what I published before, so an intent that has moved
@@ -129,10 +129,12 @@ static inline void *glex_ring_try_claim(struct glex_ring_tx *tx, uint64_t *tail_
     void *slot;
 
     *tail_p = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED); /* as glex_ring_claim() */
+    if (glex_unlikely(*tail_p - tx->head > tx->mask)) {
+        return NULL; /* the consumer may be reading that slot: its line stays there */
+    }
     slot = glex_ring_tx_slot(tx, *tail_p);
     glex_prefetch_write(slot);
-    return glex_likely(*tail_p - tx->head <= tx->mask) &&
-           glex_likely(glex_ring_claim_at(tx, *tail_p, tail_p)) ? slot : NULL;
+    return glex_likely(glex_ring_claim_at(tx, *tail_p, tail_p)) ? slot : NULL;
 }
 
 /** Publish a claimed and filled slot; release: the consumer that sees it sees the contents. */

@@ -259,8 +259,8 @@ static void segment_log_failure(const char *what)
 }
 
 /*
- * The lock lives as long as the file is open or mapped, and a descriptor is dear. But what overlayfs
- * maps is not the file that was opened and locked: there it must stay open.
+ * The lock lives as long as the file is open or mapped, and a descriptor is dear. But what
+ * overlayfs maps is not the file that was opened and locked: there it must stay open.
  */
 static int segment_keep_lock(int fd)
 {

@@ -253,12 +253,13 @@ void evil_send_forged(void)
     uct_glex_ctl_t *ctl = (uct_glex_ctl_t *)(hdr + 1);
     glex_imm_mp_req_t req = {.rmt_ep_addr = {.v = glex_of(&victim)->ep_addr}, .data = data};
     size_t i;
+    unsigned am_id;
 
     for (i = 0; i < sizeof(data); i += 8) {
         memcpy(data + i, &(uint64_t){fuzz_value(input)}, 8);
     }
-    hdr->type_am = (uint8_t)uct_glex_hdr_type_am(fuzz_below(input, 8),
-                                                 fuzz_below(input, 4) ? AM_EVIL : hdr->type_am >> 3);
+    am_id = fuzz_below(input, 4) ? AM_EVIL : hdr->type_am >> 3;
+    hdr->type_am = (uint8_t)uct_glex_hdr_type_am(fuzz_below(input, 8), am_id);
     hdr->vc_id = fuzz_below(input, 8) ? vc->tx.vc_id : hdr->vc_id;
     hdr->seq = fuzz_below(input, 2) ? vc->tx.seq : hdr->seq;
     ctl->version = fuzz_below(input, 8) ? UCT_GLEX_WIRE_VERSION : ctl->version;

@@ -413,7 +413,7 @@ TEST_F(poll_, slow_producer_is_waited_for)
 }
 
 /* A post that is on its way is not yet a stalled one: to look up its producer takes the time of
- * twenty messages, and would be done in every hundredth of a ping-pong. */
+ * thirty messages, and came with one in 400 of a ping-pong. */
 TEST_F(poll_, post_on_its_way_is_not_looked_up)
 {
     for (Kind kind : {EVENT, MP}) {

@@ -2,7 +2,7 @@
  * mpi_memory [BYTES [COUNT]]: what a job takes of the node's memory when every rank has sent COUNT
  * messages of BYTES bytes to every other. Not by MPI_Alltoall, whose ranks send short data to a few
  * neighbours only, that pass it on. Rank 0 prints what is private to the ranks, and what all files
- * of /dev/shm take; who wants to know how much of that is the job's subtracts what they took before.
+ * of /dev/shm take; to know how much of that is the job's, subtract what they took before.
  */
 #include "common.h"
 

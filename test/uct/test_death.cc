@@ -406,8 +406,8 @@ TEST_P(Death, AtEveryRequest)
     }
 }
 
-/* It dies with puts that no flush has followed. UCP then flushes to cancel, and closes when that has
- * ended. */
+/* It dies with puts that no flush has followed. UCP then flushes to cancel, and closes when that
+ * has ended. */
 TEST_P(Death, WithPutsThatWereNotFlushed)
 {
     team(2, env(), [](Team &team) {

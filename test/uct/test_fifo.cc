@@ -362,9 +362,9 @@ TEST(Fifo, NobodyIsBlockedForEver)
     }
 }
 
-/* A long life: random lengths, messages without units between, counters that come late, twice or out
- * of order, over several wraps of the counters. No unit is written while it holds a message that was
- * not consumed. */
+/* A long life: random lengths, messages without units between, counters that come late, twice or
+ * out of order, over several wraps of the counters. No unit is written while it holds a message
+ * that was not consumed. */
 TEST(Fifo, NothingIsOverwritten)
 {
     struct Sent {

@@ -1,6 +1,6 @@
 /*
- * Credits of ER that the receiver shows in memory which the sender maps: a sender that only sends, one
- * that waits and progresses, one that waits and sleeps.
+ * Credits of ER that the receiver shows in memory which the sender maps: a sender that only sends,
+ * one that waits and progresses, one that waits and sleeps.
  */
 #include "traffic.h"
 
@@ -52,7 +52,7 @@ struct Stream {
                 sink.progress();
             }
         }
-        ASSERT_EQ(count, 0u) << "the receiver has taken all that came, and credits do not come back";
+        ASSERT_EQ(count, 0u) << "the receiver has taken all, and credits do not come back";
     }
 
     void fill()

@@ -70,7 +70,7 @@ static inline uint16_t uct_glex_credit_limit(const uct_glex_credit_rx_t *rx)
     return rx->rcvd + rx->window;
 }
 
-/* MPs received whose credits the sender does not have back yet; `told`: the last limit it was told */
+/* MPs received whose credits the sender does not have back; `told`: the last limit it was told */
 static inline uint16_t uct_glex_credit_owed(const uct_glex_credit_rx_t *rx, uint16_t told)
 {
     return uct_glex_credit_limit(rx) - told;

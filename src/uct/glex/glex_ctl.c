@@ -301,22 +301,23 @@ static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     }
 }
 
-static const uct_glex_ctl_t *uct_glex_ctl_check(uct_glex_iface_t *iface, uint64_t src,
-                                                const uct_glex_hdr_t *hdr, unsigned length)
+/* Take a control message, whole: what is checked its sender can still change in the queue. Returns
+ * 0 if it is none that we understand. */
+static int uct_glex_ctl_take(const uct_glex_hdr_t *hdr, unsigned length, uint64_t src,
+                             uct_glex_ctl_t *ctl)
 {
-    const uct_glex_ctl_t *ctl = (const uct_glex_ctl_t*)(hdr + 1);
-
     if (length < sizeof(*hdr) + sizeof(*ctl)) {
         ucs_debug("glex: control message of %u bytes from 0x%" PRIx64 " ignored", length, src);
-        return NULL;
+        return 0;
     }
+    memcpy(ctl, hdr + 1, sizeof(*ctl));
     if (ctl->version != UCT_GLEX_WIRE_VERSION) {
         ucs_error("glex: endpoint 0x%" PRIx64 " speaks protocol version %u, this is version %d: "
                   "use the same libuct_glex everywhere",
                   src, ctl->version, UCT_GLEX_WIRE_VERSION);
-        return NULL;
+        return 0;
     }
-    return ctl;
+    return 1;
 }
 
 /* Take the peer's name, key and first credits from its CONNECT or ACCEPT */
@@ -389,14 +390,15 @@ void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface)
 void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
                              unsigned length)
 {
-    const uct_glex_ctl_t *ctl = uct_glex_ctl_check(iface, src, hdr, length);
-    uct_glex_vc_t *vc         = uct_glex_vc_find(iface, src);
+    uct_glex_vc_t *vc = uct_glex_vc_find(iface, src);
+    uct_glex_ctl_t ctl;
 
-    if ((ctl == NULL) || (vc == NULL) || (vc->state == UCT_GLEX_VC_FAILED)) {
+    if (!uct_glex_ctl_take(hdr, length, src, &ctl) || (vc == NULL) ||
+        (vc->state == UCT_GLEX_VC_FAILED)) {
         return;
     }
     /* A VC is named, or (0) whoever was meant is not there: not about the VC that there is now? */
-    if ((ctl->vc_id != 0) ? (ctl->vc_id != vc->tx.vc_id) : (ctl->src_uuid == vc->peer_uuid)) {
+    if ((ctl.vc_id != 0) ? (ctl.vc_id != vc->tx.vc_id) : (ctl.src_uuid == vc->peer_uuid)) {
         return;
     }
     ucs_debug("glex: endpoint 0x%" PRIx64 " knows vc 0x%x no more", src, vc->id);
@@ -405,11 +407,12 @@ void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_gl
 }
 
 /* The first message comes with CONNECT or ACCEPT */
-static void uct_glex_ctl_recv_first(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
-                                    const uct_glex_ctl_t *ctl, unsigned length)
+static void uct_glex_ctl_recv_first(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned length)
 {
+    const unsigned first = sizeof(*hdr) + sizeof(uct_glex_ctl_t);
+
     if ((hdr->flags & UCT_GLEX_FLAG_FIRST) && (vc->state != UCT_GLEX_VC_FAILED)) {
-        uct_glex_first_recv(vc, hdr, (void*)(ctl + 1), length - sizeof(*hdr) - sizeof(*ctl));
+        uct_glex_first_recv(vc, hdr, UCS_PTR_BYTE_OFFSET(hdr, first), length - first);
     }
 }
 
@@ -434,45 +437,44 @@ static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
     }
     uct_glex_ctl_process(vc, ctl);
     uct_glex_vc_resume(vc);
-    uct_glex_ctl_recv_first(vc, hdr, ctl, length);
+    uct_glex_ctl_recv_first(vc, hdr, length);
 }
 
 void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
                                unsigned length)
 {
-    const uct_glex_ctl_t *ctl = uct_glex_ctl_check(iface, src, hdr, length);
+    uct_glex_ctl_t ctl;
     uct_glex_vc_t *vc;
 
-    if (ctl == NULL) {
+    if (!uct_glex_ctl_take(hdr, length, src, &ctl)) {
         return;
     }
-    if (ctl->uuid != iface->uuid) {
+    if (ctl.uuid != iface->uuid) {
         ucs_debug("glex: connect from 0x%" PRIx64 " was for an earlier owner of this endpoint",
                   src);
         uct_glex_ctl_post_reset(iface, src, 0);
         return;
     }
     vc = uct_glex_vc_find(iface, src);
-    if ((vc != NULL) && (vc->tx.vc_id != ctl->vc_id) &&
+    if ((vc != NULL) && (vc->tx.vc_id != ctl.vc_id) &&
         ((vc->state == UCT_GLEX_VC_OPEN) || (vc->state == UCT_GLEX_VC_GONE))) {
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT); /* ours is dead there: begin anew */
     }
-    if (uct_glex_vc_get(iface, src, ctl->src_uuid, &vc) != UCS_OK) {
+    if (uct_glex_vc_get(iface, src, ctl.src_uuid, &vc) != UCS_OK) {
         uct_glex_ctl_post_reset(iface, src, 0);
         return; /* logged */
     }
-    uct_glex_ctl_reconnect(vc, hdr, ctl, length);
+    uct_glex_ctl_reconnect(vc, hdr, &ctl, length);
 }
 
 void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned length)
 {
-    const uct_glex_ctl_t *ctl;
+    uct_glex_ctl_t ctl;
 
     if (uct_glex_hdr_type(hdr->word) == UCT_GLEX_MP_ACK) {
         return; /* the header's flag says it all */
     }
-    ctl = uct_glex_ctl_check(vc->iface, vc->peer, hdr, length);
-    if (ctl == NULL) {
+    if (!uct_glex_ctl_take(hdr, length, vc->peer, &ctl)) {
         return;
     }
     switch (uct_glex_hdr_type(hdr->word)) {
@@ -481,7 +483,7 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned le
             ucs_debug("glex: unexpected accept from 0x%" PRIx64, vc->peer);
             return;
         }
-        uct_glex_ctl_open(vc, hdr, ctl);
+        uct_glex_ctl_open(vc, hdr, &ctl);
         vc->state = UCT_GLEX_VC_OPEN;
         break;
     case UCT_GLEX_MP_CTL:
@@ -492,7 +494,7 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned le
     }
     vc->tx.flags |= UCT_GLEX_FLAG_ACK;
     uct_glex_vc_schedule(vc);
-    uct_glex_ctl_process(vc, ctl);
+    uct_glex_ctl_process(vc, &ctl);
     uct_glex_vc_resume(vc);
-    uct_glex_ctl_recv_first(vc, hdr, ctl, length);
+    uct_glex_ctl_recv_first(vc, hdr, length);
 }

@@ -151,7 +151,7 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_am_short_slow(uct_ep_h tl_ep, uin
                              sizeof(header) + length);
 }
 
-/* The way of nearly all messages: nothing of them is needed any more when the NIC has been called */
+/* The way of nearly all messages: nothing of them is needed when the NIC has been called */
 ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
                                   const void *payload, unsigned length)
 {

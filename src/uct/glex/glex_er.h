@@ -52,7 +52,8 @@ void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 /** A message went through SR: ask for a FIFO again when the traffic is heavy */
 static inline void uct_glex_er_count_sr(uct_glex_vc_t *vc)
 {
-    if (ucs_unlikely(++vc->sr_count >= UCS_BIT(vc->sr_patience)) && (vc->er_state == UCT_GLEX_ER_NONE)) {
+    if (ucs_unlikely(++vc->sr_count >= UCS_BIT(vc->sr_patience)) &&
+        (vc->er_state == UCT_GLEX_ER_NONE)) {
         vc->sr_count = 0;
         uct_glex_er_request(vc);
     }
@@ -95,8 +96,8 @@ int uct_glex_er_has_room(uct_glex_vc_t *vc, size_t length);
 int uct_glex_er_look(uct_glex_vc_t *vc);
 
 #if UCT_GLEX_NIC_MESSAGES
-/** Send 8 bytes and `length` more, at most UCT_GLEX_IMM_PUT_LEN in all, in their event. They need no
- *  unit of the FIFO. NO_RESOURCE: no credits. */
+/** Send 8 bytes and `length` more, at most UCT_GLEX_IMM_PUT_LEN in all, in their event. They need
+ *  no unit of the FIFO. NO_RESOURCE: no credits. */
 static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_send_short(uct_glex_vc_t *vc, uint8_t am_id,
                                                                uint64_t header, const void *data,
                                                                unsigned length)
@@ -163,7 +164,8 @@ void uct_glex_er_recv_short(uct_glex_iface_t *iface, uint64_t word, uct_glex_cre
 
 /* ---- credits that are shown: glex_er_shown.c ---- */
 
-/** Have progress do so (uct_glex_er_look()), and resume what is pending: it waits for nothing else */
+/** Have progress do so (uct_glex_er_look()), and resume what is pending: that waits for nothing
+ *  else */
 void uct_glex_er_starve(uct_glex_vc_t *vc);
 void uct_glex_er_starve_end(uct_glex_er_tx_t *er);
 

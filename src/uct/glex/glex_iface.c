@@ -18,9 +18,9 @@
 #include <ucs/sys/math.h>
 #include <ucs/sys/string.h>
 
-/* Between two looks at the NIC's error queue and for senders to wake there are so many progress calls
- * and so many microseconds at least. A look takes as long as ten calls: when nothing comes, and calls
- * take 8 ns, the next message should not have to wait for one. */
+/* Between two looks at the NIC's error queue and for senders to wake there are so many progress
+ * calls and so many microseconds at least. A look takes as long as ten calls: when nothing comes,
+ * and calls take 8 ns, the next message should not have to wait for one. */
 #define UCT_GLEX_ERRORS_CALLS 256
 #define UCT_GLEX_ERRORS_US    16
 

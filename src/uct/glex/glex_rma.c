@@ -154,13 +154,6 @@ static ucs_status_t uct_glex_rma_imm_put(uct_glex_iface_t *iface, uct_glex_vc_t 
     return UCS_OK;
 }
 
-/* Put and get by copying need nothing but a peer that is not known to have left. It may be this very
- * endpoint, and the ranges overlap: memmove(). */
-static UCS_F_ALWAYS_INLINE int uct_glex_rma_is_open(const uct_glex_ep_t *ep)
-{
-    return ucs_likely(!ep->blocked && (ep->vc->status == UCS_OK));
-}
-
 /* Not mapped, empty, out of range, or the first */
 static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_slow(uct_glex_ep_t *ep, const void *buffer,
                                                               unsigned length, uint64_t remote_addr,
@@ -205,10 +198,11 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
     void *ptr;
 
     UCT_CHECK_LENGTH(length, 0, iface->config.max_rma_short, "put_short");
-    if (ucs_likely(length > 0) && uct_glex_rma_is_open(ep)) {
+    /* To copy needs nothing but a peer that is not known to have left */
+    if (ucs_likely((length > 0) && !ep->blocked && (ep->vc->status == UCS_OK))) {
         ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
         if (ucs_likely(ptr != NULL)) {
-            memmove(ptr, buffer, length);
+            memmove(ptr, buffer, length); /* it may be our own memory */
             ep->vc->dirty = 1;
             return UCS_OK;
         }

@@ -260,28 +260,29 @@ static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
     return 1;
 }
 
-void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, const uct_glex_sr_t *sr,
-                        int zc)
+void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
+                        const uct_glex_sr_t *announced, int zc)
 {
+    uct_glex_sr_t sr = *announced; /* once: what is checked its sender can still change there */
     uct_glex_rx_t *rx;
 
-    if (sr->length > vc->iface->sr.rx.buf_size) {
+    if (sr.length > vc->iface->sr.rx.buf_size) {
         ucs_error("glex: endpoint 0x%" PRIx64 " announced %u bytes, our buffers hold %zu: set "
                   "UCX_GLEX_SRQ_UNIT_SIZE alike everywhere",
-                  vc->peer, sr->length, vc->iface->sr.rx.buf_size);
+                  vc->peer, sr.length, vc->iface->sr.rx.buf_size);
         uct_glex_vc_fail(vc, UCS_ERR_MESSAGE_TRUNCATED);
         return;
     }
-    if (!zc && uct_glex_rx_take_sr(vc, seq, am_id, sr)) {
+    if (!zc && uct_glex_rx_take_sr(vc, seq, am_id, &sr)) {
         return;
     }
     rx = uct_glex_rx_new(vc, seq, am_id, 0);
     if (rx == NULL) {
         return;
     }
-    rx->sr     = *sr;
+    rx->sr     = sr;
     rx->sr_zc  = zc;
-    rx->length = sr->length;
+    rx->length = sr.length;
     uct_glex_rx_advance(vc);
 }
 

@@ -37,8 +37,8 @@ typedef struct uct_glex_rx {
 ucs_status_t uct_glex_rx_init(uct_glex_iface_t *iface);
 void uct_glex_rx_cleanup(uct_glex_iface_t *iface);
 
-/** A message that arrived through ER, and cannot be delivered at once: early, or zero-copy. It waits
- *  in its units of the FIFO; one without is copied. */
+/** A message that arrived through ER, and cannot be delivered at once: early, or zero-copy. It
+ *  waits in its units of the FIFO; one without is copied. */
 void uct_glex_rx_add_er(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
                         uint32_t length, uint16_t fifo_used, int zc);
 
@@ -47,8 +47,8 @@ void uct_glex_rx_keep_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *d
                          uint32_t length, int zc);
 
 /** An announced message, to be fetched */
-void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, const uct_glex_sr_t *sr,
-                        int zc);
+void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
+                        const uct_glex_sr_t *announced, int zc);
 
 /** The operation UCT_GLEX_OP_FETCH of a message has ended */
 void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status);

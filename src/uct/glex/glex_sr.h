@@ -28,7 +28,7 @@ _Static_assert(sizeof(uct_glex_sr_msg_t) == UCT_GLEX_MP_LEN, "no gaps");
 ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_sr_msg_t *msg,
                                  unsigned length, unsigned flags);
 
-/** Flags of the next message: more credits are asked for while enough are left to bridge the answer */
+/** Flags of the next message: more credits are asked for while enough are left until the answer */
 static UCS_F_ALWAYS_INLINE unsigned uct_glex_sr_flags(const uct_glex_vc_t *vc, unsigned flags,
                                                       uint16_t avail)
 {

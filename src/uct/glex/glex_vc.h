@@ -103,12 +103,12 @@ struct uct_glex_vc {
     uint8_t              scheduled     : 1;
     uint8_t              rx_waiting    : 1;
     uint8_t              recalling     : 1; /* asked for credits back, not answered */
-    uint8_t              want_grant    : 1; /* a request of the peer's for a FIFO is to be answered */
+    uint8_t              want_grant    : 1; /* the peer's request for a FIFO is to be answered */
     uint8_t              mpq_waiting   : 1; /* is in iface->mpq.wait */
     uint8_t              mpq_held      : 1; /* has its entries of the MPQ */
     uint8_t              connect_again : 1; /* our CONNECT was lost, the peer's came */
     uint8_t              peer_dead     : 1; /* fails in progress, where handlers may be called */
-    uint8_t              reset_due     : 1; /* over, and the peer is to be told; scheduled till then */
+    uint8_t              reset_due     : 1; /* over, the peer is to be told; scheduled till then */
     uint8_t              dirty         : 1; /* puts that leave no trace here, since a flush */
     uint8_t              peer_left     : 1; /* said so: the VC is gone when all it sent is here */
 };

@@ -174,8 +174,8 @@ enum uct_glex_ctl_flag {
 typedef struct uct_glex_ctl {
     uint16_t version;
     uint16_t flags;
-    uint32_t vc_id;        /* the sender's name of the VC: what is sent back must bear it. RESET: the
-                            * name that is not known */
+    uint32_t vc_id;        /* the sender's name of the VC: what is sent back must bear it. RESET:
+                            * the name that is not known */
     uint32_t uuid;         /* CONNECT: of the interface that is meant */
     uint32_t src_uuid;     /* of the sender's interface */
     uint64_t fifo_mh;      /* ER_GRANT: registration that holds the FIFO */
