@@ -4,6 +4,7 @@
 #include "traffic.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 namespace {
 
@@ -133,12 +134,14 @@ TEST_P(Am, BcopyEveryLength)
     });
 }
 
-/* Header sizes, numbers of pieces, empty pieces, from private and from NIC memory */
+/* Header sizes, numbers of pieces, empty pieces, from private and from NIC memory; every second
+ * piece without a handle where none is asked for */
 TEST_P(Am, ZcopyHeadersAndPieces)
 {
     isolated(env(), [] {
         Pair pair;
         const uct_iface_attr_t &attr = pair.a.attr;
+        const bool need_memh = pair.md.has(UCT_MD_FLAG_NEED_MEMH);
 
         if (!pair.a.has(UCT_IFACE_FLAG_AM_ZCOPY)) {
             EXPECT_FALSE(pair.md.has(UCT_MD_FLAG_REG)) << "no zero-copy although memory registers";
@@ -163,7 +166,8 @@ TEST_P(Am, ZcopyHeadersAndPieces)
                             size_t size = (i + 1 == iovcnt) ? rest : (i == 1) ? 0 : rest / 2;
 
                             offset = attr.cap.am.max_zcopy - rest;
-                            iov.push_back(piece(memory.data + offset, size, memory.memh));
+                            iov.push_back(piece(memory.data + offset, size,
+                                                need_memh || (i % 2) ? memory.memh : NULL));
                             bytes.insert(bytes.end(), memory.data + offset,
                                          memory.data + offset + size);
                             rest -= size;
@@ -181,6 +185,40 @@ TEST_P(Am, ZcopyHeadersAndPieces)
                     }
                 }
             }
+        }
+    });
+}
+
+/* What a message without a handle was registered for is over with it: the next may be other memory
+ * at the same address */
+TEST_P(Am, ZcopyWithoutHandleFromRemappedMemory)
+{
+    isolated(env(), [] {
+        const size_t length = 65536;
+        Pair pair;
+        void *address = NULL;
+
+        if (!pair.a.has(UCT_IFACE_FLAG_AM_ZCOPY) || pair.md.has(UCT_MD_FLAG_NEED_MEMH)) {
+            return;
+        }
+        for (uint32_t round = 0; round < 20; ++round) {
+            void *memory = mmap(address, length, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | (address ? MAP_FIXED : 0), -1, 0);
+            const uint8_t *bytes = (uint8_t*)memory;
+            Completion comp;
+
+            ASSERT_NE(memory, MAP_FAILED);
+            address = memory;
+            fill(memory, length, 5, round);
+            ucs_status_t status = pair.ep.am_zcopy(AM_ID, NULL, 0, {piece(memory, 32768, NULL)},
+                                                   &comp);
+            pair.expect(std::vector<uint8_t>(bytes, bytes + 32768));
+            if (status == UCS_INPROGRESS) {
+                comp.wait();
+                status = comp.uct.status;
+            }
+            EXPECT_OK(status);
+            munmap(memory, length);
         }
     });
 }

@@ -171,6 +171,7 @@ ucs_status_t Sender::post_zcopy(uint8_t *data, size_t length)
     size_t header     = std::min<size_t>(length, (sent * 37) % (max_header + 1));
     size_t iovcnt     = 1 + sent % ep.iface.attr.cap.am.max_iov;
     std::unique_ptr<Zcopy> zcopy(new Zcopy(ep.iface.md, data + header, length - header));
+    uct_mem_h memh    = (sent % 3) || ep.iface.md.has(UCT_MD_FLAG_NEED_MEMH) ? zcopy->memh : NULL;
     std::vector<uct_iov_t> iov;
     size_t rest = length - header;
     ucs_status_t status;
@@ -178,7 +179,7 @@ ucs_status_t Sender::post_zcopy(uint8_t *data, size_t length)
     for (size_t i = 0; i < iovcnt; ++i) {
         size_t size = (i + 1 == iovcnt) ? rest : rest / 3;
 
-        iov.push_back(piece(zcopy->bytes.data() + zcopy->bytes.size() - rest, size, zcopy->memh));
+        iov.push_back(piece(zcopy->bytes.data() + zcopy->bytes.size() - rest, size, memh));
         rest -= size;
     }
     status = uct_ep_am_zcopy(ep.handle, am_id_, data, header, iov.data(), iov.size(), 0,

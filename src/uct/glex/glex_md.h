@@ -43,11 +43,12 @@ typedef struct uct_glex_reg {
 /* What UCX holds for memory that it registered. Put and get of our own need no registration where
  * the NIC is this process, so it is made when something else does. */
 typedef struct uct_glex_memh {
-    void           *address;
-    size_t          length;
-    uct_glex_reg_t *reg;       /* NULL: not needed yet */
-    unsigned        flags;     /* of uct_md_mem_reg() */
-    int             revocable; /* may be invalidated, UCT_GLEX_MKEY_REVOCABLE */
+    struct uct_glex_memh *next;      /* of the same operation, uct_glex_memh_free_all() */
+    void                 *address;
+    size_t                length;
+    uct_glex_reg_t       *reg;       /* NULL: not needed yet */
+    unsigned              flags;     /* of uct_md_mem_reg() */
+    int                   revocable; /* may be invalidated, UCT_GLEX_MKEY_REVOCABLE */
 } uct_glex_memh_t;
 
 typedef struct uct_glex_md {
@@ -92,6 +93,13 @@ static inline int uct_glex_md_has_private_rdma(const uct_glex_md_t *md)
 /** Register at an endpoint of the domain without cache; for the transport's own buffers */
 ucs_status_t uct_glex_md_reg(uct_glex_md_t *md, unsigned ep_index, void *address, size_t length,
                              int mem_flags, glex_mem_handle_t *mh_p);
+
+/** A handle for memory, as for uct_md_mem_reg(), whose `flags` these are */
+ucs_status_t uct_glex_memh_new(uct_glex_md_t *md, void *address, size_t length, unsigned flags,
+                               uct_glex_memh_t **memh_p);
+
+/** Deregister the memory of `first`, which may be NULL, and of all that it is linked to */
+void uct_glex_memh_free_all(uct_glex_md_t *md, uct_glex_memh_t *first);
 
 /** Where something lies: name of a registration at one of the domain's endpoints, and offset */
 typedef struct uct_glex_place {

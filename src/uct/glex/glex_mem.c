@@ -194,7 +194,10 @@ static ucs_status_t uct_glex_md_query(uct_md_h uct_md, uct_glex_md_attr_t *attr)
     __auto_type cap   = UCT_GLEX_MD_ATTR(attr);
 
     uct_glex_md_attr_init(attr);
-    cap->flags            = UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY;
+    cap->flags            = UCT_MD_FLAG_NEED_RKEY;
+    if (!UCT_GLEX_NIC_RDMA_NOW) {
+        cap->flags |= UCT_MD_FLAG_NEED_MEMH;
+    }
     cap->access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     if (uct_glex_md_has_private_rdma(md)) {
         cap->flags  |= UCT_MD_FLAG_REG | UCT_GLEX_MD_FLAG_INVALIDATE;
@@ -278,11 +281,9 @@ static ucs_status_t uct_glex_mem_free(uct_md_h uct_md, uct_mem_h uct_memh)
     return uct_glex_status(ret);
 }
 
-static ucs_status_t uct_glex_mem_reg(uct_md_h uct_md, void *address, size_t length,
-                                     uct_glex_mem_reg_arg_t arg, uct_mem_h *memh_p)
+ucs_status_t uct_glex_memh_new(uct_glex_md_t *md, void *address, size_t length, unsigned flags,
+                               uct_glex_memh_t **memh_p)
 {
-    uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
-    unsigned flags    = uct_glex_mem_reg_flags(arg);
     uct_glex_memh_t *memh;
     ucs_status_t status;
 
@@ -294,6 +295,7 @@ static ucs_status_t uct_glex_mem_reg(uct_md_h uct_md, void *address, size_t leng
     if (memh == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
+    memh->next      = NULL;
     memh->address   = address;
     memh->length    = length;
     memh->reg       = NULL;
@@ -308,6 +310,33 @@ static ucs_status_t uct_glex_mem_reg(uct_md_h uct_md, void *address, size_t leng
     }
     *memh_p = memh;
     return UCS_OK;
+}
+
+static void uct_glex_memh_free(uct_glex_md_t *md, uct_glex_memh_t *memh, uct_completion_t *comp)
+{
+    if (memh->reg != NULL) {
+        uct_glex_reg_put(md, memh->reg, comp);
+    } else if (comp != NULL) {
+        uct_invoke_completion(comp, UCS_OK);
+    }
+    ucs_free(memh);
+}
+
+void uct_glex_memh_free_all(uct_glex_md_t *md, uct_glex_memh_t *first)
+{
+    uct_glex_memh_t *next;
+
+    for (; first != NULL; first = next) {
+        next = first->next;
+        uct_glex_memh_free(md, first, NULL);
+    }
+}
+
+static ucs_status_t uct_glex_mem_reg(uct_md_h uct_md, void *address, size_t length,
+                                     uct_glex_mem_reg_arg_t arg, uct_mem_h *memh_p)
+{
+    return uct_glex_memh_new(ucs_derived_of(uct_md, uct_glex_md_t), address, length,
+                             uct_glex_mem_reg_flags(arg), (uct_glex_memh_t**)memh_p);
 }
 
 static ucs_status_t uct_glex_mem_dereg(uct_md_h uct_md, const uct_md_mem_dereg_params_t *params)
@@ -330,12 +359,7 @@ static ucs_status_t uct_glex_mem_dereg(uct_md_h uct_md, const uct_md_mem_dereg_p
          * the completion says that all of those are gone */
         (void)uct_glex_memh_register(md, memh, 0);
     }
-    if (memh->reg != NULL) {
-        uct_glex_reg_put(md, memh->reg, comp);
-    } else if (comp != NULL) {
-        uct_invoke_completion(comp, UCS_OK);
-    }
-    ucs_free(memh);
+    uct_glex_memh_free(md, memh, comp);
     return UCS_OK;
 }
 

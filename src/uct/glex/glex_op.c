@@ -90,6 +90,7 @@ uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
     op->ep        = NULL;
     op->comp      = comp;
     op->buf       = NULL;
+    op->memh      = NULL;
     op->id        = index | ((uint32_t)iface->ops.next_gen++ << UCT_GLEX_OP_INDEX_BITS);
     op->unpack_cb = NULL;
     op->events    = 0;
@@ -117,6 +118,10 @@ static void uct_glex_op_forget(uct_glex_op_t *op)
     if (op->buf != NULL) {
         uct_glex_buf_put(op->buf);
         op->buf = NULL;
+    }
+    if (op->memh != NULL) {
+        uct_glex_memh_free_all(iface->md, op->memh);
+        op->memh = NULL;
     }
 }
 

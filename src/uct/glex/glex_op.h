@@ -24,6 +24,7 @@ typedef struct uct_glex_op {
     const uct_ep_t        *ep;     /* whose destruction cancels the completion; or NULL */
     uct_completion_t      *comp;   /* or NULL */
     uct_glex_buf_t        *buf;    /* send unit or bounce buffer, or NULL */
+    uct_glex_memh_t       *memh;   /* ZC: registered for it alone; a list, or NULL */
     void                  *arg;    /* GET_BCOPY: of unpack_cb; FETCH: the message */
     uct_unpack_callback_t  unpack_cb;
     size_t                 length; /* GET_BCOPY */

@@ -29,12 +29,33 @@ static ucs_status_t uct_glex_zc_send_descriptor(uct_glex_vc_t *vc, uint8_t am_id
     return uct_glex_sr_send(vc, am_id, desc, length, UCT_GLEX_FLAG_ZC);
 }
 
+/* The handle of a piece. The domain does not ask for one where puts and gets need none: then it is
+ * registered for as long as the peer may fetch it. */
+static ucs_status_t uct_glex_zc_memh(uct_glex_op_t *op, const uct_iov_t *iov, size_t length,
+                                     uct_glex_memh_t **memh_p)
+{
+    ucs_status_t status;
+
+    if (UCT_GLEX_NIC_RDMA_NOW && (iov->memh == UCT_MEM_HANDLE_NULL)) {
+        status = uct_glex_memh_new(op->vc->iface->md, iov->buffer, length, 0, memh_p);
+        if (status != UCS_OK) {
+            return status;
+        }
+        (*memh_p)->next = op->memh;
+        op->memh        = *memh_p;
+    } else {
+        *memh_p = iov->memh;
+    }
+    return UCS_OK;
+}
+
 /* Describe the pieces; empty ones are left out */
-static ucs_status_t uct_glex_zc_fill(uct_glex_vc_t *vc, uct_glex_zc_t *zc, const uct_iov_t *iov,
+static ucs_status_t uct_glex_zc_fill(uct_glex_op_t *op, uct_glex_zc_t *zc, const uct_iov_t *iov,
                                      size_t iovcnt)
 {
-    uct_glex_iface_t *iface = vc->iface;
+    uct_glex_iface_t *iface = op->vc->iface;
     uct_glex_place_t place;
+    uct_glex_memh_t *memh;
     ucs_status_t status;
     size_t i, length;
 
@@ -45,8 +66,10 @@ static ucs_status_t uct_glex_zc_fill(uct_glex_vc_t *vc, uct_glex_zc_t *zc, const
         if (length == 0) {
             continue;
         }
-        status = uct_glex_memh_place(iface->md, iov[i].memh, iface->ep_index, iov[i].buffer,
-                                     &place);
+        status = uct_glex_zc_memh(op, &iov[i], length, &memh);
+        if (status == UCS_OK) {
+            status = uct_glex_memh_place(iface->md, memh, iface->ep_index, iov[i].buffer, &place);
+        }
         if (status != UCS_OK) {
             return status;
         }
@@ -75,7 +98,7 @@ ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *head
         return UCS_ERR_NO_RESOURCE;
     }
     op->ep = &ep->super.super;
-    status = uct_glex_zc_fill(vc, zc, iov, iovcnt);
+    status = uct_glex_zc_fill(op, zc, iov, iovcnt);
     if (status != UCS_OK) {
         goto err_cancel;
     }
