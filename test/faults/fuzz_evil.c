@@ -275,9 +275,9 @@ void evil_scribble(void)
 {
     const uct_glex_vc_t *vc = ((uct_glex_ep_t *)evil_ep)->vc;
 
-    if (vc->er_tx != NULL && vc->er_tx->remote != NULL) {
+    if (vc->er_tx != NULL && vc->er_tx->mirror == NULL) {
         fuzz_counts[MUTATIONS].value +=
-                fuzz_mutate(input, vc->er_tx->remote + fuzz_below(input, 16) * 64, 256);
+                fuzz_mutate(input, vc->er_tx->base + fuzz_below(input, 16) * 64, 256);
     }
 }
 

@@ -204,7 +204,7 @@ ssize_t uct_glex_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pac
     UCT_CHECK_AM_ID(id);
 
     if (ucs_likely((vc->er_tx != NULL) && !ep->blocked) &&
-        uct_glex_er_fits(vc, vc->iface->config.max_bcopy)) {
+        ucs_likely(vc->er_tx->bcopy_units > 0)) {
         ret = uct_glex_er_bcopy(vc, id, pack_cb, arg);
     } else if (uct_glex_ep_can_use_sr(ep)) {
         ret = uct_glex_sr_bcopy(vc, id, pack_cb, arg);

@@ -117,12 +117,11 @@ static ucs_status_t uct_glex_er_map(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
     void *ptr;
 
     er->mirror = NULL;
-    er->remote = NULL;
     er->shown  = NULL;
     if (glex_ext_peer_ptr(vc->iface->nic, peer, mh, ctl->key, ctl->fifo_offset,
                           size + UCT_GLEX_ER_SHOWN_SIZE, &ptr) == GLEX_SUCCESS) {
-        er->remote = ptr;
-        er->shown  = UCS_PTR_BYTE_OFFSET(ptr, size);
+        er->base  = ptr;
+        er->shown = UCS_PTR_BYTE_OFFSET(ptr, size);
         return UCS_OK;
     }
     if (size > vc->iface->er.mirror.buf_size) {
@@ -132,7 +131,11 @@ static ucs_status_t uct_glex_er_map(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
         return UCS_ERR_INVALID_PARAM;
     }
     er->mirror = uct_glex_buf_get(&vc->iface->er.mirror);
-    return (er->mirror == NULL) ? UCS_ERR_NO_MEMORY : UCS_OK;
+    if (er->mirror == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    er->base = er->mirror->ptr;
+    return UCS_OK;
 }
 
 static int uct_glex_er_grant_valid(const uct_glex_ctl_t *ctl)
@@ -189,9 +192,12 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     vc->er_tx               = er;
     vc->er_state            = UCT_GLEX_ER_ACTIVE;
     vc->sr_patience         = UCT_GLEX_ER_PATIENCE_MIN;
+    if (uct_glex_er_fits(vc, vc->iface->config.max_bcopy)) {
+        er->bcopy_units = uct_glex_er_units(vc, vc->iface->config.max_bcopy);
+    }
     ucs_debug("glex: vc 0x%x: ER to endpoint 0x%" PRIx64 ", %u units of %u bytes, %u messages%s",
               vc->id, vc->peer, ctl->fifo_units, 1U << ctl->unit_shift, ctl->fifo_msgs,
-              (er->remote == NULL) ? ", not mapped" : "");
+              (er->mirror != NULL) ? ", not mapped" : "");
 }
 
 static void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
@@ -272,8 +278,10 @@ static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_posted(uct_glex_vc_t *vc,
 }
 
 /* The data is in the FIFO already, which only a NIC with the extension lets us map */
-static ucs_status_t uct_glex_er_post(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
-                                     const uct_glex_er_place_t *place, size_t length)
+static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_post(uct_glex_vc_t *vc, uint8_t am_id,
+                                                         unsigned flags,
+                                                         const uct_glex_er_place_t *place,
+                                                         size_t length)
 {
     glex_event_t event  = uct_glex_er_event(vc, am_id, flags, place, length);
     glex_ep_addr_t peer = {.v = vc->peer};
@@ -319,53 +327,59 @@ static ucs_status_t uct_glex_er_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned f
     return uct_glex_er_posted(vc, place, glex_rdma(vc->iface->nic, &req, NULL));
 }
 
-/* Room for a message of up to `length` bytes. Returns 0 if there is none. */
-static int uct_glex_er_reserve(uct_glex_vc_t *vc, size_t length, uct_glex_er_place_t *place)
+/* Find room for a message of up to place->units. Returns 0 if there is none. */
+static UCS_F_ALWAYS_INLINE int uct_glex_er_reserve(uct_glex_vc_t *vc, uct_glex_er_place_t *place)
 {
-    place->units = uct_glex_er_units(vc, length);
-    return ucs_likely(uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset,
-                                            &place->skip)) ||
-           (uct_glex_er_look(vc) &&
-            uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset, &place->skip));
+    while (ucs_unlikely(!uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset,
+                                               &place->skip))) {
+        if (!uct_glex_er_look(vc)) {
+            return 0;
+        }
+    }
+    return 1;
 }
 
 int uct_glex_er_has_room(uct_glex_vc_t *vc, size_t length)
 {
-    uct_glex_er_place_t place;
+    uct_glex_er_place_t place = {.units = uct_glex_er_units(vc, length)};
 
-    return uct_glex_er_reserve(vc, length, &place);
+    return uct_glex_er_reserve(vc, &place);
 }
 
-/* Where a message is packed: the FIFO itself, or its image */
-static void *uct_glex_er_pack_ptr(const uct_glex_vc_t *vc, const uct_glex_er_place_t *place)
+static UCS_F_ALWAYS_INLINE void *uct_glex_er_pack_ptr(const uct_glex_vc_t *vc,
+                                                      const uct_glex_er_place_t *place)
 {
-    const uct_glex_er_tx_t *er = vc->er_tx;
-    uint8_t *base              = (er->remote != NULL) ? er->remote : er->mirror->ptr;
+    return vc->er_tx->base + ((size_t)place->offset << vc->er_tx->unit_shift);
+}
 
-    return base + ((size_t)place->offset << er->unit_shift);
+static UCS_F_NOINLINE ucs_status_t uct_glex_er_send_mirror(uct_glex_vc_t *vc, uint8_t am_id,
+                                                           size_t length, unsigned flags,
+                                                           uct_glex_er_place_t place)
+{
+    if (length <= UCT_GLEX_IMM_PUT_LEN) {
+        return uct_glex_er_imm_put(vc, am_id, flags, &place, uct_glex_er_pack_ptr(vc, &place),
+                                   length);
+    }
+    return uct_glex_er_put(vc, am_id, flags, &place, length);
 }
 
 /* A message of `length` bytes has been packed at its place */
-static ucs_status_t uct_glex_er_send_packed(uct_glex_vc_t *vc, uint8_t am_id, size_t length,
-                                            unsigned flags, uct_glex_er_place_t *place)
+static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_send_packed(uct_glex_vc_t *vc, uint8_t am_id,
+                                                                size_t length, unsigned flags,
+                                                                uct_glex_er_place_t *place)
 {
     place->units = uct_glex_er_units(vc, length);
-    if (vc->er_tx->remote != NULL) {
-        return uct_glex_er_post(vc, am_id, flags, place, length);
-    }
-    if (length <= UCT_GLEX_IMM_PUT_LEN) {
-        return uct_glex_er_imm_put(vc, am_id, flags, place, uct_glex_er_pack_ptr(vc, place),
-                                   length);
-    }
-    return uct_glex_er_put(vc, am_id, flags, place, length);
+    return ucs_likely(vc->er_tx->mirror == NULL) ?
+           uct_glex_er_post(vc, am_id, flags, place, length) :
+           uct_glex_er_send_mirror(vc, am_id, length, flags, *place);
 }
 
 ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data, unsigned length,
                               unsigned flags)
 {
-    uct_glex_er_place_t place;
+    uct_glex_er_place_t place = {.units = uct_glex_er_units(vc, length)};
 
-    if (!uct_glex_er_reserve(vc, length, &place)) {
+    if (!uct_glex_er_reserve(vc, &place)) {
         return UCS_ERR_NO_RESOURCE;
     }
     if (length <= UCT_GLEX_IMM_PUT_LEN) {
@@ -380,18 +394,18 @@ ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
  * max_bcopy of a lap, and saves a second copy. */
 ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb, void *arg)
 {
-    size_t max_bcopy = vc->iface->config.max_bcopy;
-    uct_glex_er_place_t place;
+    uct_glex_er_place_t place = {.units = vc->er_tx->bcopy_units};
     ucs_status_t status;
     size_t length;
 
-    if (!uct_glex_er_reserve(vc, max_bcopy, &place)) {
+    if (ucs_unlikely(!uct_glex_er_reserve(vc, &place))) {
         return UCS_ERR_NO_RESOURCE;
     }
     length = pack_cb(uct_glex_er_pack_ptr(vc, &place), arg);
-    ucs_assertv(length <= max_bcopy, "packed %zu bytes, at most %zu", length, max_bcopy);
+    ucs_assertv(length <= vc->iface->config.max_bcopy, "packed %zu bytes, at most %zu", length,
+                vc->iface->config.max_bcopy);
     status = uct_glex_er_send_packed(vc, am_id, length, 0, &place);
-    return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
+    return ucs_likely(status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
 }
 
 /* ---- both sides ---- */

@@ -19,14 +19,15 @@
 
 /* The FIFO that a VC borrowed */
 struct uct_glex_er_tx {
-    uint8_t             *remote;     /* the FIFO mapped into this process, NULL: not mappable */
-    uct_glex_buf_t      *mirror;     /* where it is not mappable: its local image */
+    uint8_t             *base;       /* where messages are packed: the FIFO, or its image */
+    uct_glex_buf_t      *mirror;     /* its image in this process, NULL: it is mapped itself */
     const uint32_t      *shown;      /* mapped: the counters that the lender shows */
     uint32_t             offset;     /* of the FIFO in its registration */
-    uint16_t             index;      /* the lender's name of the FIFO */
-    uint8_t              gen;
+    uint16_t             bcopy_units; /* for a message of max_bcopy; 0: too long for the FIFO */
     uint8_t              unit_shift;
     uint8_t              is_starved;
+    uint16_t             index;      /* the lender's name of the FIFO */
+    uint8_t              gen;
     ucs_list_link_t      starved;    /* in iface->er.starved while is_starved */
     uct_glex_vc_t       *vc;
     glex_imm_rdma_req_t  req;        /* constant fields filled in */
@@ -64,7 +65,7 @@ static inline unsigned uct_glex_er_units(const uct_glex_vc_t *vc, size_t length)
 {
     unsigned shift = vc->er_tx->unit_shift;
 
-    return (length <= UCS_BIT(shift)) ? 1 : ((length + UCS_BIT(shift) - 1) >> shift);
+    return (length + (length == 0) + UCS_MASK(shift)) >> shift; /* one at least */
 }
 
 /** Longest message of the FIFO that the VC borrowed */
@@ -124,7 +125,8 @@ static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_send_short(uct_glex_vc_t *vc
 ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data, unsigned length,
                               unsigned flags);
 
-/** Pack a message of up to max_bcopy bytes straight into the FIFO. Returns its length or error. */
+/** Pack a message of up to max_bcopy bytes, that fits (er_tx->bcopy_units), straight into the FIFO.
+ *  Returns its length or error. */
 ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb,
                           void *arg);
 

@@ -72,10 +72,10 @@ static inline int uct_glex_fifo_reserve(const uct_glex_fifo_tx_t *fifo, unsigned
                                         uint16_t *offset_p, uint16_t *skip_p)
 {
     unsigned room   = uct_glex_fifo_free(fifo);
-    unsigned to_end = (fifo->units == 0) ? 0 : uct_glex_fifo_to_end(fifo->head, fifo->units);
+    unsigned to_end = uct_glex_fifo_to_end(fifo->head, fifo->units);
 
     if (!uct_glex_fifo_may_send(fifo)) {
-        return 0;
+        return 0; /* also without a FIFO */
     }
     if (n <= to_end) {
         *offset_p = uct_glex_fifo_offset(fifo->head, fifo->units);
