@@ -29,7 +29,7 @@ glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
     if (status != GLEX_REQ_DONE) {
         return status == GLEX_REQ_PEER_GONE ? GLEX_NO_EP_RESOURCE : GLEX_ACCESS_ERR;
     }
-    if (rmem->ptr == NULL) {
+    if (rmem->ptr == NULL || !(ep->dev->caps.caps & GLEX_EXT_CAP_MAP)) {
         return GLEX_NOT_IMPLEMENTED;
     }
     if (rmem->map != NULL) {

@@ -76,8 +76,8 @@ glex_ret_t glex_ext_mem_free(glex_ep_handle_t ep, void *addr);
 /**
  * A pointer in this process to a peer's registered memory. Valid until this endpoint is
  * destroyed, whatever becomes of the peer; what is stored after the peer died is lost.
- * Errors: NOT_IMPLEMENTED (that memory was not allocated from the NIC), ACCESS_ERR (key, handle or
- * range), NO_EP_RESOURCE (no such peer).
+ * Errors: NOT_IMPLEMENTED (that memory was not allocated from the NIC, or this NIC is without
+ * GLEX_EXT_CAP_MAP), ACCESS_ERR (key, handle or range), NO_EP_RESOURCE (no such peer).
  */
 glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_handle_t mh,
                              uint32_t key, uint64_t offset, uint64_t len, void **ptr_p);

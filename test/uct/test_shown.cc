@@ -77,8 +77,15 @@ TEST(ShownCredits, SenderMayNeverProgress)
         while (s.received < s.sent) {
             s.sink.progress();
         }
+        uint64_t before = s.sink.counters().mp_tx;
+        s.filled_at = s.received;
+        s.fill();
+        EXPECT_OK(uct_iface_event_arm(s.source.handle, UCT_EVENT_RECV)); /* says that it sleeps */
+        while (s.received < s.sent) {
+            s.sink.progress();
+        }
         s.idle(s.sink);
-        EXPECT_GT(s.sink.counters().mp_tx, 0u) << "no header waits: nothing is tested";
+        EXPECT_GT(s.sink.counters().mp_tx, before) << "no header waits: nothing is tested";
         s.send(40000);
         s.source.progress();
         s.send(70000);
@@ -132,39 +139,136 @@ TEST(ShownCredits, PendingGoesOn)
     });
 }
 
-/* Who waits for credits and sleeps is woken, by a receiver that goes on and by one that sleeps */
+/* Take all that came, and say what is said then: go on for a while, or go to sleep */
+static void take_all(Stream &s, bool then_sleep)
+{
+    while (s.received < s.sent) {
+        s.sink.progress();
+    }
+    if (then_sleep) {
+        while (uct_iface_event_arm(s.sink.handle, UCT_EVENT_RECV) == UCS_ERR_BUSY) {
+            s.sink.progress();
+        }
+    } else {
+        s.idle(s.sink);
+    }
+}
+
+/* Who waits for credits and sleeps is woken, by a receiver that goes on and by one that sleeps;
+ * whether its message is pending, or it will try again by itself */
 TEST(ShownCredits, SleeperIsWoken)
 {
     isolated({}, [] {
         Stream s;
 
-        for (bool receiver_sleeps : {false, true}) {
+        for (unsigned round = 0; round < 8; ++round) {
+            bool is_pending = round & 1, receiver_sleeps = round & 2;
             PendingSend pending(s.ep);
             struct pollfd fd = {};
 
             s.filled_at = s.received;
             s.fill();
-            EXPECT_OK(uct_ep_pending_add(s.ep.handle, &pending.uct, 0));
+            if (is_pending) {
+                EXPECT_OK(uct_ep_pending_add(s.ep.handle, &pending.uct, 0));
+            }
             EXPECT_OK(uct_iface_event_fd_get(s.source.handle, &fd.fd));
             fd.events = POLLIN;
             s.idle(s.source);
             EXPECT_OK(uct_iface_event_arm(s.source.handle, UCT_EVENT_RECV));
             EXPECT_EQ(poll(&fd, 1, 0), 0);
 
-            while (s.received < s.sent) {
-                s.sink.progress();
-            }
-            if (receiver_sleeps) {
-                while (uct_iface_event_arm(s.sink.handle, UCT_EVENT_RECV) == UCS_ERR_BUSY) {
-                    s.sink.progress();
-                }
+            take_all(s, receiver_sleeps);
+            EXPECT_EQ(poll(&fd, 1, 0), 1) << "round " << round;
+            if (is_pending) {
+                progress_until("the message", [&] { return pending.done == 1; });
+                ++s.sent;
             } else {
-                s.idle(s.sink);
+                s.idle(s.source);
+                EXPECT_TRUE(s.try_send());
             }
-            EXPECT_EQ(poll(&fd, 1, 0), 1);
-            progress_until("the message", [&] { return pending.done == 1; });
-            ++s.sent;
             progress_until("all messages", [&] { return s.received == s.sent; });
+        }
+    });
+}
+
+/* Who arms when there are credits by now must not sleep */
+TEST(ShownCredits, WhoHasCreditsDoesNotSleep)
+{
+    isolated({}, [] {
+        Stream s;
+        PendingSend pending(s.ep);
+
+        s.fill();
+        EXPECT_OK(uct_ep_pending_add(s.ep.handle, &pending.uct, 0));
+        s.idle(s.source);
+        take_all(s, false);
+        EXPECT_STATUS(UCS_ERR_BUSY, uct_iface_event_arm(s.source.handle, UCT_EVENT_RECV));
+        progress_until("the message", [&] { return pending.done == 1; });
+    });
+}
+
+/* The receiver shows its counters, and does not know that the sender cannot see them */
+TEST(ShownCredits, WhoCannotLookIsTold)
+{
+    const unsigned count = 5000;
+
+    team(2, {{"UCX_GLEX_CHANNELS", "er"}}, [](Team &team) {
+        if (team.rank() == 0) {
+            setenv("GLEX_FAULT", "nomap", 1);
+        }
+        Md md;
+        Iface iface(md);
+        unsigned received = 0;
+
+        iface.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        team.publish(iface.address());
+        team_barrier(team);
+        if (team.rank() == 0) {
+            Ep ep(iface, team.blob(1));
+
+            for (unsigned i = 0; i < count; ++i) {
+                EXPECT_OK(ep.am_short(AM_ID, i, NULL, 0)); /* progresses when it must wait */
+            }
+            EXPECT_TRUE((ep.vc()->er_tx != NULL) && (ep.vc()->er_tx->shown == NULL));
+        } else {
+            progress_until("all messages", [&] { return received == count; });
+            EXPECT_TRUE(iface.internals()->er_rx[0].shown != NULL);
+        }
+        team_barrier(team);
+    });
+}
+
+/* Nothing is sent to who progresses: not to who has credits, nor to who waits for them, nor to who
+ * slept once */
+TEST(ShownCredits, NobodyAwakeIsWoken)
+{
+    isolated({}, [] {
+        Stream s;
+
+        for (bool slept : {false, true}) {
+            for (bool waits : {false, true}) {
+                uint64_t before = s.sink.counters().mp_tx;
+
+                s.filled_at = s.received;
+                if (waits) {
+                    s.fill();
+                } else {
+                    s.send(s.ep.vc()->tx_fifo.msgs_max / 2);
+                }
+                for (bool receiver_sleeps : {false, true}) {
+                    take_all(s, receiver_sleeps);
+                }
+                EXPECT_EQ(s.sink.counters().mp_tx, before)
+                        << "slept " << slept << ", waits " << waits;
+                s.idle(s.source);
+            }
+            if (!slept) {
+                s.filled_at = s.received;
+                s.fill();
+                EXPECT_OK(uct_iface_event_arm(s.source.handle, UCT_EVENT_RECV));
+                take_all(s, false);
+                s.idle(s.source);
+            }
         }
     });
 }

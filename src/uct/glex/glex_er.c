@@ -122,6 +122,7 @@ static ucs_status_t uct_glex_er_map(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
                           size + UCT_GLEX_ER_SHOWN_SIZE, &ptr) == GLEX_SUCCESS) {
         er->base  = ptr;
         er->shown = UCS_PTR_BYTE_OFFSET(ptr, size);
+        uct_glex_er_look_begin(er);
         return UCS_OK;
     }
     if (size > vc->iface->er.mirror.buf_size) {

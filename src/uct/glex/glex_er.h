@@ -21,7 +21,7 @@
 struct uct_glex_er_tx {
     uint8_t             *base;       /* where messages are packed: the FIFO, or its image */
     uct_glex_buf_t      *mirror;     /* its image in this process, NULL: it is mapped itself */
-    const uint32_t      *shown;      /* mapped: the counters that the lender shows */
+    uct_glex_er_shown_t *shown;      /* mapped: where the lender shows its counters; or NULL */
     uint32_t             offset;     /* of the FIFO in its registration */
     uint16_t             bcopy_units; /* for a message of max_bcopy; 0: too long for the FIFO */
     uint8_t              unit_shift;
@@ -166,13 +166,19 @@ void uct_glex_er_recv_short(uct_glex_iface_t *iface, uint64_t word, uct_glex_cre
 
 /* ---- credits that are shown: glex_er_shown.c ---- */
 
-/** Have progress do so (uct_glex_er_look()), and resume what is pending: that waits for nothing
- *  else */
+/** Begin to look: the FIFO was mapped */
+void uct_glex_er_look_begin(uct_glex_er_tx_t *er);
+
+/** No credits are left: have progress look, and resume what is pending */
 void uct_glex_er_starve(uct_glex_vc_t *vc);
 void uct_glex_er_starve_end(uct_glex_er_tx_t *er);
 
 /** Look for all that starve. Returns how many could be resumed. */
 unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface);
+
+/** This process will sleep: have the lenders of all that starve tell their counters. Returns
+ *  whether there are credits, so that it should not. */
+int uct_glex_er_sleep_starved(uct_glex_iface_t *iface);
 
 /** Begin to show the counters of a FIFO that is lent */
 void uct_glex_er_show_begin(uct_glex_vc_t *vc);
@@ -183,7 +189,7 @@ int uct_glex_er_show(uct_glex_vc_t *vc);
 /** No sender needs to be woken any more for what was shown */
 void uct_glex_er_show_end(uct_glex_vc_t *vc);
 
-/** Wake senders that may sleep, and not look, where something was shown some time ago (`all`:
+/** Wake senders that sleep, and do not look, where something was shown some time ago (`all`:
  *  whenever). Returns whether there is something to be sent. */
 int uct_glex_er_wake_senders(uct_glex_iface_t *iface, int all);
 

@@ -7,9 +7,10 @@
 /*
  * Where the sender maps the FIFO that it borrowed, the lender returns credits by a store: it shows
  * its counters behind the FIFO's units. A sender that has credits left does not look, so the line
- * stays with the lender; one that has none looks before it gives up and, with requests pending, at
- * every progress. One that sleeps does not: so after something was shown and nothing more came for
- * a while, or before the lender sleeps itself, a message wakes it up.
+ * stays with the lender; one that has none looks before it gives up, and at every progress. One
+ * that sleeps does not, and says so beside the counters: when something was shown and nothing more
+ * came for a while, or before the lender sleeps itself, a message wakes it up. A sender that cannot
+ * map the FIFO cannot take back what stands there at first, and is told always.
  *
  * The counters in headers are of no use to a sender that looks: it may send for long without
  * progress, and a header that waits meanwhile would be taken for a new one when the counters have
@@ -27,8 +28,20 @@ int uct_glex_er_look(uct_glex_vc_t *vc)
         return 0;
     }
     /* acquire: the lender has read what lay in the units that it counts, they may be overwritten */
-    shown = __atomic_load_n(er->shown, __ATOMIC_ACQUIRE);
+    shown = __atomic_load_n(&er->shown->counters, __ATOMIC_ACQUIRE);
     return uct_glex_fifo_update(&vc->tx_fifo, shown, shown >> 16);
+}
+
+/* Only the sender writes here while it has the FIFO. relaxed: to sleep has a fence of its own, and
+ * not to is a hint, after which a message too many does no harm. */
+static void uct_glex_er_want(uct_glex_er_tx_t *er, uint32_t wanted)
+{
+    __atomic_store_n(&er->shown->wanted, wanted, __ATOMIC_RELAXED);
+}
+
+void uct_glex_er_look_begin(uct_glex_er_tx_t *er)
+{
+    uct_glex_er_want(er, 0);
 }
 
 void uct_glex_er_starve(uct_glex_vc_t *vc)
@@ -56,14 +69,39 @@ unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface)
     uct_glex_er_tx_t *er, *tmp;
 
     ucs_list_for_each_safe(er, tmp, &iface->er.starved, starved) {
-        /* Credits may have come by message meanwhile: then it was resumed */
-        if (uct_glex_er_look(er->vc) || (er->vc->num_blocked == 0)) {
+        /* Who tried to send may have seen credits meanwhile; a peer that left shows none */
+        if (uct_glex_er_look(er->vc) || uct_glex_vc_has_credits(er->vc) ||
+            (er->vc->state != UCT_GLEX_VC_OPEN)) {
             uct_glex_er_starve_end(er);
+            uct_glex_er_want(er, 0);
             uct_glex_vc_resume(er->vc);
             ++count;
         }
     }
     return count;
+}
+
+int uct_glex_er_sleep_starved(uct_glex_iface_t *iface)
+{
+    uct_glex_er_tx_t *er;
+    int some = 0;
+
+    if (ucs_list_is_empty(&iface->er.starved)) {
+        return 0;
+    }
+    ucs_list_for_each(er, &iface->er.starved, starved) {
+        uct_glex_er_want(er, 1);
+    }
+    /* sequentially consistent, as the lender's between what it shows and its look at `wanted`: it
+     * sees that we sleep, or we see what it showed */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    ucs_list_for_each(er, &iface->er.starved, starved) {
+        if (uct_glex_er_look(er->vc)) {
+            uct_glex_vc_resume(er->vc);
+            some = 1;
+        }
+    }
+    return some;
 }
 
 /* ---- the lender ---- */
@@ -82,6 +120,8 @@ void uct_glex_er_show_begin(uct_glex_vc_t *vc)
     er_rx->shown  = er_rx->buf->nic_memory ? UCS_PTR_BYTE_OFFSET(er_rx->buf->ptr, size) : NULL;
     vc->er_shows  = (er_rx->shown != NULL);
     if (vc->er_shows) {
+        /* relaxed: before the GRANT, which publishes it */
+        __atomic_store_n(&er_rx->shown->wanted, 1, __ATOMIC_RELAXED);
         uct_glex_fifo_tell_often(&vc->rx_fifo);
         uct_glex_er_show(vc); /* the last borrower's counters stood there */
         uct_glex_er_show_end(vc);
@@ -96,7 +136,8 @@ int uct_glex_er_show(uct_glex_vc_t *vc)
         return 0;
     }
     /* release: the handlers have read what lay in the units that are counted */
-    __atomic_store_n(er_rx->shown, (uint32_t)(vc->tx.credits.word >> 32), __ATOMIC_RELEASE);
+    __atomic_store_n(&er_rx->shown->counters, (uint32_t)(vc->tx.credits.word >> 32),
+                     __ATOMIC_RELEASE);
     vc->told             = vc->tx.credits.er;
     vc->iface->er.untold += !er_rx->untold;
     er_rx->untold        = 1;
@@ -109,6 +150,18 @@ void uct_glex_er_show_end(uct_glex_vc_t *vc)
 
     vc->iface->er.untold -= er_rx->untold;
     er_rx->untold         = 0;
+}
+
+/* Show all that was consumed. Returns whether the sender must be told, too. */
+static int uct_glex_er_show_last(uct_glex_vc_t *vc)
+{
+    const uct_glex_er_rx_t *er_rx = uct_glex_er_rx(vc);
+
+    uct_glex_er_show(vc);
+    uct_glex_er_show_end(vc);
+    /* sequentially consistent: see uct_glex_er_sleep_starved() */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return __atomic_load_n(&er_rx->shown->wanted, __ATOMIC_RELAXED) != 0;
 }
 
 int uct_glex_er_wake_senders(uct_glex_iface_t *iface, int all)
@@ -125,9 +178,7 @@ int uct_glex_er_wake_senders(uct_glex_iface_t *iface, int all)
             continue;
         }
         msgs = er_rx->vc->tx.credits.er.msgs;
-        if (all || (msgs == er_rx->idle_mark)) {
-            uct_glex_er_show(er_rx->vc);
-            uct_glex_er_show_end(er_rx->vc);
+        if ((all || (msgs == er_rx->idle_mark)) && uct_glex_er_show_last(er_rx->vc)) {
             uct_glex_ctl_post(er_rx->vc, UCT_GLEX_CTL_CREDIT);
             some = 1;
         }

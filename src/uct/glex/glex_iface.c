@@ -235,8 +235,9 @@ static ucs_status_t uct_glex_iface_event_arm(uct_iface_h tl_iface, unsigned even
 
     uct_glex_error_progress(iface);
     /* What progress still has to do does not come with an event. Nor do credits that are shown, but
-     * their lender wakes us up, as we do with our senders. */
-    if (uct_glex_er_wake_senders(iface, 1) || uct_glex_iface_is_due(iface)) {
+     * their lender wakes us up, if it knows, as we do with our senders. */
+    if (uct_glex_er_wake_senders(iface, 1) || uct_glex_iface_is_due(iface) ||
+        uct_glex_er_sleep_starved(iface)) {
         return UCS_ERR_BUSY;
     }
     ret = glex_ext_arm(iface->nic);

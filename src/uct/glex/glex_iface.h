@@ -39,8 +39,8 @@ typedef struct uct_glex_er_rx {
     uint16_t        idle_mark;  /* messages consumed at the last look for senders to wake */
     uint8_t         gen;
     uint8_t         revoked; /* asked back */
-    uint8_t         untold;  /* counters were shown, and the sender was not woken since */
-    uint32_t       *shown;   /* the counters behind the FIFO, NULL: it cannot be mapped */
+    uint8_t         untold;  /* counters were shown; whether the sender sleeps was not seen since */
+    uct_glex_er_shown_t *shown; /* behind the FIFO, NULL: it cannot be mapped */
 } uct_glex_er_rx_t;
 
 /* A RESET that is due */

@@ -111,8 +111,13 @@ typedef struct uct_glex_hdr {
 #define UCT_GLEX_HDR_ONE_SEQ     (UINT64_C(1) << 48)
 #define UCT_GLEX_CREDITS_ONE_MSG (UINT64_C(1) << 48)
 
-/* Behind the units of a FIFO lies a line with the counters of the credits, uct_glex_fifo_count_t,
- * for a sender that maps the FIFO */
+/* Behind the units of a FIFO lies a line for a sender that maps the FIFO */
+typedef struct uct_glex_er_shown {
+    uint32_t counters; /* of the credits, uct_glex_fifo_count_t; the lender writes */
+    uint32_t wanted;   /* not 0: they are to be told, too. The lender begins so, then the sender
+                        * writes. */
+} uct_glex_er_shown_t;
+
 #define UCT_GLEX_ER_SHOWN_SIZE 64
 
 /* Longest message in a FIFO */
