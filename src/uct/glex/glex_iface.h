@@ -118,7 +118,7 @@ typedef struct uct_glex_iface {
 
     struct {
         ucs_mpool_t         mp;       /* uct_glex_op_t */
-        ucs_ptr_array_t     table;    /* those that wait for events, by index */
+        ucs_ptr_array_t     table;    /* all of them, free ones too, by index */
         unsigned            outstanding; /* of ours: Gets of received messages do not count */
         unsigned            rma_free; /* RMA requests that may still be posted */
         unsigned            zc_free;

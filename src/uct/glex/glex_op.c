@@ -12,11 +12,31 @@
 #define UCT_GLEX_OP_INDEX_BITS 20
 #define UCT_GLEX_OP_INDEX_MASK UCS_MASK(UCT_GLEX_OP_INDEX_BITS)
 
+/* An operation keeps its index for life, also while it is free: it has events to come only from
+ * when it is posted until it is complete */
+static void uct_glex_op_obj_init(ucs_mpool_t *mp, void *obj, void *chunk)
+{
+    uct_glex_iface_t *iface = ucs_container_of(mp, uct_glex_iface_t, ops.mp);
+    uct_glex_op_t *op       = obj;
+
+    op->events = 0;
+    op->id     = ucs_ptr_array_insert(&iface->ops.table, op);
+    ucs_assert_always(op->id <= UCT_GLEX_OP_INDEX_MASK);
+}
+
+static void uct_glex_op_obj_cleanup(ucs_mpool_t *mp, void *obj)
+{
+    uct_glex_iface_t *iface = ucs_container_of(mp, uct_glex_iface_t, ops.mp);
+    uct_glex_op_t *op       = obj;
+
+    ucs_ptr_array_remove(&iface->ops.table, op->id & UCT_GLEX_OP_INDEX_MASK);
+}
+
 static ucs_mpool_ops_t uct_glex_op_mpool_ops = {
     .chunk_alloc   = ucs_mpool_chunk_malloc,
     .chunk_release = ucs_mpool_chunk_free,
-    .obj_init      = NULL,
-    .obj_cleanup   = NULL,
+    .obj_init      = uct_glex_op_obj_init,
+    .obj_cleanup   = uct_glex_op_obj_cleanup,
     .obj_str       = NULL
 };
 
@@ -24,9 +44,11 @@ ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
 {
     ucs_status_t status;
 
+    ucs_ptr_array_init(&iface->ops.table, "glex_ops");
     status = uct_glex_mpool_init(&iface->ops.mp, sizeof(uct_glex_op_t), sizeof(void*), 64,
-                                 UINT_MAX, &uct_glex_op_mpool_ops, "glex_op");
+                                 UCT_GLEX_OP_INDEX_MASK, &uct_glex_op_mpool_ops, "glex_op");
     if (status != UCS_OK) {
+        ucs_ptr_array_cleanup(&iface->ops.table, 0);
         return status;
     }
     status = uct_glex_buf_pool_init(&iface->ops.bounce, iface->md, iface->ep_index,
@@ -34,9 +56,9 @@ ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
                                     ucs_max(config->rma_req_capacity, 8), "glex_rma_bounce");
     if (status != UCS_OK) {
         ucs_mpool_cleanup(&iface->ops.mp, 0);
+        ucs_ptr_array_cleanup(&iface->ops.table, 0);
         return status;
     }
-    ucs_ptr_array_init(&iface->ops.table, "glex_ops");
     iface->ops.rma_free    = config->rma_req_capacity;
     iface->ops.zc_free     = config->zc_req_capacity;
     iface->ops.outstanding = 0;
@@ -46,9 +68,9 @@ ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
 
 void uct_glex_op_cleanup(uct_glex_iface_t *iface)
 {
-    ucs_ptr_array_cleanup(&iface->ops.table, 1);
     uct_glex_buf_pool_cleanup(&iface->ops.bounce);
     ucs_mpool_cleanup(&iface->ops.mp, 1);
+    ucs_ptr_array_cleanup(&iface->ops.table, 1);
 }
 
 /* Requests of a kind that may be on their way at once, NULL: limited by their buffers */
@@ -71,7 +93,6 @@ uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
     uct_glex_iface_t *iface = vc->iface;
     unsigned *quota         = uct_glex_op_quota(iface, type);
     uct_glex_op_t *op;
-    unsigned index;
 
     if ((quota != NULL) && (*quota == 0)) {
         return NULL;
@@ -80,8 +101,6 @@ uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
     if (op == NULL) {
         return NULL;
     }
-    index = ucs_ptr_array_insert(&iface->ops.table, op);
-    ucs_assert_always(index <= UCT_GLEX_OP_INDEX_MASK);
     if (quota != NULL) {
         --*quota;
     }
@@ -91,9 +110,9 @@ uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
     op->comp      = comp;
     op->buf       = NULL;
     op->memh      = NULL;
-    op->id        = index | ((uint32_t)iface->ops.next_gen++ << UCT_GLEX_OP_INDEX_BITS);
+    op->id        = (op->id & UCT_GLEX_OP_INDEX_MASK) |
+                    ((uint32_t)iface->ops.next_gen++ << UCT_GLEX_OP_INDEX_BITS);
     op->unpack_cb = NULL;
-    op->events    = 0;
     op->type      = type;
     op->done      = 0;
     op->status    = UCS_OK;
@@ -111,7 +130,6 @@ static void uct_glex_op_forget(uct_glex_op_t *op)
     uct_glex_iface_t *iface = op->vc->iface;
     unsigned *quota         = uct_glex_op_quota(iface, op->type);
 
-    ucs_ptr_array_remove(&iface->ops.table, op->id & UCT_GLEX_OP_INDEX_MASK);
     if (quota != NULL) {
         ++*quota;
     }
@@ -230,7 +248,7 @@ void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status)
 
     ucs_ptr_array_for_each(item, index, &iface->ops.table) {
         op = item;
-        if ((op->vc == vc) && (op->events > 0)) {
+        if ((op->events > 0) && (op->vc == vc)) {
             op->status = status;
             op->events = 0;
             uct_glex_op_complete(op);
