@@ -75,6 +75,7 @@ static void endpoints_child(void)
         glex_ring_rx_fork(&ep->eq);
         ep->poll.idle = 1; /* refuses, as the rings do */
         memset(ep->peers.cache, 0, sizeof(ep->peers.cache)); /* what is posted finds no peer */
+        ep->peers.num_hinted = 0;
         ep->dev->num_eps = 0;
         pthread_mutex_init(&ep->dev->lock, NULL); /* may have been held by another thread */
     }

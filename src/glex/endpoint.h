@@ -71,6 +71,19 @@ static inline struct glex_peer *glex_endpoint_recent_peer(struct glex_endpoint *
     return glex_likely(ep->peers.cache[i].addr == addr) ? ep->peers.cache[i].peer : NULL;
 }
 
+/** The same of an address as the program gave it, which may bear a hint: then always. */
+static inline struct glex_peer *glex_endpoint_hinted_peer(struct glex_endpoint *ep,
+                                                          glex_ep_addr_t addr)
+{
+    const struct glex_peer_table *table = &ep->peers;
+    uint32_t i = addr.resv;
+
+    if (glex_likely(i < table->num_hinted) && glex_likely(table->hinted[i].addr == addr.v)) {
+        return table->hinted[i].peer;
+    }
+    return glex_endpoint_recent_peer(ep, glex_peer_addr(addr));
+}
+
 /** Find a peer: the hot path. */
 static inline struct glex_peer *glex_endpoint_peer(struct glex_endpoint *ep, uint64_t addr,
                                                    int *status_p)

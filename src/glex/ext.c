@@ -39,6 +39,22 @@ glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
     return GLEX_SUCCESS;
 }
 
+glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer = NULL;
+    int status;
+
+    peer_addr.v = glex_peer_addr(peer_addr);
+    if (handle != NULL && !ep->forked) {
+        peer = glex_endpoint_peer(ep, peer_addr.v, &status);
+    }
+    if (peer != NULL) {
+        peer_addr.v = glex_peer_hinted_addr(peer);
+    }
+    return peer_addr;
+}
+
 glex_ret_t glex_ext_event_fd(glex_ep_handle_t handle, int *fd)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);

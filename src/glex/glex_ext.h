@@ -83,6 +83,14 @@ glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_
                              uint32_t key, uint64_t offset, uint64_t len, void **ptr_p);
 
 /**
+ * The address of a peer with a hint in its reserved bits, by which this endpoint finds it at once
+ * however many peers it has. For requests of this endpoint only, to be compared with nothing. A
+ * hint that is none any more, as of a peer that was replaced, does no harm.
+ * Returns the address without hint where the peer is not there or no hint is to be had.
+ */
+glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t ep, glex_ep_addr_t peer);
+
+/**
  * RDMA that is over when the call returns: no event, no error request, and `local`, `req->len`
  * bytes of this process, need not be registered (local_mh and local_offset are not looked at). The
  * peer's memory is checked as for any request: key, handle, range, direction. `req` is one request,

@@ -68,7 +68,7 @@ glex_ret_t glex_ext_post_event(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
                                const void *data, uint32_t len)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
-    struct glex_peer *peer = glex_endpoint_recent_peer(ep, peer_addr.v);
+    struct glex_peer *peer = glex_endpoint_hinted_peer(ep, peer_addr);
     struct glex_event_slot *slot;
     uint64_t tail;
 
@@ -110,7 +110,7 @@ glex_ret_t glex_ext_post_mp(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, u
                             uint64_t word_1, uint64_t head, const void *data, uint32_t len)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
-    struct glex_peer *peer = glex_endpoint_recent_peer(ep, peer_addr.v);
+    struct glex_peer *peer = glex_endpoint_hinted_peer(ep, peer_addr);
     const uint32_t words_len = sizeof(word_0) + sizeof(word_1);
     struct glex_mp_slot *slot;
     uint64_t tail;

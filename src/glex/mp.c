@@ -79,7 +79,7 @@ static __attribute__((noinline)) glex_ret_t mp_post_chain(struct glex_endpoint *
 /* The shortest way: one request that meets no obstacle; as imm_rdma_post_message(). */
 static inline bool mp_post_message(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
 {
-    struct glex_peer *peer = glex_endpoint_recent_peer(ep, glex_peer_addr(req->rmt_ep_addr));
+    struct glex_peer *peer = glex_endpoint_hinted_peer(ep, req->rmt_ep_addr);
 
     if (glex_unlikely((req->flag & ~GLEX_EXT_FLAG_NO_LOSS) != 0 || req->next != NULL ||
                       req->len > GLEX_MP_DATA_LEN || (req->data == NULL && req->len != 0) ||

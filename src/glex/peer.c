@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #define PEER_MIN_BUCKETS 64u
+#define PEER_MAX_HINTS   (UINT16_MAX + 1u)
 
 static uint32_t peer_hash(uint64_t addr)
 {
@@ -27,10 +28,71 @@ struct glex_peer *glex_peer_lookup(const struct glex_peer_table *table, uint64_t
     return peer;
 }
 
-static void peer_cache_clear(struct glex_peer_table *table, uint32_t i)
+static void peer_ref_clear(struct glex_peer_ref *ref)
 {
-    table->cache[i].addr = UINT64_MAX; /* no address has the reserved bits set */
-    table->cache[i].peer = NULL;
+    ref->addr = UINT64_MAX;
+    ref->peer = NULL;
+}
+
+uint64_t glex_peer_hinted_addr(const struct glex_peer *peer)
+{
+    glex_ep_addr_t addr = {.v = peer->addr};
+
+    addr.resv = peer->hint;
+    return addr.v;
+}
+
+/* Returns false where there is no memory, or no number, for more. */
+static bool peer_grow_hints(struct glex_peer_table *table)
+{
+    uint32_t num = table->num_hinted == 0 ? 64 : 2 * table->num_hinted;
+    struct glex_peer_ref *hinted;
+
+    if (num > PEER_MAX_HINTS) {
+        return false;
+    }
+    hinted = realloc(table->hinted, num * sizeof(*hinted));
+    if (hinted == NULL) {
+        return false;
+    }
+    table->hinted = hinted;
+    if (table->num_hinted == 0) {
+        peer_ref_clear(&hinted[table->num_hinted++]);
+        table->free_hint = 1;
+    }
+    while (table->num_hinted < num) {
+        peer_ref_clear(&hinted[table->num_hinted++]);
+    }
+    return true;
+}
+
+/* A place close to the others': with very many peers, that of four is in one cache line. Without
+ * one a peer is found by its address. */
+static void peer_give_hint(struct glex_peer_table *table, struct glex_peer *peer)
+{
+    uint32_t i = table->free_hint;
+
+    while (i < table->num_hinted && table->hinted[i].peer != NULL) {
+        i++;
+    }
+    table->free_hint = i;
+    if (i >= table->num_hinted && !peer_grow_hints(table)) {
+        return;
+    }
+    i = table->free_hint++;
+    peer->hint = (uint16_t)i;
+    table->hinted[i].addr = glex_peer_hinted_addr(peer);
+    table->hinted[i].peer = peer;
+}
+
+static void peer_take_hint(struct glex_peer_table *table, struct glex_peer *peer)
+{
+    if (peer->hint != 0) {
+        peer_ref_clear(&table->hinted[peer->hint]);
+        if (peer->hint < table->free_hint) {
+            table->free_hint = peer->hint;
+        }
+    }
 }
 
 glex_ret_t glex_peer_init(struct glex_endpoint *ep)
@@ -39,7 +101,7 @@ glex_ret_t glex_peer_init(struct glex_endpoint *ep)
     uint32_t i;
 
     for (i = 0; i < GLEX_PEER_CACHE; i++) {
-        peer_cache_clear(table, i);
+        peer_ref_clear(&table->cache[i]);
     }
     table->num_buckets = PEER_MIN_BUCKETS;
     table->buckets = calloc(table->num_buckets, sizeof(*table->buckets));
@@ -68,6 +130,8 @@ void glex_peer_cleanup(struct glex_endpoint *ep)
     }
     free(table->buckets);
     table->buckets = NULL;
+    free(table->hinted);
+    table->hinted = NULL;
     peer_unmap_all(table->pinned);
     peer_unmap_all(table->lost);
 }
@@ -167,6 +231,7 @@ static struct glex_peer *peer_attach(struct glex_endpoint *ep, uint64_t addr, in
     peer->next = *bucket;
     *bucket = peer;
     table->num_peers++;
+    peer_give_hint(table, peer);
     return peer;
 }
 
@@ -193,8 +258,9 @@ void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer)
     struct glex_peer **link = peer_bucket(table, peer->addr);
 
     if (table->cache[i].peer == peer) {
-        peer_cache_clear(table, i);
+        peer_ref_clear(&table->cache[i]);
     }
+    peer_take_hint(table, peer);
     while (*link != peer) {
         link = &(*link)->next;
     }

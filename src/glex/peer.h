@@ -38,6 +38,7 @@ struct glex_peer {
     struct glex_rmem           *recent; /* the registration found last: nearly always the next */
     struct glex_ring_tx         eq;
     uint32_t                    key;
+    uint16_t                    hint; /* its place in the table's `hinted`, or 0 */
     bool                        is_self;
     bool                        private_failed; /* that was logged */
 
@@ -61,16 +62,21 @@ struct glex_peer {
     uint64_t                    pid_space;
 };
 
+struct glex_peer_ref {
+    uint64_t          addr; /* UINT64_MAX: none; no address has all bits set */
+    struct glex_peer *peer;
+};
+
 struct glex_peer_table {
-    struct {
-        uint64_t          addr;
-        struct glex_peer *peer;
-    } cache[GLEX_PEER_CACHE];
-    struct glex_peer   **buckets;
-    uint32_t             num_buckets;
-    uint32_t             num_peers;
-    struct glex_mapping *pinned;
-    struct glex_mapping *lost; /* were pinned, and are memory of our own now */
+    struct glex_peer_ref   cache[GLEX_PEER_CACHE]; /* found last, by address */
+    struct glex_peer_ref  *hinted;     /* by the hint in an address; [0] is nobody */
+    uint32_t               num_hinted; /* entries, used or not */
+    uint32_t               free_hint;  /* none before it is free */
+    struct glex_peer     **buckets;
+    uint32_t               num_buckets;
+    uint32_t               num_peers;
+    struct glex_mapping   *pinned;
+    struct glex_mapping   *lost; /* were pinned, and are memory of our own now */
 };
 
 glex_ret_t glex_peer_init(struct glex_endpoint *ep);
@@ -81,6 +87,9 @@ struct glex_peer *glex_peer_lookup(const struct glex_peer_table *table, uint64_t
 
 /** Find or attach. NULL, and an error request status, where it cannot be. */
 struct glex_peer *glex_peer_find(struct glex_endpoint *ep, uint64_t addr, int *status_p);
+
+/** The address of an attached peer with its hint in the reserved bits. */
+uint64_t glex_peer_hinted_addr(const struct glex_peer *peer);
 
 /** Detach from a peer that is gone. */
 void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer);

@@ -92,7 +92,7 @@ imm_rdma_post_chain(struct glex_endpoint *ep, glex_imm_rdma_req_t *req,
  */
 static inline bool imm_rdma_post_message(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req)
 {
-    struct glex_peer *peer = glex_endpoint_recent_peer(ep, glex_peer_addr(req->rmt_ep_addr));
+    struct glex_peer *peer = glex_endpoint_hinted_peer(ep, req->rmt_ep_addr);
 
     if (glex_unlikely((req->flag & ~GLEX_EXT_FLAG_NO_LOSS) != GLEX_FLAG_REMOTE_EVT ||
                       req->next != NULL || req->rmt_evt.cookie_1 == 0 ||

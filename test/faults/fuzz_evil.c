@@ -21,6 +21,7 @@ static struct glex_ep genuine; /* the functions of the evil peer's endpoint */
 
 static bool to_victim(glex_ep_addr_t addr)
 {
+    addr.resv = 0; /* a hint of the NIC's */
     return input != NULL && addr.v == glex_of(&victim)->ep_addr && fuzz_below(input, 3) == 0;
 }
 
@@ -288,7 +289,8 @@ void evil_show(void)
 
     for (i = 0; i < iface->er_rx_count; i++) {
         if (iface->er_rx[i].vc != NULL && iface->er_rx[i].shown != NULL) {
-            *iface->er_rx[i].shown = (uint32_t)fuzz_value(input);
+            iface->er_rx[i].shown->counters = (uint32_t)fuzz_value(input);
+            iface->er_rx[i].shown->wanted = (uint32_t)fuzz_value(input);
             fuzz_counts[SHOWN].value++;
         }
     }

@@ -53,6 +53,8 @@ TEST_P(Many, ThirtyTwoToOne)
             }
             EXPECT_OK(sender.ep.flush());
             sender.drain();
+            EXPECT_EQ(sender.ep.vc()->peer_hint != 0, UCT_GLEX_NIC_MESSAGES)
+                    << "the NIC looks its address up for each message";
             team_barrier(team);
             expect_nothing_lost(iface);
         }

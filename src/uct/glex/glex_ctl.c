@@ -191,7 +191,7 @@ static ucs_status_t uct_glex_ctl_accept(uct_glex_vc_t *vc)
     if (status == UCS_OK) {
         vc->ctl          = 0;
         vc->ctl_inflight = 1;
-        vc->state        = UCT_GLEX_VC_OPEN;
+        uct_glex_vc_open(vc);
         uct_glex_vc_schedule(vc);
         uct_glex_vc_resume(vc);
     }
@@ -424,7 +424,7 @@ static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
     case UCT_GLEX_VC_CONNECTING:
         /* Both sides connected at once, and both know all they need */
         uct_glex_ctl_open(vc, hdr, ctl);
-        vc->state = UCT_GLEX_VC_OPEN;
+        uct_glex_vc_open(vc);
         break;
     case UCT_GLEX_VC_IDLE:
     case UCT_GLEX_VC_WAIT_MPQ:
@@ -484,7 +484,7 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned le
             return;
         }
         uct_glex_ctl_open(vc, hdr, &ctl);
-        vc->state = UCT_GLEX_VC_OPEN;
+        uct_glex_vc_open(vc);
         break;
     case UCT_GLEX_MP_CTL:
         break;

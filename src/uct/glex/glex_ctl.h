@@ -18,7 +18,7 @@ static inline ucs_status_t uct_glex_mp_send(uct_glex_vc_t *vc, void *data, unsig
     glex_imm_mp_req_t req;
     glex_ret_t ret;
 
-    req.rmt_ep_addr.v = vc->peer;
+    req.rmt_ep_addr   = uct_glex_vc_dest(vc);
     req.data          = data;
     req.len           = length;
     req.flag          = GLEX_EXT_FLAG_NO_LOSS;

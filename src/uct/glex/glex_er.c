@@ -178,7 +178,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     er->gen               = ctl->fifo_gen;
     er->offset            = ctl->fifo_offset;
     er->unit_shift        = ctl->unit_shift;
-    er->req.rmt_ep_addr.v = vc->peer;
+    er->req.rmt_ep_addr   = uct_glex_vc_dest(vc);
     er->req.rmt_mh.v      = ctl->fifo_mh;
     er->req.rmt_key       = ctl->key;
     er->req.flag          = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
@@ -285,7 +285,7 @@ static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_post(uct_glex_vc_t *vc, uint
                                                          size_t length)
 {
     glex_event_t event  = uct_glex_er_event(vc, am_id, flags, place, length);
-    glex_ep_addr_t peer = {.v = vc->peer};
+    glex_ep_addr_t peer = uct_glex_vc_dest(vc);
 
     return uct_glex_er_posted(vc, place,
                               glex_ext_post_event(vc->iface->nic, peer, event.cookie_0,

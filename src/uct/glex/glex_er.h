@@ -103,7 +103,7 @@ static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_send_short(uct_glex_vc_t *vc
                                                                uint64_t header, const void *data,
                                                                unsigned length)
 {
-    glex_ep_addr_t peer = {.v = vc->peer};
+    glex_ep_addr_t peer = uct_glex_vc_dest(vc);
     glex_ret_t ret;
 
     if (ucs_unlikely(!uct_glex_fifo_may_send(&vc->tx_fifo)) && !uct_glex_er_look(vc)) {

@@ -51,7 +51,7 @@ static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_sr_send_short(uct_glex_vc_t *vc
                                                                unsigned length)
 {
     uint16_t avail      = uct_glex_credit_avail(&vc->mp_tx);
-    glex_ep_addr_t peer = {.v = vc->peer};
+    glex_ep_addr_t peer = uct_glex_vc_dest(vc);
     glex_ret_t ret;
 
     if (ucs_unlikely(avail == 0)) {

@@ -245,6 +245,15 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     uct_glex_iface_recheck(vc->iface); /* for those that wait for what came free */
 }
 
+void uct_glex_vc_open(uct_glex_vc_t *vc)
+{
+    glex_ep_addr_t peer = {.v = vc->peer};
+
+    peer          = glex_ext_peer_hint(vc->iface->nic, peer);
+    vc->peer_hint = peer.v >> 16;
+    vc->state     = UCT_GLEX_VC_OPEN;
+}
+
 int uct_glex_vc_has_credits(uct_glex_vc_t *vc)
 {
     if (vc->state != UCT_GLEX_VC_OPEN) {

@@ -54,13 +54,14 @@ struct uct_glex_vc {
     uct_glex_fifo_tx_t   tx_fifo; /* counters persist from one FIFO to the next */
     uint16_t             rx_seq;
     uint8_t              state;   /* enum uct_glex_vc_state */
-    uint8_t              lent;    /* enum uct_glex_lent */
+    uint8_t              lent     : 2; /* enum uct_glex_lent */
+    uint8_t              er_looks : 1; /* what our lender consumed we look at: headers may be late */
+    uint8_t              er_shows : 1; /* what we consumed of the FIFO that we lent is shown */
     uct_glex_hdr_t       tx;      /* header of the next message, but for type, id and length: our
                                    * acknowledgement, the peer's name of the VC, the next sequence
                                    * number, and all that we consumed and grant */
     uint16_t             told_limit; /* mp_limit that the last header told */
-    uint8_t              er_looks; /* what our lender consumed we look at: headers may come late */
-    uint8_t              er_shows; /* what we consumed of the FIFO that we lent is shown */
+    uint16_t             peer_hint; /* the NIC's, glex_ext_peer_hint() */
     uct_glex_fifo_count_t told;   /* what we last showed, or else told by a header */
     uint64_t             peer;
     uct_glex_iface_t    *iface;
@@ -193,6 +194,15 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc);
 /** Whether the peer's credits, also those only shown, allow a message of any length up to max_bcopy
  *  now */
 int uct_glex_vc_has_credits(uct_glex_vc_t *vc);
+
+/** The peer's address for requests: with it the NIC finds the peer at once */
+static UCS_F_ALWAYS_INLINE glex_ep_addr_t uct_glex_vc_dest(const uct_glex_vc_t *vc)
+{
+    return (glex_ep_addr_t){.v = vc->peer | ((uint64_t)vc->peer_hint << 16)};
+}
+
+/** The VC opens: the peer is there */
+void uct_glex_vc_open(uct_glex_vc_t *vc);
 
 /** A header with the VC's counters was sent: it took the acknowledgement along, too */
 static inline void uct_glex_vc_told(uct_glex_vc_t *vc)
