@@ -279,6 +279,9 @@ void evil_scribble(void)
     if (vc->er_tx != NULL && vc->er_tx->mirror == NULL) {
         fuzz_counts[MUTATIONS].value +=
                 fuzz_mutate(input, vc->er_tx->base + fuzz_below(input, 16) * 64, 256);
+        if (vc->er_tx->shown != NULL) {
+            vc->er_tx->shown->wanted = (uint32_t)fuzz_value(input);
+        }
     }
 }
 
@@ -290,7 +293,6 @@ void evil_show(void)
     for (i = 0; i < iface->er_rx_count; i++) {
         if (iface->er_rx[i].vc != NULL && iface->er_rx[i].shown != NULL) {
             iface->er_rx[i].shown->counters = (uint32_t)fuzz_value(input);
-            iface->er_rx[i].shown->wanted = (uint32_t)fuzz_value(input);
             fuzz_counts[SHOWN].value++;
         }
     }

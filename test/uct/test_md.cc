@@ -18,7 +18,7 @@ TEST_P(MdTest, Attributes)
 
         EXPECT_STREQ(md.attr.component_name, "glex");
         EXPECT_TRUE(md.has(UCT_MD_FLAG_NEED_RKEY));
-        EXPECT_EQ(md.has(UCT_MD_FLAG_NEED_MEMH), !UCT_GLEX_NIC_RDMA_NOW);
+        EXPECT_EQ(md.has(UCT_MD_FLAG_NEED_MEMH), UCT_GLEX_NEED_MEMH);
         EXPECT_EQ(md.attr.rkey_packed_size, sizeof(uct_glex_packed_rkey_t));
         EXPECT_TRUE(md.attr.cap.access_mem_types & UCS_BIT(UCS_MEMORY_TYPE_HOST));
         if (md.has(UCT_MD_FLAG_REG)) {

@@ -207,6 +207,70 @@ TEST(ShownCredits, WhoHasCreditsDoesNotSleep)
     });
 }
 
+/* Credits that another endpoint of the connection has seen are credits, too */
+TEST(ShownCredits, WhoHasOldCreditsDoesNotSleep)
+{
+    isolated({}, [] {
+        Stream s;
+        Ep other(s.source, s.sink.address());
+        PendingSend pending(s.ep);
+
+        EXPECT_OK(other.am_short(AM_ID, s.sent++, NULL, 0));
+        progress_until("all messages", [&] { return s.received == s.sent; });
+        s.idle(s.source);
+        s.filled_at = s.received;
+        s.fill();
+        EXPECT_OK(uct_ep_pending_add(s.ep.handle, &pending.uct, 0));
+        s.idle(s.source);
+        take_all(s, false);
+        EXPECT_OK(uct_ep_am_short(other.handle, AM_ID, s.sent++, NULL, 0));
+        EXPECT_STATUS(UCS_ERR_BUSY, uct_iface_event_arm(s.source.handle, UCT_EVENT_RECV));
+        progress_until("the message", [&] { return pending.done == 1; });
+    });
+}
+
+/* A request that waits for something else than credits is nothing done in progress */
+TEST(ShownCredits, WhoWaitsForTheQueueDoesNothing)
+{
+    isolated({{"UCX_GLEX_CHANNELS", "er"}}, [] {
+        Stream s;
+        PendingSend pending(s.ep);
+        glex_ep_addr_t sink = {};
+
+        sink.v = s.sink.internals()->ep_addr;
+        while (glex_ext_post_event(s.source.internals()->nic, sink, 0, 0xf, 0, NULL, 0) ==
+               GLEX_SUCCESS) {} /* foreign events, which nobody minds */
+        EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(s.ep.handle, AM_ID, 0, NULL, 0));
+        EXPECT_TRUE(uct_glex_fifo_may_send(&s.ep.vc()->tx_fifo)) << "there are credits";
+        EXPECT_OK(uct_ep_pending_add(s.ep.handle, &pending.uct, 0));
+        s.idle(s.source);
+        for (unsigned i = 0; i < 100; ++i) {
+            EXPECT_EQ(s.source.progress(), 0u) << i;
+        }
+        EXPECT_EQ(pending.done, 0);
+        progress_until("the message", [&] { return pending.done == 1; });
+    });
+}
+
+/* A FIFO's former borrower, who is late, takes nothing back that the next one wants */
+TEST(ShownCredits, FormerBorrowerTakesBackNothing)
+{
+    isolated({}, [] {
+        Stream s;
+        uct_glex_er_shown_t *shown;
+
+        s.fill();
+        EXPECT_OK(uct_iface_event_arm(s.source.handle, UCT_EVENT_RECV));
+        shown = s.ep.vc()->er_tx->shown;
+        EXPECT_EQ(shown->wanted, ((uint32_t)s.ep.vc()->er_tx->gen << 8) | 1);
+        shown->wanted += 1 << 8; /* as the next borrower */
+        take_all(s, false);
+        s.idle(s.source);
+        EXPECT_TRUE(s.try_send());
+        EXPECT_EQ(shown->wanted, ((uint32_t)(s.ep.vc()->er_tx->gen + 1) << 8) | 1);
+    });
+}
+
 /* The receiver shows its counters, and does not know that the sender cannot see them */
 TEST(ShownCredits, WhoCannotLookIsTold)
 {

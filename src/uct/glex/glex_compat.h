@@ -51,6 +51,9 @@ typedef uct_md_attr_v2_t               uct_glex_md_attr_t;
 typedef const uct_md_mem_reg_params_t *uct_glex_mem_reg_arg_t;
 typedef ucs_rcache_config_t            uct_glex_rcache_config_t;
 
+/* Its protocols of version 1 take for granted that memory is registered for zero copy */
+#  define UCT_GLEX_NEED_MEMH 1
+
 #  define UCT_GLEX_MD_ATTR(_attr)       (_attr)
 #  define UCT_GLEX_MD_FLAG_INVALIDATE   (UCT_MD_FLAG_INVALIDATE | UCT_MD_FLAG_INVALIDATE_RMA | \
                                         UCT_MD_FLAG_INVALIDATE_AMO)
@@ -177,6 +180,9 @@ static inline ucs_status_t uct_glex_mpool_init(ucs_mpool_t *mp, size_t elem_size
 typedef uct_md_attr_t          uct_glex_md_attr_t;
 typedef unsigned               uct_glex_mem_reg_arg_t;
 typedef uct_md_rcache_config_t uct_glex_rcache_config_t;
+
+/* Put and get need no registration where the NIC is this process; UCX makes one for each request */
+#  define UCT_GLEX_NEED_MEMH (!UCT_GLEX_NIC_RDMA_NOW)
 
 #  define UCT_GLEX_MD_ATTR(_attr)      (&(_attr)->cap)
 #  define UCT_GLEX_MD_FLAG_INVALIDATE  UCT_MD_FLAG_INVALIDATE

@@ -92,7 +92,9 @@ ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep)
         uct_glex_vc_dead(ep->vc); /* only now does it matter that the peer left */
         break;
     case UCT_GLEX_VC_OPEN:
-        uct_glex_er_starve(ep->vc); /* perhaps; who does not wait in progress may wait asleep */
+        if (!uct_glex_vc_has_credits(ep->vc)) {
+            uct_glex_er_starve(ep->vc); /* who does not wait in progress may wait asleep */
+        }
         break;
     default:
         break;

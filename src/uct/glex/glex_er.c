@@ -331,13 +331,11 @@ static ucs_status_t uct_glex_er_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned f
 /* Find room for a message of up to place->units. Returns 0 if there is none. */
 static UCS_F_ALWAYS_INLINE int uct_glex_er_reserve(uct_glex_vc_t *vc, uct_glex_er_place_t *place)
 {
-    while (ucs_unlikely(!uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset,
-                                               &place->skip))) {
-        if (!uct_glex_er_look(vc)) {
-            return 0;
-        }
-    }
-    return 1;
+    /* No loop: a lender that shows something new for ever is not to hold us */
+    return ucs_likely(uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset,
+                                            &place->skip)) ||
+           (uct_glex_er_look(vc) &&
+            uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset, &place->skip));
 }
 
 int uct_glex_er_has_room(uct_glex_vc_t *vc, size_t length)

@@ -32,16 +32,27 @@ int uct_glex_er_look(uct_glex_vc_t *vc)
     return uct_glex_fifo_update(&vc->tx_fifo, shown, shown >> 16);
 }
 
-/* Only the sender writes here while it has the FIFO. relaxed: to sleep has a fence of its own, and
- * not to is a hint, after which a message too many does no harm. */
-static void uct_glex_er_want(uct_glex_er_tx_t *er, uint32_t wanted)
+/* What this borrower writes: not what one before it wrote, who may be late to take it back */
+static uint32_t uct_glex_er_wish(const uct_glex_er_tx_t *er)
 {
-    __atomic_store_n(&er->shown->wanted, wanted, __ATOMIC_RELAXED);
+    return ((uint32_t)er->gen << 8) | 1;
 }
 
 void uct_glex_er_look_begin(uct_glex_er_tx_t *er)
 {
-    uct_glex_er_want(er, 0);
+    /* relaxed: a message too many does no harm */
+    __atomic_store_n(&er->shown->wanted, 0, __ATOMIC_RELAXED);
+}
+
+/* Awake, and with credits: to be told is wanted no more, if it was. relaxed, both, as above. */
+static void uct_glex_er_take_back_wish(uct_glex_er_tx_t *er)
+{
+    uint32_t wish = uct_glex_er_wish(er);
+
+    if (__atomic_load_n(&er->shown->wanted, __ATOMIC_RELAXED) == wish) {
+        __atomic_compare_exchange_n(&er->shown->wanted, &wish, 0, 0, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED);
+    }
 }
 
 void uct_glex_er_starve(uct_glex_vc_t *vc)
@@ -67,15 +78,16 @@ unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface)
 {
     unsigned count = 0;
     uct_glex_er_tx_t *er, *tmp;
+    int more;
 
     ucs_list_for_each_safe(er, tmp, &iface->er.starved, starved) {
-        /* Who tried to send may have seen credits meanwhile; a peer that left shows none */
-        if (uct_glex_er_look(er->vc) || uct_glex_vc_has_credits(er->vc) ||
-            (er->vc->state != UCT_GLEX_VC_OPEN)) {
+        more   = uct_glex_er_look(er->vc);
+        count += more;
+        /* Who tried to send may have seen the credits before */
+        if (more || uct_glex_vc_has_credits(er->vc)) {
             uct_glex_er_starve_end(er);
-            uct_glex_er_want(er, 0);
+            uct_glex_er_take_back_wish(er);
             uct_glex_vc_resume(er->vc);
-            ++count;
         }
     }
     return count;
@@ -90,13 +102,14 @@ int uct_glex_er_sleep_starved(uct_glex_iface_t *iface)
         return 0;
     }
     ucs_list_for_each(er, &iface->er.starved, starved) {
-        uct_glex_er_want(er, 1);
+        __atomic_store_n(&er->shown->wanted, uct_glex_er_wish(er), __ATOMIC_RELAXED);
     }
     /* sequentially consistent, as the lender's between what it shows and its look at `wanted`: it
      * sees that we sleep, or we see what it showed */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     ucs_list_for_each(er, &iface->er.starved, starved) {
-        if (uct_glex_er_look(er->vc)) {
+        /* As in progress: what is new, or was seen since by who tried to send */
+        if (uct_glex_er_look(er->vc) || uct_glex_vc_has_credits(er->vc)) {
             uct_glex_vc_resume(er->vc);
             some = 1;
         }
@@ -120,7 +133,7 @@ void uct_glex_er_show_begin(uct_glex_vc_t *vc)
     er_rx->shown  = er_rx->buf->nic_memory ? UCS_PTR_BYTE_OFFSET(er_rx->buf->ptr, size) : NULL;
     vc->er_shows  = (er_rx->shown != NULL);
     if (vc->er_shows) {
-        /* relaxed: before the GRANT, which publishes it */
+        /* relaxed: before the GRANT, which publishes it. Not only the sender's own wish counts. */
         __atomic_store_n(&er_rx->shown->wanted, 1, __ATOMIC_RELAXED);
         uct_glex_fifo_tell_often(&vc->rx_fifo);
         uct_glex_er_show(vc); /* the last borrower's counters stood there */

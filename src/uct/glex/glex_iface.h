@@ -103,7 +103,7 @@ typedef struct uct_glex_iface {
         uint16_t            units;
         uint16_t            msgs_max; /* messages on their way through one FIFO */
         uct_glex_vc_t      *waiter;   /* gets the FIFO that is being revoked */
-        unsigned            untold;   /* FIFOs lent whose sender is to be woken */
+        unsigned            untold;   /* FIFOs lent that are `untold` */
         ucs_list_link_t     starved;  /* borrowed FIFOs whose shown counters are waited for */
         uint8_t             next_gen;
     } er;

@@ -195,7 +195,7 @@ static ucs_status_t uct_glex_md_query(uct_md_h uct_md, uct_glex_md_attr_t *attr)
 
     uct_glex_md_attr_init(attr);
     cap->flags            = UCT_MD_FLAG_NEED_RKEY;
-    if (!UCT_GLEX_NIC_RDMA_NOW) {
+    if (UCT_GLEX_NEED_MEMH) {
         cap->flags |= UCT_MD_FLAG_NEED_MEMH;
     }
     cap->access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);

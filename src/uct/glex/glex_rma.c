@@ -29,15 +29,6 @@ static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint6
     return UCS_PTR_BYTE_OFFSET(rkey->ptr, offset);
 }
 
-/* The same where nothing else is to be done than to copy: the peer is not known to have left */
-static UCS_F_ALWAYS_INLINE void *uct_glex_rma_open_ptr(uct_glex_ep_t *ep, uct_glex_iface_t *iface,
-                                                       uint64_t remote_addr, size_t length,
-                                                       uct_rkey_t uct_rkey)
-{
-    return ucs_likely((length > 0) && !ep->blocked && (ep->vc->status == UCS_OK)) ?
-           uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey) : NULL;
-}
-
 /* Empty transfers may come without a key */
 static int uct_glex_rkey_is_valid(uct_rkey_t uct_rkey)
 {
@@ -207,11 +198,14 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
     void *ptr;
 
     UCT_CHECK_LENGTH(length, 0, iface->config.max_rma_short, "put_short");
-    ptr = uct_glex_rma_open_ptr(ep, iface, remote_addr, length, uct_rkey);
-    if (ucs_likely(ptr != NULL)) {
-        memmove(ptr, buffer, length); /* it may be our own memory */
-        ep->vc->dirty = 1;
-        return UCS_OK;
+    /* To copy needs nothing but a peer that is not known to have left */
+    if (ucs_likely((length > 0) && !ep->blocked && (ep->vc->status == UCS_OK))) {
+        ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+        if (ucs_likely(ptr != NULL)) {
+            memmove(ptr, buffer, length); /* it may be our own memory */
+            ep->vc->dirty = 1;
+            return UCS_OK;
+        }
     }
     return uct_glex_ep_put_short_slow(ep, buffer, length, remote_addr, uct_rkey);
 }
@@ -460,22 +454,9 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
     return UCS_INPROGRESS;
 }
 
-/* UCP takes zero copy for all gets, and for puts of 16 KB and more, also to mapped memory */
 ucs_status_t uct_glex_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
                                    uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t *comp)
 {
-    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
-    void *ptr;
-
-    if (iovcnt == 1) {
-        ptr = uct_glex_rma_open_ptr(ep, iface, remote_addr, uct_iov_get_length(iov), rkey);
-        if (ptr != NULL) {
-            memmove(ptr, iov->buffer, uct_iov_get_length(iov));
-            ep->vc->dirty = 1;
-            return UCS_OK;
-        }
-    }
     return uct_glex_rma_zcopy(tl_ep, iov, iovcnt, remote_addr, (uct_glex_rkey_t*)rkey, comp,
                               GLEX_RDMA_TYPE_PUT);
 }
@@ -483,17 +464,6 @@ ucs_status_t uct_glex_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t 
 ucs_status_t uct_glex_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
                                    uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t *comp)
 {
-    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
-    void *ptr;
-
-    if (iovcnt == 1) {
-        ptr = uct_glex_rma_open_ptr(ep, iface, remote_addr, uct_iov_get_length(iov), rkey);
-        if (ptr != NULL) {
-            memmove(iov->buffer, ptr, uct_iov_get_length(iov));
-            return UCS_OK;
-        }
-    }
     return uct_glex_rma_zcopy(tl_ep, iov, iovcnt, remote_addr, (uct_glex_rkey_t*)rkey, comp,
                               GLEX_RDMA_TYPE_GET);
 }

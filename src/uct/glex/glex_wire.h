@@ -16,7 +16,7 @@
 #error "the wire format is little-endian and so must the machine be"
 #endif
 
-#define UCT_GLEX_WIRE_VERSION 4
+#define UCT_GLEX_WIRE_VERSION 5
 
 /* What one immediate MP and one immediate RDMA put carry (paper 003, section 6) */
 #define UCT_GLEX_MP_LEN      112
@@ -114,8 +114,8 @@ typedef struct uct_glex_hdr {
 /* Behind the units of a FIFO lies a line for a sender that maps the FIFO */
 typedef struct uct_glex_er_shown {
     uint32_t counters; /* of the credits, uct_glex_fifo_count_t; the lender writes */
-    uint32_t wanted;   /* not 0: they are to be told, too. The lender begins so, then the sender
-                        * writes. */
+    uint32_t wanted;   /* not 0: they are to be told, too. The lender begins with 1, then the
+                        * sender writes. */
 } uct_glex_er_shown_t;
 
 #define UCT_GLEX_ER_SHOWN_SIZE 64
