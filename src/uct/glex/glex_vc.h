@@ -55,7 +55,7 @@ struct uct_glex_vc {
     uint16_t             rx_seq;
     uint8_t              state;   /* enum uct_glex_vc_state */
     uint8_t              lent     : 2; /* enum uct_glex_lent */
-    uint8_t              er_looks : 1; /* what our lender consumed we look at, headers may be late */
+    uint8_t              er_looks : 1; /* what our lender consumed we look at: headers come late */
     uint8_t              er_shows : 1; /* what we consumed of the FIFO that we lent is shown */
     uct_glex_hdr_t       tx;      /* header of the next message, but for type, id and length: our
                                    * acknowledgement, the peer's name of the VC, the next sequence
