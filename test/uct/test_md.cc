@@ -199,48 +199,69 @@ TEST_P(MdTest, InvalidateTells)
     });
 }
 
-/* After it was invalidated a peer's put is refused, also where the registration is in a cache */
+static ucs_status_t put_one(Ep &ep, Memory &local, void *target, uct_rkey_t rkey)
+{
+    Completion comp;
+    ucs_status_t status = ep.put_zcopy({piece(local.data, 4096, local.memh)}, (uintptr_t)target,
+                                       rkey, &comp);
+
+    if (status == UCS_INPROGRESS) {
+        comp.wait();
+        status = comp.uct.status;
+    }
+    return status;
+}
+
+/* After it was invalidated a peer's put is refused, also where the registration is in a cache, and
+ * where the peer has mapped the memory and written to it before */
+static void invalidated_is_not_written(Memory::Kind kind)
+{
+    Md md_a, md_b;
+
+    if (!md_b.has(UCT_MD_FLAG_INVALIDATE)) {
+        return;
+    }
+    Iface a(md_a), b(md_b);
+    Ep ep(a, b.address());
+    Memory local(md_a, 4096, Memory::PRIVATE), target(md_b, 4096, kind);
+    std::vector<char> packed(md_b.attr.rkey_packed_size);
+    uct_md_mem_dereg_params_t params;
+    uct_rkey_bundle_t rkey;
+    Completion comp;
+    uct_mem_h memh;
+
+    EXPECT_OK(uct_md_mem_reg(md_b.handle, target.data, 4096, UCT_MD_MEM_ACCESS_ALL, &memh));
+    EXPECT_OK(uct_md_mkey_pack(md_b.handle, memh, packed.data()));
+    EXPECT_OK(uct_rkey_unpack(component(), packed.data(), &rkey));
+    memset(local.data, 0x11, 4096);
+    EXPECT_OK(put_one(ep, local, target.data, rkey.rkey));
+    EXPECT_EQ(target.data[4095], 0x11);
+    memset(target.data, 0x22, 4096);
+
+    params.field_mask = UCT_MD_MEM_DEREG_FIELD_FLAGS | UCT_MD_MEM_DEREG_FIELD_MEMH |
+                        UCT_MD_MEM_DEREG_FIELD_COMPLETION;
+    params.flags      = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
+    params.memh       = memh;
+    params.comp       = &comp.uct;
+    EXPECT_OK(uct_md_mem_dereg_v2(md_b.handle, &params));
+    EXPECT_EQ(comp.done, 1);
+    {
+        ErrorLog log;
+
+        EXPECT_NE(put_one(ep, local, target.data, rkey.rkey), UCS_OK);
+    }
+    EXPECT_EQ(target.data[0], 0x22);
+    uct_rkey_release(component(), &rkey);
+}
+
 TEST_P(MdTest, InvalidatedMemoryIsNotWritten)
 {
     isolated(env(), [] {
-        Md md_a, md_b;
+        Md md;
 
-        if (!md_b.has(UCT_MD_FLAG_INVALIDATE)) {
-            return;
+        for (Memory::Kind kind : memory_kinds(md)) {
+            invalidated_is_not_written(kind);
         }
-        Iface a(md_a), b(md_b);
-        Ep ep(a, b.address());
-        Memory local(md_a, 4096, Memory::PRIVATE);
-        std::vector<uint8_t> target(4096, 0x22);
-        std::vector<char> packed(md_b.attr.rkey_packed_size);
-        uct_md_mem_dereg_params_t params;
-        uct_rkey_bundle_t rkey;
-        Completion comp, put;
-        uct_mem_h memh;
-
-        EXPECT_OK(uct_md_mem_reg(md_b.handle, target.data(), target.size(), UCT_MD_MEM_ACCESS_ALL,
-                                 &memh));
-        EXPECT_OK(uct_md_mkey_pack(md_b.handle, memh, packed.data()));
-        EXPECT_OK(uct_rkey_unpack(component(), packed.data(), &rkey));
-        params.field_mask = UCT_MD_MEM_DEREG_FIELD_FLAGS | UCT_MD_MEM_DEREG_FIELD_MEMH |
-                            UCT_MD_MEM_DEREG_FIELD_COMPLETION;
-        params.flags      = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
-        params.memh       = memh;
-        params.comp       = &comp.uct;
-        EXPECT_OK(uct_md_mem_dereg_v2(md_b.handle, &params));
-        EXPECT_EQ(comp.done, 1);
-        {
-            ErrorLog log;
-            ucs_status_t status = ep.put_zcopy({piece(local.data, 4096, local.memh)},
-                                               (uintptr_t)target.data(), rkey.rkey, &put);
-            if (status == UCS_INPROGRESS) {
-                put.wait();
-                status = put.uct.status;
-            }
-            EXPECT_NE(status, UCS_OK);
-        }
-        EXPECT_EQ(target[0], 0x22);
-        uct_rkey_release(component(), &rkey);
     });
 }
 

@@ -407,6 +407,30 @@ err_cancel:
     return status;
 }
 
+/* Zero copy on a NIC that is this thread: an event would tell what it knows. The NIC is asked each
+ * time where mapped memory lies: it was perhaps invalidated, and UCP relies on that. */
+static ucs_status_t uct_glex_rma_zcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc, void *buffer,
+                                           size_t length, uint64_t remote_addr,
+                                           uct_glex_rkey_t *rkey, int type)
+{
+    glex_ep_addr_t peer  = {.v = rkey->packed.ep_addr};
+    glex_mem_handle_t mh = {.v = rkey->packed.mh};
+    void *ptr;
+
+    if ((uct_glex_rma_ptr(iface, remote_addr, length, (uct_rkey_t)rkey) == NULL) ||
+        (glex_ext_peer_ptr(iface->nic, peer, mh, rkey->packed.key,
+                           remote_addr - rkey->packed.address, length, &ptr) != GLEX_SUCCESS)) {
+        return uct_glex_rma_now(iface, vc, type, buffer, length, remote_addr, rkey);
+    }
+    if (type == GLEX_RDMA_TYPE_PUT) {
+        vc->dirty = 1;
+        memmove(ptr, buffer, length);
+    } else {
+        memmove(buffer, ptr, length);
+    }
+    return UCS_OK;
+}
+
 static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
                                        uint64_t remote_addr, uct_glex_rkey_t *rkey,
                                        uct_completion_t *comp, int type)
@@ -430,8 +454,8 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
     if (status != UCS_OK) {
         return status;
     }
-    if (UCT_GLEX_NIC_RDMA_NOW) { /* the NIC is this thread: an event would tell what it knows */
-        return uct_glex_rma_now(iface, vc, type, iov->buffer, length, remote_addr, rkey);
+    if (UCT_GLEX_NIC_RDMA_NOW) {
+        return uct_glex_rma_zcopy_now(iface, vc, iov->buffer, length, remote_addr, rkey, type);
     }
     op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, comp);
     if (op == NULL) {
