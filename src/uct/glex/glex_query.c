@@ -60,10 +60,6 @@ static void uct_glex_iface_query_rma(const uct_glex_iface_t *iface, uct_iface_at
         attr->cap.flags        |= UCT_IFACE_FLAG_PUT_ZCOPY | UCT_IFACE_FLAG_GET_ZCOPY;
         attr->cap.put.max_zcopy = max_zcopy;
         attr->cap.get.max_zcopy = max_zcopy;
-        if (!UCT_GLEX_NEED_MEMH) {
-            /* UCP would take zero copy for all gets: shorter ones cost less by bcopy */
-            attr->cap.get.min_zcopy = iface->config.rma_buf_size;
-        }
     }
 }
 
