@@ -171,6 +171,19 @@ TEST_P(MdTest, AllocateTooMuch)
     });
 }
 
+static void invalidate(Md &md, uct_mem_h memh, Completion &comp)
+{
+    uct_md_mem_dereg_params_t params;
+
+    params.field_mask = UCT_MD_MEM_DEREG_FIELD_FLAGS | UCT_MD_MEM_DEREG_FIELD_MEMH |
+                        UCT_MD_MEM_DEREG_FIELD_COMPLETION;
+    params.flags      = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
+    params.memh       = memh;
+    params.comp       = &comp.uct;
+    EXPECT_OK(uct_md_mem_dereg_v2(md.handle, &params));
+    EXPECT_EQ(comp.done, 1);
+}
+
 TEST_P(MdTest, InvalidateTells)
 {
     isolated(env(), [] {
@@ -181,19 +194,12 @@ TEST_P(MdTest, InvalidateTells)
         }
         for (unsigned i = 0; i < 10; ++i) {
             std::vector<uint8_t> data(8192);
-            uct_md_mem_dereg_params_t params;
             Completion comp;
             uct_mem_h memh;
 
             EXPECT_OK(uct_md_mem_reg(md.handle, data.data(), data.size(), UCT_MD_MEM_ACCESS_ALL,
                                      &memh));
-            params.field_mask = UCT_MD_MEM_DEREG_FIELD_FLAGS | UCT_MD_MEM_DEREG_FIELD_MEMH |
-                                UCT_MD_MEM_DEREG_FIELD_COMPLETION;
-            params.flags      = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
-            params.memh       = memh;
-            params.comp       = &comp.uct;
-            EXPECT_OK(uct_md_mem_dereg_v2(md.handle, &params));
-            EXPECT_EQ(comp.done, 1);
+            invalidate(md, memh, comp);
             EXPECT_EQ(comp.uct.status, UCS_OK);
         }
     });
@@ -225,7 +231,6 @@ static void invalidated_is_not_written(Memory::Kind kind)
     Ep ep(a, b.address());
     Memory local(md_a, 4096, Memory::PRIVATE), target(md_b, 4096, kind);
     std::vector<char> packed(md_b.attr.rkey_packed_size);
-    uct_md_mem_dereg_params_t params;
     uct_rkey_bundle_t rkey;
     Completion comp;
     uct_mem_h memh;
@@ -238,13 +243,7 @@ static void invalidated_is_not_written(Memory::Kind kind)
     EXPECT_EQ(target.data[4095], 0x11);
     memset(target.data, 0x22, 4096);
 
-    params.field_mask = UCT_MD_MEM_DEREG_FIELD_FLAGS | UCT_MD_MEM_DEREG_FIELD_MEMH |
-                        UCT_MD_MEM_DEREG_FIELD_COMPLETION;
-    params.flags      = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
-    params.memh       = memh;
-    params.comp       = &comp.uct;
-    EXPECT_OK(uct_md_mem_dereg_v2(md_b.handle, &params));
-    EXPECT_EQ(comp.done, 1);
+    invalidate(md_b, memh, comp);
     {
         ErrorLog log;
 
