@@ -120,6 +120,11 @@ static ucs_status_t uct_glex_er_map(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
     er->shown  = NULL;
     if (glex_ext_peer_ptr(vc->iface->nic, peer, mh, ctl->key, ctl->fifo_offset,
                           size + UCT_GLEX_ER_SHOWN_SIZE, &ptr) == GLEX_SUCCESS) {
+        if (((uintptr_t)ptr % UCT_GLEX_ER_ALIGN) != 0) {
+            ucs_error("glex: the FIFO lent by endpoint 0x%" PRIx64 " is not aligned to %d bytes",
+                      vc->peer, UCT_GLEX_ER_ALIGN);
+            return UCS_ERR_INVALID_PARAM;
+        }
         er->base  = ptr;
         er->shown = UCS_PTR_BYTE_OFFSET(ptr, size);
         uct_glex_er_look_begin(er);
@@ -144,6 +149,7 @@ static int uct_glex_er_grant_valid(const uct_glex_ctl_t *ctl)
     return (ctl->fifo_units >= 2) && (ctl->fifo_units <= UCT_GLEX_FIFO_MAX_UNITS) &&
            ucs_is_pow2(ctl->fifo_units) && (ctl->fifo_msgs > 0) && (ctl->unit_shift <= 12) &&
            (UCS_BIT(ctl->unit_shift) >= UCT_GLEX_ER_MIN_UNIT) &&
+           ((ctl->fifo_offset % UCT_GLEX_ER_ALIGN) == 0) &&
            (((size_t)ctl->fifo_units << ctl->unit_shift) >= 1024);
 }
 

@@ -111,6 +111,9 @@ typedef struct uct_glex_hdr {
 #define UCT_GLEX_HDR_ONE_SEQ     (UINT64_C(1) << 48)
 #define UCT_GLEX_CREDITS_ONE_MSG (UINT64_C(1) << 48)
 
+/* A FIFO begins at a multiple of this, in its registration and wherever it is mapped */
+#define UCT_GLEX_ER_ALIGN 64
+
 /* Behind the units of a FIFO lies a line for a sender that maps the FIFO */
 typedef struct uct_glex_er_shown {
     uint32_t counters; /* of the credits, uct_glex_fifo_count_t; the lender writes */
