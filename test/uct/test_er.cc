@@ -6,7 +6,7 @@
 
 namespace {
 
-const uint8_t AM_ID = 4;
+const uint8_t AM_ID = 4, OTHER_ID = 5;
 
 /* Several interfaces that send to one, all in one process */
 class Crowd {
@@ -108,6 +108,67 @@ TEST_P(ErQuota, MovesWithTheTraffic)
         }
         crowd.settle();
         crowd.target.check_credits();
+    });
+}
+
+/* Two senders for the only FIFO: the first has it, the second was refused */
+class ErRefused : public testing::Test {
+protected:
+    static void with_both(const std::function<void(Crowd &, uct_glex_vc_t *)> &test)
+    {
+        isolated({{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_MAX_CHANNELS", "1"}}, [&] {
+            Crowd crowd(2);
+            uct_glex_vc_t *vc;
+
+            crowd.sender(0).send();
+            progress_until("the only FIFO", [&] { return crowd.has_fifo(0); });
+            for (unsigned i = 0; i < 200; ++i) {
+                crowd.sender(0).send(); /* too busy for its FIFO to be asked back */
+                progress();
+            }
+            crowd.sender(1).send();
+            vc = crowd.sender(1).ep.vc();
+            progress_until("the refusal", [&] {
+                return (vc->state == UCT_GLEX_VC_OPEN) && (vc->er_state == UCT_GLEX_ER_NONE);
+            });
+            test(crowd, vc);
+            crowd.settle();
+            crowd.target.check_credits();
+        });
+    }
+};
+
+/* Refused often, when it had little to send, it need not wait for long when it has much */
+TEST_F(ErRefused, FasterAsksSooner)
+{
+    with_both([](Crowd &crowd, uct_glex_vc_t *vc) {
+        const unsigned patient = 1u << UCT_GLEX_ER_PATIENCE_MAX;
+        unsigned i;
+
+        vc->sr_patience = UCT_GLEX_ER_PATIENCE_MAX;
+        vc->sr_pace     = 15; /* 64 messages in a quarter of a second, or longer */
+        for (i = 0; (i < patient) && !crowd.has_fifo(1); ++i) {
+            crowd.sender(1).send();
+            progress();
+        }
+        EXPECT_LT(i, patient / 16);
+        EXPECT_TRUE(crowd.has_fifo(1));
+        EXPECT_EQ(vc->sr_pace, 0) << "what was refused is of no interest now";
+    });
+}
+
+/* A pause within the traffic is not taken for a low speed at once */
+TEST_F(ErRefused, PauseIsNotSlowness)
+{
+    with_both([](Crowd &crowd, uct_glex_vc_t *vc) {
+        vc->sr_patience = UCT_GLEX_ER_PATIENCE_MIN;
+        vc->sr_count    = (1u << UCT_GLEX_ER_PATIENCE_MIN) - 1;
+        vc->sr_pace     = 2;
+        vc->sr_mark    += 30000; /* as if the last look was half a second ago */
+        crowd.target.on_am(OTHER_ID, [](const void *, size_t) {});
+        EXPECT_OK(crowd.sender(1).ep.am_short(OTHER_ID, 0, NULL, 0));
+        EXPECT_EQ(vc->er_state, UCT_GLEX_ER_REQUESTED);
+        EXPECT_EQ(vc->sr_pace, 3);
     });
 }
 

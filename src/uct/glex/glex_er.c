@@ -8,6 +8,7 @@
 
 #include <ucs/debug/memtrack_int.h>
 #include <ucs/sys/math.h>
+#include <ucs/time/time.h>
 #include <string.h>
 
 /* Fewest messages on their way per FIFO that make sense */
@@ -89,6 +90,36 @@ void uct_glex_er_request(uct_glex_vc_t *vc)
         (vc->er_state == UCT_GLEX_ER_NONE)) {
         vc->er_state = UCT_GLEX_ER_REQUESTED;
         uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_REQUEST);
+    }
+}
+
+/* How long the last messages took, log2 of 16 us, from 1; with their time, it wraps in a second */
+static unsigned uct_glex_er_sr_pace(uct_glex_vc_t *vc)
+{
+    uint16_t now  = (uint64_t)ucs_time_to_usec(ucs_get_time()) / 16;
+    uint16_t took = now - vc->sr_mark;
+
+    vc->sr_mark = now;
+    return ucs_min(ucs_ilog2(took + 1U) + 1, 15);
+}
+
+/* Who was refused while it had little to send, and often, would wait for long when it has more to
+ * send than others: how fast it was when refused is known, so that it need not. That speed is
+ * believed slowly where it is a lower one: a pause between bursts is no reason to ask more often. */
+void uct_glex_er_sr_traffic(uct_glex_vc_t *vc)
+{
+    unsigned pace = uct_glex_er_sr_pace(vc);
+
+    if (vc->er_state != UCT_GLEX_ER_NONE) {
+        return;
+    }
+    if (pace + UCT_GLEX_ER_FASTER <= vc->sr_pace) {
+        vc->sr_patience = UCT_GLEX_ER_PATIENCE_MIN;
+    }
+    if (vc->sr_count >= UCS_BIT(vc->sr_patience)) {
+        vc->sr_count = 0;
+        vc->sr_pace  = (vc->sr_pace == 0) ? pace : ucs_min(pace, vc->sr_pace + 1U);
+        uct_glex_er_request(vc);
     }
 }
 
@@ -199,6 +230,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     vc->er_tx               = er;
     vc->er_state            = UCT_GLEX_ER_ACTIVE;
     vc->sr_patience         = UCT_GLEX_ER_PATIENCE_MIN;
+    vc->sr_pace             = 0;
     if (uct_glex_er_fits(vc, vc->iface->config.max_bcopy)) {
         er->bcopy_units = uct_glex_er_units(vc, vc->iface->config.max_bcopy);
     }

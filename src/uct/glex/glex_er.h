@@ -14,6 +14,9 @@
 #define UCT_GLEX_ER_PATIENCE_MIN 6
 #define UCT_GLEX_ER_PATIENCE_MAX 14
 
+/* So much faster than when it was refused, log2, it asks as if for the first time */
+#define UCT_GLEX_ER_FASTER 4
+
 /* Smallest unit of a FIFO */
 #define UCT_GLEX_ER_MIN_UNIT 64
 
@@ -50,13 +53,14 @@ void uct_glex_er_release(uct_glex_vc_t *vc);
 /** The lender wants its FIFO back */
 void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 
-/** A message went through SR: ask for a FIFO again when the traffic is heavy */
+/** 64 more messages went through SR: ask for a FIFO when the traffic is heavy */
+void uct_glex_er_sr_traffic(uct_glex_vc_t *vc);
+
+/** A message went through SR */
 static inline void uct_glex_er_count_sr(uct_glex_vc_t *vc)
 {
-    if (ucs_unlikely(++vc->sr_count >= UCS_BIT(vc->sr_patience)) &&
-        (vc->er_state == UCT_GLEX_ER_NONE)) {
-        vc->sr_count = 0;
-        uct_glex_er_request(vc);
+    if (ucs_unlikely((++vc->sr_count & UCS_MASK(UCT_GLEX_ER_PATIENCE_MIN)) == 0)) {
+        uct_glex_er_sr_traffic(vc);
     }
 }
 

@@ -95,10 +95,12 @@ struct uct_glex_vc {
     uint16_t             recalled_limit; /* to be told in RECALLED */
     uint16_t             recall_mark;  /* MPs received at the last look for an idle VC */
     uint16_t             mpq_base;     /* window without what it grew by */
+    uint16_t             sr_mark;      /* time when sr_count was last looked at */
     uint8_t              released_gen;
     int8_t               status;       /* why it failed, a ucs_status_t */
     uint8_t              forget_looks; /* how often the NIC is still told to forget the peer */
-    uint8_t              sr_patience;  /* log2 of how many go before ER is asked for again */
+    uint8_t              sr_patience : 4;  /* log2 of how many go before ER is asked for again */
+    uint8_t              sr_pace     : 4;  /* of the traffic when that was refused; 0: it was not */
     uint8_t              er_state      : 2; /* enum uct_glex_er_state, of the FIFO we borrow */
     uint8_t              ctl_inflight  : 1; /* a CTL or ACCEPT of ours is not acknowledged */
     uint8_t              scheduled     : 1;
