@@ -241,6 +241,44 @@ TEST_P(Rma, GetZcopy)
     });
 }
 
+/* Within a process's own memory source and destination may overlap, in either direction */
+TEST_P(Rma, PutZcopyOverlapping)
+{
+    isolated(env(), [] {
+        Md md;
+        Iface iface(md);
+        std::vector<Memory::Kind> kinds = memory_kinds(md);
+
+        if (!iface.has(UCT_IFACE_FLAG_PUT_ZCOPY) ||
+            !std::count(kinds.begin(), kinds.end(), Memory::NIC)) {
+            return;
+        }
+        Ep self(iface, iface.address());
+        Memory memory(md, REGION, Memory::NIC);
+        RemoteMemory key(memory.describe());
+
+        for (size_t length : {5000ul, 900000ul}) {
+            for (size_t from : {0ul, 100ul, 70000ul}) {
+                for (size_t to : {0ul, 1ul, 100ul, 70001ul}) {
+                    Completion comp;
+
+                    fill(memory.data + from, length, 1, length);
+                    ucs_status_t status =
+                            self.put_zcopy({piece(memory.data + from, length, memory.memh)},
+                                           key.address + to, key.rkey.rkey, &comp);
+                    if (status == UCS_INPROGRESS) {
+                        comp.wait();
+                        EXPECT_OK(comp.uct.status);
+                    } else {
+                        EXPECT_OK(status);
+                    }
+                    check(memory.data + to, length, 1, length);
+                }
+            }
+        }
+    });
+}
+
 /* Many on their way at once, more than the requests that there are; one completion for all */
 TEST_P(Rma, ManyOnTheirWay)
 {

@@ -6,6 +6,7 @@
 #include "config.h"
 #endif
 
+#include "glex_copy.h"
 #include "glex_ep.h"
 #include "glex_op.h"
 
@@ -424,9 +425,9 @@ static ucs_status_t uct_glex_rma_zcopy_now(uct_glex_iface_t *iface, uct_glex_vc_
     }
     if (type == GLEX_RDMA_TYPE_PUT) {
         vc->dirty = 1;
-        memmove(ptr, buffer, length);
+        uct_glex_copy(ptr, buffer, length);
     } else {
-        memmove(buffer, ptr, length);
+        uct_glex_copy(buffer, ptr, length);
     }
     return UCS_OK;
 }
