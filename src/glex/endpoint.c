@@ -221,7 +221,6 @@ static glex_ret_t ep_init(struct glex_endpoint *ep)
     glex_ret_t ret;
 
     ep->counters = &seg->hdr->counters;
-    ep->poll.idle = GLEX_RING_PATIENCE;
     glex_ring_rx_init(&ep->mpq, glex_segment_mpq(seg->hdr), seg->mpq_capacity, GLEX_RING_MPQ);
     glex_ring_rx_init(&ep->eq, glex_segment_eq(seg->hdr, seg->mpq_capacity), seg->eq_capacity,
                       GLEX_RING_EQ);
@@ -245,6 +244,7 @@ static glex_ret_t ep_init(struct glex_endpoint *ep)
     if (ret != GLEX_SUCCESS) {
         goto err_mem;
     }
+    ep->poll.idle = glex_fault_patience(ep);
     return GLEX_SUCCESS;
 
 err_mem:
@@ -341,7 +341,7 @@ glex_ret_t glex_get_ep_addr(glex_ep_handle_t handle, glex_ep_addr_t *ep_addr)
 bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos)
 {
     rx->idle = GLEX_RING_PATIENCE;
-    glex_fault_flush(ep);
+    glex_fault_idle(ep);
     glex_ring_pass_over(rx, pos);
     return glex_ring_stalled(rx, pos, ep->dev->dirfd, &ep->segment);
 }

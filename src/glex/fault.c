@@ -5,10 +5,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* Who waits for an answer may post nothing more that a delayed message could wait for: it arrives
+ * after so long, at a poll that finds nothing. */
+#define FAULT_DELAY_NS 100000
+
 /* A message on its way for longer than it should be. */
 struct fault_delayed {
     struct fault_delayed *next;
     uint64_t due; /* goes after so many requests of the endpoint */
+    uint64_t posted_ns;
     glex_imm_mp_req_t req;
     uint8_t data[GLEX_MP_DATA_LEN];
 };
@@ -64,13 +69,15 @@ static bool fault_send(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
     return status != GLEX_REQ_BUSY;
 }
 
-/* Send what is due; the list is in the order of posting. */
-static void fault_send_due(struct glex_endpoint *ep, uint64_t now)
+/* Send what is due after `posts` requests or was posted at `time_ns` or before; the list is in the
+ * order of posting. */
+static void fault_send_due(struct glex_endpoint *ep, uint64_t posts, uint64_t time_ns)
 {
     struct fault_delayed *delayed, **link = &ep->fault->delayed;
 
     while ((delayed = *link) != NULL) {
-        if (delayed->due <= now && fault_send(ep, &delayed->req)) {
+        if ((delayed->due <= posts || delayed->posted_ns <= time_ns) &&
+            fault_send(ep, &delayed->req)) {
             *link = delayed->next;
             free(delayed);
         } else {
@@ -82,7 +89,19 @@ static void fault_send_due(struct glex_endpoint *ep, uint64_t now)
 void glex_fault_flush(struct glex_endpoint *ep)
 {
     if (ep->fault != NULL) {
-        fault_send_due(ep, UINT64_MAX);
+        fault_send_due(ep, UINT64_MAX, 0);
+    }
+}
+
+uint32_t glex_fault_patience(const struct glex_endpoint *ep)
+{
+    return ep->fault != NULL ? 32 : GLEX_RING_PATIENCE;
+}
+
+void glex_fault_idle(struct glex_endpoint *ep)
+{
+    if (ep->fault != NULL && ep->fault->delayed != NULL) {
+        fault_send_due(ep, 0, glex_now_ns() - FAULT_DELAY_NS);
     }
 }
 
@@ -95,6 +114,7 @@ static int fault_delay(struct glex_endpoint *ep, const glex_imm_mp_req_t *req, u
     }
     delayed->next = NULL;
     delayed->due = ep->fault->posts + posts;
+    delayed->posted_ns = glex_now_ns();
     delayed->req = *req;
     delayed->req.data = delayed->data;
     glex_copy_small(delayed->data, req->data, req->len);
@@ -129,7 +149,7 @@ static int fault_enter(struct glex_endpoint *ep, int32_t flag)
 static int fault_leave(struct glex_endpoint *ep, int status)
 {
     if (status != GLEX_REQ_PEER_GONE) {
-        fault_send_due(ep, ep->fault->posts);
+        fault_send_due(ep, ep->fault->posts, 0);
     }
     return status;
 }

@@ -37,6 +37,13 @@ void glex_fault_cleanup(struct glex_endpoint *ep);
 /** Send all delayed messages. */
 void glex_fault_flush(struct glex_endpoint *ep);
 
+/** How many polls find nothing before glex_fault_idle(). A program that polls seldom must not have to
+ *  poll thousands of times for a delayed message. */
+uint32_t glex_fault_patience(const struct glex_endpoint *ep);
+
+/** Polls found nothing: send those that have been delayed for long. */
+void glex_fault_idle(struct glex_endpoint *ep);
+
 /** Parse the value of GLEX_FAULT. Logs and returns false on nonsense. */
 bool glex_fault_parse(const char *text, struct glex_fault_spec *spec);
 

@@ -139,7 +139,7 @@ static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
         ep->poll.idle = 1; /* refuse the next as well */
         return GLEX_INVALID_PARAM;
     }
-    ep->poll.idle = GLEX_RING_PATIENCE;
+    ep->poll.idle = glex_fault_patience(ep);
     glex_endpoint_idle(ep, &ep->eq, ep->eq.cursor);
     glex_endpoint_idle(ep, &ep->mpq, ep->mpq.cursor);
     return GLEX_NO_EVENT;

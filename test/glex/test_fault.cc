@@ -303,6 +303,25 @@ CHILD(fault_delayed_messages)
 }
 RUN(delayed_messages, "mp_delay=1:3")
 
+/* Who polls seldom need not poll thousands of times for what is delayed. */
+CHILD(fault_seldom_polled)
+{
+    Device dev;
+    Ep ep(dev);
+    glex_ext_arrival arrival;
+    int polls = 0;
+
+    EXPECT_OK(glex_ext_post_mp(ep, ep.addr(), 7, 0, 0, "data", 5));
+    while (polls < 100 && ep.poll(&arrival) == GLEX_NO_EVENT) {
+        usleep(100);
+        polls++;
+    }
+    EXPECT_LT(0, polls) << "it was not delayed";
+    EXPECT_GT(100, polls);
+    return testing::Test::HasFailure();
+}
+RUN(seldom_polled, "mp_delay=1:1000")
+
 CHILD(fault_kill)
 {
     Device dev;
