@@ -111,6 +111,55 @@ TEST_P(ErQuota, MovesWithTheTraffic)
     });
 }
 
+class ErHalf : public WithSetting {};
+
+/* Those beyond the first 16 are half as long; all lengths go through them, also where there is no
+ * other channel. One that comes free is lent again as what it was. */
+TEST_P(ErHalf, BeyondTheFirst)
+{
+    isolated(env(), [] {
+        Crowd crowd(20);
+        const auto &er = crowd.target.internals()->er;
+        unsigned half  = 0;
+
+        for (unsigned i = 0; i < 200; ++i) {
+            for (unsigned from = 0; from < crowd.plans.size(); ++from) {
+                crowd.sender(from).send();
+            }
+        }
+        crowd.settle();
+        for (unsigned from = 0; from < crowd.plans.size(); ++from) {
+            if (crowd.has_fifo(from)) {
+                half += (crowd.sender(from).ep.vc()->tx_fifo.units == er.units / 2);
+            }
+        }
+        EXPECT_EQ(crowd.num_fifos(), er.max);
+        EXPECT_EQ(half, er.max - 16);
+        EXPECT_EQ(er.lent_half, er.max - 16);
+        EXPECT_EQ(er.lent, er.max);
+        crowd.target.check_credits();
+
+        crowd.senders.clear();
+        crowd.ifaces.clear();
+        progress_until("all FIFOs back", [&] { return er.lent == 0; });
+        EXPECT_EQ(er.lent_half, 0u);
+    });
+}
+
+std::vector<Setting> halves()
+{
+    Env both = {{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_MAX_CHANNELS", "18"}};
+    Env er   = {{"UCX_GLEX_CHANNELS", "er"}, {"UCX_GLEX_ER_MAX_CHANNELS", "20"}};
+
+    return {
+        {"both", both},
+        {"er", er},
+        {"er_nomap", er + Env{{"GLEX_FAULT", "nomap"}}},
+    };
+}
+
+INSTANTIATE_TEST_SUITE_P(Lengths, ErHalf, testing::ValuesIn(halves()), setting_name);
+
 /* Two senders for the only FIFO: the first has it, the second was refused */
 class ErRefused : public testing::Test {
 protected:

@@ -25,6 +25,48 @@ static unsigned uct_glex_er_event_shares(const uct_glex_iface_t *iface)
                                    iface->er.max;
 }
 
+/* Half a FIFO must do for the longest message, too */
+static uint16_t uct_glex_er_units_half(const uct_glex_iface_config_t *config)
+{
+    uint16_t units = config->erq_size / config->erq_unit_size / 2;
+
+    return ((config->erq_unit_size * uct_glex_fifo_max_message(units)) >= config->srq_unit_size) ?
+           units : 0;
+}
+
+static ucs_status_t uct_glex_er_init_pools(uct_glex_iface_t *iface,
+                                           const uct_glex_iface_config_t *config)
+{
+    const int flags = GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA;
+    unsigned max    = ucs_max(iface->er.max, 1);
+    ucs_status_t status;
+
+    status = uct_glex_buf_pool_init(&iface->er.pool, iface->md, iface->ep_index, flags,
+                                    config->erq_size + UCT_GLEX_ER_SHOWN_SIZE, 1, max,
+                                    "glex_er_fifo");
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = uct_glex_buf_pool_init(&iface->er.pool_half, iface->md, iface->ep_index, flags,
+                                    config->erq_size / 2 + UCT_GLEX_ER_SHOWN_SIZE, 1, max,
+                                    "glex_er_fifo_half");
+    if (status != UCS_OK) {
+        goto err_pool;
+    }
+    status = uct_glex_buf_pool_init(&iface->er.mirror, iface->md, iface->ep_index, GLEX_MEM_READ,
+                                    config->erq_size, 1, UINT_MAX, "glex_er_mirror");
+    if (status != UCS_OK) {
+        goto err_pool_half;
+    }
+    return UCS_OK;
+
+err_pool_half:
+    uct_glex_buf_pool_cleanup(&iface->er.pool_half);
+err_pool:
+    uct_glex_buf_pool_cleanup(&iface->er.pool);
+    return status;
+}
+
 ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config,
                               unsigned eq_entries)
 {
@@ -33,6 +75,7 @@ ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
 
     iface->er_unit_shift = ucs_ilog2(config->erq_unit_size);
     iface->er.units      = config->erq_size / config->erq_unit_size;
+    iface->er.units_half = uct_glex_er_units_half(config);
     iface->er.max        = ucs_min(config->er_max_channels, max_mem);
     iface->er.next_gen   = iface->uuid;
     if (!uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_ER)) {
@@ -54,30 +97,17 @@ ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
     }
     iface->er_rx_count = iface->er.max;
 
-    status = uct_glex_buf_pool_init(&iface->er.pool, iface->md, iface->ep_index,
-                                    GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA,
-                                    config->erq_size + UCT_GLEX_ER_SHOWN_SIZE, 1,
-                                    ucs_max(iface->er.max, 1), "glex_er_fifo");
+    status = uct_glex_er_init_pools(iface, config);
     if (status != UCS_OK) {
-        goto err_free;
+        ucs_free(iface->er_rx);
     }
-    status = uct_glex_buf_pool_init(&iface->er.mirror, iface->md, iface->ep_index, GLEX_MEM_READ,
-                                    config->erq_size, 1, UINT_MAX, "glex_er_mirror");
-    if (status != UCS_OK) {
-        goto err_pool;
-    }
-    return UCS_OK;
-
-err_pool:
-    uct_glex_buf_pool_cleanup(&iface->er.pool);
-err_free:
-    ucs_free(iface->er_rx);
     return status;
 }
 
 void uct_glex_er_cleanup_iface(uct_glex_iface_t *iface)
 {
     uct_glex_buf_pool_cleanup(&iface->er.mirror);
+    uct_glex_buf_pool_cleanup(&iface->er.pool_half);
     uct_glex_buf_pool_cleanup(&iface->er.pool);
     ucs_free(iface->er_rx);
 }

@@ -43,10 +43,36 @@ static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface, uct_glex_vc_t *wait
     }
 }
 
+/* FIFOs of full length at once. Where more peers have one, few of them send a stream of long messages
+ * at a time, and memory counts. */
+#define UCT_GLEX_ER_FULL_FIFOS 16
+
+static int uct_glex_er_rx_alloc(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
+{
+    er_rx->is_half = (iface->er.units_half > 0) &&
+                     ((iface->er.lent - iface->er.lent_half) >= UCT_GLEX_ER_FULL_FIFOS);
+    er_rx->buf     = uct_glex_buf_get(er_rx->is_half ? &iface->er.pool_half : &iface->er.pool);
+    if (er_rx->buf == NULL) {
+        return 0;
+    }
+    er_rx->base = er_rx->buf->ptr;
+    ++iface->er.lent;
+    iface->er.lent_half += er_rx->is_half;
+    return 1;
+}
+
+static void uct_glex_er_rx_free(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
+{
+    uct_glex_buf_put(er_rx->buf);
+    --iface->er.lent;
+    iface->er.lent_half -= er_rx->is_half;
+}
+
 int uct_glex_er_lend(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
     uct_glex_er_rx_t *er_rx;
+    uint16_t units;
     unsigned i;
 
     if ((vc->lent != UCT_GLEX_LENT_NONE) || (iface->er.max == 0)) {
@@ -57,12 +83,10 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
         return 0;
     }
     for (i = 0; iface->er_rx[i].vc != NULL; ++i) {}
-    er_rx      = &iface->er_rx[i];
-    er_rx->buf = uct_glex_buf_get(&iface->er.pool);
-    if (er_rx->buf == NULL) {
+    er_rx = &iface->er_rx[i];
+    if (!uct_glex_er_rx_alloc(iface, er_rx)) {
         return 0;
     }
-    er_rx->base      = er_rx->buf->ptr;
     er_rx->vc        = vc;
     er_rx->gen       = iface->er.next_gen++;
     er_rx->msgs_mark = vc->tx.credits.er.msgs;
@@ -70,9 +94,9 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
 
     vc->lent          = UCT_GLEX_LENT_FIFO;
     vc->rx_fifo_index = i;
-    uct_glex_fifo_set_size(&vc->rx_fifo, iface->er.units, iface->er.msgs_max);
+    units = er_rx->is_half ? iface->er.units_half : iface->er.units;
+    uct_glex_fifo_set_size(&vc->rx_fifo, units, ucs_min(iface->er.msgs_max, units));
     uct_glex_er_show_begin(vc);
-    ++iface->er.lent;
     return 1;
 }
 
@@ -99,11 +123,10 @@ void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
         return;
     }
     uct_glex_er_show_end(vc);
-    uct_glex_buf_put(er_rx->buf);
-    er_rx->vc = NULL;
+    uct_glex_er_rx_free(iface, er_rx);
+    er_rx->vc    = NULL;
     vc->lent     = UCT_GLEX_LENT_NONE;
     vc->er_shows = 0;
-    --iface->er.lent;
     if (waiter != NULL) {
         iface->er.waiter = NULL;
         if (waiter->state == UCT_GLEX_VC_OPEN) { /* else it asks again when it connects */

@@ -3,9 +3,9 @@
  * all, modulo 2^16; the length is a power of two, so that a position is the count's lower bits.
  * A message takes consecutive units; one that does not fit before the end begins at the start, and
  * the units skipped are used up with it. Messages on their way are counted too, because each
- * takes an event queue entry. A message may be at most a quarter as long as the FIFO: with
- * what is skipped it then needs less than half of it, and the receiver, who tells of units consumed
- * before they are half of the FIFO, may keep less than the other half to itself.
+ * takes an event queue entry. A message may be at most three eighths as long as the FIFO: with
+ * what is skipped it then needs less than three quarters of it, and the receiver, who tells of units
+ * consumed before they are more than a quarter, keeps no more than that to itself.
  */
 #ifndef UCT_GLEX_FIFO_H
 #define UCT_GLEX_FIFO_H
@@ -50,7 +50,7 @@ static inline uint16_t uct_glex_fifo_to_end(uint16_t count, uint16_t units)
 /* Longest message, in units */
 static inline unsigned uct_glex_fifo_max_message(uint16_t units)
 {
-    return units / 4;
+    return units * 3u / 8;
 }
 
 static inline uint16_t uct_glex_fifo_free(const uct_glex_fifo_tx_t *fifo)
@@ -126,7 +126,7 @@ static inline int uct_glex_fifo_arrive(uct_glex_fifo_rx_t *fifo, unsigned n, int
 
 /* The FIFO's length, and messages that may be on their way. The sender is told after a quarter of
  * the units, half of the messages. Units earlier: a sender of long messages stops when room for the
- * longest is left, another quarter. */
+ * longest is left. */
 static inline void uct_glex_fifo_set_size(uct_glex_fifo_rx_t *fifo, uint16_t units,
                                           uint16_t msgs_max)
 {

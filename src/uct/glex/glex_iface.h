@@ -39,6 +39,7 @@ typedef struct uct_glex_er_rx {
     uint16_t        idle_mark;  /* messages consumed at the last look for senders to wake */
     uint8_t         gen;
     uint8_t         revoked; /* asked back */
+    uint8_t         is_half; /* from er.pool_half */
     uint8_t         untold;  /* counters were shown; whether the sender sleeps was not seen since */
     uct_glex_er_shown_t *shown; /* behind the FIFO, NULL: it cannot be mapped */
 } uct_glex_er_rx_t;
@@ -97,10 +98,13 @@ typedef struct uct_glex_iface {
 
     struct {
         uct_glex_buf_pool_t pool;     /* FIFOs */
+        uct_glex_buf_pool_t pool_half; /* FIFOs of half the length */
         uct_glex_buf_pool_t mirror;   /* local images of FIFOs that cannot be mapped */
         unsigned            max;      /* FIFOs lent at once, at most */
         unsigned            lent;
+        unsigned            lent_half; /* of these, of half the length */
         uint16_t            units;
+        uint16_t            units_half; /* 0: such would be too short for the longest message */
         uint16_t            msgs_max; /* messages on their way through one FIFO */
         uct_glex_vc_t      *waiter;   /* gets the FIFO that is being revoked */
         unsigned            untold;   /* FIFOs lent that are `untold` */
