@@ -119,10 +119,11 @@ static ucs_status_t count_message(void *arg, void *data, size_t length, unsigned
 static void progress_until(struct node *node, const uint64_t *flag)
 {
     double deadline = now() + 120;
+    unsigned calls = 0;
 
     while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) == 0) {
         uct_iface_progress(node->iface);
-        if (now() > deadline) {
+        if (++calls % 1024 == 0 && now() > deadline) { /* the clock takes longer than a message */
             fail("the peers do not get on: %llu messages came", (unsigned long long)received);
         }
     }

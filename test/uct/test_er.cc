@@ -69,6 +69,22 @@ public:
     std::list<Sender>     senders;
 };
 
+/* Send `count` messages from each of a range of senders, in turn */
+void send_in_turn(Crowd &crowd, unsigned first, unsigned end, unsigned count)
+{
+    for (unsigned i = 0; i < count; ++i) {
+        for (unsigned from = first; from < end; ++from) {
+            crowd.sender(from).send();
+        }
+        progress();
+    }
+}
+
+Env quota_of(unsigned num)
+{
+    return {{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_MAX_CHANNELS", std::to_string(num)}};
+}
+
 class ErQuota : public WithSetting {};
 
 /* Send from one until it has a FIFO; the others say a word now and then */
@@ -165,7 +181,7 @@ class ErRefused : public testing::Test {
 protected:
     static void with_both(const std::function<void(Crowd &, uct_glex_vc_t *)> &test)
     {
-        isolated({{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_MAX_CHANNELS", "1"}}, [&] {
+        isolated(quota_of(1), [&] {
             Crowd crowd(2);
             uct_glex_vc_t *vc;
 
@@ -218,6 +234,74 @@ TEST_F(ErRefused, PauseIsNotSlowness)
         EXPECT_OK(crowd.sender(1).ep.am_short(OTHER_ID, 0, NULL, 0));
         EXPECT_EQ(vc->er_state, UCT_GLEX_ER_REQUESTED);
         EXPECT_EQ(vc->sr_pace, 3);
+    });
+}
+
+/* Who connects and says little takes no FIFO away, also not an idle one: FIFOs would go from hand to
+ * hand while a job connects */
+TEST(Er, NewcomersTakeNothing)
+{
+    isolated(quota_of(2), [] {
+        Crowd crowd(8);
+
+        send_in_turn(crowd, 0, 2, 10);
+        progress_until("the FIFOs", [&] { return crowd.num_fifos() == 2; });
+        send_in_turn(crowd, 2, 8, 40);
+        crowd.settle();
+        EXPECT_TRUE(crowd.has_fifo(0));
+        EXPECT_TRUE(crowd.has_fifo(1));
+        EXPECT_EQ(crowd.target.internals()->er.next_gen,
+                  (uint8_t)(crowd.target.internals()->uuid + 2)) << "lent more than twice";
+    });
+}
+
+/* All idle borrowers are asked at once when others are busy, not one after the other */
+TEST(Er, ManyChangeTogether)
+{
+    isolated(quota_of(8), [] {
+        Crowd crowd(16);
+
+        send_in_turn(crowd, 0, 8, 200);
+        EXPECT_EQ(crowd.num_fifos(), 8u);
+        send_in_turn(crowd, 8, 16, 600); /* they ask after 64, 192 and 448 */
+        for (unsigned from = 8; from < 16; ++from) {
+            EXPECT_TRUE(crowd.has_fifo(from)) << from;
+        }
+        crowd.settle();
+        crowd.target.check_credits();
+    });
+}
+
+/* A peer that waits for a FIFO leaves before that is back: it comes free, for others */
+TEST(Er, WaiterLeaves)
+{
+    isolated(quota_of(1), [] {
+        Crowd crowd(3);
+        const uct_glex_iface_t *target = crowd.target.internals();
+        uct_iface_h first              = crowd.ifaces.front().handle;
+        auto second                    = std::next(crowd.ifaces.begin());
+
+        send_in_turn(crowd, 0, 1, 200);
+        uct_iface_progress_disable(first, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
+        for (unsigned i = 0; (i < 5000) && (target->er_rx->waiter == NULL); ++i) {
+            crowd.sender(1).try_send(); /* the first does not hear of it, and keeps its FIFO */
+            second->progress();
+            crowd.target.progress();
+        }
+        ASSERT_TRUE(target->er_rx->waiter != NULL);
+        crowd.senders.erase(std::next(crowd.senders.begin()));
+        crowd.ifaces.erase(second);
+        for (unsigned i = 0; (i < 100000) && (target->er_rx->waiter != NULL); ++i) {
+            crowd.target.progress();
+        }
+        EXPECT_TRUE(target->er_rx->waiter == NULL) << "it is kept for who has left";
+        uct_iface_progress_enable(first, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
+        progress_until("the FIFO", [&] { return target->er.lent == 0; });
+        for (unsigned i = 0; (i < 20000) && !crowd.has_fifo(1); ++i) {
+            crowd.sender(1).send();
+            progress();
+        }
+        EXPECT_TRUE(crowd.has_fifo(1));
     });
 }
 

@@ -8,7 +8,6 @@
 
 #include <ucs/debug/memtrack_int.h>
 #include <ucs/sys/math.h>
-#include <ucs/time/time.h>
 #include <string.h>
 
 /* Fewest messages on their way per FIFO that make sense */
@@ -123,10 +122,10 @@ void uct_glex_er_request(uct_glex_vc_t *vc)
     }
 }
 
-/* How long the last messages took, log2 of 16 us, from 1; with their time, it wraps in a second */
+/* How long the last messages took, log2 of 16 us, from 1 */
 static unsigned uct_glex_er_sr_pace(uct_glex_vc_t *vc)
 {
-    uint16_t now  = (uint64_t)ucs_time_to_usec(ucs_get_time()) / 16;
+    uint16_t now  = uct_glex_er_clock();
     uint16_t took = now - vc->sr_mark;
 
     vc->sr_mark = now;
@@ -479,11 +478,7 @@ ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
 
 void uct_glex_er_cleanup(uct_glex_vc_t *vc)
 {
-    uct_glex_iface_t *iface = vc->iface;
-
-    if (iface->er.waiter == vc) {
-        iface->er.waiter = NULL;
-    }
+    uct_glex_er_wait_end(vc);
     uct_glex_er_drop_tx(vc);
     uct_glex_er_drop_rx(vc);
 }

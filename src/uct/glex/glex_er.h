@@ -9,6 +9,8 @@
 #include "glex_ctl.h"
 #include "glex_vc.h"
 
+#include <ucs/time/time.h>
+
 /* Messages through SR after which a refused VC asks for a FIFO again, log2: 64 at first, twice as
  * many with each refusal */
 #define UCT_GLEX_ER_PATIENCE_MIN 6
@@ -136,6 +138,12 @@ ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
 
 /* ---- lending: this side receives ---- */
 
+/** Time in units of 16 us; wraps in a second, so that what happened long ago may seem recent */
+static inline uint16_t uct_glex_er_clock(void)
+{
+    return (uint64_t)ucs_time_to_usec(ucs_get_time()) / 16;
+}
+
 /** Lend the peer a FIFO if the quota allows. Returns 1: it has one now. */
 int uct_glex_er_lend(uct_glex_vc_t *vc);
 
@@ -144,6 +152,9 @@ void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl);
 
 /** Ask for the FIFO back that the peer borrowed */
 void uct_glex_er_revoke(uct_glex_vc_t *vc);
+
+/** No FIFO that comes back is for this one any more */
+void uct_glex_er_wait_end(const uct_glex_vc_t *vc);
 
 /** The peer uses its FIFO no more */
 void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);

@@ -16,29 +16,87 @@ void uct_glex_er_revoke(uct_glex_vc_t *vc)
     }
 }
 
-/* All FIFOs are lent: ask the borrower with the least traffic since the last look for its FIFO */
-static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface, uct_glex_vc_t *waiter)
-{
-    uct_glex_er_rx_t *er_rx, *coldest = NULL;
-    uint16_t used, least = UCS_BIT(UCT_GLEX_ER_PATIENCE_MIN);
+/* ---- who lends to whom ---- */
 
-    if (iface->er.waiter != NULL) {
-        return; /* one at a time */
+/* Borrowers are compared by what they sent in so long at least, in ticks of uct_glex_er_clock() */
+#define UCT_GLEX_ER_COMPARE_TIME 2
+
+/* A borrower that sent fewer messages in that time may lose its FIFO */
+#define UCT_GLEX_ER_IDLE_MSGS UCS_BIT(UCT_GLEX_ER_PATIENCE_MIN)
+
+static uct_glex_er_rx_t *uct_glex_er_rx_end(const uct_glex_iface_t *iface)
+{
+    return iface->er_rx + iface->er_rx_count;
+}
+
+static void uct_glex_er_compare(uct_glex_iface_t *iface)
+{
+    uint16_t now = uct_glex_er_clock();
+    uct_glex_er_rx_t *er_rx;
+    uint16_t msgs;
+
+    if ((uint16_t)(now - iface->er.compared) < UCT_GLEX_ER_COMPARE_TIME) {
+        return;
     }
-    for (er_rx = iface->er_rx; er_rx < iface->er_rx + iface->er_rx_count; ++er_rx) {
+    iface->er.compared = now;
+    for (er_rx = iface->er_rx; er_rx < uct_glex_er_rx_end(iface); ++er_rx) {
         if (er_rx->vc == NULL) {
             continue;
         }
-        used             = er_rx->vc->tx.credits.er.msgs - er_rx->msgs_mark;
-        er_rx->msgs_mark = er_rx->vc->tx.credits.er.msgs;
-        /* Not busier than who asks, who sent that many messages since it was refused */
-        if ((used < least) && (er_rx->vc->state == UCT_GLEX_VC_OPEN) && !er_rx->revoked) {
+        msgs = er_rx->vc->tx.credits.er.msgs;
+        if (!er_rx->is_new) { /* else not yet for the whole time */
+            er_rx->used = msgs - er_rx->msgs_mark;
+        }
+        er_rx->msgs_mark = msgs;
+        er_rx->is_new    = 0;
+    }
+}
+
+static int uct_glex_er_waits(const uct_glex_iface_t *iface, const uct_glex_vc_t *vc)
+{
+    const uct_glex_er_rx_t *er_rx;
+
+    for (er_rx = iface->er_rx; er_rx < uct_glex_er_rx_end(iface); ++er_rx) {
+        if (er_rx->waiter == vc) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+void uct_glex_er_wait_end(const uct_glex_vc_t *vc)
+{
+    uct_glex_er_rx_t *er_rx;
+
+    for (er_rx = vc->iface->er_rx; er_rx < uct_glex_er_rx_end(vc->iface); ++er_rx) {
+        if (er_rx->waiter == vc) {
+            er_rx->waiter = NULL;
+        }
+    }
+}
+
+/* All FIFOs are lent: ask the borrower with the least traffic for its FIFO */
+static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface, uct_glex_vc_t *waiter)
+{
+    uct_glex_er_rx_t *er_rx, *coldest = NULL;
+    unsigned used, least = UCT_GLEX_ER_IDLE_MSGS;
+
+    uct_glex_er_compare(iface);
+    if (uct_glex_er_waits(iface, waiter)) {
+        return;
+    }
+    for (er_rx = iface->er_rx; er_rx < uct_glex_er_rx_end(iface); ++er_rx) {
+        if ((er_rx->vc == NULL) || (er_rx->vc->state != UCT_GLEX_VC_OPEN) || er_rx->revoked) {
+            continue;
+        }
+        used = er_rx->used + (uint16_t)(er_rx->vc->tx.credits.er.msgs - er_rx->msgs_mark);
+        if (used < least) {
             least   = used;
             coldest = er_rx;
         }
     }
     if (coldest != NULL) {
-        iface->er.waiter = waiter;
+        coldest->waiter = waiter;
         uct_glex_er_revoke(coldest->vc);
     }
 }
@@ -79,7 +137,9 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
         return 0; /* asked twice, or not a channel of ours */
     }
     if (iface->er.lent >= iface->er.max) {
-        uct_glex_er_revoke_idle(iface, vc);
+        if (vc->rx_seq >= UCT_GLEX_ER_IDLE_MSGS) { /* else it did not send much yet */
+            uct_glex_er_revoke_idle(iface, vc);
+        }
         return 0;
     }
     for (i = 0; iface->er_rx[i].vc != NULL; ++i) {}
@@ -90,6 +150,8 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     er_rx->vc        = vc;
     er_rx->gen       = iface->er.next_gen++;
     er_rx->msgs_mark = vc->tx.credits.er.msgs;
+    er_rx->used      = UCT_GLEX_ER_IDLE_MSGS;
+    er_rx->is_new    = 1;
     er_rx->revoked   = 0;
 
     vc->lent          = UCT_GLEX_LENT_FIFO;
@@ -117,7 +179,7 @@ void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
     uct_glex_er_rx_t *er_rx = &iface->er_rx[vc->rx_fifo_index];
-    uct_glex_vc_t *waiter   = iface->er.waiter;
+    uct_glex_vc_t *waiter   = er_rx->waiter;
 
     if (vc->lent == UCT_GLEX_LENT_NONE) {
         return;
@@ -128,8 +190,9 @@ void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
     vc->lent     = UCT_GLEX_LENT_NONE;
     vc->er_shows = 0;
     if (waiter != NULL) {
-        iface->er.waiter = NULL;
-        if (waiter->state == UCT_GLEX_VC_OPEN) { /* else it asks again when it connects */
+        er_rx->waiter = NULL;
+        /* Else it asks again when it connects, or has one meanwhile */
+        if ((waiter->state == UCT_GLEX_VC_OPEN) && (waiter->lent == UCT_GLEX_LENT_NONE)) {
             waiter->want_grant = 1;
             uct_glex_vc_schedule(waiter);
         }

@@ -32,14 +32,17 @@ KHASH_MAP_INIT_INT64(uct_glex_vc, uct_glex_vc_t*);
 /* A FIFO lent to a peer, by the index that its events name */
 typedef struct uct_glex_er_rx {
     uct_glex_vc_t  *vc; /* the borrower, NULL: not lent */
+    uct_glex_vc_t  *waiter; /* gets it when it is back, or NULL */
     uint8_t        *base;
     uct_glex_buf_t *buf;
-    uint16_t        msgs_mark;  /* messages consumed at the last look for an idle borrower */
+    uint16_t        msgs_mark;  /* messages consumed when borrowers were compared last */
+    uint16_t        used;       /* messages between the last two comparisons */
     uint16_t        release_at; /* released: messages sent through it, in all */
     uint16_t        idle_mark;  /* messages consumed at the last look for senders to wake */
     uint8_t         gen;
     uint8_t         revoked; /* asked back */
     uint8_t         is_half; /* from er.pool_half */
+    uint8_t         is_new;  /* lent since borrowers were compared last */
     uint8_t         untold;  /* counters were shown; whether the sender sleeps was not seen since */
     uct_glex_er_shown_t *shown; /* behind the FIFO, NULL: it cannot be mapped */
 } uct_glex_er_rx_t;
@@ -106,7 +109,7 @@ typedef struct uct_glex_iface {
         uint16_t            units;
         uint16_t            units_half; /* 0: such would be too short for the longest message */
         uint16_t            msgs_max; /* messages on their way through one FIFO */
-        uct_glex_vc_t      *waiter;   /* gets the FIFO that is being revoked */
+        uint16_t            compared; /* when borrowers were, uct_glex_er_clock() */
         unsigned            untold;   /* FIFOs lent that are `untold` */
         ucs_list_link_t     starved;  /* borrowed FIFOs whose shown counters are waited for */
         uint8_t             next_gen;
