@@ -11,7 +11,8 @@
 /* From this length on the processor's own string move is used; SIZE_MAX: never */
 extern size_t uct_glex_copy_string_min;
 
-/** As memmove(), but without what glibc does for long copies where the processor does it faster */
+/** As memmove() (it may be the own memory), but without what glibc does for long copies where the
+ *  processor does it faster */
 void uct_glex_copy_long(void *dst, const void *src, size_t length);
 
 static UCS_F_ALWAYS_INLINE void uct_glex_copy(void *dst, const void *src, size_t length)

@@ -11,7 +11,6 @@
 #include "glex_op.h"
 
 #include <uct/base/uct_iov.inl>
-#include <string.h>
 
 /* Where remote_addr lies in this process, or NULL */
 static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint64_t remote_addr,
@@ -179,7 +178,7 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_slow(uct_glex_ep_t *ep,
     }
     ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
     if (ptr != NULL) {
-        memmove(ptr, buffer, length);
+        uct_glex_copy(ptr, buffer, length);
         vc->dirty = 1;
         return UCS_OK;
     }
@@ -203,7 +202,7 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
     if (ucs_likely((length > 0) && !ep->blocked && (ep->vc->status == UCS_OK))) {
         ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
         if (ucs_likely(ptr != NULL)) {
-            memmove(ptr, buffer, length); /* it may be our own memory */
+            uct_glex_copy(ptr, buffer, length);
             ep->vc->dirty = 1;
             return UCS_OK;
         }
@@ -228,7 +227,7 @@ ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length
     }
     ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
     if (ucs_likely(ptr != NULL)) {
-        memmove(buffer, ptr, length);
+        uct_glex_copy(buffer, ptr, length);
         return UCS_OK;
     }
     status = uct_glex_rma_check_range(rkey, remote_addr, length);
