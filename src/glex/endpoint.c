@@ -340,7 +340,7 @@ glex_ret_t glex_get_ep_addr(glex_ep_handle_t handle, glex_ep_addr_t *ep_addr)
 
 bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos)
 {
-    rx->idle = GLEX_RING_PATIENCE;
+    rx->idle = glex_fault_patience(ep);
     glex_fault_idle(ep);
     glex_ring_pass_over(rx, pos);
     return glex_ring_stalled(rx, pos, ep->dev->dirfd, &ep->segment);

@@ -216,6 +216,7 @@ glex_ret_t glex_wait_for(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint
         if (deadline == 0) {
             return none;
         }
+        glex_fault_flush(ep); /* who waits posts nothing that delayed messages could wait for */
         if (wait_spin(rx, pos)) {
             return GLEX_SUCCESS;
         }

@@ -322,6 +322,25 @@ CHILD(fault_seldom_polled)
 }
 RUN(seldom_polled, "mp_delay=1:1000")
 
+/* Nor does one who sleeps until the message is there, or for a time. */
+CHILD(fault_sleeper)
+{
+    Device dev;
+    Ep ep(dev);
+    glex_ep_addr_t from;
+    uint32_t len;
+    void *data;
+
+    for (int timeout : {-1, 5000}) {
+        EXPECT_OK(glex_ext_post_mp(ep, ep.addr(), 7, 0, 0, "data", 5));
+        EXPECT_OK(glex_probe_first_mp(ep, timeout, &from, &data, &len));
+        EXPECT_STREQ("data", static_cast<char *>(data) + 24);
+        EXPECT_OK(glex_discard_probed_mp(ep));
+    }
+    return testing::Test::HasFailure();
+}
+RUN(sleeper, "mp_delay=1:1000")
+
 CHILD(fault_kill)
 {
     Device dev;
