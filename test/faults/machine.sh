@@ -27,7 +27,7 @@ case_small_shm()
 {
     possible "shm of 8 MB" "${namespace[@]}" true || return 0
     inner size=8m small_shm
-    inner size=1m tiny_shm
+    inner size=256k tiny_shm
     inner size=24m full_shm
 }
 
@@ -40,7 +40,7 @@ case_inner_small_shm()
 case_inner_tiny_shm()
 {
     pair
-    refused "shm of 1 MB" 'cannot reserve .* KiB .*No space left.*--shm-size.*GLEX_SHM_DIR'
+    refused "shm of 256 KB" 'cannot reserve .* KiB .*No space left.*--shm-size.*GLEX_SHM_DIR'
 }
 
 # What is there goes on; what would need more memory does without
