@@ -237,8 +237,8 @@ TEST_F(ErRefused, PauseIsNotSlowness)
     });
 }
 
-/* Who connects and says little takes no FIFO away, also not an idle one: FIFOs would go from hand to
- * hand while a job connects */
+/* Who connects and says little takes no FIFO away, also not an idle one: FIFOs would go from hand
+ * to hand while a job connects */
 TEST(Er, NewcomersTakeNothing)
 {
     isolated(quota_of(2), [] {
@@ -263,12 +263,37 @@ TEST(Er, ManyChangeTogether)
 
         send_in_turn(crowd, 0, 8, 200);
         EXPECT_EQ(crowd.num_fifos(), 8u);
-        send_in_turn(crowd, 8, 16, 600); /* they ask after 64, 192 and 448 */
+        send_in_turn(crowd, 8, 16, 600); /* they ask after 128 and 384 */
         for (unsigned from = 8; from < 16; ++from) {
             EXPECT_TRUE(crowd.has_fifo(from)) << from;
         }
         crowd.settle();
         crowd.target.check_credits();
+    });
+}
+
+/* A FIFO that comes back is for who waits for it, also if somebody else asks at that moment */
+TEST(Er, PromiseIsKept)
+{
+    isolated(quota_of(1), [] {
+        Crowd crowd(3);
+        const uct_glex_iface_t *target = crowd.target.internals();
+        Iface &first = crowd.ifaces.front(), &second = *std::next(crowd.ifaces.begin());
+
+        send_in_turn(crowd, 0, 1, 200);
+        for (unsigned i = 0; (i < 5000) && (target->er_rx->waiter == NULL); ++i) {
+            crowd.sender(1).try_send();
+            second.progress();
+            crowd.target.progress();
+        }
+        ASSERT_TRUE(target->er_rx->waiter != NULL);
+        crowd.sender(2).try_send(); /* CONNECT: it is taken first */
+        crowd.ifaces.back().progress();
+        first.progress(); /* RELEASED */
+        progress_until("the FIFO", [&] { return crowd.num_fifos() == 1; });
+        EXPECT_TRUE(crowd.has_fifo(1));
+        EXPECT_EQ(target->er.promised, 0u);
+        crowd.settle();
     });
 }
 
@@ -366,6 +391,26 @@ TEST(Er, QuotaExhaustedWithoutSr)
         EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_am_short(unlucky.handle, AM_ID, 1, NULL, 0)));
         EXPECT_OK(lucky.am_short(AM_ID, 1, NULL, 0));
         progress_until("the messages", [&] { return received == 2; });
+    });
+}
+
+/* A FIFO that is too short for the sender's messages, where there is no other channel: an error,
+ * not messages that wait for ever */
+TEST(Er, FifoTooShortWithoutSr)
+{
+    isolated({{"UCX_GLEX_CHANNELS", "er"}, {"UCX_GLEX_ERQ_SIZE", "4096"}}, [] {
+        Md md;
+        Iface target(md);
+        ErrorLog log;
+
+        target.on_am(AM_ID, [](const void *, size_t) {});
+        unsetenv("UCX_GLEX_ERQ_SIZE");
+        Iface sender(md);
+        Ep ep(sender, target.address());
+        uct_ep_am_short(ep.handle, AM_ID, 1, NULL, 0);
+        progress_until("the error handler", [&] { return !sender.failed.empty(); });
+        EXPECT_EQ(sender.failed.front().first, ep.handle);
+        EXPECT_NE(log.text().find("UCX_GLEX_ERQ_SIZE"), std::string::npos) << log.text();
     });
 }
 

@@ -19,8 +19,8 @@ size_t uct_glex_copy_string_min = SIZE_MAX;
  * On AMD's processors glibc uses `rep movsb` up to the size of the second level cache, and vector
  * loads and stores above. From Zen 5 (family 1Ah) the former is faster there, too: it does not read
  * the lines that it writes. 1 MB: 20 us against 25 from and to another processor's cache, and at no
- * alignment slower. On older ones it is slower, and with some alignments very slow; for Intel's glibc
- * chooses well.
+ * alignment slower. On older ones it is slower, and with some alignments very slow; for Intel's
+ * glibc chooses well.
  */
 #define UCT_GLEX_COPY_FAMILY     0x1a
 #define UCT_GLEX_COPY_STRING_MIN ((size_t)768 << 10)

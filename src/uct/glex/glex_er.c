@@ -83,9 +83,11 @@ ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
         iface->er.msgs_max = ucs_min(iface->er.units,
                                      eq_entries / uct_glex_er_event_shares(iface));
         if (iface->er.msgs_max < UCT_GLEX_ER_MIN_MSGS) {
-            ucs_error("glex: an event queue with %u entries left is too small for %u ER channels: "
-                      "raise UCX_GLEX_EP_EQ_CAPACITY or lower UCX_GLEX_ER_MAX_CHANNELS",
-                      eq_entries, iface->er.max);
+            ucs_error("glex: an event queue with %u entries left is too small for %u ER channels, "
+                      "which need %u: raise UCX_GLEX_EP_EQ_CAPACITY, or lower "
+                      "UCX_GLEX_ER_MAX_CHANNELS, SRQ_CAPACITY, RMA_REQ_CAPACITY or "
+                      "ZC_REQ_CAPACITY", eq_entries, iface->er.max,
+                      UCT_GLEX_ER_MIN_MSGS * uct_glex_er_event_shares(iface));
             return UCS_ERR_INVALID_PARAM;
         }
     }
@@ -134,7 +136,7 @@ static unsigned uct_glex_er_sr_pace(uct_glex_vc_t *vc)
 
 /* Who was refused while it had little to send, and often, would wait for long when it has more to
  * send than others: how fast it was when refused is known, so that it need not. That speed is
- * believed slowly where it is a lower one: a pause between bursts is no reason to ask more often. */
+ * believed slowly where it is lower: a pause between bursts is no reason to ask more often. */
 void uct_glex_er_sr_traffic(uct_glex_vc_t *vc)
 {
     unsigned pace = uct_glex_er_sr_pace(vc);
@@ -266,6 +268,13 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     ucs_debug("glex: vc 0x%x: ER to endpoint 0x%" PRIx64 ", %u units of %u bytes, %u messages%s",
               vc->id, vc->peer, ctl->fifo_units, 1U << ctl->unit_shift, ctl->fifo_msgs,
               (er->mirror != NULL) ? ", not mapped" : "");
+    if ((er->bcopy_units == 0) && !uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
+        ucs_error("glex: the FIFO lent by endpoint 0x%" PRIx64 " takes messages of %zu bytes, ours "
+                  "have up to %zu and UCX_GLEX_CHANNELS allows no other channel: set "
+                  "UCX_GLEX_ERQ_SIZE and UCX_GLEX_SRQ_UNIT_SIZE alike everywhere, or use er,sr",
+                  vc->peer, uct_glex_er_max_length(vc), vc->iface->config.max_bcopy);
+        uct_glex_vc_fail(vc, UCS_ERR_INVALID_PARAM);
+    }
 }
 
 static void uct_glex_er_drop_tx(uct_glex_vc_t *vc)

@@ -11,8 +11,8 @@
 
 #include <ucs/time/time.h>
 
-/* Messages through SR after which a refused VC asks for a FIFO again, log2: 64 at first, twice as
- * many with each refusal */
+/* Messages through SR after which a VC asks for a FIFO again, log2; with each refusal twice as
+ * many, so 128 after the first */
 #define UCT_GLEX_ER_PATIENCE_MIN 6
 #define UCT_GLEX_ER_PATIENCE_MAX 14
 
@@ -153,8 +153,8 @@ void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl);
 /** Ask for the FIFO back that the peer borrowed */
 void uct_glex_er_revoke(uct_glex_vc_t *vc);
 
-/** No FIFO that comes back is for this one any more */
-void uct_glex_er_wait_end(const uct_glex_vc_t *vc);
+/** This one waits for no FIFO any more that comes back */
+void uct_glex_er_wait_end(uct_glex_vc_t *vc);
 
 /** The peer uses its FIFO no more */
 void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);

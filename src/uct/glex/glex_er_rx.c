@@ -21,6 +21,9 @@ void uct_glex_er_revoke(uct_glex_vc_t *vc)
 /* Borrowers are compared by what they sent in so long at least, in ticks of uct_glex_er_clock() */
 #define UCT_GLEX_ER_COMPARE_TIME 2
 
+/* FIFOs asked back for one VC at once: who asks again may wait for a borrower that computes */
+#define UCT_GLEX_ER_MAX_WAITS 3
+
 /* A borrower that sent fewer messages in that time may lose its FIFO */
 #define UCT_GLEX_ER_IDLE_MSGS UCS_BIT(UCT_GLEX_ER_PATIENCE_MIN)
 
@@ -52,21 +55,29 @@ static void uct_glex_er_compare(uct_glex_iface_t *iface)
     }
 }
 
-static int uct_glex_er_waits(const uct_glex_iface_t *iface, const uct_glex_vc_t *vc)
+static void uct_glex_er_promise_end(uct_glex_vc_t *vc)
 {
-    const uct_glex_er_rx_t *er_rx;
-
-    for (er_rx = iface->er_rx; er_rx < uct_glex_er_rx_end(iface); ++er_rx) {
-        if (er_rx->waiter == vc) {
-            return 1;
-        }
-    }
-    return 0;
+    vc->iface->er.promised -= vc->er_promised;
+    vc->er_promised         = 0;
 }
 
-void uct_glex_er_wait_end(const uct_glex_vc_t *vc)
+/* FIFOs that were asked back for this one */
+static unsigned uct_glex_er_waits(const uct_glex_iface_t *iface, const uct_glex_vc_t *vc)
+{
+    const uct_glex_er_rx_t *er_rx;
+    unsigned count = 0;
+
+    for (er_rx = iface->er_rx; er_rx < uct_glex_er_rx_end(iface); ++er_rx) {
+        count += (er_rx->waiter == vc);
+    }
+    return count;
+}
+
+void uct_glex_er_wait_end(uct_glex_vc_t *vc)
 {
     uct_glex_er_rx_t *er_rx;
+
+    uct_glex_er_promise_end(vc);
 
     for (er_rx = vc->iface->er_rx; er_rx < uct_glex_er_rx_end(vc->iface); ++er_rx) {
         if (er_rx->waiter == vc) {
@@ -82,11 +93,18 @@ static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface, uct_glex_vc_t *wait
     unsigned used, least = UCT_GLEX_ER_IDLE_MSGS;
 
     uct_glex_er_compare(iface);
-    if (uct_glex_er_waits(iface, waiter)) {
+    if (uct_glex_er_waits(iface, waiter) >= UCT_GLEX_ER_MAX_WAITS) {
         return;
     }
     for (er_rx = iface->er_rx; er_rx < uct_glex_er_rx_end(iface); ++er_rx) {
-        if ((er_rx->vc == NULL) || (er_rx->vc->state != UCT_GLEX_VC_OPEN) || er_rx->revoked) {
+        if ((er_rx->vc == NULL) || (er_rx->vc->state != UCT_GLEX_VC_OPEN)) {
+            continue;
+        }
+        if (er_rx->revoked) {
+            if (er_rx->waiter == NULL) { /* it comes back, and who it was for needs it no more */
+                er_rx->waiter = waiter;
+                return;
+            }
             continue;
         }
         used = er_rx->used + (uint16_t)(er_rx->vc->tx.credits.er.msgs - er_rx->msgs_mark);
@@ -101,8 +119,8 @@ static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface, uct_glex_vc_t *wait
     }
 }
 
-/* FIFOs of full length at once. Where more peers have one, few of them send a stream of long messages
- * at a time, and memory counts. */
+/* FIFOs of full length at once. Where more peers have one, few of them send a stream of long
+ * messages at a time, and memory counts. */
 #define UCT_GLEX_ER_FULL_FIFOS 16
 
 static int uct_glex_er_rx_alloc(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
@@ -136,7 +154,8 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     if ((vc->lent != UCT_GLEX_LENT_NONE) || (iface->er.max == 0)) {
         return 0; /* asked twice, or not a channel of ours */
     }
-    if (iface->er.lent >= iface->er.max) {
+    uct_glex_er_promise_end(vc); /* it is kept now, or cannot be */
+    if ((iface->er.lent + iface->er.promised) >= iface->er.max) {
         if (vc->rx_seq >= UCT_GLEX_ER_IDLE_MSGS) { /* else it did not send much yet */
             uct_glex_er_revoke_idle(iface, vc);
         }
@@ -159,6 +178,7 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     units = er_rx->is_half ? iface->er.units_half : iface->er.units;
     uct_glex_fifo_set_size(&vc->rx_fifo, units, ucs_min(iface->er.msgs_max, units));
     uct_glex_er_show_begin(vc);
+    uct_glex_er_wait_end(vc);
     return 1;
 }
 
@@ -189,13 +209,12 @@ void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
     er_rx->vc    = NULL;
     vc->lent     = UCT_GLEX_LENT_NONE;
     vc->er_shows = 0;
-    if (waiter != NULL) {
-        er_rx->waiter = NULL;
-        /* Else it asks again when it connects, or has one meanwhile */
-        if ((waiter->state == UCT_GLEX_VC_OPEN) && (waiter->lent == UCT_GLEX_LENT_NONE)) {
-            waiter->want_grant = 1;
-            uct_glex_vc_schedule(waiter);
-        }
+    er_rx->waiter = NULL;
+    if ((waiter != NULL) && (waiter->state == UCT_GLEX_VC_OPEN) && !waiter->er_promised) {
+        waiter->er_promised = 1;
+        waiter->want_grant  = 1;
+        ++iface->er.promised;
+        uct_glex_vc_schedule(waiter);
     }
 }
 

@@ -4,8 +4,8 @@
  * A message takes consecutive units; one that does not fit before the end begins at the start, and
  * the units skipped are used up with it. Messages on their way are counted too, because each
  * takes an event queue entry. A message may be at most three eighths as long as the FIFO: with
- * what is skipped it then needs less than three quarters of it, and the receiver, who tells of units
- * consumed before they are more than a quarter, keeps no more than that to itself.
+ * what is skipped it then needs less than three quarters of it, and the receiver, who tells of
+ * units consumed before they are more than a quarter, keeps no more than that to itself.
  */
 #ifndef UCT_GLEX_FIFO_H
 #define UCT_GLEX_FIFO_H

@@ -265,10 +265,13 @@ static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
     }
 }
 
-/* Events on their way for other reasons than ER: units fetched, RMA, zero copy, our Gets */
+/* Events on their way for other reasons than ER: units fetched, RMA that is not over when it is
+ * posted, zero copy, our Gets */
 static unsigned uct_glex_iface_op_events(const uct_glex_iface_config_t *config)
 {
-    return 2 * config->srq_capacity + config->rma_req_capacity +
+    unsigned rma = UCT_GLEX_NIC_RDMA_NOW ? 0 : config->rma_req_capacity;
+
+    return 2 * config->srq_capacity + rma +
            (1 + UCT_GLEX_ZC_MAX_IOV) * config->zc_req_capacity + UCT_GLEX_POLL_BATCH;
 }
 

@@ -106,6 +106,7 @@ typedef struct uct_glex_iface {
         unsigned            max;      /* FIFOs lent at once, at most */
         unsigned            lent;
         unsigned            lent_half; /* of these, of half the length */
+        unsigned            promised; /* not lent: VCs that are `er_promised` one */
         uint16_t            units;
         uint16_t            units_half; /* 0: such would be too short for the longest message */
         uint16_t            msgs_max; /* messages on their way through one FIFO */

@@ -53,7 +53,8 @@ static ucs_config_field_t uct_glex_md_config_table[] = {
      ucs_offsetof(uct_glex_md_config_t, ep_mpq_capacity), UCS_CONFIG_TYPE_UINT},
 
     {"EP_EQ_CAPACITY", UCT_GLEX_NIC_EQ_CAPACITY,
-     "Entries of the event queue, 0: the NIC's default. Half of them are for the ER channels.",
+     "Entries of the event queue, 0: the NIC's default. What other operations leave is for the ER\n"
+     "channels.",
      ucs_offsetof(uct_glex_md_config_t, ep_eq_capacity), UCS_CONFIG_TYPE_UINT},
 
     {NULL}

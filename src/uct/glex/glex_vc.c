@@ -223,6 +223,14 @@ void uct_glex_vc_accept(uct_glex_vc_t *vc)
     uct_glex_mpq_enter(vc);
 }
 
+static void uct_glex_vc_unschedule(uct_glex_vc_t *vc)
+{
+    if (vc->scheduled) {
+        ucs_list_del(&vc->active);
+        vc->scheduled = 0;
+    }
+}
+
 /* Give up all that the VC holds; what was posted ends with `status` */
 static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t status)
 {
@@ -231,10 +239,7 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     }
     vc->state  = state;
     vc->status = status;
-    if (vc->scheduled) {
-        ucs_list_del(&vc->active);
-        vc->scheduled = 0;
-    }
+    uct_glex_vc_unschedule(vc);
     uct_glex_rx_purge(vc);
     uct_glex_er_cleanup(vc);
     uct_glex_mpq_return(vc);
@@ -302,6 +307,7 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc)
         uct_glex_vc_say_goodbye(vc);
     }
     uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, UCS_ERR_CANCELED);
+    uct_glex_vc_unschedule(vc); /* one that failed before still owed the peer a RESET */
     ucs_assert(ucs_list_is_empty(&vc->eps));
     ucs_free(vc);
 }

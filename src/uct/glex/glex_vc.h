@@ -100,13 +100,14 @@ struct uct_glex_vc {
     int8_t               status;       /* why it failed, a ucs_status_t */
     uint8_t              forget_looks; /* how often the NIC is still told to forget the peer */
     uint8_t              sr_patience : 4;  /* log2 of how many go before ER is asked for again */
-    uint8_t              sr_pace     : 4;  /* of the traffic when that was refused; 0: it was not */
+    uint8_t              sr_pace     : 4;  /* of the traffic when it was asked for; 0: not known */
     uint8_t              er_state      : 2; /* enum uct_glex_er_state, of the FIFO we borrow */
     uint8_t              ctl_inflight  : 1; /* a CTL or ACCEPT of ours is not acknowledged */
     uint8_t              scheduled     : 1;
     uint8_t              rx_waiting    : 1;
     uint8_t              recalling     : 1; /* asked for credits back, not answered */
     uint8_t              want_grant    : 1; /* the peer's request for a FIFO is to be answered */
+    uint8_t              er_promised   : 1; /* a FIFO that came back is for it */
     uint8_t              mpq_waiting   : 1; /* is in iface->mpq.wait */
     uint8_t              mpq_held      : 1; /* has its entries of the MPQ */
     uint8_t              connect_again : 1; /* our CONNECT was lost, the peer's came */
