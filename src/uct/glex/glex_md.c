@@ -48,7 +48,7 @@ static ucs_config_field_t uct_glex_md_config_table[] = {
     {"EP_DQ_CAPACITY", "0", "Entries of the descriptor queue, 0: the NIC's default",
      ucs_offsetof(uct_glex_md_config_t, ep_dq_capacity), UCS_CONFIG_TYPE_UINT},
 
-    {"EP_MPQ_CAPACITY", UCT_GLEX_NIC_MPQ_CAPACITY,
+    {"EP_MPQ_CAPACITY", "4096",
      "Entries of the message queue, 0: the NIC's default. Every connected peer needs at least 3.",
      ucs_offsetof(uct_glex_md_config_t, ep_mpq_capacity), UCS_CONFIG_TYPE_UINT},
 

@@ -8,9 +8,6 @@
 /* Recalls on their way at once: a peer that does not progress must not hold up all others */
 #define UCT_GLEX_MPQ_RECALLS 4
 
-/* Where a full queue loses nothing so many times its entries are shared out: few send at once */
-#define UCT_GLEX_MPQ_LOSSLESS_SHARES 4
-
 /* Entries that a VC takes at least */
 #define UCT_GLEX_MPQ_LEAST (UCT_GLEX_VC_CTL_UNITS + UCT_GLEX_CREDIT_LEAST)
 
@@ -19,7 +16,6 @@ ucs_status_t uct_glex_mpq_init(uct_glex_iface_t *iface, const uct_glex_iface_con
 {
     /* For CONNECTs, and for what was handled but not discarded yet */
     unsigned reserve = ucs_max(4, capacity / 4) + UCT_GLEX_POLL_BATCH;
-    unsigned shares  = UCT_GLEX_NIC_LOSSLESS ? UCT_GLEX_MPQ_LOSSLESS_SHARES : 1;
 
     if (capacity < reserve + UCT_GLEX_MPQ_LEAST) {
         ucs_error("glex: a message queue of %u entries is too small: raise "
@@ -27,7 +23,7 @@ ucs_status_t uct_glex_mpq_init(uct_glex_iface_t *iface, const uct_glex_iface_con
         return UCS_ERR_INVALID_PARAM;
     }
     memset(&iface->mpq, 0, sizeof(iface->mpq));
-    iface->mpq.free  = (capacity - reserve) * shares;
+    iface->mpq.free  = capacity - reserve;
     /* A peer that computes does not give credits back: growth must leave room for newcomers */
     iface->mpq.pool  = (config->ep_mpq_pool_units == 0) ? iface->mpq.free / 4 :
                        ucs_min((int)config->ep_mpq_pool_units, iface->mpq.free);
