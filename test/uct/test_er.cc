@@ -138,11 +138,7 @@ TEST_P(ErHalf, BeyondTheFirst)
         const auto &er = crowd.target.internals()->er;
         unsigned half  = 0;
 
-        for (unsigned i = 0; i < 200; ++i) {
-            for (unsigned from = 0; from < crowd.plans.size(); ++from) {
-                crowd.sender(from).send();
-            }
-        }
+        send_in_turn(crowd, 0, 20, 200);
         crowd.settle();
         for (unsigned from = 0; from < crowd.plans.size(); ++from) {
             if (crowd.has_fifo(from)) {
@@ -187,10 +183,7 @@ protected:
 
             crowd.sender(0).send();
             progress_until("the only FIFO", [&] { return crowd.has_fifo(0); });
-            for (unsigned i = 0; i < 200; ++i) {
-                crowd.sender(0).send(); /* too busy for its FIFO to be asked back */
-                progress();
-            }
+            send_in_turn(crowd, 0, 1, 200); /* too busy for its FIFO to be asked back */
             crowd.sender(1).send();
             vc = crowd.sender(1).ep.vc();
             progress_until("the refusal", [&] {
@@ -272,24 +265,32 @@ TEST(Er, ManyChangeTogether)
     });
 }
 
+/* The first has the only FIFO; without a progress of its own, send from the second until that is
+ * asked back for it */
+void wait_for_revoke(Crowd &crowd)
+{
+    const uct_glex_er_rx_t *er_rx = crowd.target.internals()->er_rx;
+
+    send_in_turn(crowd, 0, 1, 200);
+    for (unsigned i = 0; (i < 5000) && (er_rx->waiter == NULL); ++i) {
+        crowd.sender(1).try_send();
+        std::next(crowd.ifaces.begin())->progress();
+        crowd.target.progress();
+    }
+    ASSERT_TRUE(er_rx->waiter != NULL);
+}
+
 /* A FIFO that comes back is for who waits for it, also if somebody else asks at that moment */
 TEST(Er, PromiseIsKept)
 {
     isolated(quota_of(1), [] {
         Crowd crowd(3);
         const uct_glex_iface_t *target = crowd.target.internals();
-        Iface &first = crowd.ifaces.front(), &second = *std::next(crowd.ifaces.begin());
 
-        send_in_turn(crowd, 0, 1, 200);
-        for (unsigned i = 0; (i < 5000) && (target->er_rx->waiter == NULL); ++i) {
-            crowd.sender(1).try_send();
-            second.progress();
-            crowd.target.progress();
-        }
-        ASSERT_TRUE(target->er_rx->waiter != NULL);
+        wait_for_revoke(crowd);
         crowd.sender(2).try_send(); /* CONNECT: it is taken first */
         crowd.ifaces.back().progress();
-        first.progress(); /* RELEASED */
+        crowd.ifaces.front().progress(); /* RELEASED */
         progress_until("the FIFO", [&] { return crowd.num_fifos() == 1; });
         EXPECT_TRUE(crowd.has_fifo(1));
         EXPECT_EQ(target->er.promised, 0u);
@@ -304,18 +305,12 @@ TEST(Er, WaiterLeaves)
         Crowd crowd(3);
         const uct_glex_iface_t *target = crowd.target.internals();
         uct_iface_h first              = crowd.ifaces.front().handle;
-        auto second                    = std::next(crowd.ifaces.begin());
 
-        send_in_turn(crowd, 0, 1, 200);
+        wait_for_revoke(crowd);
+        /* The first does not hear of it, and keeps its FIFO */
         uct_iface_progress_disable(first, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
-        for (unsigned i = 0; (i < 5000) && (target->er_rx->waiter == NULL); ++i) {
-            crowd.sender(1).try_send(); /* the first does not hear of it, and keeps its FIFO */
-            second->progress();
-            crowd.target.progress();
-        }
-        ASSERT_TRUE(target->er_rx->waiter != NULL);
         crowd.senders.erase(std::next(crowd.senders.begin()));
-        crowd.ifaces.erase(second);
+        crowd.ifaces.erase(std::next(crowd.ifaces.begin()));
         for (unsigned i = 0; (i < 100000) && (target->er_rx->waiter != NULL); ++i) {
             crowd.target.progress();
         }

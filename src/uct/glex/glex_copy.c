@@ -11,6 +11,7 @@ size_t uct_glex_copy_string_min = SIZE_MAX;
 /* The sanitizers do not see what the instruction reads and writes */
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
+#include <ucs/arch/cpu.h>
 #include <ucs/sys/compiler.h>
 #include <ucs/sys/math.h>
 #include <cpuid.h>
@@ -27,14 +28,7 @@ size_t uct_glex_copy_string_min = SIZE_MAX;
 
 #define UCT_GLEX_CPUID_7_EBX_ERMS UCS_BIT(9) /* enhanced rep movsb */
 
-static int uct_glex_copy_is_amd(void)
-{
-    unsigned eax, ebx, ecx, edx;
-
-    return __get_cpuid(0, &eax, &ebx, &ecx, &edx) && (ebx == signature_AMD_ebx) &&
-           (ecx == signature_AMD_ecx) && (edx == signature_AMD_edx);
-}
-
+/* UCS knows models up to Zen 3 */
 static unsigned uct_glex_copy_family(void)
 {
     unsigned eax, ebx, ecx, edx, family;
@@ -50,7 +44,8 @@ UCS_STATIC_INIT
 {
     unsigned eax, ebx, ecx, edx;
 
-    if (uct_glex_copy_is_amd() && (uct_glex_copy_family() >= UCT_GLEX_COPY_FAMILY) &&
+    if ((ucs_arch_get_cpu_vendor() == UCS_CPU_VENDOR_AMD) &&
+        (uct_glex_copy_family() >= UCT_GLEX_COPY_FAMILY) &&
         __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx & UCT_GLEX_CPUID_7_EBX_ERMS)) {
         uct_glex_copy_string_min = UCT_GLEX_COPY_STRING_MIN;
     }

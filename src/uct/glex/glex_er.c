@@ -85,8 +85,8 @@ ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
         if (iface->er.msgs_max < UCT_GLEX_ER_MIN_MSGS) {
             ucs_error("glex: an event queue with %u entries left is too small for %u ER channels, "
                       "which need %u: raise UCX_GLEX_EP_EQ_CAPACITY, or lower "
-                      "UCX_GLEX_ER_MAX_CHANNELS, SRQ_CAPACITY, RMA_REQ_CAPACITY or "
-                      "ZC_REQ_CAPACITY", eq_entries, iface->er.max,
+                      "UCX_GLEX_ER_MAX_CHANNELS, SRQ_CAPACITY or ZC_REQ_CAPACITY",
+                      eq_entries, iface->er.max,
                       UCT_GLEX_ER_MIN_MSGS * uct_glex_er_event_shares(iface));
             return UCS_ERR_INVALID_PARAM;
         }
@@ -215,6 +215,22 @@ static int uct_glex_er_grant_valid(const uct_glex_ctl_t *ctl)
            (((size_t)ctl->fifo_units << ctl->unit_shift) >= 1024);
 }
 
+/* Without another channel what the FIFO cannot take would wait for ever */
+static void uct_glex_er_check_fits(uct_glex_vc_t *vc)
+{
+    size_t max = vc->iface->config.max_bcopy;
+
+    if (uct_glex_er_fits(vc, max)) {
+        vc->er_tx->bcopy_units = uct_glex_er_units(vc, max);
+    } else if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
+        ucs_error("glex: the FIFO lent by endpoint 0x%" PRIx64 " takes messages of %zu bytes, ours "
+                  "have up to %zu and UCX_GLEX_CHANNELS allows no other channel: set "
+                  "UCX_GLEX_ERQ_SIZE and UCX_GLEX_SRQ_UNIT_SIZE alike everywhere, or use er,sr",
+                  vc->peer, uct_glex_er_max_length(vc), max);
+        uct_glex_vc_fail(vc, UCS_ERR_INVALID_PARAM);
+    }
+}
+
 static void uct_glex_er_post_released(uct_glex_vc_t *vc, uint16_t index, uint8_t gen)
 {
     vc->released_index = index;
@@ -262,19 +278,10 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     vc->er_state            = UCT_GLEX_ER_ACTIVE;
     vc->sr_patience         = UCT_GLEX_ER_PATIENCE_MIN;
     vc->sr_pace             = 0;
-    if (uct_glex_er_fits(vc, vc->iface->config.max_bcopy)) {
-        er->bcopy_units = uct_glex_er_units(vc, vc->iface->config.max_bcopy);
-    }
     ucs_debug("glex: vc 0x%x: ER to endpoint 0x%" PRIx64 ", %u units of %u bytes, %u messages%s",
               vc->id, vc->peer, ctl->fifo_units, 1U << ctl->unit_shift, ctl->fifo_msgs,
               (er->mirror != NULL) ? ", not mapped" : "");
-    if ((er->bcopy_units == 0) && !uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
-        ucs_error("glex: the FIFO lent by endpoint 0x%" PRIx64 " takes messages of %zu bytes, ours "
-                  "have up to %zu and UCX_GLEX_CHANNELS allows no other channel: set "
-                  "UCX_GLEX_ERQ_SIZE and UCX_GLEX_SRQ_UNIT_SIZE alike everywhere, or use er,sr",
-                  vc->peer, uct_glex_er_max_length(vc), vc->iface->config.max_bcopy);
-        uct_glex_vc_fail(vc, UCS_ERR_INVALID_PARAM);
-    }
+    uct_glex_er_check_fits(vc);
 }
 
 static void uct_glex_er_drop_tx(uct_glex_vc_t *vc)

@@ -78,7 +78,6 @@ void uct_glex_er_wait_end(uct_glex_vc_t *vc)
     uct_glex_er_rx_t *er_rx;
 
     uct_glex_er_promise_end(vc);
-
     for (er_rx = vc->iface->er_rx; er_rx < uct_glex_er_rx_end(vc->iface); ++er_rx) {
         if (er_rx->waiter == vc) {
             er_rx->waiter = NULL;

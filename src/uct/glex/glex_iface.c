@@ -306,9 +306,9 @@ static ucs_status_t uct_glex_iface_init_channels(uct_glex_iface_t *iface,
         return status;
     }
     if (attr.eq_capacity <= events) {
-        ucs_error("glex: an event queue of %u entries is too small for SRQ_CAPACITY, "
-                  "RMA_REQ_CAPACITY and ZC_REQ_CAPACITY, which need %u: raise "
-                  "UCX_GLEX_EP_EQ_CAPACITY or lower those", attr.eq_capacity, events);
+        ucs_error("glex: an event queue of %u entries is too small for what may be on its way, "
+                  "%u: raise UCX_GLEX_EP_EQ_CAPACITY, or lower SRQ_CAPACITY or ZC_REQ_CAPACITY",
+                  attr.eq_capacity, events);
         return UCS_ERR_INVALID_PARAM;
     }
     status = uct_glex_sr_init(iface, config);

@@ -221,9 +221,9 @@ static inline glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arri
  * more may be promised than there is. */
 #define UCT_GLEX_NIC_LOSSLESS (GLEX_EXT_FLAG_NO_LOSS != 0)
 
-/* Entries of the event queue by default. The software NIC's lies in memory, which is gone around: all
- * of it is touched by the owner and by every sender, and goes through their caches. As nothing is
- * lost where it is full, a short one does. */
+/* Entries of the event queue by default. The software NIC's lies in memory, which is gone around:
+ * all of it is touched by the owner and by every sender, and goes through their caches. As nothing
+ * is lost where it is full, a short one does. */
 #define UCT_GLEX_NIC_EQ_CAPACITY (UCT_GLEX_NIC_LOSSLESS ? "2048" : "4096")
 
 /* What a NIC's refusal means to UCX */
