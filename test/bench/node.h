@@ -28,7 +28,7 @@ struct node {
     struct node_address  address;
 };
 
-/** Open an interface of the glex transport; progress is enabled. */
+/** Open an interface of the transport that UCX_TLS names first, else of glex; progress is enabled. */
 void node_open(struct node *node);
 
 /** The same, with a handler that is called where an endpoint fails. */

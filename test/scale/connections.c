@@ -3,10 +3,17 @@
 #include "scale.h"
 #include "glex_vc.h"
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #define PER_PROCESS 250
+#define NAP_NS      10000000 /* so often who sleeps looks whether all is over */
+#define WARM_UP     128 /* messages to each peer first: its queues' entries were all used then */
 #define BURST       8 /* messages that are timed together */
 #define BURSTS      4000
 #define IDLE_CALLS  200000
@@ -17,7 +24,45 @@ struct connections {
     uct_ep_h    *eps;
     uint64_t    *sent;
     unsigned     count; /* connected */
+    unsigned     warm;  /* of these, the first ones, whose queues were used */
+    double       connecting; /* seconds that connecting took */
 };
+
+/*
+ * A process of peers. On a real node each peer has a processor; here one has them all, and where
+ * processes took turns by the scheduler's slices each message would go to a peer that was not there
+ * for milliseconds, with caches that others have used since. So only the process is awake whose
+ * peers are sent to. relaxed: the number decides nothing but that.
+ */
+static void receive_in_turn(struct peers *peers, struct peer_node *nodes, unsigned num)
+{
+    uint32_t mine = (uint32_t)(nodes[0].shared - peers->shared->peer) / PER_PROCESS;
+    uint32_t turn = __atomic_load_n(&peers->shared->turn, __ATOMIC_RELAXED);
+    struct timespec nap = {.tv_nsec = NAP_NS};
+
+    if (turn == mine) {
+        peers_receive(peers, nodes, num);
+    } else {
+        syscall(SYS_futex, &peers->shared->turn, FUTEX_WAIT, turn, &nap, NULL, 0);
+    }
+}
+
+static void wake_peer(struct connections *c, unsigned index)
+{
+    uint32_t *turn = &c->peers.shared->turn;
+
+    if (*turn != index / PER_PROCESS) {
+        __atomic_store_n(turn, index / PER_PROCESS, __ATOMIC_RELAXED);
+        syscall(SYS_futex, turn, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    }
+}
+
+/* Until a peer has received all that was sent to it. */
+static void await_peer(struct connections *c, unsigned index)
+{
+    wake_peer(c, index);
+    peers_await(&c->peers, &c->node, index, c->sent[index]);
+}
 
 static ucs_status_t try_send(struct connections *c, unsigned index)
 {
@@ -31,20 +76,43 @@ static ucs_status_t try_send(struct connections *c, unsigned index)
     return status;
 }
 
+static void send_one(struct connections *c, unsigned index)
+{
+    double deadline = now() + 30;
+
+    wake_peer(c, index);
+    while (try_send(c, index) != UCS_OK) {
+        uct_iface_progress(c->node.iface);
+        if (now() > deadline) {
+            fail("no message can be sent to peer %u", index);
+        }
+    }
+}
+
 /* Connect to one more: endpoint, first message, and what has to come back. */
 static void connect_one(struct connections *c)
 {
     unsigned index = c->count++;
-    double deadline = now() + 30;
+    double begin = now();
 
     c->eps[index] = node_connect(&c->node, &c->peers.shared->peer[index].address);
-    while (try_send(c, index) != UCS_OK) {
-        uct_iface_progress(c->node.iface);
-        if (now() > deadline) {
-            fail("no connection to peer %u", index);
+    send_one(c, index);
+    await_peer(c, index);
+    c->connecting += now() - begin;
+}
+
+/* What the first laps of a queue cost is the kernel's, which gives pages. */
+static void warm_up(struct connections *c)
+{
+    unsigned i;
+
+    for (; c->warm < c->count; c->warm++) {
+        progress_note("warming up", c->warm, c->count);
+        for (i = 0; i < WARM_UP; i++) {
+            send_one(c, c->warm);
         }
+        await_peer(c, c->warm);
     }
-    peers_await(&c->peers, &c->node, index, c->sent[index]);
 }
 
 /* Median seconds per message of short bursts, round robin over all peers. Only sending is timed:
@@ -60,7 +128,7 @@ static double message_cost(struct connections *c)
     for (n = 0; n < BURSTS;) {
         /* all that was sent to these peers has come: they have their credits back, or soon */
         for (i = 0; i < BURST; i++) {
-            peers_await(&c->peers, &c->node, (next + i) % c->count, c->sent[(next + i) % c->count]);
+            await_peer(c, (next + i) % c->count);
         }
         for (i = 0; i < 16; i++) {
             uct_iface_progress(c->node.iface);
@@ -100,40 +168,53 @@ static void report(struct connections *c)
 {
     char name[64];
 
+    warm_up(c);
     snprintf(name, sizeof(name), "message_%u", c->count);
     figure(name, message_cost(c));
     snprintf(name, sizeof(name), "idle_progress_%u", c->count);
     figure(name, idle_progress(c));
 }
 
+/* Connections whose cost is looked at, and what there was before them */
+struct mark {
+    unsigned count;
+    size_t   heap, shared;
+    double   connecting;
+};
+
+static struct mark mark_now(const struct connections *c)
+{
+    return (struct mark){c->count, heap_used(), shared_used(), c->connecting};
+}
+
+static void report_connecting(const struct connections *c, const struct mark *from)
+{
+    struct mark to = mark_now(c);
+    double count = to.count - from->count;
+
+    figure("connect", (to.connecting - from->connecting) / count);
+    figure("heap_per_connection", (double)(to.heap - from->heap) / count);
+    figure("shared_per_connection", ((double)to.shared - (double)from->shared) / count);
+}
+
+/* Connecting is looked at from the last report but one to the last: reports use the queues. */
 static void run(struct connections *c, unsigned count)
 {
-    size_t heap = 0, shared = 0;
-    double begin = now();
-    unsigned decade = 1, first = 0;
+    struct mark last = {0};
+    unsigned decade = 1;
 
+    figure("vc", sizeof(uct_glex_vc_t));
     while (c->count < count) {
         progress_note("connecting", c->count, count);
         connect_one(c);
-        if (c->count == decade) {
-            report(c);
-            decade *= 10;
-            if (c->count <= 10) { /* the first ones make what all share */
-                heap = heap_used();
-                shared = shared_used();
-                first = c->count;
-                begin = now();
-            }
+        if (c->count == count && last.count > 0) {
+            report_connecting(c, &last);
         }
-    }
-    figure("vc", sizeof(uct_glex_vc_t));
-    if (count > first) {
-        figure("connect", (now() - begin) / (count - first));
-        figure("heap_per_connection", (double)(heap_used() - heap) / (count - first));
-        figure("shared_per_connection", ((double)shared_used() - (double)shared) / (count - first));
-    }
-    if (c->count * 10 != decade) {
-        report(c);
+        if (c->count == decade || c->count == count) {
+            report(c);
+            last = mark_now(c);
+            decade *= 10;
+        }
     }
 }
 
@@ -151,7 +232,8 @@ static void prepare(unsigned index)
 
 void scale_connections(unsigned count)
 {
-    struct connections c = {.peers = {.role = peers_receive, .prepare = prepare, .cpu = 1}};
+    struct connections c = {
+        .peers = {.role = receive_in_turn, .prepare = prepare, .cpu = 1}};
     unsigned i;
 
     peers_start(&c.peers, count, PER_PROCESS);

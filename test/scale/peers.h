@@ -29,6 +29,7 @@ struct peers_shared {
     int                 stage;
     unsigned            ready; /* peers that are open */
     unsigned            failed; /* processes that ended early */
+    uint32_t            turn; /* the process that is awake, where a role lets others sleep */
     struct node_address hub;
     uint64_t            order[2]; /* what else the role wants to be told */
     struct peer         peer[];
