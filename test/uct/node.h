@@ -221,6 +221,9 @@ public:
     /* State of the connection, or NULL before the first communication */
     uct_glex_vc_t *vc() const;
 
+    /* Whether its peer was reported as gone */
+    bool failed() const;
+
     Iface   &iface;
     uct_ep_h handle = NULL;
 };

@@ -30,6 +30,16 @@ uct_glex_vc_t *Ep::vc() const
     return (vc->iface == NULL) ? NULL : vc; /* a placeholder before the first communication */
 }
 
+bool Ep::failed() const
+{
+    for (auto &each : iface.failed) {
+        if (each.first == handle) {
+            return true;
+        }
+    }
+    return false;
+}
+
 template <typename F> static auto retry(const char *what, F &&post) -> decltype(post())
 {
     auto ret = post();

@@ -99,16 +99,6 @@ void kill_victim(Team &team)
     EXPECT_EQ(kill(team.pid(VICTIM), SIGKILL), 0);
 }
 
-bool is_failed(const Iface &iface, const Ep &ep)
-{
-    for (auto &failed : iface.failed) {
-        if (failed.first == ep.handle) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void expect_failed_once(const Iface &iface, const Ep &ep)
 {
     EXPECT_EQ(iface.failed.size(), 1u) << "each endpoint is told once, others not at all";
@@ -181,7 +171,7 @@ void send_until_failed(Iface &iface, Ep &ep, Friendship &friendship)
             }
         };
         uct_ep_am_bcopy(ep.handle, AM_VICTIM, Bytes::pack, NULL, 0);
-        return is_failed(iface, ep);
+        return ep.failed();
     });
 }
 
@@ -265,9 +255,9 @@ TEST_P(Death, WhilePendingWaits)
         request.ep       = ep.handle;
         EXPECT_OK(uct_ep_pending_add(ep.handle, &request.uct, 0));
         friendship.exchange(20);
-        EXPECT_FALSE(is_failed(iface, ep)) << "it only sleeps";
+        EXPECT_FALSE(ep.failed()) << "it only sleeps";
         kill_victim(team);
-        friendship.until("the error handler", [&] { return is_failed(iface, ep); });
+        friendship.until("the error handler", [&] { return ep.failed(); });
         uct_ep_pending_purge(
                 ep.handle, [](uct_pending_req_t *, void *arg) { ++*(unsigned*)arg; }, &purged);
         EXPECT_LE(purged, 1u);
@@ -345,7 +335,7 @@ TEST_P(Death, WhileZcopyIsOnItsWay)
                              [&] { return (comp.done > 0) && (flush.done > 0); });
             EXPECT_NE(comp.uct.status, UCS_OK);
             EXPECT_NE(flush.uct.status, UCS_OK);
-            friendship.until("the error handler", [&] { return is_failed(iface, ep); });
+            friendship.until("the error handler", [&] { return ep.failed(); });
             expect_failed_once(iface, ep);
             friendship.exchange(50);
             friendship.end(team);
@@ -360,11 +350,11 @@ TEST_P(Death, FoundByCheck)
     survive(env(), listen, [](Team &team, Iface &iface, Ep &ep, Friendship &friendship) {
         EXPECT_OK(uct_ep_check(ep.handle, 0, NULL));
         friendship.exchange(20);
-        EXPECT_FALSE(is_failed(iface, ep));
+        EXPECT_FALSE(ep.failed());
         kill_victim(team);
         friendship.until("the error handler", [&] {
             uct_ep_check(ep.handle, 0, NULL);
-            return is_failed(iface, ep);
+            return ep.failed();
         });
     });
 }
@@ -437,7 +427,7 @@ TEST_P(Death, WithPutsThatWereNotFlushed)
         kill_victim(team);
         progress_until("the error handler", [&] {
             uct_ep_check(ep.handle, 0, NULL);
-            return is_failed(iface, ep);
+            return ep.failed();
         });
         if (uct_ep_flush(ep.handle, UCT_FLUSH_FLAG_CANCEL, &comp.uct) == UCS_INPROGRESS) {
             comp.wait("the flush");
@@ -447,73 +437,5 @@ TEST_P(Death, WithPutsThatWereNotFlushed)
 }
 
 FOR_CHANNELS(Death);
-
-/* A message that the receiver must refuse ends the connection there. The sender, who goes on
- * through its FIFO and needs no answer, is told. */
-TEST(Refusal, TellsTheSender)
-{
-    const Env small = {{"UCX_GLEX_ERQ_SIZE", "4096"}, {"UCX_GLEX_SRQ_UNIT_SIZE", "4096"}};
-
-    team(2, small, [](Team &team) {
-        if (team.rank() == 1) {
-            setenv("UCX_GLEX_SRQ_UNIT_SIZE", "8192", 1);
-        }
-        ErrorLog log;
-        Md md;
-        Iface iface(md);
-        std::vector<uint8_t> data(6000);
-
-        iface.on_am(AM_VICTIM, [](const void *, size_t) {});
-        team.publish(iface.address());
-        team.barrier();
-        if (team.rank() == 1) {
-            Ep ep(iface, team.blob(0));
-
-            EXPECT_OK(ep.am_short(AM_VICTIM, 0, NULL, 0));
-            progress_until("a FIFO", [&] { return ep.vc()->er_tx != NULL; });
-            EXPECT_EQ(ep.am_bcopy(AM_VICTIM, data.data(), data.size()), (ssize_t)data.size());
-            progress_until("the error handler", [&] {
-                uct_ep_am_short(ep.handle, AM_VICTIM, 1, NULL, 0);
-                return is_failed(iface, ep);
-            });
-            team.flag(OVER) = 1;
-        } else {
-            progress_until("the sender", [&] { return team.flag(OVER) != 0; });
-            EXPECT_NE(log.text().find("SRQ_UNIT_SIZE"), std::string::npos) << log.text();
-        }
-    });
-}
-
-/* The same, and many connections end at one stroke. The test has them end, for want of a reason
- * that all could have. */
-TEST(Refusal, TellsAllSenders)
-{
-    team(41, {{"UCX_GLEX_CHANNELS", "er"}}, [](Team &team) {
-        Md md;
-        Iface iface(md);
-
-        iface.on_am(AM_VICTIM, [](const void *, size_t) {});
-        team.publish(iface.address());
-        team.barrier();
-        if (team.rank() == 0) {
-            progress_until("all senders", [&] { return team.flag(READY) == team.size() - 1; });
-            for (unsigned i = 0; i < iface.internals()->num_vcs; ++i) {
-                uct_glex_vc_dead(iface.internals()->vcs[i]);
-            }
-            progress_until("all to be told", [&] { return team.flag(OVER) == team.size() - 1; });
-            return;
-        }
-        Ep ep(iface, team.blob(0));
-
-        EXPECT_OK(ep.am_short(AM_VICTIM, 0, NULL, 0));
-        progress_until("a FIFO", [&] { return ep.vc()->er_tx != NULL; });
-        ++team.flag(READY);
-        progress_until("the error handler", [&] {
-            uct_ep_am_short(ep.handle, AM_VICTIM, 1, NULL, 0);
-            return is_failed(iface, ep);
-        });
-        ++team.flag(OVER);
-    });
-}
 
 } // namespace
