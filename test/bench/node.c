@@ -1,43 +1,39 @@
 #include "node.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define GLEX "glex"
 
-/* Component and transport have the same name: those of UCX's shared memory, and ours. */
-static const char *transport_name(void)
-{
-    static char name[32];
-    const char *tls = getenv("UCX_TLS");
+static const char *component_name = GLEX;
 
-    snprintf(name, sizeof(name), "%.*s", tls == NULL ? 0 : (int)strcspn(tls, ","), tls);
-    return name[0] == '\0' ? GLEX : name;
+void node_use(const char *transport)
+{
+    component_name = transport;
 }
 
 /* The transport of this build, unless one was preloaded: a module registers once. */
 static uct_component_h find_component(void)
 {
-    const char *name = transport_name();
     uct_component_attr_t attr = {.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME};
     uct_component_h *components, found = NULL;
     unsigned count, i;
 
-    if (strcmp(name, GLEX) == 0 && dlopen(UCT_GLEX_MODULE, RTLD_NOW | RTLD_GLOBAL) == NULL) {
+    if (strcmp(component_name, GLEX) == 0 &&
+        dlopen(UCT_GLEX_MODULE, RTLD_NOW | RTLD_GLOBAL) == NULL) {
         fail("the transport cannot be loaded: %s", dlerror());
     }
     check(uct_query_components(&components, &count), "uct_query_components");
     for (i = 0; i < count; i++) {
         check(uct_component_query(components[i], &attr), "uct_component_query");
-        if (strcmp(attr.name, name) == 0) {
+        if (strcmp(attr.name, component_name) == 0) {
             found = components[i];
         }
     }
     uct_release_component_list(components);
     if (found == NULL) {
-        fail("libuct does not list the component %s", name);
+        fail("libuct does not list the component %s", component_name);
     }
     return found;
 }

@@ -28,7 +28,13 @@ struct node {
     struct node_address  address;
 };
 
-/** Open an interface of the transport that UCX_TLS names first, else of glex; progress is enabled. */
+/**
+ * Have interfaces be opened of another transport of UCX, to compare with: one whose component has
+ * its name, such as "posix". Kept, not copied.
+ */
+void node_use(const char *transport);
+
+/** Open an interface of the glex transport, or the one of node_use(); progress is enabled. */
 void node_open(struct node *node);
 
 /** The same, with a handler that is called where an endpoint fails. */

@@ -3,7 +3,8 @@
  * shows its figures beside their targets.
  *
  *   scale endpoints COUNT       endpoints to made-up addresses, never used
- *   scale connections COUNT     live peers, each connected and sent to
+ *   scale connections COUNT [TRANSPORT]
+ *                               live peers, each connected and sent to; over another transport
  *   scale promotion MODE        hot pairs that change, with ER channels for a quarter of the pairs;
  *                               MODE is quota, all (channels for all), first (only those who came
  *                               first have one), or sr (none)
@@ -12,7 +13,7 @@
  * Prints lines "name value": bytes, seconds, messages per second.
  */
 #include "scale.h"
-#include "measure.h"
+#include "node.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -77,8 +78,8 @@ static void raise_limits(void)
 
 static int usage(void)
 {
-    fputs("Usage: scale endpoints COUNT | connections COUNT | promotion quota|all|first|sr |\n"
-          "             storm SENDERS SECONDS\n", stderr);
+    fputs("Usage: scale endpoints COUNT | connections COUNT [TRANSPORT] |\n"
+          "             promotion quota|all|first|sr | storm SENDERS SECONDS\n", stderr);
     return 2;
 }
 
@@ -90,7 +91,10 @@ int main(int argc, char **argv)
     raise_limits();
     if (strcmp(subject, "endpoints") == 0 && argc == 3 && count > 0) {
         scale_endpoints((unsigned)count);
-    } else if (strcmp(subject, "connections") == 0 && argc == 3 && count > 0) {
+    } else if (strcmp(subject, "connections") == 0 && (argc == 3 || argc == 4) && count > 0) {
+        if (argc == 4) {
+            node_use(argv[3]);
+        }
         scale_connections((unsigned)count);
     } else if (strcmp(subject, "promotion") == 0 && argc == 3) {
         scale_promotion(argv[2]);
