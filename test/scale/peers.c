@@ -119,6 +119,11 @@ void peers_start(struct peers *peers, unsigned count, unsigned per_process)
     if (peers->shared == MAP_FAILED || peers->pids == NULL) {
         fail("no memory for %u peers", count);
     }
+    for (i = 0; i < count; i++) {
+        if (sem_init(&peers->shared->peer[i].turn, 1, 0) != 0) {
+            fail("cannot make a semaphore: %s", strerror(errno));
+        }
+    }
     for (i = 0; i < peers->processes; i++) {
         peers->pids[i] = fork();
         if (peers->pids[i] < 0) {

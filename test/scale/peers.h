@@ -7,6 +7,7 @@
 
 #include "node.h"
 
+#include <semaphore.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -22,6 +23,7 @@ struct peer {
     struct node_address address;
     uint64_t            received; /* messages, by its handler */
     uint64_t            sent;
+    sem_t               turn; /* where a role lets peers run one after another */
 } __attribute__((aligned(128)));
 
 /** In shared memory. */
