@@ -8,7 +8,8 @@
  *   scale promotion MODE        hot pairs that change, with ER channels for a quarter of the pairs;
  *                               MODE is quota, all (channels for all), first (only those who came
  *                               first have one), or sr (none)
- *   scale storm SENDERS SECONDS many processes send to one
+ *   scale storm SENDERS SECONDS [TRANSPORT]
+ *                               many processes send to one
  *
  * Prints lines "name value": bytes, seconds, messages per second.
  */
@@ -79,7 +80,7 @@ static void raise_limits(void)
 static int usage(void)
 {
     fputs("Usage: scale endpoints COUNT | connections COUNT [TRANSPORT] |\n"
-          "             promotion quota|all|first|sr | storm SENDERS SECONDS\n", stderr);
+          "             promotion quota|all|first|sr | storm SENDERS SECONDS [TRANSPORT]\n", stderr);
     return 2;
 }
 
@@ -98,7 +99,11 @@ int main(int argc, char **argv)
         scale_connections((unsigned)count);
     } else if (strcmp(subject, "promotion") == 0 && argc == 3) {
         scale_promotion(argv[2]);
-    } else if (strcmp(subject, "storm") == 0 && argc == 4 && count > 0 && atof(argv[3]) > 0) {
+    } else if (strcmp(subject, "storm") == 0 && (argc == 4 || argc == 5) && count > 0 &&
+               atof(argv[3]) > 0) {
+        if (argc == 5) {
+            node_use(argv[4]);
+        }
         scale_storm((unsigned)count, atof(argv[3]));
     } else {
         return usage();

@@ -379,7 +379,7 @@ void Iface::flush()
 
 void Iface::check_credits() const
 {
-    unsigned sum = internals()->mpq.free;
+    unsigned sum = internals()->mpq.free, grown = 0, growers = 0;
 
     for (unsigned i = 0; i < internals()->num_vcs; ++i) {
         const uct_glex_vc_t *vc = internals()->vcs[i];
@@ -387,8 +387,14 @@ void Iface::check_credits() const
         if (vc->mpq_held) {
             sum += vc->mp_rx.window + UCT_GLEX_VC_CTL_UNITS;
         }
+        if (vc->mpq_held && (vc->mp_rx.window > internals()->mpq.start)) {
+            grown += vc->mp_rx.window - internals()->mpq.start;
+            ++growers;
+        }
     }
     EXPECT_EQ(sum, mpq_units_) << "granted + free = capacity";
+    EXPECT_EQ(internals()->mpq.grown, (int)grown);
+    EXPECT_EQ(internals()->mpq.growers, growers);
 }
 
 /* Messages that wait for an earlier one */

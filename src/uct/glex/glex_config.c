@@ -29,8 +29,8 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
      UCT_GLEX_CONFIG(channels), UCS_CONFIG_TYPE_BITMAP(uct_glex_channel_names)},
 
     {"EP_MPQ_POOL_UNITS", "0",
-     "Message queue entries for credits beyond the start credit, 0: a quarter of what the reserve\n"
-     "for new connections leaves",
+     "Message queue entries for credits beyond the start credit, 0: three quarters of what the\n"
+     "reserve for new connections leaves; a quarter on a NIC whose full queues lose messages",
      UCT_GLEX_CONFIG(ep_mpq_pool_units), UCS_CONFIG_TYPE_UINT},
 
     {"SRQ_CAPACITY", "128",

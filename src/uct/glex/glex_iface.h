@@ -88,13 +88,15 @@ typedef struct uct_glex_iface {
 
     struct {
         int                free;      /* MPQ entries promised to nobody; see glex_mpq.h */
-        int                grown;     /* entries lent beyond the first windows */
+        int                grown;     /* entries of windows, beyond the start credit */
         int                pool;      /* most of them */
+        unsigned           growers;   /* VCs that have some of them */
         unsigned           start;     /* start credit */
         unsigned           inc;
         unsigned           max;
         unsigned           recalls;   /* VCs that were asked for credits back */
         unsigned           asked;     /* times growth was refused since the last recall for it */
+        uint16_t           looked;    /* time of the last look for an idle VC */
         uint8_t            told_full; /* said that there are too many peers */
         ucs_list_link_t    wait;      /* VCs that wait for entries to connect or accept */
     } mpq;

@@ -4,12 +4,29 @@
 
 #include "glex_mpq.h"
 #include "glex_ctl.h"
+#include "glex_er.h"
+
+#include <ucs/sys/math.h>
 
 /* Recalls on their way at once: a peer that does not progress must not hold up all others */
 #define UCT_GLEX_MPQ_RECALLS 4
 
 /* Entries that a VC takes at least */
 #define UCT_GLEX_MPQ_LEAST (UCT_GLEX_VC_CTL_UNITS + UCT_GLEX_CREDIT_LEAST)
+
+/* So long VCs are looked at before one of them is idle, in ticks of uct_glex_er_clock(): 16 ms.
+ * Where processes share a processor each has its turn in that time. */
+#define UCT_GLEX_MPQ_IDLE_TIME 1024
+
+/* A VC is idle that uses so many times fewer credits than who asks for more */
+#define UCT_GLEX_MPQ_IDLE_PART 8u
+
+/* What peers may have beyond their first windows, of what is there. A peer that computes does not
+ * give credits back: where newcomers are not let in without, growth must leave room for them. */
+static int uct_glex_mpq_default_pool(int free)
+{
+    return UCT_GLEX_NIC_LOSSLESS ? free / 4 * 3 : free / 4;
+}
 
 ucs_status_t uct_glex_mpq_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config,
                                unsigned capacity)
@@ -24,8 +41,8 @@ ucs_status_t uct_glex_mpq_init(uct_glex_iface_t *iface, const uct_glex_iface_con
     }
     memset(&iface->mpq, 0, sizeof(iface->mpq));
     iface->mpq.free  = capacity - reserve;
-    /* A peer that computes does not give credits back: growth must leave room for newcomers */
-    iface->mpq.pool  = (config->ep_mpq_pool_units == 0) ? iface->mpq.free / 4 :
+    iface->mpq.pool  = (config->ep_mpq_pool_units == 0) ?
+                       uct_glex_mpq_default_pool(iface->mpq.free) :
                        ucs_min((int)config->ep_mpq_pool_units, iface->mpq.free);
     iface->mpq.start = config->sr_credit_start;
     iface->mpq.inc   = config->sr_credit_inc;
@@ -34,43 +51,119 @@ ucs_status_t uct_glex_mpq_init(uct_glex_iface_t *iface, const uct_glex_iface_con
     return UCS_OK;
 }
 
-/* The VC with most credits among those that used fewest since the last look */
-static uct_glex_vc_t *uct_glex_mpq_choose(uct_glex_iface_t *iface, uct_glex_vc_t *except,
-                                          unsigned least)
+/* What the window is larger by than a newcomer's */
+static unsigned uct_glex_mpq_extra(const uct_glex_vc_t *vc)
+{
+    unsigned start = vc->iface->mpq.start;
+
+    return (vc->mp_rx.window > start) ? (vc->mp_rx.window - start) : 0;
+}
+
+static void uct_glex_mpq_account(uct_glex_vc_t *vc, unsigned extra_before, unsigned extra)
+{
+    vc->iface->mpq.grown   += (int)extra - (int)extra_before;
+    vc->iface->mpq.growers += (extra > 0) - (extra_before > 0);
+}
+
+/* What each may grow by that wants to: an equal part, one at least. Counted up to a power of two,
+ * so that it does not change with each VC: windows would have to be recalled each time. */
+static unsigned uct_glex_mpq_share(const uct_glex_iface_t *iface, const uct_glex_vc_t *vc)
+{
+    unsigned growers = iface->mpq.growers + (uct_glex_mpq_extra(vc) == 0);
+
+    return ucs_max(iface->mpq.pool / ucs_roundup_pow2(growers), 1);
+}
+
+static int uct_glex_mpq_may_recall(const uct_glex_vc_t *vc, unsigned least)
+{
+    return (vc->state == UCT_GLEX_VC_OPEN) && !vc->recalling && (vc->mp_rx.window > least);
+}
+
+/* Ask a peer for what it has beyond `least` */
+static void uct_glex_mpq_recall(uct_glex_vc_t *vc, unsigned least)
+{
+    vc->recalling    = 1;
+    vc->recall_limit = vc->mp_rx.rcvd + least;
+    ++vc->iface->mpq.recalls;
+    uct_glex_ctl_post(vc, UCT_GLEX_CTL_RECALL);
+}
+
+/* The VC with most credits, but `least`, among those that used fewest since the last look, and how
+ * many that were. Counts of what was used are modulo 2^16: a busy one may seem idle for a while. */
+static uct_glex_vc_t *uct_glex_mpq_coldest(uct_glex_iface_t *iface, const uct_glex_vc_t *except,
+                                           unsigned least, unsigned *used_p)
 {
     uct_glex_vc_t *vc, *best = NULL;
-    uint16_t used, best_used = 0;
+    uint16_t used;
     unsigned i;
 
+    *used_p           = UINT_MAX;
+    iface->mpq.looked = uct_glex_er_clock();
     for (i = 0; i < iface->num_vcs; ++i) {
-        vc = iface->vcs[i];
-        if ((vc == except) || (vc->state != UCT_GLEX_VC_OPEN) || vc->recalling ||
-            (vc->mp_rx.window <= least)) {
-            continue;
-        }
+        vc              = iface->vcs[i];
         used            = vc->mp_rx.rcvd - vc->recall_mark;
         vc->recall_mark = vc->mp_rx.rcvd;
-        if ((best == NULL) || (used < best_used) ||
-            ((used == best_used) && (vc->mp_rx.window > best->mp_rx.window))) {
-            best      = vc;
-            best_used = used;
+        if ((vc == except) || !uct_glex_mpq_may_recall(vc, least)) {
+            continue;
+        }
+        if ((used < *used_p) ||
+            ((used == *used_p) && (vc->mp_rx.window > best->mp_rx.window))) {
+            best    = vc;
+            *used_p = used;
         }
     }
     return best;
 }
 
-/* Ask a peer, other than `except`, for what it has beyond `least`. Returns 0 if there is none. */
-static int uct_glex_mpq_recall(uct_glex_iface_t *iface, uct_glex_vc_t *except, unsigned least)
+/* The VC that grew most, by more than `most`; NULL: none did */
+static uct_glex_vc_t *uct_glex_mpq_richest(const uct_glex_iface_t *iface, unsigned most)
 {
-    uct_glex_vc_t *vc = uct_glex_mpq_choose(iface, except, least);
+    uct_glex_vc_t *vc, *best = NULL;
+    unsigned i;
+
+    for (i = 0; i < iface->num_vcs; ++i) {
+        vc = iface->vcs[i];
+        if ((uct_glex_mpq_extra(vc) > most) && uct_glex_mpq_may_recall(vc, iface->mpq.start)) {
+            best = vc;
+            most = uct_glex_mpq_extra(vc);
+        }
+    }
+    return best;
+}
+
+/* The VC wants to grow and may not: who has more than its share gives it up for one that has less,
+ * and who is idle for any. */
+static void uct_glex_mpq_reclaim(uct_glex_vc_t *vc, unsigned share)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    uct_glex_vc_t *other;
+    unsigned used, least_used;
+
+    other = uct_glex_mpq_richest(iface, ucs_max(share, uct_glex_mpq_extra(vc)));
+    if (other != NULL) {
+        uct_glex_mpq_recall(other, iface->mpq.start + share);
+        return;
+    }
+    if ((uint16_t)(uct_glex_er_clock() - iface->mpq.looked) < UCT_GLEX_MPQ_IDLE_TIME) {
+        return;
+    }
+    used  = (uint16_t)(vc->mp_rx.rcvd - vc->recall_mark);
+    other = uct_glex_mpq_coldest(iface, vc, iface->mpq.start, &least_used);
+    if ((other != NULL) && (least_used * UCT_GLEX_MPQ_IDLE_PART <= used)) {
+        uct_glex_mpq_recall(other, iface->mpq.start);
+    }
+}
+
+/* Have the coldest VC make room for a newcomer. Returns 0 if none has anything to give. */
+static int uct_glex_mpq_recall_coldest(uct_glex_iface_t *iface, unsigned least)
+{
+    unsigned used;
+    uct_glex_vc_t *vc = uct_glex_mpq_coldest(iface, NULL, least, &used);
 
     if (vc == NULL) {
         return 0;
     }
-    vc->recalling    = 1;
-    vc->recall_limit = vc->mp_rx.rcvd + least;
-    ++iface->mpq.recalls;
-    uct_glex_ctl_post(vc, UCT_GLEX_CTL_RECALL);
+    uct_glex_mpq_recall(vc, least);
     return 1;
 }
 
@@ -80,7 +173,7 @@ static int uct_glex_mpq_exhausted(uct_glex_iface_t *iface)
     unsigned least = UCT_GLEX_NIC_LOSSLESS ? iface->mpq.start : UCT_GLEX_CREDIT_LEAST;
 
     if ((iface->mpq.recalls < UCT_GLEX_MPQ_RECALLS) &&
-        !uct_glex_mpq_recall(iface, NULL, least) && (iface->mpq.recalls == 0) &&
+        !uct_glex_mpq_recall_coldest(iface, least) && (iface->mpq.recalls == 0) &&
         !UCT_GLEX_NIC_LOSSLESS && !iface->mpq.told_full) {
         iface->mpq.told_full = 1;
         ucs_error("glex: %u peers use up the message queue, and others wait to connect: raise "
@@ -106,7 +199,6 @@ void uct_glex_mpq_retry(uct_glex_iface_t *iface)
         iface->mpq.free -= window + UCT_GLEX_VC_CTL_UNITS;
         vc->mp_rx.window = window;
         uct_glex_vc_set_limit(vc);
-        vc->mpq_base     = window;
         vc->mpq_held     = 1;
         vc->mpq_waiting  = 0;
         ucs_list_del(&vc->mpq_wait);
@@ -127,29 +219,42 @@ void uct_glex_mpq_enter(uct_glex_vc_t *vc)
     uct_glex_mpq_retry(vc->iface);
 }
 
+/* Entries that the VC may grow by now */
+static unsigned uct_glex_mpq_room(const uct_glex_vc_t *vc, unsigned share)
+{
+    const uct_glex_iface_t *iface = vc->iface;
+    int extra                     = uct_glex_mpq_extra(vc);
+    int below                     = (extra == 0) ? (int)(iface->mpq.start - vc->mp_rx.window) : 0;
+    int room                      = ucs_min(iface->mpq.pool - iface->mpq.grown, (int)share - extra);
+
+    return ucs_max(ucs_min(iface->mpq.free, below + ucs_max(room, 0)), 0);
+}
+
 void uct_glex_mpq_grow(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
+    unsigned extra, share;
     uint16_t growth;
 
     if (vc->recalling || !ucs_list_is_empty(&iface->mpq.wait)) {
         return; /* newcomers first */
     }
+    share  = uct_glex_mpq_share(iface, vc);
     growth = uct_glex_credit_growth(&vc->mp_rx, iface->mpq.inc, iface->mpq.max,
-                                    ucs_max(ucs_min(iface->mpq.free,
-                                                    iface->mpq.pool - iface->mpq.grown), 0));
+                                    uct_glex_mpq_room(vc, share));
     if (growth > 0) {
+        extra = uct_glex_mpq_extra(vc);
         vc->mp_rx.window += growth;
         uct_glex_vc_set_limit(vc);
         iface->mpq.free  -= growth;
-        iface->mpq.grown += growth;
+        uct_glex_mpq_account(vc, extra, uct_glex_mpq_extra(vc));
         return;
     }
     /* Looking for somebody who has too much means looking at all VCs: not at every message */
     if ((vc->mp_rx.window < iface->mpq.max) && (iface->mpq.recalls == 0) &&
         (++iface->mpq.asked > iface->num_vcs)) {
         iface->mpq.asked = 0;
-        uct_glex_mpq_recall(iface, vc, iface->mpq.start);
+        uct_glex_mpq_reclaim(vc, share);
     }
 }
 
@@ -164,7 +269,7 @@ static void uct_glex_mpq_recall_done(uct_glex_vc_t *vc)
 void uct_glex_mpq_recalled(uct_glex_vc_t *vc, uint16_t limit)
 {
     uct_glex_iface_t *iface = vc->iface;
-    uint16_t before         = vc->mp_rx.window;
+    unsigned extra          = uct_glex_mpq_extra(vc);
 
     if (!vc->recalling) {
         return;
@@ -173,8 +278,7 @@ void uct_glex_mpq_recalled(uct_glex_vc_t *vc, uint16_t limit)
     iface->mpq.free += uct_glex_credit_recalled(&vc->mp_rx, &vc->told_limit, limit,
                                                 UCT_GLEX_CREDIT_LEAST, UCT_GLEX_EPOCH_MASK);
     uct_glex_vc_set_limit(vc);
-    iface->mpq.grown -= before - ucs_max(vc->mp_rx.window, vc->mpq_base);
-    vc->mpq_base      = ucs_min(vc->mpq_base, vc->mp_rx.window);
+    uct_glex_mpq_account(vc, extra, uct_glex_mpq_extra(vc));
     uct_glex_vc_schedule(vc); /* it may be owed the least window */
     uct_glex_mpq_retry(iface);
 }
@@ -190,9 +294,9 @@ void uct_glex_mpq_return(uct_glex_vc_t *vc)
     if (vc->mpq_held) {
         /* What the dead peer sent before lies in the queue before what successors will send, and is
          * discarded first */
-        iface->mpq.free  += vc->mp_rx.window + UCT_GLEX_VC_CTL_UNITS;
-        iface->mpq.grown -= vc->mp_rx.window - vc->mpq_base;
-        vc->mpq_held      = 0;
+        iface->mpq.free += vc->mp_rx.window + UCT_GLEX_VC_CTL_UNITS;
+        uct_glex_mpq_account(vc, uct_glex_mpq_extra(vc), 0);
+        vc->mpq_held = 0;
     }
     uct_glex_mpq_recall_done(vc);
 }

@@ -94,7 +94,6 @@ struct uct_glex_vc {
     uint16_t             recall_limit; /* to be told in RECALL */
     uint16_t             recalled_limit; /* to be told in RECALLED */
     uint16_t             recall_mark;  /* MPs received at the last look for an idle VC */
-    uint16_t             mpq_base;     /* window without what it grew by */
     uint16_t             sr_mark;      /* time when sr_count was last looked at */
     uint8_t              released_gen;
     int8_t               status;       /* why it failed, a ucs_status_t */
