@@ -32,7 +32,7 @@ public:
         receiver.check_credits();
     }
 
-    /* Whether the first `count` that connected, and no others, may each send so many at once */
+    /* Whether the first `count` that connected may each send so many at once */
     bool have(unsigned count, unsigned window) const
     {
         const uct_glex_iface_t *in = receiver.internals();
@@ -46,6 +46,18 @@ public:
             }
         }
         return true;
+    }
+
+    /* Recalls that were answered, of each that connected */
+    std::vector<unsigned> recalls() const
+    {
+        const uct_glex_iface_t *in = receiver.internals();
+        std::vector<unsigned> epochs;
+
+        for (unsigned i = 0; i < in->num_vcs; ++i) {
+            epochs.push_back(in->vcs[i]->mp_rx.epoch);
+        }
+        return epochs;
     }
 
     Md    md;
@@ -71,6 +83,13 @@ TEST(Share, FirstAndLastAlike)
             return senders.have(20, start + in->mpq.pool / 32);
         });
         EXPECT_EQ(in->mpq.growers, 20u);
+
+        /* and so it stays */
+        std::vector<unsigned> before = senders.recalls();
+        int rounds                   = 0;
+
+        senders.flood("more messages", 20, [&] { return ++rounds == 2000; });
+        EXPECT_EQ(senders.recalls(), before);
     });
 }
 
