@@ -6,6 +6,27 @@
 
 #include <openglex.h> /* PACKAGE_VERSION */
 
+/* A registration of a peer, and the peer. */
+static glex_ret_t ext_rmem(struct glex_endpoint *ep, glex_ep_addr_t peer_addr, glex_mem_handle_t mh,
+                           uint32_t key, uint64_t offset, uint64_t len, struct glex_peer **peer_p,
+                           struct glex_rmem **rmem_p)
+{
+    int status;
+
+    *peer_p = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
+    if (*peer_p == NULL) {
+        return GLEX_NO_EP_RESOURCE;
+    }
+    if (offset + len < len) {
+        return GLEX_ACCESS_ERR;
+    }
+    status = glex_shm_rmem(ep, *peer_p, mh.v, key, offset, len, 0, rmem_p);
+    if (status != GLEX_REQ_DONE) {
+        return status == GLEX_REQ_PEER_GONE ? GLEX_NO_EP_RESOURCE : GLEX_ACCESS_ERR;
+    }
+    return GLEX_SUCCESS;
+}
+
 glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
                              glex_mem_handle_t mh, uint32_t key, uint64_t offset, uint64_t len,
                              void **ptr_p)
@@ -13,21 +34,14 @@ glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
     struct glex_endpoint *ep = glex_endpoint(handle);
     struct glex_peer *peer;
     struct glex_rmem *rmem;
-    int status;
+    glex_ret_t ret;
 
     if (handle == NULL || ptr_p == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
-    peer = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
-    if (peer == NULL) {
-        return GLEX_NO_EP_RESOURCE;
-    }
-    if (offset + len < len) {
-        return GLEX_ACCESS_ERR;
-    }
-    status = glex_shm_rmem(ep, peer, mh.v, key, offset, len, 0, &rmem);
-    if (status != GLEX_REQ_DONE) {
-        return status == GLEX_REQ_PEER_GONE ? GLEX_NO_EP_RESOURCE : GLEX_ACCESS_ERR;
+    ret = ext_rmem(ep, peer_addr, mh, key, offset, len, &peer, &rmem);
+    if (ret != GLEX_SUCCESS) {
+        return ret;
     }
     if (rmem->ptr == NULL || !(ep->dev->caps.caps & GLEX_EXT_CAP_MAP)) {
         return GLEX_NOT_IMPLEMENTED;
@@ -36,6 +50,29 @@ glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
         glex_peer_pin(ep, rmem->map);
     }
     *ptr_p = rmem->ptr + offset;
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_peer_watch(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
+                               glex_mem_handle_t mh, uint32_t key, struct glex_ext_watch *watch)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer;
+    struct glex_rmem *rmem;
+    glex_ret_t ret;
+
+    if (handle == NULL || watch == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    ret = ext_rmem(ep, peer_addr, mh, key, 0, 0, &peer, &rmem);
+    if (ret != GLEX_SUCCESS) {
+        return ret;
+    }
+    if (!glex_peer_pin_base(ep, peer)) {
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    watch->word = rmem->word;
+    watch->state = rmem->state;
     return GLEX_SUCCESS;
 }
 

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define GLEX_EXT_VERSION 2
+#define GLEX_EXT_VERSION 3
 
 /**
  * Registration flag beside enum glex_mem_flag: the owner learns of data only by events. An
@@ -81,6 +81,23 @@ glex_ret_t glex_ext_mem_free(glex_ep_handle_t ep, void *addr);
  */
 glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_handle_t mh,
                              uint32_t key, uint64_t offset, uint64_t len, void **ptr_p);
+
+/** Where a process sees whether a peer's registration is still what it was: while it is, an acquire
+ *  load of *word finds `state`. No other state is ever found again once it was lost. */
+struct glex_ext_watch {
+    const uint64_t *word;
+    uint64_t        state;
+};
+
+/**
+ * Watch a registration that glex_ext_peer_ptr() gave a pointer into. What is copied by the pointer
+ * while it holds is as good as an RDMA request: one that the owner takes back in that moment, too,
+ * may still be carried out. The word can be read until this endpoint is destroyed, whatever becomes
+ * of the peer. Does not block.
+ * Errors: ACCESS_ERR (key or handle), NO_EP_RESOURCE (no such peer), NO_MEM_RESOURCE.
+ */
+glex_ret_t glex_ext_peer_watch(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_handle_t mh,
+                               uint32_t key, struct glex_ext_watch *watch);
 
 /**
  * The address of a peer with a hint in its reserved bits, by which this endpoint finds it at once

@@ -145,6 +145,26 @@ void glex_peer_pin(struct glex_endpoint *ep, struct glex_mapping *map)
     }
 }
 
+bool glex_peer_pin_base(struct glex_endpoint *ep, struct glex_peer *peer)
+{
+    struct glex_mapping *map;
+
+    if (peer->is_self || peer->base_pinned) {
+        return true;
+    }
+    map = calloc(1, sizeof(*map));
+    if (map == NULL) {
+        return false;
+    }
+    map->base = peer->base;
+    map->size = peer->base_size;
+    map->addr = peer->addr;
+    map->incarnation = peer->incarnation;
+    glex_peer_pin(ep, map);
+    peer->base_pinned = true;
+    return true;
+}
+
 /*
  * The shared memory is given back, and the program may still store where it has pointers to: there
  * is memory of its own now, put there in one step so that there is none missing for a moment.

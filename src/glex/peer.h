@@ -41,6 +41,7 @@ struct glex_peer {
     uint16_t                    hint; /* its place in the table's `hinted`, or 0 */
     bool                        is_self;
     bool                        private_failed; /* that was logged */
+    bool                        base_pinned; /* `base` stays mapped when the peer is detached */
 
     struct glex_ring_tx         mpq;
     uint64_t                    addr;
@@ -96,6 +97,9 @@ void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer);
 
 /** Keep a mapping until the endpoint is destroyed. */
 void glex_peer_pin(struct glex_endpoint *ep, struct glex_mapping *map);
+
+/** Keep the mapping of what a peer shares with all: its queues, its table of registrations. */
+bool glex_peer_pin_base(struct glex_endpoint *ep, struct glex_peer *peer);
 
 /** Give back what is pinned of those that had an address and are not attached any more. */
 void glex_peer_lose(struct glex_endpoint *ep, uint64_t addr);

@@ -141,7 +141,7 @@ void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
     free(peer->rmem);
     /* All that was claimed is published: the entry is free for others. */
     __atomic_store_n(&peer->producer->owner, 0, __ATOMIC_RELEASE);
-    if (!peer->is_self) {
+    if (!peer->is_self && !peer->base_pinned) {
         munmap(peer->base, peer->base_size);
     }
     free(peer);

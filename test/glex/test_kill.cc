@@ -357,10 +357,12 @@ TEST_F(kill_, memory_of_the_dead_is_given_back)
     glex_mem_handle_t mh = {.v = target.mh};
     glex_ep_addr_t addr = {.v = target.addr};
     Ep ep(dev);
+    glex_ext_watch watch;
     void *ptr;
 
     ASSERT_OK(glex_ext_peer_ptr(ep, addr, mh, TEST_KEY, 0, 1 << 20, &ptr));
     memset(ptr, 1, 1 << 20);
+    ASSERT_OK(glex_ext_peer_watch(ep, addr, mh, TEST_KEY, &watch));
     EXPECT_EQ(GLEX_BUSY, glex_ext_forget_peer(ep, addr));
     child.kill_now();
     for (int i = 0; i < WAIT_MS && glex_ext_check_peer(ep, addr) == GLEX_SUCCESS; i++) {
@@ -371,6 +373,7 @@ TEST_F(kill_, memory_of_the_dead_is_given_back)
     EXPECT_EQ(1, static_cast<char *>(ptr)[0]) << "until it is said to be forgotten";
     EXPECT_OK(glex_ext_forget_peer(ep, addr));
     EXPECT_EQ(0, mapped_of_the_dead());
+    EXPECT_NE(watch.state, *watch.word);
     memset(ptr, 2, 1 << 20);
     EXPECT_EQ(2, static_cast<char *>(ptr)[(1 << 20) - 1]);
 }

@@ -192,6 +192,50 @@ TEST_F(mem, a_pointer_outlives_registration_and_peer)
     EXPECT_STREQ("and still", static_cast<char *>(ptr));
 }
 
+static bool holds(const glex_ext_watch &watch)
+{
+    return __atomic_load_n(watch.word, __ATOMIC_ACQUIRE) == watch.state;
+}
+
+TEST_F(mem, a_watch_holds_as_long_as_the_registration)
+{
+    char *p = b.alloc(4096);
+    glex_mem_handle_t mh = b.reg(p, 4096);
+    glex_ext_watch first, second;
+
+    ASSERT_OK(glex_ext_peer_watch(a, b.addr(), mh, TEST_KEY, &first));
+    EXPECT_TRUE(holds(first));
+    ASSERT_OK(glex_deregister_mem(b, mh));
+    EXPECT_FALSE(holds(first));
+    EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_peer_watch(a, b.addr(), mh, TEST_KEY, &second));
+
+    mh = b.reg(p, 4096); /* in the same entry of the table */
+    EXPECT_FALSE(holds(first));
+    ASSERT_OK(glex_ext_peer_watch(a, b.addr(), mh, TEST_KEY, &second));
+    EXPECT_EQ(first.word, second.word);
+    EXPECT_TRUE(holds(second));
+    EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_peer_watch(a, b.addr(), mh, TEST_KEY + 1, &first));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_peer_watch(a, b.addr(), mh, TEST_KEY, nullptr));
+    glex_ep_addr_t nobody = b.addr();
+    nobody.ep_num++;
+    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_peer_watch(a, nobody, mh, TEST_KEY, &first));
+}
+
+TEST_F(mem, a_watch_can_be_looked_at_when_the_peer_has_gone)
+{
+    glex_ext_watch watch;
+    Target to = b.target(b.reg(b.alloc(4096), 4096));
+
+    ASSERT_OK(glex_ext_peer_watch(a, b.addr(), {.v = to.mh}, TEST_KEY, &watch));
+    ASSERT_OK(glex_ext_peer_watch(a, b.addr(), {.v = to.mh}, TEST_KEY, &watch)); /* once more */
+    b.destroy();
+    EXPECT_EQ(GLEX_ERR_STATUS_DEST_VP_STOP, put_status(to, 0, 8)); /* it is detached */
+    holds(watch);
+    glex_ep_addr_t gone = {.v = to.addr};
+    glex_ext_forget_peer(a, gone);
+    EXPECT_FALSE(holds(watch));
+}
+
 static uint64_t segment_bytes(const Ep &ep)
 {
     char path[512];

@@ -389,11 +389,13 @@ TEST_P(Rma, AfterDeregistration)
     });
 }
 
-/* What is over at once tells at once, and the error handler hears of it, too */
+/* What is over at once tells at once, and the error handler hears of it, too. The same for a key
+ * by which memory was mapped and written before. */
 TEST_P(Rma, ShortAfterDeregistration)
 {
     isolated(env(), [] {
-        for (bool put : {true, false}) {
+        for (int which = 0; which < 4; ++which) {
+            const bool put = which & 1, used = which & 2;
             Md md_a, md_b;
             Iface a(md_a), b(md_b);
             Ep ep(a, b.address());
@@ -407,6 +409,14 @@ TEST_P(Rma, ShortAfterDeregistration)
             EXPECT_OK(uct_md_mem_reg(md_b.handle, target.data, 4096, UCT_MD_MEM_ACCESS_ALL, &memh));
             EXPECT_OK(uct_md_mkey_pack(md_b.handle, memh, packed.data()));
             EXPECT_OK(uct_rkey_unpack(component(), packed.data(), &rkey));
+            if (used) {
+                std::vector<uint8_t> before(1000, 0x33);
+
+                EXPECT_OK(ep.put_short(before.data(), 1000, (uintptr_t)target.data, rkey.rkey));
+                EXPECT_OK(ep.flush());
+                EXPECT_EQ(target.data[0], 0x33);
+                memset(target.data, 0x11, 4096);
+            }
             EXPECT_OK(uct_md_mem_dereg(md_b.handle, memh));
             if (md_b.internals()->rcache == NULL) {
                 ErrorLog log;

@@ -341,8 +341,15 @@ static void *uct_glex_map(glex_ep_handle_t ep, const uct_glex_packed_rkey_t *pac
 
 void uct_glex_rkey_map(glex_ep_handle_t ep, uct_glex_rkey_t *rkey)
 {
-    rkey->ptr       = uct_glex_map(ep, &rkey->packed);
+    glex_mem_handle_t mh = {.v = rkey->packed.mh};
+    glex_ep_addr_t peer  = {.v = rkey->packed.ep_addr};
+
     rkey->mapped_by = ep;
+    rkey->ptr       = uct_glex_map(ep, &rkey->packed);
+    if ((rkey->ptr != NULL) &&
+        (glex_ext_peer_watch(ep, peer, mh, rkey->packed.key, &rkey->watch) != GLEX_SUCCESS)) {
+        rkey->ptr = NULL;
+    }
 }
 
 /* Pointers are asked for by any thread, an endpoint is for one: the domain has one of its own for

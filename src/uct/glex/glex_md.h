@@ -72,6 +72,7 @@ typedef struct uct_glex_rkey {
     uct_glex_packed_rkey_t packed;
     glex_ep_handle_t       mapped_by; /* endpoint through which `ptr` was obtained, or NULL */
     void                  *ptr;       /* the registration in this process, or NULL: not mappable */
+    struct glex_ext_watch  watch;     /* it is good while this holds; only with `ptr` */
 } uct_glex_rkey_t;
 
 extern uct_component_t uct_glex_component;

@@ -79,6 +79,23 @@ static inline glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t p
     return GLEX_NOT_IMPLEMENTED;
 }
 
+struct glex_ext_watch {
+    const uint64_t *word;
+    uint64_t        state;
+};
+
+static inline glex_ret_t glex_ext_peer_watch(glex_ep_handle_t ep, glex_ep_addr_t peer,
+                                             glex_mem_handle_t mh, uint32_t key,
+                                             struct glex_ext_watch *watch)
+{
+    (void)ep;
+    (void)peer;
+    (void)mh;
+    (void)key;
+    (void)watch;
+    return GLEX_NOT_IMPLEMENTED;
+}
+
 static inline glex_ret_t glex_ext_rdma_now(glex_ep_handle_t ep, const glex_rdma_req_t *req,
                                            void *local)
 {

@@ -12,7 +12,9 @@
 
 #include <uct/base/uct_iov.inl>
 
-/* Where remote_addr lies in this process, or NULL */
+/* Where remote_addr lies in this process, or NULL: what the NIC says of it then is the answer. A
+ * registration that was taken back, or invalidated, is as good as none, and UCP relies on that.
+ * acquire: what is copied is loaded after the registration was seen to hold. */
 static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint64_t remote_addr,
                                                   size_t length, uct_rkey_t uct_rkey)
 {
@@ -23,8 +25,9 @@ static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint6
         uct_glex_rkey_map(iface->nic, rkey);
     }
     if ((rkey->ptr == NULL) ||
-        ucs_unlikely((offset > rkey->packed.length) || (length > rkey->packed.length - offset))) {
-        return NULL; /* out of range: the NIC's check will say so */
+        ucs_unlikely((offset > rkey->packed.length) || (length > rkey->packed.length - offset)) ||
+        ucs_unlikely(__atomic_load_n(rkey->watch.word, __ATOMIC_ACQUIRE) != rkey->watch.state)) {
+        return NULL;
     }
     return UCS_PTR_BYTE_OFFSET(rkey->ptr, offset);
 }
@@ -407,19 +410,14 @@ err_cancel:
     return status;
 }
 
-/* Zero copy on a NIC that is this thread: an event would tell what it knows. The NIC is asked each
- * time where mapped memory lies: it was perhaps invalidated, and UCP relies on that. */
+/* Zero copy on a NIC that is this thread: an event would tell what it knows */
 static ucs_status_t uct_glex_rma_zcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc, void *buffer,
                                            size_t length, uint64_t remote_addr,
                                            uct_glex_rkey_t *rkey, int type)
 {
-    glex_ep_addr_t peer  = {.v = rkey->packed.ep_addr};
-    glex_mem_handle_t mh = {.v = rkey->packed.mh};
-    void *ptr;
+    void *ptr = uct_glex_rma_ptr(iface, remote_addr, length, (uct_rkey_t)rkey);
 
-    if ((uct_glex_rma_ptr(iface, remote_addr, length, (uct_rkey_t)rkey) == NULL) ||
-        (glex_ext_peer_ptr(iface->nic, peer, mh, rkey->packed.key,
-                           remote_addr - rkey->packed.address, length, &ptr) != GLEX_SUCCESS)) {
+    if (ptr == NULL) {
         return uct_glex_rma_now(iface, vc, type, buffer, length, remote_addr, rkey);
     }
     if (type == GLEX_RDMA_TYPE_PUT) {
