@@ -1,7 +1,7 @@
 /*
  * Entries of our message queue (MPQ), promised to peers as windows of credits (paper 003, section
- * 4.1): a newcomer's first window, growth for busy peers up to an equal share, recall from those that
- * have more and from idle ones.
+ * 4.1): a newcomer's first window, growth for busy peers up to an equal share, recall from those
+ * that have more and from idle ones.
  *
  * On a NIC that loses what a full queue cannot take, windows and control reserves add up to less
  * than the capacity, and who finds nothing left waits. On a lossless one (UCT_GLEX_NIC_LOSSLESS)
