@@ -25,8 +25,8 @@ static uint64_t received;
 
 /*
  * The senders share a processor, and pass it on to each other. Left to the scheduler, it is the
- * scheduler's fairness that is measured: sched_yield() gave some of them ten times the processor
- * time of others in one run of ten, with each message as dear to all and hardly one refused.
+ * scheduler's fairness that is measured: in one run of thirty sched_yield() gave some of them ten
+ * times the processor time of others, with a message as dear to all and as many refused.
  */
 static bool await_turn(struct peer *peer)
 {
