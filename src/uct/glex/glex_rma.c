@@ -7,30 +7,10 @@
 #endif
 
 #include "glex_copy.h"
-#include "glex_ep.h"
 #include "glex_op.h"
+#include "glex_rma_map.h"
 
 #include <uct/base/uct_iov.inl>
-
-/* Where remote_addr lies in this process, or NULL: what the NIC says of it then is the answer. A
- * registration that was taken back, or invalidated, is as good as none, and UCP relies on that.
- * acquire: what is copied is loaded after the registration was seen to hold. */
-static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint64_t remote_addr,
-                                                  size_t length, uct_rkey_t uct_rkey)
-{
-    uct_glex_rkey_t *rkey = (uct_glex_rkey_t*)uct_rkey;
-    uint64_t offset       = remote_addr - rkey->packed.address;
-
-    if (ucs_unlikely(rkey->mapped_by != iface->nic)) {
-        uct_glex_rkey_map(iface->nic, rkey);
-    }
-    if ((rkey->ptr == NULL) ||
-        ucs_unlikely((offset > rkey->packed.length) || (length > rkey->packed.length - offset)) ||
-        ucs_unlikely(__atomic_load_n(rkey->watch.word, __ATOMIC_ACQUIRE) != rkey->watch.state)) {
-        return NULL;
-    }
-    return UCS_PTR_BYTE_OFFSET(rkey->ptr, offset);
-}
 
 /* Empty transfers may come without a key */
 static int uct_glex_rkey_is_valid(uct_rkey_t uct_rkey)
@@ -193,24 +173,39 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_slow(uct_glex_ep_t *ep,
     return uct_glex_rma_imm_put(iface, vc, buffer, length, remote_addr, rkey);
 }
 
-ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned length,
-                                   uint64_t remote_addr, uct_rkey_t uct_rkey)
+static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_any(uct_glex_ep_t *ep, const void *buffer,
+                                                             unsigned length, uint64_t remote_addr,
+                                                             uct_rkey_t uct_rkey)
 {
-    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     void *ptr;
 
     UCT_CHECK_LENGTH(length, 0, iface->config.max_rma_short, "put_short");
-    /* To copy needs nothing but a peer that is not known to have left */
-    if (ucs_likely((length > 0) && !ep->blocked && (ep->vc->status == UCS_OK))) {
-        ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+    ptr = ucs_likely(length > 0) ? uct_glex_rma_only_copy(ep, remote_addr, length, uct_rkey) : NULL;
+    if (ucs_unlikely(ptr == NULL)) {
+        return uct_glex_ep_put_short_slow(ep, buffer, length, remote_addr, uct_rkey);
+    }
+    uct_glex_copy(ptr, buffer, length);
+    ep->vc->dirty = 1;
+    return UCS_OK;
+}
+
+ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned length,
+                                   uint64_t remote_addr, uct_rkey_t uct_rkey)
+{
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    void *ptr;
+
+    /* Flags and counters: one store, and no calls */
+    if (length == sizeof(uint64_t)) {
+        ptr = uct_glex_rma_only_copy(ep, remote_addr, sizeof(uint64_t), uct_rkey);
         if (ucs_likely(ptr != NULL)) {
-            uct_glex_copy(ptr, buffer, length);
+            memcpy(ptr, buffer, sizeof(uint64_t));
             ep->vc->dirty = 1;
             return UCS_OK;
         }
     }
-    return uct_glex_ep_put_short_slow(ep, buffer, length, remote_addr, uct_rkey);
+    return uct_glex_ep_put_short_any(ep, buffer, length, remote_addr, uct_rkey);
 }
 
 ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length,
@@ -486,6 +481,20 @@ ucs_status_t uct_glex_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t 
 ucs_status_t uct_glex_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
                                    uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t *comp)
 {
+    size_t length;
+    void *ptr;
+
+    /* UCP takes this for gets of any length */
+    if (ucs_likely(iovcnt == 1)) {
+        length = uct_iov_total_length(iov, 1);
+        ptr    = ucs_likely(length > 0) ?
+                 uct_glex_rma_only_copy(ucs_derived_of(tl_ep, uct_glex_ep_t), remote_addr, length,
+                                        rkey) : NULL;
+        if (ucs_likely(ptr != NULL)) {
+            uct_glex_copy(iov->buffer, ptr, length);
+            return UCS_OK;
+        }
+    }
     return uct_glex_rma_zcopy(tl_ep, iov, iovcnt, remote_addr, (uct_glex_rkey_t*)rkey, comp,
                               GLEX_RDMA_TYPE_GET);
 }
