@@ -83,7 +83,7 @@ glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_
                              uint32_t key, uint64_t offset, uint64_t len, void **ptr_p);
 
 /** Where a process sees whether a peer's registration is still what it was: while it is, an acquire
- *  load of *word finds `state`. No other state is ever found again once it was lost. */
+ *  load of *word finds `state`; afterwards never again. */
 struct glex_ext_watch {
     const uint64_t *word;
     uint64_t        state;

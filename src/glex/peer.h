@@ -98,7 +98,8 @@ void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer);
 /** Keep a mapping until the endpoint is destroyed. */
 void glex_peer_pin(struct glex_endpoint *ep, struct glex_mapping *map);
 
-/** Keep the mapping of what a peer shares with all: its queues, its table of registrations. */
+/** Keep what a peer shares with all mapped, as above: its queues, its table of registrations.
+ *  False: no memory. */
 bool glex_peer_pin_base(struct glex_endpoint *ep, struct glex_peer *peer);
 
 /** Give back what is pinned of those that had an address and are not attached any more. */
