@@ -90,37 +90,42 @@ uint64_t glex_caps_pid_space(void)
     return caps_namespace("/proc/self/ns/pid");
 }
 
-/* A pid means the same process, and access is granted, within one pid and one user namespace. */
-static uint32_t caps_space(void)
+/*
+ * A pid means the same process, and access is granted, within one pid and one user namespace of one
+ * host. Namespaces have the same numbers on most hosts, so the fabric's identity goes in as well.
+ */
+static uint32_t caps_space(uint64_t fabric)
 {
-    uint64_t hash = glex_caps_pid_space() * 0x9e3779b97f4a7c15ull;
+    uint64_t hash = (fabric ^ glex_caps_pid_space()) * 0x9e3779b97f4a7c15ull;
 
     hash = (hash ^ caps_namespace("/proc/self/ns/user")) * 0x9e3779b97f4a7c15ull;
     hash >>= 32;
     return hash != 0 ? (uint32_t)hash : 1;
 }
 
-void glex_caps_probe(struct glex_ext_device_attr *attr)
+void glex_caps_probe(uint64_t fabric, struct glex_ext_device_attr *attr)
 {
     const char *missing = caps_private_missing();
 
     attr->caps = GLEX_EXT_CAP_SLEEP;
     attr->missing[0] = '\0';
     attr->space = 0;
+    attr->fabric = fabric;
     if (missing == NULL) {
         attr->caps |= GLEX_EXT_CAP_PRIVATE_RDMA;
-        attr->space = caps_space();
+        attr->space = caps_space(fabric);
     } else {
         snprintf(attr->missing, sizeof(attr->missing), "%s", missing);
     }
-    if (!glex_env()->fault.nomap) {
+    attr->caps |= GLEX_EXT_CAP_COLL;
+    if (!glex_env()->fault.nomap && glex_env()->capture == NULL) {
         attr->caps |= GLEX_EXT_CAP_MAP;
     } else {
         snprintf(attr->missing + strlen(attr->missing),
                  sizeof(attr->missing) - strlen(attr->missing),
-                 "%smapping: forbidden by "
-                 "GLEX_FAULT=nomap",
-                 missing != NULL ? "; " : "");
+                 "%smapping: forbidden by %s", missing != NULL ? "; " : "",
+                 glex_env()->fault.nomap ? "GLEX_FAULT=nomap"
+                                         : "GLEX_CAPTURE, which sees requests only");
     }
 }
 

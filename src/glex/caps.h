@@ -7,7 +7,7 @@
 #include "common.h"
 
 /** Fill in capabilities, and what is missing and why. */
-void glex_caps_probe(struct glex_ext_device_attr *attr);
+void glex_caps_probe(uint64_t fabric, struct glex_ext_device_attr *attr);
 
 /** Let processes of the same user access this one's memory, where yama would forbid it. */
 void glex_caps_allow_private(void);

@@ -24,7 +24,7 @@ glex_ret_t glex_num_of_device(uint32_t *num)
  * While a device has no endpoint its directory may be removed by others, and made anew: the
  * descriptor is then one of nowhere.
  */
-static glex_ret_t device_renew_fabric(struct glex_device *dev)
+static glex_ret_t device_renew_fabric(struct glex_nic *dev)
 {
     glex_ret_t ret;
     int dirfd;
@@ -52,7 +52,8 @@ static void device_reap_once(int dirfd)
 
 glex_ret_t glex_open_device(uint32_t id, glex_device_handle_t *dev_p)
 {
-    struct glex_device *dev;
+    struct glex_nic *dev;
+    uint64_t identity;
     glex_ret_t ret;
 
     if (dev_p == NULL || !glex_env()->valid || id >= glex_env()->num_nics) {
@@ -68,35 +69,38 @@ glex_ret_t glex_open_device(uint32_t id, glex_device_handle_t *dev_p)
         return ret;
     }
     device_reap_once(dev->dirfd);
-    dev->nic_base = glex_fabric_nic_base(dev->dirfd);
+    identity = glex_fabric_identity(dev->dirfd);
+    dev->nic_base = glex_fabric_nic_base(identity);
     dev->nic_id = dev->nic_base + id;
-    pthread_mutex_init(&dev->lock, NULL);
-    glex_caps_probe(&dev->caps);
-    *dev_p = dev;
+    pthread_mutex_init(&dev->device.mutex, NULL);
+    glex_caps_probe(identity, &dev->caps);
+    *dev_p = &dev->device;
     return GLEX_SUCCESS;
 }
 
-glex_ret_t glex_close_device(glex_device_handle_t dev)
+glex_ret_t glex_close_device(glex_device_handle_t handle)
 {
-    if (dev == NULL) {
+    struct glex_nic *dev = glex_nic(handle);
+
+    if (handle == NULL) {
         return GLEX_INVALID_PARAM;
     }
     if (__atomic_load_n(&dev->num_eps, __ATOMIC_RELAXED) != 0) {
         return GLEX_BUSY;
     }
     glex_fabric_close(dev->dirfd);
-    pthread_mutex_destroy(&dev->lock);
+    pthread_mutex_destroy(&dev->device.mutex);
     free(dev);
     return GLEX_SUCCESS;
 }
 
-glex_ret_t glex_device_create_segment(struct glex_device *dev,
+glex_ret_t glex_device_create_segment(struct glex_nic *dev,
                                       const struct glex_segment_header *hdr, uint32_t num,
                                       struct glex_segment *seg)
 {
     glex_ret_t ret;
 
-    pthread_mutex_lock(&dev->lock);
+    pthread_mutex_lock(&dev->device.mutex);
     do {
         ret = device_renew_fabric(dev);
         if (ret == GLEX_SUCCESS) {
@@ -105,22 +109,24 @@ glex_ret_t glex_device_create_segment(struct glex_device *dev,
         }
         /* It may also be removed between our opening it and our putting a file there. */
     } while (ret == GLEX_SYS_ERR && errno == ENOENT && glex_fabric_is_stale(dev->dirfd));
-    pthread_mutex_unlock(&dev->lock);
+    pthread_mutex_unlock(&dev->device.mutex);
     return ret;
 }
 
-void glex_device_put(struct glex_device *dev)
+void glex_device_put(struct glex_nic *dev)
 {
-    pthread_mutex_lock(&dev->lock);
+    pthread_mutex_lock(&dev->device.mutex);
     if (--dev->num_eps == 0) {
         glex_fabric_remove();
     }
-    pthread_mutex_unlock(&dev->lock);
+    pthread_mutex_unlock(&dev->device.mutex);
 }
 
-glex_ret_t glex_query_device(glex_device_handle_t dev, struct glex_device_attr *attr)
+glex_ret_t glex_query_device(glex_device_handle_t handle, struct glex_device_attr *attr)
 {
-    if (dev == NULL || attr == NULL) {
+    const struct glex_nic *dev = glex_nic(handle);
+
+    if (handle == NULL || attr == NULL) {
         return GLEX_INVALID_PARAM;
     }
     memset(attr, 0, sizeof(*attr));
@@ -150,22 +156,23 @@ glex_ret_t glex_ext_query_device(glex_device_handle_t dev, struct glex_ext_devic
     if (dev == NULL || attr == NULL) {
         return GLEX_INVALID_PARAM;
     }
-    *attr = dev->caps;
+    *attr = glex_nic(dev)->caps;
     return GLEX_SUCCESS;
 }
 
-glex_ret_t glex_ext_is_reachable(glex_device_handle_t dev, uint32_t nic_id)
+glex_ret_t glex_ext_is_reachable(glex_device_handle_t handle, uint32_t nic_id)
 {
+    struct glex_nic *dev = glex_nic(handle);
     glex_ret_t ret;
 
-    if (dev == NULL) {
+    if (handle == NULL) {
         return GLEX_INVALID_PARAM;
     }
-    pthread_mutex_lock(&dev->lock);
+    pthread_mutex_lock(&dev->device.mutex);
     ret = device_renew_fabric(dev);
     if (ret == GLEX_SUCCESS && glex_link_find(dev, nic_id) == NULL) {
         ret = GLEX_INVALID_PARAM;
     }
-    pthread_mutex_unlock(&dev->lock);
+    pthread_mutex_unlock(&dev->device.mutex);
     return ret;
 }

@@ -6,26 +6,29 @@
 
 #include "segment.h"
 
-#include <pthread.h>
-
-struct glex_device {
+struct glex_nic {
+    glex_device_t   device;   /* known to programs; its mutex is for making and destroying endpoints */
     uint32_t        nic_base; /* id of device 0 */
     uint32_t        nic_id;
     int             dirfd; /* the fabric's directory */
     uint32_t        num_eps;
-    pthread_mutex_t lock; /* for making and destroying endpoints */
     struct glex_ext_device_attr caps;
 };
+
+static inline struct glex_nic *glex_nic(glex_device_handle_t dev)
+{
+    return glex_container_of(dev, struct glex_nic, device);
+}
 
 /**
  * Make an endpoint's segment on the device's fabric.
  * Errors: those of glex_segment_create() and glex_fabric_open().
  */
-glex_ret_t glex_device_create_segment(struct glex_device *dev,
+glex_ret_t glex_device_create_segment(struct glex_nic *dev,
                                       const struct glex_segment_header *hdr, uint32_t num,
                                       struct glex_segment *seg);
 
 /** After an endpoint is gone. */
-void glex_device_put(struct glex_device *dev);
+void glex_device_put(struct glex_nic *dev);
 
 #endif

@@ -1,7 +1,11 @@
 #include "endpoint.h"
 #include "caps.h"
+#include "coll.h"
+#include "env.h"
 #include "fabric.h"
 #include "log.h"
+#include "mgmt.h"
+#include "shm.h"
 #include "stats.h"
 #include "wait.h"
 
@@ -9,7 +13,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -49,13 +52,32 @@ static glex_ret_t forked_rdma(glex_ep_handle_t ep, glex_rdma_req_t *req, glex_rd
     return GLEX_INVALID_PARAM;
 }
 
+/* The functions of an endpoint that one thread uses. */
+static void ep_set_functions(struct glex_endpoint *ep)
+{
+    ep->threads.on = false;
+    ep->base = (struct glex_ep){glex_mp_post, glex_imm_rdma_post, glex_rdma_post};
+}
+
+/* The child gets endpoints that no other thread is changing just then. A thread that has the lock of
+ * one never takes that of the list. */
 static void endpoints_prefork(void)
 {
+    struct glex_endpoint *ep;
+
     pthread_mutex_lock(&endpoints_lock);
+    for (ep = endpoints; ep != NULL; ep = ep->next) {
+        glex_endpoint_lock(ep);
+    }
 }
 
 static void endpoints_parent(void)
 {
+    struct glex_endpoint *ep;
+
+    for (ep = endpoints; ep != NULL; ep = ep->next) {
+        glex_endpoint_unlock(ep);
+    }
     pthread_mutex_unlock(&endpoints_lock);
 }
 
@@ -66,7 +88,7 @@ static void endpoints_child(void)
 
     for (ep = endpoints; ep != NULL; ep = ep->next) {
         ep->forked = true;
-        ep->cookie = 0; /* we are not who peers are to take us for */
+        ep_set_functions(ep);
         ep->base.send_imm_mp = forked_send_imm_mp;
         ep->base.imm_rdma = forked_imm_rdma;
         ep->base.rdma = forked_rdma;
@@ -76,22 +98,39 @@ static void endpoints_child(void)
         ep->poll.idle = 1; /* refuses, as the rings do */
         memset(ep->peers.cache, 0, sizeof(ep->peers.cache)); /* what is posted finds no peer */
         ep->peers.num_hinted = 0;
+        glex_peer_fork(&ep->peers);
         ep->dev->num_eps = 0;
-        pthread_mutex_init(&ep->dev->lock, NULL); /* may have been held by another thread */
+        pthread_mutex_init(&ep->dev->device.mutex, NULL); /* may have been held by another thread */
     }
     endpoints = NULL;
     pthread_mutex_unlock(&endpoints_lock);
 }
 
+static void endpoints_register_fork(void)
+{
+    pthread_atfork(endpoints_prefork, endpoints_parent, endpoints_child);
+}
+
+/*
+ * No child is forked until endpoints_allow_fork(): it would inherit the open file of a segment that
+ * is being made, and with it the lock by which others know that the owner lives.
+ */
+static void endpoints_forbid_fork(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, endpoints_register_fork);
+    pthread_mutex_lock(&endpoints_lock);
+}
+
+static void endpoints_allow_fork(void)
+{
+    pthread_mutex_unlock(&endpoints_lock);
+}
+
+/* Between the two above. */
 static void endpoints_add(struct glex_endpoint *ep)
 {
-    static bool registered;
-
-    pthread_mutex_lock(&endpoints_lock);
-    if (!registered) {
-        pthread_atfork(endpoints_prefork, endpoints_parent, endpoints_child);
-        registered = true;
-    }
     endpoints_pid = getpid();
     ep->next = endpoints;
     ep->prev_next = &endpoints;
@@ -99,7 +138,6 @@ static void endpoints_add(struct glex_endpoint *ep)
         ep->next->prev_next = &ep->next;
     }
     endpoints = ep;
-    pthread_mutex_unlock(&endpoints_lock);
 }
 
 static void endpoints_remove(struct glex_endpoint *ep)
@@ -119,15 +157,24 @@ static void endpoints_remove(struct glex_endpoint *ep)
  */
 static void __attribute__((destructor)) endpoints_exit(void)
 {
+    struct timespec soon;
     struct glex_endpoint *ep;
 
     if (endpoints == NULL || endpoints_pid != getpid()) {
         return;
     }
+    /* Not for ever: exit() may have been called in a signal handler. */
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_sec += 1;
+    if (pthread_mutex_timedlock(&endpoints_lock, &soon) != 0) {
+        return;
+    }
     for (ep = endpoints; ep != NULL; ep = ep->next) {
         glex_stats_write(ep->segment.hdr);
+        glex_capture_flush(ep);
         glex_segment_retire(ep->dev->dirfd, &ep->segment);
     }
+    pthread_mutex_unlock(&endpoints_lock);
     glex_fabric_remove();
 }
 
@@ -153,7 +200,7 @@ static uint32_t ep_capacity(uint32_t wanted)
 static glex_ret_t ep_check_attr(const struct glex_ep_attr *wanted, struct glex_ep_attr *attr)
 {
     *attr = *wanted;
-    if (wanted->type == GLEX_EP_TYPE_MANAGEMENT) {
+    if (wanted->type == GLEX_EP_TYPE_MANAGEMENT && !glex_mgmt_offered()) {
         return GLEX_NOT_IMPLEMENTED;
     }
     attr->mpq_capacity = ep_capacity(wanted->mpq_capacity);
@@ -182,17 +229,15 @@ static glex_ret_t ep_create_segment(struct glex_endpoint *ep)
         .eq_capacity = attr->eq_capacity,
         .pid = (uint32_t)getpid(),
         .private_rdma = (ep->dev->caps.caps & GLEX_EXT_CAP_PRIVATE_RDMA) != 0,
-        .cookie_addr = (uint64_t)(uintptr_t)&ep->cookie,
         .pid_space = glex_caps_pid_space(),
     };
     struct timespec now;
     glex_ret_t ret;
 
-    if (getrandom(&ep->cookie, sizeof(ep->cookie), 0) != sizeof(ep->cookie)) {
-        glex_error("no random numbers: %s", strerror(errno));
-        return GLEX_SYS_ERR;
+    ret = glex_private_identity(&hdr);
+    if (ret != GLEX_SUCCESS) {
+        return ret;
     }
-    hdr.cookie = ep->cookie;
     ep->pid_space = hdr.pid_space;
     clock_gettime(CLOCK_REALTIME, &now);
     hdr.start_time = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
@@ -207,13 +252,6 @@ static glex_ret_t ep_create_segment(struct glex_endpoint *ep)
     return ret;
 }
 
-static void ep_set_functions(struct glex_endpoint *ep)
-{
-    ep->base.send_imm_mp = glex_mp_post;
-    ep->base.imm_rdma = glex_imm_rdma_post;
-    ep->base.rdma = glex_rdma_post;
-}
-
 /* Everything behind the segment. */
 static glex_ret_t ep_init(struct glex_endpoint *ep)
 {
@@ -224,13 +262,17 @@ static glex_ret_t ep_init(struct glex_endpoint *ep)
     glex_ring_rx_init(&ep->mpq, glex_segment_mpq(seg->hdr), seg->mpq_capacity, GLEX_RING_MPQ);
     glex_ring_rx_init(&ep->eq, glex_segment_eq(seg->hdr, seg->mpq_capacity), seg->eq_capacity,
                       GLEX_RING_EQ);
-    ep->wait_fd = -1;
-    ep->wake_fd = -1;
+    ep->wait_fd = ep->event_fd = ep->timer_fd = ep->wake_fd = -1;
     ep_set_functions(ep);
-
+    if (!glex_env()->single_threaded) {
+        ret = glex_threads_init(ep);
+        if (ret != GLEX_SUCCESS) {
+            return ret;
+        }
+    }
     ret = glex_error_init(ep);
     if (ret != GLEX_SUCCESS) {
-        return ret;
+        goto err_threads;
     }
     ret = glex_peer_init(ep);
     if (ret != GLEX_SUCCESS) {
@@ -244,15 +286,29 @@ static glex_ret_t ep_init(struct glex_endpoint *ep)
     if (ret != GLEX_SUCCESS) {
         goto err_mem;
     }
+    ret = glex_capture_init(ep);
+    if (ret != GLEX_SUCCESS) {
+        goto err_fault;
+    }
+    ret = glex_mgmt_init(ep);
+    if (ret != GLEX_SUCCESS) {
+        goto err_capture;
+    }
     ep->poll.idle = glex_fault_patience(ep);
     return GLEX_SUCCESS;
 
+err_capture:
+    glex_capture_cleanup(ep);
+err_fault:
+    glex_fault_cleanup(ep);
 err_mem:
     glex_mem_cleanup(ep);
 err_peers:
     glex_peer_cleanup(ep);
 err_errors:
     glex_error_cleanup(ep);
+err_threads:
+    glex_threads_cleanup(ep);
     return ret;
 }
 
@@ -275,9 +331,10 @@ glex_ret_t glex_create_ep(glex_device_handle_t dev, struct glex_ep_attr *ep_attr
         return GLEX_NO_MEM_RESOURCE;
     }
     memset(ep, 0, sizeof(*ep));
-    ep->dev = dev;
+    ep->dev = glex_nic(dev);
     ep->attr = attr;
 
+    endpoints_forbid_fork();
     ret = ep_create_segment(ep);
     if (ret != GLEX_SUCCESS) {
         goto err_free;
@@ -287,13 +344,15 @@ glex_ret_t glex_create_ep(glex_device_handle_t dev, struct glex_ep_attr *ep_attr
         goto err_segment;
     }
     endpoints_add(ep);
+    endpoints_allow_fork();
     *ep_p = &ep->base;
     return GLEX_SUCCESS;
 
 err_segment:
-    glex_segment_destroy(dev->dirfd, &ep->segment);
-    glex_device_put(dev);
+    glex_segment_destroy(ep->dev->dirfd, &ep->segment);
+    glex_device_put(ep->dev);
 err_free:
+    endpoints_allow_fork();
     free(ep);
     return ret;
 }
@@ -301,22 +360,37 @@ err_free:
 glex_ret_t glex_destroy_ep(glex_ep_handle_t handle)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
-    struct glex_device *dev;
+    struct glex_nic *dev;
 
     if (handle == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
     dev = ep->dev;
     endpoints_remove(ep);
+    glex_mgmt_cleanup(ep);
     glex_fault_cleanup(ep);
+    glex_capture_cleanup(ep);
     glex_peer_cleanup(ep);
     glex_mem_cleanup(ep);
     glex_error_cleanup(ep);
     glex_stats_write(ep->segment.hdr);
     glex_segment_destroy(dev->dirfd, &ep->segment);
     glex_wait_close(ep);
+    glex_threads_cleanup(ep);
     free(ep);
     glex_device_put(dev);
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_set_single_threaded(glex_ep_handle_t handle)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    glex_threads_cleanup(ep);
+    ep_set_functions(ep);
     return GLEX_SUCCESS;
 }
 
@@ -342,6 +416,7 @@ bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint6
 {
     rx->idle = glex_fault_patience(ep);
     glex_fault_idle(ep);
+    glex_coll_idle(ep);
     glex_ring_pass_over(rx, pos);
     return glex_ring_stalled(rx, pos, ep->dev->dirfd, &ep->segment);
 }

@@ -80,6 +80,14 @@ static bool env_yes_no(const char *name, bool *value_p)
     return true;
 }
 
+/* The vendor's variable: any value but an empty one and 0 says yes. */
+static bool env_single_threaded(void)
+{
+    const char *text = getenv("LIB_GLEX_SINGLE_THREADED");
+
+    return text != NULL && text[0] != '\0' && strcmp(text, "0") != 0;
+}
+
 static bool env_log_level(void)
 {
     static const char *const names[] = {
@@ -113,7 +121,9 @@ static void env_read(void)
     env.shm_dir = "/dev/shm";
     env.fabric = "default";
     env.num_nics = 1;
-    env.stats = getenv("GLEX_STATS");
+    env.stats = secure_getenv("GLEX_STATS"); /* a file to write to: not for others' privileges */
+    env.single_threaded = env_single_threaded();
+    env.capture = secure_getenv("GLEX_CAPTURE"); /* the same */
 
     ok = env_log_level();
     ok &= env_shm_dir();

@@ -19,7 +19,9 @@ struct glex_env {
     enum glex_log_level    log_level;
     struct glex_fault_spec fault;
     const char            *stats; /* file for counters, or NULL */
+    const char            *capture; /* file for a capture, or NULL */
     bool                   private_rdma;
+    bool                   single_threaded; /* endpoints take no locks */
     bool                   valid; /* false: something was refused and logged */
 };
 

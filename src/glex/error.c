@@ -1,4 +1,4 @@
-#include "endpoint.h"
+#include "coll.h"
 
 #include <stdlib.h>
 
@@ -95,6 +95,8 @@ glex_ret_t glex_poll_error_req(glex_ep_handle_t handle, uint32_t *num, struct gl
     if (handle == NULL || num == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
+    GLEX_LOCKED(ep);
+    glex_coll_reap(ep);
     queue = &ep->errors;
     for (i = 0; i < *num && queue->head != queue->tail; i++) {
         list[i] = queue->list[queue->head++ % GLEX_ERROR_CAPACITY];

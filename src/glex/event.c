@@ -12,8 +12,8 @@ static GLEX_ALWAYS_INLINE void event_place(struct glex_endpoint *ep,
                                            const struct glex_event_slot *slot, uint32_t len)
 {
     uint64_t place = slot->place;
-    char *dst = glex_mem_range(&ep->mem, (uint32_t)place, place >> 32, len,
-                               GLEX_EXT_MEM_EVENT_DATA);
+    char *dst = glex_mem_range(&ep->mem, place & GLEX_PLACE_MASK, GLEX_PLACE_MASK, place >> 32, len,
+                               GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA);
 
     if (glex_likely(dst != NULL)) {
         glex_copy_small(dst, slot->data, len);
@@ -52,10 +52,10 @@ static inline struct glex_event_slot *event_slot(struct glex_endpoint *ep, uint6
     }
 }
 
-/* Deliver the slot at `pos`, which becomes the last probed one. */
-static GLEX_ALWAYS_INLINE glex_ret_t event_deliver(struct glex_endpoint *ep,
-                                                   struct glex_event_slot *slot, uint64_t pos,
-                                                   uint32_t len, glex_event_t **event)
+/* The slot at `pos` becomes the last probed one. */
+static GLEX_ALWAYS_INLINE void event_take(struct glex_endpoint *ep,
+                                          const struct glex_event_slot *slot, uint64_t pos,
+                                          uint32_t len)
 {
     struct glex_ring_rx *rx = &ep->eq;
 
@@ -71,6 +71,24 @@ static GLEX_ALWAYS_INLINE glex_ret_t event_deliver(struct glex_endpoint *ep,
             glex_ring_disarm(rx);
         }
     }
+}
+
+struct glex_event_slot *glex_event_find(struct glex_endpoint *ep, uint64_t *pos, uint32_t *len)
+{
+    return event_slot(ep, pos, len);
+}
+
+void glex_event_take(struct glex_endpoint *ep, struct glex_event_slot *slot, uint64_t pos,
+                     uint32_t len)
+{
+    event_take(ep, slot, pos, len);
+}
+
+static GLEX_ALWAYS_INLINE glex_ret_t event_deliver(struct glex_endpoint *ep,
+                                                   struct glex_event_slot *slot, uint64_t pos,
+                                                   uint32_t len, glex_event_t **event)
+{
+    event_take(ep, slot, pos, len);
     *event = &slot->event;
     return GLEX_SUCCESS;
 }
@@ -115,19 +133,40 @@ static GLEX_ALWAYS_INLINE glex_ret_t event_probe(struct glex_endpoint *ep, uint6
     return GLEX_NO_EVENT;
 }
 
-glex_ret_t glex_probe_first_event(glex_ep_handle_t ep, int32_t timeout, glex_event_t **event)
+static glex_ret_t GLEX_NOINLINE event_probe_threads(struct glex_endpoint *ep, bool first,
+                                                    int32_t timeout, glex_event_t **event)
 {
-    return event_probe(glex_endpoint(ep), glex_endpoint(ep)->eq.head, timeout, event);
+    struct glex_entry entry;
+    glex_ret_t ret = glex_threads_probe(ep, GLEX_RING_EQ, first, timeout, &entry);
+
+    if (ret == GLEX_SUCCESS) {
+        *event = &((struct glex_event_slot *)entry.slot)->event;
+    }
+    return ret;
 }
 
-glex_ret_t glex_probe_next_event(glex_ep_handle_t ep, glex_event_t **event)
+glex_ret_t glex_probe_first_event(glex_ep_handle_t handle, int32_t timeout, glex_event_t **event)
 {
-    return event_probe(glex_endpoint(ep), glex_endpoint(ep)->eq.cursor, 0, event);
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    return ep->threads.on ? event_probe_threads(ep, true, timeout, event)
+                          : event_probe(ep, ep->eq.head, timeout, event);
+}
+
+glex_ret_t glex_probe_next_event(glex_ep_handle_t handle, glex_event_t **event)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    return ep->threads.on ? event_probe_threads(ep, false, 0, event)
+                          : event_probe(ep, ep->eq.cursor, 0, event);
 }
 
 glex_ret_t glex_discard_probed_event(glex_ep_handle_t handle)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
 
+    if (ep->threads.on) {
+        return glex_threads_discard(ep, GLEX_RING_EQ);
+    }
     return glex_ring_discard(&ep->eq, &ep->counters->event_rx, &ep->counters->eq_high);
 }

@@ -1,6 +1,7 @@
 /*
  * What glex_ext.h adds about endpoints: pointers to peers' memory, sleeping, liveness, counters.
  */
+#include "coll.h"
 #include "segment.h"
 #include "shm.h"
 
@@ -39,6 +40,7 @@ glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
     if (handle == NULL || ptr_p == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
+    GLEX_LOCKED(ep);
     ret = ext_rmem(ep, peer_addr, mh, key, offset, len, &peer, &rmem);
     if (ret != GLEX_SUCCESS) {
         return ret;
@@ -47,7 +49,7 @@ glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
         return GLEX_NOT_IMPLEMENTED;
     }
     if (rmem->map != NULL) {
-        glex_peer_pin(ep, rmem->map);
+        glex_peer_pin(peer, rmem->map);
     }
     *ptr_p = rmem->ptr + offset;
     return GLEX_SUCCESS;
@@ -64,11 +66,12 @@ glex_ret_t glex_ext_peer_watch(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
     if (handle == NULL || watch == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
+    GLEX_LOCKED(ep);
     ret = ext_rmem(ep, peer_addr, mh, key, 0, 0, &peer, &rmem);
     if (ret != GLEX_SUCCESS) {
         return ret;
     }
-    if (!glex_peer_pin_base(ep, peer)) {
+    if (!glex_peer_pin_base(peer)) {
         return GLEX_NO_MEM_RESOURCE;
     }
     watch->word = rmem->word;
@@ -79,13 +82,15 @@ glex_ret_t glex_ext_peer_watch(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
 glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
-    struct glex_peer *peer = NULL;
+    struct glex_peer *peer;
     int status;
 
     peer_addr.v = glex_peer_addr(peer_addr);
-    if (handle != NULL && !ep->forked) {
-        peer = glex_endpoint_peer(ep, peer_addr.v, &status);
+    if (handle == NULL || ep->forked) {
+        return peer_addr;
     }
+    GLEX_LOCKED(ep);
+    peer = glex_endpoint_peer(ep, peer_addr.v, &status);
     if (peer != NULL) {
         peer_addr.v = glex_peer_hinted_addr(peer);
     }
@@ -100,9 +105,10 @@ glex_ret_t glex_ext_event_fd(glex_ep_handle_t handle, int *fd)
     if (handle == NULL || fd == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
-    ret = glex_wait_open(ep);
+    GLEX_LOCKED(ep);
+    ret = glex_wait_open_event(ep);
     if (ret == GLEX_SUCCESS) {
-        *fd = ep->wait_fd;
+        *fd = ep->event_fd;
     }
     return ret;
 }
@@ -120,7 +126,7 @@ static bool ext_oldest_is_nothing(const struct glex_ring_rx *rx)
  * it. */
 static bool ext_arm_ring(struct glex_endpoint *ep, struct glex_ring_rx *rx)
 {
-    while (!glex_ring_arm(rx)) {
+    while (!glex_ring_arm(rx, rx->head)) {
         if (rx->cursor != rx->head ||
             (!ext_oldest_is_nothing(rx) && !glex_endpoint_idle(ep, rx, rx->head))) {
             return false;
@@ -138,7 +144,8 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t handle)
     if (handle == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
-    ret = glex_wait_open(ep);
+    GLEX_LOCKED(ep);
+    ret = glex_wait_open_event(ep);
     if (ret != GLEX_SUCCESS) {
         return ret;
     }
@@ -152,7 +159,13 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t handle)
         glex_ring_disarm(&ep->eq);
         return GLEX_BUSY;
     }
-    return GLEX_SUCCESS;
+    if (glex_coll_is_pending(ep)) {
+        glex_ring_disarm(&ep->eq);
+        glex_ring_disarm(&ep->mpq);
+        glex_coll_idle(ep);
+        return GLEX_BUSY; /* what it carried out may have come to our own queues */
+    }
+    return glex_wait_start_timer(ep);
 }
 
 glex_ret_t glex_ext_set_receiver(glex_ep_handle_t handle, int present)
@@ -162,8 +175,8 @@ glex_ret_t glex_ext_set_receiver(glex_ep_handle_t handle, int present)
     if (handle == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
-    glex_ring_set_open(&ep->mpq, present);
-    glex_ring_set_open(&ep->eq, present);
+    glex_ring_set_receiver(&ep->mpq, present);
+    glex_ring_set_receiver(&ep->eq, present);
     return GLEX_SUCCESS;
 }
 
@@ -176,8 +189,9 @@ glex_ret_t glex_ext_has_receiver(glex_ep_handle_t handle, glex_ep_addr_t peer_ad
     if (handle == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
+    GLEX_LOCKED(ep);
     peer = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
-    return peer == NULL || glex_ring_is_closed(&peer->mpq) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
+    return peer == NULL || glex_ring_refuses(&peer->mpq) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
 }
 
 glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
@@ -189,6 +203,7 @@ glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
     if (handle == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
+    GLEX_LOCKED(ep);
     peer = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
     if (peer == NULL) {
         return GLEX_NO_EP_RESOURCE;
@@ -197,7 +212,7 @@ glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
         glex_peer_drop(ep, peer);
         return GLEX_NO_EP_RESOURCE;
     }
-    return glex_ring_is_closed(&peer->mpq) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
+    return glex_ring_refuses(&peer->mpq) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
 }
 
 glex_ret_t glex_ext_forget_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
@@ -205,18 +220,22 @@ glex_ret_t glex_ext_forget_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_add
     struct glex_endpoint *ep = glex_endpoint(handle);
     uint64_t addr = glex_peer_addr(peer_addr);
     struct glex_peer *peer;
+    bool living;
 
     if (handle == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
+    GLEX_LOCKED(ep);
     peer = glex_peer_lookup(&ep->peers, addr);
-    if (peer != NULL) {
-        if (peer->link->is_living(ep, peer)) {
-            return GLEX_BUSY;
-        }
+    living = peer != NULL && peer->link->is_living(ep, peer);
+    if (peer != NULL && !living) {
         glex_peer_drop(ep, peer);
     }
-    glex_peer_lose(ep, addr);
+    /* Of those that are gone only: a new process may have the address of a dead one at once. */
+    glex_peer_release(ep, addr);
+    if (living) {
+        return GLEX_BUSY;
+    }
     /* One that is just ending may be attached once more, by an answer to what it has sent. */
     return glex_segment_exists(ep->dev->dirfd, addr) ? GLEX_BUSY : GLEX_SUCCESS;
 }
@@ -228,6 +247,7 @@ glex_ret_t glex_ext_query_counters(glex_ep_handle_t handle, struct glex_ext_coun
     if (handle == NULL || counters == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
+    GLEX_LOCKED(ep);
     glex_ring_note_level(&ep->mpq, &ep->counters->mpq_high);
     glex_ring_note_level(&ep->eq, &ep->counters->eq_high);
     *counters = *ep->counters;

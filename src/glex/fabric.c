@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #define FABRIC_OPEN_TRIES 100
@@ -23,18 +24,18 @@ void glex_fabric_path(char *path, size_t size)
 }
 
 /*
- * Open one level, making it first. Whoever can write to the directory can put segments there for
- * us to map: it must be our own, and no link to elsewhere.
+ * Open one level, `name` in `dir`, making it first; `path` is for messages. Whoever can write to the
+ * directory can put segments there for us to map: it must be our own, and no link to elsewhere.
  */
-static int fabric_open_level(const char *path)
+static int fabric_open_level(int dir, const char *name, const char *path)
 {
     struct stat st;
     int fd;
 
-    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+    if (mkdirat(dir, name, 0700) != 0 && errno != EEXIST) {
         return -1;
     }
-    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         return -1;
     }
@@ -53,6 +54,21 @@ static int fabric_open_level(const char *path)
     return fd;
 }
 
+/* The second level is opened in the first one that was checked, whatever its path means by then. */
+static int fabric_open_levels(const char *user_path, const char *path)
+{
+    int user = fabric_open_level(AT_FDCWD, user_path, user_path), fd, err;
+
+    if (user < 0) {
+        return -1;
+    }
+    fd = fabric_open_level(user, glex_env()->fabric, path);
+    err = errno;
+    close(user);
+    errno = err;
+    return fd;
+}
+
 glex_ret_t glex_fabric_open(int *dirfd_p)
 {
     char user_path[PATH_MAX], path[PATH_MAX];
@@ -66,11 +82,7 @@ glex_ret_t glex_fabric_open(int *dirfd_p)
 
     /* Another process may remove an empty directory between our two steps. */
     for (tries = 0; tries < FABRIC_OPEN_TRIES; tries++) {
-        fd = fabric_open_level(user_path);
-        if (fd >= 0) {
-            close(fd);
-            fd = fabric_open_level(path);
-        }
+        fd = fabric_open_levels(user_path, path);
         if (fd >= 0 || errno != ENOENT || access(glex_env()->shm_dir, F_OK) != 0) {
             break;
         }
@@ -122,37 +134,54 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
     return hash;
 }
 
+/* What tells this host from all others: new with each boot. Without /proc its name. */
+static uint64_t hash_host(uint64_t hash)
+{
+    struct utsname host;
+    char boot_id[64];
+    ssize_t len = -1;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        len = read(fd, boot_id, sizeof(boot_id));
+        close(fd);
+    }
+    if (len > 0) {
+        return hash_bytes(hash, boot_id, (size_t)len);
+    }
+    return uname(&host) == 0 ? hash_bytes(hash, host.nodename, strlen(host.nodename)) : hash;
+}
+
 /*
  * The same for all processes that share the directory, and different wherever they do not: other
  * hosts, other mounts (containers), other users.
  */
-uint32_t glex_fabric_nic_base(int dirfd)
+uint64_t glex_fabric_identity(int dirfd)
 {
-    uint64_t hash = 0xcbf29ce484222325ull;
+    uint64_t hash = hash_host(0xcbf29ce484222325ull);
     uid_t uid = geteuid();
-    char boot_id[64];
     struct stat st;
-    ssize_t len;
-    int fd;
 
-    if (glex_env()->nic_id != 0) {
-        return glex_env()->nic_id;
-    }
-
-    fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        len = read(fd, boot_id, sizeof(boot_id));
-        hash = hash_bytes(hash, boot_id, len > 0 ? (size_t)len : 0);
-        close(fd);
-    }
     if (fstat(dirfd, &st) == 0) {
         hash = hash_bytes(hash, &st.st_dev, sizeof(st.st_dev));
     }
     hash = hash_bytes(hash, &uid, sizeof(uid));
     hash = hash_bytes(hash, glex_env()->fabric, strlen(glex_env()->fabric));
-    hash ^= hash >> 32;
-    hash &= 0xffffff00u;
-    return hash != 0 ? (uint32_t)hash : 0x100u;
+    return hash != 0 ? hash : 1;
+}
+
+/*
+ * 24 bits, because programs pack an endpoint's number above them: 20 of the identity, and the index
+ * of the NIC. Two of many hosts may have the same one: who meets other hosts compares identities.
+ */
+uint32_t glex_fabric_nic_base(uint64_t identity)
+{
+    uint32_t base = (uint32_t)(identity ^ identity >> 24 ^ identity >> 48) & 0xfffff0u;
+
+    if (glex_env()->nic_id != 0) {
+        return glex_env()->nic_id;
+    }
+    return base != 0 ? base : 0x10u;
 }
 
 void glex_fabric_name(uint64_t addr, char name[GLEX_NAME_LEN])
@@ -189,12 +218,12 @@ bool glex_fabric_foreach(int dirfd, bool (*fn)(int dirfd, uint64_t addr, void *a
     /* A stream owns its descriptor and position: give it one of its own. */
     fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
-        return true;
+        return false;
     }
     dir = fdopendir(fd);
     if (dir == NULL) {
         close(fd);
-        return true;
+        return false;
     }
     while (go_on && (entry = readdir(dir)) != NULL) {
         if (glex_fabric_parse_name(entry->d_name, &addr)) {

@@ -24,8 +24,11 @@ void glex_fabric_remove(void);
 /** Whether the directory still has its name: it is removed when the last endpoint goes. */
 bool glex_fabric_is_stale(int dirfd);
 
+/** A number that all processes on the fabric have in common and no others; never 0. */
+uint64_t glex_fabric_identity(int dirfd);
+
 /** Id of this host's first NIC on the fabric; the others follow. */
-uint32_t glex_fabric_nic_base(int dirfd);
+uint32_t glex_fabric_nic_base(uint64_t identity);
 
 /** Path of the directory, for messages and sockets. */
 void glex_fabric_path(char *path, size_t size);
@@ -38,7 +41,8 @@ bool glex_fabric_parse_name(const char *name, uint64_t *addr_p);
 
 /**
  * Call `fn` with the address of each segment until it returns false.
- * @return What the last call returned; true where there was none.
+ * @return What the last call returned; true where there was none; false where the directory cannot
+ *         be read, so that nobody is taken for not being there.
  */
 bool glex_fabric_foreach(int dirfd, bool (*fn)(int dirfd, uint64_t addr, void *arg), void *arg);
 

@@ -48,7 +48,7 @@ static uint64_t fault_seed(const struct glex_endpoint *ep, const struct glex_fau
     static uint64_t num_eps;
     uint64_t n = __atomic_add_fetch(&num_eps, 1, __ATOMIC_RELAXED);
 
-    return (spec->seed != 0 ? spec->seed * 0x9e3779b97f4a7c15ull + n : ep->cookie) | 1;
+    return (spec->seed != 0 ? spec->seed * 0x9e3779b97f4a7c15ull + n : ep->segment.incarnation) | 1;
 }
 
 /* ---- delayed messages ------------------------------------------------------------------------ */
@@ -95,7 +95,7 @@ void glex_fault_flush(struct glex_endpoint *ep)
 
 uint32_t glex_fault_patience(const struct glex_endpoint *ep)
 {
-    return ep->fault != NULL ? 32 : GLEX_RING_PATIENCE;
+    return ep->fault != NULL || ep->coll.area != NULL ? 32 : GLEX_RING_PATIENCE;
 }
 
 void glex_fault_idle(struct glex_endpoint *ep)
@@ -128,7 +128,7 @@ static int fault_delay(struct glex_endpoint *ep, const glex_imm_mp_req_t *req, u
 /* ---- the link -------------------------------------------------------------------------------- */
 
 /* What every request meets before it is carried out. */
-static int fault_enter(struct glex_endpoint *ep, int32_t flag)
+int glex_fault_enter(struct glex_endpoint *ep, int32_t flag)
 {
     const struct glex_fault_spec *spec = ep->fault->spec;
 
@@ -169,7 +169,7 @@ static int fault_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
                          const glex_imm_mp_req_t *req)
 {
     const struct glex_fault_spec *spec = ep->fault->spec;
-    int status = fault_enter(ep, req->flag);
+    int status = glex_fault_enter(ep, req->flag);
 
     if (status != GLEX_REQ_DONE) {
         return status;
@@ -192,7 +192,7 @@ static int fault_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
                          const glex_imm_rdma_req_t *req)
 {
     glex_imm_rdma_req_t no_event = *req;
-    int status = fault_enter(ep, req->flag);
+    int status = glex_fault_enter(ep, req->flag);
 
     if (status != GLEX_REQ_DONE) {
         return status;
@@ -211,7 +211,7 @@ static int fault_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
 static int fault_event(struct glex_endpoint *ep, struct glex_peer *peer,
                        const glex_imm_rdma_req_t *req)
 {
-    int status = fault_enter(ep, req->flag);
+    int status = glex_fault_enter(ep, req->flag);
 
     if (status != GLEX_REQ_DONE) {
         return status;
@@ -225,7 +225,7 @@ static int fault_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const gl
                       char *local)
 {
     glex_rdma_req_t no_event = *req;
-    int status = fault_enter(ep, req->flag);
+    int status = glex_fault_enter(ep, req->flag);
 
     if (status != GLEX_REQ_DONE) {
         return status;

@@ -31,6 +31,9 @@ extern const struct glex_link glex_fault_link;
 /** Set up ep->fault, if faults are asked for. */
 glex_ret_t glex_fault_init(struct glex_endpoint *ep);
 
+/** What every request meets before it is carried out: GLEX_REQ_DONE, or GLEX_REQ_BUSY. */
+int glex_fault_enter(struct glex_endpoint *ep, int32_t flag);
+
 /** Send what is still delayed, and free it. */
 void glex_fault_cleanup(struct glex_endpoint *ep);
 
@@ -38,7 +41,7 @@ void glex_fault_cleanup(struct glex_endpoint *ep);
 void glex_fault_flush(struct glex_endpoint *ep);
 
 /** How many polls find nothing before glex_fault_idle(). A program that polls seldom must not have to
- *  poll thousands of times for a delayed message. */
+ *  poll thousands of times for a delayed message, or to carry its collectives on. */
 uint32_t glex_fault_patience(const struct glex_endpoint *ep);
 
 /** Polls found nothing: send those that have been delayed for long. */

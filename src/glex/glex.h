@@ -11,8 +11,13 @@
  *  - Lengths and offsets are bytes; timeouts are milliseconds: 0 returns at once, -1 waits for
  *    ever. A waiting call sleeps.
  *  - Only the calls that take a timeout may block.
- *  - An endpoint is posted to and polled by one thread at a time; registration and deregistration
- *    may run in other threads meanwhile. Different endpoints are independent of each other.
+ *  - An endpoint may be used by any number of threads: each call has it to itself, but while it
+ *    sleeps. glex_destroy_ep() and glex_close_device() come after all other calls. Messages and
+ *    events that one thread has probed are its own until it discards them: no other thread gets
+ *    them, and what another thread discards are others. Where the environment variable
+ *    LIB_GLEX_SINGLE_THREADED is set (but for "0"), an endpoint is for one thread at a time, and
+ *    takes no lock; registration and deregistration may run in others all the same.
+ *  - Different endpoints are independent of each other.
  *
  * The communication model is described in section 3 of M. Xie et al., "Implementation of open
  * communication frameworks on the Tianhe interconnect" (see docs/architecture.md).
@@ -20,6 +25,9 @@
 #ifndef GLEX_H
 #define GLEX_H
 
+/* Programs rely on what the vendor's header includes. */
+#include <endian.h>
+#include <pthread.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -41,8 +49,10 @@ typedef enum glex_ret {
     GLEX_NOT_IMPLEMENTED   /**< this NIC does not do that */
 } glex_ret_t;
 
-/** One NIC of this node; opaque. */
-typedef struct glex_device glex_device_t;
+/** One NIC of this node. Belongs to the library: programs use its address alone. */
+typedef struct glex_device {
+    pthread_mutex_t mutex;
+} glex_device_t;
 typedef glex_device_t *glex_device_handle_t;
 
 /** What a NIC offers; capacities count queue entries, lengths are bytes. */
@@ -107,7 +117,8 @@ typedef union glex_ep_addr {
 #define GLEX_EP_MPQ_CAPACITY_DEFAULT 0
 #define GLEX_EP_EQ_CAPACITY_DEFAULT  0
 /** The key of an endpoint from a number of the program's choice, such as a job id. */
-#define GLEX_EP_MAKE_KEY(x) ((uint32_t)(x))
+#define GLEX_EP_MAKE_KEY(x)         ((uint32_t)(x))
+#define GLEX_EP_MAKE_HC_UMMT_KEY(x) ((uint32_t)(x))
 
 /** How an endpoint is to be made, or, from glex_query_ep(), how it was made. */
 struct glex_ep_attr {
@@ -121,10 +132,16 @@ struct glex_ep_attr {
     uint32_t           eq_capacity;
 };
 
-/** What an RDMA request can leave in an event queue. cookie_1 must not be 0. */
+/** What an RDMA request can leave in an event queue. cookie_1 must not be 0. Newer programs reach
+ *  the same two words as cookie[0] and cookie[1]. */
 typedef struct glex_event {
-    volatile uint64_t cookie_0;
-    volatile uint64_t cookie_1;
+    union {
+        struct {
+            volatile uint64_t cookie_0;
+            volatile uint64_t cookie_1;
+        };
+        volatile uint64_t cookie[2];
+    };
 } glex_event_t;
 
 /** Name of a registration; travels between processes as the number `v`. */
@@ -339,7 +356,8 @@ glex_ret_t glex_query_device(glex_device_handle_t dev, struct glex_device_attr *
 /**
  * Create an endpoint with its MPQ and EQ.
  * Errors: INVALID_PARAM (a value out of range), NO_EP_RESOURCE (number taken), NO_MEM_RESOURCE
- * (no room for the queues), NOT_IMPLEMENTED (type MANAGEMENT), SYS_ERR.
+ * (no room for the queues), NOT_IMPLEMENTED (type MANAGEMENT, where no managed network is named by
+ * the environment variable GLEX_INM), SYS_ERR.
  */
 glex_ret_t glex_create_ep(glex_device_handle_t dev, struct glex_ep_attr *ep_attr,
                           glex_ep_handle_t *ep);
@@ -373,7 +391,7 @@ glex_ret_t glex_deregister_mem(glex_ep_handle_t ep, glex_mem_handle_t mh);
 /**
  * Post a chain of requests, in order. All three posting functions work alike.
  * @param bad_req  May be NULL; where the call does not succeed: the first request not taken.
- * Errors: BUSY (post the rest later), INVALID_PARAM (format), NOT_IMPLEMENTED (a COLL flag). A
+ * Errors: BUSY (post the rest later), INVALID_PARAM (format), NOT_IMPLEMENTED (an unknown flag). A
  * request that was taken and fails later is reported by glex_poll_error_req().
  */
 static inline glex_ret_t glex_send_imm_mp(glex_ep_handle_t ep, glex_imm_mp_req_t *req,
@@ -437,17 +455,125 @@ const char *glex_error_str(glex_ret_t ret);
 const char *glex_error_req_status_str(enum glex_err_req_status status);
 const char *glex_error_req_opcode_str(enum glex_err_req_op op);
 
-/** Collective offload: GLEX_NOT_IMPLEMENTED on this NIC. */
-glex_ret_t glex_coll_compose_mp_swap_addr_data(uint32_t num, glex_ep_addr_t *addr_list,
-                                               uint32_t *len, void *data);
-glex_ret_t glex_coll_compose_mp_reduce_data(uint32_t num, enum glex_coll_reduce_op op,
+/*
+ * Collective offload. A request with GLEX_FLAG_COLL and _COLL_COUNTER is a control packet (CP): it
+ * counts at its destination. A sequence, from a request with _COLL_SEQ_START to one with
+ * _COLL_SEQ_TAIL, waits at the endpoint that posted it until `coll_counter` CPs have come there;
+ * the NIC then sends its requests, whatever the program does meanwhile. Posting returns at once;
+ * requests and immediate data may be used again. BUSY: no room for more waiting requests.
+ * docs/nic.md has the meaning of each flag.
+ *
+ * These four functions compute data only; none blocks. `data` has room for max_imm_mp_data_len
+ * bytes, *len is output only. Errors: INVALID_PARAM.
+ */
+
+/**
+ * Data of an MP with COLL_CP_SWAP_ADDR: names memory of `ep` to the sequence that waits at the
+ * packet's destination, for its RDMA requests with COLL_SWAP or COLL_SWAP_EP.
+ */
+glex_ret_t glex_coll_compose_mp_swap_addr_data(glex_ep_handle_t ep, glex_mem_handle_t mh,
+                                               uint32_t offset, uint32_t key, void *data,
+                                               uint32_t *len);
+
+/**
+ * Data of a request with COLL_REDUCE: values to be combined one by one with those of other such
+ * packets that have the same count, width and operation.
+ * @param list           Its members int32_s ... double_s, as operation and width tell.
+ * @param count          1 to GLEX_COLL_REDUCE_MAX_DATA_UNITS.
+ * @param branch_degree  Packets to be combined at one endpoint, at most
+ *                       GLEX_COLL_MAX_BRANCH_DEGREE; how many are waited for is the sequence's
+ *                       coll_counter.
+ */
+glex_ret_t glex_coll_compose_mp_reduce_data(union glex_coll_data_loc list[], uint32_t count,
                                             enum glex_coll_reduce_data_bits bits,
-                                            union glex_coll_data_loc *list, uint32_t *len,
-                                            void *data);
-glex_ret_t glex_coll_decompose_mp_reduce_data(void *data, uint32_t len, uint32_t num,
-                                              enum glex_coll_reduce_data_bits bits,
-                                              union glex_coll_data_loc *list);
-glex_ret_t glex_coll_compose_mp_set_data(uint32_t num, void *set, uint32_t *len, void *data);
+                                            enum glex_coll_reduce_op op, uint32_t branch_degree,
+                                            void *data, uint32_t *len);
+
+/** Values of a packet made by the function above, or of a result. Also INVALID_PARAM: `data` is
+ *  nothing of the kind, or has another count or width. */
+glex_ret_t glex_coll_decompose_mp_reduce_data(union glex_coll_data_loc list[], uint32_t count,
+                                              enum glex_coll_reduce_data_bits bits, void *data);
+
+/** Data of an MP with COLL_SWAP_SET: the endpoints that it is sent to.
+ *  @param count  At most GLEX_COLL_SET_MAX_NUM; 0: the request's own destination. */
+glex_ret_t glex_coll_compose_mp_set_data(glex_ep_addr_t addrs[], uint32_t count, void *data,
+                                         uint32_t *len);
+
+/* ---- management of the network (M. Xie et al., "In-band management of Tianhe-2", 3.4.1) -------- */
+
+/** Types of management packet. */
+enum glex_mgmt_type {
+    GLEX_MGMT_REG_READ_REQ  = 1, /**< read 1 or 2 registers */
+    GLEX_MGMT_REG_READ_RSP  = 2,
+    GLEX_MGMT_REG_WRITE_REQ = 3, /**< write 1 or 2 registers */
+    GLEX_MGMT_REG_WRITE_RSP = 4,
+    GLEX_MGMT_REG_ERR_RSP   = 5, /**< the request was refused; see status */
+    GLEX_MGMT_EEP_READ_REQ  = 6, /**< read 1 to 6 bytes of the EEPROM */
+    GLEX_MGMT_EEP_READ_RSP  = 7,
+    GLEX_MGMT_EEP_WRITE_REQ = 8,
+    GLEX_MGMT_EEP_WRITE_RSP = 9,
+    GLEX_MGMT_EEP_ERR_RSP   = 10,
+    GLEX_MGMT_REPORT        = 11 /**< a chip reports by itself */
+};
+
+enum glex_mgmt_chip { GLEX_MGMT_CHIP_NIC = 1, GLEX_MGMT_CHIP_NRC = 2 };
+
+#define GLEX_MGMT_MAX_HOPS 20
+#define GLEX_MGMT_MAX_REGS 2
+#define GLEX_MGMT_MAX_BYTES 6
+/** The id of a chip that has none yet: it answers to no other. */
+#define GLEX_MGMT_ANY_ID 0xffffffU
+
+/** A source route: the output port of every router on the way. */
+struct glex_mgmt_route {
+    uint8_t num; /**< routers passed, at most GLEX_MGMT_MAX_HOPS */
+    uint8_t port[GLEX_MGMT_MAX_HOPS];
+};
+
+/** A request, a response or a report. */
+struct glex_mgmt_info {
+    uint8_t  type;           /**< enum glex_mgmt_type */
+    uint8_t  chip;           /**< enum glex_mgmt_chip: the kind of chip that it is for */
+    uint16_t transaction_id; /**< of the program's choice; the response bears the same */
+    uint32_t chip_id;        /**< the chip that it is for */
+    struct glex_mgmt_route forward;  /**< from here to the chip */
+    struct glex_mgmt_route backward; /**< from the chip to here */
+    uint8_t  count;          /**< registers or bytes */
+    uint8_t  status;         /**< of an error response: why */
+    uint16_t addr[GLEX_MGMT_MAX_BYTES];
+    uint64_t reg[GLEX_MGMT_MAX_REGS];
+    uint8_t  byte[GLEX_MGMT_MAX_BYTES];
+    struct {
+        uint8_t  event;
+        uint8_t  port;
+        uint8_t  chip;    /**< enum glex_mgmt_chip: who reports */
+        uint32_t chip_id;
+        uint32_t seq;     /**< counts a chip's reports */
+        uint64_t value;
+    } report;             /**< of a report */
+    uint64_t time_ns;     /**< request: not to be sent before; else: when it arrived. The NIC's
+                               clock; 0 where it has none */
+};
+
+enum glex_mgmt_flag {
+    GLEX_MGMT_FLAG_FENCE = 1, /**< send it after the answers to all earlier ones */
+    GLEX_MGMT_FLAG_MORE  = 2  /**< more follows at once: the doorbell may wait for it */
+};
+
+/**
+ * Put a management request into the send queue of an endpoint of type MANAGEMENT. It is copied.
+ * A request or its response may be lost on the way; whoever asks repeats what is not answered.
+ * @param flag  Of enum glex_mgmt_flag.
+ * Errors: INVALID_PARAM (no such endpoint; not a request; a count or hop count out of range), BUSY
+ * (the queue is full: receive answers, then post again), SYS_ERR (the network is gone).
+ */
+glex_ret_t glex_send_mgmt_req(glex_ep_handle_t ep, struct glex_mgmt_info *req, int32_t flag);
+
+/**
+ * Take the oldest response or report. Sends first what GLEX_MGMT_FLAG_MORE held back.
+ * Errors: NO_MP (nothing came within the timeout), INTR, INVALID_PARAM, SYS_ERR.
+ */
+glex_ret_t glex_receive_mgmt_ack(glex_ep_handle_t ep, int32_t timeout, struct glex_mgmt_info *ack);
 
 #ifdef __cplusplus
 }

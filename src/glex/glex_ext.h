@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define GLEX_EXT_VERSION 3
+#define GLEX_EXT_VERSION 5
 
 /**
  * Registration flag beside enum glex_mem_flag: the owner learns of data only by events. An
@@ -30,7 +30,11 @@ extern "C" {
 enum glex_ext_cap {
     GLEX_EXT_CAP_PRIVATE_RDMA = 1, /**< RDMA to memory that was not allocated from the NIC */
     GLEX_EXT_CAP_MAP          = 2, /**< NIC-allocated memory can be mapped by peers */
-    GLEX_EXT_CAP_SLEEP        = 4  /**< glex_ext_event_fd() */
+    GLEX_EXT_CAP_SLEEP        = 4, /**< glex_ext_event_fd() */
+    GLEX_EXT_CAP_COLL         = 8, /**< collective offload: who delivers the last control packet
+                                        carries on MPs, immediate puts, and puts from NIC memory of
+                                        the sequence that waited; with PRIVATE_RDMA all puts.
+                                        What it cannot, the owner's next GLEX call does */
 };
 
 struct glex_ext_device_attr {
@@ -38,6 +42,8 @@ struct glex_ext_device_attr {
     char     missing[192]; /**< for people: why a capability is not there; else empty */
     uint32_t space;        /**< whose private memory can be reached: that of processes with the same
                                 number; 0: without GLEX_EXT_CAP_PRIVATE_RDMA */
+    uint64_t fabric;       /**< the same for processes that share a fabric, another one wherever they
+                                do not, such as on another host; a NIC id has too few bits for that */
 };
 
 /** Messages, requests and bytes of an endpoint since it was created. */
@@ -51,7 +57,17 @@ struct glex_ext_counters {
     uint64_t mpq_high, eq_high; /**< most entries seen in use */
     uint64_t wakeups;         /**< times a sleeping peer was woken */
     uint64_t abandoned;       /**< queue entries of killed producers, passed over */
+    uint64_t coll_tx;         /**< COLL requests of this endpoint that it carried out itself */
+    uint64_t coll_carried;    /**< those of other endpoints that it carried out for them */
 };
+
+/**
+ * Say that an endpoint is used by one thread at a time, as the environment variable
+ * LIB_GLEX_SINGLE_THREADED says of all endpoints: from now on it takes no lock. glex_register_mem(),
+ * glex_deregister_mem(), glex_ext_mem_alloc() and glex_ext_mem_free() may run in other threads all
+ * the same. To be called before another thread uses the endpoint. Errors: INVALID_PARAM.
+ */
+glex_ret_t glex_ext_set_single_threaded(glex_ep_handle_t ep);
 
 /** What the device can do on this system; `missing` says why not. */
 glex_ret_t glex_ext_query_device(glex_device_handle_t dev, struct glex_ext_device_attr *attr);
@@ -93,7 +109,7 @@ struct glex_ext_watch {
  * Watch a registration that glex_ext_peer_ptr() gave a pointer into. What is copied by the pointer
  * while it holds is as good as an RDMA request: one that the owner takes back in that moment, too,
  * may still be carried out. The word can be read until this endpoint is destroyed, whatever becomes
- * of the peer. Does not block.
+ * of the peer, and in a child of fork(), where it does not hold. Does not block.
  * Errors: ACCESS_ERR (key or handle), NO_EP_RESOURCE (no such peer), NO_MEM_RESOURCE.
  */
 glex_ret_t glex_ext_peer_watch(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_handle_t mh,
@@ -132,6 +148,13 @@ glex_ret_t glex_ext_post_event(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_
                                uint64_t cookie_1, uint64_t head, const void *data, uint32_t len);
 
 /**
+ * Whether an event posted now would find room in the peer's event queue: for who has work to do
+ * before that would be done again. Others may be faster all the same.
+ * Returns SUCCESS, also where posting would fail for another reason, or BUSY. Not blocking.
+ */
+glex_ret_t glex_ext_event_room(glex_ep_handle_t ep, glex_ep_addr_t peer);
+
+/**
  * Post an MP that consists of two words, 8 bytes of `head` and `len` bytes of `data`, at most 88:
  * glex_send_imm_mp() with GLEX_EXT_FLAG_NO_LOSS without a request to fill in.
  */
@@ -151,6 +174,8 @@ struct glex_ext_arrival {
  * than one. What the last call handed out belongs to the NIC again. Not to be mixed with entries
  * probed and not discarded; and glex_probe_first_event() finds again what was handed out since
  * nothing was found, unless it was discarded.
+ *
+ * For one thread at a time, with glex_ext_arm(), and without a lock; other threads may post.
  * Returns SUCCESS, or NO_EVENT where there is neither.
  */
 glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arrival *arrival);
@@ -162,7 +187,17 @@ glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arrival *arrival);
 glex_ret_t glex_ext_event_fd(glex_ep_handle_t ep, int *fd);
 
 /**
- * Ask for a wake-up through the descriptor of glex_ext_event_fd() by the next arrival.
+ * Of an endpoint of type MANAGEMENT: a file descriptor that is readable while something waits that
+ * glex_receive_mgmt_ack() has not taken from the network, and the virtual port that chips send
+ * their reports to. The descriptor is owned by the endpoint; for poll() and epoll only. Call
+ * glex_receive_mgmt_ack() until it says NO_MP before waiting. Errors: INVALID_PARAM.
+ */
+glex_ret_t glex_ext_mgmt_fd(glex_ep_handle_t ep, int *fd, uint8_t *vp);
+
+/**
+ * Ask for a wake-up through the descriptor of glex_ext_event_fd() by the next arrival. The
+ * descriptor also becomes readable by itself after 0.2 s, because a sender may be killed between
+ * its message and the wake-up: look, and arm again.
  * Returns SUCCESS: nothing is waiting and the next arrival will wake. BUSY: something is there,
  * probe first.
  */
@@ -172,7 +207,8 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t ep);
  * Say whether somebody takes messages and events out of the endpoint's queues. While nobody does,
  * requests that would leave something there, and RDMA between registrations, fail as if the
  * endpoint did not exist (status DEST_VP_STOP), and glex_ext_check_peer() says so; immediate puts
- * without an event, and memory that is mapped, work as before. New endpoints have a receiver.
+ * without an event, and memory that is mapped, work as before. So do the endpoint's own local events, and its
+ * requests to others. New endpoints have a receiver.
  */
 glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, int present);
 
@@ -193,8 +229,8 @@ glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer);
 /**
  * Say that nothing more is read through the pointers to a peer's memory. If the peer is gone, its
  * shared memory is given back; the pointers stay valid, what they point to has lost its contents.
- * Costs some system calls.
- * Returns SUCCESS, or BUSY where the peer still exists.
+ * The same holds for all peers that had this address before and are gone. Costs some system calls.
+ * Returns SUCCESS, or BUSY where a peer exists at this address.
  */
 glex_ret_t glex_ext_forget_peer(glex_ep_handle_t ep, glex_ep_addr_t peer);
 

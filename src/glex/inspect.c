@@ -199,7 +199,8 @@ void glex_inspect_fabric(struct glex_inspect_fabric *fabric)
 glex_ret_t glex_inspect_device(uint32_t id, struct glex_device_attr *attr,
                                struct glex_ext_device_attr *ext)
 {
-    struct glex_device dev = {.dirfd = -1};
+    struct glex_nic dev = {.dirfd = -1};
+    uint64_t identity;
     int fd;
 
     if (!glex_env()->valid || id >= glex_env()->num_nics) {
@@ -213,12 +214,13 @@ glex_ret_t glex_inspect_device(uint32_t id, struct glex_device_attr *attr,
     if (fd < 0) {
         return GLEX_SYS_ERR;
     }
-    dev.nic_base = glex_fabric_nic_base(fd);
+    identity = glex_fabric_identity(fd);
+    dev.nic_base = glex_fabric_nic_base(identity);
     dev.nic_id = dev.nic_base + id;
     close(fd);
-    glex_caps_probe(&dev.caps);
+    glex_caps_probe(identity, &dev.caps);
     *ext = dev.caps;
-    return glex_query_device(&dev, attr);
+    return glex_query_device(&dev.device, attr);
 }
 
 struct inspect_call {

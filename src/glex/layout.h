@@ -1,9 +1,10 @@
 /*
  * What lies in shared memory: one segment, a file on the fabric, per endpoint.
  *
- *     header | MPQ | EQ | registration table | producer table | memory of glex_ext_mem_alloc()
+ *     header | MPQ | EQ | registration table | producer table | collective area |
+ *     memory of glex_ext_mem_alloc()
  *
- * The first five parts are the base, whose size follows from the two capacities; peers map it.
+ * The first six parts are the base, whose size follows from the two capacities; peers map it.
  * Everything here is plain memory that is accessed with __atomic builtins where two processes meet;
  * docs/nic.md tells the protocol. A reader trusts nothing of it: see glex_segment_validate().
  */
@@ -13,15 +14,21 @@
 #include "common.h"
 
 #define GLEX_SEGMENT_MAGIC   0x676c65782d736567ull /* "glex-seg" */
-#define GLEX_SEGMENT_VERSION 4
+#define GLEX_SEGMENT_VERSION 6
 
-#define GLEX_MAX_QUEUE_CAPACITY     65536u
+#define GLEX_MAX_QUEUE_CAPACITY     (1u << 20)
 #define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
 #define GLEX_MAX_PRODUCERS          16384u
 /* Producer table entries whose storage is reserved in one step: 4 KiB. */
 #define GLEX_PRODUCER_STEP          64u
 #define GLEX_PRODUCER_STEP_SIZE     (GLEX_PRODUCER_STEP * sizeof(struct glex_producer))
 #define GLEX_MMT_CAPACITY           65536u
+/* Collective area: descriptors that wait, and control packets that no sequence has taken. Storage
+ * is reserved at the first use: see coll_layout.h. */
+#define GLEX_COLL_DQ_CAPACITY       1024u
+#define GLEX_COLL_CPQ_CAPACITY      1024u
+#define GLEX_COLL_SIZE              (4096u + 4096u + GLEX_COLL_CPQ_CAPACITY * 128u + \
+                                     GLEX_COLL_DQ_CAPACITY * 256u)
 /* Registration table entries whose storage is reserved in one step: 4 KiB. */
 #define GLEX_MMT_STEP               128u
 #define GLEX_MMT_STEP_SIZE          (GLEX_MMT_STEP * sizeof(struct glex_mmt_entry))
@@ -30,10 +37,11 @@
 #define GLEX_EVENT_DATA_LEN 96u
 #define GLEX_MAX_RDMA_LEN   (1u << 30)
 
-/* Tail word of a ring: position in the low bits, and two states of the consumer. */
-#define GLEX_TAIL_ARMED  (1ull << 63) /* the consumer sleeps or is about to: wake it */
-#define GLEX_TAIL_CLOSED (1ull << 62) /* the endpoint is gone: nothing is taken any more */
-#define GLEX_TAIL_POS    (GLEX_TAIL_CLOSED - 1)
+/* Tail word of a ring: position in the low bits, and states of the consumer. */
+#define GLEX_TAIL_ARMED       (1ull << 63) /* the consumer sleeps or is about to: wake it */
+#define GLEX_TAIL_CLOSED      (1ull << 62) /* the endpoint is gone */
+#define GLEX_TAIL_NO_RECEIVER (1ull << 61) /* the endpoint takes nothing at the moment */
+#define GLEX_TAIL_POS         (GLEX_TAIL_NO_RECEIVER - 1)
 
 #define GLEX_INTENT_NONE UINT64_MAX
 
@@ -60,6 +68,9 @@ struct glex_mp_slot {
     uint8_t  data[GLEX_MP_DATA_LEN];
 };
 
+/* The part of a memory handle that an event's `place` has room for. */
+#define GLEX_PLACE_MASK 0xffffffffull
+
 /*
  * With 8 bytes of data all of this is in one cache line. `place` is the memory handle (low 32
  * bits) and offset (high 32 bits) where the data belongs, unless it stays.
@@ -71,7 +82,7 @@ struct glex_event_slot {
     uint8_t      data[GLEX_EVENT_DATA_LEN];
 };
 
-enum { GLEX_RING_MPQ, GLEX_RING_EQ, GLEX_RING_NUM };
+enum { GLEX_RING_MPQ, GLEX_RING_EQ, GLEX_RING_CPQ, GLEX_RING_NUM };
 
 /*
  * One per endpoint that posts here. `owner` is the poster's incarnation, claimed by compare-and-
@@ -87,7 +98,6 @@ struct glex_producer {
 #define GLEX_MMT_VALID       (1u << 31)
 #define GLEX_MMT_FLAGS       (GLEX_MEM_READ | GLEX_MEM_WRITE | GLEX_MEM_IOMMU | \
                               GLEX_EXT_MEM_EVENT_DATA)
-#define GLEX_MMT_GEN(state)  ((uint16_t)((state) >> 32))
 
 struct glex_mmt_entry {
     uint64_t state;
@@ -112,7 +122,7 @@ struct glex_segment_header {
     uint32_t pid;
     uint32_t private_rdma; /* the owner lets peers read and write its private memory */
     uint64_t start_time;   /* CLOCK_REALTIME, ns */
-    uint64_t cookie_addr;  /* in the owner's private memory: there stands `cookie` */
+    uint64_t cookie_addr;  /* in the owner's private memory, on a page of its own: `cookie` */
     uint64_t cookie;
     uint64_t pid_space; /* names the pid namespace that `pid` belongs to; 0: not known */
     char     command[16];
@@ -146,10 +156,15 @@ static inline uint64_t glex_producers_off(uint32_t mpq_capacity, uint32_t eq_cap
            GLEX_MMT_CAPACITY * sizeof(struct glex_mmt_entry);
 }
 
-static inline uint64_t glex_base_size(uint32_t mpq_capacity, uint32_t eq_capacity)
+static inline uint64_t glex_coll_off(uint32_t mpq_capacity, uint32_t eq_capacity)
 {
     return glex_producers_off(mpq_capacity, eq_capacity) +
            GLEX_MAX_PRODUCERS * sizeof(struct glex_producer);
+}
+
+static inline uint64_t glex_base_size(uint32_t mpq_capacity, uint32_t eq_capacity)
+{
+    return glex_coll_off(mpq_capacity, eq_capacity) + GLEX_COLL_SIZE;
 }
 
 #ifndef __cplusplus

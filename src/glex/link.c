@@ -1,9 +1,14 @@
+#include "capture.h"
 #include "env.h"
 #include "shm.h"
 
-const struct glex_link *glex_link_find(struct glex_device *dev, uint32_t nic_id)
+const struct glex_link *glex_link_find(struct glex_nic *dev, uint32_t nic_id)
 {
     const struct glex_link *link = glex_env()->fault.on ? &glex_fault_link : &glex_shm_link;
+
+    if (glex_env()->capture != NULL) {
+        link = &glex_capture_link;
+    }
 
     return link->reaches(dev, nic_id) ? link : NULL;
 }

@@ -8,6 +8,7 @@
 #include "common.h"
 
 struct glex_endpoint;
+struct glex_nic;
 struct glex_peer;
 
 /* What carrying out a request came to: one of these, or an enum glex_err_req_status. */
@@ -19,7 +20,7 @@ struct glex_link {
     const char *name;
 
     /** Whether the link leads to that NIC. */
-    bool (*reaches)(struct glex_device *dev, uint32_t nic_id);
+    bool (*reaches)(struct glex_nic *dev, uint32_t nic_id);
 
     /** Connect to an endpoint. NULL, and *status_p why, where there is none. */
     struct glex_peer *(*attach)(struct glex_endpoint *ep, uint64_t addr, int *status_p);
@@ -42,6 +43,6 @@ struct glex_link {
 };
 
 /** The link that leads to a NIC, or NULL. */
-const struct glex_link *glex_link_find(struct glex_device *dev, uint32_t nic_id);
+const struct glex_link *glex_link_find(struct glex_nic *dev, uint32_t nic_id);
 
 #endif

@@ -9,6 +9,12 @@
 
 #define MEM_NO_ENTRY UINT32_MAX
 
+/*
+ * A freed entry is used again only after so many others, or when all are in use. The 16 bits of its
+ * generation that an event's slot has room for come round after 65,536 times as many registrations.
+ */
+#define MEM_MIN_FREE 64u
+
 static size_t mem_table_size(void)
 {
     return GLEX_MMT_CAPACITY * sizeof(struct glex_mem_entry);
@@ -27,7 +33,8 @@ glex_ret_t glex_mem_init(struct glex_endpoint *ep)
         return GLEX_NO_MEM_RESOURCE;
     }
     mem->mmt = glex_segment_mmt(seg->hdr, seg->mpq_capacity, seg->eq_capacity);
-    mem->first_free = MEM_NO_ENTRY;
+    /* Handles of an endpoint that had this number before are stale here as well. */
+    mem->first_gen = (uint32_t)seg->incarnation;
     mem->file_end = glex_round_up(seg->base_size, glex_page_size());
     pthread_mutex_init(&mem->lock, NULL);
     return GLEX_SUCCESS;
@@ -49,7 +56,7 @@ static glex_ret_t mem_grow(struct glex_endpoint *ep)
     int fd, err;
 
     fd = glex_segment_reopen(ep->dev->dirfd, seg);
-    err = fd < 0 ? errno : posix_fallocate(fd, (off_t)off, GLEX_MMT_STEP_SIZE);
+    err = fd < 0 ? errno : glex_segment_reserve(fd, 0, off, GLEX_MMT_STEP_SIZE);
     if (fd >= 0) {
         close(fd);
     }
@@ -65,19 +72,39 @@ static glex_ret_t mem_grow(struct glex_endpoint *ep)
     return GLEX_SUCCESS;
 }
 
+static void mem_free_entry(struct glex_mem *mem, uint32_t index)
+{
+    mem->table[index].next_free = MEM_NO_ENTRY;
+    if (mem->num_free++ == 0) {
+        mem->first_free = index;
+    } else {
+        mem->table[mem->last_free].next_free = index;
+    }
+    mem->last_free = index;
+}
+
+static uint32_t mem_reuse_entry(struct glex_mem *mem)
+{
+    uint32_t index = mem->first_free;
+
+    mem->first_free = mem->table[index].next_free;
+    mem->num_free--;
+    return index;
+}
+
 static glex_ret_t mem_take_entry(struct glex_endpoint *ep, uint32_t *index_p)
 {
     struct glex_mem *mem = &ep->mem;
+    bool full = mem->used == GLEX_MMT_CAPACITY;
 
-    if (mem->first_free != MEM_NO_ENTRY) {
-        *index_p = mem->first_free;
-        mem->first_free = mem->table[*index_p].next_free;
+    /* Where the table cannot grow now, what is free is used again sooner. */
+    if (mem->num_free >= MEM_MIN_FREE || (full && mem->num_free > 0) ||
+        (!full && mem->used == ep->segment.mmt_ready && mem_grow(ep) != GLEX_SUCCESS &&
+         mem->num_free > 0)) {
+        *index_p = mem_reuse_entry(mem);
         return GLEX_SUCCESS;
     }
-    if (mem->used == GLEX_MMT_CAPACITY) {
-        return GLEX_NO_MEM_RESOURCE;
-    }
-    if (mem->used == ep->segment.mmt_ready && mem_grow(ep) != GLEX_SUCCESS) {
+    if (mem->used == ep->segment.mmt_ready || full) {
         return GLEX_NO_MEM_RESOURCE;
     }
     *index_p = mem->used++;
@@ -95,22 +122,26 @@ static bool mem_is_mapped(const char *addr, uint64_t len)
     return msync((void *)start, (uintptr_t)addr + len - start, MS_ASYNC) == 0;
 }
 
-/* The fields first; the state word, stored last with release, makes them valid. */
+/*
+ * The fields first; the state word, stored last, makes them valid. release for all: whoever reads a
+ * new field also sees that the state was invalidated before, and whoever reads the new state sees
+ * the new fields.
+ */
 static void mem_publish(struct glex_mem *mem, uint32_t index, char *addr, uint64_t len,
                         uint32_t flag)
 {
     struct glex_mem_entry *entry = &mem->table[index];
     struct glex_mmt_entry *shared = &mem->mmt[index];
-    uint64_t gen = (entry->state >> 32) + 1;
-    uint64_t state = gen << 32 | flag | GLEX_MMT_VALID;
+    uint32_t gen = entry->state == 0 ? mem->first_gen : (uint32_t)(entry->state >> 32) + 1;
+    uint64_t state = (uint64_t)gen << 32 | flag | GLEX_MMT_VALID;
 
-    entry->addr = addr;
-    entry->len = len;
+    __atomic_store_n(&entry->addr, addr, __ATOMIC_RELEASE);
+    __atomic_store_n(&entry->len, len, __ATOMIC_RELEASE);
     __atomic_store_n(&entry->state, state, __ATOMIC_RELEASE);
 
-    __atomic_store_n(&shared->addr, (uint64_t)(uintptr_t)addr, __ATOMIC_RELAXED);
-    __atomic_store_n(&shared->len, len, __ATOMIC_RELAXED);
-    __atomic_store_n(&shared->file_off, glex_region_file_off(mem, addr, len), __ATOMIC_RELAXED);
+    __atomic_store_n(&shared->addr, (uint64_t)(uintptr_t)addr, __ATOMIC_RELEASE);
+    __atomic_store_n(&shared->len, len, __ATOMIC_RELEASE);
+    __atomic_store_n(&shared->file_off, glex_region_file_off(mem, addr, len), __ATOMIC_RELEASE);
     __atomic_store_n(&shared->state, state, __ATOMIC_RELEASE);
 }
 
@@ -131,8 +162,12 @@ glex_ret_t glex_register_mem(glex_ep_handle_t handle, void *addr, uint64_t len, 
         return GLEX_ACCESS_ERR;
     }
 
-    glex_caps_allow_private();
     pthread_mutex_lock(&mem->lock);
+    /* Who may trace a process is for its user to decide: asked for only where peers need it. */
+    if ((ep->dev->caps.caps & GLEX_EXT_CAP_PRIVATE_RDMA) &&
+        glex_region_file_off(mem, addr, len) == 0) {
+        glex_caps_allow_private();
+    }
     ret = mem_take_entry(ep, &index);
     if (ret == GLEX_SUCCESS) {
         mem_publish(mem, index, addr, len, (uint32_t)flag);
@@ -156,12 +191,11 @@ glex_ret_t glex_deregister_mem(glex_ep_handle_t handle, glex_mem_handle_t mh)
     mem = &ep->mem;
 
     pthread_mutex_lock(&mem->lock);
-    if (glex_mem_range(mem, mh.v, 0, 0, 0) != NULL) {
+    if (glex_mem_range(mem, mh.v, UINT64_MAX, 0, 0, 0) != NULL) {
         state = mem->table[index].state & ~(uint64_t)GLEX_MMT_VALID;
         __atomic_store_n(&mem->mmt[index].state, state, __ATOMIC_RELEASE);
         __atomic_store_n(&mem->table[index].state, state, __ATOMIC_RELEASE);
-        mem->table[index].next_free = mem->first_free;
-        mem->first_free = index;
+        mem_free_entry(mem, index);
         ret = GLEX_SUCCESS;
     }
     pthread_mutex_unlock(&mem->lock);

@@ -38,6 +38,7 @@ static glex_ret_t GLEX_NOINLINE event_post_slow(glex_ep_handle_t handle, glex_ep
         (payload == NULL && len != 0)) {
         return GLEX_INVALID_PARAM;
     }
+    GLEX_LOCKED(ep);
     message_fill(data, head, payload, len);
     req.len = sizeof(head) + len;
     /* A peer that is gone may have been replaced: look once more. */
@@ -82,6 +83,22 @@ glex_ret_t glex_ext_post_event(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
     message_fill(slot->data, head, data, len);
     glex_ring_publish(&slot->ctrl, tail, GLEX_CTRL_LEN_STAYS + sizeof(head) + len);
     GLEX_COUNT(ep, event_tx, 1);
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_event_room(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
+{
+    struct glex_peer *peer = glex_endpoint_hinted_peer(glex_endpoint(handle), peer_addr);
+    uint64_t tail;
+
+    if (peer == NULL || peer->link != &glex_shm_link) {
+        return GLEX_SUCCESS; /* posting finds out */
+    }
+    tail = __atomic_load_n(&peer->eq.ctl->tail, __ATOMIC_RELAXED); /* as glex_ring_claim() */
+    if (glex_unlikely(tail - peer->eq.head > peer->eq.mask) &&
+        glex_ring_claim_slow(&peer->eq, tail) == GLEX_RING_FULL) {
+        return GLEX_BUSY;
+    }
     return GLEX_SUCCESS;
 }
 
@@ -132,13 +149,15 @@ glex_ret_t glex_ext_post_mp(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, u
 
 /* ---- polling --------------------------------------------------------------------------------- */
 
-/* Nothing there, for many times: look after stalled queues. */
+/* Nothing there, for many times: look after stalled queues, and for what has to do with posting,
+ * which other threads may be doing. */
 static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
 {
     if (ep->forked) {
         ep->poll.idle = 1; /* refuse the next as well */
         return GLEX_INVALID_PARAM;
     }
+    GLEX_LOCKED(ep);
     ep->poll.idle = glex_fault_patience(ep);
     glex_endpoint_idle(ep, &ep->eq, ep->eq.cursor);
     glex_endpoint_idle(ep, &ep->mpq, ep->mpq.cursor);

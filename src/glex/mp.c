@@ -1,14 +1,12 @@
 /*
  * Messages (MP): posting, and the message queue (MPQ).
  */
+#include "coll.h"
 #include "shm.h"
 
 /* Why a request cannot be taken, or SUCCESS. */
 static inline glex_ret_t mp_check(const glex_imm_mp_req_t *req)
 {
-    if (glex_unlikely(req->flag & GLEX_COLL_FLAGS)) {
-        return GLEX_NOT_IMPLEMENTED;
-    }
     if (glex_unlikely(req->len > GLEX_MP_DATA_LEN || (req->data == NULL && req->len != 0))) {
         return GLEX_INVALID_PARAM;
     }
@@ -39,10 +37,14 @@ static glex_ret_t GLEX_NOINLINE mp_failed(struct glex_endpoint *ep, struct glex_
 
 static inline glex_ret_t mp_post_one(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
 {
-    glex_ret_t ret = mp_check(req);
+    glex_ret_t ret;
     struct glex_peer *peer;
     int status;
 
+    if (glex_unlikely(req->flag & GLEX_COLL_FLAGS)) {
+        return glex_coll_post_mp(ep, req);
+    }
+    ret = mp_check(req);
     if (glex_unlikely(ret != GLEX_SUCCESS)) {
         return ret;
     }
@@ -121,9 +123,8 @@ static inline struct glex_mp_slot *mp_slot(struct glex_endpoint *ep, uint64_t *p
     }
 }
 
-/* Deliver the slot at `pos`, which becomes the last probed one. */
-static inline glex_ret_t mp_deliver(struct glex_endpoint *ep, struct glex_mp_slot *slot,
-                                    uint64_t pos, glex_ep_addr_t *src_addr, void **data)
+/* The slot at `pos` becomes the last probed one. */
+static inline void mp_take(struct glex_endpoint *ep, uint64_t pos)
 {
     struct glex_ring_rx *rx = &ep->mpq;
 
@@ -132,6 +133,25 @@ static inline glex_ret_t mp_deliver(struct glex_endpoint *ep, struct glex_mp_slo
     if (glex_unlikely(rx->armed)) {
         glex_ring_disarm(rx);
     }
+}
+
+struct glex_mp_slot *glex_mp_find(struct glex_endpoint *ep, uint64_t *pos, uint32_t *len)
+{
+    return mp_slot(ep, pos, len);
+}
+
+void glex_mp_take(struct glex_endpoint *ep, uint64_t pos)
+{
+    mp_take(ep, pos);
+    if (pos >= ep->mpq.seen) {
+        ep->mpq.seen = pos + 1;
+    }
+}
+
+static inline glex_ret_t mp_deliver(struct glex_endpoint *ep, struct glex_mp_slot *slot,
+                                    uint64_t pos, glex_ep_addr_t *src_addr, void **data)
+{
+    mp_take(ep, pos);
     src_addr->v = slot->src;
     *data = slot->data;
     return GLEX_SUCCESS;
@@ -173,22 +193,46 @@ static inline glex_ret_t mp_probe(struct glex_endpoint *ep, uint64_t pos, int32_
     return GLEX_NO_MP;
 }
 
-glex_ret_t glex_probe_first_mp(glex_ep_handle_t ep, int32_t timeout, glex_ep_addr_t *src_addr,
-                               void **data, uint32_t *len)
+static glex_ret_t GLEX_NOINLINE mp_probe_threads(struct glex_endpoint *ep, bool first,
+                                                 int32_t timeout, glex_ep_addr_t *src_addr,
+                                                 void **data, uint32_t *len)
 {
-    return mp_probe(glex_endpoint(ep), glex_endpoint(ep)->mpq.head, timeout, src_addr, data, len);
+    struct glex_entry entry;
+    glex_ret_t ret = glex_threads_probe(ep, GLEX_RING_MPQ, first, timeout, &entry);
+
+    if (ret == GLEX_SUCCESS) {
+        src_addr->v = ((struct glex_mp_slot *)entry.slot)->src;
+        *data = ((struct glex_mp_slot *)entry.slot)->data;
+        *len = entry.len;
+    }
+    return ret;
 }
 
-glex_ret_t glex_probe_next_mp(glex_ep_handle_t ep, glex_ep_addr_t *src_addr, void **data,
+glex_ret_t glex_probe_first_mp(glex_ep_handle_t handle, int32_t timeout, glex_ep_addr_t *src_addr,
+                               void **data, uint32_t *len)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    return ep->threads.on ? mp_probe_threads(ep, true, timeout, src_addr, data, len)
+                          : mp_probe(ep, ep->mpq.head, timeout, src_addr, data, len);
+}
+
+glex_ret_t glex_probe_next_mp(glex_ep_handle_t handle, glex_ep_addr_t *src_addr, void **data,
                               uint32_t *len)
 {
-    return mp_probe(glex_endpoint(ep), glex_endpoint(ep)->mpq.cursor, 0, src_addr, data, len);
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    return ep->threads.on ? mp_probe_threads(ep, false, 0, src_addr, data, len)
+                          : mp_probe(ep, ep->mpq.cursor, 0, src_addr, data, len);
 }
 
 glex_ret_t glex_discard_probed_mp(glex_ep_handle_t handle)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
 
+    if (ep->threads.on) {
+        return glex_threads_discard(ep, GLEX_RING_MPQ);
+    }
     return glex_ring_discard(&ep->mpq, &ep->counters->mp_rx, &ep->counters->mpq_high);
 }
 
@@ -196,10 +240,14 @@ glex_ret_t glex_receive_mp(glex_ep_handle_t handle, int32_t timeout, glex_ep_add
                            void *data, uint32_t *len)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
-    uint64_t cursor = ep->mpq.cursor;
+    uint64_t cursor;
     glex_ret_t ret;
     void *slot_data;
 
+    if (ep->threads.on) {
+        return glex_threads_receive(ep, timeout, src_addr, data, len);
+    }
+    cursor = ep->mpq.cursor;
     ret = mp_probe(ep, ep->mpq.head, timeout, src_addr, &slot_data, len);
     if (ret != GLEX_SUCCESS) {
         return ret;

@@ -132,20 +132,20 @@ void glex_peer_cleanup(struct glex_endpoint *ep)
     table->buckets = NULL;
     free(table->hinted);
     table->hinted = NULL;
-    peer_unmap_all(table->pinned);
-    peer_unmap_all(table->lost);
+    peer_unmap_all(table->orphans);
+    peer_unmap_all(table->released);
 }
 
-void glex_peer_pin(struct glex_endpoint *ep, struct glex_mapping *map)
+void glex_peer_pin(struct glex_peer *peer, struct glex_mapping *map)
 {
     if (!map->pinned) {
         map->pinned = true;
-        map->next = ep->peers.pinned;
-        ep->peers.pinned = map;
+        map->next = peer->pinned;
+        peer->pinned = map;
     }
 }
 
-bool glex_peer_pin_base(struct glex_endpoint *ep, struct glex_peer *peer)
+bool glex_peer_pin_base(struct glex_peer *peer)
 {
     struct glex_mapping *map;
 
@@ -156,20 +156,31 @@ bool glex_peer_pin_base(struct glex_endpoint *ep, struct glex_peer *peer)
     if (map == NULL) {
         return false;
     }
-    map->base = peer->base;
+    map->base = (char *)peer->base;
     map->size = peer->base_size;
     map->addr = peer->addr;
-    map->incarnation = peer->incarnation;
-    glex_peer_pin(ep, map);
+    map->is_base = true;
+    glex_peer_pin(peer, map);
     peer->base_pinned = true;
     return true;
+}
+
+void glex_peer_orphan(struct glex_peer_table *table, struct glex_peer *peer)
+{
+    struct glex_mapping *map;
+
+    while ((map = peer->pinned) != NULL) {
+        peer->pinned = map->next;
+        map->next = table->orphans;
+        table->orphans = map;
+    }
 }
 
 /*
  * The shared memory is given back, and the program may still store where it has pointers to: there
  * is memory of its own now, put there in one step so that there is none missing for a moment.
  */
-static bool peer_lose_mapping(const struct glex_mapping *map)
+static bool peer_release_mapping(const struct glex_mapping *map)
 {
     if (mmap(map->base, map->size, PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
@@ -180,22 +191,42 @@ static bool peer_lose_mapping(const struct glex_mapping *map)
     return true;
 }
 
-void glex_peer_lose(struct glex_endpoint *ep, uint64_t addr)
+void glex_peer_release(struct glex_endpoint *ep, uint64_t addr)
 {
     struct glex_peer_table *table = &ep->peers;
-    struct glex_mapping **link = &table->pinned, *map;
-    struct glex_peer *peer = glex_peer_lookup(table, addr);
+    struct glex_mapping **link = &table->orphans, *map;
 
     while ((map = *link) != NULL) {
-        if (map->addr != addr || (peer != NULL && peer->incarnation == map->incarnation) ||
-            !peer_lose_mapping(map)) {
+        if (map->addr != addr || !peer_release_mapping(map)) {
             link = &map->next;
             continue;
         }
         *link = map->next;
-        map->next = table->lost;
-        table->lost = map;
+        map->next = table->released;
+        table->released = map;
     }
+}
+
+static void peer_fork_maps(const struct glex_mapping *map)
+{
+    for (; map != NULL; map = map->next) {
+        if (map->is_base) {
+            (void)peer_release_mapping(map);
+        }
+    }
+}
+
+void glex_peer_fork(struct glex_peer_table *table)
+{
+    const struct glex_peer *peer;
+    uint32_t i;
+
+    for (i = 0; i < table->num_buckets; i++) {
+        for (peer = table->buckets[i]; peer != NULL; peer = peer->next) {
+            peer_fork_maps(peer->pinned);
+        }
+    }
+    peer_fork_maps(table->orphans);
 }
 
 void glex_peer_unmap(struct glex_mapping *map)
@@ -251,7 +282,9 @@ static struct glex_peer *peer_attach(struct glex_endpoint *ep, uint64_t addr, in
     peer->next = *bucket;
     *bucket = peer;
     table->num_peers++;
-    peer_give_hint(table, peer);
+    if (!ep->threads.on) {
+        peer_give_hint(table, peer);
+    }
     return peer;
 }
 
@@ -264,7 +297,8 @@ struct glex_peer *glex_peer_find(struct glex_endpoint *ep, uint64_t addr, int *s
     if (peer == NULL) {
         peer = peer_attach(ep, addr, status_p);
     }
-    if (peer != NULL) {
+    /* What is in the cache is used without a lock. */
+    if (peer != NULL && !ep->threads.on) {
         table->cache[i].addr = addr;
         table->cache[i].peer = peer;
     }

@@ -5,20 +5,22 @@
 #ifndef GLEX_PEER_H
 #define GLEX_PEER_H
 
-#include "layout.h"
+#include "coll_layout.h"
 #include "link.h"
 #include "ring.h"
 
 #define GLEX_PEER_CACHE 64
 #define GLEX_RMEM_CHUNK 8u
 
-/* A piece of a peer's NIC memory, mapped here. */
+/* A piece of a peer's segment, mapped here. */
 struct glex_mapping {
     struct glex_mapping *next; /* of those that are pinned */
-    void                *base;
+    char                *base;
+    uint64_t             file_off; /* in the peer's segment */
     uint64_t             size;
-    uint64_t             addr, incarnation; /* of the peer */
+    uint64_t             addr;   /* of the peer */
     bool                 pinned; /* the program has a pointer into it */
+    bool                 is_base; /* queues and tables: a child of fork() does not inherit them */
 };
 
 /* A peer's registration as it was last read; valid while the table's state word is the same. */
@@ -30,6 +32,14 @@ struct glex_rmem {
     char                *ptr;  /* here, or NULL: private memory of the peer */
     uint64_t             addr; /* there */
     struct glex_mapping *map;
+};
+
+/* What there is to do in a peer's collective area; see coll.h. */
+struct glex_peer_coll {
+    struct glex_coll   *area; /* NULL: no storage was asked for yet */
+    struct glex_ring_tx cpq;
+    struct glex_peer   *next; /* in a call's list of work */
+    bool                busy; /* in that list, or being carried: not to be dropped */
 };
 
 struct glex_peer {
@@ -51,8 +61,8 @@ struct glex_peer {
     struct glex_producer       *producer;
     struct glex_rmem          **rmem; /* registrations, in chunks; grows with the highest index */
     uint32_t                    rmem_chunks;
+    struct glex_mapping        *pinned; /* mappings that the program has pointers into */
     uint64_t                    checked;  /* when its liveness was last looked up, ns */
-    uint64_t                    verified; /* when its pid was last verified, ns */
     /* Of its segment's header, checked when it was attached */
     uint64_t                    incarnation;
     uint64_t                    base_size;
@@ -61,6 +71,7 @@ struct glex_peer {
     uint32_t                    pid;
     uint32_t                    private_rdma;
     uint64_t                    pid_space;
+    struct glex_peer_coll       coll;
 };
 
 struct glex_peer_ref {
@@ -76,8 +87,8 @@ struct glex_peer_table {
     struct glex_peer     **buckets;
     uint32_t               num_buckets;
     uint32_t               num_peers;
-    struct glex_mapping   *pinned;
-    struct glex_mapping   *lost; /* were pinned, and are memory of our own now */
+    struct glex_mapping   *orphans;  /* pinned mappings of peers that were detached */
+    struct glex_mapping   *released; /* the same, and they are memory of our own now */
 };
 
 glex_ret_t glex_peer_init(struct glex_endpoint *ep);
@@ -95,15 +106,22 @@ uint64_t glex_peer_hinted_addr(const struct glex_peer *peer);
 /** Detach from a peer that is gone. */
 void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer);
 
-/** Keep a mapping until the endpoint is destroyed. */
-void glex_peer_pin(struct glex_endpoint *ep, struct glex_mapping *map);
+/** Keep a mapping of a peer until the endpoint is destroyed. */
+void glex_peer_pin(struct glex_peer *peer, struct glex_mapping *map);
 
 /** Keep what a peer shares with all mapped, as above: its queues, its table of registrations.
  *  False: no memory. */
-bool glex_peer_pin_base(struct glex_endpoint *ep, struct glex_peer *peer);
+bool glex_peer_pin_base(struct glex_peer *peer);
 
-/** Give back what is pinned of those that had an address and are not attached any more. */
-void glex_peer_lose(struct glex_endpoint *ep, uint64_t addr);
+/** A peer is being detached: keep its pinned mappings. */
+void glex_peer_orphan(struct glex_peer_table *table, struct glex_peer *peer);
+
+/** Give back the shared memory that is pinned of detached peers that had an address. */
+void glex_peer_release(struct glex_endpoint *ep, uint64_t addr);
+
+/** In a child of fork(): put empty memory where queues and tables of peers were, which are not
+ *  inherited, because a program may have pointers there (glex_ext_peer_watch()). */
+void glex_peer_fork(struct glex_peer_table *table);
 
 void glex_peer_unmap(struct glex_mapping *map);
 

@@ -5,17 +5,63 @@
 #include "log.h"
 
 #include <errno.h>
+#include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-/*
- * How long a verified pid is believed. A pid comes round again only after the kernel has given out
- * all others (32768 at least), which takes far longer.
- */
-#define PRIVATE_VERIFY_NS 100000000ull
-
 /* The kernel moves at most 2 GiB - 4 KiB in one call. */
 #define PRIVATE_MAX_LEN (1ull << 30)
+
+/* ---- who this process is --------------------------------------------------------------------- */
+
+/*
+ * A page of its own, so that no other program has anything there; never unmapped, so that writing
+ * the cookie over itself never hits anything else; and empty in a child of fork(), which is another
+ * process. No lock: a child of fork() might find it held for ever.
+ */
+static uint64_t *private_identity_page(void)
+{
+    static uint64_t *identity;
+    uint64_t *page = __atomic_load_n(&identity, __ATOMIC_ACQUIRE), *none = NULL;
+
+    if (page != NULL) {
+        return page;
+    }
+    page = mmap(NULL, glex_page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) {
+        return NULL;
+    }
+    if (madvise(page, glex_page_size(), MADV_WIPEONFORK) != 0) {
+        munmap(page, glex_page_size());
+        return NULL;
+    }
+    /* acq_rel: whoever gets the page finds it empty, or with the cookie */
+    if (!__atomic_compare_exchange_n(&identity, &none, page, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
+        munmap(page, glex_page_size());
+        return none; /* another thread was faster */
+    }
+    return page;
+}
+
+glex_ret_t glex_private_identity(struct glex_segment_header *hdr)
+{
+    uint64_t *page = private_identity_page(), cookie = 0, none = 0;
+
+    if (page == NULL || getrandom(&cookie, sizeof(cookie), 0) != sizeof(cookie)) {
+        glex_error("cannot make what peers recognize this process by: %s", strerror(errno));
+        return GLEX_SYS_ERR;
+    }
+    /* relaxed: one word, which nothing else depends on. The first cookie is everybody's. */
+    (void)__atomic_compare_exchange_n(page, &none, cookie | 1, false, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED);
+    hdr->cookie_addr = (uint64_t)(uintptr_t)page;
+    hdr->cookie = __atomic_load_n(page, __ATOMIC_RELAXED);
+    return GLEX_SUCCESS;
+}
+
+/* ---- copying --------------------------------------------------------------------------------- */
 
 static void private_log(struct glex_peer *peer, const char *why)
 {
@@ -26,36 +72,24 @@ static void private_log(struct glex_peer *peer, const char *why)
     }
 }
 
-/*
- * Is the process with that pid the peer? Its pid may mean another process to us: in another pid
- * namespace, or when it died and the pid was given out again. A secret in its memory tells.
- */
-static int private_verify(struct glex_endpoint *ep, struct glex_peer *peer)
+/* Why the private memory of a peer cannot be reached in any case; NULL: it may be. */
+static const char *private_forbidden(const struct glex_endpoint *ep, const struct glex_peer *peer)
 {
-    uint64_t now = glex_now_ns(), cookie = 0;
-    struct iovec local = {&cookie, sizeof(cookie)};
-    struct iovec remote = {(void *)(uintptr_t)peer->cookie_addr, sizeof(cookie)};
-    const char *why;
-    int err = 0;
-
-    if (peer->verified != 0 && now - peer->verified < PRIVATE_VERIFY_NS) {
-        return GLEX_REQ_DONE;
-    }
     if (!(ep->dev->caps.caps & GLEX_EXT_CAP_PRIVATE_RDMA)) {
-        why = ep->dev->caps.missing;
-    } else if (!peer->private_rdma) {
-        why = "its process does not allow it";
-    } else if (peer->pid_space != ep->pid_space) {
-        why = "it is in another pid namespace";
-    } else if (process_vm_readv((pid_t)peer->pid, &local, 1, &remote, 1, 0) != sizeof(cookie)) {
-        err = errno;
-        why = strerror(err);
-    } else if (cookie != peer->cookie) {
-        why = "that pid is another process here";
-    } else {
-        peer->verified = now;
-        return GLEX_REQ_DONE;
+        return ep->dev->caps.missing;
     }
+    if (!peer->private_rdma) {
+        return "its process does not allow it";
+    }
+    if (peer->pid_space != ep->pid_space) {
+        return "it is in another pid namespace";
+    }
+    return NULL;
+}
+
+/* The peer is not the process that has its pid: say why, unless it is simply gone. */
+static int private_other(struct glex_endpoint *ep, struct glex_peer *peer, const char *why, int err)
+{
     /* Not to be found where it was: it has ended, though its lock may be held a moment longer. */
     if ((err == ESRCH && peer->pid_space != 0) || !glex_shm_is_living(ep, peer)) {
         return GLEX_REQ_PEER_GONE;
@@ -64,38 +98,74 @@ static int private_verify(struct glex_endpoint *ep, struct glex_peer *peer)
     return GLEX_ERR_STATUS_PCIE_READ;
 }
 
+/* A transfer, of `num` pieces, whose first one is the cookie. @return As process_vm_readv(). */
+static ssize_t private_call(const struct glex_peer *peer, enum glex_rdma_type type,
+                            const struct iovec *local, const struct iovec *remote, unsigned num)
+{
+    pid_t pid = (pid_t)peer->pid;
+
+    return type == GLEX_RDMA_TYPE_PUT ? process_vm_writev(pid, local, num, remote, num, 0) :
+                                        process_vm_readv(pid, local, num, remote, num, 0);
+}
+
+/*
+ * Move the next piece, and know that it was the peer's. Its pid may mean another process to us: in
+ * another pid namespace, when it died and the pid was given out again; and exec() keeps the pid but
+ * replaces the memory. So each call begins with the cookie, which stands in the peer's memory alone,
+ * and a call sees one address space, whatever becomes of the process meanwhile.
+ *
+ * A get reads the cookie together with the data. A put must know it before: it reads the cookie
+ * first. Between that call and the next the peer can exec, so the put also writes the cookie, over
+ * itself and before the data: where the page is not there any more the kernel stops at it.
+ *
+ * @param [out] moved_p  Bytes moved, at least 1, if DONE is returned.
+ */
+static int private_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
+                        char *local_addr, uint64_t len, enum glex_rdma_type type,
+                        uint64_t *moved_p)
+{
+    uint64_t cookie = 0;
+    struct iovec local[] = {{&cookie, sizeof(cookie)}, {local_addr, len}};
+    struct iovec remote[] = {{(void *)(uintptr_t)peer->cookie_addr, sizeof(cookie)},
+                             {(void *)(uintptr_t)addr, len}};
+    ssize_t ret;
+
+    ret = private_call(peer, GLEX_RDMA_TYPE_GET, local, remote,
+                       type == GLEX_RDMA_TYPE_GET ? 2 : 1);
+    if (ret >= (ssize_t)sizeof(cookie) && cookie != peer->cookie) {
+        return private_other(ep, peer, "that pid is another process here", 0);
+    }
+    if (ret >= (ssize_t)sizeof(cookie) && type == GLEX_RDMA_TYPE_PUT) {
+        ret = private_call(peer, GLEX_RDMA_TYPE_PUT, local, remote, 2);
+    }
+    if (ret < (ssize_t)sizeof(cookie)) {
+        return private_other(ep, peer, strerror(errno), errno);
+    }
+    if (ret == sizeof(cookie)) {
+        private_log(peer, strerror(EFAULT));
+        return GLEX_ERR_STATUS_PCIE_READ;
+    }
+    *moved_p = (uint64_t)ret - sizeof(cookie);
+    return GLEX_REQ_DONE;
+}
+
 /* One call may move less than asked: up to a page that cannot be had. */
 int glex_shm_copy_private(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
                           char *local_addr, uint64_t len, enum glex_rdma_type type)
 {
-    struct iovec local, remote;
-    uint64_t done = 0;
-    ssize_t ret;
+    const char *why = private_forbidden(ep, peer);
+    uint64_t done, moved = 0, piece;
     int status;
 
-    status = private_verify(ep, peer);
-    if (status != GLEX_REQ_DONE) {
-        return status;
+    if (why != NULL) {
+        return private_other(ep, peer, why, 0);
     }
-    while (done < len) {
-        local.iov_base = local_addr + done;
-        remote.iov_base = (void *)(uintptr_t)(addr + done);
-        local.iov_len = len - done < PRIVATE_MAX_LEN ? len - done : PRIVATE_MAX_LEN;
-        remote.iov_len = local.iov_len;
-        if (type == GLEX_RDMA_TYPE_PUT) {
-            ret = process_vm_writev((pid_t)peer->pid, &local, 1, &remote, 1, 0);
-        } else {
-            ret = process_vm_readv((pid_t)peer->pid, &local, 1, &remote, 1, 0);
+    for (done = 0; done < len; done += moved) {
+        piece = len - done < PRIVATE_MAX_LEN ? len - done : PRIVATE_MAX_LEN;
+        status = private_move(ep, peer, addr + done, local_addr + done, piece, type, &moved);
+        if (status != GLEX_REQ_DONE) {
+            return status;
         }
-        if (ret <= 0) {
-            if (errno == ESRCH) {
-                return GLEX_REQ_PEER_GONE; /* it was there just now */
-            }
-            peer->verified = 0;
-            private_log(peer, strerror(errno));
-            return GLEX_ERR_STATUS_PCIE_READ;
-        }
-        done += (uint64_t)ret;
     }
     return GLEX_REQ_DONE;
 }

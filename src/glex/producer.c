@@ -19,6 +19,7 @@ static bool producer_take(struct glex_endpoint *ep, struct glex_producer *produc
      */
     __atomic_store_n(&producer->intent[GLEX_RING_MPQ], GLEX_INTENT_NONE, __ATOMIC_RELEASE);
     __atomic_store_n(&producer->intent[GLEX_RING_EQ], GLEX_INTENT_NONE, __ATOMIC_RELEASE);
+    __atomic_store_n(&producer->intent[GLEX_RING_CPQ], GLEX_INTENT_NONE, __ATOMIC_RELEASE);
     __atomic_store_n(&producer->addr, ep->addr, __ATOMIC_RELAXED);
     return true;
 }
@@ -70,7 +71,7 @@ static bool producer_grow(struct glex_segment_header *base, const struct glex_se
     if (ready >= GLEX_MAX_PRODUCERS) {
         return false;
     }
-    err = posix_fallocate(fd, (off_t)off, GLEX_PRODUCER_STEP_SIZE);
+    err = glex_segment_reserve(fd, 0, off, GLEX_PRODUCER_STEP_SIZE);
     if (err != 0) {
         glex_warn("endpoint %llx has room for no more than %u peers: %s",
                   (unsigned long long)hdr->addr, ready, strerror(err));

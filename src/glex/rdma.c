@@ -1,14 +1,12 @@
 /*
  * RDMA: posting immediate puts, and puts and gets between registrations.
  */
+#include "coll.h"
 #include "shm.h"
 
 /* Why a request cannot be taken, or SUCCESS. */
 static inline glex_ret_t imm_rdma_check(const glex_imm_rdma_req_t *req)
 {
-    if (glex_unlikely(req->flag & GLEX_COLL_FLAGS)) {
-        return GLEX_NOT_IMPLEMENTED;
-    }
     if (glex_unlikely(req->len > GLEX_EVENT_DATA_LEN || (req->data == NULL && req->len != 0) ||
                       (req->flag & GLEX_FLAG_LOCAL_EVT) ||
                       ((req->flag & GLEX_FLAG_REMOTE_EVT) && req->rmt_evt.cookie_1 == 0))) {
@@ -47,10 +45,14 @@ static glex_ret_t GLEX_NOINLINE imm_rdma_failed(struct glex_endpoint *ep, struct
 
 static inline glex_ret_t imm_rdma_post_one(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req)
 {
-    glex_ret_t ret = imm_rdma_check(req);
+    glex_ret_t ret;
     struct glex_peer *peer;
     int status;
 
+    if (glex_unlikely(req->flag & GLEX_COLL_FLAGS)) {
+        return glex_coll_post_imm_rdma(ep, req);
+    }
+    ret = imm_rdma_check(req);
     if (glex_unlikely(ret != GLEX_SUCCESS)) {
         return ret;
     }
@@ -171,7 +173,7 @@ static void rdma_count(struct glex_endpoint *ep, const glex_rdma_req_t *req)
 /*
  * A local event needs room in our own EQ. The slot is claimed first, so that a request that was
  * carried out always leaves its event. Nobody waits for the slot meanwhile: its consumer is this
- * thread.
+ * thread, or waits for this thread's lock.
  */
 static glex_ret_t rdma_claim_local_event(struct glex_endpoint *ep, struct glex_event_slot **slot,
                                          uint64_t *tail)
@@ -183,7 +185,7 @@ static glex_ret_t rdma_claim_local_event(struct glex_endpoint *ep, struct glex_e
     if (self == NULL) {
         return GLEX_NO_MEM_RESOURCE;
     }
-    if (glex_ring_claim(&self->eq, tail) != GLEX_RING_OK) {
+    if (glex_ring_claim_own(&self->eq, tail) != GLEX_RING_OK) {
         return GLEX_BUSY;
     }
     *slot = glex_ring_tx_slot(&self->eq, *tail);
@@ -207,17 +209,21 @@ static char *rdma_local(const struct glex_endpoint *ep, const glex_rdma_req_t *r
 {
     static char nothing;
 
-    return req->len == 0 ? &nothing : glex_mem_range(&ep->mem, req->local_mh.v, req->local_offset,
-                                                     req->len, 0);
+    return req->len == 0 ? &nothing : glex_mem_range(&ep->mem, req->local_mh.v, UINT64_MAX,
+                                                     req->local_offset, req->len, 0);
 }
 
 static glex_ret_t rdma_post_one(struct glex_endpoint *ep, const glex_rdma_req_t *req)
 {
     struct glex_event_slot *slot = NULL;
-    glex_ret_t ret = rdma_check(req);
     uint64_t tail = 0;
+    glex_ret_t ret;
     int status;
 
+    if (glex_unlikely(req->flag & GLEX_COLL_FLAGS)) {
+        return glex_coll_post_rdma(ep, req);
+    }
+    ret = rdma_check(req);
     if (ret == GLEX_SUCCESS && (req->flag & GLEX_FLAG_LOCAL_EVT)) {
         ret = rdma_claim_local_event(ep, &slot, &tail);
     }
@@ -273,6 +279,7 @@ glex_ret_t glex_ext_rdma_now(glex_ep_handle_t handle, const glex_rdma_req_t *req
     if (req->flag & (GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT)) {
         return GLEX_INVALID_PARAM;
     }
+    GLEX_LOCKED(ep);
     status = rdma_execute(ep, req, local);
     switch (status) {
     case GLEX_REQ_DONE:

@@ -47,18 +47,14 @@ void glex_region_cleanup(struct glex_mem *mem)
 /* Extend the file by reserved pages: no later store can fail for want of memory. */
 static glex_ret_t region_extend(struct glex_mem *mem, int fd, uint64_t size)
 {
-    int err;
+    int err = glex_segment_reserve(fd, mem->file_end + size, mem->file_end, size);
 
-    err = ftruncate(fd, (off_t)(mem->file_end + size)) != 0
-              ? errno
-              : posix_fallocate(fd, (off_t)mem->file_end, (off_t)size);
     if (err == 0) {
         return GLEX_SUCCESS;
     }
     (void)ftruncate(fd, (off_t)mem->file_end);
-    glex_error("cannot reserve %llu KiB of NIC memory: %s; free or enlarge the fabric's file "
-               "system (containers: --shm-size), or set GLEX_SHM_DIR",
-               (unsigned long long)size / 1024, strerror(err));
+    glex_error("cannot reserve %llu KiB of NIC memory: %s; %s", (unsigned long long)size / 1024,
+               strerror(err), glex_segment_reserve_advice(err));
     errno = err;
     return GLEX_NO_MEM_RESOURCE;
 }

@@ -63,6 +63,8 @@ enum glex_ring_ret GLEX_NOINLINE glex_ring_claim_slow(struct glex_ring_tx *tx, u
 
     if (tail & GLEX_TAIL_CLOSED) {
         ret = GLEX_RING_CLOSED;
+    } else if (tail & GLEX_TAIL_NO_RECEIVER) {
+        ret = GLEX_RING_NO_RECEIVER;
     } else {
         /* acquire: the consumer has read the slots before this head, they may be overwritten */
         tx->head = __atomic_load_n(&tx->ctl->head, __ATOMIC_ACQUIRE);
@@ -77,17 +79,30 @@ enum glex_ring_ret GLEX_NOINLINE glex_ring_claim_slow(struct glex_ring_tx *tx, u
     return ret;
 }
 
-/* release: who sees it closed sees what the owner did before */
-void glex_ring_set_open(struct glex_ring_rx *rx, bool open)
+enum glex_ring_ret glex_ring_claim_own(struct glex_ring_tx *tx, uint64_t *tail_p)
 {
-    if (open) {
-        __atomic_fetch_and(&rx->ctl->tail, ~GLEX_TAIL_CLOSED, __ATOMIC_RELEASE);
+    *tail_p = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED); /* as glex_ring_claim() */
+    do {
+        tx->head = __atomic_load_n(&tx->ctl->head, __ATOMIC_ACQUIRE); /* as glex_ring_claim_slow() */
+        if ((int64_t)((*tail_p & GLEX_TAIL_POS) - tx->head) > (int64_t)tx->mask) {
+            __atomic_store_n(tx->intent, GLEX_INTENT_NONE, __ATOMIC_RELEASE);
+            return GLEX_RING_FULL;
+        }
+    } while (!glex_ring_claim_at(tx, *tail_p & GLEX_TAIL_POS, tail_p));
+    return GLEX_RING_OK;
+}
+
+/* release: who sees the state sees what the owner did before */
+void glex_ring_set_receiver(struct glex_ring_rx *rx, bool present)
+{
+    if (present) {
+        __atomic_fetch_and(&rx->ctl->tail, ~GLEX_TAIL_NO_RECEIVER, __ATOMIC_RELEASE);
     } else {
-        __atomic_fetch_or(&rx->ctl->tail, GLEX_TAIL_CLOSED, __ATOMIC_RELEASE);
+        __atomic_fetch_or(&rx->ctl->tail, GLEX_TAIL_NO_RECEIVER, __ATOMIC_RELEASE);
     }
 }
 
-bool glex_ring_arm(struct glex_ring_rx *rx)
+bool glex_ring_arm(struct glex_ring_rx *rx, uint64_t pos)
 {
     /*
      * A read-modify-write, as every claim is: all of them are in one order. acq_rel: not moved
@@ -96,7 +111,7 @@ bool glex_ring_arm(struct glex_ring_rx *rx)
     uint64_t tail = __atomic_fetch_or(&rx->ctl->tail, GLEX_TAIL_ARMED, __ATOMIC_ACQ_REL);
 
     rx->armed = true;
-    if ((tail & GLEX_TAIL_POS) != rx->head) {
+    if ((tail & GLEX_TAIL_POS) != pos) {
         glex_ring_disarm(rx);
         return false;
     }
@@ -170,7 +185,8 @@ bool GLEX_NOINLINE glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int 
     }
 
     slot = (uint64_t *)(rx->slots + ((pos & rx->mask) << GLEX_SLOT_SHIFT));
-    *slot = GLEX_CTRL(pos, GLEX_CTRL_LEN_SKIP); /* read by this thread only */
+    /* relaxed: read by the owner's threads only, which take nothing else on the strength of it */
+    __atomic_store_n(slot, GLEX_CTRL(pos, GLEX_CTRL_LEN_SKIP), __ATOMIC_RELAXED);
     seg->hdr->counters.abandoned++;
     return true;
 }

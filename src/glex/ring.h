@@ -53,6 +53,7 @@ struct glex_segment;
 enum glex_ring_ret {
     GLEX_RING_OK,
     GLEX_RING_FULL,
+    GLEX_RING_NO_RECEIVER,
     GLEX_RING_CLOSED
 };
 
@@ -68,8 +69,11 @@ void glex_ring_tx_init(struct glex_ring_tx *tx, struct glex_ring_ctl *ctl, uint3
 void glex_ring_rx_init(struct glex_ring_rx *rx, struct glex_ring_ctl *ctl, uint32_t capacity,
                        int which);
 
-/** Slow part of a claim: `tail` was seen full, closed or armed. */
+/** Slow part of a claim: `tail` was seen full, or with one of the consumer's states. */
 enum glex_ring_ret glex_ring_claim_slow(struct glex_ring_tx *tx, uint64_t tail);
+
+/** Claim the next position of one's own ring, whether there is a receiver or not. OK or FULL. */
+enum glex_ring_ret glex_ring_claim_own(struct glex_ring_tx *tx, uint64_t *tail_p);
 
 static inline void *glex_ring_tx_slot(const struct glex_ring_tx *tx, uint64_t tail)
 {
@@ -118,8 +122,8 @@ static inline enum glex_ring_ret glex_ring_claim(struct glex_ring_tx *tx, uint64
 
 /**
  * Claim the next position, and return its slot, if the ring, as last seen, has room and is neither
- * closed nor armed, and nobody else claims it at the same time. Where this fails (NULL),
- * glex_ring_claim() is to follow: the intent may name a position that is somebody else's.
+ * closed nor armed, and nobody else claims it at the same time. Where this fails (NULL) the intent
+ * names nothing: it would keep the consumer waiting for a position that is somebody else's.
  *
  * The slot's line is asked for before: no store overtakes the compare-and-swap, and between far
  * cores the line takes longer than that.
@@ -134,7 +138,12 @@ static inline void *glex_ring_try_claim(struct glex_ring_tx *tx, uint64_t *tail_
     }
     slot = glex_ring_tx_slot(tx, *tail_p);
     glex_prefetch_write(slot);
-    return glex_likely(glex_ring_claim_at(tx, *tail_p, tail_p)) ? slot : NULL;
+    if (glex_unlikely(!glex_ring_claim_at(tx, *tail_p, tail_p))) {
+        /* release: as the store of an intent */
+        __atomic_store_n(tx->intent, GLEX_INTENT_NONE, __ATOMIC_RELEASE);
+        return NULL;
+    }
+    return slot;
 }
 
 /** Publish a claimed and filled slot; release: the consumer that sees it sees the contents. */
@@ -182,23 +191,30 @@ static inline glex_ret_t glex_ring_discard(struct glex_ring_rx *rx, uint64_t *co
     return GLEX_SUCCESS;
 }
 
-/** Pass over entries that hold nothing, up to `pos`, where nothing before them is left. */
+/** Pass over entries that hold nothing, up to `pos`, where nothing before them is left, or was
+ *  probed and is still some thread's. */
 static inline void glex_ring_pass_over(struct glex_ring_rx *rx, uint64_t pos)
 {
-    if (rx->cursor == rx->head && pos != rx->head) {
+    if (rx->cursor == rx->head && pos != rx->head && rx->seen <= rx->head) {
         rx->head = rx->cursor = pos;
         __atomic_store_n(&rx->ctl->head, pos, __ATOMIC_RELEASE); /* as glex_ring_discard() */
     }
 }
 
-/** Refuse posts from now on, or (open) take them again. What was claimed before is delivered. */
-void glex_ring_set_open(struct glex_ring_rx *rx, bool open);
+/** Refuse posts from now on, or (present) take them again. What was claimed before is delivered. */
+void glex_ring_set_receiver(struct glex_ring_rx *rx, bool present);
 
-/** Whether a producer's posts are refused. */
+/** Whether the owner of a ring is gone. relaxed: nothing is read on the strength of it */
 static inline bool glex_ring_is_closed(const struct glex_ring_tx *tx)
 {
-    /* relaxed: nothing is read on the strength of it */
     return __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED) & GLEX_TAIL_CLOSED;
+}
+
+/** Whether posts are refused: the owner is gone, or takes nothing. relaxed: as above */
+static inline bool glex_ring_refuses(const struct glex_ring_tx *tx)
+{
+    return __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED) &
+           (GLEX_TAIL_CLOSED | GLEX_TAIL_NO_RECEIVER);
 }
 
 /** Whether something was claimed that is not discarded. */
@@ -208,10 +224,10 @@ static inline bool glex_ring_is_busy(const struct glex_ring_rx *rx)
 }
 
 /**
- * Ask to be woken by the next post.
+ * Ask to be woken by the post at a position.
  * @return false where something is there already (or will be in a moment): not armed then.
  */
-bool glex_ring_arm(struct glex_ring_rx *rx);
+bool glex_ring_arm(struct glex_ring_rx *rx, uint64_t pos);
 
 void glex_ring_disarm(struct glex_ring_rx *rx);
 

@@ -10,13 +10,15 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 /* How often, a millisecond apart, a lock that a checker holds for a moment is tried again. */
 #define SEGMENT_LOCK_TRIES 5
 
-#define SEGMENT_NUMS (UINT16_MAX + 1u)
+#define SEGMENT_NUMS     (UINT16_MAX + 1u)
+#define SEGMENT_LOW_NUMS 256u
 
 static bool is_power_of_two(uint32_t x)
 {
@@ -103,28 +105,62 @@ static void segment_stop(struct glex_segment_header *base, uint32_t mpq_capacity
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Size the file and reserve what will be touched, so that no store ever raises SIGBUS. */
+/* In steps, each of which is over before the next signal of a program that has many. */
+#define SEGMENT_RESERVE_STEP (16ull << 20)
+
+int glex_segment_reserve(int fd, uint64_t size, uint64_t off, uint64_t len)
+{
+    struct rlimit limit;
+    struct stat st;
+    uint64_t step;
+    int err;
+
+    /* The kernel would send SIGXFSZ, which ends a program that does not expect it. */
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur) {
+        return EFBIG;
+    }
+    if (fstat(fd, &st) != 0 || ((uint64_t)st.st_size < size && ftruncate(fd, (off_t)size) != 0)) {
+        return errno;
+    }
+    for (; len > 0; off += step, len -= step) {
+        step = len < SEGMENT_RESERVE_STEP ? len : SEGMENT_RESERVE_STEP;
+        do {
+            err = posix_fallocate(fd, (off_t)off, (off_t)step);
+        } while (err == EINTR);
+        if (err != 0) {
+            return err;
+        }
+    }
+    return 0;
+}
+
+const char *glex_segment_reserve_advice(int err)
+{
+    return err == EFBIG ? "raise the limit of file sizes (ulimit -f)" :
+                          "free or enlarge that file system (containers: --shm-size), use smaller "
+                          "queues, or set GLEX_SHM_DIR";
+}
+
 static glex_ret_t segment_reserve(int fd, const struct glex_segment_header *hdr)
 {
     uint64_t len = segment_reserved_len(hdr);
     char path[PATH_MAX];
     int err;
 
-    err = ftruncate(fd, (off_t)hdr->base_size) != 0 ?
-              errno :
-              posix_fallocate(fd, 0, (off_t)segment_reserved_front(hdr));
+    err = glex_segment_reserve(fd, hdr->base_size, 0, segment_reserved_front(hdr));
     if (err == 0) {
-        err = posix_fallocate(fd, (off_t)glex_producers_off(hdr->mpq_capacity, hdr->eq_capacity),
-                              GLEX_PRODUCER_STEP_SIZE);
+        err = glex_segment_reserve(fd, hdr->base_size,
+                                   glex_producers_off(hdr->mpq_capacity, hdr->eq_capacity),
+                                   GLEX_PRODUCER_STEP_SIZE);
     }
     if (err == 0) {
         return GLEX_SUCCESS;
     }
 
     glex_fabric_path(path, sizeof(path));
-    glex_error("cannot reserve %llu KiB for an endpoint in %s: %s; free or enlarge that file "
-               "system (containers: --shm-size), use smaller queues, or set GLEX_SHM_DIR",
-               (unsigned long long)len / 1024, path, strerror(err));
+    glex_error("cannot reserve %llu KiB for an endpoint in %s: %s; %s",
+               (unsigned long long)len / 1024, path, strerror(err),
+               glex_segment_reserve_advice(err));
     errno = err;
     return GLEX_NO_MEM_RESOURCE;
 }
@@ -199,12 +235,21 @@ static glex_ret_t segment_link_explicit(int dirfd, int fd, struct glex_segment_h
     return ret;
 }
 
-/* Random start: processes that start together do not all fight for the first numbers. */
+/*
+ * The lowest free number: public programs pack it into the few bits above a NIC id. Who finds the
+ * first ones taken begins anywhere, so that the ten thousandth endpoint does not try them all.
+ */
 static glex_ret_t segment_link_any(int dirfd, int fd, struct glex_segment_header *base)
 {
-    uint32_t start = (uint32_t)random_nonzero(), i;
+    uint32_t start = SEGMENT_LOW_NUMS, i;
     glex_ret_t ret = GLEX_NO_EP_RESOURCE;
 
+    for (i = 0; i < SEGMENT_LOW_NUMS && ret == GLEX_NO_EP_RESOURCE; i++) {
+        ret = segment_link_number(dirfd, fd, base, i);
+    }
+    if (ret == GLEX_NO_EP_RESOURCE) {
+        start = (uint32_t)random_nonzero();
+    }
     for (i = 0; i < SEGMENT_NUMS && ret == GLEX_NO_EP_RESOURCE; i++) {
         ret = segment_link_number(dirfd, fd, base, (start + i) % SEGMENT_NUMS);
     }
@@ -250,12 +295,15 @@ static glex_ret_t segment_prepare(int fd, const struct glex_segment_header *hdr,
     return GLEX_SUCCESS;
 }
 
-/* ENOENT: the directory was removed, the caller makes it anew and tries again. */
-static void segment_log_failure(const char *what)
+/* Where the directory was removed the caller makes it anew and tries again. */
+static void segment_log_failure(int dirfd, const char *what)
 {
-    if (errno != ENOENT) {
-        glex_error("%s: %s", what, strerror(errno));
+    int err = errno;
+
+    if (err != ENOENT || !glex_fabric_is_stale(dirfd)) {
+        glex_error("%s: %s", what, strerror(err));
     }
+    errno = err;
 }
 
 /*
@@ -281,7 +329,7 @@ glex_ret_t glex_segment_create(int dirfd, const struct glex_segment_header *hdr,
 
     fd = openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0) {
-        segment_log_failure("cannot make a file on the fabric; GLEX_SHM_DIR must be a tmpfs or "
+        segment_log_failure(dirfd, "cannot make a file on the fabric; GLEX_SHM_DIR must be a tmpfs or "
                             "another file system with O_TMPFILE");
         return GLEX_SYS_ERR;
     }
@@ -297,7 +345,7 @@ glex_ret_t glex_segment_create(int dirfd, const struct glex_segment_header *hdr,
     }
     if (ret != GLEX_SUCCESS) {
         if (ret == GLEX_SYS_ERR) {
-            segment_log_failure("cannot name a segment (is /proc mounted?)");
+            segment_log_failure(dirfd, "cannot name a segment (is /proc mounted?)");
         }
         err = errno;
         munmap(seg->hdr, seg->base_size);
@@ -359,6 +407,13 @@ int glex_segment_reopen(int dirfd, const struct glex_segment *seg)
 
 /* ---- looking at others ----------------------------------------------------------------------- */
 
+/* Give a checker's lock back explicitly: a child forked at this moment has the open file, too. */
+static void segment_close(int fd)
+{
+    (void)flock(fd, LOCK_UN);
+    close(fd);
+}
+
 static enum glex_segment_state segment_open_failure(int err)
 {
     switch (err) {
@@ -387,7 +442,7 @@ enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr, struct glex_
         return segment_open_failure(errno);
     }
     if (flock(fd, LOCK_SH | LOCK_NB) == 0) {
-        close(fd); /* and the lock with it: nobody else has this open file */
+        segment_close(fd);
         return GLEX_SEGMENT_GONE;
     }
     if (pread(fd, hdr, sizeof(*hdr), 0) != sizeof(*hdr) ||
@@ -440,20 +495,48 @@ bool glex_segment_is_living_anywhere(int dirfd, uint64_t incarnation)
 
 /* ---- reaping --------------------------------------------------------------------------------- */
 
-/* The dead cannot do it themselves. */
+/* Set and clear bits of a word of a file that is not mapped: its pages may not be there. */
+static void segment_change_word(int fd, uint64_t off, uint64_t clear, uint64_t set)
+{
+    uint64_t word, changed;
+
+    if (pread(fd, &word, sizeof(word), (off_t)off) == sizeof(word)) {
+        changed = (word & ~clear) | set;
+        if (changed != word) {
+            (void)!pwrite(fd, &changed, sizeof(changed), (off_t)off);
+        }
+    }
+}
+
+/*
+ * segment_stop() for the dead, who cannot do it themselves. Not by a mapping: what a forged or
+ * damaged header names may have no storage, and there a store raises SIGBUS on a full file system.
+ * A post that claims a position meanwhile is overwritten: nobody would have received it.
+ */
 static void segment_stop_dead(int fd, uint64_t addr, const struct stat *st)
 {
+    struct glex_mmt_entry step[GLEX_MMT_STEP];
     struct glex_segment_header hdr;
-    void *base;
+    uint64_t off, i, j;
 
     if (pread(fd, &hdr, sizeof(hdr), 0) != sizeof(hdr) ||
         !glex_segment_header_is_valid(&hdr, addr, st)) {
         return;
     }
-    base = mmap(NULL, hdr.base_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (base != MAP_FAILED) {
-        segment_stop(base, hdr.mpq_capacity, hdr.eq_capacity, hdr.mmt_ready);
-        munmap(base, hdr.base_size);
+    segment_change_word(fd, GLEX_MPQ_OFF + offsetof(struct glex_ring_ctl, tail), 0,
+                        GLEX_TAIL_CLOSED);
+    segment_change_word(fd, glex_eq_off(hdr.mpq_capacity) + offsetof(struct glex_ring_ctl, tail),
+                        0, GLEX_TAIL_CLOSED);
+    off = glex_mmt_off(hdr.mpq_capacity, hdr.eq_capacity);
+    for (i = 0; i < hdr.mmt_ready && i < GLEX_MMT_CAPACITY; i += GLEX_MMT_STEP) {
+        if (pread(fd, step, sizeof(step), (off_t)(off + i * sizeof(step[0]))) != sizeof(step)) {
+            return;
+        }
+        for (j = 0; j < GLEX_MMT_STEP; j++) {
+            if (step[j].state & GLEX_MMT_VALID) {
+                segment_change_word(fd, off + (i + j) * sizeof(step[0]), GLEX_MMT_VALID, 0);
+            }
+        }
     }
 }
 
@@ -490,7 +573,7 @@ bool glex_segment_reap(int dirfd, uint64_t addr)
         segment_stop_dead(fd, addr, &st);
         segment_unlink_names(dirfd, name);
     }
-    close(fd);
+    segment_close(fd);
     return locked;
 }
 

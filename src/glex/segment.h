@@ -58,6 +58,16 @@ void glex_segment_retire(int dirfd, const struct glex_segment *seg);
 int glex_segment_reopen(int dirfd, const struct glex_segment *seg);
 
 /**
+ * Reserve storage for a part of a segment's file, so that no store there ever raises SIGBUS. The file
+ * grows to `size` if it is shorter. @return 0 or an errno; EFBIG: over the limit of `ulimit -f`,
+ * whose signal is not raised.
+ */
+int glex_segment_reserve(int fd, uint64_t size, uint64_t off, uint64_t len);
+
+/** What a user can do about an error of glex_segment_reserve(). */
+const char *glex_segment_reserve_advice(int err);
+
+/**
  * Open a segment, whoever owns it.
  * @param [out] hdr   Checked copy of the header.
  * @param [out] size  Of the file.

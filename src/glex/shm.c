@@ -16,7 +16,7 @@
 /* ---- attaching ------------------------------------------------------------------------------- */
 
 /* Our own NICs, and those of others that have an endpoint here. */
-bool glex_shm_reaches(struct glex_device *dev, uint32_t nic_id)
+bool glex_shm_reaches(struct glex_nic *dev, uint32_t nic_id)
 {
     return nic_id - dev->nic_base < glex_env()->num_nics || glex_fabric_has_nic(dev->dirfd, nic_id);
 }
@@ -102,6 +102,10 @@ struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *
     memset(peer, 0, sizeof(*peer));
     peer->addr = addr;
 
+    if (glex_wait_open_waker(ep) != GLEX_SUCCESS) {
+        *status_p = GLEX_ERR_STATUS_CONNECTION_NACK;
+        goto err_free;
+    }
     state = glex_segment_open(ep->dev->dirfd, addr, &hdr, &size, &fd);
     if (state != GLEX_SEGMENT_LIVING) {
         *status_p = shm_attach_failure(state, addr);
@@ -131,7 +135,7 @@ void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
 {
     uint32_t i, j;
 
-    (void)ep;
+    glex_peer_orphan(&ep->peers, peer);
     for (i = 0; i < peer->rmem_chunks; i++) {
         for (j = 0; peer->rmem[i] != NULL && j < GLEX_RMEM_CHUNK; j++) {
             shm_unmap(peer->rmem[i][j].map);
@@ -162,6 +166,9 @@ int GLEX_NOINLINE glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *p
     if (ret == GLEX_RING_CLOSED) {
         return GLEX_REQ_PEER_GONE;
     }
+    if (ret == GLEX_RING_NO_RECEIVER) {
+        return GLEX_ERR_STATUS_DEST_VP_STOP; /* it is still the same peer: no other one to look for */
+    }
     now = glex_now_ns();
     if (now - peer->checked >= SHM_CHECK_NS) {
         peer->checked = now;
@@ -180,18 +187,31 @@ static bool shm_read_entry(const struct glex_mmt_entry *entry, struct glex_mmt_e
     int tries;
 
     for (tries = 0; tries < 100; tries++) {
-        /* acquire: the fields are read after the state ... */
+        /* acquire: the fields are read between the two looks at the state, as glex_mem_read() */
         copy->state = __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE);
-        copy->addr = __atomic_load_n(&entry->addr, __ATOMIC_RELAXED);
-        copy->len = __atomic_load_n(&entry->len, __ATOMIC_RELAXED);
-        copy->file_off = __atomic_load_n(&entry->file_off, __ATOMIC_RELAXED);
-        /* ... and before it is read again */
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        copy->addr = __atomic_load_n(&entry->addr, __ATOMIC_ACQUIRE);
+        copy->len = __atomic_load_n(&entry->len, __ATOMIC_ACQUIRE);
+        copy->file_off = __atomic_load_n(&entry->file_off, __ATOMIC_ACQUIRE);
         if (__atomic_load_n(&entry->state, __ATOMIC_RELAXED) == copy->state) {
             return (copy->state & GLEX_MMT_VALID) != 0;
         }
     }
     return false;
+}
+
+/* A pinned mapping stays: whoever registers the same memory again and again has it mapped once. */
+static struct glex_mapping *shm_find_pinned(const struct glex_peer *peer, uint64_t start,
+                                            uint64_t size)
+{
+    struct glex_mapping *map;
+
+    for (map = peer->pinned; map != NULL; map = map->next) {
+        if (start >= map->file_off && size <= map->size &&
+            start - map->file_off <= map->size - size) {
+            return map;
+        }
+    }
+    return NULL;
 }
 
 /* Map a registration that lies in the peer's file. Nothing in the table is trusted. */
@@ -203,11 +223,15 @@ static struct glex_mapping *shm_map_region(struct glex_endpoint *ep, struct glex
     struct glex_mapping *map;
     int fd;
 
+    size = glex_round_up(entry->file_off + entry->len, glex_page_size()) - start;
+    map = start < peer->base_size ? NULL : shm_find_pinned(peer, start, size);
+    if (map != NULL) {
+        return map;
+    }
     if (glex_segment_open(ep->dev->dirfd, peer->addr, &hdr, &file_size, &fd) !=
         GLEX_SEGMENT_LIVING) {
         return NULL;
     }
-    size = glex_round_up(entry->file_off + entry->len, glex_page_size()) - start;
     map = malloc(sizeof(*map));
     if (map == NULL || hdr.incarnation != peer->incarnation || start < hdr.base_size ||
         entry->len > file_size || entry->file_off > file_size - entry->len) {
@@ -220,10 +244,10 @@ static struct glex_mapping *shm_map_region(struct glex_endpoint *ep, struct glex
         goto err;
     }
     close(fd);
+    map->file_off = start;
     map->size = size;
-    map->pinned = false;
+    map->pinned = map->is_base = false;
     map->addr = peer->addr;
-    map->incarnation = peer->incarnation;
     return map;
 
 err:
@@ -279,12 +303,17 @@ static struct glex_rmem *shm_rmem_slot(struct glex_peer *peer, uint32_t index)
 static bool shm_rmem_load(struct glex_endpoint *ep, struct glex_peer *peer, uint32_t index,
                           struct glex_rmem **rmem_p)
 {
+    struct glex_mem_entry own = {0};
     struct glex_mmt_entry entry;
     struct glex_rmem *rmem;
 
     /* acquire: pairs with the owner's growing the table's storage */
     if (index >= __atomic_load_n(&peer->base->mmt_ready, __ATOMIC_ACQUIRE) ||
         !shm_read_entry(&peer->mmt[index], &entry)) {
+        return false;
+    }
+    /* What we do to our own memory is decided by our private copy, of this same registration. */
+    if (peer->is_self && (!glex_mem_read(&ep->mem, index, &own) || own.state != entry.state)) {
         return false;
     }
     rmem = shm_rmem_slot(peer, index);
@@ -299,18 +328,17 @@ static bool shm_rmem_load(struct glex_endpoint *ep, struct glex_peer *peer, uint
     shm_unmap(rmem->map);
     *rmem = shm_no_rmem;
     if (peer->is_self) {
-        /* What we do to our own memory is decided by our private copy. */
-        rmem->ptr = ep->mem.table[index].addr;
-        entry.len = ep->mem.table[index].len;
+        rmem->ptr = own.addr;
+        entry.len = own.len;
     } else if (entry.file_off != 0) {
         rmem->map = shm_map_region(ep, peer, &entry);
         if (rmem->map == NULL) {
             return false;
         }
-        rmem->ptr = (char *)rmem->map->base + entry.file_off % glex_page_size();
+        rmem->ptr = rmem->map->base + (entry.file_off - rmem->map->file_off);
     }
     rmem->state = entry.state;
-    rmem->word = &peer->mmt[index].state;
+    rmem->word = peer->is_self ? &ep->mem.table[index].state : &peer->mmt[index].state;
     rmem->mh = glex_mem_handle_v(index, entry.state);
     rmem->len = entry.len;
     rmem->addr = entry.addr;
@@ -322,7 +350,7 @@ static int GLEX_NOINLINE shm_rmem_refresh(struct glex_endpoint *ep, struct glex_
                                           uint64_t mh, uint32_t key, uint64_t offset, uint64_t len,
                                           uint32_t need, struct glex_rmem **rmem_p)
 {
-    if (glex_ring_is_closed(&peer->eq) && !glex_shm_is_living(ep, peer)) {
+    if (glex_ring_refuses(&peer->eq) && !glex_shm_is_living(ep, peer)) {
         return GLEX_REQ_PEER_GONE;
     }
     if (peer->key != key || !shm_rmem_load(ep, peer, mh & 0xffff, rmem_p) || (*rmem_p)->mh != mh ||
@@ -382,8 +410,8 @@ int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_r
     struct glex_rmem *rmem;
     int status;
 
-    if (glex_ring_is_closed(&peer->eq)) {
-        return GLEX_REQ_PEER_GONE;
+    if (glex_unlikely(glex_ring_refuses(&peer->eq))) {
+        return glex_ring_is_closed(&peer->eq) ? GLEX_REQ_PEER_GONE : GLEX_ERR_STATUS_DEST_VP_STOP;
     }
     status = glex_shm_rmem(ep, peer, req->rmt_mh.v, req->rmt_key, req->rmt_offset, req->len, need,
                            &rmem);

@@ -11,7 +11,7 @@
 extern const struct glex_link glex_shm_link;
 
 /* Its functions that a link in front of it takes over; see link.h. */
-bool glex_shm_reaches(struct glex_device *dev, uint32_t nic_id);
+bool glex_shm_reaches(struct glex_nic *dev, uint32_t nic_id);
 struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p);
 void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer);
 bool glex_shm_is_living(struct glex_endpoint *ep, const struct glex_peer *peer);
@@ -31,6 +31,9 @@ int glex_shm_rmem_find(struct glex_endpoint *ep, struct glex_peer *peer, uint64_
 /** Copy between memory of this process and private memory of a peer. */
 int glex_shm_copy_private(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
                           char *local, uint64_t len, enum glex_rdma_type type);
+
+/** Enter in a header what peers recognize this process by. Errors: SYS_ERR, logged. */
+glex_ret_t glex_private_identity(struct glex_segment_header *hdr);
 
 int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
                   char *local);
@@ -121,8 +124,8 @@ static inline int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *pee
 /**
  * Whether a registration that was read before is that of a request, and as it was: the table's
  * state word is read every time; while it is as it was when the entry was read, so is all the rest.
- * acquire: a state that is the same again after a new registration does not exist, generations only
- * grow.
+ * acquire: what is read of the memory is read after the state. A state value never recurs:
+ * generations only grow.
  */
 static inline bool glex_shm_rmem_allows(const struct glex_peer *peer, const struct glex_rmem *rmem,
                                         uint64_t mh, uint32_t key, uint64_t offset, uint64_t len,
@@ -148,7 +151,7 @@ static inline int glex_shm_rmem(struct glex_endpoint *ep, struct glex_peer *peer
 /** Where the data of an immediate put belongs, as an event's slot says it. */
 static inline uint64_t glex_shm_place(const glex_imm_rdma_req_t *req)
 {
-    return (uint64_t)req->rmt_offset << 32 | (uint32_t)req->rmt_mh.v;
+    return (uint64_t)req->rmt_offset << 32 | (req->rmt_mh.v & GLEX_PLACE_MASK);
 }
 
 static inline int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,

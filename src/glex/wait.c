@@ -1,5 +1,5 @@
 #include "wait.h"
-#include "endpoint.h"
+#include "coll.h"
 #include "fabric.h"
 #include "log.h"
 
@@ -8,13 +8,21 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 /* An answer that is on its way arrives within this; longer would burn a core for nothing. */
 #define WAIT_SPIN_NS 20000ull
+
+/*
+ * Who sleeps looks by itself so often. A wake-up does not come where its sender was killed between
+ * the publication and the wake-up, or had no memory for a datagram.
+ */
+#define WAIT_RECHECK_NS 200000000l
 
 uint64_t glex_now_ns(void)
 {
@@ -27,33 +35,34 @@ uint64_t glex_now_ns(void)
 /* ---- the socket ------------------------------------------------------------------------------ */
 
 /*
- * Address of an endpoint's socket. The kernel takes 107 bytes: where the fabric's path is longer
- * the way leads through our descriptor of the directory.
+ * Address of an endpoint's socket. The kernel takes 107 bytes: where the path is longer the way
+ * leads through our descriptor of the directory, for which /proc must be mounted.
  */
 static socklen_t wait_address(struct glex_endpoint *ep, uint64_t addr, struct sockaddr_un *sun)
 {
-    char dir[PATH_MAX], name[GLEX_NAME_LEN];
+    char path[PATH_MAX], name[GLEX_NAME_LEN];
+    size_t len;
 
     glex_fabric_name(addr, name);
-    glex_fabric_path(dir, sizeof(dir));
-    if (strlen(dir) + sizeof("/") + GLEX_NAME_LEN + 2 > sizeof(sun->sun_path)) {
-        snprintf(dir, sizeof(dir), "/proc/self/fd/%d", ep->dev->dirfd);
+    glex_fabric_path(path, sizeof(path));
+    len = strlen(path);
+    snprintf(path + len, sizeof(path) - len, "/%s.s", name);
+    if (strlen(path) >= sizeof(sun->sun_path)) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d/%s.s", ep->dev->dirfd, name);
     }
     memset(sun, 0, sizeof(*sun));
     sun->sun_family = AF_UNIX;
-    snprintf(sun->sun_path, sizeof(sun->sun_path), "%.70s/%s.s", dir, name);
+    memcpy(sun->sun_path, path, strlen(path));
     return sizeof(*sun);
 }
 
-glex_ret_t glex_wait_open(struct glex_endpoint *ep)
+/* The socket that peers wake us by. */
+static glex_ret_t wait_open_socket(struct glex_endpoint *ep)
 {
     struct sockaddr_un sun;
     socklen_t len;
     int fd;
 
-    if (ep->wait_fd >= 0) {
-        return GLEX_SUCCESS;
-    }
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         glex_error("cannot make a socket to sleep on: %s", strerror(errno));
@@ -70,8 +79,62 @@ glex_ret_t glex_wait_open(struct glex_endpoint *ep)
     return GLEX_SUCCESS;
 }
 
+glex_ret_t glex_wait_open(struct glex_endpoint *ep)
+{
+    return ep->wait_fd >= 0 ? GLEX_SUCCESS : wait_open_socket(ep);
+}
+
+/* Close what is open of the descriptor for programs; the socket stays. */
+static void wait_close_event(struct glex_endpoint *ep)
+{
+    if (ep->event_fd >= 0) {
+        close(ep->event_fd);
+    }
+    if (ep->timer_fd >= 0) {
+        close(ep->timer_fd);
+    }
+    ep->event_fd = ep->timer_fd = -1;
+}
+
+glex_ret_t glex_wait_open_event(struct glex_endpoint *ep)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    glex_ret_t ret;
+
+    if (ep->event_fd >= 0) {
+        return GLEX_SUCCESS;
+    }
+    ret = glex_wait_open(ep);
+    if (ret != GLEX_SUCCESS) {
+        return ret;
+    }
+    ep->event_fd = epoll_create1(EPOLL_CLOEXEC);
+    ep->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (ep->event_fd < 0 || ep->timer_fd < 0 ||
+        epoll_ctl(ep->event_fd, EPOLL_CTL_ADD, ep->wait_fd, &event) != 0 ||
+        epoll_ctl(ep->event_fd, EPOLL_CTL_ADD, ep->timer_fd, &event) != 0) {
+        glex_error("cannot make a descriptor to sleep on: %s", strerror(errno));
+        wait_close_event(ep);
+        return GLEX_SYS_ERR;
+    }
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_wait_start_timer(struct glex_endpoint *ep)
+{
+    const struct itimerspec time = {.it_value = {0, WAIT_RECHECK_NS}};
+
+    /* Setting it also takes back an expiry that nobody has looked at. */
+    if (timerfd_settime(ep->timer_fd, 0, &time, NULL) != 0) {
+        glex_error("cannot set the timer of a sleeping endpoint: %s", strerror(errno));
+        return GLEX_SYS_ERR;
+    }
+    return GLEX_SUCCESS;
+}
+
 void glex_wait_close(struct glex_endpoint *ep)
 {
+    wait_close_event(ep);
     if (ep->wait_fd >= 0) {
         close(ep->wait_fd);
     }
@@ -80,46 +143,61 @@ void glex_wait_close(struct glex_endpoint *ep)
     }
 }
 
-/*
- * A socket of its own, connected to the one that was woken last: nearly always it is the next, and
- * the kernel need not look for it by its path again.
- */
-static bool wait_connect(struct glex_endpoint *ep, uint64_t addr, uint64_t incarnation)
-{
-    struct sockaddr_un sun;
-    socklen_t len = wait_address(ep, addr, &sun);
+/* ---- waking ---------------------------------------------------------------------------------- */
 
-    if (ep->wake_fd >= 0) {
-        close(ep->wake_fd);
-    }
-    ep->wake_incarnation = incarnation;
+static bool wait_open_waker(struct glex_endpoint *ep)
+{
+    ep->wake_incarnation = 0; /* connected to nobody */
     ep->wake_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (ep->wake_fd < 0) {
-        glex_error("cannot wake a sleeping peer: %s", strerror(errno));
-        return false;
-    }
-    if (connect(ep->wake_fd, (const struct sockaddr *)&sun, len) != 0) {
-        close(ep->wake_fd); /* nobody is there */
-        ep->wake_fd = -1;
-        return false;
-    }
-    return true;
+    return ep->wake_fd >= 0;
 }
 
-static bool wait_send(const struct glex_endpoint *ep)
+glex_ret_t glex_wait_open_waker(struct glex_endpoint *ep)
 {
+    if (ep->wake_fd < 0 && !wait_open_waker(ep)) {
+        glex_error("cannot make a socket to wake peers with: %s%s", strerror(errno),
+                   errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+        return GLEX_SYS_ERR;
+    }
+    return GLEX_SUCCESS;
+}
+
+/*
+ * The socket is connected to the peer that was woken last: nearly always that is the next one, and
+ * the kernel need not look for it by its path again.
+ */
+static bool wait_send(struct glex_endpoint *ep, uint64_t addr, uint64_t incarnation)
+{
+    struct sockaddr_un sun;
+    socklen_t len;
+
+    if (ep->wake_incarnation != incarnation) {
+        len = wait_address(ep, addr, &sun);
+        if (connect(ep->wake_fd, (const struct sockaddr *)&sun, len) != 0) {
+            return false; /* nobody is there */
+        }
+        ep->wake_incarnation = incarnation;
+    }
     return send(ep->wake_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
 }
 
 /*
- * Where the socket cannot send: the peer made its own anew, or (EAGAIN) has wake-ups enough
- * waiting, or ours is charged with too many that others have not taken yet. A new one is charged
- * with none, so where that cannot send either, the peer is awake already, or gone.
+ * Where the socket cannot send, the peer is gone; or (EAGAIN) the peer has enough wake-ups waiting,
+ * or this socket is charged with too many that others have not taken yet. A new socket is charged
+ * with none, so where that cannot send either, the peer is awake already, or gone. The old one is
+ * closed before, so that its descriptor is free for the new one. Whatever else fails here, such as
+ * the kernel's memory, delays the peer until it looks by itself.
  */
 void GLEX_NOINLINE glex_wait_wake(struct glex_endpoint *ep, uint64_t addr, uint64_t incarnation)
 {
-    if ((ep->wake_fd >= 0 && ep->wake_incarnation == incarnation && wait_send(ep)) ||
-        (wait_connect(ep, addr, incarnation) && wait_send(ep))) {
+    if (ep->wake_fd >= 0) {
+        if (wait_send(ep, addr, incarnation)) {
+            GLEX_COUNT(ep, wakeups, 1);
+            return;
+        }
+        close(ep->wake_fd);
+    }
+    if (wait_open_waker(ep) && wait_send(ep, addr, incarnation)) {
         GLEX_COUNT(ep, wakeups, 1);
     }
 }
@@ -149,6 +227,7 @@ static bool wait_is_published(const struct glex_ring_rx *rx, uint64_t pos)
     return glex_ring_rx_slot(rx, pos, &ctrl) != NULL;
 }
 
+/* Another thread may use the endpoint meanwhile: of `rx` this reads only what never changes. */
 static bool wait_spin(const struct glex_ring_rx *rx, uint64_t pos)
 {
     uint64_t end = glex_now_ns() + WAIT_SPIN_NS;
@@ -172,34 +251,52 @@ static bool wait_spin(const struct glex_ring_rx *rx, uint64_t pos)
     return false;
 }
 
-/* Sleep until woken or the deadline. SUCCESS: look again. */
-static glex_ret_t wait_sleep(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t deadline)
+/* How long to sleep before a deadline. */
+static struct timespec wait_time(uint64_t deadline, uint64_t most)
+{
+    uint64_t now = glex_now_ns(), left = deadline > now ? deadline - now : 0;
+
+    left = left < most ? left : most;
+    return (struct timespec){.tv_nsec = (long)left};
+}
+
+/* Sleep until woken, the deadline, or the time to look again. SUCCESS: look again. */
+static glex_ret_t wait_sleep(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos,
+                             uint64_t deadline)
 {
     struct pollfd pfd = {.fd = ep->wait_fd, .events = POLLIN};
-    struct timespec left = {0, 1000000}, *left_p = &left;
-    uint64_t now;
-    bool armed;
-    int ret;
+    struct timespec left;
+    bool armed = false;
+    int ret, err;
 
-    glex_wait_drain(ep);
-    armed = glex_ring_arm(rx);
-    if (!armed) {
-        /* Claimed, and still not published after a spin: its producer was stopped or killed. */
-        pfd.events = 0;
-    } else if (deadline == UINT64_MAX) {
-        left_p = NULL;
-    } else {
-        now = glex_now_ns();
-        now = deadline > now ? deadline - now : 0;
-        left.tv_sec = (time_t)(now / 1000000000ull);
-        left.tv_nsec = (long)(now % 1000000000ull);
+    /* One thread at a time: wake-ups that another one waits for are not to be taken away. */
+    if (!ep->threads.sleeping) {
+        glex_wait_drain(ep);
+        armed = glex_ring_arm(rx, pos);
     }
-    ret = ppoll(&pfd, 1, left_p, NULL);
+    if (armed && glex_coll_is_pending(ep)) {
+        glex_ring_disarm(rx); /* somebody needs us to carry our sequence on: look again soon */
+        armed = false;
+    }
     if (armed) {
+        left = wait_time(deadline, WAIT_RECHECK_NS);
+    } else {
+        /* Claimed, and still not published after a spin: its producer was stopped or killed. Or
+         * another thread sleeps. */
+        pfd.events = 0;
+        left = wait_time(deadline, 1000000);
+    }
+    ep->threads.sleeping |= armed;
+    glex_endpoint_unlock(ep);
+    ret = ppoll(&pfd, 1, &left, NULL);
+    err = errno;
+    glex_endpoint_lock(ep);
+    if (armed) {
+        ep->threads.sleeping = false;
         glex_ring_disarm(rx);
     }
     if (ret < 0) {
-        return errno == EINTR ? GLEX_INTR : GLEX_SYS_ERR;
+        return err == EINTR ? GLEX_INTR : GLEX_SYS_ERR;
     }
     return GLEX_SUCCESS;
 }
@@ -208,6 +305,7 @@ glex_ret_t glex_wait_for(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint
                          uint64_t deadline, glex_ret_t none)
 {
     glex_ret_t ret;
+    bool published;
 
     for (;;) {
         if (glex_endpoint_idle(ep, rx, pos)) {
@@ -217,7 +315,10 @@ glex_ret_t glex_wait_for(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint
             return none;
         }
         glex_fault_flush(ep); /* who waits posts nothing that delayed messages could wait for */
-        if (wait_spin(rx, pos)) {
+        glex_endpoint_unlock(ep);
+        published = wait_spin(rx, pos);
+        glex_endpoint_lock(ep);
+        if (published) {
             return GLEX_SUCCESS;
         }
         if (glex_now_ns() >= deadline) {
@@ -225,12 +326,13 @@ glex_ret_t glex_wait_for(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint
         }
         ret = glex_wait_open(ep);
         if (ret == GLEX_SUCCESS) {
-            ret = wait_sleep(ep, rx, deadline);
+            ret = wait_sleep(ep, rx, pos, deadline);
         }
         if (ret != GLEX_SUCCESS) {
             return ret;
         }
-        if (wait_is_published(rx, pos)) {
+        /* Another thread may have taken meanwhile what is at that position. */
+        if (wait_is_published(rx, pos) || ep->threads.on) {
             return GLEX_SUCCESS;
         }
     }

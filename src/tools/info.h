@@ -50,6 +50,9 @@ void info_free(struct info *info);
 void info_print(const struct info *info, const struct info_options *options);
 void info_print_json(const struct info *info, const struct info_options *options);
 
+/* What this NIC does of the vendor's interface. */
+void info_print_api(void);
+
 const char *info_type_name(enum glex_ep_type type);
 const char *info_state_name(enum glex_inspect_state state);
 

@@ -41,10 +41,11 @@ static void json_device(const struct info_device *device)
     snprintf(missing, sizeof(missing), "%.*s", (int)sizeof(device->ext.missing),
              device->ext.missing);
     printf("{\"index\":%u,\"nic_id\":%u", device->index, attr->nic_id);
-    printf(",\"capabilities\":{\"map\":%s,\"private_rdma\":%s,\"sleep\":%s}",
+    printf(",\"capabilities\":{\"map\":%s,\"private_rdma\":%s,\"sleep\":%s,\"coll\":%s}",
            json_bool(device->ext.caps & GLEX_EXT_CAP_MAP),
            json_bool(device->ext.caps & GLEX_EXT_CAP_PRIVATE_RDMA),
-           json_bool(device->ext.caps & GLEX_EXT_CAP_SLEEP));
+           json_bool(device->ext.caps & GLEX_EXT_CAP_SLEEP),
+           json_bool(device->ext.caps & GLEX_EXT_CAP_COLL));
     json_text("missing", missing);
     json_u64("max_fast_ep_num", attr->max_fast_ep_num);
     json_u64("max_ep_num", attr->max_ep_num);

@@ -13,6 +13,7 @@ static const char help[] =
     "Show the NICs of this node and the endpoints on the fabric: who owns them, how full their\n"
     "queues are, what they have carried, and what is not available here and why.\n"
     "\n"
+    "  -a, --api            what this NIC does of the vendor's interface, function by function\n"
     "  -c, --clean          remove what dead owners left, and say what\n"
     "  -f, --fabric NAME    the fabric to look at (default: $GLEX_FABRIC, or 'default')\n"
     "  -j, --json           one JSON object\n"
@@ -24,10 +25,11 @@ static const char help[] =
     "Exit status: 0 done; 1 not all could be done, the reason is on stderr; 2 wrong usage.\n";
 
 static const struct option long_options[] = {
-    {"clean", no_argument, NULL, 'c'},       {"fabric", required_argument, NULL, 'f'},
-    {"json", no_argument, NULL, 'j'},        {"verbose", no_argument, NULL, 'v'},
-    {"watch", required_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},     {NULL, 0, NULL, 0},
+    {"api", no_argument, NULL, 'a'},     {"clean", no_argument, NULL, 'c'},
+    {"fabric", required_argument, NULL, 'f'}, {"json", no_argument, NULL, 'j'},
+    {"verbose", no_argument, NULL, 'v'}, {"watch", required_argument, NULL, 'w'},
+    {"help", no_argument, NULL, 'h'},    {"version", no_argument, NULL, 'V'},
+    {NULL, 0, NULL, 0},
 };
 
 static volatile sig_atomic_t interrupted;
@@ -60,8 +62,11 @@ static int parse_options(int argc, char **argv, struct info_options *options)
 {
     int opt;
 
-    while ((opt = getopt_long(argc, argv, "cf:jvw:hV", long_options, NULL)) != -1) {
+    while ((opt = getopt_long(argc, argv, "acf:jvw:hV", long_options, NULL)) != -1) {
         switch (opt) {
+        case 'a':
+            info_print_api();
+            return TOOL_EXIT_OK;
         case 'c':
             options->clean = true;
             break;

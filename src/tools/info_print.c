@@ -46,6 +46,7 @@ static void print_device(const struct info_device *device)
         {GLEX_EXT_CAP_MAP, "memory that peers map"},
         {GLEX_EXT_CAP_PRIVATE_RDMA, "RDMA to private memory"},
         {GLEX_EXT_CAP_SLEEP, "a descriptor to sleep on"},
+        {GLEX_EXT_CAP_COLL, "collective offload"},
     };
     const struct glex_device_attr *attr = &device->attr;
     size_t i;

@@ -145,6 +145,7 @@ static bool create_ep(struct perf_session *s, uint32_t window)
         tool_error("cannot create an endpoint: %s", glex_error_str(ret));
         return false;
     }
+    glex_ext_set_single_threaded(s->ep); /* what the NIC takes, not the lock; as the transport */
     glex_query_ep(s->ep, &attr);
     s->window = window;
     s->mine.key = attr.key;

@@ -3,11 +3,15 @@
 #include "endpoint.h"
 #include "fabric.h"
 #include "producer.h"
+#include "shm.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,6 +29,67 @@ int flock(int fd, int operation)
 unsigned internals_lock_queries(void)
 {
     return __atomic_load_n(&lock_queries, __ATOMIC_RELAXED);
+}
+
+static unsigned ptracer_calls;
+
+/* Likewise */
+int prctl(int option, ...)
+{
+    unsigned long arg[4];
+    va_list ap;
+    int i;
+
+    va_start(ap, option);
+    for (i = 0; i < 4; i++) {
+        arg[i] = va_arg(ap, unsigned long);
+    }
+    va_end(ap);
+    ptracer_calls += option == PR_SET_PTRACER;
+    return (int)syscall(SYS_prctl, option, arg[0], arg[1], arg[2], arg[3]);
+}
+
+unsigned internals_ptracer_calls(void)
+{
+    return ptracer_calls;
+}
+
+static unsigned interruptions;
+
+/* Likewise */
+int posix_fallocate(int fd, off_t off, off_t len)
+{
+    if (interruptions > 0) {
+        interruptions--;
+        return EINTR;
+    }
+    return syscall(SYS_fallocate, fd, 0, off, len) == 0 ? 0 : errno;
+}
+
+unsigned internals_interrupt_reservations(unsigned num)
+{
+    unsigned left = interruptions;
+
+    interruptions = num;
+    return left;
+}
+
+static void (*naming_hook)(void);
+
+/* Likewise */
+int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
+{
+    int ret = (int)syscall(SYS_linkat, from_dir, from, to_dir, to, flags);
+
+    if (naming_hook != NULL) {
+        naming_hook();
+    }
+    return ret;
+}
+
+void internals_on_naming(void (*hook)(void))
+{
+    naming_hook = hook;
 }
 
 static void move_ring(struct glex_ring_rx *rx, uint64_t position)
@@ -119,6 +184,26 @@ void internals_claim_only(glex_ep_handle_t handle, glex_ep_addr_t addr, int whic
     }
 }
 
+void internals_post_without_waking(glex_ep_handle_t handle, glex_ep_addr_t addr)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer;
+    uint64_t tail;
+    int status;
+
+    peer = glex_endpoint_peer(ep, addr.v, &status);
+    if (peer == NULL || glex_ring_claim(&peer->mpq, &tail) != GLEX_RING_OK) {
+        abort();
+    }
+    glex_shm_fill_mp(glex_ring_tx_slot(&peer->mpq, tail), tail, ep->addr, NULL, 0);
+}
+
+bool internals_is_armed(glex_ep_handle_t handle)
+{
+    return __atomic_load_n(&glex_endpoint(handle)->mpq.ctl->tail, __ATOMIC_RELAXED) &
+           GLEX_TAIL_ARMED;
+}
+
 bool internals_can_claim(glex_ep_handle_t handle, glex_ep_addr_t addr, uint64_t tail)
 {
     struct glex_peer *peer;
@@ -164,4 +249,24 @@ void internals_fill_producers(glex_ep_handle_t handle, glex_ep_handle_t peer)
 void internals_free_producer(glex_ep_handle_t handle, uint32_t index)
 {
     producers_of(handle)[index].owner = 0;
+}
+
+void *internals_coll_area(glex_ep_handle_t handle, size_t *size)
+{
+    *size = GLEX_COLL_SIZE;
+    return glex_endpoint(handle)->coll.area;
+}
+
+void internals_coll_offer(void *area, unsigned index)
+{
+    struct glex_coll *coll = area;
+
+    coll->agent = 0;
+    coll->next = index;
+    glex_coll_desc(coll, index)->ctrl = index + 1;
+}
+
+bool internals_has_lock(glex_ep_handle_t handle)
+{
+    return glex_endpoint(handle)->threads.on;
 }

@@ -48,11 +48,35 @@ uint64_t internals_slot_offset(glex_ep_handle_t ep, int which, uint64_t position
 /** Offset in the file of a registration's table entry. */
 uint64_t internals_mmt_offset(glex_ep_handle_t ep, uint32_t index);
 
+/** The collective area of an endpoint that has posted a COLL request. */
+void *internals_coll_area(glex_ep_handle_t ep, size_t *size);
+
+/** Make a descriptor of an area the next to be carried out, whatever stands in it. */
+void internals_coll_offer(void *area, unsigned index);
+
 /** Claim a position as a producer does, and do no more: as if killed then. */
 void internals_claim_only(glex_ep_handle_t ep, glex_ep_addr_t peer, int which);
 
+/** Post an empty message, and wake nobody: as if killed after the publication. */
+void internals_post_without_waking(glex_ep_handle_t ep, glex_ep_addr_t peer);
+
+/** Whether the endpoint is for several threads. */
+bool internals_has_lock(glex_ep_handle_t ep);
+
+/** Whether the owner of an endpoint sleeps until a message comes. */
+bool internals_is_armed(glex_ep_handle_t ep);
+
 /** How often this process has asked whether a file is locked, that is whether an endpoint lives. */
 unsigned internals_lock_queries(void);
+
+/** How often this process has asked that other processes may trace it. */
+unsigned internals_ptracer_calls(void);
+
+/** The next `num` reservations of storage fail with EINTR. @return How many were still to. */
+unsigned internals_interrupt_reservations(unsigned num);
+
+/** Call `hook` in the middle of giving a segment its name; NULL: no more. */
+void internals_on_naming(void (*hook)(void));
 
 /** Endpoints that post to this one. */
 uint32_t internals_num_producers(glex_ep_handle_t ep);

@@ -65,16 +65,29 @@ struct Target {
     uint64_t addr, mh;
 };
 
+/* Who uses an endpoint: this thread alone, as the transport, or any, as programs do. */
+enum Users { ONE_THREAD, THREADS };
+
+/* glex_test_locked.sh runs the tests of single threads a second time, with locks. */
+inline Users default_users()
+{
+    return getenv("GLEX_TEST_LOCKED") != nullptr ? THREADS : ONE_THREAD;
+}
+
 class Ep
 {
   public:
-    explicit Ep(glex_device_handle_t dev, glex_ep_attr attr = ep_attr())
+    explicit Ep(glex_device_handle_t dev, glex_ep_attr attr = ep_attr(),
+                Users users = default_users())
     {
         glex_ret_t ret = glex_create_ep(dev, &attr, &handle_);
 
         EXPECT_OK(ret);
         if (ret != GLEX_SUCCESS) {
             abort();
+        }
+        if (users == ONE_THREAD) {
+            EXPECT_OK(glex_ext_set_single_threaded(handle_));
         }
     }
     ~Ep()

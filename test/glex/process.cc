@@ -1,6 +1,7 @@
 #include "process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,6 +100,13 @@ Process::~Process()
     close(to_);
     close(from_);
     close(err_);
+}
+
+bool Process::readable() const
+{
+    pollfd pfd = {from_, POLLIN, 0};
+
+    return poll(&pfd, 1, 0) == 1;
 }
 
 void Process::kill_now()

@@ -63,6 +63,7 @@ class Process
         return value;
     }
 
+    bool readable() const;    /* receive() would not wait */
     void kill_now();          /* SIGKILL, and wait */
     int wait();               /* exit status, or 128 + signal */
     std::string error_text(); /* what it wrote to standard error, after it ended */

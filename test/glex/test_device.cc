@@ -41,10 +41,42 @@ TEST(device, attributes)
     EXPECT_EQ(96u, attr.max_imm_rdma_data_len);
     EXPECT_LE(1u << 30, attr.max_rdma_data_len);
     EXPECT_EQ(2048u, attr.def_ep_mpq_capacity);
-    EXPECT_EQ(65536u, attr.max_ep_mpq_capacity);
+    EXPECT_EQ(1u << 20, attr.max_ep_mpq_capacity);
     EXPECT_STRNE("", glex_ext_version());
     EXPECT_OK(glex_ext_is_reachable(dev, attr.nic_id));
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_is_reachable(dev, attr.nic_id ^ 0x55500000));
+}
+
+CHILD(device_identity)
+{
+    Device dev;
+    glex_ext_device_attr attr;
+
+    EXPECT_OK(glex_ext_query_device(dev, &attr));
+    send_up(attr);
+    return testing::Test::HasFailure();
+}
+
+/* One fabric has one identity; another one has another, though it is on the same host. */
+TEST(device, identity_of_the_fabric)
+{
+    Device dev;
+    glex_device_attr nic;
+    glex_ext_device_attr attr;
+
+    ASSERT_OK(glex_ext_query_device(dev, &attr));
+    ASSERT_OK(glex_query_device(dev, &nic));
+    EXPECT_GT(1u << 24, nic.nic_id);
+    EXPECT_NE(0u, attr.fabric);
+    Process same("device_identity"), other("device_identity", {"GLEX_FABRIC=identity-other"});
+    glex_ext_device_attr of_same = same.receive<glex_ext_device_attr>();
+    glex_ext_device_attr of_other = other.receive<glex_ext_device_attr>();
+    EXPECT_EQ(attr.fabric, of_same.fabric);
+    EXPECT_EQ(attr.space, of_same.space);
+    EXPECT_NE(attr.fabric, of_other.fabric);
+    EXPECT_NE(attr.space, of_other.space) << "whose private memory, on which host";
+    EXPECT_EQ(0, same.wait());
+    EXPECT_EQ(0, other.wait());
 }
 
 TEST(device, close_with_endpoints_is_busy)

@@ -5,6 +5,8 @@
 
 #include <sys/wait.h>
 #include <unistd.h>
+#include <thread>
+#include <signal.h>
 
 #include <memory>
 
@@ -57,6 +59,27 @@ TEST_F(endpoint, capacities_are_rounded_up)
     EXPECT_EQ(64u, attr.dq_capacity);
 }
 
+/* As much as public programs ask for. */
+TEST_F(endpoint, a_large_queue)
+{
+    glex_ep_attr attr = ep_attr();
+
+    attr.eq_type = GLEX_EQ_TYPE_HIGH_CAPACITY;
+    attr.mpq_capacity = 139240;
+    Ep ep(dev, attr), sender(dev);
+    ASSERT_OK(glex_query_ep(ep, &attr));
+    EXPECT_EQ(262144u, attr.mpq_capacity);
+    for (int i = 0; i < 262144; i++) {
+        sender.send_number(ep.addr(), i);
+    }
+    EXPECT_TRUE(sender.errors().empty());
+    sender.send_number(ep.addr(), 0);
+    EXPECT_EQ(GLEX_ERR_STATUS_DEST_MPQ_FULL, sender.only_error());
+    for (int i = 0; i < 262144; i++) {
+        ASSERT_EQ(i, ep.receive_number(0));
+    }
+}
+
 TEST_F(endpoint, attributes_out_of_range)
 {
     glex_ep_attr attr = ep_attr();
@@ -66,7 +89,7 @@ TEST_F(endpoint, attributes_out_of_range)
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_create_ep(dev, nullptr, &ep));
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_create_ep(dev, &attr, nullptr));
     EXPECT_EQ(GLEX_INVALID_PARAM, create(dev, ep_attr(65536)));
-    EXPECT_EQ(GLEX_INVALID_PARAM, create(dev, ep_attr(GLEX_ANY_EP_NUM, 65537)));
+    EXPECT_EQ(GLEX_INVALID_PARAM, create(dev, ep_attr(GLEX_ANY_EP_NUM, (1u << 20) + 1)));
     attr.type = GLEX_EP_TYPE_MANAGEMENT;
     EXPECT_EQ(GLEX_NOT_IMPLEMENTED, create(dev, attr));
     attr.type = static_cast<glex_ep_type>(4);
@@ -124,6 +147,40 @@ TEST_F(endpoint, explicit_numbers)
         EXPECT_EQ(GLEX_NO_EP_RESOURCE, create(dev, ep_attr(num)));
     }
     EXPECT_OK(create(dev, ep_attr(4711)));
+}
+
+/* Whoever does not ask for a number gets the lowest free one, also after its owner was killed. */
+CHILD(endpoint_with_number_1)
+{
+    Device dev;
+    Ep ep(dev, ep_attr(1));
+
+    send_up(1);
+    receive_down<int>();
+    return 0;
+}
+
+TEST_F(endpoint, lowest_free_number)
+{
+    std::vector<std::unique_ptr<Ep>> eps;
+    Process owner("endpoint_with_number_1");
+
+    EXPECT_EQ(1, owner.receive<int>());
+    for (uint32_t num : {0u, 2u, 3u}) {
+        eps.emplace_back(new Ep(dev));
+        EXPECT_EQ(num, eps.back()->addr().ep_num);
+    }
+    eps[1]->destroy();
+    Ep again(dev);
+    EXPECT_EQ(2u, again.addr().ep_num);
+    owner.kill_now();
+    int num = -1;
+    for (int i = 0; i < WAIT_MS && num != 1; i++) { /* the kernel frees its lock a moment later */
+        Ep ep(dev);
+        num = ep.addr().ep_num;
+        usleep(1000);
+    }
+    EXPECT_EQ(1, num);
 }
 
 TEST_F(endpoint, addresses_are_composed_and_taken_apart)
@@ -244,9 +301,11 @@ TEST_F(endpoint, number_of_a_killed_owner_is_free)
 
 TEST_F(endpoint, next_program_removes_what_killed_ones_left)
 {
+    std::unique_ptr<Ep> lower(new Ep(dev));
     Process child("endpoint_exits_without_destroying");
     uint64_t addr = child.receive<uint64_t>();
 
+    lower.reset(); /* the next one gets this number, not the killed one's */
     child.kill_now();
     EXPECT_TRUE(exists(addr));
     Process next("endpoint_exits_without_destroying");
@@ -342,4 +401,68 @@ TEST_F(endpoint, child_does_not_keep_it_alive)
     child.kill_now();
     EXPECT_OK(create(dev, ep_attr(addr.ep_num)));
     kill(pid, SIGKILL);
+}
+
+/* ---- a fork in the middle of creating -------------------------------------------------------- */
+
+static bool naming_reached, child_forked;
+
+static void wait_for_the_fork()
+{
+    __atomic_store_n(&naming_reached, true, __ATOMIC_RELEASE);
+    /* The fork must not happen now. Where it may, it does within this time. */
+    for (int i = 0; i < 300 && !__atomic_load_n(&child_forked, __ATOMIC_ACQUIRE); i++) {
+        usleep(1000);
+    }
+}
+
+/* Its child, forked by another thread while the segment got its name, outlives it. */
+CHILD(endpoint_forks_while_creating)
+{
+    pid_t child = 0;
+    Device dev;
+
+    {
+        Ep first(dev); /* all that is done once is done */
+    }
+    std::thread forker([&] {
+        while (!__atomic_load_n(&naming_reached, __ATOMIC_ACQUIRE)) {
+            usleep(100);
+        }
+        child = fork();
+        if (child == 0) {
+            pause();
+        }
+        __atomic_store_n(&child_forked, true, __ATOMIC_RELEASE);
+    });
+    internals_on_naming(wait_for_the_fork);
+    glex_ep_attr attr = ep_attr();
+    glex_ep_handle_t ep;
+    glex_ep_addr_t addr;
+    EXPECT_OK(glex_create_ep(dev, &attr, &ep));
+    EXPECT_OK(glex_get_ep_addr(ep, &addr));
+    forker.join();
+    send_up(addr.v);
+    send_up(child);
+    receive_down<int>();
+    return 0;
+}
+
+TEST(endpoint_fork, a_child_does_not_keep_the_dead_alive)
+{
+    Process owner("endpoint_forks_while_creating");
+    glex_ep_addr_t addr = {.v = owner.receive<uint64_t>()};
+    pid_t child = owner.receive<pid_t>();
+    Device dev;
+    Ep ep(dev);
+    bool living = true;
+
+    EXPECT_OK(glex_ext_check_peer(ep, addr));
+    owner.kill_now();
+    for (int i = 0; i < 2000 && living; i++) { /* the kernel frees its lock a moment after its end */
+        living = glex_ext_check_peer(ep, addr) == GLEX_SUCCESS;
+        usleep(1000);
+    }
+    EXPECT_FALSE(living);
+    kill(child, SIGKILL);
 }

@@ -79,7 +79,7 @@ TEST_F(event, probe_and_discard)
 TEST_F(event, wrap)
 {
     for (uint64_t start : {uint64_t(0), uint64_t(15), (uint64_t(1) << 32) - 8,
-                           (uint64_t(1) << 32) - 1, uint64_t(1) << 61}) {
+                           (uint64_t(1) << 32) - 1, uint64_t(1) << 60}) {
         Ep ring(dev, ep_attr(GLEX_ANY_EP_NUM, 16));
         char *ring_mem = ring.alloc(8);
 
@@ -199,4 +199,21 @@ TEST_F(event, carried_data_for_a_registration_that_is_gone)
     b.reg(carried, 4096, GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA); /* same entry, anew */
     EXPECT_EQ(1, b.receive_event(0));
     EXPECT_EQ(0, carried[0]);
+}
+
+/* Both spellings of an event's words, the same layout for both. */
+TEST(event_words, spellings)
+{
+    glex_event_t event = {};
+
+    event.cookie_0 = 3;
+    event.cookie[1] = 4;
+    EXPECT_EQ(3u, event.cookie[0]);
+    EXPECT_EQ(4u, event.cookie_1);
+    EXPECT_EQ(16u, sizeof(event));
+    EXPECT_EQ(8u, offsetof(glex_event_t, cookie_1));
+    EXPECT_EQ(64u, offsetof(glex_imm_rdma_req_t, flag));
+    EXPECT_EQ(80u, sizeof(glex_imm_rdma_req_t));
+    EXPECT_EQ(96u, sizeof(glex_rdma_req_t));
+    EXPECT_EQ(7u, GLEX_EP_MAKE_HC_UMMT_KEY(7));
 }

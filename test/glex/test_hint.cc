@@ -106,7 +106,7 @@ TEST_F(hint, of_one_that_is_gone)
     ASSERT_OK(post(EVENT, a, old, m));
     EXPECT_EQ(1u, a.errors().size()) << "which says that it is gone";
 
-    Ep c(dev);
+    Ep c(dev, ep_attr(5000));
     EXPECT_EQ(old.resv, hinted(c).resv);
     ASSERT_OK(post(EVENT, a, old, m));
     ASSERT_OK(post(MP, a, old, m));

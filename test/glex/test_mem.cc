@@ -1,11 +1,19 @@
 /* Registration, and memory of the NIC. */
 #include "nic.h"
 #include "process.h"
+#include "stepped.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <thread>
 
 #include "internals.h"
 
@@ -50,7 +58,7 @@ TEST_F(mem, deregister)
     glex_mem_handle_t mh = b.reg(buf, sizeof(buf)), bad = mh;
 
     EXPECT_EQ(-1, put_status(b.target(mh), 0, 8));
-    bad.att_index = 1;
+    bad.att_index ^= 1;
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_deregister_mem(b, bad));
     bad = mh;
     bad.att_base_off++;
@@ -77,6 +85,38 @@ TEST_F(mem, stale_handles)
         ASSERT_EQ(-1, put_status(b.target(mh), 0, 8));
         old = mh;
     }
+}
+
+/* Also after more registrations than half of a generation counts. */
+TEST_F(mem, a_stale_handle_after_very_many_registrations)
+{
+    const int flag = GLEX_MEM_READ | GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA;
+    glex_mem_handle_t old = b.reg(buf, 100, flag), mh = old;
+    glex_imm_rdma_req_t put = imm_put(b.target(old), "stale", 6, 0, 1);
+
+    ASSERT_OK(glex_imm_rdma(a, &put, nullptr)); /* on its way, in the event */
+    for (int i = 0; i < 65536; i++) {
+        ASSERT_OK(glex_deregister_mem(b, mh));
+        mh = b.reg(buf, 100, flag);
+        ASSERT_NE(old.v, mh.v);
+    }
+    EXPECT_EQ(1, b.receive_event(0));
+    EXPECT_STREQ("", buf) << "placed in a later registration";
+    EXPECT_EQ(GLEX_ERR_STATUS_MMT, put_status(b.target(old), 0, 8));
+    EXPECT_EQ(-1, put_status(b.target(mh), 0, 8));
+}
+
+/* Nor does it name one of the next endpoint that gets the number. */
+TEST_F(mem, a_handle_of_an_endpoint_that_had_the_number_before)
+{
+    std::unique_ptr<Ep> first(new Ep(dev));
+    Target old = first->target(first->reg(buf, 100));
+
+    EXPECT_EQ(-1, put_status(old, 0, 8));
+    first.reset();
+    Ep second(dev, ep_attr(glex_ep_addr_t{.v = old.addr}.ep_num));
+    second.reg(buf, 100);
+    EXPECT_EQ(GLEX_ERR_STATUS_MMT, put_status(old, 0, 8));
 }
 
 TEST_F(mem, bounds)
@@ -201,6 +241,7 @@ TEST_F(mem, a_watch_holds_as_long_as_the_registration)
 {
     char *p = b.alloc(4096);
     glex_mem_handle_t mh = b.reg(p, 4096);
+    const glex_mem_handle_t old = mh;
     glex_ext_watch first, second;
 
     ASSERT_OK(glex_ext_peer_watch(a, b.addr(), mh, TEST_KEY, &first));
@@ -209,8 +250,14 @@ TEST_F(mem, a_watch_holds_as_long_as_the_registration)
     EXPECT_FALSE(holds(first));
     EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_peer_watch(a, b.addr(), mh, TEST_KEY, &second));
 
-    mh = b.reg(p, 4096); /* in the same entry of the table */
-    EXPECT_FALSE(holds(first));
+    do { /* until it is in the same entry of the table */
+        EXPECT_FALSE(holds(first));
+        mh = b.reg(p, 4096);
+        EXPECT_FALSE(holds(first));
+        if (mh.mmt_index != old.mmt_index) {
+            EXPECT_OK(glex_deregister_mem(b, mh));
+        }
+    } while (mh.mmt_index != old.mmt_index);
     ASSERT_OK(glex_ext_peer_watch(a, b.addr(), mh, TEST_KEY, &second));
     EXPECT_EQ(first.word, second.word);
     EXPECT_TRUE(holds(second));
@@ -288,3 +335,169 @@ TEST_F(mem, fork_inherits_memory)
     EXPECT_EQ(0, status);
     EXPECT_EQ('c', p[0]);
 }
+
+CHILD(mem_owner)
+{
+    Device dev;
+    Ep ep(dev);
+
+    send_up(ep.target(ep.reg(ep.alloc(4096), 4096)));
+    receive_down<int>();
+    return 0;
+}
+
+/* In a child of fork() a watch can be looked at, and does not hold. */
+TEST_F(mem, a_watch_in_a_child_of_fork)
+{
+    Process owner("mem_owner");
+    Target to = owner.receive<Target>();
+    glex_ep_addr_t addr = {.v = to.addr};
+    glex_mem_handle_t mh = {.v = to.mh};
+    glex_ext_watch watch;
+    int status;
+
+    ASSERT_OK(glex_ext_peer_watch(a, addr, mh, TEST_KEY, &watch));
+    EXPECT_EQ(watch.state, *watch.word);
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(*watch.word == watch.state);
+    }
+    ASSERT_EQ(pid, waitpid(pid, &status, 0));
+    EXPECT_EQ(0, status);
+    EXPECT_EQ(watch.state, *watch.word);
+}
+
+static size_t num_mapped()
+{
+    std::ifstream maps("/proc/self/maps");
+
+    return std::count(std::istreambuf_iterator<char>(maps), std::istreambuf_iterator<char>(), '\n');
+}
+
+/* Pointers into memory that its owner registers again and again need one mapping. */
+TEST_F(mem, pointers_to_memory_that_is_registered_anew)
+{
+    char *mem = b.alloc(1 << 16);
+    size_t before = 0;
+    void *ptr, *first = nullptr;
+
+    for (int i = 0; i < 100; i++) {
+        glex_mem_handle_t mh = b.reg(mem, 1 << 16);
+        glex_mem_handle_t part = b.reg(mem + 5000, 100);
+
+        ASSERT_OK(glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 0, 1 << 16, &ptr));
+        first = i == 0 ? ptr : first;
+        EXPECT_EQ(first, ptr);
+        mem[5000] = static_cast<char>(i);
+        ASSERT_OK(glex_ext_peer_ptr(a, b.addr(), part, TEST_KEY, 0, 100, &ptr));
+        EXPECT_EQ(i, *static_cast<char *>(ptr));
+        ASSERT_OK(glex_deregister_mem(b, mh));
+        ASSERT_OK(glex_deregister_mem(b, part));
+        if (i == 10) {
+            before = num_mapped();
+        }
+    }
+    EXPECT_GE(before + 10, num_mapped());
+}
+
+/*
+ * Another thread takes a registration back and registers other memory, which gets the same table
+ * entry, while this one is at any instruction of using the first: what is written lies within one of
+ * the two, never at the offset of the one behind the address of the other.
+ */
+enum Use { PLACE_EVENT_DATA, LOCAL_SIDE_OF_RDMA, PUT_TO_ITSELF };
+
+class mem_swap : public mem, public testing::WithParamInterface<Use>
+{
+  protected:
+    static const uint32_t SMALL = 64, BIG = 16384, OFFSET = 8192;
+
+    static char *map()
+    {
+        return static_cast<char *>(mmap(nullptr, BIG, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    }
+
+    /* Runs in a child, whose other thread exchanges the registrations when it is told to. */
+    void use(int go, int done)
+    {
+        char *small = map(), *big = map(), data[8] = "written", byte;
+        /* The put to itself reads both lengths from its own table: there the second one is larger. */
+        const bool grow = GetParam() == PUT_TO_ITSELF;
+        const int flag = GLEX_MEM_READ | GLEX_MEM_WRITE |
+                         (GetParam() == PLACE_EVENT_DATA ? GLEX_EXT_MEM_EVENT_DATA : 0);
+        Ep ep(dev);
+        glex_mem_handle_t source = ep.reg(ep.alloc(64), 64);
+        glex_mem_handle_t first = ep.reg(grow ? small : big, grow ? SMALL : BIG, flag);
+        glex_imm_rdma_req_t put = imm_put(ep.target(first), data, sizeof(data), OFFSET,
+                                          GetParam() == PLACE_EVENT_DATA);
+        glex_rdma_req_t get =
+            rdma(GLEX_RDMA_TYPE_GET, ep.target(source), first, sizeof(data), 0, OFFSET);
+        glex_imm_rdma_req_t fill = imm_put(ep.target(source), data, sizeof(data));
+        glex_event_t *event;
+
+        EXPECT_OK(glex_imm_rdma(ep, &fill, nullptr));
+        std::thread other([&] {
+            EXPECT_EQ(1, read(go, &byte, 1));
+            EXPECT_OK(glex_deregister_mem(ep, first));
+            ep.reg(grow ? big : small, grow ? BIG : SMALL, flag);
+            EXPECT_EQ(1, write(done, &byte, 1));
+        });
+        if (GetParam() == PLACE_EVENT_DATA) {
+            EXPECT_OK(glex_imm_rdma(ep, &put, nullptr));
+        }
+        Stepped::begin();
+        switch (GetParam()) {
+        case PLACE_EVENT_DATA:
+            glex_probe_first_event(ep, 0, &event);
+            break;
+        case LOCAL_SIDE_OF_RDMA:
+            glex_rdma(ep, &get, nullptr);
+            break;
+        case PUT_TO_ITSELF:
+            glex_imm_rdma(ep, &put, nullptr);
+            break;
+        }
+        Stepped::end();
+        other.join();
+        EXPECT_STREQ("", small + OFFSET) << "written behind a registration of 64 bytes";
+    }
+};
+
+TEST_P(mem_swap, at_every_instruction)
+{
+    bool complete = false;
+    int steps = 0;
+
+    for (; !complete && !HasFailure(); steps += STEP_STRIDE) {
+        int go[2], done[2];
+        char byte = 0;
+
+        ASSERT_EQ(0, pipe2(go, O_CLOEXEC));
+        ASSERT_EQ(0, pipe2(done, O_CLOEXEC));
+        Stepped user([&] { use(go[0], done[1]); });
+        if (!user.possible()) {
+            GTEST_SKIP() << "no ptrace here";
+        }
+        complete = user.step(steps);
+        EXPECT_EQ(1, write(go[1], &byte, 1));
+        EXPECT_EQ(1, read(done[0], &byte, 1));
+        user.resume();
+        EXPECT_EQ(0, user.wait()) << "after " << steps << " instructions";
+        for (int fd : {go[0], go[1], done[0], done[1]}) {
+            close(fd);
+        }
+    }
+    EXPECT_LT(20, steps);
+}
+
+static std::string use_name(const testing::TestParamInfo<Use> &info)
+{
+    static const char *const names[] = {"placed_event", "local_side", "put_to_itself"};
+
+    return names[info.param];
+}
+
+INSTANTIATE_TEST_SUITE_P(registrations, mem_swap,
+                         testing::Values(PLACE_EVENT_DATA, LOCAL_SIDE_OF_RDMA, PUT_TO_ITSELF),
+                         use_name);

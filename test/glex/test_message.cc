@@ -117,7 +117,7 @@ TEST_P(message, order_and_wrap)
     std::mt19937 random(1);
 
     for (uint32_t capacity : {1, 2, 16, 64}) {
-        for (uint64_t start : {uint64_t(0), (uint64_t(1) << 32) - 8, uint64_t(1) << 61}) {
+        for (uint64_t start : {uint64_t(0), (uint64_t(1) << 32) - 8, uint64_t(1) << 60}) {
             Ep ring(dev, ep_attr(GLEX_ANY_EP_NUM, capacity));
             uint64_t posted = 0, taken = 0;
 

@@ -2,6 +2,9 @@
 #include "nic.h"
 #include "process.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <memory>
 
 /* Both kinds of target memory: mapped by the initiator, and private to its owner. */
@@ -165,7 +168,7 @@ TEST_F(rdma_, malformed_requests_are_refused)
     imm.data = nullptr;
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_imm_rdma(a, &imm, nullptr));
     imm.data = local;
-    imm.flag = GLEX_FLAG_COLL;
+    imm.flag = 1 << 19; /* no such flag */
     EXPECT_EQ(GLEX_NOT_IMPLEMENTED, glex_imm_rdma(a, &imm, &imm_bad));
     imm.flag = GLEX_FLAG_LOCAL_EVT; /* an immediate put has none */
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_imm_rdma(a, &imm, &imm_bad));
@@ -178,7 +181,7 @@ TEST_F(rdma_, malformed_requests_are_refused)
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_rdma(a, &req, &bad));
     req.type = GLEX_RDMA_TYPE_PUT;
     req.flag = GLEX_FLAG_COLL_REDUCE;
-    EXPECT_EQ(GLEX_NOT_IMPLEMENTED, glex_rdma(a, &req, &bad));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_rdma(a, &req, &bad));
     for (int flag : {GLEX_FLAG_LOCAL_EVT, GLEX_FLAG_REMOTE_EVT}) {
         req.flag = flag;
         EXPECT_EQ(GLEX_INVALID_PARAM, glex_rdma(a, &req, &bad)) << "cookie_1 is 0";
@@ -203,8 +206,8 @@ TEST_F(rdma_, chain_stops_at_the_first_bad_request)
     EXPECT_STREQ("abc", remote);
     EXPECT_STREQ("abc", remote + 10);
     memset(remote, 0, 20);
-    req[1].flag = GLEX_FLAG_COLL;
-    imm[1].flag = GLEX_FLAG_COLL;
+    req[1].flag = 1 << 19;
+    imm[1].flag = 1 << 19;
     EXPECT_EQ(GLEX_NOT_IMPLEMENTED, glex_rdma(a, req, &bad));
     EXPECT_EQ(&req[1], bad);
     EXPECT_EQ(GLEX_NOT_IMPLEMENTED, glex_imm_rdma(a, imm, &imm_bad));
@@ -404,4 +407,76 @@ TEST_F(rdma_, data_is_placed_before_its_event)
         ASSERT_EQ(static_cast<int64_t>(i), a.receive_number());
     }
     EXPECT_EQ(0, owner.wait());
+}
+
+/* ---- exec ------------------------------------------------------------------------------------ */
+
+/* Where a process and the program that it execs both have memory. */
+static char *const SAME_PLACE = reinterpret_cast<char *>(0x200000000000);
+static const size_t SAME_SIZE = 1 << 20;
+
+static bool map_same_place()
+{
+    return mmap(SAME_PLACE, SAME_SIZE, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == SAME_PLACE;
+}
+
+/* The new program: its memory is its own. */
+CHILD(rdma_execed)
+{
+    if (!map_same_place()) {
+        return 1;
+    }
+    send_up('m');
+    receive_down<char>();
+    for (size_t i = 0; i < SAME_SIZE; i++) {
+        if (SAME_PLACE[i] != 0) {
+            fprintf(stderr, "written at %zu by a peer of the program before\n", i);
+            return 2;
+        }
+    }
+    return 0;
+}
+
+CHILD(rdma_execs)
+{
+    Device dev;
+    Ep ep(dev);
+
+    if (!map_same_place()) {
+        return 1;
+    }
+    send_up(ep.target(ep.reg(SAME_PLACE, SAME_SIZE)));
+    receive_down<char>();
+    execl("/proc/self/exe", "glex_test", "--child", "rdma_execed", nullptr);
+    return 3;
+}
+
+/* Puts that go on while their target execs end with an error, and hit nothing of the new program. */
+TEST(rdma_exec, memory_of_the_new_program_is_not_written)
+{
+    Process child("rdma_execs");
+    Device dev;
+    Ep ep(dev);
+    Target to = child.receive<Target>();
+    char data[64];
+
+    memset(data, 1, sizeof(data));
+    glex_imm_rdma_req_t req = imm_put(to, data, sizeof(data));
+    ASSERT_OK(glex_imm_rdma(ep, &req, nullptr));
+    ASSERT_TRUE(ep.errors().empty());
+    child.send('e');
+    for (uint32_t i = 0; !child.readable(); i++) { /* the old program's, and then nobody's */
+        req.rmt_offset = i * 4096 % SAME_SIZE;
+        ASSERT_OK(glex_imm_rdma(ep, &req, nullptr));
+        ep.errors();
+    }
+    EXPECT_EQ('m', child.receive<char>());
+    for (uint32_t i = 0; i < SAME_SIZE; i += 4096) {
+        req.rmt_offset = i;
+        ASSERT_OK(glex_imm_rdma(ep, &req, nullptr));
+        EXPECT_EQ(GLEX_ERR_STATUS_DEST_VP_STOP, ep.only_error());
+    }
+    child.send('c');
+    EXPECT_EQ(0, child.wait());
 }

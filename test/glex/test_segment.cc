@@ -209,9 +209,11 @@ TEST_F(segment, slots_that_no_producer_would_write)
 {
     const uint64_t lens[] = {113, 255, 5000, 0x7fffffff, 0xffffffff};
 
+    uint32_t num = 1000;
+
     for (int which = 0; which < 2; which++) {
         for (uint64_t len : lens) {
-            Ep b(dev);
+            Ep b(dev, ep_attr(num++)); /* one that the producer has never met */
             std::string path = path_of(b.addr());
             glex_mem_handle_t mh = b.reg(b.alloc(64), 64);
 
@@ -239,11 +241,11 @@ TEST_F(segment, places_that_no_producer_would_name)
         uint64_t place;
         bool written;
     } cases[] = {
-        {carried.v | uint64_t(56) << 32, true},
-        {carried.v | uint64_t(57) << 32, false},
-        {carried.v | uint64_t(UINT32_MAX) << 32, false},
+        {(carried.v & 0xffffffff) | uint64_t(56) << 32, true},
+        {(carried.v & 0xffffffff) | uint64_t(57) << 32, false},
+        {(carried.v & 0xffffffff) | uint64_t(UINT32_MAX) << 32, false},
         {(carried.v & 0xffffffff) + 0x10000, false}, /* another generation */
-        {plain.v, false},
+        {plain.v & 0xffffffff, false},
         {0xffff, false},
         {UINT64_MAX, false},
     };
@@ -279,7 +281,7 @@ TEST_F(segment, registrations_that_no_owner_would_make)
         glex_mem_handle_t mh = b.reg(b.alloc(4096), 4096);
 
         scribble(path_of(b.addr()), internals_mmt_offset(b, mh.mmt_index), entry);
-        mh.att_base_off = 9;
+        mh.v = mh.mmt_index | uint64_t(9) << 16;
         glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, b.target(mh), lmh, 8);
         ASSERT_OK(glex_rdma(a, &req, nullptr));
         EXPECT_EQ(GLEX_ERR_STATUS_MMT, a.only_error());
@@ -289,7 +291,7 @@ TEST_F(segment, registrations_that_no_owner_would_make)
     glex_mem_handle_t mh = b.reg(local, 64);
     scribble(path_of(b.addr()), internals_mmt_offset(b, mh.mmt_index),
              {uint64_t(9) << 32 | valid, 16, UINT64_MAX, 0});
-    mh.att_base_off = 9;
+    mh.v = mh.mmt_index | uint64_t(9) << 16;
     glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, b.target(mh), lmh, 8);
     ASSERT_OK(glex_rdma(a, &req, nullptr));
     EXPECT_EQ(GLEX_ERR_STATUS_PCIE_READ, a.only_error());

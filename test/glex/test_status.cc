@@ -1,4 +1,5 @@
 /* Every status of an error request that this NIC gives, and the texts. */
+#include "internals.h"
 #include "nic.h"
 #include "process.h"
 
@@ -105,7 +106,7 @@ TEST_F(status, no_such_registration)
     expect_all(GLEX_ERR_STATUS_MMT, to, TEST_KEY, false);
     to.mh = 0xffff; /* beyond the table's storage */
     expect_all(GLEX_ERR_STATUS_MMT, to, TEST_KEY, false);
-    to.mh = b.target(rmh).mh | uint64_t(1) << 32;
+    to.mh = b.target(rmh).mh ^ uint64_t(1) << 32;
     expect_all(GLEX_ERR_STATUS_MMT, to, TEST_KEY, false);
 }
 
@@ -268,7 +269,7 @@ TEST_F(status, the_list_is_filled_as_far_as_there_is_room_and_the_oldest_are_kep
     std::vector<glex_err_req> list(2000);
     uint32_t num = 10;
 
-    nobody.ep_num ^= 1;
+    nobody.ep_num = 5000;
     for (int i = 0; i < 1500; i++) {
         a.send_number(nobody, i);
     }
@@ -300,14 +301,39 @@ TEST(str, texts)
     EXPECT_STREQ("unknown", glex_error_req_opcode_str(static_cast<glex_err_req_op>(99)));
 }
 
-TEST(coll, is_not_implemented)
+/* An endpoint without a receiver gets the local events of its own requests. */
+TEST_F(status, local_events_without_a_receiver)
 {
-    EXPECT_EQ(GLEX_NOT_IMPLEMENTED,
-              glex_coll_compose_mp_swap_addr_data(0, nullptr, nullptr, nullptr));
-    EXPECT_EQ(GLEX_NOT_IMPLEMENTED, glex_coll_compose_mp_reduce_data(0, GLEX_COLL_REDUCE_LAND,
-                                                                     GLEX_COLL_REDUCE_DATA_BITS_32,
-                                                                     nullptr, nullptr, nullptr));
-    EXPECT_EQ(GLEX_NOT_IMPLEMENTED, glex_coll_decompose_mp_reduce_data(
-                                        nullptr, 0, 0, GLEX_COLL_REDUCE_DATA_BITS_32, nullptr));
-    EXPECT_EQ(GLEX_NOT_IMPLEMENTED, glex_coll_compose_mp_set_data(0, nullptr, nullptr, nullptr));
+    glex_mem_handle_t mine = a.reg(a.alloc(64), 64);
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, b.target(b.reg(b.alloc(64), 64)), mine, 8);
+
+    req.flag = GLEX_FLAG_LOCAL_EVT;
+    req.local_evt.cookie_0 = 7;
+    req.local_evt.cookie_1 = 1;
+    EXPECT_OK(glex_ext_set_receiver(a, 0));
+    for (int i = 0; i < 3; i++) {
+        ASSERT_OK(glex_rdma(a, &req, nullptr));
+        EXPECT_EQ(7, a.receive_event(0));
+    }
+    for (int i = 0; i < 5000; i++) { /* more than the queue holds */
+        glex_ret_t ret = glex_rdma(a, &req, nullptr);
+        ASSERT_TRUE(ret == GLEX_SUCCESS || (ret == GLEX_BUSY && i >= 2048)) << i;
+    }
+}
+
+/* Messages to a peer without a receiver fail without looking for another peer each time. */
+TEST_F(status, a_peer_without_a_receiver_stays_attached)
+{
+    a.send_number(b.addr(), 1);
+    EXPECT_OK(glex_ext_set_receiver(b, 0));
+    unsigned before = internals_lock_queries();
+    for (int i = 0; i < 100; i++) {
+        a.send_number(b.addr(), 2);
+        EXPECT_EQ(GLEX_ERR_STATUS_DEST_VP_STOP, a.only_error());
+    }
+    EXPECT_EQ(before, internals_lock_queries());
+    EXPECT_OK(glex_ext_set_receiver(b, 1));
+    a.send_number(b.addr(), 3);
+    EXPECT_EQ(1, b.receive_number(0));
+    EXPECT_EQ(3, b.receive_number(0));
 }

@@ -7,6 +7,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -46,7 +47,7 @@ CHILD(system_seccomp)
     char *mapped = other.alloc(64);
 
     EXPECT_OK(glex_ext_query_device(dev, &attr));
-    EXPECT_EQ(static_cast<uint32_t>(GLEX_EXT_CAP_MAP | GLEX_EXT_CAP_SLEEP), attr.caps);
+    EXPECT_EQ(static_cast<uint32_t>(GLEX_EXT_CAP_MAP | GLEX_EXT_CAP_SLEEP | GLEX_EXT_CAP_COLL), attr.caps);
     EXPECT_NE(nullptr, strstr(attr.missing, "seccomp")) << attr.missing;
     glex_imm_rdma_req_t req = imm_put(other.target(other.reg(buf, 64)), "x", 2);
     EXPECT_OK(glex_imm_rdma(ep, &req, nullptr));
@@ -71,6 +72,31 @@ TEST(system_, seccomp)
     const std::string text = child.error_text(); /* one line, however many requests */
     EXPECT_EQ(1, std::count(text.begin(), text.end(), '\n')) << text;
     EXPECT_NE(std::string::npos, text.find("seccomp"));
+}
+
+/* Only who lets peers reach its private memory lets them trace it. */
+CHILD(system_ptracer)
+{
+    const bool allowed = receive_down<char>() != 'n';
+    char buf[64];
+    Device dev;
+    Ep ep(dev);
+
+    ep.reg(ep.alloc(64), 64);
+    EXPECT_EQ(0u, internals_ptracer_calls()) << "memory of the NIC";
+    ep.reg(buf, sizeof(buf));
+    EXPECT_EQ(allowed ? 1u : 0u, internals_ptracer_calls());
+    return testing::Test::HasFailure();
+}
+
+TEST(system_, ptracer)
+{
+    for (char allowed : {'y', 'n'}) {
+        Process child("system_ptracer", {std::string("GLEX_PRIVATE_RDMA=") + allowed});
+
+        child.send(allowed);
+        EXPECT_EQ(0, child.wait());
+    }
 }
 
 /*
@@ -128,6 +154,78 @@ TEST(system_, pid_namespace)
     ep.send_number(addr, 5);
     EXPECT_EQ(0, child.wait());
     EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(ep, addr));
+}
+
+/* Without /proc no endpoint can be made; the message says what is missing. */
+CHILD(system_no_proc)
+{
+    glex_ep_attr attr = ep_attr();
+    glex_ep_handle_t ep;
+
+    if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWNS | CLONE_NEWUSER) != 0) {
+        return 77;
+    }
+    mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
+    if (mount("none", "/proc", "tmpfs", 0, nullptr) != 0) {
+        return 77;
+    }
+    {
+        Device dev;
+
+        EXPECT_EQ(GLEX_SYS_ERR, glex_create_ep(dev, &attr, &ep));
+    }
+    _exit(testing::Test::HasFailure()); /* no leak check, which needs /proc */
+}
+
+TEST(system_, no_proc)
+{
+    Process child("system_no_proc", {"GLEX_LOG=error"});
+
+    if (child.wait() == 77) {
+        GTEST_SKIP() << "no mount namespaces here";
+    }
+    EXPECT_EQ(0, child.wait());
+    EXPECT_NE(std::string::npos, child.error_text().find("/proc")) << child.error_text();
+}
+
+/* Over the limit of file sizes there is an error that names it, and no signal. */
+CHILD(system_file_size)
+{
+    glex_ep_attr attr = ep_attr();
+    glex_ep_handle_t handle;
+    rlimit limit;
+    void *mem;
+    Device dev;
+    Ep ep(dev);
+
+    EXPECT_EQ(0, getrlimit(RLIMIT_FSIZE, &limit));
+    limit.rlim_cur = 100000;
+    EXPECT_EQ(0, setrlimit(RLIMIT_FSIZE, &limit));
+    EXPECT_EQ(GLEX_NO_MEM_RESOURCE, glex_create_ep(dev, &attr, &handle));
+    EXPECT_EQ(GLEX_NO_MEM_RESOURCE, glex_ext_mem_alloc(ep, 1 << 20, &mem));
+    return testing::Test::HasFailure();
+}
+
+TEST(system_, file_size)
+{
+    Process child("system_file_size", {"GLEX_LOG=error"});
+
+    EXPECT_EQ(0, child.wait());
+    const std::string text = child.error_text();
+    EXPECT_EQ(2, std::count(text.begin(), text.end(), '\n')) << text;
+    EXPECT_NE(std::string::npos, text.find("ulimit -f")) << text;
+}
+
+/* A signal in the middle of reserving memory does not make it fail. */
+TEST(system_, interrupted_reservation)
+{
+    Device dev;
+
+    internals_interrupt_reservations(3);
+    Ep ep(dev);
+    internals_interrupt_reservations(3);
+    EXPECT_NE(nullptr, ep.alloc(1 << 20));
+    EXPECT_EQ(0u, internals_interrupt_reservations(0)) << "all were met";
 }
 
 /* Who cannot open a file cannot tell whether a peer lives, and does not take it for dead. */

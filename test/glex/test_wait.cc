@@ -1,11 +1,15 @@
 /* Timeouts, sleeping and waking. */
+#include "internals.h"
 #include "nic.h"
 #include "process.h"
 #include "stepped.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -229,6 +233,115 @@ TEST_F(wait, many_that_do_not_look_at_their_wake_ups)
         }
         ASSERT_EQ(1, poll(&pfd, 1, 0)) << i;
     }
+}
+
+/* A sender that is out of file descriptors wakes whom it knows, however many these are. */
+TEST_F(wait, a_sender_without_descriptors_wakes)
+{
+    const int num = 3;
+    std::vector<std::unique_ptr<Ep>> eps;
+    pollfd pfds[num] = {};
+    rlimit files;
+
+    for (pollfd &pfd : pfds) {
+        eps.emplace_back(new Ep(dev));
+        a.send_number(eps.back()->addr(), 1);
+        EXPECT_EQ(1, eps.back()->receive_number(0));
+        ASSERT_OK(glex_ext_event_fd(*eps.back(), &pfd.fd));
+        ASSERT_OK(glex_ext_arm(*eps.back()));
+        pfd.events = POLLIN;
+    }
+    ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &files));
+    const rlimit none = {0, files.rlim_max};
+    ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &none));
+    for (const std::unique_ptr<Ep> &ep : eps) {
+        a.send_number(ep->addr(), 2);
+    }
+    ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+    EXPECT_EQ(static_cast<uint64_t>(num), a.counters().wakeups);
+    for (pollfd &pfd : pfds) {
+        EXPECT_EQ(1, poll(&pfd, 1, 0));
+    }
+}
+
+/* A sender is killed between the publication and the wake-up, and nobody else ever posts. */
+TEST_F(wait, a_wake_up_that_never_comes)
+{
+    pollfd pfd = {};
+
+    ASSERT_OK(glex_ext_event_fd(b, &pfd.fd));
+    pfd.events = POLLIN;
+    ASSERT_OK(glex_ext_arm(b));
+    internals_post_without_waking(a, b.addr());
+    ASSERT_EQ(1, poll(&pfd, 1, WAIT_MS));
+
+    glex_ep_addr_t src;
+    uint32_t len;
+    void *data;
+    ASSERT_OK(glex_probe_first_mp(b, 0, &src, &data, &len));
+    ASSERT_OK(glex_discard_probed_mp(b));
+    ASSERT_OK(glex_ext_arm(b));
+    EXPECT_EQ(0, poll(&pfd, 1, 0)) << "arming takes the timer's expiry back";
+}
+
+/* The same of a call that waits for ever: the message comes when the call has fallen asleep. */
+TEST_F(wait, a_wake_up_that_never_comes_to_a_waiting_call)
+{
+    std::thread sender([&] {
+        while (!internals_is_armed(b)) {
+            usleep(1000);
+        }
+        internals_post_without_waking(a, b.addr());
+    });
+    glex_ep_addr_t src;
+    uint32_t len = 1;
+    void *data;
+
+    int64_t start = now_ms();
+    EXPECT_OK(glex_probe_first_mp(b, WAIT_MS, &src, &data, &len));
+    EXPECT_EQ(0u, len);
+    EXPECT_GT(start + WAIT_MS, now_ms()) << "it slept to the end of its timeout";
+    sender.join();
+}
+
+/* A peer sleeps on a fabric with a path of any length. */
+CHILD(wait_in_its_fabric)
+{
+    pollfd pfd = {};
+    Device dev;
+    Ep a(dev), b(dev);
+
+    EXPECT_OK(glex_ext_event_fd(b, &pfd.fd));
+    pfd.events = POLLIN;
+    EXPECT_OK(glex_ext_arm(b));
+    a.send_number(b.addr(), 1);
+    EXPECT_EQ(1, poll(&pfd, 1, 0));
+    EXPECT_EQ(1u, a.counters().wakeups);
+    EXPECT_EQ(1, b.receive_number(0));
+    EXPECT_EQ(-1, b.receive_number(1));
+    return testing::Test::HasFailure();
+}
+
+TEST(wait_path, of_any_length)
+{
+    char dir[PATH_MAX], here[] = "/dev/shm/wait-path-XXXXXX";
+
+    ASSERT_NE(nullptr, mkdtemp(here));
+    for (size_t len = 60; len <= 120; len++) { /* the kernel takes 107 bytes, the socket's name is 18 */
+        const size_t fabric = 20, shm = len - fabric - strlen("/glex-12345/");
+
+        snprintf(dir, sizeof(dir), "%s/", here);
+        for (size_t i = strlen(dir); i <= shm; i++) {
+            dir[i] = 'd';
+            dir[i + 1] = '\0';
+        }
+        ASSERT_TRUE(mkdir(dir, 0700) == 0 || errno == EEXIST);
+        Process child("wait_in_its_fabric", {std::string("GLEX_SHM_DIR=") + dir,
+                                             "GLEX_FABRIC=" + std::string(fabric, 'f')});
+        EXPECT_EQ(0, child.wait()) << len;
+        rmdir(dir);
+    }
+    rmdir(here);
 }
 
 /* ---- no wake-up is lost, wherever the other side is when one arms ---------------------------- */

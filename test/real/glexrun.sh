@@ -110,8 +110,50 @@ test_openmpi()
     unset UCX_ANY
 }
 
+# What a rank says of itself: "rank NIC word".
+# shellcheck disable=SC2016
+rank_line='echo "${OMPI_COMM_WORLD_RANK:-$PMI_RANK} $GLEX_NIC_ID $0"'
+
+# The nodes of the ranks under a launcher, a line each.
+nodes_of()
+{
+    "$run_it" --nodes 2 "$@" bash -c "$rank_line" a 2>&1 | sort
+}
+
+test_nodes()
+{
+    local launcher right=$'0 1 a\n1 1 a\n2 2 a\n3 2 a'
+    expect "--nodes without a launcher" 1 \
+        "$("$run_it" --nodes 3 printenv GLEX_NIC_ID)"
+    expect "--nodes of a rank" 3 \
+        "$(PMI_RANK=5 PMI_SIZE=6 "$run_it" --nodes=3 printenv GLEX_NIC_ID)"
+    expect "--nodes, more of them than ranks" 3 \
+        "$(PMI_RANK=1 PMI_SIZE=2 "$run_it" --nodes=5 printenv GLEX_NIC_ID)"
+    expect "no --nodes" unset "$(value_of GLEX_NIC_ID)"
+    expect "--nodes refuses nonsense" 127 "$(status_of "$run_it" --nodes 0 true)"
+    expect "--nodes refuses what it cannot tell" 127 \
+        "$(status_of "$run_it" --nodes 2 mpirun --strange-option 4x true)"
+    for launcher in mpirun.mpich mpirun.openmpi; do
+        if ! have "$launcher"; then
+            skip "glexrun --nodes $launcher" "not installed"
+            continue
+        fi
+        expect "--nodes $launcher" "$right" "$(nodes_of "$launcher" -n 4)"
+        expect "--nodes $launcher, two programs" $'0 1 a\n1 1 a\n2 2 b\n3 2 b' \
+            "$("$run_it" --nodes 2 "$launcher" -n 2 bash -c "$rank_line" a : \
+                -n 2 bash -c "$rank_line" b 2>&1 | sort)"
+    done
+    ! have mpirun.openmpi ||
+        expect "--nodes mpirun.openmpi, options with values" "$right" \
+            "$(nodes_of mpirun.openmpi --map-by node -x LC_ALL --mca btl self -np 4)"
+    ! have mpirun.mpich ||
+        expect "--nodes mpirun.mpich, options with values" "$right" \
+            "$(nodes_of mpirun.mpich -genv FOO bash -np 4)"
+}
+
 test_settings
 test_status
+test_nodes
 test_refusals
 if have mpirun.openmpi; then
     test_openmpi

@@ -8,6 +8,17 @@ look()
     expect 0 "$glex_info" --json
 }
 
+# The table of the interface: that of docs/nic.md, with every function and flag of glex.h.
+expect 0 "$glex_info" --api
+sed -n '/^| function or flag /,/^$/p' "$srcdir/../../docs/nic.md" | sed '/^$/d' > "$work/in_docs"
+diff "$work/in_docs" "$work/out" || fail "docs/nic.md and glex_info --api differ"
+sed -n -e 's/^\(static inline \)\{0,1\}\(const char \*\|glex_ret_t \)\(glex_[a-z_]*\)(.*/\3/p' \
+    -e 's/^ *\(GLEX_\(EP_TYPE\|MPQ_TYPE\|EQ_TYPE\|MEM\|FLAG\)_[A-Z_]*\) *=.*/\1/p' \
+    "$srcdir/../../src/glex/glex.h" | sort -u > "$work/names"
+# shellcheck disable=SC2016 # Markdown
+sed -n 's/^| `\([^`]*\)`.*/\1/p' "$work/out" | sort > "$work/in_table"
+diff "$work/names" "$work/in_table" || fail "glex_info --api and glex.h differ"
+
 # Nobody there: no error, and nothing is made by looking.
 look
 json '.fabric.exists == false and .endpoints == [] and (.devices | length) == 1'
@@ -21,7 +32,8 @@ says '^nothing to remove'
 
 # What is not available, and why.
 expect 0 env GLEX_FAULT=noprivate,nomap "$glex_info" --json
-json '.devices[0] | .capabilities == {"map": false, "private_rdma": false, "sleep": true}
+json '.devices[0] | .capabilities == {"map": false, "private_rdma": false, "sleep": true,
+                                          "coll": true}
     and (.missing | test("private memory: .*; mapping: "))'
 expect 0 env GLEX_FAULT=noprivate "$glex_info"
 says 'RDMA to private memory +no$'
