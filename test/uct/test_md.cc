@@ -4,6 +4,7 @@
  */
 #include "traffic.h"
 
+#include <set>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -29,6 +30,23 @@ TEST_P(MdTest, Attributes)
             EXPECT_GT(md.attr.cap.max_alloc, 1ul << 20);
         }
         EXPECT_FALSE(md.has(UCT_MD_FLAG_SOCKADDR));
+    });
+}
+
+/* What is still on its way to an endpoint that has gone does not arrive at the next one */
+TEST_P(MdTest, AddressIsNotUsedAgainAtOnce)
+{
+    isolated(env(), [] {
+        std::set<uint64_t> addresses;
+
+        for (unsigned i = 0; i < 8; ++i) {
+            glex_ep_addr_t addr = {};
+            Md md;
+
+            ASSERT_EQ(glex_get_ep_addr(md.internals()->eps[0], &addr), GLEX_SUCCESS);
+            addresses.insert(addr.v);
+        }
+        EXPECT_GT(addresses.size(), 4u);
     });
 }
 

@@ -1,9 +1,9 @@
 /*
- * All that differs between the versions of UCX that the transport is made for: 1.13, and 1.18 and
- * newer. The versions between them are in no distribution's present release, and were never tried.
+ * All that differs between the versions of UCX that the transport is made for: 1.13 to 1.22.
  *
  * The rest of the transport is written for the newer ones; where that asks for a function or an
- * argument that 1.13 does not have, it stands there under a name of this file.
+ * argument that an older one does not have, it stands there under a name of this file. Each
+ * difference stands beside the first version that has the newer form.
  */
 #ifndef UCT_GLEX_COMPAT_H
 #define UCT_GLEX_COMPAT_H
@@ -17,9 +17,15 @@
 #include <ucs/time/time.h>
 #include <string.h>
 
-#if (UCT_API < UCT_VERSION(1, 13)) || \
-    ((UCT_API > UCT_VERSION(1, 13)) && (UCT_API < UCT_VERSION(1, 18)))
-#  error "glex is made for UCX 1.13 and for UCX 1.18 and newer"
+#if UCT_API < UCT_VERSION(1, 13)
+#  error "glex is made for UCX 1.13 and newer"
+#endif
+
+#if UCT_API >= UCT_VERSION(1, 14)
+#  include <uct/api/v2/uct_v2.h>
+#endif
+#if UCT_API >= UCT_VERSION(1, 17)
+#  include <ucs/sys/ptr_arith.h>
 #endif
 
 /* Of the transport, for what follows: in glex_md.c, glex_query.c, glex_ep.c */
@@ -42,38 +48,26 @@ int uct_glex_ep_is_to(uct_ep_h tl_ep, const uct_iface_addr_t *iface_addr);
 #  define UCT_GLEX_MEM_ALLOC_SYS_DEV
 #endif
 
-#if UCT_API >= UCT_VERSION(1, 18)
+#if UCT_API >= UCT_VERSION(1, 19)
+#  define UCT_GLEX_RKEY_UNPACK_PARAMS const uct_rkey_unpack_params_t *params,
+#else
+#  define UCT_GLEX_RKEY_UNPACK_PARAMS
+#endif
 
-#  include <uct/api/v2/uct_v2.h>
-#  include <ucs/sys/ptr_arith.h>
+/* Attributes of the domain, arguments of a registration, pools */
+
+#if UCT_API >= UCT_VERSION(1, 14)
 
 typedef uct_md_attr_v2_t               uct_glex_md_attr_t;
 typedef const uct_md_mem_reg_params_t *uct_glex_mem_reg_arg_t;
-typedef ucs_rcache_config_t            uct_glex_rcache_config_t;
 
-/* Its protocols of version 1 take for granted that memory is registered for zero copy */
-#  define UCT_GLEX_NEED_MEMH 1
+/* UCP's protocols of version 1 take for granted that memory is registered for zero copy */
+#  define UCT_GLEX_NEED_MEMH      1
+#  define UCT_GLEX_MD_ATTR(_attr) (_attr)
 
-#  define UCT_GLEX_MD_ATTR(_attr)       (_attr)
-#  define UCT_GLEX_MD_FLAG_INVALIDATE   (UCT_MD_FLAG_INVALIDATE | UCT_MD_FLAG_INVALIDATE_RMA | \
-                                        UCT_MD_FLAG_INVALIDATE_AMO)
-/* UCP has a cache of its own, and turns it off where registrations shall not be kept */
-#  define UCT_GLEX_RCACHE_DEFAULT       "n"
-#  define UCT_GLEX_RCACHE_CONFIG_TABLE  ucs_config_rcache_table
-/* What a packed key is to cover: ours covers the whole registration */
-#  define UCT_GLEX_MKEY_PACK_RANGE      void *address, size_t length,
-/* Only what was packed for it may be invalidated */
-#  define UCT_GLEX_MKEY_REVOCABLE(_params) \
-    !!(UCS_PARAM_VALUE(UCT_MD_MKEY_PACK_FIELD, _params, flags, FLAGS, 0) & \
-       (UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA | UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO))
-#  define UCT_GLEX_MEMH_REVOCABLE       0
-#  define UCT_GLEX_MD_OPS               .mem_attach = (uct_md_mem_attach_func_t) \
-                                                ucs_empty_function_return_unsupported
-#  define UCT_GLEX_COMPONENT_OPS        .rkey_compare = uct_glex_rkey_compare,
-
-static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
+static inline unsigned uct_glex_mem_reg_flags(uct_glex_mem_reg_arg_t arg)
 {
-    uct_md_base_md_query(attr);
+    return UCT_MD_MEM_REG_FIELD_VALUE(arg, flags, FIELD_FLAGS, 0);
 }
 
 /* UCP keeps registrations in a cache of its own, and insists on being told that it may */
@@ -81,59 +75,6 @@ static inline void uct_glex_md_attr_set_reg_types(uct_glex_md_attr_t *attr, uint
 {
     attr->reg_mem_types   = mem_types;
     attr->cache_mem_types = mem_types;
-}
-
-static inline unsigned uct_glex_mem_reg_flags(uct_glex_mem_reg_arg_t arg)
-{
-    return UCT_MD_MEM_REG_FIELD_VALUE(arg, flags, FIELD_FLAGS, 0);
-}
-
-static inline void uct_glex_rcache_set_params(ucs_rcache_params_t *params,
-                                              const uct_glex_rcache_config_t *config)
-{
-    ucs_rcache_set_params(params, config);
-}
-
-/* 1.13 has a function for it, later ones leave it to UCP */
-static inline double uct_glex_rcache_overhead(const uct_glex_rcache_config_t *config)
-{
-    return (config->overhead == UCS_TIME_AUTO) ? 180e-9 : ucs_time_to_sec(config->overhead);
-}
-
-static inline ucs_status_t uct_glex_rcache_get(ucs_rcache_t *rcache, void *address, size_t length,
-                                               int prot, void *arg, ucs_rcache_region_t **region_p)
-{
-    return ucs_rcache_get(rcache, address, length, UCS_PGT_ADDR_ALIGN, prot, arg, region_p);
-}
-
-#  define UCT_GLEX_RCACHE_OPS \
-    .merge = (void (*)(void*, ucs_rcache_t*, void*, ucs_rcache_region_t*))ucs_empty_function,
-
-static inline ucs_status_t uct_glex_rkey_compare(uct_component_t *component UCS_V_UNUSED,
-                                                 uct_rkey_t a, uct_rkey_t b,
-                                                 const uct_rkey_compare_params_t *params,
-                                                 int *result)
-{
-    if ((params->field_mask != 0) || (result == NULL)) {
-        return UCS_ERR_INVALID_PARAM;
-    }
-    *result = uct_glex_rkey_cmp(a, b);
-    return UCS_OK;
-}
-
-static inline int uct_glex_iface_is_reachable_v2(const uct_iface_h tl_iface,
-                                                 const uct_iface_is_reachable_params_t *params)
-{
-    return (params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR) &&
-           uct_glex_iface_is_reachable(tl_iface, params->device_addr, NULL) &&
-           uct_iface_scope_is_reachable(tl_iface, params);
-}
-
-static inline int uct_glex_ep_is_connected(uct_ep_h tl_ep,
-                                           const uct_ep_is_connected_params_t *params)
-{
-    return (params->field_mask & UCT_EP_IS_CONNECTED_FIELD_IFACE_ADDR) &&
-           uct_glex_ep_is_to(tl_ep, params->iface_addr);
 }
 
 static inline ucs_status_t uct_glex_mpool_init(ucs_mpool_t *mp, size_t elem_size, size_t alignment,
@@ -152,83 +93,23 @@ static inline ucs_status_t uct_glex_mpool_init(ucs_mpool_t *mp, size_t elem_size
     return ucs_mpool_init(&params, mp);
 }
 
-/* 1.20 had this, 1.21 has it not */
-#  if (UCT_API == UCT_VERSION(1, 20)) || (UCT_API >= UCT_VERSION(1, 22))
-#    define UCT_GLEX_IFACE_QUERY_V2 .iface_query_v2 = uct_iface_base_query_v2,
-#  else
-#    define UCT_GLEX_IFACE_QUERY_V2
-#  endif
-#  if UCT_API >= UCT_VERSION(1, 20)
-#    define UCT_GLEX_EP_GET_DEVICE_EP \
-    .ep_get_device_ep = (uct_ep_get_device_ep_func_t)ucs_empty_function_return_unsupported,
-#    define UCT_GLEX_RKEY_UNPACK_PARAMS const uct_rkey_unpack_params_t *params,
-#  else
-#    define UCT_GLEX_EP_GET_DEVICE_EP
-#    define UCT_GLEX_RKEY_UNPACK_PARAMS
-#  endif
+#else
 
-#  define UCT_GLEX_IFACE_INTERNAL_OPS \
-    UCT_GLEX_IFACE_QUERY_V2 \
-    UCT_GLEX_EP_GET_DEVICE_EP \
-    .ep_connect_to_ep_v2   = (uct_ep_connect_to_ep_v2_func_t) \
-            ucs_empty_function_return_unsupported, \
-    .iface_is_reachable_v2 = uct_glex_iface_is_reachable_v2, \
-    .ep_is_connected       = uct_glex_ep_is_connected,
-
-#else /* 1.13 */
-
-typedef uct_md_attr_t          uct_glex_md_attr_t;
-typedef unsigned               uct_glex_mem_reg_arg_t;
-typedef uct_md_rcache_config_t uct_glex_rcache_config_t;
+typedef uct_md_attr_t uct_glex_md_attr_t;
+typedef unsigned      uct_glex_mem_reg_arg_t;
 
 /* Put and get need no registration where the NIC is this process; UCX makes one for each request */
-#  define UCT_GLEX_NEED_MEMH (!UCT_GLEX_NIC_RDMA_NOW)
-
-#  define UCT_GLEX_MD_ATTR(_attr)      (&(_attr)->cap)
-#  define UCT_GLEX_MD_FLAG_INVALIDATE  UCT_MD_FLAG_INVALIDATE
-#  define UCT_GLEX_RCACHE_DEFAULT      "try"
-#  define UCT_GLEX_RCACHE_CONFIG_TABLE uct_md_config_rcache_table
-#  define UCT_GLEX_MKEY_PACK_RANGE
-#  define UCT_GLEX_MKEY_REVOCABLE(_params) 1
-#  define UCT_GLEX_MEMH_REVOCABLE      1
-#  define UCT_GLEX_MD_OPS              .is_sockaddr_accessible = ucs_empty_function_return_zero_int
-#  define UCT_GLEX_COMPONENT_OPS
-#  define UCT_GLEX_RKEY_UNPACK_PARAMS
-#  define UCT_GLEX_RCACHE_OPS
-#  define UCT_GLEX_IFACE_INTERNAL_OPS
-
-static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
-{
-    memset(attr, 0, sizeof(*attr));
-    memset(&attr->local_cpus, 0xff, sizeof(attr->local_cpus));
-}
-
-static inline void uct_glex_md_attr_set_reg_types(uct_glex_md_attr_t *attr, uint64_t mem_types)
-{
-    attr->cap.reg_mem_types = mem_types;
-}
+#  define UCT_GLEX_NEED_MEMH      (!UCT_GLEX_NIC_RDMA_NOW)
+#  define UCT_GLEX_MD_ATTR(_attr) (&(_attr)->cap)
 
 static inline unsigned uct_glex_mem_reg_flags(uct_glex_mem_reg_arg_t arg)
 {
     return arg;
 }
 
-static inline void uct_glex_rcache_set_params(ucs_rcache_params_t *params,
-                                              const uct_glex_rcache_config_t *config)
+static inline void uct_glex_md_attr_set_reg_types(uct_glex_md_attr_t *attr, uint64_t mem_types)
 {
-    uct_md_set_rcache_params(params, config);
-    params->max_alignment = ucs_get_page_size();
-}
-
-static inline double uct_glex_rcache_overhead(const uct_glex_rcache_config_t *config)
-{
-    return uct_md_rcache_overhead(config);
-}
-
-static inline ucs_status_t uct_glex_rcache_get(ucs_rcache_t *rcache, void *address, size_t length,
-                                               int prot, void *arg, ucs_rcache_region_t **region_p)
-{
-    return ucs_rcache_get(rcache, address, length, prot, arg, region_p);
+    attr->cap.reg_mem_types = mem_types;
 }
 
 static inline ucs_status_t uct_glex_mpool_init(ucs_mpool_t *mp, size_t elem_size, size_t alignment,
@@ -239,5 +120,190 @@ static inline ucs_status_t uct_glex_mpool_init(ucs_mpool_t *mp, size_t elem_size
 }
 
 #endif
+
+static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
+{
+#if UCT_API >= UCT_VERSION(1, 17)
+    uct_md_base_md_query(attr);
+#else
+    memset(attr, 0, sizeof(*attr));
+    memset(&attr->local_cpus, 0xff, sizeof(attr->local_cpus));
+#endif
+}
+
+/* Keys: invalidated for whom, packed for what range, compared */
+
+#if UCT_API >= UCT_VERSION(1, 15)
+#  define UCT_GLEX_MD_FLAG_INVALIDATE (UCT_MD_FLAG_INVALIDATE | UCT_MD_FLAG_INVALIDATE_RMA | \
+                                      UCT_MD_FLAG_INVALIDATE_AMO)
+#  define UCT_GLEX_PACK_INVALIDATE    (UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA | \
+                                      UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO)
+#else
+#  define UCT_GLEX_MD_FLAG_INVALIDATE UCT_MD_FLAG_INVALIDATE
+#  define UCT_GLEX_PACK_INVALIDATE    UCT_MD_MKEY_PACK_FLAG_INVALIDATE
+#endif
+
+/* Only what was packed for it may be invalidated. 1.13 packs without saying what for. */
+#if UCT_API >= UCT_VERSION(1, 14)
+#  define UCT_GLEX_MKEY_REVOCABLE(_params) \
+    !!(UCS_PARAM_VALUE(UCT_MD_MKEY_PACK_FIELD, _params, flags, FLAGS, 0) & UCT_GLEX_PACK_INVALIDATE)
+#  define UCT_GLEX_MEMH_REVOCABLE 0
+#else
+#  define UCT_GLEX_MKEY_REVOCABLE(_params) 1
+#  define UCT_GLEX_MEMH_REVOCABLE 1
+#endif
+
+/* What a packed key is to cover: ours covers the whole registration */
+#if UCT_API >= UCT_VERSION(1, 16)
+#  define UCT_GLEX_MKEY_PACK_RANGE void *address, size_t length,
+#else
+#  define UCT_GLEX_MKEY_PACK_RANGE
+#endif
+
+#if UCT_API >= UCT_VERSION(1, 16)
+#  define UCT_GLEX_COMPONENT_OPS .rkey_compare = uct_glex_rkey_compare,
+
+static inline ucs_status_t uct_glex_rkey_compare(uct_component_t *component UCS_V_UNUSED,
+                                                 uct_rkey_t a, uct_rkey_t b,
+                                                 const uct_rkey_compare_params_t *params,
+                                                 int *result)
+{
+    if ((params->field_mask != 0) || (result == NULL)) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    *result = uct_glex_rkey_cmp(a, b);
+    return UCS_OK;
+}
+#else
+#  define UCT_GLEX_COMPONENT_OPS
+#endif
+
+/* Operations of a domain: all versions have some that are not ours, and fewer with time */
+#if UCT_API >= UCT_VERSION(1, 14)
+#  define UCT_GLEX_MD_ATTACH .mem_attach = (uct_md_mem_attach_func_t) \
+                                     ucs_empty_function_return_unsupported,
+#else
+#  define UCT_GLEX_MD_ATTACH
+#endif
+#if UCT_API >= UCT_VERSION(1, 16)
+#  define UCT_GLEX_MD_OPS UCT_GLEX_MD_ATTACH
+#else
+#  define UCT_GLEX_MD_OPS \
+    UCT_GLEX_MD_ATTACH \
+    .is_sockaddr_accessible = ucs_empty_function_return_zero_int,
+#endif
+
+/* The registration cache. From 1.14 on UCP has one of its own, and turns it off where registrations
+ * shall not be kept. */
+#if UCT_API >= UCT_VERSION(1, 14)
+#  define UCT_GLEX_RCACHE_DEFAULT "n"
+#else
+#  define UCT_GLEX_RCACHE_DEFAULT "try"
+#endif
+
+#if UCT_API >= UCT_VERSION(1, 16)
+#  define UCT_GLEX_RCACHE_CONFIG_TABLE ucs_config_rcache_table
+typedef ucs_rcache_config_t uct_glex_rcache_config_t;
+#else
+#  define UCT_GLEX_RCACHE_CONFIG_TABLE uct_md_config_rcache_table
+typedef uct_md_rcache_config_t uct_glex_rcache_config_t;
+#endif
+
+static inline void uct_glex_rcache_set_params(ucs_rcache_params_t *params,
+                                              const uct_glex_rcache_config_t *config)
+{
+#if UCT_API >= UCT_VERSION(1, 16)
+    ucs_rcache_set_params(params, config);
+#else
+    uct_md_set_rcache_params(params, config);
+    params->max_alignment = ucs_get_page_size();
+#endif
+}
+
+static inline double uct_glex_rcache_overhead(const uct_glex_rcache_config_t *config)
+{
+#if UCT_API >= UCT_VERSION(1, 17)
+    return (config->overhead == UCS_TIME_AUTO) ? 180e-9 : ucs_time_to_sec(config->overhead);
+#else
+    return uct_md_rcache_overhead(config);
+#endif
+}
+
+static inline ucs_status_t uct_glex_rcache_get(ucs_rcache_t *rcache, void *address, size_t length,
+                                               int prot, void *arg, ucs_rcache_region_t **region_p)
+{
+#if UCT_API >= UCT_VERSION(1, 17)
+    return ucs_rcache_get(rcache, address, length, UCS_PGT_ADDR_ALIGN, prot, arg, region_p);
+#else
+    return ucs_rcache_get(rcache, address, length, prot, arg, region_p);
+#endif
+}
+
+#if UCT_API >= UCT_VERSION(1, 17)
+#  define UCT_GLEX_RCACHE_OPS \
+    .merge = (void (*)(void*, ucs_rcache_t*, void*, ucs_rcache_region_t*))ucs_empty_function,
+#else
+#  define UCT_GLEX_RCACHE_OPS
+#endif
+
+/* Internal operations of an interface */
+
+/* 1.20 had this, 1.21 has it not */
+#if (UCT_API == UCT_VERSION(1, 20)) || (UCT_API >= UCT_VERSION(1, 22))
+#  define UCT_GLEX_IFACE_QUERY_V2 .iface_query_v2 = uct_iface_base_query_v2,
+#else
+#  define UCT_GLEX_IFACE_QUERY_V2
+#endif
+
+#if UCT_API >= UCT_VERSION(1, 20)
+#  define UCT_GLEX_EP_GET_DEVICE_EP \
+    .ep_get_device_ep = (uct_ep_get_device_ep_func_t)ucs_empty_function_return_unsupported,
+#else
+#  define UCT_GLEX_EP_GET_DEVICE_EP
+#endif
+
+#if UCT_API >= UCT_VERSION(1, 14)
+#  define UCT_GLEX_EP_CONNECT_TO_EP \
+    .ep_connect_to_ep_v2 = (uct_ep_connect_to_ep_v2_func_t)ucs_empty_function_return_unsupported,
+#else
+#  define UCT_GLEX_EP_CONNECT_TO_EP
+#endif
+
+#if UCT_API >= UCT_VERSION(1, 15)
+#  define UCT_GLEX_IFACE_IS_REACHABLE .iface_is_reachable_v2 = uct_glex_iface_is_reachable_v2,
+
+static inline int uct_glex_iface_is_reachable_v2(const uct_iface_h tl_iface,
+                                                 const uct_iface_is_reachable_params_t *params)
+{
+    return (params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR) &&
+           uct_glex_iface_is_reachable(tl_iface, params->device_addr, NULL)
+#  if UCT_API >= UCT_VERSION(1, 16)
+           && uct_iface_scope_is_reachable(tl_iface, params)
+#  endif
+            ;
+}
+#else
+#  define UCT_GLEX_IFACE_IS_REACHABLE
+#endif
+
+#if UCT_API >= UCT_VERSION(1, 16)
+#  define UCT_GLEX_EP_IS_CONNECTED .ep_is_connected = uct_glex_ep_is_connected,
+
+static inline int uct_glex_ep_is_connected(uct_ep_h tl_ep,
+                                           const uct_ep_is_connected_params_t *params)
+{
+    return (params->field_mask & UCT_EP_IS_CONNECTED_FIELD_IFACE_ADDR) &&
+           uct_glex_ep_is_to(tl_ep, params->iface_addr);
+}
+#else
+#  define UCT_GLEX_EP_IS_CONNECTED
+#endif
+
+#define UCT_GLEX_IFACE_INTERNAL_OPS \
+    UCT_GLEX_IFACE_QUERY_V2 \
+    UCT_GLEX_EP_GET_DEVICE_EP \
+    UCT_GLEX_EP_CONNECT_TO_EP \
+    UCT_GLEX_IFACE_IS_REACHABLE \
+    UCT_GLEX_EP_IS_CONNECTED
 
 #endif

@@ -87,6 +87,10 @@ static ucs_status_t uct_glex_ctl_send_open(uct_glex_vc_t *vc, unsigned type, uns
     unsigned first;
 
     uct_glex_ctl_fill(vc, &open.msg, type, flags);
+    if ((type == UCT_GLEX_MP_CONNECT) && (vc->state != UCT_GLEX_VC_OPEN)) {
+        open.msg.ctl.gone_id = open.msg.hdr.vc_id; /* see uct_glex_vc_get() */
+        open.msg.hdr.vc_id   = 0;
+    }
     first  = uct_glex_first_append(vc, &open.msg.hdr, open.first);
     status = uct_glex_mp_send(vc, &open, sizeof(open.msg) + first);
     if (status == UCS_OK) {
@@ -158,6 +162,9 @@ static ucs_status_t uct_glex_ctl_send_ack(uct_glex_vc_t *vc)
 /* Credits that found no other message, what is to be said, acknowledgements */
 static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
 {
+    if ((vc->ctl & UCT_GLEX_CTL_CREDIT) && vc->er_shows && !uct_glex_er_is_wanted(vc)) {
+        vc->ctl &= ~UCT_GLEX_CTL_CREDIT; /* the sender woke up meanwhile */
+    }
     if (uct_glex_credit_must_tell(&vc->mp_rx, vc->told_limit) || uct_glex_er_must_tell(vc)) {
         vc->ctl |= UCT_GLEX_CTL_CREDIT;
     }
@@ -198,36 +205,37 @@ static ucs_status_t uct_glex_ctl_accept(uct_glex_vc_t *vc)
     return status;
 }
 
-/* A peer that cannot be told, because it is dead, needs not be told */
+/* The RESET says that we use no memory of the peer's any more: it waits for our Gets. A dead peer
+ * need not be told. */
 static ucs_status_t uct_glex_ctl_progress_over(uct_glex_vc_t *vc)
 {
-    if (vc->reset_due && (uct_glex_ctl_send_reset(vc->iface, vc->peer, vc->id) ==
-                          UCS_ERR_NO_RESOURCE)) {
+    if (vc->reset_due &&
+        ((vc->rx_started > 0) || (uct_glex_ctl_send_reset(vc, 0) == UCS_ERR_NO_RESOURCE))) {
         return UCS_ERR_NO_RESOURCE;
     }
     vc->reset_due = 0;
     return UCS_OK;
 }
 
-/* What the peer sent through its FIFO before it closed has arrived, and overtakes nothing: messages
- * and events are in different queues. Bounded by what the event queue holds. */
-static void uct_glex_ctl_progress_left(uct_glex_vc_t *vc)
+/* The peer has left. Its last messages, and what it says of ours, may still be on their way: messages
+ * and events are in different queues. */
+static ucs_status_t uct_glex_ctl_progress_left(uct_glex_vc_t *vc)
 {
-    unsigned batches = UINT16_MAX / UCT_GLEX_POLL_BATCH;
-
-    vc->peer_left = 0;
-    while ((uct_glex_iface_poll(vc->iface) > 0) && (--batches > 0)) {
-        uct_glex_rx_retry_waiting(vc->iface);
+    if (!uct_glex_vc_is_over(vc) && !vc->is_stale &&
+        ((vc->rx_seq != vc->left_seq) || !ucs_queue_is_empty(&vc->tx_ops))) {
+        return UCS_ERR_NO_RESOURCE;
     }
+    vc->peer_left = 0;
     if (!uct_glex_vc_is_over(vc)) {
         uct_glex_vc_gone(vc);
     }
+    return UCS_OK;
 }
 
 static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
 {
-    if (vc->peer_left) {
-        uct_glex_ctl_progress_left(vc);
+    if (vc->peer_left && (uct_glex_ctl_progress_left(vc) == UCS_ERR_NO_RESOURCE)) {
+        return UCS_ERR_NO_RESOURCE;
     }
     if (vc->peer_dead && (vc->state != UCT_GLEX_VC_FAILED)) {
         return UCS_ERR_ENDPOINT_TIMEOUT;
@@ -334,17 +342,25 @@ static void uct_glex_ctl_open(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
     uct_glex_vc_schedule(vc); /* what was due while it was not open */
 }
 
-ucs_status_t uct_glex_ctl_send_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id)
+/* The names of a VC as a RESET bears them: ours, which is the one that is not known or not used any
+ * more, and the peer's */
+static ucs_status_t uct_glex_ctl_send_reset_msg(uct_glex_iface_t *iface,
+                                                const uct_glex_reset_t *reset, unsigned flags,
+                                                uint16_t seq, uint16_t er_head)
 {
     uct_glex_ctl_msg_t msg;
     glex_imm_mp_req_t req;
 
     memset(&msg, 0, sizeof(msg));
     msg.hdr.type_am   = uct_glex_hdr_type_am(UCT_GLEX_MP_RESET, 0);
+    msg.hdr.vc_id     = reset->peer_id;
     msg.ctl.version   = UCT_GLEX_WIRE_VERSION;
-    msg.ctl.vc_id     = unknown_id;
+    msg.ctl.flags     = flags;
+    msg.ctl.vc_id     = reset->unknown_id;
     msg.ctl.src_uuid  = iface->uuid;
-    req.rmt_ep_addr.v = dest;
+    msg.ctl.last_seq  = seq;
+    msg.ctl.er_head   = er_head;
+    req.rmt_ep_addr.v = reset->dest;
     req.data          = &msg;
     req.len           = sizeof(msg);
     req.flag          = GLEX_EXT_FLAG_NO_LOSS;
@@ -352,7 +368,17 @@ ucs_status_t uct_glex_ctl_send_reset(uct_glex_iface_t *iface, uint64_t dest, uin
     return uct_glex_status(glex_send_imm_mp(iface->nic, &req, NULL));
 }
 
-void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id)
+ucs_status_t uct_glex_ctl_send_reset(const uct_glex_vc_t *vc, unsigned flags)
+{
+    uct_glex_reset_t reset = {.dest = vc->peer, .unknown_id = vc->id, .peer_id = vc->tx.vc_id};
+
+    flags |= UCT_GLEX_CTL_KNOWN;
+    flags |= (uct_glex_vc_holds(vc) && !vc->peer_quiet) ? UCT_GLEX_CTL_HOLD : 0;
+    return uct_glex_ctl_send_reset_msg(vc->iface, &reset, flags, vc->tx.seq, vc->tx_fifo.head);
+}
+
+void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id,
+                             uint32_t peer_id)
 {
     uct_glex_reset_t *reset;
 
@@ -368,6 +394,7 @@ void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t un
         reset             = &iface->resets[iface->num_resets];
         reset->dest       = dest;
         reset->unknown_id = unknown_id;
+        reset->peer_id    = peer_id;
         ++iface->num_resets;
         uct_glex_iface_recheck(iface);
     }
@@ -381,29 +408,68 @@ void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface)
     iface->num_resets = 0;
     for (i = 0; i < num; ++i) {
         reset = iface->resets[i];
-        if (uct_glex_ctl_send_reset(iface, reset.dest, reset.unknown_id) == UCS_ERR_NO_RESOURCE) {
-            uct_glex_ctl_post_reset(iface, reset.dest, reset.unknown_id);
+        if (uct_glex_ctl_send_reset_msg(iface, &reset, 0, 0, 0) == UCS_ERR_NO_RESOURCE) {
+            uct_glex_ctl_post_reset(iface, reset.dest, reset.unknown_id, reset.peer_id);
         }
+    }
+}
+
+/* The VC that a RESET is about, by our name of it if the peer knew that; or NULL */
+static uct_glex_vc_t *uct_glex_ctl_reset_vc(uct_glex_iface_t *iface, uint64_t src, uint32_t id,
+                                            const uct_glex_ctl_t *ctl)
+{
+    uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, id);
+
+    if ((vc != NULL) && (vc->peer == src) &&
+        ((vc->tx.vc_id == ctl->vc_id) || (vc->state == UCT_GLEX_VC_CONNECTING))) {
+        return vc;
+    }
+    /* The VC is named by the peer's name, or (0) the interface that was meant is not there */
+    vc = uct_glex_vc_find(iface, src);
+    if ((vc != NULL) && ((ctl->vc_id != 0) ?
+        ((ctl->vc_id == vc->tx.vc_id) && (vc->state >= UCT_GLEX_VC_ACCEPTING)) :
+        (ctl->src_uuid != vc->peer_uuid))) {
+        return vc;
+    }
+    return NULL;
+}
+
+/* The peer uses no memory of ours for this VC any more. If it holds some of its own it is to know
+ * when we use that no more. */
+static void uct_glex_ctl_reset_named(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
+{
+    ucs_debug("glex: endpoint 0x%" PRIx64 " knows vc 0x%x no more", vc->peer, vc->id);
+    if (ctl->flags & UCT_GLEX_CTL_KNOWN) {
+        uct_glex_er_last_head(vc, ctl->er_head);
+    }
+    uct_glex_vc_quiet(vc);
+    if (ctl->flags & UCT_GLEX_CTL_HOLD) {
+        uct_glex_vc_owe_reset(vc);
+    }
+    if (!uct_glex_vc_is_over(vc)) {
+        vc->peer_left = 1;
+        vc->left_seq  = ctl->last_seq;
+        vc->is_stale  = !(ctl->flags & UCT_GLEX_CTL_CLOSED);
+        uct_glex_vc_schedule(vc);
     }
 }
 
 void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
                              unsigned length)
 {
-    uct_glex_vc_t *vc = uct_glex_vc_find(iface, src);
+    uint32_t id = hdr->vc_id;
     uct_glex_ctl_t ctl;
+    uct_glex_vc_t *vc;
 
-    if (!uct_glex_ctl_take(hdr, length, src, &ctl) || (vc == NULL) ||
-        (vc->state == UCT_GLEX_VC_FAILED)) {
+    if (!uct_glex_ctl_take(hdr, length, src, &ctl)) {
         return;
     }
-    /* A VC is named, or (0) whoever was meant is not there: not about the VC that there is now? */
-    if ((ctl.vc_id != 0) ? (ctl.vc_id != vc->tx.vc_id) : (ctl.src_uuid == vc->peer_uuid)) {
-        return;
+    vc = uct_glex_ctl_reset_vc(iface, src, id, &ctl);
+    if (vc != NULL) {
+        uct_glex_ctl_reset_named(vc, &ctl);
+    } else if (ctl.flags & UCT_GLEX_CTL_HOLD) {
+        uct_glex_ctl_post_reset(iface, src, id, ctl.vc_id); /* of what is not here nothing is used */
     }
-    ucs_debug("glex: endpoint 0x%" PRIx64 " knows vc 0x%x no more", src, vc->id);
-    vc->peer_left = 1;
-    uct_glex_vc_schedule(vc);
 }
 
 /* The first message comes with CONNECT or ACCEPT */
@@ -440,6 +506,22 @@ static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
     uct_glex_ctl_recv_first(vc, hdr, length);
 }
 
+/* Whether a CONNECT says that the peer has given up the VC that we know it by: it has another name
+ * now, or took our CONNECT for one that failed */
+static int uct_glex_ctl_is_anew(const uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
+{
+    switch (vc->state) {
+    case UCT_GLEX_VC_ACCEPTING:
+    case UCT_GLEX_VC_OPEN:
+    case UCT_GLEX_VC_GONE:
+        return vc->tx.vc_id != ctl->vc_id;
+    case UCT_GLEX_VC_CONNECTING:
+        return vc->id == ctl->gone_id;
+    default:
+        return 0;
+    }
+}
+
 void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
                                unsigned length)
 {
@@ -452,16 +534,15 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
     if (ctl.uuid != iface->uuid) {
         ucs_debug("glex: connect from 0x%" PRIx64 " was for an earlier owner of this endpoint",
                   src);
-        uct_glex_ctl_post_reset(iface, src, 0);
+        uct_glex_ctl_post_reset(iface, src, 0, 0);
         return;
     }
     vc = uct_glex_vc_find(iface, src);
-    if ((vc != NULL) && (vc->tx.vc_id != ctl.vc_id) &&
-        ((vc->state == UCT_GLEX_VC_OPEN) || (vc->state == UCT_GLEX_VC_GONE))) {
+    if ((vc != NULL) && uct_glex_ctl_is_anew(vc, &ctl)) {
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT); /* ours is dead there: begin anew */
     }
     if (uct_glex_vc_get(iface, src, ctl.src_uuid, &vc) != UCS_OK) {
-        uct_glex_ctl_post_reset(iface, src, 0);
+        uct_glex_ctl_post_reset(iface, src, 0, 0);
         return; /* logged */
     }
     uct_glex_ctl_reconnect(vc, hdr, &ctl, length);

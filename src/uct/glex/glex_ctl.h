@@ -41,13 +41,15 @@ void uct_glex_ctl_connect_now(uct_glex_vc_t *vc);
  *  busy: to be called again. */
 int uct_glex_ctl_progress(uct_glex_vc_t *vc);
 
-/** Tell `dest` that the VC it calls `unknown_id`, or (0) the interface it means, does not exist, or
- *  not any more. NO_RESOURCE: the NIC is busy. */
-ucs_status_t uct_glex_ctl_send_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id);
+/** Tell the peer that this VC is over, or (UCT_GLEX_CTL_CLOSED) will be with the interface. We use
+ *  no memory of the peer's for it any more. NO_RESOURCE: the NIC is busy. */
+ucs_status_t uct_glex_ctl_send_reset(const uct_glex_vc_t *vc, unsigned flags);
 
-/** The same, by progress: once for all messages that ask for it meanwhile. For those that no VC
- *  stands for; see uct_glex_vc_owe_reset(). */
-void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id);
+/** Tell `dest` that the VC that is `unknown_id` here, or (0) the interface that it means, does not
+ *  exist. `peer_id`: its own name of the VC, 0: not known. Sent by progress, once for all messages
+ *  that ask for it meanwhile. */
+void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id,
+                             uint32_t peer_id);
 
 /** Send the resets that are due */
 void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface);

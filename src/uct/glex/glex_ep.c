@@ -26,6 +26,8 @@ static UCS_CLASS_INIT_FUNC(uct_glex_ep_t, const uct_ep_params_t *params)
     self->peer        = addr->ep_addr;
     self->peer_uuid   = addr->uuid;
     self->blocked     = 0;
+    self->needs_peer  = 0;
+    self->is_cancelled = 0;
     self->num_pending = 0;
     ucs_arbiter_group_init(&self->arb_group);
     return UCS_OK;
@@ -82,6 +84,10 @@ ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep)
     if (status != UCS_OK) {
         return status;
     }
+    if (ep->is_cancelled) {
+        return UCS_ERR_CANCELED;
+    }
+    ep->needs_peer = 1;
     switch (ep->vc->state) {
     case UCT_GLEX_VC_FAILED:
         return ep->vc->status;
@@ -92,7 +98,9 @@ ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep)
         uct_glex_vc_dead(ep->vc); /* only now does it matter that the peer left */
         break;
     case UCT_GLEX_VC_OPEN:
-        if (!uct_glex_vc_has_credits(ep->vc)) {
+        if (uct_glex_vc_has_credits(ep->vc)) {
+            ep->needs_peer = 0; /* the NIC was busy, or buffers are in use */
+        } else {
             uct_glex_er_starve(ep->vc); /* who does not wait in progress may wait asleep */
         }
         break;
@@ -112,12 +120,20 @@ static int uct_glex_ep_can_use_sr(const uct_glex_ep_t *ep)
 
 /* ---- active messages ---- */
 
+static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr_msg_t *msg,
+                                      unsigned length);
+
 /* Without a FIFO, or credits for one */
 static UCS_F_NOINLINE ucs_status_t uct_glex_ep_short_slow(uct_glex_ep_t *ep, uint8_t id,
                                                           uct_glex_sr_msg_t *msg, unsigned length)
 {
-    if (uct_glex_first_is_next(ep)) {
+    int is_new = (ep->vc == &uct_glex_no_vc);
+
+    if (!ep->blocked && uct_glex_first_is_next(ep)) {
         return uct_glex_first_send(ep, id, msg->data, length, 0);
+    }
+    if (is_new && (ep->vc->state == UCT_GLEX_VC_OPEN)) {
+        return uct_glex_ep_short(ep, id, msg, length); /* another endpoint had connected */
     }
     return uct_glex_ep_not_ready(ep);
 }
@@ -199,29 +215,54 @@ ucs_status_t uct_glex_ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_
     return uct_glex_ep_short(ucs_derived_of(tl_ep, uct_glex_ep_t), id, &msg, length);
 }
 
+static UCS_F_ALWAYS_INLINE int uct_glex_ep_can_bcopy_er(const uct_glex_ep_t *ep)
+{
+    const uct_glex_er_tx_t *er = ep->vc->er_tx;
+
+    return ucs_likely((er != NULL) && !ep->blocked) && ucs_likely(er->bcopy_units > 0);
+}
+
+/* Without a FIFO, or one that takes max_bcopy; or the peer is to be looked at first */
+static UCS_F_NOINLINE ssize_t uct_glex_ep_am_bcopy_slow(uct_glex_ep_t *ep, uint8_t id,
+                                                        uct_pack_callback_t pack_cb, void *arg,
+                                                        unsigned flags)
+{
+    ucs_status_t status = uct_glex_ep_make_vc(ep);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (flags & UCT_SEND_FLAG_PEER_CHECK) {
+        uct_glex_ep_check(&ep->super.super, 0, NULL); /* has progress call the error handler */
+    }
+    if (uct_glex_ep_can_bcopy_er(ep)) {
+        return uct_glex_er_bcopy(ep->vc, id, pack_cb, arg);
+    }
+    if (uct_glex_ep_can_use_sr(ep)) {
+        return uct_glex_sr_bcopy(ep->vc, id, pack_cb, arg);
+    }
+    if (!ep->blocked && uct_glex_first_is_next(ep)) {
+        return uct_glex_first_bcopy(ep, id, pack_cb, arg);
+    }
+    return UCS_ERR_NO_RESOURCE;
+}
+
 ssize_t uct_glex_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack_cb, void *arg,
                              unsigned flags)
 {
     uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    uct_glex_vc_t *vc = ep->vc;
     ssize_t ret;
 
     UCT_CHECK_AM_ID(id);
 
-    if (ucs_likely((vc->er_tx != NULL) && !ep->blocked) &&
-        ucs_likely(vc->er_tx->bcopy_units > 0)) {
-        ret = uct_glex_er_bcopy(vc, id, pack_cb, arg);
-    } else if (uct_glex_ep_can_use_sr(ep)) {
-        ret = uct_glex_sr_bcopy(vc, id, pack_cb, arg);
-    } else if (uct_glex_first_is_next(ep)) {
-        ret = uct_glex_first_bcopy(ep, id, pack_cb, arg);
+    if (uct_glex_ep_can_bcopy_er(ep) && ucs_likely(!(flags & UCT_SEND_FLAG_PEER_CHECK))) {
+        ret = uct_glex_er_bcopy(ep->vc, id, pack_cb, arg);
+    } else if (uct_glex_ep_can_use_sr(ep) && ucs_likely(!(flags & UCT_SEND_FLAG_PEER_CHECK))) {
+        ret = uct_glex_sr_bcopy(ep->vc, id, pack_cb, arg);
     } else {
-        ret = UCS_ERR_NO_RESOURCE;
+        ret = uct_glex_ep_am_bcopy_slow(ep, id, pack_cb, arg, flags);
     }
-    if (ucs_unlikely(ret == UCS_ERR_NO_RESOURCE)) {
-        return uct_glex_ep_not_ready(ep);
-    }
-    return ret;
+    return ucs_likely(ret != UCS_ERR_NO_RESOURCE) ? ret : (ssize_t)uct_glex_ep_not_ready(ep);
 }
 
 ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header,
@@ -237,7 +278,14 @@ ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header
     UCT_CHECK_LENGTH(header_length + uct_iov_total_length(iov, iovcnt), 0, UCT_GLEX_ZC_MAX_LEN,
                      "am_zcopy");
 
-    if (((ep->vc->state == UCT_GLEX_VC_OPEN) && !ep->blocked) || uct_glex_first_is_next(ep)) {
+    if (ucs_unlikely(flags & UCT_SEND_FLAG_PEER_CHECK)) {
+        uct_glex_ep_check(tl_ep, 0, NULL); /* as in am_bcopy */
+    }
+    status = uct_glex_ep_make_vc(ep);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (!ep->blocked && ((ep->vc->state == UCT_GLEX_VC_OPEN) || uct_glex_first_is_next(ep))) {
         status = uct_glex_zc_send(ep, id, header, header_length, iov, iovcnt, comp);
         if (status != UCS_ERR_NO_RESOURCE) {
             return status;
@@ -247,13 +295,6 @@ ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header
 }
 
 /* ---- pending ---- */
-
-/* What all endpoints of the interface share: operations and send units */
-static int uct_glex_ep_has_shared_resources(uct_glex_iface_t *iface)
-{
-    return (iface->ops.rma_free > 0) && (iface->ops.zc_free > 0) &&
-           !ucs_mpool_is_empty(&iface->sr.tx.mp);
-}
 
 ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, unsigned flags)
 {
@@ -288,28 +329,10 @@ static void uct_glex_ep_pending_done(uct_glex_ep_t *ep)
     if (--ep->num_pending == 0) {
         --ep->vc->num_blocked;
     }
-    ep->blocked = (ep->num_pending > 0);
-    ucs_list_del(&ep->list);
-    ucs_list_add_tail(&ep->vc->eps, &ep->list);
-}
-
-/* Whether only the peer can help: its credits schedule the group again, uct_glex_vc_resume() */
-static int uct_glex_ep_waits_for_peer(const uct_glex_ep_t *ep)
-{
-    uct_glex_vc_t *vc = ep->vc;
-
-    switch (vc->state) {
-    case UCT_GLEX_VC_OPEN:
-        if (uct_glex_vc_has_credits(vc) || !uct_glex_ep_has_shared_resources(vc->iface)) {
-            return 0;
-        }
-        uct_glex_er_starve(vc);
-        return 1;
-    case UCT_GLEX_VC_FAILED:
-        return 0;
-    default:
-        /* RMA needs no connection, only operations that others gave back */
-        return uct_glex_ep_has_shared_resources(vc->iface);
+    ep->blocked = (ep->num_pending > 0) || ep->is_cancelled;
+    if (ep->vc->state != UCT_GLEX_VC_FAILED) { /* else the endpoint is in a list of vc_fail() */
+        ucs_list_del(&ep->list);
+        ucs_list_add_tail(&ep->vc->eps, &ep->list);
     }
 }
 
@@ -322,7 +345,8 @@ ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     ucs_status_t status;
 
-    ep->blocked           = 0; /* this one is next in order */
+    ep->blocked           = ep->is_cancelled; /* this one is next in order */
+    ep->needs_peer        = 0;
     iface->dispatching    = group;
     status                = req->func(req);
     iface->dispatching    = NULL;
@@ -334,8 +358,9 @@ ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
     if (status == UCS_INPROGRESS) {
         return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
     }
-    return uct_glex_ep_waits_for_peer(ep) ? UCS_ARBITER_CB_RESULT_DESCHED_GROUP :
-                                            UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
+    /* What waits for the peer is scheduled again by uct_glex_vc_resume() */
+    return ep->needs_peer ? UCS_ARBITER_CB_RESULT_DESCHED_GROUP :
+                            UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
 }
 
 static ucs_arbiter_cb_result_t uct_glex_ep_purge_cb(ucs_arbiter_t *arbiter,
@@ -358,7 +383,7 @@ void uct_glex_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb, 
     ucs_arbiter_group_purge(&iface->arbiter, &ep->arb_group, uct_glex_ep_purge_cb, &args);
     if (ep->num_pending > 0) {
         ep->num_pending = 0;
-        ep->blocked     = 0;
+        ep->blocked     = ep->is_cancelled;
         --ep->vc->num_blocked;
     }
 }
@@ -370,7 +395,7 @@ static ucs_arbiter_cb_result_t uct_glex_ep_end_pending_cb(ucs_arbiter_t *arbiter
     uct_pending_req_t *req = ucs_container_of(elem, uct_pending_req_t, priv);
     uct_glex_ep_t *ep      = arg;
 
-    ep->blocked = 0;
+    ep->blocked = ep->is_cancelled;
     if (req->func(req) == UCS_OK) {
         uct_glex_ep_pending_done(ep);
         return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
@@ -395,15 +420,15 @@ static void uct_glex_ep_end_pending(uct_glex_ep_t *ep)
 
 void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status)
 {
-    uct_glex_iface_t *iface   = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    uint64_t peer           = ep->peer; /* the handler may destroy the endpoint */
     ucs_status_t err_status;
     ucs_log_level_t level;
 
     uct_glex_ep_end_pending(ep);
     err_status = uct_iface_handle_ep_err(&iface->super.super, &ep->super.super, status);
     level      = uct_base_iface_failure_log_level(&iface->super, err_status, status);
-    ucs_log(level, "glex: endpoint 0x%" PRIx64 " is gone: %s", ep->peer,
-            ucs_status_string(status));
+    ucs_log(level, "glex: endpoint 0x%" PRIx64 " is gone: %s", peer, ucs_status_string(status));
 }
 
 ucs_status_t uct_glex_ep_touch(uct_glex_ep_t *ep)
@@ -454,7 +479,14 @@ ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     ucs_status_t status;
 
     if (ep->vc == &uct_glex_no_vc) {
+        if (flags & UCT_FLUSH_FLAG_CANCEL) {
+            ep->is_cancelled = 1;
+            ep->blocked      = 1;
+        }
         return UCS_OK;
+    }
+    if (ep->is_cancelled && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+        return UCS_ERR_CANCELED;
     }
     if (ep->blocked && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
         /* What is pending was not even posted; unless this flush is pending itself, and next */
@@ -465,11 +497,18 @@ ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
             return ep->vc->status;
         }
         /* What became of its puts is not asked: nobody would answer */
+    } else if (ep->vc->peer_dead && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+        return UCS_ERR_NO_RESOURCE; /* progress is about to fail it */
     } else if (ucs_unlikely(ep->vc->dirty)) {
         status = uct_glex_ep_check_puts(ep);
         if (status != UCS_OK) {
             return status;
         }
+    }
+    if (flags & UCT_FLUSH_FLAG_CANCEL) {
+        ep->is_cancelled = 1;
+        ep->blocked      = 1; /* off the short way of all sends */
+        uct_glex_op_cancel_ep(ep->vc, tl_ep);
     }
     return uct_glex_op_flush(ep->vc, tl_ep, comp);
 }
@@ -495,9 +534,9 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     if (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE) {
         return UCS_OK;
     }
-    status = uct_glex_ep_make_vc(ep); /* the error handler is called for it */
-    if (status == UCS_OK) {
-        uct_glex_vc_fail(ep->vc, UCS_ERR_ENDPOINT_TIMEOUT);
+    status = uct_glex_ep_make_vc(ep); /* the error handler is called for it, by progress */
+    if ((status == UCS_OK) && (ep->vc->state != UCT_GLEX_VC_FAILED)) {
+        uct_glex_vc_dead(ep->vc);
     }
     return status;
 }

@@ -14,8 +14,11 @@ typedef struct uct_glex_ep {
     uct_glex_vc_t      *vc;        /* &uct_glex_no_vc before the first communication */
     uint64_t            peer;
     uint32_t            peer_uuid;
-    uint8_t             blocked;   /* requests are pending: new ones must queue up behind them */
-    uint16_t            num_pending;
+    uint8_t             blocked;   /* messages are pending: new ones must queue up behind them */
+    uint8_t             is_cancelled; /* flushed with CANCEL: sends nothing any more */
+    uint8_t             needs_peer; /* what was refused last waits for the peer: its credits, or the
+                                     * connection */
+    uint32_t            num_pending;
     ucs_arbiter_group_t arb_group; /* pending requests */
     ucs_list_link_t     list;      /* in vc->eps */
 } uct_glex_ep_t;

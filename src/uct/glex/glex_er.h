@@ -31,6 +31,7 @@ struct uct_glex_er_tx {
     uint16_t             bcopy_units; /* for a message of max_bcopy; 0: too long for the FIFO */
     uint8_t              unit_shift;
     uint8_t              is_starved;
+    uint8_t              is_refused; /* the peer's event queue was full for the last message packed */
     uint16_t             index;      /* the lender's name of the FIFO */
     uint8_t              gen;
     ucs_list_link_t      starved;    /* in iface->er.starved while is_starved */
@@ -159,8 +160,26 @@ void uct_glex_er_wait_end(uct_glex_vc_t *vc);
 /** The peer uses its FIFO no more */
 void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 
-/** Take the FIFO back that the peer borrowed, whatever is in it; another may borrow it at once */
+/** Take the FIFO back that the peer borrowed, whatever is in it; another may borrow it at once. The
+ *  peer writes to it no more. */
 void uct_glex_er_drop_rx(uct_glex_vc_t *vc);
+
+/** The VC failed, and the peer may still write to the FIFO that it borrowed: nothing is taken from it
+ *  any more, nobody else gets it before uct_glex_er_drop_rx() */
+void uct_glex_er_hold_rx(uct_glex_vc_t *vc);
+
+/** The peer says that it will not write to the FIFO any more, of which it used so many units in all.
+ *  What it wrote last may still be on its way. */
+void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head);
+
+/** Drop a FIFO that is held if all that was written to it has arrived */
+void uct_glex_er_check_held(uct_glex_vc_t *vc);
+
+/** Whether the peer borrowed a FIFO, and what it puts there is taken */
+static UCS_F_ALWAYS_INLINE int uct_glex_er_is_lent(const uct_glex_vc_t *vc)
+{
+    return (vc->lent == UCT_GLEX_LENT_FIFO) || (vc->lent == UCT_GLEX_LENT_RELEASED);
+}
 
 /** A message that took `used` units of the FIFO was delivered */
 void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used);
@@ -198,19 +217,16 @@ int uct_glex_er_sleep_starved(uct_glex_iface_t *iface);
 /** Begin to show the counters of a FIFO that is lent */
 void uct_glex_er_show_begin(uct_glex_vc_t *vc);
 
-/** Show the counters now. Returns 0 where that is not possible: they must be told. */
+/** Show the counters now. Returns 0 where the sender must be told, too: it cannot look, or sleeps. */
 int uct_glex_er_show(uct_glex_vc_t *vc);
 
-/** No sender needs to be woken any more for what was shown */
-void uct_glex_er_show_end(uct_glex_vc_t *vc);
-
-/** Wake senders that sleep, and do not look, where something was shown some time ago (`all`:
- *  whenever). Returns whether there is something to be sent. */
-int uct_glex_er_wake_senders(uct_glex_iface_t *iface, int all);
+/** Whether the sender wants to be told of what is shown (vc->er_shows). relaxed: what it does about
+ *  that while we look is ordered by uct_glex_er_show(). */
+int uct_glex_er_is_wanted(const uct_glex_vc_t *vc);
 
 /* ---- both ---- */
 
-/** Give up both FIFOs of a VC that failed */
-void uct_glex_er_cleanup(uct_glex_vc_t *vc);
+/** The VC is over: stop using the FIFO that we borrowed, and wait for none */
+void uct_glex_er_cleanup_tx(uct_glex_vc_t *vc);
 
 #endif

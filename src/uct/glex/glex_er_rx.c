@@ -171,6 +171,7 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     er_rx->used      = UCT_GLEX_ER_IDLE_MSGS;
     er_rx->is_new    = 1;
     er_rx->revoked   = 0;
+    er_rx->is_known  = 0;
 
     vc->lent          = UCT_GLEX_LENT_FIFO;
     vc->rx_fifo_index = i;
@@ -194,6 +195,33 @@ void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl)
     ctl->unit_shift  = vc->iface->er_unit_shift;
 }
 
+void uct_glex_er_hold_rx(uct_glex_vc_t *vc)
+{
+    if (vc->lent != UCT_GLEX_LENT_NONE) {
+        vc->lent = UCT_GLEX_LENT_HELD;
+    }
+}
+
+void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head)
+{
+    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+
+    if (vc->lent != UCT_GLEX_LENT_NONE) {
+        er_rx->last_head = head;
+        er_rx->is_known  = 1;
+    }
+}
+
+void uct_glex_er_check_held(uct_glex_vc_t *vc)
+{
+    const uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+
+    if ((vc->lent == UCT_GLEX_LENT_HELD) && er_rx->is_known &&
+        (vc->rx_fifo.next == er_rx->last_head)) {
+        uct_glex_er_drop_rx(vc);
+    }
+}
+
 void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
@@ -203,7 +231,6 @@ void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
     if (vc->lent == UCT_GLEX_LENT_NONE) {
         return;
     }
-    uct_glex_er_show_end(vc);
     uct_glex_er_rx_free(iface, er_rx);
     er_rx->vc    = NULL;
     vc->lent     = UCT_GLEX_LENT_NONE;
@@ -244,8 +271,13 @@ void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 static UCS_F_NOINLINE void uct_glex_er_consumed_slow(uct_glex_vc_t *vc)
 {
     uct_glex_er_check_released(vc);
-    if (uct_glex_er_must_tell(vc) && !uct_glex_er_show(vc)) {
-        uct_glex_vc_schedule(vc);
+    if (!uct_glex_er_must_tell(vc)) {
+        return;
+    }
+    if (!vc->er_shows) {
+        uct_glex_vc_schedule(vc); /* the next message may take the counters along */
+    } else if (!uct_glex_er_show(vc)) {
+        uct_glex_ctl_post(vc, UCT_GLEX_CTL_CREDIT);
     }
 }
 
@@ -273,11 +305,16 @@ void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
     }
 }
 
+static unsigned uct_glex_er_rx_units(const uct_glex_iface_t *iface, uint32_t length)
+{
+    return (length == 0) ? 1 : ((length - 1) >> iface->er_unit_shift) + 1;
+}
+
 /* Where the message lies in the FIFO that was lent; NULL: beyond its end */
 static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length, uint16_t *used_p)
 {
     uct_glex_iface_t *iface = vc->iface;
-    unsigned units          = (length == 0) ? 1 : ((length - 1) >> iface->er_unit_shift) + 1;
+    unsigned units          = uct_glex_er_rx_units(iface, length);
     uint16_t offset;
 
     if (!uct_glex_fifo_arrive(&vc->rx_fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset, used_p)) {
@@ -317,7 +354,7 @@ static UCS_F_ALWAYS_INLINE uct_glex_vc_t *uct_glex_er_vc(uct_glex_iface_t *iface
 {
     uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
 
-    if (ucs_unlikely((vc == NULL) || (vc->lent == UCT_GLEX_LENT_NONE))) {
+    if (ucs_unlikely((vc == NULL) || !uct_glex_er_is_lent(vc))) {
         ucs_debug("glex: event for vc 0x%x that has no FIFO", uct_glex_hdr_vc_id(word));
         return NULL;
     }
@@ -325,6 +362,21 @@ static UCS_F_ALWAYS_INLINE uct_glex_vc_t *uct_glex_er_vc(uct_glex_iface_t *iface
         uct_glex_ctl_acked(vc);
     }
     return vc;
+}
+
+/* A message for a VC that failed. The NIC may put its data into the FIFO only now that its event is
+ * taken: nobody else gets the FIFO before. */
+static UCS_F_NOINLINE void uct_glex_er_recv_late(uct_glex_iface_t *iface, uint64_t word,
+                                                 uint32_t length)
+{
+    uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
+    uint16_t offset, used;
+
+    if ((vc != NULL) && (vc->lent == UCT_GLEX_LENT_HELD)) {
+        uct_glex_fifo_arrive(&vc->rx_fifo, uct_glex_er_rx_units(iface, length),
+                             uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_WRAP, &offset, &used);
+        uct_glex_er_check_held(vc);
+    }
 }
 
 void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t credits)
@@ -335,6 +387,7 @@ void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t
     void *data;
 
     if (ucs_unlikely(vc == NULL)) {
+        uct_glex_er_recv_late(iface, word, length);
         return;
     }
     data = uct_glex_er_find(vc, uct_glex_hdr_flags(word), length, &used);

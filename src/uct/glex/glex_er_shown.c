@@ -8,9 +8,8 @@
  * Where the sender maps the FIFO that it borrowed, the lender returns credits by a store: it shows
  * its counters behind the FIFO's units. A sender that has credits left does not look, so the line
  * stays with the lender; one that has none looks before it gives up, and at every progress. One
- * that sleeps does not, and says so beside the counters: when something was shown and nothing more
- * came for a while, or before the lender sleeps itself, a message wakes it up. A sender that cannot
- * map the FIFO cannot take back what stands there at first, and is told always.
+ * that sleeps does not, and says so beside the counters: a message with the counters wakes it up. A
+ * sender that cannot map the FIFO cannot take back what stands there at first, and is told always.
  *
  * The counters in headers are of no use to a sender that looks: it may send for long without
  * progress, and a header that waits meanwhile would be taken for a new one when the counters have
@@ -124,20 +123,23 @@ static uct_glex_er_rx_t *uct_glex_er_rx(const uct_glex_vc_t *vc)
     return &vc->iface->er_rx[vc->rx_fifo_index];
 }
 
+int uct_glex_er_is_wanted(const uct_glex_vc_t *vc)
+{
+    return __atomic_load_n(&uct_glex_er_rx(vc)->shown->wanted, __ATOMIC_RELAXED) != 0;
+}
+
 void uct_glex_er_show_begin(uct_glex_vc_t *vc)
 {
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx(vc);
     size_t size             = (size_t)vc->rx_fifo.units << vc->iface->er_unit_shift;
 
-    er_rx->untold = 0;
-    er_rx->shown  = er_rx->buf->nic_memory ? UCS_PTR_BYTE_OFFSET(er_rx->buf->ptr, size) : NULL;
-    vc->er_shows  = (er_rx->shown != NULL);
+    er_rx->shown = er_rx->buf->nic_memory ? UCS_PTR_BYTE_OFFSET(er_rx->buf->ptr, size) : NULL;
+    vc->er_shows = (er_rx->shown != NULL);
     if (vc->er_shows) {
         /* relaxed: before the GRANT, which publishes it. Not only the sender's own wish counts. */
         __atomic_store_n(&er_rx->shown->wanted, 1, __ATOMIC_RELAXED);
         uct_glex_fifo_tell_often(&vc->rx_fifo);
         uct_glex_er_show(vc); /* the last borrower's counters stood there */
-        uct_glex_er_show_end(vc);
     }
 }
 
@@ -151,51 +153,9 @@ int uct_glex_er_show(uct_glex_vc_t *vc)
     /* release: the handlers have read what lay in the units that are counted */
     __atomic_store_n(&er_rx->shown->counters, (uint32_t)(vc->tx.credits.word >> 32),
                      __ATOMIC_RELEASE);
-    vc->told             = vc->tx.credits.er;
-    vc->iface->er.untold += !er_rx->untold;
-    er_rx->untold        = 1;
-    return 1;
-}
-
-void uct_glex_er_show_end(uct_glex_vc_t *vc)
-{
-    uct_glex_er_rx_t *er_rx = uct_glex_er_rx(vc);
-
-    vc->iface->er.untold -= er_rx->untold;
-    er_rx->untold         = 0;
-}
-
-/* Show all that was consumed. Returns whether the sender must be told, too. */
-static int uct_glex_er_show_last(uct_glex_vc_t *vc)
-{
-    const uct_glex_er_rx_t *er_rx = uct_glex_er_rx(vc);
-
-    uct_glex_er_show(vc);
-    uct_glex_er_show_end(vc);
-    /* sequentially consistent: see uct_glex_er_sleep_starved() */
+    vc->told = vc->tx.credits.er;
+    /* sequentially consistent, as in uct_glex_er_sleep_starved(): we see that the sender sleeps, or
+     * it sees the counters before it does */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    return __atomic_load_n(&er_rx->shown->wanted, __ATOMIC_RELAXED) != 0;
-}
-
-int uct_glex_er_wake_senders(uct_glex_iface_t *iface, int all)
-{
-    uct_glex_er_rx_t *er_rx;
-    uint16_t msgs;
-    int some = 0;
-
-    if (ucs_likely(iface->er.untold == 0)) {
-        return 0;
-    }
-    for (er_rx = iface->er_rx; er_rx < iface->er_rx + iface->er_rx_count; ++er_rx) {
-        if ((er_rx->vc == NULL) || !er_rx->untold) {
-            continue;
-        }
-        msgs = er_rx->vc->tx.credits.er.msgs;
-        if ((all || (msgs == er_rx->idle_mark)) && uct_glex_er_show_last(er_rx->vc)) {
-            uct_glex_ctl_post(er_rx->vc, UCT_GLEX_CTL_CREDIT);
-            some = 1;
-        }
-        er_rx->idle_mark = msgs;
-    }
-    return some;
+    return !uct_glex_er_is_wanted(vc);
 }

@@ -6,7 +6,10 @@
 
 #include "glex_iface.h"
 
-/** Look at the NIC's error queue, and now and then whether peers live */
+/** Handle what is in the NIC's error queue, and look now and then whether peers live */
 void uct_glex_error_progress(uct_glex_iface_t *iface);
+
+/** The same where no handler may be called. Returns whether progress has an error to handle. */
+int uct_glex_error_look(uct_glex_iface_t *iface);
 
 #endif

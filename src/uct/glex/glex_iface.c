@@ -18,7 +18,7 @@
 #include <ucs/sys/math.h>
 #include <ucs/sys/string.h>
 
-/* Between two looks at the NIC's error queue and for senders to wake there are so many progress
+/* Between two looks at the NIC's error queue there are so many progress
  * calls and so many microseconds at least. A look takes as long as ten calls: when nothing comes,
  * and calls take 8 ns, the next message should not have to wait for one. */
 #define UCT_GLEX_ERRORS_CALLS 256
@@ -66,6 +66,9 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *ifa
 {
     unsigned done = iface->done, count;
 
+    if (ucs_unlikely(iface->has_error)) {
+        uct_glex_error_progress(iface);
+    }
     if (iface->recheck) {
         iface->recheck = 0;
         uct_glex_vc_free_unused(iface);
@@ -92,7 +95,6 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_errors(uct_glex_iface_t *
     }
     iface->errors_next = now + ucs_time_from_usec(UCT_GLEX_ERRORS_US);
     uct_glex_error_progress(iface);
-    uct_glex_er_wake_senders(iface, 0);
     return iface->done - done;
 }
 
@@ -207,7 +209,8 @@ static ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags,
     if (comp != NULL) {
         return UCS_ERR_UNSUPPORTED;
     }
-    return (iface->ops.outstanding == 0) ? UCS_OK : UCS_INPROGRESS;
+    /* What is pending on a VC that is about to fail was not posted, and will be tried again */
+    return ((iface->ops.outstanding == 0) && (iface->num_dying == 0)) ? UCS_OK : UCS_INPROGRESS;
 }
 
 static ucs_status_t uct_glex_iface_fence(uct_iface_h tl_iface, unsigned flags)
@@ -233,10 +236,9 @@ static ucs_status_t uct_glex_iface_event_arm(uct_iface_h tl_iface, unsigned even
     uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
     glex_ret_t ret;
 
-    uct_glex_error_progress(iface);
     /* What progress still has to do does not come with an event. Nor do credits that are shown, but
      * their lender wakes us up, if it knows, as we do with our senders. */
-    if (uct_glex_er_wake_senders(iface, 1) || uct_glex_iface_is_due(iface) ||
+    if (uct_glex_error_look(iface) || uct_glex_iface_is_due(iface) ||
         uct_glex_er_sleep_starved(iface)) {
         return UCS_ERR_BUSY;
     }
@@ -272,7 +274,7 @@ static unsigned uct_glex_iface_op_events(const uct_glex_iface_config_t *config)
     unsigned rma = UCT_GLEX_NIC_RDMA_NOW ? 0 : config->rma_req_capacity;
 
     return 2 * config->srq_capacity + rma +
-           (1 + UCT_GLEX_ZC_MAX_IOV) * config->zc_req_capacity + UCT_GLEX_POLL_BATCH;
+           (2 + UCT_GLEX_ZC_MAX_IOV) * config->zc_req_capacity + UCT_GLEX_POLL_BATCH;
 }
 
 static ucs_status_t uct_glex_iface_init_nic(uct_glex_iface_t *iface)
@@ -400,6 +402,8 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->watch_next   = 0;
     self->watch_hand   = 0;
     self->num_resets   = 0;
+    self->num_dying    = 0;
+    self->has_error    = 0;
     self->goodbye_ms   = UCT_GLEX_GOODBYE_MS;
     ucs_list_head_init(&self->active);
     ucs_list_head_init(&self->unused_vcs);

@@ -38,19 +38,20 @@ typedef struct uct_glex_er_rx {
     uint16_t        msgs_mark;  /* messages consumed when borrowers were compared last */
     uint16_t        used;       /* messages between the last two comparisons */
     uint16_t        release_at; /* released: messages sent through it, in all */
-    uint16_t        idle_mark;  /* messages consumed at the last look for senders to wake */
+    uint16_t        last_head;  /* held, and is_known: units that were used of it, in all */
     uint8_t         gen;
+    uint8_t         is_known;
     uint8_t         revoked; /* asked back */
     uint8_t         is_half; /* from er.pool_half */
     uint8_t         is_new;  /* lent since borrowers were compared last */
-    uint8_t         untold;  /* counters were shown; whether the sender sleeps was not seen since */
     uct_glex_er_shown_t *shown; /* behind the FIFO, NULL: it cannot be mapped */
 } uct_glex_er_rx_t;
 
-/* A RESET that is due */
+/* A RESET that is due, for a VC that does not exist here */
 typedef struct uct_glex_reset {
     uint64_t dest;
-    uint32_t unknown_id;
+    uint32_t unknown_id; /* our name of it, as the peer gave it; 0: the interface is meant */
+    uint32_t peer_id;    /* the peer's name of it, 0: not known */
 } uct_glex_reset_t;
 
 #define UCT_GLEX_MAX_RESETS 16
@@ -67,7 +68,8 @@ typedef struct uct_glex_iface {
     uint8_t            er_unit_shift;
     uint8_t            due;        /* progress has more to do than to take what arrived */
     uint8_t            recheck;    /* resources came free: look at what waits for them */
-    uint8_t            poll_window; /* messages to take before progress returns, at most */
+    uint8_t            poll_window; /* messages to take before progress returns, at most; 1: the
+                                    * queues were empty */
     unsigned           until_errors; /* progress calls until the next look at errors */
     struct glex_ext_arrival arrival;
     unsigned           done;       /* requests posted and ended by progress, in all */
@@ -113,7 +115,6 @@ typedef struct uct_glex_iface {
         uint16_t            units_half; /* 0: such would be too short for the longest message */
         uint16_t            msgs_max; /* messages on their way through one FIFO */
         uint16_t            compared; /* when borrowers were, uct_glex_er_clock() */
-        unsigned            untold;   /* FIFOs lent that are `untold` */
         ucs_list_link_t     starved;  /* borrowed FIFOs whose shown counters are waited for */
         uint8_t             next_gen;
     } er;
@@ -129,6 +130,7 @@ typedef struct uct_glex_iface {
     struct {
         ucs_mpool_t         mp;       /* uct_glex_op_t */
         ucs_ptr_array_t     table;    /* all of them, free ones too, by index */
+        uct_glex_buf_pool_t words;    /* ZC: whether the payload is still valid */
         unsigned            outstanding; /* of ours: Gets of received messages do not count */
         unsigned            rma_free; /* RMA requests that may still be posted */
         unsigned            zc_free;
@@ -144,6 +146,9 @@ typedef struct uct_glex_iface {
     unsigned            watch_hand;   /* index of the VC that was looked at last */
     uct_glex_reset_t    resets[UCT_GLEX_MAX_RESETS]; /* to be sent */
     unsigned            num_resets;
+    unsigned            num_dying;    /* VCs that progress is about to fail */
+    struct glex_err_req error;      /* found while arming, for progress to handle */
+    int                 has_error;
     unsigned            goodbye_ms;   /* how long closing may wait for peers with full queues */
 
     struct {

@@ -89,12 +89,26 @@ ucs_status_t uct_glex_status(glex_ret_t ret)
 }
 
 /* NICs have few fast endpoints: fall back to slower types */
+/* Our NIC gives the lowest free number, and so the address of an endpoint that has just gone: what
+ * is still on its way to that one would arrive at the new one. Any other number is as good. */
+static glex_ret_t uct_glex_md_create_ep_random(uct_glex_md_t *md, glex_ep_handle_t *ep_p)
+{
+    struct glex_ep_attr attr = md->ep_attr;
+
+    if (!UCT_GLEX_NIC_RANDOM_NUM) {
+        return GLEX_NO_EP_RESOURCE;
+    }
+    attr.num = UCT_GLEX_NIC_MIN_NUM +
+               ucs_generate_uuid((uintptr_t)ep_p) % (UINT16_MAX - UCT_GLEX_NIC_MIN_NUM);
+    return glex_create_ep(md->dev, &attr, ep_p);
+}
+
 static ucs_status_t uct_glex_md_create_ep(uct_glex_md_t *md, glex_ep_handle_t *ep_p)
 {
     struct glex_ep_attr attr = md->ep_attr;
-    glex_ret_t ret;
+    glex_ret_t ret           = uct_glex_md_create_ep_random(md, ep_p);
 
-    for (;;) {
+    while (ret == GLEX_NO_EP_RESOURCE) {
         ret = glex_create_ep(md->dev, &attr, ep_p);
         if ((ret != GLEX_NO_EP_RESOURCE) || (attr.type == GLEX_EP_TYPE_EMULATE)) {
             break;
@@ -106,6 +120,7 @@ static ucs_status_t uct_glex_md_create_ep(uct_glex_md_t *md, glex_ep_handle_t *e
                   md->dev_attr.nic_id, attr.mpq_capacity, attr.eq_capacity, glex_error_str(ret));
         return uct_glex_status(ret);
     }
+    glex_ext_set_single_threaded(*ep_p);
     return UCS_OK;
 }
 

@@ -16,9 +16,14 @@
 #define UCT_GLEX_NIC_RDMA_NOW 1
 /* Whether a message can travel in its event: glex_ext_post_event(), glex_ext_post_mp() */
 #define UCT_GLEX_NIC_MESSAGES 1
+/* Whether a program may choose any number for an endpoint, from this one on */
+#define UCT_GLEX_NIC_RANDOM_NUM 1
+#define UCT_GLEX_NIC_MIN_NUM 256
 #else
 #define UCT_GLEX_NIC_RDMA_NOW 0
 #define UCT_GLEX_NIC_MESSAGES 0
+#define UCT_GLEX_NIC_RANDOM_NUM 0
+#define UCT_GLEX_NIC_MIN_NUM 0
 #define GLEX_EXT_MEM_EVENT_DATA 0
 #define GLEX_EXT_FLAG_NO_LOSS 0
 #define GLEX_EXT_CAP_PRIVATE_RDMA 1
@@ -29,6 +34,7 @@ struct glex_ext_device_attr {
     uint32_t caps;
     char     missing[8];
     uint32_t space;
+    uint64_t fabric;
 };
 
 /* Real NICs reach all registered memory */
@@ -39,6 +45,7 @@ static inline glex_ret_t glex_ext_query_device(glex_device_handle_t dev,
     attr->caps       = GLEX_EXT_CAP_PRIVATE_RDMA;
     attr->missing[0] = '\0';
     attr->space      = 1;
+    attr->fabric     = 0;
     return GLEX_SUCCESS;
 }
 
@@ -118,6 +125,12 @@ static inline glex_ret_t glex_ext_arm(glex_ep_handle_t ep)
     return GLEX_NOT_IMPLEMENTED;
 }
 
+static inline glex_ret_t glex_ext_set_single_threaded(glex_ep_handle_t ep)
+{
+    (void)ep;
+    return GLEX_NOT_IMPLEMENTED;
+}
+
 static inline glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, int present)
 {
     (void)ep;
@@ -134,6 +147,13 @@ static inline glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr
 
 /* Nothing is mapped, so there is nothing to give back */
 static inline glex_ret_t glex_ext_forget_peer(glex_ep_handle_t ep, glex_ep_addr_t peer)
+{
+    (void)ep;
+    (void)peer;
+    return GLEX_SUCCESS;
+}
+
+static inline glex_ret_t glex_ext_event_room(glex_ep_handle_t ep, glex_ep_addr_t peer)
 {
     (void)ep;
     (void)peer;

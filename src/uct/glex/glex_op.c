@@ -5,6 +5,7 @@
 #include "glex_op.h"
 #include "glex_rx.h"
 
+#include <ucs/arch/cpu.h>
 #include <ucs/datastruct/queue.h>
 
 /* Lower bits: index in the table; upper bits: generation, so that a late event of an operation that
@@ -20,6 +21,7 @@ static void uct_glex_op_obj_init(ucs_mpool_t *mp, void *obj, void *chunk)
     uct_glex_op_t *op       = obj;
 
     op->events = 0;
+    op->held   = 0;
     op->id     = ucs_ptr_array_insert(&iface->ops.table, op);
     ucs_assert_always(op->id <= UCT_GLEX_OP_INDEX_MASK);
 }
@@ -55,19 +57,31 @@ ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
                                     GLEX_MEM_READ | GLEX_MEM_WRITE, config->rma_buf_size, 8,
                                     ucs_max(config->rma_req_capacity, 8), "glex_rma_bounce");
     if (status != UCS_OK) {
-        ucs_mpool_cleanup(&iface->ops.mp, 0);
-        ucs_ptr_array_cleanup(&iface->ops.table, 0);
-        return status;
+        goto err_mp;
+    }
+    status = uct_glex_buf_pool_init(&iface->ops.words, iface->md, iface->ep_index, GLEX_MEM_READ,
+                                    UCS_SYS_CACHE_LINE_SIZE, 64, ucs_max(config->zc_req_capacity, 1),
+                                    "glex_zc_word");
+    if (status != UCS_OK) {
+        goto err_bounce;
     }
     iface->ops.rma_free    = config->rma_req_capacity;
     iface->ops.zc_free     = config->zc_req_capacity;
     iface->ops.outstanding = 0;
     iface->ops.next_gen    = iface->uuid;
     return UCS_OK;
+
+err_bounce:
+    uct_glex_buf_pool_cleanup(&iface->ops.bounce);
+err_mp:
+    ucs_mpool_cleanup(&iface->ops.mp, 0);
+    ucs_ptr_array_cleanup(&iface->ops.table, 0);
+    return status;
 }
 
 void uct_glex_op_cleanup(uct_glex_iface_t *iface)
 {
+    uct_glex_buf_pool_cleanup(&iface->ops.words);
     uct_glex_buf_pool_cleanup(&iface->ops.bounce);
     ucs_mpool_cleanup(&iface->ops.mp, 1);
     ucs_ptr_array_cleanup(&iface->ops.table, 1);
@@ -122,6 +136,7 @@ uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
 static void uct_glex_op_free(uct_glex_op_t *op)
 {
     --op->vc->num_ops;
+    op->held = 0;
     ucs_mpool_put_inline(op);
 }
 
@@ -170,8 +185,7 @@ static void uct_glex_op_retire(uct_glex_vc_t *vc)
         }
         ucs_queue_pull_non_empty(&vc->tx_ops);
         if ((op->type == UCT_GLEX_OP_FLUSH) && (op->comp != NULL)) {
-            uct_invoke_completion(op->comp,
-                                  (vc->state == UCT_GLEX_VC_FAILED) ? vc->status : UCS_OK);
+            uct_invoke_completion(op->comp, UCS_OK);
         }
         uct_glex_op_free(op);
     }
@@ -186,6 +200,10 @@ static void uct_glex_op_complete(uct_glex_op_t *op)
         uct_glex_op_forget(op);
         uct_glex_rx_fetched(op->arg, status);
         uct_glex_op_free(op);
+        return;
+    }
+    if (op->held) {
+        uct_glex_op_cancel(op); /* its completion was called when the VC failed */
         return;
     }
 
@@ -216,13 +234,6 @@ static uct_glex_op_t *uct_glex_op_find(uct_glex_iface_t *iface, uint32_t id)
     return ((op->id == id) && (op->events > 0)) ? op : NULL;
 }
 
-uct_glex_vc_t *uct_glex_op_vc(uct_glex_iface_t *iface, uint32_t id)
-{
-    uct_glex_op_t *op = uct_glex_op_find(iface, id);
-
-    return (op == NULL) ? NULL : op->vc;
-}
-
 void uct_glex_op_event(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status)
 {
     uct_glex_op_t *op = uct_glex_op_find(iface, id);
@@ -239,18 +250,126 @@ void uct_glex_op_event(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status
     }
 }
 
+void uct_glex_op_give_up(uct_glex_op_t *op, unsigned unposted)
+{
+    op->events -= unposted;
+    if (op->events == 0) {
+        uct_glex_op_complete(op);
+    }
+}
+
+void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status)
+{
+    uct_glex_op_t *op = uct_glex_op_find(iface, id);
+    uct_glex_vc_t *vc;
+    int is_over;
+
+    if (op == NULL) {
+        return;
+    }
+    vc      = op->vc;
+    is_over = op->held || (op->type == UCT_GLEX_OP_FETCH); /* uct_glex_rx_fetched() decides */
+    uct_glex_op_event(iface, id, status);
+    if (!is_over) {
+        uct_glex_vc_fail(vc, status);
+    }
+}
+
+/* The user is about to get back the memory of a zero-copy message, which the peer may be fetching:
+ * what it got is not valid. The fence lets whatever the user writes there come after the word, which
+ * the peer reads after the payload. */
+static void uct_glex_op_invalidate(uct_glex_op_t *op)
+{
+    if (op->type == UCT_GLEX_OP_ZC) {
+        __atomic_store_n((uint64_t*)op->buf->ptr, UCT_GLEX_ZC_INVALID, __ATOMIC_RELAXED);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        uct_glex_memh_free_all(op->vc->iface->md, op->memh);
+        op->memh = NULL;
+    }
+}
+
+/* Whether the peer may read memory of the operation's */
+static int uct_glex_op_is_read(const uct_glex_op_t *op)
+{
+    return (op->type == UCT_GLEX_OP_SR) || (op->type == UCT_GLEX_OP_ZC);
+}
+
+/* Whether the NIC may read or write memory of the operation's */
+static int uct_glex_op_is_rma(const uct_glex_op_t *op)
+{
+    return (op->type == UCT_GLEX_OP_RMA) || (op->type == UCT_GLEX_OP_GET_BCOPY);
+}
+
+/* Its memory is not reused before it is complete, or uct_glex_op_release_held() */
+static void uct_glex_op_fail(uct_glex_op_t *op, ucs_status_t status)
+{
+    uct_glex_iface_t *iface = op->vc->iface;
+    uct_completion_t *comp  = op->done ? NULL : op->comp;
+
+    if (!op->done && (op->type != UCT_GLEX_OP_FLUSH)) {
+        --iface->ops.outstanding;
+        ++iface->done;
+        uct_glex_op_invalidate(op);
+        op->held = uct_glex_op_is_read(op) || uct_glex_op_is_rma(op);
+    }
+    op->comp      = NULL;
+    op->unpack_cb = NULL;
+    if (!op->held) {
+        op->events = 0;
+        if (op->done || (op->type == UCT_GLEX_OP_FLUSH)) {
+            uct_glex_op_free(op);
+        } else {
+            uct_glex_op_cancel(op);
+        }
+    }
+    if (comp != NULL) {
+        uct_invoke_completion(comp, status);
+    }
+}
+
 void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status)
 {
-    uct_glex_iface_t *iface = vc->iface;
+    ucs_queue_head_t ops;
+
+    ucs_queue_head_init(&ops);
+    ucs_queue_splice(&ops, &vc->tx_ops);
+    while (!ucs_queue_is_empty(&ops)) {
+        uct_glex_op_fail(ucs_queue_pull_elem_non_empty(&ops, uct_glex_op_t, queue), status);
+    }
+}
+
+void uct_glex_op_release_held(uct_glex_vc_t *vc)
+{
     void *item;
     unsigned index;
     uct_glex_op_t *op;
 
-    ucs_ptr_array_for_each(item, index, &iface->ops.table) {
+    if (vc->num_ops == 0) {
+        return;
+    }
+    ucs_ptr_array_for_each(item, index, &vc->iface->ops.table) {
+        op = item;
+        if (op->held && (op->vc == vc) && uct_glex_op_is_read(op)) {
+            op->events = 0;
+            uct_glex_op_cancel(op);
+        }
+    }
+}
+
+void uct_glex_op_abandon(uct_glex_vc_t *vc)
+{
+    void *item;
+    unsigned index;
+    uct_glex_op_t *op;
+
+    if (vc->num_ops == 0) {
+        return;
+    }
+    ucs_ptr_array_for_each(item, index, &vc->iface->ops.table) {
         op = item;
         if ((op->events > 0) && (op->vc == vc)) {
-            op->status = status;
             op->events = 0;
+            op->status = UCS_ERR_CANCELED;
             uct_glex_op_complete(op);
         }
     }
@@ -266,6 +385,7 @@ void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep)
             comp          = op->comp;
             op->comp      = NULL;
             op->unpack_cb = NULL;
+            uct_glex_op_invalidate(op);
             uct_invoke_completion(comp, UCS_ERR_CANCELED);
         }
     }
@@ -291,6 +411,7 @@ ucs_status_t uct_glex_op_flush(uct_glex_vc_t *vc, const uct_ep_t *ep, uct_comple
     op->ep   = ep;
     op->comp = comp;
     op->done = 0;
+    op->held = 0;
     op->unpack_cb = NULL;
     ucs_queue_push(&vc->tx_ops, &op->queue);
     return UCS_INPROGRESS;

@@ -99,13 +99,19 @@ ucs_status_t uct_glex_iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t *
     return UCS_OK;
 }
 
-/* Folded into what the address has room for; 0 only where there is no zero-copy */
+/* Bit of the device address's `space`: private memory can be read, so there is zero-copy */
+#define UCT_GLEX_SPACE_ZCOPY 1
+
+/* Fabric and address space, folded into what the address has room for: two of many hosts may have
+ * the same NIC id, and must not take each other for one */
 static uint16_t uct_glex_iface_space(const uct_glex_iface_t *iface)
 {
-    uint32_t space = iface->md->ext_attr.space;
-    uint16_t fold  = space ^ (space >> 16);
+    uint64_t fold = iface->md->ext_attr.fabric ^ iface->md->ext_attr.space;
 
-    return (space != 0) && (fold == 0) ? 1 : fold;
+    fold ^= fold >> 32;
+    fold ^= fold >> 16;
+    fold &= UINT16_MAX & ~UCT_GLEX_SPACE_ZCOPY;
+    return fold | ((iface->md->ext_attr.space != 0) ? UCT_GLEX_SPACE_ZCOPY : 0);
 }
 
 ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_addr_t *addr)
@@ -130,7 +136,7 @@ static void uct_glex_iface_warn_space(const uct_glex_iface_t *iface,
         ucs_warn("glex: not usable with a process on NIC 0x%x %s: no zero-copy between the two. "
                  "GLEX_PRIVATE_RDMA=n in all processes does without",
                  addr->nic_id,
-                 (addr->space == 0) || (iface->md->ext_attr.space == 0) ?
+                 !(addr->space & UCT_GLEX_SPACE_ZCOPY) || (iface->md->ext_attr.space == 0) ?
                          "because one of the two may not be read by others (ptrace, seccomp)" :
                          "in another pid or user namespace");
     }

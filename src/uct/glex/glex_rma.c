@@ -26,10 +26,8 @@ static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
 
     if (status == UCS_OK) {
         *vc_p = ep->vc;
-        if (ucs_unlikely(ep->vc->status != UCS_OK)) {
+        if (ucs_unlikely((ep->vc->status != UCS_OK) || ep->is_cancelled)) {
             status = uct_glex_ep_not_ready(ep); /* failed, or the peer has left */
-        } else if (ucs_unlikely(ep->blocked)) {
-            status = UCS_ERR_NO_RESOURCE;
         } else if (ucs_unlikely(ep->vc->state == UCT_GLEX_VC_IDLE)) {
             uct_glex_vc_connect(ep->vc);
         }
@@ -235,10 +233,40 @@ ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length
     return uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_GET, buffer, length, remote_addr, rkey);
 }
 
+/* Zero copy on a NIC that is this thread: an event would tell what it knows */
+static ucs_status_t uct_glex_rma_zcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc, void *buffer,
+                                           size_t length, uint64_t remote_addr,
+                                           uct_glex_rkey_t *rkey, int type)
+{
+    void *ptr = uct_glex_rma_ptr(iface, remote_addr, length, (uct_rkey_t)rkey);
+
+    if (ptr == NULL) {
+        return uct_glex_rma_now(iface, vc, type, buffer, length, remote_addr, rkey);
+    }
+    if (type == GLEX_RDMA_TYPE_PUT) {
+        vc->dirty = 1;
+        uct_glex_copy(ptr, buffer, length);
+    } else {
+        uct_glex_copy(buffer, ptr, length);
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t uct_glex_rma_put_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc, void *buffer,
+                                         size_t length, uint64_t remote_addr,
+                                         uct_glex_rkey_t *rkey)
+{
+    ucs_status_t status = uct_glex_rma_check_range(rkey, remote_addr, length);
+
+    return (status == UCS_OK) ?
+           uct_glex_rma_zcopy_now(iface, vc, buffer, length, remote_addr, rkey,
+                                  GLEX_RDMA_TYPE_PUT) : status;
+}
+
 /* Pack elsewhere, and copy what it came to. Returns the length, or an error. */
 static ssize_t uct_glex_rma_put_bcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
                                           uct_pack_callback_t pack_cb, void *arg,
-                                          uint64_t remote_addr, const uct_glex_rkey_t *rkey)
+                                          uint64_t remote_addr, uct_glex_rkey_t *rkey)
 {
     uct_glex_buf_t *buf = uct_glex_buf_get(&iface->ops.bounce);
     ucs_status_t status = UCS_OK;
@@ -249,11 +277,7 @@ static ssize_t uct_glex_rma_put_bcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t
     }
     length = pack_cb(buf->ptr, arg);
     if (length > 0) { /* else the key need not be valid */
-        status = uct_glex_rma_check_range(rkey, remote_addr, length);
-        if (status == UCS_OK) {
-            status = uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_PUT, buf->ptr, length,
-                                      remote_addr, rkey);
-        }
+        status = uct_glex_rma_put_now(iface, vc, buf->ptr, length, remote_addr, rkey);
     }
     uct_glex_buf_put(buf);
     return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
@@ -355,6 +379,11 @@ ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_
     void *ptr;
 
     UCT_CHECK_LENGTH(length, 0, iface->config.rma_buf_size, "get_bcopy");
+    ptr = ucs_likely(length > 0) ? uct_glex_rma_only_copy(ep, remote_addr, length, uct_rkey) : NULL;
+    if (ucs_likely(ptr != NULL)) {
+        unpack_cb(arg, ptr, length);
+        return UCS_OK;
+    }
     status = uct_glex_rma_vc(ep, &vc);
     if (status != UCS_OK) {
         return status;
@@ -403,25 +432,6 @@ ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_
 err_cancel:
     uct_glex_op_cancel(op);
     return status;
-}
-
-/* Zero copy on a NIC that is this thread: an event would tell what it knows */
-static ucs_status_t uct_glex_rma_zcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc, void *buffer,
-                                           size_t length, uint64_t remote_addr,
-                                           uct_glex_rkey_t *rkey, int type)
-{
-    void *ptr = uct_glex_rma_ptr(iface, remote_addr, length, (uct_rkey_t)rkey);
-
-    if (ptr == NULL) {
-        return uct_glex_rma_now(iface, vc, type, buffer, length, remote_addr, rkey);
-    }
-    if (type == GLEX_RDMA_TYPE_PUT) {
-        vc->dirty = 1;
-        uct_glex_copy(ptr, buffer, length);
-    } else {
-        uct_glex_copy(buffer, ptr, length);
-    }
-    return UCS_OK;
 }
 
 static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,

@@ -36,7 +36,7 @@ static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint6
 }
 
 /* Where remote_addr lies if there is nothing to do but to copy: the peer is not known to have left,
- * nothing waits before this, the key is mapped. Else NULL, and the long way finds out why. */
+ * the key is mapped. Else NULL, and the long way finds out why. */
 static UCS_F_ALWAYS_INLINE void *uct_glex_rma_only_copy(const uct_glex_ep_t *ep,
                                                         uint64_t remote_addr, size_t length,
                                                         uct_rkey_t uct_rkey)
@@ -44,7 +44,7 @@ static UCS_F_ALWAYS_INLINE void *uct_glex_rma_only_copy(const uct_glex_ep_t *ep,
     const uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     const uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
 
-    if (ucs_unlikely(ep->blocked || (ep->vc->status != UCS_OK) ||
+    if (ucs_unlikely(ep->is_cancelled || (ep->vc->status != UCS_OK) ||
                      (rkey->mapped_by != iface->nic))) {
         return NULL;
     }

@@ -68,6 +68,7 @@ static uct_glex_rx_t *uct_glex_rx_new(uct_glex_vc_t *vc, uint16_t seq, uint8_t a
     rx->in_place  = 0;
     rx->orphan    = 0;
     rx->ready     = 0;
+    rx->skip      = 0;
     ucs_list_insert_after(pos, &rx->list);
     return rx;
 
@@ -93,7 +94,7 @@ static void uct_glex_rx_deliver(uct_glex_vc_t *vc)
     uct_glex_iface_t *iface = vc->iface;
     uct_glex_rx_t *rx;
 
-    while (vc->rx_started > 0) {
+    while ((vc->rx_started > 0) && !uct_glex_vc_is_over(vc)) {
         rx = ucs_list_head(&vc->rx, uct_glex_rx_t, list);
         if (!rx->ready) {
             break;
@@ -101,13 +102,16 @@ static void uct_glex_rx_deliver(uct_glex_vc_t *vc)
         ucs_list_del(&rx->list);
         --vc->rx_started;
         ++vc->rx_seq;
-        uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, rx->am_id, rx->data, rx->length,
-                           "RX: queued");
-        uct_iface_invoke_am(&iface->super, rx->am_id, rx->data, rx->length, 0);
+        if (!rx->skip) {
+            uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, rx->am_id, rx->data,
+                               rx->length, "RX: queued");
+            uct_iface_invoke_am(&iface->super, rx->am_id, rx->data, rx->length, 0);
+        }
         if (rx->er) {
             uct_glex_er_consumed(vc, rx->fifo_used);
         }
-        if (rx->in_place && (uct_glex_sr_release(vc, &rx->sr) == GLEX_BUSY)) {
+        if (rx->in_place && (uct_glex_sr_release(vc, &rx->sr) == GLEX_BUSY) &&
+            !uct_glex_vc_is_over(vc)) {
             ucs_list_add_tail(&iface->sr.unreleased, &rx->list);
             continue;
         }
@@ -254,7 +258,8 @@ static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
     ++vc->rx_seq;
     uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, sr->length, "RX: SR");
     uct_iface_invoke_am(&iface->super, am_id, data, sr->length, 0);
-    if (ucs_unlikely(uct_glex_sr_release(vc, sr) == GLEX_BUSY)) {
+    /* Where the handler failed the VC, the sender keeps the unit until we have said so */
+    if (ucs_unlikely(uct_glex_sr_release(vc, sr) == GLEX_BUSY) && !uct_glex_vc_is_over(vc)) {
         uct_glex_rx_release_later(vc, sr);
     }
     return 1;
@@ -309,8 +314,13 @@ void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status)
 
     rx->op = NULL;
     if (rx->orphan) {
+        --vc->rx_started;
         uct_glex_rx_free(rx);
         return;
+    }
+    if ((rx->zc_posted > 0) && uct_glex_zc_is_cancelled(rx)) {
+        status   = UCS_OK; /* that of its Gets says nothing: its memory may be gone */
+        rx->skip = 1;
     }
     if ((status == UCS_OK) && rx->sr_zc) {
         status = uct_glex_rx_keep_descriptor(rx);
@@ -359,11 +369,12 @@ void uct_glex_rx_purge(uct_glex_vc_t *vc)
         ucs_list_del(&vc->rx_wait);
         vc->rx_waiting = 0;
     }
-    vc->rx_started = 0;
     ucs_list_for_each_safe(rx, tmp, &vc->rx, list) {
         ucs_list_del(&rx->list);
         if (rx->op != NULL) {
-            rx->orphan = 1; /* freed when the Get has ended: see uct_glex_rx_fetched() */
+            ++vc->rx_started;
+            rx->orphan = 1; /* freed when the Gets have ended: see uct_glex_rx_fetched() */
+            uct_glex_op_give_up(rx->op, uct_glex_zc_unposted(rx));
         } else {
             uct_glex_rx_free(rx);
         }

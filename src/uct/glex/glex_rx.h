@@ -13,6 +13,10 @@
 #define UCT_GLEX_ZC_MAX_DESC \
     (sizeof(uct_glex_zc_t) + UCT_GLEX_ZC_MAX_IOV * sizeof(uct_glex_zc_iov_t) + UCT_GLEX_ZC_MAX_HDR)
 
+/* Where the word lands that says whether the payload is valid, behind the payload */
+#define UCT_GLEX_ZC_WORD_OFFSET (UCT_GLEX_ZC_MAX_HDR + UCT_GLEX_ZC_MAX_LEN)
+#define UCT_GLEX_ZC_RX_SIZE     (UCT_GLEX_ZC_WORD_OFFSET + UCS_SYS_CACHE_LINE_SIZE)
+
 typedef struct uct_glex_rx {
     ucs_list_link_t  list;      /* in vc->rx, by sequence number */
     uct_glex_vc_t   *vc;
@@ -25,8 +29,9 @@ typedef struct uct_glex_rx {
     uint8_t          am_id;
     uint8_t          er;        /* came through ER: to be told as consumed on delivery */
     uint8_t          ready;     /* data is complete */
+    uint8_t          skip;      /* cancelled by its sender: no handler gets it */
     uint8_t          zc;        /* the data is a zero-copy descriptor, to be resolved */
-    uint8_t          zc_posted; /* pieces of it that are being fetched */
+    uint8_t          zc_posted; /* pieces of it that are being fetched, the word among them */
     uint8_t          sr_zc;     /* what is being fetched through SR is a descriptor */
     uint8_t          in_place;  /* lies in a send unit of the peer's, which it waits for */
     uint8_t          orphan;    /* its VC failed while the Get was on its way */

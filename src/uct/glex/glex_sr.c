@@ -30,7 +30,7 @@ ucs_status_t uct_glex_sr_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
         goto err_tx;
     }
     status = uct_glex_buf_pool_init(&iface->sr.zc_rx, iface->md, iface->ep_index, GLEX_MEM_WRITE,
-                                    UCT_GLEX_ZC_MAX_HDR + UCT_GLEX_ZC_MAX_LEN, 2, zc_max,
+                                    UCT_GLEX_ZC_RX_SIZE, 2, zc_max,
                                     "glex_zc_rx");
     if (status != UCS_OK) {
         goto err_rx;

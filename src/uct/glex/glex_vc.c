@@ -45,8 +45,8 @@ static void uct_glex_vc_unhash(uct_glex_vc_t *vc)
 /* Nothing leads to it any more */
 static int uct_glex_vc_is_unused(uct_glex_vc_t *vc)
 {
-    return uct_glex_vc_is_over(vc) && ucs_list_is_empty(&vc->eps) && (vc->num_ops == 0) &&
-           !vc->scheduled;
+    return uct_glex_vc_is_over(vc) && ucs_list_is_empty(&vc->eps) && !vc->scheduled &&
+           (vc->num_ops == 0) && (vc->lent == UCT_GLEX_LENT_NONE);
 }
 
 /* Have the NIC give back what it has mapped of a peer that is gone. One that left may take its time
@@ -55,9 +55,9 @@ static void uct_glex_vc_forget_peer(uct_glex_vc_t *vc)
 {
     glex_ep_addr_t addr = {.v = vc->peer};
 
-    if (uct_glex_vc_find(vc->iface, vc->peer) != vc) {
-        vc->forget_looks = 0; /* there is a new one at that address */
-    } else if (glex_ext_forget_peer(vc->iface->nic, addr) == GLEX_SUCCESS) {
+    /* With a new one at that address: what was mapped of the old one goes all the same */
+    if ((glex_ext_forget_peer(vc->iface->nic, addr) == GLEX_SUCCESS) ||
+        (uct_glex_vc_find(vc->iface, vc->peer) != vc)) {
         vc->forget_looks = 0;
     } else {
         --vc->forget_looks;
@@ -196,6 +196,8 @@ ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uu
                              uct_glex_vc_t **vc_p)
 {
     uct_glex_vc_t *vc = uct_glex_vc_find(iface, peer);
+    uint32_t gone_id  = 0;
+    ucs_status_t status;
 
     if (vc != NULL) {
         if ((vc->peer_uuid == uuid) && (vc->state != UCT_GLEX_VC_FAILED)) {
@@ -203,10 +205,15 @@ ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uu
             return UCS_OK;
         }
         /* The endpoint number has a new owner: the peer we knew is gone; or it is tried again */
-        uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
+        gone_id = (vc->peer_uuid == uuid) ? vc->tx.vc_id : 0;
+        uct_glex_vc_dead(vc);
         uct_glex_vc_unhash(vc);
     }
-    return uct_glex_vc_new(iface, peer, uuid, vc_p);
+    status = uct_glex_vc_new(iface, peer, uuid, vc_p);
+    if (status == UCS_OK) {
+        (*vc_p)->tx.vc_id = gone_id; /* until the new one is known: its CONNECT tells */
+    }
+    return status;
 }
 
 /* ---- life of a VC ---- */
@@ -231,23 +238,58 @@ static void uct_glex_vc_unschedule(uct_glex_vc_t *vc)
     }
 }
 
-/* Give up all that the VC holds; what was posted ends with `status` */
+static int uct_glex_vc_is_dead(const uct_glex_vc_t *vc)
+{
+    glex_ep_addr_t addr = {.v = vc->peer};
+
+    return glex_ext_check_peer(vc->iface->nic, addr) == GLEX_NO_EP_RESOURCE;
+}
+
+/* Give up all that the VC has; what was posted ends with `status`. Memory that the peer may still
+ * read or write is held until it says that it does not: uct_glex_vc_quiet(). */
 static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t status)
 {
     if (vc->state == UCT_GLEX_VC_FAILED) {
         return;
     }
+    if (state == UCT_GLEX_VC_FAILED) {
+        vc->iface->num_dying -= vc->peer_dead;
+    }
+    if (!uct_glex_vc_is_over(vc)) {
+        vc->rx_started = 0; /* from now on it counts dropped messages: uct_glex_rx_purge() */
+    }
     vc->state  = state;
     vc->status = status;
     uct_glex_vc_unschedule(vc);
     uct_glex_rx_purge(vc);
-    uct_glex_er_cleanup(vc);
+    uct_glex_er_cleanup_tx(vc);
+    uct_glex_er_hold_rx(vc);
     uct_glex_mpq_return(vc);
     uct_glex_first_purge(vc);
     vc->touch = NULL;
     uct_glex_op_fail_all(vc, status);
     vc->forget_looks = UCT_GLEX_VC_FORGET_LOOKS;
     uct_glex_iface_recheck(vc->iface); /* for those that wait for what came free */
+    vc->is_stale = 0;
+    if (vc->peer_quiet || uct_glex_vc_is_dead(vc)) {
+        uct_glex_vc_quiet(vc);
+    }
+}
+
+int uct_glex_vc_holds(const uct_glex_vc_t *vc)
+{
+    return uct_glex_vc_is_over(vc) &&
+           ((vc->lent != UCT_GLEX_LENT_NONE) || (vc->num_ops > vc->rx_started));
+}
+
+void uct_glex_vc_quiet(uct_glex_vc_t *vc)
+{
+    vc->peer_quiet = 1;
+    if (uct_glex_vc_is_over(vc)) {
+        uct_glex_er_check_held(vc);
+        uct_glex_op_release_held(vc);
+        uct_glex_iface_recheck(vc->iface);
+    }
 }
 
 void uct_glex_vc_open(uct_glex_vc_t *vc)
@@ -293,8 +335,9 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc)
 static void uct_glex_vc_say_goodbye(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
+    unsigned flags          = (vc->state == UCT_GLEX_VC_OPEN) ? UCT_GLEX_CTL_CLOSED : 0;
 
-    while ((uct_glex_ctl_send_reset(iface, vc->peer, vc->id) == UCS_ERR_NO_RESOURCE) &&
+    while ((uct_glex_ctl_send_reset(vc, flags) == UCS_ERR_NO_RESOURCE) &&
            (iface->goodbye_ms > 0)) {
         --iface->goodbye_ms;
         usleep(1000);
@@ -308,6 +351,8 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc)
     }
     uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, UCS_ERR_CANCELED);
     uct_glex_vc_unschedule(vc); /* one that failed before still owed the peer a RESET */
+    uct_glex_er_drop_rx(vc);    /* the memory goes with the interface, not to another peer */
+    uct_glex_op_abandon(vc);
     ucs_assert(ucs_list_is_empty(&vc->eps));
     ucs_free(vc);
 }
@@ -338,8 +383,9 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
     if (vc->state == UCT_GLEX_VC_FAILED) {
         return;
     }
-    /* Events that it posts from now on are ignored: if it lives it is to know */
-    tell = (vc->state == UCT_GLEX_VC_OPEN) || vc->reset_due;
+    /* What it posts from now on is ignored: if it lives it is to know */
+    tell = (vc->state == UCT_GLEX_VC_OPEN) || (vc->state == UCT_GLEX_VC_ACCEPTING) ||
+           vc->reset_due;
     ++vc->iface->done;
     ucs_debug("glex: vc 0x%x to endpoint 0x%" PRIx64 " failed: %s", vc->id, vc->peer,
               ucs_status_string(status));
@@ -360,32 +406,57 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
 /* Whether somebody cares for the peer, or waits for it */
 static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
 {
-    return (vc->state == UCT_GLEX_VC_CONNECTING) ||
+    return vc->peer_left || (vc->state == UCT_GLEX_VC_CONNECTING) ||
            ((vc->state == UCT_GLEX_VC_OPEN) &&
             (!ucs_list_is_empty(&vc->eps) || vc->ctl_inflight || (vc->rx_started > 0) ||
              !ucs_queue_is_empty(&vc->tx_ops)));
 }
 
-/* The peer does not exist any more. What it said before it went, perhaps that it goes, is here. */
-static void uct_glex_vc_found_dead(uct_glex_vc_t *vc)
+/* A peer that is dead, or has left, fails at the second look in a row at which nothing has come from
+ * it, if the queues were empty in between: what it said before, perhaps that it leaves, has been
+ * taken then. */
+static void uct_glex_vc_look(uct_glex_vc_t *vc, int was_empty)
 {
-    uct_glex_iface_t *iface = vc->iface;
-    unsigned batches        = UINT16_MAX / UCT_GLEX_POLL_BATCH;
+    uint32_t mark = vc->rx_seq + ((uint32_t)(vc->tx_fifo.acked.msgs + vc->mp_tx.limit) << 16);
 
-    while ((uct_glex_iface_poll(iface) > 0) && (--batches > 0)) {
-        uct_glex_rx_retry_waiting(iface);
+    if ((mark != vc->watch_mark) || !was_empty) {
+        vc->watch_mark = mark;
+        vc->is_stale   = 0;
+        return;
     }
-    if (uct_glex_vc_is_watched(vc)) {
-        uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
+    if (vc->peer_left) {
+        vc->is_stale = 1;
+        uct_glex_vc_schedule(vc);
+    } else if (!uct_glex_vc_is_dead(vc)) {
+        vc->is_stale = 0;
+    } else if (vc->is_stale) {
+        uct_glex_vc_dead(vc);
+    } else {
+        vc->is_stale = 1;
     }
+}
+
+/* A VC is over, and memory is held for it: the peer died, or is asked again to say that it needs it
+ * no more. A FIFO whose last message was not seen is free at the second look in a row for which the
+ * queues were empty. */
+static void uct_glex_vc_look_held(uct_glex_vc_t *vc, int was_empty)
+{
+    if (!vc->peer_quiet && !uct_glex_vc_is_dead(vc)) {
+        uct_glex_vc_owe_reset(vc);
+        return;
+    }
+    uct_glex_vc_quiet(vc);
+    if (vc->is_stale && was_empty) {
+        uct_glex_er_drop_rx(vc);
+    }
+    vc->is_stale = was_empty;
 }
 
 void uct_glex_vc_watch(uct_glex_iface_t *iface)
 {
     unsigned count = ucs_min(iface->num_vcs, ucs_max(iface->num_vcs / 8, UCT_GLEX_VC_WATCH_BATCH));
-    glex_ep_addr_t addr;
+    int was_empty  = (iface->poll_window == 1);
     uct_glex_vc_t *vc;
-    uint32_t mark;
 
     while (count-- > 0) {
         iface->watch_hand = (iface->watch_hand + 1) % iface->num_vcs;
@@ -393,17 +464,11 @@ void uct_glex_vc_watch(uct_glex_iface_t *iface)
         if (uct_glex_vc_is_over(vc) && (vc->forget_looks > 0)) {
             uct_glex_vc_forget_peer(vc);
         }
-        if (!uct_glex_vc_is_watched(vc)) {
-            continue;
-        }
-        mark = vc->rx_seq + ((uint32_t)(vc->tx_fifo.acked.msgs + vc->mp_tx.limit) << 16);
-        if (mark != vc->watch_mark) {
-            vc->watch_mark = mark; /* something came from it: look again next time */
-            continue;
-        }
-        addr.v = vc->peer;
-        if (glex_ext_check_peer(iface->nic, addr) == GLEX_NO_EP_RESOURCE) {
-            uct_glex_vc_found_dead(vc);
+        if (uct_glex_vc_holds(vc)) {
+            uct_glex_vc_look_held(vc, was_empty);
+        } else if (uct_glex_vc_is_watched(vc)) {
+            uct_glex_vc_look(vc, was_empty);
         }
     }
+    iface->poll_window = 2; /* until progress finds the queues empty again */
 }

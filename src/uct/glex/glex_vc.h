@@ -44,7 +44,8 @@ enum uct_glex_er_state {
 enum uct_glex_lent {
     UCT_GLEX_LENT_NONE,
     UCT_GLEX_LENT_FIFO,
-    UCT_GLEX_LENT_RELEASED /* it sends no more through it, but not all has been delivered */
+    UCT_GLEX_LENT_RELEASED, /* it sends no more through it, but not all has been delivered */
+    UCT_GLEX_LENT_HELD      /* the VC failed, and the peer did not say that it stopped writing */
 };
 
 struct uct_glex_vc {
@@ -57,6 +58,8 @@ struct uct_glex_vc {
     uint8_t              lent     : 2; /* enum uct_glex_lent */
     uint8_t              er_looks : 1; /* what our lender consumed we look at: headers come late */
     uint8_t              er_shows : 1; /* what we consumed of the FIFO that we lent is shown */
+    uint8_t              is_stale : 1; /* the peer left or is dead, and nothing has come from it since
+                                        * the last look for dead peers */
     uct_glex_hdr_t       tx;      /* header of the next message, but for type, id and length: our
                                    * acknowledgement, the peer's name of the VC, the next sequence
                                    * number, and all that we consumed and grant */
@@ -75,11 +78,15 @@ struct uct_glex_vc {
     uct_glex_credit_rx_t mp_rx;
     uint16_t             tx_peak;      /* credits after the last update */
     uint16_t             sr_count;     /* messages through SR since ER was last asked for */
-    uint16_t             rx_started; /* messages of `rx`, from its head, that are being fetched */
+    uint16_t             sr_mark;      /* time when sr_count was last looked at */
+    uint16_t             rx_started; /* messages of `rx`, from its head, that are being fetched; of
+                                      * a VC that is over: dropped ones that are */
+    uint16_t             left_seq;     /* peer_left: sequence number after its last message */
 
     uint32_t             peer_uuid;
     uint32_t             peer_key;
     uint32_t             num_ops;      /* operations that exist */
+    uint32_t             watch_mark;   /* counters at the last look for dead peers */
     ucs_list_link_t      eps;     /* uct_glex_ep_t.list */
     ucs_list_link_t      active;  /* in iface->active while scheduled */
     ucs_list_link_t      mpq_wait; /* in iface->mpq.wait while waiting */
@@ -88,13 +95,11 @@ struct uct_glex_vc {
     uct_glex_first_t    *first;        /* message that travels with CONNECT, or NULL */
     struct uct_glex_op  *touch;        /* of an empty put, waits for the VC to open; or NULL */
     uint64_t             put_peer;     /* endpoint that the last put without completion went to */
-    uint32_t             watch_mark;   /* counters at the last look for dead peers */
     uint16_t             ctl;     /* control flags to be sent */
     uint16_t             released_index; /* name of the FIFO to be told in ER_RELEASED */
     uint16_t             recall_limit; /* to be told in RECALL */
     uint16_t             recalled_limit; /* to be told in RECALLED */
     uint16_t             recall_mark;  /* MPs received at the last look for an idle VC */
-    uint16_t             sr_mark;      /* time when sr_count was last looked at */
     uint8_t              released_gen;
     int8_t               status;       /* why it failed, a ucs_status_t */
     uint8_t              forget_looks; /* how often the NIC is still told to forget the peer */
@@ -114,6 +119,7 @@ struct uct_glex_vc {
     uint8_t              reset_due     : 1; /* over, the peer is to be told; scheduled till then */
     uint8_t              dirty         : 1; /* puts that leave no trace here, since a flush */
     uint8_t              peer_left     : 1; /* said so: the VC is gone when all it sent is here */
+    uint8_t              peer_quiet    : 1; /* touches no memory of ours for this VC any more */
 };
 
 _Static_assert(offsetof(struct uct_glex_vc, iface) == 56, "what a short message needs is one line");
@@ -169,8 +175,9 @@ static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)
     }
 }
 
-/** Have progress tell the peer that this VC is over. Nobody has to ask for it again: however many
- *  are over at once, each waits in its own VC until the peer's queue has room. */
+/** Have progress tell the peer that this VC is over, once none of our Gets reads its memory. Nobody
+ *  has to ask for it again: however many are over at once, each waits in its own VC until the peer's
+ *  queue has room. */
 static inline void uct_glex_vc_owe_reset(uct_glex_vc_t *vc)
 {
     vc->reset_due = 1;
@@ -180,9 +187,19 @@ static inline void uct_glex_vc_owe_reset(uct_glex_vc_t *vc)
 /** The peer is not there any more: have progress fail the VC, where error handlers may be called */
 static inline void uct_glex_vc_dead(uct_glex_vc_t *vc)
 {
-    vc->peer_dead = 1;
-    uct_glex_vc_schedule(vc);
+    if (!vc->peer_dead && (vc->state != UCT_GLEX_VC_FAILED)) {
+        vc->peer_dead = 1;
+        ++vc->iface->num_dying;
+        uct_glex_vc_schedule(vc);
+    }
 }
+
+/** Whether memory of ours is kept for a VC that is over, because the peer may still use it */
+int uct_glex_vc_holds(const uct_glex_vc_t *vc);
+
+/** The peer uses no memory of ours for this VC any more, or is dead. What a VC held that is over can
+ *  be used for others, a FIFO when all that was sent through it has arrived. */
+void uct_glex_vc_quiet(uct_glex_vc_t *vc);
 
 /** Look whether peers live on whose answer something waits for */
 void uct_glex_vc_watch(uct_glex_iface_t *iface);

@@ -16,7 +16,7 @@
 #error "the wire format is little-endian and so must the machine be"
 #endif
 
-#define UCT_GLEX_WIRE_VERSION 5
+#define UCT_GLEX_WIRE_VERSION 6
 
 /* What one immediate MP and one immediate RDMA put carry (paper 003, section 6) */
 #define UCT_GLEX_MP_LEN      112
@@ -26,7 +26,7 @@
 typedef struct uct_glex_device_addr {
     uint32_t nic_id;
     uint16_t version;
-    uint16_t space; /* of processes that reach each other's private memory */
+    uint16_t space; /* of processes on one fabric that reach each other's private memory */
 } UCS_S_PACKED uct_glex_device_addr_t;
 
 /* Interface address: an endpoint on the NIC. `uuid` tells a new owner of the same endpoint number
@@ -176,7 +176,12 @@ enum uct_glex_ctl_flag {
     UCT_GLEX_CTL_ER_REVOKE   = UCS_BIT(4), /* give the FIFO back */
     UCT_GLEX_CTL_ER_RELEASED = UCS_BIT(5), /* the FIFO is not used after er_sent messages */
     UCT_GLEX_CTL_RECALL      = UCS_BIT(6), /* lower your MP limit to recall_limit if you can */
-    UCT_GLEX_CTL_RECALLED    = UCS_BIT(7)  /* lowered to recalled_limit */
+    UCT_GLEX_CTL_RECALLED    = UCS_BIT(7), /* lowered to recalled_limit */
+    UCT_GLEX_CTL_HOLD        = UCS_BIT(8), /* RESET: the sender keeps memory that the receiver may
+                                            * use until that answers by a RESET */
+    UCT_GLEX_CTL_CLOSED      = UCS_BIT(9), /* RESET: in good order, after all messages up to
+                                            * last_seq */
+    UCT_GLEX_CTL_KNOWN       = UCS_BIT(10) /* RESET: the sender knows the VC: er_head is given */
 };
 
 typedef struct uct_glex_ctl {
@@ -187,7 +192,11 @@ typedef struct uct_glex_ctl {
     uint32_t uuid;         /* CONNECT: of the interface that is meant */
     uint32_t src_uuid;     /* of the sender's interface */
     uint64_t fifo_mh;      /* ER_GRANT: registration that holds the FIFO */
-    uint32_t fifo_offset;  /* ER_GRANT: from the start of the registration, in bytes */
+    union {
+        uint32_t fifo_offset; /* ER_GRANT: from the start of the registration, in bytes */
+        uint32_t gone_id;     /* CONNECT: the receiver's name of the VC that the sender gave up
+                               * before, or 0 */
+    };
     uint16_t fifo_units;   /* ER_GRANT: length in units, a power of two */
     uint16_t fifo_msgs;    /* ER_GRANT: messages that may be on their way at once */
     uint16_t fifo_index;   /* ER_GRANT: the FIFO's name, for REVOKE and RELEASED */
@@ -201,7 +210,8 @@ typedef struct uct_glex_ctl {
     uint16_t released_index; /* ER_RELEASED: which FIFO */
     uint8_t  revoked_gen;
     uint8_t  released_gen;
-    uint32_t resv;         /* aligns the first message */
+    uint16_t last_seq;     /* RESET, CLOSED: sequence number after the last message */
+    uint16_t er_head;      /* RESET: units used of the FIFO that was borrowed, in all */
 } UCS_S_PACKED uct_glex_ctl_t;
 
 /* SR announcement: fetch `length` bytes of (mh, offset); the remote event of the Get tells op_id */
@@ -227,13 +237,18 @@ typedef struct uct_glex_zc_iov {
     uint32_t length;
 } UCS_S_PACKED uct_glex_zc_iov_t;
 
+/* In the word of a zero-copy message, instead of its op_id: the sender has cancelled it, what was
+ * fetched before is not valid */
+#define UCT_GLEX_ZC_INVALID UINT64_MAX
+
 /* The data of a message with the ZC flag: the AM header follows the iov entries */
 typedef struct uct_glex_zc {
-    uint32_t          op_id; /* told by the remote event of the last Get */
+    uint32_t          op_id; /* told by the remote event of the last Get, that of the word */
     uint16_t          iovcnt;
     uint16_t          header_length;
     uint32_t          length; /* sum of the iov entries */
-    uint32_t          resv;
+    uint32_t          word_offset; /* where the sender says whether the payload is still valid */
+    uint64_t          word_mh;
     uct_glex_zc_iov_t iov[];
 } UCS_S_PACKED uct_glex_zc_t;
 
@@ -246,6 +261,6 @@ _Static_assert(sizeof(uct_glex_hdr_t) + sizeof(uct_glex_ctl_t) <= UCT_GLEX_MP_LE
 _Static_assert(sizeof(uct_glex_sr_t) == 24, "wire format");
 _Static_assert(sizeof(uct_glex_sr_t) <= UCT_GLEX_FIRST_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_zc_iov_t) == 16, "wire format");
-_Static_assert(sizeof(uct_glex_zc_t) == 16, "wire format");
+_Static_assert(sizeof(uct_glex_zc_t) == 24, "wire format");
 
 #endif

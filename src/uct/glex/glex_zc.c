@@ -97,14 +97,21 @@ ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *head
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
-    op->ep = &ep->super.super;
+    op->ep  = &ep->super.super;
+    op->buf = uct_glex_buf_get(&vc->iface->ops.words);
+    if (op->buf == NULL) {
+        status = UCS_ERR_NO_MEMORY; /* there are as many as operations */
+        goto err_cancel;
+    }
     status = uct_glex_zc_fill(op, zc, iov, iovcnt);
     if (status != UCS_OK) {
         goto err_cancel;
     }
+    *(uint64_t*)op->buf->ptr = op->id;
     zc->op_id         = op->id;
     zc->header_length = header_length;
-    zc->resv          = 0;
+    zc->word_mh       = op->buf->mh.v;
+    zc->word_offset   = op->buf->offset;
     length            = sizeof(*zc) + zc->iovcnt * sizeof(zc->iov[0]);
     if (header_length > 0) {
         memcpy(desc + length, header, header_length); /* the header may be NULL else */
@@ -145,40 +152,73 @@ static int uct_glex_zc_is_valid(const uct_glex_rx_t *rx)
     return sum == zc->length;
 }
 
-/* One Get per piece. The last one, after all before it, tells the sender. */
-static ucs_status_t uct_glex_zc_post_get(uct_glex_rx_t *rx, unsigned piece, uint32_t offset)
+/* Fetch one piece to `offset` of the buffer. `flags`: GLEX_FLAG_REMOTE_EVT, to tell the sender, and
+ * GLEX_FLAG_FENCE, after all Gets before it. */
+static ucs_status_t uct_glex_zc_post_get(uct_glex_rx_t *rx, const uct_glex_zc_iov_t *piece,
+                                         uint32_t offset, int flags)
 {
-    const uct_glex_zc_t *zc      = rx->data;
-    const uct_glex_zc_iov_t *iov = &zc->iov[piece];
-    uct_glex_vc_t *vc            = rx->vc;
+    const uct_glex_zc_t *zc = rx->data;
+    uct_glex_vc_t *vc       = rx->vc;
     glex_rdma_req_t req;
     glex_ret_t ret;
 
     req.rmt_ep_addr.v      = vc->peer;
     req.local_mh           = rx->buf->mh;
     req.local_offset       = rx->buf->offset + offset;
-    req.len                = iov->length;
-    req.rmt_mh.v           = iov->mh;
-    req.rmt_offset         = iov->offset;
+    req.len                = piece->length;
+    req.rmt_mh.v           = piece->mh;
+    req.rmt_offset         = piece->offset;
     req.type               = GLEX_RDMA_TYPE_GET;
     req.local_evt.cookie_0 = 0;
     req.local_evt.cookie_1 = uct_glex_op_cookie_1(rx->op->id);
+    req.rmt_evt.cookie_0   = 0;
+    req.rmt_evt.cookie_1   = uct_glex_op_cookie_1(zc->op_id);
     req.rmt_key            = vc->peer_key;
-    req.flag               = GLEX_FLAG_LOCAL_EVT | GLEX_EXT_FLAG_NO_LOSS;
+    req.flag               = GLEX_FLAG_LOCAL_EVT | GLEX_EXT_FLAG_NO_LOSS | flags;
     req.next               = NULL;
-    if (piece == zc->iovcnt - 1U) {
-        req.rmt_evt.cookie_0 = 0;
-        req.rmt_evt.cookie_1 = uct_glex_op_cookie_1(zc->op_id);
-        req.flag            |= GLEX_FLAG_REMOTE_EVT | ((piece > 0) ? GLEX_FLAG_FENCE : 0);
-    }
     ret = glex_rdma(vc->iface->nic, &req, NULL);
     if (ret == GLEX_BUSY) {
         uct_glex_iface_recheck(vc->iface); /* nothing tells when it is not */
     } else if (ret != GLEX_SUCCESS) {
-        ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", iov->length,
+        ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", piece->length,
                   vc->peer, glex_error_str(ret));
     }
     return uct_glex_status(ret);
+}
+
+/* The word is read after the payload. A sender that cancels writes the word before it gives the
+ * payload's memory back: if the word is as it was, the payload is what was sent. */
+static ucs_status_t uct_glex_zc_post_word(uct_glex_rx_t *rx)
+{
+    const uct_glex_zc_t *zc      = rx->data;
+    const uct_glex_zc_iov_t word = {
+        .mh     = zc->word_mh,
+        .offset = zc->word_offset,
+        .length = sizeof(uint64_t)
+    };
+
+    __atomic_thread_fence(__ATOMIC_ACQUIRE); /* for a NIC that is this thread */
+    return uct_glex_zc_post_get(rx, &word, UCT_GLEX_ZC_WORD_OFFSET,
+                                GLEX_FLAG_REMOTE_EVT | GLEX_FLAG_FENCE);
+}
+
+static uint64_t *uct_glex_zc_word(const uct_glex_rx_t *rx)
+{
+    return UCS_PTR_BYTE_OFFSET(rx->buf->ptr, UCT_GLEX_ZC_WORD_OFFSET);
+}
+
+int uct_glex_zc_is_cancelled(const uct_glex_rx_t *rx)
+{
+    const uct_glex_zc_t *zc = (const uct_glex_zc_t*)rx->copy;
+
+    return (zc->iovcnt > 0) && (*uct_glex_zc_word(rx) != zc->op_id);
+}
+
+unsigned uct_glex_zc_unposted(const uct_glex_rx_t *rx)
+{
+    const uct_glex_zc_t *zc = (const uct_glex_zc_t*)rx->copy;
+
+    return rx->zc ? zc->iovcnt + 1U - rx->zc_posted : 0;
 }
 
 /* Post the Gets that are not posted yet */
@@ -191,13 +231,20 @@ static ucs_status_t uct_glex_zc_post_gets(uct_glex_rx_t *rx)
 
     for (i = 0; i < zc->iovcnt; ++i) {
         if (i >= rx->zc_posted) {
-            status = uct_glex_zc_post_get(rx, i, offset);
+            status = uct_glex_zc_post_get(rx, &zc->iov[i], offset, 0);
             if (status != UCS_OK) {
                 return status;
             }
             ++rx->zc_posted;
         }
         offset += zc->iov[i].length;
+    }
+    if ((zc->iovcnt > 0) && (rx->zc_posted == zc->iovcnt)) {
+        status = uct_glex_zc_post_word(rx);
+        if (status != UCS_OK) {
+            return status;
+        }
+        ++rx->zc_posted;
     }
     return UCS_OK;
 }
@@ -223,8 +270,9 @@ ucs_status_t uct_glex_zc_fetch(uct_glex_rx_t *rx)
         if (rx->op == NULL) {
             return UCS_ERR_NO_RESOURCE;
         }
-        rx->op->arg = rx;
-        uct_glex_op_posted(rx->op, zc->iovcnt);
+        rx->op->arg           = rx;
+        *uct_glex_zc_word(rx) = zc->op_id; /* stays if its Get fails */
+        uct_glex_op_posted(rx->op, zc->iovcnt + 1);
     }
     status = uct_glex_zc_post_gets(rx);
     if (status != UCS_OK) {

@@ -1,0 +1,677 @@
+/*
+ * A connection fails while both its peers live: memory that the other side may still use is not
+ * given to anybody else, other connections and other endpoints go on, error handlers are called
+ * once and only by progress.
+ */
+#include "traffic.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+namespace {
+
+const uint8_t AM_ID = 5;
+
+/* A short message that waits for its turn */
+struct PendingShort {
+    static ucs_status_t on_turn(uct_pending_req_t *uct)
+    {
+        PendingShort *self  = (PendingShort*)uct; /* the first member */
+        ucs_status_t status = uct_ep_am_short(self->ep, AM_ID, self->n, NULL, 0);
+
+        if (status == UCS_ERR_NO_RESOURCE) {
+            return status;
+        }
+        ++self->done;
+        return UCS_OK; /* as UCP: a request that ended with an error has had its turn, too */
+    }
+
+    PendingShort(uct_ep_h to, uint64_t number) : ep(to), n(number)
+    {
+        uct.func = on_turn;
+    }
+
+    uct_pending_req_t uct = {};
+    uct_ep_h          ep;
+    uint64_t          n;
+    int               done = 0;
+};
+
+const size_t LENGTH = 4096;
+
+template<char C> size_t pack(void *dest, void *arg)
+{
+    memset(dest, C, LENGTH);
+    return LENGTH;
+}
+
+/* Bytes of a message that are not `c` */
+size_t foreign(const void *data, size_t length, char c)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < length; ++i) {
+        count += ((const char*)data)[i] != c;
+    }
+    return count;
+}
+
+/* A key of memory that its owner has taken back: who puts there loses the connection */
+std::string withdrawn(Md &md)
+{
+    Memory memory(md, LENGTH, Memory::NIC);
+
+    return memory.describe();
+}
+
+void fail_by_put(Ep &ep, const std::string &key)
+{
+    RemoteMemory remote(key);
+    char data[512] = {};
+    ucs_status_t status;
+
+    status = uct_ep_put_short(ep.handle, data, sizeof(data), remote.address, remote.rkey.rkey);
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(status) && (status != UCS_ERR_NO_RESOURCE))
+            << ucs_status_string(status);
+    EXPECT_TRUE(ep.iface.failed.empty()) << "handlers are called by progress";
+    while (!ep.failed()) {
+        ep.iface.progress();
+    }
+}
+
+void progress_for(Iface &iface, unsigned calls)
+{
+    while (calls-- > 0) {
+        iface.progress();
+    }
+}
+
+void connect(Ep &ep)
+{
+    EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
+    progress_until("a FIFO", [&] { return ep.vc()->er_tx != NULL; });
+}
+
+/* A FIFO that a failed connection lent is not lent again while its borrower may write to it */
+TEST(Failure, LentFifoIsHeld)
+{
+    isolated({{"UCX_GLEX_ER_MAX_CHANNELS", "1"}}, [] {
+        ErrorLog log;
+        Md md, md_a, md_b;
+        Iface lender(md), a(md_a), b(md_b);
+        Ep to_a(lender, a.address()), from_a(a, lender.address()), from_b(b, lender.address());
+        unsigned received = 0;
+
+        lender.on_am(AM_ID, [&](const void *data, size_t length) {
+            if (length == LENGTH) {
+                ++received;
+                EXPECT_EQ(foreign(data, length, 'B'), 0u);
+            }
+        });
+        a.on_am(AM_ID, [](const void *, size_t) {});
+        connect(from_a);
+        EXPECT_OK(to_a.am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(to_a.flush());
+        fail_by_put(to_a, withdrawn(md_a));
+
+        /* A, which has not progressed, believes that it may write */
+        EXPECT_OK(from_b.am_short(AM_ID, 0, NULL, 0));
+        for (unsigned i = 0; i < 2000; ++i) {
+            b.progress();
+            lender.progress();
+        }
+        EXPECT_EQ(uct_ep_am_bcopy(from_b.handle, AM_ID, pack<'B'>, NULL, 0), (ssize_t)LENGTH);
+        EXPECT_EQ(uct_ep_am_bcopy(from_a.handle, AM_ID, pack<'A'>, NULL, 0), (ssize_t)LENGTH);
+        while (received == 0) {
+            b.progress();
+            lender.progress();
+        }
+        EXPECT_EQ(lender.internals()->er.lent, 1u) << "it is A's";
+        EXPECT_EQ(from_b.vc()->er_tx, nullptr);
+
+        /* When A has heard of the failure it stops, and says so */
+        progress_until("the FIFO", [&] { return lender.internals()->er.lent == 0; });
+        EXPECT_EQ(from_a.vc()->er_tx, nullptr);
+        EXPECT_EQ(received, 1u);
+    });
+}
+
+/* The same for a send unit that the peer was to read */
+TEST(Failure, AnnouncedUnitIsHeld)
+{
+    isolated({{"UCX_GLEX_CHANNELS", "sr"}, {"UCX_GLEX_SRQ_CAPACITY", "2"}}, [] {
+        ErrorLog log;
+        Md md, md_b, md_c;
+        Iface a(md), b(md_b), c(md_c);
+        Ep to_b(a, b.address()), to_c(a, c.address());
+        unsigned sent = 0, received = 0;
+
+        b.on_am(AM_ID, [](const void *data, size_t length) {
+            if (length == LENGTH) {
+                EXPECT_EQ(foreign(data, length, 'B'), 0u);
+            }
+        });
+        c.on_am(AM_ID, [&](const void *data, size_t length) {
+            if (length == LENGTH) {
+                ++received;
+                EXPECT_EQ(foreign(data, length, 'C'), 0u);
+            }
+        });
+        EXPECT_OK(to_b.am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(to_c.am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(to_b.flush());
+        EXPECT_OK(to_c.flush());
+        EXPECT_EQ(uct_ep_am_bcopy(to_b.handle, AM_ID, pack<'B'>, NULL, 0), (ssize_t)LENGTH);
+        fail_by_put(to_b, withdrawn(md_b));
+
+        /* One of the two units is B's */
+        while (uct_ep_am_bcopy(to_c.handle, AM_ID, pack<'C'>, NULL, 0) == (ssize_t)LENGTH) {
+            ++sent;
+        }
+        EXPECT_EQ(sent, 1u);
+        progress_for(b, 100);
+        progress_until("the other unit", [&] {
+            if (uct_ep_am_bcopy(to_c.handle, AM_ID, pack<'C'>, NULL, 0) == (ssize_t)LENGTH) {
+                ++sent;
+            }
+            return sent == 10;
+        });
+        progress_until("all messages", [&] { return received == sent; });
+        EXPECT_EQ(to_b.vc()->num_ops, 0u);
+    });
+}
+
+/* Held memory comes back, too, where the peer dies without a word */
+TEST(Failure, HeldMemoryOfTheDeadComesBack)
+{
+    team(2, {{"UCX_GLEX_ER_MAX_CHANNELS", "1"}}, [](Team &team) {
+        Md md;
+        Iface iface(md);
+
+        iface.on_am(AM_ID, [](const void *, size_t) {});
+        team.publish(iface.address() + withdrawn(md));
+        team_barrier(team);
+
+        std::string peer = team.blob(1 - team.rank());
+        size_t split     = iface.address().size();
+        Ep ep(iface, peer.substr(0, split));
+
+        connect(ep);
+        team_barrier(team);
+        if (team.rank() == 1) {
+            team.may_die();
+            team.flag(0) = 1;
+            for (;;) {
+                pause(); /* it neither progresses nor dies by itself */
+            }
+        }
+        ErrorLog log;
+
+        progress_until("the peer", [&] { return team.flag(0) != 0; });
+        fail_by_put(ep, peer.substr(split));
+        progress_for(iface, 1000);
+        EXPECT_EQ(iface.internals()->er.lent, 1u);
+        kill(team.pid(1), SIGKILL);
+        progress_until("the FIFO", [&] { return iface.internals()->er.lent == 0; });
+    });
+}
+
+/* Who destroys an endpoint whose zero-copy message was not fetched yet gets the memory back at once;
+ * the message is not delivered, whatever is in that memory by then, and nothing else suffers */
+TEST(Failure, CancelledZcopyIsSkipped)
+{
+    for (bool unmapped : {false, true}) {
+        isolated({}, [=] {
+            Md md_a, md_b;
+            Iface a(md_a), b(md_b);
+            Ep back(b, a.address()), keep(a, b.address());
+            std::vector<uint64_t> received;
+            Completion comps[2];
+            std::unique_ptr<Memory> memory(new Memory(md_a, 2 * LENGTH, Memory::PRIVATE));
+
+            a.on_am(AM_ID, [](const void *, size_t) {});
+            b.on_am(AM_ID, [&](const void *data, size_t length) {
+                EXPECT_EQ(length, sizeof(uint64_t)) << "a message that was cancelled";
+                received.push_back(*(const uint64_t*)data);
+            });
+            connect(keep);
+            connect(back);
+            progress_until("the first message", [&] { return received.size() == 1; });
+            {
+                Ep ep(a, b.address());
+                uct_iov_t iov = piece(memory->data, memory->length, memory->memh);
+
+                for (Completion &comp : comps) {
+                    EXPECT_STATUS(UCS_INPROGRESS, uct_ep_am_zcopy(ep.handle, AM_ID, NULL, 0, &iov,
+                                                                  1, 0, &comp.uct));
+                    EXPECT_OK(uct_ep_am_short(keep.handle, AM_ID, 1, NULL, 0));
+                }
+            }
+            for (Completion &comp : comps) {
+                EXPECT_EQ(comp.done, 1);
+                EXPECT_EQ(comp.uct.status, UCS_ERR_CANCELED);
+            }
+            if (unmapped) {
+                memory.reset();
+            } else {
+                memset(memory->data, 0xee, memory->length);
+            }
+            EXPECT_OK(keep.am_short(AM_ID, 2, NULL, 0));
+            progress_until("what was sent after it", [&] { return received.size() == 4; });
+            EXPECT_EQ(received.back(), 2u);
+            EXPECT_OK(keep.flush());
+            EXPECT_OK(back.am_short(AM_ID, 0, NULL, 0));
+            EXPECT_OK(back.flush());
+            EXPECT_TRUE(a.failed.empty() && b.failed.empty());
+            EXPECT_EQ(keep.vc()->num_ops, 0u);
+        });
+    }
+}
+
+/* Each endpoint is told once, also one whose pending requests end with the error */
+TEST(Failure, HandlersAreCalledOnce)
+{
+    isolated({}, [] {
+        ErrorLog log;
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep first(a, b.address()), second(a, b.address()), third(a, b.address());
+        PendingShort pending[3] = {{first.handle, 0}, {second.handle, 0}, {second.handle, 0}};
+
+        b.on_am(AM_ID, [](const void *, size_t) {});
+        connect(first);
+        EXPECT_OK(second.am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(third.am_short(AM_ID, 0, NULL, 0));
+        while (uct_ep_am_short(first.handle, AM_ID, 0, NULL, 0) == UCS_OK) {}
+        for (PendingShort &p : pending) {
+            EXPECT_OK(uct_ep_pending_add(p.ep, &p.uct, 0));
+        }
+        fail_by_put(third, withdrawn(md_b));
+        progress_for(a, 100);
+        EXPECT_EQ(a.failed.size(), 3u);
+        for (PendingShort &p : pending) {
+            EXPECT_EQ(p.done, 1);
+        }
+    });
+}
+
+/* The error handler may destroy the endpoint that it is called for */
+TEST(Failure, HandlerDestroysItsEndpoint)
+{
+    isolated({{"UCX_LOG_LEVEL", "diag"}}, [] {
+        static uct_ep_h victim;
+        ErrorLog log;
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep other(a, b.address());
+        std::string peer = b.address();
+        uct_ep_params_t params;
+
+        b.on_am(AM_ID, [](const void *, size_t) {});
+        params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
+                            UCT_EP_PARAM_FIELD_IFACE_ADDR;
+        params.iface      = a.handle;
+        params.dev_addr   = (const uct_device_addr_t*)peer.data();
+        params.iface_addr = (const uct_iface_addr_t*)(peer.data() + a.attr.device_addr_len);
+        EXPECT_OK(uct_ep_create(&params, &victim));
+        connect(other);
+        EXPECT_OK(uct_ep_am_short(victim, AM_ID, 0, NULL, 0));
+        ((uct_base_iface_t*)a.handle)->err_handler = [](void *, uct_ep_h ep, ucs_status_t) {
+            if (ep == victim) {
+                uct_ep_destroy(victim);
+                victim = NULL;
+            }
+            return UCS_OK;
+        };
+        uct_glex_vc_dead(other.vc());
+        progress_for(a, 100);
+        EXPECT_EQ(victim, nullptr);
+    });
+}
+
+/* A sender that sleeps is woken as soon as it has credits, however seldom the receiver progresses */
+TEST(Failure, SleeperIsWokenAtOnce)
+{
+    isolated({}, [] {
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep ep(a, b.address());
+        PendingShort pending(ep.handle, 0);
+        uint64_t sent = 1, received = 0;
+        struct pollfd fd = {};
+
+        b.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        connect(ep);
+        for (unsigned i = 0; i < 2000; ++i) {
+            progress();
+        }
+        while (uct_ep_am_short(ep.handle, AM_ID, sent, NULL, 0) == UCS_OK) {
+            ++sent;
+        }
+        EXPECT_OK(uct_ep_pending_add(ep.handle, &pending.uct, 0));
+        progress_for(a, 100);
+        EXPECT_OK(uct_iface_event_arm(a.handle, UCT_EVENT_RECV | UCT_EVENT_SEND_COMP));
+        EXPECT_OK(uct_iface_event_fd_get(a.handle, &fd.fd));
+        fd.events = POLLIN;
+        while (received < sent) {
+            b.progress();
+        }
+        b.progress();
+        EXPECT_EQ(poll(&fd, 1, 0), 1) << "all is taken, and the sender sleeps on";
+        progress_until("the message", [&] { return pending.done == 1; });
+    });
+}
+
+/* Memory is put to and got from while messages wait for credits */
+TEST(Failure, PutDoesNotWaitForMessages)
+{
+    isolated({}, [] {
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep ep(a, b.address());
+        PendingShort pending(ep.handle, 0);
+        Memory memory(md_b, LENGTH, Memory::NIC);
+        RemoteMemory remote(memory.describe());
+        uint64_t value = 42, got = 0;
+
+        b.on_am(AM_ID, [](const void *, size_t) {});
+        connect(ep);
+        while (uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0) == UCS_OK) {}
+        EXPECT_OK(uct_ep_pending_add(ep.handle, &pending.uct, 0));
+        progress_for(a, 10);
+        EXPECT_EQ(pending.done, 0);
+        EXPECT_OK(uct_ep_put_short(ep.handle, &value, 8, remote.address, remote.rkey.rkey));
+        EXPECT_EQ(*(uint64_t*)memory.data, 42u);
+        EXPECT_OK(uct_ep_get_short(ep.handle, &got, 8, remote.address, remote.rkey.rkey));
+        EXPECT_EQ(got, 42u);
+        progress_until("the message", [&] { return pending.done == 1; });
+    });
+}
+
+/* Nor does a put that the NIC refused for a while, and that waits for its turn, wait for credits */
+struct PendingPut {
+    static ucs_status_t on_turn(uct_pending_req_t *uct)
+    {
+        PendingPut *self    = (PendingPut*)uct; /* the first member */
+        ucs_status_t status = (self->refusals-- > 0) ? UCS_ERR_NO_RESOURCE :
+                              uct_ep_put_short(self->ep, &self->value, 8, self->remote->address,
+                                               self->remote->rkey.rkey);
+
+        self->done += (status == UCS_OK);
+        return status;
+    }
+
+    uct_pending_req_t   uct = {};
+    uct_ep_h            ep;
+    const RemoteMemory *remote;
+    uint64_t            value = 43;
+    int                 refusals = 3, done = 0;
+};
+
+TEST(Failure, PendingPutDoesNotWaitForCredits)
+{
+    isolated({}, [] {
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep ep(a, b.address());
+        Memory memory(md_b, LENGTH, Memory::NIC);
+        RemoteMemory remote(memory.describe());
+        PendingPut pending;
+
+        b.on_am(AM_ID, [](const void *, size_t) {});
+        connect(ep);
+        while (uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0) == UCS_OK) {}
+        pending.uct.func = PendingPut::on_turn;
+        pending.ep       = ep.handle;
+        pending.remote   = &remote;
+        EXPECT_OK(uct_ep_pending_add(ep.handle, &pending.uct, 0));
+        progress_for(a, 100);
+        EXPECT_EQ(pending.done, 1);
+        EXPECT_EQ(*(uint64_t*)memory.data, 43u);
+    });
+}
+
+/* Handlers are called by progress alone, not out of uct_iface_event_arm() or a send */
+TEST(Failure, NoHandlerInArm)
+{
+    team(2, {}, [](Team &team) {
+        Md md;
+        Iface iface(md);
+        bool arming = false, called = false;
+        unsigned received = 0;
+
+        iface.on_am(AM_ID, [&](const void *, size_t) {
+            ++received;
+            called = called || arming;
+        });
+        team.publish(iface.address());
+        team_barrier(team);
+
+        Ep ep(iface, team.blob(1 - team.rank()));
+
+        connect(ep);
+        progress_until("its message", [&] { return received == 1; });
+        team_barrier(team);
+        if (team.rank() == 1) {
+            team.may_die();
+            for (unsigned i = 0; i < 5; ++i) {
+                EXPECT_OK(ep.am_short(AM_ID, 1, NULL, 0));
+            }
+            team.flag(0) = 1;
+            kill(getpid(), SIGKILL);
+        }
+        while (team.flag(0) == 0) {
+            usleep(1000);
+        }
+        for (unsigned i = 0; i < 100; ++i) {
+            arming = true;
+            uct_iface_event_arm(iface.handle, UCT_EVENT_RECV);
+            EXPECT_TRUE(iface.failed.empty()) << "the error handler was called";
+            arming = false;
+            usleep(10000);
+        }
+        EXPECT_FALSE(called);
+        progress_until("the error handler", [&] { return !iface.failed.empty(); });
+        EXPECT_EQ(received, 6u) << "what the dead sent before is delivered";
+    });
+}
+
+/* An endpoint number with a new owner: the old connection ends by progress, not in the send that
+ * finds it out */
+TEST(Failure, NoHandlerInSend)
+{
+    isolated({}, [] {
+        ErrorLog log;
+        Md md_a, md_b;
+        Iface a(md_a);
+        Iface b(md_b);
+        Ep old(a, b.address());
+        std::string address = b.address();
+
+        b.on_am(AM_ID, [](const void *, size_t) {});
+        connect(old);
+        ((uct_glex_iface_addr_t*)&address[a.attr.device_addr_len])->uuid ^= 1; /* a new owner's */
+        Ep fresh(a, address);
+
+        uct_ep_am_short(fresh.handle, AM_ID, 0, NULL, 0);
+        EXPECT_TRUE(a.failed.empty());
+        EXPECT_STATUS(UCS_INPROGRESS, uct_iface_flush(a.handle, 0, NULL));
+        a.progress();
+        EXPECT_TRUE(old.failed());
+    });
+}
+
+/* The first message of one more endpoint to a connected peer is sent at once, by all operations */
+TEST(Failure, FirstMessageOfAnotherEndpoint)
+{
+    isolated({}, [] {
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep ep(a, b.address());
+        Memory memory(md_a, LENGTH, memory_kinds(md_a).back());
+        uct_iov_t iov = piece(memory.data, memory.length, memory.memh);
+        Completion comp;
+        unsigned received = 0;
+
+        b.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        connect(ep);
+        Ep by_short(a, b.address()), by_bcopy(a, b.address()), by_zcopy(a, b.address());
+
+        EXPECT_OK(uct_ep_am_short(by_short.handle, AM_ID, 0, NULL, 0));
+        EXPECT_EQ(uct_ep_am_bcopy(by_bcopy.handle, AM_ID, pack<'A'>, NULL, 0), (ssize_t)LENGTH);
+        EXPECT_STATUS(UCS_INPROGRESS, uct_ep_am_zcopy(by_zcopy.handle, AM_ID, NULL, 0, &iov, 1, 0,
+                                                      &comp.uct));
+        comp.wait();
+        progress_until("all", [&] { return received == 4; });
+    });
+}
+
+/* As many requests wait as 16 bits count, and are purged: then nothing waits */
+TEST(Failure, ManyPendingRequests)
+{
+    isolated({}, [] {
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep ep(a, b.address());
+        std::list<PendingShort> pending;
+        unsigned purged = 0;
+
+        b.on_am(AM_ID, [](const void *, size_t) {});
+        connect(ep);
+        while (uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0) == UCS_OK) {}
+        for (unsigned i = 0; i < 65536; ++i) {
+            pending.emplace_back(ep.handle, i);
+            EXPECT_OK(uct_ep_pending_add(ep.handle, &pending.back().uct, 0));
+        }
+        uct_ep_pending_purge(ep.handle, [](uct_pending_req_t *, void *arg) {
+            ++*(unsigned*)arg;
+        }, &purged);
+        EXPECT_EQ(purged, 65536u);
+        EXPECT_EQ(ep.vc()->num_blocked, 0u);
+        EXPECT_OK(ep.am_short(AM_ID, 1, NULL, 0));
+    });
+}
+
+/* A message is not packed where the peer's event queue has no room for it */
+TEST(Failure, NothingIsPackedInVain)
+{
+    isolated({}, [] {
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep ep(a, b.address());
+        glex_ep_addr_t sink = {};
+        unsigned packed     = 0;
+
+        b.on_am(AM_ID, [](const void *, size_t) {});
+        connect(ep);
+        sink.v = b.internals()->ep_addr;
+        while (glex_ext_post_event(a.internals()->nic, sink, 0, 0xf, 0, NULL, 0) ==
+               GLEX_SUCCESS) {} /* foreign events, which nobody minds */
+        for (unsigned i = 0; i < 10; ++i) {
+            EXPECT_EQ(uct_ep_am_bcopy(ep.handle, AM_ID, [](void *dest, void *arg) {
+                ++*(unsigned*)arg;
+                memset(dest, 0, LENGTH);
+                return LENGTH;
+            }, &packed, 0), (ssize_t)UCS_ERR_NO_RESOURCE);
+        }
+        EXPECT_LE(packed, 1u) << "once finds out that there is no room";
+    });
+}
+
+/* A flush that cancels: what the endpoint has on its way ends, it sends nothing more, others do */
+TEST(Failure, FlushCancels)
+{
+    isolated({}, [] {
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep ep(a, b.address()), other(a, b.address()), unused(a, b.address());
+        Memory memory(md_a, LENGTH, memory_kinds(md_a).back());
+        Memory target(md_b, LENGTH, Memory::NIC);
+        RemoteMemory remote(target.describe());
+        uct_iov_t iov = piece(memory.data, memory.length, memory.memh);
+        Completion comp, flushed;
+        unsigned received = 0;
+        uint64_t value    = 1;
+        ucs_status_t status;
+
+        b.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        connect(ep);
+        EXPECT_OK(other.am_short(AM_ID, 0, NULL, 0));
+        EXPECT_STATUS(UCS_INPROGRESS, uct_ep_am_zcopy(ep.handle, AM_ID, NULL, 0, &iov, 1, 0,
+                                                      &comp.uct));
+        status = uct_ep_flush(ep.handle, UCT_FLUSH_FLAG_CANCEL, &flushed.uct);
+        EXPECT_EQ(comp.done, 1);
+        EXPECT_EQ(comp.uct.status, UCS_ERR_CANCELED);
+        if (status == UCS_INPROGRESS) {
+            flushed.wait();
+        }
+        EXPECT_OK(uct_ep_flush(unused.handle, UCT_FLUSH_FLAG_CANCEL, NULL));
+        for (uct_ep_h dead : {ep.handle, unused.handle}) {
+            EXPECT_STATUS(UCS_ERR_CANCELED, uct_ep_am_short(dead, AM_ID, 0, NULL, 0));
+            EXPECT_EQ(uct_ep_am_bcopy(dead, AM_ID, pack<'A'>, NULL, 0), UCS_ERR_CANCELED);
+            EXPECT_STATUS(UCS_ERR_CANCELED, uct_ep_am_zcopy(dead, AM_ID, NULL, 0, &iov, 1, 0, NULL));
+            EXPECT_STATUS(UCS_ERR_CANCELED,
+                          uct_ep_put_short(dead, &value, 8, remote.address, remote.rkey.rkey));
+        }
+        EXPECT_OK(other.am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(other.put_short(&value, 8, remote.address, remote.rkey.rkey));
+        progress_until("the other's messages", [&] { return received == 3; });
+    });
+}
+
+/* A message that is to check the peer finds it dead */
+TEST(Failure, MessageChecksThePeer)
+{
+    team(2, {}, [](Team &team) {
+        Md md;
+        Iface iface(md);
+
+        iface.on_am(AM_ID, [](const void *, size_t) {});
+        team.publish(iface.address());
+        team_barrier(team);
+
+        Ep ep(iface, team.blob(1 - team.rank()));
+
+        connect(ep);
+        team_barrier(team);
+        if (team.rank() == 1) {
+            team.may_die();
+            team.flag(0) = 1;
+            kill(getpid(), SIGKILL);
+        }
+        while (team.flag(0) == 0) {
+            usleep(1000);
+        }
+        for (unsigned i = 0; (i < 1000) && iface.failed.empty(); ++i) {
+            usleep(1000);
+            uct_ep_am_bcopy(ep.handle, AM_ID, pack<'A'>, NULL, UCT_SEND_FLAG_PEER_CHECK);
+            EXPECT_TRUE(iface.failed.empty());
+            iface.progress();
+        }
+        EXPECT_TRUE(ep.failed());
+    });
+}
+
+/* Short puts by packing are copied where the memory is mapped, however little of it is left */
+TEST(Failure, SmallPutBcopy)
+{
+    isolated({}, [] {
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep ep(a, b.address());
+        Memory memory(md_b, 64, Memory::NIC);
+        RemoteMemory remote(memory.describe());
+        uint64_t value  = 42;
+        uint64_t before = a.counters().put_tx;
+
+        for (uint64_t offset : {UINT64_C(0), (uint64_t)memory.length - 8}) {
+            EXPECT_EQ(ep.put_bcopy(&value, 8, remote.address + offset, remote.rkey.rkey), 8);
+            EXPECT_EQ(*(uint64_t*)(memory.data + offset), 42u);
+        }
+        EXPECT_EQ(a.counters().put_tx, before) << "went through the NIC";
+    });
+}
+
+} // namespace
