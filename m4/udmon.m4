@@ -1,14 +1,21 @@
 # OPENGLEX_UDMON
 # What monitoring over UD needs beyond UCX. Transport ud_mon: libibverbs and librdmacm. libudmon:
-# libcrypto; its agent inih, its collector SQLite and libmicrohttpd, udmon-top ncurses. All of it
+# OpenSSL; its agent inih, its collector SQLite, libmicrohttpd, json-c, zlib, snappy and libcurl, udmon-top libcurl and ncurses. All of it
 # is built, unless it is left out by name. Sets VERBS_LIBS, CRYPTO_LIBS.
 AC_DEFUN([OPENGLEX_UDMON], [
     AC_ARG_WITH([verbs], [AS_HELP_STRING([--without-verbs],
         [leave out the transport ud_mon over InfiniBand and RoCE, which needs libibverbs and
          librdmacm])], [], [with_verbs=yes])
     AC_ARG_ENABLE([udmon], [AS_HELP_STRING([--disable-udmon],
-        [leave out the monitoring library, agent and collector, which need libcrypto, inih, SQLite,
-         libmicrohttpd and ncurses])], [], [enable_udmon=yes])
+        [leave out the monitoring library, agent and collector, which need OpenSSL, inih, SQLite,
+         libmicrohttpd, json-c, zlib, snappy, libcurl and
+         ncurses])], [], [enable_udmon=yes])
+
+    AC_ARG_WITH([chartjs], [AS_HELP_STRING([--with-chartjs=FILE],
+        [Chart.js, which goes into the collector's page
+         @<:@/usr/share/javascript/chart.js/chart.min.js@:>@])],
+        [CHART_JS=$with_chartjs], [CHART_JS=/usr/share/javascript/chart.js/chart.min.js])
+    AC_SUBST([CHART_JS])
 
     openglex_without="(contrib/setup installs all that is needed), or configure with"
     AS_IF([test "x$with_verbs" != xno], [
@@ -22,14 +29,21 @@ AC_DEFUN([OPENGLEX_UDMON], [
     AM_CONDITIONAL([HAVE_VERBS], [test "x$with_verbs" != xno])
 
     AS_IF([test "x$enable_udmon" != xno], [
-        _OPENGLEX_UDMON_HEADER([openssl/hmac.h], [libcrypto], [libssl-dev], [--disable-udmon])
+        _OPENGLEX_UDMON_HEADER([openssl/ssl.h], [OpenSSL], [libssl-dev], [--disable-udmon])
         _OPENGLEX_UDMON_HEADER([ini.h], [inih], [libinih-dev], [--disable-udmon])
         _OPENGLEX_UDMON_HEADER([sqlite3.h], [SQLite], [libsqlite3-dev], [--disable-udmon])
         _OPENGLEX_UDMON_HEADER([microhttpd.h], [libmicrohttpd], [libmicrohttpd-dev],
                                [--disable-udmon])
+        _OPENGLEX_UDMON_HEADER([snappy-c.h], [snappy], [libsnappy-dev], [--disable-udmon])
+        _OPENGLEX_UDMON_HEADER([zlib.h], [zlib], [zlib1g-dev], [--disable-udmon])
+        _OPENGLEX_UDMON_HEADER([json-c/json.h], [json-c], [libjson-c-dev], [--disable-udmon])
+        AS_IF([test -f "$CHART_JS"], [],
+            [OPENGLEX_MISSING([Chart.js], [libjs-chart.js],
+                              [$openglex_without --with-chartjs=FILE or --disable-udmon])])
+        _OPENGLEX_UDMON_HEADER([curl/curl.h], [libcurl], [libcurl4-openssl-dev], [--disable-udmon])
         _OPENGLEX_UDMON_HEADER([curses.h], [ncurses], [libncurses-dev], [--disable-udmon])
     ])
-    CRYPTO_LIBS=-lcrypto
+    CRYPTO_LIBS="-lssl -lcrypto"
     AC_SUBST([CRYPTO_LIBS])
     AM_CONDITIONAL([BUILD_UDMON], [test "x$enable_udmon" != xno])
     _OPENGLEX_UDMON_DIMMON

@@ -25,6 +25,7 @@ printed() {
 prints() {
     local pid
     { printf '[agent]\nmodule = %s\n' "$module" && cat; } >"$dir/conf"
+    : >"$dir/out" # what the last one printed is no sign of this one
     "$agent" -c "$dir/conf" >"$dir/out" 2>"$dir/log" &
     pid=$!
     await printed "$1" "${2:-1}"
@@ -93,6 +94,144 @@ type = print
 END
 check "a module's own option" [ "$(head -n 1 "$dir/out")" = 'ramp_total{kind="test"} 210 42000' ]
 
+# What node_exporter's textfile collector and exporters write.
+mkdir "$dir/prom"
+cat >"$dir/prom/site.prom" <<'END'
+# HELP site_runs_total Runs.
+# TYPE site_runs_total counter
+site_runs_total{queue="a b",} 7
+# TYPE site_size_bytes gauge
+site_size_bytes { core = "0" } 10 1700000000000
+site_size_bytes{core="1"} 30
+site_size_bytes{core="2"} 20
+site_escaped{path="a\"b"} 1
+site_ratio 2.5e-1
+END
+echo 'not_read 1' >"$dir/prom/other.txt"
+prints 'site_ratio ' 2 <<END
+[files]
+type = textfile
+directory = $dir/prom
+interval = 0.05
+to = print
+[print]
+type = print
+END
+# without the time, which is now
+has_sample() {
+    cut -d' ' -f-"$(($(wc -w <<<"$1")))" "$dir/out" | grep -qxF "$1"
+}
+check "textfile: a counter, its labels tidied" grep -q '^site_runs{queue="a b"} 7 ' "$dir/out"
+check "textfile: blanks, and no timestamps" has_sample 'site_size_bytes{core="0"} 10'
+check "textfile: numbers with exponents" has_sample 'site_ratio 0.25'
+check "textfile: no labels that cannot be" [ "$(grep -c escaped "$dir/out")" -eq 0 ]
+check "textfile: other files are left alone" [ "$(grep -c not_read "$dir/out")" -eq 0 ]
+printf 'good 1\nbad{ 2\n' >"$dir/prom/wrong.prom"
+
+# aggregates WHAT LINE
+aggregates() {
+    prints 'site_ratio ' 2 <<-END
+	[files]
+	type = textfile
+	directory = $dir/prom
+	interval = 0.05
+	to = aggregate
+	[aggregate]
+	type = aggregate
+	over = core
+	function = $1
+	to = print
+	[print]
+	type = print
+	END
+    has_sample "$2"
+}
+check "textfile: the wrong line is told" aggregates sum 'site_size_bytes 60'
+check "textfile: with its number" grep -q 'wrong.prom:2: this is no sample' "$dir/log"
+check "aggregate: greatest" aggregates max 'site_size_bytes_max 30'
+check "aggregate: least" aggregates min 'site_size_bytes_min 10'
+check "aggregate: mean" aggregates mean 'site_size_bytes_mean 20'
+check "aggregate: median" aggregates p50 'site_size_bytes_p50 20'
+check "aggregate: a percentile" aggregates p95 'site_size_bytes_p95 30'
+check "aggregate: what lacks the label goes on" grep -q '^site_ratio ' "$dir/out"
+check "aggregate: refuses other functions" refuses 'none of sum, max' <<END
+[ramp]
+type = ramp
+to = a
+[a]
+type = aggregate
+over = cpu
+function = median
+to = print
+[print]
+type = print
+END
+
+# An exporter on the node: one that answers, slowly, and one that is not there.
+serve_metrics() {
+    /usr/bin/python3 - "$dir/web" <<'END' &
+import http.server, sys, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        time.sleep(0.5)
+        body = b"# TYPE jobs_total counter\njobs_total 3\nup 1\n"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *args):
+        pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+open(sys.argv[1] + ".new", "w").write(str(server.server_port))
+import os
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+server.serve_forever()
+END
+    server=$!
+    await test -e "$dir/web"
+}
+serve_metrics
+prints 'up ' 2 <<END
+[exporter]
+type = prometheus
+url = http://127.0.0.1:$(cat "$dir/web")/metrics
+interval = 0.05
+to = print
+[absent]
+type = prometheus
+url = http://127.0.0.1:1/metrics
+interval = 0.05
+to = print
+[ramp]
+type = ramp
+interval = 0.02
+to = filter
+[filter]
+type = filter
+include = ramp* other
+exclude = *kind=*
+to = print
+[print]
+type = print
+END
+kill $server
+wait $server 2>/dev/null
+check "prometheus: a counter of the exporter" grep -q '^jobs 3 ' "$dir/out"
+check "prometheus: an exporter that is not there is told, once" \
+    [ "$(grep -c 'cannot scrape http://127.0.0.1:1/' "$dir/log")" -eq 1 ]
+check "prometheus: a slow one keeps no sensor waiting" [ "$(grep -c '^ramp ' "$dir/out")" -gt 5 ]
+check "filter: what is excluded does not pass" [ "$(grep -c 'kind=' "$dir/out")" -eq 0 ]
+check "filter: needs a pattern" refuses 'include' <<END
+[ramp]
+type = ramp
+to = f
+[f]
+type = filter
+to = print
+[print]
+type = print
+END
+
 # The sensors of the machine. Each has told something when one of them has several times.
 sensors() {
     local sensor
@@ -115,22 +254,22 @@ grown_to() {
 
 # shellcheck disable=SC2016 # they are awk's
 machine_sensors() {
-    prints load15 3 < <(sensors)
+    prints node_load15 3 < <(sensors)
     check "cpu: each core in each mode" \
-        [ "$(grep -o '^cpu_seconds{cpu="[0-9]*",mode="[a-z]*"}' "$dir/out" | sort -u | wc -l)" -eq \
+        [ "$(grep -o '^node_cpu_seconds{.*}' "$dir/out" | sort -u | wc -l)" -eq \
         "$(($(grep -c '^cpu[0-9]' /proc/stat) * 8))" ]
-    check "cpu: seconds in user mode" grown_to 'cpu_seconds{cpu="0",mode="user"}' \
+    check "cpu: seconds in user mode" grown_to 'node_cpu_seconds{cpu="0",mode="user"}' \
         "$(awk -v hertz="$(getconf CLK_TCK)" \
             '$1 == "cpu0" { printf "%.2f", $2 / hertz }' /proc/stat)"
-    check "memory: bytes in all" [ "$(value memory_total_bytes)" = \
+    check "memory: bytes in all" [ "$(value node_memory_total_bytes)" = \
         "$(awk '$1 == "MemTotal:" { printf "%.0f", $2 * 1024 }' /proc/meminfo)" ]
-    check "load: processes" [ "$(value processes)" -gt 0 ]
+    check "load: processes" [ "$(value node_threads)" -gt 0 ]
     check "network: bytes received by each device" \
-        [ "$(grep -o '^network_receive_bytes{.*}' "$dir/out" | sort -u | wc -l)" -eq \
+        [ "$(grep -o '^node_network_receive_bytes{.*}' "$dir/out" | sort -u | wc -l)" -eq \
         "$(grep -c : /proc/net/dev)" ]
     check "network: counters of lo" same_as_proc lo
     check "disk: those that were used" \
-        [ "$(grep -o '^disk_reads{.*}' "$dir/out" | sort -u | wc -l)" -eq \
+        [ "$(grep -o '^node_disk_reads_completed{.*}' "$dir/out" | sort -u | wc -l)" -eq \
         "$(awk '$4 + $8 > 0' /proc/diskstats | wc -l)" ]
     [[ ! -d /sys/class/infiniband ]] || rdma_sensor
 }
@@ -142,9 +281,9 @@ same_as_proc() {
     read -r bytes packets out < <(awk -v device="$1:" \
         '$1 == device { print $2, $3, $10 }' /proc/net/dev)
     [[ $bytes -gt 0 ]] || return 0 # nothing has passed through it since the machine began
-    grown_to "network_receive_bytes{device=\"$1\"}" "$bytes" &&
-        grown_to "network_receive_packets{device=\"$1\"}" "$packets" &&
-        grown_to "network_transmit_bytes{device=\"$1\"}" "$out"
+    grown_to "node_network_receive_bytes{device=\"$1\"}" "$bytes" &&
+        grown_to "node_network_receive_packets{device=\"$1\"}" "$packets" &&
+        grown_to "node_network_transmit_bytes{device=\"$1\"}" "$out"
 }
 
 # What the driver counts itself; and the counters of a port as an HCA has them, of which soft-RoCE
@@ -152,7 +291,7 @@ same_as_proc() {
 rdma_sensor() {
     local port=$dir/sys/mlx5_0/ports/1
     check "rdma: the driver's counters" \
-        [ "$(grep -o '^rdma_hw_sent_pkts{.*}' "$dir/out" | sort -u | wc -l)" -eq \
+        [ "$(grep -o '^node_infiniband_hw_sent_pkts{.*}' "$dir/out" | sort -u | wc -l)" -eq \
         "$(find /sys/class/infiniband/*/ports/*/hw_counters/sent_pkts | wc -l)" ]
     mkdir -p "$port/counters" "$port/hw_counters"
     echo 25 >"$port/counters/port_rcv_data"
@@ -162,11 +301,11 @@ rdma_sensor() {
     printf '[rdma]\ntype = rdma\ninterval = 0.05\nto = print\n[print]\ntype = print\n' >"$dir/conf"
     unshare -m sh -c "mount --bind '$dir/sys' /sys/class/infiniband &&
         exec timeout 20 '$agent' -c '$dir/conf'" >"$dir/out" 2>"$dir/log" &
-    await grep -q '^rdma_hw_out_of_buffer{device="mlx5_0",port="1"} 3 ' "$dir/out"
+    await grep -q '^node_infiniband_hw_out_of_buffer{device="mlx5_0",port="1"} 3 ' "$dir/out"
     check "rdma: bytes, where the port counts words" \
-        [ "$(value 'rdma_port_rcv_data_bytes{device="mlx5_0",port="1"}')" = 100 ]
+        [ "$(value 'node_infiniband_port_data_received_bytes{device="mlx5_0",port="1"}')" = 100 ]
     check "rdma: the port's counters" \
-        [ "$(value 'rdma_port_rcv_packets{device="mlx5_0",port="1"}')" = 7 ]
+        [ "$(value 'node_infiniband_port_packets_received{device="mlx5_0",port="1"}')" = 7 ]
     check "rdma: none of what is not counted" [ "$(grep -c VL15 "$dir/out")" -eq 0 ]
     kill $!
     wait $!

@@ -2,7 +2,7 @@
  * A module of udmon-agent for agent.sh: the sensor "ramp" tells at its n-th tick, from 0, that at n
  * seconds after the epoch the counter ramp_total was 5 n and the gauge ramp was n.
  */
-#include "udmon/udmon_module.h"
+#include "udmon/include/udmon_module.h"
 
 #include <errno.h>
 #include <stdlib.h>

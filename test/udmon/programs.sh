@@ -27,7 +27,9 @@ finish() {
 trap 'finish' EXIT
 
 get() {
-    curl -s -g -m 20 "http://127.0.0.1:$((port + 1))$1"
+    local path=$1
+    shift
+    curl -s -g -m 20 "$@" "http://127.0.0.1:$((port + 1))$path"
 }
 
 # Sum of a metric over all nodes.
@@ -79,20 +81,20 @@ wrong_config() {
 }
 
 metrics_parse() {
-    get /metrics >"$dir/metrics"
+    get /metrics -H 'Accept: application/openmetrics-text' >"$dir/metrics"
     /usr/bin/python3 - "$dir/metrics" <<-END
 	import sys
 	from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
 	families = list(parse(open(sys.argv[1]).read()))
 	names = [f.name for f in families]
-	assert "load1" in names and "udmon_records_received" in names, names
+	assert "node_load1" in names and "udmon_records_received" in names, names
 	assert len(names) == len(set(names)), "a family stands in two places"
 	END
 }
 
 history_has_rows() {
     local series
-    series=$(get '/api/series?node=node0&name=load1' | tr -cd '[' | wc -c)
+    series=$(get '/api/series?node=node0&name=node_load1' | tr -cd '[' | wc -c)
     [[ $series -gt 3 ]]
 }
 
@@ -155,13 +157,14 @@ check "OpenMetrics is what a parser takes" metrics_parse
 check "history is kept" history_has_rows
 if [[ -x $bin/udmon-top ]]; then
     check "udmon-top sees all nodes" \
-        [ "$("$bin/udmon-top" -b -d "$dir/history.db" | grep -c ' up ')" -eq "$agents" ]
+        [ "$("$bin/udmon-top" -b -u "127.0.0.1:$((port + 1))" | grep -c ' up ')" -eq "$agents" ]
 fi
 # What a person sees: the page's own script has made rows and charts of what the collector has.
 page_shows_nodes() {
     timeout 100 chromium --headless --no-sandbox --disable-gpu --virtual-time-budget=8000 \
         --dump-dom "http://127.0.0.1:$((port + 1))/" 2>/dev/null >"$dir/dom.html"
-    grep -q '<td>node0</td><td>up</td>' "$dir/dom.html" && grep -q '<polyline' "$dir/dom.html"
+    grep -q '<td class="">node0</td><td class="">up</td>' "$dir/dom.html" &&
+        grep -q '<canvas' "$dir/dom.html" && grep -q 'title="node0' "$dir/dom.html"
 }
 
 if command -v chromium >/dev/null && [[ -z ${LINK:-} ]]; then

@@ -9,7 +9,7 @@
  * all processors while sending, in % of one. Sender and receiver are processes, as in life; time
  * goes from the first call that sends to the last record received.
  */
-#include "udmon/udmon.h"
+#include "udmon/include/udmon.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -52,6 +52,8 @@ static double now(void)
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec + (t.tv_nsec * 1e-9);
 }
+
+static char secret_file[] = "/tmp/udmon-bench-XXXXXX";
 
 static void fail(const char *doing)
 {
@@ -189,6 +191,7 @@ static void udmon_receive(int ready)
     char url[80];
 
     udmon_options_init(&options);
+    options.secret_file = secret_file;
     options.datagram_size = datagram;
     udmon_url(url, sizeof(url));
     if (udmon_server_open(url, &options, &callbacks, NULL, &server) < 0) {
@@ -249,6 +252,7 @@ static void udmon_send(busy_t *busy)
 
     udmon_options_init(&options);
     options.source = client_address;
+    options.secret_file = secret_file;
     options.datagram_size = datagram;
     options.queue_bytes = QUEUE + (2 * BURST * (size + 8));
     udmon_url(url, sizeof(url));
@@ -317,6 +321,17 @@ static int sender(int is_udp, int ready, int result)
     return (write(result, &busy, sizeof(busy)) == sizeof(busy)) ? 0 : 1;
 }
 
+/* Other addresses than those of loopback need a secret. */
+static void make_secret(void)
+{
+    int fd = mkstemp(secret_file);
+
+    if ((fd < 0) || (write(fd, "of this run", 11) != 11)) {
+        fail("a file for the secret");
+    }
+    close(fd);
+}
+
 int main(int argc, char **argv)
 {
     int ready[2], result[2], status, is_udp;
@@ -324,6 +339,7 @@ int main(int argc, char **argv)
     pid_t pid;
 
     parse(argc, argv);
+    make_secret();
     is_udp = !strcmp(argv[optind], "udp");
     if ((pipe(ready) < 0) || (pipe(result) < 0)) {
         fail("pipe");
@@ -333,6 +349,7 @@ int main(int argc, char **argv)
         return sender(is_udp, ready[0], result[1]);
     }
     is_udp ? udp_receive(ready[1]) : udmon_receive(ready[1]);
+    unlink(secret_file);
     if ((waitpid(pid, &status, 0) < 0) || (status != 0) || (received < 2) ||
         (read(result[0], &busy, sizeof(busy)) != sizeof(busy))) {
         fprintf(stderr, "udmon_bench: %s: %lu records received, the sender's status is %d\n",

@@ -12,8 +12,8 @@
 #include <vector>
 
 extern "C" {
-#include "udmon/chan.h"
-#include "udmon/options.h"
+#include "udmon/lib/chan/chan.h"
+#include "udmon/lib/options.h"
 }
 
 struct Side {

@@ -43,17 +43,8 @@ void udmon_run_child(const char *url);
 class UdmonTest : public testing::TestWithParam<std::string> {
 protected:
     udmon_options_t options = quick_options();
-    char secret[32] = "/tmp/udmon-secret-XXXXXX";
 
-    void SetUp() override
-    {
-        options.source = getenv("UDMON_TEST_SOURCE");
-        int fd = mkstemp(secret);
-        ASSERT_GE(fd, 0);
-        ASSERT_EQ(6, write(fd, "sesam\n", 6));
-        close(fd);
-    }
-    void TearDown() override { unlink(secret); }
+    void SetUp() override { options.source = getenv("UDMON_TEST_SOURCE"); }
 
     std::string url(int port = 0) const
     {

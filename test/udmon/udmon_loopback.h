@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -16,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "udmon/udmon.h"
+#include "udmon/include/udmon.h"
 
 struct Received {
     std::string data;
@@ -178,11 +179,35 @@ inline bool run(std::vector<Server *> servers, std::vector<Client *> clients,
     return true;
 }
 
+// A file with a secret for as long as the process lives: other addresses than loopback need one.
+class SecretFile {
+public:
+    char path[32] = "/tmp/udmon-secret-XXXXXX";
+
+    explicit SecretFile(const std::string &secret)
+    {
+        int fd = mkstemp(path);
+        if ((fd < 0) || (write(fd, secret.data(), secret.size()) != ssize_t(secret.size()))) {
+            throw std::runtime_error("no file for the secret");
+        }
+        ::close(fd);
+    }
+    ~SecretFile() { unlink(path); }
+    SecretFile(const SecretFile &) = delete;
+};
+
+inline const char *shared_secret()
+{
+    static SecretFile file("shared by all\n");
+    return file.path;
+}
+
 inline udmon_options_t quick_options()
 {
     udmon_options_t options;
 
     udmon_options_init(&options);
+    options.secret_file = shared_secret();
     options.flush_ms = 10;
     options.keepalive_ms = 50;
     options.retry_ms = 50;

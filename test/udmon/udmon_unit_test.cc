@@ -7,14 +7,14 @@
 #include <vector>
 
 extern "C" {
-#include "udmon/address.h"
-#include "udmon/auth.h"
-#include "udmon/client.h"
-#include "udmon/loop.h"
-#include "udmon/meet.h"
-#include "udmon/options.h"
-#include "udmon/queue.h"
-#include "udmon/server.h"
+#include "udmon/lib/net/address.h"
+#include "udmon/lib/auth.h"
+#include "udmon/lib/client.h"
+#include "udmon/lib/net/loop.h"
+#include "udmon/lib/meet.h"
+#include "udmon/lib/options.h"
+#include "udmon/lib/chan/queue.h"
+#include "udmon/lib/server.h"
 }
 
 #include "udmon_loopback.h"
@@ -165,7 +165,7 @@ struct TokenTest : testing::Test {
     }
     static void receive(udmon_net_t &net, const std::string &data)
     {
-        net.receive(net.arg, LIST_FIRST(&net.ports), data.data(), data.size());
+        net.receive(net.arg, data.data(), data.size());
     }
 };
 
@@ -270,6 +270,27 @@ TEST_F(MeetTest, WelcomeIsSignedForThisAuth)
     EXPECT_FALSE(udmon_meet_welcome_check(&secret, &another, &welcome));
     welcome.token = 78;
     EXPECT_FALSE(udmon_meet_welcome_check(&secret, auth, &welcome));
+}
+
+TEST_F(MeetTest, ChallengeIsSignedWithItsAddressForThisNonce)
+{
+    uint8_t nonce[UDMON_NONCE_SIZE] = {1, 2, 3}, another[UDMON_NONCE_SIZE] = {4};
+    std::vector<uint8_t> bytes(sizeof(udmon_challenge_t) + 5);
+    auto challenge = reinterpret_cast<udmon_challenge_t *>(bytes.data());
+
+    challenge->address_length = 5;
+    memcpy(challenge + 1, "PLACE", 5);
+    ASSERT_EQ(0, udmon_meet_challenge_sign(&secret, nonce, challenge));
+    EXPECT_EQ(1, udmon_meet_challenge_check(&secret, nonce, challenge, bytes.size()));
+    EXPECT_EQ(0, udmon_meet_challenge_check(&other, nonce, challenge, bytes.size()));
+    EXPECT_EQ(0, udmon_meet_challenge_check(&secret, another, challenge, bytes.size()));
+    EXPECT_EQ(-EPROTO,
+              udmon_meet_challenge_check(&secret, nonce, challenge, bytes.size() - 1));
+    for (size_t i = 0; i < bytes.size(); ++i) {
+        bytes[i] ^= 1;
+        EXPECT_LE(udmon_meet_challenge_check(&secret, nonce, challenge, bytes.size()), 0) << i;
+        bytes[i] ^= 1;
+    }
 }
 
 TEST_F(MeetTest, NonceIsGoodOnceAndForItsClientOnly)

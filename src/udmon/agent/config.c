@@ -1,6 +1,6 @@
 /* Reading the configuration file: sections and options with their lines, by inih. */
 #include "graph.h"
-#include "../log.h"
+#include "../lib/log.h"
 
 #include <errno.h>
 #include <ini.h>

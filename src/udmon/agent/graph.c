@@ -1,5 +1,5 @@
 #include "graph.h"
-#include "../log.h"
+#include "../lib/log.h"
 
 #include <errno.h>
 #include <stdarg.h>

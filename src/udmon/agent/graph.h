@@ -5,8 +5,8 @@
 #ifndef UDMON_AGENT_GRAPH_H
 #define UDMON_AGENT_GRAPH_H
 
-#include "../loop.h"
-#include "../udmon_module.h"
+#include "../lib/net/loop.h"
+#include "../include/udmon_module.h"
 
 #include <sys/queue.h>
 
@@ -60,8 +60,9 @@ int module_load(const char *file, const char *config_file, int line);
 
 /* The types of the agent itself: sensors.c, sensor_*.c, process.c, send.c */
 extern const udmon_node_type_t sensor_cpu, sensor_memory, sensor_load, sensor_network, sensor_disk,
-    sensor_rdma, sensor_glex;
-extern const udmon_node_type_t process_rate, process_window, process_threshold;
+    sensor_rdma, sensor_glex, sensor_textfile, sensor_prometheus;
+extern const udmon_node_type_t process_rate, process_window, process_threshold, process_filter,
+    process_aggregate;
 extern const udmon_node_type_t node_send, node_print;
 
 #endif

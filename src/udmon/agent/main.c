@@ -1,7 +1,7 @@
 /* udmon-agent: reads its configuration, runs its graph, reads anew on SIGHUP. */
 #include "graph.h"
-#include "../log.h"
-#include "../udmon.h"
+#include "../lib/log.h"
+#include "../include/udmon.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -70,7 +70,8 @@ static int usage(FILE *out, int status)
                  "Sends this host's metrics to a udmon-collector.\n\n"
                  "  -c, --config FILE  read this configuration [%s]\n"
                  "  -t, --test         only tell whether the configuration is right\n"
-                 "  -h, --help         this text\n\n"
+                 "  -h, --help         this text\n"
+                 "  -V, --version      the version\n\n"
                  "SIGHUP reads the configuration anew. See udmon-agent(8).\n", config_file);
     return status;
 }
@@ -82,11 +83,12 @@ static int agent_arguments(int argc, char **argv, int *test_p)
         {"config", required_argument, NULL, 'c'},
         {"test", no_argument, NULL, 't'},
         {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
     };
     int option;
 
-    while ((option = getopt_long(argc, argv, "c:th", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "c:thV", options, NULL)) != -1) {
         switch (option) {
         case 'c':
             config_file = optarg;
@@ -96,6 +98,9 @@ static int agent_arguments(int argc, char **argv, int *test_p)
             break;
         case 'h':
             return usage(stdout, 0);
+        case 'V':
+            printf("udmon-agent %s\n", UDMON_PACKAGE_VERSION);
+            return 0;
         default:
             return usage(stderr, 2);
         }

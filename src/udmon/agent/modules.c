@@ -1,6 +1,6 @@
 /* Types of nodes: those of the agent, and those of the libraries that the configuration names. */
 #include "graph.h"
-#include "../log.h"
+#include "../lib/log.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,9 +19,13 @@ static const udmon_node_type_t *const own_types[] = {
 #ifdef HAVE_GLEX_INSPECT
     &sensor_glex,
 #endif
+    &sensor_textfile,
+    &sensor_prometheus,
     &process_rate,
     &process_window,
     &process_threshold,
+    &process_filter,
+    &process_aggregate,
     &node_send,
     &node_print,
     NULL,

@@ -1,6 +1,6 @@
 #include "samples.h"
-#include "../log.h"
-#include "../metric.h"
+#include "../lib/log.h"
+#include "../lib/metric.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +21,7 @@ samples_t *samples_begin(udmon_node_t *node)
     samples.node = node;
     samples.time_ns = samples_now();
     samples.count = 0;
+    samples.added = 0;
     return &samples;
 }
 
@@ -43,6 +44,7 @@ void samples_add(samples_t *samples, int counter, double value, const char *form
         udmon_debug("no sample: '%s' cannot be a name", name);
         return;
     }
+    ++samples->added;
     metric = &samples->metrics[samples->count++];
     metric->name = name;
     metric->time_ns = samples->time_ns;

@@ -2,14 +2,16 @@
 #ifndef UDMON_AGENT_SAMPLES_H
 #define UDMON_AGENT_SAMPLES_H
 
-#include "../udmon_module.h"
+#include "../include/udmon_module.h"
 
-enum { SAMPLES_MAX = 512 };
+/* More than this are handed on in parts. Memory is touched only as it is needed. */
+enum { SAMPLES_MAX = 16384 };
 
 typedef struct samples {
     udmon_node_t *node;
     uint64_t time_ns;
     size_t count;
+    size_t added; /* since samples_begin */
     udmon_metric_t metrics[SAMPLES_MAX];
     char names[SAMPLES_MAX][UDMON_METRIC_NAME_MAX + 1];
 } samples_t;

@@ -1,8 +1,8 @@
 /* Nodes that take samples out of the agent: to a collector, or to the terminal. */
 #include "graph.h"
-#include "../log.h"
-#include "../metric.h"
-#include "../udmon.h"
+#include "../lib/log.h"
+#include "../lib/metric.h"
+#include "../include/udmon.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@ typedef struct sender {
     udmon_client_t *client;
     udmon_source_t source;
     char server[300];
+    udmon_log_limit_t lost, unqueued; /* lines that would come again and again */
 } sender_t;
 
 static const char *const send_options[] = {"server", "secret", "source",   "datagram", "flush",
@@ -25,7 +26,7 @@ static void send_state(void *arg, udmon_client_state_t state, const char *reason
     if (state == UDMON_CONNECTED) {
         udmon_info("connected to %s over %s", sender->server, reason);
     } else if (state == UDMON_DISCONNECTED) {
-        udmon_warn("not connected to %s: %s", sender->server, reason);
+        udmon_warn_limited(&sender->lost, "not connected to %s: %s", sender->server, reason);
     }
 }
 
@@ -119,11 +120,13 @@ static void send_receive(udmon_node_t *node, void *state, const udmon_metric_t *
     for (i = 0; i < count; ++i) {
         length = udmon_metric_encode(&metrics[i], record);
         if (length < 0) {
-            udmon_node_error(node, NULL, "'%s' is no name of a metric", metrics[i].name);
+            udmon_warn_limited(&sender->unqueued, "node %s: '%s' is no name of a metric",
+                               node->name, metrics[i].name);
         } else {
             length = udmon_client_send(sender->client, record, length, 0);
             if (length < 0) {
-                udmon_node_error(node, NULL, "a sample could not be queued: %s", strerror(-length));
+                udmon_warn_limited(&sender->unqueued, "node %s: a sample could not be queued: %s",
+                                   node->name, strerror(-length));
             }
         }
     }

@@ -11,9 +11,26 @@ static const char rdma_root[] = "/sys/class/infiniband";
 static void rdma_counter(samples_t *samples, const char *dir, const char *file_name,
                          const char *device, const char *port, int is_hw)
 {
+    /* node_exporter's names for those that have others in the kernel */
+    static const struct {
+        const char *file, *name;
+    } names[] = {
+        {"port_rcv_data", "port_data_received_bytes"},
+        {"port_xmit_data", "port_data_transmitted_bytes"},
+        {"port_rcv_packets", "port_packets_received"},
+        {"port_xmit_packets", "port_packets_transmitted"},
+        {"port_rcv_errors", "port_errors_received"},
+        {"port_xmit_discards", "port_discards_transmitted"},
+        {"unicast_rcv_packets", "unicast_packets_received"},
+        {"unicast_xmit_packets", "unicast_packets_transmitted"},
+        {"multicast_rcv_packets", "multicast_packets_received"},
+        {"multicast_xmit_packets", "multicast_packets_transmitted"},
+    };
     unsigned long long value;
     char path[1024];
     FILE *file;
+    int words;
+    size_t i;
 
     snprintf(path, sizeof(path), "%s/%s", dir, file_name);
     file = fopen(path, "r");
@@ -22,14 +39,15 @@ static void rdma_counter(samples_t *samples, const char *dir, const char *file_n
     }
     if (fscanf(file, "%llu", &value) == 1) { /* some are not supported and say so in words */
         /* data counters count words of four bytes; "lifespan" is a setting among the counters */
-        if (!is_hw && strstr(file_name, "_data") != NULL) {
-            samples_add(samples, 1, value * 4.0, "rdma_%.40s_bytes{device=\"%.40s\",port=\"%.4s\"}",
-                        file_name, device, port);
-        } else {
-            samples_add(samples, !!strcmp(file_name, "lifespan"), value,
-                        "rdma_%s%.60s{device=\"%.40s\",port=\"%.4s\"}", is_hw ? "hw_" : "",
-                        file_name, device, port);
+        words = !is_hw && (strstr(file_name, "_data") != NULL);
+        for (i = 0; !is_hw && (i < (sizeof(names) / sizeof(names[0]))); ++i) {
+            if (!strcmp(names[i].file, file_name)) {
+                file_name = names[i].name;
+            }
         }
+        samples_add(samples, !!strcmp(file_name, "lifespan"), value * (words ? 4.0 : 1.0),
+                    "node_infiniband_%s%.60s{device=\"%.40s\",port=\"%.4s\"}", is_hw ? "hw_" : "",
+                    file_name, device, port);
     }
     fclose(file);
 }

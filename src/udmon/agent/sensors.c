@@ -4,11 +4,12 @@
  */
 #include "graph.h"
 #include "samples.h"
-#include "../log.h"
+#include "../lib/log.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -46,8 +47,8 @@ static void cpu_tick(udmon_node_t *node, void *state)
                     &ticks[1], &ticks[2], &ticks[3], &ticks[4], &ticks[5], &ticks[6],
                     &ticks[7]) == 9)) {
             for (i = 0; i < 8; ++i) {
-                samples_add(samples, 1, ticks[i] / hertz, "cpu_seconds{cpu=\"%u\",mode=\"%s\"}",
-                            cpu, modes[i]);
+                samples_add(samples, 1, ticks[i] / hertz,
+                            "node_cpu_seconds{cpu=\"%u\",mode=\"%s\"}", cpu, modes[i]);
             }
         }
     }
@@ -57,23 +58,50 @@ static void cpu_tick(udmon_node_t *node, void *state)
 
 const udmon_node_type_t sensor_cpu = {.name = "cpu", .tick = cpu_tick, .has_output = 1};
 
+/*
+ * node_exporter takes the kernel's names as they are (node_memory_MemFree_bytes), which promtool
+ * complains of; "names = node_exporter" does the same, for dashboards that ask for them.
+ */
+typedef struct memory {
+    int kernel_names;
+} memory_t;
+
+static const char *const memory_options[] = {"names", NULL};
+
+static int memory_create(udmon_node_t *node, void **state_p)
+{
+    const char *names = udmon_node_option(node, "names");
+    memory_t *memory;
+
+    if ((names != NULL) && strcmp(names, "node_exporter") && strcmp(names, "prometheus")) {
+        udmon_node_error(node, "names", "'%s' is neither prometheus nor node_exporter", names);
+        return -EINVAL;
+    }
+    memory = calloc(1, sizeof(*memory));
+    if (memory == NULL) {
+        return -ENOMEM;
+    }
+    memory->kernel_names = (names != NULL) && !strcmp(names, "node_exporter");
+    *state_p = memory;
+    return 0;
+}
+
 static void memory_tick(udmon_node_t *node, void *state)
 {
     static const struct {
         const char *field, *name;
     } fields[] = {
-        {"MemTotal", "memory_total_bytes"},       {"MemFree", "memory_free_bytes"},
-        {"MemAvailable", "memory_available_bytes"}, {"Buffers", "memory_buffers_bytes"},
-        {"Cached", "memory_cached_bytes"},        {"Dirty", "memory_dirty_bytes"},
-        {"SwapTotal", "swap_total_bytes"},        {"SwapFree", "swap_free_bytes"},
+        {"MemTotal", "total"},   {"MemFree", "free"},     {"MemAvailable", "available"},
+        {"Buffers", "buffers"},  {"Cached", "cached"},    {"Dirty", "dirty"},
+        {"SwapTotal", "swap_total"}, {"SwapFree", "swap_free"},
     };
+    const memory_t *memory = state;
     FILE *file = sensor_open(node, "/proc/meminfo");
     unsigned long long kilobytes;
     samples_t *samples;
     char line[256], field[64];
     size_t i;
 
-    (void)state;
     if (file == NULL) {
         return;
     }
@@ -84,7 +112,8 @@ static void memory_tick(udmon_node_t *node, void *state)
         }
         for (i = 0; i < (sizeof(fields) / sizeof(fields[0])); ++i) {
             if (!strcmp(field, fields[i].field)) {
-                samples_add(samples, 0, kilobytes * 1024.0, "%s", fields[i].name);
+                samples_add(samples, 0, kilobytes * 1024.0, "node_memory_%s_bytes",
+                            memory->kernel_names ? fields[i].field : fields[i].name);
             }
         }
     }
@@ -92,7 +121,14 @@ static void memory_tick(udmon_node_t *node, void *state)
     samples_end(samples);
 }
 
-const udmon_node_type_t sensor_memory = {.name = "memory", .tick = memory_tick, .has_output = 1};
+const udmon_node_type_t sensor_memory = {
+    .name = "memory",
+    .options = memory_options,
+    .create = memory_create,
+    .destroy = free,
+    .tick = memory_tick,
+    .has_output = 1,
+};
 
 static void load_tick(udmon_node_t *node, void *state)
 {
@@ -107,11 +143,11 @@ static void load_tick(udmon_node_t *node, void *state)
     }
     if (fscanf(file, "%lf %lf %lf %u/%u", &one, &five, &fifteen, &running, &total) == 5) {
         samples = samples_begin(node);
-        samples_add(samples, 0, one, "load1");
-        samples_add(samples, 0, five, "load5");
-        samples_add(samples, 0, fifteen, "load15");
-        samples_add(samples, 0, running, "processes_running");
-        samples_add(samples, 0, total, "processes");
+        samples_add(samples, 0, one, "node_load1");
+        samples_add(samples, 0, five, "node_load5");
+        samples_add(samples, 0, fifteen, "node_load15");
+        samples_add(samples, 0, running, "node_procs_running");
+        samples_add(samples, 0, total, "node_threads");
         samples_end(samples);
     }
     fclose(file);
@@ -122,10 +158,10 @@ const udmon_node_type_t sensor_load = {.name = "load", .tick = load_tick, .has_o
 static void network_line(samples_t *samples, const char *line)
 {
     static const char *const names[2][4] = {
-        {"network_receive_bytes", "network_receive_packets", "network_receive_errors",
-         "network_receive_drops"},
-        {"network_transmit_bytes", "network_transmit_packets", "network_transmit_errors",
-         "network_transmit_drops"},
+        {"node_network_receive_bytes", "node_network_receive_packets", "node_network_receive_errs",
+         "node_network_receive_drop"},
+        {"node_network_transmit_bytes", "node_network_transmit_packets",
+         "node_network_transmit_errs", "node_network_transmit_drop"},
     };
     unsigned long long v[12];
     char device[64];
@@ -180,13 +216,15 @@ static void disk_tick(udmon_node_t *node, void *state)
             ((reads + writes) == 0)) {
             continue; /* never used: of the many that a kernel makes room for */
         }
-        samples_add(samples, 1, reads, "disk_reads{device=\"%s\"}", device);
-        samples_add(samples, 1, writes, "disk_writes{device=\"%s\"}", device);
+        samples_add(samples, 1, reads, "node_disk_reads_completed{device=\"%s\"}", device);
+        samples_add(samples, 1, writes, "node_disk_writes_completed{device=\"%s\"}", device);
         /* a sector is 512 bytes here, whatever the disk's is */
-        samples_add(samples, 1, read_sectors * 512.0, "disk_read_bytes{device=\"%s\"}", device);
-        samples_add(samples, 1, written_sectors * 512.0, "disk_written_bytes{device=\"%s\"}",
+        samples_add(samples, 1, read_sectors * 512.0, "node_disk_read_bytes{device=\"%s\"}",
                     device);
-        samples_add(samples, 1, busy_ms / 1000.0, "disk_busy_seconds{device=\"%s\"}", device);
+        samples_add(samples, 1, written_sectors * 512.0, "node_disk_written_bytes{device=\"%s\"}",
+                    device);
+        samples_add(samples, 1, busy_ms / 1000.0, "node_disk_io_time_seconds{device=\"%s\"}",
+                    device);
     }
     fclose(file);
     samples_end(samples);

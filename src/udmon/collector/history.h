@@ -1,7 +1,8 @@
 /*
  * History in an SQLite database, bounded in age and in rows. Samples are written within one
  * transaction, committed together with what was received and lost until then: after a crash the
- * counts fit the samples that are there.
+ * counts fit the samples that are there. Used by one thread (writer.h), but for history_open and
+ * history_load before that thread begins.
  */
 #ifndef UDMON_COLLECTOR_HISTORY_H
 #define UDMON_COLLECTOR_HISTORY_H
@@ -15,12 +16,14 @@ enum {
     HISTORY_SERIES_ADD,
     HISTORY_SERIES_GET,
     HISTORY_HOST_ADD,
+    HISTORY_HOST_GET,
     HISTORY_HOST_UPDATE,
     HISTORY_AGENT_PUT,
-    HISTORY_AGENT_GET,
+    HISTORY_PRUNE_AGENTS,
+    HISTORY_PRUNE_SERIES,
+    HISTORY_OLDEST,
     HISTORY_PRUNE_AGE,
     HISTORY_PRUNE_ROWS,
-    HISTORY_QUERY,
     HISTORY_STATEMENTS
 };
 
@@ -29,7 +32,16 @@ typedef struct history {
     sqlite3_stmt *statements[HISTORY_STATEMENTS];
     uint64_t keep_ms;
     int64_t max_rows;
-    int broken; /* the disk is full or gone; said once */
+    uint64_t clock_ms, clock_at_ns; /* the time of day that age is counted by: history_clock */
+    uint64_t jumped_at_ns;   /* since when the system's clock says something else, or 0 */
+    uint64_t tidied_ns;      /* when unused series were looked for last */
+    const int *stopping; /* waiting for a locked database ends */
+    uint64_t generation; /* of keys: a lost transaction takes those along that it had made */
+    uint64_t pending;    /* samples of the current transaction */
+    uint64_t stored;     /* samples written, also those of the current transaction */
+    uint64_t unstored;   /* samples that were lost with a transaction, or could not be written */
+    int failed;          /* something in the current transaction */
+    int broken;          /* the disk is full or gone; said once */
 } history_t;
 
 /* -EIO with a message. `file` is made if it is not there. */
@@ -39,18 +51,16 @@ void history_close(history_t *history);
 /* Hosts with their counts, as they were at the last commit. */
 void history_load(history_t *history, store_t *store);
 
-/* Remember a sample. */
-void history_add(history_t *history, series_t *series);
+/* Call `each` for the agents that were here: number of the next record expected of them. */
+void history_agents(history_t *history, void (*each)(uint64_t id, uint64_t next, void *arg),
+                    void *arg);
 
-/* Number of the next record expected of an agent: get UINT64_MAX if unknown, or set. */
-uint64_t history_next_seq(history_t *history, uint64_t agent);
-void history_set_next_seq(history_t *history, uint64_t agent, uint64_t next);
+/* Write into the current transaction. What cannot be written is counted in `unstored`. */
+void history_add(history_t *history, series_t *series, int64_t time_ms, double value);
+void history_host(history_t *history, host_t *host, uint64_t received, uint64_t lost);
+void history_agent(history_t *history, uint64_t id, uint64_t next);
 
-/* Write the hosts' counts, forget what is too old, make all permanent. */
-void history_commit(history_t *history, store_t *store);
-
-/* Call `each` for the samples of a series since a time (ms since 1970), oldest first. */
-void history_query(history_t *history, const char *host, const char *series, int64_t since_ms,
-                   void (*each)(int64_t time_ms, double value, void *arg), void *arg);
+/* Forget some of what is too old, and make all permanent. */
+void history_commit(history_t *history);
 
 #endif

@@ -1,211 +1,424 @@
 #include "http.h"
-#include "openmetrics.h"
-#include "../address.h"
-#include "../log.h"
+#include "api.h"
+#include "metrics.h"
+#include "../lib/net/address.h"
+#include "../lib/log.h"
+#include "../lib/net/loop.h"
 
 #include <errno.h>
-#include <math.h>
 #include <microhttpd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/socket.h>
+#include <zlib.h>
 
-enum { HTTP_CONNECTIONS = 64, HTTP_IDLE_SECONDS = 10, HTTP_TIMER_MS = 1000 };
-#define HTTP_STALE_NS UINT64_C(300000000000)
+enum {
+    HTTP_CONNECTIONS = 1024,
+    HTTP_IDLE_SECONDS = 10,
+    HTTP_SENDING_MAX = 48,     /* large answers at once, for slow readers keep them in memory */
+    HTTP_POOL = 8 * 1024,      /* bytes of a request */
+    HTTP_LARGE = 64 * 1024,
+    HTTP_GZIP_MIN = 1024
+};
+#define HTTP_CACHE_NS   UINT64_C(1000000000)
+#define HTTP_REQUEST_NS UINT64_C(10000000000)  /* for a request, however it drips in */
+#define HTTP_ANSWER_NS  UINT64_C(30000000000) /* for reading the answer */
 
-static uint64_t http_now_ns(void)
+/* Connections, to end those that take too long */
+
+typedef struct http_connection {
+    LIST_ENTRY(http_connection) list;
+    int fd;
+    int answering;
+    uint64_t since_ns;
+} http_connection_t;
+
+static void http_connected(void *arg, struct MHD_Connection *connection, void **socket_context,
+                           enum MHD_ConnectionNotificationCode code)
 {
-    struct timespec now;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    http_connection_t *each = *socket_context;
+    http_t *http = arg;
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    return ((uint64_t)now.tv_sec * 1000000000u) + now.tv_nsec;
+    pthread_mutex_lock(&http->lock);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        each = calloc(1, sizeof(*each));
+        if ((each != NULL) && (info != NULL)) {
+            each->fd = info->connect_fd;
+            each->since_ns = udmon_now_ns();
+            LIST_INSERT_HEAD(&http->connections, each, list);
+            *socket_context = each;
+        } else {
+            free(each);
+        }
+    } else if (each != NULL) {
+        LIST_REMOVE(each, list);
+        free(each);
+    }
+    pthread_mutex_unlock(&http->lock);
 }
 
-/* Answer with a text, which is taken over. */
-static enum MHD_Result http_answer(struct MHD_Connection *connection, unsigned status,
-                                   const char *type, text_t *text)
+static void http_set_answering(http_t *http, struct MHD_Connection *connection, int answering)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    http_connection_t *each = (info != NULL) ? info->socket_context : NULL;
+
+    pthread_mutex_lock(&http->lock);
+    if (each != NULL) {
+        each->answering = answering;
+        each->since_ns = udmon_now_ns();
+    }
+    pthread_mutex_unlock(&http->lock);
+}
+
+void http_expire(http_t *http)
+{
+    uint64_t now = udmon_now_ns();
+    http_connection_t *each;
+
+    pthread_mutex_lock(&http->lock);
+    LIST_FOREACH(each, &http->connections, list) {
+        if ((now - each->since_ns) > (each->answering ? HTTP_ANSWER_NS : HTTP_REQUEST_NS)) {
+            shutdown(each->fd, SHUT_RDWR);
+        }
+    }
+    pthread_mutex_unlock(&http->lock);
+}
+
+/* Answers */
+
+static int http_takes(struct MHD_Connection *connection, const char *header, const char *what)
+{
+    const char *value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, header);
+
+    return (value != NULL) && (strstr(value, what) != NULL);
+}
+
+static int http_gzip(text_t *text)
+{
+    z_stream stream = {0};
+    size_t size;
+    char *bytes;
+    int ret;
+
+    /* 15 bits of window, and 16 for gzip's form; level 1: the thread has other clients */
+    if (deflateInit2(&stream, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+        return 0;
+    }
+    size = deflateBound(&stream, text->length);
+    bytes = malloc(size);
+    stream.next_in = (Bytef *)text->bytes;
+    stream.avail_in = text->length;
+    stream.next_out = (Bytef *)bytes;
+    stream.avail_out = size;
+    ret = (bytes != NULL) ? deflate(&stream, Z_FINISH) : Z_MEM_ERROR;
+    deflateEnd(&stream);
+    if (ret != Z_STREAM_END) {
+        free(bytes);
+        return 0;
+    }
+    free(text->bytes);
+    *text = (text_t) {.bytes = bytes, .length = stream.total_out, .size = size};
+    return 1;
+}
+
+/* A response made of a text, which is taken over; NULL: no memory. */
+static struct MHD_Response *http_response(text_t *text, const char *type, int gzip)
 {
     struct MHD_Response *response;
-    enum MHD_Result result = MHD_NO;
+    int zipped;
 
     if (text->failed) {
         free(text->bytes);
-        udmon_error("no memory for the answer to an HTTP request");
-        return MHD_NO;
+        return NULL;
     }
+    zipped = gzip && (text->length >= HTTP_GZIP_MIN) && http_gzip(text);
     response = MHD_create_response_from_buffer(text->length, text->bytes, MHD_RESPMEM_MUST_FREE);
     if (response == NULL) {
         free(text->bytes);
-        return MHD_NO;
+        return NULL;
     }
-    if ((MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES) &&
-        (MHD_add_response_header(response, "X-Content-Type-Options", "nosniff") == MHD_YES) &&
-        (MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store") == MHD_YES)) {
-        result = MHD_queue_response(connection, status, response);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_VARY, "Accept, Accept-Encoding");
+    if (zipped) {
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING, "gzip");
     }
-    MHD_destroy_response(response);
-    return result;
+    return response;
 }
 
-typedef struct http_list {
-    text_t *text;
-    int count;
-} http_list_t;
-
-static void http_series_name(series_t *series, void *arg)
+static struct MHD_Response *http_json(struct json_object *object, int gzip)
 {
-    http_list_t *list = arg;
+    text_t text = {0};
 
-    text_add(list->text, (list->count++ > 0) ? "," : "");
-    text_add_json(list->text, series->name);
-}
-
-static void http_nodes(http_t *http, text_t *text)
-{
-    http_list_t list = {.text = text};
-    const host_t *host;
-    int count = 0;
-
-    text_add(text, "[");
-    LIST_FOREACH(host, &http->store->hosts, list) {
-        text_add(text, "%s{\"name\":", (count++ > 0) ? ",\n" : "");
-        text_add_json(text, host->name);
-        text_add(text, ",\"up\":%s,\"transport\":\"%s\",\"address\":\"%s\",\"received\":%llu,"
-                       "\"lost\":%llu,\"series\":[", (host->connected > 0) ? "true" : "false",
-                 host->transport, host->address, (unsigned long long)host->received,
-                 (unsigned long long)host->lost);
-        list.count = 0;
-        store_each(host, http_series_name, &list);
-        text_add(text, "]}");
+    if (object == NULL) {
+        return NULL;
     }
-    text_add(text, "]\n");
+    text_add(&text, "%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
+    json_object_put(object);
+    return http_response(&text, "application/json", gzip);
 }
 
-static void http_sample(int64_t time_ms, double value, void *arg)
+/* The place for a cached answer: the one with it if it is fresh, else the oldest. */
+static http_cached_t *http_cache(http_t *http, const char *what)
 {
-    http_list_t *list = arg;
+    http_cached_t *oldest = &http->cached[0];
+    int i;
 
-    if (isfinite(value)) { /* JSON has no others */
-        text_add(list->text, "%s[%lld,%.17g]", (list->count++ > 0) ? "," : "", (long long)time_ms,
-                 value);
+    for (i = 0; i < HTTP_CACHED; ++i) {
+        if (!strcmp(http->cached[i].what, what)) {
+            return &http->cached[i];
+        }
+        if (http->cached[i].made_ns < oldest->made_ns) {
+            oldest = &http->cached[i];
+        }
     }
+    return oldest;
 }
 
-static unsigned http_series(http_t *http, struct MHD_Connection *connection, text_t *text)
+static struct MHD_Response *http_metrics(http_t *http, int format, int gzip)
+{
+    text_t text = {0};
+
+    metrics_write(http->store, http->writer, http->remote, format, &text);
+    return http_response(&text, (format == METRICS_OPENMETRICS) ?
+                             "application/openmetrics-text; version=1.0.0; charset=utf-8" :
+                             "text/plain; version=0.0.4; charset=utf-8", gzip);
+}
+
+/* /metrics and /api/nodes, shared by all who ask within a second. Not to be destroyed. */
+static struct MHD_Response *http_shared(http_t *http, const char *url, int format, int gzip)
+{
+    uint64_t now = udmon_now_ns();
+    http_cached_t *cached;
+    char what[24];
+
+    snprintf(what, sizeof(what), "%s %d %d", url, format, gzip);
+    cached = http_cache(http, what);
+    if (strcmp(cached->what, what) || ((now - cached->made_ns) > HTTP_CACHE_NS)) {
+        if (cached->response != NULL) {
+            MHD_destroy_response(cached->response);
+        }
+        cached->response = !strcmp(url, "/metrics") ? http_metrics(http, format, gzip) :
+                                                      http_json(api_nodes(http->store), gzip);
+        snprintf(cached->what, sizeof(cached->what), "%s",
+                 (cached->response != NULL) ? what : "");
+        cached->made_ns = now;
+    }
+    return cached->response;
+}
+
+static long http_number(struct MHD_Connection *connection, const char *name, long missing)
+{
+    const char *text = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
+    char *end;
+    long number;
+
+    if (text == NULL) {
+        return missing;
+    }
+    number = strtol(text, &end, 10);
+    return ((end != text) && (*end == '\0')) ? number : -1;
+}
+
+static struct MHD_Response *http_text(const char *words)
+{
+    text_t text = {0};
+
+    text_add(&text, "%s\n", words);
+    return http_response(&text, "text/plain; charset=utf-8", 0);
+}
+
+static struct MHD_Response *http_series(http_t *http, struct MHD_Connection *connection, int gzip,
+                                        unsigned *status_p)
 {
     const char *node = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "node");
     const char *name = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "name");
-    const char *span = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "seconds");
-    long seconds = (span != NULL) ? strtol(span, NULL, 10) : 600;
-    http_list_t list = {.text = text};
+    long seconds = http_number(connection, "seconds", 600);
+    long points = http_number(connection, "points", 1000);
 
-    if ((node == NULL) || (name == NULL) || (seconds <= 0) || (seconds > 31536000)) {
-        text_add(text, "{\"error\":\"node and name are needed, seconds is 1 to 31536000\"}\n");
-        return MHD_HTTP_BAD_REQUEST;
+    if ((node == NULL) || (name == NULL) || (seconds <= 0) || (seconds > 31536000) ||
+        (points <= 0) || (points > 10000)) {
+        *status_p = MHD_HTTP_BAD_REQUEST;
+        return http_text("node and name are needed; seconds is 1 to 31536000, points 1 to 10000");
     }
-    text_add(text, "[");
-    history_query(http->history, node, name,
-                  (int64_t)(http_now_ns() / 1000000) - ((int64_t)seconds * 1000), http_sample,
-                  &list);
-    text_add(text, "]\n");
-    return MHD_HTTP_OK;
+    return http_json(api_series(http->db, node, name, seconds, points), gzip);
+}
+
+static struct MHD_Response *http_names(http_t *http, struct MHD_Connection *connection, int gzip,
+                                       unsigned *status_p)
+{
+    const char *node = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "node");
+    struct json_object *names = (node != NULL) ? api_names(http->store, node) : NULL;
+
+    if (names == NULL) {
+        *status_p = MHD_HTTP_NOT_FOUND;
+        return http_text("no such node");
+    }
+    return http_json(names, gzip);
+}
+
+static struct MHD_Response *http_page_response(void)
+{
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        http_page_length, (void *)http_page, MHD_RESPMEM_PERSISTENT);
+
+    if (response != NULL) {
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                                "text/html; charset=utf-8");
+        /* The page has all it needs in itself, and asks nobody else. */
+        MHD_add_response_header(response, "Content-Security-Policy",
+                                "default-src 'self' 'unsafe-inline'; img-src data:");
+    }
+    return response;
+}
+
+static enum MHD_Result http_send(http_t *http, struct MHD_Connection *connection, unsigned status,
+                                 struct MHD_Response *response, int ours, void **request)
+{
+    static udmon_log_limit_t limit;
+    enum MHD_Result result = MHD_NO;
+
+    if (response == NULL) {
+        udmon_warn_limited(&limit, "no memory for the answer to an HTTP request%s", "");
+        return MHD_NO;
+    }
+    http_set_answering(http, connection, 1);
+    ++http->sending;
+    *request = http; /* http_completed counts it out */
+    result = MHD_queue_response(connection, status, response);
+    if (ours) {
+        MHD_destroy_response(response);
+    }
+    return result;
 }
 
 static enum MHD_Result http_handle(void *arg, struct MHD_Connection *connection, const char *url,
                                    const char *method, const char *version, const char *upload,
                                    size_t *upload_size, void **request)
 {
+    int gzip = http_takes(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING, "gzip");
+    int format = http_takes(connection, MHD_HTTP_HEADER_ACCEPT, "application/openmetrics-text") ?
+                     METRICS_OPENMETRICS : METRICS_TEXT;
+    struct MHD_Response *response;
     unsigned status = MHD_HTTP_OK;
-    const char *type = "application/json";
     http_t *http = arg;
-    text_t text = {0};
+    int shared = 0;
 
     (void)version;
     (void)upload;
     (void)upload_size;
-    (void)request;
     if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD)) {
-        text_add(&text, "only GET\n");
-        return http_answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain", &text);
-    }
-    if (!strcmp(url, "/metrics")) {
-        type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        openmetrics_write(http->store, http_now_ns(), HTTP_STALE_NS, &text);
-    } else if (!strcmp(url, "/api/nodes")) {
-        http_nodes(http, &text);
+        status = MHD_HTTP_METHOD_NOT_ALLOWED;
+        response = http_text("only GET");
+    } else if (http->sending >= HTTP_SENDING_MAX) {
+        status = MHD_HTTP_SERVICE_UNAVAILABLE;
+        response = http_text("too many answers are being read at once");
+    } else if (!strcmp(url, "/metrics") || !strcmp(url, "/api/nodes")) {
+        response = http_shared(http, url, strcmp(url, "/metrics") ? 0 : format, gzip);
+        shared = 1;
     } else if (!strcmp(url, "/api/series")) {
-        status = http_series(http, connection, &text);
+        response = http_series(http, connection, gzip, &status);
+    } else if (!strcmp(url, "/api/names")) {
+        response = http_names(http, connection, gzip, &status);
     } else if (!strcmp(url, "/")) {
-        type = "text/html; charset=utf-8";
-        text_add(&text, "%s", http_page);
+        response = http_page_response();
     } else {
-        type = "text/plain";
         status = MHD_HTTP_NOT_FOUND;
-        text_add(&text, "there are /, /metrics, /api/nodes and /api/series\n");
+        response = http_text("there are /, /metrics, /api/nodes, /api/names and /api/series");
     }
-    return http_answer(connection, status, type, &text);
+    return http_send(http, connection, status, response, !shared, request);
 }
 
-static void http_ready(udmon_source_t *source, uint32_t events)
+static void http_completed(void *arg, struct MHD_Connection *connection, void **request,
+                           enum MHD_RequestTerminationCode code)
 {
-    (void)events;
-    MHD_run(((http_t *)source->arg)->daemon);
+    http_t *http = arg;
+
+    (void)code;
+    if (*request != NULL) {
+        --http->sending;
+        *request = NULL;
+    }
+    http_set_answering(http, connection, 0);
 }
 
-static void http_timer(udmon_timer_t *timer)
+/* MHD's own words for what went wrong, seldom more than "the connection was reset". */
+static void http_log(void *arg, const char *format, va_list args)
 {
-    http_t *http = timer->arg;
+    char line[256];
 
-    MHD_run(http->daemon);
-    udmon_timer_set(http->loop, timer, HTTP_TIMER_MS);
+    (void)arg;
+    vsnprintf(line, sizeof(line), format, args);
+    line[strcspn(line, "\n")] = '\0';
+    udmon_debug("HTTP: %s", line);
 }
 
-int http_open(http_t *http, udmon_loop_t *loop, const char *address, store_t *store,
-              history_t *history)
+static int http_open_database(http_t *http, const char *database)
 {
-    const union MHD_DaemonInfo *info;
+    if (sqlite3_open_v2(database, &http->db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK) {
+        udmon_error("cannot read history %s: %s", database, sqlite3_errmsg(http->db));
+        sqlite3_close(http->db);
+        return -EIO;
+    }
+    sqlite3_busy_timeout(http->db, 200);
+    return 0;
+}
+
+int http_open(http_t *http, const char *address, const char *database, store_t *store,
+              const writer_t *writer, const remote_t *remote)
+{
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG;
     udmon_endpoint_t endpoint;
-    unsigned flags = MHD_USE_EPOLL;
     int ret;
 
     memset(http, 0, sizeof(*http));
-    http->loop = loop;
     http->store = store;
-    http->history = history;
+    http->writer = writer;
+    http->remote = remote;
+    LIST_INIT(&http->connections);
+    ret = http_open_database(http, database);
+    if (ret < 0) {
+        return ret;
+    }
     ret = udmon_endpoint_parse(address, 1, &endpoint);
     if (ret < 0) {
+        sqlite3_close(http->db);
         return ret;
     }
     if (endpoint.hosts->ai_family == AF_INET6) {
         flags |= MHD_USE_DUAL_STACK;
     }
-    http->daemon = MHD_start_daemon(flags, 0, NULL, NULL, http_handle, http, MHD_OPTION_SOCK_ADDR,
-                                    endpoint.hosts->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
-                                    (unsigned)HTTP_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-                                    (unsigned)HTTP_IDLE_SECONDS, MHD_OPTION_END);
+    pthread_mutex_init(&http->lock, NULL);
+    http->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, http_handle, http, MHD_OPTION_EXTERNAL_LOGGER, http_log, NULL,
+        MHD_OPTION_SOCK_ADDR, endpoint.hosts->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)HTTP_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_SECONDS,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_POOL, MHD_OPTION_NOTIFY_CONNECTION,
+        http_connected, http, MHD_OPTION_NOTIFY_COMPLETED, http_completed, http, MHD_OPTION_END);
     udmon_endpoint_free(&endpoint);
     if (http->daemon == NULL) {
         udmon_error("cannot serve HTTP on %s: %s", address, strerror(errno));
+        sqlite3_close(http->db);
         return -EADDRINUSE;
     }
-    info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    http->source.fd = (info != NULL) ? info->epoll_fd : -1;
-    http->source.ready = http_ready;
-    http->source.arg = http;
-    ret = udmon_loop_add(loop, &http->source, EPOLLIN);
-    if (ret < 0) {
-        MHD_stop_daemon(http->daemon);
-        return ret;
-    }
-    http->timer.fire = http_timer;
-    http->timer.arg = http;
-    udmon_timer_set(loop, &http->timer, HTTP_TIMER_MS);
     return 0;
 }
 
 void http_close(http_t *http)
 {
-    udmon_timer_cancel(&http->timer);
-    udmon_loop_delete(http->loop, &http->source);
+    int i;
+
     MHD_stop_daemon(http->daemon);
+    for (i = 0; i < HTTP_CACHED; ++i) {
+        if (http->cached[i].response != NULL) {
+            MHD_destroy_response(http->cached[i].response);
+        }
+    }
+    pthread_mutex_destroy(&http->lock);
+    sqlite3_close(http->db);
 }

@@ -1,36 +1,133 @@
 /* udmon-collector: receives from agents, keeps a history, serves it over HTTP. */
 #include "history.h"
 #include "http.h"
+#include "remote.h"
 #include "store.h"
-#include "../log.h"
-#include "../metric.h"
-#include "../udmon.h"
+#include "writer.h"
+#include "../lib/log.h"
+#include "../lib/net/loop.h"
+#include "../lib/metric.h"
+#include "../include/udmon.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
+#include <search.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { COMMIT_MS = 1000 };
+enum {
+    COMMIT_MS = 1000,
+    MISDATED_MS = 10 * 1000,      /* a clock ahead of ours by so much is wrong, */
+    MISDATED_LATE_MS = 300 * 1000 /* or behind: samples may have waited in an agent's queue */
+};
+#define FORGET_NS UINT64_C(3600000000000)
 
 typedef struct collector {
-    const char *listen, *http_address, *database, *secret;
+    const char *listen, *http_address, *database, *secret, *remote_url;
     uint64_t keep_seconds;
     int64_t max_rows;
     udmon_loop_t loop;
     udmon_source_t signals, server_source;
     udmon_timer_t commit;
     udmon_server_t *server;
-    store_t store;
-    history_t history;
+    store_t store;     /* the lock is held while the server is processed */
+    void *agents;      /* tree of agent_t by id: how far their counts had come */
+    writer_t writer;
+    remote_t remote; /* if there is a remote_url */
     http_t http;
     int stopping;
 } collector_t;
+
+/* What is known of an agent over connections and restarts. */
+typedef struct agent {
+    uint64_t id, next;
+} agent_t;
+
+static int agent_compare(const void *left, const void *right)
+{
+    const agent_t *a = left, *b = right;
+
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+/* How far an agent's count has come; what it sends while nobody listens is then known as lost. */
+static void collector_set_next(uint64_t id, uint64_t next, void *arg)
+{
+    agent_t key = {.id = id}, **found, *agent;
+    collector_t *collector = arg;
+
+    found = tsearch(&key, &collector->agents, agent_compare);
+    if ((found != NULL) && (*found == &key)) {
+        agent = malloc(sizeof(*agent));
+        if (agent == NULL) {
+            tdelete(&key, &collector->agents, agent_compare);
+            return;
+        }
+        *agent = key;
+        *found = agent;
+    }
+    if (found != NULL) {
+        (*found)->next = next;
+    }
+}
+
+static uint64_t collector_resume(void *arg, uint64_t id)
+{
+    agent_t key = {.id = id}, **found;
+
+    found = tfind(&key, &((collector_t *)arg)->agents, agent_compare);
+    return (found != NULL) ? (*found)->next : UDMON_SEQ_UNKNOWN;
+}
+
+/*
+ * The time that a sample is stored with: the agent's, unless its clock is far from ours. Then it is
+ * the time when it came.
+ */
+static int64_t collector_time_ms(host_t *host, const udmon_metric_t *metric)
+{
+    static udmon_log_limit_t limit;
+    struct timespec clock;
+    int64_t now_ms, apart_ms;
+
+    clock_gettime(CLOCK_REALTIME, &clock);
+    now_ms = ((int64_t)clock.tv_sec * 1000) + (clock.tv_nsec / 1000000);
+    apart_ms = (int64_t)(metric->time_ns / 1000000) - now_ms;
+    if ((apart_ms <= MISDATED_MS) && (apart_ms >= -MISDATED_LATE_MS)) {
+        return metric->time_ns / 1000000;
+    }
+    ++host->misdated;
+    udmon_warn_limited(&limit, "node %s: its clock and ours are %lld s apart: its samples are "
+                       "stored with the time when they came", host->name,
+                       (long long)(apart_ms / 1000));
+    return now_ms;
+}
+
+static void collector_sample(collector_t *collector, host_t *host, const udmon_metric_t *metric,
+                             int late)
+{
+    static udmon_log_limit_t limit;
+    series_t *series = store_series(host, metric->name);
+    int64_t time_ms;
+
+    if (series == NULL) {
+        ++host->discarded;
+        udmon_warn_limited(&limit, "node %s: more than %d series: %s and others are discarded",
+                           host->name, STORE_SERIES_MAX, metric->name);
+        return;
+    }
+    store_sample(series, metric, late, host->arrived_ns);
+    time_ms = collector_time_ms(host, metric);
+    writer_sample(&collector->writer, series, time_ms, metric->value);
+    if (collector->remote_url != NULL) {
+        remote_sample(&collector->remote, series, time_ms, metric->value);
+    }
+}
 
 static void collector_message(void *arg, const udmon_peer_t *peer, const udmon_message_t *message)
 {
@@ -38,12 +135,12 @@ static void collector_message(void *arg, const udmon_peer_t *peer, const udmon_m
     host_t *host = store_host(&collector->store, peer->name);
     char name[UDMON_METRIC_NAME_MAX + 1];
     udmon_metric_t metric;
-    series_t *series;
 
     if (host == NULL) {
         return;
     }
     host->changed = 1;
+    host->arrived_ns = collector->loop.now_ns;
     if (!message->reliable) {
         ++host->received;
         host->lost -= (message->late && (host->lost > 0));
@@ -52,42 +149,27 @@ static void collector_message(void *arg, const udmon_peer_t *peer, const udmon_m
         ++host->malformed;
         return;
     }
-    series = store_series(host, name);
-    if (series == NULL) {
-        return;
-    }
-    series->counter = metric.counter;
-    if (metric.time_ns >= series->time_ns) {
-        series->value = metric.value;
-        series->time_ns = metric.time_ns;
-        history_add(&collector->history, series);
-    }
+    collector_sample(collector, host, &metric, message->late);
 }
 
 static void collector_joined(void *arg, const udmon_peer_t *peer)
 {
+    static udmon_log_limit_t full, twice;
     collector_t *collector = arg;
     host_t *host = store_host(&collector->store, peer->name);
 
     if (host == NULL) {
-        udmon_warn("node %s: more than %d nodes, or no memory: not recorded", peer->name,
-                   STORE_HOSTS_MAX);
+        udmon_warn_limited(&full, "node %s: more than %d nodes, or no memory: not recorded",
+                           peer->name, STORE_HOSTS_MAX);
         return;
     }
-    ++host->connected;
+    if (host->connected++ > 0) {
+        udmon_warn_limited(&twice, "node %s: two agents give this name, at %s and %s: their "
+                           "samples are mixed (option name)", peer->name, host->address, peer->address);
+    }
     snprintf(host->transport, sizeof(host->transport), "%s", peer->transport);
     snprintf(host->address, sizeof(host->address), "%s", peer->address);
     udmon_info("node %s connected over %s from %s", peer->name, peer->transport, peer->address);
-}
-
-/* How far an agent's count has come; what it sends while nobody listens is then known as lost. */
-static void collector_remember(collector_t *collector, const udmon_peer_t *peer)
-{
-    udmon_stats_t stats;
-
-    if (udmon_server_stats(collector->server, peer->id, &stats) == 0) {
-        history_set_next_seq(&collector->history, peer->id, stats.peer_next);
-    }
 }
 
 static void collector_left(void *arg, const udmon_peer_t *peer, udmon_left_t reason,
@@ -107,7 +189,8 @@ static void collector_left(void *arg, const udmon_peer_t *peer, udmon_left_t rea
     }
     /* Replaced: who came instead goes on counting, and is remembered at the next commit. */
     if (reason != UDMON_LEFT_REPLACED) {
-        history_set_next_seq(&collector->history, peer->id, stats->peer_next);
+        collector_set_next(peer->id, stats->peer_next, collector);
+        writer_agent(&collector->writer, peer->id, stats->peer_next);
     }
     udmon_info("node %s %s", peer->name, reasons[reason]);
 }
@@ -125,35 +208,60 @@ static void collector_gap(void *arg, const udmon_peer_t *peer, uint64_t first, u
                 (unsigned long long)(first + count - 1));
 }
 
-static uint64_t collector_resume(void *arg, uint64_t agent)
+static void collector_remember(void *arg, const udmon_peer_t *peer)
 {
-    return history_next_seq(&((collector_t *)arg)->history, agent);
+    collector_t *collector = arg;
+    udmon_stats_t stats;
+
+    if (udmon_server_stats(collector->server, peer->id, &stats) == 0) {
+        collector_set_next(peer->id, stats.peer_next, collector);
+        writer_agent(&collector->writer, peer->id, stats.peer_next);
+    }
 }
 
-static void collector_remember_each(void *arg, const udmon_peer_t *peer)
-{
-    collector_remember(arg, peer);
-}
-
+/* Counts go the same way as the samples, so that they fit them. */
 static void collector_commit(udmon_timer_t *timer)
 {
     collector_t *collector = timer->arg;
+    host_t *host;
 
-    udmon_server_clients(collector->server, collector_remember_each, collector);
-    history_commit(&collector->history, &collector->store);
+    store_lock(&collector->store);
+    udmon_server_clients(collector->server, collector_remember, collector);
+    LIST_FOREACH(host, &collector->store.hosts, list) {
+        if (host->changed) {
+            host->changed = (writer_host(&collector->writer, host) < 0);
+        }
+    }
+    store_forget(&collector->store, udmon_now_ns(), FORGET_NS);
+    store_unlock(&collector->store);
+    writer_commit(&collector->writer);
+    http_expire(&collector->http);
     udmon_timer_set(&collector->loop, timer, COMMIT_MS);
 }
 
 static void collector_ready(udmon_source_t *source, uint32_t events)
 {
+    collector_t *collector = source->arg;
+
     (void)events;
-    udmon_server_process(((collector_t *)source->arg)->server);
+    store_lock(&collector->store);
+    udmon_server_process(collector->server);
+    store_unlock(&collector->store);
 }
 
 static void collector_signal(udmon_source_t *source, uint32_t events)
 {
+    collector_t *collector = source->arg;
+    struct signalfd_siginfo info;
+
     (void)events;
-    ((collector_t *)source->arg)->stopping = 1;
+    while (read(source->fd, &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_signo == SIGHUP) {
+            udmon_warn("SIGHUP: there is nothing to read anew; restart to change the options");
+        } else {
+            collector->stopping = 1;
+        }
+    }
 }
 
 static int collector_signals(collector_t *collector)
@@ -163,6 +271,7 @@ static int collector_signals(collector_t *collector)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN); /* HTTP clients go when they like */
     collector->signals.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -191,19 +300,30 @@ static int collector_open(collector_t *collector)
         return -EIO;
     }
     store_init(&collector->store);
-    ret = history_open(&collector->history, collector->database, collector->keep_seconds,
+    ret = history_open(&collector->writer.history, collector->database, collector->keep_seconds,
                        collector->max_rows);
     if (ret < 0) {
         return ret;
     }
-    history_load(&collector->history, &collector->store);
-    ret = udmon_server_open(collector->listen, &options, &callbacks, collector,
-                            &collector->server);
+    history_load(&collector->writer.history, &collector->store);
+    history_agents(&collector->writer.history, collector_set_next, collector);
+    ret = writer_start(&collector->writer);
     if (ret < 0) {
         goto err_history;
     }
-    ret = http_open(&collector->http, &collector->loop, collector->http_address,
-                    &collector->store, &collector->history);
+    ret = (collector->remote_url != NULL) ?
+              remote_open(&collector->remote, collector->remote_url) : 0;
+    if (ret < 0) {
+        goto err_writer;
+    }
+    ret = udmon_server_open(collector->listen, &options, &callbacks, collector,
+                            &collector->server);
+    if (ret < 0) {
+        goto err_remote;
+    }
+    ret = http_open(&collector->http, collector->http_address, collector->database,
+                    &collector->store, &collector->writer,
+                    (collector->remote_url != NULL) ? &collector->remote : NULL);
     if (ret < 0) {
         goto err_server;
     }
@@ -217,19 +337,36 @@ static int collector_open(collector_t *collector)
 
 err_server:
     udmon_server_close(collector->server);
+err_remote:
+    if (collector->remote_url != NULL) {
+        remote_close(&collector->remote);
+    }
+err_writer:
+    writer_stop(&collector->writer);
 err_history:
-    history_close(&collector->history);
+    history_close(&collector->writer.history);
     return ret;
 }
 
 static void collector_close(collector_t *collector)
 {
+    host_t *host;
+
     http_close(&collector->http);
     udmon_loop_delete(&collector->loop, &collector->server_source);
     udmon_server_close(collector->server);
-    history_commit(&collector->history, &collector->store);
-    history_close(&collector->history);
+    LIST_FOREACH(host, &collector->store.hosts, list) {
+        if (host->changed) {
+            writer_host(&collector->writer, host);
+        }
+    }
+    if (collector->remote_url != NULL) {
+        remote_close(&collector->remote);
+    }
+    writer_stop(&collector->writer);
+    history_close(&collector->writer.history);
     store_free(&collector->store);
+    tdestroy(collector->agents, free);
     udmon_loop_close(&collector->loop);
 }
 
@@ -238,13 +375,19 @@ static int usage(FILE *out, int status)
     fprintf(out,
             "Usage: udmon-collector [OPTION...]\n"
             "Receives metrics from udmon-agents, keeps them, and serves them over HTTP.\n\n"
-            "  -l, --listen ADDRESS   [SCHEME://]HOST:PORT for agents [*:4999]\n"
+            "  -l, --listen ADDRESS   [SCHEME://]HOST:PORT for agents [*:4999,\n"
+            "                         without a secret localhost:4999]\n"
             "  -w, --http HOST:PORT   for browsers and Prometheus [127.0.0.1:9499]\n"
             "  -d, --database FILE    history [/var/lib/udmon/history.db]\n"
-            "  -s, --secret FILE      only agents that know this secret are let in\n"
+            "  -s, --secret FILE      only agents that know this secret are let in;\n"
+            "                         needed for other addresses than loopback\n"
             "  -k, --keep SECONDS     keep history for so long [86400]\n"
             "  -n, --rows NUMBER      keep so many samples at most [10000000]\n"
-            "  -h, --help             this text\n\n"
+            "  -r, --remote-write URL send samples on to Prometheus or others that take its\n"
+            "                         remote_write protocol\n"
+            "  -h, --help             this text\n"
+            "  -V, --version          the version\n\n"
+            "Exit status: 0; 1 it could not start (a line says why); 2 wrong usage.\n"
             "See udmon-collector(8).\n");
     return status;
 }
@@ -266,12 +409,14 @@ static int arguments(int argc, char **argv, collector_t *collector)
         {"listen", required_argument, NULL, 'l'},   {"http", required_argument, NULL, 'w'},
         {"database", required_argument, NULL, 'd'}, {"secret", required_argument, NULL, 's'},
         {"keep", required_argument, NULL, 'k'},     {"rows", required_argument, NULL, 'n'},
-        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+        {"remote-write", required_argument, NULL, 'r'},
+        {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
+        {NULL, 0, NULL, 0},
     };
     int option, bad = 0;
     int64_t value = 0;
 
-    while ((option = getopt_long(argc, argv, "l:w:d:s:k:n:h", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "l:w:d:s:k:n:r:hV", options, NULL)) != -1) {
         switch (option) {
         case 'l':
             collector->listen = optarg;
@@ -292,8 +437,14 @@ static int arguments(int argc, char **argv, collector_t *collector)
         case 'n':
             bad = number(optarg, &collector->max_rows);
             break;
+        case 'r':
+            collector->remote_url = optarg;
+            break;
         case 'h':
             return usage(stdout, 0);
+        case 'V':
+            printf("udmon-collector %s\n", UDMON_PACKAGE_VERSION);
+            return 0;
         default:
             return usage(stderr, 2);
         }
@@ -302,13 +453,16 @@ static int arguments(int argc, char **argv, collector_t *collector)
             return 2;
         }
     }
+    if (collector->listen == NULL) {
+        /* For others only if they can prove who they are. */
+        collector->listen = (collector->secret != NULL) ? "*:4999" : "localhost:4999";
+    }
     return (optind < argc) ? usage(stderr, 2) : -1;
 }
 
 int main(int argc, char **argv)
 {
     static collector_t collector = {
-        .listen = "*:4999",
         .http_address = "127.0.0.1:9499",
         .database = "/var/lib/udmon/history.db",
         .keep_seconds = 86400,
@@ -324,6 +478,10 @@ int main(int argc, char **argv)
     if (collector_open(&collector) < 0) {
         return 1;
     }
+    fprintf(stderr, "udmon-collector: listening on %s (port %d%s), page at http://%s/\n",
+            collector.listen, udmon_server_port(collector.server),
+            (collector.secret != NULL) ? "" : ", this host only: no secret was given",
+            collector.http_address);
     wait = (struct pollfd) {.fd = collector.loop.epoll_fd, .events = POLLIN};
     while (!collector.stopping) {
         poll(&wait, 1, -1);

@@ -20,9 +20,33 @@ static void series_free(void *item)
 
 void store_init(store_t *store)
 {
+    memset(store, 0, sizeof(*store));
     LIST_INIT(&store->hosts);
-    store->by_name = NULL;
-    store->host_count = 0;
+    pthread_mutex_init(&store->lock, NULL);
+}
+
+void store_lock(store_t *store)
+{
+    pthread_mutex_lock(&store->lock);
+}
+
+void store_unlock(store_t *store)
+{
+    pthread_mutex_unlock(&store->lock);
+}
+
+void store_reader_begin(store_t *store)
+{
+    store_lock(store);
+    ++store->readers;
+    store_unlock(store);
+}
+
+void store_reader_end(store_t *store)
+{
+    store_lock(store);
+    --store->readers;
+    store_unlock(store);
 }
 
 static int host_compare(const void *a, const void *b)
@@ -45,22 +69,30 @@ void store_free(store_t *store)
         tdestroy(host->series, series_free);
         free(host);
     }
+    pthread_mutex_destroy(&store->lock);
+}
+
+host_t *store_find_host(store_t *store, const char *name)
+{
+    host_t key, **found;
+
+    snprintf(key.name, sizeof(key.name), "%s", name);
+    found = tfind(&key, &store->by_name, host_compare);
+    return (found != NULL) ? *found : NULL;
 }
 
 host_t *store_host(store_t *store, const char *name)
 {
-    host_t key, *host, **found;
+    host_t *host = store_find_host(store, name);
 
-    snprintf(key.name, sizeof(key.name), "%s", name);
-    found = tfind(&key, &store->by_name, host_compare);
-    if (found != NULL) {
-        return *found;
+    if (host != NULL) {
+        return host;
     }
     host = (store->host_count < STORE_HOSTS_MAX) ? calloc(1, sizeof(*host)) : NULL;
     if (host == NULL) {
         return NULL;
     }
-    memcpy(host->name, key.name, sizeof(host->name));
+    snprintf(host->name, sizeof(host->name), "%s", name);
     if (tsearch(host, &store->by_name, host_compare) == NULL) {
         free(host);
         return NULL;
@@ -95,6 +127,25 @@ series_t *store_series(host_t *host, const char *name)
     return series;
 }
 
+void store_sample(series_t *series, const udmon_metric_t *metric, int late, uint64_t now_ns)
+{
+    double seconds;
+
+    if (late && (series->arrived_ns != 0)) {
+        return;
+    }
+    seconds = ((double)metric->time_ns - (double)series->time_ns) * 1e-9;
+    if ((series->arrived_ns != 0) && (seconds > 0)) {
+        /* A counter that has become less was restarted: no rate until the next sample. */
+        series->rate = (metric->value >= series->value) ?
+                           ((metric->value - series->value) / seconds) : 0;
+    }
+    series->counter = metric->counter;
+    series->value = metric->value;
+    series->time_ns = metric->time_ns;
+    series->arrived_ns = now_ns;
+}
+
 typedef struct store_walk {
     void (*each)(series_t *series, void *arg);
     void *arg;
@@ -114,4 +165,42 @@ void store_each(const host_t *host, void (*each)(series_t *series, void *arg), v
     store_walk_t walk = {.each = each, .arg = arg};
 
     twalk_r(host->series, store_visit, &walk);
+}
+
+typedef struct store_old {
+    uint64_t before_ns;
+    series_t **series;
+    size_t count, size;
+} store_old_t;
+
+static void store_collect_old(series_t *series, void *arg)
+{
+    store_old_t *old = arg;
+
+    if ((series->arrived_ns < old->before_ns) &&
+        (__atomic_load_n(&series->queued, __ATOMIC_SEQ_CST) == 0) && (old->count < old->size)) {
+        old->series[old->count++] = series;
+    }
+}
+
+void store_forget(store_t *store, uint64_t now_ns, uint64_t age_ns)
+{
+    series_t *found[256]; /* in pieces: the rest next time */
+    store_old_t old = {.before_ns = (now_ns > age_ns) ? (now_ns - age_ns) : 0, .series = found,
+                       .size = sizeof(found) / sizeof(found[0])};
+    host_t *host;
+    size_t i;
+
+    if (store->readers > 0) {
+        return;
+    }
+    LIST_FOREACH(host, &store->hosts, list) {
+        old.count = 0;
+        store_each(host, store_collect_old, &old);
+        for (i = 0; i < old.count; ++i) {
+            tdelete(found[i], &host->series, series_compare);
+            series_free(found[i]);
+            --host->series_count;
+        }
+    }
 }

@@ -1,12 +1,18 @@
 /*
- * What the collector knows now: hosts, by the names their agents give, and the latest sample of
- * each of their series. Bounded: names come from outside.
+ * What the collector knows now: nodes, by the names that their agents give, and the latest sample
+ * of each of their series. Bounded, since names come from outside; what has been silent for long is
+ * forgotten.
+ *
+ * Threads: the receiving thread changes it, the HTTP thread reads it, both with the lock held for
+ * short steps. Hosts and series do not move, and while there is a reader (store_reader_begin) none
+ * is freed; so pointers and names may be kept between two steps.
  */
 #ifndef UDMON_COLLECTOR_STORE_H
 #define UDMON_COLLECTOR_STORE_H
 
-#include "../udmon_module.h"
+#include "../include/udmon_module.h"
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -14,12 +20,17 @@
 enum { STORE_HOSTS_MAX = 20000, STORE_SERIES_MAX = 20000 /* of a host */ };
 
 typedef struct series {
-    char *name; /* with labels */
+    char *name;          /* with labels; for counters without the suffix _total */
     int counter;
     double value;
-    uint64_t time_ns;
-    int64_t key;     /* in the history, 0 if not yet there */
+    double rate;         /* of a counter: per second, between the last two samples */
+    uint64_t time_ns;    /* of the sample, by the agent's clock, since 1970 */
+    uint64_t arrived_ns; /* when it came, by udmon_now_ns; 0: never */
     struct host *host;
+    unsigned queued;       /* samples on their way to the history, which point here */
+    /* Of the history's thread alone: */
+    int64_t key;         /* in the history, of the transaction or an earlier one: */
+    uint64_t key_of;     /* valid if it is the history's `generation` */
 } series_t;
 
 typedef struct host {
@@ -28,14 +39,22 @@ typedef struct host {
     char transport[8];
     char address[80];
     int connected;       /* agents of this name connected now */
-    uint64_t received, lost, malformed;
-    int64_t key;         /* in the history */
+    uint64_t received, lost;
+    uint64_t malformed;  /* records that were no samples */
+    uint64_t discarded;  /* samples of more than STORE_SERIES_MAX series */
+    uint64_t misdated;   /* samples whose time was far from ours */
+    uint64_t arrived_ns; /* the last record */
     int changed;         /* since the last commit */
     void *series;        /* tree of series_t by name */
     size_t series_count;
+    /* Of the history's thread alone: */
+    int64_t key;
+    uint64_t key_of;
 } host_t;
 
 typedef struct store {
+    pthread_mutex_t lock;
+    unsigned readers;
     LIST_HEAD(, host) hosts;
     void *by_name; /* tree of them: looked up for each record */
     size_t host_count;
@@ -43,11 +62,28 @@ typedef struct store {
 
 void store_init(store_t *store);
 void store_free(store_t *store);
+
+void store_lock(store_t *store);
+void store_unlock(store_t *store);
+/* From begin to end nothing is freed. Takes the lock by itself. */
+void store_reader_begin(store_t *store);
+void store_reader_end(store_t *store);
+
+/* All below: with the lock held. */
+
 /* The host of a name, made if there is none; NULL: too many, or no memory. */
 host_t *store_host(store_t *store, const char *name);
+/* The host of a name, or NULL. */
+host_t *store_find_host(store_t *store, const char *name);
 /* The series of a name, likewise. */
 series_t *store_series(host_t *host, const char *name);
+/*
+ * Take a sample that has come now. `late`: a newer one came before, so this one is not the latest.
+ */
+void store_sample(series_t *series, const udmon_metric_t *metric, int late, uint64_t now_ns);
 /* Call `each` for all series of a host, sorted by name. */
 void store_each(const host_t *host, void (*each)(series_t *series, void *arg), void *arg);
+/* Free series from which nothing has come for `age_ns`, unless somebody reads. */
+void store_forget(store_t *store, uint64_t now_ns, uint64_t age_ns);
 
 #endif

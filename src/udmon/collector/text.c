@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Make room for `more` bytes and the end of the string. */
 static int text_room(text_t *text, size_t more)
 {
     size_t size = (text->size > 0) ? text->size : 4096;
@@ -26,31 +27,25 @@ static int text_room(text_t *text, size_t more)
 
 void text_add(text_t *text, const char *format, ...)
 {
-    va_list args, again;
+    size_t room = text->size - text->length;
+    va_list args;
     int length;
 
+    /* Nearly always it fits what there is; if not, again with enough. */
     va_start(args, format);
-    va_copy(again, args);
-    length = vsnprintf(NULL, 0, format, args);
+    length = vsnprintf((room > 0) ? (text->bytes + text->length) : NULL, room, format, args);
     va_end(args);
-    if ((length >= 0) && text_room(text, length)) {
-        vsnprintf(text->bytes + text->length, length + 1, format, again);
-        text->length += length;
+    if (length < 0) {
+        text->failed = 1;
+        return;
     }
-    va_end(again);
-}
-
-void text_add_json(text_t *text, const char *string)
-{
-    text_add(text, "\"");
-    for (; *string != '\0'; ++string) {
-        if ((*string == '"') || (*string == '\\')) {
-            text_add(text, "\\%c", *string);
-        } else if ((unsigned char)*string < ' ') {
-            text_add(text, "\\u%04x", *string);
-        } else {
-            text_add(text, "%c", *string);
+    if ((size_t)length >= room) {
+        if (!text_room(text, length)) {
+            return;
         }
+        va_start(args, format);
+        vsnprintf(text->bytes + text->length, length + 1, format, args);
+        va_end(args);
     }
-    text_add(text, "\"");
+    text->length += length;
 }

@@ -11,7 +11,5 @@ typedef struct text {
 } text_t;
 
 void text_add(text_t *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A string as JSON has it, with its quotes. */
-void text_add_json(text_t *text, const char *string);
 
 #endif

@@ -1,6 +1,6 @@
 /* The module itself, and what its two types of nodes have in common. */
 #include "node.h"
-#include "udmon/udmon.h"
+#include "udmon/include/udmon.h"
 
 #include <errno.h>
 #include <string.h>

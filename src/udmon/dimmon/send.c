@@ -5,7 +5,7 @@
  */
 #include "node.h"
 #include "net_udmon.h"
-#include "udmon/udmon.h"
+#include "udmon/include/udmon.h"
 
 #include <errno.h>
 #include <stdlib.h>

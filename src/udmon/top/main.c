@@ -1,207 +1,476 @@
-/* udmon-top: the nodes of a collector's history in a terminal, refreshed like top. */
+/*
+ * udmon-top: the nodes of a collector in a terminal, refreshed like top. Asks the collector over
+ * HTTP, so it may be on another host.
+ */
+#include <curl/curl.h>
 #include <curses.h>
 #include <errno.h>
 #include <getopt.h>
+#include <json-c/json.h>
 #include <locale.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { SILENT_SECONDS = 15 };
+enum { CELL = 10, NAME_MIN = 12, HEADER = 2, ANSWER_MAX = 256 << 20 };
 
 typedef struct column {
-    const char *title, *series; /* the sum over all whose name matches this GLOB pattern */
+    const char *title, *value; /* name in "values" of a node, or NULL: of the node itself */
+    const char *field;
     double scale;
     const char *format;
 } column_t;
 
 static const column_t columns[] = {
-    {"load", "load1", 1, "%8.2f"},
-    {"idle CPU", "cpu_seconds_rate{*mode=\"idle\"*", 1, "%8.2f"},
-    {"mem MiB", "memory_available_bytes", 1.0 / (1 << 20), "%8.0f"},
-    {"in kB/s", "network_receive_bytes_rate{*", 1e-3, "%8.1f"},
-    {"out kB/s", "network_transmit_bytes_rate{*", 1e-3, "%8.1f"},
+    {"CPU %", "cpu", NULL, 100, "%.1f"},         {"memory %", "memory", NULL, 100, "%.1f"},
+    {"load", "load", NULL, 1, "%.2f"},           {"in kB/s", "in", NULL, 1e-3, "%.1f"},
+    {"out kB/s", "out", NULL, 1e-3, "%.1f"},     {"rdma in", "rdma_in", NULL, 1e-3, "%.1f"},
+    {"rdma out", "rdma_out", NULL, 1e-3, "%.1f"}, {"series", NULL, "series", 1, "%.0f"},
+    {"received", NULL, "received", 1, "%.0f"},   {"lost", NULL, "lost", 1, "%.0f"},
 };
 
-static const char hosts_query[] = "SELECT id, name, received, lost FROM host ORDER BY name";
-
-/* The latest value of each matching series, not older than a while, summed. */
-static const char value_query[] =
-    "SELECT sum(value), max(time_ms) FROM (SELECT"
-    " (SELECT value FROM sample WHERE series = s.id ORDER BY time_ms DESC LIMIT 1) AS value,"
-    " (SELECT time_ms FROM sample WHERE series = s.id ORDER BY time_ms DESC LIMIT 1) AS time_ms"
-    " FROM series AS s WHERE s.host = ? AND s.name GLOB ?) WHERE time_ms > ?";
+enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 
 typedef struct top {
-    sqlite3 *db;
-    sqlite3_stmt *hosts, *value;
-    int row; /* next one on the screen */
+    CURL *curl;
+    char url[300];
+    struct json_object *answer, *nodes; /* the latest; nodes is an array in it */
+    char error[512];
+    char filter[64];
+    int typing;   /* keys go to the filter */
+    int sorted;   /* column, or -1: by name */
+    int descending;
+    int first;    /* node shown at the top */
     int batch;
 } top_t;
 
-static void top_line(top_t *top, const char *line)
+/* Getting the nodes */
+
+typedef struct answer {
+    char *bytes;
+    size_t length;
+} answer_t;
+
+static size_t answer_add(char *data, size_t size, size_t count, void *arg)
 {
-    if (top->batch) {
-        puts(line);
-    } else if (top->row < LINES) {
-        mvaddnstr(top->row++, 0, line, COLS);
+    answer_t *answer = arg;
+    size_t more = size * count;
+    char *grown;
+
+    if ((answer->length + more) > ANSWER_MAX) {
+        return 0;
     }
+    grown = realloc(answer->bytes, answer->length + more + 1);
+    if (grown == NULL) {
+        return 0;
+    }
+    memcpy(grown + answer->length, data, more);
+    answer->bytes = grown;
+    answer->length += more;
+    grown[answer->length] = '\0';
+    return more;
 }
 
-/* Returns whether there was a value. */
-static int top_value(top_t *top, int64_t host, const char *series, double *value_p)
+static int top_get(top_t *top)
 {
-    int found = 0;
+    struct json_object *parsed = NULL, *nodes = NULL;
+    answer_t answer = {0};
+    long status = 0;
+    CURLcode code;
 
-    sqlite3_bind_int64(top->value, 1, host);
-    sqlite3_bind_text(top->value, 2, series, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(top->value, 3, ((int64_t)time(NULL) - SILENT_SECONDS) * 1000);
-    if ((sqlite3_step(top->value) == SQLITE_ROW) &&
-        (sqlite3_column_type(top->value, 0) != SQLITE_NULL)) {
-        *value_p = sqlite3_column_double(top->value, 0);
-        found = 1;
+    curl_easy_setopt(top->curl, CURLOPT_WRITEDATA, &answer);
+    code = curl_easy_perform(top->curl);
+    curl_easy_getinfo(top->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (code != CURLE_OK) {
+        snprintf(top->error, sizeof(top->error), "%s: %s", top->url, curl_easy_strerror(code));
+    } else if ((status == 200) && (answer.bytes != NULL)) {
+        parsed = json_tokener_parse(answer.bytes);
     }
-    sqlite3_reset(top->value);
-    return found;
-}
-
-static void top_host(top_t *top)
-{
-    int64_t host = sqlite3_column_int64(top->hosts, 0);
-    double received = sqlite3_column_double(top->hosts, 2);
-    double value, lost = sqlite3_column_double(top->hosts, 3);
-    int known, used, any = 0;
-    char line[512], cells[256] = "";
-    size_t i;
-
-    for (i = 0; i < (sizeof(columns) / sizeof(columns[0])); ++i) {
-        known = top_value(top, host, columns[i].series, &value);
-        any |= known;
-        used = strlen(cells);
-        if (known) {
-            snprintf(cells + used, sizeof(cells) - used, columns[i].format,
-                     value * columns[i].scale);
-        } else {
-            snprintf(cells + used, sizeof(cells) - used, "%8s", "-");
-        }
-        strncat(cells, " ", sizeof(cells) - strlen(cells) - 1);
+    free(answer.bytes);
+    if ((code == CURLE_OK) &&
+        (!json_object_object_get_ex(parsed, "nodes", &nodes) ||
+         !json_object_is_type(nodes, json_type_array))) {
+        snprintf(top->error, sizeof(top->error), "%s: no udmon-collector (HTTP status %ld)",
+                 top->url, status);
+        code = CURLE_WEIRD_SERVER_REPLY;
     }
-    snprintf(line, sizeof(line), "%-20.20s %-6s %s%12.0f %10.0f %6.2f %%",
-             (const char *)sqlite3_column_text(top->hosts, 1), any ? "up" : "silent", cells,
-             received, lost, ((received + lost) > 0) ? (100 * lost / (received + lost)) : 0);
-    top_line(top, line);
-}
-
-static int top_draw(top_t *top)
-{
-    char line[512] = "", cell[32];
-    int ret;
-    size_t i;
-
-    top->row = 0;
-    if (!top->batch) {
-        erase();
-    }
-    snprintf(line, sizeof(line), "%-20s %-6s ", "node", "state");
-    for (i = 0; i < (sizeof(columns) / sizeof(columns[0])); ++i) {
-        snprintf(cell, sizeof(cell), "%8s ", columns[i].title);
-        strncat(line, cell, sizeof(line) - strlen(line) - 1);
-    }
-    strncat(line, "    received       lost     loss", sizeof(line) - strlen(line) - 1);
-    top_line(top, line);
-    while ((ret = sqlite3_step(top->hosts)) == SQLITE_ROW) {
-        top_host(top);
-    }
-    sqlite3_reset(top->hosts);
-    if (ret != SQLITE_DONE) {
-        snprintf(line, sizeof(line), "the history cannot be read: %s", sqlite3_errmsg(top->db));
-        top_line(top, line);
-    }
-    if (!top->batch) {
-        refresh();
-    }
-    return (ret == SQLITE_DONE) ? 0 : -EIO;
-}
-
-static int top_open(top_t *top, const char *file)
-{
-    if (sqlite3_open_v2(file, &top->db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK) {
-        fprintf(stderr, "udmon-top: cannot open %s: %s\n", file, sqlite3_errmsg(top->db));
+    if (code != CURLE_OK) {
+        json_object_put(parsed);
         return -EIO;
     }
-    sqlite3_busy_timeout(top->db, 500);
-    if ((sqlite3_prepare_v2(top->db, hosts_query, -1, &top->hosts, NULL) != SQLITE_OK) ||
-        (sqlite3_prepare_v2(top->db, value_query, -1, &top->value, NULL) != SQLITE_OK)) {
-        fprintf(stderr, "udmon-top: %s is no history of udmon-collector: %s\n", file,
-                sqlite3_errmsg(top->db));
-        return -EIO;
-    }
+    json_object_put(top->answer);
+    top->answer = parsed;
+    top->nodes = nodes;
+    top->error[0] = '\0';
     return 0;
+}
+
+/* What of a node */
+
+static const char *node_name(struct json_object *node)
+{
+    struct json_object *name;
+
+    return json_object_object_get_ex(node, "name", &name) ? json_object_get_string(name) : "";
+}
+
+static int node_up(struct json_object *node)
+{
+    struct json_object *up;
+
+    return json_object_object_get_ex(node, "up", &up) && json_object_get_boolean(up);
+}
+
+/* Whether there is a value. */
+static int node_value(struct json_object *node, const column_t *column, double *value_p)
+{
+    struct json_object *object = node, *value;
+
+    if ((column->value != NULL) && !json_object_object_get_ex(node, "values", &object)) {
+        return 0;
+    }
+    if (!json_object_object_get_ex(object, (column->value != NULL) ? column->value : column->field,
+                                   &value)) {
+        return 0;
+    }
+    *value_p = json_object_get_double(value) * column->scale;
+    return 1;
+}
+
+static const top_t *comparing; /* qsort's comparison has no argument */
+
+static int node_compare(const void *left, const void *right)
+{
+    struct json_object *a = *(struct json_object *const *)left;
+    struct json_object *b = *(struct json_object *const *)right;
+    double x = -1, y = -1;
+    int order = 0;
+
+    if (comparing->sorted >= 0) {
+        node_value(a, &columns[comparing->sorted], &x);
+        node_value(b, &columns[comparing->sorted], &y);
+        order = (x > y) - (x < y);
+    }
+    order = (order != 0) ? order : strverscmp(node_name(a), node_name(b));
+    return comparing->descending ? -order : order;
+}
+
+/* The nodes to be shown, in order; returns how many. */
+static size_t top_select(const top_t *top, struct json_object **list)
+{
+    size_t i, count = 0, all = (top->nodes != NULL) ? json_object_array_length(top->nodes) : 0;
+
+    for (i = 0; i < all; ++i) {
+        list[count] = json_object_array_get_idx(top->nodes, i);
+        count += (strstr(node_name(list[count]), top->filter) != NULL);
+    }
+    comparing = top;
+    qsort(list, count, sizeof(*list), node_compare);
+    return count;
+}
+
+/* Showing them */
+
+/* How many columns a width has room for, and how wide the name is. */
+static int top_layout(int width, int *name_width_p)
+{
+    int shown = (width - NAME_MIN - 8) / CELL;
+
+    shown = (shown < 0) ? 0 : (shown > COLUMNS) ? COLUMNS : shown;
+    *name_width_p = width - 8 - (shown * CELL);
+    *name_width_p = (*name_width_p > 40) ? 40 : (*name_width_p < 1) ? 1 : *name_width_p;
+    return shown;
+}
+
+static void top_row(struct json_object *node, int shown, int name_width, char *line, size_t size)
+{
+    int i, used = snprintf(line, size, "%-*.*s %-6s", name_width, name_width, node_name(node),
+                           node_up(node) ? "up" : "down");
+    char cell[32];
+    double value;
+
+    for (i = 0; (i < shown) && (used < (int)size); ++i) {
+        snprintf(cell, sizeof(cell), "-");
+        if (node_value(node, &columns[i], &value)) {
+            snprintf(cell, sizeof(cell), columns[i].format, value);
+        }
+        used += snprintf(line + used, size - used, " %*.*s", CELL - 1, CELL - 1, cell);
+    }
+}
+
+static void top_title(const top_t *top, int shown, int name_width, char *line, size_t size)
+{
+    int i, used = snprintf(line, size, "%-*.*s %-6s", name_width, name_width, "node", "state");
+
+    for (i = 0; (i < shown) && (used < (int)size); ++i) {
+        used += snprintf(line + used, size - used, " %*.*s", CELL - 1, CELL - 1,
+                         columns[i].title);
+    }
+    (void)top;
+}
+
+static size_t top_up(struct json_object *const *list, size_t count)
+{
+    size_t i, up = 0;
+
+    for (i = 0; i < count; ++i) {
+        up += node_up(list[i]);
+    }
+    return up;
+}
+
+static void top_print(const top_t *top, struct json_object **list, size_t count)
+{
+    char line[256];
+    size_t i;
+
+    top_title(top, COLUMNS, 20, line, sizeof(line));
+    puts(line);
+    for (i = 0; i < count; ++i) {
+        top_row(list[i], COLUMNS, 20, line, sizeof(line));
+        puts(line);
+    }
+}
+
+static void top_screen(top_t *top, struct json_object **list, size_t count)
+{
+    int name_width, row, shown = top_layout(COLS, &name_width), rows = LINES - HEADER;
+    char line[512];
+
+    if (top->first > (int)count - rows) {
+        top->first = (int)count - rows;
+    }
+    top->first = (top->first < 0) ? 0 : top->first;
+    erase();
+    if (top->error[0] != '\0') {
+        snprintf(line, sizeof(line), "%s", top->error);
+    } else {
+        snprintf(line, sizeof(line), "%zu of %zu nodes up, sorted by %s  %s%s%s  (q: end, </>: "
+                 "sort, r: turn, /: filter)", top_up(list, count), count,
+                 (top->sorted < 0) ? "name" : columns[top->sorted].title,
+                 (top->typing || top->filter[0]) ? "filter: " : "", top->filter,
+                 top->typing ? "_" : "");
+    }
+    mvaddnstr(0, 0, line, COLS);
+    top_title(top, shown, name_width, line, sizeof(line));
+    attron(A_REVERSE);
+    mvaddnstr(1, 0, line, COLS);
+    attroff(A_REVERSE);
+    for (row = 0; (row < rows) && ((top->first + row) < (int)count); ++row) {
+        top_row(list[top->first + row], shown, name_width, line, sizeof(line));
+        mvaddnstr(HEADER + row, 0, line, COLS);
+    }
+    refresh();
+}
+
+static void top_draw(top_t *top)
+{
+    size_t all = (top->nodes != NULL) ? json_object_array_length(top->nodes) : 0, count;
+    struct json_object **list = calloc(all + 1, sizeof(*list));
+
+    if (list == NULL) {
+        return;
+    }
+    count = top_select(top, list);
+    if (top->batch) {
+        top_print(top, list, count);
+    } else {
+        top_screen(top, list, count);
+    }
+    free(list);
+}
+
+/* Keys */
+
+static void top_type(top_t *top, int key)
+{
+    size_t length = strlen(top->filter);
+
+    if ((key == '\n') || (key == KEY_ENTER) || (key == 27)) {
+        top->typing = 0;
+        if (key == 27) {
+            top->filter[0] = '\0';
+        }
+    } else if ((key == KEY_BACKSPACE) || (key == 127) || (key == '\b')) {
+        top->filter[(length > 0) ? (length - 1) : 0] = '\0';
+    } else if ((key > ' ') && (key <= '~') && (length + 1 < sizeof(top->filter))) {
+        top->filter[length] = key;
+        top->filter[length + 1] = '\0';
+    }
+}
+
+/* Returns whether to go on. */
+static int top_key(top_t *top, int key)
+{
+    int page = LINES - HEADER;
+
+    if (top->typing && (key != ERR)) {
+        top_type(top, key);
+        return 1;
+    }
+    switch (key) {
+    case 'q':
+        return 0;
+    case '/':
+        top->typing = 1;
+        break;
+    case '<':
+    case KEY_LEFT:
+        top->sorted = (top->sorted < 0) ? (COLUMNS - 1) : (top->sorted - 1);
+        break;
+    case '>':
+    case KEY_RIGHT:
+        top->sorted = (top->sorted == COLUMNS - 1) ? -1 : (top->sorted + 1);
+        break;
+    case 'r':
+        top->descending = !top->descending;
+        break;
+    case KEY_DOWN:
+        ++top->first;
+        break;
+    case KEY_UP:
+        --top->first;
+        break;
+    case KEY_NPAGE:
+        top->first += page;
+        break;
+    case KEY_PPAGE:
+        top->first -= page;
+        break;
+    case KEY_HOME:
+        top->first = 0;
+        break;
+    case KEY_END:
+        top->first = INT32_MAX / 2;
+        break;
+    default:
+        break;
+    }
+    return 1;
 }
 
 static int usage(FILE *out, int status)
 {
-    fprintf(out, "Usage: udmon-top [-d FILE] [-i SECONDS] [-b]\n"
-                 "Shows the nodes of a udmon-collector on this host.\n\n"
-                 "  -d, --database FILE     its history [/var/lib/udmon/history.db]\n"
-                 "  -i, --interval SECONDS  between refreshes [2]\n"
-                 "  -b, --batch             print once and end\n"
-                 "  -h, --help              this text\n\n"
-                 "q ends it.\n");
+    fprintf(out,
+            "Usage: udmon-top [OPTION...]\n"
+            "Shows the nodes of a udmon-collector, here or on another host.\n\n"
+            "  -u, --url URL           of the collector's page [http://127.0.0.1:9499]\n"
+            "  -i, --interval SECONDS  between refreshes [2]\n"
+            "  -f, --filter TEXT       only nodes whose name has it\n"
+            "  -b, --batch             print once and end\n"
+            "  -j, --json              print once what the collector answers, and end\n"
+            "  -h, --help              this text\n"
+            "  -V, --version           the version\n\n"
+            "Keys: arrows, page up and down scroll; < and > choose the column to sort by, r turns\n"
+            "the order; / filters by name (escape: no filter); q ends it.\n"
+            "Exit status: 0; 1 no answer from the collector; 2 wrong usage.\n");
     return status;
 }
 
-int main(int argc, char **argv)
+static int top_open(top_t *top, const char *url)
+{
+    snprintf(top->url, sizeof(top->url), "%s%s/api/nodes", strstr(url, "://") ? "" : "http://",
+             url);
+    top->curl = curl_easy_init();
+    if (top->curl == NULL) {
+        fprintf(stderr, "udmon-top: libcurl cannot be used\n");
+        return -ENOMEM;
+    }
+    curl_easy_setopt(top->curl, CURLOPT_URL, top->url);
+    curl_easy_setopt(top->curl, CURLOPT_ACCEPT_ENCODING, "gzip");
+    curl_easy_setopt(top->curl, CURLOPT_TIMEOUT, 10L);
+    curl_easy_setopt(top->curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(top->curl, CURLOPT_WRITEFUNCTION, answer_add);
+    return 0;
+}
+
+static void top_interactive(top_t *top, double interval)
+{
+    int key;
+
+    setlocale(LC_ALL, "");
+    initscr();
+    noecho();
+    cbreak();
+    keypad(stdscr, TRUE);
+    curs_set(0);
+    timeout((int)(interval * 1000));
+    do {
+        top_draw(top);
+        key = getch();
+        if (key == ERR) {
+            top_get(top); /* what goes wrong is shown in the first line */
+        }
+    } while (top_key(top, key));
+    endwin();
+}
+
+/* Returns an exit status, or -1 to go on. */
+static int arguments(int argc, char **argv, top_t *top, const char **url_p, double *interval_p,
+                     int *json_p)
 {
     static const struct option options[] = {
-        {"database", required_argument, NULL, 'd'}, {"interval", required_argument, NULL, 'i'},
-        {"batch", no_argument, NULL, 'b'},          {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"url", required_argument, NULL, 'u'},    {"interval", required_argument, NULL, 'i'},
+        {"filter", required_argument, NULL, 'f'}, {"batch", no_argument, NULL, 'b'},
+        {"json", no_argument, NULL, 'j'},         {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0},
     };
-    const char *file = "/var/lib/udmon/history.db";
-    int option, ret, key = 0;
-    double interval = 2;
-    top_t top = {0};
+    int option;
 
-    while ((option = getopt_long(argc, argv, "d:i:bh", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "u:i:f:bjhV", options, NULL)) != -1) {
         switch (option) {
-        case 'd':
-            file = optarg;
+        case 'u':
+            *url_p = optarg;
             break;
         case 'i':
-            interval = strtod(optarg, NULL);
+            *interval_p = strtod(optarg, NULL);
+            break;
+        case 'f':
+            snprintf(top->filter, sizeof(top->filter), "%s", optarg);
+            break;
+        case 'j':
+            *json_p = 1;
+            top->batch = 1;
             break;
         case 'b':
-            top.batch = 1;
+            top->batch = 1;
             break;
+        case 'V':
+            printf("udmon-top %s\n", UDMON_PACKAGE_VERSION);
+            return 0;
         default:
             return usage((option == 'h') ? stdout : stderr, (option == 'h') ? 0 : 2);
         }
     }
-    if ((optind < argc) || !(interval >= 0.1) || !(interval <= 3600)) {
-        return usage(stderr, 2);
+    return ((optind < argc) || !(*interval_p >= 0.1) || !(*interval_p <= 3600)) ?
+               usage(stderr, 2) : -1;
+}
+
+int main(int argc, char **argv)
+{
+    const char *url = "http://127.0.0.1:9499";
+    top_t top = {.sorted = -1};
+    double interval = 2;
+    int ret, json = 0;
+
+    ret = arguments(argc, argv, &top, &url, &interval, &json);
+    if (ret >= 0) {
+        return ret;
     }
-    if (top_open(&top, file) < 0) {
+    if (top_open(&top, url) < 0) {
         return 1;
     }
-    setlocale(LC_ALL, "");
-    if (!top.batch) {
-        initscr();
-        noecho();
-        curs_set(0);
-        timeout((int)(interval * 1000));
+    ret = top_get(&top);
+    if (ret < 0) {
+        fprintf(stderr, "udmon-top: %s\n", top.error);
+    } else if (json) {
+        puts(json_object_to_json_string_ext(top.answer, JSON_C_TO_STRING_PRETTY));
+    } else if (top.batch) {
+        top_draw(&top);
+    } else {
+        top_interactive(&top, interval);
     }
-    do {
-        ret = top_draw(&top);
-        key = top.batch ? 'q' : getch();
-    } while ((ret == 0) && (key != 'q'));
-    if (!top.batch) {
-        endwin();
-    }
-    sqlite3_finalize(top.hosts);
-    sqlite3_finalize(top.value);
-    sqlite3_close(top.db);
+    json_object_put(top.answer);
+    curl_easy_cleanup(top.curl);
     return (ret < 0) ? 1 : 0;
 }

@@ -1,0 +1,21 @@
+/* Prometheus' text format: what node_exporter's textfiles and all exporters write. */
+#ifndef UDMON_AGENT_EXPOSITION_H
+#define UDMON_AGENT_EXPOSITION_H
+
+#include "samples.h"
+
+/* What of a text became samples, and what did not. */
+typedef struct exposition_result {
+    size_t samples;
+    size_t skipped;   /* lines that cannot be samples here: too long, labels with escapes */
+    int bad_line;     /* number of the first line that is none of the format, or 0 */
+} exposition_result_t;
+
+/*
+ * Add the samples of a text to `samples`. Those of a family of TYPE counter whose names end in
+ * _total are counters; all others, parts of histograms too, go as gauges with their own names.
+ * Timestamps are not used: a sample counts as made now. `text` is changed.
+ */
+void exposition_read(char *text, samples_t *samples, exposition_result_t *result);
+
+#endif

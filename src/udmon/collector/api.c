@@ -1,0 +1,252 @@
+#include "api.h"
+#include "../lib/net/loop.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* What the overview shows of a node, as sums over series of these families. */
+enum { SUM_IDLE, SUM_CPU, SUM_FREE, SUM_MEMORY, SUM_LOAD, SUM_IN, SUM_OUT, SUM_RDMA_IN,
+       SUM_RDMA_OUT, SUMS };
+
+static const struct {
+    const char *family, *with, *without; /* parts of the labels that it has to have, or not */
+    int sum;
+} sums[] = {
+    {"node_cpu_seconds", "mode=\"idle\"", NULL, SUM_IDLE},
+    {"node_cpu_seconds", NULL, NULL, SUM_CPU},
+    {"node_memory_available_bytes", NULL, NULL, SUM_FREE},
+    {"node_memory_MemAvailable_bytes", NULL, NULL, SUM_FREE},
+    {"node_memory_total_bytes", NULL, NULL, SUM_MEMORY},
+    {"node_memory_MemTotal_bytes", NULL, NULL, SUM_MEMORY},
+    {"node_load1", NULL, NULL, SUM_LOAD},
+    {"node_network_receive_bytes", NULL, "device=\"lo\"", SUM_IN},
+    {"node_network_transmit_bytes", NULL, "device=\"lo\"", SUM_OUT},
+    {"node_infiniband_port_data_received_bytes", NULL, NULL, SUM_RDMA_IN},
+    {"node_infiniband_port_data_transmitted_bytes", NULL, NULL, SUM_RDMA_OUT},
+};
+
+typedef struct overview {
+    double value[SUMS];
+    int seen[SUMS];
+} overview_t;
+
+static void overview_add(series_t *series, void *arg)
+{
+    size_t i, length = strcspn(series->name, "{");
+    const char *labels = series->name + length;
+    overview_t *overview = arg;
+
+    if (strncmp(series->name, "node_", 5)) {
+        return;
+    }
+    for (i = 0; i < (sizeof(sums) / sizeof(sums[0])); ++i) {
+        if (!strncmp(series->name, sums[i].family, length) && (sums[i].family[length] == '\0') &&
+            ((sums[i].with == NULL) || strstr(labels, sums[i].with)) &&
+            ((sums[i].without == NULL) || !strstr(labels, sums[i].without))) {
+            overview->value[sums[i].sum] += series->counter ? series->rate : series->value;
+            overview->seen[sums[i].sum] = 1;
+        }
+    }
+}
+
+static void add_number(struct json_object *object, const char *name, double value)
+{
+    if (isfinite(value)) { /* JSON has no others */
+        json_object_object_add(object, name, json_object_new_double(value));
+    }
+}
+
+static struct json_object *overview_json(const overview_t *overview)
+{
+    static const struct {
+        const char *name;
+        int sum;
+    } plain[] = {
+        {"load", SUM_LOAD}, {"in", SUM_IN}, {"out", SUM_OUT}, {"rdma_in", SUM_RDMA_IN},
+        {"rdma_out", SUM_RDMA_OUT}, {"memory_free", SUM_FREE},
+    };
+    struct json_object *values = json_object_new_object();
+    const double *v = overview->value;
+    size_t i;
+
+    if (overview->seen[SUM_IDLE] && (v[SUM_CPU] > 0)) {
+        add_number(values, "cpu", 1 - (v[SUM_IDLE] / v[SUM_CPU]));
+    }
+    if (overview->seen[SUM_FREE] && (v[SUM_MEMORY] > 0)) {
+        add_number(values, "memory", 1 - (v[SUM_FREE] / v[SUM_MEMORY]));
+    }
+    for (i = 0; i < (sizeof(plain) / sizeof(plain[0])); ++i) {
+        if (overview->seen[plain[i].sum]) {
+            add_number(values, plain[i].name, v[plain[i].sum]);
+        }
+    }
+    return values;
+}
+
+static struct json_object *node_json(const host_t *host)
+{
+    struct json_object *node = json_object_new_object();
+    overview_t overview = {0};
+
+    store_each(host, overview_add, &overview);
+    json_object_object_add(node, "name", json_object_new_string(host->name));
+    json_object_object_add(node, "up", json_object_new_boolean(host->connected > 0));
+    json_object_object_add(node, "agents", json_object_new_int(host->connected));
+    json_object_object_add(node, "transport", json_object_new_string(host->transport));
+    json_object_object_add(node, "address", json_object_new_string(host->address));
+    json_object_object_add(node, "received", json_object_new_uint64(host->received));
+    json_object_object_add(node, "lost", json_object_new_uint64(host->lost));
+    json_object_object_add(node, "series", json_object_new_uint64(host->series_count));
+    json_object_object_add(node, "values", overview_json(&overview));
+    return node;
+}
+
+static int64_t api_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return ((int64_t)now.tv_sec * 1000) + (now.tv_nsec / 1000000);
+}
+
+struct json_object *api_nodes(store_t *store)
+{
+    struct json_object *answer = json_object_new_object(), *nodes = json_object_new_array();
+    const host_t *host;
+
+    json_object_object_add(answer, "now", json_object_new_int64(api_now_ms()));
+    store_reader_begin(store);
+    store_lock(store);
+    host = LIST_FIRST(&store->hosts);
+    store_unlock(store);
+    while (host != NULL) { /* nobody is kept from receiving for longer than one node takes */
+        store_lock(store);
+        json_object_array_add(nodes, node_json(host));
+        host = LIST_NEXT(host, list);
+        store_unlock(store);
+    }
+    store_reader_end(store);
+    json_object_object_add(answer, "nodes", nodes);
+    return answer;
+}
+
+static void names_add(series_t *series, void *arg)
+{
+    json_object_array_add(arg, json_object_new_string(series->name));
+}
+
+struct json_object *api_names(store_t *store, const char *node)
+{
+    struct json_object *names = NULL;
+    const host_t *host;
+
+    store_lock(store);
+    host = store_find_host(store, node);
+    if (host != NULL) {
+        names = json_object_new_array();
+        store_each(host, names_add, names);
+    }
+    store_unlock(store);
+    return names;
+}
+
+/* Points on their way into JSON: those that fall into one step become their mean. */
+typedef struct points {
+    struct json_object *array;
+    int counter;
+    int64_t step_ms, step; /* the current one */
+    double last;           /* of a counter */
+    int64_t last_ms;       /* 0: none yet */
+    double sum;
+    int64_t sum_ms;
+    int count;
+} points_t;
+
+static void points_flush(points_t *points)
+{
+    struct json_object *pair;
+
+    if (points->count > 0) {
+        pair = json_object_new_array_ext(2);
+        json_object_array_add(pair, json_object_new_int64(points->sum_ms / points->count));
+        json_object_array_add(pair, json_object_new_double(points->sum / points->count));
+        json_object_array_add(points->array, pair);
+    }
+    points->count = 0;
+    points->sum = 0;
+    points->sum_ms = 0;
+}
+
+static void points_add(points_t *points, int64_t time_ms, double value)
+{
+    double shown = value;
+    int known = 1;
+
+    if (points->counter) {
+        known = (points->last_ms != 0) && (time_ms > points->last_ms) && (value >= points->last);
+        shown = known ? ((value - points->last) * 1000 / (time_ms - points->last_ms)) : 0;
+        points->last = value;
+        points->last_ms = time_ms;
+    }
+    if (!known || !isfinite(shown)) {
+        return;
+    }
+    if ((time_ms / points->step_ms) != points->step) {
+        points_flush(points);
+        points->step = time_ms / points->step_ms;
+    }
+    points->sum += shown;
+    points->sum_ms += time_ms;
+    ++points->count;
+}
+
+/* The key of a series, or 0. */
+static int64_t series_key(sqlite3 *db, const char *node, const char *name, int *counter_p)
+{
+    sqlite3_stmt *statement;
+    int64_t key = 0;
+
+    if (sqlite3_prepare_v2(db, "SELECT series.id, counter FROM series JOIN host"
+                               " ON series.host = host.id WHERE host.name = ? AND series.name = ?",
+                           -1, &statement, NULL) != SQLITE_OK) {
+        return 0;
+    }
+    sqlite3_bind_text(statement, 1, node, -1, SQLITE_STATIC);
+    sqlite3_bind_text(statement, 2, name, -1, SQLITE_STATIC);
+    if (sqlite3_step(statement) == SQLITE_ROW) {
+        key = sqlite3_column_int64(statement, 0);
+        *counter_p = sqlite3_column_int(statement, 1);
+    }
+    sqlite3_finalize(statement);
+    return key;
+}
+
+struct json_object *api_series(sqlite3 *db, const char *node, const char *name, long seconds,
+                               long points_max)
+{
+    struct json_object *answer = json_object_new_object();
+    points_t points = {.array = json_object_new_array(), .step = -1};
+    int64_t span_ms = (int64_t)seconds * 1000, key;
+    sqlite3_stmt *statement;
+
+    points.step_ms = (span_ms > points_max) ? (span_ms / points_max) : 1;
+    key = series_key(db, node, name, &points.counter);
+    if ((key != 0) &&
+        (sqlite3_prepare_v2(db, "SELECT time_ms, value FROM sample WHERE series = ?"
+                                " AND time_ms >= ? ORDER BY time_ms", -1, &statement,
+                            NULL) == SQLITE_OK)) {
+        sqlite3_bind_int64(statement, 1, key);
+        sqlite3_bind_int64(statement, 2, api_now_ms() - span_ms);
+        while (sqlite3_step(statement) == SQLITE_ROW) {
+            points_add(&points, sqlite3_column_int64(statement, 0),
+                       sqlite3_column_double(statement, 1));
+        }
+        sqlite3_finalize(statement);
+        points_flush(&points);
+    }
+    json_object_object_add(answer, "counter", json_object_new_boolean(points.counter));
+    json_object_object_add(answer, "points", points.array);
+    return answer;
+}

@@ -1,0 +1,306 @@
+#include "metrics.h"
+#include "../lib/net/loop.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One line to come. */
+typedef struct line {
+    const char *name; /* of the series, with labels */
+    const char *host;
+    size_t family_length; /* of the name, without labels */
+    double value;
+    int counter;
+} line_t;
+
+typedef struct lines {
+    line_t *lines;
+    size_t count, size;
+    uint64_t oldest_ns;
+    const char *host;
+} lines_t;
+
+/* Help for families of the agent's own sensors, by the beginning of their names; longest last. */
+static const struct {
+    const char *prefix, *help;
+} helps[] = {
+    {"", "Sample of an agent."},
+    {"glex_", "Counter of endpoints of the GLEX interconnect."},
+    {"node_cpu_seconds", "Seconds the CPUs spent in each mode."},
+    {"node_cpu_used_ratio", "Part of the time that the CPUs were not idle."},
+    {"node_disk_read_bytes", "Bytes read from a block device."},
+    {"node_disk_reads_completed", "Reads completed by a block device."},
+    {"node_disk_writes_completed", "Writes completed by a block device."},
+    {"node_disk_written_bytes", "Bytes written to a block device."},
+    {"node_disk_io_time_seconds", "Seconds a block device was busy."},
+    {"node_filesystem_", "Size or free room of a mounted file system."},
+    {"node_hwmon_", "Reading of a hardware sensor."},
+    {"node_infiniband_", "Counter of an InfiniBand or RoCE port."},
+    {"node_load1", "Load average over one minute."},
+    {"node_load5", "Load average over five minutes."},
+    {"node_load15", "Load average over fifteen minutes."},
+    {"node_memory_", "Memory as /proc/meminfo tells."},
+    {"node_network_", "Counter of a network device."},
+    {"node_procs_running", "Processes that run or wait for a CPU."},
+    {"node_threads", "Threads of all processes."},
+};
+
+static const char *family_help(const char *name)
+{
+    const char *help = helps[0].help;
+    size_t i;
+
+    for (i = 1; i < (sizeof(helps) / sizeof(helps[0])); ++i) {
+        if (!strncmp(name, helps[i].prefix, strlen(helps[i].prefix))) {
+            help = helps[i].help;
+        }
+    }
+    return help;
+}
+
+/* The host's name becomes label "node"; a series that has one of its own cannot be shown. */
+static int has_node_label(const char *name)
+{
+    return (strstr(name, "{node=") != NULL) || (strstr(name, ",node=") != NULL);
+}
+
+static int ends_with(const char *text, size_t length, const char *end)
+{
+    size_t end_length = strlen(end);
+
+    return (length > end_length) && !strncmp(text + length - end_length, end, end_length);
+}
+
+static void lines_add(series_t *series, void *arg)
+{
+    size_t family_length = strcspn(series->name, "{"), size;
+    lines_t *lines = arg;
+    line_t *grown;
+
+    if ((series->arrived_ns < lines->oldest_ns) || has_node_label(series->name) ||
+        !strncmp(series->name, "udmon_", 6) /* ours */ ||
+        /* would be one name with a counter's */
+        ends_with(series->name, family_length, "_total")) {
+        return;
+    }
+    if (lines->count == lines->size) {
+        size = (lines->size > 0) ? (2 * lines->size) : 1024;
+        grown = realloc(lines->lines, size * sizeof(*grown));
+        if (grown == NULL) {
+            return;
+        }
+        lines->lines = grown;
+        lines->size = size;
+    }
+    lines->lines[lines->count++] = (line_t) {
+        .name = series->name,
+        .host = lines->host,
+        .family_length = family_length,
+        .value = series->value,
+        .counter = series->counter,
+    };
+}
+
+static int family_compare(const line_t *a, const line_t *b)
+{
+    size_t shorter = (a->family_length < b->family_length) ? a->family_length : b->family_length;
+    int order = strncmp(a->name, b->name, shorter);
+
+    return (order != 0) ? order : ((a->family_length > b->family_length) -
+                                   (a->family_length < b->family_length));
+}
+
+/* The lines of a family have to stand together; counters first where hosts disagree. */
+static int line_compare(const void *left, const void *right)
+{
+    const line_t *a = left, *b = right;
+    int order = family_compare(a, b);
+
+    order = (order != 0) ? order : (b->counter - a->counter);
+    order = (order != 0) ? order : strcmp(a->host, b->host);
+    return (order != 0) ? order : strcmp(a->name, b->name);
+}
+
+static void write_value(text_t *text, double value)
+{
+    if (isnan(value)) {
+        text_add(text, "NaN\n");
+    } else if (isinf(value)) {
+        text_add(text, (value > 0) ? "+Inf\n" : "-Inf\n");
+    } else {
+        text_add(text, "%.17g\n", value);
+    }
+}
+
+/* What stands above a family. In OpenMetrics a counter's family has no suffix _total. */
+static void write_family(text_t *text, int format, const char *name, size_t length, int counter,
+                         const char *help)
+{
+    const char *suffix = (counter && (format == METRICS_TEXT)) ? "_total" : "";
+    const char *unit = ends_with(name, length, "_seconds") ? "seconds" :
+                       ends_with(name, length, "_bytes")   ? "bytes" :
+                       ends_with(name, length, "_ratio")   ? "ratio" :
+                       ends_with(name, length, "_celsius") ? "celsius" : NULL;
+
+    text_add(text, "# HELP %.*s%s %s\n", (int)length, name, suffix, help);
+    text_add(text, "# TYPE %.*s%s %s\n", (int)length, name, suffix, counter ? "counter" : "gauge");
+    if ((format == METRICS_OPENMETRICS) && (unit != NULL)) {
+        text_add(text, "# UNIT %.*s %s\n", (int)length, name, unit);
+    }
+}
+
+static void write_line(const line_t *line, text_t *text)
+{
+    const char *labels = line->name + line->family_length;
+
+    text_add(text, "%.*s%s{node=\"%s\"%s%s ", (int)line->family_length, line->name,
+             line->counter ? "_total" : "", line->host, (*labels == '{') ? "," : "}",
+             (*labels == '{') ? (labels + 1) : "");
+    write_value(text, line->value);
+}
+
+/* The collector's own numbers for each node: */
+static double node_up(const host_t *host) { return host->connected > 0; }
+static double node_agents(const host_t *host) { return host->connected; }
+static double node_received(const host_t *host) { return host->received; }
+static double node_lost(const host_t *host) { return host->lost; }
+static double node_malformed(const host_t *host) { return host->malformed; }
+static double node_discarded(const host_t *host) { return host->discarded; }
+static double node_misdated(const host_t *host) { return host->misdated; }
+static double node_series(const host_t *host) { return host->series_count; }
+
+static const struct {
+    const char *name;
+    int counter;
+    const char *help;
+    double (*value)(const host_t *host);
+} node_metrics[] = {
+    {"udmon_node_up", 0, "Whether an agent of this node is connected.", node_up},
+    {"udmon_node_agents", 0, "Agents connected that give this name: more than one are two nodes "
+                             "of one name.", node_agents},
+    {"udmon_node_series", 0, "Series of this node that are kept.", node_series},
+    {"udmon_records_received", 1, "Samples that came from a node.", node_received},
+    {"udmon_records_lost", 1, "Samples of a node that did not come.", node_lost},
+    {"udmon_records_malformed", 1, "Records of a node that were no samples.", node_malformed},
+    {"udmon_records_discarded", 1, "Samples of a node that has too many series.",
+     node_discarded},
+    {"udmon_records_misdated", 1, "Samples whose time was far from the collector's: stored with "
+                                  "the time when they came.", node_misdated},
+};
+
+static void write_nodes(store_t *store, int format, text_t *text)
+{
+    const host_t *host;
+    size_t i;
+
+    for (i = 0; i < (sizeof(node_metrics) / sizeof(node_metrics[0])); ++i) {
+        write_family(text, format, node_metrics[i].name, strlen(node_metrics[i].name),
+                     node_metrics[i].counter, node_metrics[i].help);
+        store_lock(store);
+        LIST_FOREACH(host, &store->hosts, list) {
+            text_add(text, "%s%s{node=\"%s\"} ", node_metrics[i].name,
+                     node_metrics[i].counter ? "_total" : "", host->name);
+            write_value(text, node_metrics[i].value(host));
+        }
+        store_unlock(store);
+    }
+}
+
+static void write_single(text_t *text, int format, const char *name, int counter, const char *help,
+                         double value)
+{
+    write_family(text, format, name, strlen(name), counter, help);
+    text_add(text, "%s%s ", name, counter ? "_total" : "");
+    write_value(text, value);
+}
+
+static void write_writer(const writer_t *writer, int format, text_t *text)
+{
+    write_single(text, format, "udmon_history_samples_stored", 1, "Samples written to the history.",
+                 __atomic_load_n(&writer->stored, __ATOMIC_SEQ_CST));
+    write_single(text, format, "udmon_history_samples_unstored", 1,
+                 "Samples that the history's disk did not take.",
+                 __atomic_load_n(&writer->unstored, __ATOMIC_SEQ_CST));
+    write_single(text, format, "udmon_history_samples_overflowed", 1,
+                 "Samples that the queue to the history had no room for.",
+                 __atomic_load_n(&writer->overflowed, __ATOMIC_SEQ_CST));
+    write_single(text, format, "udmon_history_queue_length", 0,
+                 "Entries that wait for the history.", writer_waiting(writer));
+}
+
+static void write_remote(const remote_t *remote, int format, text_t *text)
+{
+    write_single(text, format, "udmon_remote_write_samples_sent", 1,
+                 "Samples that remote write has handed over.",
+                 __atomic_load_n(&remote->sent, __ATOMIC_SEQ_CST));
+    write_single(text, format, "udmon_remote_write_samples_refused", 1,
+                 "Samples that the receiver of remote write did not take.",
+                 __atomic_load_n(&remote->refused, __ATOMIC_SEQ_CST));
+    write_single(text, format, "udmon_remote_write_samples_overflowed", 1,
+                 "Samples that the queue to remote write had no room for.",
+                 __atomic_load_n(&remote->overflowed, __ATOMIC_SEQ_CST));
+}
+
+/* All lines, gathered node by node: nobody is kept from receiving for longer than that. */
+static void lines_gather(store_t *store, lines_t *lines)
+{
+    const host_t *host;
+
+    store_lock(store);
+    host = LIST_FIRST(&store->hosts);
+    store_unlock(store);
+    while (host != NULL) {
+        store_lock(store);
+        if (host->connected > 0) {
+            lines->host = host->name;
+            store_each(host, lines_add, lines);
+        }
+        host = LIST_NEXT(host, list);
+        store_unlock(store);
+    }
+}
+
+static void lines_write(const lines_t *lines, int format, text_t *text)
+{
+    const line_t *family = NULL, *line;
+    size_t i;
+
+    for (i = 0; i < lines->count; ++i) {
+        line = &lines->lines[i];
+        if ((family == NULL) || (family_compare(family, line) != 0)) {
+            family = line;
+            write_family(text, format, line->name, line->family_length, line->counter,
+                         family_help(line->name));
+        }
+        if (line->counter == family->counter) {
+            write_line(line, text);
+        }
+    }
+}
+
+void metrics_write(store_t *store, const writer_t *writer, const remote_t *remote, int format,
+                   text_t *text)
+{
+    uint64_t now_ns = udmon_now_ns();
+    lines_t lines = {.oldest_ns = (now_ns > METRICS_STALE_NS) ? (now_ns - METRICS_STALE_NS) : 1};
+
+    store_reader_begin(store);
+    lines_gather(store, &lines);
+    if (lines.count > 0) {
+        qsort(lines.lines, lines.count, sizeof(lines.lines[0]), line_compare);
+    }
+    lines_write(&lines, format, text);
+    store_reader_end(store);
+    free(lines.lines);
+    write_nodes(store, format, text);
+    if (writer != NULL) {
+        write_writer(writer, format, text);
+    }
+    if (remote != NULL) {
+        write_remote(remote, format, text);
+    }
+    if (format == METRICS_OPENMETRICS) {
+        text_add(text, "# EOF\n");
+    }
+}

@@ -1,0 +1,22 @@
+/* The latest samples of all nodes, and the collector's own counters, as Prometheus reads them. */
+#ifndef UDMON_COLLECTOR_METRICS_H
+#define UDMON_COLLECTOR_METRICS_H
+
+#include "remote.h"
+#include "store.h"
+#include "text.h"
+#include "writer.h"
+
+enum { METRICS_TEXT, METRICS_OPENMETRICS }; /* Prometheus' text format 0.0.4; OpenMetrics 1.0 */
+
+/*
+ * Nodes that no agent is connected for have no samples but udmon_node_up; of the others those are
+ * left out from which nothing has come for METRICS_STALE_NS.
+ */
+#define METRICS_STALE_NS UINT64_C(300000000000)
+
+/* Takes the store's lock for short steps. `writer` and `remote` may be NULL. */
+void metrics_write(store_t *store, const writer_t *writer, const remote_t *remote, int format,
+                   text_t *text);
+
+#endif

@@ -1,0 +1,271 @@
+/**
+ * libudmon: monitoring records from many clients to a server, over the best network there is.
+ *
+ * A server receives from many clients at once; a client sends records and never waits. Records are
+ * not retransmitted: what is lost is counted, told to the server's program, and for numeric series
+ * can be filled in (udmon_fill). Control messages can be sent reliably.
+ *
+ * Address: [SCHEME://]HOST:PORT, HOST being a name, an IPv4 address or an IPv6 address in brackets.
+ *   ud://     InfiniBand or RoCE unreliable datagrams, connected by RDMA CM
+ *   glex://   the Tianhe interconnect, or its software NIC
+ *   posix://  shared memory, on one host
+ *   tcp://    TCP
+ *   (none)    server: all that this host has; client: the first of these that leads to the server
+ * All but ud:// meet on TCP port PORT. A server may leave HOST empty or give "*".
+ *
+ * An object (server or client) is used by one thread at a time; objects are independent of each
+ * other. Nothing blocks but udmon_server_open, which may wait for the name service. Nothing happens
+ * by itself: a program polls the descriptor of an object and calls its process function when it is
+ * readable.
+ *
+ * Functions that return int return 0 or a count on success, and a negative errno value otherwise.
+ */
+#ifndef UDMON_H
+#define UDMON_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+typedef struct udmon_server udmon_server_t;
+typedef struct udmon_client udmon_client_t;
+
+enum {
+    UDMON_NAME_MAX = 63,           /**< bytes of a client's name */
+    UDMON_RECORD_MAX = 1024 * 1024 /**< upper limit of option max_record */
+};
+
+/** Flags of udmon_client_send and udmon_server_reply. */
+enum {
+    /**
+     * Retransmit until acknowledged, deliver in order: once, and once more only if the connection
+     * broke before the acknowledgement came. Needs to fit a datagram.
+     */
+    UDMON_RELIABLE = 1 << 0
+};
+
+/** What a numeric option means if it is 0: the default. */
+typedef struct udmon_options {
+    const char *secret_file;  /**< shared secret, or NULL for none; the file must be private (0600)
+                               *   */
+    const char *name;         /**< of a client, told to the server; default: the host's name */
+    const char *source;       /**< of a client: IP address to connect from; default: by routing */
+    uint64_t client_id;       /**< identity across connections; 0: random */
+    size_t datagram_size;     /**< bytes; the network's limit may be lower; default: 2048 of records
+                               *   that share one, the network's limit for longer records */
+    unsigned flush_ms;        /**< longest time a record waits for others to share its datagram;
+                               *   default 100 */
+    size_t queue_bytes;       /**< records waiting to be sent; default 1 MiB; the oldest are dropped
+                               *   */
+    size_t max_record;        /**< bytes; default 65536 */
+    unsigned reliable_window; /**< unacknowledged reliable messages; default 64, at most 64 */
+    unsigned keepalive_ms;    /**< default 1000; a peer silent for five of them is gone */
+    unsigned connect_ms;      /**< timeout of one attempt; default 6000: RDMA CM repeats a lost
+                               *   request after 4 s */
+    unsigned retry_ms;        /**< between rounds of attempts; default 1000 */
+    unsigned max_clients;     /**< of a server; default 4096 */
+} udmon_options_t;
+
+/** All defaults. */
+void udmon_options_init(udmon_options_t *options);
+
+/** Counters of one direction pair; of a client, or of a server for one of its clients. */
+typedef struct udmon_stats {
+    uint64_t accepted;      /**< records given to us to send */
+    uint64_t sent;          /**< records that left in datagrams */
+    uint64_t dropped;       /**< records dropped here, oldest first, for want of room */
+    uint64_t received;      /**< records delivered to the program */
+    uint64_t lost;          /**< records of the peer that are missing (dropped there or on the way)
+                             *   */
+    uint64_t duplicated;    /**< records that came twice, delivered once */
+    uint64_t late;          /**< records delivered after they had been counted lost */
+    uint64_t incomplete;    /**< cut records given up because a piece is missing */
+    uint64_t datagrams_sent;
+    uint64_t datagrams_received;
+    uint64_t malformed;     /**< datagrams of the peer that made no sense */
+    uint64_t reliable_sent; /**< messages, without retransmissions */
+    uint64_t reliable_received;
+    uint64_t retransmitted;
+    uint64_t unacknowledged; /**< reliable messages under way now */
+    uint64_t queued;        /**< records waiting now */
+    uint64_t connections;   /**< how often a connection was made */
+    uint64_t peer_next;     /**< number of the peer's next record: all before are received or lost
+                             *   */
+    uint64_t peer_received; /**< our records that the peer has, as of its last answer */
+    uint64_t peer_lost;
+    uint64_t rtt_ns;        /**< of the last keepalive */
+} udmon_stats_t;
+
+/** One received record or reliable message. `data` is valid until the callback returns. */
+typedef struct udmon_message {
+    const void *data;
+    size_t length;
+    uint64_t seq;    /**< number of the record in the sender's count; of reliable ones, in theirs */
+    int reliable;
+    int late;        /**< had been reported in a gap */
+} udmon_message_t;
+
+/** A client as its server sees it. Strings are valid until the client has left. */
+typedef struct udmon_peer {
+    uint64_t id;           /**< the client's identity, the same after it reconnects */
+    const char *name;
+    const char *transport; /**< "ud", "glex", "posix" or "tcp" */
+    const char *address;   /**< where it came from */
+} udmon_peer_t;
+
+/** Why a client is gone. */
+typedef enum udmon_left {
+    UDMON_LEFT_BYE,      /**< it said so */
+    UDMON_LEFT_SILENT,   /**< nothing was heard for five keepalive times */
+    UDMON_LEFT_REPLACED, /**< a client of the same identity connected */
+    UDMON_LEFT_CLOSING   /**< the server is being closed */
+} udmon_left_t;
+
+/** Answer of `resume` for a client never heard of. */
+#define UDMON_SEQ_UNKNOWN UINT64_MAX
+
+/**
+ * What a server calls, from udmon_server_process. All may be NULL but `message`. They may use the
+ * server, but not close it.
+ */
+typedef struct udmon_server_callbacks {
+    /** A record or reliable message. */
+    void (*message)(void *arg, const udmon_peer_t *peer, const udmon_message_t *message);
+    /** A client has connected. */
+    void (*joined)(void *arg, const udmon_peer_t *peer);
+    /** A client has gone; its counters as they were at the end. */
+    void (*left)(void *arg, const udmon_peer_t *peer, udmon_left_t reason,
+                 const udmon_stats_t *stats);
+    /** Records first .. first + count - 1 of a client are missing; some may still come late. */
+    void (*gap)(void *arg, const udmon_peer_t *peer, uint64_t first, uint64_t count);
+    /**
+     * Number of the next record expected from a client, as remembered over a restart of the server,
+     * or UDMON_SEQ_UNKNOWN. What the client has sent between is then reported as a gap.
+     */
+    uint64_t (*resume)(void *arg, uint64_t client_id);
+} udmon_server_callbacks_t;
+
+/**
+ * Open a server.
+ * @param options NULL for the defaults.
+ * @param callbacks copied.
+ * @return -EINVAL: bad address or option; -ENOENT: the host is unknown; -EADDRINUSE;
+ *         -EACCES: the secret file is missing, empty, or readable by others, or there is none and
+ *         the address is not of loopback; -ENODEV: this host lacks the scheme's network.
+ */
+int udmon_server_open(const char *address, const udmon_options_t *options,
+                      const udmon_server_callbacks_t *callbacks, void *arg,
+                      udmon_server_t **server_p);
+
+/** Descriptor to poll for reading; belongs to the server. */
+int udmon_server_fd(const udmon_server_t *server);
+
+/** TCP port of the server, for one opened with port 0. */
+int udmon_server_port(const udmon_server_t *server);
+
+/** Handle what is there; returns the number of messages delivered. */
+int udmon_server_process(udmon_server_t *server);
+
+/** Send to a client. -ENOTCONN: no such client; -EMSGSIZE; -EAGAIN: the reliable window is full. */
+int udmon_server_reply(udmon_server_t *server, uint64_t client_id, const void *data, size_t length,
+                       unsigned flags);
+
+/** Counters for one connected client, or -ENOENT. */
+int udmon_server_stats(const udmon_server_t *server, uint64_t client_id, udmon_stats_t *stats);
+
+/** Call `each` for every connected client. It must not use the server. */
+void udmon_server_clients(const udmon_server_t *server,
+                          void (*each)(void *arg, const udmon_peer_t *peer), void *arg);
+
+/** Say goodbye to all clients and free the server. */
+void udmon_server_close(udmon_server_t *server);
+
+typedef enum udmon_client_state {
+    UDMON_DISCONNECTED, /**< will try again */
+    UDMON_CONNECTING,
+    UDMON_CONNECTED
+} udmon_client_state_t;
+
+/** What a client calls, from udmon_client_process. All may be NULL. */
+typedef struct udmon_client_callbacks {
+    /** A reply of the server. */
+    void (*message)(void *arg, const udmon_message_t *message);
+    /** The connection has come or gone; `reason` tells why, for a log. */
+    void (*state)(void *arg, udmon_client_state_t state, const char *reason);
+} udmon_client_callbacks_t;
+
+/**
+ * Open a client. It connects when processed, and again whenever the connection is lost.
+ * @return as udmon_server_open. A server that is not there, or a name that nobody knows, is no
+ *         error: it may come. The name is looked up before each round of attempts.
+ */
+int udmon_client_open(const char *address, const udmon_options_t *options,
+                      const udmon_client_callbacks_t *callbacks, void *arg,
+                      udmon_client_t **client_p);
+
+/** Descriptor to poll for reading; belongs to the client. */
+int udmon_client_fd(const udmon_client_t *client);
+
+/** Handle what is there; returns the number of messages delivered. */
+int udmon_client_process(udmon_client_t *client);
+
+/**
+ * Send a record: copied, sent when its datagram is full or after flush_ms. Also while not
+ * connected: it then waits in the queue, and if that is full the oldest record is dropped and
+ * counted. @return -EMSGSIZE: longer than max_record (or, reliable, than a datagram); -EAGAIN: the
+ * window of
+ *         reliable messages is full.
+ */
+int udmon_client_send(udmon_client_t *client, const void *data, size_t length, unsigned flags);
+
+/** Send what waits now, without waiting for flush_ms. */
+void udmon_client_flush(udmon_client_t *client);
+
+udmon_client_state_t udmon_client_state(const udmon_client_t *client);
+
+/** "ud", "glex", "posix" or "tcp" while connected, else "". */
+const char *udmon_client_transport(const udmon_client_t *client);
+
+void udmon_client_stats(const udmon_client_t *client, udmon_stats_t *stats);
+
+/** Send what waits, as far as that is possible at once, say goodbye, and free the client. */
+void udmon_client_close(udmon_client_t *client);
+
+/** One value of a numeric series with samples at regular times. */
+typedef struct udmon_sample {
+    double value;
+    int filled; /**< not measured: interpolated, because the sample was lost */
+} udmon_sample_t;
+
+/**
+ * Fill gaps of a series by linear interpolation between the measured neighbours; before the first
+ * and after the last measured one their value is repeated.
+ * @param present one flag per sample: measured; the values of others are replaced.
+ * @return number of samples filled, or -ENODATA if none was measured (nothing is changed).
+ */
+int udmon_fill(udmon_sample_t *samples, const unsigned char *present, size_t count);
+
+typedef enum udmon_log_level {
+    UDMON_LOG_ERROR,
+    UDMON_LOG_WARN,
+    UDMON_LOG_INFO,
+    UDMON_LOG_DEBUG
+} udmon_log_level_t;
+
+/**
+ * Where the library's messages go, for the whole process; NULL: errors and warnings to stderr, or
+ * as many as the variable UDMON_LOG_LEVEL says (error, warn, info, debug).
+ * A line has no newline at its end.
+ */
+void udmon_set_log(void (*log)(void *arg, udmon_log_level_t level, const char *line), void *arg);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,175 @@
+#include "auth.h"
+#include "log.h"
+#include "net/loop.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NONCE_LIFE_NS UINT64_C(10000000000)
+
+static int secret_check(const char *path, int fd)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0) {
+        udmon_error("secret file %s: %s", path, strerror(errno));
+        return -EACCES;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        udmon_error("secret file %s is not a regular file", path);
+        return -EACCES;
+    }
+    if (st.st_mode & (S_IRWXG | S_IRWXO)) {
+        udmon_error("secret file %s may be read by others: chmod 600 it", path);
+        return -EACCES;
+    }
+    if ((st.st_uid != geteuid()) && (st.st_uid != 0)) {
+        udmon_error("secret file %s belongs to another user", path);
+        return -EACCES;
+    }
+    return 0;
+}
+
+int udmon_secret_load(const char *path, udmon_secret_t *secret)
+{
+    ssize_t length;
+    int fd, ret;
+
+    memset(secret, 0, sizeof(*secret));
+    if (path == NULL) {
+        return 0;
+    }
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        udmon_error("cannot open secret file %s: %s", path, strerror(errno));
+        return -EACCES;
+    }
+    ret = secret_check(path, fd);
+    if (ret < 0) {
+        goto out;
+    }
+    length = read(fd, secret->bytes, sizeof(secret->bytes));
+    while ((length > 0) && (secret->bytes[length - 1] == '\n')) {
+        --length; /* an editor's newline at the end is not part of it */
+    }
+    if ((length <= 0) || (length == sizeof(secret->bytes))) {
+        udmon_error("secret file %s is %s", path, (length <= 0) ? "empty or unreadable" :
+                                                                  "too long (1023 bytes at most)");
+        ret = -EACCES;
+        goto out;
+    }
+    secret->length = length;
+out:
+    close(fd);
+    return ret;
+}
+
+int udmon_random(void *bytes, size_t length)
+{
+    if (getrandom(bytes, length, 0) != (ssize_t)length) {
+        udmon_error("the kernel gives no random numbers: %s", strerror(errno));
+        return -EIO;
+    }
+    return 0;
+}
+
+static int hmac(const void *key, size_t key_length, const char *role, const void *a,
+                size_t a_length, const void *b, size_t b_length, uint8_t mac[UDMON_MAC_SIZE])
+{
+    uint8_t text[16 + (2 * UDMON_RPC_MAX)];
+    size_t role_length = strlen(role);
+    unsigned length = UDMON_MAC_SIZE;
+
+    if ((role_length + a_length + b_length) > sizeof(text)) {
+        return -EMSGSIZE;
+    }
+    memcpy(text, role, role_length);
+    memcpy(text + role_length, a, a_length);
+    if (b_length > 0) {
+        memcpy(text + role_length + a_length, b, b_length);
+    }
+    if (HMAC(EVP_sha256(), key, key_length, text, role_length + a_length + b_length, mac,
+             &length) == NULL) {
+        udmon_error("libcrypto refuses HMAC-SHA256");
+        return -EIO;
+    }
+    return 0;
+}
+
+int udmon_sign(const udmon_secret_t *secret, const char *role, const void *a, size_t a_length,
+               const void *b, size_t b_length, uint8_t mac[UDMON_MAC_SIZE])
+{
+    return hmac(secret->bytes, secret->length, role, a, a_length, b, b_length, mac);
+}
+
+int udmon_mac_equal(const uint8_t a[UDMON_MAC_SIZE], const uint8_t b[UDMON_MAC_SIZE])
+{
+    return CRYPTO_memcmp(a, b, UDMON_MAC_SIZE) == 0;
+}
+
+int udmon_gate_open(udmon_gate_t *gate)
+{
+    memset(gate, 0, sizeof(*gate));
+    return udmon_random(gate->key, sizeof(gate->key));
+}
+
+/* Eight bytes of time, eight of a signature over it and the client's nonce: nothing to remember. */
+static int gate_nonce_at(udmon_gate_t *gate, uint64_t now,
+                         const uint8_t client_nonce[UDMON_NONCE_SIZE],
+                         uint8_t nonce[UDMON_NONCE_SIZE])
+{
+    uint8_t mac[UDMON_MAC_SIZE];
+    uint64_t time = htole64(now);
+    int ret;
+
+    ret = hmac(gate->key, sizeof(gate->key), "nonce", &time, sizeof(time), client_nonce,
+               UDMON_NONCE_SIZE, mac);
+    memcpy(nonce, &time, sizeof(time));
+    memcpy(nonce + sizeof(time), mac, UDMON_NONCE_SIZE - sizeof(time));
+    return ret;
+}
+
+int udmon_gate_nonce(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
+                     uint8_t nonce[UDMON_NONCE_SIZE])
+{
+    return gate_nonce_at(gate, udmon_now_ns(), client_nonce, nonce);
+}
+
+int udmon_gate_check(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
+                     const uint8_t nonce[UDMON_NONCE_SIZE])
+{
+    uint64_t made, now = udmon_now_ns();
+    uint8_t expected[UDMON_NONCE_SIZE];
+    unsigned i;
+
+    memcpy(&made, nonce, sizeof(made));
+    made = le64toh(made);
+    if ((made > now) || ((now - made) > NONCE_LIFE_NS) ||
+        (gate_nonce_at(gate, made, client_nonce, expected) < 0) ||
+        (CRYPTO_memcmp(expected, nonce, UDMON_NONCE_SIZE) != 0)) {
+        return 0;
+    }
+    for (i = 0; i < UDMON_USED_NONCES; ++i) {
+        if ((gate->used[i].until_ns > now) &&
+            !memcmp(gate->used[i].nonce, nonce, UDMON_NONCE_SIZE)) {
+            return 0;
+        }
+    }
+    /* Full of unexpired ones: refusing is safer than forgetting one that could be replayed. */
+    if (gate->used[gate->next_used].until_ns > now) {
+        udmon_warn("more than %d connections in 10 s: refusing one", UDMON_USED_NONCES);
+        return 0;
+    }
+    memcpy(gate->used[gate->next_used].nonce, nonce, UDMON_NONCE_SIZE);
+    gate->used[gate->next_used].until_ns = made + NONCE_LIFE_NS;
+    gate->next_used = (gate->next_used + 1) % UDMON_USED_NONCES;
+    return 1;
+}

@@ -1,0 +1,148 @@
+/*
+ * Channel: one side of a connection, the same for client and server. Outgoing records are numbered,
+ * queued and packed into datagrams (chan_tx.c); incoming ones are checked, put together and
+ * counted (chan_rx.c); reliable messages have numbers and a window of their own (reliable.c). A
+ * channel outlives connections: what is queued waits for the next one.
+ */
+#ifndef UDMON_CHAN_H
+#define UDMON_CHAN_H
+
+#include "common/seqwin.h"
+#include "queue.h"
+#include "../../include/udmon.h"
+#include "../wire.h"
+
+enum {
+    UDMON_ASSEMBLIES = 4,    /* cut records being put together at once */
+    UDMON_ASSEMBLY_KEEP = 16384,
+    UDMON_RANGES = 8,        /* of a record that may have come apart from each other */
+    UDMON_WINDOW_MAX = 64,   /* reliable messages: the bits of an acknowledgement */
+    UDMON_RETRANSMIT_MS = 200,
+    UDMON_RETRANSMIT_MAX_MS = 3000
+};
+
+typedef size_t (*udmon_chan_pack_t)(void *buffer, size_t size, void *arg);
+
+/* What a channel needs of its owner. */
+typedef struct udmon_chan_ops {
+    /* Send a datagram of at most `size` bytes: 0, -EAGAIN, or another error if the path is gone. */
+    int (*send)(void *arg, size_t size, udmon_chan_pack_t pack, void *pack_arg);
+    void (*deliver)(void *arg, const udmon_message_t *message);
+    void (*gap)(void *arg, uint64_t first, uint64_t count);
+} udmon_chan_ops_t;
+
+/* Bytes of a record that have come, [begin, end). */
+typedef struct udmon_range {
+    uint32_t begin, end;
+} udmon_range_t;
+
+typedef struct udmon_assembly {
+    uint8_t *bytes;
+    size_t size;      /* of what `bytes` points to; kept for the next record if it is small */
+    uint64_t seq;
+    uint32_t total;
+    uint32_t missing; /* bytes; 0: not in use */
+    unsigned range_count;
+    udmon_range_t ranges[UDMON_RANGES]; /* ascending, none touches another */
+} udmon_assembly_t;
+
+typedef struct udmon_reliable_slot {
+    uint8_t *bytes; /* NULL: not in use */
+    size_t length;
+    uint64_t resend_ns;
+    unsigned tries;
+} udmon_reliable_slot_t;
+
+typedef struct udmon_reliable {
+    unsigned window;
+    udmon_reliable_slot_t out[UDMON_WINDOW_MAX];
+    uint64_t out_first; /* oldest unacknowledged */
+    uint64_t out_next;
+    udmon_reliable_slot_t in[UDMON_WINDOW_MAX]; /* come too early */
+    uint64_t in_next;
+    int in_started;     /* since the connection was made */
+    int ack_due;
+} udmon_reliable_t;
+
+typedef struct udmon_chan {
+    const udmon_chan_ops_t *ops;
+    void *arg;
+    size_t batch_wanted;  /* size of datagrams that small records share */
+    size_t datagram_max;  /* what no datagram may exceed, whatever the network takes */
+    size_t max_record;
+    size_t queue_bytes;
+    size_t mtu;           /* of the connection; 0: there is none */
+    size_t batch;         /* of the connection: at most the mtu */
+    uint64_t token;
+    udmon_queue_t queue;
+    uint64_t next_seq;    /* of the next record accepted */
+    size_t part_done;     /* bytes of the oldest record already sent in pieces, */
+    size_t part_gone;     /* and of those, not in the queue any more */
+    seqwin_t win;
+    udmon_assembly_t assemblies[UDMON_ASSEMBLIES];
+    udmon_reliable_t reliable;
+    udmon_stats_t stats;
+} udmon_chan_t;
+
+void udmon_chan_init(udmon_chan_t *chan, const udmon_options_t *options,
+                     const udmon_chan_ops_t *ops, void *arg);
+void udmon_chan_cleanup(udmon_chan_t *chan);
+
+/*
+ * A connection is there: datagrams of up to `mtu` if the options do not say less, incoming records
+ * numbered from `first`.
+ * -EMSGSIZE: datagrams of that size are too small to be of use.
+ */
+int udmon_chan_connect(udmon_chan_t *chan, size_t mtu, uint64_t token, uint64_t first);
+void udmon_chan_disconnect(udmon_chan_t *chan);
+
+void udmon_chan_stats(const udmon_chan_t *chan, udmon_stats_t *stats);
+
+/* Queue a record. -EMSGSIZE, -ENOMEM. */
+int udmon_chan_push(udmon_chan_t *chan, const void *data, size_t length);
+
+/*
+ * Queue a record and send full datagrams; what goes into them at once is not copied into the queue.
+ * *pumped_p is what udmon_chan_pump would return.
+ */
+int udmon_chan_push_pump(udmon_chan_t *chan, const void *data, size_t length, int *pumped_p);
+
+/* Number of the oldest record not yet sent: all before have been sent or dropped. */
+uint64_t udmon_chan_sent_before(const udmon_chan_t *chan);
+
+/*
+ * Send full datagrams, and if `all` also what does not fill one; then acknowledgements. 0: nothing
+ * is left that could be sent; -EAGAIN: no room now; another error: the path is gone.
+ */
+int udmon_chan_pump(udmon_chan_t *chan, int all);
+
+/* Send a datagram without content (UDMON_BYE), with the number of records there ever were. */
+int udmon_chan_signal(udmon_chan_t *chan, uint8_t type);
+
+/* Send UDMON_PING, or UDMON_PONG with the ping's time. */
+int udmon_chan_ping(udmon_chan_t *chan, uint8_t type, uint64_t time_ns);
+
+/* Handle a datagram. Returns its type, or -EPROTO if it makes no sense. */
+int udmon_chan_receive(udmon_chan_t *chan, const void *data, size_t length);
+
+/* reliable.c */
+int udmon_reliable_send(udmon_chan_t *chan, const void *data, size_t length);
+/* Send again what is due; returns milliseconds until something may be, or 0 if nothing is under
+ * way. */
+unsigned udmon_reliable_tick(udmon_chan_t *chan);
+int udmon_reliable_pump_ack(udmon_chan_t *chan);
+int udmon_reliable_receive(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length);
+int udmon_reliable_ack(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length);
+void udmon_reliable_connect(udmon_chan_t *chan);
+void udmon_reliable_cleanup(udmon_chan_t *chan);
+
+/* Header of an outgoing datagram; returns what follows it. */
+void *udmon_chan_header(const udmon_chan_t *chan, void *buffer, uint8_t type, uint64_t seq,
+                        uint16_t count, uint32_t extra);
+/* The counting half of ops->send. */
+int udmon_chan_send(udmon_chan_t *chan, size_t size, udmon_chan_pack_t pack, void *arg);
+
+/* chan_rx.c */
+void udmon_chan_forget_assemblies(udmon_chan_t *chan);
+
+#endif

@@ -1,0 +1,307 @@
+/* Client: what a program calls, and what passes over a connection. See client_meet.c. */
+#include "client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { CLIENT_PROBE_MS = 100, CLIENT_AGAIN_MS = 5 };
+
+static void client_keepalive(udmon_timer_t *timer)
+{
+    udmon_client_t *client = timer->arg;
+    const udmon_options_t *options = &client->settings.values;
+    uint64_t now = udmon_now_ns(), silence_ms = (now - client->heard_ns) / 1000000;
+    /* If it was we who did not look, what the server has said has yet to be read. */
+    int overslept = ((now - client->asked_ns) / 1000000) > (2u * options->keepalive_ms);
+    int connected = (client->state == UDMON_CONNECTED);
+    unsigned limit = connected ? (UDMON_DEAD_KEEPALIVES * options->keepalive_ms) :
+                                 options->connect_ms;
+    int ret;
+
+    client->asked_ns = now;
+    if ((silence_ms > limit) && !overslept) {
+        udmon_client_lost(client, connected ? "nothing heard of the server any more" :
+                                        "the server's datagrams do not arrive");
+        return;
+    }
+    ret = udmon_chan_ping(&client->chan, UDMON_PING, udmon_now_ns());
+    if ((ret < 0) && (ret != -EAGAIN)) {
+        udmon_client_lost(client, "the network reports that the server is gone");
+        return;
+    }
+    if (ret == -EAGAIN) { /* no room for the ping: a busy network is no dead server */
+        udmon_timer_set(&client->loop, timer, CLIENT_AGAIN_MS);
+        return;
+    }
+    udmon_timer_set(&client->loop, timer,
+                    (connected || (options->keepalive_ms < CLIENT_PROBE_MS)) ?
+                        options->keepalive_ms : CLIENT_PROBE_MS);
+}
+
+static void client_resend(udmon_timer_t *timer)
+{
+    udmon_client_t *client = timer->arg;
+    unsigned ms = udmon_reliable_tick(&client->chan);
+
+    if (ms > 0) {
+        udmon_timer_set(&client->loop, timer, ms);
+    }
+}
+
+static void client_flush_due(udmon_timer_t *timer)
+{
+    ((udmon_client_t *)timer->arg)->flush_now = 1;
+}
+
+static void client_nothing(udmon_timer_t *timer)
+{
+    (void)timer;
+}
+
+static void client_broken(void *arg, udmon_path_t *path)
+{
+    (void)path;
+    udmon_client_lost(arg, "the connection is broken");
+}
+
+static void client_received(void *arg, const void *data, size_t length)
+{
+    const udmon_dgram_t *dgram = data;
+    udmon_client_t *client = arg;
+
+    if ((client->chan.mtu == 0) || (length < sizeof(*dgram)) ||
+        (le64toh(dgram->token) != client->chan.token)) {
+        return; /* of a connection that is no more, or of a stranger */
+    }
+    client->heard_ns = client->loop.now_ns;
+    switch (udmon_chan_receive(&client->chan, data, length)) {
+    case UDMON_PONG:
+        udmon_client_set_state(client, UDMON_CONNECTED, udmon_scheme_name(client->scheme));
+        break;
+    case UDMON_BYE:
+        client->bye = 1;
+        break;
+    default:
+        break;
+    }
+}
+
+static int client_chan_send(void *arg, size_t size, udmon_chan_pack_t pack, void *pack_arg)
+{
+    return udmon_path_send(((udmon_client_t *)arg)->path, size, pack, pack_arg);
+}
+
+static void client_deliver(void *arg, const udmon_message_t *message)
+{
+    udmon_client_t *client = arg;
+
+    ++client->delivered;
+    if (client->callbacks.message != NULL) {
+        client->callbacks.message(client->arg, message);
+    }
+}
+
+static void client_gap(void *arg, uint64_t first, uint64_t count)
+{
+    (void)arg; /* in the counters */
+    (void)first;
+    (void)count;
+}
+
+static const udmon_chan_ops_t client_chan_ops = {
+    .send = client_chan_send,
+    .deliver = client_deliver,
+    .gap = client_gap,
+};
+
+static void client_timer(udmon_client_t *client, udmon_timer_t *timer,
+                         void (*fire)(udmon_timer_t *))
+{
+    timer->fire = fire;
+    timer->arg = client;
+}
+
+int udmon_client_open(const char *address, const udmon_options_t *options,
+                      const udmon_client_callbacks_t *callbacks, void *arg,
+                      udmon_client_t **client_p)
+{
+    udmon_client_t *client;
+    int ret;
+
+    client = calloc(1, sizeof(*client));
+    if (client == NULL) {
+        return -ENOMEM;
+    }
+    client->arg = arg;
+    if (callbacks != NULL) {
+        client->callbacks = *callbacks;
+    }
+    ret = udmon_settings_make(options, &client->settings);
+    if (ret < 0) {
+        goto err_free;
+    }
+    ret = udmon_secret_load(client->settings.values.secret_file, &client->secret);
+    if (ret < 0) {
+        goto err_free;
+    }
+    ret = udmon_endpoint_parse_only(address, 0, &client->server);
+    if (ret < 0) {
+        goto err_free;
+    }
+    ret = udmon_loop_open(&client->loop);
+    if (ret < 0) {
+        goto err_endpoint;
+    }
+    ret = udmon_tls_open(&client->tls, &client->secret, 0);
+    if (ret < 0) {
+        goto err_loop;
+    }
+    ret = udmon_net_open(&client->net, &client->loop, &client->tls, client_received,
+                         client_broken, client);
+    if (ret < 0) {
+        goto err_tls;
+    }
+    udmon_chan_init(&client->chan, &client->settings.values, &client_chan_ops, client);
+    client_timer(client, &client->flush, client_flush_due);
+    client_timer(client, &client->keepalive, client_keepalive);
+    client_timer(client, &client->retry, udmon_client_retry);
+    client_timer(client, &client->resend, client_resend);
+    client_timer(client, &client->kick, client_nothing);
+    client_timer(client, &client->patience, udmon_client_unanswered);
+    udmon_timer_set(&client->loop, &client->retry, 0);
+    *client_p = client;
+    return 0;
+
+err_tls:
+    udmon_tls_close(&client->tls);
+err_loop:
+    udmon_loop_close(&client->loop);
+err_endpoint:
+    udmon_endpoint_free(&client->server);
+err_free:
+    free(client);
+    return ret;
+}
+
+int udmon_client_fd(const udmon_client_t *client)
+{
+    return client->loop.epoll_fd;
+}
+
+/* Send what can be sent; what cannot stays in the queue. */
+static void client_pump(udmon_client_t *client)
+{
+    int ret;
+
+    client->stuck = 0;
+    if (client->state != UDMON_CONNECTED) {
+        return;
+    }
+    ret = udmon_chan_pump(&client->chan, client->flush_now);
+    client->stuck = (ret < 0);
+    if (ret == 0) {
+        client->flush_now = 0;
+    } else if (ret != -EAGAIN) {
+        udmon_client_lost(client, "the network reports that the server is gone");
+    }
+}
+
+/* Until there is no news; false if there was still some after many rounds. */
+static int client_progress(udmon_client_t *client)
+{
+    unsigned count;
+    int i;
+
+    for (i = 0; i < UDMON_ROUNDS; ++i) {
+        count = udmon_net_progress(&client->net);
+        client->net.blocked = 0;
+        if (client->bye) {
+            client->bye = 0;
+            udmon_client_lost(client, "the server is closing");
+        }
+        client_pump(client);
+        if ((count == 0) && !udmon_net_arm(&client->net)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int udmon_client_process(udmon_client_t *client)
+{
+    client->delivered = 0;
+    udmon_loop_enter(&client->loop);
+    if (!client_progress(client)) {
+        udmon_timer_set(&client->loop, &client->kick, 0); /* there is more: come back at once */
+    }
+    udmon_loop_leave(&client->loop);
+    return client->delivered;
+}
+
+int udmon_client_send(udmon_client_t *client, const void *data, size_t length, unsigned flags)
+{
+    int ret, pumped;
+    uint64_t sent;
+
+    if (flags & UDMON_RELIABLE) {
+        ret = udmon_reliable_send(&client->chan, data, length);
+        if ((ret == 0) && (client->resend.due_ns == 0)) {
+            udmon_timer_set(&client->loop, &client->resend, UDMON_RETRANSMIT_MS / 2);
+        }
+        return ret;
+    }
+    if ((client->state != UDMON_CONNECTED) || client->stuck) {
+        ret = udmon_chan_push(&client->chan, data, length);
+    } else {
+        sent = client->chan.stats.datagrams_sent;
+        ret = udmon_chan_push_pump(&client->chan, data, length, &pumped);
+        /* Errors of the path are process's to handle: here, being in the queue is enough. */
+        client->stuck = (ret == 0) && (pumped < 0);
+        if ((client->stuck || (client->chan.stats.datagrams_sent != sent)) &&
+            (client->kick.due_ns == 0)) {
+            udmon_timer_set(&client->loop, &client->kick, 0); /* for what the transport holds */
+        }
+    }
+    if ((ret == 0) && (client->flush.due_ns == 0)) {
+        udmon_timer_set(&client->loop, &client->flush, client->settings.values.flush_ms);
+    }
+    return ret;
+}
+
+void udmon_client_flush(udmon_client_t *client)
+{
+    client->flush_now = 1;
+    udmon_timer_set(&client->loop, &client->kick, 0);
+}
+
+udmon_client_state_t udmon_client_state(const udmon_client_t *client)
+{
+    return client->state;
+}
+
+const char *udmon_client_transport(const udmon_client_t *client)
+{
+    return (client->state == UDMON_CONNECTED) ? udmon_scheme_name(client->scheme) : "";
+}
+
+void udmon_client_stats(const udmon_client_t *client, udmon_stats_t *stats)
+{
+    udmon_chan_stats(&client->chan, stats);
+}
+
+void udmon_client_close(udmon_client_t *client)
+{
+    udmon_client_stop_meeting(client);
+    if (client->state == UDMON_CONNECTED) {
+        udmon_chan_pump(&client->chan, 1);
+        udmon_chan_signal(&client->chan, UDMON_BYE);
+        udmon_net_drain(&client->net);
+    }
+    udmon_client_drop_path(client);
+    udmon_chan_cleanup(&client->chan);
+    udmon_net_close(&client->net);
+    udmon_tls_close(&client->tls);
+    udmon_loop_close(&client->loop);
+    udmon_endpoint_free(&client->server);
+    free(client);
+}

@@ -1,0 +1,64 @@
+/*
+ * The client's inside: client.c is what a program calls, and what passes over the connection;
+ * client_meet.c makes it.
+ */
+#ifndef UDMON_CLIENT_H
+#define UDMON_CLIENT_H
+
+#include "net/address.h"
+#include "chan/chan.h"
+#include "net/lookup.h"
+#include "meet.h"
+#include "net/net.h"
+#include "options.h"
+#include "net/rpc.h"
+
+struct udmon_client {
+    udmon_loop_t loop;
+    udmon_tls_t tls;
+    udmon_net_t net;
+    udmon_settings_t settings;
+    udmon_secret_t secret;
+    udmon_endpoint_t server;
+    udmon_client_callbacks_t callbacks;
+    void *arg;
+    udmon_client_state_t state;
+    udmon_scheme_t scheme;      /* of the way being tried or used */
+    struct addrinfo *host;      /* one of server.hosts */
+    udmon_lookup_t *lookup;     /* of the server's name, under way, or NULL */
+    /* Meeting: by calls over RDMA CM, or over a link */
+    udmon_cm_call_t *call;      /* under way, or NULL */
+    udmon_link_t *link;         /* NULL, too, when it has become the path */
+    udmon_rpc_done_t answered;  /* to be told the next message of the link */
+    uint8_t request[UDMON_RPC_MAX]; /* to be sent when the link is open */
+    size_t request_length;
+    udmon_timer_t patience;     /* for the answer */
+    uint8_t nonce[UDMON_NONCE_SIZE];
+    udmon_auth_t auth;          /* as sent, to check the answer with */
+    udmon_path_t *path;
+    udmon_chan_t chan;
+    uint64_t heard_ns;
+    uint64_t asked_ns; /* when `keepalive` was fired last */
+    int flush_now;
+    int stuck;                  /* sending is process's, which knows when there is room again */
+    int bye;
+    int delivered;
+    char reason[512];
+    udmon_timer_t flush, keepalive, retry, resend, kick;
+};
+
+/* client_meet.c */
+
+/* Tells the program. */
+void udmon_client_set_state(udmon_client_t *client, udmon_client_state_t state, const char *reason);
+/* Timer: look the server's name up, and try all ways to it. */
+void udmon_client_retry(udmon_timer_t *timer);
+/* The connection, or what there is of it, is of no use: `what` says why. Goes on from there. */
+void udmon_client_lost(udmon_client_t *client, const char *what);
+void udmon_client_drop_path(udmon_client_t *client);
+/* Gives up what is under way. */
+void udmon_client_stop_meeting(udmon_client_t *client);
+/* Timer: no answer. */
+void udmon_client_unanswered(udmon_timer_t *timer);
+
+#endif

@@ -1,0 +1,81 @@
+#include "log.h"
+#include "net/loop.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG_LIMIT_NS UINT64_C(10000000000)
+
+/* Warnings and worse, or as UDMON_LOG_LEVEL says: error, warn, info, debug. */
+static udmon_log_level_t log_stderr_level(void)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    const char *wanted = getenv("UDMON_LOG_LEVEL");
+    int level;
+
+    for (level = UDMON_LOG_ERROR; (wanted != NULL) && (level <= UDMON_LOG_DEBUG); ++level) {
+        if (!strcmp(wanted, names[level])) {
+            return level;
+        }
+    }
+    return UDMON_LOG_WARN;
+}
+
+static void log_stderr(void *arg, udmon_log_level_t level, const char *line)
+{
+    (void)arg;
+    if (level <= log_stderr_level()) {
+        fprintf(stderr, "udmon: %s\n", line);
+    }
+}
+
+static void (*log_function)(void *, udmon_log_level_t, const char *) = log_stderr;
+static void *log_arg;
+
+void udmon_set_log(void (*log)(void *arg, udmon_log_level_t level, const char *line), void *arg)
+{
+    log_function = (log != NULL) ? log : log_stderr;
+    log_arg = arg;
+}
+
+void udmon_log(udmon_log_level_t level, const char *format, ...)
+{
+    int saved = errno; /* a message is told in the midst of handling an error */
+    char line[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    log_function(log_arg, level, line);
+    errno = saved;
+}
+
+int udmon_log_allowed(udmon_log_limit_t *limit, uint64_t *unsaid_p)
+{
+    uint64_t now = udmon_now_ns();
+
+    if (now < limit->next_ns) {
+        ++limit->unsaid;
+        return 0;
+    }
+    limit->next_ns = now + LOG_LIMIT_NS;
+    *unsaid_p = limit->unsaid;
+    limit->unsaid = 0;
+    return 1;
+}
+
+const char *udmon_log_unsaid(uint64_t count)
+{
+    static _Thread_local char text[64];
+
+    text[0] = '\0';
+    if (count > 0) {
+        snprintf(text, sizeof(text), " (and %llu times more since the last such line)",
+                 (unsigned long long)count);
+    }
+    return text;
+}

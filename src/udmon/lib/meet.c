@@ -1,0 +1,205 @@
+#include "meet.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char sign_client[] = "client", sign_server[] = "server",
+                  sign_challenge[] = "challenge";
+
+size_t udmon_meet_header(void *message, uint8_t type, uint8_t status)
+{
+    udmon_rpc_header_t *header = message;
+
+    memset(header, 0, sizeof(*header));
+    header->magic = htole16(UDMON_MAGIC);
+    header->version = UDMON_VERSION;
+    header->type = type;
+    header->status = status;
+    return sizeof(*header);
+}
+
+size_t udmon_meet_hello(const uint8_t client_nonce[UDMON_NONCE_SIZE], const char *transport,
+                        udmon_hello_t *hello)
+{
+    memset(hello, 0, sizeof(*hello));
+    udmon_meet_header(hello, UDMON_HELLO, UDMON_OK);
+    memcpy(hello->client_nonce, client_nonce, UDMON_NONCE_SIZE);
+    strncpy(hello->transport, transport, sizeof(hello->transport) - 1);
+    return sizeof(*hello);
+}
+
+static size_t meet_auth_length(const udmon_auth_t *auth)
+{
+    return sizeof(*auth) + auth->address_length + auth->name_length;
+}
+
+long udmon_meet_auth(const udmon_secret_t *secret, const udmon_auth_t *fields, const void *address,
+                     size_t address_length, const char *name, uint8_t *message, size_t size)
+{
+    udmon_auth_t *auth = (udmon_auth_t *)message;
+    size_t name_length = strlen(name);
+    uint8_t mac[UDMON_MAC_SIZE];
+    int ret;
+
+    if ((address_length > UINT8_MAX) || ((sizeof(*auth) + address_length) > size)) {
+        return -EMSGSIZE;
+    }
+    /* RDMA CM leaves little room: of a long name, as much as fits */
+    if (name_length > (size - sizeof(*auth) - address_length)) {
+        name_length = size - sizeof(*auth) - address_length;
+    }
+    *auth = *fields;
+    udmon_meet_header(auth, UDMON_AUTH, UDMON_OK);
+    auth->address_length = address_length;
+    auth->name_length = name_length;
+    memset(auth->mac, 0, sizeof(auth->mac));
+    memcpy(auth + 1, address, address_length);
+    memcpy((uint8_t *)(auth + 1) + address_length, name, name_length);
+    ret = udmon_sign(secret, sign_client, auth, meet_auth_length(auth), NULL, 0, mac);
+    memcpy(auth->mac, mac, sizeof(mac));
+    return (ret < 0) ? ret : (long)meet_auth_length(auth);
+}
+
+int udmon_meet_type(const void *message, size_t length)
+{
+    static const size_t sizes[] = {
+        [UDMON_HELLO] = sizeof(udmon_hello_t),
+        [UDMON_CHALLENGE] = sizeof(udmon_challenge_t),
+        [UDMON_AUTH] = sizeof(udmon_auth_t),
+        [UDMON_WELCOME] = sizeof(udmon_welcome_t),
+    };
+    const udmon_rpc_header_t *header = message;
+
+    if ((length < sizeof(*header)) || (le16toh(header->magic) != UDMON_MAGIC) ||
+        (header->version != UDMON_VERSION) || (header->type < UDMON_HELLO) ||
+        (header->type > UDMON_WELCOME)) {
+        return 0;
+    }
+    /* A refusal is a header alone. */
+    return ((length >= sizes[header->type]) || (header->status != UDMON_OK)) ? header->type : 0;
+}
+
+int udmon_meet_auth_parse(const void *message, size_t length, udmon_auth_view_t *view)
+{
+    const udmon_auth_t *auth = message;
+    size_t name_length, i;
+
+    if ((udmon_meet_type(message, length) != UDMON_AUTH) || (auth->header.status != UDMON_OK) ||
+        (meet_auth_length(auth) > length) || (auth->name_length > UDMON_NAME_MAX)) {
+        return -EPROTO; /* may be longer: RDMA CM fills up with zeros */
+    }
+    view->auth = auth;
+    view->address = auth + 1;
+    view->address_length = auth->address_length;
+    name_length = auth->name_length;
+    memcpy(view->name, (const uint8_t *)(auth + 1) + auth->address_length, name_length);
+    view->name[name_length] = '\0';
+    /* A name goes into logs, web pages and file names. */
+    for (i = 0; i < name_length; ++i) {
+        if ((view->name[i] <= ' ') || (view->name[i] > '~') || strchr("\"'<>&\\/", view->name[i])) {
+            view->name[i] = '_';
+        }
+    }
+    memcpy(view->transport, auth->transport, sizeof(auth->transport));
+    view->transport[sizeof(auth->transport)] = '\0';
+    return 0;
+}
+
+int udmon_meet_auth_check(const udmon_secret_t *secret, const udmon_auth_view_t *view)
+{
+    uint8_t copy[UDMON_RPC_MAX], mac[UDMON_MAC_SIZE];
+    size_t length = meet_auth_length(view->auth);
+
+    if (length > sizeof(copy)) {
+        return 0;
+    }
+    memcpy(copy, view->auth, length);
+    memset(((udmon_auth_t *)copy)->mac, 0, sizeof(mac));
+    return (udmon_sign(secret, sign_client, copy, length, NULL, 0, mac) == 0) &&
+           udmon_mac_equal(mac, view->auth->mac);
+}
+
+static int meet_challenge_mac(const udmon_secret_t *secret,
+                              const uint8_t client_nonce[UDMON_NONCE_SIZE],
+                              const udmon_challenge_t *challenge, uint8_t mac[UDMON_MAC_SIZE])
+{
+    uint8_t copy[sizeof(*challenge) + UINT8_MAX];
+    size_t length = sizeof(*challenge) + challenge->address_length;
+
+    memcpy(copy, challenge, length);
+    memset(((udmon_challenge_t *)copy)->mac, 0, UDMON_MAC_SIZE);
+    return udmon_sign(secret, sign_challenge, client_nonce, UDMON_NONCE_SIZE, copy, length, mac);
+}
+
+int udmon_meet_challenge_sign(const udmon_secret_t *secret,
+                              const uint8_t client_nonce[UDMON_NONCE_SIZE],
+                              udmon_challenge_t *challenge)
+{
+    uint8_t mac[UDMON_MAC_SIZE];
+    int ret = meet_challenge_mac(secret, client_nonce, challenge, mac);
+
+    memcpy(challenge->mac, mac, sizeof(mac));
+    return ret;
+}
+
+int udmon_meet_challenge_check(const udmon_secret_t *secret,
+                               const uint8_t client_nonce[UDMON_NONCE_SIZE],
+                               const udmon_challenge_t *challenge, size_t length)
+{
+    uint8_t mac[UDMON_MAC_SIZE];
+
+    if ((sizeof(*challenge) + challenge->address_length) > length) {
+        return -EPROTO;
+    }
+    return (meet_challenge_mac(secret, client_nonce, challenge, mac) == 0) &&
+           udmon_mac_equal(mac, challenge->mac);
+}
+
+static int meet_welcome_mac(const udmon_secret_t *secret, const udmon_auth_t *auth,
+                            const udmon_welcome_t *welcome, uint8_t mac[UDMON_MAC_SIZE])
+{
+    udmon_welcome_t copy = *welcome;
+
+    memset(copy.mac, 0, sizeof(copy.mac));
+    /* The client's signature covers both nonces and all else that was agreed. */
+    return udmon_sign(secret, sign_server, auth->mac, sizeof(auth->mac), &copy, sizeof(copy), mac);
+}
+
+int udmon_meet_welcome_sign(const udmon_secret_t *secret, const udmon_auth_t *auth,
+                            udmon_welcome_t *welcome)
+{
+    uint8_t mac[UDMON_MAC_SIZE];
+    int ret;
+
+    ret = meet_welcome_mac(secret, auth, welcome, mac);
+    memcpy(welcome->mac, mac, sizeof(mac));
+    return ret;
+}
+
+int udmon_meet_welcome_check(const udmon_secret_t *secret, const udmon_auth_t *auth,
+                             const udmon_welcome_t *welcome)
+{
+    uint8_t mac[UDMON_MAC_SIZE];
+
+    return (meet_welcome_mac(secret, auth, welcome, mac) == 0) &&
+           udmon_mac_equal(mac, welcome->mac);
+}
+
+const char *udmon_meet_status_text(uint8_t status)
+{
+    switch (status) {
+    case UDMON_OK:
+        return "accepted";
+    case UDMON_REFUSED:
+        return "refused: the secret of the server is another";
+    case UDMON_FULL:
+        return "refused: the server has no room for more clients";
+    case UDMON_NO_TRANSPORT:
+        return "the server does not offer this network";
+    case UDMON_EXPIRED:
+        return "refused: the answer came too late";
+    default:
+        return "refused: client and server do not understand each other (another version?)";
+    }
+}

@@ -1,0 +1,557 @@
+#include "link.h"
+#include "address.h"
+#include "../log.h"
+
+#include <openssl/err.h>
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINK_HEADER = 2, LINK_READS = 16, TLS_RECORD_MAX = 16 * 1024 };
+
+static const char psk_identity[] = "udmon";
+static const unsigned char psk_cipher[2] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256 */
+
+/* The socket as OpenSSL's: its own BIO would raise SIGPIPE. */
+
+static int bio_write(BIO *bio, const char *data, int length)
+{
+    udmon_link_t *link = BIO_get_data(bio);
+    ssize_t ret = send(link->source.fd, data, length, MSG_NOSIGNAL);
+
+    BIO_clear_retry_flags(bio);
+    if ((ret < 0) && ((errno == EAGAIN) || (errno == EINTR))) {
+        BIO_set_retry_write(bio);
+    }
+    return ret;
+}
+
+static int bio_read(BIO *bio, char *data, int length)
+{
+    udmon_link_t *link = BIO_get_data(bio);
+    ssize_t ret = recv(link->source.fd, data, length, 0);
+
+    BIO_clear_retry_flags(bio);
+    if ((ret < 0) && ((errno == EAGAIN) || (errno == EINTR))) {
+        BIO_set_retry_read(bio);
+    }
+    return ret;
+}
+
+static long bio_control(BIO *bio, int command, long number, void *pointer)
+{
+    (void)bio;
+    (void)number;
+    (void)pointer;
+    return command == BIO_CTRL_FLUSH; /* nothing is kept here: always flushed */
+}
+
+static int bio_create(BIO *bio)
+{
+    BIO_set_init(bio, 1);
+    return 1;
+}
+
+static BIO_METHOD *bio_method(void)
+{
+    BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "udmon link");
+
+    if ((method != NULL) &&
+        (!BIO_meth_set_write(method, bio_write) || !BIO_meth_set_read(method, bio_read) ||
+         !BIO_meth_set_ctrl(method, bio_control) || !BIO_meth_set_create(method, bio_create))) {
+        BIO_meth_free(method);
+        method = NULL;
+    }
+    return method;
+}
+
+/* The pre-shared key */
+
+/* What TLS takes for a session to be resumed: the key, and the cipher that it is good for. */
+static SSL_SESSION *psk_session(SSL *ssl)
+{
+    const udmon_tls_t *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+    const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, psk_cipher);
+    SSL_SESSION *session = SSL_SESSION_new();
+
+    if ((session != NULL) && (cipher != NULL) &&
+        SSL_SESSION_set1_master_key(session, tls->key, sizeof(tls->key)) &&
+        SSL_SESSION_set_cipher(session, cipher) &&
+        SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION)) {
+        return session;
+    }
+    SSL_SESSION_free(session);
+    return NULL;
+}
+
+static int psk_find(SSL *ssl, const unsigned char *identity, size_t length, SSL_SESSION **session_p)
+{
+    *session_p = NULL;
+    if ((length == (sizeof(psk_identity) - 1)) && !memcmp(identity, psk_identity, length)) {
+        *session_p = psk_session(ssl);
+        return *session_p != NULL;
+    }
+    return 1; /* goes on without a key, which then fails for want of a certificate */
+}
+
+static int psk_use(SSL *ssl, const EVP_MD *digest, const unsigned char **identity_p,
+                   size_t *length_p, SSL_SESSION **session_p)
+{
+    *session_p = NULL;
+    if ((digest != NULL) && !EVP_MD_is_a(digest, "SHA256")) {
+        return 1; /* after a retry that asked for another cipher: no key for it */
+    }
+    *identity_p = (const unsigned char *)psk_identity;
+    *length_p = sizeof(psk_identity) - 1;
+    *session_p = psk_session(ssl);
+    return *session_p != NULL;
+}
+
+int udmon_tls_open(udmon_tls_t *tls, const udmon_secret_t *secret, int server)
+{
+    LIST_INIT(&tls->unsent);
+    tls->method = bio_method();
+    tls->context = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
+    if ((tls->method == NULL) || (tls->context == NULL) ||
+        (udmon_sign(secret, "TLS key", "", 0, NULL, 0, tls->key) < 0) ||
+        !SSL_CTX_set_min_proto_version(tls->context, TLS1_3_VERSION) ||
+        !SSL_CTX_set_ciphersuites(tls->context, "TLS_AES_128_GCM_SHA256") ||
+        !SSL_CTX_set_num_tickets(tls->context, 0)) {
+        udmon_error("OpenSSL offers no TLS 1.3 with AES-128-GCM");
+        udmon_tls_close(tls);
+        return -EIO;
+    }
+    SSL_CTX_set_app_data(tls->context, tls);
+    SSL_CTX_set_session_cache_mode(tls->context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_mode(tls->context, SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                       SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                       SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_options(tls->context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
+    if (server) {
+        SSL_CTX_set_psk_find_session_callback(tls->context, psk_find);
+    } else {
+        SSL_CTX_set_psk_use_session_callback(tls->context, psk_use);
+        /* A server that shows a certificate instead of the secret is refused: none is trusted. */
+        SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER, NULL);
+    }
+    return 0;
+}
+
+void udmon_tls_close(udmon_tls_t *tls)
+{
+    SSL_CTX_free(tls->context);
+    BIO_meth_free(tls->method);
+    memset(tls, 0, sizeof(*tls));
+}
+
+/* Telling the owner, who may close the link meanwhile */
+
+static void link_free(udmon_link_t *link)
+{
+    SSL_free(link->ssl);
+    free(link->in);
+    free(link->out);
+    free(link);
+}
+
+static void link_call_begin(udmon_link_t *link)
+{
+    ++link->calling;
+}
+
+/* Returns whether the link is still there. */
+static int link_call_end(udmon_link_t *link)
+{
+    if ((--link->calling == 0) && link->closed) {
+        link_free(link);
+        return 0;
+    }
+    return !link->closed;
+}
+
+static void link_set_unsent(udmon_link_t *link, int unsent)
+{
+    if (unsent && !link->is_unsent) {
+        LIST_INSERT_HEAD(&link->tls->unsent, link, unsent);
+    } else if (!unsent && link->is_unsent) {
+        LIST_REMOVE(link, unsent);
+    }
+    link->is_unsent = unsent;
+}
+
+static void link_wait_for(udmon_link_t *link, uint32_t events)
+{
+    if ((link->events != events) &&
+        (udmon_loop_modify(link->loop, &link->source, events) == 0)) {
+        link->events = events;
+    }
+}
+
+static void link_fail(udmon_link_t *link, int error)
+{
+    if (link->state == LINK_FAILED) {
+        return;
+    }
+    link->state = LINK_FAILED;
+    link_set_unsent(link, 0);
+    link_wait_for(link, 0);
+    link_call_begin(link);
+    link->ops->failed(link->arg, error);
+    link_call_end(link);
+}
+
+/* What SSL_read, SSL_write or SSL_do_handshake answered: 0 if it has to wait, else an errno. */
+static int link_error(udmon_link_t *link, int ret)
+{
+    switch (SSL_get_error(link->ssl, ret)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+        return 0;
+    case SSL_ERROR_SSL:
+        udmon_debug("TLS: %s", ERR_reason_error_string(ERR_peek_last_error()));
+        return (link->state == LINK_HANDSHAKE) ? -EACCES : -EPROTO;
+    default:
+        return -ECONNRESET;
+    }
+}
+
+/* Sending */
+
+/* Give the socket what waits. Returns 0, also if something is left, or what went wrong. */
+static int link_flush(udmon_link_t *link)
+{
+    size_t length;
+    int ret, error;
+
+    while ((length = link->out_end - link->out_begin) > 0) {
+        ERR_clear_error();
+        ret = SSL_write(link->ssl, link->out + link->out_begin,
+                        (length < TLS_RECORD_MAX) ? (int)length : TLS_RECORD_MAX);
+        if (ret <= 0) {
+            error = link_error(link, ret);
+            link_wait_for(link, error ? EPOLLIN : (EPOLLIN | EPOLLOUT));
+            return error;
+        }
+        link->out_begin += ret;
+    }
+    link->out_begin = link->out_end = 0;
+    link_set_unsent(link, 0);
+    link_wait_for(link, EPOLLIN);
+    return 0;
+}
+
+unsigned udmon_tls_send(udmon_tls_t *tls, int all)
+{
+    udmon_link_t *link = LIST_FIRST(&tls->unsent), *next;
+    unsigned count = 0;
+    int ret;
+
+    for (; link != NULL; link = next) {
+        next = LIST_NEXT(link, unsent);
+        if ((link->events & EPOLLOUT) && !all) {
+            ++count; /* the loop tells when it is worth trying */
+            continue;
+        }
+        ret = link_flush(link);
+        count += link->is_unsent;
+        if (ret < 0) {
+            link_fail(link, ret);
+            next = LIST_FIRST(&tls->unsent); /* who was told may have closed any link */
+            count = 0;
+        }
+    }
+    return count;
+}
+
+/* Room for `size` more bytes at the end of what waits. */
+static int link_room(udmon_link_t *link, size_t size)
+{
+    size_t waiting = link->out_end - link->out_begin;
+
+    if (link->out == NULL) {
+        link->out = malloc(LINK_OUT_MAX);
+        if (link->out == NULL) {
+            return -ENOMEM;
+        }
+    }
+    if ((waiting + size) > LINK_OUT_MAX) {
+        return -EAGAIN;
+    }
+    if ((link->out_end + size) > LINK_OUT_MAX) {
+        memmove(link->out, link->out + link->out_begin, waiting);
+        link->out_begin = 0;
+        link->out_end = waiting;
+    }
+    return 0;
+}
+
+int udmon_link_send(udmon_link_t *link, size_t size, udmon_link_pack_t pack, void *arg)
+{
+    size_t length;
+    uint8_t *at;
+    int ret;
+
+    if ((link->state != LINK_OPEN) || (size > LINK_MESSAGE_MAX)) {
+        return -EIO;
+    }
+    ret = link_room(link, LINK_HEADER + size);
+    if (ret == -EAGAIN) {
+        if (link_flush(link) < 0) {
+            return -EIO; /* the owner is told when the loop runs */
+        }
+        ret = link_room(link, LINK_HEADER + size);
+    }
+    if (ret < 0) {
+        return ret;
+    }
+    at = link->out + link->out_end;
+    length = pack(at + LINK_HEADER, size, arg);
+    at[0] = length & 0xff;
+    at[1] = length >> 8;
+    link->out_end += LINK_HEADER + length;
+    link_set_unsent(link, 1);
+    return 0;
+}
+
+typedef struct link_bytes {
+    const void *data;
+    size_t length;
+} link_bytes_t;
+
+static size_t link_pack_bytes(void *buffer, size_t size, void *arg)
+{
+    const link_bytes_t *bytes = arg;
+
+    (void)size;
+    memcpy(buffer, bytes->data, bytes->length);
+    return bytes->length;
+}
+
+int udmon_link_send_bytes(udmon_link_t *link, const void *data, size_t length)
+{
+    link_bytes_t bytes = {.data = data, .length = length};
+
+    return udmon_link_send(link, length, link_pack_bytes, &bytes);
+}
+
+/* Receiving */
+
+/* Deliver the complete messages of `in`. Returns whether the link is still there, and open. */
+static int link_deliver(udmon_link_t *link)
+{
+    size_t length, at = 0;
+
+    while ((link->in_length - at) >= LINK_HEADER) {
+        length = link->in[at] | ((size_t)link->in[at + 1] << 8);
+        if ((length == 0) || (length > LINK_MESSAGE_MAX)) {
+            link_fail(link, -EPROTO);
+            return 0;
+        }
+        if ((link->in_length - at) < (LINK_HEADER + length)) {
+            break;
+        }
+        link_call_begin(link);
+        link->ops->received(link->arg, link->in + at + LINK_HEADER, length);
+        if (!link_call_end(link)) {
+            return 0;
+        }
+        at += LINK_HEADER + length;
+    }
+    memmove(link->in, link->in + at, link->in_length - at);
+    link->in_length -= at;
+    return link->state == LINK_OPEN;
+}
+
+static void link_read(udmon_link_t *link)
+{
+    size_t room;
+    int i, ret;
+
+    if (link->in == NULL) {
+        link->in = malloc(LINK_HEADER + LINK_MESSAGE_MAX);
+        if (link->in == NULL) {
+            link_fail(link, -ENOMEM);
+            return;
+        }
+    }
+    /* What OpenSSL has read already wakes nobody, so it is read to its end. */
+    for (i = 0; (i < LINK_READS) || SSL_pending(link->ssl); ++i) {
+        room = LINK_HEADER + LINK_MESSAGE_MAX - link->in_length;
+        ERR_clear_error();
+        ret = SSL_read(link->ssl, link->in + link->in_length, room);
+        if (ret <= 0) {
+            ret = link_error(link, ret);
+            if (ret < 0) {
+                link_fail(link, ret);
+            }
+            return;
+        }
+        link->in_length += ret;
+        if (!link_deliver(link)) {
+            return;
+        }
+    }
+}
+
+static void link_handshake(udmon_link_t *link)
+{
+    int ret;
+
+    ERR_clear_error();
+    ret = SSL_do_handshake(link->ssl);
+    if (ret != 1) {
+        ret = link_error(link, ret);
+        if (ret < 0) {
+            link_fail(link, ret);
+        } else {
+            link_wait_for(link, SSL_want_write(link->ssl) ? (EPOLLIN | EPOLLOUT) : EPOLLIN);
+        }
+        return;
+    }
+    link->state = LINK_OPEN;
+    link_wait_for(link, EPOLLIN);
+    link_call_begin(link);
+    if (link->ops->opened != NULL) {
+        link->ops->opened(link->arg);
+    }
+    if (link_call_end(link) && (link->state == LINK_OPEN)) {
+        link_read(link); /* what came together with the end of the handshake */
+    }
+}
+
+static void link_ready(udmon_source_t *source, uint32_t events)
+{
+    udmon_link_t *link = source->arg;
+    socklen_t length = sizeof(int);
+    int error = 0;
+
+    if (link->state == LINK_CONNECTING) {
+        getsockopt(source->fd, SOL_SOCKET, SO_ERROR, &error, &length);
+        if (error != 0) {
+            link_fail(link, -error);
+            return;
+        }
+        link->state = LINK_HANDSHAKE;
+        length = sizeof(link->local);
+        getsockname(source->fd, (struct sockaddr *)&link->local, &length);
+    }
+    if (link->state == LINK_HANDSHAKE) {
+        link_handshake(link);
+        return;
+    }
+    if ((link->state == LINK_OPEN) && (events & EPOLLOUT)) {
+        error = link_flush(link);
+        if (error < 0) {
+            link_fail(link, error);
+            return;
+        }
+    }
+    if ((link->state == LINK_OPEN) && (events & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
+        link_read(link);
+    }
+}
+
+/* Making and closing */
+
+/* Takes the socket over. */
+static int link_new(udmon_tls_t *tls, udmon_loop_t *loop, int fd, uint32_t events,
+                    const udmon_link_ops_t *ops, void *arg, udmon_link_t **link_p)
+{
+    udmon_link_t *link = calloc(1, sizeof(*link));
+    int ret = -ENOMEM, one = 1;
+    BIO *bio = NULL;
+
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* messages are gathered here */
+    if (link == NULL) {
+        goto err_close;
+    }
+    *link = (udmon_link_t) {.tls = tls, .loop = loop, .ops = ops, .arg = arg, .events = events};
+    link->source = (udmon_source_t) {.fd = fd, .ready = link_ready, .arg = link};
+    link->ssl = SSL_new(tls->context);
+    bio = BIO_new(tls->method);
+    if ((link->ssl == NULL) || (bio == NULL)) {
+        BIO_free(bio);
+        goto err_free;
+    }
+    BIO_set_data(bio, link);
+    SSL_set_bio(link->ssl, bio, bio);
+    ret = udmon_loop_add(loop, &link->source, events);
+    if (ret < 0) {
+        goto err_free;
+    }
+    *link_p = link;
+    return 0;
+
+err_free:
+    link_free(link);
+err_close:
+    close(fd);
+    return ret;
+}
+
+int udmon_link_accept(udmon_tls_t *tls, udmon_loop_t *loop, int fd, const udmon_link_ops_t *ops,
+                      void *arg, udmon_link_t **link_p)
+{
+    socklen_t length = sizeof(struct sockaddr_storage);
+    int ret = link_new(tls, loop, fd, EPOLLIN, ops, arg, link_p);
+
+    if (ret == 0) {
+        (*link_p)->state = LINK_HANDSHAKE;
+        SSL_set_accept_state((*link_p)->ssl);
+        getsockname(fd, (struct sockaddr *)&(*link_p)->local, &length);
+        length = sizeof(struct sockaddr_storage);
+        getpeername(fd, (struct sockaddr *)&(*link_p)->remote, &length);
+        udmon_sockaddr_unmap(&(*link_p)->local);
+        udmon_sockaddr_unmap(&(*link_p)->remote);
+    }
+    return ret;
+}
+
+int udmon_link_connect(udmon_tls_t *tls, udmon_loop_t *loop, const struct sockaddr *source,
+                       const struct sockaddr *addr, const udmon_link_ops_t *ops, void *arg,
+                       udmon_link_t **link_p)
+{
+    int ret, fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return -errno;
+    }
+    if (((source != NULL) && (bind(fd, source, udmon_sockaddr_length(source)) < 0)) ||
+        ((connect(fd, addr, udmon_sockaddr_length(addr)) < 0) && (errno != EINPROGRESS))) {
+        ret = -errno;
+        close(fd);
+        return ret;
+    }
+    ret = link_new(tls, loop, fd, EPOLLOUT, ops, arg, link_p);
+    if (ret == 0) {
+        SSL_set_connect_state((*link_p)->ssl);
+        memcpy(&(*link_p)->remote, addr, udmon_sockaddr_length(addr));
+    }
+    return ret;
+}
+
+void udmon_link_close(udmon_link_t *link)
+{
+    if (link->state == LINK_OPEN) {
+        ERR_clear_error();
+        SSL_shutdown(link->ssl); /* says that this is the end; nobody waits for the answer */
+    }
+    link->state = LINK_FAILED;
+    link_set_unsent(link, 0);
+    udmon_loop_delete(link->loop, &link->source);
+    close(link->source.fd);
+    link->closed = 1;
+    if (link->calling == 0) {
+        link_free(link);
+    }
+}
+
+void udmon_link_give(udmon_link_t *link, const udmon_link_ops_t *ops, void *arg)
+{
+    link->ops = ops;
+    link->arg = arg;
+}

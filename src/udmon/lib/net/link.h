@@ -1,0 +1,92 @@
+/*
+ * Link: a TCP connection with TLS 1.3 that carries messages of up to LINK_MESSAGE_MAX bytes. Both
+ * sides prove in the TLS handshake that they know the shared secret (an external pre-shared key
+ * made from it); certificates are not used. Nothing that a peer sends reaches the owner of a link
+ * before that proof. Each message is preceded by its length, 16 bits, little-endian.
+ */
+#ifndef UDMON_LINK_H
+#define UDMON_LINK_H
+
+#include "../auth.h"
+#include "loop.h"
+
+#include <openssl/ssl.h>
+
+#include <stddef.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+enum {
+    LINK_MESSAGE_MAX = 16 * 1024,
+    LINK_OUT_MAX = 128 * 1024 /* bytes that wait for the socket */
+};
+
+/* What all links of a client or server have in common. */
+typedef struct udmon_tls {
+    SSL_CTX *context;
+    BIO_METHOD *method;
+    uint8_t key[UDMON_MAC_SIZE]; /* the pre-shared key */
+    LIST_HEAD(, udmon_link) unsent; /* links whose messages have not been given to the socket */
+} udmon_tls_t;
+
+/* What the owner of a link is told. Each may close the link. */
+typedef struct udmon_link_ops {
+    /* The peer has proved that it knows the secret. NULL: the owner does not want to know. */
+    void (*opened)(void *arg);
+    void (*received)(void *arg, const void *data, size_t length);
+    /* The link is of no use any more; to be closed. -EACCES: the TLS handshake failed. */
+    void (*failed)(void *arg, int error);
+} udmon_link_ops_t;
+
+typedef struct udmon_link {
+    LIST_ENTRY(udmon_link) unsent;
+    udmon_tls_t *tls;
+    udmon_loop_t *loop;
+    const udmon_link_ops_t *ops;
+    void *arg;
+    udmon_source_t source;
+    uint32_t events;      /* that `source` waits for */
+    SSL *ssl;
+    enum { LINK_CONNECTING, LINK_HANDSHAKE, LINK_OPEN, LINK_FAILED } state;
+    int is_unsent;        /* stands in the list of `tls` */
+    int calling, closed;  /* the owner is being told something; has closed the link meanwhile */
+    uint8_t *in, *out;
+    size_t in_length, out_begin, out_end;
+    struct sockaddr_storage local, remote;
+} udmon_link_t;
+
+/* The context of a server's or a client's links. The secret may be empty. */
+int udmon_tls_open(udmon_tls_t *tls, const udmon_secret_t *secret, int server);
+void udmon_tls_close(udmon_tls_t *tls);
+
+/* A link of an accepted socket, which it takes over (also if it fails). */
+int udmon_link_accept(udmon_tls_t *tls, udmon_loop_t *loop, int fd, const udmon_link_ops_t *ops,
+                      void *arg, udmon_link_t **link_p);
+/* A link from `source` (NULL: by routing) to `addr`. */
+int udmon_link_connect(udmon_tls_t *tls, udmon_loop_t *loop, const struct sockaddr *source,
+                       const struct sockaddr *addr, const udmon_link_ops_t *ops, void *arg,
+                       udmon_link_t **link_p);
+/* May be called from within the operations. What waits to be sent is lost. */
+void udmon_link_close(udmon_link_t *link);
+
+/* Another owner. */
+void udmon_link_give(udmon_link_t *link, const udmon_link_ops_t *ops, void *arg);
+
+/* Write a message of at most `size` bytes to `buffer`; returns its length. */
+typedef size_t (*udmon_link_pack_t)(void *buffer, size_t size, void *arg);
+
+/*
+ * Queue a message of at most `size` bytes; it leaves with udmon_tls_send. -EAGAIN: no room now,
+ * `pack` was not called, and the loop wakes when there is; -EIO: the link is not open.
+ */
+int udmon_link_send(udmon_link_t *link, size_t size, udmon_link_pack_t pack, void *arg);
+/* The same with bytes that are there. */
+int udmon_link_send_bytes(udmon_link_t *link, const void *data, size_t length);
+
+/*
+ * Give what was queued to the sockets; returns how many links still have something. `all`: also to
+ * those that had no room the last time, for which the loop waits.
+ */
+unsigned udmon_tls_send(udmon_tls_t *tls, int all);
+
+#endif

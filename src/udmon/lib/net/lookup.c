@@ -1,0 +1,124 @@
+#include "lookup.h"
+#include "../log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct udmon_lookup {
+    unsigned users; /* the thread and who asked: the last one frees it */
+    char host[256], port[8];
+    udmon_loop_t *loop;
+    udmon_source_t source; /* eventfd: the thread is done */
+    udmon_lookup_done_t done;
+    void *arg;
+    int error;
+    struct addrinfo *hosts;
+};
+
+static void lookup_release(udmon_lookup_t *lookup)
+{
+    if (__atomic_sub_fetch(&lookup->users, 1, __ATOMIC_ACQ_REL) == 0) {
+        if (lookup->hosts != NULL) {
+            freeaddrinfo(lookup->hosts);
+        }
+        close(lookup->source.fd);
+        free(lookup);
+    }
+}
+
+static void *lookup_run(void *arg)
+{
+    const struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV,
+    };
+    udmon_lookup_t *lookup = arg;
+
+    lookup->error = getaddrinfo(lookup->host, lookup->port, &hints, &lookup->hosts);
+    if (lookup->error != 0) {
+        lookup->hosts = NULL;
+    }
+    eventfd_write(lookup->source.fd, 1);
+    lookup_release(lookup);
+    return NULL;
+}
+
+static void lookup_ready(udmon_source_t *source, uint32_t events)
+{
+    udmon_lookup_t *lookup = source->arg;
+    struct addrinfo *hosts = lookup->hosts;
+    int error = lookup->error;
+
+    (void)events;
+    lookup->hosts = NULL; /* whoever is told has it now */
+    udmon_loop_delete(lookup->loop, source);
+    lookup->done(lookup->arg, error, hosts);
+    lookup_release(lookup);
+}
+
+static int lookup_thread(udmon_lookup_t *lookup)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    int ret;
+
+    sigfillset(&all); /* signals are the program's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    ret = pthread_create(&thread, NULL, lookup_run, lookup);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (ret == 0) {
+        pthread_detach(thread);
+    }
+    return -ret;
+}
+
+int udmon_lookup_start(udmon_loop_t *loop, const char *host, const char *port,
+                       udmon_lookup_done_t done, void *arg, udmon_lookup_t **lookup_p)
+{
+    udmon_lookup_t *lookup = calloc(1, sizeof(*lookup));
+    int ret;
+
+    if (lookup == NULL) {
+        return -ENOMEM;
+    }
+    *lookup = (udmon_lookup_t) {.users = 2, .loop = loop, .done = done, .arg = arg};
+    snprintf(lookup->host, sizeof(lookup->host), "%s", host);
+    snprintf(lookup->port, sizeof(lookup->port), "%s", port);
+    lookup->source.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    lookup->source.ready = lookup_ready;
+    lookup->source.arg = lookup;
+    if (lookup->source.fd < 0) {
+        ret = -errno;
+        goto err_free;
+    }
+    ret = udmon_loop_add(loop, &lookup->source, EPOLLIN);
+    if (ret < 0) {
+        goto err_close;
+    }
+    ret = lookup_thread(lookup);
+    if (ret < 0) {
+        goto err_source;
+    }
+    *lookup_p = lookup;
+    return 0;
+
+err_source:
+    udmon_loop_delete(loop, &lookup->source);
+err_close:
+    close(lookup->source.fd);
+err_free:
+    udmon_error("cannot look %s up: %s", host, strerror(-ret));
+    free(lookup);
+    return ret;
+}
+
+void udmon_lookup_cancel(udmon_lookup_t *lookup)
+{
+    udmon_loop_delete(lookup->loop, &lookup->source);
+    lookup_release(lookup);
+}

@@ -1,0 +1,193 @@
+#include "loop.h"
+#include "../log.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t udmon_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return ((uint64_t)now.tv_sec * 1000000000u) + now.tv_nsec;
+}
+
+/* Set the timerfd to the soonest timer, if it is not already; while timers come and go, later. */
+static void loop_arm_timer(udmon_loop_t *loop)
+{
+    udmon_timer_t *first = LIST_FIRST(&loop->timers);
+    uint64_t due = (first != NULL) ? first->due_ns : 0;
+    struct itimerspec spec = {
+        .it_value = {.tv_sec = due / 1000000000u, .tv_nsec = due % 1000000000u},
+    };
+
+    if (!loop->entered && (due != loop->armed_ns)) {
+        timerfd_settime(loop->timerfd.fd, TFD_TIMER_ABSTIME, &spec, NULL);
+        loop->armed_ns = due;
+    }
+}
+
+static void loop_timers_due(udmon_source_t *source, uint32_t events)
+{
+    udmon_loop_t *loop = source->arg;
+    uint64_t expirations;
+
+    (void)events;
+    if (read(source->fd, &expirations, sizeof(expirations)) < 0) {
+        return; /* set anew meanwhile */
+    }
+    loop->armed_ns = 0;
+}
+
+static int loop_run_timers(udmon_loop_t *loop)
+{
+    uint64_t now = loop->now_ns = udmon_now_ns();
+    udmon_timer_t *timer;
+    int count = 0;
+
+    /* Timers set meanwhile lie after `now`, so this ends. */
+    while (((timer = LIST_FIRST(&loop->timers)) != NULL) && (timer->due_ns <= now)) {
+        udmon_timer_cancel(timer);
+        timer->fire(timer);
+        ++count;
+    }
+    return count;
+}
+
+int udmon_loop_open(udmon_loop_t *loop)
+{
+    int ret;
+
+    memset(loop, 0, sizeof(*loop));
+    loop->now_ns = udmon_now_ns();
+    LIST_INIT(&loop->timers);
+    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (loop->epoll_fd < 0) {
+        ret = -errno;
+        udmon_error("cannot make an epoll descriptor: %s (too many open files?)", strerror(errno));
+        return ret;
+    }
+    loop->timerfd.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (loop->timerfd.fd < 0) {
+        ret = -errno;
+        udmon_error("cannot make a timer descriptor: %s (too many open files?)", strerror(errno));
+        goto err_epoll;
+    }
+    loop->timerfd.ready = loop_timers_due;
+    loop->timerfd.arg = loop;
+    ret = udmon_loop_add(loop, &loop->timerfd, EPOLLIN);
+    if (ret < 0) {
+        goto err_timer;
+    }
+    return 0;
+
+err_timer:
+    close(loop->timerfd.fd);
+err_epoll:
+    close(loop->epoll_fd);
+    return ret;
+}
+
+void udmon_loop_close(udmon_loop_t *loop)
+{
+    close(loop->timerfd.fd);
+    close(loop->epoll_fd);
+}
+
+static int loop_ctl(udmon_loop_t *loop, int op, udmon_source_t *source, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = source};
+    int ret;
+
+    if (epoll_ctl(loop->epoll_fd, op, source->fd, &event) < 0) {
+        ret = -errno;
+        udmon_error("epoll does not take descriptor %d: %s", source->fd, strerror(errno));
+        return ret;
+    }
+    return 0;
+}
+
+int udmon_loop_add(udmon_loop_t *loop, udmon_source_t *source, uint32_t events)
+{
+    return loop_ctl(loop, EPOLL_CTL_ADD, source, events);
+}
+
+int udmon_loop_modify(udmon_loop_t *loop, udmon_source_t *source, uint32_t events)
+{
+    return loop_ctl(loop, EPOLL_CTL_MOD, source, events);
+}
+
+void udmon_loop_delete(udmon_loop_t *loop, udmon_source_t *source)
+{
+    loop_ctl(loop, EPOLL_CTL_DEL, source, 0);
+    ++loop->deleted;
+}
+
+void udmon_timer_cancel(udmon_timer_t *timer)
+{
+    if (timer->due_ns != 0) {
+        LIST_REMOVE(timer, list);
+        timer->due_ns = 0;
+    }
+}
+
+void udmon_timer_set(udmon_loop_t *loop, udmon_timer_t *timer, uint64_t delay_ms)
+{
+    udmon_timer_set_at(loop, timer, udmon_now_ns() + (delay_ms * 1000000u) + 1);
+}
+
+void udmon_timer_set_at(udmon_loop_t *loop, udmon_timer_t *timer, uint64_t due_ns)
+{
+    udmon_timer_t *other, *last = NULL;
+
+    udmon_timer_cancel(timer);
+    timer->due_ns = due_ns;
+    LIST_FOREACH(other, &loop->timers, list) {
+        if (other->due_ns > timer->due_ns) {
+            break;
+        }
+        last = other;
+    }
+    if (last == NULL) {
+        LIST_INSERT_HEAD(&loop->timers, timer, list);
+    } else {
+        LIST_INSERT_AFTER(last, timer, list);
+    }
+    loop_arm_timer(loop);
+}
+
+int udmon_loop_enter(udmon_loop_t *loop)
+{
+    struct epoll_event events[16];
+    unsigned deleted = loop->deleted;
+    int i, count, calls = 0;
+
+    loop->entered = 1;
+    count = epoll_wait(loop->epoll_fd, events, 16, 0);
+    for (i = 0; i < count; ++i) {
+        udmon_source_t *source = events[i].data.ptr;
+        source->ready(source, events[i].events);
+        ++calls;
+        if (loop->deleted != deleted) {
+            break; /* what follows may be of the deleted one; the kernel will tell again */
+        }
+    }
+    return calls + loop_run_timers(loop);
+}
+
+void udmon_loop_leave(udmon_loop_t *loop)
+{
+    loop->entered = 0;
+    loop_arm_timer(loop);
+}
+
+int udmon_loop_run(udmon_loop_t *loop)
+{
+    int calls = udmon_loop_enter(loop);
+
+    udmon_loop_leave(loop);
+    return calls;
+}

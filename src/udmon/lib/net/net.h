@@ -1,0 +1,113 @@
+/*
+ * Networks as libudmon uses them: paths to peers, and datagrams. A path is an endpoint of UCT, made
+ * on a port (an open interface), whose active messages are the datagrams; or a link (TLS over TCP).
+ * UCT's transports are known by name only: whatever has active messages and addresses will do.
+ */
+#ifndef UDMON_NET_H
+#define UDMON_NET_H
+
+#include "link.h"
+#include "loop.h"
+
+#include <uct/api/uct.h>
+
+#include <stddef.h>
+#include <sys/queue.h>
+
+struct udmon_net;
+
+typedef struct udmon_port {
+    LIST_ENTRY(udmon_port) list;
+    struct udmon_net *net;
+    uct_md_h md;
+    uct_iface_h iface;
+    uct_iface_attr_t attr;
+    char transport[UCT_TL_NAME_MAX];
+    char device[UCT_DEVICE_NAME_MAX];
+    int gid_index;
+    udmon_source_t source; /* fd -1 if the transport has none */
+    int deaf;              /* its events do not wake us now: see udmon_net_arm */
+} udmon_port_t;
+
+typedef struct udmon_path {
+    struct udmon_net *net;
+    udmon_port_t *port; /* NULL if it is a link */
+    uct_ep_h ep;
+    udmon_link_t *link;
+    void *owner;
+    int failed; /* the transport says so: of no use any more */
+    LIST_ENTRY(udmon_path) list;
+} udmon_path_t;
+
+/* A datagram has come. */
+typedef void (*udmon_net_receive_t)(void *arg, const void *data, size_t length);
+/* The link of a path is broken; the path is to be closed. */
+typedef void (*udmon_net_broken_t)(void *arg, udmon_path_t *path);
+
+typedef struct udmon_net {
+    udmon_loop_t *loop;
+    ucs_async_context_t *async;
+    uct_worker_h worker;
+    LIST_HEAD(, udmon_port) ports;
+    LIST_HEAD(, udmon_path) paths;
+    udmon_timer_t retry;    /* for transports that cannot tell when there is room or news */
+    udmon_tls_t *tls;
+    udmon_net_receive_t receive;
+    udmon_net_broken_t broken;
+    void *arg;
+    int blocked;            /* somebody waits for room */
+    uint64_t received;      /* datagrams */
+    uint64_t window_received, window_ns; /* as it was at the beginning of the current window, */
+    int busy;               /* whether many came in the one before, */
+    uint64_t pause_ns;      /* and how long not to look then */
+    int by_batches;         /* the end of a batch wakes us, */
+    uint64_t armed_ns;      /* asked for at this time; */
+    unsigned pauses;        /* not to be asked for that many times */
+    uint64_t seen_received; /* as it was when udmon_net_arm looked last */
+} udmon_net_t;
+
+/* `tls` is what links that become paths were made with; belongs to the caller. */
+int udmon_net_open(udmon_net_t *net, udmon_loop_t *loop, udmon_tls_t *tls,
+                   udmon_net_receive_t receive, udmon_net_broken_t broken, void *arg);
+void udmon_net_close(udmon_net_t *net);
+
+/*
+ * The port of a transport on a device, opened if it is not. `device` NULL: the first one;
+ * `gid_index` -1: the transport's choice. -ENODEV: UCT has no such thing here.
+ */
+int udmon_net_port(udmon_net_t *net, const char *transport, const char *device, int gid_index,
+                   udmon_port_t **port_p);
+
+/* Its paths are closed before. */
+void udmon_port_close(udmon_port_t *port);
+
+/* What UCT answers, as a negative errno. */
+int udmon_net_errno(ucs_status_t status);
+
+/* Write struct udmon_address; returns its length, or -EMSGSIZE. */
+int udmon_port_address(udmon_port_t *port, void *buffer, size_t size);
+
+/* -EINVAL: malformed address; -ENETUNREACH: no way there from this port. */
+int udmon_path_open(udmon_port_t *port, const void *address, size_t length, udmon_path_t **path_p);
+/* A path that is a link, which it takes over. */
+int udmon_path_of_link(udmon_net_t *net, udmon_link_t *link, udmon_path_t **path_p);
+void udmon_path_close(udmon_path_t *path);
+/* Largest datagram. */
+size_t udmon_path_mtu(const udmon_path_t *path);
+
+/* Write a datagram of at most `size` bytes to `buffer`; returns its length. */
+typedef size_t (*udmon_pack_t)(void *buffer, size_t size, void *arg);
+
+/* 0; -EAGAIN: no room now, `pack` was not called; -EIO: the path has failed. */
+int udmon_path_send(udmon_path_t *path, size_t size, udmon_pack_t pack, void *arg);
+
+/* Handle completions and datagrams; returns how many. */
+unsigned udmon_net_progress(udmon_net_t *net);
+
+/* Give what was sent a short while to leave; the only place that waits, and only before closing. */
+void udmon_net_drain(udmon_net_t *net);
+
+/* Prepare to sleep. Returns 0 if news will wake us, 1 if there is something to do already. */
+int udmon_net_arm(udmon_net_t *net);
+
+#endif

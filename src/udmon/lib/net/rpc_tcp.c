@@ -1,0 +1,256 @@
+/* Listening on a TCP port, and answering the requests of those who have proved the secret. */
+#include "rpc.h"
+#include "address.h"
+#include "../log.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * A connection has SERVE_MS to prove the secret and to ask; of more than SERVED_MAX the oldest
+ * goes. If the process is out of descriptors, accepting pauses for PAUSE_MS.
+ */
+enum { SERVED_MAX = 512, SERVE_MS = 5000, PAUSE_MS = 200, ACCEPTS = 64 };
+
+typedef struct tcp_served {
+    TAILQ_ENTRY(tcp_served) list;
+    struct udmon_rpc_listener *listener;
+    udmon_link_t *link;
+    udmon_timer_t timeout;
+} tcp_served_t;
+
+struct udmon_rpc_listener {
+    udmon_loop_t *loop;
+    udmon_tls_t *tls;
+    udmon_source_t source;
+    udmon_timer_t pause;
+    udmon_rpc_serve_t serve;
+    void *arg;
+    TAILQ_HEAD(, tcp_served) served; /* oldest first */
+    unsigned count;
+};
+
+/* The link is closed or has another owner. */
+static void served_forget(tcp_served_t *served)
+{
+    udmon_timer_cancel(&served->timeout);
+    TAILQ_REMOVE(&served->listener->served, served, list);
+    --served->listener->count;
+    free(served);
+}
+
+static void served_close(tcp_served_t *served)
+{
+    udmon_link_close(served->link);
+    served_forget(served);
+}
+
+static void served_timeout(udmon_timer_t *timer)
+{
+    served_close(timer->arg);
+}
+
+static void served_failed(void *arg, int error)
+{
+    static udmon_log_limit_t limit;
+    tcp_served_t *served = arg;
+    char text[80];
+
+    if (error == -EACCES) {
+        udmon_warn_limited(&limit, "a client at %s refused: it does not know the secret",
+                           udmon_sockaddr_text((struct sockaddr *)&served->link->remote, text,
+                                               sizeof(text)));
+    }
+    served_close(served);
+}
+
+static void served_received(void *arg, const void *data, size_t length)
+{
+    uint8_t response[UDMON_RPC_MAX];
+    tcp_served_t *served = arg;
+    udmon_link_t *link = served->link;
+    udmon_rpc_place_t place = {
+        .local = link->local, .remote = link->remote, .gid_index = -1, .link = link,
+    };
+    size_t answered;
+
+    if (length > UDMON_RPC_MAX) {
+        served_close(served);
+        return;
+    }
+    answered = served->listener->serve(served->listener->arg, &place, data, length, response,
+                                       sizeof(response));
+    if ((answered == 0) || (udmon_link_send_bytes(link, response, answered) < 0)) {
+        /* Whoever has taken the link over notices the silence. */
+        if (link->arg == served) {
+            served_close(served);
+            return;
+        }
+    }
+    if (link->arg != served) {
+        served_forget(served);
+    }
+}
+
+static const udmon_link_ops_t served_ops = {.received = served_received, .failed = served_failed};
+
+static void listener_serve(udmon_rpc_listener_t *listener, int fd)
+{
+    tcp_served_t *served = calloc(1, sizeof(*served));
+
+    if (served == NULL) {
+        close(fd);
+        return;
+    }
+    if (udmon_link_accept(listener->tls, listener->loop, fd, &served_ops, served,
+                          &served->link) < 0) {
+        free(served);
+        return;
+    }
+    served->listener = listener;
+    served->timeout.fire = served_timeout;
+    served->timeout.arg = served;
+    udmon_timer_set(listener->loop, &served->timeout, SERVE_MS);
+    TAILQ_INSERT_TAIL(&listener->served, served, list);
+    ++listener->count;
+}
+
+static void listener_resume(udmon_timer_t *timer)
+{
+    udmon_rpc_listener_t *listener = timer->arg;
+
+    udmon_loop_modify(listener->loop, &listener->source, EPOLLIN);
+}
+
+/* Whether to go on accepting. */
+static int listener_failed(udmon_rpc_listener_t *listener)
+{
+    static udmon_log_limit_t limit;
+
+    if ((errno == EMFILE) || (errno == ENFILE) || (errno == ENOBUFS) || (errno == ENOMEM)) {
+        udmon_warn_limited(&limit, "cannot accept a connection: %s (LimitNOFILE of the service, "
+                           "ulimit -n?)", strerror(errno));
+        if (!TAILQ_EMPTY(&listener->served)) {
+            served_close(TAILQ_FIRST(&listener->served)); /* somebody else may have its place */
+        }
+        udmon_loop_modify(listener->loop, &listener->source, 0);
+        udmon_timer_set(listener->loop, &listener->pause, PAUSE_MS);
+        return 0;
+    }
+    return (errno == ECONNABORTED) || (errno == EINTR);
+}
+
+static void listener_ready(udmon_source_t *source, uint32_t events)
+{
+    udmon_rpc_listener_t *listener = source->arg;
+    int i, fd;
+
+    (void)events;
+    for (i = 0; i < ACCEPTS; ++i) {
+        fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if ((fd < 0) && !listener_failed(listener)) {
+            return;
+        }
+        if (fd < 0) {
+            continue;
+        }
+        if (listener->count >= SERVED_MAX) {
+            served_close(TAILQ_FIRST(&listener->served));
+        }
+        listener_serve(listener, fd);
+    }
+}
+
+static int listener_socket(const struct sockaddr *addr, int *fd_p)
+{
+    char text[80];
+    int fd, ret, one = 1, zero = 0;
+
+    fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        ret = -errno;
+        udmon_error("no socket: %s", strerror(errno));
+        return ret;
+    }
+    /* A restarted server gets its port back at once; "any" of IPv6 includes IPv4. */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (addr->sa_family == AF_INET6) {
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
+    }
+    if ((bind(fd, addr, udmon_sockaddr_length(addr)) < 0) || (listen(fd, 1024) < 0)) {
+        ret = -errno;
+        udmon_error("cannot listen on TCP %s: %s", udmon_sockaddr_text(addr, text, sizeof(text)),
+                    strerror(errno));
+        close(fd);
+        return ret;
+    }
+    *fd_p = fd;
+    return 0;
+}
+
+static int tcp_listen(udmon_loop_t *loop, udmon_tls_t *tls, const struct sockaddr *addr,
+                      udmon_rpc_serve_t serve, void *arg, udmon_rpc_listener_t **listener_p)
+{
+    udmon_rpc_listener_t *listener;
+    int ret;
+
+    listener = calloc(1, sizeof(*listener));
+    if (listener == NULL) {
+        return -ENOMEM;
+    }
+    TAILQ_INIT(&listener->served);
+    listener->loop = loop;
+    listener->tls = tls;
+    listener->serve = serve;
+    listener->arg = arg;
+    listener->pause.fire = listener_resume;
+    listener->source.ready = listener_ready;
+    listener->pause.arg = listener->source.arg = listener;
+    ret = listener_socket(addr, &listener->source.fd);
+    if (ret < 0) {
+        goto err_free;
+    }
+    ret = udmon_loop_add(loop, &listener->source, EPOLLIN);
+    if (ret < 0) {
+        goto err_close;
+    }
+    *listener_p = listener;
+    return 0;
+
+err_close:
+    close(listener->source.fd);
+err_free:
+    free(listener);
+    return ret;
+}
+
+static int tcp_port(const udmon_rpc_listener_t *listener)
+{
+    struct sockaddr_storage addr;
+    socklen_t length = sizeof(addr);
+
+    if (getsockname(listener->source.fd, (struct sockaddr *)&addr, &length) < 0) {
+        return -errno;
+    }
+    return udmon_sockaddr_port((struct sockaddr *)&addr);
+}
+
+static void tcp_close(udmon_rpc_listener_t *listener)
+{
+    while (!TAILQ_EMPTY(&listener->served)) {
+        served_close(TAILQ_FIRST(&listener->served));
+    }
+    udmon_timer_cancel(&listener->pause);
+    udmon_loop_delete(listener->loop, &listener->source);
+    close(listener->source.fd);
+    free(listener);
+}
+
+const udmon_rpc_ops_t udmon_rpc_tcp = {
+    .listen = tcp_listen,
+    .port = tcp_port,
+    .close = tcp_close,
+};

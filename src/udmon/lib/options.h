@@ -1,0 +1,23 @@
+/* Options with defaults filled in and checked, strings copied. */
+#ifndef UDMON_OPTIONS_H
+#define UDMON_OPTIONS_H
+
+#include "../include/udmon.h"
+
+#include <sys/socket.h>
+
+enum {
+    UDMON_DEAD_KEEPALIVES = 5, /* silent for so many keepalive times is gone */
+    UDMON_ROUNDS = 16          /* of progress within one call of a process function */
+};
+
+typedef struct udmon_settings {
+    udmon_options_t values; /* its strings are below */
+    char name[UDMON_NAME_MAX + 1];
+    struct sockaddr_storage source; /* AF_UNSPEC: by routing */
+} udmon_settings_t;
+
+/* -EINVAL with a message for what is out of range. */
+int udmon_settings_make(const udmon_options_t *options, udmon_settings_t *settings);
+
+#endif

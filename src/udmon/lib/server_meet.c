@@ -1,0 +1,223 @@
+/* Server: who asks to connect (HELLO), proves to know the secret (AUTH), and gets a session. */
+#include "server.h"
+#include "log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static udmon_scheme_t server_scheme(const char *name)
+{
+    int i;
+
+    for (i = UDMON_SCHEME_UD; i < UDMON_SCHEME_COUNT; ++i) {
+        if (!strcmp(udmon_scheme_name(i), name)) {
+            return i;
+        }
+    }
+    return UDMON_SCHEME_COUNT;
+}
+
+/*
+ * The port that a client asks for (NULL: the link itself is what it wants), or the status to refuse
+ * it with.
+ */
+static uint8_t server_port(udmon_server_t *server, const char *transport,
+                           const udmon_rpc_place_t *place, udmon_port_t **port_p)
+{
+    udmon_scheme_t scheme = server_scheme(transport);
+    int by_device = (scheme == UDMON_SCHEME_UD);
+
+    *port_p = NULL;
+    if ((scheme == UDMON_SCHEME_COUNT) ||
+        ((server->scheme != UDMON_SCHEME_ANY) && (server->scheme != scheme)) ||
+        /* What comes over RDMA CM wants datagrams of RDMA, and nobody else can have them. */
+        (by_device != (place->link == NULL))) {
+        return UDMON_NO_TRANSPORT;
+    }
+    if ((scheme != UDMON_SCHEME_TCP) &&
+        (udmon_net_port(&server->net, by_device ? "ud_mon" : transport,
+                        by_device ? place->device : NULL, place->gid_index, port_p) < 0)) {
+        return UDMON_NO_TRANSPORT;
+    }
+    return UDMON_OK;
+}
+
+static size_t server_hello(udmon_server_t *server, const udmon_rpc_place_t *place,
+                           const udmon_hello_t *hello, void *response, size_t size)
+{
+    char transport[UDMON_TRANSPORT_SIZE + 1] = "";
+    udmon_challenge_t *challenge = response;
+    udmon_port_t *port;
+    int length = 0;
+    uint8_t status;
+
+    memcpy(transport, hello->transport, sizeof(hello->transport));
+    status = server_port(server, transport, place, &port);
+    if (status != UDMON_OK) {
+        return udmon_meet_header(response, UDMON_CHALLENGE, status);
+    }
+    udmon_meet_header(challenge, UDMON_CHALLENGE, UDMON_OK);
+    if (port != NULL) {
+        length = udmon_port_address(port, challenge + 1, size - sizeof(*challenge));
+    }
+    if ((length < 0) || (length > UINT8_MAX) ||
+        (udmon_gate_nonce(&server->gate, hello->client_nonce, challenge->server_nonce) < 0)) {
+        return udmon_meet_header(response, UDMON_CHALLENGE, UDMON_NO_TRANSPORT);
+    }
+    challenge->address_length = length;
+    return (udmon_meet_challenge_sign(&server->secret, hello->client_nonce, challenge) == 0) ?
+               sizeof(*challenge) + length : 0;
+}
+
+/* Number of the first record that counts: as we or the program remember, or where it is now. */
+static uint64_t server_resume(udmon_server_t *server, uint64_t client_id, uint64_t next_seq)
+{
+    udmon_session_t *before = udmon_sessions_by_id(&server->sessions, client_id);
+    uint64_t expected = UDMON_SEQ_UNKNOWN;
+
+    if (before != NULL) {
+        expected = before->chan.win.next;
+        udmon_server_leave(server, before, UDMON_LEFT_REPLACED);
+    } else if (server->callbacks.resume != NULL) {
+        expected = server->callbacks.resume(server->arg, client_id);
+    }
+    return (expected <= next_seq) ? expected : next_seq;
+}
+
+static int server_path(udmon_server_t *server, const udmon_rpc_place_t *place,
+                       const udmon_auth_view_t *view, udmon_port_t *port, udmon_path_t **path_p)
+{
+    return (port == NULL) ?
+               udmon_path_of_link(&server->net, place->link, path_p) :
+               udmon_path_open(port, view->address, view->address_length, path_p);
+}
+
+static udmon_session_t *server_session_new(udmon_server_t *server, const udmon_rpc_place_t *place,
+                                           const udmon_auth_view_t *view, udmon_port_t *port)
+{
+    udmon_session_t *session = calloc(1, sizeof(*session));
+
+    if (session == NULL) {
+        return NULL;
+    }
+    if (server_path(server, place, view, port, &session->path) < 0) {
+        free(session);
+        return NULL;
+    }
+    session->path->owner = session;
+    session->server = server;
+    snprintf(session->name, sizeof(session->name), "%s", view->name);
+    snprintf(session->transport, sizeof(session->transport), "%.7s", view->transport);
+    udmon_sockaddr_text((const struct sockaddr *)&place->remote, session->address,
+                        sizeof(session->address));
+    session->peer = (udmon_peer_t) {
+        .id = le64toh(view->auth->client_id),
+        .name = session->name,
+        .transport = session->transport,
+        .address = session->address,
+    };
+    session->heard_ns = udmon_now_ns();
+    udmon_chan_init(&session->chan, &server->settings.values, &udmon_server_chan_ops, session);
+    return session;
+}
+
+/* A token that no other session has. */
+static int server_token(udmon_server_t *server, uint64_t *token_p)
+{
+    int ret;
+
+    do {
+        ret = udmon_random(token_p, sizeof(*token_p));
+    } while ((ret == 0) && (udmon_sessions_by_token(&server->sessions, *token_p) != NULL));
+    return ret;
+}
+
+static uint8_t server_admit(udmon_server_t *server, const udmon_rpc_place_t *place,
+                            const udmon_auth_view_t *view, uint64_t *token_p)
+{
+    static udmon_log_limit_t full;
+    uint64_t gap, first, next_seq = le64toh(view->auth->next_seq);
+    udmon_session_t *session;
+    udmon_port_t *port;
+    uint8_t status;
+
+    if (server->sessions.count >= server->settings.values.max_clients) {
+        udmon_warn_limited(&full, "client %s refused: there are %u already (option max_clients)",
+                           view->name, server->sessions.count);
+        return UDMON_FULL;
+    }
+    status = server_port(server, view->transport, place, &port);
+    if (status != UDMON_OK) {
+        return status;
+    }
+    session = server_session_new(server, place, view, port);
+    if (session == NULL) {
+        return UDMON_NO_TRANSPORT;
+    }
+    first = server_resume(server, session->peer.id, next_seq);
+    if ((server_token(server, token_p) < 0) ||
+        (udmon_chan_connect(&session->chan, udmon_path_mtu(session->path), *token_p, first) < 0)) {
+        udmon_chan_cleanup(&session->chan);
+        udmon_path_close(session->path);
+        free(session);
+        return UDMON_NO_TRANSPORT;
+    }
+    udmon_sessions_add(&server->sessions, session);
+    if (server->callbacks.joined != NULL) {
+        server->callbacks.joined(server->arg, &session->peer);
+    }
+    gap = seqwin_advance(&session->chan.win, next_seq);
+    if (gap > 0) {
+        udmon_server_gap(session, first, gap);
+    }
+    return UDMON_OK;
+}
+
+static size_t server_auth(udmon_server_t *server, const udmon_rpc_place_t *place,
+                          const void *request, size_t length, void *response)
+{
+    static udmon_log_limit_t refused;
+    udmon_welcome_t *welcome = response;
+    udmon_auth_view_t view;
+    uint8_t status;
+    uint64_t token;
+    char text[80];
+
+    if (udmon_meet_auth_parse(request, length, &view) < 0) {
+        return udmon_meet_header(response, UDMON_WELCOME, UDMON_BAD_REQUEST);
+    }
+    if (!udmon_meet_auth_check(&server->secret, &view)) {
+        udmon_warn_limited(&refused, "client %s at %s refused: it does not know the secret",
+                           view.name, udmon_sockaddr_text((const struct sockaddr *)&place->remote,
+                                                          text, sizeof(text)));
+        return udmon_meet_header(response, UDMON_WELCOME, UDMON_REFUSED);
+    }
+    if (!udmon_gate_check(&server->gate, view.auth->client_nonce, view.auth->server_nonce)) {
+        return udmon_meet_header(response, UDMON_WELCOME, UDMON_EXPIRED);
+    }
+    status = server_admit(server, place, &view, &token);
+    if (status != UDMON_OK) {
+        return udmon_meet_header(response, UDMON_WELCOME, status);
+    }
+    memset(welcome, 0, sizeof(*welcome));
+    udmon_meet_header(welcome, UDMON_WELCOME, UDMON_OK);
+    welcome->token = htole64(token);
+    return (udmon_meet_welcome_sign(&server->secret, view.auth, welcome) == 0) ?
+               sizeof(*welcome) : 0;
+}
+
+size_t udmon_server_serve(void *arg, const udmon_rpc_place_t *place, const void *request,
+                           size_t length, void *response, size_t size)
+{
+    udmon_server_t *server = arg;
+
+    switch (udmon_meet_type(request, length)) {
+    case UDMON_HELLO:
+        return server_hello(server, place, request, response, size);
+    case UDMON_AUTH:
+        return server_auth(server, place, request, length, response);
+    default:
+        return udmon_meet_header(response, UDMON_CHALLENGE, UDMON_BAD_REQUEST);
+    }
+}

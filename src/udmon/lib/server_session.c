@@ -1,0 +1,177 @@
+/*
+ * Server: what passes over connections that there are. A datagram counts only with the token of a
+ * session.
+ */
+#include "server.h"
+
+#include <errno.h>
+
+static int server_chan_send(void *arg, size_t size, udmon_chan_pack_t pack, void *pack_arg)
+{
+    return udmon_path_send(((udmon_session_t *)arg)->path, size, pack, pack_arg);
+}
+
+static void server_deliver(void *arg, const udmon_message_t *message)
+{
+    udmon_session_t *session = arg;
+    udmon_server_t *server = session->server;
+
+    ++server->delivered;
+    server->callbacks.message(server->arg, &session->peer, message);
+}
+
+void udmon_server_gap(void *arg, uint64_t first, uint64_t count)
+{
+    udmon_session_t *session = arg;
+    udmon_server_t *server = session->server;
+
+    if (server->callbacks.gap != NULL) {
+        server->callbacks.gap(server->arg, &session->peer, first, count);
+    }
+}
+
+const udmon_chan_ops_t udmon_server_chan_ops = {
+    .send = server_chan_send,
+    .deliver = server_deliver,
+    .gap = udmon_server_gap,
+};
+
+void udmon_server_leave(udmon_server_t *server, udmon_session_t *session, udmon_left_t reason)
+{
+    if (!session->gone) {
+        session->gone = 1;
+        session->reason = reason;
+        udmon_session_pend(&server->sessions, session);
+    }
+}
+
+void udmon_server_broken(void *arg, udmon_path_t *path)
+{
+    udmon_server_leave(arg, path->owner, UDMON_LEFT_SILENT);
+}
+
+void udmon_server_received(void *arg, const void *data, size_t length)
+{
+    const udmon_dgram_t *dgram = data;
+    udmon_server_t *server = arg;
+    udmon_session_t *session;
+
+    if (length < sizeof(*dgram)) {
+        return;
+    }
+    session = udmon_sessions_by_token(&server->sessions, le64toh(dgram->token));
+    if ((session == NULL) || session->gone) {
+        return; /* of a connection that is no more, or of a stranger */
+    }
+    session->heard_ns = server->loop.now_ns;
+    session->proven = 1;
+    switch (udmon_chan_receive(&session->chan, data, length)) {
+    case UDMON_PING:
+        session->pong_due = 1;
+        session->pong_time = le64toh(((const udmon_ping_t *)(dgram + 1))->time_ns);
+        udmon_session_pend(&server->sessions, session);
+        break;
+    case UDMON_RELIABLE_DATA:
+        udmon_session_pend(&server->sessions, session); /* for the acknowledgement */
+        break;
+    case UDMON_BYE:
+        udmon_server_leave(server, session, UDMON_LEFT_BYE);
+        break;
+    default:
+        break;
+    }
+}
+
+void udmon_server_tell_left(udmon_session_t *session, udmon_left_t reason)
+{
+    udmon_server_t *server = session->server;
+    udmon_stats_t stats;
+
+    if (server->callbacks.left != NULL) {
+        udmon_chan_stats(&session->chan, &stats);
+        server->callbacks.left(server->arg, &session->peer, reason, &stats);
+    }
+}
+
+int udmon_server_pump(udmon_session_t *session)
+{
+    int ret = 0;
+
+    if (session->pong_due) {
+        ret = udmon_chan_ping(&session->chan, UDMON_PONG, session->pong_time);
+        session->pong_due = (ret == -EAGAIN);
+    }
+    return (ret == 0) ? udmon_chan_pump(&session->chan, 1) : ret;
+}
+
+void udmon_server_service(udmon_server_t *server)
+{
+    udmon_sessions_t *sessions = &server->sessions;
+    udmon_session_t *session, *first_waiting = NULL;
+    int ret;
+
+    while (((session = TAILQ_FIRST(&sessions->pending)) != NULL) && (session != first_waiting)) {
+        TAILQ_REMOVE(&sessions->pending, session, pending);
+        session->is_pending = 0;
+        ret = session->gone ? 0 : udmon_server_pump(session);
+        if (ret == -EAGAIN) {
+            udmon_session_pend(sessions, session);
+            first_waiting = (first_waiting != NULL) ? first_waiting : session;
+        } else if (ret < 0) {
+            session->gone = 1;
+            session->reason = UDMON_LEFT_SILENT;
+        }
+        if (session->gone) {
+            udmon_server_tell_left(session, session->reason);
+            first_waiting = (first_waiting == session) ? NULL : first_waiting;
+            udmon_sessions_remove(sessions, session);
+        }
+    }
+}
+
+/* How long a client may be silent; before its first datagram as long as it tries to send one. */
+static uint64_t server_patience_ns(const udmon_server_t *server, const udmon_session_t *session)
+{
+    const udmon_options_t *options = &server->settings.values;
+    uint64_t ms = (uint64_t)options->keepalive_ms * UDMON_DEAD_KEEPALIVES;
+
+    if (!session->proven && (ms < options->connect_ms)) {
+        ms = options->connect_ms;
+    }
+    return ms * 1000000;
+}
+
+void udmon_server_scan(udmon_timer_t *timer)
+{
+    udmon_server_t *server = timer->arg;
+    uint64_t now = udmon_now_ns();
+    uint64_t keepalive_ns = (uint64_t)server->settings.values.keepalive_ms * 1000000;
+    /* If it was we who did not look, what they have said in the meantime has yet to be read. */
+    int overslept = ((now - server->scanned_ns) > (2 * keepalive_ns));
+    udmon_session_t *session;
+
+    server->scanned_ns = now;
+    LIST_FOREACH(session, &server->sessions.all, all) {
+        if (!overslept && ((now - session->heard_ns) > server_patience_ns(server, session))) {
+            udmon_server_leave(server, session, UDMON_LEFT_SILENT);
+        }
+    }
+    udmon_timer_set(&server->loop, timer, server->settings.values.keepalive_ms);
+}
+
+void udmon_server_resend(udmon_timer_t *timer)
+{
+    udmon_server_t *server = timer->arg;
+    udmon_session_t *session;
+    unsigned ms, soonest = 0;
+
+    LIST_FOREACH(session, &server->sessions.all, all) {
+        ms = udmon_reliable_tick(&session->chan);
+        if ((ms > 0) && ((soonest == 0) || (ms < soonest))) {
+            soonest = ms;
+        }
+    }
+    if (soonest > 0) {
+        udmon_timer_set(&server->loop, timer, soonest);
+    }
+}

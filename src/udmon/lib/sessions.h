@@ -1,0 +1,49 @@
+/* The server's connected clients, found by the token of their datagrams and by their identity. */
+#ifndef UDMON_SESSIONS_H
+#define UDMON_SESSIONS_H
+
+#include "chan/chan.h"
+#include "net/net.h"
+#include "../include/udmon.h"
+
+#include <sys/queue.h>
+
+enum { UDMON_SESSION_BUCKETS = 1024 };
+
+typedef struct udmon_session {
+    LIST_ENTRY(udmon_session) all, by_token, by_id;
+    TAILQ_ENTRY(udmon_session) pending; /* has something to be sent, or is to go */
+    int is_pending;
+    struct udmon_server *server;
+    udmon_peer_t peer;
+    char name[UDMON_NAME_MAX + 1];
+    char transport[8];
+    char address[80];
+    udmon_path_t *path;
+    udmon_chan_t chan;
+    uint64_t heard_ns;
+    int proven;      /* a datagram of its has come: the way from it works */
+    uint64_t pong_time;
+    int pong_due;
+    int gone;           /* to be removed, because of: */
+    udmon_left_t reason;
+} udmon_session_t;
+
+typedef struct udmon_sessions {
+    LIST_HEAD(, udmon_session) all;
+    LIST_HEAD(, udmon_session) by_token[UDMON_SESSION_BUCKETS];
+    LIST_HEAD(, udmon_session) by_id[UDMON_SESSION_BUCKETS];
+    TAILQ_HEAD(, udmon_session) pending;
+    unsigned count;
+} udmon_sessions_t;
+
+void udmon_sessions_init(udmon_sessions_t *sessions);
+udmon_session_t *udmon_sessions_by_token(const udmon_sessions_t *sessions, uint64_t token);
+udmon_session_t *udmon_sessions_by_id(const udmon_sessions_t *sessions, uint64_t id);
+/* Takes it over; its token and identity are set. */
+void udmon_sessions_add(udmon_sessions_t *sessions, udmon_session_t *session);
+/* Takes it out and frees it with its channel and path. */
+void udmon_sessions_remove(udmon_sessions_t *sessions, udmon_session_t *session);
+void udmon_session_pend(udmon_sessions_t *sessions, udmon_session_t *session);
+
+#endif

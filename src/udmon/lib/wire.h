@@ -1,0 +1,147 @@
+/*
+ * Wire protocol of libudmon, version 2. All integers are little-endian; docs/udmon.md explains.
+ *
+ * Meeting: two request-response pairs, in RDMA CM's private data (ud) or over one TCP connection
+ * with TLS 1.3 (all others; its messages are preceded by their length, 16 bits: link.h).
+ *   HELLO     -> CHALLENGE  address of the server's interface, a nonce to be signed
+ *   AUTH      -> WELCOME    address of the client's interface; the token of the connection
+ * Then datagrams, each beginning with struct udmon_dgram: UCT active messages UDMON_AM_ID, or (tcp)
+ * messages of the same TLS connection. With tcp both interface addresses are empty.
+ *
+ * TLS: external pre-shared key of identity "udmon", HMAC-SHA256(secret, "TLS key"), with
+ * ephemeral Diffie-Hellman and TLS_AES_128_GCM_SHA256.
+ */
+#ifndef UDMON_WIRE_H
+#define UDMON_WIRE_H
+
+#include <assert.h>
+#include <endian.h>
+#include <stdint.h>
+
+#define UDMON_MAGIC 0x6d64u /* "dm" */
+
+enum {
+    UDMON_VERSION = 2,
+    UDMON_AM_ID = 23,
+    UDMON_NONCE_SIZE = 16,
+    UDMON_MAC_SIZE = 32,
+    UDMON_TRANSPORT_SIZE = 8,
+    /* RDMA CM carries that much, as requests and as responses; TCP could carry more. */
+    UDMON_CM_REQUEST_MAX = 180,
+    UDMON_CM_RESPONSE_MAX = 136,
+    UDMON_RPC_MAX = 512
+};
+
+enum { UDMON_HELLO = 1, UDMON_CHALLENGE, UDMON_AUTH, UDMON_WELCOME };
+
+enum {
+    UDMON_OK = 0,
+    UDMON_REFUSED,      /* the secret is another */
+    UDMON_FULL,         /* no more clients */
+    UDMON_NO_TRANSPORT, /* the server does not have it */
+    UDMON_BAD_REQUEST,  /* malformed, or of another version */
+    UDMON_EXPIRED       /* the nonce is too old, or was used before: begin again */
+};
+
+/* Begins all four. */
+typedef struct udmon_rpc_header {
+    uint16_t magic;
+    uint8_t version;
+    uint8_t type;
+    uint8_t status; /* of responses */
+    uint8_t zero[3];
+} __attribute__((packed)) udmon_rpc_header_t;
+
+typedef struct udmon_hello {
+    udmon_rpc_header_t header;
+    uint8_t client_nonce[UDMON_NONCE_SIZE];
+    char transport[UDMON_TRANSPORT_SIZE]; /* filled up with zeros */
+} __attribute__((packed)) udmon_hello_t;
+
+typedef struct udmon_challenge {
+    udmon_rpc_header_t header;
+    uint8_t server_nonce[UDMON_NONCE_SIZE];
+    uint8_t mac[UDMON_MAC_SIZE]; /* of "challenge", the client's nonce and this message, mac being
+                                  * zero, with what follows */
+    uint8_t address_length; /* that many bytes follow: the server's interface */
+} __attribute__((packed)) udmon_challenge_t;
+
+typedef struct udmon_auth {
+    udmon_rpc_header_t header;
+    uint8_t server_nonce[UDMON_NONCE_SIZE];
+    uint8_t client_nonce[UDMON_NONCE_SIZE];
+    uint64_t client_id;
+    uint64_t next_seq; /* the first record that will be sent on this connection */
+    uint8_t mac[UDMON_MAC_SIZE]; /* HMAC-SHA256 of "client" and this message, mac being zero */
+    char transport[UDMON_TRANSPORT_SIZE];
+    uint8_t address_length; /* that many bytes follow: the client's interface, */
+    uint8_t name_length;    /* then that many of its name */
+} __attribute__((packed)) udmon_auth_t;
+
+typedef struct udmon_welcome {
+    udmon_rpc_header_t header;
+    uint64_t token;
+    uint8_t mac[UDMON_MAC_SIZE]; /* of "server", both nonces and this message, mac being zero */
+} __attribute__((packed)) udmon_welcome_t;
+
+/* An interface: device and interface address of UCT, one after the other. */
+typedef struct udmon_address {
+    uint8_t device_length;
+    uint8_t iface_length;
+    uint8_t bytes[];
+} __attribute__((packed)) udmon_address_t;
+
+/* Types of datagrams. Both sides send all of them. */
+enum {
+    UDMON_DATA = 1, /* `count` records, the first being number `seq` */
+    UDMON_PIECES,   /* `count` pieces of as many records in a row, the first of number `seq` */
+    UDMON_RELIABLE_DATA, /* reliable message number `seq` */
+    UDMON_ACK,      /* reliable messages before `seq` have come, and those of the bits */
+    UDMON_PING,
+    UDMON_PONG,
+    UDMON_BYE       /* there were `seq` records in all; more will not come */
+};
+
+typedef struct udmon_dgram {
+    uint8_t version;
+    uint8_t type;
+    uint16_t count;
+    uint32_t extra;
+    uint64_t token; /* of the connection; not known to anybody else */
+    uint64_t seq;
+} __attribute__((packed)) udmon_dgram_t;
+
+/* Precedes each record of UDMON_DATA. */
+typedef struct udmon_record {
+    uint16_t length;
+} __attribute__((packed)) udmon_record_t;
+
+/* Precedes each piece of UDMON_PIECES. */
+typedef struct udmon_piece {
+    uint32_t total;  /* of the record */
+    uint32_t offset; /* in it */
+    uint16_t length;
+} __attribute__((packed)) udmon_piece_t;
+
+/* Follows the datagram header in UDMON_ACK. */
+typedef struct udmon_ack {
+    uint64_t bits; /* bit i: message seq + 1 + i has come */
+} __attribute__((packed)) udmon_ack_t;
+
+/* Follows it in UDMON_PING and UDMON_PONG; `seq` is the number before which all has been sent. */
+typedef struct udmon_ping {
+    uint64_t time_ns; /* the pinger's clock, sent back in the answer */
+    uint64_t received;
+    uint64_t lost;
+} __attribute__((packed)) udmon_ping_t;
+
+static_assert(sizeof(udmon_rpc_header_t) == 8, "on the wire");
+static_assert(sizeof(udmon_hello_t) == 32, "on the wire");
+static_assert(sizeof(udmon_challenge_t) == 57, "on the wire");
+static_assert(sizeof(udmon_auth_t) == 98, "on the wire");
+static_assert(sizeof(udmon_welcome_t) == 48, "on the wire");
+static_assert(sizeof(udmon_dgram_t) == 24, "on the wire");
+static_assert(sizeof(udmon_piece_t) == 10, "on the wire");
+static_assert(sizeof(udmon_ping_t) == 24, "on the wire");
+
+#endif

@@ -1,0 +1,321 @@
+// The collector's parts, each by itself: what it keeps, and what it shows.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <string>
+#include <unistd.h>
+
+extern "C" {
+#include "udmon/collector/history.h"
+#include "udmon/collector/metrics.h"
+#include "udmon/collector/store.h"
+#include "udmon/collector/writer.h"
+#include "udmon/lib/net/loop.h"
+#include "udmon/lib/metric.h"
+}
+
+namespace {
+
+// A sample as an agent sends it, and as a collector takes it.
+std::string record(const std::string &name, bool counter = false)
+{
+    udmon_metric_header_t header = {};
+
+    header.version = UDMON_METRIC_VERSION;
+    header.flags = counter ? UDMON_METRIC_COUNTER : 0;
+    header.name_length = htole16(name.size());
+    return std::string(reinterpret_cast<char *>(&header), sizeof(header)) + name;
+}
+
+bool taken(const std::string &name)
+{
+    char text[UDMON_METRIC_NAME_MAX + 1];
+    std::string bytes = record(name);
+    udmon_metric_t metric;
+
+    return udmon_metric_decode(bytes.data(), bytes.size(), &metric, text) == 0;
+}
+
+// Prometheus refuses a whole page for one line of these.
+TEST(MetricNames, WhatPrometheusRefusesIsNotTaken)
+{
+    for (const char *good : {"a", "a{b=\"1\"}", "a{b=\"1\",bc=\"1\"}", "a{bc=\"1\",b=\"1\"}",
+                             "a{b=\"c=\",c=\"\"}", "a{_b=\"1\"}", "a{b=\",b=\",c=\"1\"}"}) {
+        EXPECT_TRUE(taken(good)) << good;
+    }
+    for (const char *bad : {"dup{a=\"1\",a=\"2\"}", "dup{a=\"1\",b=\"2\",a=\"1\"}",
+                            "a{__name__=\"b\"}", "a{b=\"1\",__name__=\"b\"}", "a{__x=\"1\"}",
+                            "a{b=\"1\",}", "a{}", "a{b}", "1a", ""}) {
+        EXPECT_FALSE(taken(bad)) << bad;
+    }
+}
+
+struct HistoryTest : testing::Test {
+    char file[40] = "/tmp/udmon-history-XXXXXX";
+    history_t history;
+    store_t store;
+    uint64_t now_ms = 1;
+
+    void SetUp() override
+    {
+        close(mkstemp(file));
+        store_init(&store);
+        ASSERT_EQ(0, history_open(&history, file, UINT64_C(1) << 32, 1000000));
+    }
+    void TearDown() override
+    {
+        history_close(&history);
+        store_free(&store);
+        for (const char *end : {"", "-wal", "-shm"}) {
+            unlink((std::string(file) + end).c_str());
+        }
+    }
+    void add(const std::string &node, const std::string &name, double value)
+    {
+        host_t *host = store_host(&store, node.c_str());
+        series_t *series = store_series(host, name.c_str());
+
+        history_add(&history, series, now_ms++, value);
+    }
+    int64_t ask(const std::string &query)
+    {
+        sqlite3_stmt *statement = nullptr;
+        int64_t number = -1;
+
+        EXPECT_EQ(SQLITE_OK,
+                  sqlite3_prepare_v2(history.db, query.c_str(), -1, &statement, nullptr));
+        if (sqlite3_step(statement) == SQLITE_ROW) {
+            number = sqlite3_column_int64(statement, 0);
+        }
+        sqlite3_finalize(statement);
+        return number;
+    }
+    // Samples stored of a node, all of which have its own value.
+    int64_t samples(const std::string &node, double value)
+    {
+        std::string of = " FROM sample JOIN series ON series.id = sample.series"
+                         " JOIN host ON host.id = series.host WHERE host.name = '" + node + "'";
+
+        EXPECT_EQ(0, ask("SELECT count(*)" + of + " AND value != " + std::to_string(value)));
+        return ask("SELECT count(*)" + of);
+    }
+};
+
+// A transaction that a full disk undoes takes rows along whose numbers are given to others later.
+TEST_F(HistoryTest, AFullDiskMixesNoNodesUp)
+{
+    uint64_t sent[4] = {0};
+
+    add("node0", "load1", 0);
+    ++sent[0];
+    history_commit(&history);
+    ASSERT_EQ(1, samples("node0", 0));
+    // As large as it is, and room for a few rows: node1 and node2 come while it is full.
+    sqlite3_exec(history.db,
+                 ("PRAGMA max_page_count = " + std::to_string(ask("PRAGMA page_count") + 2)).c_str(),
+                 nullptr, nullptr, nullptr);
+    for (int i = 0; i < 3000; ++i) {
+        for (int node = 0; node < 3; ++node) {
+            add("node" + std::to_string(node), "load" + std::to_string(i % 50), node);
+            ++sent[node];
+        }
+        if (i % 100 == 99) {
+            history_commit(&history);
+        }
+    }
+    sqlite3_exec(history.db, "PRAGMA max_page_count = 1000000", nullptr, nullptr, nullptr);
+    history_commit(&history);
+    for (int i = 0; i < 100; ++i) {
+        for (int node = 3; node >= 0; --node) { // node3 is new, and comes first
+            add("node" + std::to_string(node), "load" + std::to_string(i % 50), node);
+            ++sent[node];
+        }
+    }
+    history_commit(&history);
+    uint64_t stored = 0, all = 0;
+    for (int node = 0; node < 4; ++node) {
+        int64_t of_node = samples("node" + std::to_string(node), node);
+        EXPECT_GE(of_node, 100);
+        EXPECT_LE(of_node, int64_t(sent[node]));
+        stored += of_node;
+        all += sent[node];
+    }
+    EXPECT_GT(history.unstored, 0u);
+    EXPECT_EQ(all, stored + history.unstored); // what is not stored is counted
+    EXPECT_EQ(0, ask("SELECT count(*) FROM sample WHERE series NOT IN (SELECT id FROM series)"));
+    EXPECT_EQ(0, ask("SELECT count(*) FROM series WHERE host NOT IN (SELECT id FROM host)"));
+    EXPECT_EQ(int64_t(stored), ask("SELECT count(*) FROM sample"));
+}
+
+struct StoreTest : testing::Test {
+    store_t store;
+
+    void SetUp() override { store_init(&store); }
+    void TearDown() override { store_free(&store); }
+    series_t *add(const std::string &node, const std::string &name, double value, bool counter,
+                  uint64_t time_ns, uint64_t arrived_ns, bool late = false)
+    {
+        host_t *host = store_host(&store, node.c_str());
+        series_t *series = store_series(host, name.c_str());
+        udmon_metric_t metric = {name.c_str(), time_ns, value, counter};
+
+        host->connected = 1;
+        store_sample(series, &metric, late, arrived_ns);
+        return series;
+    }
+    std::string page(int format = METRICS_TEXT)
+    {
+        text_t text = {};
+
+        metrics_write(&store, nullptr, nullptr, format, &text);
+        std::string page(text.bytes, text.length);
+        free(text.bytes);
+        return page;
+    }
+    static size_t count(const std::string &text, const std::string &what)
+    {
+        size_t n = 0;
+
+        for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) {
+            ++n;
+        }
+        return n;
+    }
+};
+
+// What counts is when a sample came: an agent's clock may be wrong, and be set right.
+TEST_F(StoreTest, TheLatestIsTheOneThatCameLast)
+{
+    const uint64_t now = udmon_now_ns(), hour = UINT64_C(3600000000000), clock = 1000 * hour;
+
+    add("n", "load1", 1, false, clock + hour, now); // an hour ahead
+    EXPECT_EQ(2, add("n", "load1", 2, false, clock, now + 1)->value);
+    EXPECT_EQ(2, add("n", "load1", 3, false, clock - 1, now + 2, true)->value); // came late
+    add("slow", "load1", 4, false, clock - hour, now);
+    EXPECT_EQ(1u, count(page(), "load1{node=\"slow\"} 4\n")); // behind, and shown
+}
+
+TEST_F(StoreTest, RateOfACounterThatIsRestarted)
+{
+    add("n", "c", 10, true, 1000000000, 1);
+    EXPECT_EQ(5, add("n", "c", 20, true, 3000000000, 2)->rate);
+    EXPECT_EQ(0, add("n", "c", 1, true, 4000000000, 3)->rate);
+    EXPECT_EQ(2, add("n", "c", 3, true, 5000000000, 4)->rate);
+}
+
+TEST_F(StoreTest, ANodeThatIsGoneHasNoSamples)
+{
+    add("here", "load1", 1, false, 1, udmon_now_ns());
+    add("gone", "load1", 2, false, 1, udmon_now_ns());
+    store_host(&store, "gone")->connected = 0;
+    std::string text = page();
+    EXPECT_EQ(1u, count(text, "load1{node=\"here\"} 1\n"));
+    EXPECT_EQ(0u, count(text, "load1{node=\"gone\"}"));
+    EXPECT_EQ(1u, count(text, "udmon_node_up{node=\"gone\"} 0\n"));
+}
+
+TEST_F(StoreTest, FormsOfCountersAndUnits)
+{
+    add("n", "node_cpu_seconds{mode=\"idle\"}", 1.5, true, 1, udmon_now_ns());
+    add("n", "x_total", 1, false, 1, udmon_now_ns()); // would be one name with counter x
+    std::string text = page(), open = page(METRICS_OPENMETRICS);
+    EXPECT_EQ(1u, count(text, "# TYPE node_cpu_seconds_total counter\n"));
+    EXPECT_EQ(0u, count(text, "# UNIT"));
+    EXPECT_EQ(1u, count(open, "# TYPE node_cpu_seconds counter\n# UNIT node_cpu_seconds seconds\n"));
+    for (const std::string &each : {text, open}) {
+        EXPECT_EQ(1u, count(each, "node_cpu_seconds_total{node=\"n\",mode=\"idle\"} 1.5\n"));
+        EXPECT_EQ(0u, count(each, "x_total"));
+    }
+    EXPECT_EQ("# EOF\n", open.substr(open.size() - 6));
+    EXPECT_EQ(0u, count(text, "# EOF"));
+}
+
+TEST_F(StoreTest, WhatIsSilentForLongIsForgottenUnlessItIsOnItsWay)
+{
+    series_t *waiting = add("n", "waiting", 1, false, 1, 10);
+
+    add("n", "old", 1, false, 1, 10);
+    add("n", "new", 1, false, 1, 1000);
+    waiting->queued = 1;
+    store_reader_begin(&store);
+    store_forget(&store, 1100, 200);
+    EXPECT_EQ(3u, store_host(&store, "n")->series_count); // somebody reads
+    store_reader_end(&store);
+    store_forget(&store, 1100, 200);
+    EXPECT_EQ(2u, store_host(&store, "n")->series_count);
+    waiting->queued = 0;
+    store_forget(&store, 1100, 200);
+    EXPECT_EQ(1u, store_host(&store, "n")->series_count);
+    EXPECT_EQ(1000u, store_series(store_host(&store, "n"), "new")->arrived_ns);
+}
+
+// The receiver never waits for the history: what the queue does not take is counted.
+TEST_F(HistoryTest, AQueueThatIsFullIsCounted)
+{
+    auto writer = std::make_unique<writer_t>();
+    const char *file2 = "/tmp/udmon-history-queue.db";
+    std::string second = file2 + std::to_string(getpid());
+    sqlite3 *other = nullptr;
+
+    ASSERT_EQ(0, history_open(&writer->history, second.c_str(), UINT64_C(1) << 32, 10000000));
+    ASSERT_EQ(SQLITE_OK, sqlite3_open(second.c_str(), &other));
+    ASSERT_EQ(SQLITE_OK, sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr));
+    ASSERT_EQ(0, writer_start(writer.get()));
+    series_t *series = store_series(store_host(&store, "n"), "load1");
+    uint64_t taken = 0;
+    for (int i = 0; i < WRITER_QUEUE + 1000; ++i) {
+        taken += (writer_sample(writer.get(), series, i + 1, i) == 0);
+    }
+    EXPECT_LE(taken, uint64_t(WRITER_QUEUE) + 1); // one may be in the thread's hand
+    EXPECT_EQ(uint64_t(WRITER_QUEUE) + 1000, taken + writer->overflowed);
+    EXPECT_EQ(-EAGAIN, writer_commit(writer.get()));
+    ASSERT_EQ(SQLITE_OK, sqlite3_exec(other, "ROLLBACK", nullptr, nullptr, nullptr));
+    writer_stop(writer.get());
+    EXPECT_EQ(0u, series->queued);
+    EXPECT_EQ(taken, writer->history.stored);
+    sqlite3_close(other);
+    history_close(&writer->history);
+    for (const char *end : {"", "-wal", "-shm"}) {
+        unlink((second + end).c_str());
+    }
+}
+
+TEST_F(HistoryTest, RowsAndAgeAreBoundedInPieces)
+{
+    history.max_rows = 100;
+    for (int i = 0; i < 1000; ++i) {
+        add("n", "load1", i);
+    }
+    history_commit(&history);
+    EXPECT_EQ(100, ask("SELECT count(*) FROM sample"));
+    EXPECT_EQ(900, ask("SELECT min(value) FROM sample"));
+    history.keep_ms = 1; // all are of 1970
+    history_commit(&history);
+    EXPECT_EQ(0, ask("SELECT count(*) FROM sample"));
+}
+
+// The clock that ages are counted by goes on as it went when the system's jumps.
+TEST_F(HistoryTest, AClockThatJumpsDeletesNothing)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    now_ms = uint64_t(now.tv_sec) * 1000;
+    history.keep_ms = 3600 * 1000;
+    history_commit(&history);
+    // As if the system had been two hours behind until now: what was stored then seems too old.
+    history.clock_ms -= 2 * 3600 * 1000;
+    now_ms -= 2 * 3600 * 1000;
+    add("n", "load1", 1);
+    history_commit(&history);
+    EXPECT_EQ(1, ask("SELECT count(*) FROM sample"));
+    // If it stays there, it is right.
+    history.jumped_at_ns = udmon_now_ns() - UINT64_C(3700000000000);
+    history_commit(&history);
+    EXPECT_EQ(0, ask("SELECT count(*) FROM sample"));
+}
+
+} // namespace
