@@ -88,14 +88,17 @@ def line(result):
 
 
 def print_table(results, rounds):
-    print('\n%-42s %8s %8s %-4s %-9s %7s %-13s %-9s' % (
-        'median of %d rounds' % rounds, 'glex', 'other', '', 'other is', 'ratio', 'spread',
-        'target'))
+    print(('\n%-42s %8s %8s %-4s %-9s %7s %-13s %-9s' % (
+        'one round' if rounds == 1 else 'median of %d rounds' % rounds, 'glex', 'other', '', 'other is', 'ratio', 'spread',
+        'target' if any(result['target'] for result in results) else '')).rstrip())
     for result in results:
         print(line(result).rstrip())
+    text = ('A ratio is the median of those of each round, its spread the lowest and the highest.'
+            if rounds > 1 else 'Repeat it, or ask for --rounds: the processors of a busy machine vary.')
     judged = [result['met'] for result in results if result['met'] is not None]
-    print('\n%d of %d targets met; a ratio is the median of those of each round, its spread the '
-          'lowest and the highest.' % (sum(judged), len(judged)))
+    if judged:
+        text = '%d of %d targets met. ' % (sum(judged), len(judged)) + text
+    print('\n' + text)
 
 
 def print_evidence(requests):

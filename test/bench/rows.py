@@ -138,6 +138,17 @@ def pair(test, ours, theirs, op, bound, tests, note=''):
     return Row(title + note, 'ratio', [(test, ours)], [(test, name) for name in theirs], op, bound)
 
 
+def brief_rows(tests):
+    """Ten rows that say what a user gains, without targets."""
+    posix, cma = ['posix'], ['posix', 'posix,cma']
+    chosen = [('am.lat.8', posix), ('am.rate.8', posix), ('tag.lat.8', posix),
+              ('tag.bw.%d' % (64 * KB), cma), ('tag.bw.%d' % MB, cma), ('openmpi.lat', cma[1:]),
+              ('openmpi.rate', cma[1:]), ('openmpi.bw', cma[1:]), ('mpich.lat', cma[1:]),
+              ('mpich.rate', cma[1:])]
+    return [Row(tests[name].title, 'ratio', [(name, 'er')], [(name, other) for other in theirs],
+                None, None) for name, theirs in chosen]
+
+
 def all_rows(tests):
     """The table, in its order. A row without a bound is there to be seen."""
     rows = [Row('bare immediate put + event 8 B, one way', 'ratio', [('bare', 'imm')],

@@ -1,0 +1,424 @@
+/*
+ * The libfabric provider "glex": endpoints of type FI_EP_RDM over the GLEX transport (paper 003,
+ * section 5.2). docs/ofi.md tells what is offered and how messages travel; this file has the
+ * objects.
+ *
+ *   gfi_fabric    what fi_fabric() opens: the provider's name, and the API version asked for
+ *   gfi_domain    owns one UCT interface, the peers that it knows, all operations; one lock
+ *   gfi_av        address vector: numbers of peers' endpoints
+ *   gfi_ep        endpoint: posted receives and unexpected messages, bound queues and counters
+ *   gfi_peer      another domain, found by its address; shared by all endpoints (proto/gfi_peer.h)
+ *   gfi_op        an operation that did not end when it was called (proto/gfi_op.h)
+ *   gfi_cq, gfi_cntr, gfi_eq, gfi_poll   where completions and events go
+ *   gfi_mr        registered memory
+ *
+ * Everything of a domain is guarded by its lock, which is taken by the functions that libfabric
+ * calls, and only where the program asked for FI_THREAD_SAFE. Functions below that say "locked" want
+ * the caller to hold it. Messages arrive, and callbacks of UCT run, in gfi_progress() alone.
+ *
+ * The prefix is gfi_, since glex_ is the NIC's interface and uct_glex_ the transport's.
+ */
+#ifndef GFI_H
+#define GFI_H
+
+#include "gfi_uct.h"
+#include "proto/gfi_match.h"
+#include "proto/gfi_wire.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define GFI_NAME "glex"
+#define GFI_DOMAIN_NAME "glex-gni0"
+#define GFI_PROTOCOL (0x676c6578u | 1u << 31) /* "glex", and the bit of protocols of providers */
+#define GFI_IOV_LIMIT 4
+/* Bits of mr_mode and flags of registration whose names newer versions of libfabric warn of, or lack */
+#define GFI_MR_BASIC    (1 << 0)
+#define GFI_MR_SCALABLE (1 << 1)
+#define GFI_MR_FLAGS    ((uint64_t)FI_HMEM_HOST_ALLOC)
+/* A registration of UCT has less than 4 GiB */
+#define GFI_MAX_MSG_SIZE ((size_t)0xffff0000)
+#define GFI_INJECT_SIZE  4096
+#define GFI_GOODBYE_MS   2000 /* how long closing waits until all is sent */
+
+#define gfi_likely(x)   __builtin_expect(!!(x), 1)
+#define gfi_unlikely(x) __builtin_expect(!!(x), 0)
+#define gfi_min(a, b)   ((a) < (b) ? (a) : (b))
+
+#define GFI_WARN(subsystem, ...) FI_WARN(&gfi_provider, subsystem, __VA_ARGS__)
+#define GFI_INFO(subsystem, ...) FI_INFO(&gfi_provider, subsystem, __VA_ARGS__)
+
+extern struct fi_provider gfi_provider;
+
+/** Values of FI_GLEX_*, read when the provider is loaded. fi_glex(7) tells what they mean. */
+struct gfi_params {
+    char  *transport;
+    size_t eager_size;
+    size_t tx_size, rx_size;
+    size_t unexpected_size;
+    int    rendezvous_get;
+};
+extern struct gfi_params gfi_params;
+
+struct gfi_peer;
+struct gfi_op;
+
+struct gfi_fabric {
+    struct fid_fabric fid;
+    unsigned refs;
+};
+
+/** Numbers to 64-bit values, by open addressing (gfi_map.c). */
+struct gfi_map {
+    struct gfi_map_slot *slots;
+    size_t size, used; /* used: with those deleted */
+    size_t count;
+};
+
+struct gfi_domain {
+    struct fid_domain fid;
+    struct gfi_fabric *fabric;
+    struct gfi_uct uct;
+    pthread_mutex_t lock;
+    bool threads;              /* the lock is taken */
+    int mr_mode;
+    unsigned refs;             /* objects opened on the domain */
+
+    bool due;                  /* gfi_progress() has more to do than to poll the NIC */
+    unsigned until_watch;      /* progress calls until peers are looked at */
+    uint64_t watch_next;       /* ms */
+    uint32_t watch_hand;
+
+    struct gfi_peer **peers;   /* by number */
+    uint32_t num_peers, max_peers;
+    struct gfi_map peer_by_addr; /* hash of the address -> number of the first such peer */
+    struct gfi_list due_peers; /* have messages or operations that could not be sent */
+    struct gfi_list due_ops;   /* are to be tried again */
+
+    struct gfi_ep *eps[GFI_MAX_EPS];
+    unsigned next_ep;
+
+    struct gfi_op **ops;       /* by index; those not in use are linked */
+    uint32_t num_ops;
+    struct gfi_list free_ops;
+    struct gfi_addr addr;      /* of the domain: ep is 0 */
+
+    size_t eager_size;         /* longest message that is sent at once */
+    size_t short_size;         /* longest payload of am_short */
+    size_t unexpected;         /* bytes of unexpected messages */
+    bool pressed;              /* peers were told to keep their messages */
+
+    struct gfi_map mrs;        /* key -> gfi_mr */
+    uint64_t next_key;
+};
+
+struct gfi_av_entry {
+    struct gfi_peer *peer;     /* NULL: not in use, or not reachable */
+    uint64_t header;           /* the endpoint, in the header's place */
+    uint64_t source;           /* as messages from there are matched */
+    fi_addr_t next_free;
+};
+
+struct gfi_av {
+    struct fid_av fid;
+    struct gfi_domain *domain;
+    struct gfi_av_entry *entries;
+    size_t count, size;
+    fi_addr_t free;
+    struct gfi_map by_source;
+    struct gfi_eq *eq;         /* insertions are reported there */
+    uint64_t flags;
+    unsigned refs;
+};
+
+/* One completion. `error` is NULL, or describes it. 64 bytes. */
+struct gfi_cqe {
+    void *context;
+    uint64_t flags;
+    size_t len;
+    void *buf;
+    uint64_t data;
+    uint64_t tag;
+    fi_addr_t source;
+    struct fi_cq_err_entry *error;
+};
+
+struct gfi_cq {
+    struct fid_cq fid;
+    struct gfi_domain *domain;
+    struct gfi_cqe *ring;
+    uint32_t head, tail, mask; /* tail - head entries */
+    uint32_t limit;            /* so many, and no more operations are taken */
+    enum fi_cq_format format;
+    enum fi_wait_obj wait_obj;
+    int wait_fd, signal_fd;    /* of sleepers; -1 without a wait object */
+    bool sleeping;             /* somebody may sleep: completions signal */
+    bool signaled;
+    unsigned refs;
+};
+
+struct gfi_cntr {
+    struct fid_cntr fid;
+    struct gfi_domain *domain;
+    uint64_t value, errors;
+    uint64_t polled, polled_errors; /* as the last fi_poll() that told of them found them */
+    enum fi_wait_obj wait_obj;
+    int wait_fd, signal_fd;
+    bool sleeping;
+    unsigned refs;
+};
+
+struct gfi_event {
+    struct gfi_event *next;
+    uint32_t event;
+    bool is_error;
+    size_t len;
+    struct fi_eq_err_entry error;
+    uint8_t data[];
+};
+
+struct gfi_eq {
+    struct fid_eq fid;
+    struct gfi_fabric *fabric;
+    pthread_mutex_t lock;
+    struct gfi_event *first, **last;
+    size_t count;
+    enum fi_wait_obj wait_obj;
+    bool can_write;
+    int fd;                    /* eventfd: its count is that of events */
+    unsigned refs;
+};
+
+struct gfi_poll {
+    struct fid_poll fid;
+    struct gfi_domain *domain;
+    struct fid **fids;
+    size_t count;
+};
+
+struct gfi_mr {
+    struct fid_mr fid;
+    struct gfi_domain *domain;
+    uint64_t base;             /* address that initiators name for the first byte */
+    void *addr;
+    size_t length;
+    uint64_t access;
+    uct_mem_h memh;            /* UCT_MEM_HANDLE_NULL: of length 0 */
+    size_t rkey_len;
+    uint8_t rkey[GFI_MAX_RKEY];
+    uint32_t *holders;         /* numbers of peers that were told the key */
+    unsigned num_holders;
+};
+
+enum { GFI_CNTR_SEND, GFI_CNTR_RECV, GFI_CNTR_READ, GFI_CNTR_WRITE, GFI_CNTR_REMOTE_READ,
+       GFI_CNTR_REMOTE_WRITE, GFI_CNTR_LAST };
+
+struct gfi_ep {
+    struct fid_ep fid;
+    struct gfi_domain *domain;
+    struct gfi_av *av;
+    struct gfi_cq *tx_cq, *rx_cq;
+    struct gfi_cntr *cntrs[GFI_CNTR_LAST];
+    struct gfi_eq *eq;
+    uint64_t header;           /* number of the endpoint, in the header's place */
+    unsigned index;
+    uint64_t caps;
+    uint64_t tx_flags, rx_flags; /* op_flags of fi_tx_attr, fi_rx_attr */
+    bool tx_selective, rx_selective;
+    bool tx_plain;             /* sends without flags: nothing but an entry in tx_cq, if any */
+    bool enabled;
+    size_t inject_size;
+    size_t min_multi_recv;
+    size_t num_tx;             /* operations of the sending side that are not over */
+    size_t tx_size;
+    struct gfi_match tagged, msg;
+    struct gfi_list claimed;   /* unexpected messages that fi_trecvmsg(FI_CLAIM) took out */
+    struct gfi_list free_recvs; /* of gfi_recv */
+};
+
+/* ---- progress and lock (gfi_domain.c) ---- */
+
+static inline void gfi_lock(struct gfi_domain *domain)
+{
+    if (gfi_unlikely(domain->threads)) {
+        pthread_mutex_lock(&domain->lock);
+    }
+}
+
+static inline void gfi_unlock(struct gfi_domain *domain)
+{
+    if (gfi_unlikely(domain->threads)) {
+        pthread_mutex_unlock(&domain->lock);
+    }
+}
+
+/** Locked: what gfi_progress() does when it has more to do than to poll the NIC. */
+void gfi_progress_due(struct gfi_domain *domain);
+
+/** Locked: take what has arrived, and send what waited. */
+static inline void gfi_progress(struct gfi_domain *domain)
+{
+    uct_iface_progress(domain->uct.iface);
+    if (gfi_unlikely(domain->due) || gfi_unlikely(--domain->until_watch == 0)) {
+        gfi_progress_due(domain);
+    }
+}
+
+/** Locked: whether a thread may sleep until the NIC's descriptor is readable. */
+bool gfi_may_sleep(struct gfi_domain *domain);
+
+/** Milliseconds of a clock that only goes forward. */
+uint64_t gfi_now_ms(void);
+
+/**
+ * Descriptors for sleepers: `signal_fd` is an eventfd, `wait_fd` an epoll set of it and of the NIC.
+ *
+ * @return 0, or a negative FI_ error with a line in the log.
+ */
+int gfi_wait_open(struct gfi_domain *domain, int *wait_fd, int *signal_fd);
+void gfi_wait_close(int wait_fd, int signal_fd);
+void gfi_wait_signal(int signal_fd);
+void gfi_wait_clear(int signal_fd);
+
+/** Sleep on a descriptor. `until`: in gfi_now_ms(), or negative for ever. @return false: too late */
+bool gfi_wait_sleep(int wait_fd, int64_t until);
+
+int gfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain,
+                    void *context);
+int gfi_domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
+int gfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+
+/* ---- what a provider answers with where it offers nothing (gfi_none.c) ---- */
+
+int gfi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
+int gfi_no_control(struct fid *fid, int command, void *arg);
+int gfi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+
+/* ---- fi_getinfo (gfi_info.c) ---- */
+
+int gfi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                const struct fi_info *hints, struct fi_info **info);
+
+/** The address in a string "fi_glex://...", as gfi_addr_print() writes it. @return 0 or -FI_EINVAL */
+int gfi_addr_parse(const char *text, struct gfi_addr *addr);
+
+/** Write an address as a string, with its end, into `size` bytes. @return the size that it needs */
+size_t gfi_addr_print(const struct gfi_addr *addr, char *text, size_t size);
+
+/* ---- maps (gfi_map.c) ---- */
+
+void gfi_map_cleanup(struct gfi_map *map);
+
+/** Set, or replace. @return 0, or -FI_ENOMEM. */
+int gfi_map_set(struct gfi_map *map, uint64_t key, uint64_t value);
+bool gfi_map_get(const struct gfi_map *map, uint64_t key, uint64_t *value);
+void gfi_map_delete(struct gfi_map *map, uint64_t key);
+
+/** Any entry. @return false: there is none */
+bool gfi_map_any(const struct gfi_map *map, uint64_t *key, uint64_t *value);
+
+/* ---- address vector (gfi_av.c) ---- */
+
+int gfi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av, void *context);
+
+/** Locked: the number that an address vector has for a source, or FI_ADDR_NOTAVAIL. */
+fi_addr_t gfi_av_number(const struct gfi_av *av, uint64_t source);
+
+static inline struct gfi_av_entry *gfi_av_entry(const struct gfi_av *av, fi_addr_t addr)
+{
+    struct gfi_av_entry *entry = addr < av->count ? &av->entries[addr] : NULL;
+
+    return entry != NULL && entry->peer != NULL ? entry : NULL;
+}
+
+/* ---- completion queues (gfi_cq.c) and counters (gfi_cntr.c) ---- */
+
+int gfi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
+
+int gfi_cq_trywait(struct gfi_cq *cq);
+
+/** fi_control() of whatever has a wait object. */
+int gfi_wait_control(int command, void *arg, int wait_fd, enum fi_wait_obj wait_obj);
+
+/** Locked, slow: make the ring larger. @return 0, or -FI_ENOMEM */
+int gfi_cq_grow(struct gfi_cq *cq);
+
+static inline bool gfi_cq_is_empty(const struct gfi_cq *cq)
+{
+    return cq->head == cq->tail;
+}
+
+/** Locked: whether operations are refused until the program has read. */
+static inline bool gfi_cq_is_full(const struct gfi_cq *cq)
+{
+    return cq->tail - cq->head >= cq->limit;
+}
+
+/** Locked: room for a completion, which the caller fills in at once; NULL: no memory, it is lost. */
+static inline struct gfi_cqe *gfi_cq_add(struct gfi_cq *cq)
+{
+    if (gfi_unlikely(cq->tail - cq->head > cq->mask) && gfi_cq_grow(cq) != 0) {
+        return NULL;
+    }
+    if (gfi_unlikely(cq->sleeping)) {
+        cq->sleeping = false;
+        gfi_wait_signal(cq->signal_fd);
+    }
+    return &cq->ring[cq->tail++ & cq->mask];
+}
+
+/** Locked: an error completion. `entry` is copied. */
+void gfi_cq_add_error(struct gfi_cq *cq, const struct fi_cq_err_entry *entry);
+
+int gfi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
+                  void *context);
+
+/** Locked: count an operation, or an error, and wake who waits. `cntr` may be NULL. */
+void gfi_cntr_count(struct gfi_cntr *cntr, bool is_error);
+
+/* ---- event queues and poll sets (gfi_eq.c) ---- */
+
+int gfi_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq **eq, void *context);
+int gfi_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr, struct fid_poll **poll);
+
+/** Add an event. @return 0, or -FI_ENOMEM */
+int gfi_eq_add(struct gfi_eq *eq, uint32_t event, const void *data, size_t len);
+int gfi_eq_add_error(struct gfi_eq *eq, uint32_t event, const struct fi_eq_err_entry *error);
+
+/* ---- memory (gfi_mr.c) ---- */
+
+extern struct fi_ops_mr gfi_mr_ops;
+
+/** Locked: the registration that a key stands for, or NULL. */
+struct gfi_mr *gfi_mr_find(const struct gfi_domain *domain, uint64_t key);
+
+/** Locked: remember that a peer was told the key of a registration. @return 0, or -FI_ENOMEM */
+int gfi_mr_add_holder(struct gfi_mr *mr, uint32_t peer);
+
+/* ---- endpoints (gfi_ep.c, gfi_msg.c, gfi_tagged.c, gfi_rma.c) ---- */
+
+int gfi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep, void *context);
+
+extern struct fi_ops_msg gfi_msg_ops;
+extern struct fi_ops_tagged gfi_tagged_ops;
+extern struct fi_ops_rma gfi_rma_ops;
+
+#define gfi_of(pointer, type, field) ((type *)((char *)(pointer) - offsetof(type, field)))
+#define gfi_domain_of(f) gfi_of(f, struct gfi_domain, fid)
+#define gfi_ep_of(f)     gfi_of(f, struct gfi_ep, fid)
+
+#endif

@@ -1,0 +1,293 @@
+/*
+ * Address vectors. Both types are tables: fi_addr_t is the entry's number.
+ */
+#include "proto/gfi_peer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct gfi_av *gfi_av_of(struct fid_av *fid)
+{
+    return gfi_of(fid, struct gfi_av, fid);
+}
+
+fi_addr_t gfi_av_number(const struct gfi_av *av, uint64_t source)
+{
+    uint64_t number;
+
+    return gfi_map_get(&av->by_source, source, &number) ? number : FI_ADDR_NOTAVAIL;
+}
+
+static int gfi_av_new_entry(struct gfi_av *av, fi_addr_t *number)
+{
+    size_t size = av->size == 0 ? 64 : 2 * av->size;
+    struct gfi_av_entry *entries;
+
+    if (av->free != FI_ADDR_NOTAVAIL) {
+        *number = av->free;
+        av->free = av->entries[*number].next_free;
+        return 0;
+    }
+    if (av->count == av->size) {
+        entries = realloc(av->entries, size * sizeof(*entries));
+        if (entries == NULL) {
+            return -FI_ENOMEM;
+        }
+        av->entries = entries;
+        av->size = size;
+    }
+    *number = av->count++;
+    return 0;
+}
+
+static int gfi_av_insert_one(struct gfi_av *av, const struct gfi_addr *addr, fi_addr_t *number)
+{
+    struct gfi_av_entry *entry;
+    struct gfi_peer *peer;
+    fi_addr_t known;
+    int ret;
+
+    ret = gfi_peer_get(av->domain, addr, &peer);
+    if (ret != 0) {
+        return ret;
+    }
+    ret = gfi_av_new_entry(av, number);
+    if (ret != 0) {
+        return ret;
+    }
+    entry = &av->entries[*number];
+    entry->peer = peer;
+    entry->header = gfi_header(0, 0, addr->ep, 0);
+    entry->source = peer->id | (uint64_t)addr->ep << GFI_SRC_SHIFT;
+    if (!gfi_map_get(&av->by_source, entry->source, &known)) {
+        ret = gfi_map_set(&av->by_source, entry->source, *number);
+    }
+    return ret;
+}
+
+static void gfi_av_report(struct gfi_av *av, void *context, int done, const int *errors,
+                          size_t count)
+{
+    struct fi_eq_entry entry = {.fid = &av->fid.fid, .context = context, .data = (uint64_t)done};
+    struct fi_eq_err_entry error = {.fid = &av->fid.fid, .context = context};
+    size_t i;
+
+    for (i = 0; i < count; i++) {
+        if (errors[i] != 0) {
+            error.data = i;
+            error.err = -errors[i];
+            gfi_eq_add_error(av->eq, FI_AV_COMPLETE, &error);
+        }
+    }
+    gfi_eq_add(av->eq, FI_AV_COMPLETE, &entry, sizeof(entry));
+}
+
+/* With FI_SYNC_ERR the context is an array of errors; with an event queue the call is asynchronous,
+ * though it has ended when it returns */
+static int gfi_av_insert(struct fid_av *fid, const void *addrs, size_t count, fi_addr_t *numbers,
+                         uint64_t flags, void *context)
+{
+    struct gfi_av *av = gfi_av_of(fid);
+    bool async = (av->flags & FI_EVENT) != 0;
+    int *errors = (flags & FI_SYNC_ERR) ? context : NULL, *own = NULL, ret, done = 0;
+    struct gfi_addr addr;
+    fi_addr_t number;
+    size_t i;
+
+    if (async && av->eq == NULL) {
+        return -FI_ENOEQ;
+    }
+    if (async) {
+        own = calloc(count + 1, sizeof(*own));
+        if (own == NULL) {
+            return -FI_ENOMEM;
+        }
+        errors = own;
+    }
+    gfi_lock(av->domain);
+    for (i = 0; i < count; i++) {
+        memcpy(&addr, (const uint8_t *)addrs + i * sizeof(addr), sizeof(addr));
+        number = FI_ADDR_NOTAVAIL;
+        ret = gfi_av_insert_one(av, &addr, &number);
+        done += ret == 0;
+        if (numbers != NULL) {
+            numbers[i] = ret == 0 ? number : FI_ADDR_NOTAVAIL;
+        }
+        if (errors != NULL) {
+            errors[i] = async ? ret : -ret;
+        }
+    }
+    gfi_unlock(av->domain);
+    if (async) {
+        gfi_av_report(av, context, done, own, count);
+        free(own);
+        return 0;
+    }
+    return done;
+}
+
+static int gfi_av_insertsvc(struct fid_av *fid, const char *node, const char *service,
+                            fi_addr_t *number, uint64_t flags, void *context)
+{
+    struct gfi_addr addr;
+
+    (void)service;
+    if (node == NULL || gfi_addr_parse(node, &addr) != 0) {
+        return -FI_EINVAL;
+    }
+    return gfi_av_insert(fid, &addr, 1, number, flags, context);
+}
+
+static int gfi_av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt,
+                            const char *service, size_t svccnt, fi_addr_t *numbers, uint64_t flags,
+                            void *context)
+{
+    (void)fid, (void)node, (void)nodecnt, (void)service, (void)svccnt, (void)numbers, (void)flags;
+    (void)context;
+    return -FI_ENOSYS; /* addresses of the NIC do not follow one another */
+}
+
+static int gfi_av_remove_one(struct gfi_av *av, fi_addr_t number)
+{
+    struct gfi_av_entry *entry = gfi_av_entry(av, number);
+    uint64_t known;
+
+    if (entry == NULL) {
+        return -FI_EINVAL;
+    }
+    if (gfi_map_get(&av->by_source, entry->source, &known) && known == number) {
+        gfi_map_delete(&av->by_source, entry->source);
+    }
+    entry->peer = NULL;
+    entry->next_free = av->free;
+    av->free = number;
+    return 0;
+}
+
+static int gfi_av_remove(struct fid_av *fid, fi_addr_t *numbers, size_t count, uint64_t flags)
+{
+    struct gfi_av *av = gfi_av_of(fid);
+    int ret = 0;
+    size_t i;
+
+    (void)flags;
+    gfi_lock(av->domain);
+    for (i = count; i-- > 0;) { /* so that what is inserted next gets the same numbers, in order */
+        if (gfi_av_remove_one(av, numbers[i]) != 0) {
+            ret = -FI_EINVAL;
+        }
+    }
+    gfi_unlock(av->domain);
+    return ret;
+}
+
+static int gfi_av_lookup(struct fid_av *fid, fi_addr_t number, void *addr, size_t *addrlen)
+{
+    struct gfi_av *av = gfi_av_of(fid);
+    struct gfi_av_entry *entry;
+    struct gfi_addr full;
+    int ret = -FI_EINVAL;
+
+    gfi_lock(av->domain);
+    entry = gfi_av_entry(av, number);
+    if (entry != NULL) {
+        full = entry->peer->addr;
+        full.ep = (uint16_t)(entry->source >> GFI_SRC_SHIFT);
+        memcpy(addr, &full, gfi_min(*addrlen, sizeof(full)));
+        ret = 0;
+        *addrlen = sizeof(full);
+    }
+    gfi_unlock(av->domain);
+    return ret;
+}
+
+static const char *gfi_av_straddr(struct fid_av *fid, const void *addr, char *buf, size_t *len)
+{
+    struct gfi_addr copy;
+
+    (void)fid;
+    memcpy(&copy, addr, sizeof(copy));
+    *len = gfi_addr_print(&copy, buf, *len);
+    return buf;
+}
+
+static int gfi_av_close(struct fid *fid)
+{
+    struct gfi_av *av = gfi_of(fid, struct gfi_av, fid.fid);
+
+    gfi_lock(av->domain);
+    if (av->refs > 0) {
+        gfi_unlock(av->domain);
+        return -FI_EBUSY;
+    }
+    av->domain->refs--;
+    if (av->eq != NULL) {
+        av->eq->refs--;
+    }
+    gfi_unlock(av->domain);
+    gfi_map_cleanup(&av->by_source);
+    free(av->entries);
+    free(av);
+    return 0;
+}
+
+static int gfi_av_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+    struct gfi_av *av = gfi_of(fid, struct gfi_av, fid.fid);
+
+    (void)flags;
+    if (bfid->fclass != FI_CLASS_EQ || av->eq != NULL) {
+        return -FI_EINVAL;
+    }
+    av->eq = gfi_of(bfid, struct gfi_eq, fid.fid);
+    av->eq->refs++;
+    return 0;
+}
+
+static struct fi_ops gfi_av_fi_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = gfi_av_close,
+    .bind = gfi_av_bind,
+    .control = gfi_no_control,
+    .ops_open = gfi_no_ops_open,
+};
+
+static struct fi_ops_av gfi_av_ops = {
+    .size = sizeof(struct fi_ops_av),
+    .insert = gfi_av_insert,
+    .insertsvc = gfi_av_insertsvc,
+    .insertsym = gfi_av_insertsym,
+    .remove = gfi_av_remove,
+    .lookup = gfi_av_lookup,
+    .straddr = gfi_av_straddr,
+};
+
+int gfi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av_p, void *context)
+{
+    struct gfi_domain *domain = gfi_domain_of(fid);
+    struct gfi_av *av;
+
+    if (attr->name != NULL || (attr->flags & ~(uint64_t)FI_EVENT) != 0 || attr->rx_ctx_bits != 0) {
+        GFI_INFO(FI_LOG_AV, "shared address vectors and receive contexts are not offered\n");
+        return -FI_ENOSYS;
+    }
+    av = calloc(1, sizeof(*av));
+    if (av == NULL) {
+        return -FI_ENOMEM;
+    }
+    av->fid.fid.fclass = FI_CLASS_AV;
+    av->fid.fid.context = context;
+    av->fid.fid.ops = &gfi_av_fi_ops;
+    av->fid.ops = &gfi_av_ops;
+    av->domain = domain;
+    av->free = FI_ADDR_NOTAVAIL;
+    av->flags = attr->flags;
+    if (attr->type == FI_AV_UNSPEC) {
+        attr->type = FI_AV_TABLE;
+    }
+    gfi_lock(domain);
+    domain->refs++;
+    gfi_unlock(domain);
+    *av_p = &av->fid;
+    return 0;
+}

@@ -1,0 +1,394 @@
+#include "gfi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GFI_CQ_SIZE 1024
+
+static struct gfi_cq *gfi_cq_of(struct fid_cq *fid)
+{
+    return gfi_of(fid, struct gfi_cq, fid);
+}
+
+/* ---- writing ---- */
+
+int gfi_cq_grow(struct gfi_cq *cq)
+{
+    uint32_t size = 2 * (cq->mask + 1), count = cq->tail - cq->head, i;
+    struct gfi_cqe *ring = malloc(size * sizeof(*ring));
+
+    if (ring == NULL) {
+        GFI_WARN(FI_LOG_CQ, "no memory: a completion is lost\n");
+        return -FI_ENOMEM;
+    }
+    for (i = 0; i < count; i++) {
+        ring[i] = cq->ring[(cq->head + i) & cq->mask];
+    }
+    free(cq->ring);
+    cq->ring = ring;
+    cq->mask = size - 1;
+    cq->head = 0;
+    cq->tail = count;
+    return 0;
+}
+
+void gfi_cq_add_error(struct gfi_cq *cq, const struct fi_cq_err_entry *entry)
+{
+    struct fi_cq_err_entry *copy = malloc(sizeof(*copy));
+    struct gfi_cqe *cqe;
+
+    if (copy == NULL) {
+        GFI_WARN(FI_LOG_CQ, "no memory: an error completion is lost\n");
+        return;
+    }
+    *copy = *entry;
+    cqe = gfi_cq_add(cq);
+    if (cqe == NULL) {
+        free(copy);
+        return;
+    }
+    memset(cqe, 0, sizeof(*cqe));
+    cqe->source = FI_ADDR_NOTAVAIL;
+    cqe->error = copy;
+}
+
+/* ---- reading ---- */
+
+static inline size_t gfi_cq_entry_size(enum fi_cq_format format)
+{
+    switch (format) {
+    case FI_CQ_FORMAT_CONTEXT:
+        return sizeof(struct fi_cq_entry);
+    case FI_CQ_FORMAT_MSG:
+        return sizeof(struct fi_cq_msg_entry);
+    case FI_CQ_FORMAT_DATA:
+        return sizeof(struct fi_cq_data_entry);
+    default:
+        return sizeof(struct fi_cq_tagged_entry);
+    }
+}
+
+/* The formats are prefixes of one another, and of struct gfi_cqe */
+_Static_assert(offsetof(struct gfi_cqe, tag) == offsetof(struct fi_cq_tagged_entry, tag) &&
+               offsetof(struct gfi_cqe, data) == offsetof(struct fi_cq_tagged_entry, data) &&
+               offsetof(struct gfi_cqe, buf) == offsetof(struct fi_cq_tagged_entry, buf) &&
+               offsetof(struct gfi_cqe, len) == offsetof(struct fi_cq_tagged_entry, len),
+               "completions are copied as they lie");
+
+/* Locked: up to `count` entries, until one is an error */
+static ssize_t gfi_cq_take(struct gfi_cq *cq, void *buf, size_t count, fi_addr_t *sources)
+{
+    const struct gfi_cqe *cqe;
+    uint8_t *to = buf;
+    size_t done = 0;
+
+    while (done < count && !gfi_cq_is_empty(cq)) {
+        cqe = &cq->ring[cq->head & cq->mask];
+        if (gfi_unlikely(cqe->error != NULL)) {
+            return done > 0 ? (ssize_t)done : -FI_EAVAIL;
+        }
+        switch (cq->format) { /* by constant sizes, which the compiler turns into moves */
+        case FI_CQ_FORMAT_CONTEXT:
+            memcpy(to, cqe, sizeof(struct fi_cq_entry));
+            break;
+        case FI_CQ_FORMAT_MSG:
+            memcpy(to, cqe, sizeof(struct fi_cq_msg_entry));
+            break;
+        case FI_CQ_FORMAT_DATA:
+            memcpy(to, cqe, sizeof(struct fi_cq_data_entry));
+            break;
+        default:
+            memcpy(to, cqe, sizeof(struct fi_cq_tagged_entry));
+            break;
+        }
+        if (sources != NULL) {
+            sources[done] = cqe->source;
+        }
+        to += gfi_cq_entry_size(cq->format);
+        cq->head++;
+        done++;
+    }
+    return done > 0 ? (ssize_t)done : -FI_EAGAIN;
+}
+
+static ssize_t gfi_cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *sources)
+{
+    struct gfi_cq *cq = gfi_cq_of(fid);
+    ssize_t ret;
+
+    gfi_lock(cq->domain);
+    if (gfi_cq_is_empty(cq) || count == 0) {
+        gfi_progress(cq->domain);
+        if (gfi_cq_is_empty(cq)) {
+            gfi_unlock(cq->domain);
+            return -FI_EAGAIN;
+        }
+    }
+    ret = count == 0 ? 0 : gfi_cq_take(cq, buf, count, sources);
+    gfi_unlock(cq->domain);
+    return ret;
+}
+
+static ssize_t gfi_cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+    return gfi_cq_readfrom(fid, buf, count, NULL);
+}
+
+/* The size of struct fi_cq_err_entry depends on the version that the program asked for: before 1.5
+ * it ended before err_data_size, and later ones may add fields behind it */
+static void gfi_cq_copy_error(const struct gfi_cq *cq, struct fi_cq_err_entry *to,
+                              const struct fi_cq_err_entry *from)
+{
+    void *err_data = to->err_data;
+    size_t err_data_size = to->err_data_size;
+
+    if (cq->domain->fabric->fid.api_version < FI_VERSION(1, 5)) {
+        memcpy(to, from, offsetof(struct fi_cq_err_entry, err_data_size));
+        return;
+    }
+    memcpy(to, from, offsetof(struct fi_cq_err_entry, err_data));
+    to->err_data = err_data;
+    to->err_data_size = err_data_size > 0 ? 0 : from->err_data_size;
+}
+
+static ssize_t gfi_cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
+{
+    struct gfi_cq *cq = gfi_cq_of(fid);
+    struct gfi_cqe *cqe;
+    ssize_t ret = -FI_EAGAIN;
+
+    (void)flags;
+    gfi_lock(cq->domain);
+    if (gfi_cq_is_empty(cq)) {
+        gfi_progress(cq->domain);
+    }
+    if (!gfi_cq_is_empty(cq)) {
+        cqe = &cq->ring[cq->head & cq->mask];
+        if (cqe->error != NULL) {
+            gfi_cq_copy_error(cq, entry, cqe->error);
+            free(cqe->error);
+            cq->head++;
+            ret = 1;
+        }
+    }
+    gfi_unlock(cq->domain);
+    return ret;
+}
+
+int gfi_cq_trywait(struct gfi_cq *cq)
+{
+    int ret = -FI_EAGAIN;
+
+    if (cq->wait_fd < 0) {
+        return -FI_EINVAL;
+    }
+    gfi_lock(cq->domain);
+    gfi_wait_clear(cq->signal_fd);
+    cq->sleeping = true;
+    if (gfi_cq_is_empty(cq) && gfi_may_sleep(cq->domain) && gfi_cq_is_empty(cq)) {
+        ret = 0;
+    }
+    gfi_unlock(cq->domain);
+    return ret;
+}
+
+static ssize_t gfi_cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *sources,
+                                const void *cond, int timeout)
+{
+    struct gfi_cq *cq = gfi_cq_of(fid);
+    int64_t until = timeout < 0 ? -1 : (int64_t)gfi_now_ms() + timeout;
+    ssize_t ret;
+
+    (void)cond; /* a hint: at least so many entries; fewer may be returned */
+    if (cq->wait_fd < 0) {
+        return -FI_EINVAL;
+    }
+    for (;;) {
+        ret = gfi_cq_readfrom(fid, buf, count, sources);
+        if (ret != -FI_EAGAIN) {
+            return ret;
+        }
+        if (__atomic_exchange_n(&cq->signaled, false, __ATOMIC_ACQ_REL)) {
+            return -FI_EAGAIN; /* fi_cq_signal() */
+        }
+        if (gfi_cq_trywait(cq) == 0) {
+            if (!gfi_wait_sleep(cq->wait_fd, until)) {
+                return -FI_EAGAIN;
+            }
+        } else if (until >= 0 && (int64_t)gfi_now_ms() >= until) {
+            return -FI_EAGAIN;
+        }
+    }
+}
+
+static ssize_t gfi_cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond,
+                            int timeout)
+{
+    return gfi_cq_sreadfrom(fid, buf, count, NULL, cond, timeout);
+}
+
+static int gfi_cq_signal(struct fid_cq *fid)
+{
+    struct gfi_cq *cq = gfi_cq_of(fid);
+
+    if (cq->wait_fd < 0) {
+        return -FI_EINVAL;
+    }
+    __atomic_store_n(&cq->signaled, true, __ATOMIC_RELEASE);
+    gfi_wait_signal(cq->signal_fd);
+    return 0;
+}
+
+static const char *gfi_cq_strerror(struct fid_cq *fid, int prov_errno, const void *err_data,
+                                   char *buf, size_t len)
+{
+    const char *text = fi_strerror(prov_errno);
+
+    (void)fid, (void)err_data;
+    if (buf != NULL && len > 0) {
+        snprintf(buf, len, "%s", text);
+        return buf;
+    }
+    return text;
+}
+
+/* ---- life ---- */
+
+static int gfi_cq_close(struct fid *fid)
+{
+    struct gfi_cq *cq = gfi_of(fid, struct gfi_cq, fid.fid);
+
+    gfi_lock(cq->domain);
+    if (cq->refs > 0) {
+        gfi_unlock(cq->domain);
+        return -FI_EBUSY;
+    }
+    cq->domain->refs--;
+    gfi_unlock(cq->domain);
+    for (; !gfi_cq_is_empty(cq); cq->head++) {
+        free(cq->ring[cq->head & cq->mask].error);
+    }
+    gfi_wait_close(cq->wait_fd, cq->signal_fd);
+    free(cq->ring);
+    free(cq);
+    return 0;
+}
+
+int gfi_wait_control(int command, void *arg, int wait_fd, enum fi_wait_obj wait_obj)
+{
+    switch (command) {
+    case FI_GETWAIT:
+        if (wait_obj != FI_WAIT_FD) {
+            return -FI_ENODATA;
+        }
+        *(int *)arg = wait_fd;
+        return 0;
+    case FI_GETWAITOBJ:
+        *(enum fi_wait_obj *)arg = wait_obj;
+        return 0;
+    default:
+        return -FI_ENOSYS;
+    }
+}
+
+static int gfi_cq_control(struct fid *fid, int command, void *arg)
+{
+    struct gfi_cq *cq = gfi_of(fid, struct gfi_cq, fid.fid);
+
+    return gfi_wait_control(command, arg, cq->wait_fd, cq->wait_obj);
+}
+
+static struct fi_ops gfi_cq_fi_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = gfi_cq_close,
+    .bind = gfi_no_bind,
+    .control = gfi_cq_control,
+    .ops_open = gfi_no_ops_open,
+};
+
+static struct fi_ops_cq gfi_cq_ops = {
+    .size = sizeof(struct fi_ops_cq),
+    .read = gfi_cq_read,
+    .readfrom = gfi_cq_readfrom,
+    .readerr = gfi_cq_readerr,
+    .sread = gfi_cq_sread,
+    .sreadfrom = gfi_cq_sreadfrom,
+    .signal = gfi_cq_signal,
+    .strerror = gfi_cq_strerror,
+};
+
+static int gfi_cq_check(const struct fi_cq_attr *attr)
+{
+    if (attr->format > FI_CQ_FORMAT_TAGGED ||
+        (attr->flags & ~(uint64_t)FI_AFFINITY) != 0) {
+        return -FI_EINVAL;
+    }
+    switch (attr->wait_obj) {
+    case FI_WAIT_NONE:
+    case FI_WAIT_UNSPEC:
+    case FI_WAIT_FD:
+        return 0;
+    default:
+        GFI_INFO(FI_LOG_CQ, "of wait objects FI_WAIT_FD and FI_WAIT_UNSPEC are offered\n");
+        return -FI_ENOSYS;
+    }
+}
+
+static struct gfi_cq *gfi_cq_new(struct gfi_domain *domain, const struct fi_cq_attr *attr,
+                                 void *context)
+{
+    struct gfi_cq *cq = calloc(1, sizeof(*cq));
+    uint32_t size = 16;
+
+    if (cq == NULL) {
+        return NULL;
+    }
+    cq->limit = attr->size == 0 ? GFI_CQ_SIZE : (uint32_t)gfi_min(attr->size, (size_t)1 << 24);
+    while (size < cq->limit) {
+        size *= 2;
+    }
+    cq->ring = malloc(size * sizeof(*cq->ring));
+    if (cq->ring == NULL) {
+        free(cq);
+        return NULL;
+    }
+    cq->mask = size - 1;
+    cq->fid.fid.fclass = FI_CLASS_CQ;
+    cq->fid.fid.context = context;
+    cq->fid.fid.ops = &gfi_cq_fi_ops;
+    cq->fid.ops = &gfi_cq_ops;
+    cq->domain = domain;
+    cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
+    cq->wait_fd = cq->signal_fd = -1;
+    cq->wait_obj = attr->wait_obj;
+    return cq;
+}
+
+int gfi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **cq_p, void *context)
+{
+    struct gfi_domain *domain = gfi_domain_of(fid);
+    struct gfi_cq *cq;
+    int ret;
+
+    ret = gfi_cq_check(attr);
+    if (ret != 0) {
+        return ret;
+    }
+    cq = gfi_cq_new(domain, attr, context);
+    if (cq == NULL) {
+        return -FI_ENOMEM;
+    }
+    if (cq->wait_obj != FI_WAIT_NONE) {
+        ret = gfi_wait_open(domain, &cq->wait_fd, &cq->signal_fd);
+        if (ret != 0) {
+            free(cq->ring);
+            free(cq);
+            return ret;
+        }
+    }
+    gfi_lock(domain);
+    domain->refs++;
+    gfi_unlock(domain);
+    *cq_p = &cq->fid;
+    return 0;
+}

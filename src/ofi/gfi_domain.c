@@ -1,0 +1,330 @@
+#include "proto/gfi_op.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#define GFI_WATCH_CALLS 1024 /* progress calls between looks at the clock, */
+#define GFI_WATCH_MS    100  /* and between looks at peers */
+#define GFI_WATCH_SLEEP_MS 200 /* sleepers get up to look after peers that may have died */
+
+/* ---- progress ---- */
+
+uint64_t gfi_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void gfi_progress_watch(struct gfi_domain *domain)
+{
+    uint64_t now = gfi_now_ms();
+
+    domain->until_watch = GFI_WATCH_CALLS;
+    if (now >= domain->watch_next) {
+        domain->watch_next = now + GFI_WATCH_MS;
+        gfi_peers_watch(domain);
+    }
+}
+
+static void gfi_progress_peers(struct gfi_domain *domain)
+{
+    struct gfi_list due = domain->due_peers;
+    struct gfi_peer *peer;
+
+    if (gfi_list_is_empty(&domain->due_peers)) {
+        return;
+    }
+    due.next->prev = due.prev->next = &due; /* each once: what is added now waits */
+    gfi_list_init(&domain->due_peers);
+    while (!gfi_list_is_empty(&due)) {
+        peer = gfi_list_entry(due.next, struct gfi_peer, due);
+        gfi_list_del(&peer->due);
+        peer->is_due = false;
+        if (!gfi_peer_progress(peer)) {
+            gfi_peer_set_due(peer);
+        }
+    }
+}
+
+static void gfi_progress_ops(struct gfi_domain *domain)
+{
+    struct gfi_list due = domain->due_ops;
+    struct gfi_op *op;
+
+    if (gfi_list_is_empty(&domain->due_ops)) {
+        return;
+    }
+    due.next->prev = due.prev->next = &due;
+    gfi_list_init(&domain->due_ops);
+    while (!gfi_list_is_empty(&due)) {
+        op = gfi_list_entry(due.next, struct gfi_op, due);
+        gfi_list_del(&op->due);
+        op->is_due = false;
+        gfi_op_progress(op);
+    }
+}
+
+void gfi_progress_due(struct gfi_domain *domain)
+{
+    if (domain->until_watch == 0) {
+        gfi_progress_watch(domain);
+    }
+    gfi_progress_peers(domain);
+    gfi_progress_ops(domain);
+    domain->due = !gfi_list_is_empty(&domain->due_peers) || !gfi_list_is_empty(&domain->due_ops);
+}
+
+/* ---- sleep ---- */
+
+bool gfi_may_sleep(struct gfi_domain *domain)
+{
+    gfi_progress_watch(domain);
+    gfi_progress(domain);
+    return !domain->due && uct_iface_event_arm(domain->uct.iface, UCT_EVENT_SEND_COMP |
+                                               UCT_EVENT_RECV) == UCS_OK;
+}
+
+int gfi_wait_open(struct gfi_domain *domain, int *wait_fd, int *signal_fd)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    int nic_fd;
+
+    if (!(domain->uct.attr.cap.event_flags & UCT_IFACE_FLAG_EVENT_FD) ||
+        uct_iface_event_fd_get(domain->uct.iface, &nic_fd) != UCS_OK) {
+        GFI_WARN(FI_LOG_CQ, "the NIC has no descriptor to sleep on: use FI_WAIT_NONE\n");
+        return -FI_ENOSYS;
+    }
+    *signal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    *wait_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (*signal_fd < 0 || *wait_fd < 0 ||
+        epoll_ctl(*wait_fd, EPOLL_CTL_ADD, *signal_fd, &event) != 0 ||
+        epoll_ctl(*wait_fd, EPOLL_CTL_ADD, nic_fd, &event) != 0) {
+        GFI_WARN(FI_LOG_CQ, "no descriptors to sleep on: %s\n", strerror(errno));
+        gfi_wait_close(*wait_fd, *signal_fd);
+        *wait_fd = *signal_fd = -1;
+        return -FI_EMFILE;
+    }
+    return 0;
+}
+
+void gfi_wait_close(int wait_fd, int signal_fd)
+{
+    if (wait_fd >= 0) {
+        close(wait_fd);
+    }
+    if (signal_fd >= 0) {
+        close(signal_fd);
+    }
+}
+
+void gfi_wait_signal(int signal_fd)
+{
+    uint64_t one = 1;
+
+    if (write(signal_fd, &one, sizeof(one)) < 0) {
+        return; /* it is readable already */
+    }
+}
+
+void gfi_wait_clear(int signal_fd)
+{
+    uint64_t count;
+
+    if (read(signal_fd, &count, sizeof(count)) < 0) {
+        return; /* nobody has signaled */
+    }
+}
+
+bool gfi_wait_sleep(int wait_fd, int64_t until)
+{
+    struct pollfd pollfd = {.fd = wait_fd, .events = POLLIN};
+    int64_t left = until < 0 ? GFI_WATCH_SLEEP_MS : until - (int64_t)gfi_now_ms();
+
+    if (left <= 0) {
+        return false;
+    }
+    poll(&pollfd, 1, (int)gfi_min(left, (int64_t)GFI_WATCH_SLEEP_MS));
+    return true;
+}
+
+/* ---- life ---- */
+
+/* What was said is to arrive: control messages of our own, and what the NIC still works on */
+static void gfi_domain_goodbye(struct gfi_domain *domain)
+{
+    uint64_t until = gfi_now_ms() + GFI_GOODBYE_MS;
+
+    while (gfi_now_ms() < until) {
+        gfi_progress(domain);
+        if (!domain->due && uct_iface_flush(domain->uct.iface, 0, NULL) == UCS_OK) {
+            break;
+        }
+    }
+}
+
+static int gfi_domain_close(struct fid *fid)
+{
+    struct gfi_domain *domain = gfi_of(fid, struct gfi_domain, fid.fid);
+
+    if (domain->refs > 0) {
+        return -FI_EBUSY;
+    }
+    gfi_domain_goodbye(domain);
+    gfi_ops_cleanup(domain);
+    gfi_peers_cleanup(domain);
+    gfi_map_cleanup(&domain->mrs);
+    gfi_uct_close(&domain->uct);
+    pthread_mutex_destroy(&domain->lock);
+    domain->fabric->refs--;
+    free(domain);
+    return 0;
+}
+
+static struct fi_ops gfi_domain_fi_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = gfi_domain_close,
+    .bind = gfi_domain_bind,
+    .control = gfi_no_control,
+    .ops_open = gfi_no_ops_open,
+};
+
+int gfi_domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+    (void)fid, (void)flags;
+    /* nothing of a domain is reported: registration and the rest end when they are called */
+    return bfid->fclass == FI_CLASS_EQ ? 0 : -FI_EINVAL;
+}
+
+static int gfi_no_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,
+                              void *context)
+{
+    (void)domain, (void)info, (void)sep, (void)context;
+    return -FI_ENOSYS;
+}
+
+static int gfi_no_stx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
+                      void *context)
+{
+    (void)domain, (void)attr, (void)stx, (void)context;
+    return -FI_ENOSYS;
+}
+
+static int gfi_no_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx_ep,
+                      void *context)
+{
+    (void)domain, (void)attr, (void)rx_ep, (void)context;
+    return -FI_ENOSYS;
+}
+
+static struct fi_ops_domain gfi_domain_ops = {
+    .size = sizeof(struct fi_ops_domain),
+    .av_open = gfi_av_open,
+    .cq_open = gfi_cq_open,
+    .endpoint = gfi_ep_open,
+    .scalable_ep = gfi_no_scalable_ep,
+    .cntr_open = gfi_cntr_open,
+    .poll_open = gfi_poll_open,
+    .stx_ctx = gfi_no_stx,
+    .srx_ctx = gfi_no_srx,
+};
+
+static int gfi_domain_init_addr(struct gfi_domain *domain)
+{
+    struct gfi_addr *addr = &domain->addr;
+    const uct_iface_attr_t *attr = &domain->uct.attr;
+
+    if (attr->device_addr_len + attr->iface_addr_len > sizeof(addr->bytes)) {
+        GFI_WARN(FI_LOG_DOMAIN, "the transport's addresses are longer than %zu bytes\n",
+                 sizeof(addr->bytes));
+        return -FI_EOPNOTSUPP;
+    }
+    addr->version = GFI_WIRE_VERSION;
+    addr->device_len = (uint8_t)attr->device_addr_len;
+    addr->iface_len = (uint8_t)attr->iface_addr_len;
+    if (uct_iface_get_device_address(domain->uct.iface,
+                                     (uct_device_addr_t *)addr->bytes) != UCS_OK ||
+        uct_iface_get_address(domain->uct.iface,
+                              (uct_iface_addr_t *)(addr->bytes + addr->device_len)) != UCS_OK) {
+        GFI_WARN(FI_LOG_DOMAIN, "the transport does not tell its address\n");
+        return -FI_EOPNOTSUPP;
+    }
+    return 0;
+}
+
+static void gfi_domain_init_sizes(struct gfi_domain *domain)
+{
+    const uct_iface_attr_t *attr = &domain->uct.attr;
+
+    domain->eager_size = gfi_min(gfi_params.eager_size, attr->cap.am.max_bcopy - GFI_MAX_PREFIX);
+    /* without am_short all goes by am_bcopy */
+    domain->short_size = attr->cap.flags & UCT_IFACE_FLAG_AM_SHORT ?
+                             attr->cap.am.max_short - sizeof(uint64_t) : 0;
+}
+
+static struct gfi_domain *gfi_domain_new(const struct fi_info *info, void *context)
+{
+    struct gfi_domain *domain = calloc(1, sizeof(*domain));
+
+    if (domain == NULL) {
+        return NULL;
+    }
+    domain->fid.fid.fclass = FI_CLASS_DOMAIN;
+    domain->fid.fid.context = context;
+    domain->fid.fid.ops = &gfi_domain_fi_ops;
+    domain->fid.ops = &gfi_domain_ops;
+    domain->fid.mr = &gfi_mr_ops;
+    domain->threads = info->domain_attr->threading == FI_THREAD_UNSPEC ||
+                      info->domain_attr->threading == FI_THREAD_SAFE ||
+                      info->domain_attr->threading == FI_THREAD_FID ||
+                      info->domain_attr->threading == FI_THREAD_ENDPOINT ||
+                      info->domain_attr->threading == FI_THREAD_COMPLETION;
+    domain->mr_mode = info->domain_attr->mr_mode;
+    domain->until_watch = GFI_WATCH_CALLS;
+    domain->next_key = 1;
+    pthread_mutex_init(&domain->lock, NULL);
+    gfi_list_init(&domain->due_peers);
+    gfi_list_init(&domain->due_ops);
+    gfi_list_init(&domain->free_ops);
+    return domain;
+}
+
+int gfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain_p,
+                    void *context)
+{
+    struct gfi_domain *domain = gfi_domain_new(info, context);
+    int ret;
+
+    if (domain == NULL) {
+        return -FI_ENOMEM;
+    }
+    ret = gfi_uct_open(&domain->uct, gfi_peer_on_error, domain);
+    if (ret != 0) {
+        goto err_free;
+    }
+    ret = gfi_domain_init_addr(domain);
+    if (ret != 0) {
+        goto err_uct;
+    }
+    gfi_domain_init_sizes(domain);
+    ret = gfi_arrive_init(domain);
+    if (ret != 0) {
+        goto err_uct;
+    }
+    domain->fabric = gfi_of(fid, struct gfi_fabric, fid);
+    domain->fabric->refs++;
+    *domain_p = &domain->fid;
+    return 0;
+
+err_uct:
+    gfi_uct_close(&domain->uct);
+err_free:
+    pthread_mutex_destroy(&domain->lock);
+    free(domain);
+    return ret;
+}

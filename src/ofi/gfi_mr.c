@@ -1,0 +1,202 @@
+#include "proto/gfi_peer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct gfi_mr *gfi_mr_find(const struct gfi_domain *domain, uint64_t key)
+{
+    uint64_t value;
+
+    return gfi_map_get(&domain->mrs, key, &value) ? (struct gfi_mr *)(uintptr_t)value : NULL;
+}
+
+int gfi_mr_add_holder(struct gfi_mr *mr, uint32_t peer)
+{
+    uint32_t *holders;
+    unsigned i;
+
+    for (i = 0; i < mr->num_holders; i++) {
+        if (mr->holders[i] == peer) {
+            return 0;
+        }
+    }
+    holders = realloc(mr->holders, (mr->num_holders + 1) * sizeof(*holders));
+    if (holders == NULL) {
+        return -FI_ENOMEM;
+    }
+    holders[mr->num_holders++] = peer;
+    mr->holders = holders;
+    return 0;
+}
+
+static bool gfi_mr_has_prov_keys(const struct gfi_domain *domain)
+{
+    return (domain->mr_mode & (GFI_MR_BASIC | FI_MR_PROV_KEY)) != 0;
+}
+
+static bool gfi_mr_has_addresses(const struct gfi_domain *domain)
+{
+    return (domain->mr_mode & (GFI_MR_BASIC | FI_MR_VIRT_ADDR)) != 0;
+}
+
+/* Locked. Keys of the provider are never used twice, so an old one cannot be taken for a new one. */
+static int gfi_mr_set_key(struct gfi_mr *mr, uint64_t requested)
+{
+    struct gfi_domain *domain = mr->domain;
+    uint64_t key = requested;
+
+    if (gfi_mr_has_prov_keys(domain)) {
+        key = domain->next_key++;
+    } else if (gfi_mr_find(domain, key) != NULL) {
+        return -FI_ENOKEY;
+    }
+    mr->fid.key = key;
+    return gfi_map_set(&domain->mrs, key, (uintptr_t)mr);
+}
+
+static int gfi_mr_register(struct gfi_mr *mr)
+{
+    struct gfi_uct *uct = &mr->domain->uct;
+    ucs_status_t status;
+
+    mr->memh = UCT_MEM_HANDLE_NULL;
+    if (mr->length == 0 || !(uct->md_attr.cap.flags & UCT_MD_FLAG_REG)) {
+        return 0;
+    }
+    status = uct_md_mem_reg(uct->md, mr->addr, mr->length,
+                            UCT_MD_MEM_ACCESS_ALL | UCT_MD_MEM_FLAG_HIDE_ERRORS, &mr->memh);
+    if (status == UCS_OK) {
+        status = uct_md_mkey_pack(uct->md, mr->memh, mr->rkey);
+        if (status != UCS_OK) {
+            uct_md_mem_dereg(uct->md, mr->memh);
+        }
+    }
+    if (status != UCS_OK) {
+        GFI_WARN(FI_LOG_MR, "%zu bytes at %p cannot be registered: %s\n", mr->length, mr->addr,
+                 ucs_status_string(status));
+        return -gfi_uct_errno(status);
+    }
+    mr->rkey_len = uct->md_attr.rkey_packed_size;
+    return 0;
+}
+
+static void gfi_mr_revoke(struct gfi_mr *mr)
+{
+    struct gfi_key_revoke revoke = {.key = mr->fid.key};
+    struct gfi_peer *peer;
+    unsigned i;
+
+    for (i = 0; i < mr->num_holders; i++) {
+        peer = mr->domain->peers[mr->holders[i]];
+        revoke.header = peer->header;
+        gfi_peer_send(peer, GFI_AM_KEY_REVOKE, &revoke, sizeof(revoke));
+    }
+}
+
+static int gfi_mr_close(struct fid *fid)
+{
+    struct gfi_mr *mr = gfi_of(fid, struct gfi_mr, fid.fid);
+    struct gfi_domain *domain = mr->domain;
+
+    gfi_lock(domain);
+    gfi_map_delete(&domain->mrs, mr->fid.key);
+    gfi_mr_revoke(mr);
+    if (mr->memh != UCT_MEM_HANDLE_NULL) {
+        uct_md_mem_dereg(domain->uct.md, mr->memh);
+    }
+    domain->refs--;
+    gfi_unlock(domain);
+    free(mr->holders);
+    free(mr);
+    return 0;
+}
+
+/* Counters and endpoints may be bound, but remote events are not offered */
+static int gfi_mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+    (void)fid, (void)flags;
+    return bfid->fclass == FI_CLASS_EP ? 0 : -FI_ENOSYS;
+}
+
+static int gfi_mr_control(struct fid *fid, int command, void *arg)
+{
+    (void)fid, (void)arg;
+    return command == FI_ENABLE || command == FI_REFRESH ? 0 : -FI_ENOSYS;
+}
+
+static struct fi_ops gfi_mr_fi_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = gfi_mr_close,
+    .bind = gfi_mr_bind,
+    .control = gfi_mr_control,
+    .ops_open = gfi_no_ops_open,
+};
+
+static int gfi_mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+                          struct fid_mr **mr_p)
+{
+    struct gfi_domain *domain = gfi_of(fid, struct gfi_domain, fid.fid);
+    struct gfi_mr *mr;
+    int ret;
+
+    if (fid->fclass != FI_CLASS_DOMAIN || attr->iov_count != 1 || attr->offset != 0 ||
+        attr->iface != FI_HMEM_SYSTEM || (flags & ~GFI_MR_FLAGS) != 0) {
+        return -FI_EINVAL;
+    }
+    mr = calloc(1, sizeof(*mr));
+    if (mr == NULL) {
+        return -FI_ENOMEM;
+    }
+    mr->domain = domain;
+    mr->addr = attr->mr_iov[0].iov_base;
+    mr->length = attr->mr_iov[0].iov_len;
+    mr->base = gfi_mr_has_addresses(domain) ? (uintptr_t)mr->addr : 0;
+    mr->access = attr->access;
+    mr->fid.fid.fclass = FI_CLASS_MR;
+    mr->fid.fid.context = attr->context;
+    mr->fid.fid.ops = &gfi_mr_fi_ops;
+    mr->fid.mem_desc = mr;
+    gfi_lock(domain);
+    ret = gfi_mr_register(mr);
+    if (ret == 0) {
+        ret = gfi_mr_set_key(mr, attr->requested_key);
+        if (ret != 0 && mr->memh != UCT_MEM_HANDLE_NULL) {
+            uct_md_mem_dereg(domain->uct.md, mr->memh);
+        }
+    }
+    domain->refs += ret == 0;
+    gfi_unlock(domain);
+    if (ret != 0) {
+        free(mr);
+        return ret;
+    }
+    *mr_p = &mr->fid;
+    return 0;
+}
+
+static int gfi_mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+                       uint64_t offset, uint64_t requested_key, uint64_t flags,
+                       struct fid_mr **mr, void *context)
+{
+    struct fi_mr_attr attr = {.mr_iov = iov, .iov_count = count, .access = access,
+                              .offset = offset, .requested_key = requested_key,
+                              .context = context};
+
+    return gfi_mr_regattr(fid, &attr, flags, mr);
+}
+
+static int gfi_mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
+                      uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
+                      void *context)
+{
+    struct iovec iov = {.iov_base = (void *)buf, .iov_len = len};
+
+    return gfi_mr_regv(fid, &iov, 1, access, offset, requested_key, flags, mr, context);
+}
+
+struct fi_ops_mr gfi_mr_ops = {
+    .size = sizeof(struct fi_ops_mr),
+    .reg = gfi_mr_reg,
+    .regv = gfi_mr_regv,
+    .regattr = gfi_mr_regattr,
+};

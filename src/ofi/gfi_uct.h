@@ -1,0 +1,47 @@
+/*
+ * The transport below: one interface of the UCT component "glex", opened through UCT's public
+ * interface. A domain of libfabric owns one, as the OFI domain of paper 003 (section 5.2) owns the
+ * GLEX endpoint that all its endpoints share.
+ */
+#ifndef GFI_UCT_H
+#define GFI_UCT_H
+
+#include <stdbool.h>
+#include <uct/api/uct.h>
+
+struct gfi_uct {
+    ucs_async_context_t *async;
+    uct_worker_h worker;
+    uct_component_h component;
+    uct_md_h md;
+    uct_iface_h iface;
+    uct_md_attr_t md_attr;
+    uct_iface_attr_t attr;
+};
+
+/**
+ * Whether the transport can be used in this process, and what it can do.
+ *
+ * Loads the transport at the first call, opens its memory domain once, and keeps the answer. Any
+ * thread may call it.
+ *
+ * @param can_rma  Set to whether peers can read and write registered memory. May be NULL.
+ * @return 0, or -FI_ENODATA. The reason was logged.
+ */
+int gfi_uct_probe(bool *can_rma);
+
+/**
+ * Open an interface with a worker of its own.
+ *
+ * @param on_error  Called by progress when an endpoint fails, with `arg`.
+ * @return 0, or a negative FI_ error; it was logged, and nothing is left open.
+ */
+int gfi_uct_open(struct gfi_uct *uct, uct_error_handler_t on_error, void *arg);
+
+/** Close it. All its endpoints must have been destroyed. */
+void gfi_uct_close(struct gfi_uct *uct);
+
+/** The FI_ error, positive, that stands for a status of UCS. */
+int gfi_uct_errno(ucs_status_t status);
+
+#endif

@@ -1,0 +1,333 @@
+/*
+ * Messages as they arrive. Everything in them is checked here: lengths, numbers of peers and of
+ * endpoints. What is wrong is dropped with one line in the log.
+ */
+#include "gfi_op.h"
+
+#include <string.h>
+
+static ucs_status_t gfi_arrive_bad(const char *what)
+{
+    GFI_WARN(FI_LOG_EP_DATA, "a message is dropped: %s\n", what);
+    return UCS_OK;
+}
+
+/* The sender of a message, by the number that it bears; NULL: nobody has it, or it has failed */
+static inline struct gfi_peer *gfi_arrive_peer(struct gfi_domain *domain, uint64_t header)
+{
+    uint32_t id = gfi_header_peer(header);
+    struct gfi_peer *peer;
+
+    if (gfi_unlikely(id >= domain->num_peers)) {
+        gfi_arrive_bad("of an unknown sender");
+        return NULL;
+    }
+    peer = domain->peers[id];
+    return gfi_likely(peer->error == 0) ? peer : NULL;
+}
+
+/* For an endpoint that is not there any more: a sender that waits is told */
+static ucs_status_t gfi_arrive_no_ep(struct gfi_peer *peer, bool waits, uint64_t op)
+{
+    GFI_INFO(FI_LOG_EP_DATA, "a message of peer %u is dropped: its endpoint was closed\n", peer->id);
+    if (waits) {
+        gfi_recv_send_fin(peer, op, FI_ECONNREFUSED);
+    }
+    return UCS_OK;
+}
+
+/* A message that was sent at once: after the header stand the words that its flags name */
+static inline ucs_status_t gfi_arrive_eager(struct gfi_domain *domain, const void *data,
+                                            size_t length, bool tagged)
+{
+    const uint64_t *words = data;
+    struct gfi_envelope envelope;
+    struct gfi_ep *ep;
+    size_t n = 1;
+
+    if (gfi_unlikely(length < sizeof(uint64_t) * (tagged ? 2 : 1))) {
+        return gfi_arrive_bad("too short");
+    }
+    envelope.peer = gfi_arrive_peer(domain, words[0]);
+    if (gfi_unlikely(envelope.peer == NULL)) {
+        return UCS_OK;
+    }
+    envelope.flags = gfi_header_flags(words[0]);
+    envelope.source = words[0] & GFI_SOURCE_MASK;
+    envelope.announced = false;
+    envelope.tag = tagged ? words[n++] : 0;
+    envelope.data = 0;
+    envelope.op = GFI_NO_OP;
+    if (gfi_unlikely(envelope.flags != 0)) {
+        if (length < sizeof(uint64_t) * (n + ((envelope.flags & GFI_HDR_DATA) != 0) +
+                                         ((envelope.flags & GFI_HDR_ACK) != 0))) {
+            return gfi_arrive_bad("too short");
+        }
+        envelope.data = envelope.flags & GFI_HDR_DATA ? words[n++] : 0;
+        envelope.op = envelope.flags & GFI_HDR_ACK ? words[n++] : GFI_NO_OP;
+    }
+    envelope.len = length - n * sizeof(uint64_t);
+    ep = domain->eps[gfi_header_dst(words[0])];
+    if (gfi_unlikely(ep == NULL || !ep->enabled)) {
+        return gfi_arrive_no_ep(envelope.peer, envelope.flags & GFI_HDR_ACK, envelope.op);
+    }
+    gfi_recv_arrive(ep, tagged, &envelope, words + n);
+    return UCS_OK;
+}
+
+static ucs_status_t gfi_arrive_tagged(void *arg, void *data, size_t length, unsigned flags)
+{
+    (void)flags;
+    return gfi_arrive_eager(arg, data, length, true);
+}
+
+static ucs_status_t gfi_arrive_msg(void *arg, void *data, size_t length, unsigned flags)
+{
+    (void)flags;
+    return gfi_arrive_eager(arg, data, length, false);
+}
+
+static ucs_status_t gfi_arrive_rts(void *arg, void *data, size_t length, unsigned flags)
+{
+    struct gfi_domain *domain = arg;
+    const struct gfi_rts *rts = data;
+    struct gfi_envelope envelope;
+    struct gfi_ep *ep;
+
+    (void)flags;
+    if (length < sizeof(*rts) || rts->rkey_len > GFI_MAX_RKEY ||
+        length != sizeof(*rts) + rts->rkey_len ||
+        (rts->rkey_len != 0 && rts->rkey_len != domain->uct.md_attr.rkey_packed_size)) {
+        return gfi_arrive_bad("an announcement of a wrong length");
+    }
+    envelope.peer = gfi_arrive_peer(domain, rts->header);
+    if (envelope.peer == NULL) {
+        return UCS_OK;
+    }
+    envelope.flags = gfi_header_flags(rts->header);
+    envelope.source = rts->header & GFI_SOURCE_MASK;
+    envelope.announced = true;
+    envelope.tag = rts->tag;
+    envelope.data = rts->data;
+    envelope.len = rts->length;
+    envelope.op = rts->op;
+    envelope.addr = rts->addr;
+    envelope.rkey_len = rts->rkey_len;
+    envelope.rkey = rts->rkey;
+    ep = domain->eps[gfi_header_dst(rts->header)];
+    if (ep == NULL || !ep->enabled) {
+        return gfi_arrive_no_ep(envelope.peer, true, envelope.op);
+    }
+    gfi_recv_arrive(ep, envelope.flags & GFI_HDR_TAGGED, &envelope, NULL);
+    return UCS_OK;
+}
+
+static ucs_status_t gfi_arrive_cts(void *arg, void *data, size_t length, unsigned flags)
+{
+    const struct gfi_cts *cts = data;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length != sizeof(*cts)) {
+        return gfi_arrive_bad("a CTS of a wrong length");
+    }
+    peer = gfi_arrive_peer(arg, cts->header);
+    if (peer != NULL) {
+        gfi_send_on_cts(arg, peer, cts);
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t gfi_arrive_data(void *arg, void *data, size_t length, unsigned flags)
+{
+    const struct gfi_data *piece = data;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length < sizeof(*piece)) {
+        return gfi_arrive_bad("a piece of a wrong length");
+    }
+    peer = gfi_arrive_peer(arg, piece->header);
+    if (peer != NULL) {
+        gfi_recv_on_data(arg, peer, piece, length - sizeof(*piece));
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t gfi_arrive_fin(void *arg, void *data, size_t length, unsigned flags)
+{
+    const struct gfi_fin *fin = data;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length != sizeof(*fin)) {
+        return gfi_arrive_bad("a FIN of a wrong length");
+    }
+    peer = gfi_arrive_peer(arg, fin->header);
+    if (peer != NULL) {
+        gfi_send_on_fin(arg, peer, fin);
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t gfi_arrive_hello(void *arg, void *data, size_t length, unsigned flags)
+{
+    const struct gfi_hello *hello = data;
+    struct gfi_addr addr;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length != sizeof(*hello) || hello->your_id >= GFI_NO_PEER) {
+        return gfi_arrive_bad("a HELLO of a wrong form");
+    }
+    addr = hello->addr;
+    if (gfi_peer_get(arg, &addr, &peer) != 0) {
+        return UCS_OK; /* it was logged */
+    }
+    peer->header = gfi_header(hello->your_id, 0, 0, 0);
+    peer->ready = true;
+    gfi_peer_connect(peer);
+    gfi_rma_start_waiting(peer);
+    gfi_peer_update(peer);
+    if (!gfi_send_deferred(peer)) {
+        gfi_peer_set_due(peer);
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t gfi_arrive_pressure(void *arg, void *data, size_t length, unsigned flags)
+{
+    const struct gfi_pressure *pressure = data;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length != sizeof(*pressure)) {
+        return gfi_arrive_bad("a PRESSURE of a wrong length");
+    }
+    peer = gfi_arrive_peer(arg, pressure->header);
+    if (peer != NULL) {
+        peer->pressed = pressure->on != 0;
+        gfi_peer_update(peer);
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t gfi_arrive_key_request(void *arg, void *data, size_t length, unsigned flags)
+{
+    const struct gfi_key_request *request = data;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length != sizeof(*request)) {
+        return gfi_arrive_bad("a KEY_REQUEST of a wrong length");
+    }
+    peer = gfi_arrive_peer(arg, request->header);
+    if (peer != NULL) {
+        gfi_rma_on_request(peer, request);
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t gfi_arrive_key_reply(void *arg, void *data, size_t length, unsigned flags)
+{
+    struct gfi_domain *domain = arg;
+    const struct gfi_key_reply *reply = data;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length < sizeof(*reply) || length != sizeof(*reply) + reply->rkey_len ||
+        (reply->rkey_len != 0 && reply->rkey_len != domain->uct.md_attr.rkey_packed_size)) {
+        return gfi_arrive_bad("a KEY_REPLY of a wrong length");
+    }
+    peer = gfi_arrive_peer(domain, reply->header);
+    if (peer != NULL) {
+        gfi_rma_on_reply(peer, reply);
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t gfi_arrive_key_revoke(void *arg, void *data, size_t length, unsigned flags)
+{
+    const struct gfi_key_revoke *revoke = data;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length != sizeof(*revoke)) {
+        return gfi_arrive_bad("a KEY_REVOKE of a wrong length");
+    }
+    peer = gfi_arrive_peer(arg, revoke->header);
+    if (peer != NULL) {
+        gfi_rkey_forget(peer, revoke->key);
+    }
+    return UCS_OK;
+}
+
+static void gfi_arrive_report_written(struct gfi_ep *ep, const struct gfi_written *written)
+{
+    struct gfi_cqe *cqe;
+
+    gfi_cntr_count(ep->cntrs[GFI_CNTR_REMOTE_WRITE], false);
+    if (ep->rx_cq != NULL && (cqe = gfi_cq_add(ep->rx_cq)) != NULL) {
+        *cqe = (struct gfi_cqe){
+            .flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
+            .len = written->length,
+            .data = written->data,
+            .source = (ep->caps & FI_SOURCE) ?
+                          gfi_av_number(ep->av, written->header & GFI_SOURCE_MASK) :
+                          FI_ADDR_NOTAVAIL,
+        };
+    }
+}
+
+static ucs_status_t gfi_arrive_written(void *arg, void *data, size_t length, unsigned flags)
+{
+    struct gfi_domain *domain = arg;
+    const struct gfi_written *written = data;
+    struct gfi_peer *peer;
+    struct gfi_ep *ep;
+
+    (void)flags;
+    if (length != sizeof(*written)) {
+        return gfi_arrive_bad("a WRITTEN of a wrong length");
+    }
+    peer = gfi_arrive_peer(domain, written->header);
+    if (peer == NULL) {
+        return UCS_OK;
+    }
+    ep = domain->eps[gfi_header_dst(written->header)];
+    if (ep == NULL || !ep->enabled) {
+        return gfi_arrive_no_ep(peer, written->ack != GFI_NO_OP, written->ack);
+    }
+    gfi_arrive_report_written(ep, written);
+    if (written->ack != GFI_NO_OP) {
+        gfi_recv_send_fin(peer, written->ack, 0);
+    }
+    return UCS_OK;
+}
+
+int gfi_arrive_init(struct gfi_domain *domain)
+{
+    static const uct_am_callback_t handlers[GFI_AM_LAST] = {
+        [GFI_AM_TAGGED] = gfi_arrive_tagged,
+        [GFI_AM_MSG] = gfi_arrive_msg,
+        [GFI_AM_RTS] = gfi_arrive_rts,
+        [GFI_AM_CTS] = gfi_arrive_cts,
+        [GFI_AM_DATA] = gfi_arrive_data,
+        [GFI_AM_FIN] = gfi_arrive_fin,
+        [GFI_AM_HELLO] = gfi_arrive_hello,
+        [GFI_AM_PRESSURE] = gfi_arrive_pressure,
+        [GFI_AM_KEY_REQUEST] = gfi_arrive_key_request,
+        [GFI_AM_KEY_REPLY] = gfi_arrive_key_reply,
+        [GFI_AM_KEY_REVOKE] = gfi_arrive_key_revoke,
+        [GFI_AM_WRITTEN] = gfi_arrive_written,
+    };
+    uint8_t id;
+
+    for (id = 1; id < GFI_AM_LAST; id++) {
+        if (uct_iface_set_am_handler(domain->uct.iface, id, handlers[id], domain, 0) != UCS_OK) {
+            GFI_WARN(FI_LOG_DOMAIN, "the transport takes no handler %u\n", id);
+            return -FI_EOPNOTSUPP;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,210 @@
+/*
+ * Operations that did not end when they were called: a message that is announced and not fetched
+ * yet, one that waits for an acknowledgement, a message that is being fetched, RMA. They have
+ * numbers, which peers name in their answers, with a generation, so that a late answer finds nothing.
+ */
+#ifndef GFI_OP_H
+#define GFI_OP_H
+
+#include "gfi_peer.h"
+
+enum gfi_op_type {
+    GFI_OP_SEND,  /* a message that was sent or announced */
+    GFI_OP_RECV,  /* a message that is fetched or streamed to us */
+    GFI_OP_WRITE,
+    GFI_OP_READ,
+};
+
+/* A posted receive */
+struct gfi_recv {
+    struct gfi_match_recv match;
+    struct gfi_list link;      /* free_recvs of the endpoint */
+    void *context;
+    uint64_t flags;            /* FI_COMPLETION, FI_MULTI_RECV */
+    struct iovec iov[GFI_IOV_LIMIT];
+    size_t iov_count, len;
+    bool tagged;
+    bool posted;
+    bool is_plain;             /* one piece, for one message */
+    unsigned filling;          /* FI_MULTI_RECV: messages that are being written to the buffer */
+};
+
+/* What a message says of itself; of an unexpected one also the message */
+struct gfi_envelope {
+    struct gfi_peer *peer;
+    uint64_t source, tag, data;
+    uint64_t flags;            /* GFI_HDR_* */
+    size_t len;
+    uint64_t op;               /* the sender's, if announced or GFI_HDR_ACK */
+    bool announced;
+    uint64_t addr;             /* announced: where it lies */
+    size_t rkey_len;
+    const uint8_t *rkey;
+};
+
+struct gfi_unexpected {
+    struct gfi_match_msg match;
+    struct gfi_envelope envelope;
+    size_t size;               /* of this object, counted in domain->unexpected */
+    uint8_t bytes[];           /* the message, or the key */
+};
+
+/* A stretch of a receive's buffer, into which one message goes */
+struct gfi_place {
+    struct iovec iov[GFI_IOV_LIMIT];
+    size_t iov_count, len;
+};
+
+struct gfi_op {
+    struct gfi_list link;      /* of the peer's operations, or free_ops */
+    struct gfi_list due;       /* domain->due_ops */
+    bool is_due, in_use;
+    enum gfi_op_type type;
+    uint32_t index, generation;
+    struct gfi_ep *ep;
+    struct gfi_peer *peer;
+    void *context;
+    uint64_t cq_flags;         /* of the completion */
+    uint64_t flags;            /* FI_COMPLETION, FI_DELIVERY_COMPLETE, FI_INJECT, ... */
+    uint64_t tag, data;
+    struct gfi_place place;    /* local memory */
+    void *copy;                /* FI_INJECT: the data, freed with the operation */
+    size_t len;                /* to be moved */
+    size_t done;               /* moved, or on its way */
+    int error;
+
+    uct_completion_t comp;     /* its count: calls of UCT on their way, and 1 */
+    bool in_flight;            /* comp is in use: UCT's callback goes on */
+    uct_mem_h memh;            /* registration of our own, or UCT_MEM_HANDLE_NULL */
+
+    uint64_t remote_op;        /* RECV: the sender's operation. SEND: the receiver's, in DATA */
+    bool streaming;            /* SEND: CTS arrived. RECV: CTS was sent */
+    struct gfi_recv *recv;     /* RECV */
+    struct gfi_envelope envelope; /* RECV */
+    uct_rkey_bundle_t bundle;  /* RECV: of the sender's memory */
+    bool has_bundle;
+
+    uint64_t remote_addr, key; /* READ, WRITE */
+    struct gfi_rkey *rkey;
+    bool flushed, awaits_fin;
+    uint64_t dst_ep;           /* the target's endpoint, in the header's place */
+};
+
+/** Locked: a new operation on a peer, in its list. NULL: no memory. */
+struct gfi_op *gfi_op_new(struct gfi_ep *ep, struct gfi_peer *peer, enum gfi_op_type type);
+
+/** Locked: give it back, with its registration, key and copy. */
+void gfi_op_free(struct gfi_op *op);
+
+/** Locked: the operation that a number stands for, if its peer and type are these; else NULL. */
+struct gfi_op *gfi_op_find(struct gfi_domain *domain, const struct gfi_peer *peer,
+                           enum gfi_op_type type, uint64_t number);
+uint64_t gfi_op_number(const struct gfi_op *op);
+
+/** Locked: have gfi_progress() call gfi_op_progress(). */
+void gfi_op_set_due(struct gfi_op *op);
+
+/** Locked: go on, as far as it gets. The operation may be over and freed when this returns. */
+void gfi_op_progress(struct gfi_op *op);
+
+/** Locked: free all operations of a domain. */
+void gfi_ops_cleanup(struct gfi_domain *domain);
+
+/** Locked: forget the operations of an endpoint that is closed. */
+void gfi_ops_drop(struct gfi_ep *ep);
+
+/** Locked: the operation is over. Completion, or error completion, counter, free. */
+void gfi_op_complete(struct gfi_op *op, int error);
+
+/** Locked: end with an error, whatever it waits for. */
+void gfi_op_fail(struct gfi_op *op, int error);
+
+/** Prepare the count of UCT's completions; then each call that answers UCS_INPROGRESS adds one. */
+void gfi_op_begin(struct gfi_op *op);
+
+/** All calls are made: whether they are all over; else gfi_op_progress() is called by the last. */
+bool gfi_op_end(struct gfi_op *op);
+
+/** Copy from, or into, memory in pieces, beginning at `offset`. @return bytes copied, at most len */
+size_t gfi_place_read(const struct gfi_place *place, size_t offset, void *to, size_t len);
+size_t gfi_place_write(const struct gfi_place *place, size_t offset, const void *from, size_t len);
+
+/** The piece that begins at `offset`. */
+struct iovec gfi_place_piece(const struct gfi_place *place, size_t offset);
+
+/* ---- sending (gfi_send.c) ---- */
+
+/** What fi_send(), fi_tsend() and their kin are called with. */
+struct gfi_send {
+    struct gfi_ep *ep;
+    const struct iovec *iov;
+    size_t iov_count;
+    void **desc;
+    fi_addr_t dest;
+    uint64_t tag, data;
+    bool tagged;
+    void *context;
+    uint64_t flags;    /* FI_REMOTE_CQ_DATA, FI_COMPLETION, FI_INJECT, FI_*_COMPLETE */
+};
+
+/** Locked: send a message of any kind. @return 0 or a negative FI_ error */
+ssize_t gfi_send(const struct gfi_send *send);
+
+/** Locked: send what waited for the peer's HELLO, in order. @return false: the NIC has no room */
+bool gfi_send_deferred(struct gfi_peer *peer);
+
+void gfi_send_on_cts(struct gfi_domain *domain, struct gfi_peer *peer, const struct gfi_cts *cts);
+void gfi_send_on_fin(struct gfi_domain *domain, struct gfi_peer *peer, const struct gfi_fin *fin);
+void gfi_send_progress(struct gfi_op *op);
+
+/* ---- receiving (gfi_recv.c) ---- */
+
+/** Locked: receive, peek, claim or discard. @return 0 or a negative FI_ error */
+ssize_t gfi_recv(struct gfi_ep *ep, bool tagged, const struct iovec *iov, size_t iov_count,
+                 fi_addr_t source, uint64_t tag, uint64_t ignore, void *context, uint64_t flags);
+
+/** Locked: the same, for a receive into one piece. */
+ssize_t gfi_recv_buf(struct gfi_ep *ep, bool tagged, void *buf, size_t len, fi_addr_t source,
+                     uint64_t tag, uint64_t ignore, void *context, uint64_t flags);
+
+/** Locked: cancel a posted receive. @return 0, or -FI_ENOENT */
+int gfi_recv_cancel(struct gfi_ep *ep, void *context);
+
+/** Locked: receives from a peer that has failed end with an error. */
+void gfi_recv_fail_peer(struct gfi_peer *peer);
+
+/** Locked: a message, and its bytes unless it is announced. */
+void gfi_recv_arrive(struct gfi_ep *ep, bool tagged, const struct gfi_envelope *envelope,
+                     const void *bytes);
+void gfi_recv_on_data(struct gfi_domain *domain, struct gfi_peer *peer, const struct gfi_data *data,
+                      size_t len);
+void gfi_recv_progress(struct gfi_op *op);
+void gfi_recv_finish(struct gfi_op *op, int error);
+
+/** Locked: free what an endpoint has posted, and what it did not receive. */
+void gfi_recv_cleanup(struct gfi_ep *ep);
+
+/** Locked: tell the sender of a message that its operation is over. */
+void gfi_recv_send_fin(struct gfi_peer *peer, uint64_t op, int error);
+
+/* ---- RMA (gfi_rma_op.c) ---- */
+
+/** Locked: what is known of a key, or NULL. */
+struct gfi_rkey *gfi_rkey_find(const struct gfi_peer *peer, uint64_t key);
+
+/** Whether a known key allows an access. @return 0 or a positive FI_ error */
+int gfi_rkey_check(const struct gfi_rkey *rkey, bool is_write, uint64_t addr, size_t len);
+
+/** Locked: begin a new READ or WRITE, after those of the same peer that wait for their keys. */
+void gfi_rma_submit(struct gfi_op *op);
+void gfi_rma_progress(struct gfi_op *op);
+void gfi_rma_start_waiting(struct gfi_peer *peer);
+void gfi_rma_on_reply(struct gfi_peer *peer, const struct gfi_key_reply *reply);
+void gfi_rma_on_request(struct gfi_peer *peer, const struct gfi_key_request *request);
+
+/* ---- arrival (gfi_arrive.c) ---- */
+
+/** Have UCT call the handlers. @return 0 or a negative FI_ error */
+int gfi_arrive_init(struct gfi_domain *domain);
+
+#endif

@@ -1,0 +1,370 @@
+#include "gfi_op.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GFI_WATCH_PEERS 64 /* looked at in one go */
+
+/* ---- making ---- */
+
+static uint64_t gfi_peer_hash(const struct gfi_addr *addr)
+{
+    uint64_t h = 0xcbf29ce484222325ull;
+    size_t i;
+
+    for (i = 0; i < sizeof(addr->bytes); i++) {
+        h = (h ^ addr->bytes[i]) * 0x100000001b3ull;
+    }
+    return h;
+}
+
+static int gfi_addr_check(const struct gfi_domain *domain, const struct gfi_addr *addr)
+{
+    if (addr->version != GFI_WIRE_VERSION || addr->device_len != domain->addr.device_len ||
+        addr->iface_len != domain->addr.iface_len || addr->ep >= GFI_MAX_EPS) {
+        GFI_WARN(FI_LOG_AV, "not an address of this version of the provider: is the other side of "
+                 "the same version of openglex?\n");
+        return -FI_EINVAL;
+    }
+    return 0;
+}
+
+static struct gfi_peer *gfi_peer_find(struct gfi_domain *domain, const struct gfi_addr *addr,
+                                      uint64_t hash)
+{
+    struct gfi_peer *peer;
+    uint64_t id;
+
+    if (!gfi_map_get(&domain->peer_by_addr, hash, &id)) {
+        return NULL;
+    }
+    while (id != GFI_NO_PEER) {
+        peer = domain->peers[id];
+        if (memcmp(peer->addr.bytes, addr->bytes, sizeof(addr->bytes)) == 0) {
+            return peer;
+        }
+        id = peer->next_same;
+    }
+    return NULL;
+}
+
+static int gfi_peer_open_ep(struct gfi_peer *peer)
+{
+    const uct_device_addr_t *device = (const uct_device_addr_t *)peer->addr.bytes;
+    const uct_iface_addr_t *iface =
+        (const uct_iface_addr_t *)(peer->addr.bytes + peer->addr.device_len);
+    uct_ep_params_t params;
+
+    if (!uct_iface_is_reachable(peer->domain->uct.iface, device, iface)) {
+        GFI_WARN(FI_LOG_AV, "the NIC has no way to an address: another host without a link, "
+                 "another GLEX_FABRIC, or a process that may not be read (see glex_info)\n");
+        return -FI_EHOSTUNREACH;
+    }
+    params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
+                        UCT_EP_PARAM_FIELD_IFACE_ADDR;
+    params.iface = peer->domain->uct.iface;
+    params.dev_addr = device;
+    params.iface_addr = iface;
+    return uct_ep_create(&params, &peer->uct_ep) == UCS_OK ? 0 : -FI_ENOMEM;
+}
+
+static int gfi_peers_reserve(struct gfi_domain *domain)
+{
+    uint32_t max = domain->max_peers == 0 ? 64 : 2 * domain->max_peers;
+    struct gfi_peer **peers;
+
+    if (domain->num_peers < domain->max_peers) {
+        return 0;
+    }
+    if (domain->num_peers >= GFI_NO_PEER) {
+        return -FI_ENOMEM;
+    }
+    peers = realloc(domain->peers, max * sizeof(*peers));
+    if (peers == NULL) {
+        return -FI_ENOMEM;
+    }
+    domain->peers = peers;
+    domain->max_peers = max;
+    return 0;
+}
+
+static int gfi_peer_new(struct gfi_domain *domain, const struct gfi_addr *addr, uint64_t hash,
+                        struct gfi_peer **peer_p)
+{
+    uint64_t next_same = GFI_NO_PEER;
+    struct gfi_peer *peer;
+    int ret;
+
+    ret = gfi_peers_reserve(domain);
+    if (ret != 0) {
+        return ret;
+    }
+    peer = calloc(1, sizeof(*peer));
+    if (peer == NULL) {
+        return -FI_ENOMEM;
+    }
+    peer->domain = domain;
+    peer->addr = *addr;
+    peer->addr.ep = 0;
+    peer->id = domain->num_peers;
+    peer->short_max = -1;
+    peer->last_ctl = &peer->first_ctl;
+    gfi_list_init(&peer->ops);
+    gfi_list_init(&peer->deferred);
+    gfi_list_init(&peer->rma);
+    ret = gfi_peer_open_ep(peer);
+    if (ret != 0) {
+        goto err_free;
+    }
+    gfi_map_get(&domain->peer_by_addr, hash, &next_same);
+    peer->next_same = (uint32_t)next_same;
+    ret = gfi_map_set(&domain->peer_by_addr, hash, peer->id);
+    if (ret != 0) {
+        goto err_ep;
+    }
+    domain->peers[domain->num_peers++] = peer;
+    *peer_p = peer;
+    return 0;
+
+err_ep:
+    uct_ep_destroy(peer->uct_ep);
+err_free:
+    free(peer);
+    return ret;
+}
+
+int gfi_peer_get(struct gfi_domain *domain, const struct gfi_addr *addr, struct gfi_peer **peer_p)
+{
+    uint64_t hash;
+    int ret;
+
+    ret = gfi_addr_check(domain, addr);
+    if (ret != 0) {
+        return ret;
+    }
+    hash = gfi_peer_hash(addr);
+    *peer_p = gfi_peer_find(domain, addr, hash);
+    return *peer_p != NULL ? 0 : gfi_peer_new(domain, addr, hash, peer_p);
+}
+
+static void gfi_peer_drop_ctl(struct gfi_peer *peer)
+{
+    struct gfi_ctl *ctl, *next;
+
+    for (ctl = peer->first_ctl; ctl != NULL; ctl = next) {
+        next = ctl->next;
+        free(ctl);
+    }
+    peer->first_ctl = NULL;
+    peer->last_ctl = &peer->first_ctl;
+}
+
+void gfi_peers_cleanup(struct gfi_domain *domain)
+{
+    struct gfi_peer *peer;
+    uint32_t i;
+
+    for (i = 0; i < domain->num_peers; i++) {
+        peer = domain->peers[i];
+        gfi_rkeys_cleanup(peer);
+        uct_ep_destroy(peer->uct_ep);
+        gfi_peer_drop_ctl(peer);
+        free(peer);
+    }
+    free(domain->peers);
+    gfi_map_cleanup(&domain->peer_by_addr);
+}
+
+/* ---- sending ---- */
+
+void gfi_peer_set_due(struct gfi_peer *peer)
+{
+    if (!peer->is_due) {
+        peer->is_due = true;
+        gfi_list_add(&peer->domain->due_peers, &peer->due);
+    }
+    peer->domain->due = true;
+}
+
+struct gfi_packed {
+    const void *bytes;
+    size_t len;
+};
+
+static size_t gfi_peer_pack(void *to, void *arg)
+{
+    const struct gfi_packed *packed = arg;
+
+    memcpy(to, packed->bytes, packed->len);
+    return packed->len;
+}
+
+/* @return UCS_OK, UCS_ERR_NO_RESOURCE, or the error of a peer that is gone */
+static ucs_status_t gfi_peer_post(struct gfi_peer *peer, uint8_t am_id, const void *message,
+                                  size_t len)
+{
+    struct gfi_packed packed = {.bytes = message, .len = len};
+    uint64_t header;
+    ssize_t ret;
+
+    if (len <= peer->domain->short_size + sizeof(header)) {
+        memcpy(&header, message, sizeof(header));
+        return uct_ep_am_short(peer->uct_ep, am_id, header,
+                               (const uint8_t *)message + sizeof(header),
+                               (unsigned)(len - sizeof(header)));
+    }
+    ret = uct_ep_am_bcopy(peer->uct_ep, am_id, gfi_peer_pack, &packed, 0);
+    return ret >= 0 ? UCS_OK : (ucs_status_t)ret;
+}
+
+static void gfi_peer_queue(struct gfi_peer *peer, uint8_t am_id, const void *message, size_t len)
+{
+    struct gfi_ctl *ctl = malloc(sizeof(*ctl) + len);
+
+    if (ctl == NULL) { /* the peer would wait for ever for what it must be told */
+        GFI_WARN(FI_LOG_EP_CTRL, "no memory for a message to peer %u: it is given up\n", peer->id);
+        gfi_peer_fail(peer, FI_ENOMEM);
+        return;
+    }
+    ctl->next = NULL;
+    ctl->am_id = am_id;
+    ctl->len = (uint32_t)len;
+    memcpy(ctl->bytes, message, len);
+    *peer->last_ctl = ctl;
+    peer->last_ctl = &ctl->next;
+    gfi_peer_set_due(peer);
+}
+
+void gfi_peer_send(struct gfi_peer *peer, uint8_t am_id, const void *message, size_t len)
+{
+    ucs_status_t status = UCS_ERR_NO_RESOURCE;
+
+    if (peer->error != 0) {
+        return;
+    }
+    if (peer->first_ctl == NULL) {
+        status = gfi_peer_post(peer, am_id, message, len);
+    }
+    if (status == UCS_ERR_NO_RESOURCE) {
+        gfi_peer_queue(peer, am_id, message, len);
+    } else if (status != UCS_OK) {
+        gfi_peer_fail(peer, gfi_uct_errno(status));
+    }
+}
+
+bool gfi_peer_progress(struct gfi_peer *peer)
+{
+    struct gfi_ctl *ctl;
+    ucs_status_t status;
+
+    while ((ctl = peer->first_ctl) != NULL) {
+        status = gfi_peer_post(peer, ctl->am_id, ctl->bytes, ctl->len);
+        if (status == UCS_ERR_NO_RESOURCE) {
+            return false;
+        }
+        if (status != UCS_OK) {
+            gfi_peer_fail(peer, gfi_uct_errno(status));
+            return true;
+        }
+        peer->first_ctl = ctl->next;
+        if (peer->first_ctl == NULL) {
+            peer->last_ctl = &peer->first_ctl;
+        }
+        free(ctl);
+    }
+    return gfi_send_deferred(peer);
+}
+
+/* ---- state ---- */
+
+void gfi_peer_update(struct gfi_peer *peer)
+{
+    bool simple = peer->ready && !peer->pressed && peer->error == 0 &&
+                  gfi_list_is_empty(&peer->deferred);
+
+    peer->short_max = simple ? (ssize_t)(peer->domain->short_size - sizeof(uint64_t)) : -1;
+}
+
+void gfi_peer_connect(struct gfi_peer *peer)
+{
+    struct gfi_hello hello = {.header = gfi_header(GFI_NO_PEER, 0, 0, 0), .your_id = peer->id,
+                              .addr = peer->domain->addr};
+
+    if (!peer->hello_sent) {
+        peer->hello_sent = true;
+        gfi_peer_send(peer, GFI_AM_HELLO, &hello, sizeof(hello));
+    }
+}
+
+int gfi_peer_check(struct gfi_peer *peer)
+{
+    if (gfi_likely(peer->ready && peer->error == 0)) {
+        return 0;
+    }
+    if (peer->error != 0) {
+        return -peer->error;
+    }
+    gfi_peer_connect(peer);
+    return peer->error != 0 ? -peer->error : -FI_EAGAIN;
+}
+
+static void gfi_peer_fail_ops(struct gfi_list *ops, int error)
+{
+    struct gfi_list *item, *next;
+
+    gfi_list_for_each_safe(item, next, ops) {
+        gfi_op_fail(gfi_list_entry(item, struct gfi_op, link), error);
+    }
+}
+
+void gfi_peer_fail(struct gfi_peer *peer, int error)
+{
+    if (peer->error != 0) {
+        return;
+    }
+    GFI_INFO(FI_LOG_EP_CTRL, "peer %u is gone: %s\n", peer->id, fi_strerror(error));
+    peer->error = error;
+    gfi_peer_update(peer);
+    gfi_peer_drop_ctl(peer);
+    gfi_peer_fail_ops(&peer->ops, error);
+    gfi_peer_fail_ops(&peer->deferred, error);
+    gfi_peer_fail_ops(&peer->rma, error);
+    gfi_recv_fail_peer(peer);
+}
+
+ucs_status_t gfi_peer_on_error(void *arg, uct_ep_h ep, ucs_status_t status)
+{
+    struct gfi_domain *domain = arg;
+    uint32_t i;
+
+    for (i = 0; i < domain->num_peers; i++) {
+        if (domain->peers[i]->uct_ep == ep) {
+            gfi_peer_fail(domain->peers[i], gfi_uct_errno(status));
+            break;
+        }
+    }
+    return UCS_OK;
+}
+
+/* UCT looks after peers that it waits for itself. It does not know that a receive waits for a
+ * message, an announced message for its receiver, or any message for the peer's HELLO; and a peer that
+ * left in good order is an error only then. The look does not connect. */
+void gfi_peers_watch(struct gfi_domain *domain)
+{
+    struct gfi_peer *peer;
+    ucs_status_t status;
+    uint32_t i;
+
+    for (i = 0; i < gfi_min(domain->num_peers, (uint32_t)GFI_WATCH_PEERS); i++) {
+        if (domain->watch_hand >= domain->num_peers) {
+            domain->watch_hand = 0;
+        }
+        peer = domain->peers[domain->watch_hand++];
+        if (peer->error == 0) {
+            status = uct_ep_check(peer->uct_ep, 0, NULL);
+            if (status != UCS_OK && status != UCS_INPROGRESS && status != UCS_ERR_NO_RESOURCE) {
+                gfi_peer_fail(peer, gfi_uct_errno(status));
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+/*
+ * A peer: another domain, found by its address. All endpoints of this domain share it, and with it
+ * one UCT endpoint. Peers have numbers, which stand in the headers of messages; a peer stays until
+ * the domain is closed, so a number never gets a second meaning.
+ *
+ *   NEW  -- something is to be sent, or HELLO arrives --> HELLO sent --- HELLO arrived ---> ready
+ *   any state -- UCT says that the peer is gone --> failed (`error`), for good
+ *
+ * HELLO tells the other side by which number to call itself. So a domain is ready to send to a peer
+ * when both HELLOs are there: after one round trip. Messages and RMA wait until then.
+ */
+#ifndef GFI_PEER_H
+#define GFI_PEER_H
+
+#include "../gfi.h"
+
+/* A message to be sent when the NIC has room again */
+struct gfi_ctl {
+    struct gfi_ctl *next;
+    uint8_t am_id;
+    uint32_t len;
+    uint8_t bytes[];
+};
+
+/* What is known of a key of a peer */
+struct gfi_rkey {
+    bool known;           /* the peer has answered */
+    bool revoked;         /* free it when nobody uses it any more */
+    unsigned uses;
+    uint64_t base, addr, length, access;
+    uct_rkey_bundle_t bundle;
+};
+
+struct gfi_peer {
+    uct_ep_h uct_ep;
+    ssize_t short_max;    /* longest data of a tagged message by am_short; -1: not that simple */
+    uint64_t header;      /* my number at the peer, in the header's place */
+    uint32_t id;          /* the peer's number here */
+    bool hello_sent, ready;
+    bool pressed;         /* the peer wants announcements only */
+    bool told;            /* I told the peer so */
+    bool is_due;          /* in domain->due_peers */
+    int error;            /* FI_ error, once the peer has failed */
+    struct gfi_domain *domain;
+    struct gfi_ctl *first_ctl, **last_ctl;
+    struct gfi_list ops;  /* operations that wait for the peer */
+    struct gfi_list deferred; /* messages that wait for the peer's HELLO, in order */
+    struct gfi_list rma;  /* RMA operations not started yet, in order */
+    struct gfi_map rkeys; /* key -> gfi_rkey */
+    struct gfi_list due;
+    uint32_t next_same;   /* next peer with the same hash of the address, or GFI_NO_PEER */
+    struct gfi_addr addr; /* ep is 0 */
+};
+
+/**
+ * Locked: the peer of an address, made if there is none.
+ *
+ * @return 0; -FI_EINVAL: not an address of this provider and version; -FI_EHOSTUNREACH: no way to
+ *         it; -FI_ENOMEM.
+ */
+int gfi_peer_get(struct gfi_domain *domain, const struct gfi_addr *addr, struct gfi_peer **peer);
+
+/** Locked: free all peers, and their endpoints. */
+void gfi_peers_cleanup(struct gfi_domain *domain);
+
+/** Locked: say hello, if that was not done yet. */
+void gfi_peer_connect(struct gfi_peer *peer);
+
+/** Locked: whether sends must not be tried. @return 0, -FI_EAGAIN, or the error of a failed peer */
+int gfi_peer_check(struct gfi_peer *peer);
+
+/**
+ * Locked: send one of the provider's own messages, at once or when there is room. It is lost only
+ * if the peer has failed.
+ */
+void gfi_peer_send(struct gfi_peer *peer, uint8_t am_id, const void *message, size_t len);
+
+/** Locked: send what waits for room. @return whether nothing is left */
+bool gfi_peer_progress(struct gfi_peer *peer);
+
+/** Locked: have gfi_progress() call gfi_peer_progress(). */
+void gfi_peer_set_due(struct gfi_peer *peer);
+
+/** Locked: take up the state that a change of `pressed`, `ready` or `error` leads to. */
+void gfi_peer_update(struct gfi_peer *peer);
+
+/** Locked: the peer is gone: everything that waits for it ends with an error. */
+void gfi_peer_fail(struct gfi_peer *peer, int error);
+
+/** Called by UCT when an endpoint fails. */
+ucs_status_t gfi_peer_on_error(void *domain, uct_ep_h ep, ucs_status_t status);
+
+/** Locked: look whether some of the peers are still there. */
+void gfi_peers_watch(struct gfi_domain *domain);
+
+/** Locked: forget a key. @param rkey is freed when its last operation ends */
+void gfi_rkey_forget(struct gfi_peer *peer, uint64_t key);
+void gfi_rkey_put(struct gfi_peer *peer, struct gfi_rkey *rkey);
+void gfi_rkeys_cleanup(struct gfi_peer *peer);
+
+/** The peer of a source of messages. */
+static inline struct gfi_peer *gfi_source_peer(const struct gfi_domain *domain, uint64_t source)
+{
+    return domain->peers[source & GFI_NO_PEER];
+}
+
+#endif

@@ -1,0 +1,165 @@
+/* A peer that dies, or leaves: everything that waits for it ends with an error, others go on. */
+#include "node.h"
+
+#include <csignal>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+/* A process with a node, made before this process has any thread or NIC of its own */
+class Child {
+public:
+    Child()
+    {
+        EXPECT_EQ(0, pipe(up));
+        EXPECT_EQ(0, pipe(down));
+        pid = fork();
+        if (pid == 0) {
+            live();
+            _exit(0);
+        }
+        close(up[1]);
+        close(down[0]);
+        name.resize(64);
+        EXPECT_EQ(64, read(up[0], name.data(), 64));
+    }
+
+    ~Child()
+    {
+        end(SIGKILL);
+        close(up[0]);
+        close(down[1]);
+    }
+
+    void tell(const std::vector<char> &address)
+    {
+        EXPECT_EQ((ssize_t)address.size(), write(down[1], address.data(), address.size()));
+    }
+
+    void end(int signal)
+    {
+        if (pid > 0) {
+            kill(pid, signal);
+            waitpid(pid, nullptr, 0);
+            pid = -1;
+        }
+    }
+
+    std::vector<char> name;
+
+private:
+    static volatile sig_atomic_t leaving;
+
+    /* Echo one message; announce a long one that stays; then progress until told to leave */
+    void live()
+    {
+        Node node;
+        std::vector<char> other(64), big(200000);
+        char buf[8];
+
+        signal(SIGTERM, [](int) { leaving = 1; });
+        if (write(up[1], node.name().data(), 64) != 64 || read(down[0], other.data(), 64) != 64) {
+            return;
+        }
+        fi_addr_t addr = node.know(other);
+        fi_trecv(node.ep, buf, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr);
+        next_done(node, {&node});
+        retry({&node}, [&] { return fi_tinject(node.ep, buf, 8, addr, 2); });
+        retry({&node}, [&] { return fi_tsend(node.ep, big.data(), big.size(), nullptr, addr, 3,
+                                             nullptr); });
+        while (!leaving) {
+            node.poll();
+            usleep(100);
+        }
+    }
+
+    pid_t pid;
+    int up[2], down[2];
+};
+
+volatile sig_atomic_t Child::leaving;
+
+class Death : public testing::TestWithParam<int> {};
+
+TEST_P(Death, EverythingToThatPeerEnds)
+{
+    Child child;
+    Wish wish;
+    wish.caps = FI_TAGGED | FI_DIRECTED_RECV;
+    Node a(wish), c(wish);
+    fi_addr_t dead = a.know(child.name), alive = a.know(c);
+    std::vector<char> big = pattern(300000, 1);
+    char echo[8], never[8], any[8];
+
+    child.tell(a.name());
+    ASSERT_EQ(0, fi_trecv(a.ep, echo, 8, nullptr, dead, 2, 0, echo));
+    ASSERT_EQ(0, retry({&a}, [&] { return fi_tinject(a.ep, "1234567", 8, dead, 1); }));
+    ASSERT_EQ(echo, next_done(a, {&a}).context);
+    ASSERT_EQ(0, fi_trecv(a.ep, never, 8, nullptr, dead, 77, 0, never));
+    ASSERT_EQ(0, fi_trecv(a.ep, any, 8, nullptr, FI_ADDR_UNSPEC, 77, 0, any));
+    ASSERT_EQ(0, retry({&a}, [&] { return fi_tsend(a.ep, big.data(), big.size(), nullptr, dead, 88,
+                                                   big.data()); }));
+    for (int i = 0; i < 1000; i++) {
+        a.poll();
+    }
+    EXPECT_TRUE(a.done.empty());
+    child.end(GetParam());
+
+    ASSERT_TRUE(wait_for({&a}, [&] { return a.done.size() == 2; }));
+    for (const Done &done : a.done) {
+        EXPECT_NE(0, done.err);
+        EXPECT_TRUE(done.context == never || done.context == big.data());
+    }
+    a.done.clear();
+    ssize_t ret = retry({&a}, [&] { return fi_tinject(a.ep, "too late", 8, dead, 1); });
+    EXPECT_NE(0, ret);
+    EXPECT_NE(0, fi_trecv(a.ep, echo, 8, nullptr, dead, 1, 0, nullptr));
+    /* what it announced cannot be fetched any more; or was never seen here, and is never matched */
+    ASSERT_EQ(0, fi_trecv(a.ep, big.data(), big.size(), nullptr, FI_ADDR_UNSPEC, 3, 0, &big));
+    for (int i = 0; i < 1000; i++) {
+        a.poll();
+    }
+    for (const Done &done : a.done) {
+        EXPECT_EQ(&big, done.context);
+        EXPECT_NE(0, done.err);
+    }
+    a.done.clear();
+    /* the living are not touched */
+    fi_addr_t a_of_c = c.know(a);
+    ASSERT_EQ(0, retry({&a, &c}, [&] { return fi_tinject(c.ep, "1234567", 8, a_of_c, 77); }));
+    EXPECT_EQ(any, next_done(a, {&a, &c}).context);
+    ASSERT_EQ(0, retry({&a, &c}, [&] { return fi_tinject(a.ep, "1234567", 8, alive, 5); }));
+}
+
+/* The child waits for an address that never comes, so it does not even say hello */
+TEST(DeathInSilence, EndsWhatWaitsForIt)
+{
+    Child silent, unasked;
+    Wish wish;
+    wish.caps = FI_TAGGED | FI_DIRECTED_RECV;
+    Node a(wish);
+    fi_addr_t dead = a.know(silent.name), other = a.know(unasked.name);
+    char never[8], data[8] = "1234567";
+
+    ASSERT_EQ(0, fi_tsend(a.ep, data, 8, nullptr, dead, 1, data));
+    ASSERT_EQ(0, fi_trecv(a.ep, never, 8, nullptr, other, 2, 0, never));
+    for (int i = 0; i < 1000; i++) {
+        a.poll();
+    }
+    EXPECT_TRUE(a.done.empty());
+    silent.end(SIGKILL);
+    unasked.end(SIGKILL);
+    ASSERT_TRUE(wait_for({&a}, [&] { return a.done.size() == 2; }));
+    for (const Done &done : a.done) {
+        EXPECT_NE(0, done.err);
+        EXPECT_TRUE(done.context == never || done.context == data);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(How, Death, testing::Values(SIGKILL, SIGTERM),
+                         [](const testing::TestParamInfo<int> &how) {
+                             return how.param == SIGKILL ? "Killed" : "LeftInGoodOrder";
+                         });
+
+} // namespace
