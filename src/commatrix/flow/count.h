@@ -1,0 +1,19 @@
+/*
+ * Counting a packet for its flow: bytes, messages, activity, windows.
+ */
+#ifndef CM_COUNT_H
+#define CM_COUNT_H
+
+#include "traffic.h"
+
+/* Whether a packet goes from the responder to the requester. */
+bool cm_is_answer(const struct cm_packet *packet);
+
+/* Whether an operation is the first packet of a message. */
+bool cm_begins_message(uint8_t operation);
+
+/* Count a packet; `again`: it is a retransmission, whose user data was counted. */
+void cm_count(struct cm_traffic *traffic, struct cm_flow *flow, const struct cm_packet *packet,
+              bool again);
+
+#endif

@@ -1,0 +1,146 @@
+/*
+ * IPv4 with options and fragments, IPv6 with extension headers; UDP to port 4791 is RoCEv2.
+ */
+#include "packet.h"
+
+#include <string.h>
+
+enum { IPV4_LEN = 20, IPV6_LEN = 40, MAX_EXTENSIONS = 16 };
+enum {
+    IPV6_HOP_BY_HOP = 0,
+    IPV6_ROUTING = 43,
+    IPV6_FRAGMENT = 44,
+    IPV6_AUTHENTICATION = 51,
+    IPV6_DESTINATION = 60,
+    IPV6_MOBILITY = 135,
+    IPV6_HIP = 139,
+    IPV6_SHIM6 = 140
+};
+
+/* The destination port alone tells: the source port is chosen at random and may be the same. */
+static void parse_udp(struct cm_packet *packet, struct cm_bytes bytes)
+{
+    const uint8_t *udp = bytes.at;
+    uint32_t length;
+
+    if (!cm_skip(&bytes, CM_UDP_LEN)) {
+        packet->cut = true;
+        return;
+    }
+    if (cm_be16(udp + 2) != CM_UDP_PORT_ROCE) {
+        return;
+    }
+    packet->kind = CM_KIND_DATA;
+    /* The first fragment stands for the user data of the whole datagram, the others for their
+     * bytes on the wire only. */
+    length = cm_be16(udp + 4);
+    length = length > CM_UDP_LEN ? length - CM_UDP_LEN : 0;
+    bytes.wire = packet->first_fragment || length < bytes.wire ? length : bytes.wire;
+    cm_parse_bth(packet, bytes);
+}
+
+/* `offset` 0 and `more`: the first fragment; `offset` 0 and no more: no fragment at all. */
+static void parse_fragment(struct cm_packet *packet, struct cm_bytes bytes, uint8_t protocol,
+                           uint32_t offset, bool more)
+{
+    if (protocol != CM_PROTOCOL_UDP) {
+        return;
+    }
+    if (offset != 0) {
+        packet->fragment = true;
+        return;
+    }
+    packet->first_fragment = more;
+    parse_udp(packet, bytes);
+}
+
+static void parse_ipv4(struct cm_packet *packet, struct cm_bytes bytes)
+{
+    const uint8_t *ip = bytes.at;
+    uint32_t header = (ip[0] & 15u) * 4, length;
+
+    if (header < IPV4_LEN || !cm_skip(&bytes, header)) {
+        packet->cut = true;
+        return;
+    }
+    packet->src.gid[10] = packet->src.gid[11] = packet->dst.gid[10] = packet->dst.gid[11] = 0xff;
+    memcpy(packet->src.gid + 12, ip + 12, 4);
+    memcpy(packet->dst.gid + 12, ip + 16, 4);
+    packet->src.has_gid = packet->dst.has_gid = true;
+    packet->ip_id = cm_be16(ip + 4);
+    length = cm_be16(ip + 2);
+    length = length > header ? length - header : 0;
+    bytes.wire = length < bytes.wire ? length : bytes.wire; /* Ethernet fills up short frames */
+    parse_fragment(packet, bytes, ip[9], cm_be16(ip + 6) & 0x1fffu, ip[6] & 0x20);
+}
+
+static bool is_extension(uint8_t next)
+{
+    return next == IPV6_HOP_BY_HOP || next == IPV6_ROUTING || next == IPV6_FRAGMENT ||
+           next == IPV6_AUTHENTICATION || next == IPV6_DESTINATION || next == IPV6_MOBILITY ||
+           next == IPV6_HIP || next == IPV6_SHIM6;
+}
+
+static uint32_t extension_len(uint8_t type, const uint8_t *extension)
+{
+    switch (type) {
+    case IPV6_FRAGMENT:
+        return 8;
+    case IPV6_AUTHENTICATION:
+        return (extension[1] + 2u) * 4;
+    default:
+        return (extension[1] + 1u) * 8;
+    }
+}
+
+static void parse_ipv6(struct cm_packet *packet, struct cm_bytes bytes)
+{
+    const uint8_t *ip = bytes.at, *extension;
+    uint32_t offset = 0, length;
+    uint8_t next;
+    bool more = false;
+    int i;
+
+    if (!cm_skip(&bytes, IPV6_LEN)) {
+        packet->cut = true;
+        return;
+    }
+    memcpy(packet->src.gid, ip + 8, 16);
+    memcpy(packet->dst.gid, ip + 24, 16);
+    packet->src.has_gid = packet->dst.has_gid = true;
+    length = cm_be16(ip + 4);
+    bytes.wire = length < bytes.wire ? length : bytes.wire;
+    next = ip[6];
+    for (i = 0; i < MAX_EXTENSIONS && is_extension(next) && offset == 0; i++) {
+        extension = bytes.at;
+        if (bytes.len < 8 || !cm_skip(&bytes, extension_len(next, extension))) {
+            packet->cut = true;
+            return;
+        }
+        if (next == IPV6_FRAGMENT) {
+            offset = cm_be16(extension + 2) >> 3;
+            more = extension[3] & 1;
+            packet->ip_id = cm_be32(extension + 4);
+        }
+        next = extension[0];
+    }
+    parse_fragment(packet, bytes, next, offset, more);
+}
+
+void cm_parse_ip(struct cm_packet *packet, struct cm_bytes bytes)
+{
+    if (bytes.len < IPV4_LEN) {
+        packet->cut = true;
+        return;
+    }
+    switch (bytes.at[0] >> 4) {
+    case 4:
+        parse_ipv4(packet, bytes);
+        break;
+    case 6:
+        parse_ipv6(packet, bytes);
+        break;
+    default:
+        break;
+    }
+}

@@ -1,0 +1,104 @@
+/*
+ * One captured packet, and what the headers say of it.
+ *
+ * cm_packet_parse() is given a frame as libpcap delivers it, and fills in a struct cm_packet. It
+ * reads nothing outside of the captured bytes. What the capture has cut off is told by `cut`.
+ */
+#ifndef CM_PACKET_H
+#define CM_PACKET_H
+
+#include "wire.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What a packet is for. All but DATA is system traffic, which the matrix leaves out unless it is
+ * asked for. docs/commatrix.md has the rule for each. */
+enum cm_kind {
+    CM_KIND_DATA,
+    CM_KIND_SMP, /* subnet management: virtual lane 15 or queue pair 0 */
+    CM_KIND_SA,  /* queue pair 1: subnet administration */
+    CM_KIND_CM,  /* queue pair 1: communication management */
+    CM_KIND_GMP, /* queue pair 1: all other management */
+    CM_KIND_ACK,
+    CM_KIND_NAK, /* also "receiver not ready" */
+    CM_KIND_CNP, /* congestion notification */
+    CM_KIND_IPOIB,
+    CM_KIND_MULTICAST,
+    CM_KIND_RAW,   /* on an InfiniBand link, but without a BTH */
+    CM_KIND_OTHER, /* not RDMA at all: ARP, TCP, ... */
+    CM_NUM_KINDS
+};
+
+extern const char *const cm_kind_names[CM_NUM_KINDS];
+
+/* Where a packet comes from or goes to. All bytes of it count when two are compared. */
+struct cm_address {
+    uint8_t gid[16]; /* IPv4 as ::ffff:a.b.c.d */
+    uint16_t lid;
+    bool has_gid;
+    bool has_lid;
+};
+
+#define CM_QPN_NONE UINT32_MAX /* a queue pair that the packet does not name */
+
+struct cm_packet {
+    uint64_t time_ns; /* since 1970 */
+    uint32_t wire;    /* bytes on the wire, of the link's frame without its checksum */
+    struct cm_address src, dst;
+    enum cm_kind kind;
+    bool cut;      /* headers are missing: of the rest nothing is set */
+    bool fragment; /* of IP, not the first: belongs to the packet with the same ip_id */
+    bool first_fragment;
+    uint32_t ip_id;
+    uint8_t transport, operation; /* of enum cm_transport, cm_operation */
+    bool ack_request;
+    uint32_t dst_qpn, src_qpn; /* src_qpn: only in datagrams (DETH) */
+    uint32_t eec;              /* RD: the EE context */
+    uint32_t psn;
+    uint32_t payload; /* bytes of user data */
+    uint32_t dma_len; /* RETH: of the whole request */
+    uint32_t imm;     /* immediate data, 0 without */
+    uint32_t q_key;
+    uint8_t syndrome;    /* AETH */
+    const uint8_t *data; /* of the user data, what was captured of it */
+    uint32_t data_len;
+};
+
+/* Read a frame. `link_type` is one of libpcap's DLT_*: see cm_link_supported(). */
+void cm_packet_parse(struct cm_packet *packet, int link_type, const uint8_t *frame,
+                     uint32_t captured, uint32_t wire);
+
+bool cm_link_supported(int link_type);
+
+/* ---- between the files that read it ---- */
+
+/* Bytes that were captured, at most `len` of them, and how many were on the wire. */
+struct cm_bytes {
+    const uint8_t *at;
+    uint32_t len;
+    uint32_t wire;
+};
+
+/* Step over a header of so many bytes; false, and nothing is done: it was not captured as a whole.
+ * What the wire's length says too little of counts as cut, too. */
+static inline bool cm_skip(struct cm_bytes *bytes, uint32_t len)
+{
+    if (bytes->len < len || bytes->wire < len) {
+        return false;
+    }
+    bytes->at += len;
+    bytes->len -= len;
+    bytes->wire -= len;
+    return true;
+}
+
+/* From an LRH; from a GRH (RoCEv1); from a BTH, `bytes->wire` including ICRC. */
+void cm_parse_lrh(struct cm_packet *packet, struct cm_bytes bytes);
+void cm_parse_grh(struct cm_packet *packet, struct cm_bytes bytes);
+void cm_parse_bth(struct cm_packet *packet, struct cm_bytes bytes);
+
+/* From an IP header, of version 4 or 6. */
+void cm_parse_ip(struct cm_packet *packet, struct cm_bytes bytes);
+
+#endif

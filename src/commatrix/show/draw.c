@@ -1,0 +1,437 @@
+/*
+ * Heat maps as pictures, SVG and PNG, drawn by cairo.
+ */
+#include "show.h"
+
+#include <cairo-svg.h>
+#include <cairo.h>
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    MATRIX_SIZE = 720,
+    MAX_CELL = 48,
+    MARGIN = 24,
+    TITLE_HEIGHT = 56,
+    LEGEND_WIDTH = 18,
+    LEGEND_GAP = 28,
+    LEGEND_ROOM = 130,
+    AXIS_ROOM = 26,
+    FONT = 12,
+    MAX_LABEL = 170,
+    MIN_WIDTH = 560,
+    FOOT = 30,
+    MAX_RECTANGLES = 128,
+    NOTHING = 0xf2 /* grey */
+};
+
+struct picture {
+    const struct cm_show *show;
+    cairo_t *cairo;
+    guint names, size; /* cells of a side: names are joined where they are too many */
+    guint join;
+    double cell, side, left, top, label; /* in points */
+    double width, height;
+    double min, max;
+};
+
+/* viridis: even steps to the eye, also in grey and to the colour-blind. */
+static void color_of(double shade, double rgb[3])
+{
+    static const double anchors[][3] = {
+        {0.267, 0.005, 0.329}, {0.283, 0.141, 0.458}, {0.254, 0.265, 0.530}, {0.207, 0.372, 0.553},
+        {0.164, 0.471, 0.558}, {0.128, 0.567, 0.551}, {0.135, 0.659, 0.518}, {0.267, 0.749, 0.441},
+        {0.478, 0.821, 0.318}, {0.741, 0.873, 0.150}, {0.993, 0.906, 0.144}};
+    double at = CLAMP(shade, 0, 1) * (G_N_ELEMENTS(anchors) - 1);
+    size_t low = MIN((size_t)at, G_N_ELEMENTS(anchors) - 2);
+    int i;
+
+    for (i = 0; i < 3; i++) {
+        rgb[i] = anchors[low][i] + (at - (double)low) * (anchors[low + 1][i] - anchors[low][i]);
+    }
+}
+
+static double text_width(cairo_t *cairo, const char *text)
+{
+    cairo_text_extents_t extents;
+
+    cairo_text_extents(cairo, text, &extents);
+    return extents.x_advance;
+}
+
+static void put_text(cairo_t *cairo, double x, double y, const char *text)
+{
+    cairo_move_to(cairo, x, y);
+    cairo_show_text(cairo, text);
+}
+
+static void layout(struct picture *picture)
+{
+    GPtrArray *names = picture->show->matrix->names;
+    guint i;
+
+    picture->names = names->len;
+    picture->join = MAX((names->len + MATRIX_SIZE - 1) / MATRIX_SIZE, 1);
+    picture->size = (names->len + picture->join - 1) / picture->join;
+    picture->cell = MIN((double)MATRIX_SIZE / MAX(picture->size, 1), MAX_CELL);
+    picture->side = picture->cell * picture->size;
+    for (i = 0; i < names->len; i++) {
+        picture->label =
+            MAX(picture->label, text_width(picture->cairo, g_ptr_array_index(names, i)));
+    }
+    picture->label = MIN(picture->label, MAX_LABEL);
+    picture->left = MARGIN + AXIS_ROOM + picture->label + 8;
+    picture->top = MARGIN + TITLE_HEIGHT + AXIS_ROOM + picture->label + 8;
+    picture->width =
+        MAX(picture->left + picture->side + LEGEND_GAP + LEGEND_ROOM + MARGIN, MIN_WIDTH);
+    picture->height = picture->top + MAX(picture->side, 120) + FOOT + MARGIN;
+}
+
+/* The values of the picture's cells, some of the matrix's joined. */
+static double *values_of(struct picture *picture)
+{
+    const GArray *cells = picture->show->matrix->cells;
+    double *values = g_new0(double, (gsize)picture->size * picture->size + 1);
+    guint i;
+
+    for (i = 0; i < cells->len; i++) {
+        const struct cm_cell *cell = &g_array_index(cells, struct cm_cell, i);
+        double *value =
+            &values[(gsize)(cell->from / picture->join) * picture->size + cell->to / picture->join];
+        double add = cm_cell_value(&cell->counts, picture->show->count);
+
+        *value = picture->show->count >= CM_COUNT_MEAN ? MAX(*value, add) : *value + add;
+    }
+    for (i = 0; i < picture->size * picture->size; i++) {
+        picture->max = MAX(picture->max, values[i]);
+        if (values[i] > 0 && (picture->min == 0 || values[i] < picture->min)) {
+            picture->min = values[i];
+        }
+    }
+    return values;
+}
+
+static void put_rectangles(struct picture *picture, const double *values)
+{
+    double rgb[3];
+    guint i;
+
+    for (i = 0; i < picture->size * picture->size; i++) {
+        double shade = cm_show_shade(picture->show, values[i], picture->min, picture->max);
+
+        if (shade >= 0) {
+            color_of(shade, rgb);
+            cairo_set_source_rgb(picture->cairo, rgb[0], rgb[1], rgb[2]);
+        } else {
+            cairo_set_source_rgb(picture->cairo, NOTHING / 255.0, NOTHING / 255.0, NOTHING / 255.0);
+        }
+        cairo_rectangle(picture->cairo, picture->left + i % picture->size * picture->cell,
+                        picture->top + i / picture->size * picture->cell, picture->cell,
+                        picture->cell);
+        cairo_fill(picture->cairo);
+    }
+}
+
+/* One pixel for each cell, painted large: a million rectangles would be a file of 100 MB. */
+static void put_image(struct picture *picture, const double *values)
+{
+    double rgb[3];
+    cairo_surface_t *image = cairo_image_surface_create(
+        CAIRO_FORMAT_RGB24, (int)MAX(picture->size, 1), (int)MAX(picture->size, 1));
+    int stride = cairo_image_surface_get_stride(image);
+    uint8_t *data = cairo_image_surface_get_data(image);
+    guint row, column;
+
+    cairo_surface_flush(image);
+    for (row = 0; row < picture->size; row++) {
+        for (column = 0; column < picture->size; column++) {
+            double shade = cm_show_shade(picture->show, values[(gsize)row * picture->size + column],
+                                         picture->min, picture->max);
+            uint32_t pixel = NOTHING << 16 | NOTHING << 8 | NOTHING;
+
+            if (shade >= 0) {
+                color_of(shade, rgb);
+                pixel = (uint32_t)lround(rgb[0] * 255) << 16 | (uint32_t)lround(rgb[1] * 255) << 8 |
+                        (uint32_t)lround(rgb[2] * 255);
+            }
+            memcpy(data + row * (guint)stride + column * 4, &pixel, 4);
+        }
+    }
+    cairo_surface_mark_dirty(image);
+    cairo_save(picture->cairo);
+    cairo_translate(picture->cairo, picture->left, picture->top);
+    cairo_scale(picture->cairo, picture->cell, picture->cell);
+    cairo_set_source_surface(picture->cairo, image, 0, 0);
+    cairo_pattern_set_filter(cairo_get_source(picture->cairo), CAIRO_FILTER_NEAREST);
+    cairo_paint(picture->cairo);
+    cairo_restore(picture->cairo);
+    cairo_surface_destroy(image);
+}
+
+static void put_cells(struct picture *picture)
+{
+    double *values = values_of(picture);
+
+    if (picture->size <= MAX_RECTANGLES) {
+        put_rectangles(picture, values);
+    } else {
+        put_image(picture, values);
+    }
+    g_free(values);
+}
+
+static void put_frame(struct picture *picture)
+{
+    cairo_t *cairo = picture->cairo;
+    guint i;
+
+    if (picture->cell >= 12) { /* thin lines between cells that are large enough */
+        cairo_set_source_rgb(cairo, 1, 1, 1);
+        cairo_set_line_width(cairo, 1);
+        for (i = 1; i < picture->size; i++) {
+            cairo_move_to(cairo, picture->left + i * picture->cell, picture->top);
+            cairo_rel_line_to(cairo, 0, picture->side);
+            cairo_move_to(cairo, picture->left, picture->top + i * picture->cell);
+            cairo_rel_line_to(cairo, picture->side, 0);
+        }
+        cairo_stroke(cairo);
+    }
+    cairo_set_source_rgb(cairo, 0.4, 0.4, 0.4);
+    cairo_set_line_width(cairo, 1);
+    cairo_rectangle(cairo, picture->left, picture->top, picture->side, picture->side);
+    cairo_stroke(cairo);
+}
+
+/* As much of a name as there is room for. */
+static char *clipped(struct picture *picture, const char *name)
+{
+    char *text = g_strdup(name);
+    size_t len = strlen(text);
+
+    while (len > 1 && text_width(picture->cairo, text) > MAX_LABEL) {
+        text[--len] = '\0';
+    }
+    return text;
+}
+
+static void put_labels(struct picture *picture)
+{
+    guint step = MAX((guint)ceil((FONT + 2) / picture->cell), 1), i;
+    cairo_t *cairo = picture->cairo;
+    static const guint round_steps[] = {1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500};
+
+    for (i = 0; i < G_N_ELEMENTS(round_steps); i++) {
+        if (round_steps[i] >= step) {
+            step = round_steps[i];
+            break;
+        }
+    }
+    cairo_set_source_rgb(cairo, 0.15, 0.15, 0.15);
+    for (i = 0; i < picture->size; i += step) {
+        const char *name = g_ptr_array_index(picture->show->matrix->names, i * picture->join);
+        double middle = (i + 0.5) * picture->cell;
+        char *text = clipped(picture, name);
+
+        put_text(cairo, picture->left - 6 - text_width(cairo, text),
+                 picture->top + middle + FONT * 0.35, text);
+        cairo_save(cairo);
+        if (strlen(text) <= 3) { /* ranks stand upright, names do not fit so */
+            put_text(cairo, picture->left + middle - text_width(cairo, text) / 2, picture->top - 6,
+                     text);
+        } else {
+            cairo_move_to(cairo, picture->left + middle + FONT * 0.35, picture->top - 6);
+            cairo_rotate(cairo, -G_PI / 2);
+            cairo_show_text(cairo, text);
+        }
+        cairo_restore(cairo);
+        g_free(text);
+    }
+}
+
+static void put_axes(struct picture *picture)
+{
+    cairo_t *cairo = picture->cairo;
+    const char *by = cm_by_title(picture->show->matrix->by);
+    char *sender = g_strdup_printf("sender (%s)", by);
+    char *receiver = g_strdup_printf("receiver (%s)", by);
+
+    cairo_set_source_rgb(cairo, 0, 0, 0);
+    put_text(cairo, picture->left + MAX(picture->side - text_width(cairo, receiver), 0) / 2,
+             MARGIN + TITLE_HEIGHT + 10, receiver);
+    cairo_save(cairo);
+    cairo_move_to(cairo, MARGIN + FONT,
+                  picture->top + (picture->side + text_width(cairo, sender)) / 2);
+    cairo_rotate(cairo, -G_PI / 2);
+    cairo_show_text(cairo, sender);
+    cairo_restore(cairo);
+    g_free(sender);
+    g_free(receiver);
+}
+
+static void put_title(struct picture *picture)
+{
+    cairo_t *cairo = picture->cairo;
+    const struct cm_counts *totals = &picture->show->matrix->totals;
+    char *wire = cm_human((double)totals->wire, CM_COUNT_WIRE);
+    char *payload = cm_human((double)totals->payload, CM_COUNT_PAYLOAD);
+    char *packets = cm_human((double)totals->packets, CM_COUNT_PACKETS);
+    char *line = g_strdup_printf("%s in %s packets, %s of it payload; %u %ss", wire, packets,
+                                 payload, picture->names, cm_by_title(picture->show->matrix->by));
+
+    cairo_set_source_rgb(cairo, 0, 0, 0);
+    cairo_select_font_face(cairo, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_BOLD);
+    cairo_set_font_size(cairo, 17);
+    put_text(cairo, MARGIN, MARGIN + 16, picture->show->title);
+    cairo_select_font_face(cairo, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_set_font_size(cairo, FONT);
+    cairo_set_source_rgb(cairo, 0.35, 0.35, 0.35);
+    put_text(cairo, MARGIN, MARGIN + 36, line);
+    g_free(wire);
+    g_free(payload);
+    g_free(packets);
+    g_free(line);
+}
+
+/* The value that a place on the scale stands for: the inverse of cm_show_shade(). */
+static double value_at(const struct picture *picture, double shade)
+{
+    if (!picture->show->log_scale) {
+        return shade * picture->max;
+    }
+    if (picture->max <= picture->min) {
+        return picture->max;
+    }
+    return exp(log(picture->min) + (shade - 0.08) / 0.92 * (log(picture->max) - log(picture->min)));
+}
+
+static void put_legend(struct picture *picture)
+{
+    cairo_t *cairo = picture->cairo;
+    double x = picture->left + picture->side + LEGEND_GAP, height = MAX(picture->side, 120), shade;
+    double low = picture->show->log_scale ? 0.08 : 0, rgb[3];
+    int i;
+
+    for (i = 0; i < (int)height; i++) {
+        color_of(low + (1 - low) * (1 - i / height), rgb);
+        cairo_set_source_rgb(cairo, rgb[0], rgb[1], rgb[2]);
+        cairo_rectangle(cairo, x, picture->top + i, LEGEND_WIDTH, 1.5);
+        cairo_fill(cairo);
+    }
+    cairo_set_source_rgb(cairo, 0.15, 0.15, 0.15);
+    for (i = 0; i <= 4; i++) {
+        char *text;
+
+        shade = low + (1 - low) * i / 4;
+        text = cm_human(value_at(picture, shade), picture->show->count);
+        put_text(cairo, x + LEGEND_WIDTH + 6, picture->top + height * (1 - i / 4.0) + FONT * 0.35,
+                 text);
+        g_free(text);
+    }
+    put_text(cairo, x, picture->top - 32, cm_count_title(picture->show->count));
+    put_text(cairo, x, picture->top - 18, picture->show->log_scale ? "log scale" : "linear scale");
+    cairo_set_source_rgb(cairo, 0.95, 0.95, 0.95);
+    cairo_rectangle(cairo, x, picture->top + height + 12, LEGEND_WIDTH, 12);
+    cairo_fill(cairo);
+    cairo_set_source_rgb(cairo, 0.15, 0.15, 0.15);
+    put_text(cairo, x + LEGEND_WIDTH + 6, picture->top + height + 22, "nothing");
+}
+
+static void use_font(cairo_t *cairo)
+{
+    cairo_select_font_face(cairo, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_set_font_size(cairo, FONT);
+}
+
+/* How large it will be has to be known before there is a surface: measured on a small one. */
+static void measure(struct picture *picture)
+{
+    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, 8, 8);
+
+    picture->cairo = cairo_create(surface);
+    use_font(picture->cairo);
+    layout(picture);
+    cairo_destroy(picture->cairo);
+    cairo_surface_destroy(surface);
+}
+
+static bool draw(struct picture *picture, cairo_surface_t *surface)
+{
+    cairo_t *cairo = picture->cairo = cairo_create(surface);
+    bool ok;
+
+    cairo_set_source_rgb(cairo, 1, 1, 1);
+    cairo_paint(cairo);
+    put_title(picture);
+    use_font(cairo);
+    put_cells(picture);
+    put_frame(picture);
+    put_labels(picture);
+    put_axes(picture);
+    put_legend(picture);
+    cairo_show_page(cairo);
+    ok = cairo_status(cairo) == CAIRO_STATUS_SUCCESS;
+    cairo_destroy(cairo);
+    return ok;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static cairo_status_t write_to(void *out, const unsigned char *data, unsigned int len)
+{
+    return fwrite(data, 1, len, out) == len ? CAIRO_STATUS_SUCCESS : CAIRO_STATUS_WRITE_ERROR;
+}
+
+static FILE *open_out(const char *file)
+{
+    return strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
+}
+
+static bool close_out(FILE *out, bool ok)
+{
+    int error = errno;
+
+    if ((out == stdout ? fflush(out) : fclose(out)) != 0) {
+        return false;
+    }
+    errno = error;
+    return ok;
+}
+
+bool cm_show_svg(const struct cm_show *show, const char *file)
+{
+    struct picture picture = {.show = show};
+    FILE *out = open_out(file);
+    cairo_surface_t *surface;
+    bool ok;
+
+    if (out == NULL) {
+        return false;
+    }
+    measure(&picture);
+    surface = cairo_svg_surface_create_for_stream(write_to, out, picture.width, picture.height);
+    ok = draw(&picture, surface);
+    cairo_surface_finish(surface);
+    ok &= cairo_surface_status(surface) == CAIRO_STATUS_SUCCESS;
+    cairo_surface_destroy(surface);
+    return close_out(out, ok);
+}
+
+bool cm_show_png(const struct cm_show *show, const char *file)
+{
+    struct picture picture = {.show = show};
+    FILE *out = open_out(file);
+    cairo_surface_t *surface;
+    bool ok;
+
+    if (out == NULL) {
+        return false;
+    }
+    measure(&picture);
+    surface =
+        cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)picture.width, (int)picture.height);
+    ok = draw(&picture, surface) &&
+         cairo_surface_write_to_png_stream(surface, write_to, out) == CAIRO_STATUS_SUCCESS;
+    cairo_surface_destroy(surface);
+    return close_out(out, ok);
+}
