@@ -1,0 +1,60 @@
+#include "log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+
+static const char *const words[] = {"error", "warn", "info", "debug"};
+static mcsm_log_level_t limit = MCSM_LOG_INFO;
+static FILE *file;
+
+void mcsm_log_set_level(mcsm_log_level_t level)
+{
+    limit = level;
+}
+
+int mcsm_log_parse_level(const char *word, mcsm_log_level_t *level_p)
+{
+    for (unsigned i = 0; i < sizeof(words) / sizeof(*words); i++) {
+        if (strcmp(words[i], word) == 0) {
+            *level_p = i;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+int mcsm_log_open(const char *path)
+{
+    FILE *opened = fopen(path, "ae");
+
+    if (opened == NULL)
+        return -errno;
+    if (file != NULL)
+        fclose(file);
+    file = opened;
+    setvbuf(file, NULL, _IOLBF, 0);
+    return 0;
+}
+
+void mcsm_log(mcsm_log_level_t level, const char *format, ...)
+{
+    char text[1024], when[32];
+    struct timeval now;
+    struct tm parts;
+    va_list args;
+
+    if (level > limit)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    gettimeofday(&now, NULL);
+    localtime_r(&now.tv_sec, &parts);
+    strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &parts);
+    fprintf(file ? file : stderr, "%s.%03ld mcsm %s: %s\n", when, now.tv_usec / 1000, words[level],
+            text);
+}

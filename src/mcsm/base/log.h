@@ -1,0 +1,29 @@
+/* Messages of the manager and its tools: one line each, to stderr or a log file. */
+#ifndef MCSM_LOG_H
+#define MCSM_LOG_H
+
+typedef enum mcsm_log_level {
+    MCSM_LOG_ERROR,
+    MCSM_LOG_WARN,
+    MCSM_LOG_INFO,
+    MCSM_LOG_DEBUG
+} mcsm_log_level_t;
+
+/* What is above this level is not written. */
+void mcsm_log_set_level(mcsm_log_level_t level);
+
+/* "error", "warn", "info" or "debug"; -1 for another word. */
+int mcsm_log_parse_level(const char *word, mcsm_log_level_t *level_p);
+
+/* Append to a file instead of stderr, and open it anew if it is open. -errno on failure. */
+int mcsm_log_open(const char *path);
+
+void mcsm_log(mcsm_log_level_t level, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#define mcsm_error(...) mcsm_log(MCSM_LOG_ERROR, __VA_ARGS__)
+#define mcsm_warn(...)  mcsm_log(MCSM_LOG_WARN, __VA_ARGS__)
+#define mcsm_info(...)  mcsm_log(MCSM_LOG_INFO, __VA_ARGS__)
+#define mcsm_debug(...) mcsm_log(MCSM_LOG_DEBUG, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,149 @@
+#include "model.h"
+
+#include <stdlib.h>
+
+check_node_t *check_find(const check_model_t *model, uint64_t guid)
+{
+    check_node_t *node;
+
+    HASH_FIND(hh, model->nodes, &guid, sizeof(guid), node);
+    return node;
+}
+
+static int by_cluster(const void *a, const void *b)
+{
+    const check_node_t *x = *(check_node_t *const *)a, *y = *(check_node_t *const *)b;
+
+    if (x->cluster != y->cluster)
+        return x->cluster - y->cluster;
+    return x->guid < y->guid ? -1 : x->guid > y->guid;
+}
+
+static int number_switches(check_model_t *model)
+{
+    check_node_t *node, *next;
+    uint8_t *nports;
+
+    model->switches = calloc(HASH_COUNT(model->nodes) + 1, sizeof(*model->switches));
+    nports = calloc(HASH_COUNT(model->nodes) + 1, 1);
+    if (model->switches == NULL || nports == NULL) {
+        free(nports);
+        return -1;
+    }
+    HASH_ITER(hh, model->nodes, node, next)
+    {
+        if (node->sw)
+            model->switches[model->switch_count++] = node;
+        else
+            model->host_count++;
+    }
+    if (model->switch_count > 0)
+        qsort(model->switches, model->switch_count, sizeof(*model->switches), by_cluster);
+    for (int i = 0; i < model->switch_count; i++) {
+        model->switches[i]->index = i;
+        nports[i] = model->switches[i]->nports;
+    }
+    model->graph = mcsm_graph_new(model->switch_count, nports);
+    free(nports);
+    return model->graph ? 0 : -1;
+}
+
+static void attach(check_node_t *sw, uint8_t port, check_node_t *host)
+{
+    sw->hosts++;
+    if (host->attached < 0) {
+        host->attached = sw->index;
+        host->port = port;
+    }
+}
+
+static void connect_link(check_model_t *model, const check_link_t *link)
+{
+    check_node_t *a = check_find(model, link->a), *b = check_find(model, link->b);
+
+    if (a == NULL || b == NULL || link->a_port > a->nports || link->b_port > b->nports)
+        return;
+    if (a->sw && b->sw)
+        mcsm_graph_link(model->graph, a->index, link->a_port, b->index, link->b_port);
+    else if (a->sw)
+        attach(a, link->a_port, b);
+    else if (b->sw)
+        attach(b, link->b_port, a);
+}
+
+static bool is_named_back(const check_model_t *model, const check_border_t *border)
+{
+    for (size_t i = 0; i < model->border_count; i++) {
+        const check_border_t *other = &model->borders[i];
+
+        if (other->guid == border->peer_guid && other->port == border->peer_port)
+            return other->peer_guid == border->guid && other->peer_port == border->port;
+    }
+    return false;
+}
+
+/* A link between clusters is there when both name it. */
+static int connect_borders(check_model_t *model)
+{
+    for (size_t i = 0; i < model->border_count; i++) {
+        const check_border_t *border = &model->borders[i];
+        check_link_t *more;
+
+        if (border->guid > border->peer_guid || !is_named_back(model, border))
+            continue;
+        more = realloc(model->links, (model->link_count + 1) * 2 * sizeof(*more));
+        if (more == NULL)
+            return -1;
+        model->links = more;
+        model->links[model->link_count] =
+            (check_link_t){border->guid, border->peer_guid, border->port, border->peer_port, true};
+        connect_link(model, &model->links[model->link_count++]);
+    }
+    return 0;
+}
+
+int check_connect(check_model_t *model)
+{
+    if (number_switches(model) < 0)
+        return -1;
+    for (size_t i = 0; i < model->link_count; i++)
+        connect_link(model, &model->links[i]);
+    if (connect_borders(model) < 0)
+        return -1;
+    for (int i = 0; i < model->switch_count; i++) {
+        struct check_lft *lft;
+
+        HASH_FIND(hh, model->lfts, &model->switches[i]->guid, sizeof(uint64_t), lft);
+        model->graph->sw[i].guid = model->switches[i]->guid;
+        model->graph->sw[i].hosts = model->switches[i]->hosts;
+        model->graph->sw[i].lft = lft ? lft->ports : NULL;
+    }
+    return 0;
+}
+
+void check_free(check_model_t *model)
+{
+    check_node_t *node, *next;
+    struct check_lft *lft, *next_lft;
+
+    HASH_ITER(hh, model->nodes, node, next)
+    {
+        HASH_DEL(model->nodes, node);
+        free(node);
+    }
+    HASH_ITER(hh, model->lfts, lft, next_lft)
+    {
+        HASH_DEL(model->lfts, lft);
+        free(lft->ports);
+        free(lft);
+    }
+    mcsm_graph_free(model->graph);
+    free(model->clusters);
+    free(model->switches);
+    free(model->links);
+    free(model->borders);
+    free(model->mfts);
+    free(model->lid_owner);
+    free(model->lid_port);
+    memset(model, 0, sizeof(*model));
+}

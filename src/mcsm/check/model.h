@@ -1,0 +1,108 @@
+/*
+ * mcsm-check's view of a whole fabric: the dumps of all clusters put together. It is read from
+ * files and computed anew from the tables alone, so that it does not share the manager's errors.
+ */
+#ifndef MCSM_CHECK_MODEL_H
+#define MCSM_CHECK_MODEL_H
+
+#include "fabric/fabric.h"
+#include "route/graph.h"
+
+enum {
+    CHECK_MLIDS = 16384,
+    CHECK_SHOWN = 20 /* faults of one kind that are listed; the others are counted */
+};
+
+typedef struct check_node {
+    uint64_t guid;
+    UT_hash_handle hh;
+    bool sw;
+    uint8_t nports;
+    int cluster;
+    int index;    /* among the switches */
+    int hosts;    /* end nodes at a switch */
+    int attached; /* of an end node: its switch; -1 */
+    uint8_t port; /* and the port there */
+    uint16_t lid; /* of a switch, or the first one of an end node */
+    char desc[65];
+} check_node_t;
+
+typedef struct check_link {
+    uint64_t a, b;
+    uint8_t a_port, b_port;
+    bool border;
+} check_link_t;
+
+/* One entry of a multicast table. */
+typedef struct check_mft {
+    uint64_t guid;
+    uint16_t mlid;
+    uint64_t ports[4];
+} check_mft_t;
+
+typedef struct check_border {
+    uint64_t guid, peer_guid;
+    uint8_t port, peer_port;
+    int cluster;
+} check_border_t;
+
+typedef struct check_model {
+    char (*clusters)[MCSM_NAME_MAX + 1];
+    size_t cluster_count;
+    check_node_t *nodes;
+    check_node_t **switches;
+    int switch_count;
+    int host_count;
+    check_link_t *links;
+    size_t link_count;
+    check_border_t *borders;
+    size_t border_count;
+    check_mft_t *mfts;
+    size_t mft_count;
+    uint64_t *lid_owner; /* by LID: the node */
+    uint8_t *lid_port;
+    struct check_lft {
+        uint64_t guid;
+        uint8_t *ports;
+        UT_hash_handle hh;
+    } * lfts;
+    mcsm_graph_t *graph;
+    unsigned lid_conflicts;
+} check_model_t;
+
+/* What was found. */
+typedef struct check_report {
+    uint64_t pairs, reachable; /* of end nodes, by LID */
+    uint64_t hops_sum;
+    unsigned hops_max;
+    uint64_t by_hops[256];
+    uint64_t max_load, load_sum;
+    int max_load_link; /* a port number of the graph */
+    size_t loaded_links;
+    uint64_t loops, lost; /* pairs whose route goes in a circle, or ends on the way */
+    unsigned lid_conflicts, one_sided_borders;
+    unsigned groups, multicast_loops, multicast_cut;
+    int credit_loop;
+    double seconds;
+} check_report_t;
+
+/* Read one dump. 0, or -1 with a message "FILE:LINE: ..." on stderr. */
+int check_read(check_model_t *model, const char *path);
+
+/* After all dumps: number the switches, connect them. -1 without memory. */
+int check_connect(check_model_t *model);
+void check_free(check_model_t *model);
+
+check_node_t *check_find(const check_model_t *model, uint64_t guid);
+
+/* Judge everything; faults are listed on `out` (NULL: not). -1 without memory. */
+int check_verify(check_model_t *model, check_report_t *report, FILE *out);
+bool check_is_good(const check_report_t *report);
+
+void check_print(const check_model_t *model, const check_report_t *report, FILE *out);
+void check_print_json(const check_model_t *model, const check_report_t *report, FILE *out);
+
+/* The fabric with its clusters and the load of each link. 0 or -errno. */
+int check_picture(const check_model_t *model, const check_report_t *report, const char *path);
+
+#endif

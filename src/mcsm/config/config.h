@@ -1,0 +1,175 @@
+/*
+ * The configuration of one cluster: what the file of `mcsm -f` says, checked, with defaults.
+ *
+ * The file has sections [cluster], [border], [neighbour NAME], [routing], [port], [multicast],
+ * [sweep], [partition NAME]; mcsm.conf(5) describes every key. A cluster is bounded by its border
+ * ports: ports of its own switches that are linked to switches of other clusters (paper 001,
+ * "Independent logical clustering"). The lines of [border] are
+ *
+ *     GUID/PORT = NEIGHBOUR PEER-GUID/PEER-PORT [transit] [joint]
+ *
+ * where `transit` lets routes to other clusters leave through the port, and `joint` lets the
+ * multicast tree of the cluster continue there.
+ */
+#ifndef MCSM_CONFIG_H
+#define MCSM_CONFIG_H
+
+#include "base/log.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+    MCSM_NAME_MAX = 31,
+    MCSM_LID_MAX = 0xbfff, /* the highest unicast LID: there are 49,151 */
+    MCSM_MAX_DIMENSIONS = 16,
+    MCSM_MLID_MIN = 0xc000
+};
+
+typedef enum mcsm_engine { MCSM_ENGINE_MINHOP, MCSM_ENGINE_UPDN, MCSM_ENGINE_DOR } mcsm_engine_t;
+
+/* Unicast LIDs from..to, both included; none if from > to. */
+typedef struct mcsm_range {
+    uint16_t from;
+    uint16_t to;
+} mcsm_range_t;
+
+/* One line of a GUID-to-LID database. */
+typedef struct mcsm_lid_entry {
+    uint64_t guid;
+    uint16_t lid;
+} mcsm_lid_entry_t;
+
+/* Sorted by GUID. */
+typedef struct mcsm_lid_db {
+    mcsm_lid_entry_t *entries;
+    size_t count;
+} mcsm_lid_db_t;
+
+typedef struct mcsm_border {
+    uint64_t guid; /* of our switch */
+    uint64_t peer_guid;
+    uint8_t port;
+    uint8_t peer_port;
+    uint8_t neighbour; /* index into neighbours */
+    bool transit;
+    bool joint;
+    int line;
+} mcsm_border_t;
+
+typedef struct mcsm_neighbour {
+    char name[MCSM_NAME_MAX + 1];
+    char via_name[MCSM_NAME_MAX + 1]; /* empty: adjacent */
+    int via; /* the neighbour through which it is reached; itself if adjacent */
+    mcsm_range_t lids;
+    mcsm_lid_db_t db; /* count 0: only the range is known */
+    int line;
+} mcsm_neighbour_t;
+
+typedef struct mcsm_partition {
+    char name[MCSM_NAME_MAX + 1];
+    uint16_t pkey; /* without the membership bit */
+    bool ipoib;    /* has IPoIB's broadcast group */
+    uint8_t sl, mtu, rate;
+    uint32_t qkey;
+    bool all, all_full; /* every end port is a member */
+    uint64_t *full;     /* port GUIDs */
+    size_t full_count;
+    uint64_t *limited;
+    size_t limited_count;
+    int line;
+} mcsm_partition_t;
+
+typedef struct mcsm_dimension {
+    uint8_t ports[16];
+    uint8_t count;
+} mcsm_dimension_t;
+
+typedef struct mcsm_config {
+    char path[256];
+    char name[MCSM_NAME_MAX + 1];
+    uint64_t port_guid; /* 0: the first port of the host */
+    uint64_t subnet_prefix;
+    uint64_t sm_key;
+    uint64_t m_key;
+    uint8_t m_key_bits;
+    uint8_t priority;
+    uint8_t lmc;
+    mcsm_range_t lids;
+    mcsm_lid_db_t db; /* count 0: LIDs from the range's minimum upwards */
+    char state_dir[200];
+    char socket[108];
+    char metrics_file[200];
+    char log_file[200];
+    mcsm_log_level_t log_level;
+
+    mcsm_border_t *borders;
+    size_t border_count;
+    mcsm_neighbour_t *neighbours;
+    size_t neighbour_count;
+
+    mcsm_engine_t engine;
+    uint64_t *roots;
+    size_t root_count;
+    mcsm_dimension_t dimensions[MCSM_MAX_DIMENSIONS];
+    size_t dimension_count;
+
+    uint8_t max_mtu;    /* IBTA code: 1 is 256 bytes, 5 is 4096 */
+    uint8_t max_op_vls; /* IBTA code: 1 is VL0, 2 VL0-1, 3 VL0-3, 4 VL0-7, 5 VL0-14 */
+    uint8_t link_width; /* bits to enable; 0: leave */
+    uint8_t subnet_timeout;
+    uint8_t packet_life;
+    uint8_t head_of_queue_life;
+    bool set_sl2vl;
+    uint8_t sl2vl[16];
+    bool set_vlarb;
+    uint8_t vlarb_high[32][2], vlarb_low[32][2]; /* VL, weight */
+    uint8_t vlarb_high_limit;
+
+    uint16_t mlids;
+
+    unsigned sweep_interval; /* seconds between light sweeps; 0: only traps */
+    unsigned window;         /* SMPs on their way at once */
+    unsigned timeout;        /* of one MAD, in milliseconds */
+    unsigned retries;
+    unsigned standby_interval; /* seconds between two polls of the master */
+
+    mcsm_partition_t *partitions;
+    size_t partition_count;
+} mcsm_config_t;
+
+/* Read and check a file. Errors go to `err`, one line each, as "FILE:LINE: what is wrong, and what
+ * would be right". Returns the configuration, which the caller frees, or NULL. */
+mcsm_config_t *mcsm_config_read(const char *path, FILE *err);
+void mcsm_config_free(mcsm_config_t *config);
+
+/* Clusters of one fabric that contradict each other: overlapping LIDs, a border known to one side
+ * only, names, routes that go in circles, multicast joints that do. One line per contradiction in
+ * `err`; returns their number. */
+int mcsm_config_cross_check(mcsm_config_t *const *configs, size_t count, FILE *err);
+
+/* Read a GUID-to-LID database: lines "GUID LID", sorted by GUID in *db_p. 0, or -1 with messages.
+ */
+int mcsm_lid_db_read(const char *path, FILE *err, mcsm_lid_db_t *db_p);
+
+/* The LID of a GUID; 0 if the database has none. */
+uint16_t mcsm_lid_db_find(const mcsm_lid_db_t *db, uint64_t guid);
+
+/* The GUID of a LID; 0 if the database has none. */
+uint64_t mcsm_lid_db_guid(const mcsm_lid_db_t *db, uint16_t lid);
+
+/* The first LID that two clusters may both give; 0 if there is none. A database of no entries
+ * stands for its whole range. */
+unsigned mcsm_common_lid(const mcsm_lid_db_t *a, mcsm_range_t ra, const mcsm_lid_db_t *b,
+                         mcsm_range_t rb);
+
+const char *mcsm_engine_name(mcsm_engine_t engine);
+
+static inline bool mcsm_range_has(mcsm_range_t range, unsigned lid)
+{
+    return lid >= range.from && lid <= range.to;
+}
+
+#endif

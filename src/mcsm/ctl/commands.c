@@ -1,0 +1,411 @@
+/* What mcsm-ctl asks for, as JSON. */
+#include "ctl.h"
+
+#include "base/text.h"
+#include "metrics.h"
+#include "sa/inside.h"
+
+#include <errno.h>
+#include <time.h>
+
+typedef struct json_object json_t;
+
+static void add_text(json_t *object, const char *key, const char *text)
+{
+    json_object_object_add(object, key, json_object_new_string(text));
+}
+
+static void add_number(json_t *object, const char *key, int64_t number)
+{
+    json_object_object_add(object, key, json_object_new_int64(number));
+}
+
+static void add_guid(json_t *object, const char *key, uint64_t guid)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "0x%016lx", guid);
+    add_text(object, key, text);
+}
+
+static const char *type_name(const mcsm_node_t *node)
+{
+    return node->type == 2 ? "switch" : node->type == 3 ? "router" : "ca";
+}
+
+static const char *state_name(uint8_t state)
+{
+    static const char *const names[] = {"none", "DOWN", "INIT", "ARMED", "ACTIVE", "DEFER"};
+
+    return state < 6 ? names[state] : "unknown";
+}
+
+static void send_json(FILE *out, json_t *json)
+{
+    fprintf(
+        out, "json\n%s\n",
+        json_object_to_json_string_ext(json, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
+    json_object_put(json);
+}
+
+/* ---- status, nodes, ports ---- */
+
+static void status(mcsm_daemon_t *daemon, FILE *out)
+{
+    const mcsm_sm_t *sm = daemon->sm;
+    const mcsm_mad_stats_t *mads = mcsm_mads_stats(daemon->smps);
+    const mcsm_sa_counters_t *sa = mcsm_sa_stats(daemon->sa);
+    json_t *json = json_object_new_object();
+
+    add_text(json, "cluster", sm->config->name);
+    add_text(json, "state", mcsm_sm_state_name(sm->state));
+    json_object_object_add(
+        json, "sweeping",
+        json_object_new_boolean(sm->phase != MCSM_PHASE_IDLE || sm->sweep_wanted));
+    json_object_object_add(json, "complete",
+                           json_object_new_boolean(sm->stats.heavy_sweeps > 0 && !sm->incomplete &&
+                                                   sm->state == MCSM_SM_MASTER_STATE));
+    add_guid(json, "port_guid", sm->own_guid);
+    add_number(json, "lid", sm->fabric->own_port ? sm->fabric->own_port->lid : 0);
+    add_text(json, "routing", mcsm_engine_name(sm->config->engine));
+    add_number(json, "switches", sm->fabric->switch_count);
+    add_number(json, "end_nodes", sm->fabric->ca_count);
+    add_number(json, "links", sm->fabric->link_count);
+    add_number(json, "silent_ports", sm->stats.silent);
+    add_number(json, "without_lid", sm->stats.without_lid);
+    add_number(json, "credit_loop", sm->stats.credit_loop);
+    add_number(json, "heavy_sweeps", sm->stats.heavy_sweeps);
+    add_number(json, "light_sweeps", sm->stats.light_sweeps);
+    add_number(json, "sweep_ms", sm->stats.sweep_ms);
+    add_number(json, "routing_ms", sm->stats.route_ms);
+    add_number(json, "lft_blocks", sm->stats.lft_blocks);
+    add_number(json, "mft_blocks", sm->stats.mft_blocks);
+    add_number(json, "smps_sent", mads->sent);
+    add_number(json, "smps_timed_out", mads->timed_out);
+    add_number(json, "sa_requests", sa->requests);
+    add_number(json, "groups", sa->groups);
+    add_number(json, "members", sa->members);
+    add_number(json, "uptime", time(NULL) - daemon->started);
+    send_json(out, json);
+}
+
+static void nodes(mcsm_daemon_t *daemon, FILE *out)
+{
+    json_t *json = json_object_new_array();
+    mcsm_node_t *node, *next;
+
+    HASH_ITER(hh, daemon->sm->fabric->nodes, node, next)
+    {
+        for (int p = 0; p <= node->nports; p++) {
+            const mcsm_port_t *port = &node->ports[p];
+            json_t *entry;
+
+            if (!mcsm_is_end_port(port) || !port->known)
+                continue;
+            entry = json_object_new_object();
+            add_text(entry, "type", type_name(node));
+            add_guid(entry, "guid", node->guid);
+            add_guid(entry, "port_guid", port->guid);
+            add_number(entry, "port", p);
+            add_number(entry, "lid", port->lid);
+            add_number(entry, "ports", node->nports);
+            add_text(entry, "description", node->desc);
+            json_object_array_add(json, entry);
+        }
+    }
+    send_json(out, json);
+}
+
+static const char *port_remark(const mcsm_port_t *port)
+{
+    if (port->drained)
+        return "drained";
+    if (port->border)
+        return "border";
+    return port->silent ? "nothing answers" : port->failed ? "could not be set up" : "";
+}
+
+static void ports(mcsm_daemon_t *daemon, FILE *out)
+{
+    json_t *json = json_object_new_array();
+    mcsm_node_t *node, *next;
+
+    HASH_ITER(hh, daemon->sm->fabric->nodes, node, next)
+    {
+        for (int p = 1; p <= node->nports; p++) {
+            const mcsm_port_t *port = &node->ports[p];
+            json_t *entry;
+
+            if (!port->known || (port->state <= MCSM_STATE_DOWN && !port->border && !port->drained))
+                continue;
+            entry = json_object_new_object();
+            add_guid(entry, "guid", node->guid);
+            add_number(entry, "port", p);
+            add_text(entry, "state", state_name(port->state));
+            add_number(entry, "mtu", 128 << mcsm_hi(port->info, MCSM_PI_MTU_HI));
+            if (port->peer != NULL) {
+                add_guid(entry, "peer_guid", port->peer->node->guid);
+                add_number(entry, "peer_port", port->peer->num);
+                add_text(entry, "peer", port->peer->node->desc);
+            }
+            add_text(entry, "remark", port_remark(port));
+            add_text(entry, "description", node->desc);
+            json_object_array_add(json, entry);
+        }
+    }
+    send_json(out, json);
+}
+
+/* ---- routes ---- */
+
+/* How many LIDs leave through each port, ours and those of other clusters. */
+static void routes(mcsm_daemon_t *daemon, FILE *out)
+{
+    const mcsm_fabric_t *fabric = daemon->sm->fabric;
+    json_t *json = json_object_new_array();
+
+    for (int i = 0; i < fabric->switch_count; i++) {
+        const mcsm_node_t *node = fabric->switches[i];
+        unsigned own[256] = {0}, foreign[256] = {0};
+
+        for (unsigned lid = 1; node->lft != NULL && lid < node->lft_size; lid++)
+            (fabric->by_lid[lid] ? own : foreign)[node->lft[lid]]++;
+        for (int p = 1; p <= node->nports; p++) {
+            json_t *entry;
+
+            if (own[p] + foreign[p] == 0)
+                continue;
+            entry = json_object_new_object();
+            add_guid(entry, "guid", node->guid);
+            add_number(entry, "port", p);
+            add_number(entry, "lids", own[p]);
+            add_number(entry, "foreign_lids", foreign[p]);
+            add_text(entry, "to",
+                     node->ports[p].border ? "another cluster"
+                     : node->ports[p].peer ? node->ports[p].peer->node->desc
+                                           : "");
+            json_object_array_add(json, entry);
+        }
+    }
+    send_json(out, json);
+}
+
+/* A port by its LID, by its GUID, or by the description of its node. */
+static const mcsm_port_t *find_port(const mcsm_sm_t *sm, const char *word, uint16_t *lid_p)
+{
+    uint64_t number = 0;
+    mcsm_node_t *node, *next;
+    const mcsm_port_t *port = NULL;
+
+    *lid_p = 0;
+    if (mcsm_parse_number(word, 1, MCSM_LID_MAX, &number) == 0) {
+        *lid_p = number;
+        return mcsm_fabric_by_lid(sm->fabric, number);
+    }
+    if (mcsm_parse_guid(word, &number) == 0) {
+        port = mcsm_fabric_find_port(sm->fabric, number);
+    } else {
+        HASH_ITER(hh, sm->fabric->nodes, node, next)
+        {
+            for (int i = 0; i <= node->nports && strcmp(node->desc, word) == 0 && !port; i++) {
+                if (node->ports[i].lid != 0)
+                    port = &node->ports[i];
+            }
+        }
+    }
+    if (port != NULL)
+        *lid_p = port->lid;
+    for (size_t i = 0; port == NULL && *lid_p == 0 && i < sm->config->neighbour_count; i++)
+        *lid_p = mcsm_lid_db_find(&sm->config->neighbours[i].db, number);
+    return port;
+}
+
+static void add_hop(void *arg, const mcsm_port_t *port)
+{
+    json_t *entry = json_object_new_object();
+
+    add_guid(entry, "guid", port->node->guid);
+    add_text(entry, "description", port->node->desc);
+    add_number(entry, "out_port", port->num);
+    json_object_array_add(arg, entry);
+}
+
+static const char *neighbour_of(const mcsm_config_t *config, const mcsm_port_t *port)
+{
+    for (size_t i = 0; i < config->border_count; i++) {
+        if (config->borders[i].guid == port->node->guid && config->borders[i].port == port->num)
+            return config->neighbours[config->borders[i].neighbour].name;
+    }
+    return "another cluster";
+}
+
+static void path(mcsm_daemon_t *daemon, const char *from_word, const char *to_word, FILE *out)
+{
+    const mcsm_sm_t *sm = daemon->sm;
+    uint16_t from_lid, to_lid;
+    const mcsm_port_t *from = find_port(sm, from_word, &from_lid), *left;
+    const mcsm_port_t *to = find_port(sm, to_word, &to_lid);
+    const char *reason;
+    json_t *json, *hops;
+    int count;
+
+    if (from == NULL || to_lid == 0) {
+        fprintf(out,
+                "error there is no LID, port GUID or node description \"%s\" in this cluster\n",
+                from == NULL ? from_word : to_word);
+        return;
+    }
+    json = json_object_new_object();
+    hops = json_object_new_array();
+    count = mcsm_sa_walk(sm, from, to_lid, add_hop, hops, &left, &reason);
+    add_text(json, "from", from->node->desc);
+    add_number(json, "from_lid", from->lid);
+    add_text(json, "to", to ? to->node->desc : "");
+    add_number(json, "to_lid", to_lid);
+    add_number(json, "hops", count);
+    json_object_object_add(json, "path", hops);
+    if (left != NULL)
+        add_text(json, "leaves_to", neighbour_of(sm->config, left));
+    if (reason != NULL)
+        add_text(json, "broken", reason);
+    send_json(out, json);
+}
+
+/* ---- why ---- */
+
+static void why_foreign(const mcsm_sm_t *sm, uint16_t lid, json_t *json)
+{
+    const mcsm_config_t *config = sm->config;
+    char text[200];
+
+    for (size_t i = 0; i < config->neighbour_count; i++) {
+        const mcsm_neighbour_t *neighbour = &config->neighbours[i];
+
+        if (!mcsm_range_has(neighbour->lids, lid))
+            continue;
+        snprintf(text, sizeof(text),
+                 "LID of cluster %s, reached through %s; leaves by the transit "
+                 "port that this LID was given among those that are up",
+                 neighbour->name, config->neighbours[neighbour->via].name);
+        add_text(json, "reason", text);
+        return;
+    }
+    add_text(json, "reason", "no cluster has this LID: it is dropped");
+}
+
+static void why(mcsm_daemon_t *daemon, const char *word, FILE *out)
+{
+    const mcsm_sm_t *sm = daemon->sm;
+    json_t *json, *list;
+    uint64_t lid;
+
+    if (mcsm_parse_number(word, 1, MCSM_LID_MAX, &lid) < 0) {
+        fprintf(out, "error why needs a LID, 1 to 49151\n");
+        return;
+    }
+    json = json_object_new_object();
+    list = json_object_new_array();
+    const mcsm_port_t *port = mcsm_fabric_by_lid(sm->fabric, lid);
+    add_number(json, "lid", lid);
+    if (port != NULL) {
+        add_guid(json, "port_guid", port->guid);
+        add_text(json, "node", port->node->desc);
+        add_text(json, "lid_from",
+                 sm->config->db.count ? "the LID database"
+                                      : "the range of the cluster, kept by GUID");
+        add_text(json, "reason",
+                 sm->config->engine == MCSM_ENGINE_UPDN
+                     ? "up/down: never up after down; of the shortest such ways the least loaded"
+                 : sm->config->engine == MCSM_ENGINE_DOR
+                     ? "dor: of the shortest ways the one in the lowest dimension"
+                     : "minhop: of the shortest ways the least loaded");
+    } else {
+        why_foreign(sm, lid, json);
+    }
+    for (int i = 0; i < sm->fabric->switch_count; i++) {
+        const mcsm_node_t *node = sm->fabric->switches[i];
+        uint8_t out_port = node->lft && lid < node->lft_size ? node->lft[lid] : MCSM_DROP;
+        json_t *entry = json_object_new_object();
+
+        add_guid(entry, "guid", node->guid);
+        add_text(entry, "description", node->desc);
+        add_number(entry, "out_port", out_port == MCSM_DROP ? -1 : out_port);
+        json_object_array_add(list, entry);
+    }
+    json_object_object_add(json, "switches", list);
+    send_json(out, json);
+}
+
+/* ---- orders ---- */
+
+static void drain(mcsm_daemon_t *daemon, const char *word, bool on, FILE *out)
+{
+    uint64_t guid;
+    uint8_t port;
+    json_t *json;
+
+    if (mcsm_parse_guid_port(word, &guid, &port) < 0) {
+        fprintf(out, "error expected GUID/PORT, such as 0x0002c90200410a28/17\n");
+        return;
+    }
+    if (mcsm_sm_drain(daemon->sm, guid, port, on) < 0) {
+        fprintf(out, "error %s is %s\n", word, on ? "not in this cluster" : "not drained");
+        return;
+    }
+    json = json_object_new_object();
+    add_text(json, on ? "drained" : "undrained", word);
+    send_json(out, json);
+}
+
+static void reroute(mcsm_daemon_t *daemon, FILE *out)
+{
+    json_t *json = json_object_new_object();
+
+    mcsm_sm_sweep(daemon->sm);
+    add_text(json, "sweep", "started");
+    send_json(out, json);
+}
+
+static void dump(mcsm_daemon_t *daemon, const char *what, FILE *out)
+{
+    if (strcmp(what, "lft") == 0)
+        fputs("text\n", out), mcsm_dump_lft(daemon->sm, out);
+    else if (strcmp(what, "mft") == 0)
+        fputs("text\n", out), mcsm_dump_mft(daemon->sm, out);
+    else if (strcmp(what, "fabric") == 0)
+        fputs("text\n", out), mcsm_dump_fabric(daemon->sm, out);
+    else
+        fprintf(out, "error dump lft, mft or fabric\n");
+}
+
+void mcsm_ctl_command(mcsm_daemon_t *daemon, char *line, FILE *out)
+{
+    char word[3][160] = {"", "", ""};
+    const char *rest = line;
+
+    /* Tabs separate, since descriptions of nodes have spaces. */
+    for (int i = 0; i < 3 && mcsm_next_word(&rest, "\t", word[i], sizeof(word[i])); i++)
+        continue;
+    if (strcmp(word[0], "status") == 0)
+        status(daemon, out);
+    else if (strcmp(word[0], "nodes") == 0)
+        nodes(daemon, out);
+    else if (strcmp(word[0], "ports") == 0)
+        ports(daemon, out);
+    else if (strcmp(word[0], "routes") == 0)
+        routes(daemon, out);
+    else if (strcmp(word[0], "path") == 0)
+        path(daemon, word[1], word[2], out);
+    else if (strcmp(word[0], "why") == 0)
+        why(daemon, word[1], out);
+    else if (strcmp(word[0], "dump") == 0)
+        dump(daemon, word[1], out);
+    else if (strcmp(word[0], "drain") == 0 || strcmp(word[0], "undrain") == 0)
+        drain(daemon, word[1], word[0][0] == 'd', out);
+    else if (strcmp(word[0], "reroute") == 0)
+        reroute(daemon, out);
+    else if (strcmp(word[0], "metrics") == 0)
+        fputs("text\n", out), mcsm_metrics(daemon, out);
+    else
+        fprintf(out, "error unknown command\n");
+}

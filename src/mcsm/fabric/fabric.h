@@ -1,0 +1,128 @@
+/*
+ * The fabric as discovered inside of the cluster: nodes, ports and links.
+ *
+ * A sweep builds a new fabric beside the old one; what has to survive (LIDs by GUID, the forwarding
+ * tables that are known to be in the switches) is taken over from the old one. Nothing beyond a
+ * border port is ever in it.
+ */
+#ifndef MCSM_FABRIC_H
+#define MCSM_FABRIC_H
+
+#include "config/config.h"
+
+#include <uthash.h>
+
+enum { MCSM_MAX_HOPS = 63, MCSM_LFT_SIZE = 49152 };
+
+/* Link states of PortInfo. */
+enum {
+    MCSM_STATE_DOWN = 1,
+    MCSM_STATE_INIT = 2,
+    MCSM_STATE_ARMED = 3,
+    MCSM_STATE_ACTIVE = 4,
+    MCSM_PHYS_LINK_UP = 5
+};
+
+typedef struct mcsm_node mcsm_node_t;
+
+/* A directed route: path[1..hops] are the ports to leave through. */
+typedef struct mcsm_path {
+    uint8_t port[64];
+    uint8_t hops;
+} mcsm_path_t;
+
+typedef struct mcsm_port {
+    mcsm_node_t *node;
+    struct mcsm_port *peer; /* NULL: nothing, unknown, or beyond the border */
+    uint64_t guid;          /* of a CA port or of port 0 of a switch; else 0 */
+    uint16_t lid;           /* the base LID that it shall have; 0: none */
+    uint8_t num;
+    uint8_t state;
+    uint8_t phys;
+    bool known; /* PortInfo was read */
+    bool border;
+    bool drained;       /* no route leads through, by order of the administrator */
+    bool probed;        /* the node behind was asked for */
+    bool silent;        /* and did not answer */
+    bool failed;        /* a Set was refused: what routes need is not there */
+    uint8_t info[64];   /* PortInfo as read or written last */
+    uint16_t pkeys[32]; /* the first block of its P_Key table */
+    bool pkeys_known;
+} mcsm_port_t;
+
+struct mcsm_node {
+    uint64_t guid;
+    UT_hash_handle hh;
+    uint64_t sys_guid;
+    uint8_t type; /* 1 CA, 2 switch, 3 router */
+    uint8_t nports;
+    bool sw;
+    bool moved; /* it answered from two places: two nodes with one GUID, or a cable that moved */
+    char desc[65];
+    uint8_t info[64];     /* NodeInfo */
+    uint8_t raw_desc[64]; /* NodeDescription */
+    uint8_t sw_info[64];  /* SwitchInfo */
+    mcsm_path_t path;
+    mcsm_port_t *ports; /* 0..nports */
+    int index;          /* among the switches; -1 */
+
+    /* Of a switch. `lft` and `mft` are what the routes shall be, `*_known` what is in the switch.
+     */
+    uint8_t *lft, *lft_known;
+    uint16_t *mft, *mft_known; /* [position][mlid] */
+    bool lft_valid, mft_valid; /* whether *_known is known */
+    unsigned lft_size, lft_known_size;
+};
+
+typedef struct mcsm_fabric {
+    mcsm_node_t *nodes; /* hashed by GUID */
+    mcsm_node_t **switches;
+    int switch_count;
+    int ca_count;
+    int link_count;
+    mcsm_port_t *own_port; /* where the manager runs */
+    mcsm_port_t **by_lid;  /* MCSM_LFT_SIZE entries */
+    mcsm_port_t **ends;    /* the end ports, sorted by GUID; NULL before mcsm_fabric_index() */
+    size_t end_count;
+    uint16_t lid_top;
+} mcsm_fabric_t;
+
+mcsm_fabric_t *mcsm_fabric_new(void);
+void mcsm_fabric_free(mcsm_fabric_t *fabric);
+
+/* A new node with all its ports; NULL without memory. */
+mcsm_node_t *mcsm_fabric_add(mcsm_fabric_t *fabric, uint64_t guid, uint8_t type, uint8_t nports);
+mcsm_node_t *mcsm_fabric_find(const mcsm_fabric_t *fabric, uint64_t guid);
+
+/* The end port with this port GUID; NULL if there is none. Slow before mcsm_fabric_index(). */
+mcsm_port_t *mcsm_fabric_find_port(const mcsm_fabric_t *fabric, uint64_t port_guid);
+
+/* The end port that has the LID, also as one of 2^LMC; NULL if none. */
+mcsm_port_t *mcsm_fabric_by_lid(const mcsm_fabric_t *fabric, unsigned lid);
+
+/* After discovery. Number the switches by GUID, so that routes depend on the fabric and not on the
+ * order in which answers came; count nodes and links; list the end ports. -ENOMEM. */
+int mcsm_fabric_index(mcsm_fabric_t *fabric);
+
+/* Ports with a LID of their own: those of CAs and routers, and port 0 of switches. */
+static inline bool mcsm_is_end_port(const mcsm_port_t *port)
+{
+    return port->node->sw ? port->num == 0 : port->num > 0;
+}
+
+/* Whether packets may go over the link of this port. */
+bool mcsm_port_usable(const mcsm_port_t *port);
+
+/* How many positions of 16 ports a multicast table has. */
+static inline int mcsm_mft_positions(const mcsm_node_t *node)
+{
+    return node->nports / 16 + 1;
+}
+
+/* Make room in the tables of a switch for LIDs up to `lid_top`. -ENOMEM. */
+int mcsm_fabric_tables(mcsm_node_t *node, unsigned lid_top, unsigned mlids);
+
+/* Take over what the old fabric knows about the tables in the switches. */
+void mcsm_fabric_inherit(mcsm_fabric_t *fabric, mcsm_fabric_t *old);
+
+#endif

@@ -1,0 +1,74 @@
+/*
+ * Requests and their answers: many on their way at once, each with a timeout and retries.
+ *
+ * A request waits in a queue until fewer than `window` requests are on their way. Its callback is
+ * called exactly once: with the answer, or with NULL after the last retry. The layer owns no
+ * socket: packets leave through `send` and come in through mcsm_mads_receive(), so that the same
+ * code runs on libibumad and on the models of the tests.
+ */
+#ifndef MCSM_MADS_H
+#define MCSM_MADS_H
+
+#include "fabric/fabric.h"
+#include "layout.h"
+
+#include <stdio.h>
+
+/* The far end of a packet. */
+typedef struct mcsm_addr {
+    uint16_t lid; /* 0xffff: by directed route */
+    uint32_t qpn;
+    uint32_t qkey;
+    uint8_t sl;
+    int agent; /* which of our registrations; by management class */
+} mcsm_addr_t;
+
+/* Sends a packet of `length` bytes, at least 256. 0 or -errno. `timeout` is in milliseconds and not
+ * 0 for requests. */
+typedef int (*mcsm_send_fn)(void *arg, const mcsm_addr_t *to, const uint8_t *mad, size_t length,
+                            unsigned timeout);
+
+/* `mad` is the answer, 256 bytes, with MAD status 0; NULL: none came, or one with an error status
+ * (then `status` is not 0). */
+typedef void (*mcsm_answer_fn)(void *arg, void *arg2, const uint8_t *mad, unsigned status);
+
+typedef struct mcsm_mads mcsm_mads_t;
+
+typedef struct mcsm_mad_stats {
+    uint64_t sent, answered, retried, timed_out, refused, stray;
+} mcsm_mad_stats_t;
+
+mcsm_mads_t *mcsm_mads_new(unsigned window, unsigned timeout, unsigned retries, mcsm_send_fn send,
+                           void *send_arg);
+
+/* Drops all requests without calling their callbacks. */
+void mcsm_mads_free(mcsm_mads_t *mads);
+void mcsm_mads_reset(mcsm_mads_t *mads);
+void mcsm_mads_limits(mcsm_mads_t *mads, unsigned window, unsigned timeout, unsigned retries);
+void mcsm_mads_set_key(mcsm_mads_t *mads, uint64_t m_key);
+
+/* SubnGet or SubnSet by directed route; `body` is 64 bytes or NULL for zeros. -ENOMEM. */
+int mcsm_smp(mcsm_mads_t *mads, const mcsm_path_t *path, uint8_t method, uint16_t attr,
+             uint32_t mod, const uint8_t *body, mcsm_answer_fn answer, void *arg, void *arg2);
+
+/* Any other request: a whole MAD, whose transaction ID is replaced. */
+int mcsm_mad_request(mcsm_mads_t *mads, const mcsm_addr_t *to, const uint8_t *mad,
+                     mcsm_answer_fn answer, void *arg, void *arg2);
+
+/* A packet that expects no answer. */
+int mcsm_mad_send(mcsm_mads_t *mads, const mcsm_addr_t *to, const uint8_t *mad, size_t length);
+
+/* A packet came. True if it answered a request; else the caller looks at it. `error`: the packet is
+ * our own one coming back, since it could not be delivered or answered in time. */
+bool mcsm_mads_receive(mcsm_mads_t *mads, const uint8_t *mad, bool error);
+
+/* Retry what is due at `now` milliseconds of the monotonic clock. */
+void mcsm_mads_tick(mcsm_mads_t *mads, uint64_t now);
+
+/* Requests whose callback is still to come. */
+size_t mcsm_mads_pending(const mcsm_mads_t *mads);
+const mcsm_mad_stats_t *mcsm_mads_stats(const mcsm_mads_t *mads);
+
+uint64_t mcsm_now(void);
+
+#endif

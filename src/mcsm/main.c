@@ -1,0 +1,390 @@
+/* mcsm: the subnet manager of one logical cluster. */
+#include "daemon.h"
+
+#include "ctl/ctl.h"
+#include "ctl/metrics.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    TICK = 20, /* milliseconds between two looks at timeouts */
+    EXIT_USAGE = 2,
+    EXIT_CONFIG = 3
+};
+
+static const char usage[] =
+    "Usage: mcsm -f FILE [--foreground]\n"
+    "       mcsm --check-config FILE...\n"
+    "\n"
+    "The subnet manager of one logical cluster of an InfiniBand fabric.\n"
+    "\n"
+    "  -f, --config FILE    the cluster's configuration, see mcsm.conf(5)\n"
+    "      --foreground     stay in the foreground and log to stderr\n"
+    "      --check-config   only read the files, and say what is wrong in them\n"
+    "  -v, --verbose        log what helps to find errors\n"
+    "      --version        print the version\n"
+    "  -h, --help           print this\n"
+    "\n"
+    "Signals: HUP reads the configuration anew, USR1 sweeps, TERM ends. Exit codes: 0 ended as "
+    "asked,\n"
+    "1 failed, 2 wrong command line, 3 wrong configuration.\n";
+
+/* ---- what the manager reports ---- */
+
+static void on_swept(void *arg)
+{
+    mcsm_daemon_t *daemon = arg;
+
+    mcsm_sa_swept(daemon->sa);
+    mcsm_metrics_write(daemon);
+}
+
+static void on_end_port(void *arg, uint64_t port_guid, bool there)
+{
+    mcsm_daemon_t *daemon = arg;
+
+    mcsm_sa_end_port(daemon->sa, port_guid, there);
+}
+
+static void on_trap(void *arg, const uint8_t notice[80])
+{
+    mcsm_daemon_t *daemon = arg;
+
+    mcsm_sa_notice(daemon->sa, notice);
+}
+
+static void on_state(void *arg, uint8_t state)
+{
+    mcsm_daemon_t *daemon = arg;
+
+    (void)state;
+    mcsm_umad_set_sm(daemon->umad, true);
+}
+
+static void on_members(void *arg, uint16_t mlid, void (*leaf)(void *, uint64_t), void *leaf_arg)
+{
+    mcsm_daemon_t *daemon = arg;
+
+    mcsm_sa_members(daemon->sa, mlid, leaf, leaf_arg);
+}
+
+/* ---- life ---- */
+
+/* The manager and its administration; the requests of `daemon` are there already. */
+static int start(mcsm_daemon_t *daemon)
+{
+    const mcsm_config_t *config = daemon->config;
+    mcsm_sm_events_t events = {daemon, on_swept, on_end_port, on_trap, on_state, on_members};
+
+    mcsm_mads_limits(daemon->smps, config->window, config->timeout, config->retries);
+    mcsm_mads_limits(daemon->reports, 16, config->timeout, 2);
+    daemon->sm = mcsm_sm_new(config, daemon->smps, mcsm_umad_port_guid(daemon->umad), &events);
+    if (daemon->sm == NULL)
+        return -ENOMEM;
+    daemon->sa = mcsm_sa_new(daemon->sm, daemon->reports);
+    return daemon->sa ? 0 : -ENOMEM;
+}
+
+/* Drops all requests: an answer that comes later finds none with its transaction ID. */
+static void stop(mcsm_daemon_t *daemon)
+{
+    mcsm_sa_free(daemon->sa);
+    mcsm_sm_free(daemon->sm);
+    daemon->sa = NULL;
+    daemon->sm = NULL;
+    mcsm_mads_reset(daemon->smps);
+    mcsm_mads_reset(daemon->reports);
+}
+
+static int open_requests(mcsm_daemon_t *daemon)
+{
+    daemon->smps = mcsm_mads_new(1, 1, 0, mcsm_umad_send, daemon->umad);
+    daemon->reports = mcsm_mads_new(1, 1, 0, mcsm_umad_send, daemon->umad);
+    return daemon->smps && daemon->reports ? 0 : -ENOMEM;
+}
+
+static void close_requests(mcsm_daemon_t *daemon)
+{
+    mcsm_mads_free(daemon->smps);
+    mcsm_mads_free(daemon->reports);
+}
+
+/* The configuration, with what is wrong in it in the log: a daemon has no stderr. */
+static mcsm_config_t *read_again(const char *path)
+{
+    char *said = NULL, *rest, *line;
+    size_t size;
+    FILE *err = open_memstream(&said, &size);
+    mcsm_config_t *config = err ? mcsm_config_read(path, err) : NULL;
+
+    if (err != NULL)
+        fclose(err);
+    for (rest = said; (line = strsep(&rest, "\n")) != NULL;) {
+        if (line[0] != '\0')
+            mcsm_error("%s", line);
+    }
+    free(said);
+    return config;
+}
+
+/* A configuration that is wrong changes nothing. Groups and services are kept by their clients, who
+ * are asked to register anew. */
+static void reload(mcsm_daemon_t *daemon)
+{
+    mcsm_config_t *config = read_again(daemon->config->path);
+    mcsm_drained_t *drained;
+
+    if (daemon->log_file && mcsm_log_open(daemon->config->log_file) < 0) /* logrotate moved it */
+        mcsm_warn("%s cannot be opened: the old file stays in use", daemon->config->log_file);
+    if (config == NULL) {
+        mcsm_error("%s has errors: the old configuration stays in force", daemon->config->path);
+        return;
+    }
+    if (strcmp(config->socket, daemon->config->socket) != 0 ||
+        strcmp(config->log_file, daemon->config->log_file) != 0 ||
+        config->port_guid != daemon->config->port_guid)
+        mcsm_warn("socket, log-file and port-guid change only with a restart");
+    /* What is in use stays what the configuration says. */
+    strcpy(config->log_file, daemon->config->log_file);
+    mcsm_info("%s is read anew", config->path);
+    drained = daemon->sm->drained;
+    daemon->sm->drained = NULL;
+    stop(daemon);
+    mcsm_config_free(daemon->config);
+    daemon->config = config;
+    mcsm_log_set_level(daemon->verbose ? MCSM_LOG_DEBUG : config->log_level);
+    if (start(daemon) < 0) {
+        mcsm_error("out of memory");
+        exit(EXIT_FAILURE);
+    }
+    daemon->sm->drained = drained; /* what the administrator ordered outlives the configuration */
+}
+
+static void dispatch(mcsm_daemon_t *daemon, const mcsm_packet_t *packet)
+{
+    bool sa = packet->mad[MCSM_MAD_CLASS] == MCSM_CLASS_SA;
+
+    if (mcsm_mads_receive(sa ? daemon->reports : daemon->smps, packet->mad, packet->error))
+        return;
+    if (sa)
+        mcsm_sa_receive(daemon->sa, &packet->from, packet->mad, packet->length);
+    else
+        mcsm_sm_receive(daemon->sm, &packet->from, packet->mad);
+}
+
+static void take_packets(mcsm_daemon_t *daemon)
+{
+    mcsm_packet_t *packet = mcsm_umad_take(daemon->umad), *next;
+
+    for (; packet != NULL; packet = next) {
+        next = packet->next;
+        dispatch(daemon, packet);
+        free(packet);
+    }
+}
+
+static int watch(int epoll, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+    return fd < 0 ? -1 : epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+/* False when the daemon shall end. */
+static bool take_signal(mcsm_daemon_t *daemon, int fd)
+{
+    struct signalfd_siginfo info;
+
+    if (read(fd, &info, sizeof(info)) != sizeof(info))
+        return true;
+    switch (info.ssi_signo) {
+    case SIGHUP:
+        reload(daemon);
+        return true;
+    case SIGUSR1:
+        mcsm_sm_sweep(daemon->sm);
+        return true;
+    default:
+        mcsm_info("ending by signal %u", info.ssi_signo);
+        return false;
+    }
+}
+
+static void loop(mcsm_daemon_t *daemon, int signals, int timer)
+{
+    struct epoll_event events[32];
+    bool go_on = true;
+    uint64_t ticks;
+
+    while (go_on) {
+        int count = epoll_wait(daemon->epoll, events, 32, -1);
+
+        for (int i = 0; i < count && go_on; i++) {
+            int fd = events[i].data.fd;
+
+            if (fd == mcsm_umad_fd(daemon->umad))
+                take_packets(daemon);
+            else if (fd == signals)
+                go_on = take_signal(daemon, fd);
+            else if (fd == timer && read(fd, &ticks, sizeof(ticks)) == sizeof(ticks))
+                mcsm_mads_tick(daemon->reports, mcsm_now());
+            else if (fd != timer)
+                mcsm_ctl_event(daemon->ctl, fd, events[i].events);
+        }
+        if (go_on) {
+            mcsm_sm_run(daemon->sm, mcsm_now());
+            mcsm_sa_run(daemon->sa, mcsm_now());
+        }
+    }
+}
+
+static int open_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    signal(SIGPIPE, SIG_IGN);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int run(mcsm_daemon_t *daemon)
+{
+    struct itimerspec every = {{0, TICK * 1000000L}, {0, TICK * 1000000L}};
+    int signals = open_signals(); /* before the receiving thread, which inherits the mask */
+    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    int status = mcsm_umad_open(daemon->config->port_guid, &daemon->umad);
+
+    daemon->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (status == 0)
+        status = open_requests(daemon);
+    if (status == 0)
+        status = start(daemon);
+    if (status == 0)
+        status = mcsm_ctl_open(daemon, &daemon->ctl);
+    if (status == 0 &&
+        (timerfd_settime(timer, 0, &every, NULL) < 0 || watch(daemon->epoll, timer) < 0 ||
+         watch(daemon->epoll, signals) < 0 || watch(daemon->epoll, mcsm_umad_fd(daemon->umad)) < 0))
+        status = -errno;
+    if (status == 0) {
+        mcsm_umad_set_sm(daemon->umad, true);
+        mcsm_info("cluster %s starts on port 0x%016lx", daemon->config->name,
+                  mcsm_umad_port_guid(daemon->umad));
+        loop(daemon, signals, timer);
+    }
+    mcsm_ctl_close(daemon->ctl);
+    if (daemon->sm != NULL)
+        stop(daemon);
+    close_requests(daemon);
+    mcsm_umad_close(daemon->umad);
+    close(daemon->epoll);
+    close(timer);
+    close(signals);
+    return status;
+}
+
+static int check_files(char **paths, int count)
+{
+    int bad = 0;
+
+    if (count == 0) {
+        fputs("mcsm: --check-config needs a file (--help)\n", stderr);
+        return EXIT_USAGE;
+    }
+    for (int i = 0; i < count; i++) {
+        mcsm_config_t *config = mcsm_config_read(paths[i], stderr);
+
+        bad += config == NULL;
+        if (config != NULL)
+            printf("%s: cluster %s, LIDs %u-%u, %s routing, %zu border ports, %zu neighbours\n",
+                   paths[i], config->name, config->lids.from, config->lids.to,
+                   mcsm_engine_name(config->engine), config->border_count, config->neighbour_count);
+        mcsm_config_free(config);
+    }
+    return bad ? EXIT_CONFIG : 0;
+}
+
+static int serve(const char *path, bool foreground, bool verbose)
+{
+    mcsm_daemon_t state = {
+        .config = mcsm_config_read(path, stderr), .verbose = verbose, .started = time(NULL)};
+    int status;
+
+    if (state.config == NULL)
+        return EXIT_CONFIG;
+    mcsm_log_set_level(verbose ? MCSM_LOG_DEBUG : state.config->log_level);
+    if (mkdir(state.config->state_dir, 0755) < 0 && errno != EEXIST)
+        mcsm_warn("%s: %s: LIDs will not outlive a restart unless the ports keep them",
+                  state.config->state_dir, strerror(errno));
+    if (state.config->log_file[0] != '\0' && !foreground) {
+        state.log_file = mcsm_log_open(state.config->log_file) == 0;
+        if (!state.log_file)
+            mcsm_warn("%s cannot be opened: logging to stderr", state.config->log_file);
+    }
+    /* Without a log file stderr stays open: it is the only place for messages. */
+    if (!foreground && daemon(1, !state.log_file) < 0)
+        mcsm_warn("cannot go into the background: %s", strerror(errno));
+    status = run(&state);
+    mcsm_config_free(state.config);
+    return status < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {{"config", required_argument, NULL, 'f'},
+                                            {"foreground", no_argument, NULL, 'F'},
+                                            {"check-config", no_argument, NULL, 'C'},
+                                            {"verbose", no_argument, NULL, 'v'},
+                                            {"version", no_argument, NULL, 'V'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    bool foreground = false, check = false, verbose = false;
+    const char *path = NULL;
+    int option;
+
+    while ((option = getopt_long(argc, argv, "f:vh", options, NULL)) != -1) {
+        switch (option) {
+        case 'f':
+            path = optarg;
+            break;
+        case 'F':
+            foreground = true;
+            break;
+        case 'C':
+            check = true;
+            break;
+        case 'v':
+            verbose = true;
+            break;
+        case 'V':
+            puts("mcsm " PACKAGE_VERSION);
+            return 0;
+        case 'h':
+            fputs(usage, stdout);
+            return 0;
+        default:
+            fputs(usage, stderr);
+            return EXIT_USAGE;
+        }
+    }
+    if (check)
+        return check_files(argv + optind, argc - optind);
+    if (path == NULL || optind < argc) {
+        fputs(usage, stderr);
+        return EXIT_USAGE;
+    }
+    return serve(path, foreground, verbose);
+}

@@ -1,0 +1,478 @@
+/*
+ * MinHop, Up/Down and DOR.
+ *
+ * For each switch that has targets, an engine lists for every other switch the ports through which
+ * a packet may go on: `order` holds the switches so that every candidate leads to one that stands
+ * earlier in it. All engines then choose among the candidates alike: for each target, each switch
+ * takes the port that has carried the least so far, of equals the one whose whole way has; and the
+ * packets of all its sources are added to the links of that way. So the links are balanced by what
+ * flows over them, not by how many entries name them.
+ *
+ * Up/Down: links are directed by rank. A packet goes up zero or more times, then down zero or more
+ * times, never up again. Since a table knows only the destination, a switch from which a way leads
+ * down all along always takes it; then whoever arrives from above is never sent up. Channels are
+ * thereby ordered (all up channels towards the roots, then all down channels away), so that no
+ * circle of them waits for each other.
+ *
+ * DOR: of the shortest ways the one that goes on in the lowest dimension. On a mesh or hypercube
+ * dimensions are ordered, hence channels too, and there is no circle. The rings of a torus are
+ * circles of their own: DOR has credit loops there, which mcsm reports.
+ */
+#include "graph.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TREES = 128 /* different ways to a transit switch, which LIDs of other clusters share */
+};
+
+typedef struct engine {
+    mcsm_graph_t *graph;
+    const mcsm_config_t *config;
+    int *distance;
+    int *order;
+    int order_count;
+    int *first;          /* of each place in the order: its first candidate */
+    uint8_t *candidates; /* ports */
+    uint64_t *cost;      /* of each switch: what its way to the target carries */
+    uint64_t *flow;
+    int *by_rank; /* Up/Down: all switches, highest first */
+    int *down;    /* Up/Down: steps of a way that leads down only */
+} engine_t;
+
+bool mcsm_is_up(const mcsm_graph_t *graph, int from, int to)
+{
+    const mcsm_gswitch_t *a = &graph->sw[from], *b = &graph->sw[to];
+
+    return b->rank != a->rank ? b->rank < a->rank : b->guid < a->guid;
+}
+
+/* ---- candidates: MinHop ---- */
+
+static void minhop(engine_t *engine, int target)
+{
+    const mcsm_graph_t *graph = engine->graph;
+    int n = 0;
+
+    engine->order_count = mcsm_distances(graph, target, engine->distance, engine->order);
+    for (int i = 0; i < engine->order_count; i++) {
+        int at = engine->order[i];
+
+        engine->first[i] = n;
+        for (int p = 1; p <= graph->sw[at].nports && i > 0; p++) {
+            int peer = graph->sw[at].ports[p].peer;
+
+            if (peer >= 0 && engine->distance[peer] == engine->distance[at] - 1)
+                engine->candidates[n++] = p;
+        }
+    }
+    engine->first[engine->order_count] = n;
+}
+
+/* ---- candidates: DOR ---- */
+
+static int dimension_of(const mcsm_config_t *config, uint8_t port)
+{
+    for (size_t i = 0; i < config->dimension_count; i++) {
+        if (memchr(config->dimensions[i].ports, port, config->dimensions[i].count) != NULL)
+            return i;
+    }
+    return MCSM_MAX_DIMENSIONS + port;
+}
+
+/* Keep of each switch's candidates those of its lowest dimension, and of these the ones that lead
+ * to the same switch as the first one: parallel cables. */
+static void dor(engine_t *engine, int target)
+{
+    int n = 0;
+
+    minhop(engine, target);
+    for (int i = 0, start = 0; i < engine->order_count; i++) {
+        const mcsm_gswitch_t *sw = &engine->graph->sw[engine->order[i]];
+        int end = engine->first[i + 1], best = -1, kept = n;
+
+        for (int k = start; k < end; k++) {
+            if (best < 0 || dimension_of(engine->config, engine->candidates[k]) <
+                                dimension_of(engine->config, engine->candidates[best]))
+                best = k;
+        }
+        int peer = best < 0 ? -1 : sw->ports[engine->candidates[best]].peer;
+        for (int k = start; k < end; k++) {
+            if (sw->ports[engine->candidates[k]].peer == peer)
+                engine->candidates[n++] = engine->candidates[k];
+        }
+        start = end;
+        engine->first[i] = kept;
+    }
+    engine->first[engine->order_count] = n;
+}
+
+/* ---- candidates: Up/Down ---- */
+
+/* Steps to the target for those above it: ways that only lead down. Returns how many switches have
+ * one; they are in the order. */
+static int find_down(engine_t *engine, int target)
+{
+    const mcsm_graph_t *graph = engine->graph;
+    int head = 0, tail = 0;
+
+    for (int i = 0; i < graph->count; i++)
+        engine->down[i] = engine->distance[i] = MCSM_UNREACHED;
+    engine->down[target] = engine->distance[target] = 0;
+    engine->order[tail++] = target;
+    while (head < tail) {
+        int at = engine->order[head++];
+
+        for (int p = 1; p <= graph->sw[at].nports; p++) {
+            int peer = graph->sw[at].ports[p].peer;
+
+            if (peer < 0 || engine->down[peer] != MCSM_UNREACHED || !mcsm_is_up(graph, at, peer))
+                continue;
+            engine->down[peer] = engine->distance[peer] = engine->down[at] + 1;
+            engine->order[tail++] = peer;
+        }
+    }
+    return tail;
+}
+
+static bool updn_candidate(const engine_t *engine, int at, int peer)
+{
+    if (engine->down[at] != MCSM_UNREACHED)
+        return engine->down[peer] == engine->down[at] - 1 && engine->down[peer] >= 0 &&
+               !mcsm_is_up(engine->graph, at, peer);
+    return mcsm_is_up(engine->graph, at, peer) && engine->distance[peer] != MCSM_UNREACHED &&
+           engine->distance[peer] == engine->distance[at] - 1;
+}
+
+static void updn(engine_t *engine, int target)
+{
+    const mcsm_graph_t *graph = engine->graph;
+    int n = 0;
+
+    engine->order_count = find_down(engine, target);
+    for (int i = 0; i < graph->count; i++) {
+        int at = engine->by_rank[i], best = MCSM_UNREACHED;
+
+        if (engine->down[at] != MCSM_UNREACHED)
+            continue;
+        for (int p = 1; p <= graph->sw[at].nports; p++) {
+            int peer = graph->sw[at].ports[p].peer;
+
+            if (peer >= 0 && mcsm_is_up(graph, at, peer) &&
+                engine->distance[peer] != MCSM_UNREACHED &&
+                (best == MCSM_UNREACHED || engine->distance[peer] + 1 < best))
+                best = engine->distance[peer] + 1;
+        }
+        engine->distance[at] = best;
+        if (best != MCSM_UNREACHED)
+            engine->order[engine->order_count++] = at;
+    }
+    for (int i = 0; i < engine->order_count; i++) {
+        int at = engine->order[i];
+
+        engine->first[i] = n;
+        for (int p = 1; p <= graph->sw[at].nports && i > 0; p++) {
+            int peer = graph->sw[at].ports[p].peer;
+
+            if (peer >= 0 && updn_candidate(engine, at, peer))
+                engine->candidates[n++] = p;
+        }
+    }
+    engine->first[engine->order_count] = n;
+}
+
+/* ---- ranks ---- */
+
+/* The switch whose farthest switch is nearest; of several the one with most links to switches. */
+static int find_centre(mcsm_graph_t *graph, int *distance, int *queue)
+{
+    int best = 0, best_far = -1, best_links = 0;
+
+    for (int i = 0; i < graph->count; i++) {
+        int reached = mcsm_distances(graph, i, distance, queue), links = 0;
+        int far = distance[queue[reached - 1]] + (graph->count - reached) * graph->count;
+
+        for (int p = 1; p <= graph->sw[i].nports; p++)
+            links += graph->sw[i].ports[p].peer >= 0;
+        if (best_far < 0 || far < best_far || (far == best_far && links > best_links)) {
+            best = i;
+            best_far = far;
+            best_links = links;
+        }
+    }
+    return best;
+}
+
+/* Without roots in the configuration: switches without end ports that are farthest from those with
+ * some are the tops of a fat tree; if there are none, the centre of the fabric. */
+static int automatic_roots(mcsm_graph_t *graph, int *queue, int *scratch)
+{
+    int head = 0, tail = 0, top = 0, count = 0;
+
+    for (int i = 0; i < graph->count; i++) {
+        graph->sw[i].rank = graph->sw[i].hosts > 0 ? 0 : MCSM_UNREACHED;
+        if (graph->sw[i].rank == 0)
+            queue[tail++] = i;
+    }
+    while (head < tail) {
+        int at = queue[head++];
+
+        top = graph->sw[at].rank;
+        for (int p = 1; p <= graph->sw[at].nports; p++) {
+            int peer = graph->sw[at].ports[p].peer;
+
+            if (peer >= 0 && graph->sw[peer].rank == MCSM_UNREACHED) {
+                graph->sw[peer].rank = graph->sw[at].rank + 1;
+                queue[tail++] = peer;
+            }
+        }
+    }
+    for (int i = 0; i < graph->count && top > 0; i++) {
+        if (graph->sw[i].rank == top)
+            queue[count++] = i;
+    }
+    if (count == 0) {
+        int centre = find_centre(graph, scratch, queue);
+
+        queue[count++] = centre;
+    }
+    return count;
+}
+
+int mcsm_rank(mcsm_graph_t *graph, const uint64_t *roots, size_t root_count)
+{
+    int *queue = calloc(graph->count + 1, sizeof(*queue));
+    int *scratch = calloc(graph->count + 1, sizeof(*scratch));
+    int tail = 0;
+
+    if (queue == NULL || scratch == NULL) {
+        free(queue);
+        free(scratch);
+        return -ENOMEM;
+    }
+    for (size_t r = 0; r < root_count; r++) {
+        for (int i = 0; i < graph->count; i++) {
+            if (graph->sw[i].guid == roots[r])
+                queue[tail++] = i;
+        }
+    }
+    if (root_count > (size_t)tail)
+        mcsm_warn("[routing] roots: %zu of %zu switches are not in the fabric", root_count - tail,
+                  root_count);
+    if (tail == 0 && graph->count > 0)
+        tail = automatic_roots(graph, queue, scratch);
+    for (int i = 0; i < graph->count; i++)
+        graph->sw[i].rank = graph->count;
+    for (int i = 0; i < tail; i++)
+        graph->sw[queue[i]].rank = 0;
+    for (int head = 0; head < tail; head++) {
+        int at = queue[head];
+
+        for (int p = 1; p <= graph->sw[at].nports; p++) {
+            int peer = graph->sw[at].ports[p].peer;
+
+            if (peer >= 0 && graph->sw[peer].rank == graph->count) {
+                graph->sw[peer].rank = graph->sw[at].rank + 1;
+                queue[tail++] = peer;
+            }
+        }
+    }
+    free(queue);
+    free(scratch);
+    return 0;
+}
+
+static const mcsm_graph_t *sorted_graph;
+
+static int highest_first(const void *a, const void *b)
+{
+    int x = *(const int *)a, y = *(const int *)b;
+
+    if (x == y)
+        return 0;
+    return mcsm_is_up(sorted_graph, y, x) ? -1 : 1;
+}
+
+/* ---- the choice ---- */
+
+/* `weight`: how many LIDs will go this way. */
+static void choose(engine_t *engine, const mcsm_target_t *target, uint64_t weight)
+{
+    mcsm_graph_t *graph = engine->graph;
+
+    engine->cost[target->sw] = 0;
+    graph->sw[target->sw].lft[target->lid] = target->port;
+    for (int i = 1; i < engine->order_count; i++) {
+        int at = engine->order[i];
+        const mcsm_gswitch_t *sw = &graph->sw[at];
+        uint64_t least = UINT64_MAX, best = UINT64_MAX;
+        uint8_t port = MCSM_DROP;
+
+        for (int k = engine->first[i]; k < engine->first[i + 1]; k++) {
+            uint8_t p = engine->candidates[k];
+            uint64_t load = graph->load[sw->first_link + p];
+            uint64_t cost = engine->cost[sw->ports[p].peer] + load;
+
+            if (load < least || (load == least && cost < best)) {
+                least = load;
+                best = cost;
+                port = p;
+            }
+        }
+        engine->cost[at] = best;
+        sw->lft[target->lid] = port;
+        engine->flow[at] = sw->hosts * weight;
+    }
+    engine->flow[target->sw] = 0;
+    for (int i = engine->order_count - 1; i > 0; i--) {
+        const mcsm_gswitch_t *sw = &graph->sw[engine->order[i]];
+        uint8_t port = sw->lft[target->lid];
+
+        if (port == MCSM_DROP)
+            continue;
+        graph->load[sw->first_link + port] += engine->flow[engine->order[i]];
+        engine->flow[sw->ports[port].peer] += engine->flow[engine->order[i]];
+    }
+}
+
+static int by_switch(const void *a, const void *b)
+{
+    const mcsm_target_t *x = a, *y = b;
+
+    /* A switch's own LID carries little: last, so that it disturbs no balance. */
+    if ((x->port == 0) != (y->port == 0))
+        return x->port == 0 ? 1 : -1;
+    if (x->foreign != y->foreign)
+        return x->foreign - y->foreign;
+    if (x->sw != y->sw)
+        return x->sw < y->sw ? -1 : 1;
+    return x->lid < y->lid ? -1 : x->lid > y->lid;
+}
+
+/* Whether every switch that is connected with a target also has a legal way to it. With several
+ * roots it may not: two of them need not be connected by a way that goes up once and down once. */
+static bool reaches_all(engine_t *engine)
+{
+    int last = -1;
+
+    for (size_t i = 0; i < engine->graph->target_count; i++) {
+        int target = engine->graph->targets[i].sw, connected;
+
+        if (target == last)
+            continue;
+        last = target;
+        connected = mcsm_distances(engine->graph, target, engine->distance, engine->order);
+        updn(engine, target);
+        if (engine->order_count < connected)
+            return false;
+    }
+    return true;
+}
+
+static void sort_by_rank(engine_t *engine)
+{
+    for (int i = 0; i < engine->graph->count; i++)
+        engine->by_rank[i] = i;
+    sorted_graph = engine->graph;
+    qsort(engine->by_rank, engine->graph->count, sizeof(int), highest_first);
+}
+
+/* One root always reaches all: up to it, and down from it. */
+static int rank_for_updn(engine_t *engine)
+{
+    const mcsm_config_t *config = engine->config;
+    uint64_t root;
+
+    if (mcsm_rank(engine->graph, config->roots, config->root_count) < 0)
+        return -ENOMEM;
+    sort_by_rank(engine);
+    if (reaches_all(engine))
+        return 0;
+    root =
+        config->root_count
+            ? config->roots[0]
+            : engine->graph->sw[find_centre(engine->graph, engine->distance, engine->order)].guid;
+    mcsm_log(config->root_count ? MCSM_LOG_WARN : MCSM_LOG_INFO,
+             "with several roots up/down does not reach all: 0x%016lx is the only root", root);
+    if (mcsm_rank(engine->graph, &root, 1) < 0)
+        return -ENOMEM;
+    sort_by_rank(engine);
+    return 0;
+}
+
+static int engine_open(engine_t *engine)
+{
+    size_t n = engine->graph->count + 1, links = engine->graph->links + 1;
+
+    engine->distance = malloc(n * sizeof(int));
+    engine->order = malloc(n * sizeof(int));
+    engine->first = malloc((n + 1) * sizeof(int));
+    engine->candidates = malloc(links);
+    engine->cost = calloc(n, sizeof(uint64_t));
+    engine->flow = calloc(n, sizeof(uint64_t));
+    engine->by_rank = malloc(n * sizeof(int));
+    engine->down = malloc(n * sizeof(int));
+    if (!engine->distance || !engine->order || !engine->first || !engine->candidates ||
+        !engine->cost || !engine->flow || !engine->by_rank || !engine->down)
+        return -ENOMEM;
+    if (engine->config->engine != MCSM_ENGINE_UPDN)
+        return 0;
+    return rank_for_updn(engine);
+}
+
+static void engine_close(engine_t *engine)
+{
+    free(engine->distance);
+    free(engine->order);
+    free(engine->first);
+    free(engine->candidates);
+    free(engine->cost);
+    free(engine->flow);
+    free(engine->by_rank);
+    free(engine->down);
+}
+
+/* All targets of one switch. Of the LIDs of other clusters, which may be tens of thousands behind
+ * one transit switch, only the first TREES are routed one by one; the others take their ways in
+ * turn. */
+static void route_group(engine_t *engine, const mcsm_target_t *targets, size_t count)
+{
+    size_t chosen = targets->foreign && count > TREES ? TREES : count;
+    mcsm_graph_t *graph = engine->graph;
+
+    for (size_t i = 0; i < chosen; i++)
+        choose(engine, &targets[i], (count - i + chosen - 1) / chosen);
+    for (int k = 0; k < graph->count && chosen < count; k++) {
+        uint8_t *lft = graph->sw[k].lft;
+
+        for (size_t i = chosen; i < count; i++)
+            lft[targets[i].lid] =
+                k == targets[i].sw ? targets[i].port : lft[targets[i % chosen].lid];
+    }
+}
+
+int mcsm_route(mcsm_graph_t *graph, const mcsm_config_t *config)
+{
+    static void (*const list[])(engine_t *, int) = {minhop, updn, dor};
+    engine_t engine = {.graph = graph, .config = config};
+    int status = engine_open(&engine);
+
+    for (int i = 0; i < graph->count; i++)
+        memset(graph->sw[i].lft, MCSM_DROP, graph->lid_top + 1);
+    memset(graph->load, 0, graph->links * sizeof(*graph->load));
+    if (graph->target_count > 0)
+        qsort(graph->targets, graph->target_count, sizeof(*graph->targets), by_switch);
+    for (size_t i = 0, end; status == 0 && i < graph->target_count; i = end) {
+        for (end = i; end < graph->target_count && graph->targets[end].sw == graph->targets[i].sw &&
+                      graph->targets[end].foreign == graph->targets[i].foreign &&
+                      (graph->targets[end].port == 0) == (graph->targets[i].port == 0);
+             end++)
+            continue;
+        list[config->engine](&engine, graph->targets[i].sw);
+        route_group(&engine, graph->targets + i, end - i);
+    }
+    engine_close(&engine);
+    return status;
+}

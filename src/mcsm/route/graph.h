@@ -1,0 +1,101 @@
+/*
+ * What routing works on: switches, the links between them, and targets. It knows no MADs, so that
+ * it also runs on fabrics that exist only in memory.
+ *
+ * A target is a LID and the switch port behind which it is: an end port of the cluster, or, for a
+ * LID of another cluster, a transit port. The second stage of the paper ("Computing forwarding
+ * tables") thereby uses the same engines as the first one.
+ */
+#ifndef MCSM_GRAPH_H
+#define MCSM_GRAPH_H
+
+#include "config/config.h"
+
+enum {
+    MCSM_UNREACHED = -1,
+    MCSM_DROP = 255,  /* the LFT entry of a LID that leads nowhere */
+    MCSM_COLUMNS = 64 /* entries of a table that share a line of the cache */
+};
+
+typedef struct mcsm_gport {
+    int peer; /* index of the switch behind; -1: none, or not a switch */
+    uint8_t peer_port;
+} mcsm_gport_t;
+
+typedef struct mcsm_gswitch {
+    uint64_t guid;
+    mcsm_gport_t *ports; /* 1..nports */
+    uint8_t *lft;        /* lid_top + 1 entries; written by mcsm_route() */
+    int hosts;           /* sources of packets: its end ports, and what comes in by transit ports */
+    int first_link;      /* number of its port 0 among all ports of the graph */
+    int rank;            /* Up/Down: steps from the nearest root */
+    uint8_t nports;
+} mcsm_gswitch_t;
+
+typedef struct mcsm_target {
+    int sw;
+    uint16_t lid;
+    uint8_t port;
+    bool foreign;
+} mcsm_target_t;
+
+typedef struct mcsm_graph {
+    mcsm_gswitch_t *sw;
+    int count;
+    unsigned lid_top;
+    int links; /* ports of all switches, with port 0 */
+    mcsm_target_t *targets;
+    size_t target_count, target_room;
+    uint64_t *load; /* of each port: how many (source, LID) pairs leave through it */
+} mcsm_graph_t;
+
+/* `nports` of each switch; the tables are those of the caller. NULL without memory. */
+mcsm_graph_t *mcsm_graph_new(int count, const uint8_t *nports);
+void mcsm_graph_free(mcsm_graph_t *graph);
+
+void mcsm_graph_link(mcsm_graph_t *graph, int a, uint8_t a_port, int b, uint8_t b_port);
+int mcsm_graph_target(mcsm_graph_t *graph, int sw, uint8_t port, uint16_t lid, bool foreign);
+
+/* Fill the tables of all switches by the engine of the configuration; entries of LIDs that are no
+ * target, or cannot be reached, are MCSM_DROP. -ENOMEM. */
+int mcsm_route(mcsm_graph_t *graph, const mcsm_config_t *config);
+
+/* Ranks for Up/Down: from the configured roots, or else from the switches in the centre. */
+int mcsm_rank(mcsm_graph_t *graph, const uint64_t *roots, size_t root_count);
+
+/* Whether a link leads up: to a lower rank, among equals to a lower GUID. */
+bool mcsm_is_up(const mcsm_graph_t *graph, int from, int to);
+
+/* Steps from one switch to all others; MCSM_UNREACHED where there is no way. `queue` gets the
+ * switches in the order of their distance; returns how many. */
+int mcsm_distances(const mcsm_graph_t *graph, int from, int *distance, int *queue);
+
+/*
+ * Credit loops: a circle of channels, each of which may have to wait for the next one. The channel
+ * dependency graph has an edge from a port to a port of the next switch where some packet from a
+ * source to a target takes one after the other. Returns 0 if there is no circle, the length of one
+ * that was found otherwise; its channels are in circle[] as port numbers of the graph, as far as
+ * `room` goes. -ENOMEM.
+ */
+int mcsm_credit_loop(const mcsm_graph_t *graph, int *circle, int room);
+
+/*
+ * For whoever follows LIDs through the tables of a large fabric: of one LID, all switches' entries
+ * side by side. (Table by table each step would miss the cache.) columns[k * graph->count + i] is
+ * what switch i does with LID first + k; a switch without a table drops. `columns` has room for
+ * `count` LIDs, at most MCSM_COLUMNS, which are in all tables.
+ */
+void mcsm_columns(const mcsm_graph_t *graph, unsigned first, unsigned count, uint8_t *columns);
+
+/* The switch behind each port number of the graph, -1 where there is none; the caller frees it.
+ * NULL without memory. */
+int *mcsm_peers(const mcsm_graph_t *graph);
+
+/* Which switch a port number of the graph belongs to. */
+int mcsm_graph_owner(const mcsm_graph_t *graph, int link);
+
+/* Spread LIDs over transit ports: the port (index into alive[]) that a neighbour's n-th LID leaves
+ * through; -1 if none is alive. While its port lives, a LID keeps it. */
+int mcsm_transit_choice(size_t n, const bool *alive, int count);
+
+#endif

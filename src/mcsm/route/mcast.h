@@ -1,0 +1,40 @@
+/*
+ * Multicast trees. One spanning tree of the cluster carries all groups; the table of a group is
+ * what is left of it when branches without members are cut. A configured joint is a member of every
+ * group, so that the trees of the clusters, joined there, are one tree over all of them (paper 001,
+ * "Computing forwarding tables"). Since managers do not speak with each other, the MLID of a group
+ * is computed from its MGID alone, alike in all clusters.
+ */
+#ifndef MCSM_MCAST_H
+#define MCSM_MCAST_H
+
+#include "graph.h"
+
+typedef struct mcsm_tree {
+    int count;
+    int *order; /* switches, root first; only those that the root reaches */
+    int reached;
+    int *parent;        /* of each switch; -1: root, or not reached */
+    uint8_t *up, *down; /* the port towards the parent, and the parent's port towards it */
+} mcsm_tree_t;
+
+/* A port that a group's packets leave through: a member's, or a joint. */
+typedef struct mcsm_leaf {
+    int sw;
+    uint8_t port;
+} mcsm_leaf_t;
+
+/* The spanning tree with the shortest ways from a switch in the centre. NULL without memory. */
+mcsm_tree_t *mcsm_tree_new(const mcsm_graph_t *graph);
+void mcsm_tree_free(mcsm_tree_t *tree);
+
+/* The part of the tree that connects the leaves. ports[switch] gets a set of 256 bits: the ports
+ * through which the switch forwards. `ports` has room for all switches. */
+void mcsm_tree_cut(const mcsm_tree_t *tree, const mcsm_leaf_t *leaves, size_t count,
+                   uint64_t (*ports)[4]);
+
+/* The MLID of a group, of `mlids` that there are. The all-IPv4-hosts broadcast group and others of
+ * IPoIB are groups like any other. */
+uint16_t mcsm_mlid_of(const uint8_t mgid[16], uint16_t mlids);
+
+#endif

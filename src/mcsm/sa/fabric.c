@@ -1,0 +1,204 @@
+/* Records about the fabric: what infiniband-diags list. Only what is in this cluster. */
+#include "inside.h"
+
+#include <stdlib.h>
+
+#define MATCHES(query, record, table)                                                              \
+    mcsm_matches(query, record, table, sizeof(table) / sizeof(*(table)))
+
+static const mcsm_component_t node_parts[] = {
+    {0, 16},   {16, 16},  {32, 8},   {40, 8},   {48, 8},  {56, 8},   {64, 64},  {128, 64},
+    {192, 64}, {256, 16}, {272, 16}, {288, 32}, {320, 8}, {328, 24}, {352, 512}};
+static const mcsm_component_t port_parts[] = {
+    {0, 16},   {16, 8},   {24, 8},   {32, 64}, {96, 64}, {160, 16}, {176, 16},
+    {192, 32}, {224, 16}, {240, 16}, {256, 8}, {264, 8}, {272, 8},  {280, 8},
+    {288, 4},  {292, 4},  {296, 4},  {300, 4}, {304, 2}, {306, 3},  {309, 3}};
+static const mcsm_component_t lid_parts[] = {{0, 16}};
+static const mcsm_component_t lft_parts[] = {{0, 16}, {16, 16}};
+static const mcsm_component_t mft_parts[] = {{0, 16}, {16, 4}, {20, 3}, {23, 9}};
+static const mcsm_component_t link_parts[] = {{0, 16}, {16, 8}, {24, 8}, {32, 16}};
+static const mcsm_component_t guid_parts[] = {{0, 16}, {16, 8}};
+static const mcsm_component_t pkey_parts[] = {{0, 16}, {16, 16}, {32, 8}};
+
+static uint16_t lid_of(const mcsm_port_t *port)
+{
+    return port->node->sw ? port->node->ports[0].lid : port->lid;
+}
+
+static void add_node(mcsm_query_t *query, const mcsm_port_t *port)
+{
+    uint8_t record[108] = {0};
+
+    if (!mcsm_is_end_port(port) || port->lid == 0)
+        return;
+    mcsm_put16(record, 0, port->lid);
+    memcpy(record + 4, port->node->info, 40);
+    mcsm_put64(record, 4 + MCSM_NI_PORT_GUID, port->guid);
+    record[4 + MCSM_NI_LOCAL_PORT] = port->num;
+    memcpy(record + 44, port->node->raw_desc, 64);
+    if (MATCHES(query, record, node_parts))
+        mcsm_answer_add(query, record);
+}
+
+static void add_port(mcsm_query_t *query, const mcsm_port_t *port)
+{
+    bool subset = mcsm_asks(query, 7) && mcsm_get32(query->mad, MCSM_MAD_MOD) >> 31;
+    uint8_t record[68] = {0};
+    uint32_t wanted = mcsm_get32(query->data, 4 + MCSM_PI_CAPABILITY), has;
+
+    if (!port->known || lid_of(port) == 0)
+        return;
+    mcsm_put16(record, 0, lid_of(port));
+    record[2] = port->num;
+    memcpy(record + 4, port->info, 64);
+    mcsm_put64(record, 4, 0); /* nobody learns the M_Key */
+    has = mcsm_get32(record, 4 + MCSM_PI_CAPABILITY);
+    if (subset) {
+        if ((has & wanted) != wanted)
+            return;
+        query->mask &= ~(1ULL << 7);
+    }
+    if (MATCHES(query, record, port_parts))
+        mcsm_answer_add(query, record);
+    if (subset)
+        query->mask |= 1ULL << 7;
+}
+
+static void add_switch(mcsm_query_t *query, const mcsm_port_t *port)
+{
+    uint8_t record[24] = {0};
+
+    if (!port->node->sw || port->num != 0 || port->lid == 0)
+        return;
+    mcsm_put16(record, 0, port->lid);
+    memcpy(record + 4, port->node->sw_info, 20);
+    if (MATCHES(query, record, lid_parts))
+        mcsm_answer_add(query, record);
+}
+
+static void add_lft(mcsm_query_t *query, const mcsm_port_t *port)
+{
+    const mcsm_node_t *node = port->node;
+    uint8_t record[72] = {0};
+
+    if (!node->sw || port->num != 0 || port->lid == 0 || node->lft == NULL)
+        return;
+    mcsm_put16(record, 0, port->lid);
+    for (unsigned block = 0; block * 64 < node->lft_size; block++) {
+        mcsm_put16(record, 2, block);
+        memcpy(record + 8, node->lft + block * 64, 64);
+        if (MATCHES(query, record, lft_parts) && !mcsm_answer_add(query, record))
+            return;
+    }
+}
+
+static void add_mft(mcsm_query_t *query, const mcsm_port_t *port)
+{
+    const mcsm_node_t *node = port->node;
+    unsigned mlids = query->sa->sm->config->mlids;
+    uint8_t record[72] = {0};
+
+    if (!node->sw || port->num != 0 || port->lid == 0 || node->mft == NULL)
+        return;
+    mcsm_put16(record, 0, port->lid);
+    for (unsigned block = 0; block * 32 < mlids; block++) {
+        for (int position = 0; position < mcsm_mft_positions(node); position++) {
+            mcsm_put16(record, 2, position << 12 | block);
+            for (int i = 0; i < 32; i++)
+                mcsm_put16(record, 8 + 2 * i, node->mft[position * mlids + block * 32 + i]);
+            if (MATCHES(query, record, mft_parts) && !mcsm_answer_add(query, record))
+                return;
+        }
+    }
+}
+
+static void add_link(mcsm_query_t *query, const mcsm_port_t *port)
+{
+    uint8_t record[8] = {0};
+
+    if (port->peer == NULL || lid_of(port) == 0 || lid_of(port->peer) == 0)
+        return;
+    mcsm_put16(record, 0, lid_of(port));
+    record[2] = port->num;
+    record[3] = port->peer->num;
+    mcsm_put16(record, 4, lid_of(port->peer));
+    if (MATCHES(query, record, link_parts))
+        mcsm_answer_add(query, record);
+}
+
+static void add_guids(mcsm_query_t *query, const mcsm_port_t *port)
+{
+    uint8_t record[72] = {0};
+
+    if (!mcsm_is_end_port(port) || port->lid == 0)
+        return;
+    mcsm_put16(record, 0, port->lid);
+    mcsm_put64(record, 8, port->guid);
+    if (MATCHES(query, record, guid_parts))
+        mcsm_answer_add(query, record);
+}
+
+static void add_pkeys(mcsm_query_t *query, const mcsm_port_t *port)
+{
+    uint8_t record[72] = {0};
+
+    if (!mcsm_is_end_port(port) || port->lid == 0 || !port->pkeys_known)
+        return;
+    mcsm_put16(record, 0, port->lid);
+    record[4] = port->num;
+    for (int i = 0; i < 32; i++)
+        mcsm_put16(record, 8 + 2 * i, port->pkeys[i]);
+    if (MATCHES(query, record, pkey_parts))
+        mcsm_answer_add(query, record);
+}
+
+static void add_managers(mcsm_query_t *query)
+{
+    const mcsm_sm_t *sm = query->sa->sm;
+    uint8_t record[28] = {0}, info[64];
+
+    mcsm_sm_fill_info(sm, info, false);
+    mcsm_put16(record, 0, sm->fabric->own_port ? sm->fabric->own_port->lid : 0);
+    memcpy(record + 4, info, 24);
+    if (MATCHES(query, record, lid_parts))
+        mcsm_answer_add(query, record);
+    for (const mcsm_other_sm_t *other = sm->others; other != NULL; other = other->next) {
+        memset(record, 0, sizeof(record));
+        mcsm_put16(record, 0, mcsm_lids_find(sm->lids, other->guid));
+        mcsm_put64(record, 4 + MCSM_SMI_GUID, other->guid);
+        mcsm_put32(record, 4 + MCSM_SMI_ACT, other->act);
+        record[4 + MCSM_SMI_STATE] = other->priority << 4 | other->state;
+        if (MATCHES(query, record, lid_parts))
+            mcsm_answer_add(query, record);
+    }
+}
+
+void mcsm_sa_fabric(mcsm_query_t *query)
+{
+    static const struct {
+        uint16_t attr;
+        void (*add)(mcsm_query_t *, const mcsm_port_t *);
+    } adders[] = {{MCSM_SA_NODE, add_node},       {MCSM_SA_PORT, add_port},
+                  {MCSM_SA_SWITCH, add_switch},   {MCSM_SA_LFT, add_lft},
+                  {MCSM_SA_MFT, add_mft},         {MCSM_SA_LINK, add_link},
+                  {MCSM_SA_GUID_INFO, add_guids}, {MCSM_SA_PKEY, add_pkeys}};
+    mcsm_node_t *node, *next;
+
+    if (query->method != MCSM_GET && query->method != MCSM_GET_TABLE) {
+        query->status = MCSM_SA_BAD_METHOD_ATTR;
+        return;
+    }
+    if (query->attr == MCSM_SA_SM_INFO) {
+        add_managers(query);
+        return;
+    }
+    for (size_t i = 0; i < sizeof(adders) / sizeof(*adders); i++) {
+        if (adders[i].attr != query->attr)
+            continue;
+        HASH_ITER(hh, query->sa->sm->fabric->nodes, node, next)
+        {
+            for (int p = 0; p <= node->nports && query->status == 0; p++)
+                adders[i].add(query, &node->ports[p]);
+        }
+    }
+}

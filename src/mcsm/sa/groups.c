@@ -1,0 +1,391 @@
+/* Multicast groups: MCMemberRecord. */
+#include "inside.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+    MC_PORT_GID = 16,
+    MC_QKEY = 32,
+    MC_MLID = 36,
+    MC_MTU = 38,
+    MC_TCLASS = 39,
+    MC_PKEY = 40,
+    MC_RATE = 42,
+    MC_LIFE = 43,
+    MC_SL = 44,
+    MC_SCOPE_STATE = 48,
+    MC_PROXY = 49,
+    MC_SIZE = 52,
+    BIT_PORT_GID = 1,
+    BIT_QKEY = 2,
+    BIT_MTU_SELECTOR = 4,
+    BIT_MTU = 5,
+    BIT_TCLASS = 6,
+    BIT_PKEY = 7,
+    BIT_RATE_SELECTOR = 8,
+    BIT_RATE = 9,
+    BIT_SL = 12,
+    BIT_STATE = 16
+};
+
+static const mcsm_component_t parts[] = {
+    {0, 128}, {128, 128}, {256, 32}, {288, 16}, {304, 0},  {306, 6}, {312, 8}, {320, 16}, {336, 0},
+    {338, 6}, {344, 0},   {346, 6},  {352, 4},  {356, 20}, {376, 8}, {384, 4}, {388, 0},  {392, 1}};
+
+/* What creates a group has to say (IBTA volume 1, 15.2.5.17.3). */
+static const uint64_t creation =
+    1u << BIT_QKEY | 1u << BIT_PKEY | 1u << BIT_SL | 1u << BIT_STATE | 1u << BIT_PORT_GID;
+
+static mcsm_group_t *find(const mcsm_sa_t *sa, const uint8_t *mgid)
+{
+    mcsm_group_t *group;
+
+    HASH_FIND(hh, sa->groups, mgid, 16, group);
+    return group;
+}
+
+/* Where the pointer to the first group of an MLID is. */
+static mcsm_group_t **alike(const mcsm_sa_t *sa, uint16_t mlid)
+{
+    return &sa->by_mlid[mlid - MCSM_MLID_MIN];
+}
+
+static mcsm_group_t *add_group(mcsm_sa_t *sa, const uint8_t *record)
+{
+    mcsm_group_t *group, **first;
+
+    if (HASH_COUNT(sa->groups) >= MCSM_MAX_GROUPS)
+        return NULL;
+    group = calloc(1, sizeof(*group));
+    if (group == NULL)
+        return NULL;
+    memcpy(group->mgid, record, 16);
+    memcpy(group->record, record, MC_SIZE);
+    memset(group->record + MC_PORT_GID, 0, 16);
+    group->record[MC_SCOPE_STATE] = (record[1] & 15) << 4;
+    group->mlid = mcsm_mlid_of(group->mgid, sa->sm->config->mlids);
+    mcsm_put16(group->record, MC_MLID, group->mlid);
+    first = alike(sa, group->mlid);
+    group->next_alike = *first;
+    *first = group;
+    HASH_ADD(hh, sa->groups, mgid, 16, group);
+    sa->stats.groups = HASH_COUNT(sa->groups);
+    return group;
+}
+
+static void remove_group(mcsm_sa_t *sa, mcsm_group_t *group)
+{
+    mcsm_group_t **at = alike(sa, group->mlid);
+
+    while (*at != group)
+        at = &(*at)->next_alike;
+    *at = group->next_alike;
+    HASH_DEL(sa->groups, group);
+    while (group->members != NULL) {
+        mcsm_member_t *member = group->members;
+
+        group->members = member->next;
+        sa->stats.members--;
+        free(member);
+    }
+    free(group);
+    sa->stats.groups = HASH_COUNT(sa->groups);
+}
+
+void mcsm_groups_free(mcsm_sa_t *sa)
+{
+    mcsm_group_t *group, *next;
+
+    HASH_ITER(hh, sa->groups, group, next)
+    remove_group(sa, group);
+    free(sa->by_mlid);
+}
+
+/* IPoIB's broadcast group of a partition (RFC 4391, section 4): ff12:401b:PKEY::ffff:ffff. */
+static void add_broadcast(mcsm_sa_t *sa, const mcsm_partition_t *partition)
+{
+    uint8_t record[MC_SIZE] = {0xff, 0x12, 0x40, 0x1b};
+    mcsm_group_t *group;
+
+    mcsm_put16(record, 4, partition->pkey | 0x8000);
+    mcsm_put32(record, 12, 0xffffffff);
+    mcsm_put32(record, MC_QKEY, partition->qkey);
+    record[MC_MTU] = 2 << 6 | partition->mtu;
+    mcsm_put16(record, MC_PKEY, partition->pkey | 0x8000);
+    record[MC_RATE] = 2 << 6 | partition->rate;
+    record[MC_LIFE] = 2 << 6 | sa->sm->config->packet_life;
+    mcsm_put32(record, MC_SL, (uint32_t)partition->sl << 28);
+    group = find(sa, record);
+    if (group == NULL)
+        group = add_group(sa, record);
+    if (group != NULL)
+        group->permanent = true;
+}
+
+int mcsm_groups_start(mcsm_sa_t *sa)
+{
+    sa->by_mlid = calloc(sa->sm->config->mlids, sizeof(*sa->by_mlid));
+    if (sa->by_mlid == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < sa->sm->config->partition_count; i++) {
+        if (sa->sm->config->partitions[i].ipoib)
+            add_broadcast(sa, &sa->sm->config->partitions[i]);
+    }
+    return 0;
+}
+
+void mcsm_sa_members(mcsm_sa_t *sa, uint16_t mlid, void (*leaf)(void *, uint64_t), void *leaf_arg)
+{
+    for (mcsm_group_t *group = *alike(sa, mlid); group != NULL; group = group->next_alike) {
+        for (mcsm_member_t *member = group->members; member != NULL; member = member->next)
+            leaf(leaf_arg, member->port_guid);
+    }
+}
+
+/* ---- joining ---- */
+
+static mcsm_member_t **find_member(mcsm_group_t *group, uint64_t port_guid)
+{
+    mcsm_member_t **at = &group->members;
+
+    while (*at != NULL && (*at)->port_guid != port_guid)
+        at = &(*at)->next;
+    return at;
+}
+
+static void fill(const mcsm_group_t *group, const mcsm_member_t *member, uint8_t *record)
+{
+    memcpy(record, group->record, MC_SIZE);
+    if (member == NULL)
+        return;
+    memcpy(record + MC_PORT_GID, member->gid, 16);
+    record[MC_SCOPE_STATE] |= member->state;
+    record[MC_PROXY] = member->proxy ? 0x80 : 0;
+}
+
+static bool is_valid_mgid(const uint8_t *mgid)
+{
+    uint8_t scope = mgid[1] & 15;
+
+    return mgid[0] == 0xff && scope != 0 && scope != 15;
+}
+
+/* A request for any MGID gets one that is not in use: ff12:a01b with our GUID and a number. */
+static void choose_mgid(mcsm_sa_t *sa, uint8_t *mgid)
+{
+    for (uint32_t n = 0; n <= MCSM_MAX_GROUPS; n++) {
+        memset(mgid, 0, 16);
+        mcsm_put32(mgid, 0, 0xff12a01b);
+        mcsm_put64(mgid, 4, sa->sm->own_guid);
+        mcsm_put32(mgid, 12, n);
+        if (find(sa, mgid) == NULL)
+            return;
+    }
+}
+
+static mcsm_group_t *create(mcsm_query_t *query, const uint8_t *wanted, const mcsm_port_t *port)
+{
+    static const uint8_t any[16];
+    uint8_t record[MC_SIZE];
+    mcsm_group_t *group;
+
+    if ((query->mask & creation) != creation || !(query->data[MC_SCOPE_STATE] & MCSM_FULL_MEMBER)) {
+        query->status = MCSM_SA_FEW_COMPONENTS;
+        return NULL;
+    }
+    memcpy(record, wanted, MC_SIZE);
+    if (memcmp(record, any, 16) == 0)
+        choose_mgid(query->sa, record);
+    if (!is_valid_mgid(record) || !mcsm_has_pkey(port, mcsm_get16(record, MC_PKEY))) {
+        query->status = MCSM_SA_INVALID;
+        return NULL;
+    }
+    if (!mcsm_asks(query, BIT_MTU) || !mcsm_asks(query, BIT_MTU_SELECTOR) ||
+        (record[MC_MTU] & 0x3f) < 1 || (record[MC_MTU] & 0x3f) > 5)
+        record[MC_MTU] = mcsm_hi(port->info, MCSM_PI_MTU_HI);
+    if (!mcsm_asks(query, BIT_RATE) || !mcsm_asks(query, BIT_RATE_SELECTOR) ||
+        (record[MC_RATE] & 0x3f) < 2)
+        record[MC_RATE] = mcsm_port_rate(port);
+    record[MC_MTU] = 2 << 6 | (record[MC_MTU] & 0x3f);
+    record[MC_RATE] = 2 << 6 | (record[MC_RATE] & 0x3f);
+    record[MC_LIFE] = 2 << 6 | query->sa->sm->config->packet_life;
+    group = add_group(query->sa, record);
+    if (group == NULL)
+        query->status = MCSM_SA_NO_RESOURCES;
+    else
+        mcsm_sa_gid_notice(query->sa, 66, group->mgid);
+    return group;
+}
+
+/* What the client asks for must be what the group has. */
+static bool fits(const mcsm_query_t *query, const mcsm_group_t *group)
+{
+    const mcsm_component_t checked[] = {parts[BIT_QKEY], parts[BIT_TCLASS], parts[BIT_PKEY]};
+    static const int bits[] = {BIT_QKEY, BIT_TCLASS, BIT_PKEY};
+
+    for (int i = 0; i < 3; i++) {
+        unsigned at = checked[i].from / 8, bytes = checked[i].length / 8;
+
+        if (mcsm_asks(query, bits[i]) && memcmp(query->data + at, group->record + at, bytes) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* The port that joins or leaves. It has to be the client's own: nobody acts for another port. */
+static const mcsm_port_t *joining_port(mcsm_query_t *query)
+{
+    uint64_t guid = mcsm_get64(query->data, MC_PORT_GID + 8);
+
+    if (!mcsm_asks(query, BIT_PORT_GID)) {
+        query->status = MCSM_SA_FEW_COMPONENTS;
+        return NULL;
+    }
+    if (guid != query->client->guid) {
+        query->status =
+            mcsm_fabric_find_port(query->sa->sm->fabric, guid) ? MCSM_SA_DENIED : MCSM_SA_BAD_GID;
+        return NULL;
+    }
+    return query->client;
+}
+
+static void join(mcsm_query_t *query)
+{
+    const mcsm_port_t *port = joining_port(query);
+    uint8_t state = query->data[MC_SCOPE_STATE] & 7, record[MC_SIZE];
+    mcsm_group_t *group;
+    mcsm_member_t **at;
+
+    if (port == NULL)
+        return;
+    if (!mcsm_asks(query, 0) || !mcsm_asks(query, BIT_STATE) || state == 0) {
+        query->status = MCSM_SA_FEW_COMPONENTS;
+        return;
+    }
+    group = find(query->sa, query->data);
+    if (group == NULL)
+        group = create(query, query->data, port);
+    if (group == NULL)
+        return;
+    if (!fits(query, group) || !mcsm_has_pkey(port, mcsm_get16(group->record, MC_PKEY))) {
+        query->status = MCSM_SA_INVALID;
+        return;
+    }
+    at = find_member(group, port->guid);
+    if (*at == NULL) {
+        if (query->sa->stats.members >= MCSM_MAX_MEMBERS ||
+            (*at = calloc(1, sizeof(**at))) == NULL) {
+            query->status = MCSM_SA_NO_RESOURCES;
+            return;
+        }
+        (*at)->port_guid = port->guid;
+        memcpy((*at)->gid, query->data + MC_PORT_GID, 16);
+        query->sa->stats.members++;
+        mcsm_sm_multicast(query->sa->sm);
+    }
+    (*at)->state |= state;
+    query->sa->stats.joins++;
+    fill(group, *at, record);
+    mcsm_answer_add(query, record);
+}
+
+static void drop_if_empty(mcsm_sa_t *sa, mcsm_group_t *group)
+{
+    uint8_t mgid[16];
+
+    for (const mcsm_member_t *member = group->members; member != NULL; member = member->next) {
+        if (member->state & MCSM_FULL_MEMBER)
+            return;
+    }
+    if (group->permanent)
+        return;
+    memcpy(mgid, group->mgid, 16);
+    remove_group(sa, group);
+    mcsm_sm_multicast(sa->sm);
+    mcsm_sa_gid_notice(sa, 67, mgid);
+}
+
+static void leave(mcsm_query_t *query)
+{
+    const mcsm_port_t *port = joining_port(query);
+    mcsm_group_t *group = find(query->sa, query->data);
+    mcsm_member_t **at, *member;
+    uint8_t record[MC_SIZE];
+
+    if (port == NULL)
+        return;
+    if (group == NULL || *(at = find_member(group, port->guid)) == NULL ||
+        !((*at)->state & query->data[MC_SCOPE_STATE] & 7)) {
+        query->status = MCSM_SA_INVALID;
+        return;
+    }
+    member = *at;
+    member->state &= ~(query->data[MC_SCOPE_STATE] & 7);
+    fill(group, member, record);
+    mcsm_answer_add(query, record);
+    query->sa->stats.leaves++;
+    if (member->state == 0) {
+        *at = member->next;
+        free(member);
+        query->sa->stats.members--;
+        mcsm_sm_multicast(query->sa->sm);
+    }
+    drop_if_empty(query->sa, group);
+}
+
+void mcsm_groups_drop(mcsm_sa_t *sa, uint64_t port_guid)
+{
+    mcsm_group_t *group, *next;
+
+    HASH_ITER(hh, sa->groups, group, next)
+    {
+        mcsm_member_t **at = find_member(group, port_guid), *member = *at;
+
+        if (member == NULL)
+            continue;
+        *at = member->next;
+        free(member);
+        sa->stats.members--;
+        mcsm_sm_multicast(sa->sm);
+        drop_if_empty(sa, group);
+    }
+}
+
+/* ---- asking ---- */
+
+/* Get and GetTable: groups, and with the right SM_Key their members. */
+static void list(mcsm_query_t *query)
+{
+    const mcsm_config_t *config = query->sa->sm->config;
+    bool trusted = mcsm_get64(query->mad, 36) == config->sm_key && config->sm_key != 0;
+    mcsm_group_t *group, *next;
+    uint8_t record[MC_SIZE];
+
+    HASH_ITER(hh, query->sa->groups, group, next)
+    {
+        mcsm_member_t *member = trusted ? group->members : NULL;
+
+        do {
+            fill(group, member, record);
+            if (mcsm_matches(query, record, parts, sizeof(parts) / sizeof(*parts)) &&
+                !mcsm_answer_add(query, record))
+                return;
+            member = member ? member->next : NULL;
+        } while (member != NULL);
+    }
+}
+
+void mcsm_sa_mc_member(mcsm_query_t *query)
+{
+    switch (query->method) {
+    case MCSM_SET:
+        join(query);
+        break;
+    case MCSM_DELETE:
+        leave(query);
+        break;
+    default:
+        list(query);
+    }
+}

@@ -1,0 +1,179 @@
+/* InformInfo: who wants to hear of what; and Reports to them. */
+#include "inside.h"
+
+#include <stdlib.h>
+
+enum {
+    II_LID_BEGIN = 16,
+    II_LID_END = 18,
+    II_GENERIC = 22,
+    II_SUBSCRIBE = 23,
+    II_TYPE = 24,
+    II_TRAP = 26,
+    II_QPN = 28,
+    II_SIZE = 36,
+    NOTICE_SIZE = 80,
+    NOTICE_GID = 16, /* in the data of traps 64 to 67 */
+    NOTICE_ISSUER_GID = 64,
+    ALL = 0xffff
+};
+
+/* Two requests are about the same subscription if they differ only in what says subscribe or not.
+ */
+static bool is_same(const mcsm_subscription_t *subscription, const mcsm_query_t *query)
+{
+    return subscription->owner == query->client->guid &&
+           memcmp(subscription->record, query->data, II_SUBSCRIBE) == 0 &&
+           memcmp(subscription->record + II_TYPE, query->data + II_TYPE, 4) == 0;
+}
+
+static void subscribe(mcsm_query_t *query, mcsm_subscription_t **at)
+{
+    mcsm_subscription_t *subscription = *at;
+
+    if (subscription == NULL) {
+        if (query->sa->stats.subscriptions >= MCSM_MAX_SUBSCRIPTIONS ||
+            (subscription = calloc(1, sizeof(*subscription))) == NULL) {
+            query->status = MCSM_SA_NO_RESOURCES;
+            return;
+        }
+        *at = subscription;
+        query->sa->stats.subscriptions++;
+    }
+    memcpy(subscription->record, query->data, II_SIZE);
+    subscription->owner = query->client->guid;
+    subscription->to = *query->from;
+}
+
+void mcsm_sa_inform(mcsm_query_t *query)
+{
+    mcsm_subscription_t **at = &query->sa->subscriptions, *found;
+
+    if (query->attr == MCSM_SA_INFORM) {
+        /* InformInfoRecord: subscriber GID, a number, and the InformInfo. */
+        for (found = query->sa->subscriptions; found != NULL; found = found->next) {
+            uint8_t record[60] = {0};
+
+            mcsm_put64(record, 0, query->sa->sm->config->subnet_prefix);
+            mcsm_put64(record, 8, found->owner);
+            memcpy(record + 24, found->record, II_SIZE);
+            if (query->method != MCSM_GET && query->method != MCSM_GET_TABLE)
+                query->status = MCSM_SA_BAD_METHOD_ATTR;
+            else
+                mcsm_answer_add(query, record);
+        }
+        return;
+    }
+    if (query->method != MCSM_SET) {
+        query->status = MCSM_SA_BAD_METHOD_ATTR;
+        return;
+    }
+    while (*at != NULL && !is_same(*at, query))
+        at = &(*at)->next;
+    if (query->data[II_SUBSCRIBE] == 1) {
+        subscribe(query, at);
+    } else if (*at != NULL) {
+        found = *at;
+        *at = found->next;
+        free(found);
+        query->sa->stats.subscriptions--;
+    } else {
+        query->status = MCSM_SA_INVALID;
+    }
+    if (query->status == 0)
+        mcsm_answer_add(query, query->data);
+}
+
+void mcsm_subscriptions_drop(mcsm_sa_t *sa, uint64_t port_guid)
+{
+    mcsm_subscription_t **at = &sa->subscriptions;
+
+    while (*at != NULL) {
+        mcsm_subscription_t *subscription = *at;
+
+        if (port_guid != 0 && subscription->owner != port_guid) {
+            at = &subscription->next;
+            continue;
+        }
+        *at = subscription->next;
+        free(subscription);
+        sa->stats.subscriptions--;
+    }
+}
+
+void mcsm_subscriptions_free(mcsm_sa_t *sa)
+{
+    mcsm_subscriptions_drop(sa, 0);
+}
+
+/* ---- Reports ---- */
+
+static bool is_wanted(const mcsm_subscription_t *subscription, const uint8_t *notice)
+{
+    const uint8_t *record = subscription->record;
+    uint16_t type = mcsm_get16(record, II_TYPE), trap = mcsm_get16(record, II_TRAP);
+    uint16_t from = mcsm_get16(record, II_LID_BEGIN), to = mcsm_get16(record, II_LID_END);
+    uint16_t issuer = mcsm_get16(notice, 6);
+
+    if (!record[II_GENERIC] != !(notice[0] & 0x80))
+        return false;
+    if (type != ALL && type != (notice[0] & 0x7f))
+        return false;
+    if (trap != ALL && trap != mcsm_get16(notice, 4))
+        return false;
+    if (mcsm_get64(record, 0) != 0 || mcsm_get64(record, 8) != 0)
+        return memcmp(record, notice + NOTICE_ISSUER_GID, 16) == 0;
+    return from == ALL || from == 0 || (issuer >= from && issuer <= to);
+}
+
+static void reported(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    (void)arg;
+    (void)arg2;
+    if (mad == NULL)
+        mcsm_debug("a subscriber does not acknowledge a Report (status %u)", status);
+}
+
+static void report(mcsm_sa_t *sa, const uint8_t *notice)
+{
+    uint8_t mad[MCSM_MAD_SIZE] = {1, MCSM_CLASS_SA, 2, MCSM_REPORT};
+
+    mcsm_put16(mad, MCSM_MAD_ATTR, MCSM_SA_NOTICE);
+    memcpy(mad + MCSM_SA_DATA, notice, NOTICE_SIZE);
+    for (const mcsm_subscription_t *subscription = sa->subscriptions; subscription != NULL;
+         subscription = subscription->next) {
+        if (!is_wanted(subscription, notice) || mcsm_mads_pending(sa->reports) > 1024)
+            continue;
+        sa->stats.reports++;
+        mcsm_mad_request(sa->reports, &subscription->to, mad, reported, sa, NULL);
+    }
+}
+
+void mcsm_sa_notice(mcsm_sa_t *sa, const uint8_t notice[80])
+{
+    uint8_t complete[NOTICE_SIZE];
+    const mcsm_port_t *issuer = mcsm_fabric_by_lid(sa->sm->fabric, mcsm_get16(notice, 6));
+
+    /* A trap that comes by SMP has no issuer GID: 64 bytes of it were sent. */
+    memcpy(complete, notice, 64);
+    memset(complete + 64, 0, 16);
+    if (issuer != NULL) {
+        mcsm_put64(complete, NOTICE_ISSUER_GID, sa->sm->config->subnet_prefix);
+        mcsm_put64(complete, NOTICE_ISSUER_GID + 8, issuer->guid);
+    }
+    report(sa, complete);
+}
+
+void mcsm_sa_gid_notice(mcsm_sa_t *sa, unsigned trap, const uint8_t gid[16])
+{
+    uint8_t notice[NOTICE_SIZE] = {0x80 | 3, 0, 0,
+                                   4}; /* generic, SM's own; producer: class manager */
+    const mcsm_port_t *own = sa->sm->fabric->own_port;
+
+    mcsm_put16(notice, 4, trap);
+    mcsm_put16(notice, 6, own ? own->lid : 0);
+    memcpy(notice + NOTICE_GID, gid, 16);
+    mcsm_put64(notice, NOTICE_ISSUER_GID, sa->sm->config->subnet_prefix);
+    mcsm_put64(notice, NOTICE_ISSUER_GID + 8, sa->sm->own_guid);
+    report(sa, notice);
+}

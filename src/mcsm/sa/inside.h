@@ -1,0 +1,163 @@
+/* What the files of the administration share. */
+#ifndef MCSM_SA_INSIDE_H
+#define MCSM_SA_INSIDE_H
+
+#include "sa.h"
+
+enum {
+    /* Attributes of subnet administration. */
+    MCSM_SA_CLASS_PORT_INFO = 0x01,
+    MCSM_SA_NOTICE = 0x02,
+    MCSM_SA_INFORM_INFO = 0x03,
+    MCSM_SA_NODE = 0x11,
+    MCSM_SA_PORT = 0x12,
+    MCSM_SA_SWITCH = 0x14,
+    MCSM_SA_LFT = 0x15,
+    MCSM_SA_MFT = 0x17,
+    MCSM_SA_SM_INFO = 0x18,
+    MCSM_SA_LINK = 0x20,
+    MCSM_SA_GUID_INFO = 0x30,
+    MCSM_SA_SERVICE = 0x31,
+    MCSM_SA_PKEY = 0x33,
+    MCSM_SA_PATH = 0x35,
+    MCSM_SA_MC_MEMBER = 0x38,
+    MCSM_SA_INFORM = 0xf3,
+
+    /* Status of an answer. */
+    MCSM_SA_BAD_METHOD_ATTR = 0x000c,
+    MCSM_SA_NO_RESOURCES = 0x0100,
+    MCSM_SA_INVALID = 0x0200,
+    MCSM_SA_NO_RECORDS = 0x0300,
+    MCSM_SA_TOO_MANY = 0x0400,
+    MCSM_SA_BAD_GID = 0x0500,
+    MCSM_SA_FEW_COMPONENTS = 0x0600,
+    MCSM_SA_DENIED = 0x0700,
+
+    /* In ClassPortInfo: optional records, UD multicast, PortInfoRecord by parts of the capability
+     * mask. */
+    MCSM_SA_CAPABILITIES = 1 << 8 | 1 << 9 | 1 << 13,
+
+    /* How much of anything is kept for clients. */
+    MCSM_MAX_GROUPS = 4096,
+    MCSM_MAX_MEMBERS = 65536,
+    MCSM_MAX_SERVICES = 4096,
+    MCSM_MAX_SUBSCRIPTIONS = 4096,
+    MCSM_MAX_RECORDS = 65536,
+
+    MCSM_FULL_MEMBER = 1,
+    MCSM_NON_MEMBER = 2,
+    MCSM_SEND_ONLY = 4
+};
+
+typedef struct mcsm_member {
+    struct mcsm_member *next;
+    uint64_t port_guid;
+    uint8_t gid[16];
+    uint8_t state;
+    bool proxy;
+} mcsm_member_t;
+
+typedef struct mcsm_group {
+    uint8_t mgid[16];
+    UT_hash_handle hh;
+    uint8_t record[52]; /* MCMemberRecord without port and state */
+    uint16_t mlid;
+    bool permanent; /* of a partition */
+    mcsm_member_t *members;
+    struct mcsm_group *next_alike; /* with the same MLID */
+} mcsm_group_t;
+
+typedef struct mcsm_service {
+    struct mcsm_service *next;
+    uint8_t record[176];
+    uint64_t owner;   /* port GUID */
+    uint64_t expires; /* milliseconds; 0: never */
+} mcsm_service_t;
+
+typedef struct mcsm_subscription {
+    struct mcsm_subscription *next;
+    uint8_t record[36]; /* InformInfo */
+    uint64_t owner;
+    mcsm_addr_t to;
+} mcsm_subscription_t;
+
+struct mcsm_sa {
+    mcsm_sm_t *sm;
+    mcsm_mads_t *reports;
+    mcsm_group_t *groups;
+    mcsm_group_t **by_mlid; /* the first group of each MLID */
+    mcsm_service_t *services;
+    mcsm_subscription_t *subscriptions;
+    uint64_t next_expiry;
+    bool announced;
+    mcsm_sa_counters_t stats;
+};
+
+/* One request and the records of its answer. */
+typedef struct mcsm_query {
+    mcsm_sa_t *sa;
+    const mcsm_addr_t *from;
+    const mcsm_port_t *client; /* the end port that asks; NULL if it is none of ours */
+    const uint8_t *mad;
+    const uint8_t *data; /* the record asked for */
+    uint64_t mask;
+    uint8_t method;
+    uint16_t attr;
+    size_t record_size;
+    uint8_t *out; /* records found, each record_size rounded up to 8 */
+    size_t count, room;
+    uint16_t status;
+} mcsm_query_t;
+
+/* A component of a record: bits from..from+length-1. Entry i belongs to bit i of the mask. */
+typedef struct mcsm_component {
+    uint16_t from, length;
+} mcsm_component_t;
+
+/* Whether a record has the values that the query asks for. */
+bool mcsm_matches(const mcsm_query_t *query, const uint8_t *record,
+                  const mcsm_component_t *components, size_t count);
+
+/* Append a record to the answer. False when there is no more room. */
+bool mcsm_answer_add(mcsm_query_t *query, const uint8_t *record);
+
+static inline bool mcsm_asks(const mcsm_query_t *query, int component)
+{
+    return query->mask >> component & 1;
+}
+
+/* The tables of attributes. */
+void mcsm_sa_fabric(mcsm_query_t *query); /* nodes, ports, switches, tables, links, managers */
+void mcsm_sa_path(mcsm_query_t *query);
+void mcsm_sa_mc_member(mcsm_query_t *query);
+void mcsm_sa_service(mcsm_query_t *query);
+void mcsm_sa_inform(mcsm_query_t *query);
+
+/* Groups of partitions (-ENOMEM); and members that are gone. */
+int mcsm_groups_start(mcsm_sa_t *sa);
+void mcsm_groups_drop(mcsm_sa_t *sa, uint64_t port_guid);
+void mcsm_groups_free(mcsm_sa_t *sa);
+void mcsm_services_drop(mcsm_sa_t *sa, uint64_t port_guid, uint64_t now);
+void mcsm_services_free(mcsm_sa_t *sa);
+void mcsm_subscriptions_drop(mcsm_sa_t *sa, uint64_t port_guid);
+void mcsm_subscriptions_free(mcsm_sa_t *sa);
+
+/* Tell subscribers: trap 64 to 67 with a GID. */
+void mcsm_sa_gid_notice(mcsm_sa_t *sa, unsigned trap, const uint8_t gid[16]);
+
+/* The partition key that two ports share, with the membership bit; 0 if none or both are limited.
+ */
+uint16_t mcsm_common_pkey(const mcsm_port_t *a, const mcsm_port_t *b);
+bool mcsm_has_pkey(const mcsm_port_t *port, uint16_t pkey);
+
+/* The rate code and MTU code of a port's link. */
+uint8_t mcsm_port_rate(const mcsm_port_t *port);
+
+/* Ports of the way from one end port to a LID, inside of the cluster. Calls `hop` with each port
+ * that a packet leaves through. Returns the number of hops, or -1 if there is no way: then *reason
+ * says why. *left_p: the border port through which it leaves the cluster, or NULL. */
+int mcsm_sa_walk(const mcsm_sm_t *sm, const mcsm_port_t *from, uint16_t lid,
+                 void (*hop)(void *arg, const mcsm_port_t *port), void *arg,
+                 const mcsm_port_t **left_p, const char **reason);
+
+#endif

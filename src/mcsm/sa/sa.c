@@ -1,0 +1,228 @@
+/* Requests come in, answers go out. */
+#include "inside.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static const struct {
+    uint16_t attr;
+    uint16_t size;
+    void (*serve)(mcsm_query_t *);
+} attributes[] = {
+    {MCSM_SA_NODE, 108, mcsm_sa_fabric},        {MCSM_SA_PORT, 68, mcsm_sa_fabric},
+    {MCSM_SA_SWITCH, 24, mcsm_sa_fabric},       {MCSM_SA_LFT, 72, mcsm_sa_fabric},
+    {MCSM_SA_MFT, 72, mcsm_sa_fabric},          {MCSM_SA_LINK, 8, mcsm_sa_fabric},
+    {MCSM_SA_SM_INFO, 28, mcsm_sa_fabric},      {MCSM_SA_GUID_INFO, 72, mcsm_sa_fabric},
+    {MCSM_SA_PKEY, 72, mcsm_sa_fabric},         {MCSM_SA_PATH, 64, mcsm_sa_path},
+    {MCSM_SA_MC_MEMBER, 52, mcsm_sa_mc_member}, {MCSM_SA_SERVICE, 176, mcsm_sa_service},
+    {MCSM_SA_INFORM_INFO, 36, mcsm_sa_inform},  {MCSM_SA_INFORM, 60, mcsm_sa_inform},
+};
+
+mcsm_sa_t *mcsm_sa_new(mcsm_sm_t *sm, mcsm_mads_t *reports)
+{
+    mcsm_sa_t *sa = calloc(1, sizeof(*sa));
+
+    if (sa == NULL)
+        return NULL;
+    sa->sm = sm;
+    sa->reports = reports;
+    if (mcsm_groups_start(sa) < 0) {
+        mcsm_sa_free(sa);
+        return NULL;
+    }
+    return sa;
+}
+
+void mcsm_sa_free(mcsm_sa_t *sa)
+{
+    if (sa == NULL)
+        return;
+    mcsm_groups_free(sa);
+    mcsm_services_free(sa);
+    mcsm_subscriptions_free(sa);
+    free(sa);
+}
+
+static bool bit(const uint8_t *data, unsigned index)
+{
+    return data[index / 8] >> (7 - index % 8) & 1;
+}
+
+bool mcsm_matches(const mcsm_query_t *query, const uint8_t *record,
+                  const mcsm_component_t *components, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!mcsm_asks(query, i))
+            continue;
+        for (unsigned k = 0; k < components[i].length; k++) {
+            unsigned at = components[i].from + k;
+
+            if (bit(query->data, at) != bit(record, at))
+                return false;
+        }
+    }
+    return true;
+}
+
+static size_t step(const mcsm_query_t *query)
+{
+    return (query->record_size + 7) / 8 * 8;
+}
+
+bool mcsm_answer_add(mcsm_query_t *query, const uint8_t *record)
+{
+    if (query->count == query->room) {
+        size_t room = query->room ? query->room * 2 : 16;
+        uint8_t *more;
+
+        if (room > 2 * MCSM_MAX_RECORDS) {
+            query->status = MCSM_SA_NO_RESOURCES;
+            return false;
+        }
+        more = realloc(query->out, room * step(query));
+        if (more == NULL) {
+            query->status = MCSM_SA_NO_RESOURCES;
+            return false;
+        }
+        query->out = more;
+        query->room = room;
+    }
+    memset(query->out + query->count * step(query), 0, step(query));
+    memcpy(query->out + query->count++ * step(query), record, query->record_size);
+    return true;
+}
+
+static bool is_table(uint8_t method)
+{
+    return method == MCSM_GET_TABLE;
+}
+
+/* Get answers one record; none or several are errors. GetTable answers any number, by RMPP. */
+static void send_answer(mcsm_query_t *query)
+{
+    bool table = is_table(query->method);
+    size_t bytes = query->status == 0 ? query->count * step(query) : 0;
+    size_t length = MCSM_SA_DATA + bytes;
+    uint8_t *answer;
+
+    if (length < MCSM_MAD_SIZE)
+        length = MCSM_MAD_SIZE;
+    answer = calloc(1, length);
+    if (answer == NULL)
+        return;
+    memcpy(answer, query->mad, MCSM_SA_DATA);
+    answer[MCSM_MAD_METHOD] = query->method | MCSM_RESPONSE;
+    if (query->method == MCSM_SET)
+        answer[MCSM_MAD_METHOD] = MCSM_GET | MCSM_RESPONSE;
+    mcsm_put16(answer, MCSM_MAD_STATUS, query->status);
+    memset(answer + MCSM_SA_RMPP_VERSION, 0, 12);
+    mcsm_put16(answer, MCSM_SA_ATTR_OFFSET, step(query) / 8);
+    if (table) {
+        answer[MCSM_SA_RMPP_VERSION] = 1;
+        answer[MCSM_SA_RMPP_TYPE] = 1;
+        answer[MCSM_SA_RMPP_FLAGS] = 1; /* active: whoever sends it cuts it into segments */
+        if (bytes <= MCSM_SA_DATA_SIZE) {
+            answer[MCSM_SA_RMPP_FLAGS] = 7; /* first and last */
+            mcsm_put32(answer, 28, 1);
+            mcsm_put32(answer, 32, bytes + 20);
+        }
+    }
+    if (bytes > 0)
+        memcpy(answer + MCSM_SA_DATA, query->out, bytes);
+    else if (query->status != 0)
+        query->sa->stats.refused++;
+    mcsm_mad_send(query->sa->reports, query->from, answer, table ? MCSM_SA_DATA + bytes : length);
+    free(answer);
+}
+
+static void class_port_info(mcsm_query_t *query)
+{
+    /* Base version 1, class version 2. */
+    uint8_t record[80] = {1, 2};
+
+    query->record_size = 72;
+    mcsm_put16(record, 2, MCSM_SA_CAPABILITIES);
+    record[7] = 18; /* answers within 4.096 us * 2^18 */
+    mcsm_answer_add(query, record);
+}
+
+static void serve(mcsm_query_t *query)
+{
+    if (query->attr == MCSM_SA_CLASS_PORT_INFO && query->method == MCSM_GET) {
+        class_port_info(query);
+        return;
+    }
+    for (size_t i = 0; i < sizeof(attributes) / sizeof(*attributes); i++) {
+        if (attributes[i].attr == query->attr) {
+            query->record_size = attributes[i].size;
+            attributes[i].serve(query);
+            return;
+        }
+    }
+    query->status = MCSM_SA_BAD_METHOD_ATTR;
+}
+
+void mcsm_sa_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t *mad, size_t length)
+{
+    mcsm_addr_t to = *from;
+    mcsm_query_t query = {.sa = sa, .from = &to, .mad = mad, .data = mad + MCSM_SA_DATA};
+
+    sa->stats.requests++;
+    to.agent = MCSM_CLASS_SA;
+    to.qkey = 0x80010000; /* the well-known Q_Key of QP1 */
+    query.method = mad[MCSM_MAD_METHOD];
+    query.attr = mcsm_get16(mad, MCSM_MAD_ATTR);
+    query.mask = mcsm_get64(mad, MCSM_SA_COMPONENTS);
+    query.client = mcsm_fabric_by_lid(sa->sm->fabric, from->lid);
+    if (length < MCSM_MAD_SIZE || mad[2] != 2 || (query.method & MCSM_RESPONSE))
+        return;
+    if (sa->sm->state != MCSM_SM_MASTER_STATE)
+        return; /* the master answers */
+    if (query.client == NULL) {
+        mcsm_debug("SA request of LID %u, which is not in this cluster, is ignored", from->lid);
+        return;
+    }
+    if (query.method != MCSM_GET && query.method != MCSM_GET_TABLE && query.method != MCSM_SET &&
+        query.method != MCSM_DELETE)
+        query.status = MCSM_SA_BAD_METHOD_ATTR;
+    else
+        serve(&query);
+    if (query.status == 0 && !is_table(query.method) && query.count != 1)
+        query.status = query.count ? MCSM_SA_TOO_MANY : MCSM_SA_NO_RECORDS;
+    send_answer(&query);
+    free(query.out);
+}
+
+void mcsm_sa_run(mcsm_sa_t *sa, uint64_t now)
+{
+    if (now < sa->next_expiry)
+        return;
+    sa->next_expiry = now + 1000;
+    mcsm_services_drop(sa, 0, now);
+}
+
+/* Subscribers hear of ports that come and go after the first sweep only. */
+void mcsm_sa_swept(mcsm_sa_t *sa)
+{
+    sa->announced = true;
+}
+
+void mcsm_sa_end_port(mcsm_sa_t *sa, uint64_t port_guid, bool there)
+{
+    uint8_t gid[16];
+
+    if (!there) {
+        mcsm_groups_drop(sa, port_guid);
+        mcsm_services_drop(sa, port_guid, 0);
+        mcsm_subscriptions_drop(sa, port_guid);
+    }
+    mcsm_put64(gid, 0, sa->sm->config->subnet_prefix);
+    mcsm_put64(gid, 8, port_guid);
+    if (sa->announced)
+        mcsm_sa_gid_notice(sa, there ? 64 : 65, gid);
+}
+
+const mcsm_sa_counters_t *mcsm_sa_stats(const mcsm_sa_t *sa)
+{
+    return &sa->stats;
+}

@@ -1,0 +1,36 @@
+/*
+ * Subnet administration (IBTA volume 1, chapter 15): what hosts and tools ask the manager of their
+ * cluster for. Long answers go by RMPP, which libibumad's kernel side does.
+ */
+#ifndef MCSM_SA_H
+#define MCSM_SA_H
+
+#include "sm/sm.h"
+
+typedef struct mcsm_sa mcsm_sa_t;
+
+typedef struct mcsm_sa_counters {
+    uint64_t requests, refused, reports, joins, leaves;
+    unsigned groups, members, services, subscriptions;
+} mcsm_sa_counters_t;
+
+mcsm_sa_t *mcsm_sa_new(mcsm_sm_t *sm, mcsm_mads_t *reports);
+void mcsm_sa_free(mcsm_sa_t *sa);
+
+/* A request of class SA; `length` bytes are there, at least 256. */
+void mcsm_sa_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t *mad, size_t length);
+
+/* Leases run out. */
+void mcsm_sa_run(mcsm_sa_t *sa, uint64_t now);
+
+/* What the manager reports: a new fabric, an end port that came or went, a notice to hand on. */
+void mcsm_sa_swept(mcsm_sa_t *sa);
+void mcsm_sa_end_port(mcsm_sa_t *sa, uint64_t port_guid, bool there);
+void mcsm_sa_notice(mcsm_sa_t *sa, const uint8_t notice[80]);
+
+/* Call `leaf` for each port that receives a group with this MLID. */
+void mcsm_sa_members(mcsm_sa_t *sa, uint16_t mlid, void (*leaf)(void *, uint64_t), void *leaf_arg);
+
+const mcsm_sa_counters_t *mcsm_sa_stats(const mcsm_sa_t *sa);
+
+#endif

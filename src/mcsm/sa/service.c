@@ -1,0 +1,127 @@
+/* ServiceRecord: what hosts offer, by name or number, with a lease. */
+#include "inside.h"
+
+#include <stdlib.h>
+
+enum { SR_GID = 8, SR_LEASE = 28, SR_KEY = 32, SR_SIZE = 176, FOREVER = -1 };
+
+static const mcsm_component_t parts[] = {{0, 64},   {64, 128},  {192, 16}, {208, 16},
+                                         {224, 32}, {256, 128}, {384, 512}};
+
+static bool is_same(const mcsm_service_t *service, const uint8_t *record)
+{
+    /* Service ID, GID and P_Key are what a record is known by. */
+    return memcmp(service->record, record, 26) == 0;
+}
+
+static mcsm_service_t **find(mcsm_sa_t *sa, const uint8_t *record)
+{
+    mcsm_service_t **at = &sa->services;
+
+    while (*at != NULL && !is_same(*at, record))
+        at = &(*at)->next;
+    return at;
+}
+
+static void forget(mcsm_sa_t *sa, mcsm_service_t **at)
+{
+    mcsm_service_t *service = *at;
+
+    *at = service->next;
+    free(service);
+    sa->stats.services--;
+}
+
+static void set(mcsm_query_t *query)
+{
+    mcsm_service_t **at = find(query->sa, query->data), *service = *at;
+    uint32_t lease = mcsm_get32(query->data, SR_LEASE);
+    uint64_t guid = mcsm_get64(query->data, SR_GID + 8);
+
+    if ((query->mask & 3) != 3) {
+        query->status = MCSM_SA_FEW_COMPONENTS;
+        return;
+    }
+    if (guid != query->client->guid ||
+        (service != NULL && memcmp(service->record + SR_KEY, query->data + SR_KEY, 16) != 0)) {
+        query->status = MCSM_SA_DENIED;
+        return;
+    }
+    if (service == NULL) {
+        if (query->sa->stats.services >= MCSM_MAX_SERVICES ||
+            (service = calloc(1, sizeof(*service))) == NULL) {
+            query->status = MCSM_SA_NO_RESOURCES;
+            return;
+        }
+        service->next = query->sa->services;
+        query->sa->services = service;
+        query->sa->stats.services++;
+        service->owner = query->client->guid;
+    }
+    memcpy(service->record, query->data, SR_SIZE);
+    if (!mcsm_asks(query, 4))
+        mcsm_put32(service->record, SR_LEASE, lease = FOREVER);
+    service->expires = lease == (uint32_t)FOREVER ? 0 : mcsm_now() + lease * 1000ULL + 1;
+    mcsm_answer_add(query, service->record);
+}
+
+static void delete (mcsm_query_t *query)
+{
+    mcsm_service_t **at = find(query->sa, query->data);
+
+    if (*at == NULL || (*at)->owner != query->client->guid) {
+        query->status = *at ? MCSM_SA_DENIED : MCSM_SA_NO_RECORDS;
+        return;
+    }
+    mcsm_answer_add(query, (*at)->record);
+    forget(query->sa, at);
+}
+
+static void list(mcsm_query_t *query)
+{
+    uint8_t record[SR_SIZE];
+
+    for (const mcsm_service_t *service = query->sa->services; service != NULL;
+         service = service->next) {
+        if (!mcsm_matches(query, service->record, parts, sizeof(parts) / sizeof(*parts)))
+            continue;
+        memcpy(record, service->record, SR_SIZE);
+        memset(record + SR_KEY, 0, 16);
+        if (!mcsm_answer_add(query, record))
+            return;
+    }
+}
+
+void mcsm_sa_service(mcsm_query_t *query)
+{
+    switch (query->method) {
+    case MCSM_SET:
+        set(query);
+        break;
+    case MCSM_DELETE:
+        delete (query);
+        break;
+    default:
+        list(query);
+    }
+}
+
+void mcsm_services_drop(mcsm_sa_t *sa, uint64_t port_guid, uint64_t now)
+{
+    mcsm_service_t **at = &sa->services;
+
+    while (*at != NULL) {
+        bool gone = port_guid != 0 && (*at)->owner == port_guid;
+
+        if (gone || (now != 0 && (*at)->expires != 0 && (*at)->expires <= now))
+            forget(sa, at);
+        else
+            at = &(*at)->next;
+    }
+}
+
+void mcsm_services_free(mcsm_sa_t *sa)
+{
+    while (sa->services != NULL)
+        forget(sa, &sa->services);
+}

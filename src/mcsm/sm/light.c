@@ -1,0 +1,150 @@
+/* The light sweep, and traps: how changes are found (paper 001, "Detecting changes of the
+ * topology"). */
+#include "sm.h"
+
+#include "base/text.h"
+
+static void got_switch(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    mcsm_node_t *node = arg2;
+    mcsm_sm_t *sm = arg;
+
+    (void)status;
+    if (mad == NULL) {
+        mcsm_info("%s (0x%016lx) does not answer any more", node->desc, node->guid);
+        sm->changed = true;
+    } else if (mad[MCSM_SMP_BODY + MCSM_SI_LIFE] & MCSM_SI_STATE_CHANGE) {
+        mcsm_info("%s (0x%016lx): a port changed its state", node->desc, node->guid);
+        sm->changed = true;
+    }
+}
+
+/* A border port that waits for the other cluster, or a port that a cable was plugged into. */
+static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    mcsm_port_t *port = arg2;
+    mcsm_sm_t *sm = arg;
+    uint8_t state;
+
+    (void)status;
+    if (mad == NULL)
+        return;
+    state = mcsm_lo(mad + MCSM_SMP_BODY, MCSM_PI_STATE_LO);
+    if ((state > MCSM_STATE_DOWN) != (port->state > MCSM_STATE_DOWN))
+        sm->changed = true;
+    memcpy(port->info, mad + MCSM_SMP_BODY, sizeof(port->info));
+    port->state = state;
+}
+
+/* Whether something behind the port kept silent: it is asked again. */
+static void got_silent(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    mcsm_sm_t *sm = arg;
+
+    (void)arg2;
+    (void)status;
+    sm->changed |= mad != NULL;
+}
+
+void mcsm_sm_light(mcsm_sm_t *sm)
+{
+    const mcsm_path_t here = {.hops = 0};
+
+    sm->changed = false;
+    sm->stats.light_sweeps++;
+    if (sm->fabric->switch_count == 0 && sm->fabric->own_port == NULL) {
+        sm->changed = true;
+        return;
+    }
+    if (sm->fabric->own_port != NULL)
+        mcsm_smp(sm->mads, &here, MCSM_GET, MCSM_PORT_INFO, sm->fabric->own_port->num, NULL,
+                 got_port, sm, sm->fabric->own_port);
+    mcsm_sm_look_for_managers(sm);
+    for (int i = 0; i < sm->fabric->switch_count; i++) {
+        mcsm_node_t *node = sm->fabric->switches[i];
+
+        mcsm_smp(sm->mads, &node->path, MCSM_GET, MCSM_SWITCH_INFO, 0, NULL, got_switch, sm, node);
+        for (int p = 1; p <= node->nports; p++) {
+            mcsm_port_t *port = &node->ports[p];
+            mcsm_path_t path = node->path;
+
+            if (port->border && port->state != MCSM_STATE_ACTIVE)
+                mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_PORT_INFO, p, NULL, got_port, sm, port);
+            if (!port->silent || path.hops >= MCSM_MAX_HOPS)
+                continue;
+            path.port[++path.hops] = p;
+            mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_NODE_INFO, 0, NULL, got_silent, sm, port);
+        }
+    }
+}
+
+/* ---- traps ---- */
+
+static void repress(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
+{
+    uint8_t answer[MCSM_MAD_SIZE];
+
+    memcpy(answer, mad, sizeof(answer));
+    answer[MCSM_MAD_METHOD] = MCSM_TRAP_REPRESS;
+    mcsm_put16(answer, MCSM_MAD_STATUS, 0);
+    mcsm_put64(answer, MCSM_SMP_MKEY, sm->config->m_key);
+    mcsm_mad_send(sm->mads, from, answer, sizeof(answer));
+}
+
+/* The port changed what it says about itself: read it again. */
+static void got_desc(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    uint64_t guid = (uintptr_t)arg2;
+    mcsm_sm_t *sm = arg;
+    mcsm_node_t *node = mcsm_fabric_find(sm->fabric, guid);
+
+    (void)status;
+    if (mad == NULL || node == NULL)
+        return;
+    memcpy(node->raw_desc, mad + MCSM_SMP_BODY, sizeof(node->raw_desc));
+    mcsm_clean_text(node->desc, sizeof(node->desc), node->raw_desc, sizeof(node->raw_desc));
+}
+
+static void act_on(mcsm_sm_t *sm, unsigned trap, mcsm_port_t *port)
+{
+    static const char *const what[] = {
+        "a port changed its state", "local link integrity threshold reached",
+        "excessive buffer overrun threshold reached", "flow control watchdog expired"};
+    mcsm_path_t path = mcsm_sm_path(port);
+
+    if (trap >= 128 && trap <= 131)
+        mcsm_log(trap == 128 ? MCSM_LOG_INFO : MCSM_LOG_WARN, "trap %u from %s (0x%016lx): %s",
+                 trap, port->node->desc, port->node->guid, what[trap - 128]);
+    else
+        mcsm_info("trap %u from %s (0x%016lx)", trap, port->node->desc, port->node->guid);
+    if (trap == 128) {
+        mcsm_sm_sweep(sm);
+    } else if (trap == 144) {
+        mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_NODE_DESC, 0, NULL, got_desc, sm,
+                 (void *)(uintptr_t)port->node->guid);
+        if (sm->state == MCSM_SM_MASTER_STATE)
+            mcsm_sm_sweep(sm); /* another manager may have come */
+    }
+}
+
+void mcsm_sm_trap(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
+{
+    const uint8_t *notice = mad + MCSM_SMP_BODY;
+    unsigned trap = mcsm_get16(notice, 4), issuer = mcsm_get16(notice, 6);
+    mcsm_port_t *port = mcsm_fabric_by_lid(sm->fabric, from->lid == 0xffff ? issuer : from->lid);
+
+    if (port == NULL || mcsm_fabric_by_lid(sm->fabric, issuer) == NULL) {
+        sm->stats.foreign_traps++;
+        mcsm_debug("trap %u of LID %u, which is not in this cluster, is ignored", trap, from->lid);
+        return;
+    }
+    if (sm->state != MCSM_SM_MASTER_STATE)
+        return;
+    repress(sm, from, mad);
+    if (!(notice[0] & 0x80))
+        return; /* a vendor's own */
+    sm->stats.traps[trap >= 128 && trap <= 131 ? trap - 128 : trap == 144 ? 4 : 5]++;
+    act_on(sm, trap, port);
+    if (sm->events.trap != NULL)
+        sm->events.trap(sm->events.arg, notice);
+}

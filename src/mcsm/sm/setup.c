@@ -1,0 +1,310 @@
+/*
+ * Setting up ports: LIDs, MTU, widths, virtual lanes, partitions, and the way of a link from INIT
+ * over ARMED to ACTIVE. Only what differs is written.
+ */
+#include "sm.h"
+
+#include <stdlib.h>
+
+void mcsm_sm_set_done(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    mcsm_sm_t *sm = arg;
+    mcsm_port_t *port = arg2;
+
+    if (mad != NULL)
+        return;
+    sm->stats.failed_sets++;
+    sm->incomplete = true;
+    if (port == NULL)
+        return;
+    port->failed = true;
+    mcsm_warn("port %u of 0x%016lx (%s) %s; it is tried again with the next sweep", port->num,
+              port->node->guid, port->node->desc,
+              status ? "refuses what it is set to" : "does not answer a Set");
+}
+
+static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    mcsm_port_t *port = arg2;
+
+    if (mad == NULL) {
+        mcsm_sm_set_done(arg, arg2, mad, status);
+        return;
+    }
+    memcpy(port->info, mad + MCSM_SMP_BODY, sizeof(port->info));
+    port->info[MCSM_PI_SUBNET_TIMEOUT] &= ~MCSM_CLIENT_REREGISTER;
+    port->state = mcsm_lo(port->info, MCSM_PI_STATE_LO);
+}
+
+static void set_port(mcsm_sm_t *sm, mcsm_port_t *port, const uint8_t *info, mcsm_answer_fn answer)
+{
+    mcsm_path_t path = mcsm_sm_path(port);
+
+    mcsm_smp(sm->mads, &path, MCSM_SET, MCSM_PORT_INFO, port->num, info, answer, sm, port);
+}
+
+static uint8_t least(uint8_t a, uint8_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What a Set must not change by accident: 0 leaves states and speeds as they are. */
+static void leave_states(uint8_t *info)
+{
+    info[MCSM_PI_STATE_LO] &= 0xf0;
+    info[MCSM_PI_PHYS_HI] = 0;
+    info[MCSM_PI_WIDTH_ENABLED] = 0;
+    mcsm_put_lo(info, MCSM_PI_SPEED_ACTIVE_HI, 0);
+}
+
+/* The fields of an end port. True if something has to be written. */
+static bool plan_end_port(mcsm_sm_t *sm, const mcsm_port_t *port, uint8_t *info)
+{
+    const mcsm_config_t *config = sm->config;
+    uint16_t sm_lid = sm->next->own_port->lid;
+    uint8_t timeout = info[MCSM_PI_SUBNET_TIMEOUT] & 0x60, lmc = info[MCSM_PI_LMC] & 0x38;
+
+    mcsm_put64(info, MCSM_PI_MKEY, config->m_key);
+    mcsm_put64(info, MCSM_PI_PREFIX, config->subnet_prefix);
+    mcsm_put16(info, MCSM_PI_LID, port->lid);
+    mcsm_put16(info, MCSM_PI_SM_LID, sm_lid);
+    info[MCSM_PI_LMC] = lmc | config->m_key_bits << 6 | (port->node->sw ? 0 : config->lmc);
+    info[MCSM_PI_MTU_HI] &= 0xf0;
+    info[MCSM_PI_SUBNET_TIMEOUT] = timeout | config->subnet_timeout;
+    /* A port that had another master, or none, has lost its groups and services. */
+    if (!port->node->sw && (sm->reregister || mcsm_get16(port->info, MCSM_PI_SM_LID) != sm_lid ||
+                            mcsm_get16(port->info, MCSM_PI_LID) != port->lid)) {
+        info[MCSM_PI_SUBNET_TIMEOUT] |= MCSM_CLIENT_REREGISTER;
+        return true;
+    }
+    return memcmp(info, port->info, sizeof(port->info)) != 0;
+}
+
+/* The fields of a port with a link: both ends get the same MTU and no more lanes than both have. */
+static void plan_link(const mcsm_sm_t *sm, const mcsm_port_t *port, uint8_t *info)
+{
+    const mcsm_config_t *config = sm->config;
+    const uint8_t *peer = port->peer ? port->peer->info : port->info;
+    uint8_t mtu = least(config->max_mtu, least(mcsm_lo(port->info, MCSM_PI_MTU_CAP_LO),
+                                               mcsm_lo(peer, MCSM_PI_MTU_CAP_LO)));
+    uint8_t vls = least(config->max_op_vls, least(mcsm_hi(port->info, MCSM_PI_VL_CAP_HI),
+                                                  mcsm_hi(peer, MCSM_PI_VL_CAP_HI)));
+
+    if (mtu >= 1)
+        mcsm_put_hi(info, MCSM_PI_MTU_HI, mtu);
+    if (vls >= 1)
+        mcsm_put_hi(info, MCSM_PI_OPER_VLS_HI, vls);
+    if (port->node->sw)
+        info[MCSM_PI_HOQ] = (info[MCSM_PI_HOQ] & 0xe0) | config->head_of_queue_life;
+    if (config->set_vlarb)
+        info[MCSM_PI_VL_HIGH_LIMIT] = config->vlarb_high_limit;
+    if (port->node->sw)
+        mcsm_put64(info, MCSM_PI_MKEY, 0);
+}
+
+static bool has_link(const mcsm_port_t *port)
+{
+    return port->num > 0 && port->known && port->state >= MCSM_STATE_INIT &&
+           (port->border || (port->peer != NULL && port->peer->known));
+}
+
+static void plan_port(mcsm_sm_t *sm, mcsm_port_t *port)
+{
+    bool end = mcsm_is_end_port(port), write = false;
+    const mcsm_config_t *config = sm->config;
+    uint8_t info[64];
+
+    if (!port->known || (end && port->lid == 0))
+        return;
+    memcpy(info, port->info, sizeof(info));
+    if (has_link(port))
+        plan_link(sm, port, info);
+    write = memcmp(info, port->info, sizeof(info)) != 0;
+    if (end)
+        write |= plan_end_port(sm, port, info);
+    leave_states(info);
+    if (config->link_width != 0 && has_link(port)) {
+        uint8_t width = config->link_width & port->info[MCSM_PI_WIDTH_SUPPORTED];
+
+        write |= width != 0 && width != port->info[MCSM_PI_WIDTH_ENABLED];
+        info[MCSM_PI_WIDTH_ENABLED] = width;
+    }
+    if (write)
+        set_port(sm, port, info, got_port);
+}
+
+/* ---- partitions ---- */
+
+static bool has_guid(const uint64_t *guids, size_t count, uint64_t guid)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (guids[i] == guid)
+            return true;
+    }
+    return false;
+}
+
+static uint16_t pkey_of(const mcsm_partition_t *partition, uint64_t guid)
+{
+    bool full = has_guid(partition->full, partition->full_count, guid);
+    bool limited = has_guid(partition->limited, partition->limited_count, guid);
+
+    if (full || (partition->all && partition->all_full && !limited))
+        return partition->pkey | 0x8000;
+    return limited || partition->all ? partition->pkey : 0;
+}
+
+static void got_pkeys(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    mcsm_port_t *port = arg2;
+
+    if (mad == NULL)
+        mcsm_sm_set_done(arg, arg2, mad, status);
+    for (int i = 0; mad != NULL && i < 32; i++)
+        port->pkeys[i] = mcsm_get16(mad + MCSM_SMP_BODY, 2 * i);
+}
+
+/* The first entry is that of the default partition, in which managers are reached. A port's own
+ * number of entries is kept to. */
+static void plan_pkeys(mcsm_sm_t *sm, mcsm_port_t *port)
+{
+    unsigned room = mcsm_get16(port->node->info, MCSM_NI_PARTITION_CAP), n = 1;
+    uint16_t pkeys[32] = {0x7fff};
+    uint8_t body[64] = {0};
+    mcsm_path_t path;
+
+    if (!port->pkeys_known || port->lid == 0)
+        return;
+    for (size_t i = 0; i < sm->config->partition_count; i++) {
+        const mcsm_partition_t *partition = &sm->config->partitions[i];
+        uint16_t pkey = pkey_of(partition, port->guid);
+
+        if (partition->pkey == 0x7fff)
+            pkeys[0] = pkey ? pkey : 0x7fff;
+        else if (pkey != 0 && n < 32 && n < room)
+            pkeys[n++] = pkey;
+        else if (pkey != 0)
+            mcsm_error("0x%016lx (%s): no room for partition %s in its table of %u", port->guid,
+                       port->node->desc, partition->name, room);
+    }
+    if (port == sm->next->own_port)
+        pkeys[0] = 0xffff; /* the manager speaks with all */
+    if (memcmp(pkeys, port->pkeys, sizeof(pkeys)) == 0)
+        return;
+    for (int i = 0; i < 32; i++)
+        mcsm_put16(body, 2 * i, pkeys[i]);
+    path = mcsm_sm_path(port);
+    mcsm_smp(sm->mads, &path, MCSM_SET, MCSM_PKEY_TABLE, 0, body, got_pkeys, sm, port);
+}
+
+/* ---- service levels and virtual lanes ---- */
+
+/* Only on links that are not yet in use, or when we become master: tables do not change by
+ * themselves. */
+static bool needs_lanes(const mcsm_sm_t *sm, const mcsm_port_t *port)
+{
+    return has_link(port) && (sm->reregister || port->state == MCSM_STATE_INIT);
+}
+
+static void plan_sl2vl(mcsm_sm_t *sm, mcsm_port_t *port)
+{
+    mcsm_path_t path = mcsm_sm_path(port);
+    uint8_t body[64] = {0};
+    int inputs = port->node->sw ? port->node->nports : 0;
+
+    for (int i = 0; i < 8; i++)
+        body[i] = sm->config->sl2vl[2 * i] << 4 | sm->config->sl2vl[2 * i + 1];
+    for (int in = 0; in <= inputs; in++) {
+        uint32_t mod = port->node->sw ? (uint32_t)in << 8 | port->num : 0;
+
+        mcsm_smp(sm->mads, &path, MCSM_SET, MCSM_SL2VL, mod, body, mcsm_sm_set_done, sm, port);
+    }
+}
+
+static void plan_vlarb(mcsm_sm_t *sm, mcsm_port_t *port)
+{
+    const mcsm_config_t *config = sm->config;
+    mcsm_path_t path = mcsm_sm_path(port);
+    uint32_t number = port->node->sw ? port->num : 0;
+    uint8_t low[64] = {0}, high[64] = {0};
+
+    memcpy(low, config->vlarb_low, sizeof(config->vlarb_low));
+    memcpy(high, config->vlarb_high, sizeof(config->vlarb_high));
+    if (port->info[MCSM_PI_ARB_LOW_CAP] > 0)
+        mcsm_smp(sm->mads, &path, MCSM_SET, MCSM_VLARB, 1 << 16 | number, low, mcsm_sm_set_done, sm,
+                 port);
+    if (port->info[MCSM_PI_ARB_HIGH_CAP] > 0)
+        mcsm_smp(sm->mads, &path, MCSM_SET, MCSM_VLARB, 3 << 16 | number, high, mcsm_sm_set_done,
+                 sm, port);
+}
+
+void mcsm_sm_ports(mcsm_sm_t *sm)
+{
+    mcsm_node_t *node, *next;
+
+    HASH_ITER(hh, sm->next->nodes, node, next)
+    {
+        for (int i = 0; i <= node->nports; i++) {
+            mcsm_port_t *port = &node->ports[i];
+
+            plan_port(sm, port);
+            if (!node->sw && port->known)
+                plan_pkeys(sm, port);
+            if (!needs_lanes(sm, port))
+                continue;
+            if (sm->config->set_sl2vl)
+                plan_sl2vl(sm, port);
+            if (sm->config->set_vlarb)
+                plan_vlarb(sm, port);
+        }
+    }
+}
+
+/* ---- link states ---- */
+
+/* A border link becomes ACTIVE only when the other cluster's manager has armed its end. Until then
+ * the port is tried again with each light sweep; that is no failure. */
+static void got_state(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    mcsm_port_t *port = arg2;
+    mcsm_sm_t *sm = arg;
+
+    if (mad != NULL)
+        port->state = mcsm_lo(mad + MCSM_SMP_BODY, MCSM_PI_STATE_LO);
+    else if (!port->border)
+        mcsm_sm_set_done(arg, arg2, mad, status);
+    if (port->border && port->state != MCSM_STATE_ACTIVE)
+        mcsm_debug("%s: border port 0x%016lx/%u waits for the other side", sm->config->name,
+                   port->node->guid, port->num);
+}
+
+/* Ends without a LID stay as they are, and their links too. */
+static bool may_go_up(const mcsm_port_t *port)
+{
+    if (!has_link(port) || port->failed)
+        return false;
+    if (mcsm_is_end_port(port) && port->lid == 0)
+        return false;
+    return port->border || !mcsm_is_end_port(port->peer) || port->peer->lid != 0;
+}
+
+void mcsm_sm_set_link_state(mcsm_sm_t *sm, uint8_t state)
+{
+    mcsm_fabric_t *fabric = sm->next ? sm->next : sm->fabric;
+    mcsm_node_t *node, *next;
+    uint8_t info[64];
+
+    HASH_ITER(hh, fabric->nodes, node, next)
+    {
+        for (int i = 1; i <= node->nports; i++) {
+            mcsm_port_t *port = &node->ports[i];
+
+            if (!may_go_up(port) || port->state != state - 1)
+                continue;
+            memcpy(info, port->info, sizeof(info));
+            leave_states(info);
+            mcsm_put_lo(info, MCSM_PI_STATE_LO, state);
+            set_port(sm, port, info, got_state);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+/* The phases of the manager, and when one follows another. */
+#include "sm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+    RETRY_FIRST = 1000, /* milliseconds after an incomplete sweep; doubled up to the last */
+    RETRY_LAST = 60000
+};
+
+mcsm_sm_t *mcsm_sm_new(const mcsm_config_t *config, mcsm_mads_t *mads, uint64_t own_guid,
+                       const mcsm_sm_events_t *events)
+{
+    mcsm_sm_t *sm = calloc(1, sizeof(*sm));
+
+    if (sm == NULL)
+        return NULL;
+    sm->config = config;
+    sm->mads = mads;
+    sm->own_guid = own_guid;
+    sm->state = MCSM_SM_DISCOVERING_STATE;
+    sm->sweep_wanted = true;
+    if (events != NULL)
+        sm->events = *events;
+    sm->fabric = mcsm_fabric_new();
+    sm->lids = mcsm_lids_new(config);
+    if (sm->fabric == NULL || sm->lids == NULL) {
+        mcsm_sm_free(sm);
+        return NULL;
+    }
+    mcsm_mads_set_key(mads, config->m_key);
+    return sm;
+}
+
+void mcsm_sm_free(mcsm_sm_t *sm)
+{
+    if (sm == NULL)
+        return;
+    mcsm_sm_free_others(sm);
+    while (sm->drained != NULL) {
+        mcsm_drained_t *drained = sm->drained;
+
+        sm->drained = drained->next;
+        free(drained);
+    }
+    mcsm_fabric_free(sm->fabric);
+    mcsm_fabric_free(sm->next);
+    mcsm_graph_free(sm->graph);
+    mcsm_tree_free(sm->tree);
+    mcsm_lids_free(sm->lids);
+    free(sm);
+}
+
+void mcsm_sm_sweep(mcsm_sm_t *sm)
+{
+    sm->sweep_wanted = true;
+}
+
+void mcsm_sm_multicast(mcsm_sm_t *sm)
+{
+    sm->multicast_wanted = true;
+}
+
+int mcsm_sm_drain(mcsm_sm_t *sm, uint64_t guid, uint8_t port, bool drain)
+{
+    const mcsm_node_t *node = mcsm_fabric_find(sm->fabric, guid);
+    mcsm_drained_t **at = &sm->drained, *found;
+
+    if (drain && (node == NULL || port > node->nports))
+        return -ENOENT;
+    while (*at != NULL && ((*at)->guid != guid || (*at)->port != port))
+        at = &(*at)->next;
+    found = *at;
+    if (!drain && found == NULL)
+        return -ENOENT;
+    if (drain && found == NULL) {
+        found = calloc(1, sizeof(*found));
+        if (found == NULL)
+            return -ENOMEM;
+        *found = (mcsm_drained_t){sm->drained, guid, port};
+        sm->drained = found;
+    } else if (!drain) {
+        *at = found->next;
+        free(found);
+    }
+    mcsm_sm_sweep(sm);
+    return 0;
+}
+
+void mcsm_sm_receive(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
+{
+    uint8_t method = mad[MCSM_MAD_METHOD];
+    uint16_t attr = mcsm_get16(mad, MCSM_MAD_ATTR);
+
+    if (method == MCSM_TRAP && attr == MCSM_NOTICE)
+        mcsm_sm_trap(sm, from, mad);
+    else if ((method == MCSM_GET || method == MCSM_SET) && attr == MCSM_SM_INFO)
+        mcsm_sm_sm_info(sm, from, mad);
+    else
+        mcsm_debug("SMP with method 0x%02x, attribute 0x%02x from LID %u is ignored", method, attr,
+                   from->lid);
+}
+
+/* ---- the end of a heavy sweep ---- */
+
+/* Tell which end ports came and went. */
+static void report_end_ports(mcsm_sm_t *sm, const mcsm_fabric_t *in, const mcsm_fabric_t *not_in,
+                             bool there)
+{
+    mcsm_node_t *node, *next;
+
+    HASH_ITER(hh, in->nodes, node, next)
+    {
+        for (int i = 1; i <= node->nports && !node->sw; i++) {
+            const mcsm_port_t *port = &node->ports[i];
+            const mcsm_node_t *other = mcsm_fabric_find(not_in, node->guid);
+
+            if (port->lid == 0 || port->guid == 0 ||
+                (other != NULL && i <= other->nports && other->ports[i].lid != 0))
+                continue;
+            mcsm_info("0x%016lx (%s) LID %u %s", port->guid, node->desc, port->lid,
+                      there ? "is reachable" : "is gone");
+            if (sm->events.end_port != NULL)
+                sm->events.end_port(sm->events.arg, port->guid, there);
+        }
+    }
+}
+
+static void replace_fabric(mcsm_sm_t *sm)
+{
+    mcsm_fabric_t *old = sm->fabric;
+
+    sm->fabric = sm->next;
+    sm->next = NULL;
+    if (sm->state == MCSM_SM_MASTER_STATE) {
+        report_end_ports(sm, old, sm->fabric, false);
+        report_end_ports(sm, sm->fabric, old, true);
+    }
+    mcsm_fabric_free(old);
+}
+
+static void end_sweep(mcsm_sm_t *sm, uint64_t now)
+{
+    unsigned wait;
+
+    replace_fabric(sm);
+    sm->stats.heavy_sweeps++;
+    sm->stats.sweep_ms = now - sm->sweep_started;
+    if (sm->state == MCSM_SM_MASTER_STATE) {
+        mcsm_lids_save(sm->lids);
+        sm->reregister = false;
+        sm->act_count++;
+        mcsm_info("SUBNET UP: cluster %s, %d switches, %d other nodes, %d links, %u ms%s",
+                  sm->config->name, sm->fabric->switch_count, sm->fabric->ca_count,
+                  sm->fabric->link_count, sm->stats.sweep_ms,
+                  sm->incomplete ? "; not all of it could be set up" : "");
+    }
+    sm->failures = sm->incomplete ? sm->failures + 1 : 0;
+    wait = RETRY_FIRST << (sm->failures < 7 ? sm->failures : 6);
+    sm->retry_at = sm->incomplete ? now + (wait < RETRY_LAST ? wait : RETRY_LAST) : 0;
+    sm->next_light = now + sm->config->sweep_interval * 1000ULL;
+    sm->next_poll = now + sm->config->standby_interval * 1000ULL;
+    if (sm->events.swept != NULL)
+        sm->events.swept(sm->events.arg);
+}
+
+/* ---- phases ---- */
+
+static bool start_ports(mcsm_sm_t *sm)
+{
+    int without = mcsm_lids_assign(sm->lids, sm->next);
+
+    sm->stats.without_lid = without > 0 ? without : 0;
+    if (without < 0)
+        return false;
+    if (sm->next->own_port->lid == 0) {
+        mcsm_error("the manager's own port has no LID, so that nothing can be set up");
+        return false;
+    }
+    mcsm_fabric_inherit(sm->next, sm->fabric);
+    mcsm_sm_ports(sm);
+    return true;
+}
+
+/* What follows when all answers of a phase are there. */
+static mcsm_phase_t next_phase(mcsm_sm_t *sm, uint64_t now)
+{
+    switch (sm->phase) {
+    case MCSM_PHASE_DISCOVER:
+        if (sm->next == NULL || sm->next->own_port == NULL || !sm->next->own_port->known) {
+            mcsm_fabric_free(sm->next);
+            sm->next = NULL;
+            sm->retry_at = now + 5 * RETRY_FIRST;
+            return MCSM_PHASE_IDLE;
+        }
+        mcsm_sm_discovered(sm);
+        mcsm_sm_ask_managers(sm);
+        return MCSM_PHASE_MANAGERS;
+    case MCSM_PHASE_MANAGERS:
+        if (!mcsm_sm_may_be_master(sm))
+            break;
+        mcsm_sm_set_state(sm, MCSM_SM_MASTER_STATE);
+        if (!start_ports(sm))
+            break;
+        return MCSM_PHASE_PORTS;
+    case MCSM_PHASE_PORTS:
+        if (mcsm_sm_route(sm) < 0)
+            break;
+        mcsm_sm_multicast_tables(sm);
+        mcsm_sm_write_tables(sm);
+        return MCSM_PHASE_TABLES;
+    case MCSM_PHASE_TABLES:
+        mcsm_sm_set_link_state(sm, MCSM_STATE_ARMED);
+        return MCSM_PHASE_ARM;
+    case MCSM_PHASE_ARM:
+        mcsm_sm_set_link_state(sm, MCSM_STATE_ACTIVE);
+        return MCSM_PHASE_ACTIVATE;
+    case MCSM_PHASE_ACTIVATE:
+        if (sm->next != NULL)
+            end_sweep(sm, now);
+        return MCSM_PHASE_IDLE;
+    case MCSM_PHASE_LIGHT:
+        sm->sweep_wanted |= sm->changed;
+        if (!sm->changed) {
+            mcsm_sm_set_link_state(sm, MCSM_STATE_ARMED);
+            return MCSM_PHASE_ARM; /* border links whose other side has come */
+        }
+        return MCSM_PHASE_IDLE;
+    default:
+        return MCSM_PHASE_IDLE;
+    }
+    if (sm->next != NULL)
+        end_sweep(sm, now);
+    return MCSM_PHASE_IDLE;
+}
+
+static mcsm_phase_t start_multicast(mcsm_sm_t *sm)
+{
+    sm->multicast_wanted = false;
+    mcsm_sm_multicast_tables(sm);
+    for (int i = 0; i < sm->fabric->switch_count; i++) {
+        if (sm->fabric->switches[i]->mft != NULL)
+            mcsm_sm_write_mft(sm, sm->fabric->switches[i]);
+    }
+    return MCSM_PHASE_MULTICAST;
+}
+
+static mcsm_phase_t leave_idle(mcsm_sm_t *sm, uint64_t now)
+{
+    bool master = sm->state == MCSM_SM_MASTER_STATE;
+
+    if (sm->sweep_wanted || (sm->retry_at != 0 && now >= sm->retry_at)) {
+        sm->sweep_wanted = false;
+        sm->retry_at = 0;
+        mcsm_sm_discover(sm);
+        return sm->next ? MCSM_PHASE_DISCOVER : MCSM_PHASE_IDLE;
+    }
+    if (master && sm->multicast_wanted)
+        return start_multicast(sm);
+    if (master && sm->config->sweep_interval > 0 && now >= sm->next_light) {
+        sm->next_light = now + sm->config->sweep_interval * 1000ULL;
+        mcsm_sm_light(sm);
+        return MCSM_PHASE_LIGHT;
+    }
+    if (sm->state == MCSM_SM_STANDBY_STATE && now >= sm->next_poll) {
+        sm->next_poll = now + sm->config->standby_interval * 1000ULL;
+        mcsm_sm_poll_master(sm);
+    }
+    return MCSM_PHASE_IDLE;
+}
+
+void mcsm_sm_run(mcsm_sm_t *sm, uint64_t now)
+{
+    mcsm_mads_tick(sm->mads, now);
+    /* A phase that had nothing to send ends at once. */
+    for (int i = 0; i < 16 && mcsm_mads_pending(sm->mads) == 0; i++) {
+        mcsm_phase_t was = sm->phase;
+
+        sm->phase = was == MCSM_PHASE_IDLE ? leave_idle(sm, now) : next_phase(sm, now);
+        if (was == MCSM_PHASE_IDLE && sm->phase == MCSM_PHASE_IDLE)
+            return;
+    }
+}

@@ -1,0 +1,147 @@
+/*
+ * The subnet manager of one cluster.
+ *
+ * It works in phases. Each phase sends its SMPs at once and ends when the last answer is there:
+ *
+ *     IDLE -> DISCOVER -> MANAGERS -> PORTS -> TABLES -> ARM -> ACTIVATE -> IDLE    a heavy sweep
+ *     IDLE -> LIGHT -> ARM -> ACTIVATE -> IDLE       a light sweep: border links may have come
+ *     IDLE -> LIGHT -> IDLE -> DISCOVER ...          a light sweep that found a change
+ *     IDLE -> MULTICAST -> IDLE                      members came or went
+ *
+ * and it is in one of the states of IBTA volume 1, section 14.4.1: DISCOVERING until it knows
+ * whether the cluster has a master, then MASTER or STANDBY. A STANDBY only discovers, changes
+ * nothing, and polls the master.
+ */
+#ifndef MCSM_SM_H
+#define MCSM_SM_H
+
+#include "fabric/fabric.h"
+#include "fabric/lids.h"
+#include "mad/mads.h"
+#include "route/mcast.h"
+
+typedef enum mcsm_phase {
+    MCSM_PHASE_IDLE,
+    MCSM_PHASE_DISCOVER,
+    MCSM_PHASE_MANAGERS,
+    MCSM_PHASE_PORTS,
+    MCSM_PHASE_TABLES,
+    MCSM_PHASE_ARM,
+    MCSM_PHASE_ACTIVATE,
+    MCSM_PHASE_LIGHT,
+    MCSM_PHASE_MULTICAST
+} mcsm_phase_t;
+
+/* Another subnet manager of this cluster. */
+typedef struct mcsm_other_sm {
+    struct mcsm_other_sm *next;
+    uint64_t guid;
+    uint8_t priority;
+    uint8_t state;
+    mcsm_path_t path;
+    uint32_t act;
+} mcsm_other_sm_t;
+
+/* What the rest of the daemon wants to hear of. Any may be NULL. */
+typedef struct mcsm_sm_events {
+    void *arg;
+    void (*swept)(void *arg); /* a heavy sweep is over; fabric is the new one */
+    void (*end_port)(void *arg, uint64_t port_guid, bool there); /* came or went */
+    void (*trap)(void *arg, const uint8_t notice[80]);           /* from a port of the cluster */
+    void (*state)(void *arg, uint8_t state);
+    /* The leaves of a group: calls `leaf` for each member port. */
+    void (*members)(void *arg, uint16_t mlid, void (*leaf)(void *leaf_arg, uint64_t port_guid),
+                    void *leaf_arg);
+} mcsm_sm_events_t;
+
+typedef struct mcsm_sm_stats {
+    uint64_t heavy_sweeps, light_sweeps, traps[6]; /* 128 to 131, 144, others */
+    uint64_t lft_blocks, mft_blocks, failed_sets, foreign_traps;
+    unsigned sweep_ms; /* of the last heavy sweep */
+    unsigned route_ms;
+    unsigned without_lid;
+    int credit_loop; /* length of a circle; 0: none */
+    int silent;      /* nodes that did not answer */
+} mcsm_sm_stats_t;
+
+typedef struct mcsm_drained {
+    struct mcsm_drained *next;
+    uint64_t guid;
+    uint8_t port;
+} mcsm_drained_t;
+
+typedef struct mcsm_sm {
+    const mcsm_config_t *config;
+    mcsm_mads_t *mads;
+    mcsm_lids_t *lids;
+    mcsm_sm_events_t events;
+    mcsm_fabric_t *fabric; /* of the last sweep; never NULL */
+    mcsm_fabric_t *next;   /* being discovered; NULL otherwise */
+    mcsm_graph_t *graph;   /* what `fabric` is routed by */
+    mcsm_tree_t *tree;
+    uint64_t own_guid;
+    uint8_t state; /* MCSM_SM_*_STATE */
+    mcsm_phase_t phase;
+    bool sweep_wanted;
+    bool multicast_wanted;
+    bool changed;      /* what the light sweep found */
+    bool incomplete;   /* something did not answer or refused: the sweep is repeated soon */
+    bool reregister;   /* clients shall register anew: we just became master */
+    unsigned failures; /* sweeps in a row that were incomplete */
+    uint64_t sweep_started, next_light, next_poll, retry_at;
+    unsigned poll_failures;
+    mcsm_other_sm_t *others;
+    uint64_t master_guid;
+    uint32_t act_count;
+    mcsm_drained_t *drained;
+    mcsm_sm_stats_t stats;
+} mcsm_sm_t;
+
+mcsm_sm_t *mcsm_sm_new(const mcsm_config_t *config, mcsm_mads_t *mads, uint64_t own_guid,
+                       const mcsm_sm_events_t *events);
+void mcsm_sm_free(mcsm_sm_t *sm);
+
+/* Drive it: call after packets were received and every few milliseconds. */
+void mcsm_sm_run(mcsm_sm_t *sm, uint64_t now);
+
+/* Ask for a heavy sweep, or for new multicast tables only. */
+void mcsm_sm_sweep(mcsm_sm_t *sm);
+void mcsm_sm_multicast(mcsm_sm_t *sm);
+
+/* A MAD of the SMP classes that is no answer: traps, SMInfo. */
+void mcsm_sm_receive(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad);
+
+/* No route shall lead through this port, or shall again. */
+int mcsm_sm_drain(mcsm_sm_t *sm, uint64_t guid, uint8_t port, bool drain);
+
+const char *mcsm_sm_state_name(uint8_t state);
+
+/* The directed route to a port: through its own link if it is one of a CA. */
+mcsm_path_t mcsm_sm_path(const mcsm_port_t *port);
+
+/* ---- between the files of this directory ---- */
+
+void mcsm_sm_discover(mcsm_sm_t *sm);
+void mcsm_sm_discovered(mcsm_sm_t *sm);    /* checks and counts after the last answer */
+void mcsm_sm_ask_managers(mcsm_sm_t *sm);  /* SMInfo of all ports that say they have a manager */
+bool mcsm_sm_may_be_master(mcsm_sm_t *sm); /* after it; hands over or becomes standby if not */
+void mcsm_sm_look_for_managers(mcsm_sm_t *sm); /* sets `changed` if one is above us */
+void mcsm_sm_poll_master(mcsm_sm_t *sm);
+void mcsm_sm_sm_info(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad);
+void mcsm_sm_fill_info(const mcsm_sm_t *sm, uint8_t *body, bool with_key);
+void mcsm_sm_set_state(mcsm_sm_t *sm, uint8_t state);
+void mcsm_sm_ports(mcsm_sm_t *sm);
+void mcsm_sm_set_link_state(mcsm_sm_t *sm, uint8_t state);
+int mcsm_sm_route(mcsm_sm_t *sm);
+void mcsm_sm_multicast_tables(mcsm_sm_t *sm);
+void mcsm_sm_write_tables(mcsm_sm_t *sm);
+void mcsm_sm_write_mft(mcsm_sm_t *sm, mcsm_node_t *node);
+void mcsm_sm_light(mcsm_sm_t *sm);
+void mcsm_sm_trap(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad);
+void mcsm_sm_free_others(mcsm_sm_t *sm);
+
+/* The answer to a Set whose loss makes the sweep incomplete; `arg` is the manager, `arg2` the port
+ * or NULL. */
+void mcsm_sm_set_done(void *arg, void *arg2, const uint8_t *mad, unsigned status);
+
+#endif

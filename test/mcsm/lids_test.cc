@@ -1,0 +1,137 @@
+#include <cstdlib>
+#include <unistd.h>
+
+#include "mcsm_test.h"
+
+extern "C" {
+#include "mad/layout.h"
+}
+
+class Lids : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        ASSERT_NE(nullptr, mkdtemp(directory));
+        strcpy(config.name, "t");
+        strcpy(config.state_dir, directory);
+        config.lids = {10, 19};
+        fabric = mcsm_fabric_new();
+    }
+    void TearDown() override
+    {
+        mcsm_fabric_free(fabric);
+        mcsm_lids_free(lids);
+        unlink((std::string(directory) + "/t.lids").c_str());
+        rmdir(directory);
+    }
+    mcsm_port_t *host(uint64_t guid, uint16_t lid_in_port = 0)
+    {
+        mcsm_node_t *node = mcsm_fabric_add(fabric, guid, 1, 1);
+        node->ports[1].guid = guid;
+        node->ports[1].known = true;
+        mcsm_put16(node->ports[1].info, MCSM_PI_LID, lid_in_port);
+        return &node->ports[1];
+    }
+    void start()
+    {
+        mcsm_lids_free(lids);
+        lids = mcsm_lids_new(&config);
+    }
+    char directory[32] = "/tmp/mcsm-lids-XXXXXX";
+    mcsm_config_t config = {};
+    mcsm_fabric_t *fabric;
+    mcsm_lids_t *lids = nullptr;
+};
+
+TEST_F(Lids, FromTheMinimumUpwards)
+{
+    mcsm_port_t *b = host(2), *a = host(1);
+    start();
+    EXPECT_EQ(0, mcsm_lids_assign(lids, fabric));
+    EXPECT_EQ(10, a->lid);
+    EXPECT_EQ(11, b->lid);
+    EXPECT_EQ(a, fabric->by_lid[10]);
+    EXPECT_EQ(11, fabric->lid_top);
+}
+
+TEST_F(Lids, KeptOverARestart)
+{
+    mcsm_port_t *b = host(5);
+    start();
+    mcsm_lids_assign(lids, fabric);
+    EXPECT_EQ(0, mcsm_lids_save(lids));
+    mcsm_port_t *a = host(1); /* would get 10 if it were first */
+    start();
+    EXPECT_EQ(0, mcsm_lids_assign(lids, fabric));
+    EXPECT_EQ(10, b->lid);
+    EXPECT_EQ(11, a->lid);
+}
+
+TEST_F(Lids, TakenOverFromThePortWhenTheFileIsLost)
+{
+    mcsm_port_t *a = host(1, 15), *b = host(2, 5);
+    start();
+    EXPECT_EQ(0, mcsm_lids_assign(lids, fabric));
+    EXPECT_EQ(15, a->lid);
+    EXPECT_EQ(10, b->lid); /* 5 is not ours */
+}
+
+TEST_F(Lids, TwoPortsWithOneLid)
+{
+    mcsm_port_t *a = host(1, 15), *b = host(2, 15);
+    start();
+    EXPECT_EQ(0, mcsm_lids_assign(lids, fabric));
+    EXPECT_EQ(15, a->lid);
+    EXPECT_EQ(10, b->lid);
+}
+
+TEST_F(Lids, Exhausted)
+{
+    for (int i = 1; i <= 12; i++)
+        host(i);
+    start();
+    EXPECT_EQ(2, mcsm_lids_assign(lids, fabric));
+    EXPECT_EQ(19, mcsm_fabric_find_port(fabric, 10)->lid);
+    ASSERT_EQ(0, mcsm_fabric_index(fabric)); /* it is found by the list as well */
+    EXPECT_EQ(0, mcsm_fabric_find_port(fabric, 11)->lid);
+    EXPECT_EQ(0, mcsm_fabric_find_port(fabric, 12)->lid);
+    EXPECT_EQ(19, mcsm_fabric_find_port(fabric, 10)->lid);
+}
+
+TEST_F(Lids, LmcGivesAlignedBlocks)
+{
+    config.lmc = 2;
+    mcsm_port_t *a = host(1), *b = host(2);
+    start();
+    EXPECT_EQ(0, mcsm_lids_assign(lids, fabric));
+    EXPECT_EQ(12, a->lid);
+    EXPECT_EQ(16, b->lid);
+    EXPECT_EQ(a, fabric->by_lid[15]);
+    EXPECT_EQ(b, fabric->by_lid[19]);
+    host(3);
+    EXPECT_EQ(1, mcsm_lids_assign(lids, fabric));
+}
+
+TEST_F(Lids, Database)
+{
+    mcsm_lid_entry_t entries[] = {{1, 17}, {2, 12}};
+    config.db = {entries, 2};
+    mcsm_port_t *a = host(1), *b = host(2), *c = host(3);
+    start();
+    EXPECT_EQ(1, mcsm_lids_assign(lids, fabric));
+    EXPECT_EQ(17, a->lid);
+    EXPECT_EQ(12, b->lid);
+    EXPECT_EQ(0, c->lid); /* unknown: nothing is set */
+}
+
+TEST_F(Lids, DamagedFileIsNotTrusted)
+{
+    FILE *file = fopen((std::string(directory) + "/t.lids").c_str(), "w");
+    fputs("0x1 10\n0x2 10\n", file);
+    fclose(file);
+    mcsm_port_t *a = host(1);
+    start();
+    EXPECT_EQ(0, mcsm_lids_assign(lids, fabric));
+    EXPECT_EQ(10, a->lid);
+}

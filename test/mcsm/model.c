@@ -1,0 +1,432 @@
+#include "model.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+void model_start(model_t *model)
+{
+    memset(model, 0, sizeof(*model));
+    model->seed = 1;
+}
+
+int model_add(model_t *model, uint64_t guid, bool sw, uint8_t nports)
+{
+    model_node_t *node = &model->nodes[model->count];
+
+    node->guid = guid;
+    node->sw = sw;
+    node->nports = nports;
+    memset(node->lft, MCSM_DROP, sizeof(node->lft));
+    mcsm_put16(node->sw_info, MCSM_SI_LFT_CAP, MODEL_LIDS - 1);
+    mcsm_put16(node->sw_info, MCSM_SI_MFT_CAP, MODEL_MLIDS);
+    for (int i = 0; i <= nports; i++) {
+        uint8_t *info = node->ports[i].info;
+
+        node->ports[i].peer = -1;
+        info[MCSM_PI_STATE_LO] = sw && i == 0 ? MCSM_STATE_ACTIVE : MCSM_STATE_DOWN;
+        info[MCSM_PI_PHYS_HI] = 2 << 4;
+        info[MCSM_PI_MTU_CAP_LO] = 5;
+        info[MCSM_PI_VL_CAP_HI] = 4 << 4;
+        info[MCSM_PI_ARB_LOW_CAP] = info[MCSM_PI_ARB_HIGH_CAP] = 8;
+        info[MCSM_PI_WIDTH_SUPPORTED] = 3;
+        info[MCSM_PI_WIDTH_ACTIVE] = 2;
+        mcsm_put16(node->ports[i].pkeys, 0, 0xffff);
+    }
+    return model->count++;
+}
+
+static void set_state(model_node_t *node, uint8_t port, uint8_t state)
+{
+    mcsm_put_lo(node->ports[port].info, MCSM_PI_STATE_LO, state);
+    mcsm_put_hi(node->ports[port].info, MCSM_PI_PHYS_HI, state > 1 ? MCSM_PHYS_LINK_UP : 2);
+    node->sw_info[MCSM_SI_LIFE] |= MCSM_SI_STATE_CHANGE;
+}
+
+void model_link(model_t *model, int a, uint8_t a_port, int b, uint8_t b_port)
+{
+    model->nodes[a].ports[a_port].peer = b;
+    model->nodes[a].ports[a_port].peer_port = b_port;
+    model->nodes[b].ports[b_port].peer = a;
+    model->nodes[b].ports[b_port].peer_port = a_port;
+    set_state(&model->nodes[a], a_port, MCSM_STATE_INIT);
+    set_state(&model->nodes[b], b_port, MCSM_STATE_INIT);
+}
+
+void model_unlink(model_t *model, int a, uint8_t a_port)
+{
+    int b = model->nodes[a].ports[a_port].peer;
+    uint8_t b_port = model->nodes[a].ports[a_port].peer_port;
+
+    model->nodes[a].ports[a_port].peer = -1;
+    model->nodes[b].ports[b_port].peer = -1;
+    set_state(&model->nodes[a], a_port, MCSM_STATE_DOWN);
+    set_state(&model->nodes[b], b_port, MCSM_STATE_DOWN);
+}
+
+/* ---- what a node does with an SMP ---- */
+
+static void node_info(const model_node_t *node, uint8_t port, uint8_t *body)
+{
+    memset(body, 0, 64);
+    body[0] = body[1] = 1;
+    body[MCSM_NI_TYPE] = node->sw ? 2 : 1;
+    body[MCSM_NI_PORTS] = node->nports;
+    mcsm_put64(body, MCSM_NI_SYSTEM_GUID, node->guid);
+    mcsm_put64(body, MCSM_NI_GUID, node->guid);
+    mcsm_put64(body, MCSM_NI_PORT_GUID, node->guid + (node->sw ? 0 : port));
+    mcsm_put16(body, MCSM_NI_PARTITION_CAP, 32);
+    body[MCSM_NI_LOCAL_PORT] = port;
+}
+
+static void port_info(model_node_t *node, uint8_t port, bool set, uint8_t *body)
+{
+    uint8_t *info = node->ports[port].info, old[64], state = mcsm_lo(body, MCSM_PI_STATE_LO);
+
+    if (set) {
+        memcpy(old, info, 64);
+        memcpy(info, body, 64);
+        memcpy(info + MCSM_PI_CAPABILITY, old + MCSM_PI_CAPABILITY, 4);
+        info[MCSM_PI_WIDTH_SUPPORTED] = old[MCSM_PI_WIDTH_SUPPORTED];
+        info[MCSM_PI_WIDTH_ACTIVE] = old[MCSM_PI_WIDTH_ACTIVE];
+        info[MCSM_PI_MTU_CAP_LO] = old[MCSM_PI_MTU_CAP_LO];
+        info[MCSM_PI_PHYS_HI] = old[MCSM_PI_PHYS_HI];
+        mcsm_put_lo(info, MCSM_PI_STATE_LO, state ? state : mcsm_lo(old, MCSM_PI_STATE_LO));
+        if (!node->sw || port == 0)
+            node->m_key = mcsm_get64(body, MCSM_PI_MKEY);
+    }
+    memcpy(body, info, 64);
+}
+
+static void switch_info(model_node_t *node, bool set, uint8_t *body)
+{
+    if (set) {
+        uint8_t changed = node->sw_info[MCSM_SI_LIFE] & MCSM_SI_STATE_CHANGE;
+
+        if (body[MCSM_SI_LIFE] & MCSM_SI_STATE_CHANGE)
+            changed = 0;
+        memcpy(node->sw_info + MCSM_SI_LFT_TOP, body + MCSM_SI_LFT_TOP, 2);
+        node->sw_info[MCSM_SI_LIFE] = (body[MCSM_SI_LIFE] & 0xf8) | changed;
+    }
+    memcpy(body, node->sw_info, 64);
+}
+
+static bool tables(model_node_t *node, uint16_t attr, uint32_t mod, bool set, uint8_t *body)
+{
+    unsigned block = mod & 0x1ff;
+
+    if (attr == MCSM_LFT && (mod + 1) * 64 <= MODEL_LIDS) {
+        if (set)
+            memcpy(node->lft + mod * 64, body, 64);
+        memcpy(body, node->lft + mod * 64, 64);
+        return true;
+    }
+    if (attr != MCSM_MFT || (block + 1) * 32 > MODEL_MLIDS)
+        return false;
+    for (int i = 0; i < 32 && mod >> 28 == 0; i++) {
+        if (set)
+            node->mft[block * 32 + i] = mcsm_get16(body, 2 * i);
+        mcsm_put16(body, 2 * i, node->mft[block * 32 + i]);
+    }
+    return true;
+}
+
+/* False: refused. */
+static bool handle(model_node_t *node, uint8_t in_port, const uint8_t *mad, uint8_t *body)
+{
+    bool set = mad[MCSM_MAD_METHOD] == MCSM_SET;
+    uint32_t mod = mcsm_get32(mad, MCSM_MAD_MOD);
+
+    switch (mcsm_get16(mad, MCSM_MAD_ATTR)) {
+    case MCSM_NODE_INFO:
+        node_info(node, in_port, body);
+        return true;
+    case MCSM_NODE_DESC:
+        memset(body, 0, 64);
+        snprintf((char *)body, 64, "%s-%lx", node->sw ? "switch" : "host", node->guid);
+        return true;
+    case MCSM_PORT_INFO:
+        if (mod > node->nports)
+            return false;
+        port_info(node, mod, set, body);
+        return true;
+    case MCSM_SWITCH_INFO:
+        switch_info(node, set, body);
+        return node->sw;
+    case MCSM_PKEY_TABLE:
+        if (set)
+            memcpy(node->ports[in_port].pkeys, body, 64);
+        memcpy(body, node->ports[in_port].pkeys, 64);
+        return true;
+    case MCSM_GUID_INFO:
+        memset(body, 0, 64);
+        mcsm_put64(body, 0, node->guid + (node->sw ? 0 : in_port));
+        return true;
+    case MCSM_SL2VL:
+    case MCSM_VLARB:
+        return true;
+    default:
+        return node->sw && tables(node, mcsm_get16(mad, MCSM_MAD_ATTR), mod, set, body);
+    }
+}
+
+static void post(model_manager_t *manager, const mcsm_addr_t *from, const uint8_t *mad,
+                 size_t length, bool error)
+{
+    model_packet_t *packet = calloc(1, sizeof(*packet) + length);
+
+    if (packet == NULL)
+        abort();
+    packet->to = *from;
+    packet->error = error;
+    packet->length = length;
+    memcpy(packet->mad, mad, length);
+    *manager->inbox_end = packet;
+    manager->inbox_end = &packet->next;
+}
+
+static bool happens(model_t *model, unsigned percent)
+{
+    return percent > 0 && (unsigned)rand_r(&model->seed) % 100 < percent;
+}
+
+/* Follow a directed route. The node, or -1. */
+static int find_node(const model_manager_t *manager, const uint8_t *mad, uint8_t *in_port)
+{
+    const model_t *model = manager->model;
+    int at = manager->host;
+
+    *in_port = 1;
+    for (int i = 1; i <= mad[MCSM_SMP_HOP_COUNT]; i++) {
+        uint8_t out = mad[MCSM_SMP_PATH + i];
+        int peer = out <= MODEL_PORTS ? model->nodes[at].ports[out].peer : -1;
+
+        if (peer < 0)
+            return -1;
+        *in_port = model->nodes[at].ports[out].peer_port;
+        at = peer;
+    }
+    return at;
+}
+
+static int send_packet(void *arg, const mcsm_addr_t *to, const uint8_t *mad, size_t length,
+                       unsigned timeout)
+{
+    model_manager_t *manager = arg;
+    model_t *model = manager->model;
+    uint8_t answer[MCSM_MAD_SIZE], in_port;
+    model_node_t *node;
+    int at;
+
+    (void)timeout;
+    if (mad[MCSM_MAD_CLASS] == MCSM_CLASS_SA) {
+        free(manager->answer);
+        manager->answer = malloc(length);
+        memcpy(manager->answer, mad, length);
+        manager->answer_length = length;
+        manager->answer_to = *to;
+        manager->reports_sent += mad[MCSM_MAD_METHOD] == MCSM_REPORT;
+        return 0;
+    }
+    manager->repressed += mad[MCSM_MAD_METHOD] == MCSM_TRAP_REPRESS;
+    if (mad[MCSM_MAD_CLASS] != MCSM_CLASS_SMP_DIRECT || (mad[MCSM_MAD_METHOD] & MCSM_RESPONSE))
+        return 0;
+    at = find_node(manager, mad, &in_port);
+    node = at < 0 ? NULL : &model->nodes[at];
+    if (node != NULL)
+        node->smps++;
+    if (node == NULL || happens(model, model->loss) ||
+        (node->m_key != 0 && node->m_key != mcsm_get64(mad, MCSM_SMP_MKEY))) {
+        post(manager, to, mad, MCSM_MAD_SIZE, true);
+        return 0;
+    }
+    memcpy(answer, mad, sizeof(answer));
+    if (!handle(node, in_port, mad, answer + MCSM_SMP_BODY))
+        mcsm_put16(answer, MCSM_MAD_STATUS, 0x801c);
+    else
+        mcsm_put16(answer, MCSM_MAD_STATUS, 0x8000);
+    answer[MCSM_MAD_METHOD] = MCSM_GET | MCSM_RESPONSE;
+    if (happens(model, model->mutate)) {
+        for (int i = rand_r(&model->seed) % 8; i >= 0; i--)
+            answer[MCSM_MAD_ATTR + rand_r(&model->seed) % 112] = rand_r(&model->seed);
+    }
+    post(manager, to, answer, sizeof(answer), false);
+    return 0;
+}
+
+/* ---- managers ---- */
+
+static void members(void *arg, uint16_t mlid, void (*leaf)(void *, uint64_t), void *leaf_arg)
+{
+    model_manager_t *manager = arg;
+
+    mcsm_sa_members(manager->sa, mlid, leaf, leaf_arg);
+}
+
+static void swept(void *arg)
+{
+    mcsm_sa_swept(((model_manager_t *)arg)->sa);
+}
+
+static void end_port(void *arg, uint64_t guid, bool there)
+{
+    mcsm_sa_end_port(((model_manager_t *)arg)->sa, guid, there);
+}
+
+static void trap(void *arg, const uint8_t *notice)
+{
+    mcsm_sa_notice(((model_manager_t *)arg)->sa, notice);
+}
+
+model_manager_t *model_manager_new(model_t *model, int host, const char *text)
+{
+    model_manager_t *manager = calloc(1, sizeof(*manager));
+    mcsm_sm_events_t events = {
+        .arg = manager, .swept = swept, .end_port = end_port, .trap = trap, .members = members};
+    char path[] = "/tmp/mcsm-model-XXXXXX";
+    int fd = mkstemp(path);
+
+    if (manager == NULL || fd < 0 || write(fd, text, strlen(text)) < 0)
+        abort();
+    close(fd);
+    manager->config = mcsm_config_read(path, stderr);
+    unlink(path);
+    if (manager->config == NULL) {
+        free(manager);
+        return NULL;
+    }
+    manager->model = model;
+    manager->host = host;
+    manager->inbox_end = &manager->inbox;
+    manager->smps = mcsm_mads_new(64, 100, 4, send_packet, manager);
+    manager->reports = mcsm_mads_new(16, 100, 0, send_packet, manager);
+    manager->sm = mcsm_sm_new(manager->config, manager->smps, model->nodes[host].guid + 1, &events);
+    manager->sa = mcsm_sa_new(manager->sm, manager->reports);
+    return manager;
+}
+
+void model_manager_free(model_manager_t *manager)
+{
+    if (manager == NULL)
+        return;
+    mcsm_sa_free(manager->sa);
+    mcsm_sm_free(manager->sm);
+    mcsm_mads_free(manager->smps);
+    mcsm_mads_free(manager->reports);
+    mcsm_config_free(manager->config);
+    while (manager->inbox != NULL) {
+        model_packet_t *packet = manager->inbox;
+
+        manager->inbox = packet->next;
+        free(packet);
+    }
+    free(manager->answer);
+    free(manager);
+}
+
+static void deliver(model_manager_t *manager, const mcsm_addr_t *from, const uint8_t *mad,
+                    bool error)
+{
+    bool sa = mad[MCSM_MAD_CLASS] == MCSM_CLASS_SA;
+
+    if (mcsm_mads_receive(sa ? manager->reports : manager->smps, mad, error))
+        return;
+    if (sa)
+        mcsm_sa_receive(manager->sa, from, mad, MCSM_MAD_SIZE);
+    else
+        mcsm_sm_receive(manager->sm, from, mad);
+}
+
+static void take(model_manager_t *manager)
+{
+    model_packet_t *packet = manager->inbox;
+
+    manager->inbox = packet->next;
+    if (manager->inbox == NULL)
+        manager->inbox_end = &manager->inbox;
+    deliver(manager, &packet->to, packet->mad, packet->error);
+    free(packet);
+}
+
+void model_deliver(model_manager_t *manager, const mcsm_addr_t *from, const uint8_t *mad)
+{
+    deliver(manager, from, mad, false);
+}
+
+void model_run(model_manager_t *manager, int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        while (manager->inbox != NULL)
+            take(manager);
+        mcsm_sm_run(manager->sm, mcsm_now());
+        if (manager->inbox != NULL)
+            continue;
+        if (manager->sm->phase == MCSM_PHASE_IDLE)
+            return;
+        /* No answer will come to what is still on its way: its time is over. */
+        mcsm_mads_tick(manager->smps, mcsm_now() + 1000);
+    }
+}
+
+int model_sa(model_manager_t *manager, uint16_t from_lid, uint8_t method, uint16_t attr,
+             uint64_t mask, const uint8_t *data)
+{
+    uint8_t mad[MCSM_MAD_SIZE] = {1, MCSM_CLASS_SA, 2, method};
+    mcsm_addr_t from = {.lid = from_lid, .qpn = 1, .agent = MCSM_CLASS_SA};
+
+    mcsm_put16(mad, MCSM_MAD_ATTR, attr);
+    mcsm_put64(mad, MCSM_SA_COMPONENTS, mask);
+    if (data != NULL)
+        memcpy(mad + MCSM_SA_DATA, data, MCSM_SA_DATA_SIZE);
+    free(manager->answer);
+    manager->answer = NULL;
+    mcsm_sa_receive(manager->sa, &from, mad, sizeof(mad));
+    return manager->answer ? mcsm_get16(manager->answer, MCSM_MAD_STATUS) : -1;
+}
+
+/* ---- packets ---- */
+
+int model_route(const model_t *model, int from, uint16_t lid, int *hops)
+{
+    int at = from, steps = 0;
+
+    for (; steps < MODEL_NODES; steps++) {
+        const model_node_t *node = &model->nodes[at];
+        uint8_t out = node->sw ? lid < MODEL_LIDS ? node->lft[lid] : MCSM_DROP : 1;
+
+        if (mcsm_get16(node->ports[node->sw ? 0 : 1].info, MCSM_PI_LID) == lid)
+            break;
+        if (out == 0 || out > node->nports || node->ports[out].peer < 0 ||
+            mcsm_lo(node->ports[out].info, MCSM_PI_STATE_LO) != MCSM_STATE_ACTIVE ||
+            (at != from && !node->sw))
+            return -1;
+        at = node->ports[out].peer;
+    }
+    if (hops != NULL)
+        *hops = steps;
+    return steps < MODEL_NODES ? at : -1;
+}
+
+static int spread(const model_t *model, int at, uint8_t in_port, uint16_t mlid, int *received,
+                  int depth)
+{
+    const model_node_t *node = &model->nodes[at];
+
+    if (depth > MODEL_NODES)
+        return -1;
+    received[at]++;
+    for (int p = 1; node->sw && p <= node->nports; p++) {
+        if (p == in_port || !(node->mft[mlid - MCSM_MLID_MIN] >> p & 1) || node->ports[p].peer < 0)
+            continue;
+        if (spread(model, node->ports[p].peer, node->ports[p].peer_port, mlid, received,
+                   depth + 1) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+bool model_multicast(const model_t *model, int from, uint16_t mlid, int *received)
+{
+    memset(received, 0, MODEL_NODES * sizeof(*received));
+    return spread(model, model->nodes[from].ports[1].peer, model->nodes[from].ports[1].peer_port,
+                  mlid, received, 0) == 0;
+}

@@ -1,0 +1,95 @@
+/*
+ * A small model of switches and hosts, for what ibsim lacks: multicast packets that are delivered,
+ * traps of every kind, M_Keys, RMPP, malformed answers. Nodes answer SMPs as IBTA volume 1, chapter
+ * 14 has it, inside of the process.
+ */
+#ifndef MCSM_MODEL_H
+#define MCSM_MODEL_H
+
+#include "sa/sa.h"
+#include "sm/sm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MODEL_PORTS = 16, MODEL_NODES = 64, MODEL_LIDS = 1024, MODEL_MLIDS = 256 };
+
+typedef struct model_node {
+    uint64_t guid, m_key;
+    bool sw;
+    uint8_t nports;
+    struct {
+        int peer;
+        uint8_t peer_port;
+        uint8_t info[64];
+        uint8_t pkeys[64];
+    } ports[MODEL_PORTS + 1];
+    uint8_t sw_info[64];
+    uint8_t lft[MODEL_LIDS];
+    uint16_t mft[MODEL_MLIDS];
+    uint64_t smps; /* that it received */
+} model_node_t;
+
+typedef struct model_packet {
+    struct model_packet *next;
+    mcsm_addr_t to;
+    bool error;
+    size_t length;
+    uint8_t mad[];
+} model_packet_t;
+
+typedef struct model {
+    model_node_t nodes[MODEL_NODES];
+    int count;
+    unsigned loss;   /* of 100 packets */
+    unsigned mutate; /* of 100 answers: bytes at random */
+    unsigned seed;
+} model_t;
+
+/* A manager and its administration on a host of the model. */
+typedef struct model_manager {
+    model_t *model;
+    int host;
+    mcsm_config_t *config;
+    mcsm_mads_t *smps, *reports;
+    mcsm_sm_t *sm;
+    mcsm_sa_t *sa;
+    model_packet_t *inbox, **inbox_end;
+    uint8_t *answer; /* the last packet of class SA that it sent */
+    size_t answer_length;
+    mcsm_addr_t answer_to;
+    unsigned reports_sent, repressed;
+} model_manager_t;
+
+void model_start(model_t *model);
+int model_add(model_t *model, uint64_t guid, bool sw, uint8_t nports);
+void model_link(model_t *model, int a, uint8_t a_port, int b, uint8_t b_port);
+void model_unlink(model_t *model, int a, uint8_t a_port);
+
+/* Deliver a packet to a manager. */
+void model_deliver(model_manager_t *manager, const mcsm_addr_t *from, const uint8_t *mad);
+
+/* `text` is a configuration. NULL and a message if it is wrong. */
+model_manager_t *model_manager_new(model_t *model, int host, const char *text);
+void model_manager_free(model_manager_t *manager);
+
+/* Let it work until it is idle, for at most `rounds`. */
+void model_run(model_manager_t *manager, int rounds);
+
+/* An SA request of a host; the answer is manager->answer. `data` is 200 bytes or NULL. Returns the
+ * status of the answer; -1 if there was none. */
+int model_sa(model_manager_t *manager, uint16_t from_lid, uint8_t method, uint16_t attr,
+             uint64_t mask, const uint8_t *data);
+
+/* Where a packet to a LID arrives: the node, or -1. `hops` may be NULL. */
+int model_route(const model_t *model, int from, uint16_t lid, int *hops);
+
+/* How often each node receives one multicast packet. False if the packet goes in a circle. */
+bool model_multicast(const model_t *model, int from, uint16_t mlid, int *received);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

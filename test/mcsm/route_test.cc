@@ -1,0 +1,287 @@
+#include <cstring>
+#include <random>
+#include <unistd.h>
+
+#include "mcsm_test.h"
+
+/* Switches and links by number; LID 1000 + i is host i, at the switch that it was added to. */
+class Net
+{
+  public:
+    explicit Net(int count, uint8_t ports = 32) : tables(count)
+    {
+        std::vector<uint8_t> nports(count, ports);
+        graph = mcsm_graph_new(count, nports.data());
+        next.resize(count, 1);
+        for (int i = 0; i < count; i++) {
+            graph->sw[i].guid = 100 + i;
+            tables[i].resize(MCSM_LID_MAX + 1);
+            graph->sw[i].lft = tables[i].data();
+        }
+    }
+    ~Net()
+    {
+        mcsm_graph_free(graph);
+    }
+    void link(int a, int b)
+    {
+        mcsm_graph_link(graph, a, next[a], b, next[b]);
+        next[a]++;
+        next[b]++;
+    }
+    void link_at(int a, int a_port, int b, int b_port)
+    {
+        mcsm_graph_link(graph, a, a_port, b, b_port);
+        next[a] = std::max(next[a], a_port + 1);
+        next[b] = std::max(next[b], b_port + 1);
+    }
+    int host(int sw)
+    {
+        graph->sw[sw].hosts++;
+        at.push_back(sw);
+        mcsm_graph_target(graph, sw, next[sw]++, 1000 + at.size() - 1, false);
+        return at.size() - 1;
+    }
+    void route(mcsm_engine_t engine)
+    {
+        config.engine = engine;
+        ASSERT_EQ(0, mcsm_route(graph, &config));
+    }
+    /* Links from a switch to a host; -1 if the packet is lost. */
+    int hops(int from, int host)
+    {
+        for (int steps = 0; steps <= graph->count; steps++) {
+            uint8_t out = tables[from][1000 + host];
+            if (out == MCSM_DROP)
+                return -1;
+            if (from == at[host] && graph->sw[from].ports[out].peer < 0)
+                return steps;
+            if (graph->sw[from].ports[out].peer < 0)
+                return -1;
+            from = graph->sw[from].ports[out].peer;
+        }
+        return -1;
+    }
+    int distance(int from, int to)
+    {
+        std::vector<int> distances(graph->count), queue(graph->count);
+        mcsm_distances(graph, from, distances.data(), queue.data());
+        return distances[to];
+    }
+    mcsm_graph_t *graph;
+    mcsm_config_t config = {};
+    std::vector<std::vector<uint8_t>> tables;
+    std::vector<int> next, at;
+};
+
+static void random_links(Net &net, int count, std::mt19937 &draw)
+{
+    for (int i = 1; i < count; i++)
+        net.link(i, draw() % i);
+    for (int i = 0; i < count; i++) {
+        int a = draw() % count, b = draw() % count;
+        if (a != b)
+            net.link(a, b);
+    }
+    for (int i = 0; i < count; i++)
+        net.host(draw() % count);
+}
+
+TEST(MinHop, ShortestOnRandomFabrics)
+{
+    for (unsigned seed = 0; seed < 100; seed++) {
+        std::mt19937 draw(seed);
+        int count = 2 + draw() % 14;
+        Net net(count, 64);
+        random_links(net, count, draw);
+        net.route(MCSM_ENGINE_MINHOP);
+        for (int from = 0; from < count; from++)
+            for (size_t host = 0; host < net.at.size(); host++)
+                ASSERT_EQ(net.distance(from, net.at[host]), net.hops(from, host))
+                    << "seed " << seed;
+    }
+}
+
+TEST(MinHop, FatTreeIsBalanced)
+{
+    Net net(8); /* leaves 0-3, spines 4-7 */
+    for (int leaf = 0; leaf < 4; leaf++)
+        for (int spine = 4; spine < 8; spine++)
+            net.link(leaf, spine);
+    for (int leaf = 0; leaf < 4; leaf++)
+        for (int i = 0; i < 4; i++)
+            net.host(leaf);
+    net.route(MCSM_ENGINE_MINHOP);
+    /* 12 foreign hosts reach 4 hosts of a leaf over 4 links: 12 pairs on each. */
+    for (int leaf = 0; leaf < 4; leaf++)
+        for (int p = 1; p <= 4; p++) {
+            const mcsm_gport_t &port = net.graph->sw[leaf].ports[p];
+            int down = net.graph->sw[port.peer].first_link + port.peer_port;
+            EXPECT_EQ(12u, net.graph->load[net.graph->sw[leaf].first_link + p]);
+            EXPECT_EQ(12u, net.graph->load[down]);
+        }
+}
+
+TEST(UpDown, ReachesAllAndHasNoCreditLoop)
+{
+    for (unsigned seed = 0; seed < 100; seed++) {
+        std::mt19937 draw(seed);
+        int count = 2 + draw() % 14;
+        Net net(count, 64);
+        random_links(net, count, draw);
+        net.route(MCSM_ENGINE_UPDN);
+        for (int from = 0; from < count; from++)
+            for (size_t host = 0; host < net.at.size(); host++)
+                ASSERT_GE(net.hops(from, host), net.distance(from, net.at[host]))
+                    << "seed " << seed;
+        ASSERT_EQ(0, mcsm_credit_loop(net.graph, nullptr, 0)) << "seed " << seed;
+    }
+}
+
+TEST(UpDown, NeverUpAfterDown)
+{
+    std::mt19937 draw(5);
+    Net net(12, 64);
+    random_links(net, 12, draw);
+    net.route(MCSM_ENGINE_UPDN);
+    for (int from = 0; from < 12; from++)
+        for (size_t host = 0; host < net.at.size(); host++) {
+            bool down = false;
+            for (int at = from; at != net.at[host];) {
+                int to = net.graph->sw[at].ports[net.tables[at][1000 + host]].peer;
+                bool up = mcsm_is_up(net.graph, at, to);
+                ASSERT_FALSE(up && down);
+                down |= !up;
+                at = to;
+            }
+        }
+}
+
+TEST(CreditLoop, RingOfMinHop)
+{
+    Net net(6);
+    for (int i = 0; i < 6; i++) {
+        net.link_at(i, 1, (i + 1) % 6, 2);
+    }
+    for (int i = 0; i < 6; i++)
+        net.host(i);
+    net.route(MCSM_ENGINE_MINHOP);
+    EXPECT_GT(mcsm_credit_loop(net.graph, nullptr, 0), 0);
+    net.route(MCSM_ENGINE_UPDN);
+    EXPECT_EQ(0, mcsm_credit_loop(net.graph, nullptr, 0));
+}
+
+/* A torus of DOR: x by ports 1 and 2, y by 3 and 4. Packets turn from x to y only, so that a circle
+ * is one ring; from a ring of four on, packets that go two steps fill it. */
+TEST(CreditLoop, TorusOfDor)
+{
+    for (int n : {3, 4, 5}) {
+        Net net(n * n);
+        for (int y = 0; y < n; y++)
+            for (int x = 0; x < n; x++) {
+                net.link_at(y * n + x, 1, y * n + (x + 1) % n, 2);
+                net.link_at(y * n + x, 3, (y + 1) % n * n + x, 4);
+            }
+        for (int i = 0; i < n * n; i++)
+            net.host(i);
+        net.config.dimension_count = 2;
+        net.config.dimensions[0] = {{1, 2}, 2};
+        net.config.dimensions[1] = {{3, 4}, 2};
+        net.route(MCSM_ENGINE_DOR);
+        int circle[64], length = mcsm_credit_loop(net.graph, circle, 64);
+        ASSERT_EQ(n < 4 ? 0 : n, length);
+        for (int i = 0; i < length; i++) { /* each channel leads to the switch of the next one */
+            int owner = mcsm_graph_owner(net.graph, circle[i]);
+            int port = circle[i] - net.graph->sw[owner].first_link;
+            ASSERT_EQ(mcsm_graph_owner(net.graph, circle[(i + 1) % length]),
+                      net.graph->sw[owner].ports[port].peer);
+        }
+        for (int from = 0; from < n * n; from++)
+            for (int to = 0; to < n * n; to++)
+                ASSERT_EQ(net.distance(from, to), net.hops(from, to));
+        net.route(MCSM_ENGINE_UPDN);
+        EXPECT_EQ(0, mcsm_credit_loop(net.graph, nullptr, 0));
+    }
+}
+
+static void dor_dimensions(mcsm_config_t *config, int n)
+{
+    config->dimension_count = n;
+    for (int i = 0; i < n; i++) {
+        config->dimensions[i].count = 1;
+        config->dimensions[i].ports[0] = i + 1;
+    }
+}
+
+TEST(Dor, HypercubeInTheOrderOfDimensions)
+{
+    Net net(16);
+    for (int i = 0; i < 16; i++)
+        for (int d = 0; d < 4; d++)
+            if (!(i >> d & 1))
+                net.link_at(i, d + 1, i | 1 << d, d + 1);
+    for (int i = 0; i < 16; i++)
+        net.host(i);
+    dor_dimensions(&net.config, 4);
+    net.route(MCSM_ENGINE_DOR);
+    for (int from = 0; from < 16; from++)
+        for (int to = 0; to < 16; to++) {
+            ASSERT_EQ(__builtin_popcount(from ^ to), net.hops(from, to));
+            if (from != to) {
+                ASSERT_EQ(__builtin_ctz(from ^ to) + 1, net.tables[from][1000 + to]);
+            }
+        }
+    EXPECT_EQ(0, mcsm_credit_loop(net.graph, nullptr, 0));
+}
+
+TEST(Dor, ConfiguredOrderIsUsed)
+{
+    Net net(4);
+    for (int i = 0; i < 4; i++)
+        for (int d = 0; d < 2; d++)
+            if (!(i >> d & 1))
+                net.link_at(i, d + 1, i | 1 << d, d + 1);
+    for (int i = 0; i < 4; i++)
+        net.host(i);
+    net.config.dimension_count = 2;
+    net.config.dimensions[0] = {{2}, 1};
+    net.config.dimensions[1] = {{1}, 1};
+    net.route(MCSM_ENGINE_DOR);
+    EXPECT_EQ(2, net.tables[0][1003]);
+}
+
+TEST(Route, UnreachableIsDropped)
+{
+    Net net(2);
+    net.host(0);
+    net.host(1);
+    net.route(MCSM_ENGINE_MINHOP);
+    EXPECT_EQ(MCSM_DROP, net.tables[0][1001]);
+    EXPECT_EQ(MCSM_DROP, net.tables[0][5]);
+}
+
+TEST(Transit, EvenAndStable)
+{
+    bool alive[4] = {true, true, true, true};
+    int count[4] = {};
+    for (size_t n = 0; n < 1000; n++)
+        count[mcsm_transit_choice(n, alive, 4)]++;
+    for (int i = 0; i < 4; i++)
+        EXPECT_EQ(250, count[i]);
+    alive[1] = false;
+    int moved[4] = {};
+    for (size_t n = 0; n < 1200; n++) {
+        int choice = mcsm_transit_choice(n, alive, 4);
+        ASSERT_NE(1, choice);
+        if (n % 4 != 1) {
+            ASSERT_EQ((int)(n % 4), choice); /* who did not lose its port keeps it */
+        } else {
+            moved[choice]++;
+        }
+    }
+    EXPECT_EQ(100, moved[0]);
+    EXPECT_EQ(100, moved[2]);
+    EXPECT_EQ(100, moved[3]);
+    bool none[2] = {};
+    EXPECT_EQ(-1, mcsm_transit_choice(3, none, 2));
+}

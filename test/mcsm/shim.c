@@ -1,0 +1,87 @@
+/*
+ * Preloaded into a manager: counts the directed routes of all SMPs that it sends, and writes them
+ * to MCSM_SHIM_OUT when it ends, and a few times a second, since it may be killed. A test sees
+ * there whether an SMP went beyond the border. MCSM_SHIM_LOSS loses that many of a hundred SMPs.
+ */
+#include <dlfcn.h>
+#include <infiniband/umad.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <uthash.h>
+
+enum { CLASS_DIRECT = 0x81, HOP_COUNT = 7, INITIAL_PATH = 128 };
+
+typedef struct route {
+    char ports[256];
+    UT_hash_handle hh;
+    unsigned long count;
+} route_t;
+
+static route_t *routes;
+static uint64_t saved; /* when, in milliseconds */
+static unsigned seed = 1;
+
+static void save(void)
+{
+    const char *path = getenv("MCSM_SHIM_OUT");
+    FILE *out = path ? fopen(path, "w") : NULL;
+    route_t *route, *next;
+
+    if (out == NULL)
+        return;
+    HASH_ITER(hh, routes, route, next)
+    fprintf(out, "%s %lu\n", route->ports[0] ? route->ports : ",", route->count);
+    fclose(out);
+}
+
+static uint64_t now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000ULL + time.tv_nsec / 1000000;
+}
+
+static void count(const uint8_t *mad)
+{
+    char ports[256] = "";
+    route_t *route;
+    size_t length = 0;
+
+    for (int i = 1; i <= mad[HOP_COUNT] && i < 64; i++)
+        length += snprintf(ports + length, sizeof(ports) - length, "%u,", mad[INITIAL_PATH + i]);
+    HASH_FIND_STR(routes, ports, route);
+    if (route == NULL) {
+        route = calloc(1, sizeof(*route));
+        if (route == NULL)
+            abort();
+        strcpy(route->ports, ports);
+        HASH_ADD_STR(routes, ports, route);
+    }
+    route->count++;
+    if (now() - saved > 200) {
+        save();
+        saved = now();
+    }
+}
+
+int umad_send(int port, int agent, void *umad, int length, int timeout, int retries)
+{
+    static int (*real)(int, int, void *, int, int, int);
+    const uint8_t *mad = umad_get_mad(umad);
+    const char *loss = getenv("MCSM_SHIM_LOSS");
+
+    if (real == NULL) {
+        *(void **)&real = dlsym(RTLD_NEXT, "umad_send");
+        atexit(save);
+    }
+    if (mad[1] == CLASS_DIRECT)
+        count(mad);
+    if (loss != NULL && rand_r(&seed) % 100 < atoi(loss))
+        return 0;
+    return real(port, agent, umad, length, timeout, retries);
+}

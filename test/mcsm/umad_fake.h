@@ -1,0 +1,21 @@
+/* The libibumad of umad_fake.c. Whoever reads or writes it holds the mutex. */
+#ifndef MCSM_UMAD_FAKE_H
+#define MCSM_UMAD_FAKE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct umad_fake {
+    pthread_mutex_t mutex;
+    int lengths[16]; /* of the packets that come in */
+    int count, next;
+    bool broken; /* the device is gone */
+    unsigned calls;
+    uint8_t rmpp[256]; /* the RMPP version by which a class was registered */
+    int sent_agent, sent_length, sent_timeout, sent_retries;
+} umad_fake_t;
+
+extern umad_fake_t umad_fake;
+
+#endif
