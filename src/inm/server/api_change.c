@@ -1,0 +1,439 @@
+/* Calls that change something, or put load on the network. */
+#include "api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PUT_INT(o, name, v)  json_object_object_add(o, name, json_object_new_int64((int64_t)(v)))
+#define PUT_REAL(o, name, v) json_object_object_add(o, name, json_object_new_double(v))
+#define PUT_TEXT(o, name, v) json_object_object_add(o, name, json_object_new_string(v))
+#define PUT_BOOL(o, name, v) json_object_object_add(o, name, json_object_new_boolean(v))
+
+static void post_login(struct call *call)
+{
+    const char *name = call_text(call, "name"), *password = call_text(call, "password");
+    struct auth_session session;
+
+    if (name == NULL || password == NULL) {
+        call_error(call, 400, "name and password are needed");
+        return;
+    }
+    switch (auth_login(call->d->auth, name, password, call->address, &session)) {
+    case LOGIN_OK:
+        call->reply = json_object_new_object();
+        PUT_TEXT(call->reply, "user", session.user);
+        PUT_TEXT(call->reply, "role", auth_role_name(session.role));
+        PUT_TEXT(call->reply, "csrf", session.csrf);
+        memcpy(call->new_cookie, session.token, sizeof(call->new_cookie));
+        break;
+    case LOGIN_TOO_MANY: call_error(call, 429, "too many tries: wait a minute"); break;
+    default: call_error(call, 401, "name or password is wrong");
+    }
+}
+
+static void post_logout(struct call *call)
+{
+    auth_logout(call->d->auth, call->session.token);
+    call->drop_cookie = true;
+}
+
+/* ---- long operations: one at a time ---------------------------------------------------------- */
+
+/* A poll in the background is waited for. */
+static bool begin_long(struct call *call)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 30;
+    if (pthread_mutex_timedlock(&call->d->busy, &until) != 0) {
+        call_error(call, 409, "another long operation is running");
+        return false;
+    }
+    return true;
+}
+
+static void end_long(struct call *call)
+{
+    pthread_mutex_unlock(&call->d->busy);
+}
+
+static void post_discover(struct call *call)
+{
+    struct inmd *d = call->d;
+    int64_t window = call_number(call, "window", 0);
+    bool ok;
+
+    if (window < 0 || window > NET_MAX_WINDOW) {
+        call_error(call, 400, "window is 1 to %d", NET_MAX_WINDOW);
+        return;
+    }
+    if (!begin_long(call)) {
+        return;
+    }
+    net_set_window(d->net, window > 0 ? (uint32_t)window : d->config.window);
+    ok = discover_all(d);
+    net_set_window(d->net, d->config.window);
+    end_long(call);
+    if (!ok) {
+        call_error(call, 502, "this host's NIC has no network");
+        return;
+    }
+    call->reply = json_object_new_object();
+    pthread_mutex_lock(&d->lock);
+    PUT_INT(call->reply, "nrc", d->found.num_nrc);
+    PUT_INT(call->reply, "nic", d->found.num_nic);
+    PUT_INT(call->reply, "links", d->found.num_links);
+    PUT_REAL(call->reply, "real_seconds", d->found.real_seconds);
+    PUT_REAL(call->reply, "modelled_seconds", (double)d->found.modelled_ns * 1e-9);
+    PUT_INT(call->reply, "requests", d->found.requests);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void post_scan(struct call *call)
+{
+    struct inmd *d = call->d;
+    int64_t window = call_number(call, "window", 0), per_chip = call_number(call, "per_chip", 120);
+    struct scan_result r;
+
+    if (window < 0 || window > NET_MAX_WINDOW || per_chip < 1 || per_chip > 1000) {
+        call_error(call, 400, "window is 1 to %d, per_chip 1 to 1000", NET_MAX_WINDOW);
+        return;
+    }
+    if (!begin_long(call)) {
+        return;
+    }
+    net_set_window(d->net, window > 0 ? (uint32_t)window : d->config.window);
+    full_scan(d, (uint32_t)per_chip, &r);
+    net_set_window(d->net, d->config.window);
+    end_long(call);
+    call->reply = json_object_new_object();
+    PUT_INT(call->reply, "requests", r.requests);
+    PUT_INT(call->reply, "failed", r.failed);
+    PUT_INT(call->reply, "bits", r.bits);
+    PUT_REAL(call->reply, "real_seconds", r.real_seconds);
+    PUT_REAL(call->reply, "modelled_seconds", (double)r.modelled_ns * 1e-9);
+    PUT_REAL(call->reply, "formula_seconds", r.formula_seconds);
+    PUT_REAL(call->reply, "link_share_percent", r.link_share * 100);
+    PUT_REAL(call->reply, "out_of_band_seconds", (double)r.requests * 4816.66e-6);
+}
+
+static void post_poll(struct call *call)
+{
+    struct inmd *d = call->d;
+    const char *mode = call_text(call, "mode");
+    int64_t interval = call_number(call, "interval_ms", 0);
+
+    if (mode != NULL && strcmp(mode, "single") != 0 && strcmp(mode, "loop") != 0 &&
+        strcmp(mode, "compare") != 0) {
+        call_error(call, 400, "mode is single, loop or compare");
+        return;
+    }
+    if (interval != 0 && (interval < 100 || interval > 86400000)) {
+        call_error(call, 400, "interval_ms is 100 to 86400000");
+        return;
+    }
+    pthread_mutex_lock(&d->lock);
+    if (mode != NULL) {
+        snprintf(d->config.poll_mode, sizeof(d->config.poll_mode), "%s", mode);
+    }
+    if (interval != 0) {
+        d->config.poll_ms = (uint32_t)interval;
+    }
+    pthread_mutex_unlock(&d->lock);
+    if (!begin_long(call)) {
+        return;
+    }
+    call->reply = json_object_new_object();
+    PUT_INT(call->reply, "failed", poll_chips(d));
+    end_long(call);
+    PUT_REAL(call->reply, "seconds", d->poll_seconds);
+}
+
+static void post_config(struct call *call)
+{
+    struct inmd *d = call->d;
+    int64_t hot = call_number(call, "hot_limit", d->config.hot_limit);
+    int64_t retries = call_number(call, "retry_limit", d->config.retry_limit);
+
+    if (hot < 1 || hot > 150 || retries < 0 || retries > 1000000000) {
+        call_error(call, 400, "hot_limit is 1 to 150, retry_limit 0 to 1000000000");
+        return;
+    }
+    if (!begin_long(call)) {
+        return;
+    }
+    pthread_mutex_lock(&d->lock);
+    d->config.hot_limit = (uint32_t)hot;
+    d->config.retry_limit = (uint32_t)retries;
+    pthread_mutex_unlock(&d->lock);
+    call->reply = json_object_new_object();
+    PUT_INT(call->reply, "failed", push_config(d, d->config.first_cabinet, d->config.last_cabinet));
+    PUT_INT(call->reply, "differ",
+            check_config(d, d->config.first_cabinet, d->config.last_cabinet));
+    end_long(call);
+}
+
+static void put_routes(struct call *call, const char *action, const struct route_result *r,
+                       bool ok)
+{
+    struct json_object *o;
+
+    if (!ok && r->message[0] != '\0') {
+        call_error(call, 422, "%s", r->message);
+        return;
+    }
+    o = call->reply = json_object_new_object();
+    PUT_BOOL(o, "ok", ok);
+    PUT_INT(o, "chips", r->chips);
+    if (strcmp(action, "generate") == 0) {
+        PUT_INT(o, "runs", r->runs);
+        PUT_INT(o, "unreachable", r->unreachable);
+        PUT_BOOL(o, "deadlock_free", r->deadlock_free);
+        PUT_INT(o, "min_load", r->min_load);
+        PUT_INT(o, "max_load", r->max_load);
+    } else {
+        PUT_INT(o, "failed", r->failed);
+    }
+    if (strcmp(action, "load") == 0) {
+        PUT_INT(o, "runs", r->runs);
+    } else if (strcmp(action, "verify") == 0) {
+        PUT_INT(o, "checked", r->checked);
+        PUT_INT(o, "differ", r->differ);
+    }
+    PUT_REAL(o, "seconds", r->seconds);
+}
+
+static void post_routes(struct call *call)
+{
+    static const char *const kinds[] = {"shortest", "balanced", "updown"};
+    const char *action = call_text(call, "action"), *kind = call_text(call, "kind");
+    uint32_t chip = INM_NONE;
+    struct route_result r;
+    bool ok;
+    int i;
+
+    for (i = 0; i < 3 && kind != NULL && strcmp(kind, kinds[i]) != 0; i++) {
+    }
+    if (action == NULL || i == 3) {
+        call_error(call, 400, "action is generate, load, verify or keep; kind is shortest, "
+                              "balanced or updown");
+        return;
+    }
+    if (call_text(call, "chip") != NULL) {
+        chip = call_chip(call, call_text(call, "chip"));
+        if (chip == INM_NONE) {
+            return;
+        }
+    }
+    if (!begin_long(call)) {
+        return;
+    }
+    if (strcmp(action, "generate") == 0) {
+        ok = routes_generate(call->d, kind != NULL ? (enum route_kind)i : ROUTE_UPDOWN, &r);
+        put_routes(call, action, &r, ok);
+    } else if (strcmp(action, "load") == 0) {
+        ok = routes_load(call->d, &r);
+        put_routes(call, action, &r, ok);
+    } else if (strcmp(action, "verify") == 0) {
+        ok = routes_verify(call->d, &r);
+        put_routes(call, action, &r, ok);
+    } else if (strcmp(action, "keep") == 0) {
+        ok = routes_keep(call->d, chip, &r);
+        put_routes(call, action, &r, ok);
+    } else {
+        call_error(call, 400, "action is generate, load, verify or keep");
+    }
+    end_long(call);
+}
+
+/* What to test: a port, a chip, a switch or a cabinet by its name, or all. */
+static bool bist_target(struct call *call, const char *target, uint8_t *want)
+{
+    const struct inm_topo *t = call->d->topo;
+    uint32_t port = inm_port_parse(t, target), chip;
+    char name[INM_NAME_MAX];
+    bool found = false, all = strcmp(target, "all") == 0;
+
+    if (port != INM_NONE) {
+        want[port] = 1;
+        return true;
+    }
+    for (port = 0; port < inm_topo_ports(t); port++) {
+        chip = inm_topo_port_chip(t, port);
+        if (all || strcmp(inm_chip_name(t, chip, name), target) == 0 ||
+            strcmp(inm_board_name(t, chip, name), target) == 0 ||
+            strcmp(inm_cabinet_name(t, chip, name), target) == 0) {
+            want[port] = 1;
+            found = true;
+        }
+    }
+    return found;
+}
+
+static void post_bist(struct call *call)
+{
+    const char *target = call_text(call, "target");
+    int64_t us = call_number(call, "us", 10000);
+    uint8_t *want = calloc(inm_topo_ports(call->d->topo), 1);
+    struct bist_result r;
+
+    if (want == NULL || target == NULL || us < 1 || us > 10000000 ||
+        !bist_target(call, target, want)) {
+        call_error(call, 400, "target is a port, chip, switch, cabinet or all; us is 1 to "
+                              "10000000");
+    } else if (begin_long(call)) {
+        bist_run(call->d, want, (uint32_t)us, &r);
+        end_long(call);
+        call->reply = json_object_new_object();
+        PUT_INT(call->reply, "links", r.links);
+        PUT_INT(call->reply, "tested", r.tested);
+        PUT_INT(call->reply, "rounds", r.rounds);
+        PUT_INT(call->reply, "bad", r.bad);
+        PUT_INT(call->reply, "bridges", r.bridges);
+        PUT_INT(call->reply, "failed", r.failed);
+        PUT_INT(call->reply, "bits", r.bits);
+        PUT_INT(call->reply, "errors", r.errors);
+        PUT_REAL(call->reply, "seconds", r.seconds);
+    }
+    free(want);
+}
+
+/* ---- chips ----------------------------------------------------------------------------------- */
+
+/* A 64-bit number: as text, since JSON's numbers are not always exact. */
+static bool parse_value(const char *text, uint64_t *value)
+{
+    char *end;
+
+    if (text == NULL || text[0] < '0' || text[0] > '9') {
+        return false;
+    }
+    *value = strtoull(text, &end, 0);
+    return *end == '\0';
+}
+
+static void put_outcome(struct call *call, int outcome)
+{
+    if (outcome != NET_OK) {
+        call_error(call, outcome == NET_NO_ANSWER ? 504 : 422, "%s", outcome_text(outcome));
+    }
+}
+
+static void post_reg(struct call *call)
+{
+    uint32_t chip = call_chip(call, call_text(call, "chip"));
+    int64_t addr = call_number(call, "addr", -1);
+    uint64_t value;
+
+    if (chip == INM_NONE) {
+        return;
+    }
+    if (addr < 0 || addr > 0xffff || !parse_value(call_text(call, "value"), &value)) {
+        call_error(call, 400, "addr is a number, value a number as text");
+        return;
+    }
+    put_outcome(call, chip_write(call->d, chip, (uint32_t)addr, value));
+}
+
+static void post_eeprom(struct call *call)
+{
+    uint32_t chip = call_chip(call, call_text(call, "chip")), num = 0;
+    const char *text = call_text(call, "bytes");
+    int64_t addr = call_number(call, "addr", -1);
+    uint8_t bytes[4096];
+    unsigned byte;
+
+    if (chip == INM_NONE) {
+        return;
+    }
+    while (text != NULL && num < sizeof(bytes) && strspn(text, "0123456789abcdefABCDEF") >= 2 &&
+           sscanf(text, "%2x", &byte) == 1) {
+        bytes[num++] = (uint8_t)byte;
+        text += 2;
+    }
+    if (addr < 0 || addr > 0xffff || num == 0 || *text != '\0') {
+        call_error(call, 400, "addr is a number, bytes up to %zu bytes in hexadecimal",
+                   sizeof(bytes));
+        return;
+    }
+    put_outcome(call, chip_eeprom_write(call->d, chip, (uint32_t)addr, num, bytes));
+}
+
+/* ---- alarms, users, layout ------------------------------------------------------------------- */
+
+static void post_ack(struct call *call)
+{
+    struct inmd *d = call->d;
+    int64_t id = call_number(call, "id", -1);
+    bool found = false;
+    uint32_t i;
+
+    pthread_mutex_lock(&d->lock);
+    for (i = 0; i < d->num_alarms; i++) {
+        if ((int64_t)d->alarms[i].id == id) {
+            snprintf(d->alarms[i].acknowledged, sizeof(d->alarms[i].acknowledged), "%s",
+                     call->session.user);
+            history_alarm_acknowledged(d->history, d->alarms[i].id, call->session.user);
+            found = true;
+        }
+    }
+    inmd_touch(d);
+    pthread_mutex_unlock(&d->lock);
+    if (!found) {
+        call_error(call, 404, "no active alarm has this id");
+    }
+}
+
+static void post_user(struct call *call)
+{
+    const char *name = call_text(call, "name"), *role = call_text(call, "role");
+    const char *password = call_text(call, "password");
+
+    if (name == NULL || role == NULL || password == NULL ||
+        !auth_set_user(call->d->auth, name, auth_role_parse(role), password)) {
+        call_error(call, 400, "a name of letters, digits, . _ -; a password of 8 to 256 "
+                              "characters; role viewer, operator or administrator");
+    }
+}
+
+static void post_user_delete(struct call *call)
+{
+    const char *name = call_text(call, "name");
+
+    if (name == NULL || !auth_delete_user(call->d->auth, name)) {
+        call_error(call, 404, "no such user");
+    }
+}
+
+static void post_layout(struct call *call)
+{
+    const char *text = call->body != NULL
+                           ? json_object_to_json_string_ext(call->body, JSON_C_TO_STRING_PLAIN)
+                           : "{}";
+
+    if (strlen(text) > 1000000) {
+        call_error(call, 413, "the layout is too large");
+        return;
+    }
+    history_setting(call->d->history, "layout", text);
+}
+
+const struct api api_change[] = {
+    {"POST", "/api/v1/login", ROLE_NONE, post_login, true},
+    {"POST", "/api/v1/logout", ROLE_VIEWER, post_logout, true},
+    {"POST", "/api/v1/discover", ROLE_OPERATOR, post_discover, true},
+    {"POST", "/api/v1/scan", ROLE_OPERATOR, post_scan, true},
+    {"POST", "/api/v1/poll", ROLE_OPERATOR, post_poll, true},
+    {"POST", "/api/v1/alarms/ack", ROLE_OPERATOR, post_ack, true},
+    {"POST", "/api/v1/bist", ROLE_OPERATOR, post_bist, true},
+    {"POST", "/api/v1/layout", ROLE_OPERATOR, post_layout, true},
+    {"POST", "/api/v1/config", ROLE_ADMINISTRATOR, post_config, true},
+    {"POST", "/api/v1/routes", ROLE_ADMINISTRATOR, post_routes, true},
+    {"POST", "/api/v1/reg", ROLE_ADMINISTRATOR, post_reg, true},
+    {"POST", "/api/v1/eeprom", ROLE_ADMINISTRATOR, post_eeprom, true},
+    {"POST", "/api/v1/users", ROLE_ADMINISTRATOR, post_user, true},
+    {"POST", "/api/v1/users/delete", ROLE_ADMINISTRATOR, post_user_delete, true},
+    {NULL, NULL, ROLE_NONE, NULL, false},
+};

@@ -1,0 +1,618 @@
+/*
+ * HTTP: connections, sessions, the page, live updates. One thread for each connection
+ * (libmicrohttpd), at most MAX_CONNECTIONS.
+ *
+ * Who comes over the Unix socket is known by the kernel: root and the user that inmd runs as are
+ * administrators there, others are refused. Who comes over TCP needs a session.
+ */
+#include "api.h"
+#include "web.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define MAX_CONNECTIONS 256
+#define MAX_PER_ADDRESS 64
+#define MAX_BODY        (1u << 20)
+
+struct http {
+    struct inmd *d;
+    struct MHD_Daemon *tcp, *local;
+    char *cert, *key;
+};
+
+struct request {
+    char *body;
+    size_t len;
+    bool too_long;
+};
+
+/* ---- helpers of calls ------------------------------------------------------------------------ */
+
+const char *call_arg(struct call *call, const char *name)
+{
+    return MHD_lookup_connection_value(call->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+const char *call_text(struct call *call, const char *name)
+{
+    struct json_object *value;
+
+    return call->body != NULL && json_object_object_get_ex(call->body, name, &value) &&
+                   json_object_is_type(value, json_type_string)
+               ? json_object_get_string(value) : NULL;
+}
+
+int64_t call_number(struct call *call, const char *name, int64_t otherwise)
+{
+    struct json_object *value;
+
+    return call->body != NULL && json_object_object_get_ex(call->body, name, &value) &&
+                   json_object_is_type(value, json_type_int)
+               ? json_object_get_int64(value) : otherwise;
+}
+
+void call_error(struct call *call, unsigned status, const char *fmt, ...)
+{
+    char text[400];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    json_object_put(call->reply);
+    call->reply = json_object_new_object();
+    json_object_object_add(call->reply, "error", json_object_new_string(text));
+    call->status = status;
+}
+
+uint32_t call_chip(struct call *call, const char *name)
+{
+    uint32_t chip = name != NULL ? inm_chip_parse(call->d->topo, name) : INM_NONE;
+
+    if (chip == INM_NONE) {
+        call_error(call, 404, "no such chip: %.40s; names are like r12f3n5, l5s2b13, nic7",
+                   name != NULL ? name : "(none)");
+    }
+    return chip;
+}
+
+uint32_t call_port(struct call *call, const char *name)
+{
+    uint32_t port = name != NULL ? inm_port_parse(call->d->topo, name) : INM_NONE;
+
+    if (port == INM_NONE) {
+        call_error(call, 404, "no such port: %.40s; names are like r12f3n5:7",
+                   name != NULL ? name : "(none)");
+    }
+    return port;
+}
+
+/* ---- who asks -------------------------------------------------------------------------------- */
+
+static void client_address(struct MHD_Connection *connection, char *buf, size_t size)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *sa = info != NULL ? info->client_addr : NULL;
+
+    snprintf(buf, size, "local");
+    if (sa != NULL && sa->sa_family == AF_INET) {
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)sa)->sin_addr, buf,
+                  (socklen_t)size);
+    } else if (sa != NULL && sa->sa_family == AF_INET6) {
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr, buf,
+                  (socklen_t)size);
+    }
+}
+
+static void local_session(struct MHD_Connection *connection, struct auth_session *session)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+
+    if (info != NULL &&
+        getsockopt(info->connect_fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
+        (cred.uid == 0 || cred.uid == geteuid())) {
+        session->role = ROLE_ADMINISTRATOR;
+        snprintf(session->user, sizeof(session->user), "uid %u", cred.uid);
+    }
+}
+
+static void find_session(struct call *call, bool local)
+{
+    const char *token =
+        MHD_lookup_connection_value(call->connection, MHD_COOKIE_KIND, "inm_session");
+
+    if (local) {
+        local_session(call->connection, &call->session);
+    } else if (token != NULL) {
+        auth_find_session(call->d->auth, token, &call->session);
+    }
+}
+
+/* A page of another site can make a browser send our cookie, but not this header. */
+static bool csrf_ok(const struct call *call, bool local)
+{
+    const char *token =
+        MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "X-CSRF-Token");
+
+    return local || (token != NULL && auth_equal(call->session.csrf, token));
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void add_headers(struct MHD_Response *response)
+{
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, "X-Frame-Options", "DENY");
+    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    MHD_add_response_header(response, "Cache-Control", "no-store");
+    MHD_add_response_header(response, "Content-Security-Policy",
+                            "default-src 'none'; script-src 'self'; style-src 'self'; "
+                            "connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; "
+                            "base-uri 'none'; form-action 'none'");
+}
+
+static enum MHD_Result send_text(struct MHD_Connection *connection, unsigned status,
+                                 const char *type, const void *text, size_t len, bool copy)
+{
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        len, (void *)(uintptr_t)text, copy ? MHD_RESPMEM_MUST_COPY : MHD_RESPMEM_PERSISTENT);
+    enum MHD_Result ret;
+
+    if (response == NULL) {
+        return MHD_NO;
+    }
+    MHD_add_response_header(response, "Content-Type", type);
+    add_headers(response);
+    ret = MHD_queue_response(connection, status, response);
+    MHD_destroy_response(response);
+    return ret;
+}
+
+static void set_cookie(struct call *call, struct MHD_Response *response)
+{
+    char cookie[200];
+    const char *secure = call->d->config.tls_cert[0] != '\0' ? "; Secure" : "";
+
+    if (call->new_cookie[0] != '\0' || call->drop_cookie) {
+        snprintf(cookie, sizeof(cookie), "inm_session=%s; Path=/; HttpOnly; SameSite=Strict%s%s",
+                 call->new_cookie, secure, call->drop_cookie ? "; Max-Age=0" : "");
+        MHD_add_response_header(response, "Set-Cookie", cookie);
+    }
+}
+
+static enum MHD_Result send_call(struct call *call)
+{
+    struct MHD_Response *response;
+    enum MHD_Result ret;
+    const char *text;
+    size_t len;
+
+    if (call->text != NULL) {
+        response = MHD_create_response_from_buffer(call->text_len, call->text,
+                                                   MHD_RESPMEM_MUST_FREE);
+        call->text = NULL;
+    } else {
+        if (call->reply == NULL) {
+            call->reply = json_object_new_object();
+        }
+        text = json_object_to_json_string_length(call->reply, JSON_C_TO_STRING_PLAIN, &len);
+        response = MHD_create_response_from_buffer(len, (void *)(uintptr_t)text,
+                                                   MHD_RESPMEM_MUST_COPY);
+        call->type = "application/json";
+    }
+    if (response == NULL) {
+        return MHD_NO;
+    }
+    MHD_add_response_header(response, "Content-Type", call->type);
+    add_headers(response);
+    set_cookie(call, response);
+    ret = MHD_queue_response(call->connection, call->status, response);
+    MHD_destroy_response(response);
+    return ret;
+}
+
+/* ---- live updates: server-sent events -------------------------------------------------------- */
+
+struct stream {
+    struct inmd *d;
+    uint64_t version;
+    char token[AUTH_TOKEN];
+    bool local;
+};
+
+/* At most five a second, however much happens; a sign of life every few seconds. */
+static ssize_t stream_read(void *arg, uint64_t pos, char *buf, size_t max)
+{
+    struct stream *s = arg;
+    struct inmd *d = s->d;
+    struct auth_session session;
+    struct timespec until;
+    int len, i;
+
+    if (pos > 0) {
+        usleep(200000);
+    }
+    if (!s->local && !auth_find_session(d->auth, s->token, &session)) {
+        return MHD_CONTENT_READER_END_OF_STREAM; /* logged out */
+    }
+    pthread_mutex_lock(&d->lock);
+    for (i = 0; i < 10 && s->version == d->version && !d->stop; i++) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 300000000;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000;
+        }
+        pthread_cond_timedwait(&d->changed, &d->lock, &until);
+    }
+    s->version = d->version;
+    len = snprintf(buf, max, "data: {\"version\":%llu,\"alarms\":%u,\"reports\":%llu,"
+                   "\"events\":%llu}\n\n", (unsigned long long)d->version, d->num_alarms,
+                   (unsigned long long)d->reports, (unsigned long long)d->next_event);
+    pthread_mutex_unlock(&d->lock);
+    if (d->stop || len < 0 || (size_t)len >= max) {
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    }
+    return len;
+}
+
+static enum MHD_Result send_stream(struct call *call, bool local)
+{
+    struct stream *s = calloc(1, sizeof(*s));
+    struct MHD_Response *response;
+    enum MHD_Result ret;
+
+    if (s == NULL) {
+        return MHD_NO;
+    }
+    s->d = call->d;
+    s->local = local;
+    memcpy(s->token, call->session.token, sizeof(s->token));
+    response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1024, stream_read, s, free);
+    if (response == NULL) {
+        free(s);
+        return MHD_NO;
+    }
+    MHD_add_response_header(response, "Content-Type", "text/event-stream");
+    add_headers(response);
+    ret = MHD_queue_response(call->connection, 200, response);
+    MHD_destroy_response(response);
+    return ret;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static const struct api *find_api(const char *method, const char *path, bool *other_method)
+{
+    const struct api *tables[2] = {api_read, api_change}, *a;
+    int i;
+
+    for (i = 0; i < 2; i++) {
+        for (a = tables[i]; a->path != NULL; a++) {
+            if (strcmp(path, a->path) == 0) {
+                if (strcmp(method, a->method) == 0) {
+                    return a;
+                }
+                *other_method = true;
+            }
+        }
+    }
+    return NULL;
+}
+
+static bool parse_body(struct call *call, const struct request *request)
+{
+    struct json_tokener *tokener;
+
+    if (request->len == 0) {
+        return true;
+    }
+    tokener = json_tokener_new_ex(16);
+    if (tokener == NULL) {
+        return false;
+    }
+    call->body = json_tokener_parse_ex(tokener, request->body, (int)request->len);
+    json_tokener_free(tokener);
+    return json_object_is_type(call->body, json_type_object);
+}
+
+static void audit(struct call *call, const struct api *a)
+{
+    char action[600];
+
+    snprintf(action, sizeof(action), "%s %s", a->path,
+             strstr(a->path, "login") != NULL || strstr(a->path, "users") != NULL ||
+                     call->body == NULL
+                 ? (call_text(call, "name") != NULL ? call_text(call, "name") : "")
+                 : json_object_to_json_string_ext(call->body, JSON_C_TO_STRING_PLAIN));
+    history_audit(call->d->history, call->session.user[0] != '\0' ? call->session.user : "-",
+                  call->address, action, call->status == 200 ? "done" : "refused");
+}
+
+static void do_api(struct call *call, const char *method, const char *path,
+                   const struct request *request, bool local)
+{
+    bool other_method = false, change = strcmp(method, "GET") != 0;
+    const struct api *a = find_api(method, path, &other_method);
+
+    if (a == NULL) {
+        call_error(call, other_method ? 405 : 404, other_method ? "not by this method"
+                                                                : "there is nothing here");
+    } else if (call->session.role < a->role) {
+        call_error(call, call->session.role == ROLE_NONE ? 401 : 403,
+                   call->session.role == ROLE_NONE ? "log in first"
+                                                   : "your role does not allow that");
+    } else if (change && a->role != ROLE_NONE && !csrf_ok(call, local)) {
+        call_error(call, 403, "the header X-CSRF-Token is missing or wrong");
+    } else if (change && (request->too_long || !parse_body(call, request))) {
+        call_error(call, request->too_long ? 413 : 400, "the body is no JSON object, or too long");
+    } else {
+        a->handle(call);
+    }
+    /* Who is not logged in cannot fill the log; tries to log in are limited. */
+    if (a != NULL && a->audit && call->status != 429 &&
+        (call->session.role != ROLE_NONE || a->role == ROLE_NONE)) {
+        audit(call, a);
+    }
+}
+
+static enum MHD_Result send_page(struct call *call, const char *path)
+{
+    size_t i;
+
+    for (i = 0; i < web_files_num; i++) {
+        if (strcmp(path, web_files[i].path) == 0) {
+            return send_text(call->connection, 200, web_files[i].type, web_files[i].data,
+                             web_files[i].len, false);
+        }
+    }
+    return send_text(call->connection, 404, "text/plain", "not found\n", 10, false);
+}
+
+static enum MHD_Result answer(struct http *http, struct MHD_Connection *connection,
+                              const char *path, const char *method, struct request *request)
+{
+    struct call call = {.d = http->d, .connection = connection, .status = 200};
+    bool local = false;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_DAEMON);
+    enum MHD_Result ret;
+
+    local = info != NULL && info->daemon == http->local;
+    client_address(connection, call.address, sizeof(call.address));
+    find_session(&call, local);
+    if (local && call.session.role == ROLE_NONE) {
+        return send_text(connection, 403, "text/plain", "not for this user\n", 18, false);
+    }
+    if (!local && !auth_rate(http->d->auth, call.address)) {
+        return send_text(connection, 429, "text/plain", "too many requests\n", 18, false);
+    }
+    if (strcmp(path, "/api/v1/stream") == 0 && strcmp(method, "GET") == 0 &&
+        call.session.role >= ROLE_VIEWER) {
+        return send_stream(&call, local);
+    }
+    if (strncmp(path, "/api/", 5) == 0 || strcmp(path, "/healthz") == 0 ||
+        strcmp(path, "/metrics") == 0) {
+        do_api(&call, method, path, request, local);
+        ret = send_call(&call);
+    } else {
+        ret = strcmp(method, "GET") == 0
+                  ? send_page(&call, path)
+                  : send_text(connection, 405, "text/plain", "GET only\n", 9, false);
+    }
+    json_object_put(call.body);
+    json_object_put(call.reply);
+    free(call.text);
+    return ret;
+}
+
+static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *data,
+                              size_t *size, void **state)
+{
+    struct request *request = *state;
+    char *more;
+
+    (void)version;
+    if (request == NULL) {
+        *state = calloc(1, sizeof(*request));
+        return *state != NULL ? MHD_YES : MHD_NO;
+    }
+    if (*size > 0) {
+        if (request->len + *size > MAX_BODY) {
+            request->too_long = true;
+        } else {
+            more = realloc(request->body, request->len + *size);
+            if (more == NULL) {
+                return MHD_NO;
+            }
+            request->body = more;
+            memcpy(request->body + request->len, data, *size);
+            request->len += *size;
+        }
+        *size = 0;
+        return MHD_YES;
+    }
+    return answer(arg, connection, url, method, request);
+}
+
+static void completed(void *arg, struct MHD_Connection *connection, void **state,
+                      enum MHD_RequestTerminationCode code)
+{
+    struct request *request = *state;
+
+    (void)arg;
+    (void)connection;
+    (void)code;
+    if (request != NULL) {
+        free(request->body);
+        free(request);
+        *state = NULL;
+    }
+}
+
+/* ---- listening ------------------------------------------------------------------------------- */
+
+static int listen_unix(const char *path)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    mode_t mask;
+    int failed;
+
+    if (fd < 0 || strlen(path) >= sizeof(sun.sun_path)) {
+        inm_log(LOG_ERR, "%s: not the path of a socket", path);
+        goto err;
+    }
+    strcpy(sun.sun_path, path);
+    if (connect(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0) {
+        inm_log(LOG_ERR, "%s: another inmd is there", path);
+        goto err;
+    }
+    if (errno == ECONNREFUSED) {
+        unlink(path);
+    }
+    mask = umask(0177);
+    failed = bind(fd, (struct sockaddr *)&sun, sizeof(sun)) != 0 || listen(fd, 64) != 0;
+    umask(mask);
+    if (failed) {
+        inm_log(LOG_ERR, "%s: %s", path, strerror(errno));
+        goto err;
+    }
+    return fd;
+
+err:
+    if (fd >= 0) {
+        close(fd);
+    }
+    return -1;
+}
+
+static int listen_tcp(const char *address, uint32_t port)
+{
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    bool is_four = inet_pton(AF_INET, address, &four.sin_addr) == 1;
+    int fd, one = 1;
+
+    if (!is_four && inet_pton(AF_INET6, address, &six.sin6_addr) != 1) {
+        inm_log(LOG_ERR, "[http] address = %s is no IPv4 or IPv6 address", address);
+        return -1;
+    }
+    fd = socket(is_four ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) {
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    }
+    if (fd < 0 || bind(fd, is_four ? (struct sockaddr *)&four : (struct sockaddr *)&six,
+                       is_four ? sizeof(four) : sizeof(six)) != 0 || listen(fd, 64) != 0) {
+        inm_log(LOG_ERR, "%s port %u: %s", address, port, strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+        }
+        return -1;
+    }
+    return fd;
+}
+
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char *text = calloc(1, 65536);
+
+    if (file == NULL || text == NULL || fread(text, 1, 65535, file) == 0) {
+        inm_log(LOG_ERR, "%s: cannot be read", path);
+        free(text);
+        text = NULL;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return text;
+}
+
+static struct MHD_Daemon *start(struct http *http, int fd, bool tls, unsigned per_address)
+{
+    unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
+                     MHD_USE_POLL | MHD_USE_ITC | (tls ? MHD_USE_TLS : 0);
+    struct MHD_OptionItem tls_options[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, http->cert},
+                                           {MHD_OPTION_HTTPS_MEM_KEY, 0, http->key},
+                                           {MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, handle, http, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, MAX_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        per_address,
+        MHD_OPTION_CONNECTION_TIMEOUT, 60, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536,
+        MHD_OPTION_NOTIFY_COMPLETED, completed, NULL, MHD_OPTION_ARRAY, tls ? tls_options : none,
+        MHD_OPTION_END);
+}
+
+struct http *http_start(struct inmd *d)
+{
+    const struct inm_config *c = &d->config;
+    struct http *http = calloc(1, sizeof(*http));
+    bool tls = c->tls_cert[0] != '\0';
+    int fd;
+
+    if (http == NULL) {
+        return NULL;
+    }
+    http->d = d;
+    if (tls) {
+        http->cert = read_file(c->tls_cert);
+        http->key = read_file(c->tls_key);
+        if (http->cert == NULL || http->key == NULL) {
+            goto err;
+        }
+    }
+    if (c->socket[0] != '\0') {
+        fd = listen_unix(c->socket);
+        http->local = fd >= 0 ? start(http, fd, false, 0) : NULL;
+        if (http->local == NULL) {
+            goto err;
+        }
+    }
+    if (c->port != 0) {
+        fd = listen_tcp(c->address, c->port);
+        http->tcp = fd >= 0 ? start(http, fd, tls, MAX_PER_ADDRESS) : NULL;
+        if (http->tcp == NULL) {
+            inm_log(LOG_ERR, "no HTTP at %s port %u%s", c->address, c->port,
+                    tls ? ": are certificate and key right?" : "");
+            goto err;
+        }
+    }
+    return http;
+
+err:
+    http_stop(http);
+    return NULL;
+}
+
+void http_stop(struct http *http)
+{
+    if (http->tcp != NULL) {
+        MHD_stop_daemon(http->tcp);
+    }
+    if (http->local != NULL) {
+        MHD_stop_daemon(http->local);
+        unlink(http->d->config.socket);
+    }
+    free(http->cert);
+    free(http->key);
+    free(http);
+}

@@ -1,0 +1,621 @@
+/*
+ * From reports and polls to alarms.
+ *
+ * Reports, polls and discovery write down conditions: this port has no link, that chip is hot.
+ * Alarms are a function of all conditions together, computed anew when one changed. Links that are
+ * down are folded into the largest part that explains them: if all links that lead out of a
+ * cabinet, a switch or a chip are down, that part is dead, and its links are no alarms of their own.
+ */
+#include "inmd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FLAP_SECONDS  30.0 /* so many downs within this time: the link flaps */
+#define FLAP_DOWNS    3
+#define RETRY_SECONDS 15.0 /* without a report: retries are over */
+#define MAX_OF_A_KIND 64   /* more alarms of one cause become one */
+
+static const struct {
+    const char *name;
+    uint8_t severity;
+} causes[CAUSE_MAX] = {
+    [CAUSE_CABINET_DEAD] = {"cabinet_dead", SEVERITY_CRITICAL},
+    [CAUSE_SWITCH_DEAD] = {"switch_dead", SEVERITY_CRITICAL},
+    [CAUSE_CHIP_DEAD] = {"chip_dead", SEVERITY_CRITICAL},
+    [CAUSE_LINK_DOWN] = {"link_down", SEVERITY_MAJOR},
+    [CAUSE_SWAPPED] = {"fibres_swapped", SEVERITY_MAJOR},
+    [CAUSE_MISWIRED] = {"miswired", SEVERITY_MAJOR},
+    [CAUSE_NO_ANSWER] = {"no_answer", SEVERITY_MAJOR},
+    [CAUSE_HOT] = {"hot", SEVERITY_MAJOR},
+    [CAUSE_RETRIES] = {"retries", SEVERITY_WARNING},
+    [CAUSE_FLAPPING] = {"flapping", SEVERITY_MAJOR},
+    [CAUSE_NARROW] = {"narrow_link", SEVERITY_WARNING},
+    [CAUSE_SERVER_DEAD] = {"server_dead", SEVERITY_CRITICAL},
+    [CAUSE_NETWORK_GONE] = {"network_gone", SEVERITY_CRITICAL},
+    [CAUSE_UNKNOWN_CHIP] = {"unknown_chip", SEVERITY_WARNING},
+    [CAUSE_BIST] = {"bist_errors", SEVERITY_MAJOR},
+};
+
+const char *alarm_cause(unsigned cause)
+{
+    return cause < CAUSE_MAX && causes[cause].name != NULL ? causes[cause].name : "unknown";
+}
+
+const char *severity_name(unsigned severity)
+{
+    static const char *const names[] = {"info", "warning", "major", "critical"};
+
+    return severity < 4 ? names[severity] : "unknown";
+}
+
+bool status_init(struct inmd *d)
+{
+    struct inm_status *s = &d->status;
+    uint32_t chips = inm_topo_chips(d->topo), ports = inm_topo_ports(d->topo);
+
+    s->down = calloc(ports, 1);
+    s->lanes = calloc(ports, 1);
+    s->hot = calloc(chips, 1);
+    s->mute = calloc(chips, 1);
+    s->temperature = calloc(chips, sizeof(*s->temperature));
+    s->flaps = calloc(ports, sizeof(*s->flaps));
+    s->flap_time = calloc(ports, sizeof(*s->flap_time));
+    s->retry_time = calloc(ports, sizeof(*s->retry_time));
+    s->retries = calloc(chips, sizeof(*s->retries));
+    s->retry_delta = calloc(chips, sizeof(*s->retry_delta));
+    s->bist_errors = calloc(ports, sizeof(*s->bist_errors));
+    s->seq = calloc(chips, sizeof(*s->seq));
+    d->events = calloc(INM_EVENTS, sizeof(*d->events));
+    return s->down && s->lanes && s->hot && s->mute && s->temperature && s->flaps &&
+           s->flap_time && s->retry_time && s->retries && s->retry_delta && s->bist_errors &&
+           s->seq && d->events;
+}
+
+void status_free(struct inmd *d)
+{
+    struct inm_status *s = &d->status;
+
+    free(s->down);
+    free(s->lanes);
+    free(s->hot);
+    free(s->mute);
+    free(s->temperature);
+    free(s->flaps);
+    free(s->flap_time);
+    free(s->retry_time);
+    free(s->retries);
+    free(s->retry_delta);
+    free(s->bist_errors);
+    free(s->seq);
+    free(d->events);
+    free(d->alarms);
+}
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+static void add_event(struct inmd *d, unsigned event, unsigned severity, uint32_t chip,
+                      uint32_t port, uint64_t value)
+{
+    struct inm_event *e = &d->events[d->next_event % INM_EVENTS];
+
+    *e = (struct inm_event){.id = d->next_event, .time = now_seconds(), .event = (uint8_t)event,
+                            .severity = (uint8_t)severity, .chip = chip, .port = port,
+                            .value = value};
+    d->next_event++;
+    history_event(d->history, e);
+}
+
+static void count_flap(struct inm_status *s, uint32_t port, double now)
+{
+    if (now - s->flap_time[port] > FLAP_SECONDS) {
+        s->flap_time[port] = now;
+        s->flaps[port] = 0;
+    }
+    s->flaps[port]++;
+}
+
+/* The other end of a link; where it should be if it is not there. */
+static uint32_t other_end(const struct inmd *d, uint32_t port)
+{
+    return d->found.peer[port] != INM_NONE ? d->found.peer[port] : d->topo->peer[port];
+}
+
+static void link_report(struct inmd *d, uint32_t port, bool up)
+{
+    struct inm_status *s = &d->status;
+    double now = now_seconds();
+
+    if (!up && !s->down[port]) {
+        count_flap(s, port, now);
+    }
+    s->down[port] = !up;
+    if (up) { /* both ends are up, or none is */
+        uint32_t other = other_end(d, port);
+
+        if (other != INM_NONE) {
+            s->down[other] = 0;
+        }
+    }
+    /* The wires may have changed: look again when it is quiet, but not for ever later. */
+    if (d->rediscover == 0) {
+        d->rediscover = now + 0.5;
+    }
+}
+
+void status_report(struct inmd *d, const struct net_report *report)
+{
+    uint32_t chip = inm_topo_find(d->topo, report->chip, report->id), port = INM_NONE;
+    struct inm_status *s = &d->status;
+    unsigned severity = SEVERITY_WARNING;
+
+    d->reports++;
+    if (chip == INM_NONE) {
+        return;
+    }
+    if (report->port < inm_chip_ports(d->topo, chip)) {
+        port = inm_topo_port(d->topo, chip, report->port);
+    }
+    if (s->seq[chip] != 0 && report->seq > s->seq[chip] + 1) {
+        d->reports_missing += report->seq - s->seq[chip] - 1;
+    }
+    s->seq[chip] = report->seq;
+    switch (report->event) {
+    case NMP_EVENT_LINK_DOWN:
+    case NMP_EVENT_LINK_UP:
+        severity = report->event == NMP_EVENT_LINK_DOWN ? SEVERITY_MAJOR : SEVERITY_INFO;
+        if (port != INM_NONE) {
+            link_report(d, port, report->event == NMP_EVENT_LINK_UP);
+        }
+        break;
+    case NMP_EVENT_HOT:
+    case NMP_EVENT_COOL:
+        severity = report->event == NMP_EVENT_HOT ? SEVERITY_MAJOR : SEVERITY_INFO;
+        s->hot[chip] = report->event == NMP_EVENT_HOT;
+        s->temperature[chip] = (int32_t)(int64_t)report->value;
+        break;
+    case NMP_EVENT_RETRY:
+        if (port != INM_NONE) {
+            s->retry_time[port] = now_seconds();
+        }
+        break;
+    case NMP_EVENT_WIDTH:
+        if (port != INM_NONE) {
+            s->lanes[port] = (uint8_t)report->value;
+        }
+        break;
+    default:
+        severity = SEVERITY_INFO;
+    }
+    add_event(d, report->event, severity, chip, port, report->value);
+    d->dirty = true;
+}
+
+void status_from_found(struct inmd *d)
+{
+    const struct inm_found *f = &d->found;
+    uint32_t chip, i, port;
+
+    for (chip = 0; chip < d->topo->num_nrc; chip++) {
+        d->status.mute[chip] = f->seen[chip] && !f->answers[chip];
+        for (i = 0; i < INM_NRC_PORTS; i++) {
+            port = inm_topo_port(d->topo, chip, i);
+            d->status.down[port] = f->answers[chip] && d->topo->peer[port] != INM_NONE &&
+                                   f->peer[port] == INM_NONE;
+        }
+    }
+    for (; chip < inm_topo_chips(d->topo); chip++) {
+        d->status.down[inm_topo_port(d->topo, chip, 0)] = 0;
+    }
+    d->dirty = true;
+}
+
+/* ---- alarms ---------------------------------------------------------------------------------- */
+
+struct fold {
+    uint32_t *total, *down; /* links that lead out, by part */
+};
+
+struct list {
+    struct inm_alarm *alarms;
+    uint32_t num, room;
+    uint32_t of_cause[CAUSE_MAX];
+};
+
+static uint64_t alarm_key(unsigned cause, uint32_t object)
+{
+    return (uint64_t)cause << 40 | object;
+}
+
+static void add(struct list *l, unsigned cause, uint32_t object, uint32_t chip, uint32_t port,
+                uint32_t other)
+{
+    struct inm_alarm *more;
+
+    if (l->num == l->room) {
+        more = realloc(l->alarms, (l->room * 2 + 64) * sizeof(*more));
+        if (more == NULL) {
+            return;
+        }
+        l->alarms = more;
+        l->room = l->room * 2 + 64;
+    }
+    l->alarms[l->num++] = (struct inm_alarm){
+        .key = alarm_key(cause, object), .cause = (uint8_t)cause,
+        .severity = causes[cause].severity, .chip = chip, .port = port, .other = other,
+        .folded = 1};
+    l->of_cause[cause]++;
+}
+
+static bool link_down(const struct inmd *d, uint32_t port)
+{
+    return d->status.down[port] || d->status.down[d->topo->peer[port]];
+}
+
+static bool flapping(const struct inmd *d, uint32_t port, double now)
+{
+    return d->status.flaps[port] >= FLAP_DOWNS && now - d->status.flap_time[port] <= FLAP_SECONDS;
+}
+
+/* Parts are numbered: chips, then switches, then cabinets. */
+static uint32_t part_of(const struct inmd *d, uint32_t chip, unsigned kind)
+{
+    uint32_t chips = inm_topo_chips(d->topo);
+
+    return kind == 0 ? chip
+           : kind == 1 ? chips + d->topo->chips[chip].board
+                       : chips + d->topo->num_boards + inm_chip_cabinet(d->topo, chip);
+}
+
+static bool count_parts(const struct inmd *d, struct fold *f)
+{
+    uint32_t chips = inm_topo_chips(d->topo), kind, port, a, b;
+    uint32_t parts = chips + d->topo->num_boards + inm_topo_cabinets(d->topo);
+
+    f->total = calloc(parts, sizeof(*f->total));
+    f->down = calloc(parts, sizeof(*f->down));
+    if (f->total == NULL || f->down == NULL) {
+        return false;
+    }
+    for (port = 0; port < inm_topo_ports(d->topo); port++) {
+        if (d->topo->peer[port] == INM_NONE || port > d->topo->peer[port]) {
+            continue;
+        }
+        a = inm_topo_port_chip(d->topo, port);
+        b = inm_topo_port_chip(d->topo, d->topo->peer[port]);
+        /* Hosts cannot tell that their only link is down: they do not count for a chip. */
+        for (kind = b >= d->topo->num_nrc || a >= d->topo->num_nrc; kind < 3; kind++) {
+            uint32_t x = part_of(d, a, kind), y = part_of(d, b, kind);
+
+            if (x != y) {
+                f->total[x]++;
+                f->total[y]++;
+                if (link_down(d, port)) {
+                    f->down[x]++;
+                    f->down[y]++;
+                }
+            }
+        }
+    }
+    return true;
+}
+
+/* The largest dead part that a chip belongs to: its kind, or -1. */
+static int dead_part(const struct inmd *d, const struct fold *f, uint32_t chip)
+{
+    int kind;
+
+    for (kind = 2; kind >= 0; kind--) {
+        uint32_t part = part_of(d, chip, (unsigned)kind);
+
+        if (f->total[part] >= 2 && f->down[part] == f->total[part]) {
+            return kind;
+        }
+    }
+    return -1;
+}
+
+static void link_alarm(const struct inmd *d, const struct fold *f, struct list *l, uint32_t port)
+{
+    uint32_t peer = d->topo->peer[port], chip = inm_topo_port_chip(d->topo, port);
+    uint32_t other = inm_topo_port_chip(d->topo, peer);
+    int kind = dead_part(d, f, chip), kind_other = dead_part(d, f, other);
+    unsigned cause;
+
+    if (kind < 0 && kind_other < 0) {
+        add(l, CAUSE_LINK_DOWN, port, chip, port, peer);
+        return;
+    }
+    if (kind_other > kind) {
+        chip = other;
+        kind = kind_other;
+    }
+    cause = kind == 2 ? CAUSE_CABINET_DEAD : kind == 1 ? CAUSE_SWITCH_DEAD : CAUSE_CHIP_DEAD;
+    if (kind == 2 && d->topo->tree.racks == 0) {
+        cause = CAUSE_CHIP_DEAD; /* the topology knows no cabinets */
+    }
+    add(l, cause, part_of(d, chip, (unsigned)kind), chip, INM_NONE, INM_NONE);
+}
+
+static void link_alarms(struct inmd *d, const struct fold *f, struct list *l, double now)
+{
+    uint32_t port, peer;
+
+    for (port = 0; port < inm_topo_ports(d->topo); port++) {
+        peer = d->topo->peer[port];
+        if (peer == INM_NONE || port > peer) {
+            continue;
+        }
+        if (flapping(d, port, now) || flapping(d, peer, now)) {
+            add(l, CAUSE_FLAPPING, port, inm_topo_port_chip(d->topo, port), port, peer);
+        } else if (link_down(d, port)) {
+            link_alarm(d, f, l, port);
+        }
+    }
+}
+
+/* Two fibres exchanged: four ports see a wrong peer, and two exchanges would mend it. */
+static void wiring_alarm(const struct inmd *d, struct list *l, uint32_t port)
+{
+    uint32_t found = d->found.peer[port], should = d->topo->peer[port], second, first;
+
+    if (found == INM_NONE || found == should) {
+        return;
+    }
+    second = d->topo->peer[found]; /* who should be where we are */
+    if (should != INM_NONE && second != INM_NONE && d->found.peer[second] == should) {
+        first = port;
+        first = second < first ? second : first;
+        first = found < first ? found : first;
+        first = should < first ? should : first;
+        if (first == port) {
+            add(l, CAUSE_SWAPPED, port, inm_topo_port_chip(d->topo, port), port, second);
+        }
+    } else if (port < found) {
+        add(l, CAUSE_MISWIRED, port, inm_topo_port_chip(d->topo, port), port, found);
+    }
+}
+
+static void port_alarms(struct inmd *d, struct list *l, double now)
+{
+    uint32_t port;
+
+    for (port = 0; port < inm_topo_ports(d->topo); port++) {
+        uint32_t chip = inm_topo_port_chip(d->topo, port);
+
+        wiring_alarm(d, l, port);
+        if (d->status.retry_time[port] != 0 && now - d->status.retry_time[port] < RETRY_SECONDS) {
+            add(l, CAUSE_RETRIES, port, chip, port, d->topo->peer[port]);
+        }
+        if (d->status.lanes[port] != 0 && d->status.lanes[port] < 8) {
+            add(l, CAUSE_NARROW, port, chip, port, d->topo->peer[port]);
+        }
+        if (d->status.bist_errors[port] != 0) {
+            add(l, CAUSE_BIST, port, chip, port, d->topo->peer[port]);
+        }
+    }
+}
+
+static void other_alarms(struct inmd *d, const struct fold *f, struct list *l)
+{
+    uint32_t chip, i;
+
+    for (chip = 0; chip < inm_topo_chips(d->topo); chip++) {
+        if (d->status.hot[chip]) {
+            add(l, CAUSE_HOT, chip, chip, INM_NONE, INM_NONE);
+        }
+        if (d->status.mute[chip] && dead_part(d, f, chip) < 0) {
+            add(l, CAUSE_NO_ANSWER, chip, chip, INM_NONE, INM_NONE);
+        }
+    }
+    if (d->found.num_unknown != 0) {
+        add(l, CAUSE_UNKNOWN_CHIP, 0, INM_NONE, INM_NONE, INM_NONE);
+    }
+    if (d->net != NULL && !net_alive(d->net)) {
+        add(l, CAUSE_NETWORK_GONE, 0, INM_NONE, INM_NONE, INM_NONE);
+    }
+    for (i = 0; i < d->config.num_peers; i++) {
+        if (!d->peers[i].alive && d->peers[i].since != 0) {
+            add(l, CAUSE_SERVER_DEAD, i, INM_NONE, INM_NONE, i);
+        }
+    }
+}
+
+static int by_key(const void *a, const void *b)
+{
+    uint64_t x = ((const struct inm_alarm *)a)->key, y = ((const struct inm_alarm *)b)->key;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Order the list, join what has the same key, and make one of too many of a cause. */
+static void tidy(struct list *l)
+{
+    uint32_t i, n = 0;
+
+    for (i = 0; i < l->num; i++) {
+        struct inm_alarm *a = &l->alarms[i];
+
+        if ((a->cause == CAUSE_RETRIES || a->cause == CAUSE_HOT || a->cause == CAUSE_NARROW ||
+             a->cause == CAUSE_MISWIRED) && l->of_cause[a->cause] > MAX_OF_A_KIND) {
+            a->key = alarm_key(a->cause, 0xffffffffu);
+            a->chip = a->port = a->other = INM_NONE;
+        }
+    }
+    if (l->num > 0) {
+        qsort(l->alarms, l->num, sizeof(*l->alarms), by_key);
+    }
+    for (i = 0; i < l->num; i++) {
+        if (n > 0 && l->alarms[n - 1].key == l->alarms[i].key) {
+            l->alarms[n - 1].folded++;
+        } else {
+            l->alarms[n++] = l->alarms[i];
+        }
+    }
+    l->num = n;
+}
+
+static void raise_alarm(struct inmd *d, struct inm_alarm *a, double now)
+{
+    char place[160], text[256];
+
+    a->raised = now;
+    alarm_text(d, a, place, sizeof(place), text, sizeof(text));
+    a->id = history_alarm_raised(d->history, a, place, text);
+    inm_log(a->severity >= SEVERITY_MAJOR ? LOG_WARNING : LOG_NOTICE, "alarm %s at %s: %s",
+            alarm_cause(a->cause), place, text);
+}
+
+static void clear_alarm(struct inmd *d, const struct inm_alarm *a, double now)
+{
+    char place[160], text[256];
+
+    alarm_text(d, a, place, sizeof(place), text, sizeof(text));
+    history_alarm_cleared(d->history, a->id, now);
+    inm_log(LOG_NOTICE, "cleared %s at %s", alarm_cause(a->cause), place);
+}
+
+void alarms_update(struct inmd *d)
+{
+    double now = now_seconds();
+    struct fold f = {0};
+    struct list l = {0};
+    uint32_t i = 0, k = 0;
+    bool changed = false;
+
+    d->dirty = false;
+    if (!count_parts(d, &f)) {
+        free(f.total);
+        free(f.down);
+        return; /* no memory: the alarms stay as they are */
+    }
+    link_alarms(d, &f, &l, now);
+    port_alarms(d, &l, now);
+    other_alarms(d, &f, &l);
+    free(f.total);
+    free(f.down);
+    tidy(&l);
+    while (i < d->num_alarms || k < l.num) {
+        if (k == l.num || (i < d->num_alarms && d->alarms[i].key < l.alarms[k].key)) {
+            clear_alarm(d, &d->alarms[i++], now);
+            changed = true;
+        } else if (i == d->num_alarms || l.alarms[k].key < d->alarms[i].key) {
+            raise_alarm(d, &l.alarms[k++], now);
+            changed = true;
+        } else {
+            changed = changed || l.alarms[k].folded != d->alarms[i].folded;
+            l.alarms[k].raised = d->alarms[i].raised;
+            l.alarms[k].id = d->alarms[i].id;
+            memcpy(l.alarms[k].acknowledged, d->alarms[i].acknowledged,
+                   sizeof(l.alarms[k].acknowledged));
+            i++;
+            k++;
+        }
+    }
+    free(d->alarms);
+    d->alarms = l.alarms;
+    d->num_alarms = l.num;
+    if (changed) {
+        inmd_touch(d);
+    }
+}
+
+/* ---- for people ------------------------------------------------------------------------------ */
+
+static void place_of(const struct inmd *d, const struct inm_alarm *a, char *buf, size_t size)
+{
+    char one[INM_NAME_MAX], two[INM_NAME_MAX];
+
+    if (a->cause == CAUSE_SERVER_DEAD) {
+        if (a->other >= d->config.num_peers) {
+            snprintf(buf, size, "server");
+            return;
+        }
+        snprintf(buf, size, "server %s", d->config.peers[a->other].name);
+    } else if (a->chip == INM_NONE) {
+        snprintf(buf, size, "network");
+    } else if (a->cause == CAUSE_CABINET_DEAD) {
+        snprintf(buf, size, "%s", inm_cabinet_name(d->topo, a->chip, one));
+    } else if (a->cause == CAUSE_SWITCH_DEAD) {
+        snprintf(buf, size, "%s", inm_board_name(d->topo, a->chip, one));
+    } else if (a->port == INM_NONE) {
+        snprintf(buf, size, "%s", inm_chip_name(d->topo, a->chip, one));
+    } else if (a->other == INM_NONE) {
+        snprintf(buf, size, "%s", inm_port_name(d->topo, a->port, one));
+    } else {
+        snprintf(buf, size, "%s %s", inm_port_name(d->topo, a->port, one),
+                 inm_port_name(d->topo, a->other, two));
+    }
+}
+
+static void swap_text(const struct inmd *d, const struct inm_alarm *a, char *text, size_t size)
+{
+    char one[INM_NAME_MAX], two[INM_NAME_MAX], should[INM_NAME_MAX], should_two[INM_NAME_MAX];
+    char place[64], place_two[64];
+    uint32_t chip_two = inm_topo_port_chip(d->topo, a->other);
+
+    snprintf(text, size, "two fibres are exchanged: %s (%s) belongs to %s, %s (%s) to %s",
+             inm_port_name(d->topo, a->port, one), inm_chip_place(d->topo, a->chip, place),
+             inm_port_name(d->topo, d->topo->peer[a->port], should),
+             inm_port_name(d->topo, a->other, two), inm_chip_place(d->topo, chip_two, place_two),
+             inm_port_name(d->topo, d->topo->peer[a->other], should_two));
+}
+
+void alarm_text(const struct inmd *d, const struct inm_alarm *a, char *place, size_t place_size,
+                char *text, size_t size)
+{
+    char where[64] = "", name[INM_NAME_MAX];
+
+    place_of(d, a, place, place_size);
+    if (a->chip != INM_NONE) {
+        inm_chip_place(d->topo, a->chip, where);
+    }
+    if (a->chip == INM_NONE && a->cause <= CAUSE_SWITCH_DEAD) {
+        snprintf(text, size, "unknown place");
+        return;
+    }
+    switch (a->cause) {
+    case CAUSE_CABINET_DEAD:
+        snprintf(text, size, "no link leads out of cabinet %s any more: no power?",
+                 inm_cabinet_name(d->topo, a->chip, name));
+        break;
+    case CAUSE_SWITCH_DEAD:
+        snprintf(text, size, "no link leads out of switch %s any more: no power?",
+                 inm_board_name(d->topo, a->chip, name));
+        break;
+    case CAUSE_CHIP_DEAD: snprintf(text, size, "all links of the chip are down (%s)", where); break;
+    case CAUSE_LINK_DOWN:
+        snprintf(text, size, "the link is down: broken or missing fibre (%s, port %u)", where,
+                 a->port != INM_NONE ? inm_topo_port_index(d->topo, a->port) : 0);
+        break;
+    case CAUSE_SWAPPED: swap_text(d, a, text, size); break;
+    case CAUSE_MISWIRED: snprintf(text, size, "wired to the wrong port (%s)", where); break;
+    case CAUSE_NO_ANSWER:
+        snprintf(text, size, "the chip has links and does not answer (%s)", where);
+        break;
+    case CAUSE_HOT:
+        if (a->chip == INM_NONE) {
+            snprintf(text, size, "many chips are too hot");
+        } else {
+            snprintf(text, size, "the chip is too hot: %.1f C (%s)",
+                     d->status.temperature[a->chip] / 1000.0, where);
+        }
+        break;
+    case CAUSE_RETRIES:
+        snprintf(text, size, a->chip == INM_NONE ? "retries rise at many ports"
+                                                 : "the link's retries rise (%s)", where);
+        break;
+    case CAUSE_FLAPPING: snprintf(text, size, "the link goes down and up (%s)", where); break;
+    case CAUSE_NARROW: snprintf(text, size, "the link runs with fewer lanes (%s)", where); break;
+    case CAUSE_SERVER_DEAD:
+        snprintf(text, size, "the management server does not answer%s",
+                 a->other < d->config.num_peers && d->peers[a->other].taken
+                     ? "; this server has taken its region over" : "");
+        break;
+    case CAUSE_NETWORK_GONE: snprintf(text, size, "this host's NIC has no network"); break;
+    case CAUSE_UNKNOWN_CHIP: snprintf(text, size, "chips that the topology does not have"); break;
+    case CAUSE_BIST: snprintf(text, size, "the link's test found wrong bits (%s)", where); break;
+    default: snprintf(text, size, "unknown");
+    }
+}

@@ -1,0 +1,407 @@
+"""Longer tests of network management: the emulator, servers and command line together.
+
+judges.py NAME runs one; without a name it lists them. No figure of real time decides a test."""
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import random
+
+from harness import BIN, Network, PASSWORD, Web, wait_for
+
+FAST = "[poll]\ninterval_ms = 500\n"
+
+
+def near(value, wanted, part):
+    assert abs(value - wanted) <= wanted * part, f"{value} is not within {part:.0%} of {wanted}"
+
+
+def figures():
+    """The modelled figures of the paper, at full size."""
+    with Network("th2", "model") as n:
+        n.start_server(extra="[poll]\nmode = single\n")
+        one = n.inm("discover", "window=1")
+        assert (one["nrc"], one["nic"], one["links"]) == (5856, 18304, 66688), one
+        assert one["requests"] == 6 * 5856 + 1, one
+        near(one["modelled_seconds"], 0.472822, 0.05)
+        many = n.inm("discover")
+        assert many["modelled_seconds"] < 0.050, many
+        again = n.inm("discover")
+        assert again["modelled_seconds"] == many["modelled_seconds"], "not deterministic"
+        scan = n.inm("scan")
+        assert scan["requests"] == 120 * 5856 and scan["failed"] == 0, scan
+        assert scan["modelled_seconds"] < 1, scan
+        near(scan["bits"] / 2**30, 1.0367, 0.01)
+        near(scan["formula_seconds"], 9.38, 0.05)
+        near(scan["link_share_percent"], 0.0493, 0.05)
+
+
+def busy():
+    with Network("th2", "model", ["--busy"]) as n:
+        n.start_server(extra="[poll]\nmode = single\n")
+        near(n.inm("discover", "window=1")["modelled_seconds"], 0.490885, 0.05)
+
+
+def scan_in_turn():
+    """One request at a time: the paper's 9.38 s, by the modelled clock."""
+    with Network("th2", "model") as n:
+        n.start_server(extra="[poll]\nmode = single\n")
+        near(n.inm("scan", "window=1")["modelled_seconds"], 9.38, 0.05)
+
+
+def day():
+    """A day in the life, at full size: each fault is found, shown, and cleared."""
+    with Network("th2") as n:
+        n.fault("swap:r10f0n4:2,with=r10f1n4:5")  # wired wrongly before the first start
+        port = n.start_server(extra=FAST)
+        swapped = n.wait_alarm("fibres_swapped", "r10f0n4:2")
+        for part in ("rack 10, frame 0, chip 4", "rack 10, frame 1, chip 4", "r10f1n4:5", "l1s0b2:4"):
+            assert part in swapped["text"], swapped
+        n.clear()
+        n.wait_quiet()
+        n.fault("down:r5f2n4:3")
+        down = n.wait_alarm("link_down", "r5f2n4:3")
+        assert down["severity"] == "major" and "rack 5, frame 2, chip 4, port 3" in down["text"], down
+        ports = n.inm("ports", "r5f2n4")["ports"]
+        assert not ports[3]["up"] and ports[2]["up"], ports[3]
+        n.inm("alarms", "ack", str(down["id"]))
+        assert n.wait_alarm("link_down", "r5f2n4:3")["acknowledged"], "not acknowledged"
+        n.clear()
+        n.wait_quiet()
+        n.fault("hot:l3s1b4,temp=96")
+        n.wait_alarm("hot", "l3s1b4")
+        assert n.inm("show", "l3s1b4")["temperature"] == 96
+        n.clear()
+        n.wait_quiet()
+        # One dead root switch: one alarm, not one for each of its 48 links.
+        n.fault("dead:t3b17")
+        n.wait_alarm("switch_dead", "t3b17")
+        wait_for("its chips are missed", lambda: n.inm("show")["found"]["nrc"] == 5850)
+        alarms = n.alarms()
+        assert len(alarms) == 1 and alarms[0]["folded"] == 48, alarms
+        # The server dies, hard. The network changes meanwhile; nothing is forgotten.
+        n.stop_server(sig=signal.SIGKILL)
+        n.clear()
+        n.fault("down:r7f0n5:1")
+        assert n.start_server(extra=FAST) == port
+        n.wait_alarm("link_down", "r7f0n5:1")
+        assert not [a for a in n.alarms() if a["cause"] == "switch_dead"]
+        kept = n.inm("alarms", "all")["alarms"]
+        assert {a["cause"] for a in kept} >= {"fibres_swapped", "link_down", "hot", "switch_dead"}, kept
+        assert all(a["cleared"] for a in kept if a["cause"] != "link_down" or "r5f2" in a["place"]), kept
+        n.clear()
+        n.wait_quiet()
+
+
+def faults():
+    """Every fault of the emulator, on a small network."""
+    with Network() as n:
+        n.start_server(extra=FAST + "[limits]\nretries = 10\n")
+        for spec, cause, place in (("down:r0f1n0:0", "link_down", "r0f1n0:0"),
+                                   ("flap:r0f0n4:1,period=100", "flapping", "r0f0n4:1"),
+                                   ("retry:r1f0n4:1,rate=1000", "retries", "r1f0n4:1"),
+                                   ("lanes:r1f1n4:1,lanes=4", "narrow_link", "r1f1n4:1"),
+                                   ("unplug:l0s0b1:2", "link_down", "l0s0b1:2"),
+                                   ("dead:r1f1n0", "chip_dead", "r1f1n0"),
+                                   ("dead:t0b3", "switch_dead", "t0b3"),
+                                   ("dead:r1", "cabinet_dead", "r1"),
+                                   ("mute:t0b2n0", "no_answer", "t0b2n0"),
+                                   ("hot:r1f0n0,temp=90", "hot", "r1f0n0")):
+            n.fault(spec)
+            n.wait_alarm(cause, place)
+            n.clear()
+            wait_for(f"{cause} is cleared", lambda c=cause: c not in [a["cause"] for a in n.alarms()])
+        n.wait_quiet()
+        n.fault("lose,ppm=20000")
+        n.fault("corrupt,ppm=2000")
+        for _ in range(5):
+            assert n.inm("discover")["nrc"] == 64
+        assert n.inm("show")["retries"] > 0
+        n.clear()
+        n.wait_quiet()
+
+
+def routes():
+    """Tables: generated, loaded, verified, kept, found wrong, loaded by a chip at power-on."""
+    with Network() as n:
+        n.start_server(extra="[poll]\nmode = single\n")
+        n.inm("route", "load", status=1)
+        loads = {}
+        for kind in ("shortest", "balanced", "updown"):
+            made = n.inm("route", "generate", kind)
+            assert made["deadlock_free"] and made["unreachable"] == 0, made
+            loads[kind] = made["max_load"] - made["min_load"]
+            assert n.inm("route", "load")["failed"] == 0
+            assert n.inm("route", "verify")["differ"] == 0
+            for to in ("r0f0h1", "r0f1h7", "r1f1h7"):
+                hops = n.inm("trace", "r0f0h0", to)["hops"]
+                assert hops[0]["chip"] == "r0f0h0" and hops[-1]["chip"] == to, hops
+                assert all(h["up"] for h in hops), hops
+                assert len(hops) == {"r0f0h1": 3, "r0f1h7": 7, "r1f1h7": 11}[to], hops
+        assert loads["balanced"] <= loads["shortest"], loads
+        n.inm("reg", "write", "l0s0b0", "0x20", str(3 | 1 << 16))
+        n.inm("reg", "write", "l0s0b0", "0x21", "2")
+        assert n.inm("route", "verify")["differ"] == 1
+        assert n.inm("route", "load")["failed"] == 0 and n.inm("route", "verify")["differ"] == 0
+        assert n.inm("route", "keep", "l0s0b0")["failed"] == 0
+        runs = n.inm("reg", "read", "l0s0b0", "0x22")["value"]
+        n.fault("dead:l0s0b0")
+        wait_for("the chip is missed", lambda: n.inm("show")["found"]["nrc"] == 63)
+        n.clear()
+        wait_for("the chip is back", lambda: n.inm("show")["found"]["nrc"] == 64)
+        assert n.inm("reg", "read", "l0s0b0", "0x22")["value"] == runs, "not loaded from EEPROM"
+        # Around a broken link
+        n.fault("down:l0s0b0:2")
+        wait_for("the link is missed", lambda: n.inm("show")["found"]["links"] == 159)
+        made = n.inm("route", "generate", "updown")
+        assert made["deadlock_free"] and made["unreachable"] == 0, made
+
+
+def bist():
+    with Network() as n:
+        n.start_server(extra="[poll]\nmode = single\n")
+        n.fault("ber:r0f0n4:1,rate=2000")
+        done = n.inm("bist", "all", "us=20000")
+        assert done["links"] == 160 and done["tested"] == 159, done  # all but the server's own
+        assert done["bad"] == 1 and done["errors"] > 0 and done["rounds"] >= 2, done
+        n.wait_alarm("bist_errors", "r0f0n4:1")
+        n.clear()
+        assert n.inm("bist", "r0f0n4:1")["bad"] == 0
+        n.wait_quiet()
+        assert n.inm("discover")["nrc"] == 64
+
+
+def regions():
+    """Two servers; one dies, the other takes its region over, with its reports."""
+    with Network() as n:
+        extra = FAST + "[region]\nfirst_cabinet = {}\nlast_cabinet = {}\nrank = {}\nheartbeat_ms = 100\n"
+        peer = "[peer {}]\nurl = unix:{}\nfirst_cabinet = {}\nlast_cabinet = {}\nrank = {}\n"
+        n.start_server("east", extra.format(0, 0, 1) + peer.format("west", f"{n.dir}/west.sock", 1, 99, 2))
+        n.start_server("west", extra.format(1, 99, 2).replace("[region]", "[network]\nnic = 16\n[region]") +
+                       peer.format("east", f"{n.dir}/east.sock", 0, 0, 1))
+        n.wait_quiet("east")
+        n.fault("down:r1f0n1:0")
+        n.wait_alarm("link_down", "r1f0n1:0", "west")  # reported to the west only
+        n.clear()
+        n.wait_quiet("west")
+        before = n.inm("show", name="east")["reports"]
+        n.stop_server("west", signal.SIGKILL)
+        n.wait_alarm("server_dead", "west", "east")
+        wait_for("the takeover", lambda: "has taken" in n.wait_alarm("server_dead", "west", "east")["text"])
+        wait_for("chips of the west report to the east",
+                 lambda: n.fault("flap:r1f0n1:0,period=400,for=1") and n.inm("show", name="east")["reports"] > before)
+        n.clear()
+        n.start_server("west", extra.format(1, 99, 2).replace("[region]", "[network]\nnic = 16\n[region]") +
+                       peer.format("east", f"{n.dir}/east.sock", 0, 0, 1))
+        wait_for("the west is back", lambda: "server_dead" not in [a["cause"] for a in n.alarms("east")])
+
+
+def security():
+    """Nobody gets in where they don't belong."""
+    with Network() as n:
+        port = n.start_server(users=(("admin", "administrator"), ("op", "operator"), ("eye", "viewer")),
+                              extra="[http]\nlogin_tries = 4\nrate_per_second = 300\n")
+        guest = Web(port)
+        for path in ("summary", "topology", "state", "alarms", "events", "chip?chip=nrc0", "reg?chip=nrc0&addr=0",
+                     "eeprom?chip=nrc0&addr=0&num=1", "layout", "users", "audit", "stream", "session", "config"):
+            assert guest.call(f"/api/v1/{path}")[0] in (401, 404), path
+        for path in ("discover", "reg", "routes", "users", "bist", "config", "logout"):
+            assert guest.call(f"/api/v1/{path}", {})[0] == 401, path
+        viewer, operator, admin = Web(port), Web(port), Web(port)
+        assert viewer.login("eye") == 200 and operator.login("op") == 200 and admin.login() == 200
+        assert "HttpOnly" in admin.set_cookie and "SameSite=Strict" in admin.set_cookie
+        assert viewer.call("/api/v1/summary")[0] == 200 and "default-src 'none'" in viewer.headers["Content-Security-Policy"]
+        for path in ("discover", "scan", "reg", "alarms/ack", "bist"):
+            assert viewer.call(f"/api/v1/{path}", {})[0] == 403, path
+        for path in ("reg", "eeprom", "routes", "users", "users/delete", "config"):
+            assert operator.call(f"/api/v1/{path}", {"name": "eye"})[0] == 403, path
+        assert operator.call("/api/v1/discover", {})[0] == 200
+        assert operator.call("/api/v1/audit")[0] == 403 and admin.call("/api/v1/audit")[0] == 200
+        write = {"chip": "nrc0", "addr": 0x30, "value": "7"}
+        assert admin.call("/api/v1/reg", write, csrf=False)[0] == 403
+        assert admin.call("/api/v1/reg", write, csrf=False, headers={"X-CSRF-Token": operator.csrf})[0] == 403
+        assert admin.call("/api/v1/reg", write)[0] == 200
+        assert admin.call("/api/v1/reg?chip=nrc0&addr=0x30")[1]["value"].endswith("7")
+        assert guest.call("/api/v1/reg", write, headers={"Cookie": "inm_session="})[0] == 401
+        for path in ("/../../etc/passwd", "/app.js/..", "/%2e%2e/inmd.conf", "/api/v1/nothing"):
+            assert guest.call(path)[0] in (404, 400), path
+        assert admin.call("/api/v1/users", {"name": "op", "role": "viewer", "password": PASSWORD})[0] == 200
+        assert operator.call("/api/v1/summary")[0] == 401, "a session outlived its role"
+        assert admin.call("/api/v1/logout", {})[0] == 200 and admin.call("/api/v1/summary")[0] == 401
+        tries = [Web(port).login("admin", f"guess {i} guess") for i in range(6)]
+        assert tries[:4] == [401] * 4 and tries[4:] == [429] * 2, tries
+        n.stop_server()
+        n.start_server(extra="[http]\nrate_per_second = 1\n")
+        answers = set()
+        wait_for("the rate is limited, and only limited",
+                 lambda: answers.add(guest.call("/healthz")[0]) or answers >= {200, 429}, 60)
+        log = json.dumps(n.inm("alarms", "all")) + n.log()
+        assert PASSWORD not in log
+        with open(f"{n.dir}/one.db", "rb") as f:
+            text = f.read()
+        assert PASSWORD.encode() not in text and os.stat(f"{n.dir}/one.db").st_mode & 0o77 == 0
+
+
+def fuzz():
+    """Rubbish over HTTP and over the emulator's sockets: nothing crashes, work goes on."""
+    rng = random.Random(22)
+    with Network() as n:
+        port = n.start_server(extra="[http]\nrate_per_second = 100000\n")
+        admin = Web(port)
+        assert admin.login() == 200
+        values = ["", "x" * 5000, "r0f0n0", "nrc0", "nrc99999999999", "-1", "0x", "9" * 40, "\u00e9", "%00", "null", "r0f0n0:0"]
+        for _ in range(1500):
+            path = rng.choice(["chip", "ports", "reg", "eeprom", "trace", "events", "search", "samples", "alarms"])
+            query = "&".join(f"{k}={urllib_quote(rng.choice(values))}" for k in
+                             rng.sample(["chip", "addr", "num", "from", "to", "since", "limit", "q", "all"], 4))
+            assert admin.call(f"/api/v1/{path}?{query}")[0] in (200, 400, 404, 422, 502, 504), (path, query)
+        for _ in range(1500):
+            path = rng.choice(["reg", "eeprom", "bist", "layout", "alarms/ack", "users", "users/delete", "poll"])
+            body = {k: rng.choice(values + [1, -1, 2**63 - 1, None, [], {}, 1.5, True]) for k in
+                    rng.sample(["chip", "addr", "value", "bytes", "target", "id", "name", "role", "mode"], 4)}
+            text = json.dumps(body).encode()
+            if rng.random() < 0.3:
+                text = bytes(rng.randrange(256) for _ in range(rng.randrange(200)))
+            assert admin.call(f"/api/v1/{path}", text)[0] in (200, 400, 404, 409, 422, 504), (path, body)
+        assert admin.call("/api/v1/layout", b"[" * 100000)[0] == 400
+        assert admin.call("/api/v1/layout", b"x" * 3000000)[0] == 413
+        for _ in range(100):
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
+                s.sendall(bytes(rng.randrange(256) for _ in range(300)))
+        for suffix in ("", ".ctl"):
+            for size in (0, 1, 31, 32, 33, 71, 72, 73, 4608, 4609, 100000):
+                with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+                    s.connect(n.socket + suffix)
+                    s.send(rng.randbytes(size))
+                    hello = (0x4b4e494c4d4e49).to_bytes(8, "little") + bytes([1, 0, 0, 0]) + b"\xff" * 4 + bytes(16)
+                    try:
+                        s.send(hello)
+                        for _ in range(20):
+                            s.send(rng.randbytes(72 * rng.randrange(1, 64)))
+                    except OSError:
+                        pass  # refused, as it should be
+        assert n.inm("discover")["nrc"] == 64
+        assert admin.call("/api/v1/summary")[0] == 200
+
+
+def urllib_quote(text):
+    import urllib.parse
+    return urllib.parse.quote(text)
+
+
+def cli():
+    """The command line: tables, JSON, exit statuses, help."""
+    with Network() as n:
+        n.start_server()
+        for name in ("inm", "inmd", "inm-fabric"):
+            text = subprocess.run([f"{BIN}/{name}", "--help"], check=True, capture_output=True, text=True).stdout
+            assert "Usage:" in text and "Exit status" in text, name
+            assert re.match(rf"{name} \d", subprocess.run([f"{BIN}/{name}", "--version"], check=True,
+                                                          capture_output=True, text=True).stdout)
+        assert n.inm("reg", "read", "r0f0n0", "0x0")["value"] == "0x0000000040000000"
+        n.inm("reg", "write", "r0f0n0", "0x31", "0xfedcba9876543210")
+        assert n.inm("reg", "read", "r0f0n0", "0x31")["value"] == "0xfedcba9876543210"
+        n.inm("eeprom", "write", "r0f0h3", "1000", "00112233445566778899")
+        assert n.inm("eeprom", "read", "r0f0h3", "1000", "10")["bytes"] == "00112233445566778899"
+        n.inm("reg", "write", "r0f0n0", "0", "1", status=1)
+        n.inm("reg", "read", "r0f0n0", "0x7fff", status=1)
+        n.inm("show", "nowhere", status=1)
+        n.inm("nonsense", status=2)
+        n.inm("trace", "r0f0h0", status=2)
+        n.inm("show", name="nobody", status=3)
+        n.fault("down:r0f1n0:0")
+        n.wait_alarm("link_down", "r0f1n0:0")
+        n.inm("alarms", status=4)
+        table = subprocess.run([f"{BIN}/inm", "-s", f"unix:{n.dir}/one.sock", "alarms"], env=n.env,
+                               capture_output=True, text=True).stdout
+        assert table.startswith("id") and "r0f1n0:0" in table, table
+        n.clear()
+        n.wait_quiet()
+        assert n.inm("config", "hot_limit=80")["differ"] == 0
+        assert n.inm("reg", "read", "r1f0n2", "0x0f")["value"] == f"0x{80000:016x}"
+        n.inm("reg", "write", "r1f0n2", "0x0f", "1000")
+        assert n.inm("config")["differ"] == 1
+        assert n.inm("config", "hot_limit=85")["differ"] == 0
+        web = dict(n.env, INM_USER="admin", INM_PASSWORD=PASSWORD)
+        done = subprocess.run([f"{BIN}/inm", "--json", "-s", f"http://127.0.0.1:{n.servers['one']['port']}", "discover"],
+                              env=web, capture_output=True, text=True)
+        assert json.loads(done.stdout)["nrc"] == 64, done
+
+
+def metrics():
+    """OpenMetrics that a parser accepts, and that tell the truth."""
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families
+    with Network() as n:
+        port = n.start_server()
+        n.fault("down:r0f1n0:0")
+        n.wait_alarm("link_down", "r0f1n0:0")
+        families = {f.name: f for f in text_string_to_metric_families(Web(port).call("/metrics")[1])}
+        assert families["inm_chips_nrc"].samples[0].value == 64
+        assert {s.labels["severity"]: s.value for s in families["inm_alarms"].samples}["major"] == 1
+        n.clear()
+        n.wait_quiet()
+
+
+def openapi():
+    """The OpenAPI file names the calls that there are, and no others."""
+    top = os.path.dirname(os.path.abspath(__file__)) + "/../.."
+    with open(f"{top}/docs/inm-openapi.yaml", encoding="utf-8") as f:
+        text = f.read()
+    documented = set()
+    for match in re.finditer(r"^  (/\S+):\n((?:    .*\n|\n)+)", text, re.M):
+        for method in re.findall(r"^    (get|post):", match[2], re.M):
+            documented.add((method.upper(), match[1]))
+    code = ""
+    for name in ("api_read.c", "api_change.c"):
+        with open(f"{top}/src/inm/server/{name}", encoding="utf-8") as f:
+            code += f.read()
+    there = set(re.findall(r'\{"(GET|POST)", "([^"]+)"', code)) | {("GET", "/api/v1/stream")}
+    assert documented == there, documented ^ there
+
+
+def storm():
+    """Ten thousand reports a second for a while: none is lost."""
+    seconds = int(os.environ.get("STORM_SECONDS", "5"))
+    with Network("th2") as n:
+        port = n.start_server(extra="[limits]\nretries = 0\n")
+        before = json.loads(n.control("stats"))["reports"]
+        n.fault(f"storm,rate=10000,for={seconds}")
+        wait_for("the storm is over", lambda: "storm" not in n.control("list"), seconds + 60)
+        sent = json.loads(n.control("stats"))
+        assert sent["reports"] - before >= 9000 * seconds and sent["overflows"] == 0, sent
+        wait_for("all reports arrive", lambda: n.inm("show")["reports"] == sent["reports"])
+        assert n.inm("show")["reports_missing"] == 0
+        web = Web(port)
+        web.login()
+        assert len(web.call("/api/v1/alarms")[1]["alarms"]) < 100, "not folded"
+        import sqlite3
+        db = sqlite3.connect(f"{n.dir}/one.db")
+        wait_for("all are in the history", lambda: db.execute("SELECT count(*) FROM events").fetchone()[0] >=
+                 sent["reports"] - before)
+        db.close()
+
+
+def config_errors():
+    for text, wanted in (("[server]\nnme = x\n", ":2: [server] has no option"), ("[http]\nport = 99999\n", ":2: port:")):
+        path = "/tmp/inm-config-test-%d" % os.getpid()
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        done = subprocess.run([f"{BIN}/inmd", "--check", "-f", path], capture_output=True, text=True)
+        os.unlink(path)
+        assert done.returncode == 2 and wanted in done.stderr, done
+    example = os.path.dirname(os.path.abspath(__file__)) + "/../../src/inm/inmd.conf.example"
+    subprocess.run([f"{BIN}/inmd", "--check", "-f", example], check=True)
+
+
+TESTS = [figures, busy, scan_in_turn, day, faults, routes, bist, regions, security, fuzz, cli, metrics, openapi,
+         storm, config_errors]
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        print("\n".join(t.__name__ for t in TESTS))
+    else:
+        next(t for t in TESTS if t.__name__ == sys.argv[1])()
