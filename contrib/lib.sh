@@ -75,6 +75,11 @@ user_cache()
     fi
 }
 
+# How to configure libglex and the transport alone.
+# shellcheck disable=SC2034
+core_only=(--without-verbs --without-libfabric --disable-udmon --disable-commatrix --disable-mcsm
+    --disable-inm)
+
 # Seconds as people read them.
 duration()
 {
@@ -91,7 +96,9 @@ drop_sudo()
 }
 
 # build_tree DIRECTORY [CONFIGURE OPTION...]: configure and make out of the tree, doing only what is
-# left to do. What the tools say is in DIRECTORY/build.log.
+# left to do. What the tools say is in DIRECTORY/build.log, the options in DIRECTORY/options. A tree
+# that a script has configured with other options is configured again; one that was configured by
+# hand stays as it is.
 build_tree()
 {
     local dir=$1
@@ -121,16 +128,25 @@ libuct_build_id()
     readelf -n "$libuct" | sed -n 's/^ *Build ID: *//p'
 }
 
+# Whether a tree was configured by a script with other options than these.
+other_options()
+{
+    local file=$1
+    shift
+    [ -e "$file" ] && [ "$(cat "$file")" != "$*" ]
+}
+
 make_tree()
 {
     local dir=$1
     shift
     [ -x "$top/configure" ] || "$top/autogen.sh" || return
     # Another UCX asks for a new configuration.
-    if [ ! -e "$dir/Makefile" ] ||
+    if [ ! -e "$dir/Makefile" ] || other_options "$dir/options" "$@" ||
         ! ucx_info -v | grep -q "ersion:* $(configured UCX_VERSION "$dir")\$" ||
         [ "$(libuct_build_id)" != "$(configured UCX_BUILD_ID "$dir")" ]; then
         (cd "$dir" && "$top/configure" "$@") || return
+        printf '%s\n' "$*" >"$dir/options"
     fi
     make -C "$dir" -j"$(nproc)"
 }

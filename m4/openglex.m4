@@ -106,9 +106,13 @@ AC_DEFUN([OPENGLEX_VENDOR_GLEX], [
 # What the tests are made with.
 AC_DEFUN([OPENGLEX_TESTS], [
     AC_ARG_ENABLE([tests], [AS_HELP_STRING([--disable-tests],
-        [do not build the tests, which need GoogleTest, MPICH and Open MPI])], [],
+        [do not build the tests, which need GoogleTest, MPICH and Open MPI; --enable-tests=bench
+         builds only what contrib/bench runs, which needs MPICH and Open MPI])], [],
         [enable_tests=yes])
+    AS_CASE([$enable_tests], [yes | no | bench], [],
+            [AC_MSG_ERROR([--enable-tests=$enable_tests is unknown: yes, no or bench])])
     AM_CONDITIONAL([ENABLE_TESTS], [test "x$enable_tests" = xyes])
+    AM_CONDITIONAL([ENABLE_BENCH], [test "x$enable_tests" != xno])
     AC_ARG_VAR([MPICC_MPICH], [MPICH's compiler wrapper])
     AC_ARG_VAR([MPICC_OPENMPI], [Open MPI's compiler wrapper])
     AS_IF([test "x$enable_tests" = xyes], [
@@ -116,6 +120,8 @@ AC_DEFUN([OPENGLEX_TESTS], [
         AC_CHECK_HEADER([gtest/gtest.h], [],
             [OPENGLEX_MISSING([GoogleTest], [libgtest-dev], [or configure with --disable-tests])])
         AC_LANG_POP([C++])
+    ])
+    AS_IF([test "x$enable_tests" != xno], [
         AC_CHECK_PROGS([MPICC_MPICH], [mpicc.mpich])
         AS_IF([test -z "$MPICC_MPICH"],
             [OPENGLEX_MISSING([MPICH], [libmpich-dev], [or configure with --disable-tests])])

@@ -11,11 +11,11 @@ test_library()
     for ranks in 2 4; do
         prefix="$library $channels $ranks ranks"
         case $ranks in
-        2) mpi "$prefix pingpong" 120 "$library" 2 "$programs/$library/pingpong" ;;
+        2) mpi "$prefix pingpong" 600 "$library" 2 "$programs/$library/pingpong" ;;
         *) mpi "$prefix pingpong" 240 "$library" "$ranks" "$programs/$library/pingpong" 4194304 ;;
         esac
-        mpi "$prefix many_to_one" 120 "$library" "$ranks" "$programs/$library/many_to_one"
-        mpi "$prefix all_to_all" 120 "$library" "$ranks" "$programs/$library/all_to_all" 65536
+        mpi "$prefix many_to_one" 600 "$library" "$ranks" "$programs/$library/many_to_one"
+        mpi "$prefix all_to_all" 600 "$library" "$ranks" "$programs/$library/all_to_all" 65536
         mpi "$prefix one_sided" 180 "$library" "$ranks" "$programs/$library/one_sided" 65536
     done
     for ranks in 16 32; do

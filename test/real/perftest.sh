@@ -60,7 +60,7 @@ uct()
         return 0
     fi
     make_batch "$limit" -t "$2" -D "$3"
-    run "$name" 120 "$pair" "$work/batch" -d "$device" -x "$tls" || return 0
+    run "$name" 600 "$pair" "$work/batch" -d "$device" -x "$tls" || return 0
     finish "$name" perftest_problem fabric_problem "${evidence[@]}"
 }
 
@@ -69,7 +69,7 @@ ucp()
 {
     local limit=$2 name="perftest $1 ${*:3}"
     make_batch "$limit" -t "${@:3}"
-    run "$name" 120 "$pair" "$work/batch" || return 0
+    run "$name" 600 "$pair" "$work/batch" || return 0
     finish "$name" perftest_problem connections_problem counters_problem fabric_problem
 }
 
