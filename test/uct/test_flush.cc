@@ -299,8 +299,7 @@ TEST_P(Flush, EndpointDestroyed)
         if (a.attr.cap.am.max_zcopy == 0) {
             return;
         }
-        EXPECT_STATUS(UCS_INPROGRESS,
-                      uct_ep_am_zcopy(ep->handle, AM_ID, NULL, 0, &iov, 1, 0, &gone[0].uct));
+        EXPECT_STATUS(UCS_INPROGRESS, ep->am_zcopy(AM_ID, NULL, 0, {iov}, &gone[0]));
         EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(ep->handle, 0, &gone[1].uct));
         ep.reset();
         for (Completion &comp : gone) {

@@ -4,7 +4,6 @@
 
 #include "glex_ctl.h"
 #include "glex_er.h"
-#include "glex_first.h"
 #include "glex_mpq.h"
 #include "glex_op.h"
 #include "glex_rx.h"
@@ -16,14 +15,6 @@ typedef struct uct_glex_ctl_msg {
     uct_glex_hdr_t hdr;
     uct_glex_ctl_t ctl;
 } uct_glex_ctl_msg_t;
-
-/* CONNECT and ACCEPT */
-typedef struct uct_glex_open_msg {
-    uct_glex_ctl_msg_t msg;
-    uint8_t            first[UCT_GLEX_FIRST_LEN];
-} uct_glex_open_msg_t;
-
-_Static_assert(sizeof(uct_glex_open_msg_t) == UCT_GLEX_MP_LEN, "no gaps");
 
 ucs_status_t uct_glex_mp_refused(const uct_glex_vc_t *vc, glex_ret_t ret)
 {
@@ -79,20 +70,18 @@ static unsigned uct_glex_ctl_take_flags(uct_glex_vc_t *vc)
     return vc->ctl;
 }
 
-/* Send CONNECT or ACCEPT, with our grant for the peer's messages, and the first of ours */
+/* Send CONNECT or ACCEPT, with our grant for the peer's messages */
 static ucs_status_t uct_glex_ctl_send_open(uct_glex_vc_t *vc, unsigned type, unsigned flags)
 {
-    uct_glex_open_msg_t open;
+    uct_glex_ctl_msg_t msg;
     ucs_status_t status;
-    unsigned first;
 
-    uct_glex_ctl_fill(vc, &open.msg, type, flags);
+    uct_glex_ctl_fill(vc, &msg, type, flags);
     if ((type == UCT_GLEX_MP_CONNECT) && (vc->state != UCT_GLEX_VC_OPEN)) {
-        open.msg.ctl.gone_id = open.msg.hdr.vc_id; /* see uct_glex_vc_get() */
-        open.msg.hdr.vc_id   = 0;
+        msg.ctl.gone_id = msg.hdr.vc_id; /* see uct_glex_vc_get() */
+        msg.hdr.vc_id   = 0;
     }
-    first  = uct_glex_first_append(vc, &open.msg.hdr, open.first);
-    status = uct_glex_mp_send(vc, &open, sizeof(open.msg) + first);
+    status = uct_glex_mp_send(vc, &msg, sizeof(msg));
     if (status == UCS_OK) {
         uct_glex_vc_told(vc);
     }
@@ -110,13 +99,6 @@ static ucs_status_t uct_glex_ctl_connect(uct_glex_vc_t *vc)
         vc->state = UCT_GLEX_VC_CONNECTING;
     }
     return status;
-}
-
-void uct_glex_ctl_connect_now(uct_glex_vc_t *vc)
-{
-    if ((vc->state == UCT_GLEX_VC_WAIT_MPQ) && !vc->mpq_waiting) {
-        uct_glex_ctl_connect(vc);
-    }
 }
 
 /* Our CONNECT found the peer's MPQ full, but the peer's CONNECT reached us: it still waits */
@@ -182,9 +164,6 @@ static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
     if (vc->touch != NULL) {
         uct_glex_op_event(vc->iface, vc->touch->id, UCS_OK);
         vc->touch = NULL;
-    }
-    if (vc->first != NULL) {
-        uct_glex_first_arrived(vc);
     }
     return uct_glex_ctl_send_due(vc);
 }
@@ -472,19 +451,9 @@ void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_gl
     }
 }
 
-/* The first message comes with CONNECT or ACCEPT */
-static void uct_glex_ctl_recv_first(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned length)
-{
-    const unsigned first = sizeof(*hdr) + sizeof(uct_glex_ctl_t);
-
-    if ((hdr->flags & UCT_GLEX_FLAG_FIRST) && (vc->state != UCT_GLEX_VC_FAILED)) {
-        uct_glex_first_recv(vc, hdr, UCS_PTR_BYTE_OFFSET(hdr, first), length - first);
-    }
-}
-
 /* A CONNECT for a VC that exists: the peer lost what it knew of it, or both connected at once */
 static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
-                                   const uct_glex_ctl_t *ctl, unsigned length)
+                                   const uct_glex_ctl_t *ctl)
 {
     switch (vc->state) {
     case UCT_GLEX_VC_CONNECTING:
@@ -503,7 +472,6 @@ static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
     }
     uct_glex_ctl_process(vc, ctl);
     uct_glex_vc_resume(vc);
-    uct_glex_ctl_recv_first(vc, hdr, length);
 }
 
 /* Whether a CONNECT says that the peer has given up the VC that we know it by: it has another name
@@ -545,7 +513,7 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
         uct_glex_ctl_post_reset(iface, src, 0, 0);
         return; /* logged */
     }
-    uct_glex_ctl_reconnect(vc, hdr, &ctl, length);
+    uct_glex_ctl_reconnect(vc, hdr, &ctl);
 }
 
 void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned length)
@@ -577,5 +545,4 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned le
     uct_glex_vc_schedule(vc);
     uct_glex_ctl_process(vc, &ctl);
     uct_glex_vc_resume(vc);
-    uct_glex_ctl_recv_first(vc, hdr, length);
 }

@@ -34,9 +34,6 @@ static inline void uct_glex_ctl_post(uct_glex_vc_t *vc, unsigned flags)
     uct_glex_vc_schedule(vc);
 }
 
-/** Connect without waiting for progress, which tries again if that fails */
-void uct_glex_ctl_connect_now(uct_glex_vc_t *vc);
-
 /** Send what is due: connect, accept, control message, acknowledgement. Returns 0 if the NIC was
  *  busy: to be called again. */
 int uct_glex_ctl_progress(uct_glex_vc_t *vc);

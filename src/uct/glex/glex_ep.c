@@ -4,7 +4,6 @@
 
 #include "glex_ep.h"
 #include "glex_er.h"
-#include "glex_first.h"
 #include "glex_op.h"
 #include "glex_sr.h"
 #include "glex_zc.h"
@@ -120,32 +119,17 @@ static int uct_glex_ep_can_use_sr(const uct_glex_ep_t *ep)
 
 /* ---- active messages ---- */
 
-static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr_msg_t *msg,
-                                      unsigned length);
-
-/* Without a FIFO, or credits for one */
-static UCS_F_NOINLINE ucs_status_t uct_glex_ep_short_slow(uct_glex_ep_t *ep, uint8_t id,
-                                                          uct_glex_sr_msg_t *msg, unsigned length)
-{
-    int is_new = (ep->vc == &uct_glex_no_vc);
-
-    if (!ep->blocked && uct_glex_first_is_next(ep)) {
-        return uct_glex_first_send(ep, id, msg->data, length, 0);
-    }
-    if (is_new && (ep->vc->state == UCT_GLEX_VC_OPEN)) {
-        return uct_glex_ep_short(ep, id, msg, length); /* another endpoint had connected */
-    }
-    return uct_glex_ep_not_ready(ep);
-}
-
 /* A message that lies in msg->data. With ER, a full FIFO is waited for: that costs less than the
  * other channel. */
 static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr_msg_t *msg,
                                       unsigned length)
 {
-    uct_glex_vc_t *vc = ep->vc;
-    ucs_status_t status;
+    ucs_status_t status = uct_glex_ep_make_vc(ep);
+    uct_glex_vc_t *vc   = ep->vc;
 
+    if (status != UCS_OK) {
+        return status;
+    }
     if ((vc->er_tx != NULL) && !ep->blocked) {
         status = uct_glex_er_send(vc, id, msg->data, length, 0);
         if (status != UCS_ERR_NO_RESOURCE) {
@@ -154,10 +138,10 @@ static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr
     } else if ((vc->er_tx == NULL) && uct_glex_ep_can_use_sr(ep)) {
         return uct_glex_sr_send_mp(vc, id, msg, length, 0);
     }
-    return uct_glex_ep_short_slow(ep, id, msg, length);
+    return uct_glex_ep_not_ready(ep);
 }
 
-/* As the first message, while others wait, or by a NIC that has only requests */
+/* Before the endpoint has a VC, while others wait, or by a NIC that has only requests */
 static UCS_F_NOINLINE ucs_status_t uct_glex_ep_am_short_slow(uct_ep_h tl_ep, uint8_t id,
                                                              uint64_t header, const void *payload,
                                                              unsigned length)
@@ -241,9 +225,6 @@ static UCS_F_NOINLINE ssize_t uct_glex_ep_am_bcopy_slow(uct_glex_ep_t *ep, uint8
     if (uct_glex_ep_can_use_sr(ep)) {
         return uct_glex_sr_bcopy(ep->vc, id, pack_cb, arg);
     }
-    if (!ep->blocked && uct_glex_first_is_next(ep)) {
-        return uct_glex_first_bcopy(ep, id, pack_cb, arg);
-    }
     return UCS_ERR_NO_RESOURCE;
 }
 
@@ -285,7 +266,7 @@ ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header
     if (status != UCS_OK) {
         return status;
     }
-    if (!ep->blocked && ((ep->vc->state == UCT_GLEX_VC_OPEN) || uct_glex_first_is_next(ep))) {
+    if (!ep->blocked && (ep->vc->state == UCT_GLEX_VC_OPEN)) {
         status = uct_glex_zc_send(ep, id, header, header_length, iov, iovcnt, comp);
         if (status != UCS_ERR_NO_RESOURCE) {
             return status;

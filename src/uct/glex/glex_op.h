@@ -12,7 +12,6 @@ enum uct_glex_op_type {
     UCT_GLEX_OP_ZC,       /* am_zcopy whose payload the peer fetches */
     UCT_GLEX_OP_RMA,      /* put_zcopy, get_zcopy, put_bcopy */
     UCT_GLEX_OP_GET_BCOPY,
-    UCT_GLEX_OP_FIRST,    /* message that travels with CONNECT */
     UCT_GLEX_OP_TOUCH,    /* empty put: ends when it is known that the peer is there */
     UCT_GLEX_OP_FETCH,    /* RDMA Get of a received message */
     UCT_GLEX_OP_FLUSH     /* no event: done when all before it are */

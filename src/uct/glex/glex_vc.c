@@ -6,7 +6,6 @@
 #include "glex_ctl.h"
 #include "glex_ep.h"
 #include "glex_er.h"
-#include "glex_first.h"
 #include "glex_mpq.h"
 #include "glex_op.h"
 #include "glex_rx.h"
@@ -265,7 +264,6 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     uct_glex_er_cleanup_tx(vc);
     uct_glex_er_hold_rx(vc);
     uct_glex_mpq_return(vc);
-    uct_glex_first_purge(vc);
     vc->touch = NULL;
     uct_glex_op_fail_all(vc, status);
     vc->forget_looks = UCT_GLEX_VC_FORGET_LOOKS;

@@ -24,16 +24,6 @@ enum uct_glex_vc_state {
     UCT_GLEX_VC_FAILED
 };
 
-/* The first message, until it is known to have arrived: glex_first.h */
-typedef struct uct_glex_first {
-    struct uct_glex_op *op; /* what a flush waits for */
-    uint16_t            seq;
-    uint16_t            flags;
-    uint8_t             am_id;
-    uint8_t             length;
-    uint8_t             data[UCT_GLEX_FIRST_LEN]; /* itself, or its announcement */
-} uct_glex_first_t;
-
 enum uct_glex_er_state {
     UCT_GLEX_ER_NONE,
     UCT_GLEX_ER_REQUESTED, /* asked the peer for a FIFO */
@@ -92,7 +82,6 @@ struct uct_glex_vc {
     ucs_list_link_t      mpq_wait; /* in iface->mpq.wait while waiting */
     ucs_list_link_t      rx_wait; /* in iface->sr.rx_wait while a message needs a buffer */
     ucs_queue_head_t     tx_ops;  /* operations in the order of posting, for flush */
-    uct_glex_first_t    *first;        /* message that travels with CONNECT, or NULL */
     struct uct_glex_op  *touch;        /* of an empty put, waits for the VC to open; or NULL */
     uint64_t             put_peer;     /* endpoint that the last put without completion went to */
     uint16_t             ctl;     /* control flags to be sent */

@@ -50,8 +50,7 @@ typedef struct uct_glex_packed_rkey {
 
 /* Type of an MP: the lowest three bits of its header */
 enum uct_glex_mp_type {
-    UCT_GLEX_MP_CONNECT = 1, /* body: ctl, and perhaps a message. Needs no credit: the MPQ keeps a
-                              * reserve */
+    UCT_GLEX_MP_CONNECT = 1, /* body: ctl. Needs no credit: the MPQ keeps a reserve */
     UCT_GLEX_MP_ACCEPT,      /* body: ctl */
     UCT_GLEX_MP_CTL,         /* body: ctl. One at a time until acknowledged */
     UCT_GLEX_MP_ACK,         /* no body: acknowledges a CTL or ACCEPT */
@@ -71,9 +70,7 @@ enum uct_glex_flag {
     UCT_GLEX_FLAG_ACK      = UCS_BIT(0), /* acknowledges a CTL or ACCEPT */
     UCT_GLEX_FLAG_ZC       = UCS_BIT(1), /* the data is a zero-copy descriptor */
     UCT_GLEX_FLAG_MORE     = UCS_BIT(2), /* AM, SR: the sender wants more credits */
-    UCT_GLEX_FLAG_WRAP     = UCS_BIT(2), /* ER: the message begins at the FIFO's start */
-    UCT_GLEX_FLAG_FIRST    = UCS_BIT(2), /* CONNECT, ACCEPT: the first message follows ctl */
-    UCT_GLEX_FLAG_FIRST_SR = UCS_BIT(3)  /* CONNECT, ACCEPT: that is an sr */
+    UCT_GLEX_FLAG_WRAP     = UCS_BIT(2)  /* ER: the message begins at the FIFO's start */
 };
 #define UCT_GLEX_EPOCH_SHIFT 4 /* the limit's epoch, in the upper bits of the flags */
 #define UCT_GLEX_EPOCH_MASK  0xf
@@ -223,9 +220,6 @@ typedef struct uct_glex_sr {
     uint32_t resv;
 } UCS_S_PACKED uct_glex_sr_t;
 
-/* What fits of a first message into a CONNECT */
-#define UCT_GLEX_FIRST_LEN (UCT_GLEX_MP_LEN - sizeof(uct_glex_hdr_t) - sizeof(uct_glex_ctl_t))
-
 /* What fits into an MP beside its header: also the limit of am_short on any channel */
 #define UCT_GLEX_MP_DATA_LEN (UCT_GLEX_MP_LEN - sizeof(uct_glex_hdr_t))
 
@@ -259,7 +253,6 @@ _Static_assert(sizeof(uct_glex_hdr_t) == 16, "wire format");
 _Static_assert(sizeof(uct_glex_ctl_t) == 56, "wire format");
 _Static_assert(sizeof(uct_glex_hdr_t) + sizeof(uct_glex_ctl_t) <= UCT_GLEX_MP_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_sr_t) == 24, "wire format");
-_Static_assert(sizeof(uct_glex_sr_t) <= UCT_GLEX_FIRST_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_zc_iov_t) == 16, "wire format");
 _Static_assert(sizeof(uct_glex_zc_t) == 24, "wire format");
 

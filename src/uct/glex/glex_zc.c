@@ -4,7 +4,6 @@
 
 #include "glex_zc.h"
 #include "glex_er.h"
-#include "glex_first.h"
 #include "glex_op.h"
 #include "glex_sr.h"
 
@@ -116,9 +115,7 @@ ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *head
     if (header_length > 0) {
         memcpy(desc + length, header, header_length); /* the header may be NULL else */
     }
-    status = (vc->state == UCT_GLEX_VC_OPEN) ?
-             uct_glex_zc_send_descriptor(vc, am_id, desc, length + header_length) :
-             uct_glex_first_send(ep, am_id, desc, length + header_length, 1);
+    status = uct_glex_zc_send_descriptor(vc, am_id, desc, length + header_length);
     if (status != UCS_OK) {
         goto err_cancel;
     }

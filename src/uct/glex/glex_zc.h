@@ -10,8 +10,7 @@
 #include "glex_rx.h"
 #include "glex_vc.h"
 
-/** Send header and pieces, as the first message if it is that. INPROGRESS: `comp` is called when
- *  the peer has fetched them. */
+/** Send header and pieces. INPROGRESS: `comp` is called when the peer has fetched them. */
 ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *header,
                               unsigned header_length, const uct_iov_t *iov, size_t iovcnt,
                               uct_completion_t *comp);

@@ -1,6 +1,6 @@
 /*
- * The first message of a connection, which travels with it; and peers that are not
- * there, or leave, where nothing but a flush would tell.
+ * Connections: messages wait for them in order; peers that are not there, or leave, where nothing
+ * but a flush would tell; answers that overtake the ACCEPT.
  */
 #include "traffic.h"
 
@@ -10,63 +10,10 @@ namespace {
 
 const uint8_t AM_ID = 5;
 
-class First : public WithSetting {};
+class Connect : public WithSetting {};
 
-size_t largest(const Iface &iface, Op op)
-{
-    switch (op) {
-    case Op::BCOPY:
-        return iface.attr.cap.am.max_bcopy;
-    case Op::ZCOPY:
-        return iface.attr.cap.am.max_zcopy;
-    default:
-        return iface.attr.cap.am.max_short;
-    }
-}
-
-/* Every operation: taken at once, and delivered whole although the sender does nothing more */
-void expect_taken_at_once(Op op, size_t wanted)
-{
-    Md md;
-    Iface a(md), b(md);
-    size_t length = std::min(wanted, largest(a, op));
-
-    if (length == 0) {
-        return; /* no such operation here */
-    }
-    Plan plan = [&](uint32_t n) { return Message{op, (n == 0) ? length : 9}; };
-    Sink sink(b, AM_ID, 1, plan);
-    Sender sender(a, b.address(), AM_ID, 1, plan);
-    Completion flushed;
-
-    EXPECT_TRUE(sender.try_send());
-    EXPECT_FALSE(sender.try_send()) << "only one travels with the connection";
-    EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(sender.ep.handle, 0, &flushed.uct));
-    EXPECT_EQ(flushed.done, 0);
-    EXPECT_STATUS(UCS_INPROGRESS, uct_iface_flush(a.handle, 0, NULL));
-    waiting_for("the first message, with progress of the receiver only");
-    while (sink.received == 0) {
-        b.progress();
-    }
-    flushed.wait();
-    EXPECT_EQ(flushed.uct.status, UCS_OK);
-    sender.send();
-    progress_until("two messages", [&] { return sink.received == 2; });
-    sender.drain();
-    EXPECT_TRUE(a.failed.empty() && b.failed.empty());
-}
-
-TEST_P(First, IsTakenAtOnce)
-{
-    for (Op op : {Op::SHORT, Op::SHORT_IOV, Op::BCOPY, Op::ZCOPY}) {
-        for (size_t length : {size_t(8), UCT_GLEX_FIRST_LEN, UCT_GLEX_FIRST_LEN + 1, SIZE_MAX}) {
-            isolated(env(), [op, length] { expect_taken_at_once(op, length); });
-        }
-    }
-}
-
-/* Another endpoint of the connection must not overtake it, nor a pending request */
-TEST_P(First, IsFirst)
+/* A second endpoint of the connection must not overtake what is pending on the first */
+TEST_P(Connect, KeepsTheOrder)
 {
     isolated(env(), [] {
         Md md;
@@ -77,8 +24,9 @@ TEST_P(First, IsFirst)
         b.on_am(AM_ID, [&](const void *data, size_t) {
             received.push_back(*(const uint64_t*)data);
         });
-        EXPECT_OK(uct_ep_am_short(one.handle, AM_ID, 0, NULL, 0));
+        EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(one.handle, AM_ID, 0, NULL, 0));
         EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(other.handle, AM_ID, 1, NULL, 0));
+        EXPECT_OK(one.am_short(AM_ID, 0, NULL, 0));
         EXPECT_OK(other.am_short(AM_ID, 1, NULL, 0));
         EXPECT_OK(one.am_short(AM_ID, 2, NULL, 0));
         progress_until("three messages", [&] { return received.size() == 3; });
@@ -86,35 +34,8 @@ TEST_P(First, IsFirst)
     });
 }
 
-/* What was taken is not lost silently */
-TEST_P(First, FailsWithItsConnection)
-{
-    isolated(env(), [] {
-        Md md, other;
-        Iface a(md);
-        std::string address;
-        {
-            Iface b(other);
-            address = b.address();
-        }
-        Ep ep(a, address);
-        Completion flushed;
-
-        EXPECT_OK(uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0));
-        EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(ep.handle, 0, &flushed.uct));
-        flushed.wait();
-        EXPECT_EQ(flushed.uct.status, UCS_ERR_ENDPOINT_TIMEOUT);
-        EXPECT_EQ(a.failed.size(), 1u);
-        EXPECT_STATUS(UCS_ERR_ENDPOINT_TIMEOUT,
-                      uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0));
-        EXPECT_TRUE(ep.vc()->first == NULL);
-        EXPECT_EQ(a.internals()->ops.outstanding, 0u);
-        a.failed.clear();
-    });
-}
-
 /* An empty put asks whether the peer is there, connected to or not */
-TEST_P(First, EmptyPutAsks)
+TEST_P(Connect, EmptyPutAsks)
 {
     for (bool is_connected : {false, true}) {
         isolated(env(), [is_connected] {
@@ -138,7 +59,7 @@ TEST_P(First, EmptyPutAsks)
 }
 
 /* The memory is there, and takes the put; its owner's interface is not */
-TEST_P(First, PutToWhoLeft)
+TEST_P(Connect, PutToWhoLeft)
 {
     isolated(env(), [] {
         Md md, other;
@@ -189,7 +110,7 @@ void expect_answer_before_accept(Op op)
     EXPECT_TRUE(a.failed.empty() && b.failed.empty());
 }
 
-TEST(FirstReordered, AnswerOvertakesAccept)
+TEST(ConnectReordered, AnswerOvertakesAccept)
 {
     for (int seed = 1; seed <= 8; ++seed) {
         isolated({{"UCX_GLEX_CHANNELS", "sr"},
@@ -201,6 +122,6 @@ TEST(FirstReordered, AnswerOvertakesAccept)
     }
 }
 
-FOR_CHANNELS(First);
+FOR_CHANNELS(Connect);
 
 } // namespace
