@@ -148,13 +148,6 @@ glex_ret_t glex_ext_post_event(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_
                                uint64_t cookie_1, uint64_t head, const void *data, uint32_t len);
 
 /**
- * Whether an event posted now would find room in the peer's event queue: for who has work to do
- * before that would be done again. Others may be faster all the same.
- * Returns SUCCESS, also where posting would fail for another reason, or BUSY. Not blocking.
- */
-glex_ret_t glex_ext_event_room(glex_ep_handle_t ep, glex_ep_addr_t peer);
-
-/**
  * Post an MP that consists of two words, 8 bytes of `head` and `len` bytes of `data`, at most 88:
  * glex_send_imm_mp() with GLEX_EXT_FLAG_NO_LOSS without a request to fill in.
  */

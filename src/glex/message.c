@@ -86,22 +86,6 @@ glex_ret_t glex_ext_post_event(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
     return GLEX_SUCCESS;
 }
 
-glex_ret_t glex_ext_event_room(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
-{
-    struct glex_peer *peer = glex_endpoint_hinted_peer(glex_endpoint(handle), peer_addr);
-    uint64_t tail;
-
-    if (peer == NULL || peer->link != &glex_shm_link) {
-        return GLEX_SUCCESS; /* posting finds out */
-    }
-    tail = __atomic_load_n(&peer->eq.ctl->tail, __ATOMIC_RELAXED); /* as glex_ring_claim() */
-    if (glex_unlikely(tail - peer->eq.head > peer->eq.mask) &&
-        glex_ring_claim_slow(&peer->eq, tail) == GLEX_RING_FULL) {
-        return GLEX_BUSY;
-    }
-    return GLEX_SUCCESS;
-}
-
 static glex_ret_t GLEX_NOINLINE mp_post_slow(glex_ep_handle_t handle, glex_ep_addr_t peer,
                                              uint64_t word_0, uint64_t word_1, uint64_t head,
                                              const void *payload, uint32_t len)

@@ -51,7 +51,7 @@ static bool names_friend(const glex_event_t *event)
     unsigned type = uct_glex_hdr_type(event->cookie_1);
     const uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(event->cookie_1));
 
-    return (type == UCT_GLEX_EVENT_ER || type == UCT_GLEX_EVENT_ER_SHORT) && vc != NULL &&
+    return (type == UCT_GLEX_EVENT_ER || type == UCT_GLEX_EVENT_RING) && vc != NULL &&
            vc->peer == glex_of(&friendly)->ep_addr;
 }
 
@@ -276,13 +276,42 @@ void evil_scribble(void)
 {
     const uct_glex_vc_t *vc = ((uct_glex_ep_t *)evil_ep)->vc;
 
-    if (vc->er_tx != NULL && vc->er_tx->mirror == NULL) {
+    if (vc->er_tx != NULL && vc->er_tx->slots != NULL) {
         fuzz_counts[MUTATIONS].value +=
                 fuzz_mutate(input, vc->er_tx->base + fuzz_below(input, 16) * 64, 256);
-        if (vc->er_tx->shown != NULL) {
-            vc->er_tx->shown->wanted = (uint32_t)fuzz_value(input);
-        }
+        vc->er_tx->ctrl->wanted = (uint32_t)fuzz_value(input);
+        vc->er_tx->ctrl->armed = (uint32_t)fuzz_value(input);
     }
+}
+
+/* A slot of any content, often one that is taken for the next message */
+void evil_slot(void)
+{
+    const uct_glex_vc_t *vc = ((uct_glex_ep_t *)evil_ep)->vc;
+    unsigned ahead = fuzz_below(input, 3), i;
+    uint64_t word = fuzz_value(input);
+    uct_glex_slot_t *slot;
+
+    if (vc->er_tx == NULL || vc->er_tx->slots == NULL) {
+        return;
+    }
+    slot = &vc->er_tx->slots[(vc->tx_fifo.msgs + ahead) % UCT_GLEX_FIFO_SLOTS];
+    for (i = 0; i < sizeof(slot->data); i += 8) {
+        memcpy(slot->data + i, &(uint64_t){fuzz_value(input)}, 8);
+    }
+    if (fuzz_below(input, 4)) {
+        word = (word & ~(uint64_t)UINT16_MAX) | UCT_GLEX_SLOT_VALID |
+               (uint16_t)(vc->tx_fifo.msgs + ahead + 1);
+    }
+    if (fuzz_below(input, 2)) {
+        word = (word & ~((uint64_t)UINT16_MAX << 32)) |
+               ((uint64_t)(uint16_t)(vc->tx.seq + ahead) << 32);
+    }
+    if (fuzz_below(input, 2)) {
+        word = (word & ~((uint64_t)UINT8_MAX << 48)) | ((uint64_t)AM_EVIL << 48);
+    }
+    __atomic_store_n(&slot->word, word, __ATOMIC_RELEASE);
+    fuzz_counts[SLOTS].value++;
 }
 
 void evil_show(void)
@@ -291,8 +320,8 @@ void evil_show(void)
     unsigned i;
 
     for (i = 0; i < iface->er_rx_count; i++) {
-        if (iface->er_rx[i].vc != NULL && iface->er_rx[i].shown != NULL) {
-            iface->er_rx[i].shown->counters = (uint32_t)fuzz_value(input);
+        if (iface->er_rx[i].vc != NULL && iface->er_rx[i].ctrl != NULL) {
+            iface->er_rx[i].ctrl->credits = (uint32_t)fuzz_value(input);
             fuzz_counts[SHOWN].value++;
         }
     }

@@ -25,7 +25,8 @@ struct fuzz_count fuzz_counts[] = {
     {"messages of the friend", 0}, {"changed keys used", 0},
     {"changed addresses tried", 0}, {"settings tried", 0},
     {"events with a changed header", 0}, {"short MPs with a changed header", 0},
-    {"counters shown", 0},
+    {"credits published", 0},
+    {"slots with any word", 0},
     {NULL, 0},
 };
 
@@ -221,6 +222,10 @@ static void step(void)
         break;
     case 11:
         uct_ep_flush(evil_ep, 0, NULL);
+        break;
+    case 12:
+    case 13:
+        evil_slot();
         break;
     default:
         progress(fuzz_below(input, 8));

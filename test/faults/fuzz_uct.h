@@ -17,7 +17,7 @@
 
 enum {
     MUTATIONS, SESSIONS, DELIVERED, FAILED, FRIENDLY, KEYS, ADDRESSES, SETTINGS, SHORT_EVENTS,
-    SHORT_MPS, SHOWN
+    SHORT_MPS, SHOWN, SLOTS
 };
 
 extern struct node victim, evil, friendly;
@@ -46,7 +46,10 @@ void evil_send_forged(void);
 /* Noise into the FIFO that the victim has lent. */
 void evil_scribble(void);
 
-/* Any counters of credits, where the victim looks for them. */
+/* A slot of that FIFO with any word and any data. */
+void evil_slot(void);
+
+/* Any credits, where the victim reads them. */
 void evil_show(void);
 
 /* RMA by a packed key that was changed. */

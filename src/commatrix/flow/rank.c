@@ -25,7 +25,7 @@ enum {
     UCT_GLEX_HEADER = 16,
     UCT_AM_MASK = 0x1f
 };
-enum { GLEX_MP_AM = 6, GLEX_EVENT_ER = 1, GLEX_EVENT_ER_SHORT = 3 };
+enum { GLEX_MP_AM = 6, GLEX_EVENT_ER = 1 };
 
 /* Open MPI's ob1 behind the four bytes of the BTL openib: match, rendezvous, rendezvous by get. */
 enum { OB1_MATCH = 65, OB1_RGET = 67, OPENIB_LEN = 4, OB1_LEN = 14 };
@@ -128,7 +128,7 @@ static void vote_ud(struct cm_vote votes[CM_NUM_MPI], const uint8_t *data, uint3
     }
 }
 
-/* What GLEX_CAPTURE writes: MPs and events as sends; puts into FIFOs with the event's first word as
+/* What GLEX_CAPTURE writes: MPs as sends; puts into FIFOs with the event's first word as
  * Q_Key. */
 static void vote_glex(struct cm_vote votes[CM_NUM_MPI], const struct cm_packet *packet)
 {
@@ -139,8 +139,7 @@ static void vote_glex(struct cm_vote votes[CM_NUM_MPI], const struct cm_packet *
         if ((packet->q_key & 7) == GLEX_EVENT_ER) {
             vote_ucp(votes, packet->q_key >> 3 & UCT_AM_MASK, data, len);
         }
-    } else if (len > UCT_GLEX_HEADER &&
-               ((data[0] & 7) == GLEX_MP_AM || (data[0] & 7) == GLEX_EVENT_ER_SHORT)) {
+    } else if (len > UCT_GLEX_HEADER && (data[0] & 7) == GLEX_MP_AM) {
         vote_ucp(votes, data[0] >> 3, data + UCT_GLEX_HEADER, len - UCT_GLEX_HEADER);
     }
 }

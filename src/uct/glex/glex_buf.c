@@ -32,10 +32,10 @@ static ucs_status_t uct_glex_buf_region_alloc(uct_glex_buf_pool_t *pool, size_t 
 
 static void uct_glex_buf_region_free(uct_glex_buf_pool_t *pool, uct_glex_buf_region_t *region)
 {
-    if (region->nic_memory) {
-        glex_ext_mem_free(pool->md->eps[pool->ep_index], region->address);
-    } else {
+    if (!region->nic_memory) {
         ucs_free(region->address);
+    } else if (!pool->is_abandoned) {
+        glex_ext_mem_free(pool->md->eps[pool->ep_index], region->address);
     }
 }
 
@@ -112,6 +112,7 @@ ucs_status_t uct_glex_buf_pool_init(uct_glex_buf_pool_t *pool, uct_glex_md_t *md
     pool->grow        = ucs_min(grow, max_bufs);
     pool->next_offset = 0;
     pool->regions     = NULL;
+    pool->is_abandoned = 0;
     return uct_glex_mpool_init(&pool->mp, sizeof(uct_glex_buf_t), sizeof(void*), pool->grow,
                                max_bufs, &uct_glex_buf_mpool_ops, name);
 }

@@ -51,7 +51,7 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
      UCT_GLEX_CONFIG(erq_unit_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"ERQ_SIZE", "64k",
-     "Size of an ER FIFO: a power of two. Those beyond 16 at once are half as long.",
+     "Size of an ER FIFO: a power of two. It takes 4 KiB more for short messages.",
      UCT_GLEX_CONFIG(erq_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"RMA_BUF_SIZE", "8k", "Largest put_bcopy and get_bcopy",

@@ -6,6 +6,7 @@
 
 #include <ucs/sys/compiler_def.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 /* From this length on the processor's own string move is used; SIZE_MAX: never */
@@ -21,6 +22,31 @@ static UCS_F_ALWAYS_INLINE void uct_glex_copy(void *dst, const void *src, size_t
         uct_glex_copy_long(dst, src, length);
     } else {
         memmove(dst, src, length);
+    }
+}
+
+/** Copy at most 48 bytes that do not overlap, without a call: two moves that may overlap each other */
+static UCS_F_ALWAYS_INLINE void uct_glex_copy_small(void *dst, const void *src, size_t length)
+{
+    uint8_t *to         = (uint8_t*)dst;
+    const uint8_t *from = (const uint8_t*)src;
+
+    if (length >= 16) {
+        if (length > 32) {
+            memcpy(to + 16, from + 16, 16);
+        }
+        memcpy(to, from, 16);
+        memcpy(to + length - 16, from + length - 16, 16);
+    } else if (length >= 8) {
+        memcpy(to, from, 8);
+        memcpy(to + length - 8, from + length - 8, 8);
+    } else if (length >= 4) {
+        memcpy(to, from, 4);
+        memcpy(to + length - 4, from + length - 4, 4);
+    } else if (length > 0) {
+        to[0]          = from[0];
+        to[length / 2] = from[length / 2];
+        to[length - 1] = from[length - 1];
     }
 }
 

@@ -144,7 +144,7 @@ static ucs_status_t uct_glex_ctl_send_ack(uct_glex_vc_t *vc)
 /* Credits that found no other message, what is to be said, acknowledgements */
 static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
 {
-    if ((vc->ctl & UCT_GLEX_CTL_CREDIT) && vc->er_shows && !uct_glex_er_is_wanted(vc)) {
+    if ((vc->ctl & UCT_GLEX_CTL_CREDIT) && vc->er_rx_mapped && !uct_glex_er_is_wanted(vc)) {
         vc->ctl &= ~UCT_GLEX_CTL_CREDIT; /* the sender woke up meanwhile */
     }
     if (uct_glex_credit_must_tell(&vc->mp_rx, vc->told_limit) || uct_glex_er_must_tell(vc)) {
@@ -156,8 +156,19 @@ static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
     return (vc->tx.flags & UCT_GLEX_FLAG_ACK) ? uct_glex_ctl_send_ack(vc) : UCS_OK;
 }
 
+/* Returns NO_RESOURCE if the lender's event queue is still full */
+static ucs_status_t uct_glex_ctl_ring(uct_glex_vc_t *vc)
+{
+    if (vc->ring_due) {
+        uct_glex_er_ring(vc);
+    }
+    return vc->ring_due ? UCS_ERR_NO_RESOURCE : UCS_OK;
+}
+
 static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
 {
+    ucs_status_t status;
+
     if (vc->connect_again) {
         return uct_glex_ctl_connect_again(vc);
     }
@@ -165,7 +176,8 @@ static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
         uct_glex_op_event(vc->iface, vc->touch->id, UCS_OK);
         vc->touch = NULL;
     }
-    return uct_glex_ctl_send_due(vc);
+    status = uct_glex_ctl_send_due(vc);
+    return (status == UCS_OK) ? uct_glex_ctl_ring(vc) : status;
 }
 
 static ucs_status_t uct_glex_ctl_accept(uct_glex_vc_t *vc)
@@ -426,6 +438,7 @@ static void uct_glex_ctl_reset_named(uct_glex_vc_t *vc, const uct_glex_ctl_t *ct
         uct_glex_vc_owe_reset(vc);
     }
     if (!uct_glex_vc_is_over(vc)) {
+        uct_glex_er_poll_begin(vc); /* what it sent last may be there, without an event */
         vc->peer_left = 1;
         vc->left_seq  = ctl->last_seq;
         vc->is_stale  = !(ctl->flags & UCT_GLEX_CTL_CLOSED);

@@ -24,92 +24,84 @@ static unsigned uct_glex_er_event_shares(const uct_glex_iface_t *iface)
                                    iface->er.max;
 }
 
-/* Half a FIFO must do for the longest message, too */
-static uint16_t uct_glex_er_units_half(const uct_glex_iface_config_t *config)
-{
-    uint16_t units = config->erq_size / config->erq_unit_size / 2;
-
-    return ((config->erq_unit_size * uct_glex_fifo_max_message(units)) >= config->srq_unit_size) ?
-           units : 0;
-}
-
 static ucs_status_t uct_glex_er_init_pools(uct_glex_iface_t *iface,
                                            const uct_glex_iface_config_t *config)
 {
-    const int flags = GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA;
-    unsigned max    = ucs_max(iface->er.max, 1);
     ucs_status_t status;
 
-    status = uct_glex_buf_pool_init(&iface->er.pool, iface->md, iface->ep_index, flags,
-                                    config->erq_size + UCT_GLEX_ER_SHOWN_SIZE, 1, max,
-                                    "glex_er_fifo");
+    status = uct_glex_buf_pool_init(&iface->er.pool, iface->md, iface->ep_index, GLEX_MEM_WRITE,
+                                    config->erq_size + UCT_GLEX_FIFO_RING_SIZE, 1,
+                                    ucs_max(iface->er.max, 1), "glex_er_fifo");
     if (status != UCS_OK) {
         return status;
-    }
-    status = uct_glex_buf_pool_init(&iface->er.pool_half, iface->md, iface->ep_index, flags,
-                                    config->erq_size / 2 + UCT_GLEX_ER_SHOWN_SIZE, 1, max,
-                                    "glex_er_fifo_half");
-    if (status != UCS_OK) {
-        goto err_pool;
     }
     status = uct_glex_buf_pool_init(&iface->er.mirror, iface->md, iface->ep_index, GLEX_MEM_READ,
                                     config->erq_size, 1, UINT_MAX, "glex_er_mirror");
     if (status != UCS_OK) {
-        goto err_pool_half;
+        uct_glex_buf_pool_cleanup(&iface->er.pool);
     }
-    return UCS_OK;
-
-err_pool_half:
-    uct_glex_buf_pool_cleanup(&iface->er.pool_half);
-err_pool:
-    uct_glex_buf_pool_cleanup(&iface->er.pool);
     return status;
+}
+
+/* How many messages each borrower may have on its way that does not map its FIFO */
+static ucs_status_t uct_glex_er_init_msgs(uct_glex_iface_t *iface, unsigned eq_entries)
+{
+    iface->er.msgs_max = ucs_min(iface->er.units, eq_entries / uct_glex_er_event_shares(iface));
+    if (iface->er.msgs_max >= UCT_GLEX_ER_MIN_MSGS) {
+        return UCS_OK;
+    }
+    ucs_error("glex: an event queue with %u entries left is too small for %u ER channels, which "
+              "need %u: raise UCX_GLEX_EP_EQ_CAPACITY, or lower UCX_GLEX_ER_MAX_CHANNELS, "
+              "SRQ_CAPACITY or ZC_REQ_CAPACITY",
+              eq_entries, iface->er.max, UCT_GLEX_ER_MIN_MSGS * uct_glex_er_event_shares(iface));
+    return UCS_ERR_INVALID_PARAM;
 }
 
 ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config,
                               unsigned eq_entries)
 {
-    unsigned max_mem = ucs_min(config->er_max_mem / config->erq_size, 32768);
-    ucs_status_t status;
+    unsigned max_mem    = ucs_min(config->er_max_mem / config->erq_size, 32768);
+    ucs_status_t status = UCS_OK;
 
     iface->er_unit_shift = ucs_ilog2(config->erq_unit_size);
     iface->er.units      = config->erq_size / config->erq_unit_size;
-    iface->er.units_half = uct_glex_er_units_half(config);
     iface->er.max        = ucs_min(config->er_max_channels, max_mem);
     iface->er.next_gen   = iface->uuid;
-    if (!uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_ER)) {
-        iface->er.max = 0;
+    iface->er.has_membarrier = uct_glex_er_init_membarrier();
+    if (uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_ER)) {
+        status = uct_glex_er_init_msgs(iface, eq_entries);
     } else {
-        iface->er.msgs_max = ucs_min(iface->er.units,
-                                     eq_entries / uct_glex_er_event_shares(iface));
-        if (iface->er.msgs_max < UCT_GLEX_ER_MIN_MSGS) {
-            ucs_error("glex: an event queue with %u entries left is too small for %u ER channels, "
-                      "which need %u: raise UCX_GLEX_EP_EQ_CAPACITY, or lower "
-                      "UCX_GLEX_ER_MAX_CHANNELS, SRQ_CAPACITY or ZC_REQ_CAPACITY",
-                      eq_entries, iface->er.max,
-                      UCT_GLEX_ER_MIN_MSGS * uct_glex_er_event_shares(iface));
-            return UCS_ERR_INVALID_PARAM;
-        }
+        iface->er.max = 0;
+    }
+    if (status != UCS_OK) {
+        return status;
     }
 
-    iface->er_rx = ucs_calloc(ucs_max(iface->er.max, 1), sizeof(*iface->er_rx), "glex_er_rx");
-    if (iface->er_rx == NULL) {
-        return UCS_ERR_NO_MEMORY;
-    }
     iface->er_rx_count = iface->er.max;
-
+    iface->er_rx       = ucs_calloc(ucs_max(iface->er.max, 1), sizeof(*iface->er_rx), "glex_er_rx");
+    iface->er.polled   = ucs_calloc(ucs_max(iface->er.max, 1), sizeof(*iface->er.polled),
+                                    "glex_er_polled");
+    if ((iface->er_rx == NULL) || (iface->er.polled == NULL)) {
+        status = UCS_ERR_NO_MEMORY;
+        goto err_free;
+    }
     status = uct_glex_er_init_pools(iface, config);
     if (status != UCS_OK) {
-        ucs_free(iface->er_rx);
+        goto err_free;
     }
+    return UCS_OK;
+
+err_free:
+    ucs_free(iface->er.polled);
+    ucs_free(iface->er_rx);
     return status;
 }
 
 void uct_glex_er_cleanup_iface(uct_glex_iface_t *iface)
 {
     uct_glex_buf_pool_cleanup(&iface->er.mirror);
-    uct_glex_buf_pool_cleanup(&iface->er.pool_half);
     uct_glex_buf_pool_cleanup(&iface->er.pool);
+    ucs_free(iface->er.polled);
     ucs_free(iface->er_rx);
 }
 
@@ -124,44 +116,13 @@ void uct_glex_er_request(uct_glex_vc_t *vc)
     }
 }
 
-/* How long the last messages took, log2 of 16 us, from 1 */
-static unsigned uct_glex_er_sr_pace(uct_glex_vc_t *vc)
-{
-    uint16_t now  = uct_glex_er_clock();
-    uint16_t took = now - vc->sr_mark;
-
-    vc->sr_mark = now;
-    return ucs_min(ucs_ilog2(took + 1U) + 1, 15);
-}
-
-/* Who was refused while it had little to send, and often, would wait for long when it has more to
- * send than others: how fast it was when refused is known, so that it need not. That speed is
- * believed slowly where it is lower: a pause between bursts is no reason to ask more often. */
-void uct_glex_er_sr_traffic(uct_glex_vc_t *vc)
-{
-    unsigned pace = uct_glex_er_sr_pace(vc);
-
-    if (vc->er_state != UCT_GLEX_ER_NONE) {
-        return;
-    }
-    if (pace + UCT_GLEX_ER_FASTER <= vc->sr_pace) {
-        vc->sr_patience = UCT_GLEX_ER_PATIENCE_MIN;
-    }
-    if (vc->sr_count >= UCS_BIT(vc->sr_patience)) {
-        vc->sr_count = 0;
-        vc->sr_pace  = (vc->sr_pace == 0) ? pace : ucs_min(pace, vc->sr_pace + 1U);
-        uct_glex_er_request(vc);
-    }
-}
-
 void uct_glex_er_refused(uct_glex_vc_t *vc)
 {
     if (vc->er_state != UCT_GLEX_ER_REQUESTED) {
         return;
     }
-    vc->er_state    = UCT_GLEX_ER_NONE;
-    vc->sr_count    = 0;
-    vc->sr_patience = ucs_min(vc->sr_patience + 1, UCT_GLEX_ER_PATIENCE_MAX);
+    vc->er_state = UCT_GLEX_ER_NONE;
+    vc->sr_count = 0;
     if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
         ucs_error("glex: endpoint 0x%" PRIx64 " has no ER channel left for this process and "
                   "UCX_GLEX_CHANNELS allows no other: raise UCX_GLEX_ER_MAX_CHANNELS and "
@@ -178,18 +139,18 @@ static ucs_status_t uct_glex_er_map(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
     size_t size          = (size_t)ctl->fifo_units << ctl->unit_shift;
     void *ptr;
 
-    er->mirror = NULL;
-    er->shown  = NULL;
     if (glex_ext_peer_ptr(vc->iface->nic, peer, mh, ctl->key, ctl->fifo_offset,
-                          size + UCT_GLEX_ER_SHOWN_SIZE, &ptr) == GLEX_SUCCESS) {
+                          size + UCT_GLEX_FIFO_RING_SIZE, &ptr) == GLEX_SUCCESS) {
         if (((uintptr_t)ptr % UCT_GLEX_ER_ALIGN) != 0) {
             ucs_error("glex: the FIFO lent by endpoint 0x%" PRIx64 " is not aligned to %d bytes",
                       vc->peer, UCT_GLEX_ER_ALIGN);
             return UCS_ERR_INVALID_PARAM;
         }
-        er->base  = ptr;
-        er->shown = UCS_PTR_BYTE_OFFSET(ptr, size);
-        uct_glex_er_look_begin(er);
+        er->base      = ptr;
+        er->ctrl      = UCS_PTR_BYTE_OFFSET(ptr, size);
+        er->slots     = (uct_glex_slot_t*)(er->ctrl + 1);
+        er->use_fence = er->ctrl->needs_fence || !vc->iface->er.has_membarrier;
+        uct_glex_er_read_begin(er);
         return UCS_OK;
     }
     if (size > vc->iface->er.mirror.buf_size) {
@@ -271,13 +232,11 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     vc->tx_fifo.acked.units = vc->tx_fifo.head;
     vc->tx_fifo.acked.msgs  = vc->tx_fifo.msgs;
     vc->tx_fifo.units       = ctl->fifo_units;
-    vc->tx_fifo.msgs_max    = ctl->fifo_msgs;
-    vc->er_looks            = (er->shown != NULL);
+    vc->tx_fifo.msgs_max    = (er->slots != NULL) ? UCT_GLEX_FIFO_SLOTS : ctl->fifo_msgs;
+    vc->er_tx_mapped        = (er->slots != NULL);
     vc->tx.vc_id            = ctl->vc_id; /* the grant may have overtaken the ACCEPT */
     vc->er_tx               = er;
     vc->er_state            = UCT_GLEX_ER_ACTIVE;
-    vc->sr_patience         = UCT_GLEX_ER_PATIENCE_MIN;
-    vc->sr_pace             = 0;
     ucs_debug("glex: vc 0x%x: ER to endpoint 0x%" PRIx64 ", %u units of %u bytes, %u messages%s",
               vc->id, vc->peer, ctl->fifo_units, 1U << ctl->unit_shift, ctl->fifo_msgs,
               (er->mirror != NULL) ? ", not mapped" : "");
@@ -292,8 +251,9 @@ static void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
         }
         uct_glex_er_starve_end(vc->er_tx);
         ucs_free(vc->er_tx);
-        vc->er_tx    = NULL;
-        vc->er_looks = 0;
+        vc->er_tx        = NULL;
+        vc->er_tx_mapped = 0;
+        vc->ring_due     = 0;
     }
     vc->tx_fifo.units    = 0;
     vc->tx_fifo.msgs_max = 0;
@@ -307,8 +267,7 @@ void uct_glex_er_release(uct_glex_vc_t *vc)
     }
     uct_glex_er_post_released(vc, vc->er_tx->index, vc->er_tx->gen);
     uct_glex_er_drop_tx(vc);
-    vc->sr_count    = 0;
-    vc->sr_patience = UCT_GLEX_ER_PATIENCE_MIN + 2; /* others were busier: leave it to them */
+    vc->sr_count = 0;
     if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
         uct_glex_er_request(vc); /* there is no other channel */
     }
@@ -327,97 +286,25 @@ void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 
 /* ---- sending ---- */
 
-/* A message that is to be sent: where it goes in the FIFO */
+/* A message that is to be sent: where it goes in the units of the FIFO */
 typedef struct uct_glex_er_place {
     uint16_t offset; /* in units */
     uint16_t skip;   /* units to the end that are not used */
     uint16_t units;
 } uct_glex_er_place_t;
 
-/* The next message's header, as its event */
-static UCS_F_ALWAYS_INLINE glex_event_t uct_glex_er_event(const uct_glex_vc_t *vc, uint8_t am_id,
-                                                          unsigned flags,
-                                                          const uct_glex_er_place_t *place,
-                                                          size_t length)
+static UCS_F_ALWAYS_INLINE unsigned uct_glex_er_wrap_flag(const uct_glex_er_place_t *place)
 {
-    glex_event_t event;
-
-    flags |= (place->skip != 0) ? UCT_GLEX_FLAG_WRAP : 0;
-    event.cookie_0 = vc->tx.credits.word | length;
-    event.cookie_1 = uct_glex_vc_hdr_word(vc, UCT_GLEX_EVENT_ER, am_id, flags);
-    return event;
-}
-
-/* What the NIC said of the next message */
-static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_posted(uct_glex_vc_t *vc,
-                                                           const uct_glex_er_place_t *place,
-                                                           glex_ret_t ret)
-{
-    if (ucs_unlikely(ret != GLEX_SUCCESS)) {
-        return uct_glex_status(ret);
-    }
-    uct_glex_fifo_commit(&vc->tx_fifo, place->units, place->skip);
-    uct_glex_er_sent(vc);
-    return UCS_OK;
-}
-
-/* The data is in the FIFO already, which only a NIC with the extension lets us map */
-static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_post(uct_glex_vc_t *vc, uint8_t am_id,
-                                                         unsigned flags,
-                                                         const uct_glex_er_place_t *place,
-                                                         size_t length)
-{
-    glex_event_t event  = uct_glex_er_event(vc, am_id, flags, place, length);
-    glex_ep_addr_t peer = uct_glex_vc_dest(vc);
-
-    return uct_glex_er_posted(vc, place,
-                              glex_ext_post_event(vc->iface->nic, peer, event.cookie_0,
-                                                  event.cookie_1, 0, NULL, 0));
-}
-
-static ucs_status_t uct_glex_er_imm_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
-                                        const uct_glex_er_place_t *place, void *data,
-                                        size_t length)
-{
-    uct_glex_er_tx_t *er     = vc->er_tx;
-    glex_imm_rdma_req_t *req = &er->req;
-
-    req->data       = data;
-    req->len        = length;
-    req->rmt_offset = er->offset + ((uint32_t)place->offset << er->unit_shift);
-    req->rmt_evt    = uct_glex_er_event(vc, am_id, flags, place, length);
-    return uct_glex_er_posted(vc, place, glex_imm_rdma(vc->iface->nic, req, NULL));
-}
-
-/* Put what lies in the mirror to the same place in the FIFO; the event follows the data */
-static ucs_status_t uct_glex_er_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
-                                    const uct_glex_er_place_t *place, size_t length)
-{
-    uct_glex_er_tx_t *er = vc->er_tx;
-    uint32_t start       = (uint32_t)place->offset << er->unit_shift;
-    glex_rdma_req_t req;
-
-    req.rmt_ep_addr  = er->req.rmt_ep_addr;
-    req.local_mh     = er->mirror->mh;
-    req.local_offset = er->mirror->offset + start;
-    req.len          = length;
-    req.rmt_mh       = er->req.rmt_mh;
-    req.rmt_offset   = er->offset + start;
-    req.type         = GLEX_RDMA_TYPE_PUT;
-    req.rmt_key      = er->req.rmt_key;
-    req.flag         = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
-    req.next         = NULL;
-    req.rmt_evt      = uct_glex_er_event(vc, am_id, flags, place, length);
-    return uct_glex_er_posted(vc, place, glex_rdma(vc->iface->nic, &req, NULL));
+    return (place->skip != 0) ? UCT_GLEX_FLAG_WRAP : 0;
 }
 
 /* Find room for a message of up to place->units. Returns 0 if there is none. */
 static UCS_F_ALWAYS_INLINE int uct_glex_er_reserve(uct_glex_vc_t *vc, uct_glex_er_place_t *place)
 {
-    /* No loop: a lender that shows something new for ever is not to hold us */
+    /* No loop: a lender that publishes something new for ever is not to hold us */
     return ucs_likely(uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset,
                                             &place->skip)) ||
-           (uct_glex_er_look(vc) &&
+           (uct_glex_er_read_credits(vc) &&
             uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset, &place->skip));
 }
 
@@ -434,50 +321,168 @@ static UCS_F_ALWAYS_INLINE void *uct_glex_er_pack_ptr(const uct_glex_vc_t *vc,
     return vc->er_tx->base + ((size_t)place->offset << vc->er_tx->unit_shift);
 }
 
-static UCS_F_NOINLINE ucs_status_t uct_glex_er_send_mirror(uct_glex_vc_t *vc, uint8_t am_id,
-                                                           size_t length, unsigned flags,
-                                                           uct_glex_er_place_t place)
+/* ---- through slots: the FIFO is mapped ---- */
+
+UCS_F_NOINLINE void uct_glex_er_ring(uct_glex_vc_t *vc)
 {
-    if (length <= UCT_GLEX_IMM_PUT_LEN) {
-        return uct_glex_er_imm_put(vc, am_id, flags, &place, uct_glex_er_pack_ptr(vc, &place),
-                                   length);
+    glex_ret_t ret;
+
+    /* relaxed: before the event, which is all that the lender waits for */
+    __atomic_store_n(&vc->er_tx->ctrl->armed, 0, __ATOMIC_RELAXED);
+    ret = glex_ext_post_event(vc->iface->nic, uct_glex_vc_dest(vc), 0,
+                              uct_glex_hdr_type_am(UCT_GLEX_EVENT_RING, 0) |
+                              ((uint64_t)vc->tx.vc_id << 16), 0, NULL, 0);
+    vc->ring_due = (ret == GLEX_BUSY);
+    if (vc->ring_due) {
+        uct_glex_vc_schedule(vc);
+    } else if (ret != GLEX_SUCCESS) {
+        ucs_error("glex: cannot post an event to endpoint 0x%" PRIx64 ": %s", vc->peer,
+                  glex_error_str(ret));
+        uct_glex_vc_dead(vc);
     }
-    return uct_glex_er_put(vc, am_id, flags, &place, length);
 }
 
-/* A message of `length` bytes has been packed at its place */
-static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_send_packed(uct_glex_vc_t *vc, uint8_t am_id,
-                                                                size_t length, unsigned flags,
-                                                                uct_glex_er_place_t *place)
+/* A message of `length` bytes lies at its place in the units */
+static UCS_F_ALWAYS_INLINE void uct_glex_er_publish_units(uct_glex_vc_t *vc, uint8_t am_id,
+                                                          size_t length, unsigned flags,
+                                                          const uct_glex_er_place_t *place)
 {
-    place->units = uct_glex_er_units(vc, length);
-    return ucs_likely(vc->er_tx->mirror == NULL) ?
-           uct_glex_er_post(vc, am_id, flags, place, length) :
-           uct_glex_er_send_mirror(vc, am_id, length, flags, *place);
+    uct_glex_er_tx_t *er = vc->er_tx;
+
+    uct_glex_fifo_commit(&vc->tx_fifo, place->units, place->skip);
+    uct_glex_er_publish(vc, er, uct_glex_er_next_slot(vc, er), am_id,
+                        flags | UCT_GLEX_FLAG_UNITS | uct_glex_er_wrap_flag(place), length);
 }
+
+static ucs_status_t uct_glex_er_send_mapped(uct_glex_vc_t *vc, uint8_t am_id, const void *data,
+                                            unsigned length, unsigned flags)
+{
+    uct_glex_er_tx_t *er      = vc->er_tx;
+    uct_glex_er_place_t place = {.units = uct_glex_er_units(vc, length)};
+    uct_glex_slot_t *slot;
+
+    if (length > UCT_GLEX_SLOT_DATA) {
+        if (!uct_glex_er_reserve(vc, &place)) {
+            return UCS_ERR_NO_RESOURCE;
+        }
+        memcpy(uct_glex_er_pack_ptr(vc, &place), data, length);
+        uct_glex_er_publish_units(vc, am_id, length, flags, &place);
+        return UCS_OK;
+    }
+    if (!uct_glex_fifo_may_send(&vc->tx_fifo) && !uct_glex_er_read_credits(vc)) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    slot = uct_glex_er_next_slot(vc, er);
+    if (length > 0) {
+        memcpy(slot->data, data, length);
+    }
+    uct_glex_er_publish(vc, er, slot, am_id, flags, length);
+    return UCS_OK;
+}
+
+/* The message was packed into units: a short one is copied to its slot, which needs none of them, and
+ * one line less is sent to the lender's processor */
+static UCS_F_ALWAYS_INLINE void uct_glex_er_publish_packed(uct_glex_vc_t *vc, uint8_t am_id,
+                                                           size_t length,
+                                                           uct_glex_er_place_t *place)
+{
+    uct_glex_er_tx_t *er = vc->er_tx;
+    uct_glex_slot_t *slot;
+
+    if (length <= UCT_GLEX_SLOT_DATA) {
+        slot = uct_glex_er_next_slot(vc, er);
+        memcpy(slot->data, uct_glex_er_pack_ptr(vc, place), UCT_GLEX_SLOT_DATA);
+        uct_glex_er_publish(vc, er, slot, am_id, 0, length);
+        return;
+    }
+    place->units = uct_glex_er_units(vc, length);
+    uct_glex_er_publish_units(vc, am_id, length, 0, place);
+}
+
+/* ---- by puts with events: the FIFO is not mapped ---- */
+
+/* The next message's header, as its event */
+static glex_event_t uct_glex_er_event(const uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
+                                      const uct_glex_er_place_t *place, size_t length)
+{
+    glex_event_t event;
+
+    event.cookie_0 = vc->tx.credits.word | length;
+    event.cookie_1 = uct_glex_vc_hdr_word(vc, UCT_GLEX_EVENT_ER, am_id,
+                                          flags | uct_glex_er_wrap_flag(place));
+    return event;
+}
+
+static glex_ret_t uct_glex_er_imm_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
+                                      const uct_glex_er_place_t *place, void *data, size_t length)
+{
+    uct_glex_er_tx_t *er     = vc->er_tx;
+    glex_imm_rdma_req_t *req = &er->req;
+
+    req->data       = data;
+    req->len        = length;
+    req->rmt_offset = er->offset + ((uint32_t)place->offset << er->unit_shift);
+    req->rmt_evt    = uct_glex_er_event(vc, am_id, flags, place, length);
+    return glex_imm_rdma(vc->iface->nic, req, NULL);
+}
+
+/* Put what lies in the mirror to the same place in the FIFO; the event follows the data */
+static glex_ret_t uct_glex_er_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
+                                  const uct_glex_er_place_t *place, size_t length)
+{
+    uct_glex_er_tx_t *er = vc->er_tx;
+    uint32_t start       = (uint32_t)place->offset << er->unit_shift;
+    glex_rdma_req_t req;
+
+    req.rmt_ep_addr  = er->req.rmt_ep_addr;
+    req.local_mh     = er->mirror->mh;
+    req.local_offset = er->mirror->offset + start;
+    req.len          = length;
+    req.rmt_mh       = er->req.rmt_mh;
+    req.rmt_offset   = er->offset + start;
+    req.type         = GLEX_RDMA_TYPE_PUT;
+    req.rmt_key      = er->req.rmt_key;
+    req.flag         = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
+    req.next         = NULL;
+    req.rmt_evt      = uct_glex_er_event(vc, am_id, flags, place, length);
+    return glex_rdma(vc->iface->nic, &req, NULL);
+}
+
+/* A message of `length` bytes was packed at its place in the mirror */
+static ucs_status_t uct_glex_er_send_mirror(uct_glex_vc_t *vc, uint8_t am_id, size_t length,
+                                            unsigned flags, uct_glex_er_place_t *place)
+{
+    glex_ret_t ret;
+
+    place->units = uct_glex_er_units(vc, length);
+    ret = (length <= UCT_GLEX_IMM_PUT_LEN) ?
+          uct_glex_er_imm_put(vc, am_id, flags, place, uct_glex_er_pack_ptr(vc, place), length) :
+          uct_glex_er_put(vc, am_id, flags, place, length);
+    if (ret != GLEX_SUCCESS) {
+        return uct_glex_status(ret);
+    }
+    uct_glex_fifo_commit(&vc->tx_fifo, place->units, place->skip);
+    ++vc->tx_fifo.msgs;
+    uct_glex_vc_told(vc);
+    vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
+    return UCS_OK;
+}
+
+/* ---- both ---- */
 
 ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data, unsigned length,
                               unsigned flags)
 {
     uct_glex_er_place_t place = {.units = uct_glex_er_units(vc, length)};
 
+    if (vc->er_tx->slots != NULL) {
+        return uct_glex_er_send_mapped(vc, am_id, data, length, flags);
+    }
     if (!uct_glex_er_reserve(vc, &place)) {
         return UCS_ERR_NO_RESOURCE;
     }
-    if (length <= UCT_GLEX_IMM_PUT_LEN) {
-        return uct_glex_er_imm_put(vc, am_id, flags, &place, (void*)data, length);
-    }
     memcpy(uct_glex_er_pack_ptr(vc, &place), data, length);
-    return uct_glex_er_send_packed(vc, am_id, length, flags, &place);
-}
-
-/* The last message was packed in vain: not again while the peer's event queue has no room. To look
- * before each message would cost a fifth of its instructions. */
-static UCS_F_NOINLINE int uct_glex_er_is_full(uct_glex_vc_t *vc)
-{
-    vc->er_tx->is_refused = (glex_ext_event_room(vc->iface->nic, uct_glex_vc_dest(vc)) ==
-                             GLEX_BUSY);
-    return vc->er_tx->is_refused;
+    return uct_glex_er_send_mirror(vc, am_id, length, flags, &place);
 }
 
 /* How much pack_cb will write is known only afterwards: there must be room for the most. Where it
@@ -489,25 +494,23 @@ ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
     ucs_status_t status;
     size_t length;
 
-    if (ucs_unlikely(!uct_glex_er_reserve(vc, &place)) ||
-        ucs_unlikely(vc->er_tx->is_refused && uct_glex_er_is_full(vc))) {
+    if (ucs_unlikely(!uct_glex_er_reserve(vc, &place))) {
         return UCS_ERR_NO_RESOURCE;
     }
     length = pack_cb(uct_glex_er_pack_ptr(vc, &place), arg);
     ucs_assertv(length <= vc->iface->config.max_bcopy, "packed %zu bytes, at most %zu", length,
                 vc->iface->config.max_bcopy);
-    status = uct_glex_er_send_packed(vc, am_id, length, 0, &place);
-    if (ucs_likely(status == UCS_OK)) {
+    if (ucs_likely(vc->er_tx->slots != NULL)) {
+        uct_glex_er_publish_packed(vc, am_id, length, &place);
         return length;
     }
-    vc->er_tx->is_refused = 1;
-    return status;
+    status = uct_glex_er_send_mirror(vc, am_id, length, 0, &place);
+    return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
 }
 
 /* ---- both sides ---- */
 
 void uct_glex_er_cleanup_tx(uct_glex_vc_t *vc)
 {
-    uct_glex_er_wait_end(vc);
     uct_glex_er_drop_tx(vc);
 }

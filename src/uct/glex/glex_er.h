@@ -1,49 +1,45 @@
 /*
- * ER: the exclusive remote FIFO (paper 003, section 4.3, figure 3). The sender borrows a FIFO in
- * the receiver's memory and puts messages into it; an event tells the receiver, who hands the data
- * to the handler in place.
+ * ER: the exclusive remote FIFO (paper 003, section 4.3, figure 3). The sender borrows a FIFO in the
+ * receiver's memory and writes its messages there. Where the sender maps the FIFO, a message is a
+ * store into its ring of slots, and neither side calls the NIC; where it cannot, each message is a
+ * put with an event. docs/protocol.md, section 8.
  */
 #ifndef UCT_GLEX_ER_H
 #define UCT_GLEX_ER_H
 
+#include "glex_copy.h"
 #include "glex_ctl.h"
 #include "glex_vc.h"
 
-#include <ucs/time/time.h>
-
-/* Messages through SR after which a VC asks for a FIFO again, log2; with each refusal twice as
- * many, so 128 after the first */
-#define UCT_GLEX_ER_PATIENCE_MIN 6
-#define UCT_GLEX_ER_PATIENCE_MAX 14
-
-/* So much faster than when it was refused, log2, it asks as if for the first time */
-#define UCT_GLEX_ER_FASTER 4
+/* Messages through SR after which a VC that was refused a FIFO asks again */
+#define UCT_GLEX_ER_RETRY 256
 
 /* Smallest unit of a FIFO */
 #define UCT_GLEX_ER_MIN_UNIT 64
 
 /* The FIFO that a VC borrowed */
 struct uct_glex_er_tx {
-    uint8_t             *base;       /* where messages are packed: the FIFO, or its image */
-    uct_glex_buf_t      *mirror;     /* its image in this process, NULL: it is mapped itself */
-    uct_glex_er_shown_t *shown;      /* mapped: where the lender shows its counters; or NULL */
-    uint32_t             offset;     /* of the FIFO in its registration */
-    uint16_t             bcopy_units; /* for a message of max_bcopy; 0: too long for the FIFO */
-    uint8_t              unit_shift;
-    uint8_t              is_starved;
-    uint8_t              is_refused; /* the peer's event queue was full for the last message packed */
-    uint16_t             index;      /* the lender's name of the FIFO */
-    uint8_t              gen;
-    ucs_list_link_t      starved;    /* in iface->er.starved while is_starved */
-    uct_glex_vc_t       *vc;
-    glex_imm_rdma_req_t  req;        /* constant fields filled in */
+    uct_glex_slot_t      *slots;      /* the ring of a FIFO that is mapped, NULL: it is not */
+    uint8_t              *base;       /* where longer messages are packed: units, or their image */
+    uint16_t              bcopy_units; /* for a message of max_bcopy; 0: too long for the FIFO */
+    uint8_t               unit_shift;
+    uint8_t               use_fence;  /* the lender cannot call membarrier() */
+    uint8_t               is_starved;
+    uint8_t               gen;
+    uint16_t              index;      /* the lender's name of the FIFO */
+    uint32_t              offset;     /* of the FIFO in its registration */
+    uct_glex_buf_t       *mirror;     /* image of a FIFO that is not mapped, or NULL */
+    uct_glex_fifo_ctrl_t *ctrl;       /* of a FIFO that is mapped, or NULL */
+    ucs_list_link_t       starved;    /* in iface->er.starved while is_starved */
+    uct_glex_vc_t        *vc;
+    glex_imm_rdma_req_t   req;        /* constant fields filled in */
 };
 
 ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config,
                               unsigned eq_entries);
 void uct_glex_er_cleanup_iface(uct_glex_iface_t *iface);
 
-/* ---- borrowing: this side sends ---- */
+/* ---- borrowing and sending: glex_er.c ---- */
 
 /** Ask for a FIFO with the next control message, if that channel is wanted */
 void uct_glex_er_request(uct_glex_vc_t *vc);
@@ -56,14 +52,12 @@ void uct_glex_er_release(uct_glex_vc_t *vc);
 /** The lender wants its FIFO back */
 void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 
-/** 64 more messages went through SR: ask for a FIFO when the traffic is heavy */
-void uct_glex_er_sr_traffic(uct_glex_vc_t *vc);
-
-/** A message went through SR */
+/** A message went through SR: with many, ask for a FIFO again */
 static inline void uct_glex_er_count_sr(uct_glex_vc_t *vc)
 {
-    if (ucs_unlikely((++vc->sr_count & UCS_MASK(UCT_GLEX_ER_PATIENCE_MIN)) == 0)) {
-        uct_glex_er_sr_traffic(vc);
+    if (ucs_unlikely(++vc->sr_count == UCT_GLEX_ER_RETRY)) {
+        vc->sr_count = 0;
+        uct_glex_er_request(vc);
     }
 }
 
@@ -89,43 +83,75 @@ static inline int uct_glex_er_fits(const uct_glex_vc_t *vc, size_t length)
     return length <= uct_glex_er_max_length(vc);
 }
 
-/** The next message was posted */
-static inline void uct_glex_er_sent(uct_glex_vc_t *vc)
-{
-    ++vc->tx_fifo.msgs;
-    uct_glex_vc_told(vc);
-    vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
-}
-
 /** Whether a message of up to `length` bytes, that fits (uct_glex_er_fits()), could be sent now */
 int uct_glex_er_has_room(uct_glex_vc_t *vc, size_t length);
 
-/** Look at the counters that the lender shows. Returns 1: there are more credits now. */
-int uct_glex_er_look(uct_glex_vc_t *vc);
+/** Read the credits that the lender publishes. Returns 1: there are more now. */
+int uct_glex_er_read_credits(uct_glex_vc_t *vc);
 
-#if UCT_GLEX_NIC_MESSAGES
-/** Send 8 bytes and `length` more, at most UCT_GLEX_IMM_PUT_LEN in all, in their event. They need
- *  no unit of the FIFO. NO_RESOURCE: no credits. */
+/** The lender does not poll the FIFO: tell it by an event that there is a message. Progress tries
+ *  again where its event queue is full. */
+void uct_glex_er_ring(uct_glex_vc_t *vc);
+
+/** The word of the next slot. A word is never 0, which is what a new FIFO holds. */
+static inline uint64_t uct_glex_er_slot_word(const uct_glex_vc_t *vc, uint8_t am_id,
+                                             unsigned flags, size_t length)
+{
+    return UCT_GLEX_SLOT_VALID | (uint16_t)(vc->tx_fifo.msgs + 1) | ((uint64_t)length << 16) |
+           ((uint64_t)vc->tx.seq << 32) | ((uint64_t)am_id << 48) | ((uint64_t)flags << 56);
+}
+
+/** Where the next message goes */
+static inline uct_glex_slot_t *uct_glex_er_next_slot(const uct_glex_vc_t *vc,
+                                                     const uct_glex_er_tx_t *er)
+{
+    return &er->slots[vc->tx_fifo.msgs % UCT_GLEX_FIFO_SLOTS];
+}
+
+/** The next slot is filled but for its word: publish it */
+static UCS_F_ALWAYS_INLINE void uct_glex_er_publish(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
+                                                    uct_glex_slot_t *slot, uint8_t am_id,
+                                                    unsigned flags, size_t length)
+{
+    uint64_t word = uct_glex_er_slot_word(vc, am_id, flags, length);
+
+    /* release: the data, here or in the units, is written before */
+    __atomic_store_n(&slot->word, word, __ATOMIC_RELEASE);
+    ++vc->tx_fifo.msgs;
+    vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
+
+    /* The store of the word must not pass the load of `armed`. The lender sees to that by
+     * membarrier() between its store of `armed` and its last look at the slot: a fence in this
+     * thread at a time of the lender's choice. What is left to do here is to keep the compiler from
+     * exchanging the two. */
+    if (ucs_unlikely(er->use_fence)) {
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    }
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    /* relaxed: nothing is read that depends on it */
+    if (ucs_unlikely(__atomic_load_n(&er->ctrl->armed, __ATOMIC_RELAXED) != 0)) {
+        uct_glex_er_ring(vc);
+    }
+}
+
+/** Send 8 bytes and `length` more, UCT_GLEX_SLOT_DATA in all at most, in a slot of a FIFO that is
+ *  mapped. NO_RESOURCE: no credits. */
 static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_send_short(uct_glex_vc_t *vc, uint8_t am_id,
                                                                uint64_t header, const void *data,
                                                                unsigned length)
 {
-    glex_ep_addr_t peer = uct_glex_vc_dest(vc);
-    glex_ret_t ret;
+    uct_glex_er_tx_t *er = vc->er_tx;
+    uct_glex_slot_t *slot;
 
-    if (ucs_unlikely(!uct_glex_fifo_may_send(&vc->tx_fifo)) && !uct_glex_er_look(vc)) {
+    if (ucs_unlikely(!uct_glex_fifo_may_send(&vc->tx_fifo)) && !uct_glex_er_read_credits(vc)) {
         return UCS_ERR_NO_RESOURCE;
     }
-    ret = glex_ext_post_event(vc->iface->nic, peer, vc->tx.credits.word,
-                              uct_glex_vc_hdr_word(vc, UCT_GLEX_EVENT_ER_SHORT, am_id, 0),
-                              header, data, length);
-    if (ucs_unlikely(ret != GLEX_SUCCESS)) {
-        return uct_glex_status(ret);
-    }
-    uct_glex_er_sent(vc);
+    slot          = uct_glex_er_next_slot(vc, er);
+    slot->head    = header;
+    uct_glex_copy_small(slot->rest, data, length);
+    uct_glex_er_publish(vc, er, slot, am_id, 0, sizeof(header) + length);
     return UCS_OK;
 }
-#endif
 
 /** Send a message of known length that fits (uct_glex_er_fits()), through the FIFO. NO_RESOURCE: no
  *  credits. */
@@ -137,25 +163,14 @@ ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
 ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb,
                           void *arg);
 
-/* ---- lending: this side receives ---- */
+/* ---- lending: glex_er_lend.c ---- */
 
-/** Time in units of 16 us; wraps in a second, so that what happened long ago may seem recent */
-static inline uint16_t uct_glex_er_clock(void)
-{
-    return (uint64_t)ucs_time_to_usec(ucs_get_time()) / 16;
-}
-
-/** Lend the peer a FIFO if the quota allows. Returns 1: it has one now. */
+/** Lend the peer a FIFO if one is free. Returns 1: it has one now. Else a FIFO that lies idle is
+ *  asked back, for who asks next. */
 int uct_glex_er_lend(uct_glex_vc_t *vc);
 
 /** Describe the FIFO lent, in a control message */
 void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl);
-
-/** Ask for the FIFO back that the peer borrowed */
-void uct_glex_er_revoke(uct_glex_vc_t *vc);
-
-/** This one waits for no FIFO any more that comes back */
-void uct_glex_er_wait_end(uct_glex_vc_t *vc);
 
 /** The peer uses its FIFO no more */
 void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
@@ -181,52 +196,96 @@ static UCS_F_ALWAYS_INLINE int uct_glex_er_is_lent(const uct_glex_vc_t *vc)
     return (vc->lent == UCT_GLEX_LENT_FIFO) || (vc->lent == UCT_GLEX_LENT_RELEASED);
 }
 
-/** A message that took `used` units of the FIFO was delivered */
-void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used);
+/** The FIFO is free when all that was sent through it has been delivered */
+void uct_glex_er_check_released(uct_glex_vc_t *vc);
 
 /** Whether FIFO credits should be returned explicitly */
 static inline int uct_glex_er_must_tell(const uct_glex_vc_t *vc)
 {
-    return (vc->lent != UCT_GLEX_LENT_NONE) &&
+    return (vc->lent == UCT_GLEX_LENT_FIFO) &&
            uct_glex_fifo_must_tell(&vc->rx_fifo, vc->tx.credits.er, vc->told);
 }
 
-/** The event of a message in a FIFO arrived */
+/* ---- receiving: glex_er_rx.c ---- */
+
+/** A message that took `used` units of the FIFO was delivered */
+void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used);
+
+/** The event of a message in a FIFO that its borrower does not map arrived */
 void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t credits);
 
-/** A message in its event arrived */
-void uct_glex_er_recv_short(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t credits,
-                            void *data, uint32_t length);
+/** Units of the FIFOs that we lend that a message of `length` bytes takes */
+static inline unsigned uct_glex_er_rx_units(const uct_glex_iface_t *iface, uint32_t length)
+{
+    return (length == 0) ? 1 : ((length - 1) >> iface->er_unit_shift) + 1;
+}
 
-/* ---- credits that are shown: glex_er_shown.c ---- */
+/** Whether this process can call membarrier(), and registers it for those of others */
+int uct_glex_er_init_membarrier(void);
 
-/** Begin to look: the FIFO was mapped */
-void uct_glex_er_look_begin(uct_glex_er_tx_t *er);
+/** Poll the peer's FIFO from now on: a message may lie there. Nothing where it cannot be mapped. */
+void uct_glex_er_poll_begin(uct_glex_vc_t *vc);
 
-/** No credits are left: have progress look, and resume what is pending */
+/** The FIFO is not lent any more */
+void uct_glex_er_poll_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx);
+
+/** The next message of a FIFO that can be mapped, and its word; NULL: there is none yet */
+static UCS_F_ALWAYS_INLINE uct_glex_slot_t *uct_glex_er_next_msg(const uct_glex_er_rx_t *er_rx,
+                                                                 uint64_t *word_p)
+{
+    uct_glex_slot_t *slot = &er_rx->slots[er_rx->arrived % UCT_GLEX_FIFO_SLOTS];
+
+    /* acquire: what the message consists of was written before */
+    *word_p = __atomic_load_n(&slot->word, __ATOMIC_ACQUIRE);
+    return uct_glex_slot_is_new(*word_p, er_rx->arrived) ? slot : NULL;
+}
+
+/** The borrower of a FIFO that is not polled says that there is a message. Returns how many were
+ *  delivered. */
+unsigned uct_glex_er_recv_ring(uct_glex_iface_t *iface, uint64_t word);
+
+/** Deliver what lies in the FIFOs that are polled. Returns how many messages. */
+unsigned uct_glex_er_poll(uct_glex_iface_t *iface);
+
+/** Stop polling FIFOs that were silent for a while: their borrowers ring */
+void uct_glex_er_poll_sweep(uct_glex_iface_t *iface);
+
+/** This process will sleep: have borrowers ring, and lenders send credits, by events. Returns 1
+ *  if there is something to do, so that it must not sleep. */
+int uct_glex_er_sleep(uct_glex_iface_t *iface);
+
+/* ---- published credits: glex_er_credit.c ---- */
+
+/** The FIFO was mapped: read its credits from now on */
+void uct_glex_er_read_begin(uct_glex_er_tx_t *er);
+
+/** No credits are left: have progress read them, and resume what is pending */
 void uct_glex_er_starve(uct_glex_vc_t *vc);
 void uct_glex_er_starve_end(uct_glex_er_tx_t *er);
 
-/** Look for all that starve. Returns how many could be resumed. */
+/** Read the credits of all that starve. Returns how many could be resumed. */
 unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface);
 
-/** This process will sleep: have the lenders of all that starve tell their counters. Returns
- *  whether there are credits, so that it should not. */
-int uct_glex_er_sleep_starved(uct_glex_iface_t *iface);
+/** Ask the lenders of all that starve for a message with their credits: a wake-up request */
+void uct_glex_er_want_credits(uct_glex_iface_t *iface);
 
-/** Begin to show the counters of a FIFO that is lent */
-void uct_glex_er_show_begin(uct_glex_vc_t *vc);
+/** After uct_glex_er_want_credits() and a barrier. Returns 1: there are credits by now. */
+int uct_glex_er_has_new_credits(uct_glex_iface_t *iface);
 
-/** Show the counters now. Returns 0 where the sender must be told, too: it cannot look, or sleeps. */
-int uct_glex_er_show(uct_glex_vc_t *vc);
+/** Begin to publish the credits of a FIFO that is lent */
+void uct_glex_er_publish_begin(uct_glex_vc_t *vc);
 
-/** Whether the sender wants to be told of what is shown (vc->er_shows). relaxed: what it does about
- *  that while we look is ordered by uct_glex_er_show(). */
+/** Publish the credits now. Returns 0 where the sender needs a message, too: it cannot read them, or
+ *  sleeps. */
+int uct_glex_er_publish_credits(uct_glex_vc_t *vc);
+
+/** Whether the sender wants a message with the credits. relaxed: what it does about that while we
+ *  look is ordered by uct_glex_er_publish_credits(). */
 int uct_glex_er_is_wanted(const uct_glex_vc_t *vc);
 
 /* ---- both ---- */
 
-/** The VC is over: stop using the FIFO that we borrowed, and wait for none */
+/** The VC is over: stop using the FIFO that we borrowed */
 void uct_glex_er_cleanup_tx(uct_glex_vc_t *vc);
 
 #endif

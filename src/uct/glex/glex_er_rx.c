@@ -3,270 +3,38 @@
 #endif
 
 #include "glex_er.h"
-#include "glex_op.h"
 #include "glex_rx.h"
 
-void uct_glex_er_revoke(uct_glex_vc_t *vc)
-{
-    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+#include <ucs/sys/math.h>
+#include <linux/membarrier.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-    if ((vc->lent != UCT_GLEX_LENT_NONE) && !er_rx->revoked) {
-        er_rx->revoked = 1;
-        uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_REVOKE);
-    }
-}
+/*
+ * Which FIFOs progress polls. A lender polls a FIFO from its first message on. When the FIFO was
+ * silent for a while the lender arms it and forgets it: the borrower then rings, by an event, with
+ * its next message. So silent FIFOs cost nothing, and a stream needs no event.
+ *
+ *     borrower                          lender
+ *     1. store the slot's word          3. store 1 to `armed`
+ *     2. load `armed`; not 0:           4. membarrier()
+ *        store 0, post an event         5. load the slot's word; new: store 0 to `armed`, go on polling
+ *
+ * A message must not be published while the lender forgets the FIFO, and no event be posted. The
+ * borrower's 1 and 2 may be exchanged by its processor's store buffer. membarrier() is a full fence in
+ * every thread that runs at that time, and a thread that does not run passes one when it is resumed. If
+ * that fence comes after 1, the lender's load 5 finds the message. Else the borrower's load 2 comes
+ * after the fence, thus after 3, and finds `armed`. test/model checks this, and finds the lost
+ * message where 4 is left out.
+ *
+ * `armed` has two writers. The borrower clears it only between its load 2 and its event, and the event
+ * makes the lender poll again. So a late store of 0, after the lender armed the FIFO another time, is
+ * followed by an event, too.
+ */
 
-/* ---- who lends to whom ---- */
-
-/* Borrowers are compared by what they sent in so long at least, in ticks of uct_glex_er_clock() */
-#define UCT_GLEX_ER_COMPARE_TIME 2
-
-/* FIFOs asked back for one VC at once: who asks again may wait for a borrower that computes */
-#define UCT_GLEX_ER_MAX_WAITS 3
-
-/* A borrower that sent fewer messages in that time may lose its FIFO */
-#define UCT_GLEX_ER_IDLE_MSGS UCS_BIT(UCT_GLEX_ER_PATIENCE_MIN)
-
-static uct_glex_er_rx_t *uct_glex_er_rx_end(const uct_glex_iface_t *iface)
-{
-    return iface->er_rx + iface->er_rx_count;
-}
-
-static void uct_glex_er_compare(uct_glex_iface_t *iface)
-{
-    uint16_t now = uct_glex_er_clock();
-    uct_glex_er_rx_t *er_rx;
-    uint16_t msgs;
-
-    if ((uint16_t)(now - iface->er.compared) < UCT_GLEX_ER_COMPARE_TIME) {
-        return;
-    }
-    iface->er.compared = now;
-    for (er_rx = iface->er_rx; er_rx < uct_glex_er_rx_end(iface); ++er_rx) {
-        if (er_rx->vc == NULL) {
-            continue;
-        }
-        msgs = er_rx->vc->tx.credits.er.msgs;
-        if (!er_rx->is_new) { /* else not yet for the whole time */
-            er_rx->used = msgs - er_rx->msgs_mark;
-        }
-        er_rx->msgs_mark = msgs;
-        er_rx->is_new    = 0;
-    }
-}
-
-static void uct_glex_er_promise_end(uct_glex_vc_t *vc)
-{
-    vc->iface->er.promised -= vc->er_promised;
-    vc->er_promised         = 0;
-}
-
-/* FIFOs that were asked back for this one */
-static unsigned uct_glex_er_waits(const uct_glex_iface_t *iface, const uct_glex_vc_t *vc)
-{
-    const uct_glex_er_rx_t *er_rx;
-    unsigned count = 0;
-
-    for (er_rx = iface->er_rx; er_rx < uct_glex_er_rx_end(iface); ++er_rx) {
-        count += (er_rx->waiter == vc);
-    }
-    return count;
-}
-
-void uct_glex_er_wait_end(uct_glex_vc_t *vc)
-{
-    uct_glex_er_rx_t *er_rx;
-
-    uct_glex_er_promise_end(vc);
-    for (er_rx = vc->iface->er_rx; er_rx < uct_glex_er_rx_end(vc->iface); ++er_rx) {
-        if (er_rx->waiter == vc) {
-            er_rx->waiter = NULL;
-        }
-    }
-}
-
-/* All FIFOs are lent: ask the borrower with the least traffic for its FIFO */
-static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface, uct_glex_vc_t *waiter)
-{
-    uct_glex_er_rx_t *er_rx, *coldest = NULL;
-    unsigned used, least = UCT_GLEX_ER_IDLE_MSGS;
-
-    uct_glex_er_compare(iface);
-    if (uct_glex_er_waits(iface, waiter) >= UCT_GLEX_ER_MAX_WAITS) {
-        return;
-    }
-    for (er_rx = iface->er_rx; er_rx < uct_glex_er_rx_end(iface); ++er_rx) {
-        if ((er_rx->vc == NULL) || (er_rx->vc->state != UCT_GLEX_VC_OPEN)) {
-            continue;
-        }
-        if (er_rx->revoked) {
-            if (er_rx->waiter == NULL) { /* it comes back, and who it was for needs it no more */
-                er_rx->waiter = waiter;
-                return;
-            }
-            continue;
-        }
-        used = er_rx->used + (uint16_t)(er_rx->vc->tx.credits.er.msgs - er_rx->msgs_mark);
-        if (used < least) {
-            least   = used;
-            coldest = er_rx;
-        }
-    }
-    if (coldest != NULL) {
-        coldest->waiter = waiter;
-        uct_glex_er_revoke(coldest->vc);
-    }
-}
-
-/* FIFOs of full length at once. Where more peers have one, few of them send a stream of long
- * messages at a time, and memory counts. */
-#define UCT_GLEX_ER_FULL_FIFOS 16
-
-static int uct_glex_er_rx_alloc(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
-{
-    er_rx->is_half = (iface->er.units_half > 0) &&
-                     ((iface->er.lent - iface->er.lent_half) >= UCT_GLEX_ER_FULL_FIFOS);
-    er_rx->buf     = uct_glex_buf_get(er_rx->is_half ? &iface->er.pool_half : &iface->er.pool);
-    if (er_rx->buf == NULL) {
-        return 0;
-    }
-    er_rx->base = er_rx->buf->ptr;
-    ++iface->er.lent;
-    iface->er.lent_half += er_rx->is_half;
-    return 1;
-}
-
-static void uct_glex_er_rx_free(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
-{
-    uct_glex_buf_put(er_rx->buf);
-    --iface->er.lent;
-    iface->er.lent_half -= er_rx->is_half;
-}
-
-int uct_glex_er_lend(uct_glex_vc_t *vc)
-{
-    uct_glex_iface_t *iface = vc->iface;
-    uct_glex_er_rx_t *er_rx;
-    uint16_t units;
-    unsigned i;
-
-    if ((vc->lent != UCT_GLEX_LENT_NONE) || (iface->er.max == 0)) {
-        return 0; /* asked twice, or not a channel of ours */
-    }
-    uct_glex_er_promise_end(vc); /* it is kept now, or cannot be */
-    if ((iface->er.lent + iface->er.promised) >= iface->er.max) {
-        if (vc->rx_seq >= UCT_GLEX_ER_IDLE_MSGS) { /* else it did not send much yet */
-            uct_glex_er_revoke_idle(iface, vc);
-        }
-        return 0;
-    }
-    for (i = 0; iface->er_rx[i].vc != NULL; ++i) {}
-    er_rx = &iface->er_rx[i];
-    if (!uct_glex_er_rx_alloc(iface, er_rx)) {
-        return 0;
-    }
-    er_rx->vc        = vc;
-    er_rx->gen       = iface->er.next_gen++;
-    er_rx->msgs_mark = vc->tx.credits.er.msgs;
-    er_rx->used      = UCT_GLEX_ER_IDLE_MSGS;
-    er_rx->is_new    = 1;
-    er_rx->revoked   = 0;
-    er_rx->is_known  = 0;
-
-    vc->lent          = UCT_GLEX_LENT_FIFO;
-    vc->rx_fifo_index = i;
-    units = er_rx->is_half ? iface->er.units_half : iface->er.units;
-    uct_glex_fifo_set_size(&vc->rx_fifo, units, ucs_min(iface->er.msgs_max, units));
-    uct_glex_er_show_begin(vc);
-    uct_glex_er_wait_end(vc);
-    return 1;
-}
-
-void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl)
-{
-    const uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
-
-    ctl->fifo_mh     = er_rx->buf->mh.v;
-    ctl->fifo_offset = er_rx->buf->offset;
-    ctl->fifo_units  = vc->rx_fifo.units;
-    ctl->fifo_msgs   = vc->rx_fifo.msgs_max;
-    ctl->fifo_index  = vc->rx_fifo_index;
-    ctl->fifo_gen    = er_rx->gen;
-    ctl->unit_shift  = vc->iface->er_unit_shift;
-}
-
-void uct_glex_er_hold_rx(uct_glex_vc_t *vc)
-{
-    if (vc->lent != UCT_GLEX_LENT_NONE) {
-        vc->lent = UCT_GLEX_LENT_HELD;
-    }
-}
-
-void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head)
-{
-    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
-
-    if (vc->lent != UCT_GLEX_LENT_NONE) {
-        er_rx->last_head = head;
-        er_rx->is_known  = 1;
-    }
-}
-
-void uct_glex_er_check_held(uct_glex_vc_t *vc)
-{
-    const uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
-
-    if ((vc->lent == UCT_GLEX_LENT_HELD) && er_rx->is_known &&
-        (vc->rx_fifo.next == er_rx->last_head)) {
-        uct_glex_er_drop_rx(vc);
-    }
-}
-
-void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
-{
-    uct_glex_iface_t *iface = vc->iface;
-    uct_glex_er_rx_t *er_rx = &iface->er_rx[vc->rx_fifo_index];
-    uct_glex_vc_t *waiter   = er_rx->waiter;
-
-    if (vc->lent == UCT_GLEX_LENT_NONE) {
-        return;
-    }
-    uct_glex_er_rx_free(iface, er_rx);
-    er_rx->vc    = NULL;
-    vc->lent     = UCT_GLEX_LENT_NONE;
-    vc->er_shows = 0;
-    er_rx->waiter = NULL;
-    if ((waiter != NULL) && (waiter->state == UCT_GLEX_VC_OPEN) && !waiter->er_promised) {
-        waiter->er_promised = 1;
-        waiter->want_grant  = 1;
-        ++iface->er.promised;
-        uct_glex_vc_schedule(waiter);
-    }
-}
-
-/* The FIFO is free when all that was sent through it has been delivered */
-static void uct_glex_er_check_released(uct_glex_vc_t *vc)
-{
-    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
-
-    if ((vc->lent == UCT_GLEX_LENT_RELEASED) && (er_rx->release_at == vc->tx.credits.er.msgs)) {
-        uct_glex_er_drop_rx(vc);
-    }
-}
-
-void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
-{
-    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
-
-    if ((vc->lent != UCT_GLEX_LENT_NONE) && (ctl->released_index == vc->rx_fifo_index) &&
-        (ctl->released_gen == er_rx->gen)) {
-        vc->lent          = UCT_GLEX_LENT_RELEASED;
-        er_rx->release_at = ctl->er_sent;
-        uct_glex_er_check_released(vc);
-    }
-}
-
-/* ---- receiving ---- */
+/* ---- what was delivered ---- */
 
 static UCS_F_NOINLINE void uct_glex_er_consumed_slow(uct_glex_vc_t *vc)
 {
@@ -274,20 +42,10 @@ static UCS_F_NOINLINE void uct_glex_er_consumed_slow(uct_glex_vc_t *vc)
     if (!uct_glex_er_must_tell(vc)) {
         return;
     }
-    if (!vc->er_shows) {
-        uct_glex_vc_schedule(vc); /* the next message may take the counters along */
-    } else if (!uct_glex_er_show(vc)) {
+    if (!vc->er_rx_mapped) {
+        uct_glex_vc_schedule(vc); /* the next message may take the credits along */
+    } else if (!uct_glex_er_publish_credits(vc)) {
         uct_glex_ctl_post(vc, UCT_GLEX_CTL_CREDIT);
-    }
-}
-
-/* A message without units was delivered */
-static UCS_F_ALWAYS_INLINE void uct_glex_er_consume_short(uct_glex_vc_t *vc)
-{
-    vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
-    if (ucs_unlikely(((uint16_t)((vc->tx.credits.word >> 48) - vc->told.msgs) >=
-                      vc->rx_fifo.tell_msgs) || (vc->lent != UCT_GLEX_LENT_FIFO))) {
-        uct_glex_er_consumed_slow(vc);
     }
 }
 
@@ -299,18 +57,24 @@ void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
     vc->tx.credits.word = (vc->tx.credits.word & ~(UINT64_C(0xffff) << 32)) |
                           ((uint64_t)units << 32);
     vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
-    if (ucs_unlikely(uct_glex_fifo_must_tell(&vc->rx_fifo, vc->tx.credits.er, vc->told) ||
-                     (vc->lent != UCT_GLEX_LENT_FIFO))) {
+    if (ucs_unlikely(uct_glex_fifo_must_tell(&vc->rx_fifo, vc->tx.credits.er, vc->told))) {
         uct_glex_er_consumed_slow(vc);
     }
 }
 
-static unsigned uct_glex_er_rx_units(const uct_glex_iface_t *iface, uint32_t length)
+/* The same for a message that lay in a slot */
+static UCS_F_ALWAYS_INLINE void uct_glex_er_consumed_slot(uct_glex_vc_t *vc)
 {
-    return (length == 0) ? 1 : ((length - 1) >> iface->er_unit_shift) + 1;
+    vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
+    if (ucs_unlikely((uint16_t)((vc->tx.credits.word >> 48) - vc->told.msgs) >=
+                     vc->rx_fifo.tell_msgs)) {
+        uct_glex_er_consumed_slow(vc);
+    }
 }
 
-/* Where the message lies in the FIFO that was lent; NULL: beyond its end */
+/* ---- messages ---- */
+
+/* Where the message lies in the units of the FIFO that was lent; NULL: beyond their end */
 static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length, uint16_t *used_p)
 {
     uct_glex_iface_t *iface = vc->iface;
@@ -325,32 +89,77 @@ static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length
     return iface->er_rx[vc->rx_fifo_index].base + ((size_t)offset << iface->er_unit_shift);
 }
 
-/* Not the next one, or zero-copy */
-static UCS_F_NOINLINE void uct_glex_er_keep(uct_glex_vc_t *vc, uint64_t word, void *data,
-                                            uint32_t length, uint16_t used)
-{
-    uct_glex_rx_add_er(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word), data, length, used,
-                       uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_ZC);
-}
-
-static UCS_F_ALWAYS_INLINE int uct_glex_er_is_next(const uct_glex_vc_t *vc, uint64_t word)
-{
-    return (uct_glex_hdr_seq(word) == vc->rx_seq) && !(word & ((uint64_t)UCT_GLEX_FLAG_ZC << 8));
-}
-
-static UCS_F_ALWAYS_INLINE void uct_glex_er_deliver(uct_glex_vc_t *vc, uint64_t word, void *data,
+static UCS_F_ALWAYS_INLINE void uct_glex_er_deliver(uct_glex_vc_t *vc, uint8_t am_id, void *data,
                                                     uint32_t length)
 {
     uct_base_iface_t *iface = &vc->iface->super;
 
     ++vc->rx_seq;
-    uct_iface_trace_am(iface, UCT_AM_TRACE_TYPE_RECV, uct_glex_hdr_am_id(word), data, length,
-                       "RX: ER");
-    uct_iface_invoke_am(iface, uct_glex_hdr_am_id(word), data, length, 0);
+    uct_iface_trace_am(iface, UCT_AM_TRACE_TYPE_RECV, am_id, data, length, "RX: ER");
+    uct_iface_invoke_am(iface, am_id, data, length, 0);
 }
 
+/* A message of a FIFO: deliver it if it is the next one, else keep it */
+static UCS_F_ALWAYS_INLINE void uct_glex_er_recv_msg(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
+                                                     unsigned flags, void *data, uint32_t length,
+                                                     uint16_t used)
+{
+    if (ucs_unlikely((seq != vc->rx_seq) || (flags & UCT_GLEX_FLAG_ZC))) {
+        uct_glex_rx_add_er(vc, seq, am_id, data, length, used, flags & UCT_GLEX_FLAG_ZC);
+        return;
+    }
+    uct_glex_er_deliver(vc, am_id, data, length);
+    uct_glex_er_consumed(vc, used);
+    if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
+        uct_glex_rx_advance(vc);
+    }
+}
+
+/* Any message in a slot but the usual one */
+static UCS_F_NOINLINE void uct_glex_er_recv_slot_slow(uct_glex_vc_t *vc, uct_glex_slot_t *slot,
+                                                      uint64_t word)
+{
+    unsigned flags  = uct_glex_slot_flags(word);
+    uint32_t length = uct_glex_slot_length(word);
+    void *data      = slot->data;
+    uint16_t used   = 0;
+
+    if (flags & UCT_GLEX_FLAG_UNITS) {
+        data = uct_glex_er_find(vc, flags, length, &used);
+        if (ucs_unlikely(data == NULL)) {
+            return;
+        }
+    } else if (ucs_unlikely(length > UCT_GLEX_SLOT_DATA)) {
+        ucs_error("glex: endpoint 0x%" PRIx64 " sent %u bytes in a slot of its FIFO", vc->peer,
+                  length);
+        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+        return;
+    }
+    uct_glex_er_recv_msg(vc, uct_glex_slot_seq(word), uct_glex_slot_am_id(word), flags, data,
+                         length, used);
+}
+
+static UCS_F_ALWAYS_INLINE void uct_glex_er_recv_slot(uct_glex_vc_t *vc, uct_glex_slot_t *slot,
+                                                      uint64_t word)
+{
+    const uint64_t unusual = (uint64_t)(UCT_GLEX_FLAG_UNITS | UCT_GLEX_FLAG_ZC) << 56;
+
+    if (ucs_unlikely((word & unusual) || (uct_glex_slot_seq(word) != vc->rx_seq) ||
+                     (uct_glex_slot_length(word) > UCT_GLEX_SLOT_DATA))) {
+        uct_glex_er_recv_slot_slow(vc, slot, word);
+        return;
+    }
+    uct_glex_er_deliver(vc, uct_glex_slot_am_id(word), slot->data, uct_glex_slot_length(word));
+    uct_glex_er_consumed_slot(vc);
+    if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
+        uct_glex_rx_advance(vc);
+    }
+}
+
+/* ---- messages by puts with events ---- */
+
 /* The VC that an event names, if its peer borrowed a FIFO; what it acknowledges is acknowledged */
-static UCS_F_ALWAYS_INLINE uct_glex_vc_t *uct_glex_er_vc(uct_glex_iface_t *iface, uint64_t word)
+static uct_glex_vc_t *uct_glex_er_vc(uct_glex_iface_t *iface, uint64_t word)
 {
     uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
 
@@ -395,33 +204,187 @@ void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t
         return;
     }
     uct_glex_vc_credits(vc, word, credits);
-    if (ucs_unlikely(!uct_glex_er_is_next(vc, word))) {
-        uct_glex_er_keep(vc, word, data, length, used);
+    uct_glex_er_recv_msg(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word),
+                         uct_glex_hdr_flags(word), data, length, used);
+}
+
+/* ---- polling ---- */
+
+/* FIFOs polled by one call of progress; of more, these in turn */
+#define UCT_GLEX_ER_POLL_FIFOS 8
+
+/* Messages taken from one FIFO by one call of progress */
+#define UCT_GLEX_ER_POLL_MSGS UCT_GLEX_POLL_BATCH
+
+/* A FIFO is silent when nothing has come for this time, or up to twice as long */
+#define UCT_GLEX_ER_SILENT_US 500
+
+int uct_glex_er_init_membarrier(void)
+{
+    return (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0) &&
+           (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0);
+}
+
+/* Step 4 above. Returns 0 if it cannot be done: then no FIFO may be forgotten. */
+static int uct_glex_er_barrier(const uct_glex_iface_t *iface)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* for borrowers that use fences: ctrl->needs_fence */
+    if (!iface->er.has_membarrier ||
+        (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0)) {
+        return 1;
+    }
+    ucs_error("glex: membarrier() fails, which worked before: %s; progress polls all FIFOs from now "
+              "on, and cannot sleep", strerror(errno));
+    return 0;
+}
+
+static uct_glex_er_rx_t *uct_glex_er_rx_of(const uct_glex_vc_t *vc)
+{
+    return &vc->iface->er_rx[vc->rx_fifo_index];
+}
+
+/* relaxed: the barrier orders it, or nothing depends on it */
+static void uct_glex_er_set_armed(uct_glex_er_rx_t *er_rx, uint32_t value)
+{
+    __atomic_store_n(&er_rx->ctrl->armed, value, __ATOMIC_RELAXED);
+}
+
+void uct_glex_er_poll_begin(uct_glex_vc_t *vc)
+{
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
+    uct_glex_iface_t *iface = vc->iface;
+
+    if (!uct_glex_er_is_lent(vc) || (er_rx->slots == NULL) || er_rx->is_polled) {
         return;
     }
-    uct_glex_er_deliver(vc, word, data, length);
-    uct_glex_er_consumed(vc, used);
-    if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
-        uct_glex_rx_advance(vc);
+    uct_glex_er_set_armed(er_rx, 0);
+    er_rx->is_polled  = 1;
+    er_rx->swept      = er_rx->arrived - 1; /* not silent at the next sweep */
+    er_rx->poll_index = iface->num_polled;
+    iface->er.polled[iface->num_polled++] = er_rx;
+}
+
+void uct_glex_er_poll_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
+{
+    uct_glex_er_rx_t *last;
+
+    if (er_rx->is_polled) {
+        last                                = iface->er.polled[--iface->num_polled];
+        last->poll_index                    = er_rx->poll_index;
+        iface->er.polled[last->poll_index]  = last;
+        er_rx->is_polled                    = 0;
     }
 }
 
-void uct_glex_er_recv_short(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t credits,
-                            void *data, uint32_t length)
+static UCS_F_ALWAYS_INLINE unsigned uct_glex_er_poll_fifo(uct_glex_er_rx_t *er_rx)
 {
-    uct_glex_vc_t *vc = uct_glex_er_vc(iface, word);
+    uct_glex_vc_t *vc = er_rx->vc;
+    unsigned count    = 0;
+    uct_glex_slot_t *slot;
+    uint64_t word;
 
-    if (ucs_unlikely(vc == NULL)) {
+    while ((slot = uct_glex_er_next_msg(er_rx, &word)) != NULL) {
+        ++er_rx->arrived;
+        uct_glex_er_recv_slot(vc, slot, word);
+        /* A handler may have ended the VC */
+        if ((++count == UCT_GLEX_ER_POLL_MSGS) || ucs_unlikely(!er_rx->is_polled)) {
+            break;
+        }
+    }
+    return count;
+}
+
+static UCS_F_NOINLINE unsigned uct_glex_er_poll_some(uct_glex_iface_t *iface)
+{
+    unsigned left  = ucs_min(iface->num_polled, UCT_GLEX_ER_POLL_FIFOS);
+    unsigned count = 0;
+
+    for (; (left > 0) && (iface->num_polled > 0); --left) {
+        if (++iface->poll_hand >= iface->num_polled) {
+            iface->poll_hand = 0;
+        }
+        count += uct_glex_er_poll_fifo(iface->er.polled[iface->poll_hand]);
+    }
+    return count;
+}
+
+unsigned uct_glex_er_poll(uct_glex_iface_t *iface)
+{
+    return (iface->num_polled == 1) ? uct_glex_er_poll_fifo(iface->er.polled[0]) :
+                                      uct_glex_er_poll_some(iface);
+}
+
+unsigned uct_glex_er_recv_ring(uct_glex_iface_t *iface, uint64_t word)
+{
+    uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
+
+    if ((vc == NULL) || !uct_glex_er_is_lent(vc)) {
+        ucs_debug("glex: ring for vc 0x%x that has no FIFO", uct_glex_hdr_vc_id(word));
+        return 0;
+    }
+    uct_glex_er_poll_begin(vc);
+    return uct_glex_er_rx_of(vc)->is_polled ? uct_glex_er_poll_fifo(uct_glex_er_rx_of(vc)) : 0;
+}
+
+/* Forget the FIFOs that were armed, but for those with a message by now. Returns how many these
+ * are. */
+static unsigned uct_glex_er_forget_armed(uct_glex_iface_t *iface)
+{
+    int is_ordered = uct_glex_er_barrier(iface);
+    unsigned i     = iface->num_polled, count = 0;
+    uct_glex_er_rx_t *er_rx;
+    uint64_t word;
+
+    while (i-- > 0) { /* poll_end() moves the last one here, which has been looked at */
+        er_rx = iface->er.polled[i];
+        if (__atomic_load_n(&er_rx->ctrl->armed, __ATOMIC_RELAXED) == 0) {
+            continue; /* was not armed, or its borrower rings */
+        }
+        if (!is_ordered || (uct_glex_er_next_msg(er_rx, &word) != NULL)) {
+            uct_glex_er_set_armed(er_rx, 0);
+            ++count;
+        } else {
+            uct_glex_er_poll_end(iface, er_rx);
+        }
+    }
+    return count;
+}
+
+void uct_glex_er_poll_sweep(uct_glex_iface_t *iface)
+{
+    ucs_time_t now = ucs_get_time();
+    int some       = 0;
+    uct_glex_er_rx_t *er_rx;
+    unsigned i;
+
+    if (now < iface->er.sweep_next) {
         return;
     }
-    uct_glex_vc_credits(vc, word, credits);
-    if (ucs_unlikely(!uct_glex_er_is_next(vc, word))) {
-        uct_glex_er_keep(vc, word, data, length, 0);
-        return;
+    iface->er.sweep_next = now + ucs_time_from_usec(UCT_GLEX_ER_SILENT_US);
+    for (i = 0; i < iface->num_polled; ++i) {
+        er_rx = iface->er.polled[i];
+        if (er_rx->swept == er_rx->arrived) {
+            uct_glex_er_set_armed(er_rx, 1);
+            some = 1;
+        }
+        er_rx->swept = er_rx->arrived;
     }
-    uct_glex_er_deliver(vc, word, data, length);
-    uct_glex_er_consume_short(vc);
-    if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
-        uct_glex_rx_advance(vc);
+    if (some) {
+        uct_glex_er_forget_armed(iface);
     }
+}
+
+int uct_glex_er_sleep(uct_glex_iface_t *iface)
+{
+    unsigned i;
+
+    if ((iface->num_polled == 0) && ucs_list_is_empty(&iface->er.starved)) {
+        return 0;
+    }
+    for (i = 0; i < iface->num_polled; ++i) {
+        uct_glex_er_set_armed(iface->er.polled[i], 1);
+    }
+    uct_glex_er_want_credits(iface);
+    /* A FIFO whose borrower has cleared `armed` by now is polled still, and its event is on its way */
+    return uct_glex_er_forget_armed(iface) + uct_glex_er_has_new_credits(iface) > 0;
 }

@@ -86,7 +86,7 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
               glex_error_req_status_str(err->status));
     glex_compose_ep_addr(err->rmt_nic_id, err->rmt_ep_num, GLEX_EP_TYPE_FAST, &addr);
     if ((err->op == GLEX_ERR_OP_IMM_RDMA_PUT) && (event != UCT_GLEX_EVENT_ER) &&
-        (event != UCT_GLEX_EVENT_ER_SHORT)) {
+        (event != UCT_GLEX_EVENT_RING)) {
         uct_glex_error_put_refused(iface, err, addr.v);
         return;
     }

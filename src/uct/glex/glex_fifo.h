@@ -136,11 +136,14 @@ static inline void uct_glex_fifo_set_size(uct_glex_fifo_rx_t *fifo, uint16_t uni
     fifo->tell_msgs  = (msgs_max + 1) / 2;
 }
 
-/* Where telling is only a store: the sender, who looks when it has to wait, goes on earlier */
-static inline void uct_glex_fifo_tell_often(uct_glex_fifo_rx_t *fifo)
+/* Where telling is only a store: a sender that waits for credits goes on earlier. `slots`: messages
+ * that may be on their way to a sender that reads them. */
+static inline void uct_glex_fifo_tell_often(uct_glex_fifo_rx_t *fifo, unsigned slots)
 {
+    unsigned msgs = (slots < fifo->msgs_max) ? slots : fifo->msgs_max;
+
     fifo->tell_units = (fifo->units + 7) / 8;
-    fifo->tell_msgs  = (fifo->msgs_max + 7) / 8;
+    fifo->tell_msgs  = (msgs + 7) / 8;
 }
 
 static inline int uct_glex_fifo_must_tell(const uct_glex_fifo_rx_t *fifo,

@@ -24,6 +24,9 @@
 #define UCT_GLEX_ERRORS_CALLS 256
 #define UCT_GLEX_ERRORS_US    16
 
+/* Progress calls that find messages in FIFOs between two looks at the NIC's queues */
+#define UCT_GLEX_QUEUES_CALLS 8
+
 /* How long closing may take in all to say goodbye to peers that do not empty their queues */
 #define UCT_GLEX_GOODBYE_MS 1000
 
@@ -94,6 +97,7 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_errors(uct_glex_iface_t *
         return 0;
     }
     iface->errors_next = now + ucs_time_from_usec(UCT_GLEX_ERRORS_US);
+    uct_glex_er_poll_sweep(iface);
     uct_glex_error_progress(iface);
     return iface->done - done;
 }
@@ -111,8 +115,8 @@ static UCS_F_ALWAYS_INLINE unsigned uct_glex_iface_progress_rest(uct_glex_iface_
     return count;
 }
 
-static UCS_F_NOINLINE void uct_glex_iface_take_other(uct_glex_iface_t *iface, uint64_t word,
-                                                     uct_glex_credits_t credits)
+static void uct_glex_iface_take_event(uct_glex_iface_t *iface, uint64_t word,
+                                      uct_glex_credits_t credits)
 {
     switch (uct_glex_hdr_type(word)) {
     case UCT_GLEX_EVENT_ER:
@@ -120,6 +124,9 @@ static UCS_F_NOINLINE void uct_glex_iface_take_other(uct_glex_iface_t *iface, ui
         break;
     case UCT_GLEX_EVENT_OP:
         uct_glex_op_event(iface, word >> 32, UCS_OK);
+        break;
+    case UCT_GLEX_EVENT_RING:
+        uct_glex_er_recv_ring(iface, word);
         break;
     default:
         ucs_debug("glex: foreign event 0x%" PRIx64 " ignored", word);
@@ -139,11 +146,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_iface_take(uct_glex_iface_t *iface)
     }
     word         = arrival->event->cookie_1; /* once: its sender can still write there */
     credits.word = arrival->event->cookie_0;
-    if (ucs_likely(uct_glex_hdr_type(word) == UCT_GLEX_EVENT_ER_SHORT)) {
-        uct_glex_er_recv_short(iface, word, credits, arrival->data, arrival->len);
-    } else {
-        uct_glex_iface_take_other(iface, word, credits);
-    }
+    uct_glex_iface_take_event(iface, word, credits);
 }
 
 unsigned uct_glex_iface_poll(uct_glex_iface_t *iface)
@@ -188,10 +191,31 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_arrived(uct_glex_iface_t 
     return count + uct_glex_iface_progress_rest(iface);
 }
 
+/* FIFOs had messages. Those that are never empty do not keep the queues waiting for more than a few
+ * calls. */
+static UCS_F_ALWAYS_INLINE unsigned uct_glex_iface_progress_fifos(uct_glex_iface_t *iface)
+{
+    iface->poll_window = 2;
+    if (ucs_unlikely(--iface->until_queues == 0)) {
+        iface->until_queues = UCT_GLEX_QUEUES_CALLS;
+        if (glex_ext_poll(iface->nic, &iface->arrival) == GLEX_SUCCESS) {
+            return uct_glex_iface_progress_arrived(iface);
+        }
+    }
+    return uct_glex_iface_progress_rest(iface);
+}
+
 static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
 {
     uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+    unsigned count;
 
+    if (iface->num_polled > 0) {
+        count = uct_glex_er_poll(iface);
+        if (count > 0) {
+            return count + uct_glex_iface_progress_fifos(iface);
+        }
+    }
     if (glex_ext_poll(iface->nic, &iface->arrival) == GLEX_SUCCESS) {
         return uct_glex_iface_progress_arrived(iface);
     }
@@ -236,10 +260,9 @@ static ucs_status_t uct_glex_iface_event_arm(uct_iface_h tl_iface, unsigned even
     uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
     glex_ret_t ret;
 
-    /* What progress still has to do does not come with an event. Nor do credits that are shown, but
-     * their lender wakes us up, if it knows, as we do with our senders. */
-    if (uct_glex_error_look(iface) || uct_glex_iface_is_due(iface) ||
-        uct_glex_er_sleep_starved(iface)) {
+    /* What progress still has to do does not come with an event. Nor do messages in FIFOs that are
+     * polled, and credits that are published, but for who is known to sleep. */
+    if (uct_glex_error_look(iface) || uct_glex_iface_is_due(iface) || uct_glex_er_sleep(iface)) {
         return UCS_ERR_BUSY;
     }
     ret = glex_ext_arm(iface->nic);
@@ -393,6 +416,9 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->recheck     = 0;
     self->due         = 0;
     self->poll_window = 1;
+    self->num_polled  = 0;
+    self->poll_hand   = 0;
+    self->until_queues = UCT_GLEX_QUEUES_CALLS;
     memset(&self->arrival, 0, sizeof(self->arrival));
     self->dispatching = NULL;
     self->done        = 0;

@@ -31,20 +31,21 @@ KHASH_MAP_INIT_INT64(uct_glex_vc, uct_glex_vc_t*);
 
 /* A FIFO lent to a peer, by the index that its events name */
 typedef struct uct_glex_er_rx {
-    uct_glex_vc_t  *vc; /* the borrower, NULL: not lent */
-    uct_glex_vc_t  *waiter; /* gets it when it is back, or NULL */
-    uint8_t        *base;
-    uct_glex_buf_t *buf;
-    uint16_t        msgs_mark;  /* messages consumed when borrowers were compared last */
-    uint16_t        used;       /* messages between the last two comparisons */
-    uint16_t        release_at; /* released: messages sent through it, in all */
-    uint16_t        last_head;  /* held, and is_known: units that were used of it, in all */
-    uint8_t         gen;
-    uint8_t         is_known;
-    uint8_t         revoked; /* asked back */
-    uint8_t         is_half; /* from er.pool_half */
-    uint8_t         is_new;  /* lent since borrowers were compared last */
-    uct_glex_er_shown_t *shown; /* behind the FIFO, NULL: it cannot be mapped */
+    uct_glex_vc_t        *vc;         /* the borrower, NULL: not lent */
+    uct_glex_slot_t      *slots;      /* NULL: the FIFO cannot be mapped */
+    uint8_t              *base;       /* the units */
+    uct_glex_fifo_ctrl_t *ctrl;       /* NULL: the FIFO cannot be mapped */
+    uct_glex_buf_t       *buf;
+    uint16_t              arrived;    /* messages taken from slots, in all */
+    uint16_t              swept;      /* `arrived` at the last sweep */
+    uint16_t              poll_index; /* in iface->er.polled[] while is_polled */
+    uint16_t              msgs_mark;  /* messages consumed at the last look for an idle FIFO */
+    uint16_t              release_at; /* released: messages sent through it, in all */
+    uint16_t              last_head;  /* held, and is_known: units that were used of it, in all */
+    uint8_t               is_polled;
+    uint8_t               gen;
+    uint8_t               is_known;
+    uint8_t               revoked;    /* asked back */
 } uct_glex_er_rx_t;
 
 /* A RESET that is due, for a VC that does not exist here */
@@ -68,6 +69,10 @@ typedef struct uct_glex_iface {
     uint8_t            er_unit_shift;
     uint8_t            due;        /* progress has more to do than to take what arrived */
     uint8_t            recheck;    /* resources came free: look at what waits for them */
+    uint16_t           num_polled; /* length of er.polled[] */
+    uint16_t           poll_hand;  /* index of the FIFO that was polled last */
+    uint8_t            until_queues; /* progress calls that find messages in FIFOs until the next look
+                                      * at the NIC's queues */
     uint8_t            poll_window; /* messages to take before progress returns, at most; 1: the
                                     * queues were empty */
     unsigned           until_errors; /* progress calls until the next look at errors */
@@ -98,24 +103,23 @@ typedef struct uct_glex_iface {
         unsigned           max;
         unsigned           recalls;   /* VCs that were asked for credits back */
         unsigned           asked;     /* times growth was refused since the last recall for it */
-        uint16_t           looked;    /* time of the last look for an idle VC */
+        ucs_time_t         looked;    /* time of the last look for an idle VC */
         uint8_t            told_full; /* said that there are too many peers */
         ucs_list_link_t    wait;      /* VCs that wait for entries to connect or accept */
     } mpq;
 
     struct {
         uct_glex_buf_pool_t pool;     /* FIFOs */
-        uct_glex_buf_pool_t pool_half; /* FIFOs of half the length */
         uct_glex_buf_pool_t mirror;   /* local images of FIFOs that cannot be mapped */
         unsigned            max;      /* FIFOs lent at once, at most */
         unsigned            lent;
-        unsigned            lent_half; /* of these, of half the length */
-        unsigned            promised; /* not lent: VCs that are `er_promised` one */
         uint16_t            units;
-        uint16_t            units_half; /* 0: such would be too short for the longest message */
-        uint16_t            msgs_max; /* messages on their way through one FIFO */
-        uint16_t            compared; /* when borrowers were, uct_glex_er_clock() */
-        ucs_list_link_t     starved;  /* borrowed FIFOs whose shown counters are waited for */
+        uint16_t            msgs_max; /* events on their way for one FIFO that is not mapped */
+        ucs_time_t          idle_next; /* when to look for an idle FIFO again */
+        ucs_time_t          sweep_next; /* when to stop polling FIFOs that are silent */
+        ucs_list_link_t     starved;  /* borrowed FIFOs whose credits are waited for */
+        uct_glex_er_rx_t  **polled;   /* FIFOs that are polled */
+        uint8_t             has_membarrier;
         uint8_t             next_gen;
     } er;
 

@@ -14,9 +14,9 @@
 /* Entries that a VC takes at least */
 #define UCT_GLEX_MPQ_LEAST (UCT_GLEX_VC_CTL_UNITS + UCT_GLEX_CREDIT_LEAST)
 
-/* So long VCs are looked at before one of them is idle, in ticks of uct_glex_er_clock(): 16 ms.
- * Where processes share a processor each has its turn in that time. */
-#define UCT_GLEX_MPQ_IDLE_TIME 1024
+/* So long VCs are looked at before one of them is idle. Where processes share a processor each has its
+ * turn in that time. */
+#define UCT_GLEX_MPQ_IDLE_MS 16
 
 /* A VC is idle that uses so many times fewer credits than who asks for more */
 #define UCT_GLEX_MPQ_IDLE_PART 8u
@@ -98,7 +98,7 @@ static uct_glex_vc_t *uct_glex_mpq_coldest(uct_glex_iface_t *iface, const uct_gl
     unsigned i;
 
     *used_p           = UINT_MAX;
-    iface->mpq.looked = uct_glex_er_clock();
+    iface->mpq.looked = ucs_get_time();
     for (i = 0; i < iface->num_vcs; ++i) {
         vc              = iface->vcs[i];
         used            = vc->mp_rx.rcvd - vc->recall_mark;
@@ -144,7 +144,7 @@ static void uct_glex_mpq_reclaim(uct_glex_vc_t *vc, unsigned share)
         uct_glex_mpq_recall(other, iface->mpq.start + share);
         return;
     }
-    if ((uint16_t)(uct_glex_er_clock() - iface->mpq.looked) < UCT_GLEX_MPQ_IDLE_TIME) {
+    if ((ucs_get_time() - iface->mpq.looked) < ucs_time_from_msec(UCT_GLEX_MPQ_IDLE_MS)) {
         return;
     }
     used  = (uint16_t)(vc->mp_rx.rcvd - vc->recall_mark);

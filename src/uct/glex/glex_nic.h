@@ -153,13 +153,6 @@ static inline glex_ret_t glex_ext_forget_peer(glex_ep_handle_t ep, glex_ep_addr_
     return GLEX_SUCCESS;
 }
 
-static inline glex_ret_t glex_ext_event_room(glex_ep_handle_t ep, glex_ep_addr_t peer)
-{
-    (void)ep;
-    (void)peer;
-    return GLEX_SUCCESS;
-}
-
 static inline glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t ep, glex_ep_addr_t peer)
 {
     (void)ep;

@@ -163,7 +163,6 @@ static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint
     vc->peer_uuid   = uuid;
     vc->state       = UCT_GLEX_VC_IDLE;
     vc->status      = UCS_OK;
-    vc->sr_patience = UCT_GLEX_ER_PATIENCE_MIN;
     ucs_list_head_init(&vc->eps);
     ucs_list_head_init(&vc->rx);
     ucs_queue_head_init(&vc->tx_ops);
@@ -349,7 +348,10 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc)
     }
     uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, UCS_ERR_CANCELED);
     uct_glex_vc_unschedule(vc); /* one that failed before still owed the peer a RESET */
-    uct_glex_er_drop_rx(vc);    /* the memory goes with the interface, not to another peer */
+    if (vc->lent != UCT_GLEX_LENT_NONE) {
+        vc->iface->er.pool.is_abandoned = 1; /* the peer lives, and writes until it hears of it */
+        uct_glex_er_drop_rx(vc);
+    }
     uct_glex_op_abandon(vc);
     ucs_assert(ucs_list_is_empty(&vc->eps));
     ucs_free(vc);
@@ -431,6 +433,7 @@ static void uct_glex_vc_look(uct_glex_vc_t *vc, int was_empty)
         uct_glex_vc_dead(vc);
     } else {
         vc->is_stale = 1;
+        uct_glex_er_poll_begin(vc); /* who was killed may not have rung for its last message */
     }
 }
 

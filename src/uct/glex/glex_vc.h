@@ -46,8 +46,9 @@ struct uct_glex_vc {
     uint16_t             rx_seq;
     uint8_t              state;   /* enum uct_glex_vc_state */
     uint8_t              lent     : 2; /* enum uct_glex_lent */
-    uint8_t              er_looks : 1; /* what our lender consumed we look at: headers come late */
-    uint8_t              er_shows : 1; /* what we consumed of the FIFO that we lent is shown */
+    uint8_t              er_tx_mapped : 1; /* we read our lender's credits where it publishes them,
+                                            * not in headers, which come late */
+    uint8_t              er_rx_mapped : 1; /* the credits of the FIFO that we lent are published */
     uint8_t              is_stale : 1; /* the peer left or is dead, and nothing has come from it since
                                         * the last look for dead peers */
     uct_glex_hdr_t       tx;      /* header of the next message, but for type, id and length: our
@@ -55,7 +56,7 @@ struct uct_glex_vc {
                                    * number, and all that we consumed and grant */
     uint16_t             told_limit; /* mp_limit that the last header told */
     uint16_t             peer_hint; /* the NIC's, glex_ext_peer_hint() */
-    uct_glex_fifo_count_t told;   /* what we last showed, or else told by a header */
+    uct_glex_fifo_count_t told;   /* what we last published, or else told by a header */
     uint64_t             peer;
     uct_glex_iface_t    *iface;
 
@@ -68,7 +69,6 @@ struct uct_glex_vc {
     uct_glex_credit_rx_t mp_rx;
     uint16_t             tx_peak;      /* credits after the last update */
     uint16_t             sr_count;     /* messages through SR since ER was last asked for */
-    uint16_t             sr_mark;      /* time when sr_count was last looked at */
     uint16_t             rx_started; /* messages of `rx`, from its head, that are being fetched; of
                                       * a VC that is over: dropped ones that are */
     uint16_t             left_seq;     /* peer_left: sequence number after its last message */
@@ -92,15 +92,13 @@ struct uct_glex_vc {
     uint8_t              released_gen;
     int8_t               status;       /* why it failed, a ucs_status_t */
     uint8_t              forget_looks; /* how often the NIC is still told to forget the peer */
-    uint8_t              sr_patience : 4;  /* log2 of how many go before ER is asked for again */
-    uint8_t              sr_pace     : 4;  /* of the traffic when it was asked for; 0: not known */
     uint8_t              er_state      : 2; /* enum uct_glex_er_state, of the FIFO we borrow */
     uint8_t              ctl_inflight  : 1; /* a CTL or ACCEPT of ours is not acknowledged */
     uint8_t              scheduled     : 1;
     uint8_t              rx_waiting    : 1;
     uint8_t              recalling     : 1; /* asked for credits back, not answered */
     uint8_t              want_grant    : 1; /* the peer's request for a FIFO is to be answered */
-    uint8_t              er_promised   : 1; /* a FIFO that came back is for it */
+    uint8_t              ring_due      : 1; /* the lender's event queue was full */
     uint8_t              mpq_waiting   : 1; /* is in iface->mpq.wait */
     uint8_t              mpq_held      : 1; /* has its entries of the MPQ */
     uint8_t              connect_again : 1; /* our CONNECT was lost, the peer's came */
@@ -199,7 +197,7 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status);
 /** Requests of the VC's endpoints that are pending can be tried again */
 void uct_glex_vc_resume(uct_glex_vc_t *vc);
 
-/** Whether the peer's credits, also those only shown, allow a message of any length up to max_bcopy
+/** Whether the peer's credits, also those only published, allow a message of any length up to max_bcopy
  *  now */
 int uct_glex_vc_has_credits(uct_glex_vc_t *vc);
 
@@ -216,7 +214,7 @@ void uct_glex_vc_open(uct_glex_vc_t *vc);
 static inline void uct_glex_vc_told(uct_glex_vc_t *vc)
 {
     vc->told_limit = vc->tx.credits.word >> 16;
-    if (!vc->er_shows) {
+    if (!vc->er_rx_mapped) {
         vc->told = vc->tx.credits.er;
     }
     if (ucs_unlikely(vc->tx.word & ((uint64_t)UCT_GLEX_FLAG_ACK << 8))) {
@@ -249,7 +247,7 @@ static inline uint64_t uct_glex_vc_hdr_word(const uct_glex_vc_t *vc, unsigned ty
 static UCS_F_ALWAYS_INLINE void uct_glex_vc_credits(uct_glex_vc_t *vc, uint64_t word,
                                                     uct_glex_credits_t credits)
 {
-    int more = !vc->er_looks &&
+    int more = !vc->er_tx_mapped &&
                uct_glex_fifo_update(&vc->tx_fifo, credits.word >> 32, credits.word >> 48);
 
     if (ucs_unlikely((uint16_t)(credits.word >> 16) != vc->mp_tx.limit) &&

@@ -16,7 +16,7 @@
 #error "the wire format is little-endian and so must the machine be"
 #endif
 
-#define UCT_GLEX_WIRE_VERSION 6
+#define UCT_GLEX_WIRE_VERSION 7
 
 /* What one immediate MP and one immediate RDMA put carry (paper 003, section 6) */
 #define UCT_GLEX_MP_LEN      112
@@ -61,16 +61,17 @@ enum uct_glex_mp_type {
 
 /* Type of an event: the lowest three bits of cookie_1, never 0 */
 enum uct_glex_event_type {
-    UCT_GLEX_EVENT_ER = 1,  /* a message in a FIFO */
-    UCT_GLEX_EVENT_OP,      /* no header: the request with op_id = cookie_1 >> 32 has completed */
-    UCT_GLEX_EVENT_ER_SHORT /* a message in the event itself */
+    UCT_GLEX_EVENT_ER = 1, /* a message in the units of a FIFO that its borrower does not map */
+    UCT_GLEX_EVENT_OP,     /* no header: the request with op_id = cookie_1 >> 32 has completed */
+    UCT_GLEX_EVENT_RING    /* a message in a slot of a FIFO that was not polled */
 };
 
 enum uct_glex_flag {
     UCT_GLEX_FLAG_ACK      = UCS_BIT(0), /* acknowledges a CTL or ACCEPT */
     UCT_GLEX_FLAG_ZC       = UCS_BIT(1), /* the data is a zero-copy descriptor */
     UCT_GLEX_FLAG_MORE     = UCS_BIT(2), /* AM, SR: the sender wants more credits */
-    UCT_GLEX_FLAG_WRAP     = UCS_BIT(2)  /* ER: the message begins at the FIFO's start */
+    UCT_GLEX_FLAG_WRAP     = UCS_BIT(2), /* ER: the message begins at the first unit */
+    UCT_GLEX_FLAG_UNITS    = UCS_BIT(3)  /* slots: the message lies in the units */
 };
 #define UCT_GLEX_EPOCH_SHIFT 4 /* the limit's epoch, in the upper bits of the flags */
 #define UCT_GLEX_EPOCH_MASK  0xf
@@ -108,17 +109,76 @@ typedef struct uct_glex_hdr {
 #define UCT_GLEX_HDR_ONE_SEQ     (UINT64_C(1) << 48)
 #define UCT_GLEX_CREDITS_ONE_MSG (UINT64_C(1) << 48)
 
+/* ---- the FIFO of a channel ---- */
+
 /* A FIFO begins at a multiple of this, in its registration and wherever it is mapped */
 #define UCT_GLEX_ER_ALIGN 64
 
-/* Behind the units of a FIFO lies a line for a sender that maps the FIFO */
-typedef struct uct_glex_er_shown {
-    uint32_t counters; /* of the credits, uct_glex_fifo_count_t; the lender writes */
-    uint32_t wanted;   /* not 0: they are to be told, too. The lender begins with 1, then the
-                        * sender writes. */
-} uct_glex_er_shown_t;
+/* Behind the units lie control words and a ring of slots, for a borrower that maps the FIFO. Message
+ * n of a borrower lies in slot n modulo this. */
+#define UCT_GLEX_FIFO_SLOTS 64u
 
-#define UCT_GLEX_ER_SHOWN_SIZE 64
+/* Longest message in a slot */
+#define UCT_GLEX_SLOT_DATA 56
+
+/* Two lines: the first is read for each message, and seldom written */
+typedef struct uct_glex_fifo_ctrl {
+    struct {
+        uint32_t armed;       /* the lender does not poll the FIFO. It sets the word, and who publishes
+                               * a message then clears it, and rings. */
+        uint32_t needs_fence; /* the lender cannot call membarrier(): the borrower's thread needs a
+                               * fence before it reads `armed` */
+    } UCS_V_ALIGNED(64);
+    struct {
+        uint32_t credits;     /* what was consumed, uct_glex_fifo_count_t; the lender writes */
+        uint32_t wanted;      /* not 0: the borrower needs a message with the credits, too. The
+                               * lender begins with 1, then the borrower writes. */
+    } UCS_V_ALIGNED(64);
+} uct_glex_fifo_ctrl_t;
+
+typedef struct uct_glex_slot {
+    uint64_t word; /* number of the message plus 1 (0..15), length (16..31), seq (32..47), am_id
+                    * (48..55), enum uct_glex_flag (56..62), 1 (63). Written last. */
+    union {
+        uint8_t data[UCT_GLEX_SLOT_DATA];
+        struct {
+            uint64_t head;
+            uint8_t  rest[UCT_GLEX_SLOT_DATA - sizeof(uint64_t)];
+        };
+    };
+} uct_glex_slot_t;
+
+#define UCT_GLEX_SLOT_VALID (UINT64_C(1) << 63)
+
+/* What a FIFO takes beside its units */
+#define UCT_GLEX_FIFO_RING_SIZE \
+    (sizeof(uct_glex_fifo_ctrl_t) + UCT_GLEX_FIFO_SLOTS * sizeof(uct_glex_slot_t))
+
+/* Whether this is the word of message `num` of the borrower, and not of one that was there before */
+static inline int uct_glex_slot_is_new(uint64_t word, uint16_t num)
+{
+    return ((uint16_t)word == (uint16_t)(num + 1)) && ((int64_t)word < 0); /* the sign is bit 63 */
+}
+
+static inline uint16_t uct_glex_slot_length(uint64_t word)
+{
+    return word >> 16;
+}
+
+static inline uint16_t uct_glex_slot_seq(uint64_t word)
+{
+    return word >> 32;
+}
+
+static inline uint8_t uct_glex_slot_am_id(uint64_t word)
+{
+    return (word >> 48) & 0x1f;
+}
+
+static inline uint8_t uct_glex_slot_flags(uint64_t word)
+{
+    return (word >> 56) & 0x7f;
+}
 
 /* Longest message in a FIFO */
 #define UCT_GLEX_ER_MAX_LENGTH UINT16_MAX
@@ -250,6 +310,8 @@ _Static_assert(sizeof(uct_glex_device_addr_t) == 8, "wire format");
 _Static_assert(sizeof(uct_glex_iface_addr_t) == 12, "wire format");
 _Static_assert(sizeof(uct_glex_packed_rkey_t) == 40, "wire format");
 _Static_assert(sizeof(uct_glex_hdr_t) == 16, "wire format");
+_Static_assert(sizeof(uct_glex_slot_t) == 64, "wire format");
+_Static_assert(sizeof(uct_glex_fifo_ctrl_t) == 128, "wire format");
 _Static_assert(sizeof(uct_glex_ctl_t) == 56, "wire format");
 _Static_assert(sizeof(uct_glex_hdr_t) + sizeof(uct_glex_ctl_t) <= UCT_GLEX_MP_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_sr_t) == 24, "wire format");

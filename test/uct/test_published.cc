@@ -1,5 +1,5 @@
 /*
- * Credits of ER that the receiver shows in memory which the sender maps: a sender that only sends,
+ * Credits of ER that the receiver publishes in memory which the sender maps: a sender that only sends,
  * one that waits and progresses, one that waits and sleeps.
  */
 #include "traffic.h"
@@ -68,7 +68,7 @@ struct Stream {
 };
 
 /* A header that waited while the counters went round is not taken for a new one */
-TEST(ShownCredits, SenderMayNeverProgress)
+TEST(PublishedCredits, SenderMayNeverProgress)
 {
     isolated({}, [] {
         Stream s;
@@ -114,7 +114,7 @@ struct PendingSend {
 };
 
 /* Who waits for credits and progresses goes on without any message */
-TEST(ShownCredits, PendingGoesOn)
+TEST(PublishedCredits, PendingGoesOn)
 {
     isolated({}, [] {
         Stream s;
@@ -156,7 +156,7 @@ static void take_all(Stream &s, bool then_sleep)
 
 /* Who waits for credits and sleeps is woken, by a receiver that goes on and by one that sleeps;
  * whether its message is pending, or it will try again by itself */
-TEST(ShownCredits, SleeperIsWoken)
+TEST(PublishedCredits, SleeperIsWoken)
 {
     isolated({}, [] {
         Stream s;
@@ -192,7 +192,7 @@ TEST(ShownCredits, SleeperIsWoken)
 }
 
 /* Who arms when there are credits by now must not sleep */
-TEST(ShownCredits, WhoHasCreditsDoesNotSleep)
+TEST(PublishedCredits, WhoHasCreditsDoesNotSleep)
 {
     isolated({}, [] {
         Stream s;
@@ -208,7 +208,7 @@ TEST(ShownCredits, WhoHasCreditsDoesNotSleep)
 }
 
 /* Credits that another endpoint of the connection has seen are credits, too */
-TEST(ShownCredits, WhoHasOldCreditsDoesNotSleep)
+TEST(PublishedCredits, WhoHasOldCreditsDoesNotSleep)
 {
     isolated({}, [] {
         Stream s;
@@ -230,9 +230,9 @@ TEST(ShownCredits, WhoHasOldCreditsDoesNotSleep)
 }
 
 /* A request that waits for something else than credits is nothing done in progress */
-TEST(ShownCredits, WhoWaitsForTheQueueDoesNothing)
+TEST(PublishedCredits, WhoWaitsForTheQueueDoesNothing)
 {
-    isolated({{"UCX_GLEX_CHANNELS", "er"}}, [] {
+    isolated({{"UCX_GLEX_CHANNELS", "er"}, {"GLEX_FAULT", "nomap"}}, [] {
         Stream s;
         PendingSend pending(s.ep);
         glex_ep_addr_t sink = {};
@@ -253,26 +253,26 @@ TEST(ShownCredits, WhoWaitsForTheQueueDoesNothing)
 }
 
 /* A FIFO's former borrower, who is late, takes nothing back that the next one wants */
-TEST(ShownCredits, FormerBorrowerTakesBackNothing)
+TEST(PublishedCredits, FormerBorrowerTakesBackNothing)
 {
     isolated({}, [] {
         Stream s;
-        uct_glex_er_shown_t *shown;
+        uct_glex_fifo_ctrl_t *ctrl;
 
         s.fill();
         EXPECT_OK(uct_iface_event_arm(s.source.handle, UCT_EVENT_RECV));
-        shown = s.ep.vc()->er_tx->shown;
-        EXPECT_EQ(shown->wanted, ((uint32_t)s.ep.vc()->er_tx->gen << 8) | 1);
-        shown->wanted += 1 << 8; /* as the next borrower */
+        ctrl = s.ep.vc()->er_tx->ctrl;
+        EXPECT_EQ(ctrl->wanted, ((uint32_t)s.ep.vc()->er_tx->gen << 8) | 1);
+        ctrl->wanted += 1 << 8; /* as the next borrower */
         take_all(s, false);
         s.idle(s.source);
         EXPECT_TRUE(s.try_send());
-        EXPECT_EQ(shown->wanted, ((uint32_t)(s.ep.vc()->er_tx->gen + 1) << 8) | 1);
+        EXPECT_EQ(ctrl->wanted, ((uint32_t)(s.ep.vc()->er_tx->gen + 1) << 8) | 1);
     });
 }
 
-/* The receiver shows its counters, and does not know that the sender cannot see them */
-TEST(ShownCredits, WhoCannotLookIsTold)
+/* The receiver publishes its credits, and does not know that the sender cannot see them */
+TEST(PublishedCredits, WhoCannotLookIsTold)
 {
     const unsigned count = 5000;
 
@@ -293,10 +293,10 @@ TEST(ShownCredits, WhoCannotLookIsTold)
             for (unsigned i = 0; i < count; ++i) {
                 EXPECT_OK(ep.am_short(AM_ID, i, NULL, 0)); /* progresses when it must wait */
             }
-            EXPECT_TRUE((ep.vc()->er_tx != NULL) && (ep.vc()->er_tx->shown == NULL));
+            EXPECT_TRUE((ep.vc()->er_tx != NULL) && (ep.vc()->er_tx->ctrl == NULL));
         } else {
             progress_until("all messages", [&] { return received == count; });
-            EXPECT_TRUE(iface.internals()->er_rx[0].shown != NULL);
+            EXPECT_TRUE(iface.internals()->er_rx[0].ctrl != NULL);
         }
         team_barrier(team);
     });
@@ -304,7 +304,7 @@ TEST(ShownCredits, WhoCannotLookIsTold)
 
 /* Nothing is sent to who progresses: not to who has credits, nor to who waits for them, nor to who
  * slept once */
-TEST(ShownCredits, NobodyAwakeIsWoken)
+TEST(PublishedCredits, NobodyAwakeIsWoken)
 {
     isolated({}, [] {
         Stream s;
