@@ -32,7 +32,8 @@ exec 9>"$work/console"
 opensm=
 end()
 {
-    [ -z "$opensm" ] || kill "$opensm" 2>/dev/null
+    # Not by TERM: opensm then talks to the fabric, which is about to go, and may wait for ever.
+    [ -z "$opensm" ] || kill -KILL "$opensm" 2>/dev/null
     exec 9>&-
     kill "$ibsim" 2>/dev/null
     wait 2>/dev/null
