@@ -107,20 +107,21 @@ static void expect_nothing_logged()
 
 /* ---- memory domain ---- */
 
-static ucs_status_t open_md(uct_md_h *md_p)
+static ucs_status_t open_md(uct_md_h *md_p, unsigned nic = 0)
 {
+    std::string name = "glex/gni" + std::to_string(nic);
     uct_md_config_t *config;
     ucs_status_t status;
 
     EXPECT_OK(uct_md_config_read(component(), NULL, NULL, &config));
-    status = uct_md_open(component(), UCT_GLEX_MD_NAME, config, md_p);
+    status = uct_md_open(component(), name.c_str(), config, md_p);
     uct_config_release(config);
     return status;
 }
 
-Md::Md()
+Md::Md(unsigned nic)
 {
-    EXPECT_OK(open_md(&handle));
+    EXPECT_OK(open_md(&handle, nic));
     EXPECT_OK(uct_md_query(handle, &attr));
 }
 
@@ -254,6 +255,7 @@ RemoteMemory::~RemoteMemory()
 static ucs_status_t open_iface(Md &md, uct_worker_h worker, uct_iface_params_t &params,
                                uct_iface_h *iface_p)
 {
+    std::string device = "gni" + std::to_string(md.internals()->nic);
     uct_iface_config_t *config;
     ucs_status_t status;
 
@@ -261,7 +263,7 @@ static ucs_status_t open_iface(Md &md, uct_worker_h worker, uct_iface_params_t &
     params.field_mask          |= UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE;
     params.open_mode            = UCT_IFACE_OPEN_MODE_DEVICE;
     params.mode.device.tl_name  = "glex";
-    params.mode.device.dev_name = UCT_GLEX_DEVICE_NAME;
+    params.mode.device.dev_name = device.c_str();
     status = uct_iface_open(md.handle, worker, &params, config, iface_p);
     uct_config_release(config);
     return status;

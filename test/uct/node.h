@@ -51,7 +51,7 @@ public:
 
 class Md {
 public:
-    Md();
+    explicit Md(unsigned nic = 0);
     ~Md();
     Md(const Md &) = delete;
 

@@ -350,4 +350,55 @@ INSTANTIATE_TEST_SUITE_P(
                         Setting{"noprivate", {{"GLEX_FAULT", "noprivate"}}}),
         setting_name);
 
+/* Each NIC has a memory domain and a device, and reaches the others */
+TEST(MdTest, OneForEachNic)
+{
+    isolated({{"GLEX_NUM_NICS", "2"}}, [] {
+        uct_component_attr_t attr = {};
+        uct_md_resource_desc_t resources[2];
+        unsigned received = 0;
+
+        attr.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
+        EXPECT_OK(uct_component_query(component(), &attr));
+        ASSERT_EQ(attr.md_resource_count, 2u);
+        attr.field_mask   = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES;
+        attr.md_resources = resources;
+        EXPECT_OK(uct_component_query(component(), &attr));
+        EXPECT_STREQ(resources[0].md_name, "glex/gni0");
+        EXPECT_STREQ(resources[1].md_name, "glex/gni1");
+
+        Md first(0), second(1);
+        Iface a(first), b(second);
+        uct_tl_resource_desc_t *devices;
+        unsigned num_devices;
+
+        EXPECT_OK(uct_md_query_tl_resources(second.handle, &devices, &num_devices));
+        ASSERT_EQ(num_devices, 1u);
+        EXPECT_STREQ(devices[0].dev_name, "gni1");
+        uct_release_tl_resource_list(devices);
+
+        Ep across(a, b.address()), within(b, b.address());
+        b.on_am(1, [&](const void *, size_t) { ++received; });
+        EXPECT_OK(across.am_short(1, 0, NULL, 0));
+        EXPECT_OK(within.am_short(1, 0, NULL, 0));
+        progress_until("both messages", [&] { return received == 2; });
+    });
+}
+
+TEST(MdTest, NoSuchName)
+{
+    isolated({}, [] {
+        for (const char *name : {"gni0", "glex/gni", "glex/gni00", "glex/gni0x", "glex/gni7"}) {
+            uct_md_config_t *config;
+            ErrorLog log;
+            uct_md_h md;
+
+            EXPECT_OK(uct_md_config_read(component(), NULL, NULL, &config));
+            EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_md_open(component(), name, config, &md))) << name;
+            EXPECT_NE(log.text(), "") << name;
+            uct_config_release(config);
+        }
+    });
+}
+
 } // namespace

@@ -524,8 +524,12 @@ static uct_iface_internal_ops_t uct_glex_iface_internal_ops = {
 static ucs_status_t uct_glex_query_devices(uct_md_h md, uct_tl_device_resource_t **devices_p,
                                            unsigned *num_devices_p)
 {
-    return uct_single_device_resource(md, UCT_GLEX_DEVICE_NAME, UCT_DEVICE_TYPE_NET,
-                                      UCS_SYS_DEVICE_ID_UNKNOWN, devices_p, num_devices_p);
+    char name[UCT_DEVICE_NAME_MAX];
+
+    ucs_snprintf_zero(name, sizeof(name), UCT_GLEX_DEVICE_NAME,
+                      ucs_derived_of(md, uct_glex_md_t)->nic);
+    return uct_single_device_resource(md, name, UCT_DEVICE_TYPE_NET, UCS_SYS_DEVICE_ID_UNKNOWN,
+                                      devices_p, num_devices_p);
 }
 
 UCT_TL_DEFINE_ENTRY(&uct_glex_component, glex, uct_glex_query_devices, uct_glex_iface_t, "GLEX_",

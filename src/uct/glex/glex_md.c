@@ -182,9 +182,10 @@ static ucs_status_t uct_glex_md_open_device(uct_glex_md_t *md)
 {
     glex_ret_t ret;
 
-    ret = glex_open_device(0, &md->dev);
+    ret = glex_open_device(md->nic, &md->dev);
     if (ret != GLEX_SUCCESS) {
-        ucs_error("glex: cannot open NIC 0: %s; glex_info tells more", glex_error_str(ret));
+        ucs_error("glex: cannot open NIC %u: %s; glex_info tells more", md->nic,
+                  glex_error_str(ret));
         return uct_glex_status(ret);
     }
 
@@ -193,7 +194,7 @@ static ucs_status_t uct_glex_md_open_device(uct_glex_md_t *md)
         ret = glex_ext_query_device(md->dev, &md->ext_attr);
     }
     if (ret != GLEX_SUCCESS) {
-        ucs_error("glex: cannot query NIC 0: %s", glex_error_str(ret));
+        ucs_error("glex: cannot query NIC %u: %s", md->nic, glex_error_str(ret));
         glex_close_device(md->dev);
         return uct_glex_status(ret);
     }
@@ -239,15 +240,29 @@ static ucs_status_t uct_glex_md_check_config(uct_glex_md_t *md, const uct_glex_m
     return uct_glex_config_check_ranges(ranges, ucs_static_array_size(ranges));
 }
 
+/* Returns 0 if that is no name of ours */
+static int uct_glex_md_parse_name(const char *md_name, uint32_t *nic_p)
+{
+    char name[UCT_MD_NAME_MAX];
+
+    if (sscanf(md_name, UCT_GLEX_MD_NAME, nic_p) != 1) {
+        return 0;
+    }
+    ucs_snprintf_zero(name, sizeof(name), UCT_GLEX_MD_NAME, *nic_p);
+    return strcmp(name, md_name) == 0;
+}
+
 static ucs_status_t uct_glex_md_open(uct_component_t *component, const char *md_name,
                                      const uct_md_config_t *md_config, uct_md_h *md_p)
 {
     const uct_glex_md_config_t *config = ucs_derived_of(md_config, uct_glex_md_config_t);
     ucs_status_t status;
     uct_glex_md_t *md;
+    uint32_t nic;
 
-    if (strcmp(md_name, UCT_GLEX_MD_NAME) != 0) {
-        ucs_error("glex: no memory domain is called %s, there is only " UCT_GLEX_MD_NAME, md_name);
+    if (!uct_glex_md_parse_name(md_name, &nic)) {
+        ucs_error("glex: no memory domain is called %s, they are called " UCT_GLEX_MD_NAME
+                  " and so on", md_name, 0);
         return UCS_ERR_NO_DEVICE;
     }
 
@@ -257,6 +272,7 @@ static ucs_status_t uct_glex_md_open(uct_component_t *component, const char *md_
         return UCS_ERR_NO_MEMORY;
     }
     md->super.component = component;
+    md->nic             = nic;
     md->key             = (uint32_t)ucs_generate_uuid((uintptr_t)md);
     pthread_mutex_init(&md->lock, NULL);
 
@@ -321,8 +337,8 @@ static ucs_status_t uct_glex_md_query_resources(uct_component_t *component,
                                                 uct_md_resource_desc_t **resources_p,
                                                 unsigned *num_resources_p)
 {
-    uct_md_resource_desc_t *resource;
-    uint32_t num_devices = 0;
+    uct_md_resource_desc_t *resources;
+    uint32_t num_devices = 0, i;
     glex_ret_t ret;
 
     ret = glex_num_of_device(&num_devices);
@@ -331,14 +347,16 @@ static ucs_status_t uct_glex_md_query_resources(uct_component_t *component,
         return uct_md_query_empty_md_resource(resources_p, num_resources_p);
     }
 
-    resource = ucs_calloc(1, sizeof(*resource), "md resource");
-    if (resource == NULL) {
-        ucs_error("glex: no memory to list the device");
+    resources = ucs_calloc(num_devices, sizeof(*resources), "md resources");
+    if (resources == NULL) {
+        ucs_error("glex: no memory to list the NICs");
         return UCS_ERR_NO_MEMORY;
     }
-    ucs_snprintf_zero(resource->md_name, sizeof(resource->md_name), UCT_GLEX_MD_NAME);
-    *resources_p     = resource;
-    *num_resources_p = 1;
+    for (i = 0; i < num_devices; ++i) {
+        ucs_snprintf_zero(resources[i].md_name, sizeof(resources[i].md_name), UCT_GLEX_MD_NAME, i);
+    }
+    *resources_p     = resources;
+    *num_resources_p = num_devices;
     return UCS_OK;
 }
 

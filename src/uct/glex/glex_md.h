@@ -1,5 +1,5 @@
 /*
- * Memory domain `glex/gni0`: owns the GLEX endpoint that all registrations belong to. The first
+ * Memory domain `glex/gniN` of NIC N: owns the GLEX endpoint that all registrations belong to. The first
  * interface opened on the domain inherits that endpoint (paper 003, section 5.1); further ones,
  * such as those of several workers, have their own, at which memory is registered again when they
  * first use it.
@@ -14,8 +14,9 @@
 #include <pthread.h>
 
 #define UCT_GLEX_NAME        "glex"
-#define UCT_GLEX_DEVICE_NAME "gni0"
-#define UCT_GLEX_MD_NAME     "glex/gni0"
+/* Of NIC i, which has a memory domain of its own */
+#define UCT_GLEX_DEVICE_NAME "gni%u"
+#define UCT_GLEX_MD_NAME     UCT_GLEX_NAME "/" UCT_GLEX_DEVICE_NAME
 #define UCT_GLEX_MD_MAX_EPS  64
 
 typedef struct uct_glex_md_config {
@@ -54,6 +55,7 @@ typedef struct uct_glex_memh {
 typedef struct uct_glex_md {
     uct_md_t              super;
     glex_device_handle_t  dev;
+    uint32_t              nic;     /* which NIC of the machine */
     struct glex_device_attr     dev_attr;
     struct glex_ext_device_attr ext_attr;
     struct glex_ep_attr   ep_attr; /* what was asked for, as a pattern for further endpoints */
