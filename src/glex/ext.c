@@ -240,6 +240,17 @@ glex_ret_t glex_ext_forget_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_add
     return glex_segment_exists(ep->dev->dirfd, addr) ? GLEX_BUSY : GLEX_SUCCESS;
 }
 
+glex_ret_t glex_ext_count_mapped(glex_ep_handle_t handle, uint64_t messages)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    if (handle == NULL) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_COUNT(ep, mapped_tx, messages);
+    return GLEX_SUCCESS;
+}
+
 glex_ret_t glex_ext_query_counters(glex_ep_handle_t handle, struct glex_ext_counters *counters)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);

@@ -59,6 +59,8 @@ struct glex_ext_counters {
     uint64_t abandoned;       /**< queue entries of killed producers, passed over */
     uint64_t coll_tx;         /**< COLL requests of this endpoint that it carried out itself */
     uint64_t coll_carried;    /**< those of other endpoints that it carried out for them */
+    uint64_t mapped_tx;       /**< messages that the program itself stored into memory of peers:
+                                   glex_ext_count_mapped() */
 };
 
 /**
@@ -153,6 +155,12 @@ glex_ret_t glex_ext_post_event(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_
  */
 glex_ret_t glex_ext_post_mp(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t word_0,
                             uint64_t word_1, uint64_t head, const void *data, uint32_t len);
+
+/**
+ * Say that the program stored so many messages into mapped memory of peers, which the NIC does not
+ * see, for the endpoint's counters. Errors: INVALID_PARAM.
+ */
+glex_ret_t glex_ext_count_mapped(glex_ep_handle_t ep, uint64_t messages);
 
 /** What glex_ext_poll() found. */
 struct glex_ext_arrival {

@@ -18,7 +18,7 @@ const struct glex_counter_field glex_counter_fields[] = {
     FIELD(put_tx),    FIELD(get_tx),   FIELD(imm_put_bytes), FIELD(put_bytes),
     FIELD(get_bytes), FIELD(event_rx), FIELD(event_lost),    FIELD(error_req),
     FIELD(mpq_high),  FIELD(eq_high),  FIELD(wakeups),       FIELD(abandoned),
-    FIELD(event_tx),  FIELD(coll_tx),  FIELD(coll_carried),
+    FIELD(event_tx),  FIELD(coll_tx),  FIELD(coll_carried),  FIELD(mapped_tx),
 };
 
 /* The program's name may hold anything but what would break the line. */

@@ -159,17 +159,17 @@ class Runner:
             raise Failure('UCX reports no connection over ' + column.tls)
 
     def _check_channel(self, column):
-        """The NIC's counters: ER carries messages by events, or by immediate puts, SR by MPs."""
+        """The NIC's counters: ER carries messages by stores, or by immediate puts, SR by MPs."""
         if not column.is_glex:
             return
         stats = self._read('stats')
         count = {name: sum(map(int, re.findall(r'"%s":(\d+)' % name, stats)))
-                 for name in ('mp_tx', 'event_tx', 'imm_put_tx', 'put_tx', 'get_tx')}
+                 for name in ('mp_tx', 'mapped_tx', 'event_tx', 'imm_put_tx', 'put_tx', 'get_tx')}
         self.requests += sum(count.values())
         if column.env['UCX_GLEX_CHANNELS'] == 'sr':
-            if count['mp_tx'] < 10 or count['event_tx'] + count['imm_put_tx'] + count['put_tx'] > 0:
+            if count['mp_tx'] < 10 or count['mapped_tx'] + count['imm_put_tx'] + count['put_tx'] > 0:
                 raise Failure('it was not SR that carried the messages: %s' % count)
-        elif count['event_tx'] + count['imm_put_tx'] < 10:
+        elif count['mapped_tx'] + count['imm_put_tx'] < 4:
             raise Failure('it was not ER that carried the messages: %s' % count)
 
     # ---- ucx_perftest ----

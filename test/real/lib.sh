@@ -102,7 +102,7 @@ counted()
 
 counters_problem()
 {
-    if [ "$tls" = glex ] && [ "$(counted 'mp_tx|event_tx|imm_put_tx|put_tx|get_tx')" -lt 10 ]; then
+    if [ "$tls" = glex ] && [ "$(counted 'mp_tx|mapped_tx|event_tx|imm_put_tx|put_tx|get_tx')" -lt 10 ]; then
         printf 'the NIC has counted no requests'
     fi
 }
@@ -115,17 +115,17 @@ endpoints_problem()
     [ "$(grep -s -c '"counters"' "$work/stats")" -ge 2 ] || printf 'there were no two endpoints'
 }
 
-# For programs that only send messages: ER carries them by events or puts, SR by MPs and gets and
+# For programs that only send messages: ER carries them by stores or puts, SR by MPs and gets and
 # never by those, so that the counters tell which of the two was at work where only one is allowed.
 channel_problem()
 {
     [ "$tls" = glex ] || return 0
     case ${UCX_GLEX_CHANNELS:-er,sr} in
-    er) [ "$(counted 'event_tx|imm_put_tx')" -ge 10 ] || printf 'nothing went by ER' ;;
+    er) [ "$(counted 'mapped_tx|imm_put_tx')" -ge 10 ] || printf 'nothing went by ER' ;;
     sr)
         if [ "$(counted mp_tx)" -lt 10 ]; then
             printf 'nothing went by SR'
-        elif [ "$(counted 'event_tx|imm_put_tx|put_tx')" -ne 0 ]; then
+        elif [ "$(counted 'mapped_tx|event_tx|imm_put_tx|put_tx')" -ne 0 ]; then
             printf 'ER was counted where only SR is allowed'
         fi
         ;;

@@ -223,6 +223,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     er->gen               = ctl->fifo_gen;
     er->offset            = ctl->fifo_offset;
     er->unit_shift        = ctl->unit_shift;
+    er->counted           = vc->tx_fifo.msgs;
     er->req.rmt_ep_addr   = uct_glex_vc_dest(vc);
     er->req.rmt_mh.v      = ctl->fifo_mh;
     er->req.rmt_key       = ctl->key;
@@ -246,6 +247,9 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 static void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
 {
     if (vc->er_tx != NULL) {
+        if (vc->er_tx_mapped) {
+            uct_glex_er_count(vc);
+        }
         if (vc->er_tx->mirror != NULL) {
             uct_glex_buf_put(vc->er_tx->mirror);
         }

@@ -27,6 +27,7 @@ struct uct_glex_er_tx {
     uint8_t               is_starved;
     uint8_t               gen;
     uint16_t              index;      /* the lender's name of the FIFO */
+    uint16_t              counted;    /* messages that the NIC's counters know of, in all */
     uint32_t              offset;     /* of the FIFO in its registration */
     uct_glex_buf_t       *mirror;     /* image of a FIFO that is not mapped, or NULL */
     uct_glex_fifo_ctrl_t *ctrl;       /* of a FIFO that is mapped, or NULL */
@@ -85,6 +86,9 @@ static inline int uct_glex_er_fits(const uct_glex_vc_t *vc, size_t length)
 
 /** Whether a message of up to `length` bytes, that fits (uct_glex_er_fits()), could be sent now */
 int uct_glex_er_has_room(uct_glex_vc_t *vc, size_t length);
+
+/** Tell the NIC's counters of the messages that were stored since: before 65,536 are */
+void uct_glex_er_count(uct_glex_vc_t *vc);
 
 /** Read the credits that the lender publishes. Returns 1: there are more now. */
 int uct_glex_er_read_credits(uct_glex_vc_t *vc);

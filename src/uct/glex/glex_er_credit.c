@@ -18,6 +18,14 @@
 
 /* ---- the sender ---- */
 
+void uct_glex_er_count(uct_glex_vc_t *vc)
+{
+    uct_glex_er_tx_t *er = vc->er_tx;
+
+    glex_ext_count_mapped(vc->iface->nic, (uint16_t)(vc->tx_fifo.msgs - er->counted));
+    er->counted = vc->tx_fifo.msgs;
+}
+
 int uct_glex_er_read_credits(uct_glex_vc_t *vc)
 {
     const uct_glex_er_tx_t *er = vc->er_tx;
@@ -28,6 +36,7 @@ int uct_glex_er_read_credits(uct_glex_vc_t *vc)
     }
     /* acquire: the lender has read what lay in the units that it counts, they may be overwritten */
     credits = __atomic_load_n(&er->ctrl->credits, __ATOMIC_ACQUIRE);
+    uct_glex_er_count(vc);
     return uct_glex_fifo_update(&vc->tx_fifo, credits, credits >> 16);
 }
 

@@ -159,6 +159,13 @@ static inline glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t ep, glex_ep_add
     return peer;
 }
 
+static inline glex_ret_t glex_ext_count_mapped(glex_ep_handle_t ep, uint64_t messages)
+{
+    (void)ep;
+    (void)messages;
+    return GLEX_NOT_IMPLEMENTED;
+}
+
 static inline glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer)
 {
     (void)ep;
