@@ -330,32 +330,6 @@ TEST_F(MeetTest, NonceGrowsOld)
     EXPECT_FALSE(udmon_gate_check(gate.get(), client, nonce));
 }
 
-// Filling gaps
-
-TEST(Fill, InterpolatesAndMarks)
-{
-    udmon_sample_t s[] = {{99, 0}, {10, 0}, {99, 0}, {99, 0}, {40, 0}, {99, 0}};
-    unsigned char present[] = {0, 1, 0, 0, 1, 0};
-    double wanted[] = {10, 10, 20, 30, 40, 40};
-
-    EXPECT_EQ(4, udmon_fill(s, present, 6));
-    for (int i = 0; i < 6; ++i) {
-        EXPECT_DOUBLE_EQ(wanted[i], s[i].value) << i;
-        EXPECT_EQ(!present[i], s[i].filled) << i;
-    }
-}
-
-TEST(Fill, NothingMeasuredNothingMissingNothingAtAll)
-{
-    udmon_sample_t s[] = {{1, 0}, {2, 0}};
-    unsigned char none[] = {0, 0}, all[] = {1, 1};
-
-    EXPECT_EQ(-ENODATA, udmon_fill(s, none, 2));
-    EXPECT_EQ(1, s[0].value);
-    EXPECT_EQ(0, udmon_fill(s, all, 2));
-    EXPECT_EQ(0, udmon_fill(s, none, 0));
-}
-
 // Loop
 
 TEST(Loop, TimersFireInOrderAndCancel)

@@ -16,7 +16,7 @@ static ucs_config_field_t uct_ud_mon_iface_config_table[] = {
 
     {"QKEY", "auto",
      "Queue key, 1 to 0x7fffffff: what a datagram must bear to be received. \"auto\" is a random\n"
-     "one, which peers learn from the address. Multicast needs the same key in all members.",
+     "one, which peers learn from the address.",
      ucs_offsetof(uct_ud_mon_iface_config_t, qkey), UCS_CONFIG_TYPE_STRING},
 
     {"GID_INDEX", "-1",
@@ -139,9 +139,6 @@ static int uct_ud_mon_iface_is_reachable(const uct_iface_h tl_iface,
         (!!(addr->flags & UD_MON_ADDR_ETH) != !!iface->is_eth)) {
         return 0;
     }
-    if (addr->flags & UD_MON_ADDR_MCAST) {
-        return 1;
-    }
     if (!iface->is_eth) {
         return !memcmp(addr->gid, iface->gid.raw, 8);
     }
@@ -240,8 +237,7 @@ static ucs_status_t ud_mon_qkey_choose(uct_ud_mon_iface_t *self)
     unsigned long value;
     char *end;
 
-    self->qkey_given = !!strcmp(text, "auto");
-    if (!self->qkey_given) {
+    if (!strcmp(text, "auto")) {
         self->qkey = (ucs_generate_uuid((uintptr_t)self) & 0x7fffffff) | 1;
         return UCS_OK;
     }
@@ -301,7 +297,6 @@ static void ud_mon_iface_fields(uct_ud_mon_iface_t *self)
     self->next_stream = 0;
     self->generation = 1;
     self->failed = 0;
-    self->cm_channel = NULL;
     self->stub_handler = self->super.am[0].cb;
     memset(&self->stats, 0, sizeof(self->stats));
     memset(&self->tx, 0, sizeof(self->tx));
@@ -312,7 +307,6 @@ static void ud_mon_iface_fields(uct_ud_mon_iface_t *self)
     self->rx.batch = ucs_min(ud_mon_ring_length(config->rx_batch), self->rx.length);
     ucs_queue_head_init(&self->tx.flushes);
     ucs_list_head_init(&self->dead_ahs);
-    ucs_list_head_init(&self->groups);
     kh_init_inplace(ud_mon_ahs, &self->ahs);
     ud_mon_senders_init(self);
 }
@@ -372,7 +366,6 @@ static UCS_CLASS_CLEANUP_FUNC(uct_ud_mon_iface_t)
 {
     uct_base_iface_progress_disable(&self->super.super,
                                     UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
-    ud_mon_groups_cleanup(self);
     uct_ud_mon_qp_close(self);
     ud_mon_ahs_cleanup(self);
     ud_mon_event_close(self);

@@ -141,10 +141,8 @@ static void collector_message(void *arg, const udmon_peer_t *peer, const udmon_m
     }
     host->changed = 1;
     host->arrived_ns = collector->loop.now_ns;
-    if (!message->reliable) {
-        ++host->received;
-        host->lost -= (message->late && (host->lost > 0));
-    }
+    ++host->received;
+    host->lost -= (message->late && (host->lost > 0));
     if (udmon_metric_decode(message->data, message->length, &metric, name) < 0) {
         ++host->malformed;
         return;

@@ -95,9 +95,7 @@ typedef struct udmon_address {
 enum {
     UDMON_DATA = 1, /* `count` records, the first being number `seq` */
     UDMON_PIECES,   /* `count` pieces of as many records in a row, the first of number `seq` */
-    UDMON_RELIABLE_DATA, /* reliable message number `seq` */
-    UDMON_ACK,      /* reliable messages before `seq` have come, and those of the bits */
-    UDMON_PING,
+    UDMON_PING = 5, /* 3 and 4 were others in earlier versions */
     UDMON_PONG,
     UDMON_BYE       /* there were `seq` records in all; more will not come */
 };
@@ -123,12 +121,7 @@ typedef struct udmon_piece {
     uint16_t length;
 } __attribute__((packed)) udmon_piece_t;
 
-/* Follows the datagram header in UDMON_ACK. */
-typedef struct udmon_ack {
-    uint64_t bits; /* bit i: message seq + 1 + i has come */
-} __attribute__((packed)) udmon_ack_t;
-
-/* Follows it in UDMON_PING and UDMON_PONG; `seq` is the number before which all has been sent. */
+/* Follows the datagram header in UDMON_PING and UDMON_PONG; `seq` is the number before which all has been sent. */
 typedef struct udmon_ping {
     uint64_t time_ns; /* the pinger's clock, sent back in the answer */
     uint64_t received;
