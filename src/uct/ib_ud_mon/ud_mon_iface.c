@@ -102,12 +102,31 @@ static ucs_status_t uct_ud_mon_iface_query(uct_iface_h tl_iface, uct_iface_attr_
     return UCS_OK;
 }
 
+/* Where the port is now: a subnet manager may give it another LID, an administrator another IP. */
+static ucs_status_t ud_mon_port_place(uct_ud_mon_iface_t *self, const struct ibv_port_attr *attr)
+{
+    self->lid = attr->lid;
+    return ud_mon_gid_choose(uct_ud_mon_iface_md(self), self->port, self->is_eth,
+                             self->config.gid_index, &self->gid_index, &self->gid);
+}
+
 static ucs_status_t uct_ud_mon_iface_get_device_address(uct_iface_h tl_iface,
                                                         uct_device_addr_t *tl_addr)
 {
     uct_ud_mon_iface_t *iface = ucs_derived_of(tl_iface, uct_ud_mon_iface_t);
+    uct_ud_mon_md_t *md = uct_ud_mon_iface_md(iface);
     ud_mon_device_addr_t *addr = (void *)tl_addr;
+    struct ibv_port_attr attr;
+    ucs_status_t status;
 
+    if (ibv_query_port(md->context, iface->port, &attr) != 0) {
+        ucs_error("ib_ud_mon: cannot query port %s:%d: %m", md->name, iface->port);
+        return UCS_ERR_IO_ERROR;
+    }
+    status = ud_mon_port_place(iface, &attr);
+    if (status != UCS_OK) {
+        return status;
+    }
     addr->version = UD_MON_ADDR_VERSION;
     addr->flags = iface->is_eth ? UD_MON_ADDR_ETH : 0;
     addr->lid = htole16(iface->lid);
@@ -260,7 +279,6 @@ static ucs_status_t ud_mon_port_open(uct_ud_mon_iface_t *self, uct_ud_mon_md_t *
         return UCS_ERR_IO_ERROR;
     }
     self->is_eth = (attr.link_layer == IBV_LINK_LAYER_ETHERNET);
-    self->lid = attr.lid;
     self->mtu = self->port_mtu = 128u << attr.active_mtu;
     if (self->config.seg_size != UCS_MEMUNITS_AUTO) {
         if ((self->config.seg_size > self->mtu) ||
@@ -272,8 +290,7 @@ static ucs_status_t ud_mon_port_open(uct_ud_mon_iface_t *self, uct_ud_mon_md_t *
         }
         self->mtu = self->config.seg_size;
     }
-    return ud_mon_gid_choose(md, self->port, self->is_eth, self->config.gid_index,
-                             &self->gid_index, &self->gid);
+    return ud_mon_port_place(self, &attr);
 }
 
 /* The next power of two: rings find a slot by a mask. */
