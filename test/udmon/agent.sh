@@ -67,6 +67,27 @@ check "greatest of a window" has_line 'ramp_max 3 4000'
 check "mean of a window" has_line 'ramp_mean 1.5 4000'
 check "mean of the next" has_line 'ramp_mean 5.5 8000'
 
+prints 'ramp_mean 5.5 ' <<'END'
+[ramp]
+type = ramp
+interval = 0.01
+jumps = yes
+to = rate, window
+[rate]
+type = rate
+to = print
+[window]
+type = window
+window = 4
+to = print
+[print]
+type = print
+END
+check "a rate does not follow a clock that jumps" has_line 'ramp_total_rate{kind="test"} 5 999000'
+check "nor does a window" has_line 'ramp_mean 1.5 996000'
+check "and there is no other rate" \
+    [ "$(grep '_rate{' "$dir/out" | grep -vc '_rate{kind="test"} 5 ')" -eq 0 ]
+
 prints 'ramp 8 ' <<'END'
 [ramp]
 type = ramp

@@ -129,7 +129,7 @@ TEST_F(FuzzTest, DatagramsOfAConnection)
 TEST_F(FuzzTest, Samples)
 {
     uint8_t record[UDMON_METRIC_RECORD_MAX];
-    udmon_metric_t metric = {"name{a=\"b\",c=\"d\"}", 1, 2, 1}, decoded;
+    udmon_metric_t metric = {"name{a=\"b\",c=\"d\"}", 1, 2, 1, 0}, decoded;
     char name[UDMON_METRIC_NAME_MAX + 1];
     int length = udmon_metric_encode(&metric, record);
 

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <time.h>
 
-uint64_t samples_now(void)
+static uint64_t samples_now(clockid_t clock)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(clock, &now);
     return ((uint64_t)now.tv_sec * 1000000000u) + now.tv_nsec;
 }
 
@@ -19,7 +19,8 @@ samples_t *samples_begin(udmon_node_t *node)
     static samples_t samples;
 
     samples.node = node;
-    samples.time_ns = samples_now();
+    samples.time_ns = samples_now(CLOCK_REALTIME);
+    samples.clock_ns = samples_now(CLOCK_MONOTONIC);
     samples.count = 0;
     samples.added = 0;
     return &samples;
@@ -48,6 +49,7 @@ void samples_add(samples_t *samples, int counter, double value, const char *form
     metric = &samples->metrics[samples->count++];
     metric->name = name;
     metric->time_ns = samples->time_ns;
+    metric->clock_ns = samples->clock_ns;
     metric->value = value;
     metric->counter = counter;
 }
