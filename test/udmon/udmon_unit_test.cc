@@ -239,6 +239,22 @@ TEST_F(MeetTest, GoodAuthIsReadBack)
     EXPECT_STREQ("tcp", view.transport);
 }
 
+// With the address of a ud_mon interface, in a request of RDMA CM.
+TEST_F(MeetTest, TheLongestNameIsNotCut)
+{
+    const std::string address(sizeof(udmon_address_t) + 28, 'a'), name(UDMON_NAME_MAX, 'n');
+    udmon_auth_view_t view;
+
+    length = udmon_meet_auth(&secret, &fields, address.data(), address.size(), name.c_str(), message,
+                             UDMON_CM_REQUEST_MAX);
+    ASSERT_GT(length, 0);
+    ASSERT_EQ(0, udmon_meet_auth_parse(message, length, &view));
+    EXPECT_TRUE(udmon_meet_auth_check(&secret, &view));
+    EXPECT_EQ(name, view.name);
+    EXPECT_EQ(-EMSGSIZE, udmon_meet_auth(&secret, &fields, address.data(), address.size(),
+                                         (name + "n").c_str(), message, sizeof(message)));
+}
+
 TEST_F(MeetTest, AnyChangedBitIsNoticed)
 {
     for (long i = 0; i < length * 8; ++i) {
