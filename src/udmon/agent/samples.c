@@ -2,6 +2,7 @@
 #include "../lib/log.h"
 #include "../lib/metric.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
@@ -57,4 +58,17 @@ void samples_add(samples_t *samples, int counter, double value, const char *form
 void samples_end(samples_t *samples)
 {
     udmon_node_emit(samples->node, samples->metrics, samples->count);
+}
+
+int samples_read_number(const char *path, double *value_p)
+{
+    FILE *file = fopen(path, "r");
+    int found;
+
+    if (file == NULL) {
+        return -ENOENT;
+    }
+    found = (fscanf(file, "%lf", value_p) == 1);
+    fclose(file);
+    return found ? 0 : -ENOENT;
 }

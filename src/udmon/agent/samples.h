@@ -23,4 +23,7 @@ void samples_add(samples_t *samples, int counter, double value, const char *form
     __attribute__((format(printf, 4, 5)));
 void samples_end(samples_t *samples);
 
+/* The number that a file of the kernel consists of; -ENOENT: there is none, or it is not readable. */
+int samples_read_number(const char *path, double *value_p);
+
 #endif
