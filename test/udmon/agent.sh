@@ -67,6 +67,27 @@ check "greatest of a window" has_line 'ramp_max 3 4000'
 check "mean of a window" has_line 'ramp_mean 1.5 4000'
 check "mean of the next" has_line 'ramp_mean 5.5 8000'
 
+prints 'ramp_mean 5.5 ' <<'END'
+[ramp]
+type = ramp
+interval = 0.01
+jumps = yes
+to = rate, window
+[rate]
+type = rate
+to = print
+[window]
+type = window
+window = 4
+to = print
+[print]
+type = print
+END
+check "a rate does not follow a clock that jumps" has_line 'ramp_total_rate{kind="test"} 5 999000'
+check "nor does a window" has_line 'ramp_mean 1.5 996000'
+check "and there is no other rate" \
+    [ "$(grep '_rate{' "$dir/out" | grep -vc '_rate{kind="test"} 5 ')" -eq 0 ]
+
 prints 'ramp 8 ' <<'END'
 [ramp]
 type = ramp
@@ -126,6 +147,53 @@ check "textfile: blanks, and no timestamps" has_sample 'site_size_bytes{core="0"
 check "textfile: numbers with exponents" has_sample 'site_ratio 0.25'
 check "textfile: no labels that cannot be" [ "$(grep -c escaped "$dir/out")" -eq 0 ]
 check "textfile: other files are left alone" [ "$(grep -c not_read "$dir/out")" -eq 0 ]
+
+# Trees of files as the kernel has them.
+chip=$dir/sys/devices/coretemp.0/hwmon/hwmon3
+mkdir -p "$chip"
+mkdir -p "$dir/sys/hwmon" && ln -s "$chip" "$dir/sys/hwmon/hwmon3" && ln -s ../.. "$chip/device"
+echo 45500 >"$chip/temp1_input" && echo 900 >"$chip/fan2_input" && echo 12000000 >"$chip/power1_input"
+echo 7 >"$chip/humidity1_input" && echo odd >"$chip/in0_input"
+job=$dir/sys/cgroup/system.slice/slurmstepd.scope/job_4711
+mkdir -p "$job" "${job%/*}/system"
+printf 'usage_usec 3500000\nuser_usec 2500000\nsystem_usec 1000000\n' >"$job/cpu.stat"
+printf '8:0 rbytes=100 wbytes=7 rios=1\n8:16 rbytes=11 wbytes=0 rios=1\n' >"$job/io.stat"
+echo 65536 >"$job/memory.current" && printf 'oom 3\noom_kill 2\n' >"$job/memory.events"
+prints 'slurm_job_io_written' 2 <<END
+[hwmon]
+type = hwmon
+root = $dir/sys/hwmon
+interval = 0.05
+to = print
+[slurm]
+type = slurm
+root = $dir/sys/cgroup
+interval = 0.05
+to = print
+[filesystem]
+type = filesystem
+interval = 0.05
+to = print
+[print]
+type = print
+END
+check "hwmon: a temperature" has_sample 'node_hwmon_temp_celsius{chip="coretemp.0",sensor="temp1"} 45.5'
+check "hwmon: a fan" has_sample 'node_hwmon_fan_rpm{chip="coretemp.0",sensor="fan2"} 900'
+check "hwmon: power" has_sample 'node_hwmon_power_watts{chip="coretemp.0",sensor="power1"} 12'
+check "hwmon: nothing else" [ "$(grep -c 'humidity\|in_volts' "$dir/out")" -eq 0 ]
+check "slurm: processor time" has_sample 'slurm_job_cpu_seconds{job="4711",mode="user"} 2.5'
+check "slurm: memory" has_sample 'slurm_job_memory_bytes{job="4711"} 65536'
+check "slurm: kills" has_sample 'slurm_job_oom_kills{job="4711"} 2'
+check "slurm: bytes of all devices" has_sample 'slurm_job_io_read_bytes{job="4711"} 111'
+# The first of /proc/mounts, if this machine has one on a block device.
+mount=$(awk '$1 ~ "^/" {print $2; exit}' /proc/self/mounts)
+if [[ -n $mount ]]; then
+    size=$(($(stat -fc '%b * %S' "$mount")))
+    check "filesystem: its size" \
+        grep -qF "mountpoint=\"$mount\"} $size " <(grep '^node_filesystem_size_bytes' "$dir/out")
+else
+    check "filesystem: none without a block device" [ "$(grep -c filesystem "$dir/out")" -eq 0 ]
+fi
 printf 'good 1\nbad{ 2\n' >"$dir/prom/wrong.prom"
 
 # aggregates WHAT LINE

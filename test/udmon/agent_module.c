@@ -1,43 +1,53 @@
 /*
  * A module of udmon-agent for agent.sh: the sensor "ramp" tells at its n-th tick, from 0, that at n
- * seconds after the epoch the counter ramp_total was 5 n and the gauge ramp was n.
+ * seconds after the epoch the counter ramp_total was 5 n and the gauge ramp was n. With the option
+ * "jumps" the time of day runs backwards, while the monotonic clock goes on a second a tick.
  */
 #include "udmon/include/udmon_module.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
+typedef struct ramp {
+    uint64_t n;
+    int jumps;
+} ramp_t;
+
 static int ramp_create(udmon_node_t *node, void **state_p)
 {
+    ramp_t *ramp = calloc(1, sizeof(*ramp));
     double first;
 
-    *state_p = calloc(1, sizeof(uint64_t));
-    if (*state_p == NULL) {
+    if (ramp == NULL) {
         return -ENOMEM;
     }
     if (udmon_node_number(node, "first", 0, 0, 1000, &first) < 0) {
-        free(*state_p);
+        free(ramp);
         return -EINVAL;
     }
-    *(uint64_t *)*state_p = first;
+    ramp->n = first;
+    ramp->jumps = (udmon_node_option(node, "jumps") != NULL);
+    *state_p = ramp;
     return 0;
 }
 
 static void ramp_tick(udmon_node_t *node, void *state)
 {
-    uint64_t n = (*(uint64_t *)state)++;
+    ramp_t *ramp = state;
+    uint64_t n = ramp->n++, second = 1000000000u;
     udmon_metric_t metrics[] = {
         {.name = "ramp_total{kind=\"test\"}", .value = 5.0 * n, .counter = 1},
         {.name = "ramp", .value = n},
     };
 
-    metrics[0].time_ns = metrics[1].time_ns = n * 1000000000u;
+    metrics[0].time_ns = metrics[1].time_ns = (ramp->jumps ? (1000 - n) : n) * second;
+    metrics[0].clock_ns = metrics[1].clock_ns = ramp->jumps ? ((n + 1) * second) : 0;
     udmon_node_emit(node, metrics, 2);
 }
 
-static const char *const ramp_options[] = {"first", NULL};
+static const char *const ramp_options[] = {"first", "jumps", NULL};
 
-static const udmon_node_type_t ramp = {
+static const udmon_node_type_t ramp_type = {
     .name = "ramp",
     .options = ramp_options,
     .create = ramp_create,
@@ -46,7 +56,7 @@ static const udmon_node_type_t ramp = {
     .has_output = 1,
 };
 
-static const udmon_node_type_t *const types[] = {&ramp, NULL};
+static const udmon_node_type_t *const types[] = {&ramp_type, NULL};
 
 extern const udmon_module_t udmon_module;
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 extern "C" {
+#include "udmon/collector/api.h"
 #include "udmon/collector/history.h"
 #include "udmon/collector/metrics.h"
 #include "udmon/collector/store.h"
@@ -63,7 +64,7 @@ struct HistoryTest : testing::Test {
     {
         close(mkstemp(file));
         store_init(&store);
-        ASSERT_EQ(0, history_open(&history, file, UINT64_C(1) << 32, 1000000));
+        ASSERT_EQ(0, history_open(&history, file, UINT64_C(1) << 32, 1000000, 0));
     }
     void TearDown() override
     {
@@ -160,7 +161,7 @@ struct StoreTest : testing::Test {
     {
         host_t *host = store_host(&store, node.c_str());
         series_t *series = store_series(host, name.c_str());
-        udmon_metric_t metric = {name.c_str(), time_ns, value, counter};
+        udmon_metric_t metric = {name.c_str(), time_ns, value, counter, 0};
 
         host->connected = 1;
         store_sample(series, &metric, late, arrived_ns);
@@ -241,15 +242,33 @@ TEST_F(StoreTest, WhatIsSilentForLongIsForgottenUnlessItIsOnItsWay)
     add("n", "new", 1, false, 1, 1000);
     waiting->queued = 1;
     store_reader_begin(&store);
-    store_forget(&store, 1100, 200);
+    store_forget(&store, 1100, 200, 200);
     EXPECT_EQ(3u, store_host(&store, "n")->series_count); // somebody reads
     store_reader_end(&store);
-    store_forget(&store, 1100, 200);
+    store_forget(&store, 1100, 200, 200);
     EXPECT_EQ(2u, store_host(&store, "n")->series_count);
     waiting->queued = 0;
-    store_forget(&store, 1100, 200);
+    store_forget(&store, 1100, 200, 200);
     EXPECT_EQ(1u, store_host(&store, "n")->series_count);
     EXPECT_EQ(1000u, store_series(store_host(&store, "n"), "new")->arrived_ns);
+}
+
+TEST_F(StoreTest, ANodeThatIsGoneForLongIsForgotten)
+{
+    for (const char *name : {"gone", "waiting", "here", "lately"}) {
+        add(name, "load1", 1, false, 1, 10);
+        store_host(&store, name)->connected = 0;
+        store_host(&store, name)->arrived_ns = 10;
+    }
+    store_host(&store, "here")->connected = 1;
+    store_host(&store, "waiting")->queued = 1;
+    store_host(&store, "lately")->arrived_ns = 900;
+    store_forget(&store, 1100, 200, 500);
+    EXPECT_EQ(nullptr, store_find_host(&store, "gone"));
+    for (const char *name : {"waiting", "here", "lately"}) {
+        EXPECT_NE(nullptr, store_find_host(&store, name)) << name;
+    }
+    EXPECT_EQ(3u, store.host_count);
 }
 
 // The receiver never waits for the history: what the queue does not take is counted.
@@ -260,7 +279,7 @@ TEST_F(HistoryTest, AQueueThatIsFullIsCounted)
     std::string second = file2 + std::to_string(getpid());
     sqlite3 *other = nullptr;
 
-    ASSERT_EQ(0, history_open(&writer->history, second.c_str(), UINT64_C(1) << 32, 10000000));
+    ASSERT_EQ(0, history_open(&writer->history, second.c_str(), UINT64_C(1) << 32, 10000000, 0));
     ASSERT_EQ(SQLITE_OK, sqlite3_open(second.c_str(), &other));
     ASSERT_EQ(SQLITE_OK, sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr));
     ASSERT_EQ(0, writer_start(writer.get()));
@@ -285,16 +304,115 @@ TEST_F(HistoryTest, AQueueThatIsFullIsCounted)
 
 TEST_F(HistoryTest, RowsAndAgeAreBoundedInPieces)
 {
-    history.max_rows = 100;
+    history.max_rows = 100 * history_levels[0].share;
     for (int i = 0; i < 1000; ++i) {
         add("n", "load1", i);
     }
     history_commit(&history);
     EXPECT_EQ(100, ask("SELECT count(*) FROM sample"));
     EXPECT_EQ(900, ask("SELECT min(value) FROM sample"));
+    history_finish(&history, store_series(store_host(&store, "n"), "load1"));
+    history_commit(&history);
+    EXPECT_EQ(1, ask("SELECT count(*) FROM sample_10min"));
     history.keep_ms = 1; // all are of 1970
     history_commit(&history);
-    EXPECT_EQ(0, ask("SELECT count(*) FROM sample"));
+    for (const history_level_t &level : history_levels) {
+        EXPECT_EQ(0, ask(std::string("SELECT count(*) FROM ") + level.table)) << level.table;
+    }
+    history.tidied_ns = 0; // long ago
+    history_commit(&history);
+    EXPECT_EQ(0, ask("SELECT count(*) FROM series"));
+    EXPECT_EQ(0, ask("SELECT count(*) FROM host"));
+    add("n", "load1", 5); // its rows are made anew
+    history_commit(&history);
+    EXPECT_EQ(1, ask("SELECT count(*) FROM host"));
+}
+
+// Of a gauge each step has the mean, of a counter the last value; coarser levels last longer.
+TEST_F(HistoryTest, StepsOfTenSecondsAMinuteAndTenMinutes)
+{
+    now_ms = 600000 * 1000;
+    store_series(store_host(&store, "n"), "counter")->counter = 1;
+    for (int second = 0; second < 1800; ++second) {
+        now_ms = (600000 * 1000) + (second * 1000);
+        add("n", "gauge", second);
+        add("n", "counter", second);
+    }
+    for (const char *name : {"gauge", "counter"}) {
+        history_finish(&history, store_series(store_host(&store, "n"), name));
+    }
+    history_commit(&history);
+    auto of = [](const char *what, const char *level, const char *name) {
+        return std::string("SELECT ") + what + " FROM sample" + level + " WHERE series ="
+               " (SELECT id FROM series WHERE name = '" + name + "')";
+    };
+    EXPECT_EQ(1800, ask(of("count(*)", "", "gauge")));
+    EXPECT_EQ(180, ask(of("count(*)", "_10s", "gauge")));
+    EXPECT_EQ(30, ask(of("count(*)", "_1min", "gauge")));
+    EXPECT_EQ(3, ask(of("count(*)", "_10min", "gauge")));
+    EXPECT_EQ(45, ask(of("10 * min(value)", "_10s", "gauge"))); // 0 to 9
+    EXPECT_EQ(295, ask(of("10 * min(value)", "_1min", "gauge")));
+    EXPECT_EQ(14995, ask(of("10 * max(value)", "_10min", "gauge")));
+    EXPECT_EQ(599, ask(of("min(value)", "_10min", "counter")));
+    EXPECT_EQ(1799, ask(of("max(value)", "_10min", "counter")));
+    history.max_rows = 8 * 40; // raw and 10 s do not last, minutes do
+    for (int i = 0; i < 3; ++i) {
+        history_commit(&history);
+    }
+    EXPECT_EQ(160, ask("SELECT count(*) FROM sample"));
+    EXPECT_EQ(80, ask("SELECT count(*) FROM sample_10s"));
+    EXPECT_EQ(40, ask("SELECT count(*) FROM sample_1min"));
+    EXPECT_EQ(6, ask("SELECT count(*) FROM sample_10min"));
+}
+
+// What is asked for begins in the coarse levels and ends with the last sample, without a hole.
+TEST_F(HistoryTest, AnAnswerGoesOnFromLevelToLevel)
+{
+    const int64_t begin = (int64_t(time(nullptr)) - 7200) * 1000;
+
+    for (int second = 0; second < 7200; ++second) {
+        now_ms = begin + (second * 1000);
+        add("n", "gauge", second);
+    }
+    history.max_rows = 1200; // 600 samples, 300 steps of 10 s, 150 minutes
+    history.keep_ms = 1000000000;
+    history_commit(&history);
+    ASSERT_EQ(600, ask("SELECT count(*) FROM sample"));
+    struct json_object *answer = api_series(history.db, "n", "gauge", 8000, 100000), *points, *point;
+    json_object_object_get_ex(answer, "points", &points);
+    size_t count = json_object_array_length(points);
+    EXPECT_GT(count, 600u + 240u);
+    int64_t last_ms = 0;
+    for (size_t i = 0; i < count; ++i) {
+        point = json_object_array_get_idx(points, i);
+        int64_t time_ms = json_object_get_int64(json_object_array_get_idx(point, 0));
+        double value = json_object_get_double(json_object_array_get_idx(point, 1));
+        EXPECT_GT(time_ms, last_ms);
+        if (i > 0) {
+            EXPECT_LE(time_ms - last_ms, 60 * 1000);
+        }
+        EXPECT_NEAR(value, (time_ms - begin) / 1000.0, 60); // the mean of a step, told at its end
+        last_ms = time_ms;
+    }
+    EXPECT_EQ(begin + (7199 * 1000), last_ms);
+    json_object_put(answer);
+}
+
+// "-k" is a promise: what the series there are cannot be held for is refused at the start.
+TEST_F(HistoryTest, APromiseThatCannotBeKeptIsRefused)
+{
+    history_t again;
+
+    for (int i = 0; i < 100; ++i) {
+        add("n", "load" + std::to_string(i), i);
+    }
+    history_commit(&history);
+    // A day is 144 steps of 10 minutes of each series, which have an eighth of the rows.
+    EXPECT_EQ(-EDOM, history_open(&again, file, 86400, (100 * 144 * 8) - 1, 1));
+    ASSERT_EQ(0, history_open(&again, file, 86400, 100 * 144 * 8, 1));
+    history_close(&again);
+    ASSERT_EQ(0, history_open(&again, file, 86400, 100, 0)); // nothing was promised
+    history_close(&again);
 }
 
 // The clock that ages are counted by goes on as it went when the system's jumps.

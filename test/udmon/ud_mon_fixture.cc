@@ -180,15 +180,6 @@ uct_ep_h Host::connect(Host &peer)
     return make_ep(iface, peer.device_addr(), peer.iface_addr());
 }
 
-uct_ep_h Host::connect_to_group(const struct sockaddr *group)
-{
-    std::vector<uint8_t> dev(attr().device_addr_len), addr(attr().iface_addr_len);
-
-    require(uct_ud_mon_mcast_address(iface, group, (uct_device_addr_t *)dev.data(),
-                                     (uct_iface_addr_t *)addr.data()) == UCS_OK, "group address");
-    return make_ep(iface, dev, addr);
-}
-
 uct_ud_mon_stats_t Host::stats()
 {
     uct_ud_mon_stats_t stats;

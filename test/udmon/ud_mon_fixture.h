@@ -34,7 +34,6 @@ public:
     // Progress until `done`, or for a generous number of rounds; returns whether it was done.
     bool progress_until(const std::function<bool()> &done, Host *other = nullptr);
     uct_ep_h connect(Host &peer);
-    uct_ep_h connect_to_group(const struct sockaddr *group);
     uct_ud_mon_stats_t stats();
     uct_iface_attr_t attr();
     std::vector<uint8_t> device_addr(), iface_addr();

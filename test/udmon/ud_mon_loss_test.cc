@@ -95,7 +95,7 @@ TEST_F(UdMonTest, IgnoresAndCountsWhatIsNotOurs)
     h.am_id = 200;
     raw.send(h, "x");
     h = header(5, 0, 1);
-    h.flags = 0x80;
+    h.zero = 0x80;
     raw.send(h, "x");
     raw.send(header(0, 0, 1), "x");
     h = header(5, 0, 1);

@@ -1,65 +1,9 @@
-// ud_mon and the network: multicast groups, kinds of addresses, a link that goes down.
+// ud_mon and the network: kinds of addresses, a link that goes down.
 #include "ud_mon_fixture.h"
 
-#include <arpa/inet.h>
 #include <unistd.h>
 
 namespace {
-
-TEST_F(UdMonTest, MulticastReachesTheMembersOnly)
-{
-    struct sockaddr_in group = {};
-
-    set("QKEY", "0x4d4f4e");
-    restart();
-    Host outsider("rxe2"), other("rxe2");
-    group.sin_family = AF_INET;
-    inet_pton(AF_INET, "239.7.7.7", &group.sin_addr);
-    const auto *addr = reinterpret_cast<const struct sockaddr *>(&group);
-    EXPECT_EQ(UCS_ERR_NO_ELEM, uct_ud_mon_mcast_status(b->iface, addr));
-    ASSERT_UCS_OK(uct_ud_mon_mcast_join(a->iface, addr));
-    ASSERT_UCS_OK(uct_ud_mon_mcast_join(b->iface, addr));
-    ASSERT_UCS_OK(uct_ud_mon_mcast_join(other.iface, addr));
-    EXPECT_EQ(UCS_ERR_ALREADY_EXISTS, uct_ud_mon_mcast_join(b->iface, addr));
-    uct_ep_h all = a->connect_to_group(addr);
-    auto joined = [&] {
-        uct_iface_event_arm(a->iface, UCT_EVENT_RECV);
-        uct_iface_event_arm(b->iface, UCT_EVENT_RECV);
-        uct_iface_event_arm(other.iface, UCT_EVENT_RECV);
-        return (uct_ud_mon_mcast_status(a->iface, addr) == UCS_OK) &&
-               (uct_ud_mon_mcast_status(b->iface, addr) == UCS_OK) &&
-               (uct_ud_mon_mcast_status(other.iface, addr) == UCS_OK);
-    };
-    ASSERT_TRUE(a->progress_until(joined, b.get()));
-    ASSERT_GE(send_bcopy(all, "to everybody"), 0);
-    ASSERT_TRUE(arrives(1));
-    EXPECT_EQ("to everybody", b->received[0]);
-    ASSERT_TRUE(other.progress_until([&] { return other.received.size() == 1; }));
-    EXPECT_EQ("to everybody", other.received[0]);
-    EXPECT_TRUE(a->received.empty()); // not to itself
-    outsider.progress();
-    EXPECT_TRUE(outsider.received.empty());
-    ASSERT_UCS_OK(uct_ud_mon_mcast_leave(b->iface, addr));
-    EXPECT_EQ(UCS_ERR_NO_ELEM, uct_ud_mon_mcast_status(b->iface, addr));
-    ASSERT_GE(send_bcopy(all, "gone"), 0);
-    a->progress();
-    settle();
-    EXPECT_EQ(1u, b->received.size());
-    uct_ep_destroy(all);
-}
-
-TEST_F(UdMonTest, MulticastNeedsACommonKey)
-{
-    struct sockaddr_in group = {};
-
-    group.sin_family = AF_INET;
-    inet_pton(AF_INET, "239.7.7.7", &group.sin_addr);
-    EXPECT_EQ(UCS_ERR_INVALID_PARAM,
-              uct_ud_mon_mcast_join(a->iface, reinterpret_cast<struct sockaddr *>(&group)));
-    inet_pton(AF_INET, "10.9.0.2", &group.sin_addr);
-    EXPECT_EQ(UCS_ERR_INVALID_PARAM,
-              uct_ud_mon_mcast_join(a->iface, reinterpret_cast<struct sockaddr *>(&group)));
-}
 
 TEST_F(UdMonTest, IPv6)
 {

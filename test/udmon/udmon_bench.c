@@ -232,7 +232,7 @@ static void udmon_flood(udmon_client_t *client, double start)
 
     while (sent < count) {
         for (burst = 0; (burst < BURST) && (sent < due(start)); ++burst) {
-            udmon_client_send(client, record, size, 0);
+            udmon_client_send(client, record, size);
             ++sent;
         }
         client_poll(client, ((rate == 0) || (sent < due(start))) ? 0 : 1 + (1000 / rate));

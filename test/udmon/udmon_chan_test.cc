@@ -1,4 +1,4 @@
-// Channels: small records share datagrams, losses are counted, reliable messages are repeated.
+// Channels: small records share datagrams, losses are counted.
 #include "udmon_chan_fixture.h"
 
 namespace {
@@ -124,45 +124,6 @@ TEST_F(ChanTest, RoomIsWaitedForWithoutLoss)
     EXPECT_EQ(0u, stats(b).lost);
 }
 
-TEST_F(ChanTest, ReliableSurvivesLossBothWaysInOrder)
-{
-    std::mt19937 random(5);
-    auto lossy = [&] { return random() % 3 != 0; };
-    const size_t count = 300;
-    size_t sent = 0;
-
-    for (int round = 0; (round < 20000) && (b.delivered.size() < count); ++round) {
-        std::string text = "message " + std::to_string(sent);
-        if ((sent < count) && (udmon_reliable_send(&a.chan, text.data(), text.size()) == 0)) {
-            ++sent;
-        }
-        for (auto &slot : a.chan.reliable.out) {
-            slot.resend_ns = 0; // due now: no waiting in a test
-        }
-        udmon_reliable_tick(&a.chan);
-        carry(a, b, lossy);
-        udmon_chan_pump(&b.chan, 0);
-        carry(b, a, lossy);
-    }
-    ASSERT_EQ(count, b.delivered.size());
-    for (size_t i = 0; i < count; ++i) {
-        EXPECT_EQ("message " + std::to_string(i), b.delivered[i]);
-    }
-    EXPECT_GT(stats(a).retransmitted, 0u);
-}
-
-TEST_F(ChanTest, ReliableWindowIsBounded)
-{
-    for (int i = 0; i < UDMON_WINDOW_MAX; ++i) {
-        ASSERT_EQ(0, udmon_reliable_send(&a.chan, "x", 1));
-    }
-    EXPECT_EQ(-EAGAIN, udmon_reliable_send(&a.chan, "x", 1));
-    carry(a, b);
-    udmon_chan_pump(&b.chan, 0);
-    carry(b, a);
-    EXPECT_EQ(0, udmon_reliable_send(&a.chan, "x", 1));
-}
-
 // Every byte of good datagrams changed in every way that matters: never a crash, never a delivery
 // beyond the buffer (run this under the address sanitizer).
 TEST_F(ChanTest, DamagedDatagramsAreRefused)
@@ -176,7 +137,6 @@ TEST_F(ChanTest, DamagedDatagramsAreRefused)
     udmon_chan_pump(&a.chan, 1);
     udmon_chan_push(&a.chan, big.data(), big.size());
     udmon_chan_pump(&a.chan, 1);
-    udmon_reliable_send(&a.chan, "rel", 3);
     udmon_chan_ping(&a.chan, UDMON_PING, 1);
     udmon_chan_signal(&a.chan, UDMON_BYE);
     good.assign(a.wire.begin(), a.wire.end());

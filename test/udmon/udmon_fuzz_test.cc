@@ -3,10 +3,14 @@
 // who are connected lose nothing. UDMON_FUZZ inputs of each kind; the sanitizers look on.
 #include "udmon_loopback.h"
 
+#include <arpa/inet.h>
 #include <cstdlib>
 #include <random>
+#include <sys/socket.h>
 
 extern "C" {
+#include "udmon/collector/history.h"
+#include "udmon/collector/http.h"
 #include "udmon/lib/meet.h"
 #include "udmon/lib/metric.h"
 #include "udmon/lib/server.h"
@@ -23,26 +27,9 @@ int inputs()
 
 using Bytes = std::vector<uint8_t>;
 
-struct FuzzTest : testing::Test {
+struct Mutator {
     std::mt19937 random{11};
-    udmon_options_t options = quick_options();
-    Server server{"127.0.0.1:0", &options};
-    Client client{"tcp://127.0.0.1:" + std::to_string(server.port()), &options};
 
-    void SetUp() override
-    {
-        udmon_set_log([](void *, udmon_log_level_t, const char *) {}, nullptr);
-        ASSERT_TRUE(run({&server}, {&client}, [&] { return client.connected(); }));
-    }
-    void TearDown() override
-    {
-        // The connection there was is there still, and works.
-        ASSERT_EQ(0, client.send("afterwards"));
-        EXPECT_TRUE(run({&server}, {&client}, [&] {
-            return !server.received.empty() && (server.received.back().data == "afterwards");
-        }));
-        udmon_set_log(nullptr, nullptr);
-    }
     // Some bytes changed, cut off or added: mostly still what it was.
     Bytes mutate(Bytes bytes)
     {
@@ -63,6 +50,27 @@ struct FuzzTest : testing::Test {
             }
         }
         return bytes;
+    }
+};
+
+struct FuzzTest : testing::Test, Mutator {
+    udmon_options_t options = quick_options();
+    Server server{"127.0.0.1:0", &options};
+    Client client{"tcp://127.0.0.1:" + std::to_string(server.port()), &options};
+
+    void SetUp() override
+    {
+        udmon_set_log([](void *, udmon_log_level_t, const char *) {}, nullptr);
+        ASSERT_TRUE(run({&server}, {&client}, [&] { return client.connected(); }));
+    }
+    void TearDown() override
+    {
+        // The connection there was is there still, and works.
+        ASSERT_EQ(0, client.send("afterwards"));
+        EXPECT_TRUE(run({&server}, {&client}, [&] {
+            return !server.received.empty() && (server.received.back().data == "afterwards");
+        }));
+        udmon_set_log(nullptr, nullptr);
     }
 };
 
@@ -129,7 +137,7 @@ TEST_F(FuzzTest, DatagramsOfAConnection)
 TEST_F(FuzzTest, Samples)
 {
     uint8_t record[UDMON_METRIC_RECORD_MAX];
-    udmon_metric_t metric = {"name{a=\"b\",c=\"d\"}", 1, 2, 1}, decoded;
+    udmon_metric_t metric = {"name{a=\"b\",c=\"d\"}", 1, 2, 1, 0}, decoded;
     char name[UDMON_METRIC_NAME_MAX + 1];
     int length = udmon_metric_encode(&metric, record);
 
@@ -140,6 +148,127 @@ TEST_F(FuzzTest, Samples)
             ASSERT_TRUE(udmon_metric_name_valid(name));
             ASSERT_LE(strlen(name), size_t(UDMON_METRIC_NAME_MAX));
         }
+    }
+}
+
+// A socket on loopback: connected to a port, or (port 0) listening.
+struct Socket {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    explicit Socket(int port)
+    {
+        struct sockaddr_in in = {};
+
+        in.sin_family = AF_INET;
+        in.sin_port = htons(port);
+        in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        int ret = (port == 0) ? bind(fd, (struct sockaddr *)&in, sizeof(in)) | listen(fd, 8) :
+                                connect(fd, (struct sockaddr *)&in, sizeof(in));
+        EXPECT_EQ(0, ret) << strerror(errno);
+    }
+    ~Socket() { close(fd); }
+    Socket(const Socket &) = delete;
+    int port() const
+    {
+        struct sockaddr_in in = {};
+        socklen_t length = sizeof(in);
+
+        getsockname(fd, (struct sockaddr *)&in, &length);
+        return ntohs(in.sin_port);
+    }
+    // Whether the other side sends something, or ends, within a time.
+    bool readable(int wait_ms) const
+    {
+        struct pollfd wait = {fd, POLLIN, 0};
+
+        return poll(&wait, 1, wait_ms) == 1;
+    }
+};
+
+// What a client says first over TCP, and what is none of that: TLS is as far as a stranger gets.
+TEST_F(FuzzTest, BytesOfStrangersOverTcp)
+{
+    uint8_t first[2048];
+    ssize_t length;
+    {
+        Socket listener(0);
+        Client other("tcp://127.0.0.1:" + std::to_string(listener.port()), &options);
+        ASSERT_TRUE(run({}, {&other}, [&] {
+            struct pollfd wait = {listener.fd, POLLIN, 0};
+            return poll(&wait, 1, 0) == 1;
+        }));
+        int fd = accept(listener.fd, nullptr, nullptr);
+        ASSERT_TRUE(run({}, {&other}, [&] {
+            length = recv(fd, first, sizeof(first), MSG_DONTWAIT);
+            return length > 0;
+        }));
+        close(fd);
+    }
+    const Bytes hello(first, first + length);
+    for (int i = 0; i < inputs() / 50; ++i) {
+        Socket stranger(server.port());
+        Bytes bytes = mutate((random() % 8) ? hello : Bytes(random() % 64, uint8_t(random())));
+        ASSERT_EQ(ssize_t(bytes.size()), send(stranger.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL));
+        if (random() % 4) {
+            shutdown(stranger.fd, SHUT_WR);
+        }
+        for (int k = random() % 4; k > 0; --k) { // some are gone before anybody looks
+            udmon_server_process(server.server);
+            udmon_client_process(client.client);
+        }
+    }
+    EXPECT_EQ(1u, server.joined.size());
+}
+
+// Requests of browsers and Prometheus, and what is none.
+TEST(HttpFuzz, Requests)
+{
+    char file[] = "/tmp/udmon-fuzz-XXXXXX";
+    const std::string seeds[] = {
+        "GET /metrics HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n",
+        "GET /api/series?node=n&name=load1%7Ba%3D%221%22%7D&seconds=60&points=9 HTTP/1.1\r\n"
+        "Host: a\r\n\r\n",
+        "GET /api/names?node=n HTTP/1.0\r\n\r\nGET / HTTP/1.0\r\n\r\n",
+        "POST /api/nodes HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcde",
+    };
+    static writer_t writer;
+    Mutator mutator;
+    std::mt19937 &random = mutator.random;
+    store_t store;
+    http_t http;
+
+    ::close(mkstemp(file));
+    store_init(&store);
+    store_series(store_host(&store, "n"), "load1{a=\"1\"}");
+    ASSERT_EQ(0, history_open(&writer.history, file, 3600, 1000, 0));
+    int port = std::make_unique<Socket>(0)->port();
+    ASSERT_EQ(0, http_open(&http, ("127.0.0.1:" + std::to_string(port)).c_str(), file, &store,
+                           &writer, nullptr));
+    // Half a request is waited for by the server; so its answer is only looked at if it is there.
+    auto ask = [&](const void *bytes, size_t length, int wait_ms) {
+        Socket reader(port);
+        char answer[4096];
+        std::string text;
+        ssize_t got;
+
+        EXPECT_EQ(ssize_t(length), send(reader.fd, bytes, length, MSG_NOSIGNAL));
+        while (reader.readable(wait_ms) && ((got = recv(reader.fd, answer, sizeof(answer), 0)) > 0)) {
+            text.append(answer, got);
+        }
+        return text;
+    };
+    for (int i = 0; i < inputs() / 50; ++i) {
+        const std::string &seed = seeds[random() % 4];
+        Bytes bytes = mutator.mutate(Bytes(seed.begin(), seed.end()));
+        std::string text = ask(bytes.data(), bytes.size(), 0);
+        ASSERT_TRUE(text.empty() || (text.compare(0, 7, "HTTP/1.") == 0)) << text;
+    }
+    EXPECT_NE(std::string::npos, ask(seeds[2].data(), seeds[2].find("GET / "), 30000).find("load1"));
+    http_close(&http);
+    history_close(&writer.history);
+    store_free(&store);
+    for (const char *end : {"", "-wal", "-shm"}) {
+        unlink((std::string(file) + end).c_str());
     }
 }
 

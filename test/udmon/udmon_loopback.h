@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,7 +21,6 @@
 struct Received {
     std::string data;
     uint64_t seq;
-    bool reliable;
     uint64_t client;
 };
 
@@ -44,10 +42,10 @@ public:
         callbacks.message = [](void *arg, const udmon_peer_t *peer, const udmon_message_t *m) {
             Server *self = static_cast<Server *>(arg);
             std::string data(static_cast<const char *>(m->data), m->length);
-            self->received.push_back({data, m->seq, m->reliable != 0, peer->id});
+            self->received.push_back({data, m->seq, peer->id});
             if (self->echo) {
-                self->replies.push_back({"echo " + data, 0, m->reliable != 0, peer->id});
-                self->reply();
+                data.insert(0, "echo ");
+                EXPECT_EQ(0, udmon_server_reply(self->server, peer->id, data.data(), data.size()));
             }
         };
         callbacks.joined = [](void *arg, const udmon_peer_t *peer) {
@@ -82,21 +80,6 @@ public:
         }
         return udmon_server_port(server);
     }
-    // Send what is owed; a full window of reliable messages means: later.
-    void reply()
-    {
-        while (!replies.empty()) {
-            const Received &r = replies.front();
-            int ret = udmon_server_reply(server, r.client, r.data.data(), r.data.size(),
-                                         r.reliable ? unsigned(UDMON_RELIABLE) : 0u);
-            if (ret == -EAGAIN) {
-                return;
-            }
-            EXPECT_EQ(0, ret);
-            replies.pop_front();
-        }
-    }
-    std::deque<Received> replies;
 };
 
 class Client {
@@ -113,8 +96,7 @@ public:
 
         callbacks.message = [](void *arg, const udmon_message_t *m) {
             static_cast<Client *>(arg)->received.push_back(
-                {std::string(static_cast<const char *>(m->data), m->length), m->seq,
-                 m->reliable != 0, 0});
+                {std::string(static_cast<const char *>(m->data), m->length), m->seq, 0});
         };
         callbacks.state = [](void *arg, udmon_client_state_t state, const char *why) {
             static_cast<Client *>(arg)->states.push_back(state);
@@ -131,9 +113,9 @@ public:
             client = nullptr;
         }
     }
-    int send(const std::string &data, unsigned flags = 0)
+    int send(const std::string &data)
     {
-        return udmon_client_send(client, data.data(), data.size(), flags);
+        return udmon_client_send(client, data.data(), data.size());
     }
     bool connected() const { return udmon_client_state(client) == UDMON_CONNECTED; }
     udmon_stats_t stats() const
@@ -162,9 +144,6 @@ inline bool run(std::vector<Server *> servers, std::vector<Client *> clients,
             return false;
         }
         poll(fds.data(), fds.size(), 100);
-        for (Server *s : servers) {
-            s->reply();
-        }
         for (size_t i = 0; i < fds.size(); ++i) {
             if (fds[i].revents == 0) {
                 continue;

@@ -205,44 +205,6 @@ TEST_P(UdmonRecords, LossBetweenTwoConnectionsIsKnown)
     EXPECT_EQ(UDMON_LEFT_REPLACED, server.left[0].second);
 }
 
-TEST_P(UdmonRecords, ReliableMessagesInBothDirections)
-{
-    Server server(url(free_port()), &options);
-    Client client(url(server.port()), &options);
-    const int count = 500;
-    int sent = 0;
-
-    server.echo = true;
-    ASSERT_TRUE(run({&server}, {&client}, [&] {
-        while ((sent < count) && (client.send(numbered("c", sent), UDMON_RELIABLE) == 0)) {
-            ++sent;
-        }
-        return client.received.size() == size_t(count);
-    }));
-    for (int i = 0; i < count; ++i) {
-        ASSERT_EQ(numbered("c", i), server.received[i].data);
-        ASSERT_TRUE(server.received[i].reliable);
-        ASSERT_EQ("echo " + numbered("c", i), client.received[i].data);
-    }
-    ASSERT_TRUE(run({&server}, {&client}, [&] { return client.stats().unacknowledged == 0; }));
-    EXPECT_EQ(-EMSGSIZE, client.send(std::string(5000, 'x'), UDMON_RELIABLE));
-}
-
-TEST_P(UdmonRecords, ReliableMessageOutlivesTheServer)
-{
-    auto server = std::make_unique<Server>(url(free_port()), &options);
-    int port = server->port();
-    Client client(url(port), &options);
-
-    ASSERT_TRUE(run({server.get()}, {&client}, [&] { return client.connected(); }));
-    server.reset();
-    ASSERT_EQ(0, client.send("remember", UDMON_RELIABLE));
-    server = std::make_unique<Server>(url(port), &options);
-    ASSERT_TRUE(run({server.get()}, {&client}, [&] { return server->received.size() == 1; }));
-    EXPECT_EQ("remember", server->received[0].data);
-    EXPECT_TRUE(server->received[0].reliable);
-}
-
 INSTANTIATE_TEST_SUITE_P(Networks, UdmonRecords, testing::ValuesIn(schemes()),
                          [](const auto &scheme) { return scheme.param; });
 

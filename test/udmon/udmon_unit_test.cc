@@ -239,6 +239,22 @@ TEST_F(MeetTest, GoodAuthIsReadBack)
     EXPECT_STREQ("tcp", view.transport);
 }
 
+// With the address of a ud_mon interface, in a request of RDMA CM.
+TEST_F(MeetTest, TheLongestNameIsNotCut)
+{
+    const std::string address(sizeof(udmon_address_t) + 28, 'a'), name(UDMON_NAME_MAX, 'n');
+    udmon_auth_view_t view;
+
+    length = udmon_meet_auth(&secret, &fields, address.data(), address.size(), name.c_str(), message,
+                             UDMON_CM_REQUEST_MAX);
+    ASSERT_GT(length, 0);
+    ASSERT_EQ(0, udmon_meet_auth_parse(message, length, &view));
+    EXPECT_TRUE(udmon_meet_auth_check(&secret, &view));
+    EXPECT_EQ(name, view.name);
+    EXPECT_EQ(-EMSGSIZE, udmon_meet_auth(&secret, &fields, address.data(), address.size(),
+                                         (name + "n").c_str(), message, sizeof(message)));
+}
+
 TEST_F(MeetTest, AnyChangedBitIsNoticed)
 {
     for (long i = 0; i < length * 8; ++i) {
@@ -328,32 +344,6 @@ TEST_F(MeetTest, NonceGrowsOld)
     EXPECT_TRUE(udmon_gate_check(gate.get(), client, nonce));
     make(11000000000u);
     EXPECT_FALSE(udmon_gate_check(gate.get(), client, nonce));
-}
-
-// Filling gaps
-
-TEST(Fill, InterpolatesAndMarks)
-{
-    udmon_sample_t s[] = {{99, 0}, {10, 0}, {99, 0}, {99, 0}, {40, 0}, {99, 0}};
-    unsigned char present[] = {0, 1, 0, 0, 1, 0};
-    double wanted[] = {10, 10, 20, 30, 40, 40};
-
-    EXPECT_EQ(4, udmon_fill(s, present, 6));
-    for (int i = 0; i < 6; ++i) {
-        EXPECT_DOUBLE_EQ(wanted[i], s[i].value) << i;
-        EXPECT_EQ(!present[i], s[i].filled) << i;
-    }
-}
-
-TEST(Fill, NothingMeasuredNothingMissingNothingAtAll)
-{
-    udmon_sample_t s[] = {{1, 0}, {2, 0}};
-    unsigned char none[] = {0, 0}, all[] = {1, 1};
-
-    EXPECT_EQ(-ENODATA, udmon_fill(s, none, 2));
-    EXPECT_EQ(1, s[0].value);
-    EXPECT_EQ(0, udmon_fill(s, all, 2));
-    EXPECT_EQ(0, udmon_fill(s, none, 0));
 }
 
 // Loop

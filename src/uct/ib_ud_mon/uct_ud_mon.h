@@ -1,6 +1,6 @@
 /*
- * What transport ud_mon can do beyond UCT's interface: statistics of loss, replies to a sender
- * whose address nobody has told us, and multicast groups. Everything else is plain UCT.
+ * What transport ud_mon can do beyond UCT's interface: statistics of loss, and replies to a
+ * sender whose address nobody has told us. Everything else is plain UCT.
  *
  * A program that loads the transport as a plugin finds these functions by dlsym in
  * libuct_ib_ud_mon.so. All take an interface opened on transport "ud_mon"; anything else is
@@ -34,7 +34,6 @@ typedef struct uct_ud_mon_stats {
     uint64_t foreign;      /**< no datagram of this transport, or of another version */
     uint64_t malformed;    /**< of this transport, with an impossible content */
     uint64_t no_handler;   /**< for an active message that has no handler here */
-    uint64_t loopback;     /**< our own, sent back to us by a multicast group */
     uint64_t senders;      /**< streams known now */
     uint64_t evicted;      /**< streams forgotten to make room for others */
     uint64_t recoveries;   /**< the queue pair failed and was set up again */
@@ -89,27 +88,6 @@ ucs_status_t uct_ud_mon_iface_rx_info(uct_iface_h iface, uct_ud_mon_rx_info_t *i
  * May wait for the kernel to find the neighbour's hardware address (RoCE), up to a second.
  */
 ucs_status_t uct_ud_mon_reply_ep_create(uct_iface_h iface, uct_ep_h *ep_p);
-
-/**
- * Addresses of a multicast group, to be given to uct_ep_create for an endpoint that sends to all
- * members. Buffers as long as the interface's attributes say. Sends on it answer
- * UCS_ERR_NO_RESOURCE until the network has taken us in.
- * All members need the same queue key: set UCX_IB_UD_MON_QKEY everywhere.
- */
-ucs_status_t uct_ud_mon_mcast_address(uct_iface_h iface, const struct sockaddr *group,
-                                      uct_device_addr_t *dev_addr, uct_iface_addr_t *iface_addr);
-
-/** Receive what is sent to a group, some time after; refused without a common queue key. */
-ucs_status_t uct_ud_mon_mcast_join(uct_iface_h iface, const struct sockaddr *group);
-
-/** Undo uct_ud_mon_mcast_join. */
-ucs_status_t uct_ud_mon_mcast_leave(uct_iface_h iface, const struct sockaddr *group);
-
-/**
- * Whether the interface receives from the group now: UCS_OK, UCS_INPROGRESS, or the reason why the
- * network refused. UCS_ERR_NO_ELEM if nobody has joined.
- */
-ucs_status_t uct_ud_mon_mcast_status(uct_iface_h iface, const struct sockaddr *group);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -1,20 +1,7 @@
-/* Endpoints: to a peer by its address, to the sender of a datagram, or to a multicast group. */
+/* Endpoints: to a peer by its address, or to the sender of a datagram. */
 #include "ud_mon_iface.h"
 
 typedef enum ud_mon_ep_kind { UD_MON_EP_PEER, UD_MON_EP_REPLY } ud_mon_ep_kind_t;
-
-static ucs_status_t ud_mon_ep_to_group(uct_ud_mon_iface_t *iface, uct_ud_mon_ep_t *ep,
-                                       const ud_mon_device_addr_t *addr)
-{
-    struct sockaddr_storage group;
-    ucs_status_t status;
-
-    status = ud_mon_group_addr(addr->gid, &group);
-    if (status != UCS_OK) {
-        return status;
-    }
-    return ud_mon_group_get(iface, (struct sockaddr *)&group, 0, &ep->group);
-}
 
 static ucs_status_t ud_mon_ep_to_peer(uct_ud_mon_iface_t *iface, uct_ud_mon_ep_t *ep,
                                       const uct_ep_params_t *params)
@@ -28,9 +15,6 @@ static ucs_status_t ud_mon_ep_to_peer(uct_ud_mon_iface_t *iface, uct_ud_mon_ep_t
     }
     ep->qpn = le32toh(iface_addr->qpn);
     ep->qkey = le32toh(iface_addr->qkey);
-    if (dev_addr->flags & UD_MON_ADDR_MCAST) {
-        return ud_mon_ep_to_group(iface, ep, dev_addr);
-    }
     ud_mon_ah_attr_of_address(iface, dev_addr, &attr);
     return ud_mon_ah_get(iface, &attr, &ep->ah);
 }
@@ -60,7 +44,6 @@ static UCS_CLASS_INIT_FUNC(uct_ud_mon_ep_t, ud_mon_ep_kind_t kind, const uct_ep_
 
     UCS_CLASS_CALL_SUPER_INIT(uct_base_ep_t, &iface->super);
     self->ah = NULL;
-    self->group = NULL;
     self->stream = iface->next_stream++;
     self->next_seq = 0;
     return (kind == UD_MON_EP_REPLY) ? ud_mon_ep_to_sender(iface, self) :
@@ -73,9 +56,6 @@ static UCS_CLASS_CLEANUP_FUNC(uct_ud_mon_ep_t)
 
     if (self->ah != NULL) {
         ud_mon_ah_put(iface, self->ah);
-    }
-    if (self->group != NULL) {
-        ud_mon_group_put(iface, self->group);
     }
 }
 

@@ -1,6 +1,6 @@
 /*
- * Sleeping: one file descriptor, an epoll set of everything that can have news (completions, the
- * port, multicast). Arming looks once more after asking for the event, since what came
+ * Sleeping: one file descriptor, an epoll set of everything that can have news (completions and the
+ * port). Arming looks once more after asking for the event, since what came
  * between the last poll and the asking wakes nobody.
  */
 #include "ud_mon_iface.h"
@@ -10,7 +10,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { UD_MON_EVENT_FDS = 3 }; /* completions, device, multicast */
+enum { UD_MON_EVENT_FDS = 2 }; /* completions, device */
 
 ucs_status_t ud_mon_event_add(uct_ud_mon_iface_t *iface, int fd)
 {
@@ -101,10 +101,8 @@ static void ud_mon_event_read(uct_ud_mon_iface_t *iface)
     for (i = 0; i < count; ++i) {
         if (events[i].data.fd == iface->channel->fd) {
             ud_mon_event_drain(iface);
-        } else if (events[i].data.fd == uct_ud_mon_iface_md(iface)->context->async_fd) {
-            ud_mon_event_device(iface);
         } else {
-            ud_mon_groups_progress(iface);
+            ud_mon_event_device(iface);
         }
     }
 }

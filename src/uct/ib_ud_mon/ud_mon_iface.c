@@ -16,7 +16,7 @@ static ucs_config_field_t uct_ud_mon_iface_config_table[] = {
 
     {"QKEY", "auto",
      "Queue key, 1 to 0x7fffffff: what a datagram must bear to be received. \"auto\" is a random\n"
-     "one, which peers learn from the address. Multicast needs the same key in all members.",
+     "one, which peers learn from the address.",
      ucs_offsetof(uct_ud_mon_iface_config_t, qkey), UCS_CONFIG_TYPE_STRING},
 
     {"GID_INDEX", "-1",
@@ -102,12 +102,31 @@ static ucs_status_t uct_ud_mon_iface_query(uct_iface_h tl_iface, uct_iface_attr_
     return UCS_OK;
 }
 
+/* Where the port is now: a subnet manager may give it another LID, an administrator another IP. */
+static ucs_status_t ud_mon_port_place(uct_ud_mon_iface_t *self, const struct ibv_port_attr *attr)
+{
+    self->lid = attr->lid;
+    return ud_mon_gid_choose(uct_ud_mon_iface_md(self), self->port, self->is_eth,
+                             self->config.gid_index, &self->gid_index, &self->gid);
+}
+
 static ucs_status_t uct_ud_mon_iface_get_device_address(uct_iface_h tl_iface,
                                                         uct_device_addr_t *tl_addr)
 {
     uct_ud_mon_iface_t *iface = ucs_derived_of(tl_iface, uct_ud_mon_iface_t);
+    uct_ud_mon_md_t *md = uct_ud_mon_iface_md(iface);
     ud_mon_device_addr_t *addr = (void *)tl_addr;
+    struct ibv_port_attr attr;
+    ucs_status_t status;
 
+    if (ibv_query_port(md->context, iface->port, &attr) != 0) {
+        ucs_error("ib_ud_mon: cannot query port %s:%d: %m", md->name, iface->port);
+        return UCS_ERR_IO_ERROR;
+    }
+    status = ud_mon_port_place(iface, &attr);
+    if (status != UCS_OK) {
+        return status;
+    }
     addr->version = UD_MON_ADDR_VERSION;
     addr->flags = iface->is_eth ? UD_MON_ADDR_ETH : 0;
     addr->lid = htole16(iface->lid);
@@ -138,9 +157,6 @@ static int uct_ud_mon_iface_is_reachable(const uct_iface_h tl_iface,
     if ((addr->version != UD_MON_ADDR_VERSION) ||
         (!!(addr->flags & UD_MON_ADDR_ETH) != !!iface->is_eth)) {
         return 0;
-    }
-    if (addr->flags & UD_MON_ADDR_MCAST) {
-        return 1;
     }
     if (!iface->is_eth) {
         return !memcmp(addr->gid, iface->gid.raw, 8);
@@ -240,8 +256,7 @@ static ucs_status_t ud_mon_qkey_choose(uct_ud_mon_iface_t *self)
     unsigned long value;
     char *end;
 
-    self->qkey_given = !!strcmp(text, "auto");
-    if (!self->qkey_given) {
+    if (!strcmp(text, "auto")) {
         self->qkey = (ucs_generate_uuid((uintptr_t)self) & 0x7fffffff) | 1;
         return UCS_OK;
     }
@@ -264,7 +279,6 @@ static ucs_status_t ud_mon_port_open(uct_ud_mon_iface_t *self, uct_ud_mon_md_t *
         return UCS_ERR_IO_ERROR;
     }
     self->is_eth = (attr.link_layer == IBV_LINK_LAYER_ETHERNET);
-    self->lid = attr.lid;
     self->mtu = self->port_mtu = 128u << attr.active_mtu;
     if (self->config.seg_size != UCS_MEMUNITS_AUTO) {
         if ((self->config.seg_size > self->mtu) ||
@@ -276,8 +290,7 @@ static ucs_status_t ud_mon_port_open(uct_ud_mon_iface_t *self, uct_ud_mon_md_t *
         }
         self->mtu = self->config.seg_size;
     }
-    return ud_mon_gid_choose(md, self->port, self->is_eth, self->config.gid_index,
-                             &self->gid_index, &self->gid);
+    return ud_mon_port_place(self, &attr);
 }
 
 /* The next power of two: rings find a slot by a mask. */
@@ -301,7 +314,6 @@ static void ud_mon_iface_fields(uct_ud_mon_iface_t *self)
     self->next_stream = 0;
     self->generation = 1;
     self->failed = 0;
-    self->cm_channel = NULL;
     self->stub_handler = self->super.am[0].cb;
     memset(&self->stats, 0, sizeof(self->stats));
     memset(&self->tx, 0, sizeof(self->tx));
@@ -312,7 +324,6 @@ static void ud_mon_iface_fields(uct_ud_mon_iface_t *self)
     self->rx.batch = ucs_min(ud_mon_ring_length(config->rx_batch), self->rx.length);
     ucs_queue_head_init(&self->tx.flushes);
     ucs_list_head_init(&self->dead_ahs);
-    ucs_list_head_init(&self->groups);
     kh_init_inplace(ud_mon_ahs, &self->ahs);
     ud_mon_senders_init(self);
 }
@@ -372,7 +383,6 @@ static UCS_CLASS_CLEANUP_FUNC(uct_ud_mon_iface_t)
 {
     uct_base_iface_progress_disable(&self->super.super,
                                     UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
-    ud_mon_groups_cleanup(self);
     uct_ud_mon_qp_close(self);
     ud_mon_ahs_cleanup(self);
     ud_mon_event_close(self);

@@ -2,7 +2,7 @@
  * Interface of transport ud_mon: one UD queue pair on one port, with a ring of send slots and a
  * ring of receive slots. A file for each of its parts: ud_mon_qp.c (queue pair and rings),
  * ud_mon_tx.c (sending), ud_mon_rx.c (receiving), ud_mon_senders.c (loss), ud_mon_ah.c (address
- * handles), ud_mon_mcast.c (groups), ud_mon_event.c (sleeping), ud_mon_stats.c (counters).
+ * handles), ud_mon_event.c (sleeping), ud_mon_stats.c (counters).
  */
 #ifndef UD_MON_IFACE_H
 #define UD_MON_IFACE_H
@@ -18,14 +18,13 @@
 #include <ucs/datastruct/queue.h>
 #include <ucs/sys/math.h>
 
-#include <rdma/rdma_cma.h>
+#include <netinet/in.h>
 
 enum {
     UD_MON_GRH_LENGTH = 40,
     UD_MON_MAX_SGE    = 4,  /* the header's and three of the user's */
     UD_MON_RX_SGE     = 2,
-    UD_MON_POLL_MAX   = 64, /* completions taken at once */
-    UD_MON_QPN_MCAST  = 0xffffff
+    UD_MON_POLL_MAX   = 64  /* completions taken at once */
 };
 
 typedef struct uct_ud_mon_iface_config {
@@ -147,34 +146,12 @@ static inline int ud_mon_ah_equal(struct ibv_ah_attr a, struct ibv_ah_attr b)
 
 KHASH_INIT(ud_mon_ahs, struct ibv_ah_attr, ud_mon_ah_t *, 1, ud_mon_ah_hash, ud_mon_ah_equal)
 
-typedef enum ud_mon_group_state {
-    UD_MON_GROUP_RESOLVING,
-    UD_MON_GROUP_JOINING,
-    UD_MON_GROUP_JOINED,
-    UD_MON_GROUP_FAILED
-} ud_mon_group_state_t;
-
-/* A multicast group that this interface sends to, receives from, or both. */
-typedef struct ud_mon_group {
-    ucs_list_link_t list;
-    struct sockaddr_storage addr;
-    struct rdma_cm_id *cm_id;
-    ud_mon_group_state_t state;
-    unsigned refs;      /* endpoints, and one for the receiver */
-    int receives;
-    int attached;
-    ud_mon_ah_t *ah;    /* once joined */
-    union ibv_gid mgid;
-    uint16_t mlid;
-} ud_mon_group_t;
-
 typedef struct uct_ud_mon_iface {
     uct_base_iface_t super;
     uct_ud_mon_iface_config_t config;
     uint8_t port;
     int is_eth;
     uint32_t qkey;
-    int qkey_given; /* by the user, so that others may have the same */
     int gid_index;
     union ibv_gid gid;
     uint16_t lid;
@@ -194,8 +171,6 @@ typedef struct uct_ud_mon_iface {
     ucs_list_link_t senders_lru; /* least recently heard first */
     khash_t(ud_mon_ahs) ahs;
     ucs_list_link_t dead_ahs;
-    ucs_list_link_t groups;
-    struct rdma_event_channel *cm_channel;
     uct_ud_mon_stats_t stats;
     uint64_t no_receive_base;
     uint64_t bad_qkey_base;
@@ -203,8 +178,7 @@ typedef struct uct_ud_mon_iface {
 
 typedef struct uct_ud_mon_ep {
     uct_base_ep_t super;
-    ud_mon_ah_t *ah;       /* NULL for a group */
-    ud_mon_group_t *group; /* NULL for a single peer */
+    ud_mon_ah_t *ah;
     uint32_t qpn;
     uint32_t qkey;
     uint32_t stream;
@@ -270,14 +244,6 @@ void ud_mon_ah_attr_of_address(const uct_ud_mon_iface_t *iface, const ud_mon_dev
 /* ud_mon_ep.c */
 ucs_status_t uct_ud_mon_ep_create(const uct_ep_params_t *params, uct_ep_h *ep_p);
 UCS_CLASS_DECLARE_DELETE_FUNC(uct_ud_mon_ep_t, uct_ep_t);
-
-/* ud_mon_mcast.c */
-ucs_status_t ud_mon_group_get(uct_ud_mon_iface_t *iface, const struct sockaddr *addr, int receives,
-                              ud_mon_group_t **group_p);
-void ud_mon_group_put(uct_ud_mon_iface_t *iface, ud_mon_group_t *group);
-void ud_mon_groups_progress(uct_ud_mon_iface_t *iface);
-void ud_mon_groups_cleanup(uct_ud_mon_iface_t *iface);
-ucs_status_t ud_mon_group_addr(const uint8_t gid[16], struct sockaddr_storage *addr);
 
 /* ud_mon_event.c */
 ucs_status_t ud_mon_event_open(uct_ud_mon_iface_t *iface);

@@ -51,13 +51,9 @@ static int ud_mon_rx_check(uct_ud_mon_iface_t *iface, const ud_mon_header_t *hea
         return 0;
     }
     if ((le16toh(header->length) != (byte_len - UD_MON_GRH_LENGTH - sizeof(*header))) ||
-        (header->am_id >= UCT_AM_ID_MAX) || (header->flags & ~UD_MON_FLAG_MCAST) ||
+        (header->am_id >= UCT_AM_ID_MAX) || (header->zero != 0) ||
         (header->sender == 0)) {
         ++iface->stats.malformed;
-        return 0;
-    }
-    if ((header->flags & UD_MON_FLAG_MCAST) && (le64toh(header->sender) == iface->id)) {
-        ++iface->stats.loopback;
         return 0;
     }
     if (iface->super.am[header->am_id].cb == iface->stub_handler) {

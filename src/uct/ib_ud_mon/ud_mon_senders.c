@@ -78,8 +78,8 @@ static ud_mon_sender_t *ud_mon_senders_find(uct_ud_mon_iface_t *iface, ud_mon_se
 
 /*
  * Note a datagram; returns whether it is to be delivered. A stream starts at 0, so what is missing
- * before the first datagram we see is lost, except where we may have come later (a group) or
- * forgotten the stream (the table has overflown).
+ * before the first datagram we see is lost, except where we may have forgotten the stream
+ * (the table has overflown).
  */
 int ud_mon_senders_arrive(uct_ud_mon_iface_t *iface, const ud_mon_header_t *header)
 {
@@ -88,7 +88,7 @@ int ud_mon_senders_arrive(uct_ud_mon_iface_t *iface, const ud_mon_header_t *head
         .stream = le32toh(header->stream),
     };
     uint64_t gap, before, seq = le64toh(header->seq);
-    int from_start = !(header->flags & UD_MON_FLAG_MCAST) && (iface->stats.evicted == 0);
+    int from_start = (iface->stats.evicted == 0);
     ud_mon_sender_t *sender = ud_mon_senders_find(iface, key);
 
     if (ucs_unlikely(sender == NULL)) {

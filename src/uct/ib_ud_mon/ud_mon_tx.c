@@ -38,10 +38,6 @@ static ud_mon_header_t *ud_mon_tx_slot(uct_ud_mon_ep_t *ep)
     uct_ud_mon_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_ud_mon_iface_t);
     ud_mon_tx_t *tx = &iface->tx;
 
-    if (ucs_unlikely((ep->group != NULL) && (ep->group->state != UD_MON_GROUP_JOINED))) {
-        ++iface->stats.tx_no_room;
-        return NULL;
-    }
     if (ucs_unlikely((tx->head - tx->tail) == tx->length)) {
         uct_ud_mon_tx_doorbell(iface);
         uct_ud_mon_tx_poll(iface);
@@ -65,7 +61,6 @@ static void ud_mon_tx_push(uct_ud_mon_ep_t *ep, ud_mon_header_t *header, uint8_t
     *header = (ud_mon_header_t) {
         .magic = htole32(UD_MON_MAGIC),
         .am_id = id,
-        .flags = (ep->group != NULL) ? UD_MON_FLAG_MCAST : 0,
         .length = htole16(length),
         .qkey = htole32(iface->qkey),
         .stream = htole32(ep->stream),
@@ -75,7 +70,7 @@ static void ud_mon_tx_push(uct_ud_mon_ep_t *ep, ud_mon_header_t *header, uint8_t
     tx->slots[index].sge[0].length = sizeof(*header) + copied;
     tx->slots[index].comp = comp;
     wr->num_sge = num_sge;
-    wr->wr.ud.ah = ((ep->group != NULL) ? ep->group->ah : ep->ah)->ah;
+    wr->wr.ud.ah = ep->ah->ah;
     wr->wr.ud.remote_qpn = ep->qpn;
     wr->wr.ud.remote_qkey = ep->qkey;
     wr->send_flags = ((num_sge == 1) && ((sizeof(*header) + copied) <= tx->max_inline)) ?

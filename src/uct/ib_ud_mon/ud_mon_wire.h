@@ -13,16 +13,11 @@
 /* "UDM" and the version of the format. */
 #define UD_MON_MAGIC 0x014d4455u
 
-/* Flags of a datagram. */
-enum {
-    UD_MON_FLAG_MCAST = 1 << 0 /* sent to a group: a receiver may have joined in the middle */
-};
-
 /* Follows the 40 bytes that verbs reserves for the global routing header. */
 typedef struct ud_mon_header {
     uint32_t magic;
     uint8_t am_id;
-    uint8_t flags;
+    uint8_t zero;
     uint16_t length;   /* of the payload, bytes: has to agree with what arrived */
     uint32_t qkey;     /* of the sender, for replies; its QPN comes with the completion */
     uint32_t stream;   /* the sender's endpoint: each counts its own datagrams */
@@ -33,8 +28,7 @@ typedef struct ud_mon_header {
 
 enum {
     UD_MON_ADDR_VERSION = 1,
-    UD_MON_ADDR_ETH     = 1 << 0, /* RoCE: the GID decides, there is no LID */
-    UD_MON_ADDR_MCAST   = 1 << 1  /* the GID holds the IP address of a multicast group */
+    UD_MON_ADDR_ETH     = 1 << 0 /* RoCE: the GID decides, there is no LID */
 };
 
 /* Device address: where the port is. */

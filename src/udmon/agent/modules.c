@@ -16,6 +16,9 @@ static const udmon_node_type_t *const own_types[] = {
     &sensor_network,
     &sensor_disk,
     &sensor_rdma,
+    &sensor_hwmon,
+    &sensor_filesystem,
+    &sensor_slurm,
 #ifdef HAVE_GLEX_INSPECT
     &sensor_glex,
 #endif

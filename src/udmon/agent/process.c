@@ -14,7 +14,7 @@ enum { SERIES_MAX = 100000 }; /* of a node: names come from outside */
 
 typedef struct series {
     char *name;
-    uint64_t time_ns; /* of the last sample, or when the window began */
+    uint64_t clock_ns; /* of the last sample, or when the window began; see process_clock */
     double value;     /* the last one */
     double min, max, sum;
     uint64_t count;
@@ -68,6 +68,19 @@ static series_t *process_series(process_t *process, const char *name, int *new_p
     return series;
 }
 
+/* The clock that differences are taken by. */
+static uint64_t process_clock(const udmon_metric_t *metric)
+{
+    return (metric->clock_ns != 0) ? metric->clock_ns : metric->time_ns;
+}
+
+/* What is made from here on has the times of this sample. */
+static void process_times(samples_t *samples, const udmon_metric_t *metric)
+{
+    samples->time_ns = metric->time_ns;
+    samples->clock_ns = metric->clock_ns;
+}
+
 /* "name{labels}" with a suffix to the name. */
 static void process_add(samples_t *samples, const char *name, const char *suffix, double value)
 {
@@ -108,6 +121,7 @@ static void rate_receive(udmon_node_t *node, void *state, const udmon_metric_t *
                          size_t count)
 {
     samples_t *samples = calloc(1, sizeof(*samples));
+    uint64_t clock_ns;
     series_t *series;
     size_t i;
     int is_new;
@@ -121,14 +135,14 @@ static void rate_receive(udmon_node_t *node, void *state, const udmon_metric_t *
         if (series == NULL) {
             continue;
         }
-        if (!is_new && (metrics[i].time_ns > series->time_ns) &&
-            (metrics[i].value >= series->value)) {
-            samples->time_ns = metrics[i].time_ns;
+        clock_ns = process_clock(&metrics[i]);
+        if (!is_new && (clock_ns > series->clock_ns) && (metrics[i].value >= series->value)) {
+            process_times(samples, &metrics[i]);
             process_add(samples, metrics[i].name, "_rate",
                         (metrics[i].value - series->value) /
-                            ((metrics[i].time_ns - series->time_ns) * 1e-9));
+                            ((clock_ns - series->clock_ns) * 1e-9));
         }
-        series->time_ns = metrics[i].time_ns;
+        series->clock_ns = clock_ns;
         series->value = metrics[i].value;
     }
     samples_end(samples);
@@ -157,6 +171,7 @@ static void window_receive(udmon_node_t *node, void *state, const udmon_metric_t
 {
     samples_t *samples = calloc(1, sizeof(*samples));
     process_t *process = state;
+    uint64_t clock_ns;
     series_t *series;
     size_t i;
     int is_new;
@@ -170,15 +185,16 @@ static void window_receive(udmon_node_t *node, void *state, const udmon_metric_t
         if (series == NULL) {
             continue;
         }
+        clock_ns = process_clock(&metrics[i]);
         if (is_new) {
-            series->time_ns = metrics[i].time_ns;
-        } else if ((metrics[i].time_ns - series->time_ns) >= process->window_ns) {
-            samples->time_ns = metrics[i].time_ns;
+            series->clock_ns = clock_ns;
+        } else if ((clock_ns - series->clock_ns) >= process->window_ns) {
+            process_times(samples, &metrics[i]);
             process_add(samples, series->name, "_min", series->min);
             process_add(samples, series->name, "_max", series->max);
             process_add(samples, series->name, "_mean", series->sum / series->count);
             series->count = 0;
-            series->time_ns = metrics[i].time_ns;
+            series->clock_ns = clock_ns;
         }
         window_add(series, metrics[i].value);
     }

@@ -2,15 +2,16 @@
 #include "../lib/log.h"
 #include "../lib/metric.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
 
-uint64_t samples_now(void)
+static uint64_t samples_now(clockid_t clock)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(clock, &now);
     return ((uint64_t)now.tv_sec * 1000000000u) + now.tv_nsec;
 }
 
@@ -19,7 +20,8 @@ samples_t *samples_begin(udmon_node_t *node)
     static samples_t samples;
 
     samples.node = node;
-    samples.time_ns = samples_now();
+    samples.time_ns = samples_now(CLOCK_REALTIME);
+    samples.clock_ns = samples_now(CLOCK_MONOTONIC);
     samples.count = 0;
     samples.added = 0;
     return &samples;
@@ -48,6 +50,7 @@ void samples_add(samples_t *samples, int counter, double value, const char *form
     metric = &samples->metrics[samples->count++];
     metric->name = name;
     metric->time_ns = samples->time_ns;
+    metric->clock_ns = samples->clock_ns;
     metric->value = value;
     metric->counter = counter;
 }
@@ -55,4 +58,17 @@ void samples_add(samples_t *samples, int counter, double value, const char *form
 void samples_end(samples_t *samples)
 {
     udmon_node_emit(samples->node, samples->metrics, samples->count);
+}
+
+int samples_read_number(const char *path, double *value_p)
+{
+    FILE *file = fopen(path, "r");
+    int found;
+
+    if (file == NULL) {
+        return -ENOENT;
+    }
+    found = (fscanf(file, "%lf", value_p) == 1);
+    fclose(file);
+    return found ? 0 : -ENOENT;
 }

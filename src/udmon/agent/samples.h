@@ -9,15 +9,12 @@ enum { SAMPLES_MAX = 16384 };
 
 typedef struct samples {
     udmon_node_t *node;
-    uint64_t time_ns;
+    uint64_t time_ns, clock_ns; /* since 1970; monotonic, as in udmon_metric_t */
     size_t count;
     size_t added; /* since samples_begin */
     udmon_metric_t metrics[SAMPLES_MAX];
     char names[SAMPLES_MAX][UDMON_METRIC_NAME_MAX + 1];
 } samples_t;
-
-/* Now, since 1970. */
-uint64_t samples_now(void);
 
 /* One at a time: there is one thread and no sensor calls another. */
 samples_t *samples_begin(udmon_node_t *node);
@@ -25,5 +22,8 @@ samples_t *samples_begin(udmon_node_t *node);
 void samples_add(samples_t *samples, int counter, double value, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void samples_end(samples_t *samples);
+
+/* The number that a file of the kernel consists of; -ENOENT: there is none, or it is not readable. */
+int samples_read_number(const char *path, double *value_p);
 
 #endif

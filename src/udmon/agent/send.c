@@ -123,7 +123,7 @@ static void send_receive(udmon_node_t *node, void *state, const udmon_metric_t *
             udmon_warn_limited(&sender->unqueued, "node %s: '%s' is no name of a metric",
                                node->name, metrics[i].name);
         } else {
-            length = udmon_client_send(sender->client, record, length, 0);
+            length = udmon_client_send(sender->client, record, length);
             if (length < 0) {
                 udmon_warn_limited(&sender->unqueued, "node %s: a sample could not be queued: %s",
                                    node->name, strerror(-length));

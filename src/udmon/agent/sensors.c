@@ -15,10 +15,12 @@
 
 static FILE *sensor_open(const udmon_node_t *node, const char *path)
 {
+    static udmon_log_limit_t limit; /* a tick must not write a line each time */
     FILE *file = fopen(path, "r");
 
     if (file == NULL) {
-        udmon_node_error(node, NULL, "cannot read %s: %s", path, strerror(errno));
+        udmon_warn_limited(&limit, "node %s: cannot read %s: %s", node->name, path,
+                           strerror(errno));
     }
     return file;
 }

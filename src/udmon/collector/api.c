@@ -1,7 +1,9 @@
 #include "api.h"
+#include "history.h"
 #include "../lib/net/loop.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -223,27 +225,79 @@ static int64_t series_key(sqlite3 *db, const char *node, const char *name, int *
     return key;
 }
 
+/* Time of the first row of a series in a level; INT64_MAX if there is none. */
+static int64_t level_begins(sqlite3 *db, int level, int64_t key)
+{
+    sqlite3_stmt *statement;
+    int64_t time_ms = INT64_MAX;
+    char text[160];
+
+    snprintf(text, sizeof(text), "SELECT time_ms FROM %s WHERE series = ? ORDER BY time_ms LIMIT 1",
+             history_levels[level].table);
+    if (sqlite3_prepare_v2(db, text, -1, &statement, NULL) != SQLITE_OK) {
+        return INT64_MAX;
+    }
+    sqlite3_bind_int64(statement, 1, key);
+    if (sqlite3_step(statement) == SQLITE_ROW) {
+        time_ms = sqlite3_column_int64(statement, 0);
+    }
+    sqlite3_finalize(statement);
+    return time_ms;
+}
+
+/* Add a level's points of [from, until); returns where the next level goes on. */
+static int64_t level_add(sqlite3 *db, int level, int64_t key, int64_t from_ms, int64_t until_ms,
+                         points_t *points)
+{
+    sqlite3_stmt *statement;
+    char text[160];
+
+    snprintf(text, sizeof(text), "SELECT time_ms, value FROM %s WHERE series = ? AND time_ms >= ?"
+             " AND time_ms < ? ORDER BY time_ms", history_levels[level].table);
+    if (sqlite3_prepare_v2(db, text, -1, &statement, NULL) != SQLITE_OK) {
+        return from_ms;
+    }
+    sqlite3_bind_int64(statement, 1, key);
+    sqlite3_bind_int64(statement, 2, from_ms);
+    sqlite3_bind_int64(statement, 3, until_ms);
+    while (sqlite3_step(statement) == SQLITE_ROW) {
+        from_ms = sqlite3_column_int64(statement, 0) + 1;
+        points_add(points, from_ms - 1, sqlite3_column_double(statement, 1));
+    }
+    sqlite3_finalize(statement);
+    return from_ms;
+}
+
+/*
+ * The coarsest level that is fine enough for the points wanted; before it begins, what coarser ones
+ * have; after its last step, which is not over yet, the finer ones.
+ */
+static void levels_add(sqlite3 *db, int64_t key, int64_t from_ms, points_t *points)
+{
+    int level, best = 0;
+
+    for (level = 1; level < HISTORY_LEVELS; ++level) {
+        best = (history_levels[level].step_ms <= points->step_ms) ? level : best;
+    }
+    for (level = HISTORY_LEVELS - 1; level > best; --level) {
+        from_ms = level_add(db, level, key, from_ms, level_begins(db, level - 1, key), points);
+    }
+    for (; level >= 0; --level) {
+        from_ms = level_add(db, level, key, from_ms, INT64_MAX, points);
+    }
+}
+
 struct json_object *api_series(sqlite3 *db, const char *node, const char *name, long seconds,
                                long points_max)
 {
     struct json_object *answer = json_object_new_object();
     points_t points = {.array = json_object_new_array(), .step = -1};
     int64_t span_ms = (int64_t)seconds * 1000, key;
-    sqlite3_stmt *statement;
 
     points.step_ms = (span_ms > points_max) ? (span_ms / points_max) : 1;
     key = series_key(db, node, name, &points.counter);
-    if ((key != 0) &&
-        (sqlite3_prepare_v2(db, "SELECT time_ms, value FROM sample WHERE series = ?"
-                                " AND time_ms >= ? ORDER BY time_ms", -1, &statement,
-                            NULL) == SQLITE_OK)) {
-        sqlite3_bind_int64(statement, 1, key);
-        sqlite3_bind_int64(statement, 2, api_now_ms() - span_ms);
-        while (sqlite3_step(statement) == SQLITE_ROW) {
-            points_add(&points, sqlite3_column_int64(statement, 0),
-                       sqlite3_column_double(statement, 1));
-        }
-        sqlite3_finalize(statement);
+    if (key != 0) {
+        levels_add(db, key, api_now_ms() - span_ms, &points);
         points_flush(&points);
     }
     json_object_object_add(answer, "counter", json_object_new_boolean(points.counter));

@@ -3,6 +3,7 @@
 #include "../lib/net/loop.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -25,16 +26,11 @@ static const char schema[] =
     " received INTEGER NOT NULL, lost INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS series(id INTEGER PRIMARY KEY, host INTEGER NOT NULL,"
     " name TEXT NOT NULL, counter INTEGER NOT NULL, UNIQUE(host, name));"
-    /* AUTOINCREMENT: a deleted row's number is never used again, so age is order */
-    "CREATE TABLE IF NOT EXISTS sample(id INTEGER PRIMARY KEY AUTOINCREMENT,"
-    " series INTEGER NOT NULL, time_ms INTEGER NOT NULL, value REAL);"
-    "CREATE INDEX IF NOT EXISTS sample_series ON sample(series, time_ms);"
     "DROP INDEX IF EXISTS sample_time;" /* of earlier versions: rows come in the order of time */
     "CREATE TABLE IF NOT EXISTS agents(id INTEGER PRIMARY KEY, next_seq INTEGER NOT NULL,"
     " seen_ms INTEGER NOT NULL);";
 
 static const char *const statements[HISTORY_STATEMENTS] = {
-    [HISTORY_INSERT] = "INSERT INTO sample(series, time_ms, value) VALUES(?, ?, ?)",
     [HISTORY_SERIES_ADD] = "INSERT OR IGNORE INTO series(host, name, counter) VALUES(?, ?, ?)",
     [HISTORY_SERIES_GET] = "SELECT id FROM series WHERE host = ? AND name = ?",
     [HISTORY_HOST_ADD] = "INSERT OR IGNORE INTO host(name, received, lost) VALUES(?, 0, 0)",
@@ -43,13 +39,34 @@ static const char *const statements[HISTORY_STATEMENTS] = {
     [HISTORY_AGENT_PUT] = "INSERT OR REPLACE INTO agents(id, next_seq, seen_ms)"
                           " VALUES(?, ?, ?)",
     [HISTORY_PRUNE_AGENTS] = "DELETE FROM agents WHERE seen_ms < ?",
-    [HISTORY_PRUNE_SERIES] = "DELETE FROM series WHERE NOT EXISTS"
-                             " (SELECT 1 FROM sample WHERE sample.series = series.id)",
-    [HISTORY_OLDEST] = "SELECT time_ms FROM sample ORDER BY id LIMIT 1",
-    [HISTORY_PRUNE_AGE] = "DELETE FROM sample WHERE id IN"
-                          " (SELECT id FROM sample ORDER BY id LIMIT ?2) AND time_ms < ?1",
-    [HISTORY_PRUNE_ROWS] = "DELETE FROM sample WHERE id IN (SELECT id FROM sample"
-                           " WHERE id <= (SELECT max(id) FROM sample) - ? LIMIT ?)",
+    [HISTORY_PRUNE_SERIES] =
+        "DELETE FROM series WHERE NOT EXISTS (SELECT 1 FROM sample WHERE series = series.id)"
+        " AND NOT EXISTS (SELECT 1 FROM sample_10s WHERE series = series.id)"
+        " AND NOT EXISTS (SELECT 1 FROM sample_1min WHERE series = series.id)"
+        " AND NOT EXISTS (SELECT 1 FROM sample_10min WHERE series = series.id)",
+    [HISTORY_PRUNE_HOSTS] = "DELETE FROM host WHERE id NOT IN (SELECT host FROM series)",
+};
+
+const history_level_t history_levels[HISTORY_LEVELS] = {
+    {"sample", 0, 2},
+    {"sample_10s", 10 * 1000, 4},
+    {"sample_1min", 60 * 1000, 8},
+    {"sample_10min", 600 * 1000, 8},
+};
+
+/* AUTOINCREMENT: a deleted row's number is never used again, so age is order. */
+static const char level_schema[] =
+    "CREATE TABLE IF NOT EXISTS %1$s(id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " series INTEGER NOT NULL, time_ms INTEGER NOT NULL, value REAL);"
+    "CREATE INDEX IF NOT EXISTS %1$s_series ON %1$s(series, time_ms);";
+
+static const char *const level_statements[HISTORY_LEVEL_STATEMENTS] = {
+    [HISTORY_INSERT] = "INSERT INTO %1$s(series, time_ms, value) VALUES(?, ?, ?)",
+    [HISTORY_OLDEST] = "SELECT time_ms FROM %1$s ORDER BY id LIMIT 1",
+    [HISTORY_PRUNE_AGE] = "DELETE FROM %1$s WHERE id IN"
+                          " (SELECT id FROM %1$s ORDER BY id LIMIT ?2) AND time_ms < ?1",
+    [HISTORY_PRUNE_ROWS] = "DELETE FROM %1$s WHERE id IN (SELECT id FROM %1$s"
+                           " WHERE id <= (SELECT max(id) FROM %1$s) - ? LIMIT ?)",
 };
 
 /* A history that cannot be written must not stop the live view, nor fill the log. */
@@ -91,9 +108,8 @@ static void history_check_transaction(history_t *history)
 }
 
 /* Run a statement that answers nothing. */
-static int history_do(history_t *history, int which)
+static int history_run(history_t *history, sqlite3_stmt *statement)
 {
-    sqlite3_stmt *statement = history->statements[which];
     int ret;
 
     if (history_begin(history) < 0) {
@@ -110,6 +126,11 @@ static int history_do(history_t *history, int which)
     return 0;
 }
 
+static int history_do(history_t *history, int which)
+{
+    return history_run(history, history->statements[which]);
+}
+
 /* Somebody else has locked the database: only this thread waits. */
 static int history_busy(void *arg, int times)
 {
@@ -121,10 +142,73 @@ static int history_busy(void *arg, int times)
            (times < BUSY_STOPPING);
 }
 
-int history_open(history_t *history, const char *file, uint64_t keep_seconds, int64_t max_rows)
+/* The tables of a level, and its statements. Returns SQLite's status. */
+static int history_open_level(history_t *history, int level)
+{
+    char text[512];
+    int i, ret;
+
+    snprintf(text, sizeof(text), level_schema, history_levels[level].table);
+    ret = sqlite3_exec(history->db, text, NULL, NULL, NULL);
+    for (i = 0; (i < HISTORY_LEVEL_STATEMENTS) && (ret == SQLITE_OK); ++i) {
+        snprintf(text, sizeof(text), level_statements[i], history_levels[level].table);
+        ret = sqlite3_prepare_v2(history->db, text, -1, &history->of_level[level][i], NULL);
+    }
+    return ret;
+}
+
+static int history_prepare(history_t *history)
+{
+    int i, ret = SQLITE_OK;
+
+    for (i = 0; (i < HISTORY_LEVELS) && (ret == SQLITE_OK); ++i) {
+        ret = history_open_level(history, i);
+    }
+    for (i = 0; (i < HISTORY_STATEMENTS) && (ret == SQLITE_OK); ++i) {
+        ret = sqlite3_prepare_v2(history->db, statements[i], -1, &history->statements[i], NULL);
+    }
+    return ret;
+}
+
+/* Rows that the coarsest level needs to last for `keep_ms`, if there are so many series. */
+static double history_rows_needed(const history_t *history, int64_t series)
+{
+    const history_level_t *last = &history_levels[HISTORY_LEVELS - 1];
+
+    return (double)series * last->share * ((double)history->keep_ms / last->step_ms);
+}
+
+/* A promise that cannot be kept is refused. */
+static int history_check_promise(history_t *history)
+{
+    sqlite3_stmt *statement;
+    int64_t series = 0;
+    double needed;
+
+    if (sqlite3_prepare_v2(history->db, "SELECT count(*) FROM series", -1, &statement, NULL) !=
+        SQLITE_OK) {
+        return 0;
+    }
+    if (sqlite3_step(statement) == SQLITE_ROW) {
+        series = sqlite3_column_int64(statement, 0);
+    }
+    sqlite3_finalize(statement);
+    needed = history_rows_needed(history, (series > 0) ? series : 1);
+    if (needed > history->max_rows) {
+        udmon_error("history: to keep %lld series for %llu s takes --rows %.0f, not %lld; give more, "
+                    "or a shorter --keep", (long long)series,
+                    (unsigned long long)(history->keep_ms / 1000), ceil(needed),
+                    (long long)history->max_rows);
+        return -EDOM;
+    }
+    return 0;
+}
+
+int history_open(history_t *history, const char *file, uint64_t keep_seconds, int64_t max_rows,
+                 int promised)
 {
     char *message = NULL;
-    int i;
+    int ret = -EIO;
 
     memset(history, 0, sizeof(*history));
     history->generation = 1;
@@ -140,27 +224,33 @@ int history_open(history_t *history, const char *file, uint64_t keep_seconds, in
         sqlite3_free(message);
         goto err;
     }
-    for (i = 0; i < HISTORY_STATEMENTS; ++i) {
-        if (sqlite3_prepare_v2(history->db, statements[i], -1, &history->statements[i], NULL) !=
-            SQLITE_OK) {
-            udmon_error("%s is a history of another form: %s", file, sqlite3_errmsg(history->db));
-            goto err;
-        }
+    if (history_prepare(history) != SQLITE_OK) {
+        udmon_error("%s is a history of another form: %s", file, sqlite3_errmsg(history->db));
+        goto err;
+    }
+    ret = promised ? history_check_promise(history) : 0;
+    if (ret < 0) {
+        goto err;
     }
     sqlite3_busy_handler(history->db, history_busy, history);
     return 0;
 
 err:
     history_close(history);
-    return -EIO;
+    return ret;
 }
 
 void history_close(history_t *history)
 {
-    int i;
+    int i, level;
 
     for (i = 0; i < HISTORY_STATEMENTS; ++i) {
         sqlite3_finalize(history->statements[i]);
+    }
+    for (level = 0; level < HISTORY_LEVELS; ++level) {
+        for (i = 0; i < HISTORY_LEVEL_STATEMENTS; ++i) {
+            sqlite3_finalize(history->of_level[level][i]);
+        }
     }
     sqlite3_close(history->db);
     history->db = NULL;
@@ -183,15 +273,15 @@ void history_load(history_t *history, store_t *store)
             host->key_of = history->generation;
             host->received = sqlite3_column_int64(statement, 2);
             host->lost = sqlite3_column_int64(statement, 3);
+            host->arrived_ns = udmon_now_ns(); /* forgotten so long after now, at the earliest */
         }
     }
     sqlite3_finalize(statement);
 }
 
 /* The number that a statement answers, or 0 if none. */
-static int64_t history_get(history_t *history, int which)
+static int64_t history_get(sqlite3_stmt *statement)
 {
-    sqlite3_stmt *statement = history->statements[which];
     int64_t number = (sqlite3_step(statement) == SQLITE_ROW) ?
                          sqlite3_column_int64(statement, 0) : 0;
 
@@ -208,7 +298,7 @@ static int history_host_key(history_t *history, host_t *host)
         if (history_do(history, HISTORY_HOST_ADD) < 0) {
             return 0;
         }
-        host->key = history_get(history, HISTORY_HOST_GET);
+        host->key = history_get(history->statements[HISTORY_HOST_GET]);
         host->key_of = (host->key != 0) ? history->generation : 0;
     }
     return host->key_of == history->generation;
@@ -231,26 +321,76 @@ static int history_series_key(history_t *history, series_t *series)
     }
     sqlite3_bind_int64(get, 1, series->host->key);
     sqlite3_bind_text(get, 2, series->name, -1, SQLITE_STATIC);
-    series->key = history_get(history, HISTORY_SERIES_GET);
+    series->key = history_get(get);
     series->key_of = (series->key != 0) ? history->generation : 0;
     return series->key_of == history->generation;
 }
 
+/* A row of a level. */
+static int history_insert(history_t *history, series_t *series, int level, int64_t time_ms,
+                          double value)
+{
+    sqlite3_stmt *statement = history->of_level[level][HISTORY_INSERT];
+
+    if ((series->key_of != history->generation) && !history_series_key(history, series)) {
+        return -EIO;
+    }
+    sqlite3_bind_int64(statement, 1, series->key);
+    sqlite3_bind_int64(statement, 2, time_ms);
+    sqlite3_bind_double(statement, 3, value);
+    return history_run(history, statement);
+}
+
+/* Write a step that is over, and begin the next. */
+static void history_end_step(history_t *history, series_t *series, int level)
+{
+    step_t *step = &series->steps[level - 1];
+
+    if (step->count > 0) {
+        history_insert(history, series, level, step->time_ms,
+                       series->counter ? step->last : (step->sum / step->count));
+    }
+    memset(step, 0, sizeof(*step));
+}
+
+static void history_step(history_t *history, series_t *series, int level, int64_t time_ms,
+                         double value)
+{
+    step_t *step = &series->steps[level - 1];
+    int64_t number = time_ms / history_levels[level].step_ms;
+
+    if (number > step->number) { /* what comes late counts for the current one */
+        history_end_step(history, series, level);
+        step->number = number;
+    }
+    step->time_ms = (time_ms > step->time_ms) ? time_ms : step->time_ms;
+    step->sum += value;
+    step->last = value;
+    ++step->count;
+}
+
 void history_add(history_t *history, series_t *series, int64_t time_ms, double value)
 {
-    sqlite3_stmt *statement = history->statements[HISTORY_INSERT];
+    int level;
 
-    if ((series->key_of == history->generation) || history_series_key(history, series)) {
-        sqlite3_bind_int64(statement, 1, series->key);
-        sqlite3_bind_int64(statement, 2, time_ms);
-        sqlite3_bind_double(statement, 3, value);
-        if (history_do(history, HISTORY_INSERT) == 0) {
-            ++history->pending;
-            ++history->stored;
-            return;
-        }
+    for (level = 1; level < HISTORY_LEVELS; ++level) {
+        history_step(history, series, level, time_ms, value);
     }
-    ++history->unstored;
+    if (history_insert(history, series, 0, time_ms, value) < 0) {
+        ++history->unstored;
+        return;
+    }
+    ++history->pending;
+    ++history->stored;
+}
+
+void history_finish(history_t *history, series_t *series)
+{
+    int level;
+
+    for (level = 1; level < HISTORY_LEVELS; ++level) {
+        history_end_step(history, series, level);
+    }
 }
 
 void history_agents(history_t *history, void (*each)(uint64_t id, uint64_t next, void *arg),
@@ -325,38 +465,64 @@ void history_agent(history_t *history, uint64_t id, uint64_t next)
     history_do(history, HISTORY_AGENT_PUT);
 }
 
-/* Delete at most PRUNE_ROWS rows with a statement of a bound and a limit; returns how many. */
-static int history_prune_some(history_t *history, int which, int64_t bound)
+/* Delete some rows with a statement of a bound and a limit; returns how many. */
+static int history_prune_some(history_t *history, sqlite3_stmt *statement, int64_t bound)
 {
-    sqlite3_bind_int64(history->statements[which], 1, bound);
-    sqlite3_bind_int64(history->statements[which], 2, PRUNE_ROWS);
-    return (history_do(history, which) == 0) ? sqlite3_changes(history->db) : 0;
+    /* More than can have come since the last time, and no more than is done quickly. */
+    int64_t some = (history->pending < (PRUNE_ROWS / 2)) ? PRUNE_ROWS : (2 * history->pending);
+
+    sqlite3_bind_int64(statement, 1, bound);
+    sqlite3_bind_int64(statement, 2, some);
+    return (history_run(history, statement) == 0) ? sqlite3_changes(history->db) : 0;
+}
+
+/* Returns whether rows went for want of room. */
+static int history_prune_level(history_t *history, int level, int64_t before_ms)
+{
+    sqlite3_stmt **statement = history->of_level[level];
+
+    /* Times differ from the order of rows by some minutes at most: collector_time_ms. */
+    if (history_get(statement[HISTORY_OLDEST]) < before_ms) {
+        history_prune_some(history, statement[HISTORY_PRUNE_AGE], before_ms);
+    }
+    return history_prune_some(history, statement[HISTORY_PRUNE_ROWS],
+                              history->max_rows / history_levels[level].share) > 0;
+}
+
+/* Rows that nothing refers to any more. Who is still there gets a new one when it is needed. */
+static void history_tidy(history_t *history, uint64_t now_ms)
+{
+    int changes;
+
+    sqlite3_bind_int64(history->statements[HISTORY_PRUNE_AGENTS], 1,
+                       (int64_t)now_ms - (INT64_C(86400000) * AGENT_KEEP_DAYS));
+    history_do(history, HISTORY_PRUNE_AGENTS);
+    changes = sqlite3_total_changes(history->db);
+    if ((history_do(history, HISTORY_PRUNE_SERIES) == 0) &&
+        (history_do(history, HISTORY_PRUNE_HOSTS) == 0) &&
+        (sqlite3_total_changes(history->db) != changes)) {
+        ++history->generation; /* keys of deleted rows are not valid any more */
+    }
 }
 
 static void history_prune(history_t *history)
 {
     static udmon_log_limit_t limit;
     uint64_t now_ms = history_clock(history), now_ns = udmon_now_ns();
-    int64_t keep_ms = history->keep_ms;
+    int level, short_of_room = 0;
 
-    /* Times differ from the order of rows by some minutes at most: collector_time_ms. */
-    if (history_get(history, HISTORY_OLDEST) < ((int64_t)now_ms - keep_ms)) {
-        history_prune_some(history, HISTORY_PRUNE_AGE, (int64_t)now_ms - keep_ms);
+    for (level = 0; level < HISTORY_LEVELS; ++level) {
+        short_of_room = history_prune_level(history, level,
+                                            (int64_t)now_ms - (int64_t)history->keep_ms);
     }
-    if (history_prune_some(history, HISTORY_PRUNE_ROWS, history->max_rows) > 0) {
-        udmon_warn_limited(&limit, "history: %lld samples (--rows) do not last for %lld s (--keep):"
+    if (short_of_room) { /* even for the coarsest level */
+        udmon_warn_limited(&limit, "history: %lld rows (--rows) do not last for %lld s (--keep):"
                            " the oldest go sooner", (long long)history->max_rows,
-                           (long long)(keep_ms / 1000));
+                           (long long)(history->keep_ms / 1000));
     }
     if ((now_ns - history->tidied_ns) > TIDY_NS) {
         history->tidied_ns = now_ns;
-        sqlite3_bind_int64(history->statements[HISTORY_PRUNE_AGENTS], 1,
-                           (int64_t)now_ms - (INT64_C(86400000) * AGENT_KEEP_DAYS));
-        history_do(history, HISTORY_PRUNE_AGENTS);
-        if ((history_do(history, HISTORY_PRUNE_SERIES) == 0) &&
-            (sqlite3_changes(history->db) > 0)) {
-            ++history->generation; /* keys of deleted rows are not valid any more */
-        }
+        history_tidy(history, now_ms);
     }
 }
 

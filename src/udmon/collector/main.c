@@ -32,6 +32,7 @@ typedef struct collector {
     const char *listen, *http_address, *database, *secret, *remote_url;
     uint64_t keep_seconds;
     int64_t max_rows;
+    int keep_promised; /* --keep was given */
     udmon_loop_t loop;
     udmon_source_t signals, server_source;
     udmon_timer_t commit;
@@ -141,10 +142,8 @@ static void collector_message(void *arg, const udmon_peer_t *peer, const udmon_m
     }
     host->changed = 1;
     host->arrived_ns = collector->loop.now_ns;
-    if (!message->reliable) {
-        ++host->received;
-        host->lost -= (message->late && (host->lost > 0));
-    }
+    ++host->received;
+    host->lost -= (message->late && (host->lost > 0));
     if (udmon_metric_decode(message->data, message->length, &metric, name) < 0) {
         ++host->malformed;
         return;
@@ -223,6 +222,7 @@ static void collector_remember(void *arg, const udmon_peer_t *peer)
 static void collector_commit(udmon_timer_t *timer)
 {
     collector_t *collector = timer->arg;
+    uint64_t keep_ns;
     host_t *host;
 
     store_lock(&collector->store);
@@ -232,7 +232,10 @@ static void collector_commit(udmon_timer_t *timer)
             host->changed = (writer_host(&collector->writer, host) < 0);
         }
     }
-    store_forget(&collector->store, udmon_now_ns(), FORGET_NS);
+    /* A node that is gone is shown for as long as there is something of it. */
+    keep_ns = collector->keep_seconds * 1000000000;
+    store_forget(&collector->store, udmon_now_ns(), FORGET_NS,
+                 (keep_ns > FORGET_NS) ? keep_ns : FORGET_NS);
     store_unlock(&collector->store);
     writer_commit(&collector->writer);
     http_expire(&collector->http);
@@ -301,7 +304,7 @@ static int collector_open(collector_t *collector)
     }
     store_init(&collector->store);
     ret = history_open(&collector->writer.history, collector->database, collector->keep_seconds,
-                       collector->max_rows);
+                       collector->max_rows, collector->keep_promised);
     if (ret < 0) {
         return ret;
     }
@@ -348,6 +351,11 @@ err_history:
     return ret;
 }
 
+static void collector_finish(series_t *series, void *arg)
+{
+    history_finish(arg, series);
+}
+
 static void collector_close(collector_t *collector)
 {
     host_t *host;
@@ -364,6 +372,10 @@ static void collector_close(collector_t *collector)
         remote_close(&collector->remote);
     }
     writer_stop(&collector->writer);
+    LIST_FOREACH(host, &collector->store.hosts, list) {
+        store_each(host, collector_finish, &collector->writer.history);
+    }
+    history_commit(&collector->writer.history);
     history_close(&collector->writer.history);
     store_free(&collector->store);
     tdestroy(collector->agents, free);
@@ -381,8 +393,9 @@ static int usage(FILE *out, int status)
             "  -d, --database FILE    history [/var/lib/udmon/history.db]\n"
             "  -s, --secret FILE      only agents that know this secret are let in;\n"
             "                         needed for other addresses than loopback\n"
-            "  -k, --keep SECONDS     keep history for so long [86400]\n"
-            "  -n, --rows NUMBER      keep so many samples at most [10000000]\n"
+            "  -k, --keep SECONDS     keep history for so long [86400]; refused if --rows\n"
+            "                         cannot last for it\n"
+            "  -n, --rows NUMBER      keep so many rows at most [10000000]\n"
             "  -r, --remote-write URL send samples on to Prometheus or others that take its\n"
             "                         remote_write protocol\n"
             "  -h, --help             this text\n"
@@ -433,6 +446,7 @@ static int arguments(int argc, char **argv, collector_t *collector)
         case 'k':
             bad = number(optarg, &value);
             collector->keep_seconds = value;
+            collector->keep_promised = 1;
             break;
         case 'n':
             bad = number(optarg, &collector->max_rows);

@@ -183,24 +183,40 @@ static void store_collect_old(series_t *series, void *arg)
     }
 }
 
-void store_forget(store_t *store, uint64_t now_ns, uint64_t age_ns)
+static void store_forget_series(host_t *host, uint64_t before_ns)
 {
     series_t *found[256]; /* in pieces: the rest next time */
-    store_old_t old = {.before_ns = (now_ns > age_ns) ? (now_ns - age_ns) : 0, .series = found,
+    store_old_t old = {.before_ns = before_ns, .series = found,
                        .size = sizeof(found) / sizeof(found[0])};
-    host_t *host;
     size_t i;
+
+    store_each(host, store_collect_old, &old);
+    for (i = 0; i < old.count; ++i) {
+        tdelete(found[i], &host->series, series_compare);
+        series_free(found[i]);
+        --host->series_count;
+    }
+}
+
+void store_forget(store_t *store, uint64_t now_ns, uint64_t age_ns, uint64_t host_age_ns)
+{
+    uint64_t before_ns = (now_ns > age_ns) ? (now_ns - age_ns) : 0;
+    uint64_t host_before_ns = (now_ns > host_age_ns) ? (now_ns - host_age_ns) : 0;
+    host_t *host, *next;
 
     if (store->readers > 0) {
         return;
     }
-    LIST_FOREACH(host, &store->hosts, list) {
-        old.count = 0;
-        store_each(host, store_collect_old, &old);
-        for (i = 0; i < old.count; ++i) {
-            tdelete(found[i], &host->series, series_compare);
-            series_free(found[i]);
-            --host->series_count;
+    for (host = LIST_FIRST(&store->hosts); host != NULL; host = next) {
+        next = LIST_NEXT(host, list);
+        store_forget_series(host, before_ns);
+        if ((host->series_count == 0) && (host->connected == 0) && !host->changed &&
+            (host->arrived_ns < host_before_ns) &&
+            (__atomic_load_n(&host->queued, __ATOMIC_SEQ_CST) == 0)) {
+            tdelete(host, &store->by_name, host_compare);
+            LIST_REMOVE(host, list);
+            --store->host_count;
+            free(host);
         }
     }
 }

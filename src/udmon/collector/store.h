@@ -17,7 +17,19 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-enum { STORE_HOSTS_MAX = 20000, STORE_SERIES_MAX = 20000 /* of a host */ };
+enum {
+    STORE_HOSTS_MAX = 20000,
+    STORE_SERIES_MAX = 20000, /* of a host */
+    HISTORY_LEVELS = 4
+};
+
+/* A step of a level of the history, while it lasts. */
+typedef struct step {
+    int64_t number;  /* of the step since 1970 */
+    int64_t time_ms; /* of the last sample in it */
+    double sum, last;
+    uint32_t count;
+} step_t;
 
 typedef struct series {
     char *name;          /* with labels; for counters without the suffix _total */
@@ -31,6 +43,7 @@ typedef struct series {
     /* Of the history's thread alone: */
     int64_t key;         /* in the history, of the transaction or an earlier one: */
     uint64_t key_of;     /* valid if it is the history's `generation` */
+    step_t steps[HISTORY_LEVELS - 1];
 } series_t;
 
 typedef struct host {
@@ -47,6 +60,7 @@ typedef struct host {
     int changed;         /* since the last commit */
     void *series;        /* tree of series_t by name */
     size_t series_count;
+    unsigned queued;     /* entries on their way to the history, which point here */
     /* Of the history's thread alone: */
     int64_t key;
     uint64_t key_of;
@@ -83,7 +97,10 @@ series_t *store_series(host_t *host, const char *name);
 void store_sample(series_t *series, const udmon_metric_t *metric, int late, uint64_t now_ns);
 /* Call `each` for all series of a host, sorted by name. */
 void store_each(const host_t *host, void (*each)(series_t *series, void *arg), void *arg);
-/* Free series from which nothing has come for `age_ns`, unless somebody reads. */
-void store_forget(store_t *store, uint64_t now_ns, uint64_t age_ns);
+/*
+ * Free series from which nothing has come for `age_ns`, and hosts without series that have been gone
+ * for `host_age_ns`, unless somebody reads.
+ */
+void store_forget(store_t *store, uint64_t now_ns, uint64_t age_ns, uint64_t host_age_ns);
 
 #endif

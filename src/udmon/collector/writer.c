@@ -29,6 +29,7 @@ static void writer_handle(writer_t *writer, const writer_entry_t *entry)
         break;
     case WRITER_HOST:
         history_host(history, entry->host, entry->number, entry->lost);
+        __atomic_fetch_sub(&entry->host->queued, 1, __ATOMIC_SEQ_CST);
         break;
     case WRITER_AGENT:
         history_agent(history, entry->agent, entry->number);
@@ -147,8 +148,14 @@ int writer_host(writer_t *writer, host_t *host)
     writer_entry_t entry = {
         .kind = WRITER_HOST, .number = host->received, .host = host, .lost = host->lost,
     };
+    int ret;
 
-    return writer_put(writer, &entry);
+    __atomic_fetch_add(&host->queued, 1, __ATOMIC_SEQ_CST);
+    ret = writer_put(writer, &entry);
+    if (ret < 0) {
+        __atomic_fetch_sub(&host->queued, 1, __ATOMIC_SEQ_CST);
+    }
+    return ret;
 }
 
 int writer_agent(writer_t *writer, uint64_t id, uint64_t next)

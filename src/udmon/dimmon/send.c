@@ -86,7 +86,7 @@ static int send_rcvdata(dmm_hook_p hook, dmm_data_p data)
                 DMM_NODEINFO(node), DMM_HOOK_NAME(hook));
         ret = -EBADMSG;
     } else {
-        ret = udmon_client_send(client, data->da_nodes, length, 0);
+        ret = udmon_client_send(client, data->da_nodes, length);
         if (ret < 0) {
             dmm_log(DMM_LOG_ERR, "Node " DMM_PRINODE ": %zu bytes cannot be sent: %s",
                     DMM_NODEINFO(node), length, strerror(-ret));

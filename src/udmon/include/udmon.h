@@ -2,8 +2,7 @@
  * libudmon: monitoring records from many clients to a server, over the best network there is.
  *
  * A server receives from many clients at once; a client sends records and never waits. Records are
- * not retransmitted: what is lost is counted, told to the server's program, and for numeric series
- * can be filled in (udmon_fill). Control messages can be sent reliably.
+ * not retransmitted: what is lost is counted, and told to the server's program.
  *
  * Address: [SCHEME://]HOST:PORT, HOST being a name, an IPv4 address or an IPv6 address in brackets.
  *   ud://     InfiniBand or RoCE unreliable datagrams, connected by RDMA CM
@@ -39,15 +38,6 @@ enum {
     UDMON_RECORD_MAX = 1024 * 1024 /**< upper limit of option max_record */
 };
 
-/** Flags of udmon_client_send and udmon_server_reply. */
-enum {
-    /**
-     * Retransmit until acknowledged, deliver in order: once, and once more only if the connection
-     * broke before the acknowledgement came. Needs to fit a datagram.
-     */
-    UDMON_RELIABLE = 1 << 0
-};
-
 /** What a numeric option means if it is 0: the default. */
 typedef struct udmon_options {
     const char *secret_file;  /**< shared secret, or NULL for none; the file must be private (0600)
@@ -62,7 +52,6 @@ typedef struct udmon_options {
     size_t queue_bytes;       /**< records waiting to be sent; default 1 MiB; the oldest are dropped
                                *   */
     size_t max_record;        /**< bytes; default 65536 */
-    unsigned reliable_window; /**< unacknowledged reliable messages; default 64, at most 64 */
     unsigned keepalive_ms;    /**< default 1000; a peer silent for five of them is gone */
     unsigned connect_ms;      /**< timeout of one attempt; default 6000: RDMA CM repeats a lost
                                *   request after 4 s */
@@ -87,10 +76,6 @@ typedef struct udmon_stats {
     uint64_t datagrams_sent;
     uint64_t datagrams_received;
     uint64_t malformed;     /**< datagrams of the peer that made no sense */
-    uint64_t reliable_sent; /**< messages, without retransmissions */
-    uint64_t reliable_received;
-    uint64_t retransmitted;
-    uint64_t unacknowledged; /**< reliable messages under way now */
     uint64_t queued;        /**< records waiting now */
     uint64_t connections;   /**< how often a connection was made */
     uint64_t peer_next;     /**< number of the peer's next record: all before are received or lost
@@ -100,12 +85,11 @@ typedef struct udmon_stats {
     uint64_t rtt_ns;        /**< of the last keepalive */
 } udmon_stats_t;
 
-/** One received record or reliable message. `data` is valid until the callback returns. */
+/** One received record. `data` is valid until the callback returns. */
 typedef struct udmon_message {
     const void *data;
     size_t length;
-    uint64_t seq;    /**< number of the record in the sender's count; of reliable ones, in theirs */
-    int reliable;
+    uint64_t seq;    /**< number of the record in the sender's count */
     int late;        /**< had been reported in a gap */
 } udmon_message_t;
 
@@ -133,7 +117,7 @@ typedef enum udmon_left {
  * server, but not close it.
  */
 typedef struct udmon_server_callbacks {
-    /** A record or reliable message. */
+    /** A record. */
     void (*message)(void *arg, const udmon_peer_t *peer, const udmon_message_t *message);
     /** A client has connected. */
     void (*joined)(void *arg, const udmon_peer_t *peer);
@@ -170,9 +154,8 @@ int udmon_server_port(const udmon_server_t *server);
 /** Handle what is there; returns the number of messages delivered. */
 int udmon_server_process(udmon_server_t *server);
 
-/** Send to a client. -ENOTCONN: no such client; -EMSGSIZE; -EAGAIN: the reliable window is full. */
-int udmon_server_reply(udmon_server_t *server, uint64_t client_id, const void *data, size_t length,
-                       unsigned flags);
+/** Send a record to a client. -ENOTCONN: no such client; -EMSGSIZE. */
+int udmon_server_reply(udmon_server_t *server, uint64_t client_id, const void *data, size_t length);
 
 /** Counters for one connected client, or -ENOENT. */
 int udmon_server_stats(const udmon_server_t *server, uint64_t client_id, udmon_stats_t *stats);
@@ -216,11 +199,10 @@ int udmon_client_process(udmon_client_t *client);
 /**
  * Send a record: copied, sent when its datagram is full or after flush_ms. Also while not
  * connected: it then waits in the queue, and if that is full the oldest record is dropped and
- * counted. @return -EMSGSIZE: longer than max_record (or, reliable, than a datagram); -EAGAIN: the
- * window of
- *         reliable messages is full.
+ * counted.
+ * @return -EMSGSIZE: longer than max_record.
  */
-int udmon_client_send(udmon_client_t *client, const void *data, size_t length, unsigned flags);
+int udmon_client_send(udmon_client_t *client, const void *data, size_t length);
 
 /** Send what waits now, without waiting for flush_ms. */
 void udmon_client_flush(udmon_client_t *client);
@@ -234,20 +216,6 @@ void udmon_client_stats(const udmon_client_t *client, udmon_stats_t *stats);
 
 /** Send what waits, as far as that is possible at once, say goodbye, and free the client. */
 void udmon_client_close(udmon_client_t *client);
-
-/** One value of a numeric series with samples at regular times. */
-typedef struct udmon_sample {
-    double value;
-    int filled; /**< not measured: interpolated, because the sample was lost */
-} udmon_sample_t;
-
-/**
- * Fill gaps of a series by linear interpolation between the measured neighbours; before the first
- * and after the last measured one their value is repeated.
- * @param present one flag per sample: measured; the values of others are replaced.
- * @return number of samples filled, or -ENODATA if none was measured (nothing is changed).
- */
-int udmon_fill(udmon_sample_t *samples, const unsigned char *present, size_t count);
 
 typedef enum udmon_log_level {
     UDMON_LOG_ERROR,

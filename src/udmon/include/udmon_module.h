@@ -19,7 +19,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 enum {
-    UDMON_MODULE_VERSION = 1,
+    UDMON_MODULE_VERSION = 2,
     UDMON_METRIC_NAME_MAX = 255 /**< bytes of a name with its labels */
 };
 
@@ -29,6 +29,8 @@ typedef struct udmon_metric {
     uint64_t time_ns; /**< since 1970 */
     double value;
     int counter;      /**< only grows, but for restarts; else it is a gauge */
+    /** By CLOCK_MONOTONIC, for differences: the time of day may jump. 0: time_ns serves for them. */
+    uint64_t clock_ns;
 } udmon_metric_t;
 
 typedef struct udmon_node udmon_node_t;

@@ -110,9 +110,9 @@ int udmon_sign(const udmon_secret_t *secret, const char *role, const void *a, si
     return hmac(secret->bytes, secret->length, role, a, a_length, b, b_length, mac);
 }
 
-int udmon_mac_equal(const uint8_t a[UDMON_MAC_SIZE], const uint8_t b[UDMON_MAC_SIZE])
+int udmon_mac_equal(const uint8_t *a, const uint8_t *b, size_t length)
 {
-    return CRYPTO_memcmp(a, b, UDMON_MAC_SIZE) == 0;
+    return CRYPTO_memcmp(a, b, length) == 0;
 }
 
 int udmon_gate_open(udmon_gate_t *gate)

@@ -38,7 +38,7 @@ int udmon_sign(const udmon_secret_t *secret, const char *role, const void *a, si
                const void *b, size_t b_length, uint8_t mac[UDMON_MAC_SIZE]);
 
 /* In constant time. */
-int udmon_mac_equal(const uint8_t a[UDMON_MAC_SIZE], const uint8_t b[UDMON_MAC_SIZE]);
+int udmon_mac_equal(const uint8_t *a, const uint8_t *b, size_t length);
 
 int udmon_gate_open(udmon_gate_t *gate);
 int udmon_gate_nonce(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],

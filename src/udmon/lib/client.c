@@ -38,16 +38,6 @@ static void client_keepalive(udmon_timer_t *timer)
                         options->keepalive_ms : CLIENT_PROBE_MS);
 }
 
-static void client_resend(udmon_timer_t *timer)
-{
-    udmon_client_t *client = timer->arg;
-    unsigned ms = udmon_reliable_tick(&client->chan);
-
-    if (ms > 0) {
-        udmon_timer_set(&client->loop, timer, ms);
-    }
-}
-
 static void client_flush_due(udmon_timer_t *timer)
 {
     ((udmon_client_t *)timer->arg)->flush_now = 1;
@@ -165,7 +155,6 @@ int udmon_client_open(const char *address, const udmon_options_t *options,
     client_timer(client, &client->flush, client_flush_due);
     client_timer(client, &client->keepalive, client_keepalive);
     client_timer(client, &client->retry, udmon_client_retry);
-    client_timer(client, &client->resend, client_resend);
     client_timer(client, &client->kick, client_nothing);
     client_timer(client, &client->patience, udmon_client_unanswered);
     udmon_timer_set(&client->loop, &client->retry, 0);
@@ -238,18 +227,11 @@ int udmon_client_process(udmon_client_t *client)
     return client->delivered;
 }
 
-int udmon_client_send(udmon_client_t *client, const void *data, size_t length, unsigned flags)
+int udmon_client_send(udmon_client_t *client, const void *data, size_t length)
 {
     int ret, pumped;
     uint64_t sent;
 
-    if (flags & UDMON_RELIABLE) {
-        ret = udmon_reliable_send(&client->chan, data, length);
-        if ((ret == 0) && (client->resend.due_ns == 0)) {
-            udmon_timer_set(&client->loop, &client->resend, UDMON_RETRANSMIT_MS / 2);
-        }
-        return ret;
-    }
     if ((client->state != UDMON_CONNECTED) || client->stuck) {
         ret = udmon_chan_push(&client->chan, data, length);
     } else {

@@ -44,7 +44,7 @@ struct udmon_client {
     int bye;
     int delivered;
     char reason[512];
-    udmon_timer_t flush, keepalive, retry, resend, kick;
+    udmon_timer_t flush, keepalive, retry, kick;
 };
 
 /* client_meet.c */

@@ -30,7 +30,6 @@ void udmon_client_drop_path(udmon_client_t *client)
 {
     udmon_chan_disconnect(&client->chan);
     udmon_timer_cancel(&client->keepalive);
-    udmon_timer_cancel(&client->resend);
     if (client->path != NULL) {
         udmon_path_close(client->path);
         client->path = NULL;
@@ -245,7 +244,6 @@ static void client_welcome(void *arg, const udmon_rpc_place_t *place, const void
     }
     client->heard_ns = udmon_now_ns();
     udmon_timer_set(&client->loop, &client->keepalive, 0);
-    udmon_timer_set(&client->loop, &client->resend, 0); /* what is not acknowledged */
 }
 
 /* Make the endpoint to the server's interface; writes our own interface's address. */

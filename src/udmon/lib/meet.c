@@ -42,12 +42,9 @@ long udmon_meet_auth(const udmon_secret_t *secret, const udmon_auth_t *fields, c
     uint8_t mac[UDMON_MAC_SIZE];
     int ret;
 
-    if ((address_length > UINT8_MAX) || ((sizeof(*auth) + address_length) > size)) {
+    if ((address_length > UINT8_MAX) || (name_length > UDMON_NAME_MAX) ||
+        ((sizeof(*auth) + address_length + name_length) > size)) {
         return -EMSGSIZE;
-    }
-    /* RDMA CM leaves little room: of a long name, as much as fits */
-    if (name_length > (size - sizeof(*auth) - address_length)) {
-        name_length = size - sizeof(*auth) - address_length;
     }
     *auth = *fields;
     udmon_meet_header(auth, UDMON_AUTH, UDMON_OK);
@@ -57,7 +54,7 @@ long udmon_meet_auth(const udmon_secret_t *secret, const udmon_auth_t *fields, c
     memcpy(auth + 1, address, address_length);
     memcpy((uint8_t *)(auth + 1) + address_length, name, name_length);
     ret = udmon_sign(secret, sign_client, auth, meet_auth_length(auth), NULL, 0, mac);
-    memcpy(auth->mac, mac, sizeof(mac));
+    memcpy(auth->mac, mac, sizeof(auth->mac));
     return (ret < 0) ? ret : (long)meet_auth_length(auth);
 }
 
@@ -115,9 +112,9 @@ int udmon_meet_auth_check(const udmon_secret_t *secret, const udmon_auth_view_t 
         return 0;
     }
     memcpy(copy, view->auth, length);
-    memset(((udmon_auth_t *)copy)->mac, 0, sizeof(mac));
+    memset(((udmon_auth_t *)copy)->mac, 0, sizeof(view->auth->mac));
     return (udmon_sign(secret, sign_client, copy, length, NULL, 0, mac) == 0) &&
-           udmon_mac_equal(mac, view->auth->mac);
+           udmon_mac_equal(mac, view->auth->mac, sizeof(view->auth->mac));
 }
 
 static int meet_challenge_mac(const udmon_secret_t *secret,
@@ -153,7 +150,7 @@ int udmon_meet_challenge_check(const udmon_secret_t *secret,
         return -EPROTO;
     }
     return (meet_challenge_mac(secret, client_nonce, challenge, mac) == 0) &&
-           udmon_mac_equal(mac, challenge->mac);
+           udmon_mac_equal(mac, challenge->mac, UDMON_MAC_SIZE);
 }
 
 static int meet_welcome_mac(const udmon_secret_t *secret, const udmon_auth_t *auth,
@@ -183,7 +180,7 @@ int udmon_meet_welcome_check(const udmon_secret_t *secret, const udmon_auth_t *a
     uint8_t mac[UDMON_MAC_SIZE];
 
     return (meet_welcome_mac(secret, auth, welcome, mac) == 0) &&
-           udmon_mac_equal(mac, welcome->mac);
+           udmon_mac_equal(mac, welcome->mac, UDMON_MAC_SIZE);
 }
 
 const char *udmon_meet_status_text(uint8_t status)

@@ -115,6 +115,7 @@ int udmon_metric_decode(const void *record, size_t length, udmon_metric_t *metri
     bits = le64toh(header.value);
     memcpy(&metric->value, &bits, sizeof(bits));
     metric->time_ns = le64toh(header.time_ns);
+    metric->clock_ns = 0; /* clocks of two hosts have nothing to do with each other */
     metric->counter = !!(header.flags & UDMON_METRIC_COUNTER);
     metric->name = name;
     return 0;

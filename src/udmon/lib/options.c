@@ -1,6 +1,5 @@
 #include "options.h"
 #include "auth.h"
-#include "chan/chan.h"
 #include "log.h"
 
 #include <errno.h>
@@ -24,7 +23,6 @@ static int options_check(const udmon_options_t *v)
         {"flush_ms", v->flush_ms, 1, 3600 * 1000},
         {"queue_bytes", v->queue_bytes, 4096, (size_t)1 << 32},
         {"max_record", v->max_record, 1, UDMON_RECORD_MAX},
-        {"reliable_window", v->reliable_window, 1, UDMON_WINDOW_MAX},
         {"keepalive_ms", v->keepalive_ms, 10, 3600 * 1000},
         {"connect_ms", v->connect_ms, 10, 3600 * 1000},
         {"retry_ms", v->retry_ms, 10, 3600 * 1000},
@@ -79,7 +77,6 @@ int udmon_settings_make(const udmon_options_t *options, udmon_settings_t *settin
     DEFAULT_TO(v->flush_ms, 100);
     DEFAULT_TO(v->queue_bytes, 1024 * 1024);
     DEFAULT_TO(v->max_record, 65536);
-    DEFAULT_TO(v->reliable_window, UDMON_WINDOW_MAX);
     DEFAULT_TO(v->keepalive_ms, 1000);
     DEFAULT_TO(v->connect_ms, 6000);
     DEFAULT_TO(v->retry_ms, 1000);

@@ -167,9 +167,8 @@ int udmon_server_open(const char *address, const udmon_options_t *options,
     server->arg = arg;
     udmon_sessions_init(&server->sessions);
     server->scan.fire = udmon_server_scan;
-    server->resend.fire = udmon_server_resend;
     server->kick.fire = server_nothing;
-    server->scan.arg = server->resend.arg = server->kick.arg = server;
+    server->scan.arg = server->kick.arg = server;
     ret = udmon_settings_make(options, &server->settings);
     if (ret == 0) {
         ret = server_setup(server, address);
@@ -221,8 +220,7 @@ int udmon_server_process(udmon_server_t *server)
     return server->delivered;
 }
 
-int udmon_server_reply(udmon_server_t *server, uint64_t client_id, const void *data, size_t length,
-                       unsigned flags)
+int udmon_server_reply(udmon_server_t *server, uint64_t client_id, const void *data, size_t length)
 {
     udmon_session_t *session = udmon_sessions_by_id(&server->sessions, client_id);
     int ret;
@@ -230,14 +228,7 @@ int udmon_server_reply(udmon_server_t *server, uint64_t client_id, const void *d
     if (session == NULL) {
         return -ENOTCONN;
     }
-    if (flags & UDMON_RELIABLE) {
-        ret = udmon_reliable_send(&session->chan, data, length);
-        if ((ret == 0) && (server->resend.due_ns == 0)) {
-            udmon_timer_set(&server->loop, &server->resend, UDMON_RETRANSMIT_MS / 2);
-        }
-    } else {
-        ret = udmon_chan_push(&session->chan, data, length);
-    }
+    ret = udmon_chan_push(&session->chan, data, length);
     if (ret == 0) {
         udmon_session_pend(&server->sessions, session);
         if (server->kick.due_ns == 0) {

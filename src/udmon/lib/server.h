@@ -31,7 +31,7 @@ struct udmon_server {
     } listeners[SERVER_LISTENERS_MAX];
     unsigned listener_count;
     udmon_sessions_t sessions;
-    udmon_timer_t scan, resend, kick;
+    udmon_timer_t scan, kick;
     uint64_t scanned_ns; /* when `scan` was fired last */
     int delivered;
 };
@@ -52,8 +52,7 @@ void udmon_server_tell_left(udmon_session_t *session, udmon_left_t reason);
 int udmon_server_pump(udmon_session_t *session);
 /* Sessions with something to be done, each once; who has to wait stands at the end again. */
 void udmon_server_service(udmon_server_t *server);
-/* Timers: who is silent, and what is to be sent again. */
+/* A timer: who is silent. */
 void udmon_server_scan(udmon_timer_t *timer);
-void udmon_server_resend(udmon_timer_t *timer);
 
 #endif

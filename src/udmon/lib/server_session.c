@@ -71,9 +71,6 @@ void udmon_server_received(void *arg, const void *data, size_t length)
         session->pong_time = le64toh(((const udmon_ping_t *)(dgram + 1))->time_ns);
         udmon_session_pend(&server->sessions, session);
         break;
-    case UDMON_RELIABLE_DATA:
-        udmon_session_pend(&server->sessions, session); /* for the acknowledgement */
-        break;
     case UDMON_BYE:
         udmon_server_leave(server, session, UDMON_LEFT_BYE);
         break;
@@ -157,21 +154,4 @@ void udmon_server_scan(udmon_timer_t *timer)
         }
     }
     udmon_timer_set(&server->loop, timer, server->settings.values.keepalive_ms);
-}
-
-void udmon_server_resend(udmon_timer_t *timer)
-{
-    udmon_server_t *server = timer->arg;
-    udmon_session_t *session;
-    unsigned ms, soonest = 0;
-
-    LIST_FOREACH(session, &server->sessions.all, all) {
-        ms = udmon_reliable_tick(&session->chan);
-        if ((ms > 0) && ((soonest == 0) || (ms < soonest))) {
-            soonest = ms;
-        }
-    }
-    if (soonest > 0) {
-        udmon_timer_set(&server->loop, timer, soonest);
-    }
 }

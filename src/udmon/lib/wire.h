@@ -1,5 +1,5 @@
 /*
- * Wire protocol of libudmon, version 2. All integers are little-endian; docs/udmon.md explains.
+ * Wire protocol of libudmon, version 3. All integers are little-endian; docs/udmon.md explains.
  *
  * Meeting: two request-response pairs, in RDMA CM's private data (ud) or over one TCP connection
  * with TLS 1.3 (all others; its messages are preceded by their length, 16 bits: link.h).
@@ -21,10 +21,11 @@
 #define UDMON_MAGIC 0x6d64u /* "dm" */
 
 enum {
-    UDMON_VERSION = 2,
+    UDMON_VERSION = 3,
     UDMON_AM_ID = 23,
     UDMON_NONCE_SIZE = 16,
     UDMON_MAC_SIZE = 32,
+    UDMON_AUTH_MAC_SIZE = 16, /* its first bytes: so the longest name fits RDMA CM's request */
     UDMON_TRANSPORT_SIZE = 8,
     /* RDMA CM carries that much, as requests and as responses; TCP could carry more. */
     UDMON_CM_REQUEST_MAX = 180,
@@ -72,7 +73,8 @@ typedef struct udmon_auth {
     uint8_t client_nonce[UDMON_NONCE_SIZE];
     uint64_t client_id;
     uint64_t next_seq; /* the first record that will be sent on this connection */
-    uint8_t mac[UDMON_MAC_SIZE]; /* HMAC-SHA256 of "client" and this message, mac being zero */
+    /* The beginning of HMAC-SHA256 of "client" and this message, mac being zero. */
+    uint8_t mac[UDMON_AUTH_MAC_SIZE];
     char transport[UDMON_TRANSPORT_SIZE];
     uint8_t address_length; /* that many bytes follow: the client's interface, */
     uint8_t name_length;    /* then that many of its name */
@@ -95,9 +97,7 @@ typedef struct udmon_address {
 enum {
     UDMON_DATA = 1, /* `count` records, the first being number `seq` */
     UDMON_PIECES,   /* `count` pieces of as many records in a row, the first of number `seq` */
-    UDMON_RELIABLE_DATA, /* reliable message number `seq` */
-    UDMON_ACK,      /* reliable messages before `seq` have come, and those of the bits */
-    UDMON_PING,
+    UDMON_PING = 5, /* 3 and 4 were others in earlier versions */
     UDMON_PONG,
     UDMON_BYE       /* there were `seq` records in all; more will not come */
 };
@@ -123,12 +123,7 @@ typedef struct udmon_piece {
     uint16_t length;
 } __attribute__((packed)) udmon_piece_t;
 
-/* Follows the datagram header in UDMON_ACK. */
-typedef struct udmon_ack {
-    uint64_t bits; /* bit i: message seq + 1 + i has come */
-} __attribute__((packed)) udmon_ack_t;
-
-/* Follows it in UDMON_PING and UDMON_PONG; `seq` is the number before which all has been sent. */
+/* Follows the datagram header in UDMON_PING and UDMON_PONG; `seq` is the number before which all has been sent. */
 typedef struct udmon_ping {
     uint64_t time_ns; /* the pinger's clock, sent back in the answer */
     uint64_t received;
@@ -138,7 +133,7 @@ typedef struct udmon_ping {
 static_assert(sizeof(udmon_rpc_header_t) == 8, "on the wire");
 static_assert(sizeof(udmon_hello_t) == 32, "on the wire");
 static_assert(sizeof(udmon_challenge_t) == 57, "on the wire");
-static_assert(sizeof(udmon_auth_t) == 98, "on the wire");
+static_assert(sizeof(udmon_auth_t) == 82, "on the wire");
 static_assert(sizeof(udmon_welcome_t) == 48, "on the wire");
 static_assert(sizeof(udmon_dgram_t) == 24, "on the wire");
 static_assert(sizeof(udmon_piece_t) == 10, "on the wire");

@@ -34,14 +34,12 @@ void udmon_chan_init(udmon_chan_t *chan, const udmon_options_t *options,
     }
     chan->max_record = options->max_record;
     chan->queue_bytes = options->queue_bytes;
-    chan->reliable.window = options->reliable_window;
     seqwin_init(&chan->win, 0);
 }
 
 void udmon_chan_cleanup(udmon_chan_t *chan)
 {
     udmon_chan_forget_assemblies(chan);
-    udmon_reliable_cleanup(chan);
     udmon_queue_close(&chan->queue);
 }
 
@@ -62,7 +60,6 @@ int udmon_chan_connect(udmon_chan_t *chan, size_t mtu, uint64_t token, uint64_t 
     udmon_chan_forget_assemblies(chan);
     udmon_chan_stats(chan, &chan->stats);
     seqwin_init(&chan->win, first);
-    udmon_reliable_connect(chan);
     ++chan->stats.connections;
     return 0;
 }
@@ -80,7 +77,6 @@ void udmon_chan_stats(const udmon_chan_t *chan, udmon_stats_t *stats)
     stats->lost += chan->win.lost;
     stats->duplicated += chan->win.duplicated + chan->win.stale;
     stats->late += chan->win.reordered;
-    stats->unacknowledged = chan->reliable.out_next - chan->reliable.out_first;
     stats->queued = chan->queue.count;
     stats->peer_next = chan->win.next;
 }

@@ -1,8 +1,7 @@
 /*
  * Channel: one side of a connection, the same for client and server. Outgoing records are numbered,
  * queued and packed into datagrams (chan_tx.c); incoming ones are checked, put together and
- * counted (chan_rx.c); reliable messages have numbers and a window of their own (reliable.c). A
- * channel outlives connections: what is queued waits for the next one.
+ * counted (chan_rx.c). A channel outlives connections: what is queued waits for the next one.
  */
 #ifndef UDMON_CHAN_H
 #define UDMON_CHAN_H
@@ -15,10 +14,7 @@
 enum {
     UDMON_ASSEMBLIES = 4,    /* cut records being put together at once */
     UDMON_ASSEMBLY_KEEP = 16384,
-    UDMON_RANGES = 8,        /* of a record that may have come apart from each other */
-    UDMON_WINDOW_MAX = 64,   /* reliable messages: the bits of an acknowledgement */
-    UDMON_RETRANSMIT_MS = 200,
-    UDMON_RETRANSMIT_MAX_MS = 3000
+    UDMON_RANGES = 8         /* of a record that may have come apart from each other */
 };
 
 typedef size_t (*udmon_chan_pack_t)(void *buffer, size_t size, void *arg);
@@ -46,24 +42,6 @@ typedef struct udmon_assembly {
     udmon_range_t ranges[UDMON_RANGES]; /* ascending, none touches another */
 } udmon_assembly_t;
 
-typedef struct udmon_reliable_slot {
-    uint8_t *bytes; /* NULL: not in use */
-    size_t length;
-    uint64_t resend_ns;
-    unsigned tries;
-} udmon_reliable_slot_t;
-
-typedef struct udmon_reliable {
-    unsigned window;
-    udmon_reliable_slot_t out[UDMON_WINDOW_MAX];
-    uint64_t out_first; /* oldest unacknowledged */
-    uint64_t out_next;
-    udmon_reliable_slot_t in[UDMON_WINDOW_MAX]; /* come too early */
-    uint64_t in_next;
-    int in_started;     /* since the connection was made */
-    int ack_due;
-} udmon_reliable_t;
-
 typedef struct udmon_chan {
     const udmon_chan_ops_t *ops;
     void *arg;
@@ -80,7 +58,6 @@ typedef struct udmon_chan {
     size_t part_gone;     /* and of those, not in the queue any more */
     seqwin_t win;
     udmon_assembly_t assemblies[UDMON_ASSEMBLIES];
-    udmon_reliable_t reliable;
     udmon_stats_t stats;
 } udmon_chan_t;
 
@@ -111,8 +88,8 @@ int udmon_chan_push_pump(udmon_chan_t *chan, const void *data, size_t length, in
 uint64_t udmon_chan_sent_before(const udmon_chan_t *chan);
 
 /*
- * Send full datagrams, and if `all` also what does not fill one; then acknowledgements. 0: nothing
- * is left that could be sent; -EAGAIN: no room now; another error: the path is gone.
+ * Send full datagrams, and if `all` also what does not fill one. 0: nothing is left that could be
+ * sent; -EAGAIN: no room now; another error: the path is gone.
  */
 int udmon_chan_pump(udmon_chan_t *chan, int all);
 
@@ -124,17 +101,6 @@ int udmon_chan_ping(udmon_chan_t *chan, uint8_t type, uint64_t time_ns);
 
 /* Handle a datagram. Returns its type, or -EPROTO if it makes no sense. */
 int udmon_chan_receive(udmon_chan_t *chan, const void *data, size_t length);
-
-/* reliable.c */
-int udmon_reliable_send(udmon_chan_t *chan, const void *data, size_t length);
-/* Send again what is due; returns milliseconds until something may be, or 0 if nothing is under
- * way. */
-unsigned udmon_reliable_tick(udmon_chan_t *chan);
-int udmon_reliable_pump_ack(udmon_chan_t *chan);
-int udmon_reliable_receive(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length);
-int udmon_reliable_ack(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length);
-void udmon_reliable_connect(udmon_chan_t *chan);
-void udmon_reliable_cleanup(udmon_chan_t *chan);
 
 /* Header of an outgoing datagram; returns what follows it. */
 void *udmon_chan_header(const udmon_chan_t *chan, void *buffer, uint8_t type, uint64_t seq,

@@ -264,12 +264,6 @@ int udmon_chan_receive(udmon_chan_t *chan, const void *data, size_t length)
     case UDMON_PIECES:
         ret = rx_pieces(chan, dgram, length);
         break;
-    case UDMON_RELIABLE_DATA:
-        ret = udmon_reliable_receive(chan, dgram, length);
-        break;
-    case UDMON_ACK:
-        ret = udmon_reliable_ack(chan, dgram, length);
-        break;
     case UDMON_PING:
     case UDMON_PONG:
         ret = rx_ping(chan, dgram, length);

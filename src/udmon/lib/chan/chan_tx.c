@@ -234,5 +234,5 @@ int udmon_chan_pump(udmon_chan_t *chan, int all)
             ret = tx_send_records(chan, length);
         }
     }
-    return (ret < 0) ? ret : udmon_reliable_pump_ack(chan);
+    return ret;
 }

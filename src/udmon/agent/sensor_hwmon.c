@@ -1,0 +1,81 @@
+/*
+ * Temperatures, fans, voltages, currents and power, as the kernel's drivers tell them under
+ * /sys/class/hwmon. Some chips answer slowly: a second is often enough.
+ */
+#include "graph.h"
+#include "samples.h"
+
+#include <glob.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const hwmon_options[] = {"root", NULL};
+
+/* The device behind a chip, as "coretemp.0": the number of the chip changes from boot to boot. */
+static void hwmon_chip(const char *dir, char *chip, size_t size)
+{
+    char path[PATH_MAX + 16], target[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/device", dir);
+    snprintf(chip, size, "%s", basename((realpath(path, target) != NULL) ? target : path));
+    if (!strcmp(chip, "device")) { /* a virtual one */
+        snprintf(path, sizeof(path), "%s", dir);
+        snprintf(chip, size, "%s", basename(path));
+    }
+}
+
+static void hwmon_read(samples_t *samples, const char *path)
+{
+    static const struct {
+        const char *kind, *name;
+        double unit;
+    } kinds[] = {
+        {"temp", "temp_celsius", 1e-3}, {"fan", "fan_rpm", 1},       {"in", "in_volts", 1e-3},
+        {"curr", "curr_amps", 1e-3},    {"power", "power_watts", 1e-6},
+    };
+    const char *file = strrchr(path, '/') + 1;
+    int length = strcspn(file, "_"), letters = strcspn(file, "0123456789_");
+    char dir[PATH_MAX], chip[100];
+    double value;
+    size_t i;
+
+    snprintf(dir, sizeof(dir), "%.*s", (int)(file - 1 - path), path);
+    for (i = 0; i < (sizeof(kinds) / sizeof(kinds[0])); ++i) {
+        if (!strncmp(file, kinds[i].kind, letters) && (kinds[i].kind[letters] == '\0') &&
+            (samples_read_number(path, &value) == 0)) {
+            hwmon_chip(dir, chip, sizeof(chip));
+            samples_add(samples, 0, value * kinds[i].unit,
+                        "node_hwmon_%s{chip=\"%s\",sensor=\"%.*s\"}", kinds[i].name, chip, length,
+                        file);
+        }
+    }
+}
+
+static void hwmon_tick(udmon_node_t *node, void *state)
+{
+    const char *root = udmon_node_option(node, "root");
+    samples_t *samples = samples_begin(node);
+    char pattern[PATH_MAX];
+    glob_t found;
+    size_t i;
+
+    (void)state;
+    snprintf(pattern, sizeof(pattern), "%s/hwmon*/*_input", (root != NULL) ? root : "/sys/class/hwmon");
+    if (glob(pattern, 0, NULL, &found) == 0) {
+        for (i = 0; i < found.gl_pathc; ++i) {
+            hwmon_read(samples, found.gl_pathv[i]);
+        }
+        globfree(&found);
+    }
+    samples_end(samples);
+}
+
+const udmon_node_type_t sensor_hwmon = {
+    .name = "hwmon",
+    .options = hwmon_options,
+    .tick = hwmon_tick,
+    .has_output = 1,
+};
