@@ -239,7 +239,7 @@ static inline ucs_status_t uct_glex_rcache_get(ucs_rcache_t *rcache, void *addre
 #endif
 }
 
-#if UCT_API >= UCT_VERSION(1, 17)
+#if UCT_API >= UCT_VERSION(1, 18)
 #  define UCT_GLEX_RCACHE_OPS \
     .merge = (void (*)(void*, ucs_rcache_t*, void*, ucs_rcache_region_t*))ucs_empty_function,
 #else
