@@ -126,8 +126,15 @@ static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
 #if UCT_API >= UCT_VERSION(1, 17)
     uct_md_base_md_query(attr);
 #else
+#  if UCT_API >= UCT_VERSION(1, 14)
+    uint64_t field_mask = attr->field_mask; /* UCT's: what it will copy */
+#  endif
+
     memset(attr, 0, sizeof(*attr));
     memset(&attr->local_cpus, 0xff, sizeof(attr->local_cpus));
+#  if UCT_API >= UCT_VERSION(1, 14)
+    attr->field_mask = field_mask;
+#  endif
 #endif
 }
 
