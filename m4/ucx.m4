@@ -52,7 +52,11 @@ AC_DEFUN([_OPENGLEX_UCX_BUILD_ID], [
     AC_CHECK_TOOL([READELF], [readelf])
     AS_IF([test -n "$READELF"], [], [OPENGLEX_MISSING([readelf], [binutils])])
     AC_MSG_CHECKING([for the build-id of libuct.so.0])
-    openglex_libuct=`ldd "$UCX_INFO" | $SED -n 's/.*libuct\.so\.0 => \(.*\) (.*/\1/p'`
+    AC_ARG_VAR([UCX_LIBUCT], [the libuct.so.0 that ucx_info loads, where ldd cannot tell it: cross builds])
+    openglex_libuct="$UCX_LIBUCT"
+    AS_IF([test -z "$openglex_libuct"], [
+        openglex_libuct=`ldd "$UCX_INFO" | $SED -n 's/.*libuct\.so\.0 => \(.*\) (.*/\1/p'`
+    ])
     AS_IF([test -n "$openglex_libuct"], [], [
         AC_MSG_RESULT([no])
         OPENGLEX_ERROR([ldd does not tell which libuct.so.0 $UCX_INFO loads: is it a program, and

@@ -126,8 +126,15 @@ static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
 #if UCT_API >= UCT_VERSION(1, 17)
     uct_md_base_md_query(attr);
 #else
+#  if UCT_API >= UCT_VERSION(1, 14)
+    uint64_t field_mask = attr->field_mask; /* UCT's: what it will copy */
+#  endif
+
     memset(attr, 0, sizeof(*attr));
     memset(&attr->local_cpus, 0xff, sizeof(attr->local_cpus));
+#  if UCT_API >= UCT_VERSION(1, 14)
+    attr->field_mask = field_mask;
+#  endif
 #endif
 }
 
@@ -239,7 +246,7 @@ static inline ucs_status_t uct_glex_rcache_get(ucs_rcache_t *rcache, void *addre
 #endif
 }
 
-#if UCT_API >= UCT_VERSION(1, 17)
+#if UCT_API >= UCT_VERSION(1, 18)
 #  define UCT_GLEX_RCACHE_OPS \
     .merge = (void (*)(void*, ucs_rcache_t*, void*, ucs_rcache_region_t*))ucs_empty_function,
 #else
