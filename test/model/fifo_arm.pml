@@ -1,9 +1,10 @@
 /*
- * A ring of one producer whose consumer stops to look at it after a while, and asks for an event
- * then: the producer pays for that by a load alone. It stores the slot and loads `armed`, with
- * nothing but a compiler barrier between the two; the consumer sets `armed`, and has the kernel make
- * a barrier in all threads of the producer's process (membarrier) before it looks at the slot once
- * more. The consumer never stops to look for ever while a message is there.
+ * A FIFO of the channel ER (src/uct/glex/glex_er_rx.c): a ring of one producer whose consumer stops
+ * to look at it after a while, and asks for an event then. The producer pays for that by a load
+ * alone: it stores the slot and loads `armed`, with nothing but a compiler barrier between the two;
+ * the consumer sets `armed`, and has the kernel make a barrier in all threads of the producer's
+ * process (membarrier) before it looks at the slot once more. The consumer never stops to look for
+ * ever while a message is there.
  *
  * mutant BARRIER=0    no barrier at all
  * mutant BARRIER=1    a fence in the consumer alone
@@ -36,7 +37,7 @@
 #define THREADS 2
 #define LOCS    4
 #define PLAINS  SLOTS
-#define HISTORY 10
+#define HISTORY 12
 #include "c11.h"
 
 #define ARMED 0
@@ -62,7 +63,9 @@ proctype producer()
             sent++;
             load(PRODUCER, ARMED, armed, RLX);
             if
-            :: armed == 1 -> events++
+            :: armed == 1 ->
+                store(PRODUCER, ARMED, 0, RLX); /* one event is enough */
+                events++
             :: else
             fi
         :: else
@@ -104,7 +107,7 @@ proctype consumer()
         :: else ->
             if
             :: skip /* poll on */
-            :: loc[ARMED].last < HISTORY - 2 ->
+            :: loc[ARMED].last < HISTORY - 2 - MESSAGES ->
                 store(CONSUMER, ARMED, 1, RLX);
                 if
                 :: LAST_LOOK == 2 -> load(CONSUMER, CTRL(pos), ctrl, TAKE)
