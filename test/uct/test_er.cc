@@ -1,6 +1,6 @@
 /*
- * The quota of ER channels: FIFOs go to who comes first, idle ones are asked back and lent again, and
- * order is kept across every switch between ER and SR.
+ * The quota of ER channels: FIFOs go to who comes first, idle ones are asked back and lent again,
+ * and order is kept across every switch between ER and SR.
  */
 #include "traffic.h"
 

@@ -218,8 +218,9 @@ TEST(Failure, HeldMemoryOfTheDeadComesBack)
     });
 }
 
-/* Who destroys an endpoint whose zero-copy message was not fetched yet gets the memory back at once;
- * the message is not delivered, whatever is in that memory by then, and nothing else suffers */
+/* Who destroys an endpoint whose zero-copy message was not fetched yet gets the memory back at
+ * once; the message is not delivered, whatever is in that memory by then, and nothing else
+ * suffers */
 TEST(Failure, CancelledZcopyIsSkipped)
 {
     for (bool unmapped : {false, true}) {
@@ -331,7 +332,8 @@ TEST(Failure, HandlerDestroysItsEndpoint)
     });
 }
 
-/* A sender that sleeps is woken as soon as it has credits, however seldom the receiver progresses */
+/* A sender that sleeps is woken as soon as it has credits, however seldom the receiver
+ * progresses */
 TEST(Failure, SleeperIsWokenAtOnce)
 {
     isolated({}, [] {

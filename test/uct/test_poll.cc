@@ -146,8 +146,8 @@ TEST(Poll, LastMessageOfTheKilled)
     });
 }
 
-/* A sender that pauses for any time, while its receiver forgets the FIFO again and again by going to
- * sleep: whoever forgets it too early, or rings too seldom, sleeps for ever */
+/* A sender that pauses for any time, while its receiver forgets the FIFO again and again by going
+ * to sleep: whoever forgets it too early, or rings too seldom, sleeps for ever */
 void expect_none_forgotten(Team &team)
 {
     const unsigned count = 20000;

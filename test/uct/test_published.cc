@@ -1,6 +1,6 @@
 /*
- * Credits of ER that the receiver publishes in memory which the sender maps: a sender that only sends,
- * one that waits and progresses, one that waits and sleeps.
+ * Credits of ER that the receiver publishes in memory which the sender maps: a sender that only
+ * sends, one that waits and progresses, one that waits and sleeps.
  */
 #include "traffic.h"
 

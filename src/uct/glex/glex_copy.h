@@ -25,7 +25,8 @@ static UCS_F_ALWAYS_INLINE void uct_glex_copy(void *dst, const void *src, size_t
     }
 }
 
-/** Copy at most 48 bytes that do not overlap, without a call: two moves that may overlap each other */
+/** Copy at most 48 bytes that do not overlap, without a call: two moves that may overlap each
+ *  other */
 static UCS_F_ALWAYS_INLINE void uct_glex_copy_small(void *dst, const void *src, size_t length)
 {
     uint8_t *to         = (uint8_t*)dst;

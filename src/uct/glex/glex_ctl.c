@@ -208,8 +208,8 @@ static ucs_status_t uct_glex_ctl_progress_over(uct_glex_vc_t *vc)
     return UCS_OK;
 }
 
-/* The peer has left. Its last messages, and what it says of ours, may still be on their way: messages
- * and events are in different queues. */
+/* The peer has left. Its last messages, and what it says of ours, may still be on their way:
+ * messages and events are in different queues. */
 static ucs_status_t uct_glex_ctl_progress_left(uct_glex_vc_t *vc)
 {
     if (!uct_glex_vc_is_over(vc) && !vc->is_stale &&
@@ -460,7 +460,8 @@ void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_gl
     if (vc != NULL) {
         uct_glex_ctl_reset_named(vc, &ctl);
     } else if (ctl.flags & UCT_GLEX_CTL_HOLD) {
-        uct_glex_ctl_post_reset(iface, src, id, ctl.vc_id); /* of what is not here nothing is used */
+        /* of what is not here nothing is used */
+        uct_glex_ctl_post_reset(iface, src, id, ctl.vc_id);
     }
 }
 

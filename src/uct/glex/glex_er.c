@@ -384,8 +384,8 @@ static ucs_status_t uct_glex_er_send_mapped(uct_glex_vc_t *vc, uint8_t am_id, co
     return UCS_OK;
 }
 
-/* The message was packed into units: a short one is copied to its slot, which needs none of them, and
- * one line less is sent to the lender's processor */
+/* The message was packed into units: a short one is copied to its slot, which needs none of them,
+ * and one line less is sent to the lender's processor */
 static UCS_F_ALWAYS_INLINE void uct_glex_er_publish_packed(uct_glex_vc_t *vc, uint8_t am_id,
                                                            size_t length,
                                                            uct_glex_er_place_t *place)

@@ -1,8 +1,8 @@
 /*
- * ER: the exclusive remote FIFO (paper 003, section 4.3, figure 3). The sender borrows a FIFO in the
- * receiver's memory and writes its messages there. Where the sender maps the FIFO, a message is a
- * store into its ring of slots, and neither side calls the NIC; where it cannot, each message is a
- * put with an event. docs/protocol.md, section 8.
+ * ER: the exclusive remote FIFO (paper 003, section 4.3, figure 3). The sender borrows a FIFO in
+ * the receiver's memory and writes its messages there. Where the sender maps the FIFO, a message
+ * is a store into its ring of slots, and neither side calls the NIC; where it cannot, each
+ * message is a put with an event. docs/protocol.md, section 7.
  */
 #ifndef UCT_GLEX_ER_H
 #define UCT_GLEX_ER_H
@@ -183,12 +183,12 @@ void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
  *  peer writes to it no more. */
 void uct_glex_er_drop_rx(uct_glex_vc_t *vc);
 
-/** The VC failed, and the peer may still write to the FIFO that it borrowed: nothing is taken from it
- *  any more, nobody else gets it before uct_glex_er_drop_rx() */
+/** The VC failed, and the peer may still write to the FIFO that it borrowed: nothing is taken
+ *  from it any more, nobody else gets it before uct_glex_er_drop_rx() */
 void uct_glex_er_hold_rx(uct_glex_vc_t *vc);
 
-/** The peer says that it will not write to the FIFO any more, of which it used so many units in all.
- *  What it wrote last may still be on its way. */
+/** The peer says that it will not write to the FIFO any more, of which it used so many units in
+ *  all. What it wrote last may still be on its way. */
 void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head);
 
 /** Drop a FIFO that is held if all that was written to it has arrived */
@@ -279,8 +279,8 @@ int uct_glex_er_has_new_credits(uct_glex_iface_t *iface);
 /** Begin to publish the credits of a FIFO that is lent */
 void uct_glex_er_publish_begin(uct_glex_vc_t *vc);
 
-/** Publish the credits now. Returns 0 where the sender needs a message, too: it cannot read them, or
- *  sleeps. */
+/** Publish the credits now. Returns 0 where the sender needs a message, too: it cannot read them,
+ *  or sleeps. */
 int uct_glex_er_publish_credits(uct_glex_vc_t *vc);
 
 /** Whether the sender wants a message with the credits. relaxed: what it does about that while we

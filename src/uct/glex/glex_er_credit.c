@@ -5,15 +5,15 @@
 #include "glex_er.h"
 
 /*
- * The credits of a FIFO that its borrower maps. The lender publishes what it has consumed beside the
- * slots. A borrower that has credits left does not read them, so the line stays with the lender; one
- * that has none reads them before it gives up, and at every progress. One that sleeps makes a wake-up
- * request beside the credits, and gets a message. A borrower that cannot map the FIFO cannot withdraw
- * the request that stands there at first, and always gets messages.
+ * The credits of a FIFO that its borrower maps. The lender publishes what it has consumed beside
+ * the slots. A borrower that has credits left does not read them, so the line stays with the
+ * lender; one that has none reads them before it gives up, and at every progress. One that sleeps
+ * makes a wake-up request beside the credits, and gets a message. A borrower that cannot map the
+ * FIFO cannot withdraw the request that stands there at first, and always gets messages.
  *
  * A borrower that reads credits ignores those in headers: it may send for long without progress,
- * and a header that waits meanwhile would be taken for a new one when the counters have gone half way
- * round.
+ * and a header that waits meanwhile would be taken for a new one when the counters have gone half
+ * way round.
  */
 
 /* ---- the sender ---- */
@@ -52,7 +52,8 @@ void uct_glex_er_read_begin(uct_glex_er_tx_t *er)
     __atomic_store_n(&er->ctrl->wanted, 0, __ATOMIC_RELAXED);
 }
 
-/* Awake, and with credits: withdraw the wake-up request, if there is one. relaxed, both, as above. */
+/* Awake, and with credits: withdraw the wake-up request, if there is one. relaxed, both, as
+ * above. */
 static void uct_glex_er_withdraw_request(uct_glex_er_tx_t *er)
 {
     uint32_t request = uct_glex_er_wakeup_request(er);
@@ -107,8 +108,8 @@ void uct_glex_er_want_credits(uct_glex_iface_t *iface)
 
     ucs_list_for_each(er, &iface->er.starved, starved) {
         /* relaxed: the caller's barrier is sequentially consistent, as is the lender's between its
-         * store of the credits and its load of `wanted`: the lender sees that we sleep, or we see the
-         * credits */
+         * store of the credits and its load of `wanted`: the lender sees that we sleep, or we see
+         * the credits */
         __atomic_store_n(&er->ctrl->wanted, uct_glex_er_wakeup_request(er), __ATOMIC_RELAXED);
     }
 }
@@ -155,7 +156,8 @@ void uct_glex_er_publish_begin(uct_glex_vc_t *vc)
     }
     __atomic_store_n(&er_rx->ctrl->armed, 1, __ATOMIC_RELAXED);
     er_rx->ctrl->needs_fence = !vc->iface->er.has_membarrier;
-    __atomic_store_n(&er_rx->ctrl->wanted, 1, __ATOMIC_RELAXED); /* until the borrower withdraws it */
+    /* until the borrower withdraws it */
+    __atomic_store_n(&er_rx->ctrl->wanted, 1, __ATOMIC_RELAXED);
     er_rx->arrived = vc->tx.credits.er.msgs;
     uct_glex_fifo_tell_often(&vc->rx_fifo, UCT_GLEX_FIFO_SLOTS);
     uct_glex_er_publish_credits(vc);

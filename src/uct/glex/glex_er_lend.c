@@ -44,7 +44,8 @@ static int uct_glex_er_rx_alloc(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx
         return 0;
     }
     er_rx->base  = er_rx->buf->ptr;
-    ctrl         = UCS_PTR_BYTE_OFFSET(er_rx->base, (size_t)iface->er.units << iface->er_unit_shift);
+    ctrl         = UCS_PTR_BYTE_OFFSET(er_rx->base,
+                                       (size_t)iface->er.units << iface->er_unit_shift);
     er_rx->ctrl  = er_rx->buf->nic_memory ? ctrl : NULL;
     er_rx->slots = er_rx->buf->nic_memory ? (uct_glex_slot_t*)(ctrl + 1) : NULL;
     ++iface->er.lent;
@@ -114,8 +115,8 @@ void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head)
     }
 }
 
-/* Pass over what lies in the slots of a FIFO that is held: its borrower has stored it before it said
- * that it writes no more */
+/* Pass over what lies in the slots of a FIFO that is held: its borrower has stored it before it
+ * said that it writes no more */
 static void uct_glex_er_drain_held(uct_glex_vc_t *vc)
 {
     uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];

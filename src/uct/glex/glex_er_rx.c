@@ -20,18 +20,18 @@
  *     borrower                          lender
  *     1. store the slot's word          3. store 1 to `armed`
  *     2. load `armed`; not 0:           4. membarrier()
- *        store 0, post an event         5. load the slot's word; new: store 0 to `armed`, go on polling
+ *        store 0, post an event         5. load the slot's word; new: clear `armed`, poll on
  *
  * A message must not be published while the lender forgets the FIFO, and no event be posted. The
- * borrower's 1 and 2 may be exchanged by its processor's store buffer. membarrier() is a full fence in
- * every thread that runs at that time, and a thread that does not run passes one when it is resumed. If
- * that fence comes after 1, the lender's load 5 finds the message. Else the borrower's load 2 comes
- * after the fence, thus after 3, and finds `armed`. test/model checks this, and finds the lost
- * message where 4 is left out.
+ * borrower's 1 and 2 may be exchanged by its processor's store buffer. membarrier() is a full
+ * fence in every thread that runs at that time, and a thread that does not run passes one when it
+ * is resumed. If that fence comes after 1, the lender's load 5 finds the message. Else the
+ * borrower's load 2 comes after the fence, thus after 3, and finds `armed`. test/model checks
+ * this, and finds the lost message where 4 is left out.
  *
- * `armed` has two writers. The borrower clears it only between its load 2 and its event, and the event
- * makes the lender poll again. So a late store of 0, after the lender armed the FIFO another time, is
- * followed by an event, too.
+ * `armed` has two writers. The borrower clears it only between its load 2 and its event, and the
+ * event makes the lender poll again. So a late store of 0, after the lender armed the FIFO
+ * another time, is followed by an event, too.
  */
 
 /* ---- what was delivered ---- */
@@ -233,8 +233,8 @@ static int uct_glex_er_barrier(const uct_glex_iface_t *iface)
         (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0)) {
         return 1;
     }
-    ucs_error("glex: membarrier() fails, which worked before: %s; progress polls all FIFOs from now "
-              "on, and cannot sleep", strerror(errno));
+    ucs_error("glex: membarrier() fails, which worked before: %s; progress polls all FIFOs from "
+              "now on, and cannot sleep", strerror(errno));
     return 0;
 }
 
@@ -385,6 +385,7 @@ int uct_glex_er_sleep(uct_glex_iface_t *iface)
         uct_glex_er_set_armed(iface->er.polled[i], 1);
     }
     uct_glex_er_want_credits(iface);
-    /* A FIFO whose borrower has cleared `armed` by now is polled still, and its event is on its way */
+    /* A FIFO whose borrower has cleared `armed` by now is polled still, and its event is on its
+     * way */
     return uct_glex_er_forget_armed(iface) + uct_glex_er_has_new_credits(iface) > 0;
 }

@@ -1,8 +1,8 @@
 /*
- * Memory domain `glex/gniN` of NIC N: owns the GLEX endpoint that all registrations belong to. The first
- * interface opened on the domain inherits that endpoint (paper 003, section 5.1); further ones,
- * such as those of several workers, have their own, at which memory is registered again when they
- * first use it.
+ * Memory domain `glex/gniN` of NIC N: owns the GLEX endpoint that all registrations belong to.
+ * The first interface opened on the domain inherits that endpoint (paper 003, section 5.1);
+ * further ones, such as those of several workers, have their own, at which memory is registered
+ * again when they first use it.
  */
 #ifndef UCT_GLEX_MD_H
 #define UCT_GLEX_MD_H

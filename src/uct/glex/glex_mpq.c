@@ -14,8 +14,8 @@
 /* Entries that a VC takes at least */
 #define UCT_GLEX_MPQ_LEAST (UCT_GLEX_VC_CTL_UNITS + UCT_GLEX_CREDIT_LEAST)
 
-/* So long VCs are looked at before one of them is idle. Where processes share a processor each has its
- * turn in that time. */
+/* So long VCs are looked at before one of them is idle. Where processes share a processor each
+ * has its turn in that time. */
 #define UCT_GLEX_MPQ_IDLE_MS 16
 
 /* A VC is idle that uses so many times fewer credits than who asks for more */

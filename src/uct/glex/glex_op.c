@@ -276,8 +276,8 @@ void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t statu
 }
 
 /* The user is about to get back the memory of a zero-copy message, which the peer may be fetching:
- * what it got is not valid. The fence lets whatever the user writes there come after the word, which
- * the peer reads after the payload. */
+ * what it got is not valid. The fence lets whatever the user writes there come after the word,
+ * which the peer reads after the payload. */
 static void uct_glex_op_invalidate(uct_glex_op_t *op)
 {
     if (op->type == UCT_GLEX_OP_ZC) {

@@ -412,9 +412,9 @@ static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
              !ucs_queue_is_empty(&vc->tx_ops)));
 }
 
-/* A peer that is dead, or has left, fails at the second look in a row at which nothing has come from
- * it, if the queues were empty in between: what it said before, perhaps that it leaves, has been
- * taken then. */
+/* A peer that is dead, or has left, fails at the second look in a row at which nothing has come
+ * from it, if the queues were empty in between: what it said before, perhaps that it leaves, has
+ * been taken then. */
 static void uct_glex_vc_look(uct_glex_vc_t *vc, int was_empty)
 {
     uint32_t mark = vc->rx_seq + ((uint32_t)(vc->tx_fifo.acked.msgs + vc->mp_tx.limit) << 16);

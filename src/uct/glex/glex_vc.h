@@ -49,8 +49,8 @@ struct uct_glex_vc {
     uint8_t              er_tx_mapped : 1; /* we read our lender's credits where it publishes them,
                                             * not in headers, which come late */
     uint8_t              er_rx_mapped : 1; /* the credits of the FIFO that we lent are published */
-    uint8_t              is_stale : 1; /* the peer left or is dead, and nothing has come from it since
-                                        * the last look for dead peers */
+    uint8_t              is_stale : 1; /* the peer left or is dead, and nothing has come from it
+                                        * since the last look for dead peers */
     uct_glex_hdr_t       tx;      /* header of the next message, but for type, id and length: our
                                    * acknowledgement, the peer's name of the VC, the next sequence
                                    * number, and all that we consumed and grant */
@@ -163,8 +163,8 @@ static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)
 }
 
 /** Have progress tell the peer that this VC is over, once none of our Gets reads its memory. Nobody
- *  has to ask for it again: however many are over at once, each waits in its own VC until the peer's
- *  queue has room. */
+ *  has to ask for it again: however many are over at once, each waits in its own VC until the
+ *  peer's queue has room. */
 static inline void uct_glex_vc_owe_reset(uct_glex_vc_t *vc)
 {
     vc->reset_due = 1;
@@ -184,8 +184,8 @@ static inline void uct_glex_vc_dead(uct_glex_vc_t *vc)
 /** Whether memory of ours is kept for a VC that is over, because the peer may still use it */
 int uct_glex_vc_holds(const uct_glex_vc_t *vc);
 
-/** The peer uses no memory of ours for this VC any more, or is dead. What a VC held that is over can
- *  be used for others, a FIFO when all that was sent through it has arrived. */
+/** The peer uses no memory of ours for this VC any more, or is dead. What a VC held that is over
+ *  can be used for others, a FIFO when all that was sent through it has arrived. */
 void uct_glex_vc_quiet(uct_glex_vc_t *vc);
 
 /** Look whether peers live on whose answer something waits for */
@@ -197,8 +197,8 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status);
 /** Requests of the VC's endpoints that are pending can be tried again */
 void uct_glex_vc_resume(uct_glex_vc_t *vc);
 
-/** Whether the peer's credits, also those only published, allow a message of any length up to max_bcopy
- *  now */
+/** Whether the peer's credits, also those only published, allow a message of any length up to
+ *  max_bcopy now */
 int uct_glex_vc_has_credits(uct_glex_vc_t *vc);
 
 /** The peer's address for requests: with it the NIC finds the peer at once */

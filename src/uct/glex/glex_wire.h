@@ -114,8 +114,8 @@ typedef struct uct_glex_hdr {
 /* A FIFO begins at a multiple of this, in its registration and wherever it is mapped */
 #define UCT_GLEX_ER_ALIGN 64
 
-/* Behind the units lie control words and a ring of slots, for a borrower that maps the FIFO. Message
- * n of a borrower lies in slot n modulo this. */
+/* Behind the units lie control words and a ring of slots, for a borrower that maps the FIFO.
+ * Message n of a borrower lies in slot n modulo this. */
 #define UCT_GLEX_FIFO_SLOTS 64u
 
 /* Longest message in a slot */
@@ -124,8 +124,8 @@ typedef struct uct_glex_hdr {
 /* Two lines: the first is read for each message, and seldom written */
 typedef struct uct_glex_fifo_ctrl {
     struct {
-        uint32_t armed;       /* the lender does not poll the FIFO. It sets the word, and who publishes
-                               * a message then clears it, and rings. */
+        uint32_t armed;       /* the lender does not poll the FIFO. It sets the word, and who
+                               * publishes a message then clears it, and rings. */
         uint32_t needs_fence; /* the lender cannot call membarrier(): the borrower's thread needs a
                                * fence before it reads `armed` */
     } UCS_V_ALIGNED(64);
@@ -154,7 +154,8 @@ typedef struct uct_glex_slot {
 #define UCT_GLEX_FIFO_RING_SIZE \
     (sizeof(uct_glex_fifo_ctrl_t) + UCT_GLEX_FIFO_SLOTS * sizeof(uct_glex_slot_t))
 
-/* Whether this is the word of message `num` of the borrower, and not of one that was there before */
+/* Whether this is the word of message `num` of the borrower, and not of one that was there
+ * before */
 static inline int uct_glex_slot_is_new(uint64_t word, uint16_t num)
 {
     return ((uint16_t)word == (uint16_t)(num + 1)) && ((int64_t)word < 0); /* the sign is bit 63 */

@@ -1,7 +1,8 @@
 /*
  * ZC: zero-copy active messages (paper 003, section 4.4). A descriptor of the registered pieces
- * goes by SR or ER, in order with all other messages; the receiver Gets the payload, then a word that says
- * whether it was still valid; the sender's completion follows the remote event of that Get.
+ * goes by SR or ER, in order with all other messages; the receiver Gets the payload, then a word
+ * that says whether it was still valid; the sender's completion follows the remote event of that
+ * Get.
  */
 #ifndef UCT_GLEX_ZC_H
 #define UCT_GLEX_ZC_H
