@@ -59,10 +59,11 @@ sleeps() {
     [[ $(total udmon_history_queue_length) -ge $1 ]]
 }
 
-# All agents are there, in their first connection, and have lost nothing.
+# All agents are there, in their first connection, and have lost nothing. An agent that began
+# before the collector listened has said "not connected to" first.
 undisturbed() {
     is udmon_node_up 3 && is udmon_records_lost_total 0 &&
-        [[ $(cat "$dir"/agent*.log | grep -c 'connected to') -eq 3 ]]
+        [[ $(cat "$dir"/agent*.log | grep -c '^udmon: connected to') -eq 3 ]]
 }
 
 umask 077
