@@ -194,7 +194,7 @@ static glex_ret_t coll_send_now(struct glex_endpoint *ep, struct glex_coll_desc 
         return GLEX_NO_MEM_RESOURCE;
     }
     if (desc->flag & GLEX_FLAG_LOCAL_EVT) {
-        if (glex_ring_claim_own(&self->eq, &tail) != GLEX_RING_OK) {
+        if (glex_shm_claim_own(ep, self, &tail) != GLEX_RING_OK) {
             return GLEX_BUSY;
         }
         slot = glex_ring_tx_slot(&self->eq, tail);

@@ -224,7 +224,7 @@ static int send_event(struct glex_coll_send *send, struct glex_peer *dst, uint32
     if (!(desc->flag & GLEX_FLAG_REMOTE_EVT) || !send_is_due(send, stage, &dst->eq)) {
         return GLEX_REQ_DONE;
     }
-    ret = glex_ring_claim(&dst->eq, &tail);
+    ret = glex_shm_claim(send->ep, dst, &dst->eq, &tail);
     if (ret != GLEX_RING_OK) {
         return glex_shm_refused(send->ep, dst, ret, desc->flag, GLEX_ERR_STATUS_DEST_EQ_FULL);
     }
@@ -251,7 +251,7 @@ static int send_mp(struct glex_coll_send *send, struct glex_peer *dst, uint32_t 
     if (!send->queued && desc->kind != GLEX_COLL_MP) {
         flag &= ~GLEX_EXT_FLAG_NO_LOSS;
     }
-    ret = glex_ring_claim(&dst->mpq, &tail);
+    ret = glex_shm_claim(send->ep, dst, &dst->mpq, &tail);
     if (ret != GLEX_RING_OK) {
         return glex_shm_refused(send->ep, dst, ret, flag, GLEX_ERR_STATUS_DEST_MPQ_FULL);
     }
@@ -397,7 +397,7 @@ static int send_local_event(struct glex_coll_send *send)
         !send_is_due(send, SEND_STAGE_LOCAL, &owner->eq)) {
         return GLEX_REQ_DONE;
     }
-    ret = glex_ring_claim_own(&owner->eq, &tail);
+    ret = glex_shm_claim_own(send->ep, owner, &tail);
     if (ret != GLEX_RING_OK) {
         return GLEX_REQ_BUSY;
     }

@@ -14,10 +14,12 @@
 #include "common.h"
 
 #define GLEX_SEGMENT_MAGIC   0x676c65782d736567ull /* "glex-seg" */
-#define GLEX_SEGMENT_VERSION 6
+#define GLEX_SEGMENT_VERSION 7
 
 #define GLEX_MAX_QUEUE_CAPACITY     (1u << 20)
 #define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
+/* Entries of a queue whose storage is reserved in one step: 256 KiB. */
+#define GLEX_QUEUE_STEP             2048u
 #define GLEX_MAX_PRODUCERS          16384u
 /* Producer table entries whose storage is reserved in one step: 4 KiB. */
 #define GLEX_PRODUCER_STEP          64u
@@ -48,6 +50,7 @@
 struct glex_ring_ctl {
     uint64_t tail __attribute__((aligned(128))); /* next position to claim; producers RMW it */
     uint64_t head __attribute__((aligned(128))); /* next position to discard; the consumer's */
+    uint32_t lacking; /* slots at the end that have no storage yet; producers lower it */
 };
 
 /*
@@ -137,6 +140,12 @@ struct glex_segment_header {
 static inline uint64_t glex_ring_size(uint32_t capacity)
 {
     return sizeof(struct glex_ring_ctl) + ((uint64_t)capacity << GLEX_SLOT_SHIFT);
+}
+
+/** The part of a queue that has storage from the start. */
+static inline uint64_t glex_ring_first_size(uint32_t capacity)
+{
+    return glex_ring_size(capacity < GLEX_QUEUE_STEP ? capacity : GLEX_QUEUE_STEP);
 }
 
 static inline uint64_t glex_eq_off(uint32_t mpq_capacity)

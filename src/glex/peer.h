@@ -51,6 +51,7 @@ struct glex_peer {
     uint16_t                    hint; /* its place in the table's `hinted`, or 0 */
     bool                        is_self;
     bool                        private_failed; /* that was logged */
+    bool                        storage_failed; /* likewise */
     bool                        base_pinned; /* `base` stays mapped when the peer is detached */
 
     struct glex_ring_tx         mpq;

@@ -185,7 +185,7 @@ static glex_ret_t rdma_claim_local_event(struct glex_endpoint *ep, struct glex_e
     if (self == NULL) {
         return GLEX_NO_MEM_RESOURCE;
     }
-    if (glex_ring_claim_own(&self->eq, tail) != GLEX_RING_OK) {
+    if (glex_shm_claim_own(ep, self, tail) != GLEX_RING_OK) {
         return GLEX_BUSY;
     }
     *slot = glex_ring_tx_slot(&self->eq, *tail);

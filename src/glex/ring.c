@@ -16,7 +16,7 @@ void glex_ring_tx_init(struct glex_ring_tx *tx, struct glex_ring_ctl *ctl, uint3
     tx->ctl = ctl;
     tx->slots = (char *)(ctl + 1);
     tx->mask = capacity - 1;
-    tx->head = __atomic_load_n(&ctl->head, __ATOMIC_ACQUIRE);
+    tx->limit = 0; /* the first claim looks */
     tx->intent = intent;
 }
 
@@ -53,6 +53,23 @@ void GLEX_NOINLINE glex_ring_note_level(const struct glex_ring_rx *rx, uint64_t 
     }
 }
 
+/* Look again up to where there is room, and whether it reaches a position. */
+static enum glex_ring_ret ring_look(struct glex_ring_tx *tx, uint64_t pos)
+{
+    /* acquire: the consumer has read the slots before this head, they may be overwritten */
+    uint64_t room = __atomic_load_n(&tx->ctl->head, __ATOMIC_ACQUIRE) + tx->mask + 1;
+    uint64_t ready = glex_ring_ready(tx);
+    /* The last one that has storage is what the consumer looks at, when the others are taken. */
+    uint64_t storage = ready <= tx->mask ? ready - 1 : GLEX_TAIL_POS;
+
+    /* A limit beyond the bits of a position would hide the consumer's states. */
+    tx->limit = room < storage ? room : storage;
+    if (pos < tx->limit) {
+        return GLEX_RING_OK;
+    }
+    return room < storage || storage == GLEX_TAIL_POS ? GLEX_RING_FULL : GLEX_RING_NO_STORAGE;
+}
+
 /*
  * Giving up takes the intent back: it may name a position that somebody else has claimed since,
  * and would keep the consumer waiting for it.
@@ -66,12 +83,8 @@ enum glex_ring_ret GLEX_NOINLINE glex_ring_claim_slow(struct glex_ring_tx *tx, u
     } else if (tail & GLEX_TAIL_NO_RECEIVER) {
         ret = GLEX_RING_NO_RECEIVER;
     } else {
-        /* acquire: the consumer has read the slots before this head, they may be overwritten */
-        tx->head = __atomic_load_n(&tx->ctl->head, __ATOMIC_ACQUIRE);
-        /* A head beyond the tail: others posted since the tail was read. The claim will fail, and
-         * be tried with the tail as it is now. */
-        ret = (int64_t)((tail & GLEX_TAIL_POS) - tx->head) > (int64_t)tx->mask ? GLEX_RING_FULL
-                                                                              : GLEX_RING_OK;
+        /* Where the tail is old by now the claim will fail, and be tried with the new one. */
+        ret = ring_look(tx, tail & GLEX_TAIL_POS);
     }
     if (ret != GLEX_RING_OK) {
         __atomic_store_n(tx->intent, GLEX_INTENT_NONE, __ATOMIC_RELEASE);
@@ -81,12 +94,14 @@ enum glex_ring_ret GLEX_NOINLINE glex_ring_claim_slow(struct glex_ring_tx *tx, u
 
 enum glex_ring_ret glex_ring_claim_own(struct glex_ring_tx *tx, uint64_t *tail_p)
 {
+    enum glex_ring_ret ret;
+
     *tail_p = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED); /* as glex_ring_claim() */
     do {
-        tx->head = __atomic_load_n(&tx->ctl->head, __ATOMIC_ACQUIRE); /* as glex_ring_claim_slow() */
-        if ((int64_t)((*tail_p & GLEX_TAIL_POS) - tx->head) > (int64_t)tx->mask) {
+        ret = ring_look(tx, *tail_p & GLEX_TAIL_POS);
+        if (ret != GLEX_RING_OK) {
             __atomic_store_n(tx->intent, GLEX_INTENT_NONE, __ATOMIC_RELEASE);
-            return GLEX_RING_FULL;
+            return ret;
         }
     } while (!glex_ring_claim_at(tx, *tail_p & GLEX_TAIL_POS, tail_p));
     return GLEX_RING_OK;

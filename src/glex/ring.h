@@ -6,6 +6,10 @@
  *        slot; publish it by its control word. Room is checked before the claim: who holds a
  *        position never waits.
  * Take:  look at the control word of the next slot.
+ * Storage: a large ring has storage for its first slots only, at first. Who finds that the next
+ *        ones have none reserves it (glex_shm_claim()). The last slot that has storage is not
+ *        claimed before those behind it have some, too: the consumer looks at the slot at the tail,
+ *        and reading a hole of a file may fail as writing does.
  * Stall: a consumer that finds its next slot claimed but unpublished for long asks who intends to
  *        publish it. While a living producer shows that intent the consumer waits, else the slot
  *        is abandoned and passed over: see glex_ring_stalled().
@@ -28,8 +32,8 @@
 struct glex_ring_tx {
     struct glex_ring_ctl *ctl;
     char                 *slots;
-    uint64_t              mask; /* capacity - 1 */
-    uint64_t              head; /* the consumer's, as last seen */
+    uint64_t              mask;  /* capacity - 1 */
+    uint64_t              limit; /* positions below it have room, as last seen */
     uint64_t             *intent;
 };
 
@@ -53,6 +57,7 @@ struct glex_segment;
 enum glex_ring_ret {
     GLEX_RING_OK,
     GLEX_RING_FULL,
+    GLEX_RING_NO_STORAGE, /* not full, but the next slots have no storage: glex_shm_claim() */
     GLEX_RING_NO_RECEIVER,
     GLEX_RING_CLOSED
 };
@@ -72,7 +77,8 @@ void glex_ring_rx_init(struct glex_ring_rx *rx, struct glex_ring_ctl *ctl, uint3
 /** Slow part of a claim: `tail` was seen full, or with one of the consumer's states. */
 enum glex_ring_ret glex_ring_claim_slow(struct glex_ring_tx *tx, uint64_t tail);
 
-/** Claim the next position of one's own ring, whether there is a receiver or not. OK or FULL. */
+/** Claim the next position of one's own ring, whether there is a receiver or not. OK, FULL or
+ *  NO_STORAGE. */
 enum glex_ring_ret glex_ring_claim_own(struct glex_ring_tx *tx, uint64_t *tail_p);
 
 static inline void *glex_ring_tx_slot(const struct glex_ring_tx *tx, uint64_t tail)
@@ -110,7 +116,7 @@ static inline enum glex_ring_ret glex_ring_claim(struct glex_ring_tx *tx, uint64
     *tail_p = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED);
     do {
         /* also true where one of the high bits is set */
-        if (glex_unlikely(*tail_p - tx->head > tx->mask)) {
+        if (glex_unlikely(*tail_p >= tx->limit)) {
             ret = glex_ring_claim_slow(tx, *tail_p);
             if (ret != GLEX_RING_OK) {
                 return ret;
@@ -133,7 +139,7 @@ static inline void *glex_ring_try_claim(struct glex_ring_tx *tx, uint64_t *tail_
     void *slot;
 
     *tail_p = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED); /* as glex_ring_claim() */
-    if (glex_unlikely(*tail_p - tx->head > tx->mask)) {
+    if (glex_unlikely(*tail_p >= tx->limit)) {
         return NULL; /* the consumer may be reading that slot: its line stays there */
     }
     slot = glex_ring_tx_slot(tx, *tail_p);
@@ -203,6 +209,20 @@ static inline void glex_ring_pass_over(struct glex_ring_rx *rx, uint64_t pos)
 
 /** Refuse posts from now on, or (present) take them again. What was claimed before is delivered. */
 void glex_ring_set_receiver(struct glex_ring_rx *rx, bool present);
+
+/**
+ * Slots that have storage, counted from the first.
+ * acquire: pairs with the release of who reserved the last of them.
+ */
+static inline uint32_t glex_ring_ready(const struct glex_ring_tx *tx)
+{
+    uint32_t lacking = __atomic_load_n(&tx->ctl->lacking, __ATOMIC_ACQUIRE);
+    uint32_t capacity = (uint32_t)tx->mask + 1;
+    uint32_t first = capacity < GLEX_QUEUE_STEP ? capacity : GLEX_QUEUE_STEP;
+
+    /* anybody may write there: the first slots have storage whatever it says */
+    return lacking <= capacity - first ? capacity - lacking : first;
+}
 
 /** Whether the owner of a ring is gone. relaxed: nothing is read on the strength of it */
 static inline bool glex_ring_is_closed(const struct glex_ring_tx *tx)

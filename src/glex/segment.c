@@ -25,21 +25,35 @@ static bool is_power_of_two(uint32_t x)
     return x != 0 && (x & (x - 1)) == 0;
 }
 
-/* What has storage from the start: all up to the registration table's first step, and the first of
- * the producer table. */
-static uint64_t segment_reserved_front(const struct glex_segment_header *hdr)
-{
-    return glex_mmt_off(hdr->mpq_capacity, hdr->eq_capacity) + GLEX_MMT_STEP_SIZE;
-}
+struct segment_part {
+    uint64_t off;
+    uint64_t len;
+};
 
-static uint64_t segment_reserved_len(const struct glex_segment_header *hdr)
+enum { SEGMENT_PARTS = 4 };
+
+/* What has storage from the start: header and MPQ, EQ, and the first steps of the tables. */
+static uint64_t segment_reserved(const struct glex_segment_header *hdr,
+                                 struct segment_part parts[SEGMENT_PARTS])
 {
-    return segment_reserved_front(hdr) + GLEX_PRODUCER_STEP_SIZE;
+    uint32_t mpq = hdr->mpq_capacity, eq = hdr->eq_capacity, i;
+    uint64_t len = 0;
+
+    parts[0] = (struct segment_part){0, GLEX_MPQ_OFF + glex_ring_first_size(mpq)};
+    parts[1] = (struct segment_part){glex_eq_off(mpq), glex_ring_first_size(eq)};
+    parts[2] = (struct segment_part){glex_mmt_off(mpq, eq), GLEX_MMT_STEP_SIZE};
+    parts[3] = (struct segment_part){glex_producers_off(mpq, eq), GLEX_PRODUCER_STEP_SIZE};
+    for (i = 0; i < SEGMENT_PARTS; i++) {
+        len += parts[i].len;
+    }
+    return len;
 }
 
 bool glex_segment_header_is_valid(const struct glex_segment_header *hdr, uint64_t addr,
                                   const struct stat *st)
 {
+    struct segment_part parts[SEGMENT_PARTS];
+
     return hdr->magic == GLEX_SEGMENT_MAGIC && hdr->version == GLEX_SEGMENT_VERSION &&
            hdr->header_size == sizeof(*hdr) && hdr->addr == addr && hdr->incarnation != 0 &&
            is_power_of_two(hdr->mpq_capacity) && hdr->mpq_capacity <= GLEX_MAX_QUEUE_CAPACITY &&
@@ -47,7 +61,7 @@ bool glex_segment_header_is_valid(const struct glex_segment_header *hdr, uint64_
            hdr->max_producers == GLEX_MAX_PRODUCERS && hdr->mmt_capacity == GLEX_MMT_CAPACITY &&
            hdr->base_size == glex_base_size(hdr->mpq_capacity, hdr->eq_capacity) &&
            (uint64_t)st->st_size >= hdr->base_size &&
-           (uint64_t)st->st_blocks * 512 >= segment_reserved_len(hdr);
+           (uint64_t)st->st_blocks * 512 >= segment_reserved(hdr, parts);
 }
 
 /* Open by name; errno is ENOENT where there is none, EINVAL where it is no regular file. */
@@ -143,15 +157,13 @@ const char *glex_segment_reserve_advice(int err)
 
 static glex_ret_t segment_reserve(int fd, const struct glex_segment_header *hdr)
 {
-    uint64_t len = segment_reserved_len(hdr);
+    struct segment_part parts[SEGMENT_PARTS];
+    uint64_t len = segment_reserved(hdr, parts);
     char path[PATH_MAX];
-    int err;
+    int err = 0, i;
 
-    err = glex_segment_reserve(fd, hdr->base_size, 0, segment_reserved_front(hdr));
-    if (err == 0) {
-        err = glex_segment_reserve(fd, hdr->base_size,
-                                   glex_producers_off(hdr->mpq_capacity, hdr->eq_capacity),
-                                   GLEX_PRODUCER_STEP_SIZE);
+    for (i = 0; err == 0 && i < SEGMENT_PARTS; i++) {
+        err = glex_segment_reserve(fd, hdr->base_size, parts[i].off, parts[i].len);
     }
     if (err == 0) {
         return GLEX_SUCCESS;
@@ -177,6 +189,11 @@ static uint64_t random_nonzero(void)
     return value;
 }
 
+static uint32_t segment_lacking(uint32_t capacity)
+{
+    return capacity < GLEX_QUEUE_STEP ? 0 : capacity - GLEX_QUEUE_STEP;
+}
+
 static void segment_init(struct glex_segment_header *base, const struct glex_segment_header *hdr)
 {
     *base = *hdr;
@@ -188,6 +205,8 @@ static void segment_init(struct glex_segment_header *base, const struct glex_seg
     base->mmt_capacity = GLEX_MMT_CAPACITY;
     base->mmt_ready = GLEX_MMT_STEP;
     base->producers_ready = GLEX_PRODUCER_STEP;
+    glex_segment_mpq(base)->lacking = segment_lacking(hdr->mpq_capacity);
+    glex_segment_eq(base, hdr->mpq_capacity)->lacking = segment_lacking(hdr->eq_capacity);
 }
 
 /* Give the unnamed file its name. */

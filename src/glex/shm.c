@@ -157,6 +157,66 @@ bool glex_shm_is_living(struct glex_endpoint *ep, const struct glex_peer *peer)
            glex_segment_is_living(ep->dev->dirfd, peer->addr, peer->incarnation);
 }
 
+/* ---- queues ---------------------------------------------------------------------------------- */
+
+/* Reserve the next step of a queue. Reserving what somebody else has reserved changes nothing. */
+static bool shm_reserve_step(struct glex_endpoint *ep, struct glex_peer *peer,
+                             struct glex_ring_tx *ring)
+{
+    uint32_t capacity = (uint32_t)ring->mask + 1, ready = glex_ring_ready(ring);
+    uint32_t lacking = capacity - ready;
+    uint64_t off = (uint64_t)(ring->slots - (char *)peer->base) +
+                   ((uint64_t)ready << GLEX_SLOT_SHIFT);
+    struct glex_segment_header hdr;
+    uint64_t size;
+    int fd, err;
+
+    if (lacking == 0) {
+        return true;
+    }
+    if (glex_segment_open(ep->dev->dirfd, peer->addr, &hdr, &size, &fd) != GLEX_SEGMENT_LIVING) {
+        return false; /* who looks next whether it is living says what became of it */
+    }
+    err = hdr.incarnation != peer->incarnation || hdr.base_size != peer->base_size ?
+              ESTALE :
+              glex_segment_reserve(fd, 0, off, (uint64_t)GLEX_QUEUE_STEP << GLEX_SLOT_SHIFT);
+    close(fd);
+    if (err != 0) {
+        if (!peer->storage_failed) {
+            glex_warn("a queue of endpoint %llx has storage for %u of its %u entries and gets no "
+                      "more: %s; %s", (unsigned long long)peer->addr, ready, capacity,
+                      strerror(err), glex_segment_reserve_advice(err));
+        }
+        peer->storage_failed = true;
+        return false;
+    }
+    /* release: who sees the new number finds storage. relaxed: else somebody else has stored it */
+    (void)__atomic_compare_exchange_n(&ring->ctl->lacking, &lacking, lacking - GLEX_QUEUE_STEP,
+                                      false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    return true;
+}
+
+/* The number of tries is bounded, whatever others write into the queue's control block. */
+enum glex_ring_ret GLEX_NOINLINE
+glex_shm_claim_grown(struct glex_endpoint *ep, struct glex_peer *peer, struct glex_ring_tx *ring,
+                     uint64_t *tail_p,
+                     enum glex_ring_ret (*claim)(struct glex_ring_tx *, uint64_t *))
+{
+    enum glex_ring_ret ret = GLEX_RING_NO_STORAGE;
+    uint32_t step;
+
+    for (step = 0; step <= GLEX_MAX_QUEUE_CAPACITY / GLEX_QUEUE_STEP; step++) {
+        if (!shm_reserve_step(ep, peer, ring)) {
+            break;
+        }
+        ret = claim(ring, tail_p);
+        if (ret != GLEX_RING_NO_STORAGE) {
+            return ret;
+        }
+    }
+    return GLEX_RING_FULL;
+}
+
 int GLEX_NOINLINE glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *peer,
                                    enum glex_ring_ret ret, int32_t flag,
                                    enum glex_err_req_status full)

@@ -16,6 +16,35 @@ struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *
 void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer);
 bool glex_shm_is_living(struct glex_endpoint *ep, const struct glex_peer *peer);
 
+/**
+ * A claim of a peer's or of our own MPQ or EQ returned NO_STORAGE: reserve some, and claim again.
+ * @return What claim() returned then; FULL where there is no storage to be had, which was logged.
+ */
+enum glex_ring_ret glex_shm_claim_grown(struct glex_endpoint *ep, struct glex_peer *peer,
+                                        struct glex_ring_tx *ring, uint64_t *tail_p,
+                                        enum glex_ring_ret (*claim)(struct glex_ring_tx *,
+                                                                    uint64_t *));
+
+/** glex_ring_claim() of a peer's MPQ or EQ, whose storage grows as it is used. */
+static inline enum glex_ring_ret glex_shm_claim(struct glex_endpoint *ep, struct glex_peer *peer,
+                                                struct glex_ring_tx *ring, uint64_t *tail_p)
+{
+    enum glex_ring_ret ret = glex_ring_claim(ring, tail_p);
+
+    return glex_likely(ret != GLEX_RING_NO_STORAGE) ?
+               ret : glex_shm_claim_grown(ep, peer, ring, tail_p, glex_ring_claim);
+}
+
+/** glex_ring_claim_own() of an endpoint's own EQ, likewise. */
+static inline enum glex_ring_ret glex_shm_claim_own(struct glex_endpoint *ep,
+                                                    struct glex_peer *self, uint64_t *tail_p)
+{
+    enum glex_ring_ret ret = glex_ring_claim_own(&self->eq, tail_p);
+
+    return glex_likely(ret != GLEX_RING_NO_STORAGE) ?
+               ret : glex_shm_claim_grown(ep, self, &self->eq, tail_p, glex_ring_claim_own);
+}
+
 /** A claim that failed: the queue is full, or its owner is gone. `flag` is the request's. */
 int glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *peer, enum glex_ring_ret ret,
                      int32_t flag, enum glex_err_req_status full);
@@ -66,7 +95,7 @@ static inline int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *p
     enum glex_ring_ret ret;
     uint64_t tail;
 
-    ret = glex_ring_claim(&peer->mpq, &tail);
+    ret = glex_shm_claim(ep, peer, &peer->mpq, &tail);
     if (glex_unlikely(ret != GLEX_RING_OK)) {
         return glex_shm_refused(ep, peer, ret, req->flag, GLEX_ERR_STATUS_DEST_MPQ_FULL);
     }
@@ -110,7 +139,7 @@ static inline int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *pee
     enum glex_ring_ret ret;
     uint64_t tail;
 
-    ret = glex_ring_claim(&peer->eq, &tail);
+    ret = glex_shm_claim(ep, peer, &peer->eq, &tail);
     if (glex_unlikely(ret != GLEX_RING_OK)) {
         return glex_shm_refused(ep, peer, ret, flag, GLEX_ERR_STATUS_DEST_EQ_FULL);
     }
