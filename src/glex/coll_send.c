@@ -38,8 +38,12 @@ static bool send_is_before(const struct glex_coll_send *send, uint32_t stage)
 static bool send_was_published(const struct glex_ring_tx *ring, uint32_t seq)
 {
     const uint64_t *slot = glex_ring_tx_slot(ring, seq - 1u);
-    uint64_t ctrl = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+    uint64_t ctrl;
 
+    if (((seq - 1u) & ring->mask) >= glex_ring_ready(ring)) {
+        return false; /* the note is noise: nobody claims a slot that has no storage */
+    }
+    ctrl = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
     if (GLEX_CTRL_SEQ(ctrl) == seq) {
         return GLEX_CTRL_LEN(ctrl) != GLEX_CTRL_LEN_SKIP;
     }
