@@ -658,7 +658,7 @@ class coll_kill_run : public coll_kill
 TEST(coll_killed, agent_at_every_instruction)
 {
     const char *env = getenv("COLL_STRIDE");
-    const int stride = env != nullptr ? atoi(env) : 41;
+    const int stride = env != nullptr ? atoi(env) : STEP_STRIDE == 1 ? 41 : 10 * STEP_STRIDE + 1;
     bool complete = false, possible;
     int steps = 0;
 
