@@ -57,7 +57,14 @@ AC_DEFUN([OPENGLEX_COMPILER_FLAGS], [
     AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[#include <vector>]])], [],
                       [OPENGLEX_MISSING([a C++ compiler], [g++])])
     AC_LANG_POP([C++])
-    openglex_warnings="-Wall -Wextra -Wshadow -Werror"
+    # Other compilers warn of other things: that is for who changes the source, not for who uses it.
+    AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror],
+        [warnings end the build @<:@in a git checkout@:>@])], [], [
+        enable_werror=no
+        AS_IF([test -e "$srcdir/.git"], [enable_werror=yes])
+    ])
+    openglex_warnings="-Wall -Wextra -Wshadow"
+    AS_IF([test "x$enable_werror" = xyes], [openglex_warnings="$openglex_warnings -Werror"])
     OPENGLEX_CFLAGS="-std=gnu11 -D_GNU_SOURCE $openglex_warnings -Wmissing-prototypes"
     OPENGLEX_CFLAGS="$OPENGLEX_CFLAGS -Wstrict-prototypes -fvisibility=hidden"
     OPENGLEX_CXXFLAGS="-std=gnu++17 $openglex_warnings"

@@ -77,6 +77,7 @@ AC_DEFUN([_OPENGLEX_UCX_SOURCE], [
         openglex_ucx_source="$openglex_cache/ucx-$openglex_ucx_version"
     ])
     AC_MSG_RESULT([$openglex_ucx_source])
+    AC_SUBST([UCX_SOURCE], [$openglex_ucx_source])
     AS_IF([test -f "$openglex_ucx_source/src/uct/base/uct_iface.h"], [],
           [OPENGLEX_ERROR([no source of UCX there: contrib/setup fetches it (Debian's source package
                          ucx), or name its directory by --with-ucx-source])])

@@ -52,7 +52,7 @@ static glex_ret_t region_extend(struct glex_mem *mem, int fd, uint64_t size)
     if (err == 0) {
         return GLEX_SUCCESS;
     }
-    (void)ftruncate(fd, (off_t)mem->file_end);
+    (void)!ftruncate(fd, (off_t)mem->file_end);
     glex_error("cannot reserve %llu KiB of NIC memory: %s; %s", (unsigned long long)size / 1024,
                strerror(err), glex_segment_reserve_advice(err));
     errno = err;
@@ -83,7 +83,7 @@ static glex_ret_t region_map(struct glex_endpoint *ep, struct glex_region *regio
         if (region->addr == MAP_FAILED) {
             glex_error("cannot map %llu KiB of NIC memory: %s",
                        (unsigned long long)region->size / 1024, strerror(errno));
-            (void)ftruncate(fd, (off_t)mem->file_end);
+            (void)!ftruncate(fd, (off_t)mem->file_end);
             ret = GLEX_NO_MEM_RESOURCE;
         }
     }
