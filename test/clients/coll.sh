@@ -17,15 +17,16 @@ collective()
         { cat "$work/out"; fail "$program with $ranks ranks did not say: $saying"; }
 }
 
-for options in '2 -d 2' '3 -d 1' '5 -d 2' '9 -d 8'; do
-    # shellcheck disable=SC2086 # the number of ranks, and an option with its value
+# Only the smallest is measured as well: MPI's own with more ranks than processors take long.
+for options in '2 -d 2 -n 20' '3 -d 1 -n 0' '5 -d 2 -n 0' '9 -d 8 -n 0'; do
+    # shellcheck disable=SC2086 # the number of ranks, and options with their values
     set -- $options
-    collective "$1" coll_barrier 'nobody left a barrier too early' "$2" "$3" -n 20
-    collective "$1" coll_allreduce 'every sum is right' "$2" "$3" -n 20
+    collective "$1" coll_barrier 'nobody left a barrier too early' "$2" "$3" "$4" "$5"
+    collective "$1" coll_allreduce 'every sum is right' "$2" "$3" "$4" "$5"
 done
 # A busy NIC is asked again.
 (
     export GLEX_FAULT=busy=0.3
-    collective 3 coll_allreduce 'every sum is right' -d 2 -n 20
+    collective 3 coll_allreduce 'every sum is right' -d 2 -n 0
 )
 assert_no_segments

@@ -1,6 +1,7 @@
 """Start and stop the emulated network and servers for tests, and talk to them."""
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -16,9 +17,16 @@ PASSWORD = "a secret of tests"
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Below the ports that the kernel gives to clients: one of those might be given away again before
+    the server listens."""
+    while True:
+        port = random.randrange(10000, 32000)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def wait_for(what, check, seconds=60):

@@ -145,7 +145,7 @@ refuses() {
 umask 077
 echo "something nobody guesses" >"$dir/secret"
 build_agent >"$dir/build.log" 2>&1 || { check "the agent builds from $source" false && exit; }
-port=$((20000 + $$ % 20000))
+port=$((10000 + $$ % 2200 * 10)) # below those that the kernel gives to clients: 32768 and more
 for scheme in ${UDMON_TEST_SCHEMES:-tcp}; do
     data_between_agents "$scheme"
     port=$((port + 1))

@@ -14,7 +14,7 @@ server=${SERVER:-127.0.0.1} scheme=${SCHEME:-tcp} agents=${AGENTS:-3} seconds=${
 read -ra sources <<<"${SOURCES:-127.0.0.1}"
 dir=$(mktemp -d)
 failed=0 pids=() collector='' rows=20000
-port=$((20000 + $$ % 20000))
+port=$((10000 + $$ % 2200 * 10)) # below those that the kernel gives to clients: 32768 and more
 export UDMON_LOG_LEVEL=info
 
 finish() {

@@ -9,7 +9,7 @@ command -v prometheus >/dev/null || { echo "skip Prometheus: it is not installed
 bin=$abs_top_builddir/src/udmon
 dir=$(mktemp -d)
 failed=0 pids=() server=''
-port=$((43000 + $$ % 10000))
+port=$((10000 + $$ % 2200 * 10)) # below those that the kernel gives to clients: 32768 and more
 web=127.0.0.1:$((port + 1)) prometheus=127.0.0.1:$((port + 2))
 
 finish() {
