@@ -179,7 +179,8 @@ void internals_claim_only(glex_ep_handle_t handle, glex_ep_addr_t addr, int whic
 
     peer = glex_endpoint_peer(ep, addr.v, &status);
     if (peer == NULL ||
-        glex_ring_claim(which == GLEX_RING_MPQ ? &peer->mpq : &peer->eq, &tail) != GLEX_RING_OK) {
+        glex_shm_claim(ep, peer, which == GLEX_RING_MPQ ? &peer->mpq : &peer->eq, &tail) !=
+            GLEX_RING_OK) {
         abort();
     }
 }
@@ -192,7 +193,7 @@ void internals_post_without_waking(glex_ep_handle_t handle, glex_ep_addr_t addr)
     int status;
 
     peer = glex_endpoint_peer(ep, addr.v, &status);
-    if (peer == NULL || glex_ring_claim(&peer->mpq, &tail) != GLEX_RING_OK) {
+    if (peer == NULL || glex_shm_claim(ep, peer, &peer->mpq, &tail) != GLEX_RING_OK) {
         abort();
     }
     glex_shm_fill_mp(glex_ring_tx_slot(&peer->mpq, tail), tail, ep->addr, NULL, 0);
