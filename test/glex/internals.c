@@ -121,6 +121,18 @@ void internals_segment_path(uint64_t addr, char *path, size_t size)
     snprintf(path + len, size - len, "/%s", name);
 }
 
+uint64_t internals_segment_storage(uint64_t addr)
+{
+    char path[512];
+    struct stat st;
+
+    internals_segment_path(addr, path, sizeof(path));
+    if (stat(path, &st) != 0) {
+        abort();
+    }
+    return (uint64_t)st.st_blocks * 512;
+}
+
 void internals_damage(const char *path, enum internals_field what, uint64_t value)
 {
 #define FIELD(name)                                                                                \

@@ -23,6 +23,9 @@ void internals_move_rings(glex_ep_handle_t ep, uint64_t position);
 /** Path of an endpoint's segment. */
 void internals_segment_path(uint64_t addr, char *path, size_t size);
 
+/** Bytes of storage that a segment's file has. */
+uint64_t internals_segment_storage(uint64_t addr);
+
 /** Path of the fabric's directory. */
 void internals_fabric_path(char *path, size_t size);
 

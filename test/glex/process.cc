@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -147,4 +149,13 @@ void Process::write_pipe(const void *data, size_t len)
 bool Process::read_pipe(void *data, size_t len)
 {
     return read_all(from_, data, len);
+}
+
+bool own_shared_memory(const char *size)
+{
+    std::string options = std::string("mode=1777,size=") + size;
+
+    return (unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWNS | CLONE_NEWUSER) == 0) &&
+           mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           mount("none", getenv("GLEX_SHM_DIR"), "tmpfs", 0, options.c_str()) == 0;
 }

@@ -81,4 +81,8 @@ class Process
     int status_ = -1;
 };
 
+/* Give this process a $GLEX_SHM_DIR of its own, of such a size, which is gone with it. False: mount
+ * namespaces are forbidden here. */
+bool own_shared_memory(const char *size);
+
 #endif

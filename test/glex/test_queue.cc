@@ -5,11 +5,7 @@
 #include "nic.h"
 #include "process.h"
 
-#include <errno.h>
-#include <sched.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
-
+#include <memory>
 #include <thread>
 
 static const uint32_t LARGE = 139240, REAL = 262144, SLOT = 128, STEP = 2048;
@@ -19,12 +15,7 @@ class queue : public testing::Test
   protected:
     static uint64_t storage(const Ep &ep)
     {
-        char path[512];
-        struct stat st = {};
-
-        internals_segment_path(ep.addr().v, path, sizeof(path));
-        EXPECT_EQ(0, stat(path, &st));
-        return static_cast<uint64_t>(st.st_blocks) * 512;
+        return internals_segment_storage(ep.addr().v);
     }
 
     Device dev;
@@ -116,14 +107,9 @@ TEST_F(queue, several_producers)
 /* In a mount namespace of its own, with 2 MiB of shared memory. */
 CHILD(queue_no_storage)
 {
-    std::string dir = getenv("GLEX_SHM_DIR");
     void *p, *page;
 
-    if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWNS | CLONE_NEWUSER) != 0) {
-        return 77;
-    }
-    mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
-    if (mount("none", dir.c_str(), "tmpfs", 0, "size=2m,mode=1777") != 0) {
+    if (!own_shared_memory("2m")) {
         return 77;
     }
     Device dev;

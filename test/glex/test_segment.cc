@@ -5,9 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/file.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -334,17 +332,12 @@ TEST_F(segment, inspect)
 /* In a mount namespace of its own, with 2 MiB of shared memory. */
 CHILD(segment_no_room)
 {
-    std::string dir = getenv("GLEX_SHM_DIR");
     std::vector<std::unique_ptr<Ep>> eps;
     glex_ep_attr attr = ep_attr(GLEX_ANY_EP_NUM, 1024);
     glex_ep_handle_t ep;
     void *p;
 
-    if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWNS | CLONE_NEWUSER) != 0) {
-        return 77;
-    }
-    mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
-    if (mount("none", dir.c_str(), "tmpfs", 0, "size=2m,mode=1777") != 0) {
+    if (!own_shared_memory("2m")) {
         return 77;
     }
     {
