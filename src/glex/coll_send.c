@@ -381,6 +381,9 @@ static int send_to(struct glex_coll_send *send, uint64_t addr, uint32_t base)
         if (dst == NULL) {
             return status;
         }
+        if (dst->link->is_remote) {
+            return GLEX_ERR_STATUS_FORMAT; /* collectives stay on their host */
+        }
         status = send_to_peer(send, dst, base);
         if (status != GLEX_REQ_PEER_GONE || dst->is_self || dst->coll.busy) {
             break;

@@ -68,12 +68,19 @@ glex_ret_t glex_open_device(uint32_t id, glex_device_handle_t *dev_p)
         free(dev);
         return ret;
     }
+    ret = glex_net_find_place(&dev->net);
+    if (ret != GLEX_SUCCESS) {
+        glex_fabric_close(dev->dirfd);
+        free(dev);
+        return ret;
+    }
     device_reap_once(dev->dirfd);
     identity = glex_fabric_identity(dev->dirfd);
-    dev->nic_base = glex_fabric_nic_base(identity);
+    dev->nic_base = dev->net.on ? dev->net.nic_id : glex_fabric_nic_base(identity);
     dev->nic_id = dev->nic_base + id;
     pthread_mutex_init(&dev->device.mutex, NULL);
     glex_caps_probe(identity, &dev->caps);
+    dev->caps.network = dev->net.identity;
     *dev_p = &dev->device;
     return GLEX_SUCCESS;
 }
@@ -132,7 +139,7 @@ glex_ret_t glex_query_device(glex_device_handle_t handle, struct glex_device_att
     memset(attr, 0, sizeof(*attr));
     attr->nic_id = dev->nic_id;
     attr->max_fast_ep_num = UINT16_MAX + 1;
-    attr->max_ep_num = UINT16_MAX + 1;
+    attr->max_ep_num = dev->net.on ? glex_net_max_num() + 1 : UINT16_MAX + 1;
     attr->max_emulate_ep_num = UINT16_MAX + 1;
     attr->mmt_units = GLEX_MMT_CAPACITY;
     attr->att_units = GLEX_MMT_CAPACITY;

@@ -4,6 +4,7 @@
 #ifndef GLEX_DEVICE_H
 #define GLEX_DEVICE_H
 
+#include "net/net.h"
 #include "segment.h"
 
 struct glex_nic {
@@ -13,6 +14,7 @@ struct glex_nic {
     int             dirfd; /* the fabric's directory */
     uint32_t        num_eps;
     struct glex_ext_device_attr caps;
+    struct glex_net_place net; /* not on: there is none */
 };
 
 static inline struct glex_nic *glex_nic(glex_device_handle_t dev)

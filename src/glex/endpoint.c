@@ -16,6 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* How long the end of a process waits for the network. */
+#define EXIT_FLUSH_MS 1000u
+
 /* The endpoints of this process, for fork() and exit(). */
 static pthread_mutex_t endpoints_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct glex_endpoint *endpoints;
@@ -99,6 +102,7 @@ static void endpoints_child(void)
         memset(ep->peers.cache, 0, sizeof(ep->peers.cache)); /* what is posted finds no peer */
         ep->peers.num_hinted = 0;
         glex_peer_fork(&ep->peers);
+        glex_net_fork(ep);
         ep->dev->num_eps = 0;
         pthread_mutex_init(&ep->dev->device.mutex, NULL); /* may have been held by another thread */
     }
@@ -150,6 +154,16 @@ static void endpoints_remove(struct glex_endpoint *ep)
     pthread_mutex_unlock(&endpoints_lock);
 }
 
+/* What was posted and is not with the network yet. Not where exit() interrupted just that. */
+static void ep_exit_net(struct glex_endpoint *ep)
+{
+    if (ep->net == NULL || (ep->threads.on && pthread_mutex_trylock(&ep->threads.lock) != 0)) {
+        return;
+    }
+    glex_net_flush(ep, EXIT_FLUSH_MS);
+    glex_endpoint_unlock(ep);
+}
+
 /*
  * A program that ends without destroying its endpoints leaves no files. Other threads may still
  * run: nothing is unmapped. A child made without the fork handlers (vfork, clone) is told by its
@@ -170,6 +184,7 @@ static void __attribute__((destructor)) endpoints_exit(void)
         return;
     }
     for (ep = endpoints; ep != NULL; ep = ep->next) {
+        ep_exit_net(ep);
         glex_stats_write(ep->segment.hdr);
         glex_capture_flush(ep);
         glex_segment_retire(ep->dev->dirfd, &ep->segment);
@@ -216,7 +231,39 @@ static glex_ret_t ep_check_attr(const struct glex_ep_attr *wanted, struct glex_e
     return GLEX_SUCCESS;
 }
 
-static glex_ret_t ep_create_segment(struct glex_endpoint *ep)
+/* A number that no other endpoint of the fabric has, and, on a network, whose port is free. */
+static glex_ret_t ep_place(struct glex_endpoint *ep, const struct glex_segment_header *hdr,
+                           int *listen_fd)
+{
+    bool any = ep->attr.num == GLEX_ANY_EP_NUM;
+    uint32_t num = any ? 0 : ep->attr.num, last = any ? glex_net_max_num() : num;
+    glex_ret_t ret;
+
+    if (!ep->dev->net.on) {
+        return glex_device_create_segment(ep->dev, hdr, ep->attr.num, &ep->segment);
+    }
+    for (; num <= last && num <= glex_net_max_num(); num++) {
+        *listen_fd = glex_net_listen(&ep->dev->net, num);
+        if (*listen_fd >= 0) {
+            ret = glex_device_create_segment(ep->dev, hdr, num, &ep->segment);
+            if (ret == GLEX_SUCCESS) {
+                return ret;
+            }
+            close(*listen_fd);
+            *listen_fd = -1;
+            if (ret != GLEX_NO_EP_RESOURCE) {
+                return ret;
+            }
+        } else if (errno != EADDRINUSE) {
+            glex_error("cannot listen at port %u of %s: %s", glex_net_port(num),
+                       ep->dev->net.interface, strerror(errno));
+            return GLEX_SYS_ERR;
+        }
+    }
+    return GLEX_NO_EP_RESOURCE;
+}
+
+static glex_ret_t ep_create_segment(struct glex_endpoint *ep, int *listen_fd)
 {
     struct glex_ep_attr *attr = &ep->attr;
     glex_ep_addr_t addr = {.nic_id = ep->dev->nic_id};
@@ -243,7 +290,7 @@ static glex_ret_t ep_create_segment(struct glex_endpoint *ep)
     hdr.start_time = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
     snprintf(hdr.command, sizeof(hdr.command), "%s", program_invocation_short_name);
 
-    ret = glex_device_create_segment(ep->dev, &hdr, attr->num, &ep->segment);
+    ret = ep_place(ep, &hdr, listen_fd);
     if (ret == GLEX_SUCCESS) {
         addr.v = ep->segment.addr;
         ep->addr = addr.v;
@@ -253,7 +300,7 @@ static glex_ret_t ep_create_segment(struct glex_endpoint *ep)
 }
 
 /* Everything behind the segment. */
-static glex_ret_t ep_init(struct glex_endpoint *ep)
+static glex_ret_t ep_init(struct glex_endpoint *ep, int listen_fd)
 {
     const struct glex_segment *seg = &ep->segment;
     glex_ret_t ret;
@@ -264,10 +311,16 @@ static glex_ret_t ep_init(struct glex_endpoint *ep)
                       GLEX_RING_EQ);
     ep->wait_fd = ep->event_fd = ep->timer_fd = ep->wake_fd = -1;
     ep_set_functions(ep);
+    if (listen_fd >= 0) {
+        ret = glex_net_init(ep, listen_fd);
+        if (ret != GLEX_SUCCESS) {
+            return ret;
+        }
+    }
     if (!glex_env()->single_threaded) {
         ret = glex_threads_init(ep);
         if (ret != GLEX_SUCCESS) {
-            return ret;
+            goto err_net;
         }
     }
     ret = glex_error_init(ep);
@@ -294,7 +347,7 @@ static glex_ret_t ep_init(struct glex_endpoint *ep)
     if (ret != GLEX_SUCCESS) {
         goto err_capture;
     }
-    ep->poll.idle = glex_fault_patience(ep);
+    ep->poll.idle = glex_endpoint_patience(ep);
     return GLEX_SUCCESS;
 
 err_capture:
@@ -309,6 +362,8 @@ err_errors:
     glex_error_cleanup(ep);
 err_threads:
     glex_threads_cleanup(ep);
+err_net:
+    glex_net_cleanup(ep);
     return ret;
 }
 
@@ -317,6 +372,7 @@ glex_ret_t glex_create_ep(glex_device_handle_t dev, struct glex_ep_attr *ep_attr
 {
     struct glex_endpoint *ep;
     struct glex_ep_attr attr;
+    int listen_fd = -1;
     glex_ret_t ret;
 
     if (dev == NULL || ep_attr == NULL || ep_p == NULL) {
@@ -335,11 +391,11 @@ glex_ret_t glex_create_ep(glex_device_handle_t dev, struct glex_ep_attr *ep_attr
     ep->attr = attr;
 
     endpoints_forbid_fork();
-    ret = ep_create_segment(ep);
+    ret = ep_create_segment(ep, &listen_fd);
     if (ret != GLEX_SUCCESS) {
         goto err_free;
     }
-    ret = ep_init(ep);
+    ret = ep_init(ep, listen_fd);
     if (ret != GLEX_SUCCESS) {
         goto err_segment;
     }
@@ -369,8 +425,10 @@ glex_ret_t glex_destroy_ep(glex_ep_handle_t handle)
     endpoints_remove(ep);
     glex_mgmt_cleanup(ep);
     glex_fault_cleanup(ep);
+    glex_net_flush(ep, glex_env()->net_timeout * 1000);
     glex_capture_cleanup(ep);
     glex_peer_cleanup(ep);
+    glex_net_cleanup(ep);
     glex_mem_cleanup(ep);
     glex_error_cleanup(ep);
     glex_stats_write(ep->segment.hdr);
@@ -412,9 +470,21 @@ glex_ret_t glex_get_ep_addr(glex_ep_handle_t handle, glex_ep_addr_t *ep_addr)
     return GLEX_SUCCESS;
 }
 
+uint32_t glex_endpoint_patience(const struct glex_endpoint *ep)
+{
+    uint32_t patience = glex_fault_patience(ep), net;
+
+    if (ep->net == NULL) {
+        return patience;
+    }
+    net = glex_net_patience(ep);
+    return net < patience ? net : patience;
+}
+
 bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos)
 {
-    rx->idle = glex_fault_patience(ep);
+    rx->idle = glex_endpoint_patience(ep);
+    glex_net_progress(ep);
     glex_fault_idle(ep);
     glex_coll_idle(ep);
     glex_ring_pass_over(rx, pos);

@@ -24,6 +24,7 @@
 struct glex_capture;
 struct glex_fault;
 struct glex_mgmt;
+struct glex_net;
 
 /* State of glex_ext_poll(). */
 struct glex_poll {
@@ -58,6 +59,7 @@ struct glex_endpoint {
     struct glex_error_queue    errors;
     struct glex_fault         *fault; /* NULL: none asked for */
     struct glex_capture       *capture; /* the same */
+    struct glex_net           *net;   /* NULL: no network */
     struct glex_mgmt          *mgmt;  /* NULL: not of type MANAGEMENT */
     int                        wait_fd;  /* our socket, or -1 */
     int                        event_fd; /* for programs: wait_fd or timer_fd; or -1 */
@@ -155,9 +157,12 @@ static inline struct glex_peer *glex_endpoint_peer(struct glex_endpoint *ep, uin
 /** Put the data that came with an event where it belongs. */
 void glex_event_place(struct glex_endpoint *ep, const struct glex_event_slot *slot, uint32_t len);
 
+/** How many polls may find nothing before glex_endpoint_idle(). */
+uint32_t glex_endpoint_patience(const struct glex_endpoint *ep);
+
 /**
  * Out of line, at an empty probe whose patience is over: look after what cannot be done on the hot
- * path (a stalled slot, delayed messages of GLEX_FAULT).
+ * path (a stalled slot, the network, delayed messages of GLEX_FAULT).
  * @return Whether to look again: a slot was passed over.
  */
 bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos);

@@ -1,4 +1,5 @@
 #include "env.h"
+#include "net/net.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -112,6 +113,35 @@ static bool env_log_level(void)
     return false;
 }
 
+/* PROVIDER[/INTERFACE]. One network is one NIC, whose id follows from its address. */
+static bool env_net(void)
+{
+    const char *text = getenv("GLEX_NET");
+    char *copy, *slash;
+
+    if (text == NULL || text[0] == '\0') {
+        return true;
+    }
+    copy = strdup(text); /* for as long as the process lives */
+    if (copy == NULL) {
+        glex_error("no memory");
+        return false;
+    }
+    slash = strchr(copy, '/');
+    env.net_provider = copy;
+    env.net_interface = "";
+    if (slash != NULL) {
+        *slash = '\0';
+        env.net_interface = slash + 1;
+    }
+    if (env.num_nics > 1 || env.nic_id != 0) {
+        glex_error("GLEX_NET=%s: a network is one NIC with an id of its own: GLEX_NUM_NICS and "
+                   "GLEX_NIC_ID do not go with it", text);
+        return false;
+    }
+    return true;
+}
+
 /* All are looked at even after a mistake, so that a user learns of all of them at once. */
 static void env_read(void)
 {
@@ -121,6 +151,8 @@ static void env_read(void)
     env.shm_dir = "/dev/shm";
     env.fabric = "default";
     env.num_nics = 1;
+    env.net_port = GLEX_NET_DEFAULT_PORT;
+    env.net_timeout = GLEX_NET_DEFAULT_TIMEOUT;
     env.stats = secure_getenv("GLEX_STATS"); /* a file to write to: not for others' privileges */
     env.single_threaded = env_single_threaded();
     env.capture = secure_getenv("GLEX_CAPTURE"); /* the same */
@@ -130,6 +162,9 @@ static void env_read(void)
     ok &= env_fabric();
     ok &= env_number("GLEX_NIC_ID", 1, UINT32_MAX - GLEX_MAX_NICS, &env.nic_id);
     ok &= env_number("GLEX_NUM_NICS", 1, GLEX_MAX_NICS, &env.num_nics);
+    ok &= env_number("GLEX_NET_PORT", 1024, GLEX_NET_MAX_PORT - 1, &env.net_port);
+    ok &= env_number("GLEX_NET_TIMEOUT", 2, 3600, &env.net_timeout);
+    ok &= env_net();
     ok &= env_yes_no("GLEX_PRIVATE_RDMA", &env.private_rdma);
     ok &= fault == NULL || glex_fault_parse(fault, &env.fault);
     env.valid = ok;

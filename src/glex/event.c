@@ -60,7 +60,6 @@ static GLEX_ALWAYS_INLINE void event_take(struct glex_endpoint *ep,
     struct glex_ring_rx *rx = &ep->eq;
 
     rx->cursor = pos + 1;
-    rx->idle = GLEX_RING_PATIENCE;
     /* Once only: the program may have changed the memory since. */
     if (glex_likely(pos >= rx->seen)) {
         rx->seen = pos + 1;

@@ -7,7 +7,7 @@
 
 #include <openglex.h> /* PACKAGE_VERSION */
 
-/* A registration of a peer, and the peer. */
+/* A registration of a peer on this host, and the peer. */
 static glex_ret_t ext_rmem(struct glex_endpoint *ep, glex_ep_addr_t peer_addr, glex_mem_handle_t mh,
                            uint32_t key, uint64_t offset, uint64_t len, struct glex_peer **peer_p,
                            struct glex_rmem **rmem_p)
@@ -17,6 +17,9 @@ static glex_ret_t ext_rmem(struct glex_endpoint *ep, glex_ep_addr_t peer_addr, g
     *peer_p = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
     if (*peer_p == NULL) {
         return GLEX_NO_EP_RESOURCE;
+    }
+    if ((*peer_p)->link->is_remote) {
+        return GLEX_NOT_IMPLEMENTED;
     }
     if (offset + len < len) {
         return GLEX_ACCESS_ERR;
@@ -113,6 +116,12 @@ glex_ret_t glex_ext_event_fd(glex_ep_handle_t handle, int *fd)
     return ret;
 }
 
+/* Whether a peer refuses messages, as far as one can tell: of another host only that it ended. */
+static bool ext_refuses(struct glex_endpoint *ep, const struct glex_peer *peer)
+{
+    return peer->link->is_remote ? !peer->link->is_living(ep, peer) : glex_ring_refuses(&peer->mpq);
+}
+
 /* Whether the oldest entry was claimed for nothing, as by a producer that was killed. */
 static bool ext_oldest_is_nothing(const struct glex_ring_rx *rx)
 {
@@ -150,6 +159,7 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t handle)
         return ret;
     }
     glex_fault_flush(ep); /* whoever sleeps posts nothing that delayed messages could wait for */
+    glex_net_progress(ep); /* and nothing that would take a frame along */
     /* Before arming: what comes later stays, and wakes at once. */
     glex_wait_drain(ep);
     if (!ext_arm_ring(ep, &ep->eq)) {
@@ -159,11 +169,12 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t handle)
         glex_ring_disarm(&ep->eq);
         return GLEX_BUSY;
     }
-    if (glex_coll_is_pending(ep)) {
+    if (glex_coll_is_pending(ep) || !glex_net_arm(ep)) {
         glex_ring_disarm(&ep->eq);
         glex_ring_disarm(&ep->mpq);
         glex_coll_idle(ep);
-        return GLEX_BUSY; /* what it carried out may have come to our own queues */
+        glex_net_progress(ep);
+        return GLEX_BUSY; /* what they carried out may have come to our own queues */
     }
     return glex_wait_start_timer(ep);
 }
@@ -191,7 +202,7 @@ glex_ret_t glex_ext_has_receiver(glex_ep_handle_t handle, glex_ep_addr_t peer_ad
     }
     GLEX_LOCKED(ep);
     peer = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
-    return peer == NULL || glex_ring_refuses(&peer->mpq) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
+    return peer == NULL || ext_refuses(ep, peer) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
 }
 
 glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
@@ -212,7 +223,7 @@ glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
         glex_peer_drop(ep, peer);
         return GLEX_NO_EP_RESOURCE;
     }
-    return glex_ring_refuses(&peer->mpq) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
+    return ext_refuses(ep, peer) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
 }
 
 glex_ret_t glex_ext_forget_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)

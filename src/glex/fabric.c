@@ -124,7 +124,7 @@ bool glex_fabric_is_stale(int dirfd)
     return fstat(dirfd, &st) != 0 || st.st_nlink == 0;
 }
 
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
+uint64_t glex_fabric_hash(uint64_t hash, const void *data, size_t len)
 {
     const unsigned char *p = data;
 
@@ -135,7 +135,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
 }
 
 /* What tells this host from all others: new with each boot. Without /proc its name. */
-static uint64_t hash_host(uint64_t hash)
+uint64_t glex_fabric_hash_host(uint64_t hash)
 {
     struct utsname host;
     char boot_id[64];
@@ -147,9 +147,9 @@ static uint64_t hash_host(uint64_t hash)
         close(fd);
     }
     if (len > 0) {
-        return hash_bytes(hash, boot_id, (size_t)len);
+        return glex_fabric_hash(hash, boot_id, (size_t)len);
     }
-    return uname(&host) == 0 ? hash_bytes(hash, host.nodename, strlen(host.nodename)) : hash;
+    return uname(&host) == 0 ? glex_fabric_hash(hash, host.nodename, strlen(host.nodename)) : hash;
 }
 
 /*
@@ -158,15 +158,15 @@ static uint64_t hash_host(uint64_t hash)
  */
 uint64_t glex_fabric_identity(int dirfd)
 {
-    uint64_t hash = hash_host(0xcbf29ce484222325ull);
+    uint64_t hash = glex_fabric_hash_host(GLEX_FABRIC_HASH_START);
     uid_t uid = geteuid();
     struct stat st;
 
     if (fstat(dirfd, &st) == 0) {
-        hash = hash_bytes(hash, &st.st_dev, sizeof(st.st_dev));
+        hash = glex_fabric_hash(hash, &st.st_dev, sizeof(st.st_dev));
     }
-    hash = hash_bytes(hash, &uid, sizeof(uid));
-    hash = hash_bytes(hash, glex_env()->fabric, strlen(glex_env()->fabric));
+    hash = glex_fabric_hash(hash, &uid, sizeof(uid));
+    hash = glex_fabric_hash(hash, glex_env()->fabric, strlen(glex_env()->fabric));
     return hash != 0 ? hash : 1;
 }
 

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define GLEX_EXT_VERSION 5
+#define GLEX_EXT_VERSION 6
 
 /**
  * Registration flag beside enum glex_mem_flag: the owner learns of data only by events. An
@@ -42,6 +42,10 @@ struct glex_ext_device_attr {
     char     missing[192]; /**< for people: why a capability is not there; else empty */
     uint32_t space;        /**< whose private memory can be reached: that of processes with the same
                                 number; 0: without GLEX_EXT_CAP_PRIVATE_RDMA */
+    uint64_t network;      /**< 0: endpoints of this host's fabric alone can be reached; else also
+                                those of all NICs whose device has the same number (GLEX_NET).
+                                RDMA to those, and what is told of it, ends later than the call, and
+                                there are no pointers to their memory */
     uint64_t fabric;       /**< the same for processes that share a fabric, another one wherever they
                                 do not, such as on another host; a NIC id has too few bits for that */
 };
@@ -95,7 +99,7 @@ glex_ret_t glex_ext_mem_free(glex_ep_handle_t ep, void *addr);
  * A pointer in this process to a peer's registered memory. Valid until this endpoint is
  * destroyed, whatever becomes of the peer; what is stored after the peer died is lost.
  * Errors: NOT_IMPLEMENTED (that memory was not allocated from the NIC, or this NIC is without
- * GLEX_EXT_CAP_MAP), ACCESS_ERR (key, handle or range), NO_EP_RESOURCE (no such peer).
+ * GLEX_EXT_CAP_MAP, or the peer is on another host), ACCESS_ERR (key, handle or range), NO_EP_RESOURCE (no such peer).
  */
 glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_handle_t mh,
                              uint32_t key, uint64_t offset, uint64_t len, void **ptr_p);
@@ -112,7 +116,8 @@ struct glex_ext_watch {
  * while it holds is as good as an RDMA request: one that the owner takes back in that moment, too,
  * may still be carried out. The word can be read until this endpoint is destroyed, whatever becomes
  * of the peer, and in a child of fork(), where it does not hold. Does not block.
- * Errors: ACCESS_ERR (key or handle), NO_EP_RESOURCE (no such peer), NO_MEM_RESOURCE.
+ * Errors: ACCESS_ERR (key or handle), NO_EP_RESOURCE (no such peer), NO_MEM_RESOURCE,
+ * NOT_IMPLEMENTED (the peer is on another host).
  */
 glex_ret_t glex_ext_peer_watch(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_handle_t mh,
                                uint32_t key, struct glex_ext_watch *watch);
@@ -132,7 +137,7 @@ glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t ep, glex_ep_addr_t peer);
  * without events.
  * Errors: INVALID_PARAM, ACCESS_ERR (the peer's memory; what glex_poll_error_req() would tell in
  * detail of the same request posted), NO_EP_RESOURCE (no such peer, or it has no receiver), BUSY,
- * NOT_IMPLEMENTED (collectives).
+ * NOT_IMPLEMENTED (collectives; the peer is on another host).
  */
 glex_ret_t glex_ext_rdma_now(glex_ep_handle_t ep, const glex_rdma_req_t *req, void *local);
 
@@ -215,7 +220,7 @@ glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, int present);
 
 /**
  * Whether a peer endpoint has a receiver, as far as shared memory tells: one that was killed seems
- * to have one. Costs no system call.
+ * to have one, and one of another host as long as its connection lasts. Costs no system call.
  * Returns SUCCESS, or NO_EP_RESOURCE where it has none, or does not exist.
  */
 glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr_t peer);

@@ -1,5 +1,6 @@
 #include "capture.h"
 #include "env.h"
+#include "net/net.h"
 #include "shm.h"
 
 const struct glex_link *glex_link_find(struct glex_nic *dev, uint32_t nic_id)
@@ -10,5 +11,8 @@ const struct glex_link *glex_link_find(struct glex_nic *dev, uint32_t nic_id)
         link = &glex_capture_link;
     }
 
-    return link->reaches(dev, nic_id) ? link : NULL;
+    if (link->reaches(dev, nic_id)) {
+        return link;
+    }
+    return glex_net_link.reaches(dev, nic_id) ? &glex_net_link : NULL;
 }

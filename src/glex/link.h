@@ -18,6 +18,8 @@ struct glex_peer;
 
 struct glex_link {
     const char *name;
+    bool        is_remote; /* to other hosts: of struct glex_peer only what all links have is set, and
+                              requests end later than the call that posts them */
 
     /** Whether the link leads to that NIC. */
     bool (*reaches)(struct glex_nic *dev, uint32_t nic_id);

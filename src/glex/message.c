@@ -142,7 +142,7 @@ static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
         return GLEX_INVALID_PARAM;
     }
     GLEX_LOCKED(ep);
-    ep->poll.idle = glex_fault_patience(ep);
+    ep->poll.idle = glex_endpoint_patience(ep);
     glex_endpoint_idle(ep, &ep->eq, ep->eq.cursor);
     glex_endpoint_idle(ep, &ep->mpq, ep->mpq.cursor);
     return GLEX_NO_EVENT;

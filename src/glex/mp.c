@@ -41,6 +41,9 @@ static inline glex_ret_t mp_post_one(struct glex_endpoint *ep, const glex_imm_mp
     struct glex_peer *peer;
     int status;
 
+    if (glex_unlikely((req->flag & GLEX_FLAG_FENCE) && glex_net_holds(ep))) {
+        return GLEX_BUSY;
+    }
     if (glex_unlikely(req->flag & GLEX_COLL_FLAGS)) {
         return glex_coll_post_mp(ep, req);
     }
@@ -129,7 +132,6 @@ static inline void mp_take(struct glex_endpoint *ep, uint64_t pos)
     struct glex_ring_rx *rx = &ep->mpq;
 
     rx->cursor = pos + 1;
-    rx->idle = GLEX_RING_PATIENCE;
     if (glex_unlikely(rx->armed)) {
         glex_ring_disarm(rx);
     }

@@ -49,6 +49,9 @@ static inline glex_ret_t imm_rdma_post_one(struct glex_endpoint *ep, const glex_
     struct glex_peer *peer;
     int status;
 
+    if (glex_unlikely((req->flag & GLEX_FLAG_FENCE) && glex_net_holds(ep))) {
+        return GLEX_BUSY;
+    }
     if (glex_unlikely(req->flag & GLEX_COLL_FLAGS)) {
         return glex_coll_post_imm_rdma(ep, req);
     }
@@ -134,6 +137,20 @@ static glex_ret_t rdma_check(const glex_rdma_req_t *req)
         return GLEX_INVALID_PARAM;
     }
     return GLEX_SUCCESS;
+}
+
+/* Whether a request goes to another host: it is over when the network says so, and leaves its local
+ * event then. */
+static bool rdma_ends_later(struct glex_endpoint *ep, const glex_rdma_req_t *req)
+{
+    struct glex_peer *peer;
+    int status;
+
+    if (glex_likely(ep->net == NULL)) {
+        return false;
+    }
+    peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
+    return peer != NULL && peer->link->is_remote;
 }
 
 static int rdma_execute(struct glex_endpoint *ep, const glex_rdma_req_t *req, char *local)
@@ -224,7 +241,10 @@ static glex_ret_t rdma_post_one(struct glex_endpoint *ep, const glex_rdma_req_t 
         return glex_coll_post_rdma(ep, req);
     }
     ret = rdma_check(req);
-    if (ret == GLEX_SUCCESS && (req->flag & GLEX_FLAG_LOCAL_EVT)) {
+    if (ret == GLEX_SUCCESS && (req->flag & GLEX_FLAG_FENCE) && glex_net_holds(ep)) {
+        ret = GLEX_BUSY;
+    }
+    if (ret == GLEX_SUCCESS && (req->flag & GLEX_FLAG_LOCAL_EVT) && !rdma_ends_later(ep, req)) {
         ret = rdma_claim_local_event(ep, &slot, &tail);
     }
     if (ret != GLEX_SUCCESS) {
@@ -280,6 +300,9 @@ glex_ret_t glex_ext_rdma_now(glex_ep_handle_t handle, const glex_rdma_req_t *req
         return GLEX_INVALID_PARAM;
     }
     GLEX_LOCKED(ep);
+    if (rdma_ends_later(ep, req)) {
+        return GLEX_NOT_IMPLEMENTED;
+    }
     status = rdma_execute(ep, req, local);
     switch (status) {
     case GLEX_REQ_DONE:

@@ -112,6 +112,8 @@ glex_ret_t glex_wait_open_event(struct glex_endpoint *ep)
     ep->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (ep->event_fd < 0 || ep->timer_fd < 0 ||
         epoll_ctl(ep->event_fd, EPOLL_CTL_ADD, ep->wait_fd, &event) != 0 ||
+        (ep->net != NULL &&
+         epoll_ctl(ep->event_fd, EPOLL_CTL_ADD, glex_net_fd(ep), &event) != 0) ||
         epoll_ctl(ep->event_fd, EPOLL_CTL_ADD, ep->timer_fd, &event) != 0) {
         glex_error("cannot make a descriptor to sleep on: %s", strerror(errno));
         wait_close_event(ep);
@@ -228,7 +230,7 @@ static bool wait_is_published(const struct glex_ring_rx *rx, uint64_t pos)
 }
 
 /* Another thread may use the endpoint meanwhile: of `rx` this reads only what never changes. */
-static bool wait_spin(const struct glex_ring_rx *rx, uint64_t pos)
+static bool wait_spin(struct glex_endpoint *ep, const struct glex_ring_rx *rx, uint64_t pos)
 {
     uint64_t end = glex_now_ns() + WAIT_SPIN_NS;
     cpu_set_t set;
@@ -247,6 +249,10 @@ static bool wait_spin(const struct glex_ring_rx *rx, uint64_t pos)
             __builtin_ia32_pause();
 #endif
         }
+        if (ep->net != NULL) {
+            GLEX_LOCKED(ep);
+            glex_net_progress(ep);
+        }
     } while (glex_now_ns() < end);
     return false;
 }
@@ -264,7 +270,9 @@ static struct timespec wait_time(uint64_t deadline, uint64_t most)
 static glex_ret_t wait_sleep(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos,
                              uint64_t deadline)
 {
-    struct pollfd pfd = {.fd = ep->wait_fd, .events = POLLIN};
+    /* poll() passes over the second where it is -1. */
+    struct pollfd pfd[2] = {{.fd = ep->wait_fd, .events = POLLIN},
+                            {.fd = glex_net_fd(ep), .events = POLLIN}};
     struct timespec left;
     bool armed = false;
     int ret, err;
@@ -274,8 +282,8 @@ static glex_ret_t wait_sleep(struct glex_endpoint *ep, struct glex_ring_rx *rx, 
         glex_wait_drain(ep);
         armed = glex_ring_arm(rx, pos);
     }
-    if (armed && glex_coll_is_pending(ep)) {
-        glex_ring_disarm(rx); /* somebody needs us to carry our sequence on: look again soon */
+    if (armed && (glex_coll_is_pending(ep) || !glex_net_arm(ep))) {
+        glex_ring_disarm(rx); /* a sequence of ours is to be carried on, or the network: look again */
         armed = false;
     }
     if (armed) {
@@ -283,12 +291,12 @@ static glex_ret_t wait_sleep(struct glex_endpoint *ep, struct glex_ring_rx *rx, 
     } else {
         /* Claimed, and still not published after a spin: its producer was stopped or killed. Or
          * another thread sleeps. */
-        pfd.events = 0;
+        pfd[0].events = 0;
         left = wait_time(deadline, 1000000);
     }
     ep->threads.sleeping |= armed;
     glex_endpoint_unlock(ep);
-    ret = ppoll(&pfd, 1, &left, NULL);
+    ret = ppoll(pfd, 2, &left, NULL);
     err = errno;
     glex_endpoint_lock(ep);
     if (armed) {
@@ -316,7 +324,7 @@ glex_ret_t glex_wait_for(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint
         }
         glex_fault_flush(ep); /* who waits posts nothing that delayed messages could wait for */
         glex_endpoint_unlock(ep);
-        published = wait_spin(rx, pos);
+        published = wait_spin(ep, rx, pos);
         glex_endpoint_lock(ep);
         if (published) {
             return GLEX_SUCCESS;

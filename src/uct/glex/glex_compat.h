@@ -98,8 +98,8 @@ static inline ucs_status_t uct_glex_mpool_init(ucs_mpool_t *mp, size_t elem_size
 typedef uct_md_attr_t uct_glex_md_attr_t;
 typedef unsigned      uct_glex_mem_reg_arg_t;
 
-/* Put and get need no registration where the NIC is this process; UCX makes one for each request */
-#  define UCT_GLEX_NEED_MEMH      (!UCT_GLEX_NIC_RDMA_NOW)
+/* Put and get need no registration where they are over at once; UCX makes one for each request */
+#  define UCT_GLEX_NEED_MEMH      0
 #  define UCT_GLEX_MD_ATTR(_attr) (&(_attr)->cap)
 
 static inline unsigned uct_glex_mem_reg_flags(uct_glex_mem_reg_arg_t arg)

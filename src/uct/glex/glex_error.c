@@ -25,7 +25,8 @@ static void uct_glex_error_connect_lost(uct_glex_vc_t *vc)
 static int uct_glex_error_is_dead(const struct glex_err_req *err)
 {
     return (err->status == GLEX_ERR_STATUS_DEST_VP_STOP) ||
-           (err->status == GLEX_ERR_STATUS_DEST_HOST_DEAD);
+           (err->status == GLEX_ERR_STATUS_DEST_HOST_DEAD) ||
+           (err->status == GLEX_ERR_STATUS_CONNECTION_MAX_RETRY);
 }
 
 /* Who is not there any more uses no memory of ours */

@@ -283,8 +283,8 @@ static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
     iface->channels            = config->channels;
     iface->config.rma_buf_size = config->rma_buf_size;
     iface->config.max_bcopy    = config->srq_unit_size;
-    iface->config.max_rma_short = UCT_GLEX_NIC_RDMA_NOW ? uct_glex_iface_max_rdma(iface) :
-                                                         UCT_GLEX_IMM_PUT_LEN;
+    iface->config.max_rma_short = uct_glex_md_rdma_now(iface->md) ?
+                                  uct_glex_iface_max_rdma(iface) : UCT_GLEX_IMM_PUT_LEN;
     if (!uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_SR)) {
         iface->config.max_bcopy = ucs_min(iface->config.max_bcopy, er_max);
     }
@@ -292,9 +292,10 @@ static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
 
 /* Events on their way for other reasons than ER: units fetched, RMA that is not over when it is
  * posted, zero copy, our Gets */
-static unsigned uct_glex_iface_op_events(const uct_glex_iface_config_t *config)
+static unsigned uct_glex_iface_op_events(const uct_glex_md_t *md,
+                                         const uct_glex_iface_config_t *config)
 {
-    unsigned rma = UCT_GLEX_NIC_RDMA_NOW ? 0 : config->rma_req_capacity;
+    unsigned rma = uct_glex_md_rdma_now(md) ? 0 : config->rma_req_capacity;
 
     return 2 * config->srq_capacity + rma +
            (2 + UCT_GLEX_ZC_MAX_IOV) * config->zc_req_capacity + UCT_GLEX_POLL_BATCH;
@@ -321,7 +322,7 @@ static ucs_status_t uct_glex_iface_init_nic(uct_glex_iface_t *iface)
 static ucs_status_t uct_glex_iface_init_channels(uct_glex_iface_t *iface,
                                                  const uct_glex_iface_config_t *config)
 {
-    unsigned events = uct_glex_iface_op_events(config);
+    unsigned events = uct_glex_iface_op_events(iface->md, config);
     struct glex_ep_attr attr;
     ucs_status_t status;
 

@@ -93,6 +93,18 @@ static inline int uct_glex_md_has_private_rdma(const uct_glex_md_t *md)
     return !!(md->ext_attr.caps & GLEX_EXT_CAP_PRIVATE_RDMA);
 }
 
+/** Whether RDMA is over when its call returns, with all peers: the software NIC without a network */
+static inline int uct_glex_md_rdma_now(const uct_glex_md_t *md)
+{
+    return UCT_GLEX_NIC_RDMA_NOW && (md->ext_attr.network == 0);
+}
+
+/** Whether UCX is to have the local memory of put and get registered */
+static inline int uct_glex_md_needs_memh(const uct_glex_md_t *md)
+{
+    return UCT_GLEX_NEED_MEMH || !uct_glex_md_rdma_now(md);
+}
+
 /** Register at an endpoint of the domain without cache; for the transport's own buffers */
 ucs_status_t uct_glex_md_reg(uct_glex_md_t *md, unsigned ep_index, void *address, size_t length,
                              int mem_flags, glex_mem_handle_t *mh_p);

@@ -195,7 +195,7 @@ static ucs_status_t uct_glex_md_query(uct_md_h uct_md, uct_glex_md_attr_t *attr)
 
     uct_glex_md_attr_init(attr);
     cap->flags            = UCT_MD_FLAG_NEED_RKEY;
-    if (UCT_GLEX_NEED_MEMH) {
+    if (uct_glex_md_needs_memh(md)) {
         cap->flags |= UCT_MD_FLAG_NEED_MEMH;
     }
     cap->access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
@@ -301,7 +301,7 @@ ucs_status_t uct_glex_memh_new(uct_glex_md_t *md, void *address, size_t length, 
     memh->reg       = NULL;
     memh->flags     = flags;
     memh->revocable = UCT_GLEX_MEMH_REVOCABLE;
-    if (!UCT_GLEX_NIC_RDMA_NOW) {
+    if (!uct_glex_md_rdma_now(md)) {
         status = uct_glex_memh_register(md, memh, 0);
         if (status != UCS_OK) {
             ucs_free(memh);

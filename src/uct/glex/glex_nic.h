@@ -34,6 +34,7 @@ struct glex_ext_device_attr {
     uint32_t caps;
     char     missing[8];
     uint32_t space;
+    uint64_t network;
     uint64_t fabric;
 };
 
@@ -45,6 +46,7 @@ static inline glex_ret_t glex_ext_query_device(glex_device_handle_t dev,
     attr->caps       = GLEX_EXT_CAP_PRIVATE_RDMA;
     attr->missing[0] = '\0';
     attr->space      = 1;
+    attr->network    = 0;
     attr->fabric     = 0;
     return GLEX_SUCCESS;
 }

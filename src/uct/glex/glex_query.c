@@ -52,7 +52,7 @@ static void uct_glex_iface_query_rma(const uct_glex_iface_t *iface, uct_iface_at
     attr->cap.get.opt_zcopy_align = 1;
     attr->cap.get.align_mtu     = 1;
     attr->cap.get.max_iov       = 1;
-    if (UCT_GLEX_NIC_RDMA_NOW) {
+    if (uct_glex_md_rdma_now(iface->md)) {
         attr->cap.flags        |= UCT_IFACE_FLAG_GET_SHORT;
         attr->cap.get.max_short = iface->config.max_rma_short;
     }
@@ -99,21 +99,6 @@ ucs_status_t uct_glex_iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t *
     return UCS_OK;
 }
 
-/* Bit of the device address's `space`: private memory can be read, so there is zero-copy */
-#define UCT_GLEX_SPACE_ZCOPY 1
-
-/* Fabric and address space, folded into what the address has room for: two of many hosts may have
- * the same NIC id, and must not take each other for one */
-static uint16_t uct_glex_iface_space(const uct_glex_iface_t *iface)
-{
-    uint64_t fold = iface->md->ext_attr.fabric ^ iface->md->ext_attr.space;
-
-    fold ^= fold >> 32;
-    fold ^= fold >> 16;
-    fold &= UINT16_MAX & ~UCT_GLEX_SPACE_ZCOPY;
-    return fold | ((iface->md->ext_attr.space != 0) ? UCT_GLEX_SPACE_ZCOPY : 0);
-}
-
 ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_addr_t *addr)
 {
     uct_glex_iface_t *iface     = ucs_derived_of(tl_iface, uct_glex_iface_t);
@@ -121,7 +106,10 @@ ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_
 
     out->nic_id  = iface->md->dev_attr.nic_id;
     out->version = UCT_GLEX_WIRE_VERSION;
-    out->space   = uct_glex_iface_space(iface);
+    out->resv    = 0;
+    out->fabric  = iface->md->ext_attr.fabric;
+    out->network = iface->md->ext_attr.network;
+    out->space   = iface->md->ext_attr.space;
     return UCS_OK;
 }
 
@@ -136,10 +124,20 @@ static void uct_glex_iface_warn_space(const uct_glex_iface_t *iface,
         ucs_warn("glex: not usable with a process on NIC 0x%x %s: no zero-copy between the two. "
                  "GLEX_PRIVATE_RDMA=n in all processes does without",
                  addr->nic_id,
-                 !(addr->space & UCT_GLEX_SPACE_ZCOPY) || (iface->md->ext_attr.space == 0) ?
+                 (addr->space == 0) || (iface->md->ext_attr.space == 0) ?
                          "because one of the two may not be read by others (ptrace, seccomp)" :
                          "in another pid or user namespace");
     }
+}
+
+/* Two of many hosts may have the same NIC id: only the fabric's and the network's own identity tell
+ * whether it is the one that is meant. A NIC of ours is reached by shared memory alone. */
+static int uct_glex_iface_shares_link(const uct_glex_iface_t *iface,
+                                      const uct_glex_device_addr_t *addr)
+{
+    return (addr->fabric == iface->md->ext_attr.fabric) ||
+           ((addr->network != 0) && (addr->network == iface->md->ext_attr.network) &&
+            (addr->nic_id != iface->md->dev_attr.nic_id));
 }
 
 int uct_glex_iface_is_reachable(const uct_iface_h tl_iface, const uct_device_addr_t *dev_addr,
@@ -149,10 +147,12 @@ int uct_glex_iface_is_reachable(const uct_iface_h tl_iface, const uct_device_add
     const uct_glex_device_addr_t *addr = (const uct_glex_device_addr_t*)dev_addr;
 
     if ((addr->version != UCT_GLEX_WIRE_VERSION) ||
+        !uct_glex_iface_shares_link(iface, addr) ||
         (glex_ext_is_reachable(iface->md->dev, addr->nic_id) != GLEX_SUCCESS)) {
         return 0;
     }
-    if (addr->space != uct_glex_iface_space(iface)) {
+    if ((addr->fabric == iface->md->ext_attr.fabric) &&
+        (addr->space != iface->md->ext_attr.space)) {
         uct_glex_iface_warn_space(iface, addr);
         return 0;
     }

@@ -308,7 +308,7 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
             return pack_cb(ptr, arg);
         }
     }
-    if (UCT_GLEX_NIC_RDMA_NOW) {
+    if (uct_glex_md_rdma_now(iface->md)) {
         return uct_glex_rma_put_bcopy_now(iface, vc, pack_cb, arg, remote_addr, rkey);
     }
 
@@ -401,7 +401,7 @@ ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_
     if (status != UCS_OK) {
         return status;
     }
-    if (UCT_GLEX_NIC_RDMA_NOW) {
+    if (uct_glex_md_rdma_now(iface->md)) {
         return uct_glex_rma_get_bcopy_now(iface, vc, unpack_cb, arg, length, remote_addr, rkey);
     }
 
@@ -457,7 +457,7 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
     if (status != UCS_OK) {
         return status;
     }
-    if (UCT_GLEX_NIC_RDMA_NOW) {
+    if (uct_glex_md_rdma_now(iface->md)) {
         return uct_glex_rma_zcopy_now(iface, vc, iov->buffer, length, remote_addr, rkey, type);
     }
     op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, comp);

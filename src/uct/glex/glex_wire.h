@@ -16,7 +16,7 @@
 #error "the wire format is little-endian and so must the machine be"
 #endif
 
-#define UCT_GLEX_WIRE_VERSION 7
+#define UCT_GLEX_WIRE_VERSION 8
 
 /* What one immediate MP and one immediate RDMA put carry (paper 003, section 6) */
 #define UCT_GLEX_MP_LEN      112
@@ -26,7 +26,11 @@
 typedef struct uct_glex_device_addr {
     uint32_t nic_id;
     uint16_t version;
-    uint16_t space; /* of processes on one fabric that reach each other's private memory */
+    uint16_t resv;
+    uint64_t fabric;  /* of one host, by which its processes share memory */
+    uint64_t network; /* that NICs of other hosts are reached by; 0: none */
+    uint32_t space;   /* of processes on one fabric that reach each other's private memory; 0: no
+                         zero-copy */
 } UCS_S_PACKED uct_glex_device_addr_t;
 
 /* Interface address: an endpoint on the NIC. `uuid` tells a new owner of the same endpoint number
@@ -307,7 +311,7 @@ typedef struct uct_glex_zc {
     uct_glex_zc_iov_t iov[];
 } UCS_S_PACKED uct_glex_zc_t;
 
-_Static_assert(sizeof(uct_glex_device_addr_t) == 8, "wire format");
+_Static_assert(sizeof(uct_glex_device_addr_t) == 28, "wire format");
 _Static_assert(sizeof(uct_glex_iface_addr_t) == 12, "wire format");
 _Static_assert(sizeof(uct_glex_packed_rkey_t) == 40, "wire format");
 _Static_assert(sizeof(uct_glex_hdr_t) == 16, "wire format");

@@ -35,7 +35,7 @@ static ucs_status_t uct_glex_zc_memh(uct_glex_op_t *op, const uct_iov_t *iov, si
 {
     ucs_status_t status;
 
-    if (!UCT_GLEX_NEED_MEMH && (iov->memh == UCT_MEM_HANDLE_NULL)) {
+    if (!uct_glex_md_needs_memh(op->vc->iface->md) && (iov->memh == UCT_MEM_HANDLE_NULL)) {
         status = uct_glex_memh_new(op->vc->iface->md, iov->buffer, length, 0, memh_p);
         if (status != UCS_OK) {
             return status;

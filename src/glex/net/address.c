@@ -1,0 +1,299 @@
+/*
+ * Where an endpoint is on a network: its NIC id is its host's number in the interface's subnet, and
+ * it listens at the port of its number. So an address says by itself where to connect to, and no
+ * directory of endpoints is needed.
+ */
+#include "device.h"
+#include "env.h"
+#include "fabric.h"
+#include "log.h"
+#include "net/net.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#ifndef OPENGLEX_PKGLIBDIR
+#define OPENGLEX_PKGLIBDIR "/usr/local/lib/openglex"
+#endif
+
+#define ADDRESS_BACKLOG 1024
+/* Programs pack the number of an endpoint above 24 bits of NIC id. */
+#define ADDRESS_MIN_PREFIX 8u
+
+/* ---- the interface --------------------------------------------------------------------------- */
+
+static uint32_t address_ip(const struct sockaddr *sa)
+{
+    struct sockaddr_in sin;
+
+    memcpy(&sin, sa, sizeof(sin));
+    return ntohl(sin.sin_addr.s_addr);
+}
+
+static bool address_is_loopback(uint32_t ip)
+{
+    return ip >> 24 == 127;
+}
+
+/* Whether it is the one that was asked for, by name or address; unnamed: the first one that is no
+ * loopback. */
+static bool address_matches(const struct ifaddrs *ifa, const char *wanted)
+{
+    struct in_addr addr;
+
+    if (ifa->ifa_addr == NULL || ifa->ifa_addr->sa_family != AF_INET || ifa->ifa_netmask == NULL ||
+        (ifa->ifa_flags & (IFF_UP | IFF_RUNNING)) != (IFF_UP | IFF_RUNNING)) {
+        return false;
+    }
+    if (wanted[0] == '\0') {
+        return !(ifa->ifa_flags & IFF_LOOPBACK);
+    }
+    if (inet_pton(AF_INET, wanted, &addr) == 1) {
+        /* All addresses of a loopback's net are its own. */
+        return ntohl(addr.s_addr) == address_ip(ifa->ifa_addr) ||
+               ((ifa->ifa_flags & IFF_LOOPBACK) && address_is_loopback(ntohl(addr.s_addr)));
+    }
+    return strcmp(ifa->ifa_name, wanted) == 0;
+}
+
+static void address_take(const struct ifaddrs *ifa, const char *wanted, struct glex_net_place *place)
+{
+    uint32_t mask = address_ip(ifa->ifa_netmask);
+    struct in_addr addr;
+
+    place->ip = inet_pton(AF_INET, wanted, &addr) == 1 ? ntohl(addr.s_addr) :
+                                                         address_ip(ifa->ifa_addr);
+    place->prefix = (uint32_t)__builtin_popcount(mask);
+    /* Where the subnet has too many hosts for 24 bits, or this one has no number in it: the
+     * whole address. */
+    if (place->prefix < ADDRESS_MIN_PREFIX || (place->ip & ~mask) == 0) {
+        place->prefix = 0;
+    }
+    place->nic_id = place->prefix == 0 ? place->ip : place->ip & ~mask;
+    snprintf(place->interface, sizeof(place->interface), "%s", ifa->ifa_name);
+}
+
+static glex_ret_t address_find(struct glex_net_place *place)
+{
+    const char *wanted = glex_env()->net_interface;
+    struct ifaddrs *list, *ifa;
+
+    if (getifaddrs(&list) != 0) {
+        glex_error("cannot list the network interfaces: %s", strerror(errno));
+        return GLEX_SYS_ERR;
+    }
+    for (ifa = list; ifa != NULL && !address_matches(ifa, wanted); ifa = ifa->ifa_next) {
+    }
+    if (ifa != NULL) {
+        address_take(ifa, wanted, place);
+    }
+    freeifaddrs(list);
+    if (ifa == NULL) {
+        glex_error("GLEX_NET: there is no interface%s%s with an IPv4 address that is up; `ip -4 "
+                   "addr` lists them, and GLEX_NET=%s/NAME chooses one",
+                   wanted[0] != '\0' ? " " : "", wanted, glex_env()->net_provider);
+        return GLEX_INVALID_PARAM;
+    }
+    return GLEX_SUCCESS;
+}
+
+static uint32_t address_mask(const struct glex_net_place *place)
+{
+    return place->prefix == 0 ? 0 : ~0u << (32 - place->prefix);
+}
+
+uint32_t glex_net_ip(const struct glex_net_place *place, uint32_t nic_id)
+{
+    uint32_t mask = address_mask(place);
+
+    if (!place->on || nic_id == 0 || (nic_id & mask) != 0) {
+        return 0;
+    }
+    return (place->ip & mask) | nic_id;
+}
+
+/* ---- the key --------------------------------------------------------------------------------- */
+
+static bool address_key_digits(const char *text, struct glex_net_place *place)
+{
+    size_t len = strspn(text, "0123456789abcdefABCDEF"), i;
+    unsigned byte;
+
+    if (text[len] != '\0' || len % 2 != 0 || len < 32 || len > 2 * GLEX_NET_KEY_MAX) {
+        return false;
+    }
+    for (i = 0; i < len / 2; i++) {
+        sscanf(text + 2 * i, "%2x", &byte);
+        place->key[i] = (uint8_t)byte;
+    }
+    place->key_len = (uint32_t)(len / 2);
+    return true;
+}
+
+static glex_ret_t address_key_file(const char *path, struct glex_net_place *place)
+{
+    char text[2 * GLEX_NET_KEY_MAX + 2];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    ssize_t len;
+
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        glex_error("GLEX_NET_KEY_FILE=%s: %s", path, strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+        }
+        return GLEX_INVALID_PARAM;
+    }
+    len = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (st.st_mode & (S_IRWXG | S_IRWXO)) {
+        glex_error("GLEX_NET_KEY_FILE=%s: others may read it (mode %03o): chmod 600", path,
+                   (unsigned)st.st_mode & 0777);
+        return GLEX_INVALID_PARAM;
+    }
+    while (len > 0 && isspace((unsigned char)text[len - 1])) {
+        len--;
+    }
+    text[len < 0 ? 0 : len] = '\0';
+    if (!address_key_digits(text, place)) {
+        glex_error("GLEX_NET_KEY_FILE=%s: must hold 32 to %u hexadecimal digits", path,
+                   2 * GLEX_NET_KEY_MAX);
+        return GLEX_INVALID_PARAM;
+    }
+    return GLEX_SUCCESS;
+}
+
+static glex_ret_t address_find_key(struct glex_net_place *place)
+{
+    const char *key = getenv("GLEX_NET_KEY"), *file = getenv("GLEX_NET_KEY_FILE");
+
+    if (key != NULL) {
+        if (!address_key_digits(key, place)) {
+            glex_error("GLEX_NET_KEY: must be 32 to %u hexadecimal digits, for instance of "
+                       "`openssl rand -hex 16`", 2 * GLEX_NET_KEY_MAX);
+            return GLEX_INVALID_PARAM;
+        }
+        return GLEX_SUCCESS;
+    }
+    if (file != NULL) {
+        return address_key_file(file, place);
+    }
+    if (address_is_loopback(place->ip)) {
+        return GLEX_SUCCESS;
+    }
+    glex_error("GLEX_NET: the processes of a job need a key in common, GLEX_NET_KEY or "
+               "GLEX_NET_KEY_FILE: 32 hexadecimal digits, for instance of `openssl rand -hex 16`; "
+               "`glexrun` makes one. Without a key only a loopback interface is served");
+    return GLEX_INVALID_PARAM;
+}
+
+/* ---- the network ----------------------------------------------------------------------------- */
+
+/*
+ * The same for all who can reach each other by it. A loopback is each network namespace's own, and
+ * the same subnet of two jobs is told apart by the key, by a hash that tells nothing of it.
+ */
+static uint64_t address_identity(const struct glex_net_place *place)
+{
+    uint32_t net = place->ip & address_mask(place), port = glex_env()->net_port;
+    uint64_t hash = glex_fabric_hash(GLEX_FABRIC_HASH_START, &net, sizeof(net));
+    struct stat st;
+
+    hash = glex_fabric_hash(hash, &place->prefix, sizeof(place->prefix));
+    hash = glex_fabric_hash(hash, &port, sizeof(port));
+    hash = glex_fabric_hash(hash, place->key, place->key_len);
+    if (address_is_loopback(place->ip)) {
+        hash = glex_fabric_hash_host(hash);
+        if (stat("/proc/self/ns/net", &st) == 0) {
+            hash = glex_fabric_hash(hash, &st.st_ino, sizeof(st.st_ino));
+        }
+    }
+    return hash != 0 ? hash : 1;
+}
+
+static glex_ret_t address_load(struct glex_net_place *place)
+{
+    const char *path = secure_getenv("GLEX_NET_MODULE");
+    char why[256];
+    void *handle;
+
+    if (path == NULL) {
+        path = OPENGLEX_PKGLIBDIR "/glex-net.so";
+    }
+    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* stays: libfabric cannot be unloaded */
+    place->module = handle != NULL ? dlsym(handle, "glex_net_module") : NULL;
+    if (place->module == NULL || place->module->version != GLEX_NET_ENGINE_VERSION) {
+        glex_error("GLEX_NET: cannot load %s: %s; it comes with openglex where it was built with "
+                   "libfabric", path,
+                   place->module == NULL ? dlerror() : "it is of another version of libglex");
+        return GLEX_INVALID_PARAM;
+    }
+    if (!place->module->probe(glex_env()->net_provider, place->ip, why, sizeof(why))) {
+        glex_error("GLEX_NET=%s: %s", glex_env()->net_provider, why);
+        return GLEX_INVALID_PARAM;
+    }
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_net_find_place(struct glex_net_place *place)
+{
+    glex_ret_t ret;
+
+    memset(place, 0, sizeof(*place));
+    if (glex_env()->net_provider == NULL) {
+        return GLEX_SUCCESS;
+    }
+    ret = address_find(place);
+    if (ret == GLEX_SUCCESS) {
+        ret = address_find_key(place);
+    }
+    if (ret == GLEX_SUCCESS) {
+        ret = address_load(place);
+    }
+    if (ret == GLEX_SUCCESS) {
+        place->on = true;
+        place->identity = address_identity(place);
+    }
+    return ret;
+}
+
+/* ---- ports ----------------------------------------------------------------------------------- */
+
+uint32_t glex_net_max_num(void)
+{
+    return GLEX_NET_MAX_PORT - glex_env()->net_port;
+}
+
+uint16_t glex_net_port(uint32_t num)
+{
+    return (uint16_t)(glex_env()->net_port + num);
+}
+
+int glex_net_listen(const struct glex_net_place *place, uint32_t num)
+{
+    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(glex_net_port(num))};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, err;
+
+    sin.sin_addr.s_addr = htonl(place->ip);
+    /* A port that an ended program's connections still linger at can be had; one in use cannot. */
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0 &&
+        bind(fd, (struct sockaddr *)&sin, sizeof(sin)) == 0 && listen(fd, ADDRESS_BACKLOG) == 0) {
+        return fd;
+    }
+    err = errno;
+    if (fd >= 0) {
+        close(fd);
+    }
+    errno = err;
+    return -1;
+}

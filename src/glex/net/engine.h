@@ -1,0 +1,133 @@
+/*
+ * The network engine: proven, reliable, ordered connections between endpoints of different hosts,
+ * over which frames travel. It is a module of its own (src/glex/net_engine), loaded where GLEX_NET
+ * asks for a network, because it needs libfabric and OpenSSL; a program that stays on its host needs
+ * the C library alone.
+ *
+ * A connection is used by who made it to send requests, and by the other side to answer them. All
+ * functions of an engine are for one thread at a time; none of them blocks.
+ */
+#ifndef GLEX_NET_ENGINE_H
+#define GLEX_NET_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GLEX_NET_ENGINE_VERSION 1
+
+/* A frame, its header included, is at most so long. */
+#define GLEX_NET_FRAME_MAX 65536u
+#define GLEX_NET_KEY_MAX   64u
+
+/* First member of every frame; the engine writes and checks it. */
+struct glex_net_frame {
+    uint64_t to;       /* the receiver's name for this connection */
+    uint32_t requests; /* of the link: docs/hosts.md */
+    uint32_t flags;
+    uint64_t bytes;
+};
+
+/* Why a connection ended. */
+enum glex_net_end {
+    GLEX_NET_END_CLOSED,      /* the peer's endpoint was destroyed, or its process ended */
+    GLEX_NET_END_REFUSED,     /* there is no endpoint at that address */
+    GLEX_NET_END_UNREACHABLE, /* the host did not answer */
+    GLEX_NET_END_DENIED,      /* one side could not prove that it knows the key */
+    GLEX_NET_END_SILENT       /* it was there, and answers no more */
+};
+
+struct glex_net_engine;
+
+/* What the link knows of a connection. */
+struct glex_net_conn {
+    void    *user;
+    uint64_t addr;      /* the peer's */
+    uint32_t in_flight; /* frames that were sent and are not yet with the network */
+    bool     up;        /* frames can be sent */
+};
+
+/* What an engine calls, from progress() alone. */
+struct glex_net_calls {
+    /** Somebody connected. @return `user` of the connection, or NULL to refuse. */
+    void *(*accept)(void *arg, struct glex_net_conn *conn);
+    /** A connection of ours can be used. */
+    void (*up)(void *user);
+    /** A frame came, at least its header long; it is the engine's again after the call. */
+    void (*receive)(void *user, const struct glex_net_frame *frame, size_t len);
+    /** A connection ended by itself, and is no more after the call. */
+    void (*end)(void *user, enum glex_net_end why);
+    /** One line for people; `error`: else a warning. */
+    void (*log)(bool error, const char *line);
+};
+
+struct glex_net_params {
+    const char *provider; /* of libfabric */
+    uint32_t    ip;       /* of the interface, in host byte order */
+    uint64_t    addr;     /* of the endpoint */
+    int         listen_fd; /* bound and listening; the engine's from now on, whatever open() returns */
+    uint8_t     key[GLEX_NET_KEY_MAX];
+    uint32_t    key_len; /* 0: loopback only */
+    uint32_t    timeout_ms; /* after which a silent peer counts as gone */
+    const struct glex_net_calls *calls;
+    void       *arg; /* of accept() */
+};
+
+/* Connections, tried or made, and what was turned away, since the engine was opened. */
+struct glex_net_counters {
+    uint64_t outgoing, incoming; /* proven connections */
+    uint64_t denied;             /* without proof of the key */
+    uint64_t frames_tx, frames_rx, bytes_tx, bytes_rx;
+};
+
+/* The symbol `glex_net_module` of the module. */
+struct glex_net_module {
+    uint32_t version;
+
+    /** Whether libfabric has that provider on the interface; else a sentence for people. */
+    bool (*probe)(const char *provider, uint32_t ip, char *why, size_t why_size);
+
+    /** NULL where it cannot be had, which was logged. */
+    struct glex_net_engine *(*open)(const struct glex_net_params *params);
+
+    /** End all connections, without calls. */
+    void (*close)(struct glex_net_engine *engine);
+
+    /** In a child of fork(): let go of the connections, which are the parent's. */
+    void (*forked)(struct glex_net_engine *engine);
+
+    /** Begin to connect. NULL: no memory or no descriptor, which was logged. */
+    struct glex_net_conn *(*connect)(struct glex_net_engine *engine, uint32_t ip, uint16_t port,
+                                     uint64_t addr, void *user);
+
+    /** End a connection; no call for it comes any more. */
+    void (*disconnect)(struct glex_net_conn *conn);
+
+    /** Memory for a frame and its size; NULL: none is free now. Given back by send() or drop(). */
+    void *(*buffer)(struct glex_net_engine *engine, size_t *size);
+    void (*drop)(struct glex_net_engine *engine, void *buffer);
+
+    /**
+     * Send a frame: a buffer's first `len` bytes, and `more_len` bytes behind them, which stay as
+     * they are until the peer has them. `more_len` is at most gather().
+     * @return Whether it was taken; else try again after progress().
+     */
+    bool (*send)(struct glex_net_conn *conn, void *buffer, size_t len, const void *more,
+                 size_t more_len);
+
+    /** How much may come from memory that is no buffer; 0: nothing. */
+    size_t (*gather)(const struct glex_net_engine *engine);
+
+    /** Let things go on. @return How many frames came. */
+    unsigned (*progress)(struct glex_net_engine *engine);
+
+    /** A descriptor that becomes readable when there may be something to do, after arm(). */
+    int (*fd)(const struct glex_net_engine *engine);
+
+    /** Whether one may sleep; false: there is something to do. */
+    bool (*arm)(struct glex_net_engine *engine);
+
+    void (*counters)(const struct glex_net_engine *engine, struct glex_net_counters *counters);
+};
+
+#endif

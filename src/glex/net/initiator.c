@@ -1,0 +1,520 @@
+/*
+ * Peers of other hosts: requests are kept until they have ended.
+ */
+#include "log.h"
+#include "net/internal.h"
+
+#include <stdlib.h>
+
+static struct net_peer *net_peer(struct glex_peer *peer)
+{
+    return (struct net_peer *)peer;
+}
+
+static struct net_request *net_request(const struct net_peer *peer, uint32_t number)
+{
+    return &peer->requests[number % NET_WINDOW];
+}
+
+/* ---- the end of requests --------------------------------------------------------------------- */
+
+/* A local event, which needs room in our own EQ. False: not now. */
+static bool net_local_event(struct glex_endpoint *ep, const glex_event_t *event)
+{
+    struct glex_event_slot *slot;
+    struct glex_peer *self;
+    uint64_t tail;
+    int status;
+
+    self = glex_endpoint_peer(ep, ep->addr, &status);
+    if (self == NULL || glex_shm_claim_own(ep, self, &tail) != GLEX_RING_OK) {
+        return false;
+    }
+    slot = glex_ring_tx_slot(&self->eq, tail);
+    slot->event.cookie_0 = event->cookie_0;
+    slot->event.cookie_1 = event->cookie_1;
+    glex_ring_publish(&slot->ctrl, tail, 0);
+    if (tail & GLEX_TAIL_ARMED) {
+        glex_wait_wake(ep, ep->addr, ep->segment.incarnation);
+    }
+    return true;
+}
+
+static void net_request_failed(struct glex_endpoint *ep, const struct net_request *request)
+{
+    switch (request->op) {
+    case NET_OP_MP:
+        glex_error_mp(ep, request->status, &request->req.mp);
+        break;
+    case NET_OP_PUT:
+    case NET_OP_GET:
+        glex_error_rdma(ep, request->status, &request->req.rdma);
+        break;
+    default:
+        glex_error_imm_rdma(ep, request->status, &request->req.imm);
+    }
+}
+
+/* False: its event finds no room now. */
+static bool net_request_end(struct glex_endpoint *ep, const struct net_request *request)
+{
+    bool rdma = request->op == NET_OP_PUT || request->op == NET_OP_GET;
+
+    if (request->status != GLEX_REQ_DONE) {
+        net_request_failed(ep, request);
+        return true;
+    }
+    return !rdma || !(request->req.rdma.flag & GLEX_FLAG_LOCAL_EVT) ||
+           net_local_event(ep, &request->req.rdma.local_evt);
+}
+
+/* End what was carried out, in the order of posting. */
+static void net_peer_finish(struct net_peer *peer)
+{
+    const struct net_request *request;
+
+    while (peer->head != peer->acked) {
+        request = net_request(peer, peer->head);
+        if (request->op == NET_OP_GET && !request->done) {
+            return;
+        }
+        if (!net_request_end(peer->side.ep, request)) {
+            net_side_list(&peer->side);
+            return;
+        }
+        peer->head++;
+        peer->side.ep->net->pending--;
+    }
+}
+
+static int net_end_status(enum glex_net_end why)
+{
+    switch (why) {
+    case GLEX_NET_END_UNREACHABLE:
+        return GLEX_ERR_STATUS_DEST_HOST_DEAD;
+    case GLEX_NET_END_DENIED:
+        return GLEX_ERR_STATUS_CONNECTION_NACK;
+    case GLEX_NET_END_SILENT:
+        return GLEX_ERR_STATUS_CONNECTION_MAX_RETRY;
+    default:
+        return GLEX_ERR_STATUS_DEST_VP_STOP;
+    }
+}
+
+/* What the peer has not acknowledged fails, though some of it may have been carried out: nothing is
+ * ever sent twice. */
+void net_peer_end(struct net_peer *peer, enum glex_net_end why)
+{
+    struct net_request *request;
+    uint32_t i;
+
+    peer->side.ended = true;
+    peer->side.conn = NULL;
+    peer->why = why;
+    for (i = peer->head; i != peer->tail; i++) {
+        request = net_request(peer, i);
+        if ((int32_t)(i - peer->acked) >= 0 || (request->op == NET_OP_GET && !request->done)) {
+            request->status = (int16_t)net_end_status(why);
+            request->done = true;
+        }
+    }
+    peer->wire = peer->acked = peer->tail;
+    net_peer_finish(peer);
+}
+
+/* ---- requests onto the wire ------------------------------------------------------------------ */
+
+static bool net_has_window(const struct net_peer *peer)
+{
+    return peer->bytes_sent - peer->bytes_acked + peer->side.frame_len + peer->side.more_len <
+           NET_WINDOW_BYTES;
+}
+
+/* A request with its data in one record. */
+static bool net_put_immediate(struct net_peer *peer, const struct net_request *request)
+{
+    const glex_imm_rdma_req_t *imm = &request->req.imm;
+    bool mp = request->op == NET_OP_MP;
+    struct net_record record = {.op = request->op, .flags = request->flags};
+    char *at;
+
+    record.len = mp ? request->req.mp.len : imm->len;
+    if (!mp) {
+        record.key = imm->rmt_key;
+        record.offset = imm->rmt_offset;
+        record.mh = imm->rmt_mh.v;
+        record.total = imm->len;
+        record.cookie[0] = imm->rmt_evt.cookie_0;
+        record.cookie[1] = imm->rmt_evt.cookie_1;
+    }
+    at = net_side_room(&peer->side, net_header_size(record.op) + net_padded(record.len));
+    if (at == NULL) {
+        return false;
+    }
+    memcpy(at, &record, net_header_size(record.op));
+    glex_copy_small(at + net_header_size(record.op), request->data, record.len);
+    return true;
+}
+
+static void net_fill_rdma(const struct net_request *request, struct net_record *record)
+{
+    const glex_rdma_req_t *req = &request->req.rdma;
+
+    *record = (struct net_record){.op = request->op,
+                                  .flags = request->flags,
+                                  .key = req->rmt_key,
+                                  .offset = req->rmt_offset,
+                                  .mh = req->rmt_mh.v,
+                                  .total = req->len,
+                                  .cookie = {req->rmt_evt.cookie_0, req->rmt_evt.cookie_1}};
+}
+
+/* Another piece of a put, the last one if all fits. */
+static bool net_put_piece(struct net_peer *peer, struct net_request *request)
+{
+    uint32_t left = request->req.rdma.len - request->pos;
+    size_t gather = peer->side.ep->net->module->gather(peer->side.ep->net->engine);
+    struct net_record record;
+    ssize_t len;
+
+    net_fill_rdma(request, &record);
+    record.pos = request->pos;
+    /* A record says whether it is the last before it is known how much of the data fits. */
+    if (left >= NET_GATHER_MIN && gather != 0) {
+        record.flags |= left <= gather ? NET_FLAG_LAST : 0;
+    } else {
+        if (left > GLEX_NET_FRAME_MAX / 2) {
+            left = GLEX_NET_FRAME_MAX / 2;
+        } else {
+            record.flags |= NET_FLAG_LAST;
+        }
+        /* It fits an empty frame: this one goes first if it does not fit this one. */
+        if (peer->side.frame != NULL &&
+            peer->side.frame_len + sizeof(record) + net_padded(left) > peer->side.frame_size &&
+            !net_side_send(&peer->side)) {
+            return false;
+        }
+    }
+    len = net_side_append_data(&peer->side, &record, request->local + request->pos, left);
+    if (len < 0) {
+        return false;
+    }
+    request->pos += (uint32_t)len;
+    return true;
+}
+
+static bool net_put_get(struct net_peer *peer, const struct net_request *request)
+{
+    struct net_record record;
+    char *at = net_side_room(&peer->side, sizeof(record));
+
+    if (at == NULL) {
+        return false;
+    }
+    net_fill_rdma(request, &record);
+    memcpy(at, &record, sizeof(record));
+    return true;
+}
+
+/* Put the next request, or a piece of it, into a frame. False: not now. */
+static bool net_put_next(struct net_peer *peer)
+{
+    struct net_request *request = net_request(peer, peer->wire);
+
+    switch (request->op) {
+    case NET_OP_PUT:
+        if (!net_put_piece(peer, request)) {
+            return false;
+        }
+        peer->wire += request->pos == request->req.rdma.len;
+        return true;
+    case NET_OP_GET:
+        if (!net_put_get(peer, request)) {
+            return false;
+        }
+        break;
+    default:
+        if (!net_put_immediate(peer, request)) {
+            return false;
+        }
+    }
+    peer->wire++;
+    return true;
+}
+
+/*
+ * A frame goes at once where none is on its way, else it waits for the next turn, and others join
+ * it: one system call for many.
+ */
+void net_peer_go_on(struct net_peer *peer)
+{
+    struct net_side *side = &peer->side;
+
+    net_peer_finish(peer);
+    if (side->ended || !side->conn->up) {
+        return; /* up() lists it */
+    }
+    while (peer->wire != peer->tail && net_has_window(peer) && net_put_next(peer)) {
+    }
+    if (side->ask && side->frame == NULL && peer->acked != peer->tail) {
+        (void)net_side_room(side, 0);
+    }
+    if (side->frame != NULL && (side->conn->in_flight == 0 || !net_has_window(peer))) {
+        (void)net_side_send(side);
+    }
+    if (side->frame != NULL) {
+        net_side_list(side);
+    }
+}
+
+/* ---- replies --------------------------------------------------------------------------------- */
+
+static bool net_on_data(struct net_request *request, const struct net_record *record,
+                        const char *data)
+{
+    if (request->op != NET_OP_GET || request->done || record->pos > request->req.rdma.len ||
+        record->len > request->req.rdma.len - record->pos) {
+        return false;
+    }
+    memcpy(request->local + record->pos, data, record->len);
+    request->pos += record->len;
+    request->done = request->pos == request->req.rdma.len;
+    return true;
+}
+
+static bool net_on_reply(struct net_peer *peer, const struct net_record *record, const char *data)
+{
+    uint32_t number = (uint32_t)record->cookie[0];
+    struct net_request *request = net_request(peer, number);
+
+    if (number - peer->head >= peer->wire - peer->head) {
+        return false;
+    }
+    if (record->op == NET_OP_DATA) {
+        return net_on_data(request, record, data);
+    }
+    if (record->op != NET_OP_REFUSED || record->status > GLEX_ERR_STATUS_CONNECTION_ECC) {
+        return false;
+    }
+    request->status = (int16_t)record->status;
+    request->done = true;
+    return true;
+}
+
+static bool net_on_replies(struct net_peer *peer, const char *at, size_t len)
+{
+    struct net_record record;
+
+    while (len != 0) {
+        if (len < sizeof(record)) {
+            return false;
+        }
+        memcpy(&record, at, sizeof(record));
+        if (record.len > len - sizeof(record) ||
+            !net_on_reply(peer, &record, at + sizeof(record))) {
+            return false;
+        }
+        at += sizeof(record) + net_padded(record.len);
+        len -= len < sizeof(record) + net_padded(record.len) ?
+                   len : sizeof(record) + net_padded(record.len);
+    }
+    return true;
+}
+
+void net_peer_receive(struct net_peer *peer, const struct glex_net_frame *frame, size_t len)
+{
+    struct glex_net *net = peer->side.ep->net;
+
+    /* Replies first: a refusal comes with the acknowledgement that it belongs to, or before it. */
+    if (!net_on_replies(peer, (const char *)(frame + 1), len - sizeof(*frame)) ||
+        frame->requests - peer->acked > peer->wire - peer->acked ||
+        frame->bytes - peer->bytes_acked > peer->bytes_sent - peer->bytes_acked) {
+        glex_error("endpoint %llx answers what makes no sense: the connection is closed; are both "
+                   "sides of the same version of libglex?", (unsigned long long)peer->base.addr);
+        net->module->disconnect(peer->side.conn);
+        net_side_cleanup(&peer->side);
+        net_peer_end(peer, GLEX_NET_END_DENIED);
+        return;
+    }
+    peer->acked = frame->requests;
+    peer->bytes_acked = frame->bytes;
+    net_peer_finish(peer);
+    net_side_list(&peer->side);
+}
+
+/* ---- posting --------------------------------------------------------------------------------- */
+
+/* A place for another request, or why there is none. */
+static int net_post(struct glex_endpoint *ep, struct net_peer *peer, uint8_t op, int32_t flag,
+                    struct net_request **request_p)
+{
+    struct net_request *request;
+
+    if (peer->tail - peer->head == NET_WINDOW && !peer->side.ended) {
+        glex_net_progress(ep);
+    }
+    if (peer->side.ended) {
+        return GLEX_REQ_PEER_GONE;
+    }
+    if (peer->tail - peer->head == NET_WINDOW) {
+        return GLEX_REQ_BUSY;
+    }
+    request = net_request(peer, peer->tail);
+    request->op = op;
+    request->flags = (uint8_t)(((flag & GLEX_FLAG_REMOTE_EVT) ? NET_FLAG_REMOTE_EVT : 0) |
+                               ((flag & GLEX_EXT_FLAG_NO_LOSS) ? NET_FLAG_NO_LOSS : 0) |
+                               ((flag & GLEX_FLAG_LOCAL_EVT) ? NET_FLAG_ASK : 0));
+    request->done = false;
+    request->status = GLEX_REQ_DONE;
+    request->pos = 0;
+    *request_p = request;
+    return GLEX_REQ_DONE;
+}
+
+static int net_posted(struct glex_endpoint *ep, struct net_peer *peer)
+{
+    peer->tail++;
+    ep->net->pending++;
+    /* A reply may come soon: look for it often, and more seldom the longer there is none. */
+    ep->net->misses = 0;
+    if (!ep->threads.on) { /* else another thread may be polling, and looks soon anyway */
+        ep->eq.idle = ep->mpq.idle = ep->poll.idle = 1;
+    }
+    net_peer_go_on(peer);
+    return GLEX_REQ_DONE;
+}
+
+static int net_send_mp(struct glex_endpoint *ep, struct glex_peer *base,
+                       const glex_imm_mp_req_t *req)
+{
+    struct net_request *request;
+    int status = net_post(ep, net_peer(base), NET_OP_MP, req->flag, &request);
+
+    if (status != GLEX_REQ_DONE) {
+        return status;
+    }
+    request->req.mp = *req;
+    request->req.mp.data = request->data;
+    glex_copy_small(request->data, req->data, req->len);
+    return net_posted(ep, net_peer(base));
+}
+
+static int net_post_imm(struct glex_endpoint *ep, struct glex_peer *base, uint8_t op,
+                        const glex_imm_rdma_req_t *req)
+{
+    struct net_request *request;
+    int status = net_post(ep, net_peer(base), op, req->flag, &request);
+
+    if (status != GLEX_REQ_DONE) {
+        return status;
+    }
+    request->req.imm = *req;
+    glex_copy_small(request->data, req->data, req->len);
+    return net_posted(ep, net_peer(base));
+}
+
+static int net_imm_put(struct glex_endpoint *ep, struct glex_peer *base,
+                       const glex_imm_rdma_req_t *req)
+{
+    return net_post_imm(ep, base, NET_OP_IMM_PUT, req);
+}
+
+static int net_event(struct glex_endpoint *ep, struct glex_peer *base,
+                     const glex_imm_rdma_req_t *req)
+{
+    return net_post_imm(ep, base, NET_OP_EVENT, req);
+}
+
+static int net_rdma(struct glex_endpoint *ep, struct glex_peer *base, const glex_rdma_req_t *req,
+                    char *local)
+{
+    struct net_request *request;
+    int status = net_post(ep, net_peer(base),
+                          req->type == GLEX_RDMA_TYPE_PUT ? NET_OP_PUT : NET_OP_GET, req->flag,
+                          &request);
+
+    if (status != GLEX_REQ_DONE) {
+        return status;
+    }
+    request->req.rdma = *req;
+    request->local = local;
+    return net_posted(ep, net_peer(base));
+}
+
+/* ---- peers ----------------------------------------------------------------------------------- */
+
+static struct glex_peer *net_peer_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p)
+{
+    const glex_ep_addr_t ep_addr = {.v = addr};
+    uint32_t ip = glex_net_ip(&ep->dev->net, ep_addr.nic_id);
+    struct glex_net *net = ep->net;
+    struct net_peer *peer;
+
+    if (net == NULL || ip == 0 || ep_addr.ep_num > glex_net_max_num()) {
+        *status_p = net == NULL || ip == 0 ? GLEX_ERR_STATUS_DEST_HOST_DEAD :
+                                             GLEX_ERR_STATUS_DEST_VP_STOP;
+        return NULL;
+    }
+    *status_p = GLEX_ERR_STATUS_CONNECTION_NACK;
+    peer = aligned_alloc(_Alignof(struct net_peer), sizeof(*peer));
+    if (peer == NULL) {
+        glex_error("no memory for a peer");
+        return NULL;
+    }
+    memset(peer, 0, sizeof(*peer));
+    peer->base.addr = addr;
+    peer->side.ep = ep;
+    peer->requests = calloc(NET_WINDOW, sizeof(*peer->requests));
+    if (peer->requests != NULL) {
+        peer->side.conn = net->module->connect(net->engine, ip, glex_net_port(ep_addr.ep_num), addr,
+                                               &peer->side);
+    }
+    if (peer->side.conn == NULL) {
+        free(peer->requests);
+        free(peer);
+        return NULL;
+    }
+    return &peer->base;
+}
+
+static void net_detach(struct glex_endpoint *ep, struct glex_peer *base)
+{
+    struct net_peer *peer = net_peer(base);
+
+    if (peer->side.conn != NULL) {
+        ep->net->module->disconnect(peer->side.conn);
+        net_peer_end(peer, GLEX_NET_END_CLOSED);
+    }
+    ep->net->pending -= peer->tail - peer->head; /* their events found no room */
+    while (peer->head != peer->tail) {
+        net_request(peer, peer->head)->status = GLEX_ERR_STATUS_DEST_EQ_FULL;
+        net_request_failed(ep, net_request(peer, peer->head++));
+    }
+    net_side_cleanup(&peer->side);
+    free(peer->requests);
+    free(peer);
+}
+
+static bool net_is_living(struct glex_endpoint *ep, const struct glex_peer *peer)
+{
+    (void)ep;
+    return !((const struct net_peer *)peer)->side.ended;
+}
+
+static bool net_reaches(struct glex_nic *dev, uint32_t nic_id)
+{
+    return dev->net.on && nic_id != dev->nic_id && glex_net_ip(&dev->net, nic_id) != 0;
+}
+
+const struct glex_link glex_net_link = {
+    .name = "net",
+    .is_remote = true,
+    .reaches = net_reaches,
+    .attach = net_peer_attach,
+    .detach = net_detach,
+    .is_living = net_is_living,
+    .send_mp = net_send_mp,
+    .imm_put = net_imm_put,
+    .event = net_event,
+    .rdma = net_rdma,
+};

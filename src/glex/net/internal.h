@@ -1,0 +1,141 @@
+/*
+ * What net.c, initiator.c and target.c share.
+ */
+#ifndef GLEX_NET_INTERNAL_H
+#define GLEX_NET_INTERNAL_H
+
+#include "net/net.h"
+#include "net/wire.h"
+#include "shm.h"
+
+/* Requests to one peer that have not ended: a power of two. */
+#define NET_WINDOW 256u
+/* Bytes of frames that the peer has not said to have taken: what it may have to keep for us. */
+#define NET_WINDOW_BYTES (1u << 20)
+/* It says so after so many at the latest. */
+#define NET_ACK_REQUESTS (NET_WINDOW / 4)
+#define NET_ACK_BYTES    (NET_WINDOW_BYTES / 4)
+/* Frames of one connection that are with libfabric; a bulk transfer leaves buffers to others. */
+#define NET_IN_FLIGHT 8u
+/* From here on data is not copied into a frame's buffer, if it can be sent from where it is. */
+#define NET_GATHER_MIN 2048u
+
+/* One direction of a connection: the frames that we send. First member of peers and sources. */
+struct net_side {
+    struct glex_endpoint *ep;
+    struct glex_net_conn *conn;
+    struct net_side      *next; /* in the list of those with something to do */
+    bool                  listed;
+    bool                  is_source;
+    bool                  ended;
+    bool                  ask;   /* the next frame asks for an acknowledgement */
+    bool                  tell;  /* the next frame is wanted soon, though it is empty */
+    char                 *frame; /* being filled, or NULL */
+    size_t                frame_len, frame_size;
+    const void           *more; /* what is to go behind it */
+    size_t                more_len;
+};
+
+/* A request that has not ended. */
+struct net_request {
+    uint8_t  op;
+    uint8_t  flags;
+    bool     done;    /* of a get: all its data came, or it was refused */
+    int16_t  status;  /* GLEX_REQ_DONE, or an enum glex_err_req_status */
+    uint32_t pos;     /* bytes of a put on the wire, of a get that came */
+    char    *local;
+    union {
+        glex_imm_mp_req_t   mp;
+        glex_imm_rdma_req_t imm;
+        glex_rdma_req_t     rdma;
+    } req;
+    uint8_t  data[GLEX_MP_DATA_LEN];
+};
+
+/* A peer that we send requests to. */
+struct net_peer {
+    struct glex_peer   base; /* first; of it only what all links have in common */
+    struct net_side    side;
+    struct net_request *requests; /* NET_WINDOW of them */
+    uint32_t           head, wire, tail; /* oldest; next to go on the wire; next to post */
+    uint32_t           acked; /* requests before it were carried out, or refused */
+    uint64_t           bytes_sent, bytes_acked;
+    enum glex_net_end  why;   /* once it ended */
+};
+
+/* What we owe to a source. */
+struct net_reply {
+    uint8_t  op; /* NET_OP_DATA or NET_OP_REFUSED */
+    uint16_t status;
+    uint32_t request; /* its number */
+    uint32_t key, offset, len, pos;
+    uint64_t mh;
+};
+
+/* A frame, or the rest of one, that waits for room in one of our queues. */
+struct net_held {
+    struct net_held *next;
+    size_t           len, pos, frame_len;
+    char             data[];
+};
+
+/* A peer that sends us requests. */
+struct net_source {
+    struct net_side   side; /* first */
+    struct net_source *next_source, **prev_next;
+    uint32_t          requests; /* carried out or refused */
+    uint32_t          told_requests;
+    uint64_t          bytes, told_bytes; /* of frames that were taken */
+    int               put_status; /* of the put whose pieces are coming */
+    struct net_held  *held, **held_end;
+    struct net_reply *replies; /* NET_WINDOW of them */
+    uint32_t          reply_head, reply_tail;
+};
+
+struct glex_net {
+    const struct glex_net_module *module;
+    struct glex_net_engine       *engine;
+    struct net_side              *work; /* sides with something to do */
+    struct net_source            *sources;
+    uint32_t                      pending; /* requests of all peers that have not ended */
+    uint32_t                      misses;  /* turns in a row that brought nothing */
+    bool                          busy;    /* in progress() */
+};
+
+/** Have a side looked at by the next progress(). */
+void net_side_list(struct net_side *side);
+
+/**
+ * Room for `len` bytes in the frame that is being filled; another frame is begun where they do not
+ * fit. NULL: not now, the side is listed.
+ */
+void *net_side_room(struct net_side *side, size_t len);
+
+/** Give back what of the last room is not needed. */
+static inline void net_side_shrink(struct net_side *side, size_t len)
+{
+    side->frame_len -= len;
+}
+
+/** Send the frame that is being filled. False: not now. */
+bool net_side_send(struct net_side *side);
+
+/** Append a record's header and its data: all of it, or as much of `len` bytes as fit.
+ *  @return How many bytes, or -1: not now. */
+ssize_t net_side_append_data(struct net_side *side, struct net_record *record, const char *data,
+                             size_t len);
+
+void net_side_cleanup(struct net_side *side);
+
+/* initiator.c */
+void net_peer_go_on(struct net_peer *peer);
+void net_peer_receive(struct net_peer *peer, const struct glex_net_frame *frame, size_t len);
+void net_peer_end(struct net_peer *peer, enum glex_net_end why);
+
+/* target.c */
+struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn *conn);
+void net_source_free(struct net_source *source);
+void net_source_go_on(struct net_source *source, bool idle);
+void net_source_receive(struct net_source *source, const struct glex_net_frame *frame, size_t len);
+
+#endif

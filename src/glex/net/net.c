@@ -1,0 +1,399 @@
+/*
+ * The network of an endpoint: frames, and whose turn it is.
+ */
+#include "env.h"
+#include "log.h"
+#include "net/internal.h"
+
+#include <poll.h>
+#include <stdlib.h>
+
+/* From so many turns on that brought nothing, sources hear what was carried out, asked or not. */
+#define NET_IDLE_TURNS 64u
+/* So many turns of each length that the time between two turns may have. */
+#define NET_LEVEL_TURNS 8u
+#define NET_MAX_LEVEL   12u /* 4096 polls */
+/* How long a flush waits for acknowledgements once all is with the network. */
+#define NET_FLUSH_ACK_NS 1000000000ull
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+void net_side_list(struct net_side *side)
+{
+    struct glex_net *net = side->ep->net;
+
+    if (!side->listed) {
+        side->listed = true;
+        side->next = net->work;
+        net->work = side;
+    }
+}
+
+static void net_side_unlist(struct net_side *side)
+{
+    struct net_side **link = &side->ep->net->work;
+
+    while (side->listed && *link != NULL) {
+        if (*link == side) {
+            *link = side->next;
+            side->listed = false;
+        } else {
+            link = &(*link)->next;
+        }
+    }
+}
+
+static bool net_side_begin(struct net_side *side)
+{
+    struct glex_net *net = side->ep->net;
+
+    if (side->conn->in_flight < NET_IN_FLIGHT) {
+        side->frame = net->module->buffer(net->engine, &side->frame_size);
+    }
+    if (side->frame == NULL) {
+        net_side_list(side);
+        return false;
+    }
+    side->frame_len = sizeof(struct glex_net_frame);
+    side->more = NULL;
+    side->more_len = 0;
+    return true;
+}
+
+void *net_side_room(struct net_side *side, size_t len)
+{
+    if (side->frame != NULL &&
+        (side->more != NULL || side->frame_len + len > side->frame_size) && !net_side_send(side)) {
+        return NULL;
+    }
+    if (side->frame == NULL && !net_side_begin(side)) {
+        return NULL;
+    }
+    side->frame_len += len;
+    return side->frame + side->frame_len - len;
+}
+
+/* What is told of requests stops before one whose refusal is not in a frame yet. */
+static uint32_t net_told_requests(const struct net_source *source)
+{
+    uint32_t i;
+
+    for (i = source->reply_head; i != source->reply_tail; i++) {
+        if (source->replies[i % NET_WINDOW].op == NET_OP_REFUSED) {
+            return source->replies[i % NET_WINDOW].request;
+        }
+    }
+    return source->requests;
+}
+
+static void net_fill_header(struct net_side *side, struct glex_net_frame *header)
+{
+    struct net_source *source = (struct net_source *)side;
+
+    memset(header, 0, sizeof(*header));
+    if (side->is_source) {
+        header->requests = source->told_requests = net_told_requests(source);
+        header->bytes = source->told_bytes = source->bytes;
+        side->tell = false;
+    } else if (side->ask) {
+        header->flags = NET_FRAME_ASK;
+        side->ask = false;
+    }
+}
+
+bool net_side_send(struct net_side *side)
+{
+    struct glex_net *net = side->ep->net;
+    struct net_peer *peer = glex_container_of(side, struct net_peer, side);
+
+    if (side->frame == NULL) {
+        return true;
+    }
+    net_fill_header(side, (struct glex_net_frame *)side->frame);
+    if (!net->module->send(side->conn, side->frame, side->frame_len, side->more, side->more_len)) {
+        /* The header is filled once more. */
+        side->ask |= !side->is_source && (((struct glex_net_frame *)side->frame)->flags != 0);
+        side->tell |= side->is_source;
+        net_side_list(side);
+        return false;
+    }
+    if (!side->is_source) {
+        peer->bytes_sent += side->frame_len + side->more_len;
+    }
+    side->frame = NULL;
+    side->more = NULL;
+    return true;
+}
+
+/* Data that is sent from where it is ends its frame. */
+static ssize_t net_append_gathered(struct net_side *side, struct net_record *record,
+                                   const char *data, size_t len)
+{
+    char *at = net_side_room(side, sizeof(*record));
+
+    if (at == NULL) {
+        return -1;
+    }
+    record->len = (uint32_t)len;
+    memcpy(at, record, sizeof(*record));
+    side->more = data;
+    side->more_len = len;
+    (void)net_side_send(side); /* else later: it is listed */
+    return (ssize_t)len;
+}
+
+ssize_t net_side_append_data(struct net_side *side, struct net_record *record, const char *data,
+                             size_t len)
+{
+    size_t gather = side->ep->net->module->gather(side->ep->net->engine);
+    size_t least = len < 256 ? len : 256, space;
+    char *at;
+
+    if (gather != 0 && len >= NET_GATHER_MIN) {
+        return net_append_gathered(side, record, data, len < gather ? len : gather);
+    }
+    at = net_side_room(side, sizeof(*record) + net_padded(least));
+    if (at == NULL) {
+        return -1;
+    }
+    space = net_padded(least) + side->frame_size - side->frame_len;
+    len = len < space ? len : space;
+    side->frame_len += net_padded(len) - net_padded(least);
+    record->len = (uint32_t)len;
+    memcpy(at, record, sizeof(*record));
+    memcpy(at + sizeof(*record), data, len);
+    return (ssize_t)len;
+}
+
+void net_side_cleanup(struct net_side *side)
+{
+    struct glex_net *net = side->ep->net;
+
+    net_side_unlist(side);
+    if (side->frame != NULL) {
+        net->module->drop(net->engine, side->frame);
+        side->frame = NULL;
+    }
+}
+
+/* ---- the engine's calls ---------------------------------------------------------------------- */
+
+static void *net_on_accept(void *arg, struct glex_net_conn *conn)
+{
+    return net_source_new(arg, conn);
+}
+
+static void net_on_up(void *user)
+{
+    net_side_list(user);
+}
+
+static struct net_peer *net_peer_of(struct net_side *side)
+{
+    return glex_container_of(side, struct net_peer, side);
+}
+
+static void net_on_receive(void *user, const struct glex_net_frame *frame, size_t len)
+{
+    struct net_side *side = user;
+
+    if (side->is_source) {
+        net_source_receive((struct net_source *)side, frame, len);
+    } else {
+        net_peer_receive(net_peer_of(side), frame, len);
+    }
+}
+
+static void net_on_end(void *user, enum glex_net_end why)
+{
+    struct net_side *side = user;
+
+    if (side->is_source) {
+        side->conn = NULL;
+        net_source_free((struct net_source *)side);
+    } else {
+        net_peer_end(net_peer_of(side), why);
+    }
+}
+
+static void net_on_log(bool error, const char *line)
+{
+    glex_log(error ? GLEX_LOG_ERROR : GLEX_LOG_WARN, "%s", line);
+}
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+static void net_work(struct glex_net *net)
+{
+    struct net_side *side, *list = net->work;
+    bool idle = net->misses >= NET_IDLE_TURNS;
+
+    /* Who has still something to do afterwards enters the list anew. */
+    net->work = NULL;
+    while ((side = list) != NULL) {
+        list = side->next;
+        side->listed = false;
+        if (side->is_source) {
+            net_source_go_on((struct net_source *)side, idle);
+        } else {
+            net_peer_go_on(net_peer_of(side));
+        }
+    }
+}
+
+void glex_net_progress(struct glex_endpoint *ep)
+{
+    struct glex_net *net = ep->net;
+
+    if (net == NULL || net->busy) {
+        return;
+    }
+    net->busy = true;
+    if (net->module->progress(net->engine) != 0) {
+        net->misses = 0;
+    } else {
+        net->misses++;
+    }
+    net_work(net);
+    net->busy = false;
+}
+
+uint32_t glex_net_patience(const struct glex_endpoint *ep)
+{
+    uint32_t level = ep->net->misses / NET_LEVEL_TURNS;
+
+    return 1u << (level < NET_MAX_LEVEL ? level : NET_MAX_LEVEL);
+}
+
+
+int glex_net_fd(const struct glex_endpoint *ep)
+{
+    return ep->net == NULL ? -1 : ep->net->module->fd(ep->net->engine);
+}
+
+bool glex_net_arm(struct glex_endpoint *ep)
+{
+    return ep->net == NULL || ep->net->module->arm(ep->net->engine);
+}
+
+void glex_net_query(const struct glex_endpoint *ep, struct glex_net_counters *counters)
+{
+    ep->net->module->counters(ep->net->engine, counters);
+}
+
+/* ---- with the endpoint ----------------------------------------------------------------------- */
+
+glex_ret_t glex_net_init(struct glex_endpoint *ep, int listen_fd)
+{
+    static const struct glex_net_calls calls = {.accept = net_on_accept,
+                                                .up = net_on_up,
+                                                .receive = net_on_receive,
+                                                .end = net_on_end,
+                                                .log = net_on_log};
+    const struct glex_net_place *place = &ep->dev->net;
+    struct glex_net_params params = {.provider = glex_env()->net_provider,
+                                     .ip = place->ip,
+                                     .addr = ep->addr,
+                                     .listen_fd = listen_fd,
+                                     .key_len = place->key_len,
+                                     .timeout_ms = glex_env()->net_timeout * 1000,
+                                     .calls = &calls,
+                                     .arg = ep};
+
+    ep->net = calloc(1, sizeof(*ep->net));
+    if (ep->net == NULL) {
+        close(listen_fd);
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    memcpy(params.key, place->key, place->key_len);
+    ep->net->module = place->module;
+    ep->net->engine = place->module->open(&params);
+    if (ep->net->engine == NULL) {
+        free(ep->net);
+        ep->net = NULL;
+        return GLEX_SYS_ERR;
+    }
+    return GLEX_SUCCESS;
+}
+
+/* Whether a peer still has to take something from us; `acks`: or to acknowledge it. */
+static bool net_peer_is_busy(const struct glex_peer *base, bool acks)
+{
+    const struct net_peer *peer = (const struct net_peer *)base;
+
+    if (base->link != &glex_net_link || peer->side.ended) {
+        return false;
+    }
+    return peer->wire != peer->tail || peer->side.frame != NULL ||
+           (peer->side.conn->up && peer->side.conn->in_flight != 0) ||
+           (acks && peer->acked != peer->tail);
+}
+
+static bool net_is_busy(struct glex_endpoint *ep, bool acks)
+{
+    struct glex_peer *peer;
+    bool busy = false;
+    uint32_t i;
+
+    for (i = 0; i < ep->peers.num_buckets; i++) {
+        for (peer = ep->peers.buckets[i]; peer != NULL; peer = peer->next) {
+            if (net_peer_is_busy(peer, acks)) {
+                ((struct net_peer *)peer)->side.ask = true;
+                net_side_list(&((struct net_peer *)peer)->side);
+                busy = true;
+            }
+        }
+    }
+    return busy;
+}
+
+bool glex_net_holds(struct glex_endpoint *ep)
+{
+    if (ep->net == NULL || ep->net->pending == 0) {
+        return false;
+    }
+    (void)net_is_busy(ep, true); /* asks for acknowledgements */
+    glex_net_progress(ep);
+    return ep->net->pending != 0;
+}
+
+void glex_net_flush(struct glex_endpoint *ep, uint32_t ms)
+{
+    struct pollfd pfd = {.fd = glex_net_fd(ep), .events = POLLIN};
+    uint64_t now, end, acks_end;
+
+    if (ep->net == NULL || ep->net->busy) {
+        return;
+    }
+    now = glex_now_ns();
+    end = now + ms * 1000000ull;
+    acks_end = now + NET_FLUSH_ACK_NS;
+    while (net_is_busy(ep, now < acks_end) && now < end) {
+        glex_net_progress(ep);
+        if (net_is_busy(ep, true) && glex_net_arm(ep)) {
+            (void)poll(&pfd, 1, 1);
+        }
+        now = glex_now_ns();
+    }
+}
+
+void glex_net_cleanup(struct glex_endpoint *ep)
+{
+    if (ep->net == NULL) {
+        return;
+    }
+    while (ep->net->sources != NULL) {
+        net_source_free(ep->net->sources);
+    }
+    ep->net->module->close(ep->net->engine);
+    free(ep->net);
+    ep->net = NULL;
+}
+
+void glex_net_fork(struct glex_endpoint *ep)
+{
+    if (ep->net != NULL) {
+        ep->net->module->forked(ep->net->engine);
+        ep->net = NULL;
+    }
+}

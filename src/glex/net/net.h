@@ -1,0 +1,85 @@
+/*
+ * The network link: requests to endpoints of other hosts. They travel as records in frames over the
+ * engine's connections, and end later: each is pending until the peer's acknowledgement, its reply,
+ * or the end of the connection. What arrives is put into our own queues and memory by our own
+ * progress, so that who polls them need not know where it came from. docs/hosts.md.
+ */
+#ifndef GLEX_NET_H
+#define GLEX_NET_H
+
+#include "common.h"
+#include "link.h"
+#include "net/engine.h"
+
+struct glex_endpoint;
+struct glex_net;
+struct glex_nic;
+
+#define GLEX_NET_DEFAULT_PORT    20000u
+#define GLEX_NET_MAX_PORT        32767u /* above are ports that kernels give to clients */
+#define GLEX_NET_DEFAULT_TIMEOUT 30u    /* s */
+
+/* The network of a NIC: what GLEX_NET chose. */
+struct glex_net_place {
+    bool     on;
+    uint32_t ip;     /* of the interface, in host byte order */
+    uint32_t prefix; /* bits of it that all hosts of the network share */
+    uint32_t nic_id; /* of this host on the network */
+    uint64_t identity; /* the same on all hosts that reach each other by it; 0: none */
+    uint8_t  key[GLEX_NET_KEY_MAX];
+    uint32_t key_len;
+    char     interface[16];
+    const struct glex_net_module *module;
+};
+
+extern const struct glex_link glex_net_link;
+
+/* ---- address.c: where we are ----------------------------------------------------------------- */
+
+/** Find the interface, read the key, load the engine. Errors: INVALID_PARAM, logged. */
+glex_ret_t glex_net_find_place(struct glex_net_place *place);
+
+/** A listening socket at an endpoint number's port. -1 and errno: EADDRINUSE where it is taken. */
+int glex_net_listen(const struct glex_net_place *place, uint32_t num);
+
+/** Numbers that endpoints can have: those with a port. */
+uint32_t glex_net_max_num(void);
+
+/** Port of an endpoint number. */
+uint16_t glex_net_port(uint32_t num);
+
+/** IPv4 address of a NIC, in host byte order; 0: it is on no network of ours. */
+uint32_t glex_net_ip(const struct glex_net_place *place, uint32_t nic_id);
+
+/* ---- net.c: with the endpoint ---------------------------------------------------------------- */
+
+/** Open ep->net on a listening socket, which becomes its own. Errors: SYS_ERR, logged. */
+glex_ret_t glex_net_init(struct glex_endpoint *ep, int listen_fd);
+
+/** Wait until peers have what was posted to them, as long as they are there, and at most `ms`. */
+void glex_net_flush(struct glex_endpoint *ep, uint32_t ms);
+
+void glex_net_cleanup(struct glex_endpoint *ep);
+
+/** In a child of fork(). */
+void glex_net_fork(struct glex_endpoint *ep);
+
+/** Let the network go on. */
+void glex_net_progress(struct glex_endpoint *ep);
+
+/** How many polls find nothing before the next glex_net_progress(): few while something comes,
+ *  more and more the longer nothing does. */
+uint32_t glex_net_patience(const struct glex_endpoint *ep);
+
+/** Whether a request with GLEX_FLAG_FENCE has to wait: earlier ones have not ended. Lets the network
+ *  go on. */
+bool glex_net_holds(struct glex_endpoint *ep);
+
+/** Descriptor to sleep on, after glex_net_arm(); false there: do not sleep. */
+int glex_net_fd(const struct glex_endpoint *ep);
+bool glex_net_arm(struct glex_endpoint *ep);
+
+/** Counters, and the peers that are connected, for people. */
+void glex_net_query(const struct glex_endpoint *ep, struct glex_net_counters *counters);
+
+#endif

@@ -1,0 +1,425 @@
+/*
+ * Peers of other hosts that send us requests: what comes is carried out on our own queues and
+ * memory, in the order of its coming.
+ */
+#include "log.h"
+#include "net/internal.h"
+
+#include <stdlib.h>
+
+/* Beside the answers of a request: it has to wait, with all behind it; or it makes no sense. */
+#define NET_STALL (-10)
+#define NET_BAD   (-11)
+
+struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn *conn)
+{
+    struct net_source *source = calloc(1, sizeof(*source));
+
+    if (source != NULL) {
+        source->replies = calloc(NET_WINDOW, sizeof(*source->replies));
+    }
+    if (source == NULL || source->replies == NULL) {
+        glex_error("no memory for a peer");
+        free(source);
+        return NULL;
+    }
+    source->side.ep = ep;
+    source->side.conn = conn;
+    source->side.is_source = true;
+    source->held_end = &source->held;
+    source->put_status = GLEX_REQ_DONE;
+    source->next_source = ep->net->sources;
+    source->prev_next = &ep->net->sources;
+    if (source->next_source != NULL) {
+        source->next_source->prev_next = &source->next_source;
+    }
+    ep->net->sources = source;
+    return source;
+}
+
+void net_source_free(struct net_source *source)
+{
+    struct net_held *held;
+
+    while ((held = source->held) != NULL) {
+        source->held = held->next;
+        free(held);
+    }
+    *source->prev_next = source->next_source;
+    if (source->next_source != NULL) {
+        source->next_source->prev_next = source->prev_next;
+    }
+    net_side_cleanup(&source->side);
+    free(source->replies);
+    free(source);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* The endpoint itself as a peer: its queues and registrations. */
+static struct glex_peer *net_self(struct glex_endpoint *ep)
+{
+    int status;
+
+    return glex_endpoint_peer(ep, ep->addr, &status);
+}
+
+static int32_t net_request_flags(const struct net_record *record)
+{
+    return ((record->flags & NET_FLAG_REMOTE_EVT) ? GLEX_FLAG_REMOTE_EVT : 0) |
+           ((record->flags & NET_FLAG_NO_LOSS) ? GLEX_EXT_FLAG_NO_LOSS : 0);
+}
+
+static int net_on_mp(struct net_source *source, struct glex_peer *self,
+                     const struct net_record *record, const char *data)
+{
+    struct glex_endpoint *ep = source->side.ep;
+    enum glex_ring_ret ret;
+    uint64_t tail;
+
+    if (record->len > GLEX_MP_DATA_LEN) {
+        return NET_BAD;
+    }
+    ret = glex_shm_claim(ep, self, &self->mpq, &tail);
+    if (ret != GLEX_RING_OK) {
+        return glex_shm_refused(ep, self, ret, net_request_flags(record),
+                                GLEX_ERR_STATUS_DEST_MPQ_FULL);
+    }
+    glex_shm_fill_mp(glex_ring_tx_slot(&self->mpq, tail), tail, source->side.conn->addr, data,
+                     record->len);
+    if (tail & GLEX_TAIL_ARMED) {
+        glex_wait_wake(ep, ep->addr, ep->segment.incarnation);
+    }
+    return GLEX_REQ_DONE;
+}
+
+static int net_on_immediate(struct net_source *source, struct glex_peer *self,
+                            const struct net_record *record, const char *data)
+{
+    glex_imm_rdma_req_t req = {
+        .data = (void *)(uintptr_t)data,
+        .len = record->len,
+        .rmt_mh.v = record->mh,
+        .rmt_offset = record->offset,
+        .rmt_evt = {.cookie_0 = record->cookie[0], .cookie_1 = record->cookie[1]},
+        .rmt_key = record->key,
+        .flag = net_request_flags(record),
+    };
+
+    if (record->len > GLEX_EVENT_DATA_LEN) {
+        return NET_BAD;
+    }
+    return record->op == NET_OP_EVENT ? glex_shm_message(source->side.ep, self, &req)
+                                      : glex_shm_imm_put(source->side.ep, self, &req);
+}
+
+/* Where a piece of a request lies in our memory, which must have been registered for it. */
+static int net_memory(struct net_source *source, struct glex_peer *self, uint64_t mh, uint32_t key,
+                      uint64_t offset, uint64_t len, uint32_t need, char **ptr)
+{
+    struct glex_rmem *rmem;
+    int status;
+
+    if (glex_ring_refuses(&self->eq)) {
+        return GLEX_ERR_STATUS_DEST_VP_STOP;
+    }
+    status = glex_shm_rmem(source->side.ep, self, mh, key, offset, len, need, &rmem);
+    if (status == GLEX_REQ_DONE) {
+        *ptr = rmem->ptr + offset;
+    }
+    return status;
+}
+
+static int net_on_put(struct net_source *source, struct glex_peer *self,
+                      const struct net_record *record, const char *data)
+{
+    glex_event_t event = {.cookie_0 = record->cookie[0], .cookie_1 = record->cookie[1]};
+    int status;
+    char *ptr;
+
+    if (record->pos > record->total || record->len > record->total - record->pos) {
+        return NET_BAD;
+    }
+    status = net_memory(source, self, record->mh, record->key, record->offset, record->total,
+                        GLEX_MEM_WRITE, &ptr);
+    if (status == GLEX_REQ_DONE) {
+        memcpy(ptr + record->pos, data, record->len);
+    } else if (source->put_status == GLEX_REQ_DONE) {
+        source->put_status = status;
+    }
+    if (!(record->flags & NET_FLAG_LAST)) {
+        return GLEX_REQ_DONE;
+    }
+    status = source->put_status;
+    if (status == GLEX_REQ_DONE && (record->flags & NET_FLAG_REMOTE_EVT)) {
+        status = glex_shm_event(source->side.ep, self, &event, net_request_flags(record), NULL, 0, 0,
+                                0);
+    }
+    if (status != GLEX_REQ_BUSY) {
+        source->put_status = GLEX_REQ_DONE;
+    }
+    return status;
+}
+
+static struct net_reply *net_reply(struct net_source *source, uint8_t op)
+{
+    struct net_reply *reply = &source->replies[source->reply_tail % NET_WINDOW];
+
+    if (source->reply_tail - source->reply_head == NET_WINDOW) {
+        return NULL; /* more requests than the window allows */
+    }
+    source->reply_tail++;
+    *reply = (struct net_reply){.op = op, .request = source->requests};
+    return reply;
+}
+
+static int net_on_get(struct net_source *source, struct glex_peer *self,
+                      const struct net_record *record)
+{
+    struct net_reply *reply;
+    char *ptr;
+    int status;
+
+    if (record->len != 0) {
+        return NET_BAD;
+    }
+    status = net_memory(source, self, record->mh, record->key, record->offset, record->total,
+                        GLEX_MEM_READ, &ptr);
+    if (status != GLEX_REQ_DONE) {
+        return status;
+    }
+    reply = net_reply(source, NET_OP_DATA);
+    if (reply == NULL) {
+        return NET_BAD;
+    }
+    reply->key = record->key;
+    reply->offset = record->offset;
+    reply->len = record->total;
+    reply->mh = record->mh;
+    return GLEX_REQ_DONE;
+}
+
+static int net_carry_out(struct net_source *source, const struct net_record *record,
+                         const char *data)
+{
+    struct glex_peer *self = net_self(source->side.ep);
+
+    if (self == NULL) {
+        return GLEX_ERR_STATUS_CONNECTION_NACK;
+    }
+    switch (record->op) {
+    case NET_OP_MP:
+        return net_on_mp(source, self, record, data);
+    case NET_OP_IMM_PUT:
+    case NET_OP_EVENT:
+        return net_on_immediate(source, self, record, data);
+    case NET_OP_PUT:
+        return net_on_put(source, self, record, data);
+    case NET_OP_GET:
+        return net_on_get(source, self, record);
+    default:
+        return NET_BAD;
+    }
+}
+
+/* Returns GLEX_REQ_DONE, NET_STALL or NET_BAD. */
+static int net_do_record(struct net_source *source, const struct net_record *record,
+                         const char *data)
+{
+    int status = net_carry_out(source, record, data);
+    struct net_reply *reply;
+
+    if (status == GLEX_REQ_BUSY) {
+        return NET_STALL;
+    }
+    if (status == NET_BAD) {
+        return NET_BAD;
+    }
+    if (status != GLEX_REQ_DONE) {
+        reply = net_reply(source, NET_OP_REFUSED);
+        if (reply == NULL) {
+            return NET_BAD;
+        }
+        reply->status = status == GLEX_REQ_PEER_GONE ? GLEX_ERR_STATUS_DEST_VP_STOP :
+                                                       (uint16_t)status;
+    }
+    if (record->op != NET_OP_PUT || (record->flags & NET_FLAG_LAST)) {
+        source->requests++;
+    }
+    source->side.tell |= (record->flags & NET_FLAG_ASK) != 0;
+    return GLEX_REQ_DONE;
+}
+
+/* The records from *pos on, which ends where it stalls. */
+static int net_do_records(struct net_source *source, const char *frame, size_t len, size_t *pos)
+{
+    struct net_record record;
+    size_t header;
+    int ret;
+
+    memset(&record, 0, sizeof(record)); /* a message's header is short */
+    while (*pos < len) {
+        header = net_header_size((uint8_t)frame[*pos]);
+        if (len - *pos < header) {
+            return NET_BAD;
+        }
+        memcpy(&record, frame + *pos, header);
+        if (record.len > len - *pos - header) {
+            return NET_BAD;
+        }
+        ret = net_do_record(source, &record, frame + *pos + header);
+        if (ret != GLEX_REQ_DONE) {
+            return ret;
+        }
+        *pos += header + net_padded(record.len);
+    }
+    return GLEX_REQ_DONE;
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+static void net_source_bad(struct net_source *source)
+{
+    glex_error("endpoint %llx sends what makes no sense: the connection is closed; are both sides "
+               "of the same version of libglex?", (unsigned long long)source->side.conn->addr);
+    source->side.ep->net->module->disconnect(source->side.conn);
+    net_source_free(source);
+}
+
+/* Keep what cannot be done now. How much comes the peer limits itself: NET_WINDOW_BYTES. */
+static bool net_hold(struct net_source *source, const char *frame, size_t len, size_t pos)
+{
+    struct net_held *held = malloc(sizeof(*held) + len - pos);
+
+    if (held == NULL) {
+        glex_error("no memory for %zu bytes that a full queue has no room for", len - pos);
+        return false;
+    }
+    held->next = NULL;
+    held->pos = 0;
+    held->len = len - pos;
+    held->frame_len = len;
+    memcpy(held->data, frame + pos, len - pos);
+    *source->held_end = held;
+    source->held_end = &held->next;
+    net_side_list(&source->side);
+    return true;
+}
+
+void net_source_receive(struct net_source *source, const struct glex_net_frame *frame, size_t len)
+{
+    size_t pos = sizeof(*frame);
+    int ret = NET_STALL;
+
+    source->side.tell |= (frame->flags & NET_FRAME_ASK) != 0;
+    if (source->held == NULL) {
+        ret = net_do_records(source, (const char *)frame, len, &pos);
+    }
+    if (ret == NET_BAD || (ret == NET_STALL && !net_hold(source, (const char *)frame, len, pos))) {
+        net_source_bad(source);
+        return;
+    }
+    if (ret == GLEX_REQ_DONE) {
+        source->bytes += len;
+    }
+    net_side_list(&source->side);
+}
+
+/* False: it is no more. */
+static bool net_retry_held(struct net_source *source)
+{
+    struct net_held *held;
+    int ret;
+
+    while ((held = source->held) != NULL) {
+        ret = net_do_records(source, held->data, held->len, &held->pos);
+        if (ret == NET_BAD) {
+            net_source_bad(source);
+            return false;
+        }
+        if (ret == NET_STALL) {
+            net_side_list(&source->side);
+            return true;
+        }
+        source->bytes += held->frame_len;
+        source->held = held->next;
+        if (source->held == NULL) {
+            source->held_end = &source->held;
+        }
+        free(held);
+    }
+    return true;
+}
+
+/* ---- replies --------------------------------------------------------------------------------- */
+
+/* Another piece of what a get asked for. The memory may have been taken back since. False: not now. */
+static bool net_send_piece(struct net_source *source, struct net_reply *reply)
+{
+    struct net_record record = {
+        .op = NET_OP_DATA, .pos = reply->pos, .cookie = {reply->request, 0}};
+    struct glex_peer *self = net_self(source->side.ep);
+    char *ptr = NULL;
+    int status = self == NULL ? GLEX_ERR_STATUS_CONNECTION_NACK :
+                                net_memory(source, self, reply->mh, reply->key, reply->offset,
+                                           reply->len, GLEX_MEM_READ, &ptr);
+    ssize_t len;
+
+    if (status != GLEX_REQ_DONE) {
+        reply->op = NET_OP_REFUSED;
+        reply->status = status < 0 ? GLEX_ERR_STATUS_DEST_VP_STOP : (uint16_t)status;
+        return true;
+    }
+    len = net_side_append_data(&source->side, &record, ptr + reply->pos, reply->len - reply->pos);
+    if (len < 0) {
+        return false;
+    }
+    reply->pos += (uint32_t)len;
+    source->reply_head += reply->pos == reply->len;
+    return true;
+}
+
+static bool net_send_refusal(struct net_source *source, const struct net_reply *reply)
+{
+    struct net_record record = {
+        .op = NET_OP_REFUSED, .status = reply->status, .cookie = {reply->request, 0}};
+    char *at = net_side_room(&source->side, sizeof(record));
+
+    if (at == NULL) {
+        return false;
+    }
+    memcpy(at, &record, sizeof(record));
+    source->reply_head++;
+    return true;
+}
+
+/* Whether the source is to hear what was carried out. */
+static bool net_is_to_tell(const struct net_source *source, bool idle)
+{
+    return source->side.tell || source->requests - source->told_requests >= NET_ACK_REQUESTS ||
+           source->bytes - source->told_bytes >= NET_ACK_BYTES ||
+           (idle && source->bytes != source->told_bytes);
+}
+
+void net_source_go_on(struct net_source *source, bool idle)
+{
+    struct net_side *side = &source->side;
+    struct net_reply *reply;
+    bool sent = true;
+
+    if (!net_retry_held(source)) {
+        return;
+    }
+    while (sent && source->reply_head != source->reply_tail) {
+        reply = &source->replies[source->reply_head % NET_WINDOW];
+        sent = reply->op == NET_OP_DATA ? net_send_piece(source, reply) :
+                                          net_send_refusal(source, reply);
+    }
+    if (side->frame == NULL && net_is_to_tell(source, idle)) {
+        (void)net_side_room(side, 0);
+    }
+    (void)net_side_send(side);
+    if (source->bytes != source->told_bytes) {
+        net_side_list(side); /* for when nothing else comes */
+    }
+}

@@ -1,0 +1,64 @@
+/*
+ * What travels in frames between endpoints of different hosts; all numbers little endian. A frame
+ * is its header (engine.h) and records without gaps, each a multiple of 8 bytes long.
+ *
+ * Requests go from who made the connection to the other side and are numbered from 0; replies come
+ * back. In a frame of replies the header says how many requests and bytes were carried out; see
+ * docs/hosts.md.
+ */
+#ifndef GLEX_NET_WIRE_H
+#define GLEX_NET_WIRE_H
+
+#include "common.h"
+
+enum net_op {
+    NET_OP_MP = 1,  /* a message: its header is 8 bytes short */
+    NET_OP_IMM_PUT, /* put of the data behind it */
+    NET_OP_EVENT,   /* an event with data that stays in its slot */
+    NET_OP_PUT,     /* a piece of a put; the last one ends the request */
+    NET_OP_GET,
+    NET_OP_DATA,    /* reply: a piece of what a get asked for */
+    NET_OP_REFUSED  /* reply: the request failed */
+};
+
+enum net_flag {
+    NET_FLAG_REMOTE_EVT = 1, /* the event's cookies are to go into the target's EQ */
+    NET_FLAG_NO_LOSS = 2,    /* wait for room in a full queue */
+    NET_FLAG_LAST = 4,       /* of NET_OP_PUT */
+    NET_FLAG_ASK = 8         /* somebody waits for its end: tell at once */
+};
+
+/* Of a frame: the receiver is to tell at once what it has carried out so far. */
+#define NET_FRAME_ASK 1u
+
+struct net_record {
+    uint8_t  op;     /* of enum net_op */
+    uint8_t  flags;  /* of enum net_flag */
+    uint16_t status; /* of NET_OP_REFUSED: enum glex_err_req_status */
+    uint32_t len;    /* of the data behind this header, which is padded to 8 bytes */
+    uint32_t key;    /* of the target endpoint */
+    uint32_t offset; /* of the request, in the registration */
+    uint64_t mh;
+    uint32_t total; /* of the request */
+    uint32_t pos;   /* of this piece; in replies: within the get */
+    uint64_t cookie[2]; /* of the event; in replies [0] is the request's number */
+};
+
+#define NET_MP_HEADER 8u
+
+static inline size_t net_header_size(uint8_t op)
+{
+    return op == NET_OP_MP ? NET_MP_HEADER : sizeof(struct net_record);
+}
+
+static inline size_t net_padded(size_t len)
+{
+    return (len + 7) & ~(size_t)7;
+}
+
+#ifndef __cplusplus
+_Static_assert(sizeof(struct net_record) == 48, "wire format");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "hosts of the other order: not supported");
+#endif
+
+#endif

@@ -1,0 +1,444 @@
+/*
+ * The control connection: plain TCP from the initiator to the endpoint's port, opened by address
+ * alone. Over it each side proves that it knows the job's key before anything else of it is looked
+ * at; it says where libfabric listens; and the kernel's own keep-alive on it tells when a host is
+ * gone, also while its processes compute and call nothing.
+ */
+#include "net_engine/engine.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Connections without proof: more than these, and the oldest goes; each is given so long. */
+#define CONTROL_MAX_UNPROVEN 256u
+#define CONTROL_PROOF_NS     60000000000ull
+/* How long what is on its way may still come after the control connection was closed. */
+#define CONTROL_CLOSING_NS   1000000000ull
+#define CONTROL_DEAF_NS      100000000ull
+#define CONTROL_EVENTS       32
+
+/* ---- proof ----------------------------------------------------------------------------------- */
+
+/* HMAC-SHA256 of a purpose, both nonces and some bytes. */
+static void control_mac(const struct engine_conn *conn, char purpose, const void *data, size_t len,
+                        uint8_t mac[CONTROL_MAC])
+{
+    uint8_t text[1 + 2 * CONTROL_NONCE + sizeof(struct control_welcome)];
+    size_t at = 0;
+
+    text[at++] = (uint8_t)purpose;
+    memcpy(text + at, conn->nonce_listen, CONTROL_NONCE);
+    at += CONTROL_NONCE;
+    memcpy(text + at, conn->nonce_connect, CONTROL_NONCE);
+    at += CONTROL_NONCE;
+    memcpy(text + at, data, len);
+    /* The key of nobody: connections of a loopback are proven by nothing. */
+    HMAC(EVP_sha256(), conn->engine->params.key, (int)conn->engine->params.key_len, text, at + len,
+         mac, NULL);
+}
+
+void engine_token(const struct engine_conn *conn, uint8_t token[CONTROL_MAC])
+{
+    control_mac(conn, 'F', "", 0, token);
+}
+
+static bool control_random(void *data, size_t len)
+{
+    return getrandom(data, len, 0) == (ssize_t)len;
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+/* So little always fits the empty buffer of a socket. */
+static void control_send(struct engine_conn *conn, const void *data, size_t len)
+{
+    if (send(conn->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)len) {
+        engine_conn_end(conn, GLEX_NET_END_CLOSED);
+    }
+}
+
+static void control_send_hello(struct engine_conn *conn)
+{
+    struct control_hello hello = {.magic = CONTROL_MAGIC, .version = CONTROL_VERSION};
+
+    memcpy(hello.nonce, conn->nonce_listen, CONTROL_NONCE);
+    control_send(conn, &hello, sizeof(hello));
+}
+
+static void control_send_proof(struct engine_conn *conn)
+{
+    struct control_proof proof = {
+        .from = conn->engine->params.addr, .to = conn->base.addr, .id = conn->id};
+
+    memcpy(proof.nonce, conn->nonce_connect, CONTROL_NONCE);
+    control_mac(conn, 'C', &proof, offsetof(struct control_proof, mac), proof.mac);
+    control_send(conn, &proof, sizeof(proof));
+}
+
+static void control_send_welcome(struct engine_conn *conn)
+{
+    struct control_welcome welcome = {.id = conn->id,
+                                      .len = (uint32_t)conn->engine->address_len};
+
+    memcpy(welcome.fabric, conn->engine->address, conn->engine->address_len);
+    control_mac(conn, 'W', &welcome, offsetof(struct control_welcome, mac), welcome.mac);
+    control_send(conn, &welcome, sizeof(welcome));
+}
+
+/* ---- receiving ------------------------------------------------------------------------------- */
+
+static void control_denied(struct engine_conn *conn, const char *what)
+{
+    struct glex_net_engine *engine = conn->engine;
+
+    if (engine->counters.denied++ == 0) {
+        engine_log(engine, false, "%s: the connection is refused, as all such from now on; all "
+                   "processes of a job need the same GLEX_NET_KEY and version of openglex", what);
+    }
+    engine_conn_end(conn, GLEX_NET_END_DENIED);
+}
+
+static void control_on_hello(struct engine_conn *conn)
+{
+    struct control_hello hello;
+
+    memcpy(&hello, conn->in, sizeof(hello));
+    if (hello.magic != CONTROL_MAGIC || hello.version != CONTROL_VERSION) {
+        control_denied(conn, "what answers at a peer's port is no GLEX endpoint of this version");
+        return;
+    }
+    memcpy(conn->nonce_listen, hello.nonce, CONTROL_NONCE);
+    conn->state = CONN_WAIT_WELCOME;
+    control_send_proof(conn);
+}
+
+static void control_on_proof(struct engine_conn *conn)
+{
+    struct control_proof proof;
+    uint8_t mac[CONTROL_MAC];
+
+    memcpy(&proof, conn->in, sizeof(proof));
+    memcpy(conn->nonce_connect, proof.nonce, CONTROL_NONCE);
+    control_mac(conn, 'C', &proof, offsetof(struct control_proof, mac), mac);
+    if (CRYPTO_memcmp(mac, proof.mac, sizeof(mac)) != 0 || proof.to != conn->engine->params.addr) {
+        control_denied(conn, "somebody connected without proof of the job's key");
+        return;
+    }
+    conn->base.addr = proof.from;
+    conn->peer_id = proof.id;
+    conn->engine->unproven--;
+    conn->state = CONN_WAIT_FABRIC;
+    control_send_welcome(conn);
+}
+
+static void control_on_welcome(struct engine_conn *conn)
+{
+    struct control_welcome welcome;
+    uint8_t mac[CONTROL_MAC];
+
+    memcpy(&welcome, conn->in, sizeof(welcome));
+    control_mac(conn, 'W', &welcome, offsetof(struct control_welcome, mac), mac);
+    if (CRYPTO_memcmp(mac, welcome.mac, sizeof(mac)) != 0 || welcome.len > ENGINE_ADDRESS_MAX) {
+        control_denied(conn, "a peer answers without proof of the job's key");
+        return;
+    }
+    conn->peer_id = welcome.id;
+    conn->state = CONN_WAIT_FABRIC;
+    if (!engine_fabric_connect(conn, welcome.fabric, welcome.len)) {
+        engine_conn_end(conn, GLEX_NET_END_UNREACHABLE);
+    }
+}
+
+/* What is wanted next, in this state; 0: nothing. */
+static size_t control_wanted(const struct engine_conn *conn)
+{
+    switch (conn->state) {
+    case CONN_WAIT_HELLO:
+        return sizeof(struct control_hello);
+    case CONN_WAIT_PROOF:
+        return sizeof(struct control_proof);
+    case CONN_WAIT_WELCOME:
+        return sizeof(struct control_welcome);
+    default:
+        return 0;
+    }
+}
+
+/* The connection is closed, or broken. */
+static void control_on_end(struct engine_conn *conn, int err)
+{
+    switch (conn->state) {
+    case CONN_CONNECTING:
+        engine_conn_end(conn, err == ECONNREFUSED ? GLEX_NET_END_REFUSED :
+                                                    GLEX_NET_END_UNREACHABLE);
+        break;
+    case CONN_WAIT_WELCOME:
+        if (err == 0) {
+            control_denied(conn, "a peer did not accept our proof of the job's key");
+            break;
+        }
+        engine_conn_end(conn, GLEX_NET_END_CLOSED);
+        break;
+    case CONN_UP:
+        if (err == 0 || err == ECONNRESET) {
+            conn->state = CONN_CLOSING;
+            conn->why = GLEX_NET_END_CLOSED;
+            conn->engine->connecting++;
+            conn->deadline = engine_now_ns() + CONTROL_CLOSING_NS;
+            epoll_ctl(conn->engine->control_fd, EPOLL_CTL_DEL, conn->fd, NULL);
+            break;
+        }
+        engine_conn_end(conn, GLEX_NET_END_SILENT);
+        break;
+    case CONN_CLOSING:
+    case CONN_CLOSED:
+        break;
+    default:
+        engine_conn_end(conn, err == 0 || err == ECONNRESET ? GLEX_NET_END_CLOSED :
+                                                              GLEX_NET_END_SILENT);
+    }
+}
+
+static void control_dispatch(struct engine_conn *conn)
+{
+    conn->in_len = 0;
+    switch (conn->state) {
+    case CONN_WAIT_HELLO:
+        control_on_hello(conn);
+        break;
+    case CONN_WAIT_PROOF:
+        control_on_proof(conn);
+        break;
+    default:
+        control_on_welcome(conn);
+    }
+}
+
+static void control_read(struct engine_conn *conn)
+{
+    size_t wanted;
+    ssize_t got;
+
+    while (conn->state < CONN_CLOSING) {
+        wanted = control_wanted(conn);
+        /* Nobody sends anything later: one byte too many is an end, too. */
+        got = recv(conn->fd, conn->in + conn->in_len, wanted != 0 ? wanted - conn->in_len : 1,
+                   MSG_DONTWAIT);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+            return;
+        }
+        if (got <= 0 || wanted == 0) {
+            control_on_end(conn, got < 0 ? errno : 0);
+            return;
+        }
+        conn->in_len += (size_t)got;
+        if (conn->in_len == wanted) {
+            control_dispatch(conn);
+        }
+    }
+}
+
+/* ---- connecting ------------------------------------------------------------------------------ */
+
+static void control_set_options(const struct engine_conn *conn)
+{
+    unsigned ms = conn->engine->params.timeout_ms;
+    int one = 1, idle = (int)(ms / 3000 > 0 ? ms / 3000 : 1), count = 4;
+    int interval = (int)(ms / 6000 > 0 ? ms / 6000 : 1);
+
+    /* Where one is not to be had the others do; that the connection works does not depend on it. */
+    (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    (void)setsockopt(conn->fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+    (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+    (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+    (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+}
+
+static bool control_watch(struct engine_conn *conn, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = conn};
+
+    return epoll_ctl(conn->engine->control_fd, EPOLL_CTL_ADD, conn->fd, &event) == 0;
+}
+
+bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)}, from = to;
+
+    to.sin_addr.s_addr = htonl(ip);
+    from.sin_addr.s_addr = htonl(conn->engine->params.ip);
+    from.sin_port = 0;
+    conn->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (conn->fd < 0 || !control_random(conn->nonce_connect, CONTROL_NONCE)) {
+        engine_log(conn->engine, true, "cannot make a socket to connect with: %s%s",
+                   strerror(errno),
+                   errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+        return false;
+    }
+    control_set_options(conn);
+    (void)bind(conn->fd, (struct sockaddr *)&from, sizeof(from)); /* else the kernel's choice */
+    conn->state = CONN_CONNECTING;
+    conn->deadline = engine_now_ns() + conn->engine->params.timeout_ms * 1000000ull;
+    if (connect(conn->fd, (struct sockaddr *)&to, sizeof(to)) != 0 && errno != EINPROGRESS) {
+        control_on_end(conn, errno);
+        return true; /* the link is told at the next progress() */
+    }
+    return control_watch(conn, EPOLLIN | EPOLLOUT);
+}
+
+/* TCP is there, or is not. */
+static void control_connected(struct engine_conn *conn)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = conn};
+    socklen_t len = sizeof(int);
+    int err = 0;
+
+    if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &err, &len) != 0 || err != 0) {
+        control_on_end(conn, err);
+        return;
+    }
+    /* From now on the peer takes its time: it may be computing. The kernel tells of a dead host. */
+    conn->deadline = 0;
+    conn->state = CONN_WAIT_HELLO;
+    epoll_ctl(conn->engine->control_fd, EPOLL_CTL_MOD, conn->fd, &event);
+}
+
+/* ---- listening ------------------------------------------------------------------------------- */
+
+static void control_drop_oldest(struct glex_net_engine *engine)
+{
+    struct engine_conn *conn, *oldest = NULL;
+
+    for (conn = engine->conns; conn != NULL; conn = conn->next) {
+        if (conn->state == CONN_WAIT_PROOF) {
+            oldest = conn; /* new ones are at the front */
+        }
+    }
+    if (oldest != NULL) {
+        engine->counters.denied++;
+        engine_conn_end(oldest, GLEX_NET_END_DENIED);
+    }
+}
+
+static void control_accepted(struct glex_net_engine *engine, int fd)
+{
+    struct engine_conn *conn = engine_conn_new(engine, false, fd);
+
+    if (conn == NULL) {
+        close(fd);
+        return;
+    }
+    conn->state = CONN_WAIT_PROOF;
+    conn->deadline = engine_now_ns() + CONTROL_PROOF_NS;
+    if (++engine->unproven > CONTROL_MAX_UNPROVEN) {
+        control_drop_oldest(engine);
+    }
+    control_set_options(conn);
+    if (!control_random(conn->nonce_listen, CONTROL_NONCE) || !control_watch(conn, EPOLLIN)) {
+        engine_conn_end(conn, GLEX_NET_END_CLOSED);
+        return;
+    }
+    control_send_hello(conn);
+}
+
+static void control_listen(struct glex_net_engine *engine, bool on)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+
+    epoll_ctl(engine->control_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, engine->params.listen_fd,
+              &event);
+}
+
+static void control_accept(struct glex_net_engine *engine)
+{
+    int i, fd;
+
+    for (i = 0; i < CONTROL_EVENTS; i++) { /* the others' turn comes */
+        fd = accept4(engine->params.listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            control_accepted(engine, fd);
+        } else if (errno != ECONNABORTED && errno != EINTR) {
+            break;
+        }
+    }
+    if (fd < 0 && errno != EAGAIN && !engine->deaf) {
+        engine_log(engine, true, "cannot accept connections now: %s%s", strerror(errno),
+                   errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+        engine->deaf = true;
+        engine->deaf_until = engine_now_ns() + CONTROL_DEAF_NS;
+        control_listen(engine, false);
+    }
+}
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+static void control_deadlines(struct glex_net_engine *engine)
+{
+    struct engine_conn *conn;
+    uint64_t now;
+
+    if (engine->connecting == 0 && !engine->deaf) {
+        return;
+    }
+    now = engine_now_ns();
+    if (engine->deaf && now >= engine->deaf_until) {
+        engine->deaf = false;
+        control_listen(engine, true);
+    }
+    for (conn = engine->conns; conn != NULL; conn = conn->next) {
+        if (conn->deadline != 0 && now >= conn->deadline && conn->state != CONN_CLOSED) {
+            engine_conn_end(conn, conn->state == CONN_CLOSING   ? conn->why
+                                  : conn->state == CONN_WAIT_PROOF ? GLEX_NET_END_DENIED
+                                                                   : GLEX_NET_END_UNREACHABLE);
+        }
+    }
+}
+
+void engine_control_progress(struct glex_net_engine *engine)
+{
+    struct epoll_event events[CONTROL_EVENTS];
+    int i, num = epoll_wait(engine->control_fd, events, CONTROL_EVENTS, 0);
+
+    for (i = 0; i < num; i++) {
+        struct engine_conn *conn = events[i].data.ptr;
+
+        if (conn == NULL) {
+            control_accept(engine);
+        } else if (conn->state == CONN_CONNECTING) {
+            control_connected(conn);
+        } else {
+            control_read(conn);
+        }
+    }
+    control_deadlines(engine);
+}
+
+bool engine_control_open(struct glex_net_engine *engine)
+{
+    engine->control_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (engine->control_fd < 0) {
+        engine_log(engine, true, "cannot make a descriptor: %s", strerror(errno));
+        return false;
+    }
+    control_listen(engine, true);
+    return true;
+}
+
+void engine_control_close(struct glex_net_engine *engine)
+{
+    if (engine->control_fd >= 0) {
+        close(engine->control_fd);
+    }
+    close(engine->params.listen_fd);
+}

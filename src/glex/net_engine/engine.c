@@ -1,0 +1,306 @@
+/*
+ * The engine: its connections, and what the link calls.
+ */
+#include "net_engine/engine.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Connections that are up are looked after at every so many turns, as to their end. */
+#define ENGINE_CONTROL_TURNS 16u
+
+void engine_log(const struct glex_net_engine *engine, bool error, const char *fmt, ...)
+{
+    char line[400];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof(line), fmt, ap);
+    va_end(ap);
+    engine->params.calls->log(error, line);
+}
+
+uint64_t engine_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+void engine_conn_end(struct engine_conn *conn, enum glex_net_end why)
+{
+    struct glex_net_engine *engine = conn->engine;
+
+    if (conn->state == CONN_CLOSED) {
+        return;
+    }
+    if (conn->state == CONN_WAIT_PROOF) {
+        engine->unproven--;
+    }
+    if (conn->state == CONN_UP) {
+        engine->connecting++; /* those that are to be freed are counted there, too */
+    }
+    conn->base.up = false;
+    conn->why = why;
+    conn->state = CONN_CLOSED;
+}
+
+/* A place in the table of those that frames are for. */
+static bool engine_give_id(struct glex_net_engine *engine, struct engine_conn *conn)
+{
+    struct engine_conn **table;
+    uint32_t random, i, size;
+
+    for (i = 0; i < engine->table_size && engine->table[i] != NULL; i++) {
+    }
+    if (i == engine->table_size) {
+        size = engine->table_size == 0 ? 64 : 2 * engine->table_size;
+        table = realloc(engine->table, size * sizeof(*table));
+        if (table == NULL) {
+            return false;
+        }
+        memset(table + engine->table_size, 0, (size - engine->table_size) * sizeof(*table));
+        engine->table = table;
+        engine->table_size = size;
+    }
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
+        return false;
+    }
+    conn->slot = i;
+    conn->id = (uint64_t)random << 32 | i;
+    engine->table[i] = conn;
+    return true;
+}
+
+struct engine_conn *engine_conn_new(struct glex_net_engine *engine, bool ours, int fd)
+{
+    struct engine_conn *conn = calloc(1, sizeof(*conn));
+
+    if (conn == NULL || !engine_give_id(engine, conn)) {
+        engine_log(engine, true, "no memory for a connection");
+        free(conn);
+        return NULL;
+    }
+    conn->engine = engine;
+    conn->ours = ours;
+    conn->fd = fd;
+    conn->next = engine->conns;
+    conn->prev_next = &engine->conns;
+    if (conn->next != NULL) {
+        conn->next->prev_next = &conn->next;
+    }
+    engine->conns = conn;
+    engine->connecting++;
+    return conn;
+}
+
+void engine_conn_free(struct engine_conn *conn)
+{
+    struct glex_net_engine *engine = conn->engine;
+
+    if (conn->fd >= 0) {
+        close(conn->fd);
+    }
+    if (conn->ep != NULL) {
+        (void)fi_shutdown(conn->ep, 0);
+        (void)fi_close(&conn->ep->fid);
+        /* What libfabric completes at the close stands in the queue by now, the rest it forgets. */
+        engine_fabric_drain(engine);
+    }
+    while (conn->in_flight != NULL) {
+        engine_fabric_tx_done(conn->in_flight);
+    }
+    engine->table[conn->slot] = NULL;
+    engine->connecting--;
+    *conn->prev_next = conn->next;
+    if (conn->next != NULL) {
+        conn->next->prev_next = conn->prev_next;
+    }
+    free(conn);
+}
+
+/* Tell the link of those that ended, and free them. A call of the link may end others. */
+static void engine_reap(struct glex_net_engine *engine)
+{
+    struct engine_conn *conn, *next;
+
+    for (conn = engine->conns; conn != NULL; conn = next) {
+        if (conn->state == CONN_CLOSED && !conn->told && conn->base.user != NULL) {
+            conn->told = true;
+            engine->params.calls->end(conn->base.user, conn->why);
+        }
+        next = conn->next;
+        if (conn->state == CONN_CLOSED) {
+            engine_conn_free(conn);
+        }
+    }
+}
+
+/* ---- the link's calls ------------------------------------------------------------------------ */
+
+/* Each peer takes four descriptors. select() is not for programs with so many peers. */
+static void engine_raise_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max < 65536 ? limit.rlim_max : 65536;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static void engine_close(struct glex_net_engine *engine)
+{
+    engine->quiet = true;
+    while (engine->conns != NULL) {
+        engine_conn_end(engine->conns, GLEX_NET_END_CLOSED);
+        engine_conn_free(engine->conns);
+    }
+    engine_fabric_close(engine);
+    engine_control_close(engine);
+    if (engine->wait_fd >= 0) {
+        close(engine->wait_fd);
+    }
+    OPENSSL_cleanse(engine->params.key, sizeof(engine->params.key));
+    free(engine->table);
+    free(engine);
+}
+
+static struct glex_net_engine *engine_open(const struct glex_net_params *params)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    struct glex_net_engine *engine = calloc(1, sizeof(*engine));
+
+    if (engine == NULL) {
+        params->calls->log(true, "no memory for a network");
+        close(params->listen_fd);
+        return NULL;
+    }
+    engine->params = *params;
+    engine->control_fd = engine->wait_fd = -1;
+    engine_raise_limit();
+    engine->wait_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (!engine_control_open(engine) || engine->wait_fd < 0 ||
+        epoll_ctl(engine->wait_fd, EPOLL_CTL_ADD, engine->control_fd, &event) != 0 ||
+        !engine_fabric_open(engine)) {
+        engine_close(engine);
+        return NULL;
+    }
+    return engine;
+}
+
+/* The child has copies of the descriptors: while they are open a peer does not see our end. What is
+ * libfabric's cannot be closed there without talking to the peer. */
+static void engine_forked(struct glex_net_engine *engine)
+{
+    struct engine_conn *conn;
+
+    for (conn = engine->conns; conn != NULL; conn = conn->next) {
+        if (conn->fd >= 0) {
+            close(conn->fd);
+        }
+    }
+    close(engine->params.listen_fd);
+    close(engine->control_fd);
+    close(engine->wait_fd);
+}
+
+static struct glex_net_conn *engine_connect(struct glex_net_engine *engine, uint32_t ip,
+                                            uint16_t port, uint64_t addr, void *user)
+{
+    struct engine_conn *conn = engine_conn_new(engine, true, -1);
+
+    if (conn == NULL) {
+        return NULL;
+    }
+    conn->base.addr = addr;
+    conn->base.user = user;
+    if (!engine_control_connect(conn, ip, port)) {
+        conn->state = CONN_CLOSED;
+        engine_conn_free(conn);
+        return NULL;
+    }
+    return &conn->base;
+}
+
+static void engine_disconnect(struct glex_net_conn *base)
+{
+    struct engine_conn *conn = (struct engine_conn *)base;
+
+    conn->told = true;
+    engine_conn_end(conn, GLEX_NET_END_CLOSED);
+}
+
+static unsigned engine_progress(struct glex_net_engine *engine)
+{
+    bool look = engine->connecting != 0 || ++engine->turns % ENGINE_CONTROL_TURNS == 0;
+    unsigned num = engine_fabric_progress(engine, look);
+
+    if (look) {
+        engine_control_progress(engine);
+        if (engine->connecting != 0) {
+            num += engine_fabric_progress(engine, true);
+            engine_reap(engine);
+        }
+    }
+    return num;
+}
+
+static int engine_fd(const struct glex_net_engine *engine)
+{
+    return engine->wait_fd;
+}
+
+static bool engine_arm(struct glex_net_engine *engine)
+{
+    struct engine_conn *conn;
+
+    for (conn = engine->connecting != 0 ? engine->conns : NULL; conn != NULL; conn = conn->next) {
+        if (conn->state == CONN_CLOSED) {
+            return false;
+        }
+    }
+    return engine_fabric_arm(engine);
+}
+
+static void engine_counters(const struct glex_net_engine *engine, struct glex_net_counters *out)
+{
+    *out = engine->counters;
+}
+
+static size_t engine_gather(const struct glex_net_engine *engine)
+{
+    return engine->gather ? GLEX_NET_FRAME_MAX - ENGINE_TX_BUFFER : 0;
+}
+
+__attribute__((visibility("default"))) extern const struct glex_net_module glex_net_module;
+
+const struct glex_net_module glex_net_module = {
+    .version = GLEX_NET_ENGINE_VERSION,
+    .probe = engine_fabric_probe,
+    .open = engine_open,
+    .close = engine_close,
+    .forked = engine_forked,
+    .connect = engine_connect,
+    .disconnect = engine_disconnect,
+    .buffer = engine_fabric_buffer,
+    .drop = engine_fabric_drop,
+    .send = engine_fabric_send,
+    .gather = engine_gather,
+    .progress = engine_progress,
+    .fd = engine_fd,
+    .arm = engine_arm,
+    .counters = engine_counters,
+};

@@ -1,0 +1,181 @@
+/*
+ * The engine's own: what control.c (who is there, and has it the key) and fabric.c (frames over
+ * libfabric) share.
+ */
+#ifndef GLEX_NET_ENGINE_INTERNAL_H
+#define GLEX_NET_ENGINE_INTERNAL_H
+
+#include "net/engine.h"
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+
+#define ENGINE_RX_BUFFERS  32u
+#define ENGINE_TX_BUFFER   8192u /* where data can be gathered; else a whole frame */
+#define ENGINE_TX_SLAB     16u
+#define ENGINE_TX_SLABS    64u
+#define ENGINE_ADDRESS_MAX 64u /* of libfabric's own */
+
+#define CONTROL_NONCE 16u
+#define CONTROL_MAC   32u
+
+struct engine_conn;
+
+/* ---- wire: the control connection, all numbers little endian ---------------------------------- */
+
+#define CONTROL_MAGIC   0x6e78656c67ull /* "glexn" */
+#define CONTROL_VERSION 1u
+
+/* From who listens, at once. */
+struct control_hello {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t reserved;
+    uint8_t  nonce[CONTROL_NONCE];
+};
+
+/* From who connects: mac over all before it, and the nonce of the hello. */
+struct control_proof {
+    uint64_t from, to; /* addresses of the endpoints */
+    uint64_t id;       /* what frames to who connects bear */
+    uint8_t  nonce[CONTROL_NONCE];
+    uint8_t  mac[CONTROL_MAC];
+};
+
+/* From who listens: mac over all before it, and both nonces. */
+struct control_welcome {
+    uint64_t id;    /* what frames to who listens bear */
+    uint32_t len;   /* of `fabric` */
+    uint32_t reserved;
+    uint8_t  fabric[ENGINE_ADDRESS_MAX]; /* where libfabric listens */
+    uint8_t  mac[CONTROL_MAC];
+};
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+enum engine_state {
+    CONN_CONNECTING,   /* ours: TCP */
+    CONN_WAIT_HELLO,   /* ours */
+    CONN_WAIT_WELCOME, /* ours: we have proven the key */
+    CONN_WAIT_PROOF,   /* theirs: we have said hello */
+    CONN_WAIT_FABRIC,  /* both have proven the key; libfabric connects */
+    CONN_UP,
+    CONN_CLOSING,      /* the peer ended; what is on its way still comes */
+    CONN_CLOSED        /* to be freed */
+};
+
+struct engine_tx {
+    struct fi_context   context; /* first: libfabric hands it back */
+    bool                is_rx;
+    struct engine_tx   *next, **prev_next; /* free, or in flight of a connection */
+    struct engine_conn *conn;
+    void               *desc;
+    char               *data;
+};
+
+struct engine_rx {
+    struct fi_context context; /* first */
+    bool              is_rx;
+    void             *desc;
+    char             *data;
+};
+
+struct engine_conn {
+    struct glex_net_conn    base; /* first: what the link knows */
+    struct glex_net_engine *engine;
+    struct engine_conn     *next, **prev_next;
+    enum engine_state       state;
+    enum glex_net_end       why; /* in CLOSING and CLOSED */
+    bool                    ours; /* we connected */
+    bool                    told; /* the link need not hear of its end */
+    int                     fd;   /* control, or -1 */
+    uint64_t                deadline; /* ns; 0: none */
+    uint64_t                id, peer_id;
+    uint32_t                slot; /* in the engine's table by id */
+    uint8_t                 nonce_listen[CONTROL_NONCE], nonce_connect[CONTROL_NONCE];
+    uint8_t                 in[256];
+    size_t                  in_len;
+    struct fid_ep          *ep;
+    struct engine_tx       *in_flight;
+};
+
+struct glex_net_engine {
+    struct glex_net_params   params;
+    struct glex_net_counters counters;
+    bool                     quiet; /* closing: no calls */
+
+    struct engine_conn      *conns;
+    struct engine_conn     **table; /* by slot */
+    uint32_t                 table_size, table_used;
+    uint32_t                 unproven;
+    uint32_t                 connecting; /* connections that are not yet up, or closing */
+    unsigned                 turns;
+    int                      control_fd; /* an epoll of all control connections */
+    int                      wait_fd;    /* an epoll of that one and libfabric's */
+    bool                     deaf;       /* no descriptor is left to accept with */
+    uint64_t                 deaf_until;
+
+    struct fi_info          *info;
+    struct fid_fabric       *fabric;
+    struct fid_domain       *domain;
+    struct fid_eq           *eq;
+    struct fid_cq           *cq;
+    struct fid_ep           *srx;
+    struct fid_pep          *pep;
+    uint8_t                  address[ENGINE_ADDRESS_MAX];
+    size_t                   address_len;
+    size_t                   tx_size;
+    bool                     gather;
+    struct engine_tx        *tx_free;
+    struct engine_tx        *tx_slabs[ENGINE_TX_SLABS];
+    struct fid_mr           *tx_mrs[ENGINE_TX_SLABS];
+    unsigned                 num_slabs;
+    struct engine_rx         rx[ENGINE_RX_BUFFERS];
+    char                    *rx_memory;
+    struct fid_mr           *rx_mr;
+};
+
+void engine_log(const struct glex_net_engine *engine, bool error, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+uint64_t engine_now_ns(void);
+
+/** A connection ends: the link is told at the next progress(). */
+void engine_conn_end(struct engine_conn *conn, enum glex_net_end why);
+
+/** Enter a new connection in the engine's lists. NULL: no memory, which was logged. */
+struct engine_conn *engine_conn_new(struct glex_net_engine *engine, bool ours, int fd);
+
+/** Take it out of them and free it; its descriptor and libfabric's endpoint are closed. */
+void engine_conn_free(struct engine_conn *conn);
+
+/** The connection that libfabric is to use can be made now. False: it cannot, which was logged. */
+bool engine_fabric_connect(struct engine_conn *conn, const uint8_t *address, size_t len);
+
+/** The name by which libfabric's request to connect is known to be that of a proven peer. */
+void engine_token(const struct engine_conn *conn, uint8_t token[CONTROL_MAC]);
+
+/* fabric.c */
+bool engine_fabric_open(struct glex_net_engine *engine);
+void engine_fabric_close(struct glex_net_engine *engine);
+bool engine_fabric_probe(const char *provider, uint32_t ip, char *why, size_t why_size);
+unsigned engine_fabric_progress(struct glex_net_engine *engine, bool events);
+bool engine_fabric_arm(struct glex_net_engine *engine);
+void engine_fabric_drain(struct glex_net_engine *engine);
+void *engine_fabric_buffer(struct glex_net_engine *engine, size_t *size);
+void engine_fabric_drop(struct glex_net_engine *engine, void *buffer);
+bool engine_fabric_send(struct glex_net_conn *base, void *buffer, size_t len, const void *more,
+                        size_t more_len);
+void engine_fabric_tx_done(struct engine_tx *tx);
+
+/* control.c */
+bool engine_control_open(struct glex_net_engine *engine);
+void engine_control_close(struct glex_net_engine *engine);
+void engine_control_progress(struct glex_net_engine *engine);
+bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port);
+
+#endif

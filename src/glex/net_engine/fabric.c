@@ -1,0 +1,635 @@
+/*
+ * Frames over libfabric: connected endpoints (FI_EP_MSG) with one shared receive context, one
+ * completion queue and one event queue for all of them. libfabric connects only where control.c has
+ * the proof of the key: its request to connect bears a token that only the two know.
+ */
+#include "net_engine/engine.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define FABRIC_VERSION FI_VERSION(1, 14)
+#define FABRIC_BATCH   16
+/* Frames that one turn takes at most: whoever polls has other things to look after, too. */
+#define FABRIC_TURN    64u
+/* Before each buffer stands whose it is. */
+#define FABRIC_PREFIX  16u
+
+/* ---- what libfabric has ---------------------------------------------------------------------- */
+
+static struct fi_info *fabric_info(const char *provider, uint32_t ip, int *err)
+{
+    struct in_addr addr = {.s_addr = htonl(ip)};
+    struct fi_info *hints = fi_allocinfo(), *info = NULL;
+    char node[INET_ADDRSTRLEN];
+
+    *err = FI_ENOMEM;
+    if (hints == NULL) {
+        return NULL;
+    }
+    hints->caps = FI_MSG;
+    hints->ep_attr->type = FI_EP_MSG;
+    hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->mode = FI_CONTEXT;
+    hints->addr_format = FI_SOCKADDR_IN;
+    hints->fabric_attr->prov_name = strdup(provider);
+    if (hints->fabric_attr->prov_name != NULL) {
+        inet_ntop(AF_INET, &addr, node, sizeof(node));
+        *err = -fi_getinfo(FABRIC_VERSION, node, NULL, FI_SOURCE, hints, &info);
+    }
+    fi_freeinfo(hints);
+    return *err == 0 ? info : NULL;
+}
+
+bool engine_fabric_probe(const char *provider, uint32_t ip, char *why, size_t why_size)
+{
+    int err;
+    struct fi_info *info = fabric_info(provider, ip, &err);
+
+    if (info == NULL) {
+        snprintf(why, why_size, "libfabric's provider %s does not serve the interface: %s; "
+                 "`fi_info -p %s -t FI_EP_MSG` shows what it serves", provider, fi_strerror(err),
+                 provider);
+        return false;
+    }
+    fi_freeinfo(info);
+    return true;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static bool fabric_failed(const struct glex_net_engine *engine, const char *what, int ret)
+{
+    engine_log(engine, true, "libfabric's provider %s cannot %s: %s", engine->params.provider, what,
+               fi_strerror(-ret));
+    return false;
+}
+
+static bool fabric_open_queues(struct glex_net_engine *engine)
+{
+    struct fi_cq_attr cq_attr = {
+        .size = 4096, .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
+    struct fi_eq_attr eq_attr = {.size = 1024, .wait_obj = FI_WAIT_FD};
+    int ret = fi_fabric(engine->info->fabric_attr, &engine->fabric, NULL);
+
+    if (ret != 0) {
+        return fabric_failed(engine, "be opened", ret);
+    }
+    ret = fi_eq_open(engine->fabric, &eq_attr, &engine->eq, NULL);
+    if (ret != 0) {
+        return fabric_failed(engine, "make an event queue", ret);
+    }
+    ret = fi_domain(engine->fabric, engine->info, &engine->domain, NULL);
+    if (ret != 0) {
+        return fabric_failed(engine, "open the interface", ret);
+    }
+    ret = fi_cq_open(engine->domain, &cq_attr, &engine->cq, NULL);
+    if (ret != 0) {
+        return fabric_failed(engine, "make a completion queue", ret);
+    }
+    ret = fi_srx_context(engine->domain, engine->info->rx_attr, &engine->srx, NULL);
+    return ret == 0 || fabric_failed(engine, "share receive buffers", ret);
+}
+
+/* Where libfabric listens: a port of its choice, told to those who have proven the key. */
+static bool fabric_listen(struct glex_net_engine *engine)
+{
+    int ret = fi_passive_ep(engine->fabric, engine->info, &engine->pep, NULL);
+
+    if (ret == 0) {
+        ret = fi_pep_bind(engine->pep, &engine->eq->fid, 0);
+    }
+    if (ret == 0) {
+        ret = fi_listen(engine->pep);
+    }
+    if (ret == 0) {
+        engine->address_len = sizeof(engine->address);
+        ret = fi_getname(&engine->pep->fid, engine->address, &engine->address_len);
+    }
+    return ret == 0 || fabric_failed(engine, "listen", ret);
+}
+
+static bool fabric_register(struct glex_net_engine *engine, void *memory, size_t len, uint64_t key,
+                            struct fid_mr **mr)
+{
+    int ret;
+
+    *mr = NULL;
+    if (!(engine->info->domain_attr->mr_mode & FI_MR_LOCAL)) {
+        return true;
+    }
+    ret = fi_mr_reg(engine->domain, memory, len, FI_SEND | FI_RECV, 0, key, 0, mr, NULL);
+    return ret == 0 || fabric_failed(engine, "register buffers (ulimit -l?)", ret);
+}
+
+static bool fabric_post(struct glex_net_engine *engine, struct engine_rx *rx)
+{
+    ssize_t ret = fi_recv(engine->srx, rx->data, GLEX_NET_FRAME_MAX, rx->desc, FI_ADDR_UNSPEC,
+                          &rx->context);
+
+    return ret == 0 || fabric_failed(engine, "take a receive buffer", (int)ret);
+}
+
+static bool fabric_post_all(struct glex_net_engine *engine)
+{
+    size_t len = (size_t)ENGINE_RX_BUFFERS * GLEX_NET_FRAME_MAX;
+    uint32_t i;
+
+    engine->rx_memory = aligned_alloc(4096, len);
+    if (engine->rx_memory == NULL) {
+        engine_log(engine, true, "no memory for receive buffers");
+        return false;
+    }
+    if (!fabric_register(engine, engine->rx_memory, len, 1, &engine->rx_mr)) {
+        return false;
+    }
+    for (i = 0; i < ENGINE_RX_BUFFERS; i++) {
+        engine->rx[i].is_rx = true;
+        engine->rx[i].data = engine->rx_memory + (size_t)i * GLEX_NET_FRAME_MAX;
+        engine->rx[i].desc = engine->rx_mr != NULL ? fi_mr_desc(engine->rx_mr) : NULL;
+        if (!fabric_post(engine, &engine->rx[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool fabric_watch(struct glex_net_engine *engine, struct fid *fid)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    int fd, ret = fi_control(fid, FI_GETWAIT, &fd);
+
+    if (ret == 0 && epoll_ctl(engine->wait_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        ret = -FI_ENOMEM;
+    }
+    return ret == 0 || fabric_failed(engine, "be slept on", ret);
+}
+
+bool engine_fabric_open(struct glex_net_engine *engine)
+{
+    int err;
+
+    engine->info = fabric_info(engine->params.provider, engine->params.ip, &err);
+    if (engine->info == NULL) {
+        return fabric_failed(engine, "serve the interface", -err);
+    }
+    engine->gather = !(engine->info->domain_attr->mr_mode & FI_MR_LOCAL) &&
+                     engine->info->tx_attr->iov_limit >= 2;
+    engine->tx_size = engine->gather ? ENGINE_TX_BUFFER : GLEX_NET_FRAME_MAX;
+    return fabric_open_queues(engine) && fabric_post_all(engine) && fabric_listen(engine) &&
+           fabric_watch(engine, &engine->cq->fid) && fabric_watch(engine, &engine->eq->fid);
+}
+
+static void fabric_close(struct fid *fid)
+{
+    (void)fi_close(fid); /* all that hung on it is closed; what else could be done? */
+}
+
+void engine_fabric_close(struct glex_net_engine *engine)
+{
+    unsigned i;
+
+    if (engine->pep != NULL) {
+        fabric_close(&engine->pep->fid);
+    }
+    if (engine->srx != NULL) {
+        fabric_close(&engine->srx->fid);
+    }
+    if (engine->rx_mr != NULL) {
+        fabric_close(&engine->rx_mr->fid);
+    }
+    for (i = 0; i < engine->num_slabs; i++) {
+        if (engine->tx_mrs[i] != NULL) {
+            fabric_close(&engine->tx_mrs[i]->fid);
+        }
+        free(engine->tx_slabs[i]);
+    }
+    free(engine->rx_memory);
+    if (engine->cq != NULL) {
+        fabric_close(&engine->cq->fid);
+    }
+    if (engine->domain != NULL) {
+        fabric_close(&engine->domain->fid);
+    }
+    if (engine->eq != NULL) {
+        fabric_close(&engine->eq->fid);
+    }
+    if (engine->fabric != NULL) {
+        fabric_close(&engine->fabric->fid);
+    }
+    fi_freeinfo(engine->info);
+}
+
+/* ---- connecting ------------------------------------------------------------------------------ */
+
+/* An endpoint of libfabric for a connection, ready to connect or to accept. */
+static int fabric_endpoint(struct engine_conn *conn, struct fi_info *info)
+{
+    struct glex_net_engine *engine = conn->engine;
+    int ret = fi_endpoint(engine->domain, info, &conn->ep, conn);
+
+    if (ret != 0) {
+        conn->ep = NULL;
+        return ret;
+    }
+    ret = fi_ep_bind(conn->ep, &engine->eq->fid, 0);
+    if (ret == 0) {
+        ret = fi_ep_bind(conn->ep, &engine->cq->fid, FI_TRANSMIT | FI_RECV);
+    }
+    if (ret == 0) {
+        ret = fi_ep_bind(conn->ep, &engine->srx->fid, 0);
+    }
+    return ret == 0 ? fi_enable(conn->ep) : ret;
+}
+
+bool engine_fabric_connect(struct engine_conn *conn, const uint8_t *address, size_t len)
+{
+    struct fi_info *info = fi_dupinfo(conn->engine->info);
+    uint8_t token[CONTROL_MAC];
+    int ret = -FI_ENOMEM;
+
+    if (info != NULL) {
+        info->dest_addr = malloc(len);
+        info->dest_addrlen = len;
+        if (info->dest_addr != NULL) {
+            memcpy(info->dest_addr, address, len);
+            ret = fabric_endpoint(conn, info);
+        }
+        fi_freeinfo(info);
+    }
+    if (ret == 0) {
+        engine_token(conn, token);
+        ret = fi_connect(conn->ep, address, token, sizeof(token));
+    }
+    return ret == 0 || fabric_failed(conn->engine, "connect", ret);
+}
+
+static struct engine_conn *fabric_find_token(struct glex_net_engine *engine, const uint8_t *token,
+                                             size_t len)
+{
+    uint8_t wanted[CONTROL_MAC];
+    struct engine_conn *conn;
+
+    for (conn = engine->conns; len >= sizeof(wanted) && conn != NULL; conn = conn->next) {
+        if (conn->state == CONN_WAIT_FABRIC && !conn->ours && conn->ep == NULL) {
+            engine_token(conn, wanted);
+            if (memcmp(token, wanted, sizeof(wanted)) == 0) {
+                return conn;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void fabric_on_request(struct glex_net_engine *engine, struct fi_eq_cm_entry *entry,
+                              size_t len)
+{
+    struct engine_conn *conn = fabric_find_token(engine, entry->data, len);
+    int ret;
+
+    if (conn == NULL) {
+        engine->counters.denied++;
+        (void)fi_reject(engine->pep, entry->info->handle, NULL, 0);
+        fi_freeinfo(entry->info);
+        return;
+    }
+    ret = fabric_endpoint(conn, entry->info);
+    fi_freeinfo(entry->info);
+    if (ret == 0) {
+        conn->base.user = engine->params.calls->accept(engine->params.arg, &conn->base);
+        ret = conn->base.user != NULL ? fi_accept(conn->ep, NULL, 0) : -FI_ENOMEM;
+    }
+    if (ret != 0) {
+        fabric_failed(engine, "accept a connection", ret);
+        engine_conn_end(conn, GLEX_NET_END_CLOSED);
+    }
+}
+
+static void fabric_on_connected(struct engine_conn *conn)
+{
+    struct glex_net_engine *engine = conn->engine;
+
+    if (conn->state != CONN_WAIT_FABRIC) {
+        return;
+    }
+    conn->state = CONN_UP;
+    conn->base.up = true;
+    engine->connecting--;
+    if (conn->ours) {
+        engine->counters.outgoing++;
+        engine->params.calls->up(conn->base.user);
+    } else {
+        engine->counters.incoming++;
+    }
+}
+
+/* The connection that an event is about. Events of endpoints that were closed may still come. */
+static struct engine_conn *fabric_find(struct glex_net_engine *engine, const struct fid *fid)
+{
+    struct engine_conn *conn;
+
+    for (conn = engine->conns; conn != NULL; conn = conn->next) {
+        if (conn->ep != NULL && &conn->ep->fid == fid) {
+            return conn;
+        }
+    }
+    return NULL;
+}
+
+static void fabric_on_event(struct glex_net_engine *engine, uint32_t event,
+                            struct fi_eq_cm_entry *entry, size_t len)
+{
+    struct engine_conn *conn;
+
+    if (event == FI_CONNREQ) {
+        fabric_on_request(engine, entry, len - offsetof(struct fi_eq_cm_entry, data));
+        return;
+    }
+    conn = fabric_find(engine, entry->fid);
+    if (conn == NULL) {
+        return;
+    }
+    if (event == FI_CONNECTED) {
+        fabric_on_connected(conn);
+    } else if (event == FI_SHUTDOWN) {
+        engine_fabric_drain(engine); /* what came before it */
+        engine_conn_end(conn, conn->state == CONN_CLOSING ? conn->why : GLEX_NET_END_CLOSED);
+    }
+}
+
+static void fabric_on_event_error(struct glex_net_engine *engine)
+{
+    struct fi_eq_err_entry entry = {0};
+    struct engine_conn *conn;
+
+    if (fi_eq_readerr(engine->eq, &entry, 0) < 0) {
+        return;
+    }
+    conn = fabric_find(engine, entry.fid);
+    if (conn != NULL) {
+        engine_conn_end(conn, entry.err == FI_ECONNREFUSED ? GLEX_NET_END_CLOSED :
+                                                             GLEX_NET_END_UNREACHABLE);
+    }
+}
+
+static void fabric_events(struct glex_net_engine *engine)
+{
+    union {
+        struct fi_eq_cm_entry entry;
+        uint8_t room[sizeof(struct fi_eq_cm_entry) + 256];
+    } read;
+    uint32_t event;
+    ssize_t ret;
+
+    for (;;) {
+        ret = fi_eq_read(engine->eq, &event, &read, sizeof(read), 0);
+        if (ret == -FI_EAVAIL) {
+            fabric_on_event_error(engine);
+        } else if (ret < (ssize_t)offsetof(struct fi_eq_cm_entry, data)) {
+            return;
+        } else {
+            fabric_on_event(engine, event, &read.entry, (size_t)ret);
+        }
+    }
+}
+
+/* ---- completions ----------------------------------------------------------------------------- */
+
+void engine_fabric_tx_done(struct engine_tx *tx)
+{
+    struct glex_net_engine *engine = tx->conn->engine;
+
+    tx->conn->base.in_flight--;
+    *tx->prev_next = tx->next;
+    if (tx->next != NULL) {
+        tx->next->prev_next = tx->prev_next;
+    }
+    tx->conn = NULL;
+    tx->next = engine->tx_free;
+    engine->tx_free = tx;
+}
+
+/* The connection that a frame is for; NULL: none any more, or nobody's. */
+static struct engine_conn *fabric_receiver(struct glex_net_engine *engine,
+                                           const struct glex_net_frame *frame, size_t len)
+{
+    uint32_t slot = (uint32_t)frame->to;
+    struct engine_conn *conn;
+
+    if (len < sizeof(*frame) || slot >= engine->table_size) {
+        return NULL;
+    }
+    conn = engine->table[slot];
+    if (conn == NULL || conn->id != frame->to || conn->ep == NULL || conn->state == CONN_CLOSED) {
+        return NULL;
+    }
+    fabric_on_connected(conn); /* libfabric may tell of the frame first */
+    return conn;
+}
+
+static void fabric_rx_done(struct glex_net_engine *engine, struct engine_rx *rx, size_t len)
+{
+    const struct glex_net_frame *frame = (const struct glex_net_frame *)rx->data;
+    struct engine_conn *conn = engine->quiet ? NULL : fabric_receiver(engine, frame, len);
+
+    if (conn != NULL) {
+        engine->counters.frames_rx++;
+        engine->counters.bytes_rx += len;
+        engine->params.calls->receive(conn->base.user, frame, len);
+    }
+    (void)fabric_post(engine, rx); /* a failure was logged */
+}
+
+/* A frame could not be sent, or a receive buffer came back. */
+static void fabric_on_error(struct glex_net_engine *engine)
+{
+    struct fi_cq_err_entry entry = {0};
+    struct engine_tx *tx;
+    struct engine_conn *conn;
+
+    if (fi_cq_readerr(engine->cq, &entry, 0) != 1 || entry.op_context == NULL) {
+        return;
+    }
+    tx = entry.op_context;
+    if (tx->is_rx) {
+        if (!engine->quiet) {
+            (void)fabric_post(engine, (struct engine_rx *)tx);
+        }
+    } else if (tx->conn != NULL) {
+        conn = tx->conn;
+        engine_fabric_tx_done(tx);
+        /* Whether it was closed or is silent the control connection tells better. */
+        if (conn->state == CONN_UP && entry.err != FI_ECONNRESET && entry.err != FI_ENOTCONN &&
+            entry.err != FI_ECANCELED) {
+            engine_conn_end(conn, GLEX_NET_END_SILENT);
+        }
+    }
+}
+
+/* Returns how many frames came; *more: there may be others. */
+static unsigned fabric_completions(struct glex_net_engine *engine, bool *more)
+{
+    struct fi_cq_msg_entry entries[FABRIC_BATCH];
+    ssize_t i, num = fi_cq_read(engine->cq, entries, FABRIC_BATCH);
+    unsigned frames = 0;
+
+    *more = num == FABRIC_BATCH;
+    if (num == -FI_EAVAIL) {
+        fabric_on_error(engine);
+        *more = true;
+    }
+    for (i = 0; i < num; i++) {
+        struct engine_tx *tx = entries[i].op_context;
+
+        if (tx->is_rx) {
+            fabric_rx_done(engine, (struct engine_rx *)tx, entries[i].len);
+            frames++;
+        } else if (tx->conn != NULL) {
+            engine_fabric_tx_done(tx);
+        }
+    }
+    return frames;
+}
+
+unsigned engine_fabric_progress(struct glex_net_engine *engine, bool events)
+{
+    unsigned frames = 0, turn = 0;
+    bool more;
+
+    do {
+        frames += fabric_completions(engine, &more);
+        turn += FABRIC_BATCH;
+    } while (more && turn < FABRIC_TURN);
+    if (events) {
+        fabric_events(engine);
+    }
+    return frames;
+}
+
+void engine_fabric_drain(struct glex_net_engine *engine)
+{
+    bool more = engine->cq != NULL;
+
+    while (more) {
+        (void)fabric_completions(engine, &more);
+    }
+}
+
+bool engine_fabric_arm(struct glex_net_engine *engine)
+{
+    struct fid *fids[] = {&engine->cq->fid, &engine->eq->fid};
+
+    return fi_trywait(engine->fabric, fids, 2) == FI_SUCCESS;
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+/* More buffers, with what stands before each. */
+static bool fabric_grow_tx(struct glex_net_engine *engine)
+{
+    size_t size = FABRIC_PREFIX + engine->tx_size;
+    struct engine_tx *slab;
+    char *memory;
+    unsigned i;
+
+    if (engine->num_slabs == ENGINE_TX_SLABS) {
+        return false; /* some come back */
+    }
+    slab = aligned_alloc(64, ((sizeof(*slab) + size) * ENGINE_TX_SLAB + 63) & ~63ul);
+    if (slab == NULL) {
+        return false;
+    }
+    memset(slab, 0, sizeof(*slab) * ENGINE_TX_SLAB);
+    memory = (char *)(slab + ENGINE_TX_SLAB);
+    if (!fabric_register(engine, memory, size * ENGINE_TX_SLAB, 2 + engine->num_slabs,
+                         &engine->tx_mrs[engine->num_slabs])) {
+        free(slab);
+        return false;
+    }
+    for (i = 0; i < ENGINE_TX_SLAB; i++, memory += size) {
+        *(struct engine_tx **)memory = &slab[i];
+        slab[i].data = memory + FABRIC_PREFIX;
+        slab[i].desc = engine->tx_mrs[engine->num_slabs] != NULL ?
+                           fi_mr_desc(engine->tx_mrs[engine->num_slabs]) : NULL;
+        slab[i].next = engine->tx_free;
+        engine->tx_free = &slab[i];
+    }
+    engine->tx_slabs[engine->num_slabs++] = slab;
+    return true;
+}
+
+static struct engine_tx *fabric_tx(void *buffer)
+{
+    return *(struct engine_tx **)((char *)buffer - FABRIC_PREFIX);
+}
+
+void *engine_fabric_buffer(struct glex_net_engine *engine, size_t *size)
+{
+    struct engine_tx *tx;
+
+    if (engine->tx_free == NULL && !fabric_grow_tx(engine)) {
+        return NULL;
+    }
+    tx = engine->tx_free;
+    engine->tx_free = tx->next;
+    *size = engine->tx_size;
+    return tx->data;
+}
+
+void engine_fabric_drop(struct glex_net_engine *engine, void *buffer)
+{
+    struct engine_tx *tx = fabric_tx(buffer);
+
+    tx->next = engine->tx_free;
+    engine->tx_free = tx;
+}
+
+static ssize_t fabric_send(struct engine_conn *conn, struct engine_tx *tx, size_t len,
+                           const void *more, size_t more_len)
+{
+    struct iovec parts[2] = {{tx->data, len}, {(void *)(uintptr_t)more, more_len}};
+
+    return more_len == 0 ?
+               fi_send(conn->ep, tx->data, len, tx->desc, FI_ADDR_UNSPEC, &tx->context) :
+               fi_sendv(conn->ep, parts, NULL, 2, FI_ADDR_UNSPEC, &tx->context);
+}
+
+bool engine_fabric_send(struct glex_net_conn *base, void *buffer, size_t len, const void *more,
+                        size_t more_len)
+{
+    struct engine_conn *conn = (struct engine_conn *)base;
+    struct glex_net_engine *engine = conn->engine;
+    struct engine_tx *tx = fabric_tx(buffer);
+    ssize_t ret;
+
+    if (conn->state == CONN_CLOSED || conn->state == CONN_CLOSING) {
+        engine_fabric_drop(engine, buffer); /* the link is about to hear of its end */
+        return true;
+    }
+    ((struct glex_net_frame *)buffer)->to = conn->peer_id;
+    ret = fabric_send(conn, tx, len, more, more_len);
+    if (ret == -FI_EAGAIN) {
+        return false;
+    }
+    if (ret != 0) {
+        engine_fabric_drop(engine, buffer);
+        engine_conn_end(conn, GLEX_NET_END_SILENT);
+        return true;
+    }
+    tx->conn = conn;
+    tx->next = conn->in_flight;
+    tx->prev_next = &conn->in_flight;
+    if (tx->next != NULL) {
+        tx->next->prev_next = &tx->next;
+    }
+    conn->in_flight = tx;
+    base->in_flight++;
+    engine->counters.frames_tx++;
+    engine->counters.bytes_tx += len + more_len;
+    return true;
+}
