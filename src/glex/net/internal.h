@@ -70,6 +70,8 @@ struct net_reply {
     uint32_t request; /* its number */
     uint32_t key, offset, len, pos;
     uint64_t mh;
+    bool     with_event;  /* of a get: once its data was read */
+    uint64_t cookie[2];
 };
 
 /* A frame, or the rest of one, that waits for room in one of our queues. */

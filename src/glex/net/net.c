@@ -329,10 +329,27 @@ static bool net_peer_is_busy(const struct glex_peer *base, bool acks)
            (acks && peer->acked != peer->tail);
 }
 
+/* Sources are told what was carried out, so that they do not take it for lost with us. */
+static bool net_sources_are_busy(struct glex_net *net)
+{
+    struct net_source *source;
+    bool busy = false;
+
+    for (source = net->sources; source != NULL; source = source->next_source) {
+        if (source->bytes != source->told_bytes || source->side.frame != NULL ||
+            source->side.conn->in_flight != 0) {
+            source->side.tell = true;
+            net_side_list(&source->side);
+            busy = true;
+        }
+    }
+    return busy;
+}
+
 static bool net_is_busy(struct glex_endpoint *ep, bool acks)
 {
+    bool busy = net_sources_are_busy(ep->net);
     struct glex_peer *peer;
-    bool busy = false;
     uint32_t i;
 
     for (i = 0; i < ep->peers.num_buckets; i++) {

@@ -11,6 +11,9 @@
 #define NET_STALL (-10)
 #define NET_BAD   (-11)
 
+/* Of a reply, beside what travels: the data is on its way. */
+#define NET_REPLY_EVENT 0
+
 struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn *conn)
 {
     struct net_source *source = calloc(1, sizeof(*source));
@@ -196,6 +199,9 @@ static int net_on_get(struct net_source *source, struct glex_peer *self,
     reply->offset = record->offset;
     reply->len = record->total;
     reply->mh = record->mh;
+    reply->with_event = (record->flags & NET_FLAG_REMOTE_EVT) != 0;
+    reply->cookie[0] = record->cookie[0];
+    reply->cookie[1] = record->cookie[1];
     return GLEX_REQ_DONE;
 }
 
@@ -375,7 +381,28 @@ static bool net_send_piece(struct net_source *source, struct net_reply *reply)
         return false;
     }
     reply->pos += (uint32_t)len;
-    source->reply_head += reply->pos == reply->len;
+    reply->op = reply->pos == reply->len ? NET_REPLY_EVENT : NET_OP_DATA;
+    return true;
+}
+
+/* All data of a get is in frames: its event comes when it is not needed any more where it was, and
+ * waits for room. False: not now. */
+static bool net_reply_event(struct net_source *source, const struct net_reply *reply)
+{
+    glex_event_t event = {.cookie_0 = reply->cookie[0], .cookie_1 = reply->cookie[1]};
+    struct net_side *side = &source->side;
+    struct glex_peer *self;
+
+    if (reply->with_event) {
+        self = net_self(side->ep);
+        if (!net_side_send(side) || side->conn->in_flight != 0 || self == NULL ||
+            glex_shm_event(side->ep, self, &event, GLEX_EXT_FLAG_NO_LOSS, NULL, 0, 0, 0) ==
+                GLEX_REQ_BUSY) {
+            net_side_list(side);
+            return false;
+        }
+    }
+    source->reply_head++;
     return true;
 }
 
@@ -412,8 +439,9 @@ void net_source_go_on(struct net_source *source, bool idle)
     }
     while (sent && source->reply_head != source->reply_tail) {
         reply = &source->replies[source->reply_head % NET_WINDOW];
-        sent = reply->op == NET_OP_DATA ? net_send_piece(source, reply) :
-                                          net_send_refusal(source, reply);
+        sent = reply->op == NET_OP_DATA      ? net_send_piece(source, reply)
+               : reply->op == NET_REPLY_EVENT ? net_reply_event(source, reply)
+                                              : net_send_refusal(source, reply);
     }
     if (side->frame == NULL && net_is_to_tell(source, idle)) {
         (void)net_side_room(side, 0);

@@ -446,7 +446,11 @@ static ucs_status_t uct_glex_ep_check_puts(uct_glex_ep_t *ep)
 {
     uct_glex_vc_t *vc   = ep->vc;
     glex_ep_addr_t peer = {.v = ep->peer};
+    ucs_status_t status = uct_glex_rma_settle(vc);
 
+    if (status != UCS_OK) {
+        return status;
+    }
     vc->dirty = 0;
     if ((vc->state != UCT_GLEX_VC_GONE) &&
         (glex_ext_has_receiver(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE)) {

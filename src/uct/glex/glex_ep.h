@@ -54,6 +54,11 @@ ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header
                                   unsigned flags, uct_completion_t *comp);
 
 /* In glex_rma.c */
+/** Have an operation of the VC end when all puts that leave no trace here are in their memory: an
+ *  empty put to ourselves, which the NIC starts after all earlier requests. Nothing where puts are
+ *  over when they are posted. Returns OK or NO_RESOURCE: not now. */
+ucs_status_t uct_glex_rma_settle(uct_glex_vc_t *vc);
+
 ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned length,
                                    uint64_t remote_addr, uct_rkey_t rkey);
 ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void *arg,

@@ -225,6 +225,24 @@ static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
 
 /* ---- completion and sleep ---- */
 
+/* Put what leaves no trace into the order of operations: iface flush waits for those */
+static ucs_status_t uct_glex_iface_settle(uct_glex_iface_t *iface)
+{
+    ucs_status_t status = UCS_OK;
+    unsigned i;
+
+    if (uct_glex_md_rdma_now(iface->md)) {
+        return UCS_OK;
+    }
+    for (i = 0; (i < iface->num_vcs) && (status == UCS_OK); ++i) {
+        if (iface->vcs[i]->dirty) {
+            status = uct_glex_rma_settle(iface->vcs[i]);
+            iface->vcs[i]->dirty = (status != UCS_OK);
+        }
+    }
+    return status;
+}
+
 static ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags,
                                          uct_completion_t *comp)
 {
@@ -232,6 +250,9 @@ static ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags,
 
     if (comp != NULL) {
         return UCS_ERR_UNSUPPORTED;
+    }
+    if (uct_glex_iface_settle(iface) != UCS_OK) {
+        return UCS_INPROGRESS;
     }
     /* What is pending on a VC that is about to fail was not posted, and will be tried again */
     return ((iface->ops.outstanding == 0) && (iface->num_dying == 0)) ? UCS_OK : UCS_INPROGRESS;

@@ -93,13 +93,14 @@ ucs_status_t uct_glex_status(glex_ret_t ret)
  * is still on its way to that one would arrive at the new one. Any other number is as good. */
 static glex_ret_t uct_glex_md_create_ep_random(uct_glex_md_t *md, glex_ep_handle_t *ep_p)
 {
+    uint32_t num             = ucs_min(md->dev_attr.max_ep_num, UINT16_MAX);
     struct glex_ep_attr attr = md->ep_attr;
 
-    if (!UCT_GLEX_NIC_RANDOM_NUM) {
+    if (!UCT_GLEX_NIC_RANDOM_NUM || (num <= UCT_GLEX_NIC_MIN_NUM)) {
         return GLEX_NO_EP_RESOURCE;
     }
     attr.num = UCT_GLEX_NIC_MIN_NUM +
-               ucs_generate_uuid((uintptr_t)ep_p) % (UINT16_MAX - UCT_GLEX_NIC_MIN_NUM);
+               ucs_generate_uuid((uintptr_t)ep_p) % (num - UCT_GLEX_NIC_MIN_NUM);
     return glex_create_ep(md->dev, &attr, ep_p);
 }
 

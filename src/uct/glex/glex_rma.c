@@ -111,6 +111,36 @@ static ucs_status_t uct_glex_rma_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
     return UCS_ERR_ENDPOINT_TIMEOUT;
 }
 
+ucs_status_t uct_glex_rma_settle(uct_glex_vc_t *vc)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    glex_rdma_req_t req     = {.type = GLEX_RDMA_TYPE_PUT, .flag = GLEX_FLAG_FENCE};
+    ucs_status_t status     = UCS_ERR_NO_RESOURCE;
+    uct_glex_op_t *op;
+
+    if (uct_glex_md_rdma_now(iface->md)) {
+        return UCS_OK;
+    }
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, NULL);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    op->buf = uct_glex_buf_get(&iface->ops.bounce);
+    if (op->buf != NULL) {
+        req.rmt_ep_addr.v = iface->ep_addr;
+        req.rmt_mh        = op->buf->mh;
+        req.rmt_offset    = op->buf->offset;
+        req.rmt_key       = iface->key;
+        status            = uct_glex_rma_post(iface, &req, op);
+    }
+    if (status != UCS_OK) {
+        uct_glex_op_cancel(op);
+        return status;
+    }
+    uct_glex_op_posted(op, 1);
+    return UCS_OK;
+}
+
 static ucs_status_t uct_glex_rma_imm_put(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
                                          const void *buffer, unsigned length, uint64_t remote_addr,
                                          const uct_glex_rkey_t *rkey)
