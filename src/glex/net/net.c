@@ -336,14 +336,20 @@ static bool net_sources_are_busy(struct glex_net *net)
     bool busy = false;
 
     for (source = net->sources; source != NULL; source = source->next_source) {
-        if (source->bytes != source->told_bytes || source->side.frame != NULL ||
-            source->side.conn->in_flight != 0) {
+        if (source->bytes != source->told_bytes) {
             source->side.tell = true;
             net_side_list(&source->side);
-            busy = true;
         }
+        busy |= source->side.tell || source->side.frame != NULL ||
+                source->side.conn->in_flight != 0;
     }
     return busy;
+}
+
+static void net_peer_ask(struct net_peer *peer)
+{
+    peer->side.ask |= peer->acked != peer->tail;
+    net_side_list(&peer->side);
 }
 
 static bool net_is_busy(struct glex_endpoint *ep, bool acks)
@@ -355,8 +361,7 @@ static bool net_is_busy(struct glex_endpoint *ep, bool acks)
     for (i = 0; i < ep->peers.num_buckets; i++) {
         for (peer = ep->peers.buckets[i]; peer != NULL; peer = peer->next) {
             if (net_peer_is_busy(peer, acks)) {
-                ((struct net_peer *)peer)->side.ask = true;
-                net_side_list(&((struct net_peer *)peer)->side);
+                net_peer_ask((struct net_peer *)peer);
                 busy = true;
             }
         }

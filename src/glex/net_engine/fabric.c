@@ -318,6 +318,7 @@ static void fabric_on_connected(struct engine_conn *conn)
         return;
     }
     conn->state = CONN_UP;
+    conn->deadline = 0;
     conn->base.up = true;
     engine->connecting--;
     if (conn->ours) {

@@ -1,0 +1,609 @@
+/*
+ * link PEER_NIC PROGRAM [ARGUMENT...]: a GLEX program on this host and one on another, which the
+ * command line starts there with "--server" behind it. All that glex.h promises of peers must hold of
+ * one on another host. Prints a line per case; the exit status is 0 if all are ok.
+ */
+#include <glex.h>
+#include <glex_ext.h>
+
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SERVER_NUM 100
+#define CLIENT_NUM 101
+#define KEY        7
+#define LEN        (4u << 20)
+#define SMALL_MPQ  64
+
+#define CHECK(cond)                                                                               \
+    do {                                                                                          \
+        if (!(cond)) {                                                                            \
+            failure(__LINE__, #cond);                                                             \
+        }                                                                                         \
+    } while (0)
+
+/* What the server tells of itself at the beginning. */
+struct hello {
+    char              op;
+    glex_mem_handle_t all, read_only, event_data;
+};
+
+/* What the client asks for. */
+struct command {
+    char     op; /* see serve() */
+    uint32_t number;
+};
+
+static glex_device_handle_t device;
+static glex_ep_handle_t ep;
+static char *memory;
+static const char *case_name = "start";
+static char **server_args;
+static pid_t server;
+static uint32_t peer_nic;
+static glex_ep_addr_t peer;
+static struct hello remote;
+static glex_mem_handle_t local;
+static char *scratch;
+static glex_mem_handle_t scratch_mh;
+
+static void failure(int line, const char *what)
+{
+    printf("not ok %s line %d: %s\n", case_name, line, what);
+    if (server > 0) {
+        kill(server, SIGTERM);
+    }
+    exit(1);
+}
+
+static double now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void pattern(char *data, uint32_t len, uint32_t seed)
+{
+    uint32_t i;
+
+    for (i = 0; i < len; i++) {
+        data[i] = (char)(seed * 31 + i * 7 + (i >> 8));
+    }
+}
+
+static bool is_pattern(const char *data, uint32_t len, uint32_t seed)
+{
+    uint32_t i;
+
+    for (i = 0; i < len; i++) {
+        if (data[i] != (char)(seed * 31 + i * 7 + (i >> 8))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void open_endpoint(uint32_t num)
+{
+    struct glex_ep_attr attr = {
+        .type = GLEX_EP_TYPE_NORMAL, .num = num, .key = KEY, .mpq_capacity = SMALL_MPQ};
+
+    CHECK(glex_open_device(0, &device) == GLEX_SUCCESS);
+    CHECK(glex_create_ep(device, &attr, &ep) == GLEX_SUCCESS);
+    memory = calloc(1, LEN);
+    CHECK(memory != NULL);
+}
+
+/* Send a message; a full queue is waited for. */
+static void send_to(glex_ep_addr_t to, const void *data, uint32_t len)
+{
+    glex_imm_mp_req_t req = {.rmt_ep_addr = to,
+                             .data = (void *)(uintptr_t)data,
+                             .len = len,
+                             .flag = GLEX_EXT_FLAG_NO_LOSS};
+    glex_event_t *event;
+    glex_ret_t ret;
+
+    while ((ret = glex_send_imm_mp(ep, &req, NULL)) == GLEX_BUSY) {
+        (void)glex_probe_first_event(ep, 0, &event); /* lets the network go on */
+    }
+    CHECK(ret == GLEX_SUCCESS);
+}
+
+static uint32_t receive(void *data)
+{
+    glex_ep_addr_t from;
+    uint32_t len = 0;
+
+    CHECK(glex_receive_mp(ep, 30000, &from, data, &len) == GLEX_SUCCESS);
+    return len;
+}
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+static void serve_hello(glex_ep_addr_t to)
+{
+    struct hello hello = {.op = 'h'};
+
+    CHECK(glex_register_mem(ep, memory, LEN, GLEX_MEM_READ | GLEX_MEM_WRITE, &hello.all) == 0);
+    CHECK(glex_register_mem(ep, memory, LEN, GLEX_MEM_READ, &hello.read_only) == 0);
+    CHECK(glex_register_mem(ep, memory, LEN, GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA,
+                            &hello.event_data) == 0);
+    send_to(to, &hello, sizeof(hello));
+}
+
+static uint32_t serve_count_events(uint32_t wanted)
+{
+    glex_event_t *event;
+    uint32_t num;
+
+    for (num = 0; num < wanted; num++) {
+        if (glex_probe_first_event(ep, 20000, &event) != GLEX_SUCCESS || event->cookie_1 != num + 1) {
+            break;
+        }
+        glex_discard_probed_event(ep);
+    }
+    return num;
+}
+
+static int serve(void)
+{
+    char data[128];
+    struct command command;
+    glex_ep_addr_t from;
+    uint32_t len;
+
+    open_endpoint(SERVER_NUM);
+    while (glex_receive_mp(ep, -1, &from, data, &len) == GLEX_SUCCESS) {
+        memcpy(&command, data, len < sizeof(command) ? len : sizeof(command));
+        if (len == 0 || command.op == 'e') { /* echo */
+            send_to(from, data, len);
+            continue;
+        }
+        switch (command.op) {
+        case 'h':
+            serve_hello(from);
+            break;
+        case 'n': /* how many events come in their order? */
+            command.number = serve_count_events(command.number);
+            send_to(from, &command, sizeof(command));
+            break;
+        case 's': /* sleep, and take nothing */
+            usleep(command.number * 1000);
+            break;
+        case 'b': /* answer later */
+            usleep(command.number * 1000);
+            send_to(from, &command, sizeof(command));
+            break;
+        case 'k':
+            kill(getpid(), SIGKILL);
+            break;
+        case 'q':
+            return glex_destroy_ep(ep) == GLEX_SUCCESS ? 0 : 1;
+        default:
+            break; /* 'x': one of many */
+        }
+    }
+    return 1;
+}
+
+/* ---- the client ------------------------------------------------------------------------------ */
+
+static void ask(char op, uint32_t number)
+{
+    struct command command = {.op = op, .number = number};
+
+    send_to(peer, &command, sizeof(command));
+}
+
+static void start_server(void)
+{
+    server = fork();
+    CHECK(server >= 0);
+    if (server == 0) {
+        execvp(server_args[0], server_args);
+        _exit(127);
+    }
+}
+
+/* Say hello until somebody listens there. */
+static void meet_server(void)
+{
+    struct glex_err_req errors[16];
+    double end = now() + 30;
+    glex_ep_addr_t from;
+    uint32_t len, num;
+    char data[128];
+
+    do {
+        CHECK(now() < end);
+        ask('h', 0);
+        while (glex_receive_mp(ep, 200, &from, data, &len) != GLEX_SUCCESS) {
+            num = 16;
+            CHECK(glex_poll_error_req(ep, &num, errors) == GLEX_SUCCESS && now() < end);
+            if (num != 0) {
+                len = 0;
+                break;
+            }
+        }
+    } while (len != sizeof(remote));
+    memcpy(&remote, data, sizeof(remote));
+}
+
+static void wait_events(uint32_t num)
+{
+    struct glex_err_req error;
+    uint32_t one = 1;
+    glex_event_t *event;
+
+    while (num-- > 0) {
+        if (glex_probe_first_event(ep, 30000, &event) != GLEX_SUCCESS) {
+            glex_poll_error_req(ep, &one, &error);
+            printf("# errors %u, status %d\n", one, one != 0 ? (int)error.status : -1);
+            failure(__LINE__, "an event comes");
+        }
+        glex_discard_probed_event(ep);
+    }
+}
+
+static void post_rdma(glex_rdma_req_t *req)
+{
+    glex_event_t *event;
+    glex_ret_t ret;
+
+    while ((ret = glex_rdma(ep, req, NULL)) == GLEX_BUSY) {
+        CHECK(glex_probe_first_event(ep, 0, &event) != GLEX_INVALID_PARAM);
+    }
+    CHECK(ret == GLEX_SUCCESS);
+}
+
+static glex_rdma_req_t rdma(enum glex_rdma_type type, uint32_t offset, uint32_t len)
+{
+    return (glex_rdma_req_t){.rmt_ep_addr = peer,
+                             .local_mh = local,
+                             .local_offset = offset,
+                             .len = len,
+                             .rmt_mh = remote.all,
+                             .rmt_offset = offset,
+                             .type = type,
+                             .rmt_key = KEY,
+                             .local_evt = {.cookie_0 = 1, .cookie_1 = 2},
+                             .flag = GLEX_FLAG_LOCAL_EVT};
+}
+
+/* The one error request that comes. */
+static struct glex_err_req wait_error(void)
+{
+    struct glex_err_req error;
+    double end = now() + 40;
+    glex_event_t *event;
+    uint32_t num = 1;
+
+    do {
+        CHECK(now() < end);
+        CHECK(glex_probe_first_event(ep, 10, &event) != GLEX_SUCCESS);
+        num = 1;
+        CHECK(glex_poll_error_req(ep, &num, &error) == GLEX_SUCCESS);
+    } while (num == 0);
+    return error;
+}
+
+static void case_messages(void)
+{
+    char data[128], back[128];
+    uint32_t i, len, sent, wanted = 5000;
+
+    for (i = 0, sent = 0; i < wanted; i++) {
+        for (; sent < wanted && sent < i + 32; sent++) {
+            len = sent % 113;
+            pattern(data, len, sent);
+            data[0] = 'e';
+            send_to(peer, data, len);
+        }
+        len = i % 113;
+        pattern(data, len, i);
+        data[0] = 'e';
+        CHECK(receive(back) == len);
+        CHECK(memcmp(data, back, len) == 0);
+    }
+}
+
+static void case_put_get(void)
+{
+    static const uint32_t lengths[] = {0, 1, 7, 8, 100, 2047, 2048, 2049, 4096, 8191, 8192, 32768,
+                                       57343, 57344, 57345, 65536, 200001, 1 << 20, LEN};
+    glex_rdma_req_t req;
+    uint32_t i;
+
+    for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        pattern(memory, LEN, i);
+        req = rdma(GLEX_RDMA_TYPE_PUT, 0, lengths[i]);
+        post_rdma(&req);
+        wait_events(1);
+        memset(memory, 0, LEN);
+        req = rdma(GLEX_RDMA_TYPE_GET, 0, lengths[i]);
+        post_rdma(&req);
+        wait_events(1);
+        CHECK(is_pattern(memory, lengths[i], i));
+        CHECK(lengths[i] == LEN || memory[lengths[i]] == 0);
+    }
+}
+
+/* Many at a time, and a remote event for each, in order. */
+static void case_remote_events(void)
+{
+    struct command answer;
+    glex_rdma_req_t req;
+    uint32_t i, num = 300;
+
+    ask('n', num);
+    for (i = 0; i < num; i++) {
+        req = rdma(i % 3 == 0 ? GLEX_RDMA_TYPE_GET : GLEX_RDMA_TYPE_PUT, 4096 * (i % 16),
+                   i % 7 * 1000);
+        req.type = GLEX_RDMA_TYPE_PUT;
+        req.flag = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
+        req.rmt_evt.cookie_1 = i + 1;
+        post_rdma(&req);
+    }
+    CHECK(receive(&answer) == sizeof(answer));
+    CHECK(answer.number == num);
+    ask('n', 1);
+    req = rdma(GLEX_RDMA_TYPE_GET, 0, 100000);
+    req.flag |= GLEX_FLAG_REMOTE_EVT;
+    req.rmt_evt.cookie_1 = 1;
+    post_rdma(&req);
+    wait_events(1);
+    CHECK(receive(&answer) == sizeof(answer));
+    CHECK(answer.number == 1);
+}
+
+static void case_immediate(void)
+{
+    glex_imm_rdma_req_t put = {
+        .rmt_ep_addr = peer, .data = scratch, .rmt_key = KEY, .rmt_evt = {.cookie_1 = 1}};
+    struct command answer;
+    glex_rdma_req_t req;
+    uint32_t len, kind;
+
+    for (len = 0; len <= 96; len++) {
+        for (kind = 0; kind < 3; kind++) {
+            pattern(scratch, 96, len + kind);
+            put.rmt_mh = kind == 2 ? remote.event_data : remote.all;
+            put.rmt_offset = 1000 + 100 * kind;
+            put.len = len;
+            put.flag = kind == 0 ? 0 : GLEX_FLAG_REMOTE_EVT;
+            if (kind != 0) {
+                ask('n', 1);
+            }
+            CHECK(glex_imm_rdma(ep, &put, NULL) == GLEX_SUCCESS);
+            if (kind != 0) {
+                CHECK(receive(&answer) == sizeof(answer) && answer.number == 1);
+            }
+            memset(memory, 0, 2000);
+            req = rdma(GLEX_RDMA_TYPE_GET, 1000 + 100 * kind, 96);
+            post_rdma(&req); /* after the put: requests to one peer are carried out in order */
+            wait_events(1);
+            CHECK(is_pattern(memory + 1000 + 100 * kind, len, len + kind));
+        }
+    }
+}
+
+static void expect_refused(glex_rdma_req_t req, enum glex_err_req_status status)
+{
+    struct glex_err_req error;
+
+    req.local_evt.cookie_1 = 77;
+    post_rdma(&req);
+    error = wait_error();
+    CHECK(error.status == status);
+    CHECK(error.data2 == 77 && error.rmt_ep_num == req.rmt_ep_addr.ep_num);
+}
+
+static void case_errors(void)
+{
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, 0, 100);
+
+    req.rmt_key = KEY + 1;
+    expect_refused(req, GLEX_ERR_STATUS_MMT);
+    req.type = GLEX_RDMA_TYPE_GET;
+    expect_refused(req, GLEX_ERR_STATUS_MMT);
+    req = rdma(GLEX_RDMA_TYPE_PUT, 0, 100);
+    req.rmt_mh = remote.read_only;
+    expect_refused(req, GLEX_ERR_STATUS_MMT);
+    req.rmt_mh.v = 12345;
+    expect_refused(req, GLEX_ERR_STATUS_MMT);
+    req = rdma(GLEX_RDMA_TYPE_PUT, 0, 100);
+    req.rmt_offset = LEN - 50;
+    expect_refused(req, GLEX_ERR_STATUS_ATT);
+    req.type = GLEX_RDMA_TYPE_GET;
+    expect_refused(req, GLEX_ERR_STATUS_ATT);
+    req = rdma(GLEX_RDMA_TYPE_PUT, 0, 1 << 20); /* in many pieces: one error */
+    req.rmt_offset = LEN - 1000;
+    expect_refused(req, GLEX_ERR_STATUS_ATT);
+    req.rmt_ep_addr.ep_num = SERVER_NUM + 7; /* nobody */
+    expect_refused(req, GLEX_ERR_STATUS_DEST_VP_STOP);
+    req.rmt_ep_addr.ep_num = 60000; /* without a port */
+    expect_refused(req, GLEX_ERR_STATUS_DEST_VP_STOP);
+}
+
+/* Too many for a queue that nobody empties: lost ones are told, and the others arrive. */
+static void case_full_queue(void)
+{
+    struct command command = {.op = 'x'};
+    glex_imm_mp_req_t req = {.rmt_ep_addr = peer, .data = &command, .len = sizeof(command)};
+    struct glex_err_req errors[16];
+    uint32_t i, num, lost = 0;
+    double end;
+
+    ask('s', 1000);
+    for (i = 0; i < 3 * SMALL_MPQ; i++) {
+        CHECK(glex_send_imm_mp(ep, &req, NULL) == GLEX_SUCCESS);
+    }
+    ask('b', 0); /* waits for room */
+    CHECK(receive(&command) == sizeof(command) && command.op == 'b');
+    for (end = now() + 5; lost < SMALL_MPQ && now() < end; lost += num) {
+        num = 16;
+        CHECK(glex_poll_error_req(ep, &num, errors) == GLEX_SUCCESS);
+        CHECK(num == 0 || errors[0].status == GLEX_ERR_STATUS_DEST_MPQ_FULL);
+    }
+    CHECK(lost >= SMALL_MPQ); /* the queue held about one of the three */
+}
+
+/* Without loss: all arrive, in order, whatever the queue holds. */
+static void case_no_loss(void)
+{
+    struct command command = {.op = 'e'};
+    uint32_t i;
+
+    ask('s', 500);
+    for (i = 0; i < 200; i++) {
+        command.number = i;
+        send_to(peer, &command, sizeof(command));
+    }
+    for (i = 0; i < 200; i++) {
+        CHECK(receive(&command) == sizeof(command) && command.number == i);
+    }
+}
+
+/* A get that is to see what was put to another place before. */
+static void case_fence(void)
+{
+    glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, 0, 1 << 20);
+    glex_rdma_req_t get = rdma(GLEX_RDMA_TYPE_GET, 0, 1 << 20);
+
+    pattern(memory, 1 << 20, 99);
+    put.flag = 0;
+    post_rdma(&put);
+    get.local_mh = scratch_mh;
+    get.flag |= GLEX_FLAG_FENCE;
+    post_rdma(&get);
+    wait_events(1);
+    CHECK(is_pattern(scratch, 1 << 20, 99));
+}
+
+static void case_sleep(void)
+{
+    glex_ep_addr_t from;
+    struct command command;
+    struct pollfd pfd = {.events = POLLIN};
+    uint32_t len;
+    double begin = now();
+
+    CHECK(glex_receive_mp(ep, 300, &from, &command, &len) == GLEX_NO_MP);
+    CHECK(now() - begin >= 0.29);
+    ask('b', 300);
+    CHECK(receive(&command) == sizeof(command));
+    CHECK(glex_ext_event_fd(ep, &pfd.fd) == GLEX_SUCCESS);
+    ask('b', 300);
+    while (glex_receive_mp(ep, 0, &from, &command, &len) != GLEX_SUCCESS) {
+        if (glex_ext_arm(ep) == GLEX_SUCCESS) {
+            CHECK(poll(&pfd, 1, 30000) == 1);
+        }
+    }
+}
+
+/* All requests to one that is killed end; the next one at its address is another. */
+static void case_death(void)
+{
+    struct glex_err_req errors[16];
+    uint32_t i, num, ended = 0, posted = 100;
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_GET, 0, 100000);
+    double end = now() + 30;
+    glex_event_t *event;
+
+    ask('k', 0);
+    for (i = 0; i < posted; i++) {
+        post_rdma(&req);
+    }
+    while (ended < posted) {
+        CHECK(now() < end);
+        if (glex_probe_first_event(ep, 10, &event) == GLEX_SUCCESS) {
+            glex_discard_probed_event(ep);
+            ended++;
+        }
+        num = 16;
+        CHECK(glex_poll_error_req(ep, &num, errors) == GLEX_SUCCESS);
+        ended += num;
+    }
+    CHECK(glex_ext_check_peer(ep, peer) == GLEX_NO_EP_RESOURCE || true); /* no crash, no hang */
+    CHECK(waitpid(server, NULL, 0) == server);
+    start_server();
+    meet_server();
+    case_messages();
+}
+
+/* What was posted before the end of an endpoint arrives. */
+static void case_destroy(void)
+{
+    int status = -1;
+
+    ask('q', 0);
+    CHECK(glex_destroy_ep(ep) == GLEX_SUCCESS);
+    CHECK(waitpid(server, &status, 0) == server);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    server = 0;
+    CHECK(glex_close_device(device) == GLEX_SUCCESS);
+}
+
+static void run(const char *name, void (*function)(void))
+{
+    case_name = name;
+    function();
+    printf("ok %s\n", name);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*function)(void);
+    } cases[] = {
+        {"messages of all lengths, in order", case_messages},
+        {"puts and gets from 0 B to 4 MB", case_put_get},
+        {"remote events of puts and gets", case_remote_events},
+        {"immediate puts of all lengths", case_immediate},
+        {"requests that are refused say why", case_errors},
+        {"a full queue loses with an error", case_full_queue},
+        {"a full queue without loss", case_no_loss},
+        {"fence", case_fence},
+        {"sleeping, by timeout and by descriptor", case_sleep},
+        {"a peer that is killed, and its successor", case_death},
+        {"what is posted before the end arrives", case_destroy},
+    };
+    size_t i;
+
+    if (argc > 1 && strcmp(argv[argc - 1], "--server") == 0) {
+        case_name = "server";
+        return serve();
+    }
+    if (argc < 3) {
+        fprintf(stderr, "usage: %s PEER_NIC PROGRAM [ARGUMENT...]\n", argv[0]);
+        return 2;
+    }
+    peer_nic = (uint32_t)strtoul(argv[1], NULL, 0);
+    server_args = calloc((size_t)argc, sizeof(*server_args));
+    scratch = malloc(LEN);
+    CHECK(server_args != NULL && scratch != NULL);
+    memcpy(server_args, argv + 2, (size_t)(argc - 2) * sizeof(*server_args));
+    server_args[argc - 2] = "--server";
+    start_server();
+    open_endpoint(CLIENT_NUM);
+    CHECK(glex_register_mem(ep, memory, LEN, GLEX_MEM_READ | GLEX_MEM_WRITE, &local) == 0);
+    CHECK(glex_register_mem(ep, scratch, LEN, GLEX_MEM_READ | GLEX_MEM_WRITE, &scratch_mh) == 0);
+    glex_compose_ep_addr(peer_nic, SERVER_NUM, GLEX_EP_TYPE_NORMAL, &peer);
+    meet_server();
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        run(cases[i].name, cases[i].function);
+    }
+    return 0;
+}
