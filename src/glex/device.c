@@ -81,6 +81,7 @@ glex_ret_t glex_open_device(uint32_t id, glex_device_handle_t *dev_p)
     pthread_mutex_init(&dev->device.mutex, NULL);
     glex_caps_probe(identity, &dev->caps);
     dev->caps.network = dev->net.identity;
+    glex_net_describe(&dev->net, dev->caps.network_text, sizeof(dev->caps.network_text));
     *dev_p = &dev->device;
     return GLEX_SUCCESS;
 }

@@ -46,6 +46,7 @@ struct glex_ext_device_attr {
                                 those of all NICs whose device has the same number (GLEX_NET).
                                 RDMA to those, and what is told of it, ends later than the call, and
                                 there are no pointers to their memory */
+    char     network_text[64]; /**< for people: provider, interface and address of it; else empty */
     uint64_t fabric;       /**< the same for processes that share a fabric, another one wherever they
                                 do not, such as on another host; a NIC id has too few bits for that */
 };
@@ -65,6 +66,10 @@ struct glex_ext_counters {
     uint64_t coll_carried;    /**< those of other endpoints that it carried out for them */
     uint64_t mapped_tx;       /**< messages that the program itself stored into memory of peers:
                                    glex_ext_count_mapped() */
+    uint64_t net_tx, net_rx;  /**< requests to endpoints of other hosts, and theirs carried out here */
+    uint64_t net_peers;       /**< connections with them at the moment, each for one direction */
+    uint64_t net_ended;       /**< those that ended because the other side was gone or silent */
+    uint64_t net_denied;      /**< tries to connect without proof of the job's key */
 };
 
 /**

@@ -19,6 +19,8 @@ const struct glex_counter_field glex_counter_fields[] = {
     FIELD(get_bytes), FIELD(event_rx), FIELD(event_lost),    FIELD(error_req),
     FIELD(mpq_high),  FIELD(eq_high),  FIELD(wakeups),       FIELD(abandoned),
     FIELD(event_tx),  FIELD(coll_tx),  FIELD(coll_carried),  FIELD(mapped_tx),
+    FIELD(net_tx),    FIELD(net_rx),   FIELD(net_peers),     FIELD(net_ended),
+    FIELD(net_denied),
 };
 
 /* The program's name may hold anything but what would break the line. */

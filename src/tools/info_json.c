@@ -47,6 +47,7 @@ static void json_device(const struct info_device *device)
            json_bool(device->ext.caps & GLEX_EXT_CAP_SLEEP),
            json_bool(device->ext.caps & GLEX_EXT_CAP_COLL));
     json_text("missing", missing);
+    json_text("network", device->ext.network_text);
     json_u64("max_fast_ep_num", attr->max_fast_ep_num);
     json_u64("max_ep_num", attr->max_ep_num);
     json_u64("max_emulate_ep_num", attr->max_emulate_ep_num);

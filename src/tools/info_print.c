@@ -58,6 +58,8 @@ static void print_device(const struct info_device *device)
     if (device->ext.missing[0] != '\0') {
         printf("  %-24s %.*s\n", "why not", (int)sizeof(device->ext.missing), device->ext.missing);
     }
+    printf("  %-24s %s\n", "other hosts",
+           device->ext.network != 0 ? device->ext.network_text : "not reached: GLEX_NET is not set");
     printf("  %-24s %u fast, %u normal, %u emulate\n", "endpoints, at most", attr->max_fast_ep_num,
            attr->max_ep_num, attr->max_emulate_ep_num);
     printf("  %-24s MPQ %u (at most %u), EQ %u (at most %u)\n", "queue capacities",

@@ -267,6 +267,18 @@ glex_ret_t glex_net_find_place(struct glex_net_place *place)
     return ret;
 }
 
+void glex_net_describe(const struct glex_net_place *place, char *text, size_t size)
+{
+    struct in_addr addr = {.s_addr = htonl(place->ip)};
+    char ip[INET_ADDRSTRLEN];
+
+    text[0] = '\0';
+    if (place->on) {
+        inet_ntop(AF_INET, &addr, ip, sizeof(ip));
+        snprintf(text, size, "%.20s/%s %s", glex_env()->net_provider, place->interface, ip);
+    }
+}
+
 /* ---- ports ----------------------------------------------------------------------------------- */
 
 uint32_t glex_net_max_num(void)

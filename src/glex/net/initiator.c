@@ -108,6 +108,10 @@ void net_peer_end(struct net_peer *peer, enum glex_net_end why)
     struct net_request *request;
     uint32_t i;
 
+    if (peer->side.was_up) {
+        GLEX_COUNT(peer->side.ep, net_peers, -1ull);
+        GLEX_COUNT(peer->side.ep, net_ended, why != GLEX_NET_END_DENIED);
+    }
     peer->side.ended = true;
     peer->side.conn = NULL;
     peer->why = why;
@@ -375,6 +379,7 @@ static int net_posted(struct glex_endpoint *ep, struct net_peer *peer)
 {
     peer->tail++;
     ep->net->pending++;
+    GLEX_COUNT(ep, net_tx, 1);
     /* A reply may come soon: look for it often, and more seldom the longer there is none. */
     ep->net->misses = 0;
     if (!ep->threads.on) { /* else another thread may be polling, and looks soon anyway */

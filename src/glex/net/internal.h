@@ -27,6 +27,7 @@ struct net_side {
     struct net_side      *next; /* in the list of those with something to do */
     bool                  listed;
     bool                  is_source;
+    bool                  was_up; /* of a peer: it is counted in net_peers */
     bool                  ended;
     bool                  ask;   /* the next frame asks for an acknowledgement */
     bool                  tell;  /* the next frame is wanted soon, though it is empty */

@@ -185,7 +185,11 @@ static void *net_on_accept(void *arg, struct glex_net_conn *conn)
 
 static void net_on_up(void *user)
 {
-    net_side_list(user);
+    struct net_side *side = user;
+
+    side->was_up = true;
+    GLEX_COUNT(side->ep, net_peers, 1);
+    net_side_list(side);
 }
 
 static struct net_peer *net_peer_of(struct net_side *side)
@@ -244,6 +248,7 @@ static void net_work(struct glex_net *net)
 void glex_net_progress(struct glex_endpoint *ep)
 {
     struct glex_net *net = ep->net;
+    struct glex_net_counters counters;
 
     if (net == NULL || net->busy) {
         return;
@@ -255,6 +260,10 @@ void glex_net_progress(struct glex_endpoint *ep)
         net->misses++;
     }
     net_work(net);
+    if (net->misses % NET_IDLE_TURNS == 0) {
+        net->module->counters(net->engine, &counters);
+        __atomic_store_n(&ep->counters->net_denied, counters.denied, __ATOMIC_RELAXED);
+    }
     net->busy = false;
 }
 
@@ -274,11 +283,6 @@ int glex_net_fd(const struct glex_endpoint *ep)
 bool glex_net_arm(struct glex_endpoint *ep)
 {
     return ep->net == NULL || ep->net->module->arm(ep->net->engine);
-}
-
-void glex_net_query(const struct glex_endpoint *ep, struct glex_net_counters *counters)
-{
-    ep->net->module->counters(ep->net->engine, counters);
 }
 
 /* ---- with the endpoint ----------------------------------------------------------------------- */

@@ -39,6 +39,9 @@ extern const struct glex_link glex_net_link;
 /** Find the interface, read the key, load the engine. Errors: INVALID_PARAM, logged. */
 glex_ret_t glex_net_find_place(struct glex_net_place *place);
 
+/** For people: provider, interface, address; "" without a network. */
+void glex_net_describe(const struct glex_net_place *place, char *text, size_t size);
+
 /** A listening socket at an endpoint number's port. -1 and errno: EADDRINUSE where it is taken. */
 int glex_net_listen(const struct glex_net_place *place, uint32_t num);
 
@@ -78,8 +81,5 @@ bool glex_net_holds(struct glex_endpoint *ep);
 /** Descriptor to sleep on, after glex_net_arm(); false there: do not sleep. */
 int glex_net_fd(const struct glex_endpoint *ep);
 bool glex_net_arm(struct glex_endpoint *ep);
-
-/** Counters, and the peers that are connected, for people. */
-void glex_net_query(const struct glex_endpoint *ep, struct glex_net_counters *counters);
 
 #endif

@@ -37,6 +37,7 @@ struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn
         source->next_source->prev_next = &source->next_source;
     }
     ep->net->sources = source;
+    GLEX_COUNT(ep, net_peers, 1);
     return source;
 }
 
@@ -48,6 +49,7 @@ void net_source_free(struct net_source *source)
         source->held = held->next;
         free(held);
     }
+    GLEX_COUNT(source->side.ep, net_peers, -1ull);
     *source->prev_next = source->next_source;
     if (source->next_source != NULL) {
         source->next_source->prev_next = source->prev_next;
@@ -251,6 +253,7 @@ static int net_do_record(struct net_source *source, const struct net_record *rec
     }
     if (record->op != NET_OP_PUT || (record->flags & NET_FLAG_LAST)) {
         source->requests++;
+        GLEX_COUNT(source->side.ep, net_rx, 1);
     }
     source->side.tell |= (record->flags & NET_FLAG_ASK) != 0;
     return GLEX_REQ_DONE;
