@@ -50,10 +50,25 @@ static void device_reap_once(int dirfd)
     }
 }
 
+glex_ret_t glex_device_identify(struct glex_nic *dev, int dirfd, uint32_t id)
+{
+    uint64_t identity = glex_fabric_identity(dirfd);
+    glex_ret_t ret = glex_net_find_place(&dev->net);
+
+    if (ret != GLEX_SUCCESS) {
+        return ret;
+    }
+    dev->nic_base = dev->net.on ? dev->net.nic_id : glex_fabric_nic_base(identity);
+    dev->nic_id = dev->nic_base + id;
+    glex_caps_probe(identity, &dev->caps);
+    dev->caps.network = dev->net.identity;
+    glex_net_describe(&dev->net, dev->caps.network_text, sizeof(dev->caps.network_text));
+    return GLEX_SUCCESS;
+}
+
 glex_ret_t glex_open_device(uint32_t id, glex_device_handle_t *dev_p)
 {
     struct glex_nic *dev;
-    uint64_t identity;
     glex_ret_t ret;
 
     if (dev_p == NULL || !glex_env()->valid || id >= glex_env()->num_nics) {
@@ -68,20 +83,14 @@ glex_ret_t glex_open_device(uint32_t id, glex_device_handle_t *dev_p)
         free(dev);
         return ret;
     }
-    ret = glex_net_find_place(&dev->net);
+    device_reap_once(dev->dirfd);
+    ret = glex_device_identify(dev, dev->dirfd, id);
     if (ret != GLEX_SUCCESS) {
         glex_fabric_close(dev->dirfd);
         free(dev);
         return ret;
     }
-    device_reap_once(dev->dirfd);
-    identity = glex_fabric_identity(dev->dirfd);
-    dev->nic_base = dev->net.on ? dev->net.nic_id : glex_fabric_nic_base(identity);
-    dev->nic_id = dev->nic_base + id;
     pthread_mutex_init(&dev->device.mutex, NULL);
-    glex_caps_probe(identity, &dev->caps);
-    dev->caps.network = dev->net.identity;
-    glex_net_describe(&dev->net, dev->caps.network_text, sizeof(dev->caps.network_text));
     *dev_p = &dev->device;
     return GLEX_SUCCESS;
 }

@@ -22,6 +22,10 @@ static inline struct glex_nic *glex_nic(glex_device_handle_t dev)
     return glex_container_of(dev, struct glex_nic, device);
 }
 
+/** Find out what the device with that index is on a fabric: its network, ids and capabilities.
+ *  Errors: those of glex_net_find_place(). */
+glex_ret_t glex_device_identify(struct glex_nic *dev, int dirfd, uint32_t id);
+
 /**
  * Make an endpoint's segment on the device's fabric.
  * Errors: those of glex_segment_create() and glex_fabric_open().

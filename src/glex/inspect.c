@@ -200,7 +200,7 @@ glex_ret_t glex_inspect_device(uint32_t id, struct glex_device_attr *attr,
                                struct glex_ext_device_attr *ext)
 {
     struct glex_nic dev = {.dirfd = -1};
-    uint64_t identity;
+    glex_ret_t ret;
     int fd;
 
     if (!glex_env()->valid || id >= glex_env()->num_nics) {
@@ -214,11 +214,11 @@ glex_ret_t glex_inspect_device(uint32_t id, struct glex_device_attr *attr,
     if (fd < 0) {
         return GLEX_SYS_ERR;
     }
-    identity = glex_fabric_identity(fd);
-    dev.nic_base = glex_fabric_nic_base(identity);
-    dev.nic_id = dev.nic_base + id;
+    ret = glex_device_identify(&dev, fd, id);
     close(fd);
-    glex_caps_probe(identity, &dev.caps);
+    if (ret != GLEX_SUCCESS) {
+        return ret;
+    }
     *ext = dev.caps;
     return glex_query_device(&dev.device, attr);
 }
