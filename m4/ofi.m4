@@ -5,6 +5,7 @@ AC_DEFUN([OPENGLEX_OFI], [
     AC_ARG_WITH([libfabric], [AS_HELP_STRING([--with-libfabric=PREFIX],
         [the libfabric to make the provider for @<:@the system's@:>@;
          --without-libfabric leaves the provider out])], [], [with_libfabric=yes])
+    AS_IF([test "x$openglex_ucx_source" = xno], [with_libfabric=no])
     AC_ARG_WITH([ofi-providerdir], [AS_HELP_STRING([--with-ofi-providerdir=DIR],
         [where to install the provider @<:@with the default prefix libfabric's own directory, so
          that every program finds it; else LIBDIR/libfabric, which FI_PROVIDER_PATH has to

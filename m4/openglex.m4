@@ -119,7 +119,9 @@ AC_DEFUN([OPENGLEX_TESTS], [
     AS_CASE([$enable_tests], [yes | no | bench], [],
             [AC_MSG_ERROR([--enable-tests=$enable_tests is unknown: yes, no or bench])])
     AM_CONDITIONAL([ENABLE_TESTS], [test "x$enable_tests" = xyes])
-    AM_CONDITIONAL([ENABLE_BENCH], [test "x$enable_tests" != xno])
+    openglex_bench=$enable_tests
+    AS_IF([test "x$openglex_ucx_source" = xno], [openglex_bench=no])
+    AM_CONDITIONAL([ENABLE_BENCH], [test "x$openglex_bench" != xno])
     AC_ARG_VAR([MPICC_MPICH], [MPICH's compiler wrapper])
     AC_ARG_VAR([MPICC_OPENMPI], [Open MPI's compiler wrapper])
     AS_IF([test "x$enable_tests" = xyes], [
@@ -128,7 +130,7 @@ AC_DEFUN([OPENGLEX_TESTS], [
             [OPENGLEX_MISSING([GoogleTest], [libgtest-dev], [or configure with --disable-tests])])
         AC_LANG_POP([C++])
     ])
-    AS_IF([test "x$enable_tests" != xno], [
+    AS_IF([test "x$openglex_bench" != xno], [
         AC_CHECK_PROGS([MPICC_MPICH], [mpicc.mpich])
         AS_IF([test -z "$MPICC_MPICH"],
             [OPENGLEX_MISSING([MPICH], [libmpich-dev], [or configure with --disable-tests])])

@@ -1,7 +1,8 @@
 # OPENGLEX_UCX
 # The installed UCX and the source of exactly that version: a transport is built against UCX's
 # internal headers, and these change from version to version. What configure of the installed
-# UCX found out (its config.h, which decides the layout of structures) `ucx_info -b` prints.
+# UCX found out (its config.h, which decides the layout of structures) `ucx_info -b` prints. Without
+# the source there are no transports, and no provider, which is over one.
 #
 # Sets UCX_CPPFLAGS (system headers: their warnings are not ours), UCX_LIBS for programs, and
 # UCX_MODULE_LIBS for the transport.
@@ -9,12 +10,17 @@ AC_DEFUN([OPENGLEX_UCX], [
     AC_ARG_WITH([ucx], [AS_HELP_STRING([--with-ucx=PREFIX],
         [the UCX to make a transport for @<:@that of ucx_info in PATH@:>@])], [], [with_ucx=])
     AC_ARG_WITH([ucx-source], [AS_HELP_STRING([--with-ucx-source=DIR],
-        [the source of that UCX @<:@where contrib/setup puts it@:>@])], [], [with_ucx_source=])
+        [the source of that UCX @<:@where contrib/setup puts it@:>@; --without-ucx-source leaves out
+         the transports and the libfabric provider])], [], [with_ucx_source=])
     AS_CASE([$with_ucx], [yes|no], [AC_MSG_ERROR([--with-ucx needs the directory of a UCX])])
+    AS_CASE([$with_ucx_source], [yes],
+            [AC_MSG_ERROR([--with-ucx-source needs the directory of UCX's source])])
+    AM_CONDITIONAL([BUILD_TRANSPORT], [test "x$with_ucx_source" != xno])
 
     _OPENGLEX_UCX_INSTALLED
     _OPENGLEX_UCX_BUILD_ID
-    _OPENGLEX_UCX_SOURCE
+    AS_IF([test "x$with_ucx_source" = xno], [openglex_ucx_source=no], [_OPENGLEX_UCX_SOURCE])
+    AC_SUBST([UCX_SOURCE], [$openglex_ucx_source])
     _OPENGLEX_UCX_FLAGS
     _OPENGLEX_UCX_CHECK
     AC_CONFIG_COMMANDS([ucx/config.h], [
@@ -77,10 +83,10 @@ AC_DEFUN([_OPENGLEX_UCX_SOURCE], [
         openglex_ucx_source="$openglex_cache/ucx-$openglex_ucx_version"
     ])
     AC_MSG_RESULT([$openglex_ucx_source])
-    AC_SUBST([UCX_SOURCE], [$openglex_ucx_source])
     AS_IF([test -f "$openglex_ucx_source/src/uct/base/uct_iface.h"], [],
           [OPENGLEX_ERROR([no source of UCX there: contrib/setup fetches it (Debian's source package
-                         ucx), or name its directory by --with-ucx-source])])
+                         ucx), or name its directory by --with-ucx-source, or do without the transports by
+                         --without-ucx-source])])
     openglex_ucx_source_version=`$SED -n \
         's/^.*ucx_ver_\(major\|minor\|patch\)., *\(@<:@0-9@:>@@<:@0-9@:>@*\).*/\2/p' \
         "$openglex_ucx_source/configure.ac" | tr '\n' . | $SED 's/\.$//'`
@@ -91,7 +97,9 @@ AC_DEFUN([_OPENGLEX_UCX_SOURCE], [
 ])
 
 AC_DEFUN([_OPENGLEX_UCX_FLAGS], [
-    UCX_CPPFLAGS='-isystem $(top_builddir)/ucx'" -isystem $openglex_ucx_source/src"
+    UCX_CPPFLAGS='-isystem $(top_builddir)/ucx'
+    AS_IF([test "x$openglex_ucx_source" != xno],
+          [UCX_CPPFLAGS="$UCX_CPPFLAGS -isystem $openglex_ucx_source/src"])
     UCX_LIBS="-l:libuct.so.0 -l:libucs.so.0"
     # One word, since libtool changes the order of words. Needed by name even where nothing is
     # used of them: preloaded into a program that is not of UCX, the transport must bring UCX along.
