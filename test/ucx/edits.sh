@@ -3,10 +3,14 @@
 # Sourced after contrib/lib.sh.
 
 # Enter glex into the suite's lists of transports, beside tcp, whose capabilities are the most
-# alike, and where one test runs over all transports.
+# alike, and where one test runs over all transports. UCX's macros count to 20, and 1.20 has as many
+# in its list: a transport of Cray's, which is on no machine with GLEX, makes room.
 edit_lists()
 {
-    sed -E -i '/^#define UCT_TEST_NO_SELF_TLS/,/[^\\]$/ s/^( *)tcp,/\1glex, tcp,/' uct/uct_test.h
+    sed -E -i '/^#define UCT_TEST_NO_SELF_TLS/,/[^\\]$/ {
+            s/^( *)tcp,/\1glex, tcp,/
+            s/^( *)ugni_udt,/\1/
+        }' uct/uct_test.h
     sed -E -i '/^#define UCT_MD_INSTANTIATE_TEST_CASE/,/[^\\]$/ s/^( *)posix,/\1glex, posix,/' \
         uct/test_md.cc
     # Lines of macros: NAME(_test_case, tcp, "tcp"), in one line or two.
@@ -115,6 +119,21 @@ edit_immediate_receives()
         }' ucp/test_ucp_sockaddr.cc
 }
 
+# The test is for transports that can say to whom an endpoint is connected, which it lists by name.
+edit_is_connected()
+{
+    sed -i '/UCS_TEST_SKIP_COND_P(test_uct_ep, is_connected,/,/{/ {
+            s/!has_transport("tcp")/& \&\& !has_transport("glex")/
+        }' uct/test_uct_ep.cc
+}
+
+# Since 1.19 UCX leaves most tests of tags out, on any transport, for a bug of cards that match tags.
+edit_tags()
+{
+    sed -i '/^bool skip_hw_tm_offload()/,/^}/ s/return true;/return false;/' \
+        common/test_helpers.cc
+}
+
 # These tests expect the first message of an endpoint to be taken at once. glex connects when it is
 # asked for it, and says NO_RESOURCE meanwhile, which UCT allows: send it again.
 edit_first_message()
@@ -151,6 +170,8 @@ edit_suite()
     edit_proto_reset
     edit_pending_rma
     edit_immediate_receives
+    edit_is_connected
+    edit_tags
     edit_first_message
     for file in uct/uct_test.h uct/test_md.cc uct/test_flush.cc ucp/ucp_test.h \
         ucp/test_ucp_sockaddr.cc ucp/test_ucp_wakeup.cc; do

@@ -13,6 +13,7 @@
 #include <uct/base/uct_md.h>
 #include <ucs/datastruct/mpool.h>
 #include <ucs/memory/rcache.h>
+#include <ucs/sys/string.h>
 #include <ucs/sys/sys.h>
 #include <ucs/time/time.h>
 #include <string.h>
@@ -279,15 +280,26 @@ static inline ucs_status_t uct_glex_rcache_get(ucs_rcache_t *rcache, void *addre
 #if UCT_API >= UCT_VERSION(1, 15)
 #  define UCT_GLEX_IFACE_IS_REACHABLE .iface_is_reachable_v2 = uct_glex_iface_is_reachable_v2,
 
+/* UCX asks for the reason, too, which it logs. */
 static inline int uct_glex_iface_is_reachable_v2(const uct_iface_h tl_iface,
                                                  const uct_iface_is_reachable_params_t *params)
 {
-    return (params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR) &&
-           uct_glex_iface_is_reachable(tl_iface, params->device_addr, NULL)
+    const uint64_t reason = UCT_IFACE_IS_REACHABLE_FIELD_INFO_STRING |
+                            UCT_IFACE_IS_REACHABLE_FIELD_INFO_STRING_LENGTH;
+
+    if (!(params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR) ||
+        !uct_glex_iface_is_reachable(tl_iface, params->device_addr, NULL)) {
+        if ((params->field_mask & reason) == reason) {
+            ucs_snprintf_safe(params->info_string, params->info_string_length,
+                              "not a NIC that this process can reach");
+        }
+        return 0;
+    }
 #  if UCT_API >= UCT_VERSION(1, 16)
-           && uct_iface_scope_is_reachable(tl_iface, params)
+    return uct_iface_scope_is_reachable(tl_iface, params);
+#  else
+    return 1;
 #  endif
-            ;
 }
 #else
 #  define UCT_GLEX_IFACE_IS_REACHABLE
