@@ -36,6 +36,7 @@ static uct_ep_h friend_ep, victim_ep;
 struct fuzz_input *input;
 static uint64_t friend_sent, friend_received;
 char *page;
+static size_t page_size;
 char rkey[64];
 static uct_mem_h victim_memh;
 static int evil_failed;
@@ -129,12 +130,13 @@ static void friend_is_heard(void)
 
 static void open_memory(void)
 {
-    page = mmap(NULL, 3 * MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    page_size = (size_t)sysconf(_SC_PAGESIZE);
+    page = mmap(NULL, 3 * page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) {
         fuzz_fail("no memory");
     }
-    memset(page, CANARY, 3 * MEMORY);
-    page += MEMORY;
+    memset(page, CANARY, 3 * page_size);
+    page += page_size;
     if (uct_md_mem_reg(victim.md, page, MEMORY, UCT_MD_MEM_ACCESS_ALL, &victim_memh) != UCS_OK ||
         uct_md_mkey_pack(victim.md, victim_memh, rkey) != UCS_OK) {
         fuzz_fail("memory cannot be registered");
@@ -249,7 +251,7 @@ static void check_victim(void)
                   mpq_capacity);
     }
     for (i = 0; i < MEMORY; i++) {
-        if (page[(int)i - MEMORY] != CANARY || page[MEMORY + i] != CANARY) {
+        if (page[(int)i - MEMORY] != CANARY || page[page_size + i] != CANARY) {
             fuzz_fail("memory beside the registered page was written");
         }
     }

@@ -38,19 +38,20 @@ class mem : public testing::Test
 TEST_F(mem, arguments)
 {
     glex_mem_handle_t mh;
-    void *hole =
-        mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const size_t page = sysconf(_SC_PAGESIZE);
+    char *hole = static_cast<char *>(
+        mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_register_mem(a, nullptr, 1, 3, &mh));
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_register_mem(a, buf, 0, 3, &mh));
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_register_mem(a, buf, 1, 3, nullptr));
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_register_mem(a, buf, 1, 0x200, &mh));
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_register_mem(a, buf, UINT64_MAX, 3, &mh));
-    munmap(static_cast<char *>(hole) + 4096, 4096);
-    EXPECT_EQ(GLEX_ACCESS_ERR, glex_register_mem(a, hole, 3 * 4096, 3, &mh));
-    EXPECT_EQ(GLEX_ACCESS_ERR, glex_register_mem(a, static_cast<char *>(hole) + 4095, 2, 3, &mh));
-    EXPECT_OK(glex_register_mem(a, hole, 4096, 3, &mh));
-    munmap(hole, 3 * 4096);
+    EXPECT_EQ(0, munmap(hole + page, page));
+    EXPECT_EQ(GLEX_ACCESS_ERR, glex_register_mem(a, hole, 3 * page, 3, &mh));
+    EXPECT_EQ(GLEX_ACCESS_ERR, glex_register_mem(a, hole + page - 1, 2, 3, &mh));
+    EXPECT_OK(glex_register_mem(a, hole, page, 3, &mh));
+    munmap(hole, 3 * page);
 }
 
 TEST_F(mem, deregister)

@@ -128,30 +128,32 @@ TEST_F(status, bad_local_side)
 
 TEST_F(status, memory_that_is_not_there_any_more)
 {
+    const uint32_t page = sysconf(_SC_PAGESIZE);
     char *gone = static_cast<char *>(
-        mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    glex_mem_handle_t mh = b.reg(gone, 8192);
+        mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    glex_mem_handle_t mh = b.reg(gone, 2 * page);
 
-    munmap(gone + 4096, 4096);
-    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, b.target(mh), lmh, 4096, 2048);
+    EXPECT_EQ(0, munmap(gone + page, page));
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, b.target(mh), lmh, 4096, page - 2048);
     req.flag = GLEX_FLAG_REMOTE_EVT;
     req.rmt_evt.cookie_1 = 1;
     ASSERT_OK(glex_rdma(a, &req, nullptr));
     EXPECT_EQ(GLEX_ERR_STATUS_PCIE_READ, a.only_error());
     EXPECT_EQ(-1, b.receive_event(0));
-    munmap(gone, 4096);
+    EXPECT_EQ(0, munmap(gone, page));
     expect_all(GLEX_ERR_STATUS_PCIE_READ, b.target(mh), TEST_KEY, false);
 }
 
 TEST_F(status, memory_that_must_not_be_written)
 {
+    const size_t page = sysconf(_SC_PAGESIZE);
     char *ro =
-        static_cast<char *>(mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        static_cast<char *>(mmap(nullptr, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, b.target(b.reg(ro, 4096)), lmh, 8);
 
     ASSERT_OK(glex_rdma(a, &req, nullptr));
     EXPECT_EQ(GLEX_ERR_STATUS_PCIE_READ, a.only_error());
-    munmap(ro, 4096);
+    munmap(ro, page);
 }
 
 /* ---- a peer that dies ------------------------------------------------------------------------ */
