@@ -1,56 +1,58 @@
-# Spack package: into a repository of your own, as packages/openglex/package.py
+# Spack package: into a repository of your own, as packages/openglex/package.py, with your clone of
+# openglex in the line "git". Read by Python and not tried with Spack.
 from spack.package import *
+
+# A transport is made of UCX's internal headers: of exactly the version that it is for.
+UCX = ("1.13.1", "1.14.1", "1.15.0", "1.16.0", "1.17.0", "1.18.1", "1.19.1", "1.20.1", "1.21.0",
+       "1.22.0")
 
 
 class Openglex(AutotoolsPackage):
     """GLEX, the interface of the Tianhe interconnect, in software; a UCX transport and a libfabric
     provider over it."""
 
-    maintainers = []
+    git = "file:///path/to/your/clone/of/openglex"
+
     license("BSD-3-Clause")
     version("main", branch="main")
 
     variant("libfabric", default=True, description="the libfabric provider")
-    variant("udmon", default=False, description="monitoring over InfiniBand UD")
 
     depends_on("c", type="build")
     depends_on("cxx", type="build")
+    depends_on("m4", type="build")
     depends_on("autoconf", type="build")
     depends_on("automake", type="build")
     depends_on("libtool", type="build")
-    depends_on("pkgconfig", type="build")
-    depends_on("ucx@1.13:1.22")
+    depends_on("ucx@" + ",".join("=" + v for v in UCX))
     depends_on("libfabric@1.17:", when="+libfabric")
-    depends_on("rdma-core", when="+udmon")
-    depends_on("openssl", when="+udmon")
-    depends_on("sqlite", when="+udmon")
-    depends_on("libmicrohttpd", when="+udmon")
-    depends_on("curl", when="+udmon")
-    depends_on("json-c", when="+udmon")
-    depends_on("snappy", when="+udmon")
-    depends_on("ncurses", when="+udmon")
 
-    # A transport is made of UCX's internal headers: its source, of exactly the version above.
-    resource(
-        name="ucx-source",
-        git="https://github.com/openucx/ucx.git",
-        tag="v1.18.1",
-        placement="ucx-source",
-        when="^ucx@1.18.1",
-    )
+    for v in UCX:
+        resource(
+            name="ucx-source-" + v,
+            git="https://github.com/openucx/ucx.git",
+            tag="v" + v,
+            placement="ucx-source",
+            when="^ucx@=" + v,
+        )
 
     def autoreconf(self, spec, prefix):
         Executable("./autogen.sh")()
 
     def configure_args(self):
-        spec = self.spec
         return [
-            "--with-ucx=" + spec["ucx"].prefix,
-            "--with-ucx-source=ucx-source",
+            "--with-ucx=" + self.spec["ucx"].prefix,
+            "--with-ucx-source=" + join_path(self.stage.source_path, "ucx-source"),
             "--disable-tests",
+            # Their libraries are not all in Spack.
+            "--without-verbs",
+            "--disable-udmon",
             "--disable-commatrix",
             "--disable-mcsm",
             "--disable-inm",
-            *self.with_or_without("libfabric"),
-            *self.enable_or_disable("udmon"),
+            *self.with_or_without("libfabric", activation_value="prefix"),
         ]
+
+    def setup_run_environment(self, env):
+        if "+libfabric" in self.spec:
+            env.prepend_path("FI_PROVIDER_PATH", self.prefix.lib.libfabric)
