@@ -367,6 +367,7 @@ struct glex_ext_device_attr {
     uint32_t caps;
     char missing[192];
     uint32_t space;
+    uint64_t network;
     uint64_t fabric;
 };
 struct glex_ext_counters {
@@ -430,7 +431,7 @@ enum macro_GLEX_MGMT_MAX_HOPS { value_GLEX_MGMT_MAX_HOPS = 20 };
 enum macro_GLEX_MGMT_MAX_REGS { value_GLEX_MGMT_MAX_REGS = 2 };
 enum macro_GLEX_MGMT_MAX_BYTES { value_GLEX_MGMT_MAX_BYTES = 6 };
 enum macro_GLEX_MGMT_ANY_ID { value_GLEX_MGMT_ANY_ID = 0xffffffU };
-enum macro_GLEX_EXT_VERSION { value_GLEX_EXT_VERSION = 5 };
+enum macro_GLEX_EXT_VERSION { value_GLEX_EXT_VERSION = 6 };
 enum macro_GLEX_EXT_MEM_EVENT_DATA { value_GLEX_EXT_MEM_EVENT_DATA = 0x100 };
 enum macro_GLEX_EXT_FLAG_NO_LOSS { value_GLEX_EXT_FLAG_NO_LOSS = (1 << 30) };
 int soname_libglex_so_0;
