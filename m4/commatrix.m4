@@ -24,6 +24,8 @@ AC_DEFUN([OPENGLEX_COMMATRIX], [
              #include <stdint.h>])
         CPPFLAGS=$openglex_cppflags
         COMMATRIX_CPPFLAGS="$COMMATRIX_CPPFLAGS -isystem /usr/include/scotch"
+        # What later versions of GLib have deprecated is what older ones have.
+        COMMATRIX_CPPFLAGS="$COMMATRIX_CPPFLAGS -DGLIB_VERSION_MIN_REQUIRED=GLIB_VERSION_2_72"
         COMMATRIX_SHOW_LIBS="$openglex_libs -ljson-c -lscotch -lscotcherr -lm"
     ])
     AC_SUBST([COMMATRIX_CPPFLAGS])
