@@ -2,6 +2,8 @@
 #include "internals.h"
 #include "nic.h"
 
+#include <algorithm>
+
 class event : public testing::Test
 {
   protected:

@@ -1,6 +1,7 @@
 /* Messages without tags: buffers for several messages, bounded memory for unexpected ones, streams. */
 #include "node.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 

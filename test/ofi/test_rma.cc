@@ -1,6 +1,8 @@
 /* Reads and writes of a peer's memory, with keys of both kinds, and with wrong ones. */
 #include "node.h"
 
+#include <algorithm>
+
 namespace {
 
 class Rma : public Pair, public testing::WithParamInterface<int> {

@@ -1,6 +1,7 @@
 /* Tagged messages of all lengths, in order, expected and not; and all that can be done to them. */
 #include "node.h"
 
+#include <algorithm>
 #include <map>
 #include <random>
 

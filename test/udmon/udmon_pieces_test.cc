@@ -1,6 +1,7 @@
 // Records longer than a datagram: how they are cut, and put together from what comes.
 #include "udmon_chan_fixture.h"
 
+#include <algorithm>
 #include <map>
 
 namespace {
