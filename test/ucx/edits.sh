@@ -97,7 +97,7 @@ edit_alloc_rereg()
 # each, and glex has room for an even number of pieces: none is ever cut. Of three pieces some are.
 edit_proto_reset()
 {
-    sed -i 's/\(static const size_t msg_size *= UCS_KBYTE \* \)70;/\1140;/' ucp/test_ucp_request.cc
+    sed -i 's/\(size_t msg_size *= UCS_KBYTE \* \)70\b/\1140/' ucp/test_ucp_request.cc
 }
 
 # Tests of requests that are restarted while RMA is on its way are left out for transports whose RMA
