@@ -368,6 +368,7 @@ struct glex_ext_device_attr {
     char missing[192];
     uint32_t space;
     uint64_t network;
+    char network_text[64];
     uint64_t fabric;
 };
 struct glex_ext_counters {
@@ -383,6 +384,10 @@ struct glex_ext_counters {
     uint64_t coll_tx;
     uint64_t coll_carried;
     uint64_t mapped_tx;
+    uint64_t net_tx, net_rx;
+    uint64_t net_peers;
+    uint64_t net_ended;
+    uint64_t net_denied;
 };
 glex_ret_t glex_ext_set_single_threaded(glex_ep_handle_t ep);
 glex_ret_t glex_ext_query_device(glex_device_handle_t dev, struct glex_ext_device_attr *attr);
