@@ -9,7 +9,7 @@
 
 #include "glex_copy.h"
 #include "glex_ctl.h"
-#include "glex_vc.h"
+#include "glex_rx.h"
 
 /* Messages through SR after which a VC that was refused a FIFO asks again */
 #define UCT_GLEX_ER_RETRY 256
@@ -244,12 +244,63 @@ static UCS_F_ALWAYS_INLINE uct_glex_slot_t *uct_glex_er_next_msg(const uct_glex_
     return uct_glex_slot_is_new(*word_p, er_rx->arrived) ? slot : NULL;
 }
 
+/** Credits are to be published, or the FIFO may be free */
+void uct_glex_er_consumed_slow(uct_glex_vc_t *vc);
+
+/** Deliver, or keep, any message in a slot but the usual one */
+void uct_glex_er_take_unusual(uct_glex_er_rx_t *er_rx, uct_glex_slot_t *slot, uint64_t word);
+
+static UCS_F_ALWAYS_INLINE void uct_glex_er_deliver(uct_glex_vc_t *vc, uint8_t am_id, void *data,
+                                                    uint32_t length)
+{
+    uct_base_iface_t *iface = &vc->iface->super;
+
+    ++vc->rx_seq;
+    uct_iface_trace_am(iface, UCT_AM_TRACE_TYPE_RECV, am_id, data, length, "RX: ER");
+    uct_iface_invoke_am(iface, am_id, data, length, 0);
+}
+
+/** Deliver the next message of a FIFO that is polled. Returns 0: there is none yet. A handler may
+ *  end the VC, and the FIFO is not polled any more then. */
+static UCS_F_ALWAYS_INLINE unsigned uct_glex_er_take(uct_glex_er_rx_t *er_rx)
+{
+    uct_glex_vc_t *vc     = er_rx->vc;
+    uint16_t num          = er_rx->arrived;
+    uct_glex_slot_t *slot = &er_rx->slots[num % UCT_GLEX_FIFO_SLOTS];
+    /* acquire: what the message consists of was written before */
+    uint64_t word         = __atomic_load_n(&slot->word, __ATOMIC_ACQUIRE);
+    uint64_t varies       = word ^ uct_glex_slot_usual(num, vc->rx_seq);
+
+    if (ucs_unlikely((varies & ~UCT_GLEX_SLOT_VARIES) ||
+                     (uct_glex_slot_length(varies) > UCT_GLEX_SLOT_DATA))) {
+        if (!uct_glex_slot_is_new(word, num)) {
+            return 0;
+        }
+        uct_glex_er_take_unusual(er_rx, slot, word);
+        return 1;
+    }
+    er_rx->arrived = num + 1;
+    uct_glex_er_deliver(vc, varies >> 48, slot->data, uct_glex_slot_length(varies));
+    vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
+    if (ucs_unlikely((uint16_t)((vc->tx.credits.word >> 48) - vc->told.msgs) >=
+                     vc->rx_fifo.tell_msgs)) {
+        uct_glex_er_consumed_slow(vc);
+    }
+    if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
+        uct_glex_rx_advance(vc);
+    }
+    return 1;
+}
+
+/** Deliver what lies in a FIFO that is polled, a batch at most. Returns how many messages. */
+unsigned uct_glex_er_poll_fifo(uct_glex_er_rx_t *er_rx);
+
+/** The same for all FIFOs that are polled, of very many some in turn */
+unsigned uct_glex_er_poll_some(uct_glex_iface_t *iface);
+
 /** The borrower of a FIFO that is not polled says that there is a message. Returns how many were
  *  delivered. */
 unsigned uct_glex_er_recv_ring(uct_glex_iface_t *iface, uint64_t word);
-
-/** Deliver what lies in the FIFOs that are polled. Returns how many messages. */
-unsigned uct_glex_er_poll(uct_glex_iface_t *iface);
 
 /** Stop polling FIFOs that were silent for a while: their borrowers ring */
 void uct_glex_er_poll_sweep(uct_glex_iface_t *iface);

@@ -36,7 +36,7 @@
 
 /* ---- what was delivered ---- */
 
-static UCS_F_NOINLINE void uct_glex_er_consumed_slow(uct_glex_vc_t *vc)
+void uct_glex_er_consumed_slow(uct_glex_vc_t *vc)
 {
     uct_glex_er_check_released(vc);
     if (!uct_glex_er_must_tell(vc)) {
@@ -62,16 +62,6 @@ void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
     }
 }
 
-/* The same for a message that lay in a slot */
-static UCS_F_ALWAYS_INLINE void uct_glex_er_consumed_slot(uct_glex_vc_t *vc)
-{
-    vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
-    if (ucs_unlikely((uint16_t)((vc->tx.credits.word >> 48) - vc->told.msgs) >=
-                     vc->rx_fifo.tell_msgs)) {
-        uct_glex_er_consumed_slow(vc);
-    }
-}
-
 /* ---- messages ---- */
 
 /* Where the message lies in the units of the FIFO that was lent; NULL: beyond their end */
@@ -87,16 +77,6 @@ static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length
         return NULL;
     }
     return iface->er_rx[vc->rx_fifo_index].base + ((size_t)offset << iface->er_unit_shift);
-}
-
-static UCS_F_ALWAYS_INLINE void uct_glex_er_deliver(uct_glex_vc_t *vc, uint8_t am_id, void *data,
-                                                    uint32_t length)
-{
-    uct_base_iface_t *iface = &vc->iface->super;
-
-    ++vc->rx_seq;
-    uct_iface_trace_am(iface, UCT_AM_TRACE_TYPE_RECV, am_id, data, length, "RX: ER");
-    uct_iface_invoke_am(iface, am_id, data, length, 0);
 }
 
 /* A message of a FIFO: deliver it if it is the next one, else keep it */
@@ -115,15 +95,15 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_recv_msg(uct_glex_vc_t *vc, uint16_t
     }
 }
 
-/* Any message in a slot but the usual one */
-static UCS_F_NOINLINE void uct_glex_er_recv_slot_slow(uct_glex_vc_t *vc, uct_glex_slot_t *slot,
-                                                      uint64_t word)
+void uct_glex_er_take_unusual(uct_glex_er_rx_t *er_rx, uct_glex_slot_t *slot, uint64_t word)
 {
-    unsigned flags  = uct_glex_slot_flags(word);
-    uint32_t length = uct_glex_slot_length(word);
-    void *data      = slot->data;
-    uint16_t used   = 0;
+    uct_glex_vc_t *vc = er_rx->vc;
+    unsigned flags    = uct_glex_slot_flags(word);
+    uint32_t length   = uct_glex_slot_length(word);
+    void *data        = slot->data;
+    uint16_t used     = 0;
 
+    ++er_rx->arrived;
     if (flags & UCT_GLEX_FLAG_UNITS) {
         data = uct_glex_er_find(vc, flags, length, &used);
         if (ucs_unlikely(data == NULL)) {
@@ -137,23 +117,6 @@ static UCS_F_NOINLINE void uct_glex_er_recv_slot_slow(uct_glex_vc_t *vc, uct_gle
     }
     uct_glex_er_recv_msg(vc, uct_glex_slot_seq(word), uct_glex_slot_am_id(word), flags, data,
                          length, used);
-}
-
-static UCS_F_ALWAYS_INLINE void uct_glex_er_recv_slot(uct_glex_vc_t *vc, uct_glex_slot_t *slot,
-                                                      uint64_t word)
-{
-    const uint64_t unusual = (uint64_t)(UCT_GLEX_FLAG_UNITS | UCT_GLEX_FLAG_ZC) << 56;
-
-    if (ucs_unlikely((word & unusual) || (uct_glex_slot_seq(word) != vc->rx_seq) ||
-                     (uct_glex_slot_length(word) > UCT_GLEX_SLOT_DATA))) {
-        uct_glex_er_recv_slot_slow(vc, slot, word);
-        return;
-    }
-    uct_glex_er_deliver(vc, uct_glex_slot_am_id(word), slot->data, uct_glex_slot_length(word));
-    uct_glex_er_consumed_slot(vc);
-    if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
-        uct_glex_rx_advance(vc);
-    }
 }
 
 /* ---- messages by puts with events ---- */
@@ -276,25 +239,17 @@ void uct_glex_er_poll_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
     }
 }
 
-static UCS_F_ALWAYS_INLINE unsigned uct_glex_er_poll_fifo(uct_glex_er_rx_t *er_rx)
+unsigned uct_glex_er_poll_fifo(uct_glex_er_rx_t *er_rx)
 {
-    uct_glex_vc_t *vc = er_rx->vc;
-    unsigned count    = 0;
-    uct_glex_slot_t *slot;
-    uint64_t word;
+    unsigned count = 0;
 
-    while ((slot = uct_glex_er_next_msg(er_rx, &word)) != NULL) {
-        ++er_rx->arrived;
-        uct_glex_er_recv_slot(vc, slot, word);
-        /* A handler may have ended the VC */
-        if ((++count == UCT_GLEX_ER_POLL_MSGS) || ucs_unlikely(!er_rx->is_polled)) {
-            break;
-        }
+    while (er_rx->is_polled && (count < UCT_GLEX_ER_POLL_MSGS) && uct_glex_er_take(er_rx)) {
+        ++count;
     }
     return count;
 }
 
-static UCS_F_NOINLINE unsigned uct_glex_er_poll_some(uct_glex_iface_t *iface)
+unsigned uct_glex_er_poll_some(uct_glex_iface_t *iface)
 {
     unsigned left  = ucs_min(iface->num_polled, UCT_GLEX_ER_POLL_FIFOS);
     unsigned count = 0;
@@ -306,12 +261,6 @@ static UCS_F_NOINLINE unsigned uct_glex_er_poll_some(uct_glex_iface_t *iface)
         count += uct_glex_er_poll_fifo(iface->er.polled[iface->poll_hand]);
     }
     return count;
-}
-
-unsigned uct_glex_er_poll(uct_glex_iface_t *iface)
-{
-    return (iface->num_polled == 1) ? uct_glex_er_poll_fifo(iface->er.polled[0]) :
-                                      uct_glex_er_poll_some(iface);
 }
 
 unsigned uct_glex_er_recv_ring(uct_glex_iface_t *iface, uint64_t word)

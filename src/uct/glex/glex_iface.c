@@ -193,34 +193,55 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_arrived(uct_glex_iface_t 
 
 /* FIFOs had messages. Those that are never empty do not keep the queues waiting for more than a few
  * calls. */
+static UCS_F_NOINLINE unsigned uct_glex_iface_progress_queues(uct_glex_iface_t *iface)
+{
+    ++iface->until_errors; /* this call is counted by progress_rest(), too */
+    return (glex_ext_poll(iface->nic, &iface->arrival) == GLEX_SUCCESS) ?
+           uct_glex_iface_progress_arrived(iface) : uct_glex_iface_progress_rest(iface);
+}
+
 static UCS_F_ALWAYS_INLINE unsigned uct_glex_iface_progress_fifos(uct_glex_iface_t *iface)
 {
     iface->poll_window = 2;
-    if (ucs_unlikely(--iface->until_queues == 0)) {
-        iface->until_queues = UCT_GLEX_QUEUES_CALLS;
-        if (glex_ext_poll(iface->nic, &iface->arrival) == GLEX_SUCCESS) {
-            return uct_glex_iface_progress_arrived(iface);
-        }
+    if (ucs_unlikely((--iface->until_errors % UCT_GLEX_QUEUES_CALLS) == 0)) {
+        return uct_glex_iface_progress_queues(iface);
     }
-    return uct_glex_iface_progress_rest(iface);
+    return ucs_unlikely(iface->due) ? uct_glex_iface_progress_due(iface) : 0;
 }
 
-static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
+/* No FIFO had a message */
+static UCS_F_NOINLINE unsigned uct_glex_iface_progress_nic(uct_glex_iface_t *iface)
 {
-    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
-    unsigned count;
-
-    if (iface->num_polled > 0) {
-        count = uct_glex_er_poll(iface);
-        if (count > 0) {
-            return count + uct_glex_iface_progress_fifos(iface);
-        }
-    }
     if (glex_ext_poll(iface->nic, &iface->arrival) == GLEX_SUCCESS) {
         return uct_glex_iface_progress_arrived(iface);
     }
     iface->poll_window = 1;
     return uct_glex_iface_progress_rest(iface);
+}
+
+static UCS_F_NOINLINE unsigned uct_glex_iface_progress_polled(uct_glex_iface_t *iface)
+{
+    unsigned count;
+
+    if (iface->num_polled == 1) {
+        count = uct_glex_er_take(iface->er.polled[0]);
+        /* As in uct_glex_iface_take_more(): nobody looks behind a lonely message */
+        if ((iface->poll_window > 1) && (count > 0) && (iface->num_polled == 1)) {
+            count += uct_glex_er_poll_fifo(iface->er.polled[0]);
+        }
+    } else {
+        count = uct_glex_er_poll_some(iface);
+    }
+    return (count > 0) ? (count + uct_glex_iface_progress_fifos(iface)) :
+                         uct_glex_iface_progress_nic(iface);
+}
+
+static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+
+    return (iface->num_polled > 0) ? uct_glex_iface_progress_polled(iface) :
+                                     uct_glex_iface_progress_nic(iface);
 }
 
 /* ---- completion and sleep ---- */
@@ -440,7 +461,6 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->poll_window = 1;
     self->num_polled  = 0;
     self->poll_hand   = 0;
-    self->until_queues = UCT_GLEX_QUEUES_CALLS;
     memset(&self->arrival, 0, sizeof(self->arrival));
     self->dispatching = NULL;
     self->done        = 0;

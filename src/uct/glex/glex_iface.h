@@ -71,8 +71,6 @@ typedef struct uct_glex_iface {
     uint8_t            recheck;    /* resources came free: look at what waits for them */
     uint16_t           num_polled; /* length of er.polled[] */
     uint16_t           poll_hand;  /* index of the FIFO that was polled last */
-    uint8_t            until_queues; /* progress calls that find messages in FIFOs until the next
-                                      * look at the NIC's queues */
     uint8_t            poll_window; /* messages to take before progress returns, at most; 1: the
                                     * queues were empty */
     unsigned           until_errors; /* progress calls until the next look at errors */

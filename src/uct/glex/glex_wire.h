@@ -165,6 +165,15 @@ static inline int uct_glex_slot_is_new(uint64_t word, uint16_t num)
     return ((uint16_t)word == (uint16_t)(num + 1)) && ((int64_t)word < 0); /* the sign is bit 63 */
 }
 
+/* Bits of a word that say how long a message in a slot is, and its id. All others of the usual one,
+ * which is short and the next to be delivered, are known beforehand. */
+#define UCT_GLEX_SLOT_VARIES ((UINT64_C(0x1f) << 48) | (UINT64_C(0xffff) << 16))
+
+static inline uint64_t uct_glex_slot_usual(uint16_t num, uint16_t seq)
+{
+    return UCT_GLEX_SLOT_VALID | ((uint64_t)seq << 32) | (uint16_t)(num + 1);
+}
+
 static inline uint16_t uct_glex_slot_length(uint64_t word)
 {
     return word >> 16;
