@@ -4,6 +4,8 @@
  */
 #include "traffic.h"
 
+#include <array>
+
 namespace {
 
 const uint8_t AM_ID = 4;
@@ -142,6 +144,71 @@ TEST(Er, FifosInUseStay)
         crowd.settle();
         EXPECT_TRUE(crowd.has_fifo(0) && crowd.has_fifo(1));
         EXPECT_EQ(er.next_gen, first_gen) << "a FIFO was lent again";
+    });
+}
+
+/* One who has the only FIFO, and one who was refused it */
+class Rivals {
+public:
+    Rivals() : target(md), holder_iface(md), refused_iface(md),
+        holder(holder_iface, target.address()), refused(refused_iface, target.address())
+    {
+        target.on_am(AM_ID, [this](const void *data, size_t length) {
+            uint64_t from;
+
+            ASSERT_EQ(length, sizeof(from));
+            memcpy(&from, data, length);
+            ++received.at(from);
+        });
+        EXPECT_OK(holder.am_short(AM_ID, 0, NULL, 0));
+        progress_until("the FIFO", [&] { return holder.vc()->er_tx != NULL; });
+        EXPECT_OK(refused.am_short(AM_ID, 1, NULL, 0));
+        progress_until("the refusal", [&] { return refused.vc()->er_backoff == 1; });
+    }
+
+    Md                      md;
+    Iface                   target, holder_iface, refused_iface;
+    Ep                      holder, refused;
+    std::array<unsigned, 2> received{};
+};
+
+/* Who is refused a FIFO again and again asks ever more seldom */
+TEST(Er, RequestsBackOff)
+{
+    isolated(quota_of(1), [] {
+        Rivals rivals;
+        unsigned requests = 0;
+        bool asked        = false;
+
+        for (unsigned i = 0; i < 100000; ++i) {
+            EXPECT_OK(rivals.holder.am_short(AM_ID, 0, NULL, 0));
+            EXPECT_OK(rivals.refused.am_short(AM_ID, 1, NULL, 0));
+            progress();
+            requests += !asked && (rivals.refused.vc()->er_state == UCT_GLEX_ER_REQUESTED);
+            asked     = (rivals.refused.vc()->er_state == UCT_GLEX_ER_REQUESTED);
+        }
+        EXPECT_GE(requests, 7u); /* after 256, 512, 1024, ... */
+        EXPECT_LE(requests, 9u);
+    });
+}
+
+/* A FIFO that is never empty leaves the queue of messages its part of progress */
+TEST(Er, BusyFifoLeavesRoomForSr)
+{
+    isolated(quota_of(1), [] {
+        const unsigned CALLS = 4096;
+        Rivals rivals;
+
+        rivals.received = {};
+        for (unsigned i = 0; i < CALLS; ++i) {
+            while (uct_ep_am_short(rivals.holder.handle, AM_ID, 0, NULL, 0) == UCS_OK) {}
+            while (uct_ep_am_short(rivals.refused.handle, AM_ID, 1, NULL, 0) == UCS_OK) {}
+            rivals.target.progress();
+            rivals.holder_iface.progress();
+            rivals.refused_iface.progress();
+        }
+        EXPECT_GE(rivals.received[0], CALLS);
+        EXPECT_GE(rivals.received[1], CALLS);
     });
 }
 

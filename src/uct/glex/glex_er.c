@@ -122,7 +122,10 @@ void uct_glex_er_refused(uct_glex_vc_t *vc)
         return;
     }
     vc->er_state = UCT_GLEX_ER_NONE;
-    vc->sr_count = 0;
+    vc->sr_count = UCT_GLEX_ER_RETRY << vc->er_backoff;
+    if (vc->er_backoff < UCT_GLEX_ER_MAX_BACKOFF) {
+        ++vc->er_backoff;
+    }
     if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
         ucs_error("glex: endpoint 0x%" PRIx64 " has no ER channel left for this process and "
                   "UCX_GLEX_CHANNELS allows no other: raise UCX_GLEX_ER_MAX_CHANNELS and "
@@ -238,6 +241,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     vc->tx.vc_id            = ctl->vc_id; /* the grant may have overtaken the ACCEPT */
     vc->er_tx               = er;
     vc->er_state            = UCT_GLEX_ER_ACTIVE;
+    vc->er_backoff          = 0;
     ucs_debug("glex: vc 0x%x: ER to endpoint 0x%" PRIx64 ", %u units of %u bytes, %u messages%s",
               vc->id, vc->peer, ctl->fifo_units, 1U << ctl->unit_shift, ctl->fifo_msgs,
               (er->mirror != NULL) ? ", not mapped" : "");
@@ -271,7 +275,7 @@ void uct_glex_er_release(uct_glex_vc_t *vc)
     }
     uct_glex_er_post_released(vc, vc->er_tx->index, vc->er_tx->gen);
     uct_glex_er_drop_tx(vc);
-    vc->sr_count = 0;
+    vc->sr_count = UCT_GLEX_ER_RETRY;
     if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
         uct_glex_er_request(vc); /* there is no other channel */
     }

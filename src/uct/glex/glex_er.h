@@ -11,8 +11,10 @@
 #include "glex_ctl.h"
 #include "glex_rx.h"
 
-/* Messages through SR after which a VC that was refused a FIFO asks again */
-#define UCT_GLEX_ER_RETRY 256
+/* Messages through SR after which a VC that was refused a FIFO asks again; after each refusal in a
+ * row twice as many, up to 2^7 times */
+#define UCT_GLEX_ER_RETRY       256
+#define UCT_GLEX_ER_MAX_BACKOFF 7
 
 /* Smallest unit of a FIFO */
 #define UCT_GLEX_ER_MIN_UNIT 64
@@ -56,8 +58,7 @@ void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 /** A message went through SR: with many, ask for a FIFO again */
 static inline void uct_glex_er_count_sr(uct_glex_vc_t *vc)
 {
-    if (ucs_unlikely(++vc->sr_count == UCT_GLEX_ER_RETRY)) {
-        vc->sr_count = 0;
+    if (ucs_unlikely(--vc->sr_count == 0)) {
         uct_glex_er_request(vc);
     }
 }

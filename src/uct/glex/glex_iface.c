@@ -202,7 +202,8 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_queues(uct_glex_iface_t *
 
 static UCS_F_ALWAYS_INLINE unsigned uct_glex_iface_progress_fifos(uct_glex_iface_t *iface)
 {
-    iface->poll_window = 2;
+    /* Where both are busy the window stays open: so few looks at the queues have to empty them */
+    iface->poll_window = ucs_max(iface->poll_window, 2);
     if (ucs_unlikely((--iface->until_errors % UCT_GLEX_QUEUES_CALLS) == 0)) {
         return uct_glex_iface_progress_queues(iface);
     }

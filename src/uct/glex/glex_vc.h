@@ -68,7 +68,7 @@ struct uct_glex_vc {
     uct_glex_credit_tx_t mp_tx;
     uct_glex_credit_rx_t mp_rx;
     uint16_t             tx_peak;      /* credits after the last update */
-    uint16_t             sr_count;     /* messages through SR since ER was last asked for */
+    uint16_t             sr_count;     /* messages through SR until ER is asked for again */
     uint16_t             rx_started; /* messages of `rx`, from its head, that are being fetched; of
                                       * a VC that is over: dropped ones that are */
     uint16_t             left_seq;     /* peer_left: sequence number after its last message */
@@ -93,6 +93,8 @@ struct uct_glex_vc {
     int8_t               status;       /* why it failed, a ucs_status_t */
     uint8_t              forget_looks; /* how often the NIC is still told to forget the peer */
     uint8_t              er_state      : 2; /* enum uct_glex_er_state, of the FIFO we borrow */
+    uint8_t              er_backoff    : 3; /* refusals since we had one, at most
+                                             * UCT_GLEX_ER_MAX_BACKOFF */
     uint8_t              ctl_inflight  : 1; /* a CTL or ACCEPT of ours is not acknowledged */
     uint8_t              scheduled     : 1;
     uint8_t              rx_waiting    : 1;
