@@ -202,8 +202,6 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_queues(uct_glex_iface_t *
 
 static UCS_F_ALWAYS_INLINE unsigned uct_glex_iface_progress_fifos(uct_glex_iface_t *iface)
 {
-    /* Where both are busy the window stays open: so few looks at the queues have to empty them */
-    iface->poll_window = ucs_max(iface->poll_window, 2);
     if (ucs_unlikely((--iface->until_errors % UCT_GLEX_QUEUES_CALLS) == 0)) {
         return uct_glex_iface_progress_queues(iface);
     }
@@ -224,17 +222,19 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_polled(uct_glex_iface_t *
 {
     unsigned count;
 
-    if (iface->num_polled == 1) {
-        count = uct_glex_er_take(iface->er.polled[0]);
-        /* As in uct_glex_iface_take_more(): nobody looks behind a lonely message */
-        if ((iface->poll_window > 1) && (count > 0) && (iface->num_polled == 1)) {
-            count += uct_glex_er_poll_fifo(iface->er.polled[0]);
-        }
-    } else {
-        count = uct_glex_er_poll_some(iface);
+    count = (iface->num_polled == 1) ? uct_glex_er_take(iface->er.polled[0]) :
+                                       uct_glex_er_poll_some(iface);
+    if (count == 0) {
+        return uct_glex_iface_progress_nic(iface);
     }
-    return (count > 0) ? (count + uct_glex_iface_progress_fifos(iface)) :
-                         uct_glex_iface_progress_nic(iface);
+    /* As in uct_glex_iface_take_more(), nobody looks behind a lonely message. Where FIFOs and queues
+     * are busy the window stays open: few looks at the queues have to empty them. */
+    if (iface->poll_window == 1) {
+        iface->poll_window = 2;
+    } else if (iface->num_polled == 1) {
+        count += uct_glex_er_poll_fifo(iface->er.polled[0]);
+    }
+    return count + uct_glex_iface_progress_fifos(iface);
 }
 
 static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
