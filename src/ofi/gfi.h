@@ -28,6 +28,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -119,6 +120,7 @@ struct gfi_domain {
 
     size_t eager_size;         /* longest message that is sent at once */
     size_t short_size;         /* longest payload of am_short */
+    size_t atomic_size;        /* bytes of the operands of one atomic operation */
     size_t unexpected;         /* bytes of unexpected messages */
     bool pressed;              /* peers were told to keep their messages */
 
@@ -409,10 +411,14 @@ struct gfi_mr *gfi_mr_find(const struct gfi_domain *domain, uint64_t key);
 /** Locked: remember that a peer was told the key of a registration. @return 0, or -FI_ENOMEM */
 int gfi_mr_add_holder(struct gfi_mr *mr, uint32_t peer);
 
-/* ---- endpoints (gfi_ep.c, gfi_msg.c, gfi_tagged.c, gfi_rma.c) ---- */
+/* ---- endpoints (gfi_ep.c, gfi_msg.c, gfi_tagged.c, gfi_rma.c, gfi_atomic.c) ---- */
 
 int gfi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep, void *context);
 
+int gfi_query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
+                     struct fi_atomic_attr *attr, uint64_t flags);
+
+extern struct fi_ops_atomic gfi_atomic_ops;
 extern struct fi_ops_msg gfi_msg_ops;
 extern struct fi_ops_tagged gfi_tagged_ops;
 extern struct fi_ops_rma gfi_rma_ops;

@@ -232,6 +232,7 @@ static struct fi_ops_domain gfi_domain_ops = {
     .poll_open = gfi_poll_open,
     .stx_ctx = gfi_no_stx,
     .srx_ctx = gfi_no_srx,
+    .query_atomic = gfi_query_atomic,
 };
 
 static int gfi_domain_init_addr(struct gfi_domain *domain)
@@ -265,6 +266,8 @@ static void gfi_domain_init_sizes(struct gfi_domain *domain)
     /* without am_short all goes by am_bcopy */
     domain->short_size = attr->cap.flags & UCT_IFACE_FLAG_AM_SHORT ?
                              attr->cap.am.max_short - sizeof(uint64_t) : 0;
+    domain->atomic_size = gfi_min((size_t)GFI_ATOMIC_BYTES,
+                                  (attr->cap.am.max_bcopy - sizeof(struct gfi_atomic_request)) / 2);
 }
 
 static struct gfi_domain *gfi_domain_new(const struct fi_info *info, void *context)

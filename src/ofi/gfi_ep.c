@@ -404,6 +404,7 @@ static void gfi_ep_init(struct gfi_ep *ep, const struct fi_info *info, void *con
     ep->fid.msg = &gfi_msg_ops;
     ep->fid.tagged = &gfi_tagged_ops;
     ep->fid.rma = &gfi_rma_ops;
+    ep->fid.atomic = &gfi_atomic_ops;
     ep->caps = info->caps;
     ep->tx_flags = info->tx_attr != NULL ? info->tx_attr->op_flags : 0;
     ep->rx_flags = info->rx_attr != NULL ? info->rx_attr->op_flags : 0;

@@ -10,14 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GFI_RMA_CAPS (FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define GFI_RMA_DIRECTIONS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define GFI_RMA_CAPS (FI_RMA | FI_ATOMIC | GFI_RMA_DIRECTIONS)
 #define GFI_MSG_CAPS (FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV)
 #define GFI_DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define GFI_CAPS (GFI_MSG_CAPS | GFI_RMA_CAPS | FI_SOURCE | GFI_DOMAIN_CAPS)
-#define GFI_TX_CAPS (FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_READ | FI_WRITE)
-#define GFI_RX_CAPS (FI_MSG | FI_TAGGED | FI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE | \
-                     FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE)
-#define GFI_DIRECTIONS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define GFI_TX_CAPS (FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE)
+#define GFI_RX_CAPS (FI_MSG | FI_TAGGED | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | \
+                     FI_REMOTE_WRITE | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE)
+#define GFI_DIRECTIONS (FI_SEND | FI_RECV | GFI_RMA_DIRECTIONS)
 #define GFI_TX_OP_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
                          FI_DELIVERY_COMPLETE)
 #define GFI_RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
@@ -334,8 +335,8 @@ static uint64_t gfi_wanted_caps(uint64_t hints, uint64_t ours)
     if ((hints & (FI_MSG | FI_TAGGED)) && !(hints & (FI_SEND | FI_RECV))) {
         caps |= FI_SEND | FI_RECV;
     }
-    if ((hints & FI_RMA) && !(hints & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE))) {
-        caps |= GFI_RMA_CAPS;
+    if ((hints & (FI_RMA | FI_ATOMIC)) && !(hints & GFI_RMA_DIRECTIONS)) {
+        caps |= GFI_RMA_DIRECTIONS;
     }
     if ((hints & ~(uint64_t)(GFI_DIRECTIONS | GFI_DOMAIN_CAPS)) == 0) {
         caps = ours; /* nothing, or directions only */

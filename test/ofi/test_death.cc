@@ -2,6 +2,7 @@
 #include "node.h"
 
 #include <csignal>
+#include <rdma/fi_atomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,6 +45,15 @@ public:
             waitpid(pid, nullptr, 0);
             pid = -1;
         }
+    }
+
+    /** It lives, and does nothing more. */
+    void stop()
+    {
+        int status;
+
+        kill(pid, SIGSTOP);
+        waitpid(pid, &status, WUNTRACED);
     }
 
     std::vector<char> name;
@@ -155,6 +165,40 @@ TEST(DeathInSilence, EndsWhatWaitsForIt)
         EXPECT_NE(0, done.err);
         EXPECT_TRUE(done.context == never || done.context == data);
     }
+}
+
+/* The request has arrived, and nobody executes it; or the peer never said hello, and it was not sent */
+TEST(DeathInSilence, EndsAtomicOperations)
+{
+    Child child, silent;
+    Wish wish;
+    wish.caps = FI_TAGGED | FI_ATOMIC;
+    Node a(wish);
+    fi_addr_t dead = a.know(child.name), other = a.know(silent.name);
+    uint64_t one = 1, old = 99;
+    char echo[8];
+
+    child.tell(a.name());
+    ASSERT_EQ(0, fi_trecv(a.ep, echo, 8, nullptr, FI_ADDR_UNSPEC, 2, 0, echo));
+    ASSERT_EQ(0, retry({&a}, [&] { return fi_tinject(a.ep, "1234567", 8, dead, 1); }));
+    ASSERT_EQ(echo, next_done(a, {&a}).context);
+    child.stop();
+    ASSERT_EQ(0, fi_fetch_atomic(a.ep, &one, 1, nullptr, &old, nullptr, dead, 0, 1, FI_UINT64, FI_SUM,
+                                 &one));
+    ASSERT_EQ(0, fi_atomic(a.ep, &one, 1, nullptr, other, 0, 1, FI_UINT64, FI_SUM, &old));
+    for (int i = 0; i < 1000; i++) {
+        a.poll();
+    }
+    EXPECT_TRUE(a.done.empty());
+    child.end(SIGKILL);
+    silent.end(SIGKILL);
+    ASSERT_TRUE(wait_for({&a}, [&] { return a.done.size() == 2; }));
+    for (const Done &done : a.done) {
+        EXPECT_NE(0, done.err);
+        EXPECT_TRUE(done.context == &one || done.context == &old);
+    }
+    EXPECT_EQ(99u, old);
+    EXPECT_NE(0, fi_atomic(a.ep, &one, 1, nullptr, dead, 0, 1, FI_UINT64, FI_SUM, nullptr));
 }
 
 INSTANTIATE_TEST_SUITE_P(How, Death, testing::Values(SIGKILL, SIGTERM),

@@ -305,6 +305,38 @@ static ucs_status_t gfi_arrive_written(void *arg, void *data, size_t length, uns
     return UCS_OK;
 }
 
+static ucs_status_t gfi_arrive_atomic(void *arg, void *data, size_t length, unsigned flags)
+{
+    const struct gfi_atomic_request *request = data;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length < sizeof(*request)) {
+        return gfi_arrive_bad("an ATOMIC of a wrong length");
+    }
+    peer = gfi_arrive_peer(arg, request->header);
+    if (peer != NULL) {
+        gfi_atomic_on_request(peer, request, length - sizeof(*request));
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t gfi_arrive_atomic_reply(void *arg, void *data, size_t length, unsigned flags)
+{
+    const struct gfi_atomic_reply *reply = data;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length < sizeof(*reply)) {
+        return gfi_arrive_bad("an ATOMIC_REPLY of a wrong length");
+    }
+    peer = gfi_arrive_peer(arg, reply->header);
+    if (peer != NULL) {
+        gfi_atomic_on_reply(peer, reply, length - sizeof(*reply));
+    }
+    return UCS_OK;
+}
+
 int gfi_arrive_init(struct gfi_domain *domain)
 {
     static const uct_am_callback_t handlers[GFI_AM_LAST] = {
@@ -320,6 +352,8 @@ int gfi_arrive_init(struct gfi_domain *domain)
         [GFI_AM_KEY_REPLY] = gfi_arrive_key_reply,
         [GFI_AM_KEY_REVOKE] = gfi_arrive_key_revoke,
         [GFI_AM_WRITTEN] = gfi_arrive_written,
+        [GFI_AM_ATOMIC] = gfi_arrive_atomic,
+        [GFI_AM_ATOMIC_REPLY] = gfi_arrive_atomic_reply,
     };
     uint8_t id;
 

@@ -219,6 +219,8 @@ void gfi_op_progress(struct gfi_op *op)
     case GFI_OP_READ:
         gfi_rma_progress(op);
         break;
+    case GFI_OP_ATOMIC:
+        break; /* its reply ends it, or the peer's failure */
     }
 }
 
@@ -255,10 +257,8 @@ static void gfi_op_on_comp(uct_completion_t *comp)
 
 static struct gfi_cntr *gfi_op_cntr(const struct gfi_op *op)
 {
-    static const int kind[] = {[GFI_OP_SEND] = GFI_CNTR_SEND, [GFI_OP_WRITE] = GFI_CNTR_WRITE,
-                               [GFI_OP_READ] = GFI_CNTR_READ};
-
-    return op->ep->cntrs[kind[op->type]];
+    return op->ep->cntrs[op->cq_flags & FI_SEND  ? GFI_CNTR_SEND :
+                         op->cq_flags & FI_WRITE ? GFI_CNTR_WRITE : GFI_CNTR_READ];
 }
 
 static void gfi_op_report_error(const struct gfi_op *op, int error)

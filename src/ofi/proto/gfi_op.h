@@ -13,6 +13,7 @@ enum gfi_op_type {
     GFI_OP_RECV,  /* a message that is fetched or streamed to us */
     GFI_OP_WRITE,
     GFI_OP_READ,
+    GFI_OP_ATOMIC,
 };
 
 /* A posted receive */
@@ -67,9 +68,9 @@ struct gfi_op {
     uint64_t cq_flags;         /* of the completion */
     uint64_t flags;            /* FI_COMPLETION, FI_DELIVERY_COMPLETE, FI_INJECT, ... */
     uint64_t tag, data;
-    struct gfi_place place;    /* local memory */
-    void *copy;                /* FI_INJECT: the data, freed with the operation */
-    size_t len;                /* to be moved */
+    struct gfi_place place;    /* local memory. ATOMIC: for the results */
+    void *copy;                /* FI_INJECT: the data; ATOMIC: the request; freed with the operation */
+    size_t len;                /* to be moved. ATOMIC: length of the request */
     size_t done;               /* moved, or on its way */
     int error;
 
@@ -195,12 +196,33 @@ struct gfi_rkey *gfi_rkey_find(const struct gfi_peer *peer, uint64_t key);
 /** Whether a known key allows an access. @return 0 or a positive FI_ error */
 int gfi_rkey_check(const struct gfi_rkey *rkey, bool is_write, uint64_t addr, size_t len);
 
-/** Locked: begin a new READ or WRITE, after those of the same peer that wait for their keys. */
+/** Locked: begin a new READ, WRITE or ATOMIC, after those of the same peer that wait for their keys. */
 void gfi_rma_submit(struct gfi_op *op);
 void gfi_rma_progress(struct gfi_op *op);
 void gfi_rma_start_waiting(struct gfi_peer *peer);
 void gfi_rma_on_reply(struct gfi_peer *peer, const struct gfi_key_reply *reply);
 void gfi_rma_on_request(struct gfi_peer *peer, const struct gfi_key_request *request);
+
+/* ---- atomic operations (gfi_atomic_op.c) ---- */
+
+/** Bytes of an element; 0: the operation is not offered for this datatype and kind. */
+size_t gfi_atomic_size(unsigned datatype, unsigned op, unsigned kind);
+
+/**
+ * Change one element of the memory of this process, atomically.
+ *
+ * @param operand  May be NULL with FI_ATOMIC_READ; as `compare`, it needs no alignment.
+ * @param compare  May be NULL but with the operations that compare.
+ * @param before   Set to what was there.
+ */
+void gfi_atomic_apply(unsigned datatype, unsigned op, void *target, const void *operand,
+                      const void *compare, void *before);
+
+/** Locked: send the request of an operation. */
+void gfi_atomic_start(struct gfi_op *op);
+void gfi_atomic_on_request(struct gfi_peer *peer, const struct gfi_atomic_request *request,
+                           size_t len);
+void gfi_atomic_on_reply(struct gfi_peer *peer, const struct gfi_atomic_reply *reply, size_t len);
 
 /* ---- arrival (gfi_arrive.c) ---- */
 

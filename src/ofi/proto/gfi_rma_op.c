@@ -293,6 +293,12 @@ static bool gfi_rma_start(struct gfi_op *op)
     struct gfi_rkey *rkey = gfi_rkey_find(peer, op->key);
     int error;
 
+    if (op->type == GFI_OP_ATOMIC) { /* the target looks at the key */
+        gfi_list_del(&op->link);
+        gfi_list_add(&peer->ops, &op->link);
+        gfi_atomic_start(op);
+        return true;
+    }
     if (rkey == NULL || !rkey->known) {
         error = gfi_rkey_request(peer, op->key);
         if (error == 0 && peer->error == 0) {

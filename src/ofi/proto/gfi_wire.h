@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define GFI_WIRE_VERSION 1
+#define GFI_WIRE_VERSION 2
 
 #define GFI_PEER_BITS   24
 #define GFI_EP_BITS     12
@@ -49,6 +49,8 @@ enum {
     GFI_AM_KEY_REPLY,
     GFI_AM_KEY_REVOKE,
     GFI_AM_WRITTEN,
+    GFI_AM_ATOMIC,
+    GFI_AM_ATOMIC_REPLY,
     GFI_AM_LAST
 };
 
@@ -149,6 +151,40 @@ struct gfi_written {
 } __attribute__((packed));
 
 #define GFI_NO_OP UINT64_MAX
+
+/* What an atomic operation gives back */
+enum gfi_atomic_kind {
+    GFI_ATOMIC_BASE,    /* fi_atomic(): nothing */
+    GFI_ATOMIC_FETCH,   /* fi_fetch_atomic(): what was there before */
+    GFI_ATOMIC_COMPARE, /* fi_compare_atomic(): the same, and it takes values to compare with */
+    GFI_ATOMIC_KINDS
+};
+
+/* Bytes of operands, of values to compare with, and of results, at most */
+#define GFI_ATOMIC_BYTES 4096
+
+/* An atomic operation on registered memory. `count` operands follow, unless `op` is FI_ATOMIC_READ;
+ * then, if `kind` is GFI_ATOMIC_COMPARE, as many values to compare with. */
+struct gfi_atomic_request {
+    uint64_t header;
+    uint64_t id;        /* the initiator's operation */
+    uint64_t addr, key;
+    uint32_t count;
+    uint8_t  datatype;  /* enum fi_datatype */
+    uint8_t  op;        /* enum fi_op */
+    uint8_t  kind;      /* enum gfi_atomic_kind */
+    uint8_t  resv;
+    uint8_t  bytes[];
+} __attribute__((packed));
+
+/* It is done, or refused. The values that were there before follow, unless `kind` was GFI_ATOMIC_BASE. */
+struct gfi_atomic_reply {
+    uint64_t header;
+    uint64_t id;
+    uint32_t error;  /* 0, or an FI_ error; then no values follow */
+    uint32_t resv;
+    uint8_t  bytes[];
+} __attribute__((packed));
 
 /* Longest part before the bytes of TAGGED, MSG and DATA */
 #define GFI_MAX_PREFIX 32
