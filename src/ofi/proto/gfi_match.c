@@ -97,12 +97,6 @@ unsigned gfi_match_new_class(struct gfi_match *match, bool any_source, uint64_t 
     return i;
 }
 
-static bool gfi_match_accepts(uint64_t source, uint64_t tag, uint64_t ignore, uint64_t msg_source,
-                              uint64_t msg_tag)
-{
-    return (source == GFI_ANY_SOURCE || source == msg_source) && ((tag ^ msg_tag) & ~ignore) == 0;
-}
-
 /* ---- both together ---- */
 
 static int gfi_match_table_init(struct gfi_match_table *table)
@@ -117,6 +111,7 @@ int gfi_match_init(struct gfi_match *match)
 {
     match->num_classes = 0;
     match->unclassed = 0;
+    match->front = NULL;
     match->seq = 0;
     match->num_recvs = match->num_msgs = 0;
     gfi_list_init(&match->all_recvs);
@@ -149,7 +144,7 @@ struct gfi_match_recv *gfi_match_find_unclassed(struct gfi_match *match, struct 
             break;
         }
         if (recv->node.class_id == GFI_MATCH_NO_CLASS &&
-            gfi_match_accepts(recv->source, recv->tag, recv->ignore, source, tag)) {
+            gfi_match_accepts(recv, source, tag)) {
             return recv;
         }
     }
@@ -181,6 +176,7 @@ void gfi_match_remove_msg(struct gfi_match *match, struct gfi_match_msg *msg)
 struct gfi_match_msg *gfi_match_find_msg(struct gfi_match *match, uint64_t source, uint64_t tag,
                                          uint64_t ignore)
 {
+    struct gfi_match_recv recv = {.source = source, .tag = tag, .ignore = ignore};
     struct gfi_match_node *node;
     struct gfi_match_msg *msg;
     struct gfi_list *item;
@@ -197,7 +193,7 @@ struct gfi_match_msg *gfi_match_find_msg(struct gfi_match *match, uint64_t sourc
     }
     gfi_list_for_each(item, &match->all_msgs) {
         msg = gfi_list_entry(item, struct gfi_match_msg, all);
-        if (gfi_match_accepts(source, tag, ignore, msg->source, msg->tag)) {
+        if (gfi_match_accepts(&recv, msg->source, msg->tag)) {
             return msg;
         }
     }

@@ -16,6 +16,10 @@
  * Entries with the same class and value form a queue in order of arrival. Only the head of a queue
  * stands in a bucket, so thousands of equal entries do not make a bucket long.
  *
+ * A receive that is posted when there is no other is the *front*. It stands in no table: it is the
+ * earliest as long as it is posted, so a message is compared with it first. A program that posts one
+ * receive at a time never gets to the tables.
+ *
  * A message looks into each class that has receives, and takes the candidate that was posted first
  * (`seq`). Nothing here allocates memory except the tables, which grow with the number of queues.
  * No locks: the caller has the domain's.
@@ -29,6 +33,7 @@
 
 #define GFI_MATCH_CLASSES 8
 #define GFI_MATCH_NO_CLASS GFI_MATCH_CLASSES
+#define GFI_MATCH_FRONT    (GFI_MATCH_CLASSES + 1)
 #define GFI_ANY_SOURCE UINT64_MAX
 
 struct gfi_list {
@@ -76,6 +81,7 @@ struct gfi_match {
     struct gfi_match_class classes[GFI_MATCH_CLASSES];
     unsigned num_classes;
     size_t unclassed;          /* posted receives without a class */
+    struct gfi_match_recv *front; /* or NULL */
     uint64_t seq;
     struct gfi_list all_recvs, all_msgs;
     size_t num_recvs, num_msgs;
@@ -243,11 +249,16 @@ static inline unsigned gfi_match_class_of(struct gfi_match *match, uint64_t sour
 
 static inline void gfi_match_post(struct gfi_match *match, struct gfi_match_recv *recv)
 {
-    unsigned i = gfi_match_class_of(match, recv->source, recv->ignore);
+    unsigned i;
 
     recv->seq = match->seq++;
     gfi_list_add(&match->all_recvs, &recv->all);
-    match->num_recvs++;
+    if (match->num_recvs++ == 0) {
+        recv->node.class_id = GFI_MATCH_FRONT;
+        match->front = recv;
+        return;
+    }
+    i = gfi_match_class_of(match, recv->source, recv->ignore);
     if (__builtin_expect(i == GFI_MATCH_NO_CLASS, 0)) {
         recv->node.class_id = GFI_MATCH_NO_CLASS;
         match->unclassed++;
@@ -261,12 +272,23 @@ static inline void gfi_match_unpost(struct gfi_match *match, struct gfi_match_re
 {
     gfi_list_del(&recv->all);
     match->num_recvs--;
+    if (recv == match->front) {
+        match->front = NULL;
+        return;
+    }
     if (__builtin_expect(recv->node.class_id == GFI_MATCH_NO_CLASS, 0)) {
         match->unclassed--;
         return;
     }
     match->classes[recv->node.class_id].posted--;
     gfi_match_delete(&match->recvs, &recv->node);
+}
+
+static inline bool gfi_match_accepts(const struct gfi_match_recv *recv, uint64_t source,
+                                     uint64_t tag)
+{
+    return ((recv->tag ^ tag) & ~recv->ignore) == 0 &&
+           (recv->source == source || recv->source == GFI_ANY_SOURCE);
 }
 
 static inline struct gfi_match_recv *gfi_match_find_recv(struct gfi_match *match, uint64_t source,
@@ -278,6 +300,9 @@ static inline struct gfi_match_recv *gfi_match_find_recv(struct gfi_match *match
     uint64_t class_source, class_tag;
     unsigned i;
 
+    if (match->front != NULL && gfi_match_accepts(match->front, source, tag)) {
+        return match->front;
+    }
     for (i = 0; i < match->num_classes; i++) {
         cls = &match->classes[i];
         if (cls->posted == 0) {
