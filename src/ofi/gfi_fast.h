@@ -4,7 +4,7 @@
 #ifndef GFI_FAST_H
 #define GFI_FAST_H
 
-#include "proto/gfi_op.h"
+#include "proto/gfi_expected.h"
 
 #include <string.h>
 

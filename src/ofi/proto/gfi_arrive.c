@@ -2,7 +2,7 @@
  * Messages as they arrive. Everything in them is checked here: lengths, numbers of peers and of
  * endpoints. What is wrong is dropped with one line in the log.
  */
-#include "gfi_op.h"
+#include "gfi_expected.h"
 
 #include <string.h>
 
@@ -36,42 +36,59 @@ static ucs_status_t gfi_arrive_no_ep(struct gfi_peer *peer, bool waits, uint64_t
     return UCS_OK;
 }
 
-/* A message that was sent at once: after the header stand the words that its flags name */
-static inline ucs_status_t gfi_arrive_eager(struct gfi_domain *domain, const void *data,
-                                            size_t length, bool tagged)
+/* A message for a closed endpoint, with an acknowledgement, unexpected, or too long for its receive */
+static __attribute__((noinline)) ucs_status_t
+gfi_arrive_eager_slow(struct gfi_peer *peer, struct gfi_ep *ep, bool tagged, const uint64_t *words,
+                      size_t length)
 {
-    const uint64_t *words = data;
-    struct gfi_envelope envelope;
-    struct gfi_ep *ep;
+    struct gfi_envelope envelope = {.peer = peer, .source = words[0] & GFI_SOURCE_MASK,
+                                    .flags = gfi_header_flags(words[0]), .op = GFI_NO_OP};
     size_t n = 1;
 
-    if (gfi_unlikely(length < sizeof(uint64_t) * (tagged ? 2 : 1))) {
+    if (length < sizeof(uint64_t) * (n + tagged + ((envelope.flags & GFI_HDR_DATA) != 0) +
+                                     ((envelope.flags & GFI_HDR_ACK) != 0))) {
         return gfi_arrive_bad("too short");
     }
-    envelope.peer = gfi_arrive_peer(domain, words[0]);
-    if (gfi_unlikely(envelope.peer == NULL)) {
-        return UCS_OK;
-    }
-    envelope.flags = gfi_header_flags(words[0]);
-    envelope.source = words[0] & GFI_SOURCE_MASK;
-    envelope.announced = false;
     envelope.tag = tagged ? words[n++] : 0;
-    envelope.data = 0;
-    envelope.op = GFI_NO_OP;
-    if (gfi_unlikely(envelope.flags != 0)) {
-        if (length < sizeof(uint64_t) * (n + ((envelope.flags & GFI_HDR_DATA) != 0) +
-                                         ((envelope.flags & GFI_HDR_ACK) != 0))) {
-            return gfi_arrive_bad("too short");
-        }
-        envelope.data = envelope.flags & GFI_HDR_DATA ? words[n++] : 0;
-        envelope.op = envelope.flags & GFI_HDR_ACK ? words[n++] : GFI_NO_OP;
-    }
+    envelope.data = envelope.flags & GFI_HDR_DATA ? words[n++] : 0;
+    envelope.op = envelope.flags & GFI_HDR_ACK ? words[n++] : GFI_NO_OP;
     envelope.len = length - n * sizeof(uint64_t);
-    ep = domain->eps[gfi_header_dst(words[0])];
-    if (gfi_unlikely(ep == NULL || !ep->enabled)) {
-        return gfi_arrive_no_ep(envelope.peer, envelope.flags & GFI_HDR_ACK, envelope.op);
+    if (ep == NULL || !ep->enabled) {
+        return gfi_arrive_no_ep(peer, envelope.flags & GFI_HDR_ACK, envelope.op);
     }
     gfi_recv_arrive(ep, tagged, &envelope, words + n);
+    return UCS_OK;
+}
+
+/* A message that was sent at once: after the header stand the words that its flags name */
+static inline ucs_status_t gfi_arrive_eager(struct gfi_domain *domain, const uint64_t *words,
+                                            size_t length, bool tagged)
+{
+    uint64_t flags, data;
+    struct gfi_peer *peer;
+    struct gfi_ep *ep;
+    size_t n;
+
+    if (gfi_unlikely(length < sizeof(uint64_t))) {
+        return gfi_arrive_bad("too short");
+    }
+    peer = gfi_arrive_peer(domain, words[0]);
+    if (gfi_unlikely(peer == NULL)) {
+        return UCS_OK;
+    }
+    flags = gfi_header_flags(words[0]);
+    ep = domain->eps[gfi_header_dst(words[0])];
+    n = 1 + tagged + (flags & GFI_HDR_DATA);
+    if (gfi_unlikely(ep == NULL) || gfi_unlikely(!ep->enabled) || gfi_unlikely(flags & GFI_HDR_ACK) ||
+        gfi_unlikely(length < n * sizeof(uint64_t))) {
+        return gfi_arrive_eager_slow(peer, ep, tagged, words, length);
+    }
+    data = flags & GFI_HDR_DATA ? words[n - 1] : 0;
+    if (gfi_unlikely(!gfi_recv_expected(ep, tagged, flags, words[0] & GFI_SOURCE_MASK,
+                                        tagged ? words[1] : 0, data, words + n,
+                                        length - n * sizeof(uint64_t)))) {
+        return gfi_arrive_eager_slow(peer, ep, tagged, words, length);
+    }
     return UCS_OK;
 }
 

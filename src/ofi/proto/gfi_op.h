@@ -22,12 +22,13 @@ struct gfi_recv {
     struct gfi_list link;      /* free_recvs of the endpoint */
     void *context;
     uint64_t flags;            /* FI_COMPLETION, FI_MULTI_RECV */
-    struct iovec iov[GFI_IOV_LIMIT];
-    size_t iov_count, len;
+    size_t len;
     bool tagged;
     bool posted;
     bool is_plain;             /* one piece, for one message */
     unsigned filling;          /* FI_MULTI_RECV: messages that are being written to the buffer */
+    size_t iov_count;
+    struct iovec iov[GFI_IOV_LIMIT];
 };
 
 /* What a message says of itself; of an unexpected one also the message */
@@ -163,10 +164,6 @@ void gfi_send_progress(struct gfi_op *op);
 /** Locked: receive, peek, claim or discard. @return 0 or a negative FI_ error */
 ssize_t gfi_recv(struct gfi_ep *ep, bool tagged, const struct iovec *iov, size_t iov_count,
                  fi_addr_t source, uint64_t tag, uint64_t ignore, void *context, uint64_t flags);
-
-/** Locked: the same, for a receive into one piece. */
-ssize_t gfi_recv_buf(struct gfi_ep *ep, bool tagged, void *buf, size_t len, fi_addr_t source,
-                     uint64_t tag, uint64_t ignore, void *context, uint64_t flags);
 
 /** Locked: cancel a posted receive. @return 0, or -FI_ENOENT */
 int gfi_recv_cancel(struct gfi_ep *ep, void *context);

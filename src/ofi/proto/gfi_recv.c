@@ -1,39 +1,14 @@
 /*
  * Receiving: posted receives, unexpected messages, and the way of a message that was only announced.
  */
-#include "gfi_op.h"
+#include "gfi_expected.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define GFI_RECV_MODES (FI_PEEK | FI_CLAIM | FI_DISCARD)
 
-static struct gfi_match *gfi_recv_match(struct gfi_ep *ep, bool tagged)
-{
-    return tagged ? &ep->tagged : &ep->msg;
-}
-
 /* ---- receives ---- */
-
-static struct gfi_recv *gfi_recv_new(struct gfi_ep *ep)
-{
-    struct gfi_recv *recv;
-
-    if (gfi_list_is_empty(&ep->free_recvs)) {
-        return malloc(sizeof(*recv));
-    }
-    recv = gfi_list_entry(ep->free_recvs.next, struct gfi_recv, link);
-    gfi_list_del(&recv->link);
-    return recv;
-}
-
-static void gfi_recv_free(struct gfi_ep *ep, struct gfi_recv *recv)
-{
-    recv->link.prev = &ep->free_recvs; /* as a stack: what was used last is in the cache */
-    recv->link.next = ep->free_recvs.next;
-    recv->link.next->prev = &recv->link;
-    ep->free_recvs.next = &recv->link;
-}
 
 static void gfi_recv_unpost(struct gfi_ep *ep, struct gfi_recv *recv)
 {
@@ -43,11 +18,6 @@ static void gfi_recv_unpost(struct gfi_ep *ep, struct gfi_recv *recv)
 
 /* ---- completions ---- */
 
-static fi_addr_t gfi_recv_number(const struct gfi_ep *ep, uint64_t source)
-{
-    return (ep->caps & FI_SOURCE) ? gfi_av_number(ep->av, source) : FI_ADDR_NOTAVAIL;
-}
-
 static void gfi_recv_report_error(struct gfi_ep *ep, void *context, bool tagged,
                                   const struct gfi_envelope *envelope, size_t len, uint64_t flags,
                                   int error)
@@ -55,8 +25,7 @@ static void gfi_recv_report_error(struct gfi_ep *ep, void *context, bool tagged,
     struct fi_cq_err_entry entry = {.op_context = context, .len = len, .err = error,
                                     .prov_errno = error};
 
-    entry.flags = FI_RECV | (tagged ? FI_TAGGED : FI_MSG) | flags |
-                  (envelope->flags & GFI_HDR_DATA ? FI_REMOTE_CQ_DATA : 0);
+    entry.flags = gfi_recv_cq_flags(tagged, envelope->flags) | flags;
     entry.tag = envelope->tag;
     entry.data = envelope->data;
     entry.olen = envelope->len > len ? envelope->len - len : 0;
@@ -66,8 +35,9 @@ static void gfi_recv_report_error(struct gfi_ep *ep, void *context, bool tagged,
     }
 }
 
-/* A buffer for several messages is given back with the last one that is written to it */
-static uint64_t gfi_recv_multi_done(struct gfi_ep *ep, struct gfi_recv *recv)
+/* A buffer for several messages is given back with the last one that is written to it: the caller
+ * frees the receive then. @return FI_MULTI_RECV, or 0 */
+static uint64_t gfi_recv_multi_done(struct gfi_recv *recv)
 {
     if (!(recv->flags & FI_MULTI_RECV)) {
         return 0;
@@ -76,7 +46,6 @@ static uint64_t gfi_recv_multi_done(struct gfi_ep *ep, struct gfi_recv *recv)
     if (recv->posted || recv->filling > 0) {
         return 0;
     }
-    gfi_recv_free(ep, recv);
     return FI_MULTI_RECV;
 }
 
@@ -84,44 +53,16 @@ static uint64_t gfi_recv_multi_done(struct gfi_ep *ep, struct gfi_recv *recv)
 static void gfi_recv_release_multi(struct gfi_ep *ep, struct gfi_recv *recv)
 {
     struct gfi_cqe *cqe;
-    void *context = recv->context;
-    bool tagged = recv->tagged;
 
-    if (gfi_recv_multi_done(ep, recv) != 0 && ep->rx_cq != NULL &&
-        (cqe = gfi_cq_add(ep->rx_cq)) != NULL) {
-        *cqe = (struct gfi_cqe){.context = context, .source = FI_ADDR_NOTAVAIL,
-                                .flags = FI_RECV | FI_MULTI_RECV | (tagged ? FI_TAGGED : FI_MSG)};
-    }
-}
-
-static inline __attribute__((always_inline)) void
-gfi_recv_report(struct gfi_ep *ep, struct gfi_recv *recv, const struct gfi_envelope *envelope,
-                void *buf, size_t len)
-{
-    uint64_t flags = FI_RECV | (recv->tagged ? FI_TAGGED : FI_MSG) |
-                     (envelope->flags & GFI_HDR_DATA ? FI_REMOTE_CQ_DATA : 0);
-    bool wanted = (recv->flags & FI_COMPLETION) && ep->rx_cq != NULL;
-    void *context = recv->context;
-    struct gfi_cqe *cqe;
-
-    if (gfi_unlikely(recv->flags & FI_MULTI_RECV)) {
-        flags |= gfi_recv_multi_done(ep, recv);
-    }
-    if (ep->cntrs[GFI_CNTR_RECV] != NULL) {
-        gfi_cntr_count(ep->cntrs[GFI_CNTR_RECV], false);
-    }
-    if ((!wanted && !(flags & FI_MULTI_RECV)) || ep->rx_cq == NULL ||
-        (cqe = gfi_cq_add(ep->rx_cq)) == NULL) {
+    if (gfi_recv_multi_done(recv) == 0) {
         return;
     }
-    cqe->context = context;
-    cqe->flags = flags;
-    cqe->len = len;
-    cqe->buf = buf;
-    cqe->data = envelope->data;
-    cqe->tag = envelope->tag;
-    cqe->source = gfi_recv_number(ep, envelope->source);
-    cqe->error = NULL;
+    if (ep->rx_cq != NULL && (cqe = gfi_cq_add(ep->rx_cq)) != NULL) {
+        *cqe = (struct gfi_cqe){.context = recv->context, .source = FI_ADDR_NOTAVAIL,
+                                .flags = FI_RECV | FI_MULTI_RECV |
+                                         (recv->tagged ? FI_TAGGED : FI_MSG)};
+    }
+    gfi_recv_free(ep, recv);
 }
 
 void gfi_recv_send_fin(struct gfi_peer *peer, uint64_t op, int error)
@@ -164,17 +105,20 @@ static void gfi_recv_finish_message(struct gfi_ep *ep, struct gfi_recv *recv,
     size_t len = gfi_min(envelope->len, place->len);
     bool multi = (recv->flags & FI_MULTI_RECV) != 0, tagged = recv->tagged;
     void *context = recv->context;
+    uint64_t released = gfi_recv_multi_done(recv);
 
     if (error == 0 && envelope->len > place->len) {
         error = FI_ETRUNC;
     }
     if (error == 0) {
-        gfi_recv_report(ep, recv, envelope, multi ? place->iov[0].iov_base : NULL, len);
+        gfi_recv_report(ep, recv, gfi_recv_cq_flags(tagged, envelope->flags) | released,
+                        envelope->source, envelope->tag, envelope->data,
+                        multi ? place->iov[0].iov_base : NULL, len);
     } else {
-        gfi_recv_report_error(ep, context, tagged, envelope, error == FI_ETRUNC ? len : 0,
-                              gfi_recv_multi_done(ep, recv), error);
+        gfi_recv_report_error(ep, context, tagged, envelope, error == FI_ETRUNC ? len : 0, released,
+                              error);
     }
-    if (!multi) {
+    if (!multi || released != 0) {
         gfi_recv_free(ep, recv);
     }
 }
@@ -421,10 +365,14 @@ static void gfi_recv_consume(struct gfi_ep *ep, struct gfi_recv *recv, struct gf
     gfi_recv_free_msg(ep->domain, msg);
 }
 
-static void gfi_recv_arrive_slow(struct gfi_ep *ep, bool tagged, struct gfi_recv *recv,
-                                 const struct gfi_envelope *envelope, const void *bytes)
+void gfi_recv_arrive(struct gfi_ep *ep, bool tagged, const struct gfi_envelope *envelope,
+                     const void *bytes)
 {
-    if (recv == NULL) {
+    struct gfi_match_recv *found = gfi_match_find_recv(gfi_recv_match(ep, tagged), envelope->source,
+                                                       envelope->tag);
+    struct gfi_recv *recv = gfi_of(found, struct gfi_recv, match);
+
+    if (found == NULL) {
         gfi_recv_keep(ep, tagged, envelope, bytes);
         return;
     }
@@ -436,29 +384,6 @@ static void gfi_recv_arrive_slow(struct gfi_ep *ep, bool tagged, struct gfi_recv
     } else {
         gfi_recv_eager(ep, recv, envelope, bytes);
     }
-}
-
-void gfi_recv_arrive(struct gfi_ep *ep, bool tagged, const struct gfi_envelope *envelope,
-                     const void *bytes)
-{
-    struct gfi_match *match = gfi_recv_match(ep, tagged);
-    struct gfi_match_recv *found = gfi_match_find_recv(match, envelope->source, envelope->tag);
-    struct gfi_recv *recv = found != NULL ? gfi_of(found, struct gfi_recv, match) : NULL;
-
-    if (gfi_unlikely(recv == NULL) || gfi_unlikely(!recv->is_plain) ||
-        gfi_unlikely(envelope->announced) || gfi_unlikely(envelope->flags & GFI_HDR_ACK) ||
-        gfi_unlikely(envelope->len > recv->len)) {
-        gfi_recv_arrive_slow(ep, tagged, recv, envelope, bytes);
-        return;
-    }
-    gfi_match_unpost(match, found);
-    if (gfi_likely(envelope->len == sizeof(uint64_t))) {
-        memcpy(recv->iov[0].iov_base, bytes, sizeof(uint64_t));
-    } else {
-        memcpy(recv->iov[0].iov_base, bytes, envelope->len);
-    }
-    gfi_recv_report(ep, recv, envelope, NULL, envelope->len);
-    gfi_recv_free(ep, recv);
 }
 
 /* ---- what programs call ---- */
@@ -620,52 +545,6 @@ static void gfi_recv_post(struct gfi_ep *ep, struct gfi_recv *recv, uint64_t sou
         gfi_match_post(match, &recv->match);
         recv->posted = true;
     }
-}
-
-/* The source that a receive names. @return 0 or a negative FI_ error */
-static inline int gfi_recv_source(const struct gfi_ep *ep, fi_addr_t addr, uint64_t *source)
-{
-    const struct gfi_av_entry *entry;
-
-    *source = GFI_ANY_SOURCE;
-    if (addr == FI_ADDR_UNSPEC || !(ep->caps & FI_DIRECTED_RECV)) {
-        return 0;
-    }
-    entry = gfi_av_entry(ep->av, addr);
-    if (entry == NULL) {
-        return -FI_EINVAL;
-    }
-    *source = entry->source;
-    return -entry->peer->error;
-}
-
-ssize_t gfi_recv_buf(struct gfi_ep *ep, bool tagged, void *buf, size_t len, fi_addr_t addr,
-                     uint64_t tag, uint64_t ignore, void *context, uint64_t flags)
-{
-    struct iovec iov = {.iov_base = buf, .iov_len = len};
-    struct gfi_match *match = gfi_recv_match(ep, tagged);
-    struct gfi_recv *recv;
-    uint64_t source;
-
-    if (gfi_unlikely(flags & ~(uint64_t)FI_COMPLETION) || gfi_unlikely(match->num_msgs > 0) ||
-        gfi_unlikely(gfi_list_is_empty(&ep->free_recvs)) ||
-        gfi_unlikely(gfi_recv_source(ep, addr, &source) != 0)) {
-        return gfi_recv(ep, tagged, &iov, 1, addr, tag, ignore, context, flags);
-    }
-    recv = gfi_recv_new(ep);
-    recv->tagged = tagged;
-    recv->posted = recv->is_plain = true;
-    recv->context = context;
-    recv->flags = flags;
-    recv->iov[0] = iov;
-    recv->iov_count = 1;
-    recv->len = len;
-    recv->filling = 0;
-    recv->match.source = source;
-    recv->match.tag = tag;
-    recv->match.ignore = ignore;
-    gfi_match_post(match, &recv->match);
-    return 0;
 }
 
 ssize_t gfi_recv(struct gfi_ep *ep, bool tagged, const struct iovec *iov, size_t iov_count,
