@@ -54,20 +54,6 @@ void gfi_cq_add_error(struct gfi_cq *cq, const struct fi_cq_err_entry *entry)
 
 /* ---- reading ---- */
 
-static inline size_t gfi_cq_entry_size(enum fi_cq_format format)
-{
-    switch (format) {
-    case FI_CQ_FORMAT_CONTEXT:
-        return sizeof(struct fi_cq_entry);
-    case FI_CQ_FORMAT_MSG:
-        return sizeof(struct fi_cq_msg_entry);
-    case FI_CQ_FORMAT_DATA:
-        return sizeof(struct fi_cq_data_entry);
-    default:
-        return sizeof(struct fi_cq_tagged_entry);
-    }
-}
-
 /* The formats are prefixes of one another, and of struct gfi_cqe */
 _Static_assert(offsetof(struct gfi_cqe, tag) == offsetof(struct fi_cq_tagged_entry, tag) &&
                offsetof(struct gfi_cqe, data) == offsetof(struct fi_cq_tagged_entry, data) &&
@@ -75,40 +61,64 @@ _Static_assert(offsetof(struct gfi_cqe, tag) == offsetof(struct fi_cq_tagged_ent
                offsetof(struct gfi_cqe, len) == offsetof(struct fi_cq_tagged_entry, len),
                "completions are copied as they lie");
 
-/* Locked: up to `count` entries, until one is an error */
-static ssize_t gfi_cq_take(struct gfi_cq *cq, void *buf, size_t count, fi_addr_t *sources)
+/* By constant sizes, which the compiler turns into moves. @return where the next one goes */
+static inline uint8_t *gfi_cq_copy(uint8_t *to, const struct gfi_cqe *cqe, enum fi_cq_format format)
 {
+    if (gfi_likely(format == FI_CQ_FORMAT_TAGGED)) {
+        memcpy(to, cqe, sizeof(struct fi_cq_tagged_entry));
+        return to + sizeof(struct fi_cq_tagged_entry);
+    }
+    if (format == FI_CQ_FORMAT_DATA) {
+        memcpy(to, cqe, sizeof(struct fi_cq_data_entry));
+        return to + sizeof(struct fi_cq_data_entry);
+    }
+    if (format == FI_CQ_FORMAT_MSG) {
+        memcpy(to, cqe, sizeof(struct fi_cq_msg_entry));
+        return to + sizeof(struct fi_cq_msg_entry);
+    }
+    memcpy(to, cqe, sizeof(struct fi_cq_entry));
+    return to + sizeof(struct fi_cq_entry);
+}
+
+/* Locked: up to `count` entries of a queue that is not empty, until one is an error. A queue that is
+ * read to its end begins anew, so that the next entry is in the cache. */
+static inline ssize_t gfi_cq_take(struct gfi_cq *cq, void *buf, size_t count, fi_addr_t *sources)
+{
+    uint32_t head = cq->head, tail = cq->tail;
     const struct gfi_cqe *cqe;
     uint8_t *to = buf;
     size_t done = 0;
 
-    while (done < count && !gfi_cq_is_empty(cq)) {
-        cqe = &cq->ring[cq->head & cq->mask];
+    do {
+        cqe = &cq->ring[head & cq->mask];
         if (gfi_unlikely(cqe->error != NULL)) {
+            cq->head = head;
             return done > 0 ? (ssize_t)done : -FI_EAVAIL;
         }
-        switch (cq->format) { /* by constant sizes, which the compiler turns into moves */
-        case FI_CQ_FORMAT_CONTEXT:
-            memcpy(to, cqe, sizeof(struct fi_cq_entry));
-            break;
-        case FI_CQ_FORMAT_MSG:
-            memcpy(to, cqe, sizeof(struct fi_cq_msg_entry));
-            break;
-        case FI_CQ_FORMAT_DATA:
-            memcpy(to, cqe, sizeof(struct fi_cq_data_entry));
-            break;
-        default:
-            memcpy(to, cqe, sizeof(struct fi_cq_tagged_entry));
-            break;
-        }
+        to = gfi_cq_copy(to, cqe, cq->format);
         if (sources != NULL) {
             sources[done] = cqe->source;
         }
-        to += gfi_cq_entry_size(cq->format);
-        cq->head++;
+        head++;
         done++;
+    } while (head != tail && done < count);
+    if (head == tail) {
+        head = cq->tail = 0;
     }
-    return done > 0 ? (ssize_t)done : -FI_EAGAIN;
+    cq->head = head;
+    return (ssize_t)done;
+}
+
+static inline __attribute__((always_inline)) ssize_t
+gfi_cq_read_locked(struct gfi_cq *cq, void *buf, size_t count, fi_addr_t *sources)
+{
+    if (gfi_cq_is_empty(cq) || gfi_unlikely(count == 0)) {
+        gfi_progress(cq->domain);
+        if (gfi_cq_is_empty(cq)) {
+            return -FI_EAGAIN;
+        }
+    }
+    return gfi_unlikely(count == 0) ? 0 : gfi_cq_take(cq, buf, count, sources);
 }
 
 static ssize_t gfi_cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *sources)
@@ -117,21 +127,21 @@ static ssize_t gfi_cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_a
     ssize_t ret;
 
     gfi_lock(cq->domain);
-    if (gfi_cq_is_empty(cq) || count == 0) {
-        gfi_progress(cq->domain);
-        if (gfi_cq_is_empty(cq)) {
-            gfi_unlock(cq->domain);
-            return -FI_EAGAIN;
-        }
-    }
-    ret = count == 0 ? 0 : gfi_cq_take(cq, buf, count, sources);
+    ret = gfi_cq_read_locked(cq, buf, count, sources);
     gfi_unlock(cq->domain);
     return ret;
 }
 
+/* As the above, without sources: a copy for the compiler, as this is the call that programs poll */
 static ssize_t gfi_cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
-    return gfi_cq_readfrom(fid, buf, count, NULL);
+    struct gfi_cq *cq = gfi_cq_of(fid);
+    ssize_t ret;
+
+    gfi_lock(cq->domain);
+    ret = gfi_cq_read_locked(cq, buf, count, NULL);
+    gfi_unlock(cq->domain);
+    return ret;
 }
 
 /* The size of struct fi_cq_err_entry depends on the version that the program asked for: before 1.5
