@@ -42,13 +42,13 @@ struct glex_ext_device_attr {
     char     missing[192]; /**< for people: why a capability is not there; else empty */
     uint32_t space;        /**< whose private memory can be reached: that of processes with the same
                                 number; 0: without GLEX_EXT_CAP_PRIVATE_RDMA */
+    uint64_t fabric;       /**< the same for processes that share a fabric, another one wherever they
+                                do not, such as on another host; a NIC id has too few bits for that */
     uint64_t network;      /**< 0: endpoints of this host's fabric alone can be reached; else also
                                 those of all NICs whose device has the same number (GLEX_NET).
                                 RDMA to those, and what is told of it, ends later than the call, and
                                 there are no pointers to their memory */
     char     network_text[64]; /**< for people: provider, interface and address of it; else empty */
-    uint64_t fabric;       /**< the same for processes that share a fabric, another one wherever they
-                                do not, such as on another host; a NIC id has too few bits for that */
 };
 
 /** Messages, requests and bytes of an endpoint since it was created. */

@@ -367,9 +367,9 @@ struct glex_ext_device_attr {
     uint32_t caps;
     char missing[192];
     uint32_t space;
+    uint64_t fabric;
     uint64_t network;
     char network_text[64];
-    uint64_t fabric;
 };
 struct glex_ext_counters {
     uint64_t mp_tx, mp_rx, mp_lost;
