@@ -10,6 +10,9 @@
 
 /* Requests to one peer that have not ended: a power of two. */
 #define NET_WINDOW 256u
+/* Replies that we may owe to one source: a window of gets whose data has gone, and whose events wait
+ * for room in our queue, and another window of requests that the source may have posted since. */
+#define NET_REPLIES (2 * NET_WINDOW)
 /* Bytes of frames that the peer has not said to have taken: what it may have to keep for us. */
 #define NET_WINDOW_BYTES (1u << 20)
 /* It says so after so many at the latest. */
@@ -91,7 +94,7 @@ struct net_source {
     uint64_t          bytes, told_bytes; /* of frames that were taken */
     int               put_status; /* of the put whose pieces are coming */
     struct net_held  *held, **held_end;
-    struct net_reply *replies; /* NET_WINDOW of them */
+    struct net_reply *replies; /* NET_REPLIES of them */
     uint32_t          reply_head, reply_tail;
 };
 

@@ -79,8 +79,8 @@ static uint32_t net_told_requests(const struct net_source *source)
     uint32_t i;
 
     for (i = source->reply_head; i != source->reply_tail; i++) {
-        if (source->replies[i % NET_WINDOW].op == NET_OP_REFUSED) {
-            return source->replies[i % NET_WINDOW].request;
+        if (source->replies[i % NET_REPLIES].op == NET_OP_REFUSED) {
+            return source->replies[i % NET_REPLIES].request;
         }
     }
     return source->requests;

@@ -19,7 +19,7 @@ struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn
     struct net_source *source = calloc(1, sizeof(*source));
 
     if (source != NULL) {
-        source->replies = calloc(NET_WINDOW, sizeof(*source->replies));
+        source->replies = calloc(NET_REPLIES, sizeof(*source->replies));
     }
     if (source == NULL || source->replies == NULL) {
         glex_error("no memory for a peer");
@@ -168,9 +168,9 @@ static int net_on_put(struct net_source *source, struct glex_peer *self,
 
 static struct net_reply *net_reply(struct net_source *source, uint8_t op)
 {
-    struct net_reply *reply = &source->replies[source->reply_tail % NET_WINDOW];
+    struct net_reply *reply = &source->replies[source->reply_tail % NET_REPLIES];
 
-    if (source->reply_tail - source->reply_head == NET_WINDOW) {
+    if (source->reply_tail - source->reply_head == NET_REPLIES) {
         return NULL; /* more requests than the window allows */
     }
     source->reply_tail++;
@@ -441,7 +441,7 @@ void net_source_go_on(struct net_source *source, bool idle)
         return;
     }
     while (sent && source->reply_head != source->reply_tail) {
-        reply = &source->replies[source->reply_head % NET_WINDOW];
+        reply = &source->replies[source->reply_head % NET_REPLIES];
         sent = reply->op == NET_OP_DATA      ? net_send_piece(source, reply)
                : reply->op == NET_REPLY_EVENT ? net_reply_event(source, reply)
                                               : net_send_refusal(source, reply);

@@ -148,7 +148,7 @@ static void control_on_welcome(struct engine_conn *conn)
 
     memcpy(&welcome, conn->in, sizeof(welcome));
     control_mac(conn, 'W', &welcome, offsetof(struct control_welcome, mac), mac);
-    if (CRYPTO_memcmp(mac, welcome.mac, sizeof(mac)) != 0 || welcome.len > ENGINE_ADDRESS_MAX) {
+    if (CRYPTO_memcmp(mac, welcome.mac, sizeof(mac)) != 0 || welcome.len != conn->engine->address_len) {
         control_denied(conn, "a peer answers without proof of the job's key");
         return;
     }
@@ -174,6 +174,16 @@ static size_t control_wanted(const struct engine_conn *conn)
     }
 }
 
+/* The peer has ended. What it sent before still comes, by libfabric. */
+static void control_begin_closing(struct engine_conn *conn)
+{
+    conn->engine->connecting += conn->state == CONN_UP; /* the others are counted there already */
+    conn->state = CONN_CLOSING;
+    conn->why = GLEX_NET_END_CLOSED;
+    conn->deadline = engine_now_ns() + CONTROL_CLOSING_NS;
+    epoll_ctl(conn->engine->control_fd, EPOLL_CTL_DEL, conn->fd, NULL);
+}
+
 /* The connection is closed, or broken. */
 static void control_on_end(struct engine_conn *conn, int err)
 {
@@ -189,20 +199,16 @@ static void control_on_end(struct engine_conn *conn, int err)
         }
         engine_conn_end(conn, GLEX_NET_END_CLOSED);
         break;
-    case CONN_UP:
-        if (err == 0 || err == ECONNRESET) {
-            conn->state = CONN_CLOSING;
-            conn->why = GLEX_NET_END_CLOSED;
-            conn->engine->connecting++;
-            conn->deadline = engine_now_ns() + CONTROL_CLOSING_NS;
-            epoll_ctl(conn->engine->control_fd, EPOLL_CTL_DEL, conn->fd, NULL);
-            break;
-        }
-        engine_conn_end(conn, GLEX_NET_END_SILENT);
-        break;
     case CONN_CLOSING:
     case CONN_CLOSED:
         break;
+    case CONN_WAIT_FABRIC:
+    case CONN_UP:
+        if (conn->ep != NULL && (err == 0 || err == ECONNRESET)) {
+            control_begin_closing(conn);
+            break;
+        }
+        /* fall through */
     default:
         engine_conn_end(conn, err == 0 || err == ECONNRESET ? GLEX_NET_END_CLOSED :
                                                               GLEX_NET_END_SILENT);
@@ -372,7 +378,7 @@ static void control_accept(struct glex_net_engine *engine)
             break;
         }
     }
-    if (fd < 0 && errno != EAGAIN && !engine->deaf) {
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
         engine_log(engine, true, "cannot accept connections now: %s%s", strerror(errno),
                    errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
         engine->deaf = true;

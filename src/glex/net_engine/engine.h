@@ -80,6 +80,7 @@ struct engine_tx {
 struct engine_rx {
     struct fi_context context; /* first */
     bool              is_rx;
+    bool              is_lost; /* libfabric does not have it */
     void             *desc;
     char             *data;
 };
@@ -135,6 +136,7 @@ struct glex_net_engine {
     struct fid_mr           *tx_mrs[ENGINE_TX_SLABS];
     unsigned                 num_slabs;
     struct engine_rx         rx[ENGINE_RX_BUFFERS];
+    uint32_t                 num_lost;
     char                    *rx_memory;
     struct fid_mr           *rx_mr;
 };

@@ -127,12 +127,28 @@ static bool fabric_register(struct glex_net_engine *engine, void *memory, size_t
     return ret == 0 || fabric_failed(engine, "register buffers (ulimit -l?)", ret);
 }
 
+/* A buffer that libfabric does not take now is tried again by fabric_post_lost(). */
 static bool fabric_post(struct glex_net_engine *engine, struct engine_rx *rx)
 {
     ssize_t ret = fi_recv(engine->srx, rx->data, GLEX_NET_FRAME_MAX, rx->desc, FI_ADDR_UNSPEC,
                           &rx->context);
 
-    return ret == 0 || fabric_failed(engine, "take a receive buffer", (int)ret);
+    rx->is_lost = ret != 0;
+    engine->num_lost += ret != 0;
+    return ret == 0 || ret == -FI_EAGAIN ||
+           fabric_failed(engine, "take a receive buffer", (int)ret);
+}
+
+static void fabric_post_lost(struct glex_net_engine *engine)
+{
+    uint32_t i;
+
+    for (i = 0; i < ENGINE_RX_BUFFERS && engine->num_lost != 0; i++) {
+        if (engine->rx[i].is_lost) {
+            engine->num_lost--;
+            (void)fabric_post(engine, &engine->rx[i]);
+        }
+    }
 }
 
 static bool fabric_post_all(struct glex_net_engine *engine)
@@ -299,6 +315,9 @@ static void fabric_on_request(struct glex_net_engine *engine, struct fi_eq_cm_en
         return;
     }
     ret = fabric_endpoint(conn, entry->info);
+    if (conn->ep == NULL) {
+        (void)fi_reject(engine->pep, entry->info->handle, NULL, 0);
+    }
     fi_freeinfo(entry->info);
     if (ret == 0) {
         conn->base.user = engine->params.calls->accept(engine->params.arg, &conn->base);
@@ -508,6 +527,7 @@ unsigned engine_fabric_progress(struct glex_net_engine *engine, bool events)
     } while (more && turn < FABRIC_TURN);
     if (events) {
         fabric_events(engine);
+        fabric_post_lost(engine);
     }
     return frames;
 }
