@@ -8,8 +8,9 @@
 #include <poll.h>
 #include <stdlib.h>
 
-/* From so many turns on that brought nothing, sources hear what was carried out, asked or not. */
-#define NET_IDLE_TURNS 64u
+/* From so many turns on that brought nothing, some milliseconds, sources hear what was carried out,
+ * asked or not. */
+#define NET_IDLE_TURNS 512u
 /* So many turns of each length that the time between two turns may have. */
 #define NET_LEVEL_TURNS 8u
 #define NET_MAX_LEVEL   12u /* 4096 polls */
