@@ -66,7 +66,8 @@ static bool address_matches(const struct ifaddrs *ifa, const char *wanted)
     return strcmp(ifa->ifa_name, wanted) == 0;
 }
 
-static void address_take(const struct ifaddrs *ifa, const char *wanted, struct glex_net_place *place)
+static void address_take(const struct ifaddrs *ifa, const char *wanted,
+                         struct glex_net_place *place)
 {
     uint32_t mask = address_ip(ifa->ifa_netmask);
     struct in_addr addr;

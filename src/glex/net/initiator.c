@@ -486,11 +486,13 @@ static void net_detach(struct glex_endpoint *ep, struct glex_peer *base)
 {
     struct net_peer *peer = net_peer(base);
 
-    if (peer->side.conn != NULL) {
+    ep->net->pending -= peer->tail - peer->head;
+    if (peer->side.conn != NULL) { /* our endpoint goes: nobody asks what becomes of the rest */
         ep->net->module->disconnect(peer->side.conn);
-        net_peer_end(peer, GLEX_NET_END_CLOSED);
+        GLEX_COUNT(ep, net_peers, peer->side.was_up ? -1ull : 0);
+        peer->head = peer->tail;
     }
-    ep->net->pending -= peer->tail - peer->head; /* their events found no room */
+    /* Carried out by one that ended since, but their events found no room. */
     while (peer->head != peer->tail) {
         net_request(peer, peer->head)->status = GLEX_ERR_STATUS_DEST_EQ_FULL;
         net_request_failed(ep, net_request(peer, peer->head++));

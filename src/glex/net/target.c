@@ -157,8 +157,8 @@ static int net_on_put(struct net_source *source, struct glex_peer *self,
     }
     status = source->put_status;
     if (status == GLEX_REQ_DONE && (record->flags & NET_FLAG_REMOTE_EVT)) {
-        status = glex_shm_event(source->side.ep, self, &event, net_request_flags(record), NULL, 0, 0,
-                                0);
+        status = glex_shm_event(source->side.ep, self, &event, net_request_flags(record), NULL, 0,
+                                0, 0);
     }
     if (status != GLEX_REQ_BUSY) {
         source->put_status = GLEX_REQ_DONE;
@@ -362,7 +362,8 @@ static bool net_retry_held(struct net_source *source)
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-/* Another piece of what a get asked for. The memory may have been taken back since. False: not now. */
+/* Another piece of what a get asked for. The memory may have been taken back since. False: not
+ * now. */
 static bool net_send_piece(struct net_source *source, struct net_reply *reply)
 {
     struct net_record record = {

@@ -58,7 +58,7 @@ static inline size_t net_padded(size_t len)
 
 #ifndef __cplusplus
 _Static_assert(sizeof(struct net_record) == 48, "wire format");
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "hosts of the other order: not supported");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the other order is not supported");
 #endif
 
 #endif

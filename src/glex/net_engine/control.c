@@ -148,7 +148,8 @@ static void control_on_welcome(struct engine_conn *conn)
 
     memcpy(&welcome, conn->in, sizeof(welcome));
     control_mac(conn, 'W', &welcome, offsetof(struct control_welcome, mac), mac);
-    if (CRYPTO_memcmp(mac, welcome.mac, sizeof(mac)) != 0 || welcome.len != conn->engine->address_len) {
+    if (CRYPTO_memcmp(mac, welcome.mac, sizeof(mac)) != 0 ||
+        welcome.len != conn->engine->address_len) {
         control_denied(conn, "a peer answers without proof of the job's key");
         return;
     }
