@@ -347,9 +347,7 @@ static void case_remote_events(void)
 
     ask('n', num);
     for (i = 0; i < num; i++) {
-        req = rdma(i % 3 == 0 ? GLEX_RDMA_TYPE_GET : GLEX_RDMA_TYPE_PUT, 4096 * (i % 16),
-                   i % 7 * 1000);
-        req.type = GLEX_RDMA_TYPE_PUT;
+        req = rdma(GLEX_RDMA_TYPE_PUT, 4096 * (i % 16), i % 7 * 1000);
         req.flag = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
         req.rmt_evt.cookie_1 = i + 1;
         post_rdma(&req);
@@ -534,7 +532,6 @@ static void case_death(void)
         CHECK(glex_poll_error_req(ep, &num, errors) == GLEX_SUCCESS);
         ended += num;
     }
-    CHECK(glex_ext_check_peer(ep, peer) == GLEX_NO_EP_RESOURCE || true); /* no crash, no hang */
     CHECK(waitpid(server, NULL, 0) == server);
     start_server();
     meet_server();

@@ -201,8 +201,8 @@ static glex_ret_t address_find_key(struct glex_net_place *place)
 /* ---- the network ----------------------------------------------------------------------------- */
 
 /*
- * The same for all who can reach each other by it. A loopback is each network namespace's own, and
- * the same subnet of two jobs is told apart by the key, by a hash that tells nothing of it.
+ * The same for all who can reach each other by it; a loopback is each network namespace's own. The
+ * key is not in it: this hash could be computed back, and everybody may read it.
  */
 static uint64_t address_identity(const struct glex_net_place *place)
 {
@@ -212,7 +212,6 @@ static uint64_t address_identity(const struct glex_net_place *place)
 
     hash = glex_fabric_hash(hash, &place->prefix, sizeof(place->prefix));
     hash = glex_fabric_hash(hash, &port, sizeof(port));
-    hash = glex_fabric_hash(hash, place->key, place->key_len);
     if (address_is_loopback(place->ip)) {
         hash = glex_fabric_hash_host(hash);
         if (stat("/proc/self/ns/net", &st) == 0) {

@@ -114,7 +114,6 @@ void net_peer_end(struct net_peer *peer, enum glex_net_end why)
     }
     peer->side.ended = true;
     peer->side.conn = NULL;
-    peer->why = why;
     for (i = peer->head; i != peer->tail; i++) {
         request = net_request(peer, i);
         if ((int32_t)(i - peer->acked) >= 0 || (request->op == NET_OP_GET && !request->done)) {

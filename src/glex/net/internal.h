@@ -64,7 +64,6 @@ struct net_peer {
     uint32_t           head, wire, tail; /* oldest; next to go on the wire; next to post */
     uint32_t           acked; /* requests before it were carried out, or refused */
     uint64_t           bytes_sent, bytes_acked;
-    enum glex_net_end  why;   /* once it ended */
 };
 
 /* What we owe to a source. */

@@ -275,7 +275,6 @@ uint32_t glex_net_patience(const struct glex_endpoint *ep)
     return 1u << (level < NET_MAX_LEVEL ? level : NET_MAX_LEVEL);
 }
 
-
 int glex_net_fd(const struct glex_endpoint *ep)
 {
     return ep->net == NULL ? -1 : ep->net->module->fd(ep->net->engine);

@@ -29,8 +29,8 @@
 
 /* ---- proof ----------------------------------------------------------------------------------- */
 
-/* HMAC-SHA256 of a purpose, both nonces and some bytes. */
-static void control_mac(const struct engine_conn *conn, char purpose, const void *data, size_t len,
+/* HMAC-SHA256 of a purpose, both nonces and some bytes. False: OpenSSL cannot. */
+static bool control_mac(const struct engine_conn *conn, char purpose, const void *data, size_t len,
                         uint8_t mac[CONTROL_MAC])
 {
     uint8_t text[1 + 2 * CONTROL_NONCE + sizeof(struct control_welcome)];
@@ -43,13 +43,23 @@ static void control_mac(const struct engine_conn *conn, char purpose, const void
     at += CONTROL_NONCE;
     memcpy(text + at, data, len);
     /* The key of nobody: connections of a loopback are proven by nothing. */
-    HMAC(EVP_sha256(), conn->engine->params.key, (int)conn->engine->params.key_len, text, at + len,
-         mac, NULL);
+    return HMAC(EVP_sha256(), conn->engine->params.key, (int)conn->engine->params.key_len, text,
+                at + len, mac, NULL) != NULL;
 }
 
-void engine_token(const struct engine_conn *conn, uint8_t token[CONTROL_MAC])
+/* Whether a mac is right. What cannot be computed is not. */
+static bool control_is_proof(const struct engine_conn *conn, char purpose, const void *data,
+                             size_t len, const uint8_t mac[CONTROL_MAC])
 {
-    control_mac(conn, 'F', "", 0, token);
+    uint8_t right[CONTROL_MAC];
+
+    return control_mac(conn, purpose, data, len, right) &&
+           CRYPTO_memcmp(right, mac, sizeof(right)) == 0;
+}
+
+bool engine_token(const struct engine_conn *conn, uint8_t token[CONTROL_MAC])
+{
+    return control_mac(conn, 'F', "", 0, token);
 }
 
 static bool control_random(void *data, size_t len)
@@ -59,10 +69,10 @@ static bool control_random(void *data, size_t len)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* So little always fits the empty buffer of a socket. */
-static void control_send(struct engine_conn *conn, const void *data, size_t len)
+/* So little always fits the empty buffer of a socket. `ok`: it could be made. */
+static void control_send(struct engine_conn *conn, bool ok, const void *data, size_t len)
 {
-    if (send(conn->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)len) {
+    if (!ok || send(conn->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)len) {
         engine_conn_end(conn, GLEX_NET_END_CLOSED);
     }
 }
@@ -72,7 +82,7 @@ static void control_send_hello(struct engine_conn *conn)
     struct control_hello hello = {.magic = CONTROL_MAGIC, .version = CONTROL_VERSION};
 
     memcpy(hello.nonce, conn->nonce_listen, CONTROL_NONCE);
-    control_send(conn, &hello, sizeof(hello));
+    control_send(conn, true, &hello, sizeof(hello));
 }
 
 static void control_send_proof(struct engine_conn *conn)
@@ -81,8 +91,9 @@ static void control_send_proof(struct engine_conn *conn)
         .from = conn->engine->params.addr, .to = conn->base.addr, .id = conn->id};
 
     memcpy(proof.nonce, conn->nonce_connect, CONTROL_NONCE);
-    control_mac(conn, 'C', &proof, offsetof(struct control_proof, mac), proof.mac);
-    control_send(conn, &proof, sizeof(proof));
+    control_send(conn,
+                 control_mac(conn, 'C', &proof, offsetof(struct control_proof, mac), proof.mac),
+                 &proof, sizeof(proof));
 }
 
 static void control_send_welcome(struct engine_conn *conn)
@@ -91,8 +102,9 @@ static void control_send_welcome(struct engine_conn *conn)
                                       .len = (uint32_t)conn->engine->address_len};
 
     memcpy(welcome.fabric, conn->engine->address, conn->engine->address_len);
-    control_mac(conn, 'W', &welcome, offsetof(struct control_welcome, mac), welcome.mac);
-    control_send(conn, &welcome, sizeof(welcome));
+    control_send(
+        conn, control_mac(conn, 'W', &welcome, offsetof(struct control_welcome, mac), welcome.mac),
+        &welcome, sizeof(welcome));
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -125,12 +137,11 @@ static void control_on_hello(struct engine_conn *conn)
 static void control_on_proof(struct engine_conn *conn)
 {
     struct control_proof proof;
-    uint8_t mac[CONTROL_MAC];
 
     memcpy(&proof, conn->in, sizeof(proof));
     memcpy(conn->nonce_connect, proof.nonce, CONTROL_NONCE);
-    control_mac(conn, 'C', &proof, offsetof(struct control_proof, mac), mac);
-    if (CRYPTO_memcmp(mac, proof.mac, sizeof(mac)) != 0 || proof.to != conn->engine->params.addr) {
+    if (!control_is_proof(conn, 'C', &proof, offsetof(struct control_proof, mac), proof.mac) ||
+        proof.to != conn->engine->params.addr) {
         control_denied(conn, "somebody connected without proof of the job's key");
         return;
     }
@@ -144,11 +155,10 @@ static void control_on_proof(struct engine_conn *conn)
 static void control_on_welcome(struct engine_conn *conn)
 {
     struct control_welcome welcome;
-    uint8_t mac[CONTROL_MAC];
 
     memcpy(&welcome, conn->in, sizeof(welcome));
-    control_mac(conn, 'W', &welcome, offsetof(struct control_welcome, mac), mac);
-    if (CRYPTO_memcmp(mac, welcome.mac, sizeof(mac)) != 0 ||
+    if (!control_is_proof(conn, 'W', &welcome, offsetof(struct control_welcome, mac),
+                          welcome.mac) ||
         welcome.len != conn->engine->address_len) {
         control_denied(conn, "a peer answers without proof of the job's key");
         return;

@@ -158,8 +158,9 @@ void engine_conn_free(struct engine_conn *conn);
 /** The connection that libfabric is to use can be made now. False: it cannot, which was logged. */
 bool engine_fabric_connect(struct engine_conn *conn, const uint8_t *address, size_t len);
 
-/** The name by which libfabric's request to connect is known to be that of a proven peer. */
-void engine_token(const struct engine_conn *conn, uint8_t token[CONTROL_MAC]);
+/** The name by which libfabric's request to connect is known to be that of a proven peer. False: it
+ *  cannot be made. */
+bool engine_token(const struct engine_conn *conn, uint8_t token[CONTROL_MAC]);
 
 /* fabric.c */
 bool engine_fabric_open(struct glex_net_engine *engine);

@@ -279,8 +279,8 @@ bool engine_fabric_connect(struct engine_conn *conn, const uint8_t *address, siz
         fi_freeinfo(info);
     }
     if (ret == 0) {
-        engine_token(conn, token);
-        ret = fi_connect(conn->ep, address, token, sizeof(token));
+        ret = engine_token(conn, token) ? fi_connect(conn->ep, address, token, sizeof(token)) :
+                                          -FI_EKEYREJECTED;
     }
     return ret == 0 || fabric_failed(conn->engine, "connect", ret);
 }
@@ -293,8 +293,7 @@ static struct engine_conn *fabric_find_token(struct glex_net_engine *engine, con
 
     for (conn = engine->conns; len >= sizeof(wanted) && conn != NULL; conn = conn->next) {
         if (conn->state == CONN_WAIT_FABRIC && !conn->ours && conn->ep == NULL) {
-            engine_token(conn, wanted);
-            if (memcmp(token, wanted, sizeof(wanted)) == 0) {
+            if (engine_token(conn, wanted) && memcmp(token, wanted, sizeof(wanted)) == 0) {
                 return conn;
             }
         }
