@@ -4,7 +4,8 @@
  *
  *   ep_owner [ENDPOINTS [leave]]     prints an address a line, then "ready"
  *
- * With `leave` it ends without destroying them.
+ * With `leave` it ends without destroying them. A test that forgets it, or in which it does not come
+ * to its end, fails by SIGALRM.
  */
 #include <glex.h>
 #include <glex_ext.h>
@@ -15,11 +16,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_EPS  16
-#define MESSAGES 5
-#define PUTS     3
-#define PRIVATE  10000
-#define NIC_MEM  (1 << 20)
+#define MAX_EPS     16
+#define MESSAGES    5
+#define PUTS        3
+#define PRIVATE     10000
+#define MAX_SECONDS 240
+#define NIC_MEM     (1 << 20)
 
 #define CHECK(call) check((call), #call)
 
@@ -87,6 +89,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: ep_owner [1 to %d [leave]]\n", MAX_EPS);
         return 2;
     }
+    alarm(MAX_SECONDS);
     CHECK(glex_open_device(0, &dev));
     for (i = 0; i < num; i++) {
         eps[i] = make_ep(dev);

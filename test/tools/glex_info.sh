@@ -137,9 +137,17 @@ look
 json '[.endpoints[] | select(.nic_id <= 8)] | length == 8 and all(.[]; .state == "damaged")'
 rm "$fabric_dir"/n0000000?.e0001
 
-# Again and again, until a signal.
-timeout -s INT 2 "$glex_info" --watch 0.2 --json > "$work/out" || [ $? = 124 ] ||
-    fail "--watch does not end well"
+# Again and again, until a signal, which is sent once it has looked at least twice.
+timeout -k 5 90 "$glex_info" --watch 0.1 --json > "$work/out" < /dev/null &
+watching=$!
+tries=0
+until [ "$(grep -c '"endpoints"' "$work/out")" -ge 2 ]; do
+    tries=$((tries + 1))
+    [ "$tries" -lt 600 ] || fail "--watch does not look again"
+    sleep 0.1
+done
+kill "$watching" # timeout passes it on
+wait "$watching" || fail "--watch does not end well"
 json -s 'length >= 2 and all(.[]; .endpoints | length == 1)'
 stop_owner four
 
