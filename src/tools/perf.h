@@ -204,6 +204,9 @@ void perf_report_free(struct perf_report *report);
 /* perf_floor.c: times of one hand-over, of one copy. */
 bool perf_floor_open(struct perf_floor *floor, uint32_t max_size);
 void perf_floor_close(struct perf_floor *floor);
+
+/* Map the server's lines here; where that cannot be (another host) s->why says it. */
+bool perf_floor_map(struct perf_session *s);
 bool perf_floor_handover(struct perf_session *s, double *seconds_p);
 double perf_floor_copy(const struct perf_floor *floor, uint32_t size);
 bool perf_handover_client(struct perf_session *s, const struct perf_run *run);

@@ -67,20 +67,18 @@ bool perf_handover_client(struct perf_session *s, const struct perf_run *run)
     return true;
 }
 
-/* The server's lines, mapped here: from then on the NIC has no part in it. */
-static bool map_lines(struct perf_session *s)
+/* From then on the NIC has no part in it. */
+bool perf_floor_map(struct perf_session *s)
 {
-    glex_ret_t ret;
+    glex_ret_t ret = glex_ext_peer_ptr(s->ep, s->peer, s->theirs.mh[PERF_REGION_LINES],
+                                       s->theirs.key, 0, sizeof(struct lines), &s->lines);
 
-    if (s->lines == NULL) {
-        ret = glex_ext_peer_ptr(s->ep, s->peer, s->theirs.mh[PERF_REGION_LINES], s->theirs.key, 0,
-                                sizeof(struct lines), &s->lines);
-        if (ret != GLEX_SUCCESS) {
-            tool_error("cannot map the server's memory: %s", glex_error_str(ret));
-            return false;
-        }
+    if (ret != GLEX_SUCCESS) {
+        snprintf(s->why[PERF_REGION_LINES], sizeof(s->why[PERF_REGION_LINES]),
+                 "the peer's memory cannot be mapped (is it on another host?): %s",
+                 glex_error_str(ret));
     }
-    return true;
+    return ret == GLEX_SUCCESS;
 }
 
 bool perf_floor_handover(struct perf_session *s, double *seconds_p)
@@ -88,7 +86,7 @@ bool perf_floor_handover(struct perf_session *s, double *seconds_p)
     struct perf_run run = {
         .pattern = PERF_HANDOVER, .count = s->yield ? HANDOVERS_1 : HANDOVERS, .window = 1};
 
-    if (!map_lines(s) || !perf_session_begin(s, &run) || !perf_run_client(s, &run, seconds_p)) {
+    if (!perf_session_begin(s, &run) || !perf_run_client(s, &run, seconds_p)) {
         return false;
     }
     *seconds_p /= run.count * 2.0; /* to and fro */
