@@ -71,6 +71,7 @@ struct glex_peer {
     uint64_t                    cookie;
     uint32_t                    pid;
     uint32_t                    private_rdma;
+    uint32_t                    private_trust; /* puts that need not look whether it is the peer */
     uint64_t                    pid_space;
     struct glex_peer_coll       coll;
 };

@@ -15,15 +15,20 @@
 
 /* ---- who this process is --------------------------------------------------------------------- */
 
+/* A put looks whether it is still the peer after so many that only rely on the page's address. */
+#define PRIVATE_TRUST 64u
+/* Addresses that the page is tried at, below 2^46: some of them are taken, or not a program's here. */
+#define PRIVATE_TRIES 1000
+#define PRIVATE_SPACE (1ull << 46)
+
 /*
- * A page of its own, so that no other program has anything there; never unmapped, so that writing
- * the cookie over itself never hits anything else; and empty in a child of fork(), which is another
- * process. No lock: a child of fork() might find it held for ever.
+ * A page that is empty in a child of fork(), which is another process and needs a cookie of its own.
+ * It says where the cookie is. No lock: a child of fork() might find it held for ever.
  */
-static uint64_t *private_identity_page(void)
+static uint64_t **private_marker(void)
 {
-    static uint64_t *identity;
-    uint64_t *page = __atomic_load_n(&identity, __ATOMIC_ACQUIRE), *none = NULL;
+    static uint64_t **marker;
+    uint64_t **page = __atomic_load_n(&marker, __ATOMIC_ACQUIRE), **none = NULL;
 
     if (page != NULL) {
         return page;
@@ -36,8 +41,8 @@ static uint64_t *private_identity_page(void)
         munmap(page, glex_page_size());
         return NULL;
     }
-    /* acq_rel: whoever gets the page finds it empty, or with the cookie */
-    if (!__atomic_compare_exchange_n(&identity, &none, page, false, __ATOMIC_ACQ_REL,
+    /* acq_rel: whoever gets the page finds it empty, or with what was put there */
+    if (!__atomic_compare_exchange_n(&marker, &none, page, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_ACQUIRE)) {
         munmap(page, glex_page_size());
         return none; /* another thread was faster */
@@ -45,19 +50,62 @@ static uint64_t *private_identity_page(void)
     return page;
 }
 
+/*
+ * A page of its own, so that no other program has anything there; never unmapped, so that writing
+ * the cookie over itself never hits anything else; not there in a child of fork(); and at a random
+ * address of 46 bits, whatever the kernel does about such: another process has nothing there, but
+ * for the part of 2^46 bytes that it has mapped (a GiB: one in 65,536).
+ */
+static uint64_t *private_cookie_page(void)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    size_t size = glex_page_size();
+    uint64_t *page = MAP_FAILED, random[2];
+    int i;
+
+    for (i = 0; i < PRIVATE_TRIES && page == MAP_FAILED; i++) {
+        if (getrandom(random, sizeof(random), 0) != sizeof(random)) {
+            return NULL;
+        }
+        page = mmap((void *)(uintptr_t)(random[0] % PRIVATE_SPACE & ~(uint64_t)(size - 1)), size,
+                    PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE, -1, 0);
+    }
+    if (page == MAP_FAILED) { /* under a sanitizer little is left: then as random as the kernel */
+        page = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+    }
+    if (page == MAP_FAILED) {
+        return NULL;
+    }
+    if (madvise(page, size, MADV_DONTFORK) != 0) {
+        munmap(page, size);
+        return NULL;
+    }
+    *page = random[1] | 1;
+    return page;
+}
+
 glex_ret_t glex_private_identity(struct glex_segment_header *hdr)
 {
-    uint64_t *page = private_identity_page(), cookie = 0, none = 0;
+    uint64_t **marker = private_marker(), *page = NULL, *none = NULL;
 
-    if (page == NULL || getrandom(&cookie, sizeof(cookie), 0) != sizeof(cookie)) {
+    if (marker != NULL) {
+        page = __atomic_load_n(marker, __ATOMIC_ACQUIRE);
+    }
+    if (marker != NULL && page == NULL) {
+        page = private_cookie_page();
+        /* release: who loads the address finds the cookie. The first page is everybody's. */
+        if (page != NULL && !__atomic_compare_exchange_n(marker, &none, page, false,
+                                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            munmap(page, glex_page_size());
+            page = none;
+        }
+    }
+    if (page == NULL) {
         glex_error("cannot make what peers recognize this process by: %s", strerror(errno));
         return GLEX_SYS_ERR;
     }
-    /* relaxed: one word, which nothing else depends on. The first cookie is everybody's. */
-    (void)__atomic_compare_exchange_n(page, &none, cookie | 1, false, __ATOMIC_RELAXED,
-                                      __ATOMIC_RELAXED);
     hdr->cookie_addr = (uint64_t)(uintptr_t)page;
-    hdr->cookie = __atomic_load_n(page, __ATOMIC_RELAXED);
+    hdr->cookie = *page;
     return GLEX_SUCCESS;
 }
 
@@ -114,9 +162,11 @@ static ssize_t private_call(const struct glex_peer *peer, enum glex_rdma_type ty
  * replaces the memory. So each call begins with the cookie, which stands in the peer's memory alone,
  * and a call sees one address space, whatever becomes of the process meanwhile.
  *
- * A get reads the cookie together with the data. A put must know it before: it reads the cookie
- * first. Between that call and the next the peer can exec, so the put also writes the cookie, over
- * itself and before the data: where the page is not there any more the kernel stops at it.
+ * A get reads the cookie together with the data. A put writes the cookie, over itself and before the
+ * data: the kernel stops at the first piece that it cannot write, so nothing is written where the
+ * page is not there any more. Another process that does have something at that address is known by
+ * reading the cookie first, as is done at the first put to a peer and at every PRIVATE_TRUST-th: it
+ * would take a second system call each time, half as long as copying 16 KB.
  *
  * @param [out] moved_p  Bytes moved, at least 1, if DONE is returned.
  */
@@ -124,21 +174,26 @@ static int private_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64
                         char *local_addr, uint64_t len, enum glex_rdma_type type,
                         uint64_t *moved_p)
 {
-    uint64_t cookie = 0;
+    bool look = type == GLEX_RDMA_TYPE_GET || peer->private_trust == 0;
+    uint64_t cookie = peer->cookie;
     struct iovec local[] = {{&cookie, sizeof(cookie)}, {local_addr, len}};
     struct iovec remote[] = {{(void *)(uintptr_t)peer->cookie_addr, sizeof(cookie)},
                              {(void *)(uintptr_t)addr, len}};
-    ssize_t ret;
+    ssize_t ret = sizeof(cookie);
 
-    ret = private_call(peer, GLEX_RDMA_TYPE_GET, local, remote,
-                       type == GLEX_RDMA_TYPE_GET ? 2 : 1);
+    if (look) {
+        ret = private_call(peer, GLEX_RDMA_TYPE_GET, local, remote,
+                           type == GLEX_RDMA_TYPE_GET ? 2 : 1);
+    }
     if (ret >= (ssize_t)sizeof(cookie) && cookie != peer->cookie) {
         return private_other(ep, peer, "that pid is another process here", 0);
     }
     if (ret >= (ssize_t)sizeof(cookie) && type == GLEX_RDMA_TYPE_PUT) {
+        peer->private_trust = (look ? PRIVATE_TRUST : peer->private_trust) - 1;
         ret = private_call(peer, GLEX_RDMA_TYPE_PUT, local, remote, 2);
     }
     if (ret < (ssize_t)sizeof(cookie)) {
+        peer->private_trust = 0;
         return private_other(ep, peer, strerror(errno), errno);
     }
     if (ret == sizeof(cookie)) {

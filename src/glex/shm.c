@@ -59,6 +59,7 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer,
     peer->base_size = hdr->base_size;
     peer->cookie_addr = hdr->cookie_addr;
     peer->cookie = hdr->cookie;
+    peer->private_trust = 0;
     peer->pid = hdr->pid;
     peer->private_rdma = hdr->private_rdma;
     peer->pid_space = hdr->pid_space;

@@ -164,6 +164,11 @@ void internals_damage(const char *path, enum internals_field what, uint64_t valu
     close(fd);
 }
 
+uint64_t *internals_cookie(glex_ep_handle_t handle)
+{
+    return (uint64_t *)(uintptr_t)glex_endpoint(handle)->segment.hdr->cookie_addr;
+}
+
 static uint64_t file_offset(const struct glex_endpoint *ep, const void *p)
 {
     return (uint64_t)((const char *)p - (const char *)ep->segment.hdr);

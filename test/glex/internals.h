@@ -45,6 +45,9 @@ enum internals_field {
 };
 void internals_damage(const char *path, enum internals_field what, uint64_t value);
 
+/** Where this process has what peers recognize it by. */
+uint64_t *internals_cookie(glex_ep_handle_t ep);
+
 /** Offset in the file of the control word of a slot of the MPQ (which = 0) or EQ (1). */
 uint64_t internals_slot_offset(glex_ep_handle_t ep, int which, uint64_t position);
 

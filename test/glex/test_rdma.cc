@@ -1,8 +1,11 @@
 /* RDMA: immediate puts, and puts and gets between registrations. */
+#include "internals.h"
 #include "nic.h"
 #include "process.h"
 
 #include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <memory>
@@ -479,4 +482,59 @@ TEST(rdma_exec, memory_of_the_new_program_is_not_written)
     }
     child.send('c');
     EXPECT_EQ(0, child.wait());
+}
+
+/* A put relies on where the cookie is; what it is, it looks at now and then. */
+TEST(rdma_private, put_looks_at_the_cookie_now_and_then)
+{
+    Device dev;
+    Ep a(dev), b(dev);
+    char from[64], to[64] = {};
+    Target target = b.target(b.reg(to, sizeof(to)));
+    glex_imm_rdma_req_t req = imm_put(target, from, sizeof(from));
+    uint64_t *cookie = internals_cookie(b), right = *cookie;
+    uint32_t good = 0;
+
+    memset(from, 1, sizeof(from));
+    ASSERT_OK(glex_imm_rdma(a, &req, nullptr));
+    EXPECT_EQ(1, to[63]);
+    while (good < 1000) {
+        *cookie = right + 2; /* a put writes the right one over it */
+        ASSERT_OK(glex_imm_rdma(a, &req, nullptr));
+        auto errors = a.errors();
+        if (!errors.empty()) {
+            EXPECT_EQ(GLEX_ERR_STATUS_PCIE_READ, errors[0].status);
+            break;
+        }
+        good++;
+    }
+    EXPECT_GT(good, 10u) << "it looks each time, by another system call";
+    EXPECT_LT(good, 1000u) << "it never looks";
+    *cookie = right;
+    ASSERT_OK(glex_imm_rdma(a, &req, nullptr));
+    EXPECT_TRUE(a.errors().empty());
+}
+
+/* A child has a cookie of its own, and not the parent's at its place. */
+TEST(rdma_private, child_of_fork_has_a_cookie_of_its_own)
+{
+    int status = -1;
+    Device dev;
+    Ep ep(dev);
+    uint64_t *before = internals_cookie(ep);
+
+    pid_t pid = fork();
+    if (pid == 0) {
+        char there;
+        struct iovec local = {&there, 1}, remote = {before, 1};
+        Device own;
+        Ep mine(own);
+        uint64_t *now = internals_cookie(mine);
+
+        _exit(now != before && *now != 0 &&
+              process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == -1 ? 0 : 1);
+    }
+    waitpid(pid, &status, 0);
+    EXPECT_EQ(0, status);
+    EXPECT_NE(0u, *before);
 }
