@@ -38,11 +38,13 @@ static void *lookup_run(void *arg)
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV,
     };
     udmon_lookup_t *lookup = arg;
+    struct addrinfo *hosts = NULL;
+    int error = getaddrinfo(lookup->host, lookup->port, &hints, &hosts);
 
-    lookup->error = getaddrinfo(lookup->host, lookup->port, &hints, &lookup->hosts);
-    if (lookup->error != 0) {
-        lookup->hosts = NULL;
-    }
+    lookup->hosts = error == 0 ? hosts : NULL;
+    /* release: lookup_ready() sees `hosts` with it. The kernel orders both by the eventfd, too, which
+     * neither the language nor a sanitizer knows of. */
+    __atomic_store_n(&lookup->error, error, __ATOMIC_RELEASE);
     eventfd_write(lookup->source.fd, 1);
     lookup_release(lookup);
     return NULL;
@@ -51,8 +53,8 @@ static void *lookup_run(void *arg)
 static void lookup_ready(udmon_source_t *source, uint32_t events)
 {
     udmon_lookup_t *lookup = source->arg;
+    int error = __atomic_load_n(&lookup->error, __ATOMIC_ACQUIRE); /* before `hosts` is read */
     struct addrinfo *hosts = lookup->hosts;
-    int error = lookup->error;
 
     (void)events;
     lookup->hosts = NULL; /* whoever is told has it now */
