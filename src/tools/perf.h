@@ -87,6 +87,7 @@ struct perf_run {
     uint32_t size;
     uint32_t count;
     uint32_t window;
+    uint32_t is_far; /* the server's process takes part in everything: it must not sleep */
 };
 
 struct perf_options {

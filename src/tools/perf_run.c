@@ -307,6 +307,16 @@ bool perf_run_client(struct perf_session *s, const struct perf_run *run, double 
     return ok;
 }
 
+/* The NIC does it alone; between hosts that is this process, when it polls. The client's next message
+ * ends it, and stays for who takes those. */
+static bool attend(struct perf_session *s, const struct perf_run *run)
+{
+    uint32_t len;
+    void *data;
+
+    return !run->is_far || perf_wait_mp(s, &data, &len);
+}
+
 bool perf_run_server(struct perf_session *s, const struct perf_run *run)
 {
     struct posts p;
@@ -316,7 +326,7 @@ bool perf_run_server(struct perf_session *s, const struct perf_run *run)
     }
     make_posts(s, run, &p);
     if (p.op == PERF_OP_GET || (p.op == PERF_OP_PUT && run->pattern == PERF_STREAM)) {
-        return true; /* one-sided: this side is not asked */
+        return attend(s, run); /* one-sided: this side is not asked */
     }
     return (run->pattern == PERF_LATENCY) ? latency_server(s, run, &p)
                                           : credit_stream_server(s, run, p.op);

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PERF_PROTOCOL 0x67706631 /* "gpf1" */
+#define PERF_PROTOCOL 0x67706632 /* "gpf2" */
 
 /* How long a wait sleeps before it looks whether the peer still lives. */
 #define CONTROL_WAIT_MS    1000
@@ -224,6 +224,7 @@ bool perf_session_begin(struct perf_session *s, const struct perf_run *run)
 {
     struct message msg = {.run = *run};
 
+    msg.run.is_far = s->lines == NULL;
     perf_memory_clear(s, run);
     s->mp_right = false;
     return send_control(s, RUN, &msg) && wait_answer(s, READY, &msg);
