@@ -17,8 +17,9 @@
 
 /* A put looks whether it is still the peer after so many that only rely on the page's address. */
 #define PRIVATE_TRUST 64u
-/* Addresses that the page is tried at, below 2^46: some of them are taken, or not a program's here. */
-#define PRIVATE_TRIES 1000
+/* Addresses that the page is tried at, below 2^46. Under ThreadSanitizer none of them is to be had:
+ * then it is where the kernel puts it, as random as that is. */
+#define PRIVATE_TRIES 100
 #define PRIVATE_SPACE (1ull << 46)
 
 /*
@@ -58,23 +59,23 @@ static uint64_t **private_marker(void)
  */
 static uint64_t *private_cookie_page(void)
 {
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
     size_t size = glex_page_size();
-    uint64_t *page = MAP_FAILED, random[2];
+    uint64_t random[2], *wanted, *page = MAP_FAILED;
     int i;
 
-    for (i = 0; i < PRIVATE_TRIES && page == MAP_FAILED; i++) {
+    for (i = 0; i < PRIVATE_TRIES; i++) {
         if (getrandom(random, sizeof(random), 0) != sizeof(random)) {
             return NULL;
         }
-        page = mmap((void *)(uintptr_t)(random[0] % PRIVATE_SPACE & ~(uint64_t)(size - 1)), size,
-                    PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE, -1, 0);
-    }
-    if (page == MAP_FAILED) { /* under a sanitizer little is left: then as random as the kernel */
-        page = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
-    }
-    if (page == MAP_FAILED) {
-        return NULL;
+        wanted = (uint64_t *)(uintptr_t)(random[0] % PRIVATE_SPACE & ~(uint64_t)(size - 1));
+        page = mmap(wanted, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (page == MAP_FAILED) {
+            return NULL;
+        }
+        if (page == wanted || i == PRIVATE_TRIES - 1) {
+            break;
+        }
+        munmap(page, size);
     }
     if (madvise(page, size, MADV_DONTFORK) != 0) {
         munmap(page, size);
