@@ -134,7 +134,7 @@ struct glex_net_engine {
     struct engine_tx        *tx_free;
     struct engine_tx        *tx_slabs[ENGINE_TX_SLABS];
     struct fid_mr           *tx_mrs[ENGINE_TX_SLABS];
-    unsigned                 num_slabs;
+    unsigned                 num_slabs, max_slabs;
     struct engine_rx         rx[ENGINE_RX_BUFFERS];
     uint32_t                 num_lost;
     char                    *rx_memory;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 
 #define FABRIC_VERSION FI_VERSION(1, 14)
 #define FABRIC_BATCH   16
@@ -50,11 +51,12 @@ bool engine_fabric_probe(const char *provider, uint32_t ip, char *why, size_t wh
 {
     int err;
     struct fi_info *info = fabric_info(provider, ip, &err);
+    bool verbs = strcmp(provider, "verbs") == 0;
 
     if (info == NULL) {
         snprintf(why, why_size, "libfabric's provider %s does not serve the interface: %s; "
-                 "`fi_info -p %s -t FI_EP_MSG` shows what it serves", provider, fi_strerror(err),
-                 provider);
+                 "%s`fi_info -p %s -t FI_EP_MSG` shows what it serves", provider, fi_strerror(err),
+                 verbs ? "is it one of an RDMA device (`rdma link` lists them)? " : "", provider);
         return false;
     }
     fi_freeinfo(info);
@@ -114,17 +116,74 @@ static bool fabric_listen(struct glex_net_engine *engine)
     return ret == 0 || fabric_failed(engine, "listen", ret);
 }
 
+/* Whether the provider takes buffers only from memory that was registered with it. */
+static bool fabric_registers(const struct glex_net_engine *engine)
+{
+    return (engine->info->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
+}
+
+/* Registered memory is locked, and users may lock little by default. */
+static bool fabric_register_failed(const struct glex_net_engine *engine, size_t len, int ret)
+{
+    struct rlimit limit;
+
+    if (ret != -FI_ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+        limit.rlim_cur == RLIM_INFINITY) {
+        return fabric_failed(engine, "register buffers", ret);
+    }
+    engine_log(engine, true, "libfabric's provider %s cannot register %zu KiB of buffers: %s; the "
+               "limit of locked memory is %llu KiB for the process (ulimit -l), raise it in "
+               "/etc/security/limits.conf", engine->params.provider, len >> 10, fi_strerror(-ret),
+               (unsigned long long)limit.rlim_cur >> 10);
+    return false;
+}
+
 static bool fabric_register(struct glex_net_engine *engine, void *memory, size_t len, uint64_t key,
                             struct fid_mr **mr)
 {
     int ret;
 
     *mr = NULL;
-    if (!(engine->info->domain_attr->mr_mode & FI_MR_LOCAL)) {
+    if (!fabric_registers(engine)) {
         return true;
     }
     ret = fi_mr_reg(engine->domain, memory, len, FI_SEND | FI_RECV, 0, key, 0, mr, NULL);
-    return ret == 0 || fabric_failed(engine, "register buffers (ulimit -l?)", ret);
+    return ret == 0 || fabric_register_failed(engine, len, ret);
+}
+
+/* More buffers, with what stands before each. */
+static bool fabric_grow_tx(struct glex_net_engine *engine)
+{
+    size_t size = FABRIC_PREFIX + engine->tx_size;
+    struct engine_tx *slab;
+    char *memory;
+    unsigned i;
+
+    if (engine->num_slabs == engine->max_slabs) {
+        return false; /* some come back */
+    }
+    slab = aligned_alloc(64, ((sizeof(*slab) + size) * ENGINE_TX_SLAB + 63) & ~63ul);
+    if (slab == NULL) {
+        return false;
+    }
+    memset(slab, 0, sizeof(*slab) * ENGINE_TX_SLAB);
+    memory = (char *)(slab + ENGINE_TX_SLAB);
+    if (!fabric_register(engine, memory, size * ENGINE_TX_SLAB, 2 + engine->num_slabs,
+                         &engine->tx_mrs[engine->num_slabs])) {
+        free(slab);
+        engine->max_slabs = engine->num_slabs; /* logged once: no more are asked for */
+        return false;
+    }
+    for (i = 0; i < ENGINE_TX_SLAB; i++, memory += size) {
+        *(struct engine_tx **)memory = &slab[i];
+        slab[i].data = memory + FABRIC_PREFIX;
+        slab[i].desc = engine->tx_mrs[engine->num_slabs] != NULL ?
+                           fi_mr_desc(engine->tx_mrs[engine->num_slabs]) : NULL;
+        slab[i].next = engine->tx_free;
+        engine->tx_free = &slab[i];
+    }
+    engine->tx_slabs[engine->num_slabs++] = slab;
+    return true;
 }
 
 /* A buffer that libfabric does not take now is tried again by fabric_post_lost(). */
@@ -194,10 +253,12 @@ bool engine_fabric_open(struct glex_net_engine *engine)
     if (engine->info == NULL) {
         return fabric_failed(engine, "serve the interface", -err);
     }
-    engine->gather = !(engine->info->domain_attr->mr_mode & FI_MR_LOCAL) &&
-                     engine->info->tx_attr->iov_limit >= 2;
+    engine->gather = !fabric_registers(engine) && engine->info->tx_attr->iov_limit >= 2;
     engine->tx_size = engine->gather ? ENGINE_TX_BUFFER : GLEX_NET_FRAME_MAX;
-    return fabric_open_queues(engine) && fabric_post_all(engine) && fabric_listen(engine) &&
+    engine->max_slabs = ENGINE_TX_SLABS;
+    /* Who may not lock so much memory hears of it now: a slab is enough to go on with. */
+    return fabric_open_queues(engine) && fabric_post_all(engine) &&
+           (!fabric_registers(engine) || fabric_grow_tx(engine)) && fabric_listen(engine) &&
            fabric_watch(engine, &engine->cq->fid) && fabric_watch(engine, &engine->eq->fid);
 }
 
@@ -548,40 +609,6 @@ bool engine_fabric_arm(struct glex_net_engine *engine)
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
-
-/* More buffers, with what stands before each. */
-static bool fabric_grow_tx(struct glex_net_engine *engine)
-{
-    size_t size = FABRIC_PREFIX + engine->tx_size;
-    struct engine_tx *slab;
-    char *memory;
-    unsigned i;
-
-    if (engine->num_slabs == ENGINE_TX_SLABS) {
-        return false; /* some come back */
-    }
-    slab = aligned_alloc(64, ((sizeof(*slab) + size) * ENGINE_TX_SLAB + 63) & ~63ul);
-    if (slab == NULL) {
-        return false;
-    }
-    memset(slab, 0, sizeof(*slab) * ENGINE_TX_SLAB);
-    memory = (char *)(slab + ENGINE_TX_SLAB);
-    if (!fabric_register(engine, memory, size * ENGINE_TX_SLAB, 2 + engine->num_slabs,
-                         &engine->tx_mrs[engine->num_slabs])) {
-        free(slab);
-        return false;
-    }
-    for (i = 0; i < ENGINE_TX_SLAB; i++, memory += size) {
-        *(struct engine_tx **)memory = &slab[i];
-        slab[i].data = memory + FABRIC_PREFIX;
-        slab[i].desc = engine->tx_mrs[engine->num_slabs] != NULL ?
-                           fi_mr_desc(engine->tx_mrs[engine->num_slabs]) : NULL;
-        slab[i].next = engine->tx_free;
-        engine->tx_free = &slab[i];
-    }
-    engine->tx_slabs[engine->num_slabs++] = slab;
-    return true;
-}
 
 static struct engine_tx *fabric_tx(void *buffer)
 {
