@@ -21,6 +21,7 @@
 #define KEY        7
 #define LEN        (4u << 20)
 #define SMALL_MPQ  64
+#define VICTIMS    36 /* more than an endpoint has receive buffers */
 
 #define CHECK(cond)                                                                               \
     do {                                                                                          \
@@ -538,6 +539,78 @@ static void case_death(void)
     case_messages();
 }
 
+/* victim ADDRESS MEMORY: puts to the client without end, and death in the midst of one. */
+static int be_victim(const char *to, const char *mh)
+{
+    glex_rdma_req_t req = {.len = 1 << 20,
+                           .type = GLEX_RDMA_TYPE_PUT,
+                           .rmt_key = KEY,
+                           .local_evt = {.cookie_1 = 1},
+                           .flag = GLEX_FLAG_LOCAL_EVT};
+    uint32_t i;
+
+    open_endpoint(GLEX_ANY_EP_NUM);
+    CHECK(glex_register_mem(ep, memory, LEN, GLEX_MEM_READ, &req.local_mh) == GLEX_SUCCESS);
+    req.rmt_ep_addr.v = strtoull(to, NULL, 16);
+    req.rmt_mh.v = strtoull(mh, NULL, 16);
+    post_rdma(&req);
+    wait_events(1);
+    for (i = 0; i < 8; i++) {
+        post_rdma(&req);
+    }
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+/* The same program on the peer's host, with other arguments than the server's. */
+static pid_t start_victim(void)
+{
+    char to[32], mh[32];
+    size_t num = 0;
+    glex_ep_addr_t self;
+    char **args;
+    pid_t pid;
+
+    CHECK(glex_get_ep_addr(ep, &self) == GLEX_SUCCESS); /* the endpoint is not the child's */
+    pid = fork();
+    if (pid != 0) {
+        return pid;
+    }
+    while (server_args[num] != NULL) {
+        num++;
+    }
+    args = calloc(num + 3, sizeof(*args));
+    snprintf(to, sizeof(to), "%llx", (unsigned long long)self.v);
+    snprintf(mh, sizeof(mh), "%llx", (unsigned long long)scratch_mh.v);
+    memcpy(args, server_args, num * sizeof(*args));
+    args[num - 1] = "--victim";
+    args[num] = to;
+    args[num + 1] = mh;
+    execvp(args[0], args);
+    _exit(127);
+}
+
+/* Peers that are killed while their data comes take nothing with them, such as receive buffers. */
+static void case_victims(void)
+{
+    const char *fewer = getenv("LINK_VICTIMS"); /* where processes are slow to start */
+    int i, status, num = fewer != NULL ? atoi(fewer) : VICTIMS;
+    glex_event_t *event;
+    double end;
+    pid_t pid;
+
+    for (i = 0; i < num; i++) {
+        pid = start_victim();
+        CHECK(pid > 0);
+        for (end = now() + 60; waitpid(pid, &status, WNOHANG) == 0;) {
+            CHECK(now() < end);
+            (void)glex_probe_first_event(ep, 1, &event);
+        }
+        CHECK(!WIFEXITED(status) || WEXITSTATUS(status) == 128 + SIGKILL);
+    }
+    case_messages();
+}
+
 /* What was posted before the end of an endpoint arrives. */
 static void case_destroy(void)
 {
@@ -575,6 +648,7 @@ int main(int argc, char **argv)
         {"fence", case_fence},
         {"sleeping, by timeout and by descriptor", case_sleep},
         {"a peer that is killed, and its successor", case_death},
+        {"peers that are killed in the midst of puts", case_victims},
         {"what is posted before the end arrives", case_destroy},
     };
     size_t i;
@@ -582,6 +656,10 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[argc - 1], "--server") == 0) {
         case_name = "server";
         return serve();
+    }
+    if (argc > 3 && strcmp(argv[argc - 3], "--victim") == 0) {
+        case_name = "victim";
+        return be_victim(argv[argc - 2], argv[argc - 1]);
     }
     if (argc < 3) {
         fprintf(stderr, "usage: %s PEER_NIC PROGRAM [ARGUMENT...]\n", argv[0]);

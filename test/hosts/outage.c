@@ -17,7 +17,7 @@
 #define SERVER_NUM 100
 #define CLIENT_NUM 101
 #define SECONDS    8
-#define MOST       60
+#define MOST       150
 
 static glex_ep_handle_t ep;
 
@@ -63,7 +63,7 @@ static int serve(void)
 
     open_endpoint(SERVER_NUM);
     for (;;) {
-        if (glex_receive_mp(ep, 60000, &from, &number, &len) != GLEX_SUCCESS) {
+        if (glex_receive_mp(ep, MOST * 1000, &from, &number, &len) != GLEX_SUCCESS) {
             return 1;
         }
         if (number == 0) {
