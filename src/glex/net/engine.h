@@ -118,7 +118,7 @@ struct glex_net_module {
     /** How much may come from memory that is no buffer; 0: nothing. */
     size_t (*gather)(const struct glex_net_engine *engine);
 
-    /** Let things go on. @return How many frames came. */
+    /** Let things go on. @return How many frames came, or have gone. */
     unsigned (*progress)(struct glex_net_engine *engine);
 
     /** A descriptor that becomes readable when there may be something to do, after arm(). */

@@ -551,12 +551,13 @@ static void fabric_on_error(struct glex_net_engine *engine)
     }
 }
 
-/* Returns how many frames came; *more: there may be others. */
+/* Returns how many frames came, or have gone: where some go, there is room for others, and whoever
+ * has more to send is to come again soon. *more: there may be other completions. */
 static unsigned fabric_completions(struct glex_net_engine *engine, bool *more)
 {
     struct fi_cq_msg_entry entries[FABRIC_BATCH];
     ssize_t i, num = fi_cq_read(engine->cq, entries, FABRIC_BATCH);
-    unsigned frames = 0;
+    unsigned done = 0;
 
     *more = num == FABRIC_BATCH;
     if (num == -FI_EAVAIL) {
@@ -568,28 +569,29 @@ static unsigned fabric_completions(struct glex_net_engine *engine, bool *more)
 
         if (tx->is_rx) {
             fabric_rx_done(engine, (struct engine_rx *)tx, entries[i].len);
-            frames++;
+            done++;
         } else if (tx->conn != NULL) {
             engine_fabric_tx_done(tx);
+            done++;
         }
     }
-    return frames;
+    return done;
 }
 
 unsigned engine_fabric_progress(struct glex_net_engine *engine, bool events)
 {
-    unsigned frames = 0, turn = 0;
+    unsigned done = 0, turn = 0;
     bool more;
 
     do {
-        frames += fabric_completions(engine, &more);
+        done += fabric_completions(engine, &more);
         turn += FABRIC_BATCH;
     } while (more && turn < FABRIC_TURN);
     if (events) {
         fabric_events(engine);
         fabric_post_lost(engine);
     }
-    return frames;
+    return done;
 }
 
 void engine_fabric_drain(struct glex_net_engine *engine)
