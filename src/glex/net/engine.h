@@ -74,12 +74,6 @@ struct glex_net_params {
 };
 
 /* Connections, tried or made, and what was turned away, since the engine was opened. */
-struct glex_net_counters {
-    uint64_t outgoing, incoming; /* proven connections */
-    uint64_t denied;             /* without proof of the key */
-    uint64_t frames_tx, frames_rx, bytes_tx, bytes_rx;
-};
-
 /* The symbol `glex_net_module` of the module. */
 struct glex_net_module {
     uint32_t version;
@@ -127,7 +121,8 @@ struct glex_net_module {
     /** Whether one may sleep; false: there is something to do. */
     bool (*arm)(struct glex_net_engine *engine);
 
-    void (*counters)(const struct glex_net_engine *engine, struct glex_net_counters *counters);
+    /** How many came without proof of the key. */
+    uint64_t (*denied)(const struct glex_net_engine *engine);
 };
 
 #endif

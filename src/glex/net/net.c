@@ -249,7 +249,6 @@ static void net_work(struct glex_net *net)
 void glex_net_progress(struct glex_endpoint *ep)
 {
     struct glex_net *net = ep->net;
-    struct glex_net_counters counters;
 
     if (net == NULL || net->busy) {
         return;
@@ -262,8 +261,8 @@ void glex_net_progress(struct glex_endpoint *ep)
     }
     net_work(net);
     if (net->misses % NET_IDLE_TURNS == 0) {
-        net->module->counters(net->engine, &counters);
-        __atomic_store_n(&ep->counters->net_denied, counters.denied, __ATOMIC_RELAXED);
+        __atomic_store_n(&ep->counters->net_denied, net->module->denied(net->engine),
+                         __ATOMIC_RELAXED);
     }
     net->busy = false;
 }

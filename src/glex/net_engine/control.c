@@ -113,7 +113,7 @@ static void control_denied(struct engine_conn *conn, const char *what)
 {
     struct glex_net_engine *engine = conn->engine;
 
-    if (engine->counters.denied++ == 0) {
+    if (engine->denied++ == 0) {
         engine_log(engine, false, "%s: the connection is refused, as all such from now on; all "
                    "processes of a job need the same GLEX_NET_KEY and version of openglex", what);
     }
@@ -343,7 +343,7 @@ static void control_drop_oldest(struct glex_net_engine *engine)
         }
     }
     if (oldest != NULL) {
-        engine->counters.denied++;
+        engine->denied++;
         engine_conn_end(oldest, GLEX_NET_END_DENIED);
     }
 }

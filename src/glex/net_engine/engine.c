@@ -275,9 +275,9 @@ static bool engine_arm(struct glex_net_engine *engine)
     return engine_fabric_arm(engine);
 }
 
-static void engine_counters(const struct glex_net_engine *engine, struct glex_net_counters *out)
+static uint64_t engine_denied(const struct glex_net_engine *engine)
 {
-    *out = engine->counters;
+    return engine->denied;
 }
 
 static size_t engine_gather(const struct glex_net_engine *engine)
@@ -302,5 +302,5 @@ const struct glex_net_module glex_net_module = {
     .progress = engine_progress,
     .fd = engine_fd,
     .arm = engine_arm,
-    .counters = engine_counters,
+    .denied = engine_denied,
 };

@@ -106,7 +106,7 @@ struct engine_conn {
 
 struct glex_net_engine {
     struct glex_net_params   params;
-    struct glex_net_counters counters;
+    uint64_t                 denied; /* who came without proof of the key */
     bool                     quiet; /* closing: no calls */
 
     struct engine_conn      *conns;

@@ -369,7 +369,7 @@ static void fabric_on_request(struct glex_net_engine *engine, struct fi_eq_cm_en
     int ret;
 
     if (conn == NULL) {
-        engine->counters.denied++;
+        engine->denied++;
         (void)fi_reject(engine->pep, entry->info->handle, NULL, 0);
         fi_freeinfo(entry->info);
         return;
@@ -401,10 +401,7 @@ static void fabric_on_connected(struct engine_conn *conn)
     conn->base.up = true;
     engine->connecting--;
     if (conn->ours) {
-        engine->counters.outgoing++;
         engine->params.calls->up(conn->base.user);
-    } else {
-        engine->counters.incoming++;
     }
 }
 
@@ -518,8 +515,6 @@ static void fabric_rx_done(struct glex_net_engine *engine, struct engine_rx *rx,
     struct engine_conn *conn = engine->quiet ? NULL : fabric_receiver(engine, frame, len);
 
     if (conn != NULL) {
-        engine->counters.frames_rx++;
-        engine->counters.bytes_rx += len;
         engine->params.calls->receive(conn->base.user, frame, len);
     }
     (void)fabric_post(engine, rx); /* a failure was logged */
@@ -678,7 +673,5 @@ bool engine_fabric_send(struct glex_net_conn *base, void *buffer, size_t len, co
     }
     conn->in_flight = tx;
     base->in_flight++;
-    engine->counters.frames_tx++;
-    engine->counters.bytes_tx += len + more_len;
     return true;
 }
