@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <unistd.h>
+#include <vector>
 
 extern "C" {
 #include "udmon/collector/api.h"
@@ -396,6 +397,86 @@ TEST_F(HistoryTest, AnAnswerGoesOnFromLevelToLevel)
     }
     EXPECT_EQ(begin + (7199 * 1000), last_ms);
     json_object_put(answer);
+}
+
+// The lines that /api/lines answers with: family and label, how many series, and the values.
+struct Line {
+    int series;
+    std::vector<double> values;
+};
+
+std::map<std::string, Line> lines(sqlite3 *db, const char *families, const char *by, int *left_out)
+{
+    struct json_object *answer = api_lines(db, "n", families, by, 60, 60), *list, *field;
+    std::map<std::string, Line> found;
+
+    json_object_object_get_ex(answer, "left_out", &field);
+    *left_out = json_object_get_int(field);
+    json_object_object_get_ex(answer, "lines", &list);
+    for (size_t i = 0; i < json_object_array_length(list); ++i) {
+        struct json_object *line = json_object_array_get_idx(list, i), *points;
+        json_object_object_get_ex(line, "family", &field);
+        std::string name = json_object_get_string(field);
+        json_object_object_get_ex(line, "label", &field);
+        Line &to = found[name + " " + json_object_get_string(field)];
+        json_object_object_get_ex(line, "series", &field);
+        to.series = json_object_get_int(field);
+        json_object_object_get_ex(line, "points", &points);
+        for (size_t p = 0; p < json_object_array_length(points); ++p) {
+            struct json_object *point = json_object_array_get_idx(points, p);
+            to.values.push_back(json_object_get_double(json_object_array_get_idx(point, 1)));
+        }
+    }
+    json_object_put(answer);
+    return found;
+}
+
+// A chart of a node with many cores shows all of them, as one answer.
+TEST_F(HistoryTest, LinesAreSumsOfAllSeries)
+{
+    const int cores = 128;
+    const uint64_t begin = (uint64_t(time(nullptr)) - 50) * 1000;
+    int left_out;
+
+    for (int second = 0; second < 40; ++second) {
+        now_ms = begin + (second * 1000);
+        for (int core = 0; core < cores; ++core) {
+            std::string start = "node_cpu_seconds{cpu=\"" + std::to_string(core) + "\",mode=\"";
+            for (std::string mode : {"idle", "user"}) {
+                store_series(store_host(&store, "n"), (start + mode + "\"}").c_str())->counter = 1;
+                add("n", start + mode + "\"}", (mode == "user") ? 0.75 * second : 0.25 * second);
+            }
+        }
+        add("n", "node_cpu_seconds_of_others{mode=\"user\"}", 1000);
+        add("n", "node_load1", 3);
+        add("n", "odd{amode=\"x\",b=\",mode=\\\"\",mode=\"z\"}", 4);
+    }
+    history_commit(&history);
+    auto found = lines(history.db, "node_cpu_seconds,node_load1,absent,odd", "mode", &left_out);
+    ASSERT_EQ(4u, found.size());
+    EXPECT_EQ(0, left_out);
+    EXPECT_EQ(cores, found["node_cpu_seconds user"].series);
+    EXPECT_EQ(cores, found["node_cpu_seconds idle"].series);
+    ASSERT_EQ(39u, found["node_cpu_seconds user"].values.size()); // rates
+    for (double value : found["node_cpu_seconds user"].values) {
+        EXPECT_NEAR(0.75 * cores, value, 1e-6);
+    }
+    ASSERT_EQ(40u, found["node_load1 "].values.size());
+    EXPECT_EQ(3, found["node_load1 "].values[7]);
+    EXPECT_EQ(1, found["odd z"].series);
+
+    found = lines(history.db, "node_cpu_seconds", nullptr, &left_out);
+    ASSERT_EQ(1u, found.size());
+    EXPECT_EQ(2 * cores, found["node_cpu_seconds "].series);
+    EXPECT_NEAR(cores, found["node_cpu_seconds "].values[5], 1e-6);
+
+    for (int i = 0; i < API_LINES_MAX + 2; ++i) {
+        add("n", "many{i=\"" + std::to_string(i) + "\"}", i);
+    }
+    history_commit(&history);
+    found = lines(history.db, "many", "i", &left_out);
+    EXPECT_EQ(size_t(API_LINES_MAX), found.size());
+    EXPECT_EQ(2, left_out);
 }
 
 // "-k" is a promise: what the series there are cannot be held for is refused at the start.

@@ -164,7 +164,9 @@ page_shows_nodes() {
     timeout 100 chromium --headless --no-sandbox --disable-gpu --virtual-time-budget=8000 \
         --dump-dom "http://127.0.0.1:$((port + 1))/" 2>/dev/null >"$dir/dom.html"
     grep -q '<td class="">node0</td><td class="">up</td>' "$dir/dom.html" &&
-        grep -q '<canvas' "$dir/dom.html" && grep -q 'title="node0' "$dir/dom.html"
+        grep -q '<canvas' "$dir/dom.html" && grep -q 'title="node0' "$dir/dom.html" &&
+        grep -q '<figcaption>Load</figcaption>' "$dir/dom.html" &&
+        grep -q '<span id="message"></span>' "$dir/dom.html"
 }
 
 if command -v chromium >/dev/null && [[ -z ${LINK:-} ]]; then

@@ -154,9 +154,19 @@ struct json_object *api_names(store_t *store, const char *node)
     return names;
 }
 
-/* Points on their way into JSON: those that fall into one step become their mean. */
+/* A line of a chart: the sum of series over time, by steps. */
+typedef struct line {
+    char *family, *label; /* what its series have in common */
+    int series;
+    double *sums;
+    char *seen;
+} line_t;
+
+/* The points of a series: those that fall into one step become their mean. */
 typedef struct points {
-    struct json_object *array;
+    struct json_object *array; /* where they go, or NULL: */
+    line_t *line;              /* here they are added, from step `first` on */
+    int64_t first, num;
     int counter;
     int64_t step_ms, step; /* the current one */
     double last;           /* of a counter */
@@ -168,13 +178,17 @@ typedef struct points {
 
 static void points_flush(points_t *points)
 {
+    int64_t at = points->step - points->first;
     struct json_object *pair;
 
-    if (points->count > 0) {
+    if ((points->count > 0) && (points->array != NULL)) {
         pair = json_object_new_array_ext(2);
         json_object_array_add(pair, json_object_new_int64(points->sum_ms / points->count));
         json_object_array_add(pair, json_object_new_double(points->sum / points->count));
         json_object_array_add(points->array, pair);
+    } else if ((points->count > 0) && (at >= 0) && (at < points->num)) {
+        points->line->sums[at] += points->sum / points->count;
+        points->line->seen[at] = 1;
     }
     points->count = 0;
     points->sum = 0;
@@ -302,5 +316,170 @@ struct json_object *api_series(sqlite3 *db, const char *node, const char *name, 
     }
     json_object_object_add(answer, "counter", json_object_new_boolean(points.counter));
     json_object_object_add(answer, "points", points.array);
+    return answer;
+}
+
+/* ---- lines of a chart ------------------------------------------------------------------------ */
+
+typedef struct lines {
+    const char *by;     /* label, or NULL */
+    line_t *list;
+    int num, left_out;  /* series for which there was no line any more */
+    int no_memory;
+    points_t points;    /* of the series at hand */
+} lines_t;
+
+/* The value of a label in {...}, as it is written there. */
+static const char *label_value(const char *labels, const char *label, size_t *length)
+{
+    size_t size = strlen(label);
+    const char *at, *end;
+
+    for (at = strstr(labels, label); at != NULL; at = strstr(at + 1, label)) {
+        if (((at[-1] == '{') || (at[-1] == ',')) && !strncmp(at + size, "=\"", 2)) {
+            at += size + 2;
+            for (end = at; (*end != '\0') && (*end != '"'); ++end) {
+                end += (*end == '\\') && (end[1] != '\0');
+            }
+            *length = (size_t)(end - at);
+            return at;
+        }
+    }
+    *length = 0;
+    return "";
+}
+
+static void lines_free(lines_t *lines)
+{
+    int i;
+
+    for (i = 0; i < lines->num; ++i) {
+        free(lines->list[i].family);
+        free(lines->list[i].label);
+        free(lines->list[i].sums);
+        free(lines->list[i].seen);
+    }
+    free(lines->list);
+}
+
+/* The line that a series belongs to, which may be a new one. NULL: there are enough, or no memory. */
+static line_t *lines_find(lines_t *lines, const char *name)
+{
+    size_t family = strcspn(name, "{"), length = 0;
+    const char *label = (lines->by != NULL) && (name[family] == '{') ?
+                            label_value(name + family + 1, lines->by, &length) : "";
+    line_t *line;
+    int i;
+
+    for (i = 0; i < lines->num; ++i) {
+        line = &lines->list[i];
+        if ((strlen(line->family) == family) && !memcmp(line->family, name, family) &&
+            (strlen(line->label) == length) && !memcmp(line->label, label, length)) {
+            return line;
+        }
+    }
+    if (lines->num == API_LINES_MAX) {
+        ++lines->left_out;
+        return NULL;
+    }
+    line = &lines->list[lines->num++];
+    *line = (line_t) {
+        .family = strndup(name, family), .label = strndup(label, length),
+        .sums = calloc((size_t)lines->points.num, sizeof(*line->sums)),
+        .seen = calloc((size_t)lines->points.num, 1)
+    };
+    lines->no_memory |= (line->family == NULL) || (line->label == NULL) || (line->sums == NULL) ||
+                        (line->seen == NULL);
+    return lines->no_memory ? NULL : line;
+}
+
+static void lines_add_series(lines_t *lines, sqlite3 *db, int64_t key, const char *name, int counter)
+{
+    points_t *points = &lines->points;
+
+    points->line = lines_find(lines, name);
+    if (points->line == NULL) {
+        return;
+    }
+    ++points->line->series;
+    points->counter = counter;
+    points->step = -1;
+    points->last_ms = 0;
+    levels_add(db, key, points->first * points->step_ms, points);
+    points_flush(points);
+}
+
+/* All series of a family. */
+static void lines_add_family(lines_t *lines, sqlite3 *db, const char *node, const char *family,
+                             size_t length)
+{
+    sqlite3_stmt *statement;
+
+    /* '|' follows '{' */
+    if (sqlite3_prepare_v2(db, "SELECT series.id, series.name, counter FROM series JOIN host"
+                               " ON series.host = host.id WHERE host.name = ?1 AND (series.name = ?2"
+                               " OR (series.name >= ?2 || '{' AND series.name < ?2 || '|'))"
+                               " ORDER BY series.name", -1, &statement, NULL) != SQLITE_OK) {
+        return;
+    }
+    sqlite3_bind_text(statement, 1, node, -1, SQLITE_STATIC);
+    sqlite3_bind_text(statement, 2, family, (int)length, SQLITE_STATIC);
+    while (!lines->no_memory && (sqlite3_step(statement) == SQLITE_ROW)) {
+        lines_add_series(lines, db, sqlite3_column_int64(statement, 0),
+                         (const char *)sqlite3_column_text(statement, 1),
+                         sqlite3_column_int(statement, 2));
+    }
+    sqlite3_finalize(statement);
+}
+
+static struct json_object *line_json(const lines_t *lines, const line_t *line)
+{
+    struct json_object *object = json_object_new_object(), *points = json_object_new_array(), *pair;
+    const points_t *p = &lines->points;
+    int64_t i;
+
+    for (i = 0; i < p->num; ++i) {
+        if (line->seen[i]) {
+            pair = json_object_new_array_ext(2);
+            json_object_array_add(pair, json_object_new_int64(((p->first + i) * p->step_ms) +
+                                                              (p->step_ms / 2)));
+            json_object_array_add(pair, json_object_new_double(line->sums[i]));
+            json_object_array_add(points, pair);
+        }
+    }
+    json_object_object_add(object, "family", json_object_new_string(line->family));
+    json_object_object_add(object, "label", json_object_new_string(line->label));
+    json_object_object_add(object, "series", json_object_new_int(line->series));
+    json_object_object_add(object, "points", points);
+    return object;
+}
+
+struct json_object *api_lines(sqlite3 *db, const char *node, const char *families, const char *by,
+                              long seconds, long points_max)
+{
+    int64_t span_ms = (int64_t)seconds * 1000, now_ms = api_now_ms();
+    lines_t lines = {.by = by, .list = calloc(API_LINES_MAX, sizeof(*lines.list))};
+    struct json_object *answer = NULL, *array;
+    size_t length;
+    int i;
+
+    lines.points.step_ms = (span_ms > points_max) ? (span_ms / points_max) : 1;
+    lines.points.first = (now_ms - span_ms) / lines.points.step_ms;
+    lines.points.num = (now_ms / lines.points.step_ms) - lines.points.first + 1;
+    lines.no_memory = lines.list == NULL;
+    for (; !lines.no_memory && (*families != '\0'); families += length + (families[length] != 0)) {
+        length = strcspn(families, ",");
+        lines_add_family(&lines, db, node, families, length);
+    }
+    if (!lines.no_memory) {
+        answer = json_object_new_object();
+        array = json_object_new_array();
+        for (i = 0; i < lines.num; ++i) {
+            json_object_array_add(array, line_json(&lines, &lines.list[i]));
+        }
+        json_object_object_add(answer, "lines", array);
+        json_object_object_add(answer, "left_out", json_object_new_int(lines.left_out));
+    }
+    lines_free(&lines);
     return answer;
 }

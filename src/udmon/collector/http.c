@@ -233,20 +233,29 @@ static struct MHD_Response *http_text(const char *words)
     return http_response(&text, "text/plain; charset=utf-8", 0);
 }
 
-static struct MHD_Response *http_series(http_t *http, struct MHD_Connection *connection, int gzip,
-                                        unsigned *status_p)
+static const char *http_argument(struct MHD_Connection *connection, const char *name)
 {
-    const char *node = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "node");
-    const char *name = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "name");
+    return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+/* /api/series of a `name`, /api/lines of a `family`. */
+static struct MHD_Response *http_series(http_t *http, struct MHD_Connection *connection, int lines,
+                                        int gzip, unsigned *status_p)
+{
+    const char *node = http_argument(connection, "node");
+    const char *what = http_argument(connection, lines ? "family" : "name");
     long seconds = http_number(connection, "seconds", 600);
     long points = http_number(connection, "points", 1000);
 
-    if ((node == NULL) || (name == NULL) || (seconds <= 0) || (seconds > 31536000) ||
+    if ((node == NULL) || (what == NULL) || (seconds <= 0) || (seconds > 31536000) ||
         (points <= 0) || (points > 10000)) {
         *status_p = MHD_HTTP_BAD_REQUEST;
-        return http_text("node and name are needed; seconds is 1 to 31536000, points 1 to 10000");
+        return http_text(lines ? "node and family are needed; seconds is 1 to 31536000, points 1 to 10000" :
+                                 "node and name are needed; seconds is 1 to 31536000, points 1 to 10000");
     }
-    return http_json(api_series(http->db, node, name, seconds, points), gzip);
+    return http_json(lines ? api_lines(http->db, node, what, http_argument(connection, "by"),
+                                       seconds, points) :
+                             api_series(http->db, node, what, seconds, points), gzip);
 }
 
 static struct MHD_Response *http_names(http_t *http, struct MHD_Connection *connection, int gzip,
@@ -321,15 +330,15 @@ static enum MHD_Result http_handle(void *arg, struct MHD_Connection *connection,
     } else if (!strcmp(url, "/metrics") || !strcmp(url, "/api/nodes")) {
         response = http_shared(http, url, strcmp(url, "/metrics") ? 0 : format, gzip);
         shared = 1;
-    } else if (!strcmp(url, "/api/series")) {
-        response = http_series(http, connection, gzip, &status);
+    } else if (!strcmp(url, "/api/series") || !strcmp(url, "/api/lines")) {
+        response = http_series(http, connection, !strcmp(url, "/api/lines"), gzip, &status);
     } else if (!strcmp(url, "/api/names")) {
         response = http_names(http, connection, gzip, &status);
     } else if (!strcmp(url, "/")) {
         response = http_page_response();
     } else {
         status = MHD_HTTP_NOT_FOUND;
-        response = http_text("there are /, /metrics, /api/nodes, /api/names and /api/series");
+        response = http_text("there are /, /metrics, /api/nodes, /api/names, /api/series and /api/lines");
     }
     return http_send(http, connection, status, response, !shared, request);
 }
