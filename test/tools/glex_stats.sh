@@ -28,7 +28,7 @@ for pid in $owners_pids; do
     wait "$pid" || fail "an owner of endpoints failed"
 done
 cp "$stats" "$work/out"
-json -s '.[0] == "before" and length == 33 and ([.[1:][] | [.nic_id, .ep_num, .start_time]]
+json -s '.[0] == "before" and length == 33 and ([.[1:][] | [.pid, .nic_id, .ep_num, .start_time]]
     | unique | length) == 32'
 
 # It cannot be written: said in one line, and no reason to fail.
