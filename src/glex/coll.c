@@ -155,7 +155,7 @@ static bool coll_open(struct glex_endpoint *ep)
         return false;
     }
     glex_ring_rx_init(&ep->coll.cpq, glex_coll_cpq(self->coll.area), GLEX_COLL_CPQ_CAPACITY,
-                      GLEX_RING_CPQ);
+                      glex_ring_id(ep->segment.incarnation, GLEX_RING_CPQ));
     ep->coll.tail = ep->coll.reaped = __atomic_load_n(&self->coll.area->next, __ATOMIC_ACQUIRE);
     ep->coll.area = self->coll.area;
     return true;

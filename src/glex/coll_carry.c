@@ -6,7 +6,6 @@
  */
 #include "coll.h"
 #include "log.h"
-#include "producer.h"
 #include "shm.h"
 
 #include <unistd.h>
@@ -67,7 +66,7 @@ int glex_coll_enable(struct glex_endpoint *ep, struct glex_peer *peer)
     }
     peer->coll.area = (struct glex_coll *)((char *)peer->base + off);
     glex_ring_tx_init(&peer->coll.cpq, glex_coll_cpq(peer->coll.area), GLEX_COLL_CPQ_CAPACITY,
-                      &peer->producer->intent[GLEX_RING_CPQ]);
+                      glex_ring_id(peer->incarnation, GLEX_RING_CPQ), &ep->segment.hdr->intent);
     return GLEX_REQ_DONE;
 }
 

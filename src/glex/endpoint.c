@@ -306,9 +306,10 @@ static glex_ret_t ep_init(struct glex_endpoint *ep, int listen_fd)
     glex_ret_t ret;
 
     ep->counters = &seg->hdr->counters;
-    glex_ring_rx_init(&ep->mpq, glex_segment_mpq(seg->hdr), seg->mpq_capacity, GLEX_RING_MPQ);
+    glex_ring_rx_init(&ep->mpq, glex_segment_mpq(seg->hdr), seg->mpq_capacity,
+                      glex_ring_id(seg->incarnation, GLEX_RING_MPQ));
     glex_ring_rx_init(&ep->eq, glex_segment_eq(seg->hdr, seg->mpq_capacity), seg->eq_capacity,
-                      GLEX_RING_EQ);
+                      glex_ring_id(seg->incarnation, GLEX_RING_EQ));
     ep->wait_fd = ep->event_fd = ep->timer_fd = ep->wake_fd = -1;
     ep_set_functions(ep);
     if (listen_fd >= 0) {

@@ -7,7 +7,6 @@
 #include "device.h"
 #include "env.h"
 #include "fabric.h"
-#include "producer.h"
 #include "segment.h"
 #include "stats.h"
 
@@ -42,24 +41,6 @@ static bool inspect_ring(int fd, uint64_t offset, uint32_t capacity, struct glex
     ring->asleep = (ctl.tail & GLEX_TAIL_ARMED) != 0;
     used = ring->tail > ring->head ? ring->tail - ring->head : 0;
     ring->used = used > capacity ? capacity : (uint32_t)used;
-    return true;
-}
-
-static bool inspect_peers(int fd, const struct glex_segment_header *hdr,
-                          struct glex_inspect_ep *ep)
-{
-    uint64_t off = glex_producers_off(hdr->mpq_capacity, hdr->eq_capacity);
-    uint32_t i, j, ready = glex_producers_ready(hdr);
-    struct glex_producer page[GLEX_PRODUCER_STEP];
-
-    for (i = 0; i < ready; i += GLEX_PRODUCER_STEP) {
-        if (!inspect_read(fd, page, sizeof(page), off + i * sizeof(page[0]))) {
-            return false;
-        }
-        for (j = 0; j < GLEX_PRODUCER_STEP; j++) {
-            ep->peers += page[j].owner != 0;
-        }
-    }
     return true;
 }
 
@@ -115,10 +96,11 @@ static const char *inspect_file(int fd, const struct stat *st, struct glex_inspe
     ep->pid = hdr.pid;
     memcpy(ep->command, hdr.command, sizeof(hdr.command));
     ep->start_time = hdr.start_time;
+    ep->peers = hdr.num_peers;
     ep->counters = hdr.counters;
     if (!inspect_ring(fd, GLEX_MPQ_OFF, hdr.mpq_capacity, &ep->mpq) ||
         !inspect_ring(fd, glex_eq_off(hdr.mpq_capacity), hdr.eq_capacity, &ep->eq) ||
-        !inspect_peers(fd, &hdr, ep) || !inspect_registrations(fd, &hdr, ep)) {
+        !inspect_registrations(fd, &hdr, ep)) {
         return "a segment cut short";
     }
     return NULL;

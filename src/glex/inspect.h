@@ -57,7 +57,7 @@ struct glex_inspect_ep {
     char                     command[17]; /* of the owner; may hold any bytes */
     uint64_t                 start_time;  /* CLOCK_REALTIME, ns */
     struct glex_inspect_ring mpq, eq;
-    uint32_t                 peers; /* that have posted to it */
+    uint32_t                 peers; /* endpoints that it posts to */
     uint32_t                 registrations;
     uint64_t                 registered_bytes;
     struct glex_ext_counters counters;

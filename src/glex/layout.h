@@ -1,10 +1,9 @@
 /*
  * What lies in shared memory: one segment, a file on the fabric, per endpoint.
  *
- *     header | MPQ | EQ | registration table | producer table | collective area |
- *     memory of glex_ext_mem_alloc()
+ *     header | MPQ | EQ | registration table | collective area | memory of glex_ext_mem_alloc()
  *
- * The first six parts are the base, whose size follows from the two capacities; peers map it.
+ * The first five parts are the base, whose size follows from the two capacities; peers map it.
  * Everything here is plain memory that is accessed with __atomic builtins where two processes meet;
  * docs/nic.md tells the protocol. A reader trusts nothing of it: see glex_segment_validate().
  */
@@ -14,16 +13,12 @@
 #include "common.h"
 
 #define GLEX_SEGMENT_MAGIC   0x676c65782d736567ull /* "glex-seg" */
-#define GLEX_SEGMENT_VERSION 8
+#define GLEX_SEGMENT_VERSION 9
 
 #define GLEX_MAX_QUEUE_CAPACITY     (1u << 20)
 #define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
 /* Entries of a queue whose storage is reserved in one step: 256 KiB. */
 #define GLEX_QUEUE_STEP             2048u
-#define GLEX_MAX_PRODUCERS          16384u
-/* Producer table entries whose storage is reserved in one step: 4 KiB. */
-#define GLEX_PRODUCER_STEP          64u
-#define GLEX_PRODUCER_STEP_SIZE     (GLEX_PRODUCER_STEP * sizeof(struct glex_producer))
 #define GLEX_MMT_CAPACITY           65536u
 /* Collective area: descriptors that wait, and control packets that no sequence has taken. Storage
  * is reserved at the first use: see coll_layout.h. */
@@ -85,16 +80,24 @@ struct glex_event_slot {
     uint8_t      data[GLEX_EVENT_DATA_LEN];
 };
 
-enum { GLEX_RING_MPQ, GLEX_RING_EQ, GLEX_RING_CPQ, GLEX_RING_NUM };
+enum { GLEX_RING_MPQ, GLEX_RING_EQ, GLEX_RING_CPQ };
 
 /*
- * One per endpoint that posts here. `owner` is the poster's incarnation, claimed by compare-and-
- * swap from 0 or from that of a dead one; `addr` only helps to find its segment.
+ * Names one ring of one endpoint: nobody else's, because incarnations are random numbers of 64 bits
+ * that are never used twice.
  */
-struct glex_producer {
-    uint64_t owner __attribute__((aligned(64)));
-    uint64_t addr;
-    uint64_t intent[GLEX_RING_NUM]; /* position being posted to */
+static inline uint64_t glex_ring_id(uint64_t incarnation, int which)
+{
+    return incarnation ^ (uint64_t)which;
+}
+
+/*
+ * What an endpoint is about to publish. It has one, in its own segment: at any time it has at most
+ * one claimed position that somebody else may wait for.
+ */
+struct glex_intent {
+    uint64_t ring; /* glex_ring_id() of the ring ... */
+    uint64_t pos;  /* ... and the position in it; GLEX_INTENT_NONE: nothing */
 };
 
 /* State word of a registration: generation << 32 | flags. */
@@ -120,18 +123,18 @@ struct glex_segment_header {
     uint32_t type;
     uint32_t mpq_capacity;
     uint32_t eq_capacity;
-    uint32_t max_producers;
     uint32_t mmt_capacity;
     uint32_t pid;
     uint32_t private_rdma; /* the owner lets peers read and write its private memory */
+    uint32_t num_peers;    /* endpoints that it posts to, itself included; to be looked at only */
     uint64_t start_time;   /* CLOCK_REALTIME, ns */
     uint64_t cookie_addr;  /* in the owner's private memory, on a page of its own: `cookie` */
     uint64_t cookie;
     uint64_t pid_space; /* names the pid namespace that `pid` belongs to; 0: not known */
     char     command[16];
     uint64_t mmt_ready __attribute__((aligned(128))); /* table entries that have storage */
-    uint32_t producers_ready; /* likewise; added to by producers */
-    struct glex_ext_counters counters __attribute__((aligned(128)));
+    struct glex_intent intent __attribute__((aligned(128))); /* in one line with the counters */
+    struct glex_ext_counters counters;
 };
 
 #define GLEX_HEADER_SIZE   4096u
@@ -159,16 +162,10 @@ static inline uint64_t glex_mmt_off(uint32_t mpq_capacity, uint32_t eq_capacity)
                          GLEX_MMT_STEP_SIZE);
 }
 
-static inline uint64_t glex_producers_off(uint32_t mpq_capacity, uint32_t eq_capacity)
+static inline uint64_t glex_coll_off(uint32_t mpq_capacity, uint32_t eq_capacity)
 {
     return glex_mmt_off(mpq_capacity, eq_capacity) +
            GLEX_MMT_CAPACITY * sizeof(struct glex_mmt_entry);
-}
-
-static inline uint64_t glex_coll_off(uint32_t mpq_capacity, uint32_t eq_capacity)
-{
-    return glex_producers_off(mpq_capacity, eq_capacity) +
-           GLEX_MAX_PRODUCERS * sizeof(struct glex_producer);
 }
 
 static inline uint64_t glex_base_size(uint32_t mpq_capacity, uint32_t eq_capacity)
@@ -181,7 +178,6 @@ _Static_assert(sizeof(struct glex_ring_ctl) == 256, "tail and head have a line p
 _Static_assert(sizeof(struct glex_mp_slot) == 1 << GLEX_SLOT_SHIFT, "an MP fits its slot");
 _Static_assert(sizeof(struct glex_event_slot) == 1 << GLEX_SLOT_SHIFT, "an event fits its slot");
 _Static_assert(offsetof(struct glex_event_slot, data) == 32, "8 bytes share the first line");
-_Static_assert(sizeof(struct glex_producer) == 64, "no two producers share a line");
 _Static_assert(sizeof(struct glex_mmt_entry) == 32, "two entries to a line");
 _Static_assert(sizeof(struct glex_segment_header) <= GLEX_HEADER_SIZE, "the header fits");
 #endif

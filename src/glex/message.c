@@ -180,11 +180,12 @@ static GLEX_ALWAYS_INLINE void poll_take(struct glex_endpoint *ep, struct glex_r
 }
 
 /* Whether a slot holds nothing: of a killed producer, or such as no producer of ours writes. */
-static bool poll_is_nothing(const struct glex_ring_rx *rx, uint32_t len)
+static bool poll_is_nothing(const struct glex_endpoint *ep, const struct glex_ring_rx *rx,
+                            uint32_t len)
 {
-    return rx->which == GLEX_RING_MPQ ? len > GLEX_MP_DATA_LEN :
-                                        len > GLEX_EVENT_DATA_LEN &&
-                                                len - GLEX_CTRL_LEN_STAYS > GLEX_EVENT_DATA_LEN;
+    return rx == &ep->mpq ? len > GLEX_MP_DATA_LEN :
+                            len > GLEX_EVENT_DATA_LEN &&
+                                    len - GLEX_CTRL_LEN_STAYS > GLEX_EVENT_DATA_LEN;
 }
 
 /* What was taken holds nothing: what is behind it, and behind others such. A loop, because there
@@ -195,7 +196,7 @@ static GLEX_NOINLINE glex_ret_t poll_behind(struct glex_endpoint *ep, struct gle
     uint64_t ctrl;
 
     while (glex_ring_rx_slot(rx, rx->cursor, &ctrl) != NULL &&
-           poll_is_nothing(rx, GLEX_CTRL_LEN(ctrl))) {
+           poll_is_nothing(ep, rx, GLEX_CTRL_LEN(ctrl))) {
         poll_take(ep, rx);
     }
     return glex_ext_poll(&ep->base, arrival);

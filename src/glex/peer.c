@@ -259,6 +259,12 @@ static void peer_grow(struct glex_peer_table *table)
     free(old.buckets);
 }
 
+static void peer_count(struct glex_endpoint *ep, int more)
+{
+    ep->peers.num_peers += (uint32_t)more;
+    __atomic_store_n(&ep->segment.hdr->num_peers, ep->peers.num_peers, __ATOMIC_RELAXED);
+}
+
 static struct glex_peer *peer_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p)
 {
     struct glex_peer_table *table = &ep->peers;
@@ -281,7 +287,7 @@ static struct glex_peer *peer_attach(struct glex_endpoint *ep, uint64_t addr, in
     bucket = peer_bucket(table, addr);
     peer->next = *bucket;
     *bucket = peer;
-    table->num_peers++;
+    peer_count(ep, 1);
     if (!ep->threads.on) {
         peer_give_hint(table, peer);
     }
@@ -319,6 +325,6 @@ void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer)
         link = &(*link)->next;
     }
     *link = peer->next;
-    table->num_peers--;
+    peer_count(ep, -1);
     peer->link->detach(ep, peer);
 }

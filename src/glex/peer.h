@@ -59,7 +59,6 @@ struct glex_peer {
     struct glex_mmt_entry      *mmt;
     struct glex_peer           *next; /* in its hash bucket */
     struct glex_segment_header *base;
-    struct glex_producer       *producer;
     struct glex_rmem          **rmem; /* registrations, in chunks; grows with the highest index */
     uint32_t                    rmem_chunks;
     struct glex_mapping        *pinned; /* mappings that the program has pointers into */

@@ -1,34 +1,34 @@
 #include "ring.h"
-#include "producer.h"
 #include "segment.h"
 
 /*
- * A stalled slot's producers are looked up on the file system, which takes microseconds: only when
+ * A stalled slot's producer is looked for on the file system, which takes microseconds: only when
  * it has been seen unpublished for so long, because a tail that is ahead of the slot is what every
  * post looks like for a moment; and not more often than the other.
  */
-#define RING_STALL_NS 50000ull
-#define RING_CHECK_NS 1000000ull
+#define RING_STALL_NS    50000ull
+#define RING_CHECK_NS    1000000ull
+#define RING_CHECK_SHARE 16
 
 void glex_ring_tx_init(struct glex_ring_tx *tx, struct glex_ring_ctl *ctl, uint32_t capacity,
-                       uint64_t *intent)
+                       uint64_t id, struct glex_intent *intent)
 {
     tx->ctl = ctl;
-    tx->slots = (char *)(ctl + 1);
     tx->mask = capacity - 1;
     tx->limit = 0; /* the first claim looks */
+    tx->id = id;
     tx->intent = intent;
 }
 
 void glex_ring_rx_init(struct glex_ring_rx *rx, struct glex_ring_ctl *ctl, uint32_t capacity,
-                       int which)
+                       uint64_t id)
 {
     memset(rx, 0, sizeof(*rx));
     rx->ctl = ctl;
     rx->slots = (char *)(ctl + 1);
     rx->mask = capacity - 1;
     rx->idle = GLEX_RING_PATIENCE;
-    rx->which = which;
+    rx->id = id;
     rx->stall_pos = GLEX_INTENT_NONE; /* no position */
 }
 
@@ -70,10 +70,6 @@ static enum glex_ring_ret ring_look(struct glex_ring_tx *tx, uint64_t pos)
     return room < storage || storage == GLEX_TAIL_POS ? GLEX_RING_FULL : GLEX_RING_NO_STORAGE;
 }
 
-/*
- * Giving up takes the intent back: it may name a position that somebody else has claimed since,
- * and would keep the consumer waiting for it.
- */
 enum glex_ring_ret GLEX_NOINLINE glex_ring_claim_slow(struct glex_ring_tx *tx, uint64_t tail)
 {
     enum glex_ring_ret ret;
@@ -87,23 +83,24 @@ enum glex_ring_ret GLEX_NOINLINE glex_ring_claim_slow(struct glex_ring_tx *tx, u
         ret = ring_look(tx, tail & GLEX_TAIL_POS);
     }
     if (ret != GLEX_RING_OK) {
-        __atomic_store_n(tx->intent, GLEX_INTENT_NONE, __ATOMIC_RELEASE);
+        glex_ring_intend_nothing(tx);
     }
     return ret;
 }
 
 enum glex_ring_ret glex_ring_claim_own(struct glex_ring_tx *tx, uint64_t *tail_p)
 {
+    struct glex_ring_ctl *ctl = tx->ctl;
     enum glex_ring_ret ret;
 
-    *tail_p = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED); /* as glex_ring_claim() */
+    *tail_p = __atomic_load_n(&ctl->tail, __ATOMIC_RELAXED); /* as glex_ring_claim() */
     do {
         ret = ring_look(tx, *tail_p & GLEX_TAIL_POS);
         if (ret != GLEX_RING_OK) {
-            __atomic_store_n(tx->intent, GLEX_INTENT_NONE, __ATOMIC_RELEASE);
             return ret;
         }
-    } while (!glex_ring_claim_at(tx, *tail_p & GLEX_TAIL_POS, tail_p));
+    } while (!__atomic_compare_exchange_n(&ctl->tail, tail_p, *tail_p + 1, false,
+                                          __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
     return GLEX_RING_OK;
 }
 
@@ -139,44 +136,19 @@ void GLEX_NOINLINE glex_ring_disarm(struct glex_ring_rx *rx)
     rx->armed = false;
 }
 
-/* Whether a living producer says that it is about to publish the position. */
-static bool ring_is_intended(const struct glex_ring_rx *rx, uint64_t pos, int dirfd,
-                             const struct glex_segment *seg)
-{
-    struct glex_producer *producer = glex_producers(seg->hdr, seg->mpq_capacity, seg->eq_capacity);
-    uint32_t i, ready = glex_producers_ready(seg->hdr);
-    uint64_t owner, addr;
-
-    for (i = 0; i < ready; i++, producer++) {
-        /* acquire: an intent that moved on brings what was published before it */
-        if (__atomic_load_n(&producer->intent[rx->which], __ATOMIC_ACQUIRE) != pos) {
-            continue;
-        }
-        owner = __atomic_load_n(&producer->owner, __ATOMIC_ACQUIRE);
-        addr = __atomic_load_n(&producer->addr, __ATOMIC_RELAXED);
-        if (owner == 0) {
-            continue; /* never used, or given back */
-        }
-        if (owner == seg->incarnation || glex_segment_is_living(dirfd, addr, owner) ||
-            glex_segment_is_living_anywhere(dirfd, owner)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /*
  * Why it is right to pass over. The position was claimed (the tail, read with acquire, is beyond
- * it), so its claimer's intent store, which comes before the claim, is visible. From then on the
- * claimer's intent word holds the position until it publishes; its next store to that word is a
- * release after the publication. Hence, if no living producer's word holds the position, either
- * the claimer published, and the acquire loads of the intents make the second look at the slot see
- * it, or the claimer is dead and never will.
+ * it), so its claimer's intent, which it stores before the claim, is visible. From then on the two
+ * words of the intent name this ring and position until the claimer publishes; its next store to
+ * either is a release after the publication. Hence, if no living endpoint's intent names the
+ * position, either the claimer published, and the acquire of the intents makes the second look at
+ * the slot see it, or the claimer is dead and never will.
  */
 bool GLEX_NOINLINE glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int dirfd,
                                      struct glex_segment *seg)
 {
     uint64_t tail, now, ctrl, *slot;
+    bool intended;
 
     if (rx->stall_pos != pos) {
         rx->stall_pos = pos; /* it goes on: the producers can keep the tail's line */
@@ -194,8 +166,10 @@ bool GLEX_NOINLINE glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int 
     if (now < rx->stall_check) {
         return false;
     }
-    rx->stall_check = now + RING_CHECK_NS;
-    if (ring_is_intended(rx, pos, dirfd, seg) || glex_ring_rx_slot(rx, pos, &ctrl) != NULL) {
+    intended = glex_segment_is_intended(dirfd, seg, rx->id, pos);
+    /* With very many endpoints looking takes long: no more than a small part of the time. */
+    rx->stall_check = now + RING_CHECK_NS + RING_CHECK_SHARE * (glex_now_ns() - now);
+    if (intended || glex_ring_rx_slot(rx, pos, &ctrl) != NULL) {
         return false;
     }
 

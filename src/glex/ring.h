@@ -2,7 +2,7 @@
  * The ring of an MPQ or EQ: many producers, one consumer, slots of 128 bytes in the consumer's
  * segment. A producer may be killed between any two instructions.
  *
- * Post:  note the position in my intent word; claim it by compare-and-swap of the tail; fill the
+ * Post:  note ring and position as my intent; claim it by compare-and-swap of the tail; fill the
  *        slot; publish it by its control word. Room is checked before the claim: who holds a
  *        position never waits.
  * Take:  look at the control word of the next slot.
@@ -30,11 +30,11 @@
 
 /** A producer's view of a ring. */
 struct glex_ring_tx {
-    struct glex_ring_ctl *ctl;
-    char                 *slots;
+    struct glex_ring_ctl *ctl; /* its slots follow */
     uint64_t              mask;  /* capacity - 1 */
     uint64_t              limit; /* positions below it have room, as last seen */
-    uint64_t             *intent;
+    uint64_t              id;    /* glex_ring_id() */
+    struct glex_intent   *intent; /* the producer's, in its own segment */
 };
 
 /** The consumer's view. */
@@ -47,7 +47,7 @@ struct glex_ring_rx {
     uint32_t              idle;   /* empty polls until the next look for a stall */
     bool                  armed;
     struct glex_ring_ctl *ctl;
-    int                   which; /* GLEX_RING_MPQ or GLEX_RING_EQ */
+    uint64_t              id; /* glex_ring_id() */
     uint64_t              stall_pos;   /* where it was at the last look */
     uint64_t              stall_check; /* when to look its producers up, ns; 0: it is empty */
 };
@@ -68,22 +68,49 @@ extern struct glex_ring_ctl glex_ring_forked_ctl;
 /** In a child of fork(), where the segment is not mapped: polls find nothing, and slowly. */
 void glex_ring_rx_fork(struct glex_ring_rx *rx);
 
-/** Set up a view of the ring at `ctl`. */
+/** Set up a view of the ring at `ctl`, whose name is `id`. */
 void glex_ring_tx_init(struct glex_ring_tx *tx, struct glex_ring_ctl *ctl, uint32_t capacity,
-                       uint64_t *intent);
+                       uint64_t id, struct glex_intent *intent);
 void glex_ring_rx_init(struct glex_ring_rx *rx, struct glex_ring_ctl *ctl, uint32_t capacity,
-                       int which);
+                       uint64_t id);
 
 /** Slow part of a claim: `tail` was seen full, or with one of the consumer's states. */
 enum glex_ring_ret glex_ring_claim_slow(struct glex_ring_tx *tx, uint64_t tail);
 
-/** Claim the next position of one's own ring, whether there is a receiver or not. OK, FULL or
- *  NO_STORAGE. */
+/**
+ * Claim the next position of one's own ring, whether there is a receiver or not. OK, FULL or
+ * NO_STORAGE. Without an intent, because the consumer cannot look before it is published: it is the
+ * calling thread, or waits for its lock. So other positions may be claimed meanwhile.
+ */
 enum glex_ring_ret glex_ring_claim_own(struct glex_ring_tx *tx, uint64_t *tail_p);
 
 static inline void *glex_ring_tx_slot(const struct glex_ring_tx *tx, uint64_t tail)
 {
-    return tx->slots + ((tail & tx->mask) << GLEX_SLOT_SHIFT);
+    return (char *)(tx->ctl + 1) + ((tail & tx->mask) << GLEX_SLOT_SHIFT);
+}
+
+/**
+ * Say what is going to be published.
+ * release, of both words: whoever sees one of them sees what I published before, so an intent that
+ * has moved on proves the earlier slot published. Between the two stores the words name the new
+ * ring and the old position, which nobody may be waiting for: a consumer that takes them for an
+ * intent waits, and looks again.
+ */
+static inline void glex_ring_intend(struct glex_ring_tx *tx, uint64_t pos)
+{
+    struct glex_intent *intent = tx->intent;
+
+    if (glex_unlikely(intent->ring != tx->id)) { /* mine: nobody else writes there */
+        __atomic_store_n(&intent->ring, tx->id, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&intent->pos, pos, __ATOMIC_RELEASE);
+}
+
+/** Give up what was not claimed: it may be somebody else's by now, and would keep the consumer
+ *  waiting for it. release: as above */
+static inline void glex_ring_intend_nothing(struct glex_ring_tx *tx)
+{
+    __atomic_store_n(&tx->intent->pos, GLEX_INTENT_NONE, __ATOMIC_RELEASE);
 }
 
 /**
@@ -92,14 +119,10 @@ static inline void *glex_ring_tx_slot(const struct glex_ring_tx *tx, uint64_t ta
  */
 static inline bool glex_ring_claim_at(struct glex_ring_tx *tx, uint64_t pos, uint64_t *tail_p)
 {
-    struct glex_ring_ctl *ctl = tx->ctl; /* once: for C the store below might be to `tx` */
+    struct glex_ring_ctl *ctl = tx->ctl; /* once: for C the stores below might be to `tx` */
 
-    /*
-     * release: whoever sees this intent sees what I published before, so an intent that has moved
-     * on proves the earlier slot published. The claim's own release orders the intent before the
-     * claim: whoever sees the tail beyond this position sees the intent.
-     */
-    __atomic_store_n(tx->intent, pos, __ATOMIC_RELEASE);
+    glex_ring_intend(tx, pos);
+    /* release: whoever sees the tail beyond this position sees the intent */
     return __atomic_compare_exchange_n(&ctl->tail, tail_p, *tail_p + 1, false, __ATOMIC_ACQ_REL,
                                        __ATOMIC_RELAXED);
 }
@@ -145,8 +168,7 @@ static inline void *glex_ring_try_claim(struct glex_ring_tx *tx, uint64_t *tail_
     slot = glex_ring_tx_slot(tx, *tail_p);
     glex_prefetch_write(slot);
     if (glex_unlikely(!glex_ring_claim_at(tx, *tail_p, tail_p))) {
-        /* release: as the store of an intent */
-        __atomic_store_n(tx->intent, GLEX_INTENT_NONE, __ATOMIC_RELEASE);
+        glex_ring_intend_nothing(tx);
         return NULL;
     }
     return slot;

@@ -30,9 +30,9 @@ struct segment_part {
     uint64_t len;
 };
 
-enum { SEGMENT_PARTS = 4 };
+enum { SEGMENT_PARTS = 3 };
 
-/* What has storage from the start: header and MPQ, EQ, and the first steps of the tables. */
+/* What has storage from the start: header and MPQ, EQ, and the first step of the table. */
 static uint64_t segment_reserved(const struct glex_segment_header *hdr,
                                  struct segment_part parts[SEGMENT_PARTS])
 {
@@ -42,7 +42,6 @@ static uint64_t segment_reserved(const struct glex_segment_header *hdr,
     parts[0] = (struct segment_part){0, GLEX_MPQ_OFF + glex_ring_first_size(mpq)};
     parts[1] = (struct segment_part){glex_eq_off(mpq), glex_ring_first_size(eq)};
     parts[2] = (struct segment_part){glex_mmt_off(mpq, eq), GLEX_MMT_STEP_SIZE};
-    parts[3] = (struct segment_part){glex_producers_off(mpq, eq), GLEX_PRODUCER_STEP_SIZE};
     for (i = 0; i < SEGMENT_PARTS; i++) {
         len += parts[i].len;
     }
@@ -58,7 +57,7 @@ bool glex_segment_header_is_valid(const struct glex_segment_header *hdr, uint64_
            hdr->header_size == sizeof(*hdr) && hdr->addr == addr && hdr->incarnation != 0 &&
            is_power_of_two(hdr->mpq_capacity) && hdr->mpq_capacity <= GLEX_MAX_QUEUE_CAPACITY &&
            is_power_of_two(hdr->eq_capacity) && hdr->eq_capacity <= GLEX_MAX_QUEUE_CAPACITY &&
-           hdr->max_producers == GLEX_MAX_PRODUCERS && hdr->mmt_capacity == GLEX_MMT_CAPACITY &&
+           hdr->mmt_capacity == GLEX_MMT_CAPACITY &&
            hdr->base_size == glex_base_size(hdr->mpq_capacity, hdr->eq_capacity) &&
            (uint64_t)st->st_size >= hdr->base_size &&
            (uint64_t)st->st_blocks * 512 >= segment_reserved(hdr, parts);
@@ -201,10 +200,9 @@ static void segment_init(struct glex_segment_header *base, const struct glex_seg
     base->version = GLEX_SEGMENT_VERSION;
     base->header_size = sizeof(*base);
     base->incarnation = random_nonzero();
-    base->max_producers = GLEX_MAX_PRODUCERS;
     base->mmt_capacity = GLEX_MMT_CAPACITY;
     base->mmt_ready = GLEX_MMT_STEP;
-    base->producers_ready = GLEX_PRODUCER_STEP;
+    base->intent.pos = GLEX_INTENT_NONE;
     glex_segment_mpq(base)->lacking = segment_lacking(hdr->mpq_capacity);
     glex_segment_eq(base, hdr->mpq_capacity)->lacking = segment_lacking(hdr->eq_capacity);
 }
@@ -510,6 +508,41 @@ static bool segment_is_not(int dirfd, uint64_t addr, void *arg)
 bool glex_segment_is_living_anywhere(int dirfd, uint64_t incarnation)
 {
     return !glex_fabric_foreach(dirfd, segment_is_not, &incarnation);
+}
+
+struct segment_intent {
+    struct glex_intent intent;
+    uint64_t           self; /* whose ring it is */
+};
+
+static bool segment_intends_not(int dirfd, uint64_t addr, void *arg)
+{
+    const struct segment_intent *asked = arg;
+    struct glex_segment_header hdr;
+    enum glex_segment_state state;
+    uint64_t size;
+    int fd;
+
+    if (addr == asked->self) {
+        return true;
+    }
+    state = glex_segment_open(dirfd, addr, &hdr, &size, &fd);
+    if (state != GLEX_SEGMENT_LIVING) {
+        return state != GLEX_SEGMENT_UNKNOWN; /* it may, until the contrary is seen */
+    }
+    close(fd);
+    return hdr.intent.ring != asked->intent.ring || hdr.intent.pos != asked->intent.pos;
+}
+
+bool glex_segment_is_intended(int dirfd, const struct glex_segment *seg, uint64_t ring,
+                              uint64_t pos)
+{
+    struct segment_intent asked = {.intent = {.ring = ring, .pos = pos}, .self = seg->addr};
+    bool intended = !glex_fabric_foreach(dirfd, segment_intends_not, &asked);
+
+    /* The loads were the kernel's, when it copied the headers: this makes them acquire. */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return intended;
 }
 
 /* ---- reaping --------------------------------------------------------------------------------- */

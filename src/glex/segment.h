@@ -90,6 +90,15 @@ bool glex_segment_is_living(int dirfd, uint64_t addr, uint64_t incarnation);
 /** The same, wherever on the fabric it may be. */
 bool glex_segment_is_living_anywhere(int dirfd, uint64_t incarnation);
 
+/**
+ * Whether a living endpoint says that it is about to publish a position of a ring of `seg`, or one
+ * may do so that this process cannot look at. Opens every segment of the fabric: some microseconds
+ * for each. With acquire: if an endpoint's intent has moved on from that position, what it
+ * published before is seen.
+ */
+bool glex_segment_is_intended(int dirfd, const struct glex_segment *seg, uint64_t ring,
+                              uint64_t pos);
+
 /** Remove a segment whose owner is dead. @return Whether nothing has that name any more. */
 bool glex_segment_reap(int dirfd, uint64_t addr);
 

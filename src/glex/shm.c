@@ -1,4 +1,3 @@
-#include "producer.h"
 #include "shm.h"
 #include "env.h"
 #include "fabric.h"
@@ -45,13 +44,6 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer,
         (void)madvise(base, hdr->base_size, MADV_DONTFORK);
     }
 
-    peer->producer = glex_producer_claim(ep, base, hdr, fd);
-    if (peer->producer == NULL) {
-        if (!peer->is_self) {
-            munmap(base, hdr->base_size);
-        }
-        return GLEX_ERR_STATUS_CONNECTION_NACK;
-    }
     peer->recent = &shm_no_rmem;
     peer->base = base;
     peer->key = hdr->key;
@@ -65,9 +57,9 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer,
     peer->pid_space = hdr->pid_space;
     peer->mmt = glex_segment_mmt(base, hdr->mpq_capacity, hdr->eq_capacity);
     glex_ring_tx_init(&peer->mpq, glex_segment_mpq(base), hdr->mpq_capacity,
-                      &peer->producer->intent[GLEX_RING_MPQ]);
+                      glex_ring_id(hdr->incarnation, GLEX_RING_MPQ), &ep->segment.hdr->intent);
     glex_ring_tx_init(&peer->eq, glex_segment_eq(base, hdr->mpq_capacity), hdr->eq_capacity,
-                      &peer->producer->intent[GLEX_RING_EQ]);
+                      glex_ring_id(hdr->incarnation, GLEX_RING_EQ), &ep->segment.hdr->intent);
     return GLEX_REQ_DONE;
 }
 
@@ -144,8 +136,6 @@ void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
         free(peer->rmem[i]);
     }
     free(peer->rmem);
-    /* All that was claimed is published: the entry is free for others. */
-    __atomic_store_n(&peer->producer->owner, 0, __ATOMIC_RELEASE);
     if (!peer->is_self && !peer->base_pinned) {
         munmap(peer->base, peer->base_size);
     }
@@ -166,8 +156,7 @@ static bool shm_reserve_step(struct glex_endpoint *ep, struct glex_peer *peer,
 {
     uint32_t capacity = (uint32_t)ring->mask + 1, ready = glex_ring_ready(ring);
     uint32_t lacking = capacity - ready;
-    uint64_t off = (uint64_t)(ring->slots - (char *)peer->base) +
-                   ((uint64_t)ready << GLEX_SLOT_SHIFT);
+    uint64_t off = (uint64_t)((char *)glex_ring_tx_slot(ring, ready) - (char *)peer->base);
     struct glex_segment_header hdr;
     uint64_t size;
     int fd, err;

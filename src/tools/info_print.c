@@ -96,7 +96,7 @@ static void print_details(const struct glex_inspect_ep *ep)
 {
     char memory[TEXT];
 
-    printf("       address 0x%016llx, %u peers\n", (unsigned long long)ep->addr.v, ep->peers);
+    printf("       address 0x%016llx, posts to %u peers\n", (unsigned long long)ep->addr.v, ep->peers);
     print_ring("MPQ", &ep->mpq, ep->counters.mpq_high);
     print_ring("EQ", &ep->eq, ep->counters.eq_high);
     printf("       %u registrations, %s\n", ep->registrations,

@@ -223,10 +223,9 @@ static void damage(struct scene *scene)
         i = (fuzz_below(in, 2) ? eq : GLEX_MPQ_OFF) + fuzz_below(in, 2) * 128;
         set_word(scene, i, *(uint64_t *)(scene->segment + i) + fuzz_below(in, 128) - 64);
         break;
-    case 4: /* a producer */
-        set_word(scene, glex_producers_off(CAPACITY, CAPACITY) +
-                                fuzz_below(in, 8) * sizeof(struct glex_producer) +
-                                fuzz_below(in, 4) * 8, fuzz_value(in));
+    case 4: /* what it says that it is about to publish */
+        set_word(scene, offsetof(struct glex_segment_header, intent) + fuzz_below(in, 2) * 8,
+                 fuzz_value(in));
         break;
     case 5: /* a registration */
         if (scene->with_table) {

@@ -2,7 +2,6 @@
 
 #include "endpoint.h"
 #include "fabric.h"
-#include "producer.h"
 #include "shm.h"
 
 #include <errno.h>
@@ -152,7 +151,6 @@ void internals_damage(const char *path, enum internals_field what, uint64_t valu
         [INTERNALS_MPQ_CAPACITY] = FIELD(mpq_capacity),
         [INTERNALS_EQ_CAPACITY] = FIELD(eq_capacity),
         [INTERNALS_MMT_CAPACITY] = FIELD(mmt_capacity),
-        [INTERNALS_PRODUCERS] = FIELD(max_producers),
         [INTERNALS_PID] = FIELD(pid),
     };
 #undef FIELD
@@ -229,44 +227,6 @@ bool internals_can_claim(glex_ep_handle_t handle, glex_ep_addr_t addr, uint64_t 
 
     peer = glex_endpoint_peer(glex_endpoint(handle), addr.v, &status);
     return peer != NULL && glex_ring_claim_slow(&peer->mpq, tail) == GLEX_RING_OK;
-}
-
-static struct glex_producer *producers_of(glex_ep_handle_t handle)
-{
-    const struct glex_segment *seg = &glex_endpoint(handle)->segment;
-
-    return glex_producers(seg->hdr, seg->mpq_capacity, seg->eq_capacity);
-}
-
-uint32_t internals_producers_ready(glex_ep_handle_t handle)
-{
-    return glex_producers_ready(glex_endpoint(handle)->segment.hdr);
-}
-
-uint32_t internals_num_producers(glex_ep_handle_t handle)
-{
-    uint32_t i, num = 0;
-
-    for (i = 0; i < internals_producers_ready(handle); i++) {
-        num += producers_of(handle)[i].owner != 0;
-    }
-    return num;
-}
-
-void internals_fill_producers(glex_ep_handle_t handle, glex_ep_handle_t peer)
-{
-    uint32_t i;
-
-    glex_endpoint(handle)->segment.hdr->producers_ready = GLEX_MAX_PRODUCERS;
-    for (i = 0; i < GLEX_MAX_PRODUCERS; i++) {
-        producers_of(handle)[i].addr = glex_endpoint(peer)->addr;
-        producers_of(handle)[i].owner = glex_endpoint(peer)->segment.incarnation;
-    }
-}
-
-void internals_free_producer(glex_ep_handle_t handle, uint32_t index)
-{
-    producers_of(handle)[index].owner = 0;
 }
 
 void *internals_coll_area(glex_ep_handle_t handle, size_t *size)

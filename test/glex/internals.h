@@ -40,7 +40,6 @@ enum internals_field {
     INTERNALS_MPQ_CAPACITY,
     INTERNALS_EQ_CAPACITY,
     INTERNALS_MMT_CAPACITY,
-    INTERNALS_PRODUCERS,
     INTERNALS_PID /* the last: any number is a good one */
 };
 void internals_damage(const char *path, enum internals_field what, uint64_t value);
@@ -83,16 +82,6 @@ unsigned internals_interrupt_reservations(unsigned num);
 
 /** Call `hook` in the middle of giving a segment its name; NULL: no more. */
 void internals_on_naming(void (*hook)(void));
-
-/** Endpoints that post to this one. */
-uint32_t internals_num_producers(glex_ep_handle_t ep);
-
-/** Entries of its table that have storage. */
-uint32_t internals_producers_ready(glex_ep_handle_t ep);
-
-/** Fill the table as if `peer` had each entry, and free one. */
-void internals_fill_producers(glex_ep_handle_t ep, glex_ep_handle_t peer);
-void internals_free_producer(glex_ep_handle_t ep, uint32_t index);
 
 #ifdef __cplusplus
 }

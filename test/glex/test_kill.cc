@@ -424,6 +424,45 @@ TEST_F(kill_, claim_without_publication_and_arming)
     EXPECT_EQ(9, consumer.receive_number(0));
 }
 
+/*
+ * The living are about to publish the same position, but of other rings: that of the dead is passed
+ * over all the same.
+ */
+TEST_F(kill_, intents_of_other_rings_hold_nothing)
+{
+    Ep other(dev), to_other(dev), to_eq(dev), dead(dev);
+
+    internals_claim_only(to_other, other.addr(), 0);
+    internals_claim_only(to_eq, consumer.addr(), 1);
+    internals_claim_only(dead, consumer.addr(), 0);
+    dead.destroy();
+    Ep alive(dev);
+    alive.send_number(consumer.addr(), 9);
+    EXPECT_EQ(9, consumer.receive_number(WAIT_MS));
+    EXPECT_EQ(1u, consumer.counters().abandoned);
+    EXPECT_EQ(-1, other.receive_number(20));
+    EXPECT_EQ(0u, other.counters().abandoned);
+}
+
+/* An endpoint has one intent for all rings that it posts to: it goes on with the next one. */
+TEST_F(kill_, intent_moves_from_ring_to_ring)
+{
+    Ep other(dev), producer(dev), fast(dev);
+
+    for (int i = 0; i < 3; i++) {
+        producer.send_number(consumer.addr(), i);
+        producer.send_number(other.addr(), i);
+        EXPECT_EQ(i, consumer.receive_number(0));
+        EXPECT_EQ(i, other.receive_number(0));
+    }
+    internals_claim_only(producer, consumer.addr(), 0);
+    fast.send_number(consumer.addr(), 7);
+    EXPECT_EQ(-1, consumer.receive_number(50));
+    EXPECT_EQ(0u, consumer.counters().abandoned);
+    producer.destroy();
+    EXPECT_EQ(7, consumer.receive_number(WAIT_MS));
+}
+
 /* A producer that lives, however slow, is waited for. */
 TEST_F(kill_, slow_producer_is_waited_for)
 {

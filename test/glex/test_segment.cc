@@ -322,7 +322,7 @@ TEST_F(segment, inspect)
     EXPECT_EQ(64u, info.mpq.capacity);
     EXPECT_EQ(3u, info.mpq.used);
     EXPECT_EQ(0u, info.eq.used);
-    EXPECT_EQ(1u, info.peers);
+    EXPECT_EQ(0u, info.peers);
     EXPECT_EQ(1u, info.registrations);
     EXPECT_LT(4096u, info.bytes);
     EXPECT_EQ(std::string(program_invocation_short_name).substr(0, 15), info.command);

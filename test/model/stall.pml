@@ -3,10 +3,15 @@
  * steps, and a consumer that passes over the positions of dead ones. It never passes over a
  * position whose message was published, or will be.
  *
+ * A producer's intent is two words, the ring and the position in it. Between its messages here it
+ * may post to another ring, where positions have the same numbers. (The kernel copies the words for
+ * the consumer, in any order; the model with both orders holds, too, and takes minutes.)
+ *
  * That somebody is dead the consumer learns from the kernel (a lock on the segment's file is free),
  * which orders all that the dead one did before.
  *
- * mutant INTENT=RLX   a producer's intent is stored without release
+ * mutant INTENT=RLX   the position of a producer's intent is stored without release
+ * mutant RING=RLX     the ring of a producer's intent is stored without release
  * mutant CLAIM=RLX    the tail is moved without release
  * mutant TAIL_LOAD=RLX  the consumer looks at the tail without acquire
  * mutant LOOK=RLX     the consumer looks at the intents without acquire
@@ -14,6 +19,9 @@
  */
 #ifndef INTENT
 #define INTENT REL
+#endif
+#ifndef RING
+#define RING REL
 #endif
 #ifndef CLAIM
 #define CLAIM ACQ_REL
@@ -32,7 +40,7 @@
 #define MESSAGES  3 /* the first producer sends two of them */
 
 #define THREADS 3
-#define LOCS    6
+#define LOCS    8
 #define PLAINS  1
 #define HISTORY 6
 #include "c11.h"
@@ -40,6 +48,9 @@
 #define TAIL 0
 #define CTRL(pos) (1 + (pos))
 #define INTENT_OF(p) (4 + (p))
+#define RING_OF(p) (6 + (p))
+#define HERE      0
+#define ELSEWHERE 1
 #define CONSUMER 2
 #define NOBODY 9
 
@@ -50,7 +61,7 @@ byte claimer[MESSAGES] = NOBODY;
 
 proctype producer(byte me; byte messages)
 {
-    byte sent, tail;
+    byte sent, tail, ring; /* HERE at first */
     bool done;
 
     do
@@ -60,6 +71,10 @@ proctype producer(byte me; byte messages)
         :: else
         fi;
         load(me, TAIL, tail, RLX);
+        if
+        :: ring != HERE -> ring = HERE; store(me, RING_OF(me), ring, RING)
+        :: else
+        fi;
         store(me, INTENT_OF(me), tail + 1, INTENT); /* 0: none */
         MAY_DIE(me);
         atomic {
@@ -77,7 +92,11 @@ proctype producer(byte me; byte messages)
                 published[tail] = true
             }
             MAY_DIE(me);
-            sent++
+            sent++;
+            if
+            :: sent < messages -> ring = ELSEWHERE; store(me, RING_OF(me), ring, RING)
+            :: skip
+            fi
         :: else
         fi
     :: else -> break
@@ -89,7 +108,7 @@ end:
 
 proctype consumer()
 {
-    byte pos, tail, ctrl, intent, p;
+    byte pos, tail, ctrl, intent, ring, p;
     bool intended;
 
     do
@@ -104,8 +123,9 @@ proctype consumer()
                 intended = false;
                 for (p : 0 .. PRODUCERS - 1) {
                     load(CONSUMER, INTENT_OF(p), intent, LOOK);
+                    load(CONSUMER, RING_OF(p), ring, LOOK);
                     if
-                    :: intent == pos + 1 ->
+                    :: ring == HERE && intent == pos + 1 ->
                         d_step {
                             if
                             :: dead[p] -> join(thread[CONSUMER].now, thread[p].now)

@@ -57,7 +57,7 @@ expect 0 "$glex_info"
 says "alive +normal +$pid ep_owner .* 5/64 +3/128 +2 "
 says 'mp_tx 5, .*imm_put_tx 3'
 expect 0 "$glex_info" --verbose
-says "address $(cat "$work/one.addresses"), 1 peers"
+says "address $(cat "$work/one.addresses"), posts to 1 peers"
 says 'MPQ 5 of 64 in use: head 0, tail 5'
 
 # The dead: seen, not removed by looking, removed and named by --clean; the living stay.
