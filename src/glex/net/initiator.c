@@ -4,6 +4,7 @@
 #include "log.h"
 #include "net/internal.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 
 static struct net_peer *net_peer(struct glex_peer *peer)
@@ -101,6 +102,25 @@ static int net_end_status(enum glex_net_end why)
     }
 }
 
+/* A user sees jobs fail because of this, and nothing else says why. One line is enough for all the
+ * endpoints of all the hosts that are cut off; the others are for who asks. */
+static void net_say_silent(const struct net_peer *peer, enum glex_net_end why)
+{
+    struct glex_net *net = peer->side.ep->net;
+    glex_ep_addr_t addr = {.v = peer->base.addr};
+    uint32_t ip = htonl(glex_net_ip(&peer->side.ep->dev->net, addr.nic_id));
+    char host[INET_ADDRSTRLEN];
+
+    glex_log(net->warned ? GLEX_LOG_INFO : GLEX_LOG_WARN,
+             "host %s %s: %u requests to endpoint %llx fail%s",
+             inet_ntop(AF_INET, &ip, host, sizeof(host)),
+             why == GLEX_NET_END_SILENT ? "has not answered for GLEX_NET_TIMEOUT" :
+                                          "cannot be reached", peer->tail - peer->acked,
+             (unsigned long long)peer->base.addr,
+             net->warned ? "" : "; GLEX_LOG=info shows all such");
+    net->warned = true;
+}
+
 /* What the peer has not acknowledged fails, though some of it may have been carried out: nothing is
  * ever sent twice. */
 void net_peer_end(struct net_peer *peer, enum glex_net_end why)
@@ -111,6 +131,9 @@ void net_peer_end(struct net_peer *peer, enum glex_net_end why)
     if (peer->side.was_up) {
         GLEX_COUNT(peer->side.ep, net_peers, -1ull);
         GLEX_COUNT(peer->side.ep, net_ended, why != GLEX_NET_END_DENIED);
+    }
+    if (why == GLEX_NET_END_SILENT || why == GLEX_NET_END_UNREACHABLE) {
+        net_say_silent(peer, why);
     }
     peer->side.ended = true;
     peer->side.conn = NULL;

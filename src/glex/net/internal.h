@@ -105,6 +105,7 @@ struct glex_net {
     uint32_t                      pending; /* requests of all peers that have not ended */
     uint32_t                      misses;  /* turns in a row that brought nothing */
     bool                          busy;    /* in progress() */
+    bool                          warned;  /* of a host that does not answer */
 };
 
 /** Have a side looked at by the next progress(). */
