@@ -120,6 +120,12 @@ AC_DEFUN([OPENGLEX_TESTS], [
     AS_CASE([$enable_tests], [yes | no | bench], [],
             [AC_MSG_ERROR([--enable-tests=$enable_tests is unknown: yes, no or bench])])
     AM_CONDITIONAL([ENABLE_TESTS], [test "x$enable_tests" = xyes])
+    AC_ARG_ENABLE([fault-injection], [AS_HELP_STRING([--enable-fault-injection],
+        [let GLEX_FAULT make the NIC lose, delay and refuse requests, which tests need (default: if
+         tests are built)])], [], [enable_fault_injection=$enable_tests])
+    AS_IF([test "x$enable_fault_injection" = xyes],
+          [AC_DEFINE([OPENGLEX_FAULT_INJECTION], [1], [GLEX_FAULT injects faults])])
+    AM_CONDITIONAL([FAULT_INJECTION], [test "x$enable_fault_injection" = xyes])
     openglex_bench=$enable_tests
     AS_IF([test "x$openglex_ucx_source" = xno], [openglex_bench=no])
     AM_CONDITIONAL([ENABLE_BENCH], [test "x$openglex_bench" != xno])

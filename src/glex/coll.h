@@ -37,6 +37,10 @@
 /* Requests of others, and of its own that waited, that one call carries out at most. */
 #define GLEX_COLL_BUDGET 16384u
 
+/* Empty polls until an owner carries its collectives on: a program that polls seldom must not have to
+ * poll thousands of times. */
+#define GLEX_COLL_PATIENCE 32u
+
 /** The areas that a library call has still to look at. */
 struct glex_coll_work {
     struct glex_endpoint *ep; /* who looks */

@@ -473,13 +473,17 @@ glex_ret_t glex_get_ep_addr(glex_ep_handle_t handle, glex_ep_addr_t *ep_addr)
 
 uint32_t glex_endpoint_patience(const struct glex_endpoint *ep)
 {
-    uint32_t patience = glex_fault_patience(ep), net;
+    uint32_t patience = glex_fault_patience(ep), other;
 
-    if (ep->net == NULL) {
-        return patience;
+    if (ep->coll.area != NULL) {
+        other = GLEX_COLL_PATIENCE;
+        patience = other < patience ? other : patience;
     }
-    net = glex_net_patience(ep);
-    return net < patience ? net : patience;
+    if (ep->net != NULL) {
+        other = glex_net_patience(ep);
+        patience = other < patience ? other : patience;
+    }
+    return patience;
 }
 
 bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos)

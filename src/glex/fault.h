@@ -1,12 +1,16 @@
 /*
- * Faults to order, for tests: GLEX_FAULT. They are a link of their own in front of the real one,
- * so nothing is paid where no fault is asked for.
+ * Fault injection, for tests: GLEX_FAULT. The faults are a link of their own in front of the real
+ * one. Compiled in by configure --enable-fault-injection; without, GLEX_FAULT is refused.
  */
 #ifndef GLEX_FAULT_H
 #define GLEX_FAULT_H
 
 #include "common.h"
 #include "link.h"
+#include "log.h"
+#include "ring.h"
+
+#include <openglex.h>
 
 struct glex_fault_spec {
     bool     on;
@@ -26,12 +30,18 @@ struct glex_fault_spec {
 struct glex_endpoint;
 struct glex_fault;
 
+#ifdef OPENGLEX_FAULT_INJECTION
+
 extern const struct glex_link glex_fault_link;
+
+/** Parse the value of GLEX_FAULT. Logs and returns false on nonsense. */
+bool glex_fault_parse(const char *text, struct glex_fault_spec *spec);
 
 /** Set up ep->fault, if faults are asked for. */
 glex_ret_t glex_fault_init(struct glex_endpoint *ep);
 
-/** What every request meets before it is carried out: GLEX_REQ_DONE, or GLEX_REQ_BUSY. */
+/** What every request meets before it is carried out, of an endpoint with ep->fault:
+ *  GLEX_REQ_DONE, or GLEX_REQ_BUSY. */
 int glex_fault_enter(struct glex_endpoint *ep, int32_t flag);
 
 /** Send what is still delayed, and free it. */
@@ -41,13 +51,58 @@ void glex_fault_cleanup(struct glex_endpoint *ep);
 void glex_fault_flush(struct glex_endpoint *ep);
 
 /** How many polls find nothing before glex_fault_idle(). A program that polls seldom must not have to
- *  poll thousands of times for a delayed message, or to carry its collectives on. */
+ *  poll thousands of times for a delayed message. */
 uint32_t glex_fault_patience(const struct glex_endpoint *ep);
 
 /** Polls found nothing: send those that have been delayed for long. */
 void glex_fault_idle(struct glex_endpoint *ep);
 
-/** Parse the value of GLEX_FAULT. Logs and returns false on nonsense. */
-bool glex_fault_parse(const char *text, struct glex_fault_spec *spec);
+#else
+
+#define glex_fault_link glex_shm_link
+
+static inline bool glex_fault_parse(const char *text, struct glex_fault_spec *spec)
+{
+    (void)spec;
+    glex_error("GLEX_FAULT=%s: this libglex was built without fault injection "
+               "(configure --enable-fault-injection)", text);
+    return false;
+}
+
+static inline glex_ret_t glex_fault_init(struct glex_endpoint *ep)
+{
+    (void)ep;
+    return GLEX_SUCCESS;
+}
+
+static inline int glex_fault_enter(struct glex_endpoint *ep, int32_t flag)
+{
+    (void)ep;
+    (void)flag;
+    return GLEX_REQ_DONE;
+}
+
+static inline void glex_fault_cleanup(struct glex_endpoint *ep)
+{
+    (void)ep;
+}
+
+static inline void glex_fault_flush(struct glex_endpoint *ep)
+{
+    (void)ep;
+}
+
+static inline uint32_t glex_fault_patience(const struct glex_endpoint *ep)
+{
+    (void)ep;
+    return GLEX_RING_PATIENCE;
+}
+
+static inline void glex_fault_idle(struct glex_endpoint *ep)
+{
+    (void)ep;
+}
+
+#endif
 
 #endif
