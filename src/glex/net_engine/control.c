@@ -19,9 +19,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Connections without proof: more than these, and the oldest goes; each is given so long. */
+/* Connections without proof: more than these, and the oldest goes. */
 #define CONTROL_MAX_UNPROVEN 256u
-#define CONTROL_PROOF_NS     60000000000ull
+/* How often one that the peer dropped before we were connected is made again. */
+#define CONTROL_MAX_DROPPED  16u
 /* How long what is on its way may still come after the control connection was closed. */
 #define CONTROL_CLOSING_NS   1000000000ull
 #define CONTROL_DEAF_NS      100000000ull
@@ -69,12 +70,10 @@ static bool control_random(void *data, size_t len)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* So little always fits the empty buffer of a socket. `ok`: it could be made. */
-static void control_send(struct engine_conn *conn, bool ok, const void *data, size_t len)
+/* So little always fits the empty buffer of a socket: false says that it is closed. */
+static bool control_send(struct engine_conn *conn, const void *data, size_t len)
 {
-    if (!ok || send(conn->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)len) {
-        engine_conn_end(conn, GLEX_NET_END_CLOSED);
-    }
+    return send(conn->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len;
 }
 
 static void control_send_hello(struct engine_conn *conn)
@@ -82,18 +81,19 @@ static void control_send_hello(struct engine_conn *conn)
     struct control_hello hello = {.magic = CONTROL_MAGIC, .version = CONTROL_VERSION};
 
     memcpy(hello.nonce, conn->nonce_listen, CONTROL_NONCE);
-    control_send(conn, true, &hello, sizeof(hello));
+    if (!control_send(conn, &hello, sizeof(hello))) {
+        engine_conn_end(conn, GLEX_NET_END_CLOSED);
+    }
 }
 
-static void control_send_proof(struct engine_conn *conn)
+static bool control_send_proof(struct engine_conn *conn)
 {
     struct control_proof proof = {
         .from = conn->engine->params.addr, .to = conn->base.addr, .id = conn->id};
 
     memcpy(proof.nonce, conn->nonce_connect, CONTROL_NONCE);
-    control_send(conn,
-                 control_mac(conn, 'C', &proof, offsetof(struct control_proof, mac), proof.mac),
-                 &proof, sizeof(proof));
+    return control_mac(conn, 'C', &proof, offsetof(struct control_proof, mac), proof.mac) &&
+           control_send(conn, &proof, sizeof(proof));
 }
 
 static void control_send_welcome(struct engine_conn *conn)
@@ -102,9 +102,10 @@ static void control_send_welcome(struct engine_conn *conn)
                                       .len = (uint32_t)conn->engine->address_len};
 
     memcpy(welcome.fabric, conn->engine->address, conn->engine->address_len);
-    control_send(
-        conn, control_mac(conn, 'W', &welcome, offsetof(struct control_welcome, mac), welcome.mac),
-        &welcome, sizeof(welcome));
+    if (!control_mac(conn, 'W', &welcome, offsetof(struct control_welcome, mac), welcome.mac) ||
+        !control_send(conn, &welcome, sizeof(welcome))) {
+        engine_conn_end(conn, GLEX_NET_END_CLOSED);
+    }
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -120,6 +121,37 @@ static void control_denied(struct engine_conn *conn, const char *what)
     engine_conn_end(conn, GLEX_NET_END_DENIED);
 }
 
+/*
+ * A peer waits for a proof for so long only, and keeps so many connections without. A process that
+ * computes meanwhile is slow to prove, and no less honest. Nothing was sent yet that could come
+ * twice.
+ */
+void engine_control_dropped(struct engine_conn *conn)
+{
+    if (conn->dropped++ == CONTROL_MAX_DROPPED) {
+        engine_conn_end(conn, GLEX_NET_END_CLOSED);
+        return;
+    }
+    if (conn->ep != NULL) {
+        (void)fi_close(&conn->ep->fid);
+        conn->ep = NULL;
+    }
+    close(conn->fd);
+    conn->fd = -1;
+    conn->in_len = 0;
+    if (!engine_control_connect(conn, conn->ip, conn->port)) {
+        engine_conn_end(conn, GLEX_NET_END_UNREACHABLE);
+    }
+}
+
+/* Whether the peer has closed by now. */
+static bool control_is_closed(const struct engine_conn *conn)
+{
+    char byte;
+
+    return recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 static void control_on_hello(struct engine_conn *conn)
 {
     struct control_hello hello;
@@ -131,7 +163,9 @@ static void control_on_hello(struct engine_conn *conn)
     }
     memcpy(conn->nonce_listen, hello.nonce, CONTROL_NONCE);
     conn->state = CONN_WAIT_WELCOME;
-    control_send_proof(conn);
+    if (control_is_closed(conn) || !control_send_proof(conn)) {
+        engine_control_dropped(conn);
+    }
 }
 
 static void control_on_proof(struct engine_conn *conn)
@@ -148,6 +182,7 @@ static void control_on_proof(struct engine_conn *conn)
     conn->base.addr = proof.from;
     conn->peer_id = proof.id;
     conn->engine->unproven--;
+    conn->deadline = 0; /* it may be computing now */
     conn->state = CONN_WAIT_FABRIC;
     control_send_welcome(conn);
 }
@@ -203,17 +238,31 @@ static void control_on_end(struct engine_conn *conn, int err)
         engine_conn_end(conn, err == ECONNREFUSED ? GLEX_NET_END_REFUSED :
                                                     GLEX_NET_END_UNREACHABLE);
         break;
-    case CONN_WAIT_WELCOME:
-        if (err == 0) {
-            control_denied(conn, "a peer did not accept our proof of the job's key");
-            break;
+    case CONN_WAIT_HELLO:
+        if (err == 0 || err == ECONNRESET) {
+            engine_control_dropped(conn);
+        } else {
+            engine_conn_end(conn, GLEX_NET_END_SILENT);
         }
-        engine_conn_end(conn, GLEX_NET_END_CLOSED);
+        break;
+    case CONN_WAIT_WELCOME:
+        if (err == 0) { /* it has read our proof */
+            control_denied(conn, "a peer did not accept our proof of the job's key");
+        } else if (err == ECONNRESET) {
+            engine_control_dropped(conn);
+        } else {
+            engine_conn_end(conn, GLEX_NET_END_SILENT);
+        }
         break;
     case CONN_CLOSING:
     case CONN_CLOSED:
         break;
     case CONN_WAIT_FABRIC:
+        if (conn->ours && (err == 0 || err == ECONNRESET)) {
+            engine_control_dropped(conn);
+            break;
+        }
+        /* fall through */
     case CONN_UP:
         if (conn->ep != NULL && (err == 0 || err == ECONNRESET)) {
             control_begin_closing(conn);
@@ -261,6 +310,9 @@ static void control_read(struct engine_conn *conn)
         conn->in_len += (size_t)got;
         if (conn->in_len == wanted) {
             control_dispatch(conn);
+            if (conn->state == CONN_CONNECTING) {
+                return; /* once more, by another socket */
+            }
         }
     }
 }
@@ -305,6 +357,8 @@ bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port
     }
     control_set_options(conn);
     (void)bind(conn->fd, (struct sockaddr *)&from, sizeof(from)); /* else the kernel's choice */
+    conn->ip = ip;
+    conn->port = port;
     conn->state = CONN_CONNECTING;
     conn->deadline = engine_now_ns() + conn->engine->params.timeout_ms * 1000000ull;
     if (connect(conn->fd, (struct sockaddr *)&to, sizeof(to)) != 0 && errno != EINPROGRESS) {
@@ -357,7 +411,7 @@ static void control_accepted(struct glex_net_engine *engine, int fd)
         return;
     }
     conn->state = CONN_WAIT_PROOF;
-    conn->deadline = engine_now_ns() + CONTROL_PROOF_NS;
+    conn->deadline = engine_now_ns() + engine->params.timeout_ms * 1000000ull;
     if (++engine->unproven > CONTROL_MAX_UNPROVEN) {
         control_drop_oldest(engine);
     }
@@ -438,7 +492,9 @@ void engine_control_progress(struct glex_net_engine *engine)
             control_read(conn);
         }
     }
-    control_deadlines(engine);
+    if (num < CONTROL_EVENTS) { /* else what a connection waits for may be there, and not read yet */
+        control_deadlines(engine);
+    }
 }
 
 bool engine_control_open(struct glex_net_engine *engine)

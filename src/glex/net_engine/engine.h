@@ -95,6 +95,9 @@ struct engine_conn {
     bool                    told; /* the link need not hear of its end */
     int                     fd;   /* control, or -1 */
     uint64_t                deadline; /* ns; 0: none */
+    uint32_t                ip;   /* that we connect to, in host byte order */
+    uint16_t                port;
+    uint16_t                dropped; /* how often the peer gave us up before we were connected */
     uint64_t                id, peer_id;
     uint32_t                slot; /* in the engine's table by id */
     uint8_t                 nonce_listen[CONTROL_NONCE], nonce_connect[CONTROL_NONCE];
@@ -180,5 +183,8 @@ bool engine_control_open(struct glex_net_engine *engine);
 void engine_control_close(struct glex_net_engine *engine);
 void engine_control_progress(struct glex_net_engine *engine);
 bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port);
+/** One of ours ended before it was up, and not because of its key: connect once more, or, after many
+ *  tries, end it. */
+void engine_control_dropped(struct engine_conn *conn);
 
 #endif
