@@ -1,16 +1,19 @@
 /*
  * A module of udmon-agent for agent.sh: the sensor "ramp" tells at its n-th tick, from 0, that at n
  * seconds after the epoch the counter ramp_total was 5 n and the gauge ramp was n. With the option
- * "jumps" the time of day runs backwards, while the monotonic clock goes on a second a tick.
+ * "jumps" the time of day runs backwards, while the monotonic clock goes on a second a tick. With "ago"
+ * the times are so many seconds before now.
  */
 #include "udmon/include/udmon_module.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 typedef struct ramp {
     uint64_t n;
     int jumps;
+    double ago;
 } ramp_t;
 
 static int ramp_create(udmon_node_t *node, void **state_p)
@@ -21,7 +24,8 @@ static int ramp_create(udmon_node_t *node, void **state_p)
     if (ramp == NULL) {
         return -ENOMEM;
     }
-    if (udmon_node_number(node, "first", 0, 0, 1000, &first) < 0) {
+    if ((udmon_node_number(node, "first", 0, 0, 1000, &first) < 0) ||
+        (udmon_node_number(node, "ago", 0, 0, 1e6, &ramp->ago) < 0)) {
         free(ramp);
         return -EINVAL;
     }
@@ -34,18 +38,20 @@ static int ramp_create(udmon_node_t *node, void **state_p)
 static void ramp_tick(udmon_node_t *node, void *state)
 {
     ramp_t *ramp = state;
-    uint64_t n = ramp->n++, second = 1000000000u;
+    uint64_t n = ramp->n++, second = 1000000000u, when;
     udmon_metric_t metrics[] = {
         {.name = "ramp_total{kind=\"test\"}", .value = 5.0 * n, .counter = 1},
         {.name = "ramp", .value = n},
     };
 
-    metrics[0].time_ns = metrics[1].time_ns = (ramp->jumps ? (1000 - n) : n) * second;
+    when = (ramp->ago > 0) ? ((uint64_t)time(NULL) - (uint64_t)ramp->ago) :
+                             (ramp->jumps ? (1000 - n) : n);
+    metrics[0].time_ns = metrics[1].time_ns = when * second;
     metrics[0].clock_ns = metrics[1].clock_ns = ramp->jumps ? ((n + 1) * second) : 0;
     udmon_node_emit(node, metrics, 2);
 }
 
-static const char *const ramp_options[] = {"first", "jumps", NULL};
+static const char *const ramp_options[] = {"first", "jumps", "ago", NULL};
 
 static const udmon_node_type_t ramp_type = {
     .name = "ramp",

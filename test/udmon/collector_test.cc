@@ -15,6 +15,7 @@ extern "C" {
 #include "udmon/collector/metrics.h"
 #include "udmon/collector/store.h"
 #include "udmon/collector/writer.h"
+#include "udmon/include/udmon.h"
 #include "udmon/lib/net/loop.h"
 #include "udmon/lib/metric.h"
 }
@@ -187,6 +188,23 @@ struct StoreTest : testing::Test {
         return n;
     }
 };
+
+// One of long ago keeps its time where the agent's clock is right: it has waited for the collector.
+TEST_F(StoreTest, OldSamplesKeepTheirTimeIfTheClockIsRight)
+{
+    const int64_t second = 1000, hour = 3600 * second;
+
+    EXPECT_TRUE(store_is_dated(0, UDMON_CLOCK_UNKNOWN));
+    EXPECT_TRUE(store_is_dated(10 * second, 0));
+    EXPECT_FALSE(store_is_dated(11 * second, 0));
+    EXPECT_TRUE(store_is_dated(-300 * second, UDMON_CLOCK_UNKNOWN));
+    EXPECT_FALSE(store_is_dated(-301 * second, UDMON_CLOCK_UNKNOWN));
+    EXPECT_TRUE(store_is_dated(-5 * hour, 0));
+    EXPECT_TRUE(store_is_dated(-5 * hour, -300));
+    EXPECT_FALSE(store_is_dated(-5 * hour, -301));
+    EXPECT_FALSE(store_is_dated(-5 * hour, 11));
+    EXPECT_FALSE(store_is_dated(-5 * hour, -5 * 3600));
+}
 
 // What counts is when a sample came: an agent's clock may be wrong, and be set right.
 TEST_F(StoreTest, TheLatestIsTheOneThatCameLast)

@@ -115,7 +115,7 @@ TEST_F(FuzzTest, DatagramsOfAConnection)
         dgram.version = UDMON_VERSION;
         dgram.type = 1 + random() % UDMON_PONG; // no goodbye
         dgram.count = htole16(random() % 5);
-        dgram.extra = htole32((random() % 2) ? random() : 0);
+        dgram.clock_s = htole32((random() % 2) ? random() : 0);
         dgram.token = htole64(session->chan.token);
         dgram.seq = htole64((random() % 4) ? session->chan.win.next + random() % 3 : random());
         Bytes bytes((uint8_t *)&dgram, (uint8_t *)(&dgram + 1));

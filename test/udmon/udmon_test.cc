@@ -179,6 +179,39 @@ TEST_P(UdmonRecords, ServerRestartedIsFoundAgainAndTheGapIsKnown)
     EXPECT_EQ(2u, client.stats().connections);
 }
 
+// A server that was away for long is not flooded: so many datagrams go, and more when it answers.
+TEST_P(UdmonRecords, WhatWaitedIsSentAsTheServerAnswers)
+{
+    const uint64_t count = 20000;
+    const std::string record(100, 'r');
+    udmon_stats_t stats;
+
+    options.client_id = 12;
+    options.keepalive_ms = 5000; // those that are not processed below are not dead
+    options.queue_bytes = 8 << 20;
+    int port = free_port();
+    Client client(url(port), &options);
+    for (uint64_t i = 0; i < count; ++i) {
+        ASSERT_EQ(0, client.send(record));
+    }
+    Server server(url(port), &options);
+    ASSERT_EQ(0, server.error);
+    ASSERT_TRUE(run({&server}, {&client}, [&] { return client.connected(); }));
+    ASSERT_EQ(0, udmon_server_stats(server.server, 12, &stats));
+    EXPECT_LE(std::abs(stats.peer_clock_s), 1);
+
+    uint64_t sent = client.stats().datagrams_sent;
+    auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+    ASSERT_TRUE(run({}, {&client}, [&] { return std::chrono::steady_clock::now() > end; }));
+    EXPECT_LE(client.stats().datagrams_sent, sent + 40);
+    EXPECT_GT(client.stats().queued, count / 2);
+
+    ASSERT_TRUE(run({&server}, {&client}, [&] { return server.received.size() == count; }));
+    EXPECT_EQ(0u, server.lost[12]);
+    ASSERT_EQ(0, client.send("now"));
+    ASSERT_TRUE(run({&server}, {&client}, [&] { return server.received.back().data == "now"; }));
+}
+
 // The server knows what it has of a client, so what came to nothing between is known too.
 TEST_P(UdmonRecords, LossBetweenTwoConnectionsIsKnown)
 {

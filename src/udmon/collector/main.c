@@ -23,8 +23,6 @@
 
 enum {
     COMMIT_MS = 1000,
-    MISDATED_MS = 10 * 1000,      /* a clock ahead of ours by so much is wrong, */
-    MISDATED_LATE_MS = 300 * 1000 /* or behind: samples may have waited in an agent's queue */
 };
 #define FORGET_NS UINT64_C(3600000000000)
 
@@ -86,20 +84,33 @@ static uint64_t collector_resume(void *arg, uint64_t id)
     return (found != NULL) ? (*found)->next : UDMON_SEQ_UNKNOWN;
 }
 
+/* How far an agent's clock is ahead of ours. */
+static int64_t collector_clock_s(const collector_t *collector, uint64_t agent)
+{
+    udmon_stats_t stats;
+
+    return (udmon_server_stats(collector->server, agent, &stats) == 0) ? stats.peer_clock_s :
+                                                                         UDMON_CLOCK_UNKNOWN;
+}
+
 /*
  * The time that a sample is stored with: the agent's, unless its clock is far from ours. Then it is
  * the time when it came.
  */
-static int64_t collector_time_ms(host_t *host, const udmon_metric_t *metric)
+static int64_t collector_time_ms(const collector_t *collector, uint64_t agent, host_t *host,
+                                 const udmon_metric_t *metric)
 {
     static udmon_log_limit_t limit;
     struct timespec clock;
-    int64_t now_ms, apart_ms;
+    int64_t now_ms, apart_ms, clock_s = 0;
 
     clock_gettime(CLOCK_REALTIME, &clock);
     now_ms = ((int64_t)clock.tv_sec * 1000) + (clock.tv_nsec / 1000000);
     apart_ms = (int64_t)(metric->time_ns / 1000000) - now_ms;
-    if ((apart_ms <= MISDATED_MS) && (apart_ms >= -MISDATED_LATE_MS)) {
+    if (apart_ms < -STORE_LATE_MS) {
+        clock_s = collector_clock_s(collector, agent);
+    }
+    if (store_is_dated(apart_ms, clock_s)) {
         return metric->time_ns / 1000000;
     }
     ++host->misdated;
@@ -109,8 +120,8 @@ static int64_t collector_time_ms(host_t *host, const udmon_metric_t *metric)
     return now_ms;
 }
 
-static void collector_sample(collector_t *collector, host_t *host, const udmon_metric_t *metric,
-                             int late)
+static void collector_sample(collector_t *collector, uint64_t agent, host_t *host,
+                             const udmon_metric_t *metric, int late)
 {
     static udmon_log_limit_t limit;
     series_t *series = store_series(host, metric->name);
@@ -123,7 +134,7 @@ static void collector_sample(collector_t *collector, host_t *host, const udmon_m
         return;
     }
     store_sample(series, metric, late, host->arrived_ns);
-    time_ms = collector_time_ms(host, metric);
+    time_ms = collector_time_ms(collector, agent, host, metric);
     writer_sample(&collector->writer, series, time_ms, metric->value);
     if (collector->remote_url != NULL) {
         remote_sample(&collector->remote, series, time_ms, metric->value);
@@ -148,7 +159,7 @@ static void collector_message(void *arg, const udmon_peer_t *peer, const udmon_m
         ++host->malformed;
         return;
     }
-    collector_sample(collector, host, &metric, message->late);
+    collector_sample(collector, peer->id, host, &metric, message->late);
 }
 
 static void collector_joined(void *arg, const udmon_peer_t *peer)

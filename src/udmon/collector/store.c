@@ -102,6 +102,14 @@ host_t *store_host(store_t *store, const char *name)
     return host;
 }
 
+int store_is_dated(int64_t apart_ms, int64_t clock_s)
+{
+    if (apart_ms >= -STORE_LATE_MS) {
+        return apart_ms <= STORE_AHEAD_MS;
+    }
+    return (clock_s >= -STORE_LATE_MS / 1000) && (clock_s <= STORE_AHEAD_MS / 1000);
+}
+
 series_t *store_series(host_t *host, const char *name)
 {
     series_t key = {.name = (char *)name}, *series, **found;

@@ -20,6 +20,8 @@
 enum {
     STORE_HOSTS_MAX = 20000,
     STORE_SERIES_MAX = 20000, /* of a host */
+    STORE_AHEAD_MS = 10 * 1000, /* a clock ahead of ours by more is wrong, */
+    STORE_LATE_MS = 300 * 1000, /* or behind */
     HISTORY_LEVELS = 4
 };
 
@@ -84,6 +86,13 @@ void store_reader_begin(store_t *store);
 void store_reader_end(store_t *store);
 
 /* All below: with the lock held. */
+
+/*
+ * Whether the time of a sample, `apart_ms` after ours, is to be gone by. One of long ago has waited
+ * in the agent's queue, or its clock is slow: `clock_s`, how far that is ahead of ours, tells; it may
+ * be UDMON_CLOCK_UNKNOWN.
+ */
+int store_is_dated(int64_t apart_ms, int64_t clock_s);
 
 /* The host of a name, made if there is none; NULL: too many, or no memory. */
 host_t *store_host(store_t *store, const char *name);

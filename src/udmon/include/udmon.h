@@ -62,6 +62,9 @@ typedef struct udmon_options {
 /** All defaults. */
 void udmon_options_init(udmon_options_t *options);
 
+/** No keepalive has told the peer's time of day yet. */
+#define UDMON_CLOCK_UNKNOWN INT64_MIN
+
 /** Counters of one direction pair; of a client, or of a server for one of its clients. */
 typedef struct udmon_stats {
     uint64_t accepted;      /**< records given to us to send */
@@ -83,6 +86,8 @@ typedef struct udmon_stats {
     uint64_t peer_received; /**< our records that the peer has, as of its last answer */
     uint64_t peer_lost;
     uint64_t rtt_ns;        /**< of the last keepalive */
+    int64_t peer_clock_s;   /**< how far the peer's time of day was ahead of ours at its last
+                             *   keepalive, or UDMON_CLOCK_UNKNOWN */
 } udmon_stats_t;
 
 /** One received record. `data` is valid until the callback returns. */
@@ -199,7 +204,7 @@ int udmon_client_process(udmon_client_t *client);
 /**
  * Send a record: copied, sent when its datagram is full or after flush_ms. Also while not
  * connected: it then waits in the queue, and if that is full the oldest record is dropped and
- * counted.
+ * counted. What has waited is sent not faster than the server answers, once there is a connection.
  * @return -EMSGSIZE: longer than max_record.
  */
 int udmon_client_send(udmon_client_t *client, const void *data, size_t length);

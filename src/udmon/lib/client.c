@@ -4,7 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { CLIENT_PROBE_MS = 100, CLIENT_AGAIN_MS = 5 };
+enum {
+    CLIENT_PROBE_MS = 100,
+    CLIENT_AGAIN_MS = 5,
+    CLIENT_BURST = 32 /* datagrams of a backlog that are sent before the server has answered */
+};
 
 static void client_keepalive(udmon_timer_t *timer)
 {
@@ -66,6 +70,10 @@ static void client_received(void *arg, const void *data, size_t length)
     client->heard_ns = client->loop.now_ns;
     switch (udmon_chan_receive(&client->chan, data, length)) {
     case UDMON_PONG:
+        client->unanswered = 0;
+        if (client->state != UDMON_CONNECTED) {
+            client->backlog_end = client->chan.next_seq;
+        }
         udmon_client_set_state(client, UDMON_CONNECTED, udmon_scheme_name(client->scheme));
         break;
     case UDMON_BYE:
@@ -177,6 +185,32 @@ int udmon_client_fd(const udmon_client_t *client)
     return client->loop.epoll_fd;
 }
 
+/*
+ * Whether records that have waited for the connection are yet to be sent. There may be very many,
+ * and datagrams that nobody has asked for are lost where they come faster than the server takes
+ * them: so many go, then a ping, and more when it is answered.
+ */
+static int client_has_backlog(const udmon_client_t *client)
+{
+    return udmon_chan_sent_before(&client->chan) < client->backlog_end;
+}
+
+static int client_pump_backlog(udmon_client_t *client)
+{
+    uint64_t sent = client->chan.stats.datagrams_sent;
+    int ret;
+
+    if (client->unanswered >= CLIENT_BURST) {
+        return 0;
+    }
+    ret = udmon_chan_pump_some(&client->chan, 1, CLIENT_BURST - client->unanswered);
+    client->unanswered += client->chan.stats.datagrams_sent - sent;
+    if ((ret == 0) && (client->unanswered >= CLIENT_BURST)) {
+        ret = udmon_chan_ping(&client->chan, UDMON_PING, udmon_now_ns()); /* else the keepalive's */
+    }
+    return ret;
+}
+
 /* Send what can be sent; what cannot stays in the queue. */
 static void client_pump(udmon_client_t *client)
 {
@@ -186,7 +220,11 @@ static void client_pump(udmon_client_t *client)
     if (client->state != UDMON_CONNECTED) {
         return;
     }
-    ret = udmon_chan_pump(&client->chan, client->flush_now);
+    if (client_has_backlog(client)) {
+        ret = client_pump_backlog(client);
+    } else {
+        ret = udmon_chan_pump(&client->chan, client->flush_now);
+    }
     client->stuck = (ret < 0);
     if (ret == 0) {
         client->flush_now = 0;
@@ -232,7 +270,7 @@ int udmon_client_send(udmon_client_t *client, const void *data, size_t length)
     int ret, pumped;
     uint64_t sent;
 
-    if ((client->state != UDMON_CONNECTED) || client->stuck) {
+    if ((client->state != UDMON_CONNECTED) || client->stuck || client_has_backlog(client)) {
         ret = udmon_chan_push(&client->chan, data, length);
     } else {
         sent = client->chan.stats.datagrams_sent;

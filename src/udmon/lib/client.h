@@ -39,6 +39,8 @@ struct udmon_client {
     udmon_chan_t chan;
     uint64_t heard_ns;
     uint64_t asked_ns; /* when `keepalive` was fired last */
+    uint64_t backlog_end; /* records before it have waited for this connection */
+    unsigned unanswered;  /* datagrams of theirs since the server's last answer */
     int flush_now;
     int stuck;                  /* sending is process's, which knows when there is room again */
     int bye;

@@ -106,7 +106,8 @@ typedef struct udmon_dgram {
     uint8_t version;
     uint8_t type;
     uint16_t count;
-    uint32_t extra;
+    uint32_t clock_s; /* of UDMON_PING and UDMON_PONG: the sender's time of day, seconds since 1970,
+                       * the low 32 bits, never 0; else 0 */
     uint64_t token; /* of the connection; not known to anybody else */
     uint64_t seq;
 } __attribute__((packed)) udmon_dgram_t;

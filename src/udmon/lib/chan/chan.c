@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /*
  * By default a batch takes 2,048 bytes of records: eight of 256, four of 512, two of 1,024. Larger
@@ -34,6 +35,7 @@ void udmon_chan_init(udmon_chan_t *chan, const udmon_options_t *options,
     }
     chan->max_record = options->max_record;
     chan->queue_bytes = options->queue_bytes;
+    chan->stats.peer_clock_s = UDMON_CLOCK_UNKNOWN;
     seqwin_init(&chan->win, 0);
 }
 
@@ -82,7 +84,7 @@ void udmon_chan_stats(const udmon_chan_t *chan, udmon_stats_t *stats)
 }
 
 void *udmon_chan_header(const udmon_chan_t *chan, void *buffer, uint8_t type, uint64_t seq,
-                        uint16_t count, uint32_t extra)
+                        uint16_t count)
 {
     udmon_dgram_t *dgram = buffer;
 
@@ -90,7 +92,6 @@ void *udmon_chan_header(const udmon_chan_t *chan, void *buffer, uint8_t type, ui
         .version = UDMON_VERSION,
         .type = type,
         .count = htole16(count),
-        .extra = htole32(extra),
         .token = htole64(chan->token),
         .seq = htole64(seq),
     };
@@ -122,7 +123,7 @@ static size_t chan_pack_signal(void *buffer, size_t size, void *arg)
     const chan_note_t *note = arg;
 
     (void)size;
-    udmon_chan_header(note->chan, buffer, note->type, note->chan->next_seq, 0, 0);
+    udmon_chan_header(note->chan, buffer, note->type, note->chan->next_seq, 0);
     return sizeof(udmon_dgram_t);
 }
 
@@ -133,6 +134,14 @@ int udmon_chan_signal(udmon_chan_t *chan, uint8_t type)
     return udmon_chan_send(chan, sizeof(udmon_dgram_t), chan_pack_signal, &note);
 }
 
+/* 0 is for those that do not say. */
+static uint32_t chan_clock_s(void)
+{
+    uint32_t now = (uint32_t)time(NULL);
+
+    return now != 0 ? now : 1;
+}
+
 static size_t chan_pack_ping(void *buffer, size_t size, void *arg)
 {
     const chan_note_t *note = arg;
@@ -140,7 +149,8 @@ static size_t chan_pack_ping(void *buffer, size_t size, void *arg)
     udmon_ping_t *ping;
 
     (void)size;
-    ping = udmon_chan_header(chan, buffer, note->type, udmon_chan_sent_before(chan), 0, 0);
+    ping = udmon_chan_header(chan, buffer, note->type, udmon_chan_sent_before(chan), 0);
+    ((udmon_dgram_t *)buffer)->clock_s = htole32(chan_clock_s());
     ping->time_ns = htole64(note->time_ns);
     ping->received = htole64(chan->win.received);
     ping->lost = htole64(chan->win.lost);

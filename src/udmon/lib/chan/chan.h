@@ -93,6 +93,9 @@ uint64_t udmon_chan_sent_before(const udmon_chan_t *chan);
  */
 int udmon_chan_pump(udmon_chan_t *chan, int all);
 
+/* The same, and not more than `most` datagrams. */
+int udmon_chan_pump_some(udmon_chan_t *chan, int all, unsigned most);
+
 /* Send a datagram without content (UDMON_BYE), with the number of records there ever were. */
 int udmon_chan_signal(udmon_chan_t *chan, uint8_t type);
 
@@ -104,7 +107,7 @@ int udmon_chan_receive(udmon_chan_t *chan, const void *data, size_t length);
 
 /* Header of an outgoing datagram; returns what follows it. */
 void *udmon_chan_header(const udmon_chan_t *chan, void *buffer, uint8_t type, uint64_t seq,
-                        uint16_t count, uint32_t extra);
+                        uint16_t count);
 /* The counting half of ops->send. */
 int udmon_chan_send(udmon_chan_t *chan, size_t size, udmon_chan_pack_t pack, void *arg);
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Note record `seq` and deliver it, unless it has come before. */
 static void rx_record(udmon_chan_t *chan, uint64_t seq, const void *data, size_t length)
@@ -241,6 +242,9 @@ static int rx_ping(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length
     rx_sent_before(chan, le64toh(dgram->seq));
     chan->stats.peer_received = le64toh(ping->received);
     chan->stats.peer_lost = le64toh(ping->lost);
+    if (dgram->clock_s != 0) { /* as a difference: right beyond 2106, too */
+        chan->stats.peer_clock_s = (int32_t)(le32toh(dgram->clock_s) - (uint32_t)time(NULL));
+    }
     if (dgram->type == UDMON_PONG) {
         chan->stats.rtt_ns = udmon_now_ns() - le64toh(ping->time_ns);
     }

@@ -2,6 +2,7 @@
 #include "chan.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 /* Longest record that goes into a datagram as a whole. */
@@ -98,7 +99,7 @@ static size_t tx_pack_records(void *buffer, size_t size, void *arg)
     udmon_record_t record;
 
     packing->packed = 0;
-    udmon_chan_header(chan, buffer, UDMON_DATA, udmon_chan_sent_before(chan), 0, 0);
+    udmon_chan_header(chan, buffer, UDMON_DATA, udmon_chan_sent_before(chan), 0);
     while ((data != NULL) && (length <= (size - used - sizeof(record)))) {
         record.length = htole16(length);
         memcpy((uint8_t *)buffer + used, &record, sizeof(record));
@@ -156,7 +157,7 @@ static size_t tx_pack_pieces(void *buffer, size_t size, void *arg)
     udmon_piece_t piece;
     unsigned count = 0;
 
-    udmon_chan_header(chan, buffer, UDMON_PIECES, udmon_chan_sent_before(chan), 0, 0);
+    udmon_chan_header(chan, buffer, UDMON_PIECES, udmon_chan_sent_before(chan), 0);
     packing->packed = 0;
     while ((data != NULL) && ((bytes = tx_piece(chan, length, done, size - used)) > 0)) {
         piece.total = htole32(length);
@@ -215,13 +216,18 @@ static int tx_fills(const udmon_chan_t *chan, size_t size, size_t header)
 
 int udmon_chan_pump(udmon_chan_t *chan, int all)
 {
+    return udmon_chan_pump_some(chan, all, UINT_MAX);
+}
+
+int udmon_chan_pump_some(udmon_chan_t *chan, int all, unsigned most)
+{
     size_t length;
     int ret = 0;
 
     if (chan->mtu == 0) {
         return 0;
     }
-    while ((ret == 0) && (udmon_queue_front(&chan->queue, &length) != NULL)) {
+    while ((ret == 0) && (most-- > 0) && (udmon_queue_front(&chan->queue, &length) != NULL)) {
         if ((chan->part_done > 0) || (length > tx_whole_max(chan))) {
             if (!all && !tx_fills(chan, chan->mtu, sizeof(udmon_piece_t))) {
                 break;
