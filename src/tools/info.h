@@ -7,7 +7,7 @@
 
 #include "tool.h"
 
-#include <inspect.h>
+#include <api/inspect.h>
 
 struct info_options {
     bool   json;

@@ -5,8 +5,8 @@
  */
 #include "fuzz.h"
 
-#include "endpoint.h"
-#include "fabric.h"
+#include "core/endpoint.h"
+#include "base/fabric.h"
 
 #include <errno.h>
 #include <fcntl.h>

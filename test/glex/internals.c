@@ -1,8 +1,8 @@
 #include "internals.h"
 
-#include "endpoint.h"
-#include "fabric.h"
-#include "shm.h"
+#include "core/endpoint.h"
+#include "base/fabric.h"
+#include "core/shm.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -12,7 +12,7 @@
 #include <random>
 
 extern "C" {
-#include "inspect.h"
+#include "api/inspect.h"
 }
 
 static const uint32_t MAX_RANKS = 64;

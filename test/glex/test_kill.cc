@@ -19,7 +19,7 @@
 #include <random>
 
 extern "C" {
-#include "inspect.h"
+#include "api/inspect.h"
 }
 
 /* What a producer's n-th message or event says. */

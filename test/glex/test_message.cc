@@ -8,7 +8,7 @@
 #include <random>
 
 extern "C" {
-#include "inspect.h"
+#include "api/inspect.h"
 }
 
 static const uint32_t CAPACITY = 32;

@@ -14,7 +14,7 @@
 #include <random>
 
 extern "C" {
-#include "inspect.h"
+#include "api/inspect.h"
 }
 
 class segment : public testing::Test

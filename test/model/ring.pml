@@ -1,5 +1,5 @@
 /*
- * The ring of src/glex/ring.h: two producers, one consumer, two slots, each of which is used twice.
+ * The ring of src/glex/shm/ring.h: two producers, one consumer, two slots, each of which is used twice.
  * Every message arrives once, in the order of its producer, with what was written to its slot; no
  * slot is written while it is read.
  *

@@ -1,5 +1,5 @@
 /*
- * glex_ring_stalled() of src/glex/ring.c: two producers, each of which may die between any two
+ * glex_ring_stalled() of src/glex/shm/ring.c: two producers, each of which may die between any two
  * steps, and a consumer that passes over the positions of dead ones. It never passes over a
  * position whose message was published, or will be.
  *

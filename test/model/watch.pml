@@ -1,7 +1,7 @@
 /*
  * An entry of the registration table: the owner registers memory, takes it back and registers other
- * memory (mem_publish() and glex_deregister_mem() of src/glex/mem.c). A peer reads the entry
- * (shm_read_entry() of src/glex/shm.c) and gets all fields of one registration; and it watches the
+ * memory (mem_publish() and glex_deregister_mem() of src/glex/core/mem.c). A peer reads the entry
+ * (shm_read_entry() of src/glex/core/shm.c) and gets all fields of one registration; and it watches the
  * state word of the registration that it has (glex_ext_peer_watch()): once it knows, by whatever
  * message, that the registration was taken back, the watch does not hold.
  *

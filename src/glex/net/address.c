@@ -3,10 +3,10 @@
  * it listens at the port of its number. So an address says by itself where to connect to, and no
  * directory of endpoints is needed.
  */
-#include "device.h"
-#include "env.h"
-#include "fabric.h"
-#include "log.h"
+#include "core/device.h"
+#include "base/env.h"
+#include "base/fabric.h"
+#include "base/log.h"
 #include "net/net.h"
 
 #include <arpa/inet.h>

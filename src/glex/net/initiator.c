@@ -1,7 +1,7 @@
 /*
  * Peers of other hosts: requests are kept until they have ended.
  */
-#include "log.h"
+#include "base/log.h"
 #include "net/internal.h"
 
 #include <arpa/inet.h>

@@ -6,7 +6,7 @@
 
 #include "net/net.h"
 #include "net/wire.h"
-#include "shm.h"
+#include "core/shm.h"
 
 /* Requests to one peer that have not ended: a power of two. */
 #define NET_WINDOW 256u

@@ -1,8 +1,8 @@
 /*
  * The network of an endpoint: frames, and whose turn it is.
  */
-#include "env.h"
-#include "log.h"
+#include "base/env.h"
+#include "base/log.h"
 #include "net/internal.h"
 
 #include <poll.h>

@@ -7,8 +7,8 @@
 #ifndef GLEX_NET_H
 #define GLEX_NET_H
 
-#include "common.h"
-#include "link.h"
+#include "base/common.h"
+#include "core/link.h"
 #include "net/engine.h"
 
 struct glex_endpoint;

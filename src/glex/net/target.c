@@ -2,7 +2,7 @@
  * Peers of other hosts that send us requests: what comes is carried out on our own queues and
  * memory, in the order of its coming.
  */
-#include "log.h"
+#include "base/log.h"
 #include "net/internal.h"
 
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #ifndef GLEX_NET_WIRE_H
 #define GLEX_NET_WIRE_H
 
-#include "common.h"
+#include "base/common.h"
 
 enum net_op {
     NET_OP_MP = 1,  /* a message: its header is 8 bytes short */

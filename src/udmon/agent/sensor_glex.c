@@ -5,7 +5,7 @@
 #include "graph.h"
 #include "samples.h"
 
-#include "glex/inspect.h"
+#include "glex/api/inspect.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,0 +1,497 @@
+#include "core/endpoint.h"
+#include "base/caps.h"
+#include "coll/coll.h"
+#include "base/env.h"
+#include "base/fabric.h"
+#include "base/log.h"
+#include "api/mgmt.h"
+#include "core/shm.h"
+#include "shm/stats.h"
+#include "core/wait.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How long the end of a process waits for the network. */
+#define EXIT_FLUSH_MS 1000u
+
+/* The endpoints of this process, for fork() and exit(). */
+static pthread_mutex_t endpoints_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct glex_endpoint *endpoints;
+static pid_t endpoints_pid;
+
+/* ---- fork and exit --------------------------------------------------------------------------- */
+
+static glex_ret_t forked_send_imm_mp(glex_ep_handle_t ep, glex_imm_mp_req_t *req,
+                                     glex_imm_mp_req_t **bad_req)
+{
+    (void)ep;
+    if (bad_req != NULL) {
+        *bad_req = req;
+    }
+    return GLEX_INVALID_PARAM;
+}
+
+static glex_ret_t forked_imm_rdma(glex_ep_handle_t ep, glex_imm_rdma_req_t *req,
+                                  glex_imm_rdma_req_t **bad_req)
+{
+    (void)ep;
+    if (bad_req != NULL) {
+        *bad_req = req;
+    }
+    return GLEX_INVALID_PARAM;
+}
+
+static glex_ret_t forked_rdma(glex_ep_handle_t ep, glex_rdma_req_t *req, glex_rdma_req_t **bad_req)
+{
+    (void)ep;
+    if (bad_req != NULL) {
+        *bad_req = req;
+    }
+    return GLEX_INVALID_PARAM;
+}
+
+/* The functions of an endpoint that one thread uses. */
+static void ep_set_functions(struct glex_endpoint *ep)
+{
+    ep->threads.on = false;
+    ep->base = (struct glex_ep){glex_mp_post, glex_imm_rdma_post, glex_rdma_post};
+}
+
+/* The child gets endpoints that no other thread is changing just then. A thread that has the lock of
+ * one never takes that of the list. */
+static void endpoints_prefork(void)
+{
+    struct glex_endpoint *ep;
+
+    pthread_mutex_lock(&endpoints_lock);
+    for (ep = endpoints; ep != NULL; ep = ep->next) {
+        glex_endpoint_lock(ep);
+    }
+}
+
+static void endpoints_parent(void)
+{
+    struct glex_endpoint *ep;
+
+    for (ep = endpoints; ep != NULL; ep = ep->next) {
+        glex_endpoint_unlock(ep);
+    }
+    pthread_mutex_unlock(&endpoints_lock);
+}
+
+/* The child inherits no segment: its parent's endpoints refuse everything there. */
+static void endpoints_child(void)
+{
+    struct glex_endpoint *ep;
+
+    for (ep = endpoints; ep != NULL; ep = ep->next) {
+        ep->forked = true;
+        ep_set_functions(ep);
+        ep->base.send_imm_mp = forked_send_imm_mp;
+        ep->base.imm_rdma = forked_imm_rdma;
+        ep->base.rdma = forked_rdma;
+        glex_segment_unlock(&ep->segment);
+        glex_ring_rx_fork(&ep->mpq);
+        glex_ring_rx_fork(&ep->eq);
+        ep->poll.idle = 1; /* refuses, as the rings do */
+        memset(ep->peers.cache, 0, sizeof(ep->peers.cache)); /* what is posted finds no peer */
+        ep->peers.num_hinted = 0;
+        glex_peer_fork(&ep->peers);
+        glex_net_fork(ep);
+        ep->dev->num_eps = 0;
+        pthread_mutex_init(&ep->dev->device.mutex, NULL); /* may have been held by another thread */
+    }
+    endpoints = NULL;
+    pthread_mutex_unlock(&endpoints_lock);
+}
+
+static void endpoints_register_fork(void)
+{
+    pthread_atfork(endpoints_prefork, endpoints_parent, endpoints_child);
+}
+
+/*
+ * No child is forked until endpoints_allow_fork(): it would inherit the open file of a segment that
+ * is being made, and with it the lock by which others know that the owner lives.
+ */
+static void endpoints_forbid_fork(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, endpoints_register_fork);
+    pthread_mutex_lock(&endpoints_lock);
+}
+
+static void endpoints_allow_fork(void)
+{
+    pthread_mutex_unlock(&endpoints_lock);
+}
+
+/* Between the two above. */
+static void endpoints_add(struct glex_endpoint *ep)
+{
+    endpoints_pid = getpid();
+    ep->next = endpoints;
+    ep->prev_next = &endpoints;
+    if (ep->next != NULL) {
+        ep->next->prev_next = &ep->next;
+    }
+    endpoints = ep;
+}
+
+static void endpoints_remove(struct glex_endpoint *ep)
+{
+    pthread_mutex_lock(&endpoints_lock);
+    *ep->prev_next = ep->next;
+    if (ep->next != NULL) {
+        ep->next->prev_next = ep->prev_next;
+    }
+    pthread_mutex_unlock(&endpoints_lock);
+}
+
+/* What was posted and is not with the network yet. Not where exit() interrupted just that. */
+static void ep_exit_net(struct glex_endpoint *ep)
+{
+    if (ep->net == NULL || (ep->threads.on && pthread_mutex_trylock(&ep->threads.lock) != 0)) {
+        return;
+    }
+    glex_net_flush(ep, EXIT_FLUSH_MS);
+    glex_endpoint_unlock(ep);
+}
+
+/*
+ * A program that ends without destroying its endpoints leaves no files. Other threads may still
+ * run: nothing is unmapped. A child made without the fork handlers (vfork, clone) is told by its
+ * pid.
+ */
+static void __attribute__((destructor)) endpoints_exit(void)
+{
+    struct timespec soon;
+    struct glex_endpoint *ep;
+
+    if (endpoints == NULL || endpoints_pid != getpid()) {
+        return;
+    }
+    /* Not for ever: exit() may have been called in a signal handler. */
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_sec += 1;
+    if (pthread_mutex_timedlock(&endpoints_lock, &soon) != 0) {
+        return;
+    }
+    for (ep = endpoints; ep != NULL; ep = ep->next) {
+        ep_exit_net(ep);
+        glex_stats_write(ep->segment.hdr);
+        glex_capture_flush(ep);
+        glex_segment_retire(ep->dev->dirfd, &ep->segment);
+    }
+    pthread_mutex_unlock(&endpoints_lock);
+    glex_fabric_remove();
+}
+
+/* ---- creating -------------------------------------------------------------------------------- */
+
+/* A capacity that the ring can have: a power of two. 0: out of range. */
+static uint32_t ep_capacity(uint32_t wanted)
+{
+    uint32_t capacity = 1;
+
+    if (wanted == 0) {
+        wanted = GLEX_DEFAULT_QUEUE_CAPACITY;
+    }
+    if (wanted > GLEX_MAX_QUEUE_CAPACITY) {
+        return 0;
+    }
+    while (capacity < wanted) {
+        capacity *= 2;
+    }
+    return capacity;
+}
+
+static glex_ret_t ep_check_attr(const struct glex_ep_attr *wanted, struct glex_ep_attr *attr)
+{
+    *attr = *wanted;
+    if (wanted->type == GLEX_EP_TYPE_MANAGEMENT && !glex_mgmt_offered()) {
+        return GLEX_NOT_IMPLEMENTED;
+    }
+    attr->mpq_capacity = ep_capacity(wanted->mpq_capacity);
+    attr->eq_capacity = ep_capacity(wanted->eq_capacity);
+    attr->dq_capacity = ep_capacity(wanted->dq_capacity);
+    if ((unsigned)wanted->type > GLEX_EP_TYPE_MANAGEMENT ||
+        (unsigned)wanted->mpq_type > GLEX_MPQ_TYPE_IOMMU ||
+        (unsigned)wanted->eq_type > GLEX_EQ_TYPE_IOMMU || attr->mpq_capacity == 0 ||
+        attr->eq_capacity == 0 || attr->dq_capacity == 0 ||
+        (wanted->num > UINT16_MAX && wanted->num != GLEX_ANY_EP_NUM)) {
+        return GLEX_INVALID_PARAM;
+    }
+    return GLEX_SUCCESS;
+}
+
+/* A number that no other endpoint of the fabric has, and, on a network, whose port is free. */
+static glex_ret_t ep_place(struct glex_endpoint *ep, const struct glex_segment_header *hdr,
+                           int *listen_fd)
+{
+    bool any = ep->attr.num == GLEX_ANY_EP_NUM;
+    uint32_t num = any ? 0 : ep->attr.num, last = any ? glex_net_max_num() : num;
+    glex_ret_t ret;
+
+    if (!ep->dev->net.on) {
+        return glex_device_create_segment(ep->dev, hdr, ep->attr.num, &ep->segment);
+    }
+    for (; num <= last && num <= glex_net_max_num(); num++) {
+        *listen_fd = glex_net_listen(&ep->dev->net, num);
+        if (*listen_fd >= 0) {
+            ret = glex_device_create_segment(ep->dev, hdr, num, &ep->segment);
+            if (ret == GLEX_SUCCESS) {
+                return ret;
+            }
+            close(*listen_fd);
+            *listen_fd = -1;
+            if (ret != GLEX_NO_EP_RESOURCE) {
+                return ret;
+            }
+        } else if (errno != EADDRINUSE) {
+            glex_error("cannot listen at port %u of %s: %s", glex_net_port(num),
+                       ep->dev->net.interface, strerror(errno));
+            return GLEX_SYS_ERR;
+        }
+    }
+    return GLEX_NO_EP_RESOURCE;
+}
+
+static glex_ret_t ep_create_segment(struct glex_endpoint *ep, int *listen_fd)
+{
+    struct glex_ep_attr *attr = &ep->attr;
+    glex_ep_addr_t addr = {.nic_id = ep->dev->nic_id};
+    struct glex_segment_header hdr = {
+        .base_size = glex_base_size(attr->mpq_capacity, attr->eq_capacity),
+        .addr = addr.v,
+        .key = attr->key,
+        .type = attr->type,
+        .mpq_capacity = attr->mpq_capacity,
+        .eq_capacity = attr->eq_capacity,
+        .pid = (uint32_t)getpid(),
+        .private_rdma = (ep->dev->caps.caps & GLEX_EXT_CAP_PRIVATE_RDMA) != 0,
+        .pid_space = glex_caps_pid_space(),
+    };
+    struct timespec now;
+    glex_ret_t ret;
+
+    ret = glex_private_identity(&hdr);
+    if (ret != GLEX_SUCCESS) {
+        return ret;
+    }
+    ep->pid_space = hdr.pid_space;
+    clock_gettime(CLOCK_REALTIME, &now);
+    hdr.start_time = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+    snprintf(hdr.command, sizeof(hdr.command), "%s", program_invocation_short_name);
+
+    ret = ep_place(ep, &hdr, listen_fd);
+    if (ret == GLEX_SUCCESS) {
+        addr.v = ep->segment.addr;
+        ep->addr = addr.v;
+        attr->num = addr.ep_num;
+    }
+    return ret;
+}
+
+/* Everything behind the segment. */
+static glex_ret_t ep_init(struct glex_endpoint *ep, int listen_fd)
+{
+    const struct glex_segment *seg = &ep->segment;
+    glex_ret_t ret;
+
+    ep->counters = &seg->hdr->counters;
+    glex_ring_rx_init(&ep->mpq, glex_segment_mpq(seg->hdr), seg->mpq_capacity,
+                      glex_ring_id(seg->incarnation, GLEX_RING_MPQ));
+    glex_ring_rx_init(&ep->eq, glex_segment_eq(seg->hdr, seg->mpq_capacity), seg->eq_capacity,
+                      glex_ring_id(seg->incarnation, GLEX_RING_EQ));
+    ep->wait_fd = ep->event_fd = ep->timer_fd = ep->wake_fd = -1;
+    ep_set_functions(ep);
+    if (listen_fd >= 0) {
+        ret = glex_net_init(ep, listen_fd);
+        if (ret != GLEX_SUCCESS) {
+            return ret;
+        }
+    }
+    if (!glex_env()->single_threaded) {
+        ret = glex_threads_init(ep);
+        if (ret != GLEX_SUCCESS) {
+            goto err_net;
+        }
+    }
+    ret = glex_error_init(ep);
+    if (ret != GLEX_SUCCESS) {
+        goto err_threads;
+    }
+    ret = glex_peer_init(ep);
+    if (ret != GLEX_SUCCESS) {
+        goto err_errors;
+    }
+    ret = glex_mem_init(ep);
+    if (ret != GLEX_SUCCESS) {
+        goto err_peers;
+    }
+    ret = glex_fault_init(ep);
+    if (ret != GLEX_SUCCESS) {
+        goto err_mem;
+    }
+    ret = glex_capture_init(ep);
+    if (ret != GLEX_SUCCESS) {
+        goto err_fault;
+    }
+    ret = glex_mgmt_init(ep);
+    if (ret != GLEX_SUCCESS) {
+        goto err_capture;
+    }
+    ep->poll.idle = glex_endpoint_patience(ep);
+    return GLEX_SUCCESS;
+
+err_capture:
+    glex_capture_cleanup(ep);
+err_fault:
+    glex_fault_cleanup(ep);
+err_mem:
+    glex_mem_cleanup(ep);
+err_peers:
+    glex_peer_cleanup(ep);
+err_errors:
+    glex_error_cleanup(ep);
+err_threads:
+    glex_threads_cleanup(ep);
+err_net:
+    glex_net_cleanup(ep);
+    return ret;
+}
+
+glex_ret_t glex_create_ep(glex_device_handle_t dev, struct glex_ep_attr *ep_attr,
+                          glex_ep_handle_t *ep_p)
+{
+    struct glex_endpoint *ep;
+    struct glex_ep_attr attr;
+    int listen_fd = -1;
+    glex_ret_t ret;
+
+    if (dev == NULL || ep_attr == NULL || ep_p == NULL) {
+        return GLEX_INVALID_PARAM;
+    }
+    ret = ep_check_attr(ep_attr, &attr);
+    if (ret != GLEX_SUCCESS) {
+        return ret;
+    }
+    ep = aligned_alloc(128, (sizeof(*ep) + 127) & ~127ul);
+    if (ep == NULL) {
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    memset(ep, 0, sizeof(*ep));
+    ep->dev = glex_nic(dev);
+    ep->attr = attr;
+
+    endpoints_forbid_fork();
+    ret = ep_create_segment(ep, &listen_fd);
+    if (ret != GLEX_SUCCESS) {
+        goto err_free;
+    }
+    ret = ep_init(ep, listen_fd);
+    if (ret != GLEX_SUCCESS) {
+        goto err_segment;
+    }
+    endpoints_add(ep);
+    endpoints_allow_fork();
+    *ep_p = &ep->base;
+    return GLEX_SUCCESS;
+
+err_segment:
+    glex_segment_destroy(ep->dev->dirfd, &ep->segment);
+    glex_device_put(ep->dev);
+err_free:
+    endpoints_allow_fork();
+    free(ep);
+    return ret;
+}
+
+glex_ret_t glex_destroy_ep(glex_ep_handle_t handle)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_nic *dev;
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    dev = ep->dev;
+    endpoints_remove(ep);
+    glex_mgmt_cleanup(ep);
+    glex_fault_cleanup(ep);
+    glex_net_flush(ep, glex_env()->net_timeout * 1000);
+    glex_capture_cleanup(ep);
+    glex_peer_cleanup(ep);
+    glex_net_cleanup(ep);
+    glex_mem_cleanup(ep);
+    glex_error_cleanup(ep);
+    glex_stats_write(ep->segment.hdr);
+    glex_segment_destroy(dev->dirfd, &ep->segment);
+    glex_wait_close(ep);
+    glex_threads_cleanup(ep);
+    free(ep);
+    glex_device_put(dev);
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_set_single_threaded(glex_ep_handle_t handle)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    glex_threads_cleanup(ep);
+    ep_set_functions(ep);
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_query_ep(glex_ep_handle_t handle, struct glex_ep_attr *ep_attr)
+{
+    if (handle == NULL || ep_attr == NULL || glex_endpoint(handle)->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    *ep_attr = glex_endpoint(handle)->attr;
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_get_ep_addr(glex_ep_handle_t handle, glex_ep_addr_t *ep_addr)
+{
+    if (handle == NULL || ep_addr == NULL || glex_endpoint(handle)->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    ep_addr->v = glex_endpoint(handle)->addr;
+    return GLEX_SUCCESS;
+}
+
+uint32_t glex_endpoint_patience(const struct glex_endpoint *ep)
+{
+    uint32_t patience = glex_fault_patience(ep), other;
+
+    if (ep->coll.area != NULL) {
+        other = GLEX_COLL_PATIENCE;
+        patience = other < patience ? other : patience;
+    }
+    if (ep->net != NULL) {
+        other = glex_net_patience(ep);
+        patience = other < patience ? other : patience;
+    }
+    return patience;
+}
+
+bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos)
+{
+    rx->idle = glex_endpoint_patience(ep);
+    glex_net_progress(ep);
+    glex_fault_idle(ep);
+    glex_coll_idle(ep);
+    glex_ring_pass_over(rx, pos);
+    return glex_ring_stalled(rx, pos, ep->dev->dirfd, &ep->segment);
+}

@@ -1,0 +1,282 @@
+/*
+ * What glex_ext.h adds about endpoints: pointers to peers' memory, sleeping, liveness, counters.
+ */
+#include "coll/coll.h"
+#include "shm/segment.h"
+#include "core/shm.h"
+
+#include <openglex.h> /* PACKAGE_VERSION */
+
+/* A registration of a peer on this host, and the peer. */
+static glex_ret_t ext_rmem(struct glex_endpoint *ep, glex_ep_addr_t peer_addr, glex_mem_handle_t mh,
+                           uint32_t key, uint64_t offset, uint64_t len, struct glex_peer **peer_p,
+                           struct glex_rmem **rmem_p)
+{
+    int status;
+
+    *peer_p = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
+    if (*peer_p == NULL) {
+        return GLEX_NO_EP_RESOURCE;
+    }
+    if ((*peer_p)->link->is_remote) {
+        return GLEX_NOT_IMPLEMENTED;
+    }
+    if (offset + len < len) {
+        return GLEX_ACCESS_ERR;
+    }
+    status = glex_shm_rmem(ep, *peer_p, mh.v, key, offset, len, 0, rmem_p);
+    if (status != GLEX_REQ_DONE) {
+        return status == GLEX_REQ_PEER_GONE ? GLEX_NO_EP_RESOURCE : GLEX_ACCESS_ERR;
+    }
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
+                             glex_mem_handle_t mh, uint32_t key, uint64_t offset, uint64_t len,
+                             void **ptr_p)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer;
+    struct glex_rmem *rmem;
+    glex_ret_t ret;
+
+    if (handle == NULL || ptr_p == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_LOCKED(ep);
+    ret = ext_rmem(ep, peer_addr, mh, key, offset, len, &peer, &rmem);
+    if (ret != GLEX_SUCCESS) {
+        return ret;
+    }
+    if (rmem->ptr == NULL || !(ep->dev->caps.caps & GLEX_EXT_CAP_MAP)) {
+        return GLEX_NOT_IMPLEMENTED;
+    }
+    if (rmem->map != NULL) {
+        glex_peer_pin(peer, rmem->map);
+    }
+    *ptr_p = rmem->ptr + offset;
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_peer_watch(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
+                               glex_mem_handle_t mh, uint32_t key, struct glex_ext_watch *watch)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer;
+    struct glex_rmem *rmem;
+    glex_ret_t ret;
+
+    if (handle == NULL || watch == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_LOCKED(ep);
+    ret = ext_rmem(ep, peer_addr, mh, key, 0, 0, &peer, &rmem);
+    if (ret != GLEX_SUCCESS) {
+        return ret;
+    }
+    if (!glex_peer_pin_base(peer)) {
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    watch->word = rmem->word;
+    watch->state = rmem->state;
+    return GLEX_SUCCESS;
+}
+
+glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer;
+    int status;
+
+    peer_addr.v = glex_peer_addr(peer_addr);
+    if (handle == NULL || ep->forked) {
+        return peer_addr;
+    }
+    GLEX_LOCKED(ep);
+    peer = glex_endpoint_peer(ep, peer_addr.v, &status);
+    if (peer != NULL) {
+        peer_addr.v = glex_peer_hinted_addr(peer);
+    }
+    return peer_addr;
+}
+
+glex_ret_t glex_ext_event_fd(glex_ep_handle_t handle, int *fd)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    glex_ret_t ret;
+
+    if (handle == NULL || fd == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_LOCKED(ep);
+    ret = glex_wait_open_event(ep);
+    if (ret == GLEX_SUCCESS) {
+        *fd = ep->event_fd;
+    }
+    return ret;
+}
+
+/* Whether a peer refuses messages, as far as one can tell: of another host only that it ended. */
+static bool ext_refuses(struct glex_endpoint *ep, const struct glex_peer *peer)
+{
+    return peer->link->is_remote ? !peer->link->is_living(ep, peer) : glex_ring_refuses(&peer->mpq);
+}
+
+/* Whether the oldest entry was claimed for nothing, as by a producer that was killed. */
+static bool ext_oldest_is_nothing(const struct glex_ring_rx *rx)
+{
+    uint64_t ctrl;
+
+    return glex_ring_rx_slot(rx, rx->head, &ctrl) != NULL &&
+           GLEX_CTRL_LEN(ctrl) == GLEX_CTRL_LEN_SKIP;
+}
+
+/* What holds nothing is passed over here: a program that arms again and again need not probe for
+ * it. */
+static bool ext_arm_ring(struct glex_endpoint *ep, struct glex_ring_rx *rx)
+{
+    while (!glex_ring_arm(rx, rx->head)) {
+        if (rx->cursor != rx->head ||
+            (!ext_oldest_is_nothing(rx) && !glex_endpoint_idle(ep, rx, rx->head))) {
+            return false;
+        }
+        glex_ring_pass_over(rx, rx->head + 1);
+    }
+    return true;
+}
+
+glex_ret_t glex_ext_arm(glex_ep_handle_t handle)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    glex_ret_t ret;
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_LOCKED(ep);
+    ret = glex_wait_open_event(ep);
+    if (ret != GLEX_SUCCESS) {
+        return ret;
+    }
+    glex_fault_flush(ep); /* whoever sleeps posts nothing that delayed messages could wait for */
+    glex_net_progress(ep); /* and nothing that would take a frame along */
+    /* Before arming: what comes later stays, and wakes at once. */
+    glex_wait_drain(ep);
+    if (!ext_arm_ring(ep, &ep->eq)) {
+        return GLEX_BUSY;
+    }
+    if (!ext_arm_ring(ep, &ep->mpq)) {
+        glex_ring_disarm(&ep->eq);
+        return GLEX_BUSY;
+    }
+    if (glex_coll_is_pending(ep) || !glex_net_arm(ep)) {
+        glex_ring_disarm(&ep->eq);
+        glex_ring_disarm(&ep->mpq);
+        glex_coll_idle(ep);
+        glex_net_progress(ep);
+        return GLEX_BUSY; /* what they carried out may have come to our own queues */
+    }
+    return glex_wait_start_timer(ep);
+}
+
+glex_ret_t glex_ext_set_receiver(glex_ep_handle_t handle, int present)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    glex_ring_set_receiver(&ep->mpq, present);
+    glex_ring_set_receiver(&ep->eq, present);
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_has_receiver(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer;
+    int status;
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_LOCKED(ep);
+    peer = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
+    return peer == NULL || ext_refuses(ep, peer) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer;
+    int status;
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_LOCKED(ep);
+    peer = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
+    if (peer == NULL) {
+        return GLEX_NO_EP_RESOURCE;
+    }
+    if (!peer->link->is_living(ep, peer)) {
+        glex_peer_drop(ep, peer);
+        return GLEX_NO_EP_RESOURCE;
+    }
+    return ext_refuses(ep, peer) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_forget_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    uint64_t addr = glex_peer_addr(peer_addr);
+    struct glex_peer *peer;
+    bool living;
+
+    if (handle == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_LOCKED(ep);
+    peer = glex_peer_lookup(&ep->peers, addr);
+    living = peer != NULL && peer->link->is_living(ep, peer);
+    if (peer != NULL && !living) {
+        glex_peer_drop(ep, peer);
+    }
+    /* Of those that are gone only: a new process may have the address of a dead one at once. */
+    glex_peer_release(ep, addr);
+    if (living) {
+        return GLEX_BUSY;
+    }
+    /* One that is just ending may be attached once more, by an answer to what it has sent. */
+    return glex_segment_exists(ep->dev->dirfd, addr) ? GLEX_BUSY : GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_count_mapped(glex_ep_handle_t handle, uint64_t messages)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    if (handle == NULL) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_COUNT(ep, mapped_tx, messages);
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_query_counters(glex_ep_handle_t handle, struct glex_ext_counters *counters)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    if (handle == NULL || counters == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_LOCKED(ep);
+    glex_ring_note_level(&ep->mpq, &ep->counters->mpq_high);
+    glex_ring_note_level(&ep->eq, &ep->counters->eq_high);
+    *counters = *ep->counters;
+    return GLEX_SUCCESS;
+}
+
+const char *glex_ext_version(void)
+{
+    return PACKAGE_VERSION;
+}

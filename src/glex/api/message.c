@@ -1,0 +1,296 @@
+/*
+ * Messages with a header of two words (glex_ext.h): as an event with data or as an MP, and the one
+ * poll point of both queues. What a transport does for each short message, with nothing between.
+ */
+#include "core/shm.h"
+
+/* Entries that were taken are given back to their producers at the latest after this many. */
+#define MESSAGE_HELD_MAX 16
+
+/* ---- posting --------------------------------------------------------------------------------- */
+
+static GLEX_ALWAYS_INLINE void message_fill(uint8_t *dst, uint64_t head, const void *data,
+                                            uint32_t len)
+{
+    __builtin_memcpy(dst, &head, sizeof(head));
+    if (len != 0) {
+        glex_copy_small(dst + sizeof(head), data, len);
+    }
+}
+
+/* Whatever meets an obstacle: one piece of data, and the link's own way. */
+static glex_ret_t GLEX_NOINLINE event_post_slow(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
+                                                uint64_t cookie_0, uint64_t cookie_1,
+                                                uint64_t head, const void *payload, uint32_t len)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    uint8_t data[GLEX_EVENT_DATA_LEN];
+    glex_imm_rdma_req_t req = {
+        .rmt_ep_addr = peer_addr,
+        .data = data,
+        .rmt_evt = {.cookie_0 = cookie_0, .cookie_1 = cookie_1},
+        .flag = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS,
+    };
+    struct glex_peer *peer;
+    int status, tries;
+
+    if (ep->forked || cookie_1 == 0 || len > sizeof(data) - sizeof(head) ||
+        (payload == NULL && len != 0)) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_LOCKED(ep);
+    message_fill(data, head, payload, len);
+    req.len = sizeof(head) + len;
+    /* A peer that is gone may have been replaced: look once more. */
+    for (tries = 0; tries < 2; tries++) {
+        peer = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
+        if (peer == NULL) {
+            break;
+        }
+        status = peer->link->event(ep, peer, &req);
+        if (status != GLEX_REQ_PEER_GONE) {
+            break;
+        }
+        glex_peer_drop(ep, peer);
+    }
+    if (status == GLEX_REQ_BUSY) {
+        return GLEX_BUSY;
+    }
+    if (status == GLEX_REQ_DONE) {
+        GLEX_COUNT(ep, event_tx, 1);
+    } else {
+        glex_error_imm_rdma(ep, status, &req);
+    }
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_post_event(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
+                               uint64_t cookie_0, uint64_t cookie_1, uint64_t head,
+                               const void *data, uint32_t len)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer = glex_endpoint_hinted_peer(ep, peer_addr);
+    struct glex_event_slot *slot;
+    uint64_t tail;
+
+    if (glex_unlikely(peer == NULL || peer->link != &glex_shm_link || cookie_1 == 0 ||
+                      len > GLEX_EVENT_DATA_LEN - sizeof(head) || (data == NULL && len != 0) ||
+                      (slot = glex_ring_try_claim(&peer->eq, &tail)) == NULL)) {
+        return event_post_slow(handle, peer_addr, cookie_0, cookie_1, head, data, len);
+    }
+    slot->event.cookie_0 = cookie_0;
+    slot->event.cookie_1 = cookie_1;
+    message_fill(slot->data, head, data, len);
+    glex_ring_publish(&slot->ctrl, tail, GLEX_CTRL_LEN_STAYS + sizeof(head) + len);
+    GLEX_COUNT(ep, event_tx, 1);
+    return GLEX_SUCCESS;
+}
+
+static glex_ret_t GLEX_NOINLINE mp_post_slow(glex_ep_handle_t handle, glex_ep_addr_t peer,
+                                             uint64_t word_0, uint64_t word_1, uint64_t head,
+                                             const void *payload, uint32_t len)
+{
+    const uint64_t words[2] = {word_0, word_1};
+    uint8_t data[GLEX_MP_DATA_LEN];
+    glex_imm_mp_req_t req = {
+        .rmt_ep_addr = peer,
+        .data = data,
+        .flag = GLEX_EXT_FLAG_NO_LOSS,
+    };
+
+    if (len > sizeof(data) - sizeof(words) - sizeof(head) || (payload == NULL && len != 0)) {
+        return GLEX_INVALID_PARAM;
+    }
+    memcpy(data, words, sizeof(words));
+    message_fill(data + sizeof(words), head, payload, len);
+    req.len = sizeof(words) + sizeof(head) + len;
+    return glex_send_imm_mp(handle, &req, NULL);
+}
+
+glex_ret_t glex_ext_post_mp(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, uint64_t word_0,
+                            uint64_t word_1, uint64_t head, const void *data, uint32_t len)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer = glex_endpoint_hinted_peer(ep, peer_addr);
+    const uint32_t words_len = sizeof(word_0) + sizeof(word_1);
+    struct glex_mp_slot *slot;
+    uint64_t tail;
+
+    if (glex_unlikely(peer == NULL || peer->link != &glex_shm_link ||
+                      len > GLEX_MP_DATA_LEN - words_len - sizeof(head) ||
+                      (data == NULL && len != 0) ||
+                      (slot = glex_ring_try_claim(&peer->mpq, &tail)) == NULL)) {
+        return mp_post_slow(handle, peer_addr, word_0, word_1, head, data, len);
+    }
+    slot->src = ep->addr;
+    __builtin_memcpy(slot->data, &word_0, sizeof(word_0));
+    __builtin_memcpy(slot->data + sizeof(word_0), &word_1, sizeof(word_1));
+    message_fill(slot->data + words_len, head, data, len);
+    glex_ring_publish(&slot->ctrl, tail, words_len + sizeof(head) + len);
+    GLEX_COUNT(ep, mp_tx, 1);
+    return GLEX_SUCCESS;
+}
+
+/* ---- polling --------------------------------------------------------------------------------- */
+
+/* Nothing there, for many times: look after stalled queues, and for what has to do with posting,
+ * which other threads may be doing. */
+static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
+{
+    if (ep->forked) {
+        ep->poll.idle = 1; /* refuse the next as well */
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_LOCKED(ep);
+    ep->poll.idle = glex_endpoint_patience(ep);
+    glex_endpoint_idle(ep, &ep->eq, ep->eq.cursor);
+    glex_endpoint_idle(ep, &ep->mpq, ep->mpq.cursor);
+    return GLEX_NO_EVENT;
+}
+
+/* Give back what was taken: the release of glex_ring_discard(). Out of line, as all that is not
+ * done for each message: what is left of a poll then needs no registers saved. Counts as an empty
+ * poll: a queue may be stalled while the other one is never found empty for long. */
+static __attribute__((noinline)) glex_ret_t poll_release(struct glex_endpoint *ep)
+{
+    ep->poll.held = 0;
+    glex_ring_discard(&ep->eq, &ep->counters->event_rx, &ep->counters->eq_high);
+    glex_ring_discard(&ep->mpq, &ep->counters->mp_rx, &ep->counters->mpq_high);
+    return glex_likely(--ep->poll.idle != 0) ? GLEX_NO_EVENT : poll_idle(ep);
+}
+
+static GLEX_NOINLINE void poll_take_slow(struct glex_endpoint *ep, struct glex_ring_rx *rx)
+{
+    if (ep->poll.held > MESSAGE_HELD_MAX) {
+        poll_release(ep);
+        ep->poll.held = 1;
+    }
+    if (rx->armed) {
+        glex_ring_disarm(rx);
+    }
+}
+
+/* One more was taken. The last one before it is not in use any more. */
+static GLEX_ALWAYS_INLINE void poll_take(struct glex_endpoint *ep, struct glex_ring_rx *rx)
+{
+    if (glex_unlikely(++ep->poll.held > MESSAGE_HELD_MAX || rx->armed)) {
+        poll_take_slow(ep, rx);
+    }
+    rx->cursor++;
+}
+
+/* Whether a slot holds nothing: of a killed producer, or such as no producer of ours writes. */
+static bool poll_is_nothing(const struct glex_endpoint *ep, const struct glex_ring_rx *rx,
+                            uint32_t len)
+{
+    return rx == &ep->mpq ? len > GLEX_MP_DATA_LEN :
+                            len > GLEX_EVENT_DATA_LEN &&
+                                    len - GLEX_CTRL_LEN_STAYS > GLEX_EVENT_DATA_LEN;
+}
+
+/* What was taken holds nothing: what is behind it, and behind others such. A loop, because there
+ * may be so many that calls within calls would not fit the stack. */
+static GLEX_NOINLINE glex_ret_t poll_behind(struct glex_endpoint *ep, struct glex_ring_rx *rx,
+                                            struct glex_ext_arrival *arrival)
+{
+    uint64_t ctrl;
+
+    while (glex_ring_rx_slot(rx, rx->cursor, &ctrl) != NULL &&
+           poll_is_nothing(ep, rx, GLEX_CTRL_LEN(ctrl))) {
+        poll_take(ep, rx);
+    }
+    return glex_ext_poll(&ep->base, arrival);
+}
+
+/* An event without data for who takes it, or none. */
+static GLEX_NOINLINE glex_ret_t poll_event_other(struct glex_endpoint *ep,
+                                                 const struct glex_event_slot *slot, uint32_t len,
+                                                 struct glex_ext_arrival *arrival)
+{
+    if (len > GLEX_EVENT_DATA_LEN) {
+        return poll_behind(ep, &ep->eq, arrival);
+    }
+    arrival->len = 0;
+    /* Once only: the program may have changed the memory since. */
+    if (len != 0 && ep->eq.cursor > ep->eq.seen) {
+        glex_event_place(ep, slot, len);
+    }
+    ep->eq.seen = ep->eq.cursor;
+    return GLEX_SUCCESS;
+}
+
+/* The event queue's next slot is published. Calls of their own for what was found: the look that
+ * finds nothing, which is what a waiting program is busy with, stays short. */
+static __attribute__((noinline)) glex_ret_t poll_event(struct glex_endpoint *ep,
+                                                       struct glex_event_slot *slot, uint64_t ctrl,
+                                                       struct glex_ext_arrival *arrival)
+{
+    poll_take(ep, &ep->eq);
+    ep->poll.mp_last = false;
+    arrival->event = &slot->event;
+    arrival->data = slot->data;
+    arrival->len = GLEX_CTRL_LEN(ctrl) - GLEX_CTRL_LEN_STAYS;
+    if (glex_likely(arrival->len <= GLEX_EVENT_DATA_LEN)) {
+        return GLEX_SUCCESS;
+    }
+    return poll_event_other(ep, slot, GLEX_CTRL_LEN(ctrl), arrival);
+}
+
+/* The message queue's next slot is published. */
+static __attribute__((noinline)) glex_ret_t poll_mp(struct glex_endpoint *ep,
+                                                    struct glex_mp_slot *slot, uint64_t ctrl,
+                                                    struct glex_ext_arrival *arrival)
+{
+    poll_take(ep, &ep->mpq);
+    ep->poll.mp_last = true;
+    arrival->event = NULL;
+    arrival->data = slot->data;
+    arrival->len = GLEX_CTRL_LEN(ctrl);
+    arrival->src.v = slot->src;
+    if (glex_likely(arrival->len <= GLEX_MP_DATA_LEN)) {
+        return GLEX_SUCCESS;
+    }
+    return poll_behind(ep, &ep->mpq, arrival);
+}
+
+/* A queue's next slot, or NULL. */
+static GLEX_ALWAYS_INLINE void *poll_look(const struct glex_ring_rx *rx, uint64_t *ctrl)
+{
+    return glex_ring_rx_slot(rx, rx->cursor, ctrl);
+}
+
+/*
+ * The queue of the last arrival is looked at last. A message that is waited for is found a tenth
+ * earlier where nothing is behind it in the loop, and most often it takes the last one's way. So
+ * neither queue keeps the other waiting, either.
+ */
+glex_ret_t glex_ext_poll(glex_ep_handle_t handle, struct glex_ext_arrival *arrival)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    void *event, *mp;
+    uint64_t ctrl;
+
+    if (glex_likely(!ep->poll.mp_last)) {
+        mp = poll_look(&ep->mpq, &ctrl);
+        if (glex_unlikely(mp != NULL)) {
+            return poll_mp(ep, mp, ctrl, arrival);
+        }
+        event = poll_look(&ep->eq, &ctrl);
+        if (event != NULL) {
+            return poll_event(ep, event, ctrl, arrival);
+        }
+    } else {
+        event = poll_look(&ep->eq, &ctrl);
+        if (glex_unlikely(event != NULL)) {
+            return poll_event(ep, event, ctrl, arrival);
+        }
+        mp = poll_look(&ep->mpq, &ctrl);
+        if (mp != NULL) {
+            return poll_mp(ep, mp, ctrl, arrival);
+        }
+    }
+    if (glex_unlikely(ep->poll.held != 0)) {
+        return poll_release(ep);
+    }
+    return glex_likely(--ep->poll.idle != 0) ? GLEX_NO_EVENT : poll_idle(ep);
+}

@@ -1,0 +1,20 @@
+/*
+ * Endpoints of type MANAGEMENT: requests to the chips of a network, over a link of their own
+ * (src/common/nmp_link.h), which GLEX_INM names.
+ */
+#ifndef GLEX_MGMT_H
+#define GLEX_MGMT_H
+
+#include "base/common.h"
+
+struct glex_endpoint;
+
+/** Whether this process has been told of a network to manage. */
+bool glex_mgmt_offered(void);
+
+/** Connect the endpoint if it is of type MANAGEMENT. Errors: SYS_ERR, NO_MEM_RESOURCE. */
+glex_ret_t glex_mgmt_init(struct glex_endpoint *ep);
+
+void glex_mgmt_cleanup(struct glex_endpoint *ep);
+
+#endif

@@ -1,0 +1,185 @@
+#include "base/env.h"
+#include "net/net.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define ENV_MAX_NAME 64
+
+static struct glex_env env = {.log_level = GLEX_LOG_WARN};
+
+/* A number in a range, decimal or 0x. */
+static bool env_number(const char *name, uint64_t min, uint64_t max, uint32_t *value_p)
+{
+    const char *text = getenv(name);
+    unsigned long long value;
+    char *end;
+
+    if (text == NULL) {
+        return true;
+    }
+
+    errno = 0;
+    value = strtoull(text, &end, 0);
+    if (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 || value < min ||
+        value > max) {
+        glex_error("%s=%s: must be a number from %llu to %llu", name, text, (unsigned long long)min,
+                   (unsigned long long)max);
+        return false;
+    }
+    *value_p = (uint32_t)value;
+    return true;
+}
+
+/* It becomes the name of a directory: no way out of the parent, nothing hidden. */
+static bool env_fabric(void)
+{
+    const char *text = getenv("GLEX_FABRIC");
+    size_t len;
+
+    if (text == NULL) {
+        return true;
+    }
+
+    len = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+    if (len == 0 || text[len] != '\0' || len > ENV_MAX_NAME || text[0] == '.') {
+        glex_error("GLEX_FABRIC=%s: must be 1 to %d letters, digits, '.', '_' or '-', and not "
+                   "begin with '.'",
+                   text, ENV_MAX_NAME);
+        return false;
+    }
+    env.fabric = text;
+    return true;
+}
+
+static bool env_shm_dir(void)
+{
+    const char *text = getenv("GLEX_SHM_DIR");
+
+    if (text == NULL) {
+        return true;
+    }
+    if (text[0] != '/') {
+        glex_error("GLEX_SHM_DIR=%s: must be the absolute path of a directory", text);
+        return false;
+    }
+    env.shm_dir = text;
+    return true;
+}
+
+static bool env_yes_no(const char *name, bool *value_p)
+{
+    const char *text = getenv(name);
+
+    if (text != NULL && strcmp(text, "y") != 0 && strcmp(text, "n") != 0) {
+        glex_error("%s=%s: must be y or n", name, text);
+        return false;
+    }
+    *value_p = text == NULL || text[0] == 'y';
+    return true;
+}
+
+/* The vendor's variable: any value but an empty one and 0 says yes. */
+static bool env_single_threaded(void)
+{
+    const char *text = getenv("LIB_GLEX_SINGLE_THREADED");
+
+    return text != NULL && text[0] != '\0' && strcmp(text, "0") != 0;
+}
+
+static bool env_log_level(void)
+{
+    static const char *const names[] = {
+        [GLEX_LOG_NONE] = "none",
+        [GLEX_LOG_ERROR] = "error",
+        [GLEX_LOG_WARN] = "warn",
+        [GLEX_LOG_INFO] = "info",
+    };
+    const char *text = getenv("GLEX_LOG");
+    size_t i;
+
+    if (text == NULL) {
+        return true;
+    }
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            env.log_level = (enum glex_log_level)i;
+            return true;
+        }
+    }
+    glex_error("GLEX_LOG=%s: must be none, error, warn or info", text);
+    return false;
+}
+
+/* PROVIDER[/INTERFACE]. One network is one NIC, whose id follows from its address. */
+static bool env_net(void)
+{
+    const char *text = getenv("GLEX_NET");
+    char *copy, *slash;
+
+    if (text == NULL || text[0] == '\0') {
+        return true;
+    }
+    copy = strdup(text); /* for as long as the process lives */
+    if (copy == NULL) {
+        glex_error("no memory");
+        return false;
+    }
+    slash = strchr(copy, '/');
+    env.net_provider = copy;
+    env.net_interface = "";
+    if (slash != NULL) {
+        *slash = '\0';
+        env.net_interface = slash + 1;
+    }
+    if (env.num_nics > 1 || env.nic_id != 0) {
+        glex_error("GLEX_NET=%s: a network is one NIC with an id of its own: GLEX_NUM_NICS and "
+                   "GLEX_NIC_ID do not go with it", text);
+        return false;
+    }
+    return true;
+}
+
+/* All are looked at even after a mistake, so that a user learns of all of them at once. */
+static void env_read(void)
+{
+    const char *fault = getenv("GLEX_FAULT");
+    bool ok;
+
+    env.shm_dir = "/dev/shm";
+    env.fabric = "default";
+    env.num_nics = 1;
+    env.net_port = GLEX_NET_DEFAULT_PORT;
+    env.net_timeout = GLEX_NET_DEFAULT_TIMEOUT;
+    env.stats = secure_getenv("GLEX_STATS"); /* a file to write to: not for others' privileges */
+    env.single_threaded = env_single_threaded();
+    env.capture = secure_getenv("GLEX_CAPTURE"); /* the same */
+
+    ok = env_log_level();
+    ok &= env_shm_dir();
+    ok &= env_fabric();
+    ok &= env_number("GLEX_NIC_ID", 1, UINT32_MAX - GLEX_MAX_NICS, &env.nic_id);
+    ok &= env_number("GLEX_NUM_NICS", 1, GLEX_MAX_NICS, &env.num_nics);
+    ok &= env_number("GLEX_NET_PORT", 1024, GLEX_NET_MAX_PORT - 1, &env.net_port);
+    ok &= env_number("GLEX_NET_TIMEOUT", 2, 3600, &env.net_timeout);
+    ok &= env_net();
+    ok &= env_yes_no("GLEX_PRIVATE_RDMA", &env.private_rdma);
+    ok &= fault == NULL || glex_fault_parse(fault, &env.fault);
+    env.valid = ok;
+}
+
+/* glex_error() asks for the level while it is being read: then the default holds. */
+const struct glex_env *glex_env(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static __thread bool reading;
+
+    if (!reading) {
+        reading = true;
+        pthread_once(&once, env_read);
+        reading = false;
+    }
+    return &env;
+}

@@ -1,0 +1,248 @@
+#include "base/fabric.h"
+#include "base/env.h"
+#include "base/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define FABRIC_OPEN_TRIES 100
+
+static void fabric_user_path(char *path, size_t size)
+{
+    snprintf(path, size, "%s/glex-%u", glex_env()->shm_dir, (unsigned)geteuid());
+}
+
+void glex_fabric_path(char *path, size_t size)
+{
+    snprintf(path, size, "%s/glex-%u/%s", glex_env()->shm_dir, (unsigned)geteuid(),
+             glex_env()->fabric);
+}
+
+/*
+ * Open one level, `name` in `dir`, making it first; `path` is for messages. Whoever can write to the
+ * directory can put segments there for us to map: it must be our own, and no link to elsewhere.
+ */
+static int fabric_open_level(int dir, const char *name, const char *path)
+{
+    struct stat st;
+    int fd;
+
+    if (mkdirat(dir, name, 0700) != 0 && errno != EEXIST) {
+        return -1;
+    }
+    fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        return -1;
+    }
+    if (fstat(fd, &st) != 0) {
+        close(fd);
+        return -1;
+    }
+    if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH))) {
+        glex_error("%s is owned by uid %u with mode %03o: it must belong to uid %u and nobody "
+                   "else may write to it; remove it or choose another GLEX_SHM_DIR",
+                   path, (unsigned)st.st_uid, (unsigned)st.st_mode & 0777, (unsigned)geteuid());
+        close(fd);
+        errno = EPERM;
+        return -1;
+    }
+    return fd;
+}
+
+/* The second level is opened in the first one that was checked, whatever its path means by then. */
+static int fabric_open_levels(const char *user_path, const char *path)
+{
+    int user = fabric_open_level(AT_FDCWD, user_path, user_path), fd, err;
+
+    if (user < 0) {
+        return -1;
+    }
+    fd = fabric_open_level(user, glex_env()->fabric, path);
+    err = errno;
+    close(user);
+    errno = err;
+    return fd;
+}
+
+glex_ret_t glex_fabric_open(int *dirfd_p)
+{
+    char user_path[PATH_MAX], path[PATH_MAX];
+    int fd = -1, tries;
+
+    if (!glex_env()->valid) {
+        return GLEX_INVALID_PARAM; /* what is wrong was logged */
+    }
+    fabric_user_path(user_path, sizeof(user_path));
+    glex_fabric_path(path, sizeof(path));
+
+    /* Another process may remove an empty directory between our two steps. */
+    for (tries = 0; tries < FABRIC_OPEN_TRIES; tries++) {
+        fd = fabric_open_levels(user_path, path);
+        if (fd >= 0 || errno != ENOENT || access(glex_env()->shm_dir, F_OK) != 0) {
+            break;
+        }
+    }
+    if (fd < 0) {
+        if (errno != EPERM) {
+            glex_error("cannot open the fabric %s: %s; GLEX_SHM_DIR names a directory in shared "
+                       "memory that this user may write to",
+                       path, strerror(errno));
+        }
+        return GLEX_SYS_ERR;
+    }
+    *dirfd_p = fd;
+    return GLEX_SUCCESS;
+}
+
+void glex_fabric_close(int dirfd)
+{
+    close(dirfd);
+    glex_fabric_remove();
+}
+
+void glex_fabric_remove(void)
+{
+    char path[PATH_MAX];
+
+    /* Fails where somebody still has an endpoint there, which is as it should be. */
+    glex_fabric_path(path, sizeof(path));
+    if (rmdir(path) == 0) {
+        fabric_user_path(path, sizeof(path));
+        (void)rmdir(path);
+    }
+}
+
+bool glex_fabric_is_stale(int dirfd)
+{
+    struct stat st;
+
+    return fstat(dirfd, &st) != 0 || st.st_nlink == 0;
+}
+
+uint64_t glex_fabric_hash(uint64_t hash, const void *data, size_t len)
+{
+    const unsigned char *p = data;
+
+    while (len-- > 0) { /* FNV-1a */
+        hash = (hash ^ *p++) * 0x100000001b3ull;
+    }
+    return hash;
+}
+
+/* What tells this host from all others: new with each boot. Without /proc its name. */
+uint64_t glex_fabric_hash_host(uint64_t hash)
+{
+    struct utsname host;
+    char boot_id[64];
+    ssize_t len = -1;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        len = read(fd, boot_id, sizeof(boot_id));
+        close(fd);
+    }
+    if (len > 0) {
+        return glex_fabric_hash(hash, boot_id, (size_t)len);
+    }
+    return uname(&host) == 0 ? glex_fabric_hash(hash, host.nodename, strlen(host.nodename)) : hash;
+}
+
+/*
+ * The same for all processes that share the directory, and different wherever they do not: other
+ * hosts, other mounts (containers), other users.
+ */
+uint64_t glex_fabric_identity(int dirfd)
+{
+    uint64_t hash = glex_fabric_hash_host(GLEX_FABRIC_HASH_START);
+    uid_t uid = geteuid();
+    struct stat st;
+
+    if (fstat(dirfd, &st) == 0) {
+        hash = glex_fabric_hash(hash, &st.st_dev, sizeof(st.st_dev));
+    }
+    hash = glex_fabric_hash(hash, &uid, sizeof(uid));
+    hash = glex_fabric_hash(hash, glex_env()->fabric, strlen(glex_env()->fabric));
+    return hash != 0 ? hash : 1;
+}
+
+/*
+ * 24 bits, because programs pack an endpoint's number above them: 20 of the identity, and the index
+ * of the NIC. Two of many hosts may have the same one: who meets other hosts compares identities.
+ */
+uint32_t glex_fabric_nic_base(uint64_t identity)
+{
+    uint32_t base = (uint32_t)(identity ^ identity >> 24 ^ identity >> 48) & 0xfffff0u;
+
+    if (glex_env()->nic_id != 0) {
+        return glex_env()->nic_id;
+    }
+    return base != 0 ? base : 0x10u;
+}
+
+void glex_fabric_name(uint64_t addr, char name[GLEX_NAME_LEN])
+{
+    glex_ep_addr_t ep_addr = {.v = addr};
+
+    snprintf(name, GLEX_NAME_LEN, "n%08x.e%04x", ep_addr.nic_id, ep_addr.ep_num);
+}
+
+bool glex_fabric_parse_name(const char *name, uint64_t *addr_p)
+{
+    glex_ep_addr_t addr = {.v = 0};
+    unsigned nic_id, ep_num;
+    char check[GLEX_NAME_LEN];
+
+    if (sscanf(name, "n%8x.e%4x", &nic_id, &ep_num) != 2) {
+        return false;
+    }
+    addr.nic_id = nic_id;
+    addr.ep_num = (uint16_t)ep_num;
+    glex_fabric_name(addr.v, check);
+    *addr_p = addr.v;
+    return strcmp(name, check) == 0;
+}
+
+bool glex_fabric_foreach(int dirfd, bool (*fn)(int dirfd, uint64_t addr, void *arg), void *arg)
+{
+    struct dirent *entry;
+    bool go_on = true;
+    uint64_t addr;
+    DIR *dir;
+    int fd;
+
+    /* A stream owns its descriptor and position: give it one of its own. */
+    fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    dir = fdopendir(fd);
+    if (dir == NULL) {
+        close(fd);
+        return false;
+    }
+    while (go_on && (entry = readdir(dir)) != NULL) {
+        if (glex_fabric_parse_name(entry->d_name, &addr)) {
+            go_on = fn(dirfd, addr, arg);
+        }
+    }
+    closedir(dir);
+    return go_on;
+}
+
+static bool fabric_other_nic(int dirfd, uint64_t addr, void *arg)
+{
+    glex_ep_addr_t ep_addr = {.v = addr};
+
+    (void)dirfd;
+    return ep_addr.nic_id != *(uint32_t *)arg;
+}
+
+bool glex_fabric_has_nic(int dirfd, uint32_t nic_id)
+{
+    return !glex_fabric_foreach(dirfd, fabric_other_nic, &nic_id);
+}

@@ -1,0 +1,434 @@
+/*
+ * Collective requests, on their owner's side: checking and posting them, their error requests, and
+ * what the owner has to do for others who could not carry them out.
+ */
+#include "coll/coll.h"
+#include "debug/fault.h"
+#include "core/shm.h"
+
+/* An agent that is seen at work for so long is looked up: it may have been killed. */
+#define COLL_AGENT_NS 1000000ull
+
+/* ---- checking -------------------------------------------------------------------------------- */
+
+static bool coll_event_is_valid(int32_t flag, int32_t which, const glex_event_t *event)
+{
+    return !(flag & which) || event->cookie_1 != 0;
+}
+
+/* What a descriptor of any kind must keep to; its flags were asked for with COLL. */
+static glex_ret_t coll_check(const struct glex_coll_desc *desc, uint32_t max_len)
+{
+    const int32_t known = (GLEX_FLAG_COLL_REDUCE_RESULT << 1) - 1;
+
+    if (desc->flag & ~(known | GLEX_EXT_FLAG_NO_LOSS)) {
+        return GLEX_NOT_IMPLEMENTED;
+    }
+    if (desc->kind != GLEX_COLL_MP && (desc->flag & GLEX_FLAG_COLL_SWAP_SET)) {
+        return GLEX_NOT_IMPLEMENTED; /* nobody knows what a set of RDMA requests is */
+    }
+    if (!(desc->flag & GLEX_FLAG_COLL) || desc->len > max_len ||
+        ((desc->flag & GLEX_COLL_WITH_DATA) && desc->len > GLEX_MP_DATA_LEN) ||
+        ((desc->flag & GLEX_FLAG_COLL_CP_SWAP_ADDR) &&
+         desc->len != sizeof(struct glex_coll_addr)) ||
+        ((desc->flag & GLEX_FLAG_COLL_SEQ_START) && desc->counter > GLEX_COLL_MAX_COUNT) ||
+        !coll_event_is_valid(desc->flag, GLEX_FLAG_REMOTE_EVT, &desc->rmt_evt) ||
+        !coll_event_is_valid(desc->flag, GLEX_FLAG_LOCAL_EVT, &desc->local_evt)) {
+        return GLEX_INVALID_PARAM;
+    }
+    return GLEX_SUCCESS;
+}
+
+/* Immediate data, copied, and what its flags say of it. */
+static glex_ret_t coll_take_data(struct glex_coll_desc *desc, const void *data)
+{
+    if (data == NULL && desc->len != 0) {
+        return GLEX_INVALID_PARAM;
+    }
+    glex_copy_small(desc->data, data, desc->len);
+    if (desc->flag & GLEX_FLAG_COLL_SWAP_SET) {
+        return desc->len % sizeof(glex_ep_addr_t) == 0 && !(desc->flag & GLEX_FLAG_COLL_REDUCE)
+                   ? GLEX_SUCCESS
+                   : GLEX_INVALID_PARAM;
+    }
+    return !(desc->flag & GLEX_FLAG_COLL_REDUCE) ||
+                   glex_coll_reduce_is_valid(desc->data, desc->len)
+               ? GLEX_SUCCESS
+               : GLEX_INVALID_PARAM;
+}
+
+/* ---- error requests -------------------------------------------------------------------------- */
+
+static void coll_error(struct glex_endpoint *ep, struct glex_coll_desc *desc, int status)
+{
+    glex_ep_addr_t dst = {.v = desc->dst};
+
+    if (desc->kind == GLEX_COLL_MP) {
+        glex_imm_mp_req_t req = {.rmt_ep_addr = dst, .data = desc->data, .len = desc->len};
+
+        glex_error_mp(ep, status, &req);
+    } else if (desc->kind == GLEX_COLL_IMM_PUT) {
+        glex_imm_rdma_req_t req = {
+            .rmt_ep_addr = dst,
+            .len = desc->len,
+            .rmt_mh.v = desc->rmt_mh,
+            .rmt_offset = desc->rmt_offset,
+            .rmt_evt = desc->rmt_evt,
+            .flag = desc->flag,
+        };
+
+        glex_error_imm_rdma(ep, status, &req);
+    } else {
+        glex_rdma_req_t req = {
+            .rmt_ep_addr = dst,
+            .len = desc->len,
+            .rmt_mh.v = desc->rmt_mh,
+            .rmt_offset = desc->rmt_offset,
+            .local_evt = desc->local_evt,
+            .rmt_evt = desc->rmt_evt,
+            .type = GLEX_RDMA_TYPE_PUT,
+            .flag = desc->flag,
+        };
+
+        glex_error_rdma(ep, status, &req);
+    }
+}
+
+/* Others may have written anything there: what is no status of ours is one of them. */
+static void coll_reap_one(struct glex_endpoint *ep, const struct glex_coll_desc *shared)
+{
+    struct glex_coll_desc desc = *shared;
+    int status = desc.status;
+
+    if (status == GLEX_REQ_DONE) {
+        return;
+    }
+    if (status < 0 || status > GLEX_ERR_STATUS_CONNECTION_ECC) {
+        status = GLEX_ERR_STATUS_DEST_VP_STOP;
+    }
+    if (desc.len > GLEX_MP_DATA_LEN && desc.kind != GLEX_COLL_PUT) {
+        desc.len = 0;
+    }
+    coll_error(ep, &desc, status);
+}
+
+void glex_coll_reap(struct glex_endpoint *ep)
+{
+    struct glex_endpoint_coll *coll = &ep->coll;
+    uint64_t next;
+
+    if (coll->area == NULL) {
+        return;
+    }
+    /* acquire: pairs with the agent's release; its status is there, and it is done with them */
+    next = __atomic_load_n(&coll->area->next, __ATOMIC_ACQUIRE);
+    if (next - coll->reaped > coll->tail - coll->reaped) {
+        return; /* somebody wrote nonsense there */
+    }
+    for (; coll->reaped != next; coll->reaped++) {
+        coll_reap_one(ep, glex_coll_desc(coll->area, coll->reaped));
+    }
+}
+
+/* ---- posting --------------------------------------------------------------------------------- */
+
+/* The endpoint itself as a peer, with its area; NULL: no memory. Looked up each time, because a
+ * peer whose queues are closed may be dropped, and an endpoint may close its own. */
+static struct glex_peer *coll_self(struct glex_endpoint *ep)
+{
+    struct glex_peer *self;
+    int status;
+
+    self = glex_endpoint_peer(ep, ep->addr, &status);
+    return self != NULL && glex_coll_enable(ep, self) == GLEX_REQ_DONE ? self : NULL;
+}
+
+static bool coll_open(struct glex_endpoint *ep)
+{
+    struct glex_peer *self;
+
+    if (glex_likely(ep->coll.area != NULL)) {
+        return true;
+    }
+    self = coll_self(ep);
+    if (self == NULL) {
+        return false;
+    }
+    glex_ring_rx_init(&ep->coll.cpq, glex_coll_cpq(self->coll.area), GLEX_COLL_CPQ_CAPACITY,
+                      glex_ring_id(ep->segment.incarnation, GLEX_RING_CPQ));
+    ep->coll.tail = ep->coll.reaped = __atomic_load_n(&self->coll.area->next, __ATOMIC_ACQUIRE);
+    ep->coll.area = self->coll.area;
+    return true;
+}
+
+/* Look at our own area, and at all that this leads to. */
+static void coll_run(struct glex_endpoint *ep)
+{
+    struct glex_coll_work work = {.ep = ep, .budget = GLEX_COLL_BUDGET};
+    struct glex_peer *self = coll_self(ep);
+
+    if (self != NULL) {
+        glex_coll_notify(&work, self);
+        glex_coll_run(&work);
+    }
+}
+
+/* A request that belongs to no sequence. Its local event's place is claimed first: see
+ * rdma_claim_local_event(). */
+static glex_ret_t coll_send_now(struct glex_endpoint *ep, struct glex_coll_desc *desc)
+{
+    struct glex_coll_work work = {.ep = ep, .budget = GLEX_COLL_BUDGET};
+    struct glex_peer *self = coll_self(ep);
+    struct glex_event_slot *slot = NULL;
+    uint64_t step = 0, tail = 0;
+    struct glex_coll_send send = {
+        .work = &work,
+        .ep = ep,
+        .owner = self,
+        .desc = desc,
+        .step_p = &step,
+    };
+    int status;
+
+    if (self == NULL) {
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    if (desc->flag & GLEX_FLAG_LOCAL_EVT) {
+        if (glex_shm_claim_own(ep, self, &tail) != GLEX_RING_OK) {
+            return GLEX_BUSY;
+        }
+        slot = glex_ring_tx_slot(&self->eq, tail);
+    }
+    if (desc->flag & GLEX_FLAG_COLL_SWAP_SET) {
+        send.num_set = desc->len / (uint32_t)sizeof(send.set[0]);
+        memcpy(send.set, desc->data, desc->len);
+        desc->len = 0; /* no CP offered anything */
+    }
+    status = glex_coll_send(&send);
+    if (slot != NULL) {
+        slot->event.cookie_0 = desc->local_evt.cookie_0;
+        slot->event.cookie_1 = desc->local_evt.cookie_1;
+        glex_ring_publish(&slot->ctrl, tail, status == GLEX_REQ_DONE ? 0 : GLEX_CTRL_LEN_SKIP);
+    }
+    glex_coll_run(&work);
+    if (status == GLEX_REQ_BUSY) {
+        return GLEX_BUSY;
+    }
+    if (status == GLEX_REQ_DONE) {
+        GLEX_COUNT(ep, coll_tx, 1);
+    } else {
+        coll_error(ep, desc, status);
+    }
+    return GLEX_SUCCESS;
+}
+
+static void coll_enqueue(struct glex_endpoint *ep, const struct glex_coll_desc *desc)
+{
+    struct glex_coll_desc *shared = glex_coll_desc(ep->coll.area, ep->coll.tail);
+    const size_t off = sizeof(shared->ctrl);
+
+    memcpy((char *)shared + off, (const char *)desc + off, sizeof(*desc) - off);
+    /* release: an agent that sees the position sees the descriptor */
+    __atomic_store_n(&shared->ctrl, (uint32_t)(ep->coll.tail + 1), __ATOMIC_RELEASE);
+    ep->coll.tail++;
+    ep->coll.open = !(desc->flag & GLEX_FLAG_COLL_SEQ_TAIL);
+}
+
+static bool coll_has_room(struct glex_endpoint *ep)
+{
+    glex_coll_reap(ep);
+    return ep->coll.tail - ep->coll.reaped < GLEX_COLL_DQ_CAPACITY;
+}
+
+/* `last`: no other request of a chain follows; the descriptors are looked at now. */
+static glex_ret_t coll_post(struct glex_endpoint *ep, struct glex_coll_desc *desc, bool last)
+{
+    glex_ret_t ret = GLEX_SUCCESS;
+
+    if (!coll_open(ep)) {
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    if (ep->fault != NULL && glex_fault_enter(ep, desc->flag) == GLEX_REQ_BUSY) {
+        last = true;
+        ret = GLEX_BUSY;
+    } else if (!(desc->flag & GLEX_FLAG_COLL_SEQ_START) && !ep->coll.open) {
+        return coll_send_now(ep, desc);
+    } else if (coll_has_room(ep)) {
+        coll_enqueue(ep, desc);
+    } else {
+        last = true;
+        ret = GLEX_BUSY;
+    }
+    if (last || !ep->coll.open) {
+        coll_run(ep);
+    } else {
+        __atomic_store_n(&ep->coll.area->pending, 1, __ATOMIC_RELEASE);
+    }
+    return ret;
+}
+
+/* Fields that no flag asks for may hold anything: they are not read. */
+static void coll_init(struct glex_coll_desc *desc, enum glex_coll_kind kind, glex_ep_addr_t dst,
+                      int32_t flag, uint32_t len)
+{
+    memset(desc, 0, sizeof(*desc));
+    desc->dst = glex_peer_addr(dst);
+    desc->flag = flag;
+    desc->kind = kind;
+    desc->len = len;
+}
+
+glex_ret_t glex_coll_post_mp(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
+{
+    struct glex_coll_desc desc;
+    glex_ret_t ret;
+
+    coll_init(&desc, GLEX_COLL_MP, req->rmt_ep_addr, req->flag, req->len);
+    desc.flag &= ~(GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT); /* an MP leaves none */
+    if (desc.flag & GLEX_FLAG_COLL_SEQ_START) {
+        desc.counter = req->coll_counter;
+    }
+    ret = coll_check(&desc, GLEX_MP_DATA_LEN);
+    if (ret == GLEX_SUCCESS) {
+        ret = coll_take_data(&desc, req->data);
+    }
+    return ret == GLEX_SUCCESS ? coll_post(ep, &desc, req->next == NULL) : ret;
+}
+
+glex_ret_t glex_coll_post_imm_rdma(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req)
+{
+    struct glex_coll_desc desc;
+    glex_ret_t ret;
+
+    if (req->flag & GLEX_FLAG_LOCAL_EVT) {
+        return GLEX_INVALID_PARAM;
+    }
+    coll_init(&desc, GLEX_COLL_IMM_PUT, req->rmt_ep_addr, req->flag, req->len);
+    desc.rmt_mh = req->rmt_mh.v;
+    desc.rmt_offset = req->rmt_offset;
+    desc.rmt_key = req->rmt_key;
+    if (desc.flag & GLEX_FLAG_REMOTE_EVT) {
+        desc.rmt_evt = req->rmt_evt;
+    }
+    if (desc.flag & GLEX_FLAG_COLL_SEQ_START) {
+        desc.counter = req->coll_counter;
+    }
+    ret = coll_check(&desc, GLEX_EVENT_DATA_LEN);
+    if (ret == GLEX_SUCCESS) {
+        ret = coll_take_data(&desc, req->data);
+    }
+    return ret == GLEX_SUCCESS ? coll_post(ep, &desc, req->next == NULL) : ret;
+}
+
+glex_ret_t glex_coll_post_rdma(struct glex_endpoint *ep, const glex_rdma_req_t *req)
+{
+    struct glex_coll_desc desc;
+    glex_ret_t ret;
+
+    if (req->type != GLEX_RDMA_TYPE_PUT || (req->flag & GLEX_FLAG_COLL_REDUCE)) {
+        return GLEX_INVALID_PARAM;
+    }
+    coll_init(&desc, GLEX_COLL_PUT, req->rmt_ep_addr, req->flag, req->len);
+    desc.local_mh = req->local_mh.v;
+    desc.local_offset = req->local_offset;
+    desc.rmt_mh = req->rmt_mh.v;
+    desc.rmt_offset = req->rmt_offset;
+    desc.rmt_key = req->rmt_key;
+    if (desc.flag & GLEX_FLAG_REMOTE_EVT) {
+        desc.rmt_evt = req->rmt_evt;
+    }
+    if (desc.flag & GLEX_FLAG_LOCAL_EVT) {
+        desc.local_evt = req->local_evt;
+    }
+    if (desc.flag & GLEX_FLAG_COLL_SEQ_START) {
+        desc.counter = req->coll_counter;
+    }
+    ret = coll_check(&desc, GLEX_MAX_RDMA_LEN);
+    return ret == GLEX_SUCCESS ? coll_post(ep, &desc, req->next == NULL) : ret;
+}
+
+/* ---- when nothing comes ---------------------------------------------------------------------- */
+
+bool glex_coll_is_pending(const struct glex_endpoint *ep)
+{
+    const struct glex_coll *area;
+
+    if (ep->coll.area == NULL) {
+        return false;
+    }
+    area = ep->coll.area;
+    /* The queue was armed before: see carry_wake_owner(). */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return __atomic_load_n(&area->pending, __ATOMIC_RELAXED) != 0 ||
+           __atomic_load_n(&area->agent, __ATOMIC_RELAXED) != 0;
+}
+
+/*
+ * An agent that died holds the claim. Nobody but the owner takes it away, and an incarnation is
+ * never used twice: the compare-and-swap cannot hit a living agent.
+ */
+static void coll_replace_agent(struct glex_endpoint *ep, uint64_t agent)
+{
+    struct glex_endpoint_coll *coll = &ep->coll;
+    uint64_t now = glex_now_ns();
+
+    if (agent != coll->agent) {
+        coll->agent = agent;
+        coll->agent_ns = now + COLL_AGENT_NS;
+        return;
+    }
+    if (now < coll->agent_ns) {
+        return;
+    }
+    coll->agent_ns = now + COLL_AGENT_NS;
+    if (agent != ep->segment.incarnation &&
+        glex_segment_is_living_anywhere(ep->dev->dirfd, agent)) {
+        return;
+    }
+    /* acq_rel: what the dead agent stored before it died is seen by the next */
+    if (__atomic_compare_exchange_n(&coll->area->agent, &agent, 0, false,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&coll->area->pending, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+/* A CP whose producer was killed before it published it stands in the way of the others. Who passes
+ * over a slot must be the consumer, that is the agent. */
+static void coll_pass_over(struct glex_endpoint *ep)
+{
+    struct glex_coll *area = ep->coll.area;
+    uint64_t nobody = 0, missing;
+    bool passed;
+
+    if (!__atomic_compare_exchange_n(&area->agent, &nobody, ep->segment.incarnation, false,
+                                     __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+        return;
+    }
+    missing = glex_coll_missing(area);
+    passed = glex_ring_stalled(&ep->coll.cpq, missing, ep->dev->dirfd, &ep->segment);
+    if (passed) {
+        __atomic_store_n(&area->pending, 1, __ATOMIC_SEQ_CST);
+    }
+    __atomic_store_n(&area->agent, 0, __ATOMIC_SEQ_CST);
+}
+
+void glex_coll_idle(struct glex_endpoint *ep)
+{
+    struct glex_coll *area;
+    uint64_t agent;
+
+    if (ep->coll.area == NULL) {
+        return;
+    }
+    glex_coll_reap(ep);
+    area = ep->coll.area;
+    agent = __atomic_load_n(&area->agent, __ATOMIC_RELAXED);
+    if (agent != 0) {
+        coll_replace_agent(ep, agent);
+    } else if (ep->coll.tail != ep->coll.reaped) {
+        coll_pass_over(ep);
+    }
+    if (__atomic_load_n(&area->pending, __ATOMIC_SEQ_CST) != 0) {
+        coll_run(ep);
+    }
+}

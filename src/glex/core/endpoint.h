@@ -1,0 +1,170 @@
+/*
+ * An endpoint: what the files of libglex share about it.
+ */
+#ifndef GLEX_ENDPOINT_H
+#define GLEX_ENDPOINT_H
+
+#include "core/device.h"
+#include "core/error.h"
+#include "debug/capture.h"
+#include "debug/fault.h"
+#include "core/mem.h"
+#include "core/peer.h"
+#include "shm/ring.h"
+#include "shm/segment.h"
+#include "core/threads.h"
+
+/* One writer, read by others from outside: a plain store that is never torn. */
+#define GLEX_COUNT(ep, name, n) \
+    __atomic_store_n(&(ep)->counters->name, (ep)->counters->name + (n), __ATOMIC_RELAXED)
+
+/* COLL and all above, but for our own */
+#define GLEX_COLL_FLAGS (~(GLEX_FLAG_COLL - 1) & ~GLEX_EXT_FLAG_NO_LOSS)
+
+struct glex_capture;
+struct glex_fault;
+struct glex_mgmt;
+struct glex_net;
+
+/* State of glex_ext_poll(). */
+struct glex_poll {
+    uint32_t held;    /* entries taken and not given back */
+    uint32_t idle;    /* empty polls until the next look for a stall */
+    bool     mp_last; /* what came last was an MP */
+};
+
+/* The owner's view of its own collective area. */
+struct glex_endpoint_coll {
+    struct glex_coll   *area; /* NULL: no COLL request was posted yet */
+    struct glex_ring_rx cpq;  /* to pass over slots of killed producers */
+    uint64_t            tail; /* position of the next descriptor to post */
+    uint64_t            reaped; /* descriptors before it are done with */
+    bool                open; /* the last sequence's TAIL was not posted yet */
+    uint64_t            agent, agent_ns; /* seen last, and when its liveness is looked up */
+};
+
+/* First what the hot paths touch, in the order in which they do. */
+struct glex_endpoint {
+    struct glex_ep             base; /* known to programs */
+    uint64_t                   addr;
+    struct glex_ext_counters  *counters; /* in the segment */
+    struct glex_poll           poll;
+    struct glex_ring_rx        eq;
+    struct glex_ring_rx        mpq;
+    struct glex_mem            mem;
+    struct glex_peer_table     peers;
+    struct glex_nic        *dev;
+    struct glex_segment        segment;
+    struct glex_ep_attr        attr;
+    struct glex_error_queue    errors;
+    struct glex_fault         *fault; /* NULL: none asked for */
+    struct glex_capture       *capture; /* the same */
+    struct glex_net           *net;   /* NULL: no network */
+    struct glex_mgmt          *mgmt;  /* NULL: not of type MANAGEMENT */
+    int                        wait_fd;  /* our socket, or -1 */
+    int                        event_fd; /* for programs: wait_fd or timer_fd; or -1 */
+    int                        timer_fd; /* bounds a program's sleep; or -1 */
+    int                        wake_fd;  /* to wake peers with, or -1 */
+    uint64_t                   wake_incarnation; /* whom wake_fd is connected to; 0: nobody */
+    bool                       forked;   /* inherited: belongs to the parent */
+    uint64_t                   pid_space; /* that our pid belongs to */
+    struct glex_endpoint_coll  coll;
+    struct glex_threads        threads;
+    struct glex_endpoint      *next, **prev_next; /* of this process */
+};
+
+static inline struct glex_endpoint *glex_endpoint(glex_ep_handle_t ep)
+{
+    return glex_container_of(ep, struct glex_endpoint, base);
+}
+
+static inline void glex_endpoint_lock(struct glex_endpoint *ep)
+{
+    if (ep->threads.on) {
+        pthread_mutex_lock(&ep->threads.lock);
+    }
+}
+
+static inline void glex_endpoint_unlock(struct glex_endpoint *ep)
+{
+    if (ep->threads.on) {
+        pthread_mutex_unlock(&ep->threads.lock);
+    }
+}
+
+static inline struct glex_endpoint *glex_endpoint_locked(struct glex_endpoint *ep)
+{
+    glex_endpoint_lock(ep);
+    return ep;
+}
+
+static inline void glex_endpoint_leave(struct glex_endpoint **ep)
+{
+    glex_endpoint_unlock(*ep);
+}
+
+/** From here to the end of the block this thread has the endpoint to itself. */
+#define GLEX_LOCKED(ep)                                                                           \
+    struct glex_endpoint *locked_ep __attribute__((cleanup(glex_endpoint_leave), unused)) =       \
+        glex_endpoint_locked(ep)
+
+/* The posting functions, of an endpoint that one thread uses; threads.c has them with the lock. */
+glex_ret_t glex_mp_post(glex_ep_handle_t ep, glex_imm_mp_req_t *req, glex_imm_mp_req_t **bad_req);
+glex_ret_t glex_imm_rdma_post(glex_ep_handle_t ep, glex_imm_rdma_req_t *req,
+                              glex_imm_rdma_req_t **bad_req);
+glex_ret_t glex_rdma_post(glex_ep_handle_t ep, glex_rdma_req_t *req, glex_rdma_req_t **bad_req);
+
+/** The published entry of a queue at a position, which is moved over what holds nothing; NULL:
+ *  there is none. */
+struct glex_event_slot *glex_event_find(struct glex_endpoint *ep, uint64_t *pos, uint32_t *len);
+struct glex_mp_slot *glex_mp_find(struct glex_endpoint *ep, uint64_t *pos, uint32_t *len);
+
+/** Such an entry becomes the last probed one; the data that came with an event is placed. */
+void glex_event_take(struct glex_endpoint *ep, struct glex_event_slot *slot, uint64_t pos,
+                     uint32_t len);
+void glex_mp_take(struct glex_endpoint *ep, uint64_t pos);
+
+/** The peer with that address if it is among those used last, else NULL. */
+static inline struct glex_peer *glex_endpoint_recent_peer(struct glex_endpoint *ep, uint64_t addr)
+{
+    uint32_t i = glex_peer_cache_index(addr);
+
+    return glex_likely(ep->peers.cache[i].addr == addr) ? ep->peers.cache[i].peer : NULL;
+}
+
+/** The same of an address as the program gave it, which may bear a hint: then always. */
+static inline struct glex_peer *glex_endpoint_hinted_peer(struct glex_endpoint *ep,
+                                                          glex_ep_addr_t addr)
+{
+    const struct glex_peer_table *table = &ep->peers;
+    uint32_t i = addr.resv;
+
+    if (glex_likely(i < table->num_hinted) && glex_likely(table->hinted[i].addr == addr.v)) {
+        return table->hinted[i].peer;
+    }
+    return glex_endpoint_recent_peer(ep, glex_peer_addr(addr));
+}
+
+/** Find a peer: the hot path. */
+static inline struct glex_peer *glex_endpoint_peer(struct glex_endpoint *ep, uint64_t addr,
+                                                   int *status_p)
+{
+    struct glex_peer *peer = glex_endpoint_recent_peer(ep, addr);
+
+    return glex_likely(peer != NULL) ? peer : glex_peer_find(ep, addr, status_p);
+}
+
+/** Put the data that came with an event where it belongs. */
+void glex_event_place(struct glex_endpoint *ep, const struct glex_event_slot *slot, uint32_t len);
+
+/** How many polls may find nothing before glex_endpoint_idle(). */
+uint32_t glex_endpoint_patience(const struct glex_endpoint *ep);
+
+/**
+ * Out of line, at an empty probe whose patience is over: look after what cannot be done on the hot
+ * path (a stalled slot, the network, delayed messages of GLEX_FAULT).
+ * @return Whether to look again: a slot was passed over.
+ */
+bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos);
+
+#endif

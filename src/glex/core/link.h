@@ -1,0 +1,50 @@
+/*
+ * A link: the way from a request to the endpoint it is for, chosen by NIC id. Shared memory is the
+ * only one; NICs of other hosts are to be reached by a second one, without a change above.
+ */
+#ifndef GLEX_LINK_H
+#define GLEX_LINK_H
+
+#include "base/common.h"
+
+struct glex_endpoint;
+struct glex_nic;
+struct glex_peer;
+
+/* What carrying out a request came to: one of these, or an enum glex_err_req_status. */
+#define GLEX_REQ_DONE      (-1)
+#define GLEX_REQ_PEER_GONE (-2) /* nothing was done: the peer endpoint does not exist any more */
+#define GLEX_REQ_BUSY      (-3) /* nothing was done: to be posted again */
+
+struct glex_link {
+    const char *name;
+    bool        is_remote; /* to other hosts: of struct glex_peer only what all links have is set, and
+                              requests end later than the call that posts them */
+
+    /** Whether the link leads to that NIC. */
+    bool (*reaches)(struct glex_nic *dev, uint32_t nic_id);
+
+    /** Connect to an endpoint. NULL, and *status_p why, where there is none. */
+    struct glex_peer *(*attach)(struct glex_endpoint *ep, uint64_t addr, int *status_p);
+
+    void (*detach)(struct glex_endpoint *ep, struct glex_peer *peer);
+
+    /** Whether the peer endpoint still exists. */
+    bool (*is_living)(struct glex_endpoint *ep, const struct glex_peer *peer);
+
+    /* Carry out one well-formed request, completely. */
+    int (*send_mp)(struct glex_endpoint *ep, struct glex_peer *peer,
+                   const glex_imm_mp_req_t *req);
+    int (*imm_put)(struct glex_endpoint *ep, struct glex_peer *peer,
+                   const glex_imm_rdma_req_t *req);
+    /** The event of the request, its data with it: stays in the slot until it is taken. */
+    int (*event)(struct glex_endpoint *ep, struct glex_peer *peer,
+                 const glex_imm_rdma_req_t *req);
+    int (*rdma)(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
+                char *local);
+};
+
+/** The link that leads to a NIC, or NULL. */
+const struct glex_link *glex_link_find(struct glex_nic *dev, uint32_t nic_id);
+
+#endif

@@ -1,0 +1,94 @@
+/*
+ * Registered memory: the owner's side.
+ */
+#ifndef GLEX_MEM_H
+#define GLEX_MEM_H
+
+#include "shm/layout.h"
+
+#include <pthread.h>
+
+struct glex_endpoint;
+struct glex_region;
+
+/* The owner's private copy of a table entry: what the owner does is decided by it alone. */
+struct glex_mem_entry {
+    uint64_t state; /* as in the table */
+    char    *addr;
+    uint64_t len;
+    uint32_t next_free;
+};
+
+struct glex_mem {
+    struct glex_mem_entry *table; /* GLEX_MMT_CAPACITY; pages come as they are used */
+    struct glex_mmt_entry *mmt;   /* the shared table */
+    pthread_mutex_t        lock;  /* registering and allocating, from any thread */
+    uint32_t               first_free, last_free; /* a list: freed last, used again last */
+    uint32_t               num_free;
+    uint32_t               first_gen; /* generation of entries that were never used */
+    uint32_t               used; /* entries ever used */
+    struct glex_region    *regions;
+    uint64_t               file_end; /* of the segment's file; offsets are never used again */
+};
+
+glex_ret_t glex_mem_init(struct glex_endpoint *ep);
+
+/** Free the table and all NIC memory. */
+void glex_mem_cleanup(struct glex_endpoint *ep);
+
+/**
+ * Name of an entry in requests: its index, and above it the 32 bits of its generation. An event's
+ * slot has room for 16 of these (GLEX_PLACE_MASK).
+ */
+static inline uint64_t glex_mem_handle_v(uint32_t index, uint64_t state)
+{
+    return index | (state >> 32) << 16;
+}
+
+/**
+ * A consistent copy of an entry that another thread may deregister and register anew at any moment.
+ * The state is read first and last; a state value never recurs, because generations only grow, so
+ * an entry with the same state at both times was not changed in between. acquire: the fields are
+ * read after the first look at the state and before the second one. The writer invalidates the
+ * state before it stores the fields, each with release; so whoever reads a new field finds the
+ * state changed. @return false: it is not valid, or changed meanwhile, and so is no longer what the
+ * request names.
+ */
+static GLEX_ALWAYS_INLINE bool glex_mem_read(const struct glex_mem *mem, uint32_t index,
+                                             struct glex_mem_entry *copy)
+{
+    const struct glex_mem_entry *entry = &mem->table[index];
+
+    copy->state = __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE);
+    copy->addr = __atomic_load_n(&entry->addr, __ATOMIC_ACQUIRE);
+    copy->len = __atomic_load_n(&entry->len, __ATOMIC_ACQUIRE);
+    return glex_likely((copy->state & GLEX_MMT_VALID) &&
+                       __atomic_load_n(&entry->state, __ATOMIC_RELAXED) == copy->state);
+}
+
+/**
+ * Address of a range of own registered memory, or NULL.
+ * @param mh    Handle as a number.
+ * @param mask  Which bits of it are known: all, or GLEX_PLACE_MASK.
+ * @param need  Flags that it must have been registered with.
+ */
+static inline char *glex_mem_range(const struct glex_mem *mem, uint64_t mh, uint64_t mask,
+                                   uint64_t offset, uint64_t len, uint32_t need)
+{
+    struct glex_mem_entry entry;
+
+    if (glex_unlikely(!glex_mem_read(mem, mh & 0xffff, &entry) || (entry.state & need) != need ||
+                      (glex_mem_handle_v(mh & 0xffff, entry.state) & mask) != mh ||
+                      offset + len > entry.len)) {
+        return NULL;
+    }
+    return entry.addr + offset;
+}
+
+/** Offset in the segment's file of a range of NIC memory; 0: it is not NIC memory. */
+uint64_t glex_region_file_off(const struct glex_mem *mem, const char *addr, uint64_t len);
+
+/** Unmap all NIC memory. */
+void glex_region_cleanup(struct glex_mem *mem);
+
+#endif

@@ -1,0 +1,330 @@
+#include "core/endpoint.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define PEER_MIN_BUCKETS 64u
+#define PEER_MAX_HINTS   (UINT16_MAX + 1u)
+
+static uint32_t peer_hash(uint64_t addr)
+{
+    return (uint32_t)((addr * 0x9e3779b97f4a7c15ull) >> 32);
+}
+
+static struct glex_peer **peer_bucket(const struct glex_peer_table *table, uint64_t addr)
+{
+    return &table->buckets[peer_hash(addr) & (table->num_buckets - 1)];
+}
+
+struct glex_peer *glex_peer_lookup(const struct glex_peer_table *table, uint64_t addr)
+{
+    struct glex_peer *peer = *peer_bucket(table, addr);
+
+    while (peer != NULL && peer->addr != addr) {
+        peer = peer->next;
+    }
+    return peer;
+}
+
+static void peer_ref_clear(struct glex_peer_ref *ref)
+{
+    ref->addr = UINT64_MAX;
+    ref->peer = NULL;
+}
+
+uint64_t glex_peer_hinted_addr(const struct glex_peer *peer)
+{
+    glex_ep_addr_t addr = {.v = peer->addr};
+
+    addr.resv = peer->hint;
+    return addr.v;
+}
+
+/* Returns false where there is no memory, or no number, for more. */
+static bool peer_grow_hints(struct glex_peer_table *table)
+{
+    uint32_t num = table->num_hinted == 0 ? 64 : 2 * table->num_hinted;
+    struct glex_peer_ref *hinted;
+
+    if (num > PEER_MAX_HINTS) {
+        return false;
+    }
+    hinted = realloc(table->hinted, num * sizeof(*hinted));
+    if (hinted == NULL) {
+        return false;
+    }
+    table->hinted = hinted;
+    if (table->num_hinted == 0) {
+        peer_ref_clear(&hinted[table->num_hinted++]);
+        table->free_hint = 1;
+    }
+    while (table->num_hinted < num) {
+        peer_ref_clear(&hinted[table->num_hinted++]);
+    }
+    return true;
+}
+
+/* A place close to the others': with very many peers, that of four is in one cache line. Without
+ * one a peer is found by its address. */
+static void peer_give_hint(struct glex_peer_table *table, struct glex_peer *peer)
+{
+    uint32_t i = table->free_hint;
+
+    while (i < table->num_hinted && table->hinted[i].peer != NULL) {
+        i++;
+    }
+    table->free_hint = i;
+    if (i >= table->num_hinted && !peer_grow_hints(table)) {
+        return;
+    }
+    i = table->free_hint++;
+    peer->hint = (uint16_t)i;
+    table->hinted[i].addr = glex_peer_hinted_addr(peer);
+    table->hinted[i].peer = peer;
+}
+
+static void peer_take_hint(struct glex_peer_table *table, struct glex_peer *peer)
+{
+    if (peer->hint != 0) {
+        peer_ref_clear(&table->hinted[peer->hint]);
+        if (peer->hint < table->free_hint) {
+            table->free_hint = peer->hint;
+        }
+    }
+}
+
+glex_ret_t glex_peer_init(struct glex_endpoint *ep)
+{
+    struct glex_peer_table *table = &ep->peers;
+    uint32_t i;
+
+    for (i = 0; i < GLEX_PEER_CACHE; i++) {
+        peer_ref_clear(&table->cache[i]);
+    }
+    table->num_buckets = PEER_MIN_BUCKETS;
+    table->buckets = calloc(table->num_buckets, sizeof(*table->buckets));
+    return table->buckets != NULL ? GLEX_SUCCESS : GLEX_NO_MEM_RESOURCE;
+}
+
+static void peer_unmap_all(struct glex_mapping *map)
+{
+    struct glex_mapping *next;
+
+    for (; map != NULL; map = next) {
+        next = map->next;
+        glex_peer_unmap(map);
+    }
+}
+
+void glex_peer_cleanup(struct glex_endpoint *ep)
+{
+    struct glex_peer_table *table = &ep->peers;
+    uint32_t i;
+
+    for (i = 0; i < table->num_buckets; i++) {
+        while (table->buckets[i] != NULL) {
+            glex_peer_drop(ep, table->buckets[i]);
+        }
+    }
+    free(table->buckets);
+    table->buckets = NULL;
+    free(table->hinted);
+    table->hinted = NULL;
+    peer_unmap_all(table->orphans);
+    peer_unmap_all(table->released);
+}
+
+void glex_peer_pin(struct glex_peer *peer, struct glex_mapping *map)
+{
+    if (!map->pinned) {
+        map->pinned = true;
+        map->next = peer->pinned;
+        peer->pinned = map;
+    }
+}
+
+bool glex_peer_pin_base(struct glex_peer *peer)
+{
+    struct glex_mapping *map;
+
+    if (peer->is_self || peer->base_pinned) {
+        return true;
+    }
+    map = calloc(1, sizeof(*map));
+    if (map == NULL) {
+        return false;
+    }
+    map->base = (char *)peer->base;
+    map->size = peer->base_size;
+    map->addr = peer->addr;
+    map->is_base = true;
+    glex_peer_pin(peer, map);
+    peer->base_pinned = true;
+    return true;
+}
+
+void glex_peer_orphan(struct glex_peer_table *table, struct glex_peer *peer)
+{
+    struct glex_mapping *map;
+
+    while ((map = peer->pinned) != NULL) {
+        peer->pinned = map->next;
+        map->next = table->orphans;
+        table->orphans = map;
+    }
+}
+
+/*
+ * The shared memory is given back, and the program may still store where it has pointers to: there
+ * is memory of its own now, put there in one step so that there is none missing for a moment.
+ */
+static bool peer_release_mapping(const struct glex_mapping *map)
+{
+    if (mmap(map->base, map->size, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+        glex_warn("%llu KiB of a peer that is gone stay in shared memory: %s",
+                  (unsigned long long)map->size / 1024, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+void glex_peer_release(struct glex_endpoint *ep, uint64_t addr)
+{
+    struct glex_peer_table *table = &ep->peers;
+    struct glex_mapping **link = &table->orphans, *map;
+
+    while ((map = *link) != NULL) {
+        if (map->addr != addr || !peer_release_mapping(map)) {
+            link = &map->next;
+            continue;
+        }
+        *link = map->next;
+        map->next = table->released;
+        table->released = map;
+    }
+}
+
+static void peer_fork_maps(const struct glex_mapping *map)
+{
+    for (; map != NULL; map = map->next) {
+        if (map->is_base) {
+            (void)peer_release_mapping(map);
+        }
+    }
+}
+
+void glex_peer_fork(struct glex_peer_table *table)
+{
+    const struct glex_peer *peer;
+    uint32_t i;
+
+    for (i = 0; i < table->num_buckets; i++) {
+        for (peer = table->buckets[i]; peer != NULL; peer = peer->next) {
+            peer_fork_maps(peer->pinned);
+        }
+    }
+    peer_fork_maps(table->orphans);
+}
+
+void glex_peer_unmap(struct glex_mapping *map)
+{
+    munmap(map->base, map->size);
+    free(map);
+}
+
+/* Longer chains where there is no memory for more buckets: slower, still right. */
+static void peer_grow(struct glex_peer_table *table)
+{
+    struct glex_peer_table old = *table;
+    struct glex_peer *peer, *next, **bucket;
+    uint32_t i;
+
+    table->buckets = calloc(old.num_buckets * 2, sizeof(*table->buckets));
+    if (table->buckets == NULL) {
+        table->buckets = old.buckets;
+        return;
+    }
+    table->num_buckets = old.num_buckets * 2;
+    for (i = 0; i < old.num_buckets; i++) {
+        for (peer = old.buckets[i]; peer != NULL; peer = next) {
+            next = peer->next;
+            bucket = peer_bucket(table, peer->addr);
+            peer->next = *bucket;
+            *bucket = peer;
+        }
+    }
+    free(old.buckets);
+}
+
+static void peer_count(struct glex_endpoint *ep, int more)
+{
+    ep->peers.num_peers += (uint32_t)more;
+    __atomic_store_n(&ep->segment.hdr->num_peers, ep->peers.num_peers, __ATOMIC_RELAXED);
+}
+
+static struct glex_peer *peer_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p)
+{
+    struct glex_peer_table *table = &ep->peers;
+    glex_ep_addr_t ep_addr = {.v = addr};
+    const struct glex_link *link = glex_link_find(ep->dev, ep_addr.nic_id);
+    struct glex_peer *peer, **bucket;
+
+    if (link == NULL) {
+        *status_p = GLEX_ERR_STATUS_DEST_HOST_DEAD;
+        return NULL;
+    }
+    peer = link->attach(ep, addr, status_p);
+    if (peer == NULL) {
+        return NULL;
+    }
+    if (table->num_peers >= table->num_buckets) {
+        peer_grow(table);
+    }
+    peer->link = link;
+    bucket = peer_bucket(table, addr);
+    peer->next = *bucket;
+    *bucket = peer;
+    peer_count(ep, 1);
+    if (!ep->threads.on) {
+        peer_give_hint(table, peer);
+    }
+    return peer;
+}
+
+struct glex_peer *glex_peer_find(struct glex_endpoint *ep, uint64_t addr, int *status_p)
+{
+    struct glex_peer_table *table = &ep->peers;
+    uint32_t i = glex_peer_cache_index(addr);
+    struct glex_peer *peer = glex_peer_lookup(table, addr);
+
+    if (peer == NULL) {
+        peer = peer_attach(ep, addr, status_p);
+    }
+    /* What is in the cache is used without a lock. */
+    if (peer != NULL && !ep->threads.on) {
+        table->cache[i].addr = addr;
+        table->cache[i].peer = peer;
+    }
+    return peer;
+}
+
+void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer)
+{
+    struct glex_peer_table *table = &ep->peers;
+    uint32_t i = glex_peer_cache_index(peer->addr);
+    struct glex_peer **link = peer_bucket(table, peer->addr);
+
+    if (table->cache[i].peer == peer) {
+        peer_ref_clear(&table->cache[i]);
+    }
+    peer_take_hint(table, peer);
+    while (*link != peer) {
+        link = &(*link)->next;
+    }
+    *link = peer->next;
+    peer_count(ep, -1);
+    peer->link->detach(ep, peer);
+}

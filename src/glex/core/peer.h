@@ -1,0 +1,140 @@
+/*
+ * Peers: the endpoints that this one posts to. Found by address at every request, attached at the
+ * first.
+ */
+#ifndef GLEX_PEER_H
+#define GLEX_PEER_H
+
+#include "shm/coll_layout.h"
+#include "core/link.h"
+#include "shm/ring.h"
+
+#define GLEX_PEER_CACHE 64
+#define GLEX_RMEM_CHUNK 8u
+
+/* A piece of a peer's segment, mapped here. */
+struct glex_mapping {
+    struct glex_mapping *next; /* of those that are pinned */
+    char                *base;
+    uint64_t             file_off; /* in the peer's segment */
+    uint64_t             size;
+    uint64_t             addr;   /* of the peer */
+    bool                 pinned; /* the program has a pointer into it */
+    bool                 is_base; /* queues and tables: a child of fork() does not inherit them */
+};
+
+/* A peer's registration as it was last read; valid while the table's state word is the same. */
+struct glex_rmem {
+    uint64_t             mh;    /* its handle, as a number */
+    uint64_t             state; /* without VALID: nothing is known */
+    const uint64_t      *word;  /* the table's state word */
+    uint64_t             len;
+    char                *ptr;  /* here, or NULL: private memory of the peer */
+    uint64_t             addr; /* there */
+    struct glex_mapping *map;
+};
+
+/* What there is to do in a peer's collective area; see coll.h. */
+struct glex_peer_coll {
+    struct glex_coll   *area; /* NULL: no storage was asked for yet */
+    struct glex_ring_tx cpq;
+    struct glex_peer   *next; /* in a call's list of work */
+    bool                busy; /* in that list, or being carried: not to be dropped */
+};
+
+struct glex_peer {
+    /* With very many peers each is out of the cache: an immediate put needs this line only */
+    const struct glex_link     *link __attribute__((aligned(64)));
+    struct glex_rmem           *recent; /* the registration found last: nearly always the next */
+    struct glex_ring_tx         eq;
+    uint32_t                    key;
+    uint16_t                    hint; /* its place in the table's `hinted`, or 0 */
+    bool                        is_self;
+    bool                        private_failed; /* that was logged */
+    bool                        storage_failed; /* likewise */
+    bool                        base_pinned; /* `base` stays mapped when the peer is detached */
+
+    struct glex_ring_tx         mpq;
+    uint64_t                    addr;
+    struct glex_mmt_entry      *mmt;
+    struct glex_peer           *next; /* in its hash bucket */
+    struct glex_segment_header *base;
+    struct glex_rmem          **rmem; /* registrations, in chunks; grows with the highest index */
+    uint32_t                    rmem_chunks;
+    struct glex_mapping        *pinned; /* mappings that the program has pointers into */
+    uint64_t                    checked;  /* when its liveness was last looked up, ns */
+    /* Of its segment's header, checked when it was attached */
+    uint64_t                    incarnation;
+    uint64_t                    base_size;
+    uint64_t                    cookie_addr;
+    uint64_t                    cookie;
+    uint32_t                    pid;
+    uint32_t                    private_rdma;
+    uint32_t                    private_trust; /* puts that need not look whether it is the peer */
+    uint64_t                    pid_space;
+    struct glex_peer_coll       coll;
+};
+
+struct glex_peer_ref {
+    uint64_t          addr; /* UINT64_MAX: none; no address has all bits set */
+    struct glex_peer *peer;
+};
+
+struct glex_peer_table {
+    struct glex_peer_ref   cache[GLEX_PEER_CACHE]; /* found last, by address */
+    struct glex_peer_ref  *hinted;     /* by the hint in an address; [0] is nobody */
+    uint32_t               num_hinted; /* entries, used or not */
+    uint32_t               free_hint;  /* none before it is free */
+    struct glex_peer     **buckets;
+    uint32_t               num_buckets;
+    uint32_t               num_peers;
+    struct glex_mapping   *orphans;  /* pinned mappings of peers that were detached */
+    struct glex_mapping   *released; /* the same, and they are memory of our own now */
+};
+
+glex_ret_t glex_peer_init(struct glex_endpoint *ep);
+void glex_peer_cleanup(struct glex_endpoint *ep);
+
+/** The peer with that address, if it is attached; else NULL. */
+struct glex_peer *glex_peer_lookup(const struct glex_peer_table *table, uint64_t addr);
+
+/** Find or attach. NULL, and an error request status, where it cannot be. */
+struct glex_peer *glex_peer_find(struct glex_endpoint *ep, uint64_t addr, int *status_p);
+
+/** The address of an attached peer with its hint in the reserved bits. */
+uint64_t glex_peer_hinted_addr(const struct glex_peer *peer);
+
+/** Detach from a peer that is gone. */
+void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer);
+
+/** Keep a mapping of a peer until the endpoint is destroyed. */
+void glex_peer_pin(struct glex_peer *peer, struct glex_mapping *map);
+
+/** Keep what a peer shares with all mapped, as above: its queues, its table of registrations.
+ *  False: no memory. */
+bool glex_peer_pin_base(struct glex_peer *peer);
+
+/** A peer is being detached: keep its pinned mappings. */
+void glex_peer_orphan(struct glex_peer_table *table, struct glex_peer *peer);
+
+/** Give back the shared memory that is pinned of detached peers that had an address. */
+void glex_peer_release(struct glex_endpoint *ep, uint64_t addr);
+
+/** In a child of fork(): put empty memory where queues and tables of peers were, which are not
+ *  inherited, because a program may have pointers there (glex_ext_peer_watch()). */
+void glex_peer_fork(struct glex_peer_table *table);
+
+void glex_peer_unmap(struct glex_mapping *map);
+
+/** The address as the table knows it: the reserved bits may hold anything. */
+static inline uint64_t glex_peer_addr(glex_ep_addr_t addr)
+{
+    return addr.v & 0xffffffff0000ffffull;
+}
+
+static inline uint32_t glex_peer_cache_index(uint64_t addr)
+{
+    return (uint32_t)(addr ^ (addr >> 32)) % GLEX_PEER_CACHE;
+}
+
+#endif

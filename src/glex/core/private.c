@@ -1,0 +1,227 @@
+/*
+ * RDMA to private memory of a peer: the kernel copies, by process_vm_readv() and _writev().
+ */
+#include "core/shm.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* The kernel moves at most 2 GiB - 4 KiB in one call. */
+#define PRIVATE_MAX_LEN (1ull << 30)
+
+/* ---- who this process is --------------------------------------------------------------------- */
+
+/* A put looks whether it is still the peer after so many that only rely on the page's address. */
+#define PRIVATE_TRUST 64u
+/* Addresses that the page is tried at, below 2^46. Under ThreadSanitizer none of them is to be had:
+ * then it is where the kernel puts it, as random as that is. */
+#define PRIVATE_TRIES 100
+#define PRIVATE_SPACE (1ull << 46)
+
+/*
+ * A page that is empty in a child of fork(), which is another process and needs a cookie of its own.
+ * It says where the cookie is. No lock: a child of fork() might find it held for ever.
+ */
+static uint64_t **private_marker(void)
+{
+    static uint64_t **marker;
+    uint64_t **page = __atomic_load_n(&marker, __ATOMIC_ACQUIRE), **none = NULL;
+
+    if (page != NULL) {
+        return page;
+    }
+    page = mmap(NULL, glex_page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) {
+        return NULL;
+    }
+    if (madvise(page, glex_page_size(), MADV_WIPEONFORK) != 0) {
+        munmap(page, glex_page_size());
+        return NULL;
+    }
+    /* acq_rel: whoever gets the page finds it empty, or with what was put there */
+    if (!__atomic_compare_exchange_n(&marker, &none, page, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
+        munmap(page, glex_page_size());
+        return none; /* another thread was faster */
+    }
+    return page;
+}
+
+/*
+ * A page of its own, so that no other program has anything there; never unmapped, so that writing
+ * the cookie over itself never hits anything else; not there in a child of fork(); and at a random
+ * address of 46 bits, whatever the kernel does about such: another process has nothing there, but
+ * for the part of 2^46 bytes that it has mapped (a GiB: one in 65,536).
+ */
+static uint64_t *private_cookie_page(void)
+{
+    size_t size = glex_page_size();
+    uint64_t random[2], *wanted, *page = MAP_FAILED;
+    int i;
+
+    for (i = 0; i < PRIVATE_TRIES; i++) {
+        if (getrandom(random, sizeof(random), 0) != sizeof(random)) {
+            return NULL;
+        }
+        wanted = (uint64_t *)(uintptr_t)(random[0] % PRIVATE_SPACE & ~(uint64_t)(size - 1));
+        page = mmap(wanted, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (page == MAP_FAILED) {
+            return NULL;
+        }
+        if (page == wanted || i == PRIVATE_TRIES - 1) {
+            break;
+        }
+        munmap(page, size);
+    }
+    if (madvise(page, size, MADV_DONTFORK) != 0) {
+        munmap(page, size);
+        return NULL;
+    }
+    *page = random[1] | 1;
+    return page;
+}
+
+glex_ret_t glex_private_identity(struct glex_segment_header *hdr)
+{
+    uint64_t **marker = private_marker(), *page = NULL, *none = NULL;
+
+    if (marker != NULL) {
+        page = __atomic_load_n(marker, __ATOMIC_ACQUIRE);
+    }
+    if (marker != NULL && page == NULL) {
+        page = private_cookie_page();
+        /* release: who loads the address finds the cookie. The first page is everybody's. */
+        if (page != NULL && !__atomic_compare_exchange_n(marker, &none, page, false,
+                                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            munmap(page, glex_page_size());
+            page = none;
+        }
+    }
+    if (page == NULL) {
+        glex_error("cannot make what peers recognize this process by: %s", strerror(errno));
+        return GLEX_SYS_ERR;
+    }
+    hdr->cookie_addr = (uint64_t)(uintptr_t)page;
+    hdr->cookie = *page;
+    return GLEX_SUCCESS;
+}
+
+/* ---- copying --------------------------------------------------------------------------------- */
+
+static void private_log(struct glex_peer *peer, const char *why)
+{
+    if (!peer->private_failed) {
+        peer->private_failed = true;
+        glex_warn("no access to the private memory of endpoint %llx (pid %u): %s",
+                  (unsigned long long)peer->addr, peer->pid, why);
+    }
+}
+
+/* Why the private memory of a peer cannot be reached in any case; NULL: it may be. */
+static const char *private_forbidden(const struct glex_endpoint *ep, const struct glex_peer *peer)
+{
+    if (!(ep->dev->caps.caps & GLEX_EXT_CAP_PRIVATE_RDMA)) {
+        return ep->dev->caps.missing;
+    }
+    if (!peer->private_rdma) {
+        return "its process does not allow it";
+    }
+    if (peer->pid_space != ep->pid_space) {
+        return "it is in another pid namespace";
+    }
+    return NULL;
+}
+
+/* The peer is not the process that has its pid: say why, unless it is simply gone. */
+static int private_other(struct glex_endpoint *ep, struct glex_peer *peer, const char *why, int err)
+{
+    /* Not to be found where it was: it has ended, though its lock may be held a moment longer. */
+    if ((err == ESRCH && peer->pid_space != 0) || !glex_shm_is_living(ep, peer)) {
+        return GLEX_REQ_PEER_GONE;
+    }
+    private_log(peer, why);
+    return GLEX_ERR_STATUS_PCIE_READ;
+}
+
+/* A transfer, of `num` pieces, whose first one is the cookie. @return As process_vm_readv(). */
+static ssize_t private_call(const struct glex_peer *peer, enum glex_rdma_type type,
+                            const struct iovec *local, const struct iovec *remote, unsigned num)
+{
+    pid_t pid = (pid_t)peer->pid;
+
+    return type == GLEX_RDMA_TYPE_PUT ? process_vm_writev(pid, local, num, remote, num, 0) :
+                                        process_vm_readv(pid, local, num, remote, num, 0);
+}
+
+/*
+ * Move the next piece, and know that it was the peer's. Its pid may mean another process to us: in
+ * another pid namespace, when it died and the pid was given out again; and exec() keeps the pid but
+ * replaces the memory. So each call begins with the cookie, which stands in the peer's memory alone,
+ * and a call sees one address space, whatever becomes of the process meanwhile.
+ *
+ * A get reads the cookie together with the data. A put writes the cookie, over itself and before the
+ * data: the kernel stops at the first piece that it cannot write, so nothing is written where the
+ * page is not there any more. Another process that does have something at that address is known by
+ * reading the cookie first, as is done at the first put to a peer and at every PRIVATE_TRUST-th: it
+ * would take a second system call each time, half as long as copying 16 KB.
+ *
+ * @param [out] moved_p  Bytes moved, at least 1, if DONE is returned.
+ */
+static int private_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
+                        char *local_addr, uint64_t len, enum glex_rdma_type type,
+                        uint64_t *moved_p)
+{
+    bool look = type == GLEX_RDMA_TYPE_GET || peer->private_trust == 0;
+    uint64_t cookie = peer->cookie;
+    struct iovec local[] = {{&cookie, sizeof(cookie)}, {local_addr, len}};
+    struct iovec remote[] = {{(void *)(uintptr_t)peer->cookie_addr, sizeof(cookie)},
+                             {(void *)(uintptr_t)addr, len}};
+    ssize_t ret = sizeof(cookie);
+
+    if (look) {
+        ret = private_call(peer, GLEX_RDMA_TYPE_GET, local, remote,
+                           type == GLEX_RDMA_TYPE_GET ? 2 : 1);
+    }
+    if (ret >= (ssize_t)sizeof(cookie) && cookie != peer->cookie) {
+        return private_other(ep, peer, "that pid is another process here", 0);
+    }
+    if (ret >= (ssize_t)sizeof(cookie) && type == GLEX_RDMA_TYPE_PUT) {
+        peer->private_trust = (look ? PRIVATE_TRUST : peer->private_trust) - 1;
+        ret = private_call(peer, GLEX_RDMA_TYPE_PUT, local, remote, 2);
+    }
+    if (ret < (ssize_t)sizeof(cookie)) {
+        peer->private_trust = 0;
+        return private_other(ep, peer, strerror(errno), errno);
+    }
+    if (ret == sizeof(cookie)) {
+        private_log(peer, strerror(EFAULT));
+        return GLEX_ERR_STATUS_PCIE_READ;
+    }
+    *moved_p = (uint64_t)ret - sizeof(cookie);
+    return GLEX_REQ_DONE;
+}
+
+/* One call may move less than asked: up to a page that cannot be had. */
+int glex_shm_copy_private(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
+                          char *local_addr, uint64_t len, enum glex_rdma_type type)
+{
+    const char *why = private_forbidden(ep, peer);
+    uint64_t done, moved = 0, piece;
+    int status;
+
+    if (why != NULL) {
+        return private_other(ep, peer, why, 0);
+    }
+    for (done = 0; done < len; done += moved) {
+        piece = len - done < PRIVATE_MAX_LEN ? len - done : PRIVATE_MAX_LEN;
+        status = private_move(ep, peer, addr + done, local_addr + done, piece, type, &moved);
+        if (status != GLEX_REQ_DONE) {
+            return status;
+        }
+    }
+    return GLEX_REQ_DONE;
+}

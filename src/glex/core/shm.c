@@ -1,0 +1,488 @@
+#include "core/shm.h"
+#include "base/env.h"
+#include "base/fabric.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* A full queue may be that of a dead owner: looked up not more often than this. */
+#define SHM_CHECK_NS 10000000ull
+
+/* ---- attaching ------------------------------------------------------------------------------- */
+
+/* Our own NICs, and those of others that have an endpoint here. */
+bool glex_shm_reaches(struct glex_nic *dev, uint32_t nic_id)
+{
+    return nic_id - dev->nic_base < glex_env()->num_nics || glex_fabric_has_nic(dev->dirfd, nic_id);
+}
+
+/* An entry that nothing was found for yet: no request matches it. */
+static const uint64_t shm_no_word;
+static struct glex_rmem shm_no_rmem = {
+    .mh = UINT64_MAX, .state = UINT64_MAX, .word = &shm_no_word};
+
+/* Map the peer's base and fill in the peer. */
+static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer,
+                        const struct glex_segment_header *hdr, int fd)
+{
+    struct glex_segment_header *base;
+
+    if (hdr->incarnation == ep->segment.incarnation) {
+        peer->is_self = true;
+        base = ep->segment.hdr;
+    } else {
+        base = mmap(NULL, hdr->base_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (base == MAP_FAILED) {
+            glex_error("cannot map a peer's segment of %llu KiB: %s",
+                       (unsigned long long)hdr->base_size / 1024, strerror(errno));
+            return GLEX_ERR_STATUS_CONNECTION_NACK;
+        }
+        (void)madvise(base, hdr->base_size, MADV_DONTFORK);
+    }
+
+    peer->recent = &shm_no_rmem;
+    peer->base = base;
+    peer->key = hdr->key;
+    peer->incarnation = hdr->incarnation;
+    peer->base_size = hdr->base_size;
+    peer->cookie_addr = hdr->cookie_addr;
+    peer->cookie = hdr->cookie;
+    peer->private_trust = 0;
+    peer->pid = hdr->pid;
+    peer->private_rdma = hdr->private_rdma;
+    peer->pid_space = hdr->pid_space;
+    peer->mmt = glex_segment_mmt(base, hdr->mpq_capacity, hdr->eq_capacity);
+    glex_ring_tx_init(&peer->mpq, glex_segment_mpq(base), hdr->mpq_capacity,
+                      glex_ring_id(hdr->incarnation, GLEX_RING_MPQ), &ep->segment.hdr->intent);
+    glex_ring_tx_init(&peer->eq, glex_segment_eq(base, hdr->mpq_capacity), hdr->eq_capacity,
+                      glex_ring_id(hdr->incarnation, GLEX_RING_EQ), &ep->segment.hdr->intent);
+    return GLEX_REQ_DONE;
+}
+
+static int shm_attach_failure(enum glex_segment_state state, uint64_t addr)
+{
+    if (state == GLEX_SEGMENT_UNKNOWN) {
+        glex_error("cannot open the segment of endpoint %llx: %s%s", (unsigned long long)addr,
+                   strerror(errno),
+                   errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+        return GLEX_ERR_STATUS_CONNECTION_NACK;
+    }
+    if (state == GLEX_SEGMENT_BAD) {
+        glex_warn("the segment of endpoint %llx is damaged or of another version of libglex",
+                  (unsigned long long)addr);
+    }
+    return GLEX_ERR_STATUS_DEST_VP_STOP;
+}
+
+struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p)
+{
+    struct glex_segment_header hdr;
+    enum glex_segment_state state;
+    struct glex_peer *peer;
+    uint64_t size;
+    int fd;
+
+    peer = aligned_alloc(_Alignof(struct glex_peer), sizeof(*peer));
+    if (peer == NULL) {
+        glex_error("no memory for a peer");
+        *status_p = GLEX_ERR_STATUS_CONNECTION_NACK;
+        return NULL;
+    }
+    memset(peer, 0, sizeof(*peer));
+    peer->addr = addr;
+
+    if (glex_wait_open_waker(ep) != GLEX_SUCCESS) {
+        *status_p = GLEX_ERR_STATUS_CONNECTION_NACK;
+        goto err_free;
+    }
+    state = glex_segment_open(ep->dev->dirfd, addr, &hdr, &size, &fd);
+    if (state != GLEX_SEGMENT_LIVING) {
+        *status_p = shm_attach_failure(state, addr);
+        goto err_free;
+    }
+    *status_p = shm_map_base(ep, peer, &hdr, fd);
+    close(fd);
+    if (*status_p != GLEX_REQ_DONE) {
+        goto err_free;
+    }
+    return peer;
+
+err_free:
+    free(peer);
+    return NULL;
+}
+
+/* What the program has a pointer into stays until the endpoint is destroyed. */
+static void shm_unmap(struct glex_mapping *map)
+{
+    if (map != NULL && !map->pinned) {
+        glex_peer_unmap(map);
+    }
+}
+
+void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
+{
+    uint32_t i, j;
+
+    glex_peer_orphan(&ep->peers, peer);
+    for (i = 0; i < peer->rmem_chunks; i++) {
+        for (j = 0; peer->rmem[i] != NULL && j < GLEX_RMEM_CHUNK; j++) {
+            shm_unmap(peer->rmem[i][j].map);
+        }
+        free(peer->rmem[i]);
+    }
+    free(peer->rmem);
+    if (!peer->is_self && !peer->base_pinned) {
+        munmap(peer->base, peer->base_size);
+    }
+    free(peer);
+}
+
+bool glex_shm_is_living(struct glex_endpoint *ep, const struct glex_peer *peer)
+{
+    return peer->is_self ||
+           glex_segment_is_living(ep->dev->dirfd, peer->addr, peer->incarnation);
+}
+
+/* ---- queues ---------------------------------------------------------------------------------- */
+
+/* Reserve the next step of a queue. Reserving what somebody else has reserved changes nothing. */
+static bool shm_reserve_step(struct glex_endpoint *ep, struct glex_peer *peer,
+                             struct glex_ring_tx *ring)
+{
+    uint32_t capacity = (uint32_t)ring->mask + 1, ready = glex_ring_ready(ring);
+    uint32_t lacking = capacity - ready;
+    uint64_t off = (uint64_t)((char *)glex_ring_tx_slot(ring, ready) - (char *)peer->base);
+    struct glex_segment_header hdr;
+    uint64_t size;
+    int fd, err;
+
+    if (lacking == 0) {
+        return true;
+    }
+    if (glex_segment_open(ep->dev->dirfd, peer->addr, &hdr, &size, &fd) != GLEX_SEGMENT_LIVING) {
+        return false; /* who looks next whether it is living says what became of it */
+    }
+    err = hdr.incarnation != peer->incarnation || hdr.base_size != peer->base_size ?
+              ESTALE :
+              glex_segment_reserve(fd, 0, off, (uint64_t)GLEX_QUEUE_STEP << GLEX_SLOT_SHIFT);
+    close(fd);
+    if (err != 0) {
+        if (!peer->storage_failed) {
+            glex_warn("a queue of endpoint %llx has storage for %u of its %u entries and gets no "
+                      "more: %s; %s", (unsigned long long)peer->addr, ready, capacity,
+                      strerror(err), glex_segment_reserve_advice(err));
+        }
+        peer->storage_failed = true;
+        return false;
+    }
+    /* release: who sees the new number finds storage. relaxed: else somebody else has stored it */
+    (void)__atomic_compare_exchange_n(&ring->ctl->lacking, &lacking, lacking - GLEX_QUEUE_STEP,
+                                      false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    return true;
+}
+
+/* The number of tries is bounded, whatever others write into the queue's control block. */
+enum glex_ring_ret GLEX_NOINLINE
+glex_shm_claim_grown(struct glex_endpoint *ep, struct glex_peer *peer, struct glex_ring_tx *ring,
+                     uint64_t *tail_p,
+                     enum glex_ring_ret (*claim)(struct glex_ring_tx *, uint64_t *))
+{
+    enum glex_ring_ret ret = GLEX_RING_NO_STORAGE;
+    uint32_t step;
+
+    for (step = 0; step <= GLEX_MAX_QUEUE_CAPACITY / GLEX_QUEUE_STEP; step++) {
+        if (!shm_reserve_step(ep, peer, ring)) {
+            break;
+        }
+        ret = claim(ring, tail_p);
+        if (ret != GLEX_RING_NO_STORAGE) {
+            return ret;
+        }
+    }
+    return GLEX_RING_FULL;
+}
+
+int GLEX_NOINLINE glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *peer,
+                                   enum glex_ring_ret ret, int32_t flag,
+                                   enum glex_err_req_status full)
+{
+    uint64_t now;
+
+    if (ret == GLEX_RING_CLOSED) {
+        return GLEX_REQ_PEER_GONE;
+    }
+    if (ret == GLEX_RING_NO_RECEIVER) {
+        return GLEX_ERR_STATUS_DEST_VP_STOP; /* it is still the same peer: no other one to look for */
+    }
+    now = glex_now_ns();
+    if (now - peer->checked >= SHM_CHECK_NS) {
+        peer->checked = now;
+        if (!glex_shm_is_living(ep, peer)) {
+            return GLEX_REQ_PEER_GONE;
+        }
+    }
+    return (flag & GLEX_EXT_FLAG_NO_LOSS) ? GLEX_REQ_BUSY : (int)full;
+}
+
+/* ---- the target's registrations -------------------------------------------------------------- */
+
+/* A consistent copy of a table entry: it may change while it is read. */
+static bool shm_read_entry(const struct glex_mmt_entry *entry, struct glex_mmt_entry *copy)
+{
+    int tries;
+
+    for (tries = 0; tries < 100; tries++) {
+        /* acquire: the fields are read between the two looks at the state, as glex_mem_read() */
+        copy->state = __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE);
+        copy->addr = __atomic_load_n(&entry->addr, __ATOMIC_ACQUIRE);
+        copy->len = __atomic_load_n(&entry->len, __ATOMIC_ACQUIRE);
+        copy->file_off = __atomic_load_n(&entry->file_off, __ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&entry->state, __ATOMIC_RELAXED) == copy->state) {
+            return (copy->state & GLEX_MMT_VALID) != 0;
+        }
+    }
+    return false;
+}
+
+/* A pinned mapping stays: whoever registers the same memory again and again has it mapped once. */
+static struct glex_mapping *shm_find_pinned(const struct glex_peer *peer, uint64_t start,
+                                            uint64_t size)
+{
+    struct glex_mapping *map;
+
+    for (map = peer->pinned; map != NULL; map = map->next) {
+        if (start >= map->file_off && size <= map->size &&
+            start - map->file_off <= map->size - size) {
+            return map;
+        }
+    }
+    return NULL;
+}
+
+/* Map a registration that lies in the peer's file. Nothing in the table is trusted. */
+static struct glex_mapping *shm_map_region(struct glex_endpoint *ep, struct glex_peer *peer,
+                                           const struct glex_mmt_entry *entry)
+{
+    uint64_t start = entry->file_off & ~(glex_page_size() - 1), size, file_size;
+    struct glex_segment_header hdr;
+    struct glex_mapping *map;
+    int fd;
+
+    size = glex_round_up(entry->file_off + entry->len, glex_page_size()) - start;
+    map = start < peer->base_size ? NULL : shm_find_pinned(peer, start, size);
+    if (map != NULL) {
+        return map;
+    }
+    if (glex_segment_open(ep->dev->dirfd, peer->addr, &hdr, &file_size, &fd) !=
+        GLEX_SEGMENT_LIVING) {
+        return NULL;
+    }
+    map = malloc(sizeof(*map));
+    if (map == NULL || hdr.incarnation != peer->incarnation || start < hdr.base_size ||
+        entry->len > file_size || entry->file_off > file_size - entry->len) {
+        goto err;
+    }
+    map->base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)start);
+    if (map->base == MAP_FAILED) {
+        glex_error("cannot map %llu KiB of a peer's memory: %s", (unsigned long long)size / 1024,
+                   strerror(errno));
+        goto err;
+    }
+    close(fd);
+    map->file_off = start;
+    map->size = size;
+    map->pinned = map->is_base = false;
+    map->addr = peer->addr;
+    return map;
+
+err:
+    close(fd);
+    free(map);
+    return NULL;
+}
+
+/* Have room for one more chunk than `last`. Chunks stay where they are, `recent` is in one. */
+static bool shm_rmem_grow(struct glex_peer *peer, uint32_t last)
+{
+    uint32_t count = peer->rmem_chunks == 0 ? 1 : peer->rmem_chunks;
+    struct glex_rmem **rmem;
+
+    while (count <= last) {
+        count *= 2;
+    }
+    rmem = realloc(peer->rmem, count * sizeof(*rmem));
+    if (rmem == NULL) {
+        return false;
+    }
+    memset(rmem + peer->rmem_chunks, 0, (count - peer->rmem_chunks) * sizeof(*rmem));
+    peer->rmem = rmem;
+    peer->rmem_chunks = count;
+    return true;
+}
+
+static struct glex_rmem *shm_rmem_new_chunk(void)
+{
+    struct glex_rmem *chunk = malloc(GLEX_RMEM_CHUNK * sizeof(*chunk));
+    uint32_t i;
+
+    for (i = 0; chunk != NULL && i < GLEX_RMEM_CHUNK; i++) {
+        chunk[i] = shm_no_rmem;
+    }
+    return chunk;
+}
+
+/* The place of a registration; NULL: no memory. */
+static struct glex_rmem *shm_rmem_slot(struct glex_peer *peer, uint32_t index)
+{
+    uint32_t i = index / GLEX_RMEM_CHUNK;
+
+    if ((i >= peer->rmem_chunks && !shm_rmem_grow(peer, i)) ||
+        (peer->rmem[i] == NULL && (peer->rmem[i] = shm_rmem_new_chunk()) == NULL)) {
+        glex_error("no memory to keep a peer's registrations");
+        return NULL;
+    }
+    return &peer->rmem[i][index % GLEX_RMEM_CHUNK];
+}
+
+/* Read a table entry and find the way to its memory. False: there is no such registration. */
+static bool shm_rmem_load(struct glex_endpoint *ep, struct glex_peer *peer, uint32_t index,
+                          struct glex_rmem **rmem_p)
+{
+    struct glex_mem_entry own = {0};
+    struct glex_mmt_entry entry;
+    struct glex_rmem *rmem;
+
+    /* acquire: pairs with the owner's growing the table's storage */
+    if (index >= __atomic_load_n(&peer->base->mmt_ready, __ATOMIC_ACQUIRE) ||
+        !shm_read_entry(&peer->mmt[index], &entry)) {
+        return false;
+    }
+    /* What we do to our own memory is decided by our private copy, of this same registration. */
+    if (peer->is_self && (!glex_mem_read(&ep->mem, index, &own) || own.state != entry.state)) {
+        return false;
+    }
+    rmem = shm_rmem_slot(peer, index);
+    if (rmem == NULL) {
+        return false;
+    }
+    *rmem_p = rmem;
+    if (rmem->state == entry.state) {
+        return true;
+    }
+
+    shm_unmap(rmem->map);
+    *rmem = shm_no_rmem;
+    if (peer->is_self) {
+        rmem->ptr = own.addr;
+        entry.len = own.len;
+    } else if (entry.file_off != 0) {
+        rmem->map = shm_map_region(ep, peer, &entry);
+        if (rmem->map == NULL) {
+            return false;
+        }
+        rmem->ptr = rmem->map->base + (entry.file_off - rmem->map->file_off);
+    }
+    rmem->state = entry.state;
+    rmem->word = peer->is_self ? &ep->mem.table[index].state : &peer->mmt[index].state;
+    rmem->mh = glex_mem_handle_v(index, entry.state);
+    rmem->len = entry.len;
+    rmem->addr = entry.addr;
+    return true;
+}
+
+/* Read a registration anew and check a request against it. */
+static int GLEX_NOINLINE shm_rmem_refresh(struct glex_endpoint *ep, struct glex_peer *peer,
+                                          uint64_t mh, uint32_t key, uint64_t offset, uint64_t len,
+                                          uint32_t need, struct glex_rmem **rmem_p)
+{
+    if (glex_ring_refuses(&peer->eq) && !glex_shm_is_living(ep, peer)) {
+        return GLEX_REQ_PEER_GONE;
+    }
+    if (peer->key != key || !shm_rmem_load(ep, peer, mh & 0xffff, rmem_p) || (*rmem_p)->mh != mh ||
+        ((*rmem_p)->state & need) != need) {
+        return glex_shm_is_living(ep, peer) ? GLEX_ERR_STATUS_MMT : GLEX_REQ_PEER_GONE;
+    }
+    return offset + len <= (*rmem_p)->len ? GLEX_REQ_DONE : GLEX_ERR_STATUS_ATT;
+}
+
+int glex_shm_rmem_find(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t mh, uint32_t key,
+                       uint64_t offset, uint64_t len, uint32_t need, struct glex_rmem **rmem_p)
+{
+    uint32_t i = (mh & 0xffff) / GLEX_RMEM_CHUNK;
+    int status;
+
+    if (i < peer->rmem_chunks && peer->rmem[i] != NULL) {
+        *rmem_p = &peer->rmem[i][mh % GLEX_RMEM_CHUNK];
+        if (glex_shm_rmem_allows(peer, *rmem_p, mh, key, offset, len, need)) {
+            peer->recent = *rmem_p;
+            return GLEX_REQ_DONE;
+        }
+    }
+    status = shm_rmem_refresh(ep, peer, mh, key, offset, len, need, rmem_p);
+    if (status == GLEX_REQ_DONE) {
+        peer->recent = *rmem_p;
+    }
+    return status;
+}
+
+/* ---- RDMA ------------------------------------------------------------------------------------ */
+
+static int shm_copy(struct glex_endpoint *ep, struct glex_peer *peer, const struct glex_rmem *rmem,
+                    const glex_rdma_req_t *req, char *local)
+{
+    char *remote = rmem->ptr + req->rmt_offset;
+
+    if (req->len == 0) {
+        return GLEX_REQ_DONE;
+    }
+    if (rmem->ptr == NULL) {
+        return glex_shm_copy_private(ep, peer, rmem->addr + req->rmt_offset, local, req->len,
+                                     req->type);
+    }
+    /* An endpoint may put to itself, and the ranges may overlap. */
+    if (req->type == GLEX_RDMA_TYPE_PUT) {
+        memmove(remote, local, req->len);
+    } else {
+        memmove(local, remote, req->len);
+    }
+    return GLEX_REQ_DONE;
+}
+
+int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
+                  char *local)
+{
+    uint32_t need = req->type == GLEX_RDMA_TYPE_PUT ? GLEX_MEM_WRITE : GLEX_MEM_READ;
+    struct glex_rmem *rmem;
+    int status;
+
+    if (glex_unlikely(glex_ring_refuses(&peer->eq))) {
+        return glex_ring_is_closed(&peer->eq) ? GLEX_REQ_PEER_GONE : GLEX_ERR_STATUS_DEST_VP_STOP;
+    }
+    status = glex_shm_rmem(ep, peer, req->rmt_mh.v, req->rmt_key, req->rmt_offset, req->len, need,
+                           &rmem);
+    if (status != GLEX_REQ_DONE) {
+        return status;
+    }
+    status = shm_copy(ep, peer, rmem, req, local);
+    if (status == GLEX_REQ_DONE && (req->flag & GLEX_FLAG_REMOTE_EVT)) {
+        status = glex_shm_event(ep, peer, &req->rmt_evt, req->flag, NULL, 0, 0, 0);
+    }
+    return status;
+}
+
+const struct glex_link glex_shm_link = {
+    .name = "shm",
+    .reaches = glex_shm_reaches,
+    .attach = glex_shm_attach,
+    .detach = glex_shm_detach,
+    .is_living = glex_shm_is_living,
+    .send_mp = glex_shm_send_mp,
+    .imm_put = glex_shm_imm_put,
+    .event = glex_shm_message,
+    .rdma = glex_shm_rdma,
+};

@@ -1,0 +1,245 @@
+/*
+ * The shared-memory link: requests are carried out by the initiator itself, on the target's
+ * segment. Inline, because the posting functions call these directly where this is the link.
+ */
+#ifndef GLEX_SHM_H
+#define GLEX_SHM_H
+
+#include "core/endpoint.h"
+#include "core/wait.h"
+
+extern const struct glex_link glex_shm_link;
+
+/* Its functions that a link in front of it takes over; see link.h. */
+bool glex_shm_reaches(struct glex_nic *dev, uint32_t nic_id);
+struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p);
+void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer);
+bool glex_shm_is_living(struct glex_endpoint *ep, const struct glex_peer *peer);
+
+/**
+ * A claim of a peer's or of our own MPQ or EQ returned NO_STORAGE: reserve some, and claim again.
+ * @return What claim() returned then; FULL where there is no storage to be had, which was logged.
+ */
+enum glex_ring_ret glex_shm_claim_grown(struct glex_endpoint *ep, struct glex_peer *peer,
+                                        struct glex_ring_tx *ring, uint64_t *tail_p,
+                                        enum glex_ring_ret (*claim)(struct glex_ring_tx *,
+                                                                    uint64_t *));
+
+/** glex_ring_claim() of a peer's MPQ or EQ, whose storage grows as it is used. */
+static inline enum glex_ring_ret glex_shm_claim(struct glex_endpoint *ep, struct glex_peer *peer,
+                                                struct glex_ring_tx *ring, uint64_t *tail_p)
+{
+    enum glex_ring_ret ret = glex_ring_claim(ring, tail_p);
+
+    return glex_likely(ret != GLEX_RING_NO_STORAGE) ?
+               ret : glex_shm_claim_grown(ep, peer, ring, tail_p, glex_ring_claim);
+}
+
+/** glex_ring_claim_own() of an endpoint's own EQ, likewise. */
+static inline enum glex_ring_ret glex_shm_claim_own(struct glex_endpoint *ep,
+                                                    struct glex_peer *self, uint64_t *tail_p)
+{
+    enum glex_ring_ret ret = glex_ring_claim_own(&self->eq, tail_p);
+
+    return glex_likely(ret != GLEX_RING_NO_STORAGE) ?
+               ret : glex_shm_claim_grown(ep, self, &self->eq, tail_p, glex_ring_claim_own);
+}
+
+/** A claim that failed: the queue is full, or its owner is gone. `flag` is the request's. */
+int glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *peer, enum glex_ring_ret ret,
+                     int32_t flag, enum glex_err_req_status full);
+
+/**
+ * Look for a peer's registration among those that are known, else read it from the peer's table,
+ * and check a request against it.
+ * @return GLEX_REQ_DONE and the entry, or why the request fails.
+ */
+int glex_shm_rmem_find(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t mh, uint32_t key,
+                       uint64_t offset, uint64_t len, uint32_t need, struct glex_rmem **rmem_p);
+
+/** Copy between memory of this process and private memory of a peer. */
+int glex_shm_copy_private(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
+                          char *local, uint64_t len, enum glex_rdma_type type);
+
+/** Enter in a header what peers recognize this process by. Errors: SYS_ERR, logged. */
+glex_ret_t glex_private_identity(struct glex_segment_header *hdr);
+
+int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
+                  char *local);
+
+static inline void glex_shm_fill_mp(struct glex_mp_slot *slot, uint64_t tail, uint64_t src,
+                                    const void *data, uint32_t len)
+{
+    slot->src = src;
+    glex_copy_small(slot->data, data, len);
+    glex_ring_publish(&slot->ctrl, tail, len);
+}
+
+/** Post an MP to a peer that is awake and has room, if nobody else posts just now. */
+static inline bool glex_shm_try_mp(struct glex_endpoint *ep, struct glex_peer *peer,
+                                   const void *data, uint32_t len)
+{
+    uint64_t tail;
+    struct glex_mp_slot *slot = glex_ring_try_claim(&peer->mpq, &tail);
+
+    if (glex_unlikely(slot == NULL)) {
+        return false;
+    }
+    glex_shm_fill_mp(slot, tail, ep->addr, data, len);
+    return true;
+}
+
+static inline int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
+                                   const glex_imm_mp_req_t *req)
+{
+    enum glex_ring_ret ret;
+    uint64_t tail;
+
+    ret = glex_shm_claim(ep, peer, &peer->mpq, &tail);
+    if (glex_unlikely(ret != GLEX_RING_OK)) {
+        return glex_shm_refused(ep, peer, ret, req->flag, GLEX_ERR_STATUS_DEST_MPQ_FULL);
+    }
+    glex_shm_fill_mp(glex_ring_tx_slot(&peer->mpq, tail), tail, ep->addr, req->data, req->len);
+    if (glex_unlikely(tail & GLEX_TAIL_ARMED)) {
+        glex_wait_wake(ep, peer->addr, peer->incarnation);
+    }
+    return GLEX_REQ_DONE;
+}
+
+static inline void glex_shm_fill_event(struct glex_event_slot *slot, uint64_t tail,
+                                       const glex_event_t *event, const void *data, uint32_t len,
+                                       uint64_t place, uint32_t stays)
+{
+    slot->event.cookie_0 = event->cookie_0;
+    slot->event.cookie_1 = event->cookie_1;
+    slot->place = place;
+    glex_copy_small(slot->data, data, len);
+    glex_ring_publish(&slot->ctrl, tail, len + stays);
+}
+
+/** Post an event to a peer that is awake and has room, if nobody else posts just now. */
+static inline bool glex_shm_try_event(struct glex_peer *peer, const glex_event_t *event,
+                                      const void *data, uint32_t len, uint64_t place)
+{
+    uint64_t tail;
+    struct glex_event_slot *slot = glex_ring_try_claim(&peer->eq, &tail);
+
+    if (glex_unlikely(slot == NULL)) {
+        return false;
+    }
+    glex_shm_fill_event(slot, tail, event, data, len, place, 0);
+    return true;
+}
+
+/** Post an event, with data for its slot or none; `stays`: 0 or GLEX_CTRL_LEN_STAYS. */
+static inline int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *peer,
+                                 const glex_event_t *event, int32_t flag, const void *data,
+                                 uint32_t len, uint64_t place, uint32_t stays)
+{
+    enum glex_ring_ret ret;
+    uint64_t tail;
+
+    ret = glex_shm_claim(ep, peer, &peer->eq, &tail);
+    if (glex_unlikely(ret != GLEX_RING_OK)) {
+        return glex_shm_refused(ep, peer, ret, flag, GLEX_ERR_STATUS_DEST_EQ_FULL);
+    }
+    glex_shm_fill_event(glex_ring_tx_slot(&peer->eq, tail), tail, event, data, len, place, stays);
+    if (glex_unlikely(tail & GLEX_TAIL_ARMED)) {
+        glex_wait_wake(ep, peer->addr, peer->incarnation);
+    }
+    return GLEX_REQ_DONE;
+}
+
+/**
+ * Whether a registration that was read before is that of a request, and as it was: the table's
+ * state word is read every time; while it is as it was when the entry was read, so is all the rest.
+ * acquire: what is read of the memory is read after the state. A state value never recurs:
+ * generations only grow.
+ */
+static inline bool glex_shm_rmem_allows(const struct glex_peer *peer, const struct glex_rmem *rmem,
+                                        uint64_t mh, uint32_t key, uint64_t offset, uint64_t len,
+                                        uint32_t need)
+{
+    return rmem->mh == mh && peer->key == key && offset + len <= rmem->len &&
+           (rmem->state & need) == need &&
+           __atomic_load_n(rmem->word, __ATOMIC_ACQUIRE) == rmem->state;
+}
+
+/** Check a request at the target's table: handle, key, range, direction. */
+static inline int glex_shm_rmem(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t mh,
+                                uint32_t key, uint64_t offset, uint64_t len, uint32_t need,
+                                struct glex_rmem **rmem_p)
+{
+    if (glex_likely(glex_shm_rmem_allows(peer, peer->recent, mh, key, offset, len, need))) {
+        *rmem_p = peer->recent;
+        return GLEX_REQ_DONE;
+    }
+    return glex_shm_rmem_find(ep, peer, mh, key, offset, len, need, rmem_p);
+}
+
+/** Where the data of an immediate put belongs, as an event's slot says it. */
+static inline uint64_t glex_shm_place(const glex_imm_rdma_req_t *req)
+{
+    return (uint64_t)req->rmt_offset << 32 | (req->rmt_mh.v & GLEX_PLACE_MASK);
+}
+
+static inline int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
+                                   const glex_imm_rdma_req_t *req)
+{
+    struct glex_rmem *rmem;
+    int status;
+
+    status = glex_shm_rmem(ep, peer, req->rmt_mh.v, req->rmt_key, req->rmt_offset, req->len,
+                           GLEX_MEM_WRITE, &rmem);
+    if (glex_unlikely(status != GLEX_REQ_DONE)) {
+        return status;
+    }
+
+    if (glex_likely((req->flag & GLEX_FLAG_REMOTE_EVT) &&
+                    (rmem->state & GLEX_EXT_MEM_EVENT_DATA))) {
+        return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, req->data, req->len,
+                              glex_shm_place(req), 0);
+    }
+    if (glex_likely(rmem->ptr != NULL)) {
+        glex_copy_small(rmem->ptr + req->rmt_offset, req->data, req->len);
+    } else if (req->len != 0) {
+        status = glex_shm_copy_private(ep, peer, rmem->addr + req->rmt_offset, req->data,
+                                       req->len, GLEX_RDMA_TYPE_PUT);
+        if (status != GLEX_REQ_DONE) {
+            return status;
+        }
+    }
+    if (req->flag & GLEX_FLAG_REMOTE_EVT) {
+        return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, NULL, 0, 0, 0);
+    }
+    return GLEX_REQ_DONE;
+}
+
+/** The event of a request, with its data for whoever takes it. */
+static inline int glex_shm_message(struct glex_endpoint *ep, struct glex_peer *peer,
+                                   const glex_imm_rdma_req_t *req)
+{
+    return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, req->data, req->len, 0,
+                          GLEX_CTRL_LEN_STAYS);
+}
+
+/* The posting functions' way to a link: without an indirect call where it is this one. */
+static inline int glex_link_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
+                                    const glex_imm_mp_req_t *req)
+{
+    if (glex_likely(peer->link == &glex_shm_link)) {
+        return glex_shm_send_mp(ep, peer, req);
+    }
+    return peer->link->send_mp(ep, peer, req);
+}
+
+static inline int glex_link_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
+                                    const glex_imm_rdma_req_t *req)
+{
+    if (glex_likely(peer->link == &glex_shm_link)) {
+        return glex_shm_imm_put(ep, peer, req);
+    }
+    return peer->link->imm_put(ep, peer, req);
+}
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * Capture of what endpoints send: GLEX_CAPTURE. A link of its own in front of the one that carries
+ * requests out, so nothing is paid where no capture is asked for. docs/commatrix.md describes the
+ * packets.
+ */
+#ifndef GLEX_CAPTURE_H
+#define GLEX_CAPTURE_H
+
+#include "base/common.h"
+#include "core/link.h"
+
+struct glex_endpoint;
+struct glex_capture;
+
+extern const struct glex_link glex_capture_link;
+
+/** Set up ep->capture, if a capture is asked for. A file that cannot be written is an error. */
+glex_ret_t glex_capture_init(struct glex_endpoint *ep);
+
+/** Write what is still in the endpoint's buffer. Any thread, while nobody posts. */
+void glex_capture_flush(struct glex_endpoint *ep);
+
+/** The same, and free it. */
+void glex_capture_cleanup(struct glex_endpoint *ep);
+
+#endif

@@ -1,0 +1,375 @@
+#include "base/env.h"
+#include "core/shm.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Who waits for an answer may post nothing more that a delayed message could wait for: it arrives
+ * after so long, at a poll that finds nothing. */
+#define FAULT_DELAY_NS 100000
+
+/* A message on its way for longer than it should be. */
+struct fault_delayed {
+    struct fault_delayed *next;
+    uint64_t due; /* goes after so many requests of the endpoint */
+    uint64_t posted_ns;
+    glex_imm_mp_req_t req;
+    uint8_t data[GLEX_MP_DATA_LEN];
+};
+
+struct glex_fault {
+    const struct glex_fault_spec *spec;
+    uint64_t random;
+    uint64_t posts; /* requests so far */
+    struct fault_delayed *delayed;
+};
+
+/* Requests of all endpoints of the process, for kill=N. */
+static uint64_t fault_posts;
+
+/* ---- chance ---------------------------------------------------------------------------------- */
+
+static bool fault_happens(struct glex_fault *fault, double probability)
+{
+    if (probability == 0.0) {
+        return false;
+    }
+    /* xorshift64*: the same seed gives the same faults */
+    fault->random ^= fault->random >> 12;
+    fault->random ^= fault->random << 25;
+    fault->random ^= fault->random >> 27;
+    return (double)((fault->random * 0x2545f4914f6cdd1dull) >> 11) * 0x1p-53 < probability;
+}
+
+/* Without a seed every run is another. With one, the n-th endpoint of each process is the same. */
+static uint64_t fault_seed(const struct glex_endpoint *ep, const struct glex_fault_spec *spec)
+{
+    static uint64_t num_eps;
+    uint64_t n = __atomic_add_fetch(&num_eps, 1, __ATOMIC_RELAXED);
+
+    return (spec->seed != 0 ? spec->seed * 0x9e3779b97f4a7c15ull + n : ep->segment.incarnation) | 1;
+}
+
+/* ---- delayed messages ------------------------------------------------------------------------ */
+
+/* @return false: the destination's MPQ is full, and the message must not be lost. */
+static bool fault_send(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
+{
+    struct glex_peer *peer;
+    int status;
+
+    peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
+    if (peer != NULL) {
+        status = glex_shm_send_mp(ep, peer, req);
+    }
+    if (status != GLEX_REQ_DONE && status != GLEX_REQ_BUSY) {
+        glex_error_mp(ep, status, req);
+    }
+    return status != GLEX_REQ_BUSY;
+}
+
+/* Send what is due after `posts` requests or was posted at `time_ns` or before; the list is in the
+ * order of posting. */
+static void fault_send_due(struct glex_endpoint *ep, uint64_t posts, uint64_t time_ns)
+{
+    struct fault_delayed *delayed, **link = &ep->fault->delayed;
+
+    while ((delayed = *link) != NULL) {
+        if ((delayed->due <= posts || delayed->posted_ns <= time_ns) &&
+            fault_send(ep, &delayed->req)) {
+            *link = delayed->next;
+            free(delayed);
+        } else {
+            link = &delayed->next;
+        }
+    }
+}
+
+void glex_fault_flush(struct glex_endpoint *ep)
+{
+    if (ep->fault != NULL) {
+        fault_send_due(ep, UINT64_MAX, 0);
+    }
+}
+
+uint32_t glex_fault_patience(const struct glex_endpoint *ep)
+{
+    return ep->fault != NULL ? 32 : GLEX_RING_PATIENCE;
+}
+
+void glex_fault_idle(struct glex_endpoint *ep)
+{
+    if (ep->fault != NULL && ep->fault->delayed != NULL) {
+        fault_send_due(ep, 0, glex_now_ns() - FAULT_DELAY_NS);
+    }
+}
+
+static int fault_delay(struct glex_endpoint *ep, const glex_imm_mp_req_t *req, uint64_t posts)
+{
+    struct fault_delayed *delayed = malloc(sizeof(*delayed)), **link = &ep->fault->delayed;
+
+    if (delayed == NULL) {
+        return GLEX_REQ_BUSY;
+    }
+    delayed->next = NULL;
+    delayed->due = ep->fault->posts + posts;
+    delayed->posted_ns = glex_now_ns();
+    delayed->req = *req;
+    delayed->req.data = delayed->data;
+    glex_copy_small(delayed->data, req->data, req->len);
+    while (*link != NULL) {
+        link = &(*link)->next;
+    }
+    *link = delayed;
+    return GLEX_REQ_DONE;
+}
+
+/* ---- the link -------------------------------------------------------------------------------- */
+
+/* What every request meets before it is carried out. */
+int glex_fault_enter(struct glex_endpoint *ep, int32_t flag)
+{
+    const struct glex_fault_spec *spec = ep->fault->spec;
+
+    if (fault_happens(ep->fault, spec->busy)) {
+        return GLEX_REQ_BUSY;
+    }
+    if (spec->kill != 0 && __atomic_add_fetch(&fault_posts, 1, __ATOMIC_RELAXED) == spec->kill) {
+        kill(getpid(), SIGKILL);
+    }
+    if (flag & GLEX_FLAG_FENCE) {
+        glex_fault_flush(ep);
+    }
+    ep->fault->posts++;
+    return GLEX_REQ_DONE;
+}
+
+/* Others go after it. A request whose peer is gone is not done with: it comes once more. */
+static int fault_leave(struct glex_endpoint *ep, int status)
+{
+    if (status != GLEX_REQ_PEER_GONE) {
+        fault_send_due(ep, ep->fault->posts, 0);
+    }
+    return status;
+}
+
+/* A full queue loses the request, or refuses one that must not be lost. */
+static int fault_full(int32_t flag, enum glex_err_req_status status)
+{
+    return (flag & GLEX_EXT_FLAG_NO_LOSS) ? GLEX_REQ_BUSY : (int)status;
+}
+
+static bool fault_loses_event(struct glex_endpoint *ep, int32_t flag)
+{
+    return (flag & GLEX_FLAG_REMOTE_EVT) && fault_happens(ep->fault, ep->fault->spec->eq_full);
+}
+
+static int fault_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
+                         const glex_imm_mp_req_t *req)
+{
+    const struct glex_fault_spec *spec = ep->fault->spec;
+    int status = glex_fault_enter(ep, req->flag);
+
+    if (status != GLEX_REQ_DONE) {
+        return status;
+    }
+    if (fault_happens(ep->fault, spec->mpq_full)) {
+        status = fault_full(req->flag, GLEX_ERR_STATUS_DEST_MPQ_FULL);
+    } else if (fault_happens(ep->fault, spec->mp_loss)) {
+        status = GLEX_REQ_DONE;
+    } else if (fault_happens(ep->fault, spec->mp_delay)) {
+        status = fault_delay(ep, req, spec->mp_delay_posts);
+    } else if (fault_happens(ep->fault, spec->mp_reorder)) {
+        status = fault_delay(ep, req, 1);
+    } else {
+        status = glex_shm_send_mp(ep, peer, req);
+    }
+    return fault_leave(ep, status);
+}
+
+static int fault_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
+                         const glex_imm_rdma_req_t *req)
+{
+    glex_imm_rdma_req_t no_event = *req;
+    int status = glex_fault_enter(ep, req->flag);
+
+    if (status != GLEX_REQ_DONE) {
+        return status;
+    }
+    if (fault_loses_event(ep, req->flag)) {
+        no_event.flag &= ~GLEX_FLAG_REMOTE_EVT;
+        status = glex_shm_imm_put(ep, peer, &no_event);
+        status = status == GLEX_REQ_DONE ? fault_full(req->flag, GLEX_ERR_STATUS_DEST_EQ_FULL)
+                                         : status;
+    } else {
+        status = glex_shm_imm_put(ep, peer, req);
+    }
+    return fault_leave(ep, status);
+}
+
+static int fault_event(struct glex_endpoint *ep, struct glex_peer *peer,
+                       const glex_imm_rdma_req_t *req)
+{
+    int status = glex_fault_enter(ep, req->flag);
+
+    if (status != GLEX_REQ_DONE) {
+        return status;
+    }
+    status = fault_loses_event(ep, req->flag) ? fault_full(req->flag, GLEX_ERR_STATUS_DEST_EQ_FULL)
+                                              : glex_shm_message(ep, peer, req);
+    return fault_leave(ep, status);
+}
+
+static int fault_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
+                      char *local)
+{
+    glex_rdma_req_t no_event = *req;
+    int status = glex_fault_enter(ep, req->flag);
+
+    if (status != GLEX_REQ_DONE) {
+        return status;
+    }
+    if (fault_loses_event(ep, req->flag)) {
+        no_event.flag &= ~GLEX_FLAG_REMOTE_EVT;
+        status = glex_shm_rdma(ep, peer, &no_event, local);
+        status = status == GLEX_REQ_DONE ? fault_full(req->flag, GLEX_ERR_STATUS_DEST_EQ_FULL)
+                                         : status;
+    } else {
+        status = glex_shm_rdma(ep, peer, req, local);
+    }
+    return fault_leave(ep, status);
+}
+
+const struct glex_link glex_fault_link = {
+    .name = "fault",
+    .reaches = glex_shm_reaches,
+    .attach = glex_shm_attach,
+    .detach = glex_shm_detach,
+    .is_living = glex_shm_is_living,
+    .send_mp = fault_send_mp,
+    .imm_put = fault_imm_put,
+    .event = fault_event,
+    .rdma = fault_rdma,
+};
+
+/* ---- with the endpoint ----------------------------------------------------------------------- */
+
+glex_ret_t glex_fault_init(struct glex_endpoint *ep)
+{
+    const struct glex_fault_spec *spec = &glex_env()->fault;
+
+    if (!spec->on) {
+        return GLEX_SUCCESS;
+    }
+    ep->fault = calloc(1, sizeof(*ep->fault));
+    if (ep->fault == NULL) {
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    ep->fault->spec = spec;
+    ep->fault->random = fault_seed(ep, spec);
+    return GLEX_SUCCESS;
+}
+
+void glex_fault_cleanup(struct glex_endpoint *ep)
+{
+    struct fault_delayed *delayed;
+
+    glex_fault_flush(ep);
+    while (ep->fault != NULL && (delayed = ep->fault->delayed) != NULL) {
+        ep->fault->delayed = delayed->next; /* for a queue that stayed full */
+        free(delayed);
+    }
+    free(ep->fault);
+    ep->fault = NULL;
+}
+
+/* ---- the value of GLEX_FAULT ----------------------------------------------------------------- */
+
+#define FAULT_ALLOWED                                                                              \
+    "mp_loss=P, mp_delay=P:N, mp_reorder=P, mpq_full=P, eq_full=P, busy=P, kill=N, nomap, "        \
+    "noprivate, seed=N (P: a probability from 0 to 1)"
+
+static bool parse_probability(const char *text, char **end, double *p)
+{
+    *p = strtod(text, end);
+    return (isdigit((unsigned char)text[0]) || text[0] == '.') && *p >= 0.0 && *p <= 1.0;
+}
+
+static bool parse_number(const char *text, char **end, uint64_t *n)
+{
+    errno = 0;
+    *n = strtoull(text, end, 0);
+    return isdigit((unsigned char)text[0]) && errno == 0;
+}
+
+static bool parse_delay(const char *text, char **end, struct glex_fault_spec *spec)
+{
+    uint64_t posts;
+
+    if (!parse_probability(text, end, &spec->mp_delay) || **end != ':' ||
+        !parse_number(*end + 1, end, &posts) || posts == 0 || posts > 1000000) {
+        return false;
+    }
+    spec->mp_delay_posts = (uint32_t)posts;
+    return true;
+}
+
+/* One `name` or `name=value`; `end` is set behind the value. */
+static bool parse_item(const char *name, size_t len, const char *value, char **end,
+                       struct glex_fault_spec *spec)
+{
+    const struct {
+        const char *name;
+        double *p;
+    } probabilities[] = {
+        {"mp_loss", &spec->mp_loss},   {"mp_reorder", &spec->mp_reorder},
+        {"mpq_full", &spec->mpq_full}, {"eq_full", &spec->eq_full},
+        {"busy", &spec->busy},
+    };
+    size_t i;
+
+#define NAME_IS(s) (len == strlen(s) && memcmp(name, s, len) == 0)
+    if (value == NULL) {
+        *end = (char *)(uintptr_t)(name + len);
+        spec->nomap |= NAME_IS("nomap");
+        spec->noprivate |= NAME_IS("noprivate");
+        return NAME_IS("nomap") || NAME_IS("noprivate");
+    }
+    for (i = 0; i < sizeof(probabilities) / sizeof(probabilities[0]); i++) {
+        if (NAME_IS(probabilities[i].name)) {
+            return parse_probability(value, end, probabilities[i].p);
+        }
+    }
+    if (NAME_IS("mp_delay")) {
+        return parse_delay(value, end, spec);
+    }
+    if (NAME_IS("kill")) {
+        return parse_number(value, end, &spec->kill) && spec->kill != 0;
+    }
+    return NAME_IS("seed") && parse_number(value, end, &spec->seed);
+#undef NAME_IS
+}
+
+bool glex_fault_parse(const char *text, struct glex_fault_spec *spec)
+{
+    const char *item = text;
+    size_t len;
+    char *end;
+
+    memset(spec, 0, sizeof(*spec));
+    while (*item != '\0') {
+        len = strcspn(item, "=,");
+        end = NULL;
+        if (!parse_item(item, len, item[len] == '=' ? item + len + 1 : NULL, &end, spec) ||
+            (*end != ',' && *end != '\0') || (*end == ',' && end[1] == '\0')) {
+            glex_error("GLEX_FAULT=%s: wrong at '%s'; allowed: " FAULT_ALLOWED, text, item);
+            return false;
+        }
+        spec->on = true;
+        item = *end == ',' ? end + 1 : end;
+    }
+    return true;
+}

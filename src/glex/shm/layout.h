@@ -1,0 +1,185 @@
+/*
+ * What lies in shared memory: one segment, a file on the fabric, per endpoint.
+ *
+ *     header | MPQ | EQ | registration table | collective area | memory of glex_ext_mem_alloc()
+ *
+ * The first five parts are the base, whose size follows from the two capacities; peers map it.
+ * Everything here is plain memory that is accessed with __atomic builtins where two processes meet;
+ * docs/nic.md tells the protocol. A reader trusts nothing of it: see glex_segment_validate().
+ */
+#ifndef GLEX_LAYOUT_H
+#define GLEX_LAYOUT_H
+
+#include "base/common.h"
+
+#define GLEX_SEGMENT_MAGIC   0x676c65782d736567ull /* "glex-seg" */
+#define GLEX_SEGMENT_VERSION 9
+
+#define GLEX_MAX_QUEUE_CAPACITY     (1u << 20)
+#define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
+/* Entries of a queue whose storage is reserved in one step: 256 KiB. */
+#define GLEX_QUEUE_STEP             2048u
+#define GLEX_MMT_CAPACITY           65536u
+/* Collective area: descriptors that wait, and control packets that no sequence has taken. Storage
+ * is reserved at the first use: see coll_layout.h. */
+#define GLEX_COLL_DQ_CAPACITY       1024u
+#define GLEX_COLL_CPQ_CAPACITY      1024u
+#define GLEX_COLL_SIZE              (4096u + 4096u + GLEX_COLL_CPQ_CAPACITY * 128u + \
+                                     GLEX_COLL_DQ_CAPACITY * 256u)
+/* Registration table entries whose storage is reserved in one step: 4 KiB. */
+#define GLEX_MMT_STEP               128u
+#define GLEX_MMT_STEP_SIZE          (GLEX_MMT_STEP * sizeof(struct glex_mmt_entry))
+
+#define GLEX_MP_DATA_LEN    112u
+#define GLEX_EVENT_DATA_LEN 96u
+#define GLEX_MAX_RDMA_LEN   (1u << 30)
+
+/* Tail word of a ring: position in the low bits, and states of the consumer. */
+#define GLEX_TAIL_ARMED       (1ull << 63) /* the consumer sleeps or is about to: wake it */
+#define GLEX_TAIL_CLOSED      (1ull << 62) /* the endpoint is gone */
+#define GLEX_TAIL_NO_RECEIVER (1ull << 61) /* the endpoint takes nothing at the moment */
+#define GLEX_TAIL_POS         (GLEX_TAIL_NO_RECEIVER - 1)
+
+#define GLEX_INTENT_NONE UINT64_MAX
+
+struct glex_ring_ctl {
+    uint64_t tail __attribute__((aligned(128))); /* next position to claim; producers RMW it */
+    uint64_t head __attribute__((aligned(128))); /* next position to discard; the consumer's */
+    uint32_t lacking; /* slots at the end that have no storage yet; producers lower it */
+};
+
+/*
+ * First word of every slot, stored last: sequence (low 32 bits of position + 1, so that what an
+ * earlier lap or nobody left there never matches) and length of the data in the slot.
+ */
+#define GLEX_CTRL(pos, len)  ((uint64_t)(uint32_t)((pos) + 1) | (uint64_t)(len) << 32)
+#define GLEX_CTRL_SEQ(ctrl)  ((uint32_t)(ctrl))
+#define GLEX_CTRL_LEN(ctrl)  ((uint32_t)((ctrl) >> 32))
+#define GLEX_CTRL_LEN_SKIP   UINT32_MAX /* holds nothing: pass over it */
+#define GLEX_CTRL_LEN_STAYS  0x100u    /* of an event, added to the length: data for who takes it */
+
+#define GLEX_SLOT_SHIFT 7
+
+struct glex_mp_slot {
+    uint64_t ctrl __attribute__((aligned(128)));
+    uint64_t src;
+    uint8_t  data[GLEX_MP_DATA_LEN];
+};
+
+/* The part of a memory handle that an event's `place` has room for. */
+#define GLEX_PLACE_MASK 0xffffffffull
+
+/*
+ * With 8 bytes of data all of this is in one cache line. `place` is the memory handle (low 32
+ * bits) and offset (high 32 bits) where the data belongs, unless it stays.
+ */
+struct glex_event_slot {
+    uint64_t     ctrl __attribute__((aligned(128)));
+    glex_event_t event;
+    uint64_t     place;
+    uint8_t      data[GLEX_EVENT_DATA_LEN];
+};
+
+enum { GLEX_RING_MPQ, GLEX_RING_EQ, GLEX_RING_CPQ };
+
+/*
+ * Names one ring of one endpoint: nobody else's, because incarnations are random numbers of 64 bits
+ * that are never used twice.
+ */
+static inline uint64_t glex_ring_id(uint64_t incarnation, int which)
+{
+    return incarnation ^ (uint64_t)which;
+}
+
+/*
+ * What an endpoint is about to publish. It has one, in its own segment: at any time it has at most
+ * one claimed position that somebody else may wait for.
+ */
+struct glex_intent {
+    uint64_t ring; /* glex_ring_id() of the ring ... */
+    uint64_t pos;  /* ... and the position in it; GLEX_INTENT_NONE: nothing */
+};
+
+/* State word of a registration: generation << 32 | flags. */
+#define GLEX_MMT_VALID       (1u << 31)
+#define GLEX_MMT_FLAGS       (GLEX_MEM_READ | GLEX_MEM_WRITE | GLEX_MEM_IOMMU | \
+                              GLEX_EXT_MEM_EVENT_DATA)
+
+struct glex_mmt_entry {
+    uint64_t state;
+    uint64_t addr;     /* in the owner's address space */
+    uint64_t len;
+    uint64_t file_off; /* in the segment's file, or 0: private memory */
+};
+
+struct glex_segment_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t header_size;
+    uint64_t base_size;
+    uint64_t incarnation; /* random, never 0: tells this endpoint from any that had its address */
+    uint64_t addr;
+    uint32_t key;
+    uint32_t type;
+    uint32_t mpq_capacity;
+    uint32_t eq_capacity;
+    uint32_t mmt_capacity;
+    uint32_t pid;
+    uint32_t private_rdma; /* the owner lets peers read and write its private memory */
+    uint32_t num_peers;    /* endpoints that it posts to, itself included; to be looked at only */
+    uint64_t start_time;   /* CLOCK_REALTIME, ns */
+    uint64_t cookie_addr;  /* in the owner's private memory, on a page of its own: `cookie` */
+    uint64_t cookie;
+    uint64_t pid_space; /* names the pid namespace that `pid` belongs to; 0: not known */
+    char     command[16];
+    uint64_t mmt_ready __attribute__((aligned(128))); /* table entries that have storage */
+    struct glex_intent intent __attribute__((aligned(128))); /* in one line with the counters */
+    struct glex_ext_counters counters;
+};
+
+#define GLEX_HEADER_SIZE   4096u
+#define GLEX_MPQ_OFF       GLEX_HEADER_SIZE
+
+static inline uint64_t glex_ring_size(uint32_t capacity)
+{
+    return sizeof(struct glex_ring_ctl) + ((uint64_t)capacity << GLEX_SLOT_SHIFT);
+}
+
+/** The part of a queue that has storage from the start. */
+static inline uint64_t glex_ring_first_size(uint32_t capacity)
+{
+    return glex_ring_size(capacity < GLEX_QUEUE_STEP ? capacity : GLEX_QUEUE_STEP);
+}
+
+static inline uint64_t glex_eq_off(uint32_t mpq_capacity)
+{
+    return GLEX_MPQ_OFF + glex_ring_size(mpq_capacity);
+}
+
+static inline uint64_t glex_mmt_off(uint32_t mpq_capacity, uint32_t eq_capacity)
+{
+    return glex_round_up(glex_eq_off(mpq_capacity) + glex_ring_size(eq_capacity),
+                         GLEX_MMT_STEP_SIZE);
+}
+
+static inline uint64_t glex_coll_off(uint32_t mpq_capacity, uint32_t eq_capacity)
+{
+    return glex_mmt_off(mpq_capacity, eq_capacity) +
+           GLEX_MMT_CAPACITY * sizeof(struct glex_mmt_entry);
+}
+
+static inline uint64_t glex_base_size(uint32_t mpq_capacity, uint32_t eq_capacity)
+{
+    return glex_coll_off(mpq_capacity, eq_capacity) + GLEX_COLL_SIZE;
+}
+
+#ifndef __cplusplus
+_Static_assert(sizeof(struct glex_ring_ctl) == 256, "tail and head have a line pair each");
+_Static_assert(sizeof(struct glex_mp_slot) == 1 << GLEX_SLOT_SHIFT, "an MP fits its slot");
+_Static_assert(sizeof(struct glex_event_slot) == 1 << GLEX_SLOT_SHIFT, "an event fits its slot");
+_Static_assert(offsetof(struct glex_event_slot, data) == 32, "8 bytes share the first line");
+_Static_assert(sizeof(struct glex_mmt_entry) == 32, "two entries to a line");
+_Static_assert(sizeof(struct glex_segment_header) <= GLEX_HEADER_SIZE, "the header fits");
+#endif
+
+#endif

@@ -1,0 +1,181 @@
+#include "shm/ring.h"
+#include "shm/segment.h"
+
+/*
+ * A stalled slot's producer is looked for on the file system, which takes microseconds: only when
+ * it has been seen unpublished for so long, because a tail that is ahead of the slot is what every
+ * post looks like for a moment; and not more often than the other.
+ */
+#define RING_STALL_NS    50000ull
+#define RING_CHECK_NS    1000000ull
+#define RING_CHECK_SHARE 16
+
+void glex_ring_tx_init(struct glex_ring_tx *tx, struct glex_ring_ctl *ctl, uint32_t capacity,
+                       uint64_t id, struct glex_intent *intent)
+{
+    tx->ctl = ctl;
+    tx->mask = capacity - 1;
+    tx->limit = 0; /* the first claim looks */
+    tx->id = id;
+    tx->intent = intent;
+}
+
+void glex_ring_rx_init(struct glex_ring_rx *rx, struct glex_ring_ctl *ctl, uint32_t capacity,
+                       uint64_t id)
+{
+    memset(rx, 0, sizeof(*rx));
+    rx->ctl = ctl;
+    rx->slots = (char *)(ctl + 1);
+    rx->mask = capacity - 1;
+    rx->idle = GLEX_RING_PATIENCE;
+    rx->id = id;
+    rx->stall_pos = GLEX_INTENT_NONE; /* no position */
+}
+
+struct glex_ring_ctl glex_ring_forked_ctl;
+
+void glex_ring_rx_fork(struct glex_ring_rx *rx)
+{
+    static uint64_t slot[(1 << GLEX_SLOT_SHIFT) / sizeof(uint64_t)]; /* never published */
+
+    memset(rx, 0, sizeof(*rx));
+    rx->ctl = &glex_ring_forked_ctl;
+    rx->slots = (char *)slot;
+    rx->idle = 1; /* the slow path at every probe: it refuses */
+}
+
+void GLEX_NOINLINE glex_ring_note_level(const struct glex_ring_rx *rx, uint64_t *high)
+{
+    uint64_t level = (__atomic_load_n(&rx->ctl->tail, __ATOMIC_RELAXED) & GLEX_TAIL_POS) - rx->head;
+
+    if (level > *high && level <= rx->mask + 1) {
+        __atomic_store_n(high, level, __ATOMIC_RELAXED);
+    }
+}
+
+/* Look again up to where there is room, and whether it reaches a position. */
+static enum glex_ring_ret ring_look(struct glex_ring_tx *tx, uint64_t pos)
+{
+    /* acquire: the consumer has read the slots before this head, they may be overwritten */
+    uint64_t room = __atomic_load_n(&tx->ctl->head, __ATOMIC_ACQUIRE) + tx->mask + 1;
+    uint64_t ready = glex_ring_ready(tx);
+    /* The last one that has storage is what the consumer looks at, when the others are taken. */
+    uint64_t storage = ready <= tx->mask ? ready - 1 : GLEX_TAIL_POS;
+
+    /* A limit beyond the bits of a position would hide the consumer's states. */
+    tx->limit = room < storage ? room : storage;
+    if (pos < tx->limit) {
+        return GLEX_RING_OK;
+    }
+    return room < storage || storage == GLEX_TAIL_POS ? GLEX_RING_FULL : GLEX_RING_NO_STORAGE;
+}
+
+enum glex_ring_ret GLEX_NOINLINE glex_ring_claim_slow(struct glex_ring_tx *tx, uint64_t tail)
+{
+    enum glex_ring_ret ret;
+
+    if (tail & GLEX_TAIL_CLOSED) {
+        ret = GLEX_RING_CLOSED;
+    } else if (tail & GLEX_TAIL_NO_RECEIVER) {
+        ret = GLEX_RING_NO_RECEIVER;
+    } else {
+        /* Where the tail is old by now the claim will fail, and be tried with the new one. */
+        ret = ring_look(tx, tail & GLEX_TAIL_POS);
+    }
+    if (ret != GLEX_RING_OK) {
+        glex_ring_intend_nothing(tx);
+    }
+    return ret;
+}
+
+enum glex_ring_ret glex_ring_claim_own(struct glex_ring_tx *tx, uint64_t *tail_p)
+{
+    struct glex_ring_ctl *ctl = tx->ctl;
+    enum glex_ring_ret ret;
+
+    *tail_p = __atomic_load_n(&ctl->tail, __ATOMIC_RELAXED); /* as glex_ring_claim() */
+    do {
+        ret = ring_look(tx, *tail_p & GLEX_TAIL_POS);
+        if (ret != GLEX_RING_OK) {
+            return ret;
+        }
+    } while (!__atomic_compare_exchange_n(&ctl->tail, tail_p, *tail_p + 1, false,
+                                          __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+    return GLEX_RING_OK;
+}
+
+/* release: who sees the state sees what the owner did before */
+void glex_ring_set_receiver(struct glex_ring_rx *rx, bool present)
+{
+    if (present) {
+        __atomic_fetch_and(&rx->ctl->tail, ~GLEX_TAIL_NO_RECEIVER, __ATOMIC_RELEASE);
+    } else {
+        __atomic_fetch_or(&rx->ctl->tail, GLEX_TAIL_NO_RECEIVER, __ATOMIC_RELEASE);
+    }
+}
+
+bool glex_ring_arm(struct glex_ring_rx *rx, uint64_t pos)
+{
+    /*
+     * A read-modify-write, as every claim is: all of them are in one order. acq_rel: not moved
+     * around by what is before and after it.
+     */
+    uint64_t tail = __atomic_fetch_or(&rx->ctl->tail, GLEX_TAIL_ARMED, __ATOMIC_ACQ_REL);
+
+    rx->armed = true;
+    if ((tail & GLEX_TAIL_POS) != pos) {
+        glex_ring_disarm(rx);
+        return false;
+    }
+    return true;
+}
+
+void GLEX_NOINLINE glex_ring_disarm(struct glex_ring_rx *rx)
+{
+    __atomic_fetch_and(&rx->ctl->tail, ~GLEX_TAIL_ARMED, __ATOMIC_RELAXED);
+    rx->armed = false;
+}
+
+/*
+ * Why it is right to pass over. The position was claimed (the tail, read with acquire, is beyond
+ * it), so its claimer's intent, which it stores before the claim, is visible. From then on the two
+ * words of the intent name this ring and position until the claimer publishes; its next store to
+ * either is a release after the publication. Hence, if no living endpoint's intent names the
+ * position, either the claimer published, and the acquire of the intents makes the second look at
+ * the slot see it, or the claimer is dead and never will.
+ */
+bool GLEX_NOINLINE glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int dirfd,
+                                     struct glex_segment *seg)
+{
+    uint64_t tail, now, ctrl, *slot;
+    bool intended;
+
+    if (rx->stall_pos != pos) {
+        rx->stall_pos = pos; /* it goes on: the producers can keep the tail's line */
+        rx->stall_check = 0;
+        return false;
+    }
+    tail = __atomic_load_n(&rx->ctl->tail, __ATOMIC_ACQUIRE) & GLEX_TAIL_POS;
+    if (tail - pos - 1 > rx->mask) {
+        return false; /* nobody claimed it (or the tail is nonsense) */
+    }
+    now = glex_now_ns();
+    if (rx->stall_check == 0) {
+        rx->stall_check = now + RING_STALL_NS;
+    }
+    if (now < rx->stall_check) {
+        return false;
+    }
+    intended = glex_segment_is_intended(dirfd, seg, rx->id, pos);
+    /* With very many endpoints looking takes long: no more than a small part of the time. */
+    rx->stall_check = now + RING_CHECK_NS + RING_CHECK_SHARE * (glex_now_ns() - now);
+    if (intended || glex_ring_rx_slot(rx, pos, &ctrl) != NULL) {
+        return false;
+    }
+
+    slot = (uint64_t *)(rx->slots + ((pos & rx->mask) << GLEX_SLOT_SHIFT));
+    /* relaxed: read by the owner's threads only, which take nothing else on the strength of it */
+    __atomic_store_n(slot, GLEX_CTRL(pos, GLEX_CTRL_LEN_SKIP), __ATOMIC_RELAXED);
+    seg->hdr->counters.abandoned++;
+    return true;
+}
