@@ -1,5 +1,5 @@
 /*
- * How the owner of a ring sleeps (wait_sleep() of src/glex/core/wait.c, glex_ring_arm()) and is woken:
+ * How the owner of a ring sleeps (sleep_until() of src/glex/api/sleep.c, glex_ring_arm()) and is woken:
  * two producers, a consumer that sleeps as soon as it may. It never sleeps for ever while a message
  * is there. The look every 200 ms, for producers that were killed, is left out: no wake-up may be
  * lost without it.

@@ -1,11 +1,14 @@
-#include "core/device.h"
 #include "base/caps.h"
 #include "base/env.h"
 #include "base/fabric.h"
-#include "shm/layout.h"
-#include "core/link.h"
 #include "base/log.h"
-#include "shm/segment.h"
+#include "core/device.h"
+#include "core/peer.h"
+#include "core/shm.h"
+#include "debug/capture.h"
+#include "debug/fault.h"
+#include "net/net.h"
+#include "shm/layout.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -50,6 +53,15 @@ static void device_reap_once(int dirfd)
     }
 }
 
+/* Fault injection and capture are links of their own in front of shared memory's. */
+static const struct glex_link *device_fabric_link(void)
+{
+    if (glex_env()->capture != NULL) {
+        return &glex_capture_link;
+    }
+    return glex_env()->fault.on ? &glex_fault_link : &glex_shm_link;
+}
+
 glex_ret_t glex_device_identify(struct glex_nic *dev, int dirfd, uint32_t id)
 {
     uint64_t identity = glex_fabric_identity(dirfd);
@@ -58,6 +70,8 @@ glex_ret_t glex_device_identify(struct glex_nic *dev, int dirfd, uint32_t id)
     if (ret != GLEX_SUCCESS) {
         return ret;
     }
+    dev->links[0] = device_fabric_link();
+    dev->links[1] = &glex_net_link;
     dev->nic_base = dev->net.on ? dev->net.nic_id : glex_fabric_nic_base(identity);
     dev->nic_id = dev->nic_base + id;
     glex_caps_probe(identity, &dev->caps);
@@ -187,7 +201,7 @@ glex_ret_t glex_ext_is_reachable(glex_device_handle_t handle, uint32_t nic_id)
     }
     pthread_mutex_lock(&dev->device.mutex);
     ret = device_renew_fabric(dev);
-    if (ret == GLEX_SUCCESS && glex_link_find(dev, nic_id) == NULL) {
+    if (ret == GLEX_SUCCESS && glex_peer_link(dev, nic_id) == NULL) {
         ret = GLEX_INVALID_PARAM;
     }
     pthread_mutex_unlock(&dev->device.mutex);

@@ -1,13 +1,17 @@
-#include "core/endpoint.h"
+#include "api/api.h"
+#include "api/mgmt.h"
+#include "api/threads.h"
 #include "base/caps.h"
-#include "coll/coll.h"
 #include "base/env.h"
 #include "base/fabric.h"
 #include "base/log.h"
-#include "api/mgmt.h"
+#include "coll/coll.h"
 #include "core/shm.h"
-#include "shm/stats.h"
 #include "core/wait.h"
+#include "debug/capture.h"
+#include "debug/fault.h"
+#include "net/net.h"
+#include "shm/stats.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -468,6 +472,25 @@ glex_ret_t glex_get_ep_addr(glex_ep_handle_t handle, glex_ep_addr_t *ep_addr)
         return GLEX_INVALID_PARAM;
     }
     ep_addr->v = glex_endpoint(handle)->addr;
+    return GLEX_SUCCESS;
+}
+
+glex_ret_t glex_poll_error_req(glex_ep_handle_t handle, uint32_t *num, struct glex_err_req *list)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_error_queue *queue;
+    uint32_t i;
+
+    if (handle == NULL || num == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_LOCKED(ep);
+    glex_coll_reap(ep);
+    queue = &ep->errors;
+    for (i = 0; i < *num && queue->head != queue->tail; i++) {
+        list[i] = queue->list[queue->head++ % GLEX_ERROR_CAPACITY];
+    }
+    *num = i;
     return GLEX_SUCCESS;
 }
 

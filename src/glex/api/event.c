@@ -1,6 +1,7 @@
 /*
  * Events: the event queue (EQ).
  */
+#include "api/threads.h"
 #include "core/shm.h"
 
 /*

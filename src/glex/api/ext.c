@@ -1,8 +1,7 @@
 /*
  * What glex_ext.h adds about endpoints: pointers to peers' memory, sleeping, liveness, counters.
  */
-#include "coll/coll.h"
-#include "shm/segment.h"
+#include "api/api.h"
 #include "core/shm.h"
 
 #include <openglex.h> /* PACKAGE_VERSION */
@@ -100,83 +99,10 @@ glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t handle, glex_ep_addr_t peer_a
     return peer_addr;
 }
 
-glex_ret_t glex_ext_event_fd(glex_ep_handle_t handle, int *fd)
-{
-    struct glex_endpoint *ep = glex_endpoint(handle);
-    glex_ret_t ret;
-
-    if (handle == NULL || fd == NULL || ep->forked) {
-        return GLEX_INVALID_PARAM;
-    }
-    GLEX_LOCKED(ep);
-    ret = glex_wait_open_event(ep);
-    if (ret == GLEX_SUCCESS) {
-        *fd = ep->event_fd;
-    }
-    return ret;
-}
-
 /* Whether a peer refuses messages, as far as one can tell: of another host only that it ended. */
 static bool ext_refuses(struct glex_endpoint *ep, const struct glex_peer *peer)
 {
     return peer->link->is_remote ? !peer->link->is_living(ep, peer) : glex_ring_refuses(&peer->mpq);
-}
-
-/* Whether the oldest entry was claimed for nothing, as by a producer that was killed. */
-static bool ext_oldest_is_nothing(const struct glex_ring_rx *rx)
-{
-    uint64_t ctrl;
-
-    return glex_ring_rx_slot(rx, rx->head, &ctrl) != NULL &&
-           GLEX_CTRL_LEN(ctrl) == GLEX_CTRL_LEN_SKIP;
-}
-
-/* What holds nothing is passed over here: a program that arms again and again need not probe for
- * it. */
-static bool ext_arm_ring(struct glex_endpoint *ep, struct glex_ring_rx *rx)
-{
-    while (!glex_ring_arm(rx, rx->head)) {
-        if (rx->cursor != rx->head ||
-            (!ext_oldest_is_nothing(rx) && !glex_endpoint_idle(ep, rx, rx->head))) {
-            return false;
-        }
-        glex_ring_pass_over(rx, rx->head + 1);
-    }
-    return true;
-}
-
-glex_ret_t glex_ext_arm(glex_ep_handle_t handle)
-{
-    struct glex_endpoint *ep = glex_endpoint(handle);
-    glex_ret_t ret;
-
-    if (handle == NULL || ep->forked) {
-        return GLEX_INVALID_PARAM;
-    }
-    GLEX_LOCKED(ep);
-    ret = glex_wait_open_event(ep);
-    if (ret != GLEX_SUCCESS) {
-        return ret;
-    }
-    glex_fault_flush(ep); /* whoever sleeps posts nothing that delayed messages could wait for */
-    glex_net_progress(ep); /* and nothing that would take a frame along */
-    /* Before arming: what comes later stays, and wakes at once. */
-    glex_wait_drain(ep);
-    if (!ext_arm_ring(ep, &ep->eq)) {
-        return GLEX_BUSY;
-    }
-    if (!ext_arm_ring(ep, &ep->mpq)) {
-        glex_ring_disarm(&ep->eq);
-        return GLEX_BUSY;
-    }
-    if (glex_coll_is_pending(ep) || !glex_net_arm(ep)) {
-        glex_ring_disarm(&ep->eq);
-        glex_ring_disarm(&ep->mpq);
-        glex_coll_idle(ep);
-        glex_net_progress(ep);
-        return GLEX_BUSY; /* what they carried out may have come to our own queues */
-    }
-    return glex_wait_start_timer(ep);
 }
 
 glex_ret_t glex_ext_set_receiver(glex_ep_handle_t handle, int present)

@@ -4,9 +4,9 @@
  */
 #include "api/inspect.h"
 #include "base/caps.h"
-#include "core/device.h"
 #include "base/env.h"
 #include "base/fabric.h"
+#include "core/device.h"
 #include "shm/segment.h"
 #include "shm/stats.h"
 

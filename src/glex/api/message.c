@@ -2,6 +2,7 @@
  * Messages with a header of two words (glex_ext.h): as an event with data or as an MP, and the one
  * poll point of both queues. What a transport does for each short message, with nothing between.
  */
+#include "api/api.h"
 #include "core/shm.h"
 
 /* Entries that were taken are given back to their producers at the latest after this many. */

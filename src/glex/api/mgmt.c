@@ -5,8 +5,8 @@
  * brought and is not taken yet. All else is the network's.
  */
 #include "api/mgmt.h"
-#include "core/endpoint.h"
 #include "base/log.h"
+#include "core/endpoint.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,8 +1,10 @@
 /*
  * Messages (MP): posting, and the message queue (MPQ).
  */
+#include "api/threads.h"
 #include "coll/coll.h"
 #include "core/shm.h"
+#include "net/net.h"
 
 /* Why a request cannot be taken, or SUCCESS. */
 static inline glex_ret_t mp_check(const glex_imm_mp_req_t *req)

@@ -1,8 +1,10 @@
 /*
  * RDMA: posting immediate puts, and puts and gets between registrations.
  */
+#include "api/api.h"
 #include "coll/coll.h"
 #include "core/shm.h"
+#include "net/net.h"
 
 /* Why a request cannot be taken, or SUCCESS. */
 static inline glex_ret_t imm_rdma_check(const glex_imm_rdma_req_t *req)

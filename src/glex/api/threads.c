@@ -1,5 +1,6 @@
-#include "core/endpoint.h"
+#include "api/threads.h"
 #include "base/log.h"
+#include "core/endpoint.h"
 #include "core/wait.h"
 
 #include <stdlib.h>

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The library is built with hidden visibility; what the public headers declare is exported. */
@@ -78,6 +79,12 @@ static inline void glex_copy_small(void *dst_p, const void *src_p, uint32_t len)
 }
 
 /** CLOCK_MONOTONIC in nanoseconds. */
-uint64_t glex_now_ns(void);
+static inline uint64_t glex_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
 
 #endif

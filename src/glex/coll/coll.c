@@ -3,8 +3,8 @@
  * what the owner has to do for others who could not carry them out.
  */
 #include "coll/coll.h"
-#include "debug/fault.h"
 #include "core/shm.h"
+#include "debug/fault.h"
 
 /* An agent that is seen at work for so long is looked up: it may have been killed. */
 #define COLL_AGENT_NS 1000000ull

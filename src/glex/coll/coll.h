@@ -21,8 +21,8 @@
 #ifndef GLEX_COLL_H
 #define GLEX_COLL_H
 
-#include "shm/coll_layout.h"
 #include "core/endpoint.h"
+#include "shm/coll_layout.h"
 
 /* Beside GLEX_REQ_*: only the owner itself can carry out this request. */
 #define GLEX_COLL_OWNER (-4)

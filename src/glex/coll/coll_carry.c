@@ -4,8 +4,8 @@
  * Nothing in an area is trusted. A descriptor is copied before it is checked; positions are masked;
  * the work of one call is bounded.
  */
-#include "coll/coll.h"
 #include "base/log.h"
+#include "coll/coll.h"
 #include "core/shm.h"
 
 #include <unistd.h>

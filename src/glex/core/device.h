@@ -4,8 +4,23 @@
 #ifndef GLEX_DEVICE_H
 #define GLEX_DEVICE_H
 
-#include "net/net.h"
+#include "core/link.h"
 #include "shm/segment.h"
+
+struct glex_net_module;
+
+/* The network of a NIC: what GLEX_NET chose. */
+struct glex_net_place {
+    bool     on;
+    uint32_t ip;     /* of the interface, in host byte order */
+    uint32_t prefix; /* bits of it that all hosts of the network share */
+    uint32_t nic_id; /* of this host on the network */
+    uint64_t identity; /* the same on all hosts that reach each other by it; 0: none */
+    uint8_t  key[64];
+    uint32_t key_len;
+    char     interface[16];
+    const struct glex_net_module *module;
+};
 
 struct glex_nic {
     glex_device_t   device;   /* known to programs; its mutex is for making and destroying endpoints */
@@ -15,6 +30,7 @@ struct glex_nic {
     uint32_t        num_eps;
     struct glex_ext_device_attr caps;
     struct glex_net_place net; /* not on: there is none */
+    const struct glex_link *links[2]; /* within the fabric; to other hosts. The first that reaches a NIC is used */
 };
 
 static inline struct glex_nic *glex_nic(glex_device_handle_t dev)

@@ -6,13 +6,8 @@
 
 #include "core/device.h"
 #include "core/error.h"
-#include "debug/capture.h"
-#include "debug/fault.h"
 #include "core/mem.h"
 #include "core/peer.h"
-#include "shm/ring.h"
-#include "shm/segment.h"
-#include "core/threads.h"
 
 /* One writer, read by others from outside: a plain store that is never torn. */
 #define GLEX_COUNT(ep, name, n) \
@@ -25,6 +20,16 @@ struct glex_capture;
 struct glex_fault;
 struct glex_mgmt;
 struct glex_net;
+struct glex_prober;
+
+/* What an endpoint that several threads use has more: see api/threads.h. */
+struct glex_threads {
+    bool                on;
+    bool                sleeping; /* a thread sleeps on the endpoint's socket */
+    pthread_mutex_t     lock;
+    uint64_t            holder[2]; /* of MPQ and EQ: threads_self() of who probed last, as holder */
+    struct glex_prober *probers;   /* threads that have, or had, copies */
+};
 
 /* State of glex_ext_poll(). */
 struct glex_poll {
@@ -108,22 +113,6 @@ static inline void glex_endpoint_leave(struct glex_endpoint **ep)
     struct glex_endpoint *locked_ep __attribute__((cleanup(glex_endpoint_leave), unused)) =       \
         glex_endpoint_locked(ep)
 
-/* The posting functions, of an endpoint that one thread uses; threads.c has them with the lock. */
-glex_ret_t glex_mp_post(glex_ep_handle_t ep, glex_imm_mp_req_t *req, glex_imm_mp_req_t **bad_req);
-glex_ret_t glex_imm_rdma_post(glex_ep_handle_t ep, glex_imm_rdma_req_t *req,
-                              glex_imm_rdma_req_t **bad_req);
-glex_ret_t glex_rdma_post(glex_ep_handle_t ep, glex_rdma_req_t *req, glex_rdma_req_t **bad_req);
-
-/** The published entry of a queue at a position, which is moved over what holds nothing; NULL:
- *  there is none. */
-struct glex_event_slot *glex_event_find(struct glex_endpoint *ep, uint64_t *pos, uint32_t *len);
-struct glex_mp_slot *glex_mp_find(struct glex_endpoint *ep, uint64_t *pos, uint32_t *len);
-
-/** Such an entry becomes the last probed one; the data that came with an event is placed. */
-void glex_event_take(struct glex_endpoint *ep, struct glex_event_slot *slot, uint64_t pos,
-                     uint32_t len);
-void glex_mp_take(struct glex_endpoint *ep, uint64_t pos);
-
 /** The peer with that address if it is among those used last, else NULL. */
 static inline struct glex_peer *glex_endpoint_recent_peer(struct glex_endpoint *ep, uint64_t addr)
 {
@@ -153,18 +142,5 @@ static inline struct glex_peer *glex_endpoint_peer(struct glex_endpoint *ep, uin
 
     return glex_likely(peer != NULL) ? peer : glex_peer_find(ep, addr, status_p);
 }
-
-/** Put the data that came with an event where it belongs. */
-void glex_event_place(struct glex_endpoint *ep, const struct glex_event_slot *slot, uint32_t len);
-
-/** How many polls may find nothing before glex_endpoint_idle(). */
-uint32_t glex_endpoint_patience(const struct glex_endpoint *ep);
-
-/**
- * Out of line, at an empty probe whose patience is over: look after what cannot be done on the hot
- * path (a stalled slot, the network, delayed messages of GLEX_FAULT).
- * @return Whether to look again: a slot was passed over.
- */
-bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos);
 
 #endif

@@ -1,4 +1,4 @@
-#include "coll/coll.h"
+#include "core/endpoint.h"
 
 #include <stdlib.h>
 
@@ -84,23 +84,4 @@ void glex_error_rdma(struct glex_endpoint *ep, int status, const glex_rdma_req_t
         err.data2 = req->rmt_evt.cookie_1;
     }
     error_push(ep, &err);
-}
-
-glex_ret_t glex_poll_error_req(glex_ep_handle_t handle, uint32_t *num, struct glex_err_req *list)
-{
-    struct glex_endpoint *ep = glex_endpoint(handle);
-    struct glex_error_queue *queue;
-    uint32_t i;
-
-    if (handle == NULL || num == NULL || ep->forked) {
-        return GLEX_INVALID_PARAM;
-    }
-    GLEX_LOCKED(ep);
-    glex_coll_reap(ep);
-    queue = &ep->errors;
-    for (i = 0; i < *num && queue->head != queue->tail; i++) {
-        list[i] = queue->list[queue->head++ % GLEX_ERROR_CAPACITY];
-    }
-    *num = i;
-    return GLEX_SUCCESS;
 }

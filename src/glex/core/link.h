@@ -44,7 +44,4 @@ struct glex_link {
                 char *local);
 };
 
-/** The link that leads to a NIC, or NULL. */
-const struct glex_link *glex_link_find(struct glex_nic *dev, uint32_t nic_id);
-
 #endif

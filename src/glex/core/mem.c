@@ -1,6 +1,6 @@
-#include "core/endpoint.h"
 #include "base/caps.h"
 #include "base/log.h"
+#include "core/endpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>

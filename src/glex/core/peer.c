@@ -1,5 +1,5 @@
-#include "core/endpoint.h"
 #include "base/log.h"
+#include "core/endpoint.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -265,11 +265,23 @@ static void peer_count(struct glex_endpoint *ep, int more)
     __atomic_store_n(&ep->segment.hdr->num_peers, ep->peers.num_peers, __ATOMIC_RELAXED);
 }
 
+const struct glex_link *glex_peer_link(struct glex_nic *dev, uint32_t nic_id)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof(dev->links) / sizeof(dev->links[0]); i++) {
+        if (dev->links[i]->reaches(dev, nic_id)) {
+            return dev->links[i];
+        }
+    }
+    return NULL;
+}
+
 static struct glex_peer *peer_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p)
 {
     struct glex_peer_table *table = &ep->peers;
     glex_ep_addr_t ep_addr = {.v = addr};
-    const struct glex_link *link = glex_link_find(ep->dev, ep_addr.nic_id);
+    const struct glex_link *link = glex_peer_link(ep->dev, ep_addr.nic_id);
     struct glex_peer *peer, **bucket;
 
     if (link == NULL) {

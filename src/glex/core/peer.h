@@ -5,8 +5,8 @@
 #ifndef GLEX_PEER_H
 #define GLEX_PEER_H
 
-#include "shm/coll_layout.h"
 #include "core/link.h"
+#include "shm/coll_layout.h"
 #include "shm/ring.h"
 
 #define GLEX_PEER_CACHE 64
@@ -97,6 +97,9 @@ void glex_peer_cleanup(struct glex_endpoint *ep);
 
 /** The peer with that address, if it is attached; else NULL. */
 struct glex_peer *glex_peer_lookup(const struct glex_peer_table *table, uint64_t addr);
+
+/** The link that leads to a NIC, or NULL. */
+const struct glex_link *glex_peer_link(struct glex_nic *dev, uint32_t nic_id);
 
 /** Find or attach. NULL, and an error request status, where it cannot be. */
 struct glex_peer *glex_peer_find(struct glex_endpoint *ep, uint64_t addr, int *status_p);

@@ -1,8 +1,8 @@
 /*
  * RDMA to private memory of a peer: the kernel copies, by process_vm_readv() and _writev().
  */
-#include "core/shm.h"
 #include "base/log.h"
+#include "core/shm.h"
 
 #include <errno.h>
 #include <sys/mman.h>

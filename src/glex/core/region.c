@@ -3,8 +3,8 @@
  * map. Offsets are never used again, so a peer that still has a freed piece mapped sees nobody
  * else's data.
  */
-#include "core/endpoint.h"
 #include "base/log.h"
+#include "core/endpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>

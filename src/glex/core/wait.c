@@ -1,36 +1,14 @@
 #include "core/wait.h"
-#include "coll/coll.h"
 #include "base/fabric.h"
 #include "base/log.h"
+#include "core/endpoint.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
-#include <sched.h>
 #include <stdio.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
-
-/* An answer that is on its way arrives within this; longer would burn a core for nothing. */
-#define WAIT_SPIN_NS 20000ull
-
-/*
- * Who sleeps looks by itself so often. A wake-up does not come where its sender was killed between
- * the publication and the wake-up, or had no memory for a datagram.
- */
-#define WAIT_RECHECK_NS 200000000l
-
-uint64_t glex_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
 
 /* ---- the socket ------------------------------------------------------------------------------ */
 
@@ -85,7 +63,7 @@ glex_ret_t glex_wait_open(struct glex_endpoint *ep)
 }
 
 /* Close what is open of the descriptor for programs; the socket stays. */
-static void wait_close_event(struct glex_endpoint *ep)
+void glex_wait_close_event(struct glex_endpoint *ep)
 {
     if (ep->event_fd >= 0) {
         close(ep->event_fd);
@@ -96,47 +74,9 @@ static void wait_close_event(struct glex_endpoint *ep)
     ep->event_fd = ep->timer_fd = -1;
 }
 
-glex_ret_t glex_wait_open_event(struct glex_endpoint *ep)
-{
-    struct epoll_event event = {.events = EPOLLIN};
-    glex_ret_t ret;
-
-    if (ep->event_fd >= 0) {
-        return GLEX_SUCCESS;
-    }
-    ret = glex_wait_open(ep);
-    if (ret != GLEX_SUCCESS) {
-        return ret;
-    }
-    ep->event_fd = epoll_create1(EPOLL_CLOEXEC);
-    ep->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (ep->event_fd < 0 || ep->timer_fd < 0 ||
-        epoll_ctl(ep->event_fd, EPOLL_CTL_ADD, ep->wait_fd, &event) != 0 ||
-        (ep->net != NULL &&
-         epoll_ctl(ep->event_fd, EPOLL_CTL_ADD, glex_net_fd(ep), &event) != 0) ||
-        epoll_ctl(ep->event_fd, EPOLL_CTL_ADD, ep->timer_fd, &event) != 0) {
-        glex_error("cannot make a descriptor to sleep on: %s", strerror(errno));
-        wait_close_event(ep);
-        return GLEX_SYS_ERR;
-    }
-    return GLEX_SUCCESS;
-}
-
-glex_ret_t glex_wait_start_timer(struct glex_endpoint *ep)
-{
-    const struct itimerspec time = {.it_value = {0, WAIT_RECHECK_NS}};
-
-    /* Setting it also takes back an expiry that nobody has looked at. */
-    if (timerfd_settime(ep->timer_fd, 0, &time, NULL) != 0) {
-        glex_error("cannot set the timer of a sleeping endpoint: %s", strerror(errno));
-        return GLEX_SYS_ERR;
-    }
-    return GLEX_SUCCESS;
-}
-
 void glex_wait_close(struct glex_endpoint *ep)
 {
-    wait_close_event(ep);
+    glex_wait_close_event(ep);
     if (ep->wait_fd >= 0) {
         close(ep->wait_fd);
     }
@@ -209,139 +149,5 @@ void glex_wait_drain(struct glex_endpoint *ep)
     char byte;
 
     while (recv(ep->wait_fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0) {
-    }
-}
-
-/* ---- waiting --------------------------------------------------------------------------------- */
-
-uint64_t glex_wait_deadline(int32_t timeout)
-{
-    if (timeout == 0) {
-        return 0;
-    }
-    return timeout < 0 ? UINT64_MAX : glex_now_ns() + (uint64_t)timeout * 1000000ull;
-}
-
-static bool wait_is_published(const struct glex_ring_rx *rx, uint64_t pos)
-{
-    uint64_t ctrl;
-
-    return glex_ring_rx_slot(rx, pos, &ctrl) != NULL;
-}
-
-/* Another thread may use the endpoint meanwhile: of `rx` this reads only what never changes. */
-static bool wait_spin(struct glex_endpoint *ep, const struct glex_ring_rx *rx, uint64_t pos)
-{
-    uint64_t end = glex_now_ns() + WAIT_SPIN_NS;
-    cpu_set_t set;
-    int i;
-
-    /* With one processor the producer waits for us to give it up. */
-    if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) < 2) {
-        return false;
-    }
-    do {
-        for (i = 0; i < 16; i++) {
-            if (wait_is_published(rx, pos)) {
-                return true;
-            }
-#if defined(__x86_64__) || defined(__i386__)
-            __builtin_ia32_pause();
-#endif
-        }
-        if (ep->net != NULL) {
-            GLEX_LOCKED(ep);
-            glex_net_progress(ep);
-        }
-    } while (glex_now_ns() < end);
-    return false;
-}
-
-/* How long to sleep before a deadline. */
-static struct timespec wait_time(uint64_t deadline, uint64_t most)
-{
-    uint64_t now = glex_now_ns(), left = deadline > now ? deadline - now : 0;
-
-    left = left < most ? left : most;
-    return (struct timespec){.tv_nsec = (long)left};
-}
-
-/* Sleep until woken, the deadline, or the time to look again. SUCCESS: look again. */
-static glex_ret_t wait_sleep(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos,
-                             uint64_t deadline)
-{
-    /* poll() passes over the second where it is -1. */
-    struct pollfd pfd[2] = {{.fd = ep->wait_fd, .events = POLLIN},
-                            {.fd = glex_net_fd(ep), .events = POLLIN}};
-    struct timespec left;
-    bool armed = false;
-    int ret, err;
-
-    /* One thread at a time: wake-ups that another one waits for are not to be taken away. */
-    if (!ep->threads.sleeping) {
-        glex_wait_drain(ep);
-        armed = glex_ring_arm(rx, pos);
-    }
-    if (armed && (glex_coll_is_pending(ep) || !glex_net_arm(ep))) {
-        glex_ring_disarm(rx); /* a sequence of ours is to be carried on, or the network: look again */
-        armed = false;
-    }
-    if (armed) {
-        left = wait_time(deadline, WAIT_RECHECK_NS);
-    } else {
-        /* Claimed, and still not published after a spin: its producer was stopped or killed. Or
-         * another thread sleeps. */
-        pfd[0].events = 0;
-        left = wait_time(deadline, 1000000);
-    }
-    ep->threads.sleeping |= armed;
-    glex_endpoint_unlock(ep);
-    ret = ppoll(pfd, 2, &left, NULL);
-    err = errno;
-    glex_endpoint_lock(ep);
-    if (armed) {
-        ep->threads.sleeping = false;
-        glex_ring_disarm(rx);
-    }
-    if (ret < 0) {
-        return err == EINTR ? GLEX_INTR : GLEX_SYS_ERR;
-    }
-    return GLEX_SUCCESS;
-}
-
-glex_ret_t glex_wait_for(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos,
-                         uint64_t deadline, glex_ret_t none)
-{
-    glex_ret_t ret;
-    bool published;
-
-    for (;;) {
-        if (glex_endpoint_idle(ep, rx, pos)) {
-            return GLEX_SUCCESS;
-        }
-        if (deadline == 0) {
-            return none;
-        }
-        glex_fault_flush(ep); /* who waits posts nothing that delayed messages could wait for */
-        glex_endpoint_unlock(ep);
-        published = wait_spin(ep, rx, pos);
-        glex_endpoint_lock(ep);
-        if (published) {
-            return GLEX_SUCCESS;
-        }
-        if (glex_now_ns() >= deadline) {
-            return none;
-        }
-        ret = glex_wait_open(ep);
-        if (ret == GLEX_SUCCESS) {
-            ret = wait_sleep(ep, rx, pos, deadline);
-        }
-        if (ret != GLEX_SUCCESS) {
-            return ret;
-        }
-        /* Another thread may have taken meanwhile what is at that position. */
-        if (wait_is_published(rx, pos) || ep->threads.on) {
-            return GLEX_SUCCESS;
-        }
     }
 }

@@ -12,6 +12,7 @@
 
 #include "base/env.h"
 #include "core/shm.h"
+#include "debug/fault.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -5,27 +5,10 @@
 #ifndef GLEX_FAULT_H
 #define GLEX_FAULT_H
 
-#include "base/common.h"
 #include "core/link.h"
-#include "base/log.h"
 #include "shm/ring.h"
 
 #include <openglex.h>
-
-struct glex_fault_spec {
-    bool     on;
-    double   mp_loss;        /* probability that an MP vanishes without an error */
-    double   mp_delay;       /* probability that an MP is delayed ... */
-    uint32_t mp_delay_posts; /* ... until so many later requests were posted */
-    double   mp_reorder;     /* probability that an MP changes places with the next one */
-    double   mpq_full;       /* probability that the destination's MPQ seems full */
-    double   eq_full;        /* probability that the destination's EQ seems full */
-    double   busy;           /* probability that a posting call returns GLEX_BUSY */
-    uint64_t kill;           /* the process kills itself at its n-th request; 0: never */
-    bool     nomap;          /* glex_ext_mem_alloc() and mapping are not there */
-    bool     noprivate;      /* RDMA to private memory is forbidden */
-    uint64_t seed;
-};
 
 struct glex_endpoint;
 struct glex_fault;
@@ -33,9 +16,6 @@ struct glex_fault;
 #ifdef OPENGLEX_FAULT_INJECTION
 
 extern const struct glex_link glex_fault_link;
-
-/** Parse the value of GLEX_FAULT. Logs and returns false on nonsense. */
-bool glex_fault_parse(const char *text, struct glex_fault_spec *spec);
 
 /** Set up ep->fault, if faults are asked for. */
 glex_ret_t glex_fault_init(struct glex_endpoint *ep);
@@ -60,14 +40,6 @@ void glex_fault_idle(struct glex_endpoint *ep);
 #else
 
 #define glex_fault_link glex_shm_link
-
-static inline bool glex_fault_parse(const char *text, struct glex_fault_spec *spec)
-{
-    (void)spec;
-    glex_error("GLEX_FAULT=%s: this libglex was built without fault injection "
-               "(configure --enable-fault-injection)", text);
-    return false;
-}
 
 static inline glex_ret_t glex_fault_init(struct glex_endpoint *ep)
 {

@@ -7,30 +7,12 @@
 #ifndef GLEX_NET_H
 #define GLEX_NET_H
 
-#include "base/common.h"
+#include "core/device.h"
 #include "core/link.h"
 #include "net/engine.h"
 
 struct glex_endpoint;
 struct glex_net;
-struct glex_nic;
-
-#define GLEX_NET_DEFAULT_PORT    20000u
-#define GLEX_NET_MAX_PORT        32767u /* above are ports that kernels give to clients */
-#define GLEX_NET_DEFAULT_TIMEOUT 30u    /* s */
-
-/* The network of a NIC: what GLEX_NET chose. */
-struct glex_net_place {
-    bool     on;
-    uint32_t ip;     /* of the interface, in host byte order */
-    uint32_t prefix; /* bits of it that all hosts of the network share */
-    uint32_t nic_id; /* of this host on the network */
-    uint64_t identity; /* the same on all hosts that reach each other by it; 0: none */
-    uint8_t  key[GLEX_NET_KEY_MAX];
-    uint32_t key_len;
-    char     interface[16];
-    const struct glex_net_module *module;
-};
 
 extern const struct glex_link glex_net_link;
 

@@ -1,7 +1,7 @@
 #include "shm/stats.h"
 #include "base/env.h"
-#include "shm/layout.h"
 #include "base/log.h"
+#include "shm/layout.h"
 
 #include <errno.h>
 #include <fcntl.h>

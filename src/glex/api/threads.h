@@ -18,20 +18,7 @@
 #ifndef GLEX_THREADS_H
 #define GLEX_THREADS_H
 
-#include "base/common.h"
-
-#include <pthread.h>
-
-struct glex_endpoint;
-struct glex_prober;
-
-struct glex_threads {
-    bool                on;
-    bool                sleeping; /* a thread sleeps on the endpoint's socket */
-    pthread_mutex_t     lock;
-    uint64_t            holder[2]; /* of MPQ and EQ: threads_self() of who probed last, as holder */
-    struct glex_prober *probers;   /* threads that have, or had, copies */
-};
+#include "api/api.h"
 
 /** A probed entry: the slot in its ring, or a copy of it. */
 struct glex_entry {
