@@ -5,6 +5,7 @@
 #define GLEX_API_H
 
 #include "core/endpoint.h"
+#include "core/wait.h"
 
 /* The posting functions, of an endpoint that one thread uses; threads.c has them with the lock. */
 glex_ret_t glex_mp_post(glex_ep_handle_t ep, glex_imm_mp_req_t *req, glex_imm_mp_req_t **bad_req);
@@ -12,18 +13,113 @@ glex_ret_t glex_imm_rdma_post(glex_ep_handle_t ep, glex_imm_rdma_req_t *req,
                               glex_imm_rdma_req_t **bad_req);
 glex_ret_t glex_rdma_post(glex_ep_handle_t ep, glex_rdma_req_t *req, glex_rdma_req_t **bad_req);
 
-/** The published entry of a queue at a position, which is moved over what holds nothing; NULL:
- *  there is none. */
-struct glex_event_slot *glex_event_find(struct glex_endpoint *ep, uint64_t *pos, uint32_t *len);
-struct glex_mp_slot *glex_mp_find(struct glex_endpoint *ep, uint64_t *pos, uint32_t *len);
+/**
+ * Post an event whose data stays in its slot, by the link's own way: what glex_ext_post_event()
+ * does where it meets an obstacle.
+ */
+glex_ret_t glex_event_post(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req);
 
-/** Such an entry becomes the last probed one; the data that came with an event is placed. */
-void glex_event_take(struct glex_endpoint *ep, struct glex_event_slot *slot, uint64_t pos,
-                     uint32_t len);
-void glex_mp_take(struct glex_endpoint *ep, uint64_t pos);
+/* ---- the queues: `which` is GLEX_RING_MPQ or GLEX_RING_EQ ------------------------------------- */
 
-/** Put the data that came with an event where it belongs. */
-void glex_event_place(struct glex_endpoint *ep, const struct glex_event_slot *slot, uint32_t len);
+/** A probed entry: the slot in its ring, or a copy of it; `ret` says why there is none. */
+struct glex_entry {
+    void      *slot;
+    uint32_t   len;
+    glex_ret_t ret;
+};
+
+static GLEX_ALWAYS_INLINE struct glex_ring_rx *glex_queue(struct glex_endpoint *ep, int which)
+{
+    return which == GLEX_RING_EQ ? &ep->eq : &ep->mpq;
+}
+
+/**
+ * Whether a slot holds an entry, and of how much data for those who probe: that of an event may be
+ * for glex_ext_poll() only. Slots of killed producers hold none, nor do slots with a length that no
+ * producer of ours writes.
+ */
+static GLEX_ALWAYS_INLINE bool glex_queue_holds(int which, uint32_t *len)
+{
+    if (which == GLEX_RING_MPQ) {
+        return glex_likely(*len <= GLEX_MP_DATA_LEN);
+    }
+    if (glex_likely(*len <= GLEX_EVENT_DATA_LEN)) {
+        return true;
+    }
+    if (*len - GLEX_CTRL_LEN_STAYS <= GLEX_EVENT_DATA_LEN) {
+        *len = 0;
+        return true;
+    }
+    return false;
+}
+
+/** The published entry at `*pos_p`, which is moved over slots that hold none; NULL: there is none. */
+static GLEX_ALWAYS_INLINE void *glex_queue_find(struct glex_endpoint *ep, int which,
+                                                uint64_t *pos_p, uint32_t *len_p)
+{
+    uint64_t ctrl;
+    void *slot;
+
+    for (;;) {
+        slot = glex_ring_rx_slot(glex_queue(ep, which), *pos_p, &ctrl);
+        if (slot == NULL) {
+            return NULL;
+        }
+        *len_p = GLEX_CTRL_LEN(ctrl);
+        if (glex_likely(glex_queue_holds(which, len_p))) {
+            return slot;
+        }
+        ++*pos_p;
+    }
+}
+
+/**
+ * Put the data that came with an event where it belongs. Handle and range are checked against the
+ * private table: whatever stands in the slot, only memory that is registered for it is written.
+ * Data for a registration that is gone is dropped.
+ */
+static GLEX_ALWAYS_INLINE void glex_event_place(struct glex_endpoint *ep,
+                                                const struct glex_event_slot *slot, uint32_t len)
+{
+    uint64_t place = slot->place;
+    char *dst = glex_mem_range(&ep->mem, place & GLEX_PLACE_MASK, GLEX_PLACE_MASK, place >> 32, len,
+                               GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA);
+
+    if (glex_likely(dst != NULL)) {
+        glex_copy_small(dst, slot->data, len);
+    }
+}
+
+/** The entry at `pos` becomes the last probed one; the data that came with an event is placed. */
+static GLEX_ALWAYS_INLINE void glex_queue_take(struct glex_endpoint *ep, int which,
+                                               const void *slot, uint64_t pos, uint32_t len)
+{
+    struct glex_ring_rx *rx = glex_queue(ep, which);
+
+    rx->cursor = pos + 1;
+    /* Once only: the program may have changed the memory since. */
+    if (glex_likely(pos >= rx->seen)) {
+        rx->seen = pos + 1;
+        if (which == GLEX_RING_EQ && len != 0) {
+            glex_event_place(ep, slot, len);
+        }
+        if (glex_unlikely(rx->armed)) {
+            glex_ring_disarm(rx);
+        }
+    }
+}
+
+/** Discard what was probed. */
+static GLEX_ALWAYS_INLINE void glex_queue_discard(struct glex_endpoint *ep, int which)
+{
+    if (which == GLEX_RING_EQ) {
+        glex_ring_discard(&ep->eq, &ep->counters->event_rx, &ep->counters->eq_high);
+    } else {
+        glex_ring_discard(&ep->mpq, &ep->counters->mp_rx, &ep->counters->mpq_high);
+    }
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 /** How many polls may find nothing before glex_endpoint_idle(). */
 uint32_t glex_endpoint_patience(const struct glex_endpoint *ep);

@@ -30,35 +30,6 @@ static pid_t endpoints_pid;
 
 /* ---- fork and exit --------------------------------------------------------------------------- */
 
-static glex_ret_t forked_send_imm_mp(glex_ep_handle_t ep, glex_imm_mp_req_t *req,
-                                     glex_imm_mp_req_t **bad_req)
-{
-    (void)ep;
-    if (bad_req != NULL) {
-        *bad_req = req;
-    }
-    return GLEX_INVALID_PARAM;
-}
-
-static glex_ret_t forked_imm_rdma(glex_ep_handle_t ep, glex_imm_rdma_req_t *req,
-                                  glex_imm_rdma_req_t **bad_req)
-{
-    (void)ep;
-    if (bad_req != NULL) {
-        *bad_req = req;
-    }
-    return GLEX_INVALID_PARAM;
-}
-
-static glex_ret_t forked_rdma(glex_ep_handle_t ep, glex_rdma_req_t *req, glex_rdma_req_t **bad_req)
-{
-    (void)ep;
-    if (bad_req != NULL) {
-        *bad_req = req;
-    }
-    return GLEX_INVALID_PARAM;
-}
-
 /* The functions of an endpoint that one thread uses. */
 static void ep_set_functions(struct glex_endpoint *ep)
 {
@@ -88,25 +59,22 @@ static void endpoints_parent(void)
     pthread_mutex_unlock(&endpoints_lock);
 }
 
-/* The child inherits no segment: its parent's endpoints refuse everything there. */
+/*
+ * In the child the parent's endpoints refuse everything. Segments are not inherited: there is blank
+ * memory in their place.
+ */
 static void endpoints_child(void)
 {
     struct glex_endpoint *ep;
 
     for (ep = endpoints; ep != NULL; ep = ep->next) {
-        ep->forked = true;
-        ep_set_functions(ep);
-        ep->base.send_imm_mp = forked_send_imm_mp;
-        ep->base.imm_rdma = forked_imm_rdma;
-        ep->base.rdma = forked_rdma;
-        glex_segment_unlock(&ep->segment);
-        glex_ring_rx_fork(&ep->mpq);
-        glex_ring_rx_fork(&ep->eq);
-        ep->poll.idle = 1; /* refuses, as the rings do */
-        memset(ep->peers.cache, 0, sizeof(ep->peers.cache)); /* what is posted finds no peer */
-        ep->peers.num_hinted = 0;
+        glex_threads_fork(ep);
+        glex_segment_fork(&ep->segment);
         glex_peer_fork(&ep->peers);
         glex_net_fork(ep);
+        ep->poll.polls_left = 1; /* glex_ext_poll() finds nothing, and refuses when it looks why */
+        ep->eq.head = ep->eq.cursor = 0; /* a position that zeros do not publish */
+        ep->mpq.head = ep->mpq.cursor = 0;
         ep->dev->num_eps = 0;
         pthread_mutex_init(&ep->dev->device.mutex, NULL); /* may have been held by another thread */
     }
@@ -285,7 +253,7 @@ static glex_ret_t ep_create_segment(struct glex_endpoint *ep, int *listen_fd)
     struct timespec now;
     glex_ret_t ret;
 
-    ret = glex_private_identity(&hdr);
+    ret = glex_cma_identity(&hdr);
     if (ret != GLEX_SUCCESS) {
         return ret;
     }
@@ -352,7 +320,7 @@ static glex_ret_t ep_init(struct glex_endpoint *ep, int listen_fd)
     if (ret != GLEX_SUCCESS) {
         goto err_capture;
     }
-    ep->poll.idle = glex_endpoint_patience(ep);
+    ep->poll.polls_left = glex_endpoint_patience(ep);
     return GLEX_SUCCESS;
 
 err_capture:
@@ -511,7 +479,7 @@ uint32_t glex_endpoint_patience(const struct glex_endpoint *ep)
 
 bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos)
 {
-    rx->idle = glex_endpoint_patience(ep);
+    rx->polls_left = glex_endpoint_patience(ep);
     glex_net_progress(ep);
     glex_fault_idle(ep);
     glex_coll_idle(ep);

@@ -137,24 +137,10 @@ static void copies_discard(struct glex_copies *copies)
 
 /* ---- a ring ---------------------------------------------------------------------------------- */
 
-static struct glex_ring_rx *threads_ring(struct glex_endpoint *ep, int which)
-{
-    return which == GLEX_RING_EQ ? &ep->eq : &ep->mpq;
-}
-
-/* The published entry at a position, which is moved over what holds nothing; NULL: none. */
-static void *threads_find(struct glex_endpoint *ep, int which, uint64_t *pos, uint32_t *len)
-{
-    if (which == GLEX_RING_EQ) {
-        return glex_event_find(ep, pos, len);
-    }
-    return glex_mp_find(ep, pos, len);
-}
-
 /* Nobody holds a queue of which everything that was probed is discarded. */
 static bool threads_may_hold(struct glex_endpoint *ep, int which)
 {
-    const struct glex_ring_rx *rx = threads_ring(ep, which);
+    const struct glex_ring_rx *rx = glex_queue(ep, which);
 
     return rx->seen <= rx->head || ep->threads.holder[which] == threads_self();
 }
@@ -165,30 +151,19 @@ static uint64_t threads_unseen(const struct glex_ring_rx *rx)
     return rx->cursor > rx->seen ? rx->cursor : rx->seen;
 }
 
-static glex_ret_t threads_discard_ring(struct glex_endpoint *ep, int which)
-{
-    return which == GLEX_RING_EQ
-               ? glex_ring_discard(&ep->eq, &ep->counters->event_rx, &ep->counters->eq_high)
-               : glex_ring_discard(&ep->mpq, &ep->counters->mp_rx, &ep->counters->mpq_high);
-}
-
 /* Probe as the holder. */
 static bool threads_probe_ring(struct glex_endpoint *ep, int which, bool first,
                                struct glex_entry *entry)
 {
-    const struct glex_ring_rx *rx = threads_ring(ep, which);
+    const struct glex_ring_rx *rx = glex_queue(ep, which);
     uint64_t pos = first ? rx->head : rx->cursor;
 
-    entry->slot = threads_find(ep, which, &pos, &entry->len);
+    entry->slot = glex_queue_find(ep, which, &pos, &entry->len);
     if (entry->slot == NULL) {
         return false;
     }
     ep->threads.holder[which] = threads_self();
-    if (which == GLEX_RING_EQ) {
-        glex_event_take(ep, entry->slot, pos, entry->len);
-    } else {
-        glex_mp_take(ep, pos);
-    }
+    glex_queue_take(ep, which, entry->slot, pos, entry->len);
     return true;
 }
 
@@ -196,7 +171,7 @@ static bool threads_probe_ring(struct glex_endpoint *ep, int which, bool first,
 static struct glex_copy *threads_copy(struct glex_endpoint *ep, int which, void *slot, uint64_t pos,
                                       uint32_t len)
 {
-    struct glex_ring_rx *rx = threads_ring(ep, which);
+    struct glex_ring_rx *rx = glex_queue(ep, which);
     struct glex_copies *copies = copies_make(ep, which);
     struct glex_copy *copy;
     bool held = rx->seen > rx->head;
@@ -225,7 +200,7 @@ static struct glex_copy *threads_copy(struct glex_endpoint *ep, int which, void 
     }
     if (!held) {
         rx->cursor = pos + 1;
-        threads_discard_ring(ep, which);
+        glex_queue_discard(ep, which);
     }
     return copy;
 }
@@ -234,13 +209,13 @@ static struct glex_copy *threads_copy(struct glex_endpoint *ep, int which, void 
 static glex_ret_t threads_probe_copy(struct glex_endpoint *ep, int which, struct glex_entry *entry,
                                      glex_ret_t none)
 {
-    uint64_t pos = threads_unseen(threads_ring(ep, which));
+    uint64_t pos = threads_unseen(glex_queue(ep, which));
     struct glex_copies *copies;
     struct glex_copy *copy;
     uint32_t len;
     void *slot;
 
-    slot = threads_find(ep, which, &pos, &len);
+    slot = glex_queue_find(ep, which, &pos, &len);
     if (slot == NULL) {
         return none;
     }
@@ -285,21 +260,21 @@ static glex_ret_t threads_try(struct glex_endpoint *ep, int which, bool first,
 static glex_ret_t threads_wait(struct glex_endpoint *ep, int which, int32_t timeout,
                                uint64_t *deadline, glex_ret_t none)
 {
-    struct glex_ring_rx *rx = threads_ring(ep, which);
+    struct glex_ring_rx *rx = glex_queue(ep, which);
     uint64_t pos;
     uint32_t len;
 
     if (timeout < -1) {
         return GLEX_INVALID_PARAM;
     }
-    if (timeout == 0 && --rx->idle != 0) {
+    if (timeout == 0 && --rx->polls_left != 0) {
         return none;
     }
     if (*deadline == 0) {
         *deadline = glex_wait_deadline(timeout);
     }
     pos = threads_unseen(rx);
-    if (threads_find(ep, which, &pos, &len) != NULL) {
+    if (glex_queue_find(ep, which, &pos, &len) != NULL) {
         return GLEX_SUCCESS;
     }
     return glex_wait_for(ep, rx, pos, *deadline, none);
@@ -321,30 +296,41 @@ static glex_ret_t threads_probe(struct glex_endpoint *ep, int which, bool first,
     }
 }
 
-glex_ret_t glex_threads_probe(struct glex_endpoint *ep, int which, bool first, int32_t timeout,
-                              struct glex_entry *entry)
+struct glex_entry glex_threads_probe(struct glex_endpoint *ep, int which, bool first,
+                                     int32_t timeout)
 {
-    GLEX_LOCKED(ep);
-    return threads_probe(ep, which, first, timeout, entry);
+    struct glex_entry entry = {.ret = GLEX_INVALID_PARAM};
+
+    if (!ep->forked) {
+        GLEX_LOCKED(ep);
+        entry.ret = threads_probe(ep, which, first, timeout, &entry);
+        if (entry.ret != GLEX_SUCCESS) {
+            entry.slot = NULL;
+        }
+    }
+    return entry;
 }
 
 glex_ret_t glex_threads_discard(struct glex_endpoint *ep, int which)
 {
-    struct glex_ring_rx *rx = threads_ring(ep, which);
+    struct glex_ring_rx *rx = glex_queue(ep, which);
     struct glex_copies *copies;
     uint64_t pos;
     uint32_t len;
-    GLEX_LOCKED(ep);
 
+    if (ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_LOCKED(ep);
     copies = copies_of_self(ep, which);
     if (copies != NULL && copies->num != 0) {
         copies_discard(copies);
     } else if (threads_may_hold(ep, which) && rx->cursor != rx->head) {
         /* With it what others have taken from behind it. */
         pos = rx->cursor;
-        (void)threads_find(ep, which, &pos, &len);
+        (void)glex_queue_find(ep, which, &pos, &len);
         rx->cursor = pos;
-        return threads_discard_ring(ep, which);
+        glex_queue_discard(ep, which);
     }
     return GLEX_SUCCESS;
 }
@@ -363,7 +349,7 @@ static void threads_receive(struct glex_endpoint *ep, const struct glex_entry *e
         copies_drop_first(copies);
         return;
     }
-    threads_discard_ring(ep, GLEX_RING_MPQ);
+    glex_queue_discard(ep, GLEX_RING_MPQ);
     /* Others that were probed before stay so. */
     if (cursor > ep->mpq.cursor) {
         ep->mpq.cursor = cursor;
@@ -377,8 +363,11 @@ glex_ret_t glex_threads_receive(struct glex_endpoint *ep, int32_t timeout, glex_
     struct glex_entry entry;
     uint64_t cursor = 0;
     glex_ret_t ret;
-    GLEX_LOCKED(ep);
 
+    if (ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_LOCKED(ep);
     /* While this thread holds the queue nobody else moves its cursor. */
     if (ep->mpq.seen > ep->mpq.head && ep->threads.holder[GLEX_RING_MPQ] == self) {
         cursor = ep->mpq.cursor;
@@ -392,15 +381,27 @@ glex_ret_t glex_threads_receive(struct glex_endpoint *ep, int32_t timeout, glex_
 
 /* ---- setting up ------------------------------------------------------------------------------ */
 
+static void threads_set_on(struct glex_endpoint *ep)
+{
+    ep->threads.on = true;
+    ep->base = (struct glex_ep){locked_send_imm_mp, locked_imm_rdma, locked_rdma};
+}
+
 glex_ret_t glex_threads_init(struct glex_endpoint *ep)
 {
     if (pthread_mutex_init(&ep->threads.lock, NULL) != 0) {
         glex_error("no lock for an endpoint");
         return GLEX_NO_MEM_RESOURCE;
     }
-    ep->threads.on = true;
-    ep->base = (struct glex_ep){locked_send_imm_mp, locked_imm_rdma, locked_rdma};
+    threads_set_on(ep);
     return GLEX_SUCCESS;
+}
+
+void glex_threads_fork(struct glex_endpoint *ep)
+{
+    ep->forked = true;
+    pthread_mutex_init(&ep->threads.lock, NULL); /* may have been held by another thread */
+    threads_set_on(ep);
 }
 
 void glex_threads_cleanup(struct glex_endpoint *ep)

@@ -20,21 +20,19 @@
 
 #include "api/api.h"
 
-/** A probed entry: the slot in its ring, or a copy of it. */
-struct glex_entry {
-    void    *slot;
-    uint32_t len;
-};
-
 /** Let several threads use a new endpoint. */
 glex_ret_t glex_threads_init(struct glex_endpoint *ep);
 
 void glex_threads_cleanup(struct glex_endpoint *ep);
 
+/** In a child of fork(): the parent's endpoint goes the way of those that several threads use, and
+ *  the functions on that way refuse. */
+void glex_threads_fork(struct glex_endpoint *ep);
+
 /** The probing functions, for threads; `which`: GLEX_RING_MPQ or GLEX_RING_EQ. They take the
  *  lock. */
-glex_ret_t glex_threads_probe(struct glex_endpoint *ep, int which, bool first, int32_t timeout,
-                              struct glex_entry *entry);
+struct glex_entry glex_threads_probe(struct glex_endpoint *ep, int which, bool first,
+                                     int32_t timeout);
 glex_ret_t glex_threads_discard(struct glex_endpoint *ep, int which);
 glex_ret_t glex_threads_receive(struct glex_endpoint *ep, int32_t timeout, glex_ep_addr_t *src,
                                 void *data, uint32_t *len);

@@ -118,7 +118,7 @@ static int send_read(struct glex_coll_send *send, uint64_t offset, char *data, u
         memcpy(data, ptr, len);
         return GLEX_REQ_DONE;
     }
-    status = glex_shm_copy_private(send->ep, send->owner, addr, data, len, GLEX_RDMA_TYPE_GET);
+    status = glex_cma_copy(send->ep, send->owner, addr, data, len, GLEX_RDMA_TYPE_GET);
     return status == GLEX_REQ_DONE ? status : GLEX_COLL_OWNER;
 }
 
@@ -214,7 +214,7 @@ static int send_memory(struct glex_coll_send *send, struct glex_peer *dst, bool 
         glex_copy_small(rmem->ptr + desc->rmt_offset, desc->data, desc->len);
         return GLEX_REQ_DONE;
     }
-    return glex_shm_copy_private(send->ep, dst, rmem->addr + desc->rmt_offset, (char *)desc->data,
+    return glex_cma_copy(send->ep, dst, rmem->addr + desc->rmt_offset, (char *)desc->data,
                                  desc->len, GLEX_RDMA_TYPE_PUT);
 }
 

@@ -34,7 +34,7 @@ struct glex_threads {
 /* State of glex_ext_poll(). */
 struct glex_poll {
     uint32_t held;    /* entries taken and not given back */
-    uint32_t idle;    /* empty polls until the next look for a stall */
+    uint32_t polls_left; /* that may find nothing before the next look for a stall */
     bool     mp_last; /* what came last was an MP */
 };
 

@@ -42,7 +42,7 @@ glex_ret_t glex_mem_init(struct glex_endpoint *ep)
 
 void glex_mem_cleanup(struct glex_endpoint *ep)
 {
-    glex_region_cleanup(&ep->mem);
+    glex_nicmem_cleanup(&ep->mem);
     munmap(ep->mem.table, mem_table_size());
     pthread_mutex_destroy(&ep->mem.lock);
 }
@@ -141,7 +141,7 @@ static void mem_publish(struct glex_mem *mem, uint32_t index, char *addr, uint64
 
     __atomic_store_n(&shared->addr, (uint64_t)(uintptr_t)addr, __ATOMIC_RELEASE);
     __atomic_store_n(&shared->len, len, __ATOMIC_RELEASE);
-    __atomic_store_n(&shared->file_off, glex_region_file_off(mem, addr, len), __ATOMIC_RELEASE);
+    __atomic_store_n(&shared->file_off, glex_nicmem_file_off(mem, addr, len), __ATOMIC_RELEASE);
     __atomic_store_n(&shared->state, state, __ATOMIC_RELEASE);
 }
 
@@ -165,7 +165,7 @@ glex_ret_t glex_register_mem(glex_ep_handle_t handle, void *addr, uint64_t len, 
     pthread_mutex_lock(&mem->lock);
     /* Who may trace a process is for its user to decide: asked for only where peers need it. */
     if ((ep->dev->caps.caps & GLEX_EXT_CAP_PRIVATE_RDMA) &&
-        glex_region_file_off(mem, addr, len) == 0) {
+        glex_nicmem_file_off(mem, addr, len) == 0) {
         glex_caps_allow_private();
     }
     ret = mem_take_entry(ep, &index);

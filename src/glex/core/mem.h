@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 struct glex_endpoint;
-struct glex_region;
+struct glex_nicmem;
 
 /* The owner's private copy of a table entry: what the owner does is decided by it alone. */
 struct glex_mem_entry {
@@ -27,7 +27,7 @@ struct glex_mem {
     uint32_t               num_free;
     uint32_t               first_gen; /* generation of entries that were never used */
     uint32_t               used; /* entries ever used */
-    struct glex_region    *regions;
+    struct glex_nicmem    *regions;
     uint64_t               file_end; /* of the segment's file; offsets are never used again */
 };
 
@@ -86,9 +86,9 @@ static inline char *glex_mem_range(const struct glex_mem *mem, uint64_t mh, uint
 }
 
 /** Offset in the segment's file of a range of NIC memory; 0: it is not NIC memory. */
-uint64_t glex_region_file_off(const struct glex_mem *mem, const char *addr, uint64_t len);
+uint64_t glex_nicmem_file_off(const struct glex_mem *mem, const char *addr, uint64_t len);
 
 /** Unmap all NIC memory. */
-void glex_region_cleanup(struct glex_mem *mem);
+void glex_nicmem_cleanup(struct glex_mem *mem);
 
 #endif

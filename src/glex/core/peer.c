@@ -182,8 +182,7 @@ void glex_peer_orphan(struct glex_peer_table *table, struct glex_peer *peer)
  */
 static bool peer_release_mapping(const struct glex_mapping *map)
 {
-    if (mmap(map->base, map->size, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    if (!glex_segment_blank(map->base, map->size)) {
         glex_warn("%llu KiB of a peer that is gone stay in shared memory: %s",
                   (unsigned long long)map->size / 1024, strerror(errno));
         return false;
@@ -221,6 +220,8 @@ void glex_peer_fork(struct glex_peer_table *table)
     const struct glex_peer *peer;
     uint32_t i;
 
+    memset(table->cache, 0, sizeof(table->cache));
+    table->num_hinted = 0;
     for (i = 0; i < table->num_buckets; i++) {
         for (peer = table->buckets[i]; peer != NULL; peer = peer->next) {
             peer_fork_maps(peer->pinned);
@@ -339,4 +340,16 @@ void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer)
     *link = peer->next;
     peer_count(ep, -1);
     peer->link->detach(ep, peer);
+}
+
+struct glex_peer *glex_peer_again(struct glex_endpoint *ep, struct glex_peer *peer, int *status_p)
+{
+    uint64_t addr;
+
+    if (*status_p != GLEX_REQ_PEER_GONE) {
+        return NULL;
+    }
+    addr = peer->addr;
+    glex_peer_drop(ep, peer);
+    return glex_endpoint_peer(ep, addr, status_p);
 }

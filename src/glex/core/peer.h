@@ -110,6 +110,13 @@ uint64_t glex_peer_hinted_addr(const struct glex_peer *peer);
 /** Detach from a peer that is gone. */
 void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer);
 
+/**
+ * A request to a peer came to `*status_p`. If that says that the peer is gone, detach from it, and
+ * look who has its address now: it may have been replaced.
+ * @return To whom to post the request once more; NULL: `*status_p` stands.
+ */
+struct glex_peer *glex_peer_again(struct glex_endpoint *ep, struct glex_peer *peer, int *status_p);
+
 /** Keep a mapping of a peer until the endpoint is destroyed. */
 void glex_peer_pin(struct glex_peer *peer, struct glex_mapping *map);
 
@@ -123,8 +130,8 @@ void glex_peer_orphan(struct glex_peer_table *table, struct glex_peer *peer);
 /** Give back the shared memory that is pinned of detached peers that had an address. */
 void glex_peer_release(struct glex_endpoint *ep, uint64_t addr);
 
-/** In a child of fork(): put empty memory where queues and tables of peers were, which are not
- *  inherited, because a program may have pointers there (glex_ext_peer_watch()). */
+/** In a child of fork(): posts find no peer, and there is blank memory where a program may have
+ *  pointers to tables of peers (glex_ext_peer_watch()), which are not inherited. */
 void glex_peer_fork(struct glex_peer_table *table);
 
 void glex_peer_unmap(struct glex_mapping *map);

@@ -441,7 +441,7 @@ static int shm_copy(struct glex_endpoint *ep, struct glex_peer *peer, const stru
         return GLEX_REQ_DONE;
     }
     if (rmem->ptr == NULL) {
-        return glex_shm_copy_private(ep, peer, rmem->addr + req->rmt_offset, local, req->len,
+        return glex_cma_copy(ep, peer, rmem->addr + req->rmt_offset, local, req->len,
                                      req->type);
     }
     /* An endpoint may put to itself, and the ranges may overlap. */
@@ -483,6 +483,6 @@ const struct glex_link glex_shm_link = {
     .is_living = glex_shm_is_living,
     .send_mp = glex_shm_send_mp,
     .imm_put = glex_shm_imm_put,
-    .event = glex_shm_message,
+    .event = glex_shm_post_event,
     .rdma = glex_shm_rdma,
 };

@@ -58,11 +58,11 @@ int glex_shm_rmem_find(struct glex_endpoint *ep, struct glex_peer *peer, uint64_
                        uint64_t offset, uint64_t len, uint32_t need, struct glex_rmem **rmem_p);
 
 /** Copy between memory of this process and private memory of a peer. */
-int glex_shm_copy_private(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
+int glex_cma_copy(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
                           char *local, uint64_t len, enum glex_rdma_type type);
 
 /** Enter in a header what peers recognize this process by. Errors: SYS_ERR, logged. */
-glex_ret_t glex_private_identity(struct glex_segment_header *hdr);
+glex_ret_t glex_cma_identity(struct glex_segment_header *hdr);
 
 int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
                   char *local);
@@ -203,7 +203,7 @@ static inline int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *p
     if (glex_likely(rmem->ptr != NULL)) {
         glex_copy_small(rmem->ptr + req->rmt_offset, req->data, req->len);
     } else if (req->len != 0) {
-        status = glex_shm_copy_private(ep, peer, rmem->addr + req->rmt_offset, req->data,
+        status = glex_cma_copy(ep, peer, rmem->addr + req->rmt_offset, req->data,
                                        req->len, GLEX_RDMA_TYPE_PUT);
         if (status != GLEX_REQ_DONE) {
             return status;
@@ -216,7 +216,7 @@ static inline int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *p
 }
 
 /** The event of a request, with its data for whoever takes it. */
-static inline int glex_shm_message(struct glex_endpoint *ep, struct glex_peer *peer,
+static inline int glex_shm_post_event(struct glex_endpoint *ep, struct glex_peer *peer,
                                    const glex_imm_rdma_req_t *req)
 {
     return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, req->data, req->len, 0,

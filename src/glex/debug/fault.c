@@ -220,7 +220,7 @@ static int fault_event(struct glex_endpoint *ep, struct glex_peer *peer,
         return status;
     }
     status = fault_loses_event(ep, req->flag) ? fault_full(req->flag, GLEX_ERR_STATUS_DEST_EQ_FULL)
-                                              : glex_shm_message(ep, peer, req);
+                                              : glex_shm_post_event(ep, peer, req);
     return fault_leave(ep, status);
 }
 

@@ -405,7 +405,7 @@ static int net_posted(struct glex_endpoint *ep, struct net_peer *peer)
     /* A reply may come soon: look for it often, and more seldom the longer there is none. */
     ep->net->misses = 0;
     if (!ep->threads.on) { /* else another thread may be polling, and looks soon anyway */
-        ep->eq.idle = ep->mpq.idle = ep->poll.idle = 1;
+        ep->eq.polls_left = ep->mpq.polls_left = ep->poll.polls_left = 1;
     }
     net_peer_go_on(peer);
     return GLEX_REQ_DONE;

@@ -114,7 +114,7 @@ static int net_on_immediate(struct net_source *source, struct glex_peer *self,
     if (record->len > GLEX_EVENT_DATA_LEN) {
         return NET_BAD;
     }
-    return record->op == NET_OP_EVENT ? glex_shm_message(source->side.ep, self, &req)
+    return record->op == NET_OP_EVENT ? glex_shm_post_event(source->side.ep, self, &req)
                                       : glex_shm_imm_put(source->side.ep, self, &req);
 }
 

@@ -27,21 +27,9 @@ void glex_ring_rx_init(struct glex_ring_rx *rx, struct glex_ring_ctl *ctl, uint3
     rx->ctl = ctl;
     rx->slots = (char *)(ctl + 1);
     rx->mask = capacity - 1;
-    rx->idle = GLEX_RING_PATIENCE;
+    rx->polls_left = GLEX_RING_PATIENCE;
     rx->id = id;
     rx->stall_pos = GLEX_INTENT_NONE; /* no position */
-}
-
-struct glex_ring_ctl glex_ring_forked_ctl;
-
-void glex_ring_rx_fork(struct glex_ring_rx *rx)
-{
-    static uint64_t slot[(1 << GLEX_SLOT_SHIFT) / sizeof(uint64_t)]; /* never published */
-
-    memset(rx, 0, sizeof(*rx));
-    rx->ctl = &glex_ring_forked_ctl;
-    rx->slots = (char *)slot;
-    rx->idle = 1; /* the slow path at every probe: it refuses */
 }
 
 void GLEX_NOINLINE glex_ring_note_level(const struct glex_ring_rx *rx, uint64_t *high)

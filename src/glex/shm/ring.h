@@ -44,7 +44,7 @@ struct glex_ring_rx {
     uint64_t              head;   /* oldest not discarded */
     uint64_t              cursor; /* next to probe */
     uint64_t              seen;   /* next that was never probed */
-    uint32_t              idle;   /* empty polls until the next look for a stall */
+    uint32_t              polls_left; /* that may find nothing before the next look for a stall */
     bool                  armed;
     struct glex_ring_ctl *ctl;
     uint64_t              id; /* glex_ring_id() */
@@ -61,12 +61,6 @@ enum glex_ring_ret {
     GLEX_RING_NO_RECEIVER,
     GLEX_RING_CLOSED
 };
-
-/* What the rings of an endpoint inherited by fork() look at: for ever empty. */
-extern struct glex_ring_ctl glex_ring_forked_ctl;
-
-/** In a child of fork(), where the segment is not mapped: polls find nothing, and slowly. */
-void glex_ring_rx_fork(struct glex_ring_rx *rx);
 
 /** Set up a view of the ring at `ctl`, whose name is `id`. */
 void glex_ring_tx_init(struct glex_ring_tx *tx, struct glex_ring_ctl *ctl, uint32_t capacity,
@@ -193,7 +187,7 @@ static inline void *glex_ring_rx_slot(const struct glex_ring_rx *rx, uint64_t po
     return glex_likely(GLEX_CTRL_SEQ(*ctrl_p) == (uint32_t)(pos + 1)) ? ctrl : NULL;
 }
 
-/** Take the highest fill level: reads the producers' line, so not at every discard. */
+/** Update the high-water mark. Reads the producers' tail line, so not at every discard. */
 void glex_ring_note_level(const struct glex_ring_rx *rx, uint64_t *high);
 
 /**
@@ -202,13 +196,12 @@ void glex_ring_note_level(const struct glex_ring_rx *rx, uint64_t *high);
  * @param high   Highest fill level, looked at every 256 entries.
  * release: a producer that sees the head moved may overwrite slots that were read before.
  */
-static inline glex_ret_t glex_ring_discard(struct glex_ring_rx *rx, uint64_t *count,
-                                           uint64_t *high)
+static inline void glex_ring_discard(struct glex_ring_rx *rx, uint64_t *count, uint64_t *high)
 {
     uint64_t num = rx->cursor - rx->head;
 
     if (glex_unlikely(num == 0)) {
-        return rx->ctl == &glex_ring_forked_ctl ? GLEX_INVALID_PARAM : GLEX_SUCCESS;
+        return;
     }
     if (glex_unlikely(((rx->head - 1) ^ (rx->cursor - 1)) & ~255ull)) {
         glex_ring_note_level(rx, high);
@@ -216,7 +209,6 @@ static inline glex_ret_t glex_ring_discard(struct glex_ring_rx *rx, uint64_t *co
     rx->head = rx->cursor;
     __atomic_store_n(&rx->ctl->head, rx->head, __ATOMIC_RELEASE);
     __atomic_store_n(count, *count + num, __ATOMIC_RELAXED);
-    return GLEX_SUCCESS;
 }
 
 /** Pass over entries that hold nothing, up to `pos`, where nothing before them is left, or was

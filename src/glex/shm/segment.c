@@ -390,20 +390,32 @@ void glex_segment_retire(int dirfd, const struct glex_segment *seg)
     }
 }
 
-void glex_segment_destroy(int dirfd, struct glex_segment *seg)
-{
-    glex_segment_retire(dirfd, seg);
-    munmap(seg->hdr, seg->base_size);
-    seg->hdr = NULL;
-    glex_segment_unlock(seg);
-}
-
-void glex_segment_unlock(struct glex_segment *seg)
+static void segment_unlock(struct glex_segment *seg)
 {
     if (seg->lock_fd >= 0) {
         close(seg->lock_fd);
         seg->lock_fd = -1;
     }
+}
+
+void glex_segment_destroy(int dirfd, struct glex_segment *seg)
+{
+    glex_segment_retire(dirfd, seg);
+    munmap(seg->hdr, seg->base_size);
+    seg->hdr = NULL;
+    segment_unlock(seg);
+}
+
+bool glex_segment_blank(void *addr, uint64_t size)
+{
+    return mmap(addr, size, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+void glex_segment_fork(struct glex_segment *seg)
+{
+    segment_unlock(seg);
+    (void)glex_segment_blank(seg->hdr, seg->base_size);
 }
 
 int glex_segment_reopen(int dirfd, const struct glex_segment *seg)

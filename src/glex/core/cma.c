@@ -11,22 +11,22 @@
 #include <unistd.h>
 
 /* The kernel moves at most 2 GiB - 4 KiB in one call. */
-#define PRIVATE_MAX_LEN (1ull << 30)
+#define CMA_MAX_LEN (1ull << 30)
 
 /* ---- who this process is --------------------------------------------------------------------- */
 
 /* A put looks whether it is still the peer after so many that only rely on the page's address. */
-#define PRIVATE_TRUST 64u
+#define CMA_TRUST 64u
 /* Addresses that the page is tried at, below 2^46. Under ThreadSanitizer none of them is to be had:
  * then it is where the kernel puts it, as random as that is. */
-#define PRIVATE_TRIES 100
-#define PRIVATE_SPACE (1ull << 46)
+#define CMA_TRIES 100
+#define CMA_SPACE (1ull << 46)
 
 /*
  * A page that is empty in a child of fork(), which is another process and needs a cookie of its own.
  * It says where the cookie is. No lock: a child of fork() might find it held for ever.
  */
-static uint64_t **private_marker(void)
+static uint64_t **cma_marker(void)
 {
     static uint64_t **marker;
     uint64_t **page = __atomic_load_n(&marker, __ATOMIC_ACQUIRE), **none = NULL;
@@ -57,22 +57,22 @@ static uint64_t **private_marker(void)
  * address of 46 bits, whatever the kernel does about such: another process has nothing there, but
  * for the part of 2^46 bytes that it has mapped (a GiB: one in 65,536).
  */
-static uint64_t *private_cookie_page(void)
+static uint64_t *cma_cookie_page(void)
 {
     size_t size = glex_page_size();
     uint64_t random[2], *wanted, *page = MAP_FAILED;
     int i;
 
-    for (i = 0; i < PRIVATE_TRIES; i++) {
+    for (i = 0; i < CMA_TRIES; i++) {
         if (getrandom(random, sizeof(random), 0) != sizeof(random)) {
             return NULL;
         }
-        wanted = (uint64_t *)(uintptr_t)(random[0] % PRIVATE_SPACE & ~(uint64_t)(size - 1));
+        wanted = (uint64_t *)(uintptr_t)(random[0] % CMA_SPACE & ~(uint64_t)(size - 1));
         page = mmap(wanted, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (page == MAP_FAILED) {
             return NULL;
         }
-        if (page == wanted || i == PRIVATE_TRIES - 1) {
+        if (page == wanted || i == CMA_TRIES - 1) {
             break;
         }
         munmap(page, size);
@@ -85,15 +85,15 @@ static uint64_t *private_cookie_page(void)
     return page;
 }
 
-glex_ret_t glex_private_identity(struct glex_segment_header *hdr)
+glex_ret_t glex_cma_identity(struct glex_segment_header *hdr)
 {
-    uint64_t **marker = private_marker(), *page = NULL, *none = NULL;
+    uint64_t **marker = cma_marker(), *page = NULL, *none = NULL;
 
     if (marker != NULL) {
         page = __atomic_load_n(marker, __ATOMIC_ACQUIRE);
     }
     if (marker != NULL && page == NULL) {
-        page = private_cookie_page();
+        page = cma_cookie_page();
         /* release: who loads the address finds the cookie. The first page is everybody's. */
         if (page != NULL && !__atomic_compare_exchange_n(marker, &none, page, false,
                                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
@@ -112,7 +112,7 @@ glex_ret_t glex_private_identity(struct glex_segment_header *hdr)
 
 /* ---- copying --------------------------------------------------------------------------------- */
 
-static void private_log(struct glex_peer *peer, const char *why)
+static void cma_log(struct glex_peer *peer, const char *why)
 {
     if (!peer->private_failed) {
         peer->private_failed = true;
@@ -122,7 +122,7 @@ static void private_log(struct glex_peer *peer, const char *why)
 }
 
 /* Why the private memory of a peer cannot be reached in any case; NULL: it may be. */
-static const char *private_forbidden(const struct glex_endpoint *ep, const struct glex_peer *peer)
+static const char *cma_forbidden(const struct glex_endpoint *ep, const struct glex_peer *peer)
 {
     if (!(ep->dev->caps.caps & GLEX_EXT_CAP_PRIVATE_RDMA)) {
         return ep->dev->caps.missing;
@@ -137,18 +137,18 @@ static const char *private_forbidden(const struct glex_endpoint *ep, const struc
 }
 
 /* The peer is not the process that has its pid: say why, unless it is simply gone. */
-static int private_other(struct glex_endpoint *ep, struct glex_peer *peer, const char *why, int err)
+static int cma_other(struct glex_endpoint *ep, struct glex_peer *peer, const char *why, int err)
 {
     /* Not to be found where it was: it has ended, though its lock may be held a moment longer. */
     if ((err == ESRCH && peer->pid_space != 0) || !glex_shm_is_living(ep, peer)) {
         return GLEX_REQ_PEER_GONE;
     }
-    private_log(peer, why);
+    cma_log(peer, why);
     return GLEX_ERR_STATUS_PCIE_READ;
 }
 
 /* A transfer, of `num` pieces, whose first one is the cookie. @return As process_vm_readv(). */
-static ssize_t private_call(const struct glex_peer *peer, enum glex_rdma_type type,
+static ssize_t cma_call(const struct glex_peer *peer, enum glex_rdma_type type,
                             const struct iovec *local, const struct iovec *remote, unsigned num)
 {
     pid_t pid = (pid_t)peer->pid;
@@ -166,12 +166,12 @@ static ssize_t private_call(const struct glex_peer *peer, enum glex_rdma_type ty
  * A get reads the cookie together with the data. A put writes the cookie, over itself and before the
  * data: the kernel stops at the first piece that it cannot write, so nothing is written where the
  * page is not there any more. Another process that does have something at that address is known by
- * reading the cookie first, as is done at the first put to a peer and at every PRIVATE_TRUST-th: it
+ * reading the cookie first, as is done at the first put to a peer and at every CMA_TRUST-th: it
  * would take a second system call each time, half as long as copying 16 KB.
  *
  * @param [out] moved_p  Bytes moved, at least 1, if DONE is returned.
  */
-static int private_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
+static int cma_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
                         char *local_addr, uint64_t len, enum glex_rdma_type type,
                         uint64_t *moved_p)
 {
@@ -183,22 +183,22 @@ static int private_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64
     ssize_t ret = sizeof(cookie);
 
     if (look) {
-        ret = private_call(peer, GLEX_RDMA_TYPE_GET, local, remote,
+        ret = cma_call(peer, GLEX_RDMA_TYPE_GET, local, remote,
                            type == GLEX_RDMA_TYPE_GET ? 2 : 1);
     }
     if (ret >= (ssize_t)sizeof(cookie) && cookie != peer->cookie) {
-        return private_other(ep, peer, "that pid is another process here", 0);
+        return cma_other(ep, peer, "that pid is another process here", 0);
     }
     if (ret >= (ssize_t)sizeof(cookie) && type == GLEX_RDMA_TYPE_PUT) {
-        peer->private_trust = (look ? PRIVATE_TRUST : peer->private_trust) - 1;
-        ret = private_call(peer, GLEX_RDMA_TYPE_PUT, local, remote, 2);
+        peer->private_trust = (look ? CMA_TRUST : peer->private_trust) - 1;
+        ret = cma_call(peer, GLEX_RDMA_TYPE_PUT, local, remote, 2);
     }
     if (ret < (ssize_t)sizeof(cookie)) {
         peer->private_trust = 0;
-        return private_other(ep, peer, strerror(errno), errno);
+        return cma_other(ep, peer, strerror(errno), errno);
     }
     if (ret == sizeof(cookie)) {
-        private_log(peer, strerror(EFAULT));
+        cma_log(peer, strerror(EFAULT));
         return GLEX_ERR_STATUS_PCIE_READ;
     }
     *moved_p = (uint64_t)ret - sizeof(cookie);
@@ -206,19 +206,19 @@ static int private_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64
 }
 
 /* One call may move less than asked: up to a page that cannot be had. */
-int glex_shm_copy_private(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
+int glex_cma_copy(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
                           char *local_addr, uint64_t len, enum glex_rdma_type type)
 {
-    const char *why = private_forbidden(ep, peer);
+    const char *why = cma_forbidden(ep, peer);
     uint64_t done, moved = 0, piece;
     int status;
 
     if (why != NULL) {
-        return private_other(ep, peer, why, 0);
+        return cma_other(ep, peer, why, 0);
     }
     for (done = 0; done < len; done += moved) {
-        piece = len - done < PRIVATE_MAX_LEN ? len - done : PRIVATE_MAX_LEN;
-        status = private_move(ep, peer, addr + done, local_addr + done, piece, type, &moved);
+        piece = len - done < CMA_MAX_LEN ? len - done : CMA_MAX_LEN;
+        status = cma_move(ep, peer, addr + done, local_addr + done, piece, type, &moved);
         if (status != GLEX_REQ_DONE) {
             return status;
         }

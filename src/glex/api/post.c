@@ -1,10 +1,117 @@
 /*
- * RDMA: posting immediate puts, and puts and gets between registrations.
+ * Posting: messages (MP), immediate puts, and puts and gets between registrations.
  */
 #include "api/api.h"
 #include "coll/coll.h"
 #include "core/shm.h"
 #include "net/net.h"
+
+/* What to return of a request that was carried out, failed and left an error request, or neither. */
+static glex_ret_t post_ret(int status)
+{
+    return status == GLEX_REQ_BUSY ? GLEX_BUSY : GLEX_SUCCESS;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* Why a request cannot be taken, or SUCCESS. */
+static inline glex_ret_t mp_check(const glex_imm_mp_req_t *req)
+{
+    if (glex_unlikely(req->len > GLEX_MP_DATA_LEN || (req->data == NULL && req->len != 0))) {
+        return GLEX_INVALID_PARAM;
+    }
+    return GLEX_SUCCESS;
+}
+
+/* A request that did not go through at the first try. */
+static glex_ret_t GLEX_NOINLINE mp_failed(struct glex_endpoint *ep, struct glex_peer *peer,
+                                          const glex_imm_mp_req_t *req, int status)
+{
+    peer = glex_peer_again(ep, peer, &status);
+    if (peer != NULL) {
+        status = glex_link_send_mp(ep, peer, req);
+    }
+    if (status == GLEX_REQ_DONE) {
+        GLEX_COUNT(ep, mp_tx, 1);
+    } else if (status != GLEX_REQ_BUSY) {
+        glex_error_mp(ep, status, req);
+    }
+    return post_ret(status);
+}
+
+static inline glex_ret_t mp_post_one(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
+{
+    glex_ret_t ret;
+    struct glex_peer *peer;
+    int status;
+
+    if (glex_unlikely(ep->forked)) {
+        return GLEX_INVALID_PARAM;
+    }
+    if (glex_unlikely((req->flag & GLEX_FLAG_FENCE) && glex_net_holds(ep))) {
+        return GLEX_BUSY;
+    }
+    if (glex_unlikely(req->flag & GLEX_COLL_FLAGS)) {
+        return glex_coll_post_mp(ep, req);
+    }
+    ret = mp_check(req);
+    if (glex_unlikely(ret != GLEX_SUCCESS)) {
+        return ret;
+    }
+    peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
+    if (glex_likely(peer != NULL)) {
+        status = glex_link_send_mp(ep, peer, req);
+        if (glex_likely(status == GLEX_REQ_DONE)) {
+            GLEX_COUNT(ep, mp_tx, 1);
+            return GLEX_SUCCESS;
+        }
+    }
+    return mp_failed(ep, peer, req, status);
+}
+
+static __attribute__((noinline)) glex_ret_t mp_post_chain(struct glex_endpoint *ep,
+                                                          glex_imm_mp_req_t *req,
+                                                          glex_imm_mp_req_t **bad_req)
+{
+    glex_ret_t ret;
+
+    do {
+        ret = mp_post_one(ep, req);
+        if (glex_unlikely(ret != GLEX_SUCCESS)) {
+            if (bad_req != NULL) {
+                *bad_req = req;
+            }
+            return ret;
+        }
+        req = req->next;
+    } while (req != NULL);
+    return GLEX_SUCCESS;
+}
+
+/* The shortest way: one request that meets no obstacle; as imm_rdma_post_message(). */
+static inline bool mp_post_message(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
+{
+    struct glex_peer *peer = glex_endpoint_hinted_peer(ep, req->rmt_ep_addr);
+
+    if (glex_unlikely((req->flag & ~GLEX_EXT_FLAG_NO_LOSS) != 0 || req->next != NULL ||
+                      req->len > GLEX_MP_DATA_LEN || (req->data == NULL && req->len != 0) ||
+                      peer == NULL || peer->link != &glex_shm_link ||
+                      !glex_shm_try_mp(ep, peer, req->data, req->len))) {
+        return false;
+    }
+    GLEX_COUNT(ep, mp_tx, 1);
+    return true;
+}
+
+glex_ret_t glex_mp_post(glex_ep_handle_t handle, glex_imm_mp_req_t *req,
+                        glex_imm_mp_req_t **bad_req)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    return glex_likely(mp_post_message(ep, req)) ? GLEX_SUCCESS : mp_post_chain(ep, req, bad_req);
+}
+
+/* ---- immediate puts -------------------------------------------------------------------------- */
 
 /* Why a request cannot be taken, or SUCCESS. */
 static inline glex_ret_t imm_rdma_check(const glex_imm_rdma_req_t *req)
@@ -23,26 +130,41 @@ static inline void imm_rdma_count(struct glex_endpoint *ep, const glex_imm_rdma_
     GLEX_COUNT(ep, imm_put_bytes, req->len);
 }
 
-/* A request that did not go through at the first try: the peer may have been replaced. */
+/* A request that did not go through at the first try. */
 static glex_ret_t GLEX_NOINLINE imm_rdma_failed(struct glex_endpoint *ep, struct glex_peer *peer,
                                                 const glex_imm_rdma_req_t *req, int status)
 {
-    if (status == GLEX_REQ_PEER_GONE) {
-        glex_peer_drop(ep, peer);
-        peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
-        if (peer != NULL) {
-            status = peer->link->imm_put(ep, peer, req);
-        }
-    }
-    if (status == GLEX_REQ_BUSY) {
-        return GLEX_BUSY;
+    peer = glex_peer_again(ep, peer, &status);
+    if (peer != NULL) {
+        status = peer->link->imm_put(ep, peer, req);
     }
     if (status == GLEX_REQ_DONE) {
         imm_rdma_count(ep, req);
-    } else {
+    } else if (status != GLEX_REQ_BUSY) {
         glex_error_imm_rdma(ep, status, req);
     }
-    return GLEX_SUCCESS;
+    return post_ret(status);
+}
+
+glex_ret_t glex_event_post(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req)
+{
+    struct glex_peer *peer;
+    int status;
+
+    peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
+    if (peer != NULL) {
+        status = peer->link->event(ep, peer, req);
+        peer = glex_peer_again(ep, peer, &status);
+    }
+    if (peer != NULL) {
+        status = peer->link->event(ep, peer, req);
+    }
+    if (status == GLEX_REQ_DONE) {
+        GLEX_COUNT(ep, event_tx, 1);
+    } else if (status != GLEX_REQ_BUSY) {
+        glex_error_imm_rdma(ep, status, req);
+    }
+    return post_ret(status);
 }
 
 static inline glex_ret_t imm_rdma_post_one(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req)
@@ -51,6 +173,9 @@ static inline glex_ret_t imm_rdma_post_one(struct glex_endpoint *ep, const glex_
     struct glex_peer *peer;
     int status;
 
+    if (glex_unlikely(ep->forked)) {
+        return GLEX_INVALID_PARAM;
+    }
     if (glex_unlikely((req->flag & GLEX_FLAG_FENCE) && glex_net_holds(ep))) {
         return GLEX_BUSY;
     }
@@ -158,24 +283,17 @@ static bool rdma_ends_later(struct glex_endpoint *ep, const glex_rdma_req_t *req
 static int rdma_execute(struct glex_endpoint *ep, const glex_rdma_req_t *req, char *local)
 {
     struct glex_peer *peer;
-    int status, tries;
+    int status;
 
     if (glex_unlikely(local == NULL)) {
         return GLEX_ERR_STATUS_FORMAT;
     }
-    /* A peer that is gone may have been replaced: look once more. */
-    for (tries = 0; tries < 2; tries++) {
-        peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
-        if (peer == NULL) {
-            return status;
-        }
+    peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
+    if (peer != NULL) {
         status = peer->link->rdma(ep, peer, req, local);
-        if (status != GLEX_REQ_PEER_GONE) {
-            return status;
-        }
-        glex_peer_drop(ep, peer);
+        peer = glex_peer_again(ep, peer, &status);
     }
-    return GLEX_REQ_PEER_GONE;
+    return peer != NULL ? peer->link->rdma(ep, peer, req, local) : status;
 }
 
 static void rdma_count(struct glex_endpoint *ep, const glex_rdma_req_t *req)
@@ -239,6 +357,9 @@ static glex_ret_t rdma_post_one(struct glex_endpoint *ep, const glex_rdma_req_t 
     glex_ret_t ret;
     int status;
 
+    if (glex_unlikely(ep->forked)) {
+        return GLEX_INVALID_PARAM;
+    }
     if (glex_unlikely(req->flag & GLEX_COLL_FLAGS)) {
         return glex_coll_post_rdma(ep, req);
     }
@@ -257,15 +378,12 @@ static glex_ret_t rdma_post_one(struct glex_endpoint *ep, const glex_rdma_req_t 
     if (slot != NULL) {
         rdma_publish_local_event(ep, slot, tail, req, status);
     }
-    if (status == GLEX_REQ_BUSY) {
-        return GLEX_BUSY;
-    }
     if (status == GLEX_REQ_DONE) {
         rdma_count(ep, req);
-    } else {
+    } else if (status != GLEX_REQ_BUSY) {
         glex_error_rdma(ep, status, req);
     }
-    return GLEX_SUCCESS;
+    return post_ret(status);
 }
 
 glex_ret_t glex_rdma_post(glex_ep_handle_t handle, glex_rdma_req_t *req, glex_rdma_req_t **bad_req)

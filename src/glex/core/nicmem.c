@@ -12,17 +12,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct glex_region {
-    struct glex_region *next;
+struct glex_nicmem {
+    struct glex_nicmem *next;
     char *addr;
     uint64_t size;
     uint64_t file_off;
 };
 
 /* Only what lies within one region can be mapped by peers as one piece. */
-uint64_t glex_region_file_off(const struct glex_mem *mem, const char *addr, uint64_t len)
+uint64_t glex_nicmem_file_off(const struct glex_mem *mem, const char *addr, uint64_t len)
 {
-    const struct glex_region *region;
+    const struct glex_nicmem *region;
 
     for (region = mem->regions; region != NULL; region = region->next) {
         if (addr >= region->addr && len <= region->size &&
@@ -33,9 +33,9 @@ uint64_t glex_region_file_off(const struct glex_mem *mem, const char *addr, uint
     return 0;
 }
 
-void glex_region_cleanup(struct glex_mem *mem)
+void glex_nicmem_cleanup(struct glex_mem *mem)
 {
-    struct glex_region *region;
+    struct glex_nicmem *region;
 
     while ((region = mem->regions) != NULL) {
         mem->regions = region->next;
@@ -45,7 +45,7 @@ void glex_region_cleanup(struct glex_mem *mem)
 }
 
 /* Extend the file by reserved pages: no later store can fail for want of memory. */
-static glex_ret_t region_extend(struct glex_mem *mem, int fd, uint64_t size)
+static glex_ret_t nicmem_extend(struct glex_mem *mem, int fd, uint64_t size)
 {
     int err = glex_segment_reserve(fd, mem->file_end + size, mem->file_end, size);
 
@@ -63,7 +63,7 @@ static glex_ret_t region_extend(struct glex_mem *mem, int fd, uint64_t size)
  * Map through a descriptor opened for the purpose: this mapping may be inherited by fork(), and
  * must not keep the owner's lock alive.
  */
-static glex_ret_t region_map(struct glex_endpoint *ep, struct glex_region *region)
+static glex_ret_t nicmem_map(struct glex_endpoint *ep, struct glex_nicmem *region)
 {
     struct glex_mem *mem = &ep->mem;
     glex_ret_t ret;
@@ -75,7 +75,7 @@ static glex_ret_t region_map(struct glex_endpoint *ep, struct glex_region *regio
                    errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
         return GLEX_SYS_ERR;
     }
-    ret = region_extend(mem, fd, region->size);
+    ret = nicmem_extend(mem, fd, region->size);
     if (ret == GLEX_SUCCESS) {
         region->file_off = mem->file_end;
         region->addr = mmap(NULL, region->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
@@ -95,7 +95,7 @@ glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t handle, uint64_t len, void **addr
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
     struct glex_mem *mem;
-    struct glex_region *region;
+    struct glex_nicmem *region;
     glex_ret_t ret;
 
     if (handle == NULL || addr_p == NULL || len == 0 || len > INT64_MAX / 2 || ep->forked) {
@@ -112,7 +112,7 @@ glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t handle, uint64_t len, void **addr
     region->size = glex_round_up(len, glex_page_size());
 
     pthread_mutex_lock(&mem->lock);
-    ret = region_map(ep, region);
+    ret = nicmem_map(ep, region);
     if (ret == GLEX_SUCCESS) {
         mem->file_end += region->size;
         region->next = mem->regions;
@@ -127,7 +127,7 @@ glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t handle, uint64_t len, void **addr
 }
 
 /* Give the pages back to the file system; the file keeps its length. */
-static void region_punch(struct glex_endpoint *ep, const struct glex_region *region)
+static void nicmem_punch(struct glex_endpoint *ep, const struct glex_nicmem *region)
 {
     int fd = glex_segment_reopen(ep->dev->dirfd, &ep->segment);
 
@@ -145,7 +145,7 @@ glex_ret_t glex_ext_mem_free(glex_ep_handle_t handle, void *addr)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
     struct glex_mem *mem;
-    struct glex_region *region, **link;
+    struct glex_nicmem *region, **link;
 
     if (handle == NULL || addr == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
@@ -159,7 +159,7 @@ glex_ret_t glex_ext_mem_free(glex_ep_handle_t handle, void *addr)
     if (region != NULL) {
         *link = region->next;
         munmap(region->addr, region->size);
-        region_punch(ep, region);
+        nicmem_punch(ep, region);
         free(region);
     }
     pthread_mutex_unlock(&mem->lock);

@@ -6,11 +6,11 @@
 #include "core/shm.h"
 
 /* Entries that were taken are given back to their producers at the latest after this many. */
-#define MESSAGE_HELD_MAX 16
+#define POLL_HELD_MAX 16
 
 /* ---- posting --------------------------------------------------------------------------------- */
 
-static GLEX_ALWAYS_INLINE void message_fill(uint8_t *dst, uint64_t head, const void *data,
+static GLEX_ALWAYS_INLINE void short_fill(uint8_t *dst, uint64_t head, const void *data,
                                             uint32_t len)
 {
     __builtin_memcpy(dst, &head, sizeof(head));
@@ -32,37 +32,15 @@ static glex_ret_t GLEX_NOINLINE event_post_slow(glex_ep_handle_t handle, glex_ep
         .rmt_evt = {.cookie_0 = cookie_0, .cookie_1 = cookie_1},
         .flag = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS,
     };
-    struct glex_peer *peer;
-    int status, tries;
 
     if (ep->forked || cookie_1 == 0 || len > sizeof(data) - sizeof(head) ||
         (payload == NULL && len != 0)) {
         return GLEX_INVALID_PARAM;
     }
     GLEX_LOCKED(ep);
-    message_fill(data, head, payload, len);
+    short_fill(data, head, payload, len);
     req.len = sizeof(head) + len;
-    /* A peer that is gone may have been replaced: look once more. */
-    for (tries = 0; tries < 2; tries++) {
-        peer = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
-        if (peer == NULL) {
-            break;
-        }
-        status = peer->link->event(ep, peer, &req);
-        if (status != GLEX_REQ_PEER_GONE) {
-            break;
-        }
-        glex_peer_drop(ep, peer);
-    }
-    if (status == GLEX_REQ_BUSY) {
-        return GLEX_BUSY;
-    }
-    if (status == GLEX_REQ_DONE) {
-        GLEX_COUNT(ep, event_tx, 1);
-    } else {
-        glex_error_imm_rdma(ep, status, &req);
-    }
-    return GLEX_SUCCESS;
+    return glex_event_post(ep, &req);
 }
 
 glex_ret_t glex_ext_post_event(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
@@ -81,7 +59,7 @@ glex_ret_t glex_ext_post_event(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
     }
     slot->event.cookie_0 = cookie_0;
     slot->event.cookie_1 = cookie_1;
-    message_fill(slot->data, head, data, len);
+    short_fill(slot->data, head, data, len);
     glex_ring_publish(&slot->ctrl, tail, GLEX_CTRL_LEN_STAYS + sizeof(head) + len);
     GLEX_COUNT(ep, event_tx, 1);
     return GLEX_SUCCESS;
@@ -103,7 +81,7 @@ static glex_ret_t GLEX_NOINLINE mp_post_slow(glex_ep_handle_t handle, glex_ep_ad
         return GLEX_INVALID_PARAM;
     }
     memcpy(data, words, sizeof(words));
-    message_fill(data + sizeof(words), head, payload, len);
+    short_fill(data + sizeof(words), head, payload, len);
     req.len = sizeof(words) + sizeof(head) + len;
     return glex_send_imm_mp(handle, &req, NULL);
 }
@@ -126,7 +104,7 @@ glex_ret_t glex_ext_post_mp(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, u
     slot->src = ep->addr;
     __builtin_memcpy(slot->data, &word_0, sizeof(word_0));
     __builtin_memcpy(slot->data + sizeof(word_0), &word_1, sizeof(word_1));
-    message_fill(slot->data + words_len, head, data, len);
+    short_fill(slot->data + words_len, head, data, len);
     glex_ring_publish(&slot->ctrl, tail, words_len + sizeof(head) + len);
     GLEX_COUNT(ep, mp_tx, 1);
     return GLEX_SUCCESS;
@@ -134,35 +112,35 @@ glex_ret_t glex_ext_post_mp(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, u
 
 /* ---- polling --------------------------------------------------------------------------------- */
 
-/* Nothing there, for many times: look after stalled queues, and for what has to do with posting,
- * which other threads may be doing. */
+/* Many polls found nothing: look after stalled queues and delayed posts. Other threads may be posting:
+ * with the lock. */
 static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
 {
     if (ep->forked) {
-        ep->poll.idle = 1; /* refuse the next as well */
+        ep->poll.polls_left = 1; /* refuse the next as well */
         return GLEX_INVALID_PARAM;
     }
     GLEX_LOCKED(ep);
-    ep->poll.idle = glex_endpoint_patience(ep);
+    ep->poll.polls_left = glex_endpoint_patience(ep);
     glex_endpoint_idle(ep, &ep->eq, ep->eq.cursor);
     glex_endpoint_idle(ep, &ep->mpq, ep->mpq.cursor);
     return GLEX_NO_EVENT;
 }
 
-/* Give back what was taken: the release of glex_ring_discard(). Out of line, as all that is not
- * done for each message: what is left of a poll then needs no registers saved. Counts as an empty
- * poll: a queue may be stalled while the other one is never found empty for long. */
+/* Give the entries that were taken back to their producers. Out of line, like everything that is not
+ * done for each message: the rest of a poll then needs no registers saved. It counts as an empty
+ * poll, because one queue may be stalled while the other one is never empty for long. */
 static __attribute__((noinline)) glex_ret_t poll_release(struct glex_endpoint *ep)
 {
     ep->poll.held = 0;
-    glex_ring_discard(&ep->eq, &ep->counters->event_rx, &ep->counters->eq_high);
-    glex_ring_discard(&ep->mpq, &ep->counters->mp_rx, &ep->counters->mpq_high);
-    return glex_likely(--ep->poll.idle != 0) ? GLEX_NO_EVENT : poll_idle(ep);
+    glex_queue_discard(ep, GLEX_RING_EQ);
+    glex_queue_discard(ep, GLEX_RING_MPQ);
+    return glex_likely(--ep->poll.polls_left != 0) ? GLEX_NO_EVENT : poll_idle(ep);
 }
 
 static GLEX_NOINLINE void poll_take_slow(struct glex_endpoint *ep, struct glex_ring_rx *rx)
 {
-    if (ep->poll.held > MESSAGE_HELD_MAX) {
+    if (ep->poll.held > POLL_HELD_MAX) {
         poll_release(ep);
         ep->poll.held = 1;
     }
@@ -174,30 +152,26 @@ static GLEX_NOINLINE void poll_take_slow(struct glex_endpoint *ep, struct glex_r
 /* One more was taken. The last one before it is not in use any more. */
 static GLEX_ALWAYS_INLINE void poll_take(struct glex_endpoint *ep, struct glex_ring_rx *rx)
 {
-    if (glex_unlikely(++ep->poll.held > MESSAGE_HELD_MAX || rx->armed)) {
+    if (glex_unlikely(++ep->poll.held > POLL_HELD_MAX || rx->armed)) {
         poll_take_slow(ep, rx);
     }
     rx->cursor++;
 }
 
-/* Whether a slot holds nothing: of a killed producer, or such as no producer of ours writes. */
-static bool poll_is_nothing(const struct glex_endpoint *ep, const struct glex_ring_rx *rx,
-                            uint32_t len)
+/* The slot that was taken holds no entry. Skip a run of such slots, then poll again. A loop, because
+ * there may be so many that calls within calls would not fit the stack. */
+static GLEX_NOINLINE glex_ret_t poll_skip(struct glex_endpoint *ep, int which,
+                                          struct glex_ext_arrival *arrival)
 {
-    return rx == &ep->mpq ? len > GLEX_MP_DATA_LEN :
-                            len > GLEX_EVENT_DATA_LEN &&
-                                    len - GLEX_CTRL_LEN_STAYS > GLEX_EVENT_DATA_LEN;
-}
-
-/* What was taken holds nothing: what is behind it, and behind others such. A loop, because there
- * may be so many that calls within calls would not fit the stack. */
-static GLEX_NOINLINE glex_ret_t poll_behind(struct glex_endpoint *ep, struct glex_ring_rx *rx,
-                                            struct glex_ext_arrival *arrival)
-{
+    struct glex_ring_rx *rx = glex_queue(ep, which);
     uint64_t ctrl;
+    uint32_t len;
 
-    while (glex_ring_rx_slot(rx, rx->cursor, &ctrl) != NULL &&
-           poll_is_nothing(ep, rx, GLEX_CTRL_LEN(ctrl))) {
+    while (glex_ring_rx_slot(rx, rx->cursor, &ctrl) != NULL) {
+        len = GLEX_CTRL_LEN(ctrl);
+        if (glex_queue_holds(which, &len)) {
+            break;
+        }
         poll_take(ep, rx);
     }
     return glex_ext_poll(&ep->base, arrival);
@@ -209,7 +183,7 @@ static GLEX_NOINLINE glex_ret_t poll_event_other(struct glex_endpoint *ep,
                                                  struct glex_ext_arrival *arrival)
 {
     if (len > GLEX_EVENT_DATA_LEN) {
-        return poll_behind(ep, &ep->eq, arrival);
+        return poll_skip(ep, GLEX_RING_EQ, arrival);
     }
     arrival->len = 0;
     /* Once only: the program may have changed the memory since. */
@@ -251,7 +225,7 @@ static __attribute__((noinline)) glex_ret_t poll_mp(struct glex_endpoint *ep,
     if (glex_likely(arrival->len <= GLEX_MP_DATA_LEN)) {
         return GLEX_SUCCESS;
     }
-    return poll_behind(ep, &ep->mpq, arrival);
+    return poll_skip(ep, GLEX_RING_MPQ, arrival);
 }
 
 /* A queue's next slot, or NULL. */
@@ -293,5 +267,5 @@ glex_ret_t glex_ext_poll(glex_ep_handle_t handle, struct glex_ext_arrival *arriv
     if (glex_unlikely(ep->poll.held != 0)) {
         return poll_release(ep);
     }
-    return glex_likely(--ep->poll.idle != 0) ? GLEX_NO_EVENT : poll_idle(ep);
+    return glex_likely(--ep->poll.polls_left != 0) ? GLEX_NO_EVENT : poll_idle(ep);
 }
