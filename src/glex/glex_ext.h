@@ -97,7 +97,12 @@ glex_ret_t glex_ext_is_reachable(glex_device_handle_t dev, uint32_t nic_id);
  */
 glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t ep, uint64_t len, void **addr_p);
 
-/** Give back what glex_ext_mem_alloc() returned; its registrations must be gone. */
+/**
+ * Give back what glex_ext_mem_alloc() returned. Its registrations must be gone, and no peer may store
+ * by a pointer of glex_ext_peer_ptr() any more: the pages go back to the file system, so such a store
+ * takes a new page, which stays until the endpoint is destroyed, or, on a full file system, raises
+ * SIGBUS in the peer.
+ */
 glex_ret_t glex_ext_mem_free(glex_ep_handle_t ep, void *addr);
 
 /**

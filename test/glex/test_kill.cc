@@ -444,6 +444,57 @@ TEST_F(kill_, intents_of_other_rings_hold_nothing)
     EXPECT_EQ(0u, other.counters().abandoned);
 }
 
+/*
+ * A post whose claim fails, because another producer was faster, and that is given up then, because
+ * the registration is gone meanwhile, holds nobody up: the position is that of the faster producer,
+ * which was killed before it published.
+ */
+TEST_F(kill_, post_that_is_given_up_leaves_no_intent)
+{
+    bool complete = false;
+
+    for (int steps = 0; !complete; steps += STEP_STRIDE) {
+        int over[2];
+
+        ASSERT_EQ(0, pipe(over));
+        Stepped producer([&] {
+            Ep ep(dev, ep_attr(GLEX_ANY_EP_NUM, 4));
+            glex_imm_rdma_req_t put = imm_put(to, mem, 8, 0, 5);
+            char byte;
+
+            close(over[1]);
+            EXPECT_TRUE(post_event(ep, to, 1));
+            Stepped::begin();
+            glex_imm_rdma(ep, &put, nullptr);
+            Stepped::end();
+            EXPECT_EQ(0, read(over[0], &byte, 1)); /* lives until the parent says so */
+        });
+        close(over[0]);
+        if (!producer.possible()) {
+            GTEST_SKIP() << "no ptrace here";
+        }
+        complete = producer.step(steps);
+        {
+            Ep dead(dev);
+            internals_claim_only(dead, consumer.addr(), 1);
+        }
+        glex_mem_handle_t mh = {.v = to.mh};
+        EXPECT_OK(glex_deregister_mem(consumer, mh));
+        producer.resume();
+        to = consumer.target(consumer.reg(mem, 4096, GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA));
+        Ep alive(dev);
+        EXPECT_TRUE(post_event(alive, to, 9));
+        int64_t event;
+        do {
+            event = consumer.receive_event(WAIT_MS);
+        } while (event == 1 || event == 5);
+        EXPECT_EQ(9, event) << "after " << steps << " instructions";
+        close(over[1]);
+        EXPECT_EQ(0, producer.wait());
+        ASSERT_FALSE(HasFailure());
+    }
+}
+
 /* An endpoint has one intent for all rings that it posts to: it goes on with the next one. */
 TEST_F(kill_, intent_moves_from_ring_to_ring)
 {
