@@ -6,9 +6,9 @@
 
 #include <config.h> /* of UCX: decides the layout of its structures */
 
-#include "glex_ep.h"
-#include "glex_er.h"
-#include "glex_op.h"
+#include "core/glex_ep.h"
+#include "chan/glex_er.h"
+#include "chan/glex_op.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
