@@ -210,7 +210,7 @@ static ucs_status_t uct_glex_ctl_progress_left(uct_glex_vc_t *vc)
     }
     vc->peer_left = 0;
     if (!uct_glex_vc_is_over(vc)) {
-        uct_glex_vc_gone(vc);
+        uct_glex_vc_peer_closed(vc);
     }
     return UCS_OK;
 }
@@ -461,7 +461,6 @@ static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
         uct_glex_ctl_open(vc, hdr, ctl);
         uct_glex_vc_open(vc);
         break;
-    case UCT_GLEX_VC_IDLE:
     case UCT_GLEX_VC_WAIT_MPQ:
         uct_glex_ctl_open(vc, hdr, ctl);
         uct_glex_vc_accept(vc);
@@ -481,7 +480,7 @@ static int uct_glex_ctl_is_anew(const uct_glex_vc_t *vc, const uct_glex_ctl_t *c
     switch (vc->state) {
     case UCT_GLEX_VC_ACCEPTING:
     case UCT_GLEX_VC_OPEN:
-    case UCT_GLEX_VC_GONE:
+    case UCT_GLEX_VC_PEER_CLOSED:
         return vc->tx.vc_id != ctl->vc_id;
     case UCT_GLEX_VC_CONNECTING:
         return vc->id == ctl->gone_id;

@@ -90,10 +90,7 @@ ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep)
     switch (ep->vc->state) {
     case UCT_GLEX_VC_FAILED:
         return ep->vc->status;
-    case UCT_GLEX_VC_IDLE:
-        uct_glex_vc_connect(ep->vc);
-        break;
-    case UCT_GLEX_VC_GONE:
+    case UCT_GLEX_VC_PEER_CLOSED:
         uct_glex_vc_dead(ep->vc); /* only now does it matter that the peer left */
         break;
     case UCT_GLEX_VC_OPEN:
@@ -294,9 +291,6 @@ ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, uns
     if (ep->num_pending++ == 0) {
         ++ep->vc->num_blocked;
     }
-    if (ep->vc->state == UCT_GLEX_VC_IDLE) {
-        uct_glex_vc_connect(ep->vc);
-    }
     ep->blocked = 1;
     uct_pending_req_arb_group_push(&ep->arb_group, req);
     ucs_arbiter_group_schedule(&ep->vc->iface->arbiter, &ep->arb_group);
@@ -431,10 +425,8 @@ ucs_status_t uct_glex_ep_touch(uct_glex_ep_t *ep)
     }
     uct_glex_op_posted(op, 1);
     vc->touch = op;
-    if ((vc->state == UCT_GLEX_VC_OPEN) || (vc->state == UCT_GLEX_VC_GONE)) {
+    if ((vc->state == UCT_GLEX_VC_OPEN) || (vc->state == UCT_GLEX_VC_PEER_CLOSED)) {
         uct_glex_vc_dead(vc);
-    } else if (vc->state == UCT_GLEX_VC_IDLE) {
-        uct_glex_vc_connect(vc);
     }
     return UCS_OK;
 }
@@ -452,7 +444,7 @@ static ucs_status_t uct_glex_ep_check_puts(uct_glex_ep_t *ep)
         return status;
     }
     vc->dirty = 0;
-    if ((vc->state != UCT_GLEX_VC_GONE) &&
+    if ((vc->state != UCT_GLEX_VC_PEER_CLOSED) &&
         (glex_ext_has_receiver(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE)) {
         return UCS_OK;
     }
@@ -514,7 +506,7 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     ucs_status_t status;
 
     UCT_GLEX_EP_CHECK_PARAM(flags, comp);
-    if (ep->vc->state == UCT_GLEX_VC_GONE) {
+    if (ep->vc->state == UCT_GLEX_VC_PEER_CLOSED) {
         return uct_glex_ep_not_ready(ep) == UCS_ERR_NO_RESOURCE ? UCS_OK : ep->vc->status;
     }
     if (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE) {

@@ -23,7 +23,7 @@
 /* How often, at every look, the NIC is told to forget a peer that may still be about to end */
 #define UCT_GLEX_VC_FORGET_LOOKS 50
 
-uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_IDLE, .status = UCS_ERR_NOT_CONNECTED};
+uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_WAIT_MPQ, .status = UCS_ERR_NOT_CONNECTED};
 
 uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer)
 {
@@ -161,7 +161,7 @@ static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint
     vc->iface       = iface;
     vc->peer        = peer;
     vc->peer_uuid   = uuid;
-    vc->state       = UCT_GLEX_VC_IDLE;
+    vc->state       = UCT_GLEX_VC_WAIT_MPQ;
     vc->status      = UCS_OK;
     ucs_list_head_init(&vc->eps);
     ucs_list_head_init(&vc->rx);
@@ -209,18 +209,13 @@ ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uu
     }
     status = uct_glex_vc_new(iface, peer, uuid, vc_p);
     if (status == UCS_OK) {
-        (*vc_p)->tx.vc_id = gone_id; /* until the new one is known: its CONNECT tells */
+        (*vc_p)->tx.vc_id = gone_id; /* until the peer's name of the new one is known */
+        uct_glex_mpq_enter(*vc_p);
     }
     return status;
 }
 
 /* ---- life of a VC ---- */
-
-void uct_glex_vc_connect(uct_glex_vc_t *vc)
-{
-    vc->state = UCT_GLEX_VC_WAIT_MPQ;
-    uct_glex_mpq_enter(vc);
-}
 
 void uct_glex_vc_accept(uct_glex_vc_t *vc)
 {
@@ -364,13 +359,13 @@ void uct_glex_vc_free_unused(uct_glex_iface_t *iface)
     }
 }
 
-void uct_glex_vc_gone(uct_glex_vc_t *vc)
+void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
 {
     if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING) ||
         !ucs_queue_is_empty(&vc->tx_ops)) {
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
     } else {
-        uct_glex_vc_teardown(vc, UCT_GLEX_VC_GONE, UCS_ERR_ENDPOINT_TIMEOUT);
+        uct_glex_vc_teardown(vc, UCT_GLEX_VC_PEER_CLOSED, UCS_ERR_ENDPOINT_TIMEOUT);
     }
 }
 

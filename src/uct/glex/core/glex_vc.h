@@ -14,13 +14,14 @@
 
 typedef struct uct_glex_er_tx uct_glex_er_tx_t;
 
+/* docs/protocol.md, section 4, has the diagram. The order matters: from ACCEPTING on the peer's
+ * name of the VC is known, from PEER_CLOSED on the VC is over. */
 enum uct_glex_vc_state {
-    UCT_GLEX_VC_IDLE,       /* nothing sent yet */
-    UCT_GLEX_VC_WAIT_MPQ,   /* waits for entries of our MPQ for the peer, then connects */
-    UCT_GLEX_VC_CONNECTING, /* CONNECT sent */
-    UCT_GLEX_VC_ACCEPTING,  /* CONNECT received, waits for entries of our MPQ, then accepts */
+    UCT_GLEX_VC_WAIT_MPQ,    /* new: waits for entries of our MPQ for the peer, then connects */
+    UCT_GLEX_VC_CONNECTING,  /* CONNECT was sent */
+    UCT_GLEX_VC_ACCEPTING,   /* CONNECT was received: waits for entries of our MPQ, then accepts */
     UCT_GLEX_VC_OPEN,
-    UCT_GLEX_VC_GONE,    /* the peer's interface was closed: fails when it is used again */
+    UCT_GLEX_VC_PEER_CLOSED, /* the peer closed its interface: fails when it is used again */
     UCT_GLEX_VC_FAILED
 };
 
@@ -117,7 +118,8 @@ _Static_assert(sizeof(struct uct_glex_vc) <= 256, "there are as many as peers");
 /* Stands for a VC in endpoints that did not communicate yet: has no credits */
 extern uct_glex_vc_t uct_glex_no_vc;
 
-/** The VC of a peer, made if there is none. */
+/** The VC of a peer. If there is none, one is made that connects: what is to be sent waits until it
+ *  is open. */
 ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid,
                              uct_glex_vc_t **vc_p);
 
@@ -139,19 +141,16 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc);
 /** Free the VCs whose places were given to others; while no function of one is active */
 void uct_glex_vc_free_unused(uct_glex_iface_t *iface);
 
-/** Begin to connect an idle VC. What is to be sent waits until it is open. */
-void uct_glex_vc_connect(uct_glex_vc_t *vc);
-
 /** The peer connected: accept as soon as it can have entries of our MPQ */
 void uct_glex_vc_accept(uct_glex_vc_t *vc);
 
-/** The peer's interface was closed. That is no error until somebody wants to send to it. */
-void uct_glex_vc_gone(uct_glex_vc_t *vc);
+/** The peer closed its interface. That is no error until somebody wants to send to it. */
+void uct_glex_vc_peer_closed(uct_glex_vc_t *vc);
 
 /** Whether nothing goes this way any more: the last states */
 static inline int uct_glex_vc_is_over(const uct_glex_vc_t *vc)
 {
-    return vc->state >= UCT_GLEX_VC_GONE;
+    return vc->state >= UCT_GLEX_VC_PEER_CLOSED;
 }
 
 /** Have progress send the VC's control messages */

@@ -28,8 +28,6 @@ static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
         *vc_p = ep->vc;
         if (ucs_unlikely((ep->vc->status != UCS_OK) || ep->is_cancelled)) {
             status = uct_glex_ep_not_ready(ep); /* failed, or the peer has left */
-        } else if (ucs_unlikely(ep->vc->state == UCT_GLEX_VC_IDLE)) {
-            uct_glex_vc_connect(ep->vc);
         }
     }
     return status;
