@@ -99,6 +99,17 @@ static inline int uct_glex_md_rdma_now(const uct_glex_md_t *md)
     return UCT_GLEX_NIC_RDMA_NOW && (md->ext_attr.network == 0);
 }
 
+/**
+ * Whether UCX may be offered atomic operations. They need memory that the initiator maps. UCP takes
+ * the offer for all memory that the domain has a key for, and does not fall back to its emulation by
+ * messages when an operation fails. So no memory may have a key but what was allocated from the NIC.
+ */
+static inline int uct_glex_md_has_atomics(const uct_glex_md_t *md)
+{
+    return uct_glex_md_rdma_now(md) && !uct_glex_md_has_private_rdma(md) &&
+           (md->ext_attr.caps & GLEX_EXT_CAP_MAP);
+}
+
 /** Whether UCX is to have the local memory of put and get registered */
 static inline int uct_glex_md_needs_memh(const uct_glex_md_t *md)
 {

@@ -12,6 +12,7 @@
 #include "conn/glex_error.h"
 #include "conn/glex_mp.h"
 #include "conn/glex_mpq.h"
+#include "rma/glex_atomic.h"
 
 #include <ucs/arch/cpu.h>
 #include <ucs/debug/memtrack_int.h>
@@ -531,6 +532,12 @@ static uct_iface_ops_t uct_glex_iface_ops = {
     .ep_get_short             = uct_glex_ep_get_short,
     .ep_get_bcopy             = uct_glex_ep_get_bcopy,
     .ep_get_zcopy             = uct_glex_ep_get_zcopy,
+    .ep_atomic_cswap64        = uct_glex_ep_atomic_cswap64,
+    .ep_atomic64_post         = uct_glex_ep_atomic64_post,
+    .ep_atomic64_fetch        = uct_glex_ep_atomic64_fetch,
+    .ep_atomic_cswap32        = uct_glex_ep_atomic_cswap32,
+    .ep_atomic32_post         = uct_glex_ep_atomic32_post,
+    .ep_atomic32_fetch        = uct_glex_ep_atomic32_fetch,
     .ep_am_short              = uct_glex_ep_am_short,
     .ep_am_short_iov          = uct_glex_ep_am_short_iov,
     .ep_am_bcopy              = uct_glex_ep_am_bcopy,

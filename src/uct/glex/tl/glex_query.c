@@ -6,6 +6,7 @@
 #endif
 
 #include "core/glex_iface.h"
+#include "rma/glex_atomic.h"
 
 #include <ucs/debug/log.h>
 #include <ucs/sys/math.h>
@@ -63,6 +64,18 @@ static void uct_glex_iface_query_rma(const uct_glex_iface_t *iface, uct_iface_at
     }
 }
 
+static void uct_glex_iface_query_atomic(const uct_glex_iface_t *iface, uct_iface_attr_t *attr)
+{
+    if (!uct_glex_md_has_atomics(iface->md)) {
+        return;
+    }
+    attr->cap.flags             |= UCT_IFACE_FLAG_ATOMIC_CPU;
+    attr->cap.atomic32.op_flags  = UCT_GLEX_ATOMIC_POST_OPS;
+    attr->cap.atomic64.op_flags  = UCT_GLEX_ATOMIC_POST_OPS;
+    attr->cap.atomic32.fop_flags = UCT_GLEX_ATOMIC_FETCH_OPS;
+    attr->cap.atomic64.fop_flags = UCT_GLEX_ATOMIC_FETCH_OPS;
+}
+
 ucs_status_t uct_glex_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
 {
     uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
@@ -77,6 +90,7 @@ ucs_status_t uct_glex_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
                             UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE;
     uct_glex_iface_query_am(iface, attr);
     uct_glex_iface_query_rma(iface, attr);
+    uct_glex_iface_query_atomic(iface, attr);
     if (iface->event_fd >= 0) {
         attr->cap.event_flags = UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV |
                                 UCT_IFACE_FLAG_EVENT_FD;
