@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <uct/base/uct_md.h>
+
 /* A multiple of the periods after which credits are told and errors are looked for */
 #define OPERATIONS 8192
 #define WARM_UP    1024
@@ -20,6 +22,8 @@ static struct node here, there;
 static uct_ep_h ep;
 static unsigned received;
 static uint64_t payload;
+static uct_allocated_memory_t target; /* there, of the NIC */
+static uct_rkey_bundle_t key;
 
 static ucs_status_t handler(void *arg, void *data, size_t length, unsigned flags)
 {
@@ -47,6 +51,17 @@ static ucs_status_t __attribute__((noinline)) counted_short(void)
 static ssize_t __attribute__((noinline)) counted_bcopy(void)
 {
     return uct_ep_am_bcopy(ep, AM_ID, pack, &payload, 0);
+}
+
+static ucs_status_t __attribute__((noinline)) counted_atomic_post(void)
+{
+    return uct_ep_atomic64_post(ep, UCT_ATOMIC_OP_ADD, 1, (uintptr_t)target.address, key.rkey);
+}
+
+static ucs_status_t __attribute__((noinline)) counted_atomic_fetch(void)
+{
+    return uct_ep_atomic64_fetch(ep, UCT_ATOMIC_OP_ADD, 1, &payload, (uintptr_t)target.address,
+                                 key.rkey, NULL);
 }
 
 static unsigned __attribute__((noinline)) counted_progress(struct node *node)
@@ -135,6 +150,16 @@ static void count_idle(void)
     }
 }
 
+static void count_atomic_post(void)
+{
+    check(counted_atomic_post(), "uct_ep_atomic64_post");
+}
+
+static void count_atomic_fetch(void)
+{
+    check(counted_atomic_fetch(), "uct_ep_atomic64_fetch");
+}
+
 static const struct budget_case {
     const char *name;
     const char *channels;
@@ -143,9 +168,39 @@ static const struct budget_case {
     {"er_short_send", "er", count_short},  {"er_bcopy_send", "er", count_bcopy},
     {"er_receive", "er", count_receive},   {"sr_short_send", "sr", count_short},
     {"sr_bcopy_send", "sr", count_bcopy},  {"sr_receive", "sr", count_receive},
+    {"atomic_post", "er,sr", count_atomic_post},
+    {"atomic_fetch", "er,sr", count_atomic_fetch},
     {"idle_progress", "er,sr", count_idle},
 };
 #define NUM_CASES (sizeof(cases) / sizeof(cases[0]))
+
+/* Memory of `there` that `here` maps */
+static void open_target(void)
+{
+    uct_alloc_method_t method = UCT_ALLOC_METHOD_MD;
+    uct_mem_alloc_params_t params = {
+        .field_mask = UCT_MEM_ALLOC_PARAM_FIELD_FLAGS | UCT_MEM_ALLOC_PARAM_FIELD_MDS |
+                      UCT_MEM_ALLOC_PARAM_FIELD_MEM_TYPE | UCT_MEM_ALLOC_PARAM_FIELD_NAME,
+        .flags = UCT_MD_MEM_ACCESS_ALL,
+        .name = "budget",
+        .mem_type = UCS_MEMORY_TYPE_HOST,
+        .mds = {.mds = &there.md, .count = 1},
+    };
+    char packed[256];
+
+    check(uct_mem_alloc(sizeof(uint64_t), &method, 1, &params, &target), "uct_mem_alloc");
+    check(uct_md_mkey_pack(there.md, target.memh, packed), "uct_md_mkey_pack");
+    check(uct_rkey_unpack(here.md->component, packed, &key), "uct_rkey_unpack");
+    /* The first one maps it, and is not counted */
+    check(uct_ep_atomic64_post(ep, UCT_ATOMIC_OP_ADD, 1, (uintptr_t)target.address, key.rkey),
+          "uct_ep_atomic64_post");
+}
+
+static void close_target(void)
+{
+    uct_rkey_release(here.md->component, &key);
+    uct_mem_free(&target);
+}
 
 static void run(const struct budget_case *what)
 {
@@ -155,6 +210,7 @@ static void run(const struct budget_case *what)
     node_open(&there);
     node_handle(&there, AM_ID, handler, NULL);
     ep = node_connect(&here, &there.address);
+    open_target();
     for (i = 0; i < WARM_UP; i++) {
         send_one();
         receive_one();
@@ -165,6 +221,7 @@ static void run(const struct budget_case *what)
     for (i = 0; i < OPERATIONS; i++) {
         what->count();
     }
+    close_target();
     uct_ep_destroy(ep);
     node_close(&here);
     node_close(&there);

@@ -3,8 +3,8 @@
  */
 #include "fuzz_uct.h"
 
-#include "glex_ep.h"
-#include "glex_er.h"
+#include "core/glex_ep.h"
+#include "chan/glex_er.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -7,7 +7,7 @@
  */
 #include "fuzz_uct.h"
 
-#include "glex_ep.h"
+#include "core/glex_ep.h"
 
 #include <stdio.h>
 #include <stdlib.h>

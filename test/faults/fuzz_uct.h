@@ -8,7 +8,7 @@
 
 #include "node.h"
 
-#include "glex_iface.h"
+#include "core/glex_iface.h"
 
 #define AM_EVIL   1
 #define AM_FRIEND 2

@@ -6,9 +6,9 @@
 
 #include <config.h> /* of UCX: decides the layout of its structures */
 
-#include "glex_ep.h"
-#include "glex_er.h"
-#include "glex_op.h"
+#include "core/glex_ep.h"
+#include "chan/glex_er.h"
+#include "chan/glex_op.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -58,7 +58,7 @@ static int64_t pool_used(const ucs_mpool_t *mp)
 
 static bool vc_is_busy(uct_glex_vc_t *vc)
 {
-    bool failed = vc->state == UCT_GLEX_VC_FAILED || vc->state == UCT_GLEX_VC_GONE;
+    bool failed = vc->state == UCT_GLEX_VC_FAILED || vc->state == UCT_GLEX_VC_PEER_CLOSED;
 
     return !ucs_list_is_empty(&vc->rx) || !ucs_queue_is_empty(&vc->tx_ops) ||
            vc->rx_started > 0 || vc->rx_waiting || vc->mpq_waiting || vc->num_blocked > 0 ||

@@ -1,5 +1,5 @@
 /*
- * A FIFO of the channel ER (src/uct/glex/glex_er_rx.c): a ring of one producer whose consumer stops
+ * A FIFO of the channel ER (src/uct/glex/chan/glex_er_rx.c): a ring of one producer whose consumer stops
  * to look at it after a while, and asks for an event then. The producer pays for that by a load
  * alone: it stores the slot and loads `armed`, with nothing but a compiler barrier between the two;
  * the consumer sets `armed`, and has the kernel make a barrier in all threads of the producer's

@@ -1,7 +1,9 @@
 /*
- * one_sided [BYTES]: MPI windows. Put, get and accumulate between fences; passive target with
- * locks and flushes; fetch_and_op as a ticket counter, compare_and_swap as an election; a counter
- * raised by read and write under an exclusive lock. BYTES (1 MB) is the longest put and get.
+ * one_sided [BYTES [allocate]]: MPI windows. Put, get and accumulate between fences; passive target
+ * with locks and flushes; fetch_and_op as a ticket counter, compare_and_swap as an election; a
+ * counter raised by read and write under an exclusive lock. BYTES (1 MB) is the longest put and get.
+ * With "allocate" the windows are made of memory that MPI allocates, which its network may know
+ * better than the program's.
  */
 #include "common.h"
 
@@ -20,15 +22,26 @@ struct window {
     MPI_Win win;
 };
 
+static int by_mpi; /* "allocate" */
+
 /*
  * A window of this many bytes, zero everywhere when the call returns. Made of memory that the
- * program brings: with MPI_Win_allocate() an MPI library shares the memory itself among the ranks
- * of a node, and its network has nothing to do.
+ * program brings, unless asked otherwise: with MPI_Win_allocate() an MPI library may share the
+ * memory itself among the ranks of a node, and its network has nothing to do.
  */
 static struct window make_window(struct job *job, size_t length)
 {
     struct window window;
 
+    if (by_mpi) {
+        MPI_Win_allocate((MPI_Aint)length, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window.memory,
+                         &window.win);
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, job->rank, 0, window.win);
+        memset(window.memory, 0, length);
+        MPI_Win_unlock(job->rank, window.win);
+        MPI_Barrier(MPI_COMM_WORLD);
+        return window;
+    }
     window.memory = allocate(job, length);
     memset(window.memory, 0, length);
     MPI_Win_create(window.memory, (MPI_Aint)length, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window.win);
@@ -46,7 +59,9 @@ static uint64_t word_of(const struct window *window)
 static void free_window(struct window *window)
 {
     MPI_Win_free(&window->win);
-    free(window->memory);
+    if (!by_mpi) {
+        free(window->memory);
+    }
 }
 
 static void put_and_get_fence(struct job *job, size_t max)
@@ -220,6 +235,7 @@ int main(int argc, char **argv)
 
     start(&job, &argc, &argv, 2);
     max = argument(&job, argc, argv, 1, 1ul << 20);
+    by_mpi = argc > 2 && strcmp(argv[2], "allocate") == 0;
     put_and_get_fence(&job, max);
     put_and_get_lock(&job, 1);
     put_and_get_lock(&job, 3000);

@@ -115,6 +115,14 @@ endpoints_problem()
     [ "$(grep -s -c '"counters"' "$work/stats")" -ge 2 ] || printf 'there were no two endpoints'
 }
 
+# UCX's own word: atomic operations are the transport's, and not done by UCP over messages, which it
+# calls amo_am.
+atomics_problem()
+{
+    cat "$work"/ucx.* 2>/dev/null | grep -q "ep_cfg.* amo($tls/$device" ||
+        printf 'UCX reports no atomic operations of %s' "$tls/$device"
+}
+
 # For programs that only send messages: ER carries them by stores or puts, SR by MPs and gets and
 # never by those, so that the counters tell which of the two was at work where only one is allowed.
 channel_problem()

@@ -33,12 +33,23 @@ test_inner()
     finish "$name" program_problem connections_problem counters_problem fabric_problem
 }
 
+# Windows of memory that MPI has from UCX, where UCP uses the transport's atomic operations. MPICH
+# has memory of its own, and does such things by messages.
+test_atomics()
+{
+    local name="openmpi 4 ranks one_sided allocate"
+    GLEX_PRIVATE_RDMA=n run "$name" 180 "$GLEXRUN" mpirun.openmpi -n 4 \
+        "$programs/openmpi/one_sided" 65536 allocate || return 0
+    finish "$name" program_problem connections_problem counters_problem atomics_problem fabric_problem
+}
+
 for library in mpich openmpi; do
     if ! have "mpirun.$library"; then
         skip "$library" "mpirun.$library is not installed"
         continue
     fi
     test_inner "$library"
+    [ "$library" != openmpi ] || test_atomics
     for channels in "${@:-er,sr}"; do
         UCX_GLEX_CHANNELS=$channels test_library "$library" "$channels"
     done

@@ -73,6 +73,30 @@ ucp()
     finish "$name" perftest_problem connections_problem counters_problem fabric_problem
 }
 
+# Atomic operations of the transport, which UCP uses if all memory that it has a key for is mapped.
+# On a vendor's NIC none is, and over UCX's own transports this is nothing to test.
+test_atomics()
+{
+    local test
+    if [ "$tls" != glex ] || ! grep -q '^#define HAVE_GLEX_EXT_H' "$build/openglex.h"; then
+        skip "perftest atomic operations" "$tls offers none on this NIC"
+        return 0
+    fi
+    export GLEX_PRIVATE_RDMA=n
+    for test in add fadd swap cswap; do
+        make_batch 8 -t "$test" -D short
+        if run "perftest uct $test" 600 "$pair" "$work/batch" -d "$device" -x "$tls"; then
+            finish "perftest uct $test" perftest_problem fabric_problem endpoints_problem
+        fi
+        make_batch 8 -t "ucp_$test"
+        if run "perftest native ucp_$test" 600 "$pair" "$work/batch"; then
+            finish "perftest native ucp_$test" perftest_problem connections_problem atomics_problem \
+                fabric_problem
+        fi
+    done
+    unset GLEX_PRIVATE_RDMA
+}
+
 test_channels()
 {
     local channels=$1 test layout
@@ -106,3 +130,4 @@ test_channels()
 for channels in "${@:-er,sr}"; do
     UCX_GLEX_CHANNELS=$channels test_channels "$channels"
 done
+test_atomics

@@ -1,7 +1,7 @@
 /* Live peers: what a connection costs, and what a message costs as their number grows. */
 #include "peers.h"
 #include "scale.h"
-#include "glex_vc.h"
+#include "core/glex_vc.h"
 
 #include <limits.h>
 #include <linux/futex.h>

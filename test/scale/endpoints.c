@@ -1,7 +1,7 @@
 /* Endpoints that were made and never used: what one costs, and what it costs to have them. */
 #include "node.h"
 #include "scale.h"
-#include "glex_wire.h"
+#include "base/glex_wire.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -14,14 +14,14 @@
 
 #define _Static_assert static_assert
 extern "C" {
-#include "glex_credit.h"
-#include "glex_ep.h"
-#include "glex_er.h"
-#include "glex_fifo.h"
-#include "glex_op.h"
-#include "glex_rx.h"
-#include "glex_vc.h"
-#include "glex_wire.h"
+#include "base/glex_credit.h"
+#include "core/glex_ep.h"
+#include "chan/glex_er.h"
+#include "base/glex_fifo.h"
+#include "chan/glex_op.h"
+#include "chan/glex_rx.h"
+#include "core/glex_vc.h"
+#include "base/glex_wire.h"
 }
 #undef _Static_assert
 

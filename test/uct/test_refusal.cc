@@ -124,7 +124,7 @@ TEST(Refusal, ClosesBeforeItHasTold)
         to_other.reset();
         iface.reset(); /* sanitizers and valgrind see a VC that is used after it was freed */
         progress_until("the goodbye", [&] {
-            return other.internals()->vcs[0]->state == UCT_GLEX_VC_GONE;
+            return other.internals()->vcs[0]->state == UCT_GLEX_VC_PEER_CLOSED;
         });
     });
 }

@@ -1,0 +1,138 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "base/glex_config.h"
+#include "base/glex_credit.h"
+#include "base/glex_fifo.h"
+#include "base/glex_wire.h"
+
+#include <ucs/debug/log.h>
+#include <ucs/sys/math.h>
+#include <inttypes.h>
+
+static const char *uct_glex_channel_names[] = {
+    [UCT_GLEX_CHANNEL_ER]   = "er",
+    [UCT_GLEX_CHANNEL_SR]   = "sr",
+    [UCT_GLEX_CHANNEL_LAST] = NULL
+};
+
+#define UCT_GLEX_CONFIG(_field) ucs_offsetof(uct_glex_iface_config_t, _field)
+
+ucs_config_field_t uct_glex_iface_config_table[] = {
+    {"", "", NULL, UCT_GLEX_CONFIG(super), UCS_CONFIG_TYPE_TABLE(uct_iface_config_table)},
+
+    {"CHANNELS", "er,sr",
+     "Channels that carry active messages\n"
+     " - er : exclusive remote FIFO per pair of peers, fastest\n"
+     " - sr : buffers shared by all peers, least memory",
+     UCT_GLEX_CONFIG(channels), UCS_CONFIG_TYPE_BITMAP(uct_glex_channel_names)},
+
+    {"EP_MPQ_POOL_UNITS", "0",
+     "Message queue entries for credits beyond the start credit, 0: three quarters of what the\n"
+     "reserve for new connections leaves; a quarter on a NIC whose full queues lose messages",
+     UCT_GLEX_CONFIG(ep_mpq_pool_units), UCS_CONFIG_TYPE_UINT},
+
+    {"SRQ_CAPACITY", "128",
+     "SR buffers for sending, and as many for receiving, at most; they are allocated in use",
+     UCT_GLEX_CONFIG(srq_capacity), UCS_CONFIG_TYPE_UINT},
+
+    {"SRQ_UNIT_SIZE", "8256", "Size of an SR buffer: the largest am_bcopy",
+     UCT_GLEX_CONFIG(srq_unit_size), UCS_CONFIG_TYPE_MEMUNITS},
+
+    {"ER_MAX_CHANNELS", "64",
+     "Peers that have an ER channel to this process at once; the others share SR",
+     UCT_GLEX_CONFIG(er_max_channels), UCS_CONFIG_TYPE_UINT},
+
+    {"ER_MAX_MEM", "16M", "Memory for the FIFOs of ER channels to this process",
+     UCT_GLEX_CONFIG(er_max_mem), UCS_CONFIG_TYPE_MEMUNITS},
+
+    {"ERQ_UNIT_SIZE", "64", "Unit of an ER FIFO, in bytes: a power of two",
+     UCT_GLEX_CONFIG(erq_unit_size), UCS_CONFIG_TYPE_MEMUNITS},
+
+    {"ERQ_SIZE", "64k",
+     "Size of an ER FIFO: a power of two. It takes 4 KiB more for short messages.",
+     UCT_GLEX_CONFIG(erq_size), UCS_CONFIG_TYPE_MEMUNITS},
+
+    {"RMA_BUF_SIZE", "8k", "Largest put_bcopy and get_bcopy",
+     UCT_GLEX_CONFIG(rma_buf_size), UCS_CONFIG_TYPE_MEMUNITS},
+
+    {"RMA_REQ_CAPACITY", "256", "RMA requests on their way at once",
+     UCT_GLEX_CONFIG(rma_req_capacity), UCS_CONFIG_TYPE_UINT},
+
+    {"ZC_REQ_CAPACITY", "128", "Zero-copy active messages on their way at once",
+     UCT_GLEX_CONFIG(zc_req_capacity), UCS_CONFIG_TYPE_UINT},
+
+    {"SR_CREDIT_START", "8", "Messages that a new peer may send",
+     UCT_GLEX_CONFIG(sr_credit_start), UCS_CONFIG_TYPE_UINT},
+
+    {"SR_CREDIT_INC", "16", "Least growth when a peer asks for more credits",
+     UCT_GLEX_CONFIG(sr_credit_inc), UCS_CONFIG_TYPE_UINT},
+
+    {"SR_CREDIT_MAX", "256", "Most messages that a peer may send",
+     UCT_GLEX_CONFIG(sr_credit_max), UCS_CONFIG_TYPE_UINT},
+
+    {NULL}
+};
+
+ucs_status_t uct_glex_config_check_ranges(const uct_glex_config_range_t *ranges, unsigned count)
+{
+    const uct_glex_config_range_t *range;
+
+    for (range = ranges; range < ranges + count; ++range) {
+        if (range->zero_ok && (range->value == 0)) {
+            continue;
+        }
+        if ((range->value < range->min) || (range->value > range->max)) {
+            ucs_error("UCX_GLEX_%s=%" PRIu64 " is out of range: %s%" PRIu64 " to %" PRIu64,
+                      range->name, range->value, range->zero_ok ? "0 (default) or " : "",
+                      range->min, range->max);
+            return UCS_ERR_INVALID_PARAM;
+        }
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t uct_glex_config_check_pow2(const char *name, uint64_t value)
+{
+    if (!ucs_is_pow2(value)) {
+        ucs_error("UCX_GLEX_%s=%" PRIu64 " must be a power of two", name, value);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
+{
+    const uct_glex_config_range_t ranges[] = {
+        {"EP_MPQ_POOL_UNITS", config->ep_mpq_pool_units, 1, 65536, 1},
+        {"SRQ_CAPACITY", config->srq_capacity, 2, 16384, 0},
+        {"SRQ_UNIT_SIZE", config->srq_unit_size, 256, 1 << 20, 0},
+        {"ER_MAX_CHANNELS", config->er_max_channels, 1, 32768, 0},
+        {"ER_MAX_MEM", config->er_max_mem, config->erq_size, UINT64_MAX, 0},
+        {"ERQ_UNIT_SIZE", config->erq_unit_size, 64, 4096, 0},
+        {"ERQ_SIZE", config->erq_size, ucs_max(1024, config->erq_unit_size * 16),
+         ucs_min(16UL << 20, config->erq_unit_size * UCT_GLEX_FIFO_MAX_UNITS), 0},
+        {"RMA_BUF_SIZE", config->rma_buf_size, 64, 1 << 20, 0},
+        {"RMA_REQ_CAPACITY", config->rma_req_capacity, 1, 16384, 0},
+        {"ZC_REQ_CAPACITY", config->zc_req_capacity, 1, 16384, 0},
+        {"SR_CREDIT_MAX", config->sr_credit_max, 1, UCT_GLEX_CREDIT_MAX, 0},
+        {"SR_CREDIT_START", config->sr_credit_start, 1, config->sr_credit_max, 0},
+        {"SR_CREDIT_INC", config->sr_credit_inc, 1, UCT_GLEX_CREDIT_MAX, 0},
+    };
+    ucs_status_t status;
+
+    if (config->channels == 0) {
+        ucs_error("UCX_GLEX_CHANNELS is empty: name er, sr or both");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    status = uct_glex_config_check_pow2("ERQ_UNIT_SIZE", config->erq_unit_size);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = uct_glex_config_check_pow2("ERQ_SIZE", config->erq_size);
+    if (status != UCS_OK) {
+        return status;
+    }
+    return uct_glex_config_check_ranges(ranges, ucs_static_array_size(ranges));
+}

@@ -1,0 +1,165 @@
+/*
+ * Memory domain `glex/gniN` of NIC N: owns the GLEX endpoint that all registrations belong to.
+ * The first interface opened on the domain inherits that endpoint (paper 003, section 5.1);
+ * further ones, such as those of several workers, have their own, at which memory is registered
+ * again when they first use it.
+ */
+#ifndef UCT_GLEX_MD_H
+#define UCT_GLEX_MD_H
+
+#include "compat/glex_compat.h"
+#include "base/glex_nic.h"
+#include "base/glex_wire.h"
+
+#include <pthread.h>
+
+#define UCT_GLEX_NAME        "glex"
+/* Of NIC i, which has a memory domain of its own */
+#define UCT_GLEX_DEVICE_NAME "gni%u"
+#define UCT_GLEX_MD_NAME     UCT_GLEX_NAME "/" UCT_GLEX_DEVICE_NAME
+#define UCT_GLEX_MD_MAX_EPS  64
+
+typedef struct uct_glex_md_config {
+    uct_md_config_t        super;
+    ucs_ternary_auto_value_t rcache_enable;
+    uct_glex_rcache_config_t rcache;
+    unsigned               ep_type;
+    int                    ep_hc_mpq;
+    int                    ep_hc_eq;
+    unsigned               ep_dq_capacity;
+    unsigned               ep_mpq_capacity;
+    unsigned               ep_eq_capacity;
+} uct_glex_md_config_t;
+
+/* A registration at the domain's own endpoint, and at others when they need it */
+typedef struct uct_glex_reg {
+    void              *address;
+    size_t             length;
+    int                mem_flags;  /* GLEX_MEM_*, GLEX_EXT_MEM_* */
+    uint64_t           registered; /* bit i: at endpoint i */
+    glex_mem_handle_t  mh;         /* at endpoint 0 */
+    glex_mem_handle_t *more;       /* at endpoints 1..; NULL until one is needed */
+} uct_glex_reg_t;
+
+/* What UCX holds for memory that it registered. Put and get of our own need no registration where
+ * the NIC is this process, so it is made when something else does. */
+typedef struct uct_glex_memh {
+    struct uct_glex_memh *next;      /* of the same operation, uct_glex_memh_free_all() */
+    void                 *address;
+    size_t                length;
+    uct_glex_reg_t       *reg;       /* NULL: not needed yet */
+    unsigned              flags;     /* of uct_md_mem_reg() */
+    int                   revocable; /* may be invalidated, UCT_GLEX_MKEY_REVOCABLE */
+} uct_glex_memh_t;
+
+typedef struct uct_glex_md {
+    uct_md_t              super;
+    glex_device_handle_t  dev;
+    uint32_t              nic;     /* which NIC of the machine */
+    struct glex_device_attr     dev_attr;
+    struct glex_ext_device_attr ext_attr;
+    struct glex_ep_attr   ep_attr; /* what was asked for, as a pattern for further endpoints */
+    uint32_t              key;
+    ucs_rcache_t         *rcache;
+    ucs_linear_func_t     reg_cost;
+    pthread_mutex_t       lock;                     /* protects the fields below */
+    glex_ep_handle_t      eps[UCT_GLEX_MD_MAX_EPS]; /* [0]: the domain's own */
+    uint64_t              eps_in_use;               /* bit i: lent to an interface */
+    glex_ep_handle_t      map_ep;                   /* for rkey_ptr(): made at its first call */
+    ucs_list_link_t       list;                     /* in the list of all open domains */
+} uct_glex_md_t;
+
+/* What uct_rkey_t points to */
+typedef struct uct_glex_rkey {
+    uct_glex_packed_rkey_t packed;
+    glex_ep_handle_t       mapped_by; /* endpoint through which `ptr` was obtained, or NULL */
+    void                  *ptr;       /* the registration in this process, or NULL: not mappable */
+    struct glex_ext_watch  watch;     /* it is good while this holds; only with `ptr` */
+} uct_glex_rkey_t;
+
+extern uct_component_t uct_glex_component;
+
+/**
+ * Borrow an endpoint for an interface: the domain's own for the first, a new one for others.
+ * @param [out] index_p  To be given to uct_glex_memh_local() and uct_glex_md_ep_put().
+ */
+ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, glex_ep_handle_t *ep_p, unsigned *index_p);
+
+void uct_glex_md_ep_put(uct_glex_md_t *md, unsigned index);
+
+/** Whether peers' private memory can be reached by RDMA */
+static inline int uct_glex_md_has_private_rdma(const uct_glex_md_t *md)
+{
+    return !!(md->ext_attr.caps & GLEX_EXT_CAP_PRIVATE_RDMA);
+}
+
+/** Whether RDMA is over when its call returns, with all peers: the software NIC without a network */
+static inline int uct_glex_md_rdma_now(const uct_glex_md_t *md)
+{
+    return UCT_GLEX_NIC_RDMA_NOW && (md->ext_attr.network == 0);
+}
+
+/**
+ * Whether UCX may be offered atomic operations. They need memory that the initiator maps. UCP takes
+ * the offer for all memory that the domain has a key for, and does not fall back to its emulation by
+ * messages when an operation fails. So no memory may have a key but what was allocated from the NIC.
+ */
+static inline int uct_glex_md_has_atomics(const uct_glex_md_t *md)
+{
+    return uct_glex_md_rdma_now(md) && !uct_glex_md_has_private_rdma(md) &&
+           (md->ext_attr.caps & GLEX_EXT_CAP_MAP);
+}
+
+/** Whether UCX is to have the local memory of put and get registered */
+static inline int uct_glex_md_needs_memh(const uct_glex_md_t *md)
+{
+    return UCT_GLEX_NEED_MEMH || !uct_glex_md_rdma_now(md);
+}
+
+/** Register at an endpoint of the domain without cache; for the transport's own buffers */
+ucs_status_t uct_glex_md_reg(uct_glex_md_t *md, unsigned ep_index, void *address, size_t length,
+                             int mem_flags, glex_mem_handle_t *mh_p);
+
+/** A handle for memory, as for uct_md_mem_reg(), whose `flags` these are */
+ucs_status_t uct_glex_memh_new(uct_glex_md_t *md, void *address, size_t length, unsigned flags,
+                               uct_glex_memh_t **memh_p);
+
+/** Deregister the memory of `first`, which may be NULL, and of all that it is linked to */
+void uct_glex_memh_free_all(uct_glex_md_t *md, uct_glex_memh_t *first);
+
+/** Where something lies: name of a registration at one of the domain's endpoints, and offset */
+typedef struct uct_glex_place {
+    glex_mem_handle_t mh;
+    uint32_t          offset;
+} uct_glex_place_t;
+
+/** Out of line part of uct_glex_memh_place(): first use, or first at this endpoint */
+ucs_status_t uct_glex_memh_register(uct_glex_md_t *md, uct_glex_memh_t *memh, unsigned ep_index);
+
+/** `ptr`, in registered memory, for use in RDMA at endpoint `ep_index` */
+static inline ucs_status_t uct_glex_memh_place(uct_glex_md_t *md, uct_glex_memh_t *memh,
+                                               unsigned ep_index, const void *ptr,
+                                               uct_glex_place_t *place)
+{
+    /* acquire, both: pair with the releases of uct_glex_memh_register(). Whoever sees the pointer
+     * sees the registration, whoever sees the bit sees the handle. */
+    uct_glex_reg_t *reg = __atomic_load_n(&memh->reg, __ATOMIC_ACQUIRE);
+    ucs_status_t status;
+
+    if ((reg == NULL) ||
+        !(__atomic_load_n(&reg->registered, __ATOMIC_ACQUIRE) & UCS_BIT(ep_index))) {
+        status = uct_glex_memh_register(md, memh, ep_index);
+        if (status != UCS_OK) {
+            return status;
+        }
+        reg = memh->reg;
+    }
+    place->mh     = (ep_index == 0) ? reg->mh : reg->more[ep_index - 1];
+    place->offset = (const char*)ptr - (const char*)reg->address;
+    return UCS_OK;
+}
+
+/** Find out where the key's memory lies in this process: fills rkey->ptr, NULL if it does not */
+void uct_glex_rkey_map(glex_ep_handle_t ep, uct_glex_rkey_t *rkey);
+
+#endif

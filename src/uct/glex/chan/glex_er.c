@@ -1,0 +1,524 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "chan/glex_er.h"
+#include "chan/glex_op.h"
+#include "chan/glex_rx.h"
+
+#include <ucs/debug/memtrack_int.h>
+#include <ucs/sys/math.h>
+#include <string.h>
+
+/* Fewest messages on their way per FIFO that make sense */
+#define UCT_GLEX_ER_MIN_MSGS 4
+
+/* Borrowers that may fill the event queue together */
+#define UCT_GLEX_ER_LOSSLESS_SHARES 8u
+
+/* Every message on its way takes an entry of the event queue. Where a full one loses nothing, few
+ * senders at once may use it up: credits then come back less often. */
+static unsigned uct_glex_er_event_shares(const uct_glex_iface_t *iface)
+{
+    return UCT_GLEX_NIC_LOSSLESS ? ucs_min(iface->er.max, UCT_GLEX_ER_LOSSLESS_SHARES) :
+                                   iface->er.max;
+}
+
+static ucs_status_t uct_glex_er_init_pools(uct_glex_iface_t *iface,
+                                           const uct_glex_iface_config_t *config)
+{
+    ucs_status_t status;
+
+    status = uct_glex_buf_pool_init(&iface->er.pool, iface->md, iface->ep_index, GLEX_MEM_WRITE,
+                                    config->erq_size + UCT_GLEX_FIFO_RING_SIZE, 1,
+                                    ucs_max(iface->er.max, 1), "glex_er_fifo");
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = uct_glex_buf_pool_init(&iface->er.mirror, iface->md, iface->ep_index, GLEX_MEM_READ,
+                                    config->erq_size, 1, UINT_MAX, "glex_er_mirror");
+    if (status != UCS_OK) {
+        uct_glex_buf_pool_cleanup(&iface->er.pool);
+    }
+    return status;
+}
+
+/* How many messages each borrower may have on its way that does not map its FIFO */
+static ucs_status_t uct_glex_er_init_msgs(uct_glex_iface_t *iface, unsigned eq_entries)
+{
+    iface->er.msgs_max = ucs_min(iface->er.units, eq_entries / uct_glex_er_event_shares(iface));
+    if (iface->er.msgs_max >= UCT_GLEX_ER_MIN_MSGS) {
+        return UCS_OK;
+    }
+    ucs_error("glex: an event queue with %u entries left is too small for %u ER channels, which "
+              "need %u: raise UCX_GLEX_EP_EQ_CAPACITY, or lower UCX_GLEX_ER_MAX_CHANNELS, "
+              "SRQ_CAPACITY or ZC_REQ_CAPACITY",
+              eq_entries, iface->er.max, UCT_GLEX_ER_MIN_MSGS * uct_glex_er_event_shares(iface));
+    return UCS_ERR_INVALID_PARAM;
+}
+
+ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config,
+                              unsigned eq_entries)
+{
+    unsigned max_mem    = ucs_min(config->er_max_mem / config->erq_size, 32768);
+    ucs_status_t status = UCS_OK;
+
+    iface->er_unit_shift = ucs_ilog2(config->erq_unit_size);
+    iface->er.units      = config->erq_size / config->erq_unit_size;
+    iface->er.max        = ucs_min(config->er_max_channels, max_mem);
+    iface->er.next_gen   = iface->uuid;
+    iface->er.has_membarrier = uct_glex_er_init_membarrier();
+    if (uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_ER)) {
+        status = uct_glex_er_init_msgs(iface, eq_entries);
+    } else {
+        iface->er.max = 0;
+    }
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    iface->er_rx_count = iface->er.max;
+    iface->er_rx       = ucs_calloc(ucs_max(iface->er.max, 1), sizeof(*iface->er_rx), "glex_er_rx");
+    iface->er.polled   = ucs_calloc(ucs_max(iface->er.max, 1), sizeof(*iface->er.polled),
+                                    "glex_er_polled");
+    if ((iface->er_rx == NULL) || (iface->er.polled == NULL)) {
+        status = UCS_ERR_NO_MEMORY;
+        goto err_free;
+    }
+    status = uct_glex_er_init_pools(iface, config);
+    if (status != UCS_OK) {
+        goto err_free;
+    }
+    return UCS_OK;
+
+err_free:
+    ucs_free(iface->er.polled);
+    ucs_free(iface->er_rx);
+    return status;
+}
+
+void uct_glex_er_cleanup_iface(uct_glex_iface_t *iface)
+{
+    uct_glex_buf_pool_cleanup(&iface->er.mirror);
+    uct_glex_buf_pool_cleanup(&iface->er.pool);
+    ucs_free(iface->er.polled);
+    ucs_free(iface->er_rx);
+}
+
+/* ---- borrowing ---- */
+
+void uct_glex_er_request(uct_glex_vc_t *vc)
+{
+    if (uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_ER) &&
+        (vc->er_state == UCT_GLEX_ER_NONE)) {
+        vc->er_state = UCT_GLEX_ER_REQUESTED;
+        uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_REQUEST);
+    }
+}
+
+void uct_glex_er_refused(uct_glex_vc_t *vc)
+{
+    if (vc->er_state != UCT_GLEX_ER_REQUESTED) {
+        return;
+    }
+    vc->er_state = UCT_GLEX_ER_NONE;
+    vc->sr_count = UCT_GLEX_ER_RETRY << vc->er_backoff;
+    if (vc->er_backoff < UCT_GLEX_ER_MAX_BACKOFF) {
+        ++vc->er_backoff;
+    }
+    if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
+        ucs_error("glex: endpoint 0x%" PRIx64 " has no ER channel left for this process and "
+                  "UCX_GLEX_CHANNELS allows no other: raise UCX_GLEX_ER_MAX_CHANNELS and "
+                  "UCX_GLEX_ER_MAX_MEM there, or use er,sr", vc->peer);
+        uct_glex_vc_fail(vc, UCS_ERR_EXCEEDS_LIMIT);
+    }
+}
+
+static ucs_status_t uct_glex_er_map(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
+                                    const uct_glex_ctl_t *ctl)
+{
+    glex_ep_addr_t peer  = {.v = vc->peer};
+    glex_mem_handle_t mh = {.v = ctl->fifo_mh};
+    size_t size          = (size_t)ctl->fifo_units << ctl->unit_shift;
+    void *ptr;
+
+    if (glex_ext_peer_ptr(vc->iface->nic, peer, mh, ctl->key, ctl->fifo_offset,
+                          size + UCT_GLEX_FIFO_RING_SIZE, &ptr) == GLEX_SUCCESS) {
+        if (((uintptr_t)ptr % UCT_GLEX_ER_ALIGN) != 0) {
+            ucs_error("glex: the FIFO lent by endpoint 0x%" PRIx64 " is not aligned to %d bytes",
+                      vc->peer, UCT_GLEX_ER_ALIGN);
+            return UCS_ERR_INVALID_PARAM;
+        }
+        er->base      = ptr;
+        er->ctrl      = UCS_PTR_BYTE_OFFSET(ptr, size);
+        er->slots     = (uct_glex_slot_t*)(er->ctrl + 1);
+        er->use_fence = er->ctrl->needs_fence || !vc->iface->er.has_membarrier;
+        uct_glex_er_read_begin(er);
+        return UCS_OK;
+    }
+    if (size > vc->iface->er.mirror.buf_size) {
+        ucs_error("glex: the FIFO lent by endpoint 0x%" PRIx64 " has %zu bytes, ours %zu: set "
+                  "UCX_GLEX_ERQ_SIZE alike everywhere",
+                  vc->peer, size, vc->iface->er.mirror.buf_size);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    er->mirror = uct_glex_buf_get(&vc->iface->er.mirror);
+    if (er->mirror == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    er->base = er->mirror->ptr;
+    return UCS_OK;
+}
+
+static int uct_glex_er_grant_valid(const uct_glex_ctl_t *ctl)
+{
+    return (ctl->fifo_units >= 2) && (ctl->fifo_units <= UCT_GLEX_FIFO_MAX_UNITS) &&
+           ucs_is_pow2(ctl->fifo_units) && (ctl->fifo_msgs > 0) && (ctl->unit_shift <= 12) &&
+           (UCS_BIT(ctl->unit_shift) >= UCT_GLEX_ER_MIN_UNIT) &&
+           ((ctl->fifo_offset % UCT_GLEX_ER_ALIGN) == 0) &&
+           (((size_t)ctl->fifo_units << ctl->unit_shift) >= 1024);
+}
+
+/* Without another channel what the FIFO cannot take would wait for ever */
+static void uct_glex_er_check_fits(uct_glex_vc_t *vc)
+{
+    size_t max = vc->iface->config.max_bcopy;
+
+    if (uct_glex_er_fits(vc, max)) {
+        vc->er_tx->bcopy_units = uct_glex_er_units(vc, max);
+    } else if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
+        ucs_error("glex: the FIFO lent by endpoint 0x%" PRIx64 " takes messages of %zu bytes, ours "
+                  "have up to %zu and UCX_GLEX_CHANNELS allows no other channel: set "
+                  "UCX_GLEX_ERQ_SIZE and UCX_GLEX_SRQ_UNIT_SIZE alike everywhere, or use er,sr",
+                  vc->peer, uct_glex_er_max_length(vc), max);
+        uct_glex_vc_fail(vc, UCS_ERR_INVALID_PARAM);
+    }
+}
+
+static void uct_glex_er_post_released(uct_glex_vc_t *vc, uint16_t index, uint8_t gen)
+{
+    vc->released_index = index;
+    vc->released_gen   = gen;
+    uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_RELEASED);
+}
+
+void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
+{
+    uct_glex_er_tx_t *er;
+
+    /* It may also come unasked: another borrower's FIFO came free after we were refused */
+    if ((vc->er_state == UCT_GLEX_ER_ACTIVE) || !uct_glex_er_grant_valid(ctl)) {
+        ucs_error("glex: endpoint 0x%" PRIx64 " granted an impossible FIFO", vc->peer);
+        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+        return;
+    }
+    er = ucs_calloc(1, sizeof(*er), "glex_er_tx");
+    if ((er == NULL) || (uct_glex_er_map(vc, er, ctl) != UCS_OK)) {
+        ucs_free(er);
+        uct_glex_er_post_released(vc, ctl->fifo_index, ctl->fifo_gen);
+        vc->er_state = UCT_GLEX_ER_REQUESTED;
+        uct_glex_er_refused(vc);
+        return;
+    }
+
+    er->vc                = vc;
+    er->index             = ctl->fifo_index;
+    er->gen               = ctl->fifo_gen;
+    er->offset            = ctl->fifo_offset;
+    er->unit_shift        = ctl->unit_shift;
+    er->counted           = vc->tx_fifo.msgs;
+    er->req.rmt_ep_addr   = uct_glex_vc_dest(vc);
+    er->req.rmt_mh.v      = ctl->fifo_mh;
+    er->req.rmt_key       = ctl->key;
+    er->req.flag          = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
+
+    /* The lender had consumed all that went through an earlier FIFO before it gave this one */
+    vc->tx_fifo.acked.units = vc->tx_fifo.head;
+    vc->tx_fifo.acked.msgs  = vc->tx_fifo.msgs;
+    vc->tx_fifo.units       = ctl->fifo_units;
+    vc->tx_fifo.msgs_max    = (er->slots != NULL) ? UCT_GLEX_FIFO_SLOTS : ctl->fifo_msgs;
+    vc->er_tx_mapped        = (er->slots != NULL);
+    vc->tx.vc_id            = ctl->vc_id; /* the grant may have overtaken the ACCEPT */
+    vc->er_tx               = er;
+    vc->er_state            = UCT_GLEX_ER_ACTIVE;
+    vc->er_backoff          = 0;
+    ucs_debug("glex: vc 0x%x: ER to endpoint 0x%" PRIx64 ", %u units of %u bytes, %u messages%s",
+              vc->id, vc->peer, ctl->fifo_units, 1U << ctl->unit_shift, ctl->fifo_msgs,
+              (er->mirror != NULL) ? ", not mapped" : "");
+    uct_glex_er_check_fits(vc);
+}
+
+static void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
+{
+    if (vc->er_tx != NULL) {
+        if (vc->er_tx_mapped) {
+            uct_glex_er_count(vc);
+        }
+        if (vc->er_tx->mirror != NULL) {
+            uct_glex_buf_put(vc->er_tx->mirror);
+        }
+        uct_glex_er_starve_end(vc->er_tx);
+        ucs_free(vc->er_tx);
+        vc->er_tx        = NULL;
+        vc->er_tx_mapped = 0;
+        vc->ring_due     = 0;
+    }
+    vc->tx_fifo.units    = 0;
+    vc->tx_fifo.msgs_max = 0;
+    vc->er_state         = UCT_GLEX_ER_NONE;
+}
+
+void uct_glex_er_release(uct_glex_vc_t *vc)
+{
+    if (vc->er_tx == NULL) {
+        return;
+    }
+    uct_glex_er_post_released(vc, vc->er_tx->index, vc->er_tx->gen);
+    uct_glex_er_drop_tx(vc);
+    vc->sr_count = UCT_GLEX_ER_RETRY;
+    if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
+        uct_glex_er_request(vc); /* there is no other channel */
+    }
+}
+
+void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
+{
+    if ((vc->er_tx != NULL) && (vc->er_tx->index == ctl->revoked_index) &&
+        (vc->er_tx->gen == ctl->revoked_gen)) {
+        uct_glex_er_release(vc);
+    } else if (!(vc->ctl & UCT_GLEX_CTL_ER_RELEASED)) {
+        /* Released before this came, or never taken: the lender ignores what it knows */
+        uct_glex_er_post_released(vc, ctl->revoked_index, ctl->revoked_gen);
+    }
+}
+
+/* ---- sending ---- */
+
+/* A message that is to be sent: where it goes in the units of the FIFO */
+typedef struct uct_glex_er_place {
+    uint16_t offset; /* in units */
+    uint16_t skip;   /* units to the end that are not used */
+    uint16_t units;
+} uct_glex_er_place_t;
+
+static UCS_F_ALWAYS_INLINE unsigned uct_glex_er_wrap_flag(const uct_glex_er_place_t *place)
+{
+    return (place->skip != 0) ? UCT_GLEX_FLAG_WRAP : 0;
+}
+
+/* Find room for a message of up to place->units. Returns 0 if there is none. */
+static UCS_F_ALWAYS_INLINE int uct_glex_er_reserve(uct_glex_vc_t *vc, uct_glex_er_place_t *place)
+{
+    /* No loop: a lender that publishes something new for ever is not to hold us */
+    return ucs_likely(uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset,
+                                            &place->skip)) ||
+           (uct_glex_er_read_credits(vc) &&
+            uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset, &place->skip));
+}
+
+int uct_glex_er_has_room(uct_glex_vc_t *vc, size_t length)
+{
+    uct_glex_er_place_t place = {.units = uct_glex_er_units(vc, length)};
+
+    return uct_glex_er_reserve(vc, &place);
+}
+
+static UCS_F_ALWAYS_INLINE void *uct_glex_er_pack_ptr(const uct_glex_vc_t *vc,
+                                                      const uct_glex_er_place_t *place)
+{
+    return vc->er_tx->base + ((size_t)place->offset << vc->er_tx->unit_shift);
+}
+
+/* ---- through slots: the FIFO is mapped ---- */
+
+UCS_F_NOINLINE void uct_glex_er_ring(uct_glex_vc_t *vc)
+{
+    glex_ret_t ret;
+
+    /* relaxed: before the event, which is all that the lender waits for */
+    __atomic_store_n(&vc->er_tx->ctrl->armed, 0, __ATOMIC_RELAXED);
+    ret = glex_ext_post_event(vc->iface->nic, uct_glex_vc_dest(vc), 0,
+                              uct_glex_hdr_type_am(UCT_GLEX_EVENT_RING, 0) |
+                              ((uint64_t)vc->tx.vc_id << 16), 0, NULL, 0);
+    vc->ring_due = (ret == GLEX_BUSY);
+    if (vc->ring_due) {
+        uct_glex_vc_schedule(vc);
+    } else if (ret != GLEX_SUCCESS) {
+        ucs_error("glex: cannot post an event to endpoint 0x%" PRIx64 ": %s", vc->peer,
+                  glex_error_str(ret));
+        uct_glex_vc_dead(vc);
+    }
+}
+
+/* A message of `length` bytes lies at its place in the units */
+static UCS_F_ALWAYS_INLINE void uct_glex_er_publish_units(uct_glex_vc_t *vc, uint8_t am_id,
+                                                          size_t length, unsigned flags,
+                                                          const uct_glex_er_place_t *place)
+{
+    uct_glex_er_tx_t *er = vc->er_tx;
+
+    uct_glex_fifo_commit(&vc->tx_fifo, place->units, place->skip);
+    uct_glex_er_publish(vc, er, uct_glex_er_next_slot(vc, er), am_id,
+                        flags | UCT_GLEX_FLAG_UNITS | uct_glex_er_wrap_flag(place), length);
+}
+
+static ucs_status_t uct_glex_er_send_mapped(uct_glex_vc_t *vc, uint8_t am_id, const void *data,
+                                            unsigned length, unsigned flags)
+{
+    uct_glex_er_tx_t *er      = vc->er_tx;
+    uct_glex_er_place_t place = {.units = uct_glex_er_units(vc, length)};
+    uct_glex_slot_t *slot;
+
+    if (length > UCT_GLEX_SLOT_DATA) {
+        if (!uct_glex_er_reserve(vc, &place)) {
+            return UCS_ERR_NO_RESOURCE;
+        }
+        memcpy(uct_glex_er_pack_ptr(vc, &place), data, length);
+        uct_glex_er_publish_units(vc, am_id, length, flags, &place);
+        return UCS_OK;
+    }
+    if (!uct_glex_fifo_may_send(&vc->tx_fifo) && !uct_glex_er_read_credits(vc)) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    slot = uct_glex_er_next_slot(vc, er);
+    if (length > 0) {
+        memcpy(slot->data, data, length);
+    }
+    uct_glex_er_publish(vc, er, slot, am_id, flags, length);
+    return UCS_OK;
+}
+
+/* The message was packed into units: a short one is copied to its slot, which needs none of them,
+ * and one line less is sent to the lender's processor */
+static UCS_F_ALWAYS_INLINE void uct_glex_er_publish_packed(uct_glex_vc_t *vc, uint8_t am_id,
+                                                           size_t length,
+                                                           uct_glex_er_place_t *place)
+{
+    uct_glex_er_tx_t *er = vc->er_tx;
+    uct_glex_slot_t *slot;
+
+    if (length <= UCT_GLEX_SLOT_DATA) {
+        slot = uct_glex_er_next_slot(vc, er);
+        memcpy(slot->data, uct_glex_er_pack_ptr(vc, place), UCT_GLEX_SLOT_DATA);
+        uct_glex_er_publish(vc, er, slot, am_id, 0, length);
+        return;
+    }
+    place->units = uct_glex_er_units(vc, length);
+    uct_glex_er_publish_units(vc, am_id, length, 0, place);
+}
+
+/* ---- by puts with events: the FIFO is not mapped ---- */
+
+/* The next message's header, as its event */
+static glex_event_t uct_glex_er_event(const uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
+                                      const uct_glex_er_place_t *place, size_t length)
+{
+    glex_event_t event;
+
+    event.cookie_0 = vc->tx.credits.word | length;
+    event.cookie_1 = uct_glex_vc_hdr_word(vc, UCT_GLEX_EVENT_ER, am_id,
+                                          flags | uct_glex_er_wrap_flag(place));
+    return event;
+}
+
+static glex_ret_t uct_glex_er_imm_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
+                                      const uct_glex_er_place_t *place, void *data, size_t length)
+{
+    uct_glex_er_tx_t *er     = vc->er_tx;
+    glex_imm_rdma_req_t *req = &er->req;
+
+    req->data       = data;
+    req->len        = length;
+    req->rmt_offset = er->offset + ((uint32_t)place->offset << er->unit_shift);
+    req->rmt_evt    = uct_glex_er_event(vc, am_id, flags, place, length);
+    return glex_imm_rdma(vc->iface->nic, req, NULL);
+}
+
+/* Put what lies in the mirror to the same place in the FIFO; the event follows the data */
+static glex_ret_t uct_glex_er_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
+                                  const uct_glex_er_place_t *place, size_t length)
+{
+    uct_glex_er_tx_t *er = vc->er_tx;
+    uint32_t start       = (uint32_t)place->offset << er->unit_shift;
+    glex_rdma_req_t req;
+
+    req.rmt_ep_addr  = er->req.rmt_ep_addr;
+    req.local_mh     = er->mirror->mh;
+    req.local_offset = er->mirror->offset + start;
+    req.len          = length;
+    req.rmt_mh       = er->req.rmt_mh;
+    req.rmt_offset   = er->offset + start;
+    req.type         = GLEX_RDMA_TYPE_PUT;
+    req.rmt_key      = er->req.rmt_key;
+    req.flag         = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
+    req.next         = NULL;
+    req.rmt_evt      = uct_glex_er_event(vc, am_id, flags, place, length);
+    return glex_rdma(vc->iface->nic, &req, NULL);
+}
+
+/* A message of `length` bytes was packed at its place in the mirror */
+static ucs_status_t uct_glex_er_send_mirror(uct_glex_vc_t *vc, uint8_t am_id, size_t length,
+                                            unsigned flags, uct_glex_er_place_t *place)
+{
+    glex_ret_t ret;
+
+    place->units = uct_glex_er_units(vc, length);
+    ret = (length <= UCT_GLEX_IMM_PUT_LEN) ?
+          uct_glex_er_imm_put(vc, am_id, flags, place, uct_glex_er_pack_ptr(vc, place), length) :
+          uct_glex_er_put(vc, am_id, flags, place, length);
+    if (ret != GLEX_SUCCESS) {
+        return uct_glex_status(ret);
+    }
+    uct_glex_fifo_commit(&vc->tx_fifo, place->units, place->skip);
+    ++vc->tx_fifo.msgs;
+    uct_glex_vc_told(vc);
+    vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
+    return UCS_OK;
+}
+
+/* ---- both ---- */
+
+ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data, unsigned length,
+                              unsigned flags)
+{
+    uct_glex_er_place_t place = {.units = uct_glex_er_units(vc, length)};
+
+    if (vc->er_tx->slots != NULL) {
+        return uct_glex_er_send_mapped(vc, am_id, data, length, flags);
+    }
+    if (!uct_glex_er_reserve(vc, &place)) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    memcpy(uct_glex_er_pack_ptr(vc, &place), data, length);
+    return uct_glex_er_send_mirror(vc, am_id, length, flags, &place);
+}
+
+/* How much pack_cb will write is known only afterwards: there must be room for the most. Where it
+ * does not fit before the end although the message might, the end is skipped: that costs at most
+ * max_bcopy of a lap, and saves a second copy. */
+ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb, void *arg)
+{
+    uct_glex_er_place_t place = {.units = vc->er_tx->bcopy_units};
+    ucs_status_t status;
+    size_t length;
+
+    if (ucs_unlikely(!uct_glex_er_reserve(vc, &place))) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    length = pack_cb(uct_glex_er_pack_ptr(vc, &place), arg);
+    ucs_assertv(length <= vc->iface->config.max_bcopy, "packed %zu bytes, at most %zu", length,
+                vc->iface->config.max_bcopy);
+    if (ucs_likely(vc->er_tx->slots != NULL)) {
+        uct_glex_er_publish_packed(vc, am_id, length, &place);
+        return length;
+    }
+    status = uct_glex_er_send_mirror(vc, am_id, length, 0, &place);
+    return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
+}
+
+/* ---- both sides ---- */
+
+void uct_glex_er_cleanup_tx(uct_glex_vc_t *vc)
+{
+    uct_glex_er_drop_tx(vc);
+}

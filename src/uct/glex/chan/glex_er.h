@@ -1,0 +1,347 @@
+/*
+ * ER: the exclusive remote FIFO (paper 003, section 4.3, figure 3). The sender borrows a FIFO in
+ * the receiver's memory and writes its messages there. Where the sender maps the FIFO, a message
+ * is a store into its ring of slots, and neither side calls the NIC; where it cannot, each
+ * message is a put with an event. docs/protocol.md, section 7.
+ */
+#ifndef UCT_GLEX_ER_H
+#define UCT_GLEX_ER_H
+
+#include "base/glex_copy.h"
+#include "core/glex_vc.h"
+#include "chan/glex_rx.h"
+
+/* Messages through SR after which a VC that was refused a FIFO asks again; after each refusal in a
+ * row twice as many, up to 2^7 times */
+#define UCT_GLEX_ER_RETRY       256
+#define UCT_GLEX_ER_MAX_BACKOFF 7
+
+/* Smallest unit of a FIFO */
+#define UCT_GLEX_ER_MIN_UNIT 64
+
+/* The FIFO that a VC borrowed */
+struct uct_glex_er_tx {
+    uct_glex_slot_t      *slots;      /* the ring of a FIFO that is mapped, NULL: it is not */
+    uint8_t              *base;       /* where longer messages are packed: units, or their image */
+    uint16_t              bcopy_units; /* for a message of max_bcopy; 0: too long for the FIFO */
+    uint8_t               unit_shift;
+    uint8_t               use_fence;  /* the lender cannot call membarrier() */
+    uint8_t               is_starved;
+    uint8_t               gen;
+    uint16_t              index;      /* the lender's name of the FIFO */
+    uint16_t              counted;    /* messages that the NIC's counters know of, in all */
+    uint32_t              offset;     /* of the FIFO in its registration */
+    uct_glex_buf_t       *mirror;     /* image of a FIFO that is not mapped, or NULL */
+    uct_glex_fifo_ctrl_t *ctrl;       /* of a FIFO that is mapped, or NULL */
+    ucs_list_link_t       starved;    /* in iface->er.starved while is_starved */
+    uct_glex_vc_t        *vc;
+    glex_imm_rdma_req_t   req;        /* constant fields filled in */
+};
+
+ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config,
+                              unsigned eq_entries);
+void uct_glex_er_cleanup_iface(uct_glex_iface_t *iface);
+
+/* ---- borrowing and sending: glex_er.c ---- */
+
+/** Ask for a FIFO with the next control message, if that channel is wanted */
+void uct_glex_er_request(uct_glex_vc_t *vc);
+void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
+void uct_glex_er_refused(uct_glex_vc_t *vc);
+
+/** Stop using the FIFO and say so */
+void uct_glex_er_release(uct_glex_vc_t *vc);
+
+/** The lender wants its FIFO back */
+void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
+
+/** A message went through SR: with many, ask for a FIFO again */
+static inline void uct_glex_er_count_sr(uct_glex_vc_t *vc)
+{
+    if (ucs_unlikely(--vc->sr_count == 0)) {
+        uct_glex_er_request(vc);
+    }
+}
+
+/** Units that a message of `length` bytes takes in the FIFO that the VC borrowed */
+static inline unsigned uct_glex_er_units(const uct_glex_vc_t *vc, size_t length)
+{
+    unsigned shift = vc->er_tx->unit_shift;
+
+    return (length + (length == 0) + UCS_MASK(shift)) >> shift; /* one at least */
+}
+
+/** Longest message of the FIFO that the VC borrowed */
+static inline size_t uct_glex_er_max_length(const uct_glex_vc_t *vc)
+{
+    size_t units = uct_glex_fifo_max_message(vc->tx_fifo.units);
+
+    return ucs_min(units << vc->er_tx->unit_shift, UCT_GLEX_ER_MAX_LENGTH);
+}
+
+/** Whether messages of up to `length` bytes can go through the FIFO at all */
+static inline int uct_glex_er_fits(const uct_glex_vc_t *vc, size_t length)
+{
+    return length <= uct_glex_er_max_length(vc);
+}
+
+/** Whether a message of up to `length` bytes, that fits (uct_glex_er_fits()), could be sent now */
+int uct_glex_er_has_room(uct_glex_vc_t *vc, size_t length);
+
+/** Tell the NIC's counters of the messages that were stored since: before 65,536 are */
+void uct_glex_er_count(uct_glex_vc_t *vc);
+
+/** Read the credits that the lender publishes. Returns 1: there are more now. */
+int uct_glex_er_read_credits(uct_glex_vc_t *vc);
+
+/** The lender does not poll the FIFO: tell it by an event that there is a message. Progress tries
+ *  again where its event queue is full. */
+void uct_glex_er_ring(uct_glex_vc_t *vc);
+
+/** The word of the next slot. A word is never 0, which is what a new FIFO holds. */
+static inline uint64_t uct_glex_er_slot_word(const uct_glex_vc_t *vc, uint8_t am_id,
+                                             unsigned flags, size_t length)
+{
+    return UCT_GLEX_SLOT_VALID | (uint16_t)(vc->tx_fifo.msgs + 1) | ((uint64_t)length << 16) |
+           ((uint64_t)vc->tx.seq << 32) | ((uint64_t)am_id << 48) | ((uint64_t)flags << 56);
+}
+
+/** Where the next message goes */
+static inline uct_glex_slot_t *uct_glex_er_next_slot(const uct_glex_vc_t *vc,
+                                                     const uct_glex_er_tx_t *er)
+{
+    return &er->slots[vc->tx_fifo.msgs % UCT_GLEX_FIFO_SLOTS];
+}
+
+/** The next slot is filled but for its word: publish it */
+static UCS_F_ALWAYS_INLINE void uct_glex_er_publish(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
+                                                    uct_glex_slot_t *slot, uint8_t am_id,
+                                                    unsigned flags, size_t length)
+{
+    uint64_t word = uct_glex_er_slot_word(vc, am_id, flags, length);
+
+    /* release: the data, here or in the units, is written before */
+    __atomic_store_n(&slot->word, word, __ATOMIC_RELEASE);
+    ++vc->tx_fifo.msgs;
+    vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
+
+    /* The store of the word must not pass the load of `armed`. The lender sees to that by
+     * membarrier() between its store of `armed` and its last look at the slot: a fence in this
+     * thread at a time of the lender's choice. What is left to do here is to keep the compiler from
+     * exchanging the two. */
+    if (ucs_unlikely(er->use_fence)) {
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    }
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    /* relaxed: nothing is read that depends on it */
+    if (ucs_unlikely(__atomic_load_n(&er->ctrl->armed, __ATOMIC_RELAXED) != 0)) {
+        uct_glex_er_ring(vc);
+    }
+}
+
+/** Send 8 bytes and `length` more, UCT_GLEX_SLOT_DATA in all at most, in a slot of a FIFO that is
+ *  mapped. NO_RESOURCE: no credits. */
+static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_send_short(uct_glex_vc_t *vc, uint8_t am_id,
+                                                               uint64_t header, const void *data,
+                                                               unsigned length)
+{
+    uct_glex_er_tx_t *er = vc->er_tx;
+    uct_glex_slot_t *slot;
+
+    if (ucs_unlikely(!uct_glex_fifo_may_send(&vc->tx_fifo)) && !uct_glex_er_read_credits(vc)) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    slot          = uct_glex_er_next_slot(vc, er);
+    slot->head    = header;
+    uct_glex_copy_small(slot->rest, data, length);
+    uct_glex_er_publish(vc, er, slot, am_id, 0, sizeof(header) + length);
+    return UCS_OK;
+}
+
+/** Send a message of known length that fits (uct_glex_er_fits()), through the FIFO. NO_RESOURCE: no
+ *  credits. */
+ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data, unsigned length,
+                              unsigned flags);
+
+/** Pack a message of up to max_bcopy bytes, that fits (er_tx->bcopy_units), straight into the FIFO.
+ *  Returns its length or error. */
+ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb,
+                          void *arg);
+
+/* ---- lending: glex_er_lend.c ---- */
+
+/** Lend the peer a FIFO if one is free. Returns 1: it has one now. Else a FIFO that lies idle is
+ *  asked back, for who asks next. */
+int uct_glex_er_lend(uct_glex_vc_t *vc);
+
+/** Describe the FIFO lent, in a control message */
+void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl);
+
+/** The peer uses its FIFO no more */
+void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
+
+/** Take the FIFO back that the peer borrowed, whatever is in it; another may borrow it at once. The
+ *  peer writes to it no more. */
+void uct_glex_er_drop_rx(uct_glex_vc_t *vc);
+
+/** The VC failed, and the peer may still write to the FIFO that it borrowed: nothing is taken
+ *  from it any more, nobody else gets it before uct_glex_er_drop_rx() */
+void uct_glex_er_hold_rx(uct_glex_vc_t *vc);
+
+/** The peer says that it will not write to the FIFO any more, of which it used so many units in
+ *  all. What it wrote last may still be on its way. */
+void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head);
+
+/** Drop a FIFO that is held if all that was written to it has arrived */
+void uct_glex_er_check_held(uct_glex_vc_t *vc);
+
+/** Whether the peer borrowed a FIFO, and what it puts there is taken */
+static UCS_F_ALWAYS_INLINE int uct_glex_er_is_lent(const uct_glex_vc_t *vc)
+{
+    return (vc->lent == UCT_GLEX_LENT_FIFO) || (vc->lent == UCT_GLEX_LENT_RELEASED);
+}
+
+/** The FIFO is free when all that was sent through it has been delivered */
+void uct_glex_er_check_released(uct_glex_vc_t *vc);
+
+/** Whether FIFO credits should be returned explicitly */
+static inline int uct_glex_er_must_tell(const uct_glex_vc_t *vc)
+{
+    return (vc->lent == UCT_GLEX_LENT_FIFO) &&
+           uct_glex_fifo_must_tell(&vc->rx_fifo, vc->tx.credits.er, vc->told);
+}
+
+/* ---- receiving: glex_er_rx.c ---- */
+
+/** A message that took `used` units of the FIFO was delivered */
+void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used);
+
+/** The event of a message in a FIFO that its borrower does not map arrived */
+void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t credits);
+
+/** Units of the FIFOs that we lend that a message of `length` bytes takes */
+static inline unsigned uct_glex_er_rx_units(const uct_glex_iface_t *iface, uint32_t length)
+{
+    return (length == 0) ? 1 : ((length - 1) >> iface->er_unit_shift) + 1;
+}
+
+/** Whether this process can call membarrier(), and registers it for those of others */
+int uct_glex_er_init_membarrier(void);
+
+/** Poll the peer's FIFO from now on: a message may lie there. Nothing where it cannot be mapped. */
+void uct_glex_er_poll_begin(uct_glex_vc_t *vc);
+
+/** The FIFO is not lent any more */
+void uct_glex_er_poll_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx);
+
+/** The next message of a FIFO that can be mapped, and its word; NULL: there is none yet */
+static UCS_F_ALWAYS_INLINE uct_glex_slot_t *uct_glex_er_next_msg(const uct_glex_er_rx_t *er_rx,
+                                                                 uint64_t *word_p)
+{
+    uct_glex_slot_t *slot = &er_rx->slots[er_rx->arrived % UCT_GLEX_FIFO_SLOTS];
+
+    /* acquire: what the message consists of was written before */
+    *word_p = __atomic_load_n(&slot->word, __ATOMIC_ACQUIRE);
+    return uct_glex_slot_is_new(*word_p, er_rx->arrived) ? slot : NULL;
+}
+
+/** Credits are to be published, or the FIFO may be free */
+void uct_glex_er_consumed_slow(uct_glex_vc_t *vc);
+
+/** Deliver, or keep, any message in a slot but the usual one */
+void uct_glex_er_take_unusual(uct_glex_er_rx_t *er_rx, uct_glex_slot_t *slot, uint64_t word);
+
+static UCS_F_ALWAYS_INLINE void uct_glex_er_deliver(uct_glex_vc_t *vc, uint8_t am_id, void *data,
+                                                    uint32_t length)
+{
+    uct_base_iface_t *iface = &vc->iface->super;
+
+    ++vc->rx_seq;
+    uct_iface_trace_am(iface, UCT_AM_TRACE_TYPE_RECV, am_id, data, length, "RX: ER");
+    uct_iface_invoke_am(iface, am_id, data, length, 0);
+}
+
+/** Deliver the next message of a FIFO that is polled. Returns 0: there is none yet. A handler may
+ *  end the VC, and the FIFO is not polled any more then. */
+static UCS_F_ALWAYS_INLINE unsigned uct_glex_er_take(uct_glex_er_rx_t *er_rx)
+{
+    uct_glex_vc_t *vc     = er_rx->vc;
+    uint16_t num          = er_rx->arrived;
+    uct_glex_slot_t *slot = &er_rx->slots[num % UCT_GLEX_FIFO_SLOTS];
+    /* acquire: what the message consists of was written before */
+    uint64_t word         = __atomic_load_n(&slot->word, __ATOMIC_ACQUIRE);
+    uint64_t varies       = word ^ uct_glex_slot_usual(num, vc->rx_seq);
+
+    if (ucs_unlikely((varies & ~UCT_GLEX_SLOT_VARIES) ||
+                     (uct_glex_slot_length(varies) > UCT_GLEX_SLOT_DATA))) {
+        if (!uct_glex_slot_is_new(word, num)) {
+            return 0;
+        }
+        uct_glex_er_take_unusual(er_rx, slot, word);
+        return 1;
+    }
+    er_rx->arrived = num + 1;
+    uct_glex_er_deliver(vc, varies >> 48, slot->data, uct_glex_slot_length(varies));
+    vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
+    if (ucs_unlikely((uint16_t)((vc->tx.credits.word >> 48) - vc->told.msgs) >=
+                     vc->rx_fifo.tell_msgs)) {
+        uct_glex_er_consumed_slow(vc);
+    }
+    if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
+        uct_glex_rx_advance(vc);
+    }
+    return 1;
+}
+
+/** Deliver what lies in a FIFO that is polled, a batch at most. Returns how many messages. */
+unsigned uct_glex_er_poll_fifo(uct_glex_er_rx_t *er_rx);
+
+/** The same for all FIFOs that are polled, of very many some in turn */
+unsigned uct_glex_er_poll_some(uct_glex_iface_t *iface);
+
+/** The borrower of a FIFO that is not polled says that there is a message. Returns how many were
+ *  delivered. */
+unsigned uct_glex_er_recv_ring(uct_glex_iface_t *iface, uint64_t word);
+
+/** Stop polling FIFOs that were silent for a while: their borrowers ring */
+void uct_glex_er_poll_sweep(uct_glex_iface_t *iface);
+
+/** This process will sleep: have borrowers ring, and lenders send credits, by events. Returns 1
+ *  if there is something to do, so that it must not sleep. */
+int uct_glex_er_sleep(uct_glex_iface_t *iface);
+
+/* ---- published credits: glex_er_credit.c ---- */
+
+/** The FIFO was mapped: read its credits from now on */
+void uct_glex_er_read_begin(uct_glex_er_tx_t *er);
+
+/** No credits are left: have progress read them, and resume what is pending */
+void uct_glex_er_starve(uct_glex_vc_t *vc);
+void uct_glex_er_starve_end(uct_glex_er_tx_t *er);
+
+/** Read the credits of all that starve. Returns how many could be resumed. */
+unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface);
+
+/** Ask the lenders of all that starve for a message with their credits: a wake-up request */
+void uct_glex_er_want_credits(uct_glex_iface_t *iface);
+
+/** After uct_glex_er_want_credits() and a barrier. Returns 1: there are credits by now. */
+int uct_glex_er_has_new_credits(uct_glex_iface_t *iface);
+
+/** Begin to publish the credits of a FIFO that is lent */
+void uct_glex_er_publish_begin(uct_glex_vc_t *vc);
+
+/** Publish the credits now. Returns 0 where the sender needs a message, too: it cannot read them,
+ *  or sleeps. */
+int uct_glex_er_publish_credits(uct_glex_vc_t *vc);
+
+/** Whether the sender wants a message with the credits. relaxed: what it does about that while we
+ *  look is ordered by uct_glex_er_publish_credits(). */
+int uct_glex_er_is_wanted(const uct_glex_vc_t *vc);
+
+/* ---- both ---- */
+
+/** The VC is over: stop using the FIFO that we borrowed */
+void uct_glex_er_cleanup_tx(uct_glex_vc_t *vc);
+
+#endif

@@ -1,0 +1,188 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "chan/glex_er.h"
+#include "chan/glex_op.h"
+#include "chan/glex_rx.h"
+
+/* Between two looks for an idle FIFO. Where processes share a processor each has its turn in that
+ * time. */
+#define UCT_GLEX_ER_IDLE_MS 16
+
+/* All FIFOs are lent: ask for one back that was not used since the last look */
+static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface)
+{
+    ucs_time_t now = ucs_get_time();
+    int is_asked   = 0;
+    uct_glex_er_rx_t *er_rx;
+    uct_glex_vc_t *vc;
+
+    if (now < iface->er.idle_next) {
+        return;
+    }
+    iface->er.idle_next = now + ucs_time_from_msec(UCT_GLEX_ER_IDLE_MS);
+    for (er_rx = iface->er_rx; er_rx < iface->er_rx + iface->er_rx_count; ++er_rx) {
+        vc = er_rx->vc;
+        if (!is_asked && (vc != NULL) && (vc->state == UCT_GLEX_VC_OPEN) && !er_rx->revoked &&
+            (er_rx->msgs_mark == vc->tx.credits.er.msgs)) {
+            er_rx->revoked = 1;
+            is_asked       = 1;
+            uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_REVOKE);
+        }
+        er_rx->msgs_mark = (vc != NULL) ? vc->tx.credits.er.msgs : 0;
+    }
+}
+
+/* A buffer for a FIFO. Returns 0: there is no memory for it now. */
+static int uct_glex_er_rx_alloc(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
+{
+    uct_glex_fifo_ctrl_t *ctrl;
+
+    er_rx->buf = uct_glex_buf_get(&iface->er.pool);
+    if (er_rx->buf == NULL) {
+        return 0;
+    }
+    er_rx->base  = er_rx->buf->ptr;
+    ctrl         = UCS_PTR_BYTE_OFFSET(er_rx->base,
+                                       (size_t)iface->er.units << iface->er_unit_shift);
+    er_rx->ctrl  = er_rx->buf->nic_memory ? ctrl : NULL;
+    er_rx->slots = er_rx->buf->nic_memory ? (uct_glex_slot_t*)(ctrl + 1) : NULL;
+    ++iface->er.lent;
+    return 1;
+}
+
+int uct_glex_er_lend(uct_glex_vc_t *vc)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    uct_glex_er_rx_t *er_rx;
+    unsigned i;
+
+    if ((vc->lent != UCT_GLEX_LENT_NONE) || (iface->er.max == 0)) {
+        return 0; /* asked twice, or not a channel of ours */
+    }
+    if (iface->er.lent == iface->er.max) {
+        uct_glex_er_revoke_idle(iface);
+        return 0;
+    }
+    for (i = 0; iface->er_rx[i].vc != NULL; ++i) {}
+    er_rx = &iface->er_rx[i];
+    if (!uct_glex_er_rx_alloc(iface, er_rx)) {
+        return 0;
+    }
+    er_rx->vc         = vc;
+    er_rx->gen        = iface->er.next_gen++;
+    er_rx->msgs_mark  = vc->tx.credits.er.msgs - 1; /* not idle at the next look */
+    er_rx->is_polled  = 0;
+    er_rx->revoked    = 0;
+    er_rx->is_known   = 0;
+    vc->lent          = UCT_GLEX_LENT_FIFO;
+    vc->rx_fifo_index = i;
+    uct_glex_fifo_set_size(&vc->rx_fifo, iface->er.units,
+                           ucs_min(iface->er.msgs_max, iface->er.units));
+    uct_glex_er_publish_begin(vc);
+    return 1;
+}
+
+void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl)
+{
+    const uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+
+    ctl->fifo_mh     = er_rx->buf->mh.v;
+    ctl->fifo_offset = er_rx->buf->offset;
+    ctl->fifo_units  = vc->rx_fifo.units;
+    ctl->fifo_msgs   = vc->rx_fifo.msgs_max;
+    ctl->fifo_index  = vc->rx_fifo_index;
+    ctl->fifo_gen    = er_rx->gen;
+    ctl->unit_shift  = vc->iface->er_unit_shift;
+}
+
+void uct_glex_er_hold_rx(uct_glex_vc_t *vc)
+{
+    if (vc->lent != UCT_GLEX_LENT_NONE) {
+        uct_glex_er_poll_end(vc->iface, &vc->iface->er_rx[vc->rx_fifo_index]);
+        vc->lent = UCT_GLEX_LENT_HELD;
+    }
+}
+
+void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head)
+{
+    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+
+    if (vc->lent != UCT_GLEX_LENT_NONE) {
+        er_rx->last_head = head;
+        er_rx->is_known  = 1;
+    }
+}
+
+/* Pass over what lies in the slots of a FIFO that is held: its borrower has stored it before it
+ * said that it writes no more */
+static void uct_glex_er_drain_held(uct_glex_vc_t *vc)
+{
+    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+    unsigned left           = UCT_GLEX_FIFO_SLOTS;
+    uint16_t offset, used;
+    uint64_t word;
+
+    while ((er_rx->slots != NULL) && (left-- > 0) &&
+           (uct_glex_er_next_msg(er_rx, &word) != NULL)) {
+        ++er_rx->arrived;
+        if (uct_glex_slot_flags(word) & UCT_GLEX_FLAG_UNITS) {
+            uct_glex_fifo_arrive(&vc->rx_fifo,
+                                 uct_glex_er_rx_units(vc->iface, uct_glex_slot_length(word)),
+                                 uct_glex_slot_flags(word) & UCT_GLEX_FLAG_WRAP, &offset, &used);
+        }
+    }
+}
+
+void uct_glex_er_check_held(uct_glex_vc_t *vc)
+{
+    const uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+
+    if ((vc->lent != UCT_GLEX_LENT_HELD) || !er_rx->is_known) {
+        return;
+    }
+    uct_glex_er_drain_held(vc);
+    if (vc->rx_fifo.next == er_rx->last_head) {
+        uct_glex_er_drop_rx(vc);
+    }
+}
+
+void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    uct_glex_er_rx_t *er_rx = &iface->er_rx[vc->rx_fifo_index];
+
+    if (vc->lent == UCT_GLEX_LENT_NONE) {
+        return;
+    }
+    uct_glex_er_poll_end(iface, er_rx);
+    uct_glex_buf_put(er_rx->buf);
+    --iface->er.lent;
+    er_rx->vc        = NULL;
+    vc->lent         = UCT_GLEX_LENT_NONE;
+    vc->er_rx_mapped = 0;
+}
+
+void uct_glex_er_check_released(uct_glex_vc_t *vc)
+{
+    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+
+    if ((vc->lent == UCT_GLEX_LENT_RELEASED) && (er_rx->release_at == vc->tx.credits.er.msgs)) {
+        uct_glex_er_drop_rx(vc);
+    }
+}
+
+void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
+{
+    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+
+    if ((vc->lent != UCT_GLEX_LENT_NONE) && (ctl->released_index == vc->rx_fifo_index) &&
+        (ctl->released_gen == er_rx->gen)) {
+        uct_glex_er_poll_begin(vc); /* it may be armed, and its last messages there all the same */
+        vc->lent = UCT_GLEX_LENT_RELEASED;
+        vc->rx_fifo.tell_msgs = 0; /* look after each message whether it was the last */
+        er_rx->release_at = ctl->er_sent;
+        uct_glex_er_check_released(vc);
+    }
+}

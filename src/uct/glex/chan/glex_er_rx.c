@@ -1,0 +1,340 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "chan/glex_er.h"
+#include "chan/glex_rx.h"
+
+#include <ucs/sys/math.h>
+#include <linux/membarrier.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/*
+ * Which FIFOs progress polls. A lender polls a FIFO from its first message on. When the FIFO was
+ * silent for a while the lender arms it and forgets it: the borrower then rings, by an event, with
+ * its next message. So silent FIFOs cost nothing, and a stream needs no event.
+ *
+ *     borrower                          lender
+ *     1. store the slot's word          3. store 1 to `armed`
+ *     2. load `armed`; not 0:           4. membarrier()
+ *        store 0, post an event         5. load the slot's word; new: clear `armed`, poll on
+ *
+ * A message must not be published while the lender forgets the FIFO, and no event be posted. The
+ * borrower's 1 and 2 may be exchanged by its processor's store buffer. membarrier() is a full
+ * fence in every thread that runs at that time, and a thread that does not run passes one when it
+ * is resumed. If that fence comes after 1, the lender's load 5 finds the message. Else the
+ * borrower's load 2 comes after the fence, thus after 3, and finds `armed`. test/model checks
+ * this, and finds the lost message where 4 is left out.
+ *
+ * `armed` has two writers. The borrower clears it only between its load 2 and its event, and the
+ * event makes the lender poll again. So a late store of 0, after the lender armed the FIFO
+ * another time, is followed by an event, too.
+ */
+
+/* ---- what was delivered ---- */
+
+void uct_glex_er_consumed_slow(uct_glex_vc_t *vc)
+{
+    uct_glex_er_check_released(vc);
+    if (!uct_glex_er_must_tell(vc)) {
+        return;
+    }
+    if (!vc->er_rx_mapped) {
+        uct_glex_vc_schedule(vc); /* the next message may take the credits along */
+    } else if (!uct_glex_er_publish_credits(vc)) {
+        uct_glex_ctl_post(vc, UCT_GLEX_CTL_CREDIT);
+    }
+}
+
+void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
+{
+    uint16_t units = (vc->tx.credits.word >> 32) + used;
+
+    /* as a whole: see uct_glex_hdr_t */
+    vc->tx.credits.word = (vc->tx.credits.word & ~(UINT64_C(0xffff) << 32)) |
+                          ((uint64_t)units << 32);
+    vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
+    if (ucs_unlikely(uct_glex_fifo_must_tell(&vc->rx_fifo, vc->tx.credits.er, vc->told))) {
+        uct_glex_er_consumed_slow(vc);
+    }
+}
+
+/* ---- messages ---- */
+
+/* Where the message lies in the units of the FIFO that was lent; NULL: beyond their end */
+static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length, uint16_t *used_p)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    unsigned units          = uct_glex_er_rx_units(iface, length);
+    uint16_t offset;
+
+    if (!uct_glex_fifo_arrive(&vc->rx_fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset, used_p)) {
+        ucs_error("glex: endpoint 0x%" PRIx64 " sent %u bytes beyond its FIFO", vc->peer, length);
+        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+        return NULL;
+    }
+    return iface->er_rx[vc->rx_fifo_index].base + ((size_t)offset << iface->er_unit_shift);
+}
+
+/* A message of a FIFO: deliver it if it is the next one, else keep it */
+static UCS_F_ALWAYS_INLINE void uct_glex_er_recv_msg(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
+                                                     unsigned flags, void *data, uint32_t length,
+                                                     uint16_t used)
+{
+    if (ucs_unlikely((seq != vc->rx_seq) || (flags & UCT_GLEX_FLAG_ZC))) {
+        uct_glex_rx_add_er(vc, seq, am_id, data, length, used, flags & UCT_GLEX_FLAG_ZC);
+        return;
+    }
+    uct_glex_er_deliver(vc, am_id, data, length);
+    uct_glex_er_consumed(vc, used);
+    if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
+        uct_glex_rx_advance(vc);
+    }
+}
+
+void uct_glex_er_take_unusual(uct_glex_er_rx_t *er_rx, uct_glex_slot_t *slot, uint64_t word)
+{
+    uct_glex_vc_t *vc = er_rx->vc;
+    unsigned flags    = uct_glex_slot_flags(word);
+    uint32_t length   = uct_glex_slot_length(word);
+    void *data        = slot->data;
+    uint16_t used     = 0;
+
+    ++er_rx->arrived;
+    if (flags & UCT_GLEX_FLAG_UNITS) {
+        data = uct_glex_er_find(vc, flags, length, &used);
+        if (ucs_unlikely(data == NULL)) {
+            return;
+        }
+    } else if (ucs_unlikely(length > UCT_GLEX_SLOT_DATA)) {
+        ucs_error("glex: endpoint 0x%" PRIx64 " sent %u bytes in a slot of its FIFO", vc->peer,
+                  length);
+        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+        return;
+    }
+    uct_glex_er_recv_msg(vc, uct_glex_slot_seq(word), uct_glex_slot_am_id(word), flags, data,
+                         length, used);
+}
+
+/* ---- messages by puts with events ---- */
+
+/* The VC that an event names, if its peer borrowed a FIFO; what it acknowledges is acknowledged */
+static uct_glex_vc_t *uct_glex_er_vc(uct_glex_iface_t *iface, uint64_t word)
+{
+    uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
+
+    if (ucs_unlikely((vc == NULL) || !uct_glex_er_is_lent(vc))) {
+        ucs_debug("glex: event for vc 0x%x that has no FIFO", uct_glex_hdr_vc_id(word));
+        return NULL;
+    }
+    if (ucs_unlikely(word & ((uint64_t)UCT_GLEX_FLAG_ACK << 8))) {
+        uct_glex_ctl_acked(vc);
+    }
+    return vc;
+}
+
+/* A message for a VC that failed. The NIC may put its data into the FIFO only now that its event is
+ * taken: nobody else gets the FIFO before. */
+static UCS_F_NOINLINE void uct_glex_er_recv_late(uct_glex_iface_t *iface, uint64_t word,
+                                                 uint32_t length)
+{
+    uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
+    uint16_t offset, used;
+
+    if ((vc != NULL) && (vc->lent == UCT_GLEX_LENT_HELD)) {
+        uct_glex_fifo_arrive(&vc->rx_fifo, uct_glex_er_rx_units(iface, length),
+                             uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_WRAP, &offset, &used);
+        uct_glex_er_check_held(vc);
+    }
+}
+
+void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t credits)
+{
+    uct_glex_vc_t *vc = uct_glex_er_vc(iface, word);
+    uint32_t length   = credits.word & UCT_GLEX_ER_MAX_LENGTH;
+    uint16_t used;
+    void *data;
+
+    if (ucs_unlikely(vc == NULL)) {
+        uct_glex_er_recv_late(iface, word, length);
+        return;
+    }
+    data = uct_glex_er_find(vc, uct_glex_hdr_flags(word), length, &used);
+    if (ucs_unlikely(data == NULL)) {
+        return;
+    }
+    uct_glex_vc_credits(vc, word, credits);
+    uct_glex_er_recv_msg(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word),
+                         uct_glex_hdr_flags(word), data, length, used);
+}
+
+/* ---- polling ---- */
+
+/* FIFOs polled by one call of progress; of more, these in turn */
+#define UCT_GLEX_ER_POLL_FIFOS 8
+
+/* Messages taken from one FIFO by one call of progress */
+#define UCT_GLEX_ER_POLL_MSGS UCT_GLEX_POLL_BATCH
+
+/* A FIFO is silent when nothing has come for this time, or up to twice as long */
+#define UCT_GLEX_ER_SILENT_US 500
+
+int uct_glex_er_init_membarrier(void)
+{
+    return (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0) &&
+           (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0);
+}
+
+/* Step 4 above. Returns 0 if it cannot be done: then no FIFO may be forgotten. */
+static int uct_glex_er_barrier(const uct_glex_iface_t *iface)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* for borrowers that use fences: ctrl->needs_fence */
+    if (!iface->er.has_membarrier ||
+        (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0)) {
+        return 1;
+    }
+    ucs_error("glex: membarrier() fails, which worked before: %s; progress polls all FIFOs from "
+              "now on, and cannot sleep", strerror(errno));
+    return 0;
+}
+
+static uct_glex_er_rx_t *uct_glex_er_rx_of(const uct_glex_vc_t *vc)
+{
+    return &vc->iface->er_rx[vc->rx_fifo_index];
+}
+
+/* relaxed: the barrier orders it, or nothing depends on it */
+static void uct_glex_er_set_armed(uct_glex_er_rx_t *er_rx, uint32_t value)
+{
+    __atomic_store_n(&er_rx->ctrl->armed, value, __ATOMIC_RELAXED);
+}
+
+void uct_glex_er_poll_begin(uct_glex_vc_t *vc)
+{
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
+    uct_glex_iface_t *iface = vc->iface;
+
+    if (!uct_glex_er_is_lent(vc) || (er_rx->slots == NULL) || er_rx->is_polled) {
+        return;
+    }
+    uct_glex_er_set_armed(er_rx, 0);
+    er_rx->is_polled  = 1;
+    er_rx->swept      = er_rx->arrived - 1; /* not silent at the next sweep */
+    er_rx->poll_index = iface->num_polled;
+    iface->er.polled[iface->num_polled++] = er_rx;
+}
+
+void uct_glex_er_poll_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
+{
+    uct_glex_er_rx_t *last;
+
+    if (er_rx->is_polled) {
+        last                                = iface->er.polled[--iface->num_polled];
+        last->poll_index                    = er_rx->poll_index;
+        iface->er.polled[last->poll_index]  = last;
+        er_rx->is_polled                    = 0;
+    }
+}
+
+unsigned uct_glex_er_poll_fifo(uct_glex_er_rx_t *er_rx)
+{
+    unsigned count = 0;
+
+    while (er_rx->is_polled && (count < UCT_GLEX_ER_POLL_MSGS) && uct_glex_er_take(er_rx)) {
+        ++count;
+    }
+    return count;
+}
+
+unsigned uct_glex_er_poll_some(uct_glex_iface_t *iface)
+{
+    unsigned left  = ucs_min(iface->num_polled, UCT_GLEX_ER_POLL_FIFOS);
+    unsigned count = 0;
+
+    for (; (left > 0) && (iface->num_polled > 0); --left) {
+        if (++iface->poll_hand >= iface->num_polled) {
+            iface->poll_hand = 0;
+        }
+        count += uct_glex_er_poll_fifo(iface->er.polled[iface->poll_hand]);
+    }
+    return count;
+}
+
+unsigned uct_glex_er_recv_ring(uct_glex_iface_t *iface, uint64_t word)
+{
+    uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
+
+    if ((vc == NULL) || !uct_glex_er_is_lent(vc)) {
+        ucs_debug("glex: ring for vc 0x%x that has no FIFO", uct_glex_hdr_vc_id(word));
+        return 0;
+    }
+    uct_glex_er_poll_begin(vc);
+    return uct_glex_er_rx_of(vc)->is_polled ? uct_glex_er_poll_fifo(uct_glex_er_rx_of(vc)) : 0;
+}
+
+/* Forget the FIFOs that were armed, but for those with a message by now. Returns how many these
+ * are. */
+static unsigned uct_glex_er_forget_armed(uct_glex_iface_t *iface)
+{
+    int is_ordered = uct_glex_er_barrier(iface);
+    unsigned i     = iface->num_polled, count = 0;
+    uct_glex_er_rx_t *er_rx;
+    uint64_t word;
+
+    while (i-- > 0) { /* poll_end() moves the last one here, which has been looked at */
+        er_rx = iface->er.polled[i];
+        if (__atomic_load_n(&er_rx->ctrl->armed, __ATOMIC_RELAXED) == 0) {
+            continue; /* was not armed, or its borrower rings */
+        }
+        if (!is_ordered || (uct_glex_er_next_msg(er_rx, &word) != NULL)) {
+            uct_glex_er_set_armed(er_rx, 0);
+            ++count;
+        } else {
+            uct_glex_er_poll_end(iface, er_rx);
+        }
+    }
+    return count;
+}
+
+void uct_glex_er_poll_sweep(uct_glex_iface_t *iface)
+{
+    ucs_time_t now = ucs_get_time();
+    int some       = 0;
+    uct_glex_er_rx_t *er_rx;
+    unsigned i;
+
+    if (now < iface->er.sweep_next) {
+        return;
+    }
+    iface->er.sweep_next = now + ucs_time_from_usec(UCT_GLEX_ER_SILENT_US);
+    for (i = 0; i < iface->num_polled; ++i) {
+        er_rx = iface->er.polled[i];
+        if (er_rx->swept == er_rx->arrived) {
+            uct_glex_er_set_armed(er_rx, 1);
+            some = 1;
+        }
+        er_rx->swept = er_rx->arrived;
+    }
+    if (some) {
+        uct_glex_er_forget_armed(iface);
+    }
+}
+
+int uct_glex_er_sleep(uct_glex_iface_t *iface)
+{
+    unsigned i;
+
+    if ((iface->num_polled == 0) && ucs_list_is_empty(&iface->er.starved)) {
+        return 0;
+    }
+    for (i = 0; i < iface->num_polled; ++i) {
+        uct_glex_er_set_armed(iface->er.polled[i], 1);
+    }
+    uct_glex_er_want_credits(iface);
+    /* A FIFO whose borrower has cleared `armed` by now is polled still, and its event is on its
+     * way */
+    return uct_glex_er_forget_armed(iface) + uct_glex_er_has_new_credits(iface) > 0;
+}

@@ -1,0 +1,418 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "chan/glex_op.h"
+#include "chan/glex_rx.h"
+
+#include <ucs/arch/cpu.h>
+#include <ucs/datastruct/queue.h>
+
+/* Lower bits: index in the table; upper bits: generation, so that a late event of an operation that
+ * failed is not taken for that of its successor */
+#define UCT_GLEX_OP_INDEX_BITS 20
+#define UCT_GLEX_OP_INDEX_MASK UCS_MASK(UCT_GLEX_OP_INDEX_BITS)
+
+/* An operation keeps its index for life, also while it is free: it has events to come only from
+ * when it is posted until it is complete */
+static void uct_glex_op_obj_init(ucs_mpool_t *mp, void *obj, void *chunk)
+{
+    uct_glex_iface_t *iface = ucs_container_of(mp, uct_glex_iface_t, ops.mp);
+    uct_glex_op_t *op       = obj;
+
+    op->events = 0;
+    op->held   = 0;
+    op->id     = ucs_ptr_array_insert(&iface->ops.table, op);
+    ucs_assert_always(op->id <= UCT_GLEX_OP_INDEX_MASK);
+}
+
+static void uct_glex_op_obj_cleanup(ucs_mpool_t *mp, void *obj)
+{
+    uct_glex_iface_t *iface = ucs_container_of(mp, uct_glex_iface_t, ops.mp);
+    uct_glex_op_t *op       = obj;
+
+    ucs_ptr_array_remove(&iface->ops.table, op->id & UCT_GLEX_OP_INDEX_MASK);
+}
+
+static ucs_mpool_ops_t uct_glex_op_mpool_ops = {
+    .chunk_alloc   = ucs_mpool_chunk_malloc,
+    .chunk_release = ucs_mpool_chunk_free,
+    .obj_init      = uct_glex_op_obj_init,
+    .obj_cleanup   = uct_glex_op_obj_cleanup,
+    .obj_str       = NULL
+};
+
+ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config)
+{
+    ucs_status_t status;
+
+    ucs_ptr_array_init(&iface->ops.table, "glex_ops");
+    status = uct_glex_mpool_init(&iface->ops.mp, sizeof(uct_glex_op_t), sizeof(void*), 64,
+                                 UCT_GLEX_OP_INDEX_MASK, &uct_glex_op_mpool_ops, "glex_op");
+    if (status != UCS_OK) {
+        ucs_ptr_array_cleanup(&iface->ops.table, 0);
+        return status;
+    }
+    status = uct_glex_buf_pool_init(&iface->ops.bounce, iface->md, iface->ep_index,
+                                    GLEX_MEM_READ | GLEX_MEM_WRITE, config->rma_buf_size, 8,
+                                    ucs_max(config->rma_req_capacity, 8), "glex_rma_bounce");
+    if (status != UCS_OK) {
+        goto err_mp;
+    }
+    status = uct_glex_buf_pool_init(&iface->ops.words, iface->md, iface->ep_index, GLEX_MEM_READ,
+                                    UCS_SYS_CACHE_LINE_SIZE, 64, ucs_max(config->zc_req_capacity, 1),
+                                    "glex_zc_word");
+    if (status != UCS_OK) {
+        goto err_bounce;
+    }
+    iface->ops.rma_free    = config->rma_req_capacity;
+    iface->ops.zc_free     = config->zc_req_capacity;
+    iface->ops.outstanding = 0;
+    iface->ops.next_gen    = iface->uuid;
+    return UCS_OK;
+
+err_bounce:
+    uct_glex_buf_pool_cleanup(&iface->ops.bounce);
+err_mp:
+    ucs_mpool_cleanup(&iface->ops.mp, 0);
+    ucs_ptr_array_cleanup(&iface->ops.table, 0);
+    return status;
+}
+
+void uct_glex_op_cleanup(uct_glex_iface_t *iface)
+{
+    uct_glex_buf_pool_cleanup(&iface->ops.words);
+    uct_glex_buf_pool_cleanup(&iface->ops.bounce);
+    ucs_mpool_cleanup(&iface->ops.mp, 1);
+    ucs_ptr_array_cleanup(&iface->ops.table, 1);
+}
+
+/* Requests of a kind that may be on their way at once, NULL: limited by their buffers */
+static unsigned *uct_glex_op_quota(uct_glex_iface_t *iface, enum uct_glex_op_type type)
+{
+    switch (type) {
+    case UCT_GLEX_OP_RMA:
+    case UCT_GLEX_OP_GET_BCOPY:
+        return &iface->ops.rma_free;
+    case UCT_GLEX_OP_ZC:
+        return &iface->ops.zc_free;
+    default:
+        return NULL;
+    }
+}
+
+uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
+                               uct_completion_t *comp)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    unsigned *quota         = uct_glex_op_quota(iface, type);
+    uct_glex_op_t *op;
+
+    if ((quota != NULL) && (*quota == 0)) {
+        return NULL;
+    }
+    op = ucs_mpool_get_inline(&iface->ops.mp);
+    if (op == NULL) {
+        return NULL;
+    }
+    if (quota != NULL) {
+        --*quota;
+    }
+    ++vc->num_ops;
+    op->vc        = vc;
+    op->ep        = NULL;
+    op->comp      = comp;
+    op->buf       = NULL;
+    op->memh      = NULL;
+    op->id        = (op->id & UCT_GLEX_OP_INDEX_MASK) |
+                    ((uint32_t)iface->ops.next_gen++ << UCT_GLEX_OP_INDEX_BITS);
+    op->unpack_cb = NULL;
+    op->type      = type;
+    op->done      = 0;
+    op->status    = UCS_OK;
+    return op;
+}
+
+static void uct_glex_op_free(uct_glex_op_t *op)
+{
+    --op->vc->num_ops;
+    op->held = 0;
+    ucs_mpool_put_inline(op);
+}
+
+static void uct_glex_op_forget(uct_glex_op_t *op)
+{
+    uct_glex_iface_t *iface = op->vc->iface;
+    unsigned *quota         = uct_glex_op_quota(iface, op->type);
+
+    if (quota != NULL) {
+        ++*quota;
+    }
+    if (op->buf != NULL) {
+        uct_glex_buf_put(op->buf);
+        op->buf = NULL;
+    }
+    if (op->memh != NULL) {
+        uct_glex_memh_free_all(iface->md, op->memh);
+        op->memh = NULL;
+    }
+}
+
+void uct_glex_op_cancel(uct_glex_op_t *op)
+{
+    uct_glex_op_forget(op);
+    uct_glex_op_free(op);
+}
+
+void uct_glex_op_posted(uct_glex_op_t *op, unsigned events)
+{
+    op->events = events;
+    if (op->type != UCT_GLEX_OP_FETCH) {
+        ++op->vc->iface->ops.outstanding;
+        ucs_queue_push(&op->vc->tx_ops, &op->queue);
+    }
+}
+
+/* Operations may end in another order than they were posted in: flush waits for the oldest */
+static void uct_glex_op_retire(uct_glex_vc_t *vc)
+{
+    uct_glex_op_t *op;
+
+    while (!ucs_queue_is_empty(&vc->tx_ops)) {
+        op = ucs_queue_head_elem_non_empty(&vc->tx_ops, uct_glex_op_t, queue);
+        if ((op->type != UCT_GLEX_OP_FLUSH) && !op->done) {
+            break;
+        }
+        ucs_queue_pull_non_empty(&vc->tx_ops);
+        if ((op->type == UCT_GLEX_OP_FLUSH) && (op->comp != NULL)) {
+            uct_invoke_completion(op->comp, UCS_OK);
+        }
+        uct_glex_op_free(op);
+    }
+}
+
+static void uct_glex_op_complete(uct_glex_op_t *op)
+{
+    ucs_status_t status = op->status;
+    uct_glex_vc_t *vc   = op->vc;
+
+    if (op->type == UCT_GLEX_OP_FETCH) {
+        uct_glex_op_forget(op);
+        uct_glex_rx_fetched(op->arg, status);
+        uct_glex_op_free(op);
+        return;
+    }
+    if (op->held) {
+        uct_glex_op_cancel(op); /* its completion was called when the VC failed */
+        return;
+    }
+
+    if ((op->unpack_cb != NULL) && (status == UCS_OK)) {
+        op->unpack_cb(op->arg, op->buf->ptr, op->length);
+    }
+    uct_glex_op_forget(op);
+    op->done = 1;
+    --vc->iface->ops.outstanding;
+    ++vc->iface->done;
+    if (op->comp != NULL) {
+        uct_invoke_completion(op->comp, status);
+    }
+    uct_glex_op_retire(vc);
+    uct_glex_iface_recheck(vc->iface);
+}
+
+/* Late events of operations that failed meanwhile name nothing */
+static uct_glex_op_t *uct_glex_op_find(uct_glex_iface_t *iface, uint32_t id)
+{
+    void *item = NULL;
+    uct_glex_op_t *op;
+
+    if (!ucs_ptr_array_lookup(&iface->ops.table, id & UCT_GLEX_OP_INDEX_MASK, item)) {
+        return NULL;
+    }
+    op = item;
+    return ((op->id == id) && (op->events > 0)) ? op : NULL;
+}
+
+void uct_glex_op_event(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status)
+{
+    uct_glex_op_t *op = uct_glex_op_find(iface, id);
+
+    if (op == NULL) {
+        ucs_debug("glex: event for unknown or finished operation 0x%x", id);
+        return;
+    }
+    if ((status != UCS_OK) && (op->status == UCS_OK)) {
+        op->status = status;
+    }
+    if (--op->events == 0) {
+        uct_glex_op_complete(op);
+    }
+}
+
+void uct_glex_op_give_up(uct_glex_op_t *op, unsigned unposted)
+{
+    op->events -= unposted;
+    if (op->events == 0) {
+        uct_glex_op_complete(op);
+    }
+}
+
+void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status)
+{
+    uct_glex_op_t *op = uct_glex_op_find(iface, id);
+    uct_glex_vc_t *vc;
+    int is_over;
+
+    if (op == NULL) {
+        return;
+    }
+    vc      = op->vc;
+    is_over = op->held || (op->type == UCT_GLEX_OP_FETCH); /* uct_glex_rx_fetched() decides */
+    uct_glex_op_event(iface, id, status);
+    if (!is_over) {
+        uct_glex_vc_fail(vc, status);
+    }
+}
+
+/* The user is about to get back the memory of a zero-copy message, which the peer may be fetching:
+ * what it got is not valid. The fence lets whatever the user writes there come after the word,
+ * which the peer reads after the payload. */
+static void uct_glex_op_invalidate(uct_glex_op_t *op)
+{
+    if (op->type == UCT_GLEX_OP_ZC) {
+        __atomic_store_n((uint64_t*)op->buf->ptr, UCT_GLEX_ZC_INVALID, __ATOMIC_RELAXED);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        uct_glex_memh_free_all(op->vc->iface->md, op->memh);
+        op->memh = NULL;
+    }
+}
+
+/* Whether the peer may read memory of the operation's */
+static int uct_glex_op_is_read(const uct_glex_op_t *op)
+{
+    return (op->type == UCT_GLEX_OP_SR) || (op->type == UCT_GLEX_OP_ZC);
+}
+
+/* Whether the NIC may read or write memory of the operation's */
+static int uct_glex_op_is_rma(const uct_glex_op_t *op)
+{
+    return (op->type == UCT_GLEX_OP_RMA) || (op->type == UCT_GLEX_OP_GET_BCOPY);
+}
+
+/* Its memory is not reused before it is complete, or uct_glex_op_release_held() */
+static void uct_glex_op_fail(uct_glex_op_t *op, ucs_status_t status)
+{
+    uct_glex_iface_t *iface = op->vc->iface;
+    uct_completion_t *comp  = op->done ? NULL : op->comp;
+
+    if (!op->done && (op->type != UCT_GLEX_OP_FLUSH)) {
+        --iface->ops.outstanding;
+        ++iface->done;
+        uct_glex_op_invalidate(op);
+        op->held = uct_glex_op_is_read(op) || uct_glex_op_is_rma(op);
+    }
+    op->comp      = NULL;
+    op->unpack_cb = NULL;
+    if (!op->held) {
+        op->events = 0;
+        if (op->done || (op->type == UCT_GLEX_OP_FLUSH)) {
+            uct_glex_op_free(op);
+        } else {
+            uct_glex_op_cancel(op);
+        }
+    }
+    if (comp != NULL) {
+        uct_invoke_completion(comp, status);
+    }
+}
+
+void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status)
+{
+    ucs_queue_head_t ops;
+
+    ucs_queue_head_init(&ops);
+    ucs_queue_splice(&ops, &vc->tx_ops);
+    while (!ucs_queue_is_empty(&ops)) {
+        uct_glex_op_fail(ucs_queue_pull_elem_non_empty(&ops, uct_glex_op_t, queue), status);
+    }
+}
+
+void uct_glex_op_release_held(uct_glex_vc_t *vc)
+{
+    void *item;
+    unsigned index;
+    uct_glex_op_t *op;
+
+    if (vc->num_ops == 0) {
+        return;
+    }
+    ucs_ptr_array_for_each(item, index, &vc->iface->ops.table) {
+        op = item;
+        if (op->held && (op->vc == vc) && uct_glex_op_is_read(op)) {
+            op->events = 0;
+            uct_glex_op_cancel(op);
+        }
+    }
+}
+
+void uct_glex_op_abandon(uct_glex_vc_t *vc)
+{
+    void *item;
+    unsigned index;
+    uct_glex_op_t *op;
+
+    if (vc->num_ops == 0) {
+        return;
+    }
+    ucs_ptr_array_for_each(item, index, &vc->iface->ops.table) {
+        op = item;
+        if ((op->events > 0) && (op->vc == vc)) {
+            op->events = 0;
+            op->status = UCS_ERR_CANCELED;
+            uct_glex_op_complete(op);
+        }
+    }
+}
+
+void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep)
+{
+    uct_completion_t *comp;
+    uct_glex_op_t *op;
+
+    ucs_queue_for_each(op, &vc->tx_ops, queue) {
+        if ((op->ep == ep) && (op->comp != NULL) && !op->done) {
+            comp          = op->comp;
+            op->comp      = NULL;
+            op->unpack_cb = NULL;
+            uct_glex_op_invalidate(op);
+            uct_invoke_completion(comp, UCS_ERR_CANCELED);
+        }
+    }
+}
+
+ucs_status_t uct_glex_op_flush(uct_glex_vc_t *vc, const uct_ep_t *ep, uct_completion_t *comp)
+{
+    uct_glex_op_t *op;
+
+    if (ucs_queue_is_empty(&vc->tx_ops)) {
+        return UCS_OK;
+    }
+    if (comp == NULL) {
+        return UCS_INPROGRESS;
+    }
+    op = ucs_mpool_get_inline(&vc->iface->ops.mp);
+    if (op == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    ++vc->num_ops;
+    op->type = UCT_GLEX_OP_FLUSH;
+    op->vc   = vc;
+    op->ep   = ep;
+    op->comp = comp;
+    op->done = 0;
+    op->held = 0;
+    op->unpack_cb = NULL;
+    ucs_queue_push(&vc->tx_ops, &op->queue);
+    return UCS_INPROGRESS;
+}

@@ -1,0 +1,78 @@
+/*
+ * Operations that end with an event from the NIC. Each has an id that its event names; those of
+ * one VC are also queued in the order of posting, which is what flush waits for.
+ */
+#ifndef UCT_GLEX_OP_H
+#define UCT_GLEX_OP_H
+
+#include "core/glex_vc.h"
+
+enum uct_glex_op_type {
+    UCT_GLEX_OP_SR,       /* send unit that the peer fetches */
+    UCT_GLEX_OP_ZC,       /* am_zcopy whose payload the peer fetches */
+    UCT_GLEX_OP_RMA,      /* put_zcopy, get_zcopy, put_bcopy */
+    UCT_GLEX_OP_GET_BCOPY,
+    UCT_GLEX_OP_TOUCH,    /* empty put: ends when it is known that the peer is there */
+    UCT_GLEX_OP_FETCH,    /* RDMA Get of a received message */
+    UCT_GLEX_OP_FLUSH     /* no event: done when all before it are */
+};
+
+typedef struct uct_glex_op {
+    ucs_queue_elem_t       queue;  /* in vc->tx_ops, not for FETCH */
+    uct_glex_vc_t         *vc;
+    const uct_ep_t        *ep;     /* whose destruction cancels the completion; or NULL */
+    uct_completion_t      *comp;   /* or NULL */
+    uct_glex_buf_t        *buf;    /* send unit, bounce buffer, or the word of a ZC; or NULL */
+    uct_glex_memh_t       *memh;   /* ZC: registered for it alone; a list, or NULL */
+    void                  *arg;    /* GET_BCOPY: of unpack_cb; FETCH: the message */
+    uct_unpack_callback_t  unpack_cb;
+    size_t                 length; /* GET_BCOPY */
+    uint32_t               id;
+    uint16_t               events; /* still to come */
+    uint8_t                type;
+    uint8_t                done;
+    uint8_t                held; /* its VC failed: its memory is kept until nobody uses it */
+    int8_t                 status; /* a ucs_status_t: of the first event that was an error */
+} uct_glex_op_t;
+
+ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config);
+void uct_glex_op_cleanup(uct_glex_iface_t *iface);
+
+/** A new operation with an id. NULL: none can be made now. It is not in any queue yet. */
+uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
+                               uct_completion_t *comp);
+
+/** The request was posted: the operation is on its way, with so many events to come */
+void uct_glex_op_posted(uct_glex_op_t *op, unsigned events);
+
+/** So many requests of it will not be posted: it ends with those that were */
+void uct_glex_op_give_up(uct_glex_op_t *op, unsigned unposted);
+
+/** The request could not be posted: take everything back */
+void uct_glex_op_cancel(uct_glex_op_t *op);
+
+/** An event named this operation. Ids from peers are not trusted: unknown ones are ignored. */
+void uct_glex_op_event(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status);
+
+/** The NIC says that a request of this operation failed: so does the VC, unless the message that is
+ *  fetched was cancelled by its sender */
+void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status);
+
+/** The endpoint goes: end the completions of its operations, which are on their way all the same.
+ *  The receiver of a zero-copy message finds that its payload is not valid, and skips it. */
+void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep);
+
+/** End all operations of a VC with an error, but for Gets of received messages. What the peer may
+ *  still read, or the NIC use, is held. */
+void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status);
+
+/** The peer reads nothing for this VC any more: free what is held for it */
+void uct_glex_op_release_held(uct_glex_vc_t *vc);
+
+/** The interface goes: forget all operations that are still on their way */
+void uct_glex_op_abandon(uct_glex_vc_t *vc);
+
+/** Have `comp` called when everything posted on the VC so far is done */
+ucs_status_t uct_glex_op_flush(uct_glex_vc_t *vc, const uct_ep_t *ep, uct_completion_t *comp);
+
+#endif

@@ -1,0 +1,388 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "chan/glex_rx.h"
+#include "chan/glex_er.h"
+#include "chan/glex_op.h"
+#include "chan/glex_sr.h"
+#include "chan/glex_zc.h"
+
+#include <ucs/arch/cpu.h>
+
+static ucs_mpool_ops_t uct_glex_rx_mpool_ops = {
+    .chunk_alloc   = ucs_mpool_chunk_malloc,
+    .chunk_release = ucs_mpool_chunk_free,
+    .obj_init      = NULL,
+    .obj_cleanup   = NULL,
+    .obj_str       = NULL
+};
+
+ucs_status_t uct_glex_rx_init(uct_glex_iface_t *iface)
+{
+    return uct_glex_mpool_init(&iface->rx_mp, sizeof(uct_glex_rx_t), UCS_SYS_CACHE_LINE_SIZE, 32,
+                               UINT_MAX, &uct_glex_rx_mpool_ops, "glex_rx");
+}
+
+void uct_glex_rx_cleanup(uct_glex_iface_t *iface)
+{
+    ucs_mpool_cleanup(&iface->rx_mp, 1);
+}
+
+/* Enter a new message by its sequence number: nearly always behind all others. NULL: refused. */
+static uct_glex_rx_t *uct_glex_rx_new(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, int zc)
+{
+    ucs_list_link_t *pos = vc->rx.prev;
+    uct_glex_rx_t *rx;
+
+    if ((int16_t)(seq - vc->rx_seq) < 0) {
+        goto err_protocol;
+    }
+    while (pos != &vc->rx) {
+        rx = ucs_container_of(pos, uct_glex_rx_t, list);
+        if (rx->seq == seq) {
+            goto err_protocol;
+        }
+        if ((int16_t)(rx->seq - seq) < 0) {
+            break;
+        }
+        pos = pos->prev;
+    }
+
+    rx = ucs_mpool_get_inline(&vc->iface->rx_mp);
+    if (rx == NULL) {
+        ucs_error("glex: no memory to receive from endpoint 0x%" PRIx64, vc->peer);
+        uct_glex_vc_fail(vc, UCS_ERR_NO_MEMORY);
+        return NULL;
+    }
+    rx->vc        = vc;
+    rx->buf       = NULL;
+    rx->seq       = seq;
+    rx->fifo_used = 0;
+    rx->er        = 0;
+    rx->am_id     = am_id;
+    rx->op        = NULL;
+    rx->zc        = zc;
+    rx->zc_posted = 0;
+    rx->sr_zc     = 0;
+    rx->in_place  = 0;
+    rx->orphan    = 0;
+    rx->ready     = 0;
+    rx->skip      = 0;
+    ucs_list_insert_after(pos, &rx->list);
+    return rx;
+
+err_protocol:
+    ucs_error("glex: endpoint 0x%" PRIx64 " repeated message %u", vc->peer, seq);
+    uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+    return NULL;
+}
+
+static void uct_glex_rx_free(uct_glex_rx_t *rx)
+{
+    if (rx->buf != NULL) {
+        uct_glex_buf_put(rx->buf);
+        if (!ucs_list_is_empty(&rx->vc->iface->sr.rx_wait)) {
+            uct_glex_iface_recheck(rx->vc->iface);
+        }
+    }
+    ucs_mpool_put_inline(rx);
+}
+
+static void uct_glex_rx_deliver(uct_glex_vc_t *vc)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    uct_glex_rx_t *rx;
+
+    while ((vc->rx_started > 0) && !uct_glex_vc_is_over(vc)) {
+        rx = ucs_list_head(&vc->rx, uct_glex_rx_t, list);
+        if (!rx->ready) {
+            break;
+        }
+        ucs_list_del(&rx->list);
+        --vc->rx_started;
+        ++vc->rx_seq;
+        if (!rx->skip) {
+            uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, rx->am_id, rx->data,
+                               rx->length, "RX: queued");
+            uct_iface_invoke_am(&iface->super, rx->am_id, rx->data, rx->length, 0);
+        }
+        if (rx->er) {
+            uct_glex_er_consumed(vc, rx->fifo_used);
+        }
+        if (rx->in_place && (uct_glex_sr_release(vc, &rx->sr) == GLEX_BUSY) &&
+            !uct_glex_vc_is_over(vc)) {
+            ucs_list_add_tail(&iface->sr.unreleased, &rx->list);
+            continue;
+        }
+        uct_glex_rx_free(rx);
+    }
+}
+
+/* Have a message's data fetched if it is elsewhere. INPROGRESS: its descriptor is on its way. */
+static ucs_status_t uct_glex_rx_start(uct_glex_rx_t *rx)
+{
+    ucs_status_t status;
+
+    if (rx->ready) {
+        return UCS_OK;
+    }
+    if (rx->vc->state == UCT_GLEX_VC_CONNECTING) {
+        /* overtook the ACCEPT: the key of the peer's memory is not known yet */
+        uct_glex_iface_recheck(rx->vc->iface);
+        return UCS_ERR_NO_RESOURCE;
+    }
+    if (rx->zc) {
+        return uct_glex_zc_fetch(rx);
+    }
+    if (rx->op != NULL) {
+        return UCS_INPROGRESS;
+    }
+    status = uct_glex_sr_fetch(rx);
+    return ((status == UCS_OK) && rx->sr_zc) ? UCS_INPROGRESS : status;
+}
+
+/* The first message that is not being fetched, if it is next in order; else NULL */
+static uct_glex_rx_t *uct_glex_rx_next(uct_glex_vc_t *vc)
+{
+    uint16_t seq = vc->rx_seq + vc->rx_started;
+    uct_glex_rx_t *rx;
+
+    /* Nearly always the last one: look from the end */
+    for (ucs_list_link_t *pos = vc->rx.prev; pos != &vc->rx; pos = pos->prev) {
+        rx = ucs_container_of(pos, uct_glex_rx_t, list);
+        if (rx->seq == seq) {
+            return rx;
+        }
+        if ((int16_t)(rx->seq - seq) < 0) {
+            break;
+        }
+    }
+    return NULL;
+}
+
+void uct_glex_rx_advance(uct_glex_vc_t *vc)
+{
+    ucs_status_t status = UCS_OK;
+    uct_glex_rx_t *rx;
+
+    for (rx = uct_glex_rx_next(vc); rx != NULL; rx = uct_glex_rx_next(vc)) {
+        status = uct_glex_rx_start(rx);
+        if (status != UCS_OK) {
+            break;
+        }
+        ++vc->rx_started;
+    }
+    if ((status == UCS_ERR_NO_RESOURCE) && !vc->rx_waiting) {
+        vc->rx_waiting = 1;
+        ucs_list_add_tail(&vc->iface->sr.rx_wait, &vc->rx_wait);
+    } else if (UCS_STATUS_IS_ERR(status) && (status != UCS_ERR_NO_RESOURCE)) {
+        uct_glex_vc_fail(vc, status);
+        return;
+    }
+    uct_glex_rx_deliver(vc);
+}
+
+void uct_glex_rx_add_er(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
+                        uint32_t length, uint16_t fifo_used, int zc)
+{
+    uct_glex_rx_t *rx = uct_glex_rx_new(vc, seq, am_id, zc);
+
+    if (rx == NULL) {
+        return;
+    }
+    if (zc || (fifo_used == 0)) {
+        /* A descriptor is checked once: it must not lie where the peer can still write */
+        if (length > sizeof(rx->copy)) {
+            uct_glex_vc_fail(vc, UCS_ERR_MESSAGE_TRUNCATED);
+            return;
+        }
+        memcpy(rx->copy, data, length);
+        data = rx->copy;
+    }
+    rx->data      = data;
+    rx->length    = length;
+    rx->fifo_used = fifo_used;
+    rx->er        = 1;
+    rx->ready     = !zc;
+    uct_glex_rx_advance(vc);
+}
+
+void uct_glex_rx_keep_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
+                         uint32_t length, int zc)
+{
+    uct_glex_rx_t *rx = uct_glex_rx_new(vc, seq, am_id, zc);
+
+    if (rx == NULL) {
+        return;
+    }
+    memcpy(rx->copy, data, length); /* at most UCT_GLEX_MP_DATA_LEN */
+    rx->data   = rx->copy;
+    rx->length = length;
+    rx->ready  = !zc;
+    uct_glex_rx_advance(vc);
+}
+
+/* The sender's queue is full: its unit, read in place, is given back by progress */
+static UCS_F_NOINLINE void uct_glex_rx_release_later(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
+{
+    uct_glex_rx_t *rx = ucs_mpool_get_inline(&vc->iface->rx_mp);
+
+    if (rx == NULL) {
+        ucs_error("glex: no memory to receive from endpoint 0x%" PRIx64, vc->peer);
+        uct_glex_vc_fail(vc, UCS_ERR_NO_MEMORY);
+        return;
+    }
+    rx->vc  = vc;
+    rx->buf = NULL;
+    rx->sr  = *sr;
+    ucs_list_add_tail(&vc->iface->sr.unreleased, &rx->list);
+}
+
+/* Nearly always an announced message is the next one, and can be read where it lies. Returns 0
+ * where that is not so. */
+static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
+                               const uct_glex_sr_t *sr)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    void *data;
+
+    if ((seq != vc->rx_seq) || !ucs_list_is_empty(&vc->rx) ||
+        (vc->state == UCT_GLEX_VC_CONNECTING)) {
+        return 0;
+    }
+    data = uct_glex_sr_map(vc, sr);
+    if (data == NULL) {
+        return 0;
+    }
+    ++vc->rx_seq;
+    uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, sr->length, "RX: SR");
+    uct_iface_invoke_am(&iface->super, am_id, data, sr->length, 0);
+    /* Where the handler failed the VC, the sender keeps the unit until we have said so */
+    if (ucs_unlikely(uct_glex_sr_release(vc, sr) == GLEX_BUSY) && !uct_glex_vc_is_over(vc)) {
+        uct_glex_rx_release_later(vc, sr);
+    }
+    return 1;
+}
+
+void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
+                        const uct_glex_sr_t *announced, int zc)
+{
+    uct_glex_sr_t sr = *announced; /* once: what is checked its sender can still change there */
+    uct_glex_rx_t *rx;
+
+    if (sr.length > vc->iface->sr.rx.buf_size) {
+        ucs_error("glex: endpoint 0x%" PRIx64 " announced %u bytes, our buffers hold %zu: set "
+                  "UCX_GLEX_SRQ_UNIT_SIZE alike everywhere",
+                  vc->peer, sr.length, vc->iface->sr.rx.buf_size);
+        uct_glex_vc_fail(vc, UCS_ERR_MESSAGE_TRUNCATED);
+        return;
+    }
+    if (!zc && uct_glex_rx_take_sr(vc, seq, am_id, &sr)) {
+        return;
+    }
+    rx = uct_glex_rx_new(vc, seq, am_id, 0);
+    if (rx == NULL) {
+        return;
+    }
+    rx->sr     = sr;
+    rx->sr_zc  = zc;
+    rx->length = sr.length;
+    uct_glex_rx_advance(vc);
+}
+
+/* A zero-copy descriptor came through SR: keep it, its payload is to be fetched next */
+static ucs_status_t uct_glex_rx_keep_descriptor(uct_glex_rx_t *rx)
+{
+    if (rx->length > sizeof(rx->copy)) {
+        ucs_error("glex: zero-copy descriptor of %u bytes from endpoint 0x%" PRIx64, rx->length,
+                  rx->vc->peer);
+        return UCS_ERR_MESSAGE_TRUNCATED;
+    }
+    memcpy(rx->copy, rx->data, rx->length);
+    uct_glex_buf_put(rx->buf);
+    rx->buf   = NULL;
+    rx->data  = rx->copy;
+    rx->sr_zc = 0;
+    rx->zc    = 1;
+    return UCS_OK;
+}
+
+void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status)
+{
+    uct_glex_vc_t *vc = rx->vc;
+
+    rx->op = NULL;
+    if (rx->orphan) {
+        --vc->rx_started;
+        uct_glex_rx_free(rx);
+        return;
+    }
+    if ((rx->zc_posted > 0) && uct_glex_zc_is_cancelled(rx)) {
+        status   = UCS_OK; /* that of its Gets says nothing: its memory may be gone */
+        rx->skip = 1;
+    }
+    if ((status == UCS_OK) && rx->sr_zc) {
+        status = uct_glex_rx_keep_descriptor(rx);
+    } else {
+        rx->ready = 1;
+    }
+    if (status != UCS_OK) {
+        uct_glex_vc_fail(vc, status);
+        return;
+    }
+    uct_glex_rx_advance(vc);
+}
+
+/* Once more: units of peers whose event queue was full */
+static void uct_glex_rx_release_again(uct_glex_iface_t *iface)
+{
+    uct_glex_rx_t *rx, *tmp;
+
+    ucs_list_for_each_safe(rx, tmp, &iface->sr.unreleased, list) {
+        if (uct_glex_sr_release(rx->vc, &rx->sr) != GLEX_BUSY) {
+            ucs_list_del(&rx->list);
+            uct_glex_rx_free(rx);
+            ++iface->done;
+        }
+    }
+}
+
+void uct_glex_rx_retry_waiting(uct_glex_iface_t *iface)
+{
+    unsigned count = ucs_list_length(&iface->sr.rx_wait);
+    uct_glex_vc_t *vc;
+
+    uct_glex_rx_release_again(iface);
+    while ((count-- > 0) && !ucs_list_is_empty(&iface->sr.rx_wait)) {
+        vc             = ucs_list_extract_head(&iface->sr.rx_wait, uct_glex_vc_t, rx_wait);
+        vc->rx_waiting = 0;
+        uct_glex_rx_advance(vc);
+    }
+}
+
+void uct_glex_rx_purge(uct_glex_vc_t *vc)
+{
+    uct_glex_rx_t *rx, *tmp;
+
+    if (vc->rx_waiting) {
+        ucs_list_del(&vc->rx_wait);
+        vc->rx_waiting = 0;
+    }
+    ucs_list_for_each_safe(rx, tmp, &vc->rx, list) {
+        ucs_list_del(&rx->list);
+        if (rx->op != NULL) {
+            ++vc->rx_started;
+            rx->orphan = 1; /* freed when the Gets have ended: see uct_glex_rx_fetched() */
+            uct_glex_op_give_up(rx->op, uct_glex_zc_unposted(rx));
+        } else {
+            uct_glex_rx_free(rx);
+        }
+    }
+    ucs_list_for_each_safe(rx, tmp, &vc->iface->sr.unreleased, list) {
+        if (rx->vc == vc) { /* nobody waits for the unit any more */
+            ucs_list_del(&rx->list);
+            uct_glex_rx_free(rx);
+        }
+    }
+}

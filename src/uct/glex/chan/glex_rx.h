@@ -1,0 +1,86 @@
+/*
+ * Delivery in order: a VC's messages reach the handlers in the order of sending, whatever channel
+ * they took and whatever overtook. Those that came early, or whose data is still being fetched,
+ * wait in vc->rx. Data is fetched in the order of sending too: were a later message to take the
+ * last receive buffer, an earlier one could never be delivered.
+ */
+#ifndef UCT_GLEX_RX_H
+#define UCT_GLEX_RX_H
+
+#include "core/glex_vc.h"
+
+/* Largest zero-copy descriptor */
+#define UCT_GLEX_ZC_MAX_DESC \
+    (sizeof(uct_glex_zc_t) + UCT_GLEX_ZC_MAX_IOV * sizeof(uct_glex_zc_iov_t) + UCT_GLEX_ZC_MAX_HDR)
+
+/* Where the word lands that says whether the payload is valid, behind the payload */
+#define UCT_GLEX_ZC_WORD_OFFSET (UCT_GLEX_ZC_MAX_HDR + UCT_GLEX_ZC_MAX_LEN)
+#define UCT_GLEX_ZC_RX_SIZE     (UCT_GLEX_ZC_WORD_OFFSET + UCS_SYS_CACHE_LINE_SIZE)
+
+typedef struct uct_glex_rx {
+    ucs_list_link_t  list;      /* in vc->rx, by sequence number */
+    uct_glex_vc_t   *vc;
+    uct_glex_buf_t  *buf;       /* receive buffer, or NULL */
+    struct uct_glex_op *op;     /* the Get that is on its way, or NULL */
+    void            *data;
+    uint32_t         length;
+    uint16_t         seq;
+    uint16_t         fifo_used; /* ER: units to give back on delivery, none if it is a copy */
+    uint8_t          am_id;
+    uint8_t          er;        /* came through ER: to be told as consumed on delivery */
+    uint8_t          ready;     /* data is complete */
+    uint8_t          skip;      /* cancelled by its sender: no handler gets it */
+    uint8_t          zc;        /* the data is a zero-copy descriptor, to be resolved */
+    uint8_t          zc_posted; /* pieces of it that are being fetched, the word among them */
+    uint8_t          sr_zc;     /* what is being fetched through SR is a descriptor */
+    uint8_t          in_place;  /* lies in a send unit of the peer's, which it waits for */
+    uint8_t          orphan;    /* its VC failed while the Get was on its way */
+    uct_glex_sr_t    sr;        /* where an announced message is */
+    uint8_t          copy[UCT_GLEX_ZC_MAX_DESC] UCS_V_ALIGNED(8); /* data that could not stay */
+} uct_glex_rx_t;
+
+ucs_status_t uct_glex_rx_init(uct_glex_iface_t *iface);
+void uct_glex_rx_cleanup(uct_glex_iface_t *iface);
+
+/** A message that arrived through ER, and cannot be delivered at once: early, or zero-copy. It
+ *  waits in its units of the FIFO; one without is copied. */
+void uct_glex_rx_add_er(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
+                        uint32_t length, uint16_t fifo_used, int zc);
+
+/** A message in an MP that is not the next to be delivered, or zero-copy: it is copied */
+void uct_glex_rx_keep_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
+                         uint32_t length, int zc);
+
+/** An announced message, to be fetched */
+void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
+                        const uct_glex_sr_t *announced, int zc);
+
+/** The operation UCT_GLEX_OP_FETCH of a message has ended */
+void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status);
+
+/** Buffers came free, or queues of peers: go on with what waits for one */
+void uct_glex_rx_retry_waiting(uct_glex_iface_t *iface);
+
+/** Fetch and deliver what is next in order */
+void uct_glex_rx_advance(uct_glex_vc_t *vc);
+
+/** Drop all messages of a VC that failed */
+void uct_glex_rx_purge(uct_glex_vc_t *vc);
+
+/** A message that arrived in an MP */
+static UCS_F_ALWAYS_INLINE void uct_glex_rx_add_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
+                                                   void *data, uint32_t length, int zc)
+{
+    if (ucs_unlikely((seq != vc->rx_seq) || zc)) {
+        uct_glex_rx_keep_mp(vc, seq, am_id, data, length, zc);
+        return;
+    }
+    ++vc->rx_seq;
+    uct_iface_trace_am(&vc->iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, length, "RX: MP");
+    uct_iface_invoke_am(&vc->iface->super, am_id, data, length, 0);
+    if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
+        uct_glex_rx_advance(vc);
+    }
+}
+
+#endif

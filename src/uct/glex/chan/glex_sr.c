@@ -1,0 +1,299 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "chan/glex_sr.h"
+#include "chan/glex_op.h"
+
+#include <string.h>
+
+/* Units allocated at a time: an idle process has none */
+#define UCT_GLEX_SR_GROW 8
+
+ucs_status_t uct_glex_sr_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config)
+{
+    unsigned zc_max = ucs_max(config->zc_req_capacity, 2);
+    ucs_status_t status;
+
+    ucs_list_head_init(&iface->sr.rx_wait);
+    ucs_list_head_init(&iface->sr.unreleased);
+    status = uct_glex_buf_pool_init(&iface->sr.tx, iface->md, iface->ep_index, GLEX_MEM_READ,
+                                    config->srq_unit_size, UCT_GLEX_SR_GROW, config->srq_capacity,
+                                    "glex_sr_tx");
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = uct_glex_buf_pool_init(&iface->sr.rx, iface->md, iface->ep_index, GLEX_MEM_WRITE,
+                                    config->srq_unit_size, UCT_GLEX_SR_GROW, config->srq_capacity,
+                                    "glex_sr_rx");
+    if (status != UCS_OK) {
+        goto err_tx;
+    }
+    status = uct_glex_buf_pool_init(&iface->sr.zc_rx, iface->md, iface->ep_index, GLEX_MEM_WRITE,
+                                    UCT_GLEX_ZC_RX_SIZE, 2, zc_max,
+                                    "glex_zc_rx");
+    if (status != UCS_OK) {
+        goto err_rx;
+    }
+    return UCS_OK;
+
+err_rx:
+    uct_glex_buf_pool_cleanup(&iface->sr.rx);
+err_tx:
+    uct_glex_buf_pool_cleanup(&iface->sr.tx);
+    return status;
+}
+
+void uct_glex_sr_cleanup(uct_glex_iface_t *iface)
+{
+    uct_glex_buf_pool_cleanup(&iface->sr.zc_rx);
+    uct_glex_buf_pool_cleanup(&iface->sr.rx);
+    uct_glex_buf_pool_cleanup(&iface->sr.tx);
+}
+
+ucs_status_t uct_glex_mp_refused(const uct_glex_vc_t *vc, glex_ret_t ret)
+{
+    if (ret != GLEX_BUSY) {
+        ucs_error("glex: cannot send a message to endpoint 0x%" PRIx64 ": %s", vc->peer,
+                  glex_error_str(ret));
+    }
+    return uct_glex_status(ret);
+}
+
+static ucs_status_t uct_glex_sr_send_typed(uct_glex_vc_t *vc, uint8_t type, uint8_t am_id,
+                                           uct_glex_sr_msg_t *msg, unsigned length, unsigned flags)
+{
+    uint16_t avail = uct_glex_credit_avail(&vc->mp_tx);
+    ucs_status_t status;
+
+    if (ucs_unlikely(avail == 0)) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    msg->hdr.word    = uct_glex_vc_hdr_word(vc, type, am_id, uct_glex_sr_flags(vc, flags, avail));
+    msg->hdr.credits = vc->tx.credits;
+    status = uct_glex_mp_send(vc, msg, sizeof(msg->hdr) + length);
+    if (ucs_likely(status == UCS_OK)) {
+        uct_glex_sr_sent(vc);
+    }
+    return status;
+}
+
+ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_sr_msg_t *msg,
+                                 unsigned length, unsigned flags)
+{
+    return uct_glex_sr_send_typed(vc, UCT_GLEX_MP_AM, am_id, msg, length, flags);
+}
+
+uct_glex_op_t *uct_glex_sr_announce(uct_glex_vc_t *vc, uct_glex_sr_t *sr,
+                                    const uct_glex_buf_t *unit, size_t length)
+{
+    uct_glex_op_t *op = uct_glex_op_new(vc, UCT_GLEX_OP_SR, NULL);
+
+    if (op != NULL) {
+        sr->mh     = unit->mh.v;
+        sr->offset = unit->offset;
+        sr->length = length;
+        sr->op_id  = op->id;
+        sr->resv   = 0;
+    }
+    return op;
+}
+
+ucs_status_t uct_glex_sr_announced(uct_glex_op_t *op, uct_glex_buf_t *unit, ucs_status_t status)
+{
+    if (status == UCS_OK) {
+        op->buf = unit; /* back to the pool with the peer's remote event */
+        uct_glex_op_posted(op, 1);
+    } else {
+        uct_glex_op_cancel(op);
+    }
+    return status;
+}
+
+/* A message lies in a send unit: announce it, or take it along if it fits */
+static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_buf_t *unit,
+                                          size_t length, unsigned flags)
+{
+    uct_glex_sr_msg_t msg;
+    uct_glex_sr_t *sr = (uct_glex_sr_t*)msg.data;
+    ucs_status_t status;
+    uct_glex_op_t *op;
+
+    if (length <= sizeof(msg.data)) {
+        memcpy(msg.data, unit->ptr, length);
+        status = uct_glex_sr_send_mp(vc, am_id, &msg, length, flags);
+        if (status == UCS_OK) {
+            uct_glex_buf_put(unit);
+        }
+        return status;
+    }
+
+    op = uct_glex_sr_announce(vc, sr, unit, length);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    status = uct_glex_sr_send_typed(vc, UCT_GLEX_MP_SR, am_id, &msg, sizeof(*sr), flags);
+    return uct_glex_sr_announced(op, unit, status);
+}
+
+/* A unit and a credit: after that only the NIC itself can refuse */
+static ucs_status_t uct_glex_sr_get_unit(uct_glex_vc_t *vc, uct_glex_buf_t **unit_p)
+{
+    uct_glex_buf_pool_t *pool = &vc->iface->sr.tx;
+
+    if (uct_glex_credit_avail(&vc->mp_tx) == 0) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    *unit_p = uct_glex_buf_get(pool);
+    if (ucs_likely(*unit_p != NULL)) {
+        return UCS_OK;
+    }
+    /* Not all are in use: there is no memory for more, and waiting would not help */
+    return ucs_mpool_is_empty(&pool->mp) ? UCS_ERR_NO_RESOURCE : UCS_ERR_NO_MEMORY;
+}
+
+ucs_status_t uct_glex_sr_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data, unsigned length,
+                              unsigned flags)
+{
+    uct_glex_buf_t *unit;
+    ucs_status_t status;
+
+    status = uct_glex_sr_get_unit(vc, &unit);
+    if (status != UCS_OK) {
+        return status;
+    }
+    memcpy(unit->ptr, data, length);
+    status = uct_glex_sr_send_unit(vc, am_id, unit, length, flags);
+    if (status != UCS_OK) {
+        uct_glex_buf_put(unit);
+    }
+    return status;
+}
+
+ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb, void *arg)
+{
+    uct_glex_buf_t *unit;
+    ucs_status_t status;
+    size_t length;
+
+    status = uct_glex_sr_get_unit(vc, &unit);
+    if (status != UCS_OK) {
+        return status;
+    }
+    length = pack_cb(unit->ptr, arg);
+    ucs_assertv(length <= vc->iface->config.max_bcopy, "packed %zu bytes, at most %zu", length,
+                vc->iface->config.max_bcopy);
+    /* Once packed it should go: a full ER FIFO that is too small for max_bcopy leads here too */
+    if ((vc->er_state == UCT_GLEX_ER_ACTIVE) && uct_glex_er_fits(vc, length)) {
+        status = uct_glex_er_send(vc, am_id, unit->ptr, length, 0);
+        if (status == UCS_OK) {
+            uct_glex_buf_put(unit);
+            return length;
+        }
+    }
+    status = uct_glex_sr_send_unit(vc, am_id, unit, length, 0);
+    if (status != UCS_OK) {
+        uct_glex_buf_put(unit);
+        return status;
+    }
+    return length;
+}
+
+void *uct_glex_sr_map(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
+{
+    glex_ep_addr_t peer  = {.v = vc->peer};
+    glex_mem_handle_t mh = {.v = sr->mh};
+    void *ptr;
+
+    return (glex_ext_peer_ptr(vc->iface->nic, peer, mh, vc->peer_key, sr->offset, sr->length,
+                              &ptr) == GLEX_SUCCESS) ? ptr : NULL;
+}
+
+/* A Get of nothing, whose remote event is what the sender waits for */
+glex_ret_t uct_glex_sr_release(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
+{
+    glex_rdma_req_t req;
+    glex_ret_t ret;
+
+    req.rmt_ep_addr.v    = vc->peer;
+    req.local_mh.v       = 0;
+    req.local_offset     = 0;
+    req.len              = 0;
+    req.rmt_mh.v         = sr->mh;
+    req.rmt_offset       = sr->offset;
+    req.type             = GLEX_RDMA_TYPE_GET;
+    req.rmt_evt.cookie_0 = 0;
+    req.rmt_evt.cookie_1 = uct_glex_op_cookie_1(sr->op_id);
+    req.rmt_key          = vc->peer_key;
+    req.flag             = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
+    req.next             = NULL;
+    ret                  = glex_rdma(vc->iface->nic, &req, NULL);
+    if (ret == GLEX_BUSY) {
+        uct_glex_iface_recheck(vc->iface); /* nothing tells when it is not */
+    } else if (ret != GLEX_SUCCESS) {
+        ucs_error("glex: cannot give a send unit back to endpoint 0x%" PRIx64 ": %s", vc->peer,
+                  glex_error_str(ret));
+    }
+    return ret;
+}
+
+ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
+{
+    uct_glex_vc_t *vc       = rx->vc;
+    uct_glex_iface_t *iface = vc->iface;
+    glex_rdma_req_t req;
+    uct_glex_op_t *op;
+    glex_ret_t ret;
+
+    rx->data = rx->sr_zc ? NULL : uct_glex_sr_map(vc, &rx->sr); /* see uct_glex_rx_add_er() */
+    if (rx->data != NULL) {
+        rx->in_place = 1;
+        rx->ready    = 1;
+        return UCS_OK;
+    }
+    rx->buf = uct_glex_buf_get(&iface->sr.rx);
+    if (rx->buf == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_FETCH, NULL);
+    if (op == NULL) {
+        goto err_put;
+    }
+    op->arg  = rx;
+    rx->data = rx->buf->ptr;
+
+    req.rmt_ep_addr.v      = vc->peer;
+    req.local_mh           = rx->buf->mh;
+    req.local_offset       = rx->buf->offset;
+    req.len                = rx->sr.length;
+    req.rmt_mh.v           = rx->sr.mh;
+    req.rmt_offset         = rx->sr.offset;
+    req.type               = GLEX_RDMA_TYPE_GET;
+    req.local_evt.cookie_0 = 0;
+    req.local_evt.cookie_1 = uct_glex_op_cookie_1(op->id);   /* here: the data has come */
+    req.rmt_evt.cookie_0   = 0;
+    req.rmt_evt.cookie_1   = uct_glex_op_cookie_1(rx->sr.op_id); /* there: the unit is free */
+    req.rmt_key            = vc->peer_key;
+    req.flag               = GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
+    req.next               = NULL;
+    ret = glex_rdma(iface->nic, &req, NULL);
+    if (ret != GLEX_SUCCESS) {
+        uct_glex_op_cancel(op);
+        if (ret == GLEX_BUSY) {
+            uct_glex_iface_recheck(iface); /* nothing tells when it is not */
+            goto err_put;
+        }
+        ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", rx->sr.length,
+                  vc->peer, glex_error_str(ret));
+        return uct_glex_status(ret);
+    }
+    rx->op = op;
+    uct_glex_op_posted(op, 1);
+    ++iface->done;
+    return UCS_OK;
+
+err_put:
+    uct_glex_buf_put(rx->buf);
+    rx->buf = NULL;
+    return UCS_ERR_NO_RESOURCE;
+}

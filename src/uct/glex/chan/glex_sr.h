@@ -1,0 +1,115 @@
+/*
+ * SR: the shared channel (paper 003, section 4.2). Short messages travel in an MP; longer ones are
+ * packed into a send unit and announced by an MP, and the receiver fetches them into a unit of
+ * its own when it has one: many-to-one contention is solved at the receiver. Where it can map the
+ * send unit, the handler gets the message there, and nothing is copied.
+ */
+#ifndef UCT_GLEX_SR_H
+#define UCT_GLEX_SR_H
+
+#include "core/glex_vc.h"
+#include "chan/glex_er.h"
+#include "chan/glex_op.h"
+#include "chan/glex_rx.h"
+
+ucs_status_t uct_glex_sr_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config);
+void uct_glex_sr_cleanup(uct_glex_iface_t *iface);
+
+/* A message of this channel as it goes into an MP */
+typedef struct uct_glex_sr_msg {
+    uct_glex_hdr_t hdr;
+    uint8_t        data[UCT_GLEX_MP_DATA_LEN];
+} uct_glex_sr_msg_t;
+
+_Static_assert(sizeof(uct_glex_sr_msg_t) == UCT_GLEX_MP_LEN, "no gaps");
+
+/** The NIC did not take a message: log why, unless it is busy. Returns the status. */
+ucs_status_t uct_glex_mp_refused(const uct_glex_vc_t *vc, glex_ret_t ret);
+
+/** Send a message of `length` bytes, header first. NO_RESOURCE: the NIC is busy, try again. */
+static inline ucs_status_t uct_glex_mp_send(uct_glex_vc_t *vc, void *data, unsigned length)
+{
+    glex_imm_mp_req_t req;
+    glex_ret_t ret;
+
+    req.rmt_ep_addr   = uct_glex_vc_dest(vc);
+    req.data          = data;
+    req.len           = length;
+    req.flag          = GLEX_EXT_FLAG_NO_LOSS;
+    req.next          = NULL;
+    ret = glex_send_imm_mp(vc->iface->nic, &req, NULL);
+    return ucs_likely(ret == GLEX_SUCCESS) ? UCS_OK : uct_glex_mp_refused(vc, ret);
+}
+
+/** Send `length` bytes, already in msg->data, in one MP. NO_RESOURCE: no credits. */
+ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_sr_msg_t *msg,
+                                 unsigned length, unsigned flags);
+
+/** Flags of the next message: more credits are asked for while enough are left until the answer */
+static UCS_F_ALWAYS_INLINE unsigned uct_glex_sr_flags(const uct_glex_vc_t *vc, unsigned flags,
+                                                      uint16_t avail)
+{
+    return flags | ((((avail - 1) * 4) <= vc->tx_peak) ? UCT_GLEX_FLAG_MORE : 0);
+}
+
+/** The next message was sent */
+static UCS_F_ALWAYS_INLINE void uct_glex_sr_sent(uct_glex_vc_t *vc)
+{
+    uct_glex_vc_told(vc);
+    vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
+    ++vc->mp_tx.sent;
+    uct_glex_er_count_sr(vc);
+}
+
+#if UCT_GLEX_NIC_MESSAGES
+/** Send 8 bytes and `length` more, UCT_GLEX_MP_DATA_LEN in all at most. NO_RESOURCE: no credits. */
+static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_sr_send_short(uct_glex_vc_t *vc, uint8_t am_id,
+                                                               uint64_t header, const void *data,
+                                                               unsigned length)
+{
+    uint16_t avail      = uct_glex_credit_avail(&vc->mp_tx);
+    glex_ep_addr_t peer = uct_glex_vc_dest(vc);
+    glex_ret_t ret;
+
+    if (ucs_unlikely(avail == 0)) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    ret = glex_ext_post_mp(vc->iface->nic, peer,
+                           uct_glex_vc_hdr_word(vc, UCT_GLEX_MP_AM, am_id,
+                                                uct_glex_sr_flags(vc, 0, avail)),
+                           vc->tx.credits.word, header, data, length);
+    if (ucs_unlikely(ret != GLEX_SUCCESS)) {
+        return uct_glex_mp_refused(vc, ret);
+    }
+    uct_glex_sr_sent(vc);
+    return UCS_OK;
+}
+#endif
+
+/** Send a message of known length up to max_bcopy */
+ucs_status_t uct_glex_sr_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data, unsigned length,
+                              unsigned flags);
+
+/** Pack and send a message of up to max_bcopy bytes. Returns its length or an error. */
+ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb,
+                          void *arg);
+
+/** Announce a message that lies in a send unit. Returns the operation that ends when the peer has
+ *  fetched it, NULL: none can be made now. To be followed by uct_glex_sr_announced(). */
+uct_glex_op_t *uct_glex_sr_announce(uct_glex_vc_t *vc, uct_glex_sr_t *sr,
+                                    const uct_glex_buf_t *unit, size_t length);
+
+/** The announcement was sent, and the operation has the unit; or `status` says why not, and the
+ *  unit stays the caller's. Returns `status`. */
+ucs_status_t uct_glex_sr_announced(uct_glex_op_t *op, uct_glex_buf_t *unit, ucs_status_t status);
+
+/** Have an announced message here: in place, else fetched. NO_RESOURCE: no receive unit now. */
+ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx);
+
+/** Where an announced message lies in this process; NULL: it must be fetched */
+void *uct_glex_sr_map(uct_glex_vc_t *vc, const uct_glex_sr_t *sr);
+
+/** Give the sender its unit back that was read in place. BUSY: it cannot be told now. */
+glex_ret_t uct_glex_sr_release(uct_glex_vc_t *vc, const uct_glex_sr_t *sr);
+
+#endif

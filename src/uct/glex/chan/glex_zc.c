@@ -1,0 +1,287 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "chan/glex_zc.h"
+#include "chan/glex_er.h"
+#include "chan/glex_op.h"
+#include "chan/glex_sr.h"
+
+#include <uct/base/uct_iov.inl>
+#include <string.h>
+
+static ucs_status_t uct_glex_zc_send_descriptor(uct_glex_vc_t *vc, uint8_t am_id, const void *desc,
+                                                unsigned length)
+{
+    uct_glex_sr_msg_t msg;
+
+    if ((vc->er_state == UCT_GLEX_ER_ACTIVE) && uct_glex_er_fits(vc, length)) {
+        return uct_glex_er_send(vc, am_id, desc, length, UCT_GLEX_FLAG_ZC);
+    }
+    if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    if (length <= sizeof(msg.data)) {
+        memcpy(msg.data, desc, length);
+        return uct_glex_sr_send_mp(vc, am_id, &msg, length, UCT_GLEX_FLAG_ZC);
+    }
+    return uct_glex_sr_send(vc, am_id, desc, length, UCT_GLEX_FLAG_ZC);
+}
+
+/* The handle of a piece. The domain does not ask for one where puts and gets need none: then it is
+ * registered for as long as the peer may fetch it. */
+static ucs_status_t uct_glex_zc_memh(uct_glex_op_t *op, const uct_iov_t *iov, size_t length,
+                                     uct_glex_memh_t **memh_p)
+{
+    ucs_status_t status;
+
+    if (!uct_glex_md_needs_memh(op->vc->iface->md) && (iov->memh == UCT_MEM_HANDLE_NULL)) {
+        status = uct_glex_memh_new(op->vc->iface->md, iov->buffer, length, 0, memh_p);
+        if (status != UCS_OK) {
+            return status;
+        }
+        (*memh_p)->next = op->memh;
+        op->memh        = *memh_p;
+    } else {
+        *memh_p = iov->memh;
+    }
+    return UCS_OK;
+}
+
+/* Describe the pieces; empty ones are left out */
+static ucs_status_t uct_glex_zc_fill(uct_glex_op_t *op, uct_glex_zc_t *zc, const uct_iov_t *iov,
+                                     size_t iovcnt)
+{
+    uct_glex_iface_t *iface = op->vc->iface;
+    uct_glex_place_t place;
+    uct_glex_memh_t *memh;
+    ucs_status_t status;
+    size_t i, length;
+
+    zc->iovcnt = 0;
+    zc->length = 0;
+    for (i = 0; i < iovcnt; ++i) {
+        length = uct_iov_get_length(&iov[i]);
+        if (length == 0) {
+            continue;
+        }
+        status = uct_glex_zc_memh(op, &iov[i], length, &memh);
+        if (status == UCS_OK) {
+            status = uct_glex_memh_place(iface->md, memh, iface->ep_index, iov[i].buffer, &place);
+        }
+        if (status != UCS_OK) {
+            return status;
+        }
+        zc->iov[zc->iovcnt].mh     = place.mh.v;
+        zc->iov[zc->iovcnt].offset = place.offset;
+        zc->iov[zc->iovcnt].length = length;
+        zc->length                += length;
+        ++zc->iovcnt;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *header,
+                              unsigned header_length, const uct_iov_t *iov, size_t iovcnt,
+                              uct_completion_t *comp)
+{
+    uint8_t desc[UCT_GLEX_ZC_MAX_DESC] UCS_V_ALIGNED(8);
+    uct_glex_zc_t *zc = (uct_glex_zc_t*)desc;
+    uct_glex_vc_t *vc = ep->vc;
+    ucs_status_t status;
+    uct_glex_op_t *op;
+    size_t length;
+
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_ZC, comp);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    op->ep  = &ep->super.super;
+    op->buf = uct_glex_buf_get(&vc->iface->ops.words);
+    if (op->buf == NULL) {
+        status = UCS_ERR_NO_MEMORY; /* there are as many as operations */
+        goto err_cancel;
+    }
+    status = uct_glex_zc_fill(op, zc, iov, iovcnt);
+    if (status != UCS_OK) {
+        goto err_cancel;
+    }
+    *(uint64_t*)op->buf->ptr = op->id;
+    zc->op_id         = op->id;
+    zc->header_length = header_length;
+    zc->word_mh       = op->buf->mh.v;
+    zc->word_offset   = op->buf->offset;
+    length            = sizeof(*zc) + zc->iovcnt * sizeof(zc->iov[0]);
+    if (header_length > 0) {
+        memcpy(desc + length, header, header_length); /* the header may be NULL else */
+    }
+    status = uct_glex_zc_send_descriptor(vc, am_id, desc, length + header_length);
+    if (status != UCS_OK) {
+        goto err_cancel;
+    }
+    if (zc->iovcnt == 0) {
+        uct_glex_op_cancel(op); /* no payload, nobody will tell */
+        return UCS_OK;
+    }
+    uct_glex_op_posted(op, 1);
+    return UCS_INPROGRESS;
+
+err_cancel:
+    uct_glex_op_cancel(op);
+    return status;
+}
+
+/* A descriptor is the peer's word: check it before it leads to requests of ours */
+static int uct_glex_zc_is_valid(const uct_glex_rx_t *rx)
+{
+    const uct_glex_zc_t *zc = rx->data;
+    uint64_t sum            = 0;
+    unsigned i;
+
+    if ((rx->length < sizeof(*zc)) || (zc->iovcnt > UCT_GLEX_ZC_MAX_IOV) ||
+        (zc->header_length > UCT_GLEX_ZC_MAX_HDR) || (zc->length > UCT_GLEX_ZC_MAX_LEN) ||
+        (rx->length != sizeof(*zc) + zc->iovcnt * sizeof(zc->iov[0]) + zc->header_length)) {
+        return 0;
+    }
+    for (i = 0; i < zc->iovcnt; ++i) {
+        sum += zc->iov[i].length;
+    }
+    return sum == zc->length;
+}
+
+/* Fetch one piece to `offset` of the buffer. `flags`: GLEX_FLAG_REMOTE_EVT, to tell the sender, and
+ * GLEX_FLAG_FENCE, after all Gets before it. */
+static ucs_status_t uct_glex_zc_post_get(uct_glex_rx_t *rx, const uct_glex_zc_iov_t *piece,
+                                         uint32_t offset, int flags)
+{
+    const uct_glex_zc_t *zc = rx->data;
+    uct_glex_vc_t *vc       = rx->vc;
+    glex_rdma_req_t req;
+    glex_ret_t ret;
+
+    req.rmt_ep_addr.v      = vc->peer;
+    req.local_mh           = rx->buf->mh;
+    req.local_offset       = rx->buf->offset + offset;
+    req.len                = piece->length;
+    req.rmt_mh.v           = piece->mh;
+    req.rmt_offset         = piece->offset;
+    req.type               = GLEX_RDMA_TYPE_GET;
+    req.local_evt.cookie_0 = 0;
+    req.local_evt.cookie_1 = uct_glex_op_cookie_1(rx->op->id);
+    req.rmt_evt.cookie_0   = 0;
+    req.rmt_evt.cookie_1   = uct_glex_op_cookie_1(zc->op_id);
+    req.rmt_key            = vc->peer_key;
+    req.flag               = GLEX_FLAG_LOCAL_EVT | GLEX_EXT_FLAG_NO_LOSS | flags;
+    req.next               = NULL;
+    ret = glex_rdma(vc->iface->nic, &req, NULL);
+    if (ret == GLEX_BUSY) {
+        uct_glex_iface_recheck(vc->iface); /* nothing tells when it is not */
+    } else if (ret != GLEX_SUCCESS) {
+        ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", piece->length,
+                  vc->peer, glex_error_str(ret));
+    }
+    return uct_glex_status(ret);
+}
+
+/* The word is read after the payload. A sender that cancels writes the word before it gives the
+ * payload's memory back: if the word is as it was, the payload is what was sent. */
+static ucs_status_t uct_glex_zc_post_word(uct_glex_rx_t *rx)
+{
+    const uct_glex_zc_t *zc      = rx->data;
+    const uct_glex_zc_iov_t word = {
+        .mh     = zc->word_mh,
+        .offset = zc->word_offset,
+        .length = sizeof(uint64_t)
+    };
+
+    __atomic_thread_fence(__ATOMIC_ACQUIRE); /* for a NIC that is this thread */
+    return uct_glex_zc_post_get(rx, &word, UCT_GLEX_ZC_WORD_OFFSET,
+                                GLEX_FLAG_REMOTE_EVT | GLEX_FLAG_FENCE);
+}
+
+static uint64_t *uct_glex_zc_word(const uct_glex_rx_t *rx)
+{
+    return UCS_PTR_BYTE_OFFSET(rx->buf->ptr, UCT_GLEX_ZC_WORD_OFFSET);
+}
+
+int uct_glex_zc_is_cancelled(const uct_glex_rx_t *rx)
+{
+    const uct_glex_zc_t *zc = (const uct_glex_zc_t*)rx->copy;
+
+    return (zc->iovcnt > 0) && (*uct_glex_zc_word(rx) != zc->op_id);
+}
+
+unsigned uct_glex_zc_unposted(const uct_glex_rx_t *rx)
+{
+    const uct_glex_zc_t *zc = (const uct_glex_zc_t*)rx->copy;
+
+    return rx->zc ? zc->iovcnt + 1U - rx->zc_posted : 0;
+}
+
+/* Post the Gets that are not posted yet */
+static ucs_status_t uct_glex_zc_post_gets(uct_glex_rx_t *rx)
+{
+    const uct_glex_zc_t *zc = rx->data;
+    uint32_t offset         = zc->header_length;
+    ucs_status_t status;
+    unsigned i;
+
+    for (i = 0; i < zc->iovcnt; ++i) {
+        if (i >= rx->zc_posted) {
+            status = uct_glex_zc_post_get(rx, &zc->iov[i], offset, 0);
+            if (status != UCS_OK) {
+                return status;
+            }
+            ++rx->zc_posted;
+        }
+        offset += zc->iov[i].length;
+    }
+    if ((zc->iovcnt > 0) && (rx->zc_posted == zc->iovcnt)) {
+        status = uct_glex_zc_post_word(rx);
+        if (status != UCS_OK) {
+            return status;
+        }
+        ++rx->zc_posted;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t uct_glex_zc_fetch(uct_glex_rx_t *rx)
+{
+    uct_glex_zc_t *zc = rx->data;
+    uct_glex_vc_t *vc = rx->vc;
+    ucs_status_t status;
+
+    if (rx->buf == NULL) {
+        if (!uct_glex_zc_is_valid(rx)) {
+            ucs_error("glex: malformed zero-copy descriptor from endpoint 0x%" PRIx64, vc->peer);
+            return UCS_ERR_CONNECTION_RESET;
+        }
+        rx->buf = uct_glex_buf_get(&vc->iface->sr.zc_rx);
+        if (rx->buf == NULL) {
+            return UCS_ERR_NO_RESOURCE;
+        }
+    }
+    if ((rx->op == NULL) && (zc->iovcnt > 0)) {
+        rx->op = uct_glex_op_new(vc, UCT_GLEX_OP_FETCH, NULL);
+        if (rx->op == NULL) {
+            return UCS_ERR_NO_RESOURCE;
+        }
+        rx->op->arg           = rx;
+        *uct_glex_zc_word(rx) = zc->op_id; /* stays if its Get fails */
+        uct_glex_op_posted(rx->op, zc->iovcnt + 1);
+    }
+    status = uct_glex_zc_post_gets(rx);
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    memcpy(rx->buf->ptr, UCS_PTR_BYTE_OFFSET(zc, sizeof(*zc) + zc->iovcnt * sizeof(zc->iov[0])),
+           zc->header_length);
+    rx->length = zc->header_length + zc->length;
+    rx->data   = rx->buf->ptr;
+    rx->zc     = 0;
+    rx->ready  = (rx->op == NULL); /* no payload: nothing is fetched */
+    ++vc->iface->done;
+    return UCS_OK;
+}

@@ -1,0 +1,547 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "conn/glex_ctl.h"
+#include "chan/glex_er.h"
+#include "chan/glex_op.h"
+#include "chan/glex_rx.h"
+#include "chan/glex_sr.h"
+#include "conn/glex_mpq.h"
+
+#include <string.h>
+
+/* What a peer must answer, and what therefore is acknowledged */
+typedef struct uct_glex_ctl_msg {
+    uct_glex_hdr_t hdr;
+    uct_glex_ctl_t ctl;
+} uct_glex_ctl_msg_t;
+
+/* All credits owed are returned by it. They count as told when it was sent: uct_glex_vc_told(). */
+static void uct_glex_ctl_fill_hdr(const uct_glex_vc_t *vc, uct_glex_hdr_t *hdr, unsigned type)
+{
+    hdr->word    = uct_glex_vc_hdr_word(vc, type, 0, 0);
+    hdr->credits = vc->tx.credits;
+}
+
+static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsigned type,
+                              unsigned flags)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    uct_glex_ctl_t *ctl     = &msg->ctl;
+
+    memset(ctl, 0, sizeof(*ctl));
+    uct_glex_ctl_fill_hdr(vc, &msg->hdr, type);
+    ctl->version  = UCT_GLEX_WIRE_VERSION;
+    ctl->flags    = flags;
+    ctl->vc_id    = vc->id;
+    ctl->uuid     = vc->peer_uuid;
+    ctl->src_uuid = iface->uuid;
+    ctl->key      = iface->key;
+    ctl->recall_limit   = vc->recall_limit;
+    ctl->recalled_limit = vc->recalled_limit;
+    ctl->er_sent        = vc->tx_fifo.msgs;
+    ctl->released_index = vc->released_index;
+    ctl->released_gen   = vc->released_gen;
+    if (vc->lent != UCT_GLEX_LENT_NONE) {
+        ctl->revoked_index = vc->rx_fifo_index;
+        ctl->revoked_gen   = iface->er_rx[vc->rx_fifo_index].gen;
+    }
+    if (flags & UCT_GLEX_CTL_ER_GRANT) {
+        uct_glex_er_fill_grant(vc, ctl);
+    }
+}
+
+/* A request of the peer's for a FIFO is answered with what can be given now */
+static unsigned uct_glex_ctl_take_flags(uct_glex_vc_t *vc)
+{
+    if (vc->want_grant) {
+        vc->want_grant = 0;
+        vc->ctl |= uct_glex_er_lend(vc) ? UCT_GLEX_CTL_ER_GRANT : UCT_GLEX_CTL_ER_NACK;
+    }
+    return vc->ctl;
+}
+
+/* Send CONNECT or ACCEPT, with our grant for the peer's messages */
+static ucs_status_t uct_glex_ctl_send_open(uct_glex_vc_t *vc, unsigned type, unsigned flags)
+{
+    uct_glex_ctl_msg_t msg;
+    ucs_status_t status;
+
+    uct_glex_ctl_fill(vc, &msg, type, flags);
+    if ((type == UCT_GLEX_MP_CONNECT) && (vc->state != UCT_GLEX_VC_OPEN)) {
+        msg.ctl.gone_id = msg.hdr.vc_id; /* see uct_glex_vc_get() */
+        msg.hdr.vc_id   = 0;
+    }
+    status = uct_glex_mp_send(vc, &msg, sizeof(msg));
+    if (status == UCS_OK) {
+        uct_glex_vc_told(vc);
+    }
+    return status;
+}
+
+static ucs_status_t uct_glex_ctl_connect(uct_glex_vc_t *vc)
+{
+    ucs_status_t status;
+
+    uct_glex_er_request(vc);
+    status = uct_glex_ctl_send_open(vc, UCT_GLEX_MP_CONNECT, vc->ctl);
+    if (status == UCS_OK) {
+        vc->ctl   = 0;
+        vc->state = UCT_GLEX_VC_CONNECTING;
+    }
+    return status;
+}
+
+/* Our CONNECT found the peer's MPQ full, but the peer's CONNECT reached us: it still waits */
+static ucs_status_t uct_glex_ctl_connect_again(uct_glex_vc_t *vc)
+{
+    ucs_status_t status = uct_glex_ctl_send_open(vc, UCT_GLEX_MP_CONNECT, 0);
+
+    if (status == UCS_OK) {
+        vc->connect_again = 0;
+    }
+    return status;
+}
+
+static ucs_status_t uct_glex_ctl_send(uct_glex_vc_t *vc)
+{
+    unsigned flags = uct_glex_ctl_take_flags(vc);
+    uct_glex_ctl_msg_t msg;
+    ucs_status_t status;
+
+    uct_glex_ctl_fill(vc, &msg, UCT_GLEX_MP_CTL, flags);
+    status = uct_glex_mp_send(vc, &msg, sizeof(msg));
+    if (status == UCS_OK) {
+        uct_glex_vc_told(vc);
+        vc->ctl          = 0;
+        vc->ctl_inflight = 1;
+    }
+    return status;
+}
+
+static ucs_status_t uct_glex_ctl_send_ack(uct_glex_vc_t *vc)
+{
+    uct_glex_hdr_t hdr;
+    ucs_status_t status;
+
+    uct_glex_ctl_fill_hdr(vc, &hdr, UCT_GLEX_MP_ACK);
+    status = uct_glex_mp_send(vc, &hdr, sizeof(hdr));
+    if (status == UCS_OK) {
+        uct_glex_vc_told(vc);
+    }
+    return status;
+}
+
+/* Credits that found no other message, what is to be said, acknowledgements */
+static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
+{
+    if ((vc->ctl & UCT_GLEX_CTL_CREDIT) && vc->er_rx_mapped && !uct_glex_er_is_wanted(vc)) {
+        vc->ctl &= ~UCT_GLEX_CTL_CREDIT; /* the sender woke up meanwhile */
+    }
+    if (uct_glex_credit_must_tell(&vc->mp_rx, vc->told_limit) || uct_glex_er_must_tell(vc)) {
+        vc->ctl |= UCT_GLEX_CTL_CREDIT;
+    }
+    if (((vc->ctl != 0) || vc->want_grant) && !vc->ctl_inflight) {
+        return uct_glex_ctl_send(vc);
+    }
+    return (vc->tx.flags & UCT_GLEX_FLAG_ACK) ? uct_glex_ctl_send_ack(vc) : UCS_OK;
+}
+
+/* Returns NO_RESOURCE if the lender's event queue is still full */
+static ucs_status_t uct_glex_ctl_ring(uct_glex_vc_t *vc)
+{
+    if (vc->ring_due) {
+        uct_glex_er_ring(vc);
+    }
+    return vc->ring_due ? UCS_ERR_NO_RESOURCE : UCS_OK;
+}
+
+static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
+{
+    ucs_status_t status;
+
+    if (vc->connect_again) {
+        return uct_glex_ctl_connect_again(vc);
+    }
+    if (vc->touch != NULL) {
+        uct_glex_op_event(vc->iface, vc->touch->id, UCS_OK);
+        vc->touch = NULL;
+    }
+    status = uct_glex_ctl_send_due(vc);
+    return (status == UCS_OK) ? uct_glex_ctl_ring(vc) : status;
+}
+
+static ucs_status_t uct_glex_ctl_accept(uct_glex_vc_t *vc)
+{
+    ucs_status_t status;
+
+    uct_glex_er_request(vc);
+    status = uct_glex_ctl_send_open(vc, UCT_GLEX_MP_ACCEPT, uct_glex_ctl_take_flags(vc));
+    if (status == UCS_OK) {
+        vc->ctl          = 0;
+        vc->ctl_inflight = 1;
+        uct_glex_vc_open(vc);
+        uct_glex_vc_schedule(vc);
+        uct_glex_vc_resume(vc);
+    }
+    return status;
+}
+
+/* The RESET says that we use no memory of the peer's any more: it waits for our Gets. A dead peer
+ * need not be told. */
+static ucs_status_t uct_glex_ctl_progress_over(uct_glex_vc_t *vc)
+{
+    if (vc->reset_due &&
+        ((vc->rx_started > 0) || (uct_glex_ctl_send_reset(vc, 0) == UCS_ERR_NO_RESOURCE))) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    vc->reset_due = 0;
+    return UCS_OK;
+}
+
+/* The peer has left. Its last messages, and what it says of ours, may still be on their way:
+ * messages and events are in different queues. */
+static ucs_status_t uct_glex_ctl_progress_left(uct_glex_vc_t *vc)
+{
+    if (!uct_glex_vc_is_over(vc) && !vc->is_stale &&
+        ((vc->rx_seq != vc->left_seq) || !ucs_queue_is_empty(&vc->tx_ops))) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    vc->peer_left = 0;
+    if (!uct_glex_vc_is_over(vc)) {
+        uct_glex_vc_peer_closed(vc);
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
+{
+    if (vc->peer_left && (uct_glex_ctl_progress_left(vc) == UCS_ERR_NO_RESOURCE)) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    if (vc->peer_dead && (vc->state != UCT_GLEX_VC_FAILED)) {
+        return UCS_ERR_ENDPOINT_TIMEOUT;
+    }
+    if (uct_glex_vc_is_over(vc)) {
+        return uct_glex_ctl_progress_over(vc);
+    }
+    switch (vc->state) {
+    case UCT_GLEX_VC_OPEN:
+        return uct_glex_ctl_progress_open(vc);
+    case UCT_GLEX_VC_WAIT_MPQ:
+        return vc->mpq_waiting ? UCS_OK : uct_glex_ctl_connect(vc);
+    case UCT_GLEX_VC_ACCEPTING:
+        return vc->mpq_waiting ? UCS_OK : uct_glex_ctl_accept(vc);
+    default:
+        return UCS_OK;
+    }
+}
+
+int uct_glex_ctl_progress(uct_glex_vc_t *vc)
+{
+    ucs_status_t status = uct_glex_ctl_progress_state(vc);
+
+    if (status == UCS_ERR_NO_RESOURCE) {
+        return 0;
+    }
+    if (status != UCS_OK) {
+        uct_glex_vc_fail(vc, status);
+    }
+    return 1;
+}
+
+static void uct_glex_ctl_recall(uct_glex_vc_t *vc, uint16_t limit)
+{
+    vc->recalled_limit = uct_glex_credit_recall(&vc->mp_tx, limit, UCT_GLEX_EPOCH_MASK);
+    vc->tx_peak        = uct_glex_credit_avail(&vc->mp_tx);
+    uct_glex_ctl_post(vc, UCT_GLEX_CTL_RECALLED);
+}
+
+/* What any control message may say */
+static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
+{
+    if (ctl->flags & UCT_GLEX_CTL_ER_RELEASED) {
+        uct_glex_er_released(vc, ctl);
+    }
+    if (ctl->flags & UCT_GLEX_CTL_ER_REQUEST) {
+        vc->want_grant = 1;
+        uct_glex_vc_schedule(vc);
+    }
+    /* A REVOKE beside a GRANT is of the FIFO just granted */
+    if (ctl->flags & UCT_GLEX_CTL_ER_GRANT) {
+        uct_glex_er_granted(vc, ctl);
+    }
+    if (ctl->flags & UCT_GLEX_CTL_ER_REVOKE) {
+        uct_glex_er_recv_revoke(vc, ctl);
+    }
+    if (ctl->flags & UCT_GLEX_CTL_ER_NACK) {
+        uct_glex_er_refused(vc);
+    }
+    if (ctl->flags & UCT_GLEX_CTL_RECALL) {
+        uct_glex_ctl_recall(vc, ctl->recall_limit);
+    }
+    if (ctl->flags & UCT_GLEX_CTL_RECALLED) {
+        uct_glex_mpq_recalled(vc, ctl->recalled_limit);
+    }
+}
+
+/* Take a control message, whole: what is checked its sender can still change in the queue. Returns
+ * 0 if it is none that we understand. */
+static int uct_glex_ctl_take(const uct_glex_hdr_t *hdr, unsigned length, uint64_t src,
+                             uct_glex_ctl_t *ctl)
+{
+    if (length < sizeof(*hdr) + sizeof(*ctl)) {
+        ucs_debug("glex: control message of %u bytes from 0x%" PRIx64 " ignored", length, src);
+        return 0;
+    }
+    memcpy(ctl, hdr + 1, sizeof(*ctl));
+    if (ctl->version != UCT_GLEX_WIRE_VERSION) {
+        ucs_error("glex: endpoint 0x%" PRIx64 " speaks protocol version %u, this is version %d: "
+                  "use the same libuct_glex everywhere",
+                  src, ctl->version, UCT_GLEX_WIRE_VERSION);
+        return 0;
+    }
+    return 1;
+}
+
+/* Take the peer's name, key and first credits from its CONNECT or ACCEPT */
+static void uct_glex_ctl_open(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
+                              const uct_glex_ctl_t *ctl)
+{
+    vc->tx.vc_id    = ctl->vc_id;
+    vc->peer_key    = ctl->key;
+    vc->peer_uuid   = ctl->src_uuid;
+    vc->mp_tx.epoch = hdr->flags >> UCT_GLEX_EPOCH_SHIFT;
+    /* by update, not by assignment: a later message may have overtaken this one */
+    uct_glex_credit_update(&vc->mp_tx, hdr->credits.mp_limit, vc->mp_tx.epoch);
+    vc->tx_peak     = uct_glex_credit_avail(&vc->mp_tx);
+    uct_glex_vc_schedule(vc); /* what was due while it was not open */
+}
+
+/* The names of a VC as a RESET bears them: ours, which is the one that is not known or not used any
+ * more, and the peer's */
+static ucs_status_t uct_glex_ctl_send_reset_msg(uct_glex_iface_t *iface,
+                                                const uct_glex_reset_t *reset, unsigned flags,
+                                                uint16_t seq, uint16_t er_head)
+{
+    uct_glex_ctl_msg_t msg;
+    glex_imm_mp_req_t req;
+
+    memset(&msg, 0, sizeof(msg));
+    msg.hdr.type_am   = uct_glex_hdr_type_am(UCT_GLEX_MP_RESET, 0);
+    msg.hdr.vc_id     = reset->peer_id;
+    msg.ctl.version   = UCT_GLEX_WIRE_VERSION;
+    msg.ctl.flags     = flags;
+    msg.ctl.vc_id     = reset->unknown_id;
+    msg.ctl.src_uuid  = iface->uuid;
+    msg.ctl.last_seq  = seq;
+    msg.ctl.er_head   = er_head;
+    req.rmt_ep_addr.v = reset->dest;
+    req.data          = &msg;
+    req.len           = sizeof(msg);
+    req.flag          = GLEX_EXT_FLAG_NO_LOSS;
+    req.next          = NULL;
+    return uct_glex_status(glex_send_imm_mp(iface->nic, &req, NULL));
+}
+
+ucs_status_t uct_glex_ctl_send_reset(const uct_glex_vc_t *vc, unsigned flags)
+{
+    uct_glex_reset_t reset = {.dest = vc->peer, .unknown_id = vc->id, .peer_id = vc->tx.vc_id};
+
+    flags |= UCT_GLEX_CTL_KNOWN;
+    flags |= (uct_glex_vc_holds(vc) && !vc->peer_quiet) ? UCT_GLEX_CTL_HOLD : 0;
+    return uct_glex_ctl_send_reset_msg(vc->iface, &reset, flags, vc->tx.seq, vc->tx_fifo.head);
+}
+
+void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id,
+                             uint32_t peer_id)
+{
+    uct_glex_reset_t *reset;
+
+    for (reset = iface->resets; reset < iface->resets + iface->num_resets; ++reset) {
+        if ((reset->dest == dest) && (reset->unknown_id == unknown_id)) {
+            return;
+        }
+    }
+    if (iface->num_resets == UCT_GLEX_MAX_RESETS) {
+        uct_glex_ctl_progress_resets(iface); /* leaves those whose queues are full */
+    }
+    if (iface->num_resets < UCT_GLEX_MAX_RESETS) { /* else the next of its messages asks again */
+        reset             = &iface->resets[iface->num_resets];
+        reset->dest       = dest;
+        reset->unknown_id = unknown_id;
+        reset->peer_id    = peer_id;
+        ++iface->num_resets;
+        uct_glex_iface_recheck(iface);
+    }
+}
+
+void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface)
+{
+    unsigned i, num = iface->num_resets;
+    uct_glex_reset_t reset;
+
+    iface->num_resets = 0;
+    for (i = 0; i < num; ++i) {
+        reset = iface->resets[i];
+        if (uct_glex_ctl_send_reset_msg(iface, &reset, 0, 0, 0) == UCS_ERR_NO_RESOURCE) {
+            uct_glex_ctl_post_reset(iface, reset.dest, reset.unknown_id, reset.peer_id);
+        }
+    }
+}
+
+/* The VC that a RESET is about, by our name of it if the peer knew that; or NULL */
+static uct_glex_vc_t *uct_glex_ctl_reset_vc(uct_glex_iface_t *iface, uint64_t src, uint32_t id,
+                                            const uct_glex_ctl_t *ctl)
+{
+    uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, id);
+
+    if ((vc != NULL) && (vc->peer == src) &&
+        ((vc->tx.vc_id == ctl->vc_id) || (vc->state == UCT_GLEX_VC_CONNECTING))) {
+        return vc;
+    }
+    /* The VC is named by the peer's name, or (0) the interface that was meant is not there */
+    vc = uct_glex_vc_find(iface, src);
+    if ((vc != NULL) && ((ctl->vc_id != 0) ?
+        ((ctl->vc_id == vc->tx.vc_id) && (vc->state >= UCT_GLEX_VC_ACCEPTING)) :
+        (ctl->src_uuid != vc->peer_uuid))) {
+        return vc;
+    }
+    return NULL;
+}
+
+/* The peer uses no memory of ours for this VC any more. If it holds some of its own it is to know
+ * when we use that no more. */
+static void uct_glex_ctl_reset_named(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
+{
+    ucs_debug("glex: endpoint 0x%" PRIx64 " knows vc 0x%x no more", vc->peer, vc->id);
+    if (ctl->flags & UCT_GLEX_CTL_KNOWN) {
+        uct_glex_er_last_head(vc, ctl->er_head);
+    }
+    uct_glex_vc_quiet(vc);
+    if (ctl->flags & UCT_GLEX_CTL_HOLD) {
+        uct_glex_vc_owe_reset(vc);
+    }
+    if (!uct_glex_vc_is_over(vc)) {
+        uct_glex_er_poll_begin(vc); /* what it sent last may be there, without an event */
+        vc->peer_left = 1;
+        vc->left_seq  = ctl->last_seq;
+        vc->is_stale  = !(ctl->flags & UCT_GLEX_CTL_CLOSED);
+        uct_glex_vc_schedule(vc);
+    }
+}
+
+void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
+                             unsigned length)
+{
+    uint32_t id = hdr->vc_id;
+    uct_glex_ctl_t ctl;
+    uct_glex_vc_t *vc;
+
+    if (!uct_glex_ctl_take(hdr, length, src, &ctl)) {
+        return;
+    }
+    vc = uct_glex_ctl_reset_vc(iface, src, id, &ctl);
+    if (vc != NULL) {
+        uct_glex_ctl_reset_named(vc, &ctl);
+    } else if (ctl.flags & UCT_GLEX_CTL_HOLD) {
+        /* of what is not here nothing is used */
+        uct_glex_ctl_post_reset(iface, src, id, ctl.vc_id);
+    }
+}
+
+/* A CONNECT for a VC that exists: the peer lost what it knew of it, or both connected at once */
+static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
+                                   const uct_glex_ctl_t *ctl)
+{
+    switch (vc->state) {
+    case UCT_GLEX_VC_CONNECTING:
+        /* Both sides connected at once, and both know all they need */
+        uct_glex_ctl_open(vc, hdr, ctl);
+        uct_glex_vc_open(vc);
+        break;
+    case UCT_GLEX_VC_WAIT_MPQ:
+        uct_glex_ctl_open(vc, hdr, ctl);
+        uct_glex_vc_accept(vc);
+        break;
+    default:
+        ucs_debug("glex: unexpected connect from 0x%" PRIx64 " in state %d", vc->peer, vc->state);
+        return;
+    }
+    uct_glex_ctl_process(vc, ctl);
+    uct_glex_vc_resume(vc);
+}
+
+/* Whether a CONNECT says that the peer has given up the VC that we know it by: it has another name
+ * now, or took our CONNECT for one that failed */
+static int uct_glex_ctl_is_anew(const uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
+{
+    switch (vc->state) {
+    case UCT_GLEX_VC_ACCEPTING:
+    case UCT_GLEX_VC_OPEN:
+    case UCT_GLEX_VC_PEER_CLOSED:
+        return vc->tx.vc_id != ctl->vc_id;
+    case UCT_GLEX_VC_CONNECTING:
+        return vc->id == ctl->gone_id;
+    default:
+        return 0;
+    }
+}
+
+void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
+                               unsigned length)
+{
+    uct_glex_ctl_t ctl;
+    uct_glex_vc_t *vc;
+
+    if (!uct_glex_ctl_take(hdr, length, src, &ctl)) {
+        return;
+    }
+    if (ctl.uuid != iface->uuid) {
+        ucs_debug("glex: connect from 0x%" PRIx64 " was for an earlier owner of this endpoint",
+                  src);
+        uct_glex_ctl_post_reset(iface, src, 0, 0);
+        return;
+    }
+    vc = uct_glex_vc_find(iface, src);
+    if ((vc != NULL) && uct_glex_ctl_is_anew(vc, &ctl)) {
+        uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT); /* ours is dead there: begin anew */
+    }
+    if (uct_glex_vc_get(iface, src, ctl.src_uuid, &vc) != UCS_OK) {
+        uct_glex_ctl_post_reset(iface, src, 0, 0);
+        return; /* logged */
+    }
+    uct_glex_ctl_reconnect(vc, hdr, &ctl);
+}
+
+void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned length)
+{
+    uct_glex_ctl_t ctl;
+
+    if (uct_glex_hdr_type(hdr->word) == UCT_GLEX_MP_ACK) {
+        return; /* the header's flag says it all */
+    }
+    if (!uct_glex_ctl_take(hdr, length, vc->peer, &ctl)) {
+        return;
+    }
+    switch (uct_glex_hdr_type(hdr->word)) {
+    case UCT_GLEX_MP_ACCEPT:
+        if (vc->state != UCT_GLEX_VC_CONNECTING) {
+            ucs_debug("glex: unexpected accept from 0x%" PRIx64, vc->peer);
+            return;
+        }
+        uct_glex_ctl_open(vc, hdr, &ctl);
+        uct_glex_vc_open(vc);
+        break;
+    case UCT_GLEX_MP_CTL:
+        break;
+    default:
+        ucs_debug("glex: message of unknown type %u from 0x%" PRIx64, hdr->type_am, vc->peer);
+        return;
+    }
+    vc->tx.flags |= UCT_GLEX_FLAG_ACK;
+    uct_glex_vc_schedule(vc);
+    uct_glex_ctl_process(vc, &ctl);
+    uct_glex_vc_resume(vc);
+}

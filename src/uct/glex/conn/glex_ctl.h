@@ -1,0 +1,40 @@
+/*
+ * Control messages: connect and accept, explicit return of credits, their recall, and the lending
+ * of FIFOs. At most one of a VC is on its way in each direction, plus one acknowledgement, so two
+ * entries of the peer's MPQ beside the window are enough (UCT_GLEX_VC_CTL_UNITS); what has to be
+ * said meanwhile adds up in vc->ctl.
+ */
+#ifndef UCT_GLEX_CTL_H
+#define UCT_GLEX_CTL_H
+
+#include "core/glex_vc.h"
+
+/** Send what is due: connect, accept, control message, acknowledgement. Returns 0 if the NIC was
+ *  busy: to be called again. */
+int uct_glex_ctl_progress(uct_glex_vc_t *vc);
+
+/** Tell the peer that this VC is over, or (UCT_GLEX_CTL_CLOSED) will be with the interface. We use
+ *  no memory of the peer's for it any more. NO_RESOURCE: the NIC is busy. */
+ucs_status_t uct_glex_ctl_send_reset(const uct_glex_vc_t *vc, unsigned flags);
+
+/** Tell `dest` that the VC that is `unknown_id` here, or (0) the interface that it means, does not
+ *  exist. `peer_id`: its own name of the VC, 0: not known. Sent by progress, once for all messages
+ *  that ask for it meanwhile. */
+void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id,
+                             uint32_t peer_id);
+
+/** Send the resets that are due */
+void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface);
+
+/** A CONNECT arrived from `src` */
+void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
+                               unsigned length);
+
+/** ACCEPT, CTL or ACK arrived; the header's counters have been taken */
+void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned length);
+
+/** A RESET arrived from `src` */
+void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
+                             unsigned length);
+
+#endif

@@ -1,0 +1,520 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "core/glex_ep.h"
+#include "chan/glex_er.h"
+#include "chan/glex_op.h"
+#include "chan/glex_sr.h"
+#include "chan/glex_zc.h"
+
+#include <uct/base/uct_iov.inl>
+#include <ucs/arch/cpu.h>
+#include <string.h>
+
+static UCS_CLASS_INIT_FUNC(uct_glex_ep_t, const uct_ep_params_t *params)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(params->iface, uct_glex_iface_t);
+    const uct_glex_iface_addr_t *addr;
+
+    UCT_EP_PARAMS_CHECK_DEV_IFACE_ADDRS(params);
+    UCS_CLASS_CALL_SUPER_INIT(uct_base_ep_t, &iface->super);
+
+    addr            = (const uct_glex_iface_addr_t*)params->iface_addr;
+    self->vc          = &uct_glex_no_vc;
+    self->peer        = addr->ep_addr;
+    self->peer_uuid   = addr->uuid;
+    self->blocked     = 0;
+    self->needs_peer  = 0;
+    self->is_cancelled = 0;
+    self->num_pending = 0;
+    ucs_arbiter_group_init(&self->arb_group);
+    return UCS_OK;
+}
+
+int uct_glex_ep_is_to(uct_ep_h tl_ep, const uct_iface_addr_t *iface_addr)
+{
+    const uct_glex_ep_t *ep           = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    const uct_glex_iface_addr_t *addr = (const uct_glex_iface_addr_t*)iface_addr;
+
+    return (ep->peer == addr->ep_addr) && (ep->peer_uuid == addr->uuid);
+}
+
+static UCS_CLASS_CLEANUP_FUNC(uct_glex_ep_t)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(self->super.super.iface, uct_glex_iface_t);
+
+    uct_glex_ep_pending_purge(&self->super.super,
+                              (uct_pending_purge_callback_t)ucs_empty_function, NULL);
+    ucs_arbiter_group_desched(&iface->arbiter, &self->arb_group);
+    ucs_arbiter_group_cleanup(&self->arb_group);
+    if (self->vc != &uct_glex_no_vc) {
+        uct_glex_op_cancel_ep(self->vc, &self->super.super);
+        ucs_list_del(&self->list);
+    }
+}
+
+UCS_CLASS_DEFINE(uct_glex_ep_t, uct_base_ep_t);
+UCS_CLASS_DEFINE_NEW_FUNC(uct_glex_ep_t, uct_ep_t, const uct_ep_params_t*);
+UCS_CLASS_DEFINE_DELETE_FUNC(uct_glex_ep_t, uct_ep_t);
+
+ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
+
+    if (ucs_likely(ep->vc != &uct_glex_no_vc)) {
+        return UCS_OK;
+    }
+    status = uct_glex_vc_get(iface, ep->peer, ep->peer_uuid, &vc);
+    if (status != UCS_OK) {
+        return status;
+    }
+    ep->vc = vc;
+    ucs_list_add_tail(&vc->eps, &ep->list);
+    return UCS_OK;
+}
+
+ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep)
+{
+    ucs_status_t status = uct_glex_ep_make_vc(ep);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (ep->is_cancelled) {
+        return UCS_ERR_CANCELED;
+    }
+    ep->needs_peer = 1;
+    switch (ep->vc->state) {
+    case UCT_GLEX_VC_FAILED:
+        return ep->vc->status;
+    case UCT_GLEX_VC_PEER_CLOSED:
+        uct_glex_vc_dead(ep->vc); /* only now does it matter that the peer left */
+        break;
+    case UCT_GLEX_VC_OPEN:
+        if (uct_glex_vc_has_credits(ep->vc)) {
+            ep->needs_peer = 0; /* the NIC was busy, or buffers are in use */
+        } else {
+            uct_glex_er_starve(ep->vc); /* who does not wait in progress may wait asleep */
+        }
+        break;
+    default:
+        break;
+    }
+    return UCS_ERR_NO_RESOURCE;
+}
+
+static int uct_glex_ep_can_use_sr(const uct_glex_ep_t *ep)
+{
+    const uct_glex_vc_t *vc = ep->vc;
+
+    return (vc->state == UCT_GLEX_VC_OPEN) && !ep->blocked &&
+           uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR);
+}
+
+/* ---- active messages ---- */
+
+/* A message that lies in msg->data. With ER, a full FIFO is waited for: that costs less than the
+ * other channel. */
+static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr_msg_t *msg,
+                                      unsigned length)
+{
+    ucs_status_t status = uct_glex_ep_make_vc(ep);
+    uct_glex_vc_t *vc   = ep->vc;
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    if ((vc->er_tx != NULL) && !ep->blocked) {
+        status = uct_glex_er_send(vc, id, msg->data, length, 0);
+        if (status != UCS_ERR_NO_RESOURCE) {
+            return status;
+        }
+    } else if ((vc->er_tx == NULL) && uct_glex_ep_can_use_sr(ep)) {
+        return uct_glex_sr_send_mp(vc, id, msg, length, 0);
+    }
+    return uct_glex_ep_not_ready(ep);
+}
+
+/* Before the endpoint has a VC, while others wait, or by a NIC that has only requests */
+static UCS_F_NOINLINE ucs_status_t uct_glex_ep_am_short_slow(uct_ep_h tl_ep, uint8_t id,
+                                                             uint64_t header, const void *payload,
+                                                             unsigned length)
+{
+    uct_glex_sr_msg_t msg;
+
+    memcpy(msg.data, &header, sizeof(header));
+    if (length > 0) {
+        memcpy(msg.data + sizeof(header), payload, length);
+    }
+    return uct_glex_ep_short(ucs_derived_of(tl_ep, uct_glex_ep_t), id, &msg,
+                             sizeof(header) + length);
+}
+
+/* The way of nearly all messages: nothing of them is needed when the NIC has been called */
+ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
+                                  const void *payload, unsigned length)
+{
+    UCT_CHECK_AM_ID(id);
+    UCT_CHECK_LENGTH(sizeof(header) + length, 0, UCT_GLEX_MP_DATA_LEN, "am_short");
+    uct_iface_trace_am(ucs_derived_of(tl_ep->iface, uct_base_iface_t), UCT_AM_TRACE_TYPE_SEND, id,
+                       payload, length, "TX: AM_SHORT header %" PRIx64, header);
+
+#if UCT_GLEX_NIC_MESSAGES
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_vc_t *vc = ep->vc;
+    ucs_status_t status;
+
+    if (ucs_likely(vc->er_tx_mapped) && ucs_likely(!ep->blocked) &&
+        ucs_likely(length <= sizeof(((uct_glex_slot_t*)0)->rest))) {
+        status = uct_glex_er_send_short(vc, id, header, payload, length);
+    } else if (ucs_likely((vc->er_tx == NULL) && uct_glex_ep_can_use_sr(ep))) {
+        status = uct_glex_sr_send_short(vc, id, header, payload, length);
+    } else {
+        return uct_glex_ep_am_short_slow(tl_ep, id, header, payload, length);
+    }
+    /* With ER, a full FIFO is waited for: that costs less than the other channel */
+    return ucs_likely(status != UCS_ERR_NO_RESOURCE) ? status : uct_glex_ep_not_ready(ep);
+#else
+    return uct_glex_ep_am_short_slow(tl_ep, id, header, payload, length);
+#endif
+}
+
+ucs_status_t uct_glex_ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_t *iov,
+                                      size_t iovcnt)
+{
+    ucs_iov_iter_t iov_iter;
+    uct_glex_sr_msg_t msg;
+    size_t length;
+
+    UCT_CHECK_AM_ID(id);
+    UCT_CHECK_LENGTH(uct_iov_total_length(iov, iovcnt), 0, sizeof(msg.data), "am_short_iov");
+
+    ucs_iov_iter_init(&iov_iter);
+    length = uct_iov_to_buffer(iov, iovcnt, &iov_iter, msg.data, sizeof(msg.data));
+    return uct_glex_ep_short(ucs_derived_of(tl_ep, uct_glex_ep_t), id, &msg, length);
+}
+
+static UCS_F_ALWAYS_INLINE int uct_glex_ep_can_bcopy_er(const uct_glex_ep_t *ep)
+{
+    const uct_glex_er_tx_t *er = ep->vc->er_tx;
+
+    return ucs_likely((er != NULL) && !ep->blocked) && ucs_likely(er->bcopy_units > 0);
+}
+
+/* Without a FIFO, or one that takes max_bcopy; or the peer is to be looked at first */
+static UCS_F_NOINLINE ssize_t uct_glex_ep_am_bcopy_slow(uct_glex_ep_t *ep, uint8_t id,
+                                                        uct_pack_callback_t pack_cb, void *arg,
+                                                        unsigned flags)
+{
+    ucs_status_t status = uct_glex_ep_make_vc(ep);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (flags & UCT_SEND_FLAG_PEER_CHECK) {
+        uct_glex_ep_check(&ep->super.super, 0, NULL); /* has progress call the error handler */
+    }
+    if (uct_glex_ep_can_bcopy_er(ep)) {
+        return uct_glex_er_bcopy(ep->vc, id, pack_cb, arg);
+    }
+    if (uct_glex_ep_can_use_sr(ep)) {
+        return uct_glex_sr_bcopy(ep->vc, id, pack_cb, arg);
+    }
+    return UCS_ERR_NO_RESOURCE;
+}
+
+ssize_t uct_glex_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack_cb, void *arg,
+                             unsigned flags)
+{
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ssize_t ret;
+
+    UCT_CHECK_AM_ID(id);
+
+    if (uct_glex_ep_can_bcopy_er(ep) && ucs_likely(!(flags & UCT_SEND_FLAG_PEER_CHECK))) {
+        ret = uct_glex_er_bcopy(ep->vc, id, pack_cb, arg);
+    } else if (uct_glex_ep_can_use_sr(ep) && ucs_likely(!(flags & UCT_SEND_FLAG_PEER_CHECK))) {
+        ret = uct_glex_sr_bcopy(ep->vc, id, pack_cb, arg);
+    } else {
+        ret = uct_glex_ep_am_bcopy_slow(ep, id, pack_cb, arg, flags);
+    }
+    return ucs_likely(ret != UCS_ERR_NO_RESOURCE) ? ret : (ssize_t)uct_glex_ep_not_ready(ep);
+}
+
+ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header,
+                                  unsigned header_length, const uct_iov_t *iov, size_t iovcnt,
+                                  unsigned flags, uct_completion_t *comp)
+{
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ucs_status_t status;
+
+    UCT_CHECK_AM_ID(id);
+    UCT_CHECK_IOV_SIZE(iovcnt, (unsigned long)UCT_GLEX_ZC_MAX_IOV, "am_zcopy");
+    UCT_CHECK_LENGTH(header_length, 0, UCT_GLEX_ZC_MAX_HDR, "am_zcopy header");
+    UCT_CHECK_LENGTH(header_length + uct_iov_total_length(iov, iovcnt), 0, UCT_GLEX_ZC_MAX_LEN,
+                     "am_zcopy");
+
+    if (ucs_unlikely(flags & UCT_SEND_FLAG_PEER_CHECK)) {
+        uct_glex_ep_check(tl_ep, 0, NULL); /* as in am_bcopy */
+    }
+    status = uct_glex_ep_make_vc(ep);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (!ep->blocked && (ep->vc->state == UCT_GLEX_VC_OPEN)) {
+        status = uct_glex_zc_send(ep, id, header, header_length, iov, iovcnt, comp);
+        if (status != UCS_ERR_NO_RESOURCE) {
+            return status;
+        }
+    }
+    return uct_glex_ep_not_ready(ep);
+}
+
+/* ---- pending ---- */
+
+ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, unsigned flags)
+{
+    uct_glex_ep_t *ep   = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ucs_status_t status = uct_glex_ep_make_vc(ep);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (ep->vc->state == UCT_GLEX_VC_FAILED) {
+        return UCS_ERR_BUSY; /* the operation, tried again, tells why */
+    }
+    /* Never BUSY otherwise: resources change in progress only, so what was refused a moment ago is
+     * refused again, and UCP would try for ever without a progress in between */
+    if (ep->num_pending++ == 0) {
+        ++ep->vc->num_blocked;
+    }
+    ep->blocked = 1;
+    uct_pending_req_arb_group_push(&ep->arb_group, req);
+    ucs_arbiter_group_schedule(&ep->vc->iface->arbiter, &ep->arb_group);
+    ep->vc->iface->due = 1;
+    return UCS_OK;
+}
+
+/* The next request of the endpoint was posted. Next time another endpoint of the VC is first. */
+static void uct_glex_ep_pending_done(uct_glex_ep_t *ep)
+{
+    ++ep->vc->iface->done;
+    if (--ep->num_pending == 0) {
+        --ep->vc->num_blocked;
+    }
+    ep->blocked = (ep->num_pending > 0) || ep->is_cancelled;
+    if (ep->vc->state != UCT_GLEX_VC_FAILED) { /* else the endpoint is in a list of vc_fail() */
+        ucs_list_del(&ep->list);
+        ucs_list_add_tail(&ep->vc->eps, &ep->list);
+    }
+}
+
+ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
+                                                    ucs_arbiter_group_t *group,
+                                                    ucs_arbiter_elem_t *elem, void *arg)
+{
+    uct_glex_ep_t *ep       = ucs_container_of(group, uct_glex_ep_t, arb_group);
+    uct_pending_req_t *req  = ucs_container_of(elem, uct_pending_req_t, priv);
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    ucs_status_t status;
+
+    ep->blocked           = ep->is_cancelled; /* this one is next in order */
+    ep->needs_peer        = 0;
+    iface->dispatching    = group;
+    status                = req->func(req);
+    iface->dispatching    = NULL;
+    if (status == UCS_OK) {
+        uct_glex_ep_pending_done(ep); /* the request may be freed: nothing of it is read */
+        return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
+    }
+    ep->blocked = 1;
+    if (status == UCS_INPROGRESS) {
+        return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
+    }
+    /* What waits for the peer is scheduled again by uct_glex_vc_resume() */
+    return ep->needs_peer ? UCS_ARBITER_CB_RESULT_DESCHED_GROUP :
+                            UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
+}
+
+static ucs_arbiter_cb_result_t uct_glex_ep_purge_cb(ucs_arbiter_t *arbiter,
+                                                    ucs_arbiter_group_t *group,
+                                                    ucs_arbiter_elem_t *elem, void *arg)
+{
+    uct_pending_req_t *req    = ucs_container_of(elem, uct_pending_req_t, priv);
+    uct_purge_cb_args_t *args = arg;
+
+    args->cb(req, args->arg);
+    return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
+}
+
+void uct_glex_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb, void *arg)
+{
+    uct_glex_ep_t *ep        = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_iface_t *iface  = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    uct_purge_cb_args_t args = {.cb = cb, .arg = arg};
+
+    ucs_arbiter_group_purge(&iface->arbiter, &ep->arb_group, uct_glex_ep_purge_cb, &args);
+    if (ep->num_pending > 0) {
+        ep->num_pending = 0;
+        ep->blocked     = ep->is_cancelled;
+        --ep->vc->num_blocked;
+    }
+}
+
+static ucs_arbiter_cb_result_t uct_glex_ep_end_pending_cb(ucs_arbiter_t *arbiter,
+                                                          ucs_arbiter_group_t *group,
+                                                          ucs_arbiter_elem_t *elem, void *arg)
+{
+    uct_pending_req_t *req = ucs_container_of(elem, uct_pending_req_t, priv);
+    uct_glex_ep_t *ep      = arg;
+
+    ep->blocked = ep->is_cancelled;
+    if (req->func(req) == UCS_OK) {
+        uct_glex_ep_pending_done(ep);
+        return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
+    }
+    ep->blocked = 1;
+    return UCS_ARBITER_CB_RESULT_NEXT_GROUP; /* kept */
+}
+
+/* What is pending ends with the error when it is tried again. That is to be before the user is told
+ * and purges: UCP 1.13 stops the program when it finds its REPLY among what it purges. */
+static void uct_glex_ep_end_pending(uct_glex_ep_t *ep)
+{
+    uct_glex_iface_t *iface          = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    ucs_arbiter_group_t *dispatching = iface->dispatching;
+
+    if (dispatching != &ep->arb_group) {
+        iface->dispatching = &ep->arb_group;
+        ucs_arbiter_group_purge(&iface->arbiter, &ep->arb_group, uct_glex_ep_end_pending_cb, ep);
+        iface->dispatching = dispatching;
+    }
+}
+
+void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    uint64_t peer           = ep->peer; /* the handler may destroy the endpoint */
+    ucs_status_t err_status;
+    ucs_log_level_t level;
+
+    uct_glex_ep_end_pending(ep);
+    err_status = uct_iface_handle_ep_err(&iface->super.super, &ep->super.super, status);
+    level      = uct_base_iface_failure_log_level(&iface->super, err_status, status);
+    ucs_log(level, "glex: endpoint 0x%" PRIx64 " is gone: %s", peer, ucs_status_string(status));
+}
+
+ucs_status_t uct_glex_ep_touch(uct_glex_ep_t *ep)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    glex_ep_addr_t peer     = {.v = ep->peer};
+    uct_glex_vc_t *vc       = ep->vc;
+    uct_glex_op_t *op;
+
+    if ((vc->touch != NULL) ||
+        ((vc->state == UCT_GLEX_VC_OPEN) &&
+         (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE))) {
+        return UCS_OK;
+    }
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_TOUCH, NULL);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    uct_glex_op_posted(op, 1);
+    vc->touch = op;
+    if ((vc->state == UCT_GLEX_VC_OPEN) || (vc->state == UCT_GLEX_VC_PEER_CLOSED)) {
+        uct_glex_vc_dead(vc);
+    }
+    return UCS_OK;
+}
+
+/* ---- completion ---- */
+
+/* Puts went to memory that may be there although the peer is not */
+static ucs_status_t uct_glex_ep_check_puts(uct_glex_ep_t *ep)
+{
+    uct_glex_vc_t *vc   = ep->vc;
+    glex_ep_addr_t peer = {.v = ep->peer};
+    ucs_status_t status = uct_glex_rma_settle(vc);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    vc->dirty = 0;
+    if ((vc->state != UCT_GLEX_VC_PEER_CLOSED) &&
+        (glex_ext_has_receiver(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE)) {
+        return UCS_OK;
+    }
+    return uct_glex_ep_touch(ep);
+}
+
+ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
+{
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ucs_status_t status;
+
+    if (ep->vc == &uct_glex_no_vc) {
+        if (flags & UCT_FLUSH_FLAG_CANCEL) {
+            ep->is_cancelled = 1;
+            ep->blocked      = 1;
+        }
+        return UCS_OK;
+    }
+    if (ep->is_cancelled && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+        return UCS_ERR_CANCELED;
+    }
+    if (ep->blocked && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+        /* What is pending was not even posted; unless this flush is pending itself, and next */
+        return UCS_ERR_NO_RESOURCE;
+    }
+    if (ep->vc->state == UCT_GLEX_VC_FAILED) {
+        if (!(flags & UCT_FLUSH_FLAG_CANCEL)) {
+            return ep->vc->status;
+        }
+        /* What became of its puts is not asked: nobody would answer */
+    } else if (ep->vc->peer_dead && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+        return UCS_ERR_NO_RESOURCE; /* progress is about to fail it */
+    } else if (ucs_unlikely(ep->vc->dirty)) {
+        status = uct_glex_ep_check_puts(ep);
+        if (status != UCS_OK) {
+            return status;
+        }
+    }
+    if (flags & UCT_FLUSH_FLAG_CANCEL) {
+        ep->is_cancelled = 1;
+        ep->blocked      = 1; /* off the short way of all sends */
+        uct_glex_op_cancel_ep(ep->vc, tl_ep);
+    }
+    return uct_glex_op_flush(ep->vc, tl_ep, comp);
+}
+
+ucs_status_t uct_glex_ep_fence(uct_ep_h tl_ep, unsigned flags)
+{
+    ucs_derived_of(tl_ep->iface, uct_glex_iface_t)->fence = 1;
+    ucs_memory_cpu_fence(); /* for copies to mapped memory */
+    return UCS_OK;
+}
+
+ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
+{
+    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    glex_ep_addr_t peer     = {.v = ep->peer};
+    ucs_status_t status;
+
+    UCT_GLEX_EP_CHECK_PARAM(flags, comp);
+    if (ep->vc->state == UCT_GLEX_VC_PEER_CLOSED) {
+        return uct_glex_ep_not_ready(ep) == UCS_ERR_NO_RESOURCE ? UCS_OK : ep->vc->status;
+    }
+    if (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE) {
+        return UCS_OK;
+    }
+    status = uct_glex_ep_make_vc(ep); /* the error handler is called for it, by progress */
+    if ((status == UCS_OK) && (ep->vc->state != UCT_GLEX_VC_FAILED)) {
+        uct_glex_vc_dead(ep->vc);
+    }
+    return status;
+}

@@ -1,0 +1,156 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "conn/glex_error.h"
+#include "core/glex_vc.h"
+#include "chan/glex_op.h"
+
+/* How often some peers are looked at whether they live: all once in a second, or nearly */
+#define UCT_GLEX_WATCH_MS 100
+
+/* Our CONNECT found the peer's MPQ full: too many connected at once for its reserve. Nothing else
+ * was lost, so once more. */
+static void uct_glex_error_connect_lost(uct_glex_vc_t *vc)
+{
+    if (vc->state == UCT_GLEX_VC_CONNECTING) {
+        vc->state    = UCT_GLEX_VC_WAIT_MPQ;
+        vc->er_state = UCT_GLEX_ER_NONE;
+    } else if (vc->state == UCT_GLEX_VC_OPEN) {
+        vc->connect_again = 1;
+    }
+    uct_glex_vc_schedule(vc);
+}
+
+static int uct_glex_error_is_dead(const struct glex_err_req *err)
+{
+    return (err->status == GLEX_ERR_STATUS_DEST_VP_STOP) ||
+           (err->status == GLEX_ERR_STATUS_DEST_HOST_DEAD) ||
+           (err->status == GLEX_ERR_STATUS_CONNECTION_MAX_RETRY);
+}
+
+/* Who is not there any more uses no memory of ours */
+static void uct_glex_error_reset_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
+                                         uint64_t peer)
+{
+    unsigned i;
+
+    for (i = 0; uct_glex_error_is_dead(err) && (i < iface->num_vcs); ++i) {
+        if ((iface->vcs[i]->peer == peer) && uct_glex_vc_is_over(iface->vcs[i])) {
+            uct_glex_vc_quiet(iface->vcs[i]);
+        }
+    }
+}
+
+/* A put without completion was refused. The error names the endpoint that holds the memory, which
+ * is not always the one that the VC leads to. That a peer died is said by endpoints that fail. */
+static void uct_glex_error_put_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
+                                       uint64_t peer)
+{
+    unsigned i;
+
+    if (!uct_glex_error_is_dead(err)) {
+        ucs_error("glex: put to endpoint %u on NIC 0x%x was refused: %s", err->rmt_ep_num,
+                  err->rmt_nic_id, glex_error_req_status_str(err->status));
+    }
+    for (i = 0; i < iface->num_vcs; ++i) {
+        if (iface->vcs[i]->put_peer == peer) {
+            uct_glex_vc_fail(iface->vcs[i], UCS_ERR_ENDPOINT_TIMEOUT);
+        }
+    }
+}
+
+/* What a failed request of the channels means to the VC. Whatever the reason, with
+ * UCS_ERR_ENDPOINT_TIMEOUT UCP says that the peer, or what it lent us, is not there any more. */
+static ucs_status_t uct_glex_error_status(const struct glex_err_req *err)
+{
+    if ((err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL) ||
+        (err->status == GLEX_ERR_STATUS_DEST_EQ_FULL)) {
+        ucs_error("glex: endpoint %u on NIC 0x%x lost a message: %s; raise "
+                  "UCX_GLEX_EP_MPQ_CAPACITY and UCX_GLEX_EP_EQ_CAPACITY",
+                  err->rmt_ep_num, err->rmt_nic_id, glex_error_req_status_str(err->status));
+        return UCS_ERR_IO_ERROR;
+    }
+    return UCS_ERR_ENDPOINT_TIMEOUT;
+}
+
+static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err_req *err)
+{
+    unsigned event      = err->data2 & UCT_GLEX_TYPE_MASK;
+    unsigned mp_type    = uct_glex_hdr_type(err->data0);
+    int is_mp           = (err->op == GLEX_ERR_OP_IMM_MP);
+    glex_ep_addr_t addr = {.v = 0};
+    uct_glex_vc_t *vc;
+
+    ucs_debug("glex: %s to endpoint %u on NIC 0x%x failed: %s",
+              glex_error_req_opcode_str(err->op), err->rmt_ep_num, err->rmt_nic_id,
+              glex_error_req_status_str(err->status));
+    glex_compose_ep_addr(err->rmt_nic_id, err->rmt_ep_num, GLEX_EP_TYPE_FAST, &addr);
+    if ((err->op == GLEX_ERR_OP_IMM_RDMA_PUT) && (event != UCT_GLEX_EVENT_ER) &&
+        (event != UCT_GLEX_EVENT_RING)) {
+        uct_glex_error_put_refused(iface, err, addr.v);
+        return;
+    }
+    if (is_mp && (mp_type == UCT_GLEX_MP_RESET)) {
+        uct_glex_error_reset_refused(iface, err, addr.v);
+        return;
+    }
+    if (event == UCT_GLEX_EVENT_OP) {
+        uct_glex_op_failed(iface, err->data2 >> 32, uct_glex_error_status(err));
+        return;
+    }
+    vc = uct_glex_vc_find(iface, addr.v);
+    if (vc == NULL) {
+        return;
+    }
+    if (is_mp && (mp_type == UCT_GLEX_MP_CONNECT) &&
+        (err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL)) {
+        uct_glex_error_connect_lost(vc);
+        return;
+    }
+    uct_glex_vc_fail(vc, uct_glex_error_status(err));
+}
+
+/* Take the next error from the NIC, if there is one, for progress to handle */
+static int uct_glex_error_take(uct_glex_iface_t *iface)
+{
+    uint32_t num = 1;
+
+    if (!iface->has_error) {
+        iface->has_error = (glex_poll_error_req(iface->nic, &num, &iface->error) == GLEX_SUCCESS) &&
+                           (num > 0);
+    }
+    return iface->has_error;
+}
+
+static void uct_glex_error_watch(uct_glex_iface_t *iface)
+{
+    ucs_time_t now = ucs_get_time();
+
+    if (now >= iface->watch_next) {
+        iface->watch_next = now + ucs_time_from_msec(UCT_GLEX_WATCH_MS);
+        uct_glex_vc_watch(iface);
+    }
+}
+
+void uct_glex_error_progress(uct_glex_iface_t *iface)
+{
+    struct glex_err_req err;
+
+    while (uct_glex_error_take(iface)) {
+        err              = iface->error;
+        iface->has_error = 0; /* before a handler, that may arm, is called */
+        uct_glex_error_handle(iface, &err);
+    }
+    uct_glex_error_watch(iface);
+}
+
+int uct_glex_error_look(uct_glex_iface_t *iface)
+{
+    uct_glex_error_watch(iface);
+    if (uct_glex_error_take(iface)) {
+        iface->due = 1;
+        return 1;
+    }
+    return 0;
+}

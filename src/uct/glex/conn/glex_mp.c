@@ -1,0 +1,122 @@
+/*
+ * What arrives in the message queue (MPQ): whose it is, what its header returns, and where it goes.
+ */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "conn/glex_mp.h"
+#include "chan/glex_rx.h"
+#include "conn/glex_ctl.h"
+#include "conn/glex_mpq.h"
+
+/* Who has said that it leaves, and goes on sending, is not to get credits again */
+static UCS_F_ALWAYS_INLINE int uct_glex_mp_is_for(const uct_glex_vc_t *vc, uint64_t src)
+{
+    return (vc != NULL) && (vc->peer == src) && !uct_glex_vc_is_over(vc);
+}
+
+static UCS_F_NOINLINE void uct_glex_mp_malformed(uct_glex_vc_t *vc)
+{
+    ucs_error("glex: malformed message from endpoint 0x%" PRIx64, vc->peer);
+    uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+}
+
+/* A message for a VC that is over or (NULL) was never ours: its sender is to know */
+static void uct_glex_mp_refuse(uct_glex_iface_t *iface, uct_glex_vc_t *vc, uint64_t src,
+                               uint64_t word)
+{
+    uint32_t vc_id = uct_glex_hdr_vc_id(word);
+
+    ucs_debug("glex: message type %u for vc 0x%x from endpoint 0x%" PRIx64 " ignored",
+              uct_glex_hdr_type(word), vc_id, src);
+    if (uct_glex_hdr_type(word) == UCT_GLEX_MP_ACK) {
+        return;
+    }
+    if ((vc != NULL) && (vc->peer == src)) {
+        uct_glex_vc_owe_reset(vc);
+    } else {
+        uct_glex_ctl_post_reset(iface, src, vc_id, 0);
+    }
+}
+
+/* A data MP: its credit goes back with the next header, or (must_tell) at the end of progress */
+static UCS_F_ALWAYS_INLINE void uct_glex_mp_count(uct_glex_vc_t *vc, uint64_t word)
+{
+    ++vc->mp_rx.rcvd;
+    uct_glex_vc_tell_limit(vc);
+    if (ucs_unlikely(word & ((uint64_t)UCT_GLEX_FLAG_MORE << 8))) {
+        uct_glex_mpq_grow(vc);
+    }
+    if (ucs_unlikely(uct_glex_credit_must_tell(&vc->mp_rx, vc->told_limit))) {
+        uct_glex_vc_schedule(vc);
+    }
+}
+
+static void uct_glex_mp_recv_sr(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned length)
+{
+    uint64_t word = hdr->word;
+
+    if (length < sizeof(*hdr) + sizeof(uct_glex_sr_t)) {
+        uct_glex_mp_malformed(vc);
+        return;
+    }
+    uct_glex_mp_count(vc, word);
+    uct_glex_rx_add_sr(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word),
+                       (const uct_glex_sr_t*)(hdr + 1),
+                       uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_ZC);
+}
+
+/* All but short messages. `vc`: NULL, or where they are for; of those that begin or end a VC it may
+ * be any. */
+static UCS_F_NOINLINE void uct_glex_mp_recv_other(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
+                                                  uint64_t src, const uct_glex_hdr_t *hdr,
+                                                  unsigned length)
+{
+    switch (uct_glex_hdr_type(hdr->word)) {
+    case UCT_GLEX_MP_CONNECT:
+        uct_glex_ctl_recv_connect(iface, src, hdr, length);
+        return;
+    case UCT_GLEX_MP_RESET:
+        uct_glex_ctl_recv_reset(iface, src, hdr, length);
+        return;
+    default:
+        break;
+    }
+    if (!uct_glex_mp_is_for(vc, src)) {
+        uct_glex_mp_refuse(iface, vc, src, hdr->word);
+    } else if (uct_glex_hdr_type(hdr->word) == UCT_GLEX_MP_SR) {
+        uct_glex_mp_recv_sr(vc, hdr, length);
+    } else {
+        uct_glex_ctl_recv(vc, hdr, length);
+    }
+}
+
+void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, unsigned length)
+{
+    const uct_glex_hdr_t *hdr = data;
+    uct_glex_vc_t *vc;
+    uint64_t word;
+
+    if (ucs_unlikely(length < sizeof(*hdr))) {
+        ucs_debug("glex: message of %u bytes from endpoint 0x%" PRIx64 " ignored", length, src);
+        return;
+    }
+    word = hdr->word;
+    vc   = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
+    if (ucs_unlikely(!uct_glex_mp_is_for(vc, src))) {
+        uct_glex_mp_recv_other(iface, vc, src, hdr, length);
+        return;
+    }
+    if (ucs_unlikely(word & ((uint64_t)UCT_GLEX_FLAG_ACK << 8))) {
+        uct_glex_ctl_acked(vc);
+    }
+    uct_glex_vc_credits(vc, word, hdr->credits);
+    if (ucs_unlikely(uct_glex_hdr_type(word) != UCT_GLEX_MP_AM)) {
+        uct_glex_mp_recv_other(iface, vc, src, hdr, length);
+        return;
+    }
+    uct_glex_mp_count(vc, word);
+    uct_glex_rx_add_mp(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word), (void*)(hdr + 1),
+                       length - sizeof(*hdr), uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_ZC);
+}

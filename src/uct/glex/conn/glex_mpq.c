@@ -1,0 +1,302 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "conn/glex_mpq.h"
+#include "chan/glex_er.h"
+#include "conn/glex_ctl.h"
+
+#include <ucs/sys/math.h>
+
+/* Recalls on their way at once: a peer that does not progress must not hold up all others */
+#define UCT_GLEX_MPQ_RECALLS 4
+
+/* Entries that a VC takes at least */
+#define UCT_GLEX_MPQ_LEAST (UCT_GLEX_VC_CTL_UNITS + UCT_GLEX_CREDIT_LEAST)
+
+/* So long VCs are looked at before one of them is idle. Where processes share a processor each
+ * has its turn in that time. */
+#define UCT_GLEX_MPQ_IDLE_MS 16
+
+/* A VC is idle that uses so many times fewer credits than who asks for more */
+#define UCT_GLEX_MPQ_IDLE_PART 8u
+
+/* What peers may have beyond their first windows, of what is there. A peer that computes does not
+ * give credits back: where newcomers are not let in without, growth must leave room for them. */
+static int uct_glex_mpq_default_pool(int free)
+{
+    return UCT_GLEX_NIC_LOSSLESS ? free / 4 * 3 : free / 4;
+}
+
+ucs_status_t uct_glex_mpq_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config,
+                               unsigned capacity)
+{
+    /* For CONNECTs, and for what was handled but not discarded yet */
+    unsigned reserve = ucs_max(4, capacity / 4) + UCT_GLEX_POLL_BATCH;
+
+    if (capacity < reserve + UCT_GLEX_MPQ_LEAST) {
+        ucs_error("glex: a message queue of %u entries is too small: raise "
+                  "UCX_GLEX_EP_MPQ_CAPACITY to 64 or more", capacity);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    memset(&iface->mpq, 0, sizeof(iface->mpq));
+    iface->mpq.free  = capacity - reserve;
+    iface->mpq.pool  = (config->ep_mpq_pool_units == 0) ?
+                       uct_glex_mpq_default_pool(iface->mpq.free) :
+                       ucs_min((int)config->ep_mpq_pool_units, iface->mpq.free);
+    iface->mpq.start = config->sr_credit_start;
+    iface->mpq.inc   = config->sr_credit_inc;
+    iface->mpq.max   = config->sr_credit_max;
+    ucs_list_head_init(&iface->mpq.wait);
+    return UCS_OK;
+}
+
+/* What the window is larger by than a newcomer's */
+static unsigned uct_glex_mpq_extra(const uct_glex_vc_t *vc)
+{
+    unsigned start = vc->iface->mpq.start;
+
+    return (vc->mp_rx.window > start) ? (vc->mp_rx.window - start) : 0;
+}
+
+static void uct_glex_mpq_account(uct_glex_vc_t *vc, unsigned extra_before, unsigned extra)
+{
+    vc->iface->mpq.grown   += (int)extra - (int)extra_before;
+    vc->iface->mpq.growers += (extra > 0) - (extra_before > 0);
+}
+
+/* What each may grow by that wants to: an equal part, one at least. Counted up to a power of two,
+ * so that it does not change with each VC: windows would have to be recalled each time. */
+static unsigned uct_glex_mpq_share(const uct_glex_iface_t *iface, const uct_glex_vc_t *vc)
+{
+    unsigned growers = iface->mpq.growers + (uct_glex_mpq_extra(vc) == 0);
+
+    return ucs_max(iface->mpq.pool / ucs_roundup_pow2(growers), 1);
+}
+
+static int uct_glex_mpq_may_recall(const uct_glex_vc_t *vc, unsigned least)
+{
+    return (vc->state == UCT_GLEX_VC_OPEN) && !vc->recalling && (vc->mp_rx.window > least);
+}
+
+/* Ask a peer for what it has beyond `least` */
+static void uct_glex_mpq_recall(uct_glex_vc_t *vc, unsigned least)
+{
+    vc->recalling    = 1;
+    vc->recall_limit = vc->mp_rx.rcvd + least;
+    ++vc->iface->mpq.recalls;
+    uct_glex_ctl_post(vc, UCT_GLEX_CTL_RECALL);
+}
+
+/* The VC with most credits, but `least`, among those that used fewest since the last look, and how
+ * many that were. Counts of what was used are modulo 2^16: a busy one may seem idle for a while. */
+static uct_glex_vc_t *uct_glex_mpq_coldest(uct_glex_iface_t *iface, const uct_glex_vc_t *except,
+                                           unsigned least, unsigned *used_p)
+{
+    uct_glex_vc_t *vc, *best = NULL;
+    uint16_t used;
+    unsigned i;
+
+    *used_p           = UINT_MAX;
+    iface->mpq.looked = ucs_get_time();
+    for (i = 0; i < iface->num_vcs; ++i) {
+        vc              = iface->vcs[i];
+        used            = vc->mp_rx.rcvd - vc->recall_mark;
+        vc->recall_mark = vc->mp_rx.rcvd;
+        if ((vc == except) || !uct_glex_mpq_may_recall(vc, least)) {
+            continue;
+        }
+        if ((used < *used_p) ||
+            ((used == *used_p) && (vc->mp_rx.window > best->mp_rx.window))) {
+            best    = vc;
+            *used_p = used;
+        }
+    }
+    return best;
+}
+
+/* The VC that grew most, by more than `most`; NULL: none did */
+static uct_glex_vc_t *uct_glex_mpq_richest(const uct_glex_iface_t *iface, unsigned most)
+{
+    uct_glex_vc_t *vc, *best = NULL;
+    unsigned i;
+
+    for (i = 0; i < iface->num_vcs; ++i) {
+        vc = iface->vcs[i];
+        if ((uct_glex_mpq_extra(vc) > most) && uct_glex_mpq_may_recall(vc, iface->mpq.start)) {
+            best = vc;
+            most = uct_glex_mpq_extra(vc);
+        }
+    }
+    return best;
+}
+
+/* The VC wants to grow and may not: who has more than its share gives it up for one that has less,
+ * and who is idle for any. */
+static void uct_glex_mpq_reclaim(uct_glex_vc_t *vc, unsigned share)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    uct_glex_vc_t *other;
+    unsigned used, least_used;
+
+    other = uct_glex_mpq_richest(iface, ucs_max(share, uct_glex_mpq_extra(vc)));
+    if (other != NULL) {
+        uct_glex_mpq_recall(other, iface->mpq.start + share);
+        return;
+    }
+    if ((ucs_get_time() - iface->mpq.looked) < ucs_time_from_msec(UCT_GLEX_MPQ_IDLE_MS)) {
+        return;
+    }
+    used  = (uint16_t)(vc->mp_rx.rcvd - vc->recall_mark);
+    other = uct_glex_mpq_coldest(iface, vc, iface->mpq.start, &least_used);
+    if ((other != NULL) && (least_used * UCT_GLEX_MPQ_IDLE_PART <= used)) {
+        uct_glex_mpq_recall(other, iface->mpq.start);
+    }
+}
+
+/* Have the coldest VC make room for a newcomer. Returns 0 if none has anything to give. */
+static int uct_glex_mpq_recall_coldest(uct_glex_iface_t *iface, unsigned least)
+{
+    unsigned used;
+    uct_glex_vc_t *vc = uct_glex_mpq_coldest(iface, NULL, least, &used);
+
+    if (vc == NULL) {
+        return 0;
+    }
+    uct_glex_mpq_recall(vc, least);
+    return 1;
+}
+
+/* There is nothing for newcomers. Where they must not come in without, they wait. */
+static int uct_glex_mpq_exhausted(uct_glex_iface_t *iface)
+{
+    unsigned least = UCT_GLEX_NIC_LOSSLESS ? iface->mpq.start : UCT_GLEX_CREDIT_LEAST;
+
+    if ((iface->mpq.recalls < UCT_GLEX_MPQ_RECALLS) &&
+        !uct_glex_mpq_recall_coldest(iface, least) && (iface->mpq.recalls == 0) &&
+        !UCT_GLEX_NIC_LOSSLESS && !iface->mpq.told_full) {
+        iface->mpq.told_full = 1;
+        ucs_error("glex: %u peers use up the message queue, and others wait to connect: raise "
+                  "UCX_GLEX_EP_MPQ_CAPACITY to %u entries for each peer, and a third more",
+                  iface->num_vcs, UCT_GLEX_MPQ_LEAST);
+    }
+    return !UCT_GLEX_NIC_LOSSLESS;
+}
+
+void uct_glex_mpq_retry(uct_glex_iface_t *iface)
+{
+    uct_glex_vc_t *vc, *tmp;
+    unsigned window;
+
+    ucs_list_for_each_safe(vc, tmp, &iface->mpq.wait, mpq_wait) {
+        if ((iface->mpq.free < UCT_GLEX_MPQ_LEAST) && uct_glex_mpq_exhausted(iface)) {
+            return;
+        }
+        window = UCT_GLEX_CREDIT_LEAST;
+        if (iface->mpq.free > UCT_GLEX_MPQ_LEAST) {
+            window = ucs_min(iface->mpq.start, iface->mpq.free - UCT_GLEX_VC_CTL_UNITS);
+        }
+        iface->mpq.free -= window + UCT_GLEX_VC_CTL_UNITS;
+        vc->mp_rx.window = window;
+        uct_glex_vc_set_limit(vc);
+        vc->mpq_held     = 1;
+        vc->mpq_waiting  = 0;
+        ucs_list_del(&vc->mpq_wait);
+        uct_glex_vc_schedule(vc);
+    }
+}
+
+void uct_glex_mpq_enter(uct_glex_vc_t *vc)
+{
+    if (vc->mpq_held) {
+        uct_glex_vc_schedule(vc);
+        return;
+    }
+    if (!vc->mpq_waiting) {
+        vc->mpq_waiting = 1;
+        ucs_list_add_tail(&vc->iface->mpq.wait, &vc->mpq_wait);
+    }
+    uct_glex_mpq_retry(vc->iface);
+}
+
+/* Entries that the VC may grow by now */
+static unsigned uct_glex_mpq_room(const uct_glex_vc_t *vc, unsigned share)
+{
+    const uct_glex_iface_t *iface = vc->iface;
+    int extra                     = uct_glex_mpq_extra(vc);
+    int below                     = (extra == 0) ? (int)(iface->mpq.start - vc->mp_rx.window) : 0;
+    int room                      = ucs_min(iface->mpq.pool - iface->mpq.grown, (int)share - extra);
+
+    return ucs_max(ucs_min(iface->mpq.free, below + ucs_max(room, 0)), 0);
+}
+
+void uct_glex_mpq_grow(uct_glex_vc_t *vc)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    unsigned extra, share;
+    uint16_t growth;
+
+    if (vc->recalling || !ucs_list_is_empty(&iface->mpq.wait)) {
+        return; /* newcomers first */
+    }
+    share  = uct_glex_mpq_share(iface, vc);
+    growth = uct_glex_credit_growth(&vc->mp_rx, iface->mpq.inc, iface->mpq.max,
+                                    uct_glex_mpq_room(vc, share));
+    if (growth > 0) {
+        extra = uct_glex_mpq_extra(vc);
+        vc->mp_rx.window += growth;
+        uct_glex_vc_set_limit(vc);
+        iface->mpq.free  -= growth;
+        uct_glex_mpq_account(vc, extra, uct_glex_mpq_extra(vc));
+        return;
+    }
+    /* Looking for somebody who has too much means looking at all VCs: not at every message */
+    if ((vc->mp_rx.window < iface->mpq.max) && (iface->mpq.recalls == 0) &&
+        (++iface->mpq.asked > iface->num_vcs)) {
+        iface->mpq.asked = 0;
+        uct_glex_mpq_reclaim(vc, share);
+    }
+}
+
+static void uct_glex_mpq_recall_done(uct_glex_vc_t *vc)
+{
+    if (vc->recalling) {
+        vc->recalling = 0;
+        --vc->iface->mpq.recalls;
+    }
+}
+
+void uct_glex_mpq_recalled(uct_glex_vc_t *vc, uint16_t limit)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    unsigned extra          = uct_glex_mpq_extra(vc);
+
+    if (!vc->recalling) {
+        return;
+    }
+    uct_glex_mpq_recall_done(vc);
+    iface->mpq.free += uct_glex_credit_recalled(&vc->mp_rx, &vc->told_limit, limit,
+                                                UCT_GLEX_CREDIT_LEAST, UCT_GLEX_EPOCH_MASK);
+    uct_glex_vc_set_limit(vc);
+    uct_glex_mpq_account(vc, extra, uct_glex_mpq_extra(vc));
+    uct_glex_vc_schedule(vc); /* it may be owed the least window */
+    uct_glex_mpq_retry(iface);
+}
+
+void uct_glex_mpq_return(uct_glex_vc_t *vc)
+{
+    uct_glex_iface_t *iface = vc->iface;
+
+    if (vc->mpq_waiting) {
+        ucs_list_del(&vc->mpq_wait);
+        vc->mpq_waiting = 0;
+    }
+    if (vc->mpq_held) {
+        /* What the dead peer sent before lies in the queue before what successors will send, and is
+         * discarded first */
+        iface->mpq.free += vc->mp_rx.window + UCT_GLEX_VC_CTL_UNITS;
+        uct_glex_mpq_account(vc, uct_glex_mpq_extra(vc), 0);
+        vc->mpq_held = 0;
+    }
+    uct_glex_mpq_recall_done(vc);
+}

@@ -1,0 +1,470 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "core/glex_ep.h"
+#include "core/glex_vc.h"
+#include "chan/glex_er.h"
+#include "chan/glex_op.h"
+#include "chan/glex_rx.h"
+#include "conn/glex_ctl.h"
+#include "conn/glex_mpq.h"
+
+#include <ucs/datastruct/queue.h>
+#include <ucs/arch/cpu.h>
+#include <ucs/debug/memtrack_int.h>
+#include <unistd.h>
+
+#define UCT_GLEX_VC_INDEX_MASK 0xffffU
+
+/* VCs looked at each time for peers that died: this, or an eighth of them */
+#define UCT_GLEX_VC_WATCH_BATCH 16
+
+/* How often, at every look, the NIC is told to forget a peer that may still be about to end */
+#define UCT_GLEX_VC_FORGET_LOOKS 50
+
+uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_WAIT_MPQ, .status = UCS_ERR_NOT_CONNECTED};
+
+uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer)
+{
+    khiter_t iter = kh_get(uct_glex_vc, &iface->vc_hash, peer);
+
+    return (iter == kh_end(&iface->vc_hash)) ? NULL : kh_value(&iface->vc_hash, iter);
+}
+
+static void uct_glex_vc_unhash(uct_glex_vc_t *vc)
+{
+    khiter_t iter = kh_get(uct_glex_vc, &vc->iface->vc_hash, vc->peer);
+
+    if ((iter != kh_end(&vc->iface->vc_hash)) && (kh_value(&vc->iface->vc_hash, iter) == vc)) {
+        kh_del(uct_glex_vc, &vc->iface->vc_hash, iter);
+    }
+}
+
+/* Nothing leads to it any more */
+static int uct_glex_vc_is_unused(uct_glex_vc_t *vc)
+{
+    return uct_glex_vc_is_over(vc) && ucs_list_is_empty(&vc->eps) && !vc->scheduled &&
+           (vc->num_ops == 0) && (vc->lent == UCT_GLEX_LENT_NONE);
+}
+
+/* Have the NIC give back what it has mapped of a peer that is gone. One that left may take its time
+ * to end; one that only failed stays. */
+static void uct_glex_vc_forget_peer(uct_glex_vc_t *vc)
+{
+    glex_ep_addr_t addr = {.v = vc->peer};
+
+    /* With a new one at that address: what was mapped of the old one goes all the same */
+    if ((glex_ext_forget_peer(vc->iface->nic, addr) == GLEX_SUCCESS) ||
+        (uct_glex_vc_find(vc->iface, vc->peer) != vc)) {
+        vc->forget_looks = 0;
+    } else {
+        --vc->forget_looks;
+    }
+}
+
+/* Index of a VC that is not used any more, rather of one whose peer was forgotten; or num_vcs */
+static unsigned uct_glex_vc_find_unused(const uct_glex_iface_t *iface)
+{
+    unsigned i, found = iface->num_vcs;
+
+    for (i = 0; i < iface->num_vcs; ++i) {
+        if (!uct_glex_vc_is_unused(iface->vcs[i])) {
+            continue;
+        }
+        if (iface->vcs[i]->forget_looks == 0) {
+            return i;
+        }
+        found = ucs_min(found, i);
+    }
+    return found;
+}
+
+/* Take the place of a VC that is not used any more. Returns the index, or num_vcs if there is none.
+ * It is freed later: who calls may be a handler that was called out of its failure. */
+static unsigned uct_glex_vc_reuse(uct_glex_iface_t *iface)
+{
+    unsigned i = uct_glex_vc_find_unused(iface);
+
+    if (i < iface->num_vcs) {
+        if (iface->vcs[i]->forget_looks > 0) {
+            uct_glex_vc_forget_peer(iface->vcs[i]);
+        }
+        uct_glex_vc_unhash(iface->vcs[i]);
+        ucs_list_add_tail(&iface->unused_vcs, &iface->vcs[i]->mpq_wait);
+        uct_glex_iface_recheck(iface);
+    }
+    return i;
+}
+
+/* A place in iface->vcs[] */
+static ucs_status_t uct_glex_vc_get_index(uct_glex_iface_t *iface, unsigned *index_p)
+{
+    uct_glex_vc_t **vcs;
+    unsigned size;
+
+    *index_p = iface->num_vcs;
+    if (iface->num_vcs == iface->vcs_size) {
+        *index_p = uct_glex_vc_reuse(iface);
+    }
+    if (*index_p < iface->num_vcs) {
+        return UCS_OK;
+    }
+    if (iface->num_vcs > UCT_GLEX_VC_INDEX_MASK) {
+        ucs_error("glex: more than %u peers at one interface", UCT_GLEX_VC_INDEX_MASK + 1);
+        return UCS_ERR_EXCEEDS_LIMIT;
+    }
+    if (iface->num_vcs == iface->vcs_size) {
+        size = ucs_max(16, iface->vcs_size * 2);
+        vcs  = ucs_realloc(iface->vcs, size * sizeof(*vcs), "glex_vcs");
+        if (vcs == NULL) {
+            return UCS_ERR_NO_MEMORY;
+        }
+        iface->vcs      = vcs;
+        iface->vcs_size = size;
+    }
+    ++iface->num_vcs;
+    return UCS_OK;
+}
+
+/* A name for the VC: its index in iface->vcs[] and a generation, so that late messages for another
+ * VC at that index, or an interface that had this endpoint before, are not taken for its own */
+static ucs_status_t uct_glex_vc_assign_id(uct_glex_iface_t *iface, uct_glex_vc_t *vc)
+{
+    ucs_status_t status;
+    unsigned index;
+
+    status = uct_glex_vc_get_index(iface, &index);
+    if (status != UCS_OK) {
+        return status;
+    }
+    iface->vc_gen     = ucs_max((uint16_t)(iface->vc_gen + 1), 1); /* no id is 0 */
+    vc->id            = index | ((uint32_t)iface->vc_gen << 16);
+    iface->vcs[index] = vc;
+    return UCS_OK;
+}
+
+static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid,
+                                    uct_glex_vc_t **vc_p)
+{
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
+    khiter_t iter;
+    int ret;
+
+    status = ucs_posix_memalign((void**)&vc, UCS_SYS_CACHE_LINE_SIZE, sizeof(*vc), "glex_vc") == 0 ?
+             UCS_OK : UCS_ERR_NO_MEMORY;
+    if (status != UCS_OK) {
+        goto err;
+    }
+    memset(vc, 0, sizeof(*vc));
+    vc->iface       = iface;
+    vc->peer        = peer;
+    vc->peer_uuid   = uuid;
+    vc->state       = UCT_GLEX_VC_WAIT_MPQ;
+    vc->status      = UCS_OK;
+    ucs_list_head_init(&vc->eps);
+    ucs_list_head_init(&vc->rx);
+    ucs_queue_head_init(&vc->tx_ops);
+
+    iter = kh_put(uct_glex_vc, &iface->vc_hash, peer, &ret);
+    if (ret == UCS_KH_PUT_FAILED) {
+        status = UCS_ERR_NO_MEMORY;
+        goto err_free;
+    }
+    kh_value(&iface->vc_hash, iter) = vc;
+    status = uct_glex_vc_assign_id(iface, vc);
+    if (status != UCS_OK) {
+        uct_glex_vc_unhash(vc);
+        goto err_free;
+    }
+    ucs_trace("glex: vc 0x%x to endpoint 0x%" PRIx64, vc->id, peer);
+    *vc_p = vc;
+    return UCS_OK;
+
+err_free:
+    ucs_free(vc);
+err:
+    ucs_error("glex: cannot make a connection to endpoint 0x%" PRIx64 ": %s", peer,
+              ucs_status_string(status));
+    return status;
+}
+
+ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid,
+                             uct_glex_vc_t **vc_p)
+{
+    uct_glex_vc_t *vc = uct_glex_vc_find(iface, peer);
+    uint32_t gone_id  = 0;
+    ucs_status_t status;
+
+    if (vc != NULL) {
+        if ((vc->peer_uuid == uuid) && (vc->state != UCT_GLEX_VC_FAILED)) {
+            *vc_p = vc;
+            return UCS_OK;
+        }
+        /* The endpoint number has a new owner: the peer we knew is gone; or it is tried again */
+        gone_id = (vc->peer_uuid == uuid) ? vc->tx.vc_id : 0;
+        uct_glex_vc_dead(vc);
+        uct_glex_vc_unhash(vc);
+    }
+    status = uct_glex_vc_new(iface, peer, uuid, vc_p);
+    if (status == UCS_OK) {
+        (*vc_p)->tx.vc_id = gone_id; /* until the peer's name of the new one is known */
+        uct_glex_mpq_enter(*vc_p);
+    }
+    return status;
+}
+
+/* ---- life of a VC ---- */
+
+void uct_glex_vc_accept(uct_glex_vc_t *vc)
+{
+    vc->state = UCT_GLEX_VC_ACCEPTING;
+    uct_glex_mpq_enter(vc);
+}
+
+static void uct_glex_vc_unschedule(uct_glex_vc_t *vc)
+{
+    if (vc->scheduled) {
+        ucs_list_del(&vc->active);
+        vc->scheduled = 0;
+    }
+}
+
+static int uct_glex_vc_is_dead(const uct_glex_vc_t *vc)
+{
+    glex_ep_addr_t addr = {.v = vc->peer};
+
+    return glex_ext_check_peer(vc->iface->nic, addr) == GLEX_NO_EP_RESOURCE;
+}
+
+/* Give up all that the VC has; what was posted ends with `status`. Memory that the peer may still
+ * read or write is held until it says that it does not: uct_glex_vc_quiet(). */
+static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t status)
+{
+    if (vc->state == UCT_GLEX_VC_FAILED) {
+        return;
+    }
+    if (state == UCT_GLEX_VC_FAILED) {
+        vc->iface->num_dying -= vc->peer_dead;
+    }
+    if (!uct_glex_vc_is_over(vc)) {
+        vc->rx_started = 0; /* from now on it counts dropped messages: uct_glex_rx_purge() */
+    }
+    vc->state  = state;
+    vc->status = status;
+    uct_glex_vc_unschedule(vc);
+    uct_glex_rx_purge(vc);
+    uct_glex_er_cleanup_tx(vc);
+    uct_glex_er_hold_rx(vc);
+    uct_glex_mpq_return(vc);
+    vc->touch = NULL;
+    uct_glex_op_fail_all(vc, status);
+    vc->forget_looks = UCT_GLEX_VC_FORGET_LOOKS;
+    uct_glex_iface_recheck(vc->iface); /* for those that wait for what came free */
+    vc->is_stale = 0;
+    if (vc->peer_quiet || uct_glex_vc_is_dead(vc)) {
+        uct_glex_vc_quiet(vc);
+    }
+}
+
+int uct_glex_vc_holds(const uct_glex_vc_t *vc)
+{
+    return uct_glex_vc_is_over(vc) &&
+           ((vc->lent != UCT_GLEX_LENT_NONE) || (vc->num_ops > vc->rx_started));
+}
+
+void uct_glex_vc_quiet(uct_glex_vc_t *vc)
+{
+    vc->peer_quiet = 1;
+    if (uct_glex_vc_is_over(vc)) {
+        uct_glex_er_check_held(vc);
+        uct_glex_op_release_held(vc);
+        uct_glex_iface_recheck(vc->iface);
+    }
+}
+
+void uct_glex_vc_open(uct_glex_vc_t *vc)
+{
+    glex_ep_addr_t peer = {.v = vc->peer};
+
+    peer          = glex_ext_peer_hint(vc->iface->nic, peer);
+    vc->peer_hint = peer.v >> 16;
+    vc->state     = UCT_GLEX_VC_OPEN;
+}
+
+int uct_glex_vc_has_credits(uct_glex_vc_t *vc)
+{
+    if (vc->state != UCT_GLEX_VC_OPEN) {
+        return 0;
+    }
+    if (vc->er_tx != NULL) {
+        return uct_glex_er_has_room(vc, ucs_min(vc->iface->config.max_bcopy,
+                                                uct_glex_er_max_length(vc)));
+    }
+    return uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR) &&
+           (uct_glex_credit_avail(&vc->mp_tx) > 0);
+}
+
+void uct_glex_vc_resume(uct_glex_vc_t *vc)
+{
+    uct_glex_ep_t *ep;
+
+    if (vc->num_blocked == 0) {
+        return;
+    }
+    ucs_list_for_each(ep, &vc->eps, list) {
+        /* One that is being tried decides by its result */
+        if (&ep->arb_group != vc->iface->dispatching) {
+            ucs_arbiter_group_schedule(&vc->iface->arbiter, &ep->arb_group);
+        }
+    }
+    uct_glex_iface_recheck(vc->iface);
+}
+
+/* The NIC endpoint may live on with the memory domain: without this the peer would send to nobody
+ * and wait for ever */
+static void uct_glex_vc_say_goodbye(uct_glex_vc_t *vc)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    unsigned flags          = (vc->state == UCT_GLEX_VC_OPEN) ? UCT_GLEX_CTL_CLOSED : 0;
+
+    while ((uct_glex_ctl_send_reset(vc, flags) == UCS_ERR_NO_RESOURCE) &&
+           (iface->goodbye_ms > 0)) {
+        --iface->goodbye_ms;
+        usleep(1000);
+    }
+}
+
+void uct_glex_vc_destroy(uct_glex_vc_t *vc)
+{
+    if ((vc->state == UCT_GLEX_VC_OPEN) || vc->reset_due) {
+        uct_glex_vc_say_goodbye(vc);
+    }
+    uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, UCS_ERR_CANCELED);
+    uct_glex_vc_unschedule(vc); /* one that failed before still owed the peer a RESET */
+    if (vc->lent != UCT_GLEX_LENT_NONE) {
+        vc->iface->er.pool.is_abandoned = 1; /* the peer lives, and writes until it hears of it */
+        uct_glex_er_drop_rx(vc);
+    }
+    uct_glex_op_abandon(vc);
+    ucs_assert(ucs_list_is_empty(&vc->eps));
+    ucs_free(vc);
+}
+
+void uct_glex_vc_free_unused(uct_glex_iface_t *iface)
+{
+    while (!ucs_list_is_empty(&iface->unused_vcs)) {
+        ucs_free(ucs_list_extract_head(&iface->unused_vcs, uct_glex_vc_t, mpq_wait));
+    }
+}
+
+void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
+{
+    if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING) ||
+        !ucs_queue_is_empty(&vc->tx_ops)) {
+        uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
+    } else {
+        uct_glex_vc_teardown(vc, UCT_GLEX_VC_PEER_CLOSED, UCS_ERR_ENDPOINT_TIMEOUT);
+    }
+}
+
+void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
+{
+    UCS_LIST_HEAD(told);
+    uct_glex_ep_t *ep;
+    int tell;
+
+    if (vc->state == UCT_GLEX_VC_FAILED) {
+        return;
+    }
+    /* What it posts from now on is ignored: if it lives it is to know */
+    tell = (vc->state == UCT_GLEX_VC_OPEN) || (vc->state == UCT_GLEX_VC_ACCEPTING) ||
+           vc->reset_due;
+    ++vc->iface->done;
+    ucs_debug("glex: vc 0x%x to endpoint 0x%" PRIx64 " failed: %s", vc->id, vc->peer,
+              ucs_status_string(status));
+    uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, status);
+    if (tell) {
+        uct_glex_vc_owe_reset(vc);
+    }
+    /* The handler may destroy any endpoint, which leaves the list that it is in */
+    while (!ucs_list_is_empty(&vc->eps)) {
+        ep = ucs_list_extract_head(&vc->eps, uct_glex_ep_t, list);
+        ucs_list_add_tail(&told, &ep->list);
+        uct_glex_ep_failed(ep, status);
+    }
+    ucs_list_splice_tail(&vc->eps, &told);
+    uct_glex_vc_resume(vc); /* pending requests, tried again, end with the error */
+}
+
+/* Whether somebody cares for the peer, or waits for it */
+static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
+{
+    return vc->peer_left || (vc->state == UCT_GLEX_VC_CONNECTING) ||
+           ((vc->state == UCT_GLEX_VC_OPEN) &&
+            (!ucs_list_is_empty(&vc->eps) || vc->ctl_inflight || (vc->rx_started > 0) ||
+             !ucs_queue_is_empty(&vc->tx_ops)));
+}
+
+/* A peer that is dead, or has left, fails at the second look in a row at which nothing has come
+ * from it, if the queues were empty in between: what it said before, perhaps that it leaves, has
+ * been taken then. */
+static void uct_glex_vc_look(uct_glex_vc_t *vc, int was_empty)
+{
+    uint32_t mark = vc->rx_seq + ((uint32_t)(vc->tx_fifo.acked.msgs + vc->mp_tx.limit) << 16);
+
+    if ((mark != vc->watch_mark) || !was_empty) {
+        vc->watch_mark = mark;
+        vc->is_stale   = 0;
+        return;
+    }
+    if (vc->peer_left) {
+        vc->is_stale = 1;
+        uct_glex_vc_schedule(vc);
+    } else if (!uct_glex_vc_is_dead(vc)) {
+        vc->is_stale = 0;
+    } else if (vc->is_stale) {
+        uct_glex_vc_dead(vc);
+    } else {
+        vc->is_stale = 1;
+        uct_glex_er_poll_begin(vc); /* who was killed may not have rung for its last message */
+    }
+}
+
+/* A VC is over, and memory is held for it: the peer died, or is asked again to say that it needs it
+ * no more. A FIFO whose last message was not seen is free at the second look in a row for which the
+ * queues were empty. */
+static void uct_glex_vc_look_held(uct_glex_vc_t *vc, int was_empty)
+{
+    if (!vc->peer_quiet && !uct_glex_vc_is_dead(vc)) {
+        uct_glex_vc_owe_reset(vc);
+        return;
+    }
+    uct_glex_vc_quiet(vc);
+    if (vc->is_stale && was_empty) {
+        uct_glex_er_drop_rx(vc);
+    }
+    vc->is_stale = was_empty;
+}
+
+void uct_glex_vc_watch(uct_glex_iface_t *iface)
+{
+    unsigned count = ucs_min(iface->num_vcs, ucs_max(iface->num_vcs / 8, UCT_GLEX_VC_WATCH_BATCH));
+    int was_empty  = (iface->poll_window == 1);
+    uct_glex_vc_t *vc;
+
+    while (count-- > 0) {
+        iface->watch_hand = (iface->watch_hand + 1) % iface->num_vcs;
+        vc                = iface->vcs[iface->watch_hand];
+        if (uct_glex_vc_is_over(vc) && (vc->forget_looks > 0)) {
+            uct_glex_vc_forget_peer(vc);
+        }
+        if (uct_glex_vc_holds(vc)) {
+            uct_glex_vc_look_held(vc, was_empty);
+        } else if (uct_glex_vc_is_watched(vc)) {
+            uct_glex_vc_look(vc, was_empty);
+        }
+    }
+    iface->poll_window = 2; /* until progress finds the queues empty again */
+}

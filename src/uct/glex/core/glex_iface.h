@@ -1,0 +1,187 @@
+/*
+ * Interface `glex`: one GLEX endpoint, and what the channels of all its peers share.
+ */
+#ifndef UCT_GLEX_IFACE_H
+#define UCT_GLEX_IFACE_H
+
+#include "base/glex_buf.h"
+#include "base/glex_config.h"
+#include "base/glex_fifo.h"
+#include "base/glex_md.h"
+#include "base/glex_wire.h"
+
+#include <uct/base/uct_iface.h>
+#include <ucs/datastruct/arbiter.h>
+#include <ucs/datastruct/khash.h>
+#include <ucs/datastruct/list.h>
+#include <ucs/datastruct/ptr_array.h>
+#include <ucs/time/time.h>
+
+typedef struct uct_glex_vc uct_glex_vc_t;
+
+KHASH_MAP_INIT_INT64(uct_glex_vc, uct_glex_vc_t*);
+
+/* Most queue entries handled before they are discarded: what the credits reckon with as slack */
+#define UCT_GLEX_POLL_BATCH 16
+
+/* am_zcopy: header, pieces and size of one message */
+#define UCT_GLEX_ZC_MAX_HDR 128
+#define UCT_GLEX_ZC_MAX_IOV 4
+#define UCT_GLEX_ZC_MAX_LEN 65536
+
+/* A FIFO lent to a peer, by the index that its events name */
+typedef struct uct_glex_er_rx {
+    uct_glex_vc_t        *vc;         /* the borrower, NULL: not lent */
+    uct_glex_slot_t      *slots;      /* NULL: the FIFO cannot be mapped */
+    uint8_t              *base;       /* the units */
+    uct_glex_fifo_ctrl_t *ctrl;       /* NULL: the FIFO cannot be mapped */
+    uct_glex_buf_t       *buf;
+    uint16_t              arrived;    /* messages taken from slots, in all */
+    uint16_t              swept;      /* `arrived` at the last sweep */
+    uint16_t              poll_index; /* in iface->er.polled[] while is_polled */
+    uint16_t              msgs_mark;  /* messages consumed at the last look for an idle FIFO */
+    uint16_t              release_at; /* released: messages sent through it, in all */
+    uint16_t              last_head;  /* held, and is_known: units that were used of it, in all */
+    uint8_t               is_polled;
+    uint8_t               gen;
+    uint8_t               is_known;
+    uint8_t               revoked;    /* asked back */
+} uct_glex_er_rx_t;
+
+/* A RESET that is due, for a VC that does not exist here */
+typedef struct uct_glex_reset {
+    uint64_t dest;
+    uint32_t unknown_id; /* our name of it, as the peer gave it; 0: the interface is meant */
+    uint32_t peer_id;    /* the peer's name of it, 0: not known */
+} uct_glex_reset_t;
+
+#define UCT_GLEX_MAX_RESETS 16
+
+typedef struct uct_glex_iface {
+    uct_base_iface_t   super;
+
+    /* Used by every progress call */
+    glex_ep_handle_t   nic;
+    uct_glex_er_rx_t  *er_rx;      /* FIFOs lent, by index */
+    uct_glex_vc_t    **vcs;        /* VCs by the lower half of their id */
+    unsigned           num_vcs;
+    uint16_t           er_rx_count; /* length of er_rx[] */
+    uint8_t            er_unit_shift;
+    uint8_t            due;        /* progress has more to do than to take what arrived */
+    uint8_t            recheck;    /* resources came free: look at what waits for them */
+    uint16_t           num_polled; /* length of er.polled[] */
+    uint16_t           poll_hand;  /* index of the FIFO that was polled last */
+    uint8_t            poll_window; /* messages to take before progress returns, at most; 1: the
+                                    * queues were empty */
+    unsigned           until_errors; /* progress calls until the next look at errors */
+    struct glex_ext_arrival arrival;
+    unsigned           done;       /* requests posted and ended by progress, in all */
+    ucs_list_link_t    active;     /* VCs that have control messages to send */
+    ucs_arbiter_t      arbiter;    /* endpoints whose pending requests can go on */
+    ucs_arbiter_group_t *dispatching; /* the one whose request is being tried, or NULL */
+
+    uct_glex_md_t     *md;
+    unsigned           ep_index;   /* of `nic` in the memory domain */
+    uint32_t           key;
+    uint32_t           uuid;
+    uint64_t           ep_addr;
+    uint64_t           channels;   /* bitmap of enum uct_glex_channel */
+    khash_t(uct_glex_vc) vc_hash;  /* by peer address */
+    unsigned           vcs_size;   /* allocated length of vcs[] */
+    ucs_list_link_t    unused_vcs; /* not in vcs[] any more, to be freed */
+    uint16_t           vc_gen;     /* upper half of the next VC id */
+
+    struct {
+        int                free;      /* MPQ entries promised to nobody; see glex_mpq.h */
+        int                grown;     /* entries of windows, beyond the start credit */
+        int                pool;      /* most of them */
+        unsigned           growers;   /* VCs that have some of them */
+        unsigned           start;     /* start credit */
+        unsigned           inc;
+        unsigned           max;
+        unsigned           recalls;   /* VCs that were asked for credits back */
+        unsigned           asked;     /* times growth was refused since the last recall for it */
+        ucs_time_t         looked;    /* time of the last look for an idle VC */
+        uint8_t            told_full; /* said that there are too many peers */
+        ucs_list_link_t    wait;      /* VCs that wait for entries to connect or accept */
+    } mpq;
+
+    struct {
+        uct_glex_buf_pool_t pool;     /* FIFOs */
+        uct_glex_buf_pool_t mirror;   /* local images of FIFOs that cannot be mapped */
+        unsigned            max;      /* FIFOs lent at once, at most */
+        unsigned            lent;
+        uint16_t            units;
+        uint16_t            msgs_max; /* events on their way for one FIFO that is not mapped */
+        ucs_time_t          idle_next; /* when to look for an idle FIFO again */
+        ucs_time_t          sweep_next; /* when to stop polling FIFOs that are silent */
+        ucs_list_link_t     starved;  /* borrowed FIFOs whose credits are waited for */
+        uct_glex_er_rx_t  **polled;   /* FIFOs that are polled */
+        uint8_t             has_membarrier;
+        uint8_t             next_gen;
+    } er;
+
+    struct {
+        uct_glex_buf_pool_t tx;
+        uct_glex_buf_pool_t rx;
+        uct_glex_buf_pool_t zc_rx;    /* buffers for am_zcopy payload */
+        ucs_list_link_t     rx_wait;  /* VCs whose next message waits for a buffer */
+        ucs_list_link_t     unreleased; /* messages read in place whose sender cannot be told */
+    } sr;
+
+    struct {
+        ucs_mpool_t         mp;       /* uct_glex_op_t */
+        ucs_ptr_array_t     table;    /* all of them, free ones too, by index */
+        uct_glex_buf_pool_t words;    /* ZC: whether the payload is still valid */
+        unsigned            outstanding; /* of ours: Gets of received messages do not count */
+        unsigned            rma_free; /* RMA requests that may still be posted */
+        unsigned            zc_free;
+        uint16_t            next_gen;
+        uct_glex_buf_pool_t bounce;
+    } ops;
+
+    ucs_mpool_t         rx_mp;        /* uct_glex_rx_t */
+    int                 fence;        /* the next RMA request starts after all before it */
+    int                 event_fd;     /* -1: none */
+    ucs_time_t          errors_next;  /* when to look for errors again */
+    ucs_time_t          watch_next;   /* when to look for peers that died */
+    unsigned            watch_hand;   /* index of the VC that was looked at last */
+    uct_glex_reset_t    resets[UCT_GLEX_MAX_RESETS]; /* to be sent */
+    unsigned            num_resets;
+    unsigned            num_dying;    /* VCs that progress is about to fail */
+    struct glex_err_req error;      /* found while arming, for progress to handle */
+    int                 has_error;
+    unsigned            goodbye_ms;   /* how long closing may wait for peers with full queues */
+
+    struct {
+        size_t max_bcopy;
+        size_t rma_buf_size;
+        size_t max_rma_short;
+    } config;
+} uct_glex_iface_t;
+
+static inline int uct_glex_iface_has_channel(const uct_glex_iface_t *iface,
+                                             enum uct_glex_channel channel)
+{
+    return !!(iface->channels & UCS_BIT(channel));
+}
+
+/* What UCX asks before it uses an interface: glex_query.c */
+ucs_status_t uct_glex_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr);
+ucs_status_t uct_glex_iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t *addr);
+ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_addr_t *addr);
+
+/** Longest RDMA request */
+size_t uct_glex_iface_max_rdma(const uct_glex_iface_t *iface);
+
+/** Take what arrived, UCT_GLEX_POLL_BATCH at most. Returns how many. */
+unsigned uct_glex_iface_poll(uct_glex_iface_t *iface);
+
+/** Something that waits could go on now: have progress look */
+static inline void uct_glex_iface_recheck(uct_glex_iface_t *iface)
+{
+    iface->recheck = 1;
+    iface->due     = 1;
+}
+
+#endif

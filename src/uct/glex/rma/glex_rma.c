@@ -1,0 +1,538 @@
+/*
+ * Put and get. Memory that peers can map is copied to and from directly; other memory goes through
+ * the NIC by RDMA between registrations (paper 003, section 4.4), small data by immediate put.
+ */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "base/glex_copy.h"
+#include "chan/glex_op.h"
+#include "rma/glex_rma_map.h"
+
+#include <uct/base/uct_iov.inl>
+
+/* Empty transfers may come without a key */
+static int uct_glex_rkey_is_valid(uct_rkey_t uct_rkey)
+{
+    return (uct_rkey != UCT_INVALID_RKEY) && (uct_rkey != 0);
+}
+
+/* The VC only keeps the order of operations here. No connection is needed, but a peer that leaves
+ * tells those that it knows. */
+static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
+{
+    ucs_status_t status = uct_glex_ep_make_vc(ep);
+
+    if (status == UCS_OK) {
+        *vc_p = ep->vc;
+        if (ucs_unlikely((ep->vc->status != UCS_OK) || ep->is_cancelled)) {
+            status = uct_glex_ep_not_ready(ep); /* failed, or the peer has left */
+        }
+    }
+    return status;
+}
+
+static int uct_glex_rma_flags(uct_glex_iface_t *iface)
+{
+    return iface->fence ? GLEX_FLAG_FENCE : 0;
+}
+
+static void uct_glex_rma_fill(uct_glex_iface_t *iface, glex_rdma_req_t *req, int type,
+                              uint64_t remote_addr, const uct_glex_rkey_t *rkey)
+{
+    req->rmt_ep_addr.v = rkey->packed.ep_addr;
+    req->rmt_mh.v      = rkey->packed.mh;
+    req->rmt_offset    = remote_addr - rkey->packed.address;
+    req->rmt_key       = rkey->packed.key;
+    req->type          = (enum glex_rdma_type)type;
+    req->flag          = uct_glex_rma_flags(iface);
+    req->next          = NULL;
+}
+
+static ucs_status_t uct_glex_rma_check_range(const uct_glex_rkey_t *rkey, uint64_t remote_addr,
+                                             size_t length)
+{
+    uint64_t offset = remote_addr - rkey->packed.address;
+
+    if ((offset > rkey->packed.length) || (length > rkey->packed.length - offset)) {
+        ucs_error("glex: remote access to 0x%" PRIx64 " length %zu is outside of the registration "
+                  "0x%" PRIx64 " length %" PRIu64,
+                  remote_addr, length, rkey->packed.address, rkey->packed.length);
+        return UCS_ERR_INVALID_ADDR;
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t uct_glex_rma_post(uct_glex_iface_t *iface, glex_rdma_req_t *req,
+                                      uct_glex_op_t *op)
+{
+    glex_ret_t ret;
+
+    req->flag              |= GLEX_FLAG_LOCAL_EVT;
+    req->local_evt.cookie_0 = 0;
+    req->local_evt.cookie_1 = uct_glex_op_cookie_1(op->id);
+    ret = glex_rdma(iface->nic, req, NULL);
+    if (ret != GLEX_SUCCESS) {
+        return uct_glex_status(ret);
+    }
+    iface->fence = 0;
+    return UCS_OK;
+}
+
+/* RDMA that is over at once. The reason of a failure is the peer's memory, or the peer: in either
+ * case no more of it, which the error handler is told by progress. */
+static ucs_status_t uct_glex_rma_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc, int type,
+                                     void *buffer, size_t length, uint64_t remote_addr,
+                                     const uct_glex_rkey_t *rkey)
+{
+    glex_rdma_req_t req;
+    glex_ret_t ret;
+
+    uct_glex_rma_fill(iface, &req, type, remote_addr, rkey);
+    req.len = length;
+    ret     = glex_ext_rdma_now(iface->nic, &req, buffer);
+    if (ret == GLEX_SUCCESS) {
+        vc->dirty   |= (type == GLEX_RDMA_TYPE_PUT);
+        iface->fence = 0;
+        return UCS_OK;
+    }
+    if (ret == GLEX_BUSY) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    if (ret != GLEX_NO_EP_RESOURCE) {
+        ucs_error("glex: %s of %zu bytes at 0x%" PRIx64 " of endpoint 0x%" PRIx64 " refused: %s",
+                  (type == GLEX_RDMA_TYPE_PUT) ? "put" : "get", length, remote_addr,
+                  rkey->packed.ep_addr, glex_error_str(ret));
+    }
+    uct_glex_vc_dead(vc);
+    return UCS_ERR_ENDPOINT_TIMEOUT;
+}
+
+ucs_status_t uct_glex_rma_settle(uct_glex_vc_t *vc)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    glex_rdma_req_t req     = {.type = GLEX_RDMA_TYPE_PUT, .flag = GLEX_FLAG_FENCE};
+    ucs_status_t status     = UCS_ERR_NO_RESOURCE;
+    uct_glex_op_t *op;
+
+    if (uct_glex_md_rdma_now(iface->md)) {
+        return UCS_OK;
+    }
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, NULL);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    op->buf = uct_glex_buf_get(&iface->ops.bounce);
+    if (op->buf != NULL) {
+        req.rmt_ep_addr.v = iface->ep_addr;
+        req.rmt_mh        = op->buf->mh;
+        req.rmt_offset    = op->buf->offset;
+        req.rmt_key       = iface->key;
+        status            = uct_glex_rma_post(iface, &req, op);
+    }
+    if (status != UCS_OK) {
+        uct_glex_op_cancel(op);
+        return status;
+    }
+    uct_glex_op_posted(op, 1);
+    return UCS_OK;
+}
+
+static ucs_status_t uct_glex_rma_imm_put(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
+                                         const void *buffer, unsigned length, uint64_t remote_addr,
+                                         const uct_glex_rkey_t *rkey)
+{
+    glex_imm_rdma_req_t req;
+    glex_ret_t ret;
+
+    req.rmt_ep_addr.v = rkey->packed.ep_addr;
+    req.data          = (void*)buffer;
+    req.len           = length;
+    req.rmt_mh.v      = rkey->packed.mh;
+    req.rmt_offset    = remote_addr - rkey->packed.address;
+    req.rmt_key       = rkey->packed.key;
+    req.flag          = uct_glex_rma_flags(iface);
+    req.next          = NULL;
+    vc->put_peer      = rkey->packed.ep_addr;
+    ret = glex_imm_rdma(iface->nic, &req, NULL);
+    if (ret != GLEX_SUCCESS) {
+        return uct_glex_status(ret);
+    }
+    iface->fence = 0;
+    return UCS_OK;
+}
+
+/* Not mapped, empty, out of range, or the first */
+static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_slow(uct_glex_ep_t *ep, const void *buffer,
+                                                              unsigned length, uint64_t remote_addr,
+                                                              uct_rkey_t uct_rkey)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
+    void *ptr;
+
+    status = uct_glex_rma_vc(ep, &vc);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (length == 0) {
+        return uct_glex_ep_touch(ep); /* the key need not be valid */
+    }
+    status = uct_glex_rma_check_range(rkey, remote_addr, length);
+    if (status != UCS_OK) {
+        return status;
+    }
+    ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+    if (ptr != NULL) {
+        uct_glex_copy(ptr, buffer, length);
+        vc->dirty = 1;
+        return UCS_OK;
+    }
+    if (length > UCT_GLEX_IMM_PUT_LEN) {
+        return uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_PUT, (void*)buffer, length, remote_addr,
+                                rkey);
+    }
+    vc->dirty = 1;
+    return uct_glex_rma_imm_put(iface, vc, buffer, length, remote_addr, rkey);
+}
+
+static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_any(uct_glex_ep_t *ep, const void *buffer,
+                                                             unsigned length, uint64_t remote_addr,
+                                                             uct_rkey_t uct_rkey)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    void *ptr;
+
+    UCT_CHECK_LENGTH(length, 0, iface->config.max_rma_short, "put_short");
+    ptr = ucs_likely(length > 0) ? uct_glex_rma_only_copy(ep, remote_addr, length, uct_rkey) : NULL;
+    if (ucs_unlikely(ptr == NULL)) {
+        return uct_glex_ep_put_short_slow(ep, buffer, length, remote_addr, uct_rkey);
+    }
+    uct_glex_copy(ptr, buffer, length);
+    ep->vc->dirty = 1;
+    return UCS_OK;
+}
+
+ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned length,
+                                   uint64_t remote_addr, uct_rkey_t uct_rkey)
+{
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    void *ptr;
+
+    /* Flags and counters: one store, and no calls */
+    if (length == sizeof(uint64_t)) {
+        ptr = uct_glex_rma_only_copy(ep, remote_addr, sizeof(uint64_t), uct_rkey);
+        if (ucs_likely(ptr != NULL)) {
+            memcpy(ptr, buffer, sizeof(uint64_t));
+            ep->vc->dirty = 1;
+            return UCS_OK;
+        }
+    }
+    return uct_glex_ep_put_short_any(ep, buffer, length, remote_addr, uct_rkey);
+}
+
+ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length,
+                                   uint64_t remote_addr, uct_rkey_t uct_rkey)
+{
+    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
+    void *ptr;
+
+    UCT_CHECK_LENGTH(length, 0, iface->config.max_rma_short, "get_short");
+    status = uct_glex_rma_vc(ep, &vc);
+    if ((status != UCS_OK) || (length == 0)) {
+        return status;
+    }
+    ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+    if (ucs_likely(ptr != NULL)) {
+        uct_glex_copy(buffer, ptr, length);
+        return UCS_OK;
+    }
+    status = uct_glex_rma_check_range(rkey, remote_addr, length);
+    if (status != UCS_OK) {
+        return status;
+    }
+    return uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_GET, buffer, length, remote_addr, rkey);
+}
+
+/* Zero copy on a NIC that is this thread: an event would tell what it knows */
+static ucs_status_t uct_glex_rma_zcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc, void *buffer,
+                                           size_t length, uint64_t remote_addr,
+                                           uct_glex_rkey_t *rkey, int type)
+{
+    void *ptr = uct_glex_rma_ptr(iface, remote_addr, length, (uct_rkey_t)rkey);
+
+    if (ptr == NULL) {
+        return uct_glex_rma_now(iface, vc, type, buffer, length, remote_addr, rkey);
+    }
+    if (type == GLEX_RDMA_TYPE_PUT) {
+        vc->dirty = 1;
+        uct_glex_copy(ptr, buffer, length);
+    } else {
+        uct_glex_copy(buffer, ptr, length);
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t uct_glex_rma_put_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc, void *buffer,
+                                         size_t length, uint64_t remote_addr,
+                                         uct_glex_rkey_t *rkey)
+{
+    ucs_status_t status = uct_glex_rma_check_range(rkey, remote_addr, length);
+
+    return (status == UCS_OK) ?
+           uct_glex_rma_zcopy_now(iface, vc, buffer, length, remote_addr, rkey,
+                                  GLEX_RDMA_TYPE_PUT) : status;
+}
+
+/* Pack elsewhere, and copy what it came to. Returns the length, or an error. */
+static ssize_t uct_glex_rma_put_bcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
+                                          uct_pack_callback_t pack_cb, void *arg,
+                                          uint64_t remote_addr, uct_glex_rkey_t *rkey)
+{
+    uct_glex_buf_t *buf = uct_glex_buf_get(&iface->ops.bounce);
+    ucs_status_t status = UCS_OK;
+    size_t length;
+
+    if (buf == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    length = pack_cb(buf->ptr, arg);
+    if (length > 0) { /* else the key need not be valid */
+        status = uct_glex_rma_put_now(iface, vc, buf->ptr, length, remote_addr, rkey);
+    }
+    uct_glex_buf_put(buf);
+    return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
+}
+
+ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void *arg,
+                              uint64_t remote_addr, uct_rkey_t uct_rkey)
+{
+    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+    glex_rdma_req_t req;
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
+    uct_glex_op_t *op;
+    size_t length;
+    void *ptr;
+
+    status = uct_glex_rma_vc(ep, &vc);
+    if (status != UCS_OK) {
+        return status;
+    }
+    /* What will be packed is known afterwards: there must be room for the most to pack in place */
+    if (uct_glex_rkey_is_valid(uct_rkey)) {
+        ptr = uct_glex_rma_ptr(iface, remote_addr, iface->config.rma_buf_size, uct_rkey);
+        if (ptr != NULL) {
+            vc->dirty = 1;
+            return pack_cb(ptr, arg);
+        }
+    }
+    if (uct_glex_md_rdma_now(iface->md)) {
+        return uct_glex_rma_put_bcopy_now(iface, vc, pack_cb, arg, remote_addr, rkey);
+    }
+
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, NULL);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    op->buf = uct_glex_buf_get(&iface->ops.bounce);
+    if (op->buf == NULL) {
+        status = UCS_ERR_NO_RESOURCE;
+        goto err_cancel;
+    }
+    length = pack_cb(op->buf->ptr, arg);
+    if (length == 0) {
+        uct_glex_op_cancel(op);
+        return 0;
+    }
+    status = uct_glex_rma_check_range(rkey, remote_addr, length);
+    if (status != UCS_OK) {
+        goto err_cancel;
+    }
+    uct_glex_rma_fill(iface, &req, GLEX_RDMA_TYPE_PUT, remote_addr, rkey);
+    req.local_mh     = op->buf->mh;
+    req.local_offset = op->buf->offset;
+    req.len          = length;
+    status           = uct_glex_rma_post(iface, &req, op);
+    if (status != UCS_OK) {
+        goto err_cancel;
+    }
+    uct_glex_op_posted(op, 1);
+    return length;
+
+err_cancel:
+    uct_glex_op_cancel(op);
+    return status;
+}
+
+static ucs_status_t
+uct_glex_rma_get_bcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
+                           uct_unpack_callback_t unpack_cb, void *arg, size_t length,
+                           uint64_t remote_addr, const uct_glex_rkey_t *rkey)
+{
+    uct_glex_buf_t *buf = uct_glex_buf_get(&iface->ops.bounce);
+    ucs_status_t status;
+
+    if (buf == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    status = uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_GET, buf->ptr, length, remote_addr, rkey);
+    if (status == UCS_OK) {
+        unpack_cb(arg, buf->ptr, length);
+    }
+    uct_glex_buf_put(buf);
+    return status;
+}
+
+ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_cb, void *arg,
+                                   size_t length, uint64_t remote_addr, uct_rkey_t uct_rkey,
+                                   uct_completion_t *comp)
+{
+    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+    glex_rdma_req_t req;
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
+    uct_glex_op_t *op;
+    void *ptr;
+
+    UCT_CHECK_LENGTH(length, 0, iface->config.rma_buf_size, "get_bcopy");
+    ptr = ucs_likely(length > 0) ? uct_glex_rma_only_copy(ep, remote_addr, length, uct_rkey) : NULL;
+    if (ucs_likely(ptr != NULL)) {
+        unpack_cb(arg, ptr, length);
+        return UCS_OK;
+    }
+    status = uct_glex_rma_vc(ep, &vc);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (length == 0) {
+        unpack_cb(arg, NULL, 0);
+        return UCS_OK;
+    }
+    ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
+    if (ptr != NULL) {
+        unpack_cb(arg, ptr, length);
+        return UCS_OK;
+    }
+    status = uct_glex_rma_check_range(rkey, remote_addr, length);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (uct_glex_md_rdma_now(iface->md)) {
+        return uct_glex_rma_get_bcopy_now(iface, vc, unpack_cb, arg, length, remote_addr, rkey);
+    }
+
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_GET_BCOPY, comp);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    op->ep        = tl_ep;
+    op->unpack_cb = unpack_cb;
+    op->arg       = arg;
+    op->length    = length;
+    op->buf       = uct_glex_buf_get(&iface->ops.bounce);
+    if (op->buf == NULL) {
+        status = UCS_ERR_NO_RESOURCE;
+        goto err_cancel;
+    }
+    uct_glex_rma_fill(iface, &req, GLEX_RDMA_TYPE_GET, remote_addr, rkey);
+    req.local_mh     = op->buf->mh;
+    req.local_offset = op->buf->offset;
+    req.len          = length;
+    status           = uct_glex_rma_post(iface, &req, op);
+    if (status != UCS_OK) {
+        goto err_cancel;
+    }
+    uct_glex_op_posted(op, 1);
+    return UCS_INPROGRESS;
+
+err_cancel:
+    uct_glex_op_cancel(op);
+    return status;
+}
+
+static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
+                                       uint64_t remote_addr, uct_glex_rkey_t *rkey,
+                                       uct_completion_t *comp, int type)
+{
+    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    size_t length           = uct_iov_total_length(iov, iovcnt);
+    uct_glex_place_t local;
+    glex_rdma_req_t req;
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
+    uct_glex_op_t *op;
+
+    /* One piece: a second one could not be taken back when the NIC refuses it */
+    UCT_CHECK_IOV_SIZE(iovcnt, 1UL, "uct_glex_rma_zcopy");
+    status = uct_glex_rma_vc(ep, &vc);
+    if ((status != UCS_OK) || (length == 0)) {
+        return status;
+    }
+    status = uct_glex_rma_check_range(rkey, remote_addr, length);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (uct_glex_md_rdma_now(iface->md)) {
+        return uct_glex_rma_zcopy_now(iface, vc, iov->buffer, length, remote_addr, rkey, type);
+    }
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, comp);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    op->ep = tl_ep;
+    uct_glex_rma_fill(iface, &req, type, remote_addr, rkey);
+    status = uct_glex_memh_place(iface->md, iov->memh, iface->ep_index, iov->buffer, &local);
+    if (status == UCS_OK) {
+        req.local_mh     = local.mh;
+        req.local_offset = local.offset;
+        req.len          = length;
+        status           = uct_glex_rma_post(iface, &req, op);
+    }
+    if (status != UCS_OK) {
+        uct_glex_op_cancel(op);
+        return status;
+    }
+    uct_glex_op_posted(op, 1);
+    return UCS_INPROGRESS;
+}
+
+ucs_status_t uct_glex_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
+                                   uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t *comp)
+{
+    return uct_glex_rma_zcopy(tl_ep, iov, iovcnt, remote_addr, (uct_glex_rkey_t*)rkey, comp,
+                              GLEX_RDMA_TYPE_PUT);
+}
+
+ucs_status_t uct_glex_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
+                                   uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t *comp)
+{
+    size_t length;
+    void *ptr;
+
+    /* UCP takes this for gets of any length */
+    if (ucs_likely(iovcnt == 1)) {
+        length = uct_iov_total_length(iov, 1);
+        ptr    = ucs_likely(length > 0) ?
+                 uct_glex_rma_only_copy(ucs_derived_of(tl_ep, uct_glex_ep_t), remote_addr, length,
+                                        rkey) : NULL;
+        if (ucs_likely(ptr != NULL)) {
+            uct_glex_copy(iov->buffer, ptr, length);
+            return UCS_OK;
+        }
+    }
+    return uct_glex_rma_zcopy(tl_ep, iov, iovcnt, remote_addr, (uct_glex_rkey_t*)rkey, comp,
+                              GLEX_RDMA_TYPE_GET);
+}

@@ -1,0 +1,54 @@
+/*
+ * Where a peer's memory lies in this process, by its remote key: what the NIC lets peers map is put
+ * to and got from by a copy.
+ */
+#ifndef UCT_GLEX_RMA_MAP_H
+#define UCT_GLEX_RMA_MAP_H
+
+#include "core/glex_ep.h"
+
+/* Where remote_addr lies in this process by a key that was mapped, or NULL: what the NIC says of it
+ * then is the answer. A registration that was taken back, or invalidated, is as good as none, and
+ * UCP relies on that. acquire: what is copied is loaded after the registration was seen to hold. */
+static UCS_F_ALWAYS_INLINE void *uct_glex_rma_mapped(const uct_glex_rkey_t *rkey,
+                                                     uint64_t remote_addr, size_t length)
+{
+    uint64_t offset = remote_addr - rkey->packed.address;
+
+    if ((rkey->ptr == NULL) ||
+        ucs_unlikely((offset > rkey->packed.length) || (length > rkey->packed.length - offset)) ||
+        ucs_unlikely(__atomic_load_n(rkey->watch.word, __ATOMIC_ACQUIRE) != rkey->watch.state)) {
+        return NULL;
+    }
+    return UCS_PTR_BYTE_OFFSET(rkey->ptr, offset);
+}
+
+/* As above, but the key may be new here */
+static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint64_t remote_addr,
+                                                  size_t length, uct_rkey_t uct_rkey)
+{
+    uct_glex_rkey_t *rkey = (uct_glex_rkey_t*)uct_rkey;
+
+    if (ucs_unlikely(rkey->mapped_by != iface->nic)) {
+        uct_glex_rkey_map(iface->nic, rkey);
+    }
+    return uct_glex_rma_mapped(rkey, remote_addr, length);
+}
+
+/* Where remote_addr lies if there is nothing to do but to copy: the peer is not known to have left,
+ * the key is mapped. Else NULL, and the long way finds out why. */
+static UCS_F_ALWAYS_INLINE void *uct_glex_rma_only_copy(const uct_glex_ep_t *ep,
+                                                        uint64_t remote_addr, size_t length,
+                                                        uct_rkey_t uct_rkey)
+{
+    const uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    const uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+
+    if (ucs_unlikely(ep->is_cancelled || (ep->vc->status != UCS_OK) ||
+                     (rkey->mapped_by != iface->nic))) {
+        return NULL;
+    }
+    return uct_glex_rma_mapped(rkey, remote_addr, length);
+}
+
+#endif

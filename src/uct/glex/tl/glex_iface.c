@@ -1,0 +1,588 @@
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "core/glex_ep.h"
+#include "core/glex_iface.h"
+#include "chan/glex_er.h"
+#include "chan/glex_op.h"
+#include "chan/glex_rx.h"
+#include "chan/glex_sr.h"
+#include "conn/glex_ctl.h"
+#include "conn/glex_error.h"
+#include "conn/glex_mp.h"
+#include "conn/glex_mpq.h"
+#include "rma/glex_atomic.h"
+
+#include <ucs/arch/cpu.h>
+#include <ucs/debug/memtrack_int.h>
+#include <ucs/sys/math.h>
+#include <ucs/sys/string.h>
+
+/* Between two looks at the NIC's error queue there are so many progress
+ * calls and so many microseconds at least. A look takes as long as ten calls: when nothing comes,
+ * and calls take 8 ns, the next message should not have to wait for one. */
+#define UCT_GLEX_ERRORS_CALLS 256
+#define UCT_GLEX_ERRORS_US    16
+
+/* Progress calls that find messages in FIFOs between two looks at the NIC's queues */
+#define UCT_GLEX_QUEUES_CALLS 8
+
+/* How long closing may take in all to say goodbye to peers that do not empty their queues */
+#define UCT_GLEX_GOODBYE_MS 1000
+
+/* ---- progress ---- */
+
+/* Returns how many VCs had sent all that was due */
+static unsigned uct_glex_iface_progress_active(uct_glex_iface_t *iface)
+{
+    UCS_LIST_HEAD(again);
+    unsigned count = 0;
+    uct_glex_vc_t *vc;
+
+    while (!ucs_list_is_empty(&iface->active)) {
+        vc            = ucs_list_extract_head(&iface->active, uct_glex_vc_t, active);
+        vc->scheduled = 0;
+        if (uct_glex_ctl_progress(vc)) {
+            ++count;
+        } else {
+            if (vc->scheduled) {
+                ucs_list_del(&vc->active);
+            }
+            vc->scheduled = 1;
+            ucs_list_add_tail(&again, &vc->active);
+        }
+    }
+    ucs_list_splice_tail(&iface->active, &again);
+    return count;
+}
+
+static int uct_glex_iface_is_due(uct_glex_iface_t *iface)
+{
+    return !ucs_list_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
+           iface->recheck;
+}
+
+/* What is not the arrival of messages. Returns what was done: who progresses both sides until
+ * nothing happens must come again. What only waits, for a full queue or a buffer, is nothing done:
+ * its caller should leave the processor to others. */
+static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *iface)
+{
+    unsigned done = iface->done, count;
+
+    if (ucs_unlikely(iface->has_error)) {
+        uct_glex_error_progress(iface);
+    }
+    if (iface->recheck) {
+        iface->recheck = 0;
+        uct_glex_vc_free_unused(iface);
+        uct_glex_ctl_progress_resets(iface);
+        uct_glex_rx_retry_waiting(iface);
+        uct_glex_mpq_retry(iface);
+    }
+    count = uct_glex_er_progress_starved(iface);
+    ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, NULL);
+    /* After the pending requests: what they sent took credits and acknowledgements along */
+    count     += uct_glex_iface_progress_active(iface);
+    iface->due = uct_glex_iface_is_due(iface) || !ucs_list_is_empty(&iface->er.starved);
+    return count + (iface->done - done);
+}
+
+static UCS_F_NOINLINE unsigned uct_glex_iface_progress_errors(uct_glex_iface_t *iface)
+{
+    unsigned done  = iface->done;
+    ucs_time_t now = ucs_get_time();
+
+    iface->until_errors = UCT_GLEX_ERRORS_CALLS;
+    if (now < iface->errors_next) {
+        return 0;
+    }
+    iface->errors_next = now + ucs_time_from_usec(UCT_GLEX_ERRORS_US);
+    uct_glex_er_poll_sweep(iface);
+    uct_glex_error_progress(iface);
+    return iface->done - done;
+}
+
+static UCS_F_ALWAYS_INLINE unsigned uct_glex_iface_progress_rest(uct_glex_iface_t *iface)
+{
+    unsigned count = 0;
+
+    if (ucs_unlikely(iface->due)) {
+        count += uct_glex_iface_progress_due(iface);
+    }
+    if (ucs_unlikely(--iface->until_errors == 0)) {
+        count += uct_glex_iface_progress_errors(iface);
+    }
+    return count;
+}
+
+static void uct_glex_iface_take_event(uct_glex_iface_t *iface, uint64_t word,
+                                      uct_glex_credits_t credits)
+{
+    switch (uct_glex_hdr_type(word)) {
+    case UCT_GLEX_EVENT_ER:
+        uct_glex_er_recv(iface, word, credits);
+        break;
+    case UCT_GLEX_EVENT_OP:
+        uct_glex_op_event(iface, word >> 32, UCS_OK);
+        break;
+    case UCT_GLEX_EVENT_RING:
+        uct_glex_er_recv_ring(iface, word);
+        break;
+    default:
+        ucs_debug("glex: foreign event 0x%" PRIx64 " ignored", word);
+        break;
+    }
+}
+
+static UCS_F_ALWAYS_INLINE void uct_glex_iface_take(uct_glex_iface_t *iface)
+{
+    const struct glex_ext_arrival *arrival = &iface->arrival;
+    uct_glex_credits_t credits;
+    uint64_t word;
+
+    if (ucs_unlikely(arrival->event == NULL)) {
+        uct_glex_mp_recv(iface, arrival->src.v, arrival->data, arrival->len);
+        return;
+    }
+    word         = arrival->event->cookie_1; /* once: its sender can still write there */
+    credits.word = arrival->event->cookie_0;
+    uct_glex_iface_take_event(iface, word, credits);
+}
+
+unsigned uct_glex_iface_poll(uct_glex_iface_t *iface)
+{
+    unsigned count = 0;
+
+    while ((count < UCT_GLEX_POLL_BATCH) &&
+           (glex_ext_poll(iface->nic, &iface->arrival) == GLEX_SUCCESS)) {
+        uct_glex_iface_take(iface);
+        ++count;
+    }
+    return count;
+}
+
+/* Up to a window's worth has arrived. The caller comes again, and the answer to a lonely message
+ * should not wait for another look; in a stream each look is worth it. So the window grows while it
+ * is filled. Returns how many were taken, besides the first. */
+static UCS_F_NOINLINE unsigned uct_glex_iface_take_more(uct_glex_iface_t *iface)
+{
+    unsigned count = 1;
+
+    while (glex_ext_poll(iface->nic, &iface->arrival) == GLEX_SUCCESS) {
+        uct_glex_iface_take(iface);
+        if (++count >= iface->poll_window) {
+            iface->poll_window = ucs_min(iface->poll_window + 1, UCT_GLEX_POLL_BATCH);
+            break;
+        }
+    }
+    return count - 1;
+}
+
+static UCS_F_NOINLINE unsigned uct_glex_iface_progress_arrived(uct_glex_iface_t *iface)
+{
+    unsigned count = 1;
+
+    uct_glex_iface_take(iface);
+    if (iface->poll_window == 1) {
+        iface->poll_window = 2;
+    } else {
+        count += uct_glex_iface_take_more(iface);
+    }
+    return count + uct_glex_iface_progress_rest(iface);
+}
+
+/* FIFOs had messages. Those that are never empty do not keep the queues waiting for more than a few
+ * calls. */
+static UCS_F_NOINLINE unsigned uct_glex_iface_progress_queues(uct_glex_iface_t *iface)
+{
+    ++iface->until_errors; /* this call is counted by progress_rest(), too */
+    return (glex_ext_poll(iface->nic, &iface->arrival) == GLEX_SUCCESS) ?
+           uct_glex_iface_progress_arrived(iface) : uct_glex_iface_progress_rest(iface);
+}
+
+static UCS_F_ALWAYS_INLINE unsigned uct_glex_iface_progress_fifos(uct_glex_iface_t *iface)
+{
+    if (ucs_unlikely((--iface->until_errors % UCT_GLEX_QUEUES_CALLS) == 0)) {
+        return uct_glex_iface_progress_queues(iface);
+    }
+    return ucs_unlikely(iface->due) ? uct_glex_iface_progress_due(iface) : 0;
+}
+
+/* No FIFO had a message */
+static UCS_F_NOINLINE unsigned uct_glex_iface_progress_nic(uct_glex_iface_t *iface)
+{
+    if (glex_ext_poll(iface->nic, &iface->arrival) == GLEX_SUCCESS) {
+        return uct_glex_iface_progress_arrived(iface);
+    }
+    iface->poll_window = 1;
+    return uct_glex_iface_progress_rest(iface);
+}
+
+static UCS_F_NOINLINE unsigned uct_glex_iface_progress_polled(uct_glex_iface_t *iface)
+{
+    unsigned count;
+
+    count = (iface->num_polled == 1) ? uct_glex_er_take(iface->er.polled[0]) :
+                                       uct_glex_er_poll_some(iface);
+    if (count == 0) {
+        return uct_glex_iface_progress_nic(iface);
+    }
+    /* As in uct_glex_iface_take_more(), nobody looks behind a lonely message. Where FIFOs and queues
+     * are busy the window stays open: few looks at the queues have to empty them. */
+    if (iface->poll_window == 1) {
+        iface->poll_window = 2;
+    } else if (iface->num_polled == 1) {
+        count += uct_glex_er_poll_fifo(iface->er.polled[0]);
+    }
+    return count + uct_glex_iface_progress_fifos(iface);
+}
+
+static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+
+    return (iface->num_polled > 0) ? uct_glex_iface_progress_polled(iface) :
+                                     uct_glex_iface_progress_nic(iface);
+}
+
+/* ---- completion and sleep ---- */
+
+/* Put what leaves no trace into the order of operations: iface flush waits for those */
+static ucs_status_t uct_glex_iface_settle(uct_glex_iface_t *iface)
+{
+    ucs_status_t status = UCS_OK;
+    unsigned i;
+
+    if (uct_glex_md_rdma_now(iface->md)) {
+        return UCS_OK;
+    }
+    for (i = 0; (i < iface->num_vcs) && (status == UCS_OK); ++i) {
+        if (iface->vcs[i]->dirty) {
+            status = uct_glex_rma_settle(iface->vcs[i]);
+            iface->vcs[i]->dirty = (status != UCS_OK);
+        }
+    }
+    return status;
+}
+
+static ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags,
+                                         uct_completion_t *comp)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+
+    if (comp != NULL) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    if (uct_glex_iface_settle(iface) != UCS_OK) {
+        return UCS_INPROGRESS;
+    }
+    /* What is pending on a VC that is about to fail was not posted, and will be tried again */
+    return ((iface->ops.outstanding == 0) && (iface->num_dying == 0)) ? UCS_OK : UCS_INPROGRESS;
+}
+
+static ucs_status_t uct_glex_iface_fence(uct_iface_h tl_iface, unsigned flags)
+{
+    ucs_derived_of(tl_iface, uct_glex_iface_t)->fence = 1;
+    ucs_memory_cpu_fence(); /* for copies to mapped memory */
+    return UCS_OK;
+}
+
+static ucs_status_t uct_glex_iface_event_fd_get(uct_iface_h tl_iface, int *fd_p)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+
+    if (iface->event_fd < 0) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    *fd_p = iface->event_fd;
+    return UCS_OK;
+}
+
+static ucs_status_t uct_glex_iface_event_arm(uct_iface_h tl_iface, unsigned events)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+    glex_ret_t ret;
+
+    /* What progress still has to do does not come with an event. Nor do messages in FIFOs that are
+     * polled, and credits that are published, but for who is known to sleep. */
+    if (uct_glex_error_look(iface) || uct_glex_iface_is_due(iface) || uct_glex_er_sleep(iface)) {
+        return UCS_ERR_BUSY;
+    }
+    ret = glex_ext_arm(iface->nic);
+    if (ret == GLEX_BUSY) {
+        return UCS_ERR_BUSY;
+    }
+    return uct_glex_status(ret);
+}
+
+/* ---- life ---- */
+
+static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
+                                       const uct_glex_iface_config_t *config)
+{
+    size_t er_max = ucs_min(UCT_GLEX_ER_MAX_LENGTH, config->erq_unit_size *
+                            uct_glex_fifo_max_message(config->erq_size / config->erq_unit_size));
+
+    iface->channels            = config->channels;
+    iface->config.rma_buf_size = config->rma_buf_size;
+    iface->config.max_bcopy    = config->srq_unit_size;
+    iface->config.max_rma_short = uct_glex_md_rdma_now(iface->md) ?
+                                  uct_glex_iface_max_rdma(iface) : UCT_GLEX_IMM_PUT_LEN;
+    if (!uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_SR)) {
+        iface->config.max_bcopy = ucs_min(iface->config.max_bcopy, er_max);
+    }
+}
+
+/* Events on their way for other reasons than ER: units fetched, RMA that is not over when it is
+ * posted, zero copy, our Gets */
+static unsigned uct_glex_iface_op_events(const uct_glex_md_t *md,
+                                         const uct_glex_iface_config_t *config)
+{
+    unsigned rma = uct_glex_md_rdma_now(md) ? 0 : config->rma_req_capacity;
+
+    return 2 * config->srq_capacity + rma +
+           (2 + UCT_GLEX_ZC_MAX_IOV) * config->zc_req_capacity + UCT_GLEX_POLL_BATCH;
+}
+
+static ucs_status_t uct_glex_iface_init_nic(uct_glex_iface_t *iface)
+{
+    glex_ep_addr_t addr;
+    ucs_status_t status;
+
+    status = uct_glex_md_ep_get(iface->md, &iface->nic, &iface->ep_index);
+    if (status != UCS_OK) {
+        return status;
+    }
+    glex_get_ep_addr(iface->nic, &addr);
+    iface->ep_addr = addr.v;
+    iface->key     = iface->md->key;
+    if (glex_ext_event_fd(iface->nic, &iface->event_fd) != GLEX_SUCCESS) {
+        iface->event_fd = -1;
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t uct_glex_iface_init_channels(uct_glex_iface_t *iface,
+                                                 const uct_glex_iface_config_t *config)
+{
+    unsigned events = uct_glex_iface_op_events(iface->md, config);
+    struct glex_ep_attr attr;
+    ucs_status_t status;
+
+    glex_query_ep(iface->nic, &attr);
+    status = uct_glex_mpq_init(iface, config, attr.mpq_capacity);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (attr.eq_capacity <= events) {
+        ucs_error("glex: an event queue of %u entries is too small for what may be on its way, "
+                  "%u: raise UCX_GLEX_EP_EQ_CAPACITY, or lower SRQ_CAPACITY or ZC_REQ_CAPACITY",
+                  attr.eq_capacity, events);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    status = uct_glex_sr_init(iface, config);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = uct_glex_er_init(iface, config, attr.eq_capacity - events);
+    if (status != UCS_OK) {
+        goto err_sr;
+    }
+    status = uct_glex_op_init(iface, config);
+    if (status != UCS_OK) {
+        goto err_er;
+    }
+    status = uct_glex_rx_init(iface);
+    if (status != UCS_OK) {
+        goto err_op;
+    }
+    return UCS_OK;
+
+err_op:
+    uct_glex_op_cleanup(iface);
+err_er:
+    uct_glex_er_cleanup_iface(iface);
+err_sr:
+    uct_glex_sr_cleanup(iface);
+    return status;
+}
+
+/* How the user wants data aligned that a handler keeps. None is handed over for keeping
+ * (UCT_CB_PARAM_FLAG_DESC), so there is nothing to align, but nonsense is refused. */
+static ucs_status_t uct_glex_iface_check_alignment(const uct_iface_params_t *params)
+{
+    size_t alignment = UCT_IFACE_PARAM_VALUE(params, am_alignment, AM_ALIGNMENT, 1);
+    size_t offset    = UCT_IFACE_PARAM_VALUE(params, am_align_offset, AM_ALIGN_OFFSET, 0);
+
+    if ((alignment == 0) || !ucs_is_pow2(alignment)) {
+        ucs_error("glex: active message alignment %zu is not a power of two", alignment);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if ((offset != 0) && !(params->field_mask & UCT_IFACE_PARAM_FIELD_AM_ALIGNMENT)) {
+        ucs_error("glex: active message offset %zu without an alignment", offset);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    return UCS_OK;
+}
+
+static uct_iface_ops_t uct_glex_iface_ops;
+static uct_iface_internal_ops_t uct_glex_iface_internal_ops;
+
+static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
+                           const uct_iface_params_t *params, const uct_iface_config_t *tl_config)
+{
+    const uct_glex_iface_config_t *config = ucs_derived_of(tl_config, uct_glex_iface_config_t);
+    ucs_status_t status;
+
+    UCT_CHECK_PARAM(params->field_mask & UCT_IFACE_PARAM_FIELD_OPEN_MODE,
+                    "UCT_IFACE_PARAM_FIELD_OPEN_MODE is not defined");
+    UCT_CHECK_PARAM(params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE,
+                    "glex can only be opened as a device");
+    status = uct_glex_iface_config_check(config);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = uct_glex_iface_check_alignment(params);
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &uct_glex_iface_ops, &uct_glex_iface_internal_ops,
+                              md, worker, params,
+                              tl_config UCS_STATS_ARG(NULL) UCS_STATS_ARG(UCT_GLEX_NAME));
+
+    self->md          = ucs_derived_of(md, uct_glex_md_t);
+    self->uuid        = (uint32_t)ucs_generate_uuid((uintptr_t)self);
+    self->vc_gen      = self->uuid >> 16;
+    self->vcs         = NULL;
+    self->vcs_size    = 0;
+    self->num_vcs     = 0;
+    self->recheck     = 0;
+    self->due         = 0;
+    self->poll_window = 1;
+    self->num_polled  = 0;
+    self->poll_hand   = 0;
+    memset(&self->arrival, 0, sizeof(self->arrival));
+    self->dispatching = NULL;
+    self->done        = 0;
+    self->fence       = 0;
+    self->until_errors = UCT_GLEX_ERRORS_CALLS;
+    self->errors_next  = 0;
+    self->watch_next   = 0;
+    self->watch_hand   = 0;
+    self->num_resets   = 0;
+    self->num_dying    = 0;
+    self->has_error    = 0;
+    self->goodbye_ms   = UCT_GLEX_GOODBYE_MS;
+    ucs_list_head_init(&self->active);
+    ucs_list_head_init(&self->unused_vcs);
+    ucs_arbiter_init(&self->arbiter);
+    memset(&self->er, 0, sizeof(self->er));
+    ucs_list_head_init(&self->er.starved);
+    kh_init_inplace(uct_glex_vc, &self->vc_hash);
+
+    uct_glex_iface_init_config(self, config);
+    status = uct_glex_iface_init_nic(self);
+    if (status != UCS_OK) {
+        goto err_hash;
+    }
+    status = uct_glex_iface_init_channels(self, config);
+    if (status != UCS_OK) {
+        goto err_nic;
+    }
+    return UCS_OK;
+
+err_nic:
+    uct_glex_md_ep_put(self->md, self->ep_index);
+err_hash:
+    kh_destroy_inplace(uct_glex_vc, &self->vc_hash);
+    return status;
+}
+
+static UCS_CLASS_CLEANUP_FUNC(uct_glex_iface_t)
+{
+    unsigned i;
+
+    uct_base_iface_progress_disable(&self->super.super,
+                                    UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
+    for (i = 0; i < self->num_vcs; ++i) {
+        uct_glex_vc_destroy(self->vcs[i]);
+    }
+    uct_glex_vc_free_unused(self);
+    ucs_free(self->vcs);
+    uct_glex_rx_cleanup(self);
+    uct_glex_op_cleanup(self);
+    uct_glex_er_cleanup_iface(self);
+    uct_glex_sr_cleanup(self);
+    kh_destroy_inplace(uct_glex_vc, &self->vc_hash);
+    ucs_arbiter_cleanup(&self->arbiter);
+    uct_glex_md_ep_put(self->md, self->ep_index);
+}
+
+UCS_CLASS_DEFINE(uct_glex_iface_t, uct_base_iface_t);
+static UCS_CLASS_DEFINE_NEW_FUNC(uct_glex_iface_t, uct_iface_t, uct_md_h, uct_worker_h,
+                                 const uct_iface_params_t*, const uct_iface_config_t*);
+static UCS_CLASS_DEFINE_DELETE_FUNC(uct_glex_iface_t, uct_iface_t);
+
+static uct_iface_ops_t uct_glex_iface_ops = {
+    .ep_put_short             = uct_glex_ep_put_short,
+    .ep_put_bcopy             = uct_glex_ep_put_bcopy,
+    .ep_put_zcopy             = uct_glex_ep_put_zcopy,
+    .ep_get_short             = uct_glex_ep_get_short,
+    .ep_get_bcopy             = uct_glex_ep_get_bcopy,
+    .ep_get_zcopy             = uct_glex_ep_get_zcopy,
+    .ep_atomic_cswap64        = uct_glex_ep_atomic_cswap64,
+    .ep_atomic64_post         = uct_glex_ep_atomic64_post,
+    .ep_atomic64_fetch        = uct_glex_ep_atomic64_fetch,
+    .ep_atomic_cswap32        = uct_glex_ep_atomic_cswap32,
+    .ep_atomic32_post         = uct_glex_ep_atomic32_post,
+    .ep_atomic32_fetch        = uct_glex_ep_atomic32_fetch,
+    .ep_am_short              = uct_glex_ep_am_short,
+    .ep_am_short_iov          = uct_glex_ep_am_short_iov,
+    .ep_am_bcopy              = uct_glex_ep_am_bcopy,
+    .ep_am_zcopy              = uct_glex_ep_am_zcopy,
+    .ep_pending_add           = uct_glex_ep_pending_add,
+    .ep_pending_purge         = uct_glex_ep_pending_purge,
+    .ep_flush                 = uct_glex_ep_flush,
+    .ep_fence                 = uct_glex_ep_fence,
+    .ep_check                 = uct_glex_ep_check,
+    .ep_create                = UCS_CLASS_NEW_FUNC_NAME(uct_glex_ep_t),
+    .ep_destroy               = UCS_CLASS_DELETE_FUNC_NAME(uct_glex_ep_t),
+    .iface_flush              = uct_glex_iface_flush,
+    .iface_fence              = uct_glex_iface_fence,
+    .iface_progress_enable    = uct_base_iface_progress_enable,
+    .iface_progress_disable   = uct_base_iface_progress_disable,
+    .iface_progress           = uct_glex_iface_progress,
+    .iface_event_fd_get       = uct_glex_iface_event_fd_get,
+    .iface_event_arm          = uct_glex_iface_event_arm,
+    .iface_close              = UCS_CLASS_DELETE_FUNC_NAME(uct_glex_iface_t),
+    .iface_query              = uct_glex_iface_query,
+    .iface_get_address        = uct_glex_iface_get_address,
+    .iface_get_device_address = uct_glex_iface_get_device_address,
+    .iface_is_reachable       = uct_glex_iface_is_reachable
+};
+
+static uct_iface_internal_ops_t uct_glex_iface_internal_ops = {
+    UCT_GLEX_IFACE_INTERNAL_OPS
+    .iface_estimate_perf = uct_base_iface_estimate_perf,
+    .iface_vfs_refresh   = (uct_iface_vfs_refresh_func_t)ucs_empty_function,
+    .ep_query            = (uct_ep_query_func_t)ucs_empty_function_return_unsupported,
+    .ep_invalidate       = (uct_ep_invalidate_func_t)ucs_empty_function_return_unsupported
+};
+
+static ucs_status_t uct_glex_query_devices(uct_md_h md, uct_tl_device_resource_t **devices_p,
+                                           unsigned *num_devices_p)
+{
+    char name[UCT_DEVICE_NAME_MAX];
+
+    ucs_snprintf_zero(name, sizeof(name), UCT_GLEX_DEVICE_NAME,
+                      ucs_derived_of(md, uct_glex_md_t)->nic);
+    return uct_single_device_resource(md, name, UCT_DEVICE_TYPE_NET, UCS_SYS_DEVICE_ID_UNKNOWN,
+                                      devices_p, num_devices_p);
+}
+
+UCT_TL_DEFINE_ENTRY(&uct_glex_component, glex, uct_glex_query_devices, uct_glex_iface_t, "GLEX_",
+                    uct_glex_iface_config_table, uct_glex_iface_config_t)
+
+UCT_SINGLE_TL_INIT(&uct_glex_component, glex, , , )
