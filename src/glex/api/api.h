@@ -19,7 +19,7 @@ glex_ret_t glex_rdma_post(glex_ep_handle_t ep, glex_rdma_req_t *req, glex_rdma_r
  */
 glex_ret_t glex_event_post(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req);
 
-/* ---- the queues: `which` is GLEX_RING_MPQ or GLEX_RING_EQ ------------------------------------- */
+/* ---- the queues: `which` is GLEX_RING_MPQ or GLEX_RING_EQ ------------------------------------ */
 
 /** A probed entry: the slot in its ring, or a copy of it; `ret` says why there is none. */
 struct glex_entry {
@@ -53,7 +53,7 @@ static GLEX_ALWAYS_INLINE bool glex_queue_holds(int which, uint32_t *len)
     return false;
 }
 
-/** The published entry at `*pos_p`, which is moved over slots that hold none; NULL: there is none. */
+/** The published entry at `*pos_p`, which is moved over slots that hold none; NULL: none. */
 static GLEX_ALWAYS_INLINE void *glex_queue_find(struct glex_endpoint *ep, int which,
                                                 uint64_t *pos_p, uint32_t *len_p)
 {
@@ -136,7 +136,7 @@ uint64_t glex_wait_deadline(int32_t timeout);
 
 /**
  * Wait until there is something to look at, at position `pos` of a ring. Of an endpoint that
- * several threads use the lock is given back meanwhile, and SUCCESS means to look at everything anew.
+ * several threads use the lock is given back meanwhile; SUCCESS means to look at everything anew.
  * @param none  What to return when nothing came.
  */
 glex_ret_t glex_wait_for(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos,

@@ -24,8 +24,8 @@ glex_ret_t glex_num_of_device(uint32_t *num)
 }
 
 /*
- * While a device has no endpoint its directory may be removed by others, and made anew: the
- * descriptor is then one of nowhere.
+ * While a device has no endpoint, other processes may remove its directory and make it anew. The
+ * descriptor then refers to a deleted directory.
  */
 static glex_ret_t device_renew_fabric(struct glex_nic *dev)
 {
@@ -43,7 +43,7 @@ static glex_ret_t device_renew_fabric(struct glex_nic *dev)
     return ret;
 }
 
-/* What crashed programs left is removed by the next one of the user, once. */
+/* Remove segments of crashed programs, once in each process. */
 static void device_reap_once(int dirfd)
 {
     static bool reaped;
@@ -138,7 +138,7 @@ glex_ret_t glex_device_create_segment(struct glex_nic *dev,
             ret = glex_segment_create(dev->dirfd, hdr, num, seg);
             dev->num_eps += ret == GLEX_SUCCESS;
         }
-        /* It may also be removed between our opening it and our putting a file there. */
+        /* The directory may also be removed after we opened it and before we make the file. */
     } while (ret == GLEX_SYS_ERR && errno == ENOENT && glex_fabric_is_stale(dev->dirfd));
     pthread_mutex_unlock(&dev->device.mutex);
     return ret;

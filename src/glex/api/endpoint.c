@@ -37,8 +37,8 @@ static void ep_set_functions(struct glex_endpoint *ep)
     ep->base = (struct glex_ep){glex_mp_post, glex_imm_rdma_post, glex_rdma_post};
 }
 
-/* The child gets endpoints that no other thread is changing just then. A thread that has the lock of
- * one never takes that of the list. */
+/* Lock all endpoints, so that the child does not inherit one that another thread is changing. A
+ * thread with an endpoint's lock never takes the lock of the list. */
 static void endpoints_prefork(void)
 {
     struct glex_endpoint *ep;
@@ -126,7 +126,7 @@ static void endpoints_remove(struct glex_endpoint *ep)
     pthread_mutex_unlock(&endpoints_lock);
 }
 
-/* What was posted and is not with the network yet. Not where exit() interrupted just that. */
+/* At exit, send what waits for the network. Not if exit() was called in the middle of a post. */
 static void ep_exit_net(struct glex_endpoint *ep)
 {
     if (ep->net == NULL || (ep->threads.on && pthread_mutex_trylock(&ep->threads.lock) != 0)) {

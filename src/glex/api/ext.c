@@ -168,12 +168,12 @@ glex_ret_t glex_ext_forget_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_add
     if (peer != NULL && !living) {
         glex_peer_drop(ep, peer);
     }
-    /* Of those that are gone only: a new process may have the address of a dead one at once. */
+    /* Release memory of gone peers only: a new process may already have a dead one's address. */
     glex_peer_release(ep, addr);
     if (living) {
         return GLEX_BUSY;
     }
-    /* One that is just ending may be attached once more, by an answer to what it has sent. */
+    /* A peer that is just ending may be attached once more, by an answer to a message of it. */
     return glex_segment_exists(ep->dev->dirfd, addr) ? GLEX_BUSY : GLEX_SUCCESS;
 }
 

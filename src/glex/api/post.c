@@ -6,7 +6,7 @@
 #include "core/shm.h"
 #include "net/net.h"
 
-/* What to return of a request that was carried out, failed and left an error request, or neither. */
+/* What to return for a request that was carried out, or left an error request, or is BUSY. */
 static glex_ret_t post_ret(int status)
 {
     return status == GLEX_REQ_BUSY ? GLEX_BUSY : GLEX_SUCCESS;
@@ -88,7 +88,7 @@ static __attribute__((noinline)) glex_ret_t mp_post_chain(struct glex_endpoint *
     return GLEX_SUCCESS;
 }
 
-/* The shortest way: one request that meets no obstacle; as imm_rdma_post_message(). */
+/* The fast path: one request that meets no obstacle; as imm_rdma_post_message(). */
 static inline bool mp_post_message(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
 {
     struct glex_peer *peer = glex_endpoint_hinted_peer(ep, req->rmt_ep_addr);
@@ -217,10 +217,10 @@ imm_rdma_post_chain(struct glex_endpoint *ep, glex_imm_rdma_req_t *req,
 }
 
 /*
- * The shortest way: one request, what a transport posts for each short message, that meets no
- * obstacle. Returns false with nothing done where it is another one, or meets one. It calls
- * nothing, so that all stays in registers: of a latency of 80 ns every ten instructions are a
- * hundredth.
+ * The fast path: one request, like the one that a transport posts for each short message. Returns
+ * false, and has done nothing, if the request is of another kind or meets an obstacle. It calls no
+ * function, so that everything stays in registers: ten instructions are one per cent of a latency
+ * of 80 ns.
  */
 static inline bool imm_rdma_post_message(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req)
 {
@@ -341,7 +341,7 @@ static void rdma_publish_local_event(struct glex_endpoint *ep, struct glex_event
     }
 }
 
-/* Memory of this process that a request names, or NULL. An empty request touches none. */
+/* The memory of this process that a request names, or NULL. An empty request needs none. */
 static char *rdma_local(const struct glex_endpoint *ep, const glex_rdma_req_t *req)
 {
     static char nothing;

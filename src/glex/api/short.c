@@ -1,6 +1,6 @@
 /*
- * Messages with a header of two words (glex_ext.h): as an event with data or as an MP, and the one
- * poll point of both queues. What a transport does for each short message, with nothing between.
+ * Short messages (glex_ext.h), as an event with data or as an MP, and one poll point for both
+ * queues. A transport calls these functions for each short message.
  */
 #include "api/api.h"
 #include "core/shm.h"
@@ -19,7 +19,8 @@ static GLEX_ALWAYS_INLINE void short_fill(uint8_t *dst, uint64_t head, const voi
     }
 }
 
-/* Whatever meets an obstacle: one piece of data, and the link's own way. */
+/* The slow path, for what the fast path does not handle: put the data together, and post it by the
+ * link's function. */
 static glex_ret_t GLEX_NOINLINE event_post_slow(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
                                                 uint64_t cookie_0, uint64_t cookie_1,
                                                 uint64_t head, const void *payload, uint32_t len)
@@ -112,8 +113,8 @@ glex_ret_t glex_ext_post_mp(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, u
 
 /* ---- polling --------------------------------------------------------------------------------- */
 
-/* Many polls found nothing: look after stalled queues and delayed posts. Other threads may be posting:
- * with the lock. */
+/* Many polls found nothing: look after stalled queues and delayed posts. With the lock, because
+ * other threads may be posting. */
 static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
 {
     if (ep->forked) {
@@ -127,8 +128,8 @@ static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
     return GLEX_NO_EVENT;
 }
 
-/* Give the entries that were taken back to their producers. Out of line, like everything that is not
- * done for each message: the rest of a poll then needs no registers saved. It counts as an empty
+/* Give the entries that were taken back to their producers. Out of line, like everything that is
+ * not done for each message: the rest of a poll then needs no registers saved. It counts as an empty
  * poll, because one queue may be stalled while the other one is never empty for long. */
 static __attribute__((noinline)) glex_ret_t poll_release(struct glex_endpoint *ep)
 {
@@ -149,7 +150,7 @@ static GLEX_NOINLINE void poll_take_slow(struct glex_endpoint *ep, struct glex_r
     }
 }
 
-/* One more was taken. The last one before it is not in use any more. */
+/* Take one more entry. The program does not use the previous one any more. */
 static GLEX_ALWAYS_INLINE void poll_take(struct glex_endpoint *ep, struct glex_ring_rx *rx)
 {
     if (glex_unlikely(++ep->poll.held > POLL_HELD_MAX || rx->armed)) {
@@ -158,8 +159,8 @@ static GLEX_ALWAYS_INLINE void poll_take(struct glex_endpoint *ep, struct glex_r
     rx->cursor++;
 }
 
-/* The slot that was taken holds no entry. Skip a run of such slots, then poll again. A loop, because
- * there may be so many that calls within calls would not fit the stack. */
+/* The slot that was taken holds no entry. Skip a run of such slots, then poll again. A loop: there
+ * may be so many of them that recursion would not fit the stack. */
 static GLEX_NOINLINE glex_ret_t poll_skip(struct glex_endpoint *ep, int which,
                                           struct glex_ext_arrival *arrival)
 {
@@ -177,7 +178,7 @@ static GLEX_NOINLINE glex_ret_t poll_skip(struct glex_endpoint *ep, int which,
     return glex_ext_poll(&ep->base, arrival);
 }
 
-/* An event without data for who takes it, or none. */
+/* The slot holds an event without data for the caller, or no entry. */
 static GLEX_NOINLINE glex_ret_t poll_event_other(struct glex_endpoint *ep,
                                                  const struct glex_event_slot *slot, uint32_t len,
                                                  struct glex_ext_arrival *arrival)

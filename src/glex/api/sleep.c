@@ -94,7 +94,7 @@ static glex_ret_t sleep_until(struct glex_endpoint *ep, struct glex_ring_rx *rx,
         armed = glex_ring_arm(rx, pos);
     }
     if (armed && (glex_coll_is_pending(ep) || !glex_net_arm(ep))) {
-        glex_ring_disarm(rx); /* a sequence of ours is to be carried on, or the network: look again */
+        glex_ring_disarm(rx); /* a collective or the network has something to do: look again */
         armed = false;
     }
     if (armed) {
@@ -215,7 +215,7 @@ glex_ret_t glex_ext_event_fd(glex_ep_handle_t handle, int *fd)
     return ret;
 }
 
-/* Whether the oldest entry was claimed for nothing, as by a producer that was killed. */
+/* Whether the oldest slot holds no entry, because its producer was killed or gave it up. */
 static bool sleep_oldest_is_nothing(const struct glex_ring_rx *rx)
 {
     uint64_t ctrl;
@@ -224,8 +224,8 @@ static bool sleep_oldest_is_nothing(const struct glex_ring_rx *rx)
            GLEX_CTRL_LEN(ctrl) == GLEX_CTRL_LEN_SKIP;
 }
 
-/* What holds nothing is passed over here: a program that arms again and again need not probe for
- * it. */
+/* Ask to be woken by the next entry. Slots of killed producers are skipped here, so that a program
+ * that only arms and sleeps need not probe for them. */
 static bool sleep_arm_ring(struct glex_endpoint *ep, struct glex_ring_rx *rx)
 {
     while (!glex_ring_arm(rx, rx->head)) {
@@ -251,9 +251,9 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t handle)
     if (ret != GLEX_SUCCESS) {
         return ret;
     }
-    glex_fault_flush(ep); /* whoever sleeps posts nothing that delayed messages could wait for */
-    glex_net_progress(ep); /* and nothing that would take a frame along */
-    /* Before arming: what comes later stays, and wakes at once. */
+    glex_fault_flush(ep); /* delayed messages wait for later posts: a sleeper posts nothing */
+    glex_net_progress(ep); /* send what waits for later requests, too */
+    /* Before arming: a wake-up that comes after this stays, and wakes at once. */
     glex_wait_drain(ep);
     if (!sleep_arm_ring(ep, &ep->eq)) {
         return GLEX_BUSY;
@@ -267,7 +267,7 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t handle)
         glex_ring_disarm(&ep->mpq);
         glex_coll_idle(ep);
         glex_net_progress(ep);
-        return GLEX_BUSY; /* what they carried out may have come to our own queues */
+        return GLEX_BUSY; /* their requests may have put something into our own queues */
     }
     return sleep_start_timer(ep);
 }

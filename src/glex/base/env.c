@@ -34,7 +34,7 @@ static bool env_number(const char *name, uint64_t min, uint64_t max, uint32_t *v
     return true;
 }
 
-/* It becomes the name of a directory: no way out of the parent, nothing hidden. */
+/* The name of a directory: without '/', and not hidden. */
 static bool env_fabric(void)
 {
     const char *text = getenv("GLEX_FABRIC");
@@ -243,7 +243,7 @@ static bool env_fault(const char *text, struct glex_fault_spec *spec)
 
 #endif
 
-/* All are looked at even after a mistake, so that a user learns of all of them at once. */
+/* Read all variables even after a mistake, so that the user sees all mistakes at once. */
 static void env_read(void)
 {
     const char *fault = getenv("GLEX_FAULT");

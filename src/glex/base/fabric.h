@@ -49,7 +49,7 @@ bool glex_fabric_parse_name(const char *name, uint64_t *addr_p);
 /**
  * Call `fn` with the address of each segment until it returns false.
  * @return What the last call returned; true where there was none; false where the directory cannot
- *         be read, so that nobody is taken for not being there.
+ *         be read: then an endpoint that was not found is not presumed dead.
  */
 bool glex_fabric_foreach(int dirfd, bool (*fn)(int dirfd, uint64_t addr, void *arg), void *arg);
 

@@ -30,7 +30,8 @@ struct glex_nic {
     uint32_t        num_eps;
     struct glex_ext_device_attr caps;
     struct glex_net_place net; /* not on: there is none */
-    const struct glex_link *links[2]; /* within the fabric; to other hosts. The first that reaches a NIC is used */
+    const struct glex_link *links[2]; /* within the fabric, to other hosts: the first that reaches
+                                         a NIC is used */
 };
 
 static inline struct glex_nic *glex_nic(glex_device_handle_t dev)

@@ -108,7 +108,7 @@ static inline void glex_endpoint_leave(struct glex_endpoint **ep)
     glex_endpoint_unlock(*ep);
 }
 
-/** From here to the end of the block this thread has the endpoint to itself. */
+/** Lock the endpoint until the end of the block. */
 #define GLEX_LOCKED(ep)                                                                           \
     struct glex_endpoint *locked_ep __attribute__((cleanup(glex_endpoint_leave), unused)) =       \
         glex_endpoint_locked(ep)
@@ -121,7 +121,8 @@ static inline struct glex_peer *glex_endpoint_recent_peer(struct glex_endpoint *
     return glex_likely(ep->peers.cache[i].addr == addr) ? ep->peers.cache[i].peer : NULL;
 }
 
-/** The same of an address as the program gave it, which may bear a hint: then always. */
+/** The peer with an address that a program gave: by the address's hint, if it has one, else among
+ *  those used last. */
 static inline struct glex_peer *glex_endpoint_hinted_peer(struct glex_endpoint *ep,
                                                           glex_ep_addr_t addr)
 {

@@ -13,7 +13,7 @@ void glex_error_cleanup(struct glex_endpoint *ep)
     free(ep->errors.list);
 }
 
-/* A peer that was replaced twice during one request is simply gone. */
+/* A peer that was replaced twice during one request counts as gone. */
 static enum glex_err_req_status error_status(int status)
 {
     return status == GLEX_REQ_PEER_GONE ? GLEX_ERR_STATUS_DEST_VP_STOP
@@ -30,7 +30,7 @@ static void error_push(struct glex_endpoint *ep, const struct glex_err_req *err)
     } else if (err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL) {
         GLEX_COUNT(ep, mp_lost, 1);
     }
-    /* A program that never polls loses the latest; the counter tells of them. */
+    /* A program that never polls loses the newest; the counter counts them, too. */
     if (queue->tail - queue->head < GLEX_ERROR_CAPACITY) {
         queue->list[queue->tail++ % GLEX_ERROR_CAPACITY] = *err;
     }

@@ -1,6 +1,6 @@
 /*
- * A link: the way from a request to the endpoint it is for, chosen by NIC id. Shared memory is the
- * only one; NICs of other hosts are to be reached by a second one, without a change above.
+ * A link: how requests reach the endpoints of a NIC. There is one through shared memory (shm.h) and
+ * one to other hosts (net/net.h); fault injection and capture are links in front of the first.
  */
 #ifndef GLEX_LINK_H
 #define GLEX_LINK_H
@@ -32,12 +32,12 @@ struct glex_link {
     /** Whether the peer endpoint still exists. */
     bool (*is_living)(struct glex_endpoint *ep, const struct glex_peer *peer);
 
-    /* Carry out one well-formed request, completely. */
+    /* Carry out one well-formed request. If is_remote, only begin to. */
     int (*send_mp)(struct glex_endpoint *ep, struct glex_peer *peer,
                    const glex_imm_mp_req_t *req);
     int (*imm_put)(struct glex_endpoint *ep, struct glex_peer *peer,
                    const glex_imm_rdma_req_t *req);
-    /** The event of the request, its data with it: stays in the slot until it is taken. */
+    /** Post the event of the request. Its data stays in the slot for whoever takes the event. */
     int (*event)(struct glex_endpoint *ep, struct glex_peer *peer,
                  const glex_imm_rdma_req_t *req);
     int (*rdma)(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,

@@ -66,8 +66,8 @@ static bool peer_grow_hints(struct glex_peer_table *table)
     return true;
 }
 
-/* A place close to the others': with very many peers, that of four is in one cache line. Without
- * one a peer is found by its address. */
+/* Give a peer the lowest free entry: four entries share a cache line, which counts with very many
+ * peers. Where there is no entry, the peer is found by its address. */
 static void peer_give_hint(struct glex_peer_table *table, struct glex_peer *peer)
 {
     uint32_t i = table->free_hint;
@@ -177,8 +177,8 @@ void glex_peer_orphan(struct glex_peer_table *table, struct glex_peer *peer)
 }
 
 /*
- * The shared memory is given back, and the program may still store where it has pointers to: there
- * is memory of its own now, put there in one step so that there is none missing for a moment.
+ * Release the shared memory of a mapping. The program may still have pointers into it and store
+ * there, so private memory takes its place.
  */
 static bool peer_release_mapping(const struct glex_mapping *map)
 {
@@ -236,7 +236,7 @@ void glex_peer_unmap(struct glex_mapping *map)
     free(map);
 }
 
-/* Longer chains where there is no memory for more buckets: slower, still right. */
+/* Double the number of buckets. Without memory for them chains get longer: slower, still right. */
 static void peer_grow(struct glex_peer_table *table)
 {
     struct glex_peer_table old = *table;
@@ -316,7 +316,7 @@ struct glex_peer *glex_peer_find(struct glex_endpoint *ep, uint64_t addr, int *s
     if (peer == NULL) {
         peer = peer_attach(ep, addr, status_p);
     }
-    /* What is in the cache is used without a lock. */
+    /* The cache is read without the lock: an endpoint that several threads use has an empty one. */
     if (peer != NULL && !ep->threads.on) {
         table->cache[i].addr = addr;
         table->cache[i].peer = peer;

@@ -120,8 +120,7 @@ struct glex_peer *glex_peer_again(struct glex_endpoint *ep, struct glex_peer *pe
 /** Keep a mapping of a peer until the endpoint is destroyed. */
 void glex_peer_pin(struct glex_peer *peer, struct glex_mapping *map);
 
-/** Keep what a peer shares with all mapped, as above: its queues, its table of registrations.
- *  False: no memory. */
+/** Keep the mapping of a peer's queues and table of registrations likewise. False: no memory. */
 bool glex_peer_pin_base(struct glex_peer *peer);
 
 /** A peer is being detached: keep its pinned mappings. */

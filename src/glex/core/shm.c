@@ -217,7 +217,7 @@ int GLEX_NOINLINE glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *p
         return GLEX_REQ_PEER_GONE;
     }
     if (ret == GLEX_RING_NO_RECEIVER) {
-        return GLEX_ERR_STATUS_DEST_VP_STOP; /* it is still the same peer: no other one to look for */
+        return GLEX_ERR_STATUS_DEST_VP_STOP; /* the same peer: no other one to look for */
     }
     now = glex_now_ns();
     if (now - peer->checked >= SHM_CHECK_NS) {
@@ -249,7 +249,7 @@ static bool shm_read_entry(const struct glex_mmt_entry *entry, struct glex_mmt_e
     return false;
 }
 
-/* A pinned mapping stays: whoever registers the same memory again and again has it mapped once. */
+/* A pinned mapping that contains the range: later registrations of the same memory share it. */
 static struct glex_mapping *shm_find_pinned(const struct glex_peer *peer, uint64_t start,
                                             uint64_t size)
 {

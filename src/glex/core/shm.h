@@ -10,7 +10,7 @@
 
 extern const struct glex_link glex_shm_link;
 
-/* Its functions that a link in front of it takes over; see link.h. */
+/* Its functions, for the links in front of it; see link.h. */
 bool glex_shm_reaches(struct glex_nic *dev, uint32_t nic_id);
 struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p);
 void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer);
@@ -223,7 +223,7 @@ static inline int glex_shm_post_event(struct glex_endpoint *ep, struct glex_peer
                           GLEX_CTRL_LEN_STAYS);
 }
 
-/* The posting functions' way to a link: without an indirect call where it is this one. */
+/* Post by a peer's link, without an indirect call if that is this one. */
 static inline int glex_link_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
                                     const glex_imm_mp_req_t *req)
 {

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Who waits for an answer may post nothing more that a delayed message could wait for: it arrives
- * after so long, at a poll that finds nothing. */
+/* A delayed message waits for later requests. A program that waits for an answer may post none, so
+ * the message is sent after this time as well, at a poll that finds nothing. */
 #define FAULT_DELAY_NS 100000
 
-/* A message on its way for longer than it should be. */
+/* A delayed message. */
 struct fault_delayed {
     struct fault_delayed *next;
     uint64_t due; /* goes after so many requests of the endpoint */
@@ -130,7 +130,6 @@ static int fault_delay(struct glex_endpoint *ep, const glex_imm_mp_req_t *req, u
 
 /* ---- the link -------------------------------------------------------------------------------- */
 
-/* What every request meets before it is carried out. */
 int glex_fault_enter(struct glex_endpoint *ep, int32_t flag)
 {
     const struct glex_fault_spec *spec = ep->fault->spec;
@@ -148,7 +147,8 @@ int glex_fault_enter(struct glex_endpoint *ep, int32_t flag)
     return GLEX_REQ_DONE;
 }
 
-/* Others go after it. A request whose peer is gone is not done with: it comes once more. */
+/* After a request: send the delayed messages that are due. Not if its peer is gone, because the
+ * caller then posts the request once more. */
 static int fault_leave(struct glex_endpoint *ep, int status)
 {
     if (status != GLEX_REQ_PEER_GONE) {

@@ -17,11 +17,11 @@ struct glex_fault;
 
 extern const struct glex_link glex_fault_link;
 
-/** Set up ep->fault, if faults are asked for. */
+/** Set up ep->fault, if GLEX_FAULT is set. */
 glex_ret_t glex_fault_init(struct glex_endpoint *ep);
 
-/** What every request meets before it is carried out, of an endpoint with ep->fault:
- *  GLEX_REQ_DONE, or GLEX_REQ_BUSY. */
+/** Called for each request before it is carried out, if the endpoint has ep->fault.
+ *  @return GLEX_REQ_DONE: carry it out; GLEX_REQ_BUSY: refuse it. */
 int glex_fault_enter(struct glex_endpoint *ep, int32_t flag);
 
 /** Send what is still delayed, and free it. */

@@ -48,11 +48,11 @@ glex_ret_t glex_segment_create(int dirfd, const struct glex_segment_header *hdr,
 /** Retire it and unmap it. */
 void glex_segment_destroy(int dirfd, struct glex_segment *seg);
 
-/** In a child of fork(), which does not own the segment: let go of its lock, and put blank memory where
- *  it was. */
+/** In a child of fork(), which does not own the segment: let go of its lock, and put blank memory
+ *  where it was. */
 void glex_segment_fork(struct glex_segment *seg);
 
-/** Put private memory of zeros at an address, in one step, so that it is never unmapped for a moment.
+/** Put private memory of zeros at an address. In one step: at no moment nothing is mapped there.
  *  False, and errno: no memory. */
 bool glex_segment_blank(void *addr, uint64_t size);
 
