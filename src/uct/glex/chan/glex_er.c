@@ -110,19 +110,19 @@ void uct_glex_er_cleanup_iface(uct_glex_iface_t *iface)
 void uct_glex_er_request(uct_glex_vc_t *vc)
 {
     if (uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_ER) &&
-        (vc->er_state == UCT_GLEX_ER_NONE)) {
-        vc->er_state = UCT_GLEX_ER_REQUESTED;
+        (vc->er_tx == NULL) && !vc->er_requested) {
+        vc->er_requested = 1;
         uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_REQUEST);
     }
 }
 
 void uct_glex_er_refused(uct_glex_vc_t *vc)
 {
-    if (vc->er_state != UCT_GLEX_ER_REQUESTED) {
+    if (!vc->er_requested) {
         return;
     }
-    vc->er_state = UCT_GLEX_ER_NONE;
-    vc->sr_count = UCT_GLEX_ER_RETRY << vc->er_backoff;
+    vc->er_requested = 0;
+    vc->sr_count     = UCT_GLEX_ER_RETRY << vc->er_backoff;
     if (vc->er_backoff < UCT_GLEX_ER_MAX_BACKOFF) {
         ++vc->er_backoff;
     }
@@ -207,7 +207,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     uct_glex_er_tx_t *er;
 
     /* It may also come unasked: another borrower's FIFO came free after we were refused */
-    if ((vc->er_state == UCT_GLEX_ER_ACTIVE) || !uct_glex_er_grant_valid(ctl)) {
+    if ((vc->er_tx != NULL) || !uct_glex_er_grant_valid(ctl)) {
         ucs_error("glex: endpoint 0x%" PRIx64 " granted an impossible FIFO", vc->peer);
         uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
         return;
@@ -216,7 +216,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     if ((er == NULL) || (uct_glex_er_map(vc, er, ctl) != UCS_OK)) {
         ucs_free(er);
         uct_glex_er_post_released(vc, ctl->fifo_index, ctl->fifo_gen);
-        vc->er_state = UCT_GLEX_ER_REQUESTED;
+        vc->er_requested = 1;
         uct_glex_er_refused(vc);
         return;
     }
@@ -240,7 +240,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     vc->er_tx_mapped        = (er->slots != NULL);
     vc->tx.vc_id            = ctl->vc_id; /* the grant may have overtaken the ACCEPT */
     vc->er_tx               = er;
-    vc->er_state            = UCT_GLEX_ER_ACTIVE;
+    vc->er_requested        = 0;
     vc->er_backoff          = 0;
     ucs_debug("glex: vc 0x%x: ER to endpoint 0x%" PRIx64 ", %u units of %u bytes, %u messages%s",
               vc->id, vc->peer, ctl->fifo_units, 1U << ctl->unit_shift, ctl->fifo_msgs,
@@ -265,7 +265,7 @@ static void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
     }
     vc->tx_fifo.units    = 0;
     vc->tx_fifo.msgs_max = 0;
-    vc->er_state         = UCT_GLEX_ER_NONE;
+    vc->er_requested     = 0;
 }
 
 void uct_glex_er_release(uct_glex_vc_t *vc)
@@ -471,7 +471,7 @@ static ucs_status_t uct_glex_er_send_mirror(uct_glex_vc_t *vc, uint8_t am_id, si
     }
     uct_glex_fifo_commit(&vc->tx_fifo, place->units, place->skip);
     ++vc->tx_fifo.msgs;
-    uct_glex_vc_told(vc);
+    uct_glex_vc_advertised(vc);
     vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
     return UCS_OK;
 }

@@ -46,6 +46,13 @@ void uct_glex_er_cleanup_iface(uct_glex_iface_t *iface);
 
 /** Ask for a FIFO with the next control message, if that channel is wanted */
 void uct_glex_er_request(uct_glex_vc_t *vc);
+
+/** The message that asked was lost: ask with the next one */
+static inline void uct_glex_er_request_lost(uct_glex_vc_t *vc)
+{
+    vc->er_requested = 0;
+}
+
 void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 void uct_glex_er_refused(uct_glex_vc_t *vc);
 
@@ -170,6 +177,12 @@ ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
 
 /* ---- lending: glex_er_lend.c ---- */
 
+/** The FIFO that was lent last to the peer */
+static UCS_F_ALWAYS_INLINE uct_glex_er_rx_t *uct_glex_er_rx_of(const uct_glex_vc_t *vc)
+{
+    return &vc->iface->er_rx[vc->rx_fifo_index];
+}
+
 /** Lend the peer a FIFO if one is free. Returns 1: it has one now. Else a FIFO that lies idle is
  *  asked back, for who asks next. */
 int uct_glex_er_lend(uct_glex_vc_t *vc);
@@ -208,7 +221,8 @@ void uct_glex_er_check_released(uct_glex_vc_t *vc);
 static inline int uct_glex_er_must_tell(const uct_glex_vc_t *vc)
 {
     return (vc->lent == UCT_GLEX_LENT_FIFO) &&
-           uct_glex_fifo_must_tell(&vc->rx_fifo, vc->tx.credits.er, vc->told);
+           uct_glex_fifo_must_tell(&uct_glex_er_rx_of(vc)->fifo, vc->tx.credits.er,
+                                   vc->advertised);
 }
 
 /* ---- receiving: glex_er_rx.c ---- */
@@ -283,8 +297,8 @@ static UCS_F_ALWAYS_INLINE unsigned uct_glex_er_take(uct_glex_er_rx_t *er_rx)
     er_rx->arrived = num + 1;
     uct_glex_er_deliver(vc, varies >> 48, slot->data, uct_glex_slot_length(varies));
     vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
-    if (ucs_unlikely((uint16_t)((vc->tx.credits.word >> 48) - vc->told.msgs) >=
-                     vc->rx_fifo.tell_msgs)) {
+    if (ucs_unlikely((uint16_t)((vc->tx.credits.word >> 48) - vc->advertised.msgs) >=
+                     er_rx->fifo.tell_msgs)) {
         uct_glex_er_consumed_slow(vc);
     }
     if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
@@ -328,7 +342,7 @@ void uct_glex_er_want_credits(uct_glex_iface_t *iface);
 /** After uct_glex_er_want_credits() and a barrier. Returns 1: there are credits by now. */
 int uct_glex_er_has_new_credits(uct_glex_iface_t *iface);
 
-/** Begin to publish the credits of a FIFO that is lent */
+/** Begin to publish the credits of a FIFO that is lent, and can be mapped */
 void uct_glex_er_publish_begin(uct_glex_vc_t *vc);
 
 /** Publish the credits now. Returns 0 where the sender needs a message, too: it cannot read them,

@@ -131,25 +131,16 @@ int uct_glex_er_has_new_credits(uct_glex_iface_t *iface)
 
 /* ---- the lender ---- */
 
-static uct_glex_er_rx_t *uct_glex_er_rx(const uct_glex_vc_t *vc)
-{
-    return &vc->iface->er_rx[vc->rx_fifo_index];
-}
-
 int uct_glex_er_is_wanted(const uct_glex_vc_t *vc)
 {
-    return __atomic_load_n(&uct_glex_er_rx(vc)->ctrl->wanted, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&uct_glex_er_rx_of(vc)->ctrl->wanted, __ATOMIC_RELAXED) != 0;
 }
 
 void uct_glex_er_publish_begin(uct_glex_vc_t *vc)
 {
-    uct_glex_er_rx_t *er_rx = uct_glex_er_rx(vc);
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
     unsigned i;
 
-    vc->er_rx_mapped = (er_rx->ctrl != NULL);
-    if (!vc->er_rx_mapped) {
-        return;
-    }
     /* relaxed, all: before the GRANT, which publishes them */
     for (i = 0; i < UCT_GLEX_FIFO_SLOTS; ++i) {
         __atomic_store_n(&er_rx->slots[i].word, 0, __ATOMIC_RELAXED); /* the last borrower's */
@@ -159,13 +150,13 @@ void uct_glex_er_publish_begin(uct_glex_vc_t *vc)
     /* until the borrower withdraws it */
     __atomic_store_n(&er_rx->ctrl->wanted, 1, __ATOMIC_RELAXED);
     er_rx->arrived = vc->tx.credits.er.msgs;
-    uct_glex_fifo_tell_often(&vc->rx_fifo, UCT_GLEX_FIFO_SLOTS);
+    uct_glex_fifo_tell_often(&er_rx->fifo, UCT_GLEX_FIFO_SLOTS);
     uct_glex_er_publish_credits(vc);
 }
 
 int uct_glex_er_publish_credits(uct_glex_vc_t *vc)
 {
-    uct_glex_er_rx_t *er_rx = uct_glex_er_rx(vc);
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     if (er_rx->ctrl == NULL) {
         return 0;
@@ -173,7 +164,7 @@ int uct_glex_er_publish_credits(uct_glex_vc_t *vc)
     /* release: the handlers have read what lay in the slots and units that are counted */
     __atomic_store_n(&er_rx->ctrl->credits, (uint32_t)(vc->tx.credits.word >> 32),
                      __ATOMIC_RELEASE);
-    vc->told = vc->tx.credits.er;
+    vc->advertised = vc->tx.credits.er;
     /* sequentially consistent: see uct_glex_er_want_credits() */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     return !uct_glex_er_is_wanted(vc);

@@ -78,20 +78,24 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     er_rx->is_known   = 0;
     vc->lent          = UCT_GLEX_LENT_FIFO;
     vc->rx_fifo_index = i;
-    uct_glex_fifo_set_size(&vc->rx_fifo, iface->er.units,
+    er_rx->fifo.next  = vc->tx.credits.er.units; /* all that came through another is consumed */
+    uct_glex_fifo_set_size(&er_rx->fifo, iface->er.units,
                            ucs_min(iface->er.msgs_max, iface->er.units));
-    uct_glex_er_publish_begin(vc);
+    vc->er_rx_mapped  = (er_rx->ctrl != NULL);
+    if (vc->er_rx_mapped) {
+        uct_glex_er_publish_begin(vc);
+    }
     return 1;
 }
 
 void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl)
 {
-    const uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+    const uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     ctl->fifo_mh     = er_rx->buf->mh.v;
     ctl->fifo_offset = er_rx->buf->offset;
-    ctl->fifo_units  = vc->rx_fifo.units;
-    ctl->fifo_msgs   = vc->rx_fifo.msgs_max;
+    ctl->fifo_units  = er_rx->fifo.units;
+    ctl->fifo_msgs   = er_rx->fifo.msgs_max;
     ctl->fifo_index  = vc->rx_fifo_index;
     ctl->fifo_gen    = er_rx->gen;
     ctl->unit_shift  = vc->iface->er_unit_shift;
@@ -100,14 +104,14 @@ void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl)
 void uct_glex_er_hold_rx(uct_glex_vc_t *vc)
 {
     if (vc->lent != UCT_GLEX_LENT_NONE) {
-        uct_glex_er_poll_end(vc->iface, &vc->iface->er_rx[vc->rx_fifo_index]);
+        uct_glex_er_poll_end(vc->iface, uct_glex_er_rx_of(vc));
         vc->lent = UCT_GLEX_LENT_HELD;
     }
 }
 
 void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head)
 {
-    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     if (vc->lent != UCT_GLEX_LENT_NONE) {
         er_rx->last_head = head;
@@ -119,7 +123,7 @@ void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head)
  * said that it writes no more */
 static void uct_glex_er_drain_held(uct_glex_vc_t *vc)
 {
-    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
     unsigned left           = UCT_GLEX_FIFO_SLOTS;
     uint16_t offset, used;
     uint64_t word;
@@ -128,7 +132,7 @@ static void uct_glex_er_drain_held(uct_glex_vc_t *vc)
            (uct_glex_er_next_msg(er_rx, &word) != NULL)) {
         ++er_rx->arrived;
         if (uct_glex_slot_flags(word) & UCT_GLEX_FLAG_UNITS) {
-            uct_glex_fifo_arrive(&vc->rx_fifo,
+            uct_glex_fifo_arrive(&er_rx->fifo,
                                  uct_glex_er_rx_units(vc->iface, uct_glex_slot_length(word)),
                                  uct_glex_slot_flags(word) & UCT_GLEX_FLAG_WRAP, &offset, &used);
         }
@@ -137,13 +141,13 @@ static void uct_glex_er_drain_held(uct_glex_vc_t *vc)
 
 void uct_glex_er_check_held(uct_glex_vc_t *vc)
 {
-    const uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+    const uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     if ((vc->lent != UCT_GLEX_LENT_HELD) || !er_rx->is_known) {
         return;
     }
     uct_glex_er_drain_held(vc);
-    if (vc->rx_fifo.next == er_rx->last_head) {
+    if (er_rx->fifo.next == er_rx->last_head) {
         uct_glex_er_drop_rx(vc);
     }
 }
@@ -151,7 +155,7 @@ void uct_glex_er_check_held(uct_glex_vc_t *vc)
 void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
-    uct_glex_er_rx_t *er_rx = &iface->er_rx[vc->rx_fifo_index];
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     if (vc->lent == UCT_GLEX_LENT_NONE) {
         return;
@@ -166,7 +170,7 @@ void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
 
 void uct_glex_er_check_released(uct_glex_vc_t *vc)
 {
-    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     if ((vc->lent == UCT_GLEX_LENT_RELEASED) && (er_rx->release_at == vc->tx.credits.er.msgs)) {
         uct_glex_er_drop_rx(vc);
@@ -175,13 +179,13 @@ void uct_glex_er_check_released(uct_glex_vc_t *vc)
 
 void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
-    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     if ((vc->lent != UCT_GLEX_LENT_NONE) && (ctl->released_index == vc->rx_fifo_index) &&
         (ctl->released_gen == er_rx->gen)) {
         uct_glex_er_poll_begin(vc); /* it may be armed, and its last messages there all the same */
         vc->lent = UCT_GLEX_LENT_RELEASED;
-        vc->rx_fifo.tell_msgs = 0; /* look after each message whether it was the last */
+        er_rx->fifo.tell_msgs = 0; /* look after each message whether it was the last */
         er_rx->release_at = ctl->er_sent;
         uct_glex_er_check_released(vc);
     }

@@ -333,6 +333,7 @@ void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status)
 
     ucs_queue_head_init(&ops);
     ucs_queue_splice(&ops, &vc->tx_ops);
+    vc->probing = 0;
     while (!ucs_queue_is_empty(&ops)) {
         uct_glex_op_fail(ucs_queue_pull_elem_non_empty(&ops, uct_glex_op_t, queue), status);
     }
@@ -387,6 +388,38 @@ void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep)
             op->unpack_cb = NULL;
             uct_glex_op_invalidate(op);
             uct_invoke_completion(comp, UCS_ERR_CANCELED);
+        }
+    }
+}
+
+ucs_status_t uct_glex_op_probe(uct_glex_vc_t *vc)
+{
+    uct_glex_op_t *op;
+
+    if (vc->probing) {
+        return UCS_OK;
+    }
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_PROBE, NULL);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    uct_glex_op_posted(op, 1);
+    vc->probing = 1;
+    return UCS_OK;
+}
+
+void uct_glex_op_end_probe(uct_glex_vc_t *vc)
+{
+    uct_glex_op_t *op;
+
+    if (!vc->probing) {
+        return;
+    }
+    vc->probing = 0;
+    ucs_queue_for_each(op, &vc->tx_ops, queue) {
+        if ((op->type == UCT_GLEX_OP_PROBE) && !op->done) {
+            uct_glex_op_event(vc->iface, op->id, UCS_OK);
+            break;
         }
     }
 }

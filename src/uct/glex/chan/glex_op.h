@@ -12,7 +12,7 @@ enum uct_glex_op_type {
     UCT_GLEX_OP_ZC,       /* am_zcopy whose payload the peer fetches */
     UCT_GLEX_OP_RMA,      /* put_zcopy, get_zcopy, put_bcopy */
     UCT_GLEX_OP_GET_BCOPY,
-    UCT_GLEX_OP_TOUCH,    /* empty put: ends when it is known that the peer is there */
+    UCT_GLEX_OP_PROBE,    /* no event: ends when it is known that the peer is there */
     UCT_GLEX_OP_FETCH,    /* RDMA Get of a received message */
     UCT_GLEX_OP_FLUSH     /* no event: done when all before it are */
 };
@@ -71,6 +71,13 @@ void uct_glex_op_release_held(uct_glex_vc_t *vc);
 
 /** The interface goes: forget all operations that are still on their way */
 void uct_glex_op_abandon(uct_glex_vc_t *vc);
+
+/** Have a flush wait until it is known whether the peer is there: the VC opens or fails. Returns OK
+ *  or NO_RESOURCE. */
+ucs_status_t uct_glex_op_probe(uct_glex_vc_t *vc);
+
+/** The VC is open: end the probe, if there is one */
+void uct_glex_op_end_probe(uct_glex_vc_t *vc);
 
 /** Have `comp` called when everything posted on the VC so far is done */
 ucs_status_t uct_glex_op_flush(uct_glex_vc_t *vc, const uct_ep_t *ep, uct_completion_t *comp);

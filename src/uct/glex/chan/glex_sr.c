@@ -184,7 +184,7 @@ ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
     ucs_assertv(length <= vc->iface->config.max_bcopy, "packed %zu bytes, at most %zu", length,
                 vc->iface->config.max_bcopy);
     /* Once packed it should go: a full ER FIFO that is too small for max_bcopy leads here too */
-    if ((vc->er_state == UCT_GLEX_ER_ACTIVE) && uct_glex_er_fits(vc, length)) {
+    if ((vc->er_tx != NULL) && uct_glex_er_fits(vc, length)) {
         status = uct_glex_er_send(vc, am_id, unit->ptr, length, 0);
         if (status == UCS_OK) {
             uct_glex_buf_put(unit);

@@ -55,7 +55,7 @@ static UCS_F_ALWAYS_INLINE unsigned uct_glex_sr_flags(const uct_glex_vc_t *vc, u
 /** The next message was sent */
 static UCS_F_ALWAYS_INLINE void uct_glex_sr_sent(uct_glex_vc_t *vc)
 {
-    uct_glex_vc_told(vc);
+    uct_glex_vc_advertised(vc);
     vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
     ++vc->mp_tx.sent;
     uct_glex_er_count_sr(vc);

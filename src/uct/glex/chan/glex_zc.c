@@ -15,7 +15,7 @@ static ucs_status_t uct_glex_zc_send_descriptor(uct_glex_vc_t *vc, uint8_t am_id
 {
     uct_glex_sr_msg_t msg;
 
-    if ((vc->er_state == UCT_GLEX_ER_ACTIVE) && uct_glex_er_fits(vc, length)) {
+    if ((vc->er_tx != NULL) && uct_glex_er_fits(vc, length)) {
         return uct_glex_er_send(vc, am_id, desc, length, UCT_GLEX_FLAG_ZC);
     }
     if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {

@@ -17,7 +17,7 @@ typedef struct uct_glex_ctl_msg {
     uct_glex_ctl_t ctl;
 } uct_glex_ctl_msg_t;
 
-/* All credits owed are returned by it. They count as told when it was sent: uct_glex_vc_told(). */
+/* It returns all credits that are owed: uct_glex_vc_advertised(), when it was sent */
 static void uct_glex_ctl_fill_hdr(const uct_glex_vc_t *vc, uct_glex_hdr_t *hdr, unsigned type)
 {
     hdr->word    = uct_glex_vc_hdr_word(vc, type, 0, 0);
@@ -39,7 +39,7 @@ static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsign
     ctl->src_uuid = iface->uuid;
     ctl->key      = iface->key;
     ctl->recall_limit   = vc->recall_limit;
-    ctl->recalled_limit = vc->recalled_limit;
+    ctl->recalled_limit = vc->mp_tx.limit; /* RECALLED: grows only when that has arrived */
     ctl->er_sent        = vc->tx_fifo.msgs;
     ctl->released_index = vc->released_index;
     ctl->released_gen   = vc->released_gen;
@@ -75,7 +75,7 @@ static ucs_status_t uct_glex_ctl_send_open(uct_glex_vc_t *vc, unsigned type, uns
     }
     status = uct_glex_mp_send(vc, &msg, sizeof(msg));
     if (status == UCS_OK) {
-        uct_glex_vc_told(vc);
+        uct_glex_vc_advertised(vc);
     }
     return status;
 }
@@ -113,7 +113,7 @@ static ucs_status_t uct_glex_ctl_send(uct_glex_vc_t *vc)
     uct_glex_ctl_fill(vc, &msg, UCT_GLEX_MP_CTL, flags);
     status = uct_glex_mp_send(vc, &msg, sizeof(msg));
     if (status == UCS_OK) {
-        uct_glex_vc_told(vc);
+        uct_glex_vc_advertised(vc);
         vc->ctl          = 0;
         vc->ctl_inflight = 1;
     }
@@ -128,7 +128,7 @@ static ucs_status_t uct_glex_ctl_send_ack(uct_glex_vc_t *vc)
     uct_glex_ctl_fill_hdr(vc, &hdr, UCT_GLEX_MP_ACK);
     status = uct_glex_mp_send(vc, &hdr, sizeof(hdr));
     if (status == UCS_OK) {
-        uct_glex_vc_told(vc);
+        uct_glex_vc_advertised(vc);
     }
     return status;
 }
@@ -139,7 +139,7 @@ static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
     if ((vc->ctl & UCT_GLEX_CTL_CREDIT) && vc->er_rx_mapped && !uct_glex_er_is_wanted(vc)) {
         vc->ctl &= ~UCT_GLEX_CTL_CREDIT; /* the sender woke up meanwhile */
     }
-    if (uct_glex_credit_must_tell(&vc->mp_rx, vc->told_limit) || uct_glex_er_must_tell(vc)) {
+    if (uct_glex_credit_must_tell(&vc->mp_rx, vc->advertised_limit) || uct_glex_er_must_tell(vc)) {
         vc->ctl |= UCT_GLEX_CTL_CREDIT;
     }
     if (((vc->ctl != 0) || vc->want_grant) && !vc->ctl_inflight) {
@@ -164,10 +164,7 @@ static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
     if (vc->connect_again) {
         return uct_glex_ctl_connect_again(vc);
     }
-    if (vc->touch != NULL) {
-        uct_glex_op_event(vc->iface, vc->touch->id, UCS_OK);
-        vc->touch = NULL;
-    }
+    uct_glex_op_end_probe(vc);
     status = uct_glex_ctl_send_due(vc);
     return (status == UCS_OK) ? uct_glex_ctl_ring(vc) : status;
 }
@@ -200,24 +197,9 @@ static ucs_status_t uct_glex_ctl_progress_over(uct_glex_vc_t *vc)
     return UCS_OK;
 }
 
-/* The peer has left. Its last messages, and what it says of ours, may still be on their way:
- * messages and events are in different queues. */
-static ucs_status_t uct_glex_ctl_progress_left(uct_glex_vc_t *vc)
-{
-    if (!uct_glex_vc_is_over(vc) && !vc->is_stale &&
-        ((vc->rx_seq != vc->left_seq) || !ucs_queue_is_empty(&vc->tx_ops))) {
-        return UCS_ERR_NO_RESOURCE;
-    }
-    vc->peer_left = 0;
-    if (!uct_glex_vc_is_over(vc)) {
-        uct_glex_vc_peer_closed(vc);
-    }
-    return UCS_OK;
-}
-
 static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
 {
-    if (vc->peer_left && (uct_glex_ctl_progress_left(vc) == UCS_ERR_NO_RESOURCE)) {
+    if (vc->peer_left && !uct_glex_vc_close_left(vc)) {
         return UCS_ERR_NO_RESOURCE;
     }
     if (vc->peer_dead && (vc->state != UCT_GLEX_VC_FAILED)) {
@@ -230,31 +212,43 @@ static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
     case UCT_GLEX_VC_OPEN:
         return uct_glex_ctl_progress_open(vc);
     case UCT_GLEX_VC_WAIT_MPQ:
-        return vc->mpq_waiting ? UCS_OK : uct_glex_ctl_connect(vc);
+        return (vc->mp_rx.window > 0) ? uct_glex_ctl_connect(vc) : UCS_OK;
     case UCT_GLEX_VC_ACCEPTING:
-        return vc->mpq_waiting ? UCS_OK : uct_glex_ctl_accept(vc);
+        return (vc->mp_rx.window > 0) ? uct_glex_ctl_accept(vc) : UCS_OK;
     default:
         return UCS_OK;
     }
 }
 
-int uct_glex_ctl_progress(uct_glex_vc_t *vc)
+unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface)
 {
-    ucs_status_t status = uct_glex_ctl_progress_state(vc);
+    unsigned count = 0;
+    ucs_queue_head_t due;
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
 
-    if (status == UCS_ERR_NO_RESOURCE) {
-        return 0;
+    ucs_queue_head_init(&due);
+    ucs_queue_splice(&due, &iface->active);
+    while (!ucs_queue_is_empty(&due)) {
+        vc            = ucs_queue_pull_elem_non_empty(&due, uct_glex_vc_t, active);
+        vc->scheduled = 0;
+        status        = uct_glex_ctl_progress_state(vc);
+        if (status == UCS_ERR_NO_RESOURCE) {
+            uct_glex_vc_schedule(vc);
+            continue;
+        }
+        if (status != UCS_OK) {
+            uct_glex_vc_fail(vc, status);
+        }
+        ++count;
     }
-    if (status != UCS_OK) {
-        uct_glex_vc_fail(vc, status);
-    }
-    return 1;
+    return count;
 }
 
 static void uct_glex_ctl_recall(uct_glex_vc_t *vc, uint16_t limit)
 {
-    vc->recalled_limit = uct_glex_credit_recall(&vc->mp_tx, limit, UCT_GLEX_EPOCH_MASK);
-    vc->tx_peak        = uct_glex_credit_avail(&vc->mp_tx);
+    uct_glex_credit_recall(&vc->mp_tx, limit, UCT_GLEX_EPOCH_MASK);
+    vc->tx_peak = uct_glex_credit_avail(&vc->mp_tx);
     uct_glex_ctl_post(vc, UCT_GLEX_CTL_RECALLED);
 }
 
@@ -424,11 +418,7 @@ static void uct_glex_ctl_reset_named(uct_glex_vc_t *vc, const uct_glex_ctl_t *ct
         uct_glex_vc_owe_reset(vc);
     }
     if (!uct_glex_vc_is_over(vc)) {
-        uct_glex_er_poll_begin(vc); /* what it sent last may be there, without an event */
-        vc->peer_left = 1;
-        vc->left_seq  = ctl->last_seq;
-        vc->is_stale  = !(ctl->flags & UCT_GLEX_CTL_CLOSED);
-        uct_glex_vc_schedule(vc);
+        uct_glex_vc_peer_leaves(vc, ctl->last_seq, ctl->flags & UCT_GLEX_CTL_CLOSED);
     }
 }
 
@@ -471,6 +461,7 @@ static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
     }
     uct_glex_ctl_process(vc, ctl);
     uct_glex_vc_resume(vc);
+    uct_glex_rx_advance(vc); /* what overtook the CONNECT */
 }
 
 /* Whether a CONNECT says that the peer has given up the VC that we know it by: it has another name
@@ -544,4 +535,5 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned le
     uct_glex_vc_schedule(vc);
     uct_glex_ctl_process(vc, &ctl);
     uct_glex_vc_resume(vc);
+    uct_glex_rx_advance(vc); /* what overtook the ACCEPT */
 }

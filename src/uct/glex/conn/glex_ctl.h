@@ -9,9 +9,9 @@
 
 #include "core/glex_vc.h"
 
-/** Send what is due: connect, accept, control message, acknowledgement. Returns 0 if the NIC was
- *  busy: to be called again. */
-int uct_glex_ctl_progress(uct_glex_vc_t *vc);
+/** Send what is due of all VCs: connect, accept, control message, acknowledgement. A VC for which
+ *  the NIC was busy is scheduled again. Returns how many others there were. */
+unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface);
 
 /** Tell the peer that this VC is over, or (UCT_GLEX_CTL_CLOSED) will be with the interface. We use
  *  no memory of the peer's for it any more. NO_RESOURCE: the NIC is busy. */

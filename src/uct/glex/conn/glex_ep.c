@@ -23,6 +23,7 @@ static UCS_CLASS_INIT_FUNC(uct_glex_ep_t, const uct_ep_params_t *params)
     addr            = (const uct_glex_iface_addr_t*)params->iface_addr;
     self->vc          = &uct_glex_no_vc;
     self->peer        = addr->ep_addr;
+    self->put_peer    = 0;
     self->peer_uuid   = addr->uuid;
     self->blocked     = 0;
     self->needs_peer  = 0;
@@ -412,23 +413,17 @@ ucs_status_t uct_glex_ep_touch(uct_glex_ep_t *ep)
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     glex_ep_addr_t peer     = {.v = ep->peer};
     uct_glex_vc_t *vc       = ep->vc;
-    uct_glex_op_t *op;
+    ucs_status_t status;
 
-    if ((vc->touch != NULL) ||
-        ((vc->state == UCT_GLEX_VC_OPEN) &&
-         (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE))) {
+    if ((vc->state == UCT_GLEX_VC_OPEN) &&
+        (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE)) {
         return UCS_OK;
     }
-    op = uct_glex_op_new(vc, UCT_GLEX_OP_TOUCH, NULL);
-    if (op == NULL) {
-        return UCS_ERR_NO_RESOURCE;
+    status = uct_glex_op_probe(vc);
+    if ((status == UCS_OK) && (vc->state >= UCT_GLEX_VC_OPEN)) {
+        uct_glex_vc_dead(vc); /* nothing on a VC that failed */
     }
-    uct_glex_op_posted(op, 1);
-    vc->touch = op;
-    if ((vc->state == UCT_GLEX_VC_OPEN) || (vc->state == UCT_GLEX_VC_PEER_CLOSED)) {
-        uct_glex_vc_dead(vc);
-    }
-    return UCS_OK;
+    return status;
 }
 
 /* ---- completion ---- */

@@ -3,7 +3,9 @@
 #endif
 
 #include "conn/glex_error.h"
+#include "core/glex_ep.h"
 #include "core/glex_vc.h"
+#include "chan/glex_er.h"
 #include "chan/glex_op.h"
 
 /* How often some peers are looked at whether they live: all once in a second, or nearly */
@@ -14,8 +16,8 @@
 static void uct_glex_error_connect_lost(uct_glex_vc_t *vc)
 {
     if (vc->state == UCT_GLEX_VC_CONNECTING) {
-        vc->state    = UCT_GLEX_VC_WAIT_MPQ;
-        vc->er_state = UCT_GLEX_ER_NONE;
+        vc->state = UCT_GLEX_VC_WAIT_MPQ;
+        uct_glex_er_request_lost(vc);
     } else if (vc->state == UCT_GLEX_VC_OPEN) {
         vc->connect_again = 1;
     }
@@ -42,6 +44,18 @@ static void uct_glex_error_reset_refused(uct_glex_iface_t *iface, const struct g
     }
 }
 
+static int uct_glex_error_has_put_to(const uct_glex_vc_t *vc, uint64_t peer)
+{
+    const uct_glex_ep_t *ep;
+
+    ucs_list_for_each(ep, &vc->eps, list) {
+        if (ep->put_peer == peer) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* A put without completion was refused. The error names the endpoint that holds the memory, which
  * is not always the one that the VC leads to. That a peer died is said by endpoints that fail. */
 static void uct_glex_error_put_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
@@ -54,7 +68,7 @@ static void uct_glex_error_put_refused(uct_glex_iface_t *iface, const struct gle
                   err->rmt_nic_id, glex_error_req_status_str(err->status));
     }
     for (i = 0; i < iface->num_vcs; ++i) {
-        if (iface->vcs[i]->put_peer == peer) {
+        if (uct_glex_error_has_put_to(iface->vcs[i], peer)) {
             uct_glex_vc_fail(iface->vcs[i], UCS_ERR_ENDPOINT_TIMEOUT);
         }
     }

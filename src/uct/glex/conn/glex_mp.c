@@ -48,7 +48,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_mp_count(uct_glex_vc_t *vc, uint64_t wo
     if (ucs_unlikely(word & ((uint64_t)UCT_GLEX_FLAG_MORE << 8))) {
         uct_glex_mpq_grow(vc);
     }
-    if (ucs_unlikely(uct_glex_credit_must_tell(&vc->mp_rx, vc->told_limit))) {
+    if (ucs_unlikely(uct_glex_credit_must_tell(&vc->mp_rx, vc->advertised_limit))) {
         uct_glex_vc_schedule(vc);
     }
 }

@@ -188,7 +188,7 @@ void uct_glex_mpq_retry(uct_glex_iface_t *iface)
     uct_glex_vc_t *vc, *tmp;
     unsigned window;
 
-    ucs_list_for_each_safe(vc, tmp, &iface->mpq.wait, mpq_wait) {
+    ucs_list_for_each_safe(vc, tmp, &iface->mpq.wait, wait) {
         if ((iface->mpq.free < UCT_GLEX_MPQ_LEAST) && uct_glex_mpq_exhausted(iface)) {
             return;
         }
@@ -199,23 +199,18 @@ void uct_glex_mpq_retry(uct_glex_iface_t *iface)
         iface->mpq.free -= window + UCT_GLEX_VC_CTL_UNITS;
         vc->mp_rx.window = window;
         uct_glex_vc_set_limit(vc);
-        vc->mpq_held     = 1;
-        vc->mpq_waiting  = 0;
-        ucs_list_del(&vc->mpq_wait);
+        uct_glex_vc_wait_end(vc);
         uct_glex_vc_schedule(vc);
     }
 }
 
 void uct_glex_mpq_enter(uct_glex_vc_t *vc)
 {
-    if (vc->mpq_held) {
+    if (vc->mp_rx.window > 0) {
         uct_glex_vc_schedule(vc);
         return;
     }
-    if (!vc->mpq_waiting) {
-        vc->mpq_waiting = 1;
-        ucs_list_add_tail(&vc->iface->mpq.wait, &vc->mpq_wait);
-    }
+    uct_glex_vc_wait(vc, &vc->iface->mpq.wait);
     uct_glex_mpq_retry(vc->iface);
 }
 
@@ -275,7 +270,7 @@ void uct_glex_mpq_recalled(uct_glex_vc_t *vc, uint16_t limit)
         return;
     }
     uct_glex_mpq_recall_done(vc);
-    iface->mpq.free += uct_glex_credit_recalled(&vc->mp_rx, &vc->told_limit, limit,
+    iface->mpq.free += uct_glex_credit_recalled(&vc->mp_rx, &vc->advertised_limit, limit,
                                                 UCT_GLEX_CREDIT_LEAST, UCT_GLEX_EPOCH_MASK);
     uct_glex_vc_set_limit(vc);
     uct_glex_mpq_account(vc, extra, uct_glex_mpq_extra(vc));
@@ -287,16 +282,12 @@ void uct_glex_mpq_return(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
 
-    if (vc->mpq_waiting) {
-        ucs_list_del(&vc->mpq_wait);
-        vc->mpq_waiting = 0;
-    }
-    if (vc->mpq_held) {
+    if (vc->mp_rx.window > 0) {
         /* What the dead peer sent before lies in the queue before what successors will send, and is
          * discarded first */
         iface->mpq.free += vc->mp_rx.window + UCT_GLEX_VC_CTL_UNITS;
         uct_glex_mpq_account(vc, uct_glex_mpq_extra(vc), 0);
-        vc->mpq_held = 0;
+        vc->mp_rx.window = 0;
     }
     uct_glex_mpq_recall_done(vc);
 }

@@ -45,7 +45,7 @@ static void uct_glex_vc_unhash(uct_glex_vc_t *vc)
 static int uct_glex_vc_is_unused(uct_glex_vc_t *vc)
 {
     return uct_glex_vc_is_over(vc) && ucs_list_is_empty(&vc->eps) && !vc->scheduled &&
-           (vc->num_ops == 0) && (vc->lent == UCT_GLEX_LENT_NONE);
+           !vc->is_waiting && (vc->num_ops == 0) && (vc->lent == UCT_GLEX_LENT_NONE);
 }
 
 /* Have the NIC give back what it has mapped of a peer that is gone. One that left may take its time
@@ -91,7 +91,7 @@ static unsigned uct_glex_vc_reuse(uct_glex_iface_t *iface)
             uct_glex_vc_forget_peer(iface->vcs[i]);
         }
         uct_glex_vc_unhash(iface->vcs[i]);
-        ucs_list_add_tail(&iface->unused_vcs, &iface->vcs[i]->mpq_wait);
+        ucs_list_add_tail(&iface->unused_vcs, &iface->vcs[i]->wait);
         uct_glex_iface_recheck(iface);
     }
     return i;
@@ -223,14 +223,6 @@ void uct_glex_vc_accept(uct_glex_vc_t *vc)
     uct_glex_mpq_enter(vc);
 }
 
-static void uct_glex_vc_unschedule(uct_glex_vc_t *vc)
-{
-    if (vc->scheduled) {
-        ucs_list_del(&vc->active);
-        vc->scheduled = 0;
-    }
-}
-
 static int uct_glex_vc_is_dead(const uct_glex_vc_t *vc)
 {
     glex_ep_addr_t addr = {.v = vc->peer};
@@ -253,12 +245,11 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     }
     vc->state  = state;
     vc->status = status;
-    uct_glex_vc_unschedule(vc);
+    uct_glex_vc_wait_end(vc);
     uct_glex_rx_purge(vc);
     uct_glex_er_cleanup_tx(vc);
     uct_glex_er_hold_rx(vc);
     uct_glex_mpq_return(vc);
-    vc->touch = NULL;
     uct_glex_op_fail_all(vc, status);
     vc->forget_looks = UCT_GLEX_VC_FORGET_LOOKS;
     uct_glex_iface_recheck(vc->iface); /* for those that wait for what came free */
@@ -342,24 +333,33 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc)
         uct_glex_vc_say_goodbye(vc);
     }
     uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, UCS_ERR_CANCELED);
-    uct_glex_vc_unschedule(vc); /* one that failed before still owed the peer a RESET */
     if (vc->lent != UCT_GLEX_LENT_NONE) {
         vc->iface->er.pool.is_abandoned = 1; /* the peer lives, and writes until it hears of it */
         uct_glex_er_drop_rx(vc);
     }
     uct_glex_op_abandon(vc);
     ucs_assert(ucs_list_is_empty(&vc->eps));
+    ucs_queue_head_init(&vc->iface->active); /* it may be in there, and progress is over */
     ucs_free(vc);
 }
 
 void uct_glex_vc_free_unused(uct_glex_iface_t *iface)
 {
     while (!ucs_list_is_empty(&iface->unused_vcs)) {
-        ucs_free(ucs_list_extract_head(&iface->unused_vcs, uct_glex_vc_t, mpq_wait));
+        ucs_free(ucs_list_extract_head(&iface->unused_vcs, uct_glex_vc_t, wait));
     }
 }
 
-void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
+void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderly)
+{
+    uct_glex_er_poll_begin(vc); /* what it sent last may be there, without an event */
+    vc->peer_left = 1;
+    vc->left_seq  = last_seq;
+    vc->is_stale  = !is_orderly;
+    uct_glex_vc_schedule(vc);
+}
+
+static void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
 {
     if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING) ||
         !ucs_queue_is_empty(&vc->tx_ops)) {
@@ -367,6 +367,21 @@ void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
     } else {
         uct_glex_vc_teardown(vc, UCT_GLEX_VC_PEER_CLOSED, UCS_ERR_ENDPOINT_TIMEOUT);
     }
+}
+
+/* The peer's last messages, and what it says of ours, may still be on their way: messages and
+ * events are in different queues */
+int uct_glex_vc_close_left(uct_glex_vc_t *vc)
+{
+    if (!uct_glex_vc_is_over(vc) && !vc->is_stale &&
+        ((vc->rx_seq != vc->left_seq) || !ucs_queue_is_empty(&vc->tx_ops))) {
+        return 0;
+    }
+    vc->peer_left = 0;
+    if (!uct_glex_vc_is_over(vc)) {
+        uct_glex_vc_peer_closed(vc);
+    }
+    return 1;
 }
 
 void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
@@ -412,7 +427,7 @@ static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
  * been taken then. */
 static void uct_glex_vc_look(uct_glex_vc_t *vc, int was_empty)
 {
-    uint32_t mark = vc->rx_seq + ((uint32_t)(vc->tx_fifo.acked.msgs + vc->mp_tx.limit) << 16);
+    uint16_t mark = vc->rx_seq + vc->tx_fifo.acked.msgs + vc->mp_tx.limit;
 
     if ((mark != vc->watch_mark) || !was_empty) {
         vc->watch_mark = mark;

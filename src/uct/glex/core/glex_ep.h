@@ -13,6 +13,7 @@ typedef struct uct_glex_ep {
     uct_base_ep_t       super;
     uct_glex_vc_t      *vc;        /* &uct_glex_no_vc before the first communication */
     uint64_t            peer;
+    uint64_t            put_peer;  /* that the last put without completion went to */
     uint32_t            peer_uuid;
     uint8_t             blocked;   /* messages are pending: new ones must queue up behind them */
     uint8_t             is_cancelled; /* flushed with CANCEL: sends nothing any more */

@@ -15,6 +15,7 @@
 #include <ucs/datastruct/khash.h>
 #include <ucs/datastruct/list.h>
 #include <ucs/datastruct/ptr_array.h>
+#include <ucs/datastruct/queue_types.h>
 #include <ucs/time/time.h>
 
 typedef struct uct_glex_vc uct_glex_vc_t;
@@ -37,6 +38,7 @@ typedef struct uct_glex_er_rx {
     uct_glex_fifo_ctrl_t *ctrl;       /* NULL: the FIFO cannot be mapped */
     uct_glex_buf_t       *buf;
     uint16_t              arrived;    /* messages taken from slots, in all */
+    uct_glex_fifo_rx_t    fifo;
     uint16_t              swept;      /* `arrived` at the last sweep */
     uint16_t              poll_index; /* in iface->er.polled[] while is_polled */
     uint16_t              msgs_mark;  /* messages consumed at the last look for an idle FIFO */
@@ -76,7 +78,7 @@ typedef struct uct_glex_iface {
     unsigned           until_errors; /* progress calls until the next look at errors */
     struct glex_ext_arrival arrival;
     unsigned           done;       /* requests posted and ended by progress, in all */
-    ucs_list_link_t    active;     /* VCs that have control messages to send */
+    ucs_queue_head_t   active;     /* VCs that have control messages to send */
     ucs_arbiter_t      arbiter;    /* endpoints whose pending requests can go on */
     ucs_arbiter_group_t *dispatching; /* the one whose request is being tried, or NULL */
 

@@ -139,10 +139,10 @@ ucs_status_t uct_glex_rma_settle(uct_glex_vc_t *vc)
     return UCS_OK;
 }
 
-static ucs_status_t uct_glex_rma_imm_put(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
-                                         const void *buffer, unsigned length, uint64_t remote_addr,
-                                         const uct_glex_rkey_t *rkey)
+static ucs_status_t uct_glex_rma_imm_put(uct_glex_ep_t *ep, const void *buffer, unsigned length,
+                                         uint64_t remote_addr, const uct_glex_rkey_t *rkey)
 {
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     glex_imm_rdma_req_t req;
     glex_ret_t ret;
 
@@ -154,7 +154,7 @@ static ucs_status_t uct_glex_rma_imm_put(uct_glex_iface_t *iface, uct_glex_vc_t 
     req.rmt_key       = rkey->packed.key;
     req.flag          = uct_glex_rma_flags(iface);
     req.next          = NULL;
-    vc->put_peer      = rkey->packed.ep_addr;
+    ep->put_peer      = rkey->packed.ep_addr;
     ret = glex_imm_rdma(iface->nic, &req, NULL);
     if (ret != GLEX_SUCCESS) {
         return uct_glex_status(ret);
@@ -196,7 +196,7 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_slow(uct_glex_ep_t *ep,
                                 rkey);
     }
     vc->dirty = 1;
-    return uct_glex_rma_imm_put(iface, vc, buffer, length, remote_addr, rkey);
+    return uct_glex_rma_imm_put(ep, buffer, length, remote_addr, rkey);
 }
 
 static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_any(uct_glex_ep_t *ep, const void *buffer,

@@ -33,33 +33,9 @@
 
 /* ---- progress ---- */
 
-/* Returns how many VCs had sent all that was due */
-static unsigned uct_glex_iface_progress_active(uct_glex_iface_t *iface)
-{
-    UCS_LIST_HEAD(again);
-    unsigned count = 0;
-    uct_glex_vc_t *vc;
-
-    while (!ucs_list_is_empty(&iface->active)) {
-        vc            = ucs_list_extract_head(&iface->active, uct_glex_vc_t, active);
-        vc->scheduled = 0;
-        if (uct_glex_ctl_progress(vc)) {
-            ++count;
-        } else {
-            if (vc->scheduled) {
-                ucs_list_del(&vc->active);
-            }
-            vc->scheduled = 1;
-            ucs_list_add_tail(&again, &vc->active);
-        }
-    }
-    ucs_list_splice_tail(&iface->active, &again);
-    return count;
-}
-
 static int uct_glex_iface_is_due(uct_glex_iface_t *iface)
 {
-    return !ucs_list_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
+    return !ucs_queue_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
            iface->recheck;
 }
 
@@ -83,7 +59,7 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *ifa
     count = uct_glex_er_progress_starved(iface);
     ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, NULL);
     /* After the pending requests: what they sent took credits and acknowledgements along */
-    count     += uct_glex_iface_progress_active(iface);
+    count     += uct_glex_ctl_progress(iface);
     iface->due = uct_glex_iface_is_due(iface) || !ucs_list_is_empty(&iface->er.starved);
     return count + (iface->done - done);
 }
@@ -475,7 +451,7 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->num_dying    = 0;
     self->has_error    = 0;
     self->goodbye_ms   = UCT_GLEX_GOODBYE_MS;
-    ucs_list_head_init(&self->active);
+    ucs_queue_head_init(&self->active);
     ucs_list_head_init(&self->unused_vcs);
     ucs_arbiter_init(&self->arbiter);
     memset(&self->er, 0, sizeof(self->er));
