@@ -7,7 +7,6 @@
 
 #include "base/glex_md.h"
 #include "base/glex_config.h"
-#include "base/glex_mem.h"
 
 #include <ucs/debug/memtrack_int.h>
 #include <ucs/sys/math.h>

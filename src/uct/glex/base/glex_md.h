@@ -81,7 +81,7 @@ extern uct_component_t uct_glex_component;
 
 /**
  * Borrow an endpoint for an interface: the domain's own for the first, a new one for others.
- * @param [out] index_p  To be given to uct_glex_memh_local() and uct_glex_md_ep_put().
+ * @param [out] index_p  To be given to uct_glex_memh_place() and uct_glex_md_ep_put().
  */
 ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, glex_ep_handle_t *ep_p, unsigned *index_p);
 
@@ -93,7 +93,8 @@ static inline int uct_glex_md_has_private_rdma(const uct_glex_md_t *md)
     return !!(md->ext_attr.caps & GLEX_EXT_CAP_PRIVATE_RDMA);
 }
 
-/** Whether RDMA is over when its call returns, with all peers: the software NIC without a network */
+/** Whether RDMA is over when its call returns, with all peers: the software NIC without a network
+ */
 static inline int uct_glex_md_rdma_now(const uct_glex_md_t *md)
 {
     return UCT_GLEX_NIC_RDMA_NOW && (md->ext_attr.network == 0);
@@ -158,6 +159,22 @@ static inline ucs_status_t uct_glex_memh_place(uct_glex_md_t *md, uct_glex_memh_
     place->offset = (const char*)ptr - (const char*)reg->address;
     return UCS_OK;
 }
+
+/* ---- registration, allocation, packed keys: glex_mem.c ---- */
+
+/** Choose the operations with or without registration cache, as configured and possible */
+ucs_status_t uct_glex_mem_init(uct_glex_md_t *md, const uct_glex_md_config_t *config);
+
+/** Drop the cache with all its registrations */
+void uct_glex_mem_cleanup(uct_glex_md_t *md);
+
+/* ---- both ---- */
+
+/** Close the domain: glex_md.c. An entry of the operations table, which is in glex_mem.c. */
+void uct_glex_md_close(uct_md_h md);
+
+/** What a NIC's refusal means to UCX */
+ucs_status_t uct_glex_status(glex_ret_t ret);
 
 /** Find out where the key's memory lies in this process: fills rkey->ptr, NULL if it does not */
 void uct_glex_rkey_map(glex_ep_handle_t ep, uct_glex_rkey_t *rkey);

@@ -2,7 +2,7 @@
 #include "config.h"
 #endif
 
-#include "base/glex_mem.h"
+#include "base/glex_md.h"
 
 #include <uct/base/uct_iface.h>
 #include <ucs/debug/log.h>

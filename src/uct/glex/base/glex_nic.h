@@ -265,7 +265,4 @@ static inline glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arri
  * is lost where it is full, a short one does. */
 #define UCT_GLEX_NIC_EQ_CAPACITY (UCT_GLEX_NIC_LOSSLESS ? "2048" : "4096")
 
-/* What a NIC's refusal means to UCX */
-ucs_status_t uct_glex_status(glex_ret_t ret);
-
 #endif

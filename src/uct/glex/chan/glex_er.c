@@ -105,6 +105,132 @@ void uct_glex_er_cleanup_iface(uct_glex_iface_t *iface)
     ucs_free(iface->er_rx);
 }
 
+/* ---- published credits, the borrower's side ---- */
+
+/*
+ * The credits of a FIFO that its borrower maps. The lender publishes what it has consumed beside
+ * the slots. A borrower that has credits left does not read them, so the line stays with the
+ * lender; one that has none reads them before it gives up, and at every progress. One that sleeps
+ * makes a wake-up request beside the credits, and gets a message. A borrower that cannot map the
+ * FIFO cannot withdraw the request that stands there at first, and always gets messages.
+ *
+ * A borrower that reads credits ignores those in headers: it may send for long without progress,
+ * and a header that waits meanwhile would be taken for a new one when the counters have gone half
+ * way round.
+ */
+
+/* Tell the NIC's counters of the messages that were stored since: before 65,536 are */
+static void uct_glex_er_count(uct_glex_vc_t *vc)
+{
+    uct_glex_er_tx_t *er = vc->er_tx;
+
+    glex_ext_count_mapped(vc->iface->nic, (uint16_t)(vc->tx_fifo.msgs - er->counted));
+    er->counted = vc->tx_fifo.msgs;
+}
+
+int uct_glex_er_read_credits(uct_glex_vc_t *vc)
+{
+    const uct_glex_er_tx_t *er = vc->er_tx;
+    uint32_t credits;
+
+    if (er->ctrl == NULL) {
+        return 0;
+    }
+    /* acquire: the lender has read what lay in the units that it counts, they may be overwritten */
+    credits = __atomic_load_n(&er->ctrl->credits, __ATOMIC_ACQUIRE);
+    uct_glex_er_count(vc);
+    return uct_glex_fifo_update(&vc->tx_fifo, credits, credits >> 16);
+}
+
+/* What this borrower writes: not what one before it wrote, who may be late to take it back */
+static uint32_t uct_glex_er_wakeup_request(const uct_glex_er_tx_t *er)
+{
+    return ((uint32_t)er->gen << 8) | 1;
+}
+
+static void uct_glex_er_read_begin(uct_glex_er_tx_t *er)
+{
+    /* relaxed: a message too many does no harm */
+    __atomic_store_n(&er->ctrl->wanted, 0, __ATOMIC_RELAXED);
+}
+
+/* Awake, and with credits: withdraw the wake-up request, if there is one. relaxed, both, as
+ * above. */
+static void uct_glex_er_withdraw_request(uct_glex_er_tx_t *er)
+{
+    uint32_t request = uct_glex_er_wakeup_request(er);
+
+    if (__atomic_load_n(&er->ctrl->wanted, __ATOMIC_RELAXED) == request) {
+        __atomic_compare_exchange_n(&er->ctrl->wanted, &request, 0, 0, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED);
+    }
+}
+
+void uct_glex_er_starve(uct_glex_vc_t *vc)
+{
+    uct_glex_er_tx_t *er = vc->er_tx;
+
+    if ((er != NULL) && (er->ctrl != NULL) && !er->is_starved) {
+        er->is_starved = 1;
+        ucs_list_add_tail(&vc->iface->er.starved, &er->starved);
+        vc->iface->due = 1;
+    }
+}
+
+static void uct_glex_er_starve_end(uct_glex_er_tx_t *er)
+{
+    if (er->is_starved) {
+        er->is_starved = 0;
+        ucs_list_del(&er->starved);
+    }
+}
+
+unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface)
+{
+    unsigned count = 0;
+    uct_glex_er_tx_t *er, *tmp;
+    int more;
+
+    ucs_list_for_each_safe(er, tmp, &iface->er.starved, starved) {
+        more   = uct_glex_er_read_credits(er->vc);
+        count += more;
+        /* Who tried to send may have seen the credits before */
+        if (more || uct_glex_er_has_credits(er->vc)) {
+            uct_glex_er_starve_end(er);
+            uct_glex_er_withdraw_request(er);
+            uct_glex_vc_resume(er->vc);
+        }
+    }
+    return count;
+}
+
+void uct_glex_er_want_credits(uct_glex_iface_t *iface)
+{
+    uct_glex_er_tx_t *er;
+
+    ucs_list_for_each(er, &iface->er.starved, starved) {
+        /* relaxed: the caller's barrier is sequentially consistent, as is the lender's between its
+         * store of the credits and its load of `wanted`: the lender sees that we sleep, or we see
+         * the credits */
+        __atomic_store_n(&er->ctrl->wanted, uct_glex_er_wakeup_request(er), __ATOMIC_RELAXED);
+    }
+}
+
+int uct_glex_er_has_new_credits(uct_glex_iface_t *iface)
+{
+    uct_glex_er_tx_t *er;
+    int some = 0;
+
+    ucs_list_for_each(er, &iface->er.starved, starved) {
+        /* As in progress: what is new, or was seen since by who tried to send */
+        if (uct_glex_er_read_credits(er->vc) || uct_glex_er_has_credits(er->vc)) {
+            uct_glex_vc_resume(er->vc);
+            some = 1;
+        }
+    }
+    return some;
+}
+
 /* ---- borrowing ---- */
 
 void uct_glex_er_request(uct_glex_vc_t *vc)
@@ -248,7 +374,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     uct_glex_er_check_fits(vc);
 }
 
-static void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
+void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
 {
     if (vc->er_tx != NULL) {
         if (vc->er_tx_mapped) {
@@ -268,11 +394,9 @@ static void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
     vc->er_requested     = 0;
 }
 
-void uct_glex_er_release(uct_glex_vc_t *vc)
+/* Stop using the FIFO and say so */
+static void uct_glex_er_release(uct_glex_vc_t *vc)
 {
-    if (vc->er_tx == NULL) {
-        return;
-    }
     uct_glex_er_post_released(vc, vc->er_tx->index, vc->er_tx->gen);
     uct_glex_er_drop_tx(vc);
     vc->sr_count = UCT_GLEX_ER_RETRY;
@@ -316,8 +440,9 @@ static UCS_F_ALWAYS_INLINE int uct_glex_er_reserve(uct_glex_vc_t *vc, uct_glex_e
             uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset, &place->skip));
 }
 
-int uct_glex_er_has_room(uct_glex_vc_t *vc, size_t length)
+int uct_glex_er_has_credits(uct_glex_vc_t *vc)
 {
+    size_t length             = ucs_min(vc->iface->config.max_bcopy, uct_glex_er_max_length(vc));
     uct_glex_er_place_t place = {.units = uct_glex_er_units(vc, length)};
 
     return uct_glex_er_reserve(vc, &place);
@@ -514,11 +639,4 @@ ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
     }
     status = uct_glex_er_send_mirror(vc, am_id, length, 0, &place);
     return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
-}
-
-/* ---- both sides ---- */
-
-void uct_glex_er_cleanup_tx(uct_glex_vc_t *vc)
-{
-    uct_glex_er_drop_tx(vc);
 }

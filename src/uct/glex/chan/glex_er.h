@@ -56,9 +56,6 @@ static inline void uct_glex_er_request_lost(uct_glex_vc_t *vc)
 void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 void uct_glex_er_refused(uct_glex_vc_t *vc);
 
-/** Stop using the FIFO and say so */
-void uct_glex_er_release(uct_glex_vc_t *vc);
-
 /** The lender wants its FIFO back */
 void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 
@@ -92,11 +89,9 @@ static inline int uct_glex_er_fits(const uct_glex_vc_t *vc, size_t length)
     return length <= uct_glex_er_max_length(vc);
 }
 
-/** Whether a message of up to `length` bytes, that fits (uct_glex_er_fits()), could be sent now */
-int uct_glex_er_has_room(uct_glex_vc_t *vc, size_t length);
-
-/** Tell the NIC's counters of the messages that were stored since: before 65,536 are */
-void uct_glex_er_count(uct_glex_vc_t *vc);
+/** Whether the credits, also those only published, allow a message of any length up to max_bcopy
+ *  that fits (uct_glex_er_fits()) now */
+int uct_glex_er_has_credits(uct_glex_vc_t *vc);
 
 /** Read the credits that the lender publishes. Returns 1: there are more now. */
 int uct_glex_er_read_credits(uct_glex_vc_t *vc);
@@ -175,6 +170,21 @@ ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
 ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb,
                           void *arg);
 
+/** No credits are left: have progress read them, and resume what is pending */
+void uct_glex_er_starve(uct_glex_vc_t *vc);
+
+/** Read the credits of all that starve. Returns how many could be resumed. */
+unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface);
+
+/** Ask the lenders of all that starve for a message with their credits: a wake-up request */
+void uct_glex_er_want_credits(uct_glex_iface_t *iface);
+
+/** After uct_glex_er_want_credits() and a barrier. Returns 1: there are credits by now. */
+int uct_glex_er_has_new_credits(uct_glex_iface_t *iface);
+
+/** The VC is over: stop using the FIFO that we borrowed */
+void uct_glex_er_drop_tx(uct_glex_vc_t *vc);
+
 /* ---- lending: glex_er_lend.c ---- */
 
 /** The FIFO that was lent last to the peer */
@@ -224,6 +234,14 @@ static inline int uct_glex_er_must_tell(const uct_glex_vc_t *vc)
            uct_glex_fifo_must_tell(&uct_glex_er_rx_of(vc)->fifo, vc->tx.credits.er,
                                    vc->advertised);
 }
+
+/** Publish the credits now. Returns 0 where the sender needs a message, too: it cannot read them,
+ *  or sleeps. */
+int uct_glex_er_publish_credits(uct_glex_vc_t *vc);
+
+/** Whether the sender wants a message with the credits. relaxed: what it does about that while we
+ *  look is ordered by uct_glex_er_publish_credits(). */
+int uct_glex_er_is_wanted(const uct_glex_vc_t *vc);
 
 /* ---- receiving: glex_er_rx.c ---- */
 
@@ -323,39 +341,5 @@ void uct_glex_er_poll_sweep(uct_glex_iface_t *iface);
 /** This process will sleep: have borrowers ring, and lenders send credits, by events. Returns 1
  *  if there is something to do, so that it must not sleep. */
 int uct_glex_er_sleep(uct_glex_iface_t *iface);
-
-/* ---- published credits: glex_er_credit.c ---- */
-
-/** The FIFO was mapped: read its credits from now on */
-void uct_glex_er_read_begin(uct_glex_er_tx_t *er);
-
-/** No credits are left: have progress read them, and resume what is pending */
-void uct_glex_er_starve(uct_glex_vc_t *vc);
-void uct_glex_er_starve_end(uct_glex_er_tx_t *er);
-
-/** Read the credits of all that starve. Returns how many could be resumed. */
-unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface);
-
-/** Ask the lenders of all that starve for a message with their credits: a wake-up request */
-void uct_glex_er_want_credits(uct_glex_iface_t *iface);
-
-/** After uct_glex_er_want_credits() and a barrier. Returns 1: there are credits by now. */
-int uct_glex_er_has_new_credits(uct_glex_iface_t *iface);
-
-/** Begin to publish the credits of a FIFO that is lent, and can be mapped */
-void uct_glex_er_publish_begin(uct_glex_vc_t *vc);
-
-/** Publish the credits now. Returns 0 where the sender needs a message, too: it cannot read them,
- *  or sleeps. */
-int uct_glex_er_publish_credits(uct_glex_vc_t *vc);
-
-/** Whether the sender wants a message with the credits. relaxed: what it does about that while we
- *  look is ordered by uct_glex_er_publish_credits(). */
-int uct_glex_er_is_wanted(const uct_glex_vc_t *vc);
-
-/* ---- both ---- */
-
-/** The VC is over: stop using the FIFO that we borrowed */
-void uct_glex_er_cleanup_tx(uct_glex_vc_t *vc);
 
 #endif

@@ -6,6 +6,49 @@
 #include "chan/glex_op.h"
 #include "chan/glex_rx.h"
 
+/* ---- published credits, the lender's side: see glex_er.c ---- */
+
+int uct_glex_er_is_wanted(const uct_glex_vc_t *vc)
+{
+    return __atomic_load_n(&uct_glex_er_rx_of(vc)->ctrl->wanted, __ATOMIC_RELAXED) != 0;
+}
+
+static void uct_glex_er_publish_begin(uct_glex_vc_t *vc)
+{
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
+    unsigned i;
+
+    /* relaxed, all: before the GRANT, which publishes them */
+    for (i = 0; i < UCT_GLEX_FIFO_SLOTS; ++i) {
+        __atomic_store_n(&er_rx->slots[i].word, 0, __ATOMIC_RELAXED); /* the last borrower's */
+    }
+    __atomic_store_n(&er_rx->ctrl->armed, 1, __ATOMIC_RELAXED);
+    er_rx->ctrl->needs_fence = !vc->iface->er.has_membarrier;
+    /* until the borrower withdraws it */
+    __atomic_store_n(&er_rx->ctrl->wanted, 1, __ATOMIC_RELAXED);
+    er_rx->arrived = vc->tx.credits.er.msgs;
+    uct_glex_fifo_tell_often(&er_rx->fifo, UCT_GLEX_FIFO_SLOTS);
+    uct_glex_er_publish_credits(vc);
+}
+
+int uct_glex_er_publish_credits(uct_glex_vc_t *vc)
+{
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
+
+    if (er_rx->ctrl == NULL) {
+        return 0;
+    }
+    /* release: the handlers have read what lay in the slots and units that are counted */
+    __atomic_store_n(&er_rx->ctrl->credits, (uint32_t)(vc->tx.credits.word >> 32),
+                     __ATOMIC_RELEASE);
+    vc->advertised = vc->tx.credits.er;
+    /* sequentially consistent: see uct_glex_er_want_credits() */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return !uct_glex_er_is_wanted(vc);
+}
+
+/* ---- lending ---- */
+
 /* Between two looks for an idle FIFO. Where processes share a processor each has its turn in that
  * time. */
 #define UCT_GLEX_ER_IDLE_MS 16

@@ -84,32 +84,6 @@ ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_sr_m
     return uct_glex_sr_send_typed(vc, UCT_GLEX_MP_AM, am_id, msg, length, flags);
 }
 
-uct_glex_op_t *uct_glex_sr_announce(uct_glex_vc_t *vc, uct_glex_sr_t *sr,
-                                    const uct_glex_buf_t *unit, size_t length)
-{
-    uct_glex_op_t *op = uct_glex_op_new(vc, UCT_GLEX_OP_SR, NULL);
-
-    if (op != NULL) {
-        sr->mh     = unit->mh.v;
-        sr->offset = unit->offset;
-        sr->length = length;
-        sr->op_id  = op->id;
-        sr->resv   = 0;
-    }
-    return op;
-}
-
-ucs_status_t uct_glex_sr_announced(uct_glex_op_t *op, uct_glex_buf_t *unit, ucs_status_t status)
-{
-    if (status == UCS_OK) {
-        op->buf = unit; /* back to the pool with the peer's remote event */
-        uct_glex_op_posted(op, 1);
-    } else {
-        uct_glex_op_cancel(op);
-    }
-    return status;
-}
-
 /* A message lies in a send unit: announce it, or take it along if it fits */
 static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_buf_t *unit,
                                           size_t length, unsigned flags)
@@ -128,12 +102,23 @@ static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_
         return status;
     }
 
-    op = uct_glex_sr_announce(vc, sr, unit, length);
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_SR, NULL);
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
+    sr->mh     = unit->mh.v;
+    sr->offset = unit->offset;
+    sr->length = length;
+    sr->op_id  = op->id;
+    sr->resv   = 0;
     status = uct_glex_sr_send_typed(vc, UCT_GLEX_MP_SR, am_id, &msg, sizeof(*sr), flags);
-    return uct_glex_sr_announced(op, unit, status);
+    if (status != UCS_OK) {
+        uct_glex_op_cancel(op);
+        return status;
+    }
+    op->buf = unit; /* back to the pool with the peer's remote event */
+    uct_glex_op_posted(op, 1);
+    return UCS_OK;
 }
 
 /* A unit and a credit: after that only the NIC itself can refuse */

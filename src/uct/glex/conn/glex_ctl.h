@@ -37,4 +37,15 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned le
 void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
                              unsigned length);
 
+/* ---- what the NIC says: messages, glex_mp.c, and requests that failed, glex_error.c ---- */
+
+/** An MP arrived. Nothing in it is trusted but where it came from, which the NIC says. */
+void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, unsigned length);
+
+/** Handle what is in the NIC's error queue, and look now and then whether peers live */
+void uct_glex_error_progress(uct_glex_iface_t *iface);
+
+/** The same where no handler may be called. Returns whether progress has an error to handle. */
+int uct_glex_error_look(uct_glex_iface_t *iface);
+
 #endif

@@ -1,8 +1,11 @@
+/*
+ * Requests that the NIC took and that failed, and peers that fail without a word.
+ */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
 
-#include "conn/glex_error.h"
+#include "conn/glex_ctl.h"
 #include "core/glex_ep.h"
 #include "core/glex_vc.h"
 #include "chan/glex_er.h"

@@ -5,7 +5,6 @@
 #include "config.h"
 #endif
 
-#include "conn/glex_mp.h"
 #include "chan/glex_rx.h"
 #include "conn/glex_ctl.h"
 #include "conn/glex_mpq.h"

@@ -247,7 +247,7 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     vc->status = status;
     uct_glex_vc_wait_end(vc);
     uct_glex_rx_purge(vc);
-    uct_glex_er_cleanup_tx(vc);
+    uct_glex_er_drop_tx(vc);
     uct_glex_er_hold_rx(vc);
     uct_glex_mpq_return(vc);
     uct_glex_op_fail_all(vc, status);
@@ -290,8 +290,7 @@ int uct_glex_vc_has_credits(uct_glex_vc_t *vc)
         return 0;
     }
     if (vc->er_tx != NULL) {
-        return uct_glex_er_has_room(vc, ucs_min(vc->iface->config.max_bcopy,
-                                                uct_glex_er_max_length(vc)));
+        return uct_glex_er_has_credits(vc);
     }
     return uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR) &&
            (uct_glex_credit_avail(&vc->mp_tx) > 0);

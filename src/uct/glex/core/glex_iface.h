@@ -176,9 +176,6 @@ ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_
 /** Longest RDMA request */
 size_t uct_glex_iface_max_rdma(const uct_glex_iface_t *iface);
 
-/** Take what arrived, UCT_GLEX_POLL_BATCH at most. Returns how many. */
-unsigned uct_glex_iface_poll(uct_glex_iface_t *iface);
-
 /** Something that waits could go on now: have progress look */
 static inline void uct_glex_iface_recheck(uct_glex_iface_t *iface)
 {

@@ -8,7 +8,7 @@
 #endif
 
 #include "rma/glex_atomic.h"
-#include "rma/glex_rma_map.h"
+#include "rma/glex_rma.h"
 
 /* Not mapped yet, not mappable, or not to be reached at all. A get of the same bytes maps the key,
  * checks it, and fails the endpoint where a put or get would. */

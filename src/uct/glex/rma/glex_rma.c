@@ -6,9 +6,9 @@
 #include "config.h"
 #endif
 
+#include "rma/glex_rma.h"
 #include "base/glex_copy.h"
 #include "chan/glex_op.h"
-#include "rma/glex_rma_map.h"
 
 #include <uct/base/uct_iov.inl>
 
@@ -109,7 +109,7 @@ static ucs_status_t uct_glex_rma_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
     return UCS_ERR_ENDPOINT_TIMEOUT;
 }
 
-ucs_status_t uct_glex_rma_settle(uct_glex_vc_t *vc)
+ucs_status_t uct_glex_rma_track_puts(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
     glex_rdma_req_t req     = {.type = GLEX_RDMA_TYPE_PUT, .flag = GLEX_FLAG_FENCE};
@@ -179,7 +179,7 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_slow(uct_glex_ep_t *ep,
         return status;
     }
     if (length == 0) {
-        return uct_glex_ep_touch(ep); /* the key need not be valid */
+        return uct_glex_ep_probe(ep); /* the key need not be valid */
     }
     status = uct_glex_rma_check_range(rkey, remote_addr, length);
     if (status != UCS_OK) {

@@ -9,10 +9,9 @@
 #include "chan/glex_rx.h"
 #include "chan/glex_sr.h"
 #include "conn/glex_ctl.h"
-#include "conn/glex_error.h"
-#include "conn/glex_mp.h"
 #include "conn/glex_mpq.h"
 #include "rma/glex_atomic.h"
+#include "rma/glex_rma.h"
 
 #include <ucs/arch/cpu.h>
 #include <ucs/debug/memtrack_int.h>
@@ -126,18 +125,6 @@ static UCS_F_ALWAYS_INLINE void uct_glex_iface_take(uct_glex_iface_t *iface)
     uct_glex_iface_take_event(iface, word, credits);
 }
 
-unsigned uct_glex_iface_poll(uct_glex_iface_t *iface)
-{
-    unsigned count = 0;
-
-    while ((count < UCT_GLEX_POLL_BATCH) &&
-           (glex_ext_poll(iface->nic, &iface->arrival) == GLEX_SUCCESS)) {
-        uct_glex_iface_take(iface);
-        ++count;
-    }
-    return count;
-}
-
 /* Up to a window's worth has arrived. The caller comes again, and the answer to a lonely message
  * should not wait for another look; in a stream each look is worth it. So the window grows while it
  * is filled. Returns how many were taken, besides the first. */
@@ -222,47 +209,7 @@ static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
                                      uct_glex_iface_progress_nic(iface);
 }
 
-/* ---- completion and sleep ---- */
-
-/* Put what leaves no trace into the order of operations: iface flush waits for those */
-static ucs_status_t uct_glex_iface_settle(uct_glex_iface_t *iface)
-{
-    ucs_status_t status = UCS_OK;
-    unsigned i;
-
-    if (uct_glex_md_rdma_now(iface->md)) {
-        return UCS_OK;
-    }
-    for (i = 0; (i < iface->num_vcs) && (status == UCS_OK); ++i) {
-        if (iface->vcs[i]->dirty) {
-            status = uct_glex_rma_settle(iface->vcs[i]);
-            iface->vcs[i]->dirty = (status != UCS_OK);
-        }
-    }
-    return status;
-}
-
-static ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags,
-                                         uct_completion_t *comp)
-{
-    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
-
-    if (comp != NULL) {
-        return UCS_ERR_UNSUPPORTED;
-    }
-    if (uct_glex_iface_settle(iface) != UCS_OK) {
-        return UCS_INPROGRESS;
-    }
-    /* What is pending on a VC that is about to fail was not posted, and will be tried again */
-    return ((iface->ops.outstanding == 0) && (iface->num_dying == 0)) ? UCS_OK : UCS_INPROGRESS;
-}
-
-static ucs_status_t uct_glex_iface_fence(uct_iface_h tl_iface, unsigned flags)
-{
-    ucs_derived_of(tl_iface, uct_glex_iface_t)->fence = 1;
-    ucs_memory_cpu_fence(); /* for copies to mapped memory */
-    return UCS_OK;
-}
+/* ---- sleep ---- */
 
 static ucs_status_t uct_glex_iface_event_fd_get(uct_iface_h tl_iface, int *fd_p)
 {
