@@ -87,9 +87,8 @@ ucs_status_t uct_glex_status(glex_ret_t ret)
     }
 }
 
-/* NICs have few fast endpoints: fall back to slower types */
-/* Our NIC gives the lowest free number, and so the address of an endpoint that has just gone: what
- * is still on its way to that one would arrive at the new one. Any other number is as good. */
+/* Our NIC gives the lowest free number, perhaps that of an endpoint that was just destroyed: what
+ * is still in flight to that one would arrive at the new one. So choose a random number. */
 static glex_ret_t uct_glex_md_create_ep_random(uct_glex_md_t *md, glex_ep_handle_t *ep_p)
 {
     uint32_t num             = ucs_min(md->dev_attr.max_ep_num, UINT16_MAX);
@@ -103,6 +102,7 @@ static glex_ret_t uct_glex_md_create_ep_random(uct_glex_md_t *md, glex_ep_handle
     return glex_create_ep(md->dev, &attr, ep_p);
 }
 
+/* NICs have few fast endpoints: fall back to slower types */
 static ucs_status_t uct_glex_md_create_ep(uct_glex_md_t *md, glex_ep_handle_t *ep_p)
 {
     struct glex_ep_attr attr = md->ep_attr;
@@ -124,7 +124,7 @@ static ucs_status_t uct_glex_md_create_ep(uct_glex_md_t *md, glex_ep_handle_t *e
     return UCS_OK;
 }
 
-/* What was sent to the interface that had the endpoint before is not for the next one */
+/* Discard what was sent to the last interface that had the endpoint */
 static void uct_glex_md_drain_ep(glex_ep_handle_t ep)
 {
     glex_ep_addr_t src;
@@ -240,7 +240,7 @@ static ucs_status_t uct_glex_md_check_config(uct_glex_md_t *md, const uct_glex_m
     return uct_glex_config_check_ranges(ranges, ucs_static_array_size(ranges));
 }
 
-/* Returns 0 if that is no name of ours */
+/* Returns 0 if it is no name of a domain of ours */
 static int uct_glex_md_parse_name(const char *md_name, uint32_t *nic_p)
 {
     char name[UCT_MD_NAME_MAX];
@@ -385,8 +385,8 @@ void uct_glex_rkey_map(glex_ep_handle_t ep, uct_glex_rkey_t *rkey)
     }
 }
 
-/* Pointers are asked for by any thread, an endpoint is for one: the domain has one of its own for
- * that, used under the lock of the list */
+/* Any thread may ask for pointers, and an endpoint is for one thread: the domain has an endpoint
+ * for that purpose, used under the lock of the list */
 static void *uct_glex_md_map(uct_glex_md_t *md, const uct_glex_packed_rkey_t *packed)
 {
     struct glex_ep_attr attr = md->ep_attr;
@@ -453,7 +453,7 @@ static ucs_status_t uct_glex_rkey_release(uct_component_t *component, uct_rkey_t
     return UCS_OK;
 }
 
-/* Two keys of one registration, unpacked by different endpoints, are equal */
+/* Keys of one registration are equal, whichever endpoint unpacked them */
 int uct_glex_rkey_cmp(uct_rkey_t a, uct_rkey_t b)
 {
     return memcmp(&((uct_glex_rkey_t*)a)->packed, &((uct_glex_rkey_t*)b)->packed,

@@ -41,8 +41,8 @@ typedef struct uct_glex_reg {
     glex_mem_handle_t *more;       /* at endpoints 1..; NULL until one is needed */
 } uct_glex_reg_t;
 
-/* What UCX holds for memory that it registered. Put and get of our own need no registration where
- * the NIC is this process, so it is made when something else does. */
+/* UCX's handle of registered memory. Where the NIC is this process, put and get need no
+ * registration of local memory, so it is made when something else needs it. */
 typedef struct uct_glex_memh {
     struct uct_glex_memh *next;      /* of the same operation, uct_glex_memh_free_all() */
     void                 *address;
@@ -125,7 +125,7 @@ ucs_status_t uct_glex_md_reg(uct_glex_md_t *md, unsigned ep_index, void *address
 ucs_status_t uct_glex_memh_new(uct_glex_md_t *md, void *address, size_t length, unsigned flags,
                                uct_glex_memh_t **memh_p);
 
-/** Deregister the memory of `first`, which may be NULL, and of all that it is linked to */
+/** Free a list of handles, which may be empty */
 void uct_glex_memh_free_all(uct_glex_md_t *md, uct_glex_memh_t *first);
 
 /** Where something lies: name of a registration at one of the domain's endpoints, and offset */

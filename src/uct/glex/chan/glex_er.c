@@ -10,14 +10,15 @@
 #include <ucs/sys/math.h>
 #include <string.h>
 
-/* Fewest messages on their way per FIFO that make sense */
+/* Fewest messages in flight for which a FIFO is worth while */
 #define UCT_GLEX_ER_MIN_MSGS 4
 
-/* Borrowers that may fill the event queue together */
+/* So many borrowers together may fill the event queue, where a full queue loses nothing */
 #define UCT_GLEX_ER_LOSSLESS_SHARES 8u
 
-/* Every message on its way takes an entry of the event queue. Where a full one loses nothing, few
- * senders at once may use it up: credits then come back less often. */
+/* Between how many borrowers the event queue is divided: each message in flight takes an entry.
+ * Where a full queue loses nothing few borrowers get larger shares, so that credits return less
+ * often. */
 static unsigned uct_glex_er_event_shares(const uct_glex_iface_t *iface)
 {
     return UCT_GLEX_NIC_LOSSLESS ? ucs_min(iface->er.max, UCT_GLEX_ER_LOSSLESS_SHARES) :
@@ -43,7 +44,7 @@ static ucs_status_t uct_glex_er_init_pools(uct_glex_iface_t *iface,
     return status;
 }
 
-/* How many messages each borrower may have on its way that does not map its FIFO */
+/* Messages in flight of a borrower that does not map its FIFO */
 static ucs_status_t uct_glex_er_init_msgs(uct_glex_iface_t *iface, unsigned eq_entries)
 {
     iface->er.msgs_max = ucs_min(iface->er.units, eq_entries / uct_glex_er_event_shares(iface));
@@ -142,7 +143,7 @@ int uct_glex_er_read_credits(uct_glex_vc_t *vc)
     return uct_glex_fifo_update(&vc->tx_fifo, credits, credits >> 16);
 }
 
-/* What this borrower writes: not what one before it wrote, who may be late to take it back */
+/* Differs from the request of an earlier borrower, which may withdraw its own one late */
 static uint32_t uct_glex_er_wakeup_request(const uct_glex_er_tx_t *er)
 {
     return ((uint32_t)er->gen << 8) | 1;
@@ -194,7 +195,7 @@ unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface)
     ucs_list_for_each_safe(er, tmp, &iface->er.starved, starved) {
         more   = uct_glex_er_read_credits(er->vc);
         count += more;
-        /* Who tried to send may have seen the credits before */
+        /* A send that was refused may have read the credits before */
         if (more || uct_glex_er_has_credits(er->vc)) {
             uct_glex_er_starve_end(er);
             uct_glex_er_withdraw_request(er);
@@ -222,7 +223,7 @@ int uct_glex_er_has_new_credits(uct_glex_iface_t *iface)
     int some = 0;
 
     ucs_list_for_each(er, &iface->er.starved, starved) {
-        /* As in progress: what is new, or was seen since by who tried to send */
+        /* As in progress: new ones, or those that a refused send has read */
         if (uct_glex_er_read_credits(er->vc) || uct_glex_er_has_credits(er->vc)) {
             uct_glex_vc_resume(er->vc);
             some = 1;
@@ -305,7 +306,7 @@ static int uct_glex_er_grant_valid(const uct_glex_ctl_t *ctl)
            (((size_t)ctl->fifo_units << ctl->unit_shift) >= 1024);
 }
 
-/* Without another channel what the FIFO cannot take would wait for ever */
+/* Without SR a message that is too long for the FIFO would wait for ever */
 static void uct_glex_er_check_fits(uct_glex_vc_t *vc)
 {
     size_t max = vc->iface->config.max_bcopy;
@@ -332,7 +333,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
     uct_glex_er_tx_t *er;
 
-    /* It may also come unasked: another borrower's FIFO came free after we were refused */
+    /* A GRANT that was not asked for is valid, too */
     if ((vc->er_tx != NULL) || !uct_glex_er_grant_valid(ctl)) {
         ucs_error("glex: endpoint 0x%" PRIx64 " granted an impossible FIFO", vc->peer);
         uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
@@ -358,7 +359,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     er->req.rmt_key       = ctl->key;
     er->req.flag          = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
 
-    /* The lender had consumed all that went through an earlier FIFO before it gave this one */
+    /* Before the lender gave this FIFO it had consumed all messages of an earlier one */
     vc->tx_fifo.acked.units = vc->tx_fifo.head;
     vc->tx_fifo.acked.msgs  = vc->tx_fifo.msgs;
     vc->tx_fifo.units       = ctl->fifo_units;
@@ -394,7 +395,7 @@ void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
     vc->er_requested     = 0;
 }
 
-/* Stop using the FIFO and say so */
+/* Give the FIFO back */
 static void uct_glex_er_release(uct_glex_vc_t *vc)
 {
     uct_glex_er_post_released(vc, vc->er_tx->index, vc->er_tx->gen);
@@ -411,7 +412,7 @@ void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
         (vc->er_tx->gen == ctl->revoked_gen)) {
         uct_glex_er_release(vc);
     } else if (!(vc->ctl & UCT_GLEX_CTL_ER_RELEASED)) {
-        /* Released before this came, or never taken: the lender ignores what it knows */
+        /* Released before, or never mapped: the lender ignores a RELEASED that it had already */
         uct_glex_er_post_released(vc, ctl->revoked_index, ctl->revoked_gen);
     }
 }
@@ -433,7 +434,7 @@ static UCS_F_ALWAYS_INLINE unsigned uct_glex_er_wrap_flag(const uct_glex_er_plac
 /* Find room for a message of up to place->units. Returns 0 if there is none. */
 static UCS_F_ALWAYS_INLINE int uct_glex_er_reserve(uct_glex_vc_t *vc, uct_glex_er_place_t *place)
 {
-    /* No loop: a lender that publishes something new for ever is not to hold us */
+    /* No loop: a lender that publishes new credits for ever must not keep us here */
     return ucs_likely(uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset,
                                             &place->skip)) ||
            (uct_glex_er_read_credits(vc) &&
@@ -460,7 +461,7 @@ UCS_F_NOINLINE void uct_glex_er_ring(uct_glex_vc_t *vc)
 {
     glex_ret_t ret;
 
-    /* relaxed: before the event, which is all that the lender waits for */
+    /* relaxed: the event, which the lender waits for, is posted after it */
     __atomic_store_n(&vc->er_tx->ctrl->armed, 0, __ATOMIC_RELAXED);
     ret = glex_ext_post_event(vc->iface->nic, uct_glex_vc_dest(vc), 0,
                               uct_glex_hdr_type_am(UCT_GLEX_EVENT_RING, 0) |
@@ -618,9 +619,9 @@ ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
     return uct_glex_er_send_mirror(vc, am_id, length, flags, &place);
 }
 
-/* How much pack_cb will write is known only afterwards: there must be room for the most. Where it
- * does not fit before the end although the message might, the end is skipped: that costs at most
- * max_bcopy of a lap, and saves a second copy. */
+/* The length is known only after pack_cb, so there must be room for max_bcopy. If that does not fit
+ * before the end of the FIFO the end is skipped, although the message might fit: that wastes at
+ * most max_bcopy of a lap, and saves a second copy. */
 ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb, void *arg)
 {
     uct_glex_er_place_t place = {.units = vc->er_tx->bcopy_units};

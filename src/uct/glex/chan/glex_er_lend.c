@@ -49,11 +49,11 @@ int uct_glex_er_publish_credits(uct_glex_vc_t *vc)
 
 /* ---- lending ---- */
 
-/* Between two looks for an idle FIFO. Where processes share a processor each has its turn in that
- * time. */
+/* Time between two searches for an idle FIFO: long enough for all processes that share a processor
+ * to run */
 #define UCT_GLEX_ER_IDLE_MS 16
 
-/* All FIFOs are lent: ask for one back that was not used since the last look */
+/* All FIFOs are lent: revoke one that was not used since the last search */
 static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface)
 {
     ucs_time_t now = ucs_get_time();
@@ -102,7 +102,7 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     unsigned i;
 
     if ((vc->lent != UCT_GLEX_LENT_NONE) || (iface->er.max == 0)) {
-        return 0; /* asked twice, or not a channel of ours */
+        return 0; /* it has one already, or ER is not configured */
     }
     if (iface->er.lent == iface->er.max) {
         uct_glex_er_revoke_idle(iface);
@@ -115,13 +115,13 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     }
     er_rx->vc         = vc;
     er_rx->gen        = iface->er.next_gen++;
-    er_rx->msgs_mark  = vc->tx.credits.er.msgs - 1; /* not idle at the next look */
+    er_rx->msgs_mark  = vc->tx.credits.er.msgs - 1; /* not idle at the next search */
     er_rx->is_polled  = 0;
     er_rx->revoked    = 0;
     er_rx->is_known   = 0;
     vc->lent          = UCT_GLEX_LENT_FIFO;
     vc->rx_fifo_index = i;
-    er_rx->fifo.next  = vc->tx.credits.er.units; /* all that came through another is consumed */
+    er_rx->fifo.next  = vc->tx.credits.er.units; /* all of an earlier FIFO is consumed */
     uct_glex_fifo_set_size(&er_rx->fifo, iface->er.units,
                            ucs_min(iface->er.msgs_max, iface->er.units));
     vc->er_rx_mapped  = (er_rx->ctrl != NULL);
@@ -162,8 +162,8 @@ void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head)
     }
 }
 
-/* Pass over what lies in the slots of a FIFO that is held: its borrower has stored it before it
- * said that it writes no more */
+/* Skip the messages in the slots of a FIFO that is held: its borrower stored them before its
+ * RESET */
 static void uct_glex_er_drain_held(uct_glex_vc_t *vc)
 {
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
@@ -226,9 +226,9 @@ void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 
     if ((vc->lent != UCT_GLEX_LENT_NONE) && (ctl->released_index == vc->rx_fifo_index) &&
         (ctl->released_gen == er_rx->gen)) {
-        uct_glex_er_poll_begin(vc); /* it may be armed, and its last messages there all the same */
+        uct_glex_er_poll_begin(vc); /* there may be messages, although it is armed */
         vc->lent = UCT_GLEX_LENT_RELEASED;
-        er_rx->fifo.tell_msgs = 0; /* look after each message whether it was the last */
+        er_rx->fifo.tell_msgs = 0; /* check after each message whether it was the last */
         er_rx->release_at = ctl->er_sent;
         uct_glex_er_check_released(vc);
     }

@@ -123,7 +123,7 @@ void uct_glex_er_take_unusual(uct_glex_er_rx_t *er_rx, uct_glex_slot_t *slot, ui
 
 /* ---- messages by puts with events ---- */
 
-/* The VC that an event names, if its peer borrowed a FIFO; what it acknowledges is acknowledged */
+/* The VC that an event names, if its peer borrowed a FIFO. Handles the event's acknowledgement. */
 static uct_glex_vc_t *uct_glex_er_vc(uct_glex_iface_t *iface, uint64_t word)
 {
     uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
@@ -138,8 +138,8 @@ static uct_glex_vc_t *uct_glex_er_vc(uct_glex_iface_t *iface, uint64_t word)
     return vc;
 }
 
-/* A message for a VC that failed. The NIC may put its data into the FIFO only now that its event is
- * taken: nobody else gets the FIFO before. */
+/* A message for a VC that failed. The NIC may write its data to the FIFO until its event is taken,
+ * so the FIFO is not lent to others before. */
 static UCS_F_NOINLINE void uct_glex_er_recv_late(uct_glex_iface_t *iface, uint64_t word,
                                                  uint32_t length)
 {
@@ -272,8 +272,8 @@ unsigned uct_glex_er_recv_ring(uct_glex_iface_t *iface, uint64_t word)
     return uct_glex_er_rx_of(vc)->is_polled ? uct_glex_er_poll_fifo(uct_glex_er_rx_of(vc)) : 0;
 }
 
-/* Forget the FIFOs that were armed, but for those with a message by now. Returns how many these
- * are. */
+/* Stop polling the FIFOs that were armed, except those that have a message by now. Returns how many
+ * have one. */
 static unsigned uct_glex_er_forget_armed(uct_glex_iface_t *iface)
 {
     int is_ordered = uct_glex_er_barrier(iface);

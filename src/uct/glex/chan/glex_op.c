@@ -60,8 +60,8 @@ ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
         goto err_mp;
     }
     status = uct_glex_buf_pool_init(&iface->ops.words, iface->md, iface->ep_index, GLEX_MEM_READ,
-                                    UCS_SYS_CACHE_LINE_SIZE, 64, ucs_max(config->zc_req_capacity, 1),
-                                    "glex_zc_word");
+                                    UCS_SYS_CACHE_LINE_SIZE, 64,
+                                    ucs_max(config->zc_req_capacity, 1), "glex_zc_word");
     if (status != UCS_OK) {
         goto err_bounce;
     }
@@ -221,7 +221,7 @@ static void uct_glex_op_complete(uct_glex_op_t *op)
     uct_glex_iface_recheck(vc->iface);
 }
 
-/* Late events of operations that failed meanwhile name nothing */
+/* Returns NULL for late events of operations that have failed */
 static uct_glex_op_t *uct_glex_op_find(uct_glex_iface_t *iface, uint32_t id)
 {
     void *item = NULL;
@@ -275,9 +275,9 @@ void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t statu
     }
 }
 
-/* The user is about to get back the memory of a zero-copy message, which the peer may be fetching:
- * what it got is not valid. The fence lets whatever the user writes there come after the word,
- * which the peer reads after the payload. */
+/* The user is about to get back the memory of a zero-copy message, which the peer may be fetching.
+ * Tell the peer by the word that the payload is not valid: it reads the word after the payload, and
+ * the fence orders whatever the user writes to the memory after the word. */
 static void uct_glex_op_invalidate(uct_glex_op_t *op)
 {
     if (op->type == UCT_GLEX_OP_ZC) {

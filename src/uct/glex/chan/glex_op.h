@@ -45,7 +45,7 @@ uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
 /** The request was posted: the operation is on its way, with so many events to come */
 void uct_glex_op_posted(uct_glex_op_t *op, unsigned events);
 
-/** So many requests of it will not be posted: it ends with those that were */
+/** `unposted` requests of it will not be posted: it ends with the others */
 void uct_glex_op_give_up(uct_glex_op_t *op, unsigned unposted);
 
 /** The request could not be posted: take everything back */
@@ -58,8 +58,8 @@ void uct_glex_op_event(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status
  *  fetched was cancelled by its sender */
 void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status);
 
-/** The endpoint goes: end the completions of its operations, which are on their way all the same.
- *  The receiver of a zero-copy message finds that its payload is not valid, and skips it. */
+/** The endpoint is destroyed: call the completions of its operations, which themselves go on. The
+ *  receiver of a zero-copy message finds that its payload is not valid, and skips it. */
 void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep);
 
 /** End all operations of a VC with an error, but for Gets of received messages. What the peer may
@@ -69,7 +69,7 @@ void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status);
 /** The peer reads nothing for this VC any more: free what is held for it */
 void uct_glex_op_release_held(uct_glex_vc_t *vc);
 
-/** The interface goes: forget all operations that are still on their way */
+/** The interface closes: end all operations that are still in flight */
 void uct_glex_op_abandon(uct_glex_vc_t *vc);
 
 /** Have a flush wait until it is known whether the peer is there: the VC opens or fails. Returns OK

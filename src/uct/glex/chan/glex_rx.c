@@ -256,7 +256,7 @@ static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
     ++vc->rx_seq;
     uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, sr->length, "RX: SR");
     uct_iface_invoke_am(&iface->super, am_id, data, sr->length, 0);
-    /* Where the handler failed the VC, the sender keeps the unit until we have said so */
+    /* If the handler failed the VC, our RESET returns the unit */
     if (ucs_unlikely(uct_glex_sr_release(vc, sr) == GLEX_BUSY) && !uct_glex_vc_is_over(vc)) {
         uct_glex_rx_release_later(vc, sr);
     }
@@ -266,7 +266,7 @@ static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
 void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
                         const uct_glex_sr_t *announced, int zc)
 {
-    uct_glex_sr_t sr = *announced; /* once: what is checked its sender can still change there */
+    uct_glex_sr_t sr = *announced; /* a copy, because the sender can change it after the check */
     uct_glex_rx_t *rx;
 
     if (sr.length > vc->iface->sr.rx.buf_size) {
@@ -317,7 +317,7 @@ void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status)
         return;
     }
     if ((rx->zc_posted > 0) && uct_glex_zc_is_cancelled(rx)) {
-        status   = UCS_OK; /* that of its Gets says nothing: its memory may be gone */
+        status   = UCS_OK; /* its Gets may have failed because its memory is gone */
         rx->skip = 1;
     }
     if ((status == UCS_OK) && rx->sr_zc) {
@@ -374,7 +374,7 @@ void uct_glex_rx_purge(uct_glex_vc_t *vc)
         }
     }
     ucs_list_for_each_safe(rx, tmp, &vc->iface->sr.unreleased, list) {
-        if (rx->vc == vc) { /* nobody waits for the unit any more */
+        if (rx->vc == vc) { /* our RESET returns the unit */
             ucs_list_del(&rx->list);
             uct_glex_rx_free(rx);
         }

@@ -84,7 +84,7 @@ ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_sr_m
     return uct_glex_sr_send_typed(vc, UCT_GLEX_MP_AM, am_id, msg, length, flags);
 }
 
-/* A message lies in a send unit: announce it, or take it along if it fits */
+/* A message lies in a send unit: announce it, or send it in the MP if it fits */
 static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_buf_t *unit,
                                           size_t length, unsigned flags)
 {
@@ -168,7 +168,7 @@ ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
     length = pack_cb(unit->ptr, arg);
     ucs_assertv(length <= vc->iface->config.max_bcopy, "packed %zu bytes, at most %zu", length,
                 vc->iface->config.max_bcopy);
-    /* Once packed it should go: a full ER FIFO that is too small for max_bcopy leads here too */
+    /* The message is packed, and may fit into a FIFO that is too small for max_bcopy */
     if ((vc->er_tx != NULL) && uct_glex_er_fits(vc, length)) {
         status = uct_glex_er_send(vc, am_id, unit->ptr, length, 0);
         if (status == UCS_OK) {
@@ -194,7 +194,7 @@ void *uct_glex_sr_map(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
                               &ptr) == GLEX_SUCCESS) ? ptr : NULL;
 }
 
-/* A Get of nothing, whose remote event is what the sender waits for */
+/* An empty Get: its remote event tells the sender that the unit is free */
 glex_ret_t uct_glex_sr_release(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
 {
     glex_rdma_req_t req;
@@ -214,7 +214,7 @@ glex_ret_t uct_glex_sr_release(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
     req.next             = NULL;
     ret                  = glex_rdma(vc->iface->nic, &req, NULL);
     if (ret == GLEX_BUSY) {
-        uct_glex_iface_recheck(vc->iface); /* nothing tells when it is not */
+        uct_glex_iface_recheck(vc->iface); /* there is no event when it is ready: try again */
     } else if (ret != GLEX_SUCCESS) {
         ucs_error("glex: cannot give a send unit back to endpoint 0x%" PRIx64 ": %s", vc->peer,
                   glex_error_str(ret));
@@ -265,7 +265,7 @@ ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
     if (ret != GLEX_SUCCESS) {
         uct_glex_op_cancel(op);
         if (ret == GLEX_BUSY) {
-            uct_glex_iface_recheck(iface); /* nothing tells when it is not */
+            uct_glex_iface_recheck(iface); /* there is no event when it is ready: try again */
             goto err_put;
         }
         ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", rx->sr.length,

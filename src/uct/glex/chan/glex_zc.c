@@ -28,8 +28,8 @@ static ucs_status_t uct_glex_zc_send_descriptor(uct_glex_vc_t *vc, uint8_t am_id
     return uct_glex_sr_send(vc, am_id, desc, length, UCT_GLEX_FLAG_ZC);
 }
 
-/* The handle of a piece. The domain does not ask for one where puts and gets need none: then it is
- * registered for as long as the peer may fetch it. */
+/* The handle of a piece. Where the domain asks for none, because puts and gets need none, the piece
+ * is registered for as long as the peer may fetch it. */
 static ucs_status_t uct_glex_zc_memh(uct_glex_op_t *op, const uct_iov_t *iov, size_t length,
                                      uct_glex_memh_t **memh_p)
 {
@@ -120,7 +120,7 @@ ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *head
         goto err_cancel;
     }
     if (zc->iovcnt == 0) {
-        uct_glex_op_cancel(op); /* no payload, nobody will tell */
+        uct_glex_op_cancel(op); /* without payload there is no event */
         return UCS_OK;
     }
     uct_glex_op_posted(op, 1);
@@ -131,7 +131,7 @@ err_cancel:
     return status;
 }
 
-/* A descriptor is the peer's word: check it before it leads to requests of ours */
+/* A descriptor is not trusted: check it before requests are posted for it */
 static int uct_glex_zc_is_valid(const uct_glex_rx_t *rx)
 {
     const uct_glex_zc_t *zc = rx->data;
@@ -175,7 +175,7 @@ static ucs_status_t uct_glex_zc_post_get(uct_glex_rx_t *rx, const uct_glex_zc_io
     req.next               = NULL;
     ret = glex_rdma(vc->iface->nic, &req, NULL);
     if (ret == GLEX_BUSY) {
-        uct_glex_iface_recheck(vc->iface); /* nothing tells when it is not */
+        uct_glex_iface_recheck(vc->iface); /* there is no event when it is ready: try again */
     } else if (ret != GLEX_SUCCESS) {
         ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", piece->length,
                   vc->peer, glex_error_str(ret));

@@ -13,13 +13,13 @@
  *  the NIC was busy is scheduled again. Returns how many others there were. */
 unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface);
 
-/** Tell the peer that this VC is over, or (UCT_GLEX_CTL_CLOSED) will be with the interface. We use
- *  no memory of the peer's for it any more. NO_RESOURCE: the NIC is busy. */
+/** Send RESET: this VC is over and we use no memory of the peer's for it; with UCT_GLEX_CTL_CLOSED:
+ *  our interface closes. NO_RESOURCE: the NIC is busy. */
 ucs_status_t uct_glex_ctl_send_reset(const uct_glex_vc_t *vc, unsigned flags);
 
-/** Tell `dest` that the VC that is `unknown_id` here, or (0) the interface that it means, does not
- *  exist. `peer_id`: its own name of the VC, 0: not known. Sent by progress, once for all messages
- *  that ask for it meanwhile. */
+/** Have progress send RESET to `dest`: there is no VC `unknown_id` here, or (0) no interface as the
+ *  one that was meant. `peer_id`: name of the VC at `dest`, 0: not known. One RESET answers all
+ *  messages that arrive before it is sent. */
 void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id,
                              uint32_t peer_id);
 

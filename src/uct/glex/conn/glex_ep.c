@@ -92,13 +92,13 @@ ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep)
     case UCT_GLEX_VC_FAILED:
         return ep->vc->status;
     case UCT_GLEX_VC_PEER_CLOSED:
-        uct_glex_vc_dead(ep->vc); /* only now does it matter that the peer left */
+        uct_glex_vc_dead(ep->vc); /* nobody needed the peer until now */
         break;
     case UCT_GLEX_VC_OPEN:
         if (uct_glex_vc_has_credits(ep->vc)) {
             ep->needs_peer = 0; /* the NIC was busy, or buffers are in use */
         } else {
-            uct_glex_er_starve(ep->vc); /* who does not wait in progress may wait asleep */
+            uct_glex_er_starve(ep->vc); /* the caller may sleep instead of calling progress */
         }
         break;
     default:
@@ -117,8 +117,8 @@ static int uct_glex_ep_can_use_sr(const uct_glex_ep_t *ep)
 
 /* ---- active messages ---- */
 
-/* A message that lies in msg->data. With ER, a full FIFO is waited for: that costs less than the
- * other channel. */
+/* A message that lies in msg->data. If the FIFO is full the message waits for it: that is faster
+ * than to change to SR. */
 static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr_msg_t *msg,
                                       unsigned length)
 {
@@ -139,7 +139,7 @@ static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr
     return uct_glex_ep_not_ready(ep);
 }
 
-/* Before the endpoint has a VC, while others wait, or by a NIC that has only requests */
+/* For an endpoint without a VC or with pending requests, and for NICs without glex_ext_post_mp() */
 static UCS_F_NOINLINE ucs_status_t uct_glex_ep_am_short_slow(uct_ep_h tl_ep, uint8_t id,
                                                              uint64_t header, const void *payload,
                                                              unsigned length)
@@ -154,7 +154,7 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_am_short_slow(uct_ep_h tl_ep, uin
                              sizeof(header) + length);
 }
 
-/* The way of nearly all messages: nothing of them is needed when the NIC has been called */
+/* Nearly all messages take this path, which calls nothing but the NIC, at the end */
 ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
                                   const void *payload, unsigned length)
 {
@@ -176,7 +176,7 @@ ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
     } else {
         return uct_glex_ep_am_short_slow(tl_ep, id, header, payload, length);
     }
-    /* With ER, a full FIFO is waited for: that costs less than the other channel */
+    /* A full FIFO is waited for: that is faster than to change to SR */
     return ucs_likely(status != UCS_ERR_NO_RESOURCE) ? status : uct_glex_ep_not_ready(ep);
 #else
     return uct_glex_ep_am_short_slow(tl_ep, id, header, payload, length);
@@ -205,7 +205,7 @@ static UCS_F_ALWAYS_INLINE int uct_glex_ep_can_bcopy_er(const uct_glex_ep_t *ep)
     return ucs_likely((er != NULL) && !ep->blocked) && ucs_likely(er->bcopy_units > 0);
 }
 
-/* Without a FIFO, or one that takes max_bcopy; or the peer is to be looked at first */
+/* There is no FIFO, or it is too small for max_bcopy, or the peer is to be checked first */
 static UCS_F_NOINLINE ssize_t uct_glex_ep_am_bcopy_slow(uct_glex_ep_t *ep, uint8_t id,
                                                         uct_pack_callback_t pack_cb, void *arg,
                                                         unsigned flags)
@@ -216,7 +216,7 @@ static UCS_F_NOINLINE ssize_t uct_glex_ep_am_bcopy_slow(uct_glex_ep_t *ep, uint8
         return status;
     }
     if (flags & UCT_SEND_FLAG_PEER_CHECK) {
-        uct_glex_ep_check(&ep->super.super, 0, NULL); /* has progress call the error handler */
+        uct_glex_ep_check(&ep->super.super, 0, NULL); /* progress fails a dead one */
     }
     if (uct_glex_ep_can_bcopy_er(ep)) {
         return uct_glex_er_bcopy(ep->vc, id, pack_cb, arg);
@@ -285,10 +285,10 @@ ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, uns
         return status;
     }
     if (ep->vc->state == UCT_GLEX_VC_FAILED) {
-        return UCS_ERR_BUSY; /* the operation, tried again, tells why */
+        return UCS_ERR_BUSY; /* the caller tries the operation again, which returns the error */
     }
-    /* Never BUSY otherwise: resources change in progress only, so what was refused a moment ago is
-     * refused again, and UCP would try for ever without a progress in between */
+    /* Otherwise never BUSY: resources only change in progress. The operation would be refused
+     * again, and UCP would repeat it for ever without calling progress. */
     if (ep->num_pending++ == 0) {
         ++ep->vc->num_blocked;
     }
@@ -299,7 +299,7 @@ ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, uns
     return UCS_OK;
 }
 
-/* The next request of the endpoint was posted. Next time another endpoint of the VC is first. */
+/* A pending request of the endpoint was posted. Next time its VC serves other endpoints first. */
 static void uct_glex_ep_pending_done(uct_glex_ep_t *ep)
 {
     ++ep->vc->iface->done;
@@ -307,7 +307,7 @@ static void uct_glex_ep_pending_done(uct_glex_ep_t *ep)
         --ep->vc->num_blocked;
     }
     ep->blocked = (ep->num_pending > 0) || ep->is_cancelled;
-    if (ep->vc->state != UCT_GLEX_VC_FAILED) { /* else the endpoint is in a list of vc_fail() */
+    if (ep->vc->state != UCT_GLEX_VC_FAILED) { /* else it is in the list of uct_glex_vc_fail() */
         ucs_list_del(&ep->list);
         ucs_list_add_tail(&ep->vc->eps, &ep->list);
     }
@@ -322,20 +322,20 @@ ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     ucs_status_t status;
 
-    ep->blocked           = ep->is_cancelled; /* this one is next in order */
+    ep->blocked           = ep->is_cancelled; /* this request is the next in order */
     ep->needs_peer        = 0;
     iface->dispatching    = group;
     status                = req->func(req);
     iface->dispatching    = NULL;
     if (status == UCS_OK) {
-        uct_glex_ep_pending_done(ep); /* the request may be freed: nothing of it is read */
+        uct_glex_ep_pending_done(ep); /* does not read the request, which may have been freed */
         return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
     }
     ep->blocked = 1;
     if (status == UCS_INPROGRESS) {
         return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
     }
-    /* What waits for the peer is scheduled again by uct_glex_vc_resume() */
+    /* uct_glex_vc_resume() schedules those again that wait for the peer */
     return ep->needs_peer ? UCS_ARBITER_CB_RESULT_DESCHED_GROUP :
                             UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
 }
@@ -381,8 +381,8 @@ static ucs_arbiter_cb_result_t uct_glex_ep_end_pending_cb(ucs_arbiter_t *arbiter
     return UCS_ARBITER_CB_RESULT_NEXT_GROUP; /* kept */
 }
 
-/* What is pending ends with the error when it is tried again. That is to be before the user is told
- * and purges: UCP 1.13 stops the program when it finds its REPLY among what it purges. */
+/* Pending requests, tried again, end with the error. That must be done before the error handler is
+ * called, which purges them: UCP 1.13 aborts the program if a REPLY is among those. */
 static void uct_glex_ep_end_pending(uct_glex_ep_t *ep)
 {
     uct_glex_iface_t *iface          = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
@@ -422,7 +422,7 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     if (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE) {
         return UCS_OK;
     }
-    status = uct_glex_ep_make_vc(ep); /* the error handler is called for it, by progress */
+    status = uct_glex_ep_make_vc(ep); /* progress calls the error handlers of a VC */
     if ((status == UCS_OK) && (ep->vc->state != UCT_GLEX_VC_FAILED)) {
         uct_glex_vc_dead(ep->vc);
     }

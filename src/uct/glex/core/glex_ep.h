@@ -17,8 +17,8 @@ typedef struct uct_glex_ep {
     uint32_t            peer_uuid;
     uint8_t             blocked;   /* messages are pending: new ones must queue up behind them */
     uint8_t             is_cancelled; /* flushed with CANCEL: sends nothing any more */
-    uint8_t             needs_peer; /* what was refused last waits for the peer: its credits, or the
-                                     * connection */
+    uint8_t             needs_peer; /* what was refused last waits for the peer's credits, or for
+                                     * the connection */
     uint32_t            num_pending;
     ucs_arbiter_group_t arb_group; /* pending requests */
     ucs_list_link_t     list;      /* in vc->eps */
@@ -30,7 +30,8 @@ UCS_CLASS_DECLARE_DELETE_FUNC(uct_glex_ep_t, uct_ep_t);
 /** Make sure the endpoint has a VC */
 ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep);
 
-/** Why nothing can be sent now: no connection yet, no credits, failed. Does what helps. */
+/** Nothing can be sent now: find out why, and do what helps. Returns NO_RESOURCE, or the error that
+ *  the endpoint failed with. */
 ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep);
 
 /** The VC failed: tell the user */

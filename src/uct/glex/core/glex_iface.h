@@ -22,7 +22,7 @@ typedef struct uct_glex_vc uct_glex_vc_t;
 
 KHASH_MAP_INIT_INT64(uct_glex_vc, uct_glex_vc_t*);
 
-/* Most queue entries handled before they are discarded: what the credits reckon with as slack */
+/* Most queue entries that are handled before they are discarded. Credits leave room for them. */
 #define UCT_GLEX_POLL_BATCH 16
 
 /* am_zcopy: header, pieces and size of one message */
@@ -168,7 +168,7 @@ static inline int uct_glex_iface_has_channel(const uct_glex_iface_t *iface,
     return !!(iface->channels & UCS_BIT(channel));
 }
 
-/* What UCX asks before it uses an interface: glex_query.c */
+/* Attributes and addresses of the interface: glex_query.c */
 ucs_status_t uct_glex_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr);
 ucs_status_t uct_glex_iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t *addr);
 ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_addr_t *addr);
@@ -176,7 +176,7 @@ ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_
 /** Longest RDMA request */
 size_t uct_glex_iface_max_rdma(const uct_glex_iface_t *iface);
 
-/** Something that waits could go on now: have progress look */
+/** Resources came free: have progress look whether something waits for them */
 static inline void uct_glex_iface_recheck(uct_glex_iface_t *iface)
 {
     iface->recheck = 1;

@@ -107,7 +107,7 @@ struct uct_glex_vc {
 _Static_assert(offsetof(struct uct_glex_vc, iface) == 56, "what a short message needs is one line");
 _Static_assert(sizeof(struct uct_glex_vc) <= 192, "there are as many as peers");
 
-/* Stands for a VC in endpoints that did not communicate yet: has no credits */
+/* The VC of endpoints that did not communicate yet: without credits */
 extern uct_glex_vc_t uct_glex_no_vc;
 
 /** The VC of a peer. If there is none, one is made that connects: what is to be sent waits until it
@@ -127,10 +127,10 @@ static inline uct_glex_vc_t *uct_glex_vc_by_id(const uct_glex_iface_t *iface, ui
            iface->vcs[index] : NULL;
 }
 
-/** Free a VC and all it holds; only when the interface goes */
+/** Free a VC and all its resources; only when the interface closes */
 void uct_glex_vc_destroy(uct_glex_vc_t *vc);
 
-/** Free the VCs whose places were given to others; while no function of one is active */
+/** Free the VCs whose places were given to others. No function that uses one may be active. */
 void uct_glex_vc_free_unused(uct_glex_iface_t *iface);
 
 /** The peer connected: accept as soon as it can have entries of our MPQ */
@@ -143,7 +143,7 @@ void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderl
 /** The peer left: close the VC if all that it sent is here. Returns 0 if it is not. */
 int uct_glex_vc_close_left(uct_glex_vc_t *vc);
 
-/** Whether nothing goes this way any more: the last states */
+/** Whether nothing is sent or received any more: the last two states */
 static inline int uct_glex_vc_is_over(const uct_glex_vc_t *vc)
 {
     return vc->state >= UCT_GLEX_VC_PEER_CLOSED;
@@ -187,12 +187,11 @@ static inline void uct_glex_ctl_post(uct_glex_vc_t *vc, unsigned flags)
 static inline void uct_glex_ctl_acked(uct_glex_vc_t *vc)
 {
     vc->ctl_inflight = 0;
-    uct_glex_vc_schedule(vc); /* what could not be told meanwhile */
+    uct_glex_vc_schedule(vc); /* send what had to wait for it */
 }
 
-/** Have progress tell the peer that this VC is over, once none of our Gets reads its memory. Nobody
- *  has to ask for it again: however many are over at once, each waits in its own VC until the
- *  peer's queue has room. */
+/** Have progress send RESET for a VC that is over, when none of our Gets reads the peer's memory
+ *  any more. It is tried until the peer's queue has room. */
 static inline void uct_glex_vc_owe_reset(uct_glex_vc_t *vc)
 {
     vc->reset_due = 1;
@@ -216,7 +215,7 @@ int uct_glex_vc_holds(const uct_glex_vc_t *vc);
  *  can be used for others, a FIFO when all that was sent through it has arrived. */
 void uct_glex_vc_quiet(uct_glex_vc_t *vc);
 
-/** Look whether peers live on whose answer something waits for */
+/** Check whether those peers live for which something waits */
 void uct_glex_vc_watch(uct_glex_iface_t *iface);
 
 /** The peer is gone or broke the protocol: fail all that was posted and all endpoints */
@@ -229,16 +228,16 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc);
  *  max_bcopy now */
 int uct_glex_vc_has_credits(uct_glex_vc_t *vc);
 
-/** The peer's address for requests: with it the NIC finds the peer at once */
+/** The peer's address for requests, with a hint by which the NIC finds it without a search */
 static UCS_F_ALWAYS_INLINE glex_ep_addr_t uct_glex_vc_dest(const uct_glex_vc_t *vc)
 {
     return (glex_ep_addr_t){.v = vc->peer | ((uint64_t)vc->peer_hint << 16)};
 }
 
-/** The VC opens: the peer is there */
+/** The peer answered: the VC is open */
 void uct_glex_vc_open(uct_glex_vc_t *vc);
 
-/** A header with the VC's counters was sent: it took the acknowledgement along, too */
+/** A header with the VC's counters was sent, and with it the acknowledgement */
 static inline void uct_glex_vc_advertised(uct_glex_vc_t *vc)
 {
     vc->advertised_limit = vc->tx.credits.word >> 16;
@@ -250,13 +249,13 @@ static inline void uct_glex_vc_advertised(uct_glex_vc_t *vc)
     }
 }
 
-/** The limit that the next header tells, as what was received is now */
+/** Update the limit in the next header */
 static inline void uct_glex_vc_tell_limit(uct_glex_vc_t *vc)
 {
     vc->tx.credits.mp_limit = uct_glex_credit_limit(&vc->mp_rx);
 }
 
-/** The same with its epoch, when the window is another */
+/** The same with the epoch, after a change of the window */
 static inline void uct_glex_vc_set_limit(uct_glex_vc_t *vc)
 {
     uct_glex_vc_tell_limit(vc);
@@ -264,7 +263,7 @@ static inline void uct_glex_vc_set_limit(uct_glex_vc_t *vc)
                    (vc->mp_rx.epoch << UCT_GLEX_EPOCH_SHIFT);
 }
 
-/** The header of the next message; `flags` beside the acknowledgement */
+/** The first word of the next message's header; `flags`: more than the acknowledgement */
 static inline uint64_t uct_glex_vc_hdr_word(const uct_glex_vc_t *vc, unsigned type, uint8_t am_id,
                                             unsigned flags)
 {

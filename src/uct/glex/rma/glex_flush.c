@@ -25,12 +25,12 @@ ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
     }
     status = uct_glex_op_probe(vc);
     if ((status == UCS_OK) && (vc->state >= UCT_GLEX_VC_OPEN)) {
-        uct_glex_vc_dead(vc); /* nothing on a VC that failed */
+        uct_glex_vc_dead(vc); /* does nothing if it failed */
     }
     return status;
 }
 
-/* Returns OK also if a probe is to tell */
+/* Returns OK also if a probe was started, which the flush waits for */
 static ucs_status_t uct_glex_flush_verify_puts(uct_glex_ep_t *ep)
 {
     glex_ep_addr_t peer = {.v = ep->peer};
@@ -64,7 +64,7 @@ ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
         return UCS_ERR_CANCELED;
     }
     if (ep->blocked && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
-        /* What is pending was not even posted; unless this flush is pending itself, and next */
+        /* Pending requests are not posted yet; `blocked` is 0 while this flush itself is tried */
         return UCS_ERR_NO_RESOURCE;
     }
     if (ep->vc->state == UCT_GLEX_VC_FAILED) {
@@ -123,7 +123,7 @@ ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags, uct_comp
     if (uct_glex_flush_track_puts(iface) != UCS_OK) {
         return UCS_INPROGRESS;
     }
-    /* What is pending on a VC that is about to fail was not posted, and will be tried again */
+    /* Requests that are pending on a VC that is about to fail are not posted yet */
     return ((iface->ops.outstanding == 0) && (iface->num_dying == 0)) ? UCS_OK : UCS_INPROGRESS;
 }
 

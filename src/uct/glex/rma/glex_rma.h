@@ -38,9 +38,9 @@ ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep);
 
 /* ---- what is mapped ---- */
 
-/* Where remote_addr lies in this process by a key that was mapped, or NULL: what the NIC says of it
- * then is the answer. A registration that was taken back, or invalidated, is as good as none, and
- * UCP relies on that. acquire: what is copied is loaded after the registration was seen to hold. */
+/* Where remote_addr lies in this process by a key that was mapped; NULL: ask the NIC. The
+ * registration may have been removed or invalidated, and UCP relies on that. acquire: data is
+ * loaded after the registration was found valid. */
 static UCS_F_ALWAYS_INLINE void *uct_glex_rma_mapped(const uct_glex_rkey_t *rkey,
                                                      uint64_t remote_addr, size_t length)
 {
@@ -54,7 +54,7 @@ static UCS_F_ALWAYS_INLINE void *uct_glex_rma_mapped(const uct_glex_rkey_t *rkey
     return UCS_PTR_BYTE_OFFSET(rkey->ptr, offset);
 }
 
-/* As above, but the key may be new here */
+/* The same, for a key that this interface may not have mapped yet */
 static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint64_t remote_addr,
                                                   size_t length, uct_rkey_t uct_rkey)
 {
@@ -66,8 +66,8 @@ static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint6
     return uct_glex_rma_mapped(rkey, remote_addr, length);
 }
 
-/* Where remote_addr lies if there is nothing to do but to copy: the peer is not known to have left,
- * the key is mapped. Else NULL, and the long way finds out why. */
+/* Where remote_addr lies if a copy is all that is to be done: the key is mapped, and the VC has not
+ * failed. Else NULL: the slow path finds out why. */
 static UCS_F_ALWAYS_INLINE void *uct_glex_rma_only_copy(const uct_glex_ep_t *ep,
                                                         uint64_t remote_addr, size_t length,
                                                         uct_rkey_t uct_rkey)

@@ -18,16 +18,15 @@
 #include <ucs/sys/math.h>
 #include <ucs/sys/string.h>
 
-/* Between two looks at the NIC's error queue there are so many progress
- * calls and so many microseconds at least. A look takes as long as ten calls: when nothing comes,
- * and calls take 8 ns, the next message should not have to wait for one. */
+/* The NIC's error queue is polled after so many progress calls and so many microseconds at least.
+ * To poll it takes as long as ten idle progress calls, and delays the next message by that. */
 #define UCT_GLEX_ERRORS_CALLS 256
 #define UCT_GLEX_ERRORS_US    16
 
-/* Progress calls that find messages in FIFOs between two looks at the NIC's queues */
+/* While FIFOs have messages, every so many progress calls poll the NIC's queues, too */
 #define UCT_GLEX_QUEUES_CALLS 8
 
-/* How long closing may take in all to say goodbye to peers that do not empty their queues */
+/* How long closing may wait in all for room in peers' queues, to send RESETs */
 #define UCT_GLEX_GOODBYE_MS 1000
 
 /* ---- progress ---- */
@@ -38,9 +37,9 @@ static int uct_glex_iface_is_due(uct_glex_iface_t *iface)
            iface->recheck;
 }
 
-/* What is not the arrival of messages. Returns what was done: who progresses both sides until
- * nothing happens must come again. What only waits, for a full queue or a buffer, is nothing done:
- * its caller should leave the processor to others. */
+/* All progress but the arrival of messages. Returns how much was done, so that the caller calls
+ * again. What only waits, for a full queue or a buffer, does not count: the caller should leave the
+ * processor to others. */
 static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *iface)
 {
     unsigned done = iface->done, count;
@@ -57,7 +56,7 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *ifa
     }
     count = uct_glex_er_progress_starved(iface);
     ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, NULL);
-    /* After the pending requests: what they sent took credits and acknowledgements along */
+    /* After the pending requests: their headers return credits and acknowledgements, too */
     count     += uct_glex_ctl_progress(iface);
     iface->due = uct_glex_iface_is_due(iface) || !ucs_list_is_empty(&iface->er.starved);
     return count + (iface->done - done);
@@ -125,9 +124,9 @@ static UCS_F_ALWAYS_INLINE void uct_glex_iface_take(uct_glex_iface_t *iface)
     uct_glex_iface_take_event(iface, word, credits);
 }
 
-/* Up to a window's worth has arrived. The caller comes again, and the answer to a lonely message
- * should not wait for another look; in a stream each look is worth it. So the window grows while it
- * is filled. Returns how many were taken, besides the first. */
+/* Take more of what arrived, up to the window. After a single message it is better to return at
+ * once and let the caller answer; in a stream it is better to poll again. So the window grows while
+ * it is filled. Returns how many were taken, without the first. */
 static UCS_F_NOINLINE unsigned uct_glex_iface_take_more(uct_glex_iface_t *iface)
 {
     unsigned count = 1;
@@ -155,8 +154,8 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_arrived(uct_glex_iface_t 
     return count + uct_glex_iface_progress_rest(iface);
 }
 
-/* FIFOs had messages. Those that are never empty do not keep the queues waiting for more than a few
- * calls. */
+/* FIFOs had messages: poll the NIC's queues all the same, so that FIFOs that are never empty do not
+ * keep them waiting */
 static UCS_F_NOINLINE unsigned uct_glex_iface_progress_queues(uct_glex_iface_t *iface)
 {
     ++iface->until_errors; /* this call is counted by progress_rest(), too */
@@ -191,8 +190,8 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_polled(uct_glex_iface_t *
     if (count == 0) {
         return uct_glex_iface_progress_nic(iface);
     }
-    /* As in uct_glex_iface_take_more(), nobody looks behind a lonely message. Where FIFOs and queues
-     * are busy the window stays open: few looks at the queues have to empty them. */
+    /* As in uct_glex_iface_take_more(): return at once after a single message. While FIFOs and
+     * queues are busy the window stays large, because the queues are polled seldom. */
     if (iface->poll_window == 1) {
         iface->poll_window = 2;
     } else if (iface->num_polled == 1) {
@@ -227,8 +226,8 @@ static ucs_status_t uct_glex_iface_event_arm(uct_iface_h tl_iface, unsigned even
     uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
     glex_ret_t ret;
 
-    /* What progress still has to do does not come with an event. Nor do messages in FIFOs that are
-     * polled, and credits that are published, but for who is known to sleep. */
+    /* Work left for progress causes no event. Nor do messages in FIFOs that are polled, or
+     * published credits, unless the peer knows that this process sleeps. */
     if (uct_glex_error_look(iface) || uct_glex_iface_is_due(iface) || uct_glex_er_sleep(iface)) {
         return UCS_ERR_BUSY;
     }
@@ -257,8 +256,8 @@ static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
     }
 }
 
-/* Events on their way for other reasons than ER: units fetched, RMA that is not over when it is
- * posted, zero copy, our Gets */
+/* Most events in flight for other reasons than ER: units fetched, RMA that ends later, zero copy,
+ * our Gets */
 static unsigned uct_glex_iface_op_events(const uct_glex_md_t *md,
                                          const uct_glex_iface_config_t *config)
 {
@@ -331,8 +330,8 @@ err_sr:
     return status;
 }
 
-/* How the user wants data aligned that a handler keeps. None is handed over for keeping
- * (UCT_CB_PARAM_FLAG_DESC), so there is nothing to align, but nonsense is refused. */
+/* The alignment of data that a handler may keep. No handler may keep data (UCT_CB_PARAM_FLAG_DESC),
+ * so only impossible values are refused. */
 static ucs_status_t uct_glex_iface_check_alignment(const uct_iface_params_t *params)
 {
     size_t alignment = UCT_IFACE_PARAM_VALUE(params, am_alignment, AM_ALIGNMENT, 1);
