@@ -1,10 +1,6 @@
 /*
  * The memory domain and its endpoints. Registrations: glex_mem.c.
  */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "base/glex_md.h"
 #include "base/glex_config.h"
 

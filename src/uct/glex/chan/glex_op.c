@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "chan/glex_op.h"
 #include "chan/glex_rx.h"
 
@@ -162,6 +158,37 @@ void uct_glex_op_cancel(uct_glex_op_t *op)
 {
     uct_glex_op_forget(op);
     uct_glex_op_free(op);
+}
+
+glex_ret_t uct_glex_op_get(uct_glex_vc_t *vc, const uct_glex_get_t *get, const uct_glex_buf_t *buf,
+                           uint32_t offset, const uct_glex_op_t *op, int flags)
+{
+    glex_rdma_req_t req = {
+        .rmt_ep_addr = {.v = vc->peer},
+        .len         = get->length,
+        .rmt_mh      = {.v = get->mh},
+        .rmt_offset  = get->offset,
+        .type        = GLEX_RDMA_TYPE_GET,
+        .rmt_evt     = {.cookie_1 = uct_glex_op_cookie_1(get->op_id)},
+        .rmt_key     = vc->peer_key,
+        .flag        = GLEX_EXT_FLAG_NO_LOSS | flags
+    };
+    glex_ret_t ret;
+
+    if (op != NULL) {
+        req.local_mh           = buf->mh;
+        req.local_offset       = buf->offset + offset;
+        req.local_evt.cookie_1 = uct_glex_op_cookie_1(op->id);
+        req.flag              |= GLEX_FLAG_LOCAL_EVT;
+    }
+    ret = glex_rdma(vc->iface->nic, &req, NULL);
+    if (ret == GLEX_BUSY) {
+        uct_glex_iface_recheck(vc->iface); /* there is no event when it is ready: try again */
+    } else if (ret != GLEX_SUCCESS) {
+        ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", get->length,
+                  vc->peer, glex_error_str(ret));
+    }
+    return ret;
 }
 
 void uct_glex_op_posted(uct_glex_op_t *op, unsigned events)

@@ -42,6 +42,19 @@ void uct_glex_op_cleanup(uct_glex_iface_t *iface);
 uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
                                uct_completion_t *comp);
 
+/** Where a Get of a message of the peer's finds data, and what tells the peer that it has ended */
+typedef struct uct_glex_get {
+    uint64_t mh;
+    uint32_t offset;
+    uint32_t length;
+    uint32_t op_id; /* the peer's operation, for GLEX_FLAG_REMOTE_EVT */
+} uct_glex_get_t;
+
+/** Post a Get to `offset` of a buffer. `op` gets a local event; NULL: there is none, and no buffer.
+ *  BUSY: progress will look again; other errors are logged. */
+glex_ret_t uct_glex_op_get(uct_glex_vc_t *vc, const uct_glex_get_t *get, const uct_glex_buf_t *buf,
+                           uint32_t offset, const uct_glex_op_t *op, int flags);
+
 /** The request was posted: the operation is on its way, with so many events to come */
 void uct_glex_op_posted(uct_glex_op_t *op, unsigned events);
 

@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "chan/glex_sr.h"
 #include "chan/glex_op.h"
 
@@ -197,36 +193,15 @@ void *uct_glex_sr_map(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
 /* An empty Get: its remote event tells the sender that the unit is free */
 glex_ret_t uct_glex_sr_release(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
 {
-    glex_rdma_req_t req;
-    glex_ret_t ret;
+    const uct_glex_get_t get = {.mh = sr->mh, .offset = sr->offset, .op_id = sr->op_id};
 
-    req.rmt_ep_addr.v    = vc->peer;
-    req.local_mh.v       = 0;
-    req.local_offset     = 0;
-    req.len              = 0;
-    req.rmt_mh.v         = sr->mh;
-    req.rmt_offset       = sr->offset;
-    req.type             = GLEX_RDMA_TYPE_GET;
-    req.rmt_evt.cookie_0 = 0;
-    req.rmt_evt.cookie_1 = uct_glex_op_cookie_1(sr->op_id);
-    req.rmt_key          = vc->peer_key;
-    req.flag             = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
-    req.next             = NULL;
-    ret                  = glex_rdma(vc->iface->nic, &req, NULL);
-    if (ret == GLEX_BUSY) {
-        uct_glex_iface_recheck(vc->iface); /* there is no event when it is ready: try again */
-    } else if (ret != GLEX_SUCCESS) {
-        ucs_error("glex: cannot give a send unit back to endpoint 0x%" PRIx64 ": %s", vc->peer,
-                  glex_error_str(ret));
-    }
-    return ret;
+    return uct_glex_op_get(vc, &get, NULL, 0, NULL, GLEX_FLAG_REMOTE_EVT);
 }
 
 ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
 {
-    uct_glex_vc_t *vc       = rx->vc;
-    uct_glex_iface_t *iface = vc->iface;
-    glex_rdma_req_t req;
+    uct_glex_vc_t *vc        = rx->vc;
+    const uct_glex_get_t get = {rx->sr.mh, rx->sr.offset, rx->sr.length, rx->sr.op_id};
     uct_glex_op_t *op;
     glex_ret_t ret;
 
@@ -236,7 +211,7 @@ ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
         rx->ready    = 1;
         return UCS_OK;
     }
-    rx->buf = uct_glex_buf_get(&iface->sr.rx);
+    rx->buf = uct_glex_buf_get(&vc->iface->sr.rx);
     if (rx->buf == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
@@ -246,35 +221,17 @@ ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
     }
     op->arg  = rx;
     rx->data = rx->buf->ptr;
-
-    req.rmt_ep_addr.v      = vc->peer;
-    req.local_mh           = rx->buf->mh;
-    req.local_offset       = rx->buf->offset;
-    req.len                = rx->sr.length;
-    req.rmt_mh.v           = rx->sr.mh;
-    req.rmt_offset         = rx->sr.offset;
-    req.type               = GLEX_RDMA_TYPE_GET;
-    req.local_evt.cookie_0 = 0;
-    req.local_evt.cookie_1 = uct_glex_op_cookie_1(op->id);   /* here: the data has come */
-    req.rmt_evt.cookie_0   = 0;
-    req.rmt_evt.cookie_1   = uct_glex_op_cookie_1(rx->sr.op_id); /* there: the unit is free */
-    req.rmt_key            = vc->peer_key;
-    req.flag               = GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
-    req.next               = NULL;
-    ret = glex_rdma(iface->nic, &req, NULL);
+    ret      = uct_glex_op_get(vc, &get, rx->buf, 0, op, GLEX_FLAG_REMOTE_EVT);
     if (ret != GLEX_SUCCESS) {
         uct_glex_op_cancel(op);
         if (ret == GLEX_BUSY) {
-            uct_glex_iface_recheck(iface); /* there is no event when it is ready: try again */
             goto err_put;
         }
-        ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", rx->sr.length,
-                  vc->peer, glex_error_str(ret));
         return uct_glex_status(ret);
     }
     rx->op = op;
     uct_glex_op_posted(op, 1);
-    ++iface->done;
+    ++vc->iface->done;
     return UCS_OK;
 
 err_put:

@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "chan/glex_zc.h"
 #include "chan/glex_er.h"
 #include "chan/glex_op.h"
@@ -149,38 +145,15 @@ static int uct_glex_zc_is_valid(const uct_glex_rx_t *rx)
     return sum == zc->length;
 }
 
-/* Fetch one piece to `offset` of the buffer. `flags`: GLEX_FLAG_REMOTE_EVT, to tell the sender, and
- * GLEX_FLAG_FENCE, after all Gets before it. */
+/* Fetch one piece to `offset` of the buffer. `flags`: GLEX_FLAG_REMOTE_EVT, for the sender's
+ * operation, and GLEX_FLAG_FENCE, after all Gets before it. */
 static ucs_status_t uct_glex_zc_post_get(uct_glex_rx_t *rx, const uct_glex_zc_iov_t *piece,
                                          uint32_t offset, int flags)
 {
-    const uct_glex_zc_t *zc = rx->data;
-    uct_glex_vc_t *vc       = rx->vc;
-    glex_rdma_req_t req;
-    glex_ret_t ret;
+    const uct_glex_zc_t *zc  = rx->data;
+    const uct_glex_get_t get = {piece->mh, piece->offset, piece->length, zc->op_id};
 
-    req.rmt_ep_addr.v      = vc->peer;
-    req.local_mh           = rx->buf->mh;
-    req.local_offset       = rx->buf->offset + offset;
-    req.len                = piece->length;
-    req.rmt_mh.v           = piece->mh;
-    req.rmt_offset         = piece->offset;
-    req.type               = GLEX_RDMA_TYPE_GET;
-    req.local_evt.cookie_0 = 0;
-    req.local_evt.cookie_1 = uct_glex_op_cookie_1(rx->op->id);
-    req.rmt_evt.cookie_0   = 0;
-    req.rmt_evt.cookie_1   = uct_glex_op_cookie_1(zc->op_id);
-    req.rmt_key            = vc->peer_key;
-    req.flag               = GLEX_FLAG_LOCAL_EVT | GLEX_EXT_FLAG_NO_LOSS | flags;
-    req.next               = NULL;
-    ret = glex_rdma(vc->iface->nic, &req, NULL);
-    if (ret == GLEX_BUSY) {
-        uct_glex_iface_recheck(vc->iface); /* there is no event when it is ready: try again */
-    } else if (ret != GLEX_SUCCESS) {
-        ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", piece->length,
-                  vc->peer, glex_error_str(ret));
-    }
-    return uct_glex_status(ret);
+    return uct_glex_status(uct_glex_op_get(rx->vc, &get, rx->buf, offset, rx->op, flags));
 }
 
 /* The word is read after the payload. A sender that cancels writes the word before it gives the

@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "conn/glex_ctl.h"
 #include "chan/glex_er.h"
 #include "chan/glex_op.h"

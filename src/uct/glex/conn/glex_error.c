@@ -1,10 +1,6 @@
 /*
  * Requests that the NIC took and that failed, and peers that fail without a word.
  */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "conn/glex_ctl.h"
 #include "core/glex_ep.h"
 #include "core/glex_vc.h"

@@ -2,10 +2,6 @@
  * Messages that arrive in the message queue (MPQ): find the VC, take the header's credits, and pass
  * the message on. docs/protocol.md, section 3.
  */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "chan/glex_rx.h"
 #include "conn/glex_ctl.h"
 #include "conn/glex_mpq.h"

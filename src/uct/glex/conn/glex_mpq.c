@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "conn/glex_mpq.h"
 #include "chan/glex_er.h"
 #include "conn/glex_ctl.h"

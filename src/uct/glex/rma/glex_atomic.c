@@ -3,10 +3,6 @@
  * that it maps, so they are atomic with respect to the owner's processor and to all other peers.
  * When they are offered: uct_glex_md_has_atomics().
  */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "rma/glex_atomic.h"
 #include "rma/glex_rma.h"
 

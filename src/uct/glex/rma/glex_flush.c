@@ -4,10 +4,6 @@
  * takes them although its owner may be gone. So a flush after them verifies the peer; where the NIC
  * ends requests later it first has an operation follow them.
  */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "rma/glex_rma.h"
 #include "chan/glex_op.h"
 

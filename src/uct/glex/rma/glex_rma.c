@@ -2,10 +2,6 @@
  * Put and get. Memory that peers can map is copied to and from directly; other memory goes through
  * the NIC by RDMA between registrations (paper 003, section 4.4), small data by immediate put.
  */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "rma/glex_rma.h"
 #include "base/glex_copy.h"
 #include "chan/glex_op.h"

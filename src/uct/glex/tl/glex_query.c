@@ -1,10 +1,6 @@
 /*
  * Attributes of the interface, its addresses, and which peers it reaches.
  */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "core/glex_iface.h"
 #include "rma/glex_atomic.h"
 
