@@ -69,12 +69,19 @@ typedef struct uct_glex_md {
     ucs_list_link_t       list;                     /* in the list of all open domains */
 } uct_glex_md_t;
 
-/* What uct_rkey_t points to */
+/* Where a key's memory lies in this process, as one of the endpoints here found out. An endpoint is
+ * used by one thread at a time: only that thread looks at `ptr` and `watch`. */
+typedef struct uct_glex_mapping {
+    glex_ep_handle_t         ep;    /* NULL: nobody's yet */
+    void                    *ptr;   /* NULL: not mappable */
+    struct glex_ext_watch    watch; /* it is good while this holds; only with `ptr` */
+    struct uct_glex_mapping *next;
+} uct_glex_mapping_t;
+
+/* What uct_rkey_t points to. Interfaces in several threads may use one key. */
 typedef struct uct_glex_rkey {
     uct_glex_packed_rkey_t packed;
-    glex_ep_handle_t       mapped_by; /* endpoint through which `ptr` was obtained, or NULL */
-    void                  *ptr;       /* the registration in this process, or NULL: not mappable */
-    struct glex_ext_watch  watch;     /* it is good while this holds; only with `ptr` */
+    uct_glex_mapping_t     first; /* of the endpoint that used the key first; others follow it */
 } uct_glex_rkey_t;
 
 extern uct_component_t uct_glex_component;
@@ -101,9 +108,9 @@ static inline int uct_glex_md_rdma_now(const uct_glex_md_t *md)
 }
 
 /**
- * Whether UCX may be offered atomic operations. They need memory that the initiator maps. UCP takes
- * the offer for all memory that the domain has a key for, and does not fall back to its emulation by
- * messages when an operation fails. So no memory may have a key but what was allocated from the NIC.
+ * Whether UCX may be offered atomic operations. They need memory that the initiator maps. UCP uses
+ * them for all memory that the domain has a key for, and does not fall back to its emulation by
+ * messages when one fails. So no memory may have a key but what was allocated from the NIC.
  */
 static inline int uct_glex_md_has_atomics(const uct_glex_md_t *md)
 {
@@ -176,7 +183,7 @@ void uct_glex_md_close(uct_md_h md);
 /** What a NIC's refusal means to UCX */
 ucs_status_t uct_glex_status(glex_ret_t ret);
 
-/** Find out where the key's memory lies in this process: fills rkey->ptr, NULL if it does not */
-void uct_glex_rkey_map(glex_ep_handle_t ep, uct_glex_rkey_t *rkey);
+/** The mapping of a key by an endpoint, made when it is asked for first. NULL: no memory for it. */
+uct_glex_mapping_t *uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep);
 
 #endif
