@@ -242,7 +242,7 @@ static void check_victim(void)
     unsigned i;
 
     for (i = 0; i < iface->num_vcs; i++) {
-        if (iface->vcs[i]->mpq_held) {
+        if (iface->vcs[i]->mp_rx.window > 0) {
             sum += iface->vcs[i]->mp_rx.window + UCT_GLEX_VC_CTL_UNITS;
         }
     }

@@ -61,8 +61,8 @@ static bool vc_is_busy(uct_glex_vc_t *vc)
     bool failed = vc->state == UCT_GLEX_VC_FAILED || vc->state == UCT_GLEX_VC_PEER_CLOSED;
 
     return !ucs_list_is_empty(&vc->rx) || !ucs_queue_is_empty(&vc->tx_ops) ||
-           vc->rx_started > 0 || vc->rx_waiting || vc->mpq_waiting || vc->num_blocked > 0 ||
-           (failed && (vc->mpq_held || vc->lent || vc->er_tx != NULL || vc->scheduled));
+           vc->rx_started > 0 || vc->is_waiting || vc->num_blocked > 0 ||
+           (failed && (vc->mp_rx.window > 0 || vc->lent || vc->er_tx != NULL || vc->scheduled));
 }
 
 static void read_vcs(struct board_holds *holds, unsigned living)
@@ -73,7 +73,7 @@ static void read_vcs(struct board_holds *holds, unsigned living)
 
     for (i = 0; i < iface->num_vcs; i++) {
         vc = iface->vcs[i];
-        if (vc->mpq_held) {
+        if (vc->mp_rx.window > 0) {
             credits += vc->mp_rx.window + UCT_GLEX_VC_CTL_UNITS;
             held++;
         }
@@ -139,14 +139,14 @@ void holds_report(void)
     for (i = 0; i < iface->num_vcs; i++) {
         vc = iface->vcs[i];
         fprintf(stderr, "  vc 0x%x to 0x%lx state %u: MPs sent %u limit %u, rcvd %u window %u; seq "
-                "tx %u rx %u; ctl 0x%x inflight %u; blocked %u; ER %d state %u: units %u head %u "
-                "tail %u msgs %u acked %u; lent %d: head %u told %u; rx started %u waiting %u\n",
+                "tx %u rx %u; ctl 0x%x inflight %u; blocked %u; ER %d requested %u: units %u head "
+                "%u tail %u msgs %u acked %u; lent %d: head %u told %u; rx started %u waiting %u\n",
                 vc->id, (unsigned long)vc->peer, vc->state, vc->mp_tx.sent, vc->mp_tx.limit,
                 vc->mp_rx.rcvd, vc->mp_rx.window, vc->tx.seq, vc->rx_seq, vc->ctl,
-                vc->ctl_inflight, vc->num_blocked, vc->er_tx != NULL, vc->er_state,
+                vc->ctl_inflight, vc->num_blocked, vc->er_tx != NULL, vc->er_requested,
                 vc->tx_fifo.units, vc->tx_fifo.head, vc->tx_fifo.acked.units, vc->tx_fifo.msgs,
-                vc->tx_fifo.acked.msgs, vc->lent, vc->tx.credits.er.units, vc->told.units,
-                vc->rx_started, vc->rx_waiting);
+                vc->tx_fifo.acked.msgs, vc->lent, vc->tx.credits.er.units, vc->advertised.units,
+                vc->rx_started, vc->is_waiting);
     }
 }
 

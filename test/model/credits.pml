@@ -1,6 +1,7 @@
 /*
  * The credits that a lender of a FIFO publishes by a store, and the word by which a sender that
- * sleeps asks for a message (src/uct/glex/chan/glex_er_credit.c): a FIFO of one unit, three messages.
+ * sleeps asks for a message (src/uct/glex/chan/glex_er.c, glex_er_lend.c): a FIFO of one unit, three
+ * messages.
  * The sender never sleeps for ever while it has credits, and no unit is written while it is read.
  *
  * mutant SENDER_FENCE=NONE  no fence between asking for a message and the last look

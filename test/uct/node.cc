@@ -386,10 +386,10 @@ void Iface::check_credits() const
     for (unsigned i = 0; i < internals()->num_vcs; ++i) {
         const uct_glex_vc_t *vc = internals()->vcs[i];
 
-        if (vc->mpq_held) {
+        if (vc->mp_rx.window > 0) {
             sum += vc->mp_rx.window + UCT_GLEX_VC_CTL_UNITS;
         }
-        if (vc->mpq_held && (vc->mp_rx.window > internals()->mpq.start)) {
+        if (vc->mp_rx.window > internals()->mpq.start) {
             grown += vc->mp_rx.window - internals()->mpq.start;
             ++growers;
         }
@@ -419,16 +419,16 @@ static void report_vc(const uct_glex_vc_t *vc)
             "  vc 0x%x state %d: mp_tx sent %u limit %u epoch %u, mp_rx rcvd %u told %u window %u "
             "epoch %u, seq tx %u rx %u, ctl 0x%x inflight %d ack_due %d scheduled %d recalling %d "
             "blocked %d peer_key 0x%x\n"
-            "    er_tx %d state %d: head %u tail %u msgs %u acked %u units %u; er_rx %d: next %u "
-            "head %u told %u msgs %u told %u; rx %lu started %u waiting %d; tx_ops %d\n",
+            "    er_tx %d requested %d: head %u tail %u msgs %u acked %u units %u; er_rx %d: next "
+            "%u head %u told %u msgs %u told %u; rx %lu started %u waiting %d; tx_ops %d\n",
             vc->id, vc->state, vc->mp_tx.sent, vc->mp_tx.limit, vc->mp_tx.epoch, vc->mp_rx.rcvd,
-            vc->told_limit, vc->mp_rx.window, vc->mp_rx.epoch, vc->tx.seq, vc->rx_seq, vc->ctl,
-            vc->ctl_inflight, vc->tx.flags & UCT_GLEX_FLAG_ACK, vc->scheduled, vc->recalling,
-            vc->num_blocked, vc->peer_key, vc->er_tx != NULL, vc->er_state, vc->tx_fifo.head,
+            vc->advertised_limit, vc->mp_rx.window, vc->mp_rx.epoch, vc->tx.seq, vc->rx_seq,
+            vc->ctl, vc->ctl_inflight, vc->tx.flags & UCT_GLEX_FLAG_ACK, vc->scheduled,
+            vc->recalling, vc->num_blocked, vc->peer_key, vc->er_tx != NULL, vc->er_requested, vc->tx_fifo.head,
             vc->tx_fifo.acked.units, vc->tx_fifo.msgs, vc->tx_fifo.acked.msgs, vc->tx_fifo.units,
-            vc->lent, vc->rx_fifo.next, vc->tx.credits.er.units, vc->told.units,
-            vc->tx.credits.er.msgs, vc->told.msgs,
-            ucs_list_length((ucs_list_link_t*)&vc->rx), vc->rx_started, vc->rx_waiting,
+            vc->lent, vc->iface->er_rx[vc->rx_fifo_index].fifo.next, vc->tx.credits.er.units,
+            vc->advertised.units, vc->tx.credits.er.msgs, vc->advertised.msgs,
+            ucs_list_length((ucs_list_link_t*)&vc->rx), vc->rx_started, vc->is_waiting,
             !ucs_queue_is_empty((ucs_queue_head_t*)&vc->tx_ops));
     report_rx(vc);
 }

@@ -149,7 +149,7 @@ TEST_P(Atomic, EveryOperation)
 
 enum { TICKETS = 0, SMALL = 8, BITS = 16, RAISED = 24 }; /* offsets of words */
 
-/* One of `size` contenders: its share of operations on the words at `remote`. Returns the sum of its
+/* One of the contenders: its share of operations on the words at `remote`. Returns the sum of its
  * tickets. */
 uint64_t contend(Ep &ep, const RemoteMemory &remote, unsigned rank, unsigned count)
 {
@@ -230,14 +230,17 @@ TEST_P(Atomic, ProcessesAtOnce)
     });
 }
 
+/* Each thread has an interface of its own; they share the key, which each of them maps */
 TEST_P(Atomic, ThreadsAtOnce)
 {
     isolated(env(), [] {
         const unsigned num = 3, count = 20001;
+        std::atomic<unsigned> ready(0);
         Md md, md_target;
         Iface target(md_target);
         Memory memory(md_target, 4096, Memory::NIC);
-        const std::string address = target.address(), description = memory.describe();
+        const std::string address = target.address();
+        RemoteMemory remote(memory.describe());
         std::vector<std::thread> threads;
         std::atomic<uint64_t> sum(0);
 
@@ -246,8 +249,9 @@ TEST_P(Atomic, ThreadsAtOnce)
             threads.emplace_back([&, rank] {
                 Iface iface(md);
                 Ep ep(iface, address);
-                RemoteMemory remote(description);
 
+                ++ready;
+                progress_until("the other threads", [&] { return ready == num; });
                 sum += contend(ep, remote, rank, count);
             });
         }
@@ -255,6 +259,31 @@ TEST_P(Atomic, ThreadsAtOnce)
             thread.join();
         }
         expect_exact(memory, num, count, sum);
+    });
+}
+
+/* Each interface that uses a key keeps a mapping of its own, whatever order they come in */
+TEST_P(Atomic, SharedKey)
+{
+    isolated(env(), [] {
+        Pair t;
+        Iface second(t.md_a), third(t.md_a);
+        Ep ep_2(second, t.b.address()), ep_3(third, t.b.address());
+        const uct_glex_mapping_t *first = &((uct_glex_rkey_t*)t.remote.rkey.rkey)->first;
+        uint64_t old;
+
+        memset(t.memory.data, 0, 8);
+        for (uint64_t i = 0; i < 30; ++i) {
+            Ep &ep = (i % 3 == 0) ? t.ep : (i % 3 == 1) ? ep_2 : ep_3;
+
+            EXPECT_OK(fetch(ep.handle, UCT_ATOMIC_OP_ADD, UINT64_C(1), &old, t.address(0),
+                            t.remote.rkey.rkey, NULL));
+            EXPECT_EQ(old, i);
+            EXPECT_EQ(first->ep, t.a.internals()->nic);
+        }
+        EXPECT_EQ(first->next->ep, third.internals()->nic);
+        EXPECT_EQ(first->next->next->ep, second.internals()->nic);
+        EXPECT_EQ(first->next->next->next, nullptr) << "no more mappings than interfaces";
     });
 }
 
@@ -334,7 +363,7 @@ void expect_untouched(const Memory &memory)
     }
 }
 
-/* Outside of the registration, or across a multiple of the size. The endpoint is as good as before. */
+/* Outside of the registration, or not a multiple of the size. The endpoint is as good as before. */
 TEST_P(Atomic, RefusedAddress)
 {
     isolated(env(), [] {
@@ -481,7 +510,7 @@ TEST_P(Atomic, PeerKilled)
     });
 }
 
-/* Offered where each key that there can be is mapped; nowhere else, because UCP does not fall back */
+/* Offered where each key that there can be is mapped; nowhere else: UCP does not fall back */
 TEST_P(Atomic, Offer)
 {
     isolated(env(), [] {

@@ -129,7 +129,7 @@ void expect_nothing_leaked(const Iface &iface)
         const uct_glex_vc_t *vc = iface.internals()->vcs[i];
 
         if (vc->state == UCT_GLEX_VC_FAILED) {
-            EXPECT_FALSE(vc->mpq_held);
+            EXPECT_EQ(vc->mp_rx.window, 0);
             EXPECT_EQ(vc->lent, UCT_GLEX_LENT_NONE);
             EXPECT_EQ(vc->er_tx, nullptr);
             EXPECT_TRUE(ucs_list_is_empty((ucs_list_link_t*)&vc->rx));

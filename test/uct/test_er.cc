@@ -184,8 +184,8 @@ TEST(Er, RequestsBackOff)
             EXPECT_OK(rivals.holder.am_short(AM_ID, 0, NULL, 0));
             EXPECT_OK(rivals.refused.am_short(AM_ID, 1, NULL, 0));
             progress();
-            requests += !asked && (rivals.refused.vc()->er_state == UCT_GLEX_ER_REQUESTED);
-            asked     = (rivals.refused.vc()->er_state == UCT_GLEX_ER_REQUESTED);
+            requests += !asked && rivals.refused.vc()->er_requested;
+            asked     = rivals.refused.vc()->er_requested;
         }
         EXPECT_GE(requests, 7u); /* after 256, 512, 1024, ... */
         EXPECT_LE(requests, 9u);

@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "base/glex_buf.h"
 
 #include <ucs/debug/memtrack_int.h>

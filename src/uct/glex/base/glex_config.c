@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "base/glex_config.h"
 #include "base/glex_credit.h"
 #include "base/glex_fifo.h"

@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "base/glex_copy.h"
 
 #include <stdint.h>

@@ -1,10 +1,11 @@
 /*
  * Credits for MPs (paper 003, section 4.1), as arithmetic on cumulative counters modulo 2^16.
  *
- * The receiver tells a limit: so many MPs may be sent in all. The sender has limit - sent credits.
+ * The receiver advertises a limit: so many MPs may be sent in all. The sender has limit - sent
+ * credits.
  * A limit only grows, so headers may repeat or overtake each other. To take credits back the
- * receiver asks the sender to lower its limit (recall); the sender answers with the limit it went
- * down to, and both count a new epoch, so that a limit told before the recall is known as stale.
+ * receiver asks the sender to lower its limit (recall); the sender answers with its new limit, and
+ * both count a new epoch, by which limits that were advertised before the recall are recognized.
  *
  * Invariant: the MPQ entries a peer can fill are at most window (+ the control reserve of
  * UCT_GLEX_VC_CTL_UNITS), and the windows of all peers and what is free add up to the capacity.
@@ -50,7 +51,7 @@ static inline int uct_glex_credit_update(uct_glex_credit_tx_t *tx, uint16_t limi
     return 1;
 }
 
-/* The receiver wants the limit lowered: go as far down as what was sent allows */
+/* The receiver recalls credits: lower the limit as far as what was sent allows */
 static inline uint16_t uct_glex_credit_recall(uct_glex_credit_tx_t *tx, uint16_t limit,
                                               uint8_t epoch_mask)
 {
@@ -64,19 +65,19 @@ static inline uint16_t uct_glex_credit_recall(uct_glex_credit_tx_t *tx, uint16_t
     return tx->limit;
 }
 
-/* The limit to tell now */
+/* The limit to advertise now */
 static inline uint16_t uct_glex_credit_limit(const uct_glex_credit_rx_t *rx)
 {
     return rx->rcvd + rx->window;
 }
 
-/* MPs received whose credits the sender does not have back; `told`: the last limit it was told */
+/* MPs received whose credits were not returned; `told`: the limit that was advertised last */
 static inline uint16_t uct_glex_credit_owed(const uct_glex_credit_rx_t *rx, uint16_t told)
 {
     return uct_glex_credit_limit(rx) - told;
 }
 
-/* Half of the grant used up without a chance to piggyback: time to tell explicitly */
+/* Half of the window is owed, because no message took the credits along: send a CTL */
 static inline int uct_glex_credit_must_tell(const uct_glex_credit_rx_t *rx, uint16_t told)
 {
     uint16_t owed = uct_glex_credit_owed(rx, told);
@@ -100,8 +101,8 @@ static inline uint16_t uct_glex_credit_growth(const uct_glex_credit_rx_t *rx, un
 }
 
 /*
- * The sender lowered its limit. It keeps a window of `least`, or it could never send again: what it
- * gave back of that is owed to it. Returns the units that came free.
+ * The sender lowered its limit. It keeps a window of `least`, or it could never send again: of what
+ * it returned, that much is owed to it. Returns the units that came free.
  */
 static inline uint16_t uct_glex_credit_recalled(uct_glex_credit_rx_t *rx, uint16_t *told,
                                                 uint16_t limit, uint16_t least,
@@ -114,7 +115,7 @@ static inline uint16_t uct_glex_credit_recalled(uct_glex_credit_rx_t *rx, uint16
         window = least;
     }
     if (window > rx->window) {
-        window = rx->window; /* a limit that was never told: keep what is ours */
+        window = rx->window; /* a limit that was never advertised */
         limit  = uct_glex_credit_limit(rx);
     }
     freed      = rx->window - window;

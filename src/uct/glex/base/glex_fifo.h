@@ -4,8 +4,8 @@
  * A message takes consecutive units; one that does not fit before the end begins at the start, and
  * the units skipped are used up with it. Messages on their way are counted too, because each
  * takes an event queue entry. A message may be at most three eighths as long as the FIFO: with
- * what is skipped it then needs less than three quarters of it, and the receiver, who tells of
- * units consumed before they are more than a quarter, keeps no more than that to itself.
+ * what is skipped it then needs less than three quarters of it, and the receiver returns units
+ * before it has consumed more than a quarter.
  */
 #ifndef UCT_GLEX_FIFO_H
 #define UCT_GLEX_FIFO_H
@@ -14,7 +14,7 @@
 
 #define UCT_GLEX_FIFO_MAX_UNITS 16384 /* differences of counters must fit into 15 bits */
 
-/* What a receiver consumed, in all: what it tells the sender */
+/* What a receiver consumed, in all: the credits that it returns */
 typedef struct uct_glex_fifo_count {
     uint16_t units;
     uint16_t msgs;
@@ -93,8 +93,8 @@ static inline void uct_glex_fifo_commit(uct_glex_fifo_tx_t *fifo, unsigned n, ui
     fifo->head += skip + n;
 }
 
-/* Counters arrived. Returns 1 if there is more room now. Every message counts, with units or
- * without, and both counters are told together: the messages alone say which telling is newer. */
+/* Counters arrived. Returns 1 if there is more room now. Both counters come together, and every
+ * message counts, with units or without: the messages alone say which counters are newer. */
 static inline int uct_glex_fifo_update(uct_glex_fifo_tx_t *fifo, uint16_t units, uint16_t msgs)
 {
     if ((int16_t)(msgs - fifo->acked.msgs) <= 0) {
@@ -124,9 +124,9 @@ static inline int uct_glex_fifo_arrive(uct_glex_fifo_rx_t *fifo, unsigned n, int
     return 1;
 }
 
-/* The FIFO's length, and messages that may be on their way. The sender is told after a quarter of
- * the units, half of the messages. Units earlier: a sender of long messages stops when room for the
- * longest is left. */
+/* The FIFO's length, and messages that may be in flight. Credits are returned after a quarter of
+ * the units or half of the messages. Units earlier, because a sender of long messages must stop
+ * while there is still room for one of the longest. */
 static inline void uct_glex_fifo_set_size(uct_glex_fifo_rx_t *fifo, uint16_t units,
                                           uint16_t msgs_max)
 {
@@ -136,8 +136,8 @@ static inline void uct_glex_fifo_set_size(uct_glex_fifo_rx_t *fifo, uint16_t uni
     fifo->tell_msgs  = (msgs_max + 1) / 2;
 }
 
-/* Where telling is only a store: a sender that waits for credits goes on earlier. `slots`: messages
- * that may be on their way to a sender that reads them. */
+/* Where to return credits is only a store: more often, so that a sender that waits goes on earlier.
+ * `slots`: messages that may be in flight. */
 static inline void uct_glex_fifo_tell_often(uct_glex_fifo_rx_t *fifo, unsigned slots)
 {
     unsigned msgs = (slots < fifo->msgs_max) ? slots : fifo->msgs_max;

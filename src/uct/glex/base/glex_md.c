@@ -1,13 +1,8 @@
 /*
  * The memory domain and its endpoints. Registrations: glex_mem.c.
  */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "base/glex_md.h"
 #include "base/glex_config.h"
-#include "base/glex_mem.h"
 
 #include <ucs/debug/memtrack_int.h>
 #include <ucs/sys/math.h>
@@ -88,9 +83,8 @@ ucs_status_t uct_glex_status(glex_ret_t ret)
     }
 }
 
-/* NICs have few fast endpoints: fall back to slower types */
-/* Our NIC gives the lowest free number, and so the address of an endpoint that has just gone: what
- * is still on its way to that one would arrive at the new one. Any other number is as good. */
+/* Our NIC gives the lowest free number, perhaps that of an endpoint that was just destroyed: what
+ * is still in flight to that one would arrive at the new one. So choose a random number. */
 static glex_ret_t uct_glex_md_create_ep_random(uct_glex_md_t *md, glex_ep_handle_t *ep_p)
 {
     uint32_t num             = ucs_min(md->dev_attr.max_ep_num, UINT16_MAX);
@@ -104,6 +98,7 @@ static glex_ret_t uct_glex_md_create_ep_random(uct_glex_md_t *md, glex_ep_handle
     return glex_create_ep(md->dev, &attr, ep_p);
 }
 
+/* NICs have few fast endpoints: fall back to slower types */
 static ucs_status_t uct_glex_md_create_ep(uct_glex_md_t *md, glex_ep_handle_t *ep_p)
 {
     struct glex_ep_attr attr = md->ep_attr;
@@ -125,7 +120,7 @@ static ucs_status_t uct_glex_md_create_ep(uct_glex_md_t *md, glex_ep_handle_t *e
     return UCS_OK;
 }
 
-/* What was sent to the interface that had the endpoint before is not for the next one */
+/* Discard what was sent to the last interface that had the endpoint */
 static void uct_glex_md_drain_ep(glex_ep_handle_t ep)
 {
     glex_ep_addr_t src;
@@ -241,7 +236,7 @@ static ucs_status_t uct_glex_md_check_config(uct_glex_md_t *md, const uct_glex_m
     return uct_glex_config_check_ranges(ranges, ucs_static_array_size(ranges));
 }
 
-/* Returns 0 if that is no name of ours */
+/* Returns 0 if it is no name of a domain of ours */
 static int uct_glex_md_parse_name(const char *md_name, uint32_t *nic_p)
 {
     char name[UCT_MD_NAME_MAX];
@@ -373,21 +368,61 @@ static void *uct_glex_map(glex_ep_handle_t ep, const uct_glex_packed_rkey_t *pac
     return ptr;
 }
 
-void uct_glex_rkey_map(glex_ep_handle_t ep, uct_glex_rkey_t *rkey)
+static void uct_glex_mapping_fill(uct_glex_mapping_t *mapping, glex_ep_handle_t ep,
+                                  const uct_glex_packed_rkey_t *packed)
 {
-    glex_mem_handle_t mh = {.v = rkey->packed.mh};
-    glex_ep_addr_t peer  = {.v = rkey->packed.ep_addr};
+    glex_mem_handle_t mh = {.v = packed->mh};
+    glex_ep_addr_t peer  = {.v = packed->ep_addr};
 
-    rkey->mapped_by = ep;
-    rkey->ptr       = uct_glex_map(ep, &rkey->packed);
-    if ((rkey->ptr != NULL) &&
-        (glex_ext_peer_watch(ep, peer, mh, rkey->packed.key, &rkey->watch) != GLEX_SUCCESS)) {
-        rkey->ptr = NULL;
+    mapping->ptr = uct_glex_map(ep, packed);
+    if ((mapping->ptr != NULL) &&
+        (glex_ext_peer_watch(ep, peer, mh, packed->key, &mapping->watch) != GLEX_SUCCESS)) {
+        mapping->ptr = NULL;
     }
 }
 
-/* Pointers are asked for by any thread, an endpoint is for one: the domain has one of its own for
- * that, used under the lock of the list */
+static uct_glex_mapping_t *uct_glex_mapping_new(uct_glex_rkey_t *rkey, glex_ep_handle_t ep)
+{
+    uct_glex_mapping_t *mapping = ucs_malloc(sizeof(*mapping), "uct_glex_mapping");
+
+    if (mapping == NULL) {
+        ucs_error("glex: no memory for one more endpoint that uses a remote key");
+        return NULL;
+    }
+    mapping->ep = ep;
+    uct_glex_mapping_fill(mapping, ep, &rkey->packed);
+    /* relaxed: the exchange checks it; its release pairs with the acquire of uct_glex_rkey_map() */
+    mapping->next = __atomic_load_n(&rkey->first.next, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&rkey->first.next, &mapping->next, mapping, 0,
+                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    }
+    return mapping;
+}
+
+uct_glex_mapping_t *uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep)
+{
+    glex_ep_handle_t nobody = NULL;
+    uct_glex_mapping_t *mapping;
+
+    /* relaxed: what stands in a mapping is read by the thread alone that wrote it */
+    if (__atomic_compare_exchange_n(&rkey->first.ep, &nobody, ep, 0, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED)) {
+        uct_glex_mapping_fill(&rkey->first, ep, &rkey->packed);
+        return &rkey->first;
+    }
+    if (nobody == ep) { /* which the exchange has set to the owner */
+        return &rkey->first;
+    }
+    /* acquire: other threads add mappings. Whoever sees the last one sees all before it, since each
+     * was added by an atomic exchange of the same pointer. */
+    for (mapping = __atomic_load_n(&rkey->first.next, __ATOMIC_ACQUIRE);
+         (mapping != NULL) && (mapping->ep != ep); mapping = mapping->next) {
+    }
+    return (mapping != NULL) ? mapping : uct_glex_mapping_new(rkey, ep);
+}
+
+/* Any thread may ask for pointers, and an endpoint is for one thread: the domain has an endpoint
+ * for that purpose, used under the lock of the list */
 static void *uct_glex_md_map(uct_glex_md_t *md, const uct_glex_packed_rkey_t *packed)
 {
     struct glex_ep_attr attr = md->ep_attr;
@@ -414,10 +449,9 @@ static ucs_status_t uct_glex_rkey_unpack(uct_component_t *component, const void 
         return UCS_ERR_NO_MEMORY;
     }
     memcpy(&rkey->packed, rkey_buffer, sizeof(rkey->packed));
-    rkey->mapped_by = NULL;
-    rkey->ptr       = NULL;
-    *rkey_p         = (uintptr_t)rkey;
-    *handle_p       = NULL;
+    memset(&rkey->first, 0, sizeof(rkey->first));
+    *rkey_p   = (uintptr_t)rkey;
+    *handle_p = NULL;
     return UCS_OK;
 }
 
@@ -447,14 +481,22 @@ static ucs_status_t uct_glex_rkey_ptr(uct_component_t *component, uct_rkey_t uct
     return status;
 }
 
-static ucs_status_t uct_glex_rkey_release(uct_component_t *component, uct_rkey_t rkey,
+static ucs_status_t uct_glex_rkey_release(uct_component_t *component, uct_rkey_t uct_rkey,
                                           void *handle)
 {
-    ucs_free((void*)rkey);
+    uct_glex_rkey_t *rkey = (uct_glex_rkey_t*)uct_rkey;
+    uct_glex_mapping_t *next;
+
+    while (rkey->first.next != NULL) {
+        next = rkey->first.next->next;
+        ucs_free(rkey->first.next);
+        rkey->first.next = next;
+    }
+    ucs_free(rkey);
     return UCS_OK;
 }
 
-/* Two keys of one registration, unpacked by different endpoints, are equal */
+/* Keys of one registration are equal, whichever endpoint unpacked them */
 int uct_glex_rkey_cmp(uct_rkey_t a, uct_rkey_t b)
 {
     return memcmp(&((uct_glex_rkey_t*)a)->packed, &((uct_glex_rkey_t*)b)->packed,

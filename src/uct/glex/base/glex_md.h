@@ -41,8 +41,8 @@ typedef struct uct_glex_reg {
     glex_mem_handle_t *more;       /* at endpoints 1..; NULL until one is needed */
 } uct_glex_reg_t;
 
-/* What UCX holds for memory that it registered. Put and get of our own need no registration where
- * the NIC is this process, so it is made when something else does. */
+/* UCX's handle of registered memory. Where the NIC is this process, put and get need no
+ * registration of local memory, so it is made when something else needs it. */
 typedef struct uct_glex_memh {
     struct uct_glex_memh *next;      /* of the same operation, uct_glex_memh_free_all() */
     void                 *address;
@@ -69,19 +69,26 @@ typedef struct uct_glex_md {
     ucs_list_link_t       list;                     /* in the list of all open domains */
 } uct_glex_md_t;
 
-/* What uct_rkey_t points to */
+/* Where a key's memory lies in this process, as one of the endpoints here found out. An endpoint is
+ * used by one thread at a time: only that thread looks at `ptr` and `watch`. */
+typedef struct uct_glex_mapping {
+    glex_ep_handle_t         ep;    /* NULL: nobody's yet */
+    void                    *ptr;   /* NULL: not mappable */
+    struct glex_ext_watch    watch; /* it is good while this holds; only with `ptr` */
+    struct uct_glex_mapping *next;
+} uct_glex_mapping_t;
+
+/* What uct_rkey_t points to. Interfaces in several threads may use one key. */
 typedef struct uct_glex_rkey {
     uct_glex_packed_rkey_t packed;
-    glex_ep_handle_t       mapped_by; /* endpoint through which `ptr` was obtained, or NULL */
-    void                  *ptr;       /* the registration in this process, or NULL: not mappable */
-    struct glex_ext_watch  watch;     /* it is good while this holds; only with `ptr` */
+    uct_glex_mapping_t     first; /* of the endpoint that used the key first; others follow it */
 } uct_glex_rkey_t;
 
 extern uct_component_t uct_glex_component;
 
 /**
  * Borrow an endpoint for an interface: the domain's own for the first, a new one for others.
- * @param [out] index_p  To be given to uct_glex_memh_local() and uct_glex_md_ep_put().
+ * @param [out] index_p  To be given to uct_glex_memh_place() and uct_glex_md_ep_put().
  */
 ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, glex_ep_handle_t *ep_p, unsigned *index_p);
 
@@ -93,16 +100,17 @@ static inline int uct_glex_md_has_private_rdma(const uct_glex_md_t *md)
     return !!(md->ext_attr.caps & GLEX_EXT_CAP_PRIVATE_RDMA);
 }
 
-/** Whether RDMA is over when its call returns, with all peers: the software NIC without a network */
+/** Whether RDMA is over when its call returns, with all peers: the software NIC without a network
+ */
 static inline int uct_glex_md_rdma_now(const uct_glex_md_t *md)
 {
     return UCT_GLEX_NIC_RDMA_NOW && (md->ext_attr.network == 0);
 }
 
 /**
- * Whether UCX may be offered atomic operations. They need memory that the initiator maps. UCP takes
- * the offer for all memory that the domain has a key for, and does not fall back to its emulation by
- * messages when an operation fails. So no memory may have a key but what was allocated from the NIC.
+ * Whether UCX may be offered atomic operations. They need memory that the initiator maps. UCP uses
+ * them for all memory that the domain has a key for, and does not fall back to its emulation by
+ * messages when one fails. So no memory may have a key but what was allocated from the NIC.
  */
 static inline int uct_glex_md_has_atomics(const uct_glex_md_t *md)
 {
@@ -124,7 +132,7 @@ ucs_status_t uct_glex_md_reg(uct_glex_md_t *md, unsigned ep_index, void *address
 ucs_status_t uct_glex_memh_new(uct_glex_md_t *md, void *address, size_t length, unsigned flags,
                                uct_glex_memh_t **memh_p);
 
-/** Deregister the memory of `first`, which may be NULL, and of all that it is linked to */
+/** Free a list of handles, which may be empty */
 void uct_glex_memh_free_all(uct_glex_md_t *md, uct_glex_memh_t *first);
 
 /** Where something lies: name of a registration at one of the domain's endpoints, and offset */
@@ -159,7 +167,23 @@ static inline ucs_status_t uct_glex_memh_place(uct_glex_md_t *md, uct_glex_memh_
     return UCS_OK;
 }
 
-/** Find out where the key's memory lies in this process: fills rkey->ptr, NULL if it does not */
-void uct_glex_rkey_map(glex_ep_handle_t ep, uct_glex_rkey_t *rkey);
+/* ---- registration, allocation, packed keys: glex_mem.c ---- */
+
+/** Choose the operations with or without registration cache, as configured and possible */
+ucs_status_t uct_glex_mem_init(uct_glex_md_t *md, const uct_glex_md_config_t *config);
+
+/** Drop the cache with all its registrations */
+void uct_glex_mem_cleanup(uct_glex_md_t *md);
+
+/* ---- both ---- */
+
+/** Close the domain: glex_md.c. An entry of the operations table, which is in glex_mem.c. */
+void uct_glex_md_close(uct_md_h md);
+
+/** What a NIC's refusal means to UCX */
+ucs_status_t uct_glex_status(glex_ret_t ret);
+
+/** The mapping of a key by an endpoint, made when it is asked for first. NULL: no memory for it. */
+uct_glex_mapping_t *uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep);
 
 #endif

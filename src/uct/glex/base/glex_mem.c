@@ -1,8 +1,4 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#include "base/glex_mem.h"
+#include "base/glex_md.h"
 
 #include <uct/base/uct_iface.h>
 #include <ucs/debug/log.h>
@@ -204,7 +200,7 @@ static ucs_status_t uct_glex_md_query(uct_md_h uct_md, uct_glex_md_attr_t *attr)
         cap->max_reg = UCT_GLEX_MAX_REG;
         uct_glex_md_attr_set_reg_types(attr, UCS_BIT(UCS_MEMORY_TYPE_HOST));
     } else if (md->ext_attr.caps & GLEX_EXT_CAP_MAP) {
-        /* Only beside REG would UCP take RKEY_PTR for a promise about all registered memory */
+        /* Together with REG, UCP would expect RKEY_PTR to work for all registered memory */
         cap->flags |= UCT_MD_FLAG_RKEY_PTR;
     }
     if (md->ext_attr.caps & GLEX_EXT_CAP_MAP) {

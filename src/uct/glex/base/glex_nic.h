@@ -42,7 +42,6 @@ struct glex_ext_device_attr {
 static inline glex_ret_t glex_ext_query_device(glex_device_handle_t dev,
                                                struct glex_ext_device_attr *attr)
 {
-    (void)dev;
     attr->caps       = GLEX_EXT_CAP_PRIVATE_RDMA;
     attr->missing[0] = '\0';
     attr->space      = 1;
@@ -54,23 +53,16 @@ static inline glex_ret_t glex_ext_query_device(glex_device_handle_t dev,
 /* All NICs of the machine are on one fabric */
 static inline glex_ret_t glex_ext_is_reachable(glex_device_handle_t dev, uint32_t nic_id)
 {
-    (void)dev;
-    (void)nic_id;
     return GLEX_SUCCESS;
 }
 
 static inline glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t ep, uint64_t len, void **addr_p)
 {
-    (void)ep;
-    (void)len;
-    (void)addr_p;
     return GLEX_NOT_IMPLEMENTED;
 }
 
 static inline glex_ret_t glex_ext_mem_free(glex_ep_handle_t ep, void *addr)
 {
-    (void)ep;
-    (void)addr;
     return GLEX_NOT_IMPLEMENTED;
 }
 
@@ -78,13 +70,6 @@ static inline glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t p
                                            glex_mem_handle_t mh, uint32_t key, uint64_t offset,
                                            uint64_t len, void **ptr_p)
 {
-    (void)ep;
-    (void)peer;
-    (void)mh;
-    (void)key;
-    (void)offset;
-    (void)len;
-    (void)ptr_p;
     return GLEX_NOT_IMPLEMENTED;
 }
 
@@ -97,81 +82,58 @@ static inline glex_ret_t glex_ext_peer_watch(glex_ep_handle_t ep, glex_ep_addr_t
                                              glex_mem_handle_t mh, uint32_t key,
                                              struct glex_ext_watch *watch)
 {
-    (void)ep;
-    (void)peer;
-    (void)mh;
-    (void)key;
-    (void)watch;
     return GLEX_NOT_IMPLEMENTED;
 }
 
 static inline glex_ret_t glex_ext_rdma_now(glex_ep_handle_t ep, const glex_rdma_req_t *req,
                                            void *local)
 {
-    (void)ep;
-    (void)req;
-    (void)local;
     return GLEX_NOT_IMPLEMENTED;
 }
 
 static inline glex_ret_t glex_ext_event_fd(glex_ep_handle_t ep, int *fd)
 {
-    (void)ep;
-    (void)fd;
     return GLEX_NOT_IMPLEMENTED;
 }
 
 static inline glex_ret_t glex_ext_arm(glex_ep_handle_t ep)
 {
-    (void)ep;
     return GLEX_NOT_IMPLEMENTED;
 }
 
 static inline glex_ret_t glex_ext_set_single_threaded(glex_ep_handle_t ep)
 {
-    (void)ep;
     return GLEX_NOT_IMPLEMENTED;
 }
 
 static inline glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, int present)
 {
-    (void)ep;
-    (void)present;
     return GLEX_NOT_IMPLEMENTED;
 }
 
 static inline glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr_t peer)
 {
-    (void)ep;
-    (void)peer;
     return GLEX_NOT_IMPLEMENTED;
 }
 
 /* Nothing is mapped, so there is nothing to give back */
 static inline glex_ret_t glex_ext_forget_peer(glex_ep_handle_t ep, glex_ep_addr_t peer)
 {
-    (void)ep;
-    (void)peer;
     return GLEX_SUCCESS;
 }
 
 static inline glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t ep, glex_ep_addr_t peer)
 {
-    (void)ep;
     return peer;
 }
 
 static inline glex_ret_t glex_ext_count_mapped(glex_ep_handle_t ep, uint64_t messages)
 {
-    (void)ep;
-    (void)messages;
     return GLEX_NOT_IMPLEMENTED;
 }
 
 static inline glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer)
 {
-    (void)ep;
-    (void)peer;
     return GLEX_NOT_IMPLEMENTED;
 }
 
@@ -179,13 +141,6 @@ static inline glex_ret_t glex_ext_post_event(glex_ep_handle_t ep, glex_ep_addr_t
                                              uint64_t cookie_0, uint64_t cookie_1, uint64_t head,
                                              const void *data, uint32_t len)
 {
-    (void)ep;
-    (void)peer;
-    (void)cookie_0;
-    (void)cookie_1;
-    (void)head;
-    (void)data;
-    (void)len;
     return GLEX_NOT_IMPLEMENTED;
 }
 
@@ -264,8 +219,5 @@ static inline glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arri
  * all of it is touched by the owner and by every sender, and goes through their caches. As nothing
  * is lost where it is full, a short one does. */
 #define UCT_GLEX_NIC_EQ_CAPACITY (UCT_GLEX_NIC_LOSSLESS ? "2048" : "4096")
-
-/* What a NIC's refusal means to UCX */
-ucs_status_t uct_glex_status(glex_ret_t ret);
 
 #endif

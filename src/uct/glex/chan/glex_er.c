@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "chan/glex_er.h"
 #include "chan/glex_op.h"
 #include "chan/glex_rx.h"
@@ -10,14 +6,15 @@
 #include <ucs/sys/math.h>
 #include <string.h>
 
-/* Fewest messages on their way per FIFO that make sense */
+/* Fewest messages in flight for which a FIFO is worth while */
 #define UCT_GLEX_ER_MIN_MSGS 4
 
-/* Borrowers that may fill the event queue together */
+/* So many borrowers together may fill the event queue, where a full queue loses nothing */
 #define UCT_GLEX_ER_LOSSLESS_SHARES 8u
 
-/* Every message on its way takes an entry of the event queue. Where a full one loses nothing, few
- * senders at once may use it up: credits then come back less often. */
+/* Between how many borrowers the event queue is divided: each message in flight takes an entry.
+ * Where a full queue loses nothing few borrowers get larger shares, so that credits return less
+ * often. */
 static unsigned uct_glex_er_event_shares(const uct_glex_iface_t *iface)
 {
     return UCT_GLEX_NIC_LOSSLESS ? ucs_min(iface->er.max, UCT_GLEX_ER_LOSSLESS_SHARES) :
@@ -43,7 +40,7 @@ static ucs_status_t uct_glex_er_init_pools(uct_glex_iface_t *iface,
     return status;
 }
 
-/* How many messages each borrower may have on its way that does not map its FIFO */
+/* Messages in flight of a borrower that does not map its FIFO */
 static ucs_status_t uct_glex_er_init_msgs(uct_glex_iface_t *iface, unsigned eq_entries)
 {
     iface->er.msgs_max = ucs_min(iface->er.units, eq_entries / uct_glex_er_event_shares(iface));
@@ -105,24 +102,150 @@ void uct_glex_er_cleanup_iface(uct_glex_iface_t *iface)
     ucs_free(iface->er_rx);
 }
 
+/* ---- published credits, the borrower's side ---- */
+
+/*
+ * The credits of a FIFO that its borrower maps. The lender publishes what it has consumed beside
+ * the slots. A borrower that has credits left does not read them, so the line stays with the
+ * lender; one that has none reads them before it gives up, and at every progress. One that sleeps
+ * makes a wake-up request beside the credits, and gets a message. A borrower that cannot map the
+ * FIFO cannot withdraw the request that stands there at first, and always gets messages.
+ *
+ * A borrower that reads credits ignores those in headers: it may send for long without progress,
+ * and a header that waits meanwhile would be taken for a new one when the counters have gone half
+ * way round.
+ */
+
+/* Tell the NIC's counters of the messages that were stored since: before 65,536 are */
+static void uct_glex_er_count(uct_glex_vc_t *vc)
+{
+    uct_glex_er_tx_t *er = vc->er_tx;
+
+    glex_ext_count_mapped(vc->iface->nic, (uint16_t)(vc->tx_fifo.msgs - er->counted));
+    er->counted = vc->tx_fifo.msgs;
+}
+
+int uct_glex_er_read_credits(uct_glex_vc_t *vc)
+{
+    const uct_glex_er_tx_t *er = vc->er_tx;
+    uint32_t credits;
+
+    if (er->ctrl == NULL) {
+        return 0;
+    }
+    /* acquire: the lender has read what lay in the units that it counts, they may be overwritten */
+    credits = __atomic_load_n(&er->ctrl->credits, __ATOMIC_ACQUIRE);
+    uct_glex_er_count(vc);
+    return uct_glex_fifo_update(&vc->tx_fifo, credits, credits >> 16);
+}
+
+/* Differs from the request of an earlier borrower, which may withdraw its own one late */
+static uint32_t uct_glex_er_wakeup_request(const uct_glex_er_tx_t *er)
+{
+    return ((uint32_t)er->gen << 8) | 1;
+}
+
+static void uct_glex_er_read_begin(uct_glex_er_tx_t *er)
+{
+    /* relaxed: a message too many does no harm */
+    __atomic_store_n(&er->ctrl->wanted, 0, __ATOMIC_RELAXED);
+}
+
+/* Awake, and with credits: withdraw the wake-up request, if there is one. relaxed, both, as
+ * above. */
+static void uct_glex_er_withdraw_request(uct_glex_er_tx_t *er)
+{
+    uint32_t request = uct_glex_er_wakeup_request(er);
+
+    if (__atomic_load_n(&er->ctrl->wanted, __ATOMIC_RELAXED) == request) {
+        __atomic_compare_exchange_n(&er->ctrl->wanted, &request, 0, 0, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED);
+    }
+}
+
+void uct_glex_er_starve(uct_glex_vc_t *vc)
+{
+    uct_glex_er_tx_t *er = vc->er_tx;
+
+    if ((er != NULL) && (er->ctrl != NULL) && !er->is_starved) {
+        er->is_starved = 1;
+        ucs_list_add_tail(&vc->iface->er.starved, &er->starved);
+        vc->iface->due = 1;
+    }
+}
+
+static void uct_glex_er_starve_end(uct_glex_er_tx_t *er)
+{
+    if (er->is_starved) {
+        er->is_starved = 0;
+        ucs_list_del(&er->starved);
+    }
+}
+
+unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface)
+{
+    unsigned count = 0;
+    uct_glex_er_tx_t *er, *tmp;
+    int more;
+
+    ucs_list_for_each_safe(er, tmp, &iface->er.starved, starved) {
+        more   = uct_glex_er_read_credits(er->vc);
+        count += more;
+        /* A send that was refused may have read the credits before */
+        if (more || uct_glex_er_has_credits(er->vc)) {
+            uct_glex_er_starve_end(er);
+            uct_glex_er_withdraw_request(er);
+            uct_glex_vc_resume(er->vc);
+        }
+    }
+    return count;
+}
+
+void uct_glex_er_want_credits(uct_glex_iface_t *iface)
+{
+    uct_glex_er_tx_t *er;
+
+    ucs_list_for_each(er, &iface->er.starved, starved) {
+        /* relaxed: the caller's barrier is sequentially consistent, as is the lender's between its
+         * store of the credits and its load of `wanted`: the lender sees that we sleep, or we see
+         * the credits */
+        __atomic_store_n(&er->ctrl->wanted, uct_glex_er_wakeup_request(er), __ATOMIC_RELAXED);
+    }
+}
+
+int uct_glex_er_has_new_credits(uct_glex_iface_t *iface)
+{
+    uct_glex_er_tx_t *er;
+    int some = 0;
+
+    ucs_list_for_each(er, &iface->er.starved, starved) {
+        /* As in progress: new ones, or those that a refused send has read */
+        if (uct_glex_er_read_credits(er->vc) || uct_glex_er_has_credits(er->vc)) {
+            uct_glex_vc_resume(er->vc);
+            some = 1;
+        }
+    }
+    return some;
+}
+
 /* ---- borrowing ---- */
 
 void uct_glex_er_request(uct_glex_vc_t *vc)
 {
     if (uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_ER) &&
-        (vc->er_state == UCT_GLEX_ER_NONE)) {
-        vc->er_state = UCT_GLEX_ER_REQUESTED;
+        (vc->er_tx == NULL) && !vc->er_requested) {
+        vc->er_requested = 1;
         uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_REQUEST);
     }
 }
 
 void uct_glex_er_refused(uct_glex_vc_t *vc)
 {
-    if (vc->er_state != UCT_GLEX_ER_REQUESTED) {
+    if (!vc->er_requested) {
         return;
     }
-    vc->er_state = UCT_GLEX_ER_NONE;
-    vc->sr_count = UCT_GLEX_ER_RETRY << vc->er_backoff;
+    vc->er_requested = 0;
+    vc->sr_count     = UCT_GLEX_ER_RETRY << vc->er_backoff;
     if (vc->er_backoff < UCT_GLEX_ER_MAX_BACKOFF) {
         ++vc->er_backoff;
     }
@@ -179,7 +302,7 @@ static int uct_glex_er_grant_valid(const uct_glex_ctl_t *ctl)
            (((size_t)ctl->fifo_units << ctl->unit_shift) >= 1024);
 }
 
-/* Without another channel what the FIFO cannot take would wait for ever */
+/* Without SR a message that is too long for the FIFO would wait for ever */
 static void uct_glex_er_check_fits(uct_glex_vc_t *vc)
 {
     size_t max = vc->iface->config.max_bcopy;
@@ -206,8 +329,8 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
     uct_glex_er_tx_t *er;
 
-    /* It may also come unasked: another borrower's FIFO came free after we were refused */
-    if ((vc->er_state == UCT_GLEX_ER_ACTIVE) || !uct_glex_er_grant_valid(ctl)) {
+    /* A GRANT that was not asked for is valid, too */
+    if ((vc->er_tx != NULL) || !uct_glex_er_grant_valid(ctl)) {
         ucs_error("glex: endpoint 0x%" PRIx64 " granted an impossible FIFO", vc->peer);
         uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
         return;
@@ -216,7 +339,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     if ((er == NULL) || (uct_glex_er_map(vc, er, ctl) != UCS_OK)) {
         ucs_free(er);
         uct_glex_er_post_released(vc, ctl->fifo_index, ctl->fifo_gen);
-        vc->er_state = UCT_GLEX_ER_REQUESTED;
+        vc->er_requested = 1;
         uct_glex_er_refused(vc);
         return;
     }
@@ -232,7 +355,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     er->req.rmt_key       = ctl->key;
     er->req.flag          = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
 
-    /* The lender had consumed all that went through an earlier FIFO before it gave this one */
+    /* Before the lender gave this FIFO it had consumed all messages of an earlier one */
     vc->tx_fifo.acked.units = vc->tx_fifo.head;
     vc->tx_fifo.acked.msgs  = vc->tx_fifo.msgs;
     vc->tx_fifo.units       = ctl->fifo_units;
@@ -240,7 +363,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     vc->er_tx_mapped        = (er->slots != NULL);
     vc->tx.vc_id            = ctl->vc_id; /* the grant may have overtaken the ACCEPT */
     vc->er_tx               = er;
-    vc->er_state            = UCT_GLEX_ER_ACTIVE;
+    vc->er_requested        = 0;
     vc->er_backoff          = 0;
     ucs_debug("glex: vc 0x%x: ER to endpoint 0x%" PRIx64 ", %u units of %u bytes, %u messages%s",
               vc->id, vc->peer, ctl->fifo_units, 1U << ctl->unit_shift, ctl->fifo_msgs,
@@ -248,7 +371,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     uct_glex_er_check_fits(vc);
 }
 
-static void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
+void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
 {
     if (vc->er_tx != NULL) {
         if (vc->er_tx_mapped) {
@@ -265,14 +388,12 @@ static void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
     }
     vc->tx_fifo.units    = 0;
     vc->tx_fifo.msgs_max = 0;
-    vc->er_state         = UCT_GLEX_ER_NONE;
+    vc->er_requested     = 0;
 }
 
-void uct_glex_er_release(uct_glex_vc_t *vc)
+/* Give the FIFO back */
+static void uct_glex_er_release(uct_glex_vc_t *vc)
 {
-    if (vc->er_tx == NULL) {
-        return;
-    }
     uct_glex_er_post_released(vc, vc->er_tx->index, vc->er_tx->gen);
     uct_glex_er_drop_tx(vc);
     vc->sr_count = UCT_GLEX_ER_RETRY;
@@ -287,7 +408,7 @@ void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
         (vc->er_tx->gen == ctl->revoked_gen)) {
         uct_glex_er_release(vc);
     } else if (!(vc->ctl & UCT_GLEX_CTL_ER_RELEASED)) {
-        /* Released before this came, or never taken: the lender ignores what it knows */
+        /* Released before, or never mapped: the lender ignores a RELEASED that it had already */
         uct_glex_er_post_released(vc, ctl->revoked_index, ctl->revoked_gen);
     }
 }
@@ -309,15 +430,16 @@ static UCS_F_ALWAYS_INLINE unsigned uct_glex_er_wrap_flag(const uct_glex_er_plac
 /* Find room for a message of up to place->units. Returns 0 if there is none. */
 static UCS_F_ALWAYS_INLINE int uct_glex_er_reserve(uct_glex_vc_t *vc, uct_glex_er_place_t *place)
 {
-    /* No loop: a lender that publishes something new for ever is not to hold us */
+    /* No loop: a lender that publishes new credits for ever must not keep us here */
     return ucs_likely(uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset,
                                             &place->skip)) ||
            (uct_glex_er_read_credits(vc) &&
             uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset, &place->skip));
 }
 
-int uct_glex_er_has_room(uct_glex_vc_t *vc, size_t length)
+int uct_glex_er_has_credits(uct_glex_vc_t *vc)
 {
+    size_t length             = ucs_min(vc->iface->config.max_bcopy, uct_glex_er_max_length(vc));
     uct_glex_er_place_t place = {.units = uct_glex_er_units(vc, length)};
 
     return uct_glex_er_reserve(vc, &place);
@@ -335,7 +457,7 @@ UCS_F_NOINLINE void uct_glex_er_ring(uct_glex_vc_t *vc)
 {
     glex_ret_t ret;
 
-    /* relaxed: before the event, which is all that the lender waits for */
+    /* relaxed: the event, which the lender waits for, is posted after it */
     __atomic_store_n(&vc->er_tx->ctrl->armed, 0, __ATOMIC_RELAXED);
     ret = glex_ext_post_event(vc->iface->nic, uct_glex_vc_dest(vc), 0,
                               uct_glex_hdr_type_am(UCT_GLEX_EVENT_RING, 0) |
@@ -471,7 +593,7 @@ static ucs_status_t uct_glex_er_send_mirror(uct_glex_vc_t *vc, uint8_t am_id, si
     }
     uct_glex_fifo_commit(&vc->tx_fifo, place->units, place->skip);
     ++vc->tx_fifo.msgs;
-    uct_glex_vc_told(vc);
+    uct_glex_vc_advertised(vc);
     vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
     return UCS_OK;
 }
@@ -493,9 +615,9 @@ ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
     return uct_glex_er_send_mirror(vc, am_id, length, flags, &place);
 }
 
-/* How much pack_cb will write is known only afterwards: there must be room for the most. Where it
- * does not fit before the end although the message might, the end is skipped: that costs at most
- * max_bcopy of a lap, and saves a second copy. */
+/* The length is known only after pack_cb, so there must be room for max_bcopy. If that does not fit
+ * before the end of the FIFO the end is skipped, although the message might fit: that wastes at
+ * most max_bcopy of a lap, and saves a second copy. */
 ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb, void *arg)
 {
     uct_glex_er_place_t place = {.units = vc->er_tx->bcopy_units};
@@ -514,11 +636,4 @@ ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
     }
     status = uct_glex_er_send_mirror(vc, am_id, length, 0, &place);
     return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
-}
-
-/* ---- both sides ---- */
-
-void uct_glex_er_cleanup_tx(uct_glex_vc_t *vc)
-{
-    uct_glex_er_drop_tx(vc);
 }

@@ -44,18 +44,22 @@ void uct_glex_er_cleanup_iface(uct_glex_iface_t *iface);
 
 /* ---- borrowing and sending: glex_er.c ---- */
 
-/** Ask for a FIFO with the next control message, if that channel is wanted */
+/** Ask for a FIFO with the next control message, if the channel is configured */
 void uct_glex_er_request(uct_glex_vc_t *vc);
+
+/** The message that asked was lost: ask with the next one */
+static inline void uct_glex_er_request_lost(uct_glex_vc_t *vc)
+{
+    vc->er_requested = 0;
+}
+
 void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 void uct_glex_er_refused(uct_glex_vc_t *vc);
-
-/** Stop using the FIFO and say so */
-void uct_glex_er_release(uct_glex_vc_t *vc);
 
 /** The lender wants its FIFO back */
 void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 
-/** A message went through SR: with many, ask for a FIFO again */
+/** A message went through SR: after many, ask for a FIFO again */
 static inline void uct_glex_er_count_sr(uct_glex_vc_t *vc)
 {
     if (ucs_unlikely(--vc->sr_count == 0)) {
@@ -85,17 +89,15 @@ static inline int uct_glex_er_fits(const uct_glex_vc_t *vc, size_t length)
     return length <= uct_glex_er_max_length(vc);
 }
 
-/** Whether a message of up to `length` bytes, that fits (uct_glex_er_fits()), could be sent now */
-int uct_glex_er_has_room(uct_glex_vc_t *vc, size_t length);
-
-/** Tell the NIC's counters of the messages that were stored since: before 65,536 are */
-void uct_glex_er_count(uct_glex_vc_t *vc);
+/** Whether the credits, also those only published, allow a message of any length up to max_bcopy
+ *  that fits (uct_glex_er_fits()) now */
+int uct_glex_er_has_credits(uct_glex_vc_t *vc);
 
 /** Read the credits that the lender publishes. Returns 1: there are more now. */
 int uct_glex_er_read_credits(uct_glex_vc_t *vc);
 
-/** The lender does not poll the FIFO: tell it by an event that there is a message. Progress tries
- *  again where its event queue is full. */
+/** The lender does not poll the FIFO: send it an event, because there is a message. If its event
+ *  queue is full progress tries again. */
 void uct_glex_er_ring(uct_glex_vc_t *vc);
 
 /** The word of the next slot. A word is never 0, which is what a new FIFO holds. */
@@ -125,10 +127,9 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_publish(uct_glex_vc_t *vc, uct_glex_
     ++vc->tx_fifo.msgs;
     vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
 
-    /* The store of the word must not pass the load of `armed`. The lender sees to that by
-     * membarrier() between its store of `armed` and its last look at the slot: a fence in this
-     * thread at a time of the lender's choice. What is left to do here is to keep the compiler from
-     * exchanging the two. */
+    /* The store of the word must not pass the load of `armed`. The lender ensures that by
+     * membarrier() between its store of `armed` and its last load of the slot: a fence in this
+     * thread at a time of the lender's choice. Here only the compiler must not exchange the two. */
     if (ucs_unlikely(er->use_fence)) {
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     }
@@ -168,34 +169,55 @@ ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
 ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb,
                           void *arg);
 
+/** No credits are left: have progress read them, and resume what is pending */
+void uct_glex_er_starve(uct_glex_vc_t *vc);
+
+/** Read the credits of all that starve. Returns how many could be resumed. */
+unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface);
+
+/** Ask the lenders of all that starve for a message with their credits: a wake-up request */
+void uct_glex_er_want_credits(uct_glex_iface_t *iface);
+
+/** After uct_glex_er_want_credits() and a barrier. Returns 1: there are credits by now. */
+int uct_glex_er_has_new_credits(uct_glex_iface_t *iface);
+
+/** The VC is over: stop using the FIFO that we borrowed */
+void uct_glex_er_drop_tx(uct_glex_vc_t *vc);
+
 /* ---- lending: glex_er_lend.c ---- */
 
-/** Lend the peer a FIFO if one is free. Returns 1: it has one now. Else a FIFO that lies idle is
- *  asked back, for who asks next. */
+/** The FIFO that was lent last to the peer */
+static UCS_F_ALWAYS_INLINE uct_glex_er_rx_t *uct_glex_er_rx_of(const uct_glex_vc_t *vc)
+{
+    return &vc->iface->er_rx[vc->rx_fifo_index];
+}
+
+/** Lend the peer a FIFO. Returns 1 if one was free; else an idle FIFO is revoked, for the peer that
+ *  asks next. */
 int uct_glex_er_lend(uct_glex_vc_t *vc);
 
 /** Describe the FIFO lent, in a control message */
 void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl);
 
-/** The peer uses its FIFO no more */
+/** The peer returned its FIFO */
 void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 
-/** Take the FIFO back that the peer borrowed, whatever is in it; another may borrow it at once. The
- *  peer writes to it no more. */
+/** Free the FIFO that the peer borrowed, with whatever is in it: the next peer may borrow it. The
+ *  peer must have stopped writing to it. */
 void uct_glex_er_drop_rx(uct_glex_vc_t *vc);
 
-/** The VC failed, and the peer may still write to the FIFO that it borrowed: nothing is taken
- *  from it any more, nobody else gets it before uct_glex_er_drop_rx() */
+/** The VC failed, and the peer may still write to the FIFO that it borrowed: receive nothing from
+ *  the FIFO, and lend it to nobody before uct_glex_er_drop_rx() */
 void uct_glex_er_hold_rx(uct_glex_vc_t *vc);
 
-/** The peer says that it will not write to the FIFO any more, of which it used so many units in
- *  all. What it wrote last may still be on its way. */
+/** The peer stopped writing to the FIFO, after `head` units in all. The last of them may still be
+ *  in flight. */
 void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head);
 
 /** Drop a FIFO that is held if all that was written to it has arrived */
 void uct_glex_er_check_held(uct_glex_vc_t *vc);
 
-/** Whether the peer borrowed a FIFO, and what it puts there is taken */
+/** Whether the peer borrowed a FIFO from which messages are received */
 static UCS_F_ALWAYS_INLINE int uct_glex_er_is_lent(const uct_glex_vc_t *vc)
 {
     return (vc->lent == UCT_GLEX_LENT_FIFO) || (vc->lent == UCT_GLEX_LENT_RELEASED);
@@ -208,8 +230,17 @@ void uct_glex_er_check_released(uct_glex_vc_t *vc);
 static inline int uct_glex_er_must_tell(const uct_glex_vc_t *vc)
 {
     return (vc->lent == UCT_GLEX_LENT_FIFO) &&
-           uct_glex_fifo_must_tell(&vc->rx_fifo, vc->tx.credits.er, vc->told);
+           uct_glex_fifo_must_tell(&uct_glex_er_rx_of(vc)->fifo, vc->tx.credits.er,
+                                   vc->advertised);
 }
+
+/** Publish the credits now. Returns 0 where the sender needs a message, too: it cannot read them,
+ *  or sleeps. */
+int uct_glex_er_publish_credits(uct_glex_vc_t *vc);
+
+/** Whether the sender wants a message with the credits. relaxed: what it does about that while we
+ *  look is ordered by uct_glex_er_publish_credits(). */
+int uct_glex_er_is_wanted(const uct_glex_vc_t *vc);
 
 /* ---- receiving: glex_er_rx.c ---- */
 
@@ -225,7 +256,8 @@ static inline unsigned uct_glex_er_rx_units(const uct_glex_iface_t *iface, uint3
     return (length == 0) ? 1 : ((length - 1) >> iface->er_unit_shift) + 1;
 }
 
-/** Whether this process can call membarrier(), and registers it for those of others */
+/** Register this process for membarrier() calls of others. Returns whether it can call it
+ *  itself. */
 int uct_glex_er_init_membarrier(void);
 
 /** Poll the peer's FIFO from now on: a message may lie there. Nothing where it cannot be mapped. */
@@ -283,8 +315,8 @@ static UCS_F_ALWAYS_INLINE unsigned uct_glex_er_take(uct_glex_er_rx_t *er_rx)
     er_rx->arrived = num + 1;
     uct_glex_er_deliver(vc, varies >> 48, slot->data, uct_glex_slot_length(varies));
     vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
-    if (ucs_unlikely((uint16_t)((vc->tx.credits.word >> 48) - vc->told.msgs) >=
-                     vc->rx_fifo.tell_msgs)) {
+    if (ucs_unlikely((uint16_t)((vc->tx.credits.word >> 48) - vc->advertised.msgs) >=
+                     er_rx->fifo.tell_msgs)) {
         uct_glex_er_consumed_slow(vc);
     }
     if (ucs_unlikely(!ucs_list_is_empty(&vc->rx))) {
@@ -299,7 +331,7 @@ unsigned uct_glex_er_poll_fifo(uct_glex_er_rx_t *er_rx);
 /** The same for all FIFOs that are polled, of very many some in turn */
 unsigned uct_glex_er_poll_some(uct_glex_iface_t *iface);
 
-/** The borrower of a FIFO that is not polled says that there is a message. Returns how many were
+/** The borrower of a FIFO that is not polled rang: there is a message. Returns how many were
  *  delivered. */
 unsigned uct_glex_er_recv_ring(uct_glex_iface_t *iface, uint64_t word);
 
@@ -309,39 +341,5 @@ void uct_glex_er_poll_sweep(uct_glex_iface_t *iface);
 /** This process will sleep: have borrowers ring, and lenders send credits, by events. Returns 1
  *  if there is something to do, so that it must not sleep. */
 int uct_glex_er_sleep(uct_glex_iface_t *iface);
-
-/* ---- published credits: glex_er_credit.c ---- */
-
-/** The FIFO was mapped: read its credits from now on */
-void uct_glex_er_read_begin(uct_glex_er_tx_t *er);
-
-/** No credits are left: have progress read them, and resume what is pending */
-void uct_glex_er_starve(uct_glex_vc_t *vc);
-void uct_glex_er_starve_end(uct_glex_er_tx_t *er);
-
-/** Read the credits of all that starve. Returns how many could be resumed. */
-unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface);
-
-/** Ask the lenders of all that starve for a message with their credits: a wake-up request */
-void uct_glex_er_want_credits(uct_glex_iface_t *iface);
-
-/** After uct_glex_er_want_credits() and a barrier. Returns 1: there are credits by now. */
-int uct_glex_er_has_new_credits(uct_glex_iface_t *iface);
-
-/** Begin to publish the credits of a FIFO that is lent */
-void uct_glex_er_publish_begin(uct_glex_vc_t *vc);
-
-/** Publish the credits now. Returns 0 where the sender needs a message, too: it cannot read them,
- *  or sleeps. */
-int uct_glex_er_publish_credits(uct_glex_vc_t *vc);
-
-/** Whether the sender wants a message with the credits. relaxed: what it does about that while we
- *  look is ordered by uct_glex_er_publish_credits(). */
-int uct_glex_er_is_wanted(const uct_glex_vc_t *vc);
-
-/* ---- both ---- */
-
-/** The VC is over: stop using the FIFO that we borrowed */
-void uct_glex_er_cleanup_tx(uct_glex_vc_t *vc);
 
 #endif

@@ -1,16 +1,55 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "chan/glex_er.h"
 #include "chan/glex_op.h"
 #include "chan/glex_rx.h"
 
-/* Between two looks for an idle FIFO. Where processes share a processor each has its turn in that
- * time. */
+/* ---- published credits, the lender's side: see glex_er.c ---- */
+
+int uct_glex_er_is_wanted(const uct_glex_vc_t *vc)
+{
+    return __atomic_load_n(&uct_glex_er_rx_of(vc)->ctrl->wanted, __ATOMIC_RELAXED) != 0;
+}
+
+static void uct_glex_er_publish_begin(uct_glex_vc_t *vc)
+{
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
+    unsigned i;
+
+    /* relaxed, all: before the GRANT, which publishes them */
+    for (i = 0; i < UCT_GLEX_FIFO_SLOTS; ++i) {
+        __atomic_store_n(&er_rx->slots[i].word, 0, __ATOMIC_RELAXED); /* the last borrower's */
+    }
+    __atomic_store_n(&er_rx->ctrl->armed, 1, __ATOMIC_RELAXED);
+    er_rx->ctrl->needs_fence = !vc->iface->er.has_membarrier;
+    /* until the borrower withdraws it */
+    __atomic_store_n(&er_rx->ctrl->wanted, 1, __ATOMIC_RELAXED);
+    er_rx->arrived = vc->tx.credits.er.msgs;
+    uct_glex_fifo_tell_often(&er_rx->fifo, UCT_GLEX_FIFO_SLOTS);
+    uct_glex_er_publish_credits(vc);
+}
+
+int uct_glex_er_publish_credits(uct_glex_vc_t *vc)
+{
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
+
+    if (er_rx->ctrl == NULL) {
+        return 0;
+    }
+    /* release: the handlers have read what lay in the slots and units that are counted */
+    __atomic_store_n(&er_rx->ctrl->credits, (uint32_t)(vc->tx.credits.word >> 32),
+                     __ATOMIC_RELEASE);
+    vc->advertised = vc->tx.credits.er;
+    /* sequentially consistent: see uct_glex_er_want_credits() */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return !uct_glex_er_is_wanted(vc);
+}
+
+/* ---- lending ---- */
+
+/* Time between two searches for an idle FIFO: long enough for all processes that share a processor
+ * to run */
 #define UCT_GLEX_ER_IDLE_MS 16
 
-/* All FIFOs are lent: ask for one back that was not used since the last look */
+/* All FIFOs are lent: revoke one that was not used since the last search */
 static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface)
 {
     ucs_time_t now = ucs_get_time();
@@ -59,7 +98,7 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     unsigned i;
 
     if ((vc->lent != UCT_GLEX_LENT_NONE) || (iface->er.max == 0)) {
-        return 0; /* asked twice, or not a channel of ours */
+        return 0; /* it has one already, or ER is not configured */
     }
     if (iface->er.lent == iface->er.max) {
         uct_glex_er_revoke_idle(iface);
@@ -72,26 +111,30 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     }
     er_rx->vc         = vc;
     er_rx->gen        = iface->er.next_gen++;
-    er_rx->msgs_mark  = vc->tx.credits.er.msgs - 1; /* not idle at the next look */
+    er_rx->msgs_mark  = vc->tx.credits.er.msgs - 1; /* not idle at the next search */
     er_rx->is_polled  = 0;
     er_rx->revoked    = 0;
     er_rx->is_known   = 0;
     vc->lent          = UCT_GLEX_LENT_FIFO;
     vc->rx_fifo_index = i;
-    uct_glex_fifo_set_size(&vc->rx_fifo, iface->er.units,
+    er_rx->fifo.next  = vc->tx.credits.er.units; /* all of an earlier FIFO is consumed */
+    uct_glex_fifo_set_size(&er_rx->fifo, iface->er.units,
                            ucs_min(iface->er.msgs_max, iface->er.units));
-    uct_glex_er_publish_begin(vc);
+    vc->er_rx_mapped  = (er_rx->ctrl != NULL);
+    if (vc->er_rx_mapped) {
+        uct_glex_er_publish_begin(vc);
+    }
     return 1;
 }
 
 void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl)
 {
-    const uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+    const uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     ctl->fifo_mh     = er_rx->buf->mh.v;
     ctl->fifo_offset = er_rx->buf->offset;
-    ctl->fifo_units  = vc->rx_fifo.units;
-    ctl->fifo_msgs   = vc->rx_fifo.msgs_max;
+    ctl->fifo_units  = er_rx->fifo.units;
+    ctl->fifo_msgs   = er_rx->fifo.msgs_max;
     ctl->fifo_index  = vc->rx_fifo_index;
     ctl->fifo_gen    = er_rx->gen;
     ctl->unit_shift  = vc->iface->er_unit_shift;
@@ -100,14 +143,14 @@ void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl)
 void uct_glex_er_hold_rx(uct_glex_vc_t *vc)
 {
     if (vc->lent != UCT_GLEX_LENT_NONE) {
-        uct_glex_er_poll_end(vc->iface, &vc->iface->er_rx[vc->rx_fifo_index]);
+        uct_glex_er_poll_end(vc->iface, uct_glex_er_rx_of(vc));
         vc->lent = UCT_GLEX_LENT_HELD;
     }
 }
 
 void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head)
 {
-    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     if (vc->lent != UCT_GLEX_LENT_NONE) {
         er_rx->last_head = head;
@@ -115,11 +158,11 @@ void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head)
     }
 }
 
-/* Pass over what lies in the slots of a FIFO that is held: its borrower has stored it before it
- * said that it writes no more */
+/* Skip the messages in the slots of a FIFO that is held: its borrower stored them before its
+ * RESET */
 static void uct_glex_er_drain_held(uct_glex_vc_t *vc)
 {
-    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
     unsigned left           = UCT_GLEX_FIFO_SLOTS;
     uint16_t offset, used;
     uint64_t word;
@@ -128,7 +171,7 @@ static void uct_glex_er_drain_held(uct_glex_vc_t *vc)
            (uct_glex_er_next_msg(er_rx, &word) != NULL)) {
         ++er_rx->arrived;
         if (uct_glex_slot_flags(word) & UCT_GLEX_FLAG_UNITS) {
-            uct_glex_fifo_arrive(&vc->rx_fifo,
+            uct_glex_fifo_arrive(&er_rx->fifo,
                                  uct_glex_er_rx_units(vc->iface, uct_glex_slot_length(word)),
                                  uct_glex_slot_flags(word) & UCT_GLEX_FLAG_WRAP, &offset, &used);
         }
@@ -137,13 +180,13 @@ static void uct_glex_er_drain_held(uct_glex_vc_t *vc)
 
 void uct_glex_er_check_held(uct_glex_vc_t *vc)
 {
-    const uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+    const uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     if ((vc->lent != UCT_GLEX_LENT_HELD) || !er_rx->is_known) {
         return;
     }
     uct_glex_er_drain_held(vc);
-    if (vc->rx_fifo.next == er_rx->last_head) {
+    if (er_rx->fifo.next == er_rx->last_head) {
         uct_glex_er_drop_rx(vc);
     }
 }
@@ -151,7 +194,7 @@ void uct_glex_er_check_held(uct_glex_vc_t *vc)
 void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
-    uct_glex_er_rx_t *er_rx = &iface->er_rx[vc->rx_fifo_index];
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     if (vc->lent == UCT_GLEX_LENT_NONE) {
         return;
@@ -166,7 +209,7 @@ void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
 
 void uct_glex_er_check_released(uct_glex_vc_t *vc)
 {
-    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     if ((vc->lent == UCT_GLEX_LENT_RELEASED) && (er_rx->release_at == vc->tx.credits.er.msgs)) {
         uct_glex_er_drop_rx(vc);
@@ -175,13 +218,13 @@ void uct_glex_er_check_released(uct_glex_vc_t *vc)
 
 void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
-    uct_glex_er_rx_t *er_rx = &vc->iface->er_rx[vc->rx_fifo_index];
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     if ((vc->lent != UCT_GLEX_LENT_NONE) && (ctl->released_index == vc->rx_fifo_index) &&
         (ctl->released_gen == er_rx->gen)) {
-        uct_glex_er_poll_begin(vc); /* it may be armed, and its last messages there all the same */
+        uct_glex_er_poll_begin(vc); /* there may be messages, although it is armed */
         vc->lent = UCT_GLEX_LENT_RELEASED;
-        vc->rx_fifo.tell_msgs = 0; /* look after each message whether it was the last */
+        er_rx->fifo.tell_msgs = 0; /* check after each message whether it was the last */
         er_rx->release_at = ctl->er_sent;
         uct_glex_er_check_released(vc);
     }

@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "chan/glex_er.h"
 #include "chan/glex_rx.h"
 
@@ -57,7 +53,8 @@ void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
     vc->tx.credits.word = (vc->tx.credits.word & ~(UINT64_C(0xffff) << 32)) |
                           ((uint64_t)units << 32);
     vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
-    if (ucs_unlikely(uct_glex_fifo_must_tell(&vc->rx_fifo, vc->tx.credits.er, vc->told))) {
+    if (ucs_unlikely(uct_glex_fifo_must_tell(&uct_glex_er_rx_of(vc)->fifo, vc->tx.credits.er,
+                                             vc->advertised))) {
         uct_glex_er_consumed_slow(vc);
     }
 }
@@ -68,15 +65,16 @@ void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
 static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length, uint16_t *used_p)
 {
     uct_glex_iface_t *iface = vc->iface;
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
     unsigned units          = uct_glex_er_rx_units(iface, length);
     uint16_t offset;
 
-    if (!uct_glex_fifo_arrive(&vc->rx_fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset, used_p)) {
+    if (!uct_glex_fifo_arrive(&er_rx->fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset, used_p)) {
         ucs_error("glex: endpoint 0x%" PRIx64 " sent %u bytes beyond its FIFO", vc->peer, length);
         uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
         return NULL;
     }
-    return iface->er_rx[vc->rx_fifo_index].base + ((size_t)offset << iface->er_unit_shift);
+    return er_rx->base + ((size_t)offset << iface->er_unit_shift);
 }
 
 /* A message of a FIFO: deliver it if it is the next one, else keep it */
@@ -121,7 +119,7 @@ void uct_glex_er_take_unusual(uct_glex_er_rx_t *er_rx, uct_glex_slot_t *slot, ui
 
 /* ---- messages by puts with events ---- */
 
-/* The VC that an event names, if its peer borrowed a FIFO; what it acknowledges is acknowledged */
+/* The VC that an event names, if its peer borrowed a FIFO. Handles the event's acknowledgement. */
 static uct_glex_vc_t *uct_glex_er_vc(uct_glex_iface_t *iface, uint64_t word)
 {
     uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
@@ -136,8 +134,8 @@ static uct_glex_vc_t *uct_glex_er_vc(uct_glex_iface_t *iface, uint64_t word)
     return vc;
 }
 
-/* A message for a VC that failed. The NIC may put its data into the FIFO only now that its event is
- * taken: nobody else gets the FIFO before. */
+/* A message for a VC that failed. The NIC may write its data to the FIFO until its event is taken,
+ * so the FIFO is not lent to others before. */
 static UCS_F_NOINLINE void uct_glex_er_recv_late(uct_glex_iface_t *iface, uint64_t word,
                                                  uint32_t length)
 {
@@ -145,7 +143,7 @@ static UCS_F_NOINLINE void uct_glex_er_recv_late(uct_glex_iface_t *iface, uint64
     uint16_t offset, used;
 
     if ((vc != NULL) && (vc->lent == UCT_GLEX_LENT_HELD)) {
-        uct_glex_fifo_arrive(&vc->rx_fifo, uct_glex_er_rx_units(iface, length),
+        uct_glex_fifo_arrive(&uct_glex_er_rx_of(vc)->fifo, uct_glex_er_rx_units(iface, length),
                              uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_WRAP, &offset, &used);
         uct_glex_er_check_held(vc);
     }
@@ -199,11 +197,6 @@ static int uct_glex_er_barrier(const uct_glex_iface_t *iface)
     ucs_error("glex: membarrier() fails, which worked before: %s; progress polls all FIFOs from "
               "now on, and cannot sleep", strerror(errno));
     return 0;
-}
-
-static uct_glex_er_rx_t *uct_glex_er_rx_of(const uct_glex_vc_t *vc)
-{
-    return &vc->iface->er_rx[vc->rx_fifo_index];
 }
 
 /* relaxed: the barrier orders it, or nothing depends on it */
@@ -275,8 +268,8 @@ unsigned uct_glex_er_recv_ring(uct_glex_iface_t *iface, uint64_t word)
     return uct_glex_er_rx_of(vc)->is_polled ? uct_glex_er_poll_fifo(uct_glex_er_rx_of(vc)) : 0;
 }
 
-/* Forget the FIFOs that were armed, but for those with a message by now. Returns how many these
- * are. */
+/* Stop polling the FIFOs that were armed, except those that have a message by now. Returns how many
+ * have one. */
 static unsigned uct_glex_er_forget_armed(uct_glex_iface_t *iface)
 {
     int is_ordered = uct_glex_er_barrier(iface);

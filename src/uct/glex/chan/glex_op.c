@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "chan/glex_op.h"
 #include "chan/glex_rx.h"
 
@@ -60,8 +56,8 @@ ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
         goto err_mp;
     }
     status = uct_glex_buf_pool_init(&iface->ops.words, iface->md, iface->ep_index, GLEX_MEM_READ,
-                                    UCS_SYS_CACHE_LINE_SIZE, 64, ucs_max(config->zc_req_capacity, 1),
-                                    "glex_zc_word");
+                                    UCS_SYS_CACHE_LINE_SIZE, 64,
+                                    ucs_max(config->zc_req_capacity, 1), "glex_zc_word");
     if (status != UCS_OK) {
         goto err_bounce;
     }
@@ -164,6 +160,37 @@ void uct_glex_op_cancel(uct_glex_op_t *op)
     uct_glex_op_free(op);
 }
 
+glex_ret_t uct_glex_op_get(uct_glex_vc_t *vc, const uct_glex_get_t *get, const uct_glex_buf_t *buf,
+                           uint32_t offset, const uct_glex_op_t *op, int flags)
+{
+    glex_rdma_req_t req = {
+        .rmt_ep_addr = {.v = vc->peer},
+        .len         = get->length,
+        .rmt_mh      = {.v = get->mh},
+        .rmt_offset  = get->offset,
+        .type        = GLEX_RDMA_TYPE_GET,
+        .rmt_evt     = {.cookie_1 = uct_glex_op_cookie_1(get->op_id)},
+        .rmt_key     = vc->peer_key,
+        .flag        = GLEX_EXT_FLAG_NO_LOSS | flags
+    };
+    glex_ret_t ret;
+
+    if (op != NULL) {
+        req.local_mh           = buf->mh;
+        req.local_offset       = buf->offset + offset;
+        req.local_evt.cookie_1 = uct_glex_op_cookie_1(op->id);
+        req.flag              |= GLEX_FLAG_LOCAL_EVT;
+    }
+    ret = glex_rdma(vc->iface->nic, &req, NULL);
+    if (ret == GLEX_BUSY) {
+        uct_glex_iface_recheck(vc->iface); /* there is no event when it is ready: try again */
+    } else if (ret != GLEX_SUCCESS) {
+        ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", get->length,
+                  vc->peer, glex_error_str(ret));
+    }
+    return ret;
+}
+
 void uct_glex_op_posted(uct_glex_op_t *op, unsigned events)
 {
     op->events = events;
@@ -221,7 +248,7 @@ static void uct_glex_op_complete(uct_glex_op_t *op)
     uct_glex_iface_recheck(vc->iface);
 }
 
-/* Late events of operations that failed meanwhile name nothing */
+/* Returns NULL for late events of operations that have failed */
 static uct_glex_op_t *uct_glex_op_find(uct_glex_iface_t *iface, uint32_t id)
 {
     void *item = NULL;
@@ -275,9 +302,9 @@ void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t statu
     }
 }
 
-/* The user is about to get back the memory of a zero-copy message, which the peer may be fetching:
- * what it got is not valid. The fence lets whatever the user writes there come after the word,
- * which the peer reads after the payload. */
+/* The user is about to get back the memory of a zero-copy message, which the peer may be fetching.
+ * Tell the peer by the word that the payload is not valid: it reads the word after the payload, and
+ * the fence orders whatever the user writes to the memory after the word. */
 static void uct_glex_op_invalidate(uct_glex_op_t *op)
 {
     if (op->type == UCT_GLEX_OP_ZC) {
@@ -333,6 +360,7 @@ void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status)
 
     ucs_queue_head_init(&ops);
     ucs_queue_splice(&ops, &vc->tx_ops);
+    vc->probing = 0;
     while (!ucs_queue_is_empty(&ops)) {
         uct_glex_op_fail(ucs_queue_pull_elem_non_empty(&ops, uct_glex_op_t, queue), status);
     }
@@ -387,6 +415,38 @@ void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep)
             op->unpack_cb = NULL;
             uct_glex_op_invalidate(op);
             uct_invoke_completion(comp, UCS_ERR_CANCELED);
+        }
+    }
+}
+
+ucs_status_t uct_glex_op_probe(uct_glex_vc_t *vc)
+{
+    uct_glex_op_t *op;
+
+    if (vc->probing) {
+        return UCS_OK;
+    }
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_PROBE, NULL);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    uct_glex_op_posted(op, 1);
+    vc->probing = 1;
+    return UCS_OK;
+}
+
+void uct_glex_op_end_probe(uct_glex_vc_t *vc)
+{
+    uct_glex_op_t *op;
+
+    if (!vc->probing) {
+        return;
+    }
+    vc->probing = 0;
+    ucs_queue_for_each(op, &vc->tx_ops, queue) {
+        if ((op->type == UCT_GLEX_OP_PROBE) && !op->done) {
+            uct_glex_op_event(vc->iface, op->id, UCS_OK);
+            break;
         }
     }
 }

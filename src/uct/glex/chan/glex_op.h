@@ -12,7 +12,7 @@ enum uct_glex_op_type {
     UCT_GLEX_OP_ZC,       /* am_zcopy whose payload the peer fetches */
     UCT_GLEX_OP_RMA,      /* put_zcopy, get_zcopy, put_bcopy */
     UCT_GLEX_OP_GET_BCOPY,
-    UCT_GLEX_OP_TOUCH,    /* empty put: ends when it is known that the peer is there */
+    UCT_GLEX_OP_PROBE,    /* no event: ends when it is known that the peer is there */
     UCT_GLEX_OP_FETCH,    /* RDMA Get of a received message */
     UCT_GLEX_OP_FLUSH     /* no event: done when all before it are */
 };
@@ -42,10 +42,23 @@ void uct_glex_op_cleanup(uct_glex_iface_t *iface);
 uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
                                uct_completion_t *comp);
 
+/** Where a Get of a message of the peer's finds data, and what tells the peer that it has ended */
+typedef struct uct_glex_get {
+    uint64_t mh;
+    uint32_t offset;
+    uint32_t length;
+    uint32_t op_id; /* the peer's operation, for GLEX_FLAG_REMOTE_EVT */
+} uct_glex_get_t;
+
+/** Post a Get to `offset` of a buffer. `op` gets a local event; NULL: there is none, and no buffer.
+ *  BUSY: progress will look again; other errors are logged. */
+glex_ret_t uct_glex_op_get(uct_glex_vc_t *vc, const uct_glex_get_t *get, const uct_glex_buf_t *buf,
+                           uint32_t offset, const uct_glex_op_t *op, int flags);
+
 /** The request was posted: the operation is on its way, with so many events to come */
 void uct_glex_op_posted(uct_glex_op_t *op, unsigned events);
 
-/** So many requests of it will not be posted: it ends with those that were */
+/** `unposted` requests of it will not be posted: it ends with the others */
 void uct_glex_op_give_up(uct_glex_op_t *op, unsigned unposted);
 
 /** The request could not be posted: take everything back */
@@ -58,8 +71,8 @@ void uct_glex_op_event(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status
  *  fetched was cancelled by its sender */
 void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status);
 
-/** The endpoint goes: end the completions of its operations, which are on their way all the same.
- *  The receiver of a zero-copy message finds that its payload is not valid, and skips it. */
+/** The endpoint is destroyed: call the completions of its operations, which themselves go on. The
+ *  receiver of a zero-copy message finds that its payload is not valid, and skips it. */
 void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep);
 
 /** End all operations of a VC with an error, but for Gets of received messages. What the peer may
@@ -69,8 +82,15 @@ void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status);
 /** The peer reads nothing for this VC any more: free what is held for it */
 void uct_glex_op_release_held(uct_glex_vc_t *vc);
 
-/** The interface goes: forget all operations that are still on their way */
+/** The interface closes: end all operations that are still in flight */
 void uct_glex_op_abandon(uct_glex_vc_t *vc);
+
+/** Have a flush wait until it is known whether the peer is there: the VC opens or fails. Returns OK
+ *  or NO_RESOURCE. */
+ucs_status_t uct_glex_op_probe(uct_glex_vc_t *vc);
+
+/** The VC is open: end the probe, if there is one */
+void uct_glex_op_end_probe(uct_glex_vc_t *vc);
 
 /** Have `comp` called when everything posted on the VC so far is done */
 ucs_status_t uct_glex_op_flush(uct_glex_vc_t *vc, const uct_ep_t *ep, uct_completion_t *comp);

@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "chan/glex_rx.h"
 #include "chan/glex_er.h"
 #include "chan/glex_op.h"
@@ -119,7 +115,8 @@ static void uct_glex_rx_deliver(uct_glex_vc_t *vc)
     }
 }
 
-/* Have a message's data fetched if it is elsewhere. INPROGRESS: its descriptor is on its way. */
+/* Have a message's data fetched if it is elsewhere. INPROGRESS: its descriptor, or the peer's key,
+ * is on its way. */
 static ucs_status_t uct_glex_rx_start(uct_glex_rx_t *rx)
 {
     ucs_status_t status;
@@ -127,10 +124,8 @@ static ucs_status_t uct_glex_rx_start(uct_glex_rx_t *rx)
     if (rx->ready) {
         return UCS_OK;
     }
-    if (rx->vc->state == UCT_GLEX_VC_CONNECTING) {
-        /* overtook the ACCEPT: the key of the peer's memory is not known yet */
-        uct_glex_iface_recheck(rx->vc->iface);
-        return UCS_ERR_NO_RESOURCE;
+    if (rx->vc->state < UCT_GLEX_VC_OPEN) {
+        return UCS_INPROGRESS; /* the key of the peer's memory is in the ACCEPT or CONNECT */
     }
     if (rx->zc) {
         return uct_glex_zc_fetch(rx);
@@ -173,10 +168,9 @@ void uct_glex_rx_advance(uct_glex_vc_t *vc)
         }
         ++vc->rx_started;
     }
-    if ((status == UCS_ERR_NO_RESOURCE) && !vc->rx_waiting) {
-        vc->rx_waiting = 1;
-        ucs_list_add_tail(&vc->iface->sr.rx_wait, &vc->rx_wait);
-    } else if (UCS_STATUS_IS_ERR(status) && (status != UCS_ERR_NO_RESOURCE)) {
+    if (status == UCS_ERR_NO_RESOURCE) {
+        uct_glex_vc_wait(vc, &vc->iface->sr.rx_wait);
+    } else if (UCS_STATUS_IS_ERR(status)) {
         uct_glex_vc_fail(vc, status);
         return;
     }
@@ -248,7 +242,7 @@ static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
     void *data;
 
     if ((seq != vc->rx_seq) || !ucs_list_is_empty(&vc->rx) ||
-        (vc->state == UCT_GLEX_VC_CONNECTING)) {
+        (vc->state < UCT_GLEX_VC_OPEN)) {
         return 0;
     }
     data = uct_glex_sr_map(vc, sr);
@@ -258,7 +252,7 @@ static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
     ++vc->rx_seq;
     uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, sr->length, "RX: SR");
     uct_iface_invoke_am(&iface->super, am_id, data, sr->length, 0);
-    /* Where the handler failed the VC, the sender keeps the unit until we have said so */
+    /* If the handler failed the VC, our RESET returns the unit */
     if (ucs_unlikely(uct_glex_sr_release(vc, sr) == GLEX_BUSY) && !uct_glex_vc_is_over(vc)) {
         uct_glex_rx_release_later(vc, sr);
     }
@@ -268,7 +262,7 @@ static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
 void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
                         const uct_glex_sr_t *announced, int zc)
 {
-    uct_glex_sr_t sr = *announced; /* once: what is checked its sender can still change there */
+    uct_glex_sr_t sr = *announced; /* a copy, because the sender can change it after the check */
     uct_glex_rx_t *rx;
 
     if (sr.length > vc->iface->sr.rx.buf_size) {
@@ -319,7 +313,7 @@ void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status)
         return;
     }
     if ((rx->zc_posted > 0) && uct_glex_zc_is_cancelled(rx)) {
-        status   = UCS_OK; /* that of its Gets says nothing: its memory may be gone */
+        status   = UCS_OK; /* its Gets may have failed because its memory is gone */
         rx->skip = 1;
     }
     if ((status == UCS_OK) && rx->sr_zc) {
@@ -355,8 +349,8 @@ void uct_glex_rx_retry_waiting(uct_glex_iface_t *iface)
 
     uct_glex_rx_release_again(iface);
     while ((count-- > 0) && !ucs_list_is_empty(&iface->sr.rx_wait)) {
-        vc             = ucs_list_extract_head(&iface->sr.rx_wait, uct_glex_vc_t, rx_wait);
-        vc->rx_waiting = 0;
+        vc = ucs_list_head(&iface->sr.rx_wait, uct_glex_vc_t, wait);
+        uct_glex_vc_wait_end(vc);
         uct_glex_rx_advance(vc);
     }
 }
@@ -365,10 +359,6 @@ void uct_glex_rx_purge(uct_glex_vc_t *vc)
 {
     uct_glex_rx_t *rx, *tmp;
 
-    if (vc->rx_waiting) {
-        ucs_list_del(&vc->rx_wait);
-        vc->rx_waiting = 0;
-    }
     ucs_list_for_each_safe(rx, tmp, &vc->rx, list) {
         ucs_list_del(&rx->list);
         if (rx->op != NULL) {
@@ -380,7 +370,7 @@ void uct_glex_rx_purge(uct_glex_vc_t *vc)
         }
     }
     ucs_list_for_each_safe(rx, tmp, &vc->iface->sr.unreleased, list) {
-        if (rx->vc == vc) { /* nobody waits for the unit any more */
+        if (rx->vc == vc) { /* our RESET returns the unit */
             ucs_list_del(&rx->list);
             uct_glex_rx_free(rx);
         }

@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "chan/glex_sr.h"
 #include "chan/glex_op.h"
 
@@ -84,33 +80,7 @@ ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_sr_m
     return uct_glex_sr_send_typed(vc, UCT_GLEX_MP_AM, am_id, msg, length, flags);
 }
 
-uct_glex_op_t *uct_glex_sr_announce(uct_glex_vc_t *vc, uct_glex_sr_t *sr,
-                                    const uct_glex_buf_t *unit, size_t length)
-{
-    uct_glex_op_t *op = uct_glex_op_new(vc, UCT_GLEX_OP_SR, NULL);
-
-    if (op != NULL) {
-        sr->mh     = unit->mh.v;
-        sr->offset = unit->offset;
-        sr->length = length;
-        sr->op_id  = op->id;
-        sr->resv   = 0;
-    }
-    return op;
-}
-
-ucs_status_t uct_glex_sr_announced(uct_glex_op_t *op, uct_glex_buf_t *unit, ucs_status_t status)
-{
-    if (status == UCS_OK) {
-        op->buf = unit; /* back to the pool with the peer's remote event */
-        uct_glex_op_posted(op, 1);
-    } else {
-        uct_glex_op_cancel(op);
-    }
-    return status;
-}
-
-/* A message lies in a send unit: announce it, or take it along if it fits */
+/* A message lies in a send unit: announce it, or send it in the MP if it fits */
 static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_buf_t *unit,
                                           size_t length, unsigned flags)
 {
@@ -128,12 +98,23 @@ static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_
         return status;
     }
 
-    op = uct_glex_sr_announce(vc, sr, unit, length);
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_SR, NULL);
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
+    sr->mh     = unit->mh.v;
+    sr->offset = unit->offset;
+    sr->length = length;
+    sr->op_id  = op->id;
+    sr->resv   = 0;
     status = uct_glex_sr_send_typed(vc, UCT_GLEX_MP_SR, am_id, &msg, sizeof(*sr), flags);
-    return uct_glex_sr_announced(op, unit, status);
+    if (status != UCS_OK) {
+        uct_glex_op_cancel(op);
+        return status;
+    }
+    op->buf = unit; /* back to the pool with the peer's remote event */
+    uct_glex_op_posted(op, 1);
+    return UCS_OK;
 }
 
 /* A unit and a credit: after that only the NIC itself can refuse */
@@ -183,8 +164,8 @@ ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
     length = pack_cb(unit->ptr, arg);
     ucs_assertv(length <= vc->iface->config.max_bcopy, "packed %zu bytes, at most %zu", length,
                 vc->iface->config.max_bcopy);
-    /* Once packed it should go: a full ER FIFO that is too small for max_bcopy leads here too */
-    if ((vc->er_state == UCT_GLEX_ER_ACTIVE) && uct_glex_er_fits(vc, length)) {
+    /* The message is packed, and may fit into a FIFO that is too small for max_bcopy */
+    if ((vc->er_tx != NULL) && uct_glex_er_fits(vc, length)) {
         status = uct_glex_er_send(vc, am_id, unit->ptr, length, 0);
         if (status == UCS_OK) {
             uct_glex_buf_put(unit);
@@ -209,39 +190,18 @@ void *uct_glex_sr_map(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
                               &ptr) == GLEX_SUCCESS) ? ptr : NULL;
 }
 
-/* A Get of nothing, whose remote event is what the sender waits for */
+/* An empty Get: its remote event tells the sender that the unit is free */
 glex_ret_t uct_glex_sr_release(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
 {
-    glex_rdma_req_t req;
-    glex_ret_t ret;
+    const uct_glex_get_t get = {.mh = sr->mh, .offset = sr->offset, .op_id = sr->op_id};
 
-    req.rmt_ep_addr.v    = vc->peer;
-    req.local_mh.v       = 0;
-    req.local_offset     = 0;
-    req.len              = 0;
-    req.rmt_mh.v         = sr->mh;
-    req.rmt_offset       = sr->offset;
-    req.type             = GLEX_RDMA_TYPE_GET;
-    req.rmt_evt.cookie_0 = 0;
-    req.rmt_evt.cookie_1 = uct_glex_op_cookie_1(sr->op_id);
-    req.rmt_key          = vc->peer_key;
-    req.flag             = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
-    req.next             = NULL;
-    ret                  = glex_rdma(vc->iface->nic, &req, NULL);
-    if (ret == GLEX_BUSY) {
-        uct_glex_iface_recheck(vc->iface); /* nothing tells when it is not */
-    } else if (ret != GLEX_SUCCESS) {
-        ucs_error("glex: cannot give a send unit back to endpoint 0x%" PRIx64 ": %s", vc->peer,
-                  glex_error_str(ret));
-    }
-    return ret;
+    return uct_glex_op_get(vc, &get, NULL, 0, NULL, GLEX_FLAG_REMOTE_EVT);
 }
 
 ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
 {
-    uct_glex_vc_t *vc       = rx->vc;
-    uct_glex_iface_t *iface = vc->iface;
-    glex_rdma_req_t req;
+    uct_glex_vc_t *vc        = rx->vc;
+    const uct_glex_get_t get = {rx->sr.mh, rx->sr.offset, rx->sr.length, rx->sr.op_id};
     uct_glex_op_t *op;
     glex_ret_t ret;
 
@@ -251,7 +211,7 @@ ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
         rx->ready    = 1;
         return UCS_OK;
     }
-    rx->buf = uct_glex_buf_get(&iface->sr.rx);
+    rx->buf = uct_glex_buf_get(&vc->iface->sr.rx);
     if (rx->buf == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
@@ -261,35 +221,17 @@ ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
     }
     op->arg  = rx;
     rx->data = rx->buf->ptr;
-
-    req.rmt_ep_addr.v      = vc->peer;
-    req.local_mh           = rx->buf->mh;
-    req.local_offset       = rx->buf->offset;
-    req.len                = rx->sr.length;
-    req.rmt_mh.v           = rx->sr.mh;
-    req.rmt_offset         = rx->sr.offset;
-    req.type               = GLEX_RDMA_TYPE_GET;
-    req.local_evt.cookie_0 = 0;
-    req.local_evt.cookie_1 = uct_glex_op_cookie_1(op->id);   /* here: the data has come */
-    req.rmt_evt.cookie_0   = 0;
-    req.rmt_evt.cookie_1   = uct_glex_op_cookie_1(rx->sr.op_id); /* there: the unit is free */
-    req.rmt_key            = vc->peer_key;
-    req.flag               = GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
-    req.next               = NULL;
-    ret = glex_rdma(iface->nic, &req, NULL);
+    ret      = uct_glex_op_get(vc, &get, rx->buf, 0, op, GLEX_FLAG_REMOTE_EVT);
     if (ret != GLEX_SUCCESS) {
         uct_glex_op_cancel(op);
         if (ret == GLEX_BUSY) {
-            uct_glex_iface_recheck(iface); /* nothing tells when it is not */
             goto err_put;
         }
-        ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", rx->sr.length,
-                  vc->peer, glex_error_str(ret));
         return uct_glex_status(ret);
     }
     rx->op = op;
     uct_glex_op_posted(op, 1);
-    ++iface->done;
+    ++vc->iface->done;
     return UCS_OK;
 
 err_put:

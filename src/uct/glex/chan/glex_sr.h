@@ -55,7 +55,7 @@ static UCS_F_ALWAYS_INLINE unsigned uct_glex_sr_flags(const uct_glex_vc_t *vc, u
 /** The next message was sent */
 static UCS_F_ALWAYS_INLINE void uct_glex_sr_sent(uct_glex_vc_t *vc)
 {
-    uct_glex_vc_told(vc);
+    uct_glex_vc_advertised(vc);
     vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
     ++vc->mp_tx.sent;
     uct_glex_er_count_sr(vc);
@@ -93,15 +93,6 @@ ucs_status_t uct_glex_sr_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
 /** Pack and send a message of up to max_bcopy bytes. Returns its length or an error. */
 ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb,
                           void *arg);
-
-/** Announce a message that lies in a send unit. Returns the operation that ends when the peer has
- *  fetched it, NULL: none can be made now. To be followed by uct_glex_sr_announced(). */
-uct_glex_op_t *uct_glex_sr_announce(uct_glex_vc_t *vc, uct_glex_sr_t *sr,
-                                    const uct_glex_buf_t *unit, size_t length);
-
-/** The announcement was sent, and the operation has the unit; or `status` says why not, and the
- *  unit stays the caller's. Returns `status`. */
-ucs_status_t uct_glex_sr_announced(uct_glex_op_t *op, uct_glex_buf_t *unit, ucs_status_t status);
 
 /** Have an announced message here: in place, else fetched. NO_RESOURCE: no receive unit now. */
 ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx);

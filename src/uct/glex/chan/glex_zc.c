@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "chan/glex_zc.h"
 #include "chan/glex_er.h"
 #include "chan/glex_op.h"
@@ -15,7 +11,7 @@ static ucs_status_t uct_glex_zc_send_descriptor(uct_glex_vc_t *vc, uint8_t am_id
 {
     uct_glex_sr_msg_t msg;
 
-    if ((vc->er_state == UCT_GLEX_ER_ACTIVE) && uct_glex_er_fits(vc, length)) {
+    if ((vc->er_tx != NULL) && uct_glex_er_fits(vc, length)) {
         return uct_glex_er_send(vc, am_id, desc, length, UCT_GLEX_FLAG_ZC);
     }
     if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
@@ -28,8 +24,8 @@ static ucs_status_t uct_glex_zc_send_descriptor(uct_glex_vc_t *vc, uint8_t am_id
     return uct_glex_sr_send(vc, am_id, desc, length, UCT_GLEX_FLAG_ZC);
 }
 
-/* The handle of a piece. The domain does not ask for one where puts and gets need none: then it is
- * registered for as long as the peer may fetch it. */
+/* The handle of a piece. Where the domain asks for none, because puts and gets need none, the piece
+ * is registered for as long as the peer may fetch it. */
 static ucs_status_t uct_glex_zc_memh(uct_glex_op_t *op, const uct_iov_t *iov, size_t length,
                                      uct_glex_memh_t **memh_p)
 {
@@ -120,7 +116,7 @@ ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *head
         goto err_cancel;
     }
     if (zc->iovcnt == 0) {
-        uct_glex_op_cancel(op); /* no payload, nobody will tell */
+        uct_glex_op_cancel(op); /* without payload there is no event */
         return UCS_OK;
     }
     uct_glex_op_posted(op, 1);
@@ -131,7 +127,7 @@ err_cancel:
     return status;
 }
 
-/* A descriptor is the peer's word: check it before it leads to requests of ours */
+/* A descriptor is not trusted: check it before requests are posted for it */
 static int uct_glex_zc_is_valid(const uct_glex_rx_t *rx)
 {
     const uct_glex_zc_t *zc = rx->data;
@@ -149,38 +145,15 @@ static int uct_glex_zc_is_valid(const uct_glex_rx_t *rx)
     return sum == zc->length;
 }
 
-/* Fetch one piece to `offset` of the buffer. `flags`: GLEX_FLAG_REMOTE_EVT, to tell the sender, and
- * GLEX_FLAG_FENCE, after all Gets before it. */
+/* Fetch one piece to `offset` of the buffer. `flags`: GLEX_FLAG_REMOTE_EVT, for the sender's
+ * operation, and GLEX_FLAG_FENCE, after all Gets before it. */
 static ucs_status_t uct_glex_zc_post_get(uct_glex_rx_t *rx, const uct_glex_zc_iov_t *piece,
                                          uint32_t offset, int flags)
 {
-    const uct_glex_zc_t *zc = rx->data;
-    uct_glex_vc_t *vc       = rx->vc;
-    glex_rdma_req_t req;
-    glex_ret_t ret;
+    const uct_glex_zc_t *zc  = rx->data;
+    const uct_glex_get_t get = {piece->mh, piece->offset, piece->length, zc->op_id};
 
-    req.rmt_ep_addr.v      = vc->peer;
-    req.local_mh           = rx->buf->mh;
-    req.local_offset       = rx->buf->offset + offset;
-    req.len                = piece->length;
-    req.rmt_mh.v           = piece->mh;
-    req.rmt_offset         = piece->offset;
-    req.type               = GLEX_RDMA_TYPE_GET;
-    req.local_evt.cookie_0 = 0;
-    req.local_evt.cookie_1 = uct_glex_op_cookie_1(rx->op->id);
-    req.rmt_evt.cookie_0   = 0;
-    req.rmt_evt.cookie_1   = uct_glex_op_cookie_1(zc->op_id);
-    req.rmt_key            = vc->peer_key;
-    req.flag               = GLEX_FLAG_LOCAL_EVT | GLEX_EXT_FLAG_NO_LOSS | flags;
-    req.next               = NULL;
-    ret = glex_rdma(vc->iface->nic, &req, NULL);
-    if (ret == GLEX_BUSY) {
-        uct_glex_iface_recheck(vc->iface); /* nothing tells when it is not */
-    } else if (ret != GLEX_SUCCESS) {
-        ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", piece->length,
-                  vc->peer, glex_error_str(ret));
-    }
-    return uct_glex_status(ret);
+    return uct_glex_status(uct_glex_op_get(rx->vc, &get, rx->buf, offset, rx->op, flags));
 }
 
 /* The word is read after the payload. A sender that cancels writes the word before it gives the

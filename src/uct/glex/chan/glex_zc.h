@@ -22,7 +22,7 @@ ucs_status_t uct_glex_zc_fetch(uct_glex_rx_t *rx);
 /** Whether the sender cancelled the message before its payload had been fetched */
 int uct_glex_zc_is_cancelled(const uct_glex_rx_t *rx);
 
-/** Requests of a message whose descriptor came that are not posted yet */
+/** Requests for a received descriptor that are not posted yet */
 unsigned uct_glex_zc_unposted(const uct_glex_rx_t *rx);
 
 #endif

@@ -7,10 +7,6 @@
  * A build is known by libuct's GNU build-id, which the linker computes of all that it links. Where
  * there is none to compare, the version that libucp tells has to do.
  */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "compat/glex_compat.h"
 
 #include <openglex.h>

@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "conn/glex_ctl.h"
 #include "chan/glex_er.h"
 #include "chan/glex_op.h"
@@ -11,13 +7,13 @@
 
 #include <string.h>
 
-/* What a peer must answer, and what therefore is acknowledged */
+/* CONNECT, ACCEPT, CTL, RESET: a header and a body */
 typedef struct uct_glex_ctl_msg {
     uct_glex_hdr_t hdr;
     uct_glex_ctl_t ctl;
 } uct_glex_ctl_msg_t;
 
-/* All credits owed are returned by it. They count as told when it was sent: uct_glex_vc_told(). */
+/* It returns all credits that are owed: uct_glex_vc_advertised(), when it was sent */
 static void uct_glex_ctl_fill_hdr(const uct_glex_vc_t *vc, uct_glex_hdr_t *hdr, unsigned type)
 {
     hdr->word    = uct_glex_vc_hdr_word(vc, type, 0, 0);
@@ -39,7 +35,7 @@ static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsign
     ctl->src_uuid = iface->uuid;
     ctl->key      = iface->key;
     ctl->recall_limit   = vc->recall_limit;
-    ctl->recalled_limit = vc->recalled_limit;
+    ctl->recalled_limit = vc->mp_tx.limit; /* RECALLED: grows only when that has arrived */
     ctl->er_sent        = vc->tx_fifo.msgs;
     ctl->released_index = vc->released_index;
     ctl->released_gen   = vc->released_gen;
@@ -52,7 +48,7 @@ static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsign
     }
 }
 
-/* A request of the peer's for a FIFO is answered with what can be given now */
+/* The control flags to send now. If the peer asked for a FIFO they grant or refuse one. */
 static unsigned uct_glex_ctl_take_flags(uct_glex_vc_t *vc)
 {
     if (vc->want_grant) {
@@ -75,7 +71,7 @@ static ucs_status_t uct_glex_ctl_send_open(uct_glex_vc_t *vc, unsigned type, uns
     }
     status = uct_glex_mp_send(vc, &msg, sizeof(msg));
     if (status == UCS_OK) {
-        uct_glex_vc_told(vc);
+        uct_glex_vc_advertised(vc);
     }
     return status;
 }
@@ -93,7 +89,8 @@ static ucs_status_t uct_glex_ctl_connect(uct_glex_vc_t *vc)
     return status;
 }
 
-/* Our CONNECT found the peer's MPQ full, but the peer's CONNECT reached us: it still waits */
+/* Our CONNECT found the peer's MPQ full and was lost, but the peer's CONNECT reached us. The peer
+ * still waits for ours. */
 static ucs_status_t uct_glex_ctl_connect_again(uct_glex_vc_t *vc)
 {
     ucs_status_t status = uct_glex_ctl_send_open(vc, UCT_GLEX_MP_CONNECT, 0);
@@ -113,7 +110,7 @@ static ucs_status_t uct_glex_ctl_send(uct_glex_vc_t *vc)
     uct_glex_ctl_fill(vc, &msg, UCT_GLEX_MP_CTL, flags);
     status = uct_glex_mp_send(vc, &msg, sizeof(msg));
     if (status == UCS_OK) {
-        uct_glex_vc_told(vc);
+        uct_glex_vc_advertised(vc);
         vc->ctl          = 0;
         vc->ctl_inflight = 1;
     }
@@ -128,18 +125,18 @@ static ucs_status_t uct_glex_ctl_send_ack(uct_glex_vc_t *vc)
     uct_glex_ctl_fill_hdr(vc, &hdr, UCT_GLEX_MP_ACK);
     status = uct_glex_mp_send(vc, &hdr, sizeof(hdr));
     if (status == UCS_OK) {
-        uct_glex_vc_told(vc);
+        uct_glex_vc_advertised(vc);
     }
     return status;
 }
 
-/* Credits that found no other message, what is to be said, acknowledgements */
+/* Send a CTL, or an ACK, if there is something that no other message took along */
 static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
 {
     if ((vc->ctl & UCT_GLEX_CTL_CREDIT) && vc->er_rx_mapped && !uct_glex_er_is_wanted(vc)) {
-        vc->ctl &= ~UCT_GLEX_CTL_CREDIT; /* the sender woke up meanwhile */
+        vc->ctl &= ~UCT_GLEX_CTL_CREDIT; /* the sender woke up, and reads its credits itself */
     }
-    if (uct_glex_credit_must_tell(&vc->mp_rx, vc->told_limit) || uct_glex_er_must_tell(vc)) {
+    if (uct_glex_credit_must_tell(&vc->mp_rx, vc->advertised_limit) || uct_glex_er_must_tell(vc)) {
         vc->ctl |= UCT_GLEX_CTL_CREDIT;
     }
     if (((vc->ctl != 0) || vc->want_grant) && !vc->ctl_inflight) {
@@ -164,10 +161,7 @@ static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
     if (vc->connect_again) {
         return uct_glex_ctl_connect_again(vc);
     }
-    if (vc->touch != NULL) {
-        uct_glex_op_event(vc->iface, vc->touch->id, UCS_OK);
-        vc->touch = NULL;
-    }
+    uct_glex_op_end_probe(vc);
     status = uct_glex_ctl_send_due(vc);
     return (status == UCS_OK) ? uct_glex_ctl_ring(vc) : status;
 }
@@ -200,24 +194,9 @@ static ucs_status_t uct_glex_ctl_progress_over(uct_glex_vc_t *vc)
     return UCS_OK;
 }
 
-/* The peer has left. Its last messages, and what it says of ours, may still be on their way:
- * messages and events are in different queues. */
-static ucs_status_t uct_glex_ctl_progress_left(uct_glex_vc_t *vc)
-{
-    if (!uct_glex_vc_is_over(vc) && !vc->is_stale &&
-        ((vc->rx_seq != vc->left_seq) || !ucs_queue_is_empty(&vc->tx_ops))) {
-        return UCS_ERR_NO_RESOURCE;
-    }
-    vc->peer_left = 0;
-    if (!uct_glex_vc_is_over(vc)) {
-        uct_glex_vc_peer_closed(vc);
-    }
-    return UCS_OK;
-}
-
 static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
 {
-    if (vc->peer_left && (uct_glex_ctl_progress_left(vc) == UCS_ERR_NO_RESOURCE)) {
+    if (vc->peer_left && !uct_glex_vc_close_left(vc)) {
         return UCS_ERR_NO_RESOURCE;
     }
     if (vc->peer_dead && (vc->state != UCT_GLEX_VC_FAILED)) {
@@ -230,31 +209,43 @@ static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
     case UCT_GLEX_VC_OPEN:
         return uct_glex_ctl_progress_open(vc);
     case UCT_GLEX_VC_WAIT_MPQ:
-        return vc->mpq_waiting ? UCS_OK : uct_glex_ctl_connect(vc);
+        return (vc->mp_rx.window > 0) ? uct_glex_ctl_connect(vc) : UCS_OK;
     case UCT_GLEX_VC_ACCEPTING:
-        return vc->mpq_waiting ? UCS_OK : uct_glex_ctl_accept(vc);
+        return (vc->mp_rx.window > 0) ? uct_glex_ctl_accept(vc) : UCS_OK;
     default:
         return UCS_OK;
     }
 }
 
-int uct_glex_ctl_progress(uct_glex_vc_t *vc)
+unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface)
 {
-    ucs_status_t status = uct_glex_ctl_progress_state(vc);
+    unsigned count = 0;
+    ucs_queue_head_t due;
+    ucs_status_t status;
+    uct_glex_vc_t *vc;
 
-    if (status == UCS_ERR_NO_RESOURCE) {
-        return 0;
+    ucs_queue_head_init(&due);
+    ucs_queue_splice(&due, &iface->active);
+    while (!ucs_queue_is_empty(&due)) {
+        vc            = ucs_queue_pull_elem_non_empty(&due, uct_glex_vc_t, active);
+        vc->scheduled = 0;
+        status        = uct_glex_ctl_progress_state(vc);
+        if (status == UCS_ERR_NO_RESOURCE) {
+            uct_glex_vc_schedule(vc);
+            continue;
+        }
+        if (status != UCS_OK) {
+            uct_glex_vc_fail(vc, status);
+        }
+        ++count;
     }
-    if (status != UCS_OK) {
-        uct_glex_vc_fail(vc, status);
-    }
-    return 1;
+    return count;
 }
 
 static void uct_glex_ctl_recall(uct_glex_vc_t *vc, uint16_t limit)
 {
-    vc->recalled_limit = uct_glex_credit_recall(&vc->mp_tx, limit, UCT_GLEX_EPOCH_MASK);
-    vc->tx_peak        = uct_glex_credit_avail(&vc->mp_tx);
+    uct_glex_credit_recall(&vc->mp_tx, limit, UCT_GLEX_EPOCH_MASK);
+    vc->tx_peak = uct_glex_credit_avail(&vc->mp_tx);
     uct_glex_ctl_post(vc, UCT_GLEX_CTL_RECALLED);
 }
 
@@ -286,8 +277,8 @@ static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     }
 }
 
-/* Take a control message, whole: what is checked its sender can still change in the queue. Returns
- * 0 if it is none that we understand. */
+/* Copy a control message before it is checked, because its sender can still change it in the queue.
+ * Returns 0 if it is malformed or of another version. */
 static int uct_glex_ctl_take(const uct_glex_hdr_t *hdr, unsigned length, uint64_t src,
                              uct_glex_ctl_t *ctl)
 {
@@ -313,14 +304,13 @@ static void uct_glex_ctl_open(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
     vc->peer_key    = ctl->key;
     vc->peer_uuid   = ctl->src_uuid;
     vc->mp_tx.epoch = hdr->flags >> UCT_GLEX_EPOCH_SHIFT;
-    /* by update, not by assignment: a later message may have overtaken this one */
+    /* Not assigned: a later message with a higher limit may have overtaken this one */
     uct_glex_credit_update(&vc->mp_tx, hdr->credits.mp_limit, vc->mp_tx.epoch);
     vc->tx_peak     = uct_glex_credit_avail(&vc->mp_tx);
-    uct_glex_vc_schedule(vc); /* what was due while it was not open */
+    uct_glex_vc_schedule(vc); /* send what could not be sent before it was open */
 }
 
-/* The names of a VC as a RESET bears them: ours, which is the one that is not known or not used any
- * more, and the peer's */
+/* A RESET carries both names of the VC: ours, which is unknown or no longer used, and the peer's */
 static ucs_status_t uct_glex_ctl_send_reset_msg(uct_glex_iface_t *iface,
                                                 const uct_glex_reset_t *reset, unsigned flags,
                                                 uint16_t seq, uint16_t er_head)
@@ -365,9 +355,9 @@ void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t un
         }
     }
     if (iface->num_resets == UCT_GLEX_MAX_RESETS) {
-        uct_glex_ctl_progress_resets(iface); /* leaves those whose queues are full */
+        uct_glex_ctl_progress_resets(iface); /* sends those whose target has room */
     }
-    if (iface->num_resets < UCT_GLEX_MAX_RESETS) { /* else the next of its messages asks again */
+    if (iface->num_resets < UCT_GLEX_MAX_RESETS) { /* else the next message from there asks again */
         reset             = &iface->resets[iface->num_resets];
         reset->dest       = dest;
         reset->unknown_id = unknown_id;
@@ -391,7 +381,7 @@ void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface)
     }
 }
 
-/* The VC that a RESET is about, by our name of it if the peer knew that; or NULL */
+/* The VC that a RESET means, or NULL. Our name of it is used first, if the peer knew it. */
 static uct_glex_vc_t *uct_glex_ctl_reset_vc(uct_glex_iface_t *iface, uint64_t src, uint32_t id,
                                             const uct_glex_ctl_t *ctl)
 {
@@ -401,7 +391,7 @@ static uct_glex_vc_t *uct_glex_ctl_reset_vc(uct_glex_iface_t *iface, uint64_t sr
         ((vc->tx.vc_id == ctl->vc_id) || (vc->state == UCT_GLEX_VC_CONNECTING))) {
         return vc;
     }
-    /* The VC is named by the peer's name, or (0) the interface that was meant is not there */
+    /* Else by the peer's name of it; 0: the interface that we meant does not exist */
     vc = uct_glex_vc_find(iface, src);
     if ((vc != NULL) && ((ctl->vc_id != 0) ?
         ((ctl->vc_id == vc->tx.vc_id) && (vc->state >= UCT_GLEX_VC_ACCEPTING)) :
@@ -411,8 +401,8 @@ static uct_glex_vc_t *uct_glex_ctl_reset_vc(uct_glex_iface_t *iface, uint64_t sr
     return NULL;
 }
 
-/* The peer uses no memory of ours for this VC any more. If it holds some of its own it is to know
- * when we use that no more. */
+/* The peer has stopped using our memory for this VC. If it holds memory for us it waits for our
+ * RESET. */
 static void uct_glex_ctl_reset_named(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
     ucs_debug("glex: endpoint 0x%" PRIx64 " knows vc 0x%x no more", vc->peer, vc->id);
@@ -424,11 +414,7 @@ static void uct_glex_ctl_reset_named(uct_glex_vc_t *vc, const uct_glex_ctl_t *ct
         uct_glex_vc_owe_reset(vc);
     }
     if (!uct_glex_vc_is_over(vc)) {
-        uct_glex_er_poll_begin(vc); /* what it sent last may be there, without an event */
-        vc->peer_left = 1;
-        vc->left_seq  = ctl->last_seq;
-        vc->is_stale  = !(ctl->flags & UCT_GLEX_CTL_CLOSED);
-        uct_glex_vc_schedule(vc);
+        uct_glex_vc_peer_leaves(vc, ctl->last_seq, ctl->flags & UCT_GLEX_CTL_CLOSED);
     }
 }
 
@@ -446,7 +432,7 @@ void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_gl
     if (vc != NULL) {
         uct_glex_ctl_reset_named(vc, &ctl);
     } else if (ctl.flags & UCT_GLEX_CTL_HOLD) {
-        /* of what is not here nothing is used */
+        /* there is no such VC here, so nothing uses that memory */
         uct_glex_ctl_post_reset(iface, src, id, ctl.vc_id);
     }
 }
@@ -457,7 +443,7 @@ static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
 {
     switch (vc->state) {
     case UCT_GLEX_VC_CONNECTING:
-        /* Both sides connected at once, and both know all they need */
+        /* Both sides sent CONNECT: no ACCEPT is needed */
         uct_glex_ctl_open(vc, hdr, ctl);
         uct_glex_vc_open(vc);
         break;
@@ -471,10 +457,11 @@ static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
     }
     uct_glex_ctl_process(vc, ctl);
     uct_glex_vc_resume(vc);
+    uct_glex_rx_advance(vc); /* what overtook the CONNECT */
 }
 
-/* Whether a CONNECT says that the peer has given up the VC that we know it by: it has another name
- * now, or took our CONNECT for one that failed */
+/* Whether a CONNECT shows that the peer gave up the VC that we know: it has a new name for the VC,
+ * or says that the VC which our CONNECT was for has failed */
 static int uct_glex_ctl_is_anew(const uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
     switch (vc->state) {
@@ -506,7 +493,7 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
     }
     vc = uct_glex_vc_find(iface, src);
     if ((vc != NULL) && uct_glex_ctl_is_anew(vc, &ctl)) {
-        uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT); /* ours is dead there: begin anew */
+        uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT); /* the peer gave it up: begin a new one */
     }
     if (uct_glex_vc_get(iface, src, ctl.src_uuid, &vc) != UCS_OK) {
         uct_glex_ctl_post_reset(iface, src, 0, 0);
@@ -520,7 +507,7 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned le
     uct_glex_ctl_t ctl;
 
     if (uct_glex_hdr_type(hdr->word) == UCT_GLEX_MP_ACK) {
-        return; /* the header's flag says it all */
+        return; /* its header has been handled */
     }
     if (!uct_glex_ctl_take(hdr, length, vc->peer, &ctl)) {
         return;
@@ -544,4 +531,5 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned le
     uct_glex_vc_schedule(vc);
     uct_glex_ctl_process(vc, &ctl);
     uct_glex_vc_resume(vc);
+    uct_glex_rx_advance(vc); /* what overtook the ACCEPT */
 }

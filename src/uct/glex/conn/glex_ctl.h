@@ -9,17 +9,17 @@
 
 #include "core/glex_vc.h"
 
-/** Send what is due: connect, accept, control message, acknowledgement. Returns 0 if the NIC was
- *  busy: to be called again. */
-int uct_glex_ctl_progress(uct_glex_vc_t *vc);
+/** Send what is due of all VCs: connect, accept, control message, acknowledgement. A VC for which
+ *  the NIC was busy is scheduled again. Returns how many others there were. */
+unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface);
 
-/** Tell the peer that this VC is over, or (UCT_GLEX_CTL_CLOSED) will be with the interface. We use
- *  no memory of the peer's for it any more. NO_RESOURCE: the NIC is busy. */
+/** Send RESET: this VC is over and we use no memory of the peer's for it; with UCT_GLEX_CTL_CLOSED:
+ *  our interface closes. NO_RESOURCE: the NIC is busy. */
 ucs_status_t uct_glex_ctl_send_reset(const uct_glex_vc_t *vc, unsigned flags);
 
-/** Tell `dest` that the VC that is `unknown_id` here, or (0) the interface that it means, does not
- *  exist. `peer_id`: its own name of the VC, 0: not known. Sent by progress, once for all messages
- *  that ask for it meanwhile. */
+/** Have progress send RESET to `dest`: there is no VC `unknown_id` here, or (0) no interface as the
+ *  one that was meant. `peer_id`: name of the VC at `dest`, 0: not known. One RESET answers all
+ *  messages that arrive before it is sent. */
 void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id,
                              uint32_t peer_id);
 
@@ -36,5 +36,16 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned le
 /** A RESET arrived from `src` */
 void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
                              unsigned length);
+
+/* ---- what the NIC says: messages, glex_mp.c, and requests that failed, glex_error.c ---- */
+
+/** An MP arrived. Nothing in it is trusted but where it came from, which the NIC says. */
+void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, unsigned length);
+
+/** Handle what is in the NIC's error queue, and look now and then whether peers live */
+void uct_glex_error_progress(uct_glex_iface_t *iface);
+
+/** The same where no handler may be called. Returns whether progress has an error to handle. */
+int uct_glex_error_look(uct_glex_iface_t *iface);
 
 #endif

@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "core/glex_ep.h"
 #include "chan/glex_er.h"
 #include "chan/glex_op.h"
@@ -23,6 +19,7 @@ static UCS_CLASS_INIT_FUNC(uct_glex_ep_t, const uct_ep_params_t *params)
     addr            = (const uct_glex_iface_addr_t*)params->iface_addr;
     self->vc          = &uct_glex_no_vc;
     self->peer        = addr->ep_addr;
+    self->put_peer    = 0;
     self->peer_uuid   = addr->uuid;
     self->blocked     = 0;
     self->needs_peer  = 0;
@@ -91,13 +88,13 @@ ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep)
     case UCT_GLEX_VC_FAILED:
         return ep->vc->status;
     case UCT_GLEX_VC_PEER_CLOSED:
-        uct_glex_vc_dead(ep->vc); /* only now does it matter that the peer left */
+        uct_glex_vc_dead(ep->vc); /* nobody needed the peer until now */
         break;
     case UCT_GLEX_VC_OPEN:
         if (uct_glex_vc_has_credits(ep->vc)) {
             ep->needs_peer = 0; /* the NIC was busy, or buffers are in use */
         } else {
-            uct_glex_er_starve(ep->vc); /* who does not wait in progress may wait asleep */
+            uct_glex_er_starve(ep->vc); /* the caller may sleep instead of calling progress */
         }
         break;
     default:
@@ -116,8 +113,8 @@ static int uct_glex_ep_can_use_sr(const uct_glex_ep_t *ep)
 
 /* ---- active messages ---- */
 
-/* A message that lies in msg->data. With ER, a full FIFO is waited for: that costs less than the
- * other channel. */
+/* A message that lies in msg->data. If the FIFO is full the message waits for it: that is faster
+ * than to change to SR. */
 static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr_msg_t *msg,
                                       unsigned length)
 {
@@ -138,7 +135,7 @@ static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr
     return uct_glex_ep_not_ready(ep);
 }
 
-/* Before the endpoint has a VC, while others wait, or by a NIC that has only requests */
+/* For an endpoint without a VC or with pending requests, and for NICs without glex_ext_post_mp() */
 static UCS_F_NOINLINE ucs_status_t uct_glex_ep_am_short_slow(uct_ep_h tl_ep, uint8_t id,
                                                              uint64_t header, const void *payload,
                                                              unsigned length)
@@ -153,7 +150,7 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_am_short_slow(uct_ep_h tl_ep, uin
                              sizeof(header) + length);
 }
 
-/* The way of nearly all messages: nothing of them is needed when the NIC has been called */
+/* Nearly all messages take this path, which calls nothing but the NIC, at the end */
 ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
                                   const void *payload, unsigned length)
 {
@@ -175,7 +172,7 @@ ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
     } else {
         return uct_glex_ep_am_short_slow(tl_ep, id, header, payload, length);
     }
-    /* With ER, a full FIFO is waited for: that costs less than the other channel */
+    /* A full FIFO is waited for: that is faster than to change to SR */
     return ucs_likely(status != UCS_ERR_NO_RESOURCE) ? status : uct_glex_ep_not_ready(ep);
 #else
     return uct_glex_ep_am_short_slow(tl_ep, id, header, payload, length);
@@ -204,7 +201,7 @@ static UCS_F_ALWAYS_INLINE int uct_glex_ep_can_bcopy_er(const uct_glex_ep_t *ep)
     return ucs_likely((er != NULL) && !ep->blocked) && ucs_likely(er->bcopy_units > 0);
 }
 
-/* Without a FIFO, or one that takes max_bcopy; or the peer is to be looked at first */
+/* There is no FIFO, or it is too small for max_bcopy, or the peer is to be checked first */
 static UCS_F_NOINLINE ssize_t uct_glex_ep_am_bcopy_slow(uct_glex_ep_t *ep, uint8_t id,
                                                         uct_pack_callback_t pack_cb, void *arg,
                                                         unsigned flags)
@@ -215,7 +212,7 @@ static UCS_F_NOINLINE ssize_t uct_glex_ep_am_bcopy_slow(uct_glex_ep_t *ep, uint8
         return status;
     }
     if (flags & UCT_SEND_FLAG_PEER_CHECK) {
-        uct_glex_ep_check(&ep->super.super, 0, NULL); /* has progress call the error handler */
+        uct_glex_ep_check(&ep->super.super, 0, NULL); /* progress fails a dead one */
     }
     if (uct_glex_ep_can_bcopy_er(ep)) {
         return uct_glex_er_bcopy(ep->vc, id, pack_cb, arg);
@@ -284,10 +281,10 @@ ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, uns
         return status;
     }
     if (ep->vc->state == UCT_GLEX_VC_FAILED) {
-        return UCS_ERR_BUSY; /* the operation, tried again, tells why */
+        return UCS_ERR_BUSY; /* the caller tries the operation again, which returns the error */
     }
-    /* Never BUSY otherwise: resources change in progress only, so what was refused a moment ago is
-     * refused again, and UCP would try for ever without a progress in between */
+    /* Otherwise never BUSY: resources only change in progress. The operation would be refused
+     * again, and UCP would repeat it for ever without calling progress. */
     if (ep->num_pending++ == 0) {
         ++ep->vc->num_blocked;
     }
@@ -298,7 +295,7 @@ ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, uns
     return UCS_OK;
 }
 
-/* The next request of the endpoint was posted. Next time another endpoint of the VC is first. */
+/* A pending request of the endpoint was posted. Next time its VC serves other endpoints first. */
 static void uct_glex_ep_pending_done(uct_glex_ep_t *ep)
 {
     ++ep->vc->iface->done;
@@ -306,7 +303,7 @@ static void uct_glex_ep_pending_done(uct_glex_ep_t *ep)
         --ep->vc->num_blocked;
     }
     ep->blocked = (ep->num_pending > 0) || ep->is_cancelled;
-    if (ep->vc->state != UCT_GLEX_VC_FAILED) { /* else the endpoint is in a list of vc_fail() */
+    if (ep->vc->state != UCT_GLEX_VC_FAILED) { /* else it is in the list of uct_glex_vc_fail() */
         ucs_list_del(&ep->list);
         ucs_list_add_tail(&ep->vc->eps, &ep->list);
     }
@@ -321,20 +318,20 @@ ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     ucs_status_t status;
 
-    ep->blocked           = ep->is_cancelled; /* this one is next in order */
+    ep->blocked           = ep->is_cancelled; /* this request is the next in order */
     ep->needs_peer        = 0;
     iface->dispatching    = group;
     status                = req->func(req);
     iface->dispatching    = NULL;
     if (status == UCS_OK) {
-        uct_glex_ep_pending_done(ep); /* the request may be freed: nothing of it is read */
+        uct_glex_ep_pending_done(ep); /* does not read the request, which may have been freed */
         return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
     }
     ep->blocked = 1;
     if (status == UCS_INPROGRESS) {
         return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
     }
-    /* What waits for the peer is scheduled again by uct_glex_vc_resume() */
+    /* uct_glex_vc_resume() schedules those again that wait for the peer */
     return ep->needs_peer ? UCS_ARBITER_CB_RESULT_DESCHED_GROUP :
                             UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
 }
@@ -380,8 +377,8 @@ static ucs_arbiter_cb_result_t uct_glex_ep_end_pending_cb(ucs_arbiter_t *arbiter
     return UCS_ARBITER_CB_RESULT_NEXT_GROUP; /* kept */
 }
 
-/* What is pending ends with the error when it is tried again. That is to be before the user is told
- * and purges: UCP 1.13 stops the program when it finds its REPLY among what it purges. */
+/* Pending requests, tried again, end with the error. That must be done before the error handler is
+ * called, which purges them: UCP 1.13 aborts the program if a REPLY is among those. */
 static void uct_glex_ep_end_pending(uct_glex_ep_t *ep)
 {
     uct_glex_iface_t *iface          = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
@@ -407,97 +404,6 @@ void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status)
     ucs_log(level, "glex: endpoint 0x%" PRIx64 " is gone: %s", peer, ucs_status_string(status));
 }
 
-ucs_status_t uct_glex_ep_touch(uct_glex_ep_t *ep)
-{
-    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
-    glex_ep_addr_t peer     = {.v = ep->peer};
-    uct_glex_vc_t *vc       = ep->vc;
-    uct_glex_op_t *op;
-
-    if ((vc->touch != NULL) ||
-        ((vc->state == UCT_GLEX_VC_OPEN) &&
-         (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE))) {
-        return UCS_OK;
-    }
-    op = uct_glex_op_new(vc, UCT_GLEX_OP_TOUCH, NULL);
-    if (op == NULL) {
-        return UCS_ERR_NO_RESOURCE;
-    }
-    uct_glex_op_posted(op, 1);
-    vc->touch = op;
-    if ((vc->state == UCT_GLEX_VC_OPEN) || (vc->state == UCT_GLEX_VC_PEER_CLOSED)) {
-        uct_glex_vc_dead(vc);
-    }
-    return UCS_OK;
-}
-
-/* ---- completion ---- */
-
-/* Puts went to memory that may be there although the peer is not */
-static ucs_status_t uct_glex_ep_check_puts(uct_glex_ep_t *ep)
-{
-    uct_glex_vc_t *vc   = ep->vc;
-    glex_ep_addr_t peer = {.v = ep->peer};
-    ucs_status_t status = uct_glex_rma_settle(vc);
-
-    if (status != UCS_OK) {
-        return status;
-    }
-    vc->dirty = 0;
-    if ((vc->state != UCT_GLEX_VC_PEER_CLOSED) &&
-        (glex_ext_has_receiver(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE)) {
-        return UCS_OK;
-    }
-    return uct_glex_ep_touch(ep);
-}
-
-ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
-{
-    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    ucs_status_t status;
-
-    if (ep->vc == &uct_glex_no_vc) {
-        if (flags & UCT_FLUSH_FLAG_CANCEL) {
-            ep->is_cancelled = 1;
-            ep->blocked      = 1;
-        }
-        return UCS_OK;
-    }
-    if (ep->is_cancelled && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
-        return UCS_ERR_CANCELED;
-    }
-    if (ep->blocked && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
-        /* What is pending was not even posted; unless this flush is pending itself, and next */
-        return UCS_ERR_NO_RESOURCE;
-    }
-    if (ep->vc->state == UCT_GLEX_VC_FAILED) {
-        if (!(flags & UCT_FLUSH_FLAG_CANCEL)) {
-            return ep->vc->status;
-        }
-        /* What became of its puts is not asked: nobody would answer */
-    } else if (ep->vc->peer_dead && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
-        return UCS_ERR_NO_RESOURCE; /* progress is about to fail it */
-    } else if (ucs_unlikely(ep->vc->dirty)) {
-        status = uct_glex_ep_check_puts(ep);
-        if (status != UCS_OK) {
-            return status;
-        }
-    }
-    if (flags & UCT_FLUSH_FLAG_CANCEL) {
-        ep->is_cancelled = 1;
-        ep->blocked      = 1; /* off the short way of all sends */
-        uct_glex_op_cancel_ep(ep->vc, tl_ep);
-    }
-    return uct_glex_op_flush(ep->vc, tl_ep, comp);
-}
-
-ucs_status_t uct_glex_ep_fence(uct_ep_h tl_ep, unsigned flags)
-{
-    ucs_derived_of(tl_ep->iface, uct_glex_iface_t)->fence = 1;
-    ucs_memory_cpu_fence(); /* for copies to mapped memory */
-    return UCS_OK;
-}
-
 ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
 {
     uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
@@ -512,7 +418,7 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     if (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE) {
         return UCS_OK;
     }
-    status = uct_glex_ep_make_vc(ep); /* the error handler is called for it, by progress */
+    status = uct_glex_ep_make_vc(ep); /* progress calls the error handlers of a VC */
     if ((status == UCS_OK) && (ep->vc->state != UCT_GLEX_VC_FAILED)) {
         uct_glex_vc_dead(ep->vc);
     }

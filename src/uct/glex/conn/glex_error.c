@@ -1,21 +1,22 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#include "conn/glex_error.h"
+/*
+ * Requests that the NIC took and that failed, and peers that fail without a word.
+ */
+#include "conn/glex_ctl.h"
+#include "core/glex_ep.h"
 #include "core/glex_vc.h"
+#include "chan/glex_er.h"
 #include "chan/glex_op.h"
 
-/* How often some peers are looked at whether they live: all once in a second, or nearly */
+/* Time between two checks whether some of the peers live. All are checked in about a second. */
 #define UCT_GLEX_WATCH_MS 100
 
-/* Our CONNECT found the peer's MPQ full: too many connected at once for its reserve. Nothing else
- * was lost, so once more. */
+/* Our CONNECT found the peer's MPQ full, because more connected at once than its reserve holds.
+ * Nothing else was lost: send it again. */
 static void uct_glex_error_connect_lost(uct_glex_vc_t *vc)
 {
     if (vc->state == UCT_GLEX_VC_CONNECTING) {
-        vc->state    = UCT_GLEX_VC_WAIT_MPQ;
-        vc->er_state = UCT_GLEX_ER_NONE;
+        vc->state = UCT_GLEX_VC_WAIT_MPQ;
+        uct_glex_er_request_lost(vc);
     } else if (vc->state == UCT_GLEX_VC_OPEN) {
         vc->connect_again = 1;
     }
@@ -29,7 +30,7 @@ static int uct_glex_error_is_dead(const struct glex_err_req *err)
            (err->status == GLEX_ERR_STATUS_CONNECTION_MAX_RETRY);
 }
 
-/* Who is not there any more uses no memory of ours */
+/* A RESET could not be delivered: a dead peer uses no memory of ours */
 static void uct_glex_error_reset_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
                                          uint64_t peer)
 {
@@ -42,8 +43,20 @@ static void uct_glex_error_reset_refused(uct_glex_iface_t *iface, const struct g
     }
 }
 
+static int uct_glex_error_has_put_to(const uct_glex_vc_t *vc, uint64_t peer)
+{
+    const uct_glex_ep_t *ep;
+
+    ucs_list_for_each(ep, &vc->eps, list) {
+        if (ep->put_peer == peer) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* A put without completion was refused. The error names the endpoint that holds the memory, which
- * is not always the one that the VC leads to. That a peer died is said by endpoints that fail. */
+ * may be another one than the VC's. A dead peer needs no message here: its endpoints fail. */
 static void uct_glex_error_put_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
                                        uint64_t peer)
 {
@@ -54,14 +67,14 @@ static void uct_glex_error_put_refused(uct_glex_iface_t *iface, const struct gle
                   err->rmt_nic_id, glex_error_req_status_str(err->status));
     }
     for (i = 0; i < iface->num_vcs; ++i) {
-        if (iface->vcs[i]->put_peer == peer) {
+        if (uct_glex_error_has_put_to(iface->vcs[i], peer)) {
             uct_glex_vc_fail(iface->vcs[i], UCS_ERR_ENDPOINT_TIMEOUT);
         }
     }
 }
 
-/* What a failed request of the channels means to the VC. Whatever the reason, with
- * UCS_ERR_ENDPOINT_TIMEOUT UCP says that the peer, or what it lent us, is not there any more. */
+/* The status that a VC fails with after a failed request. UCP reports UCS_ERR_ENDPOINT_TIMEOUT as
+ * the loss of the peer, or of the memory that it lent us. */
 static ucs_status_t uct_glex_error_status(const struct glex_err_req *err)
 {
     if ((err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL) ||
@@ -139,7 +152,7 @@ void uct_glex_error_progress(uct_glex_iface_t *iface)
 
     while (uct_glex_error_take(iface)) {
         err              = iface->error;
-        iface->has_error = 0; /* before a handler, that may arm, is called */
+        iface->has_error = 0; /* before a handler is called, which may arm */
         uct_glex_error_handle(iface, &err);
     }
     uct_glex_error_watch(iface);

@@ -1,16 +1,12 @@
 /*
- * What arrives in the message queue (MPQ): whose it is, what its header returns, and where it goes.
+ * Messages that arrive in the message queue (MPQ): find the VC, take the header's credits, and pass
+ * the message on. docs/protocol.md, section 3.
  */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#include "conn/glex_mp.h"
 #include "chan/glex_rx.h"
 #include "conn/glex_ctl.h"
 #include "conn/glex_mpq.h"
 
-/* Who has said that it leaves, and goes on sending, is not to get credits again */
+/* A VC that is over returns no credits */
 static UCS_F_ALWAYS_INLINE int uct_glex_mp_is_for(const uct_glex_vc_t *vc, uint64_t src)
 {
     return (vc != NULL) && (vc->peer == src) && !uct_glex_vc_is_over(vc);
@@ -22,7 +18,7 @@ static UCS_F_NOINLINE void uct_glex_mp_malformed(uct_glex_vc_t *vc)
     uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
 }
 
-/* A message for a VC that is over or (NULL) was never ours: its sender is to know */
+/* The message is for a VC that is over, or (NULL) that does not exist: tell its sender */
 static void uct_glex_mp_refuse(uct_glex_iface_t *iface, uct_glex_vc_t *vc, uint64_t src,
                                uint64_t word)
 {
@@ -40,7 +36,7 @@ static void uct_glex_mp_refuse(uct_glex_iface_t *iface, uct_glex_vc_t *vc, uint6
     }
 }
 
-/* A data MP: its credit goes back with the next header, or (must_tell) at the end of progress */
+/* A data MP arrived: the next header returns its credit, or a CTL at the end of progress */
 static UCS_F_ALWAYS_INLINE void uct_glex_mp_count(uct_glex_vc_t *vc, uint64_t word)
 {
     ++vc->mp_rx.rcvd;
@@ -48,7 +44,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_mp_count(uct_glex_vc_t *vc, uint64_t wo
     if (ucs_unlikely(word & ((uint64_t)UCT_GLEX_FLAG_MORE << 8))) {
         uct_glex_mpq_grow(vc);
     }
-    if (ucs_unlikely(uct_glex_credit_must_tell(&vc->mp_rx, vc->told_limit))) {
+    if (ucs_unlikely(uct_glex_credit_must_tell(&vc->mp_rx, vc->advertised_limit))) {
         uct_glex_vc_schedule(vc);
     }
 }
@@ -67,8 +63,8 @@ static void uct_glex_mp_recv_sr(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, un
                        uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_ZC);
 }
 
-/* All but short messages. `vc`: NULL, or where they are for; of those that begin or end a VC it may
- * be any. */
+/* All messages but short ones. `vc` has the id in the header, which means nothing in CONNECT and
+ * RESET, or is NULL. */
 static UCS_F_NOINLINE void uct_glex_mp_recv_other(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
                                                   uint64_t src, const uct_glex_hdr_t *hdr,
                                                   unsigned length)

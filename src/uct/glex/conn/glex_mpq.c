@@ -1,28 +1,24 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "conn/glex_mpq.h"
 #include "chan/glex_er.h"
 #include "conn/glex_ctl.h"
 
 #include <ucs/sys/math.h>
 
-/* Recalls on their way at once: a peer that does not progress must not hold up all others */
+/* Recalls without an answer at once. More than one, because a peer may not call progress. */
 #define UCT_GLEX_MPQ_RECALLS 4
 
-/* Entries that a VC takes at least */
+/* Fewest entries of a VC */
 #define UCT_GLEX_MPQ_LEAST (UCT_GLEX_VC_CTL_UNITS + UCT_GLEX_CREDIT_LEAST)
 
-/* So long VCs are looked at before one of them is idle. Where processes share a processor each
- * has its turn in that time. */
+/* A VC is observed for this time before it counts as idle: long enough for all processes that share
+ * a processor to run */
 #define UCT_GLEX_MPQ_IDLE_MS 16
 
-/* A VC is idle that uses so many times fewer credits than who asks for more */
+/* A VC is idle if it uses fewer credits than the one that asks for more, by this factor */
 #define UCT_GLEX_MPQ_IDLE_PART 8u
 
-/* What peers may have beyond their first windows, of what is there. A peer that computes does not
- * give credits back: where newcomers are not let in without, growth must leave room for them. */
+/* Entries for windows beyond their first size. A peer that computes does not answer recalls: where
+ * new peers must wait for entries, growth leaves most of them free. */
 static int uct_glex_mpq_default_pool(int free)
 {
     return UCT_GLEX_NIC_LOSSLESS ? free / 4 * 3 : free / 4;
@@ -31,7 +27,7 @@ static int uct_glex_mpq_default_pool(int free)
 ucs_status_t uct_glex_mpq_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config,
                                unsigned capacity)
 {
-    /* For CONNECTs, and for what was handled but not discarded yet */
+    /* For CONNECTs, and for entries that were handled but not discarded yet */
     unsigned reserve = ucs_max(4, capacity / 4) + UCT_GLEX_POLL_BATCH;
 
     if (capacity < reserve + UCT_GLEX_MPQ_LEAST) {
@@ -51,7 +47,7 @@ ucs_status_t uct_glex_mpq_init(uct_glex_iface_t *iface, const uct_glex_iface_con
     return UCS_OK;
 }
 
-/* What the window is larger by than a newcomer's */
+/* Entries of the window beyond the start credit */
 static unsigned uct_glex_mpq_extra(const uct_glex_vc_t *vc)
 {
     unsigned start = vc->iface->mpq.start;
@@ -65,8 +61,9 @@ static void uct_glex_mpq_account(uct_glex_vc_t *vc, unsigned extra_before, unsig
     vc->iface->mpq.growers += (extra > 0) - (extra_before > 0);
 }
 
-/* What each may grow by that wants to: an equal part, one at least. Counted up to a power of two,
- * so that it does not change with each VC: windows would have to be recalled each time. */
+/* Entries that each growing VC may have beyond the start credit: an equal share of the pool, one at
+ * least. Their number is rounded up to a power of two. Else the share would change, and windows be
+ * recalled, with each VC that begins to grow. */
 static unsigned uct_glex_mpq_share(const uct_glex_iface_t *iface, const uct_glex_vc_t *vc)
 {
     unsigned growers = iface->mpq.growers + (uct_glex_mpq_extra(vc) == 0);
@@ -79,7 +76,7 @@ static int uct_glex_mpq_may_recall(const uct_glex_vc_t *vc, unsigned least)
     return (vc->state == UCT_GLEX_VC_OPEN) && !vc->recalling && (vc->mp_rx.window > least);
 }
 
-/* Ask a peer for what it has beyond `least` */
+/* Ask a peer to return its credits beyond `least` */
 static void uct_glex_mpq_recall(uct_glex_vc_t *vc, unsigned least)
 {
     vc->recalling    = 1;
@@ -88,8 +85,9 @@ static void uct_glex_mpq_recall(uct_glex_vc_t *vc, unsigned least)
     uct_glex_ctl_post(vc, UCT_GLEX_CTL_RECALL);
 }
 
-/* The VC with most credits, but `least`, among those that used fewest since the last look, and how
- * many that were. Counts of what was used are modulo 2^16: a busy one may seem idle for a while. */
+/* The VC that used the fewest credits since the last call, and how many; of several such VCs that
+ * with the largest window. Only VCs with more than `least` count. The numbers are modulo 2^16, so a
+ * busy VC may seem idle for a while. */
 static uct_glex_vc_t *uct_glex_mpq_coldest(uct_glex_iface_t *iface, const uct_glex_vc_t *except,
                                            unsigned least, unsigned *used_p)
 {
@@ -115,7 +113,7 @@ static uct_glex_vc_t *uct_glex_mpq_coldest(uct_glex_iface_t *iface, const uct_gl
     return best;
 }
 
-/* The VC that grew most, by more than `most`; NULL: none did */
+/* The VC with the most entries beyond the start credit, more than `most`; or NULL */
 static uct_glex_vc_t *uct_glex_mpq_richest(const uct_glex_iface_t *iface, unsigned most)
 {
     uct_glex_vc_t *vc, *best = NULL;
@@ -131,8 +129,8 @@ static uct_glex_vc_t *uct_glex_mpq_richest(const uct_glex_iface_t *iface, unsign
     return best;
 }
 
-/* The VC wants to grow and may not: who has more than its share gives it up for one that has less,
- * and who is idle for any. */
+/* The VC wants to grow, and no entries are free. Recall those that a VC has beyond its share, or
+ * else those of an idle VC. */
 static void uct_glex_mpq_reclaim(uct_glex_vc_t *vc, unsigned share)
 {
     uct_glex_iface_t *iface = vc->iface;
@@ -154,7 +152,7 @@ static void uct_glex_mpq_reclaim(uct_glex_vc_t *vc, unsigned share)
     }
 }
 
-/* Have the coldest VC make room for a newcomer. Returns 0 if none has anything to give. */
+/* Recall entries of the least used VC for a new peer. Returns 0 if no VC has any to return. */
 static int uct_glex_mpq_recall_coldest(uct_glex_iface_t *iface, unsigned least)
 {
     unsigned used;
@@ -167,7 +165,7 @@ static int uct_glex_mpq_recall_coldest(uct_glex_iface_t *iface, unsigned least)
     return 1;
 }
 
-/* There is nothing for newcomers. Where they must not come in without, they wait. */
+/* No entries are free for a new peer. Returns 1 if it has to wait for some. */
 static int uct_glex_mpq_exhausted(uct_glex_iface_t *iface)
 {
     unsigned least = UCT_GLEX_NIC_LOSSLESS ? iface->mpq.start : UCT_GLEX_CREDIT_LEAST;
@@ -188,7 +186,7 @@ void uct_glex_mpq_retry(uct_glex_iface_t *iface)
     uct_glex_vc_t *vc, *tmp;
     unsigned window;
 
-    ucs_list_for_each_safe(vc, tmp, &iface->mpq.wait, mpq_wait) {
+    ucs_list_for_each_safe(vc, tmp, &iface->mpq.wait, wait) {
         if ((iface->mpq.free < UCT_GLEX_MPQ_LEAST) && uct_glex_mpq_exhausted(iface)) {
             return;
         }
@@ -199,23 +197,18 @@ void uct_glex_mpq_retry(uct_glex_iface_t *iface)
         iface->mpq.free -= window + UCT_GLEX_VC_CTL_UNITS;
         vc->mp_rx.window = window;
         uct_glex_vc_set_limit(vc);
-        vc->mpq_held     = 1;
-        vc->mpq_waiting  = 0;
-        ucs_list_del(&vc->mpq_wait);
+        uct_glex_vc_wait_end(vc);
         uct_glex_vc_schedule(vc);
     }
 }
 
 void uct_glex_mpq_enter(uct_glex_vc_t *vc)
 {
-    if (vc->mpq_held) {
+    if (vc->mp_rx.window > 0) {
         uct_glex_vc_schedule(vc);
         return;
     }
-    if (!vc->mpq_waiting) {
-        vc->mpq_waiting = 1;
-        ucs_list_add_tail(&vc->iface->mpq.wait, &vc->mpq_wait);
-    }
+    uct_glex_vc_wait(vc, &vc->iface->mpq.wait);
     uct_glex_mpq_retry(vc->iface);
 }
 
@@ -237,7 +230,7 @@ void uct_glex_mpq_grow(uct_glex_vc_t *vc)
     uint16_t growth;
 
     if (vc->recalling || !ucs_list_is_empty(&iface->mpq.wait)) {
-        return; /* newcomers first */
+        return; /* new peers come first */
     }
     share  = uct_glex_mpq_share(iface, vc);
     growth = uct_glex_credit_growth(&vc->mp_rx, iface->mpq.inc, iface->mpq.max,
@@ -250,7 +243,7 @@ void uct_glex_mpq_grow(uct_glex_vc_t *vc)
         uct_glex_mpq_account(vc, extra, uct_glex_mpq_extra(vc));
         return;
     }
-    /* Looking for somebody who has too much means looking at all VCs: not at every message */
+    /* To find a VC with too many entries all are looked at: not at every message */
     if ((vc->mp_rx.window < iface->mpq.max) && (iface->mpq.recalls == 0) &&
         (++iface->mpq.asked > iface->num_vcs)) {
         iface->mpq.asked = 0;
@@ -275,11 +268,11 @@ void uct_glex_mpq_recalled(uct_glex_vc_t *vc, uint16_t limit)
         return;
     }
     uct_glex_mpq_recall_done(vc);
-    iface->mpq.free += uct_glex_credit_recalled(&vc->mp_rx, &vc->told_limit, limit,
+    iface->mpq.free += uct_glex_credit_recalled(&vc->mp_rx, &vc->advertised_limit, limit,
                                                 UCT_GLEX_CREDIT_LEAST, UCT_GLEX_EPOCH_MASK);
     uct_glex_vc_set_limit(vc);
     uct_glex_mpq_account(vc, extra, uct_glex_mpq_extra(vc));
-    uct_glex_vc_schedule(vc); /* it may be owed the least window */
+    uct_glex_vc_schedule(vc); /* it may have to be told its new limit */
     uct_glex_mpq_retry(iface);
 }
 
@@ -287,16 +280,12 @@ void uct_glex_mpq_return(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
 
-    if (vc->mpq_waiting) {
-        ucs_list_del(&vc->mpq_wait);
-        vc->mpq_waiting = 0;
-    }
-    if (vc->mpq_held) {
-        /* What the dead peer sent before lies in the queue before what successors will send, and is
+    if (vc->mp_rx.window > 0) {
+        /* The last messages of this peer are in the queue before those of the next ones, and are
          * discarded first */
         iface->mpq.free += vc->mp_rx.window + UCT_GLEX_VC_CTL_UNITS;
         uct_glex_mpq_account(vc, uct_glex_mpq_extra(vc), 0);
-        vc->mpq_held = 0;
+        vc->mp_rx.window = 0;
     }
     uct_glex_mpq_recall_done(vc);
 }

@@ -4,8 +4,9 @@
  * that have more and from idle ones.
  *
  * On a NIC that loses what a full queue cannot take, windows and control reserves add up to less
- * than the capacity, and who finds nothing left waits. On a lossless one (UCT_GLEX_NIC_LOSSLESS)
- * they only see to fairness: a newcomer is always let in, with the least window.
+ * than the capacity, and a new peer waits if none are left. On a lossless one
+ * (UCT_GLEX_NIC_LOSSLESS) they only provide fairness: a new peer gets the least window at once,
+ * whatever is left.
  */
 #ifndef UCT_GLEX_MPQ_H
 #define UCT_GLEX_MPQ_H
@@ -19,16 +20,16 @@ ucs_status_t uct_glex_mpq_init(uct_glex_iface_t *iface, const uct_glex_iface_con
 /** Have the VC get its first window, and be scheduled when it has it */
 void uct_glex_mpq_enter(uct_glex_vc_t *vc);
 
-/** Let in the VCs that wait, as far as there are entries now */
+/** Give the VCs that wait their first window, as far as there are entries now */
 void uct_glex_mpq_retry(uct_glex_iface_t *iface);
 
 /** The peer wants more credits: let its window grow as far as the pool allows */
 void uct_glex_mpq_grow(uct_glex_vc_t *vc);
 
-/** The peer went down to `limit`: what it gave back serves others */
+/** The peer lowered its limit to `limit`: others can have the entries that it returned */
 void uct_glex_mpq_recalled(uct_glex_vc_t *vc, uint16_t limit);
 
-/** Take back what the peer was promised; it sends nothing more */
+/** The peer sends nothing more: its entries are free */
 void uct_glex_mpq_return(uct_glex_vc_t *vc);
 
 #endif

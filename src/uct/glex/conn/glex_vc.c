@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "core/glex_ep.h"
 #include "core/glex_vc.h"
 #include "chan/glex_er.h"
@@ -17,10 +13,10 @@
 
 #define UCT_GLEX_VC_INDEX_MASK 0xffffU
 
-/* VCs looked at each time for peers that died: this, or an eighth of them */
+/* VCs that are checked for dead peers at a time: this many, or an eighth of all */
 #define UCT_GLEX_VC_WATCH_BATCH 16
 
-/* How often, at every look, the NIC is told to forget a peer that may still be about to end */
+/* At so many checks the NIC is told to forget a peer, whose process may take a while to end */
 #define UCT_GLEX_VC_FORGET_LOOKS 50
 
 uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_WAIT_MPQ, .status = UCS_ERR_NOT_CONNECTED};
@@ -41,20 +37,20 @@ static void uct_glex_vc_unhash(uct_glex_vc_t *vc)
     }
 }
 
-/* Nothing leads to it any more */
+/* Whether nothing refers to the VC any more */
 static int uct_glex_vc_is_unused(uct_glex_vc_t *vc)
 {
     return uct_glex_vc_is_over(vc) && ucs_list_is_empty(&vc->eps) && !vc->scheduled &&
-           (vc->num_ops == 0) && (vc->lent == UCT_GLEX_LENT_NONE);
+           !vc->is_waiting && (vc->num_ops == 0) && (vc->lent == UCT_GLEX_LENT_NONE);
 }
 
-/* Have the NIC give back what it has mapped of a peer that is gone. One that left may take its time
- * to end; one that only failed stays. */
+/* Have the NIC unmap the memory of a peer that is gone. The NIC refuses while the peer's process
+ * lives. */
 static void uct_glex_vc_forget_peer(uct_glex_vc_t *vc)
 {
     glex_ep_addr_t addr = {.v = vc->peer};
 
-    /* With a new one at that address: what was mapped of the old one goes all the same */
+    /* If a new VC has that address the NIC replaces the mappings by itself */
     if ((glex_ext_forget_peer(vc->iface->nic, addr) == GLEX_SUCCESS) ||
         (uct_glex_vc_find(vc->iface, vc->peer) != vc)) {
         vc->forget_looks = 0;
@@ -63,7 +59,7 @@ static void uct_glex_vc_forget_peer(uct_glex_vc_t *vc)
     }
 }
 
-/* Index of a VC that is not used any more, rather of one whose peer was forgotten; or num_vcs */
+/* Index of an unused VC, preferably of one whose peer the NIC has forgotten; num_vcs: none */
 static unsigned uct_glex_vc_find_unused(const uct_glex_iface_t *iface)
 {
     unsigned i, found = iface->num_vcs;
@@ -80,8 +76,8 @@ static unsigned uct_glex_vc_find_unused(const uct_glex_iface_t *iface)
     return found;
 }
 
-/* Take the place of a VC that is not used any more. Returns the index, or num_vcs if there is none.
- * It is freed later: who calls may be a handler that was called out of its failure. */
+/* Take the place of an unused VC. Returns the index, or num_vcs if there is none. The VC is freed
+ * later, because the caller may be a handler that its failure called. */
 static unsigned uct_glex_vc_reuse(uct_glex_iface_t *iface)
 {
     unsigned i = uct_glex_vc_find_unused(iface);
@@ -91,7 +87,7 @@ static unsigned uct_glex_vc_reuse(uct_glex_iface_t *iface)
             uct_glex_vc_forget_peer(iface->vcs[i]);
         }
         uct_glex_vc_unhash(iface->vcs[i]);
-        ucs_list_add_tail(&iface->unused_vcs, &iface->vcs[i]->mpq_wait);
+        ucs_list_add_tail(&iface->unused_vcs, &iface->vcs[i]->wait);
         uct_glex_iface_recheck(iface);
     }
     return i;
@@ -127,8 +123,8 @@ static ucs_status_t uct_glex_vc_get_index(uct_glex_iface_t *iface, unsigned *ind
     return UCS_OK;
 }
 
-/* A name for the VC: its index in iface->vcs[] and a generation, so that late messages for another
- * VC at that index, or an interface that had this endpoint before, are not taken for its own */
+/* A name for the VC: its index in iface->vcs[], and a generation. By that, late messages for an
+ * earlier VC at that index, or for an earlier interface at this endpoint, are recognized. */
 static ucs_status_t uct_glex_vc_assign_id(uct_glex_iface_t *iface, uct_glex_vc_t *vc)
 {
     ucs_status_t status;
@@ -202,7 +198,7 @@ ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uu
             *vc_p = vc;
             return UCS_OK;
         }
-        /* The endpoint number has a new owner: the peer we knew is gone; or it is tried again */
+        /* The endpoint has a new owner, so the old peer is gone; or the old VC failed */
         gone_id = (vc->peer_uuid == uuid) ? vc->tx.vc_id : 0;
         uct_glex_vc_dead(vc);
         uct_glex_vc_unhash(vc);
@@ -223,14 +219,6 @@ void uct_glex_vc_accept(uct_glex_vc_t *vc)
     uct_glex_mpq_enter(vc);
 }
 
-static void uct_glex_vc_unschedule(uct_glex_vc_t *vc)
-{
-    if (vc->scheduled) {
-        ucs_list_del(&vc->active);
-        vc->scheduled = 0;
-    }
-}
-
 static int uct_glex_vc_is_dead(const uct_glex_vc_t *vc)
 {
     glex_ep_addr_t addr = {.v = vc->peer};
@@ -238,8 +226,8 @@ static int uct_glex_vc_is_dead(const uct_glex_vc_t *vc)
     return glex_ext_check_peer(vc->iface->nic, addr) == GLEX_NO_EP_RESOURCE;
 }
 
-/* Give up all that the VC has; what was posted ends with `status`. Memory that the peer may still
- * read or write is held until it says that it does not: uct_glex_vc_quiet(). */
+/* Give up all resources of the VC, and end its operations with `status`. Memory that the peer may
+ * still read or write is held until the peer says that it does not: uct_glex_vc_quiet(). */
 static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t status)
 {
     if (vc->state == UCT_GLEX_VC_FAILED) {
@@ -253,15 +241,14 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     }
     vc->state  = state;
     vc->status = status;
-    uct_glex_vc_unschedule(vc);
+    uct_glex_vc_wait_end(vc);
     uct_glex_rx_purge(vc);
-    uct_glex_er_cleanup_tx(vc);
+    uct_glex_er_drop_tx(vc);
     uct_glex_er_hold_rx(vc);
     uct_glex_mpq_return(vc);
-    vc->touch = NULL;
     uct_glex_op_fail_all(vc, status);
     vc->forget_looks = UCT_GLEX_VC_FORGET_LOOKS;
-    uct_glex_iface_recheck(vc->iface); /* for those that wait for what came free */
+    uct_glex_iface_recheck(vc->iface); /* others may wait for the resources */
     vc->is_stale = 0;
     if (vc->peer_quiet || uct_glex_vc_is_dead(vc)) {
         uct_glex_vc_quiet(vc);
@@ -299,8 +286,7 @@ int uct_glex_vc_has_credits(uct_glex_vc_t *vc)
         return 0;
     }
     if (vc->er_tx != NULL) {
-        return uct_glex_er_has_room(vc, ucs_min(vc->iface->config.max_bcopy,
-                                                uct_glex_er_max_length(vc)));
+        return uct_glex_er_has_credits(vc);
     }
     return uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR) &&
            (uct_glex_credit_avail(&vc->mp_tx) > 0);
@@ -314,7 +300,7 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc)
         return;
     }
     ucs_list_for_each(ep, &vc->eps, list) {
-        /* One that is being tried decides by its result */
+        /* The result of a request that is being tried decides about its endpoint */
         if (&ep->arb_group != vc->iface->dispatching) {
             ucs_arbiter_group_schedule(&vc->iface->arbiter, &ep->arb_group);
         }
@@ -322,8 +308,8 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc)
     uct_glex_iface_recheck(vc->iface);
 }
 
-/* The NIC endpoint may live on with the memory domain: without this the peer would send to nobody
- * and wait for ever */
+/* The NIC endpoint lives on with the memory domain. Without a RESET the peer would go on sending to
+ * it, and wait for ever. */
 static void uct_glex_vc_say_goodbye(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
@@ -342,24 +328,33 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc)
         uct_glex_vc_say_goodbye(vc);
     }
     uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, UCS_ERR_CANCELED);
-    uct_glex_vc_unschedule(vc); /* one that failed before still owed the peer a RESET */
     if (vc->lent != UCT_GLEX_LENT_NONE) {
-        vc->iface->er.pool.is_abandoned = 1; /* the peer lives, and writes until it hears of it */
+        vc->iface->er.pool.is_abandoned = 1; /* the peer may write to it until it has our RESET */
         uct_glex_er_drop_rx(vc);
     }
     uct_glex_op_abandon(vc);
     ucs_assert(ucs_list_is_empty(&vc->eps));
+    ucs_queue_head_init(&vc->iface->active); /* may contain it; progress is over */
     ucs_free(vc);
 }
 
 void uct_glex_vc_free_unused(uct_glex_iface_t *iface)
 {
     while (!ucs_list_is_empty(&iface->unused_vcs)) {
-        ucs_free(ucs_list_extract_head(&iface->unused_vcs, uct_glex_vc_t, mpq_wait));
+        ucs_free(ucs_list_extract_head(&iface->unused_vcs, uct_glex_vc_t, wait));
     }
 }
 
-void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
+void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderly)
+{
+    uct_glex_er_poll_begin(vc); /* its last messages may be there without an event */
+    vc->peer_left = 1;
+    vc->left_seq  = last_seq;
+    vc->is_stale  = !is_orderly;
+    uct_glex_vc_schedule(vc);
+}
+
+static void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
 {
     if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING) ||
         !ucs_queue_is_empty(&vc->tx_ops)) {
@@ -367,6 +362,21 @@ void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
     } else {
         uct_glex_vc_teardown(vc, UCT_GLEX_VC_PEER_CLOSED, UCS_ERR_ENDPOINT_TIMEOUT);
     }
+}
+
+/* The peer's last messages, and what it says of ours, may still be on their way: messages and
+ * events are in different queues */
+int uct_glex_vc_close_left(uct_glex_vc_t *vc)
+{
+    if (!uct_glex_vc_is_over(vc) && !vc->is_stale &&
+        ((vc->rx_seq != vc->left_seq) || !ucs_queue_is_empty(&vc->tx_ops))) {
+        return 0;
+    }
+    vc->peer_left = 0;
+    if (!uct_glex_vc_is_over(vc)) {
+        uct_glex_vc_peer_closed(vc);
+    }
+    return 1;
 }
 
 void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
@@ -378,7 +388,7 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
     if (vc->state == UCT_GLEX_VC_FAILED) {
         return;
     }
-    /* What it posts from now on is ignored: if it lives it is to know */
+    /* From now on we ignore its messages: if it lives it must learn that */
     tell = (vc->state == UCT_GLEX_VC_OPEN) || (vc->state == UCT_GLEX_VC_ACCEPTING) ||
            vc->reset_due;
     ++vc->iface->done;
@@ -388,7 +398,7 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
     if (tell) {
         uct_glex_vc_owe_reset(vc);
     }
-    /* The handler may destroy any endpoint, which leaves the list that it is in */
+    /* A handler may destroy any endpoint, which then removes itself from its list */
     while (!ucs_list_is_empty(&vc->eps)) {
         ep = ucs_list_extract_head(&vc->eps, uct_glex_ep_t, list);
         ucs_list_add_tail(&told, &ep->list);
@@ -398,7 +408,7 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
     uct_glex_vc_resume(vc); /* pending requests, tried again, end with the error */
 }
 
-/* Whether somebody cares for the peer, or waits for it */
+/* Whether an endpoint leads to the peer, or something waits for it */
 static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
 {
     return vc->peer_left || (vc->state == UCT_GLEX_VC_CONNECTING) ||
@@ -407,12 +417,12 @@ static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
              !ucs_queue_is_empty(&vc->tx_ops)));
 }
 
-/* A peer that is dead, or has left, fails at the second look in a row at which nothing has come
- * from it, if the queues were empty in between: what it said before, perhaps that it leaves, has
- * been taken then. */
+/* A VC whose peer is dead, or has left, fails at the second check in a row since when nothing came
+ * from the peer and the queues were empty. So all that the peer sent has been handled before,
+ * perhaps a RESET. */
 static void uct_glex_vc_look(uct_glex_vc_t *vc, int was_empty)
 {
-    uint32_t mark = vc->rx_seq + ((uint32_t)(vc->tx_fifo.acked.msgs + vc->mp_tx.limit) << 16);
+    uint16_t mark = vc->rx_seq + vc->tx_fifo.acked.msgs + vc->mp_tx.limit;
 
     if ((mark != vc->watch_mark) || !was_empty) {
         vc->watch_mark = mark;
@@ -428,13 +438,13 @@ static void uct_glex_vc_look(uct_glex_vc_t *vc, int was_empty)
         uct_glex_vc_dead(vc);
     } else {
         vc->is_stale = 1;
-        uct_glex_er_poll_begin(vc); /* who was killed may not have rung for its last message */
+        uct_glex_er_poll_begin(vc); /* a killed peer may not have rung for its last message */
     }
 }
 
-/* A VC is over, and memory is held for it: the peer died, or is asked again to say that it needs it
- * no more. A FIFO whose last message was not seen is free at the second look in a row for which the
- * queues were empty. */
+/* The VC is over, and memory is held for it. If the peer is dead the memory is free, else the peer
+ * is asked again. A FIFO whose last message was not seen is free at the second check in a row at
+ * which the queues were empty. */
 static void uct_glex_vc_look_held(uct_glex_vc_t *vc, int was_empty)
 {
     if (!vc->peer_quiet && !uct_glex_vc_is_dead(vc)) {

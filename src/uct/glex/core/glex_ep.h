@@ -13,11 +13,12 @@ typedef struct uct_glex_ep {
     uct_base_ep_t       super;
     uct_glex_vc_t      *vc;        /* &uct_glex_no_vc before the first communication */
     uint64_t            peer;
+    uint64_t            put_peer;  /* that the last put without completion went to */
     uint32_t            peer_uuid;
     uint8_t             blocked;   /* messages are pending: new ones must queue up behind them */
     uint8_t             is_cancelled; /* flushed with CANCEL: sends nothing any more */
-    uint8_t             needs_peer; /* what was refused last waits for the peer: its credits, or the
-                                     * connection */
+    uint8_t             needs_peer; /* what was refused last waits for the peer's credits, or for
+                                     * the connection */
     uint32_t            num_pending;
     ucs_arbiter_group_t arb_group; /* pending requests */
     ucs_list_link_t     list;      /* in vc->eps */
@@ -29,11 +30,9 @@ UCS_CLASS_DECLARE_DELETE_FUNC(uct_glex_ep_t, uct_ep_t);
 /** Make sure the endpoint has a VC */
 ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep);
 
-/** Why nothing can be sent now: no connection yet, no credits, failed. Does what helps. */
+/** Nothing can be sent now: find out why, and do what helps. Returns NO_RESOURCE, or the error that
+ *  the endpoint failed with. */
 ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep);
-
-/** An empty put asks whether the peer is there: a flush will tell */
-ucs_status_t uct_glex_ep_touch(uct_glex_ep_t *ep);
 
 /** The VC failed: tell the user */
 void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status);
@@ -53,28 +52,6 @@ ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header
                                   unsigned header_length, const uct_iov_t *iov, size_t iovcnt,
                                   unsigned flags, uct_completion_t *comp);
 
-/* In glex_rma.c */
-/** Have an operation of the VC end when all puts that leave no trace here are in their memory: an
- *  empty put to ourselves, which the NIC starts after all earlier requests. Nothing where puts are
- *  over when they are posted. Returns OK or NO_RESOURCE: not now. */
-ucs_status_t uct_glex_rma_settle(uct_glex_vc_t *vc);
-
-ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned length,
-                                   uint64_t remote_addr, uct_rkey_t rkey);
-ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void *arg,
-                              uint64_t remote_addr, uct_rkey_t rkey);
-ucs_status_t uct_glex_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
-                                   uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t *comp);
-ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length,
-                                   uint64_t remote_addr, uct_rkey_t rkey);
-ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_cb, void *arg,
-                                   size_t length, uint64_t remote_addr, uct_rkey_t rkey,
-                                   uct_completion_t *comp);
-ucs_status_t uct_glex_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
-                                   uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t *comp);
-
-ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp);
-ucs_status_t uct_glex_ep_fence(uct_ep_h tl_ep, unsigned flags);
 ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp);
 ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, unsigned flags);
 void uct_glex_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb, void *arg);

@@ -15,13 +15,14 @@
 #include <ucs/datastruct/khash.h>
 #include <ucs/datastruct/list.h>
 #include <ucs/datastruct/ptr_array.h>
+#include <ucs/datastruct/queue_types.h>
 #include <ucs/time/time.h>
 
 typedef struct uct_glex_vc uct_glex_vc_t;
 
 KHASH_MAP_INIT_INT64(uct_glex_vc, uct_glex_vc_t*);
 
-/* Most queue entries handled before they are discarded: what the credits reckon with as slack */
+/* Most queue entries that are handled before they are discarded. Credits leave room for them. */
 #define UCT_GLEX_POLL_BATCH 16
 
 /* am_zcopy: header, pieces and size of one message */
@@ -37,6 +38,7 @@ typedef struct uct_glex_er_rx {
     uct_glex_fifo_ctrl_t *ctrl;       /* NULL: the FIFO cannot be mapped */
     uct_glex_buf_t       *buf;
     uint16_t              arrived;    /* messages taken from slots, in all */
+    uct_glex_fifo_rx_t    fifo;
     uint16_t              swept;      /* `arrived` at the last sweep */
     uint16_t              poll_index; /* in iface->er.polled[] while is_polled */
     uint16_t              msgs_mark;  /* messages consumed at the last look for an idle FIFO */
@@ -76,7 +78,7 @@ typedef struct uct_glex_iface {
     unsigned           until_errors; /* progress calls until the next look at errors */
     struct glex_ext_arrival arrival;
     unsigned           done;       /* requests posted and ended by progress, in all */
-    ucs_list_link_t    active;     /* VCs that have control messages to send */
+    ucs_queue_head_t   active;     /* VCs that have control messages to send */
     ucs_arbiter_t      arbiter;    /* endpoints whose pending requests can go on */
     ucs_arbiter_group_t *dispatching; /* the one whose request is being tried, or NULL */
 
@@ -166,7 +168,7 @@ static inline int uct_glex_iface_has_channel(const uct_glex_iface_t *iface,
     return !!(iface->channels & UCS_BIT(channel));
 }
 
-/* What UCX asks before it uses an interface: glex_query.c */
+/* Attributes and addresses of the interface: glex_query.c */
 ucs_status_t uct_glex_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr);
 ucs_status_t uct_glex_iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t *addr);
 ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_addr_t *addr);
@@ -174,10 +176,7 @@ ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_
 /** Longest RDMA request */
 size_t uct_glex_iface_max_rdma(const uct_glex_iface_t *iface);
 
-/** Take what arrived, UCT_GLEX_POLL_BATCH at most. Returns how many. */
-unsigned uct_glex_iface_poll(uct_glex_iface_t *iface);
-
-/** Something that waits could go on now: have progress look */
+/** Resources came free: have progress look whether something waits for them */
 static inline void uct_glex_iface_recheck(uct_glex_iface_t *iface)
 {
     iface->recheck = 1;

@@ -10,7 +10,7 @@
 #include "base/glex_fifo.h"
 #include "core/glex_iface.h"
 
-#include <ucs/datastruct/queue_types.h>
+#include <ucs/datastruct/queue.h>
 
 typedef struct uct_glex_er_tx uct_glex_er_tx_t;
 
@@ -25,12 +25,6 @@ enum uct_glex_vc_state {
     UCT_GLEX_VC_FAILED
 };
 
-enum uct_glex_er_state {
-    UCT_GLEX_ER_NONE,
-    UCT_GLEX_ER_REQUESTED, /* asked the peer for a FIFO */
-    UCT_GLEX_ER_ACTIVE
-};
-
 /* Whether the peer borrowed a FIFO of ours */
 enum uct_glex_lent {
     UCT_GLEX_LENT_NONE,
@@ -42,80 +36,78 @@ enum uct_glex_lent {
 struct uct_glex_vc {
     /* All that a short message needs to be sent, and nearly all to be received, is in this line:
      * with very many peers each line is out of the cache */
-    uct_glex_er_tx_t    *er_tx;   /* the FIFO we borrowed, NULL: none */
+    uct_glex_er_tx_t    *er_tx;   /* the FIFO that we borrowed, NULL: none */
     uct_glex_fifo_tx_t   tx_fifo; /* counters persist from one FIFO to the next */
     uint16_t             rx_seq;
     uint8_t              state;   /* enum uct_glex_vc_state */
     uint8_t              lent     : 2; /* enum uct_glex_lent */
-    uint8_t              er_tx_mapped : 1; /* we read our lender's credits where it publishes them,
-                                            * not in headers, which come late */
-    uint8_t              er_rx_mapped : 1; /* the credits of the FIFO that we lent are published */
-    uint8_t              is_stale : 1; /* the peer left or is dead, and nothing has come from it
-                                        * since the last look for dead peers */
+    uint8_t              er_tx_mapped : 1; /* er_tx has slots: we read our lender's credits where it
+                                            * publishes them, not in headers, which come late */
+    uint8_t              er_rx_mapped : 1; /* the same of the FIFO that we lent */
     uct_glex_hdr_t       tx;      /* header of the next message, but for type, id and length: our
                                    * acknowledgement, the peer's name of the VC, the next sequence
                                    * number, and all that we consumed and grant */
-    uint16_t             told_limit; /* mp_limit that the last header told */
+    uint16_t             advertised_limit; /* mp_limit of the last header */
     uint16_t             peer_hint; /* the NIC's, glex_ext_peer_hint() */
-    uct_glex_fifo_count_t told;   /* what we last published, or else told by a header */
+    uct_glex_fifo_count_t advertised; /* ER credits that were published last, or sent in a header */
     uint64_t             peer;
     uct_glex_iface_t    *iface;
 
     uint32_t             id;      /* our name: index | generation << 16 */
     uint16_t             num_blocked; /* endpoints with pending requests */
-    uint16_t             rx_fifo_index;
+    uint16_t             rx_fifo_index; /* of the FIFO that we lent, in iface->er_rx[] */
     ucs_list_link_t      rx;      /* messages that cannot be delivered yet, by sequence */
-    uct_glex_fifo_rx_t   rx_fifo; /* of the FIFO we lent */
     uct_glex_credit_tx_t mp_tx;
-    uct_glex_credit_rx_t mp_rx;
-    uint16_t             tx_peak;      /* credits after the last update */
-    uint16_t             sr_count;     /* messages through SR until ER is asked for again */
+    uct_glex_credit_rx_t mp_rx;   /* window 0: no entries of our MPQ are set aside */
+    uint16_t             tx_peak; /* credits after the last update */
+    uint16_t             sr_count; /* messages through SR until ER is asked for again */
     uint16_t             rx_started; /* messages of `rx`, from its head, that are being fetched; of
                                       * a VC that is over: dropped ones that are */
-    uint16_t             left_seq;     /* peer_left: sequence number after its last message */
-
+    uint16_t             left_seq; /* peer_left: sequence number after its last message */
     uint32_t             peer_uuid;
     uint32_t             peer_key;
-    uint32_t             num_ops;      /* operations that exist */
-    uint32_t             watch_mark;   /* counters at the last look for dead peers */
-    ucs_list_link_t      eps;     /* uct_glex_ep_t.list */
-    ucs_list_link_t      active;  /* in iface->active while scheduled */
-    ucs_list_link_t      mpq_wait; /* in iface->mpq.wait while waiting */
-    ucs_list_link_t      rx_wait; /* in iface->sr.rx_wait while a message needs a buffer */
-    ucs_queue_head_t     tx_ops;  /* operations in the order of posting, for flush */
-    struct uct_glex_op  *touch;        /* of an empty put, waits for the VC to open; or NULL */
-    uint64_t             put_peer;     /* endpoint that the last put without completion went to */
+    uint32_t             num_ops; /* operations that exist */
+    uint16_t             watch_mark; /* sum of counters at the last look for dead peers */
     uint16_t             ctl;     /* control flags to be sent */
-    uint16_t             released_index; /* name of the FIFO to be told in ER_RELEASED */
-    uint16_t             recall_limit; /* to be told in RECALL */
-    uint16_t             recalled_limit; /* to be told in RECALLED */
-    uint16_t             recall_mark;  /* MPs received at the last look for an idle VC */
+    uint16_t             released_index; /* name of the FIFO to be sent in ER_RELEASED */
+    uint16_t             recall_limit; /* to be sent in RECALL */
+
+    ucs_list_link_t      eps;     /* uct_glex_ep_t.list */
+    ucs_list_link_t      wait;    /* while is_waiting: for MPQ entries in iface->mpq.wait, or, when
+                                   * the VC is open, for a receive buffer in iface->sr.rx_wait */
+    ucs_queue_head_t     tx_ops;  /* operations in the order of posting, for flush */
+    ucs_queue_elem_t     active;  /* in iface->active while scheduled */
+    uint16_t             recall_mark; /* MPs received at the last look for an idle VC */
     uint8_t              released_gen;
-    int8_t               status;       /* why it failed, a ucs_status_t */
+    int8_t               status;  /* why it failed, a ucs_status_t */
     uint8_t              forget_looks; /* how often the NIC is still told to forget the peer */
-    uint8_t              er_state      : 2; /* enum uct_glex_er_state, of the FIFO we borrow */
-    uint8_t              er_backoff    : 3; /* refusals since we had one, at most
+
+    /* Flags, each with those who write it */
+    uint8_t              er_requested  : 1; /* er: the peer was asked for a FIFO */
+    uint8_t              er_backoff    : 3; /* er: refusals since we had one, at most
                                              * UCT_GLEX_ER_MAX_BACKOFF */
-    uint8_t              ctl_inflight  : 1; /* a CTL or ACCEPT of ours is not acknowledged */
-    uint8_t              scheduled     : 1;
-    uint8_t              rx_waiting    : 1;
-    uint8_t              recalling     : 1; /* asked for credits back, not answered */
-    uint8_t              want_grant    : 1; /* the peer's request for a FIFO is to be answered */
-    uint8_t              ring_due      : 1; /* the lender's event queue was full */
-    uint8_t              mpq_waiting   : 1; /* is in iface->mpq.wait */
-    uint8_t              mpq_held      : 1; /* has its entries of the MPQ */
-    uint8_t              connect_again : 1; /* our CONNECT was lost, the peer's came */
-    uint8_t              peer_dead     : 1; /* fails in progress, where handlers may be called */
-    uint8_t              reset_due     : 1; /* over, the peer is to be told; scheduled till then */
-    uint8_t              dirty         : 1; /* puts that leave no trace here, since a flush */
-    uint8_t              peer_left     : 1; /* said so: the VC is gone when all it sent is here */
-    uint8_t              peer_quiet    : 1; /* touches no memory of ours for this VC any more */
+    uint8_t              ring_due      : 1; /* er: the lender's event queue was full */
+    uint8_t              is_waiting    : 1; /* uct_glex_vc_wait(), uct_glex_vc_wait_end() */
+    uint8_t              scheduled     : 1; /* uct_glex_vc_schedule(); uct_glex_ctl_progress() */
+    uint8_t              recalling     : 1; /* mpq: credits were asked back, not answered yet */
+    uint8_t              ctl_inflight  : 1; /* ctl: a CTL or ACCEPT of ours is not acknowledged */
+    uint8_t              want_grant    : 1; /* ctl: the peer asked for a FIFO */
+    uint8_t              connect_again : 1; /* ctl: our CONNECT was lost, the peer's came */
+    uint8_t              reset_due     : 1; /* ctl: the peer is to know that this is over */
+    uint8_t              peer_left     : 1; /* vc: the peer said so: it has closed when all that it
+                                             * sent is here */
+    uint8_t              peer_dead     : 1; /* vc: to be failed by progress */
+    uint8_t              peer_quiet    : 1; /* vc: touches no memory of ours for this VC any more */
+    uint8_t              is_stale      : 1; /* vc: the peer left or is dead, and nothing has come
+                                             * from it since the last look for dead peers */
+    uint8_t              dirty         : 1; /* rma: puts that leave no trace here, since a flush */
+    uint8_t              probing       : 1; /* op: a probe waits for the VC to open */
 };
 
 _Static_assert(offsetof(struct uct_glex_vc, iface) == 56, "what a short message needs is one line");
-_Static_assert(sizeof(struct uct_glex_vc) <= 256, "there are as many as peers");
+_Static_assert(sizeof(struct uct_glex_vc) <= 192, "there are as many as peers");
 
-/* Stands for a VC in endpoints that did not communicate yet: has no credits */
+/* The VC of endpoints that did not communicate yet: without credits */
 extern uct_glex_vc_t uct_glex_no_vc;
 
 /** The VC of a peer. If there is none, one is made that connects: what is to be sent waits until it
@@ -135,19 +127,23 @@ static inline uct_glex_vc_t *uct_glex_vc_by_id(const uct_glex_iface_t *iface, ui
            iface->vcs[index] : NULL;
 }
 
-/** Free a VC and all it holds; only when the interface goes */
+/** Free a VC and all its resources; only when the interface closes */
 void uct_glex_vc_destroy(uct_glex_vc_t *vc);
 
-/** Free the VCs whose places were given to others; while no function of one is active */
+/** Free the VCs whose places were given to others. No function that uses one may be active. */
 void uct_glex_vc_free_unused(uct_glex_iface_t *iface);
 
 /** The peer connected: accept as soon as it can have entries of our MPQ */
 void uct_glex_vc_accept(uct_glex_vc_t *vc);
 
-/** The peer closed its interface. That is no error until somebody wants to send to it. */
-void uct_glex_vc_peer_closed(uct_glex_vc_t *vc);
+/** The peer says that it leaves, if in good order after its message `last_seq`: progress closes the
+ *  VC when that has come. That is no error until somebody wants to send to the peer. */
+void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderly);
 
-/** Whether nothing goes this way any more: the last states */
+/** The peer left: close the VC if all that it sent is here. Returns 0 if it is not. */
+int uct_glex_vc_close_left(uct_glex_vc_t *vc);
+
+/** Whether nothing is sent or received any more: the last two states */
 static inline int uct_glex_vc_is_over(const uct_glex_vc_t *vc)
 {
     return vc->state >= UCT_GLEX_VC_PEER_CLOSED;
@@ -159,7 +155,24 @@ static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)
     if (!vc->scheduled) {
         vc->scheduled  = 1;
         vc->iface->due = 1;
-        ucs_list_add_tail(&vc->iface->active, &vc->active);
+        ucs_queue_push(&vc->iface->active, &vc->active);
+    }
+}
+
+/** Have the VC wait in a list, until uct_glex_vc_wait_end() */
+static inline void uct_glex_vc_wait(uct_glex_vc_t *vc, ucs_list_link_t *list)
+{
+    if (!vc->is_waiting) {
+        vc->is_waiting = 1;
+        ucs_list_add_tail(list, &vc->wait);
+    }
+}
+
+static inline void uct_glex_vc_wait_end(uct_glex_vc_t *vc)
+{
+    if (vc->is_waiting) {
+        vc->is_waiting = 0;
+        ucs_list_del(&vc->wait);
     }
 }
 
@@ -174,12 +187,11 @@ static inline void uct_glex_ctl_post(uct_glex_vc_t *vc, unsigned flags)
 static inline void uct_glex_ctl_acked(uct_glex_vc_t *vc)
 {
     vc->ctl_inflight = 0;
-    uct_glex_vc_schedule(vc); /* what could not be told meanwhile */
+    uct_glex_vc_schedule(vc); /* send what had to wait for it */
 }
 
-/** Have progress tell the peer that this VC is over, once none of our Gets reads its memory. Nobody
- *  has to ask for it again: however many are over at once, each waits in its own VC until the
- *  peer's queue has room. */
+/** Have progress send RESET for a VC that is over, when none of our Gets reads the peer's memory
+ *  any more. It is tried until the peer's queue has room. */
 static inline void uct_glex_vc_owe_reset(uct_glex_vc_t *vc)
 {
     vc->reset_due = 1;
@@ -203,7 +215,7 @@ int uct_glex_vc_holds(const uct_glex_vc_t *vc);
  *  can be used for others, a FIFO when all that was sent through it has arrived. */
 void uct_glex_vc_quiet(uct_glex_vc_t *vc);
 
-/** Look whether peers live on whose answer something waits for */
+/** Check whether those peers live for which something waits */
 void uct_glex_vc_watch(uct_glex_iface_t *iface);
 
 /** The peer is gone or broke the protocol: fail all that was posted and all endpoints */
@@ -216,34 +228,34 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc);
  *  max_bcopy now */
 int uct_glex_vc_has_credits(uct_glex_vc_t *vc);
 
-/** The peer's address for requests: with it the NIC finds the peer at once */
+/** The peer's address for requests, with a hint by which the NIC finds it without a search */
 static UCS_F_ALWAYS_INLINE glex_ep_addr_t uct_glex_vc_dest(const uct_glex_vc_t *vc)
 {
     return (glex_ep_addr_t){.v = vc->peer | ((uint64_t)vc->peer_hint << 16)};
 }
 
-/** The VC opens: the peer is there */
+/** The peer answered: the VC is open */
 void uct_glex_vc_open(uct_glex_vc_t *vc);
 
-/** A header with the VC's counters was sent: it took the acknowledgement along, too */
-static inline void uct_glex_vc_told(uct_glex_vc_t *vc)
+/** A header with the VC's counters was sent, and with it the acknowledgement */
+static inline void uct_glex_vc_advertised(uct_glex_vc_t *vc)
 {
-    vc->told_limit = vc->tx.credits.word >> 16;
+    vc->advertised_limit = vc->tx.credits.word >> 16;
     if (!vc->er_rx_mapped) {
-        vc->told = vc->tx.credits.er;
+        vc->advertised = vc->tx.credits.er;
     }
     if (ucs_unlikely(vc->tx.word & ((uint64_t)UCT_GLEX_FLAG_ACK << 8))) {
         vc->tx.flags &= ~UCT_GLEX_FLAG_ACK;
     }
 }
 
-/** The limit that the next header tells, as what was received is now */
+/** Update the limit in the next header */
 static inline void uct_glex_vc_tell_limit(uct_glex_vc_t *vc)
 {
     vc->tx.credits.mp_limit = uct_glex_credit_limit(&vc->mp_rx);
 }
 
-/** The same with its epoch, when the window is another */
+/** The same with the epoch, after a change of the window */
 static inline void uct_glex_vc_set_limit(uct_glex_vc_t *vc)
 {
     uct_glex_vc_tell_limit(vc);
@@ -251,7 +263,7 @@ static inline void uct_glex_vc_set_limit(uct_glex_vc_t *vc)
                    (vc->mp_rx.epoch << UCT_GLEX_EPOCH_SHIFT);
 }
 
-/** The header of the next message; `flags` beside the acknowledgement */
+/** The first word of the next message's header; `flags`: more than the acknowledgement */
 static inline uint64_t uct_glex_vc_hdr_word(const uct_glex_vc_t *vc, unsigned type, uint8_t am_id,
                                             unsigned flags)
 {

@@ -3,20 +3,17 @@
  * that it maps, so they are atomic with respect to the owner's processor and to all other peers.
  * When they are offered: uct_glex_md_has_atomics().
  */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "rma/glex_atomic.h"
-#include "rma/glex_rma_map.h"
+#include "rma/glex_rma.h"
 
-/* Not mapped yet, not mappable, or not to be reached at all. A get of the same bytes maps the key,
- * checks it, and fails the endpoint where a put or get would. */
+/* The key is new to this interface, or another one used it first. Or the memory cannot be mapped,
+ * or not be reached at all. A get of the same bytes maps the key, checks it, and fails the endpoint
+ * where a put or get would. */
 static UCS_F_NOINLINE ucs_status_t uct_glex_atomic_map(uct_glex_ep_t *ep, uint64_t remote_addr,
                                                        unsigned size, uct_rkey_t uct_rkey,
                                                        void **ptr_p)
 {
-    const uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     ucs_status_t status;
     uint64_t unused;
 
@@ -32,7 +29,7 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_atomic_map(uct_glex_ep_t *ep, uint64
     if (status != UCS_OK) {
         return status;
     }
-    *ptr_p = uct_glex_rma_only_copy(ep, remote_addr, size, uct_rkey);
+    *ptr_p = uct_glex_rma_ptr(iface, remote_addr, size, uct_rkey);
     if (*ptr_p == NULL) {
         ucs_error("glex: atomic operation on 0x%" PRIx64 " of endpoint 0x%" PRIx64 ", which this "
                   "process cannot map: allocate it with uct_md_mem_alloc()", remote_addr,
@@ -68,8 +65,8 @@ static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_atomic_ptr(uct_ep_h tl_ep, uint
  *
  * Memory order of all of them. Release: what this process put before, by plain stores, is seen by
  * whoever sees the new value, so that a lock can be given back. Acquire: what this process gets
- * afterwards, by plain loads, is not loaded before, so that a lock can be taken. UCT promises no more
- * order than that without a fence.
+ * afterwards, by plain loads, is not loaded before, so that a lock can be taken. UCT promises no
+ * more order than that without a fence.
  */
 #define UCT_GLEX_ATOMIC_DEFINE(_bits) \
     static UCS_F_ALWAYS_INLINE ucs_status_t \

@@ -2,13 +2,9 @@
  * Put and get. Memory that peers can map is copied to and from directly; other memory goes through
  * the NIC by RDMA between registrations (paper 003, section 4.4), small data by immediate put.
  */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
+#include "rma/glex_rma.h"
 #include "base/glex_copy.h"
 #include "chan/glex_op.h"
-#include "rma/glex_rma_map.h"
 
 #include <uct/base/uct_iov.inl>
 
@@ -18,8 +14,8 @@ static int uct_glex_rkey_is_valid(uct_rkey_t uct_rkey)
     return (uct_rkey != UCT_INVALID_RKEY) && (uct_rkey != 0);
 }
 
-/* The VC only keeps the order of operations here. No connection is needed, but a peer that leaves
- * tells those that it knows. */
+/* The VC keeps the order of operations. RMA needs no connection, but a peer that closes sends RESET
+ * only to those that it knows. */
 static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
 {
     ucs_status_t status = uct_glex_ep_make_vc(ep);
@@ -80,8 +76,8 @@ static ucs_status_t uct_glex_rma_post(uct_glex_iface_t *iface, glex_rdma_req_t *
     return UCS_OK;
 }
 
-/* RDMA that is over at once. The reason of a failure is the peer's memory, or the peer: in either
- * case no more of it, which the error handler is told by progress. */
+/* RDMA that is over at once. If it fails, because of the peer or its memory, progress fails the VC
+ * and calls the error handler. */
 static ucs_status_t uct_glex_rma_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc, int type,
                                      void *buffer, size_t length, uint64_t remote_addr,
                                      const uct_glex_rkey_t *rkey)
@@ -109,7 +105,7 @@ static ucs_status_t uct_glex_rma_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
     return UCS_ERR_ENDPOINT_TIMEOUT;
 }
 
-ucs_status_t uct_glex_rma_settle(uct_glex_vc_t *vc)
+ucs_status_t uct_glex_rma_track_puts(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
     glex_rdma_req_t req     = {.type = GLEX_RDMA_TYPE_PUT, .flag = GLEX_FLAG_FENCE};
@@ -139,10 +135,10 @@ ucs_status_t uct_glex_rma_settle(uct_glex_vc_t *vc)
     return UCS_OK;
 }
 
-static ucs_status_t uct_glex_rma_imm_put(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
-                                         const void *buffer, unsigned length, uint64_t remote_addr,
-                                         const uct_glex_rkey_t *rkey)
+static ucs_status_t uct_glex_rma_imm_put(uct_glex_ep_t *ep, const void *buffer, unsigned length,
+                                         uint64_t remote_addr, const uct_glex_rkey_t *rkey)
 {
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     glex_imm_rdma_req_t req;
     glex_ret_t ret;
 
@@ -154,7 +150,7 @@ static ucs_status_t uct_glex_rma_imm_put(uct_glex_iface_t *iface, uct_glex_vc_t 
     req.rmt_key       = rkey->packed.key;
     req.flag          = uct_glex_rma_flags(iface);
     req.next          = NULL;
-    vc->put_peer      = rkey->packed.ep_addr;
+    ep->put_peer      = rkey->packed.ep_addr;
     ret = glex_imm_rdma(iface->nic, &req, NULL);
     if (ret != GLEX_SUCCESS) {
         return uct_glex_status(ret);
@@ -163,7 +159,7 @@ static ucs_status_t uct_glex_rma_imm_put(uct_glex_iface_t *iface, uct_glex_vc_t 
     return UCS_OK;
 }
 
-/* Not mapped, empty, out of range, or the first */
+/* For memory that is not mapped, no data, a range error, or the first use of a key */
 static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_slow(uct_glex_ep_t *ep, const void *buffer,
                                                               unsigned length, uint64_t remote_addr,
                                                               uct_rkey_t uct_rkey)
@@ -179,7 +175,7 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_slow(uct_glex_ep_t *ep,
         return status;
     }
     if (length == 0) {
-        return uct_glex_ep_touch(ep); /* the key need not be valid */
+        return uct_glex_ep_probe(ep); /* the key need not be valid */
     }
     status = uct_glex_rma_check_range(rkey, remote_addr, length);
     if (status != UCS_OK) {
@@ -196,7 +192,7 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_slow(uct_glex_ep_t *ep,
                                 rkey);
     }
     vc->dirty = 1;
-    return uct_glex_rma_imm_put(iface, vc, buffer, length, remote_addr, rkey);
+    return uct_glex_rma_imm_put(ep, buffer, length, remote_addr, rkey);
 }
 
 static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_any(uct_glex_ep_t *ep, const void *buffer,
@@ -222,7 +218,7 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
     uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
     void *ptr;
 
-    /* Flags and counters: one store, and no calls */
+    /* For flags and counters: one store, and no call */
     if (length == sizeof(uint64_t)) {
         ptr = uct_glex_rma_only_copy(ep, remote_addr, sizeof(uint64_t), uct_rkey);
         if (ucs_likely(ptr != NULL)) {
@@ -261,7 +257,7 @@ ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length
     return uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_GET, buffer, length, remote_addr, rkey);
 }
 
-/* Zero copy on a NIC that is this thread: an event would tell what it knows */
+/* Zero copy on a NIC that is this thread: no event is needed */
 static ucs_status_t uct_glex_rma_zcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc, void *buffer,
                                            size_t length, uint64_t remote_addr,
                                            uct_glex_rkey_t *rkey, int type)
@@ -291,7 +287,7 @@ static ucs_status_t uct_glex_rma_put_now(uct_glex_iface_t *iface, uct_glex_vc_t 
                                   GLEX_RDMA_TYPE_PUT) : status;
 }
 
-/* Pack elsewhere, and copy what it came to. Returns the length, or an error. */
+/* Pack into a buffer, and put that. Returns the length, or an error. */
 static ssize_t uct_glex_rma_put_bcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
                                           uct_pack_callback_t pack_cb, void *arg,
                                           uint64_t remote_addr, uct_glex_rkey_t *rkey)
@@ -328,7 +324,7 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
     if (status != UCS_OK) {
         return status;
     }
-    /* What will be packed is known afterwards: there must be room for the most to pack in place */
+    /* The length is known only after pack_cb: pack in place if there is room for the maximum */
     if (uct_glex_rkey_is_valid(uct_rkey)) {
         ptr = uct_glex_rma_ptr(iface, remote_addr, iface->config.rma_buf_size, uct_rkey);
         if (ptr != NULL) {
@@ -475,7 +471,7 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
     uct_glex_vc_t *vc;
     uct_glex_op_t *op;
 
-    /* One piece: a second one could not be taken back when the NIC refuses it */
+    /* One piece only: if the NIC refused a second one the first could not be withdrawn */
     UCT_CHECK_IOV_SIZE(iovcnt, 1UL, "uct_glex_rma_zcopy");
     status = uct_glex_rma_vc(ep, &vc);
     if ((status != UCS_OK) || (length == 0)) {

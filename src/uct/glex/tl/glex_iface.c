@@ -1,7 +1,3 @@
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "core/glex_ep.h"
 #include "core/glex_iface.h"
 #include "chan/glex_er.h"
@@ -9,63 +5,37 @@
 #include "chan/glex_rx.h"
 #include "chan/glex_sr.h"
 #include "conn/glex_ctl.h"
-#include "conn/glex_error.h"
-#include "conn/glex_mp.h"
 #include "conn/glex_mpq.h"
 #include "rma/glex_atomic.h"
+#include "rma/glex_rma.h"
 
 #include <ucs/arch/cpu.h>
 #include <ucs/debug/memtrack_int.h>
 #include <ucs/sys/math.h>
 #include <ucs/sys/string.h>
 
-/* Between two looks at the NIC's error queue there are so many progress
- * calls and so many microseconds at least. A look takes as long as ten calls: when nothing comes,
- * and calls take 8 ns, the next message should not have to wait for one. */
+/* The NIC's error queue is polled after so many progress calls and so many microseconds at least.
+ * To poll it takes as long as ten idle progress calls, and delays the next message by that. */
 #define UCT_GLEX_ERRORS_CALLS 256
 #define UCT_GLEX_ERRORS_US    16
 
-/* Progress calls that find messages in FIFOs between two looks at the NIC's queues */
+/* While FIFOs have messages, every so many progress calls poll the NIC's queues, too */
 #define UCT_GLEX_QUEUES_CALLS 8
 
-/* How long closing may take in all to say goodbye to peers that do not empty their queues */
+/* How long closing may wait in all for room in peers' queues, to send RESETs */
 #define UCT_GLEX_GOODBYE_MS 1000
 
 /* ---- progress ---- */
 
-/* Returns how many VCs had sent all that was due */
-static unsigned uct_glex_iface_progress_active(uct_glex_iface_t *iface)
-{
-    UCS_LIST_HEAD(again);
-    unsigned count = 0;
-    uct_glex_vc_t *vc;
-
-    while (!ucs_list_is_empty(&iface->active)) {
-        vc            = ucs_list_extract_head(&iface->active, uct_glex_vc_t, active);
-        vc->scheduled = 0;
-        if (uct_glex_ctl_progress(vc)) {
-            ++count;
-        } else {
-            if (vc->scheduled) {
-                ucs_list_del(&vc->active);
-            }
-            vc->scheduled = 1;
-            ucs_list_add_tail(&again, &vc->active);
-        }
-    }
-    ucs_list_splice_tail(&iface->active, &again);
-    return count;
-}
-
 static int uct_glex_iface_is_due(uct_glex_iface_t *iface)
 {
-    return !ucs_list_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
+    return !ucs_queue_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
            iface->recheck;
 }
 
-/* What is not the arrival of messages. Returns what was done: who progresses both sides until
- * nothing happens must come again. What only waits, for a full queue or a buffer, is nothing done:
- * its caller should leave the processor to others. */
+/* All progress but the arrival of messages. Returns how much was done, so that the caller calls
+ * again. What only waits, for a full queue or a buffer, does not count: the caller should leave the
+ * processor to others. */
 static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *iface)
 {
     unsigned done = iface->done, count;
@@ -82,8 +52,8 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *ifa
     }
     count = uct_glex_er_progress_starved(iface);
     ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, NULL);
-    /* After the pending requests: what they sent took credits and acknowledgements along */
-    count     += uct_glex_iface_progress_active(iface);
+    /* After the pending requests: their headers return credits and acknowledgements, too */
+    count     += uct_glex_ctl_progress(iface);
     iface->due = uct_glex_iface_is_due(iface) || !ucs_list_is_empty(&iface->er.starved);
     return count + (iface->done - done);
 }
@@ -150,21 +120,9 @@ static UCS_F_ALWAYS_INLINE void uct_glex_iface_take(uct_glex_iface_t *iface)
     uct_glex_iface_take_event(iface, word, credits);
 }
 
-unsigned uct_glex_iface_poll(uct_glex_iface_t *iface)
-{
-    unsigned count = 0;
-
-    while ((count < UCT_GLEX_POLL_BATCH) &&
-           (glex_ext_poll(iface->nic, &iface->arrival) == GLEX_SUCCESS)) {
-        uct_glex_iface_take(iface);
-        ++count;
-    }
-    return count;
-}
-
-/* Up to a window's worth has arrived. The caller comes again, and the answer to a lonely message
- * should not wait for another look; in a stream each look is worth it. So the window grows while it
- * is filled. Returns how many were taken, besides the first. */
+/* Take more of what arrived, up to the window. After a single message it is better to return at
+ * once and let the caller answer; in a stream it is better to poll again. So the window grows while
+ * it is filled. Returns how many were taken, without the first. */
 static UCS_F_NOINLINE unsigned uct_glex_iface_take_more(uct_glex_iface_t *iface)
 {
     unsigned count = 1;
@@ -192,8 +150,8 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_arrived(uct_glex_iface_t 
     return count + uct_glex_iface_progress_rest(iface);
 }
 
-/* FIFOs had messages. Those that are never empty do not keep the queues waiting for more than a few
- * calls. */
+/* FIFOs had messages: poll the NIC's queues all the same, so that FIFOs that are never empty do not
+ * keep them waiting */
 static UCS_F_NOINLINE unsigned uct_glex_iface_progress_queues(uct_glex_iface_t *iface)
 {
     ++iface->until_errors; /* this call is counted by progress_rest(), too */
@@ -228,8 +186,8 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_polled(uct_glex_iface_t *
     if (count == 0) {
         return uct_glex_iface_progress_nic(iface);
     }
-    /* As in uct_glex_iface_take_more(), nobody looks behind a lonely message. Where FIFOs and queues
-     * are busy the window stays open: few looks at the queues have to empty them. */
+    /* As in uct_glex_iface_take_more(): return at once after a single message. While FIFOs and
+     * queues are busy the window stays large, because the queues are polled seldom. */
     if (iface->poll_window == 1) {
         iface->poll_window = 2;
     } else if (iface->num_polled == 1) {
@@ -246,47 +204,7 @@ static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
                                      uct_glex_iface_progress_nic(iface);
 }
 
-/* ---- completion and sleep ---- */
-
-/* Put what leaves no trace into the order of operations: iface flush waits for those */
-static ucs_status_t uct_glex_iface_settle(uct_glex_iface_t *iface)
-{
-    ucs_status_t status = UCS_OK;
-    unsigned i;
-
-    if (uct_glex_md_rdma_now(iface->md)) {
-        return UCS_OK;
-    }
-    for (i = 0; (i < iface->num_vcs) && (status == UCS_OK); ++i) {
-        if (iface->vcs[i]->dirty) {
-            status = uct_glex_rma_settle(iface->vcs[i]);
-            iface->vcs[i]->dirty = (status != UCS_OK);
-        }
-    }
-    return status;
-}
-
-static ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags,
-                                         uct_completion_t *comp)
-{
-    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
-
-    if (comp != NULL) {
-        return UCS_ERR_UNSUPPORTED;
-    }
-    if (uct_glex_iface_settle(iface) != UCS_OK) {
-        return UCS_INPROGRESS;
-    }
-    /* What is pending on a VC that is about to fail was not posted, and will be tried again */
-    return ((iface->ops.outstanding == 0) && (iface->num_dying == 0)) ? UCS_OK : UCS_INPROGRESS;
-}
-
-static ucs_status_t uct_glex_iface_fence(uct_iface_h tl_iface, unsigned flags)
-{
-    ucs_derived_of(tl_iface, uct_glex_iface_t)->fence = 1;
-    ucs_memory_cpu_fence(); /* for copies to mapped memory */
-    return UCS_OK;
-}
+/* ---- sleep ---- */
 
 static ucs_status_t uct_glex_iface_event_fd_get(uct_iface_h tl_iface, int *fd_p)
 {
@@ -304,8 +222,8 @@ static ucs_status_t uct_glex_iface_event_arm(uct_iface_h tl_iface, unsigned even
     uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
     glex_ret_t ret;
 
-    /* What progress still has to do does not come with an event. Nor do messages in FIFOs that are
-     * polled, and credits that are published, but for who is known to sleep. */
+    /* Work left for progress causes no event. Nor do messages in FIFOs that are polled, or
+     * published credits, unless the peer knows that this process sleeps. */
     if (uct_glex_error_look(iface) || uct_glex_iface_is_due(iface) || uct_glex_er_sleep(iface)) {
         return UCS_ERR_BUSY;
     }
@@ -334,8 +252,8 @@ static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
     }
 }
 
-/* Events on their way for other reasons than ER: units fetched, RMA that is not over when it is
- * posted, zero copy, our Gets */
+/* Most events in flight for other reasons than ER: units fetched, RMA that ends later, zero copy,
+ * our Gets */
 static unsigned uct_glex_iface_op_events(const uct_glex_md_t *md,
                                          const uct_glex_iface_config_t *config)
 {
@@ -408,8 +326,8 @@ err_sr:
     return status;
 }
 
-/* How the user wants data aligned that a handler keeps. None is handed over for keeping
- * (UCT_CB_PARAM_FLAG_DESC), so there is nothing to align, but nonsense is refused. */
+/* The alignment of data that a handler may keep. No handler may keep data (UCT_CB_PARAM_FLAG_DESC),
+ * so only impossible values are refused. */
 static ucs_status_t uct_glex_iface_check_alignment(const uct_iface_params_t *params)
 {
     size_t alignment = UCT_IFACE_PARAM_VALUE(params, am_alignment, AM_ALIGNMENT, 1);
@@ -475,7 +393,7 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->num_dying    = 0;
     self->has_error    = 0;
     self->goodbye_ms   = UCT_GLEX_GOODBYE_MS;
-    ucs_list_head_init(&self->active);
+    ucs_queue_head_init(&self->active);
     ucs_list_head_init(&self->unused_vcs);
     ucs_arbiter_init(&self->arbiter);
     memset(&self->er, 0, sizeof(self->er));

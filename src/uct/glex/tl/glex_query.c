@@ -1,17 +1,13 @@
 /*
- * What UCX asks before it uses an interface: what it can do, where it is, and whom it reaches.
+ * Attributes of the interface, its addresses, and which peers it reaches.
  */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "core/glex_iface.h"
 #include "rma/glex_atomic.h"
 
 #include <ucs/debug/log.h>
 #include <ucs/sys/math.h>
 
-/* Measured over software NIC on an AMD EPYC 9005 core pair, see README: one way of an 8-byte
+/* Measured over the software NIC on an AMD EPYC 9005 core pair, see README: one way of an 8-byte
  * message, cost of posting one, copy into and out of a FIFO */
 #define UCT_GLEX_LATENCY   90e-9
 #define UCT_GLEX_OVERHEAD  15e-9
@@ -127,7 +123,7 @@ ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_
     return UCS_OK;
 }
 
-/* UCP takes zero-copy for possible with all peers or with none */
+/* UCP uses zero-copy with all peers or with none */
 static void uct_glex_iface_warn_space(const uct_glex_iface_t *iface,
                                       const uct_glex_device_addr_t *addr)
 {
@@ -144,8 +140,8 @@ static void uct_glex_iface_warn_space(const uct_glex_iface_t *iface,
     }
 }
 
-/* Two of many hosts may have the same NIC id: only the fabric's and the network's own identity tell
- * whether it is the one that is meant. A NIC of ours is reached by shared memory alone. */
+/* NICs of two hosts may have the same id: the identities of fabric and network tell them apart. A
+ * NIC of our own host is reached by shared memory alone. */
 static int uct_glex_iface_shares_link(const uct_glex_iface_t *iface,
                                       const uct_glex_device_addr_t *addr)
 {

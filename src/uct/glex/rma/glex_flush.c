@@ -1,0 +1,131 @@
+/*
+ * Completion: flush and fence. Operations that end with an event are waited for (glex_op.h). Puts
+ * by a copy to mapped memory and immediate puts leave no operation (vc->dirty), and mapped memory
+ * takes them although its owner may be gone. So a flush after them verifies the peer; where the NIC
+ * ends requests later it first has an operation follow them.
+ */
+#include "rma/glex_rma.h"
+#include "chan/glex_op.h"
+
+#include <ucs/arch/cpu.h>
+
+ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
+{
+    glex_ep_addr_t peer = {.v = ep->peer};
+    uct_glex_vc_t *vc   = ep->vc;
+    ucs_status_t status;
+
+    if ((vc->state == UCT_GLEX_VC_OPEN) &&
+        (glex_ext_check_peer(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE)) {
+        return UCS_OK;
+    }
+    status = uct_glex_op_probe(vc);
+    if ((status == UCS_OK) && (vc->state >= UCT_GLEX_VC_OPEN)) {
+        uct_glex_vc_dead(vc); /* does nothing if it failed */
+    }
+    return status;
+}
+
+/* Returns OK also if a probe was started, which the flush waits for */
+static ucs_status_t uct_glex_flush_verify_puts(uct_glex_ep_t *ep)
+{
+    glex_ep_addr_t peer = {.v = ep->peer};
+    uct_glex_vc_t *vc   = ep->vc;
+    ucs_status_t status = uct_glex_rma_track_puts(vc);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    vc->dirty = 0;
+    if ((vc->state != UCT_GLEX_VC_PEER_CLOSED) &&
+        (glex_ext_has_receiver(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE)) {
+        return UCS_OK;
+    }
+    return uct_glex_ep_probe(ep);
+}
+
+ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
+{
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ucs_status_t status;
+
+    if (ep->vc == &uct_glex_no_vc) {
+        if (flags & UCT_FLUSH_FLAG_CANCEL) {
+            ep->is_cancelled = 1;
+            ep->blocked      = 1;
+        }
+        return UCS_OK;
+    }
+    if (ep->is_cancelled && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+        return UCS_ERR_CANCELED;
+    }
+    if (ep->blocked && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+        /* Pending requests are not posted yet; `blocked` is 0 while this flush itself is tried */
+        return UCS_ERR_NO_RESOURCE;
+    }
+    if (ep->vc->state == UCT_GLEX_VC_FAILED) {
+        if (!(flags & UCT_FLUSH_FLAG_CANCEL)) {
+            return ep->vc->status;
+        }
+        /* Its puts are not verified: nobody would answer */
+    } else if (ep->vc->peer_dead && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+        return UCS_ERR_NO_RESOURCE; /* progress is about to fail it */
+    } else if (ucs_unlikely(ep->vc->dirty)) {
+        status = uct_glex_flush_verify_puts(ep);
+        if (status != UCS_OK) {
+            return status;
+        }
+    }
+    if (flags & UCT_FLUSH_FLAG_CANCEL) {
+        ep->is_cancelled = 1;
+        ep->blocked      = 1; /* sends take the long path, which refuses them */
+        uct_glex_op_cancel_ep(ep->vc, tl_ep);
+    }
+    return uct_glex_op_flush(ep->vc, tl_ep, comp);
+}
+
+ucs_status_t uct_glex_ep_fence(uct_ep_h tl_ep, unsigned flags)
+{
+    ucs_derived_of(tl_ep->iface, uct_glex_iface_t)->fence = 1;
+    ucs_memory_cpu_fence(); /* for copies to mapped memory */
+    return UCS_OK;
+}
+
+/* Have operations follow the puts of all VCs that leave none */
+static ucs_status_t uct_glex_flush_track_puts(uct_glex_iface_t *iface)
+{
+    ucs_status_t status = UCS_OK;
+    unsigned i;
+
+    if (uct_glex_md_rdma_now(iface->md)) {
+        return UCS_OK;
+    }
+    for (i = 0; (i < iface->num_vcs) && (status == UCS_OK); ++i) {
+        if (iface->vcs[i]->dirty) {
+            status = uct_glex_rma_track_puts(iface->vcs[i]);
+            iface->vcs[i]->dirty = (status != UCS_OK);
+        }
+    }
+    return status;
+}
+
+ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags, uct_completion_t *comp)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+
+    if (comp != NULL) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    if (uct_glex_flush_track_puts(iface) != UCS_OK) {
+        return UCS_INPROGRESS;
+    }
+    /* Requests that are pending on a VC that is about to fail are not posted yet */
+    return ((iface->ops.outstanding == 0) && (iface->num_dying == 0)) ? UCS_OK : UCS_INPROGRESS;
+}
+
+ucs_status_t uct_glex_iface_fence(uct_iface_h tl_iface, unsigned flags)
+{
+    ucs_derived_of(tl_iface, uct_glex_iface_t)->fence = 1;
+    ucs_memory_cpu_fence(); /* for copies to mapped memory */
+    return UCS_OK;
+}
