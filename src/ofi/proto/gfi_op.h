@@ -193,6 +193,12 @@ struct gfi_rkey *gfi_rkey_find(const struct gfi_peer *peer, uint64_t key);
 /** Whether a known key allows an access. @return 0 or a positive FI_ error */
 int gfi_rkey_check(const struct gfi_rkey *rkey, bool is_write, uint64_t addr, size_t len);
 
+/** Whether the target wants to know of such an access. */
+static inline bool gfi_rkey_is_counted(const struct gfi_rkey *rkey, bool is_write)
+{
+    return (rkey->events & (is_write ? FI_REMOTE_WRITE : FI_REMOTE_READ)) != 0;
+}
+
 /** Locked: begin a new READ, WRITE or ATOMIC, after those of the same peer that wait for their keys. */
 void gfi_rma_submit(struct gfi_op *op);
 void gfi_rma_progress(struct gfi_op *op);
