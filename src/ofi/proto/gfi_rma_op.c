@@ -153,7 +153,7 @@ static ucs_status_t gfi_rma_post_piece(struct gfi_op *op, const struct iovec *pi
     uct_iov_t iov = {.buffer = piece->iov_base, .length = piece->iov_len, .memh = op->memh,
                      .count = 1};
 
-    if (op->type == GFI_OP_WRITE) {
+    if (op->type != GFI_OP_READ) {
         if (piece->iov_len <= attr->cap.put.max_short) {
             return uct_ep_put_short(op->peer->uct_ep, piece->iov_base, (unsigned)piece->iov_len,
                                     remote, op->rkey->bundle.rkey);
@@ -187,7 +187,7 @@ static ucs_status_t gfi_rma_register(struct gfi_op *op, const struct iovec *piec
 static ucs_status_t gfi_rma_move(struct gfi_op *op)
 {
     const uct_iface_attr_t *attr = &op->ep->domain->uct.attr;
-    size_t max = op->type == GFI_OP_WRITE ? attr->cap.put.max_zcopy : attr->cap.get.max_zcopy;
+    size_t max = op->type == GFI_OP_READ ? attr->cap.get.max_zcopy : attr->cap.put.max_zcopy;
     struct iovec piece;
     ucs_status_t status;
 
@@ -219,7 +219,7 @@ static ucs_status_t gfi_rma_flush(struct gfi_op *op)
 {
     ucs_status_t status = UCS_OK;
 
-    if (op->type == GFI_OP_WRITE && !op->flushed &&
+    if (op->type != GFI_OP_READ && !op->flushed &&
         (gfi_rkey_is_counted(op->rkey, true) ||
          (op->flags & (FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE)))) {
         status = uct_ep_flush(op->peer->uct_ep, UCT_FLUSH_FLAG_LOCAL, &op->comp);
@@ -258,7 +258,7 @@ static void gfi_rma_notify(struct gfi_op *op)
     gfi_op_complete(op, 0);
 }
 
-static void gfi_rma_run(struct gfi_op *op)
+void gfi_rma_run(struct gfi_op *op)
 {
     ucs_status_t status;
 
