@@ -50,7 +50,7 @@
 /* Bits of mr_mode and flags of registration whose names newer versions of libfabric warn of, or lack */
 #define GFI_MR_BASIC    (1 << 0)
 #define GFI_MR_SCALABLE (1 << 1)
-#define GFI_MR_FLAGS    ((uint64_t)FI_HMEM_HOST_ALLOC)
+#define GFI_MR_FLAGS    ((uint64_t)(FI_HMEM_HOST_ALLOC | FI_RMA_EVENT))
 /* A registration of UCT has less than 4 GiB */
 #define GFI_MAX_MSG_SIZE ((size_t)0xffff0000)
 #define GFI_INJECT_SIZE  4096
@@ -71,6 +71,7 @@ struct gfi_params {
     size_t eager_size;
     size_t tx_size, rx_size;
     size_t unexpected_size;
+    size_t share_size;
     int    rendezvous_get;
 };
 extern struct gfi_params gfi_params;
@@ -121,10 +122,14 @@ struct gfi_domain {
     size_t eager_size;         /* longest message that is sent at once */
     size_t short_size;         /* longest payload of am_short */
     size_t atomic_size;        /* bytes of the operands of one atomic operation */
+    struct gfi_peer *helped;   /* whose messages this side writes parts of (proto/gfi_share.c) */
+    unsigned num_helps;        /* such messages */
+
     size_t unexpected;         /* bytes of unexpected messages */
     bool pressed;              /* peers were told to keep their messages */
 
     struct gfi_map mrs;        /* key -> gfi_mr */
+    uint64_t events;           /* FI_REMOTE_READ, FI_REMOTE_WRITE: endpoints count such accesses */
     uint64_t next_key;
 };
 
@@ -219,6 +224,7 @@ struct gfi_mr {
     void *addr;
     size_t length;
     uint64_t access;
+    struct gfi_cntr *cntr;     /* counts remote writes; or NULL */
     uct_mem_h memh;            /* UCT_MEM_HANDLE_NULL: of length 0 */
     size_t rkey_len;
     uint8_t rkey[GFI_MAX_RKEY];
@@ -330,6 +336,9 @@ int gfi_map_set(struct gfi_map *map, uint64_t key, uint64_t value);
 bool gfi_map_get(const struct gfi_map *map, uint64_t key, uint64_t *value);
 void gfi_map_delete(struct gfi_map *map, uint64_t key);
 
+/** The next entry. @param place 0 for the first; it is moved on. @return false: there is none */
+bool gfi_map_next(const struct gfi_map *map, size_t *place, uint64_t *key, uint64_t *value);
+
 /** Any entry. @return false: there is none */
 bool gfi_map_any(const struct gfi_map *map, uint64_t *key, uint64_t *value);
 
@@ -411,9 +420,21 @@ struct gfi_mr *gfi_mr_find(const struct gfi_domain *domain, uint64_t key);
 /** Locked: remember that a peer was told the key of a registration. @return 0, or -FI_ENOMEM */
 int gfi_mr_add_holder(struct gfi_mr *mr, uint32_t peer);
 
+/** Locked: of which accesses initiators have to tell: FI_REMOTE_READ, FI_REMOTE_WRITE. */
+uint64_t gfi_mr_events(const struct gfi_mr *mr);
+
+/** Locked: endpoints of the domain count such accesses from now on. */
+void gfi_mr_want_events(struct gfi_domain *domain, uint64_t events);
+
+/** Locked: count an access, FI_REMOTE_READ or FI_REMOTE_WRITE. `mr` may be NULL. */
+void gfi_mr_count(struct gfi_mr *mr, uint64_t access);
+
 /* ---- endpoints (gfi_ep.c, gfi_msg.c, gfi_tagged.c, gfi_rma.c, gfi_atomic.c) ---- */
 
 int gfi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep, void *context);
+
+/** Locked: count an access of a peer, FI_REMOTE_READ or FI_REMOTE_WRITE. */
+void gfi_ep_count_access(struct gfi_ep *ep, uint64_t access);
 
 int gfi_query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
                      struct fi_atomic_attr *attr, uint64_t flags);

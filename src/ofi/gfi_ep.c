@@ -246,6 +246,19 @@ static int gfi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
     return ret;
 }
 
+/* The counters of remote accesses that are bound */
+static uint64_t gfi_ep_events(const struct gfi_ep *ep)
+{
+    return (ep->cntrs[GFI_CNTR_REMOTE_READ] != NULL ? FI_REMOTE_READ : 0) |
+           (ep->cntrs[GFI_CNTR_REMOTE_WRITE] != NULL ? FI_REMOTE_WRITE : 0);
+}
+
+void gfi_ep_count_access(struct gfi_ep *ep, uint64_t access)
+{
+    gfi_cntr_count(ep->cntrs[access == FI_REMOTE_READ ? GFI_CNTR_REMOTE_READ :
+                                                        GFI_CNTR_REMOTE_WRITE], false);
+}
+
 static int gfi_ep_enable(struct gfi_ep *ep)
 {
     bool sends = (ep->caps & (FI_SEND | FI_READ | FI_WRITE)) != 0;
@@ -264,6 +277,9 @@ static int gfi_ep_enable(struct gfi_ep *ep)
     ep->rx_flags |= ep->rx_selective ? 0 : FI_COMPLETION;
     ep->tx_plain = (ep->tx_flags & ~(uint64_t)(FI_COMPLETION | FI_INJECT_COMPLETE)) == 0;
     ep->enabled = true;
+    if (ep->caps & FI_RMA_EVENT) {
+        gfi_mr_want_events(ep->domain, gfi_ep_events(ep));
+    }
     return 0;
 }
 
@@ -333,7 +349,7 @@ static bool gfi_ep_is_busy(const struct gfi_ep *ep)
     for (i = 0; i < ep->domain->num_ops; i++) {
         op = ep->domain->ops[i];
         if (op->in_use && op->ep == ep &&
-            (op->in_flight || ((op->flags & FI_INJECT) && op->type != GFI_OP_RECV))) {
+            (op->in_flight || op->shared > 0 || ((op->flags & FI_INJECT) && op->type != GFI_OP_RECV))) {
             return true;
         }
     }

@@ -120,16 +120,23 @@ void gfi_map_cleanup(struct gfi_map *map)
     *map = (struct gfi_map){0};
 }
 
-bool gfi_map_any(const struct gfi_map *map, uint64_t *key, uint64_t *value)
+bool gfi_map_next(const struct gfi_map *map, size_t *place, uint64_t *key, uint64_t *value)
 {
-    size_t i;
+    while (*place < map->size) {
+        const struct gfi_map_slot *slot = &map->slots[(*place)++];
 
-    for (i = 0; map->count > 0 && i < map->size; i++) {
-        if (map->slots[i].state == GFI_SLOT_USED) {
-            *key = map->slots[i].key;
-            *value = map->slots[i].value;
+        if (slot->state == GFI_SLOT_USED) {
+            *key = slot->key;
+            *value = slot->value;
             return true;
         }
     }
     return false;
+}
+
+bool gfi_map_any(const struct gfi_map *map, uint64_t *key, uint64_t *value)
+{
+    size_t place = 0;
+
+    return map->count > 0 && gfi_map_next(map, &place, key, value);
 }

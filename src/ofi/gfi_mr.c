@@ -80,6 +80,7 @@ static int gfi_mr_register(struct gfi_mr *mr)
     return 0;
 }
 
+/* Those who know the key forget it. They ask again if they still want it. */
 static void gfi_mr_revoke(struct gfi_mr *mr)
 {
     struct gfi_key_revoke revoke = {.key = mr->fid.key};
@@ -91,7 +92,66 @@ static void gfi_mr_revoke(struct gfi_mr *mr)
         revoke.header = peer->header;
         gfi_peer_send(peer, GFI_AM_KEY_REVOKE, &revoke, sizeof(revoke));
     }
+    mr->num_holders = 0;
 }
+
+/* ---- remote events ---- */
+
+uint64_t gfi_mr_events(const struct gfi_mr *mr)
+{
+    return mr->domain->events | (mr->cntr != NULL ? FI_REMOTE_WRITE : 0);
+}
+
+void gfi_mr_want_events(struct gfi_domain *domain, uint64_t events)
+{
+    uint64_t key, value;
+    size_t place = 0;
+
+    if ((events & ~domain->events) == 0) {
+        return;
+    }
+    domain->events |= events;
+    while (gfi_map_next(&domain->mrs, &place, &key, &value)) {
+        gfi_mr_revoke((struct gfi_mr *)(uintptr_t)value);
+    }
+}
+
+void gfi_mr_count(struct gfi_mr *mr, uint64_t access)
+{
+    if (mr != NULL && access == FI_REMOTE_WRITE) {
+        gfi_cntr_count(mr->cntr, false);
+    }
+}
+
+static int gfi_mr_bind_cntr(struct gfi_mr *mr, struct gfi_cntr *cntr, uint64_t flags)
+{
+    if (flags != FI_REMOTE_WRITE || cntr->domain != mr->domain || mr->cntr != NULL) {
+        return -FI_EINVAL;
+    }
+    mr->cntr = cntr;
+    cntr->refs++;
+    gfi_mr_revoke(mr); /* initiators learn that they have to tell */
+    return 0;
+}
+
+static int gfi_mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+    struct gfi_mr *mr = gfi_of(fid, struct gfi_mr, fid.fid);
+    int ret;
+
+    if (bfid->fclass == FI_CLASS_EP) {
+        return 0; /* registrations serve all endpoints of the domain */
+    }
+    if (bfid->fclass != FI_CLASS_CNTR) {
+        return -FI_EINVAL;
+    }
+    gfi_lock(mr->domain);
+    ret = gfi_mr_bind_cntr(mr, gfi_of(bfid, struct gfi_cntr, fid.fid), flags);
+    gfi_unlock(mr->domain);
+    return ret;
+}
+
+/* ---- life ---- */
 
 static int gfi_mr_close(struct fid *fid)
 {
@@ -104,18 +164,14 @@ static int gfi_mr_close(struct fid *fid)
     if (mr->memh != UCT_MEM_HANDLE_NULL) {
         uct_md_mem_dereg(domain->uct.md, mr->memh);
     }
+    if (mr->cntr != NULL) {
+        mr->cntr->refs--;
+    }
     domain->refs--;
     gfi_unlock(domain);
     free(mr->holders);
     free(mr);
     return 0;
-}
-
-/* Counters and endpoints may be bound, but remote events are not offered */
-static int gfi_mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
-{
-    (void)fid, (void)flags;
-    return bfid->fclass == FI_CLASS_EP ? 0 : -FI_ENOSYS;
 }
 
 static int gfi_mr_control(struct fid *fid, int command, void *arg)

@@ -63,7 +63,7 @@ static int gfi_rma_now(const struct gfi_rma *rma, struct gfi_peer *peer)
         return 1;
     }
     rkey = gfi_rkey_find(peer, rma->key);
-    if (rkey == NULL || !rkey->known ||
+    if (rkey == NULL || !rkey->known || gfi_rkey_is_counted(rkey, rma->is_write) ||
         gfi_rkey_check(rkey, rma->is_write, rma->addr, iov->iov_len) != 0) {
         return 1;
     }

@@ -14,6 +14,7 @@ Node::Node(const Wish &wish)
     fi_info *hints = fi_allocinfo();
     fi_cq_attr cq_attr{};
     fi_av_attr av_attr{};
+    fi_cntr_attr cntr_attr{};
 
     hints->caps = wish.caps;
     hints->ep_attr->type = FI_EP_RDM;
@@ -34,6 +35,12 @@ Node::Node(const Wish &wish)
     check(fi_endpoint(domain, info, &ep, nullptr), "fi_endpoint");
     check(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind av");
     check(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV | wish.cq_flags), "fi_ep_bind cq");
+    if (wish.count_remote) {
+        check(fi_cntr_open(domain, &cntr_attr, &remote_reads, nullptr), "fi_cntr_open");
+        check(fi_cntr_open(domain, &cntr_attr, &remote_writes, nullptr), "fi_cntr_open");
+        check(fi_ep_bind(ep, &remote_reads->fid, FI_REMOTE_READ), "fi_ep_bind cntr");
+        check(fi_ep_bind(ep, &remote_writes->fid, FI_REMOTE_WRITE), "fi_ep_bind cntr");
+    }
     check(fi_enable(ep), "fi_enable");
 }
 
@@ -41,6 +48,11 @@ Node::~Node()
 {
     if (ep != nullptr) { /* else the test has closed it */
         EXPECT_EQ(0, fi_close(&ep->fid));
+    }
+    for (fid_cntr *cntr : {remote_reads, remote_writes}) {
+        if (cntr != nullptr) {
+            EXPECT_EQ(0, fi_close(&cntr->fid));
+        }
     }
     EXPECT_EQ(0, fi_close(&cq->fid));
     EXPECT_EQ(0, fi_close(&av->fid));

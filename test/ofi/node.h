@@ -33,6 +33,7 @@ struct Wish {
     fi_wait_obj wait_obj = FI_WAIT_NONE;
     size_t cq_size = 0;
     uint64_t cq_flags = 0; /* FI_SELECTIVE_COMPLETION */
+    bool count_remote = false; /* counters of what peers read and write are bound */
 };
 
 /** A completion, good or bad. */
@@ -68,6 +69,7 @@ public:
     fid_av *av = nullptr;
     fid_cq *cq = nullptr;
     fid_ep *ep = nullptr;
+    fid_cntr *remote_reads = nullptr, *remote_writes = nullptr;
     std::deque<Done> done;
 };
 

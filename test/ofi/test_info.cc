@@ -26,6 +26,7 @@ TEST(Info, WhatIsOfferedIsGranted)
     EXPECT_EQ(0, ask([](fi_info *) {}));
     EXPECT_EQ(0, ask([](fi_info *h) { h->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_SOURCE; }));
     EXPECT_EQ(0, ask([](fi_info *h) { h->caps = FI_ATOMIC; }));
+    EXPECT_EQ(0, ask([](fi_info *h) { h->caps = FI_RMA | FI_RMA_EVENT; }));
     EXPECT_EQ(0, ask([](fi_info *h) { h->ep_attr->type = FI_EP_RDM; }));
     EXPECT_EQ(0, ask([](fi_info *h) { h->tx_attr->op_flags = FI_DELIVERY_COMPLETE; }));
     EXPECT_EQ(0, ask([](fi_info *h) { h->tx_attr->msg_order = FI_ORDER_SAS; }));
@@ -41,7 +42,6 @@ TEST(Info, WhatIsNotOfferedIsRefused)
         std::function<void(fi_info *)> change;
     } refused[] = {
         {"collectives", [](fi_info *h) { h->caps = FI_COLLECTIVE; }},
-        {"RMA events", [](fi_info *h) { h->caps = FI_RMA | FI_RMA_EVENT; }},
         {"fences", [](fi_info *h) { h->caps = FI_RMA | FI_FENCE; }},
         {"fences of all operations", [](fi_info *h) { h->tx_attr->op_flags = FI_FENCE; }},
         {"triggered operations", [](fi_info *h) { h->caps = FI_MSG | FI_TRIGGER; }},

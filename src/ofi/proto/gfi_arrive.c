@@ -175,14 +175,71 @@ static ucs_status_t gfi_arrive_fin(void *arg, void *data, size_t length, unsigne
 {
     const struct gfi_fin *fin = data;
     struct gfi_peer *peer;
+    struct gfi_op *op;
 
     (void)flags;
     if (length != sizeof(*fin)) {
         return gfi_arrive_bad("a FIN of a wrong length");
     }
     peer = gfi_arrive_peer(arg, fin->header);
-    if (peer != NULL) {
+    if (peer == NULL) {
+        return UCS_OK;
+    }
+    op = gfi_op_find(arg, peer, GFI_OP_RECV, fin->op);
+    if (op != NULL) {
+        gfi_share_on_fin(op, (int)fin->error);
+    } else {
         gfi_send_on_fin(arg, peer, fin);
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t gfi_arrive_offer(void *arg, void *data, size_t length, unsigned flags)
+{
+    const struct gfi_offer *offer = data;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length != sizeof(*offer)) {
+        return gfi_arrive_bad("an OFFER of a wrong length");
+    }
+    peer = gfi_arrive_peer(arg, offer->header);
+    if (peer != NULL) {
+        gfi_share_on_offer(arg, peer, offer);
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t gfi_arrive_accept(void *arg, void *data, size_t length, unsigned flags)
+{
+    const struct gfi_accept *accept = data;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length != sizeof(*accept)) {
+        return gfi_arrive_bad("an ACCEPT of a wrong length");
+    }
+    peer = gfi_arrive_peer(arg, accept->header);
+    if (peer != NULL) {
+        gfi_share_on_accept(arg, peer, accept);
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t gfi_arrive_grant(void *arg, void *data, size_t length, unsigned flags)
+{
+    struct gfi_domain *domain = arg;
+    const struct gfi_grant *grant = data;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length < sizeof(*grant) || length != sizeof(*grant) + grant->rkey_len ||
+        grant->rkey_len != domain->uct.md_attr.rkey_packed_size) {
+        return gfi_arrive_bad("a GRANT of a wrong length");
+    }
+    peer = gfi_arrive_peer(domain, grant->header);
+    if (peer != NULL) {
+        gfi_share_on_grant(domain, peer, grant);
     }
     return UCS_OK;
 }
@@ -279,45 +336,50 @@ static ucs_status_t gfi_arrive_key_revoke(void *arg, void *data, size_t length, 
     return UCS_OK;
 }
 
-static void gfi_arrive_report_written(struct gfi_ep *ep, const struct gfi_written *written)
+static void gfi_arrive_report_data(struct gfi_ep *ep, const struct gfi_rma_event *event)
 {
     struct gfi_cqe *cqe;
 
-    gfi_cntr_count(ep->cntrs[GFI_CNTR_REMOTE_WRITE], false);
     if (ep->rx_cq != NULL && (cqe = gfi_cq_add(ep->rx_cq)) != NULL) {
         *cqe = (struct gfi_cqe){
             .flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
-            .len = written->length,
-            .data = written->data,
+            .len = event->length,
+            .data = event->data,
             .source = (ep->caps & FI_SOURCE) ?
-                          gfi_av_number(ep->av, written->header & GFI_SOURCE_MASK) :
+                          gfi_av_number(ep->av, event->header & GFI_SOURCE_MASK) :
                           FI_ADDR_NOTAVAIL,
         };
     }
 }
 
-static ucs_status_t gfi_arrive_written(void *arg, void *data, size_t length, unsigned flags)
+static ucs_status_t gfi_arrive_rma_event(void *arg, void *data, size_t length, unsigned flags)
 {
     struct gfi_domain *domain = arg;
-    const struct gfi_written *written = data;
+    const struct gfi_rma_event *event = data;
     struct gfi_peer *peer;
     struct gfi_ep *ep;
+    uint64_t access;
 
     (void)flags;
-    if (length != sizeof(*written)) {
-        return gfi_arrive_bad("a WRITTEN of a wrong length");
+    if (length != sizeof(*event)) {
+        return gfi_arrive_bad("an RMA_EVENT of a wrong length");
     }
-    peer = gfi_arrive_peer(domain, written->header);
+    peer = gfi_arrive_peer(domain, event->header);
     if (peer == NULL) {
         return UCS_OK;
     }
-    ep = domain->eps[gfi_header_dst(written->header)];
+    access = gfi_header_flags(event->header) & GFI_HDR_READ ? FI_REMOTE_READ : FI_REMOTE_WRITE;
+    gfi_mr_count(gfi_mr_find(domain, event->key), access);
+    ep = domain->eps[gfi_header_dst(event->header)];
     if (ep == NULL || !ep->enabled) {
-        return gfi_arrive_no_ep(peer, written->ack != GFI_NO_OP, written->ack);
+        return gfi_arrive_no_ep(peer, event->ack != GFI_NO_OP, event->ack);
     }
-    gfi_arrive_report_written(ep, written);
-    if (written->ack != GFI_NO_OP) {
-        gfi_recv_send_fin(peer, written->ack, 0);
+    gfi_ep_count_access(ep, access);
+    if (gfi_header_flags(event->header) & GFI_HDR_DATA) {
+        gfi_arrive_report_data(ep, event);
+    }
+    if (event->ack != GFI_NO_OP) {
+        gfi_recv_send_fin(peer, event->ack, 0);
     }
     return UCS_OK;
 }
@@ -368,9 +430,12 @@ int gfi_arrive_init(struct gfi_domain *domain)
         [GFI_AM_KEY_REQUEST] = gfi_arrive_key_request,
         [GFI_AM_KEY_REPLY] = gfi_arrive_key_reply,
         [GFI_AM_KEY_REVOKE] = gfi_arrive_key_revoke,
-        [GFI_AM_WRITTEN] = gfi_arrive_written,
+        [GFI_AM_RMA_EVENT] = gfi_arrive_rma_event,
         [GFI_AM_ATOMIC] = gfi_arrive_atomic,
         [GFI_AM_ATOMIC_REPLY] = gfi_arrive_atomic_reply,
+        [GFI_AM_OFFER] = gfi_arrive_offer,
+        [GFI_AM_ACCEPT] = gfi_arrive_accept,
+        [GFI_AM_GRANT] = gfi_arrive_grant,
     };
     uint8_t id;
 

@@ -194,13 +194,13 @@ void gfi_atomic_apply(unsigned datatype, unsigned op, void *target, const void *
 
 /* ---- target ---- */
 
-/* Where the request's memory is. @return 0 or a positive FI_ error */
+/* The request's memory. @return 0 or a positive FI_ error */
 static int gfi_atomic_find(const struct gfi_domain *domain, const struct gfi_atomic_request *request,
-                           size_t len, uint8_t **target)
+                           size_t len, struct gfi_mr **mr_p)
 {
     uint64_t read = request->kind != GFI_ATOMIC_BASE ? FI_REMOTE_READ : 0;
     uint64_t write = request->op != FI_ATOMIC_READ ? FI_REMOTE_WRITE : 0;
-    const struct gfi_mr *mr = gfi_mr_find(domain, request->key);
+    struct gfi_mr *mr = gfi_mr_find(domain, request->key);
 
     if (mr == NULL) {
         return FI_EKEYREJECTED;
@@ -212,7 +212,7 @@ static int gfi_atomic_find(const struct gfi_domain *domain, const struct gfi_ato
         request->addr - mr->base > mr->length - len) {
         return FI_EINVAL;
     }
-    *target = (uint8_t *)mr->addr + (request->addr - mr->base);
+    *mr_p = mr;
     return 0;
 }
 
@@ -231,12 +231,28 @@ static void gfi_atomic_execute(const struct gfi_atomic_request *request, size_t 
     }
 }
 
+/* The counters of fi_ep_bind() tell operations that give values back from those that do not; those of
+ * fi_mr_bind() count what may change the memory */
+static void gfi_atomic_count_event(struct gfi_domain *domain, struct gfi_mr *mr,
+                                   const struct gfi_atomic_request *request)
+{
+    struct gfi_ep *ep = domain->eps[gfi_header_dst(request->header)];
+
+    if (request->op != FI_ATOMIC_READ) {
+        gfi_mr_count(mr, FI_REMOTE_WRITE);
+    }
+    if (ep != NULL && ep->enabled) {
+        gfi_ep_count_access(ep, request->kind == GFI_ATOMIC_BASE ? FI_REMOTE_WRITE : FI_REMOTE_READ);
+    }
+}
+
 void gfi_atomic_on_request(struct gfi_peer *peer, const struct gfi_atomic_request *request,
                            size_t len)
 {
     size_t size = gfi_atomic_size(request->datatype, request->op, request->kind);
     size_t bytes = request->count * size, results;
-    uint8_t message[sizeof(struct gfi_atomic_reply) + GFI_ATOMIC_BYTES], *target;
+    uint8_t message[sizeof(struct gfi_atomic_reply) + GFI_ATOMIC_BYTES];
+    struct gfi_mr *mr;
     struct gfi_atomic_reply *reply = (struct gfi_atomic_reply *)message;
 
     if (size == 0 || bytes == 0 || bytes > GFI_ATOMIC_BYTES ||
@@ -245,9 +261,11 @@ void gfi_atomic_on_request(struct gfi_peer *peer, const struct gfi_atomic_reques
         return;
     }
     *reply = (struct gfi_atomic_reply){.header = peer->header, .id = request->id};
-    reply->error = (uint32_t)gfi_atomic_find(peer->domain, request, bytes, &target);
+    reply->error = (uint32_t)gfi_atomic_find(peer->domain, request, bytes, &mr);
     if (reply->error == 0) {
-        gfi_atomic_execute(request, size, target, reply->bytes);
+        gfi_atomic_execute(request, size, (uint8_t *)mr->addr + (request->addr - mr->base),
+                           reply->bytes);
+        gfi_atomic_count_event(peer->domain, mr, request);
     }
     results = reply->error == 0 && request->kind != GFI_ATOMIC_BASE ? bytes : 0;
     gfi_peer_send(peer, GFI_AM_ATOMIC_REPLY, reply, sizeof(*reply) + results);

@@ -125,6 +125,7 @@ void gfi_op_free(struct gfi_op *op)
     if (op->is_due) {
         gfi_list_del(&op->due);
     }
+    domain->num_helps -= op->helps;
     free(op->copy);
     op->in_use = op->is_due = false;
     op->generation++;
@@ -164,7 +165,18 @@ void gfi_ops_cleanup(struct gfi_domain *domain)
     free(domain->ops);
 }
 
-/* What UCT still works on ends without a word when it ends */
+/* The endpoint was closed: the program is told nothing more, but a receiver that waits for a part of
+ * a message is */
+static void gfi_op_end_silently(struct gfi_op *op)
+{
+    if (op->type == GFI_OP_SHARE) {
+        gfi_op_complete(op, FI_ECANCELED);
+    } else {
+        gfi_op_free(op);
+    }
+}
+
+/* What UCT still works on ends so when it ends */
 void gfi_ops_drop(struct gfi_ep *ep)
 {
     struct gfi_domain *domain = ep->domain;
@@ -183,7 +195,7 @@ void gfi_ops_drop(struct gfi_ep *ep)
         }
         op->ep = NULL;
         if (!op->in_flight) {
-            gfi_op_free(op);
+            gfi_op_end_silently(op);
         }
     }
     ep->num_tx = 0;
@@ -204,8 +216,8 @@ void gfi_op_set_due(struct gfi_op *op)
 
 void gfi_op_progress(struct gfi_op *op)
 {
-    if (op->ep == NULL) { /* the endpoint was closed */
-        gfi_op_free(op);
+    if (op->ep == NULL) {
+        gfi_op_end_silently(op);
         return;
     }
     switch (op->type) {
@@ -217,6 +229,7 @@ void gfi_op_progress(struct gfi_op *op)
         break;
     case GFI_OP_WRITE:
     case GFI_OP_READ:
+    case GFI_OP_SHARE:
         gfi_rma_progress(op);
         break;
     case GFI_OP_ATOMIC:
@@ -271,10 +284,23 @@ static void gfi_op_report_error(const struct gfi_op *op, int error)
     }
 }
 
+static void gfi_op_complete_share(struct gfi_op *op, int error)
+{
+    struct gfi_peer *peer = op->peer;
+    uint64_t recv = op->remote_op;
+
+    gfi_op_free(op);
+    gfi_recv_send_fin(peer, recv, error);
+}
+
 void gfi_op_complete(struct gfi_op *op, int error)
 {
     struct gfi_cqe *cqe;
 
+    if (op->type == GFI_OP_SHARE) {
+        gfi_op_complete_share(op, error);
+        return;
+    }
     if (op->type == GFI_OP_RECV) {
         gfi_recv_finish(op, error);
         return;

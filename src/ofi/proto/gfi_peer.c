@@ -232,6 +232,7 @@ static void gfi_peer_queue(struct gfi_peer *peer, uint8_t am_id, const void *mes
     memcpy(ctl->bytes, message, len);
     *peer->last_ctl = ctl;
     peer->last_ctl = &ctl->next;
+    gfi_peer_update(peer);
     gfi_peer_set_due(peer);
 }
 
@@ -279,7 +280,7 @@ bool gfi_peer_progress(struct gfi_peer *peer)
 
 void gfi_peer_update(struct gfi_peer *peer)
 {
-    bool simple = peer->ready && !peer->pressed && peer->error == 0 &&
+    bool simple = peer->ready && !peer->pressed && peer->error == 0 && peer->first_ctl == NULL &&
                   gfi_list_is_empty(&peer->deferred);
 
     peer->short_max = simple ? (ssize_t)(peer->domain->short_size - sizeof(uint64_t)) : -1;

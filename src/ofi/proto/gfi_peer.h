@@ -28,6 +28,7 @@ struct gfi_rkey {
     bool revoked;         /* free it when nobody uses it any more */
     unsigned uses;
     uint64_t base, addr, length, access;
+    uint64_t events;      /* FI_REMOTE_READ, FI_REMOTE_WRITE: the target wants to know of these */
     uct_rkey_bundle_t bundle;
 };
 
@@ -81,7 +82,7 @@ bool gfi_peer_progress(struct gfi_peer *peer);
 /** Locked: have gfi_progress() call gfi_peer_progress(). */
 void gfi_peer_set_due(struct gfi_peer *peer);
 
-/** Locked: take up the state that a change of `pressed`, `ready` or `error` leads to. */
+/** Locked: take up the state that a change of `pressed`, `ready`, `error` or of what waits leads to. */
 void gfi_peer_update(struct gfi_peer *peer);
 
 /** Locked: the peer is gone: everything that waits for it ends with an error. */

@@ -168,13 +168,14 @@ static ucs_status_t gfi_recv_get(struct gfi_op *op)
 {
     size_t max = op->ep->domain->uct.attr.cap.get.max_zcopy;
     ucs_status_t status;
+    size_t end = gfi_share_fetch_end(op);
     struct iovec piece;
     uct_iov_t iov;
 
-    while (op->done < op->len) {
+    while (op->done < end) {
         piece = gfi_place_piece(&op->place, op->done);
         iov.buffer = piece.iov_base;
-        iov.length = gfi_min(gfi_min(piece.iov_len, op->len - op->done), max);
+        iov.length = gfi_min(gfi_min(piece.iov_len, end - op->done), max);
         iov.memh = op->memh;
         iov.stride = 0;
         iov.count = 1;
@@ -182,12 +183,21 @@ static ucs_status_t gfi_recv_get(struct gfi_op *op)
                                   op->bundle.rkey, &op->comp);
         if (status == UCS_INPROGRESS) {
             op->comp.count++;
+            end = op->fetch_end; /* the NIC copies, and no help is wanted */
         } else if (status != UCS_OK) {
             return status;
         }
         op->done += iov.length;
     }
     return UCS_OK;
+}
+
+/* Of a part that the sender writes its FIN tells */
+static void gfi_recv_fetched(struct gfi_op *op)
+{
+    if (op->shared == 0) {
+        gfi_recv_finish(op, op->error);
+    }
 }
 
 static void gfi_recv_fetch(struct gfi_op *op)
@@ -202,17 +212,17 @@ static void gfi_recv_fetch(struct gfi_op *op)
     if (!gfi_op_end(op)) {
         return; /* UCT's completion goes on */
     }
-    if (status == UCS_ERR_NO_RESOURCE) {
-        gfi_op_set_due(op);
+    if (op->error == 0 && op->done < op->fetch_end) {
+        gfi_op_set_due(op); /* the NIC has no room, or there may be an ACCEPT now */
     } else {
-        gfi_recv_finish(op, op->error);
+        gfi_recv_fetched(op);
     }
 }
 
 void gfi_recv_progress(struct gfi_op *op)
 {
-    if (op->error != 0 || op->done == op->len) {
-        gfi_recv_finish(op, op->error);
+    if (op->error != 0 || op->done == op->fetch_end) {
+        gfi_recv_fetched(op);
     } else if (!op->streaming) {
         gfi_recv_fetch(op);
     }
@@ -248,7 +258,7 @@ static void gfi_recv_announced(struct gfi_ep *ep, struct gfi_recv *recv,
     op->recv = recv;
     op->envelope = *envelope;
     op->remote_op = envelope->op;
-    op->len = gfi_min(envelope->len, op->place.len);
+    op->len = op->fetch_end = gfi_min(envelope->len, op->place.len);
     if (envelope->peer->error != 0 || op->len == 0) {
         gfi_recv_finish(op, envelope->peer->error);
         return;
@@ -259,7 +269,9 @@ static void gfi_recv_announced(struct gfi_ep *ep, struct gfi_recv *recv,
                                          &op->bundle) == UCS_OK;
     }
     op->envelope.rkey = NULL; /* it is not ours */
-    if (op->has_bundle) {
+    if (op->has_bundle && gfi_share_is_useful(op)) {
+        gfi_share_offer(op);
+    } else if (op->has_bundle) {
         gfi_recv_fetch(op);
     } else {
         gfi_recv_ask_for_stream(op);

@@ -100,6 +100,7 @@ void gfi_rma_on_request(struct gfi_peer *peer, const struct gfi_key_request *req
         reply->addr = (uintptr_t)mr->addr;
         reply->length = mr->length;
         reply->access = (uint32_t)(mr->access & (FI_REMOTE_READ | FI_REMOTE_WRITE));
+        reply->events = (uint32_t)gfi_mr_events(mr);
         reply->rkey_len = (uint32_t)mr->rkey_len;
         memcpy(reply->rkey, mr->rkey, mr->rkey_len);
     }
@@ -119,6 +120,7 @@ void gfi_rma_on_reply(struct gfi_peer *peer, const struct gfi_key_reply *reply)
     rkey->addr = reply->addr;
     rkey->length = reply->length;
     rkey->access = reply->access;
+    rkey->events = reply->events;
     if (reply->rkey_len == 0 || uct_rkey_unpack(peer->domain->uct.component, reply->rkey,
                                                 &rkey->bundle) != UCS_OK) {
         rkey->bundle.rkey = UCT_INVALID_RKEY;
@@ -151,7 +153,7 @@ static ucs_status_t gfi_rma_post_piece(struct gfi_op *op, const struct iovec *pi
     uct_iov_t iov = {.buffer = piece->iov_base, .length = piece->iov_len, .memh = op->memh,
                      .count = 1};
 
-    if (op->type == GFI_OP_WRITE) {
+    if (op->type != GFI_OP_READ) {
         if (piece->iov_len <= attr->cap.put.max_short) {
             return uct_ep_put_short(op->peer->uct_ep, piece->iov_base, (unsigned)piece->iov_len,
                                     remote, op->rkey->bundle.rkey);
@@ -185,7 +187,7 @@ static ucs_status_t gfi_rma_register(struct gfi_op *op, const struct iovec *piec
 static ucs_status_t gfi_rma_move(struct gfi_op *op)
 {
     const uct_iface_attr_t *attr = &op->ep->domain->uct.attr;
-    size_t max = op->type == GFI_OP_WRITE ? attr->cap.put.max_zcopy : attr->cap.get.max_zcopy;
+    size_t max = op->type == GFI_OP_READ ? attr->cap.get.max_zcopy : attr->cap.put.max_zcopy;
     struct iovec piece;
     ucs_status_t status;
 
@@ -217,8 +219,9 @@ static ucs_status_t gfi_rma_flush(struct gfi_op *op)
 {
     ucs_status_t status = UCS_OK;
 
-    if (op->type == GFI_OP_WRITE && !op->flushed &&
-        (op->flags & (FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE))) {
+    if (op->type != GFI_OP_READ && !op->flushed &&
+        (gfi_rkey_is_counted(op->rkey, true) ||
+         (op->flags & (FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE)))) {
         status = uct_ep_flush(op->peer->uct_ep, UCT_FLUSH_FLAG_LOCAL, &op->comp);
         if (status == UCS_INPROGRESS) {
             op->comp.count++;
@@ -228,30 +231,34 @@ static ucs_status_t gfi_rma_flush(struct gfi_op *op)
     return status;
 }
 
+/* Tell the target, if it has to know: of CQ data, or because it counts such accesses */
 static void gfi_rma_notify(struct gfi_op *op)
 {
-    struct gfi_written written = {
-        .header = op->peer->header | op->ep->header | op->dst_ep,
+    bool has_data = (op->flags & FI_REMOTE_CQ_DATA) != 0;
+    uint64_t flags = (has_data ? GFI_HDR_DATA : 0) | (op->type == GFI_OP_READ ? GFI_HDR_READ : 0);
+    struct gfi_rma_event event = {
+        .header = op->peer->header | op->ep->header | op->dst_ep | flags << GFI_FLAGS_SHIFT,
+        .key = op->key,
         .data = op->data,
         .length = op->place.len,
         .ack = GFI_NO_OP,
     };
 
-    if (!(op->flags & FI_REMOTE_CQ_DATA)) {
+    if (!has_data && !gfi_rkey_is_counted(op->rkey, op->type == GFI_OP_WRITE)) {
         gfi_op_complete(op, 0);
         return;
     }
-    op->awaits_fin = (op->flags & FI_DELIVERY_COMPLETE) != 0;
+    op->awaits_fin = has_data && (op->flags & FI_DELIVERY_COMPLETE);
     if (op->awaits_fin) {
-        written.ack = gfi_op_number(op);
-        gfi_peer_send(op->peer, GFI_AM_WRITTEN, &written, sizeof(written));
+        event.ack = gfi_op_number(op);
+        gfi_peer_send(op->peer, GFI_AM_RMA_EVENT, &event, sizeof(event));
         return; /* FIN ends it; or the peer's failure has already */
     }
-    gfi_peer_send(op->peer, GFI_AM_WRITTEN, &written, sizeof(written));
+    gfi_peer_send(op->peer, GFI_AM_RMA_EVENT, &event, sizeof(event));
     gfi_op_complete(op, 0);
 }
 
-static void gfi_rma_run(struct gfi_op *op)
+void gfi_rma_run(struct gfi_op *op)
 {
     ucs_status_t status;
 

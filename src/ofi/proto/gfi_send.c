@@ -252,6 +252,9 @@ static ssize_t gfi_send_announced(const struct gfi_send *send, struct gfi_peer *
 static int gfi_send_now(const struct gfi_send *send, struct gfi_peer *peer, uint64_t dst_ep,
                         const struct gfi_place *place)
 {
+    if (gfi_unlikely(peer->first_ctl != NULL)) {
+        return -FI_EAGAIN; /* a message does not overtake the provider's own: KEY_REVOKE */
+    }
     if (gfi_likely(place->len <= send->ep->domain->eager_size && !peer->pressed)) {
         return (int)gfi_send_eager(send, peer, dst_ep, place);
     }

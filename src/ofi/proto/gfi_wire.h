@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define GFI_WIRE_VERSION 2
+#define GFI_WIRE_VERSION 3
 
 #define GFI_PEER_BITS   24
 #define GFI_EP_BITS     12
@@ -32,6 +32,7 @@ enum {
     GFI_HDR_DATA   = 1 << 0, /* 8 bytes of remote CQ data follow */
     GFI_HDR_ACK    = 1 << 1, /* 8 bytes follow, an operation's id: answer by FIN when delivered */
     GFI_HDR_TAGGED = 1 << 2, /* RTS: of a tagged message */
+    GFI_HDR_READ   = 1 << 3, /* RMA_EVENT: of a read */
 };
 
 /* Ids of the active messages. TAGGED and MSG carry, in this order: header, tag (TAGGED), data, id of
@@ -48,9 +49,12 @@ enum {
     GFI_AM_KEY_REQUEST,
     GFI_AM_KEY_REPLY,
     GFI_AM_KEY_REVOKE,
-    GFI_AM_WRITTEN,
+    GFI_AM_RMA_EVENT,
     GFI_AM_ATOMIC,
     GFI_AM_ATOMIC_REPLY,
+    GFI_AM_OFFER,
+    GFI_AM_ACCEPT,
+    GFI_AM_GRANT,
     GFI_AM_LAST
 };
 
@@ -131,20 +135,24 @@ struct gfi_key_reply {
     uint64_t base;      /* address that the initiator names for the first byte */
     uint64_t addr;      /* where that byte lies in the target's memory */
     uint64_t length;
-    uint32_t access;    /* FI_REMOTE_READ >> 12, FI_REMOTE_WRITE >> 12; 0: no such key */
+    uint32_t access;    /* FI_REMOTE_READ, FI_REMOTE_WRITE; 0: no such key */
+    uint32_t events;    /* the same: send RMA_EVENT after each such access */
     uint32_t rkey_len;
+    uint32_t resv;
     uint8_t  rkey[];
 } __attribute__((packed));
 
-/* The registration was closed: forget the key */
+/* The registration was closed, or what is to be reported of it has changed: forget the key */
 struct gfi_key_revoke {
     uint64_t header;
     uint64_t key;
 } __attribute__((packed));
 
-/* A write with remote CQ data has arrived */
-struct gfi_written {
+/* An access to the target's memory is over: a write with remote CQ data (GFI_HDR_DATA), or one that
+ * the target wants to count */
+struct gfi_rma_event {
     uint64_t header;
+    uint64_t key;
     uint64_t data;
     uint64_t length;
     uint64_t ack;     /* the initiator's operation that waits for FIN, or GFI_NO_OP */
@@ -184,6 +192,32 @@ struct gfi_atomic_reply {
     uint32_t error;  /* 0, or an FI_ error; then no values follow */
     uint32_t resv;
     uint8_t  bytes[];
+} __attribute__((packed));
+
+/* A long message is being fetched: will you write a part of it? */
+struct gfi_offer {
+    uint64_t header;
+    uint64_t op;      /* the sender's operation */
+    uint64_t recv;    /* the receiver's */
+} __attribute__((packed));
+
+/* Yes */
+struct gfi_accept {
+    uint64_t header;
+    uint64_t recv;
+} __attribute__((packed));
+
+/* Write this part, and answer by FIN, which names the receiver's operation */
+struct gfi_grant {
+    uint64_t header;
+    uint64_t op;      /* the sender's operation */
+    uint64_t recv;    /* the receiver's */
+    uint64_t offset;  /* in the message */
+    uint64_t length;
+    uint64_t addr;    /* where it goes in the receiver's memory */
+    uint32_t rkey_len;
+    uint32_t resv;
+    uint8_t  rkey[];
 } __attribute__((packed));
 
 /* Longest part before the bytes of TAGGED, MSG and DATA */
