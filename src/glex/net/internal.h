@@ -45,7 +45,10 @@ struct net_request {
     uint8_t  op;
     uint8_t  flags;
     bool     done;    /* of a get: all its data came, or it was refused */
+    bool     placed;  /* of NET_OP_COLL: its pieces are on the wire */
     int16_t  status;  /* GLEX_REQ_DONE, or an enum glex_err_req_status */
+    uint16_t coll;    /* of NET_OP_COLL: enum net_coll */
+    uint8_t  data_len; /* of an RDMA put's: bytes of `data` */
     uint32_t pos;     /* bytes of a put on the wire, of a get that came */
     char    *local;
     union {
@@ -92,6 +95,7 @@ struct net_source {
     uint32_t          told_requests;
     uint64_t          bytes, told_bytes; /* of frames that were taken */
     int               put_status; /* of the put whose pieces are coming */
+    uint64_t          coll_step;  /* how far a collective request is that waits for room */
     struct net_held  *held, **held_end;
     struct net_reply *replies; /* NET_REPLIES of them */
     uint32_t          reply_head, reply_tail;
