@@ -81,6 +81,7 @@ static bool net_request_end(struct glex_endpoint *ep, const struct net_request *
 static void net_peer_finish(struct net_peer *peer)
 {
     const struct net_request *request;
+    struct glex_net_entry *entry = peer->side.entry;
 
     while (peer->head != peer->acked) {
         request = net_request(peer, peer->head);
@@ -91,6 +92,8 @@ static void net_peer_finish(struct net_peer *peer)
             net_side_list(&peer->side);
             return;
         }
+        NET_ENTRY_ADD(entry, ended, 1);
+        NET_ENTRY_ADD(entry, failed, request->status != GLEX_REQ_DONE);
         peer->head++;
         peer->side.ep->net->pending--;
     }
@@ -143,6 +146,7 @@ void net_peer_end(struct net_peer *peer, enum glex_net_end why)
     if (why == GLEX_NET_END_SILENT || why == GLEX_NET_END_UNREACHABLE) {
         net_say_silent(peer, why);
     }
+    NET_ENTRY_SET(peer->side.entry, to, GLEX_NET_CLOSED + (uint32_t)why);
     peer->side.ended = true;
     peer->side.conn = NULL;
     for (i = peer->head; i != peer->tail; i++) {
@@ -456,6 +460,7 @@ static int net_posted(struct glex_endpoint *ep, struct net_peer *peer)
     peer->tail++;
     ep->net->pending++;
     GLEX_COUNT(ep, net_tx, 1);
+    NET_ENTRY_ADD(peer->side.entry, posted, 1);
     /* A reply may come soon: look for it often, and more seldom the longer there is none. */
     ep->net->misses = 0;
     if (!ep->threads.on) { /* else another thread may be polling, and looks soon anyway */
@@ -613,6 +618,8 @@ static struct glex_peer *net_peer_attach(struct glex_endpoint *ep, uint64_t addr
         free(peer);
         return NULL;
     }
+    peer->side.entry = net_entry(ep, addr);
+    NET_ENTRY_SET(peer->side.entry, to, GLEX_NET_CONNECTING);
     return &peer->base;
 }
 
@@ -629,6 +636,8 @@ static void net_detach(struct glex_endpoint *ep, struct glex_peer *base)
     /* Carried out by one that ended since, but their events found no room. */
     while (peer->head != peer->tail) {
         net_request(peer, peer->head)->status = GLEX_ERR_STATUS_DEST_EQ_FULL;
+        NET_ENTRY_ADD(peer->side.entry, ended, 1);
+        NET_ENTRY_ADD(peer->side.entry, failed, 1);
         net_request_failed(ep, net_request(peer, peer->head++));
     }
     net_side_cleanup(&peer->side);

@@ -27,6 +27,7 @@
 struct net_side {
     struct glex_endpoint *ep;
     struct glex_net_conn *conn;
+    struct glex_net_entry *entry; /* what glex_info shows */
     struct net_side      *next; /* in the list of those with something to do */
     bool                  listed;
     bool                  is_source;
@@ -110,7 +111,18 @@ struct glex_net {
     uint32_t                      misses;  /* turns in a row that brought nothing */
     bool                          busy;    /* in progress() */
     bool                          warned;  /* of a host that does not answer */
+    struct glex_net_entry        *entries; /* in the segment */
+    uint32_t                      num_entries, entries_ready; /* used; with storage */
+    struct glex_net_entry         nowhere; /* of peers that find no place there */
 };
+
+/** The entry of a peer: one for its address as long as we live. */
+struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr);
+
+/** Only their owner writes them, and others look at them: a plain store that is never torn. */
+#define NET_ENTRY_SET(entry, name, value) \
+    __atomic_store_n(&(entry)->name, (value), __ATOMIC_RELAXED)
+#define NET_ENTRY_ADD(entry, name, n) NET_ENTRY_SET(entry, name, (entry)->name + (n))
 
 /** Have a side looked at by the next progress(). */
 void net_side_list(struct net_side *side);
@@ -144,7 +156,7 @@ void net_peer_end(struct net_peer *peer, enum glex_net_end why);
 
 /* target.c */
 struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn *conn);
-void net_source_free(struct net_source *source);
+void net_source_free(struct net_source *source, enum glex_net_end why);
 void net_source_go_on(struct net_source *source, bool idle);
 void net_source_receive(struct net_source *source, const struct glex_net_frame *frame, size_t len);
 

@@ -28,6 +28,8 @@ struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn
         return NULL;
     }
     source->side.ep = ep;
+    source->side.entry = net_entry(ep, conn->addr);
+    NET_ENTRY_SET(source->side.entry, from, GLEX_NET_UP);
     source->side.conn = conn;
     source->side.is_source = true;
     source->held_end = &source->held;
@@ -42,9 +44,11 @@ struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn
     return source;
 }
 
-void net_source_free(struct net_source *source)
+void net_source_free(struct net_source *source, enum glex_net_end why)
 {
     struct net_held *held;
+
+    NET_ENTRY_SET(source->side.entry, from, GLEX_NET_CLOSED + (uint32_t)why);
 
     while ((held = source->held) != NULL) {
         source->held = held->next;
@@ -301,6 +305,7 @@ static int net_do_record(struct net_source *source, const struct net_record *rec
     if (record->op != NET_OP_PUT || (record->flags & NET_FLAG_LAST)) {
         source->requests++;
         GLEX_COUNT(source->side.ep, net_rx, 1);
+        NET_ENTRY_ADD(source->side.entry, received, 1);
     }
     source->side.tell |= (record->flags & NET_FLAG_ASK) != 0;
     return GLEX_REQ_DONE;
@@ -339,7 +344,7 @@ static void net_source_bad(struct net_source *source)
     glex_error("endpoint %llx sends what makes no sense: the connection is closed; are both sides "
                "of the same version of libglex?", (unsigned long long)source->side.conn->addr);
     source->side.ep->net->module->disconnect(source->side.conn);
-    net_source_free(source);
+    net_source_free(source, GLEX_NET_END_DENIED);
 }
 
 /* Keep what cannot be done now. How much comes the peer limits itself: NET_WINDOW_BYTES. */
