@@ -13,6 +13,7 @@ struct info_options {
     bool   json;
     bool   clean;
     bool   verbose;
+    bool   devices; /* without the endpoints */
     double watch; /* seconds between two looks, or 0: one look */
 };
 

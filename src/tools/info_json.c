@@ -82,6 +82,33 @@ static void json_counters(const struct glex_inspect_ep *ep)
     putchar('}');
 }
 
+static bool json_peer(const struct glex_inspect_peer *peer, void *arg)
+{
+    const char **comma = arg;
+
+    printf("%s{\"nic_id\":%u,\"ep_num\":%u,\"ip\":\"%u.%u.%u.%u\"", *comma, peer->addr.nic_id,
+           peer->addr.ep_num, peer->ip >> 24, peer->ip >> 16 & 255, peer->ip >> 8 & 255,
+           peer->ip & 255);
+    json_text("to", peer->to != NULL ? peer->to : "");
+    json_text("from", peer->from != NULL ? peer->from : "");
+    json_u64("sent", peer->sent);
+    json_u64("open", peer->open);
+    json_u64("failed", peer->failed);
+    json_u64("received", peer->received);
+    putchar('}');
+    *comma = ",";
+    return true;
+}
+
+static void json_peers(const struct glex_inspect_ep *ep)
+{
+    const char *comma = "";
+
+    printf(",\"other_hosts\":[");
+    (void)glex_inspect_peers(ep, json_peer, &comma); /* none where the endpoint has ended since */
+    putchar(']');
+}
+
 /* The address is text: it does not fit the numbers of every JSON reader. */
 static void json_ep(const struct glex_inspect_ep *ep)
 {
@@ -104,6 +131,7 @@ static void json_ep(const struct glex_inspect_ep *ep)
         json_u64("registered_bytes", ep->registered_bytes);
         json_u64("peers", ep->peers);
         json_counters(ep);
+        json_peers(ep);
     }
     putchar('}');
 }

@@ -15,6 +15,7 @@ static const char help[] =
     "\n"
     "  -a, --api            what this NIC does of the vendor's interface, function by function\n"
     "  -c, --clean          remove what dead owners left, and say what\n"
+    "  -d, --devices        the NICs alone, and why one or its network cannot be had\n"
     "  -f, --fabric NAME    the fabric to look at (default: $GLEX_FABRIC, or 'default')\n"
     "  -j, --json           one JSON object\n"
     "  -v, --verbose        more of each endpoint\n"
@@ -26,6 +27,7 @@ static const char help[] =
 
 static const struct option long_options[] = {
     {"api", no_argument, NULL, 'a'},     {"clean", no_argument, NULL, 'c'},
+    {"devices", no_argument, NULL, 'd'},
     {"fabric", required_argument, NULL, 'f'}, {"json", no_argument, NULL, 'j'},
     {"verbose", no_argument, NULL, 'v'}, {"watch", required_argument, NULL, 'w'},
     {"help", no_argument, NULL, 'h'},    {"version", no_argument, NULL, 'V'},
@@ -62,13 +64,16 @@ static int parse_options(int argc, char **argv, struct info_options *options)
 {
     int opt;
 
-    while ((opt = getopt_long(argc, argv, "acf:jvw:hV", long_options, NULL)) != -1) {
+    while ((opt = getopt_long(argc, argv, "acdf:jvw:hV", long_options, NULL)) != -1) {
         switch (opt) {
         case 'a':
             info_print_api();
             return TOOL_EXIT_OK;
         case 'c':
             options->clean = true;
+            break;
+        case 'd':
+            options->devices = true;
             break;
         case 'f':
             setenv("GLEX_FABRIC", optarg, 1); /* libglex reads and checks it */

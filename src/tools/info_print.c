@@ -92,6 +92,18 @@ static void print_ring(const char *name, const struct glex_inspect_ring *ring, u
            (unsigned long long)high, ring->asleep ? ", owner asleep on it" : "");
 }
 
+static bool print_peer(const struct glex_inspect_peer *peer, void *arg)
+{
+    (void)arg;
+    printf("       peer %u.%u.%u.%u endpoint %u: to it %s, %llu requests, %llu open, %llu failed; "
+           "from it %s, %llu requests\n", peer->ip >> 24, peer->ip >> 16 & 255, peer->ip >> 8 & 255,
+           peer->ip & 255, peer->addr.ep_num, peer->to != NULL ? peer->to : "no connection",
+           (unsigned long long)peer->sent, (unsigned long long)peer->open,
+           (unsigned long long)peer->failed, peer->from != NULL ? peer->from : "no connection",
+           (unsigned long long)peer->received);
+    return true;
+}
+
 static void print_details(const struct glex_inspect_ep *ep)
 {
     char memory[TEXT];
@@ -101,6 +113,7 @@ static void print_details(const struct glex_inspect_ep *ep)
     print_ring("EQ", &ep->eq, ep->counters.eq_high);
     printf("       %u registrations, %s\n", ep->registrations,
            bytes_text(ep->registered_bytes, memory));
+    (void)glex_inspect_peers(ep, print_peer, NULL); /* none where the endpoint has ended since */
 }
 
 static void print_ep(const struct glex_inspect_ep *ep, bool verbose)
@@ -209,6 +222,8 @@ void info_print(const struct info *info, const struct info_options *options)
     for (i = 0; i < info->num_devices; i++) {
         print_device(&info->devices[i]);
     }
-    print_eps(info, options->verbose);
-    print_others(info);
+    if (!options->devices) {
+        print_eps(info, options->verbose);
+        print_others(info);
+    }
 }

@@ -22,6 +22,8 @@
 #define KEY        7
 #define LEN        (4u << 20)
 #define SMALL_MPQ  64
+#define FLOOD      1500 /* control packets: more than fit the queue for them */
+#define FLOOD_STEP 500
 #define VICTIMS    36 /* more than an endpoint has receive buffers */
 
 #define CHECK(cond)                                                                               \
@@ -157,6 +159,52 @@ static uint32_t serve_count_events(uint32_t wanted)
     return num;
 }
 
+/* A sequence of one message to the client, which waits for so many control packets. */
+static void serve_sequence(glex_ep_addr_t to, uint32_t count, const void *data, uint32_t len,
+                           int32_t flag)
+{
+    glex_imm_mp_req_t req = {.rmt_ep_addr = to,
+                             .data = (void *)(uintptr_t)data,
+                             .len = len,
+                             .coll_counter = count,
+                             .flag = GLEX_FLAG_COLL | GLEX_FLAG_COLL_SEQ_START |
+                                     GLEX_FLAG_COLL_SEQ_TAIL | GLEX_EXT_FLAG_NO_LOSS | flag};
+    glex_event_t *event;
+    glex_ret_t ret;
+
+    while ((ret = glex_send_imm_mp(ep, &req, NULL)) == GLEX_BUSY) {
+        (void)glex_probe_first_event(ep, 0, &event);
+    }
+    CHECK(ret == GLEX_SUCCESS);
+}
+
+static void serve_reduce(glex_ep_addr_t to, uint32_t count)
+{
+    union glex_coll_data_loc value = {.int64_s = {.data = 1000, .location = 0}};
+    char data[112];
+    uint32_t len;
+
+    CHECK(glex_coll_compose_mp_reduce_data(&value, 1, GLEX_COLL_REDUCE_DATA_BITS_64,
+                                           GLEX_COLL_REDUCE_SUM_SIGNED, count, data,
+                                           &len) == GLEX_SUCCESS);
+    serve_sequence(to, count, data, len, GLEX_FLAG_COLL_REDUCE);
+}
+
+/* Let control packets come, more than there is room for; then take them. */
+static void serve_flood(glex_ep_addr_t to, uint32_t count)
+{
+    double end = now() + 0.5;
+    glex_event_t *event;
+    uint32_t i;
+
+    while (now() < end) {
+        (void)glex_probe_first_event(ep, 0, &event);
+    }
+    for (i = 0; i < count / FLOOD_STEP; i++) {
+        serve_sequence(to, FLOOD_STEP, &i, sizeof(i), 0);
+    }
+}
+
 static int serve(void)
 {
     char data[128];
@@ -185,6 +233,15 @@ static int serve(void)
         case 'b': /* answer later */
             usleep(command.number * 1000);
             send_to(from, &command, sizeof(command));
+            break;
+        case 'c': /* a sequence; what it sends is offered, or its own */
+            serve_sequence(from, command.number, "own", 4, GLEX_FLAG_COLL_SWAP);
+            break;
+        case 'r':
+            serve_reduce(from, command.number);
+            break;
+        case 'f':
+            serve_flood(from, command.number);
             break;
         case 'k':
             kill(getpid(), SIGKILL);
@@ -456,6 +513,10 @@ static void case_full_queue(void)
         CHECK(num == 0 || errors[0].status == GLEX_ERR_STATUS_DEST_MPQ_FULL);
     }
     CHECK(lost >= SMALL_MPQ); /* the queue held about one of the three */
+    do { /* the rest, which the next case does not want */
+        num = 16;
+        CHECK(glex_poll_error_req(ep, &num, errors) == GLEX_SUCCESS);
+    } while (num != 0);
 }
 
 /* Without loss: all arrive, in order, whatever the queue holds. */
@@ -488,6 +549,144 @@ static void case_fence(void)
     post_rdma(&get);
     wait_events(1);
     CHECK(is_pattern(scratch, 1 << 20, 99));
+}
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+static void send_coll(glex_ep_addr_t to, const void *data, uint32_t len, int32_t flag)
+{
+    glex_imm_mp_req_t req = {.rmt_ep_addr = to,
+                             .data = (void *)(uintptr_t)data,
+                             .len = len,
+                             .flag = GLEX_FLAG_COLL | GLEX_EXT_FLAG_NO_LOSS | flag};
+    glex_event_t *event;
+    glex_ret_t ret;
+
+    while ((ret = glex_send_imm_mp(ep, &req, NULL)) == GLEX_BUSY) {
+        (void)glex_probe_first_event(ep, 0, &event);
+    }
+    CHECK(ret == GLEX_SUCCESS);
+}
+
+/* A sequence waits on the other host; what it sends is its own, or what a control packet offered. */
+static void case_coll_messages(void)
+{
+    char data[112], back[128];
+    uint32_t len;
+
+    ask('c', 2);
+    send_coll(peer, NULL, 0, GLEX_FLAG_COLL_COUNTER);
+    send_coll(peer, NULL, 0, GLEX_FLAG_COLL_COUNTER);
+    CHECK(receive(back) == 4 && strcmp(back, "own") == 0);
+    pattern(data, sizeof(data), 5);
+    ask('c', 2);
+    send_coll(peer, data, sizeof(data), GLEX_FLAG_COLL_CP_SWAP_DATA); /* offers, and does not count */
+    send_coll(peer, NULL, 0, GLEX_FLAG_COLL_COUNTER);
+    send_coll(peer, NULL, 0, GLEX_FLAG_COLL_COUNTER);
+    CHECK(receive(back) == sizeof(data) && memcmp(back, data, sizeof(data)) == 0);
+    data[0] = 'e'; /* into the message queue as well, where it is answered */
+    ask('c', 1);
+    send_coll(peer, data, 100, GLEX_FLAG_COLL_COUNTER | GLEX_FLAG_COLL_CP_DATA);
+    len = receive(back); /* the answer and the sequence's, in either order */
+    CHECK(len + receive(back) == 100 + 4);
+}
+
+/* Control packets beside puts: the data is there before what they start. */
+static void case_coll_puts(void)
+{
+    glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, 0, 1 << 20);
+    glex_imm_rdma_req_t imm = {.rmt_ep_addr = peer,
+                               .data = "immediate",
+                               .len = 9,
+                               .rmt_mh = remote.all,
+                               .rmt_offset = 2 << 20,
+                               .rmt_evt = {.cookie_0 = 9, .cookie_1 = 1},
+                               .rmt_key = KEY,
+                               .flag = GLEX_FLAG_COLL | GLEX_FLAG_COLL_COUNTER |
+                                       GLEX_FLAG_REMOTE_EVT};
+    glex_rdma_req_t get;
+    struct command answer;
+    char back[128];
+
+    pattern(memory, 1 << 20, 31);
+    put.flag |= GLEX_FLAG_COLL | GLEX_FLAG_COLL_COUNTER;
+    ask('c', 2);
+    post_rdma(&put);
+    CHECK(glex_imm_rdma(ep, &imm, NULL) == GLEX_SUCCESS);
+    CHECK(receive(back) == 4 && strcmp(back, "own") == 0);
+    wait_events(1);
+    ask('n', 1);
+    CHECK(receive(&answer) == sizeof(answer) && answer.number == 1);
+    get = rdma(GLEX_RDMA_TYPE_GET, 0, 3 << 20);
+    get.local_mh = scratch_mh;
+    post_rdma(&get);
+    wait_events(1);
+    CHECK(is_pattern(scratch, 1 << 20, 31) && memcmp(scratch + (2 << 20), "immediate", 9) == 0);
+    /* Small ones, whose data goes into the message queue, too. */
+    memory[0] = 'e';
+    put.len = 20;
+    put.flag = GLEX_FLAG_COLL | GLEX_FLAG_COLL_CP_DATA;
+    post_rdma(&put);
+    CHECK(receive(back) == 20 && memcmp(back, memory, 20) == 0);
+}
+
+/* What is refused does not count. */
+static void case_coll_refused(void)
+{
+    glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, 0, 1 << 18);
+    char back[128];
+
+    put.flag |= GLEX_FLAG_COLL | GLEX_FLAG_COLL_COUNTER;
+    put.rmt_key = KEY + 1;
+    ask('c', 1);
+    expect_refused(put, GLEX_ERR_STATUS_MMT);
+    put.rmt_key = KEY;
+    put.rmt_offset = LEN - 100;
+    expect_refused(put, GLEX_ERR_STATUS_ATT);
+    ask('e', 77);
+    CHECK(receive(back) == sizeof(struct command)); /* and nothing before it */
+    send_coll(peer, NULL, 0, GLEX_FLAG_COLL_COUNTER);
+    CHECK(receive(back) == 4);
+}
+
+static void case_coll_reduce(void)
+{
+    union glex_coll_data_loc value;
+    char data[112], back[128];
+    uint32_t i, len;
+
+    ask('r', 3);
+    for (i = 0; i < 3; i++) {
+        value.int64_s.data = (int64_t)1 << (20 * i);
+        value.int64_s.location = i;
+        CHECK(glex_coll_compose_mp_reduce_data(&value, 1, GLEX_COLL_REDUCE_DATA_BITS_64,
+                                               GLEX_COLL_REDUCE_SUM_SIGNED, 3, data, &len) == 0);
+        send_coll(peer, data, len, GLEX_FLAG_COLL_COUNTER | GLEX_FLAG_COLL_CP_SWAP_DATA);
+    }
+    CHECK(receive(back) == len);
+    CHECK(glex_coll_decompose_mp_reduce_data(&value, 1, GLEX_COLL_REDUCE_DATA_BITS_64, back) == 0);
+    CHECK(value.int64_s.data == 1000 + 1 + (1 << 20) + ((int64_t)1 << 40));
+}
+
+/* More than there is room for: they wait, and none is lost or comes twice. */
+static void case_coll_flood(void)
+{
+    struct command answer;
+    char back[128];
+    uint32_t i;
+
+    ask('f', FLOOD);
+    for (i = 0; i < FLOOD; i++) {
+        send_coll(peer, NULL, 0, GLEX_FLAG_COLL_COUNTER);
+    }
+    for (i = 0; i < FLOOD / FLOOD_STEP; i++) {
+        CHECK(receive(back) == sizeof(i) && memcmp(back, &i, sizeof(i)) == 0);
+    }
+    ask('c', 1); /* waits: none is left */
+    ask('e', 78);
+    CHECK(receive(&answer) == sizeof(answer) && answer.number == 78);
+    send_coll(peer, NULL, 0, GLEX_FLAG_COLL_COUNTER);
+    CHECK(receive(back) == 4);
 }
 
 static void case_sleep(void)
@@ -670,6 +869,11 @@ int main(int argc, char **argv)
         {"a full queue loses with an error", case_full_queue},
         {"a full queue without loss", case_no_loss},
         {"fence", case_fence},
+        {"collectives: messages, and what they offer", case_coll_messages},
+        {"collectives: puts", case_coll_puts},
+        {"collectives: what is refused does not count", case_coll_refused},
+        {"collectives: a sum", case_coll_reduce},
+        {"collectives: more control packets than fit", case_coll_flood},
         {"sleeping, by timeout and by descriptor", case_sleep},
         {"a peer that is killed, and its successor", case_death},
         {"peers that are killed in the midst of puts", case_victims},

@@ -126,6 +126,41 @@ static void endpoints_remove(struct glex_endpoint *ep)
     pthread_mutex_unlock(&endpoints_lock);
 }
 
+/* Whether sequences of an endpoint wait for packets of the network. */
+static bool ep_waits_for_net(const struct glex_endpoint *ep)
+{
+    return ep->net != NULL && ep->coll.area != NULL;
+}
+
+/*
+ * Packets for sequences that wait at other endpoints of this process: nobody else takes them from
+ * the network, and a program may poll only the endpoint at which the collective ends. Who has their
+ * locks at the moment does it.
+ */
+static bool endpoints_carry(const struct glex_endpoint *but)
+{
+    struct glex_endpoint *ep;
+    bool found = false;
+
+    if (pthread_mutex_trylock(&endpoints_lock) != 0) {
+        return true;
+    }
+    for (ep = endpoints; ep != NULL; ep = ep->next) {
+        /* One without a lock is for another thread, perhaps. */
+        if (ep == but || !ep->threads.on || pthread_mutex_trylock(&ep->threads.lock) != 0) {
+            continue;
+        }
+        if (ep_waits_for_net(ep)) {
+            found = true;
+            glex_net_progress(ep);
+            glex_coll_idle(ep);
+        }
+        glex_endpoint_unlock(ep);
+    }
+    pthread_mutex_unlock(&endpoints_lock);
+    return found;
+}
+
 /* At exit, send what waits for the network. Not if exit() was called in the middle of a post. */
 static void ep_exit_net(struct glex_endpoint *ep)
 {
@@ -483,6 +518,7 @@ bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint6
     glex_net_progress(ep);
     glex_fault_idle(ep);
     glex_coll_idle(ep);
+    ep->carries_others = ep->net != NULL && endpoints_carry(ep);
     glex_ring_pass_over(rx, pos);
     return glex_ring_stalled(rx, pos, ep->dev->dirfd, &ep->segment);
 }

@@ -232,6 +232,80 @@ glex_ret_t glex_inspect_endpoints(bool (*fn)(const struct glex_inspect_ep *ep, v
     return GLEX_SUCCESS;
 }
 
+static const char *inspect_net_state(uint32_t state)
+{
+    static const char *const names[GLEX_NET_STATES] = {
+        [GLEX_NET_CONNECTING] = "connecting",
+        [GLEX_NET_UP] = "connected",
+        [GLEX_NET_CLOSED] = "closed",
+        [GLEX_NET_REFUSED] = "no such endpoint",
+        [GLEX_NET_UNREACHABLE] = "host unreachable",
+        [GLEX_NET_DENIED] = "key refused",
+        [GLEX_NET_SILENT] = "lost: no answer",
+    };
+
+    return state < GLEX_NET_STATES ? names[state] : "unknown";
+}
+
+static void inspect_peer(const struct glex_net_entry *entry, struct glex_inspect_peer *peer)
+{
+    *peer = (struct glex_inspect_peer){
+        .addr.v = entry->addr,
+        .ip = entry->ip,
+        .to = inspect_net_state(entry->to),
+        .from = inspect_net_state(entry->from),
+        .sent = entry->posted,
+        .open = entry->posted > entry->ended ? entry->posted - entry->ended : 0,
+        .failed = entry->failed,
+        .received = entry->received,
+    };
+}
+
+/* The owner's file may be damaged, or have been replaced since: what does not fit is left out. */
+static void inspect_peers(int fd, bool (*fn)(const struct glex_inspect_peer *peer, void *arg),
+                          void *arg)
+{
+    struct glex_segment_header hdr;
+    struct glex_inspect_peer peer;
+    struct glex_net_entry entry;
+    uint64_t off;
+    uint32_t i;
+
+    if (!inspect_read(fd, &hdr, sizeof(hdr), 0) || hdr.magic != GLEX_SEGMENT_MAGIC ||
+        hdr.version != GLEX_SEGMENT_VERSION) {
+        return;
+    }
+    off = glex_net_off(hdr.mpq_capacity, hdr.eq_capacity);
+    for (i = 0; i < hdr.num_net && i < GLEX_NET_ENTRIES; i++) {
+        if (!inspect_read(fd, &entry, sizeof(entry), off + i * sizeof(entry))) {
+            return;
+        }
+        inspect_peer(&entry, &peer);
+        if (!fn(&peer, arg)) {
+            return;
+        }
+    }
+}
+
+glex_ret_t glex_inspect_peers(const struct glex_inspect_ep *ep,
+                              bool (*fn)(const struct glex_inspect_peer *peer, void *arg),
+                              void *arg)
+{
+    int dirfd = inspect_open(), fd;
+
+    if (dirfd < 0) {
+        return GLEX_SYS_ERR;
+    }
+    fd = openat(dirfd, ep->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    close(dirfd);
+    if (fd < 0) {
+        return GLEX_SYS_ERR;
+    }
+    inspect_peers(fd, fn, arg);
+    close(fd);
+    return GLEX_SUCCESS;
+}
+
 /* A segment's name, or that of the socket beside it. */
 static bool inspect_is_ours(const char *name)
 {

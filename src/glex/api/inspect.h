@@ -63,6 +63,18 @@ struct glex_inspect_ep {
     struct glex_ext_counters counters;
 };
 
+/** A peer of an endpoint on another host. */
+struct glex_inspect_peer {
+    glex_ep_addr_t addr;
+    uint32_t       ip;       /* of its host, in host byte order */
+    const char    *to;       /* state of the connection that requests go by, for people; NULL: none */
+    const char    *from;     /* of the one that its requests come by */
+    uint64_t       sent;     /* requests */
+    uint64_t       open;     /* of them, that have not ended */
+    uint64_t       failed;
+    uint64_t       received; /* its requests that were carried out or refused */
+};
+
 /** What is known of the fabric without asking anybody on it. */
 void glex_inspect_fabric(struct glex_inspect_fabric *fabric);
 
@@ -76,6 +88,12 @@ glex_ret_t glex_inspect_device(uint32_t id, struct glex_device_attr *attr,
  */
 glex_ret_t glex_inspect_endpoints(bool (*fn)(const struct glex_inspect_ep *ep, void *arg),
                                   void *arg);
+
+/** Call `fn` for every peer of an endpoint on other hosts until it returns false. What is damaged is
+ *  left out. Errors: SYS_ERR (the endpoint is gone). */
+glex_ret_t glex_inspect_peers(const struct glex_inspect_ep *ep,
+                              bool (*fn)(const struct glex_inspect_peer *peer, void *arg),
+                              void *arg);
 
 /** Call `fn` for every file in the fabric's directory that is not libglex's. Errors: SYS_ERR. */
 glex_ret_t glex_inspect_others(bool (*fn)(const char *name, void *arg), void *arg);

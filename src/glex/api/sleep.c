@@ -22,6 +22,13 @@
  * the publication and the wake-up, or had no memory for a datagram.
  */
 #define SLEEP_RECHECK_NS 200000000l
+/* And so often where other endpoints of its process wait for it: see endpoints_carry(). */
+#define SLEEP_OTHERS_NS  1000000l
+
+static long sleep_recheck_ns(const struct glex_endpoint *ep)
+{
+    return ep->carries_others ? SLEEP_OTHERS_NS : SLEEP_RECHECK_NS;
+}
 
 /* ---- calls that wait ------------------------------------------------------------------------- */
 
@@ -98,7 +105,7 @@ static glex_ret_t sleep_until(struct glex_endpoint *ep, struct glex_ring_rx *rx,
         armed = false;
     }
     if (armed) {
-        left = sleep_time(deadline, SLEEP_RECHECK_NS);
+        left = sleep_time(deadline, sleep_recheck_ns(ep));
     } else {
         /* Claimed, and still not published after a spin: its producer was stopped or killed. Or
          * another thread sleeps. */
@@ -189,7 +196,7 @@ static glex_ret_t sleep_open_event(struct glex_endpoint *ep)
 /* A program is about to sleep on ep->event_fd: let it become readable after a while. */
 static glex_ret_t sleep_start_timer(struct glex_endpoint *ep)
 {
-    const struct itimerspec time = {.it_value = {0, SLEEP_RECHECK_NS}};
+    const struct itimerspec time = {.it_value = {0, sleep_recheck_ns(ep)}};
 
     /* Setting it also takes back an expiry that nobody has looked at. */
     if (timerfd_settime(ep->timer_fd, 0, &time, NULL) != 0) {

@@ -59,12 +59,13 @@ static glex_ret_t coll_take_data(struct glex_coll_desc *desc, const void *data)
 
 /* ---- error requests -------------------------------------------------------------------------- */
 
-static void coll_error(struct glex_endpoint *ep, struct glex_coll_desc *desc, int status)
+void glex_coll_error(struct glex_endpoint *ep, const struct glex_coll_desc *desc, int status)
 {
     glex_ep_addr_t dst = {.v = desc->dst};
 
     if (desc->kind == GLEX_COLL_MP) {
-        glex_imm_mp_req_t req = {.rmt_ep_addr = dst, .data = desc->data, .len = desc->len};
+        glex_imm_mp_req_t req = {.rmt_ep_addr = dst, .data = (void *)(uintptr_t)desc->data,
+                                 .len = desc->len};
 
         glex_error_mp(ep, status, &req);
     } else if (desc->kind == GLEX_COLL_IMM_PUT) {
@@ -109,7 +110,7 @@ static void coll_reap_one(struct glex_endpoint *ep, const struct glex_coll_desc 
     if (desc.len > GLEX_MP_DATA_LEN && desc.kind != GLEX_COLL_PUT) {
         desc.len = 0;
     }
-    coll_error(ep, &desc, status);
+    glex_coll_error(ep, &desc, status);
 }
 
 void glex_coll_reap(struct glex_endpoint *ep)
@@ -185,6 +186,7 @@ static glex_ret_t coll_send_now(struct glex_endpoint *ep, struct glex_coll_desc 
         .work = &work,
         .ep = ep,
         .owner = self,
+        .src = ep->addr,
         .desc = desc,
         .step_p = &step,
     };
@@ -208,7 +210,8 @@ static glex_ret_t coll_send_now(struct glex_endpoint *ep, struct glex_coll_desc 
     if (slot != NULL) {
         slot->event.cookie_0 = desc->local_evt.cookie_0;
         slot->event.cookie_1 = desc->local_evt.cookie_1;
-        glex_ring_publish(&slot->ctrl, tail, status == GLEX_REQ_DONE ? 0 : GLEX_CTRL_LEN_SKIP);
+        glex_ring_publish(&slot->ctrl, tail,
+                          status == GLEX_REQ_DONE && !send.remote ? 0 : GLEX_CTRL_LEN_SKIP);
     }
     glex_coll_run(&work);
     if (status == GLEX_REQ_BUSY) {
@@ -217,7 +220,7 @@ static glex_ret_t coll_send_now(struct glex_endpoint *ep, struct glex_coll_desc 
     if (status == GLEX_REQ_DONE) {
         GLEX_COUNT(ep, coll_tx, 1);
     } else {
-        coll_error(ep, desc, status);
+        glex_coll_error(ep, desc, status);
     }
     return GLEX_SUCCESS;
 }

@@ -41,6 +41,11 @@
  * poll thousands of times. */
 #define GLEX_COLL_PATIENCE 32u
 
+/* What of a request the endpoint that it is sent to has to do. */
+#define GLEX_COLL_AT_TARGET                                                                       \
+    (GLEX_FLAG_COLL_COUNTER | GLEX_FLAG_COLL_CP_DATA | GLEX_FLAG_COLL_CP_SWAP_DATA |              \
+     GLEX_FLAG_COLL_CP_SWAP_ADDR)
+
 /** The areas that a library call has still to look at. */
 struct glex_coll_work {
     struct glex_endpoint *ep; /* who looks */
@@ -53,10 +58,13 @@ struct glex_coll_send {
     struct glex_coll_work *work;
     struct glex_endpoint  *ep;    /* who carries it out */
     struct glex_peer      *owner; /* whose request it is; may be `ep` itself */
+    uint64_t               src;   /* address of the endpoint that posted it: the owner's, but for
+                                     requests that came over the network */
     struct glex_coll_desc *desc;  /* a private copy, checked, with what CPs offered */
     uint64_t              *step_p; /* where it is noted how far it is */
     uint64_t               step;
-    bool                   queued; /* in a DQ: may be continued later */
+    bool                   queued; /* may be continued later */
+    bool                   remote; /* the network ends it: its local event comes then */
     uint64_t               set[GLEX_COLL_SET_MAX_NUM];
     uint32_t               num_set; /* 0: to desc->dst */
 };
@@ -71,6 +79,9 @@ glex_ret_t glex_coll_post_rdma(struct glex_endpoint *ep, const glex_rdma_req_t *
 /** Error requests of descriptors that others carried out. */
 void glex_coll_reap(struct glex_endpoint *ep);
 
+/** The error request of a descriptor. */
+void glex_coll_error(struct glex_endpoint *ep, const struct glex_coll_desc *desc, int status);
+
 /** Polls found nothing: carry on what others could not, and replace an agent that died. */
 void glex_coll_idle(struct glex_endpoint *ep);
 
@@ -82,7 +93,8 @@ bool glex_coll_is_pending(const struct glex_endpoint *ep);
 /** Have storage for a peer's area, and its views set up. GLEX_REQ_DONE or a status. */
 int glex_coll_enable(struct glex_endpoint *ep, struct glex_peer *peer);
 
-/** Something was put into a peer's area: this call is to look at it. */
+/** Something was put into a peer's area: this call is to look at it. `work` NULL: the area's owner
+ *  is, at its next idle poll. */
 void glex_coll_notify(struct glex_coll_work *work, struct glex_peer *peer);
 
 /** Look at all areas of the list, and at those that are notified meanwhile. */
@@ -96,6 +108,16 @@ uint64_t glex_coll_missing(struct glex_coll *area);
 /** Carry it out, from the step on. GLEX_REQ_DONE, GLEX_REQ_BUSY and GLEX_COLL_OWNER (to be
  *  continued), or the status of an error request. */
 int glex_coll_send(struct glex_coll_send *send);
+
+/**
+ * Carry out a request that came over the network, at its target `ep`. The memory of GLEX_COLL_PUT is
+ * written already.
+ * @param desc    Its flags are of GLEX_COLL_AT_TARGET and REMOTE_EVT, NO_LOSS.
+ * @param step_p  0 at the first call; where it returns GLEX_REQ_BUSY the next call goes on from it.
+ * @return GLEX_REQ_DONE, GLEX_REQ_BUSY, or the status of an error request.
+ */
+int glex_coll_receive(struct glex_endpoint *ep, uint64_t src, struct glex_coll_desc *desc,
+                      uint64_t *step_p);
 
 /* ---- data: coll_data.c ----------------------------------------------------------------------- */
 

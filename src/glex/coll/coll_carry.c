@@ -76,7 +76,7 @@ void glex_coll_notify(struct glex_coll_work *work, struct glex_peer *peer)
 {
     /* seq_cst, and so is the load of `agent` in carry_claim(): see coll.h */
     __atomic_store_n(&peer->coll.area->pending, 1, __ATOMIC_SEQ_CST);
-    if (peer->coll.busy) {
+    if (work == NULL || peer->coll.busy) {
         return; /* it will be looked at, or is, and again before it is left */
     }
     peer->coll.busy = true;
@@ -310,6 +310,7 @@ static int carry_desc(struct glex_coll_work *work, struct glex_peer *owner, uint
         .work = work,
         .ep = work->ep,
         .owner = owner,
+        .src = owner->addr,
         .desc = desc,
         .step_p = &area->step,
         .queued = true,

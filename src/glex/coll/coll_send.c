@@ -260,7 +260,7 @@ static int send_mp(struct glex_coll_send *send, struct glex_peer *dst, uint32_t 
         return glex_shm_refused(send->ep, dst, ret, flag, GLEX_ERR_STATUS_DEST_MPQ_FULL);
     }
     send_note_publish(send, stage, tail);
-    glex_shm_fill_mp(glex_ring_tx_slot(&dst->mpq, tail), tail, send->owner->addr, data, desc->len);
+    glex_shm_fill_mp(glex_ring_tx_slot(&dst->mpq, tail), tail, send->src, data, desc->len);
     send_wake(send->ep, dst, tail);
     send_note_stage(send, stage + 1);
     return GLEX_REQ_DONE;
@@ -326,7 +326,7 @@ static int send_visible(struct glex_coll_send *send, struct glex_peer *dst, uint
         glex_ring_publish(&slot->ctrl, tail, GLEX_CTRL_LEN_SKIP);
         return status;
     }
-    slot->src = send->owner->addr;
+    slot->src = send->src;
     glex_copy_small(slot->data, data, send_cp_len(send->desc) & GLEX_COLL_CP_LEN);
     send_note_publish(send, base + SEND_CP, tail);
     glex_ring_publish(&slot->ctrl, tail, send_cp_len(send->desc));
@@ -369,6 +369,35 @@ static int send_to_peer(struct glex_coll_send *send, struct glex_peer *dst, uint
     return status;
 }
 
+static bool send_is_remote(const struct glex_coll_send *send, uint64_t addr)
+{
+    const glex_ep_addr_t ep_addr = {.v = addr};
+    const struct glex_link *link = glex_peer_link(send->ep->dev, ep_addr.nic_id);
+
+    return link != NULL && link->is_remote;
+}
+
+/* To another host: what the target has to do travels as one request, and ends as all such do. */
+static int send_to_host(struct glex_coll_send *send, struct glex_peer *dst)
+{
+    struct glex_coll_desc desc = *send->desc;
+    char *local = NULL;
+    int status;
+
+    desc.dst = dst->addr;
+    if (desc.kind == GLEX_COLL_PUT && desc.len != 0) {
+        status = send_source(send, 0, desc.len, &local, NULL);
+        if (status != GLEX_REQ_DONE) {
+            return status;
+        }
+        if (desc.flag & GLEX_COLL_WITH_DATA) {
+            memcpy(desc.data, local, desc.len);
+        }
+    }
+    send->remote = true;
+    return dst->link->coll(send->ep, dst, &desc, local);
+}
+
 /* A peer that is gone may have been replaced: look once more. One that is in the list of work, or
  * whose work this is, is needed there. */
 static int send_to(struct glex_coll_send *send, uint64_t addr, uint32_t base)
@@ -376,15 +405,15 @@ static int send_to(struct glex_coll_send *send, uint64_t addr, uint32_t base)
     struct glex_peer *dst;
     int status, tries;
 
+    if (!send->owner->is_self && send_is_remote(send, addr)) {
+        return GLEX_COLL_OWNER; /* it has the connections, and hears how the request ends */
+    }
     for (tries = 0; tries < 2; tries++) {
         dst = glex_endpoint_peer(send->ep, addr & 0xffffffff0000ffffull, &status);
         if (dst == NULL) {
             return status;
         }
-        if (dst->link->is_remote) {
-            return GLEX_ERR_STATUS_FORMAT; /* collectives stay on their host */
-        }
-        status = send_to_peer(send, dst, base);
+        status = dst->link->is_remote ? send_to_host(send, dst) : send_to_peer(send, dst, base);
         if (status != GLEX_REQ_PEER_GONE || dst->is_self || dst->coll.busy) {
             break;
         }
@@ -400,7 +429,7 @@ static int send_local_event(struct glex_coll_send *send)
     enum glex_ring_ret ret;
     uint64_t tail;
 
-    if (!send->queued || !(send->desc->flag & GLEX_FLAG_LOCAL_EVT) ||
+    if (!send->queued || send->remote || !(send->desc->flag & GLEX_FLAG_LOCAL_EVT) ||
         !send_is_due(send, SEND_STAGE_LOCAL, &owner->eq)) {
         return GLEX_REQ_DONE;
     }
@@ -434,4 +463,31 @@ int glex_coll_send(struct glex_coll_send *send)
         send_note_stage(send, base + SEND_STAGES);
     }
     return first == GLEX_REQ_DONE ? send_local_event(send) : first;
+}
+
+int glex_coll_receive(struct glex_endpoint *ep, uint64_t src, struct glex_coll_desc *desc,
+                      uint64_t *step_p)
+{
+    int status = GLEX_REQ_DONE;
+    struct glex_coll_send send = {
+        .ep = ep,
+        .owner = glex_endpoint_peer(ep, ep->addr, &status),
+        .src = src,
+        .desc = desc,
+        .step_p = step_p,
+        .step = *step_p,
+        .queued = true,
+    };
+
+    if (send.owner == NULL) {
+        return status;
+    }
+    desc->dst = ep->addr;
+    if (desc->kind == GLEX_COLL_PUT) {
+        desc->kind = GLEX_COLL_IMM_PUT; /* its source is not here */
+        if (*step_p == 0) {
+            send.step = GLEX_COLL_STEP(0, SEND_STAGE_FIRST + SEND_EVENT);
+        }
+    }
+    return glex_coll_send(&send);
 }

@@ -72,6 +72,8 @@ struct glex_endpoint {
     int                        wake_fd;  /* to wake peers with, or -1 */
     uint64_t                   wake_incarnation; /* whom wake_fd is connected to; 0: nobody */
     bool                       forked;   /* inherited: belongs to the parent */
+    bool                       carries_others; /* looks after other endpoints of the process: sleeps
+                                                  are short */
     uint64_t                   pid_space; /* that our pid belongs to */
     struct glex_endpoint_coll  coll;
     struct glex_threads        threads;

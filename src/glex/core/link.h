@@ -7,6 +7,7 @@
 
 #include "base/common.h"
 
+struct glex_coll_desc;
 struct glex_endpoint;
 struct glex_nic;
 struct glex_peer;
@@ -42,6 +43,11 @@ struct glex_link {
                  const glex_imm_rdma_req_t *req);
     int (*rdma)(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
                 char *local);
+
+    /** A collective request, only of links to other hosts: what its target has to do of it. `local`:
+     *  the source of an RDMA put; data of COLL_CP_DATA and the like is in `desc`. NULL elsewhere. */
+    int (*coll)(struct glex_endpoint *ep, struct glex_peer *peer,
+                const struct glex_coll_desc *desc, char *local);
 };
 
 #endif

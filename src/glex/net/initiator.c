@@ -2,6 +2,7 @@
  * Peers of other hosts: requests are kept until they have ended.
  */
 #include "base/log.h"
+#include "coll/coll.h"
 #include "net/internal.h"
 
 #include <arpa/inet.h>
@@ -41,17 +42,26 @@ static bool net_local_event(struct glex_endpoint *ep, const glex_event_t *event)
     return true;
 }
 
+/* Which of its `req` a request has. */
+static bool net_is_mp(const struct net_request *request)
+{
+    return request->op == NET_OP_MP ||
+           (request->op == NET_OP_COLL && !(request->coll & (NET_COLL_IMM_PUT | NET_COLL_PUT)));
+}
+
+static bool net_is_rdma(const struct net_request *request)
+{
+    return request->op == NET_OP_PUT || request->op == NET_OP_GET ||
+           (request->op == NET_OP_COLL && (request->coll & NET_COLL_PUT));
+}
+
 static void net_request_failed(struct glex_endpoint *ep, const struct net_request *request)
 {
-    switch (request->op) {
-    case NET_OP_MP:
+    if (net_is_mp(request)) {
         glex_error_mp(ep, request->status, &request->req.mp);
-        break;
-    case NET_OP_PUT:
-    case NET_OP_GET:
+    } else if (net_is_rdma(request)) {
         glex_error_rdma(ep, request->status, &request->req.rdma);
-        break;
-    default:
+    } else {
         glex_error_imm_rdma(ep, request->status, &request->req.imm);
     }
 }
@@ -59,13 +69,11 @@ static void net_request_failed(struct glex_endpoint *ep, const struct net_reques
 /* False: its event finds no room now. */
 static bool net_request_end(struct glex_endpoint *ep, const struct net_request *request)
 {
-    bool rdma = request->op == NET_OP_PUT || request->op == NET_OP_GET;
-
     if (request->status != GLEX_REQ_DONE) {
         net_request_failed(ep, request);
         return true;
     }
-    return !rdma || !(request->req.rdma.flag & GLEX_FLAG_LOCAL_EVT) ||
+    return !net_is_rdma(request) || !(request->req.rdma.flag & GLEX_FLAG_LOCAL_EVT) ||
            net_local_event(ep, &request->req.rdma.local_evt);
 }
 
@@ -73,6 +81,7 @@ static bool net_request_end(struct glex_endpoint *ep, const struct net_request *
 static void net_peer_finish(struct net_peer *peer)
 {
     const struct net_request *request;
+    struct glex_net_entry *entry = peer->side.entry;
 
     while (peer->head != peer->acked) {
         request = net_request(peer, peer->head);
@@ -83,6 +92,8 @@ static void net_peer_finish(struct net_peer *peer)
             net_side_list(&peer->side);
             return;
         }
+        NET_ENTRY_ADD(entry, ended, 1);
+        NET_ENTRY_ADD(entry, failed, request->status != GLEX_REQ_DONE);
         peer->head++;
         peer->side.ep->net->pending--;
     }
@@ -135,6 +146,7 @@ void net_peer_end(struct net_peer *peer, enum glex_net_end why)
     if (why == GLEX_NET_END_SILENT || why == GLEX_NET_END_UNREACHABLE) {
         net_say_silent(peer, why);
     }
+    NET_ENTRY_SET(peer->side.entry, to, GLEX_NET_CLOSED + (uint32_t)why);
     peer->side.ended = true;
     peer->side.conn = NULL;
     for (i = peer->head; i != peer->tail; i++) {
@@ -156,22 +168,28 @@ static bool net_has_window(const struct net_peer *peer)
            NET_WINDOW_BYTES;
 }
 
+static void net_fill_imm(const struct net_request *request, struct net_record *record)
+{
+    const glex_imm_rdma_req_t *imm = &request->req.imm;
+
+    record->key = imm->rmt_key;
+    record->offset = imm->rmt_offset;
+    record->mh = imm->rmt_mh.v;
+    record->total = imm->len;
+    record->cookie[0] = imm->rmt_evt.cookie_0;
+    record->cookie[1] = imm->rmt_evt.cookie_1;
+}
+
 /* A request with its data in one record. */
 static bool net_put_immediate(struct net_peer *peer, const struct net_request *request)
 {
-    const glex_imm_rdma_req_t *imm = &request->req.imm;
     bool mp = request->op == NET_OP_MP;
     struct net_record record = {.op = request->op, .flags = request->flags};
     char *at;
 
-    record.len = mp ? request->req.mp.len : imm->len;
+    record.len = mp ? request->req.mp.len : request->req.imm.len;
     if (!mp) {
-        record.key = imm->rmt_key;
-        record.offset = imm->rmt_offset;
-        record.mh = imm->rmt_mh.v;
-        record.total = imm->len;
-        record.cookie[0] = imm->rmt_evt.cookie_0;
-        record.cookie[1] = imm->rmt_evt.cookie_1;
+        net_fill_imm(request, &record);
     }
     at = net_side_room(&peer->side, net_header_size(record.op) + net_padded(record.len));
     if (at == NULL) {
@@ -186,7 +204,7 @@ static void net_fill_rdma(const struct net_request *request, struct net_record *
 {
     const glex_rdma_req_t *req = &request->req.rdma;
 
-    *record = (struct net_record){.op = request->op,
+    *record = (struct net_record){.op = request->op == NET_OP_GET ? NET_OP_GET : NET_OP_PUT,
                                   .flags = request->flags,
                                   .key = req->rmt_key,
                                   .offset = req->rmt_offset,
@@ -195,10 +213,11 @@ static void net_fill_rdma(const struct net_request *request, struct net_record *
                                   .cookie = {req->rmt_evt.cookie_0, req->rmt_evt.cookie_1}};
 }
 
-/* Another piece of a put, the last one if all fits. */
+/* Another piece of a put, the last one if all fits; of a collective one NET_OP_COLL is the last. */
 static bool net_put_piece(struct net_peer *peer, struct net_request *request)
 {
     uint32_t left = request->req.rdma.len - request->pos;
+    uint8_t last = request->op == NET_OP_PUT ? NET_FLAG_LAST : 0;
     size_t gather = peer->side.ep->net->module->gather(peer->side.ep->net->engine);
     struct net_record record;
     ssize_t len;
@@ -207,12 +226,12 @@ static bool net_put_piece(struct net_peer *peer, struct net_request *request)
     record.pos = request->pos;
     /* A record says whether it is the last before it is known how much of the data fits. */
     if (left >= NET_GATHER_MIN && gather != 0) {
-        record.flags |= left <= gather ? NET_FLAG_LAST : 0;
+        record.flags |= left <= gather ? last : 0;
     } else {
         if (left > GLEX_NET_FRAME_MAX / 2) {
             left = GLEX_NET_FRAME_MAX / 2;
         } else {
-            record.flags |= NET_FLAG_LAST;
+            record.flags |= last;
         }
         /* It fits an empty frame: this one goes first if it does not fit this one. */
         if (peer->side.frame != NULL &&
@@ -242,6 +261,41 @@ static bool net_put_get(struct net_peer *peer, const struct net_request *request
     return true;
 }
 
+/* A collective request: of an RDMA put a piece of its data, else what the target has to do. */
+static bool net_put_coll(struct net_peer *peer, struct net_request *request)
+{
+    struct net_record record = {.op = NET_OP_COLL};
+    uint32_t len = net_is_mp(request)     ? request->req.mp.len
+                   : net_is_rdma(request) ? request->data_len
+                                          : request->req.imm.len;
+    char *at;
+
+    if (net_is_rdma(request) && !request->placed) {
+        if (!net_put_piece(peer, request)) {
+            return false;
+        }
+        request->placed = request->pos == request->req.rdma.len;
+        return true;
+    }
+    at = net_side_room(&peer->side, sizeof(record) + net_padded(len));
+    if (at == NULL) {
+        return false;
+    }
+    if (net_is_rdma(request)) {
+        net_fill_rdma(request, &record);
+    } else if (!net_is_mp(request)) {
+        net_fill_imm(request, &record);
+    }
+    record.op = NET_OP_COLL;
+    record.flags = request->flags;
+    record.status = request->coll;
+    record.len = len;
+    memcpy(at, &record, sizeof(record));
+    glex_copy_small(at + sizeof(record), request->data, len);
+    peer->wire++;
+    return true;
+}
+
 /* Put the next request, or a piece of it, into a frame. False: not now. */
 static bool net_put_next(struct net_peer *peer)
 {
@@ -259,6 +313,8 @@ static bool net_put_next(struct net_peer *peer)
             return false;
         }
         break;
+    case NET_OP_COLL:
+        return net_put_coll(peer, request);
     default:
         if (!net_put_immediate(peer, request)) {
             return false;
@@ -393,6 +449,8 @@ static int net_post(struct glex_endpoint *ep, struct net_peer *peer, uint8_t op,
     request->done = false;
     request->status = GLEX_REQ_DONE;
     request->pos = 0;
+    request->placed = false;
+    request->coll = 0;
     *request_p = request;
     return GLEX_REQ_DONE;
 }
@@ -402,6 +460,7 @@ static int net_posted(struct glex_endpoint *ep, struct net_peer *peer)
     peer->tail++;
     ep->net->pending++;
     GLEX_COUNT(ep, net_tx, 1);
+    NET_ENTRY_ADD(peer->side.entry, posted, 1);
     /* A reply may come soon: look for it often, and more seldom the longer there is none. */
     ep->net->misses = 0;
     if (!ep->threads.on) { /* else another thread may be polling, and looks soon anyway */
@@ -468,6 +527,64 @@ static int net_rdma(struct glex_endpoint *ep, struct glex_peer *base, const glex
     return net_posted(ep, net_peer(base));
 }
 
+static uint16_t net_coll_bits(const struct glex_coll_desc *desc)
+{
+    return (uint16_t)(((desc->flag & GLEX_FLAG_COLL_COUNTER) ? NET_COLL_COUNTER : 0) |
+                      ((desc->flag & GLEX_FLAG_COLL_CP_DATA) ? NET_COLL_CP_DATA : 0) |
+                      ((desc->flag & GLEX_FLAG_COLL_CP_SWAP_DATA) ? NET_COLL_CP_SWAP_DATA : 0) |
+                      ((desc->flag & GLEX_FLAG_COLL_CP_SWAP_ADDR) ? NET_COLL_CP_SWAP_ADDR : 0) |
+                      (desc->kind == GLEX_COLL_PUT       ? NET_COLL_PUT
+                       : desc->kind == GLEX_COLL_IMM_PUT ? NET_COLL_IMM_PUT
+                                                         : 0));
+}
+
+static void net_coll_fill(struct net_request *request, const struct glex_coll_desc *desc)
+{
+    const glex_ep_addr_t to = {.v = desc->dst};
+    const glex_mem_handle_t mh = {.v = desc->rmt_mh};
+
+    if (desc->kind == GLEX_COLL_MP) {
+        request->req.mp = (glex_imm_mp_req_t){
+            .rmt_ep_addr = to, .data = request->data, .len = desc->len, .flag = desc->flag};
+    } else if (desc->kind == GLEX_COLL_IMM_PUT) {
+        request->req.imm = (glex_imm_rdma_req_t){.rmt_ep_addr = to,
+                                                 .len = desc->len,
+                                                 .rmt_mh = mh,
+                                                 .rmt_offset = desc->rmt_offset,
+                                                 .rmt_evt = desc->rmt_evt,
+                                                 .rmt_key = desc->rmt_key,
+                                                 .flag = desc->flag};
+    } else {
+        request->req.rdma = (glex_rdma_req_t){.rmt_ep_addr = to,
+                                              .len = desc->len,
+                                              .rmt_mh = mh,
+                                              .rmt_offset = desc->rmt_offset,
+                                              .type = GLEX_RDMA_TYPE_PUT,
+                                              .local_evt = desc->local_evt,
+                                              .rmt_evt = desc->rmt_evt,
+                                              .rmt_key = desc->rmt_key,
+                                              .flag = desc->flag};
+    }
+}
+
+static int net_coll(struct glex_endpoint *ep, struct glex_peer *base,
+                    const struct glex_coll_desc *desc, char *local)
+{
+    bool data = desc->kind != GLEX_COLL_PUT || (desc->flag & GLEX_COLL_WITH_DATA);
+    struct net_request *request;
+    int status = net_post(ep, net_peer(base), NET_OP_COLL, desc->flag, &request);
+
+    if (status != GLEX_REQ_DONE) {
+        return status;
+    }
+    request->coll = net_coll_bits(desc);
+    request->local = local != NULL ? local : (char *)request->data;
+    request->data_len = data ? (uint8_t)desc->len : 0;
+    glex_copy_small(request->data, desc->data, request->data_len);
+    net_coll_fill(request, desc);
+    return net_posted(ep, net_peer(base));
+}
+
 /* ---- peers ----------------------------------------------------------------------------------- */
 
 static struct glex_peer *net_peer_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p)
@@ -501,6 +618,8 @@ static struct glex_peer *net_peer_attach(struct glex_endpoint *ep, uint64_t addr
         free(peer);
         return NULL;
     }
+    peer->side.entry = net_entry(ep, addr);
+    NET_ENTRY_SET(peer->side.entry, to, GLEX_NET_CONNECTING);
     return &peer->base;
 }
 
@@ -517,6 +636,8 @@ static void net_detach(struct glex_endpoint *ep, struct glex_peer *base)
     /* Carried out by one that ended since, but their events found no room. */
     while (peer->head != peer->tail) {
         net_request(peer, peer->head)->status = GLEX_ERR_STATUS_DEST_EQ_FULL;
+        NET_ENTRY_ADD(peer->side.entry, ended, 1);
+        NET_ENTRY_ADD(peer->side.entry, failed, 1);
         net_request_failed(ep, net_request(peer, peer->head++));
     }
     net_side_cleanup(&peer->side);
@@ -546,4 +667,5 @@ const struct glex_link glex_net_link = {
     .imm_put = net_imm_put,
     .event = net_event,
     .rdma = net_rdma,
+    .coll = net_coll,
 };

@@ -27,6 +27,7 @@
 struct net_side {
     struct glex_endpoint *ep;
     struct glex_net_conn *conn;
+    struct glex_net_entry *entry; /* what glex_info shows */
     struct net_side      *next; /* in the list of those with something to do */
     bool                  listed;
     bool                  is_source;
@@ -45,7 +46,10 @@ struct net_request {
     uint8_t  op;
     uint8_t  flags;
     bool     done;    /* of a get: all its data came, or it was refused */
+    bool     placed;  /* of NET_OP_COLL: its pieces are on the wire */
     int16_t  status;  /* GLEX_REQ_DONE, or an enum glex_err_req_status */
+    uint16_t coll;    /* of NET_OP_COLL: enum net_coll */
+    uint8_t  data_len; /* of an RDMA put's: bytes of `data` */
     uint32_t pos;     /* bytes of a put on the wire, of a get that came */
     char    *local;
     union {
@@ -92,6 +96,7 @@ struct net_source {
     uint32_t          told_requests;
     uint64_t          bytes, told_bytes; /* of frames that were taken */
     int               put_status; /* of the put whose pieces are coming */
+    uint64_t          coll_step;  /* how far a collective request is that waits for room */
     struct net_held  *held, **held_end;
     struct net_reply *replies; /* NET_REPLIES of them */
     uint32_t          reply_head, reply_tail;
@@ -106,7 +111,18 @@ struct glex_net {
     uint32_t                      misses;  /* turns in a row that brought nothing */
     bool                          busy;    /* in progress() */
     bool                          warned;  /* of a host that does not answer */
+    struct glex_net_entry        *entries; /* in the segment */
+    uint32_t                      num_entries, entries_ready; /* used; with storage */
+    struct glex_net_entry         nowhere; /* of peers that find no place there */
 };
+
+/** The entry of a peer: one for its address as long as we live. */
+struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr);
+
+/** Only their owner writes them, and others look at them: a plain store that is never torn. */
+#define NET_ENTRY_SET(entry, name, value) \
+    __atomic_store_n(&(entry)->name, (value), __ATOMIC_RELAXED)
+#define NET_ENTRY_ADD(entry, name, n) NET_ENTRY_SET(entry, name, (entry)->name + (n))
 
 /** Have a side looked at by the next progress(). */
 void net_side_list(struct net_side *side);
@@ -140,7 +156,7 @@ void net_peer_end(struct net_peer *peer, enum glex_net_end why);
 
 /* target.c */
 struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn *conn);
-void net_source_free(struct net_source *source);
+void net_source_free(struct net_source *source, enum glex_net_end why);
 void net_source_go_on(struct net_source *source, bool idle);
 void net_source_receive(struct net_source *source, const struct glex_net_frame *frame, size_t len);
 

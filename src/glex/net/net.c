@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "net/internal.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 
@@ -16,6 +17,57 @@
 #define NET_MAX_LEVEL   12u /* 4096 polls */
 /* How long a flush waits for acknowledgements once all is with the network. */
 #define NET_FLUSH_ACK_NS 1000000000ull
+
+/* ---- what others see of peers ----------------------------------------------------------------- */
+
+static bool net_grow_entries(struct glex_endpoint *ep)
+{
+    struct glex_segment *seg = &ep->segment;
+    struct glex_net *net = ep->net;
+    uint64_t off = glex_net_off(seg->mpq_capacity, seg->eq_capacity);
+    int fd, err;
+
+    if (net->num_entries == GLEX_NET_ENTRIES) {
+        return false;
+    }
+    fd = glex_segment_reopen(ep->dev->dirfd, seg);
+    err = fd < 0 ? errno : glex_segment_reserve(fd, 0, off + net->entries_ready *
+                                                sizeof(struct glex_net_entry), GLEX_NET_STEP_SIZE);
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (err != 0) {
+        glex_warn("no room to show more than %u peers of other hosts: %s", net->num_entries,
+                  strerror(err));
+        return false;
+    }
+    net->entries = (struct glex_net_entry *)((char *)seg->hdr + off);
+    net->entries_ready += GLEX_NET_ENTRY_STEP;
+    return true;
+}
+
+struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr)
+{
+    const glex_ep_addr_t ep_addr = {.v = addr};
+    struct glex_net *net = ep->net;
+    struct glex_net_entry *entry;
+    uint32_t i;
+
+    for (i = 0; i < net->num_entries; i++) {
+        if (net->entries[i].addr == addr) {
+            return &net->entries[i];
+        }
+    }
+    if (net->num_entries == net->entries_ready && !net_grow_entries(ep)) {
+        return &net->nowhere;
+    }
+    entry = &net->entries[net->num_entries++];
+    entry->addr = addr;
+    entry->ip = glex_net_ip(&ep->dev->net, ep_addr.nic_id);
+    /* release: who sees the number sees the entry's address */
+    __atomic_store_n(&ep->segment.hdr->num_net, net->num_entries, __ATOMIC_RELEASE);
+    return entry;
+}
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
@@ -189,6 +241,7 @@ static void net_on_up(void *user)
     struct net_side *side = user;
 
     side->was_up = true;
+    NET_ENTRY_SET(side->entry, to, GLEX_NET_UP);
     GLEX_COUNT(side->ep, net_peers, 1);
     net_side_list(side);
 }
@@ -215,7 +268,7 @@ static void net_on_end(void *user, enum glex_net_end why)
 
     if (side->is_source) {
         side->conn = NULL;
-        net_source_free((struct net_source *)side);
+        net_source_free((struct net_source *)side, why);
     } else {
         net_peer_end(net_peer_of(side), why);
     }
@@ -408,7 +461,7 @@ void glex_net_cleanup(struct glex_endpoint *ep)
         return;
     }
     while (ep->net->sources != NULL) {
-        net_source_free(ep->net->sources);
+        net_source_free(ep->net->sources, GLEX_NET_END_CLOSED);
     }
     ep->net->module->close(ep->net->engine);
     free(ep->net);

@@ -3,6 +3,7 @@
  * memory, in the order of its coming.
  */
 #include "base/log.h"
+#include "coll/coll.h"
 #include "net/internal.h"
 
 #include <stdlib.h>
@@ -27,6 +28,8 @@ struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn
         return NULL;
     }
     source->side.ep = ep;
+    source->side.entry = net_entry(ep, conn->addr);
+    NET_ENTRY_SET(source->side.entry, from, GLEX_NET_UP);
     source->side.conn = conn;
     source->side.is_source = true;
     source->held_end = &source->held;
@@ -41,9 +44,11 @@ struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn
     return source;
 }
 
-void net_source_free(struct net_source *source)
+void net_source_free(struct net_source *source, enum glex_net_end why)
 {
     struct net_held *held;
+
+    NET_ENTRY_SET(source->side.entry, from, GLEX_NET_CLOSED + (uint32_t)why);
 
     while ((held = source->held) != NULL) {
         source->held = held->next;
@@ -207,6 +212,50 @@ static int net_on_get(struct net_source *source, struct glex_peer *self,
     return GLEX_REQ_DONE;
 }
 
+static int32_t net_coll_flags(const struct net_record *record)
+{
+    const uint16_t bits = record->status;
+
+    return net_request_flags(record) | ((bits & NET_COLL_COUNTER) ? GLEX_FLAG_COLL_COUNTER : 0) |
+           ((bits & NET_COLL_CP_DATA) ? GLEX_FLAG_COLL_CP_DATA : 0) |
+           ((bits & NET_COLL_CP_SWAP_DATA) ? GLEX_FLAG_COLL_CP_SWAP_DATA : 0) |
+           ((bits & NET_COLL_CP_SWAP_ADDR) ? GLEX_FLAG_COLL_CP_SWAP_ADDR : 0);
+}
+
+/* A collective request. What it counts for is carried on by our next idle poll, as if a neighbour
+ * had brought it: here we are in the midst of the network's turn. */
+static int net_on_coll(struct net_source *source, const struct net_record *record,
+                       const char *data)
+{
+    bool put = (record->status & NET_COLL_PUT) != 0;
+    bool mp = !put && !(record->status & NET_COLL_IMM_PUT);
+    struct glex_coll_desc desc = {
+        .flag = net_coll_flags(record),
+        .kind = put ? GLEX_COLL_PUT : mp ? GLEX_COLL_MP : GLEX_COLL_IMM_PUT,
+        .len = record->len,
+        .rmt_mh = record->mh,
+        .rmt_offset = record->offset,
+        .rmt_key = record->key,
+        .rmt_evt = {.cookie_0 = record->cookie[0], .cookie_1 = record->cookie[1]},
+    };
+    int status = put ? source->put_status : GLEX_REQ_DONE;
+
+    if (record->len > (desc.kind == GLEX_COLL_IMM_PUT ? GLEX_EVENT_DATA_LEN : GLEX_MP_DATA_LEN) ||
+        ((desc.flag & GLEX_FLAG_REMOTE_EVT) && desc.rmt_evt.cookie_1 == 0)) {
+        return NET_BAD;
+    }
+    glex_copy_small(desc.data, data, record->len);
+    if (status == GLEX_REQ_DONE) {
+        status = glex_coll_receive(source->side.ep, source->side.conn->addr, &desc,
+                                   &source->coll_step);
+    }
+    if (status != GLEX_REQ_BUSY) {
+        source->put_status = GLEX_REQ_DONE;
+        source->coll_step = 0;
+    }
+    return status;
+}
+
 static int net_carry_out(struct net_source *source, const struct net_record *record,
                          const char *data)
 {
@@ -225,6 +274,8 @@ static int net_carry_out(struct net_source *source, const struct net_record *rec
         return net_on_put(source, self, record, data);
     case NET_OP_GET:
         return net_on_get(source, self, record);
+    case NET_OP_COLL:
+        return net_on_coll(source, record, data);
     default:
         return NET_BAD;
     }
@@ -254,6 +305,7 @@ static int net_do_record(struct net_source *source, const struct net_record *rec
     if (record->op != NET_OP_PUT || (record->flags & NET_FLAG_LAST)) {
         source->requests++;
         GLEX_COUNT(source->side.ep, net_rx, 1);
+        NET_ENTRY_ADD(source->side.entry, received, 1);
     }
     source->side.tell |= (record->flags & NET_FLAG_ASK) != 0;
     return GLEX_REQ_DONE;
@@ -292,7 +344,7 @@ static void net_source_bad(struct net_source *source)
     glex_error("endpoint %llx sends what makes no sense: the connection is closed; are both sides "
                "of the same version of libglex?", (unsigned long long)source->side.conn->addr);
     source->side.ep->net->module->disconnect(source->side.conn);
-    net_source_free(source);
+    net_source_free(source, GLEX_NET_END_DENIED);
 }
 
 /* Keep what cannot be done now. How much comes the peer limits itself: NET_WINDOW_BYTES. */

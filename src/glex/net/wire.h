@@ -18,7 +18,8 @@ enum net_op {
     NET_OP_PUT,     /* a piece of a put; the last one ends the request */
     NET_OP_GET,
     NET_OP_DATA,    /* reply: a piece of what a get asked for */
-    NET_OP_REFUSED  /* reply: the request failed */
+    NET_OP_REFUSED, /* reply: the request failed */
+    NET_OP_COLL     /* a collective request; of an RDMA put: after its pieces, none of them the last */
 };
 
 enum net_flag {
@@ -28,13 +29,23 @@ enum net_flag {
     NET_FLAG_ASK = 8         /* somebody waits for its end: tell at once */
 };
 
+/* Of NET_OP_COLL: what the target has to do, as the flags of glex.h with these names. */
+enum net_coll {
+    NET_COLL_COUNTER = 1,
+    NET_COLL_CP_DATA = 2,
+    NET_COLL_CP_SWAP_DATA = 4,
+    NET_COLL_CP_SWAP_ADDR = 8,
+    NET_COLL_IMM_PUT = 16, /* else an MP */
+    NET_COLL_PUT = 32
+};
+
 /* Of a frame: the receiver is to tell at once what it has carried out so far. */
 #define NET_FRAME_ASK 1u
 
 struct net_record {
     uint8_t  op;     /* of enum net_op */
     uint8_t  flags;  /* of enum net_flag */
-    uint16_t status; /* of NET_OP_REFUSED: enum glex_err_req_status */
+    uint16_t status; /* of NET_OP_REFUSED: enum glex_err_req_status; of NET_OP_COLL: enum net_coll */
     uint32_t len;    /* of the data behind this header, which is padded to 8 bytes */
     uint32_t key;    /* of the target endpoint */
     uint32_t offset; /* of the request, in the registration */

@@ -28,7 +28,7 @@ struct engine_conn;
 /* ---- wire: the control connection, all numbers little endian ---------------------------------- */
 
 #define CONTROL_MAGIC   0x6e78656c67ull /* "glexn" */
-#define CONTROL_VERSION 1u
+#define CONTROL_VERSION 2u
 
 /* From who listens, at once. */
 struct control_hello {

@@ -1,9 +1,10 @@
 /*
  * What lies in shared memory: one segment, a file on the fabric, per endpoint.
  *
- *     header | MPQ | EQ | registration table | collective area | memory of glex_ext_mem_alloc()
+ *     header | MPQ | EQ | registration table | peers on other hosts | collective area |
+ *     memory of glex_ext_mem_alloc()
  *
- * The first five parts are the base, whose size follows from the two capacities; peers map it.
+ * All but the last part are the base, whose size follows from the two capacities; peers map it.
  * Everything here is plain memory that is accessed with __atomic builtins where two processes meet;
  * docs/nic.md tells the protocol. A reader trusts nothing of it: see glex_segment_validate().
  */
@@ -13,7 +14,7 @@
 #include "base/common.h"
 
 #define GLEX_SEGMENT_MAGIC   0x676c65782d736567ull /* "glex-seg" */
-#define GLEX_SEGMENT_VERSION 9
+#define GLEX_SEGMENT_VERSION 10
 
 #define GLEX_MAX_QUEUE_CAPACITY     (1u << 20)
 #define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
@@ -132,10 +133,42 @@ struct glex_segment_header {
     uint64_t cookie;
     uint64_t pid_space; /* names the pid namespace that `pid` belongs to; 0: not known */
     char     command[16];
+    uint32_t num_net; /* entries of peers on other hosts */
     uint64_t mmt_ready __attribute__((aligned(128))); /* table entries that have storage */
     struct glex_intent intent __attribute__((aligned(128))); /* in one line with the counters */
     struct glex_ext_counters counters;
 };
+
+/*
+ * A peer on another host, for who looks at the endpoint from outside (glex_info): nothing here is
+ * read by libglex. An entry is used for one address as long as the endpoint lives, and only its
+ * owner writes.
+ */
+struct glex_net_entry {
+    uint64_t addr __attribute__((aligned(64)));
+    uint32_t ip;   /* of its host, in host byte order */
+    uint32_t to;   /* enum glex_net_state of the connection that our requests go by */
+    uint32_t from; /* of the one that its requests come by */
+    uint64_t posted, ended, failed; /* our requests; posted, and not ended: open */
+    uint64_t received; /* its requests that were carried out or refused */
+};
+
+enum glex_net_state {
+    GLEX_NET_NONE,       /* no connection was made yet */
+    GLEX_NET_CONNECTING,
+    GLEX_NET_UP,
+    GLEX_NET_CLOSED,     /* the last one ended: as enum glex_net_end */
+    GLEX_NET_REFUSED,
+    GLEX_NET_UNREACHABLE,
+    GLEX_NET_DENIED,
+    GLEX_NET_SILENT,
+    GLEX_NET_STATES
+};
+
+/* More peers than these have no entry. Storage is reserved by the page. */
+#define GLEX_NET_ENTRIES     4096u
+#define GLEX_NET_ENTRY_STEP  64u
+#define GLEX_NET_STEP_SIZE   (GLEX_NET_ENTRY_STEP * (uint32_t)sizeof(struct glex_net_entry))
 
 #define GLEX_HEADER_SIZE   4096u
 #define GLEX_MPQ_OFF       GLEX_HEADER_SIZE
@@ -162,10 +195,16 @@ static inline uint64_t glex_mmt_off(uint32_t mpq_capacity, uint32_t eq_capacity)
                          GLEX_MMT_STEP_SIZE);
 }
 
-static inline uint64_t glex_coll_off(uint32_t mpq_capacity, uint32_t eq_capacity)
+static inline uint64_t glex_net_off(uint32_t mpq_capacity, uint32_t eq_capacity)
 {
     return glex_mmt_off(mpq_capacity, eq_capacity) +
            GLEX_MMT_CAPACITY * sizeof(struct glex_mmt_entry);
+}
+
+static inline uint64_t glex_coll_off(uint32_t mpq_capacity, uint32_t eq_capacity)
+{
+    return glex_net_off(mpq_capacity, eq_capacity) +
+           GLEX_NET_ENTRIES * sizeof(struct glex_net_entry);
 }
 
 static inline uint64_t glex_base_size(uint32_t mpq_capacity, uint32_t eq_capacity)
@@ -178,6 +217,7 @@ _Static_assert(sizeof(struct glex_ring_ctl) == 256, "tail and head have a line p
 _Static_assert(sizeof(struct glex_mp_slot) == 1 << GLEX_SLOT_SHIFT, "an MP fits its slot");
 _Static_assert(sizeof(struct glex_event_slot) == 1 << GLEX_SLOT_SHIFT, "an event fits its slot");
 _Static_assert(offsetof(struct glex_event_slot, data) == 32, "8 bytes share the first line");
+_Static_assert(sizeof(struct glex_net_entry) == 64, "one peer to a line");
 _Static_assert(sizeof(struct glex_mmt_entry) == 32, "two entries to a line");
 _Static_assert(sizeof(struct glex_segment_header) <= GLEX_HEADER_SIZE, "the header fits");
 #endif
