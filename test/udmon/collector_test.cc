@@ -253,6 +253,18 @@ TEST_F(StoreTest, FormsOfCountersAndUnits)
     EXPECT_EQ(0u, count(text, "# EOF"));
 }
 
+// node_exporter's NUMA metrics have a label "node" too, and a page with one twice is refused.
+TEST_F(StoreTest, ALabelNodeOfASeriesGetsAnotherName)
+{
+    add("n", "numa{node=\"1\"}", 1, false, 1, udmon_now_ns());
+    add("n", "numa{a=\",node=\",node=\"2\",z=\"\"}", 2, false, 1, udmon_now_ns());
+    add("n", "numa{a=\",node=\",anode=\"3\"}", 3, false, 1, udmon_now_ns());
+    std::string text = page();
+    EXPECT_EQ(1u, count(text, "\nnuma{node=\"n\",exported_node=\"1\"} 1\n"));
+    EXPECT_EQ(1u, count(text, "\nnuma{node=\"n\",a=\",node=\",exported_node=\"2\",z=\"\"} 2\n"));
+    EXPECT_EQ(1u, count(text, "\nnuma{node=\"n\",a=\",node=\",anode=\"3\"} 3\n"));
+}
+
 TEST_F(StoreTest, WhatIsSilentForLongIsForgottenUnlessItIsOnItsWay)
 {
     series_t *waiting = add("n", "waiting", 1, false, 1, 10);
