@@ -1,6 +1,7 @@
 /*
  * What the page's test looks at: the collector's HTTP server over a store and a history that this
- * program makes, of as many nodes as it is told. All values are known: those of node I follow from I.
+ * program makes, of as many nodes as it is told. All values are known: those of node I follow from
+ * I.
  * It obeys commands from standard input, a line each, and answers "done":
  *   set NODE FAMILY VALUE    a new sample      down NODE      its agent leaves      up NODE
  */
@@ -103,7 +104,8 @@ static int obey(const char *line)
     int named;
 
     named = (sscanf(line, "set %63s %199s %lf", node, family, &value) == 3) ? 1 :
-            (sscanf(line, "down %63s", node) == 1) ? 2 : (sscanf(line, "up %63s", node) == 1) ? 3 : 0;
+            (sscanf(line, "down %63s", node) == 1)                          ? 2 :
+            (sscanf(line, "up %63s", node) == 1)                            ? 3 : 0;
     if (named == 0) {
         return 0;
     }
