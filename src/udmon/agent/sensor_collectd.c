@@ -1,10 +1,11 @@
 /*
- * What collectd's plugin "network" sends to a port of this host: all of collectd's plug-ins come with
- * it. Datagrams wait in the socket until the next tick. Only loopback: nothing proves who sends.
+ * What collectd's plugin "network" sends to a port of this host: all of collectd's plug-ins come
+ * with it. Datagrams wait in the socket until the next tick. Only loopback: nothing proves who sends.
  *
  * A datagram is a row of parts: type (2 bytes), length with this header (2), contents. Strings and
- * times stay valid until the next part of their type; part "values" makes samples of them. Names are
- * those of collectd's write_prometheus: collectd_PLUGIN_TYPE_SOURCE{PLUGIN="instance",type="..."}.
+ * times stay valid until the next part of their type; part "values" makes samples of them. Names
+ * are those of collectd's write_prometheus:
+ * collectd_PLUGIN_TYPE_SOURCE{PLUGIN="instance",type="..."}.
  */
 #include "graph.h"
 #include "samples.h"
@@ -81,8 +82,8 @@ static uint64_t part_number(const unsigned char *bytes)
 }
 
 /*
- * The name of a type's data source in types.db: "if_octets  rx:DERIVE:0:U, tx:DERIVE:0:U". Without it,
- * sources have numbers. "value", which most types have alone, is left out.
+ * The name of a type's data source in types.db: "if_octets  rx:DERIVE:0:U, tx:DERIVE:0:U". Without
+ * it, sources have numbers. "value", which most types have alone, is left out.
  */
 static void source_name(const char *types, const char *type, unsigned index, unsigned count,
                         char *name, size_t size)
@@ -94,7 +95,8 @@ static void source_name(const char *types, const char *type, unsigned index, uns
     if (count > 1) {
         snprintf(name, size, "_%u", index);
     }
-    while ((line != NULL) && (strncmp(line, type, length) || !isblank((unsigned char)line[length]))) {
+    while ((line != NULL) &&
+           (strncmp(line, type, length) || !isblank((unsigned char)line[length]))) {
         line = strchr(line, '\n');
         line += (line != NULL);
     }
@@ -245,8 +247,9 @@ static void collectd_tick(udmon_node_t *node, void *state)
             break;
         }
         if (datagram_read(collectd, samples, bytes, length) < 0) {
-            udmon_warn_limited(&collectd->wrong, "node %s: a datagram of %zd bytes is not collectd's",
-                               node->name, length);
+            udmon_warn_limited(&collectd->wrong,
+                               "node %s: a datagram of %zd bytes is not collectd's", node->name,
+                               length);
         }
     }
     samples_end(samples);

@@ -1,6 +1,6 @@
 /*
- * Memory of each NUMA node, and where it was taken from. Names are node_exporter's, but for those that
- * it takes from the kernel as they are (node_memory_numa_MemFree): see sensor memory.
+ * Memory of each NUMA node, and where it was taken from. Names are node_exporter's, but for those
+ * that it takes from the kernel as they are (node_memory_numa_MemFree): see sensor memory.
  */
 #include "graph.h"
 #include "samples.h"
@@ -24,8 +24,8 @@ static void numa_memory(samples_t *samples, const char *dir, unsigned number, in
     static const struct {
         const char *field, *name;
     } fields[] = {
-        {"MemTotal", "total"}, {"MemFree", "free"}, {"MemUsed", "used"}, {"FilePages", "file_pages"},
-        {"Dirty", "dirty"},    {"AnonPages", "anonymous"},
+        {"MemTotal", "total"},       {"MemFree", "free"}, {"MemUsed", "used"},
+        {"FilePages", "file_pages"}, {"Dirty", "dirty"},  {"AnonPages", "anonymous"},
     };
     char path[PATH_MAX], line[256], field[64];
     unsigned long long kilobytes;
@@ -78,7 +78,8 @@ static void numa_tick(udmon_node_t *node, void *state)
     glob_t found;
     size_t i;
 
-    snprintf(pattern, sizeof(pattern), "%s/node[0-9]*", (root != NULL) ? root : "/sys/devices/system/node");
+    snprintf(pattern, sizeof(pattern), "%s/node[0-9]*",
+             (root != NULL) ? root : "/sys/devices/system/node");
     if (glob(pattern, GLOB_ONLYDIR, NULL, &found) == 0) {
         for (i = 0; i < found.gl_pathc; ++i) {
             number = strtoul(strrchr(found.gl_pathv[i], '/') + strlen("/node"), NULL, 10);

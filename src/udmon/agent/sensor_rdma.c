@@ -1,6 +1,6 @@
 /*
- * Counters of InfiniBand, RoCE and Omni-Path ports, and of the drivers (mlx5, hfi1, rxe, ...), from the
- * kernel. Names are node_exporter's where it has the same.
+ * Counters of InfiniBand, RoCE and Omni-Path ports, and of the drivers (mlx5, hfi1, rxe, ...), from
+ * the kernel. Names are node_exporter's where it has the same.
  */
 #include "graph.h"
 #include "samples.h"

@@ -2,9 +2,9 @@
  * What each Slurm job on this host uses, from the control groups (version 2) that slurmd makes for
  * it: job_ID below slurmstepd.scope, or NODE_slurmstepd.scope if there is more than one slurmd.
  *
- * User and partition are not there. When a job appears, `squeue` is asked for them, which any user may;
- * its samples are sent when it has answered, so that their labels never change. Where squeue is not
- * there or does not know the job, the user is the owner of its processes.
+ * User and partition are not there. When a job appears, `squeue` is asked for them, which any user
+ * may; the job's samples are sent when it has answered, so that their labels never change. Where
+ * squeue is not there or does not know the job, the user is the owner of its processes.
  */
 #include "graph.h"
 #include "samples.h"
@@ -215,7 +215,8 @@ static void slurm_ask(const udmon_node_t *node, slurm_t *slurm)
         slurm->asked_ns = udmon_now_ns();
         slurm->length = 0;
         ret = slurm_spawn(slurm, (program != NULL) ? program : "squeue", ids);
-        if ((ret < 0) && (ret != -ENOENT)) { /* where there is none, owners of processes have to do */
+        /* where there is none, owners of processes have to do */
+        if ((ret < 0) && (ret != -ENOENT)) {
             udmon_warn("node %s: cannot start squeue: %s: jobs have no partition", node->name,
                        strerror(-ret));
         }

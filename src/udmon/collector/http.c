@@ -277,7 +277,8 @@ static struct MHD_Response *http_series(http_t *http, struct MHD_Connection *con
 static struct MHD_Response *http_nodes(http_t *http, struct MHD_Connection *connection, int gzip,
                                        unsigned *status_p)
 {
-    long offset = http_number(connection, "offset", 0), limit = http_number(connection, "limit", 100);
+    long offset = http_number(connection, "offset", 0);
+    long limit = http_number(connection, "limit", 100);
     overview_query_t query = {
         .search = http_argument(connection, "search"),
         .sort = http_argument(connection, "sort"),

@@ -6,8 +6,8 @@
  *     [?search=S][&sort=COLUMN]    "address", "received", "lost", "series", "values": {...}}],
  *     [&descending=1][&offset=N]   "matching": how many nodes there are of which these are some}.
  *     [&limit=N]                   Sorted by name, or a column: a name in "values" or a count.
- *   /api/map?metric=M[&function=F] {"generation", "version", "up", "names": [...], "values": [...]}:
- *     [&generation=G&version=V]    one number for each node in the order of names, rounded to two
+ *   /api/map?metric=M[&function=F] {"generation", "version", "up", "names": [...],
+ *     [&generation=G&version=V]    "values": [...]}: one number for each node in the order of names, rounded to two
  *                                  digits; null: the node has none; false: it is down. M is a name
  *                                  in "values" or any family of series; these are put together by F
  *                                  (sum, max, mean). To who has an answer already (G, V) only what
