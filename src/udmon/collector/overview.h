@@ -7,11 +7,12 @@
  *     [&descending=1][&offset=N]   "matching": how many nodes there are of which these are some}.
  *     [&limit=N]                   Sorted by name, or a column: a name in "values" or a count.
  *   /api/map?metric=M[&function=F] {"generation", "version", "up", "names": [...],
- *     [&generation=G&version=V]    "values": [...]}: one number for each node in the order of names, rounded to two
- *                                  digits; null: the node has none; false: it is down. M is a name
- *                                  in "values" or any family of series; these are put together by F
- *                                  (sum, max, mean). To who has an answer already (G, V) only what
- *                                  has changed since is sent: "at": [indices], their "values".
+ *     [&generation=G&version=V]    "values": [...]}: one number for each node in the order of
+ *                                  names, rounded to two digits; null: the node has none; false: it
+ *                                  is down. M is a name in "values" or any family of series; these
+ *                                  are put together by F (sum, max, mean). To who has an answer
+ *                                  already (G, V) only what has changed since is sent: "at":
+ *                                  [indices], their "values".
  *   /api/families                  names of the families of series that there are
  */
 #ifndef UDMON_COLLECTOR_OVERVIEW_H
