@@ -159,7 +159,23 @@ mkdir -p "$job" "${job%/*}/system"
 printf 'usage_usec 3500000\nuser_usec 2500000\nsystem_usec 1000000\n' >"$job/cpu.stat"
 printf '8:0 rbytes=100 wbytes=7 rios=1\n8:16 rbytes=11 wbytes=0 rios=1\n' >"$job/io.stat"
 echo 65536 >"$job/memory.current" && printf 'oom 3\noom_kill 2\n' >"$job/memory.events"
-prints 'slurm_job_io_written' 2 <<END
+# a second one, of which squeue does not know
+other=${job%/*}/job_4712
+mkdir -p "$other/step_0/user/task_0"
+echo 4096 >"$other/memory.current" && echo $$ >"$other/step_0/user/task_0/cgroup.procs"
+cat >"$dir/squeue" <<END
+#!/bin/sh
+echo "\$*" >>"$dir/squeue.log"
+echo "4711 ann gpu"
+echo "99 eve all"
+END
+chmod +x "$dir/squeue"
+numa=$dir/sys/node
+mkdir -p "$numa/node0" "$numa/node1"
+echo 'Node 1 MemTotal:       2048 kB' >"$numa/node1/meminfo"
+printf 'Node 0 MemTotal:       1024 kB\nNode 0 MemFree:          12 kB\n' >"$numa/node0/meminfo"
+printf 'numa_hit 1234567\nnuma_miss 5\n' >"$numa/node0/numastat"
+prints 'slurm_job_memory_bytes{job="4712"' 2 <<END
 [hwmon]
 type = hwmon
 root = $dir/sys/hwmon
@@ -168,6 +184,18 @@ to = print
 [slurm]
 type = slurm
 root = $dir/sys/cgroup
+squeue = $dir/squeue
+interval = 0.05
+to = print
+[numa]
+type = numa
+root = $numa
+interval = 0.05
+to = print
+[numa2]
+type = numa
+root = $numa
+names = node_exporter
 interval = 0.05
 to = print
 [filesystem]
@@ -181,10 +209,19 @@ check "hwmon: a temperature" has_sample 'node_hwmon_temp_celsius{chip="coretemp.
 check "hwmon: a fan" has_sample 'node_hwmon_fan_rpm{chip="coretemp.0",sensor="fan2"} 900'
 check "hwmon: power" has_sample 'node_hwmon_power_watts{chip="coretemp.0",sensor="power1"} 12'
 check "hwmon: nothing else" [ "$(grep -c 'humidity\|in_volts' "$dir/out")" -eq 0 ]
-check "slurm: processor time" has_sample 'slurm_job_cpu_seconds{job="4711",mode="user"} 2.5'
-check "slurm: memory" has_sample 'slurm_job_memory_bytes{job="4711"} 65536'
-check "slurm: kills" has_sample 'slurm_job_oom_kills{job="4711"} 2'
-check "slurm: bytes of all devices" has_sample 'slurm_job_io_read_bytes{job="4711"} 111'
+ann='job="4711",user="ann",partition="gpu"'
+check "slurm: processor time" has_sample "slurm_job_cpu_seconds{$ann,mode=\"user\"} 2.5"
+check "slurm: memory" has_sample "slurm_job_memory_bytes{$ann} 65536"
+check "slurm: kills" has_sample "slurm_job_oom_kills{$ann} 2"
+check "slurm: bytes of all devices" has_sample "slurm_job_io_read_bytes{$ann} 111"
+check "slurm: squeue is asked once, for all" grep -qxE -- '-h -o %A %u %P -j (4711,4712|4712,4711)' "$dir/squeue.log"
+check "slurm: and not again" [ "$(wc -l <"$dir/squeue.log")" -eq 1 ]
+check "slurm: else the user is the owner of its processes" \
+    has_sample "slurm_job_memory_bytes{job=\"4712\",user=\"$(id -un)\",partition=\"\"} 4096"
+check "slurm: labels of a job never change" [ "$(grep -o '^slurm_job_memory_bytes{.*}' "$dir/out" | sort -u | wc -l)" -eq 2 ]
+check "numa: sizes of each node" has_sample 'node_memory_numa_total_bytes{node="1"} 2097152'
+check "numa: by the kernel's names" has_sample 'node_memory_numa_MemFree{node="0"} 12288'
+check "numa: pages" has_sample 'node_memory_numa_numa_hit{node="0"} 1234567'
 # The first of /proc/mounts, if this machine has one on a block device.
 mount=$(awk '$1 ~ "^/" {print $2; exit}' /proc/self/mounts)
 if [[ -n $mount ]]; then
@@ -354,32 +391,140 @@ same_as_proc() {
         grown_to "node_network_transmit_bytes{device=\"$1\"}" "$out"
 }
 
-# What the driver counts itself; and the counters of a port as an HCA has them, of which soft-RoCE
-# has none: in a namespace where they are a tree of our own.
+# What the driver counts itself, of which soft-RoCE has nothing else.
 rdma_sensor() {
-    local port=$dir/sys/mlx5_0/ports/1
     check "rdma: the driver's counters" \
         [ "$(grep -o '^node_infiniband_hw_sent_pkts{.*}' "$dir/out" | sort -u | wc -l)" -eq \
         "$(find /sys/class/infiniband/*/ports/*/hw_counters/sent_pkts | wc -l)" ]
-    mkdir -p "$port/counters" "$port/hw_counters"
-    echo 25 >"$port/counters/port_rcv_data"
-    echo 7 >"$port/counters/port_rcv_packets"
-    echo "N/A (no PMA)" >"$port/counters/VL15_dropped"
-    echo 3 >"$port/hw_counters/out_of_buffer"
-    printf '[rdma]\ntype = rdma\ninterval = 0.05\nto = print\n[print]\ntype = print\n' >"$dir/conf"
-    unshare -m sh -c "mount --bind '$dir/sys' /sys/class/infiniband &&
-        exec timeout 20 '$agent' -c '$dir/conf'" >"$dir/out" 2>"$dir/log" &
-    await grep -q '^node_infiniband_hw_out_of_buffer{device="mlx5_0",port="1"} 3 ' "$dir/out"
-    check "rdma: bytes, where the port counts words" \
-        [ "$(value 'node_infiniband_port_data_received_bytes{device="mlx5_0",port="1"}')" = 100 ]
-    check "rdma: the port's counters" \
-        [ "$(value 'node_infiniband_port_packets_received{device="mlx5_0",port="1"}')" = 7 ]
-    check "rdma: none of what is not counted" [ "$(grep -c VL15 "$dir/out")" -eq 0 ]
-    kill $!
-    wait $!
 }
 
 machine_sensors
+
+# rdma_counter FILE VALUE, below a tree as drivers make it
+rdma_counter() {
+    mkdir -p "$dir/rdma/${1%/*}"
+    echo "$2" >"$dir/rdma/$1"
+}
+rdma_counter mlx5_0/ports/1/counters/port_rcv_data 25
+rdma_counter mlx5_0/ports/1/counters/port_rcv_packets 7
+rdma_counter mlx5_0/ports/1/counters/port_xmit_wait 8
+rdma_counter mlx5_0/ports/1/counters/VL15_dropped "N/A (no PMA)"
+rdma_counter mlx5_0/ports/1/hw_counters/out_of_buffer 3
+rdma_counter mlx5_0/ports/1/hw_counters/lifespan 10
+rdma_counter mlx5_0/ports/1/state "4: ACTIVE"
+rdma_counter mlx5_0/ports/1/rate "100 Gb/sec (4X EDR)"
+rdma_counter hfi1_0/ports/1/counters/port_xmit_data 1000
+rdma_counter hfi1_0/ports/1/counters/VL15_dropped 4
+rdma_counter hfi1_0/ports/1/hw_counters/TxPkt 12
+rdma_counter hfi1_0/hw_counters/RcvHdrOvr 2
+prints 'node_infiniband_port_data' 4 <<END
+[rdma]
+type = rdma
+root = $dir/rdma
+interval = 0.05
+to = print
+[print]
+type = print
+END
+mlx='device="mlx5_0",port="1"' hfi='device="hfi1_0",port="1"'
+check "rdma: bytes, where the port counts words" has_sample "node_infiniband_port_data_received_bytes{$mlx} 100"
+check "rdma: the port's counters" has_sample "node_infiniband_port_packets_received{$mlx} 7"
+check "rdma: with node_exporter's names" has_sample "node_infiniband_port_transmit_wait{$mlx} 8"
+check "rdma: none of what is not counted" [ "$(grep -c 'vl15.*mlx5' "$dir/out")" -eq 0 ]
+check "rdma: mlx5's own" has_sample "node_infiniband_hw_out_of_buffer{$mlx} 3"
+check "rdma: its state" has_sample "node_infiniband_state_id{$mlx} 4"
+check "rdma: its rate" has_sample "node_infiniband_rate_bytes_per_second{$mlx} 12500000000"
+check "rdma: hfi1's ports" has_sample "node_infiniband_port_data_transmitted_bytes{$hfi} 4000"
+check "rdma: no capitals" has_sample "node_infiniband_vl15_dropped{$hfi} 4"
+check "rdma: hfi1's own, of a port" has_sample "node_infiniband_hw_tx_pkt{$hfi} 12"
+check "rdma: and of the device" has_sample 'node_infiniband_hw_rcv_hdr_ovr{device="hfi1_0"} 2'
+
+# Datagrams as collectd's plugin "network" makes them; among them some that it would not.
+send_collectd() {
+    /usr/bin/python3 - "$1" <<'END'
+import socket, struct, sys, time
+def part(kind, data):
+    return struct.pack(">HH", kind, len(data) + 4) + data
+def text(kind, s):
+    return part(kind, s.encode() + b"\0")
+def values(*list):
+    out = struct.pack(">H", len(list)) + bytes(kind for kind, _ in list)
+    for kind, value in list:
+        out += struct.pack({0: ">Q", 1: "<d", 2: ">q", 3: ">Q"}[kind], value)
+    return part(6, out)
+now = part(8, struct.pack(">Q", int(1600000000.5 * 2**30))) + part(9, struct.pack(">Q", 10 << 30))
+good = text(0, "host") + now
+good += text(2, "interface") + text(3, "eth0") + text(4, "if_octets") + values((2, 11), (2, 22))
+good += text(2, "cpu") + text(3, "1") + text(4, "cpu") + text(5, "idle") + values((2, 33))
+good += text(2, "memory") + text(3, "") + text(4, "memory") + text(5, 'us"ed') + values((1, 0.5))
+good += text(2, "odd-name") + text(4, "gauge") + text(5, "") + values((1, 2.0))
+good += text(2, "lost") + text(4, "absolute") + values((3, 9))
+to = ("127.0.0.1", int(sys.argv[1]))
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for i in range(0, len(good), 3): # cut off anywhere
+    s.sendto(good[:i], to)
+s.sendto(part(2, b"no end") + text(4, "gauge") + values((1, 1.0)), to)
+s.sendto(struct.pack(">HH", 6, 3) + b"x", to)
+s.sendto(text(2, "p") + text(4, "gauge") + part(6, struct.pack(">H", 60000) + b"\1" * 40), to)
+s.sendto(text(2, "p" * 500) + text(4, "t" * 500) + text(5, "i" * 500) + values((1, 1.0)), to)
+s.sendto(good, to)
+END
+}
+printf '# types\nif_octet x:GAUGE:0:U\nif_octets\trx:DERIVE:0:U, tx:DERIVE:0:U\ngauge value:GAUGE:U:U\n' >"$dir/types.db"
+collectd_port=$((10000 + $$ % 2200 * 10 + 5))
+cat >"$dir/conf" <<END
+[collectd]
+type = collectd
+listen = 127.0.0.1:$collectd_port
+types = $dir/types.db
+interval = 0.05
+to = print
+[print]
+type = print
+END
+"$agent" -c "$dir/conf" >"$dir/out" 2>"$dir/log" &
+collectd=$!
+collectd_came() {
+    send_collectd $collectd_port && grep -q '^collectd_odd_name_gauge 2 ' "$dir/out"
+}
+await collectd_came
+kill $collectd
+wait $collectd
+check "collectd: names of sources from types.db, and its times" \
+    grep -qxF 'collectd_interface_if_octets_tx{interface="eth0"} 22 1600000000500' "$dir/out"
+check "collectd: a type that is the plug-in's name" has_sample 'collectd_cpu{cpu="1",type="idle"} 33'
+check "collectd: labels without what may not be there" has_sample 'collectd_memory{type="us_ed"} 0.5'
+check "collectd: what counts since the last time is left out" [ "$(grep -c absolute "$dir/out")" -eq 0 ]
+check "collectd: what is wrong is told" grep -q "a datagram of [0-9]* bytes is not collectd's" "$dir/log"
+check "collectd: refuses others than loopback" refuses 'no loopback address' <<END
+[collectd]
+type = collectd
+listen = *:$collectd_port
+to = print
+[print]
+type = print
+END
+
+# Each sensor has a rate of its own, and none ticks more often than it is told.
+two_rates() {
+    local fast slow begun=$SECONDS
+    prints 'node_load1 ' 2 <<-END
+	[slow]
+	type = load
+	interval = 10
+	to = print
+	[fast]
+	type = ramp
+	interval = 0.01
+	to = print
+	[print]
+	type = print
+	END
+    fast=$(grep -c '^ramp ' "$dir/out") slow=$(grep -c '^node_load1 ' "$dir/out")
+    echo "# 0.1 Hz: $slow, 100 Hz: $fast"
+    [[ $slow -eq 2 && $fast -gt 100 && $fast -le $(((SECONDS - begun + 1) * 100)) ]]
+}
+check "rates of 0.1 and 100 Hz at once" two_rates
 
 # "ramp N" of two sensors: [steady] counts from 0, [changed] from $1. Their numbers do not meet
 # before 20 s are over.

@@ -13,6 +13,7 @@ extern "C" {
 #include "udmon/collector/api.h"
 #include "udmon/collector/history.h"
 #include "udmon/collector/metrics.h"
+#include "udmon/collector/overview.h"
 #include "udmon/collector/store.h"
 #include "udmon/collector/writer.h"
 #include "udmon/include/udmon.h"
@@ -253,6 +254,133 @@ TEST_F(StoreTest, FormsOfCountersAndUnits)
     EXPECT_EQ(0u, count(text, "# EOF"));
 }
 
+// node_exporter's NUMA metrics have a label "node" too, and a page with one twice is refused.
+TEST_F(StoreTest, ALabelNodeOfASeriesGetsAnotherName)
+{
+    add("n", "numa{node=\"1\"}", 1, false, 1, udmon_now_ns());
+    add("n", "numa{a=\",node=\",node=\"2\",z=\"\"}", 2, false, 1, udmon_now_ns());
+    add("n", "numa{a=\",node=\",anode=\"3\"}", 3, false, 1, udmon_now_ns());
+    std::string text = page();
+    EXPECT_EQ(1u, count(text, "\nnuma{node=\"n\",exported_node=\"1\"} 1\n"));
+    EXPECT_EQ(1u, count(text, "\nnuma{node=\"n\",a=\",node=\",exported_node=\"2\",z=\"\"} 2\n"));
+    EXPECT_EQ(1u, count(text, "\nnuma{node=\"n\",a=\",node=\",anode=\"3\"} 3\n"));
+}
+
+struct OverviewTest : StoreTest {
+    overview_t overview;
+
+    void SetUp() override
+    {
+        StoreTest::SetUp();
+        overview_init(&overview, &store);
+    }
+    void TearDown() override
+    {
+        overview_free(&overview);
+        StoreTest::TearDown();
+    }
+    // Not the answer of the same second.
+    void later()
+    {
+        overview.made_ns = 0;
+        for (auto &map : overview.maps) {
+            map.made_ns = 0;
+        }
+    }
+    std::string map(const char *metric, const char *function = nullptr, bool anew = true)
+    {
+        struct json_object *answer, *field;
+        std::string text;
+
+        answer = overview_get_map(&overview, metric, function, anew ? 0 : generation, version);
+        for (const char *name : {"names", "at", "values"}) {
+            if (json_object_object_get_ex(answer, name, &field)) {
+                text += json_object_to_json_string_ext(field, JSON_C_TO_STRING_PLAIN);
+            }
+        }
+        json_object_object_get_ex(answer, "generation", &field);
+        generation = json_object_get_int64(field);
+        json_object_object_get_ex(answer, "version", &field);
+        version = json_object_get_int64(field);
+        json_object_put(answer);
+        return text;
+    }
+    // Names of nodes, in the order of the answer.
+    std::string nodes(overview_query_t query)
+    {
+        struct json_object *answer = overview_get_nodes(&overview, &query), *list, *name;
+        std::string text;
+
+        json_object_object_get_ex(answer, "nodes", &list);
+        for (size_t i = 0; i < json_object_array_length(list); ++i) {
+            json_object_object_get_ex(json_object_array_get_idx(list, i), "name", &name);
+            text += std::string(json_object_get_string(name)) + " ";
+        }
+        json_object_put(answer);
+        return text;
+    }
+    uint32_t generation = 0, version = 0;
+};
+
+TEST_F(OverviewTest, AMapOfAnyMetricSendsWhatHasChanged)
+{
+    const uint64_t now = udmon_now_ns();
+
+    for (const char *name : {"n10", "n9", "down", "without"}) {
+        add(name, "temp{chip=\"a\"}", 40.04, false, 1, now);
+        add(name, "temp{chip=\"b\"}", 60, false, 1, now);
+        add(name, "temperature", 1000, false, 1, now);
+    }
+    store_host(&store, "down")->connected = 0;
+    add("old", "temp{chip=\"a\"}", 1, false, 1, 0); // silent for long
+    add("n9", "temp{chip=\"b\"}", 62, false, 2, now);
+    EXPECT_EQ("[\"down\",\"n9\",\"n10\",\"old\",\"without\"][false,1e+02,1e+02,null,1e+02]",
+              map("temp"));
+    EXPECT_NE(std::string::npos, map("temp", "max").find("[false,62,60,null,60]"));
+    EXPECT_NE(std::string::npos, map("temp", "mean").find("[false,51,50,null,50]"));
+    EXPECT_EQ(nullptr, overview_get_map(&overview, "temp", "median", 0, 0));
+
+    map("temp", "max");
+    EXPECT_EQ("[][]", map("temp", "max", false));
+    later();
+    add("n10", "temp{chip=\"b\"}", 60.1, false, 3, now); // the same in two digits
+    EXPECT_EQ("[][]", map("temp", "max", false));
+    later();
+    add("n10", "temp{chip=\"b\"}", 70, false, 4, now);
+    store_host(&store, "down")->connected = 1;
+    EXPECT_EQ("[0,2][60,70]", map("temp", "max", false));
+    EXPECT_EQ("[][]", map("temp", "max", false));
+
+    later();
+    add("n1", "temp{chip=\"b\"}", 5, false, 5, now); // other nodes: all anew
+    EXPECT_EQ("[\"down\",\"n1\",\"n9\",\"n10\",\"old\",\"without\"][60,5,62,70,null,60]",
+              map("temp", "max", false));
+    struct json_object *families = overview_get_families(&overview);
+    EXPECT_STREQ("[\"temp\",\"temperature\"]",
+                 json_object_to_json_string_ext(families, JSON_C_TO_STRING_PLAIN));
+    json_object_put(families);
+}
+
+TEST_F(OverviewTest, NodesAreSortedAndSearchedHere)
+{
+    const uint64_t now = udmon_now_ns();
+
+    add("cn2", "node_load1", 2, false, 1, now);
+    add("cn10", "node_load1", 3, false, 1, now);
+    add("cn1", "node_load1", 1, false, 1, now);
+    add("login", "other", 1, false, 1, now);
+    store_host(&store, "cn1")->lost = 7;
+    store_host(&store, "login")->connected = 0;
+    EXPECT_EQ("cn1 cn2 cn10 login ", nodes({nullptr, nullptr, 0, 0, 100}));
+    EXPECT_EQ("cn10 cn2 cn1 ", nodes({"CN", "name", 1, 0, 100}));
+    EXPECT_EQ("cn10 cn2 cn1 login ", nodes({nullptr, "load", 1, 0, 100})); // unknown: last
+    EXPECT_EQ("cn2 cn1 ", nodes({nullptr, "load", 1, 1, 2}));
+    EXPECT_EQ("cn1 cn2 cn10 login ", nodes({nullptr, "lost", 1, 0, 100}));
+    EXPECT_EQ("login cn1 cn2 cn10 ", nodes({nullptr, "state", 0, 0, 100}));
+    EXPECT_EQ("", nodes({"absent", nullptr, 0, 0, 100}));
+    EXPECT_EQ("", nodes({nullptr, nullptr, 0, 1000, 100}));
+}
+
 TEST_F(StoreTest, WhatIsSilentForLongIsForgottenUnlessItIsOnItsWay)
 {
     series_t *waiting = add("n", "waiting", 1, false, 1, 10);
@@ -397,7 +525,8 @@ TEST_F(HistoryTest, AnAnswerGoesOnFromLevelToLevel)
     history.keep_ms = 1000000000;
     history_commit(&history);
     ASSERT_EQ(600, ask("SELECT count(*) FROM sample"));
-    struct json_object *answer = api_series(history.db, "n", "gauge", 8000, 100000), *points, *point;
+    const api_range_t range = {begin - 800000, api_now_ms(), 100000};
+    struct json_object *answer = api_series(history.db, "n", "gauge", &range), *points, *point;
     json_object_object_get_ex(answer, "points", &points);
     size_t count = json_object_array_length(points);
     EXPECT_GT(count, 600u + 240u);
@@ -415,6 +544,23 @@ TEST_F(HistoryTest, AnAnswerGoesOnFromLevelToLevel)
     }
     EXPECT_EQ(begin + (7199 * 1000), last_ms);
     json_object_put(answer);
+
+    // A part of it: nothing beyond, from coarse levels and from fine ones.
+    for (int64_t from_s : {600, 6000, 6900}) {
+        const api_range_t part = {begin + (from_s * 1000), begin + ((from_s + 240) * 1000), 240};
+        answer = api_series(history.db, "n", "gauge", &part);
+        json_object_object_get_ex(answer, "points", &points);
+        count = json_object_array_length(points);
+        ASSERT_GE(count, 3u) << from_s;
+        EXPECT_EQ(from_s == 6900, count == 240) << from_s;
+        for (size_t i = 0; i < count; ++i) {
+            point = json_object_array_get_idx(points, i);
+            int64_t time_ms = json_object_get_int64(json_object_array_get_idx(point, 0));
+            EXPECT_GE(time_ms, part.from_ms);
+            EXPECT_LT(time_ms, part.until_ms);
+        }
+        json_object_put(answer);
+    }
 }
 
 // The lines that /api/lines answers with: family and label, how many series, and the values.
@@ -425,7 +571,8 @@ struct Line {
 
 std::map<std::string, Line> lines(sqlite3 *db, const char *families, const char *by, int *left_out)
 {
-    struct json_object *answer = api_lines(db, "n", families, by, 60, 60), *list, *field;
+    const api_range_t range = {api_now_ms() - 60000, api_now_ms(), 60};
+    struct json_object *answer = api_lines(db, "n", families, by, &range), *list, *field;
     std::map<std::string, Line> found;
 
     json_object_object_get_ex(answer, "left_out", &field);
@@ -482,6 +629,10 @@ TEST_F(HistoryTest, LinesAreSumsOfAllSeries)
     ASSERT_EQ(40u, found["node_load1 "].values.size());
     EXPECT_EQ(3, found["node_load1 "].values[7]);
     EXPECT_EQ(1, found["odd z"].series);
+
+    found = lines(history.db, "odd", "*", &left_out);
+    ASSERT_EQ(1u, found.size());
+    EXPECT_EQ(1, found["odd amode=\"x\",b=\",mode=\\\"\",mode=\"z\""].series);
 
     found = lines(history.db, "node_cpu_seconds", nullptr, &left_out);
     ASSERT_EQ(1u, found.size());

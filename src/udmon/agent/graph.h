@@ -61,9 +61,12 @@ int module_load(const char *file, const char *config_file, int line);
 /* The types of the agent itself: sensors.c, sensor_*.c, process.c, send.c */
 extern const udmon_node_type_t sensor_cpu, sensor_memory, sensor_load, sensor_network, sensor_disk,
     sensor_rdma, sensor_hwmon, sensor_filesystem, sensor_slurm, sensor_glex, sensor_textfile,
-    sensor_prometheus;
+    sensor_prometheus, sensor_numa, sensor_collectd;
 extern const udmon_node_type_t process_rate, process_window, process_threshold, process_filter,
     process_aggregate;
 extern const udmon_node_type_t node_send, node_print;
+
+/* Option "names" of sensors whose names the kernel gives: whether they are to be kept. -EINVAL. */
+int sensor_names(const udmon_node_t *node, int *kernel_names_p);
 
 #endif

@@ -16,6 +16,7 @@ static const udmon_node_type_t *const own_types[] = {
     &sensor_network,
     &sensor_disk,
     &sensor_rdma,
+    &sensor_numa,
     &sensor_hwmon,
     &sensor_filesystem,
     &sensor_slurm,
@@ -24,6 +25,7 @@ static const udmon_node_type_t *const own_types[] = {
 #endif
     &sensor_textfile,
     &sensor_prometheus,
+    &sensor_collectd,
     &process_rate,
     &process_window,
     &process_threshold,

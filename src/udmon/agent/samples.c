@@ -60,6 +60,17 @@ void samples_end(samples_t *samples)
     udmon_node_emit(samples->node, samples->metrics, samples->count);
 }
 
+void samples_label(char *label, size_t size, const char *text)
+{
+    size_t i;
+
+    for (i = 0; (i + 1 < size) && (text[i] != '\0'); ++i) {
+        label[i] = ((text[i] >= ' ') && (text[i] <= '~') && (text[i] != '"') && (text[i] != '\\')) ?
+                       text[i] : '_';
+    }
+    label[i] = '\0';
+}
+
 int samples_read_number(const char *path, double *value_p)
 {
     FILE *file = fopen(path, "r");

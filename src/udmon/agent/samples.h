@@ -23,6 +23,9 @@ void samples_add(samples_t *samples, int counter, double value, const char *form
     __attribute__((format(printf, 4, 5)));
 void samples_end(samples_t *samples);
 
+/* Copies text to a label's value, without what may not stand there; cuts what does not fit. */
+void samples_label(char *label, size_t size, const char *text);
+
 /* The number that a file of the kernel consists of; -ENOENT: there is none, or it is not readable. */
 int samples_read_number(const char *path, double *value_p);
 

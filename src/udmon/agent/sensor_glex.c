@@ -11,18 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A label's value may hold anything but what ends it; a command is what its owner calls itself. */
-static void glex_label(char *label, size_t size, const char *text)
-{
-    size_t i;
-
-    for (i = 0; (i + 1 < size) && (text[i] != '\0'); ++i) {
-        label[i] = ((text[i] >= ' ') && (text[i] <= '~') && (text[i] != '"') && (text[i] != '\\')) ?
-                       text[i] : '_';
-    }
-    label[i] = '\0';
-}
-
 /* Most that a queue has held at once, which is no counter. */
 static int glex_is_gauge(const char *name)
 {
@@ -40,7 +28,7 @@ static bool glex_endpoint(const struct glex_inspect_ep *ep, void *arg)
     if (ep->state != GLEX_INSPECT_LIVING) {
         return true;
     }
-    glex_label(command, sizeof(command), ep->command);
+    samples_label(command, sizeof(command), ep->command);
     snprintf(labels, sizeof(labels), "endpoint=\"%.23s\",pid=\"%u\",command=\"%s\"", ep->name,
              ep->pid, command);
     for (i = 0; (name = glex_inspect_counter(&ep->counters, i, &value)) != NULL; ++i) {

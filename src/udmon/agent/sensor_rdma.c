@@ -1,15 +1,34 @@
-/* Counters of InfiniBand and RoCE ports, the port's own and the driver's, from the kernel. */
+/*
+ * Counters of InfiniBand, RoCE and Omni-Path ports, and of the drivers (mlx5, hfi1, rxe, ...), from
+ * the kernel. Names are node_exporter's where it has the same.
+ */
 #include "graph.h"
 #include "samples.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char rdma_root[] = "/sys/class/infiniband";
+static const char *const rdma_options[] = {"root", NULL};
 
-static void rdma_counter(samples_t *samples, const char *dir, const char *file_name,
-                         const char *device, const char *port, int is_hw)
+/* A counter's name as Prometheus wants it: hfi1 calls some "RxPktDrop". */
+static void rdma_name(const char *file_name, char *name, size_t size)
+{
+    size_t i, used = 0;
+
+    for (i = 0; (file_name[i] != '\0') && (used + 2 < size); ++i) {
+        if (isupper((unsigned char)file_name[i]) && (i > 0) &&
+            islower((unsigned char)file_name[i - 1])) {
+            name[used++] = '_';
+        }
+        name[used++] = isalnum((unsigned char)file_name[i]) ?
+                           tolower((unsigned char)file_name[i]) : '_';
+    }
+    name[used] = '\0';
+}
+
+static void rdma_port_name(const char *file_name, char *name, size_t size)
 {
     /* node_exporter's names for those that have others in the kernel */
     static const struct {
@@ -21,95 +40,136 @@ static void rdma_counter(samples_t *samples, const char *dir, const char *file_n
         {"port_xmit_packets", "port_packets_transmitted"},
         {"port_rcv_errors", "port_errors_received"},
         {"port_xmit_discards", "port_discards_transmitted"},
+        {"port_rcv_constraint_errors", "port_constraint_errors_received"},
+        {"port_xmit_constraint_errors", "port_constraint_errors_transmitted"},
+        {"port_rcv_remote_physical_errors", "port_receive_remote_physical_errors"},
+        {"port_rcv_switch_relay_errors", "port_receive_switch_relay_errors"},
+        {"port_xmit_wait", "port_transmit_wait"},
         {"unicast_rcv_packets", "unicast_packets_received"},
         {"unicast_xmit_packets", "unicast_packets_transmitted"},
         {"multicast_rcv_packets", "multicast_packets_received"},
         {"multicast_xmit_packets", "multicast_packets_transmitted"},
     };
-    unsigned long long value;
-    char path[1024];
-    FILE *file;
-    int words;
     size_t i;
 
-    snprintf(path, sizeof(path), "%s/%s", dir, file_name);
-    file = fopen(path, "r");
-    if (file == NULL) {
-        return;
+    rdma_name(file_name, name, size);
+    for (i = 0; i < (sizeof(names) / sizeof(names[0])); ++i) {
+        if (!strcmp(names[i].file, file_name)) {
+            snprintf(name, size, "%s", names[i].name);
+        }
     }
-    if (fscanf(file, "%llu", &value) == 1) { /* some are not supported and say so in words */
+}
+
+/* All files of a directory of counters; `labels` are those of the device, or the port. */
+static void rdma_counters(samples_t *samples, const char *dir, int is_hw, const char *labels)
+{
+    DIR *files = opendir(dir);
+    struct dirent *entry;
+    char path[1024], name[64];
+    double value;
+    int words;
+
+    if (files == NULL) {
+        return; /* not every driver has each kind */
+    }
+    while ((entry = readdir(files)) != NULL) {
+        snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
+        /* some are not supported, and say so in words */
+        if ((entry->d_name[0] == '.') || (samples_read_number(path, &value) < 0)) {
+            continue;
+        }
+        if (is_hw) {
+            rdma_name(entry->d_name, name, sizeof(name));
+        } else {
+            rdma_port_name(entry->d_name, name, sizeof(name));
+        }
         /* data counters count words of four bytes; "lifespan" is a setting among the counters */
-        words = !is_hw && (strstr(file_name, "_data") != NULL);
-        for (i = 0; !is_hw && (i < (sizeof(names) / sizeof(names[0]))); ++i) {
-            if (!strcmp(names[i].file, file_name)) {
-                file_name = names[i].name;
-            }
-        }
-        samples_add(samples, !!strcmp(file_name, "lifespan"), value * (words ? 4.0 : 1.0),
-                    "node_infiniband_%s%.60s{device=\"%.40s\",port=\"%.4s\"}", is_hw ? "hw_" : "",
-                    file_name, device, port);
+        words = !is_hw && (strstr(entry->d_name, "_data") != NULL);
+        samples_add(samples, !!strcmp(name, "lifespan"), value * (words ? 4.0 : 1.0),
+                    "node_infiniband_%s%s{%s}", is_hw ? "hw_" : "", name, labels);
     }
-    fclose(file);
+    closedir(files);
 }
 
-static void rdma_counters(samples_t *samples, const char *device, const char *port,
-                          const char *kind)
+/* "4: ACTIVE", "100 Gb/sec (4X EDR)": the number counts. */
+static void rdma_state(samples_t *samples, const char *dir, const char *labels)
 {
-    struct dirent *entry;
-    char path[700];
-    DIR *dir;
+    static const struct {
+        const char *file, *name;
+        double unit;
+    } states[] = {
+        {"state", "state_id", 1},
+        {"phys_state", "physical_state_id", 1},
+        {"rate", "rate_bytes_per_second", 1e9 / 8},
+    };
+    char path[1024];
+    double value;
+    size_t i;
 
-    snprintf(path, sizeof(path), "%s/%s/ports/%s/%s", rdma_root, device, port, kind);
-    dir = opendir(path);
-    if (dir == NULL) {
-        return; /* not every driver has both kinds */
-    }
-    while ((entry = readdir(dir)) != NULL) {
-        if (entry->d_name[0] != '.') {
-            rdma_counter(samples, path, entry->d_name, device, port, !strcmp(kind, "hw_counters"));
+    for (i = 0; i < (sizeof(states) / sizeof(states[0])); ++i) {
+        snprintf(path, sizeof(path), "%s/%s", dir, states[i].file);
+        if (samples_read_number(path, &value) == 0) {
+            samples_add(samples, 0, value * states[i].unit, "node_infiniband_%s{%s}",
+                        states[i].name, labels);
         }
     }
-    closedir(dir);
 }
 
-static void rdma_device(samples_t *samples, const char *device)
+static void rdma_device(samples_t *samples, const char *root, const char *device)
 {
+    char path[700], dir[900], labels[80];
     struct dirent *entry;
-    char path[400];
-    DIR *dir;
+    DIR *ports;
 
-    snprintf(path, sizeof(path), "%s/%s/ports", rdma_root, device);
-    dir = opendir(path);
-    if (dir == NULL) {
+    snprintf(labels, sizeof(labels), "device=\"%.40s\"", device);
+    snprintf(path, sizeof(path), "%s/%s/hw_counters", root, device);
+    rdma_counters(samples, path, 1, labels);
+    snprintf(path, sizeof(path), "%s/%s/ports", root, device);
+    ports = opendir(path);
+    if (ports == NULL) {
         return;
     }
-    while ((entry = readdir(dir)) != NULL) {
-        if (entry->d_name[0] != '.') {
-            rdma_counters(samples, device, entry->d_name, "counters");
-            rdma_counters(samples, device, entry->d_name, "hw_counters");
+    while ((entry = readdir(ports)) != NULL) {
+        if (entry->d_name[0] == '.') {
+            continue;
         }
+        snprintf(labels, sizeof(labels), "device=\"%.40s\",port=\"%.4s\"", device, entry->d_name);
+        snprintf(dir, sizeof(dir), "%s/%.100s", path, entry->d_name);
+        rdma_state(samples, dir, labels);
+        snprintf(dir, sizeof(dir), "%s/%.100s/counters", path, entry->d_name);
+        rdma_counters(samples, dir, 0, labels);
+        snprintf(dir, sizeof(dir), "%s/%.100s/hw_counters", path, entry->d_name);
+        rdma_counters(samples, dir, 1, labels);
     }
-    closedir(dir);
+    closedir(ports);
 }
 
 static void rdma_tick(udmon_node_t *node, void *state)
 {
-    DIR *dir = opendir(rdma_root);
+    const char *root = udmon_node_option(node, "root");
     struct dirent *entry;
     samples_t *samples;
+    DIR *dir;
 
     (void)state;
+    root = (root != NULL) ? root : "/sys/class/infiniband";
+    dir = opendir(root);
     if (dir == NULL) {
         return; /* no RDMA here, now: a driver may be loaded later */
     }
     samples = samples_begin(node);
     while ((entry = readdir(dir)) != NULL) {
         if (entry->d_name[0] != '.') {
-            rdma_device(samples, entry->d_name);
+            rdma_device(samples, root, entry->d_name);
         }
     }
     closedir(dir);
     samples_end(samples);
 }
 
-const udmon_node_type_t sensor_rdma = {.name = "rdma", .tick = rdma_tick, .has_output = 1};
+const udmon_node_type_t sensor_rdma = {
+    .name = "rdma",
+    .options = rdma_options,
+    .tick = rdma_tick,
+    .has_output = 1,
+};

@@ -1,17 +1,52 @@
 /*
  * What each Slurm job on this host uses, from the control groups (version 2) that slurmd makes for
  * it: job_ID below slurmstepd.scope, or NODE_slurmstepd.scope if there is more than one slurmd.
+ *
+ * User and partition are not there. When a job appears, `squeue` is asked for them, which any user
+ * may; the job's samples are sent when it has answered, so that their labels never change. Where
+ * squeue is not there or does not know the job, the user is the owner of its processes.
  */
 #include "graph.h"
 #include "samples.h"
+#include "../lib/log.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
+#include <pwd.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-static const char *const slurm_options[] = {"root", NULL};
+enum { JOB_ID_MAX = 32, ANSWER_MAX = 65536, JOBS_ASKED_MAX = 512 };
+#define ANSWER_NS UINT64_C(10000000000)
+
+typedef struct job {
+    LIST_ENTRY(job) list;
+    char id[JOB_ID_MAX];
+    char labels[160]; /* "" until they are known */
+    int asked, seen;  /* squeue has been asked for it; there in this tick */
+} job_t;
+
+typedef struct slurm {
+    LIST_HEAD(, job) jobs;
+    pid_t squeue;          /* running, or 0 */
+    uint64_t asked_ns;
+    udmon_source_t source; /* its output */
+    char answer[ANSWER_MAX];
+    size_t length;
+} slurm_t;
+
+extern char **environ;
+
+static const char *const slurm_options[] = {"root", "squeue", NULL};
 
 /* The number behind a word in a file of "WORD NUMBER" lines; negative if it is not there. */
 static double slurm_field(const char *dir, const char *file_name, const char *word)
@@ -32,8 +67,201 @@ static double slurm_field(const char *dir, const char *file_name, const char *wo
     return value;
 }
 
+/* ---- users and partitions -------------------------------------------------------------------- */
+
+static void job_label(job_t *job, const char *user, const char *partition)
+{
+    char clean_user[48], clean_partition[48];
+
+    samples_label(clean_user, sizeof(clean_user), user);
+    samples_label(clean_partition, sizeof(clean_partition), partition);
+    snprintf(job->labels, sizeof(job->labels), "job=\"%s\",user=\"%s\",partition=\"%s\"", job->id,
+             clean_user, clean_partition);
+}
+
+/* The owner of the first process that is found in the job's control groups; "" if there is none. */
+static void job_owner(const char *dir, char *user, size_t size)
+{
+    char pattern[PATH_MAX], process[64];
+    struct passwd *owner;
+    struct stat status;
+    double pid;
+    glob_t found;
+    size_t i;
+
+    user[0] = '\0';
+    snprintf(pattern, sizeof(pattern), "%s/step_*/user/task_*/cgroup.procs", dir);
+    if (glob(pattern, 0, NULL, &found) != 0) {
+        return;
+    }
+    for (i = 0; (i < found.gl_pathc) && (user[0] == '\0'); ++i) {
+        if (samples_read_number(found.gl_pathv[i], &pid) < 0) {
+            continue;
+        }
+        snprintf(process, sizeof(process), "/proc/%.0f", pid);
+        if (stat(process, &status) == 0) {
+            owner = getpwuid(status.st_uid);
+            snprintf(user, size, "%.0u%s", (owner == NULL) ? status.st_uid : 0,
+                     (owner != NULL) ? owner->pw_name : "");
+        }
+    }
+    globfree(&found);
+}
+
+/* Lines "ID USER PARTITION" of jobs that have been asked for. */
+static void slurm_answered(slurm_t *slurm)
+{
+    char id[JOB_ID_MAX], user[64], partition[64], *line, *rest = slurm->answer;
+    job_t *job;
+
+    slurm->answer[slurm->length] = '\0';
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        if (sscanf(line, "%31s %63s %63s", id, user, partition) != 3) {
+            continue;
+        }
+        LIST_FOREACH(job, &slurm->jobs, list) {
+            if (!strcmp(job->id, id) && (job->labels[0] == '\0')) {
+                job_label(job, user, partition);
+            }
+        }
+    }
+}
+
+/* squeue has closed its output, or takes too long: it is not needed any more. */
+static void slurm_end_squeue(slurm_t *slurm)
+{
+    kill(slurm->squeue, SIGKILL);
+    waitpid(slurm->squeue, NULL, 0);
+    slurm->squeue = 0;
+    udmon_loop_delete(&agent_loop, &slurm->source);
+    close(slurm->source.fd);
+}
+
+static void slurm_ready(udmon_source_t *source, uint32_t events)
+{
+    slurm_t *slurm = source->arg;
+    ssize_t length = read(source->fd, slurm->answer + slurm->length,
+                          sizeof(slurm->answer) - 1 - slurm->length);
+
+    (void)events;
+    if (length > 0) {
+        slurm->length += length;
+    } else if ((length == 0) || ((errno != EAGAIN) && (errno != EINTR))) {
+        slurm_answered(slurm);
+        slurm_end_squeue(slurm);
+    }
+}
+
+static int slurm_spawn(slurm_t *slurm, const char *program, char *ids)
+{
+    char *const arguments[] = {(char *)program, "-h", "-o", "%A %u %P", "-j", ids, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    int ends[2], ret;
+
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0) {
+        return -errno;
+    }
+    sigemptyset(&none);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK); /* ours are blocked */
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+    ret = posix_spawnp(&slurm->squeue, program, &actions, &attributes, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    close(ends[1]);
+    slurm->source = (udmon_source_t) {.fd = ends[0], .ready = slurm_ready, .arg = slurm};
+    if (ret == 0) {
+        ret = -udmon_loop_add(&agent_loop, &slurm->source, EPOLLIN);
+        if (ret == 0) {
+            return 0;
+        }
+        kill(slurm->squeue, SIGKILL);
+        waitpid(slurm->squeue, NULL, 0);
+    }
+    slurm->squeue = 0;
+    close(ends[0]);
+    return -ret;
+}
+
+/* Ask for the jobs that nobody was asked for yet, all at once; one question at a time. */
+static void slurm_ask(const udmon_node_t *node, slurm_t *slurm)
+{
+    const char *program = udmon_node_option(node, "squeue");
+    char ids[JOBS_ASKED_MAX * JOB_ID_MAX] = "";
+    size_t length = 0;
+    unsigned count = 0;
+    job_t *job;
+    int ret;
+
+    if (slurm->squeue != 0) {
+        if ((udmon_now_ns() - slurm->asked_ns) > ANSWER_NS) {
+            udmon_warn("node %s: squeue does not answer: jobs have no partition", node->name);
+            slurm_end_squeue(slurm);
+        }
+        return;
+    }
+    LIST_FOREACH(job, &slurm->jobs, list) {
+        if (!job->asked && (count < JOBS_ASKED_MAX)) {
+            job->asked = 1;
+            length += sprintf(ids + length, "%s%s", (count++ > 0) ? "," : "", job->id);
+        }
+    }
+    if (count > 0) {
+        slurm->asked_ns = udmon_now_ns();
+        slurm->length = 0;
+        ret = slurm_spawn(slurm, (program != NULL) ? program : "squeue", ids);
+        /* where there is none, owners of processes have to do */
+        if ((ret < 0) && (ret != -ENOENT)) {
+            udmon_warn("node %s: cannot start squeue: %s: jobs have no partition", node->name,
+                       strerror(-ret));
+        }
+    }
+}
+
+/* The job of a control group, made if it is new. NULL: no memory, or no name of a job. */
+static job_t *slurm_find(slurm_t *slurm, const char *dir)
+{
+    const char *id = strrchr(dir, '/') + strlen("/job_");
+    job_t *job;
+
+    LIST_FOREACH(job, &slurm->jobs, list) {
+        if (!strcmp(job->id, id)) {
+            return job;
+        }
+    }
+    job = ((strlen(id) < JOB_ID_MAX) && (id[strspn(id, "0123456789_+")] == '\0')) ?
+              calloc(1, sizeof(*job)) : NULL;
+    if (job != NULL) {
+        strcpy(job->id, id);
+        LIST_INSERT_HEAD(&slurm->jobs, job, list);
+    }
+    return job;
+}
+
+static void slurm_forget(slurm_t *slurm, int all)
+{
+    job_t *job, *next;
+
+    for (job = LIST_FIRST(&slurm->jobs); job != NULL; job = next) {
+        next = LIST_NEXT(job, list);
+        if (all || !job->seen) {
+            LIST_REMOVE(job, list);
+            free(job);
+        } else {
+            job->seen = 0;
+        }
+    }
+}
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
 /* Lines of io.stat: "MAJOR:MINOR rbytes=N wbytes=N ...", one of each device. */
-static void slurm_io(samples_t *samples, const char *dir, const char *job)
+static void slurm_io(samples_t *samples, const char *dir, const char *labels)
 {
     double read_bytes = 0, written_bytes = 0;
     char path[PATH_MAX], line[512];
@@ -52,56 +280,95 @@ static void slurm_io(samples_t *samples, const char *dir, const char *job)
         written_bytes += (at != NULL) ? strtod(at + 8, NULL) : 0;
     }
     fclose(file);
-    samples_add(samples, 1, read_bytes, "slurm_job_io_read_bytes{job=\"%s\"}", job);
-    samples_add(samples, 1, written_bytes, "slurm_job_io_written_bytes{job=\"%s\"}", job);
+    samples_add(samples, 1, read_bytes, "slurm_job_io_read_bytes{%s}", labels);
+    samples_add(samples, 1, written_bytes, "slurm_job_io_written_bytes{%s}", labels);
 }
 
-static void slurm_job(samples_t *samples, const char *dir)
+static void slurm_job(samples_t *samples, const char *dir, const char *labels)
 {
-    const char *job = strrchr(dir, '/') + strlen("/job_");
     double user = slurm_field(dir, "cpu.stat", "user_usec");
     double system = slurm_field(dir, "cpu.stat", "system_usec"), value;
     char path[PATH_MAX];
 
     if ((user >= 0) && (system >= 0)) {
-        samples_add(samples, 1, user * 1e-6, "slurm_job_cpu_seconds{job=\"%s\",mode=\"user\"}", job);
-        samples_add(samples, 1, system * 1e-6, "slurm_job_cpu_seconds{job=\"%s\",mode=\"system\"}",
-                    job);
+        samples_add(samples, 1, user * 1e-6, "slurm_job_cpu_seconds{%s,mode=\"user\"}", labels);
+        samples_add(samples, 1, system * 1e-6, "slurm_job_cpu_seconds{%s,mode=\"system\"}",
+                    labels);
     }
     snprintf(path, sizeof(path), "%s/memory.current", dir);
     if (samples_read_number(path, &value) == 0) {
-        samples_add(samples, 0, value, "slurm_job_memory_bytes{job=\"%s\"}", job);
+        samples_add(samples, 0, value, "slurm_job_memory_bytes{%s}", labels);
     }
     value = slurm_field(dir, "memory.events", "oom_kill");
     if (value >= 0) {
-        samples_add(samples, 1, value, "slurm_job_oom_kills{job=\"%s\"}", job);
+        samples_add(samples, 1, value, "slurm_job_oom_kills{%s}", labels);
     }
-    slurm_io(samples, dir, job);
+    slurm_io(samples, dir, labels);
 }
 
 static void slurm_tick(udmon_node_t *node, void *state)
 {
     const char *root = udmon_node_option(node, "root");
     samples_t *samples = samples_begin(node);
-    char pattern[PATH_MAX];
+    slurm_t *slurm = state;
+    char pattern[PATH_MAX], user[64];
     glob_t found;
+    job_t *job;
     size_t i;
 
-    (void)state;
     snprintf(pattern, sizeof(pattern), "%s/system.slice/*slurmstepd.scope/job_*",
              (root != NULL) ? root : "/sys/fs/cgroup");
     if (glob(pattern, GLOB_ONLYDIR, NULL, &found) == 0) {
         for (i = 0; i < found.gl_pathc; ++i) {
-            slurm_job(samples, found.gl_pathv[i]);
+            job = slurm_find(slurm, found.gl_pathv[i]);
+            if (job == NULL) {
+                continue;
+            }
+            job->seen = 1;
+            if (job->asked && (job->labels[0] == '\0') && (slurm->squeue == 0)) {
+                job_owner(found.gl_pathv[i], user, sizeof(user));
+                job_label(job, user, "");
+            }
+            if (job->labels[0] != '\0') {
+                slurm_job(samples, found.gl_pathv[i], job->labels);
+            }
         }
         globfree(&found);
     }
     samples_end(samples);
+    slurm_forget(slurm, 0);
+    slurm_ask(node, slurm);
+}
+
+static int slurm_create(udmon_node_t *node, void **state_p)
+{
+    slurm_t *slurm = calloc(1, sizeof(*slurm));
+
+    (void)node;
+    if (slurm == NULL) {
+        return -ENOMEM;
+    }
+    LIST_INIT(&slurm->jobs);
+    *state_p = slurm;
+    return 0;
+}
+
+static void slurm_destroy(void *state)
+{
+    slurm_t *slurm = state;
+
+    if (slurm->squeue != 0) {
+        slurm_end_squeue(slurm);
+    }
+    slurm_forget(slurm, 1);
+    free(slurm);
 }
 
 const udmon_node_type_t sensor_slurm = {
     .name = "slurm",
     .options = slurm_options,
+    .create = slurm_create,
+    .destroy = slurm_destroy,
     .tick = slurm_tick,
     .has_output = 1,
 };

@@ -70,20 +70,27 @@ typedef struct memory {
 
 static const char *const memory_options[] = {"names", NULL};
 
-static int memory_create(udmon_node_t *node, void **state_p)
+int sensor_names(const udmon_node_t *node, int *kernel_names_p)
 {
     const char *names = udmon_node_option(node, "names");
-    memory_t *memory;
 
     if ((names != NULL) && strcmp(names, "node_exporter") && strcmp(names, "prometheus")) {
         udmon_node_error(node, "names", "'%s' is neither prometheus nor node_exporter", names);
         return -EINVAL;
     }
-    memory = calloc(1, sizeof(*memory));
-    if (memory == NULL) {
-        return -ENOMEM;
+    *kernel_names_p = (names != NULL) && !strcmp(names, "node_exporter");
+    return 0;
+}
+
+static int memory_create(udmon_node_t *node, void **state_p)
+{
+    memory_t *memory = calloc(1, sizeof(*memory));
+    int ret = (memory != NULL) ? sensor_names(node, &memory->kernel_names) : -ENOMEM;
+
+    if (ret < 0) {
+        free(memory);
+        return ret;
     }
-    memory->kernel_names = (names != NULL) && !strcmp(names, "node_exporter");
     *state_p = memory;
     return 0;
 }

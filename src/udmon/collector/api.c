@@ -1,6 +1,5 @@
 #include "api.h"
 #include "history.h"
-#include "../lib/net/loop.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,130 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-/* What the overview shows of a node, as sums over series of these families. */
-enum { SUM_IDLE, SUM_CPU, SUM_FREE, SUM_MEMORY, SUM_LOAD, SUM_IN, SUM_OUT, SUM_RDMA_IN,
-       SUM_RDMA_OUT, SUMS };
-
-static const struct {
-    const char *family, *with, *without; /* parts of the labels that it has to have, or not */
-    int sum;
-} sums[] = {
-    {"node_cpu_seconds", "mode=\"idle\"", NULL, SUM_IDLE},
-    {"node_cpu_seconds", NULL, NULL, SUM_CPU},
-    {"node_memory_available_bytes", NULL, NULL, SUM_FREE},
-    {"node_memory_MemAvailable_bytes", NULL, NULL, SUM_FREE},
-    {"node_memory_total_bytes", NULL, NULL, SUM_MEMORY},
-    {"node_memory_MemTotal_bytes", NULL, NULL, SUM_MEMORY},
-    {"node_load1", NULL, NULL, SUM_LOAD},
-    {"node_network_receive_bytes", NULL, "device=\"lo\"", SUM_IN},
-    {"node_network_transmit_bytes", NULL, "device=\"lo\"", SUM_OUT},
-    {"node_infiniband_port_data_received_bytes", NULL, NULL, SUM_RDMA_IN},
-    {"node_infiniband_port_data_transmitted_bytes", NULL, NULL, SUM_RDMA_OUT},
-};
-
-typedef struct overview {
-    double value[SUMS];
-    int seen[SUMS];
-} overview_t;
-
-static void overview_add(series_t *series, void *arg)
-{
-    size_t i, length = strcspn(series->name, "{");
-    const char *labels = series->name + length;
-    overview_t *overview = arg;
-
-    if (strncmp(series->name, "node_", 5)) {
-        return;
-    }
-    for (i = 0; i < (sizeof(sums) / sizeof(sums[0])); ++i) {
-        if (!strncmp(series->name, sums[i].family, length) && (sums[i].family[length] == '\0') &&
-            ((sums[i].with == NULL) || strstr(labels, sums[i].with)) &&
-            ((sums[i].without == NULL) || !strstr(labels, sums[i].without))) {
-            overview->value[sums[i].sum] += series->counter ? series->rate : series->value;
-            overview->seen[sums[i].sum] = 1;
-        }
-    }
-}
-
-static void add_number(struct json_object *object, const char *name, double value)
-{
-    if (isfinite(value)) { /* JSON has no others */
-        json_object_object_add(object, name, json_object_new_double(value));
-    }
-}
-
-static struct json_object *overview_json(const overview_t *overview)
-{
-    static const struct {
-        const char *name;
-        int sum;
-    } plain[] = {
-        {"load", SUM_LOAD}, {"in", SUM_IN}, {"out", SUM_OUT}, {"rdma_in", SUM_RDMA_IN},
-        {"rdma_out", SUM_RDMA_OUT}, {"memory_free", SUM_FREE},
-    };
-    struct json_object *values = json_object_new_object();
-    const double *v = overview->value;
-    size_t i;
-
-    if (overview->seen[SUM_IDLE] && (v[SUM_CPU] > 0)) {
-        add_number(values, "cpu", 1 - (v[SUM_IDLE] / v[SUM_CPU]));
-    }
-    if (overview->seen[SUM_FREE] && (v[SUM_MEMORY] > 0)) {
-        add_number(values, "memory", 1 - (v[SUM_FREE] / v[SUM_MEMORY]));
-    }
-    for (i = 0; i < (sizeof(plain) / sizeof(plain[0])); ++i) {
-        if (overview->seen[plain[i].sum]) {
-            add_number(values, plain[i].name, v[plain[i].sum]);
-        }
-    }
-    return values;
-}
-
-static struct json_object *node_json(const host_t *host)
-{
-    struct json_object *node = json_object_new_object();
-    overview_t overview = {0};
-
-    store_each(host, overview_add, &overview);
-    json_object_object_add(node, "name", json_object_new_string(host->name));
-    json_object_object_add(node, "up", json_object_new_boolean(host->connected > 0));
-    json_object_object_add(node, "agents", json_object_new_int(host->connected));
-    json_object_object_add(node, "transport", json_object_new_string(host->transport));
-    json_object_object_add(node, "address", json_object_new_string(host->address));
-    json_object_object_add(node, "received", json_object_new_uint64(host->received));
-    json_object_object_add(node, "lost", json_object_new_uint64(host->lost));
-    json_object_object_add(node, "series", json_object_new_uint64(host->series_count));
-    json_object_object_add(node, "values", overview_json(&overview));
-    return node;
-}
-
-static int64_t api_now_ms(void)
+int64_t api_now_ms(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
     return ((int64_t)now.tv_sec * 1000) + (now.tv_nsec / 1000000);
-}
-
-struct json_object *api_nodes(store_t *store)
-{
-    struct json_object *answer = json_object_new_object(), *nodes = json_object_new_array();
-    const host_t *host;
-
-    json_object_object_add(answer, "now", json_object_new_int64(api_now_ms()));
-    store_reader_begin(store);
-    store_lock(store);
-    host = LIST_FIRST(&store->hosts);
-    store_unlock(store);
-    while (host != NULL) { /* nobody is kept from receiving for longer than one node takes */
-        store_lock(store);
-        json_object_array_add(nodes, node_json(host));
-        host = LIST_NEXT(host, list);
-        store_unlock(store);
-    }
-    store_reader_end(store);
-    json_object_object_add(answer, "nodes", nodes);
-    return answer;
 }
 
 static void names_add(series_t *series, void *arg)
@@ -286,32 +167,44 @@ static int64_t level_add(sqlite3 *db, int level, int64_t key, int64_t from_ms, i
  * The coarsest level that is fine enough for the points wanted; before it begins, what coarser ones
  * have; after its last step, which is not over yet, the finer ones.
  */
-static void levels_add(sqlite3 *db, int64_t key, int64_t from_ms, points_t *points)
+static void levels_add(sqlite3 *db, int64_t key, int64_t from_ms, int64_t until_ms,
+                       points_t *points)
 {
+    int64_t finer_ms;
     int level, best = 0;
 
     for (level = 1; level < HISTORY_LEVELS; ++level) {
         best = (history_levels[level].step_ms <= points->step_ms) ? level : best;
     }
     for (level = HISTORY_LEVELS - 1; level > best; --level) {
-        from_ms = level_add(db, level, key, from_ms, level_begins(db, level - 1, key), points);
+        finer_ms = level_begins(db, level - 1, key);
+        from_ms = level_add(db, level, key, from_ms, (finer_ms < until_ms) ? finer_ms : until_ms,
+                            points);
     }
     for (; level >= 0; --level) {
-        from_ms = level_add(db, level, key, from_ms, INT64_MAX, points);
+        from_ms = level_add(db, level, key, from_ms, until_ms, points);
     }
 }
 
-struct json_object *api_series(sqlite3 *db, const char *node, const char *name, long seconds,
-                               long points_max)
+/* How long each point stands for. */
+static int64_t range_step(const api_range_t *range)
+{
+    int64_t span_ms = range->until_ms - range->from_ms;
+
+    return (span_ms > range->points) ? (span_ms / range->points) : 1;
+}
+
+struct json_object *api_series(sqlite3 *db, const char *node, const char *name,
+                               const api_range_t *range)
 {
     struct json_object *answer = json_object_new_object();
     points_t points = {.array = json_object_new_array(), .step = -1};
-    int64_t span_ms = (int64_t)seconds * 1000, key;
+    int64_t key;
 
-    points.step_ms = (span_ms > points_max) ? (span_ms / points_max) : 1;
+    points.step_ms = range_step(range);
     key = series_key(db, node, name, &points.counter);
     if (key != 0) {
-        levels_add(db, key, api_now_ms() - span_ms, &points);
+        levels_add(db, key, range->from_ms, range->until_ms, &points);
         points_flush(&points);
     }
     json_object_object_add(answer, "counter", json_object_new_boolean(points.counter));
@@ -366,11 +259,16 @@ static void lines_free(lines_t *lines)
 static line_t *lines_find(lines_t *lines, const char *name)
 {
     size_t family = strcspn(name, "{"), length = 0;
-    const char *label = (lines->by != NULL) && (name[family] == '{') ?
-                            label_value(name + family + 1, lines->by, &length) : "";
+    const char *label = "";
     line_t *line;
     int i;
 
+    if ((lines->by != NULL) && !strcmp(lines->by, "*") && (name[family] == '{')) {
+        label = name + family + 1;
+        length = strlen(label) - 1; /* without the brace */
+    } else if ((lines->by != NULL) && (name[family] == '{')) {
+        label = label_value(name + family + 1, lines->by, &length);
+    }
     for (i = 0; i < lines->num; ++i) {
         line = &lines->list[i];
         if ((strlen(line->family) == family) && !memcmp(line->family, name, family) &&
@@ -405,7 +303,8 @@ static void lines_add_series(lines_t *lines, sqlite3 *db, int64_t key, const cha
     points->counter = counter;
     points->step = -1;
     points->last_ms = 0;
-    levels_add(db, key, points->first * points->step_ms, points);
+    levels_add(db, key, points->first * points->step_ms,
+               (points->first + points->num) * points->step_ms, points);
     points_flush(points);
 }
 
@@ -455,17 +354,16 @@ static struct json_object *line_json(const lines_t *lines, const line_t *line)
 }
 
 struct json_object *api_lines(sqlite3 *db, const char *node, const char *families, const char *by,
-                              long seconds, long points_max)
+                              const api_range_t *range)
 {
-    int64_t span_ms = (int64_t)seconds * 1000, now_ms = api_now_ms();
     lines_t lines = {.by = by, .list = calloc(API_LINES_MAX, sizeof(*lines.list))};
     struct json_object *answer = NULL, *array;
     size_t length;
     int i;
 
-    lines.points.step_ms = (span_ms > points_max) ? (span_ms / points_max) : 1;
-    lines.points.first = (now_ms - span_ms) / lines.points.step_ms;
-    lines.points.num = (now_ms / lines.points.step_ms) - lines.points.first + 1;
+    lines.points.step_ms = range_step(range);
+    lines.points.first = range->from_ms / lines.points.step_ms;
+    lines.points.num = (range->until_ms / lines.points.step_ms) - lines.points.first + 1;
     lines.no_memory = lines.list == NULL;
     for (; !lines.no_memory && (*families != '\0'); families += length + (families[length] != 0)) {
         length = strcspn(families, ",");

@@ -1,15 +1,15 @@
 /*
- * What the page, udmon-top and scripts ask for, as JSON:
- *   /api/nodes                     {"now": ms, "nodes": [{"name", "up", "agents", "transport",
- *                                  "address", "received", "lost", "series", "values": {...}}]}
- *   /api/names?node=N              names of the series of a node
+ * What is known of one node, as JSON; of all: overview.h.
+ *   /api/names?node=N              names of its series
  *   /api/series?node=N&name=S      {"counter": bool, "points": [[ms, value], ...]}; of a counter
  *     [&seconds=T][&points=P]      its rate per second. The last T seconds (600), at most P points
- *                                  (1000), each the mean of those that fall together.
+ *     [&from=MS&until=MS]          (1000), each the mean of those that fall together; or those
+ *                                  from..until, in ms since 1970.
  *   /api/lines?node=N&family=F,... {"lines": [{"family", "label", "series": how many, "points"}],
- *     [&by=LABEL][&seconds=T]      "left_out": series}: for a chart, the sum of all series of a
- *     [&points=P]                  family that have the same value of the label; no label: of all
- *                                  of the family. At most API_LINES_MAX lines.
+ *     [&by=LABEL] and as above     "left_out": series}: for a chart, the sum of all series of a
+ *                                  family that have the same value of the label; no label: of all
+ *                                  of the family; label *: each series is a line of its own. At
+                                  most API_LINES_MAX lines.
  */
 #ifndef UDMON_COLLECTOR_API_H
 #define UDMON_COLLECTOR_API_H
@@ -21,15 +21,23 @@
 
 #define API_LINES_MAX 128
 
+/* A part of the history, in ms since 1970, and how many points are wanted of it. */
+typedef struct api_range {
+    int64_t from_ms, until_ms;
+    long points;
+} api_range_t;
+
+int64_t api_now_ms(void); /* since 1970 */
+
 /* Each returns an object of the caller's, or NULL if there is no memory. */
-struct json_object *api_nodes(store_t *store);
+
 /* NULL also if there is no such node. */
 struct json_object *api_names(store_t *store, const char *node);
 /* `db` is a connection for reading. */
-struct json_object *api_series(sqlite3 *db, const char *node, const char *name, long seconds,
-                               long points);
+struct json_object *api_series(sqlite3 *db, const char *node, const char *name,
+                               const api_range_t *range);
 /* `families` with commas between them; `by` may be NULL. */
 struct json_object *api_lines(sqlite3 *db, const char *node, const char *families, const char *by,
-                              long seconds, long points);
+                              const api_range_t *range);
 
 #endif

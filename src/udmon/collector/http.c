@@ -190,9 +190,10 @@ static struct MHD_Response *http_metrics(http_t *http, int format, int gzip)
                              "text/plain; version=0.0.4; charset=utf-8", gzip);
 }
 
-/* /metrics and /api/nodes, shared by all who ask within a second. Not to be destroyed. */
+/* /metrics and /api/nodes of all, shared by all who ask within a second. Not to be destroyed. */
 static struct MHD_Response *http_shared(http_t *http, const char *url, int format, int gzip)
 {
+    const overview_query_t all = {.limit = SIZE_MAX};
     uint64_t now = udmon_now_ns();
     http_cached_t *cached;
     char what[24];
@@ -204,7 +205,7 @@ static struct MHD_Response *http_shared(http_t *http, const char *url, int forma
             MHD_destroy_response(cached->response);
         }
         cached->response = !strcmp(url, "/metrics") ? http_metrics(http, format, gzip) :
-                                                      http_json(api_nodes(http->store), gzip);
+                                                      http_json(overview_get_nodes(&http->overview, &all), gzip);
         snprintf(cached->what, sizeof(cached->what), "%s",
                  (cached->response != NULL) ? what : "");
         cached->made_ns = now;
@@ -238,24 +239,77 @@ static const char *http_argument(struct MHD_Connection *connection, const char *
     return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
+/* The part of the history that is asked for: the last `seconds`, or `from`..`until`. */
+static int http_range(struct MHD_Connection *connection, api_range_t *range)
+{
+    long seconds = http_number(connection, "seconds", 600);
+
+    if ((seconds <= 0) || (seconds > 31536000)) {
+        return -EINVAL;
+    }
+    range->until_ms = http_number(connection, "until", api_now_ms());
+    range->from_ms = http_number(connection, "from", range->until_ms - (seconds * 1000));
+    range->points = http_number(connection, "points", 1000);
+    return ((range->from_ms >= 0) && (range->until_ms > range->from_ms) &&
+            ((range->until_ms - range->from_ms) <= INT64_C(31536000000)) && (range->points > 0) &&
+            (range->points <= 10000)) ? 0 : -EINVAL;
+}
+
 /* /api/series of a `name`, /api/lines of a `family`. */
 static struct MHD_Response *http_series(http_t *http, struct MHD_Connection *connection, int lines,
                                         int gzip, unsigned *status_p)
 {
     const char *node = http_argument(connection, "node");
     const char *what = http_argument(connection, lines ? "family" : "name");
-    long seconds = http_number(connection, "seconds", 600);
-    long points = http_number(connection, "points", 1000);
+    api_range_t range;
 
-    if ((node == NULL) || (what == NULL) || (seconds <= 0) || (seconds > 31536000) ||
-        (points <= 0) || (points > 10000)) {
+    if ((node == NULL) || (what == NULL) || (http_range(connection, &range) < 0)) {
         *status_p = MHD_HTTP_BAD_REQUEST;
-        return http_text(lines ? "node and family are needed; seconds is 1 to 31536000, points 1 to 10000" :
-                                 "node and name are needed; seconds is 1 to 31536000, points 1 to 10000");
+        return http_text("node, and name or family, are needed; seconds is 1 to 31536000, points 1"
+                         " to 10000, from is before until by a year at most");
     }
     return http_json(lines ? api_lines(http->db, node, what, http_argument(connection, "by"),
-                                       seconds, points) :
-                             api_series(http->db, node, what, seconds, points), gzip);
+                                       &range) :
+                             api_series(http->db, node, what, &range), gzip);
+}
+
+/* /api/nodes of some of them; all: http_shared. */
+static struct MHD_Response *http_nodes(http_t *http, struct MHD_Connection *connection, int gzip,
+                                       unsigned *status_p)
+{
+    long offset = http_number(connection, "offset", 0);
+    long limit = http_number(connection, "limit", 100);
+    overview_query_t query = {
+        .search = http_argument(connection, "search"),
+        .sort = http_argument(connection, "sort"),
+        .descending = http_number(connection, "descending", 0) != 0,
+        .offset = offset,
+        .limit = limit,
+    };
+
+    if ((offset < 0) || (limit < 0)) {
+        *status_p = MHD_HTTP_BAD_REQUEST;
+        return http_text("offset and limit are numbers");
+    }
+    return http_json(overview_get_nodes(&http->overview, &query), gzip);
+}
+
+static struct MHD_Response *http_map(http_t *http, struct MHD_Connection *connection, int gzip,
+                                     unsigned *status_p)
+{
+    const char *metric = http_argument(connection, "metric");
+    struct json_object *map =
+        (metric == NULL) ? NULL :
+                           overview_get_map(&http->overview, metric,
+                                            http_argument(connection, "function"),
+                                            (uint32_t)http_number(connection, "generation", 0),
+                                            (uint32_t)http_number(connection, "version", 0));
+
+    if (map == NULL) {
+        *status_p = MHD_HTTP_BAD_REQUEST;
+        return http_text("metric is needed; function is sum, max or mean");
+    }
+    return http_json(map, gzip);
 }
 
 static struct MHD_Response *http_names(http_t *http, struct MHD_Connection *connection, int gzip,
@@ -327,18 +381,26 @@ static enum MHD_Result http_handle(void *arg, struct MHD_Connection *connection,
     } else if (http->sending >= HTTP_SENDING_MAX) {
         status = MHD_HTTP_SERVICE_UNAVAILABLE;
         response = http_text("too many answers are being read at once");
-    } else if (!strcmp(url, "/metrics") || !strcmp(url, "/api/nodes")) {
+    } else if (!strcmp(url, "/metrics") ||
+               (!strcmp(url, "/api/nodes") && (http_argument(connection, "limit") == NULL))) {
         response = http_shared(http, url, strcmp(url, "/metrics") ? 0 : format, gzip);
         shared = 1;
     } else if (!strcmp(url, "/api/series") || !strcmp(url, "/api/lines")) {
         response = http_series(http, connection, !strcmp(url, "/api/lines"), gzip, &status);
+    } else if (!strcmp(url, "/api/nodes")) {
+        response = http_nodes(http, connection, gzip, &status);
+    } else if (!strcmp(url, "/api/map")) {
+        response = http_map(http, connection, gzip, &status);
+    } else if (!strcmp(url, "/api/families")) {
+        response = http_json(overview_get_families(&http->overview), gzip);
     } else if (!strcmp(url, "/api/names")) {
         response = http_names(http, connection, gzip, &status);
     } else if (!strcmp(url, "/")) {
         response = http_page_response();
     } else {
         status = MHD_HTTP_NOT_FOUND;
-        response = http_text("there are /, /metrics, /api/nodes, /api/names, /api/series and /api/lines");
+        response = http_text("there are /, /metrics, /api/nodes, /api/map, /api/families, /api/names,"
+                             " /api/series and /api/lines");
     }
     return http_send(http, connection, status, response, !shared, request);
 }
@@ -390,6 +452,7 @@ int http_open(http_t *http, const char *address, const char *database, store_t *
     http->writer = writer;
     http->remote = remote;
     LIST_INIT(&http->connections);
+    overview_init(&http->overview, store);
     ret = http_open_database(http, database);
     if (ret < 0) {
         return ret;
@@ -428,6 +491,7 @@ void http_close(http_t *http)
             MHD_destroy_response(http->cached[i].response);
         }
     }
+    overview_free(&http->overview);
     pthread_mutex_destroy(&http->lock);
     sqlite3_close(http->db);
 }

@@ -1,10 +1,11 @@
 /*
  * HTTP of the collector, in a thread of its own: /metrics for Prometheus, / for people, /api/...
- * for the page and for programs (api.h). Answers are compressed for those who take gzip.
+ * for the page and for programs (api.h, overview.h). Answers are compressed for those who take gzip.
  */
 #ifndef UDMON_COLLECTOR_HTTP_H
 #define UDMON_COLLECTOR_HTTP_H
 
+#include "overview.h"
 #include "remote.h"
 #include "store.h"
 #include "writer.h"
@@ -31,6 +32,7 @@ typedef struct http {
     const writer_t *writer;
     const remote_t *remote; /* or NULL */
     sqlite3 *db; /* for reading the history */
+    overview_t overview;
     http_cached_t cached[HTTP_CACHED];
     unsigned sending; /* large answers on their way */
     pthread_mutex_t lock; /* of the connections */

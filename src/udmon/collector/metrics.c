@@ -59,10 +59,21 @@ static const char *family_help(const char *name)
     return help;
 }
 
-/* The host's name becomes label "node"; a series that has one of its own cannot be shown. */
-static int has_node_label(const char *name)
+/*
+ * The host's name becomes label "node". A label of that name that a series has is called
+ * "exported_node", as Prometheus does it. Where it begins in {...}, or NULL.
+ */
+static const char *own_node_label(const char *labels)
 {
-    return (strstr(name, "{node=") != NULL) || (strstr(name, ",node=") != NULL);
+    const char *at = labels;
+
+    while ((*at == '{') || (*at == ',')) {
+        if (!strncmp(at + 1, "node=", 5)) {
+            return at + 1;
+        }
+        at = strchr(strchr(at, '"') + 1, '"') + 1; /* names have been checked when they came */
+    }
+    return NULL;
 }
 
 static int ends_with(const char *text, size_t length, const char *end)
@@ -78,8 +89,7 @@ static void lines_add(series_t *series, void *arg)
     lines_t *lines = arg;
     line_t *grown;
 
-    if ((series->arrived_ns < lines->oldest_ns) || has_node_label(series->name) ||
-        !strncmp(series->name, "udmon_", 6) /* ours */ ||
+    if ((series->arrived_ns < lines->oldest_ns) || !strncmp(series->name, "udmon_", 6) /* ours */ ||
         /* would be one name with a counter's */
         ends_with(series->name, family_length, "_total")) {
         return;
@@ -152,11 +162,15 @@ static void write_family(text_t *text, int format, const char *name, size_t leng
 
 static void write_line(const line_t *line, text_t *text)
 {
-    const char *labels = line->name + line->family_length;
+    const char *labels = line->name + line->family_length, *own = own_node_label(labels);
 
-    text_add(text, "%.*s%s{node=\"%s\"%s%s ", (int)line->family_length, line->name,
-             line->counter ? "_total" : "", line->host, (*labels == '{') ? "," : "}",
-             (*labels == '{') ? (labels + 1) : "");
+    text_add(text, "%.*s%s{node=\"%s\"%s", (int)line->family_length, line->name,
+             line->counter ? "_total" : "", line->host, (*labels == '{') ? "," : "} ");
+    if (own != NULL) {
+        text_add(text, "%.*sexported_%s ", (int)(own - labels - 1), labels + 1, own);
+    } else if (*labels == '{') {
+        text_add(text, "%s ", labels + 1);
+    }
     write_value(text, line->value);
 }
 

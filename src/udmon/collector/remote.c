@@ -103,6 +103,10 @@ static size_t series_labels(const series_t *series, char *family, size_t size, l
         end = strchr(++at, '=');
         labels[count].name = at;
         labels[count].name_length = end - at;
+        if ((end - at == 4) && !strncmp(at, "node", 4)) { /* as metrics.c calls it */
+            labels[count].name = "exported_node";
+            labels[count].name_length = strlen(labels[count].name);
+        }
         at = end + 2;
         end = strchr(at, '"');
         labels[count].value = at;

@@ -1,0 +1,347 @@
+/*
+ * What collectd's plugin "network" sends to a port of this host: all of collectd's plug-ins come
+ * with it. Datagrams wait in the socket until the next tick. Only loopback: nothing proves who sends.
+ *
+ * A datagram is a row of parts: type (2 bytes), length with this header (2), contents. Strings and
+ * times stay valid until the next part of their type; part "values" makes samples of them. Names
+ * are those of collectd's write_prometheus:
+ * collectd_PLUGIN_TYPE_SOURCE{PLUGIN="instance",type="..."}.
+ */
+#include "graph.h"
+#include "samples.h"
+#include "../lib/log.h"
+#include "../lib/net/address.h"
+
+#include <ctype.h>
+#include <endian.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    PART_TIME = 1,
+    PART_PLUGIN = 2,
+    PART_PLUGIN_INSTANCE = 3,
+    PART_TYPE = 4,
+    PART_TYPE_INSTANCE = 5,
+    PART_VALUES = 6,
+    PART_TIME_HIGH = 8, /* in units of 2^-30 s */
+    PART_HEADER = 4,
+
+    VALUE_COUNTER = 0,
+    VALUE_GAUGE = 1,
+    VALUE_DERIVE = 2,
+    VALUE_ABSOLUTE = 3,
+
+    STRING_MAX = 64,
+    DATAGRAM_MAX = 65536,
+    DATAGRAMS_MAX = 1000, /* in one tick: the others wait for the next */
+    SOCKET_BYTES = 4 << 20
+};
+
+typedef struct collectd {
+    int fd;
+    char *types; /* contents of types.db, or NULL */
+    udmon_log_limit_t wrong;
+} collectd_t;
+
+/* What the parts of a datagram have said until now. */
+typedef struct value_list {
+    char plugin[STRING_MAX], plugin_instance[STRING_MAX], type[STRING_MAX],
+        type_instance[STRING_MAX];
+    uint64_t time_ns;
+} value_list_t;
+
+static const char *const collectd_options[] = {"listen", "types", NULL};
+
+/* Copies a string of a part, which has to end with a zero; what may not be in names becomes '_'. */
+static int part_string(const unsigned char *bytes, size_t length, int is_name, char *out)
+{
+    size_t i;
+
+    if ((length == 0) || (bytes[length - 1] != '\0')) {
+        return -EINVAL;
+    }
+    samples_label(out, STRING_MAX, (const char *)bytes);
+    for (i = 0; is_name && (out[i] != '\0'); ++i) {
+        out[i] = isalnum((unsigned char)out[i]) ? out[i] : '_';
+    }
+    return 0;
+}
+
+static uint64_t part_number(const unsigned char *bytes)
+{
+    uint64_t number;
+
+    memcpy(&number, bytes, sizeof(number));
+    return be64toh(number);
+}
+
+/*
+ * The name of a type's data source in types.db: "if_octets  rx:DERIVE:0:U, tx:DERIVE:0:U". Without
+ * it, sources have numbers. "value", which most types have alone, is left out.
+ */
+static void source_name(const char *types, const char *type, unsigned index, unsigned count,
+                        char *name, size_t size)
+{
+    const char *line = types, *at;
+    size_t length = strlen(type);
+
+    name[0] = '\0';
+    if (count > 1) {
+        snprintf(name, size, "_%u", index);
+    }
+    while ((line != NULL) &&
+           (strncmp(line, type, length) || !isblank((unsigned char)line[length]))) {
+        line = strchr(line, '\n');
+        line += (line != NULL);
+    }
+    if (line == NULL) {
+        return;
+    }
+    at = line + length;
+    while (1) {
+        at += strspn(at, " \t,");
+        if (index-- == 0) {
+            break;
+        }
+        at += strcspn(at, ",\n");
+        if (*at != ',') {
+            return; /* fewer sources than came */
+        }
+    }
+    length = strcspn(at, ":\n");
+    if ((at[length] == ':') && (length < STRING_MAX)) {
+        snprintf(name, size, "_%.*s", (int)length, at);
+        if (!strcmp(name, "_value")) {
+            name[0] = '\0';
+        }
+    }
+}
+
+/* A value of a kind; false if it is no sample: an "absolute" counts since the last one. */
+static int value_read(int kind, const unsigned char *bytes, double *value_p)
+{
+    uint64_t number = part_number(bytes);
+
+    switch (kind) {
+    case VALUE_COUNTER:
+        *value_p = number;
+        return 1;
+    case VALUE_DERIVE:
+        *value_p = (int64_t)number;
+        return 1;
+    case VALUE_GAUGE: /* this one alone is little-endian */
+        number = le64toh(be64toh(number));
+        memcpy(value_p, &number, sizeof(number));
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static void value_add(const collectd_t *collectd, samples_t *samples, const value_list_t *list,
+                      const unsigned char *kinds, unsigned index, unsigned count)
+{
+    char source[STRING_MAX + 2], labels[400] = "";
+    int same = !strcmp(list->plugin, list->type), used = 0;
+    double value;
+
+    if (!value_read(kinds[index], kinds + count + (8 * index), &value)) {
+        return;
+    }
+    source_name(collectd->types, list->type, index, count, source, sizeof(source));
+    if (list->plugin_instance[0] != '\0') {
+        used = snprintf(labels, sizeof(labels), "%s=\"%s\"", list->plugin, list->plugin_instance);
+    }
+    if (list->type_instance[0] != '\0') {
+        snprintf(labels + used, sizeof(labels) - used, "%stype=\"%s\"", (used > 0) ? "," : "",
+                 list->type_instance);
+    }
+    samples_add(samples, kinds[index] != VALUE_GAUGE, value, "collectd_%s%s%s%s%s%s%s",
+                list->plugin, same ? "" : "_", same ? "" : list->type, source,
+                (labels[0] != '\0') ? "{" : "", labels, (labels[0] != '\0') ? "}" : "");
+}
+
+static int part_values(const collectd_t *collectd, samples_t *samples, const value_list_t *list,
+                       const unsigned char *bytes, size_t length)
+{
+    unsigned i, count = (length >= 2) ? ((bytes[0] << 8) | bytes[1]) : 0;
+    uint64_t time_ns = samples->time_ns, clock_ns = samples->clock_ns;
+
+    if ((length != (2 + (9 * (size_t)count))) || (list->plugin[0] == '\0') ||
+        (list->type[0] == '\0')) {
+        return -EINVAL;
+    }
+    if (list->time_ns != 0) {
+        samples->time_ns = list->time_ns;
+        samples->clock_ns = 0; /* only known by the time of day */
+    }
+    for (i = 0; i < count; ++i) {
+        value_add(collectd, samples, list, bytes + 2, i, count);
+    }
+    samples->time_ns = time_ns;
+    samples->clock_ns = clock_ns;
+    return 0;
+}
+
+static int part_read(const collectd_t *collectd, samples_t *samples, value_list_t *list,
+                     unsigned type, const unsigned char *bytes, size_t length)
+{
+    switch (type) {
+    case PART_TIME:
+    case PART_TIME_HIGH:
+        if (length != 8) {
+            return -EINVAL;
+        }
+        list->time_ns = (type == PART_TIME) ? (part_number(bytes) * 1000000000) :
+                                              (uint64_t)(part_number(bytes) * (1e9 / (1 << 30)));
+        return 0;
+    case PART_PLUGIN:
+        return part_string(bytes, length, 1, list->plugin);
+    case PART_PLUGIN_INSTANCE:
+        return part_string(bytes, length, 0, list->plugin_instance);
+    case PART_TYPE:
+        return part_string(bytes, length, 1, list->type);
+    case PART_TYPE_INSTANCE:
+        return part_string(bytes, length, 0, list->type_instance);
+    case PART_VALUES:
+        return part_values(collectd, samples, list, bytes, length);
+    default:
+        return 0; /* host, interval, notifications, signatures; not what is encrypted */
+    }
+}
+
+static int datagram_read(const collectd_t *collectd, samples_t *samples,
+                         const unsigned char *bytes, size_t length)
+{
+    value_list_t list = {0};
+    size_t part;
+
+    for (; length > 0; bytes += part, length -= part) {
+        part = (length >= PART_HEADER) ? (size_t)((bytes[2] << 8) | bytes[3]) : 0;
+        if ((part < PART_HEADER) || (part > length) ||
+            (part_read(collectd, samples, &list, (bytes[0] << 8) | bytes[1], bytes + PART_HEADER,
+                       part - PART_HEADER) < 0)) {
+            return -EINVAL;
+        }
+    }
+    return 0;
+}
+
+static void collectd_tick(udmon_node_t *node, void *state)
+{
+    static unsigned char bytes[DATAGRAM_MAX];
+    samples_t *samples = samples_begin(node);
+    collectd_t *collectd = state;
+    ssize_t length;
+    int i;
+
+    for (i = 0; i < DATAGRAMS_MAX; ++i) {
+        length = recv(collectd->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+        if (length < 0) {
+            break;
+        }
+        if (datagram_read(collectd, samples, bytes, length) < 0) {
+            udmon_warn_limited(&collectd->wrong,
+                               "node %s: a datagram of %zd bytes is not collectd's", node->name,
+                               length);
+        }
+    }
+    samples_end(samples);
+}
+
+/* A socket that only this host can send to. */
+static int collectd_listen(udmon_node_t *node, const char *address, int *fd_p)
+{
+    const int bytes = SOCKET_BYTES;
+    udmon_endpoint_t endpoint;
+    int ret;
+
+    ret = udmon_endpoint_parse(address, 1, &endpoint);
+    if (ret < 0) {
+        return ret;
+    }
+    if (!udmon_sockaddr_is_loopback(endpoint.hosts->ai_addr)) {
+        udmon_endpoint_free(&endpoint);
+        udmon_node_error(node, "listen", "%s is no loopback address: nothing proves who sends",
+                         address);
+        return -EINVAL;
+    }
+    *fd_p = socket(endpoint.hosts->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    ret = ((*fd_p < 0) || (bind(*fd_p, endpoint.hosts->ai_addr, endpoint.hosts->ai_addrlen) < 0)) ?
+              -errno : 0;
+    udmon_endpoint_free(&endpoint);
+    if (ret < 0) {
+        udmon_node_error(node, NULL, "cannot listen on %s: %s", address, strerror(-ret));
+        if (*fd_p >= 0) {
+            close(*fd_p);
+        }
+        return ret;
+    }
+    setsockopt(*fd_p, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)); /* as much as there may be */
+    return 0;
+}
+
+/* Without the file sources have numbers; one that was named has to be there. */
+static int collectd_types(udmon_node_t *node, char **types_p)
+{
+    const char *path = udmon_node_option(node, "types");
+    size_t size = 0, length;
+    FILE *file = fopen((path != NULL) ? path : "/usr/share/collectd/types.db", "r");
+
+    *types_p = NULL;
+    if (file == NULL) {
+        if (path != NULL) {
+            udmon_node_error(node, "types", "cannot read %s: %s", path, strerror(errno));
+            return -EINVAL;
+        }
+        return 0;
+    }
+    length = getdelim(types_p, &size, '\0', file);
+    fclose(file);
+    return ((ssize_t)length >= 0) ? 0 : -ENOMEM;
+}
+
+static void collectd_destroy(void *state)
+{
+    collectd_t *collectd = state;
+
+    close(collectd->fd);
+    free(collectd->types);
+    free(collectd);
+}
+
+static int collectd_create(udmon_node_t *node, void **state_p)
+{
+    const char *address = udmon_node_option(node, "listen");
+    collectd_t *collectd = calloc(1, sizeof(*collectd));
+    int ret;
+
+    if (collectd == NULL) {
+        return -ENOMEM;
+    }
+    ret = collectd_types(node, &collectd->types);
+    ret = (ret == 0) ? collectd_listen(node, (address != NULL) ? address : "127.0.0.1:25826",
+                                       &collectd->fd) : ret;
+    if (ret < 0) {
+        free(collectd->types);
+        free(collectd);
+        return ret;
+    }
+    *state_p = collectd;
+    return 0;
+}
+
+const udmon_node_type_t sensor_collectd = {
+    .name = "collectd",
+    .options = collectd_options,
+    .create = collectd_create,
+    .destroy = collectd_destroy,
+    .tick = collectd_tick,
+    .has_output = 1,
+};

@@ -1,0 +1,83 @@
+/*
+ * The nodes as the page's overview, udmon-top and scripts see them. A row for each node is made at
+ * most once a second, and at most a tenth of the time goes into it, however many ask.
+ *
+ *   /api/nodes                     {"now": ms, "nodes": [{"name", "up", "agents", "transport",
+ *     [?search=S][&sort=COLUMN]    "address", "received", "lost", "series", "values": {...}}],
+ *     [&descending=1][&offset=N]   "matching": how many nodes there are of which these are some}.
+ *     [&limit=N]                   Sorted by name, or a column: a name in "values" or a count.
+ *   /api/map?metric=M[&function=F] {"generation", "version", "up", "names": [...],
+ *     [&generation=G&version=V]    "values": [...]}: one number for each node in the order of
+ *                                  names, rounded to two digits; null: the node has none; false: it
+ *                                  is down. M is a name in "values" or any family of series; these
+ *                                  are put together by F (sum, max, mean). To who has an answer
+ *                                  already (G, V) only what has changed since is sent: "at":
+ *                                  [indices], their "values".
+ *   /api/families                  names of the families of series that there are
+ */
+#ifndef UDMON_COLLECTOR_OVERVIEW_H
+#define UDMON_COLLECTOR_OVERVIEW_H
+
+#include "store.h"
+
+#include <json-c/json.h>
+
+enum {
+    OVERVIEW_CPU,
+    OVERVIEW_MEMORY,
+    OVERVIEW_LOAD,
+    OVERVIEW_IN,
+    OVERVIEW_OUT,
+    OVERVIEW_RDMA_IN,
+    OVERVIEW_RDMA_OUT,
+    OVERVIEW_MEMORY_FREE,
+    OVERVIEW_LOSS,
+    OVERVIEW_VALUES
+};
+
+enum { OVERVIEW_MAPS = 4 /* metrics that are looked at by several browsers at once */ };
+
+typedef struct overview_row {
+    char name[64], transport[8], address[80];
+    int agents; /* connected now */
+    uint64_t received, lost, series;
+    double values[OVERVIEW_VALUES]; /* NAN: not known */
+} overview_row_t;
+
+/* One metric of all nodes, and when the value of each has changed last. */
+typedef struct overview_map {
+    char what[UDMON_METRIC_NAME_MAX + 8]; /* function and metric; "" if unused */
+    uint64_t made_ns;
+    uint32_t generation;
+    char (*values)[12]; /* as they are written */
+    uint32_t *changed;  /* versions */
+} overview_map_t;
+
+typedef struct overview {
+    store_t *store;
+    overview_row_t *rows; /* sorted by name */
+    size_t count, up;
+    uint64_t made_ns, took_ns;
+    uint32_t generation; /* changes with the set of names */
+    uint32_t version;    /* counts what was made of maps */
+    overview_map_t maps[OVERVIEW_MAPS];
+} overview_t;
+
+typedef struct overview_query {
+    const char *search; /* part of the name, or NULL */
+    const char *sort;   /* or NULL */
+    int descending;
+    size_t offset, limit;
+} overview_query_t;
+
+void overview_init(overview_t *overview, store_t *store);
+void overview_free(overview_t *overview);
+
+/* Each returns an object of the caller's, or NULL if there is no memory. */
+struct json_object *overview_get_nodes(overview_t *overview, const overview_query_t *query);
+/* `function` may be NULL. NULL also if it is none, or the metric's name is too long. */
+struct json_object *overview_get_map(overview_t *overview, const char *metric, const char *function,
+                                     uint32_t generation, uint32_t version);
+struct json_object *overview_get_families(overview_t *overview);
+
+#endif

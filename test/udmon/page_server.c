@@ -1,0 +1,158 @@
+/*
+ * What the page's test looks at: the collector's HTTP server over a store and a history that this
+ * program makes, of as many nodes as it is told. All values are known: those of node I follow from
+ * I.
+ * It obeys commands from standard input, a line each, and answers "done":
+ *   set NODE FAMILY VALUE    a new sample      down NODE      its agent leaves      up NODE
+ */
+#include "udmon/collector/history.h"
+#include "udmon/collector/http.h"
+#include "udmon/lib/net/loop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { HISTORY_SECONDS = 7200, GAP_FROM = 3000, GAP_UNTIL = 3600, CORES = 4 };
+
+static store_t store;
+static history_t history;
+
+/* A sample that has come now, of a counter that grew by so much in the last second. */
+static void set(host_t *host, const char *name, int counter, double value)
+{
+    series_t *series = store_series(host, name);
+    udmon_metric_t metric = {.name = name, .counter = counter};
+
+    metric.time_ns = UINT64_C(1000000000);
+    store_sample(series, &metric, 0, udmon_now_ns());
+    metric.time_ns = UINT64_C(2000000000);
+    metric.value = value;
+    store_sample(series, &metric, 0, udmon_now_ns());
+}
+
+static void make_node(unsigned i, unsigned count)
+{
+    static const char *const modes[] = {"idle", "user", "system"};
+    double busy = (double)i / count;
+    char name[200];
+    host_t *host;
+    unsigned core, mode;
+
+    snprintf(name, sizeof(name), "cn%u", i + 1);
+    host = store_host(&store, name);
+    host->connected = (i % 10) != 9;
+    host->received = 1000;
+    snprintf(host->transport, sizeof(host->transport), "ud");
+    snprintf(host->address, sizeof(host->address), "10.0.%u.%u", i / 250, (i % 250) + 1);
+    for (core = 0; core < CORES; ++core) {
+        for (mode = 0; mode < 3; ++mode) {
+            snprintf(name, sizeof(name), "node_cpu_seconds{cpu=\"%u\",mode=\"%s\"}", core,
+                     modes[mode]);
+            set(host, name, 1, (mode == 0) ? (1 - busy) : (busy / 2));
+        }
+    }
+    set(host, "node_memory_total_bytes", 0, 64e9);
+    set(host, "node_memory_available_bytes", 0, 64e9 * (1 - busy));
+    set(host, "node_load1", 0, 4 * busy);
+    set(host, "node_network_receive_bytes{device=\"eth0\"}", 1, 1e6 * i);
+    set(host, "node_network_transmit_bytes{device=\"eth0\"}", 1, 2e6 * i);
+    set(host, "node_hwmon_temp_celsius{chip=\"coretemp.0\",sensor=\"temp1\"}", 0, 30 + (40 * busy));
+    set(host, "node_hwmon_temp_celsius{chip=\"coretemp.1\",sensor=\"temp1\"}", 0, 29);
+}
+
+/* Two hours of the first node, a sample each second, with a gap of ten minutes. */
+static void make_history(int64_t now_ms)
+{
+    static const struct {
+        const char *name;
+        int counter;
+    } series[] = {
+        {"node_cpu_seconds{cpu=\"0\",mode=\"idle\"}", 1},
+        {"node_cpu_seconds{cpu=\"0\",mode=\"user\"}", 1},
+        {"node_cpu_seconds{cpu=\"0\",mode=\"system\"}", 1},
+        {"node_memory_available_bytes", 0},
+        {"node_load1", 0},
+        {"node_network_receive_bytes{device=\"eth0\"}", 1},
+        {"node_network_transmit_bytes{device=\"eth0\"}", 1},
+    };
+    host_t *host = store_host(&store, "cn1");
+    int64_t second;
+    size_t i;
+
+    for (i = 0; i < (sizeof(series) / sizeof(series[0])); ++i) {
+        store_series(host, series[i].name)->counter = series[i].counter;
+    }
+    for (second = 0; second < HISTORY_SECONDS; ++second) {
+        for (i = 0; (i < (sizeof(series) / sizeof(series[0]))) &&
+                    ((second < GAP_FROM) || (second >= GAP_UNTIL)); ++i) {
+            history_add(&history, store_series(host, series[i].name),
+                        now_ms - ((HISTORY_SECONDS - second) * 1000),
+                        series[i].counter ? (second * ((i < 3) ? 0.25 : (double)i)) :
+                                            (1000 + (second % 60)));
+        }
+    }
+    history_commit(&history);
+}
+
+static int obey(const char *line)
+{
+    char node[64], family[200];
+    host_t *host;
+    double value;
+    int named;
+
+    named = (sscanf(line, "set %63s %199s %lf", node, family, &value) == 3) ? 1 :
+            (sscanf(line, "down %63s", node) == 1)                          ? 2 :
+            (sscanf(line, "up %63s", node) == 1)                            ? 3 : 0;
+    if (named == 0) {
+        return 0;
+    }
+    store_lock(&store);
+    host = store_host(&store, node);
+    if (named == 1) {
+        set(host, family, 0, value);
+    } else {
+        host->connected = (named == 3);
+    }
+    store_unlock(&store);
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    static http_t http;
+    unsigned i, count = (argc == 4) ? strtoul(argv[3], NULL, 10) : 0;
+    struct timespec now;
+    char line[400];
+
+    if (argc != 4) {
+        fprintf(stderr, "Usage: page_server HOST:PORT DATABASE NODES\n");
+        return 2;
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    store_init(&store);
+    if (history_open(&history, argv[2], 864000, 10000000, 0) < 0) {
+        return 1;
+    }
+    for (i = 0; i < count; ++i) {
+        make_node(i, count);
+    }
+    if (count > 0) {
+        make_history((int64_t)now.tv_sec * 1000);
+    }
+    if (http_open(&http, argv[1], argv[2], &store, NULL, NULL) < 0) {
+        return 1;
+    }
+    printf("ready\n");
+    fflush(stdout);
+    while (fgets(line, sizeof(line), stdin) != NULL) {
+        printf("%s\n", obey(line) ? "done" : "what?");
+        fflush(stdout);
+    }
+    http_close(&http);
+    history_close(&history);
+    store_free(&store);
+    return 0;
+}
