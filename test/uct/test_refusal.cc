@@ -129,4 +129,32 @@ TEST(Refusal, ClosesBeforeItHasTold)
     });
 }
 
+/* A message through a mapped FIFO is a store, which its lender's closing cannot refuse. Sent before
+ * the peer's RESET was read it must fail as well, and not be taken silently. */
+TEST(Refusal, FifoOfAnInterfaceThatClosed)
+{
+    isolated({{"UCX_GLEX_CHANNELS", "er"}}, [] {
+        Md md, other_md; /* the closed interface's endpoint goes to no other one */
+        Iface sender(md);
+        std::unique_ptr<Iface> lender(new Iface(other_md));
+        Ep ep(sender, lender->address());
+        unsigned received = 0;
+
+        lender->on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        for (unsigned i = 1; i <= 10; ++i) {
+            EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
+            progress_until("a message", [&] { return received == i; });
+        }
+        ASSERT_TRUE((ep.vc()->er_tx != NULL) && (ep.vc()->er_tx->ctrl != NULL));
+        ASSERT_EQ(lender->internals()->num_polled, 1u) << "no ring is asked for";
+
+        lender.reset();
+        EXPECT_OK(uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0)); /* nobody knows yet */
+        for (int i = 0; (i < 1000) && !ep.failed(); ++i) {
+            sender.progress();
+        }
+        EXPECT_TRUE(ep.failed()) << "the message was lost, and nobody said so";
+    });
+}
+
 } // namespace

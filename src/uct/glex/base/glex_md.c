@@ -164,12 +164,17 @@ out:
     return status;
 }
 
+void uct_glex_md_ep_close(uct_glex_md_t *md, unsigned index)
+{
+    glex_ext_set_receiver(md->eps[index], 0);
+}
+
 /* Kept, with its registrations, for the next interface: the domain's own endpoint is the target of
  * RMA as long as the domain lives. */
 void uct_glex_md_ep_put(uct_glex_md_t *md, unsigned index)
 {
     pthread_mutex_lock(&md->lock);
-    glex_ext_set_receiver(md->eps[index], 0);
+    uct_glex_md_ep_close(md, index);
     md->eps_in_use &= ~UCS_BIT(index);
     pthread_mutex_unlock(&md->lock);
 }

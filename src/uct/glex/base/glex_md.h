@@ -92,6 +92,10 @@ extern uct_component_t uct_glex_component;
  */
 ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, glex_ep_handle_t *ep_p, unsigned *index_p);
 
+/** The endpoint has no receiver from now on: what is posted to it fails as to a dead one. */
+void uct_glex_md_ep_close(uct_glex_md_t *md, unsigned index);
+
+/** Close the endpoint, and give it back. */
 void uct_glex_md_ep_put(uct_glex_md_t *md, unsigned index);
 
 /** Whether peers' private memory can be reached by RDMA */

@@ -40,6 +40,10 @@ struct uct_glex_er_tx {
 
 ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config,
                               unsigned eq_entries);
+/** The interface closes, and its endpoint has no receiver any more: who sends through a FIFO that
+ *  was lent rings from now on, and gets the error. */
+void uct_glex_er_close(uct_glex_iface_t *iface);
+
 void uct_glex_er_cleanup_iface(uct_glex_iface_t *iface);
 
 /* ---- borrowing and sending: glex_er.c ---- */

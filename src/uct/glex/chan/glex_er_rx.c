@@ -232,6 +232,19 @@ void uct_glex_er_poll_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
     }
 }
 
+/* Its memory takes messages as before, so only the ring can fail. It is not waited for whoever
+ * stores a message just now: that message came before the interface closed. */
+void uct_glex_er_close(uct_glex_iface_t *iface)
+{
+    unsigned i;
+
+    for (i = 0; i < iface->er_rx_count; ++i) {
+        if (iface->er_rx[i].ctrl != NULL) {
+            uct_glex_er_set_armed(&iface->er_rx[i], 1);
+        }
+    }
+}
+
 unsigned uct_glex_er_poll_fifo(uct_glex_er_rx_t *er_rx)
 {
     unsigned count = 0;
