@@ -83,14 +83,16 @@ test_atomics()
         return 0
     fi
     export GLEX_PRIVATE_RDMA=n
-    for test in add fadd swap cswap; do
+    for test in add_lat add_mr fadd swap cswap; do
         make_batch 8 -t "$test" -D short
         if run "perftest uct $test" 600 "$pair" "$work/batch" -d "$device" -x "$tls"; then
             finish "perftest uct $test" perftest_problem fabric_problem endpoints_problem
         fi
-        make_batch 8 -t "ucp_$test"
-        if run "perftest native ucp_$test" 600 "$pair" "$work/batch"; then
-            finish "perftest native ucp_$test" perftest_problem connections_problem atomics_problem \
+    done
+    for test in ucp_add ucp_fadd ucp_swap ucp_cswap; do
+        make_batch 8 -t "$test"
+        if run "perftest native $test" 600 "$pair" "$work/batch"; then
+            finish "perftest native $test" perftest_problem connections_problem atomics_problem \
                 fabric_problem
         fi
     done
