@@ -40,7 +40,9 @@ enum internals_field {
     INTERNALS_MPQ_CAPACITY,
     INTERNALS_EQ_CAPACITY,
     INTERNALS_MMT_CAPACITY,
-    INTERNALS_PID /* the last: any number is a good one */
+    /* From here on any number is a good one */
+    INTERNALS_PID,
+    INTERNALS_MMT_READY
 };
 void internals_damage(const char *path, enum internals_field what, uint64_t value);
 
@@ -82,6 +84,13 @@ unsigned internals_interrupt_reservations(unsigned num);
 
 /** Call `hook` in the middle of giving a segment its name; NULL: no more. */
 void internals_on_naming(void (*hook)(void));
+
+/** Call `hook` before each level of the fabric's directory is made; NULL: no more. */
+void internals_on_making_directory(void (*hook)(void));
+
+/** From now on this process is one with other privileges than its caller, as a set-user-id program
+ *  is. */
+void internals_be_privileged(void);
 
 #ifdef __cplusplus
 }
