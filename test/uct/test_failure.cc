@@ -183,6 +183,35 @@ TEST(Failure, AnnouncedUnitIsHeld)
     });
 }
 
+/* Nor is a send unit given back to the system when its sender closes while the peer reads it */
+TEST(Failure, AnnouncedUnitOutlivesItsSender)
+{
+    isolated({{"UCX_GLEX_CHANNELS", "sr"}}, [] {
+        Md md_a, md_b;
+        std::unique_ptr<Iface> a(new Iface(md_a));
+        Iface b(md_b);
+        std::unique_ptr<Ep> ep(new Ep(*a, b.address()));
+        unsigned received = 0;
+
+        b.on_am(AM_ID, [&](const void *data, size_t length) {
+            if (length == LENGTH) {
+                EXPECT_EQ(foreign(data, length, 'A'), 0u);
+                ep.reset();
+                a.reset();
+                EXPECT_EQ(foreign(data, length, 'A'), 0u) << "after its sender closed";
+                ++received;
+            }
+        });
+        EXPECT_OK(ep->am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(ep->flush());
+        EXPECT_EQ(uct_ep_am_bcopy(ep->handle, AM_ID, pack<'A'>, NULL, 0), (ssize_t)LENGTH);
+        while (received == 0) {
+            b.progress();
+        }
+        progress_for(b, 100);
+    });
+}
+
 /* Held memory comes back, too, where the peer dies without a word */
 TEST(Failure, HeldMemoryOfTheDeadComesBack)
 {
