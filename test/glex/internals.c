@@ -215,6 +215,11 @@ uint64_t internals_mmt_offset(glex_ep_handle_t handle, uint32_t index)
     return file_offset(glex_endpoint(handle), &glex_endpoint(handle)->mem.mmt[index]);
 }
 
+void internals_age_registration(glex_ep_handle_t handle, uint32_t index, uint32_t times)
+{
+    glex_endpoint(handle)->mem.table[index].state += (uint64_t)times << 32;
+}
+
 void internals_claim_only(glex_ep_handle_t handle, glex_ep_addr_t addr, int which)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);

@@ -61,6 +61,9 @@ void *internals_coll_area(glex_ep_handle_t ep, size_t *size);
 /** Make a descriptor of an area the next to be carried out, whatever stands in it. */
 void internals_coll_offer(void *area, unsigned index);
 
+/** As if the table's entry of no registration had been used so many times more. */
+void internals_age_registration(glex_ep_handle_t ep, uint32_t index, uint32_t times);
+
 /** Claim a position as a producer does, and do no more: as if killed then. */
 void internals_claim_only(glex_ep_handle_t ep, glex_ep_addr_t peer, int which);
 
