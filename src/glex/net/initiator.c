@@ -351,16 +351,29 @@ void net_peer_go_on(struct net_peer *peer)
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-static bool net_on_data(struct net_request *request, const struct net_record *record,
-                        const char *data)
+/* The program may have taken the registration back meanwhile, and the memory may be somebody else's:
+ * then the request ends with an error. */
+static bool net_on_data(struct net_peer *peer, struct net_request *request,
+                        const struct net_record *record, const char *data)
 {
+    const glex_rdma_req_t *get = &request->req.rdma;
+    char *to;
+
     if (request->op != NET_OP_GET || request->done || record->pos > request->req.rdma.len ||
         record->len > request->req.rdma.len - record->pos) {
         return false;
     }
-    memcpy(request->local + record->pos, data, record->len);
+    if (record->len != 0) {
+        to = glex_mem_range(&peer->side.ep->mem, get->local_mh.v, UINT64_MAX,
+                            (uint64_t)get->local_offset + record->pos, record->len, 0);
+        if (to != NULL) {
+            memcpy(to, data, record->len);
+        } else {
+            request->status = GLEX_ERR_STATUS_FORMAT;
+        }
+    }
     request->pos += record->len;
-    request->done = request->pos == request->req.rdma.len;
+    request->done = request->pos == get->len;
     return true;
 }
 
@@ -373,7 +386,7 @@ static bool net_on_reply(struct net_peer *peer, const struct net_record *record,
         return false;
     }
     if (record->op == NET_OP_DATA) {
-        return net_on_data(request, record, data);
+        return net_on_data(peer, request, record, data);
     }
     if (record->op != NET_OP_REFUSED || record->status > GLEX_ERR_STATUS_CONNECTION_ECC) {
         return false;
