@@ -388,7 +388,7 @@ void net_peer_go_on(struct net_peer *peer)
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-/* The program may have taken the registration back meanwhile, and the memory may be somebody else's:
+/* The program may have taken the registration back meanwhile, and the memory may have another use:
  * then the request ends with an error. */
 static bool net_on_data(struct net_peer *peer, struct net_request *request,
                         const struct net_record *record, const char *data)
