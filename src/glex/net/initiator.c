@@ -220,7 +220,7 @@ static const char *net_put_source(const struct net_peer *peer, const struct net_
     const glex_rdma_req_t *put = &request->req.rdma;
 
     if (request->op != NET_OP_PUT || len == 0) {
-        return request->local + request->pos; /* a collective's, which keeps a copy */
+        return request->local + request->pos; /* of a collective the handle is not known here */
     }
     return glex_mem_range(&peer->side.ep->mem, put->local_mh.v, UINT64_MAX,
                           (uint64_t)put->local_offset + request->pos, len, 0);
