@@ -5,8 +5,10 @@
  */
 #include "traffic.h"
 
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -359,9 +361,11 @@ TEST(Failure, HandlersAreCalledOnce)
 /* The error handler may destroy the endpoint that it is called for */
 TEST(Failure, HandlerDestroysItsEndpoint)
 {
-    isolated({{"UCX_LOG_LEVEL", "diag"}}, [] {
+    isolated({{"UCX_GLEX_FAILURE", "error"}}, [] { /* so that the log has what is said then */
         static uct_ep_h victim;
+        static std::string memory;
         ErrorLog log;
+        char gone[64];
         Md md_a, md_b;
         Iface a(md_a), b(md_b);
         Ep other(a, b.address());
@@ -381,12 +385,20 @@ TEST(Failure, HandlerDestroysItsEndpoint)
             if (ep == victim) {
                 uct_ep_destroy(victim);
                 victim = NULL;
+                memory = std::string(sizeof(uct_glex_ep_t) - 1, 'x'); /* gets its place */
             }
             return UCS_OK;
         };
+        snprintf(gone, sizeof(gone), "endpoint 0x%" PRIx64 " is gone", other.vc()->peer);
         uct_glex_vc_dead(other.vc());
         progress_for(a, 100);
         EXPECT_EQ(victim, nullptr);
+
+        const std::string text = log.text();
+        size_t first           = text.find(gone);
+
+        EXPECT_NE(first, std::string::npos) << text;
+        EXPECT_NE(text.find(gone, first + 1), std::string::npos) << text;
     });
 }
 
