@@ -292,6 +292,7 @@ CHILD(device_exchanged)
     EXPECT_EQ(2, directories_made);
     EXPECT_EQ(0, access((directory_moved + "/f").c_str(), F_OK));
     EXPECT_NE(0, access((directory_user + "/f").c_str(), F_OK));
+    EXPECT_OK(glex_close_device(dev));
     return testing::Test::HasFailure();
 }
 
