@@ -21,7 +21,7 @@ extern "C" {
 #define GLEX_EXT_MEM_EVENT_DATA 0x100
 
 /**
- * Request flag beside enum glex_rdma_flag: where the destination's MPQ, or its EQ for a remote
+ * Request flag beside enum glex_flag: where the destination's MPQ, or its EQ for a remote
  * event, is full, the request is not taken (GLEX_BUSY) instead of being lost with an error
  * request. To be posted again when the owner had time to take something out.
  */
@@ -135,7 +135,7 @@ glex_ret_t glex_ext_peer_watch(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_me
 /**
  * The address of a peer with a hint in its reserved bits, by which this endpoint finds it at once
  * however many peers it has. For requests of this endpoint only, to be compared with nothing. A
- * hint that is none any more, as of a peer that was replaced, does no harm.
+ * stale hint, as of a peer that was replaced, is harmless.
  * Returns the address without hint where the peer is not there or no hint is to be had.
  */
 glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t ep, glex_ep_addr_t peer);

@@ -91,6 +91,35 @@ void internals_on_naming(void (*hook)(void))
     naming_hook = hook;
 }
 
+static void (*directory_hook)(void);
+
+/* Likewise */
+int mkdirat(int dir, const char *path, mode_t mode)
+{
+    if (directory_hook != NULL) {
+        directory_hook();
+    }
+    return (int)syscall(SYS_mkdirat, dir, path, mode);
+}
+
+void internals_on_making_directory(void (*hook)(void))
+{
+    directory_hook = hook;
+}
+
+static bool privileged;
+
+/* Likewise */
+char *secure_getenv(const char *name)
+{
+    return privileged ? NULL : getenv(name);
+}
+
+void internals_be_privileged(void)
+{
+    privileged = true;
+}
+
 static void move_ring(struct glex_ring_rx *rx, uint64_t position)
 {
     rx->head = rx->cursor = rx->seen = position;
@@ -152,6 +181,7 @@ void internals_damage(const char *path, enum internals_field what, uint64_t valu
         [INTERNALS_EQ_CAPACITY] = FIELD(eq_capacity),
         [INTERNALS_MMT_CAPACITY] = FIELD(mmt_capacity),
         [INTERNALS_PID] = FIELD(pid),
+        [INTERNALS_MMT_READY] = FIELD(mmt_ready),
     };
 #undef FIELD
     int fd = open(path, O_RDWR);
@@ -183,6 +213,11 @@ uint64_t internals_slot_offset(glex_ep_handle_t handle, int which, uint64_t posi
 uint64_t internals_mmt_offset(glex_ep_handle_t handle, uint32_t index)
 {
     return file_offset(glex_endpoint(handle), &glex_endpoint(handle)->mem.mmt[index]);
+}
+
+void internals_age_registration(glex_ep_handle_t handle, uint32_t index, uint32_t times)
+{
+    glex_endpoint(handle)->mem.table[index].state += (uint64_t)times << 32;
 }
 
 void internals_claim_only(glex_ep_handle_t handle, glex_ep_addr_t addr, int which)

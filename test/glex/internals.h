@@ -40,7 +40,9 @@ enum internals_field {
     INTERNALS_MPQ_CAPACITY,
     INTERNALS_EQ_CAPACITY,
     INTERNALS_MMT_CAPACITY,
-    INTERNALS_PID /* the last: any number is a good one */
+    /* From here on any number is a good one */
+    INTERNALS_PID,
+    INTERNALS_MMT_READY
 };
 void internals_damage(const char *path, enum internals_field what, uint64_t value);
 
@@ -58,6 +60,9 @@ void *internals_coll_area(glex_ep_handle_t ep, size_t *size);
 
 /** Make a descriptor of an area the next to be carried out, whatever stands in it. */
 void internals_coll_offer(void *area, unsigned index);
+
+/** As if the table's entry of no registration had been used so many times more. */
+void internals_age_registration(glex_ep_handle_t ep, uint32_t index, uint32_t times);
 
 /** Claim a position as a producer does, and do no more: as if killed then. */
 void internals_claim_only(glex_ep_handle_t ep, glex_ep_addr_t peer, int which);
@@ -82,6 +87,13 @@ unsigned internals_interrupt_reservations(unsigned num);
 
 /** Call `hook` in the middle of giving a segment its name; NULL: no more. */
 void internals_on_naming(void (*hook)(void));
+
+/** Call `hook` before each level of the fabric's directory is made; NULL: no more. */
+void internals_on_making_directory(void (*hook)(void));
+
+/** From now on this process is one with other privileges than its caller, as a set-user-id program
+ *  is. */
+void internals_be_privileged(void);
 
 #ifdef __cplusplus
 }

@@ -269,6 +269,42 @@ TEST_F(shm_dir, symbolic_link)
     expect_refused("cannot open the fabric");
 }
 
+static std::string directory_user, directory_moved;
+static int directories_made;
+
+/* Before the second level is made the first one, which was checked, is moved away. */
+static void exchange_directories()
+{
+    if (++directories_made == 2) {
+        EXPECT_EQ(0, rename(directory_user.c_str(), directory_moved.c_str()));
+        EXPECT_EQ(0, mkdir(directory_user.c_str(), 0700));
+    }
+}
+
+CHILD(device_exchanged)
+{
+    glex_device_handle_t dev;
+
+    directory_user = std::string(getenv("GLEX_SHM_DIR")) + "/glex-" + std::to_string(geteuid());
+    directory_moved = directory_user + "-moved";
+    internals_on_making_directory(exchange_directories);
+    EXPECT_OK(glex_open_device(0, &dev));
+    EXPECT_EQ(2, directories_made);
+    EXPECT_EQ(0, access((directory_moved + "/f").c_str(), F_OK));
+    EXPECT_NE(0, access((directory_user + "/f").c_str(), F_OK));
+    EXPECT_OK(glex_close_device(dev));
+    return testing::Test::HasFailure();
+}
+
+/* The fabric is made in the directory that was checked, whatever its path means by then. */
+TEST_F(shm_dir, exchanged_while_it_is_opened)
+{
+    Process child("device_exchanged", {"GLEX_LOG=warn", "GLEX_FABRIC=f", "GLEX_SHM_DIR=" + dir});
+
+    EXPECT_EQ(0, child.wait());
+    EXPECT_EQ("", child.error_text());
+}
+
 TEST_F(shm_dir, not_there)
 {
     dir += "/no/such";

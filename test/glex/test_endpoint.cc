@@ -411,6 +411,47 @@ CHILD(endpoint_forks_while_creating)
     return 0;
 }
 
+/* Another thread is creating an endpoint, which has its name already, when the program ends. */
+CHILD(endpoint_exits_while_creating)
+{
+    static Device *dev = new Device; /* never closed */
+
+    if (receive_down<char>() == 's') {
+        static Ep *first = new Ep(*dev);
+
+        EXPECT_NE(1234, first->addr().ep_num);
+    }
+    internals_on_naming([] {
+        __atomic_store_n(&naming_reached, true, __ATOMIC_RELEASE);
+        usleep(200000); /* for a while: the end of the program waits a second at most */
+    });
+    std::thread([] {
+        glex_ep_attr attr = ep_attr(1234);
+        glex_ep_handle_t ep;
+
+        glex_create_ep(*dev, &attr, &ep);
+        pause();
+    }).detach();
+    while (!__atomic_load_n(&naming_reached, __ATOMIC_ACQUIRE)) {
+        usleep(100);
+    }
+    return testing::Test::HasFailure();
+}
+
+TEST_F(endpoint, exit_while_another_thread_creates_leaves_nothing)
+{
+    for (char which : {'f', 's'}) { /* its first one, or its second one */
+        Ep mine(dev);
+        Process child("endpoint_exits_while_creating");
+        glex_ep_addr_t addr = mine.addr();
+
+        child.send(which);
+        EXPECT_EQ(0, child.wait());
+        addr.ep_num = 1234;
+        EXPECT_FALSE(exists(addr.v)) << which;
+    }
+}
+
 TEST(endpoint_fork, a_child_does_not_keep_the_dead_alive)
 {
     Process owner("endpoint_forks_while_creating");

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -512,6 +513,30 @@ TEST_F(kill_, intent_moves_from_ring_to_ring)
     EXPECT_EQ(0u, consumer.counters().abandoned);
     producer.destroy();
     EXPECT_EQ(7, consumer.receive_number(WAIT_MS));
+}
+
+/* Who cannot look whether a producer lives, for want of file descriptors, waits for it. */
+TEST_F(kill_, unknown_producer_is_waited_for)
+{
+    Ep slow(dev), fast(dev);
+    rlimit files;
+
+    internals_claim_only(slow, consumer.addr(), 0);
+    fast.send_number(consumer.addr(), 2);
+    ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &files));
+    const rlimit none = {0, files.rlim_max};
+    ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &none));
+    for (int i = 0; i < 50; i++) { /* it looks now and then */
+        for (int j = 0; j < 20000; j++) {
+            ASSERT_EQ(-1, consumer.receive_number(0));
+        }
+        usleep(100);
+    }
+    EXPECT_EQ(0u, consumer.counters().abandoned);
+    ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+    slow.destroy();
+    EXPECT_EQ(2, consumer.receive_number(WAIT_MS));
+    EXPECT_EQ(1u, consumer.counters().abandoned);
 }
 
 /* A producer that lives, however slow, is waited for. */

@@ -107,6 +107,22 @@ TEST_F(mem, a_stale_handle_after_very_many_registrations)
     EXPECT_EQ(-1, put_status(b.target(mh), 0, 8));
 }
 
+/* Nor when the table's entry was registered as often as 16 bits count. */
+TEST_F(mem, a_stale_handle_of_an_entry_used_very_often)
+{
+    glex_mem_handle_t old = b.reg(buf, 100), mh;
+
+    ASSERT_OK(glex_deregister_mem(b, old));
+    internals_age_registration(b, old.mmt_index, 65535);
+    for (mh = b.reg(buf, 100); mh.mmt_index != old.mmt_index; mh = b.reg(buf, 100)) {
+        ASSERT_OK(glex_deregister_mem(b, mh));
+    }
+    EXPECT_NE(old.v, mh.v);
+    EXPECT_EQ(GLEX_ERR_STATUS_MMT, put_status(b.target(old), 0, 8));
+    EXPECT_EQ(-1, put_status(b.target(mh), 0, 8));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_deregister_mem(b, old));
+}
+
 /* Nor does it name one of the next endpoint that gets the number. */
 TEST_F(mem, a_handle_of_an_endpoint_that_had_the_number_before)
 {
@@ -401,7 +417,7 @@ TEST_F(mem, pointers_to_memory_that_is_registered_anew)
  * entry, while this one is at any instruction of using the first: what is written lies within one of
  * the two, never at the offset of the one behind the address of the other.
  */
-enum Use { PLACE_EVENT_DATA, LOCAL_SIDE_OF_RDMA, PUT_TO_ITSELF };
+enum Use { PLACE_EVENT_DATA, LOCAL_SIDE_OF_RDMA, LOCAL_SIDE_GROWS, PUT_TO_ITSELF };
 
 class mem_swap : public mem, public testing::WithParamInterface<Use>
 {
@@ -414,12 +430,25 @@ class mem_swap : public mem, public testing::WithParamInterface<Use>
                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     }
 
+    /* Register in the table's entry that `old` had: entries are used again in turn. */
+    static void register_instead(const Ep &ep, glex_mem_handle_t old, char *addr, uint32_t len,
+                                 int flag)
+    {
+        glex_mem_handle_t mh = ep.reg(addr, len, flag);
+
+        for (int i = 0; mh.mmt_index != old.mmt_index; i++) {
+            EXPECT_OK(glex_deregister_mem(ep, mh));
+            ASSERT_GT(1000, i);
+            mh = ep.reg(addr, len, flag);
+        }
+    }
+
     /* Runs in a child, whose other thread exchanges the registrations when it is told to. */
     void use(int go, int done)
     {
         char *small = map(), *big = map(), data[8] = "written", byte;
-        /* The put to itself reads both lengths from its own table: there the second one is larger. */
-        const bool grow = GetParam() == PUT_TO_ITSELF;
+        /* The second one is smaller, or larger; the event is posted while the first one holds. */
+        const bool grow = GetParam() == PUT_TO_ITSELF || GetParam() == LOCAL_SIDE_GROWS;
         const int flag = GLEX_MEM_READ | GLEX_MEM_WRITE |
                          (GetParam() == PLACE_EVENT_DATA ? GLEX_EXT_MEM_EVENT_DATA : 0);
         Ep ep(dev);
@@ -436,7 +465,7 @@ class mem_swap : public mem, public testing::WithParamInterface<Use>
         std::thread other([&] {
             EXPECT_EQ(1, read(go, &byte, 1));
             EXPECT_OK(glex_deregister_mem(ep, first));
-            ep.reg(grow ? big : small, grow ? BIG : SMALL, flag);
+            register_instead(ep, first, grow ? big : small, grow ? BIG : SMALL, flag);
             EXPECT_EQ(1, write(done, &byte, 1));
         });
         if (GetParam() == PLACE_EVENT_DATA) {
@@ -448,6 +477,7 @@ class mem_swap : public mem, public testing::WithParamInterface<Use>
             glex_probe_first_event(ep, 0, &event);
             break;
         case LOCAL_SIDE_OF_RDMA:
+        case LOCAL_SIDE_GROWS:
             glex_rdma(ep, &get, nullptr);
             break;
         case PUT_TO_ITSELF:
@@ -457,6 +487,9 @@ class mem_swap : public mem, public testing::WithParamInterface<Use>
         Stepped::end();
         other.join();
         EXPECT_STREQ("", small + OFFSET) << "written behind a registration of 64 bytes";
+        if (grow) {
+            EXPECT_STREQ("", big + OFFSET) << "written by the handle of the other registration";
+        }
     }
 };
 
@@ -489,11 +522,13 @@ TEST_P(mem_swap, at_every_instruction)
 
 static std::string use_name(const testing::TestParamInfo<Use> &info)
 {
-    static const char *const names[] = {"placed_event", "local_side", "put_to_itself"};
+    static const char *const names[] = {"placed_event", "local_side", "local_side_grows",
+                                        "put_to_itself"};
 
     return names[info.param];
 }
 
 INSTANTIATE_TEST_SUITE_P(registrations, mem_swap,
-                         testing::Values(PLACE_EVENT_DATA, LOCAL_SIDE_OF_RDMA, PUT_TO_ITSELF),
+                         testing::Values(PLACE_EVENT_DATA, LOCAL_SIDE_OF_RDMA, LOCAL_SIDE_GROWS,
+                                         PUT_TO_ITSELF),
                          use_name);

@@ -455,9 +455,17 @@ CHILD(rdma_execs)
     return 3;
 }
 
-/* Puts that go on while their target execs end with an error, and hit nothing of the new program. */
-TEST(rdma_exec, memory_of_the_new_program_is_not_written)
+/*
+ * Puts to a process that execs end with an error, and hit nothing of the new program: those that go
+ * on meanwhile, and those that come when it has its memory.
+ */
+class rdma_exec : public testing::TestWithParam<bool>
 {
+};
+
+TEST_P(rdma_exec, memory_of_the_new_program_is_not_written)
+{
+    const bool meanwhile = GetParam();
     Process child("rdma_execs");
     Device dev;
     Ep ep(dev);
@@ -469,7 +477,8 @@ TEST(rdma_exec, memory_of_the_new_program_is_not_written)
     ASSERT_OK(glex_imm_rdma(ep, &req, nullptr));
     ASSERT_TRUE(ep.errors().empty());
     child.send('e');
-    for (uint32_t i = 0; !child.readable(); i++) { /* the old program's, and then nobody's */
+    /* The old program's memory, and then nobody's */
+    for (uint32_t i = 0; meanwhile && !child.readable(); i++) {
         req.rmt_offset = i * 4096 % SAME_SIZE;
         ASSERT_OK(glex_imm_rdma(ep, &req, nullptr));
         ep.errors();
@@ -483,6 +492,13 @@ TEST(rdma_exec, memory_of_the_new_program_is_not_written)
     child.send('c');
     EXPECT_EQ(0, child.wait());
 }
+
+static std::string exec_name(const testing::TestParamInfo<bool> &info)
+{
+    return info.param ? "meanwhile" : "afterwards";
+}
+
+INSTANTIATE_TEST_SUITE_P(puts, rdma_exec, testing::Bool(), exec_name);
 
 /* A put relies on where the cookie is; what it is, it looks at now and then. */
 TEST(rdma_private, put_looks_at_the_cookie_now_and_then)

@@ -236,6 +236,7 @@ TEST_F(segment, places_that_no_producer_would_name)
     char *p = b.alloc(4096);
     glex_mem_handle_t carried = b.reg(p, 64, GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA);
     glex_mem_handle_t plain = b.reg(p, 64, GLEX_MEM_WRITE);
+    glex_mem_handle_t unwritable = b.reg(p, 64, GLEX_MEM_READ | GLEX_EXT_MEM_EVENT_DATA);
     struct {
         uint64_t place;
         bool written;
@@ -245,6 +246,7 @@ TEST_F(segment, places_that_no_producer_would_name)
         {(carried.v & 0xffffffff) | uint64_t(UINT32_MAX) << 32, false},
         {(carried.v & 0xffffffff) + 0x10000, false}, /* another generation */
         {plain.v & 0xffffffff, false},
+        {unwritable.v & 0xffffffff, false},
         {0xffff, false},
         {UINT64_MAX, false},
     };
@@ -294,6 +296,52 @@ TEST_F(segment, registrations_that_no_owner_would_make)
     glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, b.target(mh), lmh, 8);
     ASSERT_OK(glex_rdma(a, &req, nullptr));
     EXPECT_EQ(GLEX_ERR_STATUS_PCIE_READ, a.only_error());
+}
+
+CHILD(segment_owner)
+{
+    Device dev;
+    Ep ep(dev);
+
+    send_up(ep.target(ep.reg(ep.alloc(64), 64)));
+    receive_down<int>();
+    return 0;
+}
+
+static uint64_t word_at(int fd, uint64_t off)
+{
+    uint64_t word = 0;
+
+    EXPECT_EQ(8, pread(fd, &word, 8, static_cast<off_t>(off)));
+    return word;
+}
+
+/*
+ * A dead owner's table, which seems to be longer than its storage: its registrations are withdrawn,
+ * and nothing beyond the storage is touched, which a full file system would answer with SIGBUS.
+ */
+TEST_F(segment, of_the_dead_with_a_forged_table)
+{
+    Process owner("segment_owner");
+    Target to = owner.receive<Target>();
+    const std::string path = path_of({.v = to.addr});
+    const uint64_t entry = internals_mmt_offset(a, to.mh & 0xffff);
+    const uint64_t before = internals_segment_storage(to.addr);
+    struct stat st;
+
+    owner.kill_now();
+    internals_damage(path.c_str(), INTERNALS_MMT_READY, 1 << 16);
+    int fd = open(path.c_str(), O_RDONLY);
+    EXPECT_TRUE(word_at(fd, entry) >> 31 & 1) << "the entry's state, valid";
+    for (int i = 0; i < WAIT_MS && access(path.c_str(), F_OK) == 0; i++) {
+        EXPECT_OK(glex_inspect_clean(nullptr, nullptr));
+        usleep(1000); /* the kernel frees the owner's lock a moment after its end */
+    }
+    EXPECT_NE(0, access(path.c_str(), F_OK));
+    EXPECT_FALSE(word_at(fd, entry) >> 31 & 1);
+    ASSERT_EQ(0, fstat(fd, &st));
+    EXPECT_EQ(before, static_cast<uint64_t>(st.st_blocks) * 512);
+    close(fd);
 }
 
 /* ---- looking from outside -------------------------------------------------------------------- */

@@ -216,6 +216,36 @@ TEST(system_, file_size)
     EXPECT_NE(std::string::npos, text.find("ulimit -f")) << text;
 }
 
+/* Writes its counters to a file, but not as a program with other privileges than its caller. */
+CHILD(system_stats)
+{
+    if (receive_down<char>() == 'p') {
+        internals_be_privileged();
+    }
+    {
+        Device dev;
+        Ep ep(dev);
+    }
+    return testing::Test::HasFailure();
+}
+
+TEST(system_, stats_of_the_privileged)
+{
+    char dir[] = "/tmp/glex-test-XXXXXX";
+
+    ASSERT_NE(nullptr, mkdtemp(dir));
+    const std::string file = std::string(dir) + "/stats";
+    for (char how : {'p', 'n'}) {
+        Process child("system_stats", {"GLEX_STATS=" + file});
+
+        child.send(how);
+        EXPECT_EQ(0, child.wait());
+        EXPECT_EQ(how == 'p' ? -1 : 0, access(file.c_str(), F_OK));
+    }
+    unlink(file.c_str());
+    rmdir(dir);
+}
+
 /* A signal in the middle of reserving memory does not make it fail. */
 TEST(system_, interrupted_reservation)
 {

@@ -551,6 +551,61 @@ static void case_fence(void)
     CHECK(is_pattern(scratch, 1 << 20, 99));
 }
 
+/* Memory that was deregistered while a put from it is on its way is not read; others go on. */
+static void case_deregistered_source(void)
+{
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, 0, LEN);
+    struct command answer;
+    glex_event_t *event;
+    uint32_t i;
+
+    ask('n', 1);
+    req.local_mh = scratch_mh;
+    req.flag |= GLEX_FLAG_REMOTE_EVT;
+    req.rmt_evt.cookie_1 = 1;
+    post_rdma(&req);
+    CHECK(glex_deregister_mem(ep, scratch_mh) == GLEX_SUCCESS);
+    CHECK(wait_error().status == GLEX_ERR_STATUS_FORMAT);
+    for (i = 0; i < 100; i++) {
+        CHECK(glex_probe_first_event(ep, 1, &event) == GLEX_NO_EVENT);
+    }
+    CHECK(glex_register_mem(ep, scratch, LEN, GLEX_MEM_READ | GLEX_MEM_WRITE, &scratch_mh) == 0);
+    pattern(scratch, LEN, 77);
+    req.local_mh = scratch_mh;
+    post_rdma(&req);
+    wait_events(1);
+    CHECK(receive(&answer) == sizeof(answer) && answer.number == 1); /* the second one's event */
+    req = rdma(GLEX_RDMA_TYPE_GET, 0, LEN);
+    post_rdma(&req);
+    wait_events(1);
+    CHECK(is_pattern(memory, LEN, 77));
+}
+
+/* Memory that was deregistered while a get into it is on its way is not written. */
+static void case_deregistered(void)
+{
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, 0, 1 << 20);
+    uint32_t i;
+
+    pattern(memory, 1 << 20, 7);
+    post_rdma(&req);
+    wait_events(1);
+    memset(scratch, 0, 1 << 20);
+    req = rdma(GLEX_RDMA_TYPE_GET, 0, 1 << 20);
+    req.local_mh = scratch_mh;
+    post_rdma(&req);
+    CHECK(glex_deregister_mem(ep, scratch_mh) == GLEX_SUCCESS);
+    CHECK(wait_error().status == GLEX_ERR_STATUS_FORMAT);
+    for (i = 0; i < 1 << 20; i++) {
+        CHECK(scratch[i] == 0);
+    }
+    CHECK(glex_register_mem(ep, scratch, LEN, GLEX_MEM_READ | GLEX_MEM_WRITE, &scratch_mh) == 0);
+    req.local_mh = scratch_mh;
+    post_rdma(&req);
+    wait_events(1);
+    CHECK(is_pattern(scratch, 1 << 20, 7));
+}
+
 /* ---- collectives ----------------------------------------------------------------------------- */
 
 static void send_coll(glex_ep_addr_t to, const void *data, uint32_t len, int32_t flag)
@@ -869,6 +924,8 @@ int main(int argc, char **argv)
         {"a full queue loses with an error", case_full_queue},
         {"a full queue without loss", case_no_loss},
         {"fence", case_fence},
+        {"memory that is deregistered before a put has ended", case_deregistered_source},
+        {"memory that is deregistered before a get has ended", case_deregistered},
         {"collectives: messages, and what they offer", case_coll_messages},
         {"collectives: puts", case_coll_puts},
         {"collectives: what is refused does not count", case_coll_refused},

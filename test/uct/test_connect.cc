@@ -85,6 +85,69 @@ TEST_P(Connect, PutToWhoLeft)
     });
 }
 
+/* The peer cannot answer our CONNECT, because our queue is full. Meanwhile we give that connection
+ * up, and connect anew: the peer accepts the new one. */
+TEST(ConnectAnew, WhileThePeerAccepts)
+{
+    isolated({}, [] {
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        std::unique_ptr<Ep> ep(new Ep(a, b.address()));
+        glex_ep_addr_t to_a = {.v = a.internals()->ep_addr};
+        unsigned received = 0;
+
+        b.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(ep->handle, AM_ID, 0, NULL, 0));
+        a.progress();
+        EXPECT_EQ(ep->vc()->state, UCT_GLEX_VC_CONNECTING);
+        while (glex_ext_post_mp(b.internals()->nic, to_a, UCT_GLEX_MP_ACK, 0, 0, NULL, 0) ==
+               GLEX_SUCCESS) {}
+        waiting_for("the first CONNECT");
+        while (b.internals()->num_vcs == 0) {
+            b.progress();
+        }
+        EXPECT_EQ(b.internals()->vcs[0]->state, UCT_GLEX_VC_ACCEPTING);
+
+        const uint32_t old_id = ep->vc()->id;
+        uct_glex_vc_dead(ep->vc());
+        while (!ep->failed()) {
+            a.progress();
+        }
+        ep.reset(new Ep(a, b.address()));
+        waiting_for("the second CONNECT");
+        EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(ep->handle, AM_ID, 0, NULL, 0));
+        while (ep->vc()->state != UCT_GLEX_VC_CONNECTING) {
+            a.progress();
+        }
+        EXPECT_NE(ep->vc()->id, old_id);
+        EXPECT_EQ(b.internals()->vcs[0]->state, UCT_GLEX_VC_ACCEPTING);
+        EXPECT_OK(ep->am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(ep->flush());
+        progress_until("the message", [&] { return received == 1; });
+    });
+}
+
+/* NICs of two hosts may have the same id: whoever is on another fabric is not reached */
+TEST(Reachable, NobodyOnAnotherFabric)
+{
+    isolated({}, [] {
+        Md md;
+        Iface a(md), b(md);
+        std::string address = b.address();
+        uct_glex_device_addr_t *dev = (uct_glex_device_addr_t*)&address[0];
+        auto reaches = [&] {
+            return uct_iface_is_reachable(a.handle, (uct_device_addr_t*)dev,
+                                          (uct_iface_addr_t*)(dev + 1));
+        };
+
+        EXPECT_TRUE(reaches());
+        dev->fabric ^= 1;
+        EXPECT_FALSE(reaches());
+        dev->fabric ^= 1 | (UINT64_C(1) << 63);
+        EXPECT_FALSE(reaches());
+    });
+}
+
 /* The peer accepts and answers at once, and the answer overtakes the ACCEPT: what it announces can
  * be fetched only when the key has come */
 void expect_answer_before_accept(Op op)

@@ -5,8 +5,10 @@
  */
 #include "traffic.h"
 
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -183,6 +185,35 @@ TEST(Failure, AnnouncedUnitIsHeld)
     });
 }
 
+/* Nor is a send unit given back to the system when its sender closes while the peer reads it */
+TEST(Failure, AnnouncedUnitOutlivesItsSender)
+{
+    isolated({{"UCX_GLEX_CHANNELS", "sr"}}, [] {
+        Md md_a, md_b;
+        std::unique_ptr<Iface> a(new Iface(md_a));
+        Iface b(md_b);
+        std::unique_ptr<Ep> ep(new Ep(*a, b.address()));
+        unsigned received = 0;
+
+        b.on_am(AM_ID, [&](const void *data, size_t length) {
+            if (length == LENGTH) {
+                EXPECT_EQ(foreign(data, length, 'A'), 0u);
+                ep.reset();
+                a.reset();
+                EXPECT_EQ(foreign(data, length, 'A'), 0u) << "after its sender closed";
+                ++received;
+            }
+        });
+        EXPECT_OK(ep->am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(ep->flush());
+        EXPECT_EQ(uct_ep_am_bcopy(ep->handle, AM_ID, pack<'A'>, NULL, 0), (ssize_t)LENGTH);
+        while (received == 0) {
+            b.progress();
+        }
+        progress_for(b, 100);
+    });
+}
+
 /* Held memory comes back, too, where the peer dies without a word */
 TEST(Failure, HeldMemoryOfTheDeadComesBack)
 {
@@ -271,6 +302,35 @@ TEST(Failure, CancelledZcopyIsSkipped)
     }
 }
 
+/* A message is packed when it can be sent: here the FIFO has room, and the event queue has none */
+TEST(Failure, PacksOnce)
+{
+    isolated({}, [] {
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep ep(a, b.address());
+        glex_ep_addr_t sink = {};
+        unsigned packs = 0, received = 0;
+
+        b.on_am(AM_ID, [&](const void *, size_t length) { received += (length == LENGTH); });
+        connect(ep);
+        progress_until("the lender to forget the FIFO, whose next message rings then", [&] {
+            return ep.vc()->er_tx->ctrl->armed != 0;
+        });
+        sink.v = b.internals()->ep_addr;
+        while (glex_ext_post_event(a.internals()->nic, sink, 0, 0xf, 0, NULL, 0) ==
+               GLEX_SUCCESS) {}
+        for (unsigned i = 0; i < 10; ++i) {
+            EXPECT_EQ(uct_ep_am_bcopy(ep.handle, AM_ID, [](void *dest, void *arg) {
+                ++*(unsigned*)arg;
+                return pack<'A'>(dest, NULL);
+            }, &packs, 0), (ssize_t)LENGTH);
+        }
+        EXPECT_EQ(packs, 10u);
+        progress_until("all messages", [&] { return received == 10; });
+    });
+}
+
 /* Each endpoint is told once, also one whose pending requests end with the error */
 TEST(Failure, HandlersAreCalledOnce)
 {
@@ -301,9 +361,11 @@ TEST(Failure, HandlersAreCalledOnce)
 /* The error handler may destroy the endpoint that it is called for */
 TEST(Failure, HandlerDestroysItsEndpoint)
 {
-    isolated({{"UCX_LOG_LEVEL", "diag"}}, [] {
+    isolated({{"UCX_GLEX_FAILURE", "error"}}, [] { /* so that the log has what is said then */
         static uct_ep_h victim;
+        static std::string memory;
         ErrorLog log;
+        char gone[64];
         Md md_a, md_b;
         Iface a(md_a), b(md_b);
         Ep other(a, b.address());
@@ -323,12 +385,20 @@ TEST(Failure, HandlerDestroysItsEndpoint)
             if (ep == victim) {
                 uct_ep_destroy(victim);
                 victim = NULL;
+                memory = std::string(sizeof(uct_glex_ep_t) - 1, 'x'); /* gets its place */
             }
             return UCS_OK;
         };
+        snprintf(gone, sizeof(gone), "endpoint 0x%" PRIx64 " is gone", other.vc()->peer);
         uct_glex_vc_dead(other.vc());
         progress_for(a, 100);
         EXPECT_EQ(victim, nullptr);
+
+        const std::string text = log.text();
+        size_t first           = text.find(gone);
+
+        EXPECT_NE(first, std::string::npos) << text;
+        EXPECT_NE(text.find(gone, first + 1), std::string::npos) << text;
     });
 }
 
@@ -475,6 +545,17 @@ TEST(Failure, NoHandlerInArm)
             usleep(10000);
         }
         EXPECT_FALSE(called);
+
+        /* Here arming finds that the peer is dead: progress finds only that nothing comes */
+        iface.internals()->errors_next = UCS_TIME_INFINITY;
+        waiting_for("the peer's death");
+        while (!ep.vc()->peer_dead) {
+            progress_for(iface, 300);
+            usleep(20000);
+            uct_iface_event_arm(iface.handle, UCT_EVENT_RECV);
+            EXPECT_TRUE(iface.failed.empty()) << "the error handler was called";
+        }
+        iface.internals()->errors_next = 0;
         progress_until("the error handler", [&] { return !iface.failed.empty(); });
         EXPECT_EQ(received, 6u) << "what the dead sent before is delivered";
     });
@@ -598,9 +679,9 @@ TEST(Failure, FlushCancels)
 }
 
 /* A message that is to check the peer finds it dead */
-TEST(Failure, MessageChecksThePeer)
+void expect_found_dead(const std::function<void(Ep &ep)> &send)
 {
-    team(2, {}, [](Team &team) {
+    team(2, {}, [&](Team &team) {
         Md md;
         Iface iface(md);
 
@@ -617,16 +698,26 @@ TEST(Failure, MessageChecksThePeer)
             team.flag(0) = 1;
             kill(getpid(), SIGKILL);
         }
-        while (team.flag(0) == 0) {
-            usleep(1000);
+        glex_ep_addr_t peer = {.v = ep.vc()->peer};
+
+        waiting_for("the end of the peer");
+        while (glex_ext_check_peer(iface.internals()->nic, peer) == GLEX_SUCCESS) {
+            usleep(1000); /* without progress, which finds it dead after a while by itself */
         }
-        for (unsigned i = 0; (i < 1000) && iface.failed.empty(); ++i) {
-            usleep(1000);
-            uct_ep_am_bcopy(ep.handle, AM_ID, pack<'A'>, NULL, UCT_SEND_FLAG_PEER_CHECK);
-            EXPECT_TRUE(iface.failed.empty());
-            iface.progress();
-        }
+        send(ep);
+        EXPECT_TRUE(iface.failed.empty()) << "handlers are called by progress";
+        iface.progress();
         EXPECT_TRUE(ep.failed());
+    });
+}
+
+TEST(Failure, MessageChecksThePeer)
+{
+    expect_found_dead([](Ep &ep) {
+        uct_ep_am_bcopy(ep.handle, AM_ID, pack<'A'>, NULL, UCT_SEND_FLAG_PEER_CHECK);
+    });
+    expect_found_dead([](Ep &ep) {
+        uct_ep_am_zcopy(ep.handle, AM_ID, NULL, 0, NULL, 0, UCT_SEND_FLAG_PEER_CHECK, NULL);
     });
 }
 

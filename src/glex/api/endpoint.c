@@ -26,7 +26,7 @@
 /* The endpoints of this process, for fork() and exit(). */
 static pthread_mutex_t endpoints_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct glex_endpoint *endpoints;
-static pid_t endpoints_pid;
+static pid_t endpoints_pid; /* of who made some */
 
 /* ---- fork and exit --------------------------------------------------------------------------- */
 
@@ -97,6 +97,8 @@ static void endpoints_forbid_fork(void)
 
     pthread_once(&once, endpoints_register_fork);
     pthread_mutex_lock(&endpoints_lock);
+    /* relaxed: read without the lock, at exit, to tell this process from others alone */
+    __atomic_store_n(&endpoints_pid, getpid(), __ATOMIC_RELAXED);
 }
 
 static void endpoints_allow_fork(void)
@@ -107,7 +109,6 @@ static void endpoints_allow_fork(void)
 /* Between the two above. */
 static void endpoints_add(struct glex_endpoint *ep)
 {
-    endpoints_pid = getpid();
     ep->next = endpoints;
     ep->prev_next = &endpoints;
     if (ep->next != NULL) {
@@ -173,15 +174,16 @@ static void ep_exit_net(struct glex_endpoint *ep)
 
 /*
  * A program that ends without destroying its endpoints leaves no files. Other threads may still
- * run: nothing is unmapped. A child made without the fork handlers (vfork, clone) is told by its
- * pid.
+ * run, and be creating one: nothing is unmapped. A child made without the fork handlers (vfork,
+ * clone) is told by its pid.
  */
 static void __attribute__((destructor)) endpoints_exit(void)
 {
     struct timespec soon;
     struct glex_endpoint *ep;
+    bool some;
 
-    if (endpoints == NULL || endpoints_pid != getpid()) {
+    if (__atomic_load_n(&endpoints_pid, __ATOMIC_RELAXED) != getpid()) {
         return;
     }
     /* Not for ever: exit() may have been called in a signal handler. */
@@ -190,6 +192,7 @@ static void __attribute__((destructor)) endpoints_exit(void)
     if (pthread_mutex_timedlock(&endpoints_lock, &soon) != 0) {
         return;
     }
+    some = endpoints != NULL;
     for (ep = endpoints; ep != NULL; ep = ep->next) {
         ep_exit_net(ep);
         glex_stats_write(ep->segment.hdr);
@@ -197,7 +200,9 @@ static void __attribute__((destructor)) endpoints_exit(void)
         glex_segment_retire(ep->dev->dirfd, &ep->segment);
     }
     pthread_mutex_unlock(&endpoints_lock);
-    glex_fabric_remove();
+    if (some) {
+        glex_fabric_remove();
+    }
 }
 
 /* ---- creating -------------------------------------------------------------------------------- */

@@ -213,15 +213,52 @@ static void net_fill_rdma(const struct net_request *request, struct net_record *
                                   .cookie = {req->rmt_evt.cookie_0, req->rmt_evt.cookie_1}};
 }
 
+/* What the next piece of a put is read from. NULL: the program has taken the registration back. */
+static const char *net_put_source(const struct net_peer *peer, const struct net_request *request,
+                                  uint32_t len)
+{
+    const glex_rdma_req_t *put = &request->req.rdma;
+
+    if (request->op != NET_OP_PUT || len == 0) {
+        return request->local + request->pos; /* of a collective the handle is not known here */
+    }
+    return glex_mem_range(&peer->side.ep->mem, put->local_mh.v, UINT64_MAX,
+                          (uint64_t)put->local_offset + request->pos, len, 0);
+}
+
+/* The rest of a put cannot be read: its last piece is empty, and names a registration that does not
+ * exist. So the target refuses the put, without its event. */
+static bool net_put_broken(struct net_peer *peer, struct net_request *request)
+{
+    struct net_record record;
+    char *at = net_side_room(&peer->side, sizeof(record));
+
+    if (at == NULL) {
+        return false;
+    }
+    net_fill_rdma(request, &record);
+    record.flags |= NET_FLAG_LAST;
+    record.mh = UINT64_MAX;
+    record.pos = request->pos;
+    memcpy(at, &record, sizeof(record));
+    request->pos = request->req.rdma.len;
+    request->status = GLEX_ERR_STATUS_FORMAT;
+    return true;
+}
+
 /* Another piece of a put, the last one if all fits; of a collective one NET_OP_COLL is the last. */
 static bool net_put_piece(struct net_peer *peer, struct net_request *request)
 {
     uint32_t left = request->req.rdma.len - request->pos;
     uint8_t last = request->op == NET_OP_PUT ? NET_FLAG_LAST : 0;
     size_t gather = peer->side.ep->net->module->gather(peer->side.ep->net->engine);
+    const char *from = net_put_source(peer, request, left);
     struct net_record record;
     ssize_t len;
 
+    if (from == NULL) {
+        return net_put_broken(peer, request);
+    }
     net_fill_rdma(request, &record);
     record.pos = request->pos;
     /* A record says whether it is the last before it is known how much of the data fits. */
@@ -240,7 +277,7 @@ static bool net_put_piece(struct net_peer *peer, struct net_request *request)
             return false;
         }
     }
-    len = net_side_append_data(&peer->side, &record, request->local + request->pos, left);
+    len = net_side_append_data(&peer->side, &record, from, left);
     if (len < 0) {
         return false;
     }
@@ -351,16 +388,29 @@ void net_peer_go_on(struct net_peer *peer)
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-static bool net_on_data(struct net_request *request, const struct net_record *record,
-                        const char *data)
+/* The program may have taken the registration back meanwhile, and the memory may have another use:
+ * then the request ends with an error. */
+static bool net_on_data(struct net_peer *peer, struct net_request *request,
+                        const struct net_record *record, const char *data)
 {
+    const glex_rdma_req_t *get = &request->req.rdma;
+    char *to;
+
     if (request->op != NET_OP_GET || request->done || record->pos > request->req.rdma.len ||
         record->len > request->req.rdma.len - record->pos) {
         return false;
     }
-    memcpy(request->local + record->pos, data, record->len);
+    if (record->len != 0) {
+        to = glex_mem_range(&peer->side.ep->mem, get->local_mh.v, UINT64_MAX,
+                            (uint64_t)get->local_offset + record->pos, record->len, 0);
+        if (to != NULL) {
+            memcpy(to, data, record->len);
+        } else {
+            request->status = GLEX_ERR_STATUS_FORMAT;
+        }
+    }
     request->pos += record->len;
-    request->done = request->pos == request->req.rdma.len;
+    request->done = request->pos == get->len;
     return true;
 }
 
@@ -373,12 +423,14 @@ static bool net_on_reply(struct net_peer *peer, const struct net_record *record,
         return false;
     }
     if (record->op == NET_OP_DATA) {
-        return net_on_data(request, record, data);
+        return net_on_data(peer, request, record, data);
     }
     if (record->op != NET_OP_REFUSED || record->status > GLEX_ERR_STATUS_CONNECTION_ECC) {
         return false;
     }
-    request->status = (int16_t)record->status;
+    if (request->status == GLEX_REQ_DONE) { /* else this side knows better why */
+        request->status = (int16_t)record->status;
+    }
     request->done = true;
     return true;
 }

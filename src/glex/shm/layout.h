@@ -6,7 +6,8 @@
  *
  * All but the last part are the base, whose size follows from the two capacities; peers map it.
  * Everything here is plain memory that is accessed with __atomic builtins where two processes meet;
- * docs/nic.md tells the protocol. A reader trusts nothing of it: see glex_segment_validate().
+ * docs/nic.md tells the protocol. A reader trusts nothing of it: see
+ * glex_segment_header_is_valid().
  */
 #ifndef GLEX_LAYOUT_H
 #define GLEX_LAYOUT_H

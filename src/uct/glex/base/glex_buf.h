@@ -35,8 +35,8 @@ typedef struct uct_glex_buf_pool {
     unsigned               grow;
     uint32_t               next_offset; /* of the next descriptor to be initialised */
     uct_glex_buf_region_t *regions;
-    int                    is_abandoned; /* peers may still write to it: memory from the NIC is
-                                          * not given back before the endpoint is destroyed */
+    int                    is_abandoned; /* peers may still read or write it: memory from the NIC
+                                          * is not given back before the endpoint is destroyed */
 } uct_glex_buf_pool_t;
 
 /**

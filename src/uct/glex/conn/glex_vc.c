@@ -322,16 +322,29 @@ static void uct_glex_vc_say_goodbye(uct_glex_vc_t *vc)
     }
 }
 
+/* The interface closes. Until the peer has our RESET it may write to the FIFO that it borrowed, and
+ * read what we announced: such memory stays with the NIC's endpoint. */
+static void uct_glex_vc_abandon_memory(uct_glex_vc_t *vc)
+{
+    uct_glex_iface_t *iface = vc->iface;
+
+    if (vc->num_ops > vc->rx_started) {
+        iface->sr.tx.is_abandoned     = 1;
+        iface->ops.words.is_abandoned = 1;
+    }
+    if (vc->lent != UCT_GLEX_LENT_NONE) {
+        iface->er.pool.is_abandoned = 1;
+        uct_glex_er_drop_rx(vc);
+    }
+}
+
 void uct_glex_vc_destroy(uct_glex_vc_t *vc)
 {
     if ((vc->state == UCT_GLEX_VC_OPEN) || vc->reset_due) {
         uct_glex_vc_say_goodbye(vc);
     }
     uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, UCS_ERR_CANCELED);
-    if (vc->lent != UCT_GLEX_LENT_NONE) {
-        vc->iface->er.pool.is_abandoned = 1; /* the peer may write to it until it has our RESET */
-        uct_glex_er_drop_rx(vc);
-    }
+    uct_glex_vc_abandon_memory(vc);
     uct_glex_op_abandon(vc);
     ucs_assert(ucs_list_is_empty(&vc->eps));
     ucs_queue_head_init(&vc->iface->active); /* may contain it; progress is over */
