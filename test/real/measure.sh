@@ -52,7 +52,7 @@ bench()
     finish "$name" rows_problem
 }
 
-for subject in endpoints connections promotion storm memory; do
+for subject in endpoints connections simulated promotion storm memory; do
     scale $subject
 done
 for row in bare am.lat.8 am.bw.8192 put.zc.65536 put.nic.65536 get.nic.4096 \

@@ -26,6 +26,7 @@ struct connections {
     unsigned     count; /* connected */
     unsigned     warm;  /* of these, the first ones, whose queues were used */
     double       connecting; /* seconds that connecting took */
+    double       longest;   /* progress call meanwhile, in processor time */
 };
 
 /*
@@ -89,6 +90,18 @@ static void send_one(struct connections *c, unsigned index)
     }
 }
 
+static void timed_progress(struct connections *c, unsigned index, double since)
+{
+    double begin = processor_time(), took;
+
+    uct_iface_progress(c->node.iface);
+    took = processor_time() - begin;
+    c->longest = took > c->longest ? took : c->longest;
+    if (now() - since > 60) {
+        fail("peer %u of %u has not received its first message", index, c->count);
+    }
+}
+
 /* Connect to one more: endpoint, first message, and what has to come back. */
 static void connect_one(struct connections *c)
 {
@@ -96,8 +109,14 @@ static void connect_one(struct connections *c)
     double begin = now();
 
     c->eps[index] = node_connect(&c->node, &c->peers.shared->peer[index].address);
-    send_one(c, index);
-    await_peer(c, index);
+    wake_peer(c, index);
+    while (try_send(c, index) != UCS_OK) {
+        timed_progress(c, index, begin);
+    }
+    while (__atomic_load_n(&c->peers.shared->peer[index].received, __ATOMIC_RELAXED) <
+           c->sent[index]) {
+        timed_progress(c, index, begin);
+    }
     c->connecting += now() - begin;
 }
 
@@ -193,6 +212,7 @@ static void report_connecting(const struct connections *c, const struct mark *fr
     double count = to.count - from->count;
 
     figure("connect", (to.connecting - from->connecting) / count);
+    figure("longest_progress", c->longest);
     figure("heap_per_connection", (double)(to.heap - from->heap) / count);
     figure("shared_per_connection", ((double)to.shared - (double)from->shared) / count);
 }

@@ -19,6 +19,9 @@ size_t heap_used(void);
 /** Bytes of shared memory of the NIC's that this process has touched. */
 size_t shared_used(void);
 
+/** Seconds of processor time of this thread. Costs a system call. */
+double processor_time(void);
+
 /** Progress on standard error, where that is a terminal. */
 void progress_note(const char *what, uint64_t done, uint64_t of);
 

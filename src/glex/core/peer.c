@@ -13,9 +13,19 @@ static uint32_t peer_hash(uint64_t addr)
     return (uint32_t)((addr * 0x9e3779b97f4a7c15ull) >> 32);
 }
 
+/* The place of an address among `num` buckets, two at least. A bucket beyond the last one is not
+ * split off yet from the one that has a bit less. */
+static uint32_t peer_bucket_index(uint64_t addr, uint32_t num)
+{
+    uint32_t mask = UINT32_MAX >> __builtin_clz(num - 1);
+    uint32_t i = peer_hash(addr) & mask;
+
+    return i < num ? i : i & (mask >> 1);
+}
+
 static struct glex_peer **peer_bucket(const struct glex_peer_table *table, uint64_t addr)
 {
-    return &table->buckets[peer_hash(addr) & (table->num_buckets - 1)];
+    return &table->buckets[peer_bucket_index(addr, table->num_buckets)];
 }
 
 struct glex_peer *glex_peer_lookup(const struct glex_peer_table *table, uint64_t addr)
@@ -103,7 +113,7 @@ glex_ret_t glex_peer_init(struct glex_endpoint *ep)
     for (i = 0; i < GLEX_PEER_CACHE; i++) {
         peer_ref_clear(&table->cache[i]);
     }
-    table->num_buckets = PEER_MIN_BUCKETS;
+    table->num_buckets = table->bucket_room = PEER_MIN_BUCKETS;
     table->buckets = calloc(table->num_buckets, sizeof(*table->buckets));
     return table->buckets != NULL ? GLEX_SUCCESS : GLEX_NO_MEM_RESOURCE;
 }
@@ -236,28 +246,34 @@ void glex_peer_unmap(struct glex_mapping *map)
     free(map);
 }
 
-/* Double the number of buckets. Without memory for them chains get longer: slower, still right. */
+/* Have one bucket more: divide the peers of another between both. So no request pays for all peers
+ * when there are very many (linear hashing). Without memory for it chains get longer: slower, still
+ * right. */
 static void peer_grow(struct glex_peer_table *table)
 {
-    struct glex_peer_table old = *table;
-    struct glex_peer *peer, *next, **bucket;
-    uint32_t i;
+    uint32_t i = table->num_buckets;
+    struct glex_peer **buckets = table->buckets, *peer, *next, **bucket;
 
-    table->buckets = calloc(old.num_buckets * 2, sizeof(*table->buckets));
-    if (table->buckets == NULL) {
-        table->buckets = old.buckets;
-        return;
-    }
-    table->num_buckets = old.num_buckets * 2;
-    for (i = 0; i < old.num_buckets; i++) {
-        for (peer = old.buckets[i]; peer != NULL; peer = next) {
-            next = peer->next;
-            bucket = peer_bucket(table, peer->addr);
-            peer->next = *bucket;
-            *bucket = peer;
+    if (i == table->bucket_room) {
+        /* of many, the C library moves the pages and copies nothing */
+        buckets = realloc(buckets, 2 * sizeof(*buckets) * table->bucket_room);
+        if (buckets == NULL) {
+            return;
         }
+        table->buckets = buckets;
+        table->bucket_room *= 2;
     }
-    free(old.buckets);
+    table->num_buckets++;
+    buckets[i] = NULL;
+    bucket = &buckets[i & (UINT32_MAX >> __builtin_clz(i)) >> 1];
+    peer = *bucket;
+    *bucket = NULL;
+    for (; peer != NULL; peer = next) {
+        next = peer->next;
+        bucket = peer_bucket(table, peer->addr);
+        peer->next = *bucket;
+        *bucket = peer;
+    }
 }
 
 static void peer_count(struct glex_endpoint *ep, int more)

@@ -86,7 +86,8 @@ struct glex_peer_table {
     uint32_t               num_hinted; /* entries, used or not */
     uint32_t               free_hint;  /* none before it is free */
     struct glex_peer     **buckets;
-    uint32_t               num_buckets;
+    uint32_t               num_buckets; /* in use */
+    uint32_t               bucket_room; /* allocated */
     uint32_t               num_peers;
     struct glex_mapping   *orphans;  /* pinned mappings of peers that were detached */
     struct glex_mapping   *released; /* the same, and they are memory of our own now */

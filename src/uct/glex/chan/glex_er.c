@@ -59,6 +59,7 @@ ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
 {
     unsigned max_mem    = ucs_min(config->er_max_mem / config->erq_size, 32768);
     ucs_status_t status = UCS_OK;
+    unsigned i;
 
     iface->er_unit_shift = ucs_ilog2(config->erq_unit_size);
     iface->er.units      = config->erq_size / config->erq_unit_size;
@@ -81,6 +82,9 @@ ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
     if ((iface->er_rx == NULL) || (iface->er.polled == NULL)) {
         status = UCS_ERR_NO_MEMORY;
         goto err_free;
+    }
+    for (i = 0; i < iface->er.max; ++i) {
+        iface->er_rx[i].next_free = i + 1;
     }
     status = uct_glex_er_init_pools(iface, config);
     if (status != UCS_OK) {
@@ -184,20 +188,25 @@ static void uct_glex_er_starve_end(uct_glex_er_tx_t *er)
 
 unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface)
 {
-    unsigned count = 0;
-    uct_glex_er_tx_t *er, *tmp;
+    ucs_list_link_t *end = iface->er.starved.prev;
+    unsigned count = 0, left = UCT_GLEX_SLICE;
+    uct_glex_er_tx_t *er;
     int more;
 
-    ucs_list_for_each_safe(er, tmp, &iface->er.starved, starved) {
+    do {
+        er     = ucs_list_head(&iface->er.starved, uct_glex_er_tx_t, starved);
+        left   = (&er->starved == end) ? 0 : left - 1;
         more   = uct_glex_er_read_credits(er->vc);
         count += more;
+        ucs_list_del(&er->starved);
+        ucs_list_add_tail(&iface->er.starved, &er->starved);
         /* A send that was refused may have read the credits before */
         if (more || uct_glex_er_has_credits(er->vc)) {
             uct_glex_er_starve_end(er);
             uct_glex_er_withdraw_request(er);
             uct_glex_vc_resume(er->vc);
         }
-    }
+    } while (left > 0);
     return count;
 }
 

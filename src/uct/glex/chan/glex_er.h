@@ -176,7 +176,8 @@ ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
 /** No credits are left: have progress read them, and resume what is pending */
 void uct_glex_er_starve(uct_glex_vc_t *vc);
 
-/** Read the credits of all that starve. Returns how many could be resumed. */
+/** Read the credits of those that starve, of which there is one at least; of very many some in
+ *  turn. Returns how many have more now. */
 unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface);
 
 /** Ask the lenders of all that starve for a message with their credits: a wake-up request */

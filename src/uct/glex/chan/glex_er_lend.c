@@ -49,10 +49,13 @@ int uct_glex_er_publish_credits(uct_glex_vc_t *vc)
  * to run */
 #define UCT_GLEX_ER_IDLE_MS 16
 
-/* All FIFOs are lent: revoke one that was not used since the last search */
+/* All FIFOs are lent: revoke one that was not used since the last search. Of very many FIFOs each
+ * search looks at some. Those of all are so far apart that each FIFO is observed for the time
+ * above. */
 static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface)
 {
     ucs_time_t now = ucs_get_time();
+    unsigned left  = ucs_min(iface->er_rx_count, UCT_GLEX_SLICE);
     int is_asked   = 0;
     uct_glex_er_rx_t *er_rx;
     uct_glex_vc_t *vc;
@@ -60,9 +63,12 @@ static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface)
     if (now < iface->er.idle_next) {
         return;
     }
-    iface->er.idle_next = now + ucs_time_from_msec(UCT_GLEX_ER_IDLE_MS);
-    for (er_rx = iface->er_rx; er_rx < iface->er_rx + iface->er_rx_count; ++er_rx) {
-        vc = er_rx->vc;
+    iface->er.idle_next = now +
+                          ucs_time_from_msec(UCT_GLEX_ER_IDLE_MS) * left / iface->er_rx_count;
+    for (; left > 0; --left) {
+        er_rx              = &iface->er_rx[iface->er.idle_hand];
+        iface->er.idle_hand = (iface->er.idle_hand + 1) % iface->er_rx_count;
+        vc                 = er_rx->vc;
         if (!is_asked && (vc != NULL) && (vc->state == UCT_GLEX_VC_OPEN) && !er_rx->revoked &&
             (er_rx->msgs_mark == vc->tx.credits.er.msgs)) {
             er_rx->revoked = 1;
@@ -94,8 +100,8 @@ static int uct_glex_er_rx_alloc(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx
 int uct_glex_er_lend(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
-    uct_glex_er_rx_t *er_rx;
-    unsigned i;
+    uint16_t index          = iface->er.free;
+    uct_glex_er_rx_t *er_rx = &iface->er_rx[index];
 
     if ((vc->lent != UCT_GLEX_LENT_NONE) || (iface->er.max == 0)) {
         return 0; /* it has one already, or ER is not configured */
@@ -104,11 +110,10 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
         uct_glex_er_revoke_idle(iface);
         return 0;
     }
-    for (i = 0; iface->er_rx[i].vc != NULL; ++i) {}
-    er_rx = &iface->er_rx[i];
     if (!uct_glex_er_rx_alloc(iface, er_rx)) {
         return 0;
     }
+    iface->er.free    = er_rx->next_free;
     er_rx->vc         = vc;
     er_rx->gen        = iface->er.next_gen++;
     er_rx->msgs_mark  = vc->tx.credits.er.msgs - 1; /* not idle at the next search */
@@ -116,7 +121,7 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     er_rx->revoked    = 0;
     er_rx->is_known   = 0;
     vc->lent          = UCT_GLEX_LENT_FIFO;
-    vc->rx_fifo_index = i;
+    vc->rx_fifo_index = index;
     er_rx->fifo.next  = vc->tx.credits.er.units; /* all of an earlier FIFO is consumed */
     uct_glex_fifo_set_size(&er_rx->fifo, iface->er.units,
                            ucs_min(iface->er.msgs_max, iface->er.units));
@@ -203,6 +208,8 @@ void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
     uct_glex_buf_put(er_rx->buf);
     --iface->er.lent;
     er_rx->vc        = NULL;
+    er_rx->next_free = iface->er.free;
+    iface->er.free   = vc->rx_fifo_index;
     vc->lent         = UCT_GLEX_LENT_NONE;
     vc->er_rx_mapped = 0;
 }

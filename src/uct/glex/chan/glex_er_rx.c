@@ -281,16 +281,16 @@ unsigned uct_glex_er_recv_ring(uct_glex_iface_t *iface, uint64_t word)
     return uct_glex_er_rx_of(vc)->is_polled ? uct_glex_er_poll_fifo(uct_glex_er_rx_of(vc)) : 0;
 }
 
-/* Stop polling the FIFOs that were armed, except those that have a message by now. Returns how many
- * have one. */
-static unsigned uct_glex_er_forget_armed(uct_glex_iface_t *iface)
+/* Stop polling those that were armed of the FIFOs `first` to `end` - 1, except those that have a
+ * message by now. Returns how many have one. */
+static unsigned uct_glex_er_forget_armed(uct_glex_iface_t *iface, unsigned first, unsigned end)
 {
     int is_ordered = uct_glex_er_barrier(iface);
-    unsigned i     = iface->num_polled, count = 0;
+    unsigned i     = end, count = 0;
     uct_glex_er_rx_t *er_rx;
     uint64_t word;
 
-    while (i-- > 0) { /* poll_end() moves the last one here, which has been looked at */
+    while (i-- > first) { /* poll_end() moves the last one here, which has been looked at */
         er_rx = iface->er.polled[i];
         if (__atomic_load_n(&er_rx->ctrl->armed, __ATOMIC_RELAXED) == 0) {
             continue; /* was not armed, or its borrower rings */
@@ -305,18 +305,26 @@ static unsigned uct_glex_er_forget_armed(uct_glex_iface_t *iface)
     return count;
 }
 
+/* Look at the FIFOs that are polled from the last to the first, some by each call. Those that come
+ * or go meanwhile move FIFOs only to places that were looked at, or that are looked at again. */
 void uct_glex_er_poll_sweep(uct_glex_iface_t *iface)
 {
     ucs_time_t now = ucs_get_time();
-    int some       = 0;
+    unsigned first, end, i;
     uct_glex_er_rx_t *er_rx;
-    unsigned i;
+    int some = 0;
 
-    if (now < iface->er.sweep_next) {
-        return;
+    if (iface->er.sweep_left == 0) {
+        if (now < iface->er.sweep_next) {
+            return;
+        }
+        iface->er.sweep_next = now + ucs_time_from_usec(UCT_GLEX_ER_SILENT_US);
+        iface->er.sweep_left = iface->num_polled;
     }
-    iface->er.sweep_next = now + ucs_time_from_usec(UCT_GLEX_ER_SILENT_US);
-    for (i = 0; i < iface->num_polled; ++i) {
+    end   = ucs_min(iface->er.sweep_left, iface->num_polled);
+    first = end - ucs_min(end, UCT_GLEX_SLICE);
+    iface->er.sweep_left = first;
+    for (i = first; i < end; ++i) {
         er_rx = iface->er.polled[i];
         if (er_rx->swept == er_rx->arrived) {
             uct_glex_er_set_armed(er_rx, 1);
@@ -325,7 +333,7 @@ void uct_glex_er_poll_sweep(uct_glex_iface_t *iface)
         er_rx->swept = er_rx->arrived;
     }
     if (some) {
-        uct_glex_er_forget_armed(iface);
+        uct_glex_er_forget_armed(iface, first, end);
     }
 }
 
@@ -342,5 +350,6 @@ int uct_glex_er_sleep(uct_glex_iface_t *iface)
     uct_glex_er_want_credits(iface);
     /* A FIFO whose borrower has cleared `armed` by now is polled still, and its event is on its
      * way */
-    return uct_glex_er_forget_armed(iface) + uct_glex_er_has_new_credits(iface) > 0;
+    return uct_glex_er_forget_armed(iface, 0, iface->num_polled) +
+           uct_glex_er_has_new_credits(iface) > 0;
 }

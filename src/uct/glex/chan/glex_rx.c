@@ -328,30 +328,51 @@ void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status)
     uct_glex_rx_advance(vc);
 }
 
-/* Once more: units of peers whose event queue was full */
+/* Once more: the next units in turn of peers whose event queue was full */
 static void uct_glex_rx_release_again(uct_glex_iface_t *iface)
 {
-    uct_glex_rx_t *rx, *tmp;
+    ucs_list_link_t *last = iface->sr.unreleased.prev;
+    unsigned left         = UCT_GLEX_SLICE;
+    uct_glex_rx_t *rx;
+    int is_last;
 
-    ucs_list_for_each_safe(rx, tmp, &iface->sr.unreleased, list) {
+    while ((left-- > 0) && !ucs_list_is_empty(&iface->sr.unreleased)) {
+        rx      = ucs_list_extract_head(&iface->sr.unreleased, uct_glex_rx_t, list);
+        is_last = (&rx->list == last);
         if (uct_glex_sr_release(rx->vc, &rx->sr) != GLEX_BUSY) {
-            ucs_list_del(&rx->list);
             uct_glex_rx_free(rx);
             ++iface->done;
+        } else {
+            ucs_list_add_tail(&iface->sr.unreleased, &rx->list);
+        }
+        if (is_last) {
+            return;
         }
     }
+    if (!ucs_list_is_empty(&iface->sr.unreleased)) {
+        uct_glex_iface_recheck(iface); /* the next progress call goes on */
+    }
+}
+
+void uct_glex_rx_retry_begin(uct_glex_iface_t *iface)
+{
+    iface->sr.retry_left = iface->num_waiting;
+    uct_glex_rx_release_again(iface);
 }
 
 void uct_glex_rx_retry_waiting(uct_glex_iface_t *iface)
 {
-    unsigned count = ucs_list_length(&iface->sr.rx_wait);
+    unsigned left = ucs_min(iface->sr.retry_left, UCT_GLEX_SLICE);
     uct_glex_vc_t *vc;
 
-    uct_glex_rx_release_again(iface);
-    while ((count-- > 0) && !ucs_list_is_empty(&iface->sr.rx_wait)) {
+    iface->sr.retry_left -= left;
+    while ((left-- > 0) && !ucs_list_is_empty(&iface->sr.rx_wait)) {
         vc = ucs_list_head(&iface->sr.rx_wait, uct_glex_vc_t, wait);
         uct_glex_vc_wait_end(vc);
         uct_glex_rx_advance(vc);
+    }
+    if (iface->sr.retry_left > 0) {
+        uct_glex_iface_go_on(iface);
     }
 }
 

@@ -58,7 +58,11 @@ void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
 /** The operation UCT_GLEX_OP_FETCH of a message has ended */
 void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status);
 
-/** Buffers came free, or queues of peers: go on with what waits for one */
+/** Resources came free: tell senders whose queues were full that their units are free, of very many
+ *  some in turn, and have uct_glex_rx_retry_waiting() try all VCs that wait */
+void uct_glex_rx_retry_begin(uct_glex_iface_t *iface);
+
+/** Go on with the next VCs that wait for a buffer or the NIC: iface->sr.retry_left */
 void uct_glex_rx_retry_waiting(uct_glex_iface_t *iface);
 
 /** Fetch and deliver what is next in order */

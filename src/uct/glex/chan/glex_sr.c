@@ -11,6 +11,7 @@ ucs_status_t uct_glex_sr_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
     unsigned zc_max = ucs_max(config->zc_req_capacity, 2);
     ucs_status_t status;
 
+    iface->sr.retry_left = 0;
     ucs_list_head_init(&iface->sr.rx_wait);
     ucs_list_head_init(&iface->sr.unreleased);
     status = uct_glex_buf_pool_init(&iface->sr.tx, iface->md, iface->ep_index, GLEX_MEM_READ,

@@ -219,15 +219,14 @@ static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
 
 unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface)
 {
-    unsigned count = 0;
-    ucs_queue_head_t due;
+    const void *end = iface->active.ptail; /* those that are scheduled meanwhile come later */
+    unsigned count = 0, left = UCT_GLEX_SLICE;
     ucs_status_t status;
     uct_glex_vc_t *vc;
 
-    ucs_queue_head_init(&due);
-    ucs_queue_splice(&due, &iface->active);
-    while (!ucs_queue_is_empty(&due)) {
-        vc            = ucs_queue_pull_elem_non_empty(&due, uct_glex_vc_t, active);
+    do {
+        vc            = ucs_queue_pull_elem_non_empty(&iface->active, uct_glex_vc_t, active);
+        left          = (&vc->active.next == end) ? 0 : left - 1;
         vc->scheduled = 0;
         status        = uct_glex_ctl_progress_state(vc);
         if (status == UCS_ERR_NO_RESOURCE) {
@@ -238,7 +237,7 @@ unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface)
             uct_glex_vc_fail(vc, status);
         }
         ++count;
-    }
+    } while ((left > 0) && !ucs_queue_is_empty(&iface->active));
     return count;
 }
 

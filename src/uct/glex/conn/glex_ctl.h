@@ -9,8 +9,9 @@
 
 #include "core/glex_vc.h"
 
-/** Send what is due of all VCs: connect, accept, control message, acknowledgement. A VC for which
- *  the NIC was busy is scheduled again. Returns how many others there were. */
+/** Send what is due of the VCs that are scheduled, of which there is one at least, of very many the
+ *  next in turn: connect, accept, control message, acknowledgement. A VC for which the NIC was busy
+ *  is scheduled again. Returns how many others there were. */
 unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface);
 
 /** Send RESET: this VC is over and we use no memory of the peer's for it; with UCT_GLEX_CTL_CLOSED:
@@ -42,8 +43,9 @@ void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_gl
 /** An MP arrived. Nothing in it is trusted but where it came from, which the NIC says. */
 void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, unsigned length);
 
-/** Handle what is in the NIC's error queue, and look now and then whether peers live */
-void uct_glex_error_progress(uct_glex_iface_t *iface);
+/** Handle what is in the NIC's error queue, and look now and then whether peers live. Returns 1 if
+ *  more peers are due to be checked than one call checks. */
+int uct_glex_error_progress(uct_glex_iface_t *iface);
 
 /** The same where no handler may be called. Returns whether progress has an error to handle. */
 int uct_glex_error_look(uct_glex_iface_t *iface);

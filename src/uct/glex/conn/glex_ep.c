@@ -316,8 +316,12 @@ ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
     uct_glex_ep_t *ep       = ucs_container_of(group, uct_glex_ep_t, arb_group);
     uct_pending_req_t *req  = ucs_container_of(elem, uct_pending_req_t, priv);
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    unsigned *left          = arg;
     ucs_status_t status;
 
+    if ((*left)-- == 0) {
+        return UCS_ARBITER_CB_RESULT_STOP; /* the next progress call begins with this one */
+    }
     ep->blocked           = ep->is_cancelled; /* this request is the next in order */
     ep->needs_peer        = 0;
     iface->dispatching    = group;

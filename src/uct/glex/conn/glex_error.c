@@ -2,13 +2,16 @@
  * Requests that the NIC took and that failed, and peers that fail without a word.
  */
 #include "conn/glex_ctl.h"
+#include "conn/glex_table.h"
 #include "core/glex_ep.h"
 #include "core/glex_vc.h"
 #include "chan/glex_er.h"
 #include "chan/glex_op.h"
 
-/* Time between two checks whether some of the peers live. All are checked in about a second. */
-#define UCT_GLEX_WATCH_MS 100
+/* In this time an eighth of the peers are checked whether they live, of few peers 16. So all are
+ * checked in about a second. */
+#define UCT_GLEX_WATCH_MS    100
+#define UCT_GLEX_WATCH_BATCH 16u
 
 /* Our CONNECT found the peer's MPQ full, because more connected at once than its reserve holds.
  * Nothing else was lost: send it again. */
@@ -34,42 +37,71 @@ static int uct_glex_error_is_dead(const struct glex_err_req *err)
 static void uct_glex_error_reset_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
                                          uint64_t peer)
 {
-    unsigned i;
+    uct_glex_vc_t *vc = uct_glex_vc_find(iface, peer);
 
-    for (i = 0; uct_glex_error_is_dead(err) && (i < iface->num_vcs); ++i) {
-        if ((iface->vcs[i]->peer == peer) && uct_glex_vc_is_over(iface->vcs[i])) {
-            uct_glex_vc_quiet(iface->vcs[i]);
+    if (!uct_glex_error_is_dead(err)) {
+        return;
+    }
+    for (; vc != NULL; vc = uct_glex_table_older(vc)) {
+        if (uct_glex_vc_is_over(vc)) {
+            uct_glex_vc_quiet(vc);
         }
     }
 }
 
-static int uct_glex_error_has_put_to(const uct_glex_vc_t *vc, uint64_t peer)
+static int uct_glex_error_is_refused(const uct_glex_iface_t *iface, uint64_t peer)
+{
+    unsigned i;
+
+    for (i = 0; (i < iface->refused.num) && (iface->refused.peers[i] != peer); ++i) {}
+    return i < iface->refused.num;
+}
+
+/* A put without completion was refused. The error names the endpoint that holds the memory, which
+ * may be another one than the VC's: the VCs that put there are looked for. A dead peer needs no
+ * message here: its endpoints fail. */
+static void uct_glex_error_put_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
+                                       uint64_t peer)
+{
+    if (!uct_glex_error_is_dead(err)) {
+        ucs_error("glex: put to endpoint %u on NIC 0x%x was refused: %s", err->rmt_ep_num,
+                  err->rmt_nic_id, glex_error_req_status_str(err->status));
+    }
+    if (!uct_glex_error_is_refused(iface, peer)) {
+        iface->refused.peers[iface->refused.num++] = peer;
+    }
+}
+
+static int uct_glex_error_was_put_refused(const uct_glex_vc_t *vc)
 {
     const uct_glex_ep_t *ep;
 
     ucs_list_for_each(ep, &vc->eps, list) {
-        if (ep->put_peer == peer) {
+        if (uct_glex_error_is_refused(vc->iface, ep->put_peer)) {
             return 1;
         }
     }
     return 0;
 }
 
-/* A put without completion was refused. The error names the endpoint that holds the memory, which
- * may be another one than the VC's. A dead peer needs no message here: its endpoints fail. */
-static void uct_glex_error_put_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
-                                       uint64_t peer)
+/* Fail the VCs that put to an endpoint that refused it. Of very many VCs each call looks at some,
+ * and no other error is handled until all were looked at. */
+static void uct_glex_error_fail_refused(uct_glex_iface_t *iface)
 {
-    unsigned i;
+    unsigned count = ucs_min(iface->refused.left, UCT_GLEX_SLICE);
+    uct_glex_vc_t *vc;
 
-    if (!uct_glex_error_is_dead(err)) {
-        ucs_error("glex: put to endpoint %u on NIC 0x%x was refused: %s", err->rmt_ep_num,
-                  err->rmt_nic_id, glex_error_req_status_str(err->status));
-    }
-    for (i = 0; i < iface->num_vcs; ++i) {
-        if (uct_glex_error_has_put_to(iface->vcs[i], peer)) {
-            uct_glex_vc_fail(iface->vcs[i], UCS_ERR_ENDPOINT_TIMEOUT);
+    while (count-- > 0) {
+        vc = iface->vcs[--iface->refused.left];
+        if (uct_glex_error_was_put_refused(vc)) {
+            uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
         }
+    }
+    if (iface->refused.left == 0) {
+        iface->refused.num = 0;
+    }
+    if ((iface->refused.left > 0) || iface->has_error) {
+        uct_glex_iface_go_on(iface);
     }
 }
 
@@ -136,31 +168,50 @@ static int uct_glex_error_take(uct_glex_iface_t *iface)
     return iface->has_error;
 }
 
-static void uct_glex_error_watch(uct_glex_iface_t *iface)
+/* Check as many peers as the time since the last check asks for, `most` at once. Returns 1 if more
+ * are due. */
+static int uct_glex_error_watch(uct_glex_iface_t *iface, unsigned most)
 {
-    ucs_time_t now = ucs_get_time();
+    ucs_time_t now    = ucs_get_time();
+    ucs_time_t period = ucs_time_from_msec(UCT_GLEX_WATCH_MS);
+    unsigned batch    = ucs_max(iface->num_vcs / 8, UCT_GLEX_WATCH_BATCH);
+    ucs_time_t passed = ucs_min(now - iface->watched, period);
+    unsigned due      = passed * batch / period;
+    unsigned count    = ucs_min(due, most);
 
-    if (now >= iface->watch_next) {
-        iface->watch_next = now + ucs_time_from_msec(UCT_GLEX_WATCH_MS);
-        uct_glex_vc_watch(iface);
+    if (due < UCT_GLEX_WATCH_BATCH) {
+        return 0;
     }
+    iface->watched = now - (passed * (due - count) / due); /* what is still due stays due */
+    uct_glex_vc_watch(iface, ucs_min(count, iface->num_vcs));
+    return count < due;
 }
 
-void uct_glex_error_progress(uct_glex_iface_t *iface)
+static void uct_glex_error_handle_all(uct_glex_iface_t *iface)
 {
     struct glex_err_req err;
 
-    while (uct_glex_error_take(iface)) {
+    while ((iface->refused.num < UCT_GLEX_MAX_REFUSED) && uct_glex_error_take(iface)) {
         err              = iface->error;
         iface->has_error = 0; /* before a handler is called, which may arm */
         uct_glex_error_handle(iface, &err);
     }
-    uct_glex_error_watch(iface);
+    iface->refused.left = (iface->refused.num > 0) ? iface->num_vcs : 0;
+}
+
+int uct_glex_error_progress(uct_glex_iface_t *iface)
+{
+    if (iface->refused.left == 0) {
+        uct_glex_error_handle_all(iface);
+    }
+    uct_glex_error_fail_refused(iface);
+    return uct_glex_error_watch(iface, UCT_GLEX_WATCH_BATCH);
 }
 
 int uct_glex_error_look(uct_glex_iface_t *iface)
 {
-    uct_glex_error_watch(iface);
+    /* A program that sleeps between progress calls makes few of them: all that are due */
+    uct_glex_error_watch(iface, UINT_MAX);
     if (uct_glex_error_take(iface)) {
         iface->due = 1;
         return 1;

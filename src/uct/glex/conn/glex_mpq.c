@@ -85,20 +85,34 @@ static void uct_glex_mpq_recall(uct_glex_vc_t *vc, unsigned least)
     uct_glex_ctl_post(vc, UCT_GLEX_CTL_RECALL);
 }
 
-/* The VC that used the fewest credits since the last call, and how many; of several such VCs that
- * with the largest window. Only VCs with more than `least` count. The numbers are modulo 2^16, so a
- * busy VC may seem idle for a while. */
+/* VCs that one search looks at: each of the messages that one progress call takes may cause one */
+static unsigned uct_glex_mpq_looks(const uct_glex_iface_t *iface)
+{
+    return (iface->num_vcs <= UCT_GLEX_SLICE) ? iface->num_vcs :
+                                                UCT_GLEX_SLICE / UCT_GLEX_POLL_BATCH;
+}
+
+/* The next VC in turn */
+static uct_glex_vc_t *uct_glex_mpq_next(const uct_glex_iface_t *iface, unsigned *hand)
+{
+    *hand = (*hand + 1 < iface->num_vcs) ? *hand + 1 : 0;
+    return iface->vcs[*hand];
+}
+
+/* Of the next VCs in turn that which used the fewest credits since its last look, and how many; of
+ * several such VCs that with the largest window. Only VCs with more than `least` count. The numbers
+ * are modulo 2^16, so a busy VC may seem idle for a while. */
 static uct_glex_vc_t *uct_glex_mpq_coldest(uct_glex_iface_t *iface, const uct_glex_vc_t *except,
                                            unsigned least, unsigned *used_p)
 {
+    unsigned left = uct_glex_mpq_looks(iface);
     uct_glex_vc_t *vc, *best = NULL;
     uint16_t used;
-    unsigned i;
 
     *used_p           = UINT_MAX;
     iface->mpq.looked = ucs_get_time();
-    for (i = 0; i < iface->num_vcs; ++i) {
-        vc              = iface->vcs[i];
+    for (; left > 0; --left) {
+        vc              = uct_glex_mpq_next(iface, &iface->mpq.cold_hand);
         used            = vc->mp_rx.rcvd - vc->recall_mark;
         vc->recall_mark = vc->mp_rx.rcvd;
         if ((vc == except) || !uct_glex_mpq_may_recall(vc, least)) {
@@ -113,20 +127,31 @@ static uct_glex_vc_t *uct_glex_mpq_coldest(uct_glex_iface_t *iface, const uct_gl
     return best;
 }
 
-/* The VC with the most entries beyond the start credit, more than `most`; or NULL */
-static uct_glex_vc_t *uct_glex_mpq_richest(const uct_glex_iface_t *iface, unsigned most)
+/* Of the next VCs in turn that with the most entries beyond the start credit, more than `most`; or
+ * NULL */
+static uct_glex_vc_t *uct_glex_mpq_richest(uct_glex_iface_t *iface, unsigned most)
 {
+    unsigned left = uct_glex_mpq_looks(iface);
     uct_glex_vc_t *vc, *best = NULL;
-    unsigned i;
 
-    for (i = 0; i < iface->num_vcs; ++i) {
-        vc = iface->vcs[i];
+    for (; left > 0; --left) {
+        vc = uct_glex_mpq_next(iface, &iface->mpq.rich_hand);
         if ((uct_glex_mpq_extra(vc) > most) && uct_glex_mpq_may_recall(vc, iface->mpq.start)) {
             best = vc;
             most = uct_glex_mpq_extra(vc);
         }
     }
     return best;
+}
+
+/* Whether the last look for an idle VC is so long ago that each VC is observed for
+ * UCT_GLEX_MPQ_IDLE_MS */
+static int uct_glex_mpq_may_look(const uct_glex_iface_t *iface)
+{
+    ucs_time_t time = ucs_time_from_msec(UCT_GLEX_MPQ_IDLE_MS) * uct_glex_mpq_looks(iface) /
+                      iface->num_vcs;
+
+    return (ucs_get_time() - iface->mpq.looked) >= time;
 }
 
 /* The VC wants to grow, and no entries are free. Recall those that a VC has beyond its share, or
@@ -142,7 +167,7 @@ static void uct_glex_mpq_reclaim(uct_glex_vc_t *vc, unsigned share)
         uct_glex_mpq_recall(other, iface->mpq.start + share);
         return;
     }
-    if ((ucs_get_time() - iface->mpq.looked) < ucs_time_from_msec(UCT_GLEX_MPQ_IDLE_MS)) {
+    if (!uct_glex_mpq_may_look(iface)) {
         return;
     }
     used  = (uint16_t)(vc->mp_rx.rcvd - vc->recall_mark);
@@ -152,27 +177,35 @@ static void uct_glex_mpq_reclaim(uct_glex_vc_t *vc, unsigned share)
     }
 }
 
-/* Recall entries of the least used VC for a new peer. Returns 0 if no VC has any to return. */
-static int uct_glex_mpq_recall_coldest(uct_glex_iface_t *iface, unsigned least)
+/* Look among the next VCs in turn for one that can return entries for a new peer, and recall those.
+ * Returns 0 if all VCs were looked at, and none has any to return. */
+static int uct_glex_mpq_search(uct_glex_iface_t *iface)
 {
+    unsigned least = UCT_GLEX_NIC_LOSSLESS ? iface->mpq.start : UCT_GLEX_CREDIT_LEAST;
     unsigned used;
-    uct_glex_vc_t *vc = uct_glex_mpq_coldest(iface, NULL, least, &used);
+    uct_glex_vc_t *vc;
 
-    if (vc == NULL) {
-        return 0;
+    if (iface->mpq.search_left == 0) {
+        iface->mpq.search_left = iface->num_vcs;
     }
-    uct_glex_mpq_recall(vc, least);
-    return 1;
+    vc = uct_glex_mpq_coldest(iface, NULL, least, &used);
+    iface->mpq.search_left -= ucs_min(iface->mpq.search_left, uct_glex_mpq_looks(iface));
+    if (vc != NULL) {
+        iface->mpq.search_left = 0;
+        uct_glex_mpq_recall(vc, least);
+        return 1;
+    }
+    if ((iface->mpq.search_left > 0) && !UCT_GLEX_NIC_LOSSLESS) {
+        uct_glex_iface_recheck(iface); /* the next progress call goes on, for those who wait */
+    }
+    return iface->mpq.search_left > 0;
 }
 
 /* No entries are free for a new peer. Returns 1 if it has to wait for some. */
 static int uct_glex_mpq_exhausted(uct_glex_iface_t *iface)
 {
-    unsigned least = UCT_GLEX_NIC_LOSSLESS ? iface->mpq.start : UCT_GLEX_CREDIT_LEAST;
-
-    if ((iface->mpq.recalls < UCT_GLEX_MPQ_RECALLS) &&
-        !uct_glex_mpq_recall_coldest(iface, least) && (iface->mpq.recalls == 0) &&
-        !UCT_GLEX_NIC_LOSSLESS && !iface->mpq.told_full) {
+    if ((iface->mpq.recalls < UCT_GLEX_MPQ_RECALLS) && !uct_glex_mpq_search(iface) &&
+        (iface->mpq.recalls == 0) && !UCT_GLEX_NIC_LOSSLESS && !iface->mpq.told_full) {
         iface->mpq.told_full = 1;
         ucs_error("glex: %u peers use up the message queue, and others wait to connect: raise "
                   "UCX_GLEX_EP_MPQ_CAPACITY to %u entries for each peer, and a third more",
@@ -183,10 +216,15 @@ static int uct_glex_mpq_exhausted(uct_glex_iface_t *iface)
 
 void uct_glex_mpq_retry(uct_glex_iface_t *iface)
 {
+    unsigned left = UCT_GLEX_SLICE;
     uct_glex_vc_t *vc, *tmp;
     unsigned window;
 
     ucs_list_for_each_safe(vc, tmp, &iface->mpq.wait, wait) {
+        if (left-- == 0) {
+            uct_glex_iface_recheck(iface);
+            return;
+        }
         if ((iface->mpq.free < UCT_GLEX_MPQ_LEAST) && uct_glex_mpq_exhausted(iface)) {
             return;
         }
@@ -243,9 +281,9 @@ void uct_glex_mpq_grow(uct_glex_vc_t *vc)
         uct_glex_mpq_account(vc, extra, uct_glex_mpq_extra(vc));
         return;
     }
-    /* To find a VC with too many entries all are looked at: not at every message */
+    /* To find a VC with too many entries many are looked at: not at every message */
     if ((vc->mp_rx.window < iface->mpq.max) && (iface->mpq.recalls == 0) &&
-        (++iface->mpq.asked > iface->num_vcs)) {
+        (++iface->mpq.asked > uct_glex_mpq_looks(iface))) {
         iface->mpq.asked = 0;
         uct_glex_mpq_reclaim(vc, share);
     }

@@ -5,148 +5,23 @@
 #include "chan/glex_rx.h"
 #include "conn/glex_ctl.h"
 #include "conn/glex_mpq.h"
+#include "conn/glex_table.h"
 
 #include <ucs/datastruct/queue.h>
 #include <ucs/arch/cpu.h>
 #include <ucs/debug/memtrack_int.h>
 #include <unistd.h>
 
-#define UCT_GLEX_VC_INDEX_MASK 0xffffU
-
-/* VCs that are checked for dead peers at a time: this many, or an eighth of all */
-#define UCT_GLEX_VC_WATCH_BATCH 16
-
 /* At so many checks the NIC is told to forget a peer, whose process may take a while to end */
 #define UCT_GLEX_VC_FORGET_LOOKS 50
 
 uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_WAIT_MPQ, .status = UCS_ERR_NOT_CONNECTED};
-
-uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer)
-{
-    khiter_t iter = kh_get(uct_glex_vc, &iface->vc_hash, peer);
-
-    return (iter == kh_end(&iface->vc_hash)) ? NULL : kh_value(&iface->vc_hash, iter);
-}
-
-static void uct_glex_vc_unhash(uct_glex_vc_t *vc)
-{
-    khiter_t iter = kh_get(uct_glex_vc, &vc->iface->vc_hash, vc->peer);
-
-    if ((iter != kh_end(&vc->iface->vc_hash)) && (kh_value(&vc->iface->vc_hash, iter) == vc)) {
-        kh_del(uct_glex_vc, &vc->iface->vc_hash, iter);
-    }
-}
-
-/* Whether nothing refers to the VC any more */
-static int uct_glex_vc_is_unused(uct_glex_vc_t *vc)
-{
-    return uct_glex_vc_is_over(vc) && ucs_list_is_empty(&vc->eps) && !vc->scheduled &&
-           !vc->is_waiting && (vc->num_ops == 0) && (vc->lent == UCT_GLEX_LENT_NONE);
-}
-
-/* Have the NIC unmap the memory of a peer that is gone. The NIC refuses while the peer's process
- * lives. */
-static void uct_glex_vc_forget_peer(uct_glex_vc_t *vc)
-{
-    glex_ep_addr_t addr = {.v = vc->peer};
-
-    /* If a new VC has that address the NIC replaces the mappings by itself */
-    if ((glex_ext_forget_peer(vc->iface->nic, addr) == GLEX_SUCCESS) ||
-        (uct_glex_vc_find(vc->iface, vc->peer) != vc)) {
-        vc->forget_looks = 0;
-    } else {
-        --vc->forget_looks;
-    }
-}
-
-/* Index of an unused VC, preferably of one whose peer the NIC has forgotten; num_vcs: none */
-static unsigned uct_glex_vc_find_unused(const uct_glex_iface_t *iface)
-{
-    unsigned i, found = iface->num_vcs;
-
-    for (i = 0; i < iface->num_vcs; ++i) {
-        if (!uct_glex_vc_is_unused(iface->vcs[i])) {
-            continue;
-        }
-        if (iface->vcs[i]->forget_looks == 0) {
-            return i;
-        }
-        found = ucs_min(found, i);
-    }
-    return found;
-}
-
-/* Take the place of an unused VC. Returns the index, or num_vcs if there is none. The VC is freed
- * later, because the caller may be a handler that its failure called. */
-static unsigned uct_glex_vc_reuse(uct_glex_iface_t *iface)
-{
-    unsigned i = uct_glex_vc_find_unused(iface);
-
-    if (i < iface->num_vcs) {
-        if (iface->vcs[i]->forget_looks > 0) {
-            uct_glex_vc_forget_peer(iface->vcs[i]);
-        }
-        uct_glex_vc_unhash(iface->vcs[i]);
-        ucs_list_add_tail(&iface->unused_vcs, &iface->vcs[i]->wait);
-        uct_glex_iface_recheck(iface);
-    }
-    return i;
-}
-
-/* A place in iface->vcs[] */
-static ucs_status_t uct_glex_vc_get_index(uct_glex_iface_t *iface, unsigned *index_p)
-{
-    uct_glex_vc_t **vcs;
-    unsigned size;
-
-    *index_p = iface->num_vcs;
-    if (iface->num_vcs == iface->vcs_size) {
-        *index_p = uct_glex_vc_reuse(iface);
-    }
-    if (*index_p < iface->num_vcs) {
-        return UCS_OK;
-    }
-    if (iface->num_vcs > UCT_GLEX_VC_INDEX_MASK) {
-        ucs_error("glex: more than %u peers at one interface", UCT_GLEX_VC_INDEX_MASK + 1);
-        return UCS_ERR_EXCEEDS_LIMIT;
-    }
-    if (iface->num_vcs == iface->vcs_size) {
-        size = ucs_max(16, iface->vcs_size * 2);
-        vcs  = ucs_realloc(iface->vcs, size * sizeof(*vcs), "glex_vcs");
-        if (vcs == NULL) {
-            return UCS_ERR_NO_MEMORY;
-        }
-        iface->vcs      = vcs;
-        iface->vcs_size = size;
-    }
-    ++iface->num_vcs;
-    return UCS_OK;
-}
-
-/* A name for the VC: its index in iface->vcs[], and a generation. By that, late messages for an
- * earlier VC at that index, or for an earlier interface at this endpoint, are recognized. */
-static ucs_status_t uct_glex_vc_assign_id(uct_glex_iface_t *iface, uct_glex_vc_t *vc)
-{
-    ucs_status_t status;
-    unsigned index;
-
-    status = uct_glex_vc_get_index(iface, &index);
-    if (status != UCS_OK) {
-        return status;
-    }
-    iface->vc_gen     = ucs_max((uint16_t)(iface->vc_gen + 1), 1); /* no id is 0 */
-    vc->id            = index | ((uint32_t)iface->vc_gen << 16);
-    iface->vcs[index] = vc;
-    return UCS_OK;
-}
 
 static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid,
                                     uct_glex_vc_t **vc_p)
 {
     ucs_status_t status;
     uct_glex_vc_t *vc;
-    khiter_t iter;
-    int ret;
 
     status = ucs_posix_memalign((void**)&vc, UCS_SYS_CACHE_LINE_SIZE, sizeof(*vc), "glex_vc") == 0 ?
              UCS_OK : UCS_ERR_NO_MEMORY;
@@ -163,15 +38,8 @@ static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint
     ucs_list_head_init(&vc->rx);
     ucs_queue_head_init(&vc->tx_ops);
 
-    iter = kh_put(uct_glex_vc, &iface->vc_hash, peer, &ret);
-    if (ret == UCS_KH_PUT_FAILED) {
-        status = UCS_ERR_NO_MEMORY;
-        goto err_free;
-    }
-    kh_value(&iface->vc_hash, iter) = vc;
-    status = uct_glex_vc_assign_id(iface, vc);
+    status = uct_glex_table_add(vc);
     if (status != UCS_OK) {
-        uct_glex_vc_unhash(vc);
         goto err_free;
     }
     ucs_trace("glex: vc 0x%x to endpoint 0x%" PRIx64, vc->id, peer);
@@ -201,7 +69,6 @@ ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uu
         /* The endpoint has a new owner, so the old peer is gone; or the old VC failed */
         gone_id = (vc->peer_uuid == uuid) ? vc->tx.vc_id : 0;
         uct_glex_vc_dead(vc);
-        uct_glex_vc_unhash(vc);
     }
     status = uct_glex_vc_new(iface, peer, uuid, vc_p);
     if (status == UCS_OK) {
@@ -236,12 +103,13 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     if (state == UCT_GLEX_VC_FAILED) {
         vc->iface->num_dying -= vc->peer_dead;
     }
+    uct_glex_vc_wait_end(vc);
     if (!uct_glex_vc_is_over(vc)) {
         vc->rx_started = 0; /* from now on it counts dropped messages: uct_glex_rx_purge() */
+        ucs_list_add_tail(&vc->iface->vc_table.over, &vc->wait);
     }
     vc->state  = state;
     vc->status = status;
-    uct_glex_vc_wait_end(vc);
     uct_glex_rx_purge(vc);
     uct_glex_er_drop_tx(vc);
     uct_glex_er_hold_rx(vc);
@@ -348,14 +216,8 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc)
     uct_glex_op_abandon(vc);
     ucs_assert(ucs_list_is_empty(&vc->eps));
     ucs_queue_head_init(&vc->iface->active); /* may contain it; progress is over */
+    ucs_list_del(&vc->wait);
     ucs_free(vc);
-}
-
-void uct_glex_vc_free_unused(uct_glex_iface_t *iface)
-{
-    while (!ucs_list_is_empty(&iface->unused_vcs)) {
-        ucs_free(ucs_list_extract_head(&iface->unused_vcs, uct_glex_vc_t, wait));
-    }
 }
 
 void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderly)
@@ -471,17 +333,16 @@ static void uct_glex_vc_look_held(uct_glex_vc_t *vc, int was_empty)
     vc->is_stale = was_empty;
 }
 
-void uct_glex_vc_watch(uct_glex_iface_t *iface)
+void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count)
 {
-    unsigned count = ucs_min(iface->num_vcs, ucs_max(iface->num_vcs / 8, UCT_GLEX_VC_WATCH_BATCH));
-    int was_empty  = (iface->poll_window == 1);
+    int was_empty = (iface->poll_window == 1);
     uct_glex_vc_t *vc;
 
     while (count-- > 0) {
         iface->watch_hand = (iface->watch_hand + 1) % iface->num_vcs;
         vc                = iface->vcs[iface->watch_hand];
         if (uct_glex_vc_is_over(vc) && (vc->forget_looks > 0)) {
-            uct_glex_vc_forget_peer(vc);
+            uct_glex_table_forget_peer(vc);
         }
         if (uct_glex_vc_holds(vc)) {
             uct_glex_vc_look_held(vc, was_empty);
@@ -489,5 +350,7 @@ void uct_glex_vc_watch(uct_glex_iface_t *iface)
             uct_glex_vc_look(vc, was_empty);
         }
     }
-    iface->poll_window = 2; /* until progress finds the queues empty again */
+    if (was_empty) {
+        iface->poll_window = 2; /* until progress finds the queues empty again */
+    }
 }

@@ -37,7 +37,8 @@ ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep);
 /** The VC failed: tell the user */
 void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status);
 
-/** Arbiter callback: try a pending request again */
+/** Arbiter callback: try a pending request again. `arg`: how many may still be tried now, an
+ *  unsigned. */
 ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
                                                     ucs_arbiter_group_t *group,
                                                     ucs_arbiter_elem_t *elem, void *arg);

@@ -12,7 +12,6 @@
 
 #include <uct/base/uct_iface.h>
 #include <ucs/datastruct/arbiter.h>
-#include <ucs/datastruct/khash.h>
 #include <ucs/datastruct/list.h>
 #include <ucs/datastruct/ptr_array.h>
 #include <ucs/datastruct/queue_types.h>
@@ -20,10 +19,12 @@
 
 typedef struct uct_glex_vc uct_glex_vc_t;
 
-KHASH_MAP_INIT_INT64(uct_glex_vc, uct_glex_vc_t*);
-
 /* Most queue entries that are handled before they are discarded. Credits leave room for them. */
 #define UCT_GLEX_POLL_BATCH 16
+
+/* Where very many are to be looked at, one progress call looks at so many at most, and the next
+ * calls go on from there */
+#define UCT_GLEX_SLICE 64u
 
 /* am_zcopy: header, pieces and size of one message */
 #define UCT_GLEX_ZC_MAX_HDR 128
@@ -40,7 +41,10 @@ typedef struct uct_glex_er_rx {
     uint16_t              arrived;    /* messages taken from slots, in all */
     uct_glex_fifo_rx_t    fifo;
     uint16_t              swept;      /* `arrived` at the last sweep */
-    uint16_t              poll_index; /* in iface->er.polled[] while is_polled */
+    union {
+        uint16_t          poll_index; /* in iface->er.polled[] while is_polled */
+        uint16_t          next_free;  /* while not lent: index of the next that is not */
+    };
     uint16_t              msgs_mark;  /* messages consumed at the last look for an idle FIFO */
     uint16_t              release_at; /* released: messages sent through it, in all */
     uint16_t              last_head;  /* held, and is_known: units that were used of it, in all */
@@ -59,18 +63,26 @@ typedef struct uct_glex_reset {
 
 #define UCT_GLEX_MAX_RESETS 16
 
+/* Endpoints that refused puts and are looked for at once, at most */
+#define UCT_GLEX_MAX_REFUSED 16
+
+enum uct_glex_recheck {
+    UCT_GLEX_RECHECK_ALL  = UCS_BIT(0), /* resources came free: look at all that waits for them */
+    UCT_GLEX_RECHECK_MORE = UCS_BIT(1)  /* go on with what was too much for one progress call */
+};
+
 typedef struct uct_glex_iface {
     uct_base_iface_t   super;
 
     /* Used by every progress call */
     glex_ep_handle_t   nic;
     uct_glex_er_rx_t  *er_rx;      /* FIFOs lent, by index */
-    uct_glex_vc_t    **vcs;        /* VCs by the lower half of their id */
+    uct_glex_vc_t    **vcs;        /* VCs by index, the lower bits of their id */
     unsigned           num_vcs;
     uint16_t           er_rx_count; /* length of er_rx[] */
     uint8_t            er_unit_shift;
     uint8_t            due;        /* progress has more to do than to take what arrived */
-    uint8_t            recheck;    /* resources came free: look at what waits for them */
+    uint8_t            recheck;    /* enum uct_glex_recheck, or 0 */
     uint16_t           num_polled; /* length of er.polled[] */
     uint16_t           poll_hand;  /* index of the FIFO that was polled last */
     uint8_t            poll_window; /* messages to take before progress returns, at most; 1: the
@@ -88,10 +100,16 @@ typedef struct uct_glex_iface {
     uint32_t           uuid;
     uint64_t           ep_addr;
     uint64_t           channels;   /* bitmap of enum uct_glex_channel */
-    khash_t(uct_glex_vc) vc_hash;  /* by peer address */
-    unsigned           vcs_size;   /* allocated length of vcs[] */
-    ucs_list_link_t    unused_vcs; /* not in vcs[] any more, to be freed */
-    uint16_t           vc_gen;     /* upper half of the next VC id */
+
+    struct {
+        uint32_t          *heads;     /* chains of VCs by the peer's address: see glex_table.c */
+        uint32_t          *next;      /* in its chain, by index */
+        unsigned           buckets;   /* chains */
+        unsigned           reuse;     /* when so many VCs are there, places are used again */
+        uint16_t           gen;       /* the first generation at each index */
+        ucs_list_link_t    over;      /* VCs that are over */
+        ucs_list_link_t    unused;    /* VCs without a place any more, to be freed */
+    } vc_table;
 
     struct {
         int                free;      /* MPQ entries promised to nobody; see glex_mpq.h */
@@ -103,6 +121,9 @@ typedef struct uct_glex_iface {
         unsigned           max;
         unsigned           recalls;   /* VCs that were asked for credits back */
         unsigned           asked;     /* times growth was refused since the last recall for it */
+        unsigned           cold_hand; /* index of the VC looked at last, for an idle one */
+        unsigned           rich_hand; /* the same, for one that has more than its share */
+        unsigned           search_left; /* VCs still to be looked at, for entries for a new peer */
         ucs_time_t         looked;    /* time of the last look for an idle VC */
         uint8_t            told_full; /* said that there are too many peers */
         ucs_list_link_t    wait;      /* VCs that wait for entries to connect or accept */
@@ -116,8 +137,12 @@ typedef struct uct_glex_iface {
         uint16_t            units;
         uint16_t            msgs_max; /* events on their way for one FIFO that is not mapped */
         ucs_time_t          idle_next; /* when to look for an idle FIFO again */
+        unsigned            idle_hand; /* index of the FIFO that is looked at next for that */
+        uint16_t            free;     /* index of a FIFO that is not lent, if lent < max */
         ucs_time_t          sweep_next; /* when to stop polling FIFOs that are silent */
-        ucs_list_link_t     starved;  /* borrowed FIFOs whose credits are waited for */
+        unsigned            sweep_left; /* FIFOs, of those polled, to be looked at for that now */
+        ucs_list_link_t     starved;  /* borrowed FIFOs whose credits are waited for: those first
+                                       * that were not read for the longest time */
         uct_glex_er_rx_t  **polled;   /* FIFOs that are polled */
         uint8_t             has_membarrier;
         uint8_t             next_gen;
@@ -128,6 +153,7 @@ typedef struct uct_glex_iface {
         uct_glex_buf_pool_t rx;
         uct_glex_buf_pool_t zc_rx;    /* buffers for am_zcopy payload */
         ucs_list_link_t     rx_wait;  /* VCs whose next message waits for a buffer */
+        unsigned            retry_left; /* of these, at most, to be tried again now */
         ucs_list_link_t     unreleased; /* messages read in place whose sender cannot be told */
     } sr;
 
@@ -145,14 +171,21 @@ typedef struct uct_glex_iface {
     ucs_mpool_t         rx_mp;        /* uct_glex_rx_t */
     int                 fence;        /* the next RMA request starts after all before it */
     int                 event_fd;     /* -1: none */
+    unsigned            errors_calls; /* what until_errors begins with */
     ucs_time_t          errors_next;  /* when to look for errors again */
-    ucs_time_t          watch_next;   /* when to look for peers that died */
+    ucs_time_t          watched;      /* when peers were checked last whether they live */
     unsigned            watch_hand;   /* index of the VC that was looked at last */
     uct_glex_reset_t    resets[UCT_GLEX_MAX_RESETS]; /* to be sent */
     unsigned            num_resets;
     unsigned            num_dying;    /* VCs that progress is about to fail */
+    unsigned            num_waiting;  /* VCs with is_waiting */
     struct glex_err_req error;      /* found while arming, for progress to handle */
     int                 has_error;
+    struct {
+        uint64_t       peers[UCT_GLEX_MAX_REFUSED]; /* that refused puts without completion */
+        unsigned       num;
+        unsigned       left;      /* VCs, from the first one, that may have put to them */
+    } refused;
     unsigned            goodbye_ms;   /* how long closing may wait for peers with full queues */
 
     struct {
@@ -179,8 +212,15 @@ size_t uct_glex_iface_max_rdma(const uct_glex_iface_t *iface);
 /** Resources came free: have progress look whether something waits for them */
 static inline void uct_glex_iface_recheck(uct_glex_iface_t *iface)
 {
-    iface->recheck = 1;
-    iface->due     = 1;
+    iface->recheck |= UCT_GLEX_RECHECK_ALL;
+    iface->due      = 1;
+}
+
+/** Have the next progress call go on with what is too much for this one */
+static inline void uct_glex_iface_go_on(uct_glex_iface_t *iface)
+{
+    iface->recheck |= UCT_GLEX_RECHECK_MORE;
+    iface->due      = 1;
 }
 
 #endif

@@ -25,6 +25,12 @@ enum uct_glex_vc_state {
     UCT_GLEX_VC_FAILED
 };
 
+/* Most VCs of an interface. Ids have a generation above the index, by which late messages for an
+ * earlier VC at that index, or for an earlier interface at this endpoint, are recognized. */
+#define UCT_GLEX_VC_INDEX_BITS 20
+#define UCT_GLEX_VC_MAX        (1U << UCT_GLEX_VC_INDEX_BITS)
+#define UCT_GLEX_VC_INDEX_MASK (UCT_GLEX_VC_MAX - 1)
+
 /* Whether the peer borrowed a FIFO of ours */
 enum uct_glex_lent {
     UCT_GLEX_LENT_NONE,
@@ -53,7 +59,8 @@ struct uct_glex_vc {
     uint64_t             peer;
     uct_glex_iface_t    *iface;
 
-    uint32_t             id;      /* our name: index | generation << 16 */
+    uint32_t             id;      /* our name: index | generation << UCT_GLEX_VC_INDEX_BITS; in
+                                   * the table once it is not 0 */
     uint16_t             num_blocked; /* endpoints with pending requests */
     uint16_t             rx_fifo_index; /* of the FIFO that we lent, in iface->er_rx[] */
     ucs_list_link_t      rx;      /* messages that cannot be delivered yet, by sequence */
@@ -74,7 +81,8 @@ struct uct_glex_vc {
 
     ucs_list_link_t      eps;     /* uct_glex_ep_t.list */
     ucs_list_link_t      wait;    /* while is_waiting: for MPQ entries in iface->mpq.wait, or, when
-                                   * the VC is open, for a receive buffer in iface->sr.rx_wait */
+                                   * the VC is open, for a receive buffer in iface->sr.rx_wait. When
+                                   * the VC is over: in iface->vc_table.over */
     ucs_queue_head_t     tx_ops;  /* operations in the order of posting, for flush */
     ucs_queue_elem_t     active;  /* in iface->active while scheduled */
     uint16_t             recall_mark; /* MPs received at the last look for an idle VC */
@@ -115,13 +123,13 @@ extern uct_glex_vc_t uct_glex_no_vc;
 ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid,
                              uct_glex_vc_t **vc_p);
 
-/** The VC of a peer, or NULL */
+/** The newest VC of a peer, or NULL */
 uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer);
 
 /** The VC of an id that a peer names, or NULL. Ids from peers are not trusted. */
 static inline uct_glex_vc_t *uct_glex_vc_by_id(const uct_glex_iface_t *iface, uint32_t id)
 {
-    uint32_t index = id & 0xffff;
+    uint32_t index = id & UCT_GLEX_VC_INDEX_MASK;
 
     return (ucs_likely(index < iface->num_vcs) && (iface->vcs[index]->id == id)) ?
            iface->vcs[index] : NULL;
@@ -164,6 +172,7 @@ static inline void uct_glex_vc_wait(uct_glex_vc_t *vc, ucs_list_link_t *list)
 {
     if (!vc->is_waiting) {
         vc->is_waiting = 1;
+        ++vc->iface->num_waiting;
         ucs_list_add_tail(list, &vc->wait);
     }
 }
@@ -172,6 +181,7 @@ static inline void uct_glex_vc_wait_end(uct_glex_vc_t *vc)
 {
     if (vc->is_waiting) {
         vc->is_waiting = 0;
+        --vc->iface->num_waiting;
         ucs_list_del(&vc->wait);
     }
 }
@@ -215,8 +225,9 @@ int uct_glex_vc_holds(const uct_glex_vc_t *vc);
  *  can be used for others, a FIFO when all that was sent through it has arrived. */
 void uct_glex_vc_quiet(uct_glex_vc_t *vc);
 
-/** Check whether those peers live for which something waits */
-void uct_glex_vc_watch(uct_glex_iface_t *iface);
+/** Check the peers of the next `count` VCs in turn, at most of all: whether those live for which
+ *  something waits */
+void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count);
 
 /** The peer is gone or broke the protocol: fail all that was posted and all endpoints */
 void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status);

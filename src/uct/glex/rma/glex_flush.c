@@ -120,7 +120,8 @@ ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags, uct_comp
         return UCS_INPROGRESS;
     }
     /* Requests that are pending on a VC that is about to fail are not posted yet */
-    return ((iface->ops.outstanding == 0) && (iface->num_dying == 0)) ? UCS_OK : UCS_INPROGRESS;
+    return ((iface->ops.outstanding == 0) && (iface->num_dying == 0) &&
+            (iface->refused.left == 0)) ? UCS_OK : UCS_INPROGRESS;
 }
 
 ucs_status_t uct_glex_iface_fence(uct_iface_h tl_iface, unsigned flags)

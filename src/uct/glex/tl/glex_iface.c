@@ -6,6 +6,7 @@
 #include "chan/glex_sr.h"
 #include "conn/glex_ctl.h"
 #include "conn/glex_mpq.h"
+#include "conn/glex_table.h"
 #include "rma/glex_atomic.h"
 #include "rma/glex_rma.h"
 
@@ -19,8 +20,14 @@
 #define UCT_GLEX_ERRORS_CALLS 256
 #define UCT_GLEX_ERRORS_US    16
 
+/* So many progress calls when there are very many peers, and more of them are due to be checked */
+#define UCT_GLEX_BEHIND_CALLS 16
+
 /* While FIFOs have messages, every so many progress calls poll the NIC's queues, too */
 #define UCT_GLEX_QUEUES_CALLS 8
+
+/* Pending requests that one progress call tries, at most */
+#define UCT_GLEX_PENDING_TRIES 256
 
 /* How long closing may wait in all for room in peers' queues, to send RESETs */
 #define UCT_GLEX_GOODBYE_MS 1000
@@ -33,27 +40,45 @@ static int uct_glex_iface_is_due(uct_glex_iface_t *iface)
            iface->recheck;
 }
 
+/* Resources came free, or there was too much to look at for the last call */
+static UCS_F_NOINLINE void uct_glex_iface_progress_recheck(uct_glex_iface_t *iface)
+{
+    int is_all = iface->recheck & UCT_GLEX_RECHECK_ALL;
+
+    iface->recheck = 0;
+    if (iface->refused.left > 0) {
+        uct_glex_error_progress(iface);
+    }
+    if (is_all) {
+        uct_glex_vc_free_unused(iface);
+        uct_glex_ctl_progress_resets(iface);
+        uct_glex_rx_retry_begin(iface);
+    }
+    uct_glex_rx_retry_waiting(iface);
+    if (is_all) {
+        uct_glex_mpq_retry(iface);
+    }
+}
+
 /* All progress but the arrival of messages. Returns how much was done, so that the caller calls
  * again. What only waits, for a full queue or a buffer, does not count: the caller should leave the
  * processor to others. */
 static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *iface)
 {
-    unsigned done = iface->done, count;
+    unsigned done = iface->done, tries = UCT_GLEX_PENDING_TRIES, count;
 
     if (ucs_unlikely(iface->has_error)) {
         uct_glex_error_progress(iface);
     }
     if (iface->recheck) {
-        iface->recheck = 0;
-        uct_glex_vc_free_unused(iface);
-        uct_glex_ctl_progress_resets(iface);
-        uct_glex_rx_retry_waiting(iface);
-        uct_glex_mpq_retry(iface);
+        uct_glex_iface_progress_recheck(iface);
     }
-    count = uct_glex_er_progress_starved(iface);
-    ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, NULL);
+    count = ucs_list_is_empty(&iface->er.starved) ? 0 : uct_glex_er_progress_starved(iface);
+    ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, &tries);
     /* After the pending requests: their headers return credits and acknowledgements, too */
-    count     += uct_glex_ctl_progress(iface);
+    if (!ucs_queue_is_empty(&iface->active)) {
+        count += uct_glex_ctl_progress(iface);
+    }
     iface->due = uct_glex_iface_is_due(iface) || !ucs_list_is_empty(&iface->er.starved);
     return count + (iface->done - done);
 }
@@ -63,13 +88,14 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_errors(uct_glex_iface_t *
     unsigned done  = iface->done;
     ucs_time_t now = ucs_get_time();
 
-    iface->until_errors = UCT_GLEX_ERRORS_CALLS;
+    iface->until_errors = iface->errors_calls;
     if (now < iface->errors_next) {
         return 0;
     }
     iface->errors_next = now + ucs_time_from_usec(UCT_GLEX_ERRORS_US);
     uct_glex_er_poll_sweep(iface);
-    uct_glex_error_progress(iface);
+    iface->errors_calls = uct_glex_error_progress(iface) ? UCT_GLEX_BEHIND_CALLS :
+                                                           UCT_GLEX_ERRORS_CALLS;
     return iface->done - done;
 }
 
@@ -372,10 +398,6 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
 
     self->md          = ucs_derived_of(md, uct_glex_md_t);
     self->uuid        = (uint32_t)ucs_generate_uuid((uintptr_t)self);
-    self->vc_gen      = self->uuid >> 16;
-    self->vcs         = NULL;
-    self->vcs_size    = 0;
-    self->num_vcs     = 0;
     self->recheck     = 0;
     self->due         = 0;
     self->poll_window = 1;
@@ -386,24 +408,30 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->done        = 0;
     self->fence       = 0;
     self->until_errors = UCT_GLEX_ERRORS_CALLS;
+    self->errors_calls = UCT_GLEX_ERRORS_CALLS;
     self->errors_next  = 0;
-    self->watch_next   = 0;
+    self->watched      = 0;
     self->watch_hand   = 0;
     self->num_resets   = 0;
     self->num_dying    = 0;
+    self->num_waiting  = 0;
     self->has_error    = 0;
+    self->refused.num  = 0;
+    self->refused.left = 0;
     self->goodbye_ms   = UCT_GLEX_GOODBYE_MS;
     ucs_queue_head_init(&self->active);
-    ucs_list_head_init(&self->unused_vcs);
     ucs_arbiter_init(&self->arbiter);
     memset(&self->er, 0, sizeof(self->er));
     ucs_list_head_init(&self->er.starved);
-    kh_init_inplace(uct_glex_vc, &self->vc_hash);
 
+    status = uct_glex_table_init(self);
+    if (status != UCS_OK) {
+        return status;
+    }
     uct_glex_iface_init_config(self, config);
     status = uct_glex_iface_init_nic(self);
     if (status != UCS_OK) {
-        goto err_hash;
+        goto err_table;
     }
     status = uct_glex_iface_init_channels(self, config);
     if (status != UCS_OK) {
@@ -413,8 +441,8 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
 
 err_nic:
     uct_glex_md_ep_put(self->md, self->ep_index);
-err_hash:
-    kh_destroy_inplace(uct_glex_vc, &self->vc_hash);
+err_table:
+    uct_glex_table_cleanup(self);
     return status;
 }
 
@@ -430,12 +458,11 @@ static UCS_CLASS_CLEANUP_FUNC(uct_glex_iface_t)
     uct_glex_md_ep_close(self->md, self->ep_index); /* after the RESETs, which come first then */
     uct_glex_er_close(self);
     uct_glex_vc_free_unused(self);
-    ucs_free(self->vcs);
     uct_glex_rx_cleanup(self);
     uct_glex_op_cleanup(self);
     uct_glex_er_cleanup_iface(self);
     uct_glex_sr_cleanup(self);
-    kh_destroy_inplace(uct_glex_vc, &self->vc_hash);
+    uct_glex_table_cleanup(self);
     ucs_arbiter_cleanup(&self->arbiter);
     uct_glex_md_ep_put(self->md, self->ep_index);
 }

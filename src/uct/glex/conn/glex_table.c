@@ -1,0 +1,250 @@
+/*
+ * Where the peer's address leads to a VC there are buckets, of which each is a chain of indexes:
+ * linear hashing (Litwin 1980). With each VC that is added one bucket is split in two, so the work
+ * of growing is shared among all who add. The address space of all arrays is reserved at the
+ * beginning, and the kernel gives pages when they are used: so they need not be moved to grow.
+ */
+#include "conn/glex_table.h"
+
+#include <ucs/debug/memtrack_int.h>
+#include <ucs/sys/math.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Unused VCs are looked for among so many of those that are over */
+#define UCT_GLEX_TABLE_LOOKS 64
+
+/* A VC's place is given to others when so many are there, and at each power of two above */
+#define UCT_GLEX_TABLE_REUSE 16
+
+/* Generations of an index: all but 0, so that no id is 0 */
+#define UCT_GLEX_TABLE_GENS (UINT32_MAX / UCT_GLEX_VC_MAX)
+
+#define UCT_GLEX_TABLE_SIZE (UCT_GLEX_VC_MAX * (sizeof(uct_glex_vc_t*) + 2 * sizeof(uint32_t)))
+
+ucs_status_t uct_glex_table_init(uct_glex_iface_t *iface)
+{
+    void *ptr = mmap(NULL, UCT_GLEX_TABLE_SIZE, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (ptr == MAP_FAILED) {
+        ucs_error("glex: cannot reserve %zu bytes of address space for the table of connections: "
+                  "%s; raise the limit (ulimit -v)", UCT_GLEX_TABLE_SIZE, strerror(errno));
+        return UCS_ERR_NO_MEMORY;
+    }
+    /* Few VCs take few pages, not a huge one for each array. A kernel without those refuses. */
+    (void)madvise(ptr, UCT_GLEX_TABLE_SIZE, MADV_NOHUGEPAGE);
+    iface->vcs              = ptr;
+    iface->vc_table.heads   = UCS_PTR_BYTE_OFFSET(ptr, UCT_GLEX_VC_MAX * sizeof(*iface->vcs));
+    iface->vc_table.next    = iface->vc_table.heads + UCT_GLEX_VC_MAX;
+    iface->vc_table.buckets = 1;
+    iface->vc_table.gen     = 1 + (iface->uuid >> 16) % UCT_GLEX_TABLE_GENS;
+    iface->vc_table.reuse   = UCT_GLEX_TABLE_REUSE;
+    iface->num_vcs          = 0;
+    ucs_list_head_init(&iface->vc_table.over);
+    ucs_list_head_init(&iface->vc_table.unused);
+    return UCS_OK;
+}
+
+void uct_glex_table_cleanup(uct_glex_iface_t *iface)
+{
+    munmap(iface->vcs, UCT_GLEX_TABLE_SIZE);
+}
+
+/* ---- by the peer's address ---- */
+
+static unsigned uct_glex_table_index(const uct_glex_vc_t *vc)
+{
+    return vc->id & UCT_GLEX_VC_INDEX_MASK;
+}
+
+/* The bucket of an address among `buckets`. A bucket beyond the last one is not split off yet from
+ * the one that has a bit less. */
+static unsigned uct_glex_table_bucket(uint64_t peer, unsigned buckets)
+{
+    unsigned hash   = (peer * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
+    unsigned mask   = ucs_roundup_pow2(buckets) - 1;
+    unsigned bucket = hash & mask;
+
+    return (bucket < buckets) ? bucket : (bucket & (mask >> 1));
+}
+
+/* Entries of chains are indexes plus 1; 0: the end */
+static uct_glex_vc_t *uct_glex_table_search(const uct_glex_iface_t *iface, uint32_t entry,
+                                            uint64_t peer)
+{
+    while (entry != 0) {
+        if (iface->vcs[entry - 1]->peer == peer) {
+            return iface->vcs[entry - 1];
+        }
+        entry = iface->vc_table.next[entry - 1];
+    }
+    return NULL;
+}
+
+/* A newer VC of the same peer stands before older ones */
+uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer)
+{
+    unsigned bucket = uct_glex_table_bucket(peer, iface->vc_table.buckets);
+
+    return uct_glex_table_search(iface, iface->vc_table.heads[bucket], peer);
+}
+
+int uct_glex_table_is_newest(const uct_glex_vc_t *vc)
+{
+    return uct_glex_vc_find(vc->iface, vc->peer) == vc;
+}
+
+uct_glex_vc_t *uct_glex_table_older(const uct_glex_vc_t *vc)
+{
+    return uct_glex_table_search(vc->iface, vc->iface->vc_table.next[uct_glex_table_index(vc)],
+                                 vc->peer);
+}
+
+/* Divide the VCs of one bucket between it and the next new one. The order in chains stays. */
+static void uct_glex_table_split(uct_glex_iface_t *iface)
+{
+    unsigned bucket = iface->vc_table.buckets++;
+    uint32_t *keep  = &iface->vc_table.heads[bucket - (ucs_roundup_pow2(bucket + 1) >> 1)];
+    uint32_t *move  = &iface->vc_table.heads[bucket];
+    uint32_t entry  = *keep;
+
+    while (entry != 0) {
+        if (uct_glex_table_bucket(iface->vcs[entry - 1]->peer, bucket + 1) == bucket) {
+            *move = entry;
+            move  = &iface->vc_table.next[entry - 1];
+        } else {
+            *keep = entry;
+            keep  = &iface->vc_table.next[entry - 1];
+        }
+        entry = iface->vc_table.next[entry - 1];
+    }
+    *keep = 0;
+    *move = 0;
+}
+
+static void uct_glex_table_link(uct_glex_vc_t *vc)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    unsigned index          = uct_glex_table_index(vc);
+    uint32_t *head;
+
+    if (iface->num_vcs > iface->vc_table.buckets) {
+        uct_glex_table_split(iface);
+    }
+    head = &iface->vc_table.heads[uct_glex_table_bucket(vc->peer, iface->vc_table.buckets)];
+    iface->vc_table.next[index] = *head;
+    *head                       = index + 1;
+}
+
+static void uct_glex_table_unlink(uct_glex_vc_t *vc)
+{
+    uct_glex_iface_t *iface = vc->iface;
+    unsigned bucket         = uct_glex_table_bucket(vc->peer, iface->vc_table.buckets);
+    unsigned index          = uct_glex_table_index(vc);
+    uint32_t *entry         = &iface->vc_table.heads[bucket];
+
+    while (*entry != index + 1) {
+        entry = &iface->vc_table.next[*entry - 1];
+    }
+    *entry = iface->vc_table.next[index];
+}
+
+/* ---- by index ---- */
+
+/* Whether nothing refers to the VC any more */
+static int uct_glex_table_is_unused(uct_glex_vc_t *vc)
+{
+    return ucs_list_is_empty(&vc->eps) && !vc->scheduled && (vc->num_ops == 0) &&
+           (vc->lent == UCT_GLEX_LENT_NONE);
+}
+
+void uct_glex_table_forget_peer(uct_glex_vc_t *vc)
+{
+    glex_ep_addr_t addr = {.v = vc->peer};
+
+    /* If a new VC has that address the NIC replaces the mappings by itself */
+    if ((glex_ext_forget_peer(vc->iface->nic, addr) == GLEX_SUCCESS) ||
+        !uct_glex_table_is_newest(vc)) {
+        vc->forget_looks = 0;
+    } else {
+        --vc->forget_looks;
+    }
+}
+
+/* An unused VC, preferably one whose peer the NIC has forgotten; NULL: there is none among those
+ * that were not looked at for the longest time */
+static uct_glex_vc_t *uct_glex_table_find_unused(uct_glex_iface_t *iface)
+{
+    uct_glex_vc_t *first = NULL, *found = NULL, *vc;
+    unsigned left        = UCT_GLEX_TABLE_LOOKS;
+
+    while ((left-- > 0) && !ucs_list_is_empty(&iface->vc_table.over)) {
+        vc = ucs_list_head(&iface->vc_table.over, uct_glex_vc_t, wait);
+        if (vc == first) {
+            break; /* all were looked at */
+        }
+        first = (first == NULL) ? vc : first;
+        ucs_list_del(&vc->wait);
+        ucs_list_add_tail(&iface->vc_table.over, &vc->wait);
+        if (uct_glex_table_is_unused(vc)) {
+            if (vc->forget_looks == 0) {
+                return vc;
+            }
+            found = (found == NULL) ? vc : found;
+        }
+    }
+    return found;
+}
+
+/* Take the place of an unused VC. It is freed later, because the caller may be a handler that its
+ * failure called. Returns the id of its successor, 0: there is none. */
+static uint32_t uct_glex_table_reuse(uct_glex_iface_t *iface)
+{
+    uct_glex_vc_t *vc = uct_glex_table_find_unused(iface);
+    uint32_t id;
+
+    if (vc == NULL) {
+        return 0;
+    }
+    if (vc->forget_looks > 0) {
+        uct_glex_table_forget_peer(vc);
+    }
+    uct_glex_table_unlink(vc);
+    ucs_list_del(&vc->wait);
+    ucs_list_add_tail(&iface->vc_table.unused, &vc->wait);
+    uct_glex_iface_recheck(iface);
+    id = vc->id + UCT_GLEX_VC_MAX; /* the next generation */
+    return (id < UCT_GLEX_VC_MAX) ? id + UCT_GLEX_VC_MAX : id; /* that is never 0 */
+}
+
+ucs_status_t uct_glex_table_add(uct_glex_vc_t *vc)
+{
+    uct_glex_iface_t *iface = vc->iface;
+
+    if (iface->num_vcs == iface->vc_table.reuse) {
+        vc->id = uct_glex_table_reuse(iface);
+        if (vc->id == 0) {
+            iface->vc_table.reuse *= 2;
+        }
+    }
+    if (vc->id == 0) {
+        if (iface->num_vcs == UCT_GLEX_VC_MAX) {
+            ucs_error("glex: more than %u peers at one interface", UCT_GLEX_VC_MAX);
+            return UCS_ERR_EXCEEDS_LIMIT;
+        }
+        /* The interface's first ids differ from those of an earlier one at this endpoint */
+        vc->id = iface->num_vcs++ | ((uint32_t)iface->vc_table.gen << UCT_GLEX_VC_INDEX_BITS);
+    }
+    iface->vcs[uct_glex_table_index(vc)] = vc;
+    uct_glex_table_link(vc);
+    return UCS_OK;
+}
+
+void uct_glex_vc_free_unused(uct_glex_iface_t *iface)
+{
+    while (!ucs_list_is_empty(&iface->vc_table.unused)) {
+        ucs_free(ucs_list_extract_head(&iface->vc_table.unused, uct_glex_vc_t, wait));
+    }
+}
