@@ -81,7 +81,7 @@ struct gfi_op;
 
 struct gfi_fabric {
     struct fid_fabric fid;
-    unsigned refs;
+    unsigned refs;             /* by gfi_ref_get() and gfi_ref_put() */
 };
 
 /** Numbers to 64-bit values, by open addressing (gfi_map.c). */
@@ -138,6 +138,7 @@ struct gfi_av_entry {
     uint64_t header;           /* the endpoint, in the header's place */
     uint64_t source;           /* as messages from there are matched */
     fi_addr_t next_free;
+    bool has_twin;             /* another entry may have the same source */
 };
 
 struct gfi_av {
@@ -186,6 +187,7 @@ struct gfi_cntr {
     enum fi_wait_obj wait_obj;
     int wait_fd, signal_fd;
     bool sleeping;
+    bool is_news;              /* it has changed since the last fi_trywait() */
     unsigned refs;
 };
 
@@ -207,7 +209,7 @@ struct gfi_eq {
     enum fi_wait_obj wait_obj;
     bool can_write;
     int fd;                    /* eventfd: its count is that of events */
-    unsigned refs;
+    unsigned refs;             /* by gfi_ref_get() and gfi_ref_put() */
 };
 
 struct gfi_poll {
@@ -272,6 +274,23 @@ static inline void gfi_unlock(struct gfi_domain *domain)
     if (gfi_unlikely(domain->threads)) {
         pthread_mutex_unlock(&domain->lock);
     }
+}
+
+/* Fabrics and event queues belong to no domain, so no lock guards who uses them. Relaxed: a number is
+ * all that is exchanged; a program that closes one has to know by itself that nobody opens more on it. */
+static inline void gfi_ref_get(unsigned *refs)
+{
+    __atomic_fetch_add(refs, 1, __ATOMIC_RELAXED);
+}
+
+static inline void gfi_ref_put(unsigned *refs)
+{
+    __atomic_fetch_sub(refs, 1, __ATOMIC_RELAXED);
+}
+
+static inline bool gfi_ref_is_held(const unsigned *refs)
+{
+    return __atomic_load_n(refs, __ATOMIC_RELAXED) > 0;
 }
 
 /** Locked: what gfi_progress() does when it has more to do than to poll the NIC. */
@@ -397,6 +416,8 @@ void gfi_cq_add_error(struct gfi_cq *cq, const struct fi_cq_err_entry *entry);
 
 int gfi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
                   void *context);
+
+int gfi_cntr_trywait(struct gfi_cntr *cntr);
 
 /** Locked: count an operation, or an error, and wake who waits. `cntr` may be NULL. */
 void gfi_cntr_count(struct gfi_cntr *cntr, bool is_error);

@@ -27,6 +27,7 @@ Node::Node(const Wish &wish)
     check(ret, "fi_getinfo");
     check(fi_fabric(info->fabric_attr, &fabric, nullptr), "fi_fabric");
     check(fi_domain(fabric, info, &domain, nullptr), "fi_domain");
+    av_attr.type = wish.av_type;
     check(fi_av_open(domain, &av_attr, &av, nullptr), "fi_av_open");
     cq_attr.format = FI_CQ_FORMAT_TAGGED;
     cq_attr.wait_obj = wish.wait_obj;
