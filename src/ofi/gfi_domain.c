@@ -181,7 +181,7 @@ static int gfi_domain_close(struct fid *fid)
     gfi_map_cleanup(&domain->mrs);
     gfi_uct_close(&domain->uct);
     pthread_mutex_destroy(&domain->lock);
-    domain->fabric->refs--;
+    gfi_ref_put(&domain->fabric->refs);
     free(domain);
     return 0;
 }
@@ -320,7 +320,7 @@ int gfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_dom
         goto err_uct;
     }
     domain->fabric = gfi_of(fid, struct gfi_fabric, fid);
-    domain->fabric->refs++;
+    gfi_ref_get(&domain->fabric->refs);
     *domain_p = &domain->fid;
     return 0;
 
