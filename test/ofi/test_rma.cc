@@ -212,6 +212,10 @@ TEST_P(Rma, RefusedAccessesLeaveNoTrace)
          [&] { return fi_write(a->ep, got.data(), 1000, nullptr, b_of_a, ~0ull - 3, key, &key); }},
         {FI_EINVAL,
          [&] { return fi_writedata(a->ep, got.data(), 8, nullptr, 7, b_of_a, base + 993, key, &key); }},
+        {FI_EINVAL, /* nothing, behind the end */
+         [&] { return fi_writedata(a->ep, nullptr, 0, nullptr, 7, b_of_a, base + 1001, key, &key); }},
+        {FI_EINVAL,
+         [&] { return fi_writedata(a->ep, nullptr, 0, nullptr, 7, b_of_a, base - 1, key, &key); }},
         {FI_EKEYREJECTED,
          [&] { return fi_writedata(a->ep, got.data(), 8, nullptr, 7, b_of_a, base, wrong_key, &key); }},
         {FI_EKEYREJECTED,
