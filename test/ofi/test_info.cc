@@ -11,7 +11,7 @@ int ask(const std::function<void(fi_info *)> &change, fi_info **info_p = nullptr
 
     hints->fabric_attr->prov_name = strdup("glex");
     change(hints);
-    int ret = fi_getinfo(FI_VERSION(1, 17), nullptr, nullptr, 0, hints, &info);
+    int ret = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), nullptr, nullptr, 0, hints, &info);
     fi_freeinfo(hints);
     if (info_p != nullptr) {
         *info_p = info;
@@ -93,12 +93,12 @@ TEST(Info, AnAddressGoesThroughAString)
 
     fi_av_straddr(node.av, name.data(), text, &length);
     EXPECT_EQ(strlen(text) + 1, length);
-    ASSERT_EQ(0, fi_getinfo(FI_VERSION(1, 17), text, nullptr, 0, nullptr, &info));
+    ASSERT_EQ(0, fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), text, nullptr, 0, nullptr, &info));
     ASSERT_EQ(name.size(), info->dest_addrlen);
     EXPECT_EQ(0, memcmp(name.data(), info->dest_addr, name.size()));
     fi_freeinfo(info);
     text[strlen(text) - 1] = 'x';
-    EXPECT_NE(0, fi_getinfo(FI_VERSION(1, 17), text, nullptr, 0, nullptr, &info));
+    EXPECT_NE(0, fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), text, nullptr, 0, nullptr, &info));
 }
 
 TEST(Info, WaitSetsAreRefused)
