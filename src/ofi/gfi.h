@@ -13,7 +13,7 @@
  *   gfi_mr        registered memory
  *
  * Everything of a domain is guarded by its lock, which is taken by the functions that libfabric
- * calls, and only where the program asked for FI_THREAD_SAFE. Functions below that say "locked" want
+ * calls, and only where the program has not promised to call from one thread at a time. Functions below that say "locked" want
  * the caller to hold it. Messages arrive, and callbacks of UCT run, in gfi_progress() alone.
  *
  * The prefix is gfi_, since glex_ is the NIC's interface and uct_glex_ the transport's.
@@ -47,10 +47,12 @@
 #define GFI_DOMAIN_NAME "glex-gni0"
 #define GFI_PROTOCOL (0x676c6578u | 1u << 31) /* "glex", and the bit of protocols of providers */
 #define GFI_IOV_LIMIT 4
-/* Bits of mr_mode and flags of registration whose names newer versions of libfabric warn of, or lack */
+/* Bits of mr_mode, flags of registration and a model of progress, whose names newer versions of libfabric
+ * warn of, or older or newer ones lack */
 #define GFI_MR_BASIC    (1 << 0)
 #define GFI_MR_SCALABLE (1 << 1)
 #define GFI_MR_FLAGS    ((uint64_t)(FI_HMEM_HOST_ALLOC | FI_RMA_EVENT))
+#define GFI_PROGRESS_CONTROL_UNIFIED ((enum fi_progress)3)
 /* A registration of UCT has less than 4 GiB */
 #define GFI_MAX_MSG_SIZE ((size_t)0xffff0000)
 #define GFI_INJECT_SIZE  4096
@@ -96,7 +98,7 @@ struct gfi_domain {
     struct gfi_fabric *fabric;
     struct gfi_uct uct;
     pthread_mutex_t lock;
-    bool threads;              /* the lock is taken */
+    bool threads;              /* the lock is taken: gfi_domain_needs_lock() */
     int mr_mode;
     unsigned refs;             /* objects opened on the domain */
 

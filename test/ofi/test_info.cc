@@ -80,6 +80,11 @@ TEST(Info, OnlyWhatIsAskedForIsSwitchedOn)
     ASSERT_EQ(0, ask([](fi_info *h) { h->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_LOCAL; },
                      &info));
     EXPECT_EQ(FI_MR_VIRT_ADDR, info->domain_attr->mr_mode);
+    EXPECT_EQ(FI_PROGRESS_MANUAL, info->domain_attr->control_progress);
+    fi_freeinfo(info);
+    /* FI_PROGRESS_CONTROL_UNIFIED of libfabric 2: one thread at a time, whatever it calls */
+    ASSERT_EQ(0, ask([](fi_info *h) { h->domain_attr->control_progress = fi_progress(3); }, &info));
+    EXPECT_EQ(fi_progress(3), info->domain_attr->control_progress);
     fi_freeinfo(info);
 }
 
