@@ -326,10 +326,11 @@ TEST(Threads, ShareAnEventQueue)
 TEST(Threads, ControlBesideData)
 {
     Wish wish;
+    wish.caps = FI_TAGGED | FI_RMA | FI_SOURCE; /* sources are looked up among addresses */
     wish.threading = FI_THREAD_DOMAIN;
-    Node a(wish), b(wish);
+    Node a(wish), b(wish), c(wish);
     fi_addr_t b_of_a = a.know(b), a_of_b = b.know(a);
-    std::vector<char> name = b.name();
+    std::vector<char> name = c.name();
     std::atomic<bool> is_over{false};
     std::atomic<int> wrong{0};
     char buf[8];
