@@ -149,6 +149,33 @@ TEST_F(Wait, CompletionsOfOneQueueArriveWhileAnotherIsRead)
     EXPECT_EQ(0, fi_close(&other->fid));
 }
 
+/* Between one thread's look and its sleep, others of the domain look at their own queues: what arrives
+ * after that wakes the sleeper still, though nobody else looks any more */
+TEST_F(Wait, ArrivalsWakeThoughOthersLookedMeanwhile)
+{
+    open_wait(FI_WAIT_FD);
+    fi_cq_attr attr{};
+    fid_cq *other = nullptr;
+    fi_cq_tagged_entry entry;
+    char buf[8];
+
+    attr.wait_obj = FI_WAIT_FD;
+    attr.format = FI_CQ_FORMAT_TAGGED;
+    ASSERT_EQ(0, fi_cq_open(b->domain, &attr, &other, nullptr));
+    int fd = descriptor_of(&b->cq->fid);
+    for (bool looks : {false, true}) {
+        for (int i = 0; i < 3; i++) {
+            ASSERT_EQ(0, fi_trecv(b->ep, buf, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
+            trywait_until_quiet(&b->cq->fid);
+            EXPECT_EQ(-FI_EAGAIN, looks ? fi_cq_read(other, &entry, 1) : -FI_EAGAIN);
+            ASSERT_EQ(0, fi_tinject(a->ep, "message", 8, b_of_a, 1));
+            EXPECT_TRUE(is_readable(fd, 2000)) << looks;
+            ASSERT_EQ(0, next(*b).err);
+        }
+    }
+    EXPECT_EQ(0, fi_close(&other->fid));
+}
+
 /* An error is something to wake up for, too */
 TEST_F(Wait, ErrorsWake)
 {
