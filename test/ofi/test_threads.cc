@@ -2,6 +2,7 @@
 #include "node.h"
 
 #include <atomic>
+#include <poll.h>
 #include <thread>
 
 namespace {
@@ -108,6 +109,76 @@ TEST(Threads, SleepOnQueuesOfOneDomain)
     first.join();
     second.join();
     EXPECT_EQ(0, wrong);
+}
+
+/* Two threads sleep on the descriptors of their own queues of one domain. The first gets some messages
+ * and goes away, with the second asleep: the next message wakes that one. */
+TEST(Threads, ASleeperWakesThoughAnotherWentAway)
+{
+    Wish wish;
+    wish.threading = FI_THREAD_SAFE;
+    wish.wait_obj = FI_WAIT_FD;
+    Node a(wish), b(wish);
+    fi_cq_attr cq_attr{};
+    fid_cq *other_cq = nullptr;
+    fid_ep *other = nullptr;
+    std::vector<char> name(256);
+    size_t length = name.size();
+
+    cq_attr.format = FI_CQ_FORMAT_TAGGED;
+    cq_attr.wait_obj = FI_WAIT_FD;
+    ASSERT_EQ(0, fi_cq_open(b.domain, &cq_attr, &other_cq, nullptr));
+    ASSERT_EQ(0, fi_endpoint(b.domain, b.info, &other, nullptr));
+    ASSERT_EQ(0, fi_ep_bind(other, &b.av->fid, 0));
+    ASSERT_EQ(0, fi_ep_bind(other, &other_cq->fid, FI_TRANSMIT | FI_RECV));
+    ASSERT_EQ(0, fi_enable(other));
+    ASSERT_EQ(0, fi_getname(&other->fid, name.data(), &length));
+    name.resize(length);
+    fi_addr_t addrs[2] = {a.know(b), a.know(name)};
+    b.know(a);
+    char hello[8]; /* once connected, nothing waits in `a` for its progress */
+    ASSERT_EQ(0, fi_trecv(b.ep, hello, 8, nullptr, FI_ADDR_UNSPEC, 0, 0, nullptr));
+    ASSERT_EQ(0, retry({&a, &b}, [&] { return fi_tinject(a.ep, "hello..", 8, addrs[0], 0); }));
+    ASSERT_EQ(0, next_done(b, {&a, &b}).err);
+    std::atomic<int> wrong{0}, got[2] = {{0}, {0}};
+
+    auto receive = [&](int which, int count) { /* as fi_poll(3) says */
+        fid_cq *cq = which ? other_cq : b.cq;
+        fid *fids[] = {&cq->fid};
+        fi_cq_tagged_entry entry;
+        char buf[8];
+        int fd = -1;
+        wrong += fi_control(&cq->fid, FI_GETWAIT, &fd) != 0;
+        for (int i = 0; i < count && wrong == 0;) {
+            if (i == got[which]) {
+                wrong += fi_trecv(which ? other : b.ep, buf, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr) != 0;
+                got[which]++;
+            }
+            if (fi_trywait(b.fabric, fids, 1) == 0) {
+                pollfd pollfd = {fd, POLLIN, 0};
+                wrong += poll(&pollfd, 1, 60000) != 1;
+            }
+            i += fi_cq_read(cq, &entry, 1) == 1;
+        }
+    };
+    for (int round = 0; round < 300 && wrong == 0; round++) {
+        got[0] = got[1] = 0;
+        std::thread first([&] { receive(1, 8); });
+        std::thread second([&] { receive(0, 1); });
+        auto send = [&](int which) {
+            while (fi_tinject(a.ep, "message", 8, addrs[which], 1) == -FI_EAGAIN) {
+            }
+        };
+        for (int i = 0; i < 8; i++) {
+            send(1);
+        }
+        first.join();
+        send(0);
+        second.join();
+    }
+    EXPECT_EQ(0, wrong);
+    EXPECT_EQ(0, fi_close(&other->fid));
+    EXPECT_EQ(0, fi_close(&other_cq->fid));
 }
 
 /* Receives are posted and cancelled in one thread while another one takes messages for them from the NIC:
