@@ -13,7 +13,7 @@
  *   gfi_mr        registered memory
  *
  * Everything of a domain is guarded by its lock, which is taken by the functions that libfabric
- * calls, and only where the program asked for FI_THREAD_SAFE. Functions below that say "locked" want
+ * calls, and only where the program has not promised to call from one thread at a time. Functions below that say "locked" want
  * the caller to hold it. Messages arrive, and callbacks of UCT run, in gfi_progress() alone.
  *
  * The prefix is gfi_, since glex_ is the NIC's interface and uct_glex_ the transport's.
@@ -47,10 +47,12 @@
 #define GFI_DOMAIN_NAME "glex-gni0"
 #define GFI_PROTOCOL (0x676c6578u | 1u << 31) /* "glex", and the bit of protocols of providers */
 #define GFI_IOV_LIMIT 4
-/* Bits of mr_mode and flags of registration whose names newer versions of libfabric warn of, or lack */
+/* Bits of mr_mode, flags of registration and a model of progress, whose names newer versions of libfabric
+ * warn of, or older or newer ones lack */
 #define GFI_MR_BASIC    (1 << 0)
 #define GFI_MR_SCALABLE (1 << 1)
 #define GFI_MR_FLAGS    ((uint64_t)(FI_HMEM_HOST_ALLOC | FI_RMA_EVENT))
+#define GFI_PROGRESS_CONTROL_UNIFIED ((enum fi_progress)3)
 /* A registration of UCT has less than 4 GiB */
 #define GFI_MAX_MSG_SIZE ((size_t)0xffff0000)
 #define GFI_INJECT_SIZE  4096
@@ -81,7 +83,7 @@ struct gfi_op;
 
 struct gfi_fabric {
     struct fid_fabric fid;
-    unsigned refs;
+    unsigned refs;             /* by gfi_ref_get() and gfi_ref_put() */
 };
 
 /** Numbers to 64-bit values, by open addressing (gfi_map.c). */
@@ -96,7 +98,7 @@ struct gfi_domain {
     struct gfi_fabric *fabric;
     struct gfi_uct uct;
     pthread_mutex_t lock;
-    bool threads;              /* the lock is taken */
+    bool threads;              /* the lock is taken: gfi_domain_needs_lock() */
     int mr_mode;
     unsigned refs;             /* objects opened on the domain */
 
@@ -138,6 +140,7 @@ struct gfi_av_entry {
     uint64_t header;           /* the endpoint, in the header's place */
     uint64_t source;           /* as messages from there are matched */
     fi_addr_t next_free;
+    bool has_twin;             /* another entry may have the same source */
 };
 
 struct gfi_av {
@@ -186,6 +189,7 @@ struct gfi_cntr {
     enum fi_wait_obj wait_obj;
     int wait_fd, signal_fd;
     bool sleeping;
+    bool is_news;              /* it has changed since the last fi_trywait() */
     unsigned refs;
 };
 
@@ -207,7 +211,7 @@ struct gfi_eq {
     enum fi_wait_obj wait_obj;
     bool can_write;
     int fd;                    /* eventfd: its count is that of events */
-    unsigned refs;
+    unsigned refs;             /* by gfi_ref_get() and gfi_ref_put() */
 };
 
 struct gfi_poll {
@@ -272,6 +276,23 @@ static inline void gfi_unlock(struct gfi_domain *domain)
     if (gfi_unlikely(domain->threads)) {
         pthread_mutex_unlock(&domain->lock);
     }
+}
+
+/* Fabrics and event queues belong to no domain, so no lock guards who uses them. Relaxed: a number is
+ * all that is exchanged; a program that closes one has to know by itself that nobody opens more on it. */
+static inline void gfi_ref_get(unsigned *refs)
+{
+    __atomic_fetch_add(refs, 1, __ATOMIC_RELAXED);
+}
+
+static inline void gfi_ref_put(unsigned *refs)
+{
+    __atomic_fetch_sub(refs, 1, __ATOMIC_RELAXED);
+}
+
+static inline bool gfi_ref_is_held(const unsigned *refs)
+{
+    return __atomic_load_n(refs, __ATOMIC_RELAXED) > 0;
 }
 
 /** Locked: what gfi_progress() does when it has more to do than to poll the NIC. */
@@ -397,6 +418,8 @@ void gfi_cq_add_error(struct gfi_cq *cq, const struct fi_cq_err_entry *entry);
 
 int gfi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
                   void *context);
+
+int gfi_cntr_trywait(struct gfi_cntr *cntr);
 
 /** Locked: count an operation, or an error, and wake who waits. `cntr` may be NULL. */
 void gfi_cntr_count(struct gfi_cntr *cntr, bool is_error);

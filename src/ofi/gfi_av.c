@@ -40,14 +40,20 @@ static int gfi_av_new_entry(struct gfi_av *av, fi_addr_t *number)
     return 0;
 }
 
+static void gfi_av_free_entry(struct gfi_av *av, fi_addr_t number)
+{
+    av->entries[number].peer = NULL;
+    av->entries[number].next_free = av->free;
+    av->free = number;
+}
+
 static int gfi_av_insert_one(struct gfi_av *av, const struct gfi_addr *addr, fi_addr_t *number)
 {
-    struct gfi_av_entry *entry;
-    struct gfi_peer *peer;
-    fi_addr_t known;
+    struct gfi_av_entry entry = {.header = gfi_header(0, 0, addr->ep, 0)};
+    uint64_t twin;
     int ret;
 
-    ret = gfi_peer_get(av->domain, addr, &peer);
+    ret = gfi_peer_get(av->domain, addr, &entry.peer);
     if (ret != 0) {
         return ret;
     }
@@ -55,14 +61,18 @@ static int gfi_av_insert_one(struct gfi_av *av, const struct gfi_addr *addr, fi_
     if (ret != 0) {
         return ret;
     }
-    entry = &av->entries[*number];
-    entry->peer = peer;
-    entry->header = gfi_header(0, 0, addr->ep, 0);
-    entry->source = peer->id | (uint64_t)addr->ep << GFI_SRC_SHIFT;
-    if (!gfi_map_get(&av->by_source, entry->source, &known)) {
-        ret = gfi_map_set(&av->by_source, entry->source, *number);
+    entry.source = entry.peer->id | (uint64_t)addr->ep << GFI_SRC_SHIFT;
+    if (gfi_map_get(&av->by_source, entry.source, &twin)) {
+        entry.has_twin = av->entries[twin].has_twin = true;
+    } else {
+        ret = gfi_map_set(&av->by_source, entry.source, *number);
+        if (ret != 0) {
+            gfi_av_free_entry(av, *number);
+            return ret;
+        }
     }
-    return ret;
+    av->entries[*number] = entry;
+    return 0;
 }
 
 static void gfi_av_report(struct gfi_av *av, void *context, int done, const int *errors,
@@ -147,6 +157,20 @@ static int gfi_av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt
     return -FI_ENOSYS; /* addresses of the NIC do not follow one another */
 }
 
+/* The source of an entry that was removed gets the number of another entry, if there is one */
+static void gfi_av_forget_source(struct gfi_av *av, const struct gfi_av_entry *removed)
+{
+    fi_addr_t i;
+
+    for (i = 0; removed->has_twin && i < av->count; i++) {
+        if (av->entries[i].peer != NULL && av->entries[i].source == removed->source) {
+            gfi_map_set(&av->by_source, removed->source, i); /* it is replaced: no memory is needed */
+            return;
+        }
+    }
+    gfi_map_delete(&av->by_source, removed->source);
+}
+
 static int gfi_av_remove_one(struct gfi_av *av, fi_addr_t number)
 {
     struct gfi_av_entry *entry = gfi_av_entry(av, number);
@@ -155,12 +179,10 @@ static int gfi_av_remove_one(struct gfi_av *av, fi_addr_t number)
     if (entry == NULL) {
         return -FI_EINVAL;
     }
+    gfi_av_free_entry(av, number);
     if (gfi_map_get(&av->by_source, entry->source, &known) && known == number) {
-        gfi_map_delete(&av->by_source, entry->source);
+        gfi_av_forget_source(av, entry);
     }
-    entry->peer = NULL;
-    entry->next_free = av->free;
-    av->free = number;
     return 0;
 }
 
@@ -222,7 +244,7 @@ static int gfi_av_close(struct fid *fid)
     }
     av->domain->refs--;
     if (av->eq != NULL) {
-        av->eq->refs--;
+        gfi_ref_put(&av->eq->refs);
     }
     gfi_unlock(av->domain);
     gfi_map_cleanup(&av->by_source);
@@ -240,7 +262,7 @@ static int gfi_av_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
         return -FI_EINVAL;
     }
     av->eq = gfi_of(bfid, struct gfi_eq, fid.fid);
-    av->eq->refs++;
+    gfi_ref_get(&av->eq->refs);
     return 0;
 }
 

@@ -9,6 +9,7 @@ static struct gfi_cntr *gfi_cntr_of(struct fid_cntr *fid)
 
 static void gfi_cntr_wake(struct gfi_cntr *cntr)
 {
+    cntr->is_news = true;
     if (cntr->sleeping) {
         cntr->sleeping = false;
         gfi_wait_signal(cntr->signal_fd);
@@ -83,6 +84,26 @@ static int gfi_cntr_adderr(struct fid_cntr *fid, uint64_t value)
 static int gfi_cntr_seterr(struct fid_cntr *fid, uint64_t value)
 {
     return gfi_cntr_change(fid, true, false, value);
+}
+
+/* A program reads the counter, asks this, and sleeps. What was counted in between, such as by a look at
+ * another queue, or is counted in here, keeps it from sleeping, and makes it read once more. */
+int gfi_cntr_trywait(struct gfi_cntr *cntr)
+{
+    int ret = -FI_EAGAIN;
+
+    if (cntr->wait_fd < 0) {
+        return -FI_EINVAL;
+    }
+    gfi_lock(cntr->domain);
+    gfi_wait_clear(cntr->signal_fd);
+    cntr->sleeping = true;
+    if (gfi_may_sleep(cntr->domain) && !cntr->is_news) {
+        ret = 0;
+    }
+    cntr->is_news = false;
+    gfi_unlock(cntr->domain);
+    return ret;
 }
 
 /* Locked. Whether the wait is over; else whether the caller may sleep. */

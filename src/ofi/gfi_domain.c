@@ -181,7 +181,7 @@ static int gfi_domain_close(struct fid *fid)
     gfi_map_cleanup(&domain->mrs);
     gfi_uct_close(&domain->uct);
     pthread_mutex_destroy(&domain->lock);
-    domain->fabric->refs--;
+    gfi_ref_put(&domain->fabric->refs);
     free(domain);
     return 0;
 }
@@ -270,23 +270,30 @@ static void gfi_domain_init_sizes(struct gfi_domain *domain)
                                   (attr->cap.am.max_bcopy - sizeof(struct gfi_atomic_request)) / 2);
 }
 
-static struct gfi_domain *gfi_domain_new(const struct fi_info *info, void *context)
+/* With FI_THREAD_DOMAIN the program calls from one thread at a time. Since libfabric 2 that leaves out
+ * the control interface, such as the insertion of addresses, unless the program promises that, too. */
+static bool gfi_domain_needs_lock(const struct fi_domain_attr *attr, uint32_t version)
+{
+    return attr->threading != FI_THREAD_DOMAIN ||
+           (FI_VERSION_GE(version, FI_VERSION(2, 0)) &&
+            attr->control_progress != GFI_PROGRESS_CONTROL_UNIFIED);
+}
+
+static struct gfi_domain *gfi_domain_new(struct gfi_fabric *fabric, const struct fi_info *info,
+                                         void *context)
 {
     struct gfi_domain *domain = calloc(1, sizeof(*domain));
 
     if (domain == NULL) {
         return NULL;
     }
+    domain->fabric = fabric;
     domain->fid.fid.fclass = FI_CLASS_DOMAIN;
     domain->fid.fid.context = context;
     domain->fid.fid.ops = &gfi_domain_fi_ops;
     domain->fid.ops = &gfi_domain_ops;
     domain->fid.mr = &gfi_mr_ops;
-    domain->threads = info->domain_attr->threading == FI_THREAD_UNSPEC ||
-                      info->domain_attr->threading == FI_THREAD_SAFE ||
-                      info->domain_attr->threading == FI_THREAD_FID ||
-                      info->domain_attr->threading == FI_THREAD_ENDPOINT ||
-                      info->domain_attr->threading == FI_THREAD_COMPLETION;
+    domain->threads = gfi_domain_needs_lock(info->domain_attr, fabric->fid.api_version);
     domain->mr_mode = info->domain_attr->mr_mode;
     domain->until_watch = GFI_WATCH_CALLS;
     domain->next_key = 1;
@@ -300,7 +307,7 @@ static struct gfi_domain *gfi_domain_new(const struct fi_info *info, void *conte
 int gfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain_p,
                     void *context)
 {
-    struct gfi_domain *domain = gfi_domain_new(info, context);
+    struct gfi_domain *domain = gfi_domain_new(gfi_of(fid, struct gfi_fabric, fid), info, context);
     int ret;
 
     if (domain == NULL) {
@@ -319,8 +326,7 @@ int gfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_dom
     if (ret != 0) {
         goto err_uct;
     }
-    domain->fabric = gfi_of(fid, struct gfi_fabric, fid);
-    domain->fabric->refs++;
+    gfi_ref_get(&domain->fabric->refs);
     *domain_p = &domain->fid;
     return 0;
 

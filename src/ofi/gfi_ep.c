@@ -228,7 +228,7 @@ static int gfi_ep_bind_locked(struct gfi_ep *ep, struct fid *bfid, uint64_t flag
             return -FI_EINVAL;
         }
         ep->eq = gfi_of(bfid, struct gfi_eq, fid.fid);
-        ep->eq->refs++;
+        gfi_ref_get(&ep->eq->refs);
         return 0;
     default:
         return -FI_EINVAL;
@@ -335,7 +335,7 @@ static void gfi_ep_unbind(struct gfi_ep *ep)
         ep->av->refs--;
     }
     if (ep->eq != NULL) {
-        ep->eq->refs--;
+        gfi_ref_put(&ep->eq->refs);
     }
 }
 

@@ -187,7 +187,7 @@ static int gfi_eq_close(struct fid *fid)
 {
     struct gfi_eq *eq = gfi_of(fid, struct gfi_eq, fid.fid);
 
-    if (eq->refs > 0) {
+    if (gfi_ref_is_held(&eq->refs)) {
         return -FI_EBUSY;
     }
     while (eq->first != NULL) {
@@ -195,7 +195,7 @@ static int gfi_eq_close(struct fid *fid)
     }
     close(eq->fd);
     pthread_mutex_destroy(&eq->lock);
-    eq->fabric->refs--;
+    gfi_ref_put(&eq->fabric->refs);
     free(eq);
     return 0;
 }
@@ -251,7 +251,7 @@ int gfi_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq *
     eq->fid.fid.ops = &gfi_eq_fi_ops;
     eq->fid.ops = &gfi_eq_ops;
     eq->fabric = gfi_of(fid, struct gfi_fabric, fid);
-    eq->fabric->refs++;
+    gfi_ref_get(&eq->fabric->refs);
     *eq_p = &eq->fid;
     return 0;
 }

@@ -7,7 +7,7 @@ static int gfi_fabric_close(struct fid *fid)
 {
     struct gfi_fabric *fabric = gfi_of(fid, struct gfi_fabric, fid.fid);
 
-    if (fabric->refs > 0) {
+    if (gfi_ref_is_held(&fabric->refs)) {
         return -FI_EBUSY;
     }
     free(fabric);
@@ -30,7 +30,6 @@ static int gfi_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr
 
 static int gfi_trywait_one(struct fid *fid)
 {
-    struct gfi_cntr *cntr;
     struct gfi_eq *eq;
     int ret;
 
@@ -38,16 +37,7 @@ static int gfi_trywait_one(struct fid *fid)
     case FI_CLASS_CQ:
         return gfi_cq_trywait(gfi_of(fid, struct gfi_cq, fid.fid));
     case FI_CLASS_CNTR:
-        cntr = gfi_of(fid, struct gfi_cntr, fid.fid);
-        if (cntr->wait_fd < 0) {
-            return -FI_EINVAL;
-        }
-        gfi_lock(cntr->domain);
-        cntr->sleeping = true;
-        gfi_wait_clear(cntr->signal_fd);
-        ret = gfi_may_sleep(cntr->domain) ? 0 : -FI_EAGAIN;
-        gfi_unlock(cntr->domain);
-        return ret;
+        return gfi_cntr_trywait(gfi_of(fid, struct gfi_cntr, fid.fid));
     case FI_CLASS_EQ:
         eq = gfi_of(fid, struct gfi_eq, fid.fid);
         pthread_mutex_lock(&eq->lock);

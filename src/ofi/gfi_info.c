@@ -366,6 +366,9 @@ static void gfi_apply_hints(uint32_t version, const struct fi_info *hints, struc
                                                                               FI_THREAD_SAFE;
         info->domain_attr->av_type = domain->av_type;
         info->domain_attr->mr_mode = gfi_wanted_mr_mode(version, domain->mr_mode);
+        if (domain->control_progress == GFI_PROGRESS_CONTROL_UNIFIED) {
+            info->domain_attr->control_progress = GFI_PROGRESS_CONTROL_UNIFIED;
+        }
         if (domain->resource_mgmt == FI_RM_DISABLED) {
             info->domain_attr->resource_mgmt = FI_RM_DISABLED;
         }

@@ -22,11 +22,12 @@ Node::Node(const Wish &wish)
     hints->domain_attr->threading = wish.threading;
     hints->tx_attr->op_flags = wish.tx_op_flags;
     hints->fabric_attr->prov_name = strdup("glex");
-    int ret = fi_getinfo(FI_VERSION(1, 17), nullptr, nullptr, 0, hints, &info);
+    int ret = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), nullptr, nullptr, 0, hints, &info);
     fi_freeinfo(hints);
     check(ret, "fi_getinfo");
     check(fi_fabric(info->fabric_attr, &fabric, nullptr), "fi_fabric");
     check(fi_domain(fabric, info, &domain, nullptr), "fi_domain");
+    av_attr.type = wish.av_type;
     check(fi_av_open(domain, &av_attr, &av, nullptr), "fi_av_open");
     cq_attr.format = FI_CQ_FORMAT_TAGGED;
     cq_attr.wait_obj = wish.wait_obj;

@@ -31,6 +31,7 @@ struct Wish {
     int mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     fi_threading threading = FI_THREAD_DOMAIN;
     fi_wait_obj wait_obj = FI_WAIT_NONE;
+    fi_av_type av_type = FI_AV_UNSPEC;
     size_t cq_size = 0;
     uint64_t cq_flags = 0; /* FI_SELECTIVE_COMPLETION */
     bool count_remote = false; /* counters of what peers read and write are bound */

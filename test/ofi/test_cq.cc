@@ -1,6 +1,7 @@
 /* Completion queues, counters, waiting. */
 #include "node.h"
 
+#include <algorithm>
 #include <poll.h>
 #include <thread>
 
@@ -41,6 +42,63 @@ TEST_F(Cq, NoCompletionIsLost)
         EXPECT_EQ(0, done.err);
         EXPECT_EQ(buf[i], done.context);
     }
+}
+
+/* Beyond its size, and in the middle of its ring, a queue keeps all there is, in order, errors too */
+TEST_F(Cq, OverrunQueuesKeepTheirOrder)
+{
+    Wish wish;
+    wish.cq_size = 4;
+    open(wish);
+    std::deque<int> expected; /* of contexts[]; odd ones are errors */
+    std::vector<fi_context> contexts(2000);
+    int next_context = 0;
+    char buf[8];
+
+    auto write = [&](int count) { /* a look finds the message, or another one that is not there */
+        for (int i = 0; i < count; i++) {
+            fi_msg_tagged msg{};
+            msg.addr = FI_ADDR_UNSPEC;
+            msg.tag = next_context % 2;
+            msg.context = &contexts[next_context];
+            ASSERT_EQ(0, fi_trecvmsg(b->ep, &msg, FI_PEEK));
+            expected.push_back(next_context++);
+        }
+    };
+    auto read = [&](int count) {
+        fi_cq_tagged_entry entry[3];
+        fi_cq_err_entry error{};
+        while (count > 0) {
+            ssize_t ret = fi_cq_read(b->cq, entry, (size_t)std::min(count, 3));
+            ASSERT_NE(0, ret);
+            if (ret < 0) {
+                ASSERT_EQ(-FI_EAVAIL, ret);
+                ASSERT_EQ(1, fi_cq_readerr(b->cq, &error, 0));
+                ASSERT_EQ(FI_ENOMSG, error.err);
+                entry[0].op_context = error.op_context;
+            }
+            for (ssize_t i = 0; i < (ret < 0 ? 1 : ret); i++, count--) {
+                ASSERT_EQ(&contexts[expected.front()], entry[i].op_context);
+                ASSERT_EQ(ret < 0, expected.front() % 2 == 1);
+                expected.pop_front();
+            }
+        }
+    };
+    ASSERT_EQ(0, go([&] { return fi_tinject(a->ep, "message", 8, b_of_a, 0); }));
+    settle();
+    for (int grow : {10, 14, 30, 60, 200, 500}) {
+        write(grow);
+        read(grow - 3);
+        write(7);
+    }
+    EXPECT_EQ(-FI_EAGAIN, fi_tsend(b->ep, "refused", 8, nullptr, a_of_b, 1, nullptr));
+    read((int)expected.size());
+    fi_cq_tagged_entry entry;
+    EXPECT_EQ(-FI_EAGAIN, fi_cq_read(b->cq, &entry, 1));
+    EXPECT_EQ(0, fi_tsend(b->ep, "taken..", 8, nullptr, a_of_b, 1, nullptr));
+    ASSERT_EQ(0, fi_trecv(a->ep, buf, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
+    EXPECT_EQ(0, next(*a).err);
+    write(10); /* errors that nobody reads are freed with the queue */
 }
 
 TEST_F(Cq, AnErrorStopsReadingUntilItIsRead)

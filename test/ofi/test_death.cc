@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <rdma/fi_atomic.h>
+#include <set>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -199,6 +200,87 @@ TEST(DeathInSilence, EndsAtomicOperations)
     }
     EXPECT_EQ(99u, old);
     EXPECT_NE(0, fi_atomic(a.ep, &one, 1, nullptr, dead, 0, 1, FI_UINT64, FI_SUM, nullptr));
+}
+
+/* A key that was asked for, delivery that was not confirmed: the child has got both, and answers nothing;
+ * another one never said hello */
+TEST(DeathInSilence, EndsReadsWritesAndDeliveries)
+{
+    Child child, silent;
+    Wish wish;
+    wish.caps = FI_TAGGED | FI_RMA;
+    wish.tx_op_flags = FI_DELIVERY_COMPLETE;
+    Node a(wish);
+    fi_addr_t dead = a.know(child.name), other = a.know(silent.name);
+    char echo[8], buf[3][8] = {};
+    std::set<void *> waiting = {buf[0], buf[1], buf[2], &dead, &other};
+
+    child.tell(a.name());
+    ASSERT_EQ(0, fi_trecv(a.ep, echo, 8, nullptr, FI_ADDR_UNSPEC, 2, 0, echo));
+    ASSERT_EQ(0, retry({&a}, [&] { return fi_tinject(a.ep, "1234567", 8, dead, 1); }));
+    ASSERT_EQ(echo, next_done(a, {&a}).context);
+    child.stop();
+    ASSERT_EQ(0, fi_read(a.ep, buf[0], 8, nullptr, dead, 0, 1, buf[0]));
+    ASSERT_EQ(0, fi_writedata(a.ep, buf[1], 8, nullptr, 7, dead, 0, 2, buf[1]));
+    ASSERT_EQ(0, fi_tsend(a.ep, "unread", 7, nullptr, dead, 99, &dead));
+    ASSERT_EQ(0, fi_write(a.ep, buf[2], 8, nullptr, other, 0, 1, buf[2]));
+    ASSERT_EQ(0, fi_tsend(a.ep, "unread", 7, nullptr, other, 99, &other));
+    for (int i = 0; i < 1000; i++) {
+        a.poll();
+    }
+    EXPECT_TRUE(a.done.empty());
+    child.end(SIGKILL);
+    silent.end(SIGKILL);
+    ASSERT_TRUE(wait_for({&a}, [&] { return a.done.size() == waiting.size(); }));
+    for (const Done &done : a.done) {
+        EXPECT_NE(0, done.err);
+        EXPECT_EQ(1u, waiting.erase(done.context)); /* each once */
+    }
+    EXPECT_NE(0, fi_read(a.ep, buf[0], 8, nullptr, dead, 0, 1, nullptr));
+    EXPECT_NE(0, fi_write(a.ep, buf[0], 8, nullptr, other, 0, 1, nullptr));
+}
+
+/* A message that was claimed before its sender died: all of it is here, and it is received; or it was
+ * only announced, and the receive ends with an error */
+TEST(DeathInSilence, ClaimedMessagesOfTheDead)
+{
+    Child child;
+    Node a;
+    fi_addr_t dead = a.know(child.name);
+    fi_context short_one{}, long_one{};
+    std::vector<char> got(200000);
+    iovec iov = {got.data(), got.size()};
+    fi_msg_tagged msg{};
+
+    child.tell(a.name());
+    ASSERT_EQ(0, retry({&a}, [&] { return fi_tinject(a.ep, "1234567", 8, dead, 1); }));
+    for (auto *context : {&short_one, &long_one}) {
+        msg.addr = FI_ADDR_UNSPEC;
+        msg.tag = context == &short_one ? 2 : 3;
+        msg.context = context;
+        ASSERT_TRUE(wait_for({}, [&] {
+            EXPECT_EQ(0, fi_trecvmsg(a.ep, &msg, FI_PEEK | FI_CLAIM));
+            return next_done(a, {&a}).err == 0;
+        }));
+    }
+    child.end(SIGKILL);
+    ASSERT_TRUE(wait_for({&a}, [&] {
+        ssize_t ret = fi_tinject(a.ep, "too late", 8, dead, 1);
+        return ret != 0 && ret != -FI_EAGAIN;
+    }));
+    msg.msg_iov = &iov;
+    msg.iov_count = 1;
+    msg.context = &short_one;
+    ASSERT_EQ(0, fi_trecvmsg(a.ep, &msg, FI_CLAIM));
+    Done done = next_done(a, {&a});
+    EXPECT_EQ(0, done.err);
+    EXPECT_EQ(8u, done.len);
+    EXPECT_STREQ("1234567", got.data());
+    msg.context = &long_one;
+    ASSERT_EQ(0, fi_trecvmsg(a.ep, &msg, FI_CLAIM));
+    done = next_done(a, {&a});
+    EXPECT_NE(0, done.err);
+    EXPECT_EQ(&long_one, done.context);
 }
 
 INSTANTIATE_TEST_SUITE_P(How, Death, testing::Values(SIGKILL, SIGTERM),

@@ -206,4 +206,196 @@ TEST_F(Msg, EndpointsAreClosedInTheMiddle)
     settle();
 }
 
+class MultiRecv : public Pair {
+protected:
+    void open_multi(size_t min)
+    {
+        open();
+        ASSERT_EQ(0, fi_setopt(&b->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, sizeof(min)));
+    }
+
+    void post(std::vector<char> &buffer)
+    {
+        iovec iov = {buffer.data(), buffer.size()};
+        fi_msg msg{};
+
+        msg.msg_iov = &iov;
+        msg.iov_count = 1;
+        msg.addr = FI_ADDR_UNSPEC;
+        msg.context = &buffer;
+        ASSERT_EQ(0, fi_recvmsg(b->ep, &msg, FI_MULTI_RECV));
+    }
+
+    /* A message of `length`; the part of it that was received must lie at `place` */
+    void expect(size_t length, std::vector<char> &buffer, size_t place, size_t received, bool is_last)
+    {
+        std::vector<char> data = pattern(length, (unsigned)(length + place));
+
+        ASSERT_EQ(0, go([&] { return fi_send(a->ep, data.data(), length, nullptr, b_of_a, nullptr); }));
+        Done done = next(*b);
+        EXPECT_EQ(&buffer, done.context);
+        EXPECT_EQ(received < length ? FI_ETRUNC : 0, done.err);
+        EXPECT_EQ(received, done.len);
+        EXPECT_EQ(length - received, done.olen);
+        EXPECT_EQ(is_last, (done.flags & FI_MULTI_RECV) != 0);
+        if (done.err == 0) {
+            EXPECT_EQ(buffer.data() + place, done.buf);
+        }
+        EXPECT_EQ(0, memcmp(data.data(), buffer.data() + place, received));
+        EXPECT_EQ(0, next(*a).err);
+    }
+};
+
+/* Each buffer is given back with the message that leaves too little of it; the next one is used then */
+TEST_F(MultiRecv, ABufferThatRunsFullHandsOverToTheNext)
+{
+    for (size_t unit : {size_t(10), size_t(2000)}) { /* at once; announced */
+        open_multi(20 * unit);
+        std::vector<char> first(100 * unit), second(100 * unit);
+        post(first);
+        post(second);
+        expect(30 * unit, first, 0, 30 * unit, false);
+        expect(50 * unit, first, 30 * unit, 50 * unit, false); /* 20 are left: enough */
+        expect(unit, first, 80 * unit, unit, true);
+        expect(60 * unit, second, 0, 60 * unit, false);
+        post(first);
+        expect(25 * unit, second, 60 * unit, 25 * unit, true);
+        expect(0, first, 0, 0, false);
+        expect(100 * unit, first, 0, 100 * unit, true);
+        settle();
+        EXPECT_TRUE(b->done.empty());
+    }
+}
+
+/* What does not fit into the rest of a buffer is cut off, and the buffer is given back with the error */
+TEST_F(MultiRecv, MessagesLongerThanTheRestAreTruncated)
+{
+    for (size_t unit : {size_t(10), size_t(2000)}) {
+        open_multi(20 * unit);
+        std::vector<char> first(100 * unit), second(100 * unit);
+        post(first);
+        post(second);
+        expect(70 * unit, first, 0, 70 * unit, false);
+        expect(45 * unit, first, 70 * unit, 30 * unit, true);
+        expect(101 * unit, second, 0, 100 * unit, true);
+        settle();
+        EXPECT_TRUE(b->done.empty());
+        /* nothing is posted: the next one waits */
+        ASSERT_EQ(0, go([&] { return fi_send(a->ep, "waits", 6, nullptr, b_of_a, nullptr); }));
+        settle();
+        EXPECT_TRUE(b->done.empty());
+        post(first);
+        EXPECT_EQ(first.data(), next(*b).buf);
+        EXPECT_STREQ("waits", first.data());
+        b.reset(); /* with a buffer that is partly used */
+    }
+}
+
+/* A program that asks for no room at all gets each buffer back when it is used to its last byte */
+TEST_F(MultiRecv, ABufferIsUsedToItsLastByte)
+{
+    open_multi(0);
+    std::vector<char> first(100), second(100);
+    post(first);
+    post(second);
+    expect(60, first, 0, 60, false);
+    expect(39, first, 60, 39, false);
+    expect(1, first, 99, 1, true);
+    expect(100, second, 0, 100, true);
+}
+
+/* A cancel gives the buffer back, and what is in it is whole */
+TEST_F(MultiRecv, PartlyUsedBuffersAreCancelled)
+{
+    open_multi(64);
+    std::vector<char> first(1000), second(1000);
+    post(first);
+    post(second);
+    expect(300, first, 0, 300, false);
+    EXPECT_EQ(0, fi_cancel(&b->ep->fid, &first));
+    Done done = next(*b);
+    EXPECT_EQ(FI_ECANCELED, done.err);
+    EXPECT_EQ(&first, done.context);
+    EXPECT_TRUE(done.flags & FI_MULTI_RECV);
+    EXPECT_EQ(-FI_ENOENT, fi_cancel(&b->ep->fid, &first));
+    expect(300, second, 0, 300, false);
+}
+
+/* Tagged receives, and those of several pieces, are of one message each */
+TEST_F(MultiRecv, IsForWholeBuffersWithoutTags)
+{
+    open_multi(64);
+    char buf[100];
+    iovec iov[2] = {{buf, 50}, {buf + 50, 50}};
+    fi_msg msg{};
+    fi_msg_tagged tagged{};
+
+    msg.msg_iov = tagged.msg_iov = iov;
+    msg.iov_count = 2;
+    tagged.iov_count = 1;
+    msg.addr = tagged.addr = FI_ADDR_UNSPEC;
+    EXPECT_EQ(-FI_EINVAL, fi_recvmsg(b->ep, &msg, FI_MULTI_RECV));
+    EXPECT_EQ(-FI_EBADFLAGS, fi_trecvmsg(b->ep, &tagged, FI_MULTI_RECV));
+}
+
+TEST_F(Msg, TooLongMessagesAreTruncated)
+{
+    open();
+    for (bool expected : {true, false}) {
+        for (size_t length : {size_t(9), size_t(500), size_t(70000)}) {
+            std::vector<char> data = pattern(length, 9), got(length, 'x');
+            iovec pieces[2] = {{got.data(), 2}, {got.data() + 2, length - 7}};
+
+            if (expected) {
+                ASSERT_EQ(0, fi_recvv(b->ep, pieces, nullptr, 2, FI_ADDR_UNSPEC, &got));
+            }
+            ASSERT_EQ(0, go([&] { return fi_send(a->ep, data.data(), length, nullptr, b_of_a,
+                                                 nullptr); }));
+            settle();
+            if (!expected) {
+                ASSERT_EQ(0, fi_recvv(b->ep, pieces, nullptr, 2, FI_ADDR_UNSPEC, &got));
+            }
+            Done done = next(*b);
+            EXPECT_EQ(FI_ETRUNC, done.err);
+            EXPECT_EQ(5u, done.olen);
+            EXPECT_EQ(length - 5, done.len);
+            EXPECT_EQ(&got, done.context);
+            EXPECT_EQ('x', got[length - 5]);
+            EXPECT_EQ(0, memcmp(data.data(), got.data(), length - 5));
+            EXPECT_EQ(0, next(*a).err);
+        }
+    }
+}
+
+/* Untagged receives are cancelled, and looked for, apart from tagged ones */
+TEST_F(Msg, ReceivesAreCancelledAndMessagesLookedAt)
+{
+    open();
+    char buf[2][8];
+    fi_context context{};
+    iovec iov = {buf[0], 8};
+    fi_msg msg{};
+
+    ASSERT_EQ(0, fi_trecv(b->ep, buf[1], 8, nullptr, FI_ADDR_UNSPEC, 0, ~0ull, buf[1]));
+    ASSERT_EQ(0, fi_recv(b->ep, buf[0], 8, nullptr, FI_ADDR_UNSPEC, buf[0]));
+    EXPECT_EQ(0, fi_cancel(&b->ep->fid, buf[0]));
+    Done done = next(*b);
+    EXPECT_EQ(FI_ECANCELED, done.err);
+    EXPECT_EQ(buf[0], done.context);
+    EXPECT_EQ((uint64_t)(FI_RECV | FI_MSG), done.flags);
+    msg.addr = FI_ADDR_UNSPEC;
+    msg.context = &context;
+    ASSERT_EQ(0, fi_recvmsg(b->ep, &msg, FI_PEEK));
+    EXPECT_EQ(FI_ENOMSG, next(*b).err);
+    ASSERT_EQ(0, go([&] { return fi_inject(a->ep, "message", 8, b_of_a); }));
+    settle();
+    ASSERT_EQ(0, fi_recvmsg(b->ep, &msg, FI_PEEK | FI_CLAIM));
+    EXPECT_EQ(8u, next(*b).len);
+    msg.msg_iov = &iov;
+    msg.iov_count = 1;
+    ASSERT_EQ(0, fi_recvmsg(b->ep, &msg, FI_CLAIM));
+    EXPECT_EQ(0, next(*b).err);
+    EXPECT_STREQ("message", buf[0]);
+}
+
 } // namespace

@@ -192,6 +192,62 @@ TEST_P(Rma, KeysOfPrograms)
     hide();
 }
 
+/* What is refused leaves the memory, and the target, as they were; whatever the way it was asked for */
+TEST_P(Rma, RefusedAccessesLeaveNoTrace)
+{
+    open_rma();
+    std::vector<char> memory = pattern(1000, 1), before = memory, got(2000, 'x'), untouched = got;
+    fid_mr *own = nullptr;
+    expose(memory, FI_REMOTE_WRITE);
+    ASSERT_EQ(0, fi_mr_reg(a->domain, got.data(), 2000, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, 4712, 0, &own,
+                           nullptr));
+    uint64_t key = fi_mr_key(mr), wrong_key = key + 1000003;
+    const std::vector<std::pair<int, std::function<ssize_t()>>> refused = {
+        {FI_EACCES, [&] { return fi_read(a->ep, got.data(), 8, nullptr, b_of_a, base, key, &key); }},
+        {FI_EINVAL, [&] { return fi_write(a->ep, got.data(), 8, nullptr, b_of_a, base - 4, key, &key); }},
+        {FI_EINVAL, [&] { return fi_write(a->ep, got.data(), 8, nullptr, b_of_a, base + 996, key, &key); }},
+        {FI_EINVAL, [&] { return fi_write(a->ep, got.data(), 8, nullptr, b_of_a, base - 8, key, &key); }},
+        {FI_EINVAL, [&] { return fi_write(a->ep, got.data(), 1001, nullptr, b_of_a, base, key, &key); }},
+        {FI_EINVAL, /* the end lies before the beginning */
+         [&] { return fi_write(a->ep, got.data(), 1000, nullptr, b_of_a, ~0ull - 3, key, &key); }},
+        {FI_EINVAL,
+         [&] { return fi_writedata(a->ep, got.data(), 8, nullptr, 7, b_of_a, base + 993, key, &key); }},
+        {FI_EINVAL, /* nothing, behind the end */
+         [&] { return fi_writedata(a->ep, nullptr, 0, nullptr, 7, b_of_a, base + 1001, key, &key); }},
+        {FI_EINVAL,
+         [&] { return fi_writedata(a->ep, nullptr, 0, nullptr, 7, b_of_a, base - 1, key, &key); }},
+        {FI_EKEYREJECTED,
+         [&] { return fi_writedata(a->ep, got.data(), 8, nullptr, 7, b_of_a, base, wrong_key, &key); }},
+        {FI_EKEYREJECTED,
+         [&] { return fi_writedata(a->ep, nullptr, 0, nullptr, 7, b_of_a, base, wrong_key, &key); }},
+    };
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < refused.size(); i++) {
+            ASSERT_EQ(0, go(refused[i].second)) << i;
+            Done done = next(*a);
+            EXPECT_EQ(refused[i].first, done.err) << i;
+            EXPECT_EQ(&key, done.context);
+        }
+        ASSERT_EQ(0, go([&] { return fi_inject_write(a->ep, got.data(), 8, b_of_a, base + 993, key); }));
+        ASSERT_EQ(0, go([&] { return fi_inject_write(a->ep, got.data(), 8, b_of_a, base, wrong_key); }));
+        settle();
+        EXPECT_TRUE(a->done.empty()); /* nobody hears of what was injected */
+        EXPECT_TRUE(b->done.empty());
+        EXPECT_EQ(before, memory);
+        EXPECT_EQ(untouched, got);
+    }
+    /* up to the last byte, and nothing behind it */
+    ASSERT_EQ(0, go([&] { return fi_write(a->ep, got.data(), 8, nullptr, b_of_a, base + 992, key,
+                                          nullptr); }));
+    EXPECT_EQ(0, next(*a).err);
+    EXPECT_EQ('x', memory[999]);
+    ASSERT_EQ(0, go([&] { return fi_write(a->ep, got.data(), 0, nullptr, b_of_a, base + 1000, key,
+                                          nullptr); }));
+    EXPECT_EQ(0, next(*a).err);
+    EXPECT_EQ(0, fi_close(&own->fid));
+    hide();
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, Rma,
                          testing::Values(int(MR_BASIC), int(MR_SCALABLE), 0,
                                          FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY,

@@ -2,6 +2,7 @@
 #include "node.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <random>
 
@@ -338,6 +339,180 @@ TEST_F(Tagged, TransmitCompleteNeedsNoReceive)
         ASSERT_EQ(0, fi_trecv(b->ep, got.data(), length, nullptr, FI_ADDR_UNSPEC, 9, 0, nullptr));
         EXPECT_EQ(0, next(*b).err);
     }
+}
+
+/* What a look tells: length, tag, CQ data, source; of the first message that the receive would get */
+TEST_F(Tagged, PeeksTellAllOfTheMessage)
+{
+    Wish wish;
+    wish.caps = FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE;
+    open(wish);
+    Node c(wish);
+    fi_addr_t b_of_c = c.know(*b), c_of_b = b->know(c);
+    std::vector<char> data = pattern(30000, 1);
+    struct {
+        fi_addr_t source;
+        uint64_t tag, ignore;
+        int err;
+        size_t len;
+    } looks[] = {
+        {FI_ADDR_UNSPEC, 0x10, 0, 0, 100}, {FI_ADDR_UNSPEC, 0x20, 0, 0, 30000},
+        {FI_ADDR_UNSPEC, 0, ~0ull, 0, 100}, {c_of_b, 0, ~0ull, 0, 30000},
+        {c_of_b, 0x21, 0xf, 0, 30000}, {c_of_b, 0x10, 0, FI_ENOMSG, 0},
+        {a_of_b, 0x20, 0xf, FI_ENOMSG, 0}, {FI_ADDR_UNSPEC, 0x30, 0xf, FI_ENOMSG, 0},
+    };
+
+    ASSERT_EQ(0, go([&] { return fi_tsenddata(a->ep, data.data(), 100, nullptr, 4711, b_of_a, 0x10,
+                                              nullptr); }));
+    settle();
+    ASSERT_EQ(0, retry({&c, b.get()}, [&] { return fi_tsend(c.ep, data.data(), 30000, nullptr, b_of_c,
+                                                            0x20, nullptr); }));
+    for (int i = 0; i < 1000; i++) {
+        c.poll();
+        b->poll();
+    }
+    for (auto &look : looks) {
+        fi_msg_tagged msg{};
+        msg.addr = look.source;
+        msg.tag = look.tag;
+        msg.ignore = look.ignore;
+        msg.context = &look;
+        ASSERT_EQ(0, fi_trecvmsg(b->ep, &msg, FI_PEEK));
+        Done done = next(*b);
+        EXPECT_EQ(&look, done.context);
+        EXPECT_EQ(look.err, done.err);
+        EXPECT_EQ(look.len, done.len);
+        if (look.err == 0) {
+            bool is_first = look.len == 100;
+            EXPECT_EQ(is_first ? 0x10u : 0x20u, done.tag);
+            EXPECT_EQ(is_first ? 4711u : 0u, done.data);
+            EXPECT_EQ(is_first ? a_of_b : c_of_b, done.source);
+            EXPECT_EQ((uint64_t)(FI_RECV | FI_TAGGED | (is_first ? FI_REMOTE_CQ_DATA : 0)), done.flags);
+        }
+    }
+    std::vector<char> got(30000); /* both are there still */
+    ASSERT_EQ(0, fi_trecv(b->ep, got.data(), 100, nullptr, FI_ADDR_UNSPEC, 0x10, 0, nullptr));
+    EXPECT_EQ(0, next(*b).err);
+    ASSERT_EQ(0, fi_trecv(b->ep, got.data(), 30000, nullptr, FI_ADDR_UNSPEC, 0x20, 0, nullptr));
+    EXPECT_EQ(0, next_done(*b, {&c, b.get()}).err);
+    EXPECT_EQ(data, got);
+}
+
+/* What is claimed is nobody else's; it is received in pieces, or cut off, as any message is */
+TEST_F(Tagged, ClaimedMessagesAreReceivedLikeOthers)
+{
+    open();
+    for (size_t length : {size_t(64), size_t(5000), size_t(60000)}) {
+        std::vector<char> first = pattern(length, 2), second = pattern(length, 3), got(length, 'x');
+        fi_context context{};
+        fi_msg_tagged msg{};
+        iovec pieces[2] = {{got.data(), 10}, {got.data() + 10, length - 10}}, part = {got.data(), 20};
+
+        msg.addr = FI_ADDR_UNSPEC;
+        msg.tag = 9;
+        msg.context = &context;
+        for (bool is_cut : {false, true}) {
+            for (auto *data : {&first, &second}) {
+                ASSERT_EQ(0, go([&] { return fi_tsend(a->ep, data->data(), length, nullptr, b_of_a, 9,
+                                                      nullptr); }));
+            }
+            settle();
+            msg.iov_count = 0;
+            ASSERT_EQ(0, fi_trecvmsg(b->ep, &msg, FI_PEEK | FI_CLAIM));
+            EXPECT_EQ(0, next(*b).err);
+            ASSERT_EQ(0, fi_trecv(b->ep, got.data(), length, nullptr, FI_ADDR_UNSPEC, 9, 0, nullptr));
+            EXPECT_EQ(0, next(*b).err);
+            EXPECT_EQ(second, got);
+            std::fill(got.begin(), got.end(), 'x');
+            EXPECT_EQ(-FI_ENOENT, fi_cancel(&b->ep->fid, &context)); /* it is no receive yet */
+            msg.msg_iov = is_cut ? &part : pieces;
+            msg.iov_count = is_cut ? 1 : 2;
+            ASSERT_EQ(0, fi_trecvmsg(b->ep, &msg, FI_CLAIM));
+            Done done = next(*b);
+            EXPECT_EQ(is_cut ? FI_ETRUNC : 0, done.err);
+            EXPECT_EQ(is_cut ? 20 : length, done.len);
+            EXPECT_EQ(is_cut ? length - 20 : 0, done.olen);
+            EXPECT_EQ(0, memcmp(first.data(), got.data(), done.len));
+            EXPECT_EQ(is_cut ? 'x' : first[20], got[20]);
+            EXPECT_EQ(0, next(*a).err);
+            EXPECT_EQ(0, next(*a).err);
+        }
+    }
+}
+
+/* A sender that waits for delivery is told when its message is thrown away, and not before */
+TEST_F(Tagged, SendersOfDiscardedMessagesAreTold)
+{
+    Wish wish;
+    wish.tx_op_flags = FI_DELIVERY_COMPLETE;
+    open(wish);
+    for (size_t length : {size_t(8), size_t(3000), size_t(100000)}) {
+        for (bool is_claimed : {false, true}) {
+            std::vector<char> data = pattern(length, 2);
+            fi_context context{};
+            fi_msg_tagged msg{};
+
+            msg.addr = FI_ADDR_UNSPEC;
+            msg.tag = 9;
+            msg.context = &context;
+            ASSERT_EQ(0, go([&] { return fi_tsend(a->ep, data.data(), length, nullptr, b_of_a, 9,
+                                                  nullptr); }));
+            settle();
+            if (is_claimed) {
+                ASSERT_EQ(0, fi_trecvmsg(b->ep, &msg, FI_PEEK | FI_CLAIM));
+                EXPECT_EQ(0, next(*b).err);
+            }
+            settle();
+            EXPECT_TRUE(a->done.empty());
+            ASSERT_EQ(0, fi_trecvmsg(b->ep, &msg, FI_DISCARD | (is_claimed ? FI_CLAIM : FI_PEEK)));
+            EXPECT_EQ(length, next(*b).len);
+            EXPECT_EQ(0, next(*a).err);
+        }
+    }
+}
+
+/* Out of the middle of many that are equal; of two with one context the earlier; none on its way */
+TEST_F(Tagged, AnyReceiveIsCancelled)
+{
+    open();
+    const int count = 300;
+    std::vector<std::array<char, 8>> bufs(count);
+    std::vector<char> data = pattern(3000000, 1), got(data.size());
+    std::vector<int> order(count);
+    char one[8], other[8];
+
+    for (int i = 0; i < count; i++) {
+        ASSERT_EQ(0, fi_trecv(b->ep, &bufs[i], 8, nullptr, FI_ADDR_UNSPEC, i % 3 == 0, i % 7, &bufs[i]));
+        order[i] = i;
+    }
+    std::shuffle(order.begin(), order.end(), std::mt19937(1));
+    for (int i : order) {
+        EXPECT_EQ(0, fi_cancel(&b->ep->fid, &bufs[i]));
+        Done done = next(*b);
+        EXPECT_EQ(FI_ECANCELED, done.err);
+        EXPECT_EQ(&bufs[i], done.context);
+        EXPECT_EQ(-FI_ENOENT, fi_cancel(&b->ep->fid, &bufs[i]));
+    }
+    for (char *buf : {one, other}) {
+        ASSERT_EQ(0, fi_trecv(b->ep, buf, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, &got));
+    }
+    EXPECT_EQ(0, fi_cancel(&b->ep->fid, &got));
+    EXPECT_EQ(FI_ECANCELED, next(*b).err);
+    ASSERT_EQ(0, go([&] { return fi_tinject(a->ep, "message", 8, b_of_a, 1); }));
+    EXPECT_EQ(0, next(*b).err);
+    EXPECT_STREQ("message", other);
+    /* a message that the receive has found comes to its end */
+    ASSERT_EQ(0, fi_trecv(b->ep, got.data(), got.size(), nullptr, FI_ADDR_UNSPEC, 2, 0, &got));
+    ASSERT_EQ(0, go([&] { return fi_tsend(a->ep, data.data(), data.size(), nullptr, b_of_a, 2,
+                                          nullptr); }));
+    for (int i = 0; i < 100; i++) { /* b has the announcement, and reads no completion */
+        fi_cq_tagged_entry entry;
+        fi_cq_read(b->cq, &entry, 0);
+    }
+    EXPECT_EQ(-FI_ENOENT, fi_cancel(&b->ep->fid, &got));
+    EXPECT_EQ(0, next(*b).err);
+    EXPECT_EQ(data, got);
+    EXPECT_EQ(0, next(*a).err);
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 #include "node.h"
 
 #include <atomic>
+#include <poll.h>
 #include <thread>
 
 namespace {
@@ -109,5 +110,324 @@ TEST(Threads, SleepOnQueuesOfOneDomain)
     second.join();
     EXPECT_EQ(0, wrong);
 }
+
+/* Two threads sleep on the descriptors of their own queues of one domain. The first gets some messages
+ * and goes away, with the second asleep: the next message wakes that one. */
+TEST(Threads, ASleeperWakesThoughAnotherWentAway)
+{
+    Wish wish;
+    wish.threading = FI_THREAD_SAFE;
+    wish.wait_obj = FI_WAIT_FD;
+    Node a(wish), b(wish);
+    fi_cq_attr cq_attr{};
+    fid_cq *other_cq = nullptr;
+    fid_ep *other = nullptr;
+    std::vector<char> name(256);
+    size_t length = name.size();
+
+    cq_attr.format = FI_CQ_FORMAT_TAGGED;
+    cq_attr.wait_obj = FI_WAIT_FD;
+    ASSERT_EQ(0, fi_cq_open(b.domain, &cq_attr, &other_cq, nullptr));
+    ASSERT_EQ(0, fi_endpoint(b.domain, b.info, &other, nullptr));
+    ASSERT_EQ(0, fi_ep_bind(other, &b.av->fid, 0));
+    ASSERT_EQ(0, fi_ep_bind(other, &other_cq->fid, FI_TRANSMIT | FI_RECV));
+    ASSERT_EQ(0, fi_enable(other));
+    ASSERT_EQ(0, fi_getname(&other->fid, name.data(), &length));
+    name.resize(length);
+    fi_addr_t addrs[2] = {a.know(b), a.know(name)};
+    b.know(a);
+    char hello[8]; /* once connected, nothing waits in `a` for its progress */
+    ASSERT_EQ(0, fi_trecv(b.ep, hello, 8, nullptr, FI_ADDR_UNSPEC, 0, 0, nullptr));
+    ASSERT_EQ(0, retry({&a, &b}, [&] { return fi_tinject(a.ep, "hello..", 8, addrs[0], 0); }));
+    ASSERT_EQ(0, next_done(b, {&a, &b}).err);
+    std::atomic<int> wrong{0}, got[2] = {{0}, {0}};
+
+    auto receive = [&](int which, int count) { /* as fi_poll(3) says */
+        fid_cq *cq = which ? other_cq : b.cq;
+        fid *fids[] = {&cq->fid};
+        fi_cq_tagged_entry entry;
+        char buf[8];
+        int fd = -1;
+        wrong += fi_control(&cq->fid, FI_GETWAIT, &fd) != 0;
+        for (int i = 0; i < count && wrong == 0;) {
+            if (i == got[which]) {
+                wrong += fi_trecv(which ? other : b.ep, buf, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr) != 0;
+                got[which]++;
+            }
+            if (fi_trywait(b.fabric, fids, 1) == 0) {
+                pollfd pollfd = {fd, POLLIN, 0};
+                wrong += poll(&pollfd, 1, 60000) != 1;
+            }
+            i += fi_cq_read(cq, &entry, 1) == 1;
+        }
+    };
+    for (int round = 0; round < 300 && wrong == 0; round++) {
+        got[0] = got[1] = 0;
+        std::thread first([&] { receive(1, 8); });
+        std::thread second([&] { receive(0, 1); });
+        auto send = [&](int which) {
+            while (fi_tinject(a.ep, "message", 8, addrs[which], 1) == -FI_EAGAIN) {
+            }
+        };
+        for (int i = 0; i < 8; i++) {
+            send(1);
+        }
+        first.join();
+        send(0);
+        second.join();
+    }
+    EXPECT_EQ(0, wrong);
+    EXPECT_EQ(0, fi_close(&other->fid));
+    EXPECT_EQ(0, fi_close(&other_cq->fid));
+}
+
+/* Receives are posted and cancelled in one thread while another one takes messages for them from the NIC:
+ * each ends once, and no message is lost */
+TEST(Threads, CancelWhatMessagesLookFor)
+{
+    Wish wish;
+    wish.threading = FI_THREAD_SAFE;
+    Node a(wish), b(wish);
+    fi_addr_t b_of_a = a.know(b);
+    const unsigned count = 300;
+    std::atomic<unsigned> received{0};
+    unsigned cancelled = 0, posted = 0, cancels = 0;
+    std::vector<unsigned> times(count);
+    std::atomic<int> wrong{0};
+
+    std::thread sender([&] {
+        for (unsigned i = 0; i < count;) {
+            if (i < received + 8) { /* so that most messages find a receive, and not the reverse */
+                i += fi_tinject(a.ep, &i, sizeof(i), b_of_a, 1) == 0;
+            }
+            wrong += fi_cq_read(a.cq, nullptr, 0) > 0;
+        }
+        while (received < count) {
+            wrong += fi_cq_read(a.cq, nullptr, 0) > 0;
+        }
+    });
+    std::thread taker([&] {
+        while (received < count) {
+            wrong += fi_cq_read(b.cq, nullptr, 0) > 0;
+        }
+    });
+    unsigned bufs[16];
+    bool is_posted[16] = {};
+    auto take = [&] {
+        b.poll();
+        for (; !b.done.empty(); b.done.pop_front()) {
+            const Done &done = b.done.front();
+            auto *buf = static_cast<unsigned *>(done.context);
+            wrong += !is_posted[buf - bufs];
+            is_posted[buf - bufs] = false;
+            if (done.err == 0) {
+                times[*buf]++;
+                received++;
+            } else {
+                wrong += done.err != FI_ECANCELED;
+                cancelled++;
+            }
+        }
+    };
+    EXPECT_TRUE(wait_for({}, [&] {
+        for (int i = 0; i < 16; i++) {
+            if (!is_posted[i]) {
+                is_posted[i] = true;
+                posted++;
+                wrong += fi_trecv(b.ep, &bufs[i], sizeof(bufs[i]), nullptr, FI_ADDR_UNSPEC, 1, 0,
+                                  &bufs[i]) != 0;
+            }
+        }
+        cancels += fi_cancel(&b.ep->fid, &bufs[posted % 16]) == 0;
+        take();
+        return received == count;
+    }));
+    sender.join();
+    taker.join();
+    for (auto &buf : bufs) {
+        cancels += fi_cancel(&b.ep->fid, &buf) == 0;
+        take();
+    }
+    EXPECT_EQ(0, wrong);
+    EXPECT_EQ(cancels, cancelled);
+    EXPECT_EQ(posted, received + cancelled);
+    EXPECT_EQ(std::vector<unsigned>(count, 1), times);
+}
+
+/* One domain, in which each thread opens, uses and closes objects of its own */
+TEST(Threads, OpenAndCloseObjectsOfOneDomain)
+{
+    Wish wish;
+    wish.threading = FI_THREAD_SAFE;
+    Node node(wish);
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+    fid_eq *eq = nullptr; /* bound by all */
+    fi_eq_attr eq_attr{};
+
+    ASSERT_EQ(0, fi_eq_open(node.fabric, &eq_attr, &eq, nullptr));
+    auto work = [&](int number) {
+        fi_cq_attr cq_attr{};
+        fi_av_attr av_attr{};
+        fi_cntr_attr cntr_attr{};
+        fid_cq *cq;
+        fid_av *av;
+        fid_ep *ep;
+        fid_mr *mr;
+        fid_cntr *cntr;
+        char name[256], buf[2][8];
+        size_t length = sizeof(name);
+        fi_addr_t self;
+        fi_cq_tagged_entry entry;
+
+        cq_attr.format = FI_CQ_FORMAT_TAGGED;
+        wrong += fi_cq_open(node.domain, &cq_attr, &cq, nullptr) != 0;
+        wrong += fi_av_open(node.domain, &av_attr, &av, nullptr) != 0;
+        wrong += fi_cntr_open(node.domain, &cntr_attr, &cntr, nullptr) != 0;
+        wrong += fi_endpoint(node.domain, node.info, &ep, nullptr) != 0;
+        wrong += fi_ep_bind(ep, &av->fid, 0) != 0;
+        wrong += fi_ep_bind(ep, &eq->fid, 0) != 0;
+        wrong += fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV) != 0;
+        wrong += fi_ep_bind(ep, &cntr->fid, FI_READ) != 0;
+        wrong += fi_enable(ep) != 0;
+        wrong += fi_getname(&ep->fid, name, &length) != 0;
+        wrong += fi_av_insert(av, name, 1, &self, 0, nullptr) != 1;
+        wrong += fi_mr_reg(node.domain, buf[0], 8, FI_REMOTE_READ, 0, number, 0, &mr, nullptr) != 0;
+        wrong += fi_trecv(ep, buf[0], 8, nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr) != 0;
+        while (fi_tinject(ep, "message", 8, self, 1) == -FI_EAGAIN) {
+        }
+        while (fi_cq_read(cq, &entry, 1) == -FI_EAGAIN) {
+        }
+        while (fi_read(ep, buf[1], 8, nullptr, self, (uint64_t)buf[0], fi_mr_key(mr), nullptr) ==
+               -FI_EAGAIN) {
+        }
+        wrong += fi_cntr_wait(cntr, 1, 60000) != 0;
+        wrong += memcmp(buf[0], buf[1], 8) != 0;
+        for (fid *object : {&ep->fid, &mr->fid, &cntr->fid, &av->fid, &cq->fid}) {
+            wrong += fi_close(object) != 0;
+        }
+    };
+    for (int t = 0; t < kThreads; t++) {
+        threads.emplace_back([&, t] {
+            for (int i = 0; i < 100; i++) {
+                work(t * 100 + i);
+            }
+        });
+    }
+    for (std::thread &thread : threads) {
+        thread.join();
+    }
+    EXPECT_EQ(0, wrong);
+    EXPECT_EQ(0, fi_close(&eq->fid));
+}
+
+/* One fabric: domains, with an event queue that two of them use, come and go in all threads */
+TEST(Threads, OpenDomainsOfOneFabric)
+{
+    Wish wish;
+    Node node(wish);
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+
+    for (int t = 0; t < kThreads; t++) {
+        threads.emplace_back([&] {
+            for (int i = 0; i < 10; i++) {
+                fid_domain *domain;
+                fid_eq *eq;
+                fi_eq_attr eq_attr{};
+                wrong += fi_domain(node.fabric, node.info, &domain, nullptr) != 0;
+                wrong += fi_eq_open(node.fabric, &eq_attr, &eq, nullptr) != 0;
+                wrong += fi_close(&eq->fid) != 0;
+                wrong += fi_close(&domain->fid) != 0;
+            }
+        });
+    }
+    for (std::thread &thread : threads) {
+        thread.join();
+    }
+    EXPECT_EQ(0, wrong);
+}
+
+/* Writers and sleeping readers of one event queue: each event is read once */
+TEST(Threads, ShareAnEventQueue)
+{
+    Node node;
+    fid_eq *eq = nullptr;
+    fi_eq_attr eq_attr{};
+    const int count = 500;
+    std::atomic<int> wrong{0}, seen{0}, sum{0};
+    std::vector<std::thread> threads;
+
+    eq_attr.wait_obj = FI_WAIT_UNSPEC;
+    eq_attr.flags = FI_WRITE;
+    ASSERT_EQ(0, fi_eq_open(node.fabric, &eq_attr, &eq, nullptr));
+    for (int t = 0; t < 2; t++) {
+        threads.emplace_back([&] {
+            for (int i = 1; i <= count; i++) {
+                fi_eq_entry entry{};
+                entry.data = i;
+                wrong += fi_eq_write(eq, FI_NOTIFY, &entry, sizeof(entry), 0) < 0;
+            }
+        });
+        threads.emplace_back([&] {
+            while (seen < 2 * count) {
+                fi_eq_entry entry{};
+                uint32_t event;
+                ssize_t ret = fi_eq_sread(eq, &event, &entry, sizeof(entry), 10, 0);
+                if (ret > 0) {
+                    sum += (int)entry.data;
+                    seen++;
+                } else {
+                    wrong += ret != -FI_EAGAIN;
+                }
+            }
+        });
+    }
+    for (std::thread &thread : threads) {
+        thread.join();
+    }
+    EXPECT_EQ(0, wrong);
+    EXPECT_EQ(2 * count, seen);
+    EXPECT_EQ(count * (count + 1), sum);
+    EXPECT_EQ(0, fi_close(&eq->fid));
+}
+
+/* FI_THREAD_DOMAIN: since libfabric 2 only calls that move data are made by one thread at a time */
+#if FI_MAJOR_VERSION >= 2
+TEST(Threads, ControlBesideData)
+{
+    Wish wish;
+    wish.caps = FI_TAGGED | FI_RMA | FI_SOURCE; /* sources are looked up among addresses */
+    wish.threading = FI_THREAD_DOMAIN;
+    Node a(wish), b(wish), c(wish);
+    fi_addr_t b_of_a = a.know(b), a_of_b = b.know(a);
+    std::vector<char> name = c.name();
+    std::atomic<bool> is_over{false};
+    std::atomic<int> wrong{0};
+    char buf[8];
+
+    std::thread control([&] {
+        while (!is_over) {
+            fi_addr_t addr;
+            fid_mr *mr = nullptr;
+            char memory[64];
+            wrong += fi_av_insert(a.av, name.data(), 1, &addr, 0, nullptr) != 1;
+            wrong += fi_av_remove(a.av, &addr, 1, 0) != 0;
+            wrong += fi_mr_reg(a.domain, memory, 64, FI_REMOTE_READ, 0, 1, 0, &mr, nullptr) != 0;
+            wrong += fi_close(&mr->fid) != 0;
+        }
+    });
+    for (int i = 0; i < 1000; i++) {
+        Node *from = i % 2 ? &a : &b, *to = i % 2 ? &b : &a;
+        ASSERT_EQ(0, fi_trecv(to->ep, buf, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
+        ASSERT_EQ(0, retry({&a, &b}, [&] { return fi_tinject(from->ep, "message", 8,
+                                                             i % 2 ? b_of_a : a_of_b, 1); }));
+        ASSERT_EQ(0, next_done(*to, {&a, &b}).err);
+    }
+    is_over = true;
+    control.join();
+    EXPECT_EQ(0, wrong);
+}
+#endif
 
 } // namespace

@@ -93,7 +93,7 @@ static void gfi_recv_take_place(struct gfi_ep *ep, struct gfi_recv *recv, size_t
     recv->iov[0].iov_base = (uint8_t *)recv->iov[0].iov_base + used;
     recv->iov[0].iov_len -= used;
     recv->len -= used;
-    if (recv->posted && recv->len < ep->min_multi_recv) {
+    if (recv->posted && (recv->len == 0 || recv->len < ep->min_multi_recv)) {
         gfi_recv_unpost(ep, recv);
     }
 }

@@ -1,0 +1,300 @@
+/* Address vectors of both types: numbers, duplicates, what happens to them when they are removed. */
+#include "node.h"
+
+namespace {
+
+/* An address vector beside the one that the endpoint uses */
+class Av : public testing::TestWithParam<fi_av_type> {
+protected:
+    void open(uint64_t flags = 0)
+    {
+        fi_av_attr attr{};
+
+        attr.type = GetParam();
+        attr.flags = flags;
+        ASSERT_EQ(0, fi_av_open(node.domain, &attr, &av, nullptr));
+        EXPECT_EQ(GetParam() == FI_AV_UNSPEC ? FI_AV_TABLE : GetParam(), attr.type);
+    }
+
+    void TearDown() override
+    {
+        if (av != nullptr) {
+            EXPECT_EQ(0, fi_close(&av->fid));
+        }
+    }
+
+    /** The address of an endpoint of the same domain, which need not exist to be known. */
+    std::vector<char> name_of(unsigned endpoint)
+    {
+        std::vector<char> name = node.name();
+
+        name[ep_offset()] = static_cast<char>(endpoint);
+        return name;
+    }
+
+    /** Where the address has the endpoint's number: where a second endpoint's address differs. */
+    size_t ep_offset()
+    {
+        if (offset == 0) {
+            std::vector<char> first = node.name(), second(256);
+            size_t length = second.size();
+            fid_ep *ep = nullptr;
+
+            EXPECT_EQ(0, fi_endpoint(node.domain, node.info, &ep, nullptr));
+            EXPECT_EQ(0, fi_getname(&ep->fid, second.data(), &length));
+            EXPECT_EQ(0, fi_close(&ep->fid));
+            while (offset < first.size() && first[offset] == second[offset]) {
+                offset++;
+            }
+        }
+        return offset;
+    }
+
+    std::vector<char> lookup(fi_addr_t addr)
+    {
+        std::vector<char> name(256);
+        size_t length = name.size();
+
+        EXPECT_EQ(0, fi_av_lookup(av, addr, name.data(), &length));
+        name.resize(length);
+        return name;
+    }
+
+    Node node;
+    fid_av *av = nullptr;
+
+private:
+    size_t offset = 0;
+};
+
+/* As many as make the table grow several times; every other one is removed, and its number used again */
+TEST_P(Av, ManyAreInsertedFoundAndReplaced)
+{
+    open();
+    const unsigned count = 200;
+    std::vector<fi_addr_t> addrs(count, 77), removed;
+    std::vector<char> names;
+
+    for (unsigned i = 0; i < count; i++) {
+        std::vector<char> name = name_of(i);
+        names.insert(names.end(), name.begin(), name.end());
+    }
+    ASSERT_EQ((int)count, fi_av_insert(av, names.data(), count, addrs.data(), 0, nullptr));
+    for (unsigned i = 0; i < count; i++) {
+        EXPECT_EQ(i, addrs[i]); /* what FI_AV_TABLE promises, and FI_AV_MAP may do */
+        EXPECT_EQ(name_of(i), lookup(addrs[i]));
+    }
+    for (unsigned i = 0; i < count; i += 2) {
+        removed.push_back(addrs[i]);
+    }
+    EXPECT_EQ(0, fi_av_remove(av, removed.data(), removed.size(), 0));
+    for (unsigned i = 0; i < count; i++) {
+        char bytes[256];
+        size_t length = sizeof(bytes);
+        EXPECT_EQ(i % 2 ? 0 : -FI_EINVAL, fi_av_lookup(av, addrs[i], bytes, &length)) << i;
+    }
+    for (fi_addr_t addr : removed) { /* others take the numbers, in their order */
+        fi_addr_t again = FI_ADDR_UNSPEC;
+        std::vector<char> name = name_of(250 - addr);
+        ASSERT_EQ(1, fi_av_insert(av, name.data(), 1, &again, 0, nullptr));
+        EXPECT_EQ(addr, again);
+        EXPECT_EQ(name, lookup(again));
+    }
+    fi_addr_t wrong[] = {addrs[1], 1000000, FI_ADDR_UNSPEC, addrs[3]};
+    EXPECT_EQ(-FI_EINVAL, fi_av_remove(av, wrong, 4, 0));
+    EXPECT_EQ(-FI_EINVAL, fi_av_remove(av, &addrs[1], 1, 0)); /* the others of the call are gone */
+    EXPECT_EQ(-FI_EINVAL, fi_av_remove(av, &addrs[3], 1, 0));
+    EXPECT_EQ(name_of(5), lookup(addrs[5]));
+}
+
+/* A lookup into too little room tells how much it takes, and writes no more than there is */
+TEST_P(Av, LookupsAreCutShort)
+{
+    open();
+    std::vector<char> name = node.name();
+    char bytes[16];
+    size_t length = 10;
+    fi_addr_t addr;
+
+    memset(bytes, 'x', sizeof(bytes));
+    ASSERT_EQ(1, fi_av_insert(av, name.data(), 1, &addr, 0, nullptr));
+    EXPECT_EQ(0, fi_av_lookup(av, addr, bytes, &length));
+    EXPECT_EQ(name.size(), length);
+    EXPECT_EQ(0, memcmp(bytes, name.data(), 10));
+    EXPECT_EQ('x', bytes[10]);
+    length = 10;
+    EXPECT_EQ(-FI_ETOOSMALL, fi_getname(&node.ep->fid, bytes, &length));
+    EXPECT_EQ(name.size(), length);
+    EXPECT_EQ('x', bytes[10]);
+}
+
+/* Good and bad addresses in one call: each gets its error, and the good ones are known */
+TEST_P(Av, EachAddressHasItsError)
+{
+    open();
+    std::vector<char> name = node.name(), names;
+    fi_addr_t addrs[3] = {1, 1, 1};
+    int errors[3] = {-1, -1, -1};
+
+    for (int i = 0; i < 3; i++) {
+        names.insert(names.end(), name.begin(), name.end());
+    }
+    names[name.size()] ^= 1; /* the version of the second */
+    EXPECT_EQ(2, fi_av_insert(av, names.data(), 3, addrs, FI_SYNC_ERR, errors));
+    EXPECT_EQ(0, errors[0]);
+    EXPECT_EQ(FI_EINVAL, errors[1]);
+    EXPECT_EQ(0, errors[2]);
+    EXPECT_EQ(FI_ADDR_NOTAVAIL, addrs[1]);
+    EXPECT_EQ(name, lookup(addrs[0]));
+    EXPECT_EQ(name, lookup(addrs[2]));
+    EXPECT_NE(addrs[0], addrs[2]);
+    EXPECT_EQ(2, fi_av_insert(av, names.data(), 3, nullptr, 0, nullptr)); /* nobody asks for numbers */
+}
+
+TEST_P(Av, ServicesAreAddressesInStrings)
+{
+    open();
+    std::vector<char> name = node.name();
+    char text[512];
+    size_t length = sizeof(text);
+    fi_addr_t addr = FI_ADDR_UNSPEC;
+
+    fi_av_straddr(av, name.data(), text, &length);
+    ASSERT_EQ(1, fi_av_insertsvc(av, text, nullptr, &addr, 0, nullptr));
+    EXPECT_EQ(name, lookup(addr));
+    EXPECT_EQ(-FI_EINVAL, fi_av_insertsvc(av, "127.0.0.1", "1234", &addr, 0, nullptr));
+    EXPECT_EQ(-FI_ENOSYS, fi_av_insertsym(av, text, 2, "1", 1, &addr, 0, nullptr));
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Av, testing::Values(FI_AV_TABLE, FI_AV_MAP, FI_AV_UNSPEC),
+                         [](const testing::TestParamInfo<fi_av_type> &type) {
+                             return type.param == FI_AV_TABLE ? "Table" :
+                                    type.param == FI_AV_MAP ? "Map" : "Unspecified";
+                         });
+
+class AvTraffic : public Pair, public testing::WithParamInterface<fi_av_type> {
+protected:
+    void open_av()
+    {
+        Wish wish;
+        wish.caps = FI_TAGGED | FI_SOURCE | FI_DIRECTED_RECV;
+        wish.av_type = GetParam();
+        open(wish);
+    }
+
+    /** A message of `a`; b's completion of it, into a receive that names no source. */
+    Done message()
+    {
+        EXPECT_EQ(0, fi_trecv(b->ep, buf, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
+        EXPECT_EQ(0, go([&] { return fi_tinject(a->ep, "message", 8, b_of_a, 1); }));
+        return next(*b);
+    }
+
+    char buf[8];
+};
+
+/* Who has two numbers is reported by one that is still valid, and by none when both are gone */
+TEST_P(AvTraffic, SourcesAreNamedByNumbersThatAreValid)
+{
+    open_av();
+    fi_addr_t second = b->know(*a);
+
+    EXPECT_NE(a_of_b, second);
+    EXPECT_EQ(a_of_b, message().source);
+    EXPECT_EQ(0, fi_av_remove(b->av, &a_of_b, 1, 0));
+    EXPECT_EQ(second, message().source);
+    EXPECT_EQ(0, fi_av_remove(b->av, &second, 1, 0));
+    EXPECT_EQ(FI_ADDR_NOTAVAIL, message().source);
+    fi_addr_t third = b->know(*a);
+    EXPECT_EQ(third, message().source);
+    fi_addr_t fourth = b->know(*a);
+    EXPECT_EQ(0, fi_av_remove(b->av, &fourth, 1, 0)); /* the later one, this time */
+    EXPECT_EQ(third, message().source);
+}
+
+/* A receive that names a source keeps it, though the number now means somebody else */
+TEST_P(AvTraffic, PostedReceivesKeepTheirSource)
+{
+    open_av();
+    Node c;
+    char from_a[8] = "", from_c[8] = "";
+
+    ASSERT_EQ(0, fi_trecv(b->ep, from_a, 8, nullptr, a_of_b, 1, 0, from_a));
+    EXPECT_EQ(0, fi_av_remove(b->av, &a_of_b, 1, 0));
+    EXPECT_EQ(-FI_EINVAL, fi_trecv(b->ep, from_c, 8, nullptr, a_of_b, 1, 0, nullptr));
+    EXPECT_EQ(-FI_EINVAL, fi_tinject(b->ep, "nowhere", 8, a_of_b, 1));
+    fi_addr_t c_of_b = b->know(c), b_of_c = c.know(*b);
+    EXPECT_EQ(a_of_b, c_of_b); /* the number of `a`, which is free */
+    ASSERT_EQ(0, fi_trecv(b->ep, from_c, 8, nullptr, c_of_b, 1, 0, from_c));
+    ASSERT_EQ(0, retry({&c, b.get()}, [&] { return fi_tinject(c.ep, "I am C.", 8, b_of_c, 1); }));
+    Done done = next_done(*b, {&c, b.get()});
+    EXPECT_EQ(from_c, done.context);
+    EXPECT_EQ(c_of_b, done.source);
+    ASSERT_EQ(0, go([&] { return fi_tinject(a->ep, "I am A.", 8, b_of_a, 1); }));
+    done = next(*b);
+    EXPECT_EQ(from_a, done.context);
+    EXPECT_EQ(FI_ADDR_NOTAVAIL, done.source);
+    EXPECT_STREQ("I am A.", from_a);
+    EXPECT_STREQ("I am C.", from_c);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, AvTraffic, testing::Values(FI_AV_TABLE, FI_AV_MAP),
+                         [](const testing::TestParamInfo<fi_av_type> &type) {
+                             return type.param == FI_AV_TABLE ? "Table" : "Map";
+                         });
+
+TEST(AvEntries, NumbersAreUsedAgainAndBadAddressesRefused)
+{
+    Node node, other;
+    std::vector<char> name = other.name(), bad = name, out(256);
+    fi_addr_t first = node.know(name), second = node.know(node.name()), addr = 0;
+    size_t length = out.size();
+
+    EXPECT_EQ(0u, first);
+    EXPECT_EQ(1u, second);
+    ASSERT_EQ(0, fi_av_lookup(node.av, first, out.data(), &length));
+    out.resize(length);
+    EXPECT_EQ(name, out);
+    EXPECT_EQ(0, fi_av_remove(node.av, &first, 1, 0));
+    EXPECT_EQ(-FI_EINVAL, fi_av_remove(node.av, &first, 1, 0));
+    EXPECT_EQ(-FI_EINVAL, fi_inject(node.ep, "x", 1, first));
+    EXPECT_EQ(first, node.know(name));
+    bad[0] ^= 1;
+    EXPECT_EQ(0, fi_av_insert(node.av, bad.data(), 1, &addr, 0, nullptr));
+    EXPECT_EQ(FI_ADDR_NOTAVAIL, addr);
+}
+
+TEST(AvEntries, InsertionIsReportedByEvents)
+{
+    Node node;
+    fi_av_attr attr{};
+    fi_eq_attr eq_attr{};
+    fi_eq_entry entry{};
+    fi_eq_err_entry error{};
+    uint32_t event = 0;
+    fid_av *av = nullptr;
+    fid_eq *eq = nullptr;
+    std::vector<char> names = node.name(), bad(names.size());
+    fi_addr_t addrs[2];
+
+    names.insert(names.end(), bad.begin(), bad.end());
+    eq_attr.wait_obj = FI_WAIT_UNSPEC;
+    ASSERT_EQ(0, fi_eq_open(node.fabric, &eq_attr, &eq, nullptr));
+    attr.flags = FI_EVENT;
+    ASSERT_EQ(0, fi_av_open(node.domain, &attr, &av, nullptr));
+    EXPECT_EQ(-FI_ENOEQ, fi_av_insert(av, names.data(), 2, addrs, 0, &addrs));
+    ASSERT_EQ(0, fi_av_bind(av, &eq->fid, 0));
+    EXPECT_EQ(0, fi_av_insert(av, names.data(), 2, addrs, 0, &addrs));
+    EXPECT_EQ(-FI_EAVAIL, fi_eq_sread(eq, &event, &entry, sizeof(entry), 1000, 0));
+    EXPECT_EQ((ssize_t)sizeof(error), fi_eq_readerr(eq, &error, 0));
+    EXPECT_EQ(1u, error.data);
+    EXPECT_EQ((ssize_t)sizeof(entry), fi_eq_sread(eq, &event, &entry, sizeof(entry), 1000, 0));
+    EXPECT_EQ((uint32_t)FI_AV_COMPLETE, event);
+    EXPECT_EQ(1u, entry.data);
+    EXPECT_EQ(&addrs, entry.context);
+    EXPECT_EQ(-FI_EAGAIN, fi_eq_read(eq, &event, &entry, sizeof(entry), 0));
+    EXPECT_EQ(0, fi_close(&av->fid));
+    EXPECT_EQ(0, fi_close(&eq->fid));
+}
+
+} // namespace
