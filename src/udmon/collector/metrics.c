@@ -44,6 +44,13 @@ static const struct {
     {"node_network_", "Counter of a network device."},
     {"node_procs_running", "Processes that run or wait for a CPU."},
     {"node_threads", "Threads of all processes."},
+    {"udmon_agent_accepted", "Samples that a sending node of the agent was given."},
+    {"udmon_agent_sent", "Samples that a sending node of the agent has sent."},
+    {"udmon_agent_dropped", "Samples that the queue of a sending node had no room for."},
+    {"udmon_agent_waiting", "Samples that wait in the queue of a sending node."},
+    {"udmon_agent_connections", "Connections that a sending node of the agent has made."},
+    {"udmon_agent_server", "Which of its collectors a sending node is connected to: 1 is the "
+                           "preferred one, 0 none."},
 };
 
 static const char *family_help(const char *name)
@@ -89,7 +96,9 @@ static void lines_add(series_t *series, void *arg)
     lines_t *lines = arg;
     line_t *grown;
 
-    if ((series->arrived_ns < lines->oldest_ns) || !strncmp(series->name, "udmon_", 6) /* ours */ ||
+    if ((series->arrived_ns < lines->oldest_ns) ||
+        (!strncmp(series->name, "udmon_", 6) /* ours */ &&
+         strncmp(series->name, "udmon_agent_", 12)) ||
         /* would be one name with a counter's */
         ends_with(series->name, family_length, "_total")) {
         return;

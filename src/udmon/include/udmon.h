@@ -56,6 +56,8 @@ typedef struct udmon_options {
     unsigned connect_ms;      /**< timeout of one attempt; default 6000: RDMA CM repeats a lost
                                *   request after 4 s */
     unsigned retry_ms;        /**< between rounds of attempts; default 1000 */
+    unsigned return_ms;       /**< of a client of several servers: a preferred one that has
+                               *   answered for so long gets the records again; default 30000 */
     unsigned max_clients;     /**< of a server; default 4096 */
 } udmon_options_t;
 
@@ -188,6 +190,9 @@ typedef struct udmon_client_callbacks {
 
 /**
  * Open a client. It connects when processed, and again whenever the connection is lost.
+ * @param address of a server, or up to eight separated by commas or blanks, the preferred first. If
+ *        one is away the records go to the next, and to a preferred one again when that has
+ *        answered for return_ms. Each record goes to one of them.
  * @return as udmon_server_open. A server that is not there, or a name that nobody knows, is no
  *         error: it may come. The name is looked up before each round of attempts.
  */
@@ -213,6 +218,12 @@ int udmon_client_send(udmon_client_t *client, const void *data, size_t length);
 void udmon_client_flush(udmon_client_t *client);
 
 udmon_client_state_t udmon_client_state(const udmon_client_t *client);
+
+/**
+ * Which of its servers the client is connected to, counted from 0; *address_p as it was given,
+ * valid until the client is closed. -ENOTCONN.
+ */
+int udmon_client_server(const udmon_client_t *client, const char **address_p);
 
 /** "ud", "glex", "posix" or "tcp" while connected, else "". */
 const char *udmon_client_transport(const udmon_client_t *client);

@@ -1,8 +1,10 @@
 /* Client: what a program calls, and what passes over a connection. See client_meet.c. */
 #include "client.h"
+#include "log.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     CLIENT_PROBE_MS = 100,
@@ -73,8 +75,10 @@ static void client_received(void *arg, const void *data, size_t length)
         client->unanswered = 0;
         if (client->state != UDMON_CONNECTED) {
             client->backlog_end = client->chan.next_seq;
+            udmon_client_connected(client);
         }
-        udmon_client_set_state(client, UDMON_CONNECTED, udmon_scheme_name(client->scheme));
+        client->left = (client->leaving_ns > 0) &&
+                       (le64toh(((const udmon_ping_t *)(dgram + 1))->time_ns) >= client->leaving_ns);
         break;
     case UDMON_BYE:
         client->bye = 1;
@@ -119,6 +123,39 @@ static void client_timer(udmon_client_t *client, udmon_timer_t *timer,
     timer->arg = client;
 }
 
+static void client_free_servers(udmon_client_t *client)
+{
+    unsigned i;
+
+    for (i = 0; i < client->server_count; ++i) {
+        udmon_endpoint_free(&client->servers[i].endpoint);
+    }
+}
+
+/* Take a list of addresses apart. */
+static int client_parse_servers(udmon_client_t *client, const char *addresses)
+{
+    char *copy = strdup(addresses), *word, *rest = NULL;
+    int ret = (copy != NULL) ? 0 : -ENOMEM;
+
+    for (word = (ret == 0) ? strtok_r(copy, ", \t", &rest) : NULL; (word != NULL) && (ret == 0);
+         word = strtok_r(NULL, ", \t", &rest)) {
+        if (client->server_count == CLIENT_SERVERS_MAX) {
+            udmon_error("'%s': more than %d addresses", addresses, CLIENT_SERVERS_MAX);
+            ret = -EINVAL;
+        } else {
+            ret = udmon_endpoint_parse_only(word, 0,
+                                            &client->servers[client->server_count++].endpoint);
+        }
+    }
+    free(copy);
+    if ((ret == 0) && (client->server_count == 0)) {
+        udmon_error("the server's address is empty");
+        ret = -EINVAL;
+    }
+    return ret;
+}
+
 int udmon_client_open(const char *address, const udmon_options_t *options,
                       const udmon_client_callbacks_t *callbacks, void *arg,
                       udmon_client_t **client_p)
@@ -142,13 +179,13 @@ int udmon_client_open(const char *address, const udmon_options_t *options,
     if (ret < 0) {
         goto err_free;
     }
-    ret = udmon_endpoint_parse_only(address, 0, &client->server);
+    ret = client_parse_servers(client, address);
     if (ret < 0) {
-        goto err_free;
+        goto err_servers;
     }
     ret = udmon_loop_open(&client->loop);
     if (ret < 0) {
-        goto err_endpoint;
+        goto err_servers;
     }
     ret = udmon_tls_open(&client->tls, &client->secret, 0);
     if (ret < 0) {
@@ -173,8 +210,8 @@ err_tls:
     udmon_tls_close(&client->tls);
 err_loop:
     udmon_loop_close(&client->loop);
-err_endpoint:
-    udmon_endpoint_free(&client->server);
+err_servers:
+    client_free_servers(client);
 err_free:
     free(client);
     return ret;
@@ -217,7 +254,7 @@ static void client_pump(udmon_client_t *client)
     int ret;
 
     client->stuck = 0;
-    if (client->state != UDMON_CONNECTED) {
+    if ((client->state != UDMON_CONNECTED) || (client->leaving_ns > 0)) {
         return;
     }
     if (client_has_backlog(client)) {
@@ -246,6 +283,10 @@ static int client_progress(udmon_client_t *client)
             client->bye = 0;
             udmon_client_lost(client, "the server is closing");
         }
+        if (client->left) {
+            client->left = 0;
+            udmon_client_return(client);
+        }
         client_pump(client);
         if ((count == 0) && !udmon_net_arm(&client->net)) {
             return 1;
@@ -270,7 +311,8 @@ int udmon_client_send(udmon_client_t *client, const void *data, size_t length)
     int ret, pumped;
     uint64_t sent;
 
-    if ((client->state != UDMON_CONNECTED) || client->stuck || client_has_backlog(client)) {
+    if ((client->state != UDMON_CONNECTED) || (client->leaving_ns > 0) || client->stuck ||
+        client_has_backlog(client)) {
         ret = udmon_chan_push(&client->chan, data, length);
     } else {
         sent = client->chan.stats.datagrams_sent;
@@ -301,7 +343,16 @@ udmon_client_state_t udmon_client_state(const udmon_client_t *client)
 
 const char *udmon_client_transport(const udmon_client_t *client)
 {
-    return (client->state == UDMON_CONNECTED) ? udmon_scheme_name(client->scheme) : "";
+    return (client->state == UDMON_CONNECTED) ? udmon_scheme_name(client->used.scheme) : "";
+}
+
+int udmon_client_server(const udmon_client_t *client, const char **address_p)
+{
+    if (client->state != UDMON_CONNECTED) {
+        return -ENOTCONN;
+    }
+    *address_p = client->servers[client->used.server].endpoint.text;
+    return client->used.server;
 }
 
 void udmon_client_stats(const udmon_client_t *client, udmon_stats_t *stats)
@@ -314,7 +365,7 @@ void udmon_client_close(udmon_client_t *client)
     udmon_client_stop_meeting(client);
     if (client->state == UDMON_CONNECTED) {
         udmon_chan_pump(&client->chan, 1);
-        udmon_chan_signal(&client->chan, UDMON_BYE);
+        udmon_chan_signal(&client->chan, UDMON_BYE, client->chan.next_seq);
         udmon_net_drain(&client->net);
     }
     udmon_client_drop_path(client);
@@ -322,6 +373,6 @@ void udmon_client_close(udmon_client_t *client)
     udmon_net_close(&client->net);
     udmon_tls_close(&client->tls);
     udmon_loop_close(&client->loop);
-    udmon_endpoint_free(&client->server);
+    client_free_servers(client);
     free(client);
 }

@@ -26,6 +26,7 @@ static int options_check(const udmon_options_t *v)
         {"keepalive_ms", v->keepalive_ms, 10, 3600 * 1000},
         {"connect_ms", v->connect_ms, 10, 3600 * 1000},
         {"retry_ms", v->retry_ms, 10, 3600 * 1000},
+        {"return_ms", v->return_ms, 10, 24 * 3600 * 1000},
         {"max_clients", v->max_clients, 1, 1000000},
     };
     size_t i;
@@ -80,6 +81,7 @@ int udmon_settings_make(const udmon_options_t *options, udmon_settings_t *settin
     DEFAULT_TO(v->keepalive_ms, 1000);
     DEFAULT_TO(v->connect_ms, 6000);
     DEFAULT_TO(v->retry_ms, 1000);
+    DEFAULT_TO(v->return_ms, 30000);
     DEFAULT_TO(v->max_clients, 4096);
     if (v->name != NULL) {
         snprintf(settings->name, sizeof(settings->name), "%s", v->name);

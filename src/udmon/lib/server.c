@@ -268,7 +268,7 @@ void udmon_server_close(udmon_server_t *server)
     LIST_FOREACH(session, &server->sessions.all, all) {
         if (!session->gone) {
             udmon_server_pump(session);
-            udmon_chan_signal(&session->chan, UDMON_BYE);
+            udmon_chan_signal(&session->chan, UDMON_BYE, session->chan.next_seq);
         }
     }
     udmon_net_drain(&server->net);
