@@ -174,7 +174,7 @@ struct StoreTest : testing::Test {
     {
         text_t text = {};
 
-        metrics_write(&store, nullptr, nullptr, format, &text);
+        metrics_write(&store, nullptr, nullptr, nullptr, format, &text);
         std::string page(text.bytes, text.length);
         free(text.bytes);
         return page;

@@ -151,6 +151,26 @@ TEST_F(FuzzTest, Samples)
     }
 }
 
+TEST_F(FuzzTest, RelayedSamples)
+{
+    uint8_t record[UDMON_RELAYED_RECORD_MAX];
+    char name[UDMON_METRIC_NAME_MAX + 1];
+    udmon_relayed_t relayed = {}, decoded;
+
+    strcpy(relayed.node, "node1");
+    relayed.metric = {"name{a=\"b\",c=\"d\"}", 1, 2, 1, 0};
+    int length = udmon_relayed_encode(&relayed, record);
+    ASSERT_GT(length, 0);
+    for (int i = 0; i < 20 * inputs(); ++i) {
+        Bytes bytes = mutate(Bytes(record, record + length));
+        if (udmon_relayed_decode(bytes.data(), bytes.size(), &decoded, name) == 0) {
+            ASSERT_TRUE(decoded.is_state || udmon_metric_name_valid(name));
+            ASSERT_LE(strlen(name), size_t(UDMON_METRIC_NAME_MAX));
+            ASSERT_LE(strlen(decoded.node), size_t(UDMON_NAME_MAX));
+        }
+    }
+}
+
 // A socket on loopback: connected to a port, or (port 0) listening.
 struct Socket {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -243,7 +263,7 @@ TEST(HttpFuzz, Requests)
     ASSERT_EQ(0, history_open(&writer.history, file, 3600, 1000, 0));
     int port = std::make_unique<Socket>(0)->port();
     ASSERT_EQ(0, http_open(&http, ("127.0.0.1:" + std::to_string(port)).c_str(), file, &store,
-                           &writer, nullptr));
+                           &writer, nullptr, nullptr));
     // Half a request is waited for by the server; so its answer is only looked at if it is there.
     auto ask = [&](const void *bytes, size_t length, int wait_ms) {
         Socket reader(port);

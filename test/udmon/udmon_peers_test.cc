@@ -143,6 +143,25 @@ TEST_P(UdmonPeers, FullServerRefuses)
     EXPECT_TRUE(one.connected());
 }
 
+// Relays behind relays could be joined in a circle.
+TEST_P(UdmonPeers, RelaysAreKnownAndMayBeRefused)
+{
+    udmon_options_t refusing = options;
+    refusing.refuse_relays = 1;
+    Server upper(url(free_port()), &options), relay(url(free_port() + 1), &refusing);
+    Client agent(url(free_port() + 1), &options);
+    options.relay = 1;
+    Client good(url(free_port()), &options), bad(url(free_port() + 1), &options);
+
+    ASSERT_TRUE(run({&upper, &relay}, {&agent, &good, &bad}, [&] {
+        return agent.connected() && good.connected() &&
+               (bad.reason.find("is a relay itself") != std::string::npos);
+    })) << bad.reason;
+    EXPECT_EQ(1u, relay.joined.size());
+    EXPECT_EQ(0, relay.relays);
+    EXPECT_EQ(1, upper.relays);
+}
+
 // Nothing spins: connected, and with nothing to say, nobody is woken. An endpoint of glex that sleeps
 // looks by itself five times a second, since its peer may be killed before it wakes it.
 TEST_P(UdmonPeers, Sleep)

@@ -59,6 +59,8 @@ typedef struct udmon_options {
     unsigned return_ms;       /**< of a client of several servers: a preferred one that has
                                *   answered for so long gets the records again; default 30000 */
     unsigned max_clients;     /**< of a server; default 4096 */
+    int relay;                /**< of a client: its records are those of others (udmon_peer_t) */
+    int refuse_relays;        /**< of a server: so that records cannot go round in a circle */
 } udmon_options_t;
 
 /** All defaults. */
@@ -106,6 +108,7 @@ typedef struct udmon_peer {
     const char *name;
     const char *transport; /**< "ud", "glex", "posix" or "tcp" */
     const char *address;   /**< where it came from */
+    int relay;             /**< its records are those of others: it said so (udmon_options_t) */
 } udmon_peer_t;
 
 /** Why a client is gone. */

@@ -64,6 +64,7 @@ static void client_received(void *arg, const void *data, size_t length)
 {
     const udmon_dgram_t *dgram = data;
     udmon_client_t *client = arg;
+    uint64_t asked_ns;
 
     if ((client->chan.mtu == 0) || (length < sizeof(*dgram)) ||
         (le64toh(dgram->token) != client->chan.token)) {
@@ -77,8 +78,8 @@ static void client_received(void *arg, const void *data, size_t length)
             client->backlog_end = client->chan.next_seq;
             udmon_client_connected(client);
         }
-        client->left = (client->leaving_ns > 0) &&
-                       (le64toh(((const udmon_ping_t *)(dgram + 1))->time_ns) >= client->leaving_ns);
+        asked_ns = le64toh(((const udmon_ping_t *)(dgram + 1))->time_ns);
+        client->left = (client->leaving_ns > 0) && (asked_ns >= client->leaving_ns);
         break;
     case UDMON_BYE:
         client->bye = 1;

@@ -48,7 +48,7 @@ struct udmon_client {
      * return_ms, nothing is sent any more, and a ping asks the present server whether it has all.
      */
     int probing;
-    uint64_t back_since_ns;     /* when the preferred server `back` began to answer; 0: it does not */
+    uint64_t back_since_ns;     /* when server `back` began to answer; 0: it does not */
     unsigned back;
     uint64_t leaving_ns;        /* when sending ended; 0: it goes on */
     int left;                   /* the present server has all */
