@@ -1,6 +1,6 @@
 #!/bin/bash
-# Three agents with two collectors. The first is killed: the agents go on at the other, and come back
-# when the first is there again. Every sample came at one of them, or is counted as lost.
+# Three agents with two collectors. The first is killed: the agents go on at the other, and come
+# back when the first is there again. Every sample came at one of them, or is counted as lost.
 set -u
 # shellcheck source=test/udmon/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -65,7 +65,7 @@ get() {
     curl -s -g -m 20 "http://127.0.0.1:$1/metrics"
 }
 
-# value PORT METRIC [NODE]: without a node the sum of all that have the name; nothing if there is none
+# value PORT METRIC [NODE]: without a node the sum of all of that name; nothing if there is none
 value() {
     get "$1" | awk -v name="$2${3:+{node=\"$3\"\}}" '
         $1 == name || index($1, name "{") == 1 { sum += $2; any = 1 } END { if (any) print sum }'

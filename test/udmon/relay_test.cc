@@ -70,7 +70,7 @@ TEST(Relayed, StateComesAsItWas)
     }
 }
 
-// A relay's record is no agent's, nor the other way round: who said to be an agent speaks for one node.
+// A relay's record is no agent's, nor the other way round: who said to be an agent speaks for itself.
 TEST(Relayed, OtherRecordsAreRefused)
 {
     udmon_metric_t metric = {"a", 1, 2, 0, 0}, decoded;

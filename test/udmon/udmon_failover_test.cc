@@ -143,8 +143,8 @@ TEST_P(UdmonFailover, TheSecondDiesToo)
         << client.reason;
 }
 
-// A preferred server is back, but the present one, which has not said that it has all, does not answer
-// any more: it is left because of its silence, not before.
+// A preferred server is back, but the present one, which has not said that it has all, does not
+// answer any more: it is left because of its silence, not before.
 TEST_P(UdmonFailover, NobodyIsLeftWhoMayLackSomething)
 {
     options.keepalive_ms = 100; // silent means 500 ms, return_ms is less

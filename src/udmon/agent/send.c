@@ -26,7 +26,8 @@ typedef struct sender {
 static LIST_HEAD(, sender) senders = LIST_HEAD_INITIALIZER(senders);
 
 static const char *const send_options[] = {"server", "secret", "source", "datagram", "flush",
-                                           "queue",  "name",   "return", NULL};
+                                           "queue",  "name",   "return", "ca",       "cert",
+                                           "key",    NULL};
 
 /* Where samples go from now on. A change is worth a line that everybody sees. */
 static void send_connected(sender_t *sender, const char *transport)
@@ -66,6 +67,9 @@ static int send_read_options(udmon_node_t *node, udmon_options_t *options)
     udmon_options_init(options);
     options->name = udmon_node_option(node, "name");
     options->secret_file = udmon_node_option(node, "secret");
+    options->ca_file = udmon_node_option(node, "ca");
+    options->cert_file = udmon_node_option(node, "cert");
+    options->key_file = udmon_node_option(node, "key");
     options->source = udmon_node_option(node, "source");
     if ((udmon_node_number(node, "datagram", 0, 256, 65535, &datagram) < 0) ||
         (udmon_node_number(node, "flush", 0.1, 0.001, 3600, &flush) < 0) ||

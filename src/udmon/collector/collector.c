@@ -1,4 +1,4 @@
-/* Receiving from agents and relays, and where what came goes: store, history, remote write, relay. */
+/* Receives from agents and relays; passes on to store, history, remote write, upper collector. */
 #include "collector.h"
 #include "../lib/log.h"
 #include "../lib/metric.h"
@@ -335,6 +335,9 @@ static int collector_open_relay(collector_t *collector, const udmon_options_t *s
 
     udmon_options_init(&options);
     options.secret_file = server_options->secret_file;
+    options.ca_file = server_options->ca_file;
+    options.cert_file = server_options->cert_file;
+    options.key_file = server_options->key_file;
     options.queue_bytes = collector->upper_queue;
     gethostname(host, sizeof(host) - 1);
     /* Not the host's own name: an agent there has that. */
@@ -357,6 +360,9 @@ int collector_open(collector_t *collector)
 
     udmon_options_init(&options);
     options.secret_file = collector->secret;
+    options.ca_file = collector->ca;
+    options.cert_file = collector->cert;
+    options.key_file = collector->key;
     options.datagram_size = 65535;
     options.refuse_relays = (collector->upper != NULL);
     if ((udmon_loop_open(&collector->loop) < 0) || (collector_signals(collector) < 0)) {

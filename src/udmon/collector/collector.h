@@ -12,7 +12,8 @@
 
 typedef struct collector {
     /* Set by the caller: */
-    const char *listen, *http_address, *database, *secret, *remote_url, *upper, *name;
+    const char *listen, *http_address, *database, *secret, *ca, *cert, *key;
+    const char *remote_url, *upper, *name; /* or NULL */
     int64_t upper_queue; /* bytes */
     uint64_t keep_seconds;
     int64_t max_rows;

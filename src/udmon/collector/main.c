@@ -16,7 +16,11 @@ static int usage(FILE *out, int status)
             "  -w, --http HOST:PORT   for browsers and Prometheus [127.0.0.1:9499]\n"
             "  -d, --database FILE    history [/var/lib/udmon/history.db]\n"
             "  -s, --secret FILE      only agents that know this secret are let in;\n"
-            "                         needed for other addresses than loopback\n"
+            "                         it or certificates are needed for other addresses than\n"
+            "                         loopback\n"
+            "      --ca FILE          TLS by certificates instead of the secret: agents are let\n"
+            "      --cert FILE        in that have one of this CA; our own, and its key; all in\n"
+            "      --key FILE         PEM\n"
             "  -k, --keep SECONDS     keep history for so long [86400]; refused if --rows\n"
             "                         cannot last for it\n"
             "  -n, --rows NUMBER      keep so many rows at most [10000000]\n"
@@ -46,6 +50,7 @@ static int number(const char *text, int64_t *value_p)
 /* Returns an exit status, or -1 to go on. */
 static int arguments(int argc, char **argv, collector_t *collector)
 {
+    enum { OPTION_CA = 256, OPTION_CERT, OPTION_KEY };
     static const struct option options[] = {
         {"listen", required_argument, NULL, 'l'},   {"http", required_argument, NULL, 'w'},
         {"database", required_argument, NULL, 'd'}, {"secret", required_argument, NULL, 's'},
@@ -53,6 +58,8 @@ static int arguments(int argc, char **argv, collector_t *collector)
         {"remote-write", required_argument, NULL, 'r'},
         {"upper", required_argument, NULL, 'u'},    {"name", required_argument, NULL, 'N'},
         {"queue", required_argument, NULL, 'q'},
+        {"ca", required_argument, NULL, OPTION_CA}, {"cert", required_argument, NULL, OPTION_CERT},
+        {"key", required_argument, NULL, OPTION_KEY},
         {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
     };
@@ -93,6 +100,15 @@ static int arguments(int argc, char **argv, collector_t *collector)
         case 'q':
             bad = number(optarg, &collector->upper_queue);
             break;
+        case OPTION_CA:
+            collector->ca = optarg;
+            break;
+        case OPTION_CERT:
+            collector->cert = optarg;
+            break;
+        case OPTION_KEY:
+            collector->key = optarg;
+            break;
         case 'h':
             return usage(stdout, 0);
         case 'V':
@@ -108,7 +124,8 @@ static int arguments(int argc, char **argv, collector_t *collector)
     }
     if (collector->listen == NULL) {
         /* For others only if they can prove who they are. */
-        collector->listen = (collector->secret != NULL) ? "*:4999" : "localhost:4999";
+        collector->listen = ((collector->secret != NULL) || (collector->ca != NULL)) ?
+                                "*:4999" : "localhost:4999";
     }
     return (optind < argc) ? usage(stderr, 2) : -1;
 }
@@ -133,7 +150,8 @@ int main(int argc, char **argv)
     }
     fprintf(stderr, "udmon-collector: listening on %s (port %d%s), page at http://%s/\n",
             collector.listen, udmon_server_port(collector.server),
-            (collector.secret != NULL) ? "" : ", this host only: no secret was given",
+            ((collector.secret != NULL) || (collector.ca != NULL)) ?
+                "" : ", this host only: no secret was given",
             collector.http_address);
     collector_run(&collector);
     collector_close(&collector);

@@ -42,6 +42,11 @@ enum {
 typedef struct udmon_options {
     const char *secret_file;  /**< shared secret, or NULL for none; the file must be private (0600)
                                *   */
+    const char *ca_file;      /**< PEM, as the next two; NULL: TLS goes by the secret. Else by
+                               *   certificates: the peer's has to be of this CA, and a server's
+                               *   also for the host of its address */
+    const char *cert_file;    /**< our own certificate, with its chain, */
+    const char *key_file;     /**< and its key; the file must be private (0600) */
     const char *name;         /**< of a client, told to the server; default: the host's name */
     const char *source;       /**< of a client: IP address to connect from; default: by routing */
     uint64_t client_id;       /**< identity across connections; 0: random */
@@ -148,8 +153,9 @@ typedef struct udmon_server_callbacks {
  * @param options NULL for the defaults.
  * @param callbacks copied.
  * @return -EINVAL: bad address or option; -ENOENT: the host is unknown; -EADDRINUSE;
- *         -EACCES: the secret file is missing, empty, or readable by others, or there is none and
- *         the address is not of loopback; -ENODEV: this host lacks the scheme's network.
+ *         -EACCES: the secret file is missing, empty, or readable by others, or a file of the
+ *         certificates cannot be used, or there are neither and the address is not of loopback, or
+ *         there are only certificates for ud; -ENODEV: this host lacks the scheme's network.
  */
 int udmon_server_open(const char *address, const udmon_options_t *options,
                       const udmon_server_callbacks_t *callbacks, void *arg,

@@ -15,27 +15,50 @@
 
 #define NONCE_LIFE_NS UINT64_C(10000000000)
 
-static int secret_check(const char *path, int fd)
+static int file_check(const char *what, const char *path, int fd)
 {
     struct stat st;
 
     if (fstat(fd, &st) < 0) {
-        udmon_error("secret file %s: %s", path, strerror(errno));
+        udmon_error("%s %s: %s", what, path, strerror(errno));
         return -EACCES;
     }
     if (!S_ISREG(st.st_mode)) {
-        udmon_error("secret file %s is not a regular file", path);
+        udmon_error("%s %s is not a regular file", what, path);
         return -EACCES;
     }
     if (st.st_mode & (S_IRWXG | S_IRWXO)) {
-        udmon_error("secret file %s may be read by others: chmod 600 it", path);
+        udmon_error("%s %s may be read by others: chmod 600 it", what, path);
         return -EACCES;
     }
     if ((st.st_uid != geteuid()) && (st.st_uid != 0)) {
-        udmon_error("secret file %s belongs to another user", path);
+        udmon_error("%s %s belongs to another user", what, path);
         return -EACCES;
     }
     return 0;
+}
+
+static int file_open(const char *what, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) {
+        udmon_error("cannot open %s %s: %s", what, path, strerror(errno));
+        return -EACCES;
+    }
+    return fd;
+}
+
+int udmon_private_file(const char *what, const char *path)
+{
+    int ret, fd = file_open(what, path);
+
+    if (fd < 0) {
+        return fd;
+    }
+    ret = file_check(what, path, fd);
+    close(fd);
+    return ret;
 }
 
 int udmon_secret_load(const char *path, udmon_secret_t *secret)
@@ -47,12 +70,11 @@ int udmon_secret_load(const char *path, udmon_secret_t *secret)
     if (path == NULL) {
         return 0;
     }
-    fd = open(path, O_RDONLY | O_CLOEXEC);
+    fd = file_open("secret file", path);
     if (fd < 0) {
-        udmon_error("cannot open secret file %s: %s", path, strerror(errno));
-        return -EACCES;
+        return fd;
     }
-    ret = secret_check(path, fd);
+    ret = file_check("secret file", path, fd);
     if (ret < 0) {
         goto out;
     }

@@ -30,6 +30,9 @@ typedef struct udmon_gate {
 /* `path` NULL: no secret. -EACCES: missing, empty, too long, not a file, or others may read it. */
 int udmon_secret_load(const char *path, udmon_secret_t *secret);
 
+/* -EACCES, with a line in the log: `path`, called `what`, is missing, or others may read it. */
+int udmon_private_file(const char *what, const char *path);
+
 /* Random bytes good for keys. */
 int udmon_random(void *bytes, size_t length);
 

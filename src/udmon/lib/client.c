@@ -188,7 +188,7 @@ int udmon_client_open(const char *address, const udmon_options_t *options,
     if (ret < 0) {
         goto err_servers;
     }
-    ret = udmon_tls_open(&client->tls, &client->secret, 0);
+    ret = udmon_tls_open(&client->tls, &client->secret, &client->settings.values, 0);
     if (ret < 0) {
         goto err_loop;
     }

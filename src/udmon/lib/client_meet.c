@@ -221,8 +221,12 @@ static void client_link_received(void *arg, const void *data, size_t length)
 
 static void client_link_failed(void *arg, int error)
 {
-    client_way_failed(arg, (error == -EACCES) ?
-                               "refused: the secret of the server is another" : strerror(-error));
+    udmon_client_t *client = arg;
+    char problem[sizeof(client->link->problem)];
+
+    /* The link, which has the text, is closed before it is used. */
+    snprintf(problem, sizeof(problem), "%s", client->link->problem);
+    client_way_failed(client, (error == -EACCES) ? problem : strerror(-error));
 }
 
 void udmon_client_unanswered(udmon_timer_t *timer)
@@ -247,7 +251,7 @@ static int client_call_link(udmon_client_t *client, const struct sockaddr *sourc
     memcpy(client->request, request, length);
     client->request_length = length;
     return udmon_link_connect(&client->tls, &client->loop, source, client->way.host->ai_addr,
-                              &client_link_ops, client, &client->link);
+                              client_endpoint_of(client)->host, &client_link_ops, client, &client->link);
 }
 
 static int client_call(udmon_client_t *client, const void *request, size_t length,
@@ -423,8 +427,15 @@ static void client_try(udmon_client_t *client)
     if (!client->probing) {
         udmon_client_set_state(client, UDMON_CONNECTING, client_endpoint_of(client)->text);
     }
-    if ((client->secret.length == 0) && !udmon_sockaddr_is_loopback(client->way.host->ai_addr)) {
-        client_way_failed(client, "a server on another host needs a shared secret");
+    if ((client->secret.length == 0) && client->tls.certificates &&
+        (client->way.scheme == UDMON_SCHEME_UD)) {
+        client_way_failed(client, "this network needs a shared secret: certificates are for TLS");
+        return;
+    }
+    if ((client->secret.length == 0) && !client->tls.certificates &&
+        !udmon_sockaddr_is_loopback(client->way.host->ai_addr)) {
+        client_way_failed(client,
+                          "a server on another host needs a shared secret or certificates");
         return;
     }
     ret = udmon_random(client->nonce, sizeof(client->nonce));

@@ -1,6 +1,7 @@
 /*
- * What agents send to collectors, and collectors to an upper one: a libudmon record for each sample. Name and labels are written
- * as Prometheus does, without the suffix "_total" of counters: cpu_seconds{cpu="0",mode="user"}.
+ * What agents send to collectors, and collectors to an upper one: a libudmon record for each sample.
+ * Name and labels are written as Prometheus does, without the suffix "_total" of counters:
+ * cpu_seconds{cpu="0",mode="user"}.
  */
 #ifndef UDMON_METRIC_H
 #define UDMON_METRIC_H
@@ -15,8 +16,8 @@ enum {
     UDMON_METRIC_COUNTER = 1 << 0,
     /* Of relays: */
     UDMON_METRIC_LATE = 1 << 1,  /* a newer sample of the series may have been sent before */
-    UDMON_METRIC_STATE = 1 << 2, /* no sample but the state of a node: there is no name of a series,
-                                  * `value` is an integer, the samples lost on the way to the relay */
+    UDMON_METRIC_STATE = 1 << 2, /* no sample but the state of a node: the name of the series is
+                                  * empty, `value` an integer: samples lost before the relay */
     UDMON_METRIC_UP = 1 << 3     /* with STATE: an agent of the node is connected */
 };
 

@@ -29,8 +29,13 @@ static int options_check(const udmon_options_t *v)
         {"return_ms", v->return_ms, 10, 24 * 3600 * 1000},
         {"max_clients", v->max_clients, 1, 1000000},
     };
+    int certificates = (v->ca_file != NULL) + (v->cert_file != NULL) + (v->key_file != NULL);
     size_t i;
 
+    if ((certificates != 0) && (certificates != 3)) {
+        udmon_error("options ca, cert and key are needed together");
+        return -EINVAL;
+    }
     for (i = 0; i < (sizeof(limits) / sizeof(limits[0])); ++i) {
         if ((limits[i].value < limits[i].min) || (limits[i].value > limits[i].max)) {
             udmon_error("option %s: %zu is not in %zu..%zu", limits[i].name, limits[i].value,

@@ -8,8 +8,8 @@
  * Then datagrams, each beginning with struct udmon_dgram: UCT active messages UDMON_AM_ID, or (tcp)
  * messages of the same TLS connection. With tcp both interface addresses are empty.
  *
- * TLS: external pre-shared key of identity "udmon", HMAC-SHA256(secret, "TLS key"), with
- * ephemeral Diffie-Hellman and TLS_AES_128_GCM_SHA256.
+ * TLS: external pre-shared key of identity "udmon", HMAC-SHA256(secret, "TLS key"), or certificates
+ * of both sides; with ephemeral Diffie-Hellman and TLS_AES_128_GCM_SHA256.
  */
 #ifndef UDMON_WIRE_H
 #define UDMON_WIRE_H

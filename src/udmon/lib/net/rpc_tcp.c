@@ -60,9 +60,9 @@ static void served_failed(void *arg, int error)
     char text[80];
 
     if (error == -EACCES) {
-        udmon_warn_limited(&limit, "a client at %s refused: it does not know the secret",
+        udmon_warn_limited(&limit, "a client at %s refused: %s",
                            udmon_sockaddr_text((struct sockaddr *)&served->link->remote, text,
-                                               sizeof(text)));
+                                               sizeof(text)), served->link->problem);
     }
     served_close(served);
 }
