@@ -102,6 +102,34 @@ TEST_F(FuzzTest, RequestsOfStrangersOverRdmaCm)
     EXPECT_EQ(1u, server.joined.size());
 }
 
+// Who comes too late, or with a nonce that was used before, knows the secret all the same, and is told
+// what was wrong.
+TEST_F(FuzzTest, AnExpiredNonceIsNotCalledAWrongSecret)
+{
+    uint8_t message[UDMON_RPC_MAX], response[UDMON_CM_RESPONSE_MAX];
+    udmon_secret_t *secret = &server.server->secret;
+    udmon_auth_t fields = {};
+    udmon_rpc_place_t place = {};
+
+    place.remote.ss_family = AF_INET;
+    memcpy(fields.transport, "ud", 2);
+    for (uint8_t status : {UDMON_NO_TRANSPORT, UDMON_EXPIRED}) {
+        if (status == UDMON_NO_TRANSPORT) { // the first time: good, but there is no RDMA
+            ASSERT_EQ(0, udmon_gate_nonce(&server.server->gate, fields.client_nonce,
+                                          fields.server_nonce));
+        }
+        long length = udmon_meet_auth(secret, &fields, "ADDRESS", 7, "node", message,
+                                      sizeof(message));
+        ASSERT_GT(udmon_server_serve(server.server, &place, message, length, response,
+                                     sizeof(response)), 0u);
+        EXPECT_EQ(status, reinterpret_cast<udmon_rpc_header_t *>(response)->status);
+    }
+    EXPECT_EQ(std::string::npos,
+              std::string(udmon_meet_status_text(UDMON_EXPIRED)).find("secret"));
+    EXPECT_NE(std::string::npos,
+              std::string(udmon_meet_status_text(UDMON_REFUSED)).find("secret"));
+}
+
 // Of somebody who knows the token: he can send what he likes, and harms himself alone.
 TEST_F(FuzzTest, DatagramsOfAConnection)
 {

@@ -313,6 +313,28 @@ TEST(UdmonErrors, AServerThatDoesNotAnswerIsGivenUp)
     close(fd);
 }
 
+// Who is not answered is more patient the next time; who was connected begins anew.
+TEST(UdmonErrors, PatienceGrowsWithEachRoundWithoutAnAnswer)
+{
+    udmon_options_t options = quick_options();
+    options.connect_ms = 100;
+    struct sockaddr_in addr = {};
+    socklen_t length = sizeof(addr);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    addr.sin_family = AF_INET;
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(0, bind(fd, reinterpret_cast<struct sockaddr *>(&addr), sizeof(addr)));
+    ASSERT_EQ(0, listen(fd, 5));
+    ASSERT_EQ(0, getsockname(fd, reinterpret_cast<struct sockaddr *>(&addr), &length));
+    Client client("tcp://127.0.0.1:" + std::to_string(ntohs(addr.sin_port)), &options);
+    auto start = std::chrono::steady_clock::now();
+    ASSERT_TRUE(run({}, {&client}, [&] {
+        return std::count(client.states.begin(), client.states.end(), UDMON_DISCONNECTED) >= 3;
+    }));
+    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(100 + 200 + 400));
+    close(fd);
+}
+
 // UDMON_TEST_ABSENT: an address of the network that nobody has. 192.0.2.1 is for documentation.
 TEST(UdmonErrors, AHostThatIsNotThereIsSaidAndRecordsWait)
 {

@@ -364,6 +364,7 @@ int collector_open(collector_t *collector)
     options.cert_file = collector->cert;
     options.key_file = collector->key;
     options.datagram_size = 65535;
+    options.max_clients = STORE_HOSTS_MAX;
     options.refuse_relays = (collector->upper != NULL);
     if ((udmon_loop_open(&collector->loop) < 0) || (collector_signals(collector) < 0)) {
         return -EIO;

@@ -168,6 +168,7 @@ int udmon_gate_nonce(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_
 int udmon_gate_check(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
                      const uint8_t nonce[UDMON_NONCE_SIZE])
 {
+    static udmon_log_limit_t full;
     uint64_t made, now = udmon_now_ns();
     uint8_t expected[UDMON_NONCE_SIZE];
     unsigned i;
@@ -187,7 +188,8 @@ int udmon_gate_check(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_
     }
     /* Full of unexpired ones: refusing is safer than forgetting one that could be replayed. */
     if (gate->used[gate->next_used].until_ns > now) {
-        udmon_warn("more than %d connections in 10 s: refusing one", UDMON_USED_NONCES);
+        udmon_warn_limited(&full, "more than %d connections in 10 s: refusing one",
+                           UDMON_USED_NONCES);
         return 0;
     }
     memcpy(gate->used[gate->next_used].nonce, nonce, UDMON_NONCE_SIZE);

@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-enum { UDMON_SECRET_MAX = 1024, UDMON_USED_NONCES = 4096 };
+enum { UDMON_SECRET_MAX = 1024, UDMON_USED_NONCES = 16384 /* in 10 s */ };
 
 typedef struct udmon_secret {
     uint8_t bytes[UDMON_SECRET_MAX];

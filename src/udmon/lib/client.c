@@ -8,9 +8,16 @@
 
 enum {
     CLIENT_PROBE_MS = 100,
-    CLIENT_AGAIN_MS = 5,
     CLIENT_BURST = 32 /* datagrams of a backlog that are sent before the server has answered */
 };
+
+static int client_ping(udmon_client_t *client)
+{
+    int ret = udmon_chan_ping(&client->chan, UDMON_PING, udmon_now_ns());
+
+    client->ping_due = (ret == -EAGAIN);
+    return ret;
+}
 
 static void client_keepalive(udmon_timer_t *timer)
 {
@@ -21,7 +28,7 @@ static void client_keepalive(udmon_timer_t *timer)
     int overslept = ((now - client->asked_ns) / 1000000) > (2u * options->keepalive_ms);
     int connected = (client->state == UDMON_CONNECTED);
     unsigned limit = connected ? (UDMON_DEAD_KEEPALIVES * options->keepalive_ms) :
-                                 options->connect_ms;
+                                 udmon_client_patience_ms(client);
     int ret;
 
     client->asked_ns = now;
@@ -30,13 +37,9 @@ static void client_keepalive(udmon_timer_t *timer)
                                         "the server's datagrams do not arrive");
         return;
     }
-    ret = udmon_chan_ping(&client->chan, UDMON_PING, udmon_now_ns());
+    ret = client_ping(client);
     if ((ret < 0) && (ret != -EAGAIN)) {
         udmon_client_lost(client, "the network reports that the server is gone");
-        return;
-    }
-    if (ret == -EAGAIN) { /* no room for the ping: a busy network is no dead server */
-        udmon_timer_set(&client->loop, timer, CLIENT_AGAIN_MS);
         return;
     }
     udmon_timer_set(&client->loop, timer,
@@ -255,6 +258,11 @@ static void client_pump(udmon_client_t *client)
     int ret;
 
     client->stuck = 0;
+    /* A busy network is no dead server: the ping goes before the records that keep it busy. */
+    if (client->ping_due && (client_ping(client) < 0)) {
+        client->stuck = 1;
+        return;
+    }
     if ((client->state != UDMON_CONNECTED) || (client->leaving_ns > 0)) {
         return;
     }

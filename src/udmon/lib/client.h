@@ -13,7 +13,7 @@
 #include "options.h"
 #include "net/rpc.h"
 
-enum { CLIENT_SERVERS_MAX = 8 };
+enum { CLIENT_SERVERS_MAX = 8, CLIENT_SLOW_MAX = 3 };
 
 /* One of those that the program named, the preferred first. */
 typedef struct udmon_client_server {
@@ -60,6 +60,8 @@ struct udmon_client {
     uint8_t request[UDMON_RPC_MAX]; /* to be sent when the link is open */
     size_t request_length;
     udmon_timer_t patience;     /* for the answer */
+    int unanswered_calls;       /* in this round of attempts */
+    unsigned slow;              /* rounds in a row that had some, at most CLIENT_SLOW_MAX */
     uint8_t nonce[UDMON_NONCE_SIZE];
     udmon_auth_t auth;          /* as sent, to check the answer with */
     udmon_path_t *path;
@@ -68,6 +70,7 @@ struct udmon_client {
     uint64_t asked_ns; /* when `keepalive` was fired last */
     uint64_t backlog_end; /* records before it have waited for this connection */
     unsigned unanswered;  /* datagrams of theirs since the server's last answer */
+    int ping_due;         /* there was no room for one */
     int flush_now;
     int stuck;                  /* sending is process's, which knows when there is room again */
     int bye;
@@ -91,6 +94,11 @@ void udmon_client_connected(udmon_client_t *client);
 void udmon_client_return(udmon_client_t *client);
 /* Gives up what is under way. */
 void udmon_client_stop_meeting(udmon_client_t *client);
+/*
+ * How long an attempt may take: connect_ms, doubled after each round without an answer. A server to
+ * which thousands come back at once would else spend its time on those who have just given up.
+ */
+unsigned udmon_client_patience_ms(const udmon_client_t *client);
 /* Timer: no answer. */
 void udmon_client_unanswered(udmon_timer_t *timer);
 

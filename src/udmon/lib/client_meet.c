@@ -30,6 +30,7 @@ void udmon_client_drop_path(udmon_client_t *client)
 {
     udmon_chan_disconnect(&client->chan);
     udmon_timer_cancel(&client->keepalive);
+    client->ping_due = 0;
     if (client->path != NULL) {
         udmon_path_close(client->path);
         client->path = NULL;
@@ -105,9 +106,15 @@ static void client_next_server(udmon_client_t *client)
         client->back_since_ns = 0;
         client_probe_later(client);
     } else {
+        client->slow += (client->unanswered_calls > 0) && (client->slow < CLIENT_SLOW_MAX);
         udmon_client_set_state(client, UDMON_DISCONNECTED, client->reason);
         udmon_timer_set(&client->loop, &client->retry, client->settings.values.retry_ms);
     }
+}
+
+unsigned udmon_client_patience_ms(const udmon_client_t *client)
+{
+    return client->settings.values.connect_ms << client->slow;
 }
 
 /* This way does not work: `what` says why. */
@@ -153,6 +160,7 @@ void udmon_client_connected(udmon_client_t *client)
 {
     client->used = client->way;
     client->back_since_ns = client->leaving_ns = 0;
+    client->slow = 0;
     if (client->used.server > 0) {
         client_probe_later(client);
     }
@@ -231,7 +239,10 @@ static void client_link_failed(void *arg, int error)
 
 void udmon_client_unanswered(udmon_timer_t *timer)
 {
-    client_way_failed(timer->arg, strerror(ETIMEDOUT));
+    udmon_client_t *client = timer->arg;
+
+    ++client->unanswered_calls;
+    client_way_failed(client, strerror(ETIMEDOUT));
 }
 
 static const udmon_link_ops_t client_link_ops = {
@@ -244,7 +255,7 @@ static int client_call_link(udmon_client_t *client, const struct sockaddr *sourc
                             const void *request, size_t length, udmon_rpc_done_t done)
 {
     client->answered = done;
-    udmon_timer_set(&client->loop, &client->patience, client->settings.values.connect_ms);
+    udmon_timer_set(&client->loop, &client->patience, udmon_client_patience_ms(client));
     if (client->link != NULL) {
         return udmon_link_send_bytes(client->link, request, length);
     }
@@ -493,5 +504,6 @@ void udmon_client_retry(udmon_timer_t *timer)
 
     client->probing = (client->state == UDMON_CONNECTED);
     client->way.server = 0;
+    client->unanswered_calls = 0;
     client_meet_server(client);
 }
