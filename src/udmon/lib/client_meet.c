@@ -262,7 +262,8 @@ static int client_call_link(udmon_client_t *client, const struct sockaddr *sourc
     memcpy(client->request, request, length);
     client->request_length = length;
     return udmon_link_connect(&client->tls, &client->loop, source, client->way.host->ai_addr,
-                              client_endpoint_of(client)->host, &client_link_ops, client, &client->link);
+                              client_endpoint_of(client)->host, &client_link_ops, client,
+                              &client->link);
 }
 
 static int client_call(udmon_client_t *client, const void *request, size_t length,
