@@ -174,7 +174,7 @@ struct StoreTest : testing::Test {
     {
         text_t text = {};
 
-        metrics_write(&store, nullptr, nullptr, format, &text);
+        metrics_write(&store, nullptr, nullptr, nullptr, format, &text);
         std::string page(text.bytes, text.length);
         free(text.bytes);
         return page;
@@ -458,6 +458,11 @@ TEST_F(HistoryTest, RowsAndAgeAreBoundedInPieces)
     history_commit(&history);
     EXPECT_EQ(100, ask("SELECT count(*) FROM sample"));
     EXPECT_EQ(900, ask("SELECT min(value) FROM sample"));
+    history_agent(&history, 7, 1000);
+    history_agent(&history, 8, 1000);
+    history_commit(&history);
+    ASSERT_EQ(SQLITE_OK, sqlite3_exec(history.db, "UPDATE agents SET seen_ms = 1 WHERE id = 7",
+                                      nullptr, nullptr, nullptr));
     history_finish(&history, store_series(store_host(&store, "n"), "load1"));
     history_commit(&history);
     EXPECT_EQ(1, ask("SELECT count(*) FROM sample_10min"));
@@ -470,6 +475,7 @@ TEST_F(HistoryTest, RowsAndAgeAreBoundedInPieces)
     history_commit(&history);
     EXPECT_EQ(0, ask("SELECT count(*) FROM series"));
     EXPECT_EQ(0, ask("SELECT count(*) FROM host"));
+    EXPECT_EQ(8, ask("SELECT sum(id) FROM agents"));
     add("n", "load1", 5); // its rows are made anew
     history_commit(&history);
     EXPECT_EQ(1, ask("SELECT count(*) FROM host"));

@@ -138,7 +138,7 @@ TEST_F(ChanTest, DamagedDatagramsAreRefused)
     udmon_chan_push(&a.chan, big.data(), big.size());
     udmon_chan_pump(&a.chan, 1);
     udmon_chan_ping(&a.chan, UDMON_PING, 1);
-    udmon_chan_signal(&a.chan, UDMON_BYE);
+    udmon_chan_signal(&a.chan, UDMON_BYE, a.chan.next_seq);
     good.assign(a.wire.begin(), a.wire.end());
     for (int i = 0; i < 200000; ++i) {
         std::string bad = good[random() % good.size()];

@@ -102,6 +102,34 @@ TEST_F(FuzzTest, RequestsOfStrangersOverRdmaCm)
     EXPECT_EQ(1u, server.joined.size());
 }
 
+// Who comes too late, or with a nonce that was used before, knows the secret all the same, and is told
+// what was wrong.
+TEST_F(FuzzTest, AnExpiredNonceIsNotCalledAWrongSecret)
+{
+    uint8_t message[UDMON_RPC_MAX], response[UDMON_CM_RESPONSE_MAX];
+    udmon_secret_t *secret = &server.server->secret;
+    udmon_auth_t fields = {};
+    udmon_rpc_place_t place = {};
+
+    place.remote.ss_family = AF_INET;
+    memcpy(fields.transport, "ud", 2);
+    for (uint8_t status : {UDMON_NO_TRANSPORT, UDMON_EXPIRED}) {
+        if (status == UDMON_NO_TRANSPORT) { // the first time: good, but there is no RDMA
+            ASSERT_EQ(0, udmon_gate_nonce(&server.server->gate, fields.client_nonce,
+                                          fields.server_nonce));
+        }
+        long length = udmon_meet_auth(secret, &fields, "ADDRESS", 7, "node", message,
+                                      sizeof(message));
+        ASSERT_GT(udmon_server_serve(server.server, &place, message, length, response,
+                                     sizeof(response)), 0u);
+        EXPECT_EQ(status, reinterpret_cast<udmon_rpc_header_t *>(response)->status);
+    }
+    EXPECT_EQ(std::string::npos,
+              std::string(udmon_meet_status_text(UDMON_EXPIRED)).find("secret"));
+    EXPECT_NE(std::string::npos,
+              std::string(udmon_meet_status_text(UDMON_REFUSED)).find("secret"));
+}
+
 // Of somebody who knows the token: he can send what he likes, and harms himself alone.
 TEST_F(FuzzTest, DatagramsOfAConnection)
 {
@@ -147,6 +175,26 @@ TEST_F(FuzzTest, Samples)
         if (udmon_metric_decode(bytes.data(), bytes.size(), &decoded, name) == 0) {
             ASSERT_TRUE(udmon_metric_name_valid(name));
             ASSERT_LE(strlen(name), size_t(UDMON_METRIC_NAME_MAX));
+        }
+    }
+}
+
+TEST_F(FuzzTest, RelayedSamples)
+{
+    uint8_t record[UDMON_RELAYED_RECORD_MAX];
+    char name[UDMON_METRIC_NAME_MAX + 1];
+    udmon_relayed_t relayed = {}, decoded;
+
+    strcpy(relayed.node, "node1");
+    relayed.metric = {"name{a=\"b\",c=\"d\"}", 1, 2, 1, 0};
+    int length = udmon_relayed_encode(&relayed, record);
+    ASSERT_GT(length, 0);
+    for (int i = 0; i < 20 * inputs(); ++i) {
+        Bytes bytes = mutate(Bytes(record, record + length));
+        if (udmon_relayed_decode(bytes.data(), bytes.size(), &decoded, name) == 0) {
+            ASSERT_TRUE(decoded.is_state || udmon_metric_name_valid(name));
+            ASSERT_LE(strlen(name), size_t(UDMON_METRIC_NAME_MAX));
+            ASSERT_LE(strlen(decoded.node), size_t(UDMON_NAME_MAX));
         }
     }
 }
@@ -243,7 +291,7 @@ TEST(HttpFuzz, Requests)
     ASSERT_EQ(0, history_open(&writer.history, file, 3600, 1000, 0));
     int port = std::make_unique<Socket>(0)->port();
     ASSERT_EQ(0, http_open(&http, ("127.0.0.1:" + std::to_string(port)).c_str(), file, &store,
-                           &writer, nullptr));
+                           &writer, nullptr, nullptr));
     // Half a request is waited for by the server; so its answer is only looked at if it is there.
     auto ask = [&](const void *bytes, size_t length, int wait_ms) {
         Socket reader(port);

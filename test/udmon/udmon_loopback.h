@@ -31,6 +31,7 @@ public:
     bool echo = false;
     std::vector<Received> received;
     std::vector<std::string> joined;
+    int relays = 0; // of those who joined
     std::vector<std::pair<std::string, udmon_left_t>> left;
     std::map<uint64_t, uint64_t> lost; // by client
     std::map<uint64_t, uint64_t> resume;
@@ -50,6 +51,7 @@ public:
         };
         callbacks.joined = [](void *arg, const udmon_peer_t *peer) {
             static_cast<Server *>(arg)->joined.push_back(peer->name);
+            static_cast<Server *>(arg)->relays += peer->relay;
         };
         callbacks.left = [](void *arg, const udmon_peer_t *peer, udmon_left_t reason,
                             const udmon_stats_t *) {

@@ -197,6 +197,40 @@ TEST(Strangers, NoiseDoesNoHarm)
     EXPECT_EQ(0u, server.lost.size());
 }
 
+// Of many who come at once, as agents do when their collector is back, nobody is closed to make room
+// before he has had a second; those for whom there is no room wait.
+TEST(Strangers, NobodyIsPushedOutAtOnce)
+{
+    udmon_options_t options = quick_options();
+    size_t closed = 0;
+    char byte;
+
+    for (int attempt = 0; attempt < 5; ++attempt) {
+        Server server("127.0.0.1:0", &options);
+        std::vector<int> fds;
+        auto start = std::chrono::steady_clock::now();
+        for (int i = 0; i < 700; ++i) {
+            fds.push_back(dial(server.port()));
+        }
+        run({&server}, {}, [] { return false; }, 300);
+        closed = 0;
+        for (int fd : fds) {
+            closed += (recv(fd, &byte, 1, MSG_DONTWAIT) == 0);
+        }
+        bool soon = (std::chrono::steady_clock::now() - start) < std::chrono::milliseconds(900);
+        // Afterwards there is room, for those who waited and for others.
+        Client client("tcp://127.0.0.1:" + std::to_string(server.port()), &options);
+        EXPECT_TRUE(run({&server}, {&client}, [&] { return client.connected(); }));
+        for (int fd : fds) {
+            close(fd);
+        }
+        if (soon) {
+            break; // else this machine was too slow to tell
+        }
+    }
+    EXPECT_EQ(0u, closed);
+}
+
 struct RelayTest : testing::Test {
     udmon_options_t options = quick_options();
     std::atomic<int> changed{0};

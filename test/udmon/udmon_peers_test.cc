@@ -143,6 +143,25 @@ TEST_P(UdmonPeers, FullServerRefuses)
     EXPECT_TRUE(one.connected());
 }
 
+// Relays behind relays could be joined in a circle.
+TEST_P(UdmonPeers, RelaysAreKnownAndMayBeRefused)
+{
+    udmon_options_t refusing = options;
+    refusing.refuse_relays = 1;
+    Server upper(url(free_port()), &options), relay(url(free_port() + 1), &refusing);
+    Client agent(url(free_port() + 1), &options);
+    options.relay = 1;
+    Client good(url(free_port()), &options), bad(url(free_port() + 1), &options);
+
+    ASSERT_TRUE(run({&upper, &relay}, {&agent, &good, &bad}, [&] {
+        return agent.connected() && good.connected() &&
+               (bad.reason.find("is a relay itself") != std::string::npos);
+    })) << bad.reason;
+    EXPECT_EQ(1u, relay.joined.size());
+    EXPECT_EQ(0, relay.relays);
+    EXPECT_EQ(1, upper.relays);
+}
+
 // Nothing spins: connected, and with nothing to say, nobody is woken. An endpoint of glex that sleeps
 // looks by itself five times a second, since its peer may be killed before it wakes it.
 TEST_P(UdmonPeers, Sleep)
@@ -291,6 +310,28 @@ TEST(UdmonErrors, AServerThatDoesNotAnswerIsGivenUp)
     EXPECT_TRUE(run({}, {&client}, [&] {
         return client.reason.find("timed out") != std::string::npos;
     })) << client.reason;
+    close(fd);
+}
+
+// Who is not answered is more patient the next time; who was connected begins anew.
+TEST(UdmonErrors, PatienceGrowsWithEachRoundWithoutAnAnswer)
+{
+    udmon_options_t options = quick_options();
+    options.connect_ms = 100;
+    struct sockaddr_in addr = {};
+    socklen_t length = sizeof(addr);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    addr.sin_family = AF_INET;
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(0, bind(fd, reinterpret_cast<struct sockaddr *>(&addr), sizeof(addr)));
+    ASSERT_EQ(0, listen(fd, 5));
+    ASSERT_EQ(0, getsockname(fd, reinterpret_cast<struct sockaddr *>(&addr), &length));
+    Client client("tcp://127.0.0.1:" + std::to_string(ntohs(addr.sin_port)), &options);
+    auto start = std::chrono::steady_clock::now();
+    ASSERT_TRUE(run({}, {&client}, [&] {
+        return std::count(client.states.begin(), client.states.end(), UDMON_DISCONNECTED) >= 3;
+    }));
+    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(100 + 200 + 400));
     close(fd);
 }
 

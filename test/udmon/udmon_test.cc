@@ -213,6 +213,27 @@ TEST_P(UdmonRecords, WhatWaitedIsSentAsTheServerAnswers)
 }
 
 // The server knows what it has of a client, so what came to nothing between is known too.
+// The network is full all the time, so that a ping often finds no room: no reason to give a server up
+// that takes what it is sent.
+TEST_P(UdmonRecords, ABusyNetworkIsNoDeadServer)
+{
+    const std::string record(1000, 'x');
+    options.keepalive_ms = 200;
+    Server server(url(free_port()), &options);
+    Client client(url(server.port()), &options);
+
+    ASSERT_TRUE(run({&server}, {&client}, [&] { return client.connected(); })) << client.reason;
+    ASSERT_FALSE(run({&server}, {&client}, [&] {
+        for (int i = 0; i < 2000; ++i) {
+            client.send(record);
+        }
+        server.received.clear();
+        return !client.connected();
+    }, 15 * options.keepalive_ms));
+    EXPECT_EQ(1u, client.stats().connections);
+    EXPECT_TRUE(server.left.empty());
+}
+
 TEST_P(UdmonRecords, LossBetweenTwoConnectionsIsKnown)
 {
     options.client_id = 6;

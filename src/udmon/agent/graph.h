@@ -64,7 +64,7 @@ extern const udmon_node_type_t sensor_cpu, sensor_memory, sensor_load, sensor_ne
     sensor_prometheus, sensor_numa, sensor_collectd;
 extern const udmon_node_type_t process_rate, process_window, process_threshold, process_filter,
     process_aggregate;
-extern const udmon_node_type_t node_send, node_print;
+extern const udmon_node_type_t node_send, node_print, sensor_agent;
 
 /* Option "names" of sensors whose names the kernel gives: whether they are to be kept. -EINVAL. */
 int sensor_names(const udmon_node_t *node, int *kernel_names_p);

@@ -26,6 +26,7 @@ static const udmon_node_type_t *const own_types[] = {
     &sensor_textfile,
     &sensor_prometheus,
     &sensor_collectd,
+    &sensor_agent,
     &process_rate,
     &process_window,
     &process_threshold,

@@ -1,5 +1,9 @@
-/* Nodes that take samples out of the agent: to a collector, or to the terminal. */
+/*
+ * Nodes that take samples out of the agent: to a collector, or to the terminal. And the sensor that
+ * tells how that goes.
+ */
 #include "graph.h"
+#include "samples.h"
 #include "../lib/log.h"
 #include "../lib/metric.h"
 #include "../include/udmon.h"
@@ -10,21 +14,41 @@
 #include <string.h>
 
 typedef struct sender {
+    LIST_ENTRY(sender) list;
+    char name[GRAPH_NAME_MAX]; /* of the node */
     udmon_client_t *client;
     udmon_source_t source;
-    char server[300];
+    char server[600]; /* or several */
+    int number;       /* of the one that samples go to, or went to last; -1: to none yet */
     udmon_log_limit_t lost, unqueued; /* lines that would come again and again */
 } sender_t;
 
-static const char *const send_options[] = {"server", "secret", "source",   "datagram", "flush",
-                                           "queue",  "name",   NULL};
+static LIST_HEAD(, sender) senders = LIST_HEAD_INITIALIZER(senders);
+
+static const char *const send_options[] = {"server", "secret", "source", "datagram", "flush",
+                                           "queue",  "name",   "return", "ca",       "cert",
+                                           "key",    NULL};
+
+/* Where samples go from now on. A change is worth a line that everybody sees. */
+static void send_connected(sender_t *sender, const char *transport)
+{
+    const char *address;
+    int number = udmon_client_server(sender->client, &address);
+
+    if ((sender->number >= 0) ? (number != sender->number) : (number > 0)) {
+        udmon_warn("samples go to %s now (number %d of %s)", address, number + 1,
+                   sender->server);
+    }
+    sender->number = number;
+    udmon_info("connected to %s over %s", address, transport);
+}
 
 static void send_state(void *arg, udmon_client_state_t state, const char *reason)
 {
     sender_t *sender = arg;
 
     if (state == UDMON_CONNECTED) {
-        udmon_info("connected to %s over %s", sender->server, reason);
+        send_connected(sender, reason);
     } else if (state == UDMON_DISCONNECTED) {
         udmon_warn_limited(&sender->lost, "not connected to %s: %s", sender->server, reason);
     }
@@ -38,20 +62,25 @@ static void send_ready(udmon_source_t *source, uint32_t events)
 
 static int send_read_options(udmon_node_t *node, udmon_options_t *options)
 {
-    double datagram, flush, queue;
+    double datagram, flush, queue, back;
 
     udmon_options_init(options);
     options->name = udmon_node_option(node, "name");
     options->secret_file = udmon_node_option(node, "secret");
+    options->ca_file = udmon_node_option(node, "ca");
+    options->cert_file = udmon_node_option(node, "cert");
+    options->key_file = udmon_node_option(node, "key");
     options->source = udmon_node_option(node, "source");
     if ((udmon_node_number(node, "datagram", 0, 256, 65535, &datagram) < 0) ||
         (udmon_node_number(node, "flush", 0.1, 0.001, 3600, &flush) < 0) ||
-        (udmon_node_number(node, "queue", 1 << 20, 131072, 1u << 31, &queue) < 0)) {
+        (udmon_node_number(node, "queue", 1 << 20, 131072, 1u << 31, &queue) < 0) ||
+        (udmon_node_number(node, "return", 30, 0.01, 86400, &back) < 0)) {
         return -EINVAL;
     }
     options->datagram_size = datagram;
     options->flush_ms = flush * 1000;
     options->queue_bytes = queue;
+    options->return_ms = back * 1000;
     return 0;
 }
 
@@ -75,6 +104,7 @@ static int send_create(udmon_node_t *node, void **state_p)
     if (sender == NULL) {
         return -ENOMEM;
     }
+    samples_label(sender->name, sizeof(sender->name), node->name);
     snprintf(sender->server, sizeof(sender->server), "%s", server);
     ret = udmon_client_open(server, &options, &callbacks, sender, &sender->client);
     if (ret < 0) {
@@ -82,6 +112,7 @@ static int send_create(udmon_node_t *node, void **state_p)
         free(sender);
         return ret;
     }
+    sender->number = -1;
     sender->source.fd = udmon_client_fd(sender->client);
     sender->source.ready = send_ready;
     sender->source.arg = sender;
@@ -91,6 +122,7 @@ static int send_create(udmon_node_t *node, void **state_p)
         free(sender);
         return ret;
     }
+    LIST_INSERT_HEAD(&senders, sender, list);
     *state_p = sender;
     return 0;
 }
@@ -104,6 +136,7 @@ static void send_destroy(void *state)
     udmon_info("%s: %llu samples in all, %llu sent, %llu dropped here, %llu waiting",
                sender->server, (unsigned long long)stats.accepted, (unsigned long long)stats.sent,
                (unsigned long long)stats.dropped, (unsigned long long)stats.queued);
+    LIST_REMOVE(sender, list);
     udmon_loop_delete(&agent_loop, &sender->source);
     udmon_client_close(sender->client);
     free(sender);
@@ -139,6 +172,48 @@ const udmon_node_type_t node_send = {
     .destroy = send_destroy,
     .receive = send_receive,
 };
+
+/* The sensor "agent" */
+
+static void agent_sender(samples_t *samples, const sender_t *sender)
+{
+    const char *address;
+    udmon_stats_t stats;
+    int number = udmon_client_server(sender->client, &address);
+
+    udmon_client_stats(sender->client, &stats);
+    const struct {
+        const char *name;
+        int counter;
+        uint64_t value;
+    } all[] = {
+        {"accepted", 1, stats.accepted},
+        {"sent", 1, stats.sent},
+        {"dropped", 1, stats.dropped},
+        {"waiting", 0, stats.queued},
+        {"connections", 1, stats.connections},
+        /* 1: the first of option "server"; 0: none */
+        {"server", 0, (number < 0) ? 0 : (number + 1)},
+    };
+    for (size_t i = 0; i < (sizeof(all) / sizeof(all[0])); ++i) {
+        samples_add(samples, all[i].counter, all[i].value, "udmon_agent_%s{send=\"%s\"}",
+                    all[i].name, sender->name);
+    }
+}
+
+static void agent_tick(udmon_node_t *node, void *state)
+{
+    samples_t *samples = samples_begin(node);
+    const sender_t *sender;
+
+    (void)state;
+    LIST_FOREACH(sender, &senders, list) {
+        agent_sender(samples, sender);
+    }
+    samples_end(samples);
+}
+
+const udmon_node_type_t sensor_agent = {.name = "agent", .tick = agent_tick, .has_output = 1};
 
 static void print_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
                           size_t count)

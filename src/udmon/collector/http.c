@@ -184,7 +184,7 @@ static struct MHD_Response *http_metrics(http_t *http, int format, int gzip)
 {
     text_t text = {0};
 
-    metrics_write(http->store, http->writer, http->remote, format, &text);
+    metrics_write(http->store, http->writer, http->remote, http->relay, format, &text);
     return http_response(&text, (format == METRICS_OPENMETRICS) ?
                              "application/openmetrics-text; version=1.0.0; charset=utf-8" :
                              "text/plain; version=0.0.4; charset=utf-8", gzip);
@@ -441,7 +441,7 @@ static int http_open_database(http_t *http, const char *database)
 }
 
 int http_open(http_t *http, const char *address, const char *database, store_t *store,
-              const writer_t *writer, const remote_t *remote)
+              const writer_t *writer, const remote_t *remote, const relay_t *relay)
 {
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG;
     udmon_endpoint_t endpoint;
@@ -451,6 +451,7 @@ int http_open(http_t *http, const char *address, const char *database, store_t *
     http->store = store;
     http->writer = writer;
     http->remote = remote;
+    http->relay = relay;
     LIST_INIT(&http->connections);
     overview_init(&http->overview, store);
     ret = http_open_database(http, database);

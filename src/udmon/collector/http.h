@@ -6,6 +6,7 @@
 #define UDMON_COLLECTOR_HTTP_H
 
 #include "overview.h"
+#include "relay.h"
 #include "remote.h"
 #include "store.h"
 #include "writer.h"
@@ -31,6 +32,7 @@ typedef struct http {
     store_t *store;
     const writer_t *writer;
     const remote_t *remote; /* or NULL */
+    const relay_t *relay;   /* or NULL */
     sqlite3 *db; /* for reading the history */
     overview_t overview;
     http_cached_t cached[HTTP_CACHED];
@@ -41,7 +43,7 @@ typedef struct http {
 
 /* `address` is HOST:PORT, `database` the history's file. Says what is wrong. */
 int http_open(http_t *http, const char *address, const char *database, store_t *store,
-              const writer_t *writer, const remote_t *remote);
+              const writer_t *writer, const remote_t *remote, const relay_t *relay);
 void http_close(http_t *http);
 
 /* To be called now and then: closes connections that take too long for a request or an answer. */

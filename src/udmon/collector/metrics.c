@@ -44,6 +44,13 @@ static const struct {
     {"node_network_", "Counter of a network device."},
     {"node_procs_running", "Processes that run or wait for a CPU."},
     {"node_threads", "Threads of all processes."},
+    {"udmon_agent_accepted", "Samples that a sending node of the agent was given."},
+    {"udmon_agent_sent", "Samples that a sending node of the agent has sent."},
+    {"udmon_agent_dropped", "Samples that the queue of a sending node had no room for."},
+    {"udmon_agent_waiting", "Samples that wait in the queue of a sending node."},
+    {"udmon_agent_connections", "Connections that a sending node of the agent has made."},
+    {"udmon_agent_server", "Which of its collectors a sending node is connected to: 1 is the "
+                           "preferred one, 0 none."},
 };
 
 static const char *family_help(const char *name)
@@ -89,7 +96,9 @@ static void lines_add(series_t *series, void *arg)
     lines_t *lines = arg;
     line_t *grown;
 
-    if ((series->arrived_ns < lines->oldest_ns) || !strncmp(series->name, "udmon_", 6) /* ours */ ||
+    if ((series->arrived_ns < lines->oldest_ns) ||
+        (!strncmp(series->name, "udmon_", 6) /* ours */ &&
+         strncmp(series->name, "udmon_agent_", 12)) ||
         /* would be one name with a counter's */
         ends_with(series->name, family_length, "_total")) {
         return;
@@ -256,6 +265,22 @@ static void write_remote(const remote_t *remote, int format, text_t *text)
                  __atomic_load_n(&remote->overflowed, __ATOMIC_SEQ_CST));
 }
 
+static void write_relay(const relay_t *relay, int format, text_t *text)
+{
+    write_single(text, format, "udmon_relay_server", 0, "Which of the upper collectors samples go "
+                 "to: 1 is the preferred one, 0 none.",
+                 __atomic_load_n(&relay->connected, __ATOMIC_SEQ_CST));
+    write_single(text, format, "udmon_relay_records_sent", 1,
+                 "Samples and states of nodes that were passed on.",
+                 __atomic_load_n(&relay->sent, __ATOMIC_SEQ_CST));
+    write_single(text, format, "udmon_relay_records_dropped", 1,
+                 "Samples and states of nodes that the queue to the upper collector had no room "
+                 "for.", __atomic_load_n(&relay->dropped, __ATOMIC_SEQ_CST));
+    write_single(text, format, "udmon_relay_records_waiting", 0,
+                 "Samples and states of nodes that wait for the upper collector.",
+                 __atomic_load_n(&relay->waiting, __ATOMIC_SEQ_CST));
+}
+
 /* All lines, gathered node by node: nobody is kept from receiving for longer than that. */
 static void lines_gather(store_t *store, lines_t *lines)
 {
@@ -293,8 +318,8 @@ static void lines_write(const lines_t *lines, int format, text_t *text)
     }
 }
 
-void metrics_write(store_t *store, const writer_t *writer, const remote_t *remote, int format,
-                   text_t *text)
+void metrics_write(store_t *store, const writer_t *writer, const remote_t *remote,
+                   const relay_t *relay, int format, text_t *text)
 {
     uint64_t now_ns = udmon_now_ns();
     lines_t lines = {.oldest_ns = (now_ns > METRICS_STALE_NS) ? (now_ns - METRICS_STALE_NS) : 1};
@@ -313,6 +338,9 @@ void metrics_write(store_t *store, const writer_t *writer, const remote_t *remot
     }
     if (remote != NULL) {
         write_remote(remote, format, text);
+    }
+    if (relay != NULL) {
+        write_relay(relay, format, text);
     }
     if (format == METRICS_OPENMETRICS) {
         text_add(text, "# EOF\n");

@@ -2,6 +2,7 @@
 #ifndef UDMON_COLLECTOR_METRICS_H
 #define UDMON_COLLECTOR_METRICS_H
 
+#include "relay.h"
 #include "remote.h"
 #include "store.h"
 #include "text.h"
@@ -15,8 +16,8 @@ enum { METRICS_TEXT, METRICS_OPENMETRICS }; /* Prometheus' text format 0.0.4; Op
  */
 #define METRICS_STALE_NS UINT64_C(300000000000)
 
-/* Takes the store's lock for short steps. `writer` and `remote` may be NULL. */
-void metrics_write(store_t *store, const writer_t *writer, const remote_t *remote, int format,
-                   text_t *text);
+/* Takes the store's lock for short steps. `writer`, `remote` and `relay` may be NULL. */
+void metrics_write(store_t *store, const writer_t *writer, const remote_t *remote,
+                   const relay_t *relay, int format, text_t *text);
 
 #endif

@@ -53,13 +53,20 @@ typedef struct host {
     char name[64];
     char transport[8];
     char address[80];
-    int connected;       /* agents of this name connected now */
+    int connected;       /* agents of this name connected now, here or at a relay */
     uint64_t received, lost;
     uint64_t malformed;  /* records that were no samples */
     uint64_t discarded;  /* samples of more than STORE_SERIES_MAX series */
     uint64_t misdated;   /* samples whose time was far from ours */
     uint64_t arrived_ns; /* the last record */
     int changed;         /* since the last commit */
+    /* What an upper collector was told of the node: relay.c */
+    int told_up;
+    uint64_t told_lost;
+    /* What a relay tells of the node: relay.c */
+    uint64_t relay;      /* identity of the relay that the node is connected to, or 0 */
+    char relay_name[64]; /* of the one that told last, */
+    uint64_t relay_lost; /* and the losses that it told */
     void *series;        /* tree of series_t by name */
     size_t series_count;
     unsigned queued;     /* entries on their way to the history, which point here */

@@ -42,6 +42,11 @@ enum {
 typedef struct udmon_options {
     const char *secret_file;  /**< shared secret, or NULL for none; the file must be private (0600)
                                *   */
+    const char *ca_file;      /**< PEM, as the next two; NULL: TLS goes by the secret. Else by
+                               *   certificates: the peer's has to be of this CA, and a server's
+                               *   also for the host of its address */
+    const char *cert_file;    /**< our own certificate, with its chain, */
+    const char *key_file;     /**< and its key; the file must be private (0600) */
     const char *name;         /**< of a client, told to the server; default: the host's name */
     const char *source;       /**< of a client: IP address to connect from; default: by routing */
     uint64_t client_id;       /**< identity across connections; 0: random */
@@ -56,7 +61,11 @@ typedef struct udmon_options {
     unsigned connect_ms;      /**< timeout of one attempt; default 6000: RDMA CM repeats a lost
                                *   request after 4 s */
     unsigned retry_ms;        /**< between rounds of attempts; default 1000 */
+    unsigned return_ms;       /**< of a client of several servers: a preferred one that has
+                               *   answered for so long gets the records again; default 30000 */
     unsigned max_clients;     /**< of a server; default 4096 */
+    int relay;                /**< of a client: its records are those of others (udmon_peer_t) */
+    int refuse_relays;        /**< of a server: so that records cannot go round in a circle */
 } udmon_options_t;
 
 /** All defaults. */
@@ -104,6 +113,7 @@ typedef struct udmon_peer {
     const char *name;
     const char *transport; /**< "ud", "glex", "posix" or "tcp" */
     const char *address;   /**< where it came from */
+    int relay;             /**< its records are those of others: it said so (udmon_options_t) */
 } udmon_peer_t;
 
 /** Why a client is gone. */
@@ -143,8 +153,9 @@ typedef struct udmon_server_callbacks {
  * @param options NULL for the defaults.
  * @param callbacks copied.
  * @return -EINVAL: bad address or option; -ENOENT: the host is unknown; -EADDRINUSE;
- *         -EACCES: the secret file is missing, empty, or readable by others, or there is none and
- *         the address is not of loopback; -ENODEV: this host lacks the scheme's network.
+ *         -EACCES: the secret file is missing, empty, or readable by others, or a file of the
+ *         certificates cannot be used, or there are neither and the address is not of loopback, or
+ *         there are only certificates for ud; -ENODEV: this host lacks the scheme's network.
  */
 int udmon_server_open(const char *address, const udmon_options_t *options,
                       const udmon_server_callbacks_t *callbacks, void *arg,
@@ -188,6 +199,9 @@ typedef struct udmon_client_callbacks {
 
 /**
  * Open a client. It connects when processed, and again whenever the connection is lost.
+ * @param address of a server, or up to eight separated by commas or blanks, the preferred first. If
+ *        one is away the records go to the next, and to a preferred one again when that has
+ *        answered for return_ms. Each record goes to one of them.
  * @return as udmon_server_open. A server that is not there, or a name that nobody knows, is no
  *         error: it may come. The name is looked up before each round of attempts.
  */
@@ -213,6 +227,12 @@ int udmon_client_send(udmon_client_t *client, const void *data, size_t length);
 void udmon_client_flush(udmon_client_t *client);
 
 udmon_client_state_t udmon_client_state(const udmon_client_t *client);
+
+/**
+ * Which of its servers the client is connected to, counted from 0; *address_p as it was given,
+ * valid until the client is closed. -ENOTCONN.
+ */
+int udmon_client_server(const udmon_client_t *client, const char **address_p);
 
 /** "ud", "glex", "posix" or "tcp" while connected, else "". */
 const char *udmon_client_transport(const udmon_client_t *client);

@@ -15,27 +15,50 @@
 
 #define NONCE_LIFE_NS UINT64_C(10000000000)
 
-static int secret_check(const char *path, int fd)
+static int file_check(const char *what, const char *path, int fd)
 {
     struct stat st;
 
     if (fstat(fd, &st) < 0) {
-        udmon_error("secret file %s: %s", path, strerror(errno));
+        udmon_error("%s %s: %s", what, path, strerror(errno));
         return -EACCES;
     }
     if (!S_ISREG(st.st_mode)) {
-        udmon_error("secret file %s is not a regular file", path);
+        udmon_error("%s %s is not a regular file", what, path);
         return -EACCES;
     }
     if (st.st_mode & (S_IRWXG | S_IRWXO)) {
-        udmon_error("secret file %s may be read by others: chmod 600 it", path);
+        udmon_error("%s %s may be read by others: chmod 600 it", what, path);
         return -EACCES;
     }
     if ((st.st_uid != geteuid()) && (st.st_uid != 0)) {
-        udmon_error("secret file %s belongs to another user", path);
+        udmon_error("%s %s belongs to another user", what, path);
         return -EACCES;
     }
     return 0;
+}
+
+static int file_open(const char *what, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) {
+        udmon_error("cannot open %s %s: %s", what, path, strerror(errno));
+        return -EACCES;
+    }
+    return fd;
+}
+
+int udmon_private_file(const char *what, const char *path)
+{
+    int ret, fd = file_open(what, path);
+
+    if (fd < 0) {
+        return fd;
+    }
+    ret = file_check(what, path, fd);
+    close(fd);
+    return ret;
 }
 
 int udmon_secret_load(const char *path, udmon_secret_t *secret)
@@ -47,12 +70,11 @@ int udmon_secret_load(const char *path, udmon_secret_t *secret)
     if (path == NULL) {
         return 0;
     }
-    fd = open(path, O_RDONLY | O_CLOEXEC);
+    fd = file_open("secret file", path);
     if (fd < 0) {
-        udmon_error("cannot open secret file %s: %s", path, strerror(errno));
-        return -EACCES;
+        return fd;
     }
-    ret = secret_check(path, fd);
+    ret = file_check("secret file", path, fd);
     if (ret < 0) {
         goto out;
     }
@@ -146,6 +168,7 @@ int udmon_gate_nonce(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_
 int udmon_gate_check(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
                      const uint8_t nonce[UDMON_NONCE_SIZE])
 {
+    static udmon_log_limit_t full;
     uint64_t made, now = udmon_now_ns();
     uint8_t expected[UDMON_NONCE_SIZE];
     unsigned i;
@@ -165,7 +188,8 @@ int udmon_gate_check(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_
     }
     /* Full of unexpired ones: refusing is safer than forgetting one that could be replayed. */
     if (gate->used[gate->next_used].until_ns > now) {
-        udmon_warn("more than %d connections in 10 s: refusing one", UDMON_USED_NONCES);
+        udmon_warn_limited(&full, "more than %d connections in 10 s: refusing one",
+                           UDMON_USED_NONCES);
         return 0;
     }
     memcpy(gate->used[gate->next_used].nonce, nonce, UDMON_NONCE_SIZE);

@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-enum { UDMON_SECRET_MAX = 1024, UDMON_USED_NONCES = 4096 };
+enum { UDMON_SECRET_MAX = 1024, UDMON_USED_NONCES = 16384 /* in 10 s */ };
 
 typedef struct udmon_secret {
     uint8_t bytes[UDMON_SECRET_MAX];
@@ -29,6 +29,9 @@ typedef struct udmon_gate {
 
 /* `path` NULL: no secret. -EACCES: missing, empty, too long, not a file, or others may read it. */
 int udmon_secret_load(const char *path, udmon_secret_t *secret);
+
+/* -EACCES, with a line in the log: `path`, called `what`, is missing, or others may read it. */
+int udmon_private_file(const char *what, const char *path);
 
 /* Random bytes good for keys. */
 int udmon_random(void *bytes, size_t length);

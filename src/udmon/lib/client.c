@@ -1,14 +1,23 @@
 /* Client: what a program calls, and what passes over a connection. See client_meet.c. */
 #include "client.h"
+#include "log.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     CLIENT_PROBE_MS = 100,
-    CLIENT_AGAIN_MS = 5,
     CLIENT_BURST = 32 /* datagrams of a backlog that are sent before the server has answered */
 };
+
+static int client_ping(udmon_client_t *client)
+{
+    int ret = udmon_chan_ping(&client->chan, UDMON_PING, udmon_now_ns());
+
+    client->ping_due = (ret == -EAGAIN);
+    return ret;
+}
 
 static void client_keepalive(udmon_timer_t *timer)
 {
@@ -19,7 +28,7 @@ static void client_keepalive(udmon_timer_t *timer)
     int overslept = ((now - client->asked_ns) / 1000000) > (2u * options->keepalive_ms);
     int connected = (client->state == UDMON_CONNECTED);
     unsigned limit = connected ? (UDMON_DEAD_KEEPALIVES * options->keepalive_ms) :
-                                 options->connect_ms;
+                                 udmon_client_patience_ms(client);
     int ret;
 
     client->asked_ns = now;
@@ -28,13 +37,9 @@ static void client_keepalive(udmon_timer_t *timer)
                                         "the server's datagrams do not arrive");
         return;
     }
-    ret = udmon_chan_ping(&client->chan, UDMON_PING, udmon_now_ns());
+    ret = client_ping(client);
     if ((ret < 0) && (ret != -EAGAIN)) {
         udmon_client_lost(client, "the network reports that the server is gone");
-        return;
-    }
-    if (ret == -EAGAIN) { /* no room for the ping: a busy network is no dead server */
-        udmon_timer_set(&client->loop, timer, CLIENT_AGAIN_MS);
         return;
     }
     udmon_timer_set(&client->loop, timer,
@@ -62,6 +67,7 @@ static void client_received(void *arg, const void *data, size_t length)
 {
     const udmon_dgram_t *dgram = data;
     udmon_client_t *client = arg;
+    uint64_t asked_ns;
 
     if ((client->chan.mtu == 0) || (length < sizeof(*dgram)) ||
         (le64toh(dgram->token) != client->chan.token)) {
@@ -73,8 +79,10 @@ static void client_received(void *arg, const void *data, size_t length)
         client->unanswered = 0;
         if (client->state != UDMON_CONNECTED) {
             client->backlog_end = client->chan.next_seq;
+            udmon_client_connected(client);
         }
-        udmon_client_set_state(client, UDMON_CONNECTED, udmon_scheme_name(client->scheme));
+        asked_ns = le64toh(((const udmon_ping_t *)(dgram + 1))->time_ns);
+        client->left = (client->leaving_ns > 0) && (asked_ns >= client->leaving_ns);
         break;
     case UDMON_BYE:
         client->bye = 1;
@@ -119,6 +127,39 @@ static void client_timer(udmon_client_t *client, udmon_timer_t *timer,
     timer->arg = client;
 }
 
+static void client_free_servers(udmon_client_t *client)
+{
+    unsigned i;
+
+    for (i = 0; i < client->server_count; ++i) {
+        udmon_endpoint_free(&client->servers[i].endpoint);
+    }
+}
+
+/* Take a list of addresses apart. */
+static int client_parse_servers(udmon_client_t *client, const char *addresses)
+{
+    char *copy = strdup(addresses), *word, *rest = NULL;
+    int ret = (copy != NULL) ? 0 : -ENOMEM;
+
+    for (word = (ret == 0) ? strtok_r(copy, ", \t", &rest) : NULL; (word != NULL) && (ret == 0);
+         word = strtok_r(NULL, ", \t", &rest)) {
+        if (client->server_count == CLIENT_SERVERS_MAX) {
+            udmon_error("'%s': more than %d addresses", addresses, CLIENT_SERVERS_MAX);
+            ret = -EINVAL;
+        } else {
+            ret = udmon_endpoint_parse_only(word, 0,
+                                            &client->servers[client->server_count++].endpoint);
+        }
+    }
+    free(copy);
+    if ((ret == 0) && (client->server_count == 0)) {
+        udmon_error("the server's address is empty");
+        ret = -EINVAL;
+    }
+    return ret;
+}
+
 int udmon_client_open(const char *address, const udmon_options_t *options,
                       const udmon_client_callbacks_t *callbacks, void *arg,
                       udmon_client_t **client_p)
@@ -142,15 +183,15 @@ int udmon_client_open(const char *address, const udmon_options_t *options,
     if (ret < 0) {
         goto err_free;
     }
-    ret = udmon_endpoint_parse_only(address, 0, &client->server);
+    ret = client_parse_servers(client, address);
     if (ret < 0) {
-        goto err_free;
+        goto err_servers;
     }
     ret = udmon_loop_open(&client->loop);
     if (ret < 0) {
-        goto err_endpoint;
+        goto err_servers;
     }
-    ret = udmon_tls_open(&client->tls, &client->secret, 0);
+    ret = udmon_tls_open(&client->tls, &client->secret, &client->settings.values, 0);
     if (ret < 0) {
         goto err_loop;
     }
@@ -173,8 +214,8 @@ err_tls:
     udmon_tls_close(&client->tls);
 err_loop:
     udmon_loop_close(&client->loop);
-err_endpoint:
-    udmon_endpoint_free(&client->server);
+err_servers:
+    client_free_servers(client);
 err_free:
     free(client);
     return ret;
@@ -217,7 +258,12 @@ static void client_pump(udmon_client_t *client)
     int ret;
 
     client->stuck = 0;
-    if (client->state != UDMON_CONNECTED) {
+    /* A busy network is no dead server: the ping goes before the records that keep it busy. */
+    if (client->ping_due && (client_ping(client) < 0)) {
+        client->stuck = 1;
+        return;
+    }
+    if ((client->state != UDMON_CONNECTED) || (client->leaving_ns > 0)) {
         return;
     }
     if (client_has_backlog(client)) {
@@ -246,6 +292,10 @@ static int client_progress(udmon_client_t *client)
             client->bye = 0;
             udmon_client_lost(client, "the server is closing");
         }
+        if (client->left) {
+            client->left = 0;
+            udmon_client_return(client);
+        }
         client_pump(client);
         if ((count == 0) && !udmon_net_arm(&client->net)) {
             return 1;
@@ -270,7 +320,8 @@ int udmon_client_send(udmon_client_t *client, const void *data, size_t length)
     int ret, pumped;
     uint64_t sent;
 
-    if ((client->state != UDMON_CONNECTED) || client->stuck || client_has_backlog(client)) {
+    if ((client->state != UDMON_CONNECTED) || (client->leaving_ns > 0) || client->stuck ||
+        client_has_backlog(client)) {
         ret = udmon_chan_push(&client->chan, data, length);
     } else {
         sent = client->chan.stats.datagrams_sent;
@@ -301,7 +352,16 @@ udmon_client_state_t udmon_client_state(const udmon_client_t *client)
 
 const char *udmon_client_transport(const udmon_client_t *client)
 {
-    return (client->state == UDMON_CONNECTED) ? udmon_scheme_name(client->scheme) : "";
+    return (client->state == UDMON_CONNECTED) ? udmon_scheme_name(client->used.scheme) : "";
+}
+
+int udmon_client_server(const udmon_client_t *client, const char **address_p)
+{
+    if (client->state != UDMON_CONNECTED) {
+        return -ENOTCONN;
+    }
+    *address_p = client->servers[client->used.server].endpoint.text;
+    return client->used.server;
 }
 
 void udmon_client_stats(const udmon_client_t *client, udmon_stats_t *stats)
@@ -314,7 +374,7 @@ void udmon_client_close(udmon_client_t *client)
     udmon_client_stop_meeting(client);
     if (client->state == UDMON_CONNECTED) {
         udmon_chan_pump(&client->chan, 1);
-        udmon_chan_signal(&client->chan, UDMON_BYE);
+        udmon_chan_signal(&client->chan, UDMON_BYE, client->chan.next_seq);
         udmon_net_drain(&client->net);
     }
     udmon_client_drop_path(client);
@@ -322,6 +382,6 @@ void udmon_client_close(udmon_client_t *client)
     udmon_net_close(&client->net);
     udmon_tls_close(&client->tls);
     udmon_loop_close(&client->loop);
-    udmon_endpoint_free(&client->server);
+    client_free_servers(client);
     free(client);
 }

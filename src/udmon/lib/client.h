@@ -13,18 +13,45 @@
 #include "options.h"
 #include "net/rpc.h"
 
+enum { CLIENT_SERVERS_MAX = 8, CLIENT_SLOW_MAX = 3 };
+
+/* One of those that the program named, the preferred first. */
+typedef struct udmon_client_server {
+    udmon_endpoint_t endpoint;
+    uint64_t next; /* number of its next record, while the records are numbered for another */
+} udmon_client_server_t;
+
+/* A way to a server: one of its schemes and addresses. */
+typedef struct udmon_way {
+    unsigned server;
+    udmon_scheme_t scheme;
+    struct addrinfo *host; /* one of endpoint.hosts */
+} udmon_way_t;
+
 struct udmon_client {
     udmon_loop_t loop;
     udmon_tls_t tls;
     udmon_net_t net;
     udmon_settings_t settings;
     udmon_secret_t secret;
-    udmon_endpoint_t server;
+    udmon_client_server_t servers[CLIENT_SERVERS_MAX];
+    unsigned server_count;
+    unsigned numbered;          /* the server that the records are numbered for */
     udmon_client_callbacks_t callbacks;
     void *arg;
     udmon_client_state_t state;
-    udmon_scheme_t scheme;      /* of the way being tried or used */
-    struct addrinfo *host;      /* one of server.hosts */
+    udmon_way_t way;            /* being tried, or that was tried last */
+    udmon_way_t used;           /* of the connection; its host may have been freed */
+    /*
+     * While connected to another server than the first: a preferred one is asked from time to time
+     * (`probing` while one is), by a meeting that ends with its CHALLENGE. Has it answered for
+     * return_ms, nothing is sent any more, and a ping asks the present server whether it has all.
+     */
+    int probing;
+    uint64_t back_since_ns;     /* when server `back` began to answer; 0: it does not */
+    unsigned back;
+    uint64_t leaving_ns;        /* when sending ended; 0: it goes on */
+    int left;                   /* the present server has all */
     udmon_lookup_t *lookup;     /* of the server's name, under way, or NULL */
     /* Meeting: by calls over RDMA CM, or over a link */
     udmon_cm_call_t *call;      /* under way, or NULL */
@@ -33,6 +60,8 @@ struct udmon_client {
     uint8_t request[UDMON_RPC_MAX]; /* to be sent when the link is open */
     size_t request_length;
     udmon_timer_t patience;     /* for the answer */
+    int unanswered_calls;       /* in this round of attempts */
+    unsigned slow;              /* rounds in a row that had some, at most CLIENT_SLOW_MAX */
     uint8_t nonce[UDMON_NONCE_SIZE];
     udmon_auth_t auth;          /* as sent, to check the answer with */
     udmon_path_t *path;
@@ -41,6 +70,7 @@ struct udmon_client {
     uint64_t asked_ns; /* when `keepalive` was fired last */
     uint64_t backlog_end; /* records before it have waited for this connection */
     unsigned unanswered;  /* datagrams of theirs since the server's last answer */
+    int ping_due;         /* there was no room for one */
     int flush_now;
     int stuck;                  /* sending is process's, which knows when there is room again */
     int bye;
@@ -53,13 +83,22 @@ struct udmon_client {
 
 /* Tells the program. */
 void udmon_client_set_state(udmon_client_t *client, udmon_client_state_t state, const char *reason);
-/* Timer: look the server's name up, and try all ways to it. */
+/* Timer: try all ways to all servers, or, while connected, to those that are preferred. */
 void udmon_client_retry(udmon_timer_t *timer);
 /* The connection, or what there is of it, is of no use: `what` says why. Goes on from there. */
 void udmon_client_lost(udmon_client_t *client, const char *what);
 void udmon_client_drop_path(udmon_client_t *client);
+/* A ping has been answered: the way that was tried is good. */
+void udmon_client_connected(udmon_client_t *client);
+/* Says goodbye to the present server, and begins anew with the first. */
+void udmon_client_return(udmon_client_t *client);
 /* Gives up what is under way. */
 void udmon_client_stop_meeting(udmon_client_t *client);
+/*
+ * How long an attempt may take: connect_ms, doubled after each round without an answer. A server to
+ * which thousands come back at once would else spend its time on those who have just given up.
+ */
+unsigned udmon_client_patience_ms(const udmon_client_t *client);
 /* Timer: no answer. */
 void udmon_client_unanswered(udmon_timer_t *timer);
 

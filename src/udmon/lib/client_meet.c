@@ -1,7 +1,7 @@
 /*
- * Client: walks through the ways to the server until one works, and starts over when the connection
- * is lost. A way is a scheme and an address; on each: HELLO, endpoint, AUTH, and a ping through the
- * endpoint, whose answer proves that the way is good in both directions.
+ * Client: walks through the servers and the ways to each until one works, and starts over when the
+ * connection is lost. A way is a scheme and an address; on each: HELLO, endpoint, AUTH, and a ping
+ * through the endpoint, whose answer proves that the way is good in both directions.
  */
 #include "client.h"
 #include "log.h"
@@ -30,6 +30,7 @@ void udmon_client_drop_path(udmon_client_t *client)
 {
     udmon_chan_disconnect(&client->chan);
     udmon_timer_cancel(&client->keepalive);
+    client->ping_due = 0;
     if (client->path != NULL) {
         udmon_path_close(client->path);
         client->path = NULL;
@@ -55,28 +56,65 @@ void udmon_client_stop_meeting(udmon_client_t *client)
 }
 
 static void client_try(udmon_client_t *client);
+static void client_meet_server(udmon_client_t *client);
 
-/* To the next way; false when all have been tried. */
+static const udmon_endpoint_t *client_endpoint_of(const udmon_client_t *client)
+{
+    return &client->servers[client->way.server].endpoint;
+}
+
+/* To the next way to this server; false when all have been tried. */
 static int client_next_way(udmon_client_t *client)
 {
-    client->host = client->host->ai_next;
-    if (client->host != NULL) {
+    const udmon_endpoint_t *endpoint = client_endpoint_of(client);
+    udmon_way_t *way = &client->way;
+
+    way->host = way->host->ai_next;
+    if (way->host != NULL) {
         return 1;
     }
-    client->host = client->server.hosts;
-    if ((client->server.scheme != UDMON_SCHEME_ANY) ||
-        (client->scheme == (UDMON_SCHEME_COUNT - 1))) {
+    way->host = endpoint->hosts;
+    if ((endpoint->scheme != UDMON_SCHEME_ANY) || (way->scheme == (UDMON_SCHEME_COUNT - 1))) {
         return 0;
     }
-    ++client->scheme;
+    ++way->scheme;
     return 1;
 }
 
 static void client_first_way(udmon_client_t *client)
 {
-    client->host = client->server.hosts;
-    client->scheme = (client->server.scheme == UDMON_SCHEME_ANY) ? UDMON_SCHEME_UD :
-                                                                  client->server.scheme;
+    const udmon_endpoint_t *endpoint = client_endpoint_of(client);
+
+    client->way.host = endpoint->hosts;
+    client->way.scheme = (endpoint->scheme == UDMON_SCHEME_ANY) ? UDMON_SCHEME_UD :
+                                                                  endpoint->scheme;
+}
+
+static void client_probe_later(udmon_client_t *client)
+{
+    udmon_client_stop_meeting(client);
+    client->probing = 0;
+    udmon_timer_set(&client->loop, &client->retry, client->settings.values.return_ms / 2);
+}
+
+/* No way leads to this server: to the next one, or wait for the next round. */
+static void client_next_server(udmon_client_t *client)
+{
+    if (++client->way.server < (client->probing ? client->used.server : client->server_count)) {
+        client_meet_server(client);
+    } else if (client->probing) {
+        client->back_since_ns = 0;
+        client_probe_later(client);
+    } else {
+        client->slow += (client->unanswered_calls > 0) && (client->slow < CLIENT_SLOW_MAX);
+        udmon_client_set_state(client, UDMON_DISCONNECTED, client->reason);
+        udmon_timer_set(&client->loop, &client->retry, client->settings.values.retry_ms);
+    }
+}
+
+unsigned udmon_client_patience_ms(const udmon_client_t *client)
+{
+    return client->settings.values.connect_ms << client->slow;
 }
 
 /* This way does not work: `what` says why. */
@@ -84,21 +122,61 @@ static void client_way_failed(udmon_client_t *client, const char *what)
 {
     char text[80];
 
-    udmon_sockaddr_text(client->host->ai_addr, text, sizeof(text));
+    udmon_sockaddr_text(client->way.host->ai_addr, text, sizeof(text));
     snprintf(client->reason, sizeof(client->reason), "%s://%s: %s",
-             udmon_scheme_name(client->scheme), text, what);
-    udmon_info("%s", client->reason);
+             udmon_scheme_name(client->way.scheme), text, what);
     udmon_client_stop_meeting(client);
-    udmon_client_drop_path(client);
+    if (client->probing) {
+        udmon_debug("%s", client->reason);
+    } else {
+        udmon_info("%s", client->reason);
+        udmon_client_drop_path(client);
+    }
     if (client_next_way(client)) {
         client_try(client);
-        return;
+    } else {
+        client_next_server(client);
     }
-    udmon_client_set_state(client, UDMON_DISCONNECTED, client->reason);
-    udmon_timer_set(&client->loop, &client->retry, client->settings.values.retry_ms);
 }
 
-/* A connection that worked is lost: the same way first. */
+/* A preferred server answers. */
+static void client_probe_answered(udmon_client_t *client)
+{
+    uint64_t now = udmon_now_ns();
+
+    if ((client->back_since_ns == 0) || (client->back != client->way.server)) {
+        client->back_since_ns = now;
+        client->back = client->way.server;
+    }
+    client_probe_later(client);
+    if ((now - client->back_since_ns) >= (client->settings.values.return_ms * UINT64_C(1000000))) {
+        udmon_timer_cancel(&client->retry);
+        client->leaving_ns = now;
+        udmon_timer_set(&client->loop, &client->keepalive, 0);
+    }
+}
+
+void udmon_client_connected(udmon_client_t *client)
+{
+    client->used = client->way;
+    client->back_since_ns = client->leaving_ns = 0;
+    client->slow = 0;
+    if (client->used.server > 0) {
+        client_probe_later(client);
+    }
+    udmon_client_set_state(client, UDMON_CONNECTED, udmon_scheme_name(client->used.scheme));
+}
+
+void udmon_client_return(udmon_client_t *client)
+{
+    udmon_chan_signal(&client->chan, UDMON_BYE, udmon_chan_sent_before(&client->chan));
+    udmon_net_drain(&client->net);
+    if (client->state == UDMON_CONNECTED) { /* not lost meanwhile */
+        udmon_client_lost(client, "left, since a preferred server is back");
+    }
+}
+
+/* A connection that worked is lost: begin anew, soon. */
 void udmon_client_lost(udmon_client_t *client, const char *what)
 {
     int worked = (client->state == UDMON_CONNECTED);
@@ -107,8 +185,12 @@ void udmon_client_lost(udmon_client_t *client, const char *what)
         client_way_failed(client, what);
         return;
     }
+    udmon_client_stop_meeting(client); /* of a probe */
+    client->probing = 0;
+    client->leaving_ns = 0;
     udmon_client_drop_path(client);
-    snprintf(client->reason, sizeof(client->reason), "%s: %s", client->server.text, what);
+    snprintf(client->reason, sizeof(client->reason), "%s: %s",
+             client->servers[client->used.server].endpoint.text, what);
     udmon_info("%s", client->reason);
     udmon_client_set_state(client, UDMON_DISCONNECTED, client->reason);
     udmon_timer_set(&client->loop, &client->retry, client->settings.values.retry_ms / 4);
@@ -147,13 +229,20 @@ static void client_link_received(void *arg, const void *data, size_t length)
 
 static void client_link_failed(void *arg, int error)
 {
-    client_way_failed(arg, (error == -EACCES) ?
-                               "refused: the secret of the server is another" : strerror(-error));
+    udmon_client_t *client = arg;
+    char problem[sizeof(client->link->problem)];
+
+    /* The link, which has the text, is closed before it is used. */
+    snprintf(problem, sizeof(problem), "%s", client->link->problem);
+    client_way_failed(client, (error == -EACCES) ? problem : strerror(-error));
 }
 
 void udmon_client_unanswered(udmon_timer_t *timer)
 {
-    client_way_failed(timer->arg, strerror(ETIMEDOUT));
+    udmon_client_t *client = timer->arg;
+
+    ++client->unanswered_calls;
+    client_way_failed(client, strerror(ETIMEDOUT));
 }
 
 static const udmon_link_ops_t client_link_ops = {
@@ -166,14 +255,15 @@ static int client_call_link(udmon_client_t *client, const struct sockaddr *sourc
                             const void *request, size_t length, udmon_rpc_done_t done)
 {
     client->answered = done;
-    udmon_timer_set(&client->loop, &client->patience, client->settings.values.connect_ms);
+    udmon_timer_set(&client->loop, &client->patience, udmon_client_patience_ms(client));
     if (client->link != NULL) {
         return udmon_link_send_bytes(client->link, request, length);
     }
     memcpy(client->request, request, length);
     client->request_length = length;
-    return udmon_link_connect(&client->tls, &client->loop, source, client->host->ai_addr,
-                              &client_link_ops, client, &client->link);
+    return udmon_link_connect(&client->tls, &client->loop, source, client->way.host->ai_addr,
+                              client_endpoint_of(client)->host, &client_link_ops, client,
+                              &client->link);
 }
 
 static int client_call(udmon_client_t *client, const void *request, size_t length,
@@ -184,10 +274,10 @@ static int client_call(udmon_client_t *client, const void *request, size_t lengt
     if (client->settings.source.ss_family != AF_UNSPEC) {
         source = (struct sockaddr *)&client->settings.source;
     }
-    if (client->scheme != UDMON_SCHEME_UD) {
+    if (client->way.scheme != UDMON_SCHEME_UD) {
         return client_call_link(client, source, request, length, done);
     }
-    return udmon_cm_call(&client->loop, source, client->host->ai_addr, request, length,
+    return udmon_cm_call(&client->loop, source, client->way.host->ai_addr, request, length,
                          client->settings.values.connect_ms, done, client, &client->call);
 }
 
@@ -197,7 +287,7 @@ static int client_end_link(udmon_client_t *client)
     udmon_link_t *link = client->link;
 
     client->link = NULL;
-    if (client->scheme == UDMON_SCHEME_TCP) {
+    if (client->way.scheme == UDMON_SCHEME_TCP) {
         return udmon_path_of_link(&client->net, link, &client->path);
     }
     if (link != NULL) {
@@ -253,8 +343,8 @@ static const char *client_endpoint(udmon_client_t *client, const udmon_rpc_place
 {
     udmon_port_t *port;
 
-    if (udmon_net_port(&client->net, client_transport(client->scheme),
-                       (client->scheme == UDMON_SCHEME_UD) ? place->device : NULL,
+    if (udmon_net_port(&client->net, client_transport(client->way.scheme),
+                       (client->way.scheme == UDMON_SCHEME_UD) ? place->device : NULL,
                        place->gid_index, &port) < 0) {
         return "this host has no such network";
     }
@@ -265,29 +355,44 @@ static const char *client_endpoint(udmon_client_t *client, const udmon_rpc_place
     return (*length_p < 0) ? "the address of this host's interface is too long" : NULL;
 }
 
+/*
+ * Each server numbers by itself what it gets: what went to another is no gap, and what it is sent
+ * and does not get is one, also when the client comes back later.
+ */
+static void client_number_for(udmon_client_t *client, unsigned server)
+{
+    if (client->numbered != server) {
+        client->servers[client->numbered].next =
+            udmon_chan_renumber(&client->chan, client->servers[server].next);
+        client->numbered = server;
+    }
+}
+
 /* The server's address is known: make the endpoint, and ask to be let in. */
 static const char *client_send_auth(udmon_client_t *client, const udmon_rpc_place_t *place,
                                     const udmon_challenge_t *challenge)
 {
-    size_t size = (client->scheme == UDMON_SCHEME_UD) ? UDMON_CM_REQUEST_MAX : UDMON_RPC_MAX;
+    size_t size = (client->way.scheme == UDMON_SCHEME_UD) ? UDMON_CM_REQUEST_MAX : UDMON_RPC_MAX;
     uint8_t address[256], message[UDMON_RPC_MAX];
     const char *problem = NULL;
     long length = 0;
     int ret;
 
-    if (client->scheme != UDMON_SCHEME_TCP) {
+    if (client->way.scheme != UDMON_SCHEME_TCP) {
         problem = client_endpoint(client, place, challenge, address, sizeof(address), &length);
     }
     if (problem != NULL) {
         return problem;
     }
+    client_number_for(client, client->way.server);
     memset(&client->auth, 0, sizeof(client->auth));
     memcpy(client->auth.server_nonce, challenge->server_nonce, UDMON_NONCE_SIZE);
     memcpy(client->auth.client_nonce, client->nonce, UDMON_NONCE_SIZE);
+    client->auth.header.flags = client->settings.values.relay ? UDMON_RELAY : 0;
     client->auth.client_id = htole64(client->settings.values.client_id);
-    client->auth.next_seq = htole64(udmon_chan_sent_before(&client->chan));
-    memcpy(client->auth.transport, udmon_scheme_name(client->scheme),
-           strlen(udmon_scheme_name(client->scheme)));
+    client->auth.next_seq = htole64(udmon_chan_number(&client->chan));
+    memcpy(client->auth.transport, udmon_scheme_name(client->way.scheme),
+           strlen(udmon_scheme_name(client->way.scheme)));
     length = udmon_meet_auth(&client->secret, &client->auth, address, length,
                              client->settings.name, message, size);
     if (length < 0) {
@@ -315,6 +420,8 @@ static void client_challenge(void *arg, const udmon_rpc_place_t *place, const vo
     } else if (udmon_meet_challenge_check(&client->secret, client->nonce, challenge,
                                           length) <= 0) {
         problem = "the server does not know the secret";
+    } else if (client->probing) {
+        client_probe_answered(client);
     } else {
         problem = client_send_auth(client, place, challenge);
     }
@@ -329,14 +436,23 @@ static void client_try(udmon_client_t *client)
     size_t length;
     int ret;
 
-    udmon_client_set_state(client, UDMON_CONNECTING, client->server.text);
-    if ((client->secret.length == 0) && !udmon_sockaddr_is_loopback(client->host->ai_addr)) {
-        client_way_failed(client, "a server on another host needs a shared secret");
+    if (!client->probing) {
+        udmon_client_set_state(client, UDMON_CONNECTING, client_endpoint_of(client)->text);
+    }
+    if ((client->secret.length == 0) && client->tls.certificates &&
+        (client->way.scheme == UDMON_SCHEME_UD)) {
+        client_way_failed(client, "this network needs a shared secret: certificates are for TLS");
+        return;
+    }
+    if ((client->secret.length == 0) && !client->tls.certificates &&
+        !udmon_sockaddr_is_loopback(client->way.host->ai_addr)) {
+        client_way_failed(client,
+                          "a server on another host needs a shared secret or certificates");
         return;
     }
     ret = udmon_random(client->nonce, sizeof(client->nonce));
     if (ret == 0) {
-        length = udmon_meet_hello(client->nonce, udmon_scheme_name(client->scheme), &hello);
+        length = udmon_meet_hello(client->nonce, udmon_scheme_name(client->way.scheme), &hello);
         ret = client_call(client, &hello, length, client_challenge);
     }
     if (ret < 0) {
@@ -347,17 +463,17 @@ static void client_try(udmon_client_t *client)
 static void client_looked_up(void *arg, int error, struct addrinfo *hosts)
 {
     udmon_client_t *client = arg;
+    udmon_endpoint_t *endpoint = &client->servers[client->way.server].endpoint;
 
     client->lookup = NULL;
     if (hosts != NULL) {
-        udmon_endpoint_free(&client->server);
-        client->server.hosts = hosts;
+        udmon_endpoint_free(endpoint);
+        endpoint->hosts = hosts;
     }
-    if (client->server.hosts == NULL) {
+    if (endpoint->hosts == NULL) {
         snprintf(client->reason, sizeof(client->reason), "no address for host '%s': %s",
-                 client->server.host, gai_strerror(error));
-        udmon_client_set_state(client, UDMON_DISCONNECTED, client->reason);
-        udmon_timer_set(&client->loop, &client->retry, client->settings.values.retry_ms);
+                 endpoint->host, gai_strerror(error));
+        client_next_server(client);
         return;
     }
     /* If the name service fails now, what it said before may still be right. */
@@ -365,17 +481,30 @@ static void client_looked_up(void *arg, int error, struct addrinfo *hosts)
     client_try(client);
 }
 
-/* Each time anew: the server may have moved. */
+/* Looks its name up each time anew: the server may have moved. */
+static void client_meet_server(udmon_client_t *client)
+{
+    const udmon_endpoint_t *endpoint = client_endpoint_of(client);
+    int ret;
+
+    if (!client->probing) {
+        udmon_client_set_state(client, UDMON_CONNECTING, endpoint->text);
+    }
+    ret = udmon_lookup_start(&client->loop, endpoint->host, endpoint->port, client_looked_up,
+                             client, &client->lookup);
+    if (ret < 0) {
+        snprintf(client->reason, sizeof(client->reason), "looking '%s' up: %s", endpoint->host,
+                 strerror(-ret));
+        client_next_server(client);
+    }
+}
+
 void udmon_client_retry(udmon_timer_t *timer)
 {
     udmon_client_t *client = timer->arg;
-    int ret;
 
-    udmon_client_set_state(client, UDMON_CONNECTING, client->server.text);
-    ret = udmon_lookup_start(&client->loop, client->server.host, client->server.port,
-                             client_looked_up, client, &client->lookup);
-    if (ret < 0) {
-        udmon_client_set_state(client, UDMON_DISCONNECTED, strerror(-ret));
-        udmon_timer_set(&client->loop, &client->retry, client->settings.values.retry_ms);
-    }
+    client->probing = (client->state == UDMON_CONNECTED);
+    client->way.server = 0;
+    client->unanswered_calls = 0;
+    client_meet_server(client);
 }

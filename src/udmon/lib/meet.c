@@ -1,4 +1,5 @@
 #include "meet.h"
+#include "metric.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@ long udmon_meet_auth(const udmon_secret_t *secret, const udmon_auth_t *fields, c
 {
     udmon_auth_t *auth = (udmon_auth_t *)message;
     size_t name_length = strlen(name);
-    uint8_t mac[UDMON_MAC_SIZE];
+    uint8_t mac[UDMON_MAC_SIZE], flags = fields->header.flags;
     int ret;
 
     if ((address_length > UINT8_MAX) || (name_length > UDMON_NAME_MAX) ||
@@ -48,6 +49,7 @@ long udmon_meet_auth(const udmon_secret_t *secret, const udmon_auth_t *fields, c
     }
     *auth = *fields;
     udmon_meet_header(auth, UDMON_AUTH, UDMON_OK);
+    auth->header.flags = flags;
     auth->address_length = address_length;
     auth->name_length = name_length;
     memset(auth->mac, 0, sizeof(auth->mac));
@@ -94,7 +96,7 @@ int udmon_meet_auth_parse(const void *message, size_t length, udmon_auth_view_t 
     view->name[name_length] = '\0';
     /* A name goes into logs, web pages and file names. */
     for (i = 0; i < name_length; ++i) {
-        if ((view->name[i] <= ' ') || (view->name[i] > '~') || strchr("\"'<>&\\/", view->name[i])) {
+        if (!udmon_node_name_char(view->name[i])) {
             view->name[i] = '_';
         }
     }
@@ -196,6 +198,8 @@ const char *udmon_meet_status_text(uint8_t status)
         return "the server does not offer this network";
     case UDMON_EXPIRED:
         return "refused: the answer came too late";
+    case UDMON_NO_RELAY:
+        return "refused: the server is a relay itself and takes records of agents only";
     default:
         return "refused: client and server do not understand each other (another version?)";
     }

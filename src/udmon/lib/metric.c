@@ -72,51 +72,136 @@ int udmon_metric_name_valid(const char *name)
     return (at != NULL) && !strcmp(at, "}");
 }
 
+int udmon_node_name_char(char c)
+{
+    return (c > ' ') && (c <= '~') && (strchr("\"'<>&\\/", c) == NULL);
+}
+
+/* Write header, name and node; returns the length. */
+static int metric_write(const udmon_metric_header_t *fields, uint64_t time_ns, uint64_t value,
+                        const char *name, const char *node, uint8_t *record)
+{
+    udmon_metric_header_t header = *fields;
+    size_t length = strlen(name), node_length = strlen(node);
+
+    header.name_length = htole16(length);
+    header.node_length = node_length;
+    header.time_ns = htole64(time_ns);
+    header.value = htole64(value);
+    memcpy(record, &header, sizeof(header));
+    memcpy(record + sizeof(header), name, length);
+    memcpy(record + sizeof(header) + length, node, node_length);
+    return sizeof(header) + length + node_length;
+}
+
+static uint64_t metric_bits(double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
 int udmon_metric_encode(const udmon_metric_t *metric, uint8_t record[UDMON_METRIC_RECORD_MAX])
 {
     udmon_metric_header_t header = {.version = UDMON_METRIC_VERSION};
-    size_t length = strlen(metric->name);
-    uint64_t bits;
 
     if (!udmon_metric_name_valid(metric->name)) {
         return -EINVAL;
     }
-    memcpy(&bits, &metric->value, sizeof(bits));
     header.flags = metric->counter ? UDMON_METRIC_COUNTER : 0;
-    header.name_length = htole16(length);
-    header.time_ns = htole64(metric->time_ns);
-    header.value = htole64(bits);
-    memcpy(record, &header, sizeof(header));
-    memcpy(record + sizeof(header), metric->name, length);
-    return sizeof(header) + length;
+    return metric_write(&header, metric->time_ns, metric_bits(metric->value), metric->name, "",
+                        record);
+}
+
+int udmon_relayed_encode(const udmon_relayed_t *relayed, uint8_t record[UDMON_RELAYED_RECORD_MAX])
+{
+    udmon_metric_header_t header = {.version = UDMON_RELAYED_VERSION};
+    const udmon_metric_t *metric = &relayed->metric;
+
+    if (relayed->is_state) {
+        header.flags = UDMON_METRIC_STATE | (relayed->up ? UDMON_METRIC_UP : 0);
+        return metric_write(&header, 0, relayed->lost, "", relayed->node, record);
+    }
+    if (!udmon_metric_name_valid(metric->name)) {
+        return -EINVAL;
+    }
+    header.flags = (metric->counter ? UDMON_METRIC_COUNTER : 0) |
+                   (relayed->late ? UDMON_METRIC_LATE : 0);
+    return metric_write(&header, metric->time_ns, metric_bits(metric->value), metric->name,
+                        relayed->node, record);
+}
+
+/* Header and name of a record of that version, its parts being as long as it says. */
+static int metric_read(const void *record, size_t length, unsigned version,
+                       udmon_metric_header_t *header, char name[UDMON_METRIC_NAME_MAX + 1])
+{
+    size_t name_length;
+
+    if (length < sizeof(*header)) {
+        return -EPROTO;
+    }
+    memcpy(header, record, sizeof(*header));
+    name_length = le16toh(header->name_length);
+    if ((header->version != version) || (name_length > UDMON_METRIC_NAME_MAX) ||
+        (length != (sizeof(*header) + name_length + header->node_length))) {
+        return -EPROTO;
+    }
+    memcpy(name, (const uint8_t *)record + sizeof(*header), name_length);
+    name[name_length] = '\0';
+    return (strlen(name) == name_length) ? 0 : -EPROTO;
+}
+
+static int metric_sample(const udmon_metric_header_t *header, const char *name,
+                         udmon_metric_t *metric)
+{
+    uint64_t bits = le64toh(header->value);
+
+    if (!udmon_metric_name_valid(name)) {
+        return -EPROTO;
+    }
+    memcpy(&metric->value, &bits, sizeof(bits));
+    metric->time_ns = le64toh(header->time_ns);
+    metric->clock_ns = 0; /* clocks of two hosts have nothing to do with each other */
+    metric->counter = !!(header->flags & UDMON_METRIC_COUNTER);
+    metric->name = name;
+    return 0;
 }
 
 int udmon_metric_decode(const void *record, size_t length, udmon_metric_t *metric,
                         char name[UDMON_METRIC_NAME_MAX + 1])
 {
     udmon_metric_header_t header;
-    size_t name_length;
-    uint64_t bits;
+    int ret = metric_read(record, length, UDMON_METRIC_VERSION, &header, name);
 
-    if (length < sizeof(header)) {
+    return ((ret == 0) && (header.node_length == 0)) ? metric_sample(&header, name, metric) :
+                                                       -EPROTO;
+}
+
+int udmon_relayed_decode(const void *record, size_t length, udmon_relayed_t *relayed,
+                         char name[UDMON_METRIC_NAME_MAX + 1])
+{
+    udmon_metric_header_t header;
+    size_t i;
+
+    memset(relayed, 0, sizeof(*relayed));
+    if ((metric_read(record, length, UDMON_RELAYED_VERSION, &header, name) < 0) ||
+        (header.node_length == 0) || (header.node_length > UDMON_NAME_MAX)) {
         return -EPROTO;
     }
-    memcpy(&header, record, sizeof(header));
-    name_length = le16toh(header.name_length);
-    if ((header.version != UDMON_METRIC_VERSION) || (name_length > UDMON_METRIC_NAME_MAX) ||
-        (length != (sizeof(header) + name_length))) {
-        return -EPROTO;
+    memcpy(relayed->node, (const uint8_t *)record + length - header.node_length,
+           header.node_length);
+    for (i = 0; i < header.node_length; ++i) {
+        if (!udmon_node_name_char(relayed->node[i])) {
+            return -EPROTO;
+        }
     }
-    memcpy(name, (const uint8_t *)record + sizeof(header), name_length);
-    name[name_length] = '\0';
-    if ((strlen(name) != name_length) || !udmon_metric_name_valid(name)) {
-        return -EPROTO;
+    relayed->is_state = !!(header.flags & UDMON_METRIC_STATE);
+    if (!relayed->is_state) {
+        relayed->late = !!(header.flags & UDMON_METRIC_LATE);
+        return metric_sample(&header, name, &relayed->metric);
     }
-    bits = le64toh(header.value);
-    memcpy(&metric->value, &bits, sizeof(bits));
-    metric->time_ns = le64toh(header.time_ns);
-    metric->clock_ns = 0; /* clocks of two hosts have nothing to do with each other */
-    metric->counter = !!(header.flags & UDMON_METRIC_COUNTER);
-    metric->name = name;
-    return 0;
+    relayed->up = !!(header.flags & UDMON_METRIC_UP);
+    relayed->lost = le64toh(header.value);
+    return (name[0] == '\0') ? 0 : -EPROTO;
 }

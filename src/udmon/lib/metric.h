@@ -1,28 +1,55 @@
 /*
- * What agents send to collectors: one libudmon record for each sample. Name and labels are written
- * as Prometheus does, without the suffix "_total" of counters: cpu_seconds{cpu="0",mode="user"}.
+ * What agents send to collectors, and collectors to an upper one: a libudmon record for each sample.
+ * Name and labels are written as Prometheus does, without the suffix "_total" of counters:
+ * cpu_seconds{cpu="0",mode="user"}.
  */
 #ifndef UDMON_METRIC_H
 #define UDMON_METRIC_H
 
+#include "../include/udmon.h"
 #include "../include/udmon_module.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { UDMON_METRIC_COUNTER = 1 << 0 };
+enum {
+    UDMON_METRIC_COUNTER = 1 << 0,
+    /* Of relays: */
+    UDMON_METRIC_LATE = 1 << 1,  /* a newer sample of the series may have been sent before */
+    UDMON_METRIC_STATE = 1 << 2, /* no sample but the state of a node: the name of the series is
+                                  * empty, `value` an integer: samples lost before the relay */
+    UDMON_METRIC_UP = 1 << 3     /* with STATE: an agent of the node is connected */
+};
 
-/* On the wire, little-endian; the name follows. */
+/* On the wire, little-endian; the name follows, and in records of a relay that of the node. */
 typedef struct udmon_metric_header {
     uint8_t version;
     uint8_t flags;
     uint16_t name_length;
-    uint32_t zero;
+    uint8_t node_length; /* of version 2, else 0 */
+    uint8_t zero[3];
     uint64_t time_ns; /* since 1970 */
     uint64_t value;   /* the bits of an IEEE double */
 } __attribute__((packed)) udmon_metric_header_t;
 
-enum { UDMON_METRIC_VERSION = 1, UDMON_METRIC_RECORD_MAX = 24 + UDMON_METRIC_NAME_MAX };
+enum {
+    UDMON_METRIC_VERSION = 1,
+    UDMON_METRIC_RECORD_MAX = 24 + UDMON_METRIC_NAME_MAX,
+    UDMON_RELAYED_VERSION = 2,
+    UDMON_RELAYED_RECORD_MAX = UDMON_METRIC_RECORD_MAX + UDMON_NAME_MAX
+};
+
+/* A record of a relay. */
+typedef struct udmon_relayed {
+    char node[UDMON_NAME_MAX + 1];
+    int is_state;
+    /* A sample: */
+    udmon_metric_t metric;
+    int late;
+    /* A state: */
+    int up;
+    uint64_t lost;
+} udmon_relayed_t;
 
 /* Returns the length, or -EINVAL for a name that is none. */
 int udmon_metric_encode(const udmon_metric_t *metric, uint8_t record[UDMON_METRIC_RECORD_MAX]);
@@ -30,6 +57,14 @@ int udmon_metric_encode(const udmon_metric_t *metric, uint8_t record[UDMON_METRI
 /* `name` is where the name is put. -EPROTO: no sample. */
 int udmon_metric_decode(const void *record, size_t length, udmon_metric_t *metric,
                         char name[UDMON_METRIC_NAME_MAX + 1]);
+
+/* The same of a relay's record. */
+int udmon_relayed_encode(const udmon_relayed_t *relayed, uint8_t record[UDMON_RELAYED_RECORD_MAX]);
+int udmon_relayed_decode(const void *record, size_t length, udmon_relayed_t *relayed,
+                         char name[UDMON_METRIC_NAME_MAX + 1]);
+
+/* Names of nodes go into logs, web pages and file names: whether a character may stand there. */
+int udmon_node_name_char(char c);
 
 /* Whether it is NAME or NAME{LABEL="VALUE",...} and not too long. */
 int udmon_metric_name_valid(const char *name);

@@ -26,10 +26,16 @@ static int options_check(const udmon_options_t *v)
         {"keepalive_ms", v->keepalive_ms, 10, 3600 * 1000},
         {"connect_ms", v->connect_ms, 10, 3600 * 1000},
         {"retry_ms", v->retry_ms, 10, 3600 * 1000},
+        {"return_ms", v->return_ms, 10, 24 * 3600 * 1000},
         {"max_clients", v->max_clients, 1, 1000000},
     };
+    int certificates = (v->ca_file != NULL) + (v->cert_file != NULL) + (v->key_file != NULL);
     size_t i;
 
+    if ((certificates != 0) && (certificates != 3)) {
+        udmon_error("options ca, cert and key are needed together");
+        return -EINVAL;
+    }
     for (i = 0; i < (sizeof(limits) / sizeof(limits[0])); ++i) {
         if ((limits[i].value < limits[i].min) || (limits[i].value > limits[i].max)) {
             udmon_error("option %s: %zu is not in %zu..%zu", limits[i].name, limits[i].value,
@@ -80,6 +86,7 @@ int udmon_settings_make(const udmon_options_t *options, udmon_settings_t *settin
     DEFAULT_TO(v->keepalive_ms, 1000);
     DEFAULT_TO(v->connect_ms, 6000);
     DEFAULT_TO(v->retry_ms, 1000);
+    DEFAULT_TO(v->return_ms, 30000);
     DEFAULT_TO(v->max_clients, 4096);
     if (v->name != NULL) {
         snprintf(settings->name, sizeof(settings->name), "%s", v->name);

@@ -38,16 +38,26 @@ static int server_listen(udmon_server_t *server, const udmon_rpc_ops_t *ops,
     return ret;
 }
 
-/* Without a secret anybody who reaches the port could send. */
+/*
+ * Without a secret or certificates anybody who reaches the port could send. Certificates alone are
+ * of no use for datagrams of InfiniBand, which are not asked for over TLS.
+ */
 static int server_check_open(const udmon_server_t *server, const udmon_endpoint_t *endpoint)
 {
+    int certificates = (server->settings.values.ca_file != NULL);
     struct addrinfo *host;
 
-    for (host = endpoint->hosts; (host != NULL) && (server->secret.length == 0);
+    if (certificates && (server->secret.length == 0) && (endpoint->scheme == UDMON_SCHEME_UD)) {
+        udmon_error("%s: this network needs a shared secret: certificates are for TLS",
+                    endpoint->text);
+        return -EACCES;
+    }
+    for (host = endpoint->hosts;
+         (host != NULL) && (server->secret.length == 0) && !certificates;
          host = host->ai_next) {
         if (!udmon_sockaddr_is_loopback(host->ai_addr)) {
             udmon_error("%s: listening on other addresses than those of loopback (127.0.0.1, "
-                        "[::1]) needs a shared secret", endpoint->text);
+                        "[::1]) needs a shared secret or certificates", endpoint->text);
             return -EACCES;
         }
     }
@@ -73,7 +83,9 @@ static int server_listen_all(udmon_server_t *server, const udmon_endpoint_t *end
             }
             port = udmon_server_port(server);
         }
-        if ((endpoint->scheme == UDMON_SCHEME_UD) || (endpoint->scheme == UDMON_SCHEME_ANY)) {
+        if ((endpoint->scheme == UDMON_SCHEME_UD) ||
+            ((endpoint->scheme == UDMON_SCHEME_ANY) &&
+             ((server->secret.length > 0) || !server->tls.certificates))) {
             ret = server_listen(server, &udmon_rpc_cm, host->ai_addr, port);
             if ((ret < 0) && (endpoint->scheme == UDMON_SCHEME_UD)) {
                 udmon_error("cannot listen on %s: %s", endpoint->text,
@@ -120,7 +132,7 @@ static int server_setup(udmon_server_t *server, const char *address)
     if (ret < 0) {
         goto out;
     }
-    ret = udmon_tls_open(&server->tls, &server->secret, 1);
+    ret = udmon_tls_open(&server->tls, &server->secret, &server->settings.values, 1);
     if (ret < 0) {
         goto err_loop;
     }
@@ -268,7 +280,7 @@ void udmon_server_close(udmon_server_t *server)
     LIST_FOREACH(session, &server->sessions.all, all) {
         if (!session->gone) {
             udmon_server_pump(session);
-            udmon_chan_signal(&session->chan, UDMON_BYE);
+            udmon_chan_signal(&session->chan, UDMON_BYE, session->chan.next_seq);
         }
     }
     udmon_net_drain(&server->net);

@@ -116,6 +116,7 @@ static udmon_session_t *server_session_new(udmon_server_t *server, const udmon_r
         .name = session->name,
         .transport = session->transport,
         .address = session->address,
+        .relay = !!(view->auth->header.flags & UDMON_RELAY),
     };
     session->heard_ns = udmon_now_ns();
     udmon_chan_init(&session->chan, &server->settings.values, &udmon_server_chan_ops, session);
@@ -136,12 +137,16 @@ static int server_token(udmon_server_t *server, uint64_t *token_p)
 static uint8_t server_admit(udmon_server_t *server, const udmon_rpc_place_t *place,
                             const udmon_auth_view_t *view, uint64_t *token_p)
 {
-    static udmon_log_limit_t full;
+    static udmon_log_limit_t full, relay;
     uint64_t gap, first, next_seq = le64toh(view->auth->next_seq);
     udmon_session_t *session;
     udmon_port_t *port;
     uint8_t status;
 
+    if ((view->auth->header.flags & UDMON_RELAY) && server->settings.values.refuse_relays) {
+        udmon_warn_limited(&relay, "client %s refused: it is a relay, and so are we", view->name);
+        return UDMON_NO_RELAY;
+    }
     if (server->sessions.count >= server->settings.values.max_clients) {
         udmon_warn_limited(&full, "client %s refused: there are %u already (option max_clients)",
                            view->name, server->sessions.count);

@@ -8,8 +8,8 @@
  * Then datagrams, each beginning with struct udmon_dgram: UCT active messages UDMON_AM_ID, or (tcp)
  * messages of the same TLS connection. With tcp both interface addresses are empty.
  *
- * TLS: external pre-shared key of identity "udmon", HMAC-SHA256(secret, "TLS key"), with
- * ephemeral Diffie-Hellman and TLS_AES_128_GCM_SHA256.
+ * TLS: external pre-shared key of identity "udmon", HMAC-SHA256(secret, "TLS key"), or certificates
+ * of both sides; with ephemeral Diffie-Hellman and TLS_AES_128_GCM_SHA256.
  */
 #ifndef UDMON_WIRE_H
 #define UDMON_WIRE_H
@@ -41,8 +41,12 @@ enum {
     UDMON_FULL,         /* no more clients */
     UDMON_NO_TRANSPORT, /* the server does not have it */
     UDMON_BAD_REQUEST,  /* malformed, or of another version */
-    UDMON_EXPIRED       /* the nonce is too old, or was used before: begin again */
+    UDMON_EXPIRED,      /* the nonce is too old, or was used before: begin again */
+    UDMON_NO_RELAY      /* a relay itself, which takes no other's records */
 };
+
+/* Flags of AUTH. */
+enum { UDMON_RELAY = 1 << 0 /* the client passes on what others have sent to it */ };
 
 /* Begins all four. */
 typedef struct udmon_rpc_header {
@@ -50,7 +54,8 @@ typedef struct udmon_rpc_header {
     uint8_t version;
     uint8_t type;
     uint8_t status; /* of responses */
-    uint8_t zero[3];
+    uint8_t flags;  /* of AUTH, else 0 */
+    uint8_t zero[2];
 } __attribute__((packed)) udmon_rpc_header_t;
 
 typedef struct udmon_hello {

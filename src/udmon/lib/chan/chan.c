@@ -93,7 +93,7 @@ void *udmon_chan_header(const udmon_chan_t *chan, void *buffer, uint8_t type, ui
         .type = type,
         .count = htole16(count),
         .token = htole64(chan->token),
-        .seq = htole64(seq),
+        .seq = htole64(seq - chan->number_base),
     };
     return dgram + 1;
 }
@@ -115,7 +115,9 @@ int udmon_chan_send(udmon_chan_t *chan, size_t size, udmon_chan_pack_t pack, voi
 typedef struct chan_note {
     const udmon_chan_t *chan;
     uint8_t type;
-    uint64_t time_ns;
+    union {
+        uint64_t time_ns, end;
+    };
 } chan_note_t;
 
 static size_t chan_pack_signal(void *buffer, size_t size, void *arg)
@@ -123,13 +125,13 @@ static size_t chan_pack_signal(void *buffer, size_t size, void *arg)
     const chan_note_t *note = arg;
 
     (void)size;
-    udmon_chan_header(note->chan, buffer, note->type, note->chan->next_seq, 0);
+    udmon_chan_header(note->chan, buffer, note->type, note->end, 0);
     return sizeof(udmon_dgram_t);
 }
 
-int udmon_chan_signal(udmon_chan_t *chan, uint8_t type)
+int udmon_chan_signal(udmon_chan_t *chan, uint8_t type, uint64_t end)
 {
-    chan_note_t note = {.chan = chan, .type = type};
+    chan_note_t note = {.chan = chan, .type = type, .end = end};
 
     return udmon_chan_send(chan, sizeof(udmon_dgram_t), chan_pack_signal, &note);
 }

@@ -54,6 +54,7 @@ typedef struct udmon_chan {
     uint64_t token;
     udmon_queue_t queue;
     uint64_t next_seq;    /* of the next record accepted */
+    uint64_t number_base; /* what is subtracted on the wire: records that other servers got */
     size_t part_done;     /* bytes of the oldest record already sent in pieces, */
     size_t part_gone;     /* and of those, not in the queue any more */
     seqwin_t win;
@@ -96,8 +97,17 @@ int udmon_chan_pump(udmon_chan_t *chan, int all);
 /* The same, and not more than `most` datagrams. */
 int udmon_chan_pump_some(udmon_chan_t *chan, int all, unsigned most);
 
-/* Send a datagram without content (UDMON_BYE), with the number of records there ever were. */
-int udmon_chan_signal(udmon_chan_t *chan, uint8_t type);
+/* Number of the oldest record not yet sent, as the present server counts. */
+uint64_t udmon_chan_number(const udmon_chan_t *chan);
+
+/*
+ * The records not yet sent go to another server, which counts the first of them as `number`. To be
+ * called before it is told that number. Returns what udmon_chan_number was.
+ */
+uint64_t udmon_chan_renumber(udmon_chan_t *chan, uint64_t number);
+
+/* Send a datagram without content (UDMON_BYE); `end`: how many records there were, by our count. */
+int udmon_chan_signal(udmon_chan_t *chan, uint8_t type, uint64_t end);
 
 /* Send UDMON_PING, or UDMON_PONG with the ping's time. */
 int udmon_chan_ping(udmon_chan_t *chan, uint8_t type, uint64_t time_ns);

@@ -22,6 +22,19 @@ uint64_t udmon_chan_sent_before(const udmon_chan_t *chan)
     return chan->next_seq - chan->queue.count;
 }
 
+uint64_t udmon_chan_number(const udmon_chan_t *chan)
+{
+    return udmon_chan_sent_before(chan) - chan->number_base;
+}
+
+uint64_t udmon_chan_renumber(udmon_chan_t *chan, uint64_t number)
+{
+    uint64_t before = udmon_chan_number(chan);
+
+    chan->number_base = udmon_chan_sent_before(chan) - number;
+    return before;
+}
+
 /* The queue does not own the bytes before tx_keep. */
 static int tx_lend(udmon_chan_t *chan, const void *data, size_t length)
 {

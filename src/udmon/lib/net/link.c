@@ -13,9 +13,6 @@
 
 enum { LINK_HEADER = 2, LINK_READS = 16, TLS_RECORD_MAX = 16 * 1024 };
 
-static const char psk_identity[] = "udmon";
-static const unsigned char psk_cipher[2] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256 */
-
 /* The socket as OpenSSL's: its own BIO would raise SIGPIPE. */
 
 static int bio_write(BIO *bio, const char *data, int length)
@@ -56,7 +53,7 @@ static int bio_create(BIO *bio)
     return 1;
 }
 
-static BIO_METHOD *bio_method(void)
+BIO_METHOD *udmon_link_bio(void)
 {
     BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "udmon link");
 
@@ -67,85 +64,6 @@ static BIO_METHOD *bio_method(void)
         method = NULL;
     }
     return method;
-}
-
-/* The pre-shared key */
-
-/* What TLS takes for a session to be resumed: the key, and the cipher that it is good for. */
-static SSL_SESSION *psk_session(SSL *ssl)
-{
-    const udmon_tls_t *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
-    const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, psk_cipher);
-    SSL_SESSION *session = SSL_SESSION_new();
-
-    if ((session != NULL) && (cipher != NULL) &&
-        SSL_SESSION_set1_master_key(session, tls->key, sizeof(tls->key)) &&
-        SSL_SESSION_set_cipher(session, cipher) &&
-        SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION)) {
-        return session;
-    }
-    SSL_SESSION_free(session);
-    return NULL;
-}
-
-static int psk_find(SSL *ssl, const unsigned char *identity, size_t length, SSL_SESSION **session_p)
-{
-    *session_p = NULL;
-    if ((length == (sizeof(psk_identity) - 1)) && !memcmp(identity, psk_identity, length)) {
-        *session_p = psk_session(ssl);
-        return *session_p != NULL;
-    }
-    return 1; /* goes on without a key, which then fails for want of a certificate */
-}
-
-static int psk_use(SSL *ssl, const EVP_MD *digest, const unsigned char **identity_p,
-                   size_t *length_p, SSL_SESSION **session_p)
-{
-    *session_p = NULL;
-    if ((digest != NULL) && !EVP_MD_is_a(digest, "SHA256")) {
-        return 1; /* after a retry that asked for another cipher: no key for it */
-    }
-    *identity_p = (const unsigned char *)psk_identity;
-    *length_p = sizeof(psk_identity) - 1;
-    *session_p = psk_session(ssl);
-    return *session_p != NULL;
-}
-
-int udmon_tls_open(udmon_tls_t *tls, const udmon_secret_t *secret, int server)
-{
-    LIST_INIT(&tls->unsent);
-    tls->method = bio_method();
-    tls->context = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
-    if ((tls->method == NULL) || (tls->context == NULL) ||
-        (udmon_sign(secret, "TLS key", "", 0, NULL, 0, tls->key) < 0) ||
-        !SSL_CTX_set_min_proto_version(tls->context, TLS1_3_VERSION) ||
-        !SSL_CTX_set_ciphersuites(tls->context, "TLS_AES_128_GCM_SHA256") ||
-        !SSL_CTX_set_num_tickets(tls->context, 0)) {
-        udmon_error("OpenSSL offers no TLS 1.3 with AES-128-GCM");
-        udmon_tls_close(tls);
-        return -EIO;
-    }
-    SSL_CTX_set_app_data(tls->context, tls);
-    SSL_CTX_set_session_cache_mode(tls->context, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_mode(tls->context, SSL_MODE_ENABLE_PARTIAL_WRITE |
-                                       SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                                       SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_options(tls->context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
-    if (server) {
-        SSL_CTX_set_psk_find_session_callback(tls->context, psk_find);
-    } else {
-        SSL_CTX_set_psk_use_session_callback(tls->context, psk_use);
-        /* A server that shows a certificate instead of the secret is refused: none is trusted. */
-        SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER, NULL);
-    }
-    return 0;
-}
-
-void udmon_tls_close(udmon_tls_t *tls)
-{
-    SSL_CTX_free(tls->context);
-    BIO_meth_free(tls->method);
-    memset(tls, 0, sizeof(*tls));
 }
 
 /* Telling the owner, who may close the link meanwhile */
@@ -212,8 +130,12 @@ static int link_error(udmon_link_t *link, int ret)
     case SSL_ERROR_WANT_WRITE:
         return 0;
     case SSL_ERROR_SSL:
-        udmon_debug("TLS: %s", ERR_reason_error_string(ERR_peek_last_error()));
-        return (link->state == LINK_HANDSHAKE) ? -EACCES : -EPROTO;
+        /* Who does not like our certificate may say so after we have seen the handshake's end. */
+        if ((link->state == LINK_HANDSHAKE) || udmon_tls_is_alert(ERR_peek_last_error())) {
+            udmon_tls_problem(link->tls, link->ssl, link->problem, sizeof(link->problem));
+            return -EACCES;
+        }
+        return -EPROTO;
     default:
         return -ECONNRESET;
     }
@@ -512,8 +434,8 @@ int udmon_link_accept(udmon_tls_t *tls, udmon_loop_t *loop, int fd, const udmon_
 }
 
 int udmon_link_connect(udmon_tls_t *tls, udmon_loop_t *loop, const struct sockaddr *source,
-                       const struct sockaddr *addr, const udmon_link_ops_t *ops, void *arg,
-                       udmon_link_t **link_p)
+                       const struct sockaddr *addr, const char *host, const udmon_link_ops_t *ops,
+                       void *arg, udmon_link_t **link_p)
 {
     int ret, fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
@@ -527,9 +449,15 @@ int udmon_link_connect(udmon_tls_t *tls, udmon_loop_t *loop, const struct sockad
         return ret;
     }
     ret = link_new(tls, loop, fd, EPOLLOUT, ops, arg, link_p);
-    if (ret == 0) {
-        SSL_set_connect_state((*link_p)->ssl);
-        memcpy(&(*link_p)->remote, addr, udmon_sockaddr_length(addr));
+    if (ret < 0) {
+        return ret;
+    }
+    SSL_set_connect_state((*link_p)->ssl);
+    memcpy(&(*link_p)->remote, addr, udmon_sockaddr_length(addr));
+    ret = udmon_tls_expect(tls, (*link_p)->ssl, host);
+    if (ret < 0) {
+        udmon_link_close(*link_p);
+        *link_p = NULL;
     }
     return ret;
 }

@@ -1,13 +1,15 @@
 /*
  * Link: a TCP connection with TLS 1.3 that carries messages of up to LINK_MESSAGE_MAX bytes. Both
  * sides prove in the TLS handshake that they know the shared secret (an external pre-shared key
- * made from it); certificates are not used. Nothing that a peer sends reaches the owner of a link
- * before that proof. Each message is preceded by its length, 16 bits, little-endian.
+ * made from it), or that they have a certificate of the same CA. Nothing that a peer sends reaches
+ * the owner of a link before that proof. Each message is preceded by its length, 16 bits,
+ * little-endian.
  */
 #ifndef UDMON_LINK_H
 #define UDMON_LINK_H
 
 #include "../auth.h"
+#include "../../include/udmon.h"
 #include "loop.h"
 
 #include <openssl/ssl.h>
@@ -25,16 +27,18 @@ enum {
 typedef struct udmon_tls {
     SSL_CTX *context;
     BIO_METHOD *method;
+    int certificates;            /* instead of: */
     uint8_t key[UDMON_MAC_SIZE]; /* the pre-shared key */
     LIST_HEAD(, udmon_link) unsent; /* links whose messages have not been given to the socket */
 } udmon_tls_t;
 
 /* What the owner of a link is told. Each may close the link. */
 typedef struct udmon_link_ops {
-    /* The peer has proved that it knows the secret. NULL: the owner does not want to know. */
+    /* The peer has proved who it is. NULL: the owner does not want to know. */
     void (*opened)(void *arg);
     void (*received)(void *arg, const void *data, size_t length);
-    /* The link is of no use any more; to be closed. -EACCES: the TLS handshake failed. */
+    /* The link is of no use any more; to be closed. -EACCES: one of the two
+     * is not believed, and `problem` of the link says why. */
     void (*failed)(void *arg, int error);
 } udmon_link_ops_t;
 
@@ -52,20 +56,33 @@ typedef struct udmon_link {
     int calling, closed;  /* the owner is being told something; has closed the link meanwhile */
     uint8_t *in, *out;
     size_t in_length, out_begin, out_end;
+    char problem[160];
     struct sockaddr_storage local, remote;
 } udmon_link_t;
 
-/* The context of a server's or a client's links. The secret may be empty. */
-int udmon_tls_open(udmon_tls_t *tls, const udmon_secret_t *secret, int server);
+/*
+ * tls.c: the context of a server's or a client's links. The secret may be empty, and is not used if
+ * the options name certificates. -EACCES: their files cannot be used.
+ */
+int udmon_tls_open(udmon_tls_t *tls, const udmon_secret_t *secret, const udmon_options_t *options,
+                   int server);
 void udmon_tls_close(udmon_tls_t *tls);
+/* The server's certificate has to be for this host, a name or an IP address. -ENOMEM. */
+int udmon_tls_expect(const udmon_tls_t *tls, SSL *ssl, const char *host);
+/* Whether an error of OpenSSL is that the peer has sent an alert. */
+int udmon_tls_is_alert(unsigned long error);
+/* Why a handshake failed, said of the peer, from OpenSSL's last error. */
+void udmon_tls_problem(const udmon_tls_t *tls, const SSL *ssl, char *text, size_t size);
+/* link.c: the socket as OpenSSL's. */
+BIO_METHOD *udmon_link_bio(void);
 
 /* A link of an accepted socket, which it takes over (also if it fails). */
 int udmon_link_accept(udmon_tls_t *tls, udmon_loop_t *loop, int fd, const udmon_link_ops_t *ops,
                       void *arg, udmon_link_t **link_p);
-/* A link from `source` (NULL: by routing) to `addr`. */
+/* A link from `source` (NULL: by routing) to `addr`, which is an address of `host`. */
 int udmon_link_connect(udmon_tls_t *tls, udmon_loop_t *loop, const struct sockaddr *source,
-                       const struct sockaddr *addr, const udmon_link_ops_t *ops, void *arg,
-                       udmon_link_t **link_p);
+                       const struct sockaddr *addr, const char *host, const udmon_link_ops_t *ops,
+                       void *arg, udmon_link_t **link_p);
 /* May be called from within the operations. What waits to be sent is lost. */
 void udmon_link_close(udmon_link_t *link);
 

@@ -5,15 +5,20 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /*
- * A connection has SERVE_MS to prove the secret and to ask; of more than SERVED_MAX the oldest
- * goes. If the process is out of descriptors, accepting pauses for PAUSE_MS.
+ * A connection has SERVE_MS to prove who it is and to ask; of more than SERVED_MAX the oldest goes,
+ * if it has had SERVE_LEAST_MS. Else accepting pauses for PAUSE_MS, as it does if the process is out
+ * of descriptors: thousands of agents that come at once, after a restart, would push each other out.
  */
-enum { SERVED_MAX = 512, SERVE_MS = 5000, PAUSE_MS = 200, ACCEPTS = 64 };
+enum {
+    SERVED_MAX = 512, SERVE_MS = 5000, SERVE_LEAST_MS = 1000, PAUSE_MS = 100, ACCEPTS = 64,
+    LISTEN_BACKLOG = 4096
+};
 
 typedef struct tcp_served {
     TAILQ_ENTRY(tcp_served) list;
@@ -60,9 +65,9 @@ static void served_failed(void *arg, int error)
     char text[80];
 
     if (error == -EACCES) {
-        udmon_warn_limited(&limit, "a client at %s refused: it does not know the secret",
+        udmon_warn_limited(&limit, "a client at %s refused: %s",
                            udmon_sockaddr_text((struct sockaddr *)&served->link->remote, text,
-                                               sizeof(text)));
+                                               sizeof(text)), served->link->problem);
     }
     served_close(served);
 }
@@ -97,9 +102,17 @@ static void served_received(void *arg, const void *data, size_t length)
 
 static const udmon_link_ops_t served_ops = {.received = served_received, .failed = served_failed};
 
+/* Who waited too long for us to accept has gone: a handshake would be in vain. */
+static int socket_is_left(int fd)
+{
+    struct pollfd wait = {.fd = fd, .events = POLLRDHUP};
+
+    return poll(&wait, 1, 0) > 0;
+}
+
 static void listener_serve(udmon_rpc_listener_t *listener, int fd)
 {
-    tcp_served_t *served = calloc(1, sizeof(*served));
+    tcp_served_t *served = socket_is_left(fd) ? NULL : calloc(1, sizeof(*served));
 
     if (served == NULL) {
         close(fd);
@@ -125,6 +138,28 @@ static void listener_resume(udmon_timer_t *timer)
     udmon_loop_modify(listener->loop, &listener->source, EPOLLIN);
 }
 
+static void listener_pause(udmon_rpc_listener_t *listener)
+{
+    udmon_loop_modify(listener->loop, &listener->source, 0);
+    udmon_timer_set(listener->loop, &listener->pause, PAUSE_MS);
+}
+
+/* Whether there is room for one more connection, or it could be made. */
+static int listener_make_room(udmon_rpc_listener_t *listener)
+{
+    tcp_served_t *oldest = TAILQ_FIRST(&listener->served);
+    const uint64_t least_ns = (SERVE_MS - SERVE_LEAST_MS) * UINT64_C(1000000);
+
+    if (listener->count < SERVED_MAX) {
+        return 1;
+    }
+    if (oldest->timeout.due_ns > (udmon_now_ns() + least_ns)) {
+        return 0;
+    }
+    served_close(oldest);
+    return 1;
+}
+
 /* Whether to go on accepting. */
 static int listener_failed(udmon_rpc_listener_t *listener)
 {
@@ -136,8 +171,7 @@ static int listener_failed(udmon_rpc_listener_t *listener)
         if (!TAILQ_EMPTY(&listener->served)) {
             served_close(TAILQ_FIRST(&listener->served)); /* somebody else may have its place */
         }
-        udmon_loop_modify(listener->loop, &listener->source, 0);
-        udmon_timer_set(listener->loop, &listener->pause, PAUSE_MS);
+        listener_pause(listener);
         return 0;
     }
     return (errno == ECONNABORTED) || (errno == EINTR);
@@ -150,15 +184,16 @@ static void listener_ready(udmon_source_t *source, uint32_t events)
 
     (void)events;
     for (i = 0; i < ACCEPTS; ++i) {
+        if (!listener_make_room(listener)) {
+            listener_pause(listener);
+            return;
+        }
         fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if ((fd < 0) && !listener_failed(listener)) {
             return;
         }
         if (fd < 0) {
             continue;
-        }
-        if (listener->count >= SERVED_MAX) {
-            served_close(TAILQ_FIRST(&listener->served));
         }
         listener_serve(listener, fd);
     }
@@ -180,7 +215,7 @@ static int listener_socket(const struct sockaddr *addr, int *fd_p)
     if (addr->sa_family == AF_INET6) {
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
     }
-    if ((bind(fd, addr, udmon_sockaddr_length(addr)) < 0) || (listen(fd, 1024) < 0)) {
+    if ((bind(fd, addr, udmon_sockaddr_length(addr)) < 0) || (listen(fd, LISTEN_BACKLOG) < 0)) {
         ret = -errno;
         udmon_error("cannot listen on TCP %s: %s", udmon_sockaddr_text(addr, text, sizeof(text)),
                     strerror(errno));

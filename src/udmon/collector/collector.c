@@ -1,0 +1,472 @@
+/* Receives from agents and relays; passes on to store, history, remote write, upper collector. */
+#include "collector.h"
+#include "../lib/log.h"
+#include "../lib/metric.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <search.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    COMMIT_MS = 1000,
+};
+#define FORGET_NS UINT64_C(3600000000000)
+
+/* What is known of an agent over connections and restarts. */
+typedef struct agent {
+    uint64_t id, next;
+} agent_t;
+
+static int agent_compare(const void *left, const void *right)
+{
+    const agent_t *a = left, *b = right;
+
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+/* How far an agent's count has come; what it sends while nobody listens is then known as lost. */
+static void collector_set_next(uint64_t id, uint64_t next, void *arg)
+{
+    agent_t key = {.id = id}, **found, *agent;
+    collector_t *collector = arg;
+
+    found = tsearch(&key, &collector->agents, agent_compare);
+    if ((found != NULL) && (*found == &key)) {
+        agent = malloc(sizeof(*agent));
+        if (agent == NULL) {
+            tdelete(&key, &collector->agents, agent_compare);
+            return;
+        }
+        *agent = key;
+        *found = agent;
+    }
+    if (found != NULL) {
+        (*found)->next = next;
+    }
+}
+
+static uint64_t collector_resume(void *arg, uint64_t id)
+{
+    agent_t key = {.id = id}, **found;
+
+    found = tfind(&key, &((collector_t *)arg)->agents, agent_compare);
+    return (found != NULL) ? (*found)->next : UDMON_SEQ_UNKNOWN;
+}
+
+/* How far an agent's clock is ahead of ours. */
+static int64_t collector_clock_s(const collector_t *collector, uint64_t agent)
+{
+    udmon_stats_t stats;
+
+    return (udmon_server_stats(collector->server, agent, &stats) == 0) ? stats.peer_clock_s :
+                                                                         UDMON_CLOCK_UNKNOWN;
+}
+
+/*
+ * The time that a sample is stored with: the agent's, unless its clock is far from ours. Then it is
+ * the time when it came.
+ */
+static int64_t collector_time_ms(const collector_t *collector, uint64_t agent, host_t *host,
+                                 const udmon_metric_t *metric)
+{
+    static udmon_log_limit_t limit;
+    struct timespec clock;
+    int64_t now_ms, apart_ms, clock_s = 0;
+
+    clock_gettime(CLOCK_REALTIME, &clock);
+    now_ms = ((int64_t)clock.tv_sec * 1000) + (clock.tv_nsec / 1000000);
+    apart_ms = (int64_t)(metric->time_ns / 1000000) - now_ms;
+    if (apart_ms < -STORE_LATE_MS) {
+        clock_s = collector_clock_s(collector, agent);
+    }
+    if (store_is_dated(apart_ms, clock_s)) {
+        return metric->time_ns / 1000000;
+    }
+    ++host->misdated;
+    udmon_warn_limited(&limit, "node %s: its clock and ours are %lld s apart: its samples are "
+                       "stored with the time when they came", host->name,
+                       (long long)(apart_ms / 1000));
+    return now_ms;
+}
+
+static void collector_sample(collector_t *collector, uint64_t agent, host_t *host,
+                             const udmon_metric_t *metric, int late)
+{
+    static udmon_log_limit_t limit;
+    series_t *series = store_series(host, metric->name);
+    int64_t time_ms;
+
+    if (series == NULL) {
+        ++host->discarded;
+        udmon_warn_limited(&limit, "node %s: more than %d series: %s and others are discarded",
+                           host->name, STORE_SERIES_MAX, metric->name);
+        return;
+    }
+    store_sample(series, metric, late, host->arrived_ns);
+    time_ms = collector_time_ms(collector, agent, host, metric);
+    writer_sample(&collector->writer, series, time_ms, metric->value);
+    if (collector->remote_url != NULL) {
+        remote_sample(&collector->remote, series, time_ms, metric->value);
+    }
+    if (collector->upper != NULL) {
+        relay_sample(&collector->relay, host, metric, time_ms, late);
+    }
+}
+
+/* A sample of a node has come, or what should be one. */
+static void collector_arrived(collector_t *collector, host_t *host)
+{
+    host->changed = 1;
+    host->arrived_ns = collector->loop.now_ns;
+    ++host->received;
+}
+
+/* The relay is a node, too: its losses are those on the way from it to us, of whatever node. */
+static void collector_relayed(collector_t *collector, const udmon_peer_t *peer, host_t *relay,
+                              const udmon_message_t *message)
+{
+    char name[UDMON_METRIC_NAME_MAX + 1];
+    udmon_relayed_t relayed;
+    host_t *host;
+
+    relay->lost -= (message->late && (relay->lost > 0));
+    if (udmon_relayed_decode(message->data, message->length, &relayed, name) < 0) {
+        collector_arrived(collector, relay);
+        ++relay->malformed;
+        return;
+    }
+    if (relayed.is_state) {
+        collector_arrived(collector, relay);
+        host = relayed.up ? store_host(&collector->store, relayed.node) :
+                            store_find_host(&collector->store, relayed.node);
+        if (host != NULL) {
+            relayed_state(host, peer->id, peer->name, relayed.up, relayed.lost);
+        }
+        return;
+    }
+    host = store_host(&collector->store, relayed.node);
+    if (host != NULL) {
+        collector_arrived(collector, host);
+        collector_sample(collector, peer->id, host, &relayed.metric,
+                         relayed.late || message->late);
+    }
+}
+
+static void collector_message(void *arg, const udmon_peer_t *peer, const udmon_message_t *message)
+{
+    collector_t *collector = arg;
+    host_t *host = store_host(&collector->store, peer->name);
+    char name[UDMON_METRIC_NAME_MAX + 1];
+    udmon_metric_t metric;
+
+    if (host == NULL) {
+        return;
+    }
+    if (peer->relay) {
+        collector_relayed(collector, peer, host, message);
+        return;
+    }
+    collector_arrived(collector, host);
+    host->lost -= (message->late && (host->lost > 0));
+    if (udmon_metric_decode(message->data, message->length, &metric, name) < 0) {
+        ++host->malformed;
+        return;
+    }
+    collector_sample(collector, peer->id, host, &metric, message->late);
+}
+
+static void collector_joined(void *arg, const udmon_peer_t *peer)
+{
+    static udmon_log_limit_t full, twice;
+    collector_t *collector = arg;
+    host_t *host = store_host(&collector->store, peer->name);
+
+    if (host == NULL) {
+        udmon_warn_limited(&full, "node %s: more than %d nodes, or no memory: not recorded",
+                           peer->name, STORE_HOSTS_MAX);
+        return;
+    }
+    if (host->connected++ > 0) {
+        udmon_warn_limited(&twice, "node %s: two agents give this name, at %s and %s: their "
+                           "samples are mixed (option name)", peer->name, host->address, peer->address);
+    }
+    snprintf(host->transport, sizeof(host->transport), "%s", peer->transport);
+    snprintf(host->address, sizeof(host->address), "%s", peer->address);
+    if (collector->upper != NULL) {
+        relay_state(&collector->relay, host);
+    }
+    udmon_info("node %s connected over %s from %s", peer->name, peer->transport, peer->address);
+}
+
+static void collector_left(void *arg, const udmon_peer_t *peer, udmon_left_t reason,
+                           const udmon_stats_t *stats)
+{
+    static const char *const reasons[] = {
+        [UDMON_LEFT_BYE] = "said goodbye",
+        [UDMON_LEFT_SILENT] = "fell silent",
+        [UDMON_LEFT_REPLACED] = "connected anew",
+        [UDMON_LEFT_CLOSING] = "is left alone: the collector is closing",
+    };
+    collector_t *collector = arg;
+    host_t *host = store_host(&collector->store, peer->name);
+
+    if ((host != NULL) && (host->connected > 0)) {
+        --host->connected;
+        if (collector->upper != NULL) {
+            relay_state(&collector->relay, host);
+        }
+    }
+    /* A relay that has connected anew tells at once which nodes it has. */
+    if (peer->relay && (reason != UDMON_LEFT_REPLACED)) {
+        relayed_gone(&collector->store, peer->id);
+    }
+    /* Replaced: who came instead goes on counting, and is remembered at the next commit. */
+    if (reason != UDMON_LEFT_REPLACED) {
+        collector_set_next(peer->id, stats->peer_next, collector);
+        writer_agent(&collector->writer, peer->id, stats->peer_next);
+    }
+    udmon_info("node %s %s", peer->name, reasons[reason]);
+}
+
+static void collector_gap(void *arg, const udmon_peer_t *peer, uint64_t first, uint64_t count)
+{
+    collector_t *collector = arg;
+    host_t *host = store_host(&collector->store, peer->name);
+
+    if (host != NULL) {
+        host->lost += count;
+        host->changed = 1;
+    }
+    udmon_debug("node %s: records %llu to %llu are missing", peer->name, (unsigned long long)first,
+                (unsigned long long)(first + count - 1));
+}
+
+static void collector_remember(void *arg, const udmon_peer_t *peer)
+{
+    collector_t *collector = arg;
+    udmon_stats_t stats;
+
+    if (udmon_server_stats(collector->server, peer->id, &stats) == 0) {
+        collector_set_next(peer->id, stats.peer_next, collector);
+        writer_agent(&collector->writer, peer->id, stats.peer_next);
+    }
+}
+
+/* Counts go the same way as the samples, so that they fit them. */
+static void collector_commit(udmon_timer_t *timer)
+{
+    collector_t *collector = timer->arg;
+    uint64_t keep_ns;
+    host_t *host;
+
+    store_lock(&collector->store);
+    udmon_server_clients(collector->server, collector_remember, collector);
+    LIST_FOREACH(host, &collector->store.hosts, list) {
+        if (host->changed) {
+            host->changed = (writer_host(&collector->writer, host) < 0);
+        }
+    }
+    if (collector->upper != NULL) {
+        relay_states(&collector->relay, &collector->store);
+    }
+    /* A node that is gone is shown for as long as there is something of it. */
+    keep_ns = collector->keep_seconds * 1000000000;
+    store_forget(&collector->store, udmon_now_ns(), FORGET_NS,
+                 (keep_ns > FORGET_NS) ? keep_ns : FORGET_NS);
+    store_unlock(&collector->store);
+    writer_commit(&collector->writer);
+    http_expire(&collector->http);
+    udmon_timer_set(&collector->loop, timer, COMMIT_MS);
+}
+
+static void collector_ready(udmon_source_t *source, uint32_t events)
+{
+    collector_t *collector = source->arg;
+
+    (void)events;
+    store_lock(&collector->store);
+    udmon_server_process(collector->server);
+    store_unlock(&collector->store);
+}
+
+static void collector_signal(udmon_source_t *source, uint32_t events)
+{
+    collector_t *collector = source->arg;
+    struct signalfd_siginfo info;
+
+    (void)events;
+    while (read(source->fd, &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_signo == SIGHUP) {
+            udmon_warn("SIGHUP: there is nothing to read anew; restart to change the options");
+        } else {
+            collector->stopping = 1;
+        }
+    }
+}
+
+static int collector_signals(collector_t *collector)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN); /* HTTP clients go when they like */
+    collector->signals.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    collector->signals.ready = collector_signal;
+    collector->signals.arg = collector;
+    return (collector->signals.fd < 0) ?
+               -errno : udmon_loop_add(&collector->loop, &collector->signals, EPOLLIN);
+}
+
+static int collector_open_relay(collector_t *collector, const udmon_options_t *server_options)
+{
+    udmon_options_t options;
+    char name[UDMON_NAME_MAX + 1], host[UDMON_NAME_MAX + 1] = "";
+
+    udmon_options_init(&options);
+    options.secret_file = server_options->secret_file;
+    options.ca_file = server_options->ca_file;
+    options.cert_file = server_options->cert_file;
+    options.key_file = server_options->key_file;
+    options.queue_bytes = collector->upper_queue;
+    gethostname(host, sizeof(host) - 1);
+    /* Not the host's own name: an agent there has that. */
+    snprintf(name, sizeof(name), "relay-%.56s", host);
+    options.name = (collector->name != NULL) ? collector->name : name;
+    return relay_open(&collector->relay, collector->upper, &options, &collector->loop);
+}
+
+int collector_open(collector_t *collector)
+{
+    udmon_server_callbacks_t callbacks = {
+        .message = collector_message,
+        .joined = collector_joined,
+        .left = collector_left,
+        .gap = collector_gap,
+        .resume = collector_resume,
+    };
+    udmon_options_t options;
+    int ret;
+
+    udmon_options_init(&options);
+    options.secret_file = collector->secret;
+    options.ca_file = collector->ca;
+    options.cert_file = collector->cert;
+    options.key_file = collector->key;
+    options.datagram_size = 65535;
+    options.max_clients = STORE_HOSTS_MAX;
+    options.refuse_relays = (collector->upper != NULL);
+    if ((udmon_loop_open(&collector->loop) < 0) || (collector_signals(collector) < 0)) {
+        return -EIO;
+    }
+    store_init(&collector->store);
+    ret = history_open(&collector->writer.history, collector->database, collector->keep_seconds,
+                       collector->max_rows, collector->keep_promised);
+    if (ret < 0) {
+        return ret;
+    }
+    history_load(&collector->writer.history, &collector->store);
+    history_agents(&collector->writer.history, collector_set_next, collector);
+    ret = writer_start(&collector->writer);
+    if (ret < 0) {
+        goto err_history;
+    }
+    ret = (collector->remote_url != NULL) ?
+              remote_open(&collector->remote, collector->remote_url) : 0;
+    if (ret < 0) {
+        goto err_writer;
+    }
+    ret = (collector->upper != NULL) ? collector_open_relay(collector, &options) : 0;
+    if (ret < 0) {
+        goto err_remote;
+    }
+    ret = udmon_server_open(collector->listen, &options, &callbacks, collector,
+                            &collector->server);
+    if (ret < 0) {
+        goto err_relay;
+    }
+    ret = http_open(&collector->http, collector->http_address, collector->database,
+                    &collector->store, &collector->writer,
+                    (collector->remote_url != NULL) ? &collector->remote : NULL,
+                    (collector->upper != NULL) ? &collector->relay : NULL);
+    if (ret < 0) {
+        goto err_server;
+    }
+    collector->server_source.fd = udmon_server_fd(collector->server);
+    collector->server_source.ready = collector_ready;
+    collector->server_source.arg = collector;
+    collector->commit.fire = collector_commit;
+    collector->commit.arg = collector;
+    udmon_timer_set(&collector->loop, &collector->commit, COMMIT_MS);
+    return udmon_loop_add(&collector->loop, &collector->server_source, EPOLLIN);
+
+err_server:
+    udmon_server_close(collector->server);
+err_relay:
+    if (collector->upper != NULL) {
+        relay_close(&collector->relay);
+    }
+err_remote:
+    if (collector->remote_url != NULL) {
+        remote_close(&collector->remote);
+    }
+err_writer:
+    writer_stop(&collector->writer);
+err_history:
+    history_close(&collector->writer.history);
+    return ret;
+}
+
+static void collector_finish(series_t *series, void *arg)
+{
+    history_finish(arg, series);
+}
+
+void collector_close(collector_t *collector)
+{
+    host_t *host;
+
+    http_close(&collector->http);
+    udmon_loop_delete(&collector->loop, &collector->server_source);
+    udmon_server_close(collector->server);
+    if (collector->upper != NULL) {
+        relay_close(&collector->relay);
+    }
+    LIST_FOREACH(host, &collector->store.hosts, list) {
+        if (host->changed) {
+            writer_host(&collector->writer, host);
+        }
+    }
+    if (collector->remote_url != NULL) {
+        remote_close(&collector->remote);
+    }
+    writer_stop(&collector->writer);
+    LIST_FOREACH(host, &collector->store.hosts, list) {
+        store_each(host, collector_finish, &collector->writer.history);
+    }
+    history_commit(&collector->writer.history);
+    history_close(&collector->writer.history);
+    store_free(&collector->store);
+    tdestroy(collector->agents, free);
+    udmon_loop_close(&collector->loop);
+}
+
+void collector_run(collector_t *collector)
+{
+    struct pollfd wait = {.fd = collector->loop.epoll_fd, .events = POLLIN};
+
+    while (!collector->stopping) {
+        poll(&wait, 1, -1);
+        udmon_loop_run(&collector->loop);
+    }
+}

@@ -1,0 +1,41 @@
+/* A collector: what it was told to do, and its parts. */
+#ifndef UDMON_COLLECTOR_COLLECTOR_H
+#define UDMON_COLLECTOR_COLLECTOR_H
+
+#include "http.h"
+#include "relay.h"
+#include "remote.h"
+#include "store.h"
+#include "writer.h"
+#include "../lib/net/loop.h"
+#include "../include/udmon.h"
+
+typedef struct collector {
+    /* Set by the caller: */
+    const char *listen, *http_address, *database, *secret, *ca, *cert, *key;
+    const char *remote_url, *upper, *name; /* or NULL */
+    int64_t upper_queue; /* bytes */
+    uint64_t keep_seconds;
+    int64_t max_rows;
+    int keep_promised; /* --keep was given */
+    /* Its own: */
+    udmon_loop_t loop;
+    udmon_source_t signals, server_source;
+    udmon_timer_t commit;
+    udmon_server_t *server;
+    store_t store;     /* the lock is held while the server is processed */
+    void *agents;      /* tree of agent_t by id: how far their counts had come */
+    writer_t writer;
+    remote_t remote; /* if there is a remote_url */
+    relay_t relay;   /* if there is an upper collector */
+    http_t http;
+    int stopping;
+} collector_t;
+
+/* A line in the log says what went wrong. */
+int collector_open(collector_t *collector);
+/* Until a signal ends it. */
+void collector_run(collector_t *collector);
+void collector_close(collector_t *collector);
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * Relays. A collector with an upper one passes on what it receives, by a client of libudmon: its
+ * queue holds what waits, and drops the oldest. The upper collector shows the nodes as its own.
+ *
+ * What a relay sends are samples with the name of their node, and states of nodes: whether an agent
+ * is connected, and how many samples were lost on the way to the relay. A state is sent when it
+ * changes, and all are from time to time, since datagrams may be lost.
+ */
+#ifndef UDMON_COLLECTOR_RELAY_H
+#define UDMON_COLLECTOR_RELAY_H
+
+#include "store.h"
+#include "../include/udmon.h"
+#include "../lib/net/loop.h"
+
+typedef struct relay {
+    udmon_client_t *client;
+    udmon_loop_t *loop;
+    udmon_source_t source;
+    const char *upper;
+    unsigned seconds;
+    int tell_all; /* all states at the next relay_states: the upper collector may not know them */
+    /* As of the last relay_states, for the HTTP thread; atomic: */
+    uint64_t connected, sent, dropped, waiting;
+} relay_t;
+
+/* `upper`: addresses as of udmon_client_open, and stays with the caller. Errors as of that. */
+int relay_open(relay_t *relay, const char *upper, const udmon_options_t *options,
+               udmon_loop_t *loop);
+/* Sends what waits, as far as that is possible at once; says how much is left. */
+void relay_close(relay_t *relay);
+
+void relay_sample(relay_t *relay, const host_t *host, const udmon_metric_t *metric,
+                  int64_t time_ms, int late);
+/* An agent has come or gone. With the store's lock held. */
+void relay_state(relay_t *relay, host_t *host);
+/* Each second, with the store's lock held: what has changed, counters, and what to complain of. */
+void relay_states(relay_t *relay, store_t *store);
+
+/* The upper side, with the store's lock held. `relay` is its identity, `name` its name. */
+void relayed_state(host_t *host, uint64_t relay, const char *name, int up, uint64_t lost);
+/* A relay is gone, and with it all nodes behind it. */
+void relayed_gone(store_t *store, uint64_t relay);
+
+#endif
