@@ -472,6 +472,7 @@ void net_peer_receive(struct net_peer *peer, const struct glex_net_frame *frame,
     }
     peer->acked = frame->requests;
     peer->bytes_acked = frame->bytes;
+    peer->side.asked = false;
     net_peer_finish(peer);
     net_side_list(&peer->side);
 }

@@ -34,6 +34,7 @@ struct net_side {
     bool                  was_up; /* of a peer: it is counted in net_peers */
     bool                  ended;
     bool                  ask;   /* the next frame asks for an acknowledgement */
+    bool                  asked; /* a frame did, and no reply has come since */
     bool                  tell;  /* the next frame is wanted soon, though it is empty */
     char                 *frame; /* being filled, or NULL */
     size_t                frame_len, frame_size;

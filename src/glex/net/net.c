@@ -151,6 +151,7 @@ static void net_fill_header(struct net_side *side, struct glex_net_frame *header
     } else if (side->ask) {
         header->flags = NET_FRAME_ASK;
         side->ask = false;
+        side->asked = true;
     }
 }
 
@@ -402,9 +403,11 @@ static bool net_sources_are_busy(struct glex_net *net)
     return busy;
 }
 
+/* One question at a time. A program that waits comes here without a pause: more of them would be all
+ * that a peer reads which looks into its network now and then. */
 static void net_peer_ask(struct net_peer *peer)
 {
-    peer->side.ask |= peer->acked != peer->tail;
+    peer->side.ask |= peer->acked != peer->tail && !peer->side.asked;
     net_side_list(&peer->side);
 }
 
