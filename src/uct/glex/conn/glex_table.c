@@ -11,6 +11,12 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#else
+#define __lsan_register_root_region(_ptr, _length)
+#define __lsan_unregister_root_region(_ptr, _length)
+#endif
 
 /* Unused VCs are looked for among so many of those that are over */
 #define UCT_GLEX_TABLE_LOOKS 64
@@ -35,6 +41,8 @@ ucs_status_t uct_glex_table_init(uct_glex_iface_t *iface)
     }
     /* Few VCs take few pages, not a huge one for each array. A kernel without those refuses. */
     (void)madvise(ptr, UCT_GLEX_TABLE_SIZE, MADV_NOHUGEPAGE);
+    /* VCs are not leaked where a program ends without closing: leaks are looked for on the heap */
+    __lsan_register_root_region(ptr, UCT_GLEX_TABLE_SIZE);
     iface->vcs              = ptr;
     iface->vc_table.heads   = UCS_PTR_BYTE_OFFSET(ptr, UCT_GLEX_VC_MAX * sizeof(*iface->vcs));
     iface->vc_table.next    = iface->vc_table.heads + UCT_GLEX_VC_MAX;
@@ -49,6 +57,7 @@ ucs_status_t uct_glex_table_init(uct_glex_iface_t *iface)
 
 void uct_glex_table_cleanup(uct_glex_iface_t *iface)
 {
+    __lsan_unregister_root_region(iface->vcs, UCT_GLEX_TABLE_SIZE);
     munmap(iface->vcs, UCT_GLEX_TABLE_SIZE);
 }
 
