@@ -124,9 +124,14 @@ static GLEX_ALWAYS_INLINE void glex_queue_discard(struct glex_endpoint *ep, int 
 /** How many polls may find nothing before glex_endpoint_idle(). */
 uint32_t glex_endpoint_patience(const struct glex_endpoint *ep);
 
+/** What cannot be done on the hot path: the network, collectives, delayed messages of GLEX_FAULT. */
+void glex_endpoint_progress(struct glex_endpoint *ep);
+
+/** Look after a slot that is claimed and not published. @return Whether one was passed over. */
+bool glex_endpoint_stalled(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos);
+
 /**
- * Out of line, at an empty probe whose patience is over: look after what cannot be done on the hot
- * path (a stalled slot, the network, delayed messages of GLEX_FAULT).
+ * Out of line, at an empty probe whose patience is over: both of the above.
  * @return Whether to look again: a slot was passed over.
  */
 bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos);

@@ -517,13 +517,23 @@ uint32_t glex_endpoint_patience(const struct glex_endpoint *ep)
     return patience;
 }
 
-bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos)
+void glex_endpoint_progress(struct glex_endpoint *ep)
 {
-    rx->polls_left = glex_endpoint_patience(ep);
     glex_net_progress(ep);
     glex_fault_idle(ep);
     glex_coll_idle(ep);
     ep->carries_others = ep->net != NULL && endpoints_carry(ep);
+}
+
+bool glex_endpoint_stalled(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos)
+{
     glex_ring_pass_over(rx, pos);
     return glex_ring_stalled(rx, pos, ep->dev->dirfd, &ep->segment);
+}
+
+bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos)
+{
+    rx->polls_left = glex_endpoint_patience(ep);
+    glex_endpoint_progress(ep);
+    return glex_endpoint_stalled(ep, rx, pos);
 }

@@ -122,9 +122,10 @@ static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
         return GLEX_INVALID_PARAM;
     }
     GLEX_LOCKED(ep);
+    glex_endpoint_progress(ep); /* once for both queues: a look into a network is a system call */
     ep->poll.polls_left = glex_endpoint_patience(ep);
-    glex_endpoint_idle(ep, &ep->eq, ep->eq.cursor);
-    glex_endpoint_idle(ep, &ep->mpq, ep->mpq.cursor);
+    (void)glex_endpoint_stalled(ep, &ep->eq, ep->eq.cursor);
+    (void)glex_endpoint_stalled(ep, &ep->mpq, ep->mpq.cursor);
     return GLEX_NO_EVENT;
 }
 
