@@ -113,6 +113,9 @@ struct gfi_domain {
     struct gfi_list due_peers; /* have messages or operations that could not be sent */
     struct gfi_list due_ops;   /* are to be tried again */
 
+    int rouse_fd;              /* eventfd in all wait sets, or -1 */
+    bool roused;               /* it is signaled */
+
     struct gfi_ep *eps[GFI_MAX_EPS];
     unsigned next_ep;
 
@@ -307,14 +310,18 @@ static inline void gfi_progress(struct gfi_domain *domain)
     }
 }
 
-/** Locked: whether a thread may sleep until the NIC's descriptor is readable. */
+/**
+ * Locked: whether a thread may sleep until the NIC's descriptor is readable. If not, threads that
+ * sleep already wake: what the NIC had to tell them is taken, and the caller may leave with work undone.
+ */
 bool gfi_may_sleep(struct gfi_domain *domain);
 
 /** Milliseconds of a clock that only goes forward. */
 uint64_t gfi_now_ms(void);
 
 /**
- * Descriptors for sleepers: `signal_fd` is an eventfd, `wait_fd` an epoll set of it and of the NIC.
+ * Descriptors for sleepers: `signal_fd` is an eventfd, `wait_fd` an epoll set of it, of the domain's
+ * `rouse_fd` and of the NIC.
  *
  * @return 0, or a negative FI_ error with a line in the log.
  */

@@ -84,10 +84,17 @@ void gfi_progress_due(struct gfi_domain *domain)
 
 bool gfi_may_sleep(struct gfi_domain *domain)
 {
+    bool armed;
+
     gfi_progress_watch(domain);
     gfi_progress(domain);
-    return !domain->due && uct_iface_event_arm(domain->uct.iface, UCT_EVENT_SEND_COMP |
-                                               UCT_EVENT_RECV) == UCS_OK;
+    armed = !domain->due && uct_iface_event_arm(domain->uct.iface, UCT_EVENT_SEND_COMP |
+                                                UCT_EVENT_RECV) == UCS_OK;
+    if (domain->roused == armed) {
+        armed ? gfi_wait_clear(domain->rouse_fd) : gfi_wait_signal(domain->rouse_fd);
+        domain->roused = !armed;
+    }
+    return armed;
 }
 
 int gfi_wait_open(struct gfi_domain *domain, int *wait_fd, int *signal_fd)
@@ -100,9 +107,13 @@ int gfi_wait_open(struct gfi_domain *domain, int *wait_fd, int *signal_fd)
         GFI_WARN(FI_LOG_CQ, "the NIC has no descriptor to sleep on: use FI_WAIT_NONE\n");
         return -FI_ENOSYS;
     }
+    if (domain->rouse_fd < 0) {
+        domain->rouse_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    }
     *signal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     *wait_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (*signal_fd < 0 || *wait_fd < 0 ||
+    if (domain->rouse_fd < 0 || *signal_fd < 0 || *wait_fd < 0 ||
+        epoll_ctl(*wait_fd, EPOLL_CTL_ADD, domain->rouse_fd, &event) != 0 ||
         epoll_ctl(*wait_fd, EPOLL_CTL_ADD, *signal_fd, &event) != 0 ||
         epoll_ctl(*wait_fd, EPOLL_CTL_ADD, nic_fd, &event) != 0) {
         GFI_WARN(FI_LOG_CQ, "no descriptors to sleep on: %s\n", strerror(errno));
@@ -180,6 +191,9 @@ static int gfi_domain_close(struct fid *fid)
     gfi_peers_cleanup(domain);
     gfi_map_cleanup(&domain->mrs);
     gfi_uct_close(&domain->uct);
+    if (domain->rouse_fd >= 0) {
+        close(domain->rouse_fd);
+    }
     pthread_mutex_destroy(&domain->lock);
     gfi_ref_put(&domain->fabric->refs);
     free(domain);
@@ -297,6 +311,7 @@ static struct gfi_domain *gfi_domain_new(struct gfi_fabric *fabric, const struct
     domain->mr_mode = info->domain_attr->mr_mode;
     domain->until_watch = GFI_WATCH_CALLS;
     domain->next_key = 1;
+    domain->rouse_fd = -1;
     pthread_mutex_init(&domain->lock, NULL);
     gfi_list_init(&domain->due_peers);
     gfi_list_init(&domain->due_ops);

@@ -7,4 +7,4 @@ timeout -k 10 600 ./ofi_test "$@"
 FI_GLEX_UNEXPECTED_SIZE=100000 FI_GLEX_TX_SIZE=256 \
     timeout -k 10 300 ./ofi_test --gtest_filter="$messages"
 FI_GLEX_RENDEZVOUS_GET=no timeout -k 10 300 ./ofi_test --gtest_filter="$messages:*/Model.*/0:*Death*"
-UCX_GLEX_CHANNELS=sr timeout -k 10 300 ./ofi_test --gtest_filter="$messages:*/Model.*/0:*Rma*"
+UCX_GLEX_CHANNELS=sr timeout -k 10 300 ./ofi_test --gtest_filter="$messages:*/Model.*/0:*Rma*:Wait*"

@@ -176,6 +176,31 @@ TEST_F(Wait, ArrivalsWakeThoughOthersLookedMeanwhile)
     EXPECT_EQ(0, fi_close(&other->fid));
 }
 
+/* One thread sleeps. Another one looks, which over SR takes from the NIC what would have woken the
+ * first. It may not sleep, because more has arrived than one look takes, and goes away. */
+TEST_F(Wait, SleepersWakeWhenAnotherMayNotSleep)
+{
+    open_wait(FI_WAIT_FD);
+    fi_cq_attr attr{};
+    fid_cq *other = nullptr;
+    int sent = 0;
+
+    attr.wait_obj = FI_WAIT_FD;
+    attr.format = FI_CQ_FORMAT_TAGGED;
+    ASSERT_EQ(0, fi_cq_open(b->domain, &attr, &other, nullptr));
+    int fd = descriptor_of(&other->fid);
+    trywait_until_quiet(&other->fid);
+    EXPECT_FALSE(is_readable(fd));
+    while (sent < 1000 && fi_tinject(a->ep, "message", 8, b_of_a, 7) == 0) {
+        sent++; /* nobody has posted a receive: no queue gets an entry */
+    }
+    ASSERT_EQ(-FI_EAGAIN, trywait(&b->cq->fid)) << sent;
+    EXPECT_TRUE(is_readable(fd)) << sent;
+    trywait_until_quiet(&b->cq->fid);
+    EXPECT_FALSE(is_readable(fd));
+    EXPECT_EQ(0, fi_close(&other->fid));
+}
+
 /* An error is something to wake up for, too */
 TEST_F(Wait, ErrorsWake)
 {
