@@ -90,10 +90,12 @@ bool gfi_may_sleep(struct gfi_domain *domain)
     gfi_progress(domain);
     armed = !domain->due && uct_iface_event_arm(domain->uct.iface, UCT_EVENT_SEND_COMP |
                                                 UCT_EVENT_RECV) == UCS_OK;
-    if (domain->roused == armed) {
-        armed ? gfi_wait_clear(domain->rouse_fd) : gfi_wait_signal(domain->rouse_fd);
-        domain->roused = !armed;
+    if (armed && domain->roused) {
+        gfi_wait_clear(domain->rouse_fd);
+    } else if (!armed && !domain->roused) {
+        gfi_wait_signal(domain->rouse_fd);
     }
+    domain->roused = !armed;
     return armed;
 }
 
