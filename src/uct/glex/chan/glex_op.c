@@ -88,7 +88,6 @@ static unsigned *uct_glex_op_quota(uct_glex_iface_t *iface, enum uct_glex_op_typ
 {
     switch (type) {
     case UCT_GLEX_OP_RMA:
-    case UCT_GLEX_OP_GET_BCOPY:
         return &iface->ops.rma_free;
     case UCT_GLEX_OP_ZC:
         return &iface->ops.zc_free;
@@ -124,7 +123,7 @@ uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
                     ((uint32_t)iface->ops.next_gen++ << UCT_GLEX_OP_INDEX_BITS);
     op->unpack_cb = NULL;
     op->type      = type;
-    op->done      = 0;
+    op->done      = (type == UCT_GLEX_OP_FLUSH);
     op->status    = UCS_OK;
     return op;
 }
@@ -200,6 +199,18 @@ void uct_glex_op_posted(uct_glex_op_t *op, unsigned events)
     }
 }
 
+/* Call the completion, if that was not done before */
+static void uct_glex_op_invoke_comp(uct_glex_op_t *op, ucs_status_t status)
+{
+    uct_completion_t *comp = op->comp;
+
+    op->comp      = NULL;
+    op->unpack_cb = NULL;
+    if (comp != NULL) {
+        uct_invoke_completion(comp, status);
+    }
+}
+
 /* Operations may end in another order than they were posted in: flush waits for the oldest */
 static void uct_glex_op_retire(uct_glex_vc_t *vc)
 {
@@ -207,13 +218,11 @@ static void uct_glex_op_retire(uct_glex_vc_t *vc)
 
     while (!ucs_queue_is_empty(&vc->tx_ops)) {
         op = ucs_queue_head_elem_non_empty(&vc->tx_ops, uct_glex_op_t, queue);
-        if ((op->type != UCT_GLEX_OP_FLUSH) && !op->done) {
+        if (!op->done) {
             break;
         }
         ucs_queue_pull_non_empty(&vc->tx_ops);
-        if ((op->type == UCT_GLEX_OP_FLUSH) && (op->comp != NULL)) {
-            uct_invoke_completion(op->comp, UCS_OK);
-        }
+        uct_glex_op_invoke_comp(op, UCS_OK); /* of a flush */
         uct_glex_op_free(op);
     }
 }
@@ -241,9 +250,7 @@ static void uct_glex_op_complete(uct_glex_op_t *op)
     op->done = 1;
     --vc->iface->ops.outstanding;
     ++vc->iface->done;
-    if (op->comp != NULL) {
-        uct_invoke_completion(op->comp, status);
-    }
+    uct_glex_op_invoke_comp(op, status);
     uct_glex_op_retire(vc);
     uct_glex_iface_recheck(vc->iface);
 }
@@ -315,42 +322,22 @@ static void uct_glex_op_invalidate(uct_glex_op_t *op)
     }
 }
 
-/* Whether the peer may read memory of the operation's */
-static int uct_glex_op_is_read(const uct_glex_op_t *op)
-{
-    return (op->type == UCT_GLEX_OP_SR) || (op->type == UCT_GLEX_OP_ZC);
-}
-
-/* Whether the NIC may read or write memory of the operation's */
-static int uct_glex_op_is_rma(const uct_glex_op_t *op)
-{
-    return (op->type == UCT_GLEX_OP_RMA) || (op->type == UCT_GLEX_OP_GET_BCOPY);
-}
-
-/* Its memory is not reused before it is complete, or uct_glex_op_release_held() */
+/* What uses memory is held: its memory is not reused before it is complete, or
+ * uct_glex_op_release_held() */
 static void uct_glex_op_fail(uct_glex_op_t *op, ucs_status_t status)
 {
     uct_glex_iface_t *iface = op->vc->iface;
-    uct_completion_t *comp  = op->done ? NULL : op->comp;
 
-    if (!op->done && (op->type != UCT_GLEX_OP_FLUSH)) {
+    if (!op->done) {
         --iface->ops.outstanding;
         ++iface->done;
         uct_glex_op_invalidate(op);
-        op->held = uct_glex_op_is_read(op) || uct_glex_op_is_rma(op);
+        op->held = (op->type != UCT_GLEX_OP_PROBE);
     }
-    op->comp      = NULL;
-    op->unpack_cb = NULL;
+    uct_glex_op_invoke_comp(op, status);
     if (!op->held) {
         op->events = 0;
-        if (op->done || (op->type == UCT_GLEX_OP_FLUSH)) {
-            uct_glex_op_free(op);
-        } else {
-            uct_glex_op_cancel(op);
-        }
-    }
-    if (comp != NULL) {
-        uct_invoke_completion(comp, status);
+        uct_glex_op_free(op);
     }
 }
 
@@ -377,7 +364,7 @@ void uct_glex_op_release_held(uct_glex_vc_t *vc)
     }
     ucs_ptr_array_for_each(item, index, &vc->iface->ops.table) {
         op = item;
-        if (op->held && (op->vc == vc) && uct_glex_op_is_read(op)) {
+        if (op->held && (op->vc == vc) && (op->type != UCT_GLEX_OP_RMA)) {
             op->events = 0;
             uct_glex_op_cancel(op);
         }
@@ -405,16 +392,12 @@ void uct_glex_op_abandon(uct_glex_vc_t *vc)
 
 void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep)
 {
-    uct_completion_t *comp;
     uct_glex_op_t *op;
 
     ucs_queue_for_each(op, &vc->tx_ops, queue) {
-        if ((op->ep == ep) && (op->comp != NULL) && !op->done) {
-            comp          = op->comp;
-            op->comp      = NULL;
-            op->unpack_cb = NULL;
+        if ((op->ep == ep) && (op->comp != NULL)) {
             uct_glex_op_invalidate(op);
-            uct_invoke_completion(comp, UCS_ERR_CANCELED);
+            uct_glex_op_invoke_comp(op, UCS_ERR_CANCELED);
         }
     }
 }
@@ -461,18 +444,11 @@ ucs_status_t uct_glex_op_flush(uct_glex_vc_t *vc, const uct_ep_t *ep, uct_comple
     if (comp == NULL) {
         return UCS_INPROGRESS;
     }
-    op = ucs_mpool_get_inline(&vc->iface->ops.mp);
+    op = uct_glex_op_new(vc, UCT_GLEX_OP_FLUSH, comp);
     if (op == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    ++vc->num_ops;
-    op->type = UCT_GLEX_OP_FLUSH;
-    op->vc   = vc;
-    op->ep   = ep;
-    op->comp = comp;
-    op->done = 0;
-    op->held = 0;
-    op->unpack_cb = NULL;
+    op->ep = ep;
     ucs_queue_push(&vc->tx_ops, &op->queue);
     return UCS_INPROGRESS;
 }

@@ -60,6 +60,7 @@ static ucs_status_t uct_glex_rma_check_range(const uct_glex_rkey_t *rkey, uint64
     return UCS_OK;
 }
 
+/* Post the request of an operation, which is cancelled if the NIC refuses it */
 static ucs_status_t uct_glex_rma_post(uct_glex_iface_t *iface, glex_rdma_req_t *req,
                                       uct_glex_op_t *op)
 {
@@ -70,10 +71,41 @@ static ucs_status_t uct_glex_rma_post(uct_glex_iface_t *iface, glex_rdma_req_t *
     req->local_evt.cookie_1 = uct_glex_op_cookie_1(op->id);
     ret = glex_rdma(iface->nic, req, NULL);
     if (ret != GLEX_SUCCESS) {
+        uct_glex_op_cancel(op);
         return uct_glex_status(ret);
     }
     iface->fence = 0;
+    uct_glex_op_posted(op, 1);
     return UCS_OK;
+}
+
+/* A new operation with a bounce buffer. NULL: not now. */
+static uct_glex_op_t *uct_glex_rma_op_new(uct_glex_vc_t *vc, uct_completion_t *comp)
+{
+    uct_glex_op_t *op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, comp);
+
+    if (op != NULL) {
+        op->buf = uct_glex_buf_get(&vc->iface->ops.bounce);
+        if (op->buf == NULL) {
+            uct_glex_op_cancel(op);
+            return NULL;
+        }
+    }
+    return op;
+}
+
+/* Post a request between the operation's bounce buffer and remote memory */
+static ucs_status_t uct_glex_rma_post_bounce(uct_glex_iface_t *iface, uct_glex_op_t *op, int type,
+                                             size_t length, uint64_t remote_addr,
+                                             const uct_glex_rkey_t *rkey)
+{
+    glex_rdma_req_t req;
+
+    uct_glex_rma_fill(iface, &req, type, remote_addr, rkey);
+    req.local_mh     = op->buf->mh;
+    req.local_offset = op->buf->offset;
+    req.len          = length;
+    return uct_glex_rma_post(iface, &req, op);
 }
 
 /* RDMA that is over at once. If it fails, because of the peer or its memory, progress fails the VC
@@ -109,30 +141,20 @@ ucs_status_t uct_glex_rma_track_puts(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
     glex_rdma_req_t req     = {.type = GLEX_RDMA_TYPE_PUT, .flag = GLEX_FLAG_FENCE};
-    ucs_status_t status     = UCS_ERR_NO_RESOURCE;
     uct_glex_op_t *op;
 
     if (uct_glex_md_rdma_now(iface->md)) {
         return UCS_OK;
     }
-    op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, NULL);
+    op = uct_glex_rma_op_new(vc, NULL);
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
-    op->buf = uct_glex_buf_get(&iface->ops.bounce);
-    if (op->buf != NULL) {
-        req.rmt_ep_addr.v = iface->ep_addr;
-        req.rmt_mh        = op->buf->mh;
-        req.rmt_offset    = op->buf->offset;
-        req.rmt_key       = iface->key;
-        status            = uct_glex_rma_post(iface, &req, op);
-    }
-    if (status != UCS_OK) {
-        uct_glex_op_cancel(op);
-        return status;
-    }
-    uct_glex_op_posted(op, 1);
-    return UCS_OK;
+    req.rmt_ep_addr.v = iface->ep_addr;
+    req.rmt_mh        = op->buf->mh;
+    req.rmt_offset    = op->buf->offset;
+    req.rmt_key       = iface->key;
+    return uct_glex_rma_post(iface, &req, op);
 }
 
 static ucs_status_t uct_glex_rma_imm_put(uct_glex_ep_t *ep, const void *buffer, unsigned length,
@@ -159,10 +181,9 @@ static ucs_status_t uct_glex_rma_imm_put(uct_glex_ep_t *ep, const void *buffer, 
     return UCS_OK;
 }
 
-/* For memory that is not mapped, no data, a range error, or the first use of a key */
-static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_slow(uct_glex_ep_t *ep, const void *buffer,
-                                                              unsigned length, uint64_t remote_addr,
-                                                              uct_rkey_t uct_rkey)
+static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_any(uct_glex_ep_t *ep, const void *buffer,
+                                                             unsigned length, uint64_t remote_addr,
+                                                             uct_rkey_t uct_rkey)
 {
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
@@ -170,6 +191,7 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_slow(uct_glex_ep_t *ep,
     uct_glex_vc_t *vc;
     void *ptr;
 
+    UCT_CHECK_LENGTH(length, 0, iface->config.max_rma_short, "put_short");
     status = uct_glex_rma_vc(ep, &vc);
     if (status != UCS_OK) {
         return status;
@@ -177,15 +199,15 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_slow(uct_glex_ep_t *ep,
     if (length == 0) {
         return uct_glex_ep_probe(ep); /* the key need not be valid */
     }
-    status = uct_glex_rma_check_range(rkey, remote_addr, length);
-    if (status != UCS_OK) {
-        return status;
-    }
     ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
-    if (ptr != NULL) {
+    if (ucs_likely(ptr != NULL)) {
         uct_glex_copy(ptr, buffer, length);
         vc->dirty = 1;
         return UCS_OK;
+    }
+    status = uct_glex_rma_check_range(rkey, remote_addr, length);
+    if (status != UCS_OK) {
+        return status;
     }
     if (length > UCT_GLEX_IMM_PUT_LEN) {
         return uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_PUT, (void*)buffer, length, remote_addr,
@@ -193,23 +215,6 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_slow(uct_glex_ep_t *ep,
     }
     vc->dirty = 1;
     return uct_glex_rma_imm_put(ep, buffer, length, remote_addr, rkey);
-}
-
-static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_any(uct_glex_ep_t *ep, const void *buffer,
-                                                             unsigned length, uint64_t remote_addr,
-                                                             uct_rkey_t uct_rkey)
-{
-    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
-    void *ptr;
-
-    UCT_CHECK_LENGTH(length, 0, iface->config.max_rma_short, "put_short");
-    ptr = ucs_likely(length > 0) ? uct_glex_rma_only_copy(ep, remote_addr, length, uct_rkey) : NULL;
-    if (ucs_unlikely(ptr == NULL)) {
-        return uct_glex_ep_put_short_slow(ep, buffer, length, remote_addr, uct_rkey);
-    }
-    uct_glex_copy(ptr, buffer, length);
-    ep->vc->dirty = 1;
-    return UCS_OK;
 }
 
 ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned length,
@@ -276,17 +281,6 @@ static ucs_status_t uct_glex_rma_zcopy_now(uct_glex_iface_t *iface, uct_glex_vc_
     return UCS_OK;
 }
 
-static ucs_status_t uct_glex_rma_put_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc, void *buffer,
-                                         size_t length, uint64_t remote_addr,
-                                         uct_glex_rkey_t *rkey)
-{
-    ucs_status_t status = uct_glex_rma_check_range(rkey, remote_addr, length);
-
-    return (status == UCS_OK) ?
-           uct_glex_rma_zcopy_now(iface, vc, buffer, length, remote_addr, rkey,
-                                  GLEX_RDMA_TYPE_PUT) : status;
-}
-
 /* Pack into a buffer, and put that. Returns the length, or an error. */
 static ssize_t uct_glex_rma_put_bcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
                                           uct_pack_callback_t pack_cb, void *arg,
@@ -301,7 +295,11 @@ static ssize_t uct_glex_rma_put_bcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t
     }
     length = pack_cb(buf->ptr, arg);
     if (length > 0) { /* else the key need not be valid */
-        status = uct_glex_rma_put_now(iface, vc, buf->ptr, length, remote_addr, rkey);
+        status = uct_glex_rma_check_range(rkey, remote_addr, length);
+        if (status == UCS_OK) {
+            status = uct_glex_rma_zcopy_now(iface, vc, buf->ptr, length, remote_addr, rkey,
+                                            GLEX_RDMA_TYPE_PUT);
+        }
     }
     uct_glex_buf_put(buf);
     return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
@@ -313,7 +311,6 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
     uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
     uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
     uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
-    glex_rdma_req_t req;
     ucs_status_t status;
     uct_glex_vc_t *vc;
     uct_glex_op_t *op;
@@ -336,14 +333,9 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
         return uct_glex_rma_put_bcopy_now(iface, vc, pack_cb, arg, remote_addr, rkey);
     }
 
-    op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, NULL);
+    op = uct_glex_rma_op_new(vc, NULL);
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
-    }
-    op->buf = uct_glex_buf_get(&iface->ops.bounce);
-    if (op->buf == NULL) {
-        status = UCS_ERR_NO_RESOURCE;
-        goto err_cancel;
     }
     length = pack_cb(op->buf->ptr, arg);
     if (length == 0) {
@@ -352,22 +344,11 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
     }
     status = uct_glex_rma_check_range(rkey, remote_addr, length);
     if (status != UCS_OK) {
-        goto err_cancel;
+        uct_glex_op_cancel(op);
+        return status;
     }
-    uct_glex_rma_fill(iface, &req, GLEX_RDMA_TYPE_PUT, remote_addr, rkey);
-    req.local_mh     = op->buf->mh;
-    req.local_offset = op->buf->offset;
-    req.len          = length;
-    status           = uct_glex_rma_post(iface, &req, op);
-    if (status != UCS_OK) {
-        goto err_cancel;
-    }
-    uct_glex_op_posted(op, 1);
-    return length;
-
-err_cancel:
-    uct_glex_op_cancel(op);
-    return status;
+    status = uct_glex_rma_post_bounce(iface, op, GLEX_RDMA_TYPE_PUT, length, remote_addr, rkey);
+    return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
 }
 
 static ucs_status_t
@@ -396,7 +377,6 @@ ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_
     uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
     uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
     uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
-    glex_rdma_req_t req;
     ucs_status_t status;
     uct_glex_vc_t *vc;
     uct_glex_op_t *op;
@@ -429,7 +409,7 @@ ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_
         return uct_glex_rma_get_bcopy_now(iface, vc, unpack_cb, arg, length, remote_addr, rkey);
     }
 
-    op = uct_glex_op_new(vc, UCT_GLEX_OP_GET_BCOPY, comp);
+    op = uct_glex_rma_op_new(vc, comp);
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
@@ -437,25 +417,8 @@ ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_
     op->unpack_cb = unpack_cb;
     op->arg       = arg;
     op->length    = length;
-    op->buf       = uct_glex_buf_get(&iface->ops.bounce);
-    if (op->buf == NULL) {
-        status = UCS_ERR_NO_RESOURCE;
-        goto err_cancel;
-    }
-    uct_glex_rma_fill(iface, &req, GLEX_RDMA_TYPE_GET, remote_addr, rkey);
-    req.local_mh     = op->buf->mh;
-    req.local_offset = op->buf->offset;
-    req.len          = length;
-    status           = uct_glex_rma_post(iface, &req, op);
-    if (status != UCS_OK) {
-        goto err_cancel;
-    }
-    uct_glex_op_posted(op, 1);
-    return UCS_INPROGRESS;
-
-err_cancel:
-    uct_glex_op_cancel(op);
-    return status;
+    status = uct_glex_rma_post_bounce(iface, op, GLEX_RDMA_TYPE_GET, length, remote_addr, rkey);
+    return (status == UCS_OK) ? UCS_INPROGRESS : status;
 }
 
 static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
@@ -489,20 +452,17 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
         return UCS_ERR_NO_RESOURCE;
     }
     op->ep = tl_ep;
-    uct_glex_rma_fill(iface, &req, type, remote_addr, rkey);
     status = uct_glex_memh_place(iface->md, iov->memh, iface->ep_index, iov->buffer, &local);
-    if (status == UCS_OK) {
-        req.local_mh     = local.mh;
-        req.local_offset = local.offset;
-        req.len          = length;
-        status           = uct_glex_rma_post(iface, &req, op);
-    }
     if (status != UCS_OK) {
         uct_glex_op_cancel(op);
         return status;
     }
-    uct_glex_op_posted(op, 1);
-    return UCS_INPROGRESS;
+    uct_glex_rma_fill(iface, &req, type, remote_addr, rkey);
+    req.local_mh     = local.mh;
+    req.local_offset = local.offset;
+    req.len          = length;
+    status           = uct_glex_rma_post(iface, &req, op);
+    return (status == UCS_OK) ? UCS_INPROGRESS : status;
 }
 
 ucs_status_t uct_glex_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
