@@ -61,7 +61,6 @@ static uct_glex_rx_t *uct_glex_rx_new(uct_glex_vc_t *vc, uint16_t seq, uint8_t a
     rx->zc        = zc;
     rx->zc_posted = 0;
     rx->sr_zc     = 0;
-    rx->in_place  = 0;
     rx->orphan    = 0;
     rx->ready     = 0;
     rx->skip      = 0;
@@ -105,11 +104,6 @@ static void uct_glex_rx_deliver(uct_glex_vc_t *vc)
         }
         if (rx->er) {
             uct_glex_er_consumed(vc, rx->fifo_used);
-        }
-        if (rx->in_place && (uct_glex_sr_release(vc, &rx->sr) == GLEX_BUSY) &&
-            !uct_glex_vc_is_over(vc)) {
-            ucs_list_add_tail(&iface->sr.unreleased, &rx->list);
-            continue;
         }
         uct_glex_rx_free(rx);
     }
@@ -234,7 +228,7 @@ static UCS_F_NOINLINE void uct_glex_rx_release_later(uct_glex_vc_t *vc, const uc
 }
 
 /* Nearly always an announced message is the next one, and can be read where it lies. Returns 0
- * where that is not so. */
+ * where that is not so: then it is fetched. */
 static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
                                const uct_glex_sr_t *sr)
 {

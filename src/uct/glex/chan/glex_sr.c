@@ -206,12 +206,6 @@ ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
     uct_glex_op_t *op;
     glex_ret_t ret;
 
-    rx->data = rx->sr_zc ? NULL : uct_glex_sr_map(vc, &rx->sr); /* see uct_glex_rx_add_er() */
-    if (rx->data != NULL) {
-        rx->in_place = 1;
-        rx->ready    = 1;
-        return UCS_OK;
-    }
     rx->buf = uct_glex_buf_get(&vc->iface->sr.rx);
     if (rx->buf == NULL) {
         return UCS_ERR_NO_RESOURCE;

@@ -94,7 +94,7 @@ ucs_status_t uct_glex_sr_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
 ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb,
                           void *arg);
 
-/** Have an announced message here: in place, else fetched. NO_RESOURCE: no receive unit now. */
+/** Fetch an announced message. NO_RESOURCE: no receive unit now. */
 ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx);
 
 /** Where an announced message lies in this process; NULL: it must be fetched */
