@@ -365,9 +365,6 @@ void uct_glex_rx_retry_waiting(uct_glex_iface_t *iface)
         uct_glex_vc_wait_end(vc);
         uct_glex_rx_advance(vc);
     }
-    if (iface->sr.retry_left > 0) {
-        uct_glex_iface_go_on(iface);
-    }
 }
 
 void uct_glex_rx_purge(uct_glex_vc_t *vc)

@@ -101,7 +101,7 @@ static void uct_glex_error_fail_refused(uct_glex_iface_t *iface)
         iface->refused.num = 0;
     }
     if ((iface->refused.left > 0) || iface->has_error) {
-        uct_glex_iface_go_on(iface);
+        iface->due = 1; /* the next progress call goes on */
     }
 }
 

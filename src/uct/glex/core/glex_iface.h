@@ -66,11 +66,6 @@ typedef struct uct_glex_reset {
 /* Endpoints that refused puts and are looked for at once, at most */
 #define UCT_GLEX_MAX_REFUSED 16
 
-enum uct_glex_recheck {
-    UCT_GLEX_RECHECK_ALL  = UCS_BIT(0), /* resources came free: look at all that waits for them */
-    UCT_GLEX_RECHECK_MORE = UCS_BIT(1)  /* go on with what was too much for one progress call */
-};
-
 typedef struct uct_glex_iface {
     uct_base_iface_t   super;
 
@@ -82,7 +77,7 @@ typedef struct uct_glex_iface {
     uint16_t           er_rx_count; /* length of er_rx[] */
     uint8_t            er_unit_shift;
     uint8_t            due;        /* progress has more to do than to take what arrived */
-    uint8_t            recheck;    /* enum uct_glex_recheck, or 0 */
+    uint8_t            recheck;    /* resources came free: look at all that waits for them */
     uint16_t           num_polled; /* length of er.polled[] */
     uint16_t           poll_hand;  /* index of the FIFO that was polled last */
     uint8_t            poll_window; /* messages to take before progress returns, at most; 1: the
@@ -212,15 +207,8 @@ size_t uct_glex_iface_max_rdma(const uct_glex_iface_t *iface);
 /** Resources came free: have progress look whether something waits for them */
 static inline void uct_glex_iface_recheck(uct_glex_iface_t *iface)
 {
-    iface->recheck |= UCT_GLEX_RECHECK_ALL;
-    iface->due      = 1;
-}
-
-/** Have the next progress call go on with what is too much for this one */
-static inline void uct_glex_iface_go_on(uct_glex_iface_t *iface)
-{
-    iface->recheck |= UCT_GLEX_RECHECK_MORE;
-    iface->due      = 1;
+    iface->recheck = 1;
+    iface->due     = 1;
 }
 
 #endif

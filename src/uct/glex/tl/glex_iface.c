@@ -37,27 +37,18 @@
 static int uct_glex_iface_is_due(uct_glex_iface_t *iface)
 {
     return !ucs_queue_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
-           iface->recheck;
+           iface->recheck || (iface->sr.retry_left > 0) || (iface->refused.left > 0) ||
+           iface->has_error;
 }
 
-/* Resources came free, or there was too much to look at for the last call */
+/* Resources came free */
 static UCS_F_NOINLINE void uct_glex_iface_progress_recheck(uct_glex_iface_t *iface)
 {
-    int is_all = iface->recheck & UCT_GLEX_RECHECK_ALL;
-
     iface->recheck = 0;
-    if (iface->refused.left > 0) {
-        uct_glex_error_progress(iface);
-    }
-    if (is_all) {
-        uct_glex_vc_free_unused(iface);
-        uct_glex_ctl_progress_resets(iface);
-        uct_glex_rx_retry_begin(iface);
-    }
-    uct_glex_rx_retry_waiting(iface);
-    if (is_all) {
-        uct_glex_mpq_retry(iface);
-    }
+    uct_glex_vc_free_unused(iface);
+    uct_glex_ctl_progress_resets(iface);
+    uct_glex_rx_retry_begin(iface);
+    uct_glex_mpq_retry(iface);
 }
 
 /* All progress but the arrival of messages. Returns how much was done, so that the caller calls
@@ -67,11 +58,14 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *ifa
 {
     unsigned done = iface->done, tries = UCT_GLEX_PENDING_TRIES, count;
 
-    if (ucs_unlikely(iface->has_error)) {
+    if (ucs_unlikely(iface->has_error || (iface->refused.left > 0))) {
         uct_glex_error_progress(iface);
     }
     if (iface->recheck) {
         uct_glex_iface_progress_recheck(iface);
+    }
+    if (iface->sr.retry_left > 0) {
+        uct_glex_rx_retry_waiting(iface);
     }
     count = ucs_list_is_empty(&iface->er.starved) ? 0 : uct_glex_er_progress_starved(iface);
     ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, &tries);
