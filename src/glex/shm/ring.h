@@ -251,12 +251,6 @@ static inline bool glex_ring_refuses(const struct glex_ring_tx *tx)
            (GLEX_TAIL_CLOSED | GLEX_TAIL_NO_RECEIVER);
 }
 
-/** Whether something was claimed that is not discarded. */
-static inline bool glex_ring_is_busy(const struct glex_ring_rx *rx)
-{
-    return (__atomic_load_n(&rx->ctl->tail, __ATOMIC_RELAXED) & GLEX_TAIL_POS) != rx->head;
-}
-
 /**
  * Ask to be woken by the post at a position.
  * @return false where something is there already (or will be in a moment): not armed then.

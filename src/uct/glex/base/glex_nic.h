@@ -24,11 +24,9 @@
 #define UCT_GLEX_NIC_MESSAGES 0
 #define UCT_GLEX_NIC_RANDOM_NUM 0
 #define UCT_GLEX_NIC_MIN_NUM 0
-#define GLEX_EXT_MEM_EVENT_DATA 0
 #define GLEX_EXT_FLAG_NO_LOSS 0
 #define GLEX_EXT_CAP_PRIVATE_RDMA 1
 #define GLEX_EXT_CAP_MAP 2
-#define GLEX_EXT_CAP_SLEEP 4
 
 struct glex_ext_device_attr {
     uint32_t caps;
@@ -37,6 +35,43 @@ struct glex_ext_device_attr {
     uint64_t network;
     uint64_t fabric;
 };
+
+struct glex_ext_watch {
+    const uint64_t *word;
+    uint64_t        state;
+};
+
+struct glex_ext_arrival {
+    glex_event_t  *event;
+    void          *data;
+    uint32_t       len;
+    glex_ep_addr_t src;
+    unsigned       events, mps; /* probed and not discarded: to be 0 at first */
+};
+
+#define UCT_GLEX_NIC_LACKS(_function, ...) \
+    static inline glex_ret_t _function(__VA_ARGS__) \
+    { \
+        return GLEX_NOT_IMPLEMENTED; \
+    }
+
+UCT_GLEX_NIC_LACKS(glex_ext_mem_alloc, glex_ep_handle_t ep, uint64_t len, void **addr_p)
+UCT_GLEX_NIC_LACKS(glex_ext_mem_free, glex_ep_handle_t ep, void *addr)
+UCT_GLEX_NIC_LACKS(glex_ext_peer_ptr, glex_ep_handle_t ep, glex_ep_addr_t peer,
+                   glex_mem_handle_t mh, uint32_t key, uint64_t offset, uint64_t len, void **ptr_p)
+UCT_GLEX_NIC_LACKS(glex_ext_peer_watch, glex_ep_handle_t ep, glex_ep_addr_t peer,
+                   glex_mem_handle_t mh, uint32_t key, struct glex_ext_watch *watch)
+UCT_GLEX_NIC_LACKS(glex_ext_rdma_now, glex_ep_handle_t ep, const glex_rdma_req_t *req, void *local)
+UCT_GLEX_NIC_LACKS(glex_ext_event_fd, glex_ep_handle_t ep, int *fd)
+UCT_GLEX_NIC_LACKS(glex_ext_arm, glex_ep_handle_t ep)
+UCT_GLEX_NIC_LACKS(glex_ext_set_single_threaded, glex_ep_handle_t ep)
+UCT_GLEX_NIC_LACKS(glex_ext_set_receiver, glex_ep_handle_t ep, int present)
+UCT_GLEX_NIC_LACKS(glex_ext_has_receiver, glex_ep_handle_t ep, glex_ep_addr_t peer)
+UCT_GLEX_NIC_LACKS(glex_ext_count_mapped, glex_ep_handle_t ep, uint64_t messages)
+UCT_GLEX_NIC_LACKS(glex_ext_check_peer, glex_ep_handle_t ep, glex_ep_addr_t peer)
+UCT_GLEX_NIC_LACKS(glex_ext_post_event, glex_ep_handle_t ep, glex_ep_addr_t peer,
+                   uint64_t cookie_0, uint64_t cookie_1, uint64_t head, const void *data,
+                   uint32_t len)
 
 /* Real NICs reach all registered memory */
 static inline glex_ret_t glex_ext_query_device(glex_device_handle_t dev,
@@ -56,66 +91,6 @@ static inline glex_ret_t glex_ext_is_reachable(glex_device_handle_t dev, uint32_
     return GLEX_SUCCESS;
 }
 
-static inline glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t ep, uint64_t len, void **addr_p)
-{
-    return GLEX_NOT_IMPLEMENTED;
-}
-
-static inline glex_ret_t glex_ext_mem_free(glex_ep_handle_t ep, void *addr)
-{
-    return GLEX_NOT_IMPLEMENTED;
-}
-
-static inline glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t peer,
-                                           glex_mem_handle_t mh, uint32_t key, uint64_t offset,
-                                           uint64_t len, void **ptr_p)
-{
-    return GLEX_NOT_IMPLEMENTED;
-}
-
-struct glex_ext_watch {
-    const uint64_t *word;
-    uint64_t        state;
-};
-
-static inline glex_ret_t glex_ext_peer_watch(glex_ep_handle_t ep, glex_ep_addr_t peer,
-                                             glex_mem_handle_t mh, uint32_t key,
-                                             struct glex_ext_watch *watch)
-{
-    return GLEX_NOT_IMPLEMENTED;
-}
-
-static inline glex_ret_t glex_ext_rdma_now(glex_ep_handle_t ep, const glex_rdma_req_t *req,
-                                           void *local)
-{
-    return GLEX_NOT_IMPLEMENTED;
-}
-
-static inline glex_ret_t glex_ext_event_fd(glex_ep_handle_t ep, int *fd)
-{
-    return GLEX_NOT_IMPLEMENTED;
-}
-
-static inline glex_ret_t glex_ext_arm(glex_ep_handle_t ep)
-{
-    return GLEX_NOT_IMPLEMENTED;
-}
-
-static inline glex_ret_t glex_ext_set_single_threaded(glex_ep_handle_t ep)
-{
-    return GLEX_NOT_IMPLEMENTED;
-}
-
-static inline glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, int present)
-{
-    return GLEX_NOT_IMPLEMENTED;
-}
-
-static inline glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr_t peer)
-{
-    return GLEX_NOT_IMPLEMENTED;
-}
-
 /* Nothing is mapped, so there is nothing to give back */
 static inline glex_ret_t glex_ext_forget_peer(glex_ep_handle_t ep, glex_ep_addr_t peer)
 {
@@ -126,31 +101,6 @@ static inline glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t ep, glex_ep_add
 {
     return peer;
 }
-
-static inline glex_ret_t glex_ext_count_mapped(glex_ep_handle_t ep, uint64_t messages)
-{
-    return GLEX_NOT_IMPLEMENTED;
-}
-
-static inline glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer)
-{
-    return GLEX_NOT_IMPLEMENTED;
-}
-
-static inline glex_ret_t glex_ext_post_event(glex_ep_handle_t ep, glex_ep_addr_t peer,
-                                             uint64_t cookie_0, uint64_t cookie_1, uint64_t head,
-                                             const void *data, uint32_t len)
-{
-    return GLEX_NOT_IMPLEMENTED;
-}
-
-struct glex_ext_arrival {
-    glex_event_t  *event;
-    void          *data;
-    uint32_t       len;
-    glex_ep_addr_t src;
-    unsigned       events, mps; /* probed and not discarded: to be 0 at first */
-};
 
 /* Entries probed before they are discarded, at most */
 #define UCT_GLEX_NIC_HELD_MAX 16
