@@ -117,7 +117,7 @@ void uct_glex_buf_pool_cleanup(uct_glex_buf_pool_t *pool)
 {
     uct_glex_buf_region_t *region;
 
-    ucs_mpool_cleanup(&pool->mp, 1);
+    uct_glex_mpool_cleanup(&pool->mp);
     while ((region = pool->regions) != NULL) {
         pool->regions = region->next;
         glex_deregister_mem(pool->md->eps[pool->ep_index], region->mh);

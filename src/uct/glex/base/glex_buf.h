@@ -48,6 +48,7 @@ ucs_status_t uct_glex_buf_pool_init(uct_glex_buf_pool_t *pool, uct_glex_md_t *md
                                     unsigned ep_index, int mem_flags, size_t buf_size,
                                     unsigned grow, unsigned max_bufs, const char *name);
 
+/** Also of a pool that was not made: then all of it is 0 */
 void uct_glex_buf_pool_cleanup(uct_glex_buf_pool_t *pool);
 
 /** A buffer, or NULL: all are in use, or there is no memory for more (logged) */

@@ -32,12 +32,8 @@ static ucs_status_t uct_glex_er_init_pools(uct_glex_iface_t *iface,
     if (status != UCS_OK) {
         return status;
     }
-    status = uct_glex_buf_pool_init(&iface->er.mirror, iface->md, iface->ep_index, GLEX_MEM_READ,
-                                    config->erq_size, 1, UINT_MAX, "glex_er_mirror");
-    if (status != UCS_OK) {
-        uct_glex_buf_pool_cleanup(&iface->er.pool);
-    }
-    return status;
+    return uct_glex_buf_pool_init(&iface->er.mirror, iface->md, iface->ep_index, GLEX_MEM_READ,
+                                  config->erq_size, 1, UINT_MAX, "glex_er_mirror");
 }
 
 /* Messages in flight of a borrower that does not map its FIFO */
@@ -61,6 +57,7 @@ ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
     ucs_status_t status = UCS_OK;
     unsigned i;
 
+    ucs_list_head_init(&iface->er.starved);
     iface->er_unit_shift = ucs_ilog2(config->erq_unit_size);
     iface->er.units      = config->erq_size / config->erq_unit_size;
     iface->er.max        = ucs_min(config->er_max_channels, max_mem);
@@ -80,22 +77,12 @@ ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
     iface->er.polled   = ucs_calloc(ucs_max(iface->er.max, 1), sizeof(*iface->er.polled),
                                     "glex_er_polled");
     if ((iface->er_rx == NULL) || (iface->er.polled == NULL)) {
-        status = UCS_ERR_NO_MEMORY;
-        goto err_free;
+        return UCS_ERR_NO_MEMORY;
     }
     for (i = 0; i < iface->er.max; ++i) {
         iface->er_rx[i].next_free = i + 1;
     }
-    status = uct_glex_er_init_pools(iface, config);
-    if (status != UCS_OK) {
-        goto err_free;
-    }
-    return UCS_OK;
-
-err_free:
-    ucs_free(iface->er.polled);
-    ucs_free(iface->er_rx);
-    return status;
+    return uct_glex_er_init_pools(iface, config);
 }
 
 void uct_glex_er_cleanup_iface(uct_glex_iface_t *iface)

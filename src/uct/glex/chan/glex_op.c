@@ -46,40 +46,27 @@ ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
     status = uct_glex_mpool_init(&iface->ops.mp, sizeof(uct_glex_op_t), sizeof(void*), 64,
                                  UCT_GLEX_OP_INDEX_MASK, &uct_glex_op_mpool_ops, "glex_op");
     if (status != UCS_OK) {
-        ucs_ptr_array_cleanup(&iface->ops.table, 0);
         return status;
     }
     status = uct_glex_buf_pool_init(&iface->ops.bounce, iface->md, iface->ep_index,
                                     GLEX_MEM_READ | GLEX_MEM_WRITE, config->rma_buf_size, 8,
                                     ucs_max(config->rma_req_capacity, 8), "glex_rma_bounce");
     if (status != UCS_OK) {
-        goto err_mp;
+        return status;
     }
-    status = uct_glex_buf_pool_init(&iface->ops.words, iface->md, iface->ep_index, GLEX_MEM_READ,
-                                    UCS_SYS_CACHE_LINE_SIZE, 64,
-                                    ucs_max(config->zc_req_capacity, 1), "glex_zc_word");
-    if (status != UCS_OK) {
-        goto err_bounce;
-    }
-    iface->ops.rma_free    = config->rma_req_capacity;
-    iface->ops.zc_free     = config->zc_req_capacity;
-    iface->ops.outstanding = 0;
-    iface->ops.next_gen    = iface->uuid;
-    return UCS_OK;
-
-err_bounce:
-    uct_glex_buf_pool_cleanup(&iface->ops.bounce);
-err_mp:
-    ucs_mpool_cleanup(&iface->ops.mp, 0);
-    ucs_ptr_array_cleanup(&iface->ops.table, 0);
-    return status;
+    iface->ops.rma_free = config->rma_req_capacity;
+    iface->ops.zc_free  = config->zc_req_capacity;
+    iface->ops.next_gen = iface->uuid;
+    return uct_glex_buf_pool_init(&iface->ops.words, iface->md, iface->ep_index, GLEX_MEM_READ,
+                                  UCS_SYS_CACHE_LINE_SIZE, 64,
+                                  ucs_max(config->zc_req_capacity, 1), "glex_zc_word");
 }
 
 void uct_glex_op_cleanup(uct_glex_iface_t *iface)
 {
     uct_glex_buf_pool_cleanup(&iface->ops.words);
     uct_glex_buf_pool_cleanup(&iface->ops.bounce);
-    ucs_mpool_cleanup(&iface->ops.mp, 1);
+    uct_glex_mpool_cleanup(&iface->ops.mp);
     ucs_ptr_array_cleanup(&iface->ops.table, 1);
 }
 

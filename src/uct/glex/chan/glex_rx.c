@@ -22,7 +22,7 @@ ucs_status_t uct_glex_rx_init(uct_glex_iface_t *iface)
 
 void uct_glex_rx_cleanup(uct_glex_iface_t *iface)
 {
-    ucs_mpool_cleanup(&iface->rx_mp, 1);
+    uct_glex_mpool_cleanup(&iface->rx_mp);
 }
 
 /* Enter a new message by its sequence number: nearly always behind all others. NULL: refused. */

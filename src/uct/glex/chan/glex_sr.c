@@ -11,7 +11,6 @@ ucs_status_t uct_glex_sr_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
     unsigned zc_max = ucs_max(config->zc_req_capacity, 2);
     ucs_status_t status;
 
-    iface->sr.retry_left = 0;
     ucs_list_head_init(&iface->sr.rx_wait);
     ucs_list_head_init(&iface->sr.unreleased);
     status = uct_glex_buf_pool_init(&iface->sr.tx, iface->md, iface->ep_index, GLEX_MEM_READ,
@@ -24,21 +23,10 @@ ucs_status_t uct_glex_sr_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
                                     config->srq_unit_size, UCT_GLEX_SR_GROW, config->srq_capacity,
                                     "glex_sr_rx");
     if (status != UCS_OK) {
-        goto err_tx;
+        return status;
     }
-    status = uct_glex_buf_pool_init(&iface->sr.zc_rx, iface->md, iface->ep_index, GLEX_MEM_WRITE,
-                                    UCT_GLEX_ZC_RX_SIZE, 2, zc_max,
-                                    "glex_zc_rx");
-    if (status != UCS_OK) {
-        goto err_rx;
-    }
-    return UCS_OK;
-
-err_rx:
-    uct_glex_buf_pool_cleanup(&iface->sr.rx);
-err_tx:
-    uct_glex_buf_pool_cleanup(&iface->sr.tx);
-    return status;
+    return uct_glex_buf_pool_init(&iface->sr.zc_rx, iface->md, iface->ep_index, GLEX_MEM_WRITE,
+                                  UCT_GLEX_ZC_RX_SIZE, 2, zc_max, "glex_zc_rx");
 }
 
 void uct_glex_sr_cleanup(uct_glex_iface_t *iface)

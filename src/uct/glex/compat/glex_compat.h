@@ -122,6 +122,14 @@ static inline ucs_status_t uct_glex_mpool_init(ucs_mpool_t *mp, size_t elem_size
 
 #endif
 
+/* Also of a pool that was not made: then all of it is 0 */
+static inline void uct_glex_mpool_cleanup(ucs_mpool_t *mp)
+{
+    if (mp->data != NULL) {
+        ucs_mpool_cleanup(mp, 1);
+    }
+}
+
 static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
 {
 #if UCT_API >= UCT_VERSION(1, 17)

@@ -35,7 +35,6 @@ ucs_status_t uct_glex_mpq_init(uct_glex_iface_t *iface, const uct_glex_iface_con
                   "UCX_GLEX_EP_MPQ_CAPACITY to 64 or more", capacity);
         return UCS_ERR_INVALID_PARAM;
     }
-    memset(&iface->mpq, 0, sizeof(iface->mpq));
     iface->mpq.free  = capacity - reserve;
     iface->mpq.pool  = (config->ep_mpq_pool_units == 0) ?
                        uct_glex_mpq_default_pool(iface->mpq.free) :

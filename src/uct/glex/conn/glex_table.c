@@ -49,7 +49,6 @@ ucs_status_t uct_glex_table_init(uct_glex_iface_t *iface)
     iface->vc_table.buckets = 1;
     iface->vc_table.gen     = 1 + (iface->uuid >> 16) % UCT_GLEX_TABLE_GENS;
     iface->vc_table.reuse   = UCT_GLEX_TABLE_REUSE;
-    iface->num_vcs          = 0;
     ucs_list_head_init(&iface->vc_table.over);
     ucs_list_head_init(&iface->vc_table.unused);
     return UCS_OK;

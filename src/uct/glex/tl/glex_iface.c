@@ -301,6 +301,14 @@ static ucs_status_t uct_glex_iface_init_nic(uct_glex_iface_t *iface)
     return UCS_OK;
 }
 
+static void uct_glex_iface_cleanup_channels(uct_glex_iface_t *iface)
+{
+    uct_glex_rx_cleanup(iface);
+    uct_glex_op_cleanup(iface);
+    uct_glex_er_cleanup_iface(iface);
+    uct_glex_sr_cleanup(iface);
+}
+
 static ucs_status_t uct_glex_iface_init_channels(uct_glex_iface_t *iface,
                                                  const uct_glex_iface_config_t *config)
 {
@@ -320,29 +328,18 @@ static ucs_status_t uct_glex_iface_init_channels(uct_glex_iface_t *iface,
         return UCS_ERR_INVALID_PARAM;
     }
     status = uct_glex_sr_init(iface, config);
-    if (status != UCS_OK) {
-        return status;
+    if (status == UCS_OK) {
+        status = uct_glex_er_init(iface, config, attr.eq_capacity - events);
     }
-    status = uct_glex_er_init(iface, config, attr.eq_capacity - events);
-    if (status != UCS_OK) {
-        goto err_sr;
+    if (status == UCS_OK) {
+        status = uct_glex_op_init(iface, config);
     }
-    status = uct_glex_op_init(iface, config);
-    if (status != UCS_OK) {
-        goto err_er;
+    if (status == UCS_OK) {
+        status = uct_glex_rx_init(iface);
     }
-    status = uct_glex_rx_init(iface);
     if (status != UCS_OK) {
-        goto err_op;
+        uct_glex_iface_cleanup_channels(iface); /* what was not made is 0 */
     }
-    return UCS_OK;
-
-err_op:
-    uct_glex_op_cleanup(iface);
-err_er:
-    uct_glex_er_cleanup_iface(iface);
-err_sr:
-    uct_glex_sr_cleanup(iface);
     return status;
 }
 
@@ -390,33 +387,15 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
                               md, worker, params,
                               tl_config UCS_STATS_ARG(NULL) UCS_STATS_ARG(UCT_GLEX_NAME));
 
-    self->md          = ucs_derived_of(md, uct_glex_md_t);
-    self->uuid        = (uint32_t)ucs_generate_uuid((uintptr_t)self);
-    self->recheck     = 0;
-    self->due         = 0;
-    self->poll_window = 1;
-    self->num_polled  = 0;
-    self->poll_hand   = 0;
-    memset(&self->arrival, 0, sizeof(self->arrival));
-    self->dispatching = NULL;
-    self->done        = 0;
-    self->fence       = 0;
+    memset(&self->super + 1, 0, sizeof(*self) - sizeof(self->super));
+    self->md           = ucs_derived_of(md, uct_glex_md_t);
+    self->uuid         = (uint32_t)ucs_generate_uuid((uintptr_t)self);
+    self->poll_window  = 1;
     self->until_errors = UCT_GLEX_ERRORS_CALLS;
     self->errors_calls = UCT_GLEX_ERRORS_CALLS;
-    self->errors_next  = 0;
-    self->watched      = 0;
-    self->watch_hand   = 0;
-    self->num_resets   = 0;
-    self->num_dying    = 0;
-    self->num_waiting  = 0;
-    self->has_error    = 0;
-    self->refused.num  = 0;
-    self->refused.left = 0;
     self->goodbye_ms   = UCT_GLEX_GOODBYE_MS;
     ucs_queue_head_init(&self->active);
     ucs_arbiter_init(&self->arbiter);
-    memset(&self->er, 0, sizeof(self->er));
-    ucs_list_head_init(&self->er.starved);
 
     status = uct_glex_table_init(self);
     if (status != UCS_OK) {
@@ -452,10 +431,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_glex_iface_t)
     uct_glex_md_ep_close(self->md, self->ep_index); /* after the RESETs, which come first then */
     uct_glex_er_close(self);
     uct_glex_vc_free_unused(self);
-    uct_glex_rx_cleanup(self);
-    uct_glex_op_cleanup(self);
-    uct_glex_er_cleanup_iface(self);
-    uct_glex_sr_cleanup(self);
+    uct_glex_iface_cleanup_channels(self);
     uct_glex_table_cleanup(self);
     ucs_arbiter_cleanup(&self->arbiter);
     uct_glex_md_ep_put(self->md, self->ep_index);
