@@ -7,6 +7,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -186,6 +187,56 @@ TEST(system_, no_proc)
     }
     EXPECT_EQ(0, child.wait());
     EXPECT_NE(std::string::npos, child.error_text().find("/proc")) << child.error_text();
+}
+
+/* The table of registrations, which is neither the first nor the last part of an endpoint, cannot be
+ * mapped. */
+static bool forbid_table()
+{
+    const uint32_t size = 65536 * 32; /* of its entries, and of one */
+    sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 5),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, size, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[3])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_NORESERVE, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* An endpoint that cannot be made completely leaves nothing, and the process goes on. */
+CHILD(system_half_an_endpoint)
+{
+    glex_ep_attr attr = ep_attr();
+    glex_ep_handle_t handle;
+    Device dev;
+    Ep ep(dev);
+
+    if (!forbid_table()) {
+        return 77;
+    }
+    for (int i = 0; i < 3; i++) {
+        EXPECT_NE(GLEX_SUCCESS, glex_create_ep(dev, &attr, &handle));
+    }
+    return testing::Test::HasFailure();
+}
+
+TEST(system_, half_an_endpoint)
+{
+    Process child("system_half_an_endpoint", {"GLEX_LOG=error"});
+
+    if (child.wait() == 77) {
+        GTEST_SKIP() << "no seccomp here";
+    }
+    EXPECT_EQ(0, child.wait());
+    EXPECT_NE(std::string::npos, child.error_text().find("registration table"))
+        << child.error_text();
 }
 
 /* Over the limit of file sizes there is an error that names it, and no signal. */

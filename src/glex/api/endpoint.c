@@ -311,11 +311,16 @@ static glex_ret_t ep_create_segment(struct glex_endpoint *ep, int *listen_fd)
     return ret;
 }
 
-/* Everything behind the segment. */
+/* Everything behind the segment. What fails leaves the rest as zeros. */
 static glex_ret_t ep_init(struct glex_endpoint *ep, int listen_fd)
 {
+    static glex_ret_t (*const inits[])(struct glex_endpoint *) = {
+        glex_error_init, glex_peer_init, glex_mem_init,
+        glex_fault_init, glex_capture_init, glex_mgmt_init,
+    };
     const struct glex_segment *seg = &ep->segment;
-    glex_ret_t ret;
+    glex_ret_t ret = GLEX_SUCCESS;
+    size_t i;
 
     ep->counters = &seg->hdr->counters;
     glex_ring_rx_init(&ep->mpq, glex_segment_mpq(seg->hdr), seg->mpq_capacity,
@@ -326,58 +331,32 @@ static glex_ret_t ep_init(struct glex_endpoint *ep, int listen_fd)
     ep_set_functions(ep);
     if (listen_fd >= 0) {
         ret = glex_net_init(ep, listen_fd);
-        if (ret != GLEX_SUCCESS) {
-            return ret;
-        }
     }
-    if (!glex_env()->single_threaded) {
+    if (ret == GLEX_SUCCESS && !glex_env()->single_threaded) {
         ret = glex_threads_init(ep);
-        if (ret != GLEX_SUCCESS) {
-            goto err_net;
-        }
     }
-    ret = glex_error_init(ep);
-    if (ret != GLEX_SUCCESS) {
-        goto err_threads;
+    for (i = 0; ret == GLEX_SUCCESS && i < sizeof(inits) / sizeof(inits[0]); i++) {
+        ret = inits[i](ep);
     }
-    ret = glex_peer_init(ep);
-    if (ret != GLEX_SUCCESS) {
-        goto err_errors;
+    if (ret == GLEX_SUCCESS) {
+        ep->poll.polls_left = glex_endpoint_patience(ep);
     }
-    ret = glex_mem_init(ep);
-    if (ret != GLEX_SUCCESS) {
-        goto err_peers;
-    }
-    ret = glex_fault_init(ep);
-    if (ret != GLEX_SUCCESS) {
-        goto err_mem;
-    }
-    ret = glex_capture_init(ep);
-    if (ret != GLEX_SUCCESS) {
-        goto err_fault;
-    }
-    ret = glex_mgmt_init(ep);
-    if (ret != GLEX_SUCCESS) {
-        goto err_capture;
-    }
-    ep->poll.polls_left = glex_endpoint_patience(ep);
-    return GLEX_SUCCESS;
-
-err_capture:
-    glex_capture_cleanup(ep);
-err_fault:
-    glex_fault_cleanup(ep);
-err_mem:
-    glex_mem_cleanup(ep);
-err_peers:
-    glex_peer_cleanup(ep);
-err_errors:
-    glex_error_cleanup(ep);
-err_threads:
-    glex_threads_cleanup(ep);
-err_net:
-    glex_net_cleanup(ep);
     return ret;
+}
+
+/* All but the segment, also of an endpoint that was not made completely. */
+static void ep_cleanup(struct glex_endpoint *ep)
+{
+    glex_mgmt_cleanup(ep);
+    glex_fault_cleanup(ep);
+    glex_net_flush(ep, glex_env()->net_timeout * 1000);
+    glex_capture_cleanup(ep);
+    glex_peer_cleanup(ep);
+    glex_net_cleanup(ep);
+    glex_mem_cleanup(ep);
+    glex_error_cleanup(ep);
+    glex_wait_close(ep);
+    glex_threads_cleanup(ep);
 }
 
 glex_ret_t glex_create_ep(glex_device_handle_t dev, struct glex_ep_attr *ep_attr,
@@ -418,6 +397,7 @@ glex_ret_t glex_create_ep(glex_device_handle_t dev, struct glex_ep_attr *ep_attr
     return GLEX_SUCCESS;
 
 err_segment:
+    ep_cleanup(ep);
     glex_segment_destroy(ep->dev->dirfd, &ep->segment);
     glex_device_put(ep->dev);
 err_free:
@@ -436,18 +416,9 @@ glex_ret_t glex_destroy_ep(glex_ep_handle_t handle)
     }
     dev = ep->dev;
     endpoints_remove(ep);
-    glex_mgmt_cleanup(ep);
-    glex_fault_cleanup(ep);
-    glex_net_flush(ep, glex_env()->net_timeout * 1000);
-    glex_capture_cleanup(ep);
-    glex_peer_cleanup(ep);
-    glex_net_cleanup(ep);
-    glex_mem_cleanup(ep);
-    glex_error_cleanup(ep);
+    ep_cleanup(ep);
     glex_stats_write(ep->segment.hdr);
     glex_segment_destroy(dev->dirfd, &ep->segment);
-    glex_wait_close(ep);
-    glex_threads_cleanup(ep);
     free(ep);
     glex_device_put(dev);
     return GLEX_SUCCESS;

@@ -29,6 +29,7 @@ glex_ret_t glex_mem_init(struct glex_endpoint *ep)
     mem->table = mmap(NULL, mem_table_size(), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mem->table == MAP_FAILED) {
+        mem->table = NULL;
         glex_error("no memory for a registration table: %s", strerror(errno));
         return GLEX_NO_MEM_RESOURCE;
     }
@@ -42,9 +43,11 @@ glex_ret_t glex_mem_init(struct glex_endpoint *ep)
 
 void glex_mem_cleanup(struct glex_endpoint *ep)
 {
-    glex_nicmem_cleanup(&ep->mem);
-    munmap(ep->mem.table, mem_table_size());
-    pthread_mutex_destroy(&ep->mem.lock);
+    if (ep->mem.table != NULL) {
+        glex_nicmem_cleanup(&ep->mem);
+        munmap(ep->mem.table, mem_table_size());
+        pthread_mutex_destroy(&ep->mem.lock);
+    }
 }
 
 /* Reserve storage for the next entries of the shared table. */

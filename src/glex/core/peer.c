@@ -113,9 +113,12 @@ glex_ret_t glex_peer_init(struct glex_endpoint *ep)
     for (i = 0; i < GLEX_PEER_CACHE; i++) {
         peer_ref_clear(&table->cache[i]);
     }
+    table->buckets = calloc(PEER_MIN_BUCKETS, sizeof(*table->buckets));
+    if (table->buckets == NULL) {
+        return GLEX_NO_MEM_RESOURCE;
+    }
     table->num_buckets = table->bucket_room = PEER_MIN_BUCKETS;
-    table->buckets = calloc(table->num_buckets, sizeof(*table->buckets));
-    return table->buckets != NULL ? GLEX_SUCCESS : GLEX_NO_MEM_RESOURCE;
+    return GLEX_SUCCESS;
 }
 
 static void peer_unmap_all(struct glex_mapping *map)
