@@ -121,7 +121,7 @@ int uct_glex_er_read_credits(uct_glex_vc_t *vc)
     const uct_glex_er_tx_t *er = vc->er_tx;
     uint32_t credits;
 
-    if (er->ctrl == NULL) {
+    if (!vc->er_tx_mapped) {
         return 0;
     }
     /* acquire: the lender has read what lay in the units that it counts, they may be overwritten */
@@ -158,7 +158,7 @@ void uct_glex_er_starve(uct_glex_vc_t *vc)
 {
     uct_glex_er_tx_t *er = vc->er_tx;
 
-    if ((er != NULL) && (er->ctrl != NULL) && !er->is_starved) {
+    if (vc->er_tx_mapped && !er->is_starved) {
         er->is_starved = 1;
         ucs_list_add_tail(&vc->iface->er.starved, &er->starved);
         vc->iface->due = 1;
@@ -355,15 +355,15 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     vc->tx_fifo.acked.units = vc->tx_fifo.head;
     vc->tx_fifo.acked.msgs  = vc->tx_fifo.msgs;
     vc->tx_fifo.units       = ctl->fifo_units;
-    vc->tx_fifo.msgs_max    = (er->slots != NULL) ? UCT_GLEX_FIFO_SLOTS : ctl->fifo_msgs;
-    vc->er_tx_mapped        = (er->slots != NULL);
+    vc->er_tx_mapped        = (er->ctrl != NULL);
+    vc->tx_fifo.msgs_max    = vc->er_tx_mapped ? UCT_GLEX_FIFO_SLOTS : ctl->fifo_msgs;
     vc->tx.vc_id            = ctl->vc_id; /* the grant may have overtaken the ACCEPT */
     vc->er_tx               = er;
     vc->er_requested        = 0;
     vc->er_backoff          = 0;
     ucs_debug("glex: vc 0x%x: ER to endpoint 0x%" PRIx64 ", %u units of %u bytes, %u messages%s",
               vc->id, vc->peer, ctl->fifo_units, 1U << ctl->unit_shift, ctl->fifo_msgs,
-              (er->mirror != NULL) ? ", not mapped" : "");
+              vc->er_tx_mapped ? "" : ", not mapped");
     uct_glex_er_check_fits(vc);
 }
 
@@ -372,8 +372,7 @@ void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
     if (vc->er_tx != NULL) {
         if (vc->er_tx_mapped) {
             uct_glex_er_count(vc);
-        }
-        if (vc->er_tx->mirror != NULL) {
+        } else {
             uct_glex_buf_put(vc->er_tx->mirror);
         }
         uct_glex_er_starve_end(vc->er_tx);
@@ -601,7 +600,7 @@ ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
 {
     uct_glex_er_place_t place = {.units = uct_glex_er_units(vc, length)};
 
-    if (vc->er_tx->slots != NULL) {
+    if (vc->er_tx_mapped) {
         return uct_glex_er_send_mapped(vc, am_id, data, length, flags);
     }
     if (!uct_glex_er_reserve(vc, &place)) {
@@ -626,7 +625,7 @@ ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
     length = pack_cb(uct_glex_er_pack_ptr(vc, &place), arg);
     ucs_assertv(length <= vc->iface->config.max_bcopy, "packed %zu bytes, at most %zu", length,
                 vc->iface->config.max_bcopy);
-    if (ucs_likely(vc->er_tx->slots != NULL)) {
+    if (ucs_likely(vc->er_tx_mapped)) {
         uct_glex_er_publish_packed(vc, am_id, length, &place);
         return length;
     }

@@ -21,7 +21,7 @@
 
 /* The FIFO that a VC borrowed */
 struct uct_glex_er_tx {
-    uct_glex_slot_t      *slots;      /* the ring of a FIFO that is mapped, NULL: it is not */
+    uct_glex_slot_t      *slots;      /* the ring; only if it is mapped: vc->er_tx_mapped */
     uint8_t              *base;       /* where longer messages are packed: units, or their image */
     uint16_t              bcopy_units; /* for a message of max_bcopy; 0: too long for the FIFO */
     uint8_t               unit_shift;
@@ -31,8 +31,8 @@ struct uct_glex_er_tx {
     uint16_t              index;      /* the lender's name of the FIFO */
     uint16_t              counted;    /* messages that the NIC's counters know of, in all */
     uint32_t              offset;     /* of the FIFO in its registration */
-    uct_glex_buf_t       *mirror;     /* image of a FIFO that is not mapped, or NULL */
-    uct_glex_fifo_ctrl_t *ctrl;       /* of a FIFO that is mapped, or NULL */
+    uct_glex_fifo_ctrl_t *ctrl;       /* only if it is mapped, else NULL */
+    uct_glex_buf_t       *mirror;     /* its image; only if it is not mapped */
     ucs_list_link_t       starved;    /* in iface->er.starved while is_starved */
     uct_glex_vc_t        *vc;
     glex_imm_rdma_req_t   req;        /* constant fields filled in */
