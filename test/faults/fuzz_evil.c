@@ -319,7 +319,7 @@ void evil_show(void)
     const uct_glex_iface_t *iface = glex_of(&evil);
     unsigned i;
 
-    for (i = 0; i < iface->er_rx_count; i++) {
+    for (i = 0; i < iface->er.max; i++) {
         if (iface->er_rx[i].vc != NULL && iface->er_rx[i].ctrl != NULL) {
             iface->er_rx[i].ctrl->credits = (uint32_t)fuzz_value(input);
             fuzz_counts[SHOWN].value++;

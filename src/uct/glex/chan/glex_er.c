@@ -72,10 +72,9 @@ ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
         return status;
     }
 
-    iface->er_rx_count = iface->er.max;
-    iface->er_rx       = ucs_calloc(ucs_max(iface->er.max, 1), sizeof(*iface->er_rx), "glex_er_rx");
-    iface->er.polled   = ucs_calloc(ucs_max(iface->er.max, 1), sizeof(*iface->er.polled),
-                                    "glex_er_polled");
+    iface->er_rx     = ucs_calloc(ucs_max(iface->er.max, 1), sizeof(*iface->er_rx), "glex_er_rx");
+    iface->er.polled = ucs_calloc(ucs_max(iface->er.max, 1), sizeof(*iface->er.polled),
+                                  "glex_er_polled");
     if ((iface->er_rx == NULL) || (iface->er.polled == NULL)) {
         return UCS_ERR_NO_MEMORY;
     }

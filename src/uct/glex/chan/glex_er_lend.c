@@ -55,7 +55,7 @@ int uct_glex_er_publish_credits(uct_glex_vc_t *vc)
 static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface)
 {
     ucs_time_t now = ucs_get_time();
-    unsigned left  = ucs_min(iface->er_rx_count, UCT_GLEX_SLICE);
+    unsigned left  = ucs_min(iface->er.max, UCT_GLEX_SLICE);
     int is_asked   = 0;
     uct_glex_er_rx_t *er_rx;
     uct_glex_vc_t *vc;
@@ -64,10 +64,10 @@ static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface)
         return;
     }
     iface->er.idle_next = now +
-                          ucs_time_from_msec(UCT_GLEX_ER_IDLE_MS) * left / iface->er_rx_count;
+                          ucs_time_from_msec(UCT_GLEX_ER_IDLE_MS) * left / iface->er.max;
     for (; left > 0; --left) {
         er_rx              = &iface->er_rx[iface->er.idle_hand];
-        iface->er.idle_hand = (iface->er.idle_hand + 1) % iface->er_rx_count;
+        iface->er.idle_hand = (iface->er.idle_hand + 1) % iface->er.max;
         vc                 = er_rx->vc;
         if (!is_asked && (vc != NULL) && (vc->state == UCT_GLEX_VC_OPEN) && !er_rx->revoked &&
             (er_rx->msgs_mark == vc->tx.credits.er.msgs)) {
@@ -123,8 +123,7 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     vc->lent          = UCT_GLEX_LENT_FIFO;
     vc->rx_fifo_index = index;
     er_rx->fifo.next  = vc->tx.credits.er.units; /* all of an earlier FIFO is consumed */
-    uct_glex_fifo_set_size(&er_rx->fifo, iface->er.units,
-                           ucs_min(iface->er.msgs_max, iface->er.units));
+    uct_glex_fifo_set_size(&er_rx->fifo, iface->er.units, iface->er.msgs_max);
     vc->er_rx_mapped  = (er_rx->ctrl != NULL);
     if (vc->er_rx_mapped) {
         uct_glex_er_publish_begin(vc);

@@ -238,7 +238,7 @@ void uct_glex_er_close(uct_glex_iface_t *iface)
 {
     unsigned i;
 
-    for (i = 0; i < iface->er_rx_count; ++i) {
+    for (i = 0; i < iface->er.max; ++i) {
         if (iface->er_rx[i].ctrl != NULL) {
             uct_glex_er_set_armed(&iface->er_rx[i], 1);
         }

@@ -33,7 +33,7 @@ static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsign
     ctl->vc_id    = vc->id;
     ctl->uuid     = vc->peer_uuid;
     ctl->src_uuid = iface->uuid;
-    ctl->key      = iface->key;
+    ctl->key      = iface->md->key;
     ctl->recall_limit   = vc->recall_limit;
     ctl->recalled_limit = vc->mp_tx.limit; /* RECALLED: grows only when that has arrived */
     ctl->er_sent        = vc->tx_fifo.msgs;

@@ -74,7 +74,6 @@ typedef struct uct_glex_iface {
     uct_glex_er_rx_t  *er_rx;      /* FIFOs lent, by index */
     uct_glex_vc_t    **vcs;        /* VCs by index, the lower bits of their id */
     unsigned           num_vcs;
-    uint16_t           er_rx_count; /* length of er_rx[] */
     uint8_t            er_unit_shift;
     uint8_t            due;        /* progress has more to do than to take what arrived */
     uint8_t            recheck;    /* resources came free: look at all that waits for them */
@@ -91,7 +90,6 @@ typedef struct uct_glex_iface {
 
     uct_glex_md_t     *md;
     unsigned           ep_index;   /* of `nic` in the memory domain */
-    uint32_t           key;
     uint32_t           uuid;
     uint64_t           ep_addr;
     uint64_t           channels;   /* bitmap of enum uct_glex_channel */
@@ -127,7 +125,7 @@ typedef struct uct_glex_iface {
     struct {
         uct_glex_buf_pool_t pool;     /* FIFOs */
         uct_glex_buf_pool_t mirror;   /* local images of FIFOs that cannot be mapped */
-        unsigned            max;      /* FIFOs lent at once, at most */
+        unsigned            max;      /* FIFOs lent at once, at most: length of er_rx[] */
         unsigned            lent;
         uint16_t            units;
         uint16_t            msgs_max; /* events on their way for one FIFO that is not mapped */

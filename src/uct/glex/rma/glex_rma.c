@@ -153,7 +153,7 @@ ucs_status_t uct_glex_rma_track_puts(uct_glex_vc_t *vc)
     req.rmt_ep_addr.v = iface->ep_addr;
     req.rmt_mh        = op->buf->mh;
     req.rmt_offset    = op->buf->offset;
-    req.rmt_key       = iface->key;
+    req.rmt_key       = iface->md->key;
     return uct_glex_rma_post(iface, &req, op);
 }
 

@@ -294,7 +294,6 @@ static ucs_status_t uct_glex_iface_init_nic(uct_glex_iface_t *iface)
     }
     glex_get_ep_addr(iface->nic, &addr);
     iface->ep_addr = addr.v;
-    iface->key     = iface->md->key;
     if (glex_ext_event_fd(iface->nic, &iface->event_fd) != GLEX_SUCCESS) {
         iface->event_fd = -1;
     }
