@@ -1,28 +1,31 @@
 // Whatever comes from outside, in forms that nobody would send: requests to connect (as RDMA CM
-// delivers them), datagrams of a connection, samples. Nothing crashes, nobody is let in, and those
-// who are connected lose nothing. UDMON_FUZZ inputs of each kind; the sanitizers look on.
+// delivers them, and over TCP before and after the secret is proved), datagrams of a connection,
+// samples, HTTP. Nothing crashes, no stranger is let in, and those who are connected lose nothing.
+// UDMON_FUZZ is the number of inputs of each kind; the sanitizers look on.
 #include "udmon_loopback.h"
 
 #include <arpa/inet.h>
 #include <cstdlib>
 #include <random>
 #include <sys/socket.h>
+#include <ucs/debug/log_def.h>
 
 extern "C" {
 #include "udmon/collector/history.h"
 #include "udmon/collector/http.h"
 #include "udmon/lib/meet.h"
 #include "udmon/lib/metric.h"
+#include "udmon/lib/net/net.h"
 #include "udmon/lib/server.h"
 }
 
 namespace {
 
-int inputs()
+int inputs(int usual)
 {
     const char *text = getenv("UDMON_FUZZ");
 
-    return (text != nullptr) ? atoi(text) : 50000;
+    return (text != nullptr) ? atoi(text) : usual;
 }
 
 using Bytes = std::vector<uint8_t>;
@@ -92,7 +95,7 @@ TEST_F(FuzzTest, RequestsOfStrangersOverRdmaCm)
     ASSERT_GT(length, 0);
     const Bytes seeds[] = {Bytes((uint8_t *)&hello, (uint8_t *)(&hello + 1)),
                            Bytes(message, message + length), Bytes(100, 0)};
-    for (int i = 0; i < inputs(); ++i) {
+    for (int i = 0; i < inputs(50000); ++i) {
         Bytes bytes = mutate(seeds[random() % 3]);
         bytes.resize(std::min(bytes.size(), size_t(UDMON_CM_REQUEST_MAX)));
         size_t answered = udmon_server_serve(server.server, &place, bytes.data(), bytes.size(),
@@ -138,7 +141,7 @@ TEST_F(FuzzTest, DatagramsOfAConnection)
     ASSERT_TRUE(run({&server}, {&client, &bad}, [&] { return bad.connected(); }));
     udmon_session_t *session = udmon_sessions_by_id(&server.server->sessions, 99);
     ASSERT_NE(nullptr, session);
-    for (int i = 0; i < inputs(); ++i) {
+    for (int i = 0; i < inputs(50000); ++i) {
         udmon_dgram_t dgram = {};
         dgram.version = UDMON_VERSION;
         dgram.type = 1 + random() % UDMON_PONG; // no goodbye
@@ -170,7 +173,7 @@ TEST_F(FuzzTest, Samples)
     int length = udmon_metric_encode(&metric, record);
 
     ASSERT_GT(length, 0);
-    for (int i = 0; i < 20 * inputs(); ++i) {
+    for (int i = 0; i < inputs(1000000); ++i) {
         Bytes bytes = mutate(Bytes(record, record + length));
         if (udmon_metric_decode(bytes.data(), bytes.size(), &decoded, name) == 0) {
             ASSERT_TRUE(udmon_metric_name_valid(name));
@@ -189,7 +192,7 @@ TEST_F(FuzzTest, RelayedSamples)
     relayed.metric = {"name{a=\"b\",c=\"d\"}", 1, 2, 1, 0};
     int length = udmon_relayed_encode(&relayed, record);
     ASSERT_GT(length, 0);
-    for (int i = 0; i < 20 * inputs(); ++i) {
+    for (int i = 0; i < inputs(1000000); ++i) {
         Bytes bytes = mutate(Bytes(record, record + length));
         if (udmon_relayed_decode(bytes.data(), bytes.size(), &decoded, name) == 0) {
             ASSERT_TRUE(decoded.is_state || udmon_metric_name_valid(name));
@@ -253,7 +256,7 @@ TEST_F(FuzzTest, BytesOfStrangersOverTcp)
         close(fd);
     }
     const Bytes hello(first, first + length);
-    for (int i = 0; i < inputs() / 50; ++i) {
+    for (int i = 0; i < inputs(1000); ++i) {
         Socket stranger(server.port());
         Bytes bytes = mutate((random() % 8) ? hello : Bytes(random() % 64, uint8_t(random())));
         ASSERT_EQ(ssize_t(bytes.size()), send(stranger.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL));
@@ -266,6 +269,177 @@ TEST_F(FuzzTest, BytesOfStrangersOverTcp)
         }
     }
     EXPECT_EQ(1u, server.joined.size());
+}
+
+// Who knows the secret, over a TLS connection in which the test says what it likes.
+class Member {
+public:
+    udmon_loop_t loop;
+    udmon_tls_t tls;
+    udmon_net_t net; // for addresses of its own
+    udmon_link_t *link = nullptr;
+    bool open = false, failed = false;
+    int refused = 0, welcome = 0;
+
+    Member(const udmon_secret_t *secret, const udmon_options_t *options)
+    {
+        EXPECT_EQ(0, udmon_loop_open(&loop));
+        EXPECT_EQ(0, udmon_tls_open(&tls, secret, options, 0));
+        EXPECT_EQ(0, udmon_net_open(&net, &loop, &tls, nullptr, nullptr, nullptr));
+    }
+    ~Member()
+    {
+        hang_up();
+        udmon_net_close(&net);
+        udmon_tls_close(&tls);
+        udmon_loop_close(&loop);
+    }
+    Member(const Member &) = delete;
+    void hang_up()
+    {
+        if (link != nullptr) {
+            udmon_link_close(link);
+        }
+        link = nullptr;
+        open = failed = false;
+    }
+    void dial(int port)
+    {
+        static const udmon_link_ops_t ops = {opened, received, broken};
+        struct sockaddr_in in = {};
+
+        in.sin_family = AF_INET;
+        in.sin_port = htons(port);
+        in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        hang_up();
+        ASSERT_EQ(0, udmon_link_connect(&tls, &loop, nullptr, (struct sockaddr *)&in, "127.0.0.1",
+                                        &ops, this, &link));
+    }
+    // As it is, without the length that goes before a message.
+    void write(const Bytes &bytes)
+    {
+        if (!bytes.empty()) {
+            SSL_write(link->ssl, bytes.data(), int(bytes.size()));
+        }
+    }
+    void progress()
+    {
+        udmon_tls_send(&tls, 1);
+        udmon_loop_run(&loop);
+    }
+
+private:
+    static void opened(void *arg) { static_cast<Member *>(arg)->open = true; }
+    static void broken(void *arg, int) { static_cast<Member *>(arg)->failed = true; }
+    static void received(void *arg, const void *data, size_t length)
+    {
+        Member *self = static_cast<Member *>(arg);
+
+        if (udmon_meet_type(data, length) == UDMON_WELCOME) {
+            ++(static_cast<const udmon_rpc_header_t *>(data)->status ? self->refused : self->welcome);
+        }
+    }
+};
+
+class MemberFuzz : public FuzzTest {
+protected:
+    std::unique_ptr<Member> member;
+    uint8_t address[256] = {};
+    int address_length = 0;
+
+    void SetUp() override
+    {
+        udmon_port_t *port;
+
+        FuzzTest::SetUp();
+        ucs_log_push_handler([](const char *, unsigned, const char *, ucs_log_level_t,
+                                const ucs_log_component_config_t *, const char *, va_list) {
+            return UCS_LOG_FUNC_RC_STOP; // of addresses that UCX finds nobody at
+        });
+        member = std::make_unique<Member>(&server.server->secret, &options);
+        if (udmon_net_port(&member->net, "glex", nullptr, -1, &port) == 0) { // where it was built
+            address_length = udmon_port_address(port, address, sizeof(address));
+            ASSERT_GT(address_length, 0);
+        }
+    }
+    void TearDown() override
+    {
+        member.reset();
+        ucs_log_pop_handler();
+        FuzzTest::TearDown();
+    }
+    void dial()
+    {
+        member->dial(server.port());
+        ASSERT_TRUE(run({&server}, {&client}, [&] {
+            member->progress();
+            return member->open || member->failed;
+        }));
+        ASSERT_TRUE(member->open);
+        EXPECT_EQ(0, udmon_gate_open(&server.server->gate)); // has no end of nonces
+    }
+    Bytes hello(const char *transport)
+    {
+        udmon_hello_t hello;
+        uint8_t nonce[UDMON_NONCE_SIZE] = {};
+
+        udmon_meet_hello(nonce, transport, &hello);
+        return Bytes((uint8_t *)&hello, (uint8_t *)(&hello + 1));
+    }
+    // Signed as it should be, whatever it says.
+    Bytes auth(const char *transport)
+    {
+        static const char *const names[] = {"node", "", "with blanks", "\x01\xff", "a"};
+        Bytes own = Bytes(address, address + (strcmp(transport, "tcp") ? address_length : 0));
+        uint8_t message[UDMON_RPC_MAX];
+        udmon_auth_t fields = {};
+
+        if (random() % 2) {
+            own = mutate(own);
+            own.resize(std::min(own.size(), size_t(255)));
+        }
+        fields.header.flags = random();
+        fields.client_id = htole64((random() % 2) ? random() % 8 + 1000 : random());
+        fields.next_seq = htole64((random() % 2) ? random() % 1000 : ~uint64_t(random() % 3));
+        memcpy(fields.transport, transport, strlen(transport));
+        udmon_gate_nonce(&server.server->gate, fields.client_nonce, fields.server_nonce);
+        long length = udmon_meet_auth(&server.server->secret, &fields, own.data(), own.size(),
+                                      names[random() % 5], message, sizeof(message));
+        EXPECT_GT(length, 0);
+        return Bytes(message, message + length);
+    }
+    // A message, or a few bytes that are hardly one.
+    void say()
+    {
+        static const char *const transports[] = {"tcp", "glex", "glex", "posix", "ud", "x"};
+        const char *transport = transports[random() % 6];
+        Bytes bytes = (random() % 2) ? hello(transport) : auth(transport);
+
+        if (random() % 4 == 0) {
+            bytes = mutate(bytes);
+        }
+        Bytes framed = {uint8_t(bytes.size()), uint8_t(bytes.size() >> 8)};
+        framed.insert(framed.end(), bytes.begin(), bytes.end());
+        member->write((random() % 64) ? framed : mutate(framed));
+    }
+};
+
+// He may ask for what he likes, and speak no protocol at all; some of it lets him in.
+TEST_F(MemberFuzz, RequestsOverTcp)
+{
+    for (int i = 0; i < inputs(20000); ++i) {
+        if (!member->open || member->failed || (random() % 256 == 0)) {
+            ASSERT_NO_FATAL_FAILURE(dial());
+        }
+        say();
+        for (int k = random() % 3; k > 0; --k) {
+            udmon_server_process(server.server);
+            udmon_client_process(client.client);
+            member->progress();
+        }
+    }
+    EXPECT_GT(member->welcome, 0);
+    EXPECT_GT(member->refused, 0);
 }
 
 // Requests of browsers and Prometheus, and what is none.
@@ -305,7 +479,7 @@ TEST(HttpFuzz, Requests)
         }
         return text;
     };
-    for (int i = 0; i < inputs() / 50; ++i) {
+    for (int i = 0; i < inputs(1000); ++i) {
         const std::string &seed = seeds[random() % 4];
         Bytes bytes = mutator.mutate(Bytes(seed.begin(), seed.end()));
         std::string text = ask(bytes.data(), bytes.size(), 0);

@@ -7,7 +7,6 @@
  * Address: [SCHEME://]HOST:PORT, HOST being a name, an IPv4 address or an IPv6 address in brackets.
  *   ud://     InfiniBand or RoCE unreliable datagrams, connected by RDMA CM
  *   glex://   the Tianhe interconnect, or its software NIC
- *   posix://  shared memory, on one host
  *   tcp://    TCP
  *   (none)    server: all that this host has; client: the first of these that leads to the server
  * All but ud:// meet on TCP port PORT. A server may leave HOST empty or give "*".
@@ -111,7 +110,7 @@ typedef struct udmon_message {
 typedef struct udmon_peer {
     uint64_t id;           /**< the client's identity, the same after it reconnects */
     const char *name;
-    const char *transport; /**< "ud", "glex", "posix" or "tcp" */
+    const char *transport; /**< "ud", "glex" or "tcp" */
     const char *address;   /**< where it came from */
     int relay;             /**< its records are those of others: it said so (udmon_options_t) */
 } udmon_peer_t;
@@ -234,7 +233,7 @@ udmon_client_state_t udmon_client_state(const udmon_client_t *client);
  */
 int udmon_client_server(const udmon_client_t *client, const char **address_p);
 
-/** "ud", "glex", "posix" or "tcp" while connected, else "". */
+/** "ud", "glex" or "tcp" while connected, else "". */
 const char *udmon_client_transport(const udmon_client_t *client);
 
 void udmon_client_stats(const udmon_client_t *client, udmon_stats_t *stats);
