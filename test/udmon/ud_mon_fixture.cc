@@ -1,6 +1,7 @@
 #include "ud_mon_fixture.h"
 
 #include <dlfcn.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <random>
@@ -281,7 +282,7 @@ void RawQp::send(const void *data, size_t length)
     wr.wr.ud.remote_qkey = qkey;
     require(ibv_post_send(qp, &wr, &bad) == 0, "raw send");
     while ((count = ibv_poll_cq(cq, 1, &wc)) == 0) {
-        usleep(100);
+        sched_yield();
     }
     require((count == 1) && (wc.status == IBV_WC_SUCCESS), "raw send completion");
 }
