@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <cstdlib>
+#include <microhttpd.h>
 #include <random>
 #include <sys/socket.h>
 #include <ucs/debug/log_def.h>
@@ -442,32 +443,37 @@ TEST_F(MemberFuzz, RequestsOverTcp)
     EXPECT_GT(member->refused, 0);
 }
 
-// Requests of browsers and Prometheus, and what is none.
-TEST(HttpFuzz, Requests)
-{
-    char file[] = "/tmp/udmon-fuzz-XXXXXX";
-    const std::string seeds[] = {
-        "GET /metrics HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n",
-        "GET /api/series?node=n&name=load1%7Ba%3D%221%22%7D&seconds=60&points=9 HTTP/1.1\r\n"
-        "Host: a\r\n\r\n",
-        "GET /api/names?node=n HTTP/1.0\r\n\r\nGET / HTTP/1.0\r\n\r\n",
-        "POST /api/nodes HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcde",
-    };
-    static writer_t writer;
-    Mutator mutator;
-    std::mt19937 &random = mutator.random;
+// The collector's HTTP server with one series.
+struct HttpFuzz : testing::Test, Mutator {
+    char file[32] = "/tmp/udmon-fuzz-XXXXXX";
+    writer_t *writer = new writer_t();
     store_t store;
     http_t http;
+    int port = 0;
 
-    ::close(mkstemp(file));
-    store_init(&store);
-    store_series(store_host(&store, "n"), "load1{a=\"1\"}");
-    ASSERT_EQ(0, history_open(&writer.history, file, 3600, 1000, 0));
-    int port = std::make_unique<Socket>(0)->port();
-    ASSERT_EQ(0, http_open(&http, ("127.0.0.1:" + std::to_string(port)).c_str(), file, &store,
-                           &writer, nullptr, nullptr));
+    void SetUp() override
+    {
+        ::close(mkstemp(file));
+        store_init(&store);
+        store_series(store_host(&store, "n"), "load1{a=\"1\"}");
+        ASSERT_EQ(0, history_open(&writer->history, file, 3600, 1000, 0));
+        port = std::make_unique<Socket>(0)->port();
+        ASSERT_EQ(0, http_open(&http, ("127.0.0.1:" + std::to_string(port)).c_str(), file, &store,
+                               writer, nullptr, nullptr));
+    }
+    void TearDown() override
+    {
+        http_close(&http);
+        history_close(&writer->history);
+        store_free(&store);
+        for (const char *end : {"", "-wal", "-shm"}) {
+            unlink((std::string(file) + end).c_str());
+        }
+        delete writer;
+    }
     // Half a request is waited for by the server; so its answer is only looked at if it is there.
-    auto ask = [&](const void *bytes, size_t length, int wait_ms) {
+    std::string ask(const void *bytes, size_t length, int wait_ms)
+    {
         Socket reader(port);
         char answer[4096];
         std::string text;
@@ -478,20 +484,53 @@ TEST(HttpFuzz, Requests)
             text.append(answer, got);
         }
         return text;
+    }
+    unsigned connections()
+    {
+        return MHD_get_daemon_info(http.daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS)->num_connections;
+    }
+};
+
+// Requests of browsers and Prometheus, and what is none.
+TEST_F(HttpFuzz, Requests)
+{
+    const std::string seeds[] = {
+        "GET /metrics HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n",
+        "GET /api/series?node=n&name=load1%7Ba%3D%221%22%7D&seconds=60&points=9 HTTP/1.1\r\n"
+        "Host: a\r\n\r\n",
+        "GET /api/names?node=n HTTP/1.0\r\n\r\nGET / HTTP/1.0\r\n\r\n",
+        "POST /api/nodes HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcde",
     };
+
     for (int i = 0; i < inputs(1000); ++i) {
         const std::string &seed = seeds[random() % 4];
-        Bytes bytes = mutator.mutate(Bytes(seed.begin(), seed.end()));
+        Bytes bytes = mutate(Bytes(seed.begin(), seed.end()));
         std::string text = ask(bytes.data(), bytes.size(), 0);
         ASSERT_TRUE(text.empty() || (text.compare(0, 7, "HTTP/1.") == 0)) << text;
     }
     EXPECT_NE(std::string::npos, ask(seeds[2].data(), seeds[2].find("GET / "), 30000).find("load1"));
-    http_close(&http);
-    history_close(&writer.history);
-    store_free(&store);
-    for (const char *end : {"", "-wal", "-shm"}) {
-        unlink((std::string(file) + end).c_str());
+}
+
+// Who has gone after half a request is forgotten at once, and not when its time is over: else a few
+// scanners would take all connections.
+TEST_F(HttpFuzz, HalfRequestsOfThoseWhoHaveGone)
+{
+    const std::string half = "GET /metrics HTTP/1.1\r\n";
+    Socket first(port); // ends when its time is over
+
+    send(first.fd, half.data(), half.size(), MSG_NOSIGNAL);
+    while (connections() < 1) {
+        usleep(1000);
     }
+    for (int i = 0; i < 100; ++i) {
+        ask(half.data(), half.size(), 0);
+    }
+    ask("GET / HTTP/1.0\r\n\r\n", 18, 30000); // all before have been accepted
+    while (connections() > 1) {
+        usleep(1000);
+    }
+    EXPECT_EQ(1u, connections());
+    EXPECT_FALSE(first.readable(0));
 }
 
 } // namespace
