@@ -130,6 +130,29 @@ refused "an agent's certificate is no collector's" \
     "its certificate is not accepted: unsuitable certificate purpose" \
     "does not accept our certificate"
 
+# renew NAME CERTIFICATE: as who renews them does, one file after the other
+renew() {
+    cp "$dir/$2.pem" "$dir/$1.pem"
+    cp "$dir/$2.key" "$dir/$1.key"
+}
+
+renew current oldserver
+renew mine expired
+start current
+connect tcp://127.0.0.1 "$(with good)"
+refused "an expired collector, once more" "its certificate is not accepted" "does not accept our certificate"
+renew current server
+check "it is renewed: the collector takes it without a restart" await up
+connect tcp://127.0.0.1 "$(with mine)"
+refused "an expired agent, once more" "does not accept our certificate" "certificate has expired"
+renew mine good
+check "it is renewed: the agent takes it without a restart" await up
+echo nothing >"$dir/current.pem"
+connect tcp://127.0.0.1 "$(with good)"
+check "one that cannot be used is not taken" await up
+check "and the collector says so" \
+    grep -q "certificates that were read before stay in use" "$dir/collector.log"
+
 # A relay is a server and a client.
 start server
 launch relay "$bin/udmon-collector" -l "tcp://$(address 1)" -w "$(web 1)" -d "$dir/relay.db" \
