@@ -38,6 +38,20 @@ same_lost() {
     [[ -n $there && $there -gt 0 && $there -eq $here ]]
 }
 
+# What the agents made has come to the upper collector, or stands in one of the two counters of loss.
+# A sample that the relay had passed on, but not stored when it was killed, stands in both.
+accounted() {
+    local node made known
+    made=$(made "$dir"/node[01].log "$dir/short.log")
+    known=$(value $upper udmon_records_lost_total relay1)
+    for node in node0 node1 short; do
+        known=$((known + $(value $upper udmon_records_received_total $node) +
+            $(value $upper udmon_records_lost_total $node)))
+    done
+    echo "# made $made, received or lost $known"
+    [[ $known -ge $made ]]
+}
+
 start_upper
 start_relay
 start_agent node0
@@ -78,6 +92,18 @@ check "what was dropped is lost between relay and upper collector" \
     await at_least $upper udmon_records_lost_total 100 relay1
 check "the relay itself lost nothing meanwhile" is $relay udmon_records_lost_total "$lost"
 
+# Records wait, and are stored, when the relay is killed.
+lost=$(value $upper udmon_records_lost_total relay1)
+slay collector$upper
+check "the upper collector is away once more" await is $relay udmon_relay_server 0
+check "records wait for it" await at_least $relay udmon_relay_records_waiting 200
+check "and are in the relay's history" grows $relay udmon_history_samples_stored_total 400
+slay collector$relay
+start_relay
+start_upper
+check "the relay was killed: the upper collector counts what waited"     await at_least $upper udmon_records_lost_total $((lost + 200)) relay1
+check "the nodes are up" await upper_shows 1
+
 UDMON_LOG_LEVEL=info collector $other -u "${url[relay]}" -N relay2
 check "a relay of a relay is told that it is refused" \
     await grep -q 'refused: the server is a relay itself' "$dir/collector$other.log"
@@ -86,5 +112,6 @@ check "and the relay says so" \
 
 stop_all node
 check "agents say goodbye: the upper collector knows" await upper_shows 0
+check "every sample is accounted for" await accounted
 check "the relay ends well" stop collector$relay
 check "the upper collector ends well" stop collector$upper

@@ -63,9 +63,17 @@ typedef struct udmon_options {
     unsigned return_ms;       /**< of a client of several servers: a preferred one that has
                                *   answered for so long gets the records again; default 30000 */
     unsigned max_clients;     /**< of a server; default 4096 */
+    /**
+     * Of a client that goes on as an earlier one of the same client_id did: udmon_client_numbers of
+     * that, so that what it had accepted and not sent is known as lost. UDMON_SERVERS_MAX numbers, or
+     * NULL: all 0.
+     */
+    const uint64_t *numbers;
     int relay;                /**< of a client: its records are those of others (udmon_peer_t) */
     int refuse_relays;        /**< of a server: so that records cannot go round in a circle */
 } udmon_options_t;
+
+enum { UDMON_SERVERS_MAX = 8 /**< that a client is given */ };
 
 /** All defaults. */
 void udmon_options_init(udmon_options_t *options);
@@ -232,6 +240,9 @@ udmon_client_state_t udmon_client_state(const udmon_client_t *client);
  * valid until the client is closed. -ENOTCONN.
  */
 int udmon_client_server(const udmon_client_t *client, const char **address_p);
+
+/** For each of its servers in turn the number of the record after the last one that is for it. */
+void udmon_client_numbers(const udmon_client_t *client, uint64_t numbers[UDMON_SERVERS_MAX]);
 
 /** "ud", "glex" or "tcp" while connected, else "". */
 const char *udmon_client_transport(const udmon_client_t *client);
