@@ -20,7 +20,7 @@ all_say_server() {
 }
 
 all_logged() {
-    [[ $(cat "$dir"/agent*.log | grep -c "$1") -eq 3 ]]
+    [[ $(grep -l "$1" "$dir"/agent*.log | wc -l) -eq 3 ]]
 }
 
 # received + lost, at both = samples that the agents say they made
