@@ -4,30 +4,7 @@
 set -u
 # shellcheck source=test/udmon/lib.sh
 . "$(dirname "$0")/lib.sh"
-# shellcheck disable=SC2154 # make check says where
-bin=$abs_top_builddir/src/udmon
-dir=$(mktemp -d)
-failed=0 running=()
-port=$((10000 + $$ % 2200 * 10)) # below those that the kernel gives to clients: 32768 and more
-
-stop() {
-    if [[ ${#running[@]} -gt 0 ]]; then
-        kill "${running[@]}" 2>/dev/null
-        wait "${running[@]}" 2>/dev/null
-    fi
-    running=()
-}
-
-finish() {
-    stop
-    rm -rf "$dir"
-    exit $failed
-}
-trap finish EXIT
-
-explain() {
-    tail -n 5 "$dir"/*.log | sed 's/^/# /'
-}
+begin
 
 # ca NAME
 ca() {
@@ -45,23 +22,19 @@ certificate() {
             2>>"$dir/openssl.log"
 }
 
-# collector CERTIFICATE [CA]: on all addresses, which nobody may do without proof of who connects
-collector() {
-    stop
-    "$bin/udmon-collector" -l "tcp://*:$port" -w "127.0.0.1:$((port + 1))" -d "$dir/history.db" \
-        --ca "$dir/${2:-ca}.pem" --cert "$dir/$1.pem" --key "$dir/$1.key" 2>"$dir/collector.log" &
-    running+=($!)
-    await curl -s -o /dev/null "http://127.0.0.1:$((port + 1))/"
+# start CERTIFICATE [CA]: a collector on all addresses, which nobody may do without proof of who
+# connects
+start() {
+    stop_all ''
+    rm -f "$dir/collector.log"
+    launch collector "$bin/udmon-collector" -l "tcp://*:$port" -w "$(web 0)" -d "$dir/history.db" \
+        --ca "$dir/${2:-ca}.pem" --cert "$dir/$1.pem" --key "$dir/$1.key"
+    await get 0 / >/dev/null
 }
 
-# agent HOST OPTION...: options are lines of the node that sends
-agent() {
-    local host=$1 name=agent$((++agents))
-    shift
-    printf '%s\n' '[load]' 'type = load' 'interval = 0.1' 'to = out' '[out]' 'type = send' \
-        "name = $name" "server = $host:$port" "$@" >"$dir/$name.conf"
-    "$bin/udmon-agent" -c "$dir/$name.conf" 2>"$dir/agent.log" &
-    running+=($!)
+# connect HOST OPTION...: an agent; options are lines of the node that sends
+connect() {
+    agent "agent$((++agents))" "server = $1:$port" "${@:2}" < <(sensors load=0.1)
 }
 agents=0
 
@@ -71,13 +44,12 @@ with() {
 }
 
 up() {
-    curl -s -g -m 20 "http://127.0.0.1:$((port + 1))/metrics" |
-        grep -qFx "udmon_node_up{node=\"agent$agents\"} 1"
+    is 0 udmon_node_up 1 "agent$agents"
 }
 
 # refused WHAT AGENT_SAYS COLLECTOR_SAYS
 refused() {
-    check "$1: the agent says so" await grep -q "$2" "$dir/agent.log"
+    check "$1: the agent says so" await grep -q "$2" "$dir/agent$agents.log"
     check "$1: the collector says so" await grep -q "$3" "$dir/collector.log"
     check "$1: and does not let it in" is_not_up
 }
@@ -90,11 +62,10 @@ is_not_up() {
 cannot_start() {
     local says=$1
     shift
-    ! "$bin/udmon-collector" -w "127.0.0.1:$((port + 1))" -d "$dir/no.db" "$@" \
+    ! "$bin/udmon-collector" -w "$(web 0)" -d "$dir/no.db" "$@" \
         2>"$dir/start.log" && grep -q "$says" "$dir/start.log"
 }
 
-umask 077
 hosts='DNS:localhost,IP:127.0.0.1,IP:::1'
 ca ca && ca strangers &&
     certificate server ca 2 serverAuth "$hosts" &&
@@ -105,71 +76,91 @@ ca ca && ca strangers &&
     certificate othername ca 2 serverAuth DNS:elsewhere &&
     certificate both ca 2 serverAuth,clientAuth "$hosts"
 check "certificates are made" [ $? -eq 0 ]
-echo "something nobody guesses" >"$dir/secret"
 
-collector server
-agent tcp://127.0.0.1 "$(with good)"
+start server
+connect tcp://127.0.0.1 "$(with good)"
 check "a certificate of the CA is let in, by an address" await up
-agent tcp://localhost "$(with good)"
+connect tcp://localhost "$(with good)"
 check "and by a name" await up
-agent localhost "$(with good)" "secret = $dir/secret"
+connect localhost "$(with good)" "secret = $dir/secret"
 check "a secret, too, that the collector does not have" \
-    await grep -q "the server does not know the secret" "$dir/agent.log"
+    await grep -q "the server does not know the secret" "$dir/agent$agents.log"
 
-collector server
-agent tcp://127.0.0.1 "$(with expired)"
+start server
+connect tcp://127.0.0.1 "$(with expired)"
 refused "an expired certificate" "does not accept our certificate: .*expired" \
     "refused: its certificate is not accepted: certificate has expired"
-collector server
-agent tcp://127.0.0.1 "$(with stranger)"
+start server
+connect tcp://127.0.0.1 "$(with stranger)"
 refused "a certificate of another CA" "does not accept our certificate: .*unknown ca" \
     "refused: its certificate is not accepted: unable to get local issuer"
-collector server
-agent tcp://127.0.0.1 "$(with server)"
+start server
+connect tcp://127.0.0.1 "$(with server)"
 refused "a server's certificate" "does not accept our certificate: .*" \
     "refused: its certificate is not accepted: unsuitable certificate purpose"
-collector server
-agent tcp://127.0.0.1 "secret = $dir/secret"
+start server
+connect tcp://127.0.0.1 "secret = $dir/secret"
 refused "a secret instead of a certificate" "it shows a certificate, and we have only a secret" \
     "refused: it does not accept our certificate"
-collector server
+start server
 openssl s_client -connect "127.0.0.1:$port" -CAfile "$dir/ca.pem" </dev/null >/dev/null 2>&1
 check "no certificate: the collector says so" \
     await grep -q "refused: it has no certificate" "$dir/collector.log"
 
-collector oldserver
-agent tcp://127.0.0.1 "$(with good)"
+start oldserver
+connect tcp://127.0.0.1 "$(with good)"
 refused "an expired collector" "its certificate is not accepted: certificate has expired" \
     "does not accept our certificate: .*expired"
-collector server
-agent tcp://127.0.0.1 "$(with stranger strangers)"
+start server
+connect tcp://127.0.0.1 "$(with stranger strangers)"
 refused "a collector of another CA" \
     "its certificate is not accepted: self-signed certificate in certificate chain" \
     "does not accept our certificate: .*unknown ca"
-collector othername
-agent tcp://127.0.0.1 "$(with good)"
+start othername
+connect tcp://127.0.0.1 "$(with good)"
 refused "a collector's certificate for another host" \
     "its certificate is not accepted: IP address mismatch" "does not accept our certificate"
-collector othername
-agent tcp://localhost "$(with good)"
+start othername
+connect tcp://localhost "$(with good)"
 refused "and by a name" "its certificate is not accepted: hostname mismatch" \
     "does not accept our certificate"
-collector good
-agent tcp://127.0.0.1 "$(with good)"
+start good
+connect tcp://127.0.0.1 "$(with good)"
 refused "an agent's certificate is no collector's" \
     "its certificate is not accepted: unsuitable certificate purpose" \
     "does not accept our certificate"
 
+# renew NAME CERTIFICATE: as who renews them does, one file after the other
+renew() {
+    cp "$dir/$2.pem" "$dir/$1.pem"
+    cp "$dir/$2.key" "$dir/$1.key"
+}
+
+renew current oldserver
+renew mine expired
+start current
+connect tcp://127.0.0.1 "$(with good)"
+refused "an expired collector, once more" "its certificate is not accepted" "does not accept our certificate"
+renew current server
+check "it is renewed: the collector takes it without a restart" await up
+connect tcp://127.0.0.1 "$(with mine)"
+refused "an expired agent, once more" "does not accept our certificate" "certificate has expired"
+renew mine good
+check "it is renewed: the agent takes it without a restart" await up
+echo nothing >"$dir/current.pem"
+connect tcp://127.0.0.1 "$(with good)"
+check "one that cannot be used is not taken" await up
+check "and the collector says so" \
+    grep -q "certificates that were read before stay in use" "$dir/collector.log"
+
 # A relay is a server and a client.
-collector server
-((++agents))
-"$bin/udmon-collector" -l "tcp://127.0.0.1:$((port + 2))" -w "127.0.0.1:$((port + 3))" \
-    -d "$dir/relay.db" --ca "$dir/ca.pem" --cert "$dir/both.pem" --key "$dir/both.key" \
-    -N "agent$agents" -u "tcp://127.0.0.1:$port" 2>"$dir/relay.log" &
-running+=($!)
+start server
+launch relay "$bin/udmon-collector" -l "tcp://$(address 1)" -w "$(web 1)" -d "$dir/relay.db" \
+    --ca "$dir/ca.pem" --cert "$dir/both.pem" --key "$dir/both.key" -N "agent$((++agents))" \
+    -u "tcp://127.0.0.1:$port"
 check "a relay is let in by its certificate" await up
 
-stop
+stop_all ''
 good=(--ca "$dir/ca.pem" --cert "$dir/server.pem" --key "$dir/server.key")
 check "certificates are of no use for datagrams" \
     cannot_start "needs a shared secret: certificates are for TLS" "${good[@]}" \

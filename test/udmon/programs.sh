@@ -8,49 +8,19 @@
 set -u
 # shellcheck source=test/udmon/lib.sh
 . "$(dirname "$0")/lib.sh"
-top=${abs_top_builddir:-$(cd "$(dirname "$0")/../.." && pwd)}
-bin=${UDMON_BIN:-$top/src/udmon}
+begin
 module=$top/test/udmon/.libs/agent_module.so
 server=${SERVER:-127.0.0.1} scheme=${SCHEME:-tcp} agents=${AGENTS:-3} seconds=${SECONDS_RUN:-4}
 read -ra sources <<<"${SOURCES:-127.0.0.1}"
-dir=$(mktemp -d)
-failed=0 pids=() collector='' waiting='' rows=20000
-port=$((10000 + $$ % 2200 * 10)) # below those that the kernel gives to clients: 32768 and more
+rows=20000
 export UDMON_LOG_LEVEL=info
 
-finish() {
-    [[ ${#pids[@]} -eq 0 ]] || kill "${pids[@]}" 2>/dev/null
-    [[ -z $collector ]] || kill "$collector" 2>/dev/null
-    [[ -z $waiting ]] || kill "$waiting" 2>/dev/null
-    wait
-    rm -rf "$dir"
-    exit $failed
-}
-trap 'finish' EXIT
-
-get() {
-    local path=$1
-    shift
-    curl -s -g -m 20 "$@" "http://127.0.0.1:$((port + 1))$path"
-}
-
-# Sum of a metric over all nodes.
-total() {
-    get /metrics | awk -v name="$1" 'index($0, name "{") == 1 { sum += $2 } END { print sum + 0 }'
-}
-
 nodes_up() {
-    [[ $(total udmon_node_up) -eq $1 ]]
-}
-
-at_least() {
-    [[ $(total "$1") -ge $2 ]]
+    is 0 udmon_node_up "$1"
 }
 
 start_collector() {
-    "$bin/udmon-collector" -l "$scheme://$server:$port" -w "127.0.0.1:$((port + 1))" \
-        -d "$dir/history.db" -s "$dir/secret" -n $rows 2>>"$dir/collector.log" &
-    collector=$!
+    collector 0 -l "$scheme://$server:$port" -n $rows
 }
 
 config() {
@@ -83,7 +53,7 @@ wrong_config() {
 }
 
 metrics_parse() {
-    get /metrics -H 'Accept: application/openmetrics-text' >"$dir/metrics"
+    get 0 /metrics -H 'Accept: application/openmetrics-text' >"$dir/metrics"
     /usr/bin/python3 - "$dir/metrics" <<-END
 	import sys
 	from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
@@ -96,13 +66,13 @@ metrics_parse() {
 
 history_has_rows() {
     local series
-    series=$(get '/api/series?node=node0&name=node_load1' | tr -cd '[' | wc -c)
+    series=$(get 0 '/api/series?node=node0&name=node_load1' | tr -cd '[' | wc -c)
     [[ $series -gt 3 ]]
 }
 
 # More samples came than may be kept.
 history_is_bounded() {
-    /usr/bin/python3 - "$dir/history.db" "$rows" <<-END
+    /usr/bin/python3 - "$dir/history0.db" "$rows" <<-END
 	import sqlite3, sys
 	db = sqlite3.connect(sys.argv[1])
 	kept, came = db.execute("SELECT count(*), max(id) FROM sample").fetchone()
@@ -112,7 +82,7 @@ history_is_bounded() {
 
 # An agent whose samples, of two hours ago, wait for the collector to be started.
 start_waiting_agent() {
-    cat >"$dir/agentwaiting.conf" <<-END
+    agent waiting "server = $scheme://$server:$port" <<-END
 	[agent]
 	module = $module
 	[ramp]
@@ -120,31 +90,18 @@ start_waiting_agent() {
 	ago = 7200
 	interval = 0.01
 	to = out
-	[out]
-	type = send
-	name = waiting
-	server = $scheme://$server:$port
-	secret = $dir/secret
 	END
-    "$bin/udmon-agent" -c "$dir/agentwaiting.conf" 2>"$dir/agentwaiting.log" &
-    waiting=$!
     sleep 1
 }
 
 # All of them, and with their own times.
 waited_samples_came() {
-    get '/api/series?node=waiting&name=ramp&seconds=10000' | /usr/bin/python3 -c '
+    get 0 '/api/series?node=waiting&name=ramp&seconds=10000' | /usr/bin/python3 -c '
 import json, sys, time
 now = time.time() * 1000
 points = json.load(sys.stdin)["points"]
 sys.exit(not points or any(now - at < 7190e3 for at, value in points))' &&
-        metric_is udmon_records_misdated_total waiting 0 &&
-        metric_is udmon_records_lost_total waiting 0
-}
-
-# metric_is NAME NODE VALUE
-metric_is() {
-    get /metrics | grep -qFx "$1{node=\"$2\"} $3"
+        is 0 udmon_records_misdated_total 0 waiting && is 0 udmon_records_lost_total 0 waiting
 }
 
 # The collector's endpoint on the GLEX fabric, as an agent connected to it over GLEX reads it.
@@ -179,25 +136,22 @@ glex_counters() {
     return $status
 }
 
-umask 077
-echo "something nobody guesses" >"$dir/secret"
 check "a wrong configuration is refused with its line" wrong_config
 [[ ! -e $module ]] || start_waiting_agent
 start_collector
-await get /api/nodes >/dev/null
-if [[ -n $waiting ]]; then
+await get 0 /api/nodes >/dev/null
+if [[ -e $module ]]; then
     check "samples that waited for the collector come with their times" await waited_samples_came
-    kill "$waiting" && wait "$waiting"
+    stop waiting
 fi
-waited=$(total udmon_records_received_total)
+waited=$(value 0 udmon_records_received_total)
 for ((i = 0; i < agents; i++)); do
     config "$i" 0.1 >"$dir/agent$i.conf"
-    "$bin/udmon-agent" -c "$dir/agent$i.conf" 2>"$dir/agent$i.log" &
-    pids+=($!)
+    launch "agent$i" "$bin/udmon-agent" -c "$dir/agent$i.conf"
 done
 check "all $agents agents connect" await nodes_up "$agents"
 sleep "$seconds"
-check "samples arrive" at_least udmon_records_received_total $((waited + 50))
+check "samples arrive" at_least 0 udmon_records_received_total $((waited + 50))
 check "OpenMetrics is what a parser takes" metrics_parse
 check "history is kept" history_has_rows
 if [[ -x $bin/udmon-top ]]; then
@@ -217,19 +171,18 @@ page_shows_nodes() {
 if command -v chromium >/dev/null && [[ -z ${LINK:-} ]]; then
     check "the page shows nodes and charts in a browser" page_shows_nodes
 fi
-check "the page is served" grep -q '<script>' <(get /)
+check "the page is served" grep -q '<script>' <(get 0 /)
 
 case " ${UDMON_TEST_SCHEMES:-} " in
 *' glex '*) check "counters of GLEX endpoints are read" glex_counters ;;
 esac
 
-kill -9 $collector
-wait $collector 2>/dev/null
+slay collector0
 sleep 3
 start_collector
 check "a killed collector is found again" await nodes_up "$agents"
 check "and what came meanwhile is known to be lost, or came" \
-    at_least udmon_records_received_total $((waited + 60))
+    at_least 0 udmon_records_received_total $((waited + 60))
 
 # LINK: a port of the virtual machine's switch
 if [[ -n ${LINK:-} ]]; then
@@ -239,22 +192,19 @@ if [[ -n ${LINK:-} ]]; then
     check "a link that was down for 8 s is used again" await nodes_up "$agents"
 fi
 
-{ kill -9 "${pids[0]}" && wait "${pids[0]}"; } 2>/dev/null # bash would tell of it
+slay agent0
 check "a killed agent is noticed" await nodes_up $((agents - 1))
-pids=("${pids[@]:1}")
 rm -f "$dir/agent0.log" # it could not tell what it had made
 
 config 1 0.05 >"$dir/agent1.conf"
-kill -HUP "${pids[0]}"
+kill -HUP "${running[agent1]}"
 check "a new configuration is taken over" await grep -q 'read anew' "$dir/agent1.log"
 echo broken >"$dir/agent1.conf"
-kill -HUP "${pids[0]}"
+kill -HUP "${running[agent1]}"
 check "a broken one is not" await grep -q 'going on as before' "$dir/agent1.log"
 check "and the agent goes on" nodes_up $((agents - 1))
 
-kill "${pids[@]}"
-wait "${pids[@]}"
-pids=()
+stop_all agent
 check "agents say goodbye" await nodes_up 0
 check "the history is bounded" await history_is_bounded 2>"$dir/bounded.log"
 # one at the start, one to the restarted collector; where a link went down, one more
@@ -262,20 +212,19 @@ connections=2
 [[ -z ${LINK:-} ]] || connections=3
 check "the new configuration kept the connection" \
     [ "$(grep -c 'udmon: connected to' "$dir/agent1.log")" -le "$connections" ]
-lost_of_killed=$(get /metrics |
+lost_of_killed=$(get 0 /metrics |
     awk '/_(received|lost)_total{node="node0"}/ { sum += $2 } END { print sum }')
 # received + lost at the collector = samples that the agents say they made
 accounted() {
     local made all
-    made=$(sed -n 's/.*: \([0-9]*\) samples in all.*/\1/p' "$dir"/agent*.log |
-        awk '{ sum += $1 } END { print sum }')
-    all=$(($(total udmon_records_received_total) + $(total udmon_records_lost_total)))
+    made=$(made "$dir"/[aw]*.log)
+    all=$(($(value 0 udmon_records_received_total) + $(value 0 udmon_records_lost_total)))
     echo "# made $made, received and lost $((all - lost_of_killed))" \
-        "(lost $(total udmon_records_lost_total))"
+        "(lost $(value 0 udmon_records_lost_total))"
     [[ $((all - lost_of_killed)) -eq $made ]]
 }
 check "every sample is accounted for" accounted
 # Node 2 makes more in 3 s than its queue holds.
 check "what a full queue dropped is counted as lost" \
-    [ "$(get /metrics | awk '/^udmon_records_lost_total{node="node2"}/ { print $2 }')" -gt 0 ]
+    [ "$(get 0 /metrics | awk '/^udmon_records_lost_total{node="node2"}/ { print $2 }')" -gt 0 ]
 [[ $failed -eq 0 ]] || { tail -n 15 "$dir"/*.log | sed 's/^/# /'; }

@@ -4,54 +4,11 @@
 set -u
 # shellcheck source=test/udmon/lib.sh
 . "$(dirname "$0")/lib.sh"
-# shellcheck disable=SC2154 # make check says where
-bin=$abs_top_builddir/src/udmon
-dir=$(mktemp -d)
-failed=0 pids=() collector=''
-port=$((10000 + $$ % 2200 * 10)) # below those that the kernel gives to clients: 32768 and more
+begin
 
-finish() {
-    [[ ${#pids[@]} -eq 0 ]] || kill "${pids[@]}" 2>/dev/null
-    [[ -z $collector ]] || kill "$collector" 2>/dev/null
-    wait
-    rm -rf "$dir"
-    exit $failed
-}
-trap finish EXIT
-
-explain() {
-    tail -n 5 "$dir"/*.log | sed 's/^/# /'
-}
-
-start_collector() {
-    "$bin/udmon-collector" -l "tcp://127.0.0.1:$port" -w "127.0.0.1:$((port + 1))" \
-        -d "$dir/history.db" -s "$dir/secret" 2>>"$dir/collector.log" &
-    collector=$!
-}
-
-# agent LOG NAME SECRET PORT
-agent() {
-    cat >"$dir/$1.conf" <<-END
-	[load]
-	type = load
-	interval = 0.1
-	to = out
-	[out]
-	type = send
-	name = $2
-	server = tcp://127.0.0.1:$4
-	secret = $dir/$3
-	END
-    "$bin/udmon-agent" -c "$dir/$1.conf" 2>"$dir/$1.log" &
-    pids+=($!)
-}
-
-# at_least METRIC NODE VALUE
-at_least() {
-    local value
-    value=$(curl -s -g -m 20 "http://127.0.0.1:$((port + 1))/metrics" |
-        awk -v name="$1{node=\"$2\"}" '$1 == name { print $2 }')
-    [[ ${value:-0} -ge $3 ]]
+# tells NAME LINE...: an agent for the collector, if the lines name no other
+tells() {
+    agent "$@" < <(sensors load=0.1)
 }
 
 # Lines of a log that say something, after it was said at all and a while longer.
@@ -59,33 +16,31 @@ few_lines() {
     await grep -q "$2" "$dir/$1.log" && sleep 4 && [[ $(grep -c "$2" "$dir/$1.log") -eq 1 ]]
 }
 
-umask 077
-echo "something nobody guesses" >"$dir/secret"
+here="server = tcp://$(address 0)"
 echo "something else" >"$dir/other"
-start_collector
-await at_least udmon_node_up none 0
-agent wrong wrong other "$port"
-agent alone alone secret $((port + 2))
+collector 0
+await get 0 / >/dev/null
+tells wrong "$here" "secret = $dir/other"
+tells alone "server = tcp://$(address 1)"
 check "a wrong secret is told by the agent, once" few_lines wrong 'not connected to'
 check "and by the collector, once" \
-    [ "$(grep -c 'refused: it does not know the secret' "$dir/collector.log")" -eq 1 ]
+    [ "$(grep -c 'refused: it does not know the secret' "$dir/collector0.log")" -eq 1 ]
 check "that nobody is there is told once" [ "$(grep -c 'not connected to' "$dir/alone.log")" -eq 1 ]
 
-agent first twice secret "$port"
-check "an agent of a name" await at_least udmon_node_agents twice 1
-agent second twice secret "$port"
-check "a second one of the same name is counted" await at_least udmon_node_agents twice 2
-check "and told" await grep -q 'node twice: two agents give this name' "$dir/collector.log"
+tells first "$here" 'name = twice'
+check "an agent of a name" await at_least 0 udmon_node_agents 1 twice
+tells second "$here" 'name = twice'
+check "a second one of the same name is counted" await at_least 0 udmon_node_agents 2 twice
+check "and told" await grep -q 'node twice: two agents give this name' "$dir/collector0.log"
 
-"$abs_top_builddir/test/udmon/udmon_agents" -n 1 -k 20005 -i 3 -x -t 600 -s "$dir/secret" \
-    "tcp://127.0.0.1:$port" >"$dir/agents.out" 2>&1 &
-pids+=($!)
-check "series beyond the limit are counted" await at_least udmon_records_discarded_total agent0 5
-check "and told" grep -q 'node agent0: more than 20000 series' "$dir/collector.log"
+launch agents "$top/test/udmon/udmon_agents" -n 1 -k 20005 -i 3 -x -t 600 -s "$dir/secret" \
+    "tcp://$(address 0)"
+check "series beyond the limit are counted" await at_least 0 udmon_records_discarded_total 5 agent0
+check "and told" grep -q 'node agent0: more than 20000 series' "$dir/collector0.log"
 check "records that are no samples are counted" \
-    await at_least udmon_records_malformed_total agent0 1
+    await at_least 0 udmon_records_malformed_total 1 agent0
 
-kill -HUP "$collector"
+kill -HUP "${running[collector0]}"
 check "SIGHUP: the collector says what it is good for" \
-    await grep -q 'SIGHUP: there is nothing to read anew' "$dir/collector.log"
-check "and goes on" at_least udmon_node_agents twice 2
+    await grep -q 'SIGHUP: there is nothing to read anew' "$dir/collector0.log"
+check "and goes on" at_least 0 udmon_node_agents 2 twice

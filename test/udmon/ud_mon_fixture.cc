@@ -1,11 +1,13 @@
 #include "ud_mon_fixture.h"
 
 #include <dlfcn.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <random>
 
 unsigned created_ahs, destroyed_ahs;
+uint16_t moved_to_lid;
 
 // In place of libibverbs' own, which they call.
 extern "C" struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
@@ -20,6 +22,36 @@ extern "C" int ibv_destroy_ah(struct ibv_ah *ah)
 {
     ++destroyed_ahs;
     return reinterpret_cast<int (*)(struct ibv_ah *)>(dlsym(RTLD_NEXT, "ibv_destroy_ah"))(ah);
+}
+
+namespace {
+
+decltype(verbs_context::query_port) real_query_port;
+
+int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t length)
+{
+    int ret = real_query_port(context, port, attr, length);
+
+    if ((ret == 0) && (moved_to_lid != 0)) {
+        attr->lid = moved_to_lid;
+    }
+    return ret;
+}
+
+} // namespace
+
+// ibv_query_port is inline: it calls what stands in the context.
+extern "C" struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+    using function = struct ibv_context *(*)(struct ibv_device *);
+    auto *context = reinterpret_cast<function>(dlsym(RTLD_NEXT, "ibv_open_device"))(device);
+    auto *verbs = (context != nullptr) ? verbs_get_ctx(context) : nullptr;
+
+    if (verbs != nullptr) {
+        real_query_port = verbs->query_port;
+        verbs->query_port = query_port;
+    }
+    return context;
 }
 
 namespace {
@@ -281,7 +313,7 @@ void RawQp::send(const void *data, size_t length)
     wr.wr.ud.remote_qkey = qkey;
     require(ibv_post_send(qp, &wr, &bad) == 0, "raw send");
     while ((count = ibv_poll_cq(cq, 1, &wc)) == 0) {
-        usleep(100);
+        sched_yield();
     }
     require((count == 1) && (wc.status == IBV_WC_SUCCESS), "raw send completion");
 }

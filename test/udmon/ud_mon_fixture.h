@@ -58,6 +58,9 @@ private:
 // How many address handles have been made and destroyed, by whomever.
 extern unsigned created_ahs, destroyed_ahs;
 
+// The LID that ports have from now on, as if a subnet manager had given them another: soft-RoCE has none.
+extern uint16_t moved_to_lid; // 0: their own
+
 ssize_t send_bcopy(uct_ep_h ep, const std::string &data, uint8_t am_id = Host::am_id);
 
 // UD without ud_mon: to send what no ud_mon would.

@@ -32,6 +32,22 @@ TEST_F(UdMonTest, AddressesOfAnotherKindAreUnreachable)
     EXPECT_FALSE(reachable());
 }
 
+// Who asks for the address after the subnet manager has changed it gets the new one.
+TEST_F(UdMonTest, AddressFollowsAPortThatMoves)
+{
+    std::vector<uint8_t> before = b->device_addr();
+    auto lid = [](const std::vector<uint8_t> &addr) {
+        return le16toh(reinterpret_cast<const ud_mon_device_addr_t *>(addr.data())->lid);
+    };
+
+    moved_to_lid = 4711;
+    std::vector<uint8_t> after = b->device_addr();
+    moved_to_lid = 0;
+    EXPECT_NE(4711, lid(before));
+    EXPECT_EQ(4711, lid(after));
+    EXPECT_EQ(before, b->device_addr());
+}
+
 TEST_F(UdMonTest, LinkDownLosesAndLinkUpWorksAgain)
 {
     ASSERT_EQ(1, a->stats().port_active);

@@ -1,5 +1,5 @@
 // What the tests of libudmon over a network have in common. UDMON_TEST_SCHEMES names the networks,
-// best first (default: posix and tcp); UDMON_TEST_HOST the server's address, and UDMON_TEST_SOURCE
+// best first (default: tcp); UDMON_TEST_HOST the server's address, and UDMON_TEST_SOURCE
 // the clients'.
 #ifndef UDMON_FIXTURE_H
 #define UDMON_FIXTURE_H
@@ -15,7 +15,7 @@
 inline std::vector<std::string> schemes()
 {
     const char *text = getenv("UDMON_TEST_SCHEMES");
-    std::istringstream words((text != nullptr) ? text : "posix tcp");
+    std::istringstream words((text != nullptr) ? text : "tcp");
     std::vector<std::string> list;
     std::string word;
 

@@ -1,28 +1,32 @@
 // Whatever comes from outside, in forms that nobody would send: requests to connect (as RDMA CM
-// delivers them), datagrams of a connection, samples. Nothing crashes, nobody is let in, and those
-// who are connected lose nothing. UDMON_FUZZ inputs of each kind; the sanitizers look on.
+// delivers them, and over TCP before and after the secret is proved), datagrams of a connection,
+// samples, HTTP. Nothing crashes, no stranger is let in, and those who are connected lose nothing.
+// UDMON_FUZZ is the number of inputs of each kind; the sanitizers look on.
 #include "udmon_loopback.h"
 
 #include <arpa/inet.h>
 #include <cstdlib>
+#include <microhttpd.h>
 #include <random>
 #include <sys/socket.h>
+#include <ucs/debug/log_def.h>
 
 extern "C" {
 #include "udmon/collector/history.h"
 #include "udmon/collector/http.h"
 #include "udmon/lib/meet.h"
 #include "udmon/lib/metric.h"
+#include "udmon/lib/net/net.h"
 #include "udmon/lib/server.h"
 }
 
 namespace {
 
-int inputs()
+int inputs(int usual)
 {
     const char *text = getenv("UDMON_FUZZ");
 
-    return (text != nullptr) ? atoi(text) : 50000;
+    return (text != nullptr) ? atoi(text) : usual;
 }
 
 using Bytes = std::vector<uint8_t>;
@@ -92,7 +96,7 @@ TEST_F(FuzzTest, RequestsOfStrangersOverRdmaCm)
     ASSERT_GT(length, 0);
     const Bytes seeds[] = {Bytes((uint8_t *)&hello, (uint8_t *)(&hello + 1)),
                            Bytes(message, message + length), Bytes(100, 0)};
-    for (int i = 0; i < inputs(); ++i) {
+    for (int i = 0; i < inputs(50000); ++i) {
         Bytes bytes = mutate(seeds[random() % 3]);
         bytes.resize(std::min(bytes.size(), size_t(UDMON_CM_REQUEST_MAX)));
         size_t answered = udmon_server_serve(server.server, &place, bytes.data(), bytes.size(),
@@ -138,7 +142,7 @@ TEST_F(FuzzTest, DatagramsOfAConnection)
     ASSERT_TRUE(run({&server}, {&client, &bad}, [&] { return bad.connected(); }));
     udmon_session_t *session = udmon_sessions_by_id(&server.server->sessions, 99);
     ASSERT_NE(nullptr, session);
-    for (int i = 0; i < inputs(); ++i) {
+    for (int i = 0; i < inputs(50000); ++i) {
         udmon_dgram_t dgram = {};
         dgram.version = UDMON_VERSION;
         dgram.type = 1 + random() % UDMON_PONG; // no goodbye
@@ -170,7 +174,7 @@ TEST_F(FuzzTest, Samples)
     int length = udmon_metric_encode(&metric, record);
 
     ASSERT_GT(length, 0);
-    for (int i = 0; i < 20 * inputs(); ++i) {
+    for (int i = 0; i < inputs(1000000); ++i) {
         Bytes bytes = mutate(Bytes(record, record + length));
         if (udmon_metric_decode(bytes.data(), bytes.size(), &decoded, name) == 0) {
             ASSERT_TRUE(udmon_metric_name_valid(name));
@@ -189,7 +193,7 @@ TEST_F(FuzzTest, RelayedSamples)
     relayed.metric = {"name{a=\"b\",c=\"d\"}", 1, 2, 1, 0};
     int length = udmon_relayed_encode(&relayed, record);
     ASSERT_GT(length, 0);
-    for (int i = 0; i < 20 * inputs(); ++i) {
+    for (int i = 0; i < inputs(1000000); ++i) {
         Bytes bytes = mutate(Bytes(record, record + length));
         if (udmon_relayed_decode(bytes.data(), bytes.size(), &decoded, name) == 0) {
             ASSERT_TRUE(decoded.is_state || udmon_metric_name_valid(name));
@@ -253,7 +257,7 @@ TEST_F(FuzzTest, BytesOfStrangersOverTcp)
         close(fd);
     }
     const Bytes hello(first, first + length);
-    for (int i = 0; i < inputs() / 50; ++i) {
+    for (int i = 0; i < inputs(1000); ++i) {
         Socket stranger(server.port());
         Bytes bytes = mutate((random() % 8) ? hello : Bytes(random() % 64, uint8_t(random())));
         ASSERT_EQ(ssize_t(bytes.size()), send(stranger.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL));
@@ -268,32 +272,208 @@ TEST_F(FuzzTest, BytesOfStrangersOverTcp)
     EXPECT_EQ(1u, server.joined.size());
 }
 
-// Requests of browsers and Prometheus, and what is none.
-TEST(HttpFuzz, Requests)
+// Who knows the secret, over a TLS connection in which the test says what it likes.
+class Member {
+public:
+    udmon_loop_t loop;
+    udmon_tls_t tls;
+    udmon_net_t net; // for addresses of its own
+    udmon_link_t *link = nullptr;
+    bool open = false, failed = false;
+    int refused = 0, welcome = 0;
+
+    Member(const udmon_secret_t *secret, const udmon_options_t *options)
+    {
+        EXPECT_EQ(0, udmon_loop_open(&loop));
+        EXPECT_EQ(0, udmon_tls_open(&tls, secret, options, 0));
+        EXPECT_EQ(0, udmon_net_open(&net, &loop, &tls, nullptr, nullptr, nullptr));
+    }
+    ~Member()
+    {
+        hang_up();
+        udmon_net_close(&net);
+        udmon_tls_close(&tls);
+        udmon_loop_close(&loop);
+    }
+    Member(const Member &) = delete;
+    void hang_up()
+    {
+        if (link != nullptr) {
+            udmon_link_close(link);
+        }
+        link = nullptr;
+        open = failed = false;
+    }
+    void dial(int port)
+    {
+        static const udmon_link_ops_t ops = {opened, received, broken};
+        struct sockaddr_in in = {};
+
+        in.sin_family = AF_INET;
+        in.sin_port = htons(port);
+        in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        hang_up();
+        ASSERT_EQ(0, udmon_link_connect(&tls, &loop, nullptr, (struct sockaddr *)&in, "127.0.0.1",
+                                        &ops, this, &link));
+    }
+    // As it is, without the length that goes before a message.
+    void write(const Bytes &bytes)
+    {
+        if (!bytes.empty()) {
+            SSL_write(link->ssl, bytes.data(), int(bytes.size()));
+        }
+    }
+    void progress()
+    {
+        udmon_tls_send(&tls, 1);
+        udmon_loop_run(&loop);
+    }
+
+private:
+    static void opened(void *arg) { static_cast<Member *>(arg)->open = true; }
+    static void broken(void *arg, int) { static_cast<Member *>(arg)->failed = true; }
+    static void received(void *arg, const void *data, size_t length)
+    {
+        Member *self = static_cast<Member *>(arg);
+
+        if (udmon_meet_type(data, length) == UDMON_WELCOME) {
+            ++(static_cast<const udmon_rpc_header_t *>(data)->status ? self->refused : self->welcome);
+        }
+    }
+};
+
+class MemberFuzz : public FuzzTest {
+protected:
+    std::unique_ptr<Member> member;
+    uint8_t address[256] = {};
+    int address_length = 0;
+
+    void SetUp() override
+    {
+        udmon_port_t *port;
+
+        FuzzTest::SetUp();
+        ucs_log_push_handler([](const char *, unsigned, const char *, ucs_log_level_t,
+                                const ucs_log_component_config_t *, const char *, va_list) {
+            return UCS_LOG_FUNC_RC_STOP; // of addresses that UCX finds nobody at
+        });
+        member = std::make_unique<Member>(&server.server->secret, &options);
+        if (udmon_net_port(&member->net, "glex", nullptr, -1, &port) == 0) { // where it was built
+            address_length = udmon_port_address(port, address, sizeof(address));
+            ASSERT_GT(address_length, 0);
+        }
+    }
+    void TearDown() override
+    {
+        member.reset();
+        ucs_log_pop_handler();
+        FuzzTest::TearDown();
+    }
+    void dial()
+    {
+        member->dial(server.port());
+        ASSERT_TRUE(run({&server}, {&client}, [&] {
+            member->progress();
+            return member->open || member->failed;
+        }));
+        ASSERT_TRUE(member->open);
+        EXPECT_EQ(0, udmon_gate_open(&server.server->gate)); // has no end of nonces
+    }
+    Bytes hello(const char *transport)
+    {
+        udmon_hello_t hello;
+        uint8_t nonce[UDMON_NONCE_SIZE] = {};
+
+        udmon_meet_hello(nonce, transport, &hello);
+        return Bytes((uint8_t *)&hello, (uint8_t *)(&hello + 1));
+    }
+    // Signed as it should be, whatever it says.
+    Bytes auth(const char *transport)
+    {
+        static const char *const names[] = {"node", "", "with blanks", "\x01\xff", "a"};
+        Bytes own = Bytes(address, address + (strcmp(transport, "tcp") ? address_length : 0));
+        uint8_t message[UDMON_RPC_MAX];
+        udmon_auth_t fields = {};
+
+        if (random() % 2) {
+            own = mutate(own);
+            own.resize(std::min(own.size(), size_t(255)));
+        }
+        fields.header.flags = random();
+        fields.client_id = htole64((random() % 2) ? random() % 8 + 1000 : random());
+        fields.next_seq = htole64((random() % 2) ? random() % 1000 : ~uint64_t(random() % 3));
+        memcpy(fields.transport, transport, strlen(transport));
+        udmon_gate_nonce(&server.server->gate, fields.client_nonce, fields.server_nonce);
+        long length = udmon_meet_auth(&server.server->secret, &fields, own.data(), own.size(),
+                                      names[random() % 5], message, sizeof(message));
+        EXPECT_GT(length, 0);
+        return Bytes(message, message + length);
+    }
+    // A message, or a few bytes that are hardly one.
+    void say()
+    {
+        static const char *const transports[] = {"tcp", "glex", "glex", "posix", "ud", "x"};
+        const char *transport = transports[random() % 6];
+        Bytes bytes = (random() % 2) ? hello(transport) : auth(transport);
+
+        if (random() % 4 == 0) {
+            bytes = mutate(bytes);
+        }
+        Bytes framed = {uint8_t(bytes.size()), uint8_t(bytes.size() >> 8)};
+        framed.insert(framed.end(), bytes.begin(), bytes.end());
+        member->write((random() % 64) ? framed : mutate(framed));
+    }
+};
+
+// He may ask for what he likes, and speak no protocol at all; some of it lets him in.
+TEST_F(MemberFuzz, RequestsOverTcp)
 {
-    char file[] = "/tmp/udmon-fuzz-XXXXXX";
-    const std::string seeds[] = {
-        "GET /metrics HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n",
-        "GET /api/series?node=n&name=load1%7Ba%3D%221%22%7D&seconds=60&points=9 HTTP/1.1\r\n"
-        "Host: a\r\n\r\n",
-        "GET /api/names?node=n HTTP/1.0\r\n\r\nGET / HTTP/1.0\r\n\r\n",
-        "POST /api/nodes HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcde",
-    };
-    static writer_t writer;
-    Mutator mutator;
-    std::mt19937 &random = mutator.random;
+    for (int i = 0; i < inputs(20000); ++i) {
+        if (!member->open || member->failed || (random() % 256 == 0)) {
+            ASSERT_NO_FATAL_FAILURE(dial());
+        }
+        say();
+        for (int k = random() % 3; k > 0; --k) {
+            udmon_server_process(server.server);
+            udmon_client_process(client.client);
+            member->progress();
+        }
+    }
+    EXPECT_GT(member->welcome, 0);
+    EXPECT_GT(member->refused, 0);
+}
+
+// The collector's HTTP server with one series.
+struct HttpFuzz : testing::Test, Mutator {
+    char file[32] = "/tmp/udmon-fuzz-XXXXXX";
+    writer_t *writer = new writer_t();
     store_t store;
     http_t http;
+    int port = 0;
 
-    ::close(mkstemp(file));
-    store_init(&store);
-    store_series(store_host(&store, "n"), "load1{a=\"1\"}");
-    ASSERT_EQ(0, history_open(&writer.history, file, 3600, 1000, 0));
-    int port = std::make_unique<Socket>(0)->port();
-    ASSERT_EQ(0, http_open(&http, ("127.0.0.1:" + std::to_string(port)).c_str(), file, &store,
-                           &writer, nullptr, nullptr));
+    void SetUp() override
+    {
+        ::close(mkstemp(file));
+        store_init(&store);
+        store_series(store_host(&store, "n"), "load1{a=\"1\"}");
+        ASSERT_EQ(0, history_open(&writer->history, file, 3600, 1000, 0));
+        port = std::make_unique<Socket>(0)->port();
+        ASSERT_EQ(0, http_open(&http, ("127.0.0.1:" + std::to_string(port)).c_str(), file, &store,
+                               writer, nullptr, nullptr));
+    }
+    void TearDown() override
+    {
+        http_close(&http);
+        history_close(&writer->history);
+        store_free(&store);
+        for (const char *end : {"", "-wal", "-shm"}) {
+            unlink((std::string(file) + end).c_str());
+        }
+        delete writer;
+    }
     // Half a request is waited for by the server; so its answer is only looked at if it is there.
-    auto ask = [&](const void *bytes, size_t length, int wait_ms) {
+    std::string ask(const void *bytes, size_t length, int wait_ms)
+    {
         Socket reader(port);
         char answer[4096];
         std::string text;
@@ -304,20 +484,53 @@ TEST(HttpFuzz, Requests)
             text.append(answer, got);
         }
         return text;
+    }
+    unsigned connections()
+    {
+        return MHD_get_daemon_info(http.daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS)->num_connections;
+    }
+};
+
+// Requests of browsers and Prometheus, and what is none.
+TEST_F(HttpFuzz, Requests)
+{
+    const std::string seeds[] = {
+        "GET /metrics HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n",
+        "GET /api/series?node=n&name=load1%7Ba%3D%221%22%7D&seconds=60&points=9 HTTP/1.1\r\n"
+        "Host: a\r\n\r\n",
+        "GET /api/names?node=n HTTP/1.0\r\n\r\nGET / HTTP/1.0\r\n\r\n",
+        "POST /api/nodes HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcde",
     };
-    for (int i = 0; i < inputs() / 50; ++i) {
+
+    for (int i = 0; i < inputs(1000); ++i) {
         const std::string &seed = seeds[random() % 4];
-        Bytes bytes = mutator.mutate(Bytes(seed.begin(), seed.end()));
+        Bytes bytes = mutate(Bytes(seed.begin(), seed.end()));
         std::string text = ask(bytes.data(), bytes.size(), 0);
         ASSERT_TRUE(text.empty() || (text.compare(0, 7, "HTTP/1.") == 0)) << text;
     }
     EXPECT_NE(std::string::npos, ask(seeds[2].data(), seeds[2].find("GET / "), 30000).find("load1"));
-    http_close(&http);
-    history_close(&writer.history);
-    store_free(&store);
-    for (const char *end : {"", "-wal", "-shm"}) {
-        unlink((std::string(file) + end).c_str());
+}
+
+// Who has gone after half a request is forgotten at once, and not when its time is over: else a few
+// scanners would take all connections.
+TEST_F(HttpFuzz, HalfRequestsOfThoseWhoHaveGone)
+{
+    const std::string half = "GET /metrics HTTP/1.1\r\n";
+    Socket first(port); // ends when its time is over
+
+    send(first.fd, half.data(), half.size(), MSG_NOSIGNAL);
+    while (connections() < 1) {
+        usleep(1000);
     }
+    for (int i = 0; i < 100; ++i) {
+        ask(half.data(), half.size(), 0);
+    }
+    ask("GET / HTTP/1.0\r\n\r\n", 18, 30000); // all before have been accepted
+    while (connections() > 1) {
+        usleep(1000);
+    }
+    EXPECT_EQ(1u, connections());
+    EXPECT_FALSE(first.readable(0));
 }
 
 } // namespace

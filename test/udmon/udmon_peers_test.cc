@@ -201,7 +201,7 @@ TEST(UdmonSchemes, ServerOfOneNetworkRefusesAnother)
 {
     udmon_options_t options = quick_options();
     Server server("tcp://127.0.0.1:0", &options);
-    Client client("posix://127.0.0.1:" + std::to_string(server.port()), &options);
+    Client client("glex://127.0.0.1:" + std::to_string(server.port()), &options);
     ASSERT_TRUE(run({&server}, {&client},
                     [&] { return client.reason.find("does not offer") != std::string::npos; }))
         << client.reason;
@@ -226,7 +226,7 @@ TEST(UdmonErrors, WithoutASecretThereIsOnlyLoopback)
 {
     udmon_options_t options = quick_options();
     options.secret_file = nullptr;
-    for (const char *open : {"*:0", ":0", "tcp://0.0.0.0:0", "tcp://[::]:0", "posix://*:0"}) {
+    for (const char *open : {"*:0", ":0", "tcp://0.0.0.0:0", "tcp://[::]:0", "glex://*:0"}) {
         EXPECT_EQ(-EACCES, Server(open, &options).error) << open;
     }
     for (const char *closed : {"127.0.0.1:0", "tcp://localhost:0", "tcp://127.1.2.3:0"}) {

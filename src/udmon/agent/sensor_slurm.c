@@ -79,11 +79,28 @@ static void job_label(job_t *job, const char *user, const char *partition)
              clean_user, clean_partition);
 }
 
+/* By the host's own file: getpwuid may ask a directory service, and wait for it. */
+static void user_name(uid_t uid, char *name, size_t size)
+{
+    FILE *file = fopen("/etc/passwd", "re");
+    struct passwd *user = NULL;
+
+    snprintf(name, size, "%u", (unsigned)uid);
+    while ((file != NULL) && ((user = fgetpwent(file)) != NULL)) {
+        if (user->pw_uid == uid) {
+            snprintf(name, size, "%s", user->pw_name);
+            break;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+}
+
 /* The owner of the first process that is found in the job's control groups; "" if there is none. */
 static void job_owner(const char *dir, char *user, size_t size)
 {
     char pattern[PATH_MAX], process[64];
-    struct passwd *owner;
     struct stat status;
     double pid;
     glob_t found;
@@ -100,9 +117,7 @@ static void job_owner(const char *dir, char *user, size_t size)
         }
         snprintf(process, sizeof(process), "/proc/%.0f", pid);
         if (stat(process, &status) == 0) {
-            owner = getpwuid(status.st_uid);
-            snprintf(user, size, "%.0u%s", (owner == NULL) ? status.st_uid : 0,
-                     (owner != NULL) ? owner->pw_name : "");
+            user_name(status.st_uid, user, size);
         }
     }
     globfree(&found);

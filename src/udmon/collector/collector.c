@@ -259,6 +259,21 @@ static void collector_remember(void *arg, const udmon_peer_t *peer)
     }
 }
 
+static void collector_remember_relay(collector_t *collector)
+{
+    relay_t *relay = &collector->relay;
+    uint64_t numbers[UDMON_SERVERS_MAX];
+    unsigned i;
+
+    udmon_client_numbers(relay->client, numbers);
+    for (i = 0; i < UDMON_SERVERS_MAX; ++i) {
+        if ((numbers[i] != relay->numbers[i]) &&
+            (writer_agent(&collector->writer, relay->id + i, numbers[i]) == 0)) {
+            relay->numbers[i] = numbers[i];
+        }
+    }
+}
+
 /* Counts go the same way as the samples, so that they fit them. */
 static void collector_commit(udmon_timer_t *timer)
 {
@@ -275,6 +290,7 @@ static void collector_commit(udmon_timer_t *timer)
     }
     if (collector->upper != NULL) {
         relay_states(&collector->relay, &collector->store);
+        collector_remember_relay(collector);
     }
     /* A node that is gone is shown for as long as there is something of it. */
     keep_ns = collector->keep_seconds * 1000000000;
@@ -328,6 +344,23 @@ static int collector_signals(collector_t *collector)
                -errno : udmon_loop_add(&collector->loop, &collector->signals, EPOLLIN);
 }
 
+/* An identity by its name, which no other node has (FNV-1a). */
+static void collector_name_relay(collector_t *collector, const char *name)
+{
+    relay_t *relay = &collector->relay;
+    uint64_t next;
+    unsigned i;
+
+    relay->id = UINT64_C(0xcbf29ce484222325);
+    while (*name != '\0') {
+        relay->id = (relay->id ^ (unsigned char)*name++) * UINT64_C(0x100000001b3);
+    }
+    for (i = 0; i < UDMON_SERVERS_MAX; ++i) {
+        next = collector_resume(collector, relay->id + i);
+        relay->numbers[i] = (next != UDMON_SEQ_UNKNOWN) ? next : 0;
+    }
+}
+
 static int collector_open_relay(collector_t *collector, const udmon_options_t *server_options)
 {
     udmon_options_t options;
@@ -343,6 +376,7 @@ static int collector_open_relay(collector_t *collector, const udmon_options_t *s
     /* Not the host's own name: an agent there has that. */
     snprintf(name, sizeof(name), "relay-%.56s", host);
     options.name = (collector->name != NULL) ? collector->name : name;
+    collector_name_relay(collector, options.name);
     return relay_open(&collector->relay, collector->upper, &options, &collector->loop);
 }
 

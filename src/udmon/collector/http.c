@@ -443,7 +443,7 @@ static int http_open_database(http_t *http, const char *database)
 int http_open(http_t *http, const char *address, const char *database, store_t *store,
               const writer_t *writer, const remote_t *remote, const relay_t *relay)
 {
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG;
+    unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG;
     udmon_endpoint_t endpoint;
     int ret;
 

@@ -36,8 +36,11 @@ int relay_open(relay_t *relay, const char *upper, const udmon_options_t *options
     udmon_options_t values = *options;
     int ret;
 
-    *relay = (relay_t) {.loop = loop, .upper = upper};
+    relay->loop = loop;
+    relay->upper = upper;
     values.relay = 1;
+    values.client_id = relay->id;
+    values.numbers = relay->numbers;
     ret = udmon_client_open(upper, &values, &callbacks, relay, &relay->client);
     if (ret < 0) {
         return ret;

@@ -18,13 +18,19 @@ typedef struct relay {
     udmon_loop_t *loop;
     udmon_source_t source;
     const char *upper;
+    /*
+     * Of its client, the same after a restart; that + i stands in the history for upper collector i,
+     * with the number of the next record for it: so that one learns what a killed relay had stored
+     * and not passed on.
+     */
+    uint64_t id, numbers[UDMON_SERVERS_MAX];
     unsigned seconds;
     int tell_all; /* all states at the next relay_states: the upper collector may not know them */
     /* As of the last relay_states, for the HTTP thread; atomic: */
     uint64_t connected, sent, dropped, waiting;
 } relay_t;
 
-/* `upper`: addresses as of udmon_client_open, and stays with the caller. Errors as of that. */
+/* `id` and `numbers` of the relay are set. `upper`: addresses as of udmon_client_open, and stays with the caller. Errors as of that. */
 int relay_open(relay_t *relay, const char *upper, const udmon_options_t *options,
                udmon_loop_t *loop);
 /* Sends what waits, as far as that is possible at once; says how much is left. */

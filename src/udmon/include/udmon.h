@@ -7,7 +7,6 @@
  * Address: [SCHEME://]HOST:PORT, HOST being a name, an IPv4 address or an IPv6 address in brackets.
  *   ud://     InfiniBand or RoCE unreliable datagrams, connected by RDMA CM
  *   glex://   the Tianhe interconnect, or its software NIC
- *   posix://  shared memory, on one host
  *   tcp://    TCP
  *   (none)    server: all that this host has; client: the first of these that leads to the server
  * All but ud:// meet on TCP port PORT. A server may leave HOST empty or give "*".
@@ -64,9 +63,17 @@ typedef struct udmon_options {
     unsigned return_ms;       /**< of a client of several servers: a preferred one that has
                                *   answered for so long gets the records again; default 30000 */
     unsigned max_clients;     /**< of a server; default 4096 */
+    /**
+     * Of a client that goes on as an earlier one of the same client_id did: udmon_client_numbers of
+     * that, so that what it had accepted and not sent is known as lost. UDMON_SERVERS_MAX numbers, or
+     * NULL: all 0.
+     */
+    const uint64_t *numbers;
     int relay;                /**< of a client: its records are those of others (udmon_peer_t) */
     int refuse_relays;        /**< of a server: so that records cannot go round in a circle */
 } udmon_options_t;
+
+enum { UDMON_SERVERS_MAX = 8 /**< that a client is given */ };
 
 /** All defaults. */
 void udmon_options_init(udmon_options_t *options);
@@ -111,7 +118,7 @@ typedef struct udmon_message {
 typedef struct udmon_peer {
     uint64_t id;           /**< the client's identity, the same after it reconnects */
     const char *name;
-    const char *transport; /**< "ud", "glex", "posix" or "tcp" */
+    const char *transport; /**< "ud", "glex" or "tcp" */
     const char *address;   /**< where it came from */
     int relay;             /**< its records are those of others: it said so (udmon_options_t) */
 } udmon_peer_t;
@@ -234,7 +241,10 @@ udmon_client_state_t udmon_client_state(const udmon_client_t *client);
  */
 int udmon_client_server(const udmon_client_t *client, const char **address_p);
 
-/** "ud", "glex", "posix" or "tcp" while connected, else "". */
+/** For each of its servers in turn the number of the record after the last one that is for it. */
+void udmon_client_numbers(const udmon_client_t *client, uint64_t numbers[UDMON_SERVERS_MAX]);
+
+/** "ud", "glex" or "tcp" while connected, else "". */
 const char *udmon_client_transport(const udmon_client_t *client);
 
 void udmon_client_stats(const udmon_client_t *client, udmon_stats_t *stats);

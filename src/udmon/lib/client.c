@@ -144,8 +144,8 @@ static int client_parse_servers(udmon_client_t *client, const char *addresses)
 
     for (word = (ret == 0) ? strtok_r(copy, ", \t", &rest) : NULL; (word != NULL) && (ret == 0);
          word = strtok_r(NULL, ", \t", &rest)) {
-        if (client->server_count == CLIENT_SERVERS_MAX) {
-            udmon_error("'%s': more than %d addresses", addresses, CLIENT_SERVERS_MAX);
+        if (client->server_count == UDMON_SERVERS_MAX) {
+            udmon_error("'%s': more than %d addresses", addresses, UDMON_SERVERS_MAX);
             ret = -EINVAL;
         } else {
             ret = udmon_endpoint_parse_only(word, 0,
@@ -158,6 +158,28 @@ static int client_parse_servers(udmon_client_t *client, const char *addresses)
         ret = -EINVAL;
     }
     return ret;
+}
+
+static void client_set_numbers(udmon_client_t *client)
+{
+    const uint64_t *numbers = client->settings.values.numbers;
+    unsigned i;
+
+    for (i = 0; (numbers != NULL) && (i < client->server_count); ++i) {
+        client->servers[i].next = numbers[i];
+    }
+    client->settings.values.numbers = NULL; /* the caller's, and not ours to keep */
+    udmon_chan_renumber(&client->chan, client->servers[0].next);
+}
+
+void udmon_client_numbers(const udmon_client_t *client, uint64_t numbers[UDMON_SERVERS_MAX])
+{
+    unsigned i;
+
+    for (i = 0; i < UDMON_SERVERS_MAX; ++i) {
+        numbers[i] = client->servers[i].next;
+    }
+    numbers[client->numbered] = udmon_chan_number(&client->chan) + client->chan.queue.count;
 }
 
 int udmon_client_open(const char *address, const udmon_options_t *options,
@@ -201,6 +223,7 @@ int udmon_client_open(const char *address, const udmon_options_t *options,
         goto err_tls;
     }
     udmon_chan_init(&client->chan, &client->settings.values, &client_chan_ops, client);
+    client_set_numbers(client);
     client_timer(client, &client->flush, client_flush_due);
     client_timer(client, &client->keepalive, client_keepalive);
     client_timer(client, &client->retry, udmon_client_retry);

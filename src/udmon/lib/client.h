@@ -13,7 +13,7 @@
 #include "options.h"
 #include "net/rpc.h"
 
-enum { CLIENT_SERVERS_MAX = 8, CLIENT_SLOW_MAX = 3 };
+enum { CLIENT_SLOW_MAX = 3 };
 
 /* One of those that the program named, the preferred first. */
 typedef struct udmon_client_server {
@@ -34,7 +34,7 @@ struct udmon_client {
     udmon_net_t net;
     udmon_settings_t settings;
     udmon_secret_t secret;
-    udmon_client_server_t servers[CLIENT_SERVERS_MAX];
+    udmon_client_server_t servers[UDMON_SERVERS_MAX];
     unsigned server_count;
     unsigned numbered;          /* the server that the records are numbered for */
     udmon_client_callbacks_t callbacks;

@@ -9,8 +9,10 @@
 #include <string.h>
 
 static const char *const scheme_names[UDMON_SCHEME_COUNT] = {
-    [UDMON_SCHEME_ANY] = "",          [UDMON_SCHEME_UD] = "ud",   [UDMON_SCHEME_GLEX] = "glex",
-    [UDMON_SCHEME_POSIX] = "posix", [UDMON_SCHEME_TCP] = "tcp",
+    [UDMON_SCHEME_ANY] = "",
+    [UDMON_SCHEME_UD] = "ud",
+    [UDMON_SCHEME_GLEX] = "glex",
+    [UDMON_SCHEME_TCP] = "tcp",
 };
 
 const char *udmon_scheme_name(udmon_scheme_t scheme)
@@ -83,8 +85,8 @@ int udmon_endpoint_parse_only(const char *text, int passive, udmon_endpoint_t *e
     if ((address_scheme(&rest, &endpoint->scheme) < 0) ||
         (address_split(rest, endpoint->host, sizeof(endpoint->host), &port) < 0) ||
         !address_port_valid(port, passive) || ((endpoint->host[0] == '\0') && !passive)) {
-        udmon_error("'%s' is no address: write [ud://|glex://|posix://|tcp://]HOST:PORT, an IPv6 "
-                    "address in brackets", text);
+        udmon_error("'%s' is no address: write [ud://|glex://|tcp://]HOST:PORT, an IPv6 address "
+                    "in brackets", text);
         return -EINVAL;
     }
     snprintf(endpoint->port, sizeof(endpoint->port), "%s", port);

@@ -9,7 +9,6 @@ typedef enum udmon_scheme {
     UDMON_SCHEME_ANY,
     UDMON_SCHEME_UD,
     UDMON_SCHEME_GLEX,
-    UDMON_SCHEME_POSIX,
     UDMON_SCHEME_TCP,
     UDMON_SCHEME_COUNT
 } udmon_scheme_t;

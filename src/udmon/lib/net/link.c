@@ -393,6 +393,7 @@ static int link_new(udmon_tls_t *tls, udmon_loop_t *loop, int fd, uint32_t event
     }
     *link = (udmon_link_t) {.tls = tls, .loop = loop, .ops = ops, .arg = arg, .events = events};
     link->source = (udmon_source_t) {.fd = fd, .ready = link_ready, .arg = link};
+    udmon_tls_refresh(tls);
     link->ssl = SSL_new(tls->context);
     bio = BIO_new(tls->method);
     if ((link->ssl == NULL) || (bio == NULL)) {

@@ -17,18 +17,30 @@
 #include <stddef.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
+#include <time.h>
 
 enum {
     LINK_MESSAGE_MAX = 16 * 1024,
     LINK_OUT_MAX = 128 * 1024 /* bytes that wait for the socket */
 };
 
+/* A PEM file as it was when it was read. */
+typedef struct udmon_tls_file {
+    char *path;
+    ino_t inode;
+    struct timespec changed;
+} udmon_tls_file_t;
+
+enum { TLS_CA, TLS_CERTIFICATE, TLS_KEY, TLS_FILES };
+
 /* What all links of a client or server have in common. */
 typedef struct udmon_tls {
     SSL_CTX *context;
     BIO_METHOD *method;
+    int server;
     int certificates;            /* instead of: */
     uint8_t key[UDMON_MAC_SIZE]; /* the pre-shared key */
+    udmon_tls_file_t files[TLS_FILES];
     LIST_HEAD(, udmon_link) unsent; /* links whose messages have not been given to the socket */
 } udmon_tls_t;
 
@@ -67,6 +79,8 @@ typedef struct udmon_link {
 int udmon_tls_open(udmon_tls_t *tls, const udmon_secret_t *secret, const udmon_options_t *options,
                    int server);
 void udmon_tls_close(udmon_tls_t *tls);
+/* Reads certificates anew if their files have changed; if they cannot be used the old ones stay. */
+void udmon_tls_refresh(udmon_tls_t *tls);
 /* The server's certificate has to be for this host, a name or an IP address. -ENOMEM. */
 int udmon_tls_expect(const udmon_tls_t *tls, SSL *ssl, const char *host);
 /* Whether an error of OpenSSL is that the peer has sent an alert. */

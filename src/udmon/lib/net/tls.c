@@ -9,7 +9,9 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char psk_identity[] = "udmon";
 static const unsigned char psk_cipher[2] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256 */
@@ -56,19 +58,15 @@ static int psk_use(SSL *ssl, const EVP_MD *digest, const unsigned char **identit
     return *session_p != NULL;
 }
 
-static int tls_set_key(udmon_tls_t *tls, const udmon_secret_t *secret, int server)
+static void tls_use_key(const udmon_tls_t *tls, SSL_CTX *context)
 {
-    if (udmon_sign(secret, "TLS key", "", 0, NULL, 0, tls->key) < 0) {
-        return -EIO;
-    }
-    if (server) {
-        SSL_CTX_set_psk_find_session_callback(tls->context, psk_find);
+    if (tls->server) {
+        SSL_CTX_set_psk_find_session_callback(context, psk_find);
     } else {
-        SSL_CTX_set_psk_use_session_callback(tls->context, psk_use);
+        SSL_CTX_set_psk_use_session_callback(context, psk_use);
         /* A server that shows a certificate instead of the secret is refused: none is trusted. */
-        SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER, NULL);
+        SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     }
-    return 0;
 }
 
 /* Certificates */
@@ -81,26 +79,47 @@ static int tls_file_error(const char *what, const char *path)
     return -EACCES;
 }
 
-static int tls_set_certificates(udmon_tls_t *tls, const udmon_options_t *options)
+/* Notes what the files are like now; returns whether that is something new. */
+static int tls_files_changed(udmon_tls_t *tls)
 {
-    int ret = udmon_private_file("key file", options->key_file);
+    struct stat status;
+    int i, changed = 0;
+
+    for (i = 0; i < TLS_FILES; ++i) {
+        udmon_tls_file_t *file = &tls->files[i];
+        if ((stat(file->path, &status) == 0) &&
+            ((file->inode != status.st_ino) ||
+             (file->changed.tv_sec != status.st_mtim.tv_sec) ||
+             (file->changed.tv_nsec != status.st_mtim.tv_nsec))) {
+            file->inode = status.st_ino;
+            file->changed = status.st_mtim;
+            changed = 1;
+        }
+    }
+    return changed;
+}
+
+static int tls_use_certificates(const udmon_tls_t *tls, SSL_CTX *context)
+{
+    const char *ca = tls->files[TLS_CA].path, *certificate = tls->files[TLS_CERTIFICATE].path;
+    const char *key = tls->files[TLS_KEY].path;
+    int ret = udmon_private_file("key file", key);
 
     ERR_clear_error();
     if (ret < 0) {
         return ret;
     }
-    if (!SSL_CTX_load_verify_file(tls->context, options->ca_file)) {
-        return tls_file_error("CA file", options->ca_file);
+    if (!SSL_CTX_load_verify_file(context, ca)) {
+        return tls_file_error("CA file", ca);
     }
-    if (SSL_CTX_use_certificate_chain_file(tls->context, options->cert_file) != 1) {
-        return tls_file_error("certificate file", options->cert_file);
+    if (SSL_CTX_use_certificate_chain_file(context, certificate) != 1) {
+        return tls_file_error("certificate file", certificate);
     }
     /* Also checks that it belongs to the certificate. */
-    if (SSL_CTX_use_PrivateKey_file(tls->context, options->key_file, SSL_FILETYPE_PEM) != 1) {
-        return tls_file_error("key file", options->key_file);
+    if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1) {
+        return tls_file_error("key file", key);
     }
-    SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-    tls->certificates = 1;
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     return 0;
 }
 
@@ -139,6 +158,50 @@ void udmon_tls_problem(const udmon_tls_t *tls, const SSL *ssl, char *text, size_
     }
 }
 
+static int tls_context(udmon_tls_t *tls, SSL_CTX **context_p)
+{
+    SSL_CTX *context = SSL_CTX_new(tls->server ? TLS_server_method() : TLS_client_method());
+    int ret = 0;
+
+    if ((context == NULL) || !SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) ||
+        !SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") ||
+        !SSL_CTX_set_num_tickets(context, 0)) {
+        udmon_error("OpenSSL offers no TLS 1.3 with AES-128-GCM");
+        SSL_CTX_free(context);
+        return -EIO;
+    }
+    SSL_CTX_set_app_data(context, tls);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                  SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
+    if (tls->certificates) {
+        ret = tls_use_certificates(tls, context);
+    } else {
+        tls_use_key(tls, context);
+    }
+    if (ret < 0) {
+        SSL_CTX_free(context);
+        return ret;
+    }
+    *context_p = context;
+    return 0;
+}
+
+static int tls_name_files(udmon_tls_t *tls, const udmon_options_t *options)
+{
+    tls->certificates = 1;
+    tls->files[TLS_CA].path = strdup(options->ca_file);
+    tls->files[TLS_CERTIFICATE].path = strdup(options->cert_file);
+    tls->files[TLS_KEY].path = strdup(options->key_file);
+    if ((tls->files[TLS_CA].path == NULL) || (tls->files[TLS_CERTIFICATE].path == NULL) ||
+        (tls->files[TLS_KEY].path == NULL)) {
+        return -ENOMEM;
+    }
+    tls_files_changed(tls);
+    return 0;
+}
+
 int udmon_tls_open(udmon_tls_t *tls, const udmon_secret_t *secret, const udmon_options_t *options,
                    int server)
 {
@@ -146,32 +209,45 @@ int udmon_tls_open(udmon_tls_t *tls, const udmon_secret_t *secret, const udmon_o
 
     memset(tls, 0, sizeof(*tls));
     LIST_INIT(&tls->unsent);
+    tls->server = server;
     tls->method = udmon_link_bio();
-    tls->context = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
-    if ((tls->method == NULL) || (tls->context == NULL) ||
-        !SSL_CTX_set_min_proto_version(tls->context, TLS1_3_VERSION) ||
-        !SSL_CTX_set_ciphersuites(tls->context, "TLS_AES_128_GCM_SHA256") ||
-        !SSL_CTX_set_num_tickets(tls->context, 0)) {
-        udmon_error("OpenSSL offers no TLS 1.3 with AES-128-GCM");
-        udmon_tls_close(tls);
-        return -EIO;
+    ret = (options->ca_file != NULL) ? tls_name_files(tls, options) :
+                                       udmon_sign(secret, "TLS key", "", 0, NULL, 0, tls->key);
+    if ((ret == 0) && (tls->method == NULL)) {
+        ret = -ENOMEM;
     }
-    SSL_CTX_set_app_data(tls->context, tls);
-    SSL_CTX_set_session_cache_mode(tls->context, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_mode(tls->context, SSL_MODE_ENABLE_PARTIAL_WRITE |
-                                       SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                                       SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_options(tls->context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
-    ret = (options->ca_file != NULL) ? tls_set_certificates(tls, options) :
-                                       tls_set_key(tls, secret, server);
+    if (ret == 0) {
+        ret = tls_context(tls, &tls->context);
+    }
     if (ret < 0) {
         udmon_tls_close(tls);
     }
     return ret;
 }
 
+void udmon_tls_refresh(udmon_tls_t *tls)
+{
+    SSL_CTX *context;
+
+    if (!tls->certificates || !tls_files_changed(tls)) {
+        return;
+    }
+    if (tls_context(tls, &context) < 0) {
+        udmon_warn("the certificates that were read before stay in use");
+        return;
+    }
+    SSL_CTX_free(tls->context); /* links that use it keep it */
+    tls->context = context;
+    udmon_info("certificates have changed and were read anew");
+}
+
 void udmon_tls_close(udmon_tls_t *tls)
 {
+    int i;
+
+    for (i = 0; i < TLS_FILES; ++i) {
+        free(tls->files[i].path);
+    }
     SSL_CTX_free(tls->context);
     BIO_meth_free(tls->method);
     memset(tls, 0, sizeof(*tls));
