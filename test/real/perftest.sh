@@ -168,10 +168,23 @@ test_channels()
     fi
 }
 
+# UCX 1.22 and newer find the transport among their plug-ins, without glexrun.
+test_plugin()
+{
+    local name="perftest plug-in tag_lat"
+    [ "$tls" = glex ] && [[ $version != 1.1?.* && $version != 1.2[01].* ]] || return 0
+    mkdir "$work/plugins"
+    ln -s "$build/src/uct/glex/.libs/libuct_glex.so" "$work/plugins/libuct_glex.so.0"
+    make_batch 65536 -t tag_lat
+    GLEXRUN=env UCX_PLUGIN_PATH=$work/plugins run "$name" 600 "$pair" "$work/batch" || return 0
+    finish "$name" perftest_problem connections_problem counters_problem fabric_problem
+}
+
 "$GLEXRUN" ucx_info -d >"$work/ucx_info" 2>/dev/null || :
 kinds >"$work/kinds"
 for channels in "${@:-er,sr}"; do
     UCX_GLEX_CHANNELS=$channels test_channels "$channels"
 done
 test_atomics
+test_plugin
 test_kinds
