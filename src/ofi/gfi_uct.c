@@ -53,7 +53,7 @@ static int gfi_uct_check(ucs_status_t status, const char *what)
     return -gfi_uct_errno(status);
 }
 
-/* The component, if the process has it: preloaded, loaded by us, or by UCX 1.21 and newer */
+/* The component, if the process has it: preloaded, loaded by us, or by UCX 1.22 and newer */
 static uct_component_h gfi_uct_find(void)
 {
     uct_component_attr_t attr = {.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME};

@@ -150,7 +150,7 @@ class Runner:
     def _check_connections(self, column):
         """UCX's own word: its log names the transports of every connection that it made."""
         lanes = set()
-        for line in re.findall(r'ep_cfg\[\d+\]: (.*)', self._read('ucx.')):
+        for line in re.findall(r'(?:ep_cfg\[\d+\]:|cfg#\d+) (.*)', self._read('ucx.')):
             lanes.update(re.findall(r'([a-z0-9_]+)/[a-z0-9_:.]+', line))
         others = lanes - set(column.tls.split(',')) - {'self'}
         if others:

@@ -15,6 +15,17 @@ export OPENGLEX_BUILD=$build
 # shellcheck disable=SC2034
 programs=$build/test/mpi
 
+# The programs and libraries of the UCX that the transport was built for, wherever that is installed.
+use_ucx()
+{
+    local ucx_info
+    ucx_info=$(configured UCX_INFO "$build")
+    [ -n "$ucx_info" ] && [ "$(command -v ucx_info)" != "$ucx_info" ] || return 0
+    export PATH=${ucx_info%/*}:$PATH
+    export LD_LIBRARY_PATH=${ucx_info%/*/*}/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+}
+use_ucx
+
 work=$(mktemp -d "${TMPDIR:-/tmp}/openglex-real.XXXXXX")
 # A fabric of its own: other jobs of the same user do not disturb, and are not disturbed.
 export GLEX_FABRIC=real-$$
@@ -77,13 +88,17 @@ show()
     done
 }
 
-# UCX's own word: the transports of every connection that it made. Each log line is like
+# UCX's own word of a connection that it made, in its log:
 #   ... UCX  INFO  ep_cfg[0]: tag(glex/gni0); rma(glex/gni0)
-# Prints what is wrong, nothing if all is well.
+# or, in newer versions,
+#   ... UCX  INFO    perftest intra-node cfg#0 tag(glex/gni0) rma(glex/gni0)
+connection_line='(ep_cfg\[[0-9]*\]:|cfg#[0-9]*) .*'
+
+# The transports of every connection. Prints what is wrong, nothing if all is well.
 connections_problem()
 {
     local lanes others
-    lanes=$(cat "$work"/ucx.* 2>/dev/null | grep -o 'ep_cfg\[[0-9]*\]: .*' |
+    lanes=$(cat "$work"/ucx.* 2>/dev/null | grep -o -E "$connection_line" |
         grep -o -E '[a-z0-9_]+/[a-z0-9_:.]+' | sort -u) || :
     others=$(grep -v -e "^$tls/$device" -e '^self/' <<<"$lanes") || :
     if [ -n "$others" ]; then
@@ -119,7 +134,7 @@ endpoints_problem()
 # calls amo_am.
 atomics_problem()
 {
-    cat "$work"/ucx.* 2>/dev/null | grep -q "ep_cfg.* amo($tls/$device" ||
+    cat "$work"/ucx.* 2>/dev/null | grep -E "$connection_line" | grep -q " amo($tls/$device" ||
         printf 'UCX reports no atomic operations of %s' "$tls/$device"
 }
 

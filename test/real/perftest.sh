@@ -5,6 +5,7 @@ set -eu
 . "$(dirname "$0")/lib.sh"
 
 pair=$(dirname "$0")/perftest_pair
+version=$(configured UCX_VERSION "$build")
 sizes=(8 64 100 1000 4096 10000 65536 1048576 4194304)
 
 # The largest message of an operation by `ucx_info -d`, such as am_bcopy, in bytes; nothing if the
@@ -27,6 +28,36 @@ perftest_problem()
     awk -F, -v lines="$(wc -l <"$work/batch")" '
         $1 ~ /^size[0-9]+$/ && NF == 9 { seen++ }
         END { if (seen != lines) print "figures for " seen + 0 " sizes of " lines }' "$work/out"
+}
+
+# The kinds of test that this ucx_perftest knows.
+kinds()
+{
+    ucx_perftest -h | sed -n 's/^ *\([a-z_]*\) - UC[TP] .*/\1/p' | sort
+}
+
+offers()
+{
+    grep -q -x "$1" "$work/kinds"
+}
+
+# Remember that kinds were tried, or skipped with a line that says why.
+tried()
+{
+    printf '%s\n' "$@" >>"$work/tried"
+}
+
+# Each kind must have been tried, but those that 1.20 lists for kernels on a GPU.
+test_kinds()
+{
+    local left
+    left=$(grep -v -E '^ucp_put_(single|multi|partial)_' "$work/kinds" |
+        grep -v -x -F -f "$work/tried" | paste -s -d ' ') || :
+    if [ -z "$left" ]; then
+        ok "perftest every kind of UCX $version"
+    else
+        not_ok "perftest every kind of UCX $version" "not tried: $left"
+    fi
 }
 
 # make_batch LIMIT OPTION...: one line per size up to the limit. Streams must be long enough to run
@@ -53,6 +84,7 @@ make_batch()
 uct()
 {
     local name="perftest $1 uct $2 $3" limit evidence=(endpoints_problem)
+    tried "$2"
     case $2 in am_*) evidence=(counters_problem channel_problem) ;; esac
     limit=$(limit_of "$4")
     if [ -z "$limit" ]; then
@@ -68,6 +100,7 @@ uct()
 ucp()
 {
     local limit=$2 name="perftest $1 ${*:3}"
+    tried "$3"
     make_batch "$limit" -t "${@:3}"
     run "$name" 600 "$pair" "$work/batch" || return 0
     finish "$name" perftest_problem connections_problem counters_problem fabric_problem
@@ -80,10 +113,12 @@ test_atomics()
     local test
     if [ "$tls" != glex ] || ! grep -q '^#define HAVE_GLEX_EXT_H' "$build/openglex.h"; then
         skip "perftest atomic operations" "$tls offers none on this NIC"
+        tried add_lat add_mr fadd swap cswap
         return 0
     fi
     export GLEX_PRIVATE_RDMA=n
     for test in add_lat add_mr fadd swap cswap; do
+        tried "$test"
         make_batch 8 -t "$test" -D short
         if run "perftest uct $test" 600 "$pair" "$work/batch" -d "$device" -x "$tls"; then
             finish "perftest uct $test" perftest_problem fabric_problem endpoints_problem
@@ -111,10 +146,15 @@ test_channels()
         uct "$channels" put_lat "$layout" "put_$layout"
         uct "$channels" put_bw "$layout" "put_$layout"
     done
-    for layout in bcopy zcopy; do
-        uct "$channels" get "$layout" "get_$layout"
+    for test in get get_bw; do
+        offers "$test" || continue # get_bw since 1.18
+        for layout in short bcopy zcopy; do
+            # 1.13's ucx_perftest has no get by get_short
+            [ "$layout" != short ] || [[ $version != 1.13.* ]] || continue
+            uct "$channels" "$test" "$layout" "get_$layout"
+        done
     done
-    for test in tag_lat tag_bw tag_sync_lat stream_lat stream_bw ucp_am_lat ucp_am_bw ucp_put_lat \
+    for test in tag_lat tag_bw tag_sync_lat tag_sync_bw stream_lat stream_bw ucp_am_lat ucp_am_bw ucp_put_lat \
         ucp_put_bw ucp_get; do
         ucp "$channels" 4194304 "$test"
     done
@@ -128,8 +168,23 @@ test_channels()
     fi
 }
 
+# UCX 1.22 and newer find the transport among their plug-ins, without glexrun.
+test_plugin()
+{
+    local name="perftest plug-in tag_lat"
+    [ "$tls" = glex ] && [[ $version != 1.1?.* && $version != 1.2[01].* ]] || return 0
+    mkdir "$work/plugins"
+    ln -s "$build/src/uct/glex/.libs/libuct_glex.so" "$work/plugins/libuct_glex.so.0"
+    make_batch 65536 -t tag_lat
+    GLEXRUN=env UCX_PLUGIN_PATH=$work/plugins run "$name" 600 "$pair" "$work/batch" || return 0
+    finish "$name" perftest_problem connections_problem counters_problem fabric_problem
+}
+
 "$GLEXRUN" ucx_info -d >"$work/ucx_info" 2>/dev/null || :
+kinds >"$work/kinds"
 for channels in "${@:-er,sr}"; do
     UCX_GLEX_CHANNELS=$channels test_channels "$channels"
 done
 test_atomics
+test_plugin
+test_kinds
