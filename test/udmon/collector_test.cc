@@ -481,6 +481,18 @@ TEST_F(HistoryTest, RowsAndAgeAreBoundedInPieces)
     EXPECT_EQ(1, ask("SELECT count(*) FROM host"));
 }
 
+// A relay has counts and no samples: it is kept as long as it counts.
+TEST_F(HistoryTest, CountsOfWhoHasNoSamplesAreKept)
+{
+    history_host(&history, store_host(&store, "relay"), 7, 2000);
+    history.tidied_ns = 0; // long ago
+    history_commit(&history);
+    EXPECT_EQ(2000, ask("SELECT lost FROM host WHERE name = 'relay'"));
+    history.tidied_ns = 0;
+    history_commit(&history);
+    EXPECT_EQ(0, ask("SELECT count(*) FROM host"));
+}
+
 // Of a gauge each step has the mean, of a counter the last value; coarser levels last longer.
 TEST_F(HistoryTest, StepsOfTenSecondsAMinuteAndTenMinutes)
 {

@@ -100,9 +100,11 @@ check "records wait for it" await at_least $relay udmon_relay_records_waiting 20
 check "and are in the relay's history" grows $relay udmon_history_samples_stored_total 400
 slay collector$relay
 start_relay
+check "the relay is killed and back first: its nodes are up" await is $relay udmon_node_up 2
 start_upper
 check "the relay was killed: the upper collector counts what waited"     await at_least $upper udmon_records_lost_total $((lost + 200)) relay1
 check "the nodes are up" await upper_shows 1
+check "what nodes lost meanwhile, too, though the upper collector was away" await same_lost node1
 
 UDMON_LOG_LEVEL=info collector $other -u "${url[relay]}" -N relay2
 check "a relay of a relay is told that it is refused" \

@@ -31,7 +31,10 @@ struct QueueTest : testing::Test {
     void TearDown() override { udmon_queue_close(&queue); }
     long push(const std::string &text)
     {
-        long dropped = udmon_queue_push(&queue, text.data(), text.size());
+        long dropped = udmon_queue_lend(&queue, text.data(), text.size());
+        if (dropped >= 0) {
+            udmon_queue_keep(&queue, 0);
+        }
         for (long i = 0; i < dropped; ++i) {
             model.pop_front();
         }

@@ -52,6 +52,22 @@ static void collector_set_next(uint64_t id, uint64_t next, void *arg)
     }
 }
 
+/* For what has a name and counts over restarts as agents do (FNV-1a of both names). */
+static uint64_t collector_id(const char *name, const char *of)
+{
+    uint64_t id = UINT64_C(0xcbf29ce484222325);
+    const char *at;
+
+    for (at = name; *at != '\0'; ++at) {
+        id = (id ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+    }
+    id = (id ^ '/') * UINT64_C(0x100000001b3);
+    for (at = of; *at != '\0'; ++at) {
+        id = (id ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+    }
+    return id;
+}
+
 static uint64_t collector_resume(void *arg, uint64_t id)
 {
     agent_t key = {.id = id}, **found;
@@ -128,6 +144,27 @@ static void collector_arrived(collector_t *collector, host_t *host)
     ++host->received;
 }
 
+/*
+ * How many a relay had said to be lost, when the node was there last, stands in the history with what
+ * we counted: what it lost while we were away is not counted by anybody else.
+ */
+static void collector_state(collector_t *collector, const udmon_peer_t *peer,
+                            const udmon_relayed_t *relayed, host_t *host)
+{
+    uint64_t id = collector_id(peer->name, host->name);
+    uint64_t known = collector_resume(collector, id);
+
+    if (relayed->up && (known != UDMON_SEQ_UNKNOWN) && strcmp(host->relay_name, peer->name)) {
+        snprintf(host->relay_name, sizeof(host->relay_name), "%s", peer->name);
+        host->relay_lost = known;
+    }
+    relayed_state(host, peer->id, peer->name, relayed->up, relayed->lost);
+    if ((known != host->relay_lost) && !strcmp(host->relay_name, peer->name)) {
+        collector_set_next(id, host->relay_lost, collector);
+        writer_agent(&collector->writer, id, host->relay_lost);
+    }
+}
+
 /* The relay is a node, too: its losses are those on the way from it to us, of whatever node. */
 static void collector_relayed(collector_t *collector, const udmon_peer_t *peer, host_t *relay,
                               const udmon_message_t *message)
@@ -147,7 +184,7 @@ static void collector_relayed(collector_t *collector, const udmon_peer_t *peer, 
         host = relayed.up ? store_host(&collector->store, relayed.node) :
                             store_find_host(&collector->store, relayed.node);
         if (host != NULL) {
-            relayed_state(host, peer->id, peer->name, relayed.up, relayed.lost);
+            collector_state(collector, peer, &relayed, host);
         }
         return;
     }
@@ -344,17 +381,14 @@ static int collector_signals(collector_t *collector)
                -errno : udmon_loop_add(&collector->loop, &collector->signals, EPOLLIN);
 }
 
-/* An identity by its name, which no other node has (FNV-1a). */
+/* An identity by its name, which no other node has. */
 static void collector_name_relay(collector_t *collector, const char *name)
 {
     relay_t *relay = &collector->relay;
     uint64_t next;
     unsigned i;
 
-    relay->id = UINT64_C(0xcbf29ce484222325);
-    while (*name != '\0') {
-        relay->id = (relay->id ^ (unsigned char)*name++) * UINT64_C(0x100000001b3);
-    }
+    relay->id = collector_id(name, "");
     for (i = 0; i < UDMON_SERVERS_MAX; ++i) {
         next = collector_resume(collector, relay->id + i);
         relay->numbers[i] = (next != UDMON_SEQ_UNKNOWN) ? next : 0;

@@ -28,7 +28,8 @@ static const char schema[] =
     " name TEXT NOT NULL, counter INTEGER NOT NULL, UNIQUE(host, name));"
     "DROP INDEX IF EXISTS sample_time;" /* of earlier versions: rows come in the order of time */
     "CREATE TABLE IF NOT EXISTS agents(id INTEGER PRIMARY KEY, next_seq INTEGER NOT NULL,"
-    " seen_ms INTEGER NOT NULL);";
+    " seen_ms INTEGER NOT NULL);"
+    "CREATE TEMP TABLE counted(host INTEGER PRIMARY KEY);"; /* that have counted since the last tidying */
 
 static const char *const statements[HISTORY_STATEMENTS] = {
     [HISTORY_SERIES_ADD] = "INSERT OR IGNORE INTO series(host, name, counter) VALUES(?, ?, ?)",
@@ -44,7 +45,11 @@ static const char *const statements[HISTORY_STATEMENTS] = {
         " AND NOT EXISTS (SELECT 1 FROM sample_10s WHERE series = series.id)"
         " AND NOT EXISTS (SELECT 1 FROM sample_1min WHERE series = series.id)"
         " AND NOT EXISTS (SELECT 1 FROM sample_10min WHERE series = series.id)",
-    [HISTORY_PRUNE_HOSTS] = "DELETE FROM host WHERE id NOT IN (SELECT host FROM series)",
+    [HISTORY_HOST_COUNTED] = "INSERT OR IGNORE INTO counted VALUES(?)",
+    /* A relay has counts, and no samples. */
+    [HISTORY_PRUNE_HOSTS] = "DELETE FROM host WHERE id NOT IN (SELECT host FROM series)"
+                            " AND id NOT IN (SELECT host FROM counted)",
+    [HISTORY_PRUNE_COUNTED] = "DELETE FROM counted",
 };
 
 const history_level_t history_levels[HISTORY_LEVELS] = {
@@ -213,6 +218,7 @@ int history_open(history_t *history, const char *file, uint64_t keep_seconds, in
     memset(history, 0, sizeof(*history));
     history->generation = 1;
     history->keep_ms = keep_seconds * 1000;
+    history->tidied_ns = udmon_now_ns(); /* who has counts may not have come yet */
     history->max_rows = max_rows;
     if (sqlite3_open(file, &history->db) != SQLITE_OK) {
         udmon_error("cannot open history %s: %s", file, sqlite3_errmsg(history->db));
@@ -418,6 +424,8 @@ void history_host(history_t *history, host_t *host, uint64_t received, uint64_t 
         sqlite3_bind_int64(statement, 2, lost);
         sqlite3_bind_int64(statement, 3, host->key);
         history_do(history, HISTORY_HOST_UPDATE);
+        sqlite3_bind_int64(history->statements[HISTORY_HOST_COUNTED], 1, host->key);
+        history_do(history, HISTORY_HOST_COUNTED);
     }
 }
 
@@ -504,6 +512,7 @@ static void history_tidy(history_t *history, uint64_t now_ms)
         (sqlite3_total_changes(history->db) != changes)) {
         ++history->generation; /* keys of deleted rows are not valid any more */
     }
+    history_do(history, HISTORY_PRUNE_COUNTED);
 }
 
 static void history_prune(history_t *history)

@@ -75,13 +75,3 @@ void udmon_queue_keep(udmon_queue_t *queue, size_t from)
         queue->lent = NULL;
     }
 }
-
-long udmon_queue_push(udmon_queue_t *queue, const void *data, size_t length)
-{
-    long dropped = udmon_queue_lend(queue, data, length);
-
-    if (dropped >= 0) {
-        udmon_queue_keep(queue, 0);
-    }
-    return dropped;
-}
