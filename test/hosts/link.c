@@ -7,12 +7,14 @@
 #include <glex.h>
 #include <glex_ext.h>
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -374,6 +376,27 @@ static void case_messages(void)
         CHECK(receive(back) == len);
         CHECK(memcmp(data, back, len) == 0);
     }
+}
+
+/* Whether a descriptor of ours is a TCP connection. */
+static bool is_connection(int fd)
+{
+    struct sockaddr_storage to = {0};
+    socklen_t len = sizeof(to);
+
+    return getpeername(fd, (struct sockaddr *)&to, &len) == 0 && to.ss_family == AF_INET;
+}
+
+/* What the server sends back takes the connection that we made: the control connection, and the one
+ * of libfabric, which need not be TCP. */
+static void case_one_connection(void)
+{
+    int fd, found = 0;
+
+    for (fd = 0; fd < 1024; fd++) {
+        found += is_connection(fd);
+    }
+    CHECK(found >= 1 && found <= 2);
 }
 
 static void case_put_get(void)
@@ -917,6 +940,7 @@ int main(int argc, char **argv)
         void (*function)(void);
     } cases[] = {
         {"messages of all lengths, in order", case_messages},
+        {"one connection for both directions", case_one_connection},
         {"puts and gets from 0 B to 4 MB", case_put_get},
         {"remote events of puts and gets", case_remote_events},
         {"immediate puts of all lengths", case_immediate},

@@ -43,8 +43,16 @@ void engine_conn_end(struct engine_conn *conn, enum glex_net_end why)
 {
     struct glex_net_engine *engine = conn->engine;
 
+    if (conn->carrier != NULL) {
+        conn = conn->carrier; /* both end with what carries them */
+    }
     if (conn->state == CONN_CLOSED) {
         return;
+    }
+    if (conn->back != NULL) {
+        engine->connecting -= conn->back->state == CONN_WAIT_FABRIC;
+        conn->back->state = CONN_CLOSED;
+        conn->back->base.up = false;
     }
     if (conn->state == CONN_WAIT_PROOF) {
         engine->unproven--;
@@ -106,6 +114,57 @@ struct engine_conn *engine_conn_new(struct glex_net_engine *engine, bool ours, i
     return conn;
 }
 
+struct engine_conn *engine_back_new(struct engine_conn *carrier)
+{
+    struct engine_conn *back = calloc(1, sizeof(*back));
+
+    if (back == NULL) {
+        engine_log(carrier->engine, true, "no memory for a connection");
+        return NULL;
+    }
+    back->base.addr = carrier->base.addr;
+    back->engine = carrier->engine;
+    back->carrier = carrier;
+    back->fd = -1;
+    back->peer_id = carrier->peer_id | ENGINE_TO_BACK;
+    back->ep = carrier->ep;
+    carrier->back = back;
+    return back;
+}
+
+/* A connection to a peer that has one to us, which may be used. */
+static struct engine_conn *engine_back_connect(struct glex_net_engine *engine, uint64_t addr)
+{
+    struct engine_conn *conn, *back;
+
+    for (conn = engine->conns; conn != NULL; conn = conn->next) {
+        if (conn->base.addr == addr && !conn->ours && conn->state == CONN_UP && conn->back == NULL) {
+            back = engine_back_new(conn);
+            if (back != NULL) {
+                back->state = CONN_WAIT_FABRIC; /* until the link was told that it is up */
+                engine->connecting++;
+            }
+            return back;
+        }
+    }
+    return NULL;
+}
+
+static void engine_back_up(struct engine_conn *back)
+{
+    back->state = CONN_UP;
+    back->base.up = true;
+    back->engine->connecting--;
+    back->engine->params.calls->up(back->base.user);
+}
+
+static void engine_forget_in_flight(struct engine_conn *conn)
+{
+    while (conn->in_flight != NULL) {
+        engine_fabric_tx_done(conn->in_flight);
+    }
+}
+
 void engine_conn_free(struct engine_conn *conn)
 {
     struct glex_net_engine *engine = conn->engine;
@@ -119,8 +178,10 @@ void engine_conn_free(struct engine_conn *conn)
         /* What libfabric completes at the close stands in the queue by now, the rest it forgets. */
         engine_fabric_drain(engine);
     }
-    while (conn->in_flight != NULL) {
-        engine_fabric_tx_done(conn->in_flight);
+    engine_forget_in_flight(conn);
+    if (conn->back != NULL) {
+        engine_forget_in_flight(conn->back);
+        free(conn->back);
     }
     engine->table[conn->slot] = NULL;
     engine->connecting--;
@@ -131,15 +192,29 @@ void engine_conn_free(struct engine_conn *conn)
     free(conn);
 }
 
-/* Tell the link of those that ended, and free them. A call of the link may end others. */
+static void engine_tell_end(struct engine_conn *conn, enum glex_net_end why)
+{
+    if (!conn->told && conn->base.user != NULL) {
+        conn->told = true;
+        conn->engine->params.calls->end(conn->base.user, why);
+    }
+}
+
+/* Tell the link of those that ended, and free them, and of those that are up at once. A call of the
+ * link may end others. */
 static void engine_reap(struct glex_net_engine *engine)
 {
     struct engine_conn *conn, *next;
 
     for (conn = engine->conns; conn != NULL; conn = next) {
-        if (conn->state == CONN_CLOSED && !conn->told && conn->base.user != NULL) {
-            conn->told = true;
-            engine->params.calls->end(conn->base.user, conn->why);
+        if (conn->back != NULL && conn->back->state == CONN_WAIT_FABRIC) {
+            engine_back_up(conn->back);
+        }
+        if (conn->state == CONN_CLOSED) {
+            engine_tell_end(conn, conn->why);
+            if (conn->back != NULL) {
+                engine_tell_end(conn->back, conn->why);
+            }
         }
         next = conn->next;
         if (conn->state == CONN_CLOSED) {
@@ -150,7 +225,7 @@ static void engine_reap(struct glex_net_engine *engine)
 
 /* ---- the link's calls ------------------------------------------------------------------------ */
 
-/* Each peer takes four descriptors. select() is not for programs with so many peers. */
+/* Each peer takes up to four descriptors. select() is not for programs with so many peers. */
 static void engine_raise_limit(void)
 {
     struct rlimit limit;
@@ -220,8 +295,13 @@ static void engine_forked(struct glex_net_engine *engine)
 static struct glex_net_conn *engine_connect(struct glex_net_engine *engine, uint32_t ip,
                                             uint16_t port, uint64_t addr, void *user)
 {
-    struct engine_conn *conn = engine_conn_new(engine, true, -1);
+    struct engine_conn *conn = engine_back_connect(engine, addr);
 
+    if (conn != NULL) {
+        conn->base.user = user;
+        return &conn->base;
+    }
+    conn = engine_conn_new(engine, true, -1);
     if (conn == NULL) {
         return NULL;
     }
@@ -268,7 +348,8 @@ static bool engine_arm(struct glex_net_engine *engine)
     struct engine_conn *conn;
 
     for (conn = engine->connecting != 0 ? engine->conns : NULL; conn != NULL; conn = conn->next) {
-        if (conn->state == CONN_CLOSED) {
+        if (conn->state == CONN_CLOSED ||
+            (conn->back != NULL && conn->back->state == CONN_WAIT_FABRIC)) {
             return false;
         }
     }
@@ -293,7 +374,6 @@ const struct glex_net_module glex_net_module = {
     .open = engine_open,
     .close = engine_close,
     .forked = engine_forked,
-    .listen = engine_control_listen,
     .connect = engine_connect,
     .disconnect = engine_disconnect,
     .buffer = engine_fabric_buffer,

@@ -28,7 +28,10 @@ struct engine_conn;
 /* ---- wire: the control connection, all numbers little endian ---------------------------------- */
 
 #define CONTROL_MAGIC   0x6e78656c67ull /* "glexn" */
-#define CONTROL_VERSION 2u
+#define CONTROL_VERSION 3u
+
+/* Of a frame's `to`: it is for the connection that goes back over the one named, see docs/hosts.md. */
+#define ENGINE_TO_BACK (1ull << 31)
 
 /* From who listens, at once. */
 struct control_hello {
@@ -105,6 +108,8 @@ struct engine_conn {
     size_t                  in_len;
     struct fid_ep          *ep;
     struct engine_tx       *in_flight;
+    struct engine_conn     *back;    /* the other side's requests travel here, too: its connection */
+    struct engine_conn     *carrier; /* of such a one: the connection that it uses */
 };
 
 struct glex_net_engine {
@@ -158,6 +163,9 @@ struct engine_conn *engine_conn_new(struct glex_net_engine *engine, bool ours, i
 /** Take it out of them and free it; its descriptor and libfabric's endpoint are closed. */
 void engine_conn_free(struct engine_conn *conn);
 
+/** The connection for requests that go back over `carrier`; NULL: no memory, which was logged. */
+struct engine_conn *engine_back_new(struct engine_conn *carrier);
+
 /** The connection that libfabric is to use can be made now. False: it cannot, which was logged. */
 bool engine_fabric_connect(struct engine_conn *conn, const uint8_t *address, size_t len);
 
@@ -181,7 +189,6 @@ void engine_fabric_tx_done(struct engine_tx *tx);
 /* control.c */
 bool engine_control_open(struct glex_net_engine *engine);
 void engine_control_close(struct glex_net_engine *engine);
-bool engine_control_listen(struct glex_net_engine *engine, bool on);
 void engine_control_progress(struct glex_net_engine *engine);
 bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port);
 /** One of ours ended before it was up, and not because of its key: connect once more, or, after many

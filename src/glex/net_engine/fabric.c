@@ -493,22 +493,42 @@ void engine_fabric_tx_done(struct engine_tx *tx)
     engine->tx_free = tx;
 }
 
+/* The connection for what goes back over one. The first request makes it, of a peer that we have
+ * connected to; on the other side it is there before anything is sent. */
+static struct engine_conn *fabric_back(struct engine_conn *conn)
+{
+    struct glex_net_engine *engine = conn->engine;
+
+    if (conn->back != NULL || !conn->ours || engine_back_new(conn) == NULL) {
+        return conn->back;
+    }
+    conn->back->base.user = engine->params.calls->accept(engine->params.arg, &conn->back->base);
+    if (conn->back->base.user == NULL) {
+        engine_conn_end(conn, GLEX_NET_END_CLOSED);
+        return NULL;
+    }
+    conn->back->state = CONN_UP;
+    conn->back->base.up = true;
+    return conn->back;
+}
+
 /* The connection that a frame is for; NULL: none any more, or nobody's. */
 static struct engine_conn *fabric_receiver(struct glex_net_engine *engine,
                                            const struct glex_net_frame *frame, size_t len)
 {
-    uint32_t slot = (uint32_t)frame->to;
+    uint32_t slot = (uint32_t)frame->to & (uint32_t)(ENGINE_TO_BACK - 1);
     struct engine_conn *conn;
 
     if (len < sizeof(*frame) || slot >= engine->table_size) {
         return NULL;
     }
     conn = engine->table[slot];
-    if (conn == NULL || conn->id != frame->to || conn->ep == NULL || conn->state == CONN_CLOSED) {
+    if (conn == NULL || conn->id != (frame->to & ~ENGINE_TO_BACK) || conn->ep == NULL ||
+        conn->state == CONN_CLOSED) {
         return NULL;
     }
     fabric_on_connected(conn); /* libfabric may tell of the frame first */
-    return conn;
+    return (frame->to & ENGINE_TO_BACK) ? fabric_back(conn) : conn;
 }
 
 static void fabric_rx_done(struct glex_net_engine *engine, struct engine_rx *rx, size_t len)
@@ -651,9 +671,10 @@ bool engine_fabric_send(struct glex_net_conn *base, void *buffer, size_t len, co
     struct engine_conn *conn = (struct engine_conn *)base;
     struct glex_net_engine *engine = conn->engine;
     struct engine_tx *tx = fabric_tx(buffer);
+    const struct engine_conn *carrier = conn->carrier != NULL ? conn->carrier : conn;
     ssize_t ret;
 
-    if (conn->state == CONN_CLOSED || conn->state == CONN_CLOSING) {
+    if (carrier->state == CONN_CLOSED || carrier->state == CONN_CLOSING) {
         engine_fabric_drop(engine, buffer); /* the link is about to hear of its end */
         return true;
     }
