@@ -29,7 +29,8 @@ static const char schema[] =
     "DROP INDEX IF EXISTS sample_time;" /* of earlier versions: rows come in the order of time */
     "CREATE TABLE IF NOT EXISTS agents(id INTEGER PRIMARY KEY, next_seq INTEGER NOT NULL,"
     " seen_ms INTEGER NOT NULL);"
-    "CREATE TEMP TABLE counted(host INTEGER PRIMARY KEY);"; /* that have counted since the last tidying */
+    /* Hosts that have counted since the last tidying. */
+    "CREATE TEMP TABLE counted(host INTEGER PRIMARY KEY);";
 
 static const char *const statements[HISTORY_STATEMENTS] = {
     [HISTORY_SERIES_ADD] = "INSERT OR IGNORE INTO series(host, name, counter) VALUES(?, ?, ?)",

@@ -30,7 +30,8 @@ typedef struct relay {
     uint64_t connected, sent, dropped, waiting;
 } relay_t;
 
-/* `id` and `numbers` of the relay are set. `upper`: addresses as of udmon_client_open, and stays with the caller. Errors as of that. */
+/* `id` and `numbers` of the relay are set. `upper`: addresses as of udmon_client_open, and stays with
+ * the caller. Errors as of that. */
 int relay_open(relay_t *relay, const char *upper, const udmon_options_t *options,
                udmon_loop_t *loop);
 /* Sends what waits, as far as that is possible at once; says how much is left. */
