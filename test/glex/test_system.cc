@@ -19,6 +19,14 @@
 #include <algorithm>
 #include <thread>
 
+static bool filter_calls(sock_filter *filter, size_t len)
+{
+    sock_fprog program = {static_cast<unsigned short>(len), filter};
+
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
 /* As a container's seccomp profile does: process_vm_readv and _writev fail with EPERM. */
 static bool forbid_process_vm()
 {
@@ -29,10 +37,8 @@ static bool forbid_process_vm()
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
 
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    return filter_calls(filter, sizeof(filter) / sizeof(filter[0]));
 }
 
 CHILD(system_seccomp)
@@ -204,10 +210,8 @@ static bool forbid_table()
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
 
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    return filter_calls(filter, sizeof(filter) / sizeof(filter[0]));
 }
 
 /* An endpoint that cannot be made completely leaves nothing, and the process goes on. */
