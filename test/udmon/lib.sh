@@ -136,6 +136,11 @@ value() {
         $1 == name || index($1, name "{") == 1 { sum += $2; any = 1 } END { if (any) print sum }'
 }
 
+# has N METRIC [NODE]: whatever its value is
+has() {
+    [[ -n $(value "$@") ]]
+}
+
 # is N METRIC VALUE [NODE]
 is() {
     local found

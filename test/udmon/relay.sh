@@ -59,7 +59,7 @@ start_agent node1
 check "the upper collector shows the nodes" await upper_shows 1
 check "and the relay" await is $upper udmon_node_up 1 relay1
 check "and their samples" await at_least $upper node_threads 2 node0
-check "with nodes of their own" grep -q '^node_load1{node="node1"}' <(get $upper /metrics)
+check "with nodes of their own" await has $upper node_load1 node1
 check "the relay says whom it sends to" await is $relay udmon_relay_server 1
 
 start_agent short
