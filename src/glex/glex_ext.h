@@ -196,6 +196,19 @@ struct glex_ext_arrival {
  */
 glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arrival *arrival);
 
+/** What came to an endpoint since it was created, and how much of that glex_ext_poll() took. */
+struct glex_ext_queues {
+    uint64_t events_arrived, events_taken;
+    uint64_t mps_arrived, mps_taken;
+};
+
+/**
+ * How far the queues are. All that a peer ever sent is taken when as much is taken as had arrived
+ * when the peer was known to have ended. To wait until a queue is empty may take for ever while
+ * others send. For the thread that calls glex_ext_poll(). Errors: INVALID_PARAM.
+ */
+glex_ret_t glex_ext_query_queues(glex_ep_handle_t ep, struct glex_ext_queues *queues);
+
 /**
  * A file descriptor that becomes readable when something arrives after glex_ext_arm(). Owned by
  * the endpoint; for poll() and epoll only, the program never reads from it.

@@ -416,6 +416,11 @@ struct glex_ext_arrival {
     glex_ep_addr_t src;
 };
 glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arrival *arrival);
+struct glex_ext_queues {
+    uint64_t events_arrived, events_taken;
+    uint64_t mps_arrived, mps_taken;
+};
+glex_ret_t glex_ext_query_queues(glex_ep_handle_t ep, struct glex_ext_queues *queues);
 glex_ret_t glex_ext_event_fd(glex_ep_handle_t ep, int *fd);
 glex_ret_t glex_ext_mgmt_fd(glex_ep_handle_t ep, int *fd, uint8_t *vp);
 glex_ret_t glex_ext_arm(glex_ep_handle_t ep);
@@ -473,6 +478,7 @@ __typeof__(&glex_ext_post_event) GLEX_0_1_glex_ext_post_event;
 __typeof__(&glex_ext_post_mp) GLEX_0_1_glex_ext_post_mp;
 __typeof__(&glex_ext_query_counters) GLEX_0_1_glex_ext_query_counters;
 __typeof__(&glex_ext_query_device) GLEX_0_1_glex_ext_query_device;
+__typeof__(&glex_ext_query_queues) GLEX_0_1_glex_ext_query_queues;
 __typeof__(&glex_ext_rdma_now) GLEX_0_1_glex_ext_rdma_now;
 __typeof__(&glex_ext_set_receiver) GLEX_0_1_glex_ext_set_receiver;
 __typeof__(&glex_ext_set_single_threaded) GLEX_0_1_glex_ext_set_single_threaded;

@@ -61,6 +61,32 @@ TEST_F(poll_, empty)
     EXPECT_EQ(0u, b.counters().event_rx + b.counters().mp_rx + b.counters().abandoned);
 }
 
+TEST_F(poll_, tells_how_far_it_is)
+{
+    glex_ext_queues queues;
+
+    post_both(3, 2);
+    ASSERT_OK(glex_ext_query_queues(b, &queues));
+    EXPECT_EQ(3u, queues.events_arrived);
+    EXPECT_EQ(2u, queues.mps_arrived);
+    EXPECT_EQ(0u, queues.events_taken + queues.mps_taken);
+    for (int i = 0; i < 4; i++) {
+        ASSERT_OK(b.poll(&arrival));
+    }
+    ASSERT_OK(glex_ext_query_queues(b, &queues));
+    EXPECT_EQ(4u, queues.events_taken + queues.mps_taken);
+    ASSERT_OK(b.poll(&arrival));
+    ASSERT_EQ(GLEX_NO_EVENT, b.poll(&arrival));
+    ASSERT_OK(glex_ext_arm(b)); /* a state of the queue is not part of the number */
+    ASSERT_OK(glex_ext_query_queues(b, &queues));
+    EXPECT_EQ(3u, queues.events_arrived);
+    EXPECT_EQ(3u, queues.events_taken);
+    EXPECT_EQ(2u, queues.mps_arrived);
+    EXPECT_EQ(2u, queues.mps_taken);
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_query_queues(b, nullptr));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_query_queues(nullptr, &queues));
+}
+
 TEST_F(poll_, takes_all_of_both)
 {
     post_both(CAPACITY, CAPACITY);

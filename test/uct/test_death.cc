@@ -10,7 +10,7 @@
 
 namespace {
 
-const uint8_t AM_VICTIM = 1, AM_FRIEND = 2;
+const uint8_t AM_VICTIM = 1, AM_FRIEND = 2, AM_FLOOD = 3;
 
 class Death : public WithSetting {};
 
@@ -366,6 +366,34 @@ TEST_P(Death, FoundByCheck)
             uct_ep_check(ep.handle, 0, NULL);
             return ep.failed();
         });
+    });
+}
+
+/* Somebody sends so much that there is always something to take: the death is found all the same */
+TEST_P(Death, FoundWhileOthersSend)
+{
+    survive(env(), listen, [](Team &team, Iface &iface, Ep &ep, Friendship &friendship) {
+        Iface other(iface.md);
+        Ep flood(other, iface.address());
+
+        for (int i = 0; i < 100; ++i) {
+            friendship.until("room", [&] {
+                return uct_ep_am_short(ep.handle, AM_VICTIM, i, NULL, 0) == UCS_OK;
+            });
+        }
+        iface.on_am(AM_FLOOD, [](const void *, size_t) {});
+        friendship.until("the first message", [&] {
+            return uct_ep_am_short(flood.handle, AM_FLOOD, 0, NULL, 0) == UCS_OK;
+        });
+        kill_victim(team);
+        while (!ep.failed()) {
+            waiting_for("the error handler");
+            while (uct_ep_am_short(flood.handle, AM_FLOOD, 0, NULL, 0) == UCS_OK) {
+            }
+            iface.progress();
+            other.progress();
+        }
+        flood.flush();
     });
 }
 

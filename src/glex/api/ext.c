@@ -177,6 +177,20 @@ glex_ret_t glex_ext_forget_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_add
     return glex_segment_exists(ep->dev->dirfd, addr) ? GLEX_BUSY : GLEX_SUCCESS;
 }
 
+glex_ret_t glex_ext_query_queues(glex_ep_handle_t handle, struct glex_ext_queues *queues)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    if (handle == NULL || queues == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    queues->events_arrived = glex_ring_arrived(&ep->eq);
+    queues->events_taken = ep->eq.cursor;
+    queues->mps_arrived = glex_ring_arrived(&ep->mpq);
+    queues->mps_taken = ep->mpq.cursor;
+    return GLEX_SUCCESS;
+}
+
 glex_ret_t glex_ext_count_mapped(glex_ep_handle_t handle, uint64_t messages)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);

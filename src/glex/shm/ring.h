@@ -187,6 +187,16 @@ static inline void *glex_ring_rx_slot(const struct glex_ring_rx *rx, uint64_t po
     return glex_likely(GLEX_CTRL_SEQ(*ctrl_p) == (uint32_t)(pos + 1)) ? ctrl : NULL;
 }
 
+/**
+ * How many positions were claimed so far. Reads the producers' tail line.
+ * acquire: whoever learns that a producer has ended, and then looks here, sees all that it claimed; the
+ * kernel ended it between the two.
+ */
+static inline uint64_t glex_ring_arrived(const struct glex_ring_rx *rx)
+{
+    return __atomic_load_n(&rx->ctl->tail, __ATOMIC_ACQUIRE) & GLEX_TAIL_POS;
+}
+
 /** Update the high-water mark. Reads the producers' tail line, so not at every discard. */
 void glex_ring_note_level(const struct glex_ring_rx *rx, uint64_t *high);
 

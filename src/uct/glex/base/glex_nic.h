@@ -55,6 +55,12 @@ struct glex_ext_arrival {
         return GLEX_NOT_IMPLEMENTED; \
     }
 
+struct glex_ext_queues {
+    uint64_t events_arrived, events_taken;
+    uint64_t mps_arrived, mps_taken;
+};
+
+UCT_GLEX_NIC_LACKS(glex_ext_query_queues, glex_ep_handle_t ep, struct glex_ext_queues *queues)
 UCT_GLEX_NIC_LACKS(glex_ext_mem_alloc, glex_ep_handle_t ep, uint64_t len, void **addr_p)
 UCT_GLEX_NIC_LACKS(glex_ext_mem_free, glex_ep_handle_t ep, void *addr)
 UCT_GLEX_NIC_LACKS(glex_ext_peer_ptr, glex_ep_handle_t ep, glex_ep_addr_t peer,

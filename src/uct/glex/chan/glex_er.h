@@ -282,6 +282,16 @@ static UCS_F_ALWAYS_INLINE uct_glex_slot_t *uct_glex_er_next_msg(const uct_glex_
     return uct_glex_slot_is_new(*word_p, er_rx->arrived) ? slot : NULL;
 }
 
+/** Whether the peer left a message in a FIFO that is polled, which the next progress calls take */
+static inline int uct_glex_er_has_msg(uct_glex_vc_t *vc)
+{
+    const uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
+    uint64_t word;
+
+    return uct_glex_er_is_lent(vc) && er_rx->is_polled &&
+           (uct_glex_er_next_msg(er_rx, &word) != NULL);
+}
+
 /** Credits are to be published, or the FIFO may be free */
 void uct_glex_er_consumed_slow(uct_glex_vc_t *vc);
 

@@ -293,13 +293,13 @@ static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
 }
 
 /* A VC whose peer is dead, or has left, fails at the second check in a row since when nothing came
- * from the peer and the queues were empty. So all that the peer sent has been handled before,
- * perhaps a RESET. */
-static void uct_glex_vc_look(uct_glex_vc_t *vc, int was_empty)
+ * from the peer, and all was taken that had come by the first. So all that the peer sent has been
+ * handled before, perhaps a RESET. */
+static void uct_glex_vc_look(uct_glex_vc_t *vc, int all_taken)
 {
     uint16_t mark = vc->rx_seq + vc->tx_fifo.acked.msgs + vc->mp_tx.limit;
 
-    if ((mark != vc->watch_mark) || !was_empty) {
+    if ((mark != vc->watch_mark) || !all_taken || uct_glex_er_has_msg(vc)) {
         vc->watch_mark = mark;
         vc->is_stale   = 0;
         return;
@@ -318,24 +318,47 @@ static void uct_glex_vc_look(uct_glex_vc_t *vc, int was_empty)
 }
 
 /* The VC is over, and memory is held for it. If the peer is dead the memory is free, else the peer
- * is asked again. A FIFO whose last message was not seen is free at the second check in a row at
- * which the queues were empty. */
-static void uct_glex_vc_look_held(uct_glex_vc_t *vc, int was_empty)
+ * is asked again. A FIFO whose last message was not seen is free at the second check in a row, when
+ * all was taken that had come by the first. */
+static void uct_glex_vc_look_held(uct_glex_vc_t *vc, int all_taken)
 {
     if (!vc->peer_quiet && !uct_glex_vc_is_dead(vc)) {
         uct_glex_vc_owe_reset(vc);
         return;
     }
     uct_glex_vc_quiet(vc);
-    if (vc->is_stale && was_empty) {
+    if (vc->is_stale && all_taken) {
         uct_glex_er_drop_rx(vc);
     }
-    vc->is_stale = was_empty;
+    vc->is_stale = all_taken;
+}
+
+/* Whether all was taken that had come to the NIC's queues at the last uct_glex_vc_watch_begin() */
+static int uct_glex_vc_watch_is_over(uct_glex_iface_t *iface)
+{
+    struct glex_ext_queues queues;
+
+    if (glex_ext_query_queues(iface->nic, &queues) != GLEX_SUCCESS) {
+        return iface->poll_window == 1; /* a NIC that does not tell: the queues were empty */
+    }
+    return (queues.events_taken >= iface->watch_events) && (queues.mps_taken >= iface->watch_mps);
+}
+
+static void uct_glex_vc_watch_begin(uct_glex_iface_t *iface)
+{
+    struct glex_ext_queues queues;
+
+    if (glex_ext_query_queues(iface->nic, &queues) != GLEX_SUCCESS) {
+        iface->poll_window = 2; /* until progress finds the queues empty again */
+        return;
+    }
+    iface->watch_events = queues.events_arrived;
+    iface->watch_mps    = queues.mps_arrived;
 }
 
 void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count)
 {
-    int was_empty = (iface->poll_window == 1);
+    int all_taken = uct_glex_vc_watch_is_over(iface);
     uct_glex_vc_t *vc;
 
     while (count-- > 0) {
@@ -345,12 +368,12 @@ void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count)
             uct_glex_table_forget_peer(vc);
         }
         if (uct_glex_vc_holds(vc)) {
-            uct_glex_vc_look_held(vc, was_empty);
+            uct_glex_vc_look_held(vc, all_taken);
         } else if (uct_glex_vc_is_watched(vc)) {
-            uct_glex_vc_look(vc, was_empty);
+            uct_glex_vc_look(vc, all_taken);
         }
     }
-    if (was_empty) {
-        iface->poll_window = 2; /* until progress finds the queues empty again */
+    if (all_taken) {
+        uct_glex_vc_watch_begin(iface); /* behind all that a peer sent that was found dead now */
     }
 }

@@ -168,6 +168,8 @@ typedef struct uct_glex_iface {
     ucs_time_t          errors_next;  /* when to look for errors again */
     ucs_time_t          watched;      /* when peers were checked last whether they live */
     unsigned            watch_hand;   /* index of the VC that was looked at last */
+    uint64_t            watch_events; /* so many events and MPs had come when VCs were looked at */
+    uint64_t            watch_mps;
     uct_glex_reset_t    resets[UCT_GLEX_MAX_RESETS]; /* to be sent */
     unsigned            num_resets;
     unsigned            num_dying;    /* VCs that progress is about to fail */

@@ -20,8 +20,10 @@
 #define UCT_GLEX_ERRORS_CALLS 256
 #define UCT_GLEX_ERRORS_US    16
 
-/* So many progress calls when there are very many peers, and more of them are due to be checked */
-#define UCT_GLEX_BEHIND_CALLS 16
+/* So many progress calls when that is too rare: very many peers are due to be checked, or the program
+ * takes long between two calls, because its handlers do, and polled so many microseconds late */
+#define UCT_GLEX_BEHIND_CALLS   16
+#define UCT_GLEX_ERRORS_LATE_US 1000
 
 /* While FIFOs have messages, every so many progress calls poll the NIC's queues, too */
 #define UCT_GLEX_QUEUES_CALLS 8
@@ -81,15 +83,18 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_errors(uct_glex_iface_t *
 {
     unsigned done  = iface->done;
     ucs_time_t now = ucs_get_time();
+    int is_behind;
 
-    iface->until_errors = iface->errors_calls;
     if (now < iface->errors_next) {
+        iface->until_errors = iface->errors_calls;
         return 0;
     }
+    is_behind = (now - iface->errors_next) > ucs_time_from_usec(UCT_GLEX_ERRORS_LATE_US);
     iface->errors_next = now + ucs_time_from_usec(UCT_GLEX_ERRORS_US);
     uct_glex_er_poll_sweep(iface);
-    iface->errors_calls = uct_glex_error_progress(iface) ? UCT_GLEX_BEHIND_CALLS :
-                                                           UCT_GLEX_ERRORS_CALLS;
+    is_behind |= uct_glex_error_progress(iface);
+    iface->errors_calls = is_behind ? UCT_GLEX_BEHIND_CALLS : UCT_GLEX_ERRORS_CALLS;
+    iface->until_errors = iface->errors_calls;
     return iface->done - done;
 }
 
