@@ -203,7 +203,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "GLEX_FAULT=mp_loss=1.5", "GLEX_FAULT=mp_loss=-1", "GLEX_FAULT=mp_loss",
                     "GLEX_FAULT=mp_loss=0.1,,", "GLEX_FAULT=mp_delay=0.1",
                     "GLEX_FAULT=mp_delay=0.1:0", "GLEX_FAULT=kill=0", "GLEX_FAULT=nomap=1",
-                    "GLEX_FAULT=busy=0.1 ", "GLEX_FAULT=seed=x", "GLEX_FAULT=mp_loss=nan"));
+                    "GLEX_FAULT=busy=0.1 ", "GLEX_FAULT=seed=x", "GLEX_FAULT=mp_loss=nan",
+                    "GLEX_FAULT=far"));
 
 /* ---- a directory that is not as it should be ------------------------------------------------- */
 

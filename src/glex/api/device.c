@@ -72,6 +72,7 @@ glex_ret_t glex_device_identify(struct glex_nic *dev, int dirfd, uint32_t id)
     }
     dev->links[0] = device_fabric_link();
     dev->links[1] = &glex_net_link;
+    dev->neighbours = glex_fault_is_far() ? &glex_net_link : NULL;
     dev->nic_base = dev->net.on ? dev->net.nic_id : glex_fabric_nic_base(identity);
     dev->nic_id = dev->nic_base + id;
     glex_caps_probe(identity, &dev->caps);

@@ -147,7 +147,7 @@ static bool env_net(void)
 
 #define FAULT_ALLOWED                                                                              \
     "mp_loss=P, mp_delay=P:N, mp_reorder=P, mpq_full=P, eq_full=P, busy=P, kill=N, nomap, "        \
-    "noprivate, seed=N (P: a probability from 0 to 1)"
+    "noprivate, far, seed=N (P: a probability from 0 to 1)"
 
 static bool parse_probability(const char *text, char **end, double *p)
 {
@@ -193,7 +193,8 @@ static bool parse_item(const char *name, size_t len, const char *value, char **e
         *end = (char *)(uintptr_t)(name + len);
         spec->nomap |= NAME_IS("nomap");
         spec->noprivate |= NAME_IS("noprivate");
-        return NAME_IS("nomap") || NAME_IS("noprivate");
+        spec->far |= NAME_IS("far");
+        return NAME_IS("nomap") || NAME_IS("noprivate") || NAME_IS("far");
     }
     for (i = 0; i < sizeof(probabilities) / sizeof(probabilities[0]); i++) {
         if (NAME_IS(probabilities[i].name)) {
@@ -227,6 +228,11 @@ static bool env_fault(const char *text, struct glex_fault_spec *spec)
         }
         spec->on = true;
         item = *end == ',' ? end + 1 : end;
+    }
+    if (spec->far && env.net_provider == NULL) {
+        glex_error("GLEX_FAULT=%s: far leaves neighbours to the network, and GLEX_NET is not set",
+                   text);
+        return false;
     }
     return true;
 }

@@ -27,6 +27,7 @@ struct glex_fault_spec {
     uint64_t kill;           /* the process kills itself at its n-th request; 0: never */
     bool     nomap;          /* glex_ext_mem_alloc() and mapping are not there */
     bool     noprivate;      /* RDMA to private memory is forbidden */
+    bool     far;            /* neighbours on this host are reached by GLEX_NET */
     uint64_t seed;
 };
 

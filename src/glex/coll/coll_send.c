@@ -371,8 +371,7 @@ static int send_to_peer(struct glex_coll_send *send, struct glex_peer *dst, uint
 
 static bool send_is_remote(const struct glex_coll_send *send, uint64_t addr)
 {
-    const glex_ep_addr_t ep_addr = {.v = addr};
-    const struct glex_link *link = glex_peer_link(send->ep->dev, ep_addr.nic_id);
+    const struct glex_link *link = glex_endpoint_link(send->ep, addr);
 
     return link != NULL && link->is_remote;
 }

@@ -32,6 +32,7 @@ struct glex_nic {
     struct glex_net_place net; /* not on: there is none */
     const struct glex_link *links[2]; /* within the fabric, to other hosts: the first that reaches
                                          a NIC is used */
+    const struct glex_link *neighbours; /* to other endpoints of this NIC, or NULL: as links say */
 };
 
 static inline struct glex_nic *glex_nic(glex_device_handle_t dev)

@@ -297,11 +297,21 @@ const struct glex_link *glex_peer_link(struct glex_nic *dev, uint32_t nic_id)
     return NULL;
 }
 
+const struct glex_link *glex_endpoint_link(struct glex_endpoint *ep, uint64_t addr)
+{
+    const glex_ep_addr_t ep_addr = {.v = addr};
+
+    /* The endpoint itself is no neighbour: its own queues and memory are at hand in any case. */
+    if (ep->dev->neighbours != NULL && ep_addr.nic_id == ep->dev->nic_id && addr != ep->addr) {
+        return ep->dev->neighbours;
+    }
+    return glex_peer_link(ep->dev, ep_addr.nic_id);
+}
+
 static struct glex_peer *peer_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p)
 {
     struct glex_peer_table *table = &ep->peers;
-    glex_ep_addr_t ep_addr = {.v = addr};
-    const struct glex_link *link = glex_peer_link(ep->dev, ep_addr.nic_id);
+    const struct glex_link *link = glex_endpoint_link(ep, addr);
     struct glex_peer *peer, **bucket;
 
     if (link == NULL) {

@@ -102,6 +102,9 @@ struct glex_peer *glex_peer_lookup(const struct glex_peer_table *table, uint64_t
 /** The link that leads to a NIC, or NULL. */
 const struct glex_link *glex_peer_link(struct glex_nic *dev, uint32_t nic_id);
 
+/** The link by which an endpoint reaches an address, or NULL. */
+const struct glex_link *glex_endpoint_link(struct glex_endpoint *ep, uint64_t addr);
+
 /** Find or attach. NULL, and an error request status, where it cannot be. */
 struct glex_peer *glex_peer_find(struct glex_endpoint *ep, uint64_t addr, int *status_p);
 

@@ -5,6 +5,7 @@
 #ifndef GLEX_FAULT_H
 #define GLEX_FAULT_H
 
+#include "base/env.h"
 #include "core/link.h"
 #include "shm/ring.h"
 
@@ -16,6 +17,12 @@ struct glex_fault;
 #ifdef OPENGLEX_FAULT_INJECTION
 
 extern const struct glex_link glex_fault_link;
+
+/** Whether neighbours are reached as if they were on another host. */
+static inline bool glex_fault_is_far(void)
+{
+    return glex_env()->fault.far;
+}
 
 /** Set up ep->fault, if GLEX_FAULT is set. */
 glex_ret_t glex_fault_init(struct glex_endpoint *ep);
@@ -40,6 +47,11 @@ void glex_fault_idle(struct glex_endpoint *ep);
 #else
 
 #define glex_fault_link glex_shm_link
+
+static inline bool glex_fault_is_far(void)
+{
+    return false;
+}
 
 static inline glex_ret_t glex_fault_init(struct glex_endpoint *ep)
 {
