@@ -238,6 +238,10 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t ep);
  * endpoint did not exist (status DEST_VP_STOP), and glex_ext_check_peer() says so; immediate puts
  * without an event, and memory that is mapped, work as before. So do the endpoint's own local events, and its
  * requests to others. New endpoints have a receiver.
+ *
+ * With a network that also ends all connections with endpoints of other hosts, in either direction,
+ * once these have what was posted to them: it takes the time of glex_destroy_ep(). Nobody would
+ * carry out their requests. Errors with `present`: SYS_ERR, the endpoint cannot listen again.
  */
 glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, int present);
 

@@ -136,6 +136,10 @@ bool glex_endpoint_stalled(struct glex_endpoint *ep, struct glex_ring_rx *rx, ui
  */
 bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos);
 
+/** Wait until peers on other hosts have what was posted to them, as long as they are there, and at
+ *  most `ms`. */
+void glex_endpoint_flush(struct glex_endpoint *ep, uint32_t ms);
+
 /** When a timeout ends: CLOCK_MONOTONIC, ns; 0: at once; UINT64_MAX: never. */
 uint64_t glex_wait_deadline(int32_t timeout);
 

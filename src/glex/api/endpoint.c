@@ -133,12 +133,24 @@ static bool ep_waits_for_net(const struct glex_endpoint *ep)
     return ep->net != NULL && ep->coll.area != NULL;
 }
 
+static bool ep_has_net(const struct glex_endpoint *ep)
+{
+    return ep->net != NULL;
+}
+
+/* Another thread may be using an endpoint without a lock. Not where this process plays several
+ * hosts, of which each would have its own. */
+static bool ep_trylock(struct glex_endpoint *ep)
+{
+    return ep->threads.on ? pthread_mutex_trylock(&ep->threads.lock) == 0 : glex_fault_is_far();
+}
+
 /*
- * Packets for sequences that wait at other endpoints of this process: nobody else takes them from
- * the network, and a program may poll only the endpoint at which the collective ends. Who has their
- * locks at the moment does it.
+ * Let the network of other endpoints of this process go on, of those that `wanted` says. Who has
+ * their locks at the moment does it. Returns whether there are some.
  */
-static bool endpoints_carry(const struct glex_endpoint *but)
+static bool endpoints_carry(const struct glex_endpoint *but,
+                            bool (*wanted)(const struct glex_endpoint *ep))
 {
     struct glex_endpoint *ep;
     bool found = false;
@@ -147,11 +159,10 @@ static bool endpoints_carry(const struct glex_endpoint *but)
         return true;
     }
     for (ep = endpoints; ep != NULL; ep = ep->next) {
-        /* One without a lock is for another thread, perhaps. */
-        if (ep == but || !ep->threads.on || pthread_mutex_trylock(&ep->threads.lock) != 0) {
+        if (ep == but || !ep_trylock(ep)) {
             continue;
         }
-        if (ep_waits_for_net(ep)) {
+        if (wanted(ep)) {
             found = true;
             glex_net_progress(ep);
             glex_coll_idle(ep);
@@ -162,13 +173,26 @@ static bool endpoints_carry(const struct glex_endpoint *but)
     return found;
 }
 
+/*
+ * Wait until peers have what was posted to them. What one of them waits for may be another endpoint
+ * of this process: then neither would ever end.
+ */
+void glex_endpoint_flush(struct glex_endpoint *ep, uint32_t ms)
+{
+    uint64_t begin_ns = glex_now_ns();
+
+    while (glex_net_flush(ep, begin_ns, ms)) {
+        (void)endpoints_carry(ep, ep_has_net);
+    }
+}
+
 /* At exit, send what waits for the network. Not if exit() was called in the middle of a post. */
 static void ep_exit_net(struct glex_endpoint *ep)
 {
     if (ep->net == NULL || (ep->threads.on && pthread_mutex_trylock(&ep->threads.lock) != 0)) {
         return;
     }
-    glex_net_flush(ep, EXIT_FLUSH_MS);
+    glex_endpoint_flush(ep, EXIT_FLUSH_MS);
     glex_endpoint_unlock(ep);
 }
 
@@ -349,7 +373,7 @@ static void ep_cleanup(struct glex_endpoint *ep)
 {
     glex_mgmt_cleanup(ep);
     glex_fault_cleanup(ep);
-    glex_net_flush(ep, glex_env()->net_timeout * 1000);
+    glex_endpoint_flush(ep, glex_env()->net_timeout * 1000);
     glex_capture_cleanup(ep);
     glex_peer_cleanup(ep);
     glex_net_cleanup(ep);
@@ -493,7 +517,9 @@ void glex_endpoint_progress(struct glex_endpoint *ep)
     glex_net_progress(ep);
     glex_fault_idle(ep);
     glex_coll_idle(ep);
-    ep->carries_others = ep->net != NULL && endpoints_carry(ep);
+    /* Packets for sequences that wait at other endpoints of this process: nobody else takes them
+     * from the network, and a program may poll only the endpoint at which the collective ends. */
+    ep->carries_others = ep->net != NULL && endpoints_carry(ep, ep_waits_for_net);
 }
 
 bool glex_endpoint_stalled(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos)

@@ -2,7 +2,9 @@
  * What glex_ext.h adds about endpoints: pointers to peers' memory, sleeping, liveness, counters.
  */
 #include "api/api.h"
+#include "base/env.h"
 #include "core/shm.h"
+#include "net/net.h"
 
 #include <openglex.h> /* PACKAGE_VERSION */
 
@@ -112,8 +114,14 @@ glex_ret_t glex_ext_set_receiver(glex_ep_handle_t handle, int present)
     if (handle == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
+    GLEX_LOCKED(ep);
     glex_ring_set_receiver(&ep->mpq, present);
     glex_ring_set_receiver(&ep->eq, present);
+    if (present) {
+        return glex_net_resume(ep);
+    }
+    glex_endpoint_flush(ep, glex_env()->net_timeout * 1000);
+    glex_net_pause(ep);
     return GLEX_SUCCESS;
 }
 
@@ -146,7 +154,11 @@ glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
         return GLEX_NO_EP_RESOURCE;
     }
     if (!peer->link->is_living(ep, peer)) {
-        glex_peer_drop(ep, peer);
+        /* To look for another one at the address of a peer on another host is to connect, which ends
+         * later: whoever asks again would be told that there is one. The next request does it. */
+        if (!peer->link->is_remote) {
+            glex_peer_drop(ep, peer);
+        }
         return GLEX_NO_EP_RESOURCE;
     }
     return ext_refuses(ep, peer) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;

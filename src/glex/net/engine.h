@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GLEX_NET_ENGINE_VERSION 1
+#define GLEX_NET_ENGINE_VERSION 2
 
 /* A frame, its header included, is at most so long. */
 #define GLEX_NET_FRAME_MAX 65536u
@@ -89,6 +89,10 @@ struct glex_net_module {
 
     /** In a child of fork(): let go of the connections, which are the parent's. */
     void (*forked)(struct glex_net_engine *engine);
+
+    /** Listen, as after open(), or not: who connects meanwhile is refused at once, and the port stays
+     *  taken. False: not possible, which was logged. */
+    bool (*listen)(struct glex_net_engine *engine, bool on);
 
     /** Begin to connect. NULL: no memory or no descriptor, which was logged. */
     struct glex_net_conn *(*connect)(struct glex_net_engine *engine, uint32_t ip, uint16_t port,

@@ -111,6 +111,7 @@ struct glex_net {
     uint32_t                      pending; /* requests of all peers that have not ended */
     uint32_t                      misses;  /* turns in a row that brought nothing */
     bool                          busy;    /* in progress() */
+    bool                          paused;
     bool                          warned;  /* of a host that does not answer */
     struct glex_net_entry        *entries; /* in the segment */
     uint32_t                      num_entries, entries_ready; /* used; with storage */

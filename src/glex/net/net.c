@@ -438,24 +438,66 @@ bool glex_net_holds(struct glex_endpoint *ep)
     return ep->net->pending != 0;
 }
 
-void glex_net_flush(struct glex_endpoint *ep, uint32_t ms)
+bool glex_net_flush(struct glex_endpoint *ep, uint64_t begin_ns, uint32_t ms)
 {
     struct pollfd pfd = {.fd = glex_net_fd(ep), .events = POLLIN};
-    uint64_t now, end, acks_end;
+    uint64_t passed = glex_now_ns() - begin_ns;
 
-    if (ep->net == NULL || ep->net->busy) {
+    if (ep->net == NULL || ep->net->busy || passed >= ms * 1000000ull ||
+        !net_is_busy(ep, passed < NET_FLUSH_ACK_NS)) {
+        return false;
+    }
+    glex_net_progress(ep);
+    if (net_is_busy(ep, true) && glex_net_arm(ep)) {
+        (void)poll(&pfd, 1, 1);
+    }
+    return true;
+}
+
+static struct glex_peer *net_any_peer(struct glex_endpoint *ep)
+{
+    struct glex_peer *peer;
+    uint32_t i;
+
+    for (i = 0; i < ep->peers.num_buckets; i++) {
+        for (peer = ep->peers.buckets[i]; peer != NULL; peer = peer->next) {
+            if (peer->link == &glex_net_link) {
+                return peer;
+            }
+        }
+    }
+    return NULL;
+}
+
+void glex_net_pause(struct glex_endpoint *ep)
+{
+    struct glex_net *net = ep->net;
+    struct glex_peer *peer;
+
+    if (net == NULL || net->paused) {
         return;
     }
-    now = glex_now_ns();
-    end = now + ms * 1000000ull;
-    acks_end = now + NET_FLUSH_ACK_NS;
-    while (net_is_busy(ep, now < acks_end) && now < end) {
-        glex_net_progress(ep);
-        if (net_is_busy(ep, true) && glex_net_arm(ep)) {
-            (void)poll(&pfd, 1, 1);
-        }
-        now = glex_now_ns();
+    net->paused = true;
+    (void)net->module->listen(net->engine, false); /* logged; connections then end where they begin */
+    while (net->sources != NULL) {
+        net->module->disconnect(net->sources->side.conn);
+        net_source_free(net->sources, GLEX_NET_END_CLOSED);
     }
+    while ((peer = net_any_peer(ep)) != NULL) {
+        glex_peer_drop(ep, peer);
+    }
+    glex_net_progress(ep); /* frees what is closed */
+}
+
+glex_ret_t glex_net_resume(struct glex_endpoint *ep)
+{
+    struct glex_net *net = ep->net;
+
+    if (net == NULL || !net->paused) {
+        return GLEX_SUCCESS;
+    }
+    net->paused = !net->module->listen(net->engine, true);
+    return net->paused ? GLEX_SYS_ERR : GLEX_SUCCESS;
 }
 
 void glex_net_cleanup(struct glex_endpoint *ep)

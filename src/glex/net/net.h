@@ -41,8 +41,14 @@ uint32_t glex_net_ip(const struct glex_net_place *place, uint32_t nic_id);
 /** Open ep->net on a listening socket, which becomes its own. Errors: SYS_ERR, logged. */
 glex_ret_t glex_net_init(struct glex_endpoint *ep, int listen_fd);
 
-/** Wait until peers have what was posted to them, as long as they are there, and at most `ms`. */
-void glex_net_flush(struct glex_endpoint *ep, uint32_t ms);
+/** Wait a little for peers to take what was posted to them. False: they have, or are not there, or
+ *  `ms` have passed since `begin_ns`. */
+bool glex_net_flush(struct glex_endpoint *ep, uint64_t begin_ns, uint32_t ms);
+
+/** End all connections, and refuse others until glex_net_resume(). What peers did not take is lost:
+ *  flush before. */
+void glex_net_pause(struct glex_endpoint *ep);
+glex_ret_t glex_net_resume(struct glex_endpoint *ep);
 
 void glex_net_cleanup(struct glex_endpoint *ep);
 

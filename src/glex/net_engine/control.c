@@ -27,6 +27,7 @@
 #define CONTROL_CLOSING_NS   1000000000ull
 #define CONTROL_DEAF_NS      100000000ull
 #define CONTROL_EVENTS       32
+#define CONTROL_BACKLOG      1024
 
 /* ---- proof ----------------------------------------------------------------------------------- */
 
@@ -423,7 +424,8 @@ static void control_accepted(struct glex_net_engine *engine, int fd)
     control_send_hello(conn);
 }
 
-static void control_listen(struct glex_net_engine *engine, bool on)
+/* Have connections to accept told, or not. */
+static void control_hear(struct glex_net_engine *engine, bool on)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
 
@@ -448,7 +450,7 @@ static void control_accept(struct glex_net_engine *engine)
                    errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
         engine->deaf = true;
         engine->deaf_until = engine_now_ns() + CONTROL_DEAF_NS;
-        control_listen(engine, false);
+        control_hear(engine, false);
     }
 }
 
@@ -465,7 +467,7 @@ static void control_deadlines(struct glex_net_engine *engine)
     now = engine_now_ns();
     if (engine->deaf && now >= engine->deaf_until) {
         engine->deaf = false;
-        control_listen(engine, true);
+        control_hear(engine, true);
     }
     for (conn = engine->conns; conn != NULL; conn = conn->next) {
         if (conn->deadline != 0 && now >= conn->deadline && conn->state != CONN_CLOSED) {
@@ -504,7 +506,27 @@ bool engine_control_open(struct glex_net_engine *engine)
         engine_log(engine, true, "cannot make a descriptor: %s", strerror(errno));
         return false;
     }
-    control_listen(engine, true);
+    control_hear(engine, true);
+    return true;
+}
+
+/* The socket stays bound, and refuses. Nobody else can bind to the port: one of the two sockets would
+ * have to allow that and does not. */
+bool engine_control_listen(struct glex_net_engine *engine, bool on)
+{
+    int fd = engine->params.listen_fd, reuse = on;
+
+    control_hear(engine, false);
+    engine->deaf = false;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse)) != 0 ||
+        (on ? listen(fd, CONTROL_BACKLOG) : shutdown(fd, SHUT_RD)) != 0) {
+        engine_log(engine, true, "an endpoint cannot %s: %s",
+                   on ? "listen to other hosts" : "refuse other hosts", strerror(errno));
+        return false;
+    }
+    if (on) {
+        control_hear(engine, true);
+    }
     return true;
 }
 

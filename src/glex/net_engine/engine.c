@@ -374,6 +374,7 @@ const struct glex_net_module glex_net_module = {
     .open = engine_open,
     .close = engine_close,
     .forked = engine_forked,
+    .listen = engine_control_listen,
     .connect = engine_connect,
     .disconnect = engine_disconnect,
     .buffer = engine_fabric_buffer,

@@ -189,6 +189,7 @@ void engine_fabric_tx_done(struct engine_tx *tx);
 /* control.c */
 bool engine_control_open(struct glex_net_engine *engine);
 void engine_control_close(struct glex_net_engine *engine);
+bool engine_control_listen(struct glex_net_engine *engine, bool on);
 void engine_control_progress(struct glex_net_engine *engine);
 bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port);
 /** One of ours ended before it was up, and not because of its key: connect once more, or, after many

@@ -1,0 +1,471 @@
+/*
+ * neighbours: two endpoints of one process that reach each other through the network, by
+ * GLEX_FAULT=far. What test/hosts/link does not show of a peer on another host: chains, what immediate
+ * puts are refused for, full event queues, fences of each kind of request, flags without a meaning to
+ * us, a window that is full, probing, and the end of an endpoint that has something to say to one that
+ * nobody polls. Prints a line per case; the exit status is 0 if all are ok.
+ */
+#include <glex.h>
+#include <glex_ext.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define KEY      7
+#define LEN      65536u
+#define SMALL_EQ 64u
+#define FLAGS    (GLEX_FLAG_LOCAL_INTR | GLEX_FLAG_REMOTE_INTR | GLEX_FLAG_NO_CONNECTION | \
+                  GLEX_FLAG_ROUTE_ADAPTIVE)
+
+#define CHECK(cond)                                                                               \
+    do {                                                                                          \
+        if (!(cond)) {                                                                            \
+            printf("not ok %s line %d: %s\n", case_name, __LINE__, #cond);                        \
+            exit(1);                                                                              \
+        }                                                                                         \
+    } while (0)
+
+static const char *case_name = "start";
+static glex_device_handle_t device;
+static glex_ep_handle_t a, b; /* a posts, b is the peer */
+static glex_ep_addr_t to;     /* b */
+static char *memory, *local;  /* of b, of a */
+static glex_mem_handle_t both, read_only, write_only, local_mh;
+
+static double now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static glex_ep_handle_t create(void)
+{
+    struct glex_ep_attr attr = {
+        .type = GLEX_EP_TYPE_NORMAL, .num = GLEX_ANY_EP_NUM, .key = KEY, .eq_capacity = SMALL_EQ};
+    glex_ep_handle_t ep;
+
+    CHECK(glex_create_ep(device, &attr, &ep) == GLEX_SUCCESS);
+    return ep;
+}
+
+/* Let the network of both go on. */
+static void pump(void)
+{
+    glex_event_t *event;
+
+    (void)glex_probe_first_event(a, 0, &event);
+    (void)glex_probe_first_event(b, 0, &event);
+}
+
+static void pump_for(double seconds)
+{
+    double end = now() + seconds;
+
+    while (now() < end) {
+        pump();
+    }
+}
+
+/* The error request that comes next, at `a`. */
+static struct glex_err_req wait_error(void)
+{
+    struct glex_err_req error;
+    double end = now() + 30;
+    uint32_t num;
+
+    do {
+        CHECK(now() < end);
+        pump();
+        num = 1;
+        CHECK(glex_poll_error_req(a, &num, &error) == GLEX_SUCCESS);
+    } while (num == 0);
+    return error;
+}
+
+static bool has_error(void)
+{
+    struct glex_err_req error;
+    uint32_t num = 1;
+
+    return glex_poll_error_req(a, &num, &error) == GLEX_SUCCESS && num != 0;
+}
+
+/* cookie_1 of the event that comes next. */
+static uint64_t wait_event(glex_ep_handle_t ep)
+{
+    double end = now() + 30;
+    glex_event_t *event;
+    uint64_t cookie;
+
+    while (glex_probe_first_event(ep, 0, &event) != GLEX_SUCCESS) {
+        CHECK(now() < end);
+        pump();
+    }
+    cookie = event->cookie_1;
+    CHECK(glex_discard_probed_event(ep) == GLEX_SUCCESS);
+    return cookie;
+}
+
+/* The message that comes next, to b. */
+static int wait_number(void)
+{
+    double end = now() + 30;
+    glex_ep_addr_t from;
+    char data[128];
+    uint32_t len;
+    int number;
+
+    while (glex_receive_mp(b, 0, &from, data, &len) != GLEX_SUCCESS) {
+        CHECK(now() < end);
+        pump();
+    }
+    CHECK(len == sizeof(number));
+    memcpy(&number, data, sizeof(number));
+    return number;
+}
+
+static glex_imm_mp_req_t message(const int *number)
+{
+    return (glex_imm_mp_req_t){
+        .rmt_ep_addr = to, .data = (void *)(uintptr_t)number, .len = sizeof(*number)};
+}
+
+static glex_imm_rdma_req_t imm_put(const void *data, uint32_t len, uint32_t offset)
+{
+    return (glex_imm_rdma_req_t){.rmt_ep_addr = to,
+                                 .data = (void *)(uintptr_t)data,
+                                 .len = len,
+                                 .rmt_mh = both,
+                                 .rmt_offset = offset,
+                                 .rmt_key = KEY};
+}
+
+static glex_rdma_req_t rdma(enum glex_rdma_type type, uint32_t offset, uint32_t len)
+{
+    return (glex_rdma_req_t){.rmt_ep_addr = to,
+                             .local_mh = local_mh,
+                             .local_offset = offset,
+                             .len = len,
+                             .rmt_mh = both,
+                             .rmt_offset = offset,
+                             .type = type,
+                             .rmt_key = KEY,
+                             .local_evt = {.cookie_1 = 5},
+                             .flag = GLEX_FLAG_LOCAL_EVT};
+}
+
+/* The fault does what it is for: requests are the network's. */
+static void case_far(void)
+{
+    struct glex_ext_counters sent, got;
+    int number = 42;
+    glex_imm_mp_req_t req = message(&number);
+
+    CHECK(glex_send_imm_mp(a, &req, NULL) == GLEX_SUCCESS);
+    CHECK(wait_number() == 42);
+    CHECK(glex_ext_query_counters(a, &sent) == GLEX_SUCCESS && sent.net_tx == 1);
+    CHECK(glex_ext_query_counters(b, &got) == GLEX_SUCCESS && got.net_rx == 1);
+}
+
+static void case_chains(void)
+{
+    int numbers[3] = {1, 2, 3};
+    glex_imm_mp_req_t mps[3], *bad_mp = NULL;
+    glex_imm_rdma_req_t imms[3], *bad_imm = NULL;
+    glex_rdma_req_t rdmas[3], *bad_rdma = NULL;
+    int i;
+
+    for (i = 0; i < 3; i++) {
+        mps[i] = message(&numbers[i]);
+        imms[i] = imm_put(&numbers[i], 4, 100 + 4 * (uint32_t)i);
+        rdmas[i] = rdma(GLEX_RDMA_TYPE_PUT, 1000 * (uint32_t)i, 1000);
+        rdmas[i].local_evt.cookie_1 = (uint64_t)i + 1;
+        mps[i].next = i < 2 ? &mps[i + 1] : NULL;
+        imms[i].next = i < 2 ? &imms[i + 1] : NULL;
+        rdmas[i].next = i < 2 ? &rdmas[i + 1] : NULL;
+    }
+    memset(local, 'c', LEN);
+    memset(memory, 0, LEN);
+    CHECK(glex_rdma(a, rdmas, &bad_rdma) == GLEX_SUCCESS);
+    CHECK(glex_imm_rdma(a, imms, &bad_imm) == GLEX_SUCCESS);
+    CHECK(glex_send_imm_mp(a, mps, &bad_mp) == GLEX_SUCCESS);
+    for (i = 0; i < 3; i++) {
+        CHECK(wait_number() == i + 1);
+        CHECK(wait_event(a) == (uint64_t)i + 1);
+    }
+    CHECK(memcmp(memory, local, 100) == 0 && memcmp(memory + 112, local, 2888) == 0);
+    CHECK(memory[3000] == 0 && memcmp(memory + 100, numbers, sizeof(numbers)) == 0);
+    /* One that makes no sense ends its chain, and says which it is. */
+    mps[1].len = 113;
+    CHECK(glex_send_imm_mp(a, mps, &bad_mp) == GLEX_INVALID_PARAM && bad_mp == &mps[1]);
+    imms[1].len = 97;
+    CHECK(glex_imm_rdma(a, imms, &bad_imm) == GLEX_INVALID_PARAM && bad_imm == &imms[1]);
+    rdmas[1].local_evt.cookie_1 = 0;
+    CHECK(glex_rdma(a, rdmas, &bad_rdma) == GLEX_INVALID_PARAM && bad_rdma == &rdmas[1]);
+    CHECK(wait_number() == 1 && wait_event(a) == 1);
+    pump_for(0.05);
+    CHECK(!has_error());
+}
+
+static void expect_imm_refused(glex_imm_rdma_req_t req, enum glex_err_req_status status)
+{
+    struct glex_err_req error;
+
+    req.flag = GLEX_FLAG_REMOTE_EVT;
+    req.rmt_evt.cookie_1 = 99;
+    CHECK(glex_imm_rdma(a, &req, NULL) == GLEX_SUCCESS);
+    error = wait_error();
+    CHECK(error.op == GLEX_ERR_OP_IMM_RDMA_PUT && error.status == status);
+    CHECK(error.rmt_ep_num == req.rmt_ep_addr.ep_num && error.data2 == 99);
+}
+
+/* Wrong key, handle, range, direction, and nobody; no event comes of any. */
+static void case_refused(void)
+{
+    int number = 8;
+    glex_imm_rdma_req_t put = imm_put("no", 2, 0);
+    glex_imm_mp_req_t mp = message(&number);
+    glex_rdma_req_t get = rdma(GLEX_RDMA_TYPE_GET, 0, 100);
+    glex_event_t *event;
+
+    memset(memory, 0, LEN);
+    put.rmt_key = KEY + 1;
+    expect_imm_refused(put, GLEX_ERR_STATUS_MMT);
+    put.rmt_key = KEY;
+    put.rmt_mh.v = 12345;
+    expect_imm_refused(put, GLEX_ERR_STATUS_MMT);
+    put.rmt_mh = read_only;
+    expect_imm_refused(put, GLEX_ERR_STATUS_MMT);
+    put.rmt_mh = both;
+    put.rmt_offset = LEN - 1;
+    expect_imm_refused(put, GLEX_ERR_STATUS_ATT);
+    put.rmt_ep_addr.ep_num += 50;
+    expect_imm_refused(put, GLEX_ERR_STATUS_DEST_VP_STOP);
+    mp.rmt_ep_addr = put.rmt_ep_addr;
+    CHECK(glex_send_imm_mp(a, &mp, NULL) == GLEX_SUCCESS);
+    CHECK(wait_error().op == GLEX_ERR_OP_IMM_MP);
+    get.rmt_mh = write_only;
+    CHECK(glex_rdma(a, &get, NULL) == GLEX_SUCCESS);
+    CHECK(wait_error().status == GLEX_ERR_STATUS_MMT);
+    get.local_mh.v = 777; /* ours, not the peer's */
+    CHECK(glex_rdma(a, &get, NULL) == GLEX_SUCCESS);
+    CHECK(wait_error().status == GLEX_ERR_STATUS_FORMAT);
+    CHECK(memory[0] == 0 && memory[LEN - 1] == 0);
+    CHECK(glex_probe_first_event(b, 20, &event) == GLEX_NO_EVENT);
+    CHECK(glex_probe_first_event(a, 20, &event) == GLEX_NO_EVENT);
+}
+
+/* More events than b has room for: of those without NO_LOSS the rest is lost and told, of the others
+ * all come when there is room. */
+static void case_full_events(void)
+{
+    glex_imm_rdma_req_t put = imm_put("x", 1, 0);
+    uint32_t i, lost = 0, num = SMALL_EQ + 20;
+    glex_event_t *event;
+
+    put.flag = GLEX_FLAG_REMOTE_EVT;
+    for (i = 0; i < num; i++) {
+        put.rmt_evt.cookie_1 = i + 1;
+        CHECK(glex_imm_rdma(a, &put, NULL) == GLEX_SUCCESS);
+    }
+    for (; lost < 20; lost++) {
+        CHECK(wait_error().status == GLEX_ERR_STATUS_DEST_EQ_FULL);
+    }
+    for (i = 0; i < SMALL_EQ; i++) {
+        CHECK(wait_event(b) == i + 1);
+    }
+    put.flag |= GLEX_EXT_FLAG_NO_LOSS;
+    for (i = 0; i < num; i++) {
+        put.rmt_evt.cookie_1 = i + 1;
+        CHECK(glex_imm_rdma(a, &put, NULL) == GLEX_SUCCESS);
+    }
+    pump_for(0.05);
+    for (i = 0; i < num; i++) {
+        CHECK(wait_event(b) == i + 1);
+    }
+    CHECK(glex_probe_first_event(b, 20, &event) == GLEX_NO_EVENT && !has_error());
+}
+
+/* Requests of each kind, fenced behind a get: BUSY until that has ended. */
+static void case_fences(void)
+{
+    int number = 3;
+    glex_rdma_req_t get = rdma(GLEX_RDMA_TYPE_GET, 0, LEN), put = rdma(GLEX_RDMA_TYPE_PUT, 0, 8);
+    glex_imm_rdma_req_t imm = imm_put("fenced", 6, 100);
+    glex_imm_mp_req_t mp = message(&number);
+    glex_event_t *event;
+    double end;
+    int kind;
+
+    mp.flag = imm.flag = GLEX_FLAG_FENCE;
+    put.flag = GLEX_FLAG_FENCE;
+    for (kind = 0; kind < 3; kind++) {
+        glex_ret_t ret = GLEX_BUSY;
+        bool waited = false;
+
+        CHECK(glex_rdma(a, &get, NULL) == GLEX_SUCCESS);
+        for (end = now() + 30; ret == GLEX_BUSY && now() < end; pump()) {
+            ret = kind == 0   ? glex_send_imm_mp(a, &mp, NULL)
+                  : kind == 1 ? glex_imm_rdma(a, &imm, NULL)
+                              : glex_rdma(a, &put, NULL);
+            waited |= ret == GLEX_BUSY;
+            if (ret == GLEX_SUCCESS) { /* what was before it has ended by now */
+                CHECK(glex_probe_first_event(a, 0, &event) == GLEX_SUCCESS);
+            }
+        }
+        CHECK(ret == GLEX_SUCCESS && waited);
+        CHECK(wait_event(a) == 5);
+    }
+    CHECK(wait_number() == 3);
+}
+
+/* Flags that have no meaning here change nothing. */
+static void case_flags(void)
+{
+    int number = 6;
+    glex_imm_mp_req_t mp = message(&number);
+    glex_imm_rdma_req_t imm = imm_put("flagged", 7, 0);
+    glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, 1000, 100), get;
+    glex_event_t *event;
+
+    memset(local, 'f', LEN);
+    mp.flag = imm.flag = FLAGS;
+    put.flag |= FLAGS;
+    CHECK(glex_imm_rdma(a, &imm, NULL) == GLEX_SUCCESS);
+    CHECK(glex_rdma(a, &put, NULL) == GLEX_SUCCESS);
+    CHECK(glex_send_imm_mp(a, &mp, NULL) == GLEX_SUCCESS);
+    CHECK(wait_number() == 6 && wait_event(a) == 5);
+    CHECK(memcmp(memory, "flagged", 7) == 0 && memcmp(memory + 1000, local, 100) == 0);
+    memset(local, 0, LEN);
+    get = rdma(GLEX_RDMA_TYPE_GET, 0, 2000);
+    get.flag |= FLAGS;
+    CHECK(glex_rdma(a, &get, NULL) == GLEX_SUCCESS);
+    CHECK(wait_event(a) == 5 && memcmp(local, memory, 2000) == 0);
+    CHECK(glex_probe_first_event(b, 20, &event) == GLEX_NO_EVENT);
+}
+
+/* No more than a window of requests is on its way to a peer that does nothing. */
+static void case_window(void)
+{
+    int number, posted = 0;
+    glex_imm_mp_req_t mp = message(&number);
+
+    for (number = 0; number < 1000; number++, posted++) {
+        if (glex_send_imm_mp(a, &mp, NULL) != GLEX_SUCCESS) {
+            break;
+        }
+    }
+    CHECK(posted == 256);
+    CHECK(glex_send_imm_mp(a, &mp, NULL) == GLEX_BUSY);
+    for (number = 0; number < posted; number++) {
+        CHECK(wait_number() == number);
+    }
+    CHECK(glex_send_imm_mp(a, &mp, NULL) == GLEX_SUCCESS);
+    CHECK(wait_number() == posted);
+}
+
+/* Probed messages stay where they are until they are discarded. */
+static void case_probing(void)
+{
+    int numbers[3] = {10, 20, 30}, i;
+    glex_ep_addr_t from, self;
+    glex_imm_mp_req_t mp;
+    uint32_t len;
+    void *data;
+
+    CHECK(glex_get_ep_addr(a, &self) == GLEX_SUCCESS);
+    CHECK(glex_probe_first_mp(b, 10, &from, &data, &len) == GLEX_NO_MP);
+    for (i = 0; i < 3; i++) {
+        mp = message(&numbers[i]);
+        CHECK(glex_send_imm_mp(a, &mp, NULL) == GLEX_SUCCESS);
+    }
+    pump_for(0.05);
+    CHECK(glex_probe_first_mp(b, 30000, &from, &data, &len) == GLEX_SUCCESS);
+    CHECK(from.v == self.v && len == sizeof(int) && memcmp(data, &numbers[0], len) == 0);
+    CHECK(glex_probe_next_mp(b, &from, &data, &len) == GLEX_SUCCESS);
+    CHECK(memcmp(data, &numbers[1], len) == 0);
+    CHECK(glex_discard_probed_mp(b) == GLEX_SUCCESS);
+    CHECK(wait_number() == 30);
+}
+
+/* An endpoint without a receiver is as good as none, also to those that were connected; then it is
+ * there again. */
+static void case_receiver(void)
+{
+    int number = 1;
+    glex_imm_mp_req_t mp = message(&number);
+    double end = now() + 30;
+
+    CHECK(glex_send_imm_mp(a, &mp, NULL) == GLEX_SUCCESS);
+    CHECK(wait_number() == 1);
+    CHECK(glex_ext_set_receiver(b, 0) == GLEX_SUCCESS);
+    while (glex_ext_check_peer(a, to) == GLEX_SUCCESS) { /* its end is on its way */
+        CHECK(now() < end);
+        (void)glex_ext_arm(a);
+    }
+    /* It does not come back by being asked for. */
+    pump_for(0.05);
+    CHECK(glex_ext_check_peer(a, to) == GLEX_NO_EP_RESOURCE);
+    CHECK(glex_ext_has_receiver(a, to) == GLEX_NO_EP_RESOURCE);
+    CHECK(glex_send_imm_mp(a, &mp, NULL) == GLEX_SUCCESS);
+    CHECK(wait_error().status == GLEX_ERR_STATUS_DEST_VP_STOP);
+    CHECK(glex_ext_set_receiver(b, 1) == GLEX_SUCCESS);
+    number = 2;
+    CHECK(glex_send_imm_mp(a, &mp, NULL) == GLEX_SUCCESS);
+    CHECK(wait_number() == 2);
+    CHECK(glex_ext_check_peer(a, to) == GLEX_SUCCESS && !has_error());
+}
+
+/* An endpoint waits until its peer has what was posted: also where that peer is another endpoint of
+ * the process, which nobody polls meanwhile, and to which there was no connection. */
+static void case_destroy(void)
+{
+    glex_ep_handle_t other = create();
+    int number = 77;
+    glex_imm_mp_req_t mp = message(&number);
+
+    CHECK(glex_send_imm_mp(other, &mp, NULL) == GLEX_SUCCESS);
+    CHECK(glex_destroy_ep(other) == GLEX_SUCCESS);
+    CHECK(wait_number() == 77);
+}
+
+static void run(const char *name, void (*function)(void))
+{
+    case_name = name;
+    function();
+    printf("ok %s\n", name);
+    fflush(stdout);
+}
+
+int main(void)
+{
+    CHECK(glex_open_device(0, &device) == GLEX_SUCCESS);
+    a = create();
+    b = create();
+    CHECK(glex_get_ep_addr(b, &to) == GLEX_SUCCESS);
+    memory = calloc(1, LEN);
+    local = calloc(1, LEN);
+    CHECK(memory != NULL && local != NULL);
+    CHECK(glex_register_mem(a, local, LEN, GLEX_MEM_READ | GLEX_MEM_WRITE, &local_mh) == 0);
+    CHECK(glex_register_mem(b, memory, LEN, GLEX_MEM_READ | GLEX_MEM_WRITE, &both) == 0);
+    CHECK(glex_register_mem(b, memory, LEN, GLEX_MEM_READ, &read_only) == 0);
+    CHECK(glex_register_mem(b, memory, LEN, GLEX_MEM_WRITE, &write_only) == 0);
+    run("neighbours are reached by the network", case_far);
+    run("chains of each kind", case_chains);
+    run("immediate puts, and others, that are refused", case_refused);
+    run("a full event queue", case_full_events);
+    run("fences of each kind of request", case_fences);
+    run("flags without a meaning", case_flags);
+    run("a window of requests", case_window);
+    run("probing messages", case_probing);
+    run("an endpoint without a receiver", case_receiver);
+    run("an endpoint that ends before its peer was polled", case_destroy);
+    CHECK(glex_destroy_ep(a) == GLEX_SUCCESS && glex_destroy_ep(b) == GLEX_SUCCESS);
+    CHECK(glex_close_device(device) == GLEX_SUCCESS);
+    return 0;
+}
