@@ -88,7 +88,7 @@ void uct_glex_op_abandon(uct_glex_vc_t *vc);
  *  or NO_RESOURCE. */
 ucs_status_t uct_glex_op_probe(uct_glex_vc_t *vc);
 
-/** The VC is open: end the probe, if there is one */
+/** The peer is there: end the probe, if there is one */
 void uct_glex_op_end_probe(uct_glex_vc_t *vc);
 
 /** Have `comp` called when everything posted on the VC so far is done */

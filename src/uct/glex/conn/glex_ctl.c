@@ -154,6 +154,13 @@ static ucs_status_t uct_glex_ctl_ring(uct_glex_vc_t *vc)
     return vc->ring_due ? UCS_ERR_NO_RESOURCE : UCS_OK;
 }
 
+/* Whether the peer of an open VC is there for a probe: on this host it is, by the NIC's word, else
+ * when it has answered all that it was asked */
+static int uct_glex_ctl_is_answered(const uct_glex_vc_t *vc)
+{
+    return uct_glex_md_rdma_now(vc->iface->md) || ((vc->ctl == 0) && !vc->ctl_inflight);
+}
+
 static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
 {
     ucs_status_t status;
@@ -161,8 +168,10 @@ static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
     if (vc->connect_again) {
         return uct_glex_ctl_connect_again(vc);
     }
-    uct_glex_op_end_probe(vc);
     status = uct_glex_ctl_send_due(vc);
+    if (uct_glex_ctl_is_answered(vc)) {
+        uct_glex_op_end_probe(vc);
+    }
     return (status == UCS_OK) ? uct_glex_ctl_ring(vc) : status;
 }
 

@@ -408,6 +408,41 @@ void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status)
     ucs_log(level, "glex: endpoint 0x%" PRIx64 " is gone: %s", peer, ucs_status_string(status));
 }
 
+/* Of a peer on another host the NIC may not know yet that it is gone: it has to answer */
+ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
+{
+    glex_ep_addr_t peer = {.v = ep->peer};
+    uct_glex_vc_t *vc   = ep->vc;
+    int is_there        = (vc->state == UCT_GLEX_VC_OPEN) &&
+                          (glex_ext_check_peer(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE);
+    ucs_status_t status;
+
+    if (is_there && uct_glex_md_rdma_now(vc->iface->md)) {
+        return UCS_OK;
+    }
+    status = uct_glex_op_probe(vc);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (is_there) {
+        uct_glex_ctl_post(vc, UCT_GLEX_CTL_CREDIT);
+    } else if (vc->state >= UCT_GLEX_VC_OPEN) {
+        uct_glex_vc_dead(vc); /* does nothing if it failed */
+    }
+    return UCS_OK;
+}
+
+/* Have the peer answer, or progress fail the VC */
+static ucs_status_t uct_glex_ep_ask(uct_glex_ep_t *ep)
+{
+    ucs_status_t status = uct_glex_ep_make_vc(ep);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    return uct_glex_vc_is_over(ep->vc) ? (ucs_status_t)ep->vc->status : uct_glex_ep_probe(ep);
+}
+
 ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
 {
     uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
@@ -420,7 +455,7 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
         return uct_glex_ep_not_ready(ep) == UCS_ERR_NO_RESOURCE ? UCS_OK : ep->vc->status;
     }
     if (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE) {
-        return UCS_OK;
+        return uct_glex_md_rdma_now(iface->md) ? UCS_OK : uct_glex_ep_ask(ep);
     }
     status = uct_glex_ep_make_vc(ep); /* progress calls the error handlers of a VC */
     if ((status == UCS_OK) && (ep->vc->state != UCT_GLEX_VC_FAILED)) {

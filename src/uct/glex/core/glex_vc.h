@@ -109,7 +109,7 @@ struct uct_glex_vc {
     uint8_t              is_stale      : 1; /* vc: the peer left or is dead, and nothing has come
                                              * from it since the last look for dead peers */
     uint8_t              dirty         : 1; /* rma: puts that leave no trace here, since a flush */
-    uint8_t              probing       : 1; /* op: a probe waits for the VC to open */
+    uint8_t              probing       : 1; /* op: a probe waits for the peer */
 };
 
 _Static_assert(offsetof(struct uct_glex_vc, iface) == 56, "what a short message needs is one line");

@@ -9,23 +9,6 @@
 
 #include <ucs/arch/cpu.h>
 
-ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
-{
-    glex_ep_addr_t peer = {.v = ep->peer};
-    uct_glex_vc_t *vc   = ep->vc;
-    ucs_status_t status;
-
-    if ((vc->state == UCT_GLEX_VC_OPEN) &&
-        (glex_ext_check_peer(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE)) {
-        return UCS_OK;
-    }
-    status = uct_glex_op_probe(vc);
-    if ((status == UCS_OK) && (vc->state >= UCT_GLEX_VC_OPEN)) {
-        uct_glex_vc_dead(vc); /* does nothing if it failed */
-    }
-    return status;
-}
-
 /* Returns OK also if a probe was started, which the flush waits for */
 static ucs_status_t uct_glex_flush_verify_puts(uct_glex_ep_t *ep)
 {

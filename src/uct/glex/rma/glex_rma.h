@@ -33,9 +33,6 @@ ucs_status_t uct_glex_ep_fence(uct_ep_h tl_ep, unsigned flags);
 ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags, uct_completion_t *comp);
 ucs_status_t uct_glex_iface_fence(uct_iface_h tl_iface, unsigned flags);
 
-/** Have the next flush say whether the peer is there: for an empty put */
-ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep);
-
 /* ---- what is mapped ---- */
 
 /* Where remote_addr lies in this process by a key that was mapped; NULL: ask the NIC. The
