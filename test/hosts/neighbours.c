@@ -172,6 +172,31 @@ static void case_far(void)
     CHECK(glex_ext_query_counters(b, &got) == GLEX_SUCCESS && got.net_rx == 1);
 }
 
+/* What is posted arrives although `a` makes no further call. In most rounds the flusher's turn comes
+ * while `a` does nothing, in some while it posts. */
+static void case_left_behind(void)
+{
+    int round, i, number = 0, expected = 0;
+    glex_imm_mp_req_t req = message(&number);
+    glex_ep_addr_t from;
+    char data[128];
+    uint32_t len;
+    double end;
+
+    for (round = 0; round < 200; round++) {
+        for (i = 0; i <= round % 7; i++, number++) {
+            CHECK(glex_send_imm_mp(a, &req, NULL) == GLEX_SUCCESS);
+        }
+        for (end = now() + 10; expected < number;) {
+            CHECK(now() < end);
+            if (glex_receive_mp(b, 0, &from, data, &len) == GLEX_SUCCESS) {
+                CHECK(len == sizeof(expected) && memcmp(data, &expected, len) == 0);
+                expected++;
+            }
+        }
+    }
+}
+
 static void case_chains(void)
 {
     int numbers[3] = {1, 2, 3};
@@ -456,6 +481,7 @@ int main(void)
     CHECK(glex_register_mem(b, memory, LEN, GLEX_MEM_READ, &read_only) == 0);
     CHECK(glex_register_mem(b, memory, LEN, GLEX_MEM_WRITE, &write_only) == 0);
     run("neighbours are reached by the network", case_far);
+    run("messages that a program leaves behind", case_left_behind);
     run("chains of each kind", case_chains);
     run("immediate puts, and others, that are refused", case_refused);
     run("a full event queue", case_full_events);

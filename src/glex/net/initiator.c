@@ -363,7 +363,7 @@ static bool net_put_next(struct net_peer *peer)
 
 /*
  * A frame goes at once where none is on its way, else it waits for the next turn, and others join
- * it: one system call for many.
+ * it: one system call for many. Where the program makes no call, the flusher sends it.
  */
 void net_peer_go_on(struct net_peer *peer)
 {
@@ -520,6 +520,12 @@ static int net_posted(struct glex_endpoint *ep, struct net_peer *peer)
         ep->eq.polls_left = ep->mpq.polls_left = ep->poll.polls_left = 1;
     }
     net_peer_go_on(peer);
+    if (peer->wire != peer->tail) {
+        glex_net_progress(ep); /* no frame took it: buffers come back, or acknowledgements */
+    }
+    if (peer->side.frame != NULL && !ep->net->busy) {
+        net_flusher_wake(ep->net);
+    }
     return GLEX_REQ_DONE;
 }
 
@@ -527,6 +533,7 @@ static int net_send_mp(struct glex_endpoint *ep, struct glex_peer *base,
                        const glex_imm_mp_req_t *req)
 {
     struct net_request *request;
+    NET_LOCKED(ep);
     int status = net_post(ep, net_peer(base), NET_OP_MP, req->flag, &request);
 
     if (status != GLEX_REQ_DONE) {
@@ -542,6 +549,7 @@ static int net_post_imm(struct glex_endpoint *ep, struct glex_peer *base, uint8_
                         const glex_imm_rdma_req_t *req)
 {
     struct net_request *request;
+    NET_LOCKED(ep);
     int status = net_post(ep, net_peer(base), op, req->flag, &request);
 
     if (status != GLEX_REQ_DONE) {
@@ -568,6 +576,7 @@ static int net_rdma(struct glex_endpoint *ep, struct glex_peer *base, const glex
                     char *local)
 {
     struct net_request *request;
+    NET_LOCKED(ep);
     int status = net_post(ep, net_peer(base),
                           req->type == GLEX_RDMA_TYPE_PUT ? NET_OP_PUT : NET_OP_GET, req->flag,
                           &request);
@@ -625,6 +634,7 @@ static int net_coll(struct glex_endpoint *ep, struct glex_peer *base,
 {
     bool data = desc->kind != GLEX_COLL_PUT || (desc->flag & GLEX_COLL_WITH_DATA);
     struct net_request *request;
+    NET_LOCKED(ep);
     int status = net_post(ep, net_peer(base), NET_OP_COLL, desc->flag, &request);
 
     if (status != GLEX_REQ_DONE) {
@@ -662,6 +672,7 @@ static struct glex_peer *net_peer_attach(struct glex_endpoint *ep, uint64_t addr
     peer->base.addr = addr;
     peer->side.ep = ep;
     peer->requests = calloc(NET_WINDOW, sizeof(*peer->requests));
+    NET_LOCKED(ep);
     if (peer->requests != NULL) {
         peer->side.conn = net->module->connect(net->engine, ip, glex_net_port(ep_addr.ep_num), addr,
                                                &peer->side);
@@ -680,6 +691,7 @@ static void net_detach(struct glex_endpoint *ep, struct glex_peer *base)
 {
     struct net_peer *peer = net_peer(base);
 
+    NET_LOCKED(ep);
     ep->net->pending -= peer->tail - peer->head;
     if (peer->side.conn != NULL) { /* our endpoint goes: nobody asks what becomes of the rest */
         ep->net->module->disconnect(peer->side.conn);

@@ -1,5 +1,5 @@
 /*
- * What net.c, initiator.c and target.c share.
+ * What the files of this folder share.
  */
 #ifndef GLEX_NET_INTERNAL_H
 #define GLEX_NET_INTERNAL_H
@@ -7,6 +7,8 @@
 #include "net/net.h"
 #include "net/wire.h"
 #include "core/shm.h"
+
+#include <pthread.h>
 
 /* Requests to one peer that have not ended: a power of two. */
 #define NET_WINDOW 256u
@@ -104,6 +106,9 @@ struct net_source {
 };
 
 struct glex_net {
+    pthread_mutex_t               lock;  /* of all below, and of sides: see flusher.c. Recursive. */
+    struct glex_net              *next;  /* flusher.c */
+    bool                          waits; /* frames wait for the flusher */
     const struct glex_net_module *module;
     struct glex_net_engine       *engine;
     struct net_side              *work; /* sides with something to do */
@@ -117,6 +122,35 @@ struct glex_net {
     uint32_t                      num_entries, entries_ready; /* used; with storage */
     struct glex_net_entry         nowhere; /* of peers that find no place there */
 };
+
+static inline void net_unlock(struct glex_net **net)
+{
+    pthread_mutex_unlock(&(*net)->lock);
+}
+
+static inline struct glex_net *net_lock(struct glex_net *net)
+{
+    pthread_mutex_lock(&net->lock);
+    return net;
+}
+
+/** Lock the network of an endpoint until the end of the block. */
+#define NET_LOCKED(ep)                                                                            \
+    struct glex_net *locked_net __attribute__((cleanup(net_unlock), unused)) = net_lock((ep)->net)
+
+/* ---- flusher.c ------------------------------------------------------------------------------- */
+
+/** A network that opens, and closes, which waits for the flusher to let go of it. Without its lock. */
+void net_flusher_add(struct glex_net *net);
+void net_flusher_remove(struct glex_net *net);
+
+/** With the network's lock: frames wait. They are sent soon, whether the program calls or not. */
+void net_flusher_wake(struct glex_net *net);
+
+/** In a child of fork(), which has neither the thread nor networks. */
+void net_flusher_fork(void);
+
+/* ---- net.c ----------------------------------------------------------------------------------- */
 
 /** The entry of a peer: one for its address as long as we live. */
 struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr);

@@ -300,13 +300,25 @@ static void net_work(struct glex_net *net)
     }
 }
 
+/* Whether the program's next call would send something. */
+static bool net_leaves_frames(const struct glex_net *net)
+{
+    const struct net_side *side = net->work;
+
+    while (side != NULL && side->frame == NULL) {
+        side = side->next;
+    }
+    return side != NULL;
+}
+
 void glex_net_progress(struct glex_endpoint *ep)
 {
     struct glex_net *net = ep->net;
 
-    if (net == NULL || net->busy) {
+    if (net == NULL || net->busy) { /* busy: this thread, or another one with the endpoint's lock */
         return;
     }
+    NET_LOCKED(ep);
     net->busy = true;
     if (net->module->progress(net->engine) != 0) {
         net->misses = 0;
@@ -317,6 +329,9 @@ void glex_net_progress(struct glex_endpoint *ep)
     if (net->misses % NET_IDLE_TURNS == 0) {
         __atomic_store_n(&ep->counters->net_denied, net->module->denied(net->engine),
                          __ATOMIC_RELAXED);
+    }
+    if (net_leaves_frames(net)) {
+        net_flusher_wake(net);
     }
     net->busy = false;
 }
@@ -335,7 +350,11 @@ int glex_net_fd(const struct glex_endpoint *ep)
 
 bool glex_net_arm(struct glex_endpoint *ep)
 {
-    return ep->net == NULL || ep->net->module->arm(ep->net->engine);
+    if (ep->net == NULL) {
+        return true;
+    }
+    NET_LOCKED(ep);
+    return ep->net->module->arm(ep->net->engine);
 }
 
 /* ---- with the endpoint ----------------------------------------------------------------------- */
@@ -356,6 +375,7 @@ glex_ret_t glex_net_init(struct glex_endpoint *ep, int listen_fd)
                                      .timeout_ms = glex_env()->net_timeout * 1000,
                                      .calls = &calls,
                                      .arg = ep};
+    pthread_mutexattr_t recursive; /* a request carried out for a peer may post others */
 
     ep->net = calloc(1, sizeof(*ep->net));
     if (ep->net == NULL) {
@@ -370,6 +390,11 @@ glex_ret_t glex_net_init(struct glex_endpoint *ep, int listen_fd)
         ep->net = NULL;
         return GLEX_SYS_ERR;
     }
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&ep->net->lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
+    net_flusher_add(ep->net);
     return GLEX_SUCCESS;
 }
 
@@ -433,9 +458,27 @@ bool glex_net_holds(struct glex_endpoint *ep)
     if (ep->net == NULL || ep->net->pending == 0) {
         return false;
     }
+    NET_LOCKED(ep);
     (void)net_is_busy(ep, true); /* asks for acknowledgements */
     glex_net_progress(ep);
     return ep->net->pending != 0;
+}
+
+/* Whether something has to be waited for; then the network has gone on. */
+static bool net_flush_turn(struct glex_endpoint *ep, bool acks)
+{
+    NET_LOCKED(ep);
+    if (!net_is_busy(ep, acks)) {
+        return false;
+    }
+    glex_net_progress(ep);
+    return true;
+}
+
+static bool net_arm_busy(struct glex_endpoint *ep)
+{
+    NET_LOCKED(ep);
+    return net_is_busy(ep, true) && ep->net->module->arm(ep->net->engine);
 }
 
 bool glex_net_flush(struct glex_endpoint *ep, uint64_t begin_ns, uint32_t ms)
@@ -444,11 +487,10 @@ bool glex_net_flush(struct glex_endpoint *ep, uint64_t begin_ns, uint32_t ms)
     uint64_t passed = glex_now_ns() - begin_ns;
 
     if (ep->net == NULL || ep->net->busy || passed >= ms * 1000000ull ||
-        !net_is_busy(ep, passed < NET_FLUSH_ACK_NS)) {
+        !net_flush_turn(ep, passed < NET_FLUSH_ACK_NS)) {
         return false;
     }
-    glex_net_progress(ep);
-    if (net_is_busy(ep, true) && glex_net_arm(ep)) {
+    if (net_arm_busy(ep)) {
         (void)poll(&pfd, 1, 1);
     }
     return true;
@@ -477,6 +519,7 @@ void glex_net_pause(struct glex_endpoint *ep)
     if (net == NULL || net->paused) {
         return;
     }
+    NET_LOCKED(ep);
     net->paused = true;
     (void)net->module->listen(net->engine, false); /* logged; connections then end where they begin */
     while (net->sources != NULL) {
@@ -496,6 +539,7 @@ glex_ret_t glex_net_resume(struct glex_endpoint *ep)
     if (net == NULL || !net->paused) {
         return GLEX_SUCCESS;
     }
+    NET_LOCKED(ep);
     net->paused = !net->module->listen(net->engine, true);
     return net->paused ? GLEX_SYS_ERR : GLEX_SUCCESS;
 }
@@ -505,10 +549,12 @@ void glex_net_cleanup(struct glex_endpoint *ep)
     if (ep->net == NULL) {
         return;
     }
+    net_flusher_remove(ep->net);
     while (ep->net->sources != NULL) {
         net_source_free(ep->net->sources, GLEX_NET_END_CLOSED);
     }
     ep->net->module->close(ep->net->engine);
+    pthread_mutex_destroy(&ep->net->lock);
     free(ep->net);
     ep->net = NULL;
 }
@@ -516,6 +562,7 @@ void glex_net_cleanup(struct glex_endpoint *ep)
 void glex_net_fork(struct glex_endpoint *ep)
 {
     if (ep->net != NULL) {
+        net_flusher_fork();
         ep->net->module->forked(ep->net->engine);
         ep->net = NULL;
     }

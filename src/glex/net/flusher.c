@@ -1,0 +1,177 @@
+/*
+ * The flusher: a thread that sends the frames that a program leaves behind.
+ *
+ * A frame that waits for others to join it goes with the next call of the program, see
+ * net_peer_go_on(). The next call may be far away: a program posts two messages and computes. So one
+ * thread for all endpoints of the process looks at those that have such frames, NET_FLUSH_MS after
+ * they said so, and sends them. It begins with the first of such frames, ends with the last endpoint
+ * that has a network, and sleeps without a timeout while no frame waits.
+ *
+ * Locks: the thread tries the locks of networks under its own, so whoever holds one of theirs may take
+ * its. Where a network is locked it looks again later, although its owner is just then about to
+ * progress: that call may be the last one.
+ */
+#include "base/log.h"
+#include "net/internal.h"
+
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#define NET_FLUSH_MS 1
+
+struct flusher {
+    pthread_mutex_t  lock;
+    pthread_cond_t   changed;
+    pthread_t        thread;
+    struct glex_net *nets;
+    bool             running, refused; /* refused: the thread could not be made */
+    bool             stop;
+    bool             wanted; /* some frames wait. Read without the lock. */
+};
+
+#define FLUSHER_INITIAL {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER}
+
+static struct flusher flusher = FLUSHER_INITIAL;
+
+/* Send what waits in frames. False: some could not be sent. */
+static bool flusher_send(struct glex_net *net)
+{
+    struct net_side *side;
+    bool sent = true;
+
+    for (side = net->work; side != NULL; side = side->next) {
+        if (!side->ended && side->conn != NULL && side->conn->up) {
+            sent &= net_side_send(side);
+        }
+    }
+    return sent;
+}
+
+/* Returns whether there is more to do. */
+static bool flusher_look(struct glex_net *net)
+{
+    bool sent = false;
+
+    /* seq_cst: see net_flusher_wake() */
+    if (!__atomic_exchange_n(&net->waits, false, __ATOMIC_SEQ_CST)) {
+        return false;
+    }
+    if (pthread_mutex_trylock(&net->lock) == 0) {
+        sent = flusher_send(net);
+        pthread_mutex_unlock(&net->lock);
+    }
+    if (!sent) {
+        __atomic_store_n(&net->waits, true, __ATOMIC_RELAXED); /* for itself */
+    }
+    return !sent;
+}
+
+/* With the lock. */
+static void flusher_turn(void)
+{
+    struct glex_net *net;
+    bool more = false;
+
+    __atomic_store_n(&flusher.wanted, false, __ATOMIC_SEQ_CST); /* see net_flusher_wake() */
+    for (net = flusher.nets; net != NULL; net = net->next) {
+        more |= flusher_look(net);
+    }
+    if (more) {
+        __atomic_store_n(&flusher.wanted, true, __ATOMIC_SEQ_CST);
+    }
+}
+
+static void *flusher_main(void *arg)
+{
+    const struct timespec pause = {.tv_nsec = NET_FLUSH_MS * 1000000l};
+
+    (void)arg;
+    pthread_mutex_lock(&flusher.lock);
+    while (!flusher.stop) {
+        if (!flusher.wanted) {
+            pthread_cond_wait(&flusher.changed, &flusher.lock);
+            continue;
+        }
+        pthread_mutex_unlock(&flusher.lock);
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&flusher.lock);
+        flusher_turn();
+    }
+    pthread_mutex_unlock(&flusher.lock);
+    return NULL;
+}
+
+/* With the lock. Without signals: the program's handlers are for its own threads. */
+static void flusher_start(void)
+{
+    sigset_t all, old;
+    int err;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    flusher.stop = false;
+    err = pthread_create(&flusher.thread, NULL, flusher_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    flusher.running = err == 0;
+    flusher.refused = err != 0;
+    if (err != 0) {
+        glex_warn("cannot make a thread: %s; messages to other hosts may wait for the program's next "
+                  "call", strerror(err));
+    }
+}
+
+/*
+ * Each side stores its word before it reads the other's: the owner `waits`, then `wanted`; the flusher
+ * `wanted`, then `waits`. With seq_cst one of the two at least sees the other's store, so either the
+ * flusher finds the frames in this turn, or the owner finds that there will be none and asks for
+ * another.
+ */
+void net_flusher_wake(struct glex_net *net)
+{
+    __atomic_store_n(&net->waits, true, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&flusher.wanted, __ATOMIC_SEQ_CST)) {
+        return;
+    }
+    pthread_mutex_lock(&flusher.lock);
+    __atomic_store_n(&flusher.wanted, true, __ATOMIC_SEQ_CST);
+    if (!flusher.running && !flusher.refused) {
+        flusher_start();
+    }
+    pthread_cond_signal(&flusher.changed);
+    pthread_mutex_unlock(&flusher.lock);
+}
+
+void net_flusher_add(struct glex_net *net)
+{
+    pthread_mutex_lock(&flusher.lock);
+    net->next = flusher.nets;
+    flusher.nets = net;
+    pthread_mutex_unlock(&flusher.lock);
+}
+
+void net_flusher_remove(struct glex_net *net)
+{
+    struct glex_net **link;
+    bool last;
+
+    pthread_mutex_lock(&flusher.lock);
+    for (link = &flusher.nets; *link != net; link = &(*link)->next) {
+    }
+    *link = net->next;
+    last = flusher.nets == NULL && flusher.running;
+    if (last) {
+        flusher.stop = true;
+        flusher.running = false;
+        pthread_cond_signal(&flusher.changed);
+    }
+    pthread_mutex_unlock(&flusher.lock);
+    if (last) {
+        pthread_join(flusher.thread, NULL);
+    }
+}
+
+void net_flusher_fork(void)
+{
+    flusher = (struct flusher)FLUSHER_INITIAL;
+}
