@@ -3,9 +3,11 @@
  *
  * A frame that waits for others to join it goes with the next call of the program, see
  * net_peer_go_on(). The next call may be far away: a program posts two messages and computes. So one
- * thread for all endpoints of the process looks at those that have such frames, NET_FLUSH_MS after
- * they said so, and sends them. It begins with the first of such frames, ends with the last endpoint
- * that has a network, and sleeps without a timeout while no frame waits.
+ * thread for all endpoints of the process looks now and then at those that have such frames, and
+ * sends them if the program has made no call since the last look. It begins with the first of such
+ * frames, ends with the last endpoint that has a network, and sleeps without a timeout while no
+ * frame waits. Each look takes some microseconds of a processor from the program, so the time between
+ * two becomes longer while the program sends its frames itself.
  *
  * Locks: the thread tries the locks of networks under its own, so whoever holds one of theirs may take
  * its. Where a network is locked it looks again later, although its owner is just then about to
@@ -18,19 +20,26 @@
 #include <string.h>
 #include <time.h>
 
-#define NET_FLUSH_MS 1
+/* Time between two looks */
+#define FLUSHER_MIN_NS 1000000l
+#define FLUSHER_MAX_NS 8000000l
 
 struct flusher {
     pthread_mutex_t  lock;
     pthread_cond_t   changed;
     pthread_t        thread;
     struct glex_net *nets;
+    long             pause_ns; /* before the next look */
     bool             running, refused; /* refused: the thread could not be made */
     bool             stop;
     bool             wanted; /* some frames wait. Read without the lock. */
 };
 
-#define FLUSHER_INITIAL {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER}
+#define FLUSHER_INITIAL                                                                            \
+    {                                                                                              \
+        .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER,                    \
+        .pause_ns = FLUSHER_MIN_NS                                                                 \
+    }
 
 static struct flusher flusher = FLUSHER_INITIAL;
 
@@ -41,8 +50,9 @@ static bool flusher_send(struct glex_net *net)
     bool sent = true;
 
     for (side = net->work; side != NULL; side = side->next) {
-        if (!side->ended && side->conn != NULL && side->conn->up) {
+        if (side->frame != NULL && !side->ended && side->conn->up) {
             sent &= net_side_send(side);
+            flusher.pause_ns = FLUSHER_MIN_NS;
         }
     }
     return sent;
@@ -51,20 +61,21 @@ static bool flusher_send(struct glex_net *net)
 /* Returns whether there is more to do. */
 static bool flusher_look(struct glex_net *net)
 {
-    bool sent = false;
+    bool done = false;
 
     /* seq_cst: see net_flusher_wake() */
     if (!__atomic_exchange_n(&net->waits, false, __ATOMIC_SEQ_CST)) {
         return false;
     }
     if (pthread_mutex_trylock(&net->lock) == 0) {
-        sent = flusher_send(net);
+        done = net->calls == net->calls_seen ? flusher_send(net) : !net_leaves_frames(net);
+        net->calls_seen = net->calls;
         pthread_mutex_unlock(&net->lock);
     }
-    if (!sent) {
+    if (!done) {
         __atomic_store_n(&net->waits, true, __ATOMIC_RELAXED); /* for itself */
     }
-    return !sent;
+    return !done;
 }
 
 /* With the lock. */
@@ -73,6 +84,7 @@ static void flusher_turn(void)
     struct glex_net *net;
     bool more = false;
 
+    flusher.pause_ns = flusher.pause_ns < FLUSHER_MAX_NS ? 2 * flusher.pause_ns : FLUSHER_MAX_NS;
     __atomic_store_n(&flusher.wanted, false, __ATOMIC_SEQ_CST); /* see net_flusher_wake() */
     for (net = flusher.nets; net != NULL; net = net->next) {
         more |= flusher_look(net);
@@ -84,7 +96,7 @@ static void flusher_turn(void)
 
 static void *flusher_main(void *arg)
 {
-    const struct timespec pause = {.tv_nsec = NET_FLUSH_MS * 1000000l};
+    struct timespec pause = {0};
 
     (void)arg;
     pthread_mutex_lock(&flusher.lock);
@@ -93,6 +105,7 @@ static void *flusher_main(void *arg)
             pthread_cond_wait(&flusher.changed, &flusher.lock);
             continue;
         }
+        pause.tv_nsec = flusher.pause_ns;
         pthread_mutex_unlock(&flusher.lock);
         nanosleep(&pause, NULL);
         pthread_mutex_lock(&flusher.lock);

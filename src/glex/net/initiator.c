@@ -510,6 +510,8 @@ static int net_post(struct glex_endpoint *ep, struct net_peer *peer, uint8_t op,
 
 static int net_posted(struct glex_endpoint *ep, struct net_peer *peer)
 {
+    const struct net_request *request = net_request(peer, peer->tail);
+
     peer->tail++;
     ep->net->pending++;
     GLEX_COUNT(ep, net_tx, 1);
@@ -520,8 +522,8 @@ static int net_posted(struct glex_endpoint *ep, struct net_peer *peer)
         ep->eq.polls_left = ep->mpq.polls_left = ep->poll.polls_left = 1;
     }
     net_peer_go_on(peer);
-    if (peer->wire != peer->tail) {
-        glex_net_progress(ep); /* no frame took it: buffers come back, or acknowledgements */
+    if (peer->wire == peer->tail - 1 && !net_is_rdma(request)) {
+        glex_net_progress(ep); /* no frame took it, because all are with libfabric: they come back */
     }
     if (peer->side.frame != NULL && !ep->net->busy) {
         net_flusher_wake(ep->net);

@@ -109,6 +109,8 @@ struct glex_net {
     pthread_mutex_t               lock;  /* of all below, and of sides: see flusher.c. Recursive. */
     struct glex_net              *next;  /* flusher.c */
     bool                          waits; /* frames wait for the flusher */
+    uint64_t                      calls; /* of the owner */
+    uint64_t                      calls_seen; /* by the flusher */
     const struct glex_net_module *module;
     struct glex_net_engine       *engine;
     struct net_side              *work; /* sides with something to do */
@@ -128,9 +130,11 @@ static inline void net_unlock(struct glex_net **net)
     pthread_mutex_unlock(&(*net)->lock);
 }
 
+/* The owner's: the flusher does without. */
 static inline struct glex_net *net_lock(struct glex_net *net)
 {
     pthread_mutex_lock(&net->lock);
+    net->calls++;
     return net;
 }
 
@@ -159,6 +163,17 @@ struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr);
 #define NET_ENTRY_SET(entry, name, value) \
     __atomic_store_n(&(entry)->name, (value), __ATOMIC_RELAXED)
 #define NET_ENTRY_ADD(entry, name, n) NET_ENTRY_SET(entry, name, (entry)->name + (n))
+
+/** Whether the owner's next call would send something. */
+static inline bool net_leaves_frames(const struct glex_net *net)
+{
+    const struct net_side *side = net->work;
+
+    while (side != NULL && side->frame == NULL) {
+        side = side->next;
+    }
+    return side != NULL;
+}
 
 /** Have a side looked at by the next progress(). */
 void net_side_list(struct net_side *side);

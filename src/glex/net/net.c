@@ -300,22 +300,11 @@ static void net_work(struct glex_net *net)
     }
 }
 
-/* Whether the program's next call would send something. */
-static bool net_leaves_frames(const struct glex_net *net)
-{
-    const struct net_side *side = net->work;
-
-    while (side != NULL && side->frame == NULL) {
-        side = side->next;
-    }
-    return side != NULL;
-}
-
 void glex_net_progress(struct glex_endpoint *ep)
 {
     struct glex_net *net = ep->net;
 
-    if (net == NULL || net->busy) { /* busy: this thread, or another one with the endpoint's lock */
+    if (net == NULL || net->busy) { /* busy: it was carried out by this call */
         return;
     }
     NET_LOCKED(ep);
