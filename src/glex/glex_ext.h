@@ -27,6 +27,14 @@ extern "C" {
  */
 #define GLEX_EXT_FLAG_NO_LOSS (1 << 30)
 
+/**
+ * Request flag of puts, immediate ones too, and gets to an endpoint of another host: rmt_mh is a
+ * registration of the endpoint that the destination has as its domain, glex_ext_set_domain(), not of
+ * the destination itself. rmt_key is that endpoint's key. Without a domain, and within a host, such a
+ * request fails (status MMT).
+ */
+#define GLEX_EXT_FLAG_DOMAIN (1 << 29)
+
 enum glex_ext_cap {
     GLEX_EXT_CAP_PRIVATE_RDMA = 1, /**< RDMA to memory that was not allocated from the NIC */
     GLEX_EXT_CAP_MAP          = 2, /**< NIC-allocated memory can be mapped by peers */
@@ -251,6 +259,17 @@ glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, int present);
  * Returns SUCCESS, or NO_EP_RESOURCE where it has none, or does not exist.
  */
 glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr_t peer);
+
+/**
+ * Have an endpoint serve the registrations of another one of this process to peers on other hosts, in
+ * requests with GLEX_EXT_FLAG_DOMAIN. So a peer reaches them by the connection that it has with `ep`:
+ * in order with its other requests, and whether anybody polls `domain` or not. `domain` must be
+ * destroyed after `ep`; NULL: none, as at first. Errors: INVALID_PARAM.
+ */
+glex_ret_t glex_ext_set_domain(glex_ep_handle_t ep, glex_ep_handle_t domain);
+
+/** Whether requests to a peer go by the network: 1 or 0. The peer need not exist. */
+int glex_ext_is_remote(glex_ep_handle_t ep, glex_ep_addr_t peer);
 
 /**
  * Whether a peer endpoint still exists. Costs some system calls.

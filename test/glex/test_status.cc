@@ -254,6 +254,30 @@ TEST_F(status, without_a_receiver)
     EXPECT_TRUE(a.errors().empty());
 }
 
+/* Within a host nobody serves another endpoint's registrations. */
+TEST_F(status, domain_is_for_other_hosts)
+{
+    char *mem = b.alloc(4096);
+    Target to = b.target(b.reg(mem, 4096));
+    Ep c{dev};
+    glex_imm_rdma_req_t imm = imm_put(to, "imm", 4);
+    glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, to, lmh, 8);
+
+    EXPECT_OK(glex_ext_set_domain(c, b));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_set_domain(c, c));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_set_domain(nullptr, b));
+    EXPECT_EQ(0, glex_ext_is_remote(a, c.addr()));
+    for (glex_ep_addr_t dest : {b.addr(), c.addr()}) {
+        imm.rmt_ep_addr = put.rmt_ep_addr = dest;
+        imm.flag = put.flag = GLEX_EXT_FLAG_DOMAIN;
+        ASSERT_OK(glex_rdma(a, &put, nullptr));
+        EXPECT_EQ(GLEX_ERR_STATUS_MMT, a.only_error());
+        ASSERT_OK(glex_imm_rdma(a, &imm, nullptr));
+        EXPECT_EQ(GLEX_ERR_STATUS_MMT, a.only_error());
+    }
+    EXPECT_EQ(0, mem[0]);
+}
+
 /* ---- the error queue ------------------------------------------------------------------------- */
 
 TEST_F(status, nothing_to_report_touches_no_list)

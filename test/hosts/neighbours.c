@@ -31,6 +31,7 @@
 static const char *case_name = "start";
 static glex_device_handle_t device;
 static glex_ep_handle_t a, b; /* a posts, b is the peer */
+static glex_ep_handle_t other; /* polled instead of b, or NULL */
 static glex_ep_addr_t to;     /* b */
 static char *memory, *local;  /* of b, of a */
 static glex_mem_handle_t both, read_only, write_only, local_mh;
@@ -68,7 +69,7 @@ static void pump_one(glex_ep_handle_t ep)
 static void pump(void)
 {
     pump_one(a);
-    pump_one(b);
+    pump_one(other != NULL ? other : b);
 }
 
 static void pump_for(double seconds)
@@ -294,6 +295,72 @@ static void case_refused(void)
     CHECK(glex_probe_first_event(a, 20, &event) == GLEX_NO_EVENT);
 }
 
+static void expect_rdma_refused(glex_rdma_req_t req, enum glex_err_req_status status)
+{
+    CHECK(glex_rdma(a, &req, NULL) == GLEX_SUCCESS);
+    CHECK(wait_error().status == status);
+}
+
+/* c serves b's registrations, which nobody polls: b is connected to nobody here. */
+static void case_domain(void)
+{
+    glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, 100, 5000);
+    glex_rdma_req_t get = rdma(GLEX_RDMA_TYPE_GET, 100, 5000);
+    glex_imm_rdma_req_t imm = imm_put("imm", 3, 60000);
+    struct glex_ext_counters before, after;
+    glex_ep_handle_t c = create();
+    glex_event_t *event;
+    double end;
+    int i;
+
+    CHECK(glex_ext_query_counters(b, &before) == GLEX_SUCCESS);
+    CHECK(glex_get_ep_addr(c, &put.rmt_ep_addr) == GLEX_SUCCESS);
+    CHECK(glex_ext_is_remote(a, put.rmt_ep_addr) == 1);
+    get.rmt_ep_addr = imm.rmt_ep_addr = put.rmt_ep_addr;
+    put.flag |= GLEX_EXT_FLAG_DOMAIN;
+    get.flag |= GLEX_EXT_FLAG_DOMAIN;
+    imm.flag = GLEX_EXT_FLAG_DOMAIN | GLEX_FLAG_REMOTE_EVT;
+    imm.rmt_evt.cookie_1 = 31;
+    other = c; /* pump() polls it */
+    expect_rdma_refused(put, GLEX_ERR_STATUS_MMT); /* it has no domain yet */
+    CHECK(glex_ext_set_domain(c, b) == GLEX_SUCCESS);
+    CHECK(glex_ext_set_domain(c, c) == GLEX_INVALID_PARAM);
+    for (i = 0; i < (int)LEN; i++) {
+        local[i] = (char)(i * 7 + 1);
+    }
+    memset(memory, 0, LEN);
+    CHECK(glex_rdma(a, &put, NULL) == GLEX_SUCCESS && wait_event(a) == 5);
+    CHECK(memcmp(memory + 100, local + 100, 5000) == 0 && memory[99] == 0 && memory[5100] == 0);
+    CHECK(glex_imm_rdma(a, &imm, NULL) == GLEX_SUCCESS);
+    for (end = now() + 30; glex_probe_first_event(c, 0, &event) != GLEX_SUCCESS; pump()) {
+        CHECK(now() < end);
+    }
+    CHECK(event->cookie_1 == 31 && memcmp(memory + 60000, "imm", 4) == 0);
+    CHECK(glex_discard_probed_event(c) == GLEX_SUCCESS);
+    memset(local, 0, LEN);
+    CHECK(glex_rdma(a, &get, NULL) == GLEX_SUCCESS && wait_event(a) == 5);
+    CHECK(memcmp(memory + 100, local + 100, 5000) == 0 && local[99] == 0 && local[5100] == 0);
+    /* What b would refuse is refused. */
+    put.rmt_key = KEY + 1;
+    expect_rdma_refused(put, GLEX_ERR_STATUS_MMT);
+    put.rmt_key = KEY;
+    put.rmt_mh = read_only;
+    expect_rdma_refused(put, GLEX_ERR_STATUS_MMT);
+    get.rmt_mh = write_only;
+    expect_rdma_refused(get, GLEX_ERR_STATUS_MMT);
+    put.rmt_mh = both;
+    put.rmt_offset = LEN - 4999;
+    expect_rdma_refused(put, GLEX_ERR_STATUS_ATT);
+    put.flag &= ~GLEX_EXT_FLAG_DOMAIN; /* of its own it has no registration */
+    expect_rdma_refused(put, GLEX_ERR_STATUS_MMT);
+    imm.rmt_offset = LEN - 2;
+    CHECK(glex_imm_rdma(a, &imm, NULL) == GLEX_SUCCESS);
+    CHECK(wait_error().status == GLEX_ERR_STATUS_ATT);
+    CHECK(glex_ext_query_counters(b, &after) == GLEX_SUCCESS && after.net_rx == before.net_rx);
+    other = NULL;
+    CHECK(glex_destroy_ep(c) == GLEX_SUCCESS);
+}
+
 /* More events than b has room for: of those without NO_LOSS the rest is lost and told, of the others
  * all come when there is room. */
 static void case_full_events(void)
@@ -459,12 +526,12 @@ static void case_receiver(void)
  * the process, which nobody polls meanwhile, and to which there was no connection. */
 static void case_destroy(void)
 {
-    glex_ep_handle_t other = create();
+    glex_ep_handle_t ep = create();
     int number = 77;
     glex_imm_mp_req_t mp = message(&number);
 
-    CHECK(glex_send_imm_mp(other, &mp, NULL) == GLEX_SUCCESS);
-    CHECK(glex_destroy_ep(other) == GLEX_SUCCESS);
+    CHECK(glex_send_imm_mp(ep, &mp, NULL) == GLEX_SUCCESS);
+    CHECK(glex_destroy_ep(ep) == GLEX_SUCCESS);
     CHECK(wait_number() == 77);
 }
 
@@ -493,6 +560,7 @@ int main(void)
     run("messages that a program leaves behind", case_left_behind);
     run("chains of each kind", case_chains);
     run("immediate puts, and others, that are refused", case_refused);
+    run("memory that an endpoint serves for another", case_domain);
     run("a full event queue", case_full_events);
     run("fences of each kind of request", case_fences);
     run("flags without a meaning", case_flags);

@@ -101,6 +101,30 @@ glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t handle, glex_ep_addr_t peer_a
     return peer_addr;
 }
 
+glex_ret_t glex_ext_set_domain(glex_ep_handle_t handle, glex_ep_handle_t domain)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+
+    if (handle == NULL || ep->forked || handle == domain) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_LOCKED(ep);
+    ep->domain = domain == NULL ? NULL : glex_endpoint(domain);
+    return GLEX_SUCCESS;
+}
+
+int glex_ext_is_remote(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    const struct glex_link *link;
+
+    if (handle == NULL || ep->forked) {
+        return 0;
+    }
+    link = glex_endpoint_link(ep, glex_peer_addr(peer_addr));
+    return link != NULL && link->is_remote;
+}
+
 /* Whether a peer refuses messages, as far as one can tell: of another host only that it ended. */
 static bool ext_refuses(struct glex_endpoint *ep, const struct glex_peer *peer)
 {

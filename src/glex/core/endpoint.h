@@ -14,7 +14,8 @@
     __atomic_store_n(&(ep)->counters->name, (ep)->counters->name + (n), __ATOMIC_RELAXED)
 
 /* COLL and all above, but for our own */
-#define GLEX_COLL_FLAGS (~(GLEX_FLAG_COLL - 1) & ~GLEX_EXT_FLAG_NO_LOSS)
+#define GLEX_COLL_FLAGS \
+    (~(GLEX_FLAG_COLL - 1) & ~(GLEX_EXT_FLAG_NO_LOSS | GLEX_EXT_FLAG_DOMAIN))
 
 struct glex_capture;
 struct glex_fault;
@@ -65,6 +66,7 @@ struct glex_endpoint {
     struct glex_fault         *fault; /* NULL: none asked for */
     struct glex_capture       *capture; /* the same */
     struct glex_net           *net;   /* NULL: no network */
+    const struct glex_endpoint *domain; /* glex_ext_set_domain(), or NULL */
     struct glex_mgmt          *mgmt;  /* NULL: not of type MANAGEMENT */
     int                        wait_fd;  /* our socket, or -1 */
     int                        event_fd; /* for programs: wait_fd or timer_fd; or -1 */

@@ -463,6 +463,9 @@ int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_r
     if (glex_unlikely(glex_ring_refuses(&peer->eq))) {
         return glex_ring_is_closed(&peer->eq) ? GLEX_REQ_PEER_GONE : GLEX_ERR_STATUS_DEST_VP_STOP;
     }
+    if (req->flag & GLEX_EXT_FLAG_DOMAIN) {
+        return GLEX_ERR_STATUS_MMT; /* not of this peer's */
+    }
     status = glex_shm_rmem(ep, peer, req->rmt_mh.v, req->rmt_key, req->rmt_offset, req->len, need,
                            &rmem);
     if (status != GLEX_REQ_DONE) {

@@ -189,6 +189,9 @@ static inline int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *p
     struct glex_rmem *rmem;
     int status;
 
+    if (glex_unlikely(req->flag & GLEX_EXT_FLAG_DOMAIN)) {
+        return GLEX_ERR_STATUS_MMT; /* not of this peer's */
+    }
     status = glex_shm_rmem(ep, peer, req->rmt_mh.v, req->rmt_key, req->rmt_offset, req->len,
                            GLEX_MEM_WRITE, &rmem);
     if (glex_unlikely(status != GLEX_REQ_DONE)) {

@@ -498,6 +498,7 @@ static int net_post(struct glex_endpoint *ep, struct net_peer *peer, uint8_t op,
     request->op = op;
     request->flags = (uint8_t)(((flag & GLEX_FLAG_REMOTE_EVT) ? NET_FLAG_REMOTE_EVT : 0) |
                                ((flag & GLEX_EXT_FLAG_NO_LOSS) ? NET_FLAG_NO_LOSS : 0) |
+                               ((flag & GLEX_EXT_FLAG_DOMAIN) ? NET_FLAG_DOMAIN : 0) |
                                ((flag & GLEX_FLAG_LOCAL_EVT) ? NET_FLAG_ASK : 0));
     request->done = false;
     request->status = GLEX_REQ_DONE;

@@ -81,6 +81,7 @@ struct net_reply {
     uint32_t key, offset, len, pos;
     uint64_t mh;
     bool     with_event;  /* of a get: once its data was read */
+    uint8_t  flags;       /* the get's */
     uint64_t cookie[2];
 };
 

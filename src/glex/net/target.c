@@ -103,6 +103,38 @@ static int net_on_mp(struct net_source *source, struct glex_peer *self,
     return GLEX_REQ_DONE;
 }
 
+/* The same in the domain. Its private copies are as good for other threads as for its owner's. */
+static int net_domain_memory(const struct glex_endpoint *domain, uint64_t mh, uint32_t key,
+                             uint64_t offset, uint64_t len, uint32_t need, char **ptr)
+{
+    if (domain == NULL || domain->attr.key != key ||
+        glex_mem_range(&domain->mem, mh, UINT64_MAX, 0, 0, need) == NULL) {
+        return GLEX_ERR_STATUS_MMT;
+    }
+    *ptr = glex_mem_range(&domain->mem, mh, UINT64_MAX, offset, len, need);
+    return *ptr != NULL ? GLEX_REQ_DONE : GLEX_ERR_STATUS_ATT;
+}
+
+/* Where what a request names lies in our memory, which must have been registered for it. */
+static int net_memory(struct net_source *source, struct glex_peer *self, uint8_t flags, uint64_t mh,
+                      uint32_t key, uint64_t offset, uint64_t len, uint32_t need, char **ptr)
+{
+    struct glex_rmem *rmem;
+    int status;
+
+    if (glex_ring_refuses(&self->eq)) {
+        return GLEX_ERR_STATUS_DEST_VP_STOP;
+    }
+    if (flags & NET_FLAG_DOMAIN) {
+        return net_domain_memory(source->side.ep->domain, mh, key, offset, len, need, ptr);
+    }
+    status = glex_shm_rmem(source->side.ep, self, mh, key, offset, len, need, &rmem);
+    if (status == GLEX_REQ_DONE) {
+        *ptr = rmem->ptr + offset;
+    }
+    return status;
+}
+
 static int net_on_immediate(struct net_source *source, struct glex_peer *self,
                             const struct net_record *record, const char *data)
 {
@@ -123,23 +155,6 @@ static int net_on_immediate(struct net_source *source, struct glex_peer *self,
                                       : glex_shm_imm_put(source->side.ep, self, &req);
 }
 
-/* Where a piece of a request lies in our memory, which must have been registered for it. */
-static int net_memory(struct net_source *source, struct glex_peer *self, uint64_t mh, uint32_t key,
-                      uint64_t offset, uint64_t len, uint32_t need, char **ptr)
-{
-    struct glex_rmem *rmem;
-    int status;
-
-    if (glex_ring_refuses(&self->eq)) {
-        return GLEX_ERR_STATUS_DEST_VP_STOP;
-    }
-    status = glex_shm_rmem(source->side.ep, self, mh, key, offset, len, need, &rmem);
-    if (status == GLEX_REQ_DONE) {
-        *ptr = rmem->ptr + offset;
-    }
-    return status;
-}
-
 static int net_on_put(struct net_source *source, struct glex_peer *self,
                       const struct net_record *record, const char *data)
 {
@@ -150,14 +165,14 @@ static int net_on_put(struct net_source *source, struct glex_peer *self,
     if (record->pos > record->total || record->len > record->total - record->pos) {
         return NET_BAD;
     }
-    status = net_memory(source, self, record->mh, record->key, record->offset, record->total,
-                        GLEX_MEM_WRITE, &ptr);
+    status = net_memory(source, self, record->flags, record->mh, record->key, record->offset,
+                        record->total, GLEX_MEM_WRITE, &ptr);
     if (status == GLEX_REQ_DONE) {
         memcpy(ptr + record->pos, data, record->len);
     } else if (source->put_status == GLEX_REQ_DONE) {
         source->put_status = status;
     }
-    if (!(record->flags & NET_FLAG_LAST)) {
+    if (record->op == NET_OP_PUT && !(record->flags & NET_FLAG_LAST)) {
         return GLEX_REQ_DONE;
     }
     status = source->put_status;
@@ -193,8 +208,8 @@ static int net_on_get(struct net_source *source, struct glex_peer *self,
     if (record->len != 0) {
         return NET_BAD;
     }
-    status = net_memory(source, self, record->mh, record->key, record->offset, record->total,
-                        GLEX_MEM_READ, &ptr);
+    status = net_memory(source, self, record->flags, record->mh, record->key, record->offset,
+                        record->total, GLEX_MEM_READ, &ptr);
     if (status != GLEX_REQ_DONE) {
         return status;
     }
@@ -206,6 +221,7 @@ static int net_on_get(struct net_source *source, struct glex_peer *self,
     reply->offset = record->offset;
     reply->len = record->total;
     reply->mh = record->mh;
+    reply->flags = record->flags;
     reply->with_event = (record->flags & NET_FLAG_REMOTE_EVT) != 0;
     reply->cookie[0] = record->cookie[0];
     reply->cookie[1] = record->cookie[1];
@@ -268,6 +284,10 @@ static int net_carry_out(struct net_source *source, const struct net_record *rec
     case NET_OP_MP:
         return net_on_mp(source, self, record, data);
     case NET_OP_IMM_PUT:
+        if (record->flags & NET_FLAG_DOMAIN) {
+            return net_on_put(source, self, record, data);
+        }
+        return net_on_immediate(source, self, record, data);
     case NET_OP_EVENT:
         return net_on_immediate(source, self, record, data);
     case NET_OP_PUT:
@@ -423,8 +443,8 @@ static bool net_send_piece(struct net_source *source, struct net_reply *reply)
     struct glex_peer *self = net_self(source->side.ep);
     char *ptr = NULL;
     int status = self == NULL ? GLEX_ERR_STATUS_CONNECTION_NACK :
-                                net_memory(source, self, reply->mh, reply->key, reply->offset,
-                                           reply->len, GLEX_MEM_READ, &ptr);
+                                net_memory(source, self, reply->flags, reply->mh, reply->key,
+                                           reply->offset, reply->len, GLEX_MEM_READ, &ptr);
     ssize_t len;
 
     if (status != GLEX_REQ_DONE) {

@@ -26,7 +26,8 @@ enum net_flag {
     NET_FLAG_REMOTE_EVT = 1, /* the event's cookies are to go into the target's EQ */
     NET_FLAG_NO_LOSS = 2,    /* wait for room in a full queue */
     NET_FLAG_LAST = 4,       /* of NET_OP_PUT */
-    NET_FLAG_ASK = 8         /* somebody waits for its end: tell at once */
+    NET_FLAG_ASK = 8,        /* somebody waits for its end: tell at once */
+    NET_FLAG_DOMAIN = 16     /* `mh` and `key` are those of the target's domain */
 };
 
 /* Of NET_OP_COLL: what the target has to do, as the flags of glex.h with these names. */

@@ -28,7 +28,7 @@ struct engine_conn;
 /* ---- wire: the control connection, all numbers little endian ---------------------------------- */
 
 #define CONTROL_MAGIC   0x6e78656c67ull /* "glexn" */
-#define CONTROL_VERSION 3u
+#define CONTROL_VERSION 4u
 
 /* Of a frame's `to`: it is for the connection that goes back over the one named, see docs/hosts.md. */
 #define ENGINE_TO_BACK (1ull << 31)

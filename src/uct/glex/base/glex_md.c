@@ -153,6 +153,7 @@ ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, glex_ep_handle_t *ep_p, unsig
         if (status != UCS_OK) {
             goto out;
         }
+        glex_ext_set_domain(md->eps[i], md->eps[0]);
     }
     uct_glex_md_drain_ep(md->eps[i]);
     glex_ext_set_receiver(md->eps[i], 1); /* where the NIC cannot, peers notice by RESET only */
@@ -324,7 +325,7 @@ void uct_glex_md_close(uct_md_h uct_md)
     if (md->map_ep != NULL) {
         glex_destroy_ep(md->map_ep);
     }
-    for (i = 0; i < UCT_GLEX_MD_MAX_EPS; ++i) {
+    for (i = UCT_GLEX_MD_MAX_EPS; i-- > 0;) { /* the domain's own last: others serve its memory */
         if (md->eps[i] != NULL) {
             glex_destroy_ep(md->eps[i]);
         }

@@ -74,6 +74,7 @@ UCT_GLEX_NIC_LACKS(glex_ext_set_single_threaded, glex_ep_handle_t ep)
 UCT_GLEX_NIC_LACKS(glex_ext_set_receiver, glex_ep_handle_t ep, int present)
 UCT_GLEX_NIC_LACKS(glex_ext_has_receiver, glex_ep_handle_t ep, glex_ep_addr_t peer)
 UCT_GLEX_NIC_LACKS(glex_ext_count_mapped, glex_ep_handle_t ep, uint64_t messages)
+UCT_GLEX_NIC_LACKS(glex_ext_set_domain, glex_ep_handle_t ep, glex_ep_handle_t domain)
 UCT_GLEX_NIC_LACKS(glex_ext_check_peer, glex_ep_handle_t ep, glex_ep_addr_t peer)
 UCT_GLEX_NIC_LACKS(glex_ext_post_event, glex_ep_handle_t ep, glex_ep_addr_t peer,
                    uint64_t cookie_0, uint64_t cookie_1, uint64_t head, const void *data,
@@ -89,6 +90,12 @@ static inline glex_ret_t glex_ext_query_device(glex_device_handle_t dev,
     attr->network    = 0;
     attr->fabric     = 0;
     return GLEX_SUCCESS;
+}
+
+/* Its endpoints are the targets of RMA wherever they are */
+static inline int glex_ext_is_remote(glex_ep_handle_t ep, glex_ep_addr_t peer)
+{
+    return 0;
 }
 
 /* All NICs of the machine are on one fabric */

@@ -20,6 +20,7 @@ uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_WAIT_MPQ, .status = UCS_ERR
 static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid,
                                     uct_glex_vc_t **vc_p)
 {
+    glex_ep_addr_t addr = {.v = peer};
     ucs_status_t status;
     uct_glex_vc_t *vc;
 
@@ -34,6 +35,7 @@ static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint
     vc->peer_uuid   = uuid;
     vc->state       = UCT_GLEX_VC_WAIT_MPQ;
     vc->status      = UCS_OK;
+    vc->is_remote   = glex_ext_is_remote(iface->nic, addr);
     ucs_list_head_init(&vc->eps);
     ucs_list_head_init(&vc->rx);
     ucs_queue_head_init(&vc->tx_ops);

@@ -110,6 +110,7 @@ struct uct_glex_vc {
                                              * from it since the last look for dead peers */
     uint8_t              dirty         : 1; /* rma: puts that leave no trace here, since a flush */
     uint8_t              probing       : 1; /* op: a probe waits for the peer */
+    uint8_t              is_remote     : 1; /* uct_glex_vc_new(): the peer is on another host */
 };
 
 _Static_assert(offsetof(struct uct_glex_vc, iface) == 56, "what a short message needs is one line");

@@ -29,20 +29,30 @@ static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
     return status;
 }
 
-static int uct_glex_rma_flags(uct_glex_iface_t *iface)
+/* The endpoint to which a request for memory of `rkey` goes. That of the domain holds the
+ * registration, but on another host nobody may be polling it, and it is at the end of another
+ * connection, without an order between the two. The peer's own serves it, too. */
+static uint64_t uct_glex_rma_dest(const uct_glex_vc_t *vc, const uct_glex_rkey_t *rkey)
 {
-    return iface->fence ? GLEX_FLAG_FENCE : 0;
+    return vc->is_remote ? vc->peer : rkey->packed.ep_addr;
 }
 
-static void uct_glex_rma_fill(uct_glex_iface_t *iface, glex_rdma_req_t *req, int type,
+static int uct_glex_rma_flags(const uct_glex_vc_t *vc, const uct_glex_rkey_t *rkey)
+{
+    int is_domain = vc->is_remote && (vc->peer != rkey->packed.ep_addr);
+
+    return (vc->iface->fence ? GLEX_FLAG_FENCE : 0) | (is_domain ? GLEX_EXT_FLAG_DOMAIN : 0);
+}
+
+static void uct_glex_rma_fill(const uct_glex_vc_t *vc, glex_rdma_req_t *req, int type,
                               uint64_t remote_addr, const uct_glex_rkey_t *rkey)
 {
-    req->rmt_ep_addr.v = rkey->packed.ep_addr;
+    req->rmt_ep_addr.v = uct_glex_rma_dest(vc, rkey);
     req->rmt_mh.v      = rkey->packed.mh;
     req->rmt_offset    = remote_addr - rkey->packed.address;
     req->rmt_key       = rkey->packed.key;
     req->type          = (enum glex_rdma_type)type;
-    req->flag          = uct_glex_rma_flags(iface);
+    req->flag          = uct_glex_rma_flags(vc, rkey);
     req->next          = NULL;
 }
 
@@ -101,7 +111,7 @@ static ucs_status_t uct_glex_rma_post_bounce(uct_glex_iface_t *iface, uct_glex_o
 {
     glex_rdma_req_t req;
 
-    uct_glex_rma_fill(iface, &req, type, remote_addr, rkey);
+    uct_glex_rma_fill(op->vc, &req, type, remote_addr, rkey);
     req.local_mh     = op->buf->mh;
     req.local_offset = op->buf->offset;
     req.len          = length;
@@ -117,7 +127,7 @@ static ucs_status_t uct_glex_rma_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
     glex_rdma_req_t req;
     glex_ret_t ret;
 
-    uct_glex_rma_fill(iface, &req, type, remote_addr, rkey);
+    uct_glex_rma_fill(vc, &req, type, remote_addr, rkey);
     req.len = length;
     ret     = glex_ext_rdma_now(iface->nic, &req, buffer);
     if (ret == GLEX_SUCCESS) {
@@ -164,15 +174,15 @@ static ucs_status_t uct_glex_rma_imm_put(uct_glex_ep_t *ep, const void *buffer, 
     glex_imm_rdma_req_t req;
     glex_ret_t ret;
 
-    req.rmt_ep_addr.v = rkey->packed.ep_addr;
+    req.rmt_ep_addr.v = uct_glex_rma_dest(ep->vc, rkey);
     req.data          = (void*)buffer;
     req.len           = length;
     req.rmt_mh.v      = rkey->packed.mh;
     req.rmt_offset    = remote_addr - rkey->packed.address;
     req.rmt_key       = rkey->packed.key;
-    req.flag          = uct_glex_rma_flags(iface);
+    req.flag          = uct_glex_rma_flags(ep->vc, rkey);
     req.next          = NULL;
-    ep->put_peer      = rkey->packed.ep_addr;
+    ep->put_peer      = req.rmt_ep_addr.v;
     ret = glex_imm_rdma(iface->nic, &req, NULL);
     if (ret != GLEX_SUCCESS) {
         return uct_glex_status(ret);
@@ -457,7 +467,7 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
         uct_glex_op_cancel(op);
         return status;
     }
-    uct_glex_rma_fill(iface, &req, type, remote_addr, rkey);
+    uct_glex_rma_fill(vc, &req, type, remote_addr, rkey);
     req.local_mh     = local.mh;
     req.local_offset = local.offset;
     req.len          = length;
