@@ -361,6 +361,77 @@ static void case_domain(void)
     CHECK(glex_destroy_ep(c) == GLEX_SUCCESS);
 }
 
+/* A sequence that waits at a for one packet sends 8 bytes to where the packet says. */
+static void swap_addr(bool ep_too, glex_ep_addr_t from)
+{
+    const uint64_t number = 0x7700 + ep_too;
+    glex_imm_rdma_req_t put = imm_put(&number, sizeof(number), 0);
+    glex_ep_addr_t own;
+    double end = now() + 30;
+    char data[128];
+    glex_imm_mp_req_t packet = {.data = data, .flag = GLEX_FLAG_COLL | GLEX_FLAG_COLL_COUNTER |
+                                                      GLEX_FLAG_COLL_CP_SWAP_ADDR};
+
+    memset(memory, 0, LEN);
+    put.rmt_mh.v = ~0ull;
+    put.rmt_key = 0;
+    put.rmt_ep_addr = ep_too ? from : to; /* from: c, which the packet puts right */
+    put.flag = GLEX_FLAG_COLL | GLEX_FLAG_COLL_SEQ_START | GLEX_FLAG_COLL_SEQ_TAIL |
+               (ep_too ? GLEX_FLAG_COLL_SWAP_EP : GLEX_FLAG_COLL_SWAP);
+    put.coll_counter = 1;
+    CHECK(glex_imm_rdma(a, &put, NULL) == GLEX_SUCCESS);
+    CHECK(glex_get_ep_addr(a, &own) == GLEX_SUCCESS);
+    packet.rmt_ep_addr = own;
+    CHECK(glex_coll_compose_mp_swap_addr_data(b, both, 32, KEY, data, &packet.len) == GLEX_SUCCESS);
+    CHECK(glex_send_imm_mp(b, &packet, NULL) == GLEX_SUCCESS);
+    while (memcmp(memory + 32, &number, sizeof(number)) != 0) {
+        CHECK(now() < end);
+        pump();
+    }
+    CHECK(!has_error());
+}
+
+/* ... and a message to the endpoints of a set, with the packet's data. */
+static void swap_set(glex_ep_handle_t c, glex_ep_addr_t c_addr)
+{
+    const int number = 21;
+    glex_imm_mp_req_t packet = message(&number), req = {0};
+    glex_ep_addr_t set[2] = {to, c_addr}, from;
+    double end = now() + 30;
+    char data[128];
+    uint32_t len;
+
+    req.rmt_ep_addr = to;
+    req.data = data;
+    req.flag = GLEX_FLAG_COLL | GLEX_FLAG_COLL_SEQ_START | GLEX_FLAG_COLL_SEQ_TAIL |
+               GLEX_FLAG_COLL_SWAP | GLEX_FLAG_COLL_SWAP_SET | GLEX_FLAG_COLL_CP_DATA;
+    req.coll_counter = 1;
+    CHECK(glex_coll_compose_mp_set_data(set, 2, data, &req.len) == GLEX_SUCCESS);
+    CHECK(glex_send_imm_mp(a, &req, NULL) == GLEX_SUCCESS);
+    CHECK(glex_get_ep_addr(a, &packet.rmt_ep_addr) == GLEX_SUCCESS);
+    packet.flag = GLEX_FLAG_COLL | GLEX_FLAG_COLL_COUNTER | GLEX_FLAG_COLL_CP_SWAP_DATA;
+    CHECK(glex_send_imm_mp(c, &packet, NULL) == GLEX_SUCCESS);
+    CHECK(wait_number() == number);
+    while (glex_receive_mp(c, 0, &from, data, &len) != GLEX_SUCCESS) {
+        CHECK(now() < end);
+        pump();
+    }
+    CHECK(len == sizeof(number) && memcmp(data, &number, len) == 0);
+    CHECK(!has_error());
+}
+
+static void case_swaps(void)
+{
+    glex_ep_handle_t c = create();
+    glex_ep_addr_t c_addr;
+
+    CHECK(glex_get_ep_addr(c, &c_addr) == GLEX_SUCCESS);
+    swap_addr(false, c_addr);
+    swap_addr(true, c_addr);
+    swap_set(c, c_addr);
+    CHECK(glex_destroy_ep(c) == GLEX_SUCCESS);
+}
+
 /* More events than b has room for: of those without NO_LOSS the rest is lost and told, of the others
  * all come when there is room. */
 static void case_full_events(void)
@@ -561,6 +632,7 @@ int main(void)
     run("chains of each kind", case_chains);
     run("immediate puts, and others, that are refused", case_refused);
     run("memory that an endpoint serves for another", case_domain);
+    run("collectives: addresses and sets of destinations", case_swaps);
     run("a full event queue", case_full_events);
     run("fences of each kind of request", case_fences);
     run("flags without a meaning", case_flags);
