@@ -51,7 +51,7 @@ static inline glex_ret_t mp_post_one(struct glex_endpoint *ep, const glex_imm_mp
     if (glex_unlikely((req->flag & GLEX_FLAG_FENCE) && glex_net_holds(ep))) {
         return GLEX_BUSY;
     }
-    if (glex_unlikely(req->flag & GLEX_COLL_FLAGS)) {
+    if (glex_unlikely(req->flag & (GLEX_COLL_FLAGS | GLEX_EXT_FLAG_DOMAIN))) {
         return glex_coll_post_mp(ep, req);
     }
     ret = mp_check(req);
