@@ -1,6 +1,7 @@
 #include "base/fabric.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "common/fnv.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -124,16 +125,6 @@ bool glex_fabric_is_stale(int dirfd)
     return fstat(dirfd, &st) != 0 || st.st_nlink == 0;
 }
 
-uint64_t glex_fabric_hash(uint64_t hash, const void *data, size_t len)
-{
-    const unsigned char *p = data;
-
-    while (len-- > 0) { /* FNV-1a */
-        hash = (hash ^ *p++) * 0x100000001b3ull;
-    }
-    return hash;
-}
-
 /* What tells this host from all others: new with each boot. Without /proc its name. */
 uint64_t glex_fabric_hash_host(uint64_t hash)
 {
@@ -147,9 +138,9 @@ uint64_t glex_fabric_hash_host(uint64_t hash)
         close(fd);
     }
     if (len > 0) {
-        return glex_fabric_hash(hash, boot_id, (size_t)len);
+        return fnv1a(hash, boot_id, (size_t)len);
     }
-    return uname(&host) == 0 ? glex_fabric_hash(hash, host.nodename, strlen(host.nodename)) : hash;
+    return uname(&host) == 0 ? fnv1a(hash, host.nodename, strlen(host.nodename)) : hash;
 }
 
 /*
@@ -158,15 +149,15 @@ uint64_t glex_fabric_hash_host(uint64_t hash)
  */
 uint64_t glex_fabric_identity(int dirfd)
 {
-    uint64_t hash = glex_fabric_hash_host(GLEX_FABRIC_HASH_START);
+    uint64_t hash = glex_fabric_hash_host(FNV_START);
     uid_t uid = geteuid();
     struct stat st;
 
     if (fstat(dirfd, &st) == 0) {
-        hash = glex_fabric_hash(hash, &st.st_dev, sizeof(st.st_dev));
+        hash = fnv1a(hash, &st.st_dev, sizeof(st.st_dev));
     }
-    hash = glex_fabric_hash(hash, &uid, sizeof(uid));
-    hash = glex_fabric_hash(hash, glex_env()->fabric, strlen(glex_env()->fabric));
+    hash = fnv1a(hash, &uid, sizeof(uid));
+    hash = fnv1a(hash, glex_env()->fabric, strlen(glex_env()->fabric));
     return hash != 0 ? hash : 1;
 }
 

@@ -27,10 +27,6 @@ bool glex_fabric_is_stale(int dirfd);
 /** A number that all processes on the fabric have in common and no others; never 0. */
 uint64_t glex_fabric_identity(int dirfd);
 
-/** A hash to tell things apart: begin with START, and add to it. */
-#define GLEX_FABRIC_HASH_START 0xcbf29ce484222325ull
-uint64_t glex_fabric_hash(uint64_t hash, const void *data, size_t len);
-
 /** Add what tells this host from all others, and this boot of it. */
 uint64_t glex_fabric_hash_host(uint64_t hash);
 

@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "base/fabric.h"
 #include "base/log.h"
+#include "common/fnv.h"
 #include "net/net.h"
 
 #include <arpa/inet.h>
@@ -207,15 +208,15 @@ static glex_ret_t address_find_key(struct glex_net_place *place)
 static uint64_t address_identity(const struct glex_net_place *place)
 {
     uint32_t net = place->ip & address_mask(place), port = glex_env()->net_port;
-    uint64_t hash = glex_fabric_hash(GLEX_FABRIC_HASH_START, &net, sizeof(net));
+    uint64_t hash = fnv1a(FNV_START, &net, sizeof(net));
     struct stat st;
 
-    hash = glex_fabric_hash(hash, &place->prefix, sizeof(place->prefix));
-    hash = glex_fabric_hash(hash, &port, sizeof(port));
+    hash = fnv1a(hash, &place->prefix, sizeof(place->prefix));
+    hash = fnv1a(hash, &port, sizeof(port));
     if (address_is_loopback(place->ip)) {
         hash = glex_fabric_hash_host(hash);
         if (stat("/proc/self/ns/net", &st) == 0) {
-            hash = glex_fabric_hash(hash, &st.st_ino, sizeof(st.st_ino));
+            hash = fnv1a(hash, &st.st_ino, sizeof(st.st_ino));
         }
     }
     return hash != 0 ? hash : 1;

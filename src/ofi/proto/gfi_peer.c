@@ -1,4 +1,5 @@
 #include "gfi_op.h"
+#include "common/fnv.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +10,7 @@
 
 static uint64_t gfi_peer_hash(const struct gfi_addr *addr)
 {
-    uint64_t h = 0xcbf29ce484222325ull;
-    size_t i;
-
-    for (i = 0; i < sizeof(addr->bytes); i++) {
-        h = (h ^ addr->bytes[i]) * 0x100000001b3ull;
-    }
-    return h;
+    return fnv1a(FNV_START, addr->bytes, sizeof(addr->bytes));
 }
 
 static int gfi_addr_check(const struct gfi_domain *domain, const struct gfi_addr *addr)

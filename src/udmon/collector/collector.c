@@ -2,6 +2,7 @@
 #include "collector.h"
 #include "../lib/log.h"
 #include "../lib/metric.h"
+#include "common/fnv.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -52,20 +53,12 @@ static void collector_set_next(uint64_t id, uint64_t next, void *arg)
     }
 }
 
-/* For what has a name and counts over restarts as agents do (FNV-1a of both names). */
+/* For what has a name and counts over restarts as agents do */
 static uint64_t collector_id(const char *name, const char *of)
 {
-    uint64_t id = UINT64_C(0xcbf29ce484222325);
-    const char *at;
+    uint64_t id = fnv1a(fnv1a(FNV_START, name, strlen(name)), "/", 1);
 
-    for (at = name; *at != '\0'; ++at) {
-        id = (id ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-    }
-    id = (id ^ '/') * UINT64_C(0x100000001b3);
-    for (at = of; *at != '\0'; ++at) {
-        id = (id ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-    }
-    return id;
+    return fnv1a(id, of, strlen(of));
 }
 
 static uint64_t collector_resume(void *arg, uint64_t id)
