@@ -224,6 +224,7 @@ static void __attribute__((destructor)) endpoints_exit(void)
         glex_segment_retire(ep->dev->dirfd, &ep->segment);
     }
     pthread_mutex_unlock(&endpoints_lock);
+    glex_net_exit();
     if (some) {
         glex_fabric_remove();
     }

@@ -30,8 +30,8 @@ struct flusher {
     pthread_t        thread;
     struct glex_net *nets;
     long             pause_ns; /* before the next look */
+    uintptr_t        number; /* of the thread that is to run; another one ends */
     bool             running, refused; /* refused: the thread could not be made */
-    bool             stop;
     bool             wanted; /* some frames wait. Read without the lock. */
 };
 
@@ -98,9 +98,8 @@ static void *flusher_main(void *arg)
 {
     struct timespec pause = {0};
 
-    (void)arg;
     pthread_mutex_lock(&flusher.lock);
-    while (!flusher.stop) {
+    while (flusher.number == (uintptr_t)arg) {
         if (!flusher.wanted) {
             pthread_cond_wait(&flusher.changed, &flusher.lock);
             continue;
@@ -109,7 +108,9 @@ static void *flusher_main(void *arg)
         pthread_mutex_unlock(&flusher.lock);
         nanosleep(&pause, NULL);
         pthread_mutex_lock(&flusher.lock);
-        flusher_turn();
+        if (flusher.number == (uintptr_t)arg) {
+            flusher_turn();
+        }
     }
     pthread_mutex_unlock(&flusher.lock);
     return NULL;
@@ -123,8 +124,7 @@ static void flusher_start(void)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    flusher.stop = false;
-    err = pthread_create(&flusher.thread, NULL, flusher_main, NULL);
+    err = pthread_create(&flusher.thread, NULL, flusher_main, (void *)flusher.number);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     flusher.running = err == 0;
     flusher.refused = err != 0;
@@ -151,7 +151,7 @@ void net_flusher_wake(struct glex_net *net)
     if (!flusher.running && !flusher.refused) {
         flusher_start();
     }
-    pthread_cond_signal(&flusher.changed);
+    pthread_cond_broadcast(&flusher.changed);
     pthread_mutex_unlock(&flusher.lock);
 }
 
@@ -163,24 +163,40 @@ void net_flusher_add(struct glex_net *net)
     pthread_mutex_unlock(&flusher.lock);
 }
 
+/* Unlocks. Another thread may have the next one made before this one has ended. */
+static void flusher_stop(void)
+{
+    bool runs = flusher.running;
+    pthread_t thread = flusher.thread;
+
+    flusher.running = false;
+    flusher.number++;
+    pthread_cond_broadcast(&flusher.changed);
+    pthread_mutex_unlock(&flusher.lock);
+    if (runs) {
+        pthread_join(thread, NULL);
+    }
+}
+
 void net_flusher_remove(struct glex_net *net)
 {
     struct glex_net **link;
-    bool last;
 
     pthread_mutex_lock(&flusher.lock);
     for (link = &flusher.nets; *link != net; link = &(*link)->next) {
     }
     *link = net->next;
-    last = flusher.nets == NULL && flusher.running;
-    if (last) {
-        flusher.stop = true;
-        flusher.running = false;
-        pthread_cond_signal(&flusher.changed);
+    if (flusher.nets == NULL) {
+        flusher_stop();
+    } else {
+        pthread_mutex_unlock(&flusher.lock);
     }
-    pthread_mutex_unlock(&flusher.lock);
-    if (last) {
-        pthread_join(flusher.thread, NULL);
+}
+
+void glex_net_exit(void)
+{
+    if (pthread_mutex_trylock(&flusher.lock) == 0) {
+        flusher_stop();
     }
 }
 

@@ -52,6 +52,10 @@ glex_ret_t glex_net_resume(struct glex_endpoint *ep);
 
 void glex_net_cleanup(struct glex_endpoint *ep);
 
+/** The process ends, perhaps with endpoints, and in the middle of a call: end the thread that sends
+ *  for them. */
+void glex_net_exit(void);
+
 /** In a child of fork(). */
 void glex_net_fork(struct glex_endpoint *ep);
 
