@@ -138,6 +138,8 @@ int main(int argc, char **argv)
         post(peer, ++sent);
         back = await(200, &failed);
     }
+    printf("# both are there\n"); /* the outage may begin */
+    fflush(stdout);
     got = back;
     failed = 0;
     begin = last_back = now();

@@ -9,7 +9,12 @@ agent=$abs_top_builddir/src/udmon/udmon-agent
 module=$abs_top_builddir/test/udmon/.libs/agent_module.so
 dir=$(mktemp -d)
 failed=0
-trap 'rm -rf "$dir"; exit $failed' EXIT
+finish() {
+    [[ $BASHPID -eq $$ ]] || exit # as in lib.sh
+    rm -rf "$dir"
+    exit $failed
+}
+trap finish EXIT
 
 explain() {
     sed 's/^/# /' "$dir/out" "$dir/log"

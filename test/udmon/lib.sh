@@ -44,8 +44,18 @@ begin() {
     trap finish EXIT
 }
 
+# Those of our processes that run, each between blanks. The number of one that has ended may be another
+# one's by now: with many tests at once that takes less than a minute.
+ours() {
+    local pids
+    pids=$(jobs -pr)
+    echo " ${pids//$'\n'/ } "
+}
+
 finish() {
-    [[ ${#running[@]} -eq 0 ]] || kill "${running[@]}" 2>/dev/null
+    [[ $BASHPID -eq $$ ]] || exit # a child of ours was killed before it had become a program
+    # shellcheck disable=SC2046 # a word for each
+    kill $(ours) 2>/dev/null
     wait
     rm -rf "$dir"
     exit "$failed"
@@ -63,7 +73,7 @@ launch() {
 stop() {
     local name status=0
     for name; do
-        kill "${running[$name]}"
+        [[ $(ours) != *" ${running[$name]} "* ]] || kill "${running[$name]}"
     done
     for name; do
         wait "${running[$name]}"
