@@ -158,7 +158,7 @@ static ucs_status_t uct_glex_ctl_ring(uct_glex_vc_t *vc)
  * when it has answered all that it was asked */
 static int uct_glex_ctl_is_answered(const uct_glex_vc_t *vc)
 {
-    return uct_glex_md_rdma_now(vc->iface->md) || ((vc->ctl == 0) && !vc->ctl_inflight);
+    return !vc->is_remote || ((vc->ctl == 0) && !vc->ctl_inflight);
 }
 
 static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)

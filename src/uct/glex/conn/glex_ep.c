@@ -417,7 +417,7 @@ ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
                           (glex_ext_check_peer(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE);
     ucs_status_t status;
 
-    if (is_there && uct_glex_md_rdma_now(vc->iface->md)) {
+    if (is_there && !vc->is_remote) {
         return UCS_OK;
     }
     status = uct_glex_op_probe(vc);
@@ -432,15 +432,16 @@ ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
     return UCS_OK;
 }
 
-/* Have the peer answer, or progress fail the VC */
-static ucs_status_t uct_glex_ep_ask(uct_glex_ep_t *ep)
+/* A peer on another host. With whom nothing was exchanged is left alone: to ask is to connect, and some
+ * programs check all that they could ever talk to. */
+static ucs_status_t uct_glex_ep_check_remote(uct_glex_ep_t *ep)
 {
-    ucs_status_t status = uct_glex_ep_make_vc(ep);
+    uct_glex_vc_t *vc = ep->vc;
 
-    if (status != UCS_OK) {
-        return status;
+    if (vc == &uct_glex_no_vc) {
+        return UCS_OK;
     }
-    return uct_glex_vc_is_over(ep->vc) ? (ucs_status_t)ep->vc->status : uct_glex_ep_probe(ep);
+    return uct_glex_vc_is_over(vc) ? (ucs_status_t)vc->status : uct_glex_ep_probe(ep);
 }
 
 ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
@@ -454,8 +455,11 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     if (ep->vc->state == UCT_GLEX_VC_PEER_CLOSED) {
         return uct_glex_ep_not_ready(ep) == UCS_ERR_NO_RESOURCE ? UCS_OK : ep->vc->status;
     }
+    if (glex_ext_is_remote(iface->nic, peer)) {
+        return uct_glex_ep_check_remote(ep);
+    }
     if (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE) {
-        return uct_glex_md_rdma_now(iface->md) ? UCS_OK : uct_glex_ep_ask(ep);
+        return UCS_OK;
     }
     status = uct_glex_ep_make_vc(ep); /* progress calls the error handlers of a VC */
     if ((status == UCS_OK) && (ep->vc->state != UCT_GLEX_VC_FAILED)) {
