@@ -304,7 +304,8 @@ void glex_net_progress(struct glex_endpoint *ep)
 {
     struct glex_net *net = ep->net;
 
-    if (net == NULL || net->busy) { /* busy: it was carried out by this call */
+    /* busy: a request that progress carries out has posted another one, which calls progress */
+    if (net == NULL || net->busy) {
         return;
     }
     NET_LOCKED(ep);

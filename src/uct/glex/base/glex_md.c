@@ -171,7 +171,7 @@ void uct_glex_md_ep_close(uct_glex_md_t *md, unsigned index)
 }
 
 /* Kept, with its registrations, for the next interface: the domain's own endpoint is the target of
- * RMA as long as the domain lives. */
+ * RMA from this host as long as the domain lives. */
 void uct_glex_md_ep_put(uct_glex_md_t *md, unsigned index)
 {
     pthread_mutex_lock(&md->lock);

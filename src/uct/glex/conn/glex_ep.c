@@ -432,8 +432,8 @@ ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
     return UCS_OK;
 }
 
-/* A peer on another host. With whom nothing was exchanged is left alone: to ask is to connect, and some
- * programs check all that they could ever talk to. */
+/* A peer on another host. One to which nothing was sent is not asked: that would connect, and some
+ * programs check every peer that they could ever talk to. */
 static ucs_status_t uct_glex_ep_check_remote(uct_glex_ep_t *ep)
 {
     uct_glex_vc_t *vc = ep->vc;
