@@ -4,9 +4,7 @@
  */
 #include "traffic.h"
 
-#include <limits.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 namespace {
@@ -477,43 +475,6 @@ TEST_P(Death, WithPutsThatWereNotFlushed)
             comp.wait("the flush");
         }
         EXPECT_EQ(iface.internals()->ops.outstanding, 0u);
-    });
-}
-
-/* A peer on another host is asked whether it lives when something was sent to it, not before: who
- * checks all the peers that it could talk to is not connected to all of them */
-TEST(Check, ConnectsToNoOtherHost)
-{
-    char module[PATH_MAX];
-
-    if (realpath("../../src/glex/.libs/glex-net.so", module) == NULL) {
-        GTEST_SKIP() << "built without libfabric: there is no network";
-    }
-    Env env = {{"GLEX_NET", "tcp/127.0.0.8"}, {"GLEX_NET_KEY", "00112233445566778899aabbccddeeff"},
-               {"GLEX_NET_MODULE", module}, {"GLEX_FAULT", "far"}};
-
-    team(2, env, [](Team &team) {
-        Md md;
-        Iface iface(md);
-        unsigned received = 0;
-
-        iface.on_am(AM_VICTIM, [&](const void *, size_t) { ++received; });
-        team.publish(iface.address());
-        team.barrier();
-        Ep ep(iface, team.blob(1 - team.rank()));
-        for (int i = 0; i < 1000; ++i) {
-            EXPECT_OK(uct_ep_check(ep.handle, 0, NULL));
-            iface.progress();
-        }
-        EXPECT_EQ(0u, iface.counters().net_peers);
-        EXPECT_EQ(0u, iface.internals()->num_vcs);
-        team_barrier(team);
-        EXPECT_OK(ep.am_short(AM_VICTIM, 0, NULL, 0));
-        progress_until("the peer's message", [&] { return received > 0; });
-        EXPECT_OK(uct_ep_check(ep.handle, 0, NULL));
-        EXPECT_OK(ep.flush());
-        team_barrier(team);
-        EXPECT_EQ(1u, iface.internals()->num_vcs);
     });
 }
 

@@ -87,11 +87,13 @@ TEST(Wire, CountingInWords)
 TEST(Wire, OpEventRoundTrip)
 {
     for (uint32_t id : {0u, 1u, 0xfffffu, 0x100000u, 0x80000000u, 0xffffffffu}) {
-        uint64_t cookie_1 = uct_glex_op_cookie_1(id);
+        for (auto type : {UCT_GLEX_EVENT_OP, UCT_GLEX_EVENT_PUTS}) {
+            uint64_t cookie_1 = uct_glex_op_cookie_1(type, id);
 
-        EXPECT_EQ(cookie_1 & UCT_GLEX_TYPE_MASK, (uint64_t)UCT_GLEX_EVENT_OP);
-        EXPECT_EQ(cookie_1 >> 32, id);
-        EXPECT_NE(cookie_1, 0u);
+            EXPECT_EQ(cookie_1 & UCT_GLEX_TYPE_MASK, (uint64_t)type);
+            EXPECT_EQ(cookie_1 >> 32, id);
+            EXPECT_NE(cookie_1, 0u);
+        }
     }
 }
 

@@ -67,7 +67,8 @@ enum uct_glex_mp_type {
 enum uct_glex_event_type {
     UCT_GLEX_EVENT_ER = 1, /* a message in the units of a FIFO that its borrower does not map */
     UCT_GLEX_EVENT_OP,     /* no header: the request with op_id = cookie_1 >> 32 has completed */
-    UCT_GLEX_EVENT_RING    /* a message in a slot of a FIFO that was not polled */
+    UCT_GLEX_EVENT_RING,   /* a message in a slot of a FIFO that was not polled */
+    UCT_GLEX_EVENT_PUTS    /* as OP, of a request of ours that was to follow earlier puts */
 };
 
 enum uct_glex_flag {
@@ -232,9 +233,10 @@ static inline uint16_t uct_glex_hdr_seq(uint64_t word)
     return word >> 48;
 }
 
-static inline uint64_t uct_glex_op_cookie_1(uint32_t op_id)
+/* `type`: UCT_GLEX_EVENT_OP or UCT_GLEX_EVENT_PUTS */
+static inline uint64_t uct_glex_op_cookie_1(enum uct_glex_event_type type, uint32_t op_id)
 {
-    return UCT_GLEX_EVENT_OP | ((uint64_t)op_id << 32);
+    return type | ((uint64_t)op_id << 32);
 }
 
 /* ---- messages (MP) ---- */

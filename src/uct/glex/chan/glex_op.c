@@ -155,7 +155,7 @@ glex_ret_t uct_glex_op_get(uct_glex_vc_t *vc, const uct_glex_get_t *get, const u
         .rmt_mh      = {.v = get->mh},
         .rmt_offset  = get->offset,
         .type        = GLEX_RDMA_TYPE_GET,
-        .rmt_evt     = {.cookie_1 = uct_glex_op_cookie_1(get->op_id)},
+        .rmt_evt     = {.cookie_1 = uct_glex_op_cookie_1(UCT_GLEX_EVENT_OP, get->op_id)},
         .rmt_key     = vc->peer_key,
         .flag        = GLEX_EXT_FLAG_NO_LOSS | flags
     };
@@ -164,7 +164,7 @@ glex_ret_t uct_glex_op_get(uct_glex_vc_t *vc, const uct_glex_get_t *get, const u
     if (op != NULL) {
         req.local_mh           = buf->mh;
         req.local_offset       = buf->offset + offset;
-        req.local_evt.cookie_1 = uct_glex_op_cookie_1(op->id);
+        req.local_evt.cookie_1 = uct_glex_op_cookie_1(UCT_GLEX_EVENT_OP, op->id);
         req.flag              |= GLEX_FLAG_LOCAL_EVT;
     }
     ret = glex_rdma(vc->iface->nic, &req, NULL);

@@ -47,7 +47,10 @@ void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, unsigne
  *  more peers are due to be checked than one call checks. */
 int uct_glex_error_progress(uct_glex_iface_t *iface);
 
-/** The same where no handler may be called. Returns whether progress has an error to handle. */
+/** Handle all errors that the NIC has reported so far */
+void uct_glex_error_handle_all(uct_glex_iface_t *iface);
+
+/** The same as progress where no handler may be called. Returns whether progress has an error to handle. */
 int uct_glex_error_look(uct_glex_iface_t *iface);
 
 #endif

@@ -202,6 +202,18 @@ static UCS_F_ALWAYS_INLINE int uct_glex_ep_can_bcopy_er(const uct_glex_ep_t *ep)
 }
 
 /* There is no FIFO, or it is too small for max_bcopy, or the peer is to be checked first */
+/* UCT_SEND_FLAG_PEER_CHECK: a message that begins an exchange is not for a peer that the NIC knows to
+ * be gone. Progress fails it. */
+static void uct_glex_ep_check_receiver(uct_glex_vc_t *vc)
+{
+    glex_ep_addr_t peer = {.v = vc->peer};
+
+    if ((vc->state != UCT_GLEX_VC_PEER_CLOSED) &&
+        (glex_ext_check_peer(vc->iface->nic, peer) == GLEX_NO_EP_RESOURCE)) {
+        uct_glex_vc_dead(vc);
+    }
+}
+
 static UCS_F_NOINLINE ssize_t uct_glex_ep_am_bcopy_slow(uct_glex_ep_t *ep, uint8_t id,
                                                         uct_pack_callback_t pack_cb, void *arg,
                                                         unsigned flags)
@@ -212,7 +224,7 @@ static UCS_F_NOINLINE ssize_t uct_glex_ep_am_bcopy_slow(uct_glex_ep_t *ep, uint8
         return status;
     }
     if (flags & UCT_SEND_FLAG_PEER_CHECK) {
-        uct_glex_ep_check(&ep->super.super, 0, NULL); /* progress fails a dead one */
+        uct_glex_ep_check_receiver(ep->vc);
     }
     if (uct_glex_ep_can_bcopy_er(ep)) {
         return uct_glex_er_bcopy(ep->vc, id, pack_cb, arg);
@@ -254,12 +266,12 @@ ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header
     UCT_CHECK_LENGTH(header_length + uct_iov_total_length(iov, iovcnt), 0, UCT_GLEX_ZC_MAX_LEN,
                      "am_zcopy");
 
-    if (ucs_unlikely(flags & UCT_SEND_FLAG_PEER_CHECK)) {
-        uct_glex_ep_check(tl_ep, 0, NULL); /* as in am_bcopy */
-    }
     status = uct_glex_ep_make_vc(ep);
     if (status != UCS_OK) {
         return status;
+    }
+    if (ucs_unlikely(flags & UCT_SEND_FLAG_PEER_CHECK)) {
+        uct_glex_ep_check_receiver(ep->vc);
     }
     if (!ep->blocked && (ep->vc->state == UCT_GLEX_VC_OPEN)) {
         status = uct_glex_zc_send(ep, id, header, header_length, iov, iovcnt, comp);
@@ -432,18 +444,18 @@ ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
     return UCS_OK;
 }
 
-/* A peer on another host. One to which nothing was sent is not asked: that would connect, and some
- * programs check every peer that they could ever talk to. */
-static ucs_status_t uct_glex_ep_check_remote(uct_glex_ep_t *ep)
+/* The NIC may not know yet that a peer on another host is gone: it has to answer. No flush waits for
+ * that, and none fails if the peer leaves before it answers. */
+static void uct_glex_ep_ask(uct_glex_vc_t *vc)
 {
-    uct_glex_vc_t *vc = ep->vc;
-
-    if (vc == &uct_glex_no_vc) {
-        return UCS_OK;
+    if (vc->is_remote && (vc->state == UCT_GLEX_VC_OPEN) && !vc->ctl_inflight) {
+        uct_glex_ctl_post(vc, UCT_GLEX_CTL_CREDIT);
     }
-    return uct_glex_vc_is_over(vc) ? (ucs_status_t)vc->status : uct_glex_ep_probe(ep);
 }
 
+/* Where the peer is gone the watch fails an open VC, after all that the peer sent was handled: it may
+ * have left in good order. A peer on another host to which nothing was sent is not asked: that would
+ * connect, and some programs check every peer that they could ever talk to. */
 ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
 {
     uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
@@ -455,15 +467,16 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     if (ep->vc->state == UCT_GLEX_VC_PEER_CLOSED) {
         return uct_glex_ep_not_ready(ep) == UCS_ERR_NO_RESOURCE ? UCS_OK : ep->vc->status;
     }
-    if (glex_ext_is_remote(iface->nic, peer)) {
-        return uct_glex_ep_check_remote(ep);
+    if ((ep->vc == &uct_glex_no_vc) && glex_ext_is_remote(iface->nic, peer)) {
+        return UCS_OK;
     }
     if (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE) {
+        uct_glex_ep_ask(ep->vc);
         return UCS_OK;
     }
     status = uct_glex_ep_make_vc(ep); /* progress calls the error handlers of a VC */
-    if ((status == UCS_OK) && (ep->vc->state != UCT_GLEX_VC_FAILED)) {
-        uct_glex_vc_dead(ep->vc);
+    if ((status == UCS_OK) && (ep->vc->state != UCT_GLEX_VC_OPEN)) {
+        uct_glex_vc_dead(ep->vc); /* does nothing if it failed */
     }
     return status;
 }

@@ -49,6 +49,19 @@ static void uct_glex_error_reset_refused(uct_glex_iface_t *iface, const struct g
     }
 }
 
+/* A control message to a peer that left in good order is no failure. It may have left although its
+ * RESET was not handled yet: where the NIC knows that it is gone the watch tells. */
+static int uct_glex_error_is_farewell(const uct_glex_vc_t *vc, const struct glex_err_req *err,
+                                      unsigned mp_type)
+{
+    glex_ep_addr_t peer = {.v = vc->peer};
+
+    return ((mp_type == UCT_GLEX_MP_CTL) || (mp_type == UCT_GLEX_MP_ACK)) &&
+           uct_glex_error_is_dead(err) &&
+           (vc->peer_left || (vc->state == UCT_GLEX_VC_PEER_CLOSED) ||
+            (glex_ext_check_peer(vc->iface->nic, peer) == GLEX_NO_EP_RESOURCE));
+}
+
 static int uct_glex_error_is_refused(const uct_glex_iface_t *iface, uint64_t peer)
 {
     unsigned i;
@@ -140,12 +153,12 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
         uct_glex_error_reset_refused(iface, err, addr.v);
         return;
     }
-    if (event == UCT_GLEX_EVENT_OP) {
+    if ((event == UCT_GLEX_EVENT_OP) || (event == UCT_GLEX_EVENT_PUTS)) {
         uct_glex_op_failed(iface, err->data2 >> 32, uct_glex_error_status(err));
         return;
     }
     vc = uct_glex_vc_find(iface, addr.v);
-    if (vc == NULL) {
+    if ((vc == NULL) || (is_mp && uct_glex_error_is_farewell(vc, err, mp_type))) {
         return;
     }
     if (is_mp && (mp_type == UCT_GLEX_MP_CONNECT) &&
@@ -187,7 +200,7 @@ static int uct_glex_error_watch(uct_glex_iface_t *iface, unsigned most)
     return count < due;
 }
 
-static void uct_glex_error_handle_all(uct_glex_iface_t *iface)
+static void uct_glex_error_handle_some(uct_glex_iface_t *iface)
 {
     struct glex_err_req err;
 
@@ -199,12 +212,24 @@ static void uct_glex_error_handle_all(uct_glex_iface_t *iface)
     iface->refused.left = (iface->refused.num > 0) ? iface->num_vcs : 0;
 }
 
-int uct_glex_error_progress(uct_glex_iface_t *iface)
+static void uct_glex_error_turn(uct_glex_iface_t *iface)
 {
     if (iface->refused.left == 0) {
-        uct_glex_error_handle_all(iface);
+        uct_glex_error_handle_some(iface);
     }
     uct_glex_error_fail_refused(iface);
+}
+
+void uct_glex_error_handle_all(uct_glex_iface_t *iface)
+{
+    do {
+        uct_glex_error_turn(iface);
+    } while ((iface->refused.left > 0) || uct_glex_error_take(iface));
+}
+
+int uct_glex_error_progress(uct_glex_iface_t *iface)
+{
+    uct_glex_error_turn(iface);
     return uct_glex_error_watch(iface, UCT_GLEX_WATCH_BATCH);
 }
 

@@ -2,10 +2,12 @@
  * Completion: flush and fence. Operations that end with an event are waited for (glex_op.h). Puts
  * by a copy to mapped memory and immediate puts leave no operation (vc->dirty), and mapped memory
  * takes them although its owner may be gone. So a flush after them verifies the peer; where the NIC
- * ends requests later it first has an operation follow them.
+ * ends requests later it first has an operation follow them. Nothing of a peer on another host is
+ * mapped: the NIC says of each put there whether it arrived, and the peer may have left since.
  */
 #include "rma/glex_rma.h"
 #include "chan/glex_op.h"
+#include "conn/glex_ctl.h"
 
 #include <ucs/arch/cpu.h>
 
@@ -20,11 +22,19 @@ static ucs_status_t uct_glex_flush_verify_puts(uct_glex_ep_t *ep)
         return status;
     }
     vc->dirty = 0;
-    if ((vc->state != UCT_GLEX_VC_PEER_CLOSED) &&
-        (glex_ext_has_receiver(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE)) {
+    if (vc->is_remote ||
+        ((vc->state != UCT_GLEX_VC_PEER_CLOSED) &&
+         (glex_ext_has_receiver(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE))) {
         return UCS_OK;
     }
     return uct_glex_ep_probe(ep);
+}
+
+/* A put that was refused is in the error queue before the event of what follows it is there */
+void uct_glex_flush_puts_ended(uct_glex_iface_t *iface, uint32_t op_id)
+{
+    uct_glex_error_handle_all(iface);
+    uct_glex_op_event(iface, op_id, UCS_OK);
 }
 
 ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)

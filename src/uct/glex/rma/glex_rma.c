@@ -70,15 +70,16 @@ static ucs_status_t uct_glex_rma_check_range(const uct_glex_rkey_t *rkey, uint64
     return UCS_OK;
 }
 
-/* Post the request of an operation, which is cancelled if the NIC refuses it */
+/* Post the request of an operation, which is cancelled if the NIC refuses it, and ends with an event
+ * of this type */
 static ucs_status_t uct_glex_rma_post(uct_glex_iface_t *iface, glex_rdma_req_t *req,
-                                      uct_glex_op_t *op)
+                                      uct_glex_op_t *op, enum uct_glex_event_type event)
 {
     glex_ret_t ret;
 
     req->flag              |= GLEX_FLAG_LOCAL_EVT;
     req->local_evt.cookie_0 = 0;
-    req->local_evt.cookie_1 = uct_glex_op_cookie_1(op->id);
+    req->local_evt.cookie_1 = uct_glex_op_cookie_1(event, op->id);
     ret = glex_rdma(iface->nic, req, NULL);
     if (ret != GLEX_SUCCESS) {
         uct_glex_op_cancel(op);
@@ -115,7 +116,7 @@ static ucs_status_t uct_glex_rma_post_bounce(uct_glex_iface_t *iface, uct_glex_o
     req.local_mh     = op->buf->mh;
     req.local_offset = op->buf->offset;
     req.len          = length;
-    return uct_glex_rma_post(iface, &req, op);
+    return uct_glex_rma_post(iface, &req, op, UCT_GLEX_EVENT_OP);
 }
 
 /* RDMA that is over at once. If it fails, because of the peer or its memory, progress fails the VC
@@ -164,7 +165,7 @@ ucs_status_t uct_glex_rma_track_puts(uct_glex_vc_t *vc)
     req.rmt_mh        = op->buf->mh;
     req.rmt_offset    = op->buf->offset;
     req.rmt_key       = iface->md->key;
-    return uct_glex_rma_post(iface, &req, op);
+    return uct_glex_rma_post(iface, &req, op, UCT_GLEX_EVENT_PUTS);
 }
 
 static ucs_status_t uct_glex_rma_imm_put(uct_glex_ep_t *ep, const void *buffer, unsigned length,
@@ -471,7 +472,7 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
     req.local_mh     = local.mh;
     req.local_offset = local.offset;
     req.len          = length;
-    status           = uct_glex_rma_post(iface, &req, op);
+    status           = uct_glex_rma_post(iface, &req, op, UCT_GLEX_EVENT_OP);
     return (status == UCS_OK) ? UCS_INPROGRESS : status;
 }
 

@@ -33,6 +33,9 @@ ucs_status_t uct_glex_ep_fence(uct_ep_h tl_ep, unsigned flags);
 ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags, uct_completion_t *comp);
 ucs_status_t uct_glex_iface_fence(uct_iface_h tl_iface, unsigned flags);
 
+/** The operation of uct_glex_rma_track_puts() has ended, and so have the puts before it */
+void uct_glex_flush_puts_ended(uct_glex_iface_t *iface, uint32_t op_id);
+
 /* ---- what is mapped ---- */
 
 /* Where remote_addr lies in this process by a key that was mapped; NULL: ask the NIC. The

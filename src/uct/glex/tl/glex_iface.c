@@ -121,6 +121,9 @@ static void uct_glex_iface_take_event(uct_glex_iface_t *iface, uint64_t word,
     case UCT_GLEX_EVENT_OP:
         uct_glex_op_event(iface, word >> 32, UCS_OK);
         break;
+    case UCT_GLEX_EVENT_PUTS:
+        uct_glex_flush_puts_ended(iface, word >> 32);
+        break;
     case UCT_GLEX_EVENT_RING:
         uct_glex_er_recv_ring(iface, word);
         break;

@@ -1,0 +1,191 @@
+/*
+ * Peers on another host: here two processes of one host that reach each other by the network alone.
+ */
+#include "traffic.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+namespace {
+
+const uint8_t AM_ID = 7;
+
+/* Runs `body` in two processes, or skips the test */
+void far_team(const std::function<void(Team &)> &body)
+{
+    char module[PATH_MAX];
+
+    if (realpath("../../src/glex/.libs/glex-net.so", module) == NULL) {
+        GTEST_SKIP() << "built without libfabric: there is no network";
+    }
+    team(2, {{"GLEX_NET", "tcp/127.0.0.8"}, {"GLEX_NET_KEY", "00112233445566778899aabbccddeeff"},
+             {"GLEX_NET_MODULE", module}, {"GLEX_FAULT", "far"}, {"UCX_GLEX_RCACHE", "n"}}, body);
+}
+
+enum { ASKED, LEFT };
+
+/* Rank 1 has left in good order, or does so: nothing has failed */
+void expect_closed(Iface &iface, const Ep &ep)
+{
+    progress_until("its leaving", [&] { return ep.vc()->state == UCT_GLEX_VC_PEER_CLOSED; });
+    for (ucs_time_t end = ucs_get_time() + ucs_time_from_msec(300); ucs_get_time() < end;) {
+        iface.progress();
+    }
+    EXPECT_FALSE(ep.failed());
+}
+
+/* Until both have heard of each other, and nothing is on its way */
+void connect(Team &team, Iface &iface, Ep &ep, unsigned &received)
+{
+    EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
+    progress_until("the peer's message", [&] { return received > 0; });
+    EXPECT_OK(ep.flush());
+    team.barrier([&] { iface.progress(); });
+}
+
+/* It is asked whether it lives when something was sent to it, not before: who checks all the peers
+ * that it could talk to is not connected to all of them */
+TEST(Far, CheckDoesNotConnect)
+{
+    far_team([](Team &team) {
+        Md md;
+        Iface iface(md);
+        unsigned received = 0;
+
+        iface.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        team.publish(iface.address());
+        team.barrier();
+        Ep ep(iface, team.blob(1 - team.rank()));
+        for (int i = 0; i < 1000; ++i) {
+            EXPECT_OK(uct_ep_check(ep.handle, 0, NULL));
+            iface.progress();
+        }
+        EXPECT_EQ(0u, iface.counters().net_peers);
+        EXPECT_EQ(0u, iface.internals()->num_vcs);
+        team.barrier();
+        connect(team, iface, ep, received);
+        EXPECT_OK(uct_ep_check(ep.handle, 0, NULL));
+        EXPECT_OK(ep.flush());
+        team.barrier([&] { iface.progress(); });
+        EXPECT_EQ(1u, iface.internals()->num_vcs);
+    });
+}
+
+/* It leaves without having answered: that is no failure, and nothing waits for the answer */
+TEST(Far, LeavesWhileItIsAsked)
+{
+    far_team([](Team &team) {
+        Md md;
+        Iface iface(md);
+        unsigned received = 0;
+
+        iface.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        team.publish(iface.address());
+        team.barrier();
+        Ep ep(iface, team.blob(1 - team.rank()));
+        connect(team, iface, ep, received);
+        if (team.rank() == 1) {
+            while (team.flag(ASKED) == 0) {
+            }
+            return;
+        }
+        EXPECT_OK(uct_ep_check(ep.handle, 0, NULL));
+        progress_until("the question to be sent", [&] { return ep.vc()->ctl_inflight; });
+        EXPECT_OK(uct_ep_flush(ep.handle, 0, NULL));
+        team.flag(ASKED) = 1;
+        expect_closed(iface, ep);
+    });
+}
+
+/* It is asked when it has left, which we have not heard yet: the network refuses the question */
+TEST(Far, IsAskedTooLate)
+{
+    far_team([](Team &team) {
+        Md md;
+        std::unique_ptr<Iface> iface(new Iface(md));
+        unsigned received = 0;
+
+        iface->on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        team.publish(iface->address());
+        team.barrier();
+        std::unique_ptr<Ep> ep(new Ep(*iface, team.blob(1 - team.rank())));
+        connect(team, *iface, *ep, received);
+        if (team.rank() == 1) {
+            ep.reset();
+            iface.reset();
+            team.flag(LEFT) = 1;
+            return;
+        }
+        while (team.flag(LEFT) == 0) {
+        }
+        EXPECT_OK(uct_ep_check(ep->handle, 0, NULL));
+        expect_closed(*iface, *ep);
+    });
+}
+
+/* It leaves when it has seen a put, which is flushed only then: the put arrived */
+TEST(Far, LeavesBeforeTheFlush)
+{
+    far_team([](Team &team) {
+        Md md;
+        Iface iface(md);
+        unsigned received = 0;
+        Memory memory(md, 4096, Memory::PRIVATE);
+
+        iface.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        memory.data[0] = 0;
+        team.publish(iface.address());
+        team.barrier();
+        Ep ep(iface, team.blob(1 - team.rank()));
+        connect(team, iface, ep, received);
+        team.publish(memory.describe());
+        team.barrier();
+        if (team.rank() == 1) {
+            progress_until("the put", [&] { return *(volatile uint8_t*)memory.data != 0; });
+            return;
+        }
+        RemoteMemory remote(team.blob(1));
+        uint8_t data[8] = {1};
+
+        EXPECT_OK(ep.put_short(data, sizeof(data), remote.address, remote.rkey.rkey));
+        progress_until("its leaving", [&] { return ep.vc()->state == UCT_GLEX_VC_PEER_CLOSED; });
+        EXPECT_TRUE(ep.vc()->dirty);
+        EXPECT_OK(ep.flush());
+        EXPECT_FALSE(ep.failed());
+    });
+}
+
+/* A put that the peer's NIC refuses: the flush after it says so, and does not end well before the
+ * error is found */
+TEST(Far, FlushTellsOfARefusedPut)
+{
+    far_team([](Team &team) {
+        Md md;
+        Iface iface(md);
+        unsigned received = 0;
+        std::unique_ptr<Memory> memory(new Memory(md, 4096, Memory::PRIVATE));
+
+        iface.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        team.publish(iface.address());
+        team.barrier();
+        Ep ep(iface, team.blob(1 - team.rank()));
+        connect(team, iface, ep, received);
+        team.publish(memory->describe());
+        team.barrier();
+        RemoteMemory remote(team.blob(1 - team.rank()));
+        memory.reset();
+        team.barrier([&] { iface.progress(); });
+        if (team.rank() == 0) {
+            ErrorLog log;
+            uint8_t data[8] = {1};
+
+            EXPECT_OK(ep.put_short(data, sizeof(data), remote.address, remote.rkey.rkey));
+            EXPECT_NE(UCS_OK, ep.flush());
+            EXPECT_TRUE(ep.failed());
+            EXPECT_NE(std::string::npos, log.text().find("was refused")) << log.text();
+        }
+        team.barrier([&] { iface.progress(); });
+    });
+}
+
+} // namespace
