@@ -85,6 +85,39 @@ TEST_P(Connect, PutToWhoLeft)
     });
 }
 
+/* It leaves in good order when it has seen a put that no flush has followed, and we have not heard of
+ * that: the put arrived */
+TEST_P(Connect, LeavesBeforeTheFlush)
+{
+    isolated(env(), [] {
+        Md md, other;
+
+        for (Memory::Kind kind : memory_kinds(other)) {
+            Iface a(md);
+            std::unique_ptr<Iface> b(new Iface(other));
+            Memory memory(other, 64, kind);
+            RemoteMemory remote(memory.describe());
+            Ep ep(a, b->address());
+            uint64_t value    = 1;
+            unsigned received = 0;
+
+            b->on_am(AM_ID, [&](const void *, size_t) { ++received; });
+            EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
+            progress_until("the message", [&] { return received > 0; });
+            EXPECT_OK(ep.flush());
+            EXPECT_OK(ep.put_short(&value, 8, remote.address, remote.rkey.rkey));
+            EXPECT_TRUE(ep.vc()->dirty);
+            EXPECT_EQ(*(uint64_t*)memory.data, value);
+            b.reset();
+            EXPECT_EQ(ep.vc()->state, UCT_GLEX_VC_OPEN);
+            EXPECT_OK(ep.flush());
+            progress_until("its leaving",
+                           [&] { return ep.vc()->state == UCT_GLEX_VC_PEER_CLOSED; });
+            EXPECT_TRUE(a.failed.empty());
+        }
+    });
+}
+
 /* The peer cannot answer our CONNECT, because our queue is full. Meanwhile we give that connection
  * up, and connect anew: the peer accepts the new one. */
 TEST(ConnectAnew, WhileThePeerAccepts)

@@ -225,6 +225,9 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc)
 void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderly)
 {
     uct_glex_er_poll_begin(vc); /* its last messages may be there without an event */
+    if (is_orderly && (vc->state == UCT_GLEX_VC_OPEN) && !vc->peer_dead) {
+        uct_glex_op_end_probe(vc);
+    }
     vc->peer_left = 1;
     vc->left_seq  = last_seq;
     vc->is_stale  = !is_orderly;

@@ -1,9 +1,10 @@
 /*
  * Completion: flush and fence. Operations that end with an event are waited for (glex_op.h). Puts
  * by a copy to mapped memory and immediate puts leave no operation (vc->dirty), and mapped memory
- * takes them although its owner may be gone. So a flush after them verifies the peer; where the NIC
+ * takes them although its owner may have died. So a flush after them verifies the peer; where the NIC
  * ends requests later it first has an operation follow them. Nothing of a peer on another host is
- * mapped: the NIC says of each put there whether it arrived, and the peer may have left since.
+ * mapped: the NIC says of each put there whether it arrived. A peer that left in good order has what
+ * was put to registrations that it had: it is no error that it left when it saw the data.
  */
 #include "rma/glex_rma.h"
 #include "chan/glex_op.h"
@@ -11,7 +12,7 @@
 
 #include <ucs/arch/cpu.h>
 
-/* Returns OK also if a probe was started, which the flush waits for */
+/* Returns OK also if operations were begun, which the flush waits for */
 static ucs_status_t uct_glex_flush_verify_puts(uct_glex_ep_t *ep)
 {
     glex_ep_addr_t peer = {.v = ep->peer};
@@ -22,12 +23,11 @@ static ucs_status_t uct_glex_flush_verify_puts(uct_glex_ep_t *ep)
         return status;
     }
     vc->dirty = 0;
-    if (vc->is_remote ||
-        ((vc->state != UCT_GLEX_VC_PEER_CLOSED) &&
-         (glex_ext_has_receiver(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE))) {
+    if (vc->is_remote || (vc->state == UCT_GLEX_VC_PEER_CLOSED) ||
+        (glex_ext_has_receiver(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE)) {
         return UCS_OK;
     }
-    return uct_glex_ep_probe(ep);
+    return uct_glex_op_probe(vc); /* its RESET ends that, else the watch fails the VC */
 }
 
 /* A put that was refused is in the error queue before the event of what follows it is there */
