@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define GLEX_EXT_VERSION 6
+#define GLEX_EXT_VERSION 7
 
 /**
  * Registration flag beside enum glex_mem_flag: the owner learns of data only by events. An
@@ -160,17 +160,14 @@ glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t ep, glex_ep_addr_t peer);
 glex_ret_t glex_ext_rdma_now(glex_ep_handle_t ep, const glex_rdma_req_t *req, void *local);
 
 /**
- * Post an event with data that stays in the event's queue entry until glex_ext_poll() hands both
- * out: a message with a header of two words, without a request to fill in and without memory to
- * place it in. Not blocking. Program order of posts to one peer's event queue is kept.
+ * Post an event to a peer: what a put leaves there, without memory and without a request to fill in.
+ * Not blocking. Program order of posts to one peer's event queue is kept.
  * @param cookie_1  Not 0.
- * @param head      First 8 bytes of the data.
- * @param data      What follows them: `len` bytes, at most 88.
  * Returns SUCCESS, BUSY (the peer's event queue is full: post again later), INVALID_PARAM. That the
  * peer does not exist is told by glex_poll_error_req(), as of an immediate put with that event.
  */
 glex_ret_t glex_ext_post_event(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t cookie_0,
-                               uint64_t cookie_1, uint64_t head, const void *data, uint32_t len);
+                               uint64_t cookie_1);
 
 /**
  * Post an MP that consists of two words, 8 bytes of `head` and `len` bytes of `data`, at most 88:
@@ -188,8 +185,8 @@ glex_ret_t glex_ext_count_mapped(glex_ep_handle_t ep, uint64_t messages);
 /** What glex_ext_poll() found. */
 struct glex_ext_arrival {
     glex_event_t  *event; /**< NULL: an MP */
-    void          *data;  /**< of an MP or glex_ext_post_event(), 8-byte aligned */
-    uint32_t       len;   /**< of other events 0 */
+    void          *data;  /**< of an MP, 8-byte aligned */
+    uint32_t       len;   /**< of an MP */
     glex_ep_addr_t src;   /**< of an MP: who sent it */
 };
 

@@ -405,7 +405,7 @@ glex_ret_t glex_ext_peer_watch(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_me
 glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t ep, glex_ep_addr_t peer);
 glex_ret_t glex_ext_rdma_now(glex_ep_handle_t ep, const glex_rdma_req_t *req, void *local);
 glex_ret_t glex_ext_post_event(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t cookie_0,
-                               uint64_t cookie_1, uint64_t head, const void *data, uint32_t len);
+                               uint64_t cookie_1);
 glex_ret_t glex_ext_post_mp(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t word_0,
                             uint64_t word_1, uint64_t head, const void *data, uint32_t len);
 glex_ret_t glex_ext_count_mapped(glex_ep_handle_t ep, uint64_t messages);
@@ -443,7 +443,7 @@ enum macro_GLEX_MGMT_MAX_HOPS { value_GLEX_MGMT_MAX_HOPS = 20 };
 enum macro_GLEX_MGMT_MAX_REGS { value_GLEX_MGMT_MAX_REGS = 2 };
 enum macro_GLEX_MGMT_MAX_BYTES { value_GLEX_MGMT_MAX_BYTES = 6 };
 enum macro_GLEX_MGMT_ANY_ID { value_GLEX_MGMT_ANY_ID = 0xffffffU };
-enum macro_GLEX_EXT_VERSION { value_GLEX_EXT_VERSION = 6 };
+enum macro_GLEX_EXT_VERSION { value_GLEX_EXT_VERSION = 7 };
 enum macro_GLEX_EXT_MEM_EVENT_DATA { value_GLEX_EXT_MEM_EVENT_DATA = 0x100 };
 enum macro_GLEX_EXT_FLAG_NO_LOSS { value_GLEX_EXT_FLAG_NO_LOSS = (1 << 30) };
 enum macro_GLEX_EXT_FLAG_DOMAIN { value_GLEX_EXT_FLAG_DOMAIN = (1 << 29) };

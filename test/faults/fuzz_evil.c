@@ -102,20 +102,21 @@ static glex_ret_t evil_rdma(struct glex_ep *ep, glex_rdma_req_t *list, glex_rdma
  * the order in which the transport's symbols are looked up or, where all is one program, by the
  * linker's --wrap.
  */
+typedef glex_ret_t (*event_fn)(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t cookie_0,
+                               uint64_t cookie_1);
 typedef glex_ret_t (*post_fn)(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t word_0,
                               uint64_t word_1, uint64_t head, const void *data, uint32_t len);
 
 #ifdef FUZZ_WRAP
 #define INTERPOSED(name) __wrap_##name
-#define GENUINE(name)    __real_##name
+#define GENUINE(type, name) __real_##name
 glex_ret_t __real_glex_ext_post_event(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t cookie_0,
-                                      uint64_t cookie_1, uint64_t head, const void *data,
-                                      uint32_t len);
+                                      uint64_t cookie_1);
 glex_ret_t __real_glex_ext_post_mp(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t word_0,
                                    uint64_t word_1, uint64_t head, const void *data, uint32_t len);
 #else
 #define INTERPOSED(name) __attribute__((visibility("default"))) name
-#define GENUINE(name)    ((post_fn)find_genuine(#name))
+#define GENUINE(type, name) ((type)find_genuine(#name))
 
 static void *find_genuine(const char *name)
 {
@@ -154,20 +155,18 @@ static glex_ret_t post_changed(post_fn genuine_post, glex_ep_handle_t ep, glex_e
 }
 
 glex_ret_t INTERPOSED(glex_ext_post_event)(glex_ep_handle_t ep, glex_ep_addr_t peer,
-                                           uint64_t cookie_0, uint64_t cookie_1, uint64_t head,
-                                           const void *data, uint32_t len)
+                                           uint64_t cookie_0, uint64_t cookie_1)
 {
-    static post_fn genuine_post;
+    static event_fn genuine_post;
     glex_event_t event = {.cookie_0 = cookie_0, .cookie_1 = cookie_1};
 
-    genuine_post = genuine_post != NULL ? genuine_post : GENUINE(glex_ext_post_event);
+    genuine_post = genuine_post != NULL ? genuine_post : GENUINE(event_fn, glex_ext_post_event);
     if (!is_evil(ep, peer)) {
-        return genuine_post(ep, peer, cookie_0, cookie_1, head, data, len);
+        return genuine_post(ep, peer, cookie_0, cookie_1);
     }
     change_event(&event);
     fuzz_counts[SHORT_EVENTS].value += event.cookie_1 != cookie_1 || event.cookie_0 != cookie_0;
-    return post_changed(genuine_post, ep, peer, (uint64_t[]){event.cookie_0, event.cookie_1}, head,
-                        data, len);
+    return genuine_post(ep, peer, event.cookie_0, event.cookie_1);
 }
 
 glex_ret_t INTERPOSED(glex_ext_post_mp)(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t word_0,
@@ -177,7 +176,7 @@ glex_ret_t INTERPOSED(glex_ext_post_mp)(glex_ep_handle_t ep, glex_ep_addr_t peer
     static post_fn genuine_post;
     uint64_t words[2] = {word_0, word_1};
 
-    genuine_post = genuine_post != NULL ? genuine_post : GENUINE(glex_ext_post_mp);
+    genuine_post = genuine_post != NULL ? genuine_post : GENUINE(post_fn, glex_ext_post_mp);
     if (is_evil(ep, peer)) {
         fuzz_counts[MUTATIONS].value += fuzz_mutate(input, words, sizeof(words));
         fuzz_counts[SHORT_MPS].value += words[0] != word_0 || words[1] != word_1;

@@ -1,5 +1,6 @@
 /*
- * Messages of glex_ext_post_event() and glex_ext_post_mp(), for tests.
+ * Messages of glex_ext_post_mp(), and events of glex_ext_post_event(), which have two words and no data,
+ * for tests.
  */
 #ifndef GLEX_TEST_MESSAGE_H
 #define GLEX_TEST_MESSAGE_H
@@ -30,7 +31,7 @@ enum Kind { EVENT, MP };
 inline glex_ret_t post(Kind kind, glex_ep_handle_t ep, glex_ep_addr_t to, const Message &m)
 {
     return kind == EVENT ?
-               glex_ext_post_event(ep, to, m.word_0, m.word_1, m.head, m.data, m.len) :
+               glex_ext_post_event(ep, to, m.word_0, m.word_1) :
                glex_ext_post_mp(ep, to, m.word_0, m.word_1, m.head, m.data, m.len);
 }
 
@@ -50,24 +51,20 @@ inline uint64_t number_of(const glex_ext_arrival &arrival)
 inline void expect_message(const Message &m, const glex_ext_arrival &arrival)
 {
     unsigned char *data = static_cast<unsigned char *>(arrival.data);
-    uint32_t len = arrival.len;
-    uint64_t words[2];
+    uint64_t words[3];
 
-    ASSERT_EQ(0u, reinterpret_cast<uintptr_t>(data) % 8);
     if (arrival.event != nullptr) {
-        words[0] = arrival.event->cookie_0;
-        words[1] = arrival.event->cookie_1;
-    } else {
-        ASSERT_LE(sizeof(words), len);
-        memcpy(words, data, sizeof(words));
-        data += sizeof(words);
-        len -= sizeof(words);
+        ASSERT_EQ(m.word_0, arrival.event->cookie_0);
+        ASSERT_EQ(m.word_1, arrival.event->cookie_1);
+        return;
     }
+    ASSERT_EQ(0u, reinterpret_cast<uintptr_t>(data) % 8);
+    ASSERT_EQ(sizeof(words) + m.len, arrival.len);
+    memcpy(words, data, sizeof(words));
     ASSERT_EQ(m.word_0, words[0]);
     ASSERT_EQ(m.word_1, words[1]);
-    ASSERT_EQ(sizeof(m.head) + m.len, len);
-    ASSERT_EQ(0, memcmp(data, &m.head, sizeof(m.head)));
-    ASSERT_EQ(0, memcmp(data + sizeof(m.head), m.data, m.len));
+    ASSERT_EQ(m.head, words[2]);
+    ASSERT_EQ(0, memcmp(data + sizeof(words), m.data, m.len));
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* GLEX_FAULT: each fault does what it says. */
-#include "nic.h"
+#include "message.h"
 #include "process.h"
 
 #include <signal.h>
@@ -217,7 +217,7 @@ template <typename Post> static int post_all(const Ep &ep, Post post)
             busy++;
         }
         EXPECT_TRUE(ep.poll_long(&arrival));
-        EXPECT_EQ(i, *static_cast<uint64_t *>(arrival.data));
+        EXPECT_EQ(i, number_of(arrival));
     }
     EXPECT_EQ(GLEX_NO_EVENT, ep.poll(&arrival));
     EXPECT_TRUE(ep.errors().empty());
@@ -227,7 +227,7 @@ template <typename Post> static int post_all(const Ep &ep, Post post)
 static int post_all_events(const Ep &ep)
 {
     return post_all(ep, [&](uint64_t i) {
-        return glex_ext_post_event(ep, ep.addr(), 0, 1, i, nullptr, 0);
+        return glex_ext_post_event(ep, ep.addr(), i, 1);
     });
 }
 
@@ -288,7 +288,7 @@ CHILD(fault_delayed_messages)
     for (int i = 1; i <= 3; i++) {
         int events = 0, mps = 0;
 
-        EXPECT_OK(glex_ext_post_event(ep, ep.addr(), 8, 1, 8, nullptr, 0));
+        EXPECT_OK(glex_ext_post_event(ep, ep.addr(), 8, 1));
         while (ep.poll(&arrival) == GLEX_SUCCESS) {
             events += arrival.event != nullptr;
             if (arrival.event == nullptr) {

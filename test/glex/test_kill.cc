@@ -60,11 +60,10 @@ class kill_ : public testing::Test
     {
         uint64_t data[12];
 
-        std::fill(data, data + 12, value);
         if (polled) {
-            return glex_ext_post_event(ep, {.v = to.addr}, value, value, value, data, 88) ==
-                   GLEX_SUCCESS;
+            return glex_ext_post_event(ep, {.v = to.addr}, value, value) == GLEX_SUCCESS;
         }
+        std::fill(data, data + 12, value);
         glex_imm_rdma_req_t req = imm_put(to, data, sizeof(data), 0, value);
         EXPECT_OK(glex_imm_rdma(ep, &req, nullptr));
         return ep.errors().empty();
@@ -92,21 +91,21 @@ class kill_ : public testing::Test
         got++;
     }
 
-    /* The same by glex_ext_poll(): the data is where the event is. */
+    /* The same by glex_ext_poll(). */
     void consume_polled()
     {
         glex_ext_arrival arrival;
 
         if (glex_ext_poll(consumer, &arrival) == GLEX_SUCCESS) {
-            uint64_t *words = static_cast<uint64_t *>(arrival.data);
-            int num = arrival.event != nullptr ? 12 : 14;
-            ASSERT_EQ(8u * num, arrival.len);
-            ASSERT_EQ(num, std::count(words, words + num, words[0]));
             if (arrival.event != nullptr) {
-                ASSERT_EQ(words[0], arrival.event->cookie_0);
-                ASSERT_EQ(words[0], arrival.event->cookie_1);
+                ASSERT_EQ(arrival.event->cookie_0, arrival.event->cookie_1);
+                check(last_event, arrival.event->cookie_0);
+                return;
             }
-            check(arrival.event != nullptr ? last_event : last_mp, words[0]);
+            uint64_t *words = static_cast<uint64_t *>(arrival.data);
+            ASSERT_EQ(8u * 14, arrival.len);
+            ASSERT_EQ(14, std::count(words, words + 14, words[0]));
+            check(last_mp, words[0]);
         }
     }
 
@@ -265,7 +264,7 @@ class kill_step : public kill_, public testing::WithParamInterface<Post>
             glex_ext_post_mp(ep, {.v = to.addr}, data[0], data[1], data[2], data, 88);
             break;
         case POST_EVENT:
-            glex_ext_post_event(ep, {.v = to.addr}, data[0], data[1], data[2], data, 88);
+            glex_ext_post_event(ep, {.v = to.addr}, data[0], data[1]);
             break;
         }
         Stepped::end();

@@ -531,8 +531,7 @@ static void post_short_events(const Ep &ep, const Ep &to, int poster)
     for (int i = 0; i < NUMBERS; i++) {
         glex_ret_t ret;
 
-        while ((ret = glex_ext_post_event(ep, to.addr(), Arrivals::word(poster, i), 1, 0, nullptr,
-                                          0)) == GLEX_BUSY) {
+        while ((ret = glex_ext_post_event(ep, to.addr(), Arrivals::word(poster, i), 1)) == GLEX_BUSY) {
             std::this_thread::yield();
         }
         ASSERT_OK(ret);

@@ -404,7 +404,7 @@ class wait_step : public wait, public testing::WithParamInterface<Post>
             EXPECT_OK(glex_ext_post_mp(ep, to, number, 0, 0, nullptr, 0));
             break;
         case POST_EVENT:
-            EXPECT_OK(glex_ext_post_event(ep, to, number, 1, 0, nullptr, 0));
+            EXPECT_OK(glex_ext_post_event(ep, to, number, 1));
             break;
         }
     }
@@ -534,7 +534,7 @@ CHILD(wait_polling_echo)
             EXPECT_OK(glex_ext_post_mp(ep, to, n, 0, 0, nullptr, 0));
         } else {
             n = *static_cast<uint64_t *>(arrival.data);
-            EXPECT_OK(glex_ext_post_event(ep, to, n, 1, 0, nullptr, 0));
+            EXPECT_OK(glex_ext_post_event(ep, to, n, 1));
         }
     }
     return testing::Test::HasFailure();
@@ -555,7 +555,7 @@ TEST_F(wait, ping_pong_of_polling_sleepers)
         if (i % 2 == 0) {
             ASSERT_OK(glex_ext_post_mp(a, peer, i, 0, 0, nullptr, 0));
         } else {
-            ASSERT_OK(glex_ext_post_event(a, peer, i, 1, 0, nullptr, 0));
+            ASSERT_OK(glex_ext_post_event(a, peer, i, 1));
         }
         while (a.poll(&arrival) != GLEX_SUCCESS) {
             if (glex_ext_arm(a) == GLEX_SUCCESS) {

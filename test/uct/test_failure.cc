@@ -318,7 +318,7 @@ TEST(Failure, PacksOnce)
             return ep.vc()->er_tx->ctrl->armed != 0;
         });
         sink.v = b.internals()->ep_addr;
-        while (glex_ext_post_event(a.internals()->nic, sink, 0, 0xf, 0, NULL, 0) ==
+        while (glex_ext_post_event(a.internals()->nic, sink, 0, 0xf) ==
                GLEX_SUCCESS) {}
         for (unsigned i = 0; i < 10; ++i) {
             EXPECT_EQ(uct_ep_am_bcopy(ep.handle, AM_ID, [](void *dest, void *arg) {

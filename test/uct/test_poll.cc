@@ -102,7 +102,7 @@ TEST(Poll, RingWaitsForTheQueue)
 
         be_silent(pair.sink);
         sink.v = pair.sink.internals()->ep_addr;
-        while (glex_ext_post_event(pair.source.internals()->nic, sink, 0, 0xf, 0, NULL, 0) ==
+        while (glex_ext_post_event(pair.source.internals()->nic, sink, 0, 0xf) ==
                GLEX_SUCCESS) {} /* foreign events, which nobody minds */
         pair.send();
         EXPECT_TRUE(pair.ep.vc()->ring_due);

@@ -238,7 +238,7 @@ TEST(PublishedCredits, WhoWaitsForTheQueueDoesNothing)
         glex_ep_addr_t sink = {};
 
         sink.v = s.sink.internals()->ep_addr;
-        while (glex_ext_post_event(s.source.internals()->nic, sink, 0, 0xf, 0, NULL, 0) ==
+        while (glex_ext_post_event(s.source.internals()->nic, sink, 0, 0xf) ==
                GLEX_SUCCESS) {} /* foreign events, which nobody minds */
         EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(s.ep.handle, AM_ID, 0, NULL, 0));
         EXPECT_TRUE(uct_glex_fifo_may_send(&s.ep.vc()->tx_fifo)) << "there are credits";

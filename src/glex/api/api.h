@@ -13,10 +13,7 @@ glex_ret_t glex_imm_rdma_post(glex_ep_handle_t ep, glex_imm_rdma_req_t *req,
                               glex_imm_rdma_req_t **bad_req);
 glex_ret_t glex_rdma_post(glex_ep_handle_t ep, glex_rdma_req_t *req, glex_rdma_req_t **bad_req);
 
-/**
- * Post an event whose data stays in its slot, by the link's own way: what glex_ext_post_event()
- * does where it meets an obstacle.
- */
+/** Post an event by the link's own way: glex_ext_post_event() where it meets an obstacle. */
 glex_ret_t glex_event_post(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req);
 
 /* ---- the queues: `which` is GLEX_RING_MPQ or GLEX_RING_EQ ------------------------------------ */
@@ -33,24 +30,11 @@ static GLEX_ALWAYS_INLINE struct glex_ring_rx *glex_queue(struct glex_endpoint *
     return which == GLEX_RING_EQ ? &ep->eq : &ep->mpq;
 }
 
-/**
- * Whether a slot holds an entry, and of how much data for those who probe: that of an event may be
- * for glex_ext_poll() only. Slots of killed producers hold none, nor do slots with a length that no
- * producer of ours writes.
- */
-static GLEX_ALWAYS_INLINE bool glex_queue_holds(int which, uint32_t *len)
+/** Whether a slot holds an entry: slots of killed producers hold none, nor do slots with a length
+ *  that no producer of ours writes. */
+static GLEX_ALWAYS_INLINE bool glex_queue_holds(int which, uint32_t len)
 {
-    if (which == GLEX_RING_MPQ) {
-        return glex_likely(*len <= GLEX_MP_DATA_LEN);
-    }
-    if (glex_likely(*len <= GLEX_EVENT_DATA_LEN)) {
-        return true;
-    }
-    if (*len - GLEX_CTRL_LEN_STAYS <= GLEX_EVENT_DATA_LEN) {
-        *len = 0;
-        return true;
-    }
-    return false;
+    return glex_likely(len <= (which == GLEX_RING_MPQ ? GLEX_MP_DATA_LEN : GLEX_EVENT_DATA_LEN));
 }
 
 /** The published entry at `*pos_p`, which is moved over slots that hold none; NULL: none. */
@@ -66,7 +50,7 @@ static GLEX_ALWAYS_INLINE void *glex_queue_find(struct glex_endpoint *ep, int wh
             return NULL;
         }
         *len_p = GLEX_CTRL_LEN(ctrl);
-        if (glex_likely(glex_queue_holds(which, len_p))) {
+        if (glex_likely(glex_queue_holds(which, *len_p))) {
             return slot;
         }
         ++*pos_p;

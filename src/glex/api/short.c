@@ -1,6 +1,6 @@
 /*
- * Short messages (glex_ext.h), as an event with data or as an MP, and one poll point for both
- * queues. A transport calls these functions for each short message.
+ * Short messages and events (glex_ext.h), and one poll point for both queues. A transport calls these
+ * functions for each short message.
  */
 #include "api/api.h"
 #include "core/shm.h"
@@ -10,43 +10,26 @@
 
 /* ---- posting --------------------------------------------------------------------------------- */
 
-static GLEX_ALWAYS_INLINE void short_fill(uint8_t *dst, uint64_t head, const void *data,
-                                            uint32_t len)
-{
-    __builtin_memcpy(dst, &head, sizeof(head));
-    if (len != 0) {
-        glex_copy_small(dst + sizeof(head), data, len);
-    }
-}
-
-/* The slow path, for what the fast path does not handle: put the data together, and post it by the
- * link's function. */
+/* The slow path, for what the fast path does not handle: by the link's function. */
 static glex_ret_t GLEX_NOINLINE event_post_slow(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
-                                                uint64_t cookie_0, uint64_t cookie_1,
-                                                uint64_t head, const void *payload, uint32_t len)
+                                                uint64_t cookie_0, uint64_t cookie_1)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
-    uint8_t data[GLEX_EVENT_DATA_LEN];
-    glex_imm_rdma_req_t req = {
+    const glex_imm_rdma_req_t req = {
         .rmt_ep_addr = peer_addr,
-        .data = data,
         .rmt_evt = {.cookie_0 = cookie_0, .cookie_1 = cookie_1},
         .flag = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS,
     };
 
-    if (ep->forked || cookie_1 == 0 || len > sizeof(data) - sizeof(head) ||
-        (payload == NULL && len != 0)) {
+    if (ep->forked || cookie_1 == 0) {
         return GLEX_INVALID_PARAM;
     }
     GLEX_LOCKED(ep);
-    short_fill(data, head, payload, len);
-    req.len = sizeof(head) + len;
     return glex_event_post(ep, &req);
 }
 
 glex_ret_t glex_ext_post_event(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
-                               uint64_t cookie_0, uint64_t cookie_1, uint64_t head,
-                               const void *data, uint32_t len)
+                               uint64_t cookie_0, uint64_t cookie_1)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
     struct glex_peer *peer = glex_endpoint_hinted_peer(ep, peer_addr);
@@ -54,16 +37,23 @@ glex_ret_t glex_ext_post_event(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
     uint64_t tail;
 
     if (glex_unlikely(peer == NULL || peer->link != &glex_shm_link || cookie_1 == 0 ||
-                      len > GLEX_EVENT_DATA_LEN - sizeof(head) || (data == NULL && len != 0) ||
                       (slot = glex_ring_try_claim(&peer->eq, &tail)) == NULL)) {
-        return event_post_slow(handle, peer_addr, cookie_0, cookie_1, head, data, len);
+        return event_post_slow(handle, peer_addr, cookie_0, cookie_1);
     }
     slot->event.cookie_0 = cookie_0;
     slot->event.cookie_1 = cookie_1;
-    short_fill(slot->data, head, data, len);
-    glex_ring_publish(&slot->ctrl, tail, GLEX_CTRL_LEN_STAYS + sizeof(head) + len);
+    glex_ring_publish(&slot->ctrl, tail, 0);
     GLEX_COUNT(ep, event_tx, 1);
     return GLEX_SUCCESS;
+}
+
+static GLEX_ALWAYS_INLINE void short_fill(uint8_t *dst, uint64_t head, const void *data,
+                                          uint32_t len)
+{
+    __builtin_memcpy(dst, &head, sizeof(head));
+    if (len != 0) {
+        glex_copy_small(dst + sizeof(head), data, len);
+    }
 }
 
 static glex_ret_t GLEX_NOINLINE mp_post_slow(glex_ep_handle_t handle, glex_ep_addr_t peer,
@@ -167,29 +157,24 @@ static GLEX_NOINLINE glex_ret_t poll_skip(struct glex_endpoint *ep, int which,
 {
     struct glex_ring_rx *rx = glex_queue(ep, which);
     uint64_t ctrl;
-    uint32_t len;
 
-    while (glex_ring_rx_slot(rx, rx->cursor, &ctrl) != NULL) {
-        len = GLEX_CTRL_LEN(ctrl);
-        if (glex_queue_holds(which, &len)) {
-            break;
-        }
+    while (glex_ring_rx_slot(rx, rx->cursor, &ctrl) != NULL &&
+           !glex_queue_holds(which, GLEX_CTRL_LEN(ctrl))) {
         poll_take(ep, rx);
     }
     return glex_ext_poll(&ep->base, arrival);
 }
 
-/* The slot holds an event without data for the caller, or no entry. */
-static GLEX_NOINLINE glex_ret_t poll_event_other(struct glex_endpoint *ep,
-                                                 const struct glex_event_slot *slot, uint32_t len,
-                                                 struct glex_ext_arrival *arrival)
+/* The slot holds an event with data, which belongs into memory, or no entry. */
+static GLEX_NOINLINE glex_ret_t poll_event_data(struct glex_endpoint *ep,
+                                                const struct glex_event_slot *slot, uint32_t len,
+                                                struct glex_ext_arrival *arrival)
 {
-    if (len > GLEX_EVENT_DATA_LEN) {
+    if (!glex_queue_holds(GLEX_RING_EQ, len)) {
         return poll_skip(ep, GLEX_RING_EQ, arrival);
     }
-    arrival->len = 0;
     /* Once only: the program may have changed the memory since. */
-    if (len != 0 && ep->eq.cursor > ep->eq.seen) {
+    if (ep->eq.cursor > ep->eq.seen) {
         glex_event_place(ep, slot, len);
     }
     ep->eq.seen = ep->eq.cursor;
@@ -205,12 +190,10 @@ static __attribute__((noinline)) glex_ret_t poll_event(struct glex_endpoint *ep,
     poll_take(ep, &ep->eq);
     ep->poll.mp_last = false;
     arrival->event = &slot->event;
-    arrival->data = slot->data;
-    arrival->len = GLEX_CTRL_LEN(ctrl) - GLEX_CTRL_LEN_STAYS;
-    if (glex_likely(arrival->len <= GLEX_EVENT_DATA_LEN)) {
-        return GLEX_SUCCESS;
+    if (glex_unlikely(GLEX_CTRL_LEN(ctrl) != 0)) {
+        return poll_event_data(ep, slot, GLEX_CTRL_LEN(ctrl), arrival);
     }
-    return poll_event_other(ep, slot, GLEX_CTRL_LEN(ctrl), arrival);
+    return GLEX_SUCCESS;
 }
 
 /* The message queue's next slot is published. */

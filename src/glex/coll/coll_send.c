@@ -234,7 +234,7 @@ static int send_event(struct glex_coll_send *send, struct glex_peer *dst, uint32
     }
     send_note_publish(send, stage, tail);
     glex_shm_fill_event(glex_ring_tx_slot(&dst->eq, tail), tail, &desc->rmt_evt, desc->data,
-                        with_data ? desc->len : 0, place, 0);
+                        with_data ? desc->len : 0, place);
     send_wake(send->ep, dst, tail);
     send_note_stage(send, stage + 1);
     return GLEX_REQ_DONE;
@@ -438,7 +438,7 @@ static int send_local_event(struct glex_coll_send *send)
     }
     send_note_publish(send, SEND_STAGE_LOCAL, tail);
     glex_shm_fill_event(glex_ring_tx_slot(&owner->eq, tail), tail, &send->desc->local_evt, NULL, 0,
-                        0, 0);
+                        0);
     send_wake(send->ep, owner, tail);
     return GLEX_REQ_DONE;
 }

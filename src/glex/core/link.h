@@ -38,7 +38,7 @@ struct glex_link {
                    const glex_imm_mp_req_t *req);
     int (*imm_put)(struct glex_endpoint *ep, struct glex_peer *peer,
                    const glex_imm_rdma_req_t *req);
-    /** Post the event of the request. Its data stays in the slot for whoever takes the event. */
+    /** Post the event of the request, and nothing else of it. */
     int (*event)(struct glex_endpoint *ep, struct glex_peer *peer,
                  const glex_imm_rdma_req_t *req);
     int (*rdma)(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,

@@ -473,7 +473,7 @@ int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_r
     }
     status = shm_copy(ep, peer, rmem, req, local);
     if (status == GLEX_REQ_DONE && (req->flag & GLEX_FLAG_REMOTE_EVT)) {
-        status = glex_shm_event(ep, peer, &req->rmt_evt, req->flag, NULL, 0, 0, 0);
+        status = glex_shm_event(ep, peer, &req->rmt_evt, req->flag, NULL, 0, 0);
     }
     return status;
 }

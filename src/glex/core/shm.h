@@ -108,13 +108,13 @@ static inline int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *p
 
 static inline void glex_shm_fill_event(struct glex_event_slot *slot, uint64_t tail,
                                        const glex_event_t *event, const void *data, uint32_t len,
-                                       uint64_t place, uint32_t stays)
+                                       uint64_t place)
 {
     slot->event.cookie_0 = event->cookie_0;
     slot->event.cookie_1 = event->cookie_1;
     slot->place = place;
     glex_copy_small(slot->data, data, len);
-    glex_ring_publish(&slot->ctrl, tail, len + stays);
+    glex_ring_publish(&slot->ctrl, tail, len);
 }
 
 /** Post an event to a peer that is awake and has room, if nobody else posts just now. */
@@ -127,14 +127,14 @@ static inline bool glex_shm_try_event(struct glex_peer *peer, const glex_event_t
     if (glex_unlikely(slot == NULL)) {
         return false;
     }
-    glex_shm_fill_event(slot, tail, event, data, len, place, 0);
+    glex_shm_fill_event(slot, tail, event, data, len, place);
     return true;
 }
 
-/** Post an event, with data for its slot or none; `stays`: 0 or GLEX_CTRL_LEN_STAYS. */
+/** Post an event, with data for its slot or none. */
 static inline int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *peer,
                                  const glex_event_t *event, int32_t flag, const void *data,
-                                 uint32_t len, uint64_t place, uint32_t stays)
+                                 uint32_t len, uint64_t place)
 {
     enum glex_ring_ret ret;
     uint64_t tail;
@@ -143,7 +143,7 @@ static inline int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *pee
     if (glex_unlikely(ret != GLEX_RING_OK)) {
         return glex_shm_refused(ep, peer, ret, flag, GLEX_ERR_STATUS_DEST_EQ_FULL);
     }
-    glex_shm_fill_event(glex_ring_tx_slot(&peer->eq, tail), tail, event, data, len, place, stays);
+    glex_shm_fill_event(glex_ring_tx_slot(&peer->eq, tail), tail, event, data, len, place);
     if (glex_unlikely(tail & GLEX_TAIL_ARMED)) {
         glex_wait_wake(ep, peer->addr, peer->incarnation);
     }
@@ -201,7 +201,7 @@ static inline int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *p
     if (glex_likely((req->flag & GLEX_FLAG_REMOTE_EVT) &&
                     (rmem->state & GLEX_EXT_MEM_EVENT_DATA))) {
         return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, req->data, req->len,
-                              glex_shm_place(req), 0);
+                              glex_shm_place(req));
     }
     if (glex_likely(rmem->ptr != NULL)) {
         glex_copy_small(rmem->ptr + req->rmt_offset, req->data, req->len);
@@ -213,17 +213,15 @@ static inline int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *p
         }
     }
     if (req->flag & GLEX_FLAG_REMOTE_EVT) {
-        return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, NULL, 0, 0, 0);
+        return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, NULL, 0, 0);
     }
     return GLEX_REQ_DONE;
 }
 
-/** The event of a request, with its data for whoever takes it. */
 static inline int glex_shm_post_event(struct glex_endpoint *ep, struct glex_peer *peer,
-                                   const glex_imm_rdma_req_t *req)
+                                      const glex_imm_rdma_req_t *req)
 {
-    return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, req->data, req->len, 0,
-                          GLEX_CTRL_LEN_STAYS);
+    return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, NULL, 0, 0);
 }
 
 /* Post by a peer's link, without an indirect call if that is this one. */

@@ -368,9 +368,7 @@ static int capture_event(struct glex_endpoint *ep, struct glex_peer *peer,
     struct capture_packet packet = {.dst = peer->addr,
                                     .opcode = RD_SEND_ONLY,
                                     .cookies = 2,
-                                    .cookie = {req->rmt_evt.cookie_1, req->rmt_evt.cookie_0},
-                                    .data = req->data,
-                                    .len = req->len};
+                                    .cookie = {req->rmt_evt.cookie_1, req->rmt_evt.cookie_0}};
 
     if (status == GLEX_REQ_DONE) {
         capture_one(ep, &packet);

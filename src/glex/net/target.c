@@ -178,7 +178,7 @@ static int net_on_put(struct net_source *source, struct glex_peer *self,
     status = source->put_status;
     if (status == GLEX_REQ_DONE && (record->flags & NET_FLAG_REMOTE_EVT)) {
         status = glex_shm_event(source->side.ep, self, &event, net_request_flags(record), NULL, 0,
-                                0, 0);
+                                0);
     }
     if (status != GLEX_REQ_BUSY) {
         source->put_status = GLEX_REQ_DONE;
@@ -472,7 +472,7 @@ static bool net_reply_event(struct net_source *source, const struct net_reply *r
     if (reply->with_event) {
         self = net_self(side->ep);
         if (!net_side_send(side) || side->conn->in_flight != 0 || self == NULL ||
-            glex_shm_event(side->ep, self, &event, GLEX_EXT_FLAG_NO_LOSS, NULL, 0, 0, 0) ==
+            glex_shm_event(side->ep, self, &event, GLEX_EXT_FLAG_NO_LOSS, NULL, 0, 0) ==
                 GLEX_REQ_BUSY) {
             net_side_list(side);
             return false;

@@ -14,7 +14,7 @@
 enum net_op {
     NET_OP_MP = 1,  /* a message: its header is 8 bytes short */
     NET_OP_IMM_PUT, /* put of the data behind it */
-    NET_OP_EVENT,   /* an event with data that stays in its slot */
+    NET_OP_EVENT,   /* an event alone */
     NET_OP_PUT,     /* a piece of a put; the last one ends the request */
     NET_OP_GET,
     NET_OP_DATA,    /* reply: a piece of what a get asked for */

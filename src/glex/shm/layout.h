@@ -15,7 +15,7 @@
 #include "base/common.h"
 
 #define GLEX_SEGMENT_MAGIC   0x676c65782d736567ull /* "glex-seg" */
-#define GLEX_SEGMENT_VERSION 10
+#define GLEX_SEGMENT_VERSION 11
 
 #define GLEX_MAX_QUEUE_CAPACITY     (1u << 20)
 #define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
@@ -58,7 +58,6 @@ struct glex_ring_ctl {
 #define GLEX_CTRL_SEQ(ctrl)  ((uint32_t)(ctrl))
 #define GLEX_CTRL_LEN(ctrl)  ((uint32_t)((ctrl) >> 32))
 #define GLEX_CTRL_LEN_SKIP   UINT32_MAX /* holds nothing: pass over it */
-#define GLEX_CTRL_LEN_STAYS  0x100u    /* of an event, added to the length: data for who takes it */
 
 #define GLEX_SLOT_SHIFT 7
 
@@ -73,7 +72,7 @@ struct glex_mp_slot {
 
 /*
  * With 8 bytes of data all of this is in one cache line. `place` is the memory handle (low 32
- * bits) and offset (high 32 bits) where the data belongs, unless it stays.
+ * bits) and offset (high 32 bits) where the data belongs.
  */
 struct glex_event_slot {
     uint64_t     ctrl __attribute__((aligned(128)));

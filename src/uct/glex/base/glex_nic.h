@@ -14,7 +14,7 @@
 #include <glex_ext.h>
 /* Whether RDMA can be over when it is posted */
 #define UCT_GLEX_NIC_RDMA_NOW 1
-/* Whether a message can travel in its event: glex_ext_post_event(), glex_ext_post_mp() */
+/* Whether there are glex_ext_post_event(), glex_ext_post_mp() */
 #define UCT_GLEX_NIC_MESSAGES 1
 /* Whether a program may choose any number for an endpoint, from this one on */
 #define UCT_GLEX_NIC_RANDOM_NUM 1
@@ -78,8 +78,7 @@ UCT_GLEX_NIC_LACKS(glex_ext_count_mapped, glex_ep_handle_t ep, uint64_t messages
 UCT_GLEX_NIC_LACKS(glex_ext_set_domain, glex_ep_handle_t ep, glex_ep_handle_t domain)
 UCT_GLEX_NIC_LACKS(glex_ext_check_peer, glex_ep_handle_t ep, glex_ep_addr_t peer)
 UCT_GLEX_NIC_LACKS(glex_ext_post_event, glex_ep_handle_t ep, glex_ep_addr_t peer,
-                   uint64_t cookie_0, uint64_t cookie_1, uint64_t head, const void *data,
-                   uint32_t len)
+                   uint64_t cookie_0, uint64_t cookie_1)
 
 /* Real NICs reach all registered memory */
 static inline glex_ret_t glex_ext_query_device(glex_device_handle_t dev,

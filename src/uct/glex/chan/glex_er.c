@@ -455,7 +455,7 @@ UCS_F_NOINLINE void uct_glex_er_ring(uct_glex_vc_t *vc)
     __atomic_store_n(&vc->er_tx->ctrl->armed, 0, __ATOMIC_RELAXED);
     ret = glex_ext_post_event(vc->iface->nic, uct_glex_vc_dest(vc), 0,
                               uct_glex_hdr_type_am(UCT_GLEX_EVENT_RING, 0) |
-                              ((uint64_t)vc->tx.vc_id << 16), 0, NULL, 0);
+                              ((uint64_t)vc->tx.vc_id << 16));
     vc->ring_due = (ret == GLEX_BUSY);
     if (vc->ring_due) {
         uct_glex_vc_schedule(vc);
