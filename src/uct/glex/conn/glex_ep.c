@@ -445,17 +445,17 @@ ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
 }
 
 /* The NIC may not know yet that a peer on another host is gone: it has to answer. No flush waits for
- * that, and none fails if the peer leaves before it answers. */
+ * that. If the peer leaves and has not answered, the VC fails when its operations have ended. */
 static void uct_glex_ep_ask(uct_glex_vc_t *vc)
 {
-    if (vc->is_remote && (vc->state == UCT_GLEX_VC_OPEN) && !vc->ctl_inflight) {
+    if (vc->is_remote && (vc->state == UCT_GLEX_VC_OPEN) && !vc->asked) {
+        vc->asked = 1;
         uct_glex_ctl_post(vc, UCT_GLEX_CTL_CREDIT);
     }
 }
 
-/* Where the peer is gone the watch fails an open VC, after all that the peer sent was handled: it may
- * have left in good order. A peer on another host to which nothing was sent is not asked: that would
- * connect, and some programs check every peer that they could ever talk to. */
+/* A peer on another host to which nothing was sent is not asked: that would connect, and some programs
+ * check every peer that they could ever talk to. */
 ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
 {
     uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
@@ -475,7 +475,7 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
         return UCS_OK;
     }
     status = uct_glex_ep_make_vc(ep); /* progress calls the error handlers of a VC */
-    if ((status == UCS_OK) && (ep->vc->state != UCT_GLEX_VC_OPEN)) {
+    if (status == UCS_OK) {
         uct_glex_vc_dead(ep->vc); /* does nothing if it failed */
     }
     return status;
