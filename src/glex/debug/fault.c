@@ -65,6 +65,10 @@ static bool fault_send(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
     peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
     if (peer != NULL) {
         status = glex_shm_send_mp(ep, peer, req);
+        peer = glex_peer_again(ep, peer, &status); /* another one may have its number now */
+    }
+    if (peer != NULL) {
+        status = glex_shm_send_mp(ep, peer, req);
     }
     if (status != GLEX_REQ_DONE && status != GLEX_REQ_BUSY) {
         glex_error_mp(ep, status, req);
