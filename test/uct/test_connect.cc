@@ -58,6 +58,26 @@ TEST_P(Connect, EmptyPutAsks)
     }
 }
 
+/* An endpoint to an interface that may leave, and memory that its domain keeps */
+struct PutPair {
+    PutPair(Md &md, Md &other, Memory::Kind kind) :
+        a(md), b(new Iface(other)), memory(other, 64, kind), remote(memory.describe()),
+        ep(a, b->address())
+    {
+    }
+
+    void put(uint64_t value)
+    {
+        EXPECT_OK(ep.put_short(&value, 8, remote.address, remote.rkey.rkey));
+    }
+
+    Iface                  a;
+    std::unique_ptr<Iface> b;
+    Memory                 memory;
+    RemoteMemory           remote;
+    Ep                     ep;
+};
+
 /* The memory is there, and takes the put; its owner's interface is not */
 TEST_P(Connect, PutToWhoLeft)
 {
@@ -65,22 +85,18 @@ TEST_P(Connect, PutToWhoLeft)
         Md md, other;
 
         for (Memory::Kind kind : memory_kinds(other)) {
-            Iface a(md);
-            std::unique_ptr<Iface> b(new Iface(other));
-            Memory memory(other, 64, kind);
-            RemoteMemory remote(memory.describe());
-            Ep ep(a, b->address());
-            uint64_t value = 1;
+            PutPair pair(md, other, kind);
+            uint64_t value = 2;
 
-            EXPECT_OK(ep.put_short(&value, 8, remote.address, remote.rkey.rkey));
-            EXPECT_OK(ep.flush());
-            EXPECT_TRUE(a.failed.empty());
-            b.reset();
-            value = 2;
-            EXPECT_OK(uct_ep_put_short(ep.handle, &value, 8, remote.address, remote.rkey.rkey));
-            EXPECT_EQ(ep.flush(), UCS_ERR_ENDPOINT_TIMEOUT) << "memory of kind " << kind;
-            EXPECT_EQ(a.failed.size(), 1u);
-            a.failed.clear();
+            pair.put(1);
+            EXPECT_OK(pair.ep.flush());
+            EXPECT_TRUE(pair.a.failed.empty());
+            pair.b.reset();
+            EXPECT_OK(uct_ep_put_short(pair.ep.handle, &value, 8, pair.remote.address,
+                                       pair.remote.rkey.rkey));
+            EXPECT_EQ(pair.ep.flush(), UCS_ERR_ENDPOINT_TIMEOUT) << "memory of kind " << kind;
+            EXPECT_EQ(pair.a.failed.size(), 1u);
+            pair.a.failed.clear();
         }
     });
 }
@@ -93,27 +109,22 @@ TEST_P(Connect, LeavesBeforeTheFlush)
         Md md, other;
 
         for (Memory::Kind kind : memory_kinds(other)) {
-            Iface a(md);
-            std::unique_ptr<Iface> b(new Iface(other));
-            Memory memory(other, 64, kind);
-            RemoteMemory remote(memory.describe());
-            Ep ep(a, b->address());
-            uint64_t value    = 1;
+            PutPair pair(md, other, kind);
             unsigned received = 0;
 
-            b->on_am(AM_ID, [&](const void *, size_t) { ++received; });
-            EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
+            pair.b->on_am(AM_ID, [&](const void *, size_t) { ++received; });
+            EXPECT_OK(pair.ep.am_short(AM_ID, 0, NULL, 0));
             progress_until("the message", [&] { return received > 0; });
-            EXPECT_OK(ep.flush());
-            EXPECT_OK(ep.put_short(&value, 8, remote.address, remote.rkey.rkey));
-            EXPECT_TRUE(ep.vc()->dirty);
-            EXPECT_EQ(*(uint64_t*)memory.data, value);
-            b.reset();
-            EXPECT_EQ(ep.vc()->state, UCT_GLEX_VC_OPEN);
-            EXPECT_OK(ep.flush());
+            EXPECT_OK(pair.ep.flush());
+            pair.put(1);
+            EXPECT_TRUE(pair.ep.vc()->dirty);
+            EXPECT_EQ(*(uint64_t*)pair.memory.data, 1u);
+            pair.b.reset();
+            EXPECT_EQ(pair.ep.vc()->state, UCT_GLEX_VC_OPEN);
+            EXPECT_OK(pair.ep.flush());
             progress_until("its leaving",
-                           [&] { return ep.vc()->state == UCT_GLEX_VC_PEER_CLOSED; });
-            EXPECT_TRUE(a.failed.empty());
+                           [&] { return pair.ep.vc()->state == UCT_GLEX_VC_PEER_CLOSED; });
+            EXPECT_TRUE(pair.a.failed.empty());
         }
     });
 }

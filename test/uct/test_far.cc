@@ -22,42 +22,64 @@ void far_team(const std::function<void(Team &)> &body)
              {"GLEX_NET_MODULE", module}, {"GLEX_FAULT", "far"}, {"UCX_GLEX_RCACHE", "n"}}, body);
 }
 
-enum { ASKED, LEFT };
+enum { ASKED, LEFT }; /* flags of the team */
 
-/* Until both have heard of each other, and nothing is on its way */
-void connect(Team &team, Iface &iface, Ep &ep, unsigned &received)
-{
-    EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
-    progress_until("the peer's message", [&] { return received > 0; });
-    EXPECT_OK(ep.flush());
-    team.barrier([&] { iface.progress(); });
-}
+/* One of two processes, and its endpoint to the other */
+struct Side {
+    explicit Side(Team &with) : team(with), iface(new Iface(md))
+    {
+        iface->on_am(AM_ID, [this](const void *, size_t) { ++received; });
+        team.publish(iface->address());
+        team.barrier();
+        ep.reset(new Ep(*iface, team.blob(1 - team.rank())));
+    }
+
+    void barrier()
+    {
+        team.barrier([this] { iface->progress(); });
+    }
+
+    /* Until both have heard of each other, and nothing is on its way */
+    void connect()
+    {
+        EXPECT_OK(ep->am_short(AM_ID, 0, NULL, 0));
+        progress_until("the peer's message", [this] { return received > 0; });
+        EXPECT_OK(ep->flush());
+        barrier();
+    }
+
+    void leave()
+    {
+        ep.reset();
+        iface.reset();
+    }
+
+    Team                   &team;
+    Md                      md;
+    std::unique_ptr<Iface>  iface;
+    std::unique_ptr<Ep>     ep;
+    unsigned                received = 0;
+};
 
 /* It is asked whether it lives when something was sent to it, not before: who checks all the peers
  * that it could talk to is not connected to all of them */
 TEST(Far, CheckDoesNotConnect)
 {
     far_team([](Team &team) {
-        Md md;
-        Iface iface(md);
-        unsigned received = 0;
+        Side side(team);
 
-        iface.on_am(AM_ID, [&](const void *, size_t) { ++received; });
-        team.publish(iface.address());
-        team.barrier();
-        Ep ep(iface, team.blob(1 - team.rank()));
         for (int i = 0; i < 1000; ++i) {
-            EXPECT_OK(uct_ep_check(ep.handle, 0, NULL));
-            iface.progress();
+            EXPECT_OK(uct_ep_check(side.ep->handle, 0, NULL));
+            side.iface->progress();
         }
-        EXPECT_EQ(0u, iface.counters().net_peers);
-        EXPECT_EQ(0u, iface.internals()->num_vcs);
+        EXPECT_EQ(0u, side.iface->counters().net_peers);
+        EXPECT_EQ(0u, side.iface->internals()->num_vcs);
         team.barrier();
-        connect(team, iface, ep, received);
-        EXPECT_OK(uct_ep_check(ep.handle, 0, NULL));
-        EXPECT_OK(ep.flush());
-        team.barrier([&] { iface.progress(); });
-        EXPECT_EQ(1u, iface.internals()->num_vcs);
+        side.connect();
+        EXPECT_OK(uct_ep_check(side.ep->handle, 0, NULL));
+        EXPECT_OK(side.ep->flush());
+        side.barrier();
+        EXPECT_EQ(1u, side.iface->internals()->num_vcs);
     });
 }
 
@@ -65,52 +87,39 @@ TEST(Far, CheckDoesNotConnect)
 TEST(Far, LeavesWhileItIsAsked)
 {
     far_team([](Team &team) {
-        Md md;
-        Iface iface(md);
-        unsigned received = 0;
+        Side side(team);
 
-        iface.on_am(AM_ID, [&](const void *, size_t) { ++received; });
-        team.publish(iface.address());
-        team.barrier();
-        Ep ep(iface, team.blob(1 - team.rank()));
-        connect(team, iface, ep, received);
+        side.connect();
         if (team.rank() == 1) {
             while (team.flag(ASKED) == 0) {
             }
             return;
         }
-        EXPECT_OK(uct_ep_check(ep.handle, 0, NULL));
-        progress_until("the question to be sent", [&] { return ep.vc()->ctl_inflight; });
-        EXPECT_OK(uct_ep_flush(ep.handle, 0, NULL));
+        EXPECT_OK(uct_ep_check(side.ep->handle, 0, NULL));
+        progress_until("the CTL to be sent", [&] { return side.ep->vc()->ctl_inflight; });
+        EXPECT_OK(uct_ep_flush(side.ep->handle, 0, NULL));
         team.flag(ASKED) = 1;
-        progress_until("the error handler", [&] { return ep.failed(); });
+        progress_until("the error handler", [&] { return side.ep->failed(); });
     });
 }
 
-/* It is asked when it has left, which we have not heard yet: the network refuses the question */
+/* It is asked when it has left, which we have not heard yet: the network refuses the CTL */
 TEST(Far, IsAskedTooLate)
 {
     far_team([](Team &team) {
-        Md md;
-        std::unique_ptr<Iface> iface(new Iface(md));
-        unsigned received = 0;
+        Side side(team);
 
-        iface->on_am(AM_ID, [&](const void *, size_t) { ++received; });
-        team.publish(iface->address());
-        team.barrier();
-        std::unique_ptr<Ep> ep(new Ep(*iface, team.blob(1 - team.rank())));
-        connect(team, *iface, *ep, received);
+        side.connect();
         if (team.rank() == 1) {
-            ep.reset();
-            iface.reset();
+            side.leave();
             team.flag(LEFT) = 1;
             return;
         }
         while (team.flag(LEFT) == 0) {
         }
-        EXPECT_OK(uct_ep_check(ep->handle, 0, NULL));
-        EXPECT_OK(ep->flush());
-        progress_until("the error handler", [&] { return ep->failed(); });
+        EXPECT_OK(uct_ep_check(side.ep->handle, 0, NULL));
+        EXPECT_OK(side.ep->flush());
+        progress_until("the error handler", [&] { return side.ep->failed(); });
     });
 }
 
@@ -118,31 +127,27 @@ TEST(Far, IsAskedTooLate)
 TEST(Far, LeavesBeforeTheFlush)
 {
     far_team([](Team &team) {
-        Md md;
-        Iface iface(md);
-        unsigned received = 0;
-        Memory memory(md, 4096, Memory::PRIVATE);
+        Side side(team);
+        Memory memory(side.md, 4096, Memory::PRIVATE);
 
-        iface.on_am(AM_ID, [&](const void *, size_t) { ++received; });
         memory.data[0] = 0;
-        team.publish(iface.address());
-        team.barrier();
-        Ep ep(iface, team.blob(1 - team.rank()));
-        connect(team, iface, ep, received);
+        side.connect();
         team.publish(memory.describe());
         team.barrier();
         if (team.rank() == 1) {
             progress_until("the put", [&] { return *(volatile uint8_t*)memory.data != 0; });
+            side.leave();
             return;
         }
         RemoteMemory remote(team.blob(1));
         uint8_t data[8] = {1};
 
-        EXPECT_OK(ep.put_short(data, sizeof(data), remote.address, remote.rkey.rkey));
-        progress_until("its leaving", [&] { return ep.vc()->state == UCT_GLEX_VC_PEER_CLOSED; });
-        EXPECT_TRUE(ep.vc()->dirty);
-        EXPECT_OK(ep.flush());
-        EXPECT_FALSE(ep.failed());
+        EXPECT_OK(side.ep->put_short(data, sizeof(data), remote.address, remote.rkey.rkey));
+        progress_until("its leaving",
+                       [&] { return side.ep->vc()->state == UCT_GLEX_VC_PEER_CLOSED; });
+        EXPECT_TRUE(side.ep->vc()->dirty);
+        EXPECT_OK(side.ep->flush());
+        EXPECT_FALSE(side.ep->failed());
     });
 }
 
@@ -151,31 +156,25 @@ TEST(Far, LeavesBeforeTheFlush)
 TEST(Far, FlushTellsOfARefusedPut)
 {
     far_team([](Team &team) {
-        Md md;
-        Iface iface(md);
-        unsigned received = 0;
-        std::unique_ptr<Memory> memory(new Memory(md, 4096, Memory::PRIVATE));
+        Side side(team);
+        std::unique_ptr<Memory> memory(new Memory(side.md, 4096, Memory::PRIVATE));
 
-        iface.on_am(AM_ID, [&](const void *, size_t) { ++received; });
-        team.publish(iface.address());
-        team.barrier();
-        Ep ep(iface, team.blob(1 - team.rank()));
-        connect(team, iface, ep, received);
+        side.connect();
         team.publish(memory->describe());
         team.barrier();
         RemoteMemory remote(team.blob(1 - team.rank()));
         memory.reset();
-        team.barrier([&] { iface.progress(); });
+        side.barrier();
         if (team.rank() == 0) {
             ErrorLog log;
             uint8_t data[8] = {1};
 
-            EXPECT_OK(ep.put_short(data, sizeof(data), remote.address, remote.rkey.rkey));
-            EXPECT_NE(UCS_OK, ep.flush());
-            EXPECT_TRUE(ep.failed());
+            EXPECT_OK(side.ep->put_short(data, sizeof(data), remote.address, remote.rkey.rkey));
+            EXPECT_NE(UCS_OK, side.ep->flush());
+            EXPECT_TRUE(side.ep->failed());
             EXPECT_NE(std::string::npos, log.text().find("was refused")) << log.text();
         }
-        team.barrier([&] { iface.progress(); });
+        side.barrier();
     });
 }
 

@@ -201,7 +201,6 @@ static UCS_F_ALWAYS_INLINE int uct_glex_ep_can_bcopy_er(const uct_glex_ep_t *ep)
     return ucs_likely((er != NULL) && !ep->blocked) && ucs_likely(er->bcopy_units > 0);
 }
 
-/* There is no FIFO, or it is too small for max_bcopy, or the peer is to be checked first */
 /* UCT_SEND_FLAG_PEER_CHECK: a message that begins an exchange is not for a peer that the NIC knows to
  * be gone. Progress fails it. */
 static void uct_glex_ep_check_receiver(uct_glex_vc_t *vc)
@@ -214,6 +213,7 @@ static void uct_glex_ep_check_receiver(uct_glex_vc_t *vc)
     }
 }
 
+/* There is no FIFO, or it is too small for max_bcopy, or the peer is to be checked first */
 static UCS_F_NOINLINE ssize_t uct_glex_ep_am_bcopy_slow(uct_glex_ep_t *ep, uint8_t id,
                                                         uct_pack_callback_t pack_cb, void *arg,
                                                         unsigned flags)
@@ -444,17 +444,17 @@ ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
     return UCS_OK;
 }
 
-/* The NIC may not know yet that a peer on another host is gone: it has to answer. No flush waits for
- * that. If the peer leaves and has not answered, the VC fails when its operations have ended. */
-static void uct_glex_ep_ask(uct_glex_vc_t *vc)
+/* The NIC may not know yet that a peer on another host is gone: it has to acknowledge a CTL. No flush
+ * waits for that. If the peer leaves before, the VC fails when its operations have ended. */
+static void uct_glex_ep_check_remote(uct_glex_vc_t *vc)
 {
-    if (vc->is_remote && (vc->state == UCT_GLEX_VC_OPEN) && !vc->asked) {
-        vc->asked = 1;
+    if (vc->is_remote && (vc->state == UCT_GLEX_VC_OPEN) && !vc->check_pending) {
+        vc->check_pending = 1;
         uct_glex_ctl_post(vc, UCT_GLEX_CTL_CREDIT);
     }
 }
 
-/* A peer on another host to which nothing was sent is not asked: that would connect, and some programs
+/* A peer on another host to which nothing was sent gets no CTL: that would connect, and some programs
  * check every peer that they could ever talk to. */
 ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
 {
@@ -471,7 +471,7 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
         return UCS_OK;
     }
     if (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE) {
-        uct_glex_ep_ask(ep->vc);
+        uct_glex_ep_check_remote(ep->vc);
         return UCS_OK;
     }
     status = uct_glex_ep_make_vc(ep); /* progress calls the error handlers of a VC */

@@ -51,8 +51,8 @@ static void uct_glex_error_reset_refused(uct_glex_iface_t *iface, const struct g
 
 /* A control message to a peer that left in good order is no failure. It may have left although its
  * RESET was not handled yet: where the NIC knows that it is gone the watch tells. */
-static int uct_glex_error_is_farewell(const uct_glex_vc_t *vc, const struct glex_err_req *err,
-                                      unsigned mp_type)
+static int uct_glex_error_is_ctl_to_gone(const uct_glex_vc_t *vc, const struct glex_err_req *err,
+                                         unsigned mp_type)
 {
     glex_ep_addr_t peer = {.v = vc->peer};
 
@@ -158,7 +158,7 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
         return;
     }
     vc = uct_glex_vc_find(iface, addr.v);
-    if ((vc == NULL) || (is_mp && uct_glex_error_is_farewell(vc, err, mp_type))) {
+    if ((vc == NULL) || (is_mp && uct_glex_error_is_ctl_to_gone(vc, err, mp_type))) {
         return;
     }
     if (is_mp && (mp_type == UCT_GLEX_MP_CONNECT) &&

@@ -226,7 +226,7 @@ void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderl
 {
     uct_glex_er_poll_begin(vc); /* its last messages may be there without an event */
     if (is_orderly && (vc->state == UCT_GLEX_VC_OPEN) && !vc->peer_dead && !vc->is_remote) {
-        uct_glex_op_end_probe(vc); /* of a flush: there is no other of a peer on this host */
+        uct_glex_op_end_probe(vc); /* of a flush after puts, which have arrived */
     }
     vc->peer_left = 1;
     vc->left_seq  = last_seq;
@@ -236,7 +236,7 @@ void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderl
 
 static void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
 {
-    if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING) || vc->asked ||
+    if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING) || vc->check_pending ||
         !ucs_queue_is_empty(&vc->tx_ops)) {
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
     } else {

@@ -110,7 +110,7 @@ struct uct_glex_vc {
                                              * from it since the last look for dead peers */
     uint8_t              dirty         : 1; /* rma: puts that leave no trace here, since a flush */
     uint8_t              probing       : 1; /* op: a probe waits for the peer */
-    uint8_t              asked         : 1; /* ep: a check waits for the peer's answer to a CTL */
+    uint8_t              check_pending : 1; /* ep: the CTL of an ep_check is not acknowledged */
     uint8_t              is_remote     : 1; /* uct_glex_vc_new(): the peer is on another host */
 };
 
@@ -198,8 +198,8 @@ static inline void uct_glex_ctl_post(uct_glex_vc_t *vc, unsigned flags)
 /** The peer acknowledged our control message */
 static inline void uct_glex_ctl_acked(uct_glex_vc_t *vc)
 {
-    vc->ctl_inflight = 0;
-    vc->asked        = vc->asked && (vc->ctl != 0); /* the question may still have to be sent */
+    vc->ctl_inflight  = 0;
+    vc->check_pending = vc->check_pending && (vc->ctl != 0); /* its CTL was not sent before */
     uct_glex_vc_schedule(vc); /* send what had to wait for it */
 }
 
