@@ -305,7 +305,7 @@ TEST(Failure, CancelledZcopyIsSkipped)
 /* A message is packed when it can be sent: here the FIFO has room, and the event queue has none */
 TEST(Failure, PacksOnce)
 {
-    isolated({}, [] {
+    isolated({{"UCX_GLEX_ERQ_SIZE", "64k"}}, [] {
         Md md_a, md_b;
         Iface a(md_a), b(md_b);
         Ep ep(a, b.address());

@@ -46,8 +46,8 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
     {"ERQ_UNIT_SIZE", "64", "Unit of an ER FIFO, in bytes: a power of two",
      UCT_GLEX_CONFIG(erq_unit_size), UCS_CONFIG_TYPE_MEMUNITS},
 
-    {"ERQ_SIZE", "64k",
-     "Size of an ER FIFO: a power of two. It takes 4 KiB more for short messages.",
+    {"ERQ_SIZE", "32k",
+     "Size of an ER FIFO: a power of two. It takes 8 KiB more for short messages.",
      UCT_GLEX_CONFIG(erq_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"RMA_BUF_SIZE", "8k", "Largest put_bcopy and get_bcopy",

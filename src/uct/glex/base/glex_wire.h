@@ -16,7 +16,7 @@
 #error "the wire format is little-endian and so must the machine be"
 #endif
 
-#define UCT_GLEX_WIRE_VERSION 8
+#define UCT_GLEX_WIRE_VERSION 9
 
 /* What one immediate MP and one immediate RDMA put carry (paper 003, section 6) */
 #define UCT_GLEX_MP_LEN      112
@@ -120,8 +120,9 @@ typedef struct uct_glex_hdr {
 #define UCT_GLEX_ER_ALIGN 64
 
 /* Behind the units lie control words and a ring of slots, for a borrower that maps the FIFO.
- * Message n of a borrower lies in slot n modulo this. */
-#define UCT_GLEX_FIFO_SLOTS 64u
+ * Message n of a borrower lies in slot n modulo this. MPI programs often have windows of 64 messages,
+ * and the next window begins while the last one is received. */
+#define UCT_GLEX_FIFO_SLOTS 128u
 
 /* Longest message in a slot */
 #define UCT_GLEX_SLOT_DATA 56

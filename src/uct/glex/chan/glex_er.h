@@ -271,11 +271,18 @@ void uct_glex_er_poll_begin(uct_glex_vc_t *vc);
 /** The FIFO is not lent any more */
 void uct_glex_er_poll_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx);
 
+/** Where message `num` of a FIFO that can be mapped lies */
+static UCS_F_ALWAYS_INLINE uct_glex_slot_t *uct_glex_er_slot(const uct_glex_er_rx_t *er_rx,
+                                                             uint16_t num)
+{
+    return &er_rx->slots[num % UCT_GLEX_FIFO_SLOTS];
+}
+
 /** The next message of a FIFO that can be mapped, and its word; NULL: there is none yet */
 static UCS_F_ALWAYS_INLINE uct_glex_slot_t *uct_glex_er_next_msg(const uct_glex_er_rx_t *er_rx,
                                                                  uint64_t *word_p)
 {
-    uct_glex_slot_t *slot = &er_rx->slots[er_rx->arrived % UCT_GLEX_FIFO_SLOTS];
+    uct_glex_slot_t *slot = uct_glex_er_slot(er_rx, er_rx->arrived);
 
     /* acquire: what the message consists of was written before */
     *word_p = __atomic_load_n(&slot->word, __ATOMIC_ACQUIRE);
@@ -314,7 +321,7 @@ static UCS_F_ALWAYS_INLINE unsigned uct_glex_er_take(uct_glex_er_rx_t *er_rx)
 {
     uct_glex_vc_t *vc     = er_rx->vc;
     uint16_t num          = er_rx->arrived;
-    uct_glex_slot_t *slot = &er_rx->slots[num % UCT_GLEX_FIFO_SLOTS];
+    uct_glex_slot_t *slot = uct_glex_er_slot(er_rx, num);
     /* acquire: what the message consists of was written before */
     uint64_t word         = __atomic_load_n(&slot->word, __ATOMIC_ACQUIRE);
     uint64_t varies       = word ^ uct_glex_slot_usual(num, vc->rx_seq);

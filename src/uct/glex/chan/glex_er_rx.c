@@ -245,12 +245,18 @@ void uct_glex_er_close(uct_glex_iface_t *iface)
     }
 }
 
+/* After so many messages in a row the borrower is ahead of us, and slots further on are filled. To
+ * fetch a slot that the borrower is about to fill would cost both sides. */
+#define UCT_GLEX_ER_PREFETCH_MSGS 4
+
 unsigned uct_glex_er_poll_fifo(uct_glex_er_rx_t *er_rx)
 {
     unsigned count = 0;
 
     while (er_rx->is_polled && (count < UCT_GLEX_ER_POLL_MSGS) && uct_glex_er_take(er_rx)) {
-        ++count;
+        if (++count >= UCT_GLEX_ER_PREFETCH_MSGS) {
+            ucs_prefetch(uct_glex_er_slot(er_rx, er_rx->arrived + UCT_GLEX_ER_POLL_MSGS));
+        }
     }
     return count;
 }
