@@ -338,7 +338,9 @@ static UCS_CLASS_INIT_FUNC(uct_ud_mon_iface_t, uct_md_h tl_md, uct_worker_h work
                     (params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE),
                     "ib_ud_mon: an interface is opened on a device only");
     UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &uct_ud_mon_iface_ops, &uct_base_iface_internal_ops,
-                              tl_md, worker, params, tl_config);
+                              tl_md, worker, params, tl_config UCS_STATS_ARG(
+                                  (params->field_mask & UCT_IFACE_PARAM_FIELD_STATS_ROOT) ?
+                                  params->stats_root : NULL) UCS_STATS_ARG("ud_mon"));
     self->config = *ucs_derived_of(tl_config, uct_ud_mon_iface_config_t);
     status = ud_mon_config_check(&self->config, md);
     if (status != UCS_OK) {

@@ -100,6 +100,7 @@ ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep)
     default:
         break;
     }
+    UCS_STATS_UPDATE_COUNTER(ep->super.stats, UCT_EP_STAT_NO_RES, 1);
     return UCS_ERR_NO_RESOURCE;
 }
 
@@ -126,13 +127,13 @@ static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr
     }
     if ((vc->er_tx != NULL) && !ep->blocked) {
         status = uct_glex_er_send(vc, id, msg->data, length, 0);
-        if (status != UCS_ERR_NO_RESOURCE) {
-            return status;
-        }
     } else if ((vc->er_tx == NULL) && uct_glex_ep_can_use_sr(ep)) {
-        return uct_glex_sr_send_mp(vc, id, msg, length, 0);
+        status = uct_glex_sr_send_mp(vc, id, msg, length, 0);
+    } else {
+        status = UCS_ERR_NO_RESOURCE;
     }
-    return uct_glex_ep_not_ready(ep);
+    UCT_TL_EP_STAT_OP_IF_SUCCESS(status, &ep->super, AM, SHORT, length);
+    return (status != UCS_ERR_NO_RESOURCE) ? status : uct_glex_ep_not_ready(ep);
 }
 
 /* For an endpoint without a VC or with pending requests, and for NICs without glex_ext_post_mp() */
@@ -172,6 +173,7 @@ ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
     } else {
         return uct_glex_ep_am_short_slow(tl_ep, id, header, payload, length);
     }
+    UCT_TL_EP_STAT_OP_IF_SUCCESS(status, &ep->super, AM, SHORT, sizeof(header) + length);
     /* A full FIFO is waited for: that is faster than to change to SR */
     return ucs_likely(status != UCS_ERR_NO_RESOURCE) ? status : uct_glex_ep_not_ready(ep);
 #else
@@ -250,6 +252,7 @@ ssize_t uct_glex_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pac
     } else {
         ret = uct_glex_ep_am_bcopy_slow(ep, id, pack_cb, arg, flags);
     }
+    UCT_TL_EP_STAT_OP_IF_SUCCESS(ret, &ep->super, AM, BCOPY, ret);
     return ucs_likely(ret != UCS_ERR_NO_RESOURCE) ? ret : (ssize_t)uct_glex_ep_not_ready(ep);
 }
 
@@ -276,6 +279,8 @@ ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header
     if (!ep->blocked && (ep->vc->state == UCT_GLEX_VC_OPEN)) {
         status = uct_glex_zc_send(ep, id, header, header_length, iov, iovcnt, comp);
         if (status != UCS_ERR_NO_RESOURCE) {
+            UCT_TL_EP_STAT_OP(&ep->super, AM, ZCOPY,
+                              header_length + uct_iov_total_length(iov, iovcnt));
             return status;
         }
     }
@@ -304,6 +309,7 @@ ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, uns
     uct_pending_req_arb_group_push(&ep->arb_group, req);
     ucs_arbiter_group_schedule(&ep->vc->iface->arbiter, &ep->arb_group);
     ep->vc->iface->due = 1;
+    UCT_TL_EP_STAT_PEND(&ep->super);
     return UCS_OK;
 }
 

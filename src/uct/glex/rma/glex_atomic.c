@@ -57,6 +57,7 @@ static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_atomic_ptr(uct_ep_h tl_ep, uint
         }
     }
     ep->vc->dirty = 1;
+    UCT_TL_EP_STAT_ATOMIC(&ep->super);
     return UCS_OK;
 }
 

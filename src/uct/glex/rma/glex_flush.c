@@ -37,9 +37,8 @@ void uct_glex_flush_puts_ended(uct_glex_iface_t *iface, uint32_t op_id)
     uct_glex_op_event(iface, op_id, UCS_OK);
 }
 
-ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
+static ucs_status_t uct_glex_flush_ep(uct_glex_ep_t *ep, unsigned flags, uct_completion_t *comp)
 {
-    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
     ucs_status_t status;
 
     if (ep->vc == &uct_glex_no_vc) {
@@ -72,15 +71,29 @@ ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     if (flags & UCT_FLUSH_FLAG_CANCEL) {
         ep->is_cancelled = 1;
         ep->blocked      = 1; /* sends take the long path, which refuses them */
-        uct_glex_op_cancel_ep(ep->vc, tl_ep);
+        uct_glex_op_cancel_ep(ep->vc, &ep->super.super);
     }
-    return uct_glex_op_flush(ep->vc, tl_ep, comp);
+    return uct_glex_op_flush(ep->vc, &ep->super.super, comp);
+}
+
+ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
+{
+    uct_glex_ep_t *ep   = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ucs_status_t status = uct_glex_flush_ep(ep, flags, comp);
+
+    if (status == UCS_INPROGRESS) {
+        UCT_TL_EP_STAT_FLUSH_WAIT(&ep->super);
+    } else if (status == UCS_OK) {
+        UCT_TL_EP_STAT_FLUSH(&ep->super);
+    }
+    return status;
 }
 
 ucs_status_t uct_glex_ep_fence(uct_ep_h tl_ep, unsigned flags)
 {
     ucs_derived_of(tl_ep->iface, uct_glex_iface_t)->fence = 1;
     ucs_memory_cpu_fence(); /* for copies to mapped memory */
+    UCT_TL_EP_STAT_FENCE(ucs_derived_of(tl_ep, uct_base_ep_t));
     return UCS_OK;
 }
 
@@ -113,13 +126,18 @@ ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags, uct_comp
         return UCS_INPROGRESS;
     }
     /* Requests that are pending on a VC that is about to fail are not posted yet */
-    return ((iface->ops.outstanding == 0) && (iface->num_dying == 0) &&
-            (iface->refused.left == 0)) ? UCS_OK : UCS_INPROGRESS;
+    if ((iface->ops.outstanding > 0) || (iface->num_dying > 0) || (iface->refused.left > 0)) {
+        UCT_TL_IFACE_STAT_FLUSH_WAIT(&iface->super);
+        return UCS_INPROGRESS;
+    }
+    UCT_TL_IFACE_STAT_FLUSH(&iface->super);
+    return UCS_OK;
 }
 
 ucs_status_t uct_glex_iface_fence(uct_iface_h tl_iface, unsigned flags)
 {
     ucs_derived_of(tl_iface, uct_glex_iface_t)->fence = 1;
     ucs_memory_cpu_fence(); /* for copies to mapped memory */
+    UCT_TL_IFACE_STAT_FENCE(ucs_derived_of(tl_iface, uct_base_iface_t));
     return UCS_OK;
 }

@@ -232,6 +232,7 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
                                    uint64_t remote_addr, uct_rkey_t uct_rkey)
 {
     uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ucs_status_t status;
     void *ptr;
 
     /* For flags and counters: one store, and no call */
@@ -240,17 +241,19 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
         if (ucs_likely(ptr != NULL)) {
             memcpy(ptr, buffer, sizeof(uint64_t));
             ep->vc->dirty = 1;
+            UCT_TL_EP_STAT_OP(&ep->super, PUT, SHORT, length);
             return UCS_OK;
         }
     }
-    return uct_glex_ep_put_short_any(ep, buffer, length, remote_addr, uct_rkey);
+    status = uct_glex_ep_put_short_any(ep, buffer, length, remote_addr, uct_rkey);
+    UCT_TL_EP_STAT_OP_IF_SUCCESS(status, &ep->super, PUT, SHORT, length);
+    return status;
 }
 
-ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length,
-                                   uint64_t remote_addr, uct_rkey_t uct_rkey)
+static ucs_status_t uct_glex_rma_get_short(uct_glex_ep_t *ep, void *buffer, unsigned length,
+                                           uint64_t remote_addr, uct_rkey_t uct_rkey)
 {
-    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
     ucs_status_t status;
     uct_glex_vc_t *vc;
@@ -271,6 +274,16 @@ ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length
         return status;
     }
     return uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_GET, buffer, length, remote_addr, rkey);
+}
+
+ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length,
+                                   uint64_t remote_addr, uct_rkey_t rkey)
+{
+    uct_glex_ep_t *ep   = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ucs_status_t status = uct_glex_rma_get_short(ep, buffer, length, remote_addr, rkey);
+
+    UCT_TL_EP_STAT_OP_IF_SUCCESS(status, &ep->super, GET, SHORT, length);
+    return status;
 }
 
 /* Zero copy on a NIC that is this thread: no event is needed */
@@ -316,11 +329,10 @@ static ssize_t uct_glex_rma_put_bcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t
     return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
 }
 
-ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void *arg,
-                              uint64_t remote_addr, uct_rkey_t uct_rkey)
+static ssize_t uct_glex_rma_put_bcopy(uct_glex_ep_t *ep, uct_pack_callback_t pack_cb, void *arg,
+                                      uint64_t remote_addr, uct_rkey_t uct_rkey)
 {
-    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
     ucs_status_t status;
     uct_glex_vc_t *vc;
@@ -362,6 +374,16 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
     return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
 }
 
+ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void *arg,
+                              uint64_t remote_addr, uct_rkey_t rkey)
+{
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ssize_t ret       = uct_glex_rma_put_bcopy(ep, pack_cb, arg, remote_addr, rkey);
+
+    UCT_TL_EP_STAT_OP_IF_SUCCESS(ret, &ep->super, PUT, BCOPY, ret);
+    return ret;
+}
+
 static ucs_status_t
 uct_glex_rma_get_bcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
                            uct_unpack_callback_t unpack_cb, void *arg, size_t length,
@@ -381,12 +403,11 @@ uct_glex_rma_get_bcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
     return status;
 }
 
-ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_cb, void *arg,
-                                   size_t length, uint64_t remote_addr, uct_rkey_t uct_rkey,
-                                   uct_completion_t *comp)
+static ucs_status_t uct_glex_rma_get_bcopy(uct_glex_ep_t *ep, uct_unpack_callback_t unpack_cb,
+                                           void *arg, size_t length, uint64_t remote_addr,
+                                           uct_rkey_t uct_rkey, uct_completion_t *comp)
 {
-    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
     ucs_status_t status;
     uct_glex_vc_t *vc;
@@ -424,12 +445,24 @@ ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
-    op->ep        = tl_ep;
+    op->ep        = &ep->super.super;
     op->unpack_cb = unpack_cb;
     op->arg       = arg;
     op->length    = length;
     status = uct_glex_rma_post_bounce(iface, op, GLEX_RDMA_TYPE_GET, length, remote_addr, rkey);
     return (status == UCS_OK) ? UCS_INPROGRESS : status;
+}
+
+ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_cb, void *arg,
+                                   size_t length, uint64_t remote_addr, uct_rkey_t rkey,
+                                   uct_completion_t *comp)
+{
+    uct_glex_ep_t *ep   = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ucs_status_t status = uct_glex_rma_get_bcopy(ep, unpack_cb, arg, length, remote_addr, rkey,
+                                                 comp);
+
+    UCT_TL_EP_STAT_OP_IF_SUCCESS(status, &ep->super, GET, BCOPY, length);
+    return status;
 }
 
 static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
@@ -479,27 +512,36 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
 ucs_status_t uct_glex_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
                                    uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t *comp)
 {
-    return uct_glex_rma_zcopy(tl_ep, iov, iovcnt, remote_addr, (uct_glex_rkey_t*)rkey, comp,
-                              GLEX_RDMA_TYPE_PUT);
+    ucs_status_t status = uct_glex_rma_zcopy(tl_ep, iov, iovcnt, remote_addr,
+                                             (uct_glex_rkey_t*)rkey, comp, GLEX_RDMA_TYPE_PUT);
+
+    UCT_TL_EP_STAT_OP_IF_SUCCESS(status, ucs_derived_of(tl_ep, uct_base_ep_t), PUT, ZCOPY,
+                                 uct_iov_total_length(iov, iovcnt));
+    return status;
 }
 
 ucs_status_t uct_glex_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
                                    uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t *comp)
 {
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ucs_status_t status;
     size_t length;
     void *ptr;
 
     /* UCP takes this for gets of any length */
     if (ucs_likely(iovcnt == 1)) {
         length = uct_iov_total_length(iov, 1);
-        ptr    = ucs_likely(length > 0) ?
-                 uct_glex_rma_only_copy(ucs_derived_of(tl_ep, uct_glex_ep_t), remote_addr, length,
-                                        rkey) : NULL;
+        ptr    = ucs_likely(length > 0) ? uct_glex_rma_only_copy(ep, remote_addr, length, rkey) :
+                                          NULL;
         if (ucs_likely(ptr != NULL)) {
             uct_glex_copy(iov->buffer, ptr, length);
+            UCT_TL_EP_STAT_OP(&ep->super, GET, ZCOPY, length);
             return UCS_OK;
         }
     }
-    return uct_glex_rma_zcopy(tl_ep, iov, iovcnt, remote_addr, (uct_glex_rkey_t*)rkey, comp,
-                              GLEX_RDMA_TYPE_GET);
+    status = uct_glex_rma_zcopy(tl_ep, iov, iovcnt, remote_addr, (uct_glex_rkey_t*)rkey, comp,
+                                GLEX_RDMA_TYPE_GET);
+    UCT_TL_EP_STAT_OP_IF_SUCCESS(status, &ep->super, GET, ZCOPY,
+                                 uct_iov_total_length(iov, iovcnt));
+    return status;
 }

@@ -392,7 +392,9 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
 
     UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &uct_glex_iface_ops, &uct_glex_iface_internal_ops,
                               md, worker, params,
-                              tl_config UCS_STATS_ARG(NULL) UCS_STATS_ARG(UCT_GLEX_NAME));
+                              tl_config UCS_STATS_ARG(
+                                  (params->field_mask & UCT_IFACE_PARAM_FIELD_STATS_ROOT) ?
+                                  params->stats_root : NULL) UCS_STATS_ARG(UCT_GLEX_NAME));
 
     memset(&self->super + 1, 0, sizeof(*self) - sizeof(self->super));
     self->md           = ucs_derived_of(md, uct_glex_md_t);
