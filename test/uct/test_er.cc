@@ -126,6 +126,60 @@ TEST_P(ErQuota, IdleFifosMove)
     });
 }
 
+unsigned num_large(Crowd &crowd, unsigned units)
+{
+    const uct_glex_iface_t *in = crowd.target.internals();
+    unsigned num               = 0;
+
+    for (unsigned i = 0; i < in->er.max; ++i) {
+        num += (in->er_rx[i].vc != NULL) && (in->er_rx[i].fifo.units == units);
+    }
+    return num;
+}
+
+/* Who chooses no size gets large FIFOs first. One that moves on is lent again as what it is. */
+TEST(Er, TheFirstFifosAreLarge)
+{
+    isolated(quota_of(6), [] {
+        Crowd crowd(8);
+        const auto &er = crowd.target.internals()->er;
+
+        for (unsigned i = 0; i < 6; ++i) {
+            heat(crowd, i);
+            EXPECT_EQ(num_large(crowd, er.large_units), std::min(i + 1, 4u));
+        }
+        EXPECT_EQ(er.large_units << crowd.target.internals()->er_unit_shift, 256 << 10);
+        EXPECT_EQ(er.units << crowd.target.internals()->er_unit_shift, 32 << 10);
+        for (unsigned round = 0; round < 2; ++round) {
+            for (unsigned i = 0; i < crowd.plans.size(); ++i) {
+                heat(crowd, i);
+                EXPECT_EQ(num_large(crowd, er.large_units) + er.large_left, 4u);
+            }
+        }
+        crowd.settle();
+        crowd.target.check_credits();
+    });
+}
+
+/* They take half of the memory at most, and one that is chosen is that of all */
+TEST(Er, LargeFifosLeaveRoom)
+{
+    isolated(quota_of(64) + Env{{"UCX_GLEX_ER_MAX_MEM", "1m"}}, [] {
+        Md md;
+        Iface iface(md);
+
+        EXPECT_EQ(iface.internals()->er.large_left, 2u);
+        EXPECT_EQ(iface.internals()->er.max, 2u + 512 / 32);
+    });
+    isolated(quota_of(64) + Env{{"UCX_GLEX_ERQ_SIZE", "64k"}}, [] {
+        Md md;
+        Iface iface(md);
+
+        EXPECT_EQ(iface.internals()->er.large_left, 0u);
+        EXPECT_EQ(iface.internals()->er.units, 1024);
+    });
+}
+
 /* First come, first served: borrowers that use their FIFOs keep them, however much others send */
 TEST(Er, FifosInUseStay)
 {

@@ -5,6 +5,7 @@
 
 #include <ucs/debug/log.h>
 #include <ucs/sys/math.h>
+#include <ucs/sys/string.h>
 #include <inttypes.h>
 
 static const char *uct_glex_channel_names[] = {
@@ -46,8 +47,9 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
     {"ERQ_UNIT_SIZE", "64", "Unit of an ER FIFO, in bytes: a power of two",
      UCT_GLEX_CONFIG(erq_unit_size), UCS_CONFIG_TYPE_MEMUNITS},
 
-    {"ERQ_SIZE", "32k",
-     "Size of an ER FIFO: a power of two. It takes 8 KiB more for short messages.",
+    {"ERQ_SIZE", "auto",
+     "Size of an ER FIFO: a power of two. It takes 8 KiB more for short messages.\n"
+     "auto: 256 KiB for the first 4 that are lent at once, 32 KiB for others",
      UCT_GLEX_CONFIG(erq_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"RMA_BUF_SIZE", "8k", "Largest put_bcopy and get_bcopy",
@@ -98,6 +100,12 @@ static ucs_status_t uct_glex_config_check_pow2(const char *name, uint64_t value)
     return UCS_OK;
 }
 
+size_t uct_glex_config_fifo_size(const uct_glex_iface_config_t *config)
+{
+    return (config->erq_size != UCS_MEMUNITS_AUTO) ? config->erq_size :
+           ucs_max(32768, config->erq_unit_size * UCT_GLEX_FIFO_MIN_UNITS);
+}
+
 ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
 {
     const uct_glex_config_range_t ranges[] = {
@@ -105,9 +113,9 @@ ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
         {"SRQ_CAPACITY", config->srq_capacity, 2, 16384, 0},
         {"SRQ_UNIT_SIZE", config->srq_unit_size, 256, 1 << 20, 0},
         {"ER_MAX_CHANNELS", config->er_max_channels, 1, 32768, 0},
-        {"ER_MAX_MEM", config->er_max_mem, config->erq_size, UINT64_MAX, 0},
+        {"ER_MAX_MEM", config->er_max_mem, uct_glex_config_fifo_size(config), UINT64_MAX, 0},
         {"ERQ_UNIT_SIZE", config->erq_unit_size, 64, 4096, 0},
-        {"ERQ_SIZE", config->erq_size, ucs_max(1024, config->erq_unit_size * 16),
+        {"ERQ_SIZE", uct_glex_config_fifo_size(config), ucs_max(1024, config->erq_unit_size * UCT_GLEX_FIFO_MIN_UNITS),
          ucs_min(16UL << 20, config->erq_unit_size * UCT_GLEX_FIFO_MAX_UNITS), 0},
         {"RMA_BUF_SIZE", config->rma_buf_size, 64, 1 << 20, 0},
         {"RMA_REQ_CAPACITY", config->rma_req_capacity, 1, 16384, 0},
@@ -126,7 +134,7 @@ ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
     if (status != UCS_OK) {
         return status;
     }
-    status = uct_glex_config_check_pow2("ERQ_SIZE", config->erq_size);
+    status = uct_glex_config_check_pow2("ERQ_SIZE", uct_glex_config_fifo_size(config));
     if (status != UCS_OK) {
         return status;
     }

@@ -22,7 +22,7 @@ typedef struct uct_glex_iface_config {
     unsigned           er_max_channels;
     size_t             er_max_mem;
     size_t             erq_unit_size;
-    size_t             erq_size;
+    size_t             erq_size; /* or UCS_MEMUNITS_AUTO: see uct_glex_config_fifo_size() */
     size_t             rma_buf_size;
     unsigned           rma_req_capacity;
     unsigned           zc_req_capacity;
@@ -44,6 +44,10 @@ typedef struct uct_glex_config_range {
 
 /** Refuse what is out of range, with a message that names the variable and the range */
 ucs_status_t uct_glex_config_check_ranges(const uct_glex_config_range_t *ranges, unsigned count);
+
+/** Size of an ER FIFO but for the first ones, which are larger where the user chose none: see
+ *  uct_glex_er_init_sizes() */
+size_t uct_glex_config_fifo_size(const uct_glex_iface_config_t *config);
 
 /** Check all variables of the interface */
 ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config);

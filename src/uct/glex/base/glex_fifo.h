@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #define UCT_GLEX_FIFO_MAX_UNITS 16384 /* differences of counters must fit into 15 bits */
+#define UCT_GLEX_FIFO_MIN_UNITS 16
 
 /* What a receiver consumed, in all: the credits that it returns */
 typedef struct uct_glex_fifo_count {

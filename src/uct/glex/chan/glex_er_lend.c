@@ -80,17 +80,22 @@ static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface)
 }
 
 /* A buffer for a FIFO. Returns 0: there is no memory for it now. */
-static int uct_glex_er_rx_alloc(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
+static int uct_glex_er_rx_alloc(uct_glex_vc_t *vc, uct_glex_er_rx_t *er_rx)
 {
+    uct_glex_iface_t *iface = vc->iface;
+    uint16_t units;
     uct_glex_fifo_ctrl_t *ctrl;
 
-    er_rx->buf = uct_glex_buf_get(&iface->er.pool);
+    er_rx->is_large = !vc->is_remote && (iface->er.large_left > 0);
+    er_rx->buf      = uct_glex_buf_get(er_rx->is_large ? &iface->er.large : &iface->er.pool);
     if (er_rx->buf == NULL) {
         return 0;
     }
+    iface->er.large_left -= er_rx->is_large;
+    units        = er_rx->is_large ? iface->er.large_units : iface->er.units;
+    uct_glex_fifo_set_size(&er_rx->fifo, units, iface->er.msgs_max);
     er_rx->base  = er_rx->buf->ptr;
-    ctrl         = UCS_PTR_BYTE_OFFSET(er_rx->base,
-                                       (size_t)iface->er.units << iface->er_unit_shift);
+    ctrl         = UCS_PTR_BYTE_OFFSET(er_rx->base, (size_t)units << iface->er_unit_shift);
     er_rx->ctrl  = er_rx->buf->nic_memory ? ctrl : NULL;
     er_rx->slots = er_rx->buf->nic_memory ? (uct_glex_slot_t*)(ctrl + 1) : NULL;
     ++iface->er.lent;
@@ -110,7 +115,7 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
         uct_glex_er_revoke_idle(iface);
         return 0;
     }
-    if (!uct_glex_er_rx_alloc(iface, er_rx)) {
+    if (!uct_glex_er_rx_alloc(vc, er_rx)) {
         return 0;
     }
     iface->er.free    = er_rx->next_free;
@@ -123,7 +128,6 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     vc->lent          = UCT_GLEX_LENT_FIFO;
     vc->rx_fifo_index = index;
     er_rx->fifo.next  = vc->tx.credits.er.units; /* all of an earlier FIFO is consumed */
-    uct_glex_fifo_set_size(&er_rx->fifo, iface->er.units, iface->er.msgs_max);
     vc->er_rx_mapped  = (er_rx->ctrl != NULL);
     if (vc->er_rx_mapped) {
         uct_glex_er_publish_begin(vc);
@@ -206,6 +210,7 @@ void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
     uct_glex_er_poll_end(iface, er_rx);
     uct_glex_buf_put(er_rx->buf);
     --iface->er.lent;
+    iface->er.large_left += er_rx->is_large;
     er_rx->vc        = NULL;
     er_rx->next_free = iface->er.free;
     iface->er.free   = vc->rx_fifo_index;

@@ -51,6 +51,7 @@ typedef struct uct_glex_er_rx {
     uint8_t               is_polled;
     uint8_t               gen;
     uint8_t               is_known;
+    uint8_t               is_large;
     uint8_t               revoked;    /* asked back */
 } uct_glex_er_rx_t;
 
@@ -124,10 +125,13 @@ typedef struct uct_glex_iface {
 
     struct {
         uct_glex_buf_pool_t pool;     /* FIFOs */
+        uct_glex_buf_pool_t large;    /* those of uct_glex_er_init_sizes() */
         uct_glex_buf_pool_t mirror;   /* local images of FIFOs that cannot be mapped */
         unsigned            max;      /* FIFOs lent at once, at most: length of er_rx[] */
         unsigned            lent;
         uint16_t            units;
+        uint16_t            large_units;
+        unsigned            large_left; /* large FIFOs that may be lent yet */
         uint16_t            msgs_max; /* events on their way for one FIFO that is not mapped */
         ucs_time_t          idle_next; /* when to look for an idle FIFO again */
         unsigned            idle_hand; /* index of the FIFO that is looked at next for that */

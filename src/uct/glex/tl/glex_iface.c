@@ -267,8 +267,9 @@ static ucs_status_t uct_glex_iface_event_arm(uct_iface_h tl_iface, unsigned even
 static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
                                        const uct_glex_iface_config_t *config)
 {
-    size_t er_max = ucs_min(UCT_GLEX_ER_MAX_LENGTH, config->erq_unit_size *
-                            uct_glex_fifo_max_message(config->erq_size / config->erq_unit_size));
+    unsigned units = uct_glex_config_fifo_size(config) / config->erq_unit_size;
+    size_t er_max  = ucs_min(UCT_GLEX_ER_MAX_LENGTH,
+                             config->erq_unit_size * uct_glex_fifo_max_message(units));
 
     iface->channels            = config->channels;
     iface->config.rma_buf_size = config->rma_buf_size;
