@@ -17,6 +17,9 @@ Test = collections.namedtuple('Test', 'title less unit columns run')
 # difference in seconds, or `step`: ours and theirs are pairs, and the difference in each counts.
 Row = collections.namedtuple('Row', 'title kind ours theirs op bound')
 
+STREAM_SIZES = (KB, 4 * KB, 8 * KB) # copied into the channel's buffers
+BULK_SIZES = (64 * KB, MB, 16 * MB)
+
 UNITS = {'ns': 1e9, 'us': 1e6, 'ms': 1e3, 'M/s': 1e-6, 'MB/s': 1e-6}
 
 
@@ -83,7 +86,9 @@ def ucp_tests(tests):
                               perftest('tag_lat', 8))
     tests['tag.rate.8'] = Test('UCP tag 8 B rate', False, 'M/s', ['er', 'sr', 'posix', 'sysv'],
                                perftest('tag_bw', 8, seconds=False))
-    for size in (64 * KB, MB, 16 * MB):
+    tests['tag.lat.4096'] = Test('UCP tag 4 KB latency', True, 'ns', ['er', 'sr', 'posix'],
+                                 perftest('tag_lat', 4096))
+    for size in STREAM_SIZES + BULK_SIZES:
         tests['tag.bw.%d' % size] = Test(
             'UCP tag %s bandwidth' % size_name(size), False, 'MB/s',
             ['er', 'sr', 'posix', 'posix,cma'],
@@ -177,9 +182,10 @@ def all_rows(tests):
                  [('tag.lat.8', 'er'), ('am.lat.8', 'er')],
                  [('tag.lat.8', 'posix'), ('am.lat.8', 'posix')], '<=', 0.0),
              pair('tag.lat.8', 'sr', ['posix'], None, None, tests),
+             pair('tag.lat.4096', 'er', ['posix'], '<=', 1.0, tests),
              pair('tag.rate.8', 'er', ['posix'], None, None, tests)]
     rows += [pair('tag.bw.%d' % size, 'er', ['posix', 'posix,cma'], '>=', 1.0, tests)
-             for size in (64 * KB, MB, 16 * MB)]
+             for size in STREAM_SIZES + BULK_SIZES]
     for library in ('openmpi', 'mpich'):
         rows += [pair(library + '.lat', 'er', ['posix,cma'], '<=', 0.85, tests),
                  pair(library + '.rate', 'er', ['posix,cma'], '>=', 1.3, tests),
