@@ -52,7 +52,7 @@ static ucs_status_t uct_glex_er_init_pools(uct_glex_iface_t *iface)
  * times slower than through a large one: the lines that the borrower writes are still in its cache,
  * shared with the lender's, so that its prefetcher does not fetch them ahead for writing. But a FIFO
  * takes memory whether or not there is a stream. So the first ones are large, if the user chose no
- * size, and take half of ER_MAX_MEM at most. Not where each message is a put.
+ * size, and take half of ER_MAX_MEM at most. Between hosts more may be on its way through those.
  */
 static void uct_glex_er_init_sizes(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config)
 {

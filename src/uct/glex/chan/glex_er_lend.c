@@ -80,13 +80,12 @@ static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface)
 }
 
 /* A buffer for a FIFO. Returns 0: there is no memory for it now. */
-static int uct_glex_er_rx_alloc(uct_glex_vc_t *vc, uct_glex_er_rx_t *er_rx)
+static int uct_glex_er_rx_alloc(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
 {
-    uct_glex_iface_t *iface = vc->iface;
     uint16_t units;
     uct_glex_fifo_ctrl_t *ctrl;
 
-    er_rx->is_large = !vc->is_remote && (iface->er.large_left > 0);
+    er_rx->is_large = (iface->er.large_left > 0);
     er_rx->buf      = uct_glex_buf_get(er_rx->is_large ? &iface->er.large : &iface->er.pool);
     if (er_rx->buf == NULL) {
         return 0;
@@ -115,7 +114,7 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
         uct_glex_er_revoke_idle(iface);
         return 0;
     }
-    if (!uct_glex_er_rx_alloc(vc, er_rx)) {
+    if (!uct_glex_er_rx_alloc(iface, er_rx)) {
         return 0;
     }
     iface->er.free    = er_rx->next_free;
