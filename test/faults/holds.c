@@ -90,7 +90,7 @@ static void read_pools(struct board_holds *holds)
 {
     holds->units = pool_used(&iface->sr.tx.mp) + pool_used(&iface->sr.rx.mp) +
                    pool_used(&iface->sr.zc_rx.mp) + pool_used(&iface->ops.bounce.mp) +
-                   pool_used(&iface->er.pool.mp) + pool_used(&iface->er.large.mp) -
+                   pool_used(&iface->er.pool[0].mp) + pool_used(&iface->er.pool[1].mp) -
                    iface->er.lent + pool_used(&iface->rx_mp);
     holds->ops = pool_used(&iface->ops.mp) + iface->ops.outstanding +
                  (int64_t)(rma_quota - iface->ops.rma_free) + (zc_quota - iface->ops.zc_free);

@@ -146,14 +146,14 @@ TEST(Er, TheFirstFifosAreLarge)
 
         for (unsigned i = 0; i < 6; ++i) {
             heat(crowd, i);
-            EXPECT_EQ(num_large(crowd, er.large_units), std::min(i + 1, 4u));
+            EXPECT_EQ(num_large(crowd, er.units[1]), std::min(i + 1, 4u));
         }
-        EXPECT_EQ(er.large_units << crowd.target.internals()->er_unit_shift, 256 << 10);
-        EXPECT_EQ(er.units << crowd.target.internals()->er_unit_shift, 32 << 10);
+        EXPECT_EQ(er.units[1] << crowd.target.internals()->er_unit_shift, 256 << 10);
+        EXPECT_EQ(er.units[0] << crowd.target.internals()->er_unit_shift, 32 << 10);
         for (unsigned round = 0; round < 2; ++round) {
             for (unsigned i = 0; i < crowd.plans.size(); ++i) {
                 heat(crowd, i);
-                EXPECT_EQ(num_large(crowd, er.large_units) + er.large_left, 4u);
+                EXPECT_EQ(num_large(crowd, er.units[1]) + er.large_left, 4u);
             }
         }
         crowd.settle();
@@ -176,7 +176,7 @@ TEST(Er, LargeFifosLeaveRoom)
         Iface iface(md);
 
         EXPECT_EQ(iface.internals()->er.large_left, 0u);
-        EXPECT_EQ(iface.internals()->er.units, 1024);
+        EXPECT_EQ(iface.internals()->er.units[0], 1024);
     });
 }
 

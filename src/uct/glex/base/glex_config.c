@@ -108,14 +108,16 @@ size_t uct_glex_config_fifo_size(const uct_glex_iface_config_t *config)
 
 ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
 {
+    size_t fifo_size = uct_glex_config_fifo_size(config);
     const uct_glex_config_range_t ranges[] = {
         {"EP_MPQ_POOL_UNITS", config->ep_mpq_pool_units, 1, 65536, 1},
         {"SRQ_CAPACITY", config->srq_capacity, 2, 16384, 0},
         {"SRQ_UNIT_SIZE", config->srq_unit_size, 256, 1 << 20, 0},
         {"ER_MAX_CHANNELS", config->er_max_channels, 1, 32768, 0},
-        {"ER_MAX_MEM", config->er_max_mem, uct_glex_config_fifo_size(config), UINT64_MAX, 0},
+        {"ER_MAX_MEM", config->er_max_mem, fifo_size, UINT64_MAX, 0},
         {"ERQ_UNIT_SIZE", config->erq_unit_size, 64, 4096, 0},
-        {"ERQ_SIZE", uct_glex_config_fifo_size(config), ucs_max(1024, config->erq_unit_size * UCT_GLEX_FIFO_MIN_UNITS),
+        {"ERQ_SIZE", fifo_size,
+         ucs_max(1024, config->erq_unit_size * UCT_GLEX_FIFO_MIN_UNITS),
          ucs_min(16UL << 20, config->erq_unit_size * UCT_GLEX_FIFO_MAX_UNITS), 0},
         {"RMA_BUF_SIZE", config->rma_buf_size, 64, 1 << 20, 0},
         {"RMA_REQ_CAPACITY", config->rma_req_capacity, 1, 16384, 0},
@@ -134,7 +136,7 @@ ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
     if (status != UCS_OK) {
         return status;
     }
-    status = uct_glex_config_check_pow2("ERQ_SIZE", uct_glex_config_fifo_size(config));
+    status = uct_glex_config_check_pow2("ERQ_SIZE", fifo_size);
     if (status != UCS_OK) {
         return status;
     }

@@ -25,8 +25,9 @@ static UCS_F_ALWAYS_INLINE void uct_glex_copy(void *dst, const void *src, size_t
     }
 }
 
-/** Have the processor fetch a cache line that is about to be written. GCC's builtin fetches it for
- *  reading where it compiles for any x86-64 processor; older ones take the instruction for none. */
+/** Have the processor fetch a cache line that is about to be written. Compiled for any x86-64
+ *  processor, GCC's builtin fetches the line for reading only. Processors without the instruction
+ *  ignore it. */
 static UCS_F_ALWAYS_INLINE void uct_glex_prefetch_write(const void *line)
 {
 #ifdef __x86_64__

@@ -138,8 +138,8 @@ static inline void uct_glex_fifo_set_size(uct_glex_fifo_rx_t *fifo, uint16_t uni
 }
 
 /* Where to return credits is only a store: more often, so that a sender that waits goes on earlier.
- * After a quarter of the messages: a sender of short ones goes on with many of them, and the line of
- * the credits moves seldom. `slots`: messages that may be in flight. */
+ * Not before a quarter of the messages, because the credits' cache line then moves to the sender and
+ * back. `slots`: messages that may be in flight. */
 static inline void uct_glex_fifo_tell_often(uct_glex_fifo_rx_t *fifo, unsigned slots)
 {
     unsigned msgs = (slots < fifo->msgs_max) ? slots : fifo->msgs_max;

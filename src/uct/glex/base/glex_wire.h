@@ -120,8 +120,8 @@ typedef struct uct_glex_hdr {
 #define UCT_GLEX_ER_ALIGN 64
 
 /* Behind the units lie control words and a ring of slots, for a borrower that maps the FIFO.
- * Message n of a borrower lies in slot n modulo this. MPI programs often have windows of 64 messages,
- * and the next window begins while the last one is received. */
+ * Message n of a borrower lies in slot n modulo this. Two windows of 64 messages, as MPI programs
+ * often have: the next one begins while the last one is received. */
 #define UCT_GLEX_FIFO_SLOTS 128u
 
 /* Longest message in a slot */

@@ -28,31 +28,29 @@ static unsigned uct_glex_er_event_shares(const uct_glex_iface_t *iface)
 
 static ucs_status_t uct_glex_er_init_pools(uct_glex_iface_t *iface)
 {
-    size_t size  = (size_t)iface->er.units << iface->er_unit_shift;
-    size_t large = (size_t)iface->er.large_units << iface->er_unit_shift;
-    ucs_status_t status;
+    ucs_status_t status = UCS_OK;
+    size_t size;
+    int i;
 
-    status = uct_glex_buf_pool_init(&iface->er.pool, iface->md, iface->ep_index, GLEX_MEM_WRITE,
-                                    size + UCT_GLEX_FIFO_RING_SIZE, 1, ucs_max(iface->er.max, 1),
-                                    "glex_er_fifo");
-    if (status == UCS_OK) {
-        status = uct_glex_buf_pool_init(&iface->er.large, iface->md, iface->ep_index,
-                                        GLEX_MEM_WRITE, large + UCT_GLEX_FIFO_RING_SIZE, 1,
-                                        ucs_max(iface->er.large_left, 1), "glex_er_large");
-    }
-    if (status == UCS_OK) {
-        status = uct_glex_buf_pool_init(&iface->er.mirror, iface->md, iface->ep_index,
-                                        GLEX_MEM_READ, large, 1, UINT_MAX, "glex_er_mirror");
+    for (i = 0; (i < 2) && (status == UCS_OK); ++i) {
+        size   = (size_t)iface->er.units[i] << iface->er_unit_shift;
+        status = uct_glex_buf_pool_init(&iface->er.pool[i], iface->md, iface->ep_index,
+                                        GLEX_MEM_WRITE, size + UCT_GLEX_FIFO_RING_SIZE, 1,
+                                        ucs_max(iface->er.max, 1), "glex_er_fifo");
+        if (status == UCS_OK) {
+            status = uct_glex_buf_pool_init(&iface->er.mirror[i], iface->md, iface->ep_index,
+                                            GLEX_MEM_READ, size, 1, UINT_MAX, "glex_er_mirror");
+        }
     }
     return status;
 }
 
 /*
  * A stream of 1 to 8 KB through a FIFO that fits into the processor's first caches is two to four
- * times slower than through a large one: the lines that the borrower writes are still in its cache,
- * shared with the lender's, so that its prefetcher does not fetch them ahead for writing. But a FIFO
- * takes memory whether or not there is a stream. So the first ones are large, if the user chose no
- * size, and take half of ER_MAX_MEM at most. Between hosts more may be on its way through those.
+ * times slower than through a large one: the caches of both processors still have the lines that the
+ * borrower writes, so its prefetcher does not fetch them for writing. But a FIFO takes memory whether
+ * or not there is a stream. So the first ones are large, if the user chose no size, and take half of
+ * ER_MAX_MEM at most. Between hosts more may be on its way through those.
  */
 static void uct_glex_er_init_sizes(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config)
 {
@@ -63,19 +61,19 @@ static void uct_glex_er_init_sizes(uct_glex_iface_t *iface, const uct_glex_iface
     if ((config->erq_size != UCS_MEMUNITS_AUTO) || !UCT_GLEX_NIC_LOSSLESS) {
         large = size;
     }
-    iface->er.units       = size / config->erq_unit_size;
-    iface->er.large_units = large / config->erq_unit_size;
-    iface->er.large_left  = (large > size) ? ucs_min(UCT_GLEX_ER_LARGE,
-                                                     config->er_max_mem / 2 / large) : 0;
-    max           = (config->er_max_mem - iface->er.large_left * large) / size +
-                    iface->er.large_left;
-    iface->er.max = ucs_min(config->er_max_channels, ucs_min(max, 32768));
+    iface->er.units[0]   = size / config->erq_unit_size;
+    iface->er.units[1]   = large / config->erq_unit_size;
+    iface->er.large_left = (large > size) ? ucs_min(UCT_GLEX_ER_LARGE,
+                                                    config->er_max_mem / 2 / large) : 0;
+    max                  = (config->er_max_mem - iface->er.large_left * large) / size +
+                           iface->er.large_left;
+    iface->er.max        = ucs_min(config->er_max_channels, ucs_min(max, 32768));
 }
 
 /* Messages in flight of a borrower that does not map its FIFO */
 static ucs_status_t uct_glex_er_init_msgs(uct_glex_iface_t *iface, unsigned eq_entries)
 {
-    iface->er.msgs_max = ucs_min(iface->er.units, eq_entries / uct_glex_er_event_shares(iface));
+    iface->er.msgs_max = ucs_min(iface->er.units[0], eq_entries / uct_glex_er_event_shares(iface));
     if (iface->er.msgs_max >= UCT_GLEX_ER_MIN_MSGS) {
         return UCS_OK;
     }
@@ -120,9 +118,12 @@ ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
 
 void uct_glex_er_cleanup_iface(uct_glex_iface_t *iface)
 {
-    uct_glex_buf_pool_cleanup(&iface->er.mirror);
-    uct_glex_buf_pool_cleanup(&iface->er.large);
-    uct_glex_buf_pool_cleanup(&iface->er.pool);
+    int i;
+
+    for (i = 0; i < 2; ++i) {
+        uct_glex_buf_pool_cleanup(&iface->er.mirror[i]);
+        uct_glex_buf_pool_cleanup(&iface->er.pool[i]);
+    }
     ucs_free(iface->er.polled);
     ucs_free(iface->er_rx);
 }
@@ -293,6 +294,7 @@ static ucs_status_t uct_glex_er_map(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
     glex_ep_addr_t peer  = {.v = vc->peer};
     glex_mem_handle_t mh = {.v = ctl->fifo_mh};
     size_t size          = (size_t)ctl->fifo_units << ctl->unit_shift;
+    uct_glex_buf_pool_t *mirror;
     void *ptr;
 
     if (glex_ext_peer_ptr(vc->iface->nic, peer, mh, ctl->key, ctl->fifo_offset,
@@ -309,13 +311,14 @@ static ucs_status_t uct_glex_er_map(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
         uct_glex_er_read_begin(er);
         return UCS_OK;
     }
-    if (size > vc->iface->er.mirror.buf_size) {
+    mirror = &vc->iface->er.mirror[size > vc->iface->er.mirror[0].buf_size];
+    if (size > mirror->buf_size) {
         ucs_error("glex: the FIFO lent by endpoint 0x%" PRIx64 " has %zu bytes, ours %zu: set "
                   "UCX_GLEX_ERQ_SIZE alike everywhere",
-                  vc->peer, size, vc->iface->er.mirror.buf_size);
+                  vc->peer, size, mirror->buf_size);
         return UCS_ERR_INVALID_PARAM;
     }
-    er->mirror = uct_glex_buf_get(&vc->iface->er.mirror);
+    er->mirror = uct_glex_buf_get(mirror);
     if (er->mirror == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -501,25 +504,26 @@ UCS_F_NOINLINE void uct_glex_er_ring(uct_glex_vc_t *vc)
     }
 }
 
-/* Of the units that the next message probably takes, fetch so many */
-#define UCT_GLEX_ER_PREFETCH_UNITS 32u
+/* Of the next message's units, fetch so many bytes */
+#define UCT_GLEX_ER_PREFETCH_BYTES 2048u
 
 /*
- * The next message will be packed behind this one, of `units`, and may be as long. Its units are
- * probably in this processor's cache, and also in that of the lender's processor, so that no
- * prefetcher asks for them. While the program prepares the message they are fetched for writing.
+ * The next message will be packed behind this one, of `units`, and may be as long. The caches of both
+ * processors probably have its units, so no prefetcher asks for them. They are fetched for writing
+ * while the program prepares the message.
  */
 static UCS_F_ALWAYS_INLINE void uct_glex_er_prefetch_next(const uct_glex_vc_t *vc, unsigned units)
 {
     const uct_glex_er_tx_t *er = vc->er_tx;
-    uint16_t to_end = uct_glex_fifo_to_end(vc->tx_fifo.head, vc->tx_fifo.units);
-    uint16_t first  = (er->bcopy_units > to_end) ? 0 :
-                      uct_glex_fifo_offset(vc->tx_fifo.head, vc->tx_fifo.units);
-    unsigned num    = ucs_min(ucs_min(units, UCT_GLEX_ER_PREFETCH_UNITS), to_end);
-    unsigned i;
+    unsigned needed    = ucs_max(units, er->bcopy_units);
+    int wraps          = needed > uct_glex_fifo_to_end(vc->tx_fifo.head, vc->tx_fifo.units);
+    uint16_t first     = wraps ? 0 : uct_glex_fifo_offset(vc->tx_fifo.head, vc->tx_fifo.units);
+    const uint8_t *ptr = er->base + ((size_t)first << er->unit_shift);
+    size_t length      = ucs_min((size_t)units << er->unit_shift, UCT_GLEX_ER_PREFETCH_BYTES);
+    size_t i;
 
-    for (i = 0; i < num; ++i) {
-        uct_glex_prefetch_write(er->base + ((size_t)(first + i) << er->unit_shift));
+    for (i = 0; i < length; i += UCT_GLEX_ER_ALIGN) {
+        uct_glex_prefetch_write(ptr + i);
     }
 }
 

@@ -79,24 +79,41 @@ static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface)
     }
 }
 
+/* A large FIFO, if one is left and there is memory for it, else a small one. NULL: there is no
+ * memory now. */
+static uct_glex_buf_t *uct_glex_er_rx_get_buf(uct_glex_iface_t *iface, uint8_t *is_large_p)
+{
+    uct_glex_buf_t *buf;
+
+    if (iface->er.large_left > 0) {
+        buf = uct_glex_buf_get(&iface->er.pool[1]);
+        if (buf != NULL) {
+            --iface->er.large_left;
+            *is_large_p = 1;
+            return buf;
+        }
+        iface->er.large_left = 0; /* not tried again before one comes back */
+    }
+    *is_large_p = 0;
+    return uct_glex_buf_get(&iface->er.pool[0]);
+}
+
 /* A buffer for a FIFO. Returns 0: there is no memory for it now. */
 static int uct_glex_er_rx_alloc(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
 {
-    uint16_t units;
     uct_glex_fifo_ctrl_t *ctrl;
+    uint16_t units;
 
-    er_rx->is_large = (iface->er.large_left > 0);
-    er_rx->buf      = uct_glex_buf_get(er_rx->is_large ? &iface->er.large : &iface->er.pool);
+    er_rx->buf = uct_glex_er_rx_get_buf(iface, &er_rx->is_large);
     if (er_rx->buf == NULL) {
         return 0;
     }
-    iface->er.large_left -= er_rx->is_large;
-    units        = er_rx->is_large ? iface->er.large_units : iface->er.units;
-    uct_glex_fifo_set_size(&er_rx->fifo, units, iface->er.msgs_max);
+    units        = iface->er.units[er_rx->is_large];
     er_rx->base  = er_rx->buf->ptr;
     ctrl         = UCS_PTR_BYTE_OFFSET(er_rx->base, (size_t)units << iface->er_unit_shift);
     er_rx->ctrl  = er_rx->buf->nic_memory ? ctrl : NULL;
     er_rx->slots = er_rx->buf->nic_memory ? (uct_glex_slot_t*)(ctrl + 1) : NULL;
+    uct_glex_fifo_set_size(&er_rx->fifo, units, iface->er.msgs_max);
     ++iface->er.lent;
     return 1;
 }

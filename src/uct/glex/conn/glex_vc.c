@@ -203,8 +203,8 @@ static void uct_glex_vc_abandon_memory(uct_glex_vc_t *vc)
         iface->ops.words.is_abandoned = 1;
     }
     if (vc->lent != UCT_GLEX_LENT_NONE) {
-        iface->er.pool.is_abandoned  = 1;
-        iface->er.large.is_abandoned = 1;
+        iface->er.pool[0].is_abandoned = 1;
+        iface->er.pool[1].is_abandoned = 1;
         uct_glex_er_drop_rx(vc);
     }
 }

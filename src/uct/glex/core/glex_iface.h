@@ -124,13 +124,12 @@ typedef struct uct_glex_iface {
     } mpq;
 
     struct {
-        uct_glex_buf_pool_t pool;     /* FIFOs */
-        uct_glex_buf_pool_t large;    /* those of uct_glex_er_init_sizes() */
-        uct_glex_buf_pool_t mirror;   /* local images of FIFOs that cannot be mapped */
+        /* By size: uct_glex_er_rx_t.is_large */
+        uct_glex_buf_pool_t pool[2];   /* FIFOs */
+        uct_glex_buf_pool_t mirror[2]; /* local images of FIFOs that cannot be mapped */
+        uint16_t            units[2];
         unsigned            max;      /* FIFOs lent at once, at most: length of er_rx[] */
         unsigned            lent;
-        uint16_t            units;
-        uint16_t            large_units;
         unsigned            large_left; /* large FIFOs that may be lent yet */
         uint16_t            msgs_max; /* events on their way for one FIFO that is not mapped */
         ucs_time_t          idle_next; /* when to look for an idle FIFO again */
