@@ -4,6 +4,7 @@
  */
 #include "traffic.h"
 
+#include <sys/resource.h>
 #include <array>
 
 namespace {
@@ -126,7 +127,8 @@ TEST_P(ErQuota, IdleFifosMove)
     });
 }
 
-unsigned num_large(Crowd &crowd, unsigned units)
+/* FIFOs lent that have so many units */
+unsigned num_of_size(Crowd &crowd, unsigned units)
 {
     const uct_glex_iface_t *in = crowd.target.internals();
     unsigned num               = 0;
@@ -146,16 +148,34 @@ TEST(Er, TheFirstFifosAreLarge)
 
         for (unsigned i = 0; i < 6; ++i) {
             heat(crowd, i);
-            EXPECT_EQ(num_large(crowd, er.units[1]), std::min(i + 1, 4u));
+            EXPECT_EQ(num_of_size(crowd, er.units[1]), std::min(i + 1, 4u));
         }
         EXPECT_EQ(er.units[1] << crowd.target.internals()->er_unit_shift, 256 << 10);
         EXPECT_EQ(er.units[0] << crowd.target.internals()->er_unit_shift, 32 << 10);
         for (unsigned round = 0; round < 2; ++round) {
             for (unsigned i = 0; i < crowd.plans.size(); ++i) {
                 heat(crowd, i);
-                EXPECT_EQ(num_large(crowd, er.units[1]) + er.large_left, 4u);
+                EXPECT_EQ(num_of_size(crowd, er.units[1]) + er.large_left, 4u);
             }
         }
+        crowd.settle();
+        crowd.target.check_credits();
+    });
+}
+
+/* Who has no memory for a large one lends a small one */
+TEST(Er, SmallFifoForWantOfMemory)
+{
+    isolated(quota_of(6), [] {
+        Crowd crowd(1);
+        const auto &er             = crowd.target.internals()->er;
+        const struct rlimit no_more = {984 << 10, 984 << 10}; /* of the endpoint's file */
+
+        ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &no_more), 0);
+        heat(crowd, 0);
+        EXPECT_EQ(er.lent, 1u);
+        EXPECT_EQ(num_of_size(crowd, er.units[0]), 1u);
+        EXPECT_EQ(er.large_left, 0u);
         crowd.settle();
         crowd.target.check_credits();
     });
