@@ -255,7 +255,7 @@ unsigned uct_glex_er_poll_fifo(uct_glex_er_rx_t *er_rx)
 
     while (er_rx->is_polled && (count < UCT_GLEX_ER_POLL_MSGS) && uct_glex_er_take(er_rx)) {
         if (++count >= UCT_GLEX_ER_PREFETCH_MSGS) {
-            ucs_prefetch(uct_glex_er_slot(er_rx, er_rx->arrived + UCT_GLEX_ER_POLL_MSGS));
+            __builtin_prefetch(uct_glex_er_slot(er_rx, er_rx->arrived + UCT_GLEX_ER_POLL_MSGS));
         }
     }
     return count;
