@@ -159,6 +159,16 @@ static bool create_ep(struct perf_session *s, uint32_t window)
     return true;
 }
 
+/* Whether the two sides take turns on one processor. Of two programs that leave it to whoever started
+ * them where they run, this one knows that only where there is no other processor: between two hosts
+ * each may well be allowed one alone. */
+static bool shares_processor(const struct perf_options *options)
+{
+    bool told = options->pin || !(options->server || options->connect);
+
+    return options->cpus[1] == -1 && (told || sysconf(_SC_NPROCESSORS_ONLN) == 1);
+}
+
 bool perf_session_open(struct perf_session *s, const struct perf_options *options,
                        enum perf_side side)
 {
@@ -166,7 +176,7 @@ bool perf_session_open(struct perf_session *s, const struct perf_options *option
 
     memset(s, 0, sizeof(*s));
     s->side = side;
-    s->yield = (options->cpus[1] == -1);
+    s->yield = shares_processor(options);
     ret = glex_open_device(options->device, &s->dev);
     if (ret != GLEX_SUCCESS) {
         tool_error("cannot open device %u: %s", options->device, glex_error_str(ret));
