@@ -9,6 +9,7 @@
 
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -767,25 +768,90 @@ static void case_coll_flood(void)
     CHECK(receive(back) == 4);
 }
 
+/* Polls that find nothing: the network's descriptor need not become readable for who only polls. */
+static void poll_for_nothing(void)
+{
+    glex_event_t *event;
+    int i;
+
+    for (i = 0; i < 100; i++) {
+        CHECK(glex_probe_first_event(ep, 0, &event) == GLEX_NO_EVENT);
+    }
+}
+
+/* The seconds until a message that is on its way for 50 ms was received, asleep: on `fd`, or where that
+ * is -1 in the call. Polls go on between arming and sleeping, as by another thread. */
+static double sleep_for_answer(int fd)
+{
+    struct pollfd pfd = {.fd = fd, .events = POLLIN};
+    struct command command;
+    glex_ep_addr_t from;
+    double begin = now();
+    uint32_t len;
+
+    ask('b', 50);
+    poll_for_nothing();
+    while (glex_receive_mp(ep, fd < 0 ? 1000 : 0, &from, &command, &len) != GLEX_SUCCESS) {
+        if (fd >= 0 && glex_ext_arm(ep) == GLEX_SUCCESS) {
+            poll_for_nothing();
+            CHECK(poll(&pfd, 1, 30000) == 1);
+        }
+    }
+    return now() - begin;
+}
+
+static void *receive_asleep(void *arg)
+{
+    struct command command;
+
+    (void)arg;
+    CHECK(receive(&command) == sizeof(command));
+    return NULL;
+}
+
+/* The same, by a thread that sleeps in the call while this one polls. */
+static double sleep_beside_polls(int fd)
+{
+    double begin = now();
+    pthread_t thread;
+
+    (void)fd;
+    ask('b', 50);
+    CHECK(pthread_create(&thread, NULL, receive_asleep, NULL) == 0);
+    usleep(10000);
+    poll_for_nothing();
+    CHECK(pthread_join(thread, NULL) == 0);
+    return now() - begin;
+}
+
+/* A sleeper looks by itself every 200 ms: of some that are woken, one at least is woken before. */
+static void check_is_woken(double (*sleep_once)(int fd), int fd)
+{
+    double time, best = 1;
+    int i;
+
+    for (i = 0; i < 10 && best >= 0.15; i++) {
+        time = sleep_once(fd);
+        best = time < best ? time : best;
+    }
+    CHECK(best < 0.15);
+}
+
 static void case_sleep(void)
 {
     glex_ep_addr_t from;
     struct command command;
-    struct pollfd pfd = {.events = POLLIN};
     uint32_t len;
     double begin = now();
+    int fd;
 
     CHECK(glex_receive_mp(ep, 300, &from, &command, &len) == GLEX_NO_MP);
     CHECK(now() - begin >= 0.29);
-    ask('b', 300);
-    CHECK(receive(&command) == sizeof(command));
-    CHECK(glex_ext_event_fd(ep, &pfd.fd) == GLEX_SUCCESS);
-    ask('b', 300);
-    while (glex_receive_mp(ep, 0, &from, &command, &len) != GLEX_SUCCESS) {
-        if (glex_ext_arm(ep) == GLEX_SUCCESS) {
-            CHECK(poll(&pfd, 1, 30000) == 1);
-        }
-    }
+    check_is_woken(sleep_for_answer, -1);
+    check_is_woken(sleep_beside_polls, -1);
+    CHECK(glex_ext_event_fd(ep, &fd) == GLEX_SUCCESS);
+    check_is_woken(sleep_for_answer, fd);
+    check_is_woken(sleep_for_answer, -1);
 }
 
 /* All requests to one that is killed end; the next one at its address is another. */

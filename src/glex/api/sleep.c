@@ -100,9 +100,10 @@ static glex_ret_t sleep_until(struct glex_endpoint *ep, struct glex_ring_rx *rx,
         glex_wait_drain(ep);
         armed = glex_ring_arm(rx, pos);
     }
+    ep->threads.sleeping |= armed; /* before the network looks at it: net_disarm() */
     if (armed && (glex_coll_is_pending(ep) || !glex_net_arm(ep))) {
         glex_ring_disarm(rx); /* a collective or the network has something to do: look again */
-        armed = false;
+        armed = ep->threads.sleeping = false;
     }
     if (armed) {
         left = sleep_time(deadline, sleep_recheck_ns(ep));
@@ -112,7 +113,6 @@ static glex_ret_t sleep_until(struct glex_endpoint *ep, struct glex_ring_rx *rx,
         pfd[0].events = 0;
         left = sleep_time(deadline, 1000000);
     }
-    ep->threads.sleeping |= armed;
     glex_endpoint_unlock(ep);
     ret = ppoll(pfd, 2, &left, NULL);
     err = errno;

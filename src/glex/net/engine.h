@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GLEX_NET_ENGINE_VERSION 2
+#define GLEX_NET_ENGINE_VERSION 3
 
 /* A frame, its header included, is at most so long. */
 #define GLEX_NET_FRAME_MAX 65536u
@@ -124,6 +124,9 @@ struct glex_net_module {
 
     /** Whether one may sleep; false: there is something to do. */
     bool (*arm)(struct glex_net_engine *engine);
+
+    /** Nobody sleeps any more: the descriptor need not become readable before the next arm(). */
+    void (*disarm)(struct glex_net_engine *engine);
 
     /** How many came without proof of the key. */
     uint64_t (*denied)(const struct glex_net_engine *engine);

@@ -120,6 +120,7 @@ struct glex_net {
     uint32_t                      misses;  /* turns in a row that brought nothing */
     bool                          busy;    /* in progress() */
     bool                          paused;
+    bool                          armed;   /* by arm(), and not disarmed since */
     bool                          warned;  /* of a host that does not answer */
     struct glex_net_entry        *entries; /* in the segment */
     uint32_t                      num_entries, entries_ready; /* used; with storage */

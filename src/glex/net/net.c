@@ -300,6 +300,25 @@ static void net_work(struct glex_net *net)
     }
 }
 
+static bool net_arm(struct glex_net *net)
+{
+    net->armed = true;
+    return net->module->arm(net->engine);
+}
+
+/*
+ * Who sleeps in a call of ours says so. Who sleeps on the program's descriptor has armed both queues;
+ * whatever is taken from one of them since has made that descriptor readable first, so nobody sleeps
+ * on it any more.
+ */
+static void net_disarm(struct glex_endpoint *ep)
+{
+    if (!ep->threads.sleeping && !(ep->eq.armed && ep->mpq.armed)) {
+        ep->net->module->disarm(ep->net->engine);
+        ep->net->armed = false;
+    }
+}
+
 void glex_net_progress(struct glex_endpoint *ep)
 {
     struct glex_net *net = ep->net;
@@ -310,6 +329,9 @@ void glex_net_progress(struct glex_endpoint *ep)
     }
     NET_LOCKED(ep);
     net->busy = true;
+    if (net->armed) {
+        net_disarm(ep);
+    }
     if (net->module->progress(net->engine) != 0) {
         net->misses = 0;
     } else {
@@ -344,7 +366,7 @@ bool glex_net_arm(struct glex_endpoint *ep)
         return true;
     }
     NET_LOCKED(ep);
-    return ep->net->module->arm(ep->net->engine);
+    return net_arm(ep->net);
 }
 
 /* ---- with the endpoint ----------------------------------------------------------------------- */
@@ -468,7 +490,7 @@ static bool net_flush_turn(struct glex_endpoint *ep, bool acks)
 static bool net_arm_busy(struct glex_endpoint *ep)
 {
     NET_LOCKED(ep);
-    return net_is_busy(ep, true) && ep->net->module->arm(ep->net->engine);
+    return net_is_busy(ep, true) && net_arm(ep->net);
 }
 
 bool glex_net_flush(struct glex_endpoint *ep, uint64_t begin_ns, uint32_t ms)

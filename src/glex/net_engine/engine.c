@@ -384,5 +384,6 @@ const struct glex_net_module glex_net_module = {
     .progress = engine_progress,
     .fd = engine_fd,
     .arm = engine_arm,
+    .disarm = engine_fabric_disarm,
     .denied = engine_denied,
 };

@@ -125,6 +125,7 @@ struct glex_net_engine {
     unsigned                 turns;
     int                      control_fd; /* an epoll of all control connections */
     int                      wait_fd;    /* an epoll of that one and libfabric's */
+    bool                     watched;    /* the completion queue is in wait_fd */
     bool                     deaf;       /* no descriptor is left to accept with */
     uint64_t                 deaf_until;
 
@@ -179,6 +180,7 @@ void engine_fabric_close(struct glex_net_engine *engine);
 bool engine_fabric_probe(const char *provider, uint32_t ip, char *why, size_t why_size);
 unsigned engine_fabric_progress(struct glex_net_engine *engine, bool events);
 bool engine_fabric_arm(struct glex_net_engine *engine);
+void engine_fabric_disarm(struct glex_net_engine *engine);
 void engine_fabric_drain(struct glex_net_engine *engine);
 void *engine_fabric_buffer(struct glex_net_engine *engine, size_t *size);
 void engine_fabric_drop(struct glex_net_engine *engine, void *buffer);
