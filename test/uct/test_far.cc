@@ -178,4 +178,51 @@ TEST(Far, FlushTellsOfARefusedPut)
     });
 }
 
+/* Who asks for memory that is registered no more fails alone, and learns of it by its completion */
+TEST(Far, OthersOutliveARefusal)
+{
+    far_team([](Team &team) {
+        Side side(team);
+        const std::string address = team.blob(1 - team.rank());
+        Memory local(side.md, 4096, Memory::PRIVATE);
+        std::unique_ptr<Memory> memory(new Memory(side.md, 4096, Memory::PRIVATE));
+
+        side.connect();
+        team.publish(memory->describe());
+        team.barrier();
+        RemoteMemory remote(team.blob(1 - team.rank()));
+        memory.reset();
+        side.barrier();
+        if (team.rank() == 0) {
+            const unsigned before = side.received;
+
+            for (int which = 0; which < 3; ++which) {
+                Ep ep(*side.iface, address);
+                Completion comp;
+                ErrorLog log;
+
+                if (which == 0) {
+                    EXPECT_EQ(UCS_INPROGRESS,
+                              ep.get_zcopy({piece(local.data, 4096, local.memh)}, remote.address,
+                                           remote.rkey.rkey, &comp));
+                    comp.wait();
+                    EXPECT_STATUS(UCS_ERR_ENDPOINT_TIMEOUT, comp.uct.status);
+                } else if (which == 1) {
+                    EXPECT_EQ(100, ep.put_bcopy(local.data, 100, remote.address,
+                                                remote.rkey.rkey));
+                } else {
+                    EXPECT_OK(ep.put_short(local.data, 8, remote.address, remote.rkey.rkey));
+                }
+                progress_until("the error handler", [&] { return ep.failed(); });
+            }
+            EXPECT_EQ(before, side.received);
+        }
+        side.barrier();
+        EXPECT_OK(side.ep->am_short(AM_ID, 0, NULL, 0));
+        progress_until("the peer's second message", [&] { return side.received == 2; });
+        EXPECT_FALSE(side.ep->failed());
+        side.barrier();
+    });
+}
+
 } // namespace

@@ -81,9 +81,14 @@ public:
         ++received_;
     }
 
-    /* By a put to memory that the peer has taken back */
+    /* In turn: the endpoint alone, by a put to memory that the peer has taken back; the connection */
     void fail()
     {
+        if ((++failures_ % 2 == 0) && (ep_->vc() != NULL)) {
+            uct_glex_vc_dead(ep_->vc());
+            return;
+        }
+
         char data[512] = {};
         std::string key;
         {
@@ -151,7 +156,7 @@ private:
 
     Iface                           &from_, &to_;
     uint32_t                         id_;
-    uint32_t                         sent_ = 0, next_ = 0, received_ = 0;
+    uint32_t                         sent_ = 0, next_ = 0, received_ = 0, failures_ = 0;
     std::list<std::unique_ptr<Loan>> loans_, ended_;
     std::unique_ptr<Ep>              ep_; /* goes first, and gives the loans back */
 };

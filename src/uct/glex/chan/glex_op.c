@@ -1,5 +1,6 @@
 #include "chan/glex_op.h"
 #include "chan/glex_rx.h"
+#include "core/glex_ep.h"
 
 #include <ucs/arch/cpu.h>
 #include <ucs/datastruct/queue.h>
@@ -209,7 +210,7 @@ static void uct_glex_op_retire(uct_glex_vc_t *vc)
             break;
         }
         ucs_queue_pull_non_empty(&vc->tx_ops);
-        uct_glex_op_invoke_comp(op, UCS_OK); /* of a flush */
+        uct_glex_op_invoke_comp(op, op->status); /* of a flush */
         uct_glex_op_free(op);
     }
 }
@@ -279,9 +280,23 @@ void uct_glex_op_give_up(uct_glex_op_t *op, unsigned unposted)
     }
 }
 
-void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status)
+/* The endpoint that the operation is for, if it still exists */
+static uct_glex_ep_t *uct_glex_op_ep(const uct_glex_op_t *op)
+{
+    uct_glex_ep_t *ep;
+
+    ucs_list_for_each(ep, &op->vc->eps, list) {
+        if (&ep->super.super == op->ep) {
+            return ep;
+        }
+    }
+    return NULL;
+}
+
+void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status, int is_of_memory)
 {
     uct_glex_op_t *op = uct_glex_op_find(iface, id);
+    uct_glex_ep_t *ep;
     uct_glex_vc_t *vc;
     int is_over;
 
@@ -289,9 +304,13 @@ void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t statu
         return;
     }
     vc      = op->vc;
+    ep      = is_of_memory ? uct_glex_op_ep(op) : NULL;
     is_over = op->held || (op->type == UCT_GLEX_OP_FETCH); /* uct_glex_rx_fetched() decides */
+    if (!is_over && (ep != NULL)) {
+        uct_glex_ep_refused(ep);
+    }
     uct_glex_op_event(iface, id, status);
-    if (!is_over) {
+    if (!is_over && (ep == NULL)) {
         uct_glex_vc_fail(vc, status);
     }
 }
@@ -377,16 +396,17 @@ void uct_glex_op_abandon(uct_glex_vc_t *vc)
     }
 }
 
-void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep)
+void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_status_t status)
 {
     uct_glex_op_t *op;
 
     ucs_queue_for_each(op, &vc->tx_ops, queue) {
         if ((op->ep == ep) && (op->comp != NULL)) {
             uct_glex_op_invalidate(op);
-            uct_glex_op_invoke_comp(op, UCS_ERR_CANCELED);
+            uct_glex_op_invoke_comp(op, status);
         }
     }
+    uct_glex_op_retire(vc); /* those of uct_glex_op_end_later() */
 }
 
 ucs_status_t uct_glex_op_probe(uct_glex_vc_t *vc)
@@ -421,21 +441,24 @@ void uct_glex_op_end_probe(uct_glex_vc_t *vc)
     }
 }
 
-ucs_status_t uct_glex_op_flush(uct_glex_vc_t *vc, const uct_ep_t *ep, uct_completion_t *comp)
+ucs_status_t uct_glex_op_end_later(uct_glex_vc_t *vc, const uct_ep_t *ep, uct_completion_t *comp,
+                                   ucs_status_t status)
 {
-    uct_glex_op_t *op;
+    uct_glex_op_t *op = uct_glex_op_new(vc, UCT_GLEX_OP_FLUSH, comp);
 
-    if (ucs_queue_is_empty(&vc->tx_ops)) {
-        return UCS_OK;
-    }
-    if (comp == NULL) {
-        return UCS_INPROGRESS;
-    }
-    op = uct_glex_op_new(vc, UCT_GLEX_OP_FLUSH, comp);
     if (op == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    op->ep = ep;
+    op->ep     = ep;
+    op->status = status;
     ucs_queue_push(&vc->tx_ops, &op->queue);
     return UCS_INPROGRESS;
+}
+
+ucs_status_t uct_glex_op_flush(uct_glex_vc_t *vc, const uct_ep_t *ep, uct_completion_t *comp)
+{
+    if (ucs_queue_is_empty(&vc->tx_ops)) {
+        return UCS_OK;
+    }
+    return (comp == NULL) ? UCS_INPROGRESS : uct_glex_op_end_later(vc, ep, comp, UCS_OK);
 }

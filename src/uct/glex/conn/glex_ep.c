@@ -24,6 +24,7 @@ static UCS_CLASS_INIT_FUNC(uct_glex_ep_t, const uct_ep_params_t *params)
     self->blocked     = 0;
     self->needs_peer  = 0;
     self->is_cancelled = 0;
+    self->is_refused   = 0;
     self->num_pending = 0;
     ucs_arbiter_group_init(&self->arb_group);
     return UCS_OK;
@@ -46,7 +47,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_glex_ep_t)
     ucs_arbiter_group_desched(&iface->arbiter, &self->arb_group);
     ucs_arbiter_group_cleanup(&self->arb_group);
     if (self->vc != &uct_glex_no_vc) {
-        uct_glex_op_cancel_ep(self->vc, &self->super.super);
+        uct_glex_op_cancel_ep(self->vc, &self->super.super, UCS_ERR_CANCELED);
         ucs_list_del(&self->list);
     }
 }
@@ -413,7 +414,7 @@ static void uct_glex_ep_end_pending(uct_glex_ep_t *ep)
     }
 }
 
-void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status)
+void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why)
 {
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     uint64_t peer           = ep->peer; /* the handler may destroy the endpoint */
@@ -423,7 +424,7 @@ void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status)
     uct_glex_ep_end_pending(ep);
     err_status = uct_iface_handle_ep_err(&iface->super.super, &ep->super.super, status);
     level      = uct_base_iface_failure_log_level(&iface->super, err_status, status);
-    ucs_log(level, "glex: endpoint 0x%" PRIx64 " is gone: %s", peer, ucs_status_string(status));
+    ucs_log(level, "glex: endpoint 0x%" PRIx64 " %s: %s", peer, why, ucs_status_string(status));
 }
 
 /* Of a peer on another host the NIC may not know yet that it is gone: it has to answer */

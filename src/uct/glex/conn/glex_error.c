@@ -33,6 +33,12 @@ static int uct_glex_error_is_dead(const struct glex_err_req *err)
            (err->status == GLEX_ERR_STATUS_CONNECTION_MAX_RETRY);
 }
 
+/* The peer's memory is not what the request took it for */
+static int uct_glex_error_is_of_memory(const struct glex_err_req *err)
+{
+    return (err->status == GLEX_ERR_STATUS_ATT) || (err->status == GLEX_ERR_STATUS_MMT);
+}
+
 /* A RESET could not be delivered: a dead peer uses no memory of ours */
 static void uct_glex_error_reset_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
                                          uint64_t peer)
@@ -85,30 +91,33 @@ static void uct_glex_error_put_refused(uct_glex_iface_t *iface, const struct gle
     }
 }
 
-static int uct_glex_error_was_put_refused(const uct_glex_vc_t *vc)
+/* Of one that is gone the whole VC fails */
+static void uct_glex_error_refuse_puts(uct_glex_vc_t *vc)
 {
-    const uct_glex_ep_t *ep;
+    uct_glex_ep_t *ep;
 
     ucs_list_for_each(ep, &vc->eps, list) {
-        if (uct_glex_error_is_refused(vc->iface, ep->put_peer)) {
-            return 1;
+        if (!uct_glex_error_is_refused(vc->iface, ep->put_peer)) {
+            continue;
         }
+        if (glex_ext_check_peer(vc->iface->nic, (glex_ep_addr_t){.v = ep->put_peer}) ==
+            GLEX_NO_EP_RESOURCE) {
+            uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
+            return;
+        }
+        uct_glex_ep_refused(ep);
     }
-    return 0;
+    uct_glex_vc_fail_refused(vc);
 }
 
-/* Fail the VCs that put to an endpoint that refused it. Of very many VCs each call looks at some,
- * and no other error is handled until all were looked at. */
+/* Fail those who put to an endpoint that refused it. Of very many VCs each call looks at some, and
+ * no other error is handled until all were looked at. */
 static void uct_glex_error_fail_refused(uct_glex_iface_t *iface)
 {
     unsigned count = ucs_min(iface->refused.left, UCT_GLEX_SLICE);
-    uct_glex_vc_t *vc;
 
     while (count-- > 0) {
-        vc = iface->vcs[--iface->refused.left];
-        if (uct_glex_error_was_put_refused(vc)) {
-            uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
-        }
+        uct_glex_error_refuse_puts(iface->vcs[--iface->refused.left]);
     }
     if (iface->refused.left == 0) {
         iface->refused.num = 0;
@@ -154,7 +163,8 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
         return;
     }
     if ((event == UCT_GLEX_EVENT_OP) || (event == UCT_GLEX_EVENT_PUTS)) {
-        uct_glex_op_failed(iface, err->data2 >> 32, uct_glex_error_status(err));
+        uct_glex_op_failed(iface, err->data2 >> 32, uct_glex_error_status(err),
+                           uct_glex_error_is_of_memory(err));
         return;
     }
     vc = uct_glex_vc_find(iface, addr.v);

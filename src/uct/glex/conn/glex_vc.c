@@ -283,10 +283,36 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
     while (!ucs_list_is_empty(&vc->eps)) {
         ep = ucs_list_extract_head(&vc->eps, uct_glex_ep_t, list);
         ucs_list_add_tail(&told, &ep->list);
-        uct_glex_ep_failed(ep, status);
+        uct_glex_ep_failed(ep, status, "is gone");
     }
     ucs_list_splice_tail(&vc->eps, &told);
     uct_glex_vc_resume(vc); /* pending requests, tried again, end with the error */
+}
+
+void uct_glex_vc_fail_refused(uct_glex_vc_t *vc)
+{
+    UCS_LIST_HEAD(seen);
+    uct_glex_ep_t *ep;
+
+    if (!vc->has_refused) {
+        return;
+    }
+    vc->has_refused = 0;
+    while (!ucs_list_is_empty(&vc->eps)) { /* as in uct_glex_vc_fail() */
+        ep = ucs_list_extract_head(&vc->eps, uct_glex_ep_t, list);
+        ucs_list_add_tail(&seen, &ep->list);
+        if (!ep->is_refused) {
+            continue;
+        }
+        ep->is_refused   = 0;
+        ep->is_cancelled = 1;
+        ep->blocked      = 1;
+        uct_glex_op_cancel_ep(vc, &ep->super.super, UCS_ERR_ENDPOINT_TIMEOUT);
+        if (seen.prev == &ep->list) { /* a completion did not destroy it */
+            uct_glex_ep_failed(ep, UCS_ERR_ENDPOINT_TIMEOUT, "refuses its memory");
+        }
+    }
+    ucs_list_splice_tail(&vc->eps, &seen);
 }
 
 /* Whether an endpoint leads to the peer, or something waits for it */

@@ -16,7 +16,8 @@ typedef struct uct_glex_ep {
     uint64_t            put_peer;  /* that the last put without completion went to */
     uint32_t            peer_uuid;
     uint8_t             blocked;   /* messages are pending: new ones must queue up behind them */
-    uint8_t             is_cancelled; /* flushed with CANCEL: sends nothing any more */
+    uint8_t             is_cancelled; /* flushed with CANCEL, or failed alone: sends nothing more */
+    uint8_t             is_refused; /* to be failed by progress, see uct_glex_ep_refused() */
     uint8_t             needs_peer; /* what was refused last waits for the peer's credits, or for
                                      * the connection */
     uint32_t            num_pending;
@@ -34,8 +35,17 @@ ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep);
  *  the endpoint failed with. */
 ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep);
 
-/** The VC failed: tell the user */
-void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status);
+/** The endpoint failed, and why, for the log: tell the user */
+void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why);
+
+/** A peer that lives refused the endpoint its memory, because of a wrong or invalid key. Have
+ *  progress fail the endpoint, where error handlers may be called. Others of the VC go on. */
+static inline void uct_glex_ep_refused(uct_glex_ep_t *ep)
+{
+    ep->is_refused      = !ep->is_cancelled;
+    ep->vc->has_refused = 1;
+    uct_glex_vc_schedule(ep->vc);
+}
 
 /** Arbiter callback: try a pending request again. `arg`: how many may still be tried now, an
  *  unsigned. */

@@ -108,6 +108,7 @@ struct uct_glex_vc {
     uint8_t              peer_quiet    : 1; /* vc: touches no memory of ours for this VC any more */
     uint8_t              is_stale      : 1; /* vc: the peer left or is dead, and nothing has come
                                              * from it since the last look for dead peers */
+    uint8_t              has_refused   : 1; /* ep: the peer refused its memory to one of `eps` */
     uint8_t              dirty         : 1; /* rma: puts that leave no trace here, since a flush */
     uint8_t              probing       : 1; /* op: a probe waits for the peer */
     uint8_t              check_pending : 1; /* ep: the CTL of an ep_check is not acknowledged */
@@ -234,6 +235,9 @@ void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count);
 
 /** The peer is gone or broke the protocol: fail all that was posted and all endpoints */
 void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status);
+
+/** Fail those endpoints alone to which the peer refused its memory, if there are any */
+void uct_glex_vc_fail_refused(uct_glex_vc_t *vc);
 
 /** Requests of the VC's endpoints that are pending can be tried again */
 void uct_glex_vc_resume(uct_glex_vc_t *vc);

@@ -51,8 +51,9 @@ static ucs_status_t uct_glex_flush_ep(uct_glex_ep_t *ep, unsigned flags, uct_com
     if (ep->is_cancelled && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
         return UCS_ERR_CANCELED;
     }
-    if (ep->blocked && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
-        /* Pending requests are not posted yet; `blocked` is 0 while this flush itself is tried */
+    if ((ep->blocked || ep->is_refused) && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+        /* Pending requests are not posted yet, `blocked` is 0 while this flush itself is tried; or
+         * progress is about to fail the endpoint */
         return UCS_ERR_NO_RESOURCE;
     }
     if (ep->vc->state == UCT_GLEX_VC_FAILED) {
@@ -71,7 +72,7 @@ static ucs_status_t uct_glex_flush_ep(uct_glex_ep_t *ep, unsigned flags, uct_com
     if (flags & UCT_FLUSH_FLAG_CANCEL) {
         ep->is_cancelled = 1;
         ep->blocked      = 1; /* sends take the long path, which refuses them */
-        uct_glex_op_cancel_ep(ep->vc, &ep->super.super);
+        uct_glex_op_cancel_ep(ep->vc, &ep->super.super, UCS_ERR_CANCELED);
     }
     return uct_glex_op_flush(ep->vc, &ep->super.super, comp);
 }

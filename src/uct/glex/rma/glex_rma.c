@@ -119,12 +119,13 @@ static ucs_status_t uct_glex_rma_post_bounce(uct_glex_iface_t *iface, uct_glex_o
     return uct_glex_rma_post(iface, &req, op, UCT_GLEX_EVENT_OP);
 }
 
-/* RDMA that is over at once. If it fails, because of the peer or its memory, progress fails the VC
- * and calls the error handler. */
-static ucs_status_t uct_glex_rma_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc, int type,
-                                     void *buffer, size_t length, uint64_t remote_addr,
-                                     const uct_glex_rkey_t *rkey)
+/* RDMA that is over at once. If it fails because the peer is gone progress fails the VC, and if
+ * because of its memory the endpoint. */
+static ucs_status_t uct_glex_rma_now(uct_glex_ep_t *ep, int type, void *buffer, size_t length,
+                                     uint64_t remote_addr, const uct_glex_rkey_t *rkey)
 {
+    uct_glex_vc_t *vc       = ep->vc;
+    uct_glex_iface_t *iface = vc->iface;
     glex_rdma_req_t req;
     glex_ret_t ret;
 
@@ -139,12 +140,14 @@ static ucs_status_t uct_glex_rma_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
     if (ret == GLEX_BUSY) {
         return UCS_ERR_NO_RESOURCE;
     }
-    if (ret != GLEX_NO_EP_RESOURCE) {
+    if (ret == GLEX_NO_EP_RESOURCE) {
+        uct_glex_vc_dead(vc);
+    } else {
         ucs_error("glex: %s of %zu bytes at 0x%" PRIx64 " of endpoint 0x%" PRIx64 " refused: %s",
                   (type == GLEX_RDMA_TYPE_PUT) ? "put" : "get", length, remote_addr,
                   rkey->packed.ep_addr, glex_error_str(ret));
+        uct_glex_ep_refused(ep);
     }
-    uct_glex_vc_dead(vc);
     return UCS_ERR_ENDPOINT_TIMEOUT;
 }
 
@@ -221,8 +224,7 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_any(uct_glex_ep_t *ep, 
         return status;
     }
     if (length > UCT_GLEX_IMM_PUT_LEN) {
-        return uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_PUT, (void*)buffer, length, remote_addr,
-                                rkey);
+        return uct_glex_rma_now(ep, GLEX_RDMA_TYPE_PUT, (void*)buffer, length, remote_addr, rkey);
     }
     vc->dirty = 1;
     return uct_glex_rma_imm_put(ep, buffer, length, remote_addr, rkey);
@@ -273,7 +275,7 @@ static ucs_status_t uct_glex_rma_get_short(uct_glex_ep_t *ep, void *buffer, unsi
     if (status != UCS_OK) {
         return status;
     }
-    return uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_GET, buffer, length, remote_addr, rkey);
+    return uct_glex_rma_now(ep, GLEX_RDMA_TYPE_GET, buffer, length, remote_addr, rkey);
 }
 
 ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length,
@@ -286,18 +288,26 @@ ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length
     return status;
 }
 
-/* Zero copy on a NIC that is this thread: no event is needed */
-static ucs_status_t uct_glex_rma_zcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc, void *buffer,
-                                           size_t length, uint64_t remote_addr,
-                                           uct_glex_rkey_t *rkey, int type)
+/* Of a refusal the completion tells when progress fails the endpoint, as over a NIC that is a device:
+ * UCP expects to hear of both at the same time. */
+static ucs_status_t uct_glex_rma_refused(uct_glex_ep_t *ep, ucs_status_t status,
+                                         uct_completion_t *comp)
 {
-    void *ptr = uct_glex_rma_ptr(iface, remote_addr, length, (uct_rkey_t)rkey);
+    return (ep->is_refused && (status == UCS_ERR_ENDPOINT_TIMEOUT) && (comp != NULL)) ?
+           uct_glex_op_end_later(ep->vc, &ep->super.super, comp, status) : status;
+}
+
+/* Zero copy on a NIC that is this thread: no event is needed */
+static ucs_status_t uct_glex_rma_zcopy_now(uct_glex_ep_t *ep, void *buffer, size_t length,
+                                           uint64_t remote_addr, uct_glex_rkey_t *rkey, int type)
+{
+    void *ptr = uct_glex_rma_ptr(ep->vc->iface, remote_addr, length, (uct_rkey_t)rkey);
 
     if (ptr == NULL) {
-        return uct_glex_rma_now(iface, vc, type, buffer, length, remote_addr, rkey);
+        return uct_glex_rma_now(ep, type, buffer, length, remote_addr, rkey);
     }
     if (type == GLEX_RDMA_TYPE_PUT) {
-        vc->dirty = 1;
+        ep->vc->dirty = 1;
         uct_glex_copy(ptr, buffer, length);
     } else {
         uct_glex_copy(buffer, ptr, length);
@@ -306,11 +316,10 @@ static ucs_status_t uct_glex_rma_zcopy_now(uct_glex_iface_t *iface, uct_glex_vc_
 }
 
 /* Pack into a buffer, and put that. Returns the length, or an error. */
-static ssize_t uct_glex_rma_put_bcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
-                                          uct_pack_callback_t pack_cb, void *arg,
-                                          uint64_t remote_addr, uct_glex_rkey_t *rkey)
+static ssize_t uct_glex_rma_put_bcopy_now(uct_glex_ep_t *ep, uct_pack_callback_t pack_cb,
+                                          void *arg, uint64_t remote_addr, uct_glex_rkey_t *rkey)
 {
-    uct_glex_buf_t *buf = uct_glex_buf_get(&iface->ops.bounce);
+    uct_glex_buf_t *buf = uct_glex_buf_get(&ep->vc->iface->ops.bounce);
     ucs_status_t status = UCS_OK;
     size_t length;
 
@@ -321,7 +330,7 @@ static ssize_t uct_glex_rma_put_bcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t
     if (length > 0) { /* else the key need not be valid */
         status = uct_glex_rma_check_range(rkey, remote_addr, length);
         if (status == UCS_OK) {
-            status = uct_glex_rma_zcopy_now(iface, vc, buf->ptr, length, remote_addr, rkey,
+            status = uct_glex_rma_zcopy_now(ep, buf->ptr, length, remote_addr, rkey,
                                             GLEX_RDMA_TYPE_PUT);
         }
     }
@@ -353,13 +362,14 @@ static ssize_t uct_glex_rma_put_bcopy(uct_glex_ep_t *ep, uct_pack_callback_t pac
         }
     }
     if (uct_glex_md_rdma_now(iface->md)) {
-        return uct_glex_rma_put_bcopy_now(iface, vc, pack_cb, arg, remote_addr, rkey);
+        return uct_glex_rma_put_bcopy_now(ep, pack_cb, arg, remote_addr, rkey);
     }
 
     op = uct_glex_rma_op_new(vc, NULL);
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
+    op->ep = &ep->super.super;
     length = pack_cb(op->buf->ptr, arg);
     if (length == 0) {
         uct_glex_op_cancel(op);
@@ -385,17 +395,16 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
 }
 
 static ucs_status_t
-uct_glex_rma_get_bcopy_now(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
-                           uct_unpack_callback_t unpack_cb, void *arg, size_t length,
-                           uint64_t remote_addr, const uct_glex_rkey_t *rkey)
+uct_glex_rma_get_bcopy_now(uct_glex_ep_t *ep, uct_unpack_callback_t unpack_cb, void *arg,
+                           size_t length, uint64_t remote_addr, const uct_glex_rkey_t *rkey)
 {
-    uct_glex_buf_t *buf = uct_glex_buf_get(&iface->ops.bounce);
+    uct_glex_buf_t *buf = uct_glex_buf_get(&ep->vc->iface->ops.bounce);
     ucs_status_t status;
 
     if (buf == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
-    status = uct_glex_rma_now(iface, vc, GLEX_RDMA_TYPE_GET, buf->ptr, length, remote_addr, rkey);
+    status = uct_glex_rma_now(ep, GLEX_RDMA_TYPE_GET, buf->ptr, length, remote_addr, rkey);
     if (status == UCS_OK) {
         unpack_cb(arg, buf->ptr, length);
     }
@@ -438,7 +447,8 @@ static ucs_status_t uct_glex_rma_get_bcopy(uct_glex_ep_t *ep, uct_unpack_callbac
         return status;
     }
     if (uct_glex_md_rdma_now(iface->md)) {
-        return uct_glex_rma_get_bcopy_now(iface, vc, unpack_cb, arg, length, remote_addr, rkey);
+        status = uct_glex_rma_get_bcopy_now(ep, unpack_cb, arg, length, remote_addr, rkey);
+        return uct_glex_rma_refused(ep, status, comp);
     }
 
     op = uct_glex_rma_op_new(vc, comp);
@@ -489,7 +499,8 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
         return status;
     }
     if (uct_glex_md_rdma_now(iface->md)) {
-        return uct_glex_rma_zcopy_now(iface, vc, iov->buffer, length, remote_addr, rkey, type);
+        status = uct_glex_rma_zcopy_now(ep, iov->buffer, length, remote_addr, rkey, type);
+        return uct_glex_rma_refused(ep, status, comp);
     }
     op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, comp);
     if (op == NULL) {
