@@ -520,7 +520,8 @@ void glex_endpoint_progress(struct glex_endpoint *ep)
     glex_coll_idle(ep);
     /* Packets for sequences that wait at other endpoints of this process: nobody else takes them
      * from the network, and a program may poll only the endpoint at which the collective ends. */
-    ep->carries_others = ep->net != NULL && endpoints_carry(ep, ep_waits_for_net);
+    ep->carries_others = ep->net != NULL && glex_coll_is_used() &&
+                         endpoints_carry(ep, ep_waits_for_net);
 }
 
 bool glex_endpoint_stalled(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos)

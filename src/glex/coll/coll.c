@@ -144,6 +144,13 @@ static struct glex_peer *coll_self(struct glex_endpoint *ep)
     return self != NULL && glex_coll_enable(ep, self) == GLEX_REQ_DONE ? self : NULL;
 }
 
+static bool coll_used; /* by an endpoint of this process, ever */
+
+bool glex_coll_is_used(void)
+{
+    return __atomic_load_n(&coll_used, __ATOMIC_RELAXED);
+}
+
 static bool coll_open(struct glex_endpoint *ep)
 {
     struct glex_peer *self;
@@ -159,6 +166,8 @@ static bool coll_open(struct glex_endpoint *ep)
                       glex_ring_id(ep->segment.incarnation, GLEX_RING_CPQ));
     ep->coll.tail = ep->coll.reaped = __atomic_load_n(&self->coll.area->next, __ATOMIC_ACQUIRE);
     ep->coll.area = self->coll.area;
+    /* relaxed: other threads see it soon, and look at endpoints under their locks */
+    __atomic_store_n(&coll_used, true, __ATOMIC_RELAXED);
     return true;
 }
 

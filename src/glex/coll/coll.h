@@ -85,6 +85,9 @@ void glex_coll_error(struct glex_endpoint *ep, const struct glex_coll_desc *desc
 /** Polls found nothing: carry on what others could not, and replace an agent that died. */
 void glex_coll_idle(struct glex_endpoint *ep);
 
+/** Whether an endpoint of this process may have posted a sequence. */
+bool glex_coll_is_used(void);
+
 /** Whether glex_coll_idle() may have something to do: do not sleep. */
 bool glex_coll_is_pending(const struct glex_endpoint *ep);
 
