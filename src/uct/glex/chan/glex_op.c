@@ -401,10 +401,14 @@ void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_status_t s
     uct_glex_op_t *op;
 
     ucs_queue_for_each(op, &vc->tx_ops, queue) {
-        if ((op->ep == ep) && (op->comp != NULL)) {
-            uct_glex_op_invalidate(op);
-            uct_glex_op_invoke_comp(op, status);
+        if (op->ep != ep) {
+            continue;
         }
+        op->ep = NULL;
+        if (!op->done) {
+            uct_glex_op_invalidate(op);
+        }
+        uct_glex_op_invoke_comp(op, status);
     }
     uct_glex_op_retire(vc); /* those of uct_glex_op_end_later() */
 }
