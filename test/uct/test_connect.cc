@@ -171,6 +171,63 @@ TEST(ConnectAnew, WhileThePeerAccepts)
     });
 }
 
+/* Take what came from the queue, as a NIC that loses what a full queue cannot take */
+void lose_messages(Iface &iface)
+{
+    glex_ep_addr_t src;
+    uint32_t length;
+    void *data;
+
+    while (glex_probe_next_mp(iface.internals()->nic, &src, &data, &length) == GLEX_SUCCESS) {
+        glex_discard_probed_mp(iface.internals()->nic);
+    }
+}
+
+/* As when the NIC reports that the CONNECT to `peer` found its queue full */
+void report_lost_connect(Iface &iface, const Iface &peer)
+{
+    uct_glex_iface_t *internals = iface.internals();
+    glex_ep_addr_t addr         = {.v = peer.internals()->ep_addr};
+
+    memset(&internals->error, 0, sizeof(internals->error));
+    internals->error.op     = GLEX_ERR_OP_IMM_MP;
+    internals->error.status = GLEX_ERR_STATUS_DEST_MPQ_FULL;
+    internals->error.data0  = UCT_GLEX_MP_CONNECT;
+    glex_decompose_ep_addr(addr, GLEX_EP_TYPE_FAST, &internals->error.rmt_nic_id,
+                           &internals->error.rmt_ep_num);
+    internals->has_error = 1;
+    internals->due       = 1;
+}
+
+/* Both connect at once. One CONNECT is lost, and sent again when the other has opened that side:
+ * what it asked for, a FIFO, is asked for again, too. */
+TEST(ConnectLost, AsksForAFifoAgain)
+{
+    isolated({{"UCX_GLEX_CHANNELS", "er"}}, [] {
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep to_b(a, b.address()), to_a(b, a.address());
+        unsigned received = 0;
+
+        a.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        b.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(to_b.handle, AM_ID, 0, NULL, 0));
+        a.progress();
+        lose_messages(b);
+        EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(to_a.handle, AM_ID, 0, NULL, 0));
+        b.progress();
+        EXPECT_EQ(to_a.vc()->state, UCT_GLEX_VC_CONNECTING);
+        waiting_for("the other CONNECT");
+        while (to_b.vc()->state != UCT_GLEX_VC_OPEN) {
+            a.progress();
+        }
+        report_lost_connect(a, b);
+        EXPECT_OK(to_a.am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(to_b.am_short(AM_ID, 0, NULL, 0));
+        progress_until("the messages", [&] { return received == 2; });
+    });
+}
+
 /* NICs of two hosts may have the same id: whoever is on another fabric is not reached */
 TEST(Reachable, NobodyOnAnotherFabric)
 {

@@ -51,12 +51,6 @@ void uct_glex_er_cleanup_iface(uct_glex_iface_t *iface);
 /** Ask for a FIFO with the next control message, if the channel is configured */
 void uct_glex_er_request(uct_glex_vc_t *vc);
 
-/** The message that asked was lost: ask with the next one */
-static inline void uct_glex_er_request_lost(uct_glex_vc_t *vc)
-{
-    vc->er_requested = 0;
-}
-
 void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 void uct_glex_er_refused(uct_glex_vc_t *vc);
 

@@ -76,27 +76,21 @@ static ucs_status_t uct_glex_ctl_send_open(uct_glex_vc_t *vc, unsigned type, uns
     return status;
 }
 
+/* Other flags than the request for a FIFO wait for a CTL, which is not lost */
 static ucs_status_t uct_glex_ctl_connect(uct_glex_vc_t *vc)
 {
     ucs_status_t status;
+    unsigned flags;
 
     uct_glex_er_request(vc);
-    status = uct_glex_ctl_send_open(vc, UCT_GLEX_MP_CONNECT, vc->ctl);
+    flags  = vc->ctl & UCT_GLEX_CTL_ER_REQUEST;
+    status = uct_glex_ctl_send_open(vc, UCT_GLEX_MP_CONNECT, flags);
     if (status == UCS_OK) {
-        vc->ctl   = 0;
-        vc->state = UCT_GLEX_VC_CONNECTING;
-    }
-    return status;
-}
-
-/* Our CONNECT found the peer's MPQ full and was lost, but the peer's CONNECT reached us. The peer
- * still waits for ours. */
-static ucs_status_t uct_glex_ctl_connect_again(uct_glex_vc_t *vc)
-{
-    ucs_status_t status = uct_glex_ctl_send_open(vc, UCT_GLEX_MP_CONNECT, 0);
-
-    if (status == UCS_OK) {
+        vc->ctl          &= ~flags;
         vc->connect_again = 0;
+        if (vc->state == UCT_GLEX_VC_WAIT_MPQ) {
+            vc->state = UCT_GLEX_VC_CONNECTING;
+        }
     }
     return status;
 }
@@ -166,7 +160,10 @@ static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)
     ucs_status_t status;
 
     if (vc->connect_again) {
-        return uct_glex_ctl_connect_again(vc);
+        status = uct_glex_ctl_connect(vc);
+        if (status != UCS_OK) {
+            return status;
+        }
     }
     status = uct_glex_ctl_send_due(vc);
     if (uct_glex_ctl_is_answered(vc)) {

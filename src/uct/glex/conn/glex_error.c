@@ -5,7 +5,6 @@
 #include "conn/glex_table.h"
 #include "core/glex_ep.h"
 #include "core/glex_vc.h"
-#include "chan/glex_er.h"
 #include "chan/glex_op.h"
 
 /* In this time an eighth of the peers are checked whether they live, of few peers 16. So all are
@@ -14,14 +13,14 @@
 #define UCT_GLEX_WATCH_BATCH 16u
 
 /* Our CONNECT found the peer's MPQ full, because more connected at once than its reserve holds.
- * Nothing else was lost: send it again. */
+ * Nothing else was lost: send it again, with its request for a FIFO. */
 static void uct_glex_error_connect_lost(uct_glex_vc_t *vc)
 {
+    vc->er_requested = 0;
     if (vc->state == UCT_GLEX_VC_CONNECTING) {
         vc->state = UCT_GLEX_VC_WAIT_MPQ;
-        uct_glex_er_request_lost(vc);
     } else if (vc->state == UCT_GLEX_VC_OPEN) {
-        vc->connect_again = 1;
+        vc->connect_again = 1; /* the peer's CONNECT reached us, but the peer waits for ours */
     }
     uct_glex_vc_schedule(vc);
 }
