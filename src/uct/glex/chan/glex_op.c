@@ -359,41 +359,36 @@ void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status)
     }
 }
 
-void uct_glex_op_release_held(uct_glex_vc_t *vc)
+/* End operations of the VC that have events to come: `all`, or those that are held until the peer has
+ * stopped reading */
+static void uct_glex_op_end(uct_glex_vc_t *vc, int all)
 {
-    void *item;
-    unsigned index;
     uct_glex_op_t *op;
+    unsigned index;
+    void *item;
 
     if (vc->num_ops == 0) {
         return;
     }
     ucs_ptr_array_for_each(item, index, &vc->iface->ops.table) {
         op = item;
-        if (op->held && (op->vc == vc) && (op->type != UCT_GLEX_OP_RMA)) {
-            op->events = 0;
-            uct_glex_op_cancel(op);
-        }
-    }
-}
-
-void uct_glex_op_abandon(uct_glex_vc_t *vc)
-{
-    void *item;
-    unsigned index;
-    uct_glex_op_t *op;
-
-    if (vc->num_ops == 0) {
-        return;
-    }
-    ucs_ptr_array_for_each(item, index, &vc->iface->ops.table) {
-        op = item;
-        if ((op->events > 0) && (op->vc == vc)) {
+        if ((op->events > 0) && (op->vc == vc) &&
+            (all || (op->held && (op->type != UCT_GLEX_OP_RMA)))) {
             op->events = 0;
             op->status = UCS_ERR_CANCELED;
             uct_glex_op_complete(op);
         }
     }
+}
+
+void uct_glex_op_release_held(uct_glex_vc_t *vc)
+{
+    uct_glex_op_end(vc, 0);
+}
+
+void uct_glex_op_abandon(uct_glex_vc_t *vc)
+{
+    uct_glex_op_end(vc, 1);
 }
 
 void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_status_t status)
