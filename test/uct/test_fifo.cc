@@ -290,7 +290,7 @@ TEST(Fifo, MustTellTable)
             FifoRx rx;
 
             SCOPED_TRACE(c.what);
-            uct_glex_fifo_set_size(&rx, c.units, c.msgs_max);
+            uct_glex_fifo_set_size(&rx, c.units, c.msgs_max, 0);
             rx.told.units = base;
             rx.told.msgs = base;
             rx.consumed.units     = base + c.consumed;
@@ -305,11 +305,11 @@ TEST(Fifo, MustTellTable)
 /* One FIFO from both ends, everything consumed at once and told only when it must be */
 class Ends {
 public:
-    Ends(unsigned units, unsigned msgs_max, unsigned start)
+    Ends(unsigned units, unsigned msgs_max, unsigned start, bool is_published)
         : tx_(make_tx(start, start, units, 0, 0, msgs_max))
     {
         rx_.next = rx_.consumed.units = rx_.told.units = start;
-        uct_glex_fifo_set_size(&rx_, units, msgs_max);
+        uct_glex_fifo_set_size(&rx_, units, msgs_max, is_published);
     }
 
     /* Returns whether the message could be sent at once or after what the receiver had to tell */
@@ -336,6 +336,21 @@ private:
     FifoRx rx_;
 };
 
+void expect_no_standstill(unsigned units, unsigned msgs_max, unsigned n, unsigned start,
+                          unsigned before, bool is_published)
+{
+    Ends ends(units, msgs_max, start, is_published);
+
+    for (unsigned i = 0; i < before; ++i) {
+        ASSERT_TRUE(ends.pass(1));
+    }
+    for (unsigned i = 0; i < 4; ++i) {
+        ASSERT_TRUE(ends.pass(n)) << units << " units, " << msgs_max << " messages, length " << n
+                                  << ", start " << start << ", after " << before
+                                  << " short ones, " << is_published;
+    }
+}
+
 /* No standstill: as soon as everything on its way was consumed and what must be told was told, any
  * message can be sent, whatever short ones went before */
 TEST(Fifo, NobodyIsBlockedForEver)
@@ -345,16 +360,8 @@ TEST(Fifo, NobodyIsBlockedForEver)
             for (unsigned n = 1; n <= uct_glex_fifo_max_message(units); ++n) {
                 for (unsigned start = 0; start < units; ++start) {
                     for (unsigned before = 0; before <= units; ++before) {
-                        Ends ends(units, msgs_max, start);
-
-                        for (unsigned i = 0; i < before; ++i) {
-                            ASSERT_TRUE(ends.pass(1));
-                        }
-                        for (unsigned i = 0; i < 4; ++i) {
-                            ASSERT_TRUE(ends.pass(n))
-                                    << units << " units, " << msgs_max << " messages, length " << n
-                                    << ", start " << start << ", after " << before << " short ones";
-                        }
+                        expect_no_standstill(units, msgs_max, n, start, before, false);
+                        expect_no_standstill(units, msgs_max, n, start, before, true);
                     }
                 }
             }
@@ -383,7 +390,7 @@ TEST(Fifo, NothingIsOverwritten)
         std::vector<std::pair<uint16_t, uint16_t>> headers;
         unsigned id = 0;
 
-        uct_glex_fifo_set_size(&rx, units, units / 2);
+        uct_glex_fifo_set_size(&rx, units, units / 2, 0);
         for (unsigned long used_in_all = 0; used_in_all < 5 * 65536;) {
             unsigned n = 1 + random() % (units / 2);
             uint16_t offset, skip, used;

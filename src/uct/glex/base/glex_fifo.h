@@ -10,6 +10,7 @@
 #ifndef UCT_GLEX_FIFO_H
 #define UCT_GLEX_FIFO_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define UCT_GLEX_FIFO_MAX_UNITS 16384 /* differences of counters must fit into 15 bits */
@@ -32,7 +33,6 @@ typedef struct uct_glex_fifo_tx {
 typedef struct uct_glex_fifo_rx {
     uint16_t next;       /* units used by messages that arrived, in all */
     uint16_t units;
-    uint16_t msgs_max;
     uint16_t tell_units; /* consumed without a chance to piggyback: time to tell explicitly */
     uint16_t tell_msgs;
 } uct_glex_fifo_rx_t;
@@ -46,6 +46,12 @@ static inline uint16_t uct_glex_fifo_offset(uint16_t count, uint16_t units)
 static inline uint16_t uct_glex_fifo_to_end(uint16_t count, uint16_t units)
 {
     return units - uct_glex_fifo_offset(count, units);
+}
+
+/* Units that a message takes: one at least */
+static inline unsigned uct_glex_fifo_message_units(size_t length, unsigned unit_shift)
+{
+    return (length + (length == 0) + (1u << unit_shift) - 1) >> unit_shift;
 }
 
 /* Longest message, in units */
@@ -125,27 +131,23 @@ static inline int uct_glex_fifo_arrive(uct_glex_fifo_rx_t *fifo, unsigned n, int
     return 1;
 }
 
-/* The FIFO's length, and messages that may be in flight. Credits are returned after a quarter of
+/*
+ * The FIFO's length, and messages that may be in flight. Credits are returned after a quarter of
  * the units or half of the messages. Units earlier, because a sender of long messages must stop
- * while there is still room for one of the longest. */
+ * while there is still room for one of the longest.
+ *
+ * Where to return credits is only a store (`is_published`) half as much is enough, so that a sender
+ * that waits goes on earlier. Not less, because the credits' cache line then moves to the sender and
+ * back.
+ */
 static inline void uct_glex_fifo_set_size(uct_glex_fifo_rx_t *fifo, uint16_t units,
-                                          uint16_t msgs_max)
+                                          unsigned msgs_max, int is_published)
 {
+    unsigned parts = is_published ? 4 : 2;
+
     fifo->units      = units;
-    fifo->msgs_max   = msgs_max;
-    fifo->tell_units = (units + 3) / 4;
-    fifo->tell_msgs  = (msgs_max + 1) / 2;
-}
-
-/* Where to return credits is only a store: more often, so that a sender that waits goes on earlier.
- * Not before a quarter of the messages, because the credits' cache line then moves to the sender and
- * back. `slots`: messages that may be in flight. */
-static inline void uct_glex_fifo_tell_often(uct_glex_fifo_rx_t *fifo, unsigned slots)
-{
-    unsigned msgs = (slots < fifo->msgs_max) ? slots : fifo->msgs_max;
-
-    fifo->tell_units = (fifo->units + 7) / 8;
-    fifo->tell_msgs  = (msgs + 3) / 4;
+    fifo->tell_units = (units + 2 * parts - 1) / (2 * parts);
+    fifo->tell_msgs  = (msgs_max + parts - 1) / parts;
 }
 
 static inline int uct_glex_fifo_must_tell(const uct_glex_fifo_rx_t *fifo,

@@ -68,9 +68,7 @@ static inline void uct_glex_er_count_sr(uct_glex_vc_t *vc)
 /** Units that a message of `length` bytes takes in the FIFO that the VC borrowed */
 static inline unsigned uct_glex_er_units(const uct_glex_vc_t *vc, size_t length)
 {
-    unsigned shift = vc->er_tx->unit_shift;
-
-    return (length + (length == 0) + UCS_MASK(shift)) >> shift; /* one at least */
+    return uct_glex_fifo_message_units(length, vc->er_tx->unit_shift);
 }
 
 /** Longest message of the FIFO that the VC borrowed */
@@ -248,12 +246,6 @@ void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used);
 
 /** The event of a message in a FIFO that its borrower does not map arrived */
 void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t credits);
-
-/** Units of the FIFOs that we lend that a message of `length` bytes takes */
-static inline unsigned uct_glex_er_rx_units(const uct_glex_iface_t *iface, uint32_t length)
-{
-    return (length == 0) ? 1 : ((length - 1) >> iface->er_unit_shift) + 1;
-}
 
 /** Register this process for membarrier() calls of others. Returns whether it can call it
  *  itself. */

@@ -23,7 +23,6 @@ static void uct_glex_er_publish_begin(uct_glex_vc_t *vc)
     /* until the borrower withdraws it */
     __atomic_store_n(&er_rx->ctrl->wanted, 1, __ATOMIC_RELAXED);
     er_rx->arrived = vc->tx.credits.er.msgs;
-    uct_glex_fifo_tell_often(&er_rx->fifo, UCT_GLEX_FIFO_SLOTS);
     uct_glex_er_publish_credits(vc);
 }
 
@@ -104,6 +103,7 @@ static uct_glex_buf_t *uct_glex_er_rx_get_buf(uct_glex_iface_t *iface, uint8_t *
 /* A buffer for a FIFO. Returns 0: there is no memory for it now. */
 static int uct_glex_er_rx_alloc(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
 {
+    unsigned msgs_max = iface->er.msgs_max;
     uct_glex_fifo_ctrl_t *ctrl;
     uint16_t units;
 
@@ -116,7 +116,11 @@ static int uct_glex_er_rx_alloc(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx
     ctrl         = UCS_PTR_BYTE_OFFSET(er_rx->base, (size_t)units << iface->er_unit_shift);
     er_rx->ctrl  = er_rx->buf->nic_memory ? ctrl : NULL;
     er_rx->slots = er_rx->buf->nic_memory ? (uct_glex_slot_t*)(ctrl + 1) : NULL;
-    uct_glex_fifo_set_size(&er_rx->fifo, units, iface->er.msgs_max);
+    if (er_rx->buf->nic_memory) {
+        /* Its borrower may map it or not, and has so many in flight at least */
+        msgs_max = ucs_min(msgs_max, UCT_GLEX_FIFO_SLOTS);
+    }
+    uct_glex_fifo_set_size(&er_rx->fifo, units, msgs_max, er_rx->buf->nic_memory);
     ++iface->er.lent;
     return 1;
 }
@@ -161,7 +165,7 @@ void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl)
     ctl->fifo_mh     = er_rx->buf->mh.v;
     ctl->fifo_offset = er_rx->buf->offset;
     ctl->fifo_units  = er_rx->fifo.units;
-    ctl->fifo_msgs   = er_rx->fifo.msgs_max;
+    ctl->fifo_msgs   = vc->iface->er.msgs_max;
     ctl->fifo_index  = vc->rx_fifo_index;
     ctl->fifo_gen    = er_rx->gen;
     ctl->unit_shift  = vc->iface->er_unit_shift;
@@ -199,7 +203,8 @@ static void uct_glex_er_drain_held(uct_glex_vc_t *vc)
         ++er_rx->arrived;
         if (uct_glex_slot_flags(word) & UCT_GLEX_FLAG_UNITS) {
             uct_glex_fifo_arrive(&er_rx->fifo,
-                                 uct_glex_er_rx_units(vc->iface, uct_glex_slot_length(word)),
+                                 uct_glex_fifo_message_units(uct_glex_slot_length(word),
+                                                             vc->iface->er_unit_shift),
                                  uct_glex_slot_flags(word) & UCT_GLEX_FLAG_WRAP, &offset, &used);
         }
     }

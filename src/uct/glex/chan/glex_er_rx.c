@@ -66,7 +66,7 @@ static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length
 {
     uct_glex_iface_t *iface = vc->iface;
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
-    unsigned units          = uct_glex_er_rx_units(iface, length);
+    unsigned units          = uct_glex_fifo_message_units(length, iface->er_unit_shift);
     uint16_t offset;
 
     if (!uct_glex_fifo_arrive(&er_rx->fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset, used_p)) {
@@ -143,7 +143,8 @@ static UCS_F_NOINLINE void uct_glex_er_recv_late(uct_glex_iface_t *iface, uint64
     uint16_t offset, used;
 
     if ((vc != NULL) && (vc->lent == UCT_GLEX_LENT_HELD)) {
-        uct_glex_fifo_arrive(&uct_glex_er_rx_of(vc)->fifo, uct_glex_er_rx_units(iface, length),
+        uct_glex_fifo_arrive(&uct_glex_er_rx_of(vc)->fifo,
+                             uct_glex_fifo_message_units(length, iface->er_unit_shift),
                              uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_WRAP, &offset, &used);
         uct_glex_er_check_held(vc);
     }
