@@ -297,20 +297,21 @@ void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t statu
 {
     uct_glex_op_t *op = uct_glex_op_find(iface, id);
     uct_glex_ep_t *ep;
+    int is_over, is_refused;
     uct_glex_vc_t *vc;
-    int is_over;
 
     if (op == NULL) {
         return;
     }
-    vc      = op->vc;
-    ep      = is_of_memory ? uct_glex_op_ep(op) : NULL;
-    is_over = op->held || (op->type == UCT_GLEX_OP_FETCH); /* uct_glex_rx_fetched() decides */
+    vc         = op->vc;
+    is_refused = is_of_memory && (op->type == UCT_GLEX_OP_RMA);
+    is_over    = op->held || (op->type == UCT_GLEX_OP_FETCH); /* uct_glex_rx_fetched() decides */
+    ep         = is_refused ? uct_glex_op_ep(op) : NULL; /* NULL: it was cancelled, or is gone */
     if (!is_over && (ep != NULL)) {
         uct_glex_ep_refused(ep);
     }
     uct_glex_op_event(iface, id, status);
-    if (!is_over && (ep == NULL)) {
+    if (!is_over && !is_refused) {
         uct_glex_vc_fail(vc, status);
     }
 }

@@ -72,9 +72,10 @@ static ucs_status_t uct_glex_rma_check_range(const uct_glex_rkey_t *rkey, uint64
 
 /* Post the request of an operation, which is cancelled if the NIC refuses it, and ends with an event
  * of this type */
-static ucs_status_t uct_glex_rma_post(uct_glex_iface_t *iface, glex_rdma_req_t *req,
-                                      uct_glex_op_t *op, enum uct_glex_event_type event)
+static ucs_status_t uct_glex_rma_post(glex_rdma_req_t *req, uct_glex_op_t *op,
+                                      enum uct_glex_event_type event)
 {
+    uct_glex_iface_t *iface = op->vc->iface;
     glex_ret_t ret;
 
     req->flag              |= GLEX_FLAG_LOCAL_EVT;
@@ -106,9 +107,8 @@ static uct_glex_op_t *uct_glex_rma_op_new(uct_glex_vc_t *vc, uct_completion_t *c
 }
 
 /* Post a request between the operation's bounce buffer and remote memory */
-static ucs_status_t uct_glex_rma_post_bounce(uct_glex_iface_t *iface, uct_glex_op_t *op, int type,
-                                             size_t length, uint64_t remote_addr,
-                                             const uct_glex_rkey_t *rkey)
+static ucs_status_t uct_glex_rma_post_bounce(uct_glex_op_t *op, int type, size_t length,
+                                             uint64_t remote_addr, const uct_glex_rkey_t *rkey)
 {
     glex_rdma_req_t req;
 
@@ -116,7 +116,7 @@ static ucs_status_t uct_glex_rma_post_bounce(uct_glex_iface_t *iface, uct_glex_o
     req.local_mh     = op->buf->mh;
     req.local_offset = op->buf->offset;
     req.len          = length;
-    return uct_glex_rma_post(iface, &req, op, UCT_GLEX_EVENT_OP);
+    return uct_glex_rma_post(&req, op, UCT_GLEX_EVENT_OP);
 }
 
 /* RDMA that is over at once. If it fails because the peer is gone progress fails the VC, and if
@@ -151,6 +151,33 @@ static ucs_status_t uct_glex_rma_now(uct_glex_ep_t *ep, int type, void *buffer, 
     return UCS_ERR_ENDPOINT_TIMEOUT;
 }
 
+/* Of a refusal the completion tells when progress fails the endpoint, as over a NIC that is a device:
+ * UCP expects to hear of both at the same time. */
+static ucs_status_t uct_glex_rma_refused(uct_glex_ep_t *ep, ucs_status_t status,
+                                         uct_completion_t *comp)
+{
+    return (ep->is_refused && (status == UCS_ERR_ENDPOINT_TIMEOUT) && (comp != NULL)) ?
+           uct_glex_op_end_later(ep->vc, &ep->super.super, comp, status) : status;
+}
+
+/* The same, by a copy where the memory is mapped */
+static ucs_status_t uct_glex_rma_move_now(uct_glex_ep_t *ep, int type, void *buffer, size_t length,
+                                          uint64_t remote_addr, uct_glex_rkey_t *rkey)
+{
+    void *ptr = uct_glex_rma_ptr(ep->vc->iface, remote_addr, length, (uct_rkey_t)rkey);
+
+    if (ptr == NULL) {
+        return uct_glex_rma_now(ep, type, buffer, length, remote_addr, rkey);
+    }
+    if (type == GLEX_RDMA_TYPE_PUT) {
+        ep->vc->dirty = 1;
+        uct_glex_copy(ptr, buffer, length);
+    } else {
+        uct_glex_copy(buffer, ptr, length);
+    }
+    return UCS_OK;
+}
+
 ucs_status_t uct_glex_rma_track_puts(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
@@ -168,7 +195,7 @@ ucs_status_t uct_glex_rma_track_puts(uct_glex_vc_t *vc)
     req.rmt_mh        = op->buf->mh;
     req.rmt_offset    = op->buf->offset;
     req.rmt_key       = iface->md->key;
-    return uct_glex_rma_post(iface, &req, op, UCT_GLEX_EVENT_PUTS);
+    return uct_glex_rma_post(&req, op, UCT_GLEX_EVENT_PUTS);
 }
 
 static ucs_status_t uct_glex_rma_imm_put(uct_glex_ep_t *ep, const void *buffer, unsigned length,
@@ -255,27 +282,22 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
 static ucs_status_t uct_glex_rma_get_short(uct_glex_ep_t *ep, void *buffer, unsigned length,
                                            uint64_t remote_addr, uct_rkey_t uct_rkey)
 {
-    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
-    uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+    uct_glex_rkey_t *rkey = (uct_glex_rkey_t*)uct_rkey;
     ucs_status_t status;
     uct_glex_vc_t *vc;
-    void *ptr;
 
-    UCT_CHECK_LENGTH(length, 0, iface->config.max_rma_short, "get_short");
+    UCT_CHECK_LENGTH(length, 0,
+                     ucs_derived_of(ep->super.super.iface, uct_glex_iface_t)->config.max_rma_short,
+                     "get_short");
     status = uct_glex_rma_vc(ep, &vc);
     if ((status != UCS_OK) || (length == 0)) {
         return status;
-    }
-    ptr = uct_glex_rma_ptr(iface, remote_addr, length, uct_rkey);
-    if (ucs_likely(ptr != NULL)) {
-        uct_glex_copy(buffer, ptr, length);
-        return UCS_OK;
     }
     status = uct_glex_rma_check_range(rkey, remote_addr, length);
     if (status != UCS_OK) {
         return status;
     }
-    return uct_glex_rma_now(ep, GLEX_RDMA_TYPE_GET, buffer, length, remote_addr, rkey);
+    return uct_glex_rma_move_now(ep, GLEX_RDMA_TYPE_GET, buffer, length, remote_addr, rkey);
 }
 
 ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length,
@@ -286,33 +308,6 @@ ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length
 
     UCT_TL_EP_STAT_OP_IF_SUCCESS(status, &ep->super, GET, SHORT, length);
     return status;
-}
-
-/* Of a refusal the completion tells when progress fails the endpoint, as over a NIC that is a device:
- * UCP expects to hear of both at the same time. */
-static ucs_status_t uct_glex_rma_refused(uct_glex_ep_t *ep, ucs_status_t status,
-                                         uct_completion_t *comp)
-{
-    return (ep->is_refused && (status == UCS_ERR_ENDPOINT_TIMEOUT) && (comp != NULL)) ?
-           uct_glex_op_end_later(ep->vc, &ep->super.super, comp, status) : status;
-}
-
-/* Zero copy on a NIC that is this thread: no event is needed */
-static ucs_status_t uct_glex_rma_zcopy_now(uct_glex_ep_t *ep, void *buffer, size_t length,
-                                           uint64_t remote_addr, uct_glex_rkey_t *rkey, int type)
-{
-    void *ptr = uct_glex_rma_ptr(ep->vc->iface, remote_addr, length, (uct_rkey_t)rkey);
-
-    if (ptr == NULL) {
-        return uct_glex_rma_now(ep, type, buffer, length, remote_addr, rkey);
-    }
-    if (type == GLEX_RDMA_TYPE_PUT) {
-        ep->vc->dirty = 1;
-        uct_glex_copy(ptr, buffer, length);
-    } else {
-        uct_glex_copy(buffer, ptr, length);
-    }
-    return UCS_OK;
 }
 
 /* Pack into a buffer, and put that. Returns the length, or an error. */
@@ -330,8 +325,8 @@ static ssize_t uct_glex_rma_put_bcopy_now(uct_glex_ep_t *ep, uct_pack_callback_t
     if (length > 0) { /* else the key need not be valid */
         status = uct_glex_rma_check_range(rkey, remote_addr, length);
         if (status == UCS_OK) {
-            status = uct_glex_rma_zcopy_now(ep, buf->ptr, length, remote_addr, rkey,
-                                            GLEX_RDMA_TYPE_PUT);
+            status = uct_glex_rma_move_now(ep, GLEX_RDMA_TYPE_PUT, buf->ptr, length, remote_addr,
+                                           rkey);
         }
     }
     uct_glex_buf_put(buf);
@@ -380,7 +375,7 @@ static ssize_t uct_glex_rma_put_bcopy(uct_glex_ep_t *ep, uct_pack_callback_t pac
         uct_glex_op_cancel(op);
         return status;
     }
-    status = uct_glex_rma_post_bounce(iface, op, GLEX_RDMA_TYPE_PUT, length, remote_addr, rkey);
+    status = uct_glex_rma_post_bounce(op, GLEX_RDMA_TYPE_PUT, length, remote_addr, rkey);
     return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
 }
 
@@ -392,24 +387,6 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
 
     UCT_TL_EP_STAT_OP_IF_SUCCESS(ret, &ep->super, PUT, BCOPY, ret);
     return ret;
-}
-
-static ucs_status_t
-uct_glex_rma_get_bcopy_now(uct_glex_ep_t *ep, uct_unpack_callback_t unpack_cb, void *arg,
-                           size_t length, uint64_t remote_addr, const uct_glex_rkey_t *rkey)
-{
-    uct_glex_buf_t *buf = uct_glex_buf_get(&ep->vc->iface->ops.bounce);
-    ucs_status_t status;
-
-    if (buf == NULL) {
-        return UCS_ERR_NO_RESOURCE;
-    }
-    status = uct_glex_rma_now(ep, GLEX_RDMA_TYPE_GET, buf->ptr, length, remote_addr, rkey);
-    if (status == UCS_OK) {
-        unpack_cb(arg, buf->ptr, length);
-    }
-    uct_glex_buf_put(buf);
-    return status;
 }
 
 static ucs_status_t uct_glex_rma_get_bcopy(uct_glex_ep_t *ep, uct_unpack_callback_t unpack_cb,
@@ -446,20 +423,23 @@ static ucs_status_t uct_glex_rma_get_bcopy(uct_glex_ep_t *ep, uct_unpack_callbac
     if (status != UCS_OK) {
         return status;
     }
-    if (uct_glex_md_rdma_now(iface->md)) {
-        status = uct_glex_rma_get_bcopy_now(ep, unpack_cb, arg, length, remote_addr, rkey);
-        return uct_glex_rma_refused(ep, status, comp);
-    }
-
     op = uct_glex_rma_op_new(vc, comp);
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
+    }
+    if (uct_glex_md_rdma_now(iface->md)) {
+        status = uct_glex_rma_now(ep, GLEX_RDMA_TYPE_GET, op->buf->ptr, length, remote_addr, rkey);
+        if (status == UCS_OK) {
+            unpack_cb(arg, op->buf->ptr, length);
+        }
+        uct_glex_op_cancel(op);
+        return uct_glex_rma_refused(ep, status, comp);
     }
     op->ep        = &ep->super.super;
     op->unpack_cb = unpack_cb;
     op->arg       = arg;
     op->length    = length;
-    status = uct_glex_rma_post_bounce(iface, op, GLEX_RDMA_TYPE_GET, length, remote_addr, rkey);
+    status = uct_glex_rma_post_bounce(op, GLEX_RDMA_TYPE_GET, length, remote_addr, rkey);
     return (status == UCS_OK) ? UCS_INPROGRESS : status;
 }
 
@@ -499,7 +479,7 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
         return status;
     }
     if (uct_glex_md_rdma_now(iface->md)) {
-        status = uct_glex_rma_zcopy_now(ep, iov->buffer, length, remote_addr, rkey, type);
+        status = uct_glex_rma_move_now(ep, type, iov->buffer, length, remote_addr, rkey);
         return uct_glex_rma_refused(ep, status, comp);
     }
     op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, comp);
@@ -516,7 +496,7 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
     req.local_mh     = local.mh;
     req.local_offset = local.offset;
     req.len          = length;
-    status           = uct_glex_rma_post(iface, &req, op, UCT_GLEX_EVENT_OP);
+    status           = uct_glex_rma_post(&req, op, UCT_GLEX_EVENT_OP);
     return (status == UCS_OK) ? UCS_INPROGRESS : status;
 }
 
