@@ -1,8 +1,9 @@
 /*
- * Where the peer's address leads to a VC there are buckets, of which each is a chain of indexes:
- * linear hashing (Litwin 1980). With each VC that is added one bucket is split in two, so the work
- * of growing is shared among all who add. The address space of all arrays is reserved at the
- * beginning, and the kernel gives pages when they are used: so they need not be moved to grow.
+ * Where the peer's address leads to a VC there are as many buckets as VCs, of which each is a chain
+ * of indexes: linear hashing (Litwin 1980). With each VC that is added one bucket is split in two,
+ * so the work of growing is shared among all who add. The address space of all arrays is reserved
+ * at the beginning, and the kernel gives pages when they are used: so they need not be moved to
+ * grow.
  */
 #include "conn/glex_table.h"
 
@@ -43,12 +44,10 @@ ucs_status_t uct_glex_table_init(uct_glex_iface_t *iface)
     (void)madvise(ptr, UCT_GLEX_TABLE_SIZE, MADV_NOHUGEPAGE);
     /* VCs are not leaked where a program ends without closing: leaks are looked for on the heap */
     __lsan_register_root_region(ptr, UCT_GLEX_TABLE_SIZE);
-    iface->vcs              = ptr;
-    iface->vc_table.heads   = UCS_PTR_BYTE_OFFSET(ptr, UCT_GLEX_VC_MAX * sizeof(*iface->vcs));
-    iface->vc_table.next    = iface->vc_table.heads + UCT_GLEX_VC_MAX;
-    iface->vc_table.buckets = 1;
-    iface->vc_table.gen     = 1 + (iface->uuid >> 16) % UCT_GLEX_TABLE_GENS;
-    iface->vc_table.reuse   = UCT_GLEX_TABLE_REUSE;
+    iface->vcs            = ptr;
+    iface->vc_table.heads = UCS_PTR_BYTE_OFFSET(ptr, UCT_GLEX_VC_MAX * sizeof(*iface->vcs));
+    iface->vc_table.next  = iface->vc_table.heads + UCT_GLEX_VC_MAX;
+    iface->vc_table.reuse = UCT_GLEX_TABLE_REUSE;
     ucs_list_head_init(&iface->vc_table.over);
     ucs_list_head_init(&iface->vc_table.unused);
     return UCS_OK;
@@ -67,15 +66,16 @@ static unsigned uct_glex_table_index(const uct_glex_vc_t *vc)
     return vc->id & UCT_GLEX_VC_INDEX_MASK;
 }
 
-/* The bucket of an address among `buckets`. A bucket beyond the last one is not split off yet from
- * the one that has a bit less. */
-static unsigned uct_glex_table_bucket(uint64_t peer, unsigned buckets)
+/* The chain of an address. A bucket beyond the last one is not split off yet from the one that has
+ * a bit less. */
+static uint32_t *uct_glex_table_chain(const uct_glex_iface_t *iface, uint64_t peer)
 {
-    unsigned hash   = (peer * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
-    unsigned mask   = ucs_roundup_pow2(buckets) - 1;
-    unsigned bucket = hash & mask;
+    unsigned buckets = ucs_max(iface->num_vcs, 1);
+    unsigned hash    = (peer * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
+    unsigned mask    = ucs_roundup_pow2(buckets) - 1;
+    unsigned bucket  = hash & mask;
 
-    return (bucket < buckets) ? bucket : (bucket & (mask >> 1));
+    return &iface->vc_table.heads[(bucket < buckets) ? bucket : (bucket & (mask >> 1))];
 }
 
 /* Entries of chains are indexes plus 1; 0: the end */
@@ -94,9 +94,7 @@ static uct_glex_vc_t *uct_glex_table_search(const uct_glex_iface_t *iface, uint3
 /* A newer VC of the same peer stands before older ones */
 uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer)
 {
-    unsigned bucket = uct_glex_table_bucket(peer, iface->vc_table.buckets);
-
-    return uct_glex_table_search(iface, iface->vc_table.heads[bucket], peer);
+    return uct_glex_table_search(iface, *uct_glex_table_chain(iface, peer), peer);
 }
 
 int uct_glex_table_is_newest(const uct_glex_vc_t *vc)
@@ -110,16 +108,17 @@ uct_glex_vc_t *uct_glex_table_older(const uct_glex_vc_t *vc)
                                  vc->peer);
 }
 
-/* Divide the VCs of one bucket between it and the next new one. The order in chains stays. */
+/* Divide the VCs of one bucket between it and a new one, the last. The order in chains stays. */
 static void uct_glex_table_split(uct_glex_iface_t *iface)
 {
-    unsigned bucket = iface->vc_table.buckets++;
+    unsigned bucket = iface->num_vcs - 1;
+    uint32_t *last  = &iface->vc_table.heads[bucket];
+    uint32_t *move  = last;
     uint32_t *keep  = &iface->vc_table.heads[bucket - (ucs_roundup_pow2(bucket + 1) >> 1)];
-    uint32_t *move  = &iface->vc_table.heads[bucket];
     uint32_t entry  = *keep;
 
     while (entry != 0) {
-        if (uct_glex_table_bucket(iface->vcs[entry - 1]->peer, bucket + 1) == bucket) {
+        if (uct_glex_table_chain(iface, iface->vcs[entry - 1]->peer) == last) {
             *move = entry;
             move  = &iface->vc_table.next[entry - 1];
         } else {
@@ -134,29 +133,22 @@ static void uct_glex_table_split(uct_glex_iface_t *iface)
 
 static void uct_glex_table_link(uct_glex_vc_t *vc)
 {
-    uct_glex_iface_t *iface = vc->iface;
-    unsigned index          = uct_glex_table_index(vc);
-    uint32_t *head;
+    uint32_t *head = uct_glex_table_chain(vc->iface, vc->peer);
+    unsigned index = uct_glex_table_index(vc);
 
-    if (iface->num_vcs > iface->vc_table.buckets) {
-        uct_glex_table_split(iface);
-    }
-    head = &iface->vc_table.heads[uct_glex_table_bucket(vc->peer, iface->vc_table.buckets)];
-    iface->vc_table.next[index] = *head;
-    *head                       = index + 1;
+    vc->iface->vc_table.next[index] = *head;
+    *head                           = index + 1;
 }
 
 static void uct_glex_table_unlink(uct_glex_vc_t *vc)
 {
-    uct_glex_iface_t *iface = vc->iface;
-    unsigned bucket         = uct_glex_table_bucket(vc->peer, iface->vc_table.buckets);
-    unsigned index          = uct_glex_table_index(vc);
-    uint32_t *entry         = &iface->vc_table.heads[bucket];
+    uint32_t *entry = uct_glex_table_chain(vc->iface, vc->peer);
+    unsigned index  = uct_glex_table_index(vc);
 
     while (*entry != index + 1) {
-        entry = &iface->vc_table.next[*entry - 1];
+        entry = &vc->iface->vc_table.next[*entry - 1];
     }
-    *entry = iface->vc_table.next[index];
+    *entry = vc->iface->vc_table.next[index];
 }
 
 /* ---- by index ---- */
@@ -230,10 +222,11 @@ static uint32_t uct_glex_table_reuse(uct_glex_iface_t *iface)
 ucs_status_t uct_glex_table_add(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
+    uint32_t gen;
 
     if (iface->num_vcs == iface->vc_table.reuse) {
         vc->id = uct_glex_table_reuse(iface);
-        if (vc->id == 0) {
+        if ((vc->id == 0) && (iface->num_vcs < UCT_GLEX_VC_MAX)) {
             iface->vc_table.reuse *= 2;
         }
     }
@@ -243,7 +236,9 @@ ucs_status_t uct_glex_table_add(uct_glex_vc_t *vc)
             return UCS_ERR_EXCEEDS_LIMIT;
         }
         /* The interface's first ids differ from those of an earlier one at this endpoint */
-        vc->id = iface->num_vcs++ | ((uint32_t)iface->vc_table.gen << UCT_GLEX_VC_INDEX_BITS);
+        gen    = 1 + (iface->uuid >> 16) % UCT_GLEX_TABLE_GENS;
+        vc->id = iface->num_vcs++ | (gen << UCT_GLEX_VC_INDEX_BITS);
+        uct_glex_table_split(iface);
     }
     iface->vcs[uct_glex_table_index(vc)] = vc;
     uct_glex_table_link(vc);

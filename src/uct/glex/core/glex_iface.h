@@ -98,9 +98,7 @@ typedef struct uct_glex_iface {
     struct {
         uint32_t          *heads;     /* chains of VCs by the peer's address: see glex_table.c */
         uint32_t          *next;      /* in its chain, by index */
-        unsigned           buckets;   /* chains */
         unsigned           reuse;     /* when so many VCs are there, places are used again */
-        uint16_t           gen;       /* the first generation at each index */
         ucs_list_link_t    over;      /* VCs that are over */
         ucs_list_link_t    unused;    /* VCs without a place any more, to be freed */
     } vc_table;
