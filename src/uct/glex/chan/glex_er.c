@@ -171,14 +171,8 @@ static uint32_t uct_glex_er_wakeup_request(const uct_glex_er_tx_t *er)
     return ((uint32_t)er->gen << 8) | 1;
 }
 
-static void uct_glex_er_read_begin(uct_glex_er_tx_t *er)
-{
-    /* relaxed: a message too many does no harm */
-    __atomic_store_n(&er->ctrl->wanted, 0, __ATOMIC_RELAXED);
-}
-
-/* Awake, and with credits: withdraw the wake-up request, if there is one. relaxed, both, as
- * above. */
+/* Awake, and with credits: withdraw the wake-up request, if there is one. relaxed, both: a message
+ * too many does no harm. */
 static void uct_glex_er_withdraw_request(uct_glex_er_tx_t *er)
 {
     uint32_t request = uct_glex_er_wakeup_request(er);
@@ -308,7 +302,8 @@ static ucs_status_t uct_glex_er_map(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
         er->ctrl      = UCS_PTR_BYTE_OFFSET(ptr, size);
         er->slots     = (uct_glex_slot_t*)(er->ctrl + 1);
         er->use_fence = er->ctrl->needs_fence || !vc->iface->er.has_membarrier;
-        uct_glex_er_read_begin(er);
+        /* We read the credits. relaxed: as in uct_glex_er_withdraw_request() */
+        __atomic_store_n(&er->ctrl->wanted, 0, __ATOMIC_RELAXED);
         return UCS_OK;
     }
     mirror = &vc->iface->er.mirror[size > vc->iface->er.mirror[0].buf_size];

@@ -45,8 +45,8 @@ ucs_status_t uct_glex_mp_refused(const uct_glex_vc_t *vc, glex_ret_t ret)
     return uct_glex_status(ret);
 }
 
-static ucs_status_t uct_glex_sr_send_typed(uct_glex_vc_t *vc, uint8_t type, uint8_t am_id,
-                                           uct_glex_sr_msg_t *msg, unsigned length, unsigned flags)
+ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t type, uint8_t am_id,
+                                 uct_glex_sr_msg_t *msg, unsigned length, unsigned flags)
 {
     uint16_t avail = uct_glex_credit_avail(&vc->mp_tx);
     ucs_status_t status;
@@ -63,12 +63,6 @@ static ucs_status_t uct_glex_sr_send_typed(uct_glex_vc_t *vc, uint8_t type, uint
     return status;
 }
 
-ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_sr_msg_t *msg,
-                                 unsigned length, unsigned flags)
-{
-    return uct_glex_sr_send_typed(vc, UCT_GLEX_MP_AM, am_id, msg, length, flags);
-}
-
 /* A message lies in a send unit: announce it, or send it in the MP if it fits */
 static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_buf_t *unit,
                                           size_t length, unsigned flags)
@@ -80,7 +74,7 @@ static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_
 
     if (length <= sizeof(msg.data)) {
         memcpy(msg.data, unit->ptr, length);
-        status = uct_glex_sr_send_mp(vc, am_id, &msg, length, flags);
+        status = uct_glex_sr_send_mp(vc, UCT_GLEX_MP_AM, am_id, &msg, length, flags);
         if (status == UCS_OK) {
             uct_glex_buf_put(unit);
         }
@@ -96,7 +90,7 @@ static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_
     sr->length = length;
     sr->op_id  = op->id;
     sr->resv   = 0;
-    status = uct_glex_sr_send_typed(vc, UCT_GLEX_MP_SR, am_id, &msg, sizeof(*sr), flags);
+    status = uct_glex_sr_send_mp(vc, UCT_GLEX_MP_SR, am_id, &msg, sizeof(*sr), flags);
     if (status != UCS_OK) {
         uct_glex_op_cancel(op);
         return status;

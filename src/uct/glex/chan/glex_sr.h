@@ -41,9 +41,10 @@ static inline ucs_status_t uct_glex_mp_send(uct_glex_vc_t *vc, void *data, unsig
     return ucs_likely(ret == GLEX_SUCCESS) ? UCS_OK : uct_glex_mp_refused(vc, ret);
 }
 
-/** Send `length` bytes, already in msg->data, in one MP. NO_RESOURCE: no credits. */
-ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_sr_msg_t *msg,
-                                 unsigned length, unsigned flags);
+/** Send `length` bytes, already in msg->data, in one MP: UCT_GLEX_MP_AM or UCT_GLEX_MP_SR.
+ *  NO_RESOURCE: no credits. */
+ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t type, uint8_t am_id,
+                                 uct_glex_sr_msg_t *msg, unsigned length, unsigned flags);
 
 /** Flags of the next message: more credits are asked for while enough are left until the answer */
 static UCS_F_ALWAYS_INLINE unsigned uct_glex_sr_flags(const uct_glex_vc_t *vc, unsigned flags,

@@ -19,7 +19,7 @@ static ucs_status_t uct_glex_zc_send_descriptor(uct_glex_vc_t *vc, uint8_t am_id
     }
     if (length <= sizeof(msg.data)) {
         memcpy(msg.data, desc, length);
-        return uct_glex_sr_send_mp(vc, am_id, &msg, length, UCT_GLEX_FLAG_ZC);
+        return uct_glex_sr_send_mp(vc, UCT_GLEX_MP_AM, am_id, &msg, length, UCT_GLEX_FLAG_ZC);
     }
     return uct_glex_sr_send(vc, am_id, desc, length, UCT_GLEX_FLAG_ZC);
 }

@@ -129,7 +129,7 @@ static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr
     if ((vc->er_tx != NULL) && !ep->blocked) {
         status = uct_glex_er_send(vc, id, msg->data, length, 0);
     } else if ((vc->er_tx == NULL) && uct_glex_ep_can_use_sr(ep)) {
-        status = uct_glex_sr_send_mp(vc, id, msg, length, 0);
+        status = uct_glex_sr_send_mp(vc, UCT_GLEX_MP_AM, id, msg, length, 0);
     } else {
         status = UCS_ERR_NO_RESOURCE;
     }
