@@ -83,7 +83,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_recv_msg(uct_glex_vc_t *vc, uint16_t
                                                      uint16_t used)
 {
     if (ucs_unlikely((seq != vc->rx_seq) || (flags & UCT_GLEX_FLAG_ZC))) {
-        uct_glex_rx_add_er(vc, seq, am_id, data, length, used, flags & UCT_GLEX_FLAG_ZC);
+        uct_glex_rx_keep(vc, seq, am_id, data, length, 1, used, flags & UCT_GLEX_FLAG_ZC);
         return;
     }
     uct_glex_er_deliver(vc, am_id, data, length);

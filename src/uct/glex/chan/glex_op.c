@@ -360,8 +360,8 @@ void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status)
     }
 }
 
-/* End operations of the VC that have events to come: `all`, or those that are held until the peer has
- * stopped reading */
+/* End operations of the VC that have events to come: `all`, or those that are held until the peer
+ * has stopped reading */
 static void uct_glex_op_end(uct_glex_vc_t *vc, int all)
 {
     uct_glex_op_t *op;

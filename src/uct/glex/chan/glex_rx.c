@@ -171,8 +171,8 @@ void uct_glex_rx_advance(uct_glex_vc_t *vc)
     uct_glex_rx_deliver(vc);
 }
 
-void uct_glex_rx_add_er(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
-                        uint32_t length, uint16_t fifo_used, int zc)
+void uct_glex_rx_keep(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data, uint32_t length,
+                      int er, uint16_t fifo_used, int zc)
 {
     uct_glex_rx_t *rx = uct_glex_rx_new(vc, seq, am_id, zc);
 
@@ -191,23 +191,8 @@ void uct_glex_rx_add_er(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *da
     rx->data      = data;
     rx->length    = length;
     rx->fifo_used = fifo_used;
-    rx->er        = 1;
+    rx->er        = er;
     rx->ready     = !zc;
-    uct_glex_rx_advance(vc);
-}
-
-void uct_glex_rx_keep_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
-                         uint32_t length, int zc)
-{
-    uct_glex_rx_t *rx = uct_glex_rx_new(vc, seq, am_id, zc);
-
-    if (rx == NULL) {
-        return;
-    }
-    memcpy(rx->copy, data, length); /* at most UCT_GLEX_MP_DATA_LEN */
-    rx->data   = rx->copy;
-    rx->length = length;
-    rx->ready  = !zc;
     uct_glex_rx_advance(vc);
 }
 

@@ -41,14 +41,10 @@ typedef struct uct_glex_rx {
 ucs_status_t uct_glex_rx_init(uct_glex_iface_t *iface);
 void uct_glex_rx_cleanup(uct_glex_iface_t *iface);
 
-/** A message that arrived through ER, and cannot be delivered at once: early, or zero-copy. It
- *  waits in its units of the FIFO; one without is copied. */
-void uct_glex_rx_add_er(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
-                        uint32_t length, uint16_t fifo_used, int zc);
-
-/** A message in an MP that is not the next to be delivered, or zero-copy: it is copied */
-void uct_glex_rx_keep_mp(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data,
-                         uint32_t length, int zc);
+/** A message that cannot be delivered at once: early, or zero-copy. One in `fifo_used` units of a FIFO
+ *  (`er`) waits there, others are copied. */
+void uct_glex_rx_keep(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data, uint32_t length,
+                      int er, uint16_t fifo_used, int zc);
 
 /** An announced message, to be fetched */
 void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
@@ -75,7 +71,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_rx_add_mp(uct_glex_vc_t *vc, uint16_t s
                                                    void *data, uint32_t length, int zc)
 {
     if (ucs_unlikely((seq != vc->rx_seq) || zc)) {
-        uct_glex_rx_keep_mp(vc, seq, am_id, data, length, zc);
+        uct_glex_rx_keep(vc, seq, am_id, data, length, 0, 0, zc);
         return;
     }
     ++vc->rx_seq;
