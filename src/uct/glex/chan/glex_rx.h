@@ -41,8 +41,8 @@ typedef struct uct_glex_rx {
 ucs_status_t uct_glex_rx_init(uct_glex_iface_t *iface);
 void uct_glex_rx_cleanup(uct_glex_iface_t *iface);
 
-/** A message that cannot be delivered at once: early, or zero-copy. One in `fifo_used` units of a FIFO
- *  (`er`) waits there, others are copied. */
+/** A message that cannot be delivered at once: early, or zero-copy. One in `fifo_used` units of a
+ *  FIFO (`er`) waits there, others are copied. */
 void uct_glex_rx_keep(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data, uint32_t length,
                       int er, uint16_t fifo_used, int zc);
 
