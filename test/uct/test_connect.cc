@@ -101,6 +101,32 @@ TEST_P(Connect, PutToWhoLeft)
     });
 }
 
+/* The same when there is no memory for the operation that waits for the peer, at first */
+TEST(ConnectFlush, AsksWhenItCan)
+{
+    isolated({}, [] {
+        Md md, other;
+        PutPair pair(md, other, Memory::NIC);
+        ucs_mpool_t *ops = &pair.a.internals()->ops.mp;
+
+        pair.put(1);
+        EXPECT_OK(pair.ep.flush());
+        pair.b.reset();
+        pair.put(2);
+
+        ucs_mpool_elem_t *free = ops->freelist;
+        const unsigned quota   = ops->data->quota;
+        ops->freelist    = NULL;
+        ops->data->quota = 0;
+        EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_flush(pair.ep.handle, 0, NULL));
+        ops->freelist    = free;
+        ops->data->quota = quota;
+        EXPECT_EQ(pair.ep.flush(), UCS_ERR_ENDPOINT_TIMEOUT);
+        EXPECT_EQ(pair.a.failed.size(), 1u);
+        pair.a.failed.clear();
+    });
+}
+
 /* It leaves in good order when it has seen a put that no flush has followed, and we have not heard of
  * that: the put arrived */
 TEST_P(Connect, LeavesBeforeTheFlush)

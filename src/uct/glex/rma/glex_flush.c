@@ -22,12 +22,12 @@ static ucs_status_t uct_glex_flush_verify_puts(uct_glex_ep_t *ep)
     if (status != UCS_OK) {
         return status;
     }
-    vc->dirty = 0;
-    if (vc->is_remote || (vc->state == UCT_GLEX_VC_PEER_CLOSED) ||
-        (glex_ext_has_receiver(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE)) {
-        return UCS_OK;
+    if (!vc->is_remote && (vc->state != UCT_GLEX_VC_PEER_CLOSED) &&
+        (glex_ext_has_receiver(vc->iface->nic, peer) == GLEX_NO_EP_RESOURCE)) {
+        status = uct_glex_op_probe(vc); /* its RESET ends that, else the watch fails the VC */
     }
-    return uct_glex_op_probe(vc); /* its RESET ends that, else the watch fails the VC */
+    vc->dirty = (status != UCS_OK);
+    return status;
 }
 
 /* A put that was refused is in the error queue before the event of what follows it is there */
