@@ -127,6 +127,41 @@ TEST(Failure, LentFifoIsHeld)
     });
 }
 
+/* Its borrower gives it back by itself, as one that cannot map it. The lender, which was about to ask
+ * for it, asks no more: the next FIFO that it lends to that peer may have the same name. */
+TEST(Failure, ReleasedFifoIsNotRevoked)
+{
+    isolated({}, [] {
+        Md md_a, md_b;
+        Iface lender(md_a), borrower(md_b);
+        Ep back(lender, borrower.address()), ep(borrower, lender.address());
+
+        lender.on_am(AM_ID, [](const void *, size_t) {});
+        borrower.on_am(AM_ID, [](const void *, size_t) {});
+        connect(ep);
+        connect(back);
+        EXPECT_OK(ep.flush());
+        EXPECT_OK(back.flush());
+        progress_for(lender, 100);
+        progress_for(borrower, 100);
+
+        uct_glex_vc_t *lent = back.vc(), *borrowed = ep.vc();
+        EXPECT_EQ(lent->lent, UCT_GLEX_LENT_FIFO);
+        lent->ctl_inflight = 1; /* what it says must wait */
+        uct_glex_ctl_post(lent, UCT_GLEX_CTL_ER_REVOKE);
+        borrowed->released_index = borrowed->er_tx->index;
+        borrowed->released_gen   = borrowed->er_tx->gen;
+        uct_glex_ctl_post(borrowed, UCT_GLEX_CTL_ER_RELEASED);
+        waiting_for("the FIFO");
+        while (lent->lent != UCT_GLEX_LENT_NONE) {
+            borrower.progress();
+            lender.progress();
+        }
+        EXPECT_EQ(lent->ctl & UCT_GLEX_CTL_ER_REVOKE, 0);
+        lent->ctl_inflight = 0;
+    });
+}
+
 /* The same for a send unit that the peer was to read */
 TEST(Failure, AnnouncedUnitIsHeld)
 {

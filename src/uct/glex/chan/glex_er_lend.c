@@ -240,6 +240,7 @@ void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
     iface->er.free   = vc->rx_fifo_index;
     vc->lent         = UCT_GLEX_LENT_NONE;
     vc->er_rx_mapped = 0;
+    vc->ctl         &= ~UCT_GLEX_CTL_ER_REVOKE; /* it would name no FIFO, or the next one */
 }
 
 void uct_glex_er_check_released(uct_glex_vc_t *vc)
