@@ -325,6 +325,40 @@ TEST(Failure, CancelledZcopyIsSkipped)
     }
 }
 
+/* The empty Get by which a unit is given back fails, because its owner is gone. The error bears the
+ * name that the owner gave its operation, and one of ours may have the same name. */
+TEST(Failure, RefusedReleaseIsNotOurs)
+{
+    isolated({{"UCX_GLEX_CHANNELS", "sr"}}, [] {
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep ep(a, b.address());
+        glex_ep_addr_t gone   = {.v = b.internals()->ep_addr};
+        uct_glex_iface_t *nic = a.internals();
+        unsigned received     = 0;
+
+        b.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
+        progress_until("the first message", [&] { return received == 1; });
+        EXPECT_EQ(uct_ep_am_bcopy(ep.handle, AM_ID, pack<'A'>, NULL, 0), (ssize_t)LENGTH);
+
+        uct_glex_op_t *op = ucs_container_of(ep.vc()->tx_ops.head, uct_glex_op_t, queue);
+        memset(&nic->error, 0, sizeof(nic->error));
+        nic->error.op     = GLEX_ERR_OP_RDMA_GET;
+        nic->error.status = GLEX_ERR_STATUS_DEST_VP_STOP;
+        nic->error.data2  = uct_glex_op_cookie_1(UCT_GLEX_EVENT_OP, op->id);
+        glex_decompose_ep_addr(gone, GLEX_EP_TYPE_FAST, &nic->error.rmt_nic_id,
+                               &nic->error.rmt_ep_num);
+        nic->has_error = 1;
+        nic->due       = 1;
+        progress_for(a, 100);
+        EXPECT_EQ(nic->has_error, 0);
+        EXPECT_TRUE(a.failed.empty());
+        EXPECT_OK(ep.flush());
+        EXPECT_EQ(received, 2u);
+    });
+}
+
 /* A message is packed when it can be sent: here the FIFO has room, and the event queue has none */
 TEST(Failure, PacksOnce)
 {

@@ -244,7 +244,7 @@ void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
     uct_glex_sr_t sr = *announced; /* a copy, because the sender can change it after the check */
     uct_glex_rx_t *rx;
 
-    if (sr.length > vc->iface->sr.rx.buf_size) {
+    if ((sr.length == 0) || (sr.length > vc->iface->sr.rx.buf_size)) {
         ucs_error("glex: endpoint 0x%" PRIx64 " announced %u bytes, our buffers hold %zu: set "
                   "UCX_GLEX_SRQ_UNIT_SIZE alike everywhere",
                   vc->peer, sr.length, vc->iface->sr.rx.buf_size);

@@ -140,6 +140,9 @@ static int uct_glex_zc_is_valid(const uct_glex_rx_t *rx)
         return 0;
     }
     for (i = 0; i < zc->iovcnt; ++i) {
+        if (zc->iov[i].length == 0) {
+            return 0; /* an empty Get only gives a unit back: uct_glex_error_handle() */
+        }
         sum += zc->iov[i].length;
     }
     return sum == zc->length;

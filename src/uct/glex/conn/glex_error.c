@@ -161,6 +161,9 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
         uct_glex_error_reset_refused(iface, err, addr.v);
         return;
     }
+    if ((err->op == GLEX_ERR_OP_RDMA_GET) && ((uint32_t)err->data1 == 0)) {
+        return; /* of uct_glex_sr_release(): the name in it is that of the peer's operation */
+    }
     if ((event == UCT_GLEX_EVENT_OP) || (event == UCT_GLEX_EVENT_PUTS)) {
         uct_glex_op_failed(iface, err->data2 >> 32, uct_glex_error_status(err),
                            uct_glex_error_is_of_memory(err));
