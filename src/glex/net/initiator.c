@@ -515,6 +515,7 @@ static int net_posted(struct glex_endpoint *ep, struct net_peer *peer)
 
     peer->tail++;
     ep->net->pending++;
+    net_side_open(&peer->side);
     GLEX_COUNT(ep, net_tx, 1);
     NET_ENTRY_ADD(peer->side.entry, posted, 1);
     /* A reply may come soon: look for it often, and more seldom the longer there is none. */

@@ -31,6 +31,7 @@ struct net_side {
     struct glex_net_conn *conn;
     struct glex_net_entry *entry; /* what glex_info shows */
     struct net_side      *next; /* in the list of those with something to do */
+    struct net_side      *next_open, **prev_open; /* in that of those that may be busy, or NULL */
     bool                  listed;
     bool                  is_source;
     bool                  was_up; /* of a peer: it is counted in net_peers */
@@ -115,6 +116,7 @@ struct glex_net {
     const struct glex_net_module *module;
     struct glex_net_engine       *engine;
     struct net_side              *work; /* sides with something to do */
+    struct net_side              *open; /* sides that may be busy: see net_is_busy() */
     struct net_source            *sources;
     uint32_t                      pending; /* requests of all peers that have not ended */
     uint32_t                      misses;  /* turns in a row that brought nothing */
@@ -177,7 +179,10 @@ static inline bool net_leaves_frames(const struct glex_net *net)
     return side != NULL;
 }
 
-/** Have a side looked at by the next progress(). */
+/** A side may be busy from now on: one of the two has something that the other has not heard of. */
+void net_side_open(struct net_side *side);
+
+/** The same, and have it looked at by the next progress(). */
 void net_side_list(struct net_side *side);
 
 /**
@@ -210,7 +215,7 @@ void net_peer_end(struct net_peer *peer, enum glex_net_end why);
 /* target.c */
 struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn *conn);
 void net_source_free(struct net_source *source, enum glex_net_end why);
-void net_source_go_on(struct net_source *source, bool idle);
+void net_source_go_on(struct net_source *source);
 void net_source_receive(struct net_source *source, const struct glex_net_frame *frame, size_t len);
 
 #endif

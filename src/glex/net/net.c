@@ -9,8 +9,8 @@
 #include <poll.h>
 #include <stdlib.h>
 
-/* From so many turns on that brought nothing, some milliseconds, sources hear what was carried out,
- * asked or not. */
+/* After each so many turns that brought nothing, some milliseconds, sources hear what was carried
+ * out, asked or not. */
 #define NET_IDLE_TURNS 512u
 /* So many turns of each length that the time between two turns may have. */
 #define NET_LEVEL_TURNS 8u
@@ -71,10 +71,38 @@ struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr)
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
+void net_side_open(struct net_side *side)
+{
+    struct glex_net *net = side->ep->net;
+
+    if (side->prev_open != NULL) {
+        return;
+    }
+    side->next_open = net->open;
+    side->prev_open = &net->open;
+    if (side->next_open != NULL) {
+        side->next_open->prev_open = &side->next_open;
+    }
+    net->open = side;
+}
+
+static void net_side_close(struct net_side *side)
+{
+    if (side->prev_open == NULL) {
+        return;
+    }
+    *side->prev_open = side->next_open;
+    if (side->next_open != NULL) {
+        side->next_open->prev_open = side->prev_open;
+    }
+    side->prev_open = NULL;
+}
+
 void net_side_list(struct net_side *side)
 {
     struct glex_net *net = side->ep->net;
 
+    net_side_open(side);
     if (!side->listed) {
         side->listed = true;
         side->next = net->work;
@@ -224,6 +252,7 @@ void net_side_cleanup(struct net_side *side)
     struct glex_net *net = side->ep->net;
 
     net_side_unlist(side);
+    net_side_close(side);
     if (side->frame != NULL) {
         net->module->drop(net->engine, side->frame);
         side->frame = NULL;
@@ -280,12 +309,76 @@ static void net_on_log(bool error, const char *line)
     glex_log(error ? GLEX_LOG_ERROR : GLEX_LOG_WARN, "%s", line);
 }
 
+/* ---- what is not over ------------------------------------------------------------------------ */
+
+/* Whether a peer still has to take something from us; `acks`: or to acknowledge it. Then it is asked,
+ * one question at a time. A program that waits comes here without a pause: more of them would be all
+ * that a peer reads which looks into its network now and then. */
+static bool net_peer_is_busy(struct net_peer *peer, bool acks)
+{
+    struct net_side *side = &peer->side;
+
+    if (side->ended || (peer->wire == peer->tail && side->frame == NULL &&
+                        !(side->conn->up && side->conn->in_flight != 0) &&
+                        !(acks && peer->acked != peer->tail))) {
+        return false;
+    }
+    side->ask |= peer->acked != peer->tail && !side->asked;
+    net_side_list(side);
+    return true;
+}
+
+/* Sources are told what was carried out. */
+static void net_source_tell(struct net_source *source)
+{
+    if (source->bytes != source->told_bytes) {
+        source->side.tell = true;
+        net_side_list(&source->side);
+    }
+}
+
+static bool net_source_is_busy(struct net_source *source)
+{
+    net_source_tell(source); /* so that it does not take it for lost with us */
+    return source->side.tell || source->side.frame != NULL || source->side.conn->in_flight != 0;
+}
+
+/* Whether something has to be waited for. A side that is not busy leaves the list of those that may
+ * be: the next call does not visit it. */
+static bool net_is_busy(struct glex_endpoint *ep, bool acks)
+{
+    struct net_side *side, *next;
+    bool busy = false;
+
+    for (side = ep->net->open; side != NULL; side = next) {
+        next = side->next_open;
+        if (side->is_source ? net_source_is_busy((struct net_source *)side) :
+                              net_peer_is_busy(net_peer_of(side), acks)) {
+            busy = true;
+        } else if (acks && !side->listed) {
+            net_side_close(side);
+        }
+    }
+    return busy;
+}
+
+/* Nothing came for a while. */
+static void net_tell_sources(struct glex_net *net)
+{
+    struct net_side *side;
+
+    for (side = net->open; side != NULL; side = side->next_open) {
+        if (side->is_source) {
+            net_source_tell((struct net_source *)side);
+        }
+    }
+}
+
 /* ---- progress -------------------------------------------------------------------------------- */
 
 static void net_work(struct glex_net *net)
 {
     struct net_side *side, *list = net->work;
-    bool idle = net->misses >= NET_IDLE_TURNS;
 
     /* Who has still something to do afterwards enters the list anew. */
     net->work = NULL;
@@ -293,7 +386,7 @@ static void net_work(struct glex_net *net)
         list = side->next;
         side->listed = false;
         if (side->is_source) {
-            net_source_go_on((struct net_source *)side, idle);
+            net_source_go_on((struct net_source *)side);
         } else {
             net_peer_go_on(net_peer_of(side));
         }
@@ -336,6 +429,9 @@ void glex_net_progress(struct glex_endpoint *ep)
         net->misses = 0;
     } else {
         net->misses++;
+    }
+    if (net->misses != 0 && net->misses % NET_IDLE_TURNS == 0) {
+        net_tell_sources(net);
     }
     net_work(net);
     if (net->misses % NET_IDLE_TURNS == 0) {
@@ -408,61 +504,6 @@ glex_ret_t glex_net_init(struct glex_endpoint *ep, int listen_fd)
     pthread_mutexattr_destroy(&recursive);
     net_flusher_add(ep->net);
     return GLEX_SUCCESS;
-}
-
-/* Whether a peer still has to take something from us; `acks`: or to acknowledge it. */
-static bool net_peer_is_busy(const struct glex_peer *base, bool acks)
-{
-    const struct net_peer *peer = (const struct net_peer *)base;
-
-    if (base->link != &glex_net_link || peer->side.ended) {
-        return false;
-    }
-    return peer->wire != peer->tail || peer->side.frame != NULL ||
-           (peer->side.conn->up && peer->side.conn->in_flight != 0) ||
-           (acks && peer->acked != peer->tail);
-}
-
-/* Sources are told what was carried out, so that they do not take it for lost with us. */
-static bool net_sources_are_busy(struct glex_net *net)
-{
-    struct net_source *source;
-    bool busy = false;
-
-    for (source = net->sources; source != NULL; source = source->next_source) {
-        if (source->bytes != source->told_bytes) {
-            source->side.tell = true;
-            net_side_list(&source->side);
-        }
-        busy |= source->side.tell || source->side.frame != NULL ||
-                source->side.conn->in_flight != 0;
-    }
-    return busy;
-}
-
-/* One question at a time. A program that waits comes here without a pause: more of them would be all
- * that a peer reads which looks into its network now and then. */
-static void net_peer_ask(struct net_peer *peer)
-{
-    peer->side.ask |= peer->acked != peer->tail && !peer->side.asked;
-    net_side_list(&peer->side);
-}
-
-static bool net_is_busy(struct glex_endpoint *ep, bool acks)
-{
-    bool busy = net_sources_are_busy(ep->net);
-    struct glex_peer *peer;
-    uint32_t i;
-
-    for (i = 0; i < ep->peers.num_buckets; i++) {
-        for (peer = ep->peers.buckets[i]; peer != NULL; peer = peer->next) {
-            if (net_peer_is_busy(peer, acks)) {
-                net_peer_ask((struct net_peer *)peer);
-                busy = true;
-            }
-        }
-    }
-    return busy;
 }
 
 bool glex_net_holds(struct glex_endpoint *ep)

@@ -497,14 +497,13 @@ static bool net_send_refusal(struct net_source *source, const struct net_reply *
 }
 
 /* Whether the source is to hear what was carried out. */
-static bool net_is_to_tell(const struct net_source *source, bool idle)
+static bool net_is_to_tell(const struct net_source *source)
 {
     return source->side.tell || source->requests - source->told_requests >= NET_ACK_REQUESTS ||
-           source->bytes - source->told_bytes >= NET_ACK_BYTES ||
-           (idle && source->bytes != source->told_bytes);
+           source->bytes - source->told_bytes >= NET_ACK_BYTES;
 }
 
-void net_source_go_on(struct net_source *source, bool idle)
+void net_source_go_on(struct net_source *source)
 {
     struct net_side *side = &source->side;
     struct net_reply *reply;
@@ -519,11 +518,8 @@ void net_source_go_on(struct net_source *source, bool idle)
                : reply->op == NET_REPLY_EVENT ? net_reply_event(source, reply)
                                               : net_send_refusal(source, reply);
     }
-    if (side->frame == NULL && net_is_to_tell(source, idle)) {
+    if (side->frame == NULL && net_is_to_tell(source)) {
         (void)net_side_room(side, 0);
     }
     (void)net_side_send(side);
-    if (source->bytes != source->told_bytes) {
-        net_side_list(side); /* for when nothing else comes */
-    }
 }
