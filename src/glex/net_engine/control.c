@@ -59,9 +59,15 @@ static bool control_is_proof(const struct engine_conn *conn, char purpose, const
            CRYPTO_memcmp(right, mac, sizeof(right)) == 0;
 }
 
-bool engine_token(const struct engine_conn *conn, uint8_t token[CONTROL_MAC])
+bool engine_token_make(const struct engine_conn *conn, struct control_token *token)
 {
-    return control_mac(conn, 'F', "", 0, token);
+    token->id = conn->peer_id;
+    return control_mac(conn, 'F', &token->id, sizeof(token->id), token->mac);
+}
+
+bool engine_token_check(const struct engine_conn *conn, const struct control_token *token)
+{
+    return control_is_proof(conn, 'F', &token->id, sizeof(token->id), token->mac);
 }
 
 static bool control_random(void *data, size_t len)

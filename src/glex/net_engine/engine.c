@@ -71,7 +71,7 @@ static bool engine_give_id(struct glex_net_engine *engine, struct engine_conn *c
     struct engine_conn **table;
     uint32_t random, i, size;
 
-    for (i = 0; i < engine->table_size && engine->table[i] != NULL; i++) {
+    for (i = engine->free_slot; i < engine->table_size && engine->table[i] != NULL; i++) {
     }
     if (i == engine->table_size) {
         size = engine->table_size == 0 ? 64 : 2 * engine->table_size;
@@ -86,10 +86,18 @@ static bool engine_give_id(struct glex_net_engine *engine, struct engine_conn *c
     if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
         return false;
     }
-    conn->slot = i;
     conn->id = (uint64_t)random << 32 | i;
     engine->table[i] = conn;
+    engine->free_slot = i + 1;
     return true;
+}
+
+struct engine_conn *engine_conn_find(const struct glex_net_engine *engine, uint64_t id)
+{
+    uint32_t slot = (uint32_t)id;
+    struct engine_conn *conn = slot < engine->table_size ? engine->table[slot] : NULL;
+
+    return conn != NULL && conn->id == id ? conn : NULL;
 }
 
 struct engine_conn *engine_conn_new(struct glex_net_engine *engine, bool ours, int fd)
@@ -168,6 +176,7 @@ static void engine_forget_in_flight(struct engine_conn *conn)
 void engine_conn_free(struct engine_conn *conn)
 {
     struct glex_net_engine *engine = conn->engine;
+    uint32_t slot = (uint32_t)conn->id;
 
     if (conn->fd >= 0) {
         close(conn->fd);
@@ -183,7 +192,10 @@ void engine_conn_free(struct engine_conn *conn)
         engine_forget_in_flight(conn->back);
         free(conn->back);
     }
-    engine->table[conn->slot] = NULL;
+    engine->table[slot] = NULL;
+    if (slot < engine->free_slot) {
+        engine->free_slot = slot;
+    }
     engine->connecting--;
     *conn->prev_next = conn->next;
     if (conn->next != NULL) {

@@ -28,7 +28,7 @@ struct engine_conn;
 /* ---- wire: the control connection, all numbers little endian ---------------------------------- */
 
 #define CONTROL_MAGIC   0x6e78656c67ull /* "glexn" */
-#define CONTROL_VERSION 4u
+#define CONTROL_VERSION 5u
 
 /* Of a frame's `to`: it is for the connection that goes back over the one named, see docs/hosts.md. */
 #define ENGINE_TO_BACK (1ull << 31)
@@ -55,6 +55,12 @@ struct control_welcome {
     uint32_t len;   /* of `fabric` */
     uint32_t reserved;
     uint8_t  fabric[ENGINE_ADDRESS_MAX]; /* where libfabric listens */
+    uint8_t  mac[CONTROL_MAC];
+};
+
+/* From who connects, the data of libfabric's request to connect: mac over the id, and both nonces. */
+struct control_token {
+    uint64_t id; /* what frames to who listens bear */
     uint8_t  mac[CONTROL_MAC];
 };
 
@@ -101,8 +107,7 @@ struct engine_conn {
     uint32_t                ip;   /* that we connect to, in host byte order */
     uint16_t                port;
     uint16_t                dropped; /* how often the peer gave us up before we were connected */
-    uint64_t                id, peer_id;
-    uint32_t                slot; /* in the engine's table by id */
+    uint64_t                id, peer_id; /* low half: the place in the engine's table */
     uint8_t                 nonce_listen[CONTROL_NONCE], nonce_connect[CONTROL_NONCE];
     uint8_t                 in[256];
     size_t                  in_len;
@@ -118,8 +123,9 @@ struct glex_net_engine {
     bool                     quiet; /* closing: no calls */
 
     struct engine_conn      *conns;
-    struct engine_conn     **table; /* by slot */
-    uint32_t                 table_size, table_used;
+    struct engine_conn     **table; /* by the low half of the id */
+    uint32_t                 table_size;
+    uint32_t                 free_slot; /* none before it is free */
     uint32_t                 unproven;
     uint32_t                 connecting; /* connections that are not yet up, or closing */
     unsigned                 turns;
@@ -170,9 +176,13 @@ struct engine_conn *engine_back_new(struct engine_conn *carrier);
 /** The connection that libfabric is to use can be made now. False: it cannot, which was logged. */
 bool engine_fabric_connect(struct engine_conn *conn, const uint8_t *address, size_t len);
 
-/** The name by which libfabric's request to connect is known to be that of a proven peer. False: it
- *  cannot be made. */
-bool engine_token(const struct engine_conn *conn, uint8_t token[CONTROL_MAC]);
+/** The connection that an id names, or NULL. */
+struct engine_conn *engine_conn_find(const struct glex_net_engine *engine, uint64_t id);
+
+/** By which libfabric's request to connect is known to be that of a proven peer. False: it cannot be
+ *  made; it is not that peer's. */
+bool engine_token_make(const struct engine_conn *conn, struct control_token *token);
+bool engine_token_check(const struct engine_conn *conn, const struct control_token *token);
 
 /* fabric.c */
 bool engine_fabric_open(struct glex_net_engine *engine);

@@ -328,7 +328,7 @@ static int fabric_endpoint(struct engine_conn *conn, struct fi_info *info)
 bool engine_fabric_connect(struct engine_conn *conn, const uint8_t *address, size_t len)
 {
     struct fi_info *info = fi_dupinfo(conn->engine->info);
-    uint8_t token[CONTROL_MAC];
+    struct control_token token;
     int ret = -FI_ENOMEM;
 
     if (info != NULL) {
@@ -341,32 +341,32 @@ bool engine_fabric_connect(struct engine_conn *conn, const uint8_t *address, siz
         fi_freeinfo(info);
     }
     if (ret == 0) {
-        ret = engine_token(conn, token) ? fi_connect(conn->ep, address, token, sizeof(token)) :
-                                          -FI_EKEYREJECTED;
+        ret = engine_token_make(conn, &token) ?
+                  fi_connect(conn->ep, address, &token, sizeof(token)) : -FI_EKEYREJECTED;
     }
     return ret == 0 || fabric_failed(conn->engine, "connect", ret);
 }
 
-static struct engine_conn *fabric_find_token(struct glex_net_engine *engine, const uint8_t *token,
-                                             size_t len)
+/* The connection that libfabric asks to make; NULL: nobody with the proof of the key asks. */
+static struct engine_conn *fabric_requested(const struct glex_net_engine *engine,
+                                            const uint8_t *data, size_t len)
 {
-    uint8_t wanted[CONTROL_MAC];
+    struct control_token token;
     struct engine_conn *conn;
 
-    for (conn = engine->conns; len >= sizeof(wanted) && conn != NULL; conn = conn->next) {
-        if (conn->state == CONN_WAIT_FABRIC && !conn->ours && conn->ep == NULL) {
-            if (engine_token(conn, wanted) && memcmp(token, wanted, sizeof(wanted)) == 0) {
-                return conn;
-            }
-        }
+    if (len < sizeof(token)) {
+        return NULL;
     }
-    return NULL;
+    memcpy(&token, data, sizeof(token));
+    conn = engine_conn_find(engine, token.id);
+    return conn != NULL && conn->state == CONN_WAIT_FABRIC && !conn->ours && conn->ep == NULL &&
+                   engine_token_check(conn, &token) ? conn : NULL;
 }
 
 static void fabric_on_request(struct glex_net_engine *engine, struct fi_eq_cm_entry *entry,
                               size_t len)
 {
-    struct engine_conn *conn = fabric_find_token(engine, entry->data, len);
+    struct engine_conn *conn = fabric_requested(engine, entry->data, len);
     int ret;
 
     if (conn == NULL) {
@@ -406,17 +406,10 @@ static void fabric_on_connected(struct engine_conn *conn)
     }
 }
 
-/* The connection that an event is about. Events of endpoints that were closed may still come. */
-static struct engine_conn *fabric_find(struct glex_net_engine *engine, const struct fid *fid)
+/* The connection that an event is about. libfabric forgets those of an endpoint when that is closed. */
+static struct engine_conn *fabric_conn(const struct fid *fid)
 {
-    struct engine_conn *conn;
-
-    for (conn = engine->conns; conn != NULL; conn = conn->next) {
-        if (conn->ep != NULL && &conn->ep->fid == fid) {
-            return conn;
-        }
-    }
-    return NULL;
+    return fid != NULL && fid->fclass == FI_CLASS_EP ? fid->context : NULL;
 }
 
 static void fabric_on_event(struct glex_net_engine *engine, uint32_t event,
@@ -428,7 +421,7 @@ static void fabric_on_event(struct glex_net_engine *engine, uint32_t event,
         fabric_on_request(engine, entry, len - offsetof(struct fi_eq_cm_entry, data));
         return;
     }
-    conn = fabric_find(engine, entry->fid);
+    conn = fabric_conn(entry->fid);
     if (conn == NULL) {
         return;
     }
@@ -448,7 +441,7 @@ static void fabric_on_event_error(struct glex_net_engine *engine)
     if (fi_eq_readerr(engine->eq, &entry, 0) < 0) {
         return;
     }
-    conn = fabric_find(engine, entry.fid);
+    conn = fabric_conn(entry.fid);
     if (conn != NULL && conn->ours && conn->state == CONN_WAIT_FABRIC) {
         engine_control_dropped(conn);
     } else if (conn != NULL) {
@@ -517,15 +510,13 @@ static struct engine_conn *fabric_back(struct engine_conn *conn)
 static struct engine_conn *fabric_receiver(struct glex_net_engine *engine,
                                            const struct glex_net_frame *frame, size_t len)
 {
-    uint32_t slot = (uint32_t)frame->to & (uint32_t)(ENGINE_TO_BACK - 1);
     struct engine_conn *conn;
 
-    if (len < sizeof(*frame) || slot >= engine->table_size) {
+    if (len < sizeof(*frame)) {
         return NULL;
     }
-    conn = engine->table[slot];
-    if (conn == NULL || conn->id != (frame->to & ~ENGINE_TO_BACK) || conn->ep == NULL ||
-        conn->state == CONN_CLOSED) {
+    conn = engine_conn_find(engine, frame->to & ~ENGINE_TO_BACK);
+    if (conn == NULL || conn->ep == NULL || conn->state == CONN_CLOSED) {
         return NULL;
     }
     fabric_on_connected(conn); /* libfabric may tell of the frame first */
