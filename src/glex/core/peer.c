@@ -8,17 +8,12 @@
 #define PEER_MIN_BUCKETS 64u
 #define PEER_MAX_HINTS   (UINT16_MAX + 1u)
 
-static uint32_t peer_hash(uint64_t addr)
-{
-    return (uint32_t)((addr * 0x9e3779b97f4a7c15ull) >> 32);
-}
-
 /* The place of an address among `num` buckets, two at least. A bucket beyond the last one is not
  * split off yet from the one that has a bit less. */
 static uint32_t peer_bucket_index(uint64_t addr, uint32_t num)
 {
     uint32_t mask = UINT32_MAX >> __builtin_clz(num - 1);
-    uint32_t i = peer_hash(addr) & mask;
+    uint32_t i = glex_peer_hash(addr) & mask;
 
     return i < num ? i : i & (mask >> 1);
 }

@@ -145,6 +145,11 @@ static inline uint64_t glex_peer_addr(glex_ep_addr_t addr)
     return addr.v & 0xffffffff0000ffffull;
 }
 
+static inline uint32_t glex_peer_hash(uint64_t addr)
+{
+    return (uint32_t)((addr * 0x9e3779b97f4a7c15ull) >> 32);
+}
+
 static inline uint32_t glex_peer_cache_index(uint64_t addr)
 {
     return (uint32_t)(addr ^ (addr >> 32)) % GLEX_PEER_CACHE;

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GLEX_NET_ENGINE_VERSION 3
+#define GLEX_NET_ENGINE_VERSION 4
 
 /* A frame, its header included, is at most so long. */
 #define GLEX_NET_FRAME_MAX 65536u
@@ -73,7 +73,6 @@ struct glex_net_params {
     void       *arg; /* of accept() */
 };
 
-/* Connections, tried or made, and what was turned away, since the engine was opened. */
 /* The symbol `glex_net_module` of the module. */
 struct glex_net_module {
     uint32_t version;
@@ -94,9 +93,10 @@ struct glex_net_module {
      *  taken. False: not possible, which was logged. */
     bool (*listen)(struct glex_net_engine *engine, bool on);
 
-    /** Begin to connect. NULL: no memory or no descriptor, which was logged. */
+    /** Begin to connect. `over`: a connection that this peer has made to us, or NULL; requests may go
+     *  back by it. NULL: no memory or no descriptor, which was logged. */
     struct glex_net_conn *(*connect)(struct glex_net_engine *engine, uint32_t ip, uint16_t port,
-                                     uint64_t addr, void *user);
+                                     uint64_t addr, struct glex_net_conn *over, void *user);
 
     /** End a connection; no call for it comes any more. */
     void (*disconnect)(struct glex_net_conn *conn);

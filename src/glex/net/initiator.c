@@ -659,6 +659,7 @@ static struct glex_peer *net_peer_attach(struct glex_endpoint *ep, uint64_t addr
     const glex_ep_addr_t ep_addr = {.v = addr};
     uint32_t ip = glex_net_ip(&ep->dev->net, ep_addr.nic_id);
     struct glex_net *net = ep->net;
+    struct net_source *source;
     struct net_peer *peer;
 
     if (net == NULL || ip == 0 || ep_addr.ep_num > glex_net_max_num()) {
@@ -678,7 +679,9 @@ static struct glex_peer *net_peer_attach(struct glex_endpoint *ep, uint64_t addr
     peer->requests = calloc(NET_WINDOW, sizeof(*peer->requests));
     NET_LOCKED(ep);
     if (peer->requests != NULL) {
+        source = net_source_find(net, addr);
         peer->side.conn = net->module->connect(net->engine, ip, glex_net_port(ep_addr.ep_num), addr,
+                                               source != NULL ? source->side.conn : NULL,
                                                &peer->side);
     }
     if (peer->side.conn == NULL) {

@@ -22,6 +22,10 @@
 #define NET_ACK_BYTES    (NET_WINDOW_BYTES / 4)
 /* Frames of one connection that are with libfabric; a bulk transfer leaves buffers to others. */
 #define NET_IN_FLIGHT 8u
+/* Of the table of sources, by address. A power of two. */
+#define NET_SOURCE_BUCKETS 1024u
+/* Twice as many as there can be entries: a power of two. */
+#define NET_PLACES (2 * GLEX_NET_ENTRIES)
 /* From here on data is not copied into a frame's buffer, if it can be sent from where it is. */
 #define NET_GATHER_MIN 2048u
 
@@ -96,7 +100,7 @@ struct net_held {
 /* A peer that sends us requests. */
 struct net_source {
     struct net_side   side; /* first */
-    struct net_source *next_source, **prev_next;
+    struct net_source *next_source, **prev_next; /* in its bucket */
     uint32_t          requests; /* carried out or refused */
     uint32_t          told_requests;
     uint64_t          bytes, told_bytes; /* of frames that were taken */
@@ -117,7 +121,7 @@ struct glex_net {
     struct glex_net_engine       *engine;
     struct net_side              *work; /* sides with something to do */
     struct net_side              *open; /* sides that may be busy: see net_is_busy() */
-    struct net_source            *sources;
+    struct net_source            *sources[NET_SOURCE_BUCKETS];
     uint32_t                      pending; /* requests of all peers that have not ended */
     uint32_t                      misses;  /* turns in a row that brought nothing */
     bool                          busy;    /* in progress() */
@@ -126,6 +130,7 @@ struct glex_net {
     bool                          warned;  /* of a host that does not answer */
     struct glex_net_entry        *entries; /* in the segment */
     uint32_t                      num_entries, entries_ready; /* used; with storage */
+    uint16_t                      places[NET_PLACES]; /* 1 and more: an entry's index, and 1 */
     struct glex_net_entry         nowhere; /* of peers that find no place there */
 };
 
@@ -214,6 +219,7 @@ void net_peer_end(struct net_peer *peer, enum glex_net_end why);
 
 /* target.c */
 struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn *conn);
+struct net_source *net_source_find(const struct glex_net *net, uint64_t addr);
 void net_source_free(struct net_source *source, enum glex_net_end why);
 void net_source_go_on(struct net_source *source);
 void net_source_receive(struct net_source *source, const struct glex_net_frame *frame, size_t len);

@@ -46,22 +46,32 @@ static bool net_grow_entries(struct glex_endpoint *ep)
     return true;
 }
 
+/* Where the index of an address's entry stands, or is to stand: 0 is there. */
+static uint16_t *net_place(struct glex_net *net, uint64_t addr)
+{
+    uint32_t i = glex_peer_hash(addr) % NET_PLACES;
+
+    while (net->places[i] != 0 && net->entries[net->places[i] - 1].addr != addr) {
+        i = (i + 1) % NET_PLACES;
+    }
+    return &net->places[i];
+}
+
 struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr)
 {
     const glex_ep_addr_t ep_addr = {.v = addr};
     struct glex_net *net = ep->net;
+    uint16_t *place = net_place(net, addr);
     struct glex_net_entry *entry;
-    uint32_t i;
 
-    for (i = 0; i < net->num_entries; i++) {
-        if (net->entries[i].addr == addr) {
-            return &net->entries[i];
-        }
+    if (*place != 0) {
+        return &net->entries[*place - 1];
     }
     if (net->num_entries == net->entries_ready && !net_grow_entries(ep)) {
         return &net->nowhere;
     }
     entry = &net->entries[net->num_entries++];
+    *place = (uint16_t)net->num_entries;
     entry->addr = addr;
     entry->ip = glex_net_ip(&ep->dev->net, ep_addr.nic_id);
     /* release: who sees the number sees the entry's address */
@@ -564,6 +574,19 @@ static struct glex_peer *net_any_peer(struct glex_endpoint *ep)
     return NULL;
 }
 
+static void net_end_sources(struct glex_net *net)
+{
+    struct net_source *source;
+    uint32_t i;
+
+    for (i = 0; i < NET_SOURCE_BUCKETS; i++) {
+        while ((source = net->sources[i]) != NULL) {
+            net->module->disconnect(source->side.conn);
+            net_source_free(source, GLEX_NET_END_CLOSED);
+        }
+    }
+}
+
 void glex_net_pause(struct glex_endpoint *ep)
 {
     struct glex_net *net = ep->net;
@@ -575,10 +598,7 @@ void glex_net_pause(struct glex_endpoint *ep)
     NET_LOCKED(ep);
     net->paused = true;
     (void)net->module->listen(net->engine, false); /* logged; connections then end where they begin */
-    while (net->sources != NULL) {
-        net->module->disconnect(net->sources->side.conn);
-        net_source_free(net->sources, GLEX_NET_END_CLOSED);
-    }
+    net_end_sources(net);
     while ((peer = net_any_peer(ep)) != NULL) {
         glex_peer_drop(ep, peer);
     }
@@ -603,9 +623,7 @@ void glex_net_cleanup(struct glex_endpoint *ep)
         return;
     }
     net_flusher_remove(ep->net);
-    while (ep->net->sources != NULL) {
-        net_source_free(ep->net->sources, GLEX_NET_END_CLOSED);
-    }
+    net_end_sources(ep->net);
     ep->net->module->close(ep->net->engine);
     pthread_mutex_destroy(&ep->net->lock);
     free(ep->net);

@@ -15,6 +15,21 @@
 /* Of a reply, beside what travels: the data is on its way. */
 #define NET_REPLY_EVENT 0
 
+static uint32_t net_source_bucket(uint64_t addr)
+{
+    return glex_peer_hash(addr) % NET_SOURCE_BUCKETS;
+}
+
+struct net_source *net_source_find(const struct glex_net *net, uint64_t addr)
+{
+    struct net_source *source = net->sources[net_source_bucket(addr)];
+
+    while (source != NULL && source->side.conn->addr != addr) {
+        source = source->next_source;
+    }
+    return source;
+}
+
 struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn *conn)
 {
     struct net_source *source = calloc(1, sizeof(*source));
@@ -34,12 +49,12 @@ struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn
     source->side.is_source = true;
     source->held_end = &source->held;
     source->put_status = GLEX_REQ_DONE;
-    source->next_source = ep->net->sources;
-    source->prev_next = &ep->net->sources;
+    source->prev_next = &ep->net->sources[net_source_bucket(conn->addr)];
+    source->next_source = *source->prev_next;
     if (source->next_source != NULL) {
         source->next_source->prev_next = &source->next_source;
     }
-    ep->net->sources = source;
+    *source->prev_next = source;
     GLEX_COUNT(ep, net_peers, 1);
     return source;
 }

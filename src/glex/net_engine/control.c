@@ -230,7 +230,7 @@ static size_t control_wanted(const struct engine_conn *conn)
 /* The peer has ended. What it sent before still comes, by libfabric. */
 static void control_begin_closing(struct engine_conn *conn)
 {
-    conn->engine->connecting += conn->state == CONN_UP; /* the others are counted there already */
+    engine_conn_go(conn);
     conn->state = CONN_CLOSING;
     conn->why = GLEX_NET_END_CLOSED;
     conn->deadline = engine_now_ns() + CONTROL_CLOSING_NS;
@@ -398,7 +398,7 @@ static void control_drop_oldest(struct glex_net_engine *engine)
 {
     struct engine_conn *conn, *oldest = NULL;
 
-    for (conn = engine->conns; conn != NULL; conn = conn->next) {
+    for (conn = engine->going; conn != NULL; conn = conn->next) {
         if (conn->state == CONN_WAIT_PROOF) {
             oldest = conn; /* new ones are at the front */
         }
@@ -467,7 +467,7 @@ static void control_deadlines(struct glex_net_engine *engine)
     struct engine_conn *conn;
     uint64_t now;
 
-    if (engine->connecting == 0 && !engine->deaf) {
+    if (engine->going == NULL && !engine->deaf) {
         return;
     }
     now = engine_now_ns();
@@ -475,7 +475,7 @@ static void control_deadlines(struct glex_net_engine *engine)
         engine->deaf = false;
         control_hear(engine, true);
     }
-    for (conn = engine->conns; conn != NULL; conn = conn->next) {
+    for (conn = engine->going; conn != NULL; conn = conn->next) {
         if (conn->deadline != 0 && now >= conn->deadline && conn->state != CONN_CLOSED) {
             engine_conn_end(conn, conn->state == CONN_CLOSING   ? conn->why
                                   : conn->state == CONN_WAIT_PROOF ? GLEX_NET_END_DENIED

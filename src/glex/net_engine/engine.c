@@ -39,10 +39,42 @@ uint64_t engine_now_ns(void)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
+static void conn_link(struct engine_conn *conn, struct engine_conn **list)
+{
+    conn->next = *list;
+    conn->prev_next = list;
+    if (conn->next != NULL) {
+        conn->next->prev_next = &conn->next;
+    }
+    *list = conn;
+}
+
+static void conn_unlink(struct engine_conn *conn)
+{
+    *conn->prev_next = conn->next;
+    if (conn->next != NULL) {
+        conn->next->prev_next = conn->prev_next;
+    }
+}
+
+void engine_conn_go(struct engine_conn *conn)
+{
+    if (conn->settled) {
+        conn->settled = false;
+        conn_unlink(conn);
+        conn_link(conn, &conn->engine->going);
+    }
+}
+
+static void conn_settle(struct engine_conn *conn)
+{
+    conn->settled = true;
+    conn_unlink(conn);
+    conn_link(conn, &conn->engine->up);
+}
+
 void engine_conn_end(struct engine_conn *conn, enum glex_net_end why)
 {
-    struct glex_net_engine *engine = conn->engine;
-
     if (conn->carrier != NULL) {
         conn = conn->carrier; /* both end with what carries them */
     }
@@ -50,16 +82,13 @@ void engine_conn_end(struct engine_conn *conn, enum glex_net_end why)
         return;
     }
     if (conn->back != NULL) {
-        engine->connecting -= conn->back->state == CONN_WAIT_FABRIC;
         conn->back->state = CONN_CLOSED;
         conn->back->base.up = false;
     }
     if (conn->state == CONN_WAIT_PROOF) {
-        engine->unproven--;
+        conn->engine->unproven--;
     }
-    if (conn->state == CONN_UP) {
-        engine->connecting++; /* those that are to be freed are counted there, too */
-    }
+    engine_conn_go(conn);
     conn->base.up = false;
     conn->why = why;
     conn->state = CONN_CLOSED;
@@ -112,13 +141,7 @@ struct engine_conn *engine_conn_new(struct glex_net_engine *engine, bool ours, i
     conn->engine = engine;
     conn->ours = ours;
     conn->fd = fd;
-    conn->next = engine->conns;
-    conn->prev_next = &engine->conns;
-    if (conn->next != NULL) {
-        conn->next->prev_next = &conn->next;
-    }
-    engine->conns = conn;
-    engine->connecting++;
+    conn_link(conn, &engine->going);
     return conn;
 }
 
@@ -140,29 +163,27 @@ struct engine_conn *engine_back_new(struct engine_conn *carrier)
     return back;
 }
 
-/* A connection to a peer that has one to us, which may be used. */
-static struct engine_conn *engine_back_connect(struct glex_net_engine *engine, uint64_t addr)
+/* A connection to a peer that has made one to us, over that one. NULL: another one is needed. */
+static struct engine_conn *engine_back_connect(struct engine_conn *carrier)
 {
-    struct engine_conn *conn, *back;
+    struct engine_conn *back;
 
-    for (conn = engine->conns; conn != NULL; conn = conn->next) {
-        if (conn->base.addr == addr && !conn->ours && conn->state == CONN_UP && conn->back == NULL) {
-            back = engine_back_new(conn);
-            if (back != NULL) {
-                back->state = CONN_WAIT_FABRIC; /* until the link was told that it is up */
-                engine->connecting++;
-            }
-            return back;
-        }
+    if (carrier == NULL || carrier->ours || carrier->carrier != NULL || carrier->back != NULL ||
+        carrier->state != CONN_UP) {
+        return NULL;
     }
-    return NULL;
+    back = engine_back_new(carrier);
+    if (back != NULL) {
+        back->state = CONN_WAIT_FABRIC; /* until the link was told that it is up */
+        engine_conn_go(carrier);
+    }
+    return back;
 }
 
 static void engine_back_up(struct engine_conn *back)
 {
     back->state = CONN_UP;
     back->base.up = true;
-    back->engine->connecting--;
     back->engine->params.calls->up(back->base.user);
 }
 
@@ -196,11 +217,7 @@ void engine_conn_free(struct engine_conn *conn)
     if (slot < engine->free_slot) {
         engine->free_slot = slot;
     }
-    engine->connecting--;
-    *conn->prev_next = conn->next;
-    if (conn->next != NULL) {
-        conn->next->prev_next = conn->prev_next;
-    }
+    conn_unlink(conn);
     free(conn);
 }
 
@@ -212,25 +229,33 @@ static void engine_tell_end(struct engine_conn *conn, enum glex_net_end why)
     }
 }
 
-/* Tell the link of those that ended, and free them, and of those that are up at once. A call of the
- * link may end others. */
+/* Tell the link of a connection that is up, or has ended. */
+static void engine_tell(struct engine_conn *conn)
+{
+    if (conn->back != NULL && conn->back->state == CONN_WAIT_FABRIC) {
+        engine_back_up(conn->back);
+    }
+    if (conn->state == CONN_CLOSED) {
+        engine_tell_end(conn, conn->why);
+        if (conn->back != NULL) {
+            engine_tell_end(conn->back, conn->why);
+        }
+    }
+}
+
+/* Free the connections that ended, and leave those that are up alone from now on. A call of the link
+ * may end others. */
 static void engine_reap(struct glex_net_engine *engine)
 {
     struct engine_conn *conn, *next;
 
-    for (conn = engine->conns; conn != NULL; conn = next) {
-        if (conn->back != NULL && conn->back->state == CONN_WAIT_FABRIC) {
-            engine_back_up(conn->back);
-        }
-        if (conn->state == CONN_CLOSED) {
-            engine_tell_end(conn, conn->why);
-            if (conn->back != NULL) {
-                engine_tell_end(conn->back, conn->why);
-            }
-        }
+    for (conn = engine->going; conn != NULL; conn = next) {
+        engine_tell(conn);
         next = conn->next;
         if (conn->state == CONN_CLOSED) {
             engine_conn_free(conn);
+        } else if (conn->state == CONN_UP) {
+            conn_settle(conn);
         }
     }
 }
@@ -251,9 +276,12 @@ static void engine_raise_limit(void)
 static void engine_close(struct glex_net_engine *engine)
 {
     engine->quiet = true;
-    while (engine->conns != NULL) {
-        engine_conn_end(engine->conns, GLEX_NET_END_CLOSED);
-        engine_conn_free(engine->conns);
+    while (engine->up != NULL) {
+        engine_conn_end(engine->up, GLEX_NET_END_CLOSED);
+    }
+    while (engine->going != NULL) {
+        engine_conn_end(engine->going, GLEX_NET_END_CLOSED);
+        engine_conn_free(engine->going);
     }
     engine_fabric_close(engine);
     engine_control_close(engine);
@@ -292,11 +320,11 @@ static struct glex_net_engine *engine_open(const struct glex_net_params *params)
  * libfabric's cannot be closed there without talking to the peer. */
 static void engine_forked(struct glex_net_engine *engine)
 {
-    struct engine_conn *conn;
+    uint32_t i;
 
-    for (conn = engine->conns; conn != NULL; conn = conn->next) {
-        if (conn->fd >= 0) {
-            close(conn->fd);
+    for (i = 0; i < engine->table_size; i++) {
+        if (engine->table[i] != NULL && engine->table[i]->fd >= 0) {
+            close(engine->table[i]->fd);
         }
     }
     close(engine->params.listen_fd);
@@ -305,9 +333,10 @@ static void engine_forked(struct glex_net_engine *engine)
 }
 
 static struct glex_net_conn *engine_connect(struct glex_net_engine *engine, uint32_t ip,
-                                            uint16_t port, uint64_t addr, void *user)
+                                            uint16_t port, uint64_t addr,
+                                            struct glex_net_conn *over, void *user)
 {
-    struct engine_conn *conn = engine_back_connect(engine, addr);
+    struct engine_conn *conn = engine_back_connect((struct engine_conn *)over);
 
     if (conn != NULL) {
         conn->base.user = user;
@@ -337,12 +366,12 @@ static void engine_disconnect(struct glex_net_conn *base)
 
 static unsigned engine_progress(struct glex_net_engine *engine)
 {
-    bool look = engine->connecting != 0 || ++engine->turns % ENGINE_CONTROL_TURNS == 0;
+    bool look = engine->going != NULL || ++engine->turns % ENGINE_CONTROL_TURNS == 0;
     unsigned num = engine_fabric_progress(engine, look);
 
     if (look) {
         engine_control_progress(engine);
-        if (engine->connecting != 0) {
+        if (engine->going != NULL) {
             num += engine_fabric_progress(engine, true);
             engine_reap(engine);
         }
@@ -359,7 +388,7 @@ static bool engine_arm(struct glex_net_engine *engine)
 {
     struct engine_conn *conn;
 
-    for (conn = engine->connecting != 0 ? engine->conns : NULL; conn != NULL; conn = conn->next) {
+    for (conn = engine->going; conn != NULL; conn = conn->next) {
         if (conn->state == CONN_CLOSED ||
             (conn->back != NULL && conn->back->state == CONN_WAIT_FABRIC)) {
             return false;

@@ -98,6 +98,7 @@ struct engine_conn {
     struct glex_net_conn    base; /* first: what the link knows */
     struct glex_net_engine *engine;
     struct engine_conn     *next, **prev_next;
+    bool                    settled; /* in the engine's list of those that are up */
     enum engine_state       state;
     enum glex_net_end       why; /* in CLOSING and CLOSED */
     bool                    ours; /* we connected */
@@ -122,12 +123,12 @@ struct glex_net_engine {
     uint64_t                 denied; /* who came without proof of the key */
     bool                     quiet; /* closing: no calls */
 
-    struct engine_conn      *conns;
+    struct engine_conn      *going; /* connections that are to be looked at; new ones are in front */
+    struct engine_conn      *up;    /* the others, which are up */
     struct engine_conn     **table; /* by the low half of the id */
     uint32_t                 table_size;
     uint32_t                 free_slot; /* none before it is free */
     uint32_t                 unproven;
-    uint32_t                 connecting; /* connections that are not yet up, or closing */
     unsigned                 turns;
     int                      control_fd; /* an epoll of all control connections */
     int                      wait_fd;    /* an epoll of that one and libfabric's */
@@ -163,6 +164,9 @@ uint64_t engine_now_ns(void);
 
 /** A connection ends: the link is told at the next progress(). */
 void engine_conn_end(struct engine_conn *conn, enum glex_net_end why);
+
+/** A connection changes: have it looked at by each progress() until it is up, or freed. */
+void engine_conn_go(struct engine_conn *conn);
 
 /** Enter a new connection in the engine's lists. NULL: no memory, which was logged. */
 struct engine_conn *engine_conn_new(struct glex_net_engine *engine, bool ours, int fd);

@@ -400,7 +400,6 @@ static void fabric_on_connected(struct engine_conn *conn)
     conn->state = CONN_UP;
     conn->deadline = 0;
     conn->base.up = true;
-    engine->connecting--;
     if (conn->ours) {
         engine->params.calls->up(conn->base.user);
     }
