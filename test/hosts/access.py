@@ -21,6 +21,7 @@ KEY = bytes(range(32))
 SERVER, PORT = '127.0.0.1', 20100
 CLIENT_ADDRESS = 3 << 32 | 55       # as if of endpoint 55 on NIC 3
 UNPROVEN = 256                      # what the server keeps at most without proof
+DROPPED = 16                        # so often a peer that was dropped connects again
 HELLO, WELCOME = 32, 112            # bytes; docs/hosts.md
 FABRIC = slice(16, 80)
 
@@ -243,13 +244,78 @@ def fabric_port(attack):
     return None
 
 
+class Honest:
+    """One of many peers that one process has: each gets its turn after all others."""
+
+    def __init__(self, attack):
+        self.attack, self.dropped, self.proven = attack, -1, False
+        self.connect()
+
+    def connect(self):
+        self.sock, self.wanted = connect(), HELLO
+        self.sock.setblocking(False)
+        self.dropped += 1
+
+    def is_closed(self):
+        try:
+            return self.sock.recv(1, socket.MSG_PEEK) == b''
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:
+            return True
+
+    def turn(self):
+        hello = b''
+        if select.select([self.sock], [], [], 0)[0] and not self.is_closed():
+            data = self.sock.recv(self.wanted)
+            self.proven = len(data) == WELCOME
+            hello = data if len(data) == HELLO else b''
+        if self.is_closed():
+            self.sock.close()
+            self.connect()
+        elif hello:
+            self.wanted = WELCOME
+            try:
+                self.sock.sendall(proof(hello[16:32], os.urandom(16), self.attack.address))
+            except (ConnectionResetError, BrokenPipeError):
+                pass  # seen at the next turn
+
+
+def one_storm(attack):
+    peers = [Honest(attack) for _ in range(3 * UNPROVEN)]
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not all(peer.proven for peer in peers):
+        for peer in peers:
+            if not peer.proven:
+                peer.turn()
+            if peer.dropped > DROPPED:
+                return 'a peer was dropped %d times' % peer.dropped
+    for peer in peers:
+        peer.sock.close()
+    waiting = sum(not peer.proven for peer in peers)
+    return '%d peers wait' % waiting if waiting else None
+
+
+def storm(attack):
+    """More peers at once than the server keeps without proof: each connects again where it is
+    dropped, but the server must not drop them so fast that none gets to prove the key."""
+    before, end = attack.server.descriptors(), time.monotonic() + 60
+    why = None
+    for _ in range(5):
+        why = why or one_storm(attack)
+    while time.monotonic() < end and attack.server.descriptors() > before + UNPROVEN:
+        time.sleep(0.01)
+    return why
+
+
 def main():
     attack = Attack(sys.argv[1])
     attacks = [('an honest peer is served', lambda _attack: None),
                ('no key', no_key), ('a wrong key', wrong_key),
                ('a proof for another endpoint', other_endpoint), ('a replayed handshake', replay),
                ('garbage', garbage), ('half-open connections', half_open),
-               ('dripping connections', dripping), ('a port scanner', port_scan),
+               ('honest peers in a storm', storm), ('dripping connections', dripping),
+               ('a port scanner', port_scan),
                ('noise behind a proof', after_proof), ("noise at libfabric's port", fabric_port)]
     good = True
     for name, function in attacks:

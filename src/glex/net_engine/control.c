@@ -19,13 +19,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Connections without proof: more than these, and the oldest goes. */
+/* Connections without proof: more than these, and the oldest goes, if it had time to prove the key. */
 #define CONTROL_MAX_UNPROVEN 256u
+#define CONTROL_PROOF_NS     1000000000ull
 /* How often one that the peer dropped before we were connected is made again. */
 #define CONTROL_MAX_DROPPED  16u
 /* How long what is on its way may still come after the control connection was closed. */
 #define CONTROL_CLOSING_NS   1000000000ull
+/* How long none is accepted where there is no descriptor, and where there are enough without proof. */
 #define CONTROL_DEAF_NS      100000000ull
+#define CONTROL_FULL_NS      1000000ull
 #define CONTROL_EVENTS       32
 #define CONTROL_BACKLOG      1024
 
@@ -394,7 +397,7 @@ static void control_connected(struct engine_conn *conn)
 
 /* ---- listening ------------------------------------------------------------------------------- */
 
-static void control_drop_oldest(struct glex_net_engine *engine)
+static struct engine_conn *control_oldest(const struct glex_net_engine *engine)
 {
     struct engine_conn *conn, *oldest = NULL;
 
@@ -403,6 +406,35 @@ static void control_drop_oldest(struct glex_net_engine *engine)
             oldest = conn; /* new ones are at the front */
         }
     }
+    return oldest;
+}
+
+static uint64_t control_timeout_ns(const struct glex_net_engine *engine)
+{
+    return engine->params.timeout_ms * 1000000ull;
+}
+
+/*
+ * Whether one more without proof can be accepted. Where many peers connect at once, those that are
+ * dropped connect again, and would have the others dropped before these get to prove the key: then
+ * they wait in the socket's backlog.
+ */
+static bool control_has_room(const struct glex_net_engine *engine)
+{
+    const struct engine_conn *oldest;
+
+    if (engine->unproven < CONTROL_MAX_UNPROVEN) {
+        return true;
+    }
+    oldest = control_oldest(engine);
+    return oldest == NULL || engine_now_ns() >= oldest->deadline - control_timeout_ns(engine) +
+                                                    CONTROL_PROOF_NS;
+}
+
+static void control_drop_oldest(struct glex_net_engine *engine)
+{
+    struct engine_conn *oldest = control_oldest(engine);
+
     if (oldest != NULL) {
         engine->denied++;
         engine_conn_end(oldest, GLEX_NET_END_DENIED);
@@ -418,7 +450,7 @@ static void control_accepted(struct glex_net_engine *engine, int fd)
         return;
     }
     conn->state = CONN_WAIT_PROOF;
-    conn->deadline = engine_now_ns() + engine->params.timeout_ms * 1000000ull;
+    conn->deadline = engine_now_ns() + control_timeout_ns(engine);
     if (++engine->unproven > CONTROL_MAX_UNPROVEN) {
         control_drop_oldest(engine);
     }
@@ -439,11 +471,22 @@ static void control_hear(struct glex_net_engine *engine, bool on)
               &event);
 }
 
+static void control_deafen(struct glex_net_engine *engine, uint64_t ns)
+{
+    engine->deaf = true;
+    engine->deaf_until = engine_now_ns() + ns;
+    control_hear(engine, false);
+}
+
 static void control_accept(struct glex_net_engine *engine)
 {
     int i, fd;
 
     for (i = 0; i < CONTROL_EVENTS; i++) { /* the others' turn comes */
+        if (!control_has_room(engine)) {
+            control_deafen(engine, CONTROL_FULL_NS);
+            return;
+        }
         fd = accept4(engine->params.listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             control_accepted(engine, fd);
@@ -454,9 +497,7 @@ static void control_accept(struct glex_net_engine *engine)
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
         engine_log(engine, true, "cannot accept connections now: %s%s", strerror(errno),
                    errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
-        engine->deaf = true;
-        engine->deaf_until = engine_now_ns() + CONTROL_DEAF_NS;
-        control_hear(engine, false);
+        control_deafen(engine, CONTROL_DEAF_NS);
     }
 }
 

@@ -133,7 +133,7 @@ struct glex_net_engine {
     int                      control_fd; /* an epoll of all control connections */
     int                      wait_fd;    /* an epoll of that one and libfabric's */
     bool                     watched;    /* the completion queue is in wait_fd */
-    bool                     deaf;       /* no descriptor is left to accept with */
+    bool                     deaf;       /* none is accepted for a while */
     uint64_t                 deaf_until;
 
     struct fi_info          *info;
