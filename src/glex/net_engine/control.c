@@ -240,6 +240,19 @@ static void control_begin_closing(struct engine_conn *conn)
     epoll_ctl(conn->engine->control_fd, EPOLL_CTL_DEL, conn->fd, NULL);
 }
 
+/*
+ * Whether the peer's process had our proof when it closed. Else it dropped us before the proof came:
+ * its kernel had not acknowledged it then, and resets the connection.
+ */
+static bool control_had_proof(const struct engine_conn *conn)
+{
+    struct tcp_info info;
+    socklen_t len = sizeof(info);
+
+    return getsockopt(conn->fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
+           info.tcpi_state == TCP_CLOSE_WAIT && info.tcpi_unacked == 0;
+}
+
 /* The connection is closed, or broken. */
 static void control_on_end(struct engine_conn *conn, int err)
 {
@@ -256,9 +269,9 @@ static void control_on_end(struct engine_conn *conn, int err)
         }
         break;
     case CONN_WAIT_WELCOME:
-        if (err == 0) { /* it has read our proof */
+        if (err == 0 && control_had_proof(conn)) {
             control_denied(conn, "a peer did not accept our proof of the job's key");
-        } else if (err == ECONNRESET) {
+        } else if (err == 0 || err == ECONNRESET || err == EPIPE) {
             engine_control_dropped(conn);
         } else {
             engine_conn_end(conn, GLEX_NET_END_SILENT);
