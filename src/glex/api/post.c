@@ -329,18 +329,6 @@ static glex_ret_t rdma_claim_local_event(struct glex_endpoint *ep, struct glex_e
     return GLEX_SUCCESS;
 }
 
-/* A request that failed leaves its error request, and a slot to skip. */
-static void rdma_publish_local_event(struct glex_endpoint *ep, struct glex_event_slot *slot,
-                                     uint64_t tail, const glex_rdma_req_t *req, int status)
-{
-    slot->event.cookie_0 = req->local_evt.cookie_0;
-    slot->event.cookie_1 = req->local_evt.cookie_1;
-    glex_ring_publish(&slot->ctrl, tail, status == GLEX_REQ_DONE ? 0 : GLEX_CTRL_LEN_SKIP);
-    if (tail & GLEX_TAIL_ARMED) {
-        glex_wait_wake(ep, ep->addr, ep->segment.incarnation); /* armed, and not yet asleep */
-    }
-}
-
 /* The memory of this process that a request names, or NULL. An empty request needs none. */
 static char *rdma_local(const struct glex_endpoint *ep, const glex_rdma_req_t *req)
 {
@@ -375,8 +363,8 @@ static glex_ret_t rdma_post_one(struct glex_endpoint *ep, const glex_rdma_req_t 
     }
 
     status = rdma_execute(ep, req, rdma_local(ep, req));
-    if (slot != NULL) {
-        rdma_publish_local_event(ep, slot, tail, req, status);
+    if (slot != NULL) { /* a request that failed leaves its error request, and a slot to skip */
+        glex_shm_publish_own(ep, slot, tail, &req->local_evt, status == GLEX_REQ_DONE);
     }
     if (status == GLEX_REQ_DONE) {
         rdma_count(ep, req);

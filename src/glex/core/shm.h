@@ -89,21 +89,28 @@ static inline bool glex_shm_try_mp(struct glex_endpoint *ep, struct glex_peer *p
     return true;
 }
 
-static inline int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
-                                   const glex_imm_mp_req_t *req)
+/** Post an MP as if it were of the endpoint `src`. */
+static inline int glex_shm_mp(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t src,
+                              const void *data, uint32_t len, int32_t flag)
 {
     enum glex_ring_ret ret;
     uint64_t tail;
 
     ret = glex_shm_claim(ep, peer, &peer->mpq, &tail);
     if (glex_unlikely(ret != GLEX_RING_OK)) {
-        return glex_shm_refused(ep, peer, ret, req->flag, GLEX_ERR_STATUS_DEST_MPQ_FULL);
+        return glex_shm_refused(ep, peer, ret, flag, GLEX_ERR_STATUS_DEST_MPQ_FULL);
     }
-    glex_shm_fill_mp(glex_ring_tx_slot(&peer->mpq, tail), tail, ep->addr, req->data, req->len);
+    glex_shm_fill_mp(glex_ring_tx_slot(&peer->mpq, tail), tail, src, data, len);
     if (glex_unlikely(tail & GLEX_TAIL_ARMED)) {
         glex_wait_wake(ep, peer->addr, peer->incarnation);
     }
     return GLEX_REQ_DONE;
+}
+
+static inline int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
+                                   const glex_imm_mp_req_t *req)
+{
+    return glex_shm_mp(ep, peer, ep->addr, req->data, req->len, req->flag);
 }
 
 static inline void glex_shm_fill_event(struct glex_event_slot *slot, uint64_t tail,
@@ -148,6 +155,19 @@ static inline int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *pee
         glex_wait_wake(ep, peer->addr, peer->incarnation);
     }
     return GLEX_REQ_DONE;
+}
+
+/** Publish the event of a slot of our own EQ, which glex_shm_claim_own() claimed; not `done`: nothing,
+ *  the slot is passed over. Who armed the queue and does not sleep yet is woken. */
+static inline void glex_shm_publish_own(struct glex_endpoint *ep, struct glex_event_slot *slot,
+                                        uint64_t tail, const glex_event_t *event, bool done)
+{
+    slot->event.cookie_0 = event->cookie_0;
+    slot->event.cookie_1 = event->cookie_1;
+    glex_ring_publish(&slot->ctrl, tail, done ? 0 : GLEX_CTRL_LEN_SKIP);
+    if (glex_unlikely(tail & GLEX_TAIL_ARMED)) {
+        glex_wait_wake(ep, ep->addr, ep->segment.incarnation);
+    }
 }
 
 /**

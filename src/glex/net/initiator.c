@@ -23,7 +23,6 @@ static struct net_request *net_request(const struct net_peer *peer, uint32_t num
 /* A local event, which needs room in our own EQ. False: not now. */
 static bool net_local_event(struct glex_endpoint *ep, const glex_event_t *event)
 {
-    struct glex_event_slot *slot;
     struct glex_peer *self;
     uint64_t tail;
     int status;
@@ -32,13 +31,7 @@ static bool net_local_event(struct glex_endpoint *ep, const glex_event_t *event)
     if (self == NULL || glex_shm_claim_own(ep, self, &tail) != GLEX_RING_OK) {
         return false;
     }
-    slot = glex_ring_tx_slot(&self->eq, tail);
-    slot->event.cookie_0 = event->cookie_0;
-    slot->event.cookie_1 = event->cookie_1;
-    glex_ring_publish(&slot->ctrl, tail, 0);
-    if (tail & GLEX_TAIL_ARMED) {
-        glex_wait_wake(ep, ep->addr, ep->segment.incarnation);
-    }
+    glex_shm_publish_own(ep, glex_ring_tx_slot(&self->eq, tail), tail, event, true);
     return true;
 }
 

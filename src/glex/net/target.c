@@ -98,24 +98,11 @@ static int32_t net_request_flags(const struct net_record *record)
 static int net_on_mp(struct net_source *source, struct glex_peer *self,
                      const struct net_record *record, const char *data)
 {
-    struct glex_endpoint *ep = source->side.ep;
-    enum glex_ring_ret ret;
-    uint64_t tail;
-
     if (record->len > GLEX_MP_DATA_LEN) {
         return NET_BAD;
     }
-    ret = glex_shm_claim(ep, self, &self->mpq, &tail);
-    if (ret != GLEX_RING_OK) {
-        return glex_shm_refused(ep, self, ret, net_request_flags(record),
-                                GLEX_ERR_STATUS_DEST_MPQ_FULL);
-    }
-    glex_shm_fill_mp(glex_ring_tx_slot(&self->mpq, tail), tail, source->side.conn->addr, data,
-                     record->len);
-    if (tail & GLEX_TAIL_ARMED) {
-        glex_wait_wake(ep, ep->addr, ep->segment.incarnation);
-    }
-    return GLEX_REQ_DONE;
+    return glex_shm_mp(source->side.ep, self, source->side.conn->addr, data, record->len,
+                       net_request_flags(record));
 }
 
 /* The same in the domain. Its private copies are as good for other threads as for its owner's. */
