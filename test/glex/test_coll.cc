@@ -3,6 +3,7 @@
 #include "internals.h"
 
 #include <memory>
+#include <poll.h>
 
 class coll : public testing::Test
 {
@@ -460,6 +461,20 @@ TEST_P(coll_rdma, single_put)
     EXPECT_EQ(6, b.receive_event(0));
     EXPECT_EQ(0, memcmp(src, dst, 8));
     EXPECT_EQ(42, d.receive_number(0));
+}
+
+TEST_P(coll_rdma, the_own_event_wakes_who_armed_before)
+{
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, c.target(dst_mh), src_mh, 8);
+    struct pollfd pfd = {.fd = -1, .events = POLLIN, .revents = 0};
+
+    ASSERT_OK(glex_ext_event_fd(b, &pfd.fd));
+    req.flag = COLL | GLEX_FLAG_LOCAL_EVT;
+    req.local_evt = {.cookie_0 = 6, .cookie_1 = 1};
+    ASSERT_OK(glex_ext_arm(b));
+    ASSERT_OK(glex_rdma(b, &req, nullptr));
+    EXPECT_EQ(1, poll(&pfd, 1, 0));
+    EXPECT_EQ(6, b.receive_event(0));
 }
 
 /* A child says where its memory is; the parent's put goes there. */

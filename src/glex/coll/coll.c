@@ -217,10 +217,8 @@ static glex_ret_t coll_send_now(struct glex_endpoint *ep, struct glex_coll_desc 
     }
     status = glex_coll_send(&send);
     if (slot != NULL) {
-        slot->event.cookie_0 = desc->local_evt.cookie_0;
-        slot->event.cookie_1 = desc->local_evt.cookie_1;
-        glex_ring_publish(&slot->ctrl, tail,
-                          status == GLEX_REQ_DONE && !send.remote ? 0 : GLEX_CTRL_LEN_SKIP);
+        glex_shm_publish_own(ep, slot, tail, &desc->local_evt,
+                             status == GLEX_REQ_DONE && !send.remote);
     }
     glex_coll_run(&work);
     if (status == GLEX_REQ_BUSY) {
