@@ -29,10 +29,9 @@ static const int32_t carry_flags = GLEX_FLAG_COLL * 4096 - GLEX_FLAG_COLL; /* bi
 static int carry_reserve(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t off)
 {
     struct glex_segment_header hdr;
-    uint64_t size;
     int fd, err;
 
-    if (glex_segment_open(ep->dev->dirfd, peer->addr, &hdr, &size, &fd) != GLEX_SEGMENT_LIVING) {
+    if (glex_segment_open(ep->dev->dirfd, peer->addr, &hdr, &fd) != GLEX_SEGMENT_LIVING) {
         return GLEX_REQ_PEER_GONE;
     }
     err = hdr.incarnation == peer->incarnation && peer->base_size == off + GLEX_COLL_SIZE ?

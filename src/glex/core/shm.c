@@ -83,7 +83,6 @@ struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *
     struct glex_segment_header hdr;
     enum glex_segment_state state;
     struct glex_peer *peer;
-    uint64_t size;
     int fd;
 
     peer = aligned_alloc(_Alignof(struct glex_peer), sizeof(*peer));
@@ -99,7 +98,7 @@ struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *
         *status_p = GLEX_ERR_STATUS_CONNECTION_NACK;
         goto err_free;
     }
-    state = glex_segment_open(ep->dev->dirfd, addr, &hdr, &size, &fd);
+    state = glex_segment_open(ep->dev->dirfd, addr, &hdr, &fd);
     if (state != GLEX_SEGMENT_LIVING) {
         *status_p = shm_attach_failure(state, addr);
         goto err_free;
@@ -158,13 +157,12 @@ static bool shm_reserve_step(struct glex_endpoint *ep, struct glex_peer *peer,
     uint32_t lacking = capacity - ready;
     uint64_t off = (uint64_t)((char *)glex_ring_tx_slot(ring, ready) - (char *)peer->base);
     struct glex_segment_header hdr;
-    uint64_t size;
     int fd, err;
 
     if (lacking == 0) {
         return true;
     }
-    if (glex_segment_open(ep->dev->dirfd, peer->addr, &hdr, &size, &fd) != GLEX_SEGMENT_LIVING) {
+    if (glex_segment_open(ep->dev->dirfd, peer->addr, &hdr, &fd) != GLEX_SEGMENT_LIVING) {
         return false; /* who looks next whether it is living says what became of it */
     }
     err = hdr.incarnation != peer->incarnation || hdr.base_size != peer->base_size ?
@@ -268,9 +266,10 @@ static struct glex_mapping *shm_find_pinned(const struct glex_peer *peer, uint64
 static struct glex_mapping *shm_map_region(struct glex_endpoint *ep, struct glex_peer *peer,
                                            const struct glex_mmt_entry *entry)
 {
-    uint64_t start = entry->file_off & ~(glex_page_size() - 1), size, file_size;
+    uint64_t start = entry->file_off & ~(glex_page_size() - 1), size;
     struct glex_segment_header hdr;
     struct glex_mapping *map;
+    struct stat st;
     int fd;
 
     size = glex_round_up(entry->file_off + entry->len, glex_page_size()) - start;
@@ -278,13 +277,13 @@ static struct glex_mapping *shm_map_region(struct glex_endpoint *ep, struct glex
     if (map != NULL) {
         return map;
     }
-    if (glex_segment_open(ep->dev->dirfd, peer->addr, &hdr, &file_size, &fd) !=
-        GLEX_SEGMENT_LIVING) {
+    if (glex_segment_open(ep->dev->dirfd, peer->addr, &hdr, &fd) != GLEX_SEGMENT_LIVING) {
         return NULL;
     }
     map = malloc(sizeof(*map));
     if (map == NULL || hdr.incarnation != peer->incarnation || start < hdr.base_size ||
-        entry->len > file_size || entry->file_off > file_size - entry->len) {
+        fstat(fd, &st) != 0 || entry->len > (uint64_t)st.st_size ||
+        entry->file_off > (uint64_t)st.st_size - entry->len) {
         goto err;
     }
     map->base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)start);

@@ -459,7 +459,7 @@ static enum glex_segment_state segment_open_failure(int err)
 }
 
 enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr, struct glex_segment_header *hdr,
-                                          uint64_t *size, int *fd_p)
+                                          int *fd_p)
 {
     char name[GLEX_NAME_LEN];
     struct stat st;
@@ -479,7 +479,6 @@ enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr, struct glex_
         close(fd);
         return GLEX_SEGMENT_BAD;
     }
-    *size = (uint64_t)st.st_size;
     *fd_p = fd;
     return GLEX_SEGMENT_LIVING;
 }
@@ -487,10 +486,9 @@ enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr, struct glex_
 bool glex_segment_exists(int dirfd, uint64_t addr)
 {
     struct glex_segment_header hdr;
-    uint64_t size;
     int fd;
 
-    if (glex_segment_open(dirfd, addr, &hdr, &size, &fd) != GLEX_SEGMENT_LIVING) {
+    if (glex_segment_open(dirfd, addr, &hdr, &fd) != GLEX_SEGMENT_LIVING) {
         return false;
     }
     close(fd);
@@ -501,10 +499,9 @@ bool glex_segment_is_living(int dirfd, uint64_t addr, uint64_t incarnation)
 {
     struct glex_segment_header hdr;
     enum glex_segment_state state;
-    uint64_t size;
     int fd;
 
-    state = glex_segment_open(dirfd, addr, &hdr, &size, &fd);
+    state = glex_segment_open(dirfd, addr, &hdr, &fd);
     if (state != GLEX_SEGMENT_LIVING) {
         return state == GLEX_SEGMENT_UNKNOWN; /* until the contrary is seen */
     }
@@ -532,13 +529,12 @@ static bool segment_intends_not(int dirfd, uint64_t addr, void *arg)
     const struct segment_intent *asked = arg;
     struct glex_segment_header hdr;
     enum glex_segment_state state;
-    uint64_t size;
     int fd;
 
     if (addr == asked->self) {
         return true;
     }
-    state = glex_segment_open(dirfd, addr, &hdr, &size, &fd);
+    state = glex_segment_open(dirfd, addr, &hdr, &fd);
     if (state != GLEX_SEGMENT_LIVING) {
         return state != GLEX_SEGMENT_UNKNOWN; /* it may, until the contrary is seen */
     }

@@ -75,12 +75,10 @@ const char *glex_segment_reserve_advice(int err);
 /**
  * Open a segment, whoever owns it.
  * @param [out] hdr   Checked copy of the header.
- * @param [out] size  Of the file.
  * @param [out] fd_p  Set for LIVING only; the caller closes it.
  */
 enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr,
-                                          struct glex_segment_header *hdr, uint64_t *size,
-                                          int *fd_p);
+                                          struct glex_segment_header *hdr, int *fd_p);
 
 /** Whether a copy of a header, of the file that `st` describes, is one to go by. */
 bool glex_segment_header_is_valid(const struct glex_segment_header *hdr, uint64_t addr,
