@@ -149,21 +149,9 @@ glex_ret_t glex_ext_set_receiver(glex_ep_handle_t handle, int present)
     return GLEX_SUCCESS;
 }
 
-glex_ret_t glex_ext_has_receiver(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
-{
-    struct glex_endpoint *ep = glex_endpoint(handle);
-    struct glex_peer *peer;
-    int status;
-
-    if (handle == NULL || ep->forked) {
-        return GLEX_INVALID_PARAM;
-    }
-    GLEX_LOCKED(ep);
-    peer = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
-    return peer == NULL || ext_refuses(ep, peer) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
-}
-
-glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
+/* Whether a peer takes messages; `ask`: the system is asked whether it lives, and one that is gone is
+ * let go of. */
+static glex_ret_t ext_check(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, bool ask)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
     struct glex_peer *peer;
@@ -177,7 +165,7 @@ glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
     if (peer == NULL) {
         return GLEX_NO_EP_RESOURCE;
     }
-    if (!peer->link->is_living(ep, peer)) {
+    if (ask && !peer->link->is_living(ep, peer)) {
         /* To look for another one at the address of a peer on another host is to connect, which ends
          * later: whoever asks again would be told that there is one. The next request does it. */
         if (!peer->link->is_remote) {
@@ -186,6 +174,16 @@ glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
         return GLEX_NO_EP_RESOURCE;
     }
     return ext_refuses(ep, peer) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
+}
+
+glex_ret_t glex_ext_has_receiver(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
+{
+    return ext_check(handle, peer_addr, false);
+}
+
+glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
+{
+    return ext_check(handle, peer_addr, true);
 }
 
 glex_ret_t glex_ext_forget_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
