@@ -16,7 +16,7 @@
  * Address of an endpoint's socket. The kernel takes 107 bytes: where the path is longer the way
  * leads through our descriptor of the directory, for which /proc must be mounted.
  */
-static socklen_t wait_address(struct glex_endpoint *ep, uint64_t addr, struct sockaddr_un *sun)
+static void wait_address(struct glex_endpoint *ep, uint64_t addr, struct sockaddr_un *sun)
 {
     char path[PATH_MAX], name[GLEX_NAME_LEN];
     size_t len;
@@ -31,35 +31,30 @@ static socklen_t wait_address(struct glex_endpoint *ep, uint64_t addr, struct so
     memset(sun, 0, sizeof(*sun));
     sun->sun_family = AF_UNIX;
     memcpy(sun->sun_path, path, strlen(path));
-    return sizeof(*sun);
 }
 
-/* The socket that peers wake us by. */
-static glex_ret_t wait_open_socket(struct glex_endpoint *ep)
+glex_ret_t glex_wait_open(struct glex_endpoint *ep)
 {
     struct sockaddr_un sun;
-    socklen_t len;
     int fd;
 
+    if (ep->wait_fd >= 0) {
+        return GLEX_SUCCESS;
+    }
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         glex_error("cannot make a socket to sleep on: %s", strerror(errno));
         return GLEX_SYS_ERR;
     }
-    len = wait_address(ep, ep->addr, &sun);
+    wait_address(ep, ep->addr, &sun);
     (void)unlink(sun.sun_path); /* the name is ours: left by a dead owner of our address */
-    if (bind(fd, (struct sockaddr *)&sun, len) != 0) {
+    if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) != 0) {
         glex_error("cannot bind the socket %s: %s", sun.sun_path, strerror(errno));
         close(fd);
         return GLEX_SYS_ERR;
     }
     ep->wait_fd = fd;
     return GLEX_SUCCESS;
-}
-
-glex_ret_t glex_wait_open(struct glex_endpoint *ep)
-{
-    return ep->wait_fd >= 0 ? GLEX_SUCCESS : wait_open_socket(ep);
 }
 
 /* Close what is open of the descriptor for programs; the socket stays. */
@@ -111,11 +106,10 @@ glex_ret_t glex_wait_open_waker(struct glex_endpoint *ep)
 static bool wait_send(struct glex_endpoint *ep, uint64_t addr, uint64_t incarnation)
 {
     struct sockaddr_un sun;
-    socklen_t len;
 
     if (ep->wake_incarnation != incarnation) {
-        len = wait_address(ep, addr, &sun);
-        if (connect(ep->wake_fd, (const struct sockaddr *)&sun, len) != 0) {
+        wait_address(ep, addr, &sun);
+        if (connect(ep->wake_fd, (const struct sockaddr *)&sun, sizeof(sun)) != 0) {
             return false; /* nobody is there */
         }
         ep->wake_incarnation = incarnation;
