@@ -167,7 +167,8 @@ static bool threads_probe_ring(struct glex_endpoint *ep, int which, bool first,
     return true;
 }
 
-/* Take an entry out of the ring, whoever holds what is before it. NULL: no memory. */
+/* Take an entry out of the ring, whoever holds what is before it: the copy is the last one probed.
+ * NULL: no memory. */
 static struct glex_copy *threads_copy(struct glex_endpoint *ep, int which, void *slot, uint64_t pos,
                                       uint32_t len)
 {
@@ -187,7 +188,7 @@ static struct glex_copy *threads_copy(struct glex_endpoint *ep, int which, void 
     copy->len = len;
     copy->next = NULL;
     *copies->end = copy;
-    copies->end = &copy->next;
+    copies->end = copies->cursor = &copy->next; /* all before it were probed */
     copies->num++;
     if (which == GLEX_RING_EQ && len != 0) {
         glex_event_place(ep, slot, len);
@@ -210,7 +211,6 @@ static glex_ret_t threads_probe_copy(struct glex_endpoint *ep, int which, struct
                                      glex_ret_t none)
 {
     uint64_t pos = threads_unseen(glex_queue(ep, which));
-    struct glex_copies *copies;
     struct glex_copy *copy;
     uint32_t len;
     void *slot;
@@ -219,11 +219,10 @@ static glex_ret_t threads_probe_copy(struct glex_endpoint *ep, int which, struct
     if (slot == NULL) {
         return none;
     }
-    if (threads_copy(ep, which, slot, pos, len) == NULL) {
+    copy = threads_copy(ep, which, slot, pos, len);
+    if (copy == NULL) {
         return GLEX_NO_MEM_RESOURCE;
     }
-    copies = copies_of_self(ep, which);
-    copy = copies_probe(copies);
     entry->slot = copy->slot;
     entry->len = copy->len;
     return GLEX_SUCCESS;
