@@ -14,6 +14,7 @@ extern "C" {
 #include "udmon/collector/history.h"
 #include "udmon/collector/metrics.h"
 #include "udmon/collector/overview.h"
+#include "udmon/collector/remote.h"
 #include "udmon/collector/store.h"
 #include "udmon/collector/writer.h"
 #include "udmon/include/udmon.h"
@@ -264,6 +265,21 @@ TEST_F(StoreTest, ALabelNodeOfASeriesGetsAnotherName)
     EXPECT_EQ(1u, count(text, "\nnuma{node=\"n\",exported_node=\"1\"} 1\n"));
     EXPECT_EQ(1u, count(text, "\nnuma{node=\"n\",a=\",node=\",exported_node=\"2\",z=\"\"} 2\n"));
     EXPECT_EQ(1u, count(text, "\nnuma{node=\"n\",a=\",node=\",anode=\"3\"} 3\n"));
+}
+
+// What another Prometheus has renamed already may come with both labels.
+TEST_F(StoreTest, NorDoesThatNameComeTwice)
+{
+    series_t *series = add("n", "numa{exported_node=\"1\",node=\"2\"}", 4, false, 1, udmon_now_ns());
+    remote_sample_t sample = {series, 1, 4};
+    remote_body_t body = {};
+
+    EXPECT_EQ(1u, count(page(), "\nnuma{node=\"n\",exported_exported_node=\"1\",exported_node=\"2\"} 4\n"));
+    remote_encode(&body, &sample, 1);
+    std::string bytes(reinterpret_cast<char *>(body.bytes), body.length);
+    free(body.bytes);
+    EXPECT_EQ(1u, count(bytes, std::string("\n\x16" "exported_exported_node\x12\x01" "1")));
+    EXPECT_EQ(1u, count(bytes, std::string("\n\x0d" "exported_node\x12\x01" "2")));
 }
 
 struct OverviewTest : StoreTest {
@@ -632,7 +648,7 @@ TEST_F(HistoryTest, LinesAreSumsOfAllSeries)
         }
         add("n", "node_cpu_seconds_of_others{mode=\"user\"}", 1000);
         add("n", "node_load1", 3);
-        add("n", "odd{amode=\"x\",b=\",mode=\\\"\",mode=\"z\"}", 4);
+        add("n", "odd{amode=\"x\",b=\",mode=\",mode=\"z\"}", 4);
     }
     history_commit(&history);
     auto found = lines(history.db, "node_cpu_seconds,node_load1,absent,odd", "mode", &left_out);
@@ -650,7 +666,7 @@ TEST_F(HistoryTest, LinesAreSumsOfAllSeries)
 
     found = lines(history.db, "odd", "*", &left_out);
     ASSERT_EQ(1u, found.size());
-    EXPECT_EQ(1, found["odd amode=\"x\",b=\",mode=\\\"\",mode=\"z\""].series);
+    EXPECT_EQ(1, found["odd amode=\"x\",b=\",mode=\",mode=\"z\""].series);
 
     found = lines(history.db, "node_cpu_seconds", nullptr, &left_out);
     ASSERT_EQ(1u, found.size());

@@ -3,6 +3,7 @@
  */
 #include "graph.h"
 #include "samples.h"
+#include "../lib/metric.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -165,21 +166,17 @@ static int aggregate_create(udmon_node_t *node, void **state_p)
 /* The name without the label; false if it has none. */
 static int name_without(const char *name, const char *label, char *out, size_t size)
 {
-    const char *brace = strchr(name, '{'), *at = brace, *end;
-    size_t length = strlen(label);
+    const char *at = name + strcspn(name, "{"), *before = at;
+    udmon_label_t each;
+    int first;
 
-    while ((at != NULL) && (*at != '}')) {
-        end = strchr(strchr(at, '"') + 1, '"') + 1; /* names have been checked */
-        if (!strncmp(at + 1, label, length) && (at[1 + length] == '=')) {
-            if (*end == ',') {
-                snprintf(out, size, "%.*s%s", (int)(at + 1 - name), name, end + 1);
-            } else {
-                snprintf(out, size, "%.*s%s", (int)(at - name), name,
-                         (at == brace) ? (end + 1) : end);
-            }
+    for (; udmon_label_next(&at, &each); before = at) {
+        if (udmon_label_is(&each, label)) {
+            first = (*before == '{'); /* then the comma behind it goes, or both braces */
+            snprintf(out, size, "%.*s%s", (int)(before - name) + (first && (*at == ',')), name,
+                     at + first);
             return 1;
         }
-        at = end;
     }
     return 0;
 }

@@ -1,5 +1,6 @@
 #include "api.h"
 #include "history.h"
+#include "../lib/metric.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -222,26 +223,6 @@ typedef struct lines {
     points_t points;    /* of the series at hand */
 } lines_t;
 
-/* The value of a label in {...}, as it is written there. */
-static const char *label_value(const char *labels, const char *label, size_t *length)
-{
-    size_t size = strlen(label);
-    const char *at, *end;
-
-    for (at = strstr(labels, label); at != NULL; at = strstr(at + 1, label)) {
-        if (((at[-1] == '{') || (at[-1] == ',')) && !strncmp(at + size, "=\"", 2)) {
-            at += size + 2;
-            for (end = at; (*end != '\0') && (*end != '"'); ++end) {
-                end += (*end == '\\') && (end[1] != '\0');
-            }
-            *length = (size_t)(end - at);
-            return at;
-        }
-    }
-    *length = 0;
-    return "";
-}
-
 static void lines_free(lines_t *lines)
 {
     int i;
@@ -259,15 +240,20 @@ static void lines_free(lines_t *lines)
 static line_t *lines_find(lines_t *lines, const char *name)
 {
     size_t family = strcspn(name, "{"), length = 0;
-    const char *label = "";
+    const char *label = "", *at = name + family;
+    udmon_label_t each;
     line_t *line;
     int i;
 
-    if ((lines->by != NULL) && !strcmp(lines->by, "*") && (name[family] == '{')) {
-        label = name + family + 1;
+    if ((lines->by != NULL) && !strcmp(lines->by, "*") && (*at == '{')) {
+        label = at + 1;
         length = strlen(label) - 1; /* without the brace */
-    } else if ((lines->by != NULL) && (name[family] == '{')) {
-        label = label_value(name + family + 1, lines->by, &length);
+    }
+    while ((lines->by != NULL) && udmon_label_next(&at, &each)) {
+        if (udmon_label_is(&each, lines->by)) {
+            label = each.value;
+            length = each.value_length;
+        }
     }
     for (i = 0; i < lines->num; ++i) {
         line = &lines->list[i];

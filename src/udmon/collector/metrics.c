@@ -1,4 +1,5 @@
 #include "metrics.h"
+#include "../lib/metric.h"
 #include "../lib/net/loop.h"
 
 #include <math.h>
@@ -64,23 +65,6 @@ static const char *family_help(const char *name)
         }
     }
     return help;
-}
-
-/*
- * The host's name becomes label "node". A label of that name that a series has is called
- * "exported_node", as Prometheus does it. Where it begins in {...}, or NULL.
- */
-static const char *own_node_label(const char *labels)
-{
-    const char *at = labels;
-
-    while ((*at == '{') || (*at == ',')) {
-        if (!strncmp(at + 1, "node=", 5)) {
-            return at + 1;
-        }
-        at = strchr(strchr(at, '"') + 1, '"') + 1; /* names have been checked when they came */
-    }
-    return NULL;
 }
 
 static int ends_with(const char *text, size_t length, const char *end)
@@ -171,15 +155,16 @@ static void write_family(text_t *text, int format, const char *name, size_t leng
 
 static void write_line(const line_t *line, text_t *text)
 {
-    const char *labels = line->name + line->family_length, *own = own_node_label(labels);
+    const char *at = line->name + line->family_length;
+    udmon_label_t label;
 
-    text_add(text, "%.*s%s{node=\"%s\"%s", (int)line->family_length, line->name,
-             line->counter ? "_total" : "", line->host, (*labels == '{') ? "," : "} ");
-    if (own != NULL) {
-        text_add(text, "%.*sexported_%s ", (int)(own - labels - 1), labels + 1, own);
-    } else if (*labels == '{') {
-        text_add(text, "%s ", labels + 1);
+    text_add(text, "%.*s%s{node=\"%s\"", (int)line->family_length, line->name,
+             line->counter ? "_total" : "", line->host);
+    while (udmon_label_next(&at, &label)) {
+        text_add(text, ",%s%.*s=\"%.*s\"", udmon_label_prefix(&label), (int)label.name_length,
+                 label.name, (int)label.value_length, label.value);
     }
+    text_add(text, "} ");
     write_value(text, line->value);
 }
 

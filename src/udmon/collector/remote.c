@@ -1,5 +1,6 @@
 #include "remote.h"
 #include "../lib/log.h"
+#include "../lib/metric.h"
 
 #include <curl/curl.h>
 #include <snappy-c.h>
@@ -75,14 +76,9 @@ static void body_field(remote_body_t *body, unsigned number, unsigned type)
 
 /* Labels of a series, sorted by name as the protocol wants it. */
 
-typedef struct label {
-    const char *name, *value;
-    size_t name_length, value_length;
-} label_t;
-
 static int label_compare(const void *left, const void *right)
 {
-    const label_t *a = left, *b = right;
+    const udmon_label_t *a = left, *b = right;
     size_t shorter = (a->name_length < b->name_length) ? a->name_length : b->name_length;
     int order = memcmp(a->name, b->name, shorter);
 
@@ -90,34 +86,30 @@ static int label_compare(const void *left, const void *right)
                                    (a->name_length < b->name_length));
 }
 
-/* `family`: room for the name with its suffix. Names have been checked when they came. */
-static size_t series_labels(const series_t *series, char *family, size_t size, label_t *labels)
+/* `names`: room for those that are not written as in the series' name. */
+static size_t series_labels(const series_t *series, char *names, size_t size, udmon_label_t *labels)
 {
-    size_t count = 0, length = strcspn(series->name, "{");
-    const char *at = series->name + length, *end;
+    size_t count = 0, used, length = strcspn(series->name, "{");
+    const char *at = series->name + length;
+    udmon_label_t label;
 
-    snprintf(family, size, "%.*s%s", (int)length, series->name, series->counter ? "_total" : "");
-    labels[count++] = (label_t) {"__name__", family, 8, strlen(family)};
-    labels[count++] = (label_t) {"node", series->host->name, 4, strlen(series->host->name)};
-    while ((*at != '\0') && (*at != '}') && (count < REMOTE_LABELS)) {
-        end = strchr(++at, '=');
-        labels[count].name = at;
-        labels[count].name_length = end - at;
-        if ((end - at == 4) && !strncmp(at, "node", 4)) { /* as metrics.c calls it */
-            labels[count].name = "exported_node";
-            labels[count].name_length = strlen(labels[count].name);
-        }
-        at = end + 2;
-        end = strchr(at, '"');
-        labels[count].value = at;
-        labels[count++].value_length = end - at;
-        at = end + 1;
+    used = snprintf(names, size, "%.*s%s", (int)length, series->name,
+                    series->counter ? "_total" : "");
+    labels[count++] = (udmon_label_t) {"__name__", names, 8, used};
+    labels[count++] = (udmon_label_t) {"node", series->host->name, 4, strlen(series->host->name)};
+    while ((count < REMOTE_LABELS) && udmon_label_next(&at, &label)) {
+        length = snprintf(names + used, size - used, "%s%.*s", udmon_label_prefix(&label),
+                          (int)label.name_length, label.name);
+        label.name = names + used;
+        label.name_length = length;
+        used += length;
+        labels[count++] = label;
     }
     qsort(labels, count, sizeof(*labels), label_compare);
     return count;
 }
 
-static size_t label_length(const label_t *label)
+static size_t label_length(const udmon_label_t *label)
 {
     return 1 + varint_length(label->name_length) + label->name_length + 1 +
            varint_length(label->value_length) + label->value_length;
@@ -128,7 +120,7 @@ static size_t sample_length(const remote_sample_t *sample)
     return 1 + sizeof(sample->value) + 1 + varint_length(sample->time_ms);
 }
 
-static void encode_label(remote_body_t *body, const label_t *label)
+static void encode_label(remote_body_t *body, const udmon_label_t *label)
 {
     body_field(body, 1, FIELD_BYTES);
     body_varint(body, label_length(label));
@@ -152,11 +144,11 @@ static void encode_sample(remote_body_t *body, const remote_sample_t *sample)
 
 void remote_encode(remote_body_t *body, const remote_sample_t *samples, size_t count)
 {
-    char family[UDMON_METRIC_NAME_MAX + 8];
-    label_t labels[REMOTE_LABELS];
+    char names[2 * UDMON_METRIC_NAME_MAX];
+    udmon_label_t labels[REMOTE_LABELS];
     size_t i, label_count, length = 0;
 
-    label_count = series_labels(samples[0].series, family, sizeof(family), labels);
+    label_count = series_labels(samples[0].series, names, sizeof(names), labels);
     for (i = 0; i < label_count; ++i) {
         length += 1 + varint_length(label_length(&labels[i])) + label_length(&labels[i]);
     }

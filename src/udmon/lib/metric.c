@@ -22,15 +22,15 @@ static int metric_label_bad(const char *labels, const char *label, const char *e
 {
     size_t length = end - label;
     const char *at = labels;
+    udmon_label_t other;
 
     if ((length >= 2) && !strncmp(label, "__", 2)) {
         return 1; /* of Prometheus itself: __name__ would name the series */
     }
-    while (at < label) {
-        if (!strncmp(at, label, length) && (at[length] == '=')) {
+    while (((at + 1) < label) && udmon_label_next(&at, &other)) {
+        if ((other.name_length == length) && !strncmp(other.name, label, length)) {
             return 1;
         }
-        at = strchr(strchr(at, '"') + 1, '"') + 2; /* behind the value and a comma */
     }
     return 0;
 }
@@ -62,7 +62,7 @@ int udmon_metric_name_valid(const char *name)
     if (*at != '{') {
         return 0;
     }
-    labels = at + 1;
+    labels = at;
     do {
         label = at + 1;
         at = metric_identifier(label);
@@ -70,6 +70,38 @@ int udmon_metric_name_valid(const char *name)
                  metric_value(at + 1) : NULL;
     } while ((at != NULL) && (*at == ','));
     return (at != NULL) && !strcmp(at, "}");
+}
+
+int udmon_label_next(const char **at_p, udmon_label_t *label)
+{
+    const char *at = *at_p;
+
+    if ((*at != '{') && (*at != ',')) {
+        return 0;
+    }
+    label->name = at + 1;
+    label->name_length = strcspn(label->name, "=");
+    label->value = label->name + label->name_length + 2;
+    label->value_length = strcspn(label->value, "\"");
+    *at_p = label->value + label->value_length + 1;
+    return 1;
+}
+
+int udmon_label_is(const udmon_label_t *label, const char *name)
+{
+    return (label->name_length == strlen(name)) && !strncmp(label->name, name, label->name_length);
+}
+
+const char *udmon_label_prefix(const udmon_label_t *label)
+{
+    static const char prefix[] = "exported_";
+    udmon_label_t rest = *label;
+
+    while (!strncmp(rest.name, prefix, strlen(prefix))) {
+        rest.name += strlen(prefix);
+        rest.name_length -= strlen(prefix);
+    }
+    return udmon_label_is(&rest, "node") ? prefix : "";
 }
 
 int udmon_node_name_char(char c)
