@@ -275,6 +275,24 @@ TEST_F(MeetTest, AnyChangedBitIsNoticed)
     }
 }
 
+// What follows the header is read without looking at the length again.
+TEST_F(MeetTest, OnlyAResponseMayBeAHeaderAlone)
+{
+    udmon_rpc_header_t header;
+    const struct {
+        uint8_t type;
+        bool response;
+    } types[] = {{UDMON_HELLO, false}, {UDMON_CHALLENGE, true}, {UDMON_AUTH, false},
+                 {UDMON_WELCOME, true}};
+
+    for (const auto &each : types) {
+        size_t size = udmon_meet_header(&header, each.type, UDMON_REFUSED);
+        EXPECT_EQ(each.response ? each.type : 0, udmon_meet_type(&header, size));
+        udmon_meet_header(&header, each.type, UDMON_OK);
+        EXPECT_EQ(0, udmon_meet_type(&header, size));
+    }
+}
+
 TEST_F(MeetTest, WelcomeIsSignedForThisAuth)
 {
     const udmon_auth_t *auth = reinterpret_cast<const udmon_auth_t *>(message);

@@ -75,8 +75,13 @@ int udmon_meet_type(const void *message, size_t length)
         (header->type > UDMON_WELCOME)) {
         return 0;
     }
-    /* A refusal is a header alone. */
-    return ((length >= sizes[header->type]) || (header->status != UDMON_OK)) ? header->type : 0;
+    if (length >= sizes[header->type]) {
+        return header->type;
+    }
+    /* A refusal is a header alone; whoever asks has nothing to refuse. */
+    return ((header->status != UDMON_OK) &&
+            ((header->type == UDMON_CHALLENGE) || (header->type == UDMON_WELCOME))) ?
+               header->type : 0;
 }
 
 int udmon_meet_auth_parse(const void *message, size_t length, udmon_auth_view_t *view)
