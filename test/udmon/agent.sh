@@ -283,6 +283,7 @@ serve_metrics() {
 import http.server, sys, time
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        open(sys.argv[1] + ".asked", "w").close()
         time.sleep(0.5)
         body = b"# TYPE jobs_total counter\njobs_total 3\nup 1\n"
         self.send_response(200)
@@ -324,6 +325,39 @@ to = print
 [print]
 type = print
 END
+# scrape_to NODE: a configuration
+scrape_to() {
+    cat <<-END
+	[exporter]
+	type = prometheus
+	url = http://127.0.0.1:$(cat "$dir/web")/metrics
+	interval = 0.05
+	to = $1
+	[nothing]
+	type = threshold
+	above = 100
+	to = print
+	[print]
+	type = print
+	END
+}
+# An answer comes after the configuration was read anew, and goes where that says. What was freed is
+# overwritten, so that nobody uses it unnoticed.
+answer_after_reload() {
+    local pid
+    rm -f "$dir/web.asked"
+    scrape_to nothing >"$dir/conf"
+    GLIBC_TUNABLES=glibc.malloc.tcache_count=0:glibc.malloc.perturb=165 \
+        "$agent" -c "$dir/conf" >"$dir/reload.out" 2>"$dir/reload.log" &
+    pid=$!
+    await test -e "$dir/web.asked"
+    scrape_to print >"$dir/conf"
+    kill -HUP $pid
+    sleep 2
+    kill $pid
+    wait $pid && grep -q '^jobs 3 ' "$dir/reload.out"
+}
+check "prometheus: an answer to what was asked before SIGHUP" answer_after_reload
 kill $server
 wait $server 2>/dev/null
 check "prometheus: a counter of the exporter" grep -q '^jobs 3 ' "$dir/out"

@@ -25,18 +25,6 @@ static char *config_line(char *text, int size, void *arg)
     return line;
 }
 
-static udmon_node_t *config_node(graph_t *graph, const char *name)
-{
-    udmon_node_t *node;
-
-    STAILQ_FOREACH(node, &graph->nodes, list) {
-        if (!strcmp(node->name, name)) {
-            return node;
-        }
-    }
-    return NULL;
-}
-
 static udmon_node_t *config_node_new(config_reader_t *reader, const char *name)
 {
     udmon_node_t *node = calloc(1, sizeof(*node));
@@ -99,7 +87,7 @@ static int config_handle(void *arg, const char *section, const char *name, const
     } else if (!strcmp(section, "agent")) {
         ret = config_agent(reader, name, value);
     } else {
-        node = config_node(reader->graph, section);
+        node = graph_find(reader->graph, section);
         node = (node != NULL) ? node : config_node_new(reader, section);
         ret = (node != NULL) ? config_option(reader, node, name, value) : -ENOMEM;
     }

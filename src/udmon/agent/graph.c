@@ -122,7 +122,7 @@ static int node_check_options(udmon_node_t *node)
     return 0;
 }
 
-static udmon_node_t *graph_find(graph_t *graph, const char *name)
+udmon_node_t *graph_find(const graph_t *graph, const char *name)
 {
     udmon_node_t *node;
 

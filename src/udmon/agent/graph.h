@@ -50,8 +50,12 @@ int graph_start(graph_t *graph, graph_t *old);
 
 void graph_free(graph_t *graph);
 
-/* The loop that timers and network nodes run on; belongs to the program. */
+/* The node of a name, or NULL. */
+udmon_node_t *graph_find(const graph_t *graph, const char *name);
+
+/* The loop that timers and network nodes run on, and the graph as of the last configuration. */
 extern udmon_loop_t agent_loop;
+extern graph_t *agent_graph;
 
 /* modules.c */
 const udmon_node_type_t *module_type(const char *name);

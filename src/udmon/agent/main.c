@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 udmon_loop_t agent_loop;
+graph_t *agent_graph;
 
 static const char *config_file = "/etc/udmon/agent.conf";
-static graph_t *graph;
 static int stopping;
 
 static void agent_reload(void)
@@ -26,13 +26,13 @@ static void agent_reload(void)
         udmon_error("%s is wrong: going on as before", config_file);
         return;
     }
-    if (graph_start(next, graph) < 0) {
+    if (graph_start(next, agent_graph) < 0) {
         udmon_error("%s is wrong: going on as before", config_file);
         graph_free(next);
         return;
     }
-    graph_free(graph);
-    graph = next;
+    graph_free(agent_graph);
+    agent_graph = next;
     udmon_log(UDMON_LOG_INFO, "%s read anew", config_file);
 }
 
@@ -121,11 +121,11 @@ int main(int argc, char **argv)
     if ((udmon_loop_open(&agent_loop) < 0) || (agent_signals(&signals) < 0)) {
         return 1;
     }
-    if (graph_read(config_file, &graph) < 0) {
+    if (graph_read(config_file, &agent_graph) < 0) {
         return 1;
     }
-    if (graph_start(graph, NULL) < 0) {
-        graph_free(graph);
+    if (graph_start(agent_graph, NULL) < 0) {
+        graph_free(agent_graph);
         return 1;
     }
     wait = (struct pollfd) {.fd = agent_loop.epoll_fd, .events = POLLIN};
@@ -133,7 +133,7 @@ int main(int argc, char **argv)
         poll(&wait, 1, -1);
         udmon_loop_run(&agent_loop);
     }
-    graph_free(graph); /* sends what waits and says goodbye */
+    graph_free(agent_graph); /* sends what waits and says goodbye */
     udmon_loop_close(&agent_loop);
     return 0;
 }

@@ -21,7 +21,7 @@ enum { SCRAPE_MAX = 16 << 20 };
 
 /* One scrape at a time; the thread and the node have it in turn, by `running`. */
 typedef struct scrape {
-    udmon_node_t *node;
+    char node[GRAPH_NAME_MAX]; /* its name: after SIGHUP the node is another one */
     char url[400];
     long timeout_ms;
     pthread_t thread;
@@ -30,7 +30,6 @@ typedef struct scrape {
     char *text;
     size_t length;
     char error[200];
-    unsigned missed;       /* ticks while one was running */
     udmon_log_limit_t failed, wrong;
 } scrape_t;
 
@@ -87,6 +86,7 @@ static void *scrape_run(void *arg)
 static void scrape_ready(udmon_source_t *source, uint32_t events)
 {
     scrape_t *scrape = source->arg;
+    udmon_node_t *node = graph_find(agent_graph, scrape->node);
     exposition_result_t result = {0};
     samples_t *samples;
     eventfd_t count;
@@ -96,15 +96,15 @@ static void scrape_ready(udmon_source_t *source, uint32_t events)
     pthread_join(scrape->thread, NULL);
     scrape->running = 0;
     if (scrape->error[0] != '\0') {
-        udmon_warn_limited(&scrape->failed, "node %s: cannot scrape %s: %s", scrape->node->name,
+        udmon_warn_limited(&scrape->failed, "node %s: cannot scrape %s: %s", scrape->node,
                            scrape->url, scrape->error);
     } else if (scrape->text != NULL) {
-        samples = samples_begin(scrape->node);
+        samples = samples_begin(node);
         exposition_read(scrape->text, samples, &result);
         samples_end(samples);
     }
     if (result.bad_line > 0) {
-        udmon_warn_limited(&scrape->wrong, "node %s: %s: line %d is no sample", scrape->node->name,
+        udmon_warn_limited(&scrape->wrong, "node %s: %s: line %d is no sample", scrape->node,
                            scrape->url, result.bad_line);
     }
     free(scrape->text);
@@ -117,11 +117,10 @@ static void scrape_tick(udmon_node_t *node, void *state)
     scrape_t *scrape = state;
     sigset_t all, before;
 
+    (void)node;
     if (scrape->running) {
-        ++scrape->missed; /* the endpoint is slower than the interval */
-        return;
+        return; /* the endpoint is slower than the interval */
     }
-    scrape->node = node; /* another one after the configuration was read anew */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     scrape->running = (pthread_create(&scrape->thread, NULL, scrape_run, scrape) == 0);
@@ -159,6 +158,7 @@ static int scrape_create(udmon_node_t *node, void **state_p)
     if (scrape == NULL) {
         return -ENOMEM;
     }
+    snprintf(scrape->node, sizeof(scrape->node), "%s", node->name);
     snprintf(scrape->url, sizeof(scrape->url), "%s", url);
     scrape->timeout_ms = timeout * 1000;
     scrape->source.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
