@@ -236,6 +236,29 @@ if [[ -n $mount ]]; then
 else
     check "filesystem: none without a block device" [ "$(grep -c filesystem "$dir/out")" -eq 0 ]
 fi
+# A share of SMB looks nearly like a device. In mounts of its own the agent finds one, and a device.
+cat >"$dir/mounted" <<END
+#!/bin/sh
+mount -t tmpfs //server/share "$dir/share" && mount -t tmpfs /dev/disk "$dir/disk" && exec "$agent" "\$@"
+END
+chmod +x "$dir/mounted"
+share_is_left_out() {
+    local agent="unshare_mounted"
+    mkdir "$dir/share" "$dir/disk"
+    prints 'node_filesystem_readonly{device="/dev/disk"' <<-END
+	[filesystem]
+	type = filesystem
+	interval = 0.05
+	to = print
+	[print]
+	type = print
+	END
+    ! grep -q //server/share "$dir/out"
+}
+unshare_mounted() {
+    exec unshare -rm "$dir/mounted" "$@"
+}
+! unshare -rm true 2>/dev/null || check "filesystem: none of the network" share_is_left_out
 printf 'good 1\nbad{ 2\n' >"$dir/prom/wrong.prom"
 
 # aggregates WHAT LINE

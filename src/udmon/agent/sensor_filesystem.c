@@ -14,8 +14,9 @@ static void filesystem_read(samples_t *samples, const struct mntent *mount)
     struct statvfs stat;
     size_t i;
 
-    if ((mount->mnt_fsname[0] != '/') || (statvfs(mount->mnt_dir, &stat) < 0)) {
-        return; /* no block device; or not ours to look at */
+    if ((mount->mnt_fsname[0] != '/') || (mount->mnt_fsname[1] == '/') ||
+        (statvfs(mount->mnt_dir, &stat) < 0)) {
+        return; /* no block device (SMB's are //SERVER/SHARE); or not ours to look at */
     }
     const struct {
         const char *name;
