@@ -609,6 +609,7 @@ two_ramps() {
 }
 
 two_ramps 400 >"$dir/conf"
+: >"$dir/out" # what the last one printed is no sign of this one
 "$agent" -c "$dir/conf" >"$dir/out" 2>"$dir/log" &
 reloaded=$!
 await grep -q '^ramp 403 ' "$dir/out"
