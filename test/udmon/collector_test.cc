@@ -171,14 +171,24 @@ struct StoreTest : testing::Test {
         store_sample(series, &metric, late, arrived_ns);
         return series;
     }
+    // What `write` writes.
+    template <typename Write> static std::string written(Write write)
+    {
+        char *bytes = nullptr;
+        size_t length = 0;
+        FILE *out = open_memstream(&bytes, &length);
+
+        write(out);
+        fclose(out);
+        std::string text(bytes, length);
+        free(bytes);
+        return text;
+    }
     std::string page(int format = METRICS_TEXT)
     {
-        text_t text = {};
-
-        metrics_write(&store, nullptr, nullptr, nullptr, format, &text);
-        std::string page(text.bytes, text.length);
-        free(text.bytes);
-        return page;
+        return written([&](FILE *out) {
+            metrics_write(&store, nullptr, nullptr, nullptr, format, out);
+        });
     }
     static size_t count(const std::string &text, const std::string &what)
     {
@@ -272,12 +282,9 @@ TEST_F(StoreTest, NorDoesThatNameComeTwice)
 {
     series_t *series = add("n", "numa{exported_node=\"1\",node=\"2\"}", 4, false, 1, udmon_now_ns());
     remote_sample_t sample = {series, 1, 4};
-    remote_body_t body = {};
 
     EXPECT_EQ(1u, count(page(), "\nnuma{node=\"n\",exported_exported_node=\"1\",exported_node=\"2\"} 4\n"));
-    remote_encode(&body, &sample, 1);
-    std::string bytes(reinterpret_cast<char *>(body.bytes), body.length);
-    free(body.bytes);
+    std::string bytes = written([&](FILE *out) { remote_encode(out, &sample, 1); });
     EXPECT_EQ(1u, count(bytes, std::string("\n\x16" "exported_exported_node\x12\x01" "1")));
     EXPECT_EQ(1u, count(bytes, std::string("\n\x0d" "exported_node\x12\x01" "2")));
 }

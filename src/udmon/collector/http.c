@@ -97,7 +97,7 @@ static int http_takes(struct MHD_Connection *connection, const char *header, con
     return (value != NULL) && (strstr(value, what) != NULL);
 }
 
-static int http_gzip(text_t *text)
+static int http_gzip(char **bytes_p, size_t *length_p)
 {
     z_stream stream = {0};
     size_t size;
@@ -108,10 +108,10 @@ static int http_gzip(text_t *text)
     if (deflateInit2(&stream, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
         return 0;
     }
-    size = deflateBound(&stream, text->length);
+    size = deflateBound(&stream, *length_p);
     bytes = malloc(size);
-    stream.next_in = (Bytef *)text->bytes;
-    stream.avail_in = text->length;
+    stream.next_in = (Bytef *)*bytes_p;
+    stream.avail_in = *length_p;
     stream.next_out = (Bytef *)bytes;
     stream.avail_out = size;
     ret = (bytes != NULL) ? deflate(&stream, Z_FINISH) : Z_MEM_ERROR;
@@ -120,25 +120,25 @@ static int http_gzip(text_t *text)
         free(bytes);
         return 0;
     }
-    free(text->bytes);
-    *text = (text_t) {.bytes = bytes, .length = stream.total_out, .size = size};
+    free(*bytes_p);
+    *bytes_p = bytes;
+    *length_p = stream.total_out;
     return 1;
 }
 
-/* A response made of a text, which is taken over; NULL: no memory. */
-static struct MHD_Response *http_response(text_t *text, const char *type, int gzip)
+/* A response made of a text, which is taken over and may be NULL. NULL: no memory. */
+static struct MHD_Response *http_response(char *text, size_t length, const char *type, int gzip)
 {
     struct MHD_Response *response;
     int zipped;
 
-    if (text->failed) {
-        free(text->bytes);
+    if (text == NULL) {
         return NULL;
     }
-    zipped = gzip && (text->length >= HTTP_GZIP_MIN) && http_gzip(text);
-    response = MHD_create_response_from_buffer(text->length, text->bytes, MHD_RESPMEM_MUST_FREE);
+    zipped = gzip && (length >= HTTP_GZIP_MIN) && http_gzip(&text, &length);
+    response = MHD_create_response_from_buffer(length, text, MHD_RESPMEM_MUST_FREE);
     if (response == NULL) {
-        free(text->bytes);
+        free(text);
         return NULL;
     }
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
@@ -151,16 +151,26 @@ static struct MHD_Response *http_response(text_t *text, const char *type, int gz
     return response;
 }
 
+/* The same of one line. */
+static struct MHD_Response *http_line(const char *line, const char *type, int gzip)
+{
+    char *text;
+    int length = asprintf(&text, "%s\n", line);
+
+    return (length < 0) ? NULL : http_response(text, length, type, gzip);
+}
+
 static struct MHD_Response *http_json(struct json_object *object, int gzip)
 {
-    text_t text = {0};
+    struct MHD_Response *response;
 
     if (object == NULL) {
         return NULL;
     }
-    text_add(&text, "%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
+    response = http_line(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN),
+                         "application/json", gzip);
     json_object_put(object);
-    return http_response(&text, "application/json", gzip);
+    return response;
 }
 
 /* The place for a cached answer: the one with it if it is fresh, else the oldest. */
@@ -182,10 +192,19 @@ static http_cached_t *http_cache(http_t *http, const char *what)
 
 static struct MHD_Response *http_metrics(http_t *http, int format, int gzip)
 {
-    text_t text = {0};
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
 
-    metrics_write(http->store, http->writer, http->remote, http->relay, format, &text);
-    return http_response(&text, (format == METRICS_OPENMETRICS) ?
+    if (out == NULL) {
+        return NULL;
+    }
+    metrics_write(http->store, http->writer, http->remote, http->relay, format, out);
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return http_response(text, length, (format == METRICS_OPENMETRICS) ?
                              "application/openmetrics-text; version=1.0.0; charset=utf-8" :
                              "text/plain; version=0.0.4; charset=utf-8", gzip);
 }
@@ -228,10 +247,7 @@ static long http_number(struct MHD_Connection *connection, const char *name, lon
 
 static struct MHD_Response *http_text(const char *words)
 {
-    text_t text = {0};
-
-    text_add(&text, "%s\n", words);
-    return http_response(&text, "text/plain; charset=utf-8", 0);
+    return http_line(words, "text/plain; charset=utf-8", 0);
 }
 
 static const char *http_argument(struct MHD_Connection *connection, const char *name)

@@ -125,19 +125,19 @@ static int line_compare(const void *left, const void *right)
     return (order != 0) ? order : strcmp(a->name, b->name);
 }
 
-static void write_value(text_t *text, double value)
+static void write_value(FILE *out, double value)
 {
     if (isnan(value)) {
-        text_add(text, "NaN\n");
+        fprintf(out, "NaN\n");
     } else if (isinf(value)) {
-        text_add(text, (value > 0) ? "+Inf\n" : "-Inf\n");
+        fprintf(out, (value > 0) ? "+Inf\n" : "-Inf\n");
     } else {
-        text_add(text, "%.17g\n", value);
+        fprintf(out, "%.17g\n", value);
     }
 }
 
 /* What stands above a family. In OpenMetrics a counter's family has no suffix _total. */
-static void write_family(text_t *text, int format, const char *name, size_t length, int counter,
+static void write_family(FILE *out, int format, const char *name, size_t length, int counter,
                          const char *help)
 {
     const char *suffix = (counter && (format == METRICS_TEXT)) ? "_total" : "";
@@ -146,26 +146,26 @@ static void write_family(text_t *text, int format, const char *name, size_t leng
                        ends_with(name, length, "_ratio")   ? "ratio" :
                        ends_with(name, length, "_celsius") ? "celsius" : NULL;
 
-    text_add(text, "# HELP %.*s%s %s\n", (int)length, name, suffix, help);
-    text_add(text, "# TYPE %.*s%s %s\n", (int)length, name, suffix, counter ? "counter" : "gauge");
+    fprintf(out, "# HELP %.*s%s %s\n", (int)length, name, suffix, help);
+    fprintf(out, "# TYPE %.*s%s %s\n", (int)length, name, suffix, counter ? "counter" : "gauge");
     if ((format == METRICS_OPENMETRICS) && (unit != NULL)) {
-        text_add(text, "# UNIT %.*s %s\n", (int)length, name, unit);
+        fprintf(out, "# UNIT %.*s %s\n", (int)length, name, unit);
     }
 }
 
-static void write_line(const line_t *line, text_t *text)
+static void write_line(const line_t *line, FILE *out)
 {
     const char *at = line->name + line->family_length;
     udmon_label_t label;
 
-    text_add(text, "%.*s%s{node=\"%s\"", (int)line->family_length, line->name,
+    fprintf(out, "%.*s%s{node=\"%s\"", (int)line->family_length, line->name,
              line->counter ? "_total" : "", line->host);
     while (udmon_label_next(&at, &label)) {
-        text_add(text, ",%s%.*s=\"%.*s\"", udmon_label_prefix(&label), (int)label.name_length,
+        fprintf(out, ",%s%.*s=\"%.*s\"", udmon_label_prefix(&label), (int)label.name_length,
                  label.name, (int)label.value_length, label.value);
     }
-    text_add(text, "} ");
-    write_value(text, line->value);
+    fprintf(out, "} ");
+    write_value(out, line->value);
 }
 
 /* The collector's own numbers for each node: */
@@ -197,71 +197,71 @@ static const struct {
                                   "the time when they came.", node_misdated},
 };
 
-static void write_nodes(store_t *store, int format, text_t *text)
+static void write_nodes(store_t *store, int format, FILE *out)
 {
     const host_t *host;
     size_t i;
 
     for (i = 0; i < (sizeof(node_metrics) / sizeof(node_metrics[0])); ++i) {
-        write_family(text, format, node_metrics[i].name, strlen(node_metrics[i].name),
+        write_family(out, format, node_metrics[i].name, strlen(node_metrics[i].name),
                      node_metrics[i].counter, node_metrics[i].help);
         store_lock(store);
         LIST_FOREACH(host, &store->hosts, list) {
-            text_add(text, "%s%s{node=\"%s\"} ", node_metrics[i].name,
+            fprintf(out, "%s%s{node=\"%s\"} ", node_metrics[i].name,
                      node_metrics[i].counter ? "_total" : "", host->name);
-            write_value(text, node_metrics[i].value(host));
+            write_value(out, node_metrics[i].value(host));
         }
         store_unlock(store);
     }
 }
 
-static void write_single(text_t *text, int format, const char *name, int counter, const char *help,
+static void write_single(FILE *out, int format, const char *name, int counter, const char *help,
                          double value)
 {
-    write_family(text, format, name, strlen(name), counter, help);
-    text_add(text, "%s%s ", name, counter ? "_total" : "");
-    write_value(text, value);
+    write_family(out, format, name, strlen(name), counter, help);
+    fprintf(out, "%s%s ", name, counter ? "_total" : "");
+    write_value(out, value);
 }
 
-static void write_writer(const writer_t *writer, int format, text_t *text)
+static void write_writer(const writer_t *writer, int format, FILE *out)
 {
-    write_single(text, format, "udmon_history_samples_stored", 1, "Samples written to the history.",
+    write_single(out, format, "udmon_history_samples_stored", 1, "Samples written to the history.",
                  __atomic_load_n(&writer->stored, __ATOMIC_SEQ_CST));
-    write_single(text, format, "udmon_history_samples_unstored", 1,
+    write_single(out, format, "udmon_history_samples_unstored", 1,
                  "Samples that the history's disk did not take.",
                  __atomic_load_n(&writer->unstored, __ATOMIC_SEQ_CST));
-    write_single(text, format, "udmon_history_samples_overflowed", 1,
+    write_single(out, format, "udmon_history_samples_overflowed", 1,
                  "Samples that the queue to the history had no room for.",
                  __atomic_load_n(&writer->overflowed, __ATOMIC_SEQ_CST));
-    write_single(text, format, "udmon_history_queue_length", 0,
+    write_single(out, format, "udmon_history_queue_length", 0,
                  "Entries that wait for the history.", writer_waiting(writer));
 }
 
-static void write_remote(const remote_t *remote, int format, text_t *text)
+static void write_remote(const remote_t *remote, int format, FILE *out)
 {
-    write_single(text, format, "udmon_remote_write_samples_sent", 1,
+    write_single(out, format, "udmon_remote_write_samples_sent", 1,
                  "Samples that remote write has handed over.",
                  __atomic_load_n(&remote->sent, __ATOMIC_SEQ_CST));
-    write_single(text, format, "udmon_remote_write_samples_refused", 1,
+    write_single(out, format, "udmon_remote_write_samples_refused", 1,
                  "Samples that the receiver of remote write did not take.",
                  __atomic_load_n(&remote->refused, __ATOMIC_SEQ_CST));
-    write_single(text, format, "udmon_remote_write_samples_overflowed", 1,
+    write_single(out, format, "udmon_remote_write_samples_overflowed", 1,
                  "Samples that the queue to remote write had no room for.",
                  __atomic_load_n(&remote->overflowed, __ATOMIC_SEQ_CST));
 }
 
-static void write_relay(const relay_t *relay, int format, text_t *text)
+static void write_relay(const relay_t *relay, int format, FILE *out)
 {
-    write_single(text, format, "udmon_relay_server", 0, "Which of the upper collectors samples go "
+    write_single(out, format, "udmon_relay_server", 0, "Which of the upper collectors samples go "
                  "to: 1 is the preferred one, 0 none.",
                  __atomic_load_n(&relay->connected, __ATOMIC_SEQ_CST));
-    write_single(text, format, "udmon_relay_records_sent", 1,
+    write_single(out, format, "udmon_relay_records_sent", 1,
                  "Samples and states of nodes that were passed on.",
                  __atomic_load_n(&relay->sent, __ATOMIC_SEQ_CST));
-    write_single(text, format, "udmon_relay_records_dropped", 1,
+    write_single(out, format, "udmon_relay_records_dropped", 1,
                  "Samples and states of nodes that the queue to the upper collector had no room "
                  "for.", __atomic_load_n(&relay->dropped, __ATOMIC_SEQ_CST));
-    write_single(text, format, "udmon_relay_records_waiting", 0,
+    write_single(out, format, "udmon_relay_records_waiting", 0,
                  "Samples and states of nodes that wait for the upper collector.",
                  __atomic_load_n(&relay->waiting, __ATOMIC_SEQ_CST));
 }
@@ -285,7 +285,7 @@ static void lines_gather(store_t *store, lines_t *lines)
     }
 }
 
-static void lines_write(const lines_t *lines, int format, text_t *text)
+static void lines_write(const lines_t *lines, int format, FILE *out)
 {
     const line_t *family = NULL, *line;
     size_t i;
@@ -294,17 +294,17 @@ static void lines_write(const lines_t *lines, int format, text_t *text)
         line = &lines->lines[i];
         if ((family == NULL) || (family_compare(family, line) != 0)) {
             family = line;
-            write_family(text, format, line->name, line->family_length, line->counter,
+            write_family(out, format, line->name, line->family_length, line->counter,
                          family_help(line->name));
         }
         if (line->counter == family->counter) {
-            write_line(line, text);
+            write_line(line, out);
         }
     }
 }
 
 void metrics_write(store_t *store, const writer_t *writer, const remote_t *remote,
-                   const relay_t *relay, int format, text_t *text)
+                   const relay_t *relay, int format, FILE *out)
 {
     uint64_t now_ns = udmon_now_ns();
     lines_t lines = {.oldest_ns = (now_ns > METRICS_STALE_NS) ? (now_ns - METRICS_STALE_NS) : 1};
@@ -314,20 +314,20 @@ void metrics_write(store_t *store, const writer_t *writer, const remote_t *remot
     if (lines.count > 0) {
         qsort(lines.lines, lines.count, sizeof(lines.lines[0]), line_compare);
     }
-    lines_write(&lines, format, text);
+    lines_write(&lines, format, out);
     store_reader_end(store);
     free(lines.lines);
-    write_nodes(store, format, text);
+    write_nodes(store, format, out);
     if (writer != NULL) {
-        write_writer(writer, format, text);
+        write_writer(writer, format, out);
     }
     if (remote != NULL) {
-        write_remote(remote, format, text);
+        write_remote(remote, format, out);
     }
     if (relay != NULL) {
-        write_relay(relay, format, text);
+        write_relay(relay, format, out);
     }
     if (format == METRICS_OPENMETRICS) {
-        text_add(text, "# EOF\n");
+        fprintf(out, "# EOF\n");
     }
 }

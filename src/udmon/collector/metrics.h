@@ -5,8 +5,9 @@
 #include "relay.h"
 #include "remote.h"
 #include "store.h"
-#include "text.h"
 #include "writer.h"
+
+#include <stdio.h>
 
 enum { METRICS_TEXT, METRICS_OPENMETRICS }; /* Prometheus' text format 0.0.4; OpenMetrics 1.0 */
 
@@ -18,6 +19,6 @@ enum { METRICS_TEXT, METRICS_OPENMETRICS }; /* Prometheus' text format 0.0.4; Op
 
 /* Takes the store's lock for short steps. `writer`, `remote` and `relay` may be NULL. */
 void metrics_write(store_t *store, const writer_t *writer, const remote_t *remote,
-                   const relay_t *relay, int format, text_t *text);
+                   const relay_t *relay, int format, FILE *out);
 
 #endif

@@ -23,27 +23,6 @@ enum {
 
 enum { FIELD_BYTES = 2, FIELD_DOUBLE = 1, FIELD_VARINT = 0 };
 
-static void body_bytes(remote_body_t *body, const void *bytes, size_t length)
-{
-    size_t size = (body->size > 0) ? body->size : 4096;
-    unsigned char *grown;
-
-    while (size < (body->length + length)) {
-        size *= 2;
-    }
-    if (size != body->size) {
-        grown = body->failed ? NULL : realloc(body->bytes, size);
-        if (grown == NULL) {
-            body->failed = 1;
-            return;
-        }
-        body->bytes = grown;
-        body->size = size;
-    }
-    memcpy(body->bytes + body->length, bytes, length);
-    body->length += length;
-}
-
 static size_t varint(unsigned char bytes[10], uint64_t value)
 {
     size_t length = 0;
@@ -62,14 +41,14 @@ static size_t varint_length(uint64_t value)
     return varint(bytes, value);
 }
 
-static void body_varint(remote_body_t *body, uint64_t value)
+static void body_varint(FILE *body, uint64_t value)
 {
     unsigned char bytes[10];
 
-    body_bytes(body, bytes, varint(bytes, value));
+    fwrite(bytes, varint(bytes, value), 1, body);
 }
 
-static void body_field(remote_body_t *body, unsigned number, unsigned type)
+static void body_field(FILE *body, unsigned number, unsigned type)
 {
     body_varint(body, (number << 3) | type);
 }
@@ -120,29 +99,29 @@ static size_t sample_length(const remote_sample_t *sample)
     return 1 + sizeof(sample->value) + 1 + varint_length(sample->time_ms);
 }
 
-static void encode_label(remote_body_t *body, const udmon_label_t *label)
+static void encode_label(FILE *body, const udmon_label_t *label)
 {
     body_field(body, 1, FIELD_BYTES);
     body_varint(body, label_length(label));
     body_field(body, 1, FIELD_BYTES);
     body_varint(body, label->name_length);
-    body_bytes(body, label->name, label->name_length);
+    fwrite(label->name, label->name_length, 1, body);
     body_field(body, 2, FIELD_BYTES);
     body_varint(body, label->value_length);
-    body_bytes(body, label->value, label->value_length);
+    fwrite(label->value, label->value_length, 1, body);
 }
 
-static void encode_sample(remote_body_t *body, const remote_sample_t *sample)
+static void encode_sample(FILE *body, const remote_sample_t *sample)
 {
     body_field(body, 2, FIELD_BYTES);
     body_varint(body, sample_length(sample));
     body_field(body, 1, FIELD_DOUBLE);
-    body_bytes(body, &sample->value, sizeof(sample->value)); /* little-endian, as we are */
+    fwrite(&sample->value, sizeof(sample->value), 1, body); /* little-endian, as we are */
     body_field(body, 2, FIELD_VARINT);
     body_varint(body, sample->time_ms);
 }
 
-void remote_encode(remote_body_t *body, const remote_sample_t *samples, size_t count)
+void remote_encode(FILE *body, const remote_sample_t *samples, size_t count)
 {
     char names[2 * UDMON_METRIC_NAME_MAX];
     udmon_label_t labels[REMOTE_LABELS];
@@ -195,27 +174,42 @@ static int sample_compare(const void *left, const void *right)
     return (order != 0) ? order : ((a->time_ms > b->time_ms) - (a->time_ms < b->time_ms));
 }
 
-/* The request for a batch, compressed; NULL: no memory. */
-static char *sender_body(remote_sample_t *batch, size_t count, size_t *length_p)
+/* Protobuf of a batch: for each series its samples, oldest first. NULL: no memory. */
+static char *sender_encode(remote_sample_t *batch, size_t count, size_t *length_p)
 {
-    remote_body_t body = {0};
-    char *packed = NULL;
+    char *bytes = NULL;
+    FILE *body = open_memstream(&bytes, length_p);
     size_t i, from;
 
+    if (body == NULL) {
+        return NULL;
+    }
     qsort(batch, count, sizeof(*batch), sample_compare);
     for (from = 0; from < count; from = i) {
         for (i = from + 1; (i < count) && (batch[i].series == batch[from].series); ++i) {
         }
-        remote_encode(&body, &batch[from], i - from);
+        remote_encode(body, &batch[from], i - from);
     }
-    *length_p = snappy_max_compressed_length(body.length);
-    packed = body.failed ? NULL : malloc(*length_p);
-    if ((packed != NULL) && (snappy_compress((char *)body.bytes, body.length, packed, length_p) !=
-                             SNAPPY_OK)) {
+    if (fclose(body) != 0) {
+        free(bytes);
+        bytes = NULL;
+    }
+    return bytes;
+}
+
+/* The request for a batch, compressed; NULL: no memory. */
+static char *sender_body(remote_sample_t *batch, size_t count, size_t *length_p)
+{
+    size_t length = 0;
+    char *bytes = sender_encode(batch, count, &length), *packed;
+
+    *length_p = snappy_max_compressed_length(length);
+    packed = (bytes != NULL) ? malloc(*length_p) : NULL;
+    if ((packed != NULL) && (snappy_compress(bytes, length, packed, length_p) != SNAPPY_OK)) {
         free(packed);
         packed = NULL;
     }
-    free(body.bytes);
+    free(bytes);
     return packed;
 }
 

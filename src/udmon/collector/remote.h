@@ -9,6 +9,7 @@
 #include "store.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 enum { REMOTE_QUEUE = 1 << 17, REMOTE_BATCH = 5000 };
 
@@ -35,14 +36,7 @@ void remote_close(remote_t *remote);
 /* By the receiving thread. */
 void remote_sample(remote_t *remote, series_t *series, int64_t time_ms, double value);
 
-/* The body of a request, before compression: for the thread, and for tests. The caller frees it. */
-typedef struct remote_body {
-    unsigned char *bytes;
-    size_t length, size;
-    int failed;
-} remote_body_t;
-
-/* Add one series with its samples, oldest first. */
-void remote_encode(remote_body_t *body, const remote_sample_t *samples, size_t count);
+/* The body of a request, before compression: add one series with its samples, oldest first. */
+void remote_encode(FILE *body, const remote_sample_t *samples, size_t count);
 
 #endif
