@@ -70,7 +70,8 @@ extern const udmon_node_type_t process_rate, process_window, process_threshold, 
     process_aggregate;
 extern const udmon_node_type_t node_send, node_print, sensor_agent;
 
-/* Option "names" of sensors whose names the kernel gives: whether they are to be kept. -EINVAL. */
-int sensor_names(const udmon_node_t *node, int *kernel_names_p);
+/* Option "names" of sensors whose names the kernel gives: whether they are kept; and its check. */
+int sensor_kernel_names(const udmon_node_t *node);
+int sensor_check_names(udmon_node_t *node, void **state_p);
 
 #endif

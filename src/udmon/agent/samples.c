@@ -5,7 +5,10 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
+
+enum { FILE_MAX = 4 << 20 };
 
 static uint64_t samples_now(clockid_t clock)
 {
@@ -69,6 +72,46 @@ void samples_label(char *label, size_t size, const char *text)
                        text[i] : '_';
     }
     label[i] = '\0';
+}
+
+char *samples_load(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text = NULL;
+    size_t length;
+
+    if (file == NULL) {
+        return NULL;
+    }
+    text = malloc(FILE_MAX + 1);
+    if (text != NULL) {
+        length = fread(text, 1, FILE_MAX + 1, file);
+        if (length > FILE_MAX) {
+            free(text);
+            text = NULL;
+            errno = EFBIG;
+        } else {
+            text[length] = '\0';
+        }
+    }
+    fclose(file);
+    return text;
+}
+
+int samples_read_lines(samples_t *samples, const char *path,
+                       void (*each)(samples_t *samples, const char *line, void *arg), void *arg)
+{
+    FILE *file = fopen(path, "r");
+    char line[512];
+
+    if (file == NULL) {
+        return 0;
+    }
+    while (fgets(line, sizeof(line), file) != NULL) {
+        each(samples, line, arg);
+    }
+    fclose(file);
+    return 1;
 }
 
 int samples_read_number(const char *path, double *value_p)

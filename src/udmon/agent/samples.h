@@ -26,6 +26,15 @@ void samples_end(samples_t *samples);
 /* Copies text to a label's value, without what may not stand there; cuts what does not fit. */
 void samples_label(char *label, size_t size, const char *text);
 
+/* A file's text, of the caller's; NULL with errno: it cannot be read, or has more than 4 MiB. */
+char *samples_load(const char *path);
+/*
+ * Call `each` for the lines of a file, with the newline; parts of a line that is longer than 511 bytes
+ * count as lines. False if it cannot be read.
+ */
+int samples_read_lines(samples_t *samples, const char *path,
+                       void (*each)(samples_t *samples, const char *line, void *arg), void *arg);
+
 /* The number that a file of the kernel consists of; -ENOENT: there is none, or it is not readable. */
 int samples_read_number(const char *path, double *value_p);
 

@@ -291,20 +291,13 @@ static int collectd_listen(udmon_node_t *node, const char *address, int *fd_p)
 static int collectd_types(udmon_node_t *node, char **types_p)
 {
     const char *path = udmon_node_option(node, "types");
-    size_t size = 0, length;
-    FILE *file = fopen((path != NULL) ? path : "/usr/share/collectd/types.db", "r");
 
-    *types_p = NULL;
-    if (file == NULL) {
-        if (path != NULL) {
-            udmon_node_error(node, "types", "cannot read %s: %s", path, strerror(errno));
-            return -EINVAL;
-        }
-        return 0;
+    *types_p = samples_load((path != NULL) ? path : "/usr/share/collectd/types.db");
+    if ((*types_p == NULL) && (path != NULL)) {
+        udmon_node_error(node, "types", "cannot read %s: %s", path, strerror(errno));
+        return -EINVAL;
     }
-    length = getdelim(types_p, &size, '\0', file);
-    fclose(file);
-    return ((ssize_t)length >= 0) ? 0 : -ENOMEM;
+    return 0;
 }
 
 static void collectd_destroy(void *state)

@@ -275,28 +275,27 @@ static void slurm_forget(slurm_t *slurm, int all)
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-/* Lines of io.stat: "MAJOR:MINOR rbytes=N wbytes=N ...", one of each device. */
+/* Bytes read and written, in a line of io.stat: "MAJOR:MINOR rbytes=N wbytes=N ..." of a device. */
+static void slurm_io_line(samples_t *samples, const char *line, void *arg)
+{
+    const char *read = strstr(line, " rbytes="), *written = strstr(line, " wbytes=");
+    double *bytes = arg;
+
+    (void)samples;
+    bytes[0] += (read != NULL) ? strtod(read + 8, NULL) : 0;
+    bytes[1] += (written != NULL) ? strtod(written + 8, NULL) : 0;
+}
+
 static void slurm_io(samples_t *samples, const char *dir, const char *labels)
 {
-    double read_bytes = 0, written_bytes = 0;
-    char path[PATH_MAX], line[512];
-    const char *at;
-    FILE *file;
+    double bytes[2] = {0, 0};
+    char path[PATH_MAX];
 
     snprintf(path, sizeof(path), "%s/io.stat", dir);
-    file = fopen(path, "r");
-    if (file == NULL) {
-        return; /* this controller is not always on */
+    if (samples_read_lines(samples, path, slurm_io_line, bytes)) { /* not always on */
+        samples_add(samples, 1, bytes[0], "slurm_job_io_read_bytes{%s}", labels);
+        samples_add(samples, 1, bytes[1], "slurm_job_io_written_bytes{%s}", labels);
     }
-    while (fgets(line, sizeof(line), file) != NULL) {
-        at = strstr(line, " rbytes=");
-        read_bytes += (at != NULL) ? strtod(at + 8, NULL) : 0;
-        at = strstr(line, " wbytes=");
-        written_bytes += (at != NULL) ? strtod(at + 8, NULL) : 0;
-    }
-    fclose(file);
-    samples_add(samples, 1, read_bytes, "slurm_job_io_read_bytes{%s}", labels);
-    samples_add(samples, 1, written_bytes, "slurm_job_io_written_bytes{%s}", labels);
 }
 
 static void slurm_job(samples_t *samples, const char *dir, const char *labels)

@@ -8,101 +8,68 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { TEXTFILE_MAX = 4 << 20 };
-
-typedef struct textfile {
-    char directory[400];
-    udmon_log_limit_t unreadable, wrong;
-} textfile_t;
 
 static const char *const textfile_options[] = {"directory", NULL};
 
 static int textfile_create(udmon_node_t *node, void **state_p)
 {
-    const char *directory = udmon_node_option(node, "directory");
-    textfile_t *textfile;
-
-    if ((directory == NULL) || (strlen(directory) >= sizeof(textfile->directory))) {
+    (void)state_p;
+    if (udmon_node_option(node, "directory") == NULL) {
         udmon_node_error(node, NULL, "needs an option \"directory\": where *.prom files are");
         return -EINVAL;
     }
-    textfile = calloc(1, sizeof(*textfile));
-    if (textfile == NULL) {
-        return -ENOMEM;
-    }
-    snprintf(textfile->directory, sizeof(textfile->directory), "%s", directory);
-    *state_p = textfile;
     return 0;
 }
 
-/* The whole file, ended by a zero; NULL with errno. */
-static char *textfile_load(const char *path)
+static void textfile_unreadable(const udmon_node_t *node, const char *path)
 {
-    FILE *file = fopen(path, "r");
-    char *text = NULL;
-    size_t length;
+    static udmon_log_limit_t limit;
 
-    if (file == NULL) {
-        return NULL;
-    }
-    text = malloc(TEXTFILE_MAX + 1);
-    if (text != NULL) {
-        length = fread(text, 1, TEXTFILE_MAX + 1, file);
-        if (length > TEXTFILE_MAX) {
-            free(text);
-            text = NULL;
-            errno = EFBIG;
-        } else {
-            text[length] = '\0';
-        }
-    }
-    fclose(file);
-    return text;
+    udmon_warn_limited(&limit, "node %s: cannot read %s: %s", node->name, path, strerror(errno));
 }
 
-static void textfile_read(udmon_node_t *node, textfile_t *textfile, samples_t *samples,
-                          const char *name)
+static void textfile_read(udmon_node_t *node, samples_t *samples, const char *path)
 {
+    static udmon_log_limit_t wrong;
     exposition_result_t result;
-    char path[700], *text;
+    char *text = samples_load(path);
 
-    snprintf(path, sizeof(path), "%s/%s", textfile->directory, name);
-    text = textfile_load(path);
     if (text == NULL) {
-        udmon_warn_limited(&textfile->unreadable, "node %s: cannot read %s: %s", node->name, path,
-                           strerror(errno));
+        textfile_unreadable(node, path);
         return;
     }
     exposition_read(text, samples, &result);
     free(text);
     if (result.bad_line > 0) {
-        udmon_warn_limited(&textfile->wrong, "node %s: %s:%d: this is no sample", node->name, path,
+        udmon_warn_limited(&wrong, "node %s: %s:%d: this is no sample", node->name, path,
                            result.bad_line);
     }
 }
 
 static void textfile_tick(udmon_node_t *node, void *state)
 {
-    textfile_t *textfile = state;
+    const char *directory = udmon_node_option(node, "directory");
+    DIR *dir = opendir(directory);
     struct dirent *entry;
     samples_t *samples;
+    char path[PATH_MAX];
     size_t length;
-    DIR *dir = opendir(textfile->directory);
 
+    (void)state;
     if (dir == NULL) {
-        udmon_warn_limited(&textfile->unreadable, "node %s: cannot read %s: %s", node->name,
-                           textfile->directory, strerror(errno));
+        textfile_unreadable(node, directory);
         return;
     }
     samples = samples_begin(node);
     while ((entry = readdir(dir)) != NULL) {
         length = strlen(entry->d_name);
         if ((length > 5) && !strcmp(entry->d_name + length - 5, ".prom")) {
-            textfile_read(node, textfile, samples, entry->d_name);
+            snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name);
+            textfile_read(node, samples, path);
         }
     }
     closedir(dir);
@@ -113,7 +80,6 @@ const udmon_node_type_t sensor_textfile = {
     .name = "textfile",
     .options = textfile_options,
     .create = textfile_create,
-    .destroy = free,
     .tick = textfile_tick,
     .has_output = 1,
 };
