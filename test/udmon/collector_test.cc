@@ -566,7 +566,7 @@ TEST_F(HistoryTest, AnAnswerGoesOnFromLevelToLevel)
     history.keep_ms = 1000000000;
     history_commit(&history);
     ASSERT_EQ(600, ask("SELECT count(*) FROM sample"));
-    const api_range_t range = {begin - 800000, api_now_ms(), 100000};
+    const api_range_t range = {begin - 800000, int64_t(udmon_time_ns() / 1000000), 100000};
     struct json_object *answer = api_series(history.db, "n", "gauge", &range), *points, *point;
     json_object_object_get_ex(answer, "points", &points);
     size_t count = json_object_array_length(points);
@@ -612,7 +612,7 @@ struct Line {
 
 std::map<std::string, Line> lines(sqlite3 *db, const char *families, const char *by, int *left_out)
 {
-    const api_range_t range = {api_now_ms() - 60000, api_now_ms(), 60};
+    const api_range_t range = {int64_t(udmon_time_ns() / 1000000) - 60000, int64_t(udmon_time_ns() / 1000000), 60};
     struct json_object *answer = api_lines(db, "n", families, by, &range), *list, *field;
     std::map<std::string, Line> found;
 

@@ -3,20 +3,14 @@
 #include "../lib/log.h"
 #include "../include/udmon.h"
 
-#include <errno.h>
 #include <getopt.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 udmon_loop_t agent_loop;
 graph_t *agent_graph;
 
 static const char *config_file = "/etc/udmon/agent.conf";
-static int stopping;
 
 static void agent_reload(void)
 {
@@ -34,34 +28,6 @@ static void agent_reload(void)
     graph_free(agent_graph);
     agent_graph = next;
     udmon_log(UDMON_LOG_INFO, "%s read anew", config_file);
-}
-
-static void agent_signal(udmon_source_t *source, uint32_t events)
-{
-    struct signalfd_siginfo info;
-
-    (void)events;
-    while (read(source->fd, &info, sizeof(info)) == sizeof(info)) {
-        if (info.ssi_signo == SIGHUP) {
-            agent_reload();
-        } else {
-            stopping = 1;
-        }
-    }
-}
-
-static int agent_signals(udmon_source_t *source)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGHUP);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    source->fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    source->ready = agent_signal;
-    return (source->fd < 0) ? -errno : udmon_loop_add(&agent_loop, source, EPOLLIN);
 }
 
 static int usage(FILE *out, int status)
@@ -110,15 +76,15 @@ static int agent_arguments(int argc, char **argv, int *test_p)
 
 int main(int argc, char **argv)
 {
-    udmon_source_t signals;
-    struct pollfd wait;
+    udmon_signals_t signals;
     int status, test = 0;
 
     status = agent_arguments(argc, argv, &test);
     if (status >= 0) {
         return status;
     }
-    if ((udmon_loop_open(&agent_loop) < 0) || (agent_signals(&signals) < 0)) {
+    if ((udmon_loop_open(&agent_loop) < 0) ||
+        (udmon_signals_catch(&agent_loop, &signals, agent_reload) < 0)) {
         return 1;
     }
     if (graph_read(config_file, &agent_graph) < 0) {
@@ -128,10 +94,8 @@ int main(int argc, char **argv)
         graph_free(agent_graph);
         return 1;
     }
-    wait = (struct pollfd) {.fd = agent_loop.epoll_fd, .events = POLLIN};
-    while (!stopping && !test) {
-        poll(&wait, 1, -1);
-        udmon_loop_run(&agent_loop);
+    if (!test) {
+        udmon_signals_wait(&agent_loop, &signals);
     }
     graph_free(agent_graph); /* sends what waits and says goodbye */
     udmon_loop_close(&agent_loop);

@@ -1,30 +1,22 @@
 #include "samples.h"
 #include "../lib/log.h"
 #include "../lib/metric.h"
+#include "../lib/net/loop.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { FILE_MAX = 4 << 20 };
-
-static uint64_t samples_now(clockid_t clock)
-{
-    struct timespec now;
-
-    clock_gettime(clock, &now);
-    return ((uint64_t)now.tv_sec * 1000000000u) + now.tv_nsec;
-}
 
 samples_t *samples_begin(udmon_node_t *node)
 {
     static samples_t samples;
 
     samples.node = node;
-    samples.time_ns = samples_now(CLOCK_REALTIME);
-    samples.clock_ns = samples_now(CLOCK_MONOTONIC);
+    samples.time_ns = udmon_time_ns();
+    samples.clock_ns = udmon_now_ns();
     samples.count = 0;
     samples.added = 0;
     return &samples;

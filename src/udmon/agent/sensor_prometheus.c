@@ -5,12 +5,12 @@
 #include "exposition.h"
 #include "graph.h"
 #include "../lib/log.h"
+#include "../lib/net/loop.h"
 
 #include <curl/curl.h>
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,16 +115,12 @@ static void scrape_ready(udmon_source_t *source, uint32_t events)
 static void scrape_tick(udmon_node_t *node, void *state)
 {
     scrape_t *scrape = state;
-    sigset_t all, before;
 
     (void)node;
     if (scrape->running) {
         return; /* the endpoint is slower than the interval */
     }
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    scrape->running = (pthread_create(&scrape->thread, NULL, scrape_run, scrape) == 0);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    scrape->running = (udmon_thread_start(&scrape->thread, scrape_run, scrape) == 0);
 }
 
 static void scrape_destroy(void *state)

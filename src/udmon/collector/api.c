@@ -6,15 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-int64_t api_now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return ((int64_t)now.tv_sec * 1000) + (now.tv_nsec / 1000000);
-}
 
 static void names_add(series_t *series, void *arg)
 {

@@ -27,8 +27,6 @@ typedef struct api_range {
     long points;
 } api_range_t;
 
-int64_t api_now_ms(void); /* since 1970 */
-
 /* Each returns an object of the caller's, or NULL if there is no memory. */
 
 /* NULL also if there is no such node. */

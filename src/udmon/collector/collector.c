@@ -5,14 +5,11 @@
 #include "common/fnv.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <search.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -86,12 +83,9 @@ static int64_t collector_time_ms(const collector_t *collector, uint64_t agent, h
                                  const udmon_metric_t *metric)
 {
     static udmon_log_limit_t limit;
-    struct timespec clock;
-    int64_t now_ms, apart_ms, clock_s = 0;
+    int64_t now_ms = udmon_time_ns() / 1000000, clock_s = 0;
+    int64_t apart_ms = (int64_t)(metric->time_ns / 1000000) - now_ms;
 
-    clock_gettime(CLOCK_REALTIME, &clock);
-    now_ms = ((int64_t)clock.tv_sec * 1000) + (clock.tv_nsec / 1000000);
-    apart_ms = (int64_t)(metric->time_ns / 1000000) - now_ms;
     if (apart_ms < -STORE_LATE_MS) {
         clock_s = collector_clock_s(collector, agent);
     }
@@ -342,36 +336,9 @@ static void collector_ready(udmon_source_t *source, uint32_t events)
     store_unlock(&collector->store);
 }
 
-static void collector_signal(udmon_source_t *source, uint32_t events)
+static void collector_hangup(void)
 {
-    collector_t *collector = source->arg;
-    struct signalfd_siginfo info;
-
-    (void)events;
-    while (read(source->fd, &info, sizeof(info)) == sizeof(info)) {
-        if (info.ssi_signo == SIGHUP) {
-            udmon_warn("SIGHUP: there is nothing to read anew; restart to change the options");
-        } else {
-            collector->stopping = 1;
-        }
-    }
-}
-
-static int collector_signals(collector_t *collector)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_IGN); /* HTTP clients go when they like */
-    collector->signals.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    collector->signals.ready = collector_signal;
-    collector->signals.arg = collector;
-    return (collector->signals.fd < 0) ?
-               -errno : udmon_loop_add(&collector->loop, &collector->signals, EPOLLIN);
+    udmon_warn("SIGHUP: there is nothing to read anew; restart to change the options");
 }
 
 /* An identity by its name, which no other node has. */
@@ -427,9 +394,11 @@ int collector_open(collector_t *collector)
     options.datagram_size = 65535;
     options.max_clients = STORE_HOSTS_MAX;
     options.refuse_relays = (collector->upper != NULL);
-    if ((udmon_loop_open(&collector->loop) < 0) || (collector_signals(collector) < 0)) {
+    if ((udmon_loop_open(&collector->loop) < 0) ||
+        (udmon_signals_catch(&collector->loop, &collector->signals, collector_hangup) < 0)) {
         return -EIO;
     }
+    signal(SIGPIPE, SIG_IGN); /* HTTP clients go when they like */
     store_init(&collector->store);
     ret = history_open(&collector->writer.history, collector->database, collector->keep_seconds,
                        collector->max_rows, collector->keep_promised);
@@ -520,14 +489,4 @@ void collector_close(collector_t *collector)
     store_free(&collector->store);
     tdestroy(collector->agents, free);
     udmon_loop_close(&collector->loop);
-}
-
-void collector_run(collector_t *collector)
-{
-    struct pollfd wait = {.fd = collector->loop.epoll_fd, .events = POLLIN};
-
-    while (!collector->stopping) {
-        poll(&wait, 1, -1);
-        udmon_loop_run(&collector->loop);
-    }
 }

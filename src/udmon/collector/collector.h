@@ -20,7 +20,8 @@ typedef struct collector {
     int keep_promised; /* --keep was given */
     /* Its own: */
     udmon_loop_t loop;
-    udmon_source_t signals, server_source;
+    udmon_signals_t signals;
+    udmon_source_t server_source;
     udmon_timer_t commit;
     udmon_server_t *server;
     store_t store;     /* the lock is held while the server is processed */
@@ -29,13 +30,10 @@ typedef struct collector {
     remote_t remote; /* if there is a remote_url */
     relay_t relay;   /* if there is an upper collector */
     http_t http;
-    int stopping;
 } collector_t;
 
 /* A line in the log says what went wrong. */
 int collector_open(collector_t *collector);
-/* Until a signal ends it. */
-void collector_run(collector_t *collector);
 void collector_close(collector_t *collector);
 
 #endif

@@ -430,21 +430,13 @@ void history_host(history_t *history, host_t *host, uint64_t received, uint64_t 
     }
 }
 
-static uint64_t history_now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return ((uint64_t)now.tv_sec * 1000) + (now.tv_nsec / 1000000);
-}
-
 /*
  * The time of day that ages are counted by. A clock that jumps must not delete the history: it goes
  * on as it went, until the system's clock has stayed where it is for CLOCK_TRUST_NS.
  */
 static uint64_t history_clock(history_t *history)
 {
-    uint64_t now_ns = udmon_now_ns(), system_ms = history_now_ms();
+    uint64_t now_ns = udmon_now_ns(), system_ms = udmon_time_ns() / 1000000;
     uint64_t here_ms = history->clock_ms + ((now_ns - history->clock_at_ns) / 1000000);
     uint64_t apart = (system_ms > here_ms) ? (system_ms - here_ms) : (here_ms - system_ms);
 
@@ -470,7 +462,7 @@ void history_agent(history_t *history, uint64_t id, uint64_t next)
 
     sqlite3_bind_int64(statement, 1, id);
     sqlite3_bind_int64(statement, 2, next);
-    sqlite3_bind_int64(statement, 3, history_now_ms());
+    sqlite3_bind_int64(statement, 3, udmon_time_ns() / 1000000);
     history_do(history, HISTORY_AGENT_PUT);
 }
 

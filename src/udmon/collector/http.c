@@ -263,7 +263,7 @@ static int http_range(struct MHD_Connection *connection, api_range_t *range)
     if ((seconds <= 0) || (seconds > 31536000)) {
         return -EINVAL;
     }
-    range->until_ms = http_number(connection, "until", api_now_ms());
+    range->until_ms = http_number(connection, "until", udmon_time_ns() / 1000000);
     range->from_ms = http_number(connection, "from", range->until_ms - (seconds * 1000));
     range->points = http_number(connection, "points", 1000);
     return ((range->from_ms >= 0) && (range->until_ms > range->from_ms) &&

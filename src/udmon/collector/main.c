@@ -153,7 +153,7 @@ int main(int argc, char **argv)
             ((collector.secret != NULL) || (collector.ca != NULL)) ?
                 "" : ", this host only: no secret was given",
             collector.http_address);
-    collector_run(&collector);
+    udmon_signals_wait(&collector.loop, &collector.signals);
     collector_close(&collector);
     return 0;
 }

@@ -310,7 +310,6 @@ struct json_object *overview_get_nodes(overview_t *overview, const overview_quer
     sort_t sort = {.column = sort_column(query->sort), .descending = query->descending};
     struct json_object *answer, *nodes;
     const overview_row_t **rows;
-    struct timespec now;
     size_t i, count = 0;
 
     overview_refresh(overview);
@@ -330,9 +329,7 @@ struct json_object *overview_get_nodes(overview_t *overview, const overview_quer
         json_object_array_add(nodes, row_json(rows[i]));
     }
     free(rows);
-    clock_gettime(CLOCK_REALTIME, &now);
-    json_object_object_add(answer, "now", json_object_new_int64(((int64_t)now.tv_sec * 1000) +
-                                                                (now.tv_nsec / 1000000)));
+    json_object_object_add(answer, "now", json_object_new_int64(udmon_time_ns() / 1000000));
     json_object_object_add(answer, "matching", json_object_new_uint64(count));
     json_object_object_add(answer, "nodes", nodes);
     return answer;

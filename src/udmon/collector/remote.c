@@ -1,12 +1,12 @@
 #include "remote.h"
 #include "../lib/log.h"
+#include "../lib/net/loop.h"
 #include "../lib/metric.h"
 
 #include <curl/curl.h>
 #include <snappy-c.h>
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -321,7 +321,6 @@ static void *remote_run(void *arg)
 
 int remote_open(remote_t *remote, const char *url)
 {
-    sigset_t all, before;
     int ret;
 
     if ((strncmp(url, "http://", 7) && strncmp(url, "https://", 8)) ||
@@ -336,10 +335,7 @@ int remote_open(remote_t *remote, const char *url)
         return -ENOMEM;
     }
     curl_global_init(CURL_GLOBAL_DEFAULT);
-    sigfillset(&all); /* signals are the main thread's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    ret = -pthread_create(&remote->thread, NULL, remote_run, remote);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    ret = udmon_thread_start(&remote->thread, remote_run, remote);
     if (ret < 0) {
         udmon_error("no thread for remote write: %s", strerror(-ret));
         free(remote->samples);

@@ -1,8 +1,8 @@
 #include "writer.h"
 #include "../lib/log.h"
+#include "../lib/net/loop.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,7 +68,6 @@ static void *writer_run(void *arg)
 
 int writer_start(writer_t *writer)
 {
-    sigset_t all, before;
     int ret;
 
     writer->entries = calloc(WRITER_QUEUE, sizeof(*writer->entries));
@@ -78,10 +77,7 @@ int writer_start(writer_t *writer)
     pthread_mutex_init(&writer->lock, NULL);
     pthread_cond_init(&writer->wake, NULL);
     writer->history.stopping = &writer->stopping;
-    sigfillset(&all); /* signals are the main thread's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    ret = -pthread_create(&writer->thread, NULL, writer_run, writer);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    ret = udmon_thread_start(&writer->thread, writer_run, writer);
     if (ret < 0) {
         udmon_error("no thread for the history: %s", strerror(-ret));
         free(writer->entries);

@@ -52,11 +52,6 @@ static void client_flush_due(udmon_timer_t *timer)
     ((udmon_client_t *)timer->arg)->flush_now = 1;
 }
 
-static void client_nothing(udmon_timer_t *timer)
-{
-    (void)timer;
-}
-
 static void client_broken(void *arg, udmon_path_t *path)
 {
     (void)path;
@@ -227,7 +222,6 @@ int udmon_client_open(const char *address, const udmon_options_t *options,
     client_timer(client, &client->flush, client_flush_due);
     client_timer(client, &client->keepalive, client_keepalive);
     client_timer(client, &client->retry, udmon_client_retry);
-    client_timer(client, &client->kick, client_nothing);
     client_timer(client, &client->patience, udmon_client_unanswered);
     udmon_timer_set(&client->loop, &client->retry, 0);
     *client_p = client;

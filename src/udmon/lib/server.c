@@ -8,11 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void server_nothing(udmon_timer_t *timer)
-{
-    (void)timer;
-}
-
 static int server_listen(udmon_server_t *server, const udmon_rpc_ops_t *ops,
                          const struct sockaddr *addr, unsigned short port)
 {
@@ -179,8 +174,7 @@ int udmon_server_open(const char *address, const udmon_options_t *options,
     server->arg = arg;
     udmon_sessions_init(&server->sessions);
     server->scan.fire = udmon_server_scan;
-    server->kick.fire = server_nothing;
-    server->scan.arg = server->kick.arg = server;
+    server->scan.arg = server;
     ret = udmon_settings_make(options, &server->settings);
     if (ret == 0) {
         ret = server_setup(server, address);

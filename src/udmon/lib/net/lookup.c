@@ -2,8 +2,6 @@
 #include "../log.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,26 +61,11 @@ static void lookup_ready(udmon_source_t *source, uint32_t events)
     lookup_release(lookup);
 }
 
-static int lookup_thread(udmon_lookup_t *lookup)
-{
-    sigset_t all, before;
-    pthread_t thread;
-    int ret;
-
-    sigfillset(&all); /* signals are the program's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    ret = pthread_create(&thread, NULL, lookup_run, lookup);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (ret == 0) {
-        pthread_detach(thread);
-    }
-    return -ret;
-}
-
 int udmon_lookup_start(udmon_loop_t *loop, const char *host, const char *port,
                        udmon_lookup_done_t done, void *arg, udmon_lookup_t **lookup_p)
 {
     udmon_lookup_t *lookup = calloc(1, sizeof(*lookup));
+    pthread_t thread;
     int ret;
 
     if (lookup == NULL) {
@@ -102,10 +85,11 @@ int udmon_lookup_start(udmon_loop_t *loop, const char *host, const char *port,
     if (ret < 0) {
         goto err_close;
     }
-    ret = lookup_thread(lookup);
+    ret = udmon_thread_start(&thread, lookup_run, lookup);
     if (ret < 0) {
         goto err_source;
     }
+    pthread_detach(thread);
     *lookup_p = lookup;
     return 0;
 

@@ -2,17 +2,42 @@
 #include "../log.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
-uint64_t udmon_now_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return ((uint64_t)now.tv_sec * 1000000000u) + now.tv_nsec;
+}
+
+uint64_t udmon_now_ns(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+uint64_t udmon_time_ns(void)
+{
+    return clock_ns(CLOCK_REALTIME);
+}
+
+int udmon_thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg)
+{
+    sigset_t all, before;
+    int ret;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    ret = pthread_create(thread, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return -ret;
 }
 
 /* Set the timerfd to the soonest timer, if it is not already; while timers come and go, later. */
@@ -51,7 +76,9 @@ static int loop_run_timers(udmon_loop_t *loop)
     /* Timers set meanwhile lie after `now`, so this ends. */
     while (((timer = LIST_FIRST(&loop->timers)) != NULL) && (timer->due_ns <= now)) {
         udmon_timer_cancel(timer);
-        timer->fire(timer);
+        if (timer->fire != NULL) {
+            timer->fire(timer);
+        }
         ++count;
     }
     return count;
@@ -169,7 +196,9 @@ int udmon_loop_enter(udmon_loop_t *loop)
     count = epoll_wait(loop->epoll_fd, events, 16, 0);
     for (i = 0; i < count; ++i) {
         udmon_source_t *source = events[i].data.ptr;
-        source->ready(source, events[i].events);
+        if (source->ready != NULL) {
+            source->ready(source, events[i].events);
+        }
         ++calls;
         if (loop->deleted != deleted) {
             break; /* what follows may be of the deleted one; the kernel will tell again */
@@ -190,4 +219,46 @@ int udmon_loop_run(udmon_loop_t *loop)
 
     udmon_loop_leave(loop);
     return calls;
+}
+
+static void signals_ready(udmon_source_t *source, uint32_t events)
+{
+    udmon_signals_t *signals = source->arg;
+    struct signalfd_siginfo info;
+
+    (void)events;
+    while (read(source->fd, &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_signo == SIGHUP) {
+            signals->hangup();
+        } else {
+            signals->ended = 1;
+        }
+    }
+}
+
+int udmon_signals_catch(udmon_loop_t *loop, udmon_signals_t *signals, void (*hangup)(void))
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    *signals = (udmon_signals_t) {
+        .source = {.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC), .ready = signals_ready,
+                   .arg = signals},
+        .hangup = hangup,
+    };
+    return (signals->source.fd < 0) ? -errno : udmon_loop_add(loop, &signals->source, EPOLLIN);
+}
+
+void udmon_signals_wait(udmon_loop_t *loop, udmon_signals_t *signals)
+{
+    struct pollfd wait = {.fd = loop->epoll_fd, .events = POLLIN};
+
+    while (!signals->ended) {
+        poll(&wait, 1, -1);
+        udmon_loop_run(loop);
+    }
 }

@@ -5,20 +5,21 @@
 #ifndef UDMON_LOOP_H
 #define UDMON_LOOP_H
 
+#include <pthread.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/queue.h>
 
 typedef struct udmon_source {
     int fd;
-    void (*ready)(struct udmon_source *source, uint32_t events);
+    void (*ready)(struct udmon_source *source, uint32_t events); /* NULL: the caller only wakes */
     void *arg;
 } udmon_source_t;
 
 typedef struct udmon_timer {
     LIST_ENTRY(udmon_timer) list;
     uint64_t due_ns; /* 0: not set */
-    void (*fire)(struct udmon_timer *timer);
+    void (*fire)(struct udmon_timer *timer); /* or NULL */
     void *arg;
 } udmon_timer_t;
 
@@ -32,8 +33,12 @@ typedef struct udmon_loop {
     unsigned deleted; /* counts deletions, so that events of a deleted source are not handled */
 } udmon_loop_t;
 
-/* Monotonic time. */
+/* Monotonic time; and the time of day, since 1970. */
 uint64_t udmon_now_ns(void);
+uint64_t udmon_time_ns(void);
+
+/* A thread that gets no signals: they are the main thread's. */
+int udmon_thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
 
 int udmon_loop_open(udmon_loop_t *loop);
 void udmon_loop_close(udmon_loop_t *loop);
@@ -58,5 +63,17 @@ int udmon_loop_run(udmon_loop_t *loop);
  */
 int udmon_loop_enter(udmon_loop_t *loop);
 void udmon_loop_leave(udmon_loop_t *loop);
+
+/* The signals of a program whose main thread runs a loop. */
+typedef struct udmon_signals {
+    udmon_source_t source;
+    void (*hangup)(void); /* SIGHUP has come */
+    int ended;            /* SIGTERM or SIGINT has */
+} udmon_signals_t;
+
+/* Before there are threads. */
+int udmon_signals_catch(udmon_loop_t *loop, udmon_signals_t *signals, void (*hangup)(void));
+/* Run the loop until SIGTERM or SIGINT. */
+void udmon_signals_wait(udmon_loop_t *loop, udmon_signals_t *signals);
 
 #endif

@@ -76,11 +76,6 @@ int udmon_net_errno(ucs_status_t status)
     }
 }
 
-static void net_retry(udmon_timer_t *timer)
-{
-    (void)timer; /* being woken is all that was wanted: processing goes on from there */
-}
-
 int udmon_net_open(udmon_net_t *net, udmon_loop_t *loop, udmon_tls_t *tls,
                    udmon_net_receive_t receive, udmon_net_broken_t broken, void *arg)
 {
@@ -93,7 +88,6 @@ int udmon_net_open(udmon_net_t *net, udmon_loop_t *loop, udmon_tls_t *tls,
     net->receive = receive;
     net->broken = broken;
     net->arg = arg;
-    net->retry.fire = net_retry;
     LIST_INIT(&net->ports);
     LIST_INIT(&net->paths);
     /* Polled, since a thread of UCX would run in the midst of our calls. */

@@ -33,12 +33,6 @@ static ucs_status_t net_path_failed(void *arg, uct_ep_h ep, ucs_status_t status)
     return UCS_OK;
 }
 
-static void port_ready(udmon_source_t *source, uint32_t events)
-{
-    (void)source; /* progress, which follows, looks at all ports */
-    (void)events;
-}
-
 static int port_setup(udmon_port_t *port)
 {
     uct_iface_attr_t *attr = &port->attr;
@@ -63,9 +57,7 @@ static int port_setup(udmon_port_t *port)
         return udmon_net_errno(status);
     }
     uct_iface_progress_enable(port->iface, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
-    port->source.ready = port_ready;
-    port->source.arg = port;
-    port->source.fd = -1;
+    port->source.fd = -1; /* progress, which follows being woken, looks at all ports */
     if ((attr->cap.event_flags & UCT_IFACE_FLAG_EVENT_FD) &&
         (uct_iface_event_fd_get(port->iface, &port->source.fd) == UCS_OK)) {
         ret = udmon_loop_add(port->net->loop, &port->source, EPOLLIN);
