@@ -355,21 +355,15 @@ static void collector_name_relay(collector_t *collector, const char *name)
     }
 }
 
-static int collector_open_relay(collector_t *collector, const udmon_options_t *server_options)
+static int collector_open_relay(collector_t *collector)
 {
-    udmon_options_t options;
+    udmon_options_t options = collector->options;
     char name[UDMON_NAME_MAX + 1], host[UDMON_NAME_MAX + 1] = "";
 
-    udmon_options_init(&options);
-    options.secret_file = server_options->secret_file;
-    options.ca_file = server_options->ca_file;
-    options.cert_file = server_options->cert_file;
-    options.key_file = server_options->key_file;
-    options.queue_bytes = collector->upper_queue;
     gethostname(host, sizeof(host) - 1);
     /* Not the host's own name: an agent there has that. */
     snprintf(name, sizeof(name), "relay-%.56s", host);
-    options.name = (collector->name != NULL) ? collector->name : name;
+    options.name = (options.name != NULL) ? options.name : name;
     collector_name_relay(collector, options.name);
     return relay_open(&collector->relay, collector->upper, &options, &collector->loop);
 }
@@ -383,14 +377,10 @@ int collector_open(collector_t *collector)
         .gap = collector_gap,
         .resume = collector_resume,
     };
-    udmon_options_t options;
+    udmon_options_t options = collector->options;
     int ret;
 
-    udmon_options_init(&options);
-    options.secret_file = collector->secret;
-    options.ca_file = collector->ca;
-    options.cert_file = collector->cert;
-    options.key_file = collector->key;
+    options.queue_bytes = 0; /* agents are sent nothing */
     options.datagram_size = 65535;
     options.max_clients = STORE_HOSTS_MAX;
     options.refuse_relays = (collector->upper != NULL);
@@ -416,7 +406,7 @@ int collector_open(collector_t *collector)
     if (ret < 0) {
         goto err_writer;
     }
-    ret = (collector->upper != NULL) ? collector_open_relay(collector, &options) : 0;
+    ret = (collector->upper != NULL) ? collector_open_relay(collector) : 0;
     if (ret < 0) {
         goto err_remote;
     }

@@ -12,9 +12,9 @@
 
 typedef struct collector {
     /* Set by the caller: */
-    const char *listen, *http_address, *database, *secret, *ca, *cert, *key;
-    const char *remote_url, *upper, *name; /* or NULL */
-    int64_t upper_queue; /* bytes */
+    udmon_options_t options; /* of the server, and of the client of an upper collector */
+    const char *listen, *http_address, *database;
+    const char *remote_url, *upper; /* or NULL */
     uint64_t keep_seconds;
     int64_t max_rows;
     int keep_promised; /* --keep was given */

@@ -47,6 +47,11 @@ static int number(const char *text, int64_t *value_p)
             (*value_p < (INT64_C(1) << 50))) ? 0 : -EINVAL;
 }
 
+static int agents_prove(const collector_t *collector)
+{
+    return (collector->options.secret_file != NULL) || (collector->options.ca_file != NULL);
+}
+
 /* Returns an exit status, or -1 to go on. */
 static int arguments(int argc, char **argv, collector_t *collector)
 {
@@ -78,7 +83,7 @@ static int arguments(int argc, char **argv, collector_t *collector)
             collector->database = optarg;
             break;
         case 's':
-            collector->secret = optarg;
+            collector->options.secret_file = optarg;
             break;
         case 'k':
             bad = number(optarg, &value);
@@ -95,19 +100,20 @@ static int arguments(int argc, char **argv, collector_t *collector)
             collector->upper = optarg;
             break;
         case 'N':
-            collector->name = optarg;
+            collector->options.name = optarg;
             break;
         case 'q':
-            bad = number(optarg, &collector->upper_queue);
+            bad = number(optarg, &value);
+            collector->options.queue_bytes = value;
             break;
         case OPTION_CA:
-            collector->ca = optarg;
+            collector->options.ca_file = optarg;
             break;
         case OPTION_CERT:
-            collector->cert = optarg;
+            collector->options.cert_file = optarg;
             break;
         case OPTION_KEY:
-            collector->key = optarg;
+            collector->options.key_file = optarg;
             break;
         case 'h':
             return usage(stdout, 0);
@@ -124,8 +130,7 @@ static int arguments(int argc, char **argv, collector_t *collector)
     }
     if (collector->listen == NULL) {
         /* For others only if they can prove who they are. */
-        collector->listen = ((collector->secret != NULL) || (collector->ca != NULL)) ?
-                                "*:4999" : "localhost:4999";
+        collector->listen = agents_prove(collector) ? "*:4999" : "localhost:4999";
     }
     return (optind < argc) ? usage(stderr, 2) : -1;
 }
@@ -137,7 +142,7 @@ int main(int argc, char **argv)
         .database = "/var/lib/udmon/history.db",
         .keep_seconds = 86400,
         .max_rows = 10000000,
-        .upper_queue = 64 << 20,
+        .options.queue_bytes = 64 << 20,
     };
     int status;
 
@@ -150,8 +155,7 @@ int main(int argc, char **argv)
     }
     fprintf(stderr, "udmon-collector: listening on %s (port %d%s), page at http://%s/\n",
             collector.listen, udmon_server_port(collector.server),
-            ((collector.secret != NULL) || (collector.ca != NULL)) ?
-                "" : ", this host only: no secret was given",
+            agents_prove(&collector) ? "" : ", this host only: no secret was given",
             collector.http_address);
     udmon_signals_wait(&collector.loop, &collector.signals);
     collector_close(&collector);
