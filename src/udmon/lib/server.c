@@ -15,6 +15,9 @@ static int server_listen(udmon_server_t *server, const udmon_rpc_ops_t *ops,
     unsigned i = server->listener_count;
     int ret;
 
+    if (ops->listen == NULL) {
+        return -ENODEV;
+    }
     if (i == SERVER_LISTENERS_MAX) {
         return -ENOSPC;
     }

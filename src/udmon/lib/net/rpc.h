@@ -31,7 +31,7 @@ typedef size_t (*udmon_rpc_serve_t)(void *arg, const udmon_rpc_place_t *place, c
 typedef struct udmon_rpc_listener udmon_rpc_listener_t;
 
 typedef struct udmon_rpc_ops {
-    /* `tls` is not used for RDMA CM. */
+    /* NULL: this build does not have it. `tls` is not used for RDMA CM. */
     int (*listen)(udmon_loop_t *loop, udmon_tls_t *tls, const struct sockaddr *addr,
                   udmon_rpc_serve_t serve, void *arg, udmon_rpc_listener_t **listener_p);
     int (*port)(const udmon_rpc_listener_t *listener);

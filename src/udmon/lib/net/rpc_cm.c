@@ -355,30 +355,15 @@ err_free:
     return ret;
 }
 
+const udmon_rpc_ops_t udmon_rpc_cm = {
+    .listen = cm_listen,
+    .port = cm_port,
+    .close = cm_close,
+};
+
 #else /* no librdmacm: this host has no RDMA */
 
-static int cm_listen(udmon_loop_t *loop, udmon_tls_t *tls, const struct sockaddr *addr,
-                     udmon_rpc_serve_t serve, void *arg, udmon_rpc_listener_t **listener_p)
-{
-    (void)loop;
-    (void)tls;
-    (void)addr;
-    (void)serve;
-    (void)arg;
-    (void)listener_p;
-    return -ENODEV;
-}
-
-static int cm_port(const udmon_rpc_listener_t *listener)
-{
-    (void)listener;
-    return -ENODEV;
-}
-
-static void cm_close(udmon_rpc_listener_t *listener)
-{
-    (void)listener;
-}
+const udmon_rpc_ops_t udmon_rpc_cm = {.listen = NULL};
 
 int udmon_cm_call(udmon_loop_t *loop, const struct sockaddr *source, const struct sockaddr *addr,
                   const void *request, size_t length, unsigned timeout_ms, udmon_rpc_done_t done,
@@ -402,9 +387,3 @@ void udmon_cm_cancel(udmon_cm_call_t *call)
 }
 
 #endif
-
-const udmon_rpc_ops_t udmon_rpc_cm = {
-    .listen = cm_listen,
-    .port = cm_port,
-    .close = cm_close,
-};
