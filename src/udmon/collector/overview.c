@@ -310,7 +310,7 @@ struct json_object *overview_get_nodes(overview_t *overview, const overview_quer
     sort_t sort = {.column = sort_column(query->sort), .descending = query->descending};
     struct json_object *answer, *nodes;
     const overview_row_t **rows;
-    size_t i, count = 0;
+    size_t i, count = 0, up = 0;
 
     overview_refresh(overview);
     rows = malloc((overview->count + 1) * sizeof(*rows));
@@ -320,6 +320,7 @@ struct json_object *overview_get_nodes(overview_t *overview, const overview_quer
     for (i = 0; i < overview->count; ++i) {
         if ((query->search == NULL) || strcasestr(overview->rows[i].name, query->search)) {
             rows[count++] = &overview->rows[i];
+            up += (overview->rows[i].agents > 0);
         }
     }
     qsort_r(rows, count, sizeof(*rows), sort_compare, &sort);
@@ -331,6 +332,7 @@ struct json_object *overview_get_nodes(overview_t *overview, const overview_quer
     free(rows);
     json_object_object_add(answer, "now", json_object_new_int64(udmon_time_ns() / 1000000));
     json_object_object_add(answer, "matching", json_object_new_uint64(count));
+    json_object_object_add(answer, "up", json_object_new_uint64(up));
     json_object_object_add(answer, "nodes", nodes);
     return answer;
 }

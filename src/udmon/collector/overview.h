@@ -4,7 +4,7 @@
  *
  *   /api/nodes                     {"now": ms, "nodes": [{"name", "up", "agents", "transport",
  *     [?search=S][&sort=COLUMN]    "address", "received", "lost", "series", "values": {...}}],
- *     [&descending=1][&offset=N]   "matching": how many nodes there are of which these are some}.
+ *     [&descending=1][&offset=N]   "matching": nodes of which these are some, "up": of those}.
  *     [&limit=N]                   Sorted by name, or a column: a name in "values" or a count.
  *   /api/map?metric=M[&function=F] {"generation", "version", "up", "names": [...],
  *     [&generation=G&version=V]    "values": [...]}: one number for each node in the order of

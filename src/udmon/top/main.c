@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <json-c/json.h>
+#include <limits.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,18 +16,17 @@
 enum { CELL = 10, NAME_MIN = 12, HEADER = 2, ANSWER_MAX = 256 << 20 };
 
 typedef struct column {
-    const char *title, *value; /* name in "values" of a node, or NULL: of the node itself */
-    const char *field;
+    const char *title, *name; /* in the collector's answer */
     double scale;
     const char *format;
 } column_t;
 
 static const column_t columns[] = {
-    {"CPU %", "cpu", NULL, 100, "%.1f"},         {"memory %", "memory", NULL, 100, "%.1f"},
-    {"load", "load", NULL, 1, "%.2f"},           {"in kB/s", "in", NULL, 1e-3, "%.1f"},
-    {"out kB/s", "out", NULL, 1e-3, "%.1f"},     {"rdma in", "rdma_in", NULL, 1e-3, "%.1f"},
-    {"rdma out", "rdma_out", NULL, 1e-3, "%.1f"}, {"series", NULL, "series", 1, "%.0f"},
-    {"received", NULL, "received", 1, "%.0f"},   {"lost", NULL, "lost", 1, "%.0f"},
+    {"CPU %", "cpu", 100, "%.1f"},         {"memory %", "memory", 100, "%.1f"},
+    {"load", "load", 1, "%.2f"},           {"in kB/s", "in", 1e-3, "%.1f"},
+    {"out kB/s", "out", 1e-3, "%.1f"},     {"rdma in", "rdma_in", 1e-3, "%.1f"},
+    {"rdma out", "rdma_out", 1e-3, "%.1f"}, {"series", "series", 1, "%.0f"},
+    {"received", "received", 1, "%.0f"},   {"lost", "lost", 1, "%.0f"},
 };
 
 enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
@@ -35,13 +35,13 @@ typedef struct top {
     CURL *curl;
     char url[300];
     struct json_object *answer, *nodes; /* the latest; nodes is an array in it */
+    int matching, up; /* nodes that pass the filter, and those of them that are up */
     char error[512];
     char filter[64];
     int typing;   /* keys go to the filter */
     int sorted;   /* column, or -1: by name */
     int descending;
     int first;    /* node shown at the top */
-    int batch;
 } top_t;
 
 /* Getting the nodes */
@@ -69,6 +69,26 @@ static size_t answer_add(char *data, size_t size, size_t count, void *arg)
     answer->length += more;
     grown[answer->length] = '\0';
     return more;
+}
+
+/* Ask for so many nodes, from `first` on: the collector filters and sorts. */
+static void top_ask(top_t *top, int count)
+{
+    const column_t *column = (top->sorted >= 0) ? &columns[top->sorted] : NULL;
+    char *filter = curl_easy_escape(top->curl, top->filter, 0), url[600];
+
+    snprintf(url, sizeof(url), "%s?search=%s&sort=%s&descending=%d&offset=%d&limit=%d", top->url,
+             (filter != NULL) ? filter : "", (column != NULL) ? column->name : "name",
+             top->descending, top->first, count);
+    curl_free(filter);
+    curl_easy_setopt(top->curl, CURLOPT_URL, url);
+}
+
+static int answer_number(struct json_object *answer, const char *name)
+{
+    struct json_object *number;
+
+    return json_object_object_get_ex(answer, name, &number) ? json_object_get_int(number) : 0;
 }
 
 static int top_get(top_t *top)
@@ -101,6 +121,8 @@ static int top_get(top_t *top)
     json_object_put(top->answer);
     top->answer = parsed;
     top->nodes = nodes;
+    top->matching = answer_number(parsed, "matching");
+    top->up = answer_number(parsed, "up");
     top->error[0] = '\0';
     return 0;
 }
@@ -124,49 +146,15 @@ static int node_up(struct json_object *node)
 /* Whether there is a value. */
 static int node_value(struct json_object *node, const column_t *column, double *value_p)
 {
-    struct json_object *object = node, *value;
+    struct json_object *values, *value;
 
-    if ((column->value != NULL) && !json_object_object_get_ex(node, "values", &object)) {
-        return 0;
-    }
-    if (!json_object_object_get_ex(object, (column->value != NULL) ? column->value : column->field,
-                                   &value)) {
+    if (!json_object_object_get_ex(node, column->name, &value) &&
+        !(json_object_object_get_ex(node, "values", &values) &&
+          json_object_object_get_ex(values, column->name, &value))) {
         return 0;
     }
     *value_p = json_object_get_double(value) * column->scale;
     return 1;
-}
-
-static const top_t *comparing; /* qsort's comparison has no argument */
-
-static int node_compare(const void *left, const void *right)
-{
-    struct json_object *a = *(struct json_object *const *)left;
-    struct json_object *b = *(struct json_object *const *)right;
-    double x = -1, y = -1;
-    int order = 0;
-
-    if (comparing->sorted >= 0) {
-        node_value(a, &columns[comparing->sorted], &x);
-        node_value(b, &columns[comparing->sorted], &y);
-        order = (x > y) - (x < y);
-    }
-    order = (order != 0) ? order : strverscmp(node_name(a), node_name(b));
-    return comparing->descending ? -order : order;
-}
-
-/* The nodes to be shown, in order; returns how many. */
-static size_t top_select(const top_t *top, struct json_object **list)
-{
-    size_t i, count = 0, all = (top->nodes != NULL) ? json_object_array_length(top->nodes) : 0;
-
-    for (i = 0; i < all; ++i) {
-        list[count] = json_object_array_get_idx(top->nodes, i);
-        count += (strstr(node_name(list[count]), top->filter) != NULL);
-    }
-    comparing = top;
-    qsort(list, count, sizeof(*list), node_compare);
-    return count;
 }
 
 /* Showing them */
@@ -198,7 +186,7 @@ static void top_row(struct json_object *node, int shown, int name_width, char *l
     }
 }
 
-static void top_title(const top_t *top, int shown, int name_width, char *line, size_t size)
+static void top_title(int shown, int name_width, char *line, size_t size)
 {
     int i, used = snprintf(line, size, "%-*.*s %-6s", name_width, name_width, "node", "state");
 
@@ -206,78 +194,67 @@ static void top_title(const top_t *top, int shown, int name_width, char *line, s
         used += snprintf(line + used, size - used, " %*.*s", CELL - 1, CELL - 1,
                          columns[i].title);
     }
-    (void)top;
 }
 
-static size_t top_up(struct json_object *const *list, size_t count)
-{
-    size_t i, up = 0;
-
-    for (i = 0; i < count; ++i) {
-        up += node_up(list[i]);
-    }
-    return up;
-}
-
-static void top_print(const top_t *top, struct json_object **list, size_t count)
+static void top_print(const top_t *top)
 {
     char line[256];
     size_t i;
 
-    top_title(top, COLUMNS, 20, line, sizeof(line));
+    top_title(COLUMNS, 20, line, sizeof(line));
     puts(line);
-    for (i = 0; i < count; ++i) {
-        top_row(list[i], COLUMNS, 20, line, sizeof(line));
+    for (i = 0; i < json_object_array_length(top->nodes); ++i) {
+        top_row(json_object_array_get_idx(top->nodes, i), COLUMNS, 20, line, sizeof(line));
         puts(line);
     }
 }
 
-static void top_screen(top_t *top, struct json_object **list, size_t count)
+static void top_screen(const top_t *top)
 {
     int name_width, row, shown = top_layout(COLS, &name_width), rows = LINES - HEADER;
+    int count = json_object_array_length(top->nodes);
     char line[512];
 
-    if (top->first > (int)count - rows) {
-        top->first = (int)count - rows;
-    }
-    top->first = (top->first < 0) ? 0 : top->first;
     erase();
     if (top->error[0] != '\0') {
         snprintf(line, sizeof(line), "%s", top->error);
     } else {
-        snprintf(line, sizeof(line), "%zu of %zu nodes up, sorted by %s  %s%s%s  (q: end, </>: "
-                 "sort, r: turn, /: filter)", top_up(list, count), count,
+        snprintf(line, sizeof(line), "%d of %d nodes up, sorted by %s  %s%s%s  (q: end, </>: "
+                 "sort, r: turn, /: filter)", top->up, top->matching,
                  (top->sorted < 0) ? "name" : columns[top->sorted].title,
                  (top->typing || top->filter[0]) ? "filter: " : "", top->filter,
                  top->typing ? "_" : "");
     }
     mvaddnstr(0, 0, line, COLS);
-    top_title(top, shown, name_width, line, sizeof(line));
+    top_title(shown, name_width, line, sizeof(line));
     attron(A_REVERSE);
     mvaddnstr(1, 0, line, COLS);
     attroff(A_REVERSE);
-    for (row = 0; (row < rows) && ((top->first + row) < (int)count); ++row) {
-        top_row(list[top->first + row], shown, name_width, line, sizeof(line));
+    for (row = 0; (row < rows) && (row < count); ++row) {
+        top_row(json_object_array_get_idx(top->nodes, row), shown, name_width, line, sizeof(line));
         mvaddnstr(HEADER + row, 0, line, COLS);
     }
     refresh();
 }
 
-static void top_draw(top_t *top)
+/* Scrolling ends with the last node. Returns whether it had gone further. */
+static int top_clamp(top_t *top)
 {
-    size_t all = (top->nodes != NULL) ? json_object_array_length(top->nodes) : 0, count;
-    struct json_object **list = calloc(all + 1, sizeof(*list));
+    int last = top->matching - (LINES - HEADER), before = top->first;
 
-    if (list == NULL) {
-        return;
-    }
-    count = top_select(top, list);
-    if (top->batch) {
-        top_print(top, list, count);
-    } else {
-        top_screen(top, list, count);
-    }
-    free(list);
+    top->first = (top->first > last) ? last : top->first;
+    top->first = (top->first < 0) ? 0 : top->first;
+    return top->first != before;
+}
+
+/* What goes wrong is shown in the first line. */
+static void top_refresh(top_t *top)
+{
+    top_clamp(top);
+    do {
+        top_ask(top, (LINES > HEADER) ? (LINES - HEADER) : 1);
+    } while ((top_get(top) == 0) && top_clamp(top)); /* there may be fewer nodes now */
+    top_screen(top);
 }
 
 /* Keys */
@@ -341,7 +318,7 @@ static int top_key(top_t *top, int key)
         top->first = 0;
         break;
     case KEY_END:
-        top->first = INT32_MAX / 2;
+        top->first = top->matching;
         break;
     default:
         break;
@@ -376,7 +353,6 @@ static int top_open(top_t *top, const char *url)
         fprintf(stderr, "udmon-top: libcurl cannot be used\n");
         return -ENOMEM;
     }
-    curl_easy_setopt(top->curl, CURLOPT_URL, top->url);
     curl_easy_setopt(top->curl, CURLOPT_ACCEPT_ENCODING, "gzip");
     curl_easy_setopt(top->curl, CURLOPT_TIMEOUT, 10L);
     curl_easy_setopt(top->curl, CURLOPT_NOSIGNAL, 1L);
@@ -386,8 +362,6 @@ static int top_open(top_t *top, const char *url)
 
 static void top_interactive(top_t *top, double interval)
 {
-    int key;
-
     setlocale(LC_ALL, "");
     initscr();
     noecho();
@@ -396,18 +370,14 @@ static void top_interactive(top_t *top, double interval)
     curs_set(0);
     timeout((int)(interval * 1000));
     do {
-        top_draw(top);
-        key = getch();
-        if (key == ERR) {
-            top_get(top); /* what goes wrong is shown in the first line */
-        }
-    } while (top_key(top, key));
+        top_refresh(top);
+    } while (top_key(top, getch()));
     endwin();
 }
 
 /* Returns an exit status, or -1 to go on. */
 static int arguments(int argc, char **argv, top_t *top, const char **url_p, double *interval_p,
-                     int *json_p)
+                     int *batch_p, int *json_p)
 {
     static const struct option options[] = {
         {"url", required_argument, NULL, 'u'},    {"interval", required_argument, NULL, 'i'},
@@ -430,10 +400,9 @@ static int arguments(int argc, char **argv, top_t *top, const char **url_p, doub
             break;
         case 'j':
             *json_p = 1;
-            top->batch = 1;
             break;
         case 'b':
-            top->batch = 1;
+            *batch_p = 1;
             break;
         case 'V':
             printf("udmon-top %s\n", UDMON_PACKAGE_VERSION);
@@ -451,22 +420,27 @@ int main(int argc, char **argv)
     const char *url = "http://127.0.0.1:9499";
     top_t top = {.sorted = -1};
     double interval = 2;
-    int ret, json = 0;
+    int ret, batch = 0, json = 0;
 
-    ret = arguments(argc, argv, &top, &url, &interval, &json);
+    ret = arguments(argc, argv, &top, &url, &interval, &batch, &json);
     if (ret >= 0) {
         return ret;
     }
     if (top_open(&top, url) < 0) {
         return 1;
     }
+    if (json) {
+        curl_easy_setopt(top.curl, CURLOPT_URL, top.url);
+    } else {
+        top_ask(&top, INT_MAX);
+    }
     ret = top_get(&top);
     if (ret < 0) {
         fprintf(stderr, "udmon-top: %s\n", top.error);
     } else if (json) {
         puts(json_object_to_json_string_ext(top.answer, JSON_C_TO_STRING_PRETTY));
-    } else if (top.batch) {
-        top_draw(&top);
+    } else if (batch) {
+        top_print(&top);
     } else {
         top_interactive(&top, interval);
     }
