@@ -12,13 +12,15 @@
 #define OVERVIEW_NS UINT64_C(1000000000)
 enum { OVERVIEW_REST = 9, /* times as long as making it took */ FAMILIES_MAX = 5000 };
 
-/* What a row has of each node, in JSON. */
-static const char *const value_names[OVERVIEW_VALUES] = {
+/* What a row has of each node, in JSON and to sort by. */
+static const char *const value_names[OVERVIEW_NUMBERS] = {
     [OVERVIEW_CPU] = "cpu",           [OVERVIEW_MEMORY] = "memory",
     [OVERVIEW_LOAD] = "load",         [OVERVIEW_IN] = "in",
     [OVERVIEW_OUT] = "out",           [OVERVIEW_RDMA_IN] = "rdma_in",
     [OVERVIEW_RDMA_OUT] = "rdma_out", [OVERVIEW_MEMORY_FREE] = "memory_free",
-    [OVERVIEW_LOSS] = "loss",
+    [OVERVIEW_LOSS] = "loss",         [OVERVIEW_RECEIVED] = "received",
+    [OVERVIEW_LOST] = "lost",         [OVERVIEW_SERIES] = "series",
+    [OVERVIEW_STATE] = "state",
 };
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -105,9 +107,10 @@ static void row_make(overview_row_t *row, const host_t *host)
     snprintf(row->transport, sizeof(row->transport), "%s", host->transport);
     snprintf(row->address, sizeof(row->address), "%s", host->address);
     row->agents = host->connected;
-    row->received = host->received;
-    row->lost = host->lost;
-    row->series = host->series_count;
+    row->values[OVERVIEW_RECEIVED] = host->received;
+    row->values[OVERVIEW_LOST] = host->lost;
+    row->values[OVERVIEW_SERIES] = host->series_count;
+    row->values[OVERVIEW_STATE] = host->connected > 0;
     row->values[OVERVIEW_CPU] = (v[SUM_CPU] > 0) ? (1 - (v[SUM_IDLE] / v[SUM_CPU])) : NAN;
     row->values[OVERVIEW_MEMORY] = (v[SUM_MEMORY] > 0) ? (1 - (v[SUM_FREE] / v[SUM_MEMORY])) : NAN;
     row->values[OVERVIEW_LOAD] = v[SUM_LOAD];
@@ -116,8 +119,8 @@ static void row_make(overview_row_t *row, const host_t *host)
     row->values[OVERVIEW_RDMA_IN] = v[SUM_RDMA_IN];
     row->values[OVERVIEW_RDMA_OUT] = v[SUM_RDMA_OUT];
     row->values[OVERVIEW_MEMORY_FREE] = v[SUM_FREE];
-    row->values[OVERVIEW_LOSS] = ((row->received + row->lost) > 0) ?
-                                     ((double)row->lost / (row->received + row->lost)) : NAN;
+    row->values[OVERVIEW_LOSS] = ((host->received + host->lost) > 0) ?
+                                     ((double)host->lost / (host->received + host->lost)) : NAN;
 }
 
 static int row_compare(const void *left, const void *right)
@@ -241,9 +244,9 @@ static struct json_object *row_json(const overview_row_t *row)
     json_object_object_add(node, "agents", json_object_new_int(row->agents));
     json_object_object_add(node, "transport", json_object_new_string(row->transport));
     json_object_object_add(node, "address", json_object_new_string(row->address));
-    json_object_object_add(node, "received", json_object_new_uint64(row->received));
-    json_object_object_add(node, "lost", json_object_new_uint64(row->lost));
-    json_object_object_add(node, "series", json_object_new_uint64(row->series));
+    for (i = OVERVIEW_RECEIVED; i <= OVERVIEW_SERIES; ++i) {
+        json_object_object_add(node, value_names[i], json_object_new_uint64(row->values[i]));
+    }
     for (i = 0; i < OVERVIEW_VALUES; ++i) {
         if (isfinite(row->values[i])) { /* JSON has no others */
             json_object_object_add(values, value_names[i], json_object_new_double(row->values[i]));
@@ -253,38 +256,26 @@ static struct json_object *row_json(const overview_row_t *row)
     return node;
 }
 
-/* Columns that are no values. */
-enum { SORT_NAME = -1, SORT_STATE = -2, SORT_TRANSPORT = -3, SORT_ADDRESS = -4, SORT_RECEIVED = -5,
-       SORT_LOST = -6, SORT_SERIES = -7 };
+/* Columns that are no numbers. */
+enum { SORT_NAME = -1, SORT_TRANSPORT = -2, SORT_ADDRESS = -3 };
 
 static int sort_column(const char *name)
 {
-    static const char *const others[] = {"name", "state", "transport", "address", "received",
-                                         "lost", "series"};
     int i;
 
-    for (i = 0; (name != NULL) && (i < OVERVIEW_VALUES); ++i) {
+    for (i = 0; (name != NULL) && (i < OVERVIEW_NUMBERS); ++i) {
         if (!strcmp(name, value_names[i])) {
             return i;
         }
     }
-    for (i = 0; (name != NULL) && (i < (int)(sizeof(others) / sizeof(others[0]))); ++i) {
-        if (!strcmp(name, others[i])) {
-            return -1 - i;
-        }
-    }
-    return SORT_NAME;
+    return (name == NULL)              ? SORT_NAME :
+           !strcmp(name, "transport")  ? SORT_TRANSPORT :
+           !strcmp(name, "address")    ? SORT_ADDRESS : SORT_NAME;
 }
 
 static double sort_number(const overview_row_t *row, int column)
 {
-    double value = (column >= 0)              ? row->values[column] :
-                   (column == SORT_STATE)     ? (row->agents > 0) :
-                   (column == SORT_RECEIVED)  ? row->received :
-                   (column == SORT_LOST)      ? row->lost :
-                   (column == SORT_SERIES)    ? row->series : 0;
-
-    return isnan(value) ? -INFINITY : value;
+    return ((column < 0) || isnan(row->values[column])) ? -INFINITY : row->values[column];
 }
 
 typedef struct sort {
@@ -401,7 +392,7 @@ static void map_refresh(overview_t *overview, overview_map_t *map, const char *m
 
     ++overview->version;
     for (i = 0; i < overview->count; ++i) {
-        if (column >= 0) {
+        if ((column >= 0) && (column < OVERVIEW_VALUES)) {
             value = overview->rows[i].values[column];
         } else {
             store_lock(overview->store);

@@ -32,7 +32,12 @@ enum {
     OVERVIEW_RDMA_OUT,
     OVERVIEW_MEMORY_FREE,
     OVERVIEW_LOSS,
-    OVERVIEW_VALUES
+    OVERVIEW_VALUES, /* those above stand in "values" of a node's JSON, the others beside it: */
+    OVERVIEW_RECEIVED = OVERVIEW_VALUES,
+    OVERVIEW_LOST,
+    OVERVIEW_SERIES,
+    OVERVIEW_STATE, /* 1: up */
+    OVERVIEW_NUMBERS
 };
 
 enum { OVERVIEW_MAPS = 4 /* metrics that are looked at by several browsers at once */ };
@@ -40,8 +45,7 @@ enum { OVERVIEW_MAPS = 4 /* metrics that are looked at by several browsers at on
 typedef struct overview_row {
     char name[64], transport[8], address[80];
     int agents; /* connected now */
-    uint64_t received, lost, series;
-    double values[OVERVIEW_VALUES]; /* NAN: not known */
+    double values[OVERVIEW_NUMBERS]; /* NAN: not known */
 } overview_row_t;
 
 /* One metric of all nodes, and when the value of each has changed last. */
