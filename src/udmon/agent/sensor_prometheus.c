@@ -28,50 +28,39 @@ typedef struct scrape {
     int running;           /* the thread has `text` and `error` */
     udmon_source_t source; /* eventfd: the thread is done */
     char *text;
-    size_t length;
     char error[200];
     udmon_log_limit_t failed, wrong;
 } scrape_t;
 
 static const char *const scrape_options[] = {"url", "timeout", NULL};
 
-static size_t scrape_add(char *data, size_t size, size_t count, void *arg)
+static size_t scrape_add(char *data, size_t size, size_t count, void *answer)
 {
-    scrape_t *scrape = arg;
-    size_t more = size * count;
-    char *grown;
-
-    if ((scrape->length + more) > SCRAPE_MAX) {
-        return 0;
-    }
-    grown = realloc(scrape->text, scrape->length + more + 1);
-    if (grown == NULL) {
-        return 0;
-    }
-    memcpy(grown + scrape->length, data, more);
-    scrape->text = grown;
-    scrape->length += more;
-    grown[scrape->length] = '\0';
-    return more;
+    return ((ftell(answer) + (size * count)) > SCRAPE_MAX) ? 0 : fwrite(data, size, count, answer);
 }
 
 static void *scrape_run(void *arg)
 {
     scrape_t *scrape = arg;
+    size_t length;
+    FILE *answer = open_memstream(&scrape->text, &length);
     CURL *curl = curl_easy_init();
     CURLcode code = CURLE_OUT_OF_MEMORY;
     long status = 0;
 
-    if (curl != NULL) {
+    if ((curl != NULL) && (answer != NULL)) {
         curl_easy_setopt(curl, CURLOPT_URL, scrape->url);
         curl_easy_setopt(curl, CURLOPT_ACCEPT_ENCODING, "");
         curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, scrape->timeout_ms);
         curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
         curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, scrape_add);
-        curl_easy_setopt(curl, CURLOPT_WRITEDATA, scrape);
+        curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
         code = curl_easy_perform(curl);
         curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-        curl_easy_cleanup(curl);
+    }
+    curl_easy_cleanup(curl);
+    if ((answer != NULL) && (fclose(answer) != 0)) {
+        code = CURLE_OUT_OF_MEMORY;
     }
     scrape->error[0] = '\0';
     if (code != CURLE_OK) {
@@ -109,7 +98,6 @@ static void scrape_ready(udmon_source_t *source, uint32_t events)
     }
     free(scrape->text);
     scrape->text = NULL;
-    scrape->length = 0;
 }
 
 static void scrape_tick(udmon_node_t *node, void *state)

@@ -46,29 +46,31 @@ typedef struct top {
 
 /* Getting the nodes */
 
-typedef struct answer {
-    char *bytes;
-    size_t length;
-} answer_t;
-
-static size_t answer_add(char *data, size_t size, size_t count, void *arg)
+static size_t answer_add(char *data, size_t size, size_t count, void *answer)
 {
-    answer_t *answer = arg;
-    size_t more = size * count;
-    char *grown;
+    return ((ftell(answer) + (size * count)) > ANSWER_MAX) ? 0 : fwrite(data, size, count, answer);
+}
 
-    if ((answer->length + more) > ANSWER_MAX) {
-        return 0;
+/* The collector's answer, of the caller's, or NULL. */
+static struct json_object *top_answer(top_t *top, CURLcode *code_p, long *status_p)
+{
+    struct json_object *parsed = NULL;
+    char *text = NULL;
+    size_t length;
+    FILE *answer = open_memstream(&text, &length);
+
+    *code_p = CURLE_OUT_OF_MEMORY;
+    if (answer == NULL) {
+        return NULL;
     }
-    grown = realloc(answer->bytes, answer->length + more + 1);
-    if (grown == NULL) {
-        return 0;
+    curl_easy_setopt(top->curl, CURLOPT_WRITEDATA, answer);
+    *code_p = curl_easy_perform(top->curl);
+    curl_easy_getinfo(top->curl, CURLINFO_RESPONSE_CODE, status_p);
+    if ((fclose(answer) == 0) && (*code_p == CURLE_OK) && (*status_p == 200)) {
+        parsed = json_tokener_parse(text);
     }
-    memcpy(grown + answer->length, data, more);
-    answer->bytes = grown;
-    answer->length += more;
-    grown[answer->length] = '\0';
-    return more;
+    free(text);
+    return parsed;
 }
 
 /* Ask for so many nodes, from `first` on: the collector filters and sorts. */
@@ -93,28 +95,20 @@ static int answer_number(struct json_object *answer, const char *name)
 
 static int top_get(top_t *top)
 {
-    struct json_object *parsed = NULL, *nodes = NULL;
-    answer_t answer = {0};
+    struct json_object *parsed, *nodes = NULL;
     long status = 0;
     CURLcode code;
 
-    curl_easy_setopt(top->curl, CURLOPT_WRITEDATA, &answer);
-    code = curl_easy_perform(top->curl);
-    curl_easy_getinfo(top->curl, CURLINFO_RESPONSE_CODE, &status);
+    parsed = top_answer(top, &code, &status);
     if (code != CURLE_OK) {
         snprintf(top->error, sizeof(top->error), "%s: %s", top->url, curl_easy_strerror(code));
-    } else if ((status == 200) && (answer.bytes != NULL)) {
-        parsed = json_tokener_parse(answer.bytes);
-    }
-    free(answer.bytes);
-    if ((code == CURLE_OK) &&
-        (!json_object_object_get_ex(parsed, "nodes", &nodes) ||
-         !json_object_is_type(nodes, json_type_array))) {
+    } else if (!json_object_object_get_ex(parsed, "nodes", &nodes) ||
+               !json_object_is_type(nodes, json_type_array)) {
         snprintf(top->error, sizeof(top->error), "%s: no udmon-collector (HTTP status %ld)",
                  top->url, status);
-        code = CURLE_WEIRD_SERVER_REPLY;
+        nodes = NULL;
     }
-    if (code != CURLE_OK) {
+    if (nodes == NULL) {
         json_object_put(parsed);
         return -EIO;
     }
