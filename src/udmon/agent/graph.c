@@ -2,6 +2,7 @@
 #include "../lib/log.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,30 +68,21 @@ void udmon_node_emit(udmon_node_t *node, const udmon_metric_t *metrics, size_t c
     }
 }
 
-/* "SECONDS[.FRACTION]", up to nine digits behind the point: seconds and nanoseconds, exactly. */
+/* Exactly: what is finer than a nanosecond is refused. */
 static int node_interval(udmon_node_t *node)
 {
-    const char *text = udmon_node_option(node, "interval");
-    uint64_t seconds, fraction = 0, unit = 100000000;
-    char *end;
+    double seconds, ns;
 
-    if (text == NULL) {
-        text = "1";
-    }
-    errno = 0;
-    seconds = strtoul(text, &end, 10);
-    if ((end != text) && (text[0] != '-') && (*end == '.')) {
-        for (++end; (*end >= '0') && (*end <= '9') && (unit > 0); ++end, unit /= 10) {
-            fraction += (*end - '0') * unit;
-        }
-    }
-    node->interval_ns = (seconds * 1000000000u) + fraction;
-    if ((end == text) || (text[0] == '-') || (*end != '\0') || (errno != 0) ||
-        (seconds > 1000000) || (node->interval_ns < 1000000)) {
-        udmon_node_error(node, "interval", "'%s' is no time in seconds from 0.001 to 1000000",
-                         text);
+    if (udmon_node_number(node, "interval", 1, 0.001, 1e6, &seconds) < 0) {
         return -EINVAL;
     }
+    ns = rint(seconds * 1e9);
+    if (fabs((seconds * 1e9) - ns) > 0.05) { /* a double of 1e6 s is as good as that */
+        udmon_node_error(node, "interval", "'%s' is finer than a nanosecond",
+                         udmon_node_option(node, "interval"));
+        return -EINVAL;
+    }
+    node->interval_ns = ns;
     return 0;
 }
 
