@@ -6,7 +6,8 @@
 #include "samples.h"
 
 #include <ctype.h>
-#include <dirent.h>
+#include <glob.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,39 +61,35 @@ static void rdma_port_name(const char *file_name, char *name, size_t size)
     }
 }
 
-/* All files of a directory of counters; `labels` are those of the device, or the port. */
-static void rdma_counters(samples_t *samples, const char *dir, int is_hw, const char *labels)
+static void rdma_hw_counter(samples_t *samples, const char *path, const char *labels)
 {
-    DIR *files = opendir(dir);
-    struct dirent *entry;
-    char path[1024], name[64];
+    char name[64];
     double value;
-    int words;
 
-    if (files == NULL) {
-        return; /* not every driver has each kind */
+    /* some are not supported, and say so in words */
+    if (samples_read_number(path, &value) == 0) {
+        rdma_name(strrchr(path, '/') + 1, name, sizeof(name));
+        /* "lifespan" is a setting among the counters */
+        samples_add(samples, !!strcmp(name, "lifespan"), value, "node_infiniband_hw_%s{%s}", name,
+                    labels);
     }
-    while ((entry = readdir(files)) != NULL) {
-        snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
-        /* some are not supported, and say so in words */
-        if ((entry->d_name[0] == '.') || (samples_read_number(path, &value) < 0)) {
-            continue;
-        }
-        if (is_hw) {
-            rdma_name(entry->d_name, name, sizeof(name));
-        } else {
-            rdma_port_name(entry->d_name, name, sizeof(name));
-        }
-        /* data counters count words of four bytes; "lifespan" is a setting among the counters */
-        words = !is_hw && (strstr(entry->d_name, "_data") != NULL);
-        samples_add(samples, !!strcmp(name, "lifespan"), value * (words ? 4.0 : 1.0),
-                    "node_infiniband_%s%s{%s}", is_hw ? "hw_" : "", name, labels);
+}
+
+static void rdma_port_counter(samples_t *samples, const char *path, const char *labels)
+{
+    char name[64];
+    double value;
+
+    if (samples_read_number(path, &value) == 0) {
+        rdma_port_name(strrchr(path, '/') + 1, name, sizeof(name));
+        /* data counters count words of four bytes */
+        value *= (strstr(strrchr(path, '/'), "_data") != NULL) ? 4 : 1;
+        samples_add(samples, 1, value, "node_infiniband_%s{%s}", name, labels);
     }
-    closedir(files);
 }
 
 /* "4: ACTIVE", "100 Gb/sec (4X EDR)": the number counts. */
-static void rdma_state(samples_t *samples, const char *dir, const char *labels)
+static void rdma_state(samples_t *samples, const char *path, const char *labels)
 {
     static const struct {
         const char *file, *name;
@@ -102,68 +99,51 @@ static void rdma_state(samples_t *samples, const char *dir, const char *labels)
         {"phys_state", "physical_state_id", 1},
         {"rate", "rate_bytes_per_second", 1e9 / 8},
     };
-    char path[1024];
     double value;
     size_t i;
 
     for (i = 0; i < (sizeof(states) / sizeof(states[0])); ++i) {
-        snprintf(path, sizeof(path), "%s/%s", dir, states[i].file);
-        if (samples_read_number(path, &value) == 0) {
+        if (!strcmp(strrchr(path, '/') + 1, states[i].file) &&
+            (samples_read_number(path, &value) == 0)) {
             samples_add(samples, 0, value * states[i].unit, "node_infiniband_%s{%s}",
                         states[i].name, labels);
         }
     }
 }
 
-static void rdma_device(samples_t *samples, const char *root, const char *device)
+/* Files below `root`, with the labels of their device, and of the port if they are in one's directory. */
+static void rdma_files(samples_t *samples, const char *root, const char *pattern,
+                       void (*each)(samples_t *samples, const char *path, const char *labels))
 {
-    char path[700], dir[900], labels[80];
-    struct dirent *entry;
-    DIR *ports;
+    char path[PATH_MAX], device[64], port[8], labels[100];
+    glob_t found;
+    size_t i;
+    int parts;
 
-    snprintf(labels, sizeof(labels), "device=\"%.40s\"", device);
-    snprintf(path, sizeof(path), "%s/%s/hw_counters", root, device);
-    rdma_counters(samples, path, 1, labels);
-    snprintf(path, sizeof(path), "%s/%s/ports", root, device);
-    ports = opendir(path);
-    if (ports == NULL) {
-        return;
+    snprintf(path, sizeof(path), "%s/%s", root, pattern);
+    if (glob(path, GLOB_NOSORT, NULL, &found) != 0) {
+        return; /* not every driver has each kind; and one may be loaded later */
     }
-    while ((entry = readdir(ports)) != NULL) {
-        if (entry->d_name[0] == '.') {
-            continue;
-        }
-        snprintf(labels, sizeof(labels), "device=\"%.40s\",port=\"%.4s\"", device, entry->d_name);
-        snprintf(dir, sizeof(dir), "%s/%.100s", path, entry->d_name);
-        rdma_state(samples, dir, labels);
-        snprintf(dir, sizeof(dir), "%s/%.100s/counters", path, entry->d_name);
-        rdma_counters(samples, dir, 0, labels);
-        snprintf(dir, sizeof(dir), "%s/%.100s/hw_counters", path, entry->d_name);
-        rdma_counters(samples, dir, 1, labels);
+    for (i = 0; i < found.gl_pathc; ++i) {
+        parts = sscanf(found.gl_pathv[i] + strlen(root), "/%63[^/]/ports/%7[^/]", device, port);
+        snprintf(labels, sizeof(labels), (parts == 2) ? "device=\"%s\",port=\"%s\"" :
+                                                        "device=\"%s\"", device, port);
+        each(samples, found.gl_pathv[i], labels);
     }
-    closedir(ports);
+    globfree(&found);
 }
 
 static void rdma_tick(udmon_node_t *node, void *state)
 {
     const char *root = udmon_node_option(node, "root");
-    struct dirent *entry;
-    samples_t *samples;
-    DIR *dir;
+    samples_t *samples = samples_begin(node);
 
     (void)state;
     root = (root != NULL) ? root : "/sys/class/infiniband";
-    dir = opendir(root);
-    if (dir == NULL) {
-        return; /* no RDMA here, now: a driver may be loaded later */
-    }
-    samples = samples_begin(node);
-    while ((entry = readdir(dir)) != NULL) {
-        if (entry->d_name[0] != '.') {
-            rdma_device(samples, root, entry->d_name);
-        }
-    }
-    closedir(dir);
+    rdma_files(samples, root, "*/hw_counters/*", rdma_hw_counter);
+    rdma_files(samples, root, "*/ports/*/*", rdma_state);
+    rdma_files(samples, root, "*/ports/*/counters/*", rdma_port_counter);
+    rdma_files(samples, root, "*/ports/*/hw_counters/*", rdma_hw_counter);
     samples_end(samples);
 }
 
