@@ -535,21 +535,12 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_publish_units(uct_glex_vc_t *vc, uin
     uct_glex_er_prefetch_next(vc, place->units);
 }
 
-static ucs_status_t uct_glex_er_send_mapped(uct_glex_vc_t *vc, uint8_t am_id, const void *data,
-                                            unsigned length, unsigned flags)
+static ucs_status_t uct_glex_er_send_slot(uct_glex_vc_t *vc, uint8_t am_id, const void *data,
+                                          unsigned length, unsigned flags)
 {
-    uct_glex_er_tx_t *er      = vc->er_tx;
-    uct_glex_er_place_t place = {.units = uct_glex_er_units(vc, length)};
+    uct_glex_er_tx_t *er = vc->er_tx;
     uct_glex_slot_t *slot;
 
-    if (length > UCT_GLEX_SLOT_DATA) {
-        if (!uct_glex_er_reserve(vc, &place)) {
-            return UCS_ERR_NO_RESOURCE;
-        }
-        memcpy(uct_glex_er_pack_ptr(vc, &place), data, length);
-        uct_glex_er_publish_units(vc, am_id, length, flags, &place);
-        return UCS_OK;
-    }
     if (!uct_glex_fifo_may_send(&vc->tx_fifo) && !uct_glex_er_read_credits(vc)) {
         return UCS_ERR_NO_RESOURCE;
     }
@@ -656,13 +647,17 @@ ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
 {
     uct_glex_er_place_t place = {.units = uct_glex_er_units(vc, length)};
 
-    if (vc->er_tx_mapped) {
-        return uct_glex_er_send_mapped(vc, am_id, data, length, flags);
+    if (vc->er_tx_mapped && (length <= UCT_GLEX_SLOT_DATA)) {
+        return uct_glex_er_send_slot(vc, am_id, data, length, flags);
     }
     if (!uct_glex_er_reserve(vc, &place)) {
         return UCS_ERR_NO_RESOURCE;
     }
     memcpy(uct_glex_er_pack_ptr(vc, &place), data, length);
+    if (vc->er_tx_mapped) {
+        uct_glex_er_publish_units(vc, am_id, length, flags, &place);
+        return UCS_OK;
+    }
     return uct_glex_er_send_mirror(vc, am_id, length, flags, &place);
 }
 
