@@ -280,8 +280,8 @@ ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header
     if (!ep->blocked && (ep->vc->state == UCT_GLEX_VC_OPEN)) {
         status = uct_glex_zc_send(ep, id, header, header_length, iov, iovcnt, comp);
         if (status != UCS_ERR_NO_RESOURCE) {
-            UCT_TL_EP_STAT_OP(&ep->super, AM, ZCOPY,
-                              header_length + uct_iov_total_length(iov, iovcnt));
+            UCT_TL_EP_STAT_OP_IF_SUCCESS(status, &ep->super, AM, ZCOPY,
+                                         header_length + uct_iov_total_length(iov, iovcnt));
             return status;
         }
     }
