@@ -11,8 +11,6 @@
 
 namespace {
 
-const uint8_t MASK = UCT_GLEX_EPOCH_MASK;
-
 /* A receiver with the last limit that it told */
 struct CreditRx : uct_glex_credit_rx_t {
     CreditRx() : uct_glex_credit_rx_t() {}
@@ -87,7 +85,7 @@ TEST(Credit, RecallTable)
         tx.sent  = c.sent;
         tx.limit = c.limit;
         tx.epoch = c.epoch;
-        EXPECT_EQ(uct_glex_credit_recall(&tx, c.wanted, MASK), c.result);
+        EXPECT_EQ(uct_glex_credit_recall(&tx, c.wanted), c.result);
         EXPECT_EQ(tx.limit, c.result);
         EXPECT_EQ(tx.epoch, c.new_epoch);
         EXPECT_EQ(tx.sent, c.sent);
@@ -121,8 +119,8 @@ TEST(Credit, RecalledTable)
         rx.rcvd   = c.rcvd;
         rx.told   = c.told;
         rx.window = c.window;
-        rx.epoch  = MASK;
-        EXPECT_EQ(uct_glex_credit_recalled(&rx, &rx.told, c.limit, c.least, MASK), c.freed);
+        rx.epoch  = UCT_GLEX_EPOCH_MASK;
+        EXPECT_EQ(uct_glex_credit_recalled(&rx, &rx.told, c.limit, c.least), c.freed);
         EXPECT_EQ(rx.window, c.new_window);
         EXPECT_EQ(uct_glex_credit_owed(&rx, rx.told), c.owed);
         EXPECT_EQ(rx.epoch, 0);
@@ -136,7 +134,7 @@ TEST(Credit, StaleLimitAfterRecall)
 
     ASSERT_TRUE(uct_glex_credit_update(&tx, 32, 0));
     tx.sent = 4;
-    ASSERT_EQ(uct_glex_credit_recall(&tx, 8, MASK), 8);
+    ASSERT_EQ(uct_glex_credit_recall(&tx, 8), 8);
     EXPECT_FALSE(uct_glex_credit_update(&tx, 36, 0));
     EXPECT_EQ(uct_glex_credit_avail(&tx), 4);
     EXPECT_TRUE(uct_glex_credit_update(&tx, 12, 1));
@@ -402,7 +400,7 @@ private:
     {
         ASSERT_TRUE(peer.recalling);
         peer.recalling = false;
-        free_ += uct_glex_credit_recalled(&peer.rx, &peer.rx.told, limit, start_, MASK);
+        free_ += uct_glex_credit_recalled(&peer.rx, &peer.rx.told, limit, start_);
     }
 
     void tell(Peer &peer, bool reply)
@@ -422,7 +420,7 @@ private:
 
         uct_glex_credit_update(&peer.tx, header.limit, header.epoch);
         if (header.recall) {
-            uint16_t limit = uct_glex_credit_recall(&peer.tx, header.recall_limit, MASK);
+            uint16_t limit = uct_glex_credit_recall(&peer.tx, header.recall_limit);
 
             peer.data.push_back({true, limit, false});
         }
@@ -493,7 +491,7 @@ TEST(Credit, RecallFromABusySenderLeavesAWindow)
     wanted   = rx.rcvd + start;
     tx.sent  = 32; /* all was sent while the recall was on its way */
     rx.rcvd  = 32; /* and received before the answer */
-    uct_glex_credit_recalled(&rx, &rx.told, uct_glex_credit_recall(&tx, wanted, MASK), start, MASK);
+    uct_glex_credit_recalled(&rx, &rx.told, uct_glex_credit_recall(&tx, wanted), start);
     EXPECT_TRUE(uct_glex_credit_must_tell(&rx, rx.told)) << "nobody tells the sender";
     uct_glex_credit_update(&tx, uct_glex_credit_limit(&rx), rx.epoch);
     EXPECT_EQ(uct_glex_credit_avail(&tx), start) << "stands still for ever";

@@ -21,6 +21,9 @@
 /* Smallest window */
 #define UCT_GLEX_CREDIT_LEAST 1
 
+/* Epochs are counted modulo 16: a header has 4 bits for them */
+#define UCT_GLEX_EPOCH_MASK 0xf
+
 /* MPQ entries per VC beside the window: one control message and one acknowledgement */
 #define UCT_GLEX_VC_CTL_UNITS 2
 
@@ -52,8 +55,7 @@ static inline int uct_glex_credit_update(uct_glex_credit_tx_t *tx, uint16_t limi
 }
 
 /* The receiver recalls credits: lower the limit as far as what was sent allows */
-static inline uint16_t uct_glex_credit_recall(uct_glex_credit_tx_t *tx, uint16_t limit,
-                                              uint8_t epoch_mask)
+static inline uint16_t uct_glex_credit_recall(uct_glex_credit_tx_t *tx, uint16_t limit)
 {
     if ((int16_t)(limit - tx->sent) < 0) {
         limit = tx->sent;
@@ -61,7 +63,7 @@ static inline uint16_t uct_glex_credit_recall(uct_glex_credit_tx_t *tx, uint16_t
     if ((int16_t)(limit - tx->limit) < 0) {
         tx->limit = limit;
     }
-    tx->epoch = (tx->epoch + 1) & epoch_mask;
+    tx->epoch = (tx->epoch + 1) & UCT_GLEX_EPOCH_MASK;
     return tx->limit;
 }
 
@@ -105,8 +107,7 @@ static inline uint16_t uct_glex_credit_growth(const uct_glex_credit_rx_t *rx, un
  * it returned, that much is owed to it. Returns the units that came free.
  */
 static inline uint16_t uct_glex_credit_recalled(uct_glex_credit_rx_t *rx, uint16_t *told,
-                                                uint16_t limit, uint16_t least,
-                                                uint8_t epoch_mask)
+                                                uint16_t limit, uint16_t least)
 {
     uint16_t window = limit - rx->rcvd;
     uint16_t freed;
@@ -121,7 +122,7 @@ static inline uint16_t uct_glex_credit_recalled(uct_glex_credit_rx_t *rx, uint16
     freed      = rx->window - window;
     rx->window = window;
     *told      = limit;
-    rx->epoch  = (rx->epoch + 1) & epoch_mask;
+    rx->epoch  = (rx->epoch + 1) & UCT_GLEX_EPOCH_MASK;
     return freed;
 }
 

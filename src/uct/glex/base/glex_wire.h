@@ -6,6 +6,7 @@
 #ifndef UCT_GLEX_WIRE_H
 #define UCT_GLEX_WIRE_H
 
+#include "base/glex_credit.h"
 #include "base/glex_fifo.h"
 
 #include <ucs/sys/compiler_def.h>
@@ -79,7 +80,6 @@ enum uct_glex_flag {
     UCT_GLEX_FLAG_UNITS    = UCS_BIT(3)  /* slots: the message lies in the units */
 };
 #define UCT_GLEX_EPOCH_SHIFT 4 /* the limit's epoch, in the upper bits of the flags */
-#define UCT_GLEX_EPOCH_MASK  0xf
 
 /* Cumulative counters (modulo 2^16) in every header return credits: repeating or overtaking does
  * no harm. */

@@ -250,7 +250,7 @@ unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface)
 
 static void uct_glex_ctl_recall(uct_glex_vc_t *vc, uint16_t limit)
 {
-    uct_glex_credit_recall(&vc->mp_tx, limit, UCT_GLEX_EPOCH_MASK);
+    uct_glex_credit_recall(&vc->mp_tx, limit);
     vc->tx_peak = uct_glex_credit_avail(&vc->mp_tx);
     uct_glex_ctl_post(vc, UCT_GLEX_CTL_RECALLED);
 }

@@ -306,7 +306,7 @@ void uct_glex_mpq_recalled(uct_glex_vc_t *vc, uint16_t limit)
     }
     uct_glex_mpq_recall_done(vc);
     iface->mpq.free += uct_glex_credit_recalled(&vc->mp_rx, &vc->advertised_limit, limit,
-                                                UCT_GLEX_CREDIT_LEAST, UCT_GLEX_EPOCH_MASK);
+                                                UCT_GLEX_CREDIT_LEAST);
     uct_glex_vc_set_limit(vc);
     uct_glex_mpq_account(vc, extra, uct_glex_mpq_extra(vc));
     uct_glex_vc_schedule(vc); /* it may have to be told its new limit */
