@@ -208,10 +208,7 @@ static UCS_F_ALWAYS_INLINE int uct_glex_ep_can_bcopy_er(const uct_glex_ep_t *ep)
  * be gone. Progress fails it. */
 static void uct_glex_ep_check_receiver(uct_glex_vc_t *vc)
 {
-    glex_ep_addr_t peer = {.v = vc->peer};
-
-    if ((vc->state != UCT_GLEX_VC_PEER_CLOSED) &&
-        (glex_ext_check_peer(vc->iface->nic, peer) == GLEX_NO_EP_RESOURCE)) {
+    if ((vc->state != UCT_GLEX_VC_PEER_CLOSED) && uct_glex_iface_is_gone(vc->iface, vc->peer)) {
         uct_glex_vc_dead(vc);
     }
 }
@@ -430,10 +427,9 @@ void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why)
 /* Of a peer on another host the NIC may not know yet that it is gone: it has to answer */
 ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
 {
-    glex_ep_addr_t peer = {.v = ep->peer};
-    uct_glex_vc_t *vc   = ep->vc;
-    int is_there        = (vc->state == UCT_GLEX_VC_OPEN) &&
-                          (glex_ext_check_peer(vc->iface->nic, peer) != GLEX_NO_EP_RESOURCE);
+    uct_glex_vc_t *vc = ep->vc;
+    int is_there      = (vc->state == UCT_GLEX_VC_OPEN) &&
+                        !uct_glex_iface_is_gone(vc->iface, vc->peer);
     ucs_status_t status;
 
     if (is_there && !vc->is_remote) {
@@ -477,7 +473,7 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     if ((ep->vc == &uct_glex_no_vc) && glex_ext_is_remote(iface->nic, peer)) {
         return UCS_OK;
     }
-    if (glex_ext_check_peer(iface->nic, peer) != GLEX_NO_EP_RESOURCE) {
+    if (!uct_glex_iface_is_gone(iface, ep->peer)) {
         uct_glex_ep_check_remote(ep->vc);
         return UCS_OK;
     }

@@ -59,12 +59,10 @@ static void uct_glex_error_reset_refused(uct_glex_iface_t *iface, const struct g
 static int uct_glex_error_is_ctl_to_gone(const uct_glex_vc_t *vc, const struct glex_err_req *err,
                                          unsigned mp_type)
 {
-    glex_ep_addr_t peer = {.v = vc->peer};
-
     return ((mp_type == UCT_GLEX_MP_CTL) || (mp_type == UCT_GLEX_MP_ACK)) &&
            uct_glex_error_is_dead(err) &&
            (vc->peer_left || (vc->state == UCT_GLEX_VC_PEER_CLOSED) ||
-            (glex_ext_check_peer(vc->iface->nic, peer) == GLEX_NO_EP_RESOURCE));
+            uct_glex_iface_is_gone(vc->iface, vc->peer));
 }
 
 static int uct_glex_error_is_refused(const uct_glex_iface_t *iface, uint64_t peer)

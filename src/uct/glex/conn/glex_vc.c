@@ -88,13 +88,6 @@ void uct_glex_vc_accept(uct_glex_vc_t *vc)
     uct_glex_mpq_enter(vc);
 }
 
-static int uct_glex_vc_is_dead(const uct_glex_vc_t *vc)
-{
-    glex_ep_addr_t addr = {.v = vc->peer};
-
-    return glex_ext_check_peer(vc->iface->nic, addr) == GLEX_NO_EP_RESOURCE;
-}
-
 /* Give up all resources of the VC, and end its operations with `status`. Memory that the peer may
  * still read or write is held until the peer says that it does not: uct_glex_vc_quiet(). */
 static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t status)
@@ -120,7 +113,7 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     vc->forget_looks = UCT_GLEX_VC_FORGET_LOOKS;
     uct_glex_iface_recheck(vc->iface); /* others may wait for the resources */
     vc->is_stale = 0;
-    if (vc->peer_quiet || uct_glex_vc_is_dead(vc)) {
+    if (vc->peer_quiet || uct_glex_iface_is_gone(vc->iface, vc->peer)) {
         uct_glex_vc_quiet(vc);
     }
 }
@@ -339,7 +332,7 @@ static void uct_glex_vc_look(uct_glex_vc_t *vc, int all_taken)
     if (vc->peer_left) {
         vc->is_stale = 1;
         uct_glex_vc_schedule(vc);
-    } else if (!uct_glex_vc_is_dead(vc)) {
+    } else if (!uct_glex_iface_is_gone(vc->iface, vc->peer)) {
         vc->is_stale = 0;
     } else if (vc->is_stale) {
         uct_glex_vc_dead(vc);
@@ -354,7 +347,7 @@ static void uct_glex_vc_look(uct_glex_vc_t *vc, int all_taken)
  * all was taken that had come by the first. */
 static void uct_glex_vc_look_held(uct_glex_vc_t *vc, int all_taken)
 {
-    if (!vc->peer_quiet && !uct_glex_vc_is_dead(vc)) {
+    if (!vc->peer_quiet && !uct_glex_iface_is_gone(vc->iface, vc->peer)) {
         uct_glex_vc_owe_reset(vc);
         return;
     }

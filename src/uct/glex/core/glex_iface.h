@@ -205,6 +205,15 @@ ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_
 /** Longest RDMA request */
 size_t uct_glex_iface_max_rdma(const uct_glex_iface_t *iface);
 
+/** Whether the NIC knows that there is no receiver at a peer's address any more. Costs some system
+ *  calls. */
+static inline int uct_glex_iface_is_gone(const uct_glex_iface_t *iface, uint64_t peer)
+{
+    glex_ep_addr_t addr = {.v = peer};
+
+    return glex_ext_check_peer(iface->nic, addr) == GLEX_NO_EP_RESOURCE;
+}
+
 /** Resources came free: have progress look whether something waits for them */
 static inline void uct_glex_iface_recheck(uct_glex_iface_t *iface)
 {
