@@ -137,8 +137,8 @@ static inline int uct_glex_fifo_arrive(uct_glex_fifo_rx_t *fifo, unsigned n, int
  * while there is still room for one of the longest.
  *
  * Where to return credits is only a store (`is_published`) half as much is enough, so that a sender
- * that waits goes on earlier. Not less, because the credits' cache line then moves to the sender and
- * back.
+ * that waits goes on earlier. Not less, because the credits' cache line then moves to the sender
+ * and back.
  */
 static inline void uct_glex_fifo_set_size(uct_glex_fifo_rx_t *fifo, uint16_t units,
                                           unsigned msgs_max, int is_published)

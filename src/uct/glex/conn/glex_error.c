@@ -97,8 +97,7 @@ static void uct_glex_error_refuse_puts(uct_glex_vc_t *vc)
         if (!uct_glex_error_is_refused(vc->iface, ep->put_peer)) {
             continue;
         }
-        if (glex_ext_check_peer(vc->iface->nic, (glex_ep_addr_t){.v = ep->put_peer}) ==
-            GLEX_NO_EP_RESOURCE) {
+        if (uct_glex_iface_is_gone(vc->iface, ep->put_peer)) {
             uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
             return;
         }
