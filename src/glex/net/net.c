@@ -559,19 +559,21 @@ bool glex_net_flush(struct glex_endpoint *ep, uint64_t begin_ns, uint32_t ms)
     return true;
 }
 
-static struct glex_peer *net_any_peer(struct glex_endpoint *ep)
+static void net_drop_peers(struct glex_endpoint *ep)
 {
-    struct glex_peer *peer;
+    struct glex_peer **link;
     uint32_t i;
 
     for (i = 0; i < ep->peers.num_buckets; i++) {
-        for (peer = ep->peers.buckets[i]; peer != NULL; peer = peer->next) {
-            if (peer->link == &glex_net_link) {
-                return peer;
+        link = &ep->peers.buckets[i];
+        while (*link != NULL) {
+            if ((*link)->link == &glex_net_link) {
+                glex_peer_drop(ep, *link);
+            } else {
+                link = &(*link)->next;
             }
         }
     }
-    return NULL;
 }
 
 static void net_end_sources(struct glex_net *net)
@@ -590,7 +592,6 @@ static void net_end_sources(struct glex_net *net)
 void glex_net_pause(struct glex_endpoint *ep)
 {
     struct glex_net *net = ep->net;
-    struct glex_peer *peer;
 
     if (net == NULL || net->paused) {
         return;
@@ -599,9 +600,7 @@ void glex_net_pause(struct glex_endpoint *ep)
     net->paused = true;
     (void)net->module->listen(net->engine, false); /* logged; connections then end where they begin */
     net_end_sources(net);
-    while ((peer = net_any_peer(ep)) != NULL) {
-        glex_peer_drop(ep, peer);
-    }
+    net_drop_peers(ep);
     glex_net_progress(ep); /* frees what is closed */
 }
 
