@@ -388,6 +388,29 @@ check "prometheus: an exporter that is not there is told, once" \
     [ "$(grep -c 'cannot scrape http://127.0.0.1:1/' "$dir/log")" -eq 1 ]
 check "prometheus: a slow one keeps no sensor waiting" [ "$(grep -c '^ramp ' "$dir/out")" -gt 5 ]
 check "filter: what is excluded does not pass" [ "$(grep -c 'kind=' "$dir/out")" -eq 0 ]
+# Lines may be as long as they like: a list of 40 patterns, the one that counts behind all others; and a
+# comment.
+long_line() {
+    prints 'node_load1 ' <<-END
+	[load]
+	type = load
+	interval = 0.05
+	to = filter
+	# $(printf 'why this is so, and at length; %.0s' {1..20})
+	[filter]
+	type = filter
+	include = $(printf 'pattern_number_%02d* ' {1..40})node_load1 ; $(printf 'and why %.0s' {1..40})
+	exclude = other
+	to = print
+	[print]
+	type = print
+	END
+    ! grep -q node_load5 "$dir/out" && ! grep . "$dir/log"
+}
+check "a line of many patterns" long_line
+check "a word that is too long is refused" refuses 'conf:3: a word of more than' <<END
+[$(printf 'x%.0s' {1..300})]
+END
 check "filter: needs a pattern" refuses 'include' <<END
 [ramp]
 type = ramp

@@ -2,6 +2,7 @@
 #include "graph.h"
 #include "../lib/log.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <ini.h>
 #include <stdio.h>
@@ -11,18 +12,71 @@
 typedef struct config_reader {
     graph_t *graph;
     FILE *file;
+    char *text;     /* the line at hand, */
+    size_t size;
+    char *rest;     /* and what of it inih has not got yet */
     int line;
+    int continued;  /* inih has the rest of an option's value */
     int failed;
 } config_reader_t;
 
-/* inih tells lines only of syntax errors; counting them as they are read tells all. */
+/* inih would find a comment only if it begins in what it gets at once. */
+static void config_cut_comment(char *text)
+{
+    char *at = text + strspn(text, " \t");
+
+    if (*at == '#') {
+        *at = '\0';
+    }
+    for (at = strchr(text, ';'); at != NULL; at = strchr(at + 1, ';')) {
+        if ((at == text) || isblank((unsigned char)at[-1])) {
+            *at = '\0';
+            break;
+        }
+    }
+}
+
+/* How much of the rest is handed over: all that fits, cut behind a blank or comma. 0: a long word. */
+static int config_piece(const char *rest, int room)
+{
+    int length = strlen(rest);
+
+    if (length > room) {
+        for (length = room; (length > 0) && !strchr(" \t,", rest[length - 1]); --length) {
+        }
+    }
+    return length;
+}
+
+/*
+ * Called by inih for a line. It takes 199 bytes at once, and those that begin with a blank for more of
+ * the option before: so a longer line is handed over in pieces. Lines are counted here, since inih
+ * tells only those of syntax errors.
+ */
 static char *config_line(char *text, int size, void *arg)
 {
     config_reader_t *reader = arg;
-    char *line = fgets(text, size, reader->file);
+    int length;
 
-    reader->line += (line != NULL);
-    return line;
+    reader->continued = (reader->rest != NULL) && (*reader->rest != '\0');
+    if (!reader->continued) {
+        if (getline(&reader->text, &reader->size, reader->file) < 0) {
+            return NULL;
+        }
+        ++reader->line;
+        config_cut_comment(reader->text);
+        reader->rest = reader->text;
+    }
+    length = config_piece(reader->rest, size - 2);
+    if ((length == 0) && (*reader->rest != '\0')) {
+        udmon_error("%s:%d: a word of more than %d bytes", reader->graph->file, reader->line,
+                    size - 2);
+        reader->failed = 1;
+        return NULL;
+    }
+    snprintf(text, size, "%s%.*s", reader->continued ? " " : "", length, reader->rest);
+    reader->rest += length;
+    return text;
 }
 
 static udmon_node_t *config_node_new(config_reader_t *reader, const char *name)
@@ -40,12 +94,27 @@ static udmon_node_t *config_node_new(config_reader_t *reader, const char *name)
     return node;
 }
 
+static int config_append(graph_option_t *option, const char *value)
+{
+    char *whole;
+
+    if (asprintf(&whole, "%s %s", option->value, value) < 0) {
+        return -ENOMEM;
+    }
+    free(option->value);
+    option->value = whole;
+    return 0;
+}
+
 static int config_option(config_reader_t *reader, udmon_node_t *node, const char *name,
                          const char *value)
 {
     graph_option_t *option;
 
     STAILQ_FOREACH(option, &node->options, list) {
+        if (!strcmp(option->name, name) && reader->continued) {
+            return config_append(option, value);
+        }
         if (!strcmp(option->name, name)) {
             udmon_error("%s:%d: option %s of node %s stands in line %d already",
                         reader->graph->file, reader->line, name, node->name, option->line);
@@ -114,7 +183,8 @@ int graph_read(const char *file, graph_t **graph_p)
     }
     ret = ini_parse_stream(config_line, &reader, config_handle, &reader);
     fclose(reader.file);
-    if (ret != 0) {
+    free(reader.text);
+    if ((ret != 0) || reader.failed) {
         if (!reader.failed) {
             udmon_error("%s:%d: this is neither [section] nor OPTION = VALUE", file, ret);
         }
