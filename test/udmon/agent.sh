@@ -567,12 +567,16 @@ to = print
 [print]
 type = print
 END
-"$agent" -c "$dir/conf" >"$dir/out" 2>"$dir/log" &
+UDMON_LOG_LEVEL=info "$agent" -c "$dir/conf" >"$dir/out" 2>"$dir/log" &
 collectd=$!
 collectd_came() {
     send_collectd $collectd_port && grep -q '^collectd_odd_name_gauge 2 ' "$dir/out"
 }
 await collectd_came
+sed -i 's/^interval .*/interval = 0.1/' "$dir/conf"
+kill -HUP $collectd
+await grep -q 'read anew\|going on as before' "$dir/log"
+check "SIGHUP: a node with another interval keeps what it has open" grep -q 'read anew' "$dir/log"
 kill $collectd
 wait $collectd
 check "collectd: names of sources from types.db, and its times" \

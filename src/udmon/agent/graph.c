@@ -230,26 +230,26 @@ static int graph_check(graph_t *graph)
     return 0;
 }
 
-/* The same type with the same options, but for where its output goes. */
-static int node_same(const udmon_node_t *a, const udmon_node_t *b)
+/* Whether `b` has all options of `a`, but for those that are the graph's own concern. */
+static int node_covers(const udmon_node_t *a, const udmon_node_t *b)
 {
     const graph_option_t *option;
     const char *other;
-    unsigned a_count = 0, b_count = 0;
 
     STAILQ_FOREACH(option, &a->options, list) {
         other = udmon_node_option(b, option->name);
-        if (strcmp(option->name, "to")) {
-            ++a_count;
-            if ((other == NULL) || strcmp(option->value, other)) {
-                return 0;
-            }
+        if (strcmp(option->name, "to") && strcmp(option->name, "interval") &&
+            ((other == NULL) || strcmp(option->value, other))) {
+            return 0;
         }
     }
-    STAILQ_FOREACH(option, &b->options, list) {
-        b_count += !!strcmp(option->name, "to");
-    }
-    return (a->type == b->type) && (a_count == b_count);
+    return 1;
+}
+
+/* Whether one may go on with the other's state. */
+static int node_same(const udmon_node_t *a, const udmon_node_t *b)
+{
+    return (a->type == b->type) && node_covers(a, b) && node_covers(b, a);
 }
 
 /* The next multiple of the interval: periods do not drift, and missed ones are left out. */

@@ -40,7 +40,8 @@ typedef struct udmon_node_type {
     const char *name;
     /** Names of its options, ended by NULL; beyond them a node has "type", "interval" and "to". */
     const char *const *options;
-    /** Make a node's state. On a bad option: call udmon_node_error and return a negative errno. */
+    /** Make a node's state, which stays when only "interval" and "to" change. On a bad option: call
+     *  udmon_node_error and return a negative errno. */
     int (*create)(udmon_node_t *node, void **state_p);
     void (*destroy)(void *state);
     /** Called each "interval". NULL: not a sensor. */
