@@ -266,23 +266,15 @@ static void write_relay(const relay_t *relay, int format, FILE *out)
                  __atomic_load_n(&relay->waiting, __ATOMIC_SEQ_CST));
 }
 
-/* All lines, gathered node by node: nobody is kept from receiving for longer than that. */
-static void lines_gather(store_t *store, lines_t *lines)
+static int lines_host(const host_t *host, void *arg)
 {
-    const host_t *host;
+    lines_t *lines = arg;
 
-    store_lock(store);
-    host = LIST_FIRST(&store->hosts);
-    store_unlock(store);
-    while (host != NULL) {
-        store_lock(store);
-        if (host->connected > 0) {
-            lines->host = host->name;
-            store_each(host, lines_add, lines);
-        }
-        host = LIST_NEXT(host, list);
-        store_unlock(store);
+    if (host->connected > 0) {
+        lines->host = host->name;
+        store_each(host, lines_add, lines);
     }
+    return 1;
 }
 
 static void lines_write(const lines_t *lines, int format, FILE *out)
@@ -310,7 +302,7 @@ void metrics_write(store_t *store, const writer_t *writer, const remote_t *remot
     lines_t lines = {.oldest_ns = (now_ns > METRICS_STALE_NS) ? (now_ns - METRICS_STALE_NS) : 1};
 
     store_reader_begin(store);
-    lines_gather(store, &lines);
+    store_each_host(store, lines_host, &lines);
     if (lines.count > 0) {
         qsort(lines.lines, lines.count, sizeof(lines.lines[0]), line_compare);
     }

@@ -128,27 +128,6 @@ static int row_compare(const void *left, const void *right)
     return strverscmp(((const overview_row_t *)left)->name, ((const overview_row_t *)right)->name);
 }
 
-/* Call `each` for all hosts. Nobody is kept from receiving for longer than one takes. */
-static void overview_hosts(const overview_t *overview, int (*each)(const host_t *host, void *arg),
-                           void *arg)
-{
-    store_t *store = overview->store;
-    const host_t *host;
-    int go_on = 1;
-
-    store_reader_begin(store);
-    store_lock(store);
-    host = LIST_FIRST(&store->hosts);
-    store_unlock(store);
-    while ((host != NULL) && go_on) {
-        store_lock(store);
-        go_on = each(host, arg);
-        host = LIST_NEXT(host, list);
-        store_unlock(store);
-    }
-    store_reader_end(store);
-}
-
 typedef struct rows {
     overview_row_t *rows;
     size_t count, size, up;
@@ -200,7 +179,7 @@ static void overview_refresh(overview_t *overview)
     if (overview_fresh(overview, overview->made_ns)) {
         return;
     }
-    overview_hosts(overview, rows_add, &rows);
+    store_each_host(overview->store, rows_add, &rows);
     if (rows.count > 0) {
         qsort(rows.rows, rows.count, sizeof(rows.rows[0]), row_compare);
     }
@@ -549,7 +528,7 @@ struct json_object *overview_get_families(overview_t *overview)
     struct json_object *list = json_object_new_array();
     families_t families = {0};
 
-    overview_hosts(overview, families_host, &families);
+    store_each_host(overview->store, families_host, &families);
     twalk_r(families.tree, families_visit, list);
     tdestroy(families.tree, free);
     return list;

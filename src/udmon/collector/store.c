@@ -175,6 +175,22 @@ void store_each(const host_t *host, void (*each)(series_t *series, void *arg), v
     twalk_r(host->series, store_visit, &walk);
 }
 
+void store_each_host(store_t *store, int (*each)(const host_t *host, void *arg), void *arg)
+{
+    const host_t *host;
+    int go_on = 1;
+
+    store_reader_begin(store);
+    store_lock(store);
+    for (host = LIST_FIRST(&store->hosts); (host != NULL) && go_on; host = LIST_NEXT(host, list)) {
+        go_on = each(host, arg);
+        store_unlock(store);
+        store_lock(store);
+    }
+    store_unlock(store);
+    store_reader_end(store);
+}
+
 typedef struct store_old {
     uint64_t before_ns;
     series_t **series;

@@ -91,6 +91,11 @@ void store_unlock(store_t *store);
 /* From begin to end nothing is freed. Takes the lock by itself. */
 void store_reader_begin(store_t *store);
 void store_reader_end(store_t *store);
+/*
+ * Call `each` for all hosts until it returns 0. Takes the lock, and for one host at a time only: nobody
+ * is kept from receiving for longer.
+ */
+void store_each_host(store_t *store, int (*each)(const host_t *host, void *arg), void *arg);
 
 /* All below: with the lock held. */
 
