@@ -24,7 +24,7 @@ struct Side {
     uint64_t gaps = 0;
     int room = 1 << 30;
 
-    static int send(void *arg, size_t size, udmon_chan_pack_t pack, void *pack_arg)
+    static int send(void *arg, size_t size, udmon_pack_t pack, void *pack_arg)
     {
         Side *self = static_cast<Side *>(arg);
         std::vector<char> buffer(size);

@@ -87,7 +87,7 @@ static void client_received(void *arg, const void *data, size_t length)
     }
 }
 
-static int client_chan_send(void *arg, size_t size, udmon_chan_pack_t pack, void *pack_arg)
+static int client_chan_send(void *arg, size_t size, udmon_pack_t pack, void *pack_arg)
 {
     return udmon_path_send(((udmon_client_t *)arg)->path, size, pack, pack_arg);
 }

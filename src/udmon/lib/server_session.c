@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-static int server_chan_send(void *arg, size_t size, udmon_chan_pack_t pack, void *pack_arg)
+static int server_chan_send(void *arg, size_t size, udmon_pack_t pack, void *pack_arg)
 {
     return udmon_path_send(((udmon_session_t *)arg)->path, size, pack, pack_arg);
 }

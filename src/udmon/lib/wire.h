@@ -16,6 +16,7 @@
 
 #include <assert.h>
 #include <endian.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define UDMON_MAGIC 0x6d64u /* "dm" */
@@ -135,6 +136,9 @@ typedef struct udmon_ping {
     uint64_t received;
     uint64_t lost;
 } __attribute__((packed)) udmon_ping_t;
+
+/* Write a message or datagram of at most `size` bytes to `buffer`; returns its length. */
+typedef size_t (*udmon_pack_t)(void *buffer, size_t size, void *arg);
 
 static_assert(sizeof(udmon_rpc_header_t) == 8, "on the wire");
 static_assert(sizeof(udmon_hello_t) == 32, "on the wire");

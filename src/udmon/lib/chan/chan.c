@@ -98,7 +98,7 @@ void *udmon_chan_header(const udmon_chan_t *chan, void *buffer, uint8_t type, ui
     return dgram + 1;
 }
 
-int udmon_chan_send(udmon_chan_t *chan, size_t size, udmon_chan_pack_t pack, void *arg)
+int udmon_chan_send(udmon_chan_t *chan, size_t size, udmon_pack_t pack, void *arg)
 {
     int ret;
 

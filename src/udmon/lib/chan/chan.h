@@ -17,12 +17,10 @@ enum {
     UDMON_RANGES = 8         /* of a record that may have come apart from each other */
 };
 
-typedef size_t (*udmon_chan_pack_t)(void *buffer, size_t size, void *arg);
-
 /* What a channel needs of its owner. */
 typedef struct udmon_chan_ops {
     /* Send a datagram of at most `size` bytes: 0, -EAGAIN, or another error if the path is gone. */
-    int (*send)(void *arg, size_t size, udmon_chan_pack_t pack, void *pack_arg);
+    int (*send)(void *arg, size_t size, udmon_pack_t pack, void *pack_arg);
     void (*deliver)(void *arg, const udmon_message_t *message);
     void (*gap)(void *arg, uint64_t first, uint64_t count);
 } udmon_chan_ops_t;
@@ -119,7 +117,7 @@ int udmon_chan_receive(udmon_chan_t *chan, const void *data, size_t length);
 void *udmon_chan_header(const udmon_chan_t *chan, void *buffer, uint8_t type, uint64_t seq,
                         uint16_t count);
 /* The counting half of ops->send. */
-int udmon_chan_send(udmon_chan_t *chan, size_t size, udmon_chan_pack_t pack, void *arg);
+int udmon_chan_send(udmon_chan_t *chan, size_t size, udmon_pack_t pack, void *arg);
 
 /* chan_rx.c */
 void udmon_chan_forget_assemblies(udmon_chan_t *chan);

@@ -194,7 +194,7 @@ static size_t tx_pack_pieces(void *buffer, size_t size, void *arg)
 }
 
 /* Records that have left to their end leave the queue. */
-static int tx_send(udmon_chan_t *chan, size_t size, udmon_chan_pack_t pack)
+static int tx_send(udmon_chan_t *chan, size_t size, udmon_pack_t pack)
 {
     tx_packing_t packing = {.chan = chan};
     int ret;

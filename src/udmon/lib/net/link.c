@@ -211,7 +211,7 @@ static int link_room(udmon_link_t *link, size_t size)
     return 0;
 }
 
-int udmon_link_send(udmon_link_t *link, size_t size, udmon_link_pack_t pack, void *arg)
+int udmon_link_send(udmon_link_t *link, size_t size, udmon_pack_t pack, void *arg)
 {
     size_t length;
     uint8_t *at;

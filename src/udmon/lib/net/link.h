@@ -103,14 +103,11 @@ void udmon_link_close(udmon_link_t *link);
 /* Another owner. */
 void udmon_link_give(udmon_link_t *link, const udmon_link_ops_t *ops, void *arg);
 
-/* Write a message of at most `size` bytes to `buffer`; returns its length. */
-typedef size_t (*udmon_link_pack_t)(void *buffer, size_t size, void *arg);
-
 /*
  * Queue a message of at most `size` bytes; it leaves with udmon_tls_send. -EAGAIN: no room now,
  * `pack` was not called, and the loop wakes when there is; -EIO: the link is not open.
  */
-int udmon_link_send(udmon_link_t *link, size_t size, udmon_link_pack_t pack, void *arg);
+int udmon_link_send(udmon_link_t *link, size_t size, udmon_pack_t pack, void *arg);
 /* The same with bytes that are there. */
 int udmon_link_send_bytes(udmon_link_t *link, const void *data, size_t length);
 

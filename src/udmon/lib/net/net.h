@@ -95,9 +95,6 @@ void udmon_path_close(udmon_path_t *path);
 /* Largest datagram. */
 size_t udmon_path_mtu(const udmon_path_t *path);
 
-/* Write a datagram of at most `size` bytes to `buffer`; returns its length. */
-typedef size_t (*udmon_pack_t)(void *buffer, size_t size, void *arg);
-
 /* 0; -EAGAIN: no room now, `pack` was not called; -EIO: the path has failed. */
 int udmon_path_send(udmon_path_t *path, size_t size, udmon_pack_t pack, void *arg);
 
