@@ -29,6 +29,38 @@ static void rx_record(udmon_chan_t *chan, uint64_t seq, const void *data, size_t
     chan->ops->deliver(chan->arg, &message);
 }
 
+static int rx_data(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length)
+{
+    const uint8_t *at = (const uint8_t *)(dgram + 1), *end = (const uint8_t *)dgram + length;
+    unsigned i, count = le16toh(dgram->count);
+    uint64_t seq = le64toh(dgram->seq);
+    udmon_record_t record;
+
+    /* First look whether all of it makes sense, then believe it. */
+    for (i = 0; i < count; ++i) {
+        if ((size_t)(end - at) < sizeof(record)) {
+            return -EPROTO;
+        }
+        memcpy(&record, at, sizeof(record));
+        at += sizeof(record);
+        if (((size_t)(end - at) < le16toh(record.length)) ||
+            (le16toh(record.length) > chan->max_record)) {
+            return -EPROTO;
+        }
+        at += le16toh(record.length);
+    }
+    if ((at != end) || (count == 0) || (seq > (UINT64_MAX - count))) {
+        return -EPROTO;
+    }
+    at = (const uint8_t *)(dgram + 1);
+    for (i = 0; i < count; ++i) {
+        memcpy(&record, at, sizeof(record));
+        rx_record(chan, seq + i, at + sizeof(record), le16toh(record.length));
+        at += sizeof(record) + le16toh(record.length);
+    }
+    return UDMON_DATA;
+}
+
 static void rx_assembly_end(udmon_assembly_t *assembly)
 {
     assembly->missing = 0;
@@ -128,88 +160,66 @@ static int rx_range_add(udmon_assembly_t *assembly, uint32_t begin, uint32_t end
     return 1;
 }
 
-/* A record or a piece of one: what stands in a datagram. */
-typedef struct rx_item {
-    uint32_t total, offset, length; /* offset 0 and length = total: a whole record */
-    const uint8_t *data;
-} rx_item_t;
-
-/* Take the item at *at_p. Returns 0 if it makes no sense. */
-static int rx_item(const udmon_chan_t *chan, uint8_t type, const uint8_t **at_p, const uint8_t *end,
-                   rx_item_t *item)
+static void rx_piece(udmon_chan_t *chan, uint64_t seq, const udmon_piece_t *piece, const void *data)
 {
-    size_t header = (type == UDMON_DATA) ? sizeof(udmon_record_t) : sizeof(udmon_piece_t);
-    udmon_record_t record;
-    udmon_piece_t piece;
-
-    if ((size_t)(end - *at_p) < header) {
-        return 0;
-    }
-    if (type == UDMON_DATA) {
-        memcpy(&record, *at_p, sizeof(record));
-        item->total = item->length = le16toh(record.length);
-        item->offset = 0;
-    } else {
-        memcpy(&piece, *at_p, sizeof(piece));
-        item->total = le32toh(piece.total);
-        item->offset = le32toh(piece.offset);
-        item->length = le16toh(piece.length);
-    }
-    item->data = *at_p + header;
-    if ((item->length > (size_t)(end - item->data)) || (item->total > chan->max_record) ||
-        (item->offset > item->total) || (item->length > (item->total - item->offset)) ||
-        ((item->length == 0) && (type == UDMON_PIECES))) {
-        return 0;
-    }
-    *at_p = item->data + item->length;
-    return 1;
-}
-
-static void rx_take(udmon_chan_t *chan, uint64_t seq, const rx_item_t *item)
-{
+    uint32_t total = le32toh(piece->total), offset = le32toh(piece->offset);
+    uint16_t length = le16toh(piece->length);
     udmon_assembly_t *assembly;
 
-    if (item->length == item->total) {
-        rx_record(chan, seq, item->data, item->length);
+    if (length == total) {
+        rx_record(chan, seq, data, length);
         return;
     }
-    assembly = rx_assembly(chan, seq, item->total);
-    if ((assembly == NULL) ||
-        !rx_range_add(assembly, item->offset, item->offset + item->length)) {
+    assembly = rx_assembly(chan, seq, total);
+    if ((assembly == NULL) || !rx_range_add(assembly, offset, offset + length)) {
         return;
     }
-    memcpy(assembly->bytes + item->offset, item->data, item->length);
-    assembly->missing -= item->length;
+    memcpy(assembly->bytes + offset, data, length);
+    assembly->missing -= length;
     if (assembly->missing == 0) {
-        rx_record(chan, seq, assembly->bytes, item->total);
+        rx_record(chan, seq, assembly->bytes, total);
         rx_assembly_end(assembly);
     }
 }
 
-/* UDMON_DATA or UDMON_PIECES */
-static int rx_data(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length)
+/* Whether a piece lies within a record of allowed length. */
+static int rx_piece_sane(const udmon_chan_t *chan, const udmon_piece_t *piece, size_t behind)
 {
-    const uint8_t *begin = (const uint8_t *)(dgram + 1), *end = (const uint8_t *)dgram + length;
-    const uint8_t *at = begin;
+    uint32_t total = le32toh(piece->total), offset = le32toh(piece->offset);
+    uint16_t length = le16toh(piece->length);
+
+    return (length > 0) && (length <= behind) && (total <= chan->max_record) && (offset < total) &&
+           (length <= (total - offset));
+}
+
+static int rx_pieces(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length)
+{
+    const uint8_t *at = (const uint8_t *)(dgram + 1), *end = (const uint8_t *)dgram + length;
     unsigned i, count = le16toh(dgram->count);
     uint64_t seq = le64toh(dgram->seq);
-    rx_item_t item;
+    udmon_piece_t piece;
 
-    /* First look whether all of it makes sense, then believe it. */
-    for (i = 0; i < count; ++i) {
-        if (!rx_item(chan, dgram->type, &at, end, &item)) {
+    for (i = 0; i < count; ++i) { /* as in rx_data */
+        if ((size_t)(end - at) < sizeof(piece)) {
             return -EPROTO;
         }
+        memcpy(&piece, at, sizeof(piece));
+        at += sizeof(piece);
+        if (!rx_piece_sane(chan, &piece, end - at)) {
+            return -EPROTO;
+        }
+        at += le16toh(piece.length);
     }
     if ((at != end) || (count == 0) || (seq > (UINT64_MAX - count))) {
         return -EPROTO;
     }
-    at = begin;
+    at = (const uint8_t *)(dgram + 1);
     for (i = 0; i < count; ++i) {
-        rx_item(chan, dgram->type, &at, end, &item);
-        rx_take(chan, seq + i, &item);
+        memcpy(&piece, at, sizeof(piece));
+        rx_piece(chan, seq + i, &piece, at + sizeof(piece));
+        at += sizeof(piece) + le16toh(piece.length);
     }
-    return dgram->type;
+    return UDMON_PIECES;
 }
 
 /* The peer says what it has sent so far, so that losses at the end are known too. */
@@ -253,8 +263,10 @@ int udmon_chan_receive(udmon_chan_t *chan, const void *data, size_t length)
     ++chan->stats.datagrams_received;
     switch (dgram->type) {
     case UDMON_DATA:
-    case UDMON_PIECES:
         ret = rx_data(chan, dgram, length);
+        break;
+    case UDMON_PIECES:
+        ret = rx_pieces(chan, dgram, length);
         break;
     case UDMON_PING:
     case UDMON_PONG:
