@@ -239,7 +239,8 @@ fi
 # A share of SMB looks nearly like a device. In mounts of its own the agent finds one, and a device.
 cat >"$dir/mounted" <<END
 #!/bin/sh
-mount -t tmpfs //server/share "$dir/share" && mount -t tmpfs /dev/disk "$dir/disk" && exec "$agent" "\$@"
+mount -t tmpfs //server/share "$dir/share" && mount -t tmpfs /dev/disk "$dir/disk" &&
+    exec "$agent" "\$@"
 END
 chmod +x "$dir/mounted"
 share_is_left_out() {
@@ -388,8 +389,8 @@ check "prometheus: an exporter that is not there is told, once" \
     [ "$(grep -c 'cannot scrape http://127.0.0.1:1/' "$dir/log")" -eq 1 ]
 check "prometheus: a slow one keeps no sensor waiting" [ "$(grep -c '^ramp ' "$dir/out")" -gt 5 ]
 check "filter: what is excluded does not pass" [ "$(grep -c 'kind=' "$dir/out")" -eq 0 ]
-# Lines may be as long as they like: a list of 40 patterns, the one that counts behind all others; and a
-# comment.
+# Lines may be as long as they like: a list of 40 patterns, the one that counts behind all others;
+# and a comment.
 long_line() {
     prints 'node_load1 ' <<-END
 	[load]

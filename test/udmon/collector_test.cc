@@ -280,10 +280,12 @@ TEST_F(StoreTest, ALabelNodeOfASeriesGetsAnotherName)
 // What another Prometheus has renamed already may come with both labels.
 TEST_F(StoreTest, NorDoesThatNameComeTwice)
 {
-    series_t *series = add("n", "numa{exported_node=\"1\",node=\"2\"}", 4, false, 1, udmon_now_ns());
+    series_t *series = add("n", "numa{exported_node=\"1\",node=\"2\"}", 4, false, 1,
+                           udmon_now_ns());
     remote_sample_t sample = {series, 1, 4};
 
-    EXPECT_EQ(1u, count(page(), "\nnuma{node=\"n\",exported_exported_node=\"1\",exported_node=\"2\"} 4\n"));
+    EXPECT_EQ(1u, count(page(), "\nnuma{node=\"n\",exported_exported_node=\"1\","
+                                "exported_node=\"2\"} 4\n"));
     std::string bytes = written([&](FILE *out) { remote_encode(out, &sample, 1); });
     EXPECT_EQ(1u, count(bytes, std::string("\n\x16" "exported_exported_node\x12\x01" "1")));
     EXPECT_EQ(1u, count(bytes, std::string("\n\x0d" "exported_node\x12\x01" "2")));
@@ -612,7 +614,8 @@ struct Line {
 
 std::map<std::string, Line> lines(sqlite3 *db, const char *families, const char *by, int *left_out)
 {
-    const api_range_t range = {int64_t(udmon_time_ns() / 1000000) - 60000, int64_t(udmon_time_ns() / 1000000), 60};
+    const int64_t now = udmon_time_ns() / 1000000;
+    const api_range_t range = {now - 60000, now, 60};
     struct json_object *answer = api_lines(db, "n", families, by, &range), *list, *field;
     std::map<std::string, Line> found;
 

@@ -36,7 +36,7 @@ static void config_cut_comment(char *text)
     }
 }
 
-/* How much of the rest is handed over: all that fits, cut behind a blank or comma. 0: a long word. */
+/* How much of the rest fits, cut behind a blank or comma; 0: its first word is too long. */
 static int config_piece(const char *rest, int room)
 {
     int length = strlen(rest);
@@ -49,9 +49,9 @@ static int config_piece(const char *rest, int room)
 }
 
 /*
- * Called by inih for a line. It takes 199 bytes at once, and those that begin with a blank for more of
- * the option before: so a longer line is handed over in pieces. Lines are counted here, since inih
- * tells only those of syntax errors.
+ * Called by inih for a line. It takes 199 bytes at once, and those that begin with a blank for more
+ * of the option before: so a longer line is handed over in pieces. Lines are counted here, since
+ * inih tells only those of syntax errors.
  */
 static char *config_line(char *text, int size, void *arg)
 {

@@ -29,8 +29,8 @@ void samples_label(char *label, size_t size, const char *text);
 /* A file's text, of the caller's; NULL with errno: it cannot be read, or has more than 4 MiB. */
 char *samples_load(const char *path);
 /*
- * Call `each` for the lines of a file, with the newline; parts of a line that is longer than 511 bytes
- * count as lines. False if it cannot be read.
+ * Call `each` for the lines of a file, with the newline; parts of a line that is longer than 511
+ * bytes count as lines. False if it cannot be read.
  */
 int samples_read_lines(samples_t *samples, const char *path,
                        void (*each)(samples_t *samples, const char *line, void *arg), void *arg);

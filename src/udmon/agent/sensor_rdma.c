@@ -111,7 +111,7 @@ static void rdma_state(samples_t *samples, const char *path, const char *labels)
     }
 }
 
-/* Files below `root`, with the labels of their device, and of the port if they are in one's directory. */
+/* Files below `root`, with the labels of their device, and of their port if they are of one. */
 static void rdma_files(samples_t *samples, const char *root, const char *pattern,
                        void (*each)(samples_t *samples, const char *path, const char *labels))
 {

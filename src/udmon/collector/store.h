@@ -92,8 +92,8 @@ void store_unlock(store_t *store);
 void store_reader_begin(store_t *store);
 void store_reader_end(store_t *store);
 /*
- * Call `each` for all hosts until it returns 0. Takes the lock, and for one host at a time only: nobody
- * is kept from receiving for longer.
+ * Call `each` for all hosts until it returns 0. Takes the lock, and for one host at a time only:
+ * nobody is kept from receiving for longer.
  */
 void store_each_host(store_t *store, int (*each)(const host_t *host, void *arg), void *arg);
 

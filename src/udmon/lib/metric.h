@@ -76,14 +76,14 @@ typedef struct udmon_label {
 } udmon_label_t;
 
 /*
- * The next label of a valid name, and 0 behind the last one. *at_p is where the labels begin ('{', or
- * the end of a name without any), then what precedes the label after this one.
+ * The next label of a valid name, and 0 behind the last one. *at_p is where the labels begin ('{',
+ * or the end of a name without any), then what precedes the label after this one.
  */
 int udmon_label_next(const char **at_p, udmon_label_t *label);
 int udmon_label_is(const udmon_label_t *label, const char *name);
 /*
- * What the collector writes before the name of a label: its own label "node" tells the node, so that
- * of a series becomes "exported_node", and one that is called so "exported_exported_node".
+ * What the collector writes before the name of a label: its own label "node" tells the node, so
+ * that of a series becomes "exported_node", and one that is called so "exported_exported_node".
  */
 const char *udmon_label_prefix(const udmon_label_t *label);
 
