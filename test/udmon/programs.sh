@@ -136,6 +136,22 @@ glex_counters() {
     return $status
 }
 
+# What cannot be read is said once, not at every tick.
+unreadable_fabric() {
+    cat >"$dir/unreadable.conf" <<-END
+	[glex]
+	type = glex
+	interval = 0.02
+	to = print
+	[print]
+	type = print
+	END
+    : >"$dir/no-directory"
+    GLEX_SHM_DIR="$dir/no-directory" timeout 1 "$bin/udmon-agent" -c "$dir/unreadable.conf" \
+        >/dev/null 2>"$dir/unreadable.log"
+    [ "$(grep -c 'cannot read the GLEX fabric' "$dir/unreadable.log")" -eq 1 ]
+}
+
 check "a wrong configuration is refused with its line" wrong_config
 [[ ! -e $module ]] || start_waiting_agent
 start_collector
@@ -149,6 +165,7 @@ for ((i = 0; i < agents; i++)); do
     config "$i" 0.1 >"$dir/agent$i.conf"
     launch "agent$i" "$bin/udmon-agent" -c "$dir/agent$i.conf"
 done
+check "a fabric that cannot be read is said once" unreadable_fabric
 check "all $agents agents connect" await nodes_up "$agents"
 sleep "$seconds"
 check "samples arrive" at_least 0 udmon_records_received_total $((waited + 50))

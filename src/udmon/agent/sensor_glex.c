@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Most that a queue has held at once, which is no counter. */
@@ -41,16 +42,26 @@ static bool glex_endpoint(const struct glex_inspect_ep *ep, void *arg)
     return true;
 }
 
+/* The state: whether the last try failed. */
+static int glex_create(udmon_node_t *node, void **state_p)
+{
+    (void)node;
+    *state_p = calloc(1, sizeof(int));
+    return (*state_p != NULL) ? 0 : -ENOMEM;
+}
+
 static void glex_tick(udmon_node_t *node, void *state)
 {
     samples_t *samples = samples_begin(node);
+    int *failed = state, fails = glex_inspect_endpoints(glex_endpoint, samples) != GLEX_SUCCESS;
 
-    (void)state;
-    if (glex_inspect_endpoints(glex_endpoint, samples) != GLEX_SUCCESS) {
+    if (fails && !*failed) { /* not at every tick */
         udmon_node_error(node, NULL, "cannot read the GLEX fabric: %s (see glex_info)",
                          strerror(errno));
     }
+    *failed = fails;
     samples_end(samples);
 }
 
-const udmon_node_type_t sensor_glex = {.name = "glex", .tick = glex_tick, .has_output = 1};
+const udmon_node_type_t sensor_glex = {
+    .name = "glex", .create = glex_create, .destroy = free, .tick = glex_tick, .has_output = 1};

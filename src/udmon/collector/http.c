@@ -22,6 +22,7 @@ enum {
     HTTP_GZIP_MIN = 1024
 };
 #define HTTP_CACHE_NS   UINT64_C(1000000000)
+#define HTTP_TIME_END_MS INT64_C(253402300800000) /* the year 10,000 */
 #define HTTP_REQUEST_NS UINT64_C(10000000000)  /* for a request, however it drips in */
 #define HTTP_ANSWER_NS  UINT64_C(30000000000) /* for reading the answer */
 
@@ -267,6 +268,7 @@ static int http_range(struct MHD_Connection *connection, api_range_t *range)
     range->from_ms = http_number(connection, "from", range->until_ms - (seconds * 1000));
     range->points = http_number(connection, "points", 1000);
     return ((range->from_ms >= 0) && (range->until_ms > range->from_ms) &&
+            (range->until_ms < HTTP_TIME_END_MS) &&
             ((range->until_ms - range->from_ms) <= INT64_C(31536000000)) && (range->points > 0) &&
             (range->points <= 10000)) ? 0 : -EINVAL;
 }
