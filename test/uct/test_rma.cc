@@ -483,7 +483,41 @@ TEST_P(Rma, OthersOutliveARefusal)
                 EXPECT_FALSE(other.failed() || later.failed());
             }
             EXPECT_EQ(1u, a.failed.size());
+
+            /* The connection fails later: who has failed before is not told again */
+            uct_glex_vc_dead(other.vc());
+            progress_until("the other's error handler", [&] { return other.failed(); });
+            EXPECT_EQ(2u, a.failed.size());
         }
+    });
+}
+
+/* A request is refused, and its connection fails before that was told: each is told once */
+TEST_P(Rma, RefusedAndGone)
+{
+    isolated(env(), [] {
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep ep(a, b.address());
+        Memory local(md_a, 4096, Memory::PRIVATE), target(md_b, 4096, Memory::PRIVATE);
+        RemoteMemory remote(target.describe());
+        Completion comp;
+        ErrorLog log;
+
+        if (!a.has(UCT_IFACE_FLAG_PUT_ZCOPY) || !a.has(UCT_IFACE_FLAG_GET_SHORT)) {
+            return; /* as above */
+        }
+        ((uct_glex_rkey_t*)remote.rkey.rkey)->packed.key ^= 1;
+        EXPECT_STATUS(UCS_INPROGRESS, ep.get_zcopy({piece(local.data, 4096, local.memh)},
+                                                   remote.address, remote.rkey.rkey, &comp));
+        uct_glex_vc_dead(ep.vc());
+        progress_until("the error handler", [&] { return ep.failed(); });
+        for (int i = 0; i < 100; ++i) {
+            a.progress();
+        }
+        EXPECT_EQ(1u, a.failed.size());
+        EXPECT_EQ(1, comp.done);
+        EXPECT_STATUS(UCS_ERR_ENDPOINT_TIMEOUT, comp.uct.status);
     });
 }
 

@@ -392,14 +392,24 @@ void uct_glex_op_abandon(uct_glex_vc_t *vc)
     uct_glex_op_end(vc, 1);
 }
 
-void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_status_t status)
+static uct_glex_op_t *uct_glex_op_of_ep(uct_glex_vc_t *vc, const uct_ep_t *ep)
 {
     uct_glex_op_t *op;
 
     ucs_queue_for_each(op, &vc->tx_ops, queue) {
-        if (op->ep != ep) {
-            continue;
+        if (op->ep == ep) {
+            return op;
         }
+    }
+    return NULL;
+}
+
+void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_status_t status)
+{
+    uct_glex_op_t *op;
+
+    /* A completion may destroy an endpoint, which frees operations: begin anew after each */
+    while ((op = uct_glex_op_of_ep(vc, ep)) != NULL) {
         op->ep = NULL;
         if (!op->done) {
             uct_glex_op_invalidate(op);

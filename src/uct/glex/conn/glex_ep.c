@@ -24,6 +24,7 @@ static UCS_CLASS_INIT_FUNC(uct_glex_ep_t, const uct_ep_params_t *params)
     self->blocked     = 0;
     self->needs_peer  = 0;
     self->is_cancelled = 0;
+    self->is_failed    = 0;
     self->is_refused   = 0;
     self->num_pending = 0;
     ucs_arbiter_group_init(&self->arb_group);
@@ -418,6 +419,11 @@ void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why)
     ucs_status_t err_status;
     ucs_log_level_t level;
 
+    ep->is_refused = 0;
+    if (ep->is_failed) {
+        return; /* alone, before its VC */
+    }
+    ep->is_failed = 1;
     uct_glex_ep_end_pending(ep);
     err_status = uct_iface_handle_ep_err(&iface->super.super, &ep->super.super, status);
     level      = uct_base_iface_failure_log_level(&iface->super, err_status, status);

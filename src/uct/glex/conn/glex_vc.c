@@ -297,7 +297,6 @@ void uct_glex_vc_fail_refused(uct_glex_vc_t *vc)
         if (!ep->is_refused) {
             continue;
         }
-        ep->is_refused   = 0;
         ep->is_cancelled = 1;
         ep->blocked      = 1;
         uct_glex_op_cancel_ep(vc, &ep->super.super, UCS_ERR_ENDPOINT_TIMEOUT);

@@ -17,6 +17,7 @@ typedef struct uct_glex_ep {
     uint32_t            peer_uuid;
     uint8_t             blocked;   /* messages are pending: new ones must queue up behind them */
     uint8_t             is_cancelled; /* flushed with CANCEL, or failed alone: sends nothing more */
+    uint8_t             is_failed;  /* its error handler was called */
     uint8_t             is_refused; /* to be failed by progress, see uct_glex_ep_refused() */
     uint8_t             needs_peer; /* what was refused last waits for the peer's credits, or for
                                      * the connection */
@@ -35,7 +36,7 @@ ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep);
  *  the endpoint failed with. */
 ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep);
 
-/** The endpoint failed, and why, for the log: tell the user */
+/** The endpoint failed, and why, for the log: tell the user, once */
 void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why);
 
 /** A peer that lives refused the endpoint its memory, because of a wrong or invalid key. Have
