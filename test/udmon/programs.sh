@@ -147,8 +147,11 @@ unreadable_fabric() {
 	type = print
 	END
     : >"$dir/no-directory"
-    GLEX_SHM_DIR="$dir/no-directory" timeout 1 "$bin/udmon-agent" -c "$dir/unreadable.conf" \
-        >/dev/null 2>"$dir/unreadable.log"
+    launch unreadable env GLEX_SHM_DIR="$dir/no-directory" "$bin/udmon-agent" \
+        -c "$dir/unreadable.conf"
+    await grep -q 'cannot read the GLEX fabric' "$dir/unreadable.log"
+    sleep 0.5
+    stop unreadable
     [ "$(grep -c 'cannot read the GLEX fabric' "$dir/unreadable.log")" -eq 1 ]
 }
 
