@@ -151,20 +151,30 @@ TEST(Far, LeavesBeforeTheFlush)
     });
 }
 
+/* The key of memory that the peer has taken back; both are connected then */
+std::string withdrawn(Side &side)
+{
+    std::string key;
+    {
+        Memory memory(side.md, 4096, Memory::PRIVATE);
+
+        side.connect();
+        side.team.publish(memory.describe());
+        side.team.barrier();
+        key = side.team.blob(1 - side.team.rank());
+    }
+    side.barrier();
+    return key;
+}
+
 /* A put that the peer's NIC refuses: the flush after it says so, and does not end well before the
  * error is found */
 TEST(Far, FlushTellsOfARefusedPut)
 {
     far_team([](Team &team) {
         Side side(team);
-        std::unique_ptr<Memory> memory(new Memory(side.md, 4096, Memory::PRIVATE));
+        RemoteMemory remote(withdrawn(side));
 
-        side.connect();
-        team.publish(memory->describe());
-        team.barrier();
-        RemoteMemory remote(team.blob(1 - team.rank()));
-        memory.reset();
-        side.barrier();
         if (team.rank() == 0) {
             ErrorLog log;
             uint8_t data[8] = {1};
@@ -185,14 +195,8 @@ TEST(Far, OthersOutliveARefusal)
         Side side(team);
         const std::string address = team.blob(1 - team.rank());
         Memory local(side.md, 4096, Memory::PRIVATE);
-        std::unique_ptr<Memory> memory(new Memory(side.md, 4096, Memory::PRIVATE));
+        RemoteMemory remote(withdrawn(side));
 
-        side.connect();
-        team.publish(memory->describe());
-        team.barrier();
-        RemoteMemory remote(team.blob(1 - team.rank()));
-        memory.reset();
-        side.barrier();
         if (team.rank() == 0) {
             const unsigned before = side.received;
 

@@ -136,9 +136,9 @@ static inline int uct_glex_fifo_arrive(uct_glex_fifo_rx_t *fifo, unsigned n, int
  * the units or half of the messages. Units earlier, because a sender of long messages must stop
  * while there is still room for one of the longest.
  *
- * Where to return credits is only a store (`is_published`) half as much is enough, so that a sender
- * that waits goes on earlier. Not less, because the credits' cache line then moves to the sender
- * and back.
+ * Where credits are returned by a store alone (`is_published`), that is done after half as much, so
+ * that a sender that waits goes on earlier; not more often, because the credits' cache line moves
+ * to the sender and back each time.
  */
 static inline void uct_glex_fifo_set_size(uct_glex_fifo_rx_t *fifo, uint16_t units,
                                           unsigned msgs_max, int is_published)
