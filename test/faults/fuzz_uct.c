@@ -40,7 +40,7 @@ static size_t page_size;
 char rkey[64];
 static uct_mem_h victim_memh;
 static int evil_failed;
-static int mpq_capacity;
+static int64_t mpq_capacity;
 
 /* ---- those who take part --------------------------------------------------------------------- */
 
@@ -148,7 +148,7 @@ static void open_all(void)
     node_open_with(&victim, on_error, &victim);
     node_open_with(&evil, on_error, &evil);
     node_open_with(&friendly, on_error, &friendly);
-    mpq_capacity = glex_of(&victim)->mpq.free;
+    mpq_capacity = (int64_t)glex_of(&victim)->mpq.free + glex_of(&victim)->mpq.pool;
     node_handle(&victim, AM_EVIL, on_evil, NULL);
     node_handle(&victim, AM_FRIEND, on_friend, NULL);
     node_handle(&evil, AM_EVIL, on_evil, NULL);
@@ -238,7 +238,7 @@ static void step(void)
 static void check_victim(void)
 {
     const uct_glex_iface_t *iface = glex_of(&victim);
-    int64_t sum = iface->mpq.free;
+    int64_t sum = (int64_t)iface->mpq.free + iface->mpq.pool;
     unsigned i;
 
     for (i = 0; i < iface->num_vcs; i++) {
@@ -247,8 +247,8 @@ static void check_victim(void)
         }
     }
     if (sum != mpq_capacity) {
-        fuzz_fail("%lld entries of the message queue are there of %d", (long long)sum,
-                  mpq_capacity);
+        fuzz_fail("%lld entries of the message queue are there of %lld", (long long)sum,
+                  (long long)mpq_capacity);
     }
     for (i = 0; i < MEMORY; i++) {
         if (page[(int)i - MEMORY] != CANARY || page[page_size + i] != CANARY) {

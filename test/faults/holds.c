@@ -17,7 +17,7 @@
 #include <string.h>
 
 static uct_glex_iface_t *iface;
-static int mpq_capacity;
+static int64_t mpq_capacity;
 static unsigned rma_quota, zc_quota;
 
 __attribute__((visibility("default"))) /* libucp is to find it */
@@ -33,7 +33,7 @@ ucs_status_t uct_iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_pa
     if (status == UCS_OK && params->open_mode == UCT_IFACE_OPEN_MODE_DEVICE &&
         strcmp(params->mode.device.tl_name, UCT_GLEX_NAME) == 0) {
         iface = ucs_derived_of(*iface_p, uct_glex_iface_t);
-        mpq_capacity = iface->mpq.free;
+        mpq_capacity = (int64_t)iface->mpq.free + iface->mpq.pool;
         rma_quota = iface->ops.rma_free;
         zc_quota = iface->ops.zc_free;
     }
@@ -67,7 +67,7 @@ static bool vc_is_busy(uct_glex_vc_t *vc)
 
 static void read_vcs(struct board_holds *holds, unsigned living)
 {
-    int64_t credits = iface->mpq.free, held = 0;
+    int64_t credits = (int64_t)iface->mpq.free + iface->mpq.pool, held = 0;
     uct_glex_vc_t *vc;
     unsigned i, fifos = 0;
 
@@ -134,9 +134,9 @@ void holds_report(void)
     const uct_glex_vc_t *vc;
     unsigned i;
 
-    fprintf(stderr, "  interface 0x%lx: recheck %d, MPQ free %d of %d, recalls %u, FIFOs lent %u, "
+    fprintf(stderr, "  interface 0x%lx: recheck %d, MPQ free %u pool %u, FIFOs lent %u, "
             "operations %u\n", (unsigned long)iface->ep_addr, iface->recheck, iface->mpq.free,
-            mpq_capacity, iface->mpq.recalls, iface->er.lent, iface->ops.outstanding);
+            iface->mpq.pool, iface->er.lent, iface->ops.outstanding);
     for (i = 0; i < iface->num_vcs; i++) {
         vc = iface->vcs[i];
         fprintf(stderr, "  vc 0x%x to 0x%lx state %u: MPs sent %u limit %u, rcvd %u window %u; seq "

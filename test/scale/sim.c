@@ -120,7 +120,6 @@ static void put_ctl(const struct sim_peer *peer, unsigned type, unsigned hdr_fla
     msg.ctl.uuid = sim.iface->uuid;
     msg.ctl.src_uuid = index + 1;
     msg.ctl.key = index + 1;
-    msg.ctl.recalled_limit = peer->limit;
     msg.ctl.er_sent = peer->stored;
     msg.ctl.released_index = peer->released_index;
     msg.ctl.released_gen = peer->released_gen;
@@ -265,17 +264,6 @@ static void peer_gets_ctl(struct sim_peer *peer, const uct_glex_ctl_t *ctl)
     if (ctl->flags & UCT_GLEX_CTL_ER_REQUEST) {
         answer |= lend(peer);
     }
-    if (ctl->flags & UCT_GLEX_CTL_RECALL) {
-        int16_t below = (int16_t)(ctl->recall_limit - peer->sent);
-        uint16_t limit = below < 0 ? peer->sent : ctl->recall_limit;
-
-        if ((int16_t)(limit - peer->limit) < 0) {
-            peer->limit = limit;
-        }
-        peer->epoch = (peer->epoch + 1) & UCT_GLEX_EPOCH_MASK;
-        answer |= UCT_GLEX_CTL_RECALLED;
-        sim.recalls++;
-    }
     if (answer != 0) {
         put_ctl(peer, UCT_GLEX_MP_CTL, UCT_GLEX_FLAG_ACK, answer);
     } else {
@@ -301,16 +289,14 @@ static void peer_gets_message(struct sim_peer *peer)
 static void peer_takes(struct sim_peer *peer, const struct message *msg)
 {
     unsigned type = uct_glex_hdr_type(msg->hdr.word);
-    unsigned epoch = uct_glex_hdr_epoch(msg->hdr.word);
 
     if (peer->is_dead) {
         return;
     }
     if (type == UCT_GLEX_MP_CONNECT || type == UCT_GLEX_MP_ACCEPT) {
-        peer->epoch = (uint8_t)epoch;
         peer->limit = peer->sent;
     }
-    if (epoch == peer->epoch && (int16_t)(msg->hdr.credits.mp_limit - peer->limit) > 0) {
+    if ((int16_t)(msg->hdr.credits.mp_limit - peer->limit) > 0) {
         peer->limit = msg->hdr.credits.mp_limit;
     }
     switch (type) {

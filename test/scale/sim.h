@@ -29,7 +29,6 @@ struct sim_peer {
     uint16_t sent;     /* messages to the interface */
     uint16_t limit;    /* of these, that it may send in all */
     uint16_t received; /* messages from the interface */
-    uint8_t  epoch;    /* recalls that the peer answered */
     uint8_t  state;
     uint8_t  is_dead;  /* the NIC says so; it answers nothing */
     uint8_t  has_lent; /* a FIFO to the interface */
@@ -44,7 +43,6 @@ struct sim {
     unsigned          count;
     uint64_t          open;     /* peers that know that the connection is open */
     uint64_t          messages; /* from the interface to peers, in all */
-    uint64_t          recalls;  /* that peers answered */
     uint64_t          checks;   /* times that the interface asked whether a peer lives */
     bool              echo;     /* peers answer each message by one */
     unsigned          lenders;  /* the first peers, which lend a FIFO to the interface */

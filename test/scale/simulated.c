@@ -529,7 +529,6 @@ static void run_all(void)
     idle();
     refuse();
     die();
-    figure("recalls", (double)sim.recalls);
     for (i = 0; i < run.count; i++) {
         uct_ep_destroy(run.eps[i]);
     }

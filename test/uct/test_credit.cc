@@ -1,6 +1,6 @@
 /*
  * Arithmetic of MP credits: tables, and a receiver with 64 senders whose headers come late and out
- * of order, whose windows grow and are recalled.
+ * of order, and whose windows grow.
  */
 #include "internals.h"
 
@@ -20,27 +20,21 @@ struct CreditRx : uct_glex_credit_rx_t {
 
 struct UpdateCase {
     uint16_t    limit;
-    uint8_t     epoch;
     uint16_t    told;
-    uint8_t     told_epoch;
     int         more;
     uint16_t    result;
     const char *what;
 };
 
 const UpdateCase update_cases[] = {
-    {8, 0, 8, 0, 0, 8, "the same again"},
-    {8, 0, 9, 0, 1, 9, "one more"},
-    {8, 0, 7, 0, 0, 8, "overtaken: an older one"},
-    {8, 0, 9, 1, 0, 8, "of another epoch: a recall is on its way"},
-    {8, 1, 9, 0, 0, 8, "stale: told before the recall was answered"},
-    {8, 15, 9, 15, 1, 9, "last epoch"},
-    {8, 0, 9, 15, 0, 8, "stale, over the wrap of epochs"},
-    {0xfff8, 0, 0x0008, 0, 1, 0x0008, "over the wrap"},
-    {0x0008, 0, 0xfff8, 0, 0, 0x0008, "older than the wrap"},
-    {0, 0, 0x4000, 0, 1, 0x4000, "the largest window"},
-    {0x8000, 0, 0x7fff, 0, 0, 0x8000, "one back at the sign"},
-    {0x7fff, 0, 0x8000, 0, 1, 0x8000, "one forth at the sign"},
+    {8, 8, 0, 8, "the same again"},
+    {8, 9, 1, 9, "one more"},
+    {8, 7, 0, 8, "overtaken: an older one"},
+    {0xfff8, 0x0008, 1, 0x0008, "over the wrap"},
+    {0x0008, 0xfff8, 0, 0x0008, "older than the wrap"},
+    {0, 0x4000, 1, 0x4000, "the largest window"},
+    {0x8000, 0x7fff, 0, 0x8000, "one back at the sign"},
+    {0x7fff, 0x8000, 1, 0x8000, "one forth at the sign"},
 };
 
 TEST(Credit, UpdateTable)
@@ -51,94 +45,10 @@ TEST(Credit, UpdateTable)
         SCOPED_TRACE(c.what);
         tx.limit = c.limit;
         tx.sent  = c.limit;
-        tx.epoch = c.epoch;
-        EXPECT_EQ(uct_glex_credit_update(&tx, c.told, c.told_epoch), c.more);
+        EXPECT_EQ(uct_glex_credit_update(&tx, c.told), c.more);
         EXPECT_EQ(tx.limit, c.result);
         EXPECT_EQ(uct_glex_credit_avail(&tx), (uint16_t)(c.result - c.limit));
     }
-}
-
-struct RecallCase {
-    uint16_t    sent, limit;
-    uint8_t     epoch;
-    uint16_t    wanted, result;
-    uint8_t     new_epoch;
-    const char *what;
-};
-
-const RecallCase recall_cases[] = {
-    {0, 16, 0, 8, 8, 1, "all that is wanted"},
-    {12, 16, 0, 8, 12, 1, "as far as was sent"},
-    {16, 16, 0, 8, 16, 1, "nothing is left to give"},
-    {4, 8, 0, 16, 8, 1, "never up"},
-    {0xfff8, 0x0008, 3, 0x0000, 0x0000, 4, "over the wrap"},
-    {0x0004, 0x0008, 3, 0xfffc, 0x0004, 4, "over the wrap, as far as was sent"},
-    {0, 16, 15, 8, 8, 0, "epochs wrap"},
-};
-
-TEST(Credit, RecallTable)
-{
-    for (const RecallCase &c : recall_cases) {
-        uct_glex_credit_tx_t tx = {};
-
-        SCOPED_TRACE(c.what);
-        tx.sent  = c.sent;
-        tx.limit = c.limit;
-        tx.epoch = c.epoch;
-        EXPECT_EQ(uct_glex_credit_recall(&tx, c.wanted), c.result);
-        EXPECT_EQ(tx.limit, c.result);
-        EXPECT_EQ(tx.epoch, c.new_epoch);
-        EXPECT_EQ(tx.sent, c.sent);
-    }
-}
-
-struct RecalledCase {
-    uint16_t    rcvd, told, window;
-    uint16_t    limit, least;
-    uint16_t    new_window, freed, owed;
-    const char *what;
-};
-
-const RecalledCase recalled_cases[] = {
-    {0, 32, 32, 8, 8, 8, 24, 0, "all that was wanted comes back"},
-    {4, 32, 28, 8, 4, 4, 24, 0, "some were received meanwhile"},
-    {0, 32, 32, 20, 8, 20, 12, 0, "some are still on their way"},
-    {32, 32, 32, 32, 8, 8, 24, 8, "all were used up: a least window is owed"},
-    {30, 32, 32, 32, 8, 8, 24, 6, "two are on their way: the rest is owed"},
-    {0xfffe, 0x001e, 32, 0x0006, 8, 8, 24, 0, "over the wrap"},
-    {10, 18, 8, 100, 8, 8, 0, 0, "a limit that was never told"},
-    {10, 14, 4, 14, 8, 4, 0, 0, "less than the least: nothing is taken, nothing invented"},
-};
-
-TEST(Credit, RecalledTable)
-{
-    for (const RecalledCase &c : recalled_cases) {
-        CreditRx rx;
-
-        SCOPED_TRACE(c.what);
-        rx.rcvd   = c.rcvd;
-        rx.told   = c.told;
-        rx.window = c.window;
-        rx.epoch  = UCT_GLEX_EPOCH_MASK;
-        EXPECT_EQ(uct_glex_credit_recalled(&rx, &rx.told, c.limit, c.least), c.freed);
-        EXPECT_EQ(rx.window, c.new_window);
-        EXPECT_EQ(uct_glex_credit_owed(&rx, rx.told), c.owed);
-        EXPECT_EQ(rx.epoch, 0);
-    }
-}
-
-/* What was told before the recall must not bring the credits back */
-TEST(Credit, StaleLimitAfterRecall)
-{
-    uct_glex_credit_tx_t tx = {};
-
-    ASSERT_TRUE(uct_glex_credit_update(&tx, 32, 0));
-    tx.sent = 4;
-    ASSERT_EQ(uct_glex_credit_recall(&tx, 8), 8);
-    EXPECT_FALSE(uct_glex_credit_update(&tx, 36, 0));
-    EXPECT_EQ(uct_glex_credit_avail(&tx), 4);
-    EXPECT_TRUE(uct_glex_credit_update(&tx, 12, 1));
-    EXPECT_EQ(uct_glex_credit_avail(&tx), 8);
 }
 
 struct OwedCase {
@@ -180,23 +90,21 @@ TEST(Credit, OwedTable)
 
 struct GrowthCase {
     uint16_t    window;
-    unsigned    inc, max, free_units;
+    unsigned    inc, max;
     uint16_t    growth;
     const char *what;
 };
 
 const GrowthCase growth_cases[] = {
-    {8, 16, 256, 1000, 16, "at least the increment"},
-    {32, 16, 256, 1000, 32, "doubles"},
-    {200, 16, 256, 1000, 56, "up to the maximum"},
-    {256, 16, 256, 1000, 0, "is at the maximum"},
-    {300, 16, 256, 1000, 0, "is beyond the maximum"},
-    {32, 16, 256, 5, 5, "no more than is free"},
-    {32, 16, 256, 0, 0, "nothing is free"},
-    {0, 16, 256, 1000, 16, "from nothing"},
-    {1, 1, 2, 1000, 1, "smallest numbers"},
-    {1, 16, 1, 1000, 0, "start is the maximum"},
-    {8192, 1, UCT_GLEX_CREDIT_MAX, 65536, 8192, "largest numbers"},
+    {8, 16, 256, 16, "at least the increment"},
+    {32, 16, 256, 32, "doubles"},
+    {200, 16, 256, 56, "up to the maximum"},
+    {256, 16, 256, 0, "is at the maximum"},
+    {300, 16, 256, 0, "is beyond the maximum"},
+    {0, 16, 256, 16, "from nothing"},
+    {1, 1, 2, 1, "smallest numbers"},
+    {1, 16, 1, 0, "start is the maximum"},
+    {8192, 1, UCT_GLEX_CREDIT_MAX, 8192, "largest numbers"},
 };
 
 TEST(Credit, GrowthTable)
@@ -206,7 +114,7 @@ TEST(Credit, GrowthTable)
 
         SCOPED_TRACE(c.what);
         rx.window = c.window;
-        EXPECT_EQ(uct_glex_credit_growth(&rx, c.inc, c.max, c.free_units), c.growth);
+        EXPECT_EQ(uct_glex_credit_growth(&rx, c.inc, c.max), c.growth);
     }
 }
 
@@ -222,7 +130,7 @@ TEST(Credit, CountersWrap)
         for (unsigned long sent = 0; sent < 3 * 65536UL;) {
             if (uct_glex_credit_must_tell(&rx, rx.told)) {
                 rx.told = uct_glex_credit_limit(&rx);
-                ASSERT_TRUE(uct_glex_credit_update(&tx, rx.told, rx.epoch));
+                ASSERT_TRUE(uct_glex_credit_update(&tx, rx.told));
             }
             ASSERT_GT(uct_glex_credit_avail(&tx), 0) << "stands still, window " << window;
             ASSERT_LE(uct_glex_credit_avail(&tx), window);
@@ -240,17 +148,16 @@ TEST(Credit, CountersWrap)
 class Receiver {
 public:
     Receiver(unsigned capacity, unsigned start, unsigned max, unsigned seed)
-        : capacity_(capacity), free_(capacity), start_(start), max_(max), random_(seed),
-          peers_(64)
+        : capacity_(capacity), free_(capacity), max_(max), random_(seed), peers_(64)
     {
         for (Peer &peer : peers_) {
             uint16_t base = random_();
 
             peer.tx.sent = peer.tx.limit = peer.rx.rcvd = base;
-            peer.rx.window = std::min(start_, free_);
+            peer.rx.window = std::min(start, free_);
             free_ -= peer.rx.window;
             peer.rx.told = uct_glex_credit_limit(&peer.rx);
-            uct_glex_credit_update(&peer.tx, peer.rx.told, 0);
+            uct_glex_credit_update(&peer.tx, peer.rx.told);
         }
     }
 
@@ -280,48 +187,28 @@ public:
     /* Everything on its way arrives, and what must be told is told: then all can send again */
     void settle()
     {
-        for (unsigned round = 0; round < 4; ++round) {
-            for (Peer &peer : peers_) {
-                while (!peer.data.empty()) {
-                    arrive(peer);
-                }
-                tell(peer, false);
-                while (!peer.headers.empty()) {
-                    hear(peer);
-                }
-                check(peer);
-            }
-        }
         for (Peer &peer : peers_) {
-            ASSERT_FALSE(peer.recalling);
+            while (!peer.data.empty()) {
+                arrive(peer);
+            }
+            tell(peer, false);
+            while (!peer.headers.empty()) {
+                hear(peer);
+            }
+            check(peer);
             ASSERT_GT(uct_glex_credit_avail(&peer.tx), 0)
                     << "a sender stands still for ever: window " << peer.rx.window;
         }
     }
 
-    unsigned recalls = 0;
-    unsigned grown   = 0;
+    unsigned grown = 0;
 
 private:
-    struct Header {
-        uint16_t limit;
-        uint8_t  epoch;
-        bool     recall;
-        uint16_t recall_limit;
-    };
-
-    struct Data {
-        bool     recalled;
-        uint16_t limit;
-        bool     more;
-    };
-
     struct Peer {
-        uct_glex_credit_tx_t tx = {};
-        CreditRx rx;
-        bool                 recalling = false;
-        std::vector<Header>  headers; /* on their way to the sender, in no order */
-        std::vector<Data>    data;    /* on their way to the receiver, in no order */
+        uct_glex_credit_tx_t  tx = {};
+        CreditRx              rx;
+        std::vector<uint16_t> headers; /* limits on their way to the sender, in no order */
+        std::vector<bool>     data;    /* on its way to the receiver, in no order: wants more */
     };
 
     template <typename T> T take_any(std::vector<T> &list)
@@ -339,7 +226,7 @@ private:
 
         if (avail > 0) {
             ++peer.tx.sent;
-            peer.data.push_back({false, 0, avail <= 2});
+            peer.data.push_back(avail <= 2);
         }
     }
 
@@ -348,81 +235,33 @@ private:
         if (peer.data.empty()) {
             return;
         }
-        Data data = take_any(peer.data);
-
-        if (data.recalled) {
-            recalled(peer, data.limit);
-            return;
-        }
         ++peer.rx.rcvd;
-        if (data.more) {
+        if (take_any(peer.data)) {
             grow(peer);
         }
     }
 
     void grow(Peer &peer)
     {
-        uint16_t growth = uct_glex_credit_growth(&peer.rx, 2, max_, free_);
+        unsigned growth = std::min<unsigned>(uct_glex_credit_growth(&peer.rx, 2, max_), free_);
 
-        if (peer.recalling) {
-            return;
-        }
         peer.rx.window += growth;
         free_ -= growth;
         grown += growth;
-        if ((growth == 0) && (peer.rx.window < max_)) {
-            recall_from_other(peer);
-        }
-    }
-
-    void recall_from_other(Peer &peer)
-    {
-        Peer *best = NULL;
-
-        for (Peer &other : peers_) {
-            if (other.recalling) {
-                return;
-            }
-            if ((&other != &peer) && (other.rx.window > start_) &&
-                ((best == NULL) || (other.rx.window > best->rx.window))) {
-                best = &other;
-            }
-        }
-        if (best != NULL) {
-            best->recalling = true;
-            best->headers.push_back({uct_glex_credit_limit(&best->rx), best->rx.epoch, true,
-                                     (uint16_t)(best->rx.rcvd + start_)});
-            ++recalls;
-        }
-    }
-
-    void recalled(Peer &peer, uint16_t limit)
-    {
-        ASSERT_TRUE(peer.recalling);
-        peer.recalling = false;
-        free_ += uct_glex_credit_recalled(&peer.rx, &peer.rx.told, limit, start_);
     }
 
     void tell(Peer &peer, bool reply)
     {
         if (reply || uct_glex_credit_must_tell(&peer.rx, peer.rx.told)) {
             peer.rx.told = uct_glex_credit_limit(&peer.rx);
-            peer.headers.push_back({peer.rx.told, peer.rx.epoch, false, 0});
+            peer.headers.push_back(peer.rx.told);
         }
     }
 
     void hear(Peer &peer)
     {
-        if (peer.headers.empty()) {
-            return;
-        }
-        Header header = take_any(peer.headers);
-
-        uct_glex_credit_update(&peer.tx, header.limit, header.epoch);
-        if (header.recall) {
-            uint16_t limit = uct_glex_credit_recall(&peer.tx, header.recall_limit);
-
-            peer.data.push_back({true, limit, false});
+        if (!peer.headers.empty()) {
+            uct_glex_credit_update(&peer.tx, take_any(peer.headers));
         }
     }
 
@@ -440,7 +279,7 @@ private:
         ASSERT_LE(uct_glex_credit_avail(&peer.tx), max_);
     }
 
-    unsigned          capacity_, free_, start_, max_;
+    unsigned          capacity_, free_, max_;
     std::mt19937      random_;
     std::vector<Peer> peers_;
 };
@@ -469,32 +308,11 @@ TEST_P(CreditMany, GrantedAndFreeAreTheCapacity)
             }
         }
         EXPECT_GT(receiver.grown, 0u) << "the test did not do what it is for";
-        EXPECT_GT(receiver.recalls, 10u) << "the test did not do what it is for";
     }
 }
 
 INSTANTIATE_TEST_SUITE_P(Tables, CreditMany,
                          testing::Values(ManyCase{64 * 8 + 32, 8, 64}, ManyCase{100, 1, 16},
                                          ManyCase{64 + 4, 1, 64}, ManyCase{1024, 4, 256}));
-
-/* A window must not be lost by a recall: who has sent up to its limit keeps what a newcomer has */
-TEST(Credit, RecallFromABusySenderLeavesAWindow)
-{
-    const uint16_t start    = 8;
-    uct_glex_credit_tx_t tx = {};
-    CreditRx rx;
-    uint16_t wanted;
-
-    rx.window = 32;
-    rx.told   = uct_glex_credit_limit(&rx);
-    ASSERT_TRUE(uct_glex_credit_update(&tx, rx.told, 0));
-    wanted   = rx.rcvd + start;
-    tx.sent  = 32; /* all was sent while the recall was on its way */
-    rx.rcvd  = 32; /* and received before the answer */
-    uct_glex_credit_recalled(&rx, &rx.told, uct_glex_credit_recall(&tx, wanted), start);
-    EXPECT_TRUE(uct_glex_credit_must_tell(&rx, rx.told)) << "nobody tells the sender";
-    uct_glex_credit_update(&tx, uct_glex_credit_limit(&rx), rx.epoch);
-    EXPECT_EQ(uct_glex_credit_avail(&tx), start) << "stands still for ever";
-}
 
 } // namespace

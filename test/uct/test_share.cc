@@ -1,6 +1,6 @@
 /*
- * Many send to one through the shared channel: each that wants to grow gets an equal part of the
- * message queue, whoever came first, and what idle ones have goes to the busy.
+ * Many send to one through the shared channel: windows grow as far as SR_CREDIT_MAX and the pool
+ * go, and who leaves gives up what it had.
  */
 #include "traffic.h"
 
@@ -24,8 +24,12 @@ public:
     void flood(const char *what, unsigned count, const std::function<bool()> &done)
     {
         progress_until(what, [&] {
-            for (unsigned i = 0; i < count; ++i) {
-                while (uct_ep_am_short(eps_[i]->handle, AM_ID, i, NULL, 0) == UCS_OK) {}
+            unsigned left = count;
+
+            for (std::unique_ptr<Ep> &ep : eps_) {
+                while ((left > 0) &&
+                       (uct_ep_am_short(ep->handle, AM_ID, 0, NULL, 0) == UCS_OK)) {}
+                left -= (left > 0);
             }
             return done();
         });
@@ -48,16 +52,13 @@ public:
         return true;
     }
 
-    /* Recalls that were answered, of each that connected */
-    std::vector<unsigned> recalls() const
+    /* The first `count` leave: the receiver has their entries back */
+    void leave(unsigned count)
     {
-        const uct_glex_iface_t *in = receiver.internals();
-        std::vector<unsigned> epochs;
-
-        for (unsigned i = 0; i < in->num_vcs; ++i) {
-            epochs.push_back(in->vcs[i]->mp_rx.epoch);
+        for (unsigned i = 0; i < count; ++i) {
+            eps_.pop_front();
+            ifaces_.pop_front();
         }
-        return epochs;
     }
 
     Md    md;
@@ -65,60 +66,36 @@ public:
 
 private:
     std::list<Iface>                 ifaces_;
-    std::vector<std::unique_ptr<Ep>> eps_;
+    std::list<std::unique_ptr<Ep>>   eps_;
 };
 
 const Env SHARED = {{"UCX_GLEX_CHANNELS", "sr"}};
 
-/* Who came first, and has as much as anybody may, gives up what is more than its part */
-TEST(Share, FirstAndLastAlike)
+TEST(Share, AllGrowToTheMaximum)
 {
     isolated(SHARED, [] {
         Senders senders(20);
         const uct_glex_iface_t *in = senders.receiver.internals();
-        unsigned start             = in->mpq.start;
 
         senders.flood("the first to grow", 3, [&] { return senders.have(3, in->mpq.max); });
-        senders.flood("equal windows", 20, [&] {
-            return senders.have(20, start + in->mpq.pool / 32) && (in->mpq.recalls == 0);
-        });
-        EXPECT_EQ(in->mpq.growers, 20u);
-
-        /* and so it stays */
-        std::vector<unsigned> before = senders.recalls();
-        int rounds                   = 0;
-
-        senders.flood("more messages", 20, [&] { return ++rounds == 2000; });
-        EXPECT_EQ(senders.recalls(), before);
+        senders.flood("all others", 20, [&] { return senders.have(20, in->mpq.max); });
     });
 }
 
-/* A pool that is less than one each: it serves as many as it can */
-TEST(Share, LessThanOneEach)
+/* The pool serves as many as it can: seven more than the first credit for the start, five to grow */
+TEST(Share, PoolIsTheLimit)
 {
     isolated({{"UCX_GLEX_CHANNELS", "sr"}, {"UCX_GLEX_EP_MPQ_POOL_UNITS", "12"}}, [] {
         Senders senders(20);
         const uct_glex_iface_t *in = senders.receiver.internals();
 
-        senders.flood("the first to grow", 1, [&] { return senders.have(1, in->mpq.start + 12); });
-        senders.flood("one for each of twelve", 20, [&] {
-            return (in->num_vcs == 20) && (in->mpq.growers == 12) && (in->mpq.grown == 12);
-        });
-    });
-}
+        senders.flood("the first to grow", 1, [&] { return senders.have(1, 1 + 12); });
+        senders.flood("others with one credit", 20, [&] { return in->num_vcs == 20; });
+        EXPECT_EQ(in->mpq.pool, 0u);
 
-/* Those that send no more hold nothing back from one that does */
-TEST(Share, IdleOnesGiveUp)
-{
-    isolated(SHARED, [] {
-        Senders senders(20);
-        const uct_glex_iface_t *in = senders.receiver.internals();
-
-        senders.flood("equal windows", 20, [&] {
-            return senders.have(20, in->mpq.start + in->mpq.pool / 32);
-        });
-        senders.flood("a window as large as may be", 1, [&] {
-            return senders.have(1, in->mpq.max);
+        senders.leave(1);
+        senders.flood("one of the others grows", 1, [&] {
+            return in->vcs[1]->mp_rx.window == 1 + 12;
         });
     });
 }

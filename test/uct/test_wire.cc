@@ -9,25 +9,24 @@ namespace {
 
 struct Header {
     unsigned type;
-    uint8_t  am_id, flags, epoch;
+    uint8_t  am_id, flags;
     uint32_t vc_id;
     uint16_t seq, length, mp_limit, er_units, er_msgs;
 };
 
 const Header headers[] = {
-    {0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-    {7, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-    {0, 31, 0, 0, 0, 0, 0, 0, 0, 0},
-    {0, 0, 0xf, 0, 0, 0, 0, 0, 0, 0},
-    {0, 0, 0, 0xf, 0, 0, 0, 0, 0, 0},
-    {0, 0, 0, 0, 0xffffffff, 0, 0, 0, 0, 0},
-    {0, 0, 0, 0, 0, 0xffff, 0, 0, 0, 0},
-    {0, 0, 0, 0, 0, 0, 0xffff, 0, 0, 0},
-    {0, 0, 0, 0, 0, 0, 0, 0xffff, 0, 0},
-    {0, 0, 0, 0, 0, 0, 0, 0, 0xffff, 0},
-    {0, 0, 0, 0, 0, 0, 0, 0, 0, 0xffff},
-    {7, 31, 0xf, 0xf, 0xffffffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff},
-    {5, 21, 0xa, 7, 0xfedcba98, 0x7654, 0x3210, 0x5432, 0x89ab, 0xcdef},
+    {0, 0, 0, 0, 0, 0, 0, 0, 0},
+    {7, 0, 0, 0, 0, 0, 0, 0, 0},
+    {0, 31, 0, 0, 0, 0, 0, 0, 0},
+    {0, 0, 0xff, 0, 0, 0, 0, 0, 0},
+    {0, 0, 0, 0xffffffff, 0, 0, 0, 0, 0},
+    {0, 0, 0, 0, 0xffff, 0, 0, 0, 0},
+    {0, 0, 0, 0, 0, 0xffff, 0, 0, 0},
+    {0, 0, 0, 0, 0, 0, 0xffff, 0, 0},
+    {0, 0, 0, 0, 0, 0, 0, 0xffff, 0},
+    {0, 0, 0, 0, 0, 0, 0, 0, 0xffff},
+    {7, 31, 0xff, 0xffffffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff},
+    {5, 21, 0xa7, 0xfedcba98, 0x7654, 0x3210, 0x5432, 0x89ab, 0xcdef},
 };
 
 /* As docs/protocol.md and the comments in glex_wire.h have it: the words that are put together and
@@ -38,7 +37,7 @@ TEST(Wire, HeaderRoundTrip)
         uct_glex_hdr_t hdr = {};
         uint64_t word;
 
-        hdr.flags            = h.flags | (h.epoch << UCT_GLEX_EPOCH_SHIFT);
+        hdr.flags            = h.flags;
         hdr.vc_id            = h.vc_id;
         hdr.seq              = h.seq;
         hdr.credits.length   = h.length;
@@ -50,8 +49,7 @@ TEST(Wire, HeaderRoundTrip)
         EXPECT_EQ(hdr.type_am, h.type | (h.am_id << 3));
         EXPECT_EQ(uct_glex_hdr_type(word), h.type);
         EXPECT_EQ(uct_glex_hdr_am_id(word), h.am_id);
-        EXPECT_EQ(uct_glex_hdr_flags(word) & 0xf, h.flags);
-        EXPECT_EQ(uct_glex_hdr_epoch(word), h.epoch);
+        EXPECT_EQ(uct_glex_hdr_flags(word), h.flags);
         EXPECT_EQ(uct_glex_hdr_vc_id(word), h.vc_id);
         EXPECT_EQ(uct_glex_hdr_seq(word), h.seq);
         EXPECT_EQ(hdr.credits.word & 0xffff, h.length);
@@ -95,14 +93,6 @@ TEST(Wire, OpEventRoundTrip)
             EXPECT_NE(cookie_1, 0u);
         }
     }
-}
-
-/* The epoch travels in what the flags leave free */
-TEST(Wire, EpochBesideFlags)
-{
-    EXPECT_LT(UCT_GLEX_FLAG_ACK | UCT_GLEX_FLAG_ZC | UCT_GLEX_FLAG_MORE,
-              1u << UCT_GLEX_EPOCH_SHIFT);
-    EXPECT_LE(UCT_GLEX_EPOCH_MASK << UCT_GLEX_EPOCH_SHIFT, UINT8_MAX);
 }
 
 /* Every structure that is sent in one MP fits into one */

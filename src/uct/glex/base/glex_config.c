@@ -26,8 +26,8 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
      UCT_GLEX_CONFIG(channels), UCS_CONFIG_TYPE_BITMAP(uct_glex_channel_names)},
 
     {"EP_MPQ_POOL_UNITS", "0",
-     "Message queue entries for credits beyond the start credit, 0: three quarters of what the\n"
-     "reserve for new connections leaves; a quarter on a NIC whose full queues lose messages",
+     "Message queue entries for credits beyond the first of each peer. 0: no limit; on a NIC whose\n"
+     "full queues lose messages, a quarter of what the reserve for new connections leaves",
      UCT_GLEX_CONFIG(ep_mpq_pool_units), UCS_CONFIG_TYPE_UINT},
 
     {"SRQ_CAPACITY", "128",
@@ -67,7 +67,7 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
     {"SR_CREDIT_INC", "16", "Least growth when a peer asks for more credits",
      UCT_GLEX_CONFIG(sr_credit_inc), UCS_CONFIG_TYPE_UINT},
 
-    {"SR_CREDIT_MAX", "256", "Most messages that a peer may send",
+    {"SR_CREDIT_MAX", "64", "Most messages that a peer may send",
      UCT_GLEX_CONFIG(sr_credit_max), UCS_CONFIG_TYPE_UINT},
 
     {NULL}

@@ -2,10 +2,7 @@
  * Credits for MPs (paper 003, section 4.1), as arithmetic on cumulative counters modulo 2^16.
  *
  * The receiver advertises a limit: so many MPs may be sent in all. The sender has limit - sent
- * credits.
- * A limit only grows, so headers may repeat or overtake each other. To take credits back the
- * receiver asks the sender to lower its limit (recall); the sender answers with its new limit, and
- * both count a new epoch, by which limits that were advertised before the recall are recognized.
+ * credits. A limit only grows, so headers may repeat or overtake each other.
  *
  * Invariant: the MPQ entries a peer can fill are at most window (+ the control reserve of
  * UCT_GLEX_VC_CTL_UNITS), and the windows of all peers and what is free add up to the capacity.
@@ -21,22 +18,17 @@
 /* Smallest window */
 #define UCT_GLEX_CREDIT_LEAST 1
 
-/* Epochs are counted modulo 16: a header has 4 bits for them */
-#define UCT_GLEX_EPOCH_MASK 0xf
-
 /* MPQ entries per VC beside the window: one control message and one acknowledgement */
 #define UCT_GLEX_VC_CTL_UNITS 2
 
 typedef struct uct_glex_credit_tx {
     uint16_t sent;  /* MPs sent, in all */
     uint16_t limit; /* MPs that may be sent, in all */
-    uint8_t  epoch; /* recalls answered */
 } uct_glex_credit_tx_t;
 
 typedef struct uct_glex_credit_rx {
     uint16_t rcvd;   /* MPs received, in all */
     uint16_t window; /* MPs that the sender may have on their way */
-    uint8_t  epoch;
 } uct_glex_credit_rx_t;
 
 static inline uint16_t uct_glex_credit_avail(const uct_glex_credit_tx_t *tx)
@@ -45,26 +37,13 @@ static inline uint16_t uct_glex_credit_avail(const uct_glex_credit_tx_t *tx)
 }
 
 /* A limit arrived. Returns 1 if there are more credits now. */
-static inline int uct_glex_credit_update(uct_glex_credit_tx_t *tx, uint16_t limit, uint8_t epoch)
+static inline int uct_glex_credit_update(uct_glex_credit_tx_t *tx, uint16_t limit)
 {
-    if ((epoch != tx->epoch) || ((int16_t)(limit - tx->limit) <= 0)) {
+    if ((int16_t)(limit - tx->limit) <= 0) {
         return 0;
     }
     tx->limit = limit;
     return 1;
-}
-
-/* The receiver recalls credits: lower the limit as far as what was sent allows */
-static inline uint16_t uct_glex_credit_recall(uct_glex_credit_tx_t *tx, uint16_t limit)
-{
-    if ((int16_t)(limit - tx->sent) < 0) {
-        limit = tx->sent;
-    }
-    if ((int16_t)(limit - tx->limit) < 0) {
-        tx->limit = limit;
-    }
-    tx->epoch = (tx->epoch + 1) & UCT_GLEX_EPOCH_MASK;
-    return tx->limit;
 }
 
 /* The limit to advertise now */
@@ -87,43 +66,14 @@ static inline int uct_glex_credit_must_tell(const uct_glex_credit_rx_t *rx, uint
     return (owed > 0) && (owed >= (rx->window + 1) / 2);
 }
 
-/* How far a window should grow: at least `inc`, else doubling, within `max` and what is free */
+/* How far a window should grow: at least `inc`, else doubling, within `max` */
 static inline uint16_t uct_glex_credit_growth(const uct_glex_credit_rx_t *rx, unsigned inc,
-                                              unsigned max, unsigned free_units)
+                                              unsigned max)
 {
     unsigned grow = (rx->window > inc) ? rx->window : inc;
+    unsigned room = (rx->window < max) ? max - rx->window : 0;
 
-    if (rx->window >= max) {
-        return 0;
-    }
-    if (grow > max - rx->window) {
-        grow = max - rx->window;
-    }
-    return (grow > free_units) ? free_units : grow;
-}
-
-/*
- * The sender lowered its limit. It keeps a window of `least`, or it could never send again: of what
- * it returned, that much is owed to it. Returns the units that came free.
- */
-static inline uint16_t uct_glex_credit_recalled(uct_glex_credit_rx_t *rx, uint16_t *told,
-                                                uint16_t limit, uint16_t least)
-{
-    uint16_t window = limit - rx->rcvd;
-    uint16_t freed;
-
-    if (window < least) {
-        window = least;
-    }
-    if (window > rx->window) {
-        window = rx->window; /* a limit that was never advertised */
-        limit  = uct_glex_credit_limit(rx);
-    }
-    freed      = rx->window - window;
-    rx->window = window;
-    *told      = limit;
-    rx->epoch  = (rx->epoch + 1) & UCT_GLEX_EPOCH_MASK;
-    return freed;
+    return (grow > room) ? room : grow;
 }
 
 #endif

@@ -17,7 +17,7 @@
 #error "the wire format is little-endian and so must the machine be"
 #endif
 
-#define UCT_GLEX_WIRE_VERSION 9
+#define UCT_GLEX_WIRE_VERSION 10
 
 /* What one immediate MP and one immediate RDMA put carry (paper 003, section 6) */
 #define UCT_GLEX_MP_LEN      112
@@ -79,7 +79,6 @@ enum uct_glex_flag {
     UCT_GLEX_FLAG_WRAP     = UCS_BIT(2), /* ER: the message begins at the first unit */
     UCT_GLEX_FLAG_UNITS    = UCS_BIT(3)  /* slots: the message lies in the units */
 };
-#define UCT_GLEX_EPOCH_SHIFT 4 /* the limit's epoch, in the upper bits of the flags */
 
 /* Cumulative counters (modulo 2^16) in every header return credits: repeating or overtaking does
  * no harm. */
@@ -99,7 +98,7 @@ typedef struct uct_glex_hdr {
     union {
         struct {
             uint8_t  type_am; /* type 0..2, active message 3..7 */
-            uint8_t  flags;   /* enum uct_glex_flag 0..3, epoch 4..7 */
+            uint8_t  flags;   /* enum uct_glex_flag */
             uint32_t vc_id;   /* the receiver's name of the VC; 0 in CONNECT */
             uint16_t seq;     /* of the message in its VC and direction; AM, SR and ER only */
         } UCS_S_PACKED;
@@ -219,11 +218,6 @@ static inline uint8_t uct_glex_hdr_flags(uint64_t word)
     return word >> 8;
 }
 
-static inline uint8_t uct_glex_hdr_epoch(uint64_t word)
-{
-    return (word >> (8 + UCT_GLEX_EPOCH_SHIFT)) & UCT_GLEX_EPOCH_MASK;
-}
-
 static inline uint32_t uct_glex_hdr_vc_id(uint64_t word)
 {
     return word >> 16;
@@ -249,13 +243,11 @@ enum uct_glex_ctl_flag {
     UCT_GLEX_CTL_ER_NACK     = UCS_BIT(3), /* no FIFO now */
     UCT_GLEX_CTL_ER_REVOKE   = UCS_BIT(4), /* give the FIFO back */
     UCT_GLEX_CTL_ER_RELEASED = UCS_BIT(5), /* the FIFO is not used after er_sent messages */
-    UCT_GLEX_CTL_RECALL      = UCS_BIT(6), /* lower your MP limit to recall_limit if you can */
-    UCT_GLEX_CTL_RECALLED    = UCS_BIT(7), /* lowered to recalled_limit */
-    UCT_GLEX_CTL_HOLD        = UCS_BIT(8), /* RESET: the sender keeps memory that the receiver may
+    UCT_GLEX_CTL_HOLD        = UCS_BIT(6), /* RESET: the sender keeps memory that the receiver may
                                             * use until that answers by a RESET */
-    UCT_GLEX_CTL_CLOSED      = UCS_BIT(9), /* RESET: in good order, after all messages up to
+    UCT_GLEX_CTL_CLOSED      = UCS_BIT(7), /* RESET: in good order, after all messages up to
                                             * last_seq */
-    UCT_GLEX_CTL_KNOWN       = UCS_BIT(10) /* RESET: the sender knows the VC: er_head is given */
+    UCT_GLEX_CTL_KNOWN       = UCS_BIT(8)  /* RESET: the sender knows the VC: er_head is given */
 };
 
 typedef struct uct_glex_ctl {
@@ -277,8 +269,6 @@ typedef struct uct_glex_ctl {
     uint8_t  fifo_gen;     /* ER_GRANT: distinguishes successive borrowers of one index */
     uint8_t  unit_shift;   /* ER_GRANT: log2 of the unit size */
     uint32_t key;          /* key of the sender's endpoint, for RDMA to it */
-    uint16_t recall_limit; /* RECALL: of the receiver's MPs */
-    uint16_t recalled_limit; /* RECALLED: of the sender's MPs */
     uint16_t er_sent;      /* ER_RELEASED: messages sent through the FIFO, in all */
     uint16_t revoked_index; /* ER_REVOKE: which FIFO */
     uint16_t released_index; /* ER_RELEASED: which FIFO */
@@ -329,7 +319,7 @@ _Static_assert(sizeof(uct_glex_packed_rkey_t) == 40, "wire format");
 _Static_assert(sizeof(uct_glex_hdr_t) == 16, "wire format");
 _Static_assert(sizeof(uct_glex_slot_t) == 64, "wire format");
 _Static_assert(sizeof(uct_glex_fifo_ctrl_t) == 128, "wire format");
-_Static_assert(sizeof(uct_glex_ctl_t) == 56, "wire format");
+_Static_assert(sizeof(uct_glex_ctl_t) == 52, "wire format");
 _Static_assert(sizeof(uct_glex_hdr_t) + sizeof(uct_glex_ctl_t) <= UCT_GLEX_MP_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_sr_t) == 24, "wire format");
 _Static_assert(sizeof(uct_glex_zc_iov_t) == 16, "wire format");

@@ -34,8 +34,6 @@ static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsign
     ctl->uuid     = vc->peer_uuid;
     ctl->src_uuid = iface->uuid;
     ctl->key      = iface->md->key;
-    ctl->recall_limit   = vc->recall_limit;
-    ctl->recalled_limit = vc->mp_tx.limit; /* RECALLED: grows only when that has arrived */
     ctl->er_sent        = vc->tx_fifo.msgs;
     ctl->released_index = vc->released_index;
     ctl->released_gen   = vc->released_gen;
@@ -248,13 +246,6 @@ unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface)
     return count;
 }
 
-static void uct_glex_ctl_recall(uct_glex_vc_t *vc, uint16_t limit)
-{
-    uct_glex_credit_recall(&vc->mp_tx, limit);
-    vc->tx_peak = uct_glex_credit_avail(&vc->mp_tx);
-    uct_glex_ctl_post(vc, UCT_GLEX_CTL_RECALLED);
-}
-
 /* What any control message may say */
 static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
@@ -274,12 +265,6 @@ static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     }
     if (ctl->flags & UCT_GLEX_CTL_ER_NACK) {
         uct_glex_er_refused(vc);
-    }
-    if (ctl->flags & UCT_GLEX_CTL_RECALL) {
-        uct_glex_ctl_recall(vc, ctl->recall_limit);
-    }
-    if (ctl->flags & UCT_GLEX_CTL_RECALLED) {
-        uct_glex_mpq_recalled(vc, ctl->recalled_limit);
     }
 }
 
@@ -306,13 +291,12 @@ static int uct_glex_ctl_take(const uct_glex_hdr_t *hdr, unsigned length, uint64_
 static void uct_glex_ctl_open(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
                               const uct_glex_ctl_t *ctl)
 {
-    vc->tx.vc_id    = ctl->vc_id;
-    vc->peer_key    = ctl->key;
-    vc->peer_uuid   = ctl->src_uuid;
-    vc->mp_tx.epoch = hdr->flags >> UCT_GLEX_EPOCH_SHIFT;
+    vc->tx.vc_id  = ctl->vc_id;
+    vc->peer_key  = ctl->key;
+    vc->peer_uuid = ctl->src_uuid;
     /* Not assigned: a later message with a higher limit may have overtaken this one */
-    uct_glex_credit_update(&vc->mp_tx, hdr->credits.mp_limit, vc->mp_tx.epoch);
-    vc->tx_peak     = uct_glex_credit_avail(&vc->mp_tx);
+    uct_glex_credit_update(&vc->mp_tx, hdr->credits.mp_limit);
+    vc->tx_peak   = uct_glex_credit_avail(&vc->mp_tx);
     uct_glex_vc_schedule(vc); /* send what could not be sent before it was open */
 }
 

@@ -1,12 +1,11 @@
 /*
  * Entries of our message queue (MPQ), promised to peers as windows of credits (paper 003, section
- * 4.1): a newcomer's first window, growth for busy peers up to an equal share, recall from those
- * that have more and from idle ones.
+ * 4.1): the least window of each peer, and a pool that start credits and growth of busy peers come
+ * from. Who has asked first keeps what it has until it leaves; SR_CREDIT_MAX bounds that.
  *
- * On a NIC that loses what a full queue cannot take, windows and control reserves add up to less
- * than the capacity, and a new peer waits if none are left. On a lossless one
- * (UCT_GLEX_NIC_LOSSLESS) they only provide fairness: a new peer gets the least window at once,
- * whatever is left.
+ * On a NIC that loses what a full queue cannot take, all of these add up to less than the capacity,
+ * and a new peer waits if none are left. A lossless one (UCT_GLEX_NIC_LOSSLESS) makes senders wait
+ * whose messages find no room: there windows only keep a sender from filling the queue alone.
  */
 #ifndef UCT_GLEX_MPQ_H
 #define UCT_GLEX_MPQ_H
@@ -25,9 +24,6 @@ void uct_glex_mpq_retry(uct_glex_iface_t *iface);
 
 /** The peer wants more credits: let its window grow as far as the pool allows */
 void uct_glex_mpq_grow(uct_glex_vc_t *vc);
-
-/** The peer lowered its limit to `limit`: others can have the entries that it returned */
-void uct_glex_mpq_recalled(uct_glex_vc_t *vc, uint16_t limit);
 
 /** The peer sends nothing more: its entries are free */
 void uct_glex_mpq_return(uct_glex_vc_t *vc);

@@ -104,19 +104,11 @@ typedef struct uct_glex_iface {
     } vc_table;
 
     struct {
-        int                free;      /* MPQ entries promised to nobody; see glex_mpq.h */
-        int                grown;     /* entries of windows, beyond the start credit */
-        int                pool;      /* most of them */
-        unsigned           growers;   /* VCs that have some of them */
+        unsigned           free;      /* entries for the least windows of new peers */
+        unsigned           pool;      /* entries for larger windows */
         unsigned           start;     /* start credit */
         unsigned           inc;
         unsigned           max;
-        unsigned           recalls;   /* VCs that were asked for credits back */
-        unsigned           asked;     /* times growth was refused since the last recall for it */
-        unsigned           cold_hand; /* index of the VC looked at last, for an idle one */
-        unsigned           rich_hand; /* the same, for one that has more than its share */
-        unsigned           search_left; /* VCs still to be looked at, for entries for a new peer */
-        ucs_time_t         looked;    /* time of the last look for an idle VC */
         uint8_t            told_full; /* said that there are too many peers */
         ucs_list_link_t    wait;      /* VCs that wait for entries to connect or accept */
     } mpq;

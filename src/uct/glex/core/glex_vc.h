@@ -77,7 +77,6 @@ struct uct_glex_vc {
     uint16_t             watch_mark; /* sum of counters at the last look for dead peers */
     uint16_t             ctl;     /* control flags to be sent */
     uint16_t             released_index; /* name of the FIFO to be sent in ER_RELEASED */
-    uint16_t             recall_limit; /* to be sent in RECALL */
 
     ucs_list_link_t      eps;     /* uct_glex_ep_t.list */
     ucs_list_link_t      wait;    /* while is_waiting: for MPQ entries in iface->mpq.wait, or, when
@@ -85,7 +84,6 @@ struct uct_glex_vc {
                                    * the VC is over: in iface->vc_table.over */
     ucs_queue_head_t     tx_ops;  /* operations in the order of posting, for flush */
     ucs_queue_elem_t     active;  /* in iface->active while scheduled */
-    uint16_t             recall_mark; /* MPs received at the last look for an idle VC */
     uint8_t              released_gen;
     int8_t               status;  /* why it failed, a ucs_status_t */
     uint8_t              forget_looks; /* how often the NIC is still told to forget the peer */
@@ -97,7 +95,6 @@ struct uct_glex_vc {
     uint8_t              ring_due      : 1; /* er: the lender's event queue was full */
     uint8_t              is_waiting    : 1; /* uct_glex_vc_wait(), uct_glex_vc_wait_end() */
     uint8_t              scheduled     : 1; /* uct_glex_vc_schedule(); uct_glex_ctl_progress() */
-    uint8_t              recalling     : 1; /* mpq: credits were asked back, not answered yet */
     uint8_t              ctl_inflight  : 1; /* ctl: a CTL or ACCEPT of ours is not acknowledged */
     uint8_t              want_grant    : 1; /* ctl: the peer asked for a FIFO */
     uint8_t              connect_again : 1; /* ctl: our CONNECT was lost, the peer's came */
@@ -273,14 +270,6 @@ static inline void uct_glex_vc_tell_limit(uct_glex_vc_t *vc)
     vc->tx.credits.mp_limit = uct_glex_credit_limit(&vc->mp_rx);
 }
 
-/** The same with the epoch, after a change of the window */
-static inline void uct_glex_vc_set_limit(uct_glex_vc_t *vc)
-{
-    uct_glex_vc_tell_limit(vc);
-    vc->tx.flags = (vc->tx.flags & UCS_MASK(UCT_GLEX_EPOCH_SHIFT)) |
-                   (vc->mp_rx.epoch << UCT_GLEX_EPOCH_SHIFT);
-}
-
 /** The first word of the next message's header; `flags`: more than the acknowledgement */
 static inline uint64_t uct_glex_vc_hdr_word(const uct_glex_vc_t *vc, unsigned type, uint8_t am_id,
                                             unsigned flags)
@@ -289,14 +278,13 @@ static inline uint64_t uct_glex_vc_hdr_word(const uct_glex_vc_t *vc, unsigned ty
 }
 
 /** Credits of a header arrived */
-static UCS_F_ALWAYS_INLINE void uct_glex_vc_credits(uct_glex_vc_t *vc, uint64_t word,
-                                                    uct_glex_credits_t credits)
+static UCS_F_ALWAYS_INLINE void uct_glex_vc_credits(uct_glex_vc_t *vc, uct_glex_credits_t credits)
 {
     int more = !vc->er_tx_mapped &&
                uct_glex_fifo_update(&vc->tx_fifo, credits.word >> 32, credits.word >> 48);
 
     if (ucs_unlikely((uint16_t)(credits.word >> 16) != vc->mp_tx.limit) &&
-        uct_glex_credit_update(&vc->mp_tx, credits.word >> 16, uct_glex_hdr_epoch(word))) {
+        uct_glex_credit_update(&vc->mp_tx, credits.word >> 16)) {
         vc->tx_peak = uct_glex_credit_avail(&vc->mp_tx);
         more        = 1;
     }
