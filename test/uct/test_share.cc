@@ -82,7 +82,8 @@ TEST(Share, AllGrowToTheMaximum)
     });
 }
 
-/* The pool serves as many as it can: seven more than the first credit for the start, five to grow */
+/* Seven of the pool's entries are for the first sender's start credit, five for its growth. When it
+ * leaves another can have them. */
 TEST(Share, PoolIsTheLimit)
 {
     isolated({{"UCX_GLEX_CHANNELS", "sr"}, {"UCX_GLEX_EP_MPQ_POOL_UNITS", "12"}}, [] {

@@ -26,8 +26,8 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
      UCT_GLEX_CONFIG(channels), UCS_CONFIG_TYPE_BITMAP(uct_glex_channel_names)},
 
     {"EP_MPQ_POOL_UNITS", "0",
-     "Message queue entries for credits beyond the first of each peer. 0: no limit; on a NIC whose\n"
-     "full queues lose messages, a quarter of what the reserve for new connections leaves",
+     "Message queue entries for credits beyond the first of each peer. 0: no limit; on a NIC\n"
+     "whose full queues lose messages, a quarter of what the reserve for connections leaves",
      UCT_GLEX_CONFIG(ep_mpq_pool_units), UCS_CONFIG_TYPE_UINT},
 
     {"SRQ_CAPACITY", "128",

@@ -1,12 +1,13 @@
 #include "conn/glex_mpq.h"
 
 #include <ucs/sys/math.h>
+#include <limits.h>
 
 /* Fewest entries of a VC */
 #define UCT_GLEX_MPQ_LEAST (UCT_GLEX_VC_CTL_UNITS + UCT_GLEX_CREDIT_LEAST)
 
-/* A queue that has so many entries for each peer has enough for all: three quarters of three quarters
- * are for UCT_GLEX_MPQ_LEAST each */
+/* A queue that has so many entries for each peer has enough for all: nine sixteenths of it are for
+ * least windows */
 #define UCT_GLEX_MPQ_ADVISED 6
 
 /* Divide what the reserve leaves between the least windows and larger ones. Where nothing is lost
