@@ -728,6 +728,33 @@ static void case_coll_refused(void)
     CHECK(receive(back) == 4);
 }
 
+/* A put whose source was deregistered before all of it was sent does not count either, and sends
+ * nothing of what its memory is used for then. */
+static void case_coll_deregistered(void)
+{
+    glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, 0, LEN);
+    char back[128];
+
+    memset(scratch, 0, LEN);
+    put.local_mh = scratch_mh;
+    put.flag |= GLEX_FLAG_COLL | GLEX_FLAG_COLL_COUNTER;
+    ask('c', 1);
+    post_rdma(&put);
+    CHECK(glex_deregister_mem(ep, scratch_mh) == GLEX_SUCCESS);
+    memset(scratch, 'x', LEN);
+    CHECK(wait_error().status == GLEX_ERR_STATUS_FORMAT);
+    CHECK(glex_register_mem(ep, scratch, LEN, GLEX_MEM_READ | GLEX_MEM_WRITE, &scratch_mh) == 0);
+    ask('e', 78);
+    CHECK(receive(back) == sizeof(struct command)); /* and nothing before it */
+    send_coll(peer, NULL, 0, GLEX_FLAG_COLL_COUNTER);
+    CHECK(receive(back) == 4);
+    put = rdma(GLEX_RDMA_TYPE_GET, LEN - 100, 100);
+    put.local_mh = scratch_mh;
+    post_rdma(&put);
+    wait_events(1);
+    CHECK(scratch[LEN - 1] != 'x');
+}
+
 static void case_coll_reduce(void)
 {
     union glex_coll_data_loc value;
@@ -1019,6 +1046,7 @@ int main(int argc, char **argv)
         {"collectives: messages, and what they offer", case_coll_messages},
         {"collectives: puts", case_coll_puts},
         {"collectives: what is refused does not count", case_coll_refused},
+        {"collectives: a put's memory that is deregistered", case_coll_deregistered},
         {"collectives: a sum", case_coll_reduce},
         {"collectives: more control packets than fit", case_coll_flood},
         {"sleeping, by timeout and by descriptor", case_sleep},

@@ -87,7 +87,7 @@ void glex_coll_error(struct glex_endpoint *ep, const struct glex_coll_desc *desc
             .rmt_offset = desc->rmt_offset,
             .local_evt = desc->local_evt,
             .rmt_evt = desc->rmt_evt,
-            .type = GLEX_RDMA_TYPE_PUT,
+            .type = desc->kind == GLEX_COLL_GET ? GLEX_RDMA_TYPE_GET : GLEX_RDMA_TYPE_PUT,
             .flag = desc->flag,
         };
 

@@ -27,6 +27,9 @@
 /* Beside GLEX_REQ_*: only the owner itself can carry out this request. */
 #define GLEX_COLL_OWNER (-4)
 
+/* Beside the kinds of an area's descriptors: a Get, of which glex_coll_error() knows, too. */
+#define GLEX_COLL_GET GLEX_COLL_KINDS
+
 /* Most CPs that a sequence can wait for; the rest of the CPQ is room for those that come early. */
 #define GLEX_COLL_MAX_COUNT (GLEX_COLL_CPQ_CAPACITY / 2)
 
@@ -79,7 +82,7 @@ glex_ret_t glex_coll_post_rdma(struct glex_endpoint *ep, const glex_rdma_req_t *
 /** Error requests of descriptors that others carried out. */
 void glex_coll_reap(struct glex_endpoint *ep);
 
-/** The error request of a descriptor. */
+/** The error request of a descriptor, or of any request that is given as one. */
 void glex_coll_error(struct glex_endpoint *ep, const struct glex_coll_desc *desc, int status);
 
 /** Polls found nothing: carry on what others could not, and replace an agent that died. */

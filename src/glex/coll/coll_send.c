@@ -394,7 +394,7 @@ static int send_to_host(struct glex_coll_send *send, struct glex_peer *dst)
         }
     }
     send->remote = true;
-    return dst->link->coll(send->ep, dst, &desc, local);
+    return dst->link->coll(send->ep, dst, &desc);
 }
 
 /* A peer that is gone may have been replaced: look once more. One that is in the list of work, or

@@ -44,10 +44,10 @@ struct glex_link {
     int (*rdma)(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
                 char *local);
 
-    /** A collective request, only of links to other hosts: what its target has to do of it. `local`:
-     *  the source of an RDMA put; data of COLL_CP_DATA and the like is in `desc`. NULL elsewhere. */
+    /** A collective request, only of links to other hosts: what its target has to do of it. Data of
+     *  COLL_CP_DATA and the like is in `desc`. NULL elsewhere. */
     int (*coll)(struct glex_endpoint *ep, struct glex_peer *peer,
-                const struct glex_coll_desc *desc, char *local);
+                const struct glex_coll_desc *desc);
 };
 
 #endif

@@ -2,7 +2,6 @@
  * Peers of other hosts: requests are kept until they have ended.
  */
 #include "base/log.h"
-#include "coll/coll.h"
 #include "net/internal.h"
 
 #include <arpa/inet.h>
@@ -35,39 +34,39 @@ static bool net_local_event(struct glex_endpoint *ep, const glex_event_t *event)
     return true;
 }
 
-/* Which of its `req` a request has. */
-static bool net_is_mp(const struct net_request *request)
-{
-    return request->op == NET_OP_MP ||
-           (request->op == NET_OP_COLL && !(request->coll & (NET_COLL_IMM_PUT | NET_COLL_PUT)));
-}
-
 static bool net_is_rdma(const struct net_request *request)
 {
-    return request->op == NET_OP_PUT || request->op == NET_OP_GET ||
-           (request->op == NET_OP_COLL && (request->coll & NET_COLL_PUT));
+    return net_kind(&request->record) >= GLEX_COLL_PUT;
 }
 
-static void net_request_failed(struct glex_endpoint *ep, const struct net_request *request)
+static void net_request_failed(const struct net_peer *peer, const struct net_request *request)
 {
-    if (net_is_mp(request)) {
-        glex_error_mp(ep, request->status, &request->req.mp);
-    } else if (net_is_rdma(request)) {
-        glex_error_rdma(ep, request->status, &request->req.rdma);
-    } else {
-        glex_error_imm_rdma(ep, request->status, &request->req.imm);
-    }
+    const struct net_record *record = &request->record;
+    struct glex_coll_desc desc = {
+        .dst = peer->base.addr,
+        .flag = ((record->flags & NET_FLAG_ASK) ? GLEX_FLAG_LOCAL_EVT : 0) |
+                ((record->flags & NET_FLAG_REMOTE_EVT) ? GLEX_FLAG_REMOTE_EVT : 0),
+        .kind = net_kind(record),
+        .len = net_is_rdma(request) ? record->total : record->len,
+        .rmt_mh = record->mh,
+        .rmt_offset = record->offset,
+        .rmt_evt = {.cookie_0 = record->cookie[0], .cookie_1 = record->cookie[1]},
+        .local_evt = request->local.evt,
+    };
+
+    memcpy(desc.data, request->data, sizeof(desc.data));
+    glex_coll_error(peer->side.ep, &desc, request->status);
 }
 
 /* False: its event finds no room now. */
-static bool net_request_end(struct glex_endpoint *ep, const struct net_request *request)
+static bool net_request_end(const struct net_peer *peer, const struct net_request *request)
 {
     if (request->status != GLEX_REQ_DONE) {
-        net_request_failed(ep, request);
+        net_request_failed(peer, request);
         return true;
     }
-    return !net_is_rdma(request) || !(request->req.rdma.flag & GLEX_FLAG_LOCAL_EVT) ||
-           net_local_event(ep, &request->req.rdma.local_evt);
+    return !net_is_rdma(request) || !(request->record.flags & NET_FLAG_ASK) ||
+           net_local_event(peer->side.ep, &request->local.evt);
 }
 
 /* End what was carried out, in the order of posting. */
@@ -78,10 +77,10 @@ static void net_peer_finish(struct net_peer *peer)
 
     while (peer->head != peer->acked) {
         request = net_request(peer, peer->head);
-        if (request->op == NET_OP_GET && !request->done) {
+        if (request->record.op == NET_OP_GET && !request->done) {
             return;
         }
-        if (!net_request_end(peer->side.ep, request)) {
+        if (!net_request_end(peer, request)) {
             net_side_list(&peer->side);
             return;
         }
@@ -144,7 +143,7 @@ void net_peer_end(struct net_peer *peer, enum glex_net_end why)
     peer->side.conn = NULL;
     for (i = peer->head; i != peer->tail; i++) {
         request = net_request(peer, i);
-        if ((int32_t)(i - peer->acked) >= 0 || (request->op == NET_OP_GET && !request->done)) {
+        if ((int32_t)(i - peer->acked) >= 0 || (request->record.op == NET_OP_GET && !request->done)) {
             request->status = (int16_t)net_end_status(why);
             request->done = true;
         }
@@ -161,168 +160,56 @@ static bool net_has_window(const struct net_peer *peer)
            NET_WINDOW_BYTES;
 }
 
-static void net_fill_imm(const struct net_request *request, struct net_record *record)
+/* A request in one record, with its data. False: not now. */
+static bool net_put_record(struct net_peer *peer, const struct net_request *request)
 {
-    const glex_imm_rdma_req_t *imm = &request->req.imm;
-
-    record->key = imm->rmt_key;
-    record->offset = imm->rmt_offset;
-    record->mh = imm->rmt_mh.v;
-    record->total = imm->len;
-    record->cookie[0] = imm->rmt_evt.cookie_0;
-    record->cookie[1] = imm->rmt_evt.cookie_1;
-}
-
-/* A request with its data in one record. */
-static bool net_put_immediate(struct net_peer *peer, const struct net_request *request)
-{
-    bool mp = request->op == NET_OP_MP;
-    struct net_record record = {.op = request->op, .flags = request->flags};
-    char *at;
-
-    record.len = mp ? request->req.mp.len : request->req.imm.len;
-    if (!mp) {
-        net_fill_imm(request, &record);
-    }
-    at = net_side_room(&peer->side, net_header_size(record.op) + net_padded(record.len));
-    if (at == NULL) {
-        return false;
-    }
-    memcpy(at, &record, net_header_size(record.op));
-    glex_copy_small(at + net_header_size(record.op), request->data, record.len);
-    return true;
-}
-
-static void net_fill_rdma(const struct net_request *request, struct net_record *record)
-{
-    const glex_rdma_req_t *req = &request->req.rdma;
-
-    *record = (struct net_record){.op = request->op == NET_OP_GET ? NET_OP_GET : NET_OP_PUT,
-                                  .flags = request->flags,
-                                  .key = req->rmt_key,
-                                  .offset = req->rmt_offset,
-                                  .mh = req->rmt_mh.v,
-                                  .total = req->len,
-                                  .cookie = {req->rmt_evt.cookie_0, req->rmt_evt.cookie_1}};
-}
-
-/* What the next piece of a put is read from. NULL: the program has taken the registration back. */
-static const char *net_put_source(const struct net_peer *peer, const struct net_request *request,
-                                  uint32_t len)
-{
-    const glex_rdma_req_t *put = &request->req.rdma;
-
-    if (request->op != NET_OP_PUT || len == 0) {
-        return request->local + request->pos; /* of a collective the handle is not known here */
-    }
-    return glex_mem_range(&peer->side.ep->mem, put->local_mh.v, UINT64_MAX,
-                          (uint64_t)put->local_offset + request->pos, len, 0);
-}
-
-/* The rest of a put cannot be read: its last piece is empty, and names a registration that does not
- * exist. So the target refuses the put, without its event. */
-static bool net_put_broken(struct net_peer *peer, struct net_request *request)
-{
-    struct net_record record;
-    char *at = net_side_room(&peer->side, sizeof(record));
+    const struct net_record *record = &request->record;
+    size_t header = net_header_size(record->op);
+    char *at = net_side_room(&peer->side, header + net_padded(record->len));
 
     if (at == NULL) {
         return false;
     }
-    net_fill_rdma(request, &record);
-    record.flags |= NET_FLAG_LAST;
-    record.mh = UINT64_MAX;
-    record.pos = request->pos;
-    memcpy(at, &record, sizeof(record));
-    request->pos = request->req.rdma.len;
-    request->status = GLEX_ERR_STATUS_FORMAT;
+    memcpy(at, record, header);
+    glex_copy_small(at + header, request->data, record->len);
+    peer->wire++;
     return true;
 }
 
-/* Another piece of a put, the last one if all fits; of a collective one NET_OP_COLL is the last. */
+/*
+ * Another piece of a put, if all fits the last one; of a collective one NET_OP_COLL is the last. Where
+ * the program has taken the registration back meanwhile, the last piece is empty, and names one that
+ * does not exist: so the target refuses the put, without its event.
+ */
 static bool net_put_piece(struct net_peer *peer, struct net_request *request)
 {
-    uint32_t left = request->req.rdma.len - request->pos;
-    uint8_t last = request->op == NET_OP_PUT ? NET_FLAG_LAST : 0;
-    size_t gather = peer->side.ep->net->module->gather(peer->side.ep->net->engine);
-    const char *from = net_put_source(peer, request, left);
-    struct net_record record;
+    const struct net_local *local = &request->local;
+    bool coll = (request->record.status & NET_COLL_PUT) != 0;
+    struct net_record piece = request->record;
+    uint32_t left = piece.total - request->pos;
+    const char *from = left == 0 ? "" :
+                                   glex_mem_range(&peer->side.ep->mem, local->mh, UINT64_MAX,
+                                                  (uint64_t)local->offset + request->pos, left, 0);
     ssize_t len;
 
+    piece.status = 0;
+    piece.pos = request->pos;
     if (from == NULL) {
-        return net_put_broken(peer, request);
+        piece.mh = UINT64_MAX;
     }
-    net_fill_rdma(request, &record);
-    record.pos = request->pos;
-    /* A record says whether it is the last before it is known how much of the data fits. */
-    if (left >= NET_GATHER_MIN && gather != 0) {
-        record.flags |= left <= gather ? last : 0;
-    } else {
-        if (left > GLEX_NET_FRAME_MAX / 2) {
-            left = GLEX_NET_FRAME_MAX / 2;
-        } else {
-            record.flags |= last;
-        }
-        /* It fits an empty frame: this one goes first if it does not fit this one. */
-        if (peer->side.frame != NULL &&
-            peer->side.frame_len + sizeof(record) + net_padded(left) > peer->side.frame_size &&
-            !net_side_send(&peer->side)) {
-            return false;
-        }
-    }
-    len = net_side_append_data(&peer->side, &record, from, left);
+    len = net_side_append_data(&peer->side, &piece, from, from != NULL ? left : 0,
+                               coll ? 0 : NET_FLAG_LAST);
     if (len < 0) {
         return false;
     }
-    request->pos += (uint32_t)len;
-    return true;
-}
-
-static bool net_put_get(struct net_peer *peer, const struct net_request *request)
-{
-    struct net_record record;
-    char *at = net_side_room(&peer->side, sizeof(record));
-
-    if (at == NULL) {
-        return false;
+    request->pos += from != NULL ? (uint32_t)len : left;
+    if (from == NULL) {
+        request->status = GLEX_ERR_STATUS_FORMAT;
     }
-    net_fill_rdma(request, &record);
-    memcpy(at, &record, sizeof(record));
-    return true;
-}
-
-/* A collective request: of an RDMA put a piece of its data, else what the target has to do. */
-static bool net_put_coll(struct net_peer *peer, struct net_request *request)
-{
-    struct net_record record = {.op = NET_OP_COLL};
-    uint32_t len = net_is_mp(request)     ? request->req.mp.len
-                   : net_is_rdma(request) ? request->data_len
-                                          : request->req.imm.len;
-    char *at;
-
-    if (net_is_rdma(request) && !request->placed) {
-        if (!net_put_piece(peer, request)) {
-            return false;
-        }
-        request->placed = request->pos == request->req.rdma.len;
-        return true;
+    if (request->pos == piece.total) {
+        request->record.op = coll ? NET_OP_COLL : NET_OP_PUT;
+        peer->wire += !coll;
     }
-    at = net_side_room(&peer->side, sizeof(record) + net_padded(len));
-    if (at == NULL) {
-        return false;
-    }
-    if (net_is_rdma(request)) {
-        net_fill_rdma(request, &record);
-    } else if (!net_is_mp(request)) {
-        net_fill_imm(request, &record);
-    }
-    record.op = NET_OP_COLL;
-    record.flags = request->flags;
-    record.status = request->coll;
-    record.len = len;
-    memcpy(at, &record, sizeof(record));
-    glex_copy_small(at + sizeof(record), request->data, len);
-    peer->wire++;
     return true;
 }
 
@@ -331,27 +218,8 @@ static bool net_put_next(struct net_peer *peer)
 {
     struct net_request *request = net_request(peer, peer->wire);
 
-    switch (request->op) {
-    case NET_OP_PUT:
-        if (!net_put_piece(peer, request)) {
-            return false;
-        }
-        peer->wire += request->pos == request->req.rdma.len;
-        return true;
-    case NET_OP_GET:
-        if (!net_put_get(peer, request)) {
-            return false;
-        }
-        break;
-    case NET_OP_COLL:
-        return net_put_coll(peer, request);
-    default:
-        if (!net_put_immediate(peer, request)) {
-            return false;
-        }
-    }
-    peer->wire++;
-    return true;
+    return request->record.op == NET_OP_PUT ? net_put_piece(peer, request) :
+                                              net_put_record(peer, request);
 }
 
 /*
@@ -386,16 +254,16 @@ void net_peer_go_on(struct net_peer *peer)
 static bool net_on_data(struct net_peer *peer, struct net_request *request,
                         const struct net_record *record, const char *data)
 {
-    const glex_rdma_req_t *get = &request->req.rdma;
+    const uint32_t total = request->record.total;
     char *to;
 
-    if (request->op != NET_OP_GET || request->done || record->pos > request->req.rdma.len ||
-        record->len > request->req.rdma.len - record->pos) {
+    if (request->record.op != NET_OP_GET || request->done || record->pos > total ||
+        record->len > total - record->pos) {
         return false;
     }
     if (record->len != 0) {
-        to = glex_mem_range(&peer->side.ep->mem, get->local_mh.v, UINT64_MAX,
-                            (uint64_t)get->local_offset + record->pos, record->len, 0);
+        to = glex_mem_range(&peer->side.ep->mem, request->local.mh, UINT64_MAX,
+                            (uint64_t)request->local.offset + record->pos, record->len, 0);
         if (to != NULL) {
             memcpy(to, data, record->len);
         } else {
@@ -403,7 +271,7 @@ static bool net_on_data(struct net_peer *peer, struct net_request *request,
         }
     }
     request->pos += record->len;
-    request->done = request->pos == get->len;
+    request->done = request->pos == total;
     return true;
 }
 
@@ -473,40 +341,39 @@ void net_peer_receive(struct net_peer *peer, const struct glex_net_frame *frame,
 /* ---- posting --------------------------------------------------------------------------------- */
 
 /* A place for another request, or why there is none. */
-static int net_post(struct glex_endpoint *ep, struct net_peer *peer, uint8_t op, int32_t flag,
-                    struct net_request **request_p)
+static int net_find_place(struct glex_endpoint *ep, const struct net_peer *peer)
 {
-    struct net_request *request;
-
     if (peer->tail - peer->head == NET_WINDOW && !peer->side.ended) {
         glex_net_progress(ep);
     }
     if (peer->side.ended) {
         return GLEX_REQ_PEER_GONE;
     }
-    if (peer->tail - peer->head == NET_WINDOW) {
-        return GLEX_REQ_BUSY;
-    }
-    request = net_request(peer, peer->tail);
-    request->op = op;
-    request->flags = (uint8_t)(((flag & GLEX_FLAG_REMOTE_EVT) ? NET_FLAG_REMOTE_EVT : 0) |
-                               ((flag & GLEX_EXT_FLAG_NO_LOSS) ? NET_FLAG_NO_LOSS : 0) |
-                               ((flag & GLEX_EXT_FLAG_DOMAIN) ? NET_FLAG_DOMAIN : 0) |
-                               ((flag & GLEX_FLAG_LOCAL_EVT) ? NET_FLAG_ASK : 0));
-    request->done = false;
-    request->status = GLEX_REQ_DONE;
-    request->pos = 0;
-    request->placed = false;
-    request->coll = 0;
-    *request_p = request;
-    return GLEX_REQ_DONE;
+    return peer->tail - peer->head == NET_WINDOW ? GLEX_REQ_BUSY : GLEX_REQ_DONE;
 }
 
-static int net_posted(struct glex_endpoint *ep, struct net_peer *peer)
+/* Take a request with its data; `local` of an RDMA request, else NULL. */
+static int net_post(struct glex_endpoint *ep, struct glex_peer *base,
+                    const struct net_record *record, const void *data,
+                    const struct net_local *local)
 {
-    const struct net_request *request = net_request(peer, peer->tail);
+    struct net_peer *peer = net_peer(base);
+    struct net_request *request;
+    NET_LOCKED(ep);
+    int status = net_find_place(ep, peer);
 
-    peer->tail++;
+    if (status != GLEX_REQ_DONE) {
+        return status;
+    }
+    request = net_request(peer, peer->tail++);
+    request->record = *record;
+    if (local != NULL) {
+        request->local = *local;
+    }
+    request->pos = 0;
+    request->status = GLEX_REQ_DONE;
+    request->done = false;
+    glex_copy_small(request->data, data, record->len);
     ep->net->pending++;
     net_side_open(&peer->side);
     GLEX_COUNT(ep, net_tx, 1);
@@ -517,7 +384,7 @@ static int net_posted(struct glex_endpoint *ep, struct net_peer *peer)
         ep->eq.polls_left = ep->mpq.polls_left = ep->poll.polls_left = 1;
     }
     net_peer_go_on(peer);
-    if (peer->wire == peer->tail - 1 && !net_is_rdma(request)) {
+    if (peer->wire == peer->tail - 1 && local == NULL) {
         glex_net_progress(ep); /* no frame took it, because all are with libfabric: they come back */
     }
     if (peer->side.frame != NULL && !ep->net->busy) {
@@ -526,35 +393,38 @@ static int net_posted(struct glex_endpoint *ep, struct net_peer *peer)
     return GLEX_REQ_DONE;
 }
 
+static uint8_t net_flags(int32_t flag)
+{
+    return (uint8_t)(((flag & GLEX_FLAG_REMOTE_EVT) ? NET_FLAG_REMOTE_EVT : 0) |
+                     ((flag & GLEX_EXT_FLAG_NO_LOSS) ? NET_FLAG_NO_LOSS : 0) |
+                     ((flag & GLEX_EXT_FLAG_DOMAIN) ? NET_FLAG_DOMAIN : 0) |
+                     ((flag & GLEX_FLAG_LOCAL_EVT) ? NET_FLAG_ASK : 0));
+}
+
 static int net_send_mp(struct glex_endpoint *ep, struct glex_peer *base,
                        const glex_imm_mp_req_t *req)
 {
-    struct net_request *request;
-    NET_LOCKED(ep);
-    int status = net_post(ep, net_peer(base), NET_OP_MP, req->flag, &request);
+    const struct net_record record = {
+        .op = NET_OP_MP, .flags = net_flags(req->flag), .len = req->len};
 
-    if (status != GLEX_REQ_DONE) {
-        return status;
-    }
-    request->req.mp = *req;
-    request->req.mp.data = request->data;
-    glex_copy_small(request->data, req->data, req->len);
-    return net_posted(ep, net_peer(base));
+    return net_post(ep, base, &record, req->data, NULL);
 }
 
 static int net_post_imm(struct glex_endpoint *ep, struct glex_peer *base, uint8_t op,
                         const glex_imm_rdma_req_t *req)
 {
-    struct net_request *request;
-    NET_LOCKED(ep);
-    int status = net_post(ep, net_peer(base), op, req->flag, &request);
+    const struct net_record record = {
+        .op = op,
+        .flags = net_flags(req->flag),
+        .len = req->len,
+        .key = req->rmt_key,
+        .offset = req->rmt_offset,
+        .mh = req->rmt_mh.v,
+        .total = req->len,
+        .cookie = {req->rmt_evt.cookie_0, req->rmt_evt.cookie_1},
+    };
 
-    if (status != GLEX_REQ_DONE) {
-        return status;
-    }
-    request->req.imm = *req;
-    glex_copy_small(request->data, req->data, req->len);
-    return net_posted(ep, net_peer(base));
+    return net_post(ep, base, &record, req->data, NULL);
 }
 
 static int net_imm_put(struct glex_endpoint *ep, struct glex_peer *base,
@@ -569,80 +439,46 @@ static int net_event(struct glex_endpoint *ep, struct glex_peer *base,
     return net_post_imm(ep, base, NET_OP_EVENT, req);
 }
 
+/* `memory` is looked up again for each piece. */
 static int net_rdma(struct glex_endpoint *ep, struct glex_peer *base, const glex_rdma_req_t *req,
-                    char *local)
+                    char *memory)
 {
-    struct net_request *request;
-    NET_LOCKED(ep);
-    int status = net_post(ep, net_peer(base),
-                          req->type == GLEX_RDMA_TYPE_PUT ? NET_OP_PUT : NET_OP_GET, req->flag,
-                          &request);
+    const struct net_local local = {req->local_mh.v, req->local_offset, req->local_evt};
+    const struct net_record record = {
+        .op = req->type == GLEX_RDMA_TYPE_PUT ? NET_OP_PUT : NET_OP_GET,
+        .flags = net_flags(req->flag),
+        .key = req->rmt_key,
+        .offset = req->rmt_offset,
+        .mh = req->rmt_mh.v,
+        .total = req->len,
+        .cookie = {req->rmt_evt.cookie_0, req->rmt_evt.cookie_1},
+    };
 
-    if (status != GLEX_REQ_DONE) {
-        return status;
-    }
-    request->req.rdma = *req;
-    request->local = local;
-    return net_posted(ep, net_peer(base));
-}
-
-static uint16_t net_coll_bits(const struct glex_coll_desc *desc)
-{
-    return (uint16_t)(((desc->flag & GLEX_FLAG_COLL_COUNTER) ? NET_COLL_COUNTER : 0) |
-                      ((desc->flag & GLEX_FLAG_COLL_CP_DATA) ? NET_COLL_CP_DATA : 0) |
-                      ((desc->flag & GLEX_FLAG_COLL_CP_SWAP_DATA) ? NET_COLL_CP_SWAP_DATA : 0) |
-                      ((desc->flag & GLEX_FLAG_COLL_CP_SWAP_ADDR) ? NET_COLL_CP_SWAP_ADDR : 0) |
-                      (desc->kind == GLEX_COLL_PUT       ? NET_COLL_PUT
-                       : desc->kind == GLEX_COLL_IMM_PUT ? NET_COLL_IMM_PUT
-                                                         : 0));
-}
-
-static void net_coll_fill(struct net_request *request, const struct glex_coll_desc *desc)
-{
-    const glex_ep_addr_t to = {.v = desc->dst};
-    const glex_mem_handle_t mh = {.v = desc->rmt_mh};
-
-    if (desc->kind == GLEX_COLL_MP) {
-        request->req.mp = (glex_imm_mp_req_t){
-            .rmt_ep_addr = to, .data = request->data, .len = desc->len, .flag = desc->flag};
-    } else if (desc->kind == GLEX_COLL_IMM_PUT) {
-        request->req.imm = (glex_imm_rdma_req_t){.rmt_ep_addr = to,
-                                                 .len = desc->len,
-                                                 .rmt_mh = mh,
-                                                 .rmt_offset = desc->rmt_offset,
-                                                 .rmt_evt = desc->rmt_evt,
-                                                 .rmt_key = desc->rmt_key,
-                                                 .flag = desc->flag};
-    } else {
-        request->req.rdma = (glex_rdma_req_t){.rmt_ep_addr = to,
-                                              .len = desc->len,
-                                              .rmt_mh = mh,
-                                              .rmt_offset = desc->rmt_offset,
-                                              .type = GLEX_RDMA_TYPE_PUT,
-                                              .local_evt = desc->local_evt,
-                                              .rmt_evt = desc->rmt_evt,
-                                              .rmt_key = desc->rmt_key,
-                                              .flag = desc->flag};
-    }
+    (void)memory;
+    return net_post(ep, base, &record, NULL, &local);
 }
 
 static int net_coll(struct glex_endpoint *ep, struct glex_peer *base,
-                    const struct glex_coll_desc *desc, char *local)
+                    const struct glex_coll_desc *desc)
 {
-    bool data = desc->kind != GLEX_COLL_PUT || (desc->flag & GLEX_COLL_WITH_DATA);
-    struct net_request *request;
-    NET_LOCKED(ep);
-    int status = net_post(ep, net_peer(base), NET_OP_COLL, desc->flag, &request);
+    const struct net_local local = {desc->local_mh, desc->local_offset, desc->local_evt};
+    const bool put = desc->kind == GLEX_COLL_PUT;
+    const struct net_record record = {
+        .op = put ? NET_OP_PUT : NET_OP_COLL,
+        .flags = net_flags(desc->flag),
+        .status = (uint16_t)((uint32_t)(desc->flag & GLEX_COLL_AT_TARGET) >> NET_COLL_SHIFT |
+                             (put                               ? NET_COLL_PUT
+                              : desc->kind == GLEX_COLL_IMM_PUT ? NET_COLL_IMM_PUT
+                                                                : 0)),
+        .len = put && !(desc->flag & GLEX_COLL_WITH_DATA) ? 0 : desc->len,
+        .key = desc->rmt_key,
+        .offset = desc->rmt_offset,
+        .mh = desc->rmt_mh,
+        .total = desc->len,
+        .cookie = {desc->rmt_evt.cookie_0, desc->rmt_evt.cookie_1},
+    };
 
-    if (status != GLEX_REQ_DONE) {
-        return status;
-    }
-    request->coll = net_coll_bits(desc);
-    request->local = local != NULL ? local : (char *)request->data;
-    request->data_len = data ? (uint8_t)desc->len : 0;
-    glex_copy_small(request->data, desc->data, request->data_len);
-    net_coll_fill(request, desc);
-    return net_posted(ep, net_peer(base));
+    return net_post(ep, base, &record, desc->data, put ? &local : NULL);
 }
 
 /* ---- peers ----------------------------------------------------------------------------------- */
@@ -703,7 +539,7 @@ static void net_detach(struct glex_endpoint *ep, struct glex_peer *base)
         net_request(peer, peer->head)->status = GLEX_ERR_STATUS_DEST_EQ_FULL;
         NET_ENTRY_ADD(peer->side.entry, ended, 1);
         NET_ENTRY_ADD(peer->side.entry, failed, 1);
-        net_request_failed(ep, net_request(peer, peer->head++));
+        net_request_failed(peer, net_request(peer, peer->head++));
     }
     net_side_cleanup(&peer->side);
     free(peer->requests);

@@ -4,9 +4,10 @@
 #ifndef GLEX_NET_INTERNAL_H
 #define GLEX_NET_INTERNAL_H
 
+#include "coll/coll.h"
+#include "core/shm.h"
 #include "net/net.h"
 #include "net/wire.h"
-#include "core/shm.h"
 
 #include <pthread.h>
 
@@ -49,23 +50,22 @@ struct net_side {
     size_t                more_len;
 };
 
+/* What an RDMA request names on our side. */
+struct net_local {
+    uint64_t     mh;
+    uint32_t     offset;
+    glex_event_t evt; /* where NET_FLAG_ASK is set */
+};
+
 /* A request that has not ended. */
 struct net_request {
-    uint8_t  op;
-    uint8_t  flags;
-    bool     done;    /* of a get: all its data came, or it was refused */
-    bool     placed;  /* of NET_OP_COLL: its pieces are on the wire */
-    int16_t  status;  /* GLEX_REQ_DONE, or an enum glex_err_req_status */
-    uint16_t coll;    /* of NET_OP_COLL: enum net_coll */
-    uint8_t  data_len; /* of an RDMA put's: bytes of `data` */
-    uint32_t pos;     /* bytes of a put on the wire, of a get that came */
-    char    *local;
-    union {
-        glex_imm_mp_req_t   mp;
-        glex_imm_rdma_req_t imm;
-        glex_rdma_req_t     rdma;
-    } req;
-    uint8_t  data[GLEX_MP_DATA_LEN];
+    struct net_record record; /* as it travels; of a put: what its pieces have in common. A collective
+                                 one becomes NET_OP_COLL when all of them are on the wire. */
+    struct net_local  local;
+    uint32_t          pos;    /* bytes of a put on the wire, of a get that came */
+    int16_t           status; /* GLEX_REQ_DONE, or an enum glex_err_req_status */
+    bool              done;   /* of a get: all its data came, or it was refused */
+    uint8_t           data[GLEX_MP_DATA_LEN];
 };
 
 /* A peer that we send requests to. */
@@ -133,6 +133,25 @@ struct glex_net {
     uint16_t                      places[NET_PLACES]; /* 1 and more: an entry's index, and 1 */
     struct glex_net_entry         nowhere; /* of peers that find no place there */
 };
+
+/** Which request of glex.h a record is, or is a reply to. */
+static inline enum glex_coll_kind net_kind(const struct net_record *record)
+{
+    switch (record->op) {
+    case NET_OP_MP:
+        return GLEX_COLL_MP;
+    case NET_OP_PUT:
+        return GLEX_COLL_PUT;
+    case NET_OP_GET:
+        return GLEX_COLL_GET;
+    case NET_OP_COLL:
+        return (record->status & NET_COLL_PUT)       ? GLEX_COLL_PUT
+               : (record->status & NET_COLL_IMM_PUT) ? GLEX_COLL_IMM_PUT
+                                                     : GLEX_COLL_MP;
+    default:
+        return GLEX_COLL_IMM_PUT;
+    }
+}
 
 static inline void net_unlock(struct glex_net **net)
 {
@@ -205,10 +224,10 @@ static inline void net_side_shrink(struct net_side *side, size_t len)
 /** Send the frame that is being filled. False: not now. */
 bool net_side_send(struct net_side *side);
 
-/** Append a record's header and its data: all of it, or as much of `len` bytes as fit.
- *  @return How many bytes, or -1: not now. */
+/** Append a record's header and its data: all of it, with the flags `last`, or as much of `len` bytes
+ *  as fit. @return How many bytes, or -1: not now. */
 ssize_t net_side_append_data(struct net_side *side, struct net_record *record, const char *data,
-                             size_t len);
+                             size_t len, uint8_t last);
 
 void net_side_cleanup(struct net_side *side);
 

@@ -217,43 +217,35 @@ bool net_side_send(struct net_side *side)
     return true;
 }
 
-/* Data that is sent from where it is ends its frame. */
-static ssize_t net_append_gathered(struct net_side *side, struct net_record *record,
-                                   const char *data, size_t len)
-{
-    char *at = net_side_room(side, sizeof(*record));
-
-    if (at == NULL) {
-        return -1;
-    }
-    record->len = (uint32_t)len;
-    memcpy(at, record, sizeof(*record));
-    side->more = data;
-    side->more_len = len;
-    (void)net_side_send(side); /* else later: it is listed */
-    return (ssize_t)len;
-}
-
 ssize_t net_side_append_data(struct net_side *side, struct net_record *record, const char *data,
-                             size_t len)
+                             size_t len, uint8_t last)
 {
-    size_t gather = side->ep->net->module->gather(side->ep->net->engine);
-    size_t least = len < 256 ? len : 256, space;
-    char *at;
+    size_t gather = side->ep->net->module->gather(side->ep->net->engine), space = gather;
+    bool gathered = gather != 0 && len >= NET_GATHER_MIN;
+    size_t least = gathered ? 0 : len < 256 ? len : 256;
+    char *at = net_side_room(side, sizeof(*record) + net_padded(least));
 
-    if (gather != 0 && len >= NET_GATHER_MIN) {
-        return net_append_gathered(side, record, data, len < gather ? len : gather);
-    }
-    at = net_side_room(side, sizeof(*record) + net_padded(least));
     if (at == NULL) {
         return -1;
     }
-    space = net_padded(least) + side->frame_size - side->frame_len;
-    len = len < space ? len : space;
-    side->frame_len += net_padded(len) - net_padded(least);
+    if (!gathered) {
+        space = net_padded(least) + side->frame_size - side->frame_len;
+    }
+    if (len <= space) {
+        record->flags |= last;
+    } else {
+        len = space;
+    }
     record->len = (uint32_t)len;
     memcpy(at, record, sizeof(*record));
-    memcpy(at + sizeof(*record), data, len);
+    if (gathered) { /* it is sent from where it is, and ends its frame */
+        side->more = data;
+        side->more_len = len;
+        (void)net_side_send(side); /* else later: it is listed */
+    } else {
+        side->frame_len += net_padded(len) - net_padded(least);
+        memcpy(at + sizeof(*record), data, len);
+    }
     return (ssize_t)len;
 }
 

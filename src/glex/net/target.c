@@ -3,7 +3,6 @@
  * memory, in the order of its coming.
  */
 #include "base/log.h"
-#include "coll/coll.h"
 #include "net/internal.h"
 
 #include <stdlib.h>
@@ -11,6 +10,8 @@
 /* Beside the answers of a request: it has to wait, with all behind it; or it makes no sense. */
 #define NET_STALL (-10)
 #define NET_BAD   (-11)
+
+_Static_assert(NET_COLL_FLAGS << NET_COLL_SHIFT == GLEX_COLL_AT_TARGET, "wire format");
 
 /* Of a reply, beside what travels: the data is on its way. */
 #define NET_REPLY_EVENT 0
@@ -230,33 +231,21 @@ static int net_on_get(struct net_source *source, struct glex_peer *self,
     return GLEX_REQ_DONE;
 }
 
-static int32_t net_coll_flags(const struct net_record *record)
-{
-    const uint16_t bits = record->status;
-
-    return net_request_flags(record) | ((bits & NET_COLL_COUNTER) ? GLEX_FLAG_COLL_COUNTER : 0) |
-           ((bits & NET_COLL_CP_DATA) ? GLEX_FLAG_COLL_CP_DATA : 0) |
-           ((bits & NET_COLL_CP_SWAP_DATA) ? GLEX_FLAG_COLL_CP_SWAP_DATA : 0) |
-           ((bits & NET_COLL_CP_SWAP_ADDR) ? GLEX_FLAG_COLL_CP_SWAP_ADDR : 0);
-}
-
 /* A collective request. What it counts for is carried on by our next idle poll, as if a neighbour
  * had brought it: here we are in the midst of the network's turn. */
 static int net_on_coll(struct net_source *source, const struct net_record *record,
                        const char *data)
 {
-    bool put = (record->status & NET_COLL_PUT) != 0;
-    bool mp = !put && !(record->status & NET_COLL_IMM_PUT);
     struct glex_coll_desc desc = {
-        .flag = net_coll_flags(record),
-        .kind = put ? GLEX_COLL_PUT : mp ? GLEX_COLL_MP : GLEX_COLL_IMM_PUT,
+        .flag = net_request_flags(record) | (record->status & NET_COLL_FLAGS) << NET_COLL_SHIFT,
+        .kind = net_kind(record),
         .len = record->len,
         .rmt_mh = record->mh,
         .rmt_offset = record->offset,
         .rmt_key = record->key,
         .rmt_evt = {.cookie_0 = record->cookie[0], .cookie_1 = record->cookie[1]},
     };
-    int status = put ? source->put_status : GLEX_REQ_DONE;
+    int status = desc.kind == GLEX_COLL_PUT ? source->put_status : GLEX_REQ_DONE;
 
     if (record->len > (desc.kind == GLEX_COLL_IMM_PUT ? GLEX_EVENT_DATA_LEN : GLEX_MP_DATA_LEN) ||
         ((desc.flag & GLEX_FLAG_REMOTE_EVT) && desc.rmt_evt.cookie_1 == 0)) {
@@ -454,7 +443,8 @@ static bool net_send_piece(struct net_source *source, struct net_reply *reply)
         reply->status = status < 0 ? GLEX_ERR_STATUS_DEST_VP_STOP : (uint16_t)status;
         return true;
     }
-    len = net_side_append_data(&source->side, &record, ptr + reply->pos, reply->len - reply->pos);
+    len = net_side_append_data(&source->side, &record, ptr + reply->pos, reply->len - reply->pos,
+                               0);
     if (len < 0) {
         return false;
     }

@@ -30,15 +30,14 @@ enum net_flag {
     NET_FLAG_DOMAIN = 16     /* `mh` and `key` are those of the target's domain */
 };
 
-/* Of NET_OP_COLL: what the target has to do, as the flags of glex.h with these names. */
+/* Of NET_OP_COLL: what it is, and in the lowest bits the flags GLEX_COLL_AT_TARGET of glex.h, shifted. */
 enum net_coll {
-    NET_COLL_COUNTER = 1,
-    NET_COLL_CP_DATA = 2,
-    NET_COLL_CP_SWAP_DATA = 4,
-    NET_COLL_CP_SWAP_ADDR = 8,
+    NET_COLL_FLAGS = 15,
     NET_COLL_IMM_PUT = 16, /* else an MP */
     NET_COLL_PUT = 32
 };
+
+#define NET_COLL_SHIFT 10
 
 /* Of a frame: the receiver is to tell at once what it has carried out so far. */
 #define NET_FRAME_ASK 1u
