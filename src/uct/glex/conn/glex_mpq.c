@@ -6,9 +6,10 @@
 /* Fewest entries of a VC */
 #define UCT_GLEX_MPQ_LEAST (UCT_GLEX_VC_CTL_UNITS + UCT_GLEX_CREDIT_LEAST)
 
-/* A queue that has so many entries for each peer has enough for all: nine sixteenths of it are for
- * least windows */
-#define UCT_GLEX_MPQ_ADVISED 6
+/* A queue of so many entries, and so many more for each peer, has enough for all: nine sixteenths
+ * of it, less 12, are for least windows */
+#define UCT_GLEX_MPQ_ADVISED          24
+#define UCT_GLEX_MPQ_ADVISED_FOR_PEER 6
 
 /* Divide what the reserve leaves between the least windows and larger ones. Where nothing is lost
  * there is as much as anybody asks for. */
@@ -53,13 +54,25 @@ static void uct_glex_mpq_take(uct_glex_vc_t *vc, unsigned wanted)
     uct_glex_vc_tell_limit(vc);
 }
 
+/* Peers that have entries. Those that wait have none, nor have those whose VC is over. */
+static unsigned uct_glex_mpq_num_peers(const uct_glex_iface_t *iface)
+{
+    unsigned i, count = 0;
+
+    for (i = 0; i < iface->num_vcs; ++i) {
+        count += (iface->vcs[i]->mp_rx.window > 0);
+    }
+    return count;
+}
+
 static void uct_glex_mpq_tell_full(uct_glex_iface_t *iface)
 {
     if (!iface->mpq.told_full) {
         iface->mpq.told_full = 1;
         ucs_error("glex: %u peers use up the message queue, and others wait to connect: raise "
-                  "UCX_GLEX_EP_MPQ_CAPACITY to %u entries for each peer",
-                  iface->num_vcs, UCT_GLEX_MPQ_ADVISED);
+                  "UCX_GLEX_EP_MPQ_CAPACITY to %u entries and %u more for each peer",
+                  uct_glex_mpq_num_peers(iface), UCT_GLEX_MPQ_ADVISED,
+                  UCT_GLEX_MPQ_ADVISED_FOR_PEER);
     }
 }
 
