@@ -112,7 +112,10 @@ void uct_glex_mpq_grow(uct_glex_vc_t *vc)
 {
     const uct_glex_iface_t *iface = vc->iface;
 
-    uct_glex_mpq_take(vc, uct_glex_credit_growth(&vc->mp_rx, iface->mpq.inc, iface->mpq.max));
+    /* One that waits for its first window has no credits, but a peer may send all the same */
+    if (vc->mp_rx.window > 0) {
+        uct_glex_mpq_take(vc, uct_glex_credit_growth(&vc->mp_rx, iface->mpq.inc, iface->mpq.max));
+    }
 }
 
 void uct_glex_mpq_return(uct_glex_vc_t *vc)
