@@ -379,6 +379,20 @@ void Iface::flush()
     });
 }
 
+unsigned Iface::make_losing()
+{
+    uct_iface_config_t *config;
+    struct glex_ep_attr nic;
+
+    glex_query_ep(internals()->nic, &nic);
+    EXPECT_OK(uct_md_iface_config_read(md.handle, "glex", NULL, NULL, &config));
+    EXPECT_OK(uct_glex_mpq_init(internals(), (const uct_glex_iface_config_t*)config,
+                                nic.mpq_capacity));
+    uct_config_release(config);
+    mpq_units_ = internals()->mpq.free + internals()->mpq.pool;
+    return internals()->mpq.free / (UCT_GLEX_VC_CTL_UNITS + UCT_GLEX_CREDIT_LEAST);
+}
+
 void Iface::check_credits() const
 {
     unsigned sum = internals()->mpq.free + internals()->mpq.pool;

@@ -138,6 +138,10 @@ public:
     /* Flush, going on until it is done */
     void flush();
 
+    /* Before anybody connects: share out the message queue as on a NIC that loses what a full one
+     * cannot take, where peers have to wait. Returns how many fit. */
+    unsigned make_losing();
+
     /* Windows granted, their control reserve, and what is free: the capacity */
     void check_credits() const;
 

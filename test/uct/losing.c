@@ -1,0 +1,8 @@
+/*
+ * conn/glex_mpq.c as it is compiled for a NIC that loses what a full queue cannot take. The tests
+ * call its uct_glex_mpq_init(): Iface::make_losing(). All other functions are used in the module.
+ */
+#include "base/glex_nic.h"
+#undef UCT_GLEX_NIC_LOSSLESS
+#define UCT_GLEX_NIC_LOSSLESS 0
+#include "conn/glex_mpq.c"
