@@ -23,26 +23,14 @@ static inline glex_ret_t mp_check(const glex_imm_mp_req_t *req)
     return GLEX_SUCCESS;
 }
 
-/* A request that did not go through at the first try. */
-static glex_ret_t GLEX_NOINLINE mp_failed(struct glex_endpoint *ep, struct glex_peer *peer,
-                                          const glex_imm_mp_req_t *req, int status)
+static int mp_at(struct glex_endpoint *ep, struct glex_peer *peer, const void *req)
 {
-    peer = glex_peer_again(ep, peer, &status);
-    if (peer != NULL) {
-        status = glex_link_send_mp(ep, peer, req);
-    }
-    if (status == GLEX_REQ_DONE) {
-        GLEX_COUNT(ep, mp_tx, 1);
-    } else if (status != GLEX_REQ_BUSY) {
-        glex_error_mp(ep, status, req);
-    }
-    return post_ret(status);
+    return peer->link->send_mp(ep, peer, req);
 }
 
 static inline glex_ret_t mp_post_one(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
 {
     glex_ret_t ret;
-    struct glex_peer *peer;
     int status;
 
     if (glex_unlikely(ep->forked)) {
@@ -58,15 +46,13 @@ static inline glex_ret_t mp_post_one(struct glex_endpoint *ep, const glex_imm_mp
     if (glex_unlikely(ret != GLEX_SUCCESS)) {
         return ret;
     }
-    peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
-    if (glex_likely(peer != NULL)) {
-        status = glex_link_send_mp(ep, peer, req);
-        if (glex_likely(status == GLEX_REQ_DONE)) {
-            GLEX_COUNT(ep, mp_tx, 1);
-            return GLEX_SUCCESS;
-        }
+    status = glex_endpoint_post(ep, req->rmt_ep_addr, mp_at, req);
+    if (status == GLEX_REQ_DONE) {
+        GLEX_COUNT(ep, mp_tx, 1);
+    } else if (status != GLEX_REQ_BUSY) {
+        glex_error_mp(ep, status, req);
     }
-    return mp_failed(ep, peer, req, status);
+    return post_ret(status);
 }
 
 static __attribute__((noinline)) glex_ret_t mp_post_chain(struct glex_endpoint *ep,
@@ -75,17 +61,12 @@ static __attribute__((noinline)) glex_ret_t mp_post_chain(struct glex_endpoint *
 {
     glex_ret_t ret;
 
-    do {
-        ret = mp_post_one(ep, req);
-        if (glex_unlikely(ret != GLEX_SUCCESS)) {
-            if (bad_req != NULL) {
-                *bad_req = req;
-            }
-            return ret;
-        }
-        req = req->next;
-    } while (req != NULL);
-    return GLEX_SUCCESS;
+    while ((ret = mp_post_one(ep, req)) == GLEX_SUCCESS && (req = req->next) != NULL) {
+    }
+    if (ret != GLEX_SUCCESS && bad_req != NULL) {
+        *bad_req = req;
+    }
+    return ret;
 }
 
 /* The fast path: one request that meets no obstacle; as imm_rdma_post_message(). */
@@ -130,35 +111,15 @@ static inline void imm_rdma_count(struct glex_endpoint *ep, const glex_imm_rdma_
     GLEX_COUNT(ep, imm_put_bytes, req->len);
 }
 
-/* A request that did not go through at the first try. */
-static glex_ret_t GLEX_NOINLINE imm_rdma_failed(struct glex_endpoint *ep, struct glex_peer *peer,
-                                                const glex_imm_rdma_req_t *req, int status)
+static int event_at(struct glex_endpoint *ep, struct glex_peer *peer, const void *req)
 {
-    peer = glex_peer_again(ep, peer, &status);
-    if (peer != NULL) {
-        status = peer->link->imm_put(ep, peer, req);
-    }
-    if (status == GLEX_REQ_DONE) {
-        imm_rdma_count(ep, req);
-    } else if (status != GLEX_REQ_BUSY) {
-        glex_error_imm_rdma(ep, status, req);
-    }
-    return post_ret(status);
+    return peer->link->event(ep, peer, req);
 }
 
 glex_ret_t glex_event_post(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req)
 {
-    struct glex_peer *peer;
-    int status;
+    int status = glex_endpoint_post(ep, req->rmt_ep_addr, event_at, req);
 
-    peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
-    if (peer != NULL) {
-        status = peer->link->event(ep, peer, req);
-        peer = glex_peer_again(ep, peer, &status);
-    }
-    if (peer != NULL) {
-        status = peer->link->event(ep, peer, req);
-    }
     if (status == GLEX_REQ_DONE) {
         GLEX_COUNT(ep, event_tx, 1);
     } else if (status != GLEX_REQ_BUSY) {
@@ -167,10 +128,14 @@ glex_ret_t glex_event_post(struct glex_endpoint *ep, const glex_imm_rdma_req_t *
     return post_ret(status);
 }
 
+static int imm_rdma_at(struct glex_endpoint *ep, struct glex_peer *peer, const void *req)
+{
+    return peer->link->imm_put(ep, peer, req);
+}
+
 static inline glex_ret_t imm_rdma_post_one(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req)
 {
     glex_ret_t ret;
-    struct glex_peer *peer;
     int status;
 
     if (glex_unlikely(ep->forked)) {
@@ -186,15 +151,13 @@ static inline glex_ret_t imm_rdma_post_one(struct glex_endpoint *ep, const glex_
     if (glex_unlikely(ret != GLEX_SUCCESS)) {
         return ret;
     }
-    peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
-    if (glex_likely(peer != NULL)) {
-        status = glex_link_imm_put(ep, peer, req);
-        if (glex_likely(status == GLEX_REQ_DONE)) {
-            imm_rdma_count(ep, req);
-            return GLEX_SUCCESS;
-        }
+    status = glex_endpoint_post(ep, req->rmt_ep_addr, imm_rdma_at, req);
+    if (status == GLEX_REQ_DONE) {
+        imm_rdma_count(ep, req);
+    } else if (status != GLEX_REQ_BUSY) {
+        glex_error_imm_rdma(ep, status, req);
     }
-    return imm_rdma_failed(ep, peer, req, status);
+    return post_ret(status);
 }
 
 static __attribute__((noinline)) glex_ret_t
@@ -203,17 +166,12 @@ imm_rdma_post_chain(struct glex_endpoint *ep, glex_imm_rdma_req_t *req,
 {
     glex_ret_t ret;
 
-    do {
-        ret = imm_rdma_post_one(ep, req);
-        if (glex_unlikely(ret != GLEX_SUCCESS)) {
-            if (bad_req != NULL) {
-                *bad_req = req;
-            }
-            return ret;
-        }
-        req = req->next;
-    } while (req != NULL);
-    return GLEX_SUCCESS;
+    while ((ret = imm_rdma_post_one(ep, req)) == GLEX_SUCCESS && (req = req->next) != NULL) {
+    }
+    if (ret != GLEX_SUCCESS && bad_req != NULL) {
+        *bad_req = req;
+    }
+    return ret;
 }
 
 /*
@@ -280,20 +238,24 @@ static bool rdma_ends_later(struct glex_endpoint *ep, const glex_rdma_req_t *req
     return peer != NULL && peer->link->is_remote;
 }
 
+struct rdma_here {
+    const glex_rdma_req_t *req;
+    char                  *local; /* where its memory of this process is */
+};
+
+static int rdma_at(struct glex_endpoint *ep, struct glex_peer *peer, const void *arg)
+{
+    const struct rdma_here *here = arg;
+
+    return peer->link->rdma(ep, peer, here->req, here->local);
+}
+
 static int rdma_execute(struct glex_endpoint *ep, const glex_rdma_req_t *req, char *local)
 {
-    struct glex_peer *peer;
-    int status;
+    const struct rdma_here here = {req, local};
 
-    if (glex_unlikely(local == NULL)) {
-        return GLEX_ERR_STATUS_FORMAT;
-    }
-    peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
-    if (peer != NULL) {
-        status = peer->link->rdma(ep, peer, req, local);
-        peer = glex_peer_again(ep, peer, &status);
-    }
-    return peer != NULL ? peer->link->rdma(ep, peer, req, local) : status;
+    return glex_unlikely(local == NULL) ?
+               (int)GLEX_ERR_STATUS_FORMAT : glex_endpoint_post(ep, req->rmt_ep_addr, rdma_at, &here);
 }
 
 static void rdma_count(struct glex_endpoint *ep, const glex_rdma_req_t *req)
@@ -376,19 +338,15 @@ static glex_ret_t rdma_post_one(struct glex_endpoint *ep, const glex_rdma_req_t 
 
 glex_ret_t glex_rdma_post(glex_ep_handle_t handle, glex_rdma_req_t *req, glex_rdma_req_t **bad_req)
 {
+    struct glex_endpoint *ep = glex_endpoint(handle);
     glex_ret_t ret;
 
-    do {
-        ret = rdma_post_one(glex_endpoint(handle), req);
-        if (ret != GLEX_SUCCESS) {
-            if (bad_req != NULL) {
-                *bad_req = req;
-            }
-            return ret;
-        }
-        req = req->next;
-    } while (req != NULL);
-    return GLEX_SUCCESS;
+    while ((ret = rdma_post_one(ep, req)) == GLEX_SUCCESS && (req = req->next) != NULL) {
+    }
+    if (ret != GLEX_SUCCESS && bad_req != NULL) {
+        *bad_req = req;
+    }
+    return ret;
 }
 
 glex_ret_t glex_ext_rdma_now(glex_ep_handle_t handle, const glex_rdma_req_t *req, void *local)

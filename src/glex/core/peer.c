@@ -366,14 +366,13 @@ void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer)
     peer->link->detach(ep, peer);
 }
 
-struct glex_peer *glex_peer_again(struct glex_endpoint *ep, struct glex_peer *peer, int *status_p)
+int GLEX_NOINLINE glex_peer_post_again(struct glex_endpoint *ep, struct glex_peer *peer,
+                                       glex_peer_post_fn post, const void *req)
 {
-    uint64_t addr;
+    uint64_t addr = peer->addr;
+    int status;
 
-    if (*status_p != GLEX_REQ_PEER_GONE) {
-        return NULL;
-    }
-    addr = peer->addr;
     glex_peer_drop(ep, peer);
-    return glex_endpoint_peer(ep, addr, status_p);
+    peer = glex_endpoint_peer(ep, addr, &status);
+    return peer != NULL ? post(ep, peer, req) : status;
 }

@@ -114,12 +114,13 @@ uint64_t glex_peer_hinted_addr(const struct glex_peer *peer);
 /** Detach from a peer that is gone. */
 void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer);
 
-/**
- * A request to a peer came to `*status_p`. If that says that the peer is gone, detach from it, and
- * look who has its address now: it may have been replaced.
- * @return To whom to post the request once more; NULL: `*status_p` stands.
- */
-struct glex_peer *glex_peer_again(struct glex_endpoint *ep, struct glex_peer *peer, int *status_p);
+/** Carries a request out at a peer, by its link. Returns what the link's function does. */
+typedef int (*glex_peer_post_fn)(struct glex_endpoint *ep, struct glex_peer *peer,
+                                 const void *req);
+
+/** A post came to GLEX_REQ_PEER_GONE: detach from the peer, and post to who has its address now. */
+int glex_peer_post_again(struct glex_endpoint *ep, struct glex_peer *peer, glex_peer_post_fn post,
+                         const void *req);
 
 /** Keep a mapping of a peer until the endpoint is destroyed. */
 void glex_peer_pin(struct glex_peer *peer, struct glex_mapping *map);

@@ -244,23 +244,4 @@ static inline int glex_shm_post_event(struct glex_endpoint *ep, struct glex_peer
     return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, NULL, 0, 0);
 }
 
-/* Post by a peer's link, without an indirect call if that is this one. */
-static inline int glex_link_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
-                                    const glex_imm_mp_req_t *req)
-{
-    if (glex_likely(peer->link == &glex_shm_link)) {
-        return glex_shm_send_mp(ep, peer, req);
-    }
-    return peer->link->send_mp(ep, peer, req);
-}
-
-static inline int glex_link_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
-                                    const glex_imm_rdma_req_t *req)
-{
-    if (glex_likely(peer->link == &glex_shm_link)) {
-        return glex_shm_imm_put(ep, peer, req);
-    }
-    return peer->link->imm_put(ep, peer, req);
-}
-
 #endif

@@ -56,20 +56,16 @@ static uint64_t fault_seed(const struct glex_endpoint *ep, const struct glex_fau
 
 /* ---- delayed messages ------------------------------------------------------------------------ */
 
+static int fault_mp_at(struct glex_endpoint *ep, struct glex_peer *peer, const void *req)
+{
+    return glex_shm_send_mp(ep, peer, req);
+}
+
 /* @return false: the destination's MPQ is full, and the message must not be lost. */
 static bool fault_send(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
 {
-    struct glex_peer *peer;
-    int status;
+    int status = glex_endpoint_post(ep, req->rmt_ep_addr, fault_mp_at, req);
 
-    peer = glex_endpoint_peer(ep, glex_peer_addr(req->rmt_ep_addr), &status);
-    if (peer != NULL) {
-        status = glex_shm_send_mp(ep, peer, req);
-        peer = glex_peer_again(ep, peer, &status); /* another one may have its number now */
-    }
-    if (peer != NULL) {
-        status = glex_shm_send_mp(ep, peer, req);
-    }
     if (status != GLEX_REQ_DONE && status != GLEX_REQ_BUSY) {
         glex_error_mp(ep, status, req);
     }
