@@ -149,7 +149,7 @@ static int cma_other(struct glex_endpoint *ep, struct glex_peer *peer, const cha
 
 /* A transfer, of `num` pieces, whose first one is the cookie. @return As process_vm_readv(). */
 static ssize_t cma_call(const struct glex_peer *peer, enum glex_rdma_type type,
-                            const struct iovec *local, const struct iovec *remote, unsigned num)
+                        const struct iovec *local, const struct iovec *remote, unsigned num)
 {
     pid_t pid = (pid_t)peer->pid;
 
@@ -172,8 +172,7 @@ static ssize_t cma_call(const struct glex_peer *peer, enum glex_rdma_type type,
  * @param [out] moved_p  Bytes moved, at least 1, if DONE is returned.
  */
 static int cma_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
-                        char *local_addr, uint64_t len, enum glex_rdma_type type,
-                        uint64_t *moved_p)
+                    char *local_addr, uint64_t len, enum glex_rdma_type type, uint64_t *moved_p)
 {
     bool look = type == GLEX_RDMA_TYPE_GET || peer->private_trust == 0;
     uint64_t cookie = peer->cookie;
@@ -184,7 +183,7 @@ static int cma_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t a
 
     if (look) {
         ret = cma_call(peer, GLEX_RDMA_TYPE_GET, local, remote,
-                           type == GLEX_RDMA_TYPE_GET ? 2 : 1);
+                       type == GLEX_RDMA_TYPE_GET ? 2 : 1);
     }
     if (ret >= (ssize_t)sizeof(cookie) && cookie != peer->cookie) {
         return cma_other(ep, peer, "that pid is another process here", 0);
@@ -206,8 +205,8 @@ static int cma_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t a
 }
 
 /* One call may move less than asked: up to a page that cannot be had. */
-int glex_cma_copy(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
-                          char *local_addr, uint64_t len, enum glex_rdma_type type)
+int glex_cma_copy(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr, char *local_addr,
+                  uint64_t len, enum glex_rdma_type type)
 {
     const char *why = cma_forbidden(ep, peer);
     uint64_t done, moved = 0, piece;

@@ -227,6 +227,45 @@ int GLEX_NOINLINE glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *p
     return (flag & GLEX_EXT_FLAG_NO_LOSS) ? GLEX_REQ_BUSY : (int)full;
 }
 
+int glex_shm_mp(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t src, const void *data,
+                uint32_t len, int32_t flag)
+{
+    enum glex_ring_ret ret;
+    uint64_t tail;
+
+    ret = glex_shm_claim(ep, peer, &peer->mpq, &tail);
+    if (glex_unlikely(ret != GLEX_RING_OK)) {
+        return glex_shm_refused(ep, peer, ret, flag, GLEX_ERR_STATUS_DEST_MPQ_FULL);
+    }
+    glex_shm_fill_mp(glex_ring_tx_slot(&peer->mpq, tail), tail, src, data, len);
+    if (glex_unlikely(tail & GLEX_TAIL_ARMED)) {
+        glex_wait_wake(ep, peer->addr, peer->incarnation);
+    }
+    return GLEX_REQ_DONE;
+}
+
+int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *peer, const glex_imm_mp_req_t *req)
+{
+    return glex_shm_mp(ep, peer, ep->addr, req->data, req->len, req->flag);
+}
+
+int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *peer, const glex_event_t *event,
+                   int32_t flag, const void *data, uint32_t len, uint64_t place)
+{
+    enum glex_ring_ret ret;
+    uint64_t tail;
+
+    ret = glex_shm_claim(ep, peer, &peer->eq, &tail);
+    if (glex_unlikely(ret != GLEX_RING_OK)) {
+        return glex_shm_refused(ep, peer, ret, flag, GLEX_ERR_STATUS_DEST_EQ_FULL);
+    }
+    glex_shm_fill_event(glex_ring_tx_slot(&peer->eq, tail), tail, event, data, len, place);
+    if (glex_unlikely(tail & GLEX_TAIL_ARMED)) {
+        glex_wait_wake(ep, peer->addr, peer->incarnation);
+    }
+    return GLEX_REQ_DONE;
+}
+
 /* ---- the target's registrations -------------------------------------------------------------- */
 
 /* A consistent copy of a table entry: it may change while it is read. */
@@ -431,6 +470,47 @@ int glex_shm_rmem_find(struct glex_endpoint *ep, struct glex_peer *peer, uint64_
 
 /* ---- RDMA ------------------------------------------------------------------------------------ */
 
+int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
+                     const glex_imm_rdma_req_t *req)
+{
+    struct glex_rmem *rmem;
+    int status;
+
+    if (glex_unlikely(req->flag & GLEX_EXT_FLAG_DOMAIN)) {
+        return GLEX_ERR_STATUS_MMT; /* not of this peer's */
+    }
+    status = glex_shm_rmem(ep, peer, req->rmt_mh.v, req->rmt_key, req->rmt_offset, req->len,
+                           GLEX_MEM_WRITE, &rmem);
+    if (glex_unlikely(status != GLEX_REQ_DONE)) {
+        return status;
+    }
+
+    if (glex_likely((req->flag & GLEX_FLAG_REMOTE_EVT) &&
+                    (rmem->state & GLEX_EXT_MEM_EVENT_DATA))) {
+        return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, req->data, req->len,
+                              glex_shm_place(req));
+    }
+    if (glex_likely(rmem->ptr != NULL)) {
+        glex_copy_small(rmem->ptr + req->rmt_offset, req->data, req->len);
+    } else if (req->len != 0) {
+        status = glex_cma_copy(ep, peer, rmem->addr + req->rmt_offset, req->data, req->len,
+                               GLEX_RDMA_TYPE_PUT);
+        if (status != GLEX_REQ_DONE) {
+            return status;
+        }
+    }
+    if (req->flag & GLEX_FLAG_REMOTE_EVT) {
+        return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, NULL, 0, 0);
+    }
+    return GLEX_REQ_DONE;
+}
+
+int glex_shm_post_event(struct glex_endpoint *ep, struct glex_peer *peer,
+                        const glex_imm_rdma_req_t *req)
+{
+    return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, NULL, 0, 0);
+}
+
 static int shm_copy(struct glex_endpoint *ep, struct glex_peer *peer, const struct glex_rmem *rmem,
                     const glex_rdma_req_t *req, char *local)
 {
@@ -440,8 +520,7 @@ static int shm_copy(struct glex_endpoint *ep, struct glex_peer *peer, const stru
         return GLEX_REQ_DONE;
     }
     if (rmem->ptr == NULL) {
-        return glex_cma_copy(ep, peer, rmem->addr + req->rmt_offset, local, req->len,
-                                     req->type);
+        return glex_cma_copy(ep, peer, rmem->addr + req->rmt_offset, local, req->len, req->type);
     }
     /* An endpoint may put to itself, and the ranges may overlap. */
     if (req->type == GLEX_RDMA_TYPE_PUT) {

@@ -1,6 +1,6 @@
 /*
  * The shared-memory link: requests are carried out by the initiator itself, on the target's
- * segment. Inline, because the posting functions call these directly where this is the link.
+ * segment. Inline is what the posting functions' fast paths use.
  */
 #ifndef GLEX_SHM_H
 #define GLEX_SHM_H
@@ -58,14 +58,29 @@ int glex_shm_rmem_find(struct glex_endpoint *ep, struct glex_peer *peer, uint64_
                        uint64_t offset, uint64_t len, uint32_t need, struct glex_rmem **rmem_p);
 
 /** Copy between memory of this process and private memory of a peer. */
-int glex_cma_copy(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
-                          char *local, uint64_t len, enum glex_rdma_type type);
+int glex_cma_copy(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr, char *local,
+                  uint64_t len, enum glex_rdma_type type);
 
 /** Enter in a header what peers recognize this process by. Errors: SYS_ERR, logged. */
 glex_ret_t glex_cma_identity(struct glex_segment_header *hdr);
 
+/* Its requests, for the links in front of it, and for the network at the target's host. */
+int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
+                     const glex_imm_mp_req_t *req);
+int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
+                     const glex_imm_rdma_req_t *req);
+int glex_shm_post_event(struct glex_endpoint *ep, struct glex_peer *peer,
+                        const glex_imm_rdma_req_t *req);
 int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
                   char *local);
+
+/** Post an MP as if it were of the endpoint `src`. */
+int glex_shm_mp(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t src, const void *data,
+                uint32_t len, int32_t flag);
+
+/** Post an event, with data for its slot or none. */
+int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *peer, const glex_event_t *event,
+                   int32_t flag, const void *data, uint32_t len, uint64_t place);
 
 static inline void glex_shm_fill_mp(struct glex_mp_slot *slot, uint64_t tail, uint64_t src,
                                     const void *data, uint32_t len)
@@ -87,30 +102,6 @@ static inline bool glex_shm_try_mp(struct glex_endpoint *ep, struct glex_peer *p
     }
     glex_shm_fill_mp(slot, tail, ep->addr, data, len);
     return true;
-}
-
-/** Post an MP as if it were of the endpoint `src`. */
-static inline int glex_shm_mp(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t src,
-                              const void *data, uint32_t len, int32_t flag)
-{
-    enum glex_ring_ret ret;
-    uint64_t tail;
-
-    ret = glex_shm_claim(ep, peer, &peer->mpq, &tail);
-    if (glex_unlikely(ret != GLEX_RING_OK)) {
-        return glex_shm_refused(ep, peer, ret, flag, GLEX_ERR_STATUS_DEST_MPQ_FULL);
-    }
-    glex_shm_fill_mp(glex_ring_tx_slot(&peer->mpq, tail), tail, src, data, len);
-    if (glex_unlikely(tail & GLEX_TAIL_ARMED)) {
-        glex_wait_wake(ep, peer->addr, peer->incarnation);
-    }
-    return GLEX_REQ_DONE;
-}
-
-static inline int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
-                                   const glex_imm_mp_req_t *req)
-{
-    return glex_shm_mp(ep, peer, ep->addr, req->data, req->len, req->flag);
 }
 
 static inline void glex_shm_fill_event(struct glex_event_slot *slot, uint64_t tail,
@@ -136,25 +127,6 @@ static inline bool glex_shm_try_event(struct glex_peer *peer, const glex_event_t
     }
     glex_shm_fill_event(slot, tail, event, data, len, place);
     return true;
-}
-
-/** Post an event, with data for its slot or none. */
-static inline int glex_shm_event(struct glex_endpoint *ep, struct glex_peer *peer,
-                                 const glex_event_t *event, int32_t flag, const void *data,
-                                 uint32_t len, uint64_t place)
-{
-    enum glex_ring_ret ret;
-    uint64_t tail;
-
-    ret = glex_shm_claim(ep, peer, &peer->eq, &tail);
-    if (glex_unlikely(ret != GLEX_RING_OK)) {
-        return glex_shm_refused(ep, peer, ret, flag, GLEX_ERR_STATUS_DEST_EQ_FULL);
-    }
-    glex_shm_fill_event(glex_ring_tx_slot(&peer->eq, tail), tail, event, data, len, place);
-    if (glex_unlikely(tail & GLEX_TAIL_ARMED)) {
-        glex_wait_wake(ep, peer->addr, peer->incarnation);
-    }
-    return GLEX_REQ_DONE;
 }
 
 /** Publish the event of a slot of our own EQ, which glex_shm_claim_own() claimed; not `done`: nothing,
@@ -201,47 +173,6 @@ static inline int glex_shm_rmem(struct glex_endpoint *ep, struct glex_peer *peer
 static inline uint64_t glex_shm_place(const glex_imm_rdma_req_t *req)
 {
     return (uint64_t)req->rmt_offset << 32 | (req->rmt_mh.v & GLEX_PLACE_MASK);
-}
-
-static inline int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
-                                   const glex_imm_rdma_req_t *req)
-{
-    struct glex_rmem *rmem;
-    int status;
-
-    if (glex_unlikely(req->flag & GLEX_EXT_FLAG_DOMAIN)) {
-        return GLEX_ERR_STATUS_MMT; /* not of this peer's */
-    }
-    status = glex_shm_rmem(ep, peer, req->rmt_mh.v, req->rmt_key, req->rmt_offset, req->len,
-                           GLEX_MEM_WRITE, &rmem);
-    if (glex_unlikely(status != GLEX_REQ_DONE)) {
-        return status;
-    }
-
-    if (glex_likely((req->flag & GLEX_FLAG_REMOTE_EVT) &&
-                    (rmem->state & GLEX_EXT_MEM_EVENT_DATA))) {
-        return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, req->data, req->len,
-                              glex_shm_place(req));
-    }
-    if (glex_likely(rmem->ptr != NULL)) {
-        glex_copy_small(rmem->ptr + req->rmt_offset, req->data, req->len);
-    } else if (req->len != 0) {
-        status = glex_cma_copy(ep, peer, rmem->addr + req->rmt_offset, req->data,
-                                       req->len, GLEX_RDMA_TYPE_PUT);
-        if (status != GLEX_REQ_DONE) {
-            return status;
-        }
-    }
-    if (req->flag & GLEX_FLAG_REMOTE_EVT) {
-        return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, NULL, 0, 0);
-    }
-    return GLEX_REQ_DONE;
-}
-
-static inline int glex_shm_post_event(struct glex_endpoint *ep, struct glex_peer *peer,
-                                      const glex_imm_rdma_req_t *req)
-{
-    return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, NULL, 0, 0);
 }
 
 #endif
