@@ -79,6 +79,7 @@ static void endpoints_child(void)
         pthread_mutex_init(&ep->dev->device.mutex, NULL); /* may have been held by another thread */
     }
     endpoints = NULL;
+    glex_cma_fork();
     pthread_mutex_unlock(&endpoints_lock);
 }
 

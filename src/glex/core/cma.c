@@ -22,34 +22,8 @@
 #define CMA_TRIES 100
 #define CMA_SPACE (1ull << 46)
 
-/*
- * A page that is empty in a child of fork(), which is another process and needs a cookie of its own.
- * It says where the cookie is. No lock: a child of fork() might find it held for ever.
- */
-static uint64_t **cma_marker(void)
-{
-    static uint64_t **marker;
-    uint64_t **page = __atomic_load_n(&marker, __ATOMIC_ACQUIRE), **none = NULL;
-
-    if (page != NULL) {
-        return page;
-    }
-    page = mmap(NULL, glex_page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) {
-        return NULL;
-    }
-    if (madvise(page, glex_page_size(), MADV_WIPEONFORK) != 0) {
-        munmap(page, glex_page_size());
-        return NULL;
-    }
-    /* acq_rel: whoever gets the page finds it empty, or with what was put there */
-    if (!__atomic_compare_exchange_n(&marker, &none, page, false, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_ACQUIRE)) {
-        munmap(page, glex_page_size());
-        return none; /* another thread was faster */
-    }
-    return page;
-}
+/* Where the cookie of this process is; NULL: it has none yet. */
+static uint64_t *cma_cookie;
 
 /*
  * A page of its own, so that no other program has anything there; never unmapped, so that writing
@@ -87,27 +61,21 @@ static uint64_t *cma_cookie_page(void)
 
 glex_ret_t glex_cma_identity(struct glex_segment_header *hdr)
 {
-    uint64_t **marker = cma_marker(), *page = NULL, *none = NULL;
-
-    if (marker != NULL) {
-        page = __atomic_load_n(marker, __ATOMIC_ACQUIRE);
+    if (cma_cookie == NULL) {
+        cma_cookie = cma_cookie_page();
     }
-    if (marker != NULL && page == NULL) {
-        page = cma_cookie_page();
-        /* release: who loads the address finds the cookie. The first page is everybody's. */
-        if (page != NULL && !__atomic_compare_exchange_n(marker, &none, page, false,
-                                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-            munmap(page, glex_page_size());
-            page = none;
-        }
-    }
-    if (page == NULL) {
+    if (cma_cookie == NULL) {
         glex_error("cannot make what peers recognize this process by: %s", strerror(errno));
         return GLEX_SYS_ERR;
     }
-    hdr->cookie_addr = (uint64_t)(uintptr_t)page;
-    hdr->cookie = *page;
+    hdr->cookie_addr = (uint64_t)(uintptr_t)cma_cookie;
+    hdr->cookie = *cma_cookie;
     return GLEX_SUCCESS;
+}
+
+void glex_cma_fork(void)
+{
+    cma_cookie = NULL;
 }
 
 /* ---- copying --------------------------------------------------------------------------------- */

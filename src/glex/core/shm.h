@@ -61,8 +61,12 @@ int glex_shm_rmem_find(struct glex_endpoint *ep, struct glex_peer *peer, uint64_
 int glex_cma_copy(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr, char *local,
                   uint64_t len, enum glex_rdma_type type);
 
-/** Enter in a header what peers recognize this process by. Errors: SYS_ERR, logged. */
+/** Enter in a header what peers recognize this process by. One thread at a time, and no fork().
+ *  Errors: SYS_ERR, logged. */
 glex_ret_t glex_cma_identity(struct glex_segment_header *hdr);
+
+/** In a child of fork(): it is another process, and did not inherit the page with the cookie. */
+void glex_cma_fork(void);
 
 /* Its requests, for the links in front of it, and for the network at the target's host. */
 int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
