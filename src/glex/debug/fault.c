@@ -2,8 +2,6 @@
 #include "base/env.h"
 #include "core/shm.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -163,11 +161,6 @@ static int fault_full(int32_t flag, enum glex_err_req_status status)
     return (flag & GLEX_EXT_FLAG_NO_LOSS) ? GLEX_REQ_BUSY : (int)status;
 }
 
-static bool fault_loses_event(struct glex_endpoint *ep, int32_t flag)
-{
-    return (flag & GLEX_FLAG_REMOTE_EVT) && fault_happens(ep->fault, ep->fault->spec->eq_full);
-}
-
 static int fault_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
                          const glex_imm_mp_req_t *req)
 {
@@ -191,57 +184,61 @@ static int fault_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
     return fault_leave(ep, status);
 }
 
+/* As glex_fault_enter(), of a request that may have an event: where the destination's EQ seems full
+ * the event is taken out of its flags. */
+static int fault_enter_event(struct glex_endpoint *ep, int32_t *flag)
+{
+    int status = glex_fault_enter(ep, *flag);
+
+    if (status == GLEX_REQ_DONE && (*flag & GLEX_FLAG_REMOTE_EVT) &&
+        fault_happens(ep->fault, ep->fault->spec->eq_full)) {
+        *flag &= ~GLEX_FLAG_REMOTE_EVT;
+    }
+    return status;
+}
+
+/* As fault_leave(): the request had the flags `asked`, and was carried out with the flags `done`. */
+static int fault_leave_event(struct glex_endpoint *ep, int status, int32_t asked, int32_t done)
+{
+    if (status == GLEX_REQ_DONE && asked != done) {
+        status = fault_full(asked, GLEX_ERR_STATUS_DEST_EQ_FULL);
+    }
+    return fault_leave(ep, status);
+}
+
 static int fault_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
                          const glex_imm_rdma_req_t *req)
 {
-    glex_imm_rdma_req_t no_event = *req;
-    int status = glex_fault_enter(ep, req->flag);
+    glex_imm_rdma_req_t copy = *req;
+    int status = fault_enter_event(ep, &copy.flag);
 
-    if (status != GLEX_REQ_DONE) {
-        return status;
-    }
-    if (fault_loses_event(ep, req->flag)) {
-        no_event.flag &= ~GLEX_FLAG_REMOTE_EVT;
-        status = glex_shm_imm_put(ep, peer, &no_event);
-        status = status == GLEX_REQ_DONE ? fault_full(req->flag, GLEX_ERR_STATUS_DEST_EQ_FULL)
-                                         : status;
-    } else {
-        status = glex_shm_imm_put(ep, peer, req);
-    }
-    return fault_leave(ep, status);
+    return status != GLEX_REQ_DONE ? status :
+               fault_leave_event(ep, glex_shm_imm_put(ep, peer, &copy), req->flag, copy.flag);
 }
 
 static int fault_event(struct glex_endpoint *ep, struct glex_peer *peer,
                        const glex_imm_rdma_req_t *req)
 {
-    int status = glex_fault_enter(ep, req->flag);
+    int32_t flag = req->flag;
+    int status = fault_enter_event(ep, &flag);
 
     if (status != GLEX_REQ_DONE) {
         return status;
     }
-    status = fault_loses_event(ep, req->flag) ? fault_full(req->flag, GLEX_ERR_STATUS_DEST_EQ_FULL)
-                                              : glex_shm_post_event(ep, peer, req);
-    return fault_leave(ep, status);
+    if (flag & GLEX_FLAG_REMOTE_EVT) {
+        status = glex_shm_post_event(ep, peer, req);
+    }
+    return fault_leave_event(ep, status, req->flag, flag);
 }
 
 static int fault_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
                       char *local)
 {
-    glex_rdma_req_t no_event = *req;
-    int status = glex_fault_enter(ep, req->flag);
+    glex_rdma_req_t copy = *req;
+    int status = fault_enter_event(ep, &copy.flag);
 
-    if (status != GLEX_REQ_DONE) {
-        return status;
-    }
-    if (fault_loses_event(ep, req->flag)) {
-        no_event.flag &= ~GLEX_FLAG_REMOTE_EVT;
-        status = glex_shm_rdma(ep, peer, &no_event, local);
-        status = status == GLEX_REQ_DONE ? fault_full(req->flag, GLEX_ERR_STATUS_DEST_EQ_FULL)
-                                         : status;
-    } else {
-        status = glex_shm_rdma(ep, peer, req, local);
-    }
-    return fault_leave(ep, status);
+    return status != GLEX_REQ_DONE ? status :
+               fault_leave_event(ep, glex_shm_rdma(ep, peer, &copy, local), req->flag, copy.flag);
 }
 
 const struct glex_link glex_fault_link = {
