@@ -173,13 +173,11 @@ void internals_damage(const char *path, enum internals_field what, uint64_t valu
     } fields[] = {
         [INTERNALS_MAGIC] = FIELD(magic),
         [INTERNALS_VERSION] = FIELD(version),
-        [INTERNALS_HEADER_SIZE] = FIELD(header_size),
         [INTERNALS_BASE_SIZE] = FIELD(base_size),
         [INTERNALS_ADDR] = FIELD(addr),
         [INTERNALS_INCARNATION] = FIELD(incarnation),
         [INTERNALS_MPQ_CAPACITY] = FIELD(mpq_capacity),
         [INTERNALS_EQ_CAPACITY] = FIELD(eq_capacity),
-        [INTERNALS_MMT_CAPACITY] = FIELD(mmt_capacity),
         [INTERNALS_PID] = FIELD(pid),
         [INTERNALS_MMT_READY] = FIELD(mmt_ready),
     };

@@ -33,13 +33,11 @@ void internals_fabric_path(char *path, size_t size);
 enum internals_field {
     INTERNALS_MAGIC,
     INTERNALS_VERSION,
-    INTERNALS_HEADER_SIZE,
     INTERNALS_BASE_SIZE,
     INTERNALS_ADDR,
     INTERNALS_INCARNATION,
     INTERNALS_MPQ_CAPACITY,
     INTERNALS_EQ_CAPACITY,
-    INTERNALS_MMT_CAPACITY,
     /* From here on any number is a good one */
     INTERNALS_PID,
     INTERNALS_MMT_READY

@@ -15,7 +15,7 @@
 #include "base/common.h"
 
 #define GLEX_SEGMENT_MAGIC   0x676c65782d736567ull /* "glex-seg" */
-#define GLEX_SEGMENT_VERSION 11
+#define GLEX_SEGMENT_VERSION 12
 
 #define GLEX_MAX_QUEUE_CAPACITY     (1u << 20)
 #define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
@@ -116,7 +116,6 @@ struct glex_mmt_entry {
 struct glex_segment_header {
     uint64_t magic;
     uint32_t version;
-    uint32_t header_size;
     uint64_t base_size;
     uint64_t incarnation; /* random, never 0: tells this endpoint from any that had its address */
     uint64_t addr;
@@ -124,7 +123,6 @@ struct glex_segment_header {
     uint32_t type;
     uint32_t mpq_capacity;
     uint32_t eq_capacity;
-    uint32_t mmt_capacity;
     uint32_t pid;
     uint32_t private_rdma; /* the owner lets peers read and write its private memory */
     uint32_t num_peers;    /* endpoints that it posts to, itself included; to be looked at only */

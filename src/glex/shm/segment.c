@@ -54,10 +54,9 @@ bool glex_segment_header_is_valid(const struct glex_segment_header *hdr, uint64_
     struct segment_part parts[SEGMENT_PARTS];
 
     return hdr->magic == GLEX_SEGMENT_MAGIC && hdr->version == GLEX_SEGMENT_VERSION &&
-           hdr->header_size == sizeof(*hdr) && hdr->addr == addr && hdr->incarnation != 0 &&
+           hdr->addr == addr && hdr->incarnation != 0 &&
            is_power_of_two(hdr->mpq_capacity) && hdr->mpq_capacity <= GLEX_MAX_QUEUE_CAPACITY &&
            is_power_of_two(hdr->eq_capacity) && hdr->eq_capacity <= GLEX_MAX_QUEUE_CAPACITY &&
-           hdr->mmt_capacity == GLEX_MMT_CAPACITY &&
            hdr->base_size == glex_base_size(hdr->mpq_capacity, hdr->eq_capacity) &&
            (uint64_t)st->st_size >= hdr->base_size &&
            (uint64_t)st->st_blocks * 512 >= segment_reserved(hdr, parts);
@@ -198,9 +197,7 @@ static void segment_init(struct glex_segment_header *base, const struct glex_seg
     *base = *hdr;
     base->magic = GLEX_SEGMENT_MAGIC;
     base->version = GLEX_SEGMENT_VERSION;
-    base->header_size = sizeof(*base);
     base->incarnation = random_nonzero();
-    base->mmt_capacity = GLEX_MMT_CAPACITY;
     base->mmt_ready = GLEX_MMT_STEP;
     base->intent.pos = GLEX_INTENT_NONE;
     glex_segment_mpq(base)->lacking = segment_lacking(hdr->mpq_capacity);
