@@ -30,6 +30,12 @@ static GLEX_ALWAYS_INLINE struct glex_ring_rx *glex_queue(struct glex_endpoint *
     return which == GLEX_RING_EQ ? &ep->eq : &ep->mpq;
 }
 
+/** What a probe returns where there is no entry. */
+static GLEX_ALWAYS_INLINE glex_ret_t glex_queue_none(int which)
+{
+    return which == GLEX_RING_EQ ? GLEX_NO_EVENT : GLEX_NO_MP;
+}
+
 /** Whether a slot holds an entry: slots of killed producers hold none, nor do slots with a length
  *  that no producer of ours writes. */
 static GLEX_ALWAYS_INLINE bool glex_queue_holds(int which, uint32_t len)
@@ -128,11 +134,9 @@ void glex_endpoint_flush(struct glex_endpoint *ep, uint32_t ms);
 uint64_t glex_wait_deadline(int32_t timeout);
 
 /**
- * Wait until there is something to look at, at position `pos` of a ring. Of an endpoint that
+ * Wait until there is something to look at, at position `pos` of a queue. Of an endpoint that
  * several threads use the lock is given back meanwhile; SUCCESS means to look at everything anew.
- * @param none  What to return when nothing came.
  */
-glex_ret_t glex_wait_for(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos,
-                         uint64_t deadline, glex_ret_t none);
+glex_ret_t glex_wait_for(struct glex_endpoint *ep, int which, uint64_t pos, uint64_t deadline);
 
 #endif

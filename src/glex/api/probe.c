@@ -3,11 +3,6 @@
  */
 #include "api/threads.h"
 
-static glex_ret_t probe_none(int which)
-{
-    return which == GLEX_RING_EQ ? GLEX_NO_EVENT : GLEX_NO_MP;
-}
-
 /* Nothing there at `pos`: wait, or at least look after a stalled queue. */
 static struct glex_entry GLEX_NOINLINE probe_wait(struct glex_endpoint *ep, int which, uint64_t pos,
                                                   int32_t timeout)
@@ -19,7 +14,7 @@ static struct glex_entry GLEX_NOINLINE probe_wait(struct glex_endpoint *ep, int 
         return entry;
     }
     do {
-        entry.ret = glex_wait_for(ep, glex_queue(ep, which), pos, deadline, probe_none(which));
+        entry.ret = glex_wait_for(ep, which, pos, deadline);
         entry.slot = glex_queue_find(ep, which, &pos, &entry.len);
         if (entry.slot != NULL) {
             glex_queue_take(ep, which, entry.slot, pos, entry.len);
@@ -51,7 +46,7 @@ static GLEX_ALWAYS_INLINE struct glex_entry probe(struct glex_endpoint *ep, int 
     if (glex_unlikely(timeout != 0 || --rx->polls_left == 0)) {
         return probe_wait(ep, which, pos, timeout);
     }
-    entry.ret = probe_none(which);
+    entry.ret = glex_queue_none(which);
     return entry;
 }
 

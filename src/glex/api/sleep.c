@@ -127,9 +127,9 @@ static glex_ret_t sleep_until(struct glex_endpoint *ep, struct glex_ring_rx *rx,
     return GLEX_SUCCESS;
 }
 
-glex_ret_t glex_wait_for(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos,
-                         uint64_t deadline, glex_ret_t none)
+glex_ret_t glex_wait_for(struct glex_endpoint *ep, int which, uint64_t pos, uint64_t deadline)
 {
+    struct glex_ring_rx *rx = glex_queue(ep, which);
     glex_ret_t ret;
     bool published;
 
@@ -138,7 +138,7 @@ glex_ret_t glex_wait_for(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint
             return GLEX_SUCCESS;
         }
         if (deadline == 0) {
-            return none;
+            return glex_queue_none(which);
         }
         glex_fault_flush(ep); /* who waits posts nothing that delayed messages could wait for */
         glex_endpoint_unlock(ep);
@@ -148,7 +148,7 @@ glex_ret_t glex_wait_for(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint
             return GLEX_SUCCESS;
         }
         if (glex_now_ns() >= deadline) {
-            return none;
+            return glex_queue_none(which);
         }
         ret = glex_wait_open(ep);
         if (ret == GLEX_SUCCESS) {

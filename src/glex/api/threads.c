@@ -103,9 +103,9 @@ static struct glex_copies *copies_make(struct glex_endpoint *ep, int which)
     return &prober->copies[which];
 }
 
-static struct glex_copy *copies_probe(struct glex_copies *copies)
+static struct glex_copy *copies_probe(struct glex_copies *copies, bool first)
 {
-    struct glex_copy *copy = *copies->cursor;
+    struct glex_copy *copy = first ? copies->first : *copies->cursor;
 
     if (copy != NULL) {
         copies->cursor = &copy->next;
@@ -152,19 +152,19 @@ static uint64_t threads_unseen(const struct glex_ring_rx *rx)
 }
 
 /* Probe as the holder. */
-static bool threads_probe_ring(struct glex_endpoint *ep, int which, bool first,
-                               struct glex_entry *entry)
+static glex_ret_t threads_probe_ring(struct glex_endpoint *ep, int which, bool first,
+                                     struct glex_entry *entry)
 {
     const struct glex_ring_rx *rx = glex_queue(ep, which);
     uint64_t pos = first ? rx->head : rx->cursor;
 
     entry->slot = glex_queue_find(ep, which, &pos, &entry->len);
     if (entry->slot == NULL) {
-        return false;
+        return glex_queue_none(which);
     }
     ep->threads.holder[which] = threads_self();
     glex_queue_take(ep, which, entry->slot, pos, entry->len);
-    return true;
+    return GLEX_SUCCESS;
 }
 
 /* Take an entry out of the ring, whoever holds what is before it: the copy is the last one probed.
@@ -207,8 +207,7 @@ static struct glex_copy *threads_copy(struct glex_endpoint *ep, int which, void 
 }
 
 /* Probe beside the holder. */
-static glex_ret_t threads_probe_copy(struct glex_endpoint *ep, int which, struct glex_entry *entry,
-                                     glex_ret_t none)
+static glex_ret_t threads_probe_copy(struct glex_endpoint *ep, int which, struct glex_entry *entry)
 {
     uint64_t pos = threads_unseen(glex_queue(ep, which));
     struct glex_copy *copy;
@@ -217,7 +216,7 @@ static glex_ret_t threads_probe_copy(struct glex_endpoint *ep, int which, struct
 
     slot = glex_queue_find(ep, which, &pos, &len);
     if (slot == NULL) {
-        return none;
+        return glex_queue_none(which);
     }
     copy = threads_copy(ep, which, slot, pos, len);
     if (copy == NULL) {
@@ -231,23 +230,17 @@ static glex_ret_t threads_probe_copy(struct glex_endpoint *ep, int which, struct
 /* ---- probing --------------------------------------------------------------------------------- */
 
 static glex_ret_t threads_try(struct glex_endpoint *ep, int which, bool first,
-                              struct glex_entry *entry, glex_ret_t none)
+                              struct glex_entry *entry)
 {
     struct glex_copies *copies = copies_of_self(ep, which);
     struct glex_copy *copy;
 
-    if (copies == NULL || copies->num == 0) {
-        if (threads_may_hold(ep, which)) {
-            return threads_probe_ring(ep, which, first, entry) ? GLEX_SUCCESS : none;
-        }
-        return threads_probe_copy(ep, which, entry, none);
+    if ((copies == NULL || copies->num == 0) && threads_may_hold(ep, which)) {
+        return threads_probe_ring(ep, which, first, entry);
     }
-    if (first) {
-        copies->cursor = &copies->first;
-    }
-    copy = copies_probe(copies);
+    copy = copies != NULL ? copies_probe(copies, first) : NULL;
     if (copy == NULL) {
-        return threads_probe_copy(ep, which, entry, none);
+        return threads_probe_copy(ep, which, entry);
     }
     entry->slot = copy->slot;
     entry->len = copy->len;
@@ -257,7 +250,7 @@ static glex_ret_t threads_try(struct glex_endpoint *ep, int which, bool first,
 /* Nothing is there: wait, without the lock, or at least look after a stalled queue. SUCCESS: look
  * again. */
 static glex_ret_t threads_wait(struct glex_endpoint *ep, int which, int32_t timeout,
-                               uint64_t *deadline, glex_ret_t none)
+                               uint64_t *deadline)
 {
     struct glex_ring_rx *rx = glex_queue(ep, which);
     uint64_t pos;
@@ -267,7 +260,7 @@ static glex_ret_t threads_wait(struct glex_endpoint *ep, int which, int32_t time
         return GLEX_INVALID_PARAM;
     }
     if (timeout == 0 && --rx->polls_left != 0) {
-        return none;
+        return glex_queue_none(which);
     }
     if (*deadline == 0) {
         *deadline = glex_wait_deadline(timeout);
@@ -276,22 +269,22 @@ static glex_ret_t threads_wait(struct glex_endpoint *ep, int which, int32_t time
     if (glex_queue_find(ep, which, &pos, &len) != NULL) {
         return GLEX_SUCCESS;
     }
-    return glex_wait_for(ep, rx, pos, *deadline, none);
+    return glex_wait_for(ep, which, pos, *deadline);
 }
 
 static glex_ret_t threads_probe(struct glex_endpoint *ep, int which, bool first, int32_t timeout,
                                 struct glex_entry *entry)
 {
-    const glex_ret_t none = which == GLEX_RING_EQ ? GLEX_NO_EVENT : GLEX_NO_MP;
+    const glex_ret_t none = glex_queue_none(which);
     uint64_t deadline = 0;
     glex_ret_t ret, waited = GLEX_SUCCESS;
 
     for (;;) {
-        ret = threads_try(ep, which, first, entry, none);
+        ret = threads_try(ep, which, first, entry);
         if (ret != none || waited != GLEX_SUCCESS) {
             return ret != none ? ret : waited;
         }
-        waited = threads_wait(ep, which, timeout, &deadline, none);
+        waited = threads_wait(ep, which, timeout, &deadline);
     }
 }
 
