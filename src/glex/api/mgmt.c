@@ -132,11 +132,10 @@ static struct glex_mgmt *mgmt_of(glex_ep_handle_t handle)
     return handle != NULL && !glex_endpoint(handle)->forked ? glex_endpoint(handle)->mgmt : NULL;
 }
 
-static glex_ret_t mgmt_lost(struct glex_mgmt *mgmt, const char *what)
+static glex_ret_t mgmt_lost(struct glex_mgmt *mgmt, const char *why)
 {
     if (!mgmt->broken) {
-        glex_error("the managed network is gone: %s: %s", what, what[0] == 'e' ? "closed"
-                                                                        : strerror(errno));
+        glex_error("the managed network is gone: %s", why);
     }
     mgmt->broken = true;
     return GLEX_SYS_ERR;
@@ -161,7 +160,7 @@ static glex_ret_t mgmt_flush(struct glex_mgmt *mgmt)
     if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS)) {
         return GLEX_BUSY;
     }
-    return mgmt_lost(mgmt, "send");
+    return mgmt_lost(mgmt, strerror(errno));
 }
 
 static bool mgmt_request_ok(const struct glex_mgmt_info *req)
@@ -266,7 +265,7 @@ static glex_ret_t mgmt_fill(struct glex_endpoint *ep, int32_t timeout)
         }
         errno = err;
         if (ready < 0) {
-            return errno == EINTR ? GLEX_INTR : mgmt_lost(mgmt, "poll");
+            return errno == EINTR ? GLEX_INTR : mgmt_lost(mgmt, strerror(errno));
         }
         if (ready == 0) {
             return GLEX_NO_EVENT; /* the time is over */
@@ -277,7 +276,7 @@ static glex_ret_t mgmt_fill(struct glex_endpoint *ep, int32_t timeout)
         return GLEX_NO_MP;
     }
     if (len <= 0 || len % (ssize_t)sizeof(mgmt->in[0]) != 0) {
-        return mgmt_lost(mgmt, len < 0 ? "receive" : "end");
+        return mgmt_lost(mgmt, len < 0 ? strerror(errno) : "closed");
     }
     mgmt->num_in = (uint32_t)len / sizeof(mgmt->in[0]);
     mgmt->next_in = 0;
