@@ -254,8 +254,10 @@ static int rdma_execute(struct glex_endpoint *ep, const glex_rdma_req_t *req, ch
 {
     const struct rdma_here here = {req, local};
 
-    return glex_unlikely(local == NULL) ?
-               (int)GLEX_ERR_STATUS_FORMAT : glex_endpoint_post(ep, req->rmt_ep_addr, rdma_at, &here);
+    if (glex_unlikely(local == NULL)) {
+        return GLEX_ERR_STATUS_FORMAT;
+    }
+    return glex_endpoint_post(ep, req->rmt_ep_addr, rdma_at, &here);
 }
 
 static void rdma_count(struct glex_endpoint *ep, const glex_rdma_req_t *req)

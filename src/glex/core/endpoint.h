@@ -148,7 +148,7 @@ static inline struct glex_peer *glex_endpoint_peer(struct glex_endpoint *ep, uin
     return glex_likely(peer != NULL) ? peer : glex_peer_find(ep, addr, status_p);
 }
 
-/** Post a request to an address, and once more where the peer is gone: it may have been replaced. */
+/** Post a request to an address, and once more where the peer is gone: it may be replaced. */
 static GLEX_ALWAYS_INLINE int glex_endpoint_post(struct glex_endpoint *ep, glex_ep_addr_t addr,
                                                  glex_peer_post_fn post, const void *req)
 {

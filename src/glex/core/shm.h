@@ -68,7 +68,7 @@ glex_ret_t glex_cma_identity(struct glex_segment_header *hdr);
 /** In a child of fork(): it is another process, and did not inherit the page with the cookie. */
 void glex_cma_fork(void);
 
-/* Its requests, for the links in front of it, and for the network at the target's host. */
+/* The link's requests, for the links in front of it, and for the network at the target's host. */
 int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
                      const glex_imm_mp_req_t *req);
 int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,

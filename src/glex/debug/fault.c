@@ -197,7 +197,7 @@ static int fault_enter_event(struct glex_endpoint *ep, int32_t *flag)
     return status;
 }
 
-/* As fault_leave(): the request had the flags `asked`, and was carried out with the flags `done`. */
+/* As fault_leave(): the request had the flags `asked`, and was carried out with `done`. */
 static int fault_leave_event(struct glex_endpoint *ep, int status, int32_t asked, int32_t done)
 {
     if (status == GLEX_REQ_DONE && asked != done) {
