@@ -11,19 +11,23 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-/* Kilobytes that only this process has. */
+/* Kilobytes that only this process has, without those of files in /dev/shm: they are counted there,
+ * those that no other process touched, too. */
 static double private_memory(const struct job *job)
 {
-    FILE *file = fopen("/proc/self/smaps_rollup", "re");
+    FILE *file = fopen("/proc/self/smaps", "re");
     double sum = 0, value;
-    char line[256];
+    char line[512], shared = ' ';
 
     if (file == NULL) {
-        fail(job, "cannot read /proc/self/smaps_rollup");
+        fail(job, "cannot read /proc/self/smaps");
     }
     while (fgets(line, sizeof(line), file) != NULL) {
-        if (sscanf(line, "Private_Clean: %lf", &value) == 1 ||
-            sscanf(line, "Private_Dirty: %lf", &value) == 1) {
+        if (sscanf(line, "%*x-%*x %*c%*c%*c%c", &shared) == 1) {
+            continue; /* a mapping begins: 's' or 'p' */
+        }
+        if (shared != 's' && (sscanf(line, "Private_Clean: %lf", &value) == 1 ||
+                              sscanf(line, "Private_Dirty: %lf", &value) == 1)) {
             sum += value;
         }
     }
