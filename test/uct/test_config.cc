@@ -30,6 +30,7 @@ const Nonsense iface_nonsense[] = {
     {"SRQ_UNIT_SIZE", "0", "256 to", {}},
     {"SRQ_UNIT_SIZE", "64", "256 to", {}},
     {"SRQ_UNIT_SIZE", "1g", "1048576", {}},
+    {"ER_THRESH", "65536", "0 to 65535", {}},
     {"ER_MAX_CHANNELS", "0", "1 to", {}},
     {"ER_MAX_CHANNELS", "100000", "32768", {}},
     {"ER_MAX_MEM", "0", "32768 to", {}},

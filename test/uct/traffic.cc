@@ -312,7 +312,7 @@ static const Env tiny = {
 };
 static const Env er    = {{"UCX_GLEX_CHANNELS", "er"}};
 static const Env sr    = {{"UCX_GLEX_CHANNELS", "sr"}};
-static const Env er_sr = {{"UCX_GLEX_CHANNELS", "er,sr"}};
+static const Env er_sr = {{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_THRESH", "5"}};
 
 static Env fault(const char *faults)
 {

@@ -37,6 +37,11 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
     {"SRQ_UNIT_SIZE", "8256", "Size of an SR buffer: the largest am_bcopy",
      UCT_GLEX_CONFIG(srq_unit_size), UCS_CONFIG_TYPE_MEMUNITS},
 
+    {"ER_THRESH", "64",
+     "Messages to a peer that go through SR before an ER channel to it is asked for. A channel\n"
+     "takes 44 KiB or more of the peer's memory, and about 100 us to set up",
+     UCT_GLEX_CONFIG(er_thresh), UCS_CONFIG_TYPE_UINT},
+
     {"ER_MAX_CHANNELS", "64",
      "Peers that have an ER channel to this process at once; the others share SR",
      UCT_GLEX_CONFIG(er_max_channels), UCS_CONFIG_TYPE_UINT},
@@ -113,6 +118,7 @@ ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
         {"EP_MPQ_POOL_UNITS", config->ep_mpq_pool_units, 1, 65536, 1},
         {"SRQ_CAPACITY", config->srq_capacity, 2, 16384, 0},
         {"SRQ_UNIT_SIZE", config->srq_unit_size, 256, 1 << 20, 0},
+        {"ER_THRESH", config->er_thresh, 0, UINT16_MAX, 0},
         {"ER_MAX_CHANNELS", config->er_max_channels, 1, 32768, 0},
         {"ER_MAX_MEM", config->er_max_mem, fifo_size, UINT64_MAX, 0},
         {"ERQ_UNIT_SIZE", config->erq_unit_size, 64, 4096, 0},

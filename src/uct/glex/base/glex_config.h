@@ -19,6 +19,7 @@ typedef struct uct_glex_iface_config {
     unsigned           ep_mpq_pool_units;
     unsigned           srq_capacity;
     size_t             srq_unit_size;
+    unsigned           er_thresh;
     unsigned           er_max_channels;
     size_t             er_max_mem;
     size_t             erq_unit_size;

@@ -94,6 +94,8 @@ ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
     iface->er_unit_shift = ucs_ilog2(config->erq_unit_size);
     uct_glex_er_init_sizes(iface, config);
     iface->er.next_gen   = iface->uuid;
+    iface->er.thresh     = uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_SR) ?
+                           config->er_thresh : 0;
     iface->er.has_membarrier = uct_glex_er_init_membarrier();
     if (uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_ER)) {
         status = uct_glex_er_init_msgs(iface, eq_entries);

@@ -57,7 +57,15 @@ void uct_glex_er_refused(uct_glex_vc_t *vc);
 /** The lender wants its FIFO back */
 void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 
-/** A message went through SR: after many, ask for a FIFO again */
+/** A VC connects: ask for a FIFO at once, if no messages are to go through SR before */
+static inline void uct_glex_er_connect(uct_glex_vc_t *vc)
+{
+    if (vc->sr_count == 0) {
+        uct_glex_er_request(vc);
+    }
+}
+
+/** A message went through SR: after many, ask for a FIFO */
 static inline void uct_glex_er_count_sr(uct_glex_vc_t *vc)
 {
     if (ucs_unlikely(--vc->sr_count == 0)) {

@@ -80,7 +80,7 @@ static ucs_status_t uct_glex_ctl_connect(uct_glex_vc_t *vc)
     ucs_status_t status;
     unsigned flags;
 
-    uct_glex_er_request(vc);
+    uct_glex_er_connect(vc);
     flags  = vc->ctl & UCT_GLEX_CTL_ER_REQUEST;
     status = uct_glex_ctl_send_open(vc, UCT_GLEX_MP_CONNECT, flags);
     if (status == UCS_OK) {
@@ -174,7 +174,7 @@ static ucs_status_t uct_glex_ctl_accept(uct_glex_vc_t *vc)
 {
     ucs_status_t status;
 
-    uct_glex_er_request(vc);
+    uct_glex_er_connect(vc);
     status = uct_glex_ctl_send_open(vc, UCT_GLEX_MP_ACCEPT, uct_glex_ctl_take_flags(vc));
     if (status == UCS_OK) {
         vc->ctl          = 0;

@@ -13,7 +13,7 @@
 #define UCT_GLEX_WATCH_BATCH 16u
 
 /* Our CONNECT found the peer's MPQ full, because more connected at once than its reserve holds.
- * Nothing else was lost: send it again, with its request for a FIFO. */
+ * Nothing else was lost: send it again, with the request for a FIFO if it had one. */
 static void uct_glex_error_connect_lost(uct_glex_vc_t *vc)
 {
     vc->er_requested = 0;

@@ -35,6 +35,7 @@ static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint
     vc->peer_uuid   = uuid;
     vc->state       = UCT_GLEX_VC_WAIT_MPQ;
     vc->status      = UCS_OK;
+    vc->sr_count    = iface->er.thresh;
     vc->is_remote   = glex_ext_is_remote(iface->nic, addr);
     ucs_list_head_init(&vc->eps);
     ucs_list_head_init(&vc->rx);

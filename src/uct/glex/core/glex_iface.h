@@ -130,6 +130,7 @@ typedef struct uct_glex_iface {
         ucs_list_link_t     starved;  /* borrowed FIFOs whose credits are waited for: those first
                                        * that were not read for the longest time */
         uct_glex_er_rx_t  **polled;   /* FIFOs that are polled */
+        uint16_t            thresh;   /* messages through SR before a FIFO is asked for */
         uint8_t             has_membarrier;
         uint8_t             next_gen;
     } er;

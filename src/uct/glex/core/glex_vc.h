@@ -67,7 +67,7 @@ struct uct_glex_vc {
     uct_glex_credit_tx_t mp_tx;
     uct_glex_credit_rx_t mp_rx;   /* window 0: no entries of our MPQ are set aside */
     uint16_t             tx_peak; /* credits after the last update */
-    uint16_t             sr_count; /* messages through SR until ER is asked for again */
+    uint16_t             sr_count; /* messages through SR until ER is asked for; 0: at once */
     uint16_t             rx_started; /* messages of `rx`, from its head, that are being fetched; of
                                       * a VC that is over: dropped ones that are */
     uint16_t             left_seq; /* peer_left: sequence number after its last message */
