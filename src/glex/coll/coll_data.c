@@ -210,31 +210,10 @@ bool glex_coll_reduce_combine(void *result, uint32_t result_len, const void *dat
 
 /* ---- what programs call ---------------------------------------------------------------------- */
 
-/* In all members of the union the value is at the start; the location is behind it, where the
- * width says. */
-static void data_loc_read(const union glex_coll_data_loc *loc, uint32_t bits,
-                          struct reduce_unit *unit)
-{
-    if (bits == GLEX_COLL_REDUCE_DATA_BITS_64) {
-        unit->value.u64 = loc->uint64_s.data;
-        unit->location = loc->uint64_s.location;
-    } else {
-        unit->value.u64 = loc->uint32_s.data;
-        unit->location = loc->uint32_s.location;
-    }
-}
-
-static void data_loc_write(union glex_coll_data_loc *loc, uint32_t bits,
-                           const struct reduce_unit *unit)
-{
-    if (bits == GLEX_COLL_REDUCE_DATA_BITS_64) {
-        loc->uint64_s.data = unit->value.u64;
-        loc->uint64_s.location = unit->location;
-    } else {
-        loc->uint32_s.data = unit->value.u32;
-        loc->uint32_s.location = unit->location;
-    }
-}
+/* In memory a member of the union begins as a unit in a packet does: the value, then the location. */
+_Static_assert(offsetof(union glex_coll_data_loc, uint32_s.location) == sizeof(uint32_t) &&
+                   offsetof(union glex_coll_data_loc, uint64_s.location) == sizeof(uint64_t),
+               "copied as a whole");
 
 glex_ret_t glex_coll_compose_mp_reduce_data(union glex_coll_data_loc list[], uint32_t count,
                                             enum glex_coll_reduce_data_bits bits,
@@ -248,7 +227,6 @@ glex_ret_t glex_coll_compose_mp_reduce_data(union glex_coll_data_loc list[], uin
         .count = (uint8_t)count,
         .degree = (uint8_t)branch_degree,
     };
-    struct reduce_unit unit;
     uint8_t *dst = data;
     uint32_t i;
 
@@ -261,8 +239,7 @@ glex_ret_t glex_coll_compose_mp_reduce_data(union glex_coll_data_loc list[], uin
     memcpy(dst, &head, sizeof(head));
     dst += sizeof(head);
     for (i = 0; i < count; i++, dst += reduce_unit_size(bits)) {
-        data_loc_read(&list[i], bits, &unit);
-        reduce_write(dst, bits, &unit);
+        memcpy(dst, &list[i], reduce_unit_size(bits));
     }
     *len = (uint32_t)(dst - (uint8_t *)data);
     return GLEX_SUCCESS;
@@ -272,7 +249,6 @@ glex_ret_t glex_coll_decompose_mp_reduce_data(union glex_coll_data_loc list[], u
                                               enum glex_coll_reduce_data_bits bits, void *data)
 {
     struct glex_coll_reduce head;
-    struct reduce_unit unit;
     const uint8_t *src = data;
     uint32_t i;
 
@@ -288,8 +264,7 @@ glex_ret_t glex_coll_decompose_mp_reduce_data(union glex_coll_data_loc list[], u
     }
     src += sizeof(head);
     for (i = 0; i < count; i++, src += reduce_unit_size(bits)) {
-        unit = reduce_read(src, bits);
-        data_loc_write(&list[i], bits, &unit);
+        memcpy(&list[i], src, reduce_unit_size(bits));
     }
     return GLEX_SUCCESS;
 }
