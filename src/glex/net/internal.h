@@ -80,14 +80,11 @@ struct net_peer {
 
 /* What we owe to a source. */
 struct net_reply {
-    uint8_t  op; /* NET_OP_DATA or NET_OP_REFUSED */
-    uint16_t status;
-    uint32_t request; /* its number */
-    uint32_t key, offset, len, pos;
-    uint64_t mh;
-    bool     with_event;  /* of a get: once its data was read */
-    uint8_t  flags;       /* the get's */
-    uint64_t cookie[2];
+    uint8_t           op; /* NET_OP_DATA, NET_OP_REFUSED, or NET_REPLY_EVENT of target.c */
+    uint16_t          status;  /* of NET_OP_REFUSED */
+    uint32_t          request; /* its number */
+    uint32_t          pos;     /* bytes of a get's data that are in frames */
+    struct net_record get;     /* what asked for them */
 };
 
 /* A frame, or the rest of one, that waits for room in one of our queues. */
@@ -214,12 +211,6 @@ void net_side_list(struct net_side *side);
  * fit. NULL: not now, the side is listed.
  */
 void *net_side_room(struct net_side *side, size_t len);
-
-/** Give back what of the last room is not needed. */
-static inline void net_side_shrink(struct net_side *side, size_t len)
-{
-    side->frame_len -= len;
-}
 
 /** Send the frame that is being filled. False: not now. */
 bool net_side_send(struct net_side *side);

@@ -106,21 +106,22 @@ static int net_on_mp(struct net_source *source, struct glex_peer *self,
                        net_request_flags(record));
 }
 
-/* The same in the domain. Its private copies are as good for other threads as for its owner's. */
-static int net_domain_memory(const struct glex_endpoint *domain, uint64_t mh, uint32_t key,
-                             uint64_t offset, uint64_t len, uint32_t need, char **ptr)
+/* net_memory() of the domain. Its private copies are as good for other threads as for its owner's. */
+static int net_domain_memory(const struct glex_endpoint *domain, const struct net_record *record,
+                             uint32_t need, char **ptr_p)
 {
-    if (domain == NULL || domain->attr.key != key ||
-        glex_mem_range(&domain->mem, mh, UINT64_MAX, 0, 0, need) == NULL) {
+    if (domain == NULL || domain->attr.key != record->key ||
+        glex_mem_range(&domain->mem, record->mh, UINT64_MAX, 0, 0, need) == NULL) {
         return GLEX_ERR_STATUS_MMT;
     }
-    *ptr = glex_mem_range(&domain->mem, mh, UINT64_MAX, offset, len, need);
-    return *ptr != NULL ? GLEX_REQ_DONE : GLEX_ERR_STATUS_ATT;
+    *ptr_p = glex_mem_range(&domain->mem, record->mh, UINT64_MAX, record->offset, record->total,
+                            need);
+    return *ptr_p != NULL ? GLEX_REQ_DONE : GLEX_ERR_STATUS_ATT;
 }
 
 /* Where what a request names lies in our memory, which must have been registered for it. */
-static int net_memory(struct net_source *source, struct glex_peer *self, uint8_t flags, uint64_t mh,
-                      uint32_t key, uint64_t offset, uint64_t len, uint32_t need, char **ptr)
+static int net_memory(struct net_source *source, struct glex_peer *self,
+                      const struct net_record *record, uint32_t need, char **ptr_p)
 {
     struct glex_rmem *rmem;
     int status;
@@ -128,12 +129,13 @@ static int net_memory(struct net_source *source, struct glex_peer *self, uint8_t
     if (glex_ring_refuses(&self->eq)) {
         return GLEX_ERR_STATUS_DEST_VP_STOP;
     }
-    if (flags & NET_FLAG_DOMAIN) {
-        return net_domain_memory(source->side.ep->domain, mh, key, offset, len, need, ptr);
+    if (record->flags & NET_FLAG_DOMAIN) {
+        return net_domain_memory(source->side.ep->domain, record, need, ptr_p);
     }
-    status = glex_shm_rmem(source->side.ep, self, mh, key, offset, len, need, &rmem);
+    status = glex_shm_rmem(source->side.ep, self, record->mh, record->key, record->offset,
+                           record->total, need, &rmem);
     if (status == GLEX_REQ_DONE) {
-        *ptr = rmem->ptr + offset;
+        *ptr_p = rmem->ptr + record->offset;
     }
     return status;
 }
@@ -168,8 +170,7 @@ static int net_on_put(struct net_source *source, struct glex_peer *self,
     if (record->pos > record->total || record->len > record->total - record->pos) {
         return NET_BAD;
     }
-    status = net_memory(source, self, record->flags, record->mh, record->key, record->offset,
-                        record->total, GLEX_MEM_WRITE, &ptr);
+    status = net_memory(source, self, record, GLEX_MEM_WRITE, &ptr);
     if (status == GLEX_REQ_DONE) {
         memcpy(ptr + record->pos, data, record->len);
     } else if (source->put_status == GLEX_REQ_DONE) {
@@ -211,8 +212,7 @@ static int net_on_get(struct net_source *source, struct glex_peer *self,
     if (record->len != 0) {
         return NET_BAD;
     }
-    status = net_memory(source, self, record->flags, record->mh, record->key, record->offset,
-                        record->total, GLEX_MEM_READ, &ptr);
+    status = net_memory(source, self, record, GLEX_MEM_READ, &ptr);
     if (status != GLEX_REQ_DONE) {
         return status;
     }
@@ -220,14 +220,7 @@ static int net_on_get(struct net_source *source, struct glex_peer *self,
     if (reply == NULL) {
         return NET_BAD;
     }
-    reply->key = record->key;
-    reply->offset = record->offset;
-    reply->len = record->total;
-    reply->mh = record->mh;
-    reply->flags = record->flags;
-    reply->with_event = (record->flags & NET_FLAG_REMOTE_EVT) != 0;
-    reply->cookie[0] = record->cookie[0];
-    reply->cookie[1] = record->cookie[1];
+    reply->get = *record;
     return GLEX_REQ_DONE;
 }
 
@@ -434,8 +427,7 @@ static bool net_send_piece(struct net_source *source, struct net_reply *reply)
     struct glex_peer *self = net_self(source->side.ep);
     char *ptr = NULL;
     int status = self == NULL ? GLEX_ERR_STATUS_CONNECTION_NACK :
-                                net_memory(source, self, reply->flags, reply->mh, reply->key,
-                                           reply->offset, reply->len, GLEX_MEM_READ, &ptr);
+                                net_memory(source, self, &reply->get, GLEX_MEM_READ, &ptr);
     ssize_t len;
 
     if (status != GLEX_REQ_DONE) {
@@ -443,13 +435,13 @@ static bool net_send_piece(struct net_source *source, struct net_reply *reply)
         reply->status = status < 0 ? GLEX_ERR_STATUS_DEST_VP_STOP : (uint16_t)status;
         return true;
     }
-    len = net_side_append_data(&source->side, &record, ptr + reply->pos, reply->len - reply->pos,
-                               0);
+    len = net_side_append_data(&source->side, &record, ptr + reply->pos,
+                               reply->get.total - reply->pos, 0);
     if (len < 0) {
         return false;
     }
     reply->pos += (uint32_t)len;
-    reply->op = reply->pos == reply->len ? NET_REPLY_EVENT : NET_OP_DATA;
+    reply->op = reply->pos == reply->get.total ? NET_REPLY_EVENT : NET_OP_DATA;
     return true;
 }
 
@@ -457,11 +449,12 @@ static bool net_send_piece(struct net_source *source, struct net_reply *reply)
  * waits for room. False: not now. */
 static bool net_reply_event(struct net_source *source, const struct net_reply *reply)
 {
-    glex_event_t event = {.cookie_0 = reply->cookie[0], .cookie_1 = reply->cookie[1]};
+    const struct net_record *get = &reply->get;
+    glex_event_t event = {.cookie_0 = get->cookie[0], .cookie_1 = get->cookie[1]};
     struct net_side *side = &source->side;
     struct glex_peer *self;
 
-    if (reply->with_event) {
+    if (get->flags & NET_FLAG_REMOTE_EVT) {
         self = net_self(side->ep);
         if (!net_side_send(side) || side->conn->in_flight != 0 || self == NULL ||
             glex_shm_event(side->ep, self, &event, GLEX_EXT_FLAG_NO_LOSS, NULL, 0, 0) ==
