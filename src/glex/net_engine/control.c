@@ -15,7 +15,6 @@
 #include <openssl/hmac.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -71,11 +70,6 @@ bool engine_token_make(const struct engine_conn *conn, struct control_token *tok
 bool engine_token_check(const struct engine_conn *conn, const struct control_token *token)
 {
     return control_is_proof(conn, 'F', &token->id, sizeof(token->id), token->mac);
-}
-
-static bool control_random(void *data, size_t len)
-{
-    return getrandom(data, len, 0) == (ssize_t)len;
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -215,20 +209,16 @@ static void control_on_welcome(struct engine_conn *conn)
     }
 }
 
-/* What is wanted next, in this state; 0: nothing. */
-static size_t control_wanted(const struct engine_conn *conn)
-{
-    switch (conn->state) {
-    case CONN_WAIT_HELLO:
-        return sizeof(struct control_hello);
-    case CONN_WAIT_PROOF:
-        return sizeof(struct control_proof);
-    case CONN_WAIT_WELCOME:
-        return sizeof(struct control_welcome);
-    default:
-        return 0;
-    }
-}
+/* What comes next, in each state: its length, and who takes it. In other states nothing does. */
+static const struct {
+    size_t len;
+    void (*take)(struct engine_conn *conn);
+} control_messages[] = {
+    [CONN_WAIT_HELLO] = {sizeof(struct control_hello), control_on_hello},
+    [CONN_WAIT_PROOF] = {sizeof(struct control_proof), control_on_proof},
+    [CONN_WAIT_WELCOME] = {sizeof(struct control_welcome), control_on_welcome},
+    [CONN_CLOSED] = {0, NULL},
+};
 
 /* The peer has ended. What it sent before still comes, by libfabric. */
 static void control_begin_closing(struct engine_conn *conn)
@@ -253,63 +243,24 @@ static bool control_had_proof(const struct engine_conn *conn)
            info.tcpi_state == TCP_CLOSE_WAIT && info.tcpi_unacked == 0;
 }
 
-/* The connection is closed, or broken. */
+/* The connection is closed, or broken, before it was CLOSING. */
 static void control_on_end(struct engine_conn *conn, int err)
 {
-    switch (conn->state) {
-    case CONN_CONNECTING:
+    bool closed = err == 0 || err == ECONNRESET || err == EPIPE;
+
+    if (conn->state == CONN_CONNECTING) {
         engine_conn_end(conn, err == ECONNREFUSED ? GLEX_NET_END_REFUSED :
                                                     GLEX_NET_END_UNREACHABLE);
-        break;
-    case CONN_WAIT_HELLO:
-        if (err == 0 || err == ECONNRESET) {
-            engine_control_dropped(conn);
-        } else {
-            engine_conn_end(conn, GLEX_NET_END_SILENT);
-        }
-        break;
-    case CONN_WAIT_WELCOME:
-        if (err == 0 && control_had_proof(conn)) {
-            control_denied(conn, "a peer did not accept our proof of the job's key");
-        } else if (err == 0 || err == ECONNRESET || err == EPIPE) {
-            engine_control_dropped(conn);
-        } else {
-            engine_conn_end(conn, GLEX_NET_END_SILENT);
-        }
-        break;
-    case CONN_CLOSING:
-    case CONN_CLOSED:
-        break;
-    case CONN_WAIT_FABRIC:
-        if (conn->ours && (err == 0 || err == ECONNRESET)) {
-            engine_control_dropped(conn);
-            break;
-        }
-        /* fall through */
-    case CONN_UP:
-        if (conn->ep != NULL && (err == 0 || err == ECONNRESET)) {
-            control_begin_closing(conn);
-            break;
-        }
-        /* fall through */
-    default:
-        engine_conn_end(conn, err == 0 || err == ECONNRESET ? GLEX_NET_END_CLOSED :
-                                                              GLEX_NET_END_SILENT);
-    }
-}
-
-static void control_dispatch(struct engine_conn *conn)
-{
-    conn->in_len = 0;
-    switch (conn->state) {
-    case CONN_WAIT_HELLO:
-        control_on_hello(conn);
-        break;
-    case CONN_WAIT_PROOF:
-        control_on_proof(conn);
-        break;
-    default:
-        control_on_welcome(conn);
+    } else if (!closed) {
+        engine_conn_end(conn, GLEX_NET_END_SILENT);
+    } else if (conn->state == CONN_WAIT_WELCOME && err == 0 && control_had_proof(conn)) {
+        control_denied(conn, "a peer did not accept our proof of the job's key");
+    } else if (conn->ours && conn->state != CONN_UP) {
+        engine_control_dropped(conn);
+    } else if (conn->ep != NULL) {
+        control_begin_closing(conn);
+    } else {
+        engine_conn_end(conn, GLEX_NET_END_CLOSED);
     }
 }
 
@@ -319,7 +270,7 @@ static void control_read(struct engine_conn *conn)
     ssize_t got;
 
     while (conn->state < CONN_CLOSING) {
-        wanted = control_wanted(conn);
+        wanted = control_messages[conn->state].len;
         /* Nobody sends anything later: one byte too many is an end, too. */
         got = recv(conn->fd, conn->in + conn->in_len, wanted != 0 ? wanted - conn->in_len : 1,
                    MSG_DONTWAIT);
@@ -332,7 +283,8 @@ static void control_read(struct engine_conn *conn)
         }
         conn->in_len += (size_t)got;
         if (conn->in_len == wanted) {
-            control_dispatch(conn);
+            conn->in_len = 0;
+            control_messages[conn->state].take(conn);
             if (conn->state == CONN_CONNECTING) {
                 return; /* once more, by another socket */
             }
@@ -357,6 +309,11 @@ static void control_set_options(const struct engine_conn *conn)
     (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 }
 
+static uint64_t control_timeout_ns(const struct glex_net_engine *engine)
+{
+    return engine->params.timeout_ms * 1000000ull;
+}
+
 static bool control_watch(struct engine_conn *conn, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = conn};
@@ -372,7 +329,7 @@ bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port
     from.sin_addr.s_addr = htonl(conn->engine->params.ip);
     from.sin_port = 0;
     conn->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (conn->fd < 0 || !control_random(conn->nonce_connect, CONTROL_NONCE)) {
+    if (conn->fd < 0 || getentropy(conn->nonce_connect, CONTROL_NONCE) != 0) {
         engine_log(conn->engine, true, "cannot make a socket to connect with: %s%s",
                    strerror(errno),
                    errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
@@ -383,7 +340,7 @@ bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port
     conn->ip = ip;
     conn->port = port;
     conn->state = CONN_CONNECTING;
-    conn->deadline = engine_now_ns() + conn->engine->params.timeout_ms * 1000000ull;
+    conn->deadline = engine_now_ns() + control_timeout_ns(conn->engine);
     if (connect(conn->fd, (struct sockaddr *)&to, sizeof(to)) != 0 && errno != EINPROGRESS) {
         control_on_end(conn, errno);
         return true; /* the link is told at the next progress() */
@@ -420,11 +377,6 @@ static struct engine_conn *control_oldest(const struct glex_net_engine *engine)
         }
     }
     return oldest;
-}
-
-static uint64_t control_timeout_ns(const struct glex_net_engine *engine)
-{
-    return engine->params.timeout_ms * 1000000ull;
 }
 
 /*
@@ -468,7 +420,7 @@ static void control_accepted(struct glex_net_engine *engine, int fd)
         control_drop_oldest(engine);
     }
     control_set_options(conn);
-    if (!control_random(conn->nonce_listen, CONTROL_NONCE) || !control_watch(conn, EPOLLIN)) {
+    if (getentropy(conn->nonce_listen, CONTROL_NONCE) != 0 || !control_watch(conn, EPOLLIN)) {
         engine_conn_end(conn, GLEX_NET_END_CLOSED);
         return;
     }
@@ -486,7 +438,6 @@ static void control_hear(struct glex_net_engine *engine, bool on)
 
 static void control_deafen(struct glex_net_engine *engine, uint64_t ns)
 {
-    engine->deaf = true;
     engine->deaf_until = engine_now_ns() + ns;
     control_hear(engine, false);
 }
@@ -521,12 +472,12 @@ static void control_deadlines(struct glex_net_engine *engine)
     struct engine_conn *conn;
     uint64_t now;
 
-    if (engine->going == NULL && !engine->deaf) {
+    if (engine->going == NULL && engine->deaf_until == 0) {
         return;
     }
     now = engine_now_ns();
-    if (engine->deaf && now >= engine->deaf_until) {
-        engine->deaf = false;
+    if (engine->deaf_until != 0 && now >= engine->deaf_until) {
+        engine->deaf_until = 0;
         control_hear(engine, true);
     }
     for (conn = engine->going; conn != NULL; conn = conn->next) {
@@ -577,7 +528,7 @@ bool engine_control_listen(struct glex_net_engine *engine, bool on)
     int fd = engine->params.listen_fd, reuse = on;
 
     control_hear(engine, false);
-    engine->deaf = false;
+    engine->deaf_until = 0;
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse)) != 0 ||
         (on ? listen(fd, CONTROL_BACKLOG) : shutdown(fd, SHUT_RD)) != 0) {
         engine_log(engine, true, "an endpoint cannot %s: %s",

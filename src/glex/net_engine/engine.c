@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -112,7 +111,7 @@ static bool engine_give_id(struct glex_net_engine *engine, struct engine_conn *c
         engine->table = table;
         engine->table_size = size;
     }
-    if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
+    if (getentropy(&random, sizeof(random)) != 0) {
         return false;
     }
     conn->id = (uint64_t)random << 32 | i;

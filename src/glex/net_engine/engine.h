@@ -133,8 +133,7 @@ struct glex_net_engine {
     int                      control_fd; /* an epoll of all control connections */
     int                      wait_fd;    /* an epoll of that one and libfabric's */
     bool                     watched;    /* the completion queue is in wait_fd */
-    bool                     deaf;       /* none is accepted for a while */
-    uint64_t                 deaf_until;
+    uint64_t                 deaf_until; /* ns, none is accepted before; 0: they are */
 
     struct fi_info          *info;
     struct fid_fabric       *fabric;
