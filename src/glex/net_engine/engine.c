@@ -220,10 +220,9 @@ void engine_conn_free(struct engine_conn *conn)
     free(conn);
 }
 
-static void engine_tell_end(struct engine_conn *conn, enum glex_net_end why)
+static void engine_tell_end(const struct engine_conn *conn, enum glex_net_end why)
 {
-    if (!conn->told && conn->base.user != NULL) {
-        conn->told = true;
+    if (conn->base.user != NULL) {
         conn->engine->params.calls->end(conn->base.user, why);
     }
 }
@@ -274,12 +273,16 @@ static void engine_raise_limit(void)
 
 static void engine_close(struct glex_net_engine *engine)
 {
-    engine->quiet = true;
+    struct engine_conn *conn;
+
+    /* All end first: what still comes while one after the other is freed is for nobody. */
     while (engine->up != NULL) {
         engine_conn_end(engine->up, GLEX_NET_END_CLOSED);
     }
+    for (conn = engine->going; conn != NULL; conn = conn->next) {
+        engine_conn_end(conn, GLEX_NET_END_CLOSED);
+    }
     while (engine->going != NULL) {
-        engine_conn_end(engine->going, GLEX_NET_END_CLOSED);
         engine_conn_free(engine->going);
     }
     engine_fabric_close(engine);
@@ -359,7 +362,7 @@ static void engine_disconnect(struct glex_net_conn *base)
 {
     struct engine_conn *conn = (struct engine_conn *)base;
 
-    conn->told = true;
+    conn->base.user = NULL;
     engine_conn_end(conn, GLEX_NET_END_CLOSED);
 }
 

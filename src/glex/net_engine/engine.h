@@ -102,7 +102,6 @@ struct engine_conn {
     enum engine_state       state;
     enum glex_net_end       why; /* in CLOSING and CLOSED */
     bool                    ours; /* we connected */
-    bool                    told; /* the link need not hear of its end */
     int                     fd;   /* control, or -1 */
     uint64_t                deadline; /* ns; 0: none */
     uint32_t                ip;   /* that we connect to, in host byte order */
@@ -121,7 +120,6 @@ struct engine_conn {
 struct glex_net_engine {
     struct glex_net_params   params;
     uint64_t                 denied; /* who came without proof of the key */
-    bool                     quiet; /* closing: no calls */
 
     struct engine_conn      *going; /* connections that are to be looked at; new ones are in front */
     struct engine_conn      *up;    /* the others, which are up */

@@ -525,7 +525,7 @@ static struct engine_conn *fabric_receiver(struct glex_net_engine *engine,
 static void fabric_rx_done(struct glex_net_engine *engine, struct engine_rx *rx, size_t len)
 {
     const struct glex_net_frame *frame = (const struct glex_net_frame *)rx->data;
-    struct engine_conn *conn = engine->quiet ? NULL : fabric_receiver(engine, frame, len);
+    struct engine_conn *conn = fabric_receiver(engine, frame, len);
 
     if (conn != NULL) {
         engine->params.calls->receive(conn->base.user, frame, len);
@@ -545,9 +545,7 @@ static void fabric_on_error(struct glex_net_engine *engine)
     }
     tx = entry.op_context;
     if (tx->is_rx) {
-        if (!engine->quiet) {
-            (void)fabric_post(engine, (struct engine_rx *)tx);
-        }
+        (void)fabric_post(engine, (struct engine_rx *)tx); /* a failure was logged */
     } else if (tx->conn != NULL) {
         conn = tx->conn;
         engine_fabric_tx_done(tx);
