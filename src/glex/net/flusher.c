@@ -28,7 +28,7 @@ struct flusher {
     pthread_mutex_t  lock;
     pthread_cond_t   changed;
     pthread_t        thread;
-    struct glex_net *nets;
+    LIST_HEAD(, glex_net) nets;
     long             pause_ns; /* before the next look */
     uintptr_t        number; /* of the thread that is to run; another one ends */
     bool             running, refused; /* refused: the thread could not be made */
@@ -49,7 +49,7 @@ static bool flusher_send(struct glex_net *net)
     struct net_side *side;
     bool sent = true;
 
-    for (side = net->work; side != NULL; side = side->next) {
+    LIST_FOREACH(side, &net->work, work) {
         if (side->frame != NULL && !side->ended && side->conn->up) {
             sent &= net_side_send(side);
             flusher.pause_ns = FLUSHER_MIN_NS;
@@ -86,7 +86,7 @@ static void flusher_turn(void)
 
     flusher.pause_ns = flusher.pause_ns < FLUSHER_MAX_NS ? 2 * flusher.pause_ns : FLUSHER_MAX_NS;
     __atomic_store_n(&flusher.wanted, false, __ATOMIC_SEQ_CST); /* see net_flusher_wake() */
-    for (net = flusher.nets; net != NULL; net = net->next) {
+    LIST_FOREACH(net, &flusher.nets, entry) {
         more |= flusher_look(net);
     }
     if (more) {
@@ -158,8 +158,7 @@ void net_flusher_wake(struct glex_net *net)
 void net_flusher_add(struct glex_net *net)
 {
     pthread_mutex_lock(&flusher.lock);
-    net->next = flusher.nets;
-    flusher.nets = net;
+    LIST_INSERT_HEAD(&flusher.nets, net, entry);
     pthread_mutex_unlock(&flusher.lock);
 }
 
@@ -180,13 +179,9 @@ static void flusher_stop(void)
 
 void net_flusher_remove(struct glex_net *net)
 {
-    struct glex_net **link;
-
     pthread_mutex_lock(&flusher.lock);
-    for (link = &flusher.nets; *link != net; link = &(*link)->next) {
-    }
-    *link = net->next;
-    if (flusher.nets == NULL) {
+    LIST_REMOVE(net, entry);
+    if (LIST_EMPTY(&flusher.nets)) {
         flusher_stop();
     } else {
         pthread_mutex_unlock(&flusher.lock);

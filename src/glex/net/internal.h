@@ -10,6 +10,7 @@
 #include "net/wire.h"
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 /* Requests to one peer that have not ended: a power of two. */
 #define NET_WINDOW 256u
@@ -35,9 +36,8 @@ struct net_side {
     struct glex_endpoint *ep;
     struct glex_net_conn *conn;
     struct glex_net_entry *entry; /* what glex_info shows */
-    struct net_side      *next; /* in the list of those with something to do */
-    struct net_side      *next_open, **prev_open; /* in that of those that may be busy, or NULL */
-    bool                  listed;
+    LIST_ENTRY(net_side)  work, open; /* in these lists of struct glex_net, if `listed`, `opened` */
+    bool                  listed, opened;
     bool                  is_source;
     bool                  was_up; /* of a peer: it is counted in net_peers */
     bool                  ended;
@@ -89,36 +89,38 @@ struct net_reply {
 
 /* A frame, or the rest of one, that waits for room in one of our queues. */
 struct net_held {
-    struct net_held *next;
-    size_t           len, pos, frame_len;
-    char             data[];
+    STAILQ_ENTRY(net_held) entry;
+    size_t                 len, pos, frame_len;
+    char                   data[];
 };
 
 /* A peer that sends us requests. */
 struct net_source {
     struct net_side   side; /* first */
-    struct net_source *next_source, **prev_next; /* in its bucket */
+    LIST_ENTRY(net_source) entry; /* in its bucket */
     uint32_t          requests; /* carried out or refused */
     uint32_t          told_requests;
     uint64_t          bytes, told_bytes; /* of frames that were taken */
     int               put_status; /* of the put whose pieces are coming */
     uint64_t          coll_step;  /* how far a collective request is that waits for room */
-    struct net_held  *held, **held_end;
+    STAILQ_HEAD(, net_held) held; /* in the order of coming */
     struct net_reply *replies; /* NET_REPLIES of them */
     uint32_t          reply_head, reply_tail;
 };
 
+LIST_HEAD(net_sources, net_source);
+
 struct glex_net {
     pthread_mutex_t               lock;  /* of all below, and of sides: see flusher.c. Recursive. */
-    struct glex_net              *next;  /* flusher.c */
+    LIST_ENTRY(glex_net)          entry; /* flusher.c */
     bool                          waits; /* frames wait for the flusher */
     uint64_t                      calls; /* of the owner */
     uint64_t                      calls_seen; /* by the flusher */
     const struct glex_net_module *module;
     struct glex_net_engine       *engine;
-    struct net_side              *work; /* sides with something to do */
-    struct net_side              *open; /* sides that may be busy: see net_is_busy() */
-    struct net_source            *sources[NET_SOURCE_BUCKETS];
+    LIST_HEAD(, net_side)         work; /* sides with something to do */
+    LIST_HEAD(, net_side)         open; /* sides that may be busy: see net_is_busy() */
+    struct net_sources            sources[NET_SOURCE_BUCKETS];
     uint32_t                      pending; /* requests of all peers that have not ended */
     uint32_t                      misses;  /* turns in a row that brought nothing */
     bool                          busy;    /* in progress() */
@@ -192,12 +194,14 @@ struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr);
 /** Whether the owner's next call would send something. */
 static inline bool net_leaves_frames(const struct glex_net *net)
 {
-    const struct net_side *side = net->work;
+    const struct net_side *side;
 
-    while (side != NULL && side->frame == NULL) {
-        side = side->next;
+    LIST_FOREACH(side, &net->work, work) {
+        if (side->frame != NULL) {
+            return true;
+        }
     }
-    return side != NULL;
+    return false;
 }
 
 /** A side may be busy from now on: one of the two has something that the other has not heard of. */
@@ -229,7 +233,7 @@ void net_peer_end(struct net_peer *peer, enum glex_net_end why);
 
 /* target.c */
 struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn *conn);
-struct net_source *net_source_find(const struct glex_net *net, uint64_t addr);
+struct net_source *net_source_find(struct glex_net *net, uint64_t addr);
 void net_source_free(struct net_source *source, enum glex_net_end why);
 void net_source_go_on(struct net_source *source);
 void net_source_receive(struct net_source *source, const struct glex_net_frame *frame, size_t len);

@@ -83,54 +83,34 @@ struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr)
 
 void net_side_open(struct net_side *side)
 {
-    struct glex_net *net = side->ep->net;
-
-    if (side->prev_open != NULL) {
-        return;
+    if (!side->opened) {
+        side->opened = true;
+        LIST_INSERT_HEAD(&side->ep->net->open, side, open);
     }
-    side->next_open = net->open;
-    side->prev_open = &net->open;
-    if (side->next_open != NULL) {
-        side->next_open->prev_open = &side->next_open;
-    }
-    net->open = side;
 }
 
 static void net_side_close(struct net_side *side)
 {
-    if (side->prev_open == NULL) {
-        return;
+    if (side->opened) {
+        side->opened = false;
+        LIST_REMOVE(side, open);
     }
-    *side->prev_open = side->next_open;
-    if (side->next_open != NULL) {
-        side->next_open->prev_open = side->prev_open;
-    }
-    side->prev_open = NULL;
 }
 
 void net_side_list(struct net_side *side)
 {
-    struct glex_net *net = side->ep->net;
-
     net_side_open(side);
     if (!side->listed) {
         side->listed = true;
-        side->next = net->work;
-        net->work = side;
+        LIST_INSERT_HEAD(&side->ep->net->work, side, work);
     }
 }
 
 static void net_side_unlist(struct net_side *side)
 {
-    struct net_side **link = &side->ep->net->work;
-
-    while (side->listed && *link != NULL) {
-        if (*link == side) {
-            *link = side->next;
-            side->listed = false;
-        } else {
-            link = &(*link)->next;
-        }
+    if (side->listed) {
+        side->listed = false;
+        LIST_REMOVE(side, work);
     }
 }
 
@@ -352,8 +332,8 @@ static bool net_is_busy(struct glex_endpoint *ep, bool acks)
     struct net_side *side, *next;
     bool busy = false;
 
-    for (side = ep->net->open; side != NULL; side = next) {
-        next = side->next_open;
+    for (side = LIST_FIRST(&ep->net->open); side != NULL; side = next) {
+        next = LIST_NEXT(side, open);
         if (side->is_source ? net_source_is_busy((struct net_source *)side) :
                               net_peer_is_busy(net_peer_of(side), acks)) {
             busy = true;
@@ -369,7 +349,7 @@ static void net_tell_sources(struct glex_net *net)
 {
     struct net_side *side;
 
-    for (side = net->open; side != NULL; side = side->next_open) {
+    LIST_FOREACH(side, &net->open, open) {
         if (side->is_source) {
             net_source_tell((struct net_source *)side);
         }
@@ -380,13 +360,13 @@ static void net_tell_sources(struct glex_net *net)
 
 static void net_work(struct glex_net *net)
 {
-    struct net_side *side, *list = net->work;
+    struct net_side *side, *next;
 
-    /* Who has still something to do afterwards enters the list anew. */
-    net->work = NULL;
-    while ((side = list) != NULL) {
-        list = side->next;
-        side->listed = false;
+    /* Who has still something to do afterwards enters the list anew, in front. None but `side` itself
+     * may be freed meanwhile. */
+    for (side = LIST_FIRST(&net->work); side != NULL; side = next) {
+        next = LIST_NEXT(side, work);
+        net_side_unlist(side);
         if (side->is_source) {
             net_source_go_on((struct net_source *)side);
         } else {
@@ -574,7 +554,7 @@ static void net_end_sources(struct glex_net *net)
     uint32_t i;
 
     for (i = 0; i < NET_SOURCE_BUCKETS; i++) {
-        while ((source = net->sources[i]) != NULL) {
+        while ((source = LIST_FIRST(&net->sources[i])) != NULL) {
             net->module->disconnect(source->side.conn);
             net_source_free(source, GLEX_NET_END_CLOSED);
         }

@@ -16,17 +16,17 @@ _Static_assert(NET_COLL_FLAGS << NET_COLL_SHIFT == GLEX_COLL_AT_TARGET, "wire fo
 /* Of a reply, beside what travels: the data is on its way. */
 #define NET_REPLY_EVENT 0
 
-static uint32_t net_source_bucket(uint64_t addr)
+static struct net_sources *net_source_bucket(struct glex_net *net, uint64_t addr)
 {
-    return glex_peer_hash(addr) % NET_SOURCE_BUCKETS;
+    return &net->sources[glex_peer_hash(addr) % NET_SOURCE_BUCKETS];
 }
 
-struct net_source *net_source_find(const struct glex_net *net, uint64_t addr)
+struct net_source *net_source_find(struct glex_net *net, uint64_t addr)
 {
-    struct net_source *source = net->sources[net_source_bucket(addr)];
+    struct net_source *source = LIST_FIRST(net_source_bucket(net, addr));
 
     while (source != NULL && source->side.conn->addr != addr) {
-        source = source->next_source;
+        source = LIST_NEXT(source, entry);
     }
     return source;
 }
@@ -48,14 +48,9 @@ struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn
     NET_ENTRY_SET(source->side.entry, from, GLEX_NET_UP);
     source->side.conn = conn;
     source->side.is_source = true;
-    source->held_end = &source->held;
     source->put_status = GLEX_REQ_DONE;
-    source->prev_next = &ep->net->sources[net_source_bucket(conn->addr)];
-    source->next_source = *source->prev_next;
-    if (source->next_source != NULL) {
-        source->next_source->prev_next = &source->next_source;
-    }
-    *source->prev_next = source;
+    STAILQ_INIT(&source->held);
+    LIST_INSERT_HEAD(net_source_bucket(ep->net, conn->addr), source, entry);
     GLEX_COUNT(ep, net_peers, 1);
     return source;
 }
@@ -65,16 +60,12 @@ void net_source_free(struct net_source *source, enum glex_net_end why)
     struct net_held *held;
 
     NET_ENTRY_SET(source->side.entry, from, GLEX_NET_CLOSED + (uint32_t)why);
-
-    while ((held = source->held) != NULL) {
-        source->held = held->next;
+    while ((held = STAILQ_FIRST(&source->held)) != NULL) {
+        STAILQ_REMOVE_HEAD(&source->held, entry);
         free(held);
     }
     GLEX_COUNT(source->side.ep, net_peers, -1ull);
-    *source->prev_next = source->next_source;
-    if (source->next_source != NULL) {
-        source->next_source->prev_next = source->prev_next;
-    }
+    LIST_REMOVE(source, entry);
     net_side_cleanup(&source->side);
     free(source->replies);
     free(source);
@@ -360,13 +351,11 @@ static bool net_hold(struct net_source *source, const char *frame, size_t len, s
         glex_error("no memory for %zu bytes that a full queue has no room for", len - pos);
         return false;
     }
-    held->next = NULL;
     held->pos = 0;
     held->len = len - pos;
     held->frame_len = len;
     memcpy(held->data, frame + pos, len - pos);
-    *source->held_end = held;
-    source->held_end = &held->next;
+    STAILQ_INSERT_TAIL(&source->held, held, entry);
     net_side_list(&source->side);
     return true;
 }
@@ -377,7 +366,7 @@ void net_source_receive(struct net_source *source, const struct glex_net_frame *
     int ret = NET_STALL;
 
     source->side.tell |= (frame->flags & NET_FRAME_ASK) != 0;
-    if (source->held == NULL) {
+    if (STAILQ_EMPTY(&source->held)) {
         ret = net_do_records(source, (const char *)frame, len, &pos);
     }
     if (ret == NET_BAD || (ret == NET_STALL && !net_hold(source, (const char *)frame, len, pos))) {
@@ -396,7 +385,7 @@ static bool net_retry_held(struct net_source *source)
     struct net_held *held;
     int ret;
 
-    while ((held = source->held) != NULL) {
+    while ((held = STAILQ_FIRST(&source->held)) != NULL) {
         ret = net_do_records(source, held->data, held->len, &held->pos);
         if (ret == NET_BAD) {
             net_source_bad(source);
@@ -407,10 +396,7 @@ static bool net_retry_held(struct net_source *source)
             return true;
         }
         source->bytes += held->frame_len;
-        source->held = held->next;
-        if (source->held == NULL) {
-            source->held_end = &source->held;
-        }
+        STAILQ_REMOVE_HEAD(&source->held, entry);
         free(held);
     }
     return true;

@@ -371,7 +371,7 @@ static struct engine_conn *control_oldest(const struct glex_net_engine *engine)
 {
     struct engine_conn *conn, *oldest = NULL;
 
-    for (conn = engine->going; conn != NULL; conn = conn->next) {
+    LIST_FOREACH(conn, &engine->going, entry) {
         if (conn->state == CONN_WAIT_PROOF) {
             oldest = conn; /* new ones are at the front */
         }
@@ -472,7 +472,7 @@ static void control_deadlines(struct glex_net_engine *engine)
     struct engine_conn *conn;
     uint64_t now;
 
-    if (engine->going == NULL && engine->deaf_until == 0) {
+    if (LIST_EMPTY(&engine->going) && engine->deaf_until == 0) {
         return;
     }
     now = engine_now_ns();
@@ -480,7 +480,7 @@ static void control_deadlines(struct glex_net_engine *engine)
         engine->deaf_until = 0;
         control_hear(engine, true);
     }
-    for (conn = engine->going; conn != NULL; conn = conn->next) {
+    LIST_FOREACH(conn, &engine->going, entry) {
         if (conn->deadline != 0 && now >= conn->deadline && conn->state != CONN_CLOSED) {
             engine_conn_end(conn, conn->state == CONN_CLOSING   ? conn->why
                                   : conn->state == CONN_WAIT_PROOF ? GLEX_NET_END_DENIED

@@ -38,38 +38,20 @@ uint64_t engine_now_ns(void)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-static void conn_link(struct engine_conn *conn, struct engine_conn **list)
-{
-    conn->next = *list;
-    conn->prev_next = list;
-    if (conn->next != NULL) {
-        conn->next->prev_next = &conn->next;
-    }
-    *list = conn;
-}
-
-static void conn_unlink(struct engine_conn *conn)
-{
-    *conn->prev_next = conn->next;
-    if (conn->next != NULL) {
-        conn->next->prev_next = conn->prev_next;
-    }
-}
-
 void engine_conn_go(struct engine_conn *conn)
 {
     if (conn->settled) {
         conn->settled = false;
-        conn_unlink(conn);
-        conn_link(conn, &conn->engine->going);
+        LIST_REMOVE(conn, entry);
+        LIST_INSERT_HEAD(&conn->engine->going, conn, entry);
     }
 }
 
 static void conn_settle(struct engine_conn *conn)
 {
     conn->settled = true;
-    conn_unlink(conn);
-    conn_link(conn, &conn->engine->up);
+    LIST_REMOVE(conn, entry);
+    LIST_INSERT_HEAD(&conn->engine->up, conn, entry);
 }
 
 void engine_conn_end(struct engine_conn *conn, enum glex_net_end why)
@@ -140,7 +122,7 @@ struct engine_conn *engine_conn_new(struct glex_net_engine *engine, bool ours, i
     conn->engine = engine;
     conn->ours = ours;
     conn->fd = fd;
-    conn_link(conn, &engine->going);
+    LIST_INSERT_HEAD(&engine->going, conn, entry);
     return conn;
 }
 
@@ -216,7 +198,7 @@ void engine_conn_free(struct engine_conn *conn)
     if (slot < engine->free_slot) {
         engine->free_slot = slot;
     }
-    conn_unlink(conn);
+    LIST_REMOVE(conn, entry);
     free(conn);
 }
 
@@ -247,9 +229,9 @@ static void engine_reap(struct glex_net_engine *engine)
 {
     struct engine_conn *conn, *next;
 
-    for (conn = engine->going; conn != NULL; conn = next) {
+    for (conn = LIST_FIRST(&engine->going); conn != NULL; conn = next) {
         engine_tell(conn);
-        next = conn->next;
+        next = LIST_NEXT(conn, entry);
         if (conn->state == CONN_CLOSED) {
             engine_conn_free(conn);
         } else if (conn->state == CONN_UP) {
@@ -276,14 +258,14 @@ static void engine_close(struct glex_net_engine *engine)
     struct engine_conn *conn;
 
     /* All end first: what still comes while one after the other is freed is for nobody. */
-    while (engine->up != NULL) {
-        engine_conn_end(engine->up, GLEX_NET_END_CLOSED);
-    }
-    for (conn = engine->going; conn != NULL; conn = conn->next) {
+    while ((conn = LIST_FIRST(&engine->up)) != NULL) {
         engine_conn_end(conn, GLEX_NET_END_CLOSED);
     }
-    while (engine->going != NULL) {
-        engine_conn_free(engine->going);
+    LIST_FOREACH(conn, &engine->going, entry) {
+        engine_conn_end(conn, GLEX_NET_END_CLOSED);
+    }
+    while ((conn = LIST_FIRST(&engine->going)) != NULL) {
+        engine_conn_free(conn);
     }
     engine_fabric_close(engine);
     engine_control_close(engine);
@@ -368,12 +350,12 @@ static void engine_disconnect(struct glex_net_conn *base)
 
 static unsigned engine_progress(struct glex_net_engine *engine)
 {
-    bool look = engine->going != NULL || ++engine->turns % ENGINE_CONTROL_TURNS == 0;
+    bool look = !LIST_EMPTY(&engine->going) || ++engine->turns % ENGINE_CONTROL_TURNS == 0;
     unsigned num = engine_fabric_progress(engine, look);
 
     if (look) {
         engine_control_progress(engine);
-        if (engine->going != NULL) {
+        if (!LIST_EMPTY(&engine->going)) {
             num += engine_fabric_progress(engine, true);
             engine_reap(engine);
         }
@@ -390,7 +372,7 @@ static bool engine_arm(struct glex_net_engine *engine)
 {
     struct engine_conn *conn;
 
-    for (conn = engine->going; conn != NULL; conn = conn->next) {
+    LIST_FOREACH(conn, &engine->going, entry) {
         if (conn->state == CONN_CLOSED ||
             (conn->back != NULL && conn->back->state == CONN_WAIT_FABRIC)) {
             return false;

@@ -13,6 +13,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
+#include <sys/queue.h>
 
 #define ENGINE_RX_BUFFERS  32u
 #define ENGINE_TX_BUFFER   8192u /* where data can be gathered; else a whole frame */
@@ -97,7 +98,7 @@ struct engine_rx {
 struct engine_conn {
     struct glex_net_conn    base; /* first: what the link knows */
     struct glex_net_engine *engine;
-    struct engine_conn     *next, **prev_next;
+    LIST_ENTRY(engine_conn) entry;
     bool                    settled; /* in the engine's list of those that are up */
     enum engine_state       state;
     enum glex_net_end       why; /* in CLOSING and CLOSED */
@@ -121,8 +122,8 @@ struct glex_net_engine {
     struct glex_net_params   params;
     uint64_t                 denied; /* who came without proof of the key */
 
-    struct engine_conn      *going; /* connections that are to be looked at; new ones are in front */
-    struct engine_conn      *up;    /* the others, which are up */
+    LIST_HEAD(, engine_conn) going; /* connections that are to be looked at; new ones are in front */
+    LIST_HEAD(, engine_conn) up;    /* the others, which are up */
     struct engine_conn     **table; /* by the low half of the id */
     uint32_t                 table_size;
     uint32_t                 free_slot; /* none before it is free */
