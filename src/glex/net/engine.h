@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GLEX_NET_ENGINE_VERSION 4
+#define GLEX_NET_ENGINE_VERSION 5
 
 /* A frame, its header included, is at most so long. */
 #define GLEX_NET_FRAME_MAX 65536u
@@ -26,6 +26,15 @@ struct glex_net_frame {
     uint32_t requests; /* of the link: docs/hosts.md */
     uint32_t flags;
     uint64_t bytes;
+};
+
+/* The engine's memory for a frame. */
+struct glex_net_buffer {
+    char       *data;
+    uint32_t    size, len; /* of `data`: its room, and how much of it is used */
+    const void *more;      /* of the link's memory: what goes behind it */
+    uint32_t    more_size; /* how much that may be; 0: nothing */
+    uint32_t    more_len;
 };
 
 /* Why a connection ended. */
@@ -69,6 +78,7 @@ struct glex_net_params {
     uint8_t     key[GLEX_NET_KEY_MAX];
     uint32_t    key_len; /* 0: loopback only */
     uint32_t    timeout_ms; /* after which a silent peer counts as gone */
+    uint64_t   *denied; /* counts those who came without proof of the key */
     const struct glex_net_calls *calls;
     void       *arg; /* of accept() */
 };
@@ -101,20 +111,15 @@ struct glex_net_module {
     /** End a connection; no call for it comes any more. */
     void (*disconnect)(struct glex_net_conn *conn);
 
-    /** Memory for a frame and its size; NULL: none is free now. Given back by send() or drop(). */
-    void *(*buffer)(struct glex_net_engine *engine, size_t *size);
-    void (*drop)(struct glex_net_engine *engine, void *buffer);
+    /** An empty buffer; NULL: none is free now. Given back by send() or drop(). */
+    struct glex_net_buffer *(*buffer)(struct glex_net_engine *engine);
+    void (*drop)(struct glex_net_engine *engine, struct glex_net_buffer *buffer);
 
     /**
-     * Send a frame: a buffer's first `len` bytes, and `more_len` bytes behind them, which stay as
-     * they are until the peer has them. `more_len` is at most gather().
+     * Send a frame. Its `more` stays as it is until the peer has it.
      * @return Whether it was taken; else try again after progress().
      */
-    bool (*send)(struct glex_net_conn *conn, void *buffer, size_t len, const void *more,
-                 size_t more_len);
-
-    /** How much may come from memory that is no buffer; 0: nothing. */
-    size_t (*gather)(const struct glex_net_engine *engine);
+    bool (*send)(struct glex_net_conn *conn, struct glex_net_buffer *buffer);
 
     /** Let things go on. @return How many frames came, or have gone. */
     unsigned (*progress)(struct glex_net_engine *engine);
@@ -127,9 +132,6 @@ struct glex_net_module {
 
     /** Nobody sleeps any more: the descriptor need not become readable before the next arm(). */
     void (*disarm)(struct glex_net_engine *engine);
-
-    /** How many came without proof of the key. */
-    uint64_t (*denied)(const struct glex_net_engine *engine);
 };
 
 #endif

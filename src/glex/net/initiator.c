@@ -156,8 +156,10 @@ void net_peer_end(struct net_peer *peer, enum glex_net_end why)
 
 static bool net_has_window(const struct net_peer *peer)
 {
-    return peer->bytes_sent - peer->bytes_acked + peer->side.frame_len + peer->side.more_len <
-           NET_WINDOW_BYTES;
+    const struct glex_net_buffer *frame = peer->side.frame;
+    uint64_t bytes = peer->bytes_sent - peer->bytes_acked;
+
+    return bytes + (frame != NULL ? frame->len + frame->more_len : 0) < NET_WINDOW_BYTES;
 }
 
 /* A request in one record, with its data. False: not now. */

@@ -30,6 +30,8 @@
 #define NET_PLACES (2 * GLEX_NET_ENTRIES)
 /* From here on data is not copied into a frame's buffer, if it can be sent from where it is. */
 #define NET_GATHER_MIN 2048u
+/* A frame with room for less than so much data is sent before a longer piece is appended. */
+#define NET_PIECE_MIN 256u
 
 /* One direction of a connection: the frames that we send. First member of peers and sources. */
 struct net_side {
@@ -44,10 +46,7 @@ struct net_side {
     bool                  ask;   /* the next frame asks for an acknowledgement */
     bool                  asked; /* a frame did, and no reply has come since */
     bool                  tell;  /* the next frame is wanted soon, though it is empty */
-    char                 *frame; /* being filled, or NULL */
-    size_t                frame_len, frame_size;
-    const void           *more; /* what is to go behind it */
-    size_t                more_len;
+    struct glex_net_buffer *frame; /* being filled, or NULL */
 };
 
 /* What an RDMA request names on our side. */

@@ -81,6 +81,11 @@ struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr)
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
+static struct net_peer *net_peer_of(struct net_side *side)
+{
+    return glex_container_of(side, struct net_peer, side);
+}
+
 void net_side_open(struct net_side *side)
 {
     if (!side->opened) {
@@ -119,29 +124,29 @@ static bool net_side_begin(struct net_side *side)
     struct glex_net *net = side->ep->net;
 
     if (side->conn->in_flight < NET_IN_FLIGHT) {
-        side->frame = net->module->buffer(net->engine, &side->frame_size);
+        side->frame = net->module->buffer(net->engine);
     }
     if (side->frame == NULL) {
         net_side_list(side);
         return false;
     }
-    side->frame_len = sizeof(struct glex_net_frame);
-    side->more = NULL;
-    side->more_len = 0;
+    side->frame->len = sizeof(struct glex_net_frame);
     return true;
 }
 
 void *net_side_room(struct net_side *side, size_t len)
 {
-    if (side->frame != NULL &&
-        (side->more != NULL || side->frame_len + len > side->frame_size) && !net_side_send(side)) {
+    const struct glex_net_buffer *frame = side->frame;
+
+    if (frame != NULL && (frame->more_len != 0 || frame->len + len > frame->size) &&
+        !net_side_send(side)) {
         return NULL;
     }
     if (side->frame == NULL && !net_side_begin(side)) {
         return NULL;
     }
-    side->frame_len += len;
-    return side->frame + side->frame_len - len;
+    side->frame->len += (uint32_t)len;
+    return side->frame->data + side->frame->len - len;
 }
 
 /* What is told of requests stops before one whose refusal is not in a frame yet. */
@@ -157,60 +162,66 @@ static uint32_t net_told_requests(const struct net_source *source)
     return source->requests;
 }
 
-static void net_fill_header(struct net_side *side, struct glex_net_frame *header)
+static struct glex_net_frame net_header(const struct net_side *side)
+{
+    const struct net_source *source = (const struct net_source *)side;
+
+    return side->is_source ? (struct glex_net_frame){.requests = net_told_requests(source),
+                                                     .bytes = source->bytes}
+                           : (struct glex_net_frame){.flags = side->ask ? NET_FRAME_ASK : 0};
+}
+
+/* A frame of `len` bytes has gone. */
+static void net_side_sent(struct net_side *side, const struct glex_net_frame *header, size_t len)
 {
     struct net_source *source = (struct net_source *)side;
 
-    memset(header, 0, sizeof(*header));
     if (side->is_source) {
-        header->requests = source->told_requests = net_told_requests(source);
-        header->bytes = source->told_bytes = source->bytes;
+        source->told_requests = header->requests;
+        source->told_bytes = header->bytes;
         side->tell = false;
-    } else if (side->ask) {
-        header->flags = NET_FRAME_ASK;
+    } else {
+        net_peer_of(side)->bytes_sent += len;
+        side->asked |= side->ask;
         side->ask = false;
-        side->asked = true;
     }
 }
 
 bool net_side_send(struct net_side *side)
 {
-    struct glex_net *net = side->ep->net;
-    struct net_peer *peer = glex_container_of(side, struct net_peer, side);
+    struct glex_net_buffer *frame = side->frame;
+    struct glex_net_frame header;
+    size_t len;
 
-    if (side->frame == NULL) {
+    if (frame == NULL) {
         return true;
     }
-    net_fill_header(side, (struct glex_net_frame *)side->frame);
-    if (!net->module->send(side->conn, side->frame, side->frame_len, side->more, side->more_len)) {
-        /* The header is filled once more. */
-        side->ask |= !side->is_source && (((struct glex_net_frame *)side->frame)->flags != 0);
-        side->tell |= side->is_source;
+    header = net_header(side);
+    memcpy(frame->data, &header, sizeof(header));
+    len = (size_t)frame->len + frame->more_len;
+    if (!side->ep->net->module->send(side->conn, frame)) {
         net_side_list(side);
         return false;
     }
-    if (!side->is_source) {
-        peer->bytes_sent += side->frame_len + side->more_len;
-    }
     side->frame = NULL;
-    side->more = NULL;
+    net_side_sent(side, &header, len);
     return true;
 }
 
 ssize_t net_side_append_data(struct net_side *side, struct net_record *record, const char *data,
                              size_t len, uint8_t last)
 {
-    size_t gather = side->ep->net->module->gather(side->ep->net->engine), space = gather;
-    bool gathered = gather != 0 && len >= NET_GATHER_MIN;
-    size_t least = gathered ? 0 : len < 256 ? len : 256;
-    char *at = net_side_room(side, sizeof(*record) + net_padded(least));
+    size_t least = net_padded(len < NET_PIECE_MIN ? len : NET_PIECE_MIN), space;
+    char *at = net_side_room(side, sizeof(*record) + least);
+    struct glex_net_buffer *frame = side->frame;
+    bool gathered;
 
     if (at == NULL) {
         return -1;
     }
-    if (!gathered) {
-        space = net_padded(least) + side->frame_size - side->frame_len;
-    }
+    frame->len -= (uint32_t)least;
+    gathered = frame->more_size != 0 && len >= NET_GATHER_MIN;
+    space = gathered ? frame->more_size : frame->size - frame->len;
     if (len <= space) {
         record->flags |= last;
     } else {
@@ -219,12 +230,12 @@ ssize_t net_side_append_data(struct net_side *side, struct net_record *record, c
     record->len = (uint32_t)len;
     memcpy(at, record, sizeof(*record));
     if (gathered) { /* it is sent from where it is, and ends its frame */
-        side->more = data;
-        side->more_len = len;
+        frame->more = data;
+        frame->more_len = (uint32_t)len;
         (void)net_side_send(side); /* else later: it is listed */
     } else {
-        side->frame_len += net_padded(len) - net_padded(least);
         memcpy(at + sizeof(*record), data, len);
+        frame->len += (uint32_t)net_padded(len);
     }
     return (ssize_t)len;
 }
@@ -256,11 +267,6 @@ static void net_on_up(void *user)
     NET_ENTRY_SET(side->entry, to, GLEX_NET_UP);
     GLEX_COUNT(side->ep, net_peers, 1);
     net_side_list(side);
-}
-
-static struct net_peer *net_peer_of(struct net_side *side)
-{
-    return glex_container_of(side, struct net_peer, side);
 }
 
 static void net_on_receive(void *user, const struct glex_net_frame *frame, size_t len)
@@ -416,10 +422,6 @@ void glex_net_progress(struct glex_endpoint *ep)
         net_tell_sources(net);
     }
     net_work(net);
-    if (net->misses % NET_IDLE_TURNS == 0) {
-        __atomic_store_n(&ep->counters->net_denied, net->module->denied(net->engine),
-                         __ATOMIC_RELAXED);
-    }
     if (net_leaves_frames(net)) {
         net_flusher_wake(net);
     }
@@ -463,6 +465,7 @@ glex_ret_t glex_net_init(struct glex_endpoint *ep, int listen_fd)
                                      .listen_fd = listen_fd,
                                      .key_len = place->key_len,
                                      .timeout_ms = glex_env()->net_timeout * 1000,
+                                     .denied = &ep->counters->net_denied,
                                      .calls = &calls,
                                      .arg = ep};
     pthread_mutexattr_t recursive; /* a request carried out for a peer may post others */

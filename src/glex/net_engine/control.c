@@ -118,7 +118,7 @@ static void control_denied(struct engine_conn *conn, const char *what)
 {
     struct glex_net_engine *engine = conn->engine;
 
-    if (engine->denied++ == 0) {
+    if (engine_deny(engine) == 0) {
         engine_log(engine, false, "%s: the connection is refused, as all such from now on; all "
                    "processes of a job need the same GLEX_NET_KEY and version of openglex", what);
     }
@@ -401,7 +401,7 @@ static void control_drop_oldest(struct glex_net_engine *engine)
     struct engine_conn *oldest = control_oldest(engine);
 
     if (oldest != NULL) {
-        engine->denied++;
+        (void)engine_deny(engine);
         engine_conn_end(oldest, GLEX_NET_END_DENIED);
     }
 }

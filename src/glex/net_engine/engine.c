@@ -36,6 +36,15 @@ uint64_t engine_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
+uint64_t engine_deny(struct glex_net_engine *engine)
+{
+    uint64_t before = *engine->params.denied;
+
+    /* relaxed: nobody else writes it, others look at it */
+    __atomic_store_n(engine->params.denied, before + 1, __ATOMIC_RELAXED);
+    return before;
+}
+
 /* ---- connections ----------------------------------------------------------------------------- */
 
 void engine_conn_go(struct engine_conn *conn)
@@ -170,8 +179,8 @@ static void engine_back_up(struct engine_conn *back)
 
 static void engine_forget_in_flight(struct engine_conn *conn)
 {
-    while (conn->in_flight != NULL) {
-        engine_fabric_tx_done(conn->in_flight);
+    while (!LIST_EMPTY(&conn->in_flight)) {
+        engine_fabric_tx_done(LIST_FIRST(&conn->in_flight));
     }
 }
 
@@ -381,16 +390,6 @@ static bool engine_arm(struct glex_net_engine *engine)
     return engine_fabric_arm(engine);
 }
 
-static uint64_t engine_denied(const struct glex_net_engine *engine)
-{
-    return engine->denied;
-}
-
-static size_t engine_gather(const struct glex_net_engine *engine)
-{
-    return engine->gather ? GLEX_NET_FRAME_MAX - ENGINE_TX_BUFFER : 0;
-}
-
 __attribute__((visibility("default"))) extern const struct glex_net_module glex_net_module;
 
 const struct glex_net_module glex_net_module = {
@@ -405,10 +404,8 @@ const struct glex_net_module glex_net_module = {
     .buffer = engine_fabric_buffer,
     .drop = engine_fabric_drop,
     .send = engine_fabric_send,
-    .gather = engine_gather,
     .progress = engine_progress,
     .fd = engine_fd,
     .arm = engine_arm,
     .disarm = engine_fabric_disarm,
-    .denied = engine_denied,
 };

@@ -78,22 +78,16 @@ enum engine_state {
     CONN_CLOSED        /* to be freed */
 };
 
-struct engine_tx {
-    struct fi_context   context; /* first: libfabric hands it back */
-    bool                is_rx;
-    struct engine_tx   *next, **prev_next; /* free, or in flight of a connection */
-    struct engine_conn *conn;
-    void               *desc;
-    char               *data;
+struct engine_buffer {
+    struct fi_context         context; /* first: libfabric hands it back */
+    struct glex_net_buffer    base;    /* to receive: of it only the data */
+    bool                      is_rx;
+    LIST_ENTRY(engine_buffer) entry; /* of tx_free, in_flight or rx_lost */
+    struct engine_conn       *conn;  /* that it is in flight of, or NULL */
+    void                     *desc;
 };
 
-struct engine_rx {
-    struct fi_context context; /* first */
-    bool              is_rx;
-    bool              is_lost; /* libfabric does not have it */
-    void             *desc;
-    char             *data;
-};
+LIST_HEAD(engine_buffers, engine_buffer);
 
 struct engine_conn {
     struct glex_net_conn    base; /* first: what the link knows */
@@ -113,15 +107,13 @@ struct engine_conn {
     uint8_t                 in[256];
     size_t                  in_len;
     struct fid_ep          *ep;
-    struct engine_tx       *in_flight;
+    struct engine_buffers   in_flight;
     struct engine_conn     *back;    /* the other side's requests travel here, too: its connection */
     struct engine_conn     *carrier; /* of such a one: the connection that it uses */
 };
 
 struct glex_net_engine {
     struct glex_net_params   params;
-    uint64_t                 denied; /* who came without proof of the key */
-
     LIST_HEAD(, engine_conn) going; /* connections that are to be looked at; new ones are in front */
     LIST_HEAD(, engine_conn) up;    /* the others, which are up */
     struct engine_conn     **table; /* by the low half of the id */
@@ -143,14 +135,14 @@ struct glex_net_engine {
     struct fid_pep          *pep;
     uint8_t                  address[ENGINE_ADDRESS_MAX];
     size_t                   address_len;
-    size_t                   tx_size;
-    bool                     gather;
-    struct engine_tx        *tx_free;
-    struct engine_tx        *tx_slabs[ENGINE_TX_SLABS];
+    uint32_t                 tx_size;
+    uint32_t                 more_size; /* of buffers to send */
+    struct engine_buffers    tx_free;
+    struct engine_buffer    *tx_slabs[ENGINE_TX_SLABS];
     struct fid_mr           *tx_mrs[ENGINE_TX_SLABS];
     unsigned                 num_slabs, max_slabs;
-    struct engine_rx         rx[ENGINE_RX_BUFFERS];
-    uint32_t                 num_lost;
+    struct engine_buffer     rx[ENGINE_RX_BUFFERS];
+    struct engine_buffers    rx_lost; /* that libfabric did not take */
     char                    *rx_memory;
     struct fid_mr           *rx_mr;
 };
@@ -159,6 +151,9 @@ void engine_log(const struct glex_net_engine *engine, bool error, const char *fm
     __attribute__((format(printf, 3, 4)));
 
 uint64_t engine_now_ns(void);
+
+/** Somebody came without proof of the key. @return How many did before. */
+uint64_t engine_deny(struct glex_net_engine *engine);
 
 /** A connection ends: the link is told at the next progress(). */
 void engine_conn_end(struct engine_conn *conn, enum glex_net_end why);
@@ -194,11 +189,10 @@ unsigned engine_fabric_progress(struct glex_net_engine *engine, bool events);
 bool engine_fabric_arm(struct glex_net_engine *engine);
 void engine_fabric_disarm(struct glex_net_engine *engine);
 void engine_fabric_drain(struct glex_net_engine *engine);
-void *engine_fabric_buffer(struct glex_net_engine *engine, size_t *size);
-void engine_fabric_drop(struct glex_net_engine *engine, void *buffer);
-bool engine_fabric_send(struct glex_net_conn *base, void *buffer, size_t len, const void *more,
-                        size_t more_len);
-void engine_fabric_tx_done(struct engine_tx *tx);
+struct glex_net_buffer *engine_fabric_buffer(struct glex_net_engine *engine);
+void engine_fabric_drop(struct glex_net_engine *engine, struct glex_net_buffer *buffer);
+bool engine_fabric_send(struct glex_net_conn *base, struct glex_net_buffer *buffer);
+void engine_fabric_tx_done(struct engine_buffer *tx);
 
 /* control.c */
 bool engine_control_open(struct glex_net_engine *engine);

@@ -16,8 +16,6 @@
 #define FABRIC_BATCH   16
 /* Frames that one turn takes at most: whoever polls has other things to look after, too. */
 #define FABRIC_TURN    64u
-/* Before each buffer stands whose it is. */
-#define FABRIC_PREFIX  16u
 
 /* ---- what libfabric has ---------------------------------------------------------------------- */
 
@@ -151,61 +149,65 @@ static bool fabric_register(struct glex_net_engine *engine, void *memory, size_t
     return ret == 0 || fabric_register_failed(engine, len, ret);
 }
 
-/* More buffers, with what stands before each. */
+static void fabric_init_buffer(struct engine_buffer *buffer, char *data, struct fid_mr *mr)
+{
+    buffer->base.data = data;
+    buffer->desc = mr != NULL ? fi_mr_desc(mr) : NULL;
+}
+
+/* More buffers to send. */
 static bool fabric_grow_tx(struct glex_net_engine *engine)
 {
-    size_t size = FABRIC_PREFIX + engine->tx_size;
-    struct engine_tx *slab;
+    size_t len = (size_t)engine->tx_size * ENGINE_TX_SLAB;
+    struct fid_mr **mr = &engine->tx_mrs[engine->num_slabs];
+    struct engine_buffer *slab;
     char *memory;
     unsigned i;
 
     if (engine->num_slabs == engine->max_slabs) {
         return false; /* some come back */
     }
-    slab = aligned_alloc(64, ((sizeof(*slab) + size) * ENGINE_TX_SLAB + 63) & ~63ul);
+    slab = malloc(sizeof(*slab) * ENGINE_TX_SLAB + len);
     if (slab == NULL) {
         return false;
     }
     memset(slab, 0, sizeof(*slab) * ENGINE_TX_SLAB);
     memory = (char *)(slab + ENGINE_TX_SLAB);
-    if (!fabric_register(engine, memory, size * ENGINE_TX_SLAB, 2 + engine->num_slabs,
-                         &engine->tx_mrs[engine->num_slabs])) {
+    if (!fabric_register(engine, memory, len, 2 + engine->num_slabs, mr)) {
         free(slab);
         engine->max_slabs = engine->num_slabs; /* logged once: no more are asked for */
         return false;
     }
-    for (i = 0; i < ENGINE_TX_SLAB; i++, memory += size) {
-        *(struct engine_tx **)memory = &slab[i];
-        slab[i].data = memory + FABRIC_PREFIX;
-        slab[i].desc = engine->tx_mrs[engine->num_slabs] != NULL ?
-                           fi_mr_desc(engine->tx_mrs[engine->num_slabs]) : NULL;
-        slab[i].next = engine->tx_free;
-        engine->tx_free = &slab[i];
+    for (i = 0; i < ENGINE_TX_SLAB; i++, memory += engine->tx_size) {
+        fabric_init_buffer(&slab[i], memory, *mr);
+        LIST_INSERT_HEAD(&engine->tx_free, &slab[i], entry);
     }
     engine->tx_slabs[engine->num_slabs++] = slab;
     return true;
 }
 
 /* A buffer that libfabric does not take now is tried again by fabric_post_lost(). */
-static bool fabric_post(struct glex_net_engine *engine, struct engine_rx *rx)
+static bool fabric_post(struct glex_net_engine *engine, struct engine_buffer *rx)
 {
-    ssize_t ret = fi_recv(engine->srx, rx->data, GLEX_NET_FRAME_MAX, rx->desc, FI_ADDR_UNSPEC,
+    ssize_t ret = fi_recv(engine->srx, rx->base.data, GLEX_NET_FRAME_MAX, rx->desc, FI_ADDR_UNSPEC,
                           &rx->context);
 
-    rx->is_lost = ret != 0;
-    engine->num_lost += ret != 0;
+    if (ret != 0) {
+        LIST_INSERT_HEAD(&engine->rx_lost, rx, entry);
+    }
     return ret == 0 || ret == -FI_EAGAIN ||
            fabric_failed(engine, "take a receive buffer", (int)ret);
 }
 
 static void fabric_post_lost(struct glex_net_engine *engine)
 {
-    uint32_t i;
+    struct engine_buffer *rx;
 
-    for (i = 0; i < ENGINE_RX_BUFFERS && engine->num_lost != 0; i++) {
-        if (engine->rx[i].is_lost) {
-            engine->num_lost--;
-            (void)fabric_post(engine, &engine->rx[i]);
+    while ((rx = LIST_FIRST(&engine->rx_lost)) != NULL) {
+        LIST_REMOVE(rx, entry);
+        (void)fabric_post(engine, rx);
+        if (LIST_FIRST(&engine->rx_lost) == rx) {
+            return; /* libfabric takes none now */
         }
     }
 }
@@ -225,8 +227,8 @@ static bool fabric_post_all(struct glex_net_engine *engine)
     }
     for (i = 0; i < ENGINE_RX_BUFFERS; i++) {
         engine->rx[i].is_rx = true;
-        engine->rx[i].data = engine->rx_memory + (size_t)i * GLEX_NET_FRAME_MAX;
-        engine->rx[i].desc = engine->rx_mr != NULL ? fi_mr_desc(engine->rx_mr) : NULL;
+        fabric_init_buffer(&engine->rx[i], engine->rx_memory + (size_t)i * GLEX_NET_FRAME_MAX,
+                           engine->rx_mr);
         if (!fabric_post(engine, &engine->rx[i])) {
             return false;
         }
@@ -254,8 +256,11 @@ bool engine_fabric_open(struct glex_net_engine *engine)
     if (engine->info == NULL) {
         return fabric_failed(engine, "serve the interface", -err);
     }
-    engine->gather = !fabric_registers(engine) && engine->info->tx_attr->iov_limit >= 2;
-    engine->tx_size = engine->gather ? ENGINE_TX_BUFFER : GLEX_NET_FRAME_MAX;
+    engine->tx_size = GLEX_NET_FRAME_MAX;
+    if (!fabric_registers(engine) && engine->info->tx_attr->iov_limit >= 2) {
+        engine->tx_size = ENGINE_TX_BUFFER;
+        engine->more_size = GLEX_NET_FRAME_MAX - ENGINE_TX_BUFFER;
+    }
     engine->max_slabs = ENGINE_TX_SLABS;
     /* Who may not lock so much memory hears of it now: a slab is enough to go on with. */
     return fabric_open_queues(engine) && fabric_post_all(engine) &&
@@ -370,7 +375,7 @@ static void fabric_on_request(struct glex_net_engine *engine, struct fi_eq_cm_en
     int ret;
 
     if (conn == NULL) {
-        engine->denied++;
+        (void)engine_deny(engine);
         (void)fi_reject(engine->pep, entry->info->handle, NULL, 0);
         fi_freeinfo(entry->info);
         return;
@@ -472,18 +477,14 @@ static void fabric_events(struct glex_net_engine *engine)
 
 /* ---- completions ----------------------------------------------------------------------------- */
 
-void engine_fabric_tx_done(struct engine_tx *tx)
+void engine_fabric_tx_done(struct engine_buffer *tx)
 {
     struct glex_net_engine *engine = tx->conn->engine;
 
     tx->conn->base.in_flight--;
-    *tx->prev_next = tx->next;
-    if (tx->next != NULL) {
-        tx->next->prev_next = tx->prev_next;
-    }
     tx->conn = NULL;
-    tx->next = engine->tx_free;
-    engine->tx_free = tx;
+    LIST_REMOVE(tx, entry);
+    LIST_INSERT_HEAD(&engine->tx_free, tx, entry);
 }
 
 /* The connection for what goes back over one. The first request makes it, of a peer that we have
@@ -522,9 +523,9 @@ static struct engine_conn *fabric_receiver(struct glex_net_engine *engine,
     return (frame->to & ENGINE_TO_BACK) ? fabric_back(conn) : conn;
 }
 
-static void fabric_rx_done(struct glex_net_engine *engine, struct engine_rx *rx, size_t len)
+static void fabric_rx_done(struct glex_net_engine *engine, struct engine_buffer *rx, size_t len)
 {
-    const struct glex_net_frame *frame = (const struct glex_net_frame *)rx->data;
+    const struct glex_net_frame *frame = (const struct glex_net_frame *)rx->base.data;
     struct engine_conn *conn = fabric_receiver(engine, frame, len);
 
     if (conn != NULL) {
@@ -537,18 +538,18 @@ static void fabric_rx_done(struct glex_net_engine *engine, struct engine_rx *rx,
 static void fabric_on_error(struct glex_net_engine *engine)
 {
     struct fi_cq_err_entry entry = {0};
-    struct engine_tx *tx;
+    struct engine_buffer *buffer;
     struct engine_conn *conn;
 
     if (fi_cq_readerr(engine->cq, &entry, 0) != 1 || entry.op_context == NULL) {
         return;
     }
-    tx = entry.op_context;
-    if (tx->is_rx) {
-        (void)fabric_post(engine, (struct engine_rx *)tx); /* a failure was logged */
-    } else if (tx->conn != NULL) {
-        conn = tx->conn;
-        engine_fabric_tx_done(tx);
+    buffer = entry.op_context;
+    if (buffer->is_rx) {
+        (void)fabric_post(engine, buffer); /* a failure was logged */
+    } else if (buffer->conn != NULL) {
+        conn = buffer->conn;
+        engine_fabric_tx_done(buffer);
         /* Whether it was closed or is silent the control connection tells better. */
         if (conn->state == CONN_UP && entry.err != FI_ECONNRESET && entry.err != FI_ENOTCONN &&
             entry.err != FI_ECANCELED) {
@@ -571,13 +572,13 @@ static unsigned fabric_completions(struct glex_net_engine *engine, bool *more)
         *more = true;
     }
     for (i = 0; i < num; i++) {
-        struct engine_tx *tx = entries[i].op_context;
+        struct engine_buffer *buffer = entries[i].op_context;
 
-        if (tx->is_rx) {
-            fabric_rx_done(engine, (struct engine_rx *)tx, entries[i].len);
+        if (buffer->is_rx) {
+            fabric_rx_done(engine, buffer, entries[i].len);
             done++;
-        } else if (tx->conn != NULL) {
-            engine_fabric_tx_done(tx);
+        } else if (buffer->conn != NULL) {
+            engine_fabric_tx_done(buffer);
             done++;
         }
     }
@@ -633,72 +634,64 @@ void engine_fabric_disarm(struct glex_net_engine *engine)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-static struct engine_tx *fabric_tx(void *buffer)
+static struct engine_buffer *fabric_tx(struct glex_net_buffer *base)
 {
-    return *(struct engine_tx **)((char *)buffer - FABRIC_PREFIX);
+    return (struct engine_buffer *)((char *)base - offsetof(struct engine_buffer, base));
 }
 
-void *engine_fabric_buffer(struct glex_net_engine *engine, size_t *size)
+struct glex_net_buffer *engine_fabric_buffer(struct glex_net_engine *engine)
 {
-    struct engine_tx *tx;
+    struct engine_buffer *tx;
 
-    if (engine->tx_free == NULL && !fabric_grow_tx(engine)) {
+    if (LIST_EMPTY(&engine->tx_free) && !fabric_grow_tx(engine)) {
         return NULL;
     }
-    tx = engine->tx_free;
-    engine->tx_free = tx->next;
-    *size = engine->tx_size;
-    return tx->data;
+    tx = LIST_FIRST(&engine->tx_free);
+    LIST_REMOVE(tx, entry);
+    tx->base = (struct glex_net_buffer){
+        .data = tx->base.data, .size = engine->tx_size, .more_size = engine->more_size};
+    return &tx->base;
 }
 
-void engine_fabric_drop(struct glex_net_engine *engine, void *buffer)
+void engine_fabric_drop(struct glex_net_engine *engine, struct glex_net_buffer *buffer)
 {
-    struct engine_tx *tx = fabric_tx(buffer);
-
-    tx->next = engine->tx_free;
-    engine->tx_free = tx;
+    LIST_INSERT_HEAD(&engine->tx_free, fabric_tx(buffer), entry);
 }
 
-static ssize_t fabric_send(struct engine_conn *conn, struct engine_tx *tx, size_t len,
-                           const void *more, size_t more_len)
+static ssize_t fabric_send(const struct engine_conn *conn, struct engine_buffer *tx)
 {
-    struct iovec parts[2] = {{tx->data, len}, {(void *)(uintptr_t)more, more_len}};
+    const struct glex_net_buffer *base = &tx->base;
+    struct iovec parts[2] = {{base->data, base->len},
+                             {(void *)(uintptr_t)base->more, base->more_len}};
 
-    return more_len == 0 ?
-               fi_send(conn->ep, tx->data, len, tx->desc, FI_ADDR_UNSPEC, &tx->context) :
+    return base->more_len == 0 ?
+               fi_send(conn->ep, base->data, base->len, tx->desc, FI_ADDR_UNSPEC, &tx->context) :
                fi_sendv(conn->ep, parts, NULL, 2, FI_ADDR_UNSPEC, &tx->context);
 }
 
-bool engine_fabric_send(struct glex_net_conn *base, void *buffer, size_t len, const void *more,
-                        size_t more_len)
+bool engine_fabric_send(struct glex_net_conn *base, struct glex_net_buffer *buffer)
 {
     struct engine_conn *conn = (struct engine_conn *)base;
-    struct glex_net_engine *engine = conn->engine;
-    struct engine_tx *tx = fabric_tx(buffer);
     const struct engine_conn *carrier = conn->carrier != NULL ? conn->carrier : conn;
+    struct engine_buffer *tx = fabric_tx(buffer);
     ssize_t ret;
 
     if (carrier->state == CONN_CLOSED || carrier->state == CONN_CLOSING) {
-        engine_fabric_drop(engine, buffer); /* the link is about to hear of its end */
+        engine_fabric_drop(conn->engine, buffer); /* the link is about to hear of its end */
         return true;
     }
-    ((struct glex_net_frame *)buffer)->to = conn->peer_id;
-    ret = fabric_send(conn, tx, len, more, more_len);
+    ((struct glex_net_frame *)buffer->data)->to = conn->peer_id;
+    ret = fabric_send(conn, tx);
     if (ret == -FI_EAGAIN) {
         return false;
     }
     if (ret != 0) {
-        engine_fabric_drop(engine, buffer);
+        engine_fabric_drop(conn->engine, buffer);
         engine_conn_end(conn, GLEX_NET_END_SILENT);
         return true;
     }
     tx->conn = conn;
-    tx->next = conn->in_flight;
-    tx->prev_next = &conn->in_flight;
-    if (tx->next != NULL) {
-        tx->next->prev_next = &tx->next;
-    }
-    conn->in_flight = tx;
+    LIST_INSERT_HEAD(&conn->in_flight, tx, entry);
     base->in_flight++;
     return true;
 }
