@@ -11,50 +11,33 @@
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
-static bool coll_event_is_valid(int32_t flag, int32_t which, const glex_event_t *event)
+/* Whether a request can be one with GLEX_FLAG_COLL. `data`: immediate data, which is copied into the
+ * descriptor. */
+static glex_ret_t coll_check(struct glex_coll_desc *desc, const void *data)
 {
-    return !(flag & which) || event->cookie_1 != 0;
-}
+    const int32_t known = (GLEX_FLAG_COLL_REDUCE_RESULT << 1) - 1, flag = desc->flag;
 
-/* What a descriptor of any kind must keep to; its flags were asked for with COLL. */
-static glex_ret_t coll_check(const struct glex_coll_desc *desc, uint32_t max_len)
-{
-    const int32_t known = (GLEX_FLAG_COLL_REDUCE_RESULT << 1) - 1;
-
-    if (desc->flag & ~(known | GLEX_EXT_FLAG_NO_LOSS)) {
+    if (flag & ~(known | GLEX_EXT_FLAG_NO_LOSS)) {
         return GLEX_NOT_IMPLEMENTED;
     }
-    if (desc->kind != GLEX_COLL_MP && (desc->flag & GLEX_FLAG_COLL_SWAP_SET)) {
+    if (desc->kind != GLEX_COLL_MP && (flag & GLEX_FLAG_COLL_SWAP_SET)) {
         return GLEX_NOT_IMPLEMENTED; /* nobody knows what a set of RDMA requests is */
     }
-    if (!(desc->flag & GLEX_FLAG_COLL) || desc->len > max_len ||
-        ((desc->flag & GLEX_COLL_WITH_DATA) && desc->len > GLEX_MP_DATA_LEN) ||
-        ((desc->flag & GLEX_FLAG_COLL_CP_SWAP_ADDR) &&
-         desc->len != sizeof(struct glex_coll_addr)) ||
-        ((desc->flag & GLEX_FLAG_COLL_SEQ_START) && desc->counter > GLEX_COLL_MAX_COUNT) ||
-        !coll_event_is_valid(desc->flag, GLEX_FLAG_REMOTE_EVT, &desc->rmt_evt) ||
-        !coll_event_is_valid(desc->flag, GLEX_FLAG_LOCAL_EVT, &desc->local_evt)) {
+    if (desc->kind != GLEX_COLL_PUT) {
+        if (desc->len > sizeof(desc->data) || (data == NULL && desc->len != 0)) {
+            return GLEX_INVALID_PARAM;
+        }
+        glex_copy_small(desc->data, data, desc->len);
+    }
+    if (!(flag & GLEX_FLAG_COLL) ||
+        ((flag & GLEX_FLAG_COLL_CP_SWAP_ADDR) && desc->len != sizeof(struct glex_coll_addr)) ||
+        ((flag & GLEX_FLAG_COLL_SEQ_START) && desc->counter > GLEX_COLL_MAX_COUNT) ||
+        ((flag & GLEX_FLAG_COLL_SWAP_SET) &&
+         ((flag & GLEX_FLAG_COLL_REDUCE) || desc->len % sizeof(glex_ep_addr_t) != 0)) ||
+        !glex_coll_is_valid(desc)) {
         return GLEX_INVALID_PARAM;
     }
     return GLEX_SUCCESS;
-}
-
-/* Immediate data, copied, and what its flags say of it. */
-static glex_ret_t coll_take_data(struct glex_coll_desc *desc, const void *data)
-{
-    if (data == NULL && desc->len != 0) {
-        return GLEX_INVALID_PARAM;
-    }
-    glex_copy_small(desc->data, data, desc->len);
-    if (desc->flag & GLEX_FLAG_COLL_SWAP_SET) {
-        return desc->len % sizeof(glex_ep_addr_t) == 0 && !(desc->flag & GLEX_FLAG_COLL_REDUCE)
-                   ? GLEX_SUCCESS
-                   : GLEX_INVALID_PARAM;
-    }
-    return !(desc->flag & GLEX_FLAG_COLL_REDUCE) ||
-                   glex_coll_reduce_is_valid(desc->data, desc->len)
-               ? GLEX_SUCCESS
-               : GLEX_INVALID_PARAM;
 }
 
 /* ---- error requests -------------------------------------------------------------------------- */
@@ -174,7 +157,8 @@ static bool coll_open(struct glex_endpoint *ep)
 /* Look at our own area, and at all that this leads to. */
 static void coll_run(struct glex_endpoint *ep)
 {
-    struct glex_coll_work work = {.ep = ep, .budget = GLEX_COLL_BUDGET};
+    struct glex_coll_work work = {
+        .ep = ep, .peers = STAILQ_HEAD_INITIALIZER(work.peers), .budget = GLEX_COLL_BUDGET};
     struct glex_peer *self = coll_self(ep);
 
     if (self != NULL) {
@@ -187,7 +171,8 @@ static void coll_run(struct glex_endpoint *ep)
  * rdma_claim_local_event(). */
 static glex_ret_t coll_send_now(struct glex_endpoint *ep, struct glex_coll_desc *desc)
 {
-    struct glex_coll_work work = {.ep = ep, .budget = GLEX_COLL_BUDGET};
+    struct glex_coll_work work = {
+        .ep = ep, .peers = STAILQ_HEAD_INITIALIZER(work.peers), .budget = GLEX_COLL_BUDGET};
     struct glex_peer *self = coll_self(ep);
     struct glex_event_slot *slot = NULL;
     uint64_t step = 0, tail = 0;
@@ -211,9 +196,7 @@ static glex_ret_t coll_send_now(struct glex_endpoint *ep, struct glex_coll_desc 
         slot = glex_ring_tx_slot(&self->eq, tail);
     }
     if (desc->flag & GLEX_FLAG_COLL_SWAP_SET) {
-        send.num_set = desc->len / (uint32_t)sizeof(send.set[0]);
-        memcpy(send.set, desc->data, desc->len);
-        desc->len = 0; /* no CP offered anything */
+        glex_coll_take_set(&send); /* nothing else is sent: no CP offered anything */
     }
     status = glex_coll_send(&send);
     if (slot != NULL) {
@@ -250,11 +233,16 @@ static bool coll_has_room(struct glex_endpoint *ep)
     return ep->coll.tail - ep->coll.reaped < GLEX_COLL_DQ_CAPACITY;
 }
 
-/* `last`: no other request of a chain follows; the descriptors are looked at now. */
-static glex_ret_t coll_post(struct glex_endpoint *ep, struct glex_coll_desc *desc, bool last)
+/* `data` as of coll_check(). `last`: no other request of a chain follows; the descriptors are looked
+ * at now. */
+static glex_ret_t coll_post(struct glex_endpoint *ep, struct glex_coll_desc *desc,
+                            const void *data, bool last)
 {
-    glex_ret_t ret = GLEX_SUCCESS;
+    glex_ret_t ret = coll_check(desc, data);
 
+    if (ret != GLEX_SUCCESS) {
+        return ret;
+    }
     if (!coll_open(ep)) {
         return GLEX_NO_MEM_RESOURCE;
     }
@@ -291,24 +279,18 @@ static void coll_init(struct glex_coll_desc *desc, enum glex_coll_kind kind, gle
 glex_ret_t glex_coll_post_mp(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
 {
     struct glex_coll_desc desc;
-    glex_ret_t ret;
 
     coll_init(&desc, GLEX_COLL_MP, req->rmt_ep_addr, req->flag, req->len);
     desc.flag &= ~(GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT); /* an MP leaves none */
     if (desc.flag & GLEX_FLAG_COLL_SEQ_START) {
         desc.counter = req->coll_counter;
     }
-    ret = coll_check(&desc, GLEX_MP_DATA_LEN);
-    if (ret == GLEX_SUCCESS) {
-        ret = coll_take_data(&desc, req->data);
-    }
-    return ret == GLEX_SUCCESS ? coll_post(ep, &desc, req->next == NULL) : ret;
+    return coll_post(ep, &desc, req->data, req->next == NULL);
 }
 
 glex_ret_t glex_coll_post_imm_rdma(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req)
 {
     struct glex_coll_desc desc;
-    glex_ret_t ret;
 
     if (req->flag & GLEX_FLAG_LOCAL_EVT) {
         return GLEX_INVALID_PARAM;
@@ -323,17 +305,12 @@ glex_ret_t glex_coll_post_imm_rdma(struct glex_endpoint *ep, const glex_imm_rdma
     if (desc.flag & GLEX_FLAG_COLL_SEQ_START) {
         desc.counter = req->coll_counter;
     }
-    ret = coll_check(&desc, GLEX_EVENT_DATA_LEN);
-    if (ret == GLEX_SUCCESS) {
-        ret = coll_take_data(&desc, req->data);
-    }
-    return ret == GLEX_SUCCESS ? coll_post(ep, &desc, req->next == NULL) : ret;
+    return coll_post(ep, &desc, req->data, req->next == NULL);
 }
 
 glex_ret_t glex_coll_post_rdma(struct glex_endpoint *ep, const glex_rdma_req_t *req)
 {
     struct glex_coll_desc desc;
-    glex_ret_t ret;
 
     if (req->type != GLEX_RDMA_TYPE_PUT || (req->flag & GLEX_FLAG_COLL_REDUCE)) {
         return GLEX_INVALID_PARAM;
@@ -353,8 +330,7 @@ glex_ret_t glex_coll_post_rdma(struct glex_endpoint *ep, const glex_rdma_req_t *
     if (desc.flag & GLEX_FLAG_COLL_SEQ_START) {
         desc.counter = req->coll_counter;
     }
-    ret = coll_check(&desc, GLEX_MAX_RDMA_LEN);
-    return ret == GLEX_SUCCESS ? coll_post(ep, &desc, req->next == NULL) : ret;
+    return coll_post(ep, &desc, NULL, req->next == NULL);
 }
 
 /* ---- when nothing comes ---------------------------------------------------------------------- */
@@ -402,26 +378,6 @@ static void coll_replace_agent(struct glex_endpoint *ep, uint64_t agent)
     }
 }
 
-/* A CP whose producer was killed before it published it stands in the way of the others. Who passes
- * over a slot must be the consumer, that is the agent. */
-static void coll_pass_over(struct glex_endpoint *ep)
-{
-    struct glex_coll *area = ep->coll.area;
-    uint64_t nobody = 0, missing;
-    bool passed;
-
-    if (!__atomic_compare_exchange_n(&area->agent, &nobody, ep->segment.incarnation, false,
-                                     __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-        return;
-    }
-    missing = glex_coll_missing(area);
-    passed = glex_ring_stalled(&ep->coll.cpq, missing, ep->dev->dirfd, &ep->segment);
-    if (passed) {
-        __atomic_store_n(&area->pending, 1, __ATOMIC_SEQ_CST);
-    }
-    __atomic_store_n(&area->agent, 0, __ATOMIC_SEQ_CST);
-}
-
 void glex_coll_idle(struct glex_endpoint *ep)
 {
     struct glex_coll *area;
@@ -436,7 +392,7 @@ void glex_coll_idle(struct glex_endpoint *ep)
     if (agent != 0) {
         coll_replace_agent(ep, agent);
     } else if (ep->coll.tail != ep->coll.reaped) {
-        coll_pass_over(ep);
+        glex_coll_pass_over(ep);
     }
     if (__atomic_load_n(&area->pending, __ATOMIC_SEQ_CST) != 0) {
         coll_run(ep);

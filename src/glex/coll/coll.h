@@ -51,9 +51,9 @@
 
 /** The areas that a library call has still to look at. */
 struct glex_coll_work {
-    struct glex_endpoint *ep; /* who looks */
-    struct glex_peer     *first, *last;
-    uint32_t              budget; /* requests that the call carries out at most */
+    struct glex_endpoint    *ep; /* who looks */
+    STAILQ_HEAD(, glex_peer) peers; /* whose areas */
+    uint32_t                 budget; /* requests that the call carries out at most */
 };
 
 /** A request that is being carried out. */
@@ -74,7 +74,7 @@ struct glex_coll_send {
 
 /* ---- the owner's side: coll.c ---------------------------------------------------------------- */
 
-/** Take a request with GLEX_FLAG_COLL. `last`: nothing follows at once. */
+/** Take a request with GLEX_FLAG_COLL. */
 glex_ret_t glex_coll_post_mp(struct glex_endpoint *ep, const glex_imm_mp_req_t *req);
 glex_ret_t glex_coll_post_imm_rdma(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req);
 glex_ret_t glex_coll_post_rdma(struct glex_endpoint *ep, const glex_rdma_req_t *req);
@@ -106,10 +106,20 @@ void glex_coll_notify(struct glex_coll_work *work, struct glex_peer *peer);
 /** Look at all areas of the list, and at those that are notified meanwhile. */
 void glex_coll_run(struct glex_coll_work *work);
 
-/** The slot of the first CP that has not come, under the claim. */
-uint64_t glex_coll_missing(struct glex_coll *area);
+/** A CP whose producer was killed before it published it stands in the way of the others: let its
+ *  owner pass over it, as agent, because that must be the consumer. */
+void glex_coll_pass_over(struct glex_endpoint *ep);
+
+/** Whether a descriptor is one that can be carried out; its flags are known. */
+bool glex_coll_is_valid(const struct glex_coll_desc *desc);
 
 /* ---- one request: coll_send.c ---------------------------------------------------------------- */
+
+/* The first of its stages (GLEX_COLL_STEP()); before it are those of coll_carry.c. */
+#define GLEX_COLL_STAGE_SEND 8u
+
+/** The request's own data is the set of its destinations; what is sent is what a CP offered. */
+void glex_coll_take_set(struct glex_coll_send *send);
 
 /** Carry it out, from the step on. GLEX_REQ_DONE, GLEX_REQ_BUSY and GLEX_COLL_OWNER (to be
  *  continued), or the status of an error request. */

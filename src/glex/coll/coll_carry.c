@@ -10,18 +10,16 @@
 
 #include <unistd.h>
 
-enum { CARRY_START, CARRY_TAKE, CARRY_SEND = 8 }; /* the last: the first stage of coll_send.c */
+/* Stages of a descriptor before GLEX_COLL_STAGE_SEND. */
+enum { CARRY_START, CARRY_TAKE };
 
 /* Times that one call looks again at an area to which others add: after them it is the owner's. */
 #define CARRY_TRIES 1000
 
-/* What became of an attempt to carry an endpoint's requests on. */
-enum carry_ret {
-    CARRY_IDLE,   /* nothing is left, or CPs are missing */
-    CARRY_BLOCKED /* there is more to do, but not here and now */
-};
-
-static const int32_t carry_flags = GLEX_FLAG_COLL * 4096 - GLEX_FLAG_COLL; /* bits 7 to 18 */
+/* Flags of a descriptor that its carrier looks at: GLEX_FLAG_COLL and all behind it, and these. */
+#define CARRY_FLAGS                                                                               \
+    (((GLEX_FLAG_COLL_REDUCE_RESULT << 1) - GLEX_FLAG_COLL) | GLEX_FLAG_LOCAL_EVT |               \
+     GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS)
 
 /* ---- a peer's area --------------------------------------------------------------------------- */
 
@@ -79,26 +77,7 @@ void glex_coll_notify(struct glex_coll_work *work, struct glex_peer *peer)
         return; /* it will be looked at, or is, and again before it is left */
     }
     peer->coll.busy = true;
-    peer->coll.next = NULL;
-    if (work->last != NULL) {
-        work->last->coll.next = peer;
-    } else {
-        work->first = peer;
-    }
-    work->last = peer;
-}
-
-static struct glex_peer *carry_pop(struct glex_coll_work *work)
-{
-    struct glex_peer *peer = work->first;
-
-    if (peer != NULL) {
-        work->first = peer->coll.next;
-        if (work->first == NULL) {
-            work->last = NULL;
-        }
-    }
-    return peer;
+    STAILQ_INSERT_TAIL(&work->peers, peer, coll.entry);
 }
 
 /* ---- control packets ------------------------------------------------------------------------- */
@@ -138,15 +117,7 @@ static bool carry_scan(struct glex_coll *area, uint32_t count, uint64_t *end_p)
     return count == 0;
 }
 
-uint64_t glex_coll_missing(struct glex_coll *area)
-{
-    uint64_t pos;
-
-    (void)carry_scan(area, UINT32_MAX, &pos);
-    return pos;
-}
-
-/* What the CPs offer that the sequence has taken; NULL or length 0: nothing. */
+/* What the CPs offer that the sequence has taken. */
 struct carry_offer {
     uint8_t               data[GLEX_MP_DATA_LEN];
     uint32_t              len;
@@ -194,29 +165,18 @@ static bool carry_offers(struct glex_coll *area, struct glex_coll_desc *desc, bo
 
 /* ---- a descriptor ---------------------------------------------------------------------------- */
 
-static bool carry_is_valid(const struct glex_coll_desc *desc)
+bool glex_coll_is_valid(const struct glex_coll_desc *desc)
 {
-    uint32_t max = desc->kind == GLEX_COLL_MP        ? GLEX_MP_DATA_LEN :
-                   desc->kind == GLEX_COLL_IMM_PUT   ? GLEX_EVENT_DATA_LEN :
-                   (desc->flag & GLEX_COLL_WITH_DATA)    ?
-                                                       GLEX_MP_DATA_LEN :
-                                                       GLEX_MAX_RDMA_LEN;
+    uint32_t max = desc->kind == GLEX_COLL_IMM_PUT ? GLEX_EVENT_DATA_LEN
+                   : desc->kind == GLEX_COLL_PUT && !(desc->flag & GLEX_COLL_WITH_DATA)
+                       ? GLEX_MAX_RDMA_LEN
+                       : GLEX_MP_DATA_LEN;
 
     return desc->kind < GLEX_COLL_KINDS && desc->len <= max &&
            !((desc->flag & GLEX_FLAG_REMOTE_EVT) && desc->rmt_evt.cookie_1 == 0) &&
            !((desc->flag & GLEX_FLAG_LOCAL_EVT) && desc->local_evt.cookie_1 == 0) &&
            !((desc->flag & GLEX_FLAG_COLL_REDUCE) &&
              (desc->kind == GLEX_COLL_PUT || !glex_coll_reduce_is_valid(desc->data, desc->len)));
-}
-
-/* The request's own data is the set of its destinations; what is sent is what a CP offered. */
-static void carry_swap_set(struct glex_coll_send *send)
-{
-    struct glex_coll_desc *desc = send->desc;
-
-    send->num_set = desc->len / (uint32_t)sizeof(send->set[0]);
-    memcpy(send->set, desc->data, send->num_set * sizeof(send->set[0]));
-    desc->len = 0;
 }
 
 static void carry_swap_addr(struct glex_coll_desc *desc, const struct glex_coll_addr *addr)
@@ -253,7 +213,7 @@ static bool carry_swap(struct glex_coll *area, struct glex_coll_send *send)
         if (desc->kind != GLEX_COLL_MP) {
             return false;
         }
-        carry_swap_set(send);
+        glex_coll_take_set(send);
     }
     if (offer.has_data && !reduce && desc->kind != GLEX_COLL_PUT &&
         (desc->flag & (GLEX_FLAG_COLL_SWAP | GLEX_FLAG_COLL_SWAP_SET))) {
@@ -315,16 +275,16 @@ static int carry_desc(struct glex_coll_work *work, struct glex_peer *owner, uint
         .queued = true,
     };
 
-    if (stage < CARRY_SEND) {
+    if (stage < GLEX_COLL_STAGE_SEND) {
         if ((desc->flag & GLEX_FLAG_COLL_SEQ_START) && !carry_start(area, next, desc, stage)) {
             *wait_p = true;
             return GLEX_REQ_BUSY;
         }
-        carry_step(area, next, CARRY_SEND);
+        carry_step(area, next, GLEX_COLL_STAGE_SEND);
         step = area->step;
     }
     send.step = step;
-    if (!carry_is_valid(desc) || !carry_swap(area, &send)) {
+    if (!glex_coll_is_valid(desc) || !carry_swap(area, &send)) {
         return GLEX_ERR_STATUS_FORMAT;
     }
     return glex_coll_send(&send);
@@ -339,8 +299,9 @@ static void carry_count(struct glex_endpoint *ep, const struct glex_peer *owner)
     }
 }
 
-/* All that can be carried out of an area that is claimed. */
-static enum carry_ret carry_all(struct glex_coll_work *work, struct glex_peer *owner)
+/* All that can be carried out of an area that is claimed. False: there is more to do, but not here
+ * and now. Where CPs are missing there is not. */
+static bool carry_all(struct glex_coll_work *work, struct glex_peer *owner)
 {
     struct glex_coll *area = owner->coll.area;
     struct glex_coll_desc *shared, desc;
@@ -353,17 +314,16 @@ static enum carry_ret carry_all(struct glex_coll_work *work, struct glex_peer *o
         shared = glex_coll_desc(area, next);
         /* acquire: pairs with the owner's release; the rest of the descriptor is there */
         if ((uint32_t)__atomic_load_n(&shared->ctrl, __ATOMIC_ACQUIRE) != (uint32_t)(next + 1)) {
-            return CARRY_IDLE;
+            return true;
         }
         if (work->budget == 0) {
-            return CARRY_BLOCKED;
+            return false;
         }
         desc = *shared;
-        desc.flag &= carry_flags | GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT |
-                     GLEX_EXT_FLAG_NO_LOSS;
+        desc.flag &= CARRY_FLAGS;
         status = carry_desc(work, owner, next, &desc, &wait);
         if (status == GLEX_REQ_BUSY || status == GLEX_COLL_OWNER) {
-            return wait ? CARRY_IDLE : CARRY_BLOCKED;
+            return wait;
         }
         work->budget--;
         if (status == GLEX_REQ_DONE) {
@@ -402,24 +362,21 @@ static void carry_wake_owner(struct glex_endpoint *ep, struct glex_peer *owner)
 static void carry_peer(struct glex_coll_work *work, struct glex_peer *owner)
 {
     struct glex_coll *area = owner->coll.area;
-    enum carry_ret ret;
     int tries = 0;
+    bool done;
 
     do {
         if (!carry_claim(area, work->ep->segment.incarnation)) {
             return; /* the agent sees `pending` */
         }
         __atomic_store_n(&area->pending, 0, __ATOMIC_SEQ_CST);
-        ret = carry_all(work, owner);
-        if (++tries == CARRY_TRIES) {
-            ret = CARRY_BLOCKED;
-        }
-        if (ret == CARRY_BLOCKED) {
+        done = carry_all(work, owner) && ++tries < CARRY_TRIES;
+        if (!done) {
             __atomic_store_n(&area->pending, 1, __ATOMIC_SEQ_CST);
         }
         __atomic_store_n(&area->agent, 0, __ATOMIC_SEQ_CST);
-    } while (ret == CARRY_IDLE && __atomic_load_n(&area->pending, __ATOMIC_SEQ_CST) != 0);
-    if (ret == CARRY_BLOCKED) {
+    } while (done && __atomic_load_n(&area->pending, __ATOMIC_SEQ_CST) != 0);
+    if (!done) {
         carry_wake_owner(work->ep, owner);
     }
 }
@@ -428,8 +385,24 @@ void glex_coll_run(struct glex_coll_work *work)
 {
     struct glex_peer *peer;
 
-    while ((peer = carry_pop(work)) != NULL) {
+    while ((peer = STAILQ_FIRST(&work->peers)) != NULL) {
+        STAILQ_REMOVE_HEAD(&work->peers, coll.entry);
         carry_peer(work, peer);
         peer->coll.busy = false;
     }
+}
+
+void glex_coll_pass_over(struct glex_endpoint *ep)
+{
+    struct glex_coll *area = ep->coll.area;
+    uint64_t missing;
+
+    if (!carry_claim(area, ep->segment.incarnation)) {
+        return;
+    }
+    (void)carry_scan(area, UINT32_MAX, &missing);
+    if (glex_ring_stalled(&ep->coll.cpq, missing, ep->dev->dirfd, &ep->segment)) {
+        __atomic_store_n(&area->pending, 1, __ATOMIC_SEQ_CST);
+    }
+    __atomic_store_n(&area->agent, 0, __ATOMIC_SEQ_CST);
 }

@@ -6,9 +6,15 @@
 
 #define REDUCE_OPS (GLEX_COLL_REDUCE_BXOR + 1)
 
+static uint32_t reduce_value_size(uint32_t bits)
+{
+    return bits == GLEX_COLL_REDUCE_DATA_BITS_64 ? sizeof(uint64_t) : sizeof(uint32_t);
+}
+
+/* With its location. */
 static uint32_t reduce_unit_size(uint32_t bits)
 {
-    return (bits == GLEX_COLL_REDUCE_DATA_BITS_64 ? 8 : 4) + (uint32_t)sizeof(uint32_t);
+    return reduce_value_size(bits) + (uint32_t)sizeof(uint32_t);
 }
 
 bool glex_coll_reduce_is_valid(const void *data, uint32_t len)
@@ -40,7 +46,7 @@ struct reduce_unit {
 
 static struct reduce_unit reduce_read(const uint8_t *data, uint32_t bits)
 {
-    uint32_t size = reduce_unit_size(bits) - (uint32_t)sizeof(uint32_t);
+    uint32_t size = reduce_value_size(bits);
     struct reduce_unit unit = {.value.u64 = 0};
 
     memcpy(&unit.value, data, size);
@@ -50,7 +56,7 @@ static struct reduce_unit reduce_read(const uint8_t *data, uint32_t bits)
 
 static void reduce_write(uint8_t *data, uint32_t bits, const struct reduce_unit *unit)
 {
-    uint32_t size = reduce_unit_size(bits) - (uint32_t)sizeof(uint32_t);
+    uint32_t size = reduce_value_size(bits);
 
     memcpy(data, &unit->value, size);
     memcpy(data + size, &unit->location, sizeof(unit->location));

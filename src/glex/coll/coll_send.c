@@ -8,7 +8,6 @@
 #include "coll/coll.h"
 #include "core/shm.h"
 
-#define SEND_STAGE_FIRST 8u   /* before it: those of coll_carry.c */
 #define SEND_STAGE_LOCAL 0x80u
 #define SEND_STAGES      4u   /* of each destination */
 enum { SEND_MEMORY, SEND_EVENT, SEND_MP, SEND_CP };
@@ -443,9 +442,18 @@ static int send_local_event(struct glex_coll_send *send)
     return GLEX_REQ_DONE;
 }
 
+void glex_coll_take_set(struct glex_coll_send *send)
+{
+    struct glex_coll_desc *desc = send->desc;
+
+    send->num_set = desc->len / (uint32_t)sizeof(send->set[0]);
+    memcpy(send->set, desc->data, send->num_set * sizeof(send->set[0]));
+    desc->len = 0;
+}
+
 int glex_coll_send(struct glex_coll_send *send)
 {
-    uint32_t i, num = send->num_set != 0 ? send->num_set : 1, base = SEND_STAGE_FIRST;
+    uint32_t i, num = send->num_set != 0 ? send->num_set : 1, base = GLEX_COLL_STAGE_SEND;
     int status, first = GLEX_REQ_DONE;
 
     for (i = 0; i < num; i++, base += SEND_STAGES) {
@@ -485,7 +493,7 @@ int glex_coll_receive(struct glex_endpoint *ep, uint64_t src, struct glex_coll_d
     if (desc->kind == GLEX_COLL_PUT) {
         desc->kind = GLEX_COLL_IMM_PUT; /* its source is not here */
         if (*step_p == 0) {
-            send.step = GLEX_COLL_STEP(0, SEND_STAGE_FIRST + SEND_EVENT);
+            send.step = GLEX_COLL_STEP(0, GLEX_COLL_STAGE_SEND + SEND_EVENT);
         }
     }
     return glex_coll_send(&send);

@@ -9,6 +9,8 @@
 #include "shm/coll_layout.h"
 #include "shm/ring.h"
 
+#include <sys/queue.h>
+
 #define GLEX_PEER_CACHE 64
 #define GLEX_RMEM_CHUNK 8u
 
@@ -38,7 +40,7 @@ struct glex_rmem {
 struct glex_peer_coll {
     struct glex_coll   *area; /* NULL: no storage was asked for yet */
     struct glex_ring_tx cpq;
-    struct glex_peer   *next; /* in a call's list of work */
+    STAILQ_ENTRY(glex_peer) entry; /* in a call's list of work */
     bool                busy; /* in that list, or being carried: not to be dropped */
 };
 
