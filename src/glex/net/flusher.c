@@ -50,7 +50,7 @@ static bool flusher_send(struct glex_net *net)
     bool sent = true;
 
     LIST_FOREACH(side, &net->work, work) {
-        if (side->frame != NULL && !side->ended && side->conn->up) {
+        if (side->frame != NULL && side->conn != NULL && side->conn->up) {
             sent &= net_side_send(side);
             flusher.pause_ns = FLUSHER_MIN_NS;
         }
@@ -68,8 +68,8 @@ static bool flusher_look(struct glex_net *net)
         return false;
     }
     if (pthread_mutex_trylock(&net->lock) == 0) {
-        done = net->calls == net->calls_seen ? flusher_send(net) : !net_leaves_frames(net);
-        net->calls_seen = net->calls;
+        done = net->called ? !net_leaves_frames(net) : flusher_send(net);
+        net->called = false;
         pthread_mutex_unlock(&net->lock);
     }
     if (!done) {

@@ -139,7 +139,6 @@ void net_peer_end(struct net_peer *peer, enum glex_net_end why)
         net_say_silent(peer, why);
     }
     NET_ENTRY_SET(peer->side.entry, to, GLEX_NET_CLOSED + (uint32_t)why);
-    peer->side.ended = true;
     peer->side.conn = NULL;
     for (i = peer->head; i != peer->tail; i++) {
         request = net_request(peer, i);
@@ -233,7 +232,7 @@ void net_peer_go_on(struct net_peer *peer)
     struct net_side *side = &peer->side;
 
     net_peer_finish(peer);
-    if (side->ended || !side->conn->up) {
+    if (side->conn == NULL || !side->conn->up) {
         return; /* up() lists it */
     }
     while (peer->wire != peer->tail && net_has_window(peer) && net_put_next(peer)) {
@@ -298,22 +297,21 @@ static bool net_on_reply(struct net_peer *peer, const struct net_record *record,
     return true;
 }
 
-static bool net_on_replies(struct net_peer *peer, const char *at, size_t len)
+static bool net_on_replies(struct net_peer *peer, const char *frame, size_t len)
 {
+    size_t pos = sizeof(struct glex_net_frame);
     struct net_record record;
 
-    while (len != 0) {
-        if (len < sizeof(record)) {
+    while (pos < len) {
+        if (len - pos < sizeof(record)) {
             return false;
         }
-        memcpy(&record, at, sizeof(record));
-        if (record.len > len - sizeof(record) ||
-            !net_on_reply(peer, &record, at + sizeof(record))) {
+        memcpy(&record, frame + pos, sizeof(record));
+        pos += sizeof(record);
+        if (record.len > len - pos || !net_on_reply(peer, &record, frame + pos)) {
             return false;
         }
-        at += sizeof(record) + net_padded(record.len);
-        len -= len < sizeof(record) + net_padded(record.len) ?
-                   len : sizeof(record) + net_padded(record.len);
+        pos += net_padded(record.len);
     }
     return true;
 }
@@ -323,7 +321,7 @@ void net_peer_receive(struct net_peer *peer, const struct glex_net_frame *frame,
     struct glex_net *net = peer->side.ep->net;
 
     /* Replies first: a refusal comes with the acknowledgement that it belongs to, or before it. */
-    if (!net_on_replies(peer, (const char *)(frame + 1), len - sizeof(*frame)) ||
+    if (!net_on_replies(peer, (const char *)frame, len) ||
         frame->requests - peer->acked > peer->wire - peer->acked ||
         frame->bytes - peer->bytes_acked > peer->bytes_sent - peer->bytes_acked) {
         glex_error("endpoint %llx answers what makes no sense: the connection is closed; are both "
@@ -345,10 +343,10 @@ void net_peer_receive(struct net_peer *peer, const struct glex_net_frame *frame,
 /* A place for another request, or why there is none. */
 static int net_find_place(struct glex_endpoint *ep, const struct net_peer *peer)
 {
-    if (peer->tail - peer->head == NET_WINDOW && !peer->side.ended) {
+    if (peer->tail - peer->head == NET_WINDOW && peer->side.conn != NULL) {
         glex_net_progress(ep);
     }
-    if (peer->side.ended) {
+    if (peer->side.conn == NULL) {
         return GLEX_REQ_PEER_GONE;
     }
     return peer->tail - peer->head == NET_WINDOW ? GLEX_REQ_BUSY : GLEX_REQ_DONE;
@@ -389,7 +387,7 @@ static int net_post(struct glex_endpoint *ep, struct glex_peer *base,
     if (peer->wire == peer->tail - 1 && local == NULL) {
         glex_net_progress(ep); /* no frame took it, because all are with libfabric: they come back */
     }
-    if (peer->side.frame != NULL && !ep->net->busy) {
+    if (peer->side.frame != NULL) {
         net_flusher_wake(ep->net);
     }
     return GLEX_REQ_DONE;
@@ -551,7 +549,7 @@ static void net_detach(struct glex_endpoint *ep, struct glex_peer *base)
 static bool net_is_living(struct glex_endpoint *ep, const struct glex_peer *peer)
 {
     (void)ep;
-    return !((const struct net_peer *)peer)->side.ended;
+    return ((const struct net_peer *)peer)->side.conn != NULL;
 }
 
 static bool net_reaches(struct glex_nic *dev, uint32_t nic_id)

@@ -36,13 +36,12 @@
 /* One direction of a connection: the frames that we send. First member of peers and sources. */
 struct net_side {
     struct glex_endpoint *ep;
-    struct glex_net_conn *conn;
+    struct glex_net_conn *conn; /* NULL: it has ended */
     struct glex_net_entry *entry; /* what glex_info shows */
     LIST_ENTRY(net_side)  work, open; /* in these lists of struct glex_net, if `listed`, `opened` */
     bool                  listed, opened;
     bool                  is_source;
     bool                  was_up; /* of a peer: it is counted in net_peers */
-    bool                  ended;
     bool                  ask;   /* the next frame asks for an acknowledgement */
     bool                  asked; /* a frame did, and no reply has come since */
     bool                  tell;  /* the next frame is wanted soon, though it is empty */
@@ -113,8 +112,7 @@ struct glex_net {
     pthread_mutex_t               lock;  /* of all below, and of sides: see flusher.c. Recursive. */
     LIST_ENTRY(glex_net)          entry; /* flusher.c */
     bool                          waits; /* frames wait for the flusher */
-    uint64_t                      calls; /* of the owner */
-    uint64_t                      calls_seen; /* by the flusher */
+    bool                          called; /* by its owner since the flusher looked */
     const struct glex_net_module *module;
     struct glex_net_engine       *engine;
     LIST_HEAD(, net_side)         work; /* sides with something to do */
@@ -122,7 +120,8 @@ struct glex_net {
     struct net_sources            sources[NET_SOURCE_BUCKETS];
     uint32_t                      pending; /* requests of all peers that have not ended */
     uint32_t                      misses;  /* turns in a row that brought nothing */
-    bool                          busy;    /* in progress() */
+    bool                          busy;    /* in progress(), as also a signal's handler may find that
+                                              calls exit() */
     bool                          paused;
     bool                          armed;   /* by arm(), and not disarmed since */
     bool                          warned;  /* of a host that does not answer */
@@ -160,7 +159,7 @@ static inline void net_unlock(struct glex_net **net)
 static inline struct glex_net *net_lock(struct glex_net *net)
 {
     pthread_mutex_lock(&net->lock);
-    net->calls++;
+    net->called = true;
     return net;
 }
 

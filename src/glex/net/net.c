@@ -306,9 +306,9 @@ static bool net_peer_is_busy(struct net_peer *peer, bool acks)
 {
     struct net_side *side = &peer->side;
 
-    if (side->ended || (peer->wire == peer->tail && side->frame == NULL &&
-                        !(side->conn->up && side->conn->in_flight != 0) &&
-                        !(acks && peer->acked != peer->tail))) {
+    if (side->conn == NULL ||
+        (peer->wire == peer->tail && side->frame == NULL &&
+         !(side->conn->up && side->conn->in_flight != 0) && !(acks && peer->acked != peer->tail))) {
         return false;
     }
     side->ask |= peer->acked != peer->tail && !side->asked;
@@ -404,7 +404,6 @@ void glex_net_progress(struct glex_endpoint *ep)
 {
     struct glex_net *net = ep->net;
 
-    /* busy: a request that progress carries out has posted another one, which calls progress */
     if (net == NULL || net->busy) {
         return;
     }
@@ -468,7 +467,7 @@ glex_ret_t glex_net_init(struct glex_endpoint *ep, int listen_fd)
                                      .denied = &ep->counters->net_denied,
                                      .calls = &calls,
                                      .arg = ep};
-    pthread_mutexattr_t recursive; /* a request carried out for a peer may post others */
+    pthread_mutexattr_t recursive; /* who posts lets the network go on */
 
     ep->net = calloc(1, sizeof(*ep->net));
     if (ep->net == NULL) {
