@@ -408,7 +408,7 @@ static void control_drop_oldest(struct glex_net_engine *engine)
 
 static void control_accepted(struct glex_net_engine *engine, int fd)
 {
-    struct engine_conn *conn = engine_conn_new(engine, false, fd);
+    struct engine_conn *conn = engine_conn_new(engine, fd);
 
     if (conn == NULL) {
         close(fd);

@@ -119,7 +119,7 @@ struct engine_conn *engine_conn_find(const struct glex_net_engine *engine, uint6
     return conn != NULL && conn->id == id ? conn : NULL;
 }
 
-struct engine_conn *engine_conn_new(struct glex_net_engine *engine, bool ours, int fd)
+struct engine_conn *engine_conn_new(struct glex_net_engine *engine, int fd)
 {
     struct engine_conn *conn = calloc(1, sizeof(*conn));
 
@@ -129,7 +129,7 @@ struct engine_conn *engine_conn_new(struct glex_net_engine *engine, bool ours, i
         return NULL;
     }
     conn->engine = engine;
-    conn->ours = ours;
+    conn->ours = fd < 0;
     conn->fd = fd;
     LIST_INSERT_HEAD(&engine->going, conn, entry);
     return conn;
@@ -335,7 +335,7 @@ static struct glex_net_conn *engine_connect(struct glex_net_engine *engine, uint
         conn->base.user = user;
         return &conn->base;
     }
-    conn = engine_conn_new(engine, true, -1);
+    conn = engine_conn_new(engine, -1);
     if (conn == NULL) {
         return NULL;
     }

@@ -161,8 +161,9 @@ void engine_conn_end(struct engine_conn *conn, enum glex_net_end why);
 /** A connection changes: have it looked at by each progress() until it is up, or freed. */
 void engine_conn_go(struct engine_conn *conn);
 
-/** Enter a new connection in the engine's lists. NULL: no memory, which was logged. */
-struct engine_conn *engine_conn_new(struct glex_net_engine *engine, bool ours, int fd);
+/** Enter a new connection in the engine's lists; `fd`: of one that was accepted, or -1. NULL: no
+ *  memory, which was logged. */
+struct engine_conn *engine_conn_new(struct glex_net_engine *engine, int fd);
 
 /** Take it out of them and free it; its descriptor and libfabric's endpoint are closed. */
 void engine_conn_free(struct engine_conn *conn);

@@ -268,43 +268,30 @@ bool engine_fabric_open(struct glex_net_engine *engine)
            fabric_watch(engine, &engine->eq->fid, EPOLL_CTL_ADD);
 }
 
-static void fabric_close(struct fid *fid)
-{
-    (void)fi_close(fid); /* all that hung on it is closed; what else could be done? */
-}
+/* An object of libfabric's, if it was opened. What else could be done where it cannot be closed? */
+#define FABRIC_CLOSE(object)                                                                      \
+    do {                                                                                          \
+        if ((object) != NULL) {                                                                   \
+            (void)fi_close(&(object)->fid);                                                       \
+        }                                                                                         \
+    } while (0)
 
 void engine_fabric_close(struct glex_net_engine *engine)
 {
     unsigned i;
 
-    if (engine->pep != NULL) {
-        fabric_close(&engine->pep->fid);
-    }
-    if (engine->srx != NULL) {
-        fabric_close(&engine->srx->fid);
-    }
-    if (engine->rx_mr != NULL) {
-        fabric_close(&engine->rx_mr->fid);
-    }
+    FABRIC_CLOSE(engine->pep);
+    FABRIC_CLOSE(engine->srx);
+    FABRIC_CLOSE(engine->rx_mr);
     for (i = 0; i < engine->num_slabs; i++) {
-        if (engine->tx_mrs[i] != NULL) {
-            fabric_close(&engine->tx_mrs[i]->fid);
-        }
+        FABRIC_CLOSE(engine->tx_mrs[i]);
         free(engine->tx_slabs[i]);
     }
     free(engine->rx_memory);
-    if (engine->cq != NULL) {
-        fabric_close(&engine->cq->fid);
-    }
-    if (engine->domain != NULL) {
-        fabric_close(&engine->domain->fid);
-    }
-    if (engine->eq != NULL) {
-        fabric_close(&engine->eq->fid);
-    }
-    if (engine->fabric != NULL) {
-        fabric_close(&engine->fabric->fid);
-    }
+    FABRIC_CLOSE(engine->cq);
+    FABRIC_CLOSE(engine->domain);
+    FABRIC_CLOSE(engine->eq);
+    FABRIC_CLOSE(engine->fabric);
     fi_freeinfo(engine->info);
 }
 
