@@ -11,8 +11,8 @@
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
-/* Whether a request can be one with GLEX_FLAG_COLL. `data`: immediate data, which is copied into the
- * descriptor. */
+/* Whether a request can be one with GLEX_FLAG_COLL. `data`: immediate data, which is copied into
+ * the descriptor. */
 static glex_ret_t coll_check(struct glex_coll_desc *desc, const void *data)
 {
     const int32_t known = (GLEX_FLAG_COLL_REDUCE_RESULT << 1) - 1, flag = desc->flag;
@@ -233,8 +233,8 @@ static bool coll_has_room(struct glex_endpoint *ep)
     return ep->coll.tail - ep->coll.reaped < GLEX_COLL_DQ_CAPACITY;
 }
 
-/* `data` as of coll_check(). `last`: no other request of a chain follows; the descriptors are looked
- * at now. */
+/* `data` as of coll_check(). `last`: no other request of a chain follows; the descriptors are
+ * looked at now. */
 static glex_ret_t coll_post(struct glex_endpoint *ep, struct glex_coll_desc *desc,
                             const void *data, bool last)
 {

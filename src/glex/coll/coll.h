@@ -40,8 +40,8 @@
 /* Requests of others, and of its own that waited, that one call carries out at most. */
 #define GLEX_COLL_BUDGET 16384u
 
-/* Empty polls until an owner carries its collectives on: a program that polls seldom must not have to
- * poll thousands of times. */
+/* Empty polls until an owner carries its collectives on: a program that polls seldom must not have
+ * to poll thousands of times. */
 #define GLEX_COLL_PATIENCE 32u
 
 /* What of a request the endpoint that it is sent to has to do. */
@@ -126,8 +126,8 @@ void glex_coll_take_set(struct glex_coll_send *send);
 int glex_coll_send(struct glex_coll_send *send);
 
 /**
- * Carry out a request that came over the network, at its target `ep`. The memory of GLEX_COLL_PUT is
- * written already.
+ * Carry out a request that came over the network, at its target `ep`. The memory of GLEX_COLL_PUT
+ * is written already.
  * @param desc    Its flags are of GLEX_COLL_AT_TARGET and REMOTE_EVT, NO_LOSS.
  * @param step_p  0 at the first call; where it returns GLEX_REQ_BUSY the next call goes on from it.
  * @return GLEX_REQ_DONE, GLEX_REQ_BUSY, or the status of an error request.

@@ -16,7 +16,7 @@ enum { CARRY_START, CARRY_TAKE };
 /* Times that one call looks again at an area to which others add: after them it is the owner's. */
 #define CARRY_TRIES 1000
 
-/* Flags of a descriptor that its carrier looks at: GLEX_FLAG_COLL and all behind it, and these. */
+/* Flags of a descriptor that its carrier looks at: GLEX_FLAG_COLL and the COLL_ ones, and these. */
 #define CARRY_FLAGS                                                                               \
     (((GLEX_FLAG_COLL_REDUCE_RESULT << 1) - GLEX_FLAG_COLL) | GLEX_FLAG_LOCAL_EVT |               \
      GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS)

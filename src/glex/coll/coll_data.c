@@ -216,7 +216,7 @@ bool glex_coll_reduce_combine(void *result, uint32_t result_len, const void *dat
 
 /* ---- what programs call ---------------------------------------------------------------------- */
 
-/* In memory a member of the union begins as a unit in a packet does: the value, then the location. */
+/* A member of the union begins as a unit in a packet does: with the value, then the location. */
 _Static_assert(offsetof(union glex_coll_data_loc, uint32_s.location) == sizeof(uint32_t) &&
                    offsetof(union glex_coll_data_loc, uint64_s.location) == sizeof(uint64_t),
                "copied as a whole");

@@ -1,8 +1,8 @@
 /*
  * The network engine: proven, reliable, ordered connections between endpoints of different hosts,
  * over which frames travel. It is a module of its own (src/glex/net_engine), loaded where GLEX_NET
- * asks for a network, because it needs libfabric and OpenSSL; a program that stays on its host needs
- * the C library alone.
+ * asks for a network, because it needs libfabric and OpenSSL; a program that stays on its host
+ * needs the C library alone.
  *
  * A connection is used by who made it to send requests, and by the other side to answer them. All
  * functions of an engine are for one thread at a time; none of them blocks.
@@ -74,7 +74,7 @@ struct glex_net_params {
     const char *provider; /* of libfabric */
     uint32_t    ip;       /* of the interface, in host byte order */
     uint64_t    addr;     /* of the endpoint */
-    int         listen_fd; /* bound and listening; the engine's from now on, whatever open() returns */
+    int         listen_fd; /* bound and listening; the engine's, whatever open() returns */
     uint8_t     key[GLEX_NET_KEY_MAX];
     uint32_t    key_len; /* 0: loopback only */
     uint32_t    timeout_ms; /* after which a silent peer counts as gone */
@@ -99,12 +99,12 @@ struct glex_net_module {
     /** In a child of fork(): let go of the connections, which are the parent's. */
     void (*forked)(struct glex_net_engine *engine);
 
-    /** Listen, as after open(), or not: who connects meanwhile is refused at once, and the port stays
-     *  taken. False: not possible, which was logged. */
+    /** Listen, as after open(), or not: who connects meanwhile is refused at once, and the port
+     *  stays taken. False: not possible, which was logged. */
     bool (*listen)(struct glex_net_engine *engine, bool on);
 
-    /** Begin to connect. `over`: a connection that this peer has made to us, or NULL; requests may go
-     *  back by it. NULL: no memory or no descriptor, which was logged. */
+    /** Begin to connect. `over`: a connection that this peer has made to us, or NULL; requests may
+     *  go back by it. NULL: no memory or no descriptor, which was logged. */
     struct glex_net_conn *(*connect)(struct glex_net_engine *engine, uint32_t ip, uint16_t port,
                                      uint64_t addr, struct glex_net_conn *over, void *user);
 

@@ -2,16 +2,16 @@
  * The flusher: a thread that sends the frames that a program leaves behind.
  *
  * A frame that waits for others to join it goes with the next call of the program, see
- * net_peer_go_on(). The next call may be far away: a program posts two messages and computes. So one
- * thread for all endpoints of the process looks now and then at those that have such frames, and
- * sends them if the program has made no call since the last look. It begins with the first of such
- * frames, ends with the last endpoint that has a network, and sleeps without a timeout while no
- * frame waits. Each look takes some microseconds of a processor from the program, so the time between
- * two becomes longer while the program sends its frames itself.
+ * net_peer_go_on(). The next call may be far away: a program posts two messages and computes. So
+ * one thread for all endpoints of the process looks now and then at those that have such frames,
+ * and sends them if the program has made no call since the last look. It begins with the first of
+ * such frames, ends with the last endpoint that has a network, and sleeps without a timeout while
+ * no frame waits. Each look takes some microseconds of a processor from the program, so the time
+ * between two becomes longer while the program sends its frames itself.
  *
- * Locks: the thread tries the locks of networks under its own, so whoever holds one of theirs may take
- * its. Where a network is locked it looks again later, although its owner is just then about to
- * progress: that call may be the last one.
+ * Locks: the thread tries the locks of networks under its own, so whoever holds one of theirs may
+ * take its. Where a network is locked it looks again later, although its owner is just then about
+ * to progress: that call may be the last one.
  */
 #include "base/log.h"
 #include "net/internal.h"
@@ -129,16 +129,16 @@ static void flusher_start(void)
     flusher.running = err == 0;
     flusher.refused = err != 0;
     if (err != 0) {
-        glex_warn("cannot make a thread: %s; messages to other hosts may wait for the program's next "
-                  "call", strerror(err));
+        glex_warn("cannot make a thread: %s; messages to other hosts may wait for the program's "
+                  "next call", strerror(err));
     }
 }
 
 /*
- * Each side stores its word before it reads the other's: the owner `waits`, then `wanted`; the flusher
- * `wanted`, then `waits`. With seq_cst one of the two at least sees the other's store, so either the
- * flusher finds the frames in this turn, or the owner finds that there will be none and asks for
- * another.
+ * Each side stores its word before it reads the other's: the owner `waits`, then `wanted`; the
+ * flusher `wanted`, then `waits`. With seq_cst one of the two at least sees the other's store, so
+ * either the flusher finds the frames in this turn, or the owner finds that there will be none and
+ * asks for another.
  */
 void net_flusher_wake(struct glex_net *net)
 {

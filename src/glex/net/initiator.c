@@ -142,7 +142,8 @@ void net_peer_end(struct net_peer *peer, enum glex_net_end why)
     peer->side.conn = NULL;
     for (i = peer->head; i != peer->tail; i++) {
         request = net_request(peer, i);
-        if ((int32_t)(i - peer->acked) >= 0 || (request->record.op == NET_OP_GET && !request->done)) {
+        if ((int32_t)(i - peer->acked) >= 0 ||
+            (request->record.op == NET_OP_GET && !request->done)) {
             request->status = (int16_t)net_end_status(why);
             request->done = true;
         }
@@ -178,9 +179,9 @@ static bool net_put_record(struct net_peer *peer, const struct net_request *requ
 }
 
 /*
- * Another piece of a put, if all fits the last one; of a collective one NET_OP_COLL is the last. Where
- * the program has taken the registration back meanwhile, the last piece is empty, and names one that
- * does not exist: so the target refuses the put, without its event.
+ * Another piece of a put, if all fits the last one; of a collective one NET_OP_COLL is the last.
+ * Where the program has taken the registration back meanwhile, the last piece is empty, and names
+ * one that does not exist: so the target refuses the put, without its event.
  */
 static bool net_put_piece(struct net_peer *peer, struct net_request *request)
 {
@@ -385,7 +386,7 @@ static int net_post(struct glex_endpoint *ep, struct glex_peer *base,
     }
     net_peer_go_on(peer);
     if (peer->wire == peer->tail - 1 && local == NULL) {
-        glex_net_progress(ep); /* no frame took it, because all are with libfabric: they come back */
+        glex_net_progress(ep); /* no frame takes it, as all are with libfabric: they come back */
     }
     if (peer->side.frame != NULL) {
         net_flusher_wake(ep->net);

@@ -14,8 +14,8 @@
 
 /* Requests to one peer that have not ended: a power of two. */
 #define NET_WINDOW 256u
-/* Replies that we may owe to one source: a window of gets whose data has gone, and whose events wait
- * for room in our queue, and another window of requests that the source may have posted since. */
+/* Replies that we may owe to one source: a window of gets whose data has gone, and whose events
+ * wait for room in our queue, and another window of requests that were posted since. */
 #define NET_REPLIES (2 * NET_WINDOW)
 /* Bytes of frames that the peer has not said to have taken: what it may have to keep for us. */
 #define NET_WINDOW_BYTES (1u << 20)
@@ -35,17 +35,17 @@
 
 /* One direction of a connection: the frames that we send. First member of peers and sources. */
 struct net_side {
-    struct glex_endpoint *ep;
-    struct glex_net_conn *conn; /* NULL: it has ended */
-    struct glex_net_entry *entry; /* what glex_info shows */
-    LIST_ENTRY(net_side)  work, open; /* in these lists of struct glex_net, if `listed`, `opened` */
-    bool                  listed, opened;
-    bool                  is_source;
-    bool                  was_up; /* of a peer: it is counted in net_peers */
-    bool                  ask;   /* the next frame asks for an acknowledgement */
-    bool                  asked; /* a frame did, and no reply has come since */
-    bool                  tell;  /* the next frame is wanted soon, though it is empty */
+    struct glex_endpoint   *ep;
+    struct glex_net_conn   *conn;  /* NULL: it has ended */
+    struct glex_net_entry  *entry; /* what glex_info shows */
     struct glex_net_buffer *frame; /* being filled, or NULL */
+    LIST_ENTRY(net_side)    work, open; /* in the lists of these names, if `listed`, `opened` */
+    bool                    listed, opened;
+    bool                    is_source;
+    bool                    was_up; /* of a peer: it is counted in net_peers */
+    bool                    ask;    /* the next frame asks for an acknowledgement */
+    bool                    asked;  /* a frame did, and no reply has come since */
+    bool                    tell;   /* the next frame is wanted soon, though it is empty */
 };
 
 /* What an RDMA request names on our side. */
@@ -57,8 +57,8 @@ struct net_local {
 
 /* A request that has not ended. */
 struct net_request {
-    struct net_record record; /* as it travels; of a put: what its pieces have in common. A collective
-                                 one becomes NET_OP_COLL when all of them are on the wire. */
+    struct net_record record; /* as it travels; of a put: what its pieces have in common. A
+                                 collective one becomes NET_OP_COLL once they are on the wire. */
     struct net_local  local;
     uint32_t          pos;    /* bytes of a put on the wire, of a get that came */
     int16_t           status; /* GLEX_REQ_DONE, or an enum glex_err_req_status */
@@ -78,7 +78,7 @@ struct net_peer {
 
 /* What we owe to a source. */
 struct net_reply {
-    uint8_t           op; /* NET_OP_DATA, NET_OP_REFUSED, or NET_REPLY_EVENT of target.c */
+    uint8_t           op;      /* NET_OP_DATA, NET_OP_REFUSED, or NET_REPLY_EVENT of target.c */
     uint16_t          status;  /* of NET_OP_REFUSED */
     uint32_t          request; /* its number */
     uint32_t          pos;     /* bytes of a get's data that are in frames */
@@ -94,16 +94,16 @@ struct net_held {
 
 /* A peer that sends us requests. */
 struct net_source {
-    struct net_side   side; /* first */
-    LIST_ENTRY(net_source) entry; /* in its bucket */
-    uint32_t          requests; /* carried out or refused */
-    uint32_t          told_requests;
-    uint64_t          bytes, told_bytes; /* of frames that were taken */
-    int               put_status; /* of the put whose pieces are coming */
-    uint64_t          coll_step;  /* how far a collective request is that waits for room */
-    STAILQ_HEAD(, net_held) held; /* in the order of coming */
-    struct net_reply *replies; /* NET_REPLIES of them */
-    uint32_t          reply_head, reply_tail;
+    struct net_side         side;     /* first */
+    LIST_ENTRY(net_source)  entry;    /* in its bucket */
+    uint32_t                requests; /* carried out or refused */
+    uint32_t                told_requests;
+    uint64_t                bytes, told_bytes; /* of frames that were taken */
+    int                     put_status; /* of the put whose pieces are coming */
+    uint64_t                coll_step;  /* how far a collective request is that waits for room */
+    STAILQ_HEAD(, net_held) held;       /* in the order of coming */
+    struct net_reply       *replies;    /* NET_REPLIES of them */
+    uint32_t                reply_head, reply_tail;
 };
 
 LIST_HEAD(net_sources, net_source);
@@ -120,8 +120,7 @@ struct glex_net {
     struct net_sources            sources[NET_SOURCE_BUCKETS];
     uint32_t                      pending; /* requests of all peers that have not ended */
     uint32_t                      misses;  /* turns in a row that brought nothing */
-    bool                          busy;    /* in progress(), as also a signal's handler may find that
-                                              calls exit() */
+    bool                          busy;    /* in progress(): a signal's handler may call exit() */
     bool                          paused;
     bool                          armed;   /* by arm(), and not disarmed since */
     bool                          warned;  /* of a host that does not answer */
@@ -169,7 +168,7 @@ static inline struct glex_net *net_lock(struct glex_net *net)
 
 /* ---- flusher.c ------------------------------------------------------------------------------- */
 
-/** A network that opens, and closes, which waits for the flusher to let go of it. Without its lock. */
+/** Without the network's lock: it opens; it closes, and the flusher lets go of it. */
 void net_flusher_add(struct glex_net *net);
 void net_flusher_remove(struct glex_net *net);
 
@@ -217,8 +216,8 @@ void *net_side_room(struct net_side *side, size_t len);
 /** Send the frame that is being filled. False: not now. */
 bool net_side_send(struct net_side *side);
 
-/** Append a record's header and its data: all of it, with the flags `last`, or as much of `len` bytes
- *  as fit. @return How many bytes, or -1: not now. */
+/** Append a record's header and its data: all of it, with the flags `last`, or as much of `len`
+ *  bytes as fit. @return How many bytes, or -1: not now. */
 ssize_t net_side_append_data(struct net_side *side, struct net_record *record, const char *data,
                              size_t len, uint8_t last);
 

@@ -18,7 +18,7 @@
 /* How long a flush waits for acknowledgements once all is with the network. */
 #define NET_FLUSH_ACK_NS 1000000000ull
 
-/* ---- what others see of peers ----------------------------------------------------------------- */
+/* ---- what others see of peers ---------------------------------------------------------------- */
 
 static bool net_grow_entries(struct glex_endpoint *ep)
 {
@@ -299,9 +299,9 @@ static void net_on_log(bool error, const char *line)
 
 /* ---- what is not over ------------------------------------------------------------------------ */
 
-/* Whether a peer still has to take something from us; `acks`: or to acknowledge it. Then it is asked,
- * one question at a time. A program that waits comes here without a pause: more of them would be all
- * that a peer reads which looks into its network now and then. */
+/* Whether a peer still has to take something from us; `acks`: or to acknowledge it. Then it is
+ * asked, one question at a time: a program that waits comes here without a pause, and a peer that
+ * seldom looks into its network would find questions only. */
 static bool net_peer_is_busy(struct net_peer *peer, bool acks)
 {
     struct net_side *side = &peer->side;
@@ -368,8 +368,8 @@ static void net_work(struct glex_net *net)
 {
     struct net_side *side, *next;
 
-    /* Who has still something to do afterwards enters the list anew, in front. None but `side` itself
-     * may be freed meanwhile. */
+    /* A side that has still something to do afterwards enters the list anew, in front of `next`.
+     * No other side is freed meanwhile. */
     for (side = LIST_FIRST(&net->work); side != NULL; side = next) {
         next = LIST_NEXT(side, work);
         net_side_unlist(side);
@@ -388,9 +388,9 @@ static bool net_arm(struct glex_net *net)
 }
 
 /*
- * Who sleeps in a call of ours says so. Who sleeps on the program's descriptor has armed both queues;
- * whatever is taken from one of them since has made that descriptor readable first, so nobody sleeps
- * on it any more.
+ * Who sleeps in a call of ours says so. Who sleeps on the program's descriptor has armed both
+ * queues; whatever is taken from one of them since has made that descriptor readable first, so
+ * nobody sleeps on it any more.
  */
 static void net_disarm(struct glex_endpoint *ep)
 {
@@ -572,7 +572,7 @@ void glex_net_pause(struct glex_endpoint *ep)
     }
     NET_LOCKED(ep);
     net->paused = true;
-    (void)net->module->listen(net->engine, false); /* logged; connections then end where they begin */
+    (void)net->module->listen(net->engine, false); /* logged; who connects then finds no user */
     net_end_sources(net);
     net_drop_peers(ep);
     glex_net_progress(ep); /* frees what is closed */

@@ -19,7 +19,7 @@ enum net_op {
     NET_OP_GET,
     NET_OP_DATA,    /* reply: a piece of what a get asked for */
     NET_OP_REFUSED, /* reply: the request failed */
-    NET_OP_COLL     /* a collective request; of an RDMA put: after its pieces, none of them the last */
+    NET_OP_COLL     /* a collective request; of an RDMA put: behind its pieces (none has LAST) */
 };
 
 enum net_flag {
@@ -30,7 +30,8 @@ enum net_flag {
     NET_FLAG_DOMAIN = 16     /* `mh` and `key` are those of the target's domain */
 };
 
-/* Of NET_OP_COLL: what it is, and in the lowest bits the flags GLEX_COLL_AT_TARGET of glex.h, shifted. */
+/* Of NET_OP_COLL: what it is, and in the lowest bits the flags GLEX_COLL_AT_TARGET of glex.h,
+ * shifted. */
 enum net_coll {
     NET_COLL_FLAGS = 15,
     NET_COLL_IMM_PUT = 16, /* else an MP */
@@ -45,7 +46,7 @@ enum net_coll {
 struct net_record {
     uint8_t  op;     /* of enum net_op */
     uint8_t  flags;  /* of enum net_flag */
-    uint16_t status; /* of NET_OP_REFUSED: enum glex_err_req_status; of NET_OP_COLL: enum net_coll */
+    uint16_t status; /* of NET_OP_REFUSED: glex_err_req_status; of NET_OP_COLL: enum net_coll */
     uint32_t len;    /* of the data behind this header, which is padded to 8 bytes */
     uint32_t key;    /* of the target endpoint */
     uint32_t offset; /* of the request, in the registration */

@@ -18,14 +18,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Connections without proof: more than these, and the oldest goes, if it had time to prove the key. */
+/* Connections without proof. If there are more, the oldest goes, once it had time for its proof. */
 #define CONTROL_MAX_UNPROVEN 256u
 #define CONTROL_PROOF_NS     1000000000ull
 /* How often one that the peer dropped before we were connected is made again. */
 #define CONTROL_MAX_DROPPED  16u
 /* How long what is on its way may still come after the control connection was closed. */
 #define CONTROL_CLOSING_NS   1000000000ull
-/* How long none is accepted where there is no descriptor, and where there are enough without proof. */
+/* How long none is accepted: where there is no descriptor; where there are enough without proof. */
 #define CONTROL_DEAF_NS      100000000ull
 #define CONTROL_FULL_NS      1000000ull
 #define CONTROL_EVENTS       32
@@ -231,8 +231,8 @@ static void control_begin_closing(struct engine_conn *conn)
 }
 
 /*
- * Whether the peer's process had our proof when it closed. Else it dropped us before the proof came:
- * its kernel had not acknowledged it then, and resets the connection.
+ * Whether the peer's process had our proof when it closed. Else it dropped us before the proof
+ * came: its kernel had not acknowledged it then, and resets the connection.
  */
 static bool control_had_proof(const struct engine_conn *conn)
 {
@@ -482,7 +482,7 @@ static void control_deadlines(struct glex_net_engine *engine)
     }
     LIST_FOREACH(conn, &engine->going, entry) {
         if (conn->deadline != 0 && now >= conn->deadline && conn->state != CONN_CLOSED) {
-            engine_conn_end(conn, conn->state == CONN_CLOSING   ? conn->why
+            engine_conn_end(conn, conn->state == CONN_CLOSING      ? conn->why
                                   : conn->state == CONN_WAIT_PROOF ? GLEX_NET_END_DENIED
                                                                    : GLEX_NET_END_UNREACHABLE);
         }
@@ -505,7 +505,7 @@ void engine_control_progress(struct glex_net_engine *engine)
             control_read(conn);
         }
     }
-    if (num < CONTROL_EVENTS) { /* else what a connection waits for may be there, and not read yet */
+    if (num < CONTROL_EVENTS) { /* else what a connection waits for may have come unread */
         control_deadlines(engine);
     }
 }
@@ -521,8 +521,8 @@ bool engine_control_open(struct glex_net_engine *engine)
     return true;
 }
 
-/* The socket stays bound, and refuses. Nobody else can bind to the port: one of the two sockets would
- * have to allow that and does not. */
+/* The socket stays bound, and refuses. Nobody else can bind to the port: one of the two sockets
+ * would have to allow that and does not. */
 bool engine_control_listen(struct glex_net_engine *engine, bool on)
 {
     int fd = engine->params.listen_fd, reuse = on;

@@ -232,8 +232,8 @@ static void engine_tell(struct engine_conn *conn)
     }
 }
 
-/* Free the connections that ended, and leave those that are up alone from now on. A call of the link
- * may end others. */
+/* Free the connections that ended, and leave those that are up alone from now on. A call of the
+ * link may end others. */
 static void engine_reap(struct glex_net_engine *engine)
 {
     struct engine_conn *conn, *next;

@@ -26,12 +26,12 @@
 
 struct engine_conn;
 
-/* ---- wire: the control connection, all numbers little endian ---------------------------------- */
+/* ---- wire: the control connection, all numbers little endian --------------------------------- */
 
 #define CONTROL_MAGIC   0x6e78656c67ull /* "glexn" */
 #define CONTROL_VERSION 5u
 
-/* Of a frame's `to`: it is for the connection that goes back over the one named, see docs/hosts.md. */
+/* Of a frame's `to`: it is for the connection that goes back over the one named. docs/hosts.md. */
 #define ENGINE_TO_BACK (1ull << 31)
 
 /* From who listens, at once. */
@@ -59,7 +59,7 @@ struct control_welcome {
     uint8_t  mac[CONTROL_MAC];
 };
 
-/* From who connects, the data of libfabric's request to connect: mac over the id, and both nonces. */
+/* From who connects, as data of libfabric's request to connect: mac over id, and both nonces. */
 struct control_token {
     uint64_t id; /* what frames to who listens bear */
     uint8_t  mac[CONTROL_MAC];
@@ -95,11 +95,11 @@ struct engine_conn {
     LIST_ENTRY(engine_conn) entry;
     bool                    settled; /* in the engine's list of those that are up */
     enum engine_state       state;
-    enum glex_net_end       why; /* in CLOSING and CLOSED */
-    bool                    ours; /* we connected */
-    int                     fd;   /* control, or -1 */
+    enum glex_net_end       why;      /* in CLOSING and CLOSED */
+    bool                    ours;     /* we connected */
+    int                     fd;       /* control, or -1 */
     uint64_t                deadline; /* ns; 0: none */
-    uint32_t                ip;   /* that we connect to, in host byte order */
+    uint32_t                ip;       /* that we connect to, in host byte order */
     uint16_t                port;
     uint16_t                dropped; /* how often the peer gave us up before we were connected */
     uint64_t                id, peer_id; /* low half: the place in the engine's table */
@@ -108,13 +108,13 @@ struct engine_conn {
     size_t                  in_len;
     struct fid_ep          *ep;
     struct engine_buffers   in_flight;
-    struct engine_conn     *back;    /* the other side's requests travel here, too: its connection */
+    struct engine_conn     *back;    /* the connection of what goes back over this one, or NULL */
     struct engine_conn     *carrier; /* of such a one: the connection that it uses */
 };
 
 struct glex_net_engine {
     struct glex_net_params   params;
-    LIST_HEAD(, engine_conn) going; /* connections that are to be looked at; new ones are in front */
+    LIST_HEAD(, engine_conn) going; /* connections that progress() looks at; new ones in front */
     LIST_HEAD(, engine_conn) up;    /* the others, which are up */
     struct engine_conn     **table; /* by the low half of the id */
     uint32_t                 table_size;
@@ -177,8 +177,8 @@ bool engine_fabric_connect(struct engine_conn *conn, const uint8_t *address, siz
 /** The connection that an id names, or NULL. */
 struct engine_conn *engine_conn_find(const struct glex_net_engine *engine, uint64_t id);
 
-/** By which libfabric's request to connect is known to be that of a proven peer. False: it cannot be
- *  made; it is not that peer's. */
+/** By which libfabric's request to connect is known to be that of a proven peer. False: it cannot
+ *  be made; it is not that peer's. */
 bool engine_token_make(const struct engine_conn *conn, struct control_token *token);
 bool engine_token_check(const struct engine_conn *conn, const struct control_token *token);
 
@@ -201,8 +201,8 @@ void engine_control_close(struct glex_net_engine *engine);
 bool engine_control_listen(struct glex_net_engine *engine, bool on);
 void engine_control_progress(struct glex_net_engine *engine);
 bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port);
-/** One of ours ended before it was up, and not because of its key: connect once more, or, after many
- *  tries, end it. */
+/** One of ours ended before it was up, and not because of its key: connect once more, or, after
+ *  many tries, end it. */
 void engine_control_dropped(struct engine_conn *conn);
 
 #endif

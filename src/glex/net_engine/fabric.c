@@ -397,7 +397,8 @@ static void fabric_on_connected(struct engine_conn *conn)
     }
 }
 
-/* The connection that an event is about. libfabric forgets those of an endpoint when that is closed. */
+/* The connection that an event is about. libfabric forgets those of an endpoint when that is
+ * closed. */
 static struct engine_conn *fabric_conn(const struct fid *fid)
 {
     return fid != NULL && fid->fclass == FI_CLASS_EP ? fid->context : NULL;
@@ -598,9 +599,9 @@ void engine_fabric_drain(struct glex_net_engine *engine)
 }
 
 /*
- * While the completion queue's epoll is in ours, the kernel tells both of each packet, which takes its
- * sender or receiver 0.3 us. So it is there only while somebody sleeps, and whoever only polls does
- * not pay for it.
+ * While the completion queue's epoll is in ours, the kernel tells both of each packet, which takes
+ * its sender or receiver 0.3 us. So it is there only while somebody sleeps, and whoever only polls
+ * does not pay for it.
  */
 bool engine_fabric_arm(struct glex_net_engine *engine)
 {
