@@ -285,7 +285,6 @@ static void net_on_end(void *user, enum glex_net_end why)
     struct net_side *side = user;
 
     if (side->is_source) {
-        side->conn = NULL;
         net_source_free((struct net_source *)side, why);
     } else {
         net_peer_end(net_peer_of(side), why);

@@ -225,7 +225,6 @@ static void control_begin_closing(struct engine_conn *conn)
 {
     engine_conn_go(conn);
     conn->state = CONN_CLOSING;
-    conn->why = GLEX_NET_END_CLOSED;
     conn->deadline = engine_now_ns() + CONTROL_CLOSING_NS;
     epoll_ctl(conn->engine->control_fd, EPOLL_CTL_DEL, conn->fd, NULL);
 }
@@ -482,7 +481,7 @@ static void control_deadlines(struct glex_net_engine *engine)
     }
     LIST_FOREACH(conn, &engine->going, entry) {
         if (conn->deadline != 0 && now >= conn->deadline && conn->state != CONN_CLOSED) {
-            engine_conn_end(conn, conn->state == CONN_CLOSING      ? conn->why
+            engine_conn_end(conn, conn->state == CONN_CLOSING      ? GLEX_NET_END_CLOSED
                                   : conn->state == CONN_WAIT_PROOF ? GLEX_NET_END_DENIED
                                                                    : GLEX_NET_END_UNREACHABLE);
         }

@@ -95,7 +95,7 @@ struct engine_conn {
     LIST_ENTRY(engine_conn) entry;
     bool                    settled; /* in the engine's list of those that are up */
     enum engine_state       state;
-    enum glex_net_end       why;      /* in CLOSING and CLOSED */
+    enum glex_net_end       why;      /* in CLOSED */
     bool                    ours;     /* we connected */
     int                     fd;       /* control, or -1 */
     uint64_t                deadline; /* ns; 0: none */
@@ -104,7 +104,7 @@ struct engine_conn {
     uint16_t                dropped; /* how often the peer gave us up before we were connected */
     uint64_t                id, peer_id; /* low half: the place in the engine's table */
     uint8_t                 nonce_listen[CONTROL_NONCE], nonce_connect[CONTROL_NONCE];
-    uint8_t                 in[256];
+    uint8_t                 in[sizeof(struct control_welcome)]; /* the longest that comes */
     size_t                  in_len;
     struct fid_ep          *ep;
     struct engine_buffers   in_flight;

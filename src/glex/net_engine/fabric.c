@@ -421,7 +421,7 @@ static void fabric_on_event(struct glex_net_engine *engine, uint32_t event,
         fabric_on_connected(conn);
     } else if (event == FI_SHUTDOWN) {
         engine_fabric_drain(engine); /* what came before it */
-        engine_conn_end(conn, conn->state == CONN_CLOSING ? conn->why : GLEX_NET_END_CLOSED);
+        engine_conn_end(conn, GLEX_NET_END_CLOSED);
     }
 }
 
