@@ -192,20 +192,21 @@ static bool net_put_piece(struct net_peer *peer, struct net_request *request)
     const char *from = left == 0 ? "" :
                                    glex_mem_range(&peer->side.ep->mem, local->mh, UINT64_MAX,
                                                   (uint64_t)local->offset + request->pos, left, 0);
+    bool gone = from == NULL;
     ssize_t len;
 
     piece.status = 0;
     piece.pos = request->pos;
-    if (from == NULL) {
+    if (gone) {
         piece.mh = UINT64_MAX;
     }
-    len = net_side_append_data(&peer->side, &piece, from, from != NULL ? left : 0,
+    len = net_side_append_data(&peer->side, &piece, gone ? "" : from, gone ? 0 : left,
                                coll ? 0 : NET_FLAG_LAST);
     if (len < 0) {
         return false;
     }
-    request->pos += from != NULL ? (uint32_t)len : left;
-    if (from == NULL) {
+    request->pos += gone ? left : (uint32_t)len;
+    if (gone) {
         request->status = GLEX_ERR_STATUS_FORMAT;
     }
     if (request->pos == piece.total) {
