@@ -239,6 +239,7 @@ static glex_ret_t coll_post(struct glex_endpoint *ep, struct glex_coll_desc *des
                             const void *data, bool last)
 {
     glex_ret_t ret = coll_check(desc, data);
+    bool busy;
 
     if (ret != GLEX_SUCCESS) {
         return ret;
@@ -246,23 +247,20 @@ static glex_ret_t coll_post(struct glex_endpoint *ep, struct glex_coll_desc *des
     if (!coll_open(ep)) {
         return GLEX_NO_MEM_RESOURCE;
     }
-    if (ep->fault != NULL && glex_fault_enter(ep, desc->flag) == GLEX_REQ_BUSY) {
-        last = true;
-        ret = GLEX_BUSY;
-    } else if (!(desc->flag & GLEX_FLAG_COLL_SEQ_START) && !ep->coll.open) {
+    busy = ep->fault != NULL && glex_fault_enter(ep, desc->flag) == GLEX_REQ_BUSY;
+    if (!busy && !(desc->flag & GLEX_FLAG_COLL_SEQ_START) && !ep->coll.open) {
         return coll_send_now(ep, desc);
-    } else if (coll_has_room(ep)) {
-        coll_enqueue(ep, desc);
-    } else {
-        last = true;
-        ret = GLEX_BUSY;
     }
-    if (last || !ep->coll.open) {
+    busy = busy || !coll_has_room(ep);
+    if (!busy) {
+        coll_enqueue(ep, desc);
+    }
+    if (busy || last || !ep->coll.open) {
         coll_run(ep);
     } else {
         __atomic_store_n(&ep->coll.area->pending, 1, __ATOMIC_RELEASE);
     }
-    return ret;
+    return busy ? GLEX_BUSY : GLEX_SUCCESS;
 }
 
 /* Fields that no flag asks for may hold anything: they are not read. */

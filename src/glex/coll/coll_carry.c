@@ -10,6 +10,9 @@
 
 #include <unistd.h>
 
+/* Beside GLEX_REQ_* and GLEX_COLL_OWNER: CPs are missing. */
+#define CARRY_WAIT (-5)
+
 /* Stages of a descriptor before GLEX_COLL_STAGE_SEND. */
 enum { CARRY_START, CARRY_TAKE };
 
@@ -258,9 +261,9 @@ static bool carry_start(struct glex_coll *area, uint64_t next, const struct glex
     return true;
 }
 
-/* One descriptor, from its step on. GLEX_REQ_BUSY also where CPs are missing: *wait_p. */
+/* One descriptor, from its step on. */
 static int carry_desc(struct glex_coll_work *work, struct glex_peer *owner, uint64_t next,
-                      struct glex_coll_desc *desc, bool *wait_p)
+                      struct glex_coll_desc *desc)
 {
     struct glex_coll *area = owner->coll.area;
     uint64_t step = area->step;
@@ -277,8 +280,7 @@ static int carry_desc(struct glex_coll_work *work, struct glex_peer *owner, uint
 
     if (stage < GLEX_COLL_STAGE_SEND) {
         if ((desc->flag & GLEX_FLAG_COLL_SEQ_START) && !carry_start(area, next, desc, stage)) {
-            *wait_p = true;
-            return GLEX_REQ_BUSY;
+            return CARRY_WAIT;
         }
         carry_step(area, next, GLEX_COLL_STAGE_SEND);
         step = area->step;
@@ -305,7 +307,6 @@ static bool carry_all(struct glex_coll_work *work, struct glex_peer *owner)
 {
     struct glex_coll *area = owner->coll.area;
     struct glex_coll_desc *shared, desc;
-    bool wait = false;
     uint64_t next;
     int status;
 
@@ -321,9 +322,9 @@ static bool carry_all(struct glex_coll_work *work, struct glex_peer *owner)
         }
         desc = *shared;
         desc.flag &= CARRY_FLAGS;
-        status = carry_desc(work, owner, next, &desc, &wait);
-        if (status == GLEX_REQ_BUSY || status == GLEX_COLL_OWNER) {
-            return wait;
+        status = carry_desc(work, owner, next, &desc);
+        if (status == GLEX_REQ_BUSY || status == GLEX_COLL_OWNER || status == CARRY_WAIT) {
+            return status == CARRY_WAIT;
         }
         work->budget--;
         if (status == GLEX_REQ_DONE) {

@@ -214,7 +214,7 @@ static int send_memory(struct glex_coll_send *send, struct glex_peer *dst, bool 
         return GLEX_REQ_DONE;
     }
     return glex_cma_copy(send->ep, dst, rmem->addr + desc->rmt_offset, (char *)desc->data,
-                                 desc->len, GLEX_RDMA_TYPE_PUT);
+                         desc->len, GLEX_RDMA_TYPE_PUT);
 }
 
 static int send_event(struct glex_coll_send *send, struct glex_peer *dst, uint32_t stage,
