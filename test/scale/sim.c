@@ -41,8 +41,6 @@ static struct {
     struct fifo        *fifos; /* of the lenders */
     struct arrival     *ring;
     size_t              size, head, tail; /* numbers grow; taken modulo size */
-    struct glex_err_req error;
-    bool                has_error;
     glex_ret_t        (*send_imm_mp)(glex_ep_handle_t, glex_imm_mp_req_t *, glex_imm_mp_req_t **);
     glex_ret_t        (*rdma)(glex_ep_handle_t, glex_rdma_req_t *, glex_rdma_req_t **);
     char               unit[SIM_ANNOUNCED];
@@ -348,18 +346,6 @@ void sim_take(unsigned first)
     }
 }
 
-void sim_refuse_put(unsigned index)
-{
-    glex_ep_addr_t addr = {.v = sim_peer_addr(index)};
-
-    memset(&nic.error, 0, sizeof(nic.error));
-    nic.error.op = GLEX_ERR_OP_IMM_RDMA_PUT;
-    nic.error.status = GLEX_ERR_STATUS_DEST_VP_STOP;
-    nic.error.rmt_nic_id = addr.nic_id;
-    nic.error.rmt_ep_num = addr.ep_num;
-    nic.has_error = true;
-}
-
 /* ---- the NIC --------------------------------------------------------------------------------- */
 
 static glex_ret_t send_imm_mp(glex_ep_handle_t ep, glex_imm_mp_req_t *req,
@@ -422,17 +408,6 @@ glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arrival *arrival)
     arrival->data = next->data;
     arrival->len = next->length;
     arrival->src.v = sim_peer_addr(next->index);
-    return GLEX_SUCCESS;
-}
-
-glex_ret_t glex_poll_error_req(glex_ep_handle_t ep, uint32_t *num, struct glex_err_req *list)
-{
-    if (!nic.has_error) {
-        return REAL(glex_poll_error_req)(ep, num, list);
-    }
-    nic.has_error = false;
-    list[0] = nic.error;
-    *num = 1;
     return GLEX_SUCCESS;
 }
 

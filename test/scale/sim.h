@@ -85,9 +85,6 @@ bool sim_store(unsigned index);
  *  credits. */
 void sim_take(unsigned first);
 
-/** The NIC says that the peer refused a put without completion. */
-void sim_refuse_put(unsigned index);
-
 /** The peer's endpoint address. */
 uint64_t sim_peer_addr(unsigned index);
 

@@ -20,12 +20,12 @@
 #define IDLE_TIME  2.0
 #define ROUNDS     4 /* messages to each peer, and back */
 #define DEAD_PART  100 /* one in so many peers dies */
-#define REFUSED    50  /* endpoints whose puts are refused */
 #define LENDERS    1000 /* peers that lend the interface a FIFO; half of all if that is fewer */
 #define WAIT_CALLS 1000 /* progress calls while all wait for peers */
 #define ANNOUNCED  1000 /* messages that are announced, each by another peer, or by all there are */
 #define BORROWERS  1000 /* peers that ask the interface for a FIFO, or all that lend none */
 #define HEAP_MARK  1000 /* connections before the heap is looked at */
+#define MIN_PEERS  100
 
 struct request {
     uct_pending_req_t uct;
@@ -438,28 +438,6 @@ static void idle(void)
     figure("checks_per_second", (double)(sim.checks - checks) / IDLE_TIME);
 }
 
-/* Some endpoints have put to memory of one peer, and the NIC says that it was refused */
-static void refuse(void)
-{
-    uint64_t wanted = run.num_failed + REFUSED, failed = run.num_failed;
-    double deadline = now() + PATIENCE;
-    unsigned i;
-
-    begin_part("refused_put");
-    for (i = 0; i < REFUSED; i++) {
-        ((uct_glex_ep_t *)run.eps[i * (run.count / REFUSED)])->put_peer = sim_peer_addr(1);
-    }
-    sim_refuse_put(1);
-    while (run.num_failed < wanted) {
-        progress();
-        if (now() > deadline) {
-            fail("%llu endpoints of %u failed after their puts were refused",
-                 (unsigned long long)(run.num_failed - failed), REFUSED);
-        }
-    }
-    end_part();
-}
-
 /* A peer that dies says nothing: the interface has to look */
 static void die(void)
 {
@@ -527,7 +505,6 @@ static void run_all(void)
     announce();
     borrow();
     idle();
-    refuse();
     die();
     for (i = 0; i < run.count; i++) {
         uct_ep_destroy(run.eps[i]);
@@ -546,8 +523,8 @@ int main(int argc, char **argv)
         return 2;
     }
     make_tables((unsigned)atoi(argv[run.by_visits ? 2 : 1]));
-    if (run.count < 2 * REFUSED) {
-        fail("there are to be %u peers at least", 2 * REFUSED);
+    if (run.count < MIN_PEERS) {
+        fail("there are to be %u peers at least", MIN_PEERS);
     }
     run_all();
     return run.is_beyond ? 1 : 0;

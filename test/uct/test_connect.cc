@@ -92,8 +92,9 @@ TEST_P(Connect, PutToWhoLeft)
             EXPECT_OK(pair.ep.flush());
             EXPECT_TRUE(pair.a.failed.empty());
             pair.b.reset();
-            EXPECT_OK(uct_ep_put_short(pair.ep.handle, &value, 8, pair.remote.address,
-                                       pair.remote.rkey.rkey));
+            EXPECT_EQ(uct_ep_put_short(pair.ep.handle, &value, 8, pair.remote.address,
+                                       pair.remote.rkey.rkey),
+                      (kind == Memory::NIC) ? UCS_OK : UCS_ERR_ENDPOINT_TIMEOUT);
             EXPECT_EQ(pair.ep.flush(), UCS_ERR_ENDPOINT_TIMEOUT) << "memory of kind " << kind;
             EXPECT_EQ(pair.a.failed.size(), 1u);
             pair.a.failed.clear();

@@ -19,9 +19,9 @@ static UCS_CLASS_INIT_FUNC(uct_glex_ep_t, const uct_ep_params_t *params)
     addr            = (const uct_glex_iface_addr_t*)params->iface_addr;
     self->vc          = &uct_glex_no_vc;
     self->peer        = addr->ep_addr;
-    self->put_peer    = 0;
     self->peer_uuid   = addr->uuid;
     self->blocked     = 0;
+    self->has_put     = 0;
     self->needs_peer  = 0;
     self->is_cancelled = 0;
     self->is_failed    = 0;

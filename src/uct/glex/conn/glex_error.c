@@ -65,62 +65,19 @@ static int uct_glex_error_is_ctl_to_gone(const uct_glex_vc_t *vc, const struct g
             uct_glex_iface_is_gone(vc->iface, vc->peer));
 }
 
-static int uct_glex_error_is_refused(const uct_glex_iface_t *iface, uint64_t peer)
-{
-    unsigned i;
-
-    for (i = 0; (i < iface->refused.num) && (iface->refused.peers[i] != peer); ++i) {}
-    return i < iface->refused.num;
-}
-
-/* A put without completion was refused. The error names the endpoint that holds the memory, which
- * may be another one than the VC's: the VCs that put there are looked for. A dead peer needs no
- * message here: its endpoints fail. */
-static void uct_glex_error_put_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
-                                       uint64_t peer)
-{
-    if (!uct_glex_error_is_dead(err)) {
-        ucs_error("glex: put to endpoint %u on NIC 0x%x was refused: %s", err->rmt_ep_num,
-                  err->rmt_nic_id, glex_error_req_status_str(err->status));
-    }
-    if (!uct_glex_error_is_refused(iface, peer)) {
-        iface->refused.peers[iface->refused.num++] = peer;
-    }
-}
-
-/* Of one that is gone the whole VC fails */
-static void uct_glex_error_refuse_puts(uct_glex_vc_t *vc)
+/* The peer refused an immediate put, which has no completion: fail the endpoints that it may be of */
+static void uct_glex_error_put_refused(uct_glex_vc_t *vc, const struct glex_err_req *err)
 {
     uct_glex_ep_t *ep;
 
+    ucs_error("glex: put to endpoint 0x%" PRIx64 " was refused: %s", vc->peer,
+              glex_error_req_status_str(err->status));
     ucs_list_for_each(ep, &vc->eps, list) {
-        if (!uct_glex_error_is_refused(vc->iface, ep->put_peer)) {
-            continue;
+        if (ep->has_put) {
+            uct_glex_ep_refused(ep);
         }
-        if (uct_glex_iface_is_gone(vc->iface, ep->put_peer)) {
-            uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
-            return;
-        }
-        uct_glex_ep_refused(ep);
     }
     uct_glex_vc_fail_refused(vc);
-}
-
-/* Fail those who put to an endpoint that refused it. Of very many VCs each call looks at some, and
- * no other error is handled until all were looked at. */
-static void uct_glex_error_fail_refused(uct_glex_iface_t *iface)
-{
-    unsigned count = ucs_min(iface->refused.left, UCT_GLEX_SLICE);
-
-    while (count-- > 0) {
-        uct_glex_error_refuse_puts(iface->vcs[--iface->refused.left]);
-    }
-    if (iface->refused.left == 0) {
-        iface->refused.num = 0;
-    }
-    if ((iface->refused.left > 0) || iface->has_error) {
-        iface->due = 1; /* the next progress call goes on */
-    }
 }
 
 /* The status that a VC fails with after a failed request. UCP reports UCS_ERR_ENDPOINT_TIMEOUT as
@@ -149,11 +106,6 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
               glex_error_req_opcode_str(err->op), err->rmt_ep_num, err->rmt_nic_id,
               glex_error_req_status_str(err->status));
     glex_compose_ep_addr(err->rmt_nic_id, err->rmt_ep_num, GLEX_EP_TYPE_FAST, &addr);
-    if ((err->op == GLEX_ERR_OP_IMM_RDMA_PUT) && (event != UCT_GLEX_EVENT_ER) &&
-        (event != UCT_GLEX_EVENT_RING)) {
-        uct_glex_error_put_refused(iface, err, addr.v);
-        return;
-    }
     if (is_mp && (mp_type == UCT_GLEX_MP_RESET)) {
         uct_glex_error_reset_refused(iface, err, addr.v);
         return;
@@ -173,6 +125,10 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
     if (is_mp && (mp_type == UCT_GLEX_MP_CONNECT) &&
         (err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL)) {
         uct_glex_error_connect_lost(vc);
+        return;
+    }
+    if ((err->op == GLEX_ERR_OP_IMM_RDMA_PUT) && (event == 0) && !uct_glex_error_is_dead(err)) {
+        uct_glex_error_put_refused(vc, err);
         return;
     }
     uct_glex_vc_fail(vc, uct_glex_error_status(err));
@@ -209,36 +165,20 @@ static int uct_glex_error_watch(uct_glex_iface_t *iface, unsigned most)
     return count < due;
 }
 
-static void uct_glex_error_handle_some(uct_glex_iface_t *iface)
+void uct_glex_error_handle_all(uct_glex_iface_t *iface)
 {
     struct glex_err_req err;
 
-    while ((iface->refused.num < UCT_GLEX_MAX_REFUSED) && uct_glex_error_take(iface)) {
+    while (uct_glex_error_take(iface)) {
         err              = iface->error;
         iface->has_error = 0; /* before a handler is called, which may arm */
         uct_glex_error_handle(iface, &err);
     }
-    iface->refused.left = (iface->refused.num > 0) ? iface->num_vcs : 0;
-}
-
-static void uct_glex_error_turn(uct_glex_iface_t *iface)
-{
-    if (iface->refused.left == 0) {
-        uct_glex_error_handle_some(iface);
-    }
-    uct_glex_error_fail_refused(iface);
-}
-
-void uct_glex_error_handle_all(uct_glex_iface_t *iface)
-{
-    do {
-        uct_glex_error_turn(iface);
-    } while ((iface->refused.left > 0) || uct_glex_error_take(iface));
 }
 
 int uct_glex_error_progress(uct_glex_iface_t *iface)
 {
-    uct_glex_error_turn(iface);
+    uct_glex_error_handle_all(iface);
     return uct_glex_error_watch(iface, UCT_GLEX_WATCH_BATCH);
 }
 

@@ -13,12 +13,12 @@ typedef struct uct_glex_ep {
     uct_base_ep_t       super;
     uct_glex_vc_t      *vc;        /* &uct_glex_no_vc before the first communication */
     uint64_t            peer;
-    uint64_t            put_peer;  /* that the last put without completion went to */
     uint32_t            peer_uuid;
     uint8_t             blocked;   /* messages are pending: new ones must queue up behind them */
     uint8_t             is_cancelled; /* flushed with CANCEL, or failed alone: sends nothing more */
     uint8_t             is_failed;  /* its error handler was called */
     uint8_t             is_refused; /* to be failed by progress, see uct_glex_ep_refused() */
+    uint8_t             has_put;   /* immediately, which leaves no operation */
     uint8_t             needs_peer; /* what was refused last waits for the peer's credits, or for
                                      * the connection */
     uint32_t            num_pending;

@@ -64,9 +64,6 @@ typedef struct uct_glex_reset {
 
 #define UCT_GLEX_MAX_RESETS 16
 
-/* Endpoints that refused puts and are looked for at once, at most */
-#define UCT_GLEX_MAX_REFUSED 16
-
 typedef struct uct_glex_iface {
     uct_base_iface_t   super;
 
@@ -170,11 +167,6 @@ typedef struct uct_glex_iface {
     unsigned            num_waiting;  /* VCs with is_waiting */
     struct glex_err_req error;      /* found while arming, for progress to handle */
     int                 has_error;
-    struct {
-        uint64_t       peers[UCT_GLEX_MAX_REFUSED]; /* that refused puts without completion */
-        unsigned       num;
-        unsigned       left;      /* VCs, from the first one, that may have put to them */
-    } refused;
     unsigned            goodbye_ms;   /* how long closing may wait for peers with full queues */
 
     struct {

@@ -127,7 +127,7 @@ ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags, uct_comp
         return UCS_INPROGRESS;
     }
     /* Requests that are pending on a VC that is about to fail are not posted yet */
-    if ((iface->ops.outstanding > 0) || (iface->num_dying > 0) || (iface->refused.left > 0)) {
+    if ((iface->ops.outstanding > 0) || (iface->num_dying > 0)) {
         UCT_TL_IFACE_STAT_FLUSH_WAIT(&iface->super);
         return UCS_INPROGRESS;
     }

@@ -198,6 +198,7 @@ ucs_status_t uct_glex_rma_track_puts(uct_glex_vc_t *vc)
     return uct_glex_rma_post(&req, op, UCT_GLEX_EVENT_PUTS);
 }
 
+/* If the NIC refuses it later, the error names the VC's peer: uct_glex_error_put_refused() */
 static ucs_status_t uct_glex_rma_imm_put(uct_glex_ep_t *ep, const void *buffer, unsigned length,
                                          uint64_t remote_addr, const uct_glex_rkey_t *rkey)
 {
@@ -213,7 +214,8 @@ static ucs_status_t uct_glex_rma_imm_put(uct_glex_ep_t *ep, const void *buffer, 
     req.rmt_key       = rkey->packed.key;
     req.flag          = uct_glex_rma_flags(ep->vc, rkey);
     req.next          = NULL;
-    ep->put_peer      = req.rmt_ep_addr.v;
+    ep->has_put       = 1;
+    ep->vc->dirty     = 1;
     ret = glex_imm_rdma(iface->nic, &req, NULL);
     if (ret != GLEX_SUCCESS) {
         return uct_glex_status(ret);
@@ -230,6 +232,7 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_any(uct_glex_ep_t *ep, 
     uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
     ucs_status_t status;
     uct_glex_vc_t *vc;
+    uct_glex_op_t *op;
     void *ptr;
 
     UCT_CHECK_LENGTH(length, 0, iface->config.max_rma_short, "put_short");
@@ -250,11 +253,19 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_any(uct_glex_ep_t *ep, 
     if (status != UCS_OK) {
         return status;
     }
-    if (length > UCT_GLEX_IMM_PUT_LEN) {
+    if (uct_glex_md_rdma_now(iface->md)) {
         return uct_glex_rma_now(ep, GLEX_RDMA_TYPE_PUT, (void*)buffer, length, remote_addr, rkey);
     }
-    vc->dirty = 1;
-    return uct_glex_rma_imm_put(ep, buffer, length, remote_addr, rkey);
+    if (uct_glex_rma_dest(vc, rkey) == vc->peer) {
+        return uct_glex_rma_imm_put(ep, buffer, length, remote_addr, rkey);
+    }
+    op = uct_glex_rma_op_new(vc, NULL);
+    if (op == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    op->ep = &ep->super.super;
+    memcpy(op->buf->ptr, buffer, length);
+    return uct_glex_rma_post_bounce(op, GLEX_RDMA_TYPE_PUT, length, remote_addr, rkey);
 }
 
 ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned length,

@@ -39,8 +39,7 @@
 static int uct_glex_iface_is_due(uct_glex_iface_t *iface)
 {
     return !ucs_queue_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
-           iface->recheck || (iface->sr.retry_left > 0) || (iface->refused.left > 0) ||
-           iface->has_error;
+           iface->recheck || (iface->sr.retry_left > 0) || iface->has_error;
 }
 
 /* Resources came free */
@@ -60,7 +59,7 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *ifa
 {
     unsigned done = iface->done, tries = UCT_GLEX_PENDING_TRIES, count;
 
-    if (ucs_unlikely(iface->has_error || (iface->refused.left > 0))) {
+    if (ucs_unlikely(iface->has_error)) {
         uct_glex_error_progress(iface);
     }
     if (iface->recheck) {
@@ -275,7 +274,8 @@ static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
     iface->config.rma_buf_size = config->rma_buf_size;
     iface->config.max_bcopy    = config->srq_unit_size;
     iface->config.max_rma_short = uct_glex_md_rdma_now(iface->md) ?
-                                  uct_glex_iface_max_rdma(iface) : UCT_GLEX_IMM_PUT_LEN;
+                                  uct_glex_iface_max_rdma(iface) :
+                                  ucs_min(config->rma_buf_size, UCT_GLEX_IMM_PUT_LEN);
     if (!uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_SR)) {
         iface->config.max_bcopy = ucs_min(iface->config.max_bcopy, er_max);
     }
