@@ -362,74 +362,41 @@ static ucs_status_t uct_glex_md_query_resources(uct_component_t *component,
     return UCS_OK;
 }
 
-static void *uct_glex_map(glex_ep_handle_t ep, const uct_glex_packed_rkey_t *packed)
+void *uct_glex_map(glex_ep_handle_t ep, const uct_glex_packed_rkey_t *packed, uint64_t address,
+                   size_t length)
 {
     glex_mem_handle_t mh = {.v = packed->mh};
     glex_ep_addr_t peer  = {.v = packed->ep_addr};
     void *ptr;
 
-    if (glex_ext_peer_ptr(ep, peer, mh, packed->key, 0, packed->length, &ptr) != GLEX_SUCCESS) {
-        return NULL; /* not an error: RDMA goes through the NIC then */
-    }
-    return ptr;
+    return (glex_ext_peer_ptr(ep, peer, mh, packed->key, address - packed->address, length,
+                              &ptr) == GLEX_SUCCESS) ? ptr : NULL;
 }
 
-static void uct_glex_mapping_fill(uct_glex_mapping_t *mapping, glex_ep_handle_t ep,
-                                  const uct_glex_packed_rkey_t *packed)
+int uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep)
 {
-    glex_mem_handle_t mh = {.v = packed->mh};
-    glex_ep_addr_t peer  = {.v = packed->ep_addr};
+    const uct_glex_packed_rkey_t *packed = &rkey->packed;
+    glex_mem_handle_t mh                 = {.v = packed->mh};
+    glex_ep_addr_t peer                  = {.v = packed->ep_addr};
+    glex_ep_handle_t nobody              = NULL;
 
-    mapping->ptr = uct_glex_map(ep, packed);
-    if ((mapping->ptr != NULL) &&
-        (glex_ext_peer_watch(ep, peer, mh, packed->key, &mapping->watch) != GLEX_SUCCESS)) {
-        mapping->ptr = NULL;
+    /* relaxed: what follows is read by the thread alone that writes it */
+    if (!__atomic_compare_exchange_n(&rkey->ep, &nobody, ep, 0, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED)) {
+        return nobody == ep; /* which the exchange has set to the owner */
     }
-}
-
-static uct_glex_mapping_t *uct_glex_mapping_new(uct_glex_rkey_t *rkey, glex_ep_handle_t ep)
-{
-    uct_glex_mapping_t *mapping = ucs_malloc(sizeof(*mapping), "uct_glex_mapping");
-
-    if (mapping == NULL) {
-        ucs_error("glex: no memory for one more endpoint that uses a remote key");
-        return NULL;
+    rkey->ptr = uct_glex_map(ep, packed, packed->address, packed->length);
+    if ((rkey->ptr != NULL) &&
+        (glex_ext_peer_watch(ep, peer, mh, packed->key, &rkey->watch) != GLEX_SUCCESS)) {
+        rkey->ptr = NULL;
     }
-    mapping->ep = ep;
-    uct_glex_mapping_fill(mapping, ep, &rkey->packed);
-    /* relaxed: the exchange checks it; its release pairs with the acquire of uct_glex_rkey_map() */
-    mapping->next = __atomic_load_n(&rkey->first.next, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&rkey->first.next, &mapping->next, mapping, 0,
-                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
-    }
-    return mapping;
-}
-
-uct_glex_mapping_t *uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep)
-{
-    glex_ep_handle_t nobody = NULL;
-    uct_glex_mapping_t *mapping;
-
-    /* relaxed: what stands in a mapping is read by the thread alone that wrote it */
-    if (__atomic_compare_exchange_n(&rkey->first.ep, &nobody, ep, 0, __ATOMIC_RELAXED,
-                                    __ATOMIC_RELAXED)) {
-        uct_glex_mapping_fill(&rkey->first, ep, &rkey->packed);
-        return &rkey->first;
-    }
-    if (nobody == ep) { /* which the exchange has set to the owner */
-        return &rkey->first;
-    }
-    /* acquire: other threads add mappings. Whoever sees the last one sees all before it, since each
-     * was added by an atomic exchange of the same pointer. */
-    for (mapping = __atomic_load_n(&rkey->first.next, __ATOMIC_ACQUIRE);
-         (mapping != NULL) && (mapping->ep != ep); mapping = mapping->next) {
-    }
-    return (mapping != NULL) ? mapping : uct_glex_mapping_new(rkey, ep);
+    return 1;
 }
 
 /* Any thread may ask for pointers, and an endpoint is for one thread: the domain has an endpoint
  * for that purpose, used under the lock of the list */
-static void *uct_glex_md_map(uct_glex_md_t *md, const uct_glex_packed_rkey_t *packed)
+static void *uct_glex_md_map(uct_glex_md_t *md, const uct_glex_packed_rkey_t *packed,
+                             uint64_t address)
 {
     struct glex_ep_attr attr = md->ep_attr;
 
@@ -441,7 +408,7 @@ static void *uct_glex_md_map(uct_glex_md_t *md, const uct_glex_packed_rkey_t *pa
             return NULL;
         }
     }
-    return uct_glex_map(md->map_ep, packed);
+    return uct_glex_map(md->map_ep, packed, address, packed->length - (address - packed->address));
 }
 
 static ucs_status_t uct_glex_rkey_unpack(uct_component_t *component, const void *rkey_buffer,
@@ -455,7 +422,7 @@ static ucs_status_t uct_glex_rkey_unpack(uct_component_t *component, const void 
         return UCS_ERR_NO_MEMORY;
     }
     memcpy(&rkey->packed, rkey_buffer, sizeof(rkey->packed));
-    memset(&rkey->first, 0, sizeof(rkey->first));
+    rkey->ep  = NULL;
     *rkey_p   = (uintptr_t)rkey;
     *handle_p = NULL;
     return UCS_OK;
@@ -465,9 +432,7 @@ static ucs_status_t uct_glex_rkey_ptr(uct_component_t *component, uct_rkey_t uct
                                       void *handle, uint64_t remote_addr, void **local_addr_p)
 {
     uct_glex_rkey_t *rkey = (uct_glex_rkey_t*)uct_rkey;
-    ucs_status_t status   = UCS_ERR_UNREACHABLE;
-    uct_glex_md_t *md;
-    void *ptr;
+    void *ptr             = NULL;
 
     if ((remote_addr < rkey->packed.address) ||
         (remote_addr - rkey->packed.address >= rkey->packed.length)) {
@@ -476,29 +441,21 @@ static ucs_status_t uct_glex_rkey_ptr(uct_component_t *component, uct_rkey_t uct
 
     pthread_mutex_lock(&uct_glex_md_list_lock);
     if (!ucs_list_is_empty(&uct_glex_md_list)) {
-        md  = ucs_list_head(&uct_glex_md_list, uct_glex_md_t, list);
-        ptr = uct_glex_md_map(md, &rkey->packed);
-        if (ptr != NULL) {
-            *local_addr_p = UCS_PTR_BYTE_OFFSET(ptr, remote_addr - rkey->packed.address);
-            status        = UCS_OK;
-        }
+        ptr = uct_glex_md_map(ucs_list_head(&uct_glex_md_list, uct_glex_md_t, list), &rkey->packed,
+                              remote_addr);
     }
     pthread_mutex_unlock(&uct_glex_md_list_lock);
-    return status;
+    if (ptr == NULL) {
+        return UCS_ERR_UNREACHABLE;
+    }
+    *local_addr_p = ptr;
+    return UCS_OK;
 }
 
 static ucs_status_t uct_glex_rkey_release(uct_component_t *component, uct_rkey_t uct_rkey,
                                           void *handle)
 {
-    uct_glex_rkey_t *rkey = (uct_glex_rkey_t*)uct_rkey;
-    uct_glex_mapping_t *next;
-
-    while (rkey->first.next != NULL) {
-        next = rkey->first.next->next;
-        ucs_free(rkey->first.next);
-        rkey->first.next = next;
-    }
-    ucs_free(rkey);
+    ucs_free((void*)uct_rkey);
     return UCS_OK;
 }
 

@@ -69,19 +69,13 @@ typedef struct uct_glex_md {
     ucs_list_link_t       list;                     /* in the list of all open domains */
 } uct_glex_md_t;
 
-/* Where a key's memory lies in this process, as one of the endpoints here found out. An endpoint is
- * used by one thread at a time: only that thread looks at `ptr` and `watch`. */
-typedef struct uct_glex_mapping {
-    glex_ep_handle_t         ep;    /* NULL: nobody's yet */
-    void                    *ptr;   /* NULL: not mappable */
-    struct glex_ext_watch    watch; /* it is good while this holds; only with `ptr` */
-    struct uct_glex_mapping *next;
-} uct_glex_mapping_t;
-
-/* What uct_rkey_t points to. Interfaces in several threads may use one key. */
+/* What uct_rkey_t points to. Interfaces in several threads may use one key. The first endpoint that does
+ * keeps where the memory lies in this process; others ask the NIC each time. */
 typedef struct uct_glex_rkey {
     uct_glex_packed_rkey_t packed;
-    uct_glex_mapping_t     first; /* of the endpoint that used the key first; others follow it */
+    glex_ep_handle_t       ep;    /* that endpoint, NULL: none yet. Only its thread uses the rest. */
+    void                  *ptr;   /* NULL: not mappable */
+    struct glex_ext_watch  watch; /* `ptr` is good while this holds */
 } uct_glex_rkey_t;
 
 extern uct_component_t uct_glex_component;
@@ -187,7 +181,12 @@ void uct_glex_md_close(uct_md_h md);
 /** What a NIC's refusal means to UCX */
 ucs_status_t uct_glex_status(glex_ret_t ret);
 
-/** The mapping of a key by an endpoint, made when it is asked for first. NULL: no memory for it. */
-uct_glex_mapping_t *uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep);
+/** Have the endpoint keep where a key's memory lies. Returns 0 if another endpoint does. */
+int uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep);
+
+/** Where `length` bytes lie in this process by a key, as the NIC says. NULL, not an error: they are
+ *  not mappable, or not all within a registration that holds. */
+void *uct_glex_map(glex_ep_handle_t ep, const uct_glex_packed_rkey_t *packed, uint64_t address,
+                   size_t length);
 
 #endif

@@ -38,45 +38,39 @@ void uct_glex_flush_puts_ended(uct_glex_iface_t *iface, uint32_t op_id);
 
 /* ---- what is mapped ---- */
 
-/* Where remote_addr lies in this process by a key that was mapped; NULL: ask the NIC. The
+/* Where remote_addr lies in this process by a key that this interface keeps; NULL: ask the NIC. The
  * registration may have been removed or invalidated, and UCP relies on that. acquire: data is
  * loaded after the registration was found valid. */
 static UCS_F_ALWAYS_INLINE void *uct_glex_rma_mapped(const uct_glex_rkey_t *rkey,
-                                                     const uct_glex_mapping_t *mapping,
                                                      uint64_t remote_addr, size_t length)
 {
     uint64_t offset = remote_addr - rkey->packed.address;
 
-    if ((mapping->ptr == NULL) ||
+    if ((rkey->ptr == NULL) ||
         ucs_unlikely((offset > rkey->packed.length) || (length > rkey->packed.length - offset)) ||
-        ucs_unlikely(__atomic_load_n(mapping->watch.word, __ATOMIC_ACQUIRE) !=
-                     mapping->watch.state)) {
+        ucs_unlikely(__atomic_load_n(rkey->watch.word, __ATOMIC_ACQUIRE) != rkey->watch.state)) {
         return NULL;
     }
-    return UCS_PTR_BYTE_OFFSET(mapping->ptr, offset);
+    return UCS_PTR_BYTE_OFFSET(rkey->ptr, offset);
 }
 
-/* Whether the key's first mapping is this interface's. relaxed: if so, its thread made it. */
-static UCS_F_ALWAYS_INLINE int uct_glex_rma_is_first(const uct_glex_iface_t *iface,
-                                                     const uct_glex_rkey_t *rkey)
+/* Whether this interface keeps where the key's memory lies. relaxed: if so, its thread wrote it. */
+static UCS_F_ALWAYS_INLINE int uct_glex_rma_is_kept(const uct_glex_iface_t *iface,
+                                                    const uct_glex_rkey_t *rkey)
 {
-    return __atomic_load_n(&rkey->first.ep, __ATOMIC_RELAXED) == iface->nic;
+    return __atomic_load_n(&rkey->ep, __ATOMIC_RELAXED) == iface->nic;
 }
 
-/* The same, for a key that this interface may not have mapped yet */
+/* The same, for a key that this interface may not have used yet, or that another one keeps */
 static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint64_t remote_addr,
                                                   size_t length, uct_rkey_t uct_rkey)
 {
-    uct_glex_rkey_t *rkey       = (uct_glex_rkey_t*)uct_rkey;
-    uct_glex_mapping_t *mapping = &rkey->first;
+    uct_glex_rkey_t *rkey = (uct_glex_rkey_t*)uct_rkey;
 
-    if (ucs_unlikely(!uct_glex_rma_is_first(iface, rkey))) {
-        mapping = uct_glex_rkey_map(rkey, iface->nic);
-        if (mapping == NULL) {
-            return NULL;
-        }
+    if (ucs_likely(uct_glex_rma_is_kept(iface, rkey)) || uct_glex_rkey_map(rkey, iface->nic)) {
+        return uct_glex_rma_mapped(rkey, remote_addr, length);
     }
-    return uct_glex_rma_mapped(rkey, mapping, remote_addr, length);
+    return uct_glex_map(iface->nic, &rkey->packed, remote_addr, length);
 }
 
 /* Where remote_addr lies if a copy is all that is to be done: the key is mapped, and the VC has not
@@ -89,10 +83,10 @@ static UCS_F_ALWAYS_INLINE void *uct_glex_rma_only_copy(const uct_glex_ep_t *ep,
     const uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
 
     if (ucs_unlikely(ep->is_cancelled || (ep->vc->status != UCS_OK) ||
-                     !uct_glex_rma_is_first(iface, rkey))) {
+                     !uct_glex_rma_is_kept(iface, rkey))) {
         return NULL;
     }
-    return uct_glex_rma_mapped(rkey, &rkey->first, remote_addr, length);
+    return uct_glex_rma_mapped(rkey, remote_addr, length);
 }
 
 #endif
