@@ -91,12 +91,14 @@ static ucs_status_t uct_glex_rma_post(glex_rdma_req_t *req, uct_glex_op_t *op,
     return UCS_OK;
 }
 
-/* A new operation with a bounce buffer. NULL: not now. */
-static uct_glex_op_t *uct_glex_rma_op_new(uct_glex_vc_t *vc, uct_completion_t *comp)
+/* A new operation of an endpoint, or (NULL) of none, with a bounce buffer. NULL: not now. */
+static uct_glex_op_t *uct_glex_rma_op_new(uct_glex_vc_t *vc, const uct_ep_t *ep,
+                                          uct_completion_t *comp)
 {
     uct_glex_op_t *op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, comp);
 
     if (op != NULL) {
+        op->ep  = ep;
         op->buf = uct_glex_buf_get(&vc->iface->ops.bounce);
         if (op->buf == NULL) {
             uct_glex_op_cancel(op);
@@ -187,7 +189,7 @@ ucs_status_t uct_glex_rma_track_puts(uct_glex_vc_t *vc)
     if (uct_glex_md_rdma_now(iface->md)) {
         return UCS_OK;
     }
-    op = uct_glex_rma_op_new(vc, NULL);
+    op = uct_glex_rma_op_new(vc, NULL, NULL);
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
@@ -259,11 +261,10 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_any(uct_glex_ep_t *ep, 
     if (uct_glex_rma_dest(vc, rkey) == vc->peer) {
         return uct_glex_rma_imm_put(ep, buffer, length, remote_addr, rkey);
     }
-    op = uct_glex_rma_op_new(vc, NULL);
+    op = uct_glex_rma_op_new(vc, &ep->super.super, NULL);
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
-    op->ep = &ep->super.super;
     memcpy(op->buf->ptr, buffer, length);
     return uct_glex_rma_post_bounce(op, GLEX_RDMA_TYPE_PUT, length, remote_addr, rkey);
 }
@@ -290,70 +291,65 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
     return status;
 }
 
-static ucs_status_t uct_glex_rma_get_short(uct_glex_ep_t *ep, void *buffer, unsigned length,
-                                           uint64_t remote_addr, uct_rkey_t uct_rkey)
+ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length,
+                                   uint64_t remote_addr, uct_rkey_t uct_rkey)
 {
+    uct_glex_ep_t *ep     = ucs_derived_of(tl_ep, uct_glex_ep_t);
     uct_glex_rkey_t *rkey = (uct_glex_rkey_t*)uct_rkey;
     ucs_status_t status;
     uct_glex_vc_t *vc;
 
     UCT_CHECK_LENGTH(length, 0,
-                     ucs_derived_of(ep->super.super.iface, uct_glex_iface_t)->config.max_rma_short,
+                     ucs_derived_of(tl_ep->iface, uct_glex_iface_t)->config.max_rma_short,
                      "get_short");
     status = uct_glex_rma_vc(ep, &vc);
-    if ((status != UCS_OK) || (length == 0)) {
-        return status;
+    if ((status == UCS_OK) && (length > 0)) { /* else the key need not be valid */
+        status = uct_glex_rma_check_range(rkey, remote_addr, length);
+        if (status == UCS_OK) {
+            status = uct_glex_rma_move_now(ep, GLEX_RDMA_TYPE_GET, buffer, length, remote_addr,
+                                           rkey);
+        }
     }
-    status = uct_glex_rma_check_range(rkey, remote_addr, length);
-    if (status != UCS_OK) {
-        return status;
-    }
-    return uct_glex_rma_move_now(ep, GLEX_RDMA_TYPE_GET, buffer, length, remote_addr, rkey);
-}
-
-ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length,
-                                   uint64_t remote_addr, uct_rkey_t rkey)
-{
-    uct_glex_ep_t *ep   = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    ucs_status_t status = uct_glex_rma_get_short(ep, buffer, length, remote_addr, rkey);
-
     UCT_TL_EP_STAT_OP_IF_SUCCESS(status, &ep->super, GET, SHORT, length);
     return status;
 }
 
 /* Pack into a buffer, and put that. Returns the length, or an error. */
-static ssize_t uct_glex_rma_put_bcopy_now(uct_glex_ep_t *ep, uct_pack_callback_t pack_cb,
-                                          void *arg, uint64_t remote_addr, uct_glex_rkey_t *rkey)
+static ssize_t uct_glex_rma_put_packed(uct_glex_ep_t *ep, uct_pack_callback_t pack_cb, void *arg,
+                                       uint64_t remote_addr, uct_glex_rkey_t *rkey)
 {
-    uct_glex_buf_t *buf = uct_glex_buf_get(&ep->vc->iface->ops.bounce);
+    uct_glex_op_t *op   = uct_glex_rma_op_new(ep->vc, &ep->super.super, NULL);
     ucs_status_t status = UCS_OK;
     size_t length;
 
-    if (buf == NULL) {
+    if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
-    length = pack_cb(buf->ptr, arg);
+    length = pack_cb(op->buf->ptr, arg);
     if (length > 0) { /* else the key need not be valid */
         status = uct_glex_rma_check_range(rkey, remote_addr, length);
-        if (status == UCS_OK) {
-            status = uct_glex_rma_move_now(ep, GLEX_RDMA_TYPE_PUT, buf->ptr, length, remote_addr,
-                                           rkey);
-        }
     }
-    uct_glex_buf_put(buf);
+    if ((status == UCS_OK) && (length > 0)) {
+        if (!uct_glex_md_rdma_now(ep->vc->iface->md)) {
+            status = uct_glex_rma_post_bounce(op, GLEX_RDMA_TYPE_PUT, length, remote_addr, rkey);
+            return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
+        }
+        status = uct_glex_rma_move_now(ep, GLEX_RDMA_TYPE_PUT, op->buf->ptr, length, remote_addr,
+                                       rkey);
+    }
+    uct_glex_op_cancel(op); /* over, or not begun */
     return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
 }
 
-static ssize_t uct_glex_rma_put_bcopy(uct_glex_ep_t *ep, uct_pack_callback_t pack_cb, void *arg,
-                                      uint64_t remote_addr, uct_rkey_t uct_rkey)
+ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void *arg,
+                              uint64_t remote_addr, uct_rkey_t uct_rkey)
 {
-    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
-    uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    void *ptr               = NULL;
     ucs_status_t status;
     uct_glex_vc_t *vc;
-    uct_glex_op_t *op;
-    size_t length;
-    void *ptr;
+    ssize_t ret;
 
     status = uct_glex_rma_vc(ep, &vc);
     if (status != UCS_OK) {
@@ -362,40 +358,13 @@ static ssize_t uct_glex_rma_put_bcopy(uct_glex_ep_t *ep, uct_pack_callback_t pac
     /* The length is known only after pack_cb: pack in place if there is room for the maximum */
     if (uct_glex_rkey_is_valid(uct_rkey)) {
         ptr = uct_glex_rma_ptr(iface, remote_addr, iface->config.rma_buf_size, uct_rkey);
-        if (ptr != NULL) {
-            vc->dirty = 1;
-            return pack_cb(ptr, arg);
-        }
     }
-    if (uct_glex_md_rdma_now(iface->md)) {
-        return uct_glex_rma_put_bcopy_now(ep, pack_cb, arg, remote_addr, rkey);
+    if (ptr != NULL) {
+        vc->dirty = 1;
+        ret       = pack_cb(ptr, arg);
+    } else {
+        ret = uct_glex_rma_put_packed(ep, pack_cb, arg, remote_addr, (uct_glex_rkey_t*)uct_rkey);
     }
-
-    op = uct_glex_rma_op_new(vc, NULL);
-    if (op == NULL) {
-        return UCS_ERR_NO_RESOURCE;
-    }
-    op->ep = &ep->super.super;
-    length = pack_cb(op->buf->ptr, arg);
-    if (length == 0) {
-        uct_glex_op_cancel(op);
-        return 0;
-    }
-    status = uct_glex_rma_check_range(rkey, remote_addr, length);
-    if (status != UCS_OK) {
-        uct_glex_op_cancel(op);
-        return status;
-    }
-    status = uct_glex_rma_post_bounce(op, GLEX_RDMA_TYPE_PUT, length, remote_addr, rkey);
-    return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
-}
-
-ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void *arg,
-                              uint64_t remote_addr, uct_rkey_t rkey)
-{
-    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    ssize_t ret       = uct_glex_rma_put_bcopy(ep, pack_cb, arg, remote_addr, rkey);
-
     UCT_TL_EP_STAT_OP_IF_SUCCESS(ret, &ep->super, PUT, BCOPY, ret);
     return ret;
 }
@@ -434,7 +403,7 @@ static ucs_status_t uct_glex_rma_get_bcopy(uct_glex_ep_t *ep, uct_unpack_callbac
     if (status != UCS_OK) {
         return status;
     }
-    op = uct_glex_rma_op_new(vc, comp);
+    op = uct_glex_rma_op_new(vc, &ep->super.super, comp);
     if (op == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
@@ -446,7 +415,6 @@ static ucs_status_t uct_glex_rma_get_bcopy(uct_glex_ep_t *ep, uct_unpack_callbac
         uct_glex_op_cancel(op);
         return uct_glex_rma_refused(ep, status, comp);
     }
-    op->ep        = &ep->super.super;
     op->unpack_cb = unpack_cb;
     op->arg       = arg;
     op->length    = length;
