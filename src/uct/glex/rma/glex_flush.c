@@ -37,42 +37,44 @@ void uct_glex_flush_puts_ended(uct_glex_iface_t *iface, uint32_t op_id)
     uct_glex_op_event(iface, op_id, UCS_OK);
 }
 
-static ucs_status_t uct_glex_flush_ep(uct_glex_ep_t *ep, unsigned flags, uct_completion_t *comp)
+/* UCT_FLUSH_FLAG_CANCEL: nothing is sent any more, and completions are called at once */
+static ucs_status_t uct_glex_flush_cancel(uct_glex_ep_t *ep, uct_completion_t *comp)
+{
+    ep->is_cancelled = 1;
+    ep->blocked      = 1; /* sends take the long path, which refuses them */
+    if (ep->vc == &uct_glex_no_vc) {
+        return UCS_OK;
+    }
+    uct_glex_op_cancel_ep(ep->vc, &ep->super.super, UCS_ERR_CANCELED);
+    return uct_glex_op_flush(ep->vc, &ep->super.super, comp);
+}
+
+static ucs_status_t uct_glex_flush_ep(uct_glex_ep_t *ep, uct_completion_t *comp)
 {
     ucs_status_t status;
 
     if (ep->vc == &uct_glex_no_vc) {
-        if (flags & UCT_FLUSH_FLAG_CANCEL) {
-            ep->is_cancelled = 1;
-            ep->blocked      = 1;
-        }
         return UCS_OK;
     }
-    if (ep->is_cancelled && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+    if (ep->is_cancelled) {
         return UCS_ERR_CANCELED;
     }
-    if ((ep->blocked || ep->is_refused) && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+    if (ep->blocked || ep->is_refused) {
         /* Pending requests are not posted yet, `blocked` is 0 while this flush itself is tried; or
          * progress is about to fail the endpoint */
         return UCS_ERR_NO_RESOURCE;
     }
     if (ep->vc->state == UCT_GLEX_VC_FAILED) {
-        if (!(flags & UCT_FLUSH_FLAG_CANCEL)) {
-            return ep->vc->status;
-        }
-        /* Its puts are not verified: nobody would answer */
-    } else if (ep->vc->peer_dead && !(flags & UCT_FLUSH_FLAG_CANCEL)) {
+        return ep->vc->status;
+    }
+    if (ep->vc->peer_dead) {
         return UCS_ERR_NO_RESOURCE; /* progress is about to fail it */
-    } else if (ucs_unlikely(ep->vc->dirty)) {
+    }
+    if (ucs_unlikely(ep->vc->dirty)) {
         status = uct_glex_flush_verify_puts(ep);
         if (status != UCS_OK) {
             return status;
         }
-    }
-    if (flags & UCT_FLUSH_FLAG_CANCEL) {
-        ep->is_cancelled = 1;
-        ep->blocked      = 1; /* sends take the long path, which refuses them */
-        uct_glex_op_cancel_ep(ep->vc, &ep->super.super, UCS_ERR_CANCELED);
     }
     return uct_glex_op_flush(ep->vc, &ep->super.super, comp);
 }
@@ -80,7 +82,8 @@ static ucs_status_t uct_glex_flush_ep(uct_glex_ep_t *ep, unsigned flags, uct_com
 ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
 {
     uct_glex_ep_t *ep   = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    ucs_status_t status = uct_glex_flush_ep(ep, flags, comp);
+    ucs_status_t status = (flags & UCT_FLUSH_FLAG_CANCEL) ? uct_glex_flush_cancel(ep, comp) :
+                                                            uct_glex_flush_ep(ep, comp);
 
     if (status == UCS_INPROGRESS) {
         UCT_TL_EP_STAT_FLUSH_WAIT(&ep->super);
