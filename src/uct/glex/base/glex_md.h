@@ -35,7 +35,6 @@ typedef struct uct_glex_md_config {
 typedef struct uct_glex_reg {
     void              *address;
     size_t             length;
-    int                mem_flags;  /* GLEX_MEM_*, GLEX_EXT_MEM_* */
     uint64_t           registered; /* bit i: at endpoint i */
     glex_mem_handle_t  mh;         /* at endpoint 0 */
     glex_mem_handle_t *more;       /* at endpoints 1..; NULL until one is needed */

@@ -52,10 +52,9 @@ static ucs_status_t uct_glex_reg_init(uct_glex_md_t *md, uct_glex_reg_t *reg, vo
     }
     reg->address    = address;
     reg->length     = length;
-    reg->mem_flags  = GLEX_MEM_READ | GLEX_MEM_WRITE;
     reg->more       = NULL;
     reg->registered = 0;
-    status = uct_glex_md_reg(md, 0, address, length, reg->mem_flags, &reg->mh);
+    status = uct_glex_md_reg(md, 0, address, length, GLEX_MEM_READ | GLEX_MEM_WRITE, &reg->mh);
     if (status != UCS_OK) {
         ucs_log(uct_glex_reg_log_level(silent), "glex: cannot register %p length %zu: %s", address,
                 length, ucs_status_string(status));
@@ -87,7 +86,8 @@ static ucs_status_t uct_glex_reg_add(uct_glex_md_t *md, uct_glex_reg_t *reg, uns
             return UCS_ERR_NO_MEMORY;
         }
     }
-    status = uct_glex_md_reg(md, ep_index, reg->address, reg->length, reg->mem_flags, &mh);
+    status = uct_glex_md_reg(md, ep_index, reg->address, reg->length,
+                             GLEX_MEM_READ | GLEX_MEM_WRITE, &mh);
     if (status != UCS_OK) {
         ucs_error("glex: cannot register %p length %zu at endpoint %u: %s", reg->address,
                   reg->length, ep_index, ucs_status_string(status));

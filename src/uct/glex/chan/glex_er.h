@@ -219,6 +219,9 @@ void uct_glex_er_hold_rx(uct_glex_vc_t *vc);
  *  in flight. */
 void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head);
 
+/** A message in the units of a FIFO that is held arrived, and is not delivered */
+void uct_glex_er_skip(uct_glex_vc_t *vc, unsigned flags, uint32_t length);
+
 /** Drop a FIFO that is held if all that was written to it has arrived */
 void uct_glex_er_check_held(uct_glex_vc_t *vc);
 

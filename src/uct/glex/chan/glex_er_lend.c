@@ -189,23 +189,28 @@ void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head)
     }
 }
 
+void uct_glex_er_skip(uct_glex_vc_t *vc, unsigned flags, uint32_t length)
+{
+    unsigned units = uct_glex_fifo_message_units(length, vc->iface->er_unit_shift);
+    uint16_t offset, used;
+
+    uct_glex_fifo_arrive(&uct_glex_er_rx_of(vc)->fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset,
+                         &used);
+}
+
 /* Skip the messages in the slots of a FIFO that is held: its borrower stored them before its
  * RESET */
 static void uct_glex_er_drain_held(uct_glex_vc_t *vc)
 {
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
     unsigned left           = UCT_GLEX_FIFO_SLOTS;
-    uint16_t offset, used;
     uint64_t word;
 
     while ((er_rx->slots != NULL) && (left-- > 0) &&
            (uct_glex_er_next_msg(er_rx, &word) != NULL)) {
         ++er_rx->arrived;
         if (uct_glex_slot_flags(word) & UCT_GLEX_FLAG_UNITS) {
-            uct_glex_fifo_arrive(&er_rx->fifo,
-                                 uct_glex_fifo_message_units(uct_glex_slot_length(word),
-                                                             vc->iface->er_unit_shift),
-                                 uct_glex_slot_flags(word) & UCT_GLEX_FLAG_WRAP, &offset, &used);
+            uct_glex_er_skip(vc, uct_glex_slot_flags(word), uct_glex_slot_length(word));
         }
     }
 }

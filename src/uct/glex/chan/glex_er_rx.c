@@ -140,12 +140,9 @@ static UCS_F_NOINLINE void uct_glex_er_recv_late(uct_glex_iface_t *iface, uint64
                                                  uint32_t length)
 {
     uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
-    uint16_t offset, used;
 
     if ((vc != NULL) && (vc->lent == UCT_GLEX_LENT_HELD)) {
-        uct_glex_fifo_arrive(&uct_glex_er_rx_of(vc)->fifo,
-                             uct_glex_fifo_message_units(length, iface->er_unit_shift),
-                             uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_WRAP, &offset, &used);
+        uct_glex_er_skip(vc, uct_glex_hdr_flags(word), length);
         uct_glex_er_check_held(vc);
     }
 }

@@ -61,9 +61,7 @@ static uct_glex_rx_t *uct_glex_rx_new(uct_glex_vc_t *vc, uint16_t seq, uint8_t a
     rx->zc        = zc;
     rx->zc_posted = 0;
     rx->sr_zc     = 0;
-    rx->orphan    = 0;
     rx->ready     = 0;
-    rx->skip      = 0;
     ucs_list_insert_after(pos, &rx->list);
     return rx;
 
@@ -97,7 +95,7 @@ static void uct_glex_rx_deliver(uct_glex_vc_t *vc)
         ucs_list_del(&rx->list);
         --vc->rx_started;
         ++vc->rx_seq;
-        if (!rx->skip) {
+        if (!uct_glex_zc_is_cancelled(rx)) {
             uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, rx->am_id, rx->data,
                                rx->length, "RX: queued");
             uct_iface_invoke_am(&iface->super, rx->am_id, rx->data, rx->length, 0);
@@ -286,14 +284,13 @@ void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status)
     uct_glex_vc_t *vc = rx->vc;
 
     rx->op = NULL;
-    if (rx->orphan) {
+    if (uct_glex_vc_is_over(vc)) { /* dropped: see uct_glex_rx_purge() */
         --vc->rx_started;
         uct_glex_rx_free(rx);
         return;
     }
-    if ((rx->zc_posted > 0) && uct_glex_zc_is_cancelled(rx)) {
-        status   = UCS_OK; /* its Gets may have failed because its memory is gone */
-        rx->skip = 1;
+    if (uct_glex_zc_is_cancelled(rx)) {
+        status = UCS_OK; /* its Gets may have failed because its memory is gone */
     }
     if ((status == UCS_OK) && rx->sr_zc) {
         status = uct_glex_rx_keep_descriptor(rx);
@@ -359,8 +356,7 @@ void uct_glex_rx_purge(uct_glex_vc_t *vc)
     ucs_list_for_each_safe(rx, tmp, &vc->rx, list) {
         ucs_list_del(&rx->list);
         if (rx->op != NULL) {
-            ++vc->rx_started;
-            rx->orphan = 1; /* freed when the Gets have ended: see uct_glex_rx_fetched() */
+            ++vc->rx_started; /* freed when the Gets have ended: see uct_glex_rx_fetched() */
             uct_glex_op_give_up(rx->op, uct_glex_zc_unposted(rx));
         } else {
             uct_glex_rx_free(rx);

@@ -29,11 +29,9 @@ typedef struct uct_glex_rx {
     uint8_t          am_id;
     uint8_t          er;        /* came through ER: to be told as consumed on delivery */
     uint8_t          ready;     /* data is complete */
-    uint8_t          skip;      /* cancelled by its sender: no handler gets it */
     uint8_t          zc;        /* the data is a zero-copy descriptor, to be resolved */
     uint8_t          zc_posted; /* pieces of it that are being fetched, the word among them */
     uint8_t          sr_zc;     /* what is being fetched through SR is a descriptor */
-    uint8_t          orphan;    /* its VC failed while the Get was on its way */
     uct_glex_sr_t    sr;        /* where an announced message is */
     uint8_t          copy[UCT_GLEX_ZC_MAX_DESC] UCS_V_ALIGNED(8); /* data that could not stay */
 } uct_glex_rx_t;

@@ -184,7 +184,7 @@ int uct_glex_zc_is_cancelled(const uct_glex_rx_t *rx)
 {
     const uct_glex_zc_t *zc = (const uct_glex_zc_t*)rx->copy;
 
-    return (zc->iovcnt > 0) && (*uct_glex_zc_word(rx) != zc->op_id);
+    return (rx->zc_posted > 0) && (*uct_glex_zc_word(rx) != zc->op_id);
 }
 
 unsigned uct_glex_zc_unposted(const uct_glex_rx_t *rx)

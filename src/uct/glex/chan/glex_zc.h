@@ -19,7 +19,8 @@ ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *head
 /** Fetch the payload that a received descriptor describes. NO_RESOURCE: no buffer now. */
 ucs_status_t uct_glex_zc_fetch(uct_glex_rx_t *rx);
 
-/** Whether the sender cancelled the message before its payload had been fetched */
+/** Whether it is a zero-copy message that its sender cancelled before the payload had been fetched:
+ *  no handler gets it */
 int uct_glex_zc_is_cancelled(const uct_glex_rx_t *rx);
 
 /** Requests for a received descriptor that are not posted yet */
