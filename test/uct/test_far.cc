@@ -169,9 +169,9 @@ std::string withdrawn(Side &side)
 
 /* A put that the peer's NIC refuses: the flush after it says so, and does not end well before the
  * error is found */
-TEST(Far, FlushTellsOfARefusedPut)
+void flush_after_refused_put(bool bcopy)
 {
-    far_team([](Team &team) {
+    far_team([=](Team &team) {
         Side side(team);
         RemoteMemory remote(withdrawn(side));
 
@@ -179,13 +179,25 @@ TEST(Far, FlushTellsOfARefusedPut)
             ErrorLog log;
             uint8_t data[8] = {1};
 
-            EXPECT_OK(side.ep->put_short(data, sizeof(data), remote.address, remote.rkey.rkey));
+            if (bcopy) {
+                EXPECT_EQ((ssize_t)sizeof(data), side.ep->put_bcopy(data, sizeof(data), remote.address,
+                                                                    remote.rkey.rkey));
+            } else {
+                EXPECT_OK(side.ep->put_short(data, sizeof(data), remote.address,
+                                             remote.rkey.rkey));
+            }
             EXPECT_NE(UCS_OK, side.ep->flush());
             EXPECT_TRUE(side.ep->failed());
             EXPECT_NE(std::string::npos, log.text().find("was refused")) << log.text();
         }
         side.barrier();
     });
+}
+
+TEST(Far, FlushTellsOfARefusedPut)
+{
+    flush_after_refused_put(false);
+    flush_after_refused_put(true);
 }
 
 /* Who asks for memory that is registered no more fails alone, and learns of it by its completion */
