@@ -88,38 +88,43 @@ Env quota_of(unsigned num)
     return {{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_MAX_CHANNELS", std::to_string(num)}};
 }
 
-/* So many messages go through SR before a FIFO is asked for; none do where ER is the only channel */
+/* `through_sr` messages go through SR before a FIFO is asked for. Where none do, both sides ask when
+ * they connect; else the one that sends. */
 void check_threshold(const char *channels, unsigned thresh, unsigned through_sr)
 {
     Env env = {{"UCX_GLEX_CHANNELS", channels}, {"UCX_GLEX_ER_THRESH", std::to_string(thresh)}};
 
     isolated(env, [=] {
         Crowd crowd(1);
+        uct_glex_iface_t *back = crowd.ifaces.front().internals();
+        const unsigned lent_back = (through_sr == 0);
 
         for (unsigned i = 0; i < through_sr; ++i) {
             EXPECT_FALSE(crowd.has_fifo(0)) << i << " messages";
             crowd.sender(0).send();
             crowd.settle();
         }
-        if (through_sr == 0) {
-            crowd.sender(0).send();
-        }
-        progress_until("a FIFO", [&] { return crowd.has_fifo(0); });
-        EXPECT_EQ(crowd.target.internals()->er.lent, 1u);
-        EXPECT_EQ(crowd.ifaces.front().internals()->er.lent, 0u) << "nobody sends the other way";
+        crowd.sender(0).send();
+        progress_until("the FIFOs", [&] {
+            return crowd.has_fifo(0) && (back->er.lent == lent_back);
+        });
         for (unsigned i = 0; i < 200; ++i) {
             crowd.sender(0).send();
         }
         crowd.settle();
+        EXPECT_EQ(crowd.target.internals()->er.lent, 1u);
+        EXPECT_EQ(back->er.lent, lent_back);
         crowd.target.check_credits();
     });
 }
 
 TEST(Er, IsAskedForAfterSoManyMessages)
 {
+    check_threshold("er,sr", 0, 0);
     check_threshold("er,sr", 1, 1);
     check_threshold("er,sr", 20, 20);
     check_threshold("er,sr", 300, 300);
+    check_threshold("er", 20, 0); /* there is no other channel */
 }
 
 class ErQuota : public WithSetting {};

@@ -180,8 +180,9 @@ void flush_after_refused_put(bool bcopy)
             uint8_t data[8] = {1};
 
             if (bcopy) {
-                EXPECT_EQ((ssize_t)sizeof(data), side.ep->put_bcopy(data, sizeof(data), remote.address,
-                                                                    remote.rkey.rkey));
+                EXPECT_EQ((ssize_t)sizeof(data),
+                          side.ep->put_bcopy(data, sizeof(data), remote.address,
+                                             remote.rkey.rkey));
             } else {
                 EXPECT_OK(side.ep->put_short(data, sizeof(data), remote.address,
                                              remote.rkey.rkey));

@@ -1,6 +1,6 @@
 /*
  * The shared-memory link: requests are carried out by the initiator itself, on the target's
- * segment. Inline is what the posting functions' fast paths use.
+ * segment. Only what the fast paths of posting use is inline.
  */
 #ifndef GLEX_SHM_H
 #define GLEX_SHM_H
@@ -61,8 +61,8 @@ int glex_shm_rmem_find(struct glex_endpoint *ep, struct glex_peer *peer, uint64_
 int glex_cma_copy(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr, char *local,
                   uint64_t len, enum glex_rdma_type type);
 
-/** Enter in a header what peers recognize this process by. One thread at a time, and no fork().
- *  Errors: SYS_ERR, logged. */
+/** Enter in a header what peers recognize this process by. The caller holds the
+ *  lock that fork() takes, too: api/endpoint.c. Errors: SYS_ERR, logged. */
 glex_ret_t glex_cma_identity(struct glex_segment_header *hdr);
 
 /** In a child of fork(): it is another process, and did not inherit the page with the cookie. */

@@ -210,8 +210,11 @@ static bool net_put_piece(struct net_peer *peer, struct net_request *request)
         request->status = GLEX_ERR_STATUS_FORMAT;
     }
     if (request->pos == piece.total) {
-        request->record.op = coll ? NET_OP_COLL : NET_OP_PUT;
-        peer->wire += !coll;
+        if (coll) {
+            request->record.op = NET_OP_COLL; /* net_put_record() ends it */
+        } else {
+            peer->wire++;
+        }
     }
     return true;
 }

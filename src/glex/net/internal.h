@@ -120,7 +120,7 @@ struct glex_net {
     struct net_sources            sources[NET_SOURCE_BUCKETS];
     uint32_t                      pending; /* requests of all peers that have not ended */
     uint32_t                      misses;  /* turns in a row that brought nothing */
-    bool                          busy;    /* in progress(): a signal's handler may call exit() */
+    bool                          busy;    /* in progress(), also for exit() in a signal handler */
     bool                          paused;
     bool                          armed;   /* by arm(), and not disarmed since */
     bool                          warned;  /* of a host that does not answer */
@@ -168,7 +168,7 @@ static inline struct glex_net *net_lock(struct glex_net *net)
 
 /* ---- flusher.c ------------------------------------------------------------------------------- */
 
-/** Without the network's lock: it opens; it closes, and the flusher lets go of it. */
+/** Have the flusher look after a network, or no more. Both are called without its lock. */
 void net_flusher_add(struct glex_net *net);
 void net_flusher_remove(struct glex_net *net);
 

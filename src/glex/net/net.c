@@ -219,7 +219,7 @@ ssize_t net_side_append_data(struct net_side *side, struct net_record *record, c
     if (at == NULL) {
         return -1;
     }
-    frame->len -= (uint32_t)least;
+    frame->len -= (uint32_t)least; /* counted below: how much it is depends on the frame */
     gathered = frame->more_size != 0 && len >= NET_GATHER_MIN;
     space = gathered ? frame->more_size : frame->size - frame->len;
     if (len <= space) {

@@ -220,6 +220,11 @@ static const struct {
     [CONN_CLOSED] = {0, NULL},
 };
 
+_Static_assert(sizeof(struct control_hello) <= sizeof(((struct engine_conn *)0)->in) &&
+                   sizeof(struct control_proof) <= sizeof(((struct engine_conn *)0)->in) &&
+                   sizeof(struct control_welcome) <= sizeof(((struct engine_conn *)0)->in),
+               "all that comes fits conn->in");
+
 /* The peer has ended. What it sent before still comes, by libfabric. */
 static void control_begin_closing(struct engine_conn *conn)
 {

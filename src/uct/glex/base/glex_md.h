@@ -68,11 +68,11 @@ typedef struct uct_glex_md {
     ucs_list_link_t       list;                     /* in the list of all open domains */
 } uct_glex_md_t;
 
-/* What uct_rkey_t points to. Interfaces in several threads may use one key. The first endpoint that does
- * keeps where the memory lies in this process; others ask the NIC each time. */
+/* What uct_rkey_t points to. Interfaces in several threads may use one key. The key keeps where the
+ * memory lies in this process for the first endpoint that uses it; others ask the NIC each time. */
 typedef struct uct_glex_rkey {
     uct_glex_packed_rkey_t packed;
-    glex_ep_handle_t       ep;    /* that endpoint, NULL: none yet. Only its thread uses the rest. */
+    glex_ep_handle_t       ep;    /* that endpoint, or NULL; only its thread uses the rest */
     void                  *ptr;   /* NULL: not mappable */
     struct glex_ext_watch  watch; /* `ptr` is good while this holds */
 } uct_glex_rkey_t;

@@ -308,8 +308,8 @@ void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t statu
     is_over    = op->held || (op->type == UCT_GLEX_OP_FETCH); /* uct_glex_rx_fetched() decides */
     ep         = is_refused ? uct_glex_op_ep(op) : NULL; /* NULL: it was cancelled, or is gone */
     if (!is_over && (ep != NULL)) {
-        ucs_error("glex: a put to or get from endpoint 0x%" PRIx64 " was refused: the key is wrong, "
-                  "or its memory is not registered any more", vc->peer);
+        ucs_error("glex: a put to or get from endpoint 0x%" PRIx64 " was refused: the key is "
+                  "wrong, or its memory is not registered any more", vc->peer);
         uct_glex_ep_refused(ep);
         uct_glex_vc_fail_refused(vc); /* first: a flush after a put must not end well */
     }

@@ -65,7 +65,8 @@ static int uct_glex_error_is_ctl_to_gone(const uct_glex_vc_t *vc, const struct g
             uct_glex_iface_is_gone(vc->iface, vc->peer));
 }
 
-/* The peer refused an immediate put, which has no completion: fail the endpoints that it may be of */
+/* The peer refused an immediate put, which has no completion: fail all endpoints that may have
+ * posted it */
 static void uct_glex_error_put_refused(uct_glex_vc_t *vc, const struct glex_err_req *err)
 {
     uct_glex_ep_t *ep;

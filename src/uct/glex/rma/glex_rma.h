@@ -61,7 +61,8 @@ static UCS_F_ALWAYS_INLINE int uct_glex_rma_is_kept(const uct_glex_iface_t *ifac
     return __atomic_load_n(&rkey->ep, __ATOMIC_RELAXED) == iface->nic;
 }
 
-/* The same, for a key that this interface may not have used yet, or that another one keeps */
+/* As uct_glex_rma_mapped(), of a key that this interface may not have used yet, or that another one
+ * keeps */
 static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint64_t remote_addr,
                                                   size_t length, uct_rkey_t uct_rkey)
 {
