@@ -42,6 +42,22 @@ protected:
     int sent = 0;
 };
 
+// The goodbye and the end of its connection, read together, are one loss, after which the client
+// waits. Were they two, it would meet the second server at once, and begin again with the first in
+// the middle of that: over the connection to the second, which it would then take for the first.
+TEST_P(UdmonFailover, AGoodbyeAndTheEndOfTheConnectionAreOneLoss)
+{
+    Server first(url(free_port()), &options);
+    Server second(url(free_port() + 1), &options);
+    Client client(both(free_port(), free_port() + 1), &options);
+
+    ASSERT_TRUE(run({&first}, {&client}, [&] { return client.connected(); }));
+    first.close();
+    usleep(10000); // both are there to be read
+    ASSERT_TRUE(run({}, {&client}, [&] { return !client.connected(); }));
+    EXPECT_EQ(UDMON_DISCONNECTED, client.states.back());
+}
+
 TEST_P(UdmonFailover, ToTheNextAndBackWithEachRecordOnce)
 {
     auto first = std::make_unique<Server>(url(free_port()), &options);

@@ -31,6 +31,7 @@ void udmon_client_drop_path(udmon_client_t *client)
     udmon_chan_disconnect(&client->chan);
     udmon_timer_cancel(&client->keepalive);
     client->ping_due = 0;
+    client->bye = client->left = 0; /* said over this path */
     if (client->path != NULL) {
         udmon_path_close(client->path);
         client->path = NULL;
