@@ -157,6 +157,12 @@ static inline int uct_glex_vc_is_over(const uct_glex_vc_t *vc)
     return vc->state >= UCT_GLEX_VC_PEER_CLOSED;
 }
 
+/** Whether memory of the NIC is mapped between us and the peer; else all goes by requests */
+static inline int uct_glex_vc_is_mapped(const uct_glex_vc_t *vc)
+{
+    return !vc->is_remote && (vc->iface->md->ext_attr.caps & GLEX_EXT_CAP_MAP);
+}
+
 /** Have progress send the VC's control messages */
 static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)
 {
