@@ -232,6 +232,30 @@ TEST(Rank, Mvapich)
     EXPECT_EQ(6u, votes[CM_MPI_MVAPICH].rank);
 }
 
+// Through SR and through ER; not a descriptor of zero copy, which begins otherwise.
+TEST(Rank, Glex)
+{
+    for (uint8_t zero_copy : {0, 2}) {
+        cm_vote votes[CM_NUM_MPI] = {};
+        std::vector<uint8_t> data(16); // the header of a message: type and id, flags, ...
+        auto tag = eager(uint64_t(7) << 40 | uint64_t(5) << 20);
+        data[0] = 2 << 3 | 6;
+        data[1] = zero_copy;
+        data.insert(data.end(), tag.begin() + 1, tag.end());
+        auto p = message(data);
+        p.transport = CM_RD;
+        cm_rank_vote(votes, &p);
+        EXPECT_EQ(zero_copy ? 0u : 1u, votes[CM_MPI_OMPI_UCX].lead);
+        p.operation = CM_WRITE_ONLY_IMM;
+        p.q_key = 2 << 3 | 1 | uint32_t(zero_copy) << 8;
+        p.data += 16;
+        p.data_len -= 16;
+        cm_rank_vote(votes, &p);
+        EXPECT_EQ(zero_copy ? 0u : 2u, votes[CM_MPI_OMPI_UCX].lead);
+        EXPECT_EQ(zero_copy ? 0u : 5u, votes[CM_MPI_OMPI_UCX].rank);
+    }
+}
+
 TEST(Rank, ShortMessageVotesForNothing)
 {
     auto data = eager(uint64_t(1) << 20);
@@ -317,6 +341,38 @@ TEST_F(Connected, NothingIsConcludedWhileTwoWait)
     send(2, 1, 11, 8, CM_ACKNOWLEDGE);
     EXPECT_EQ(10u, source_of(20));
     EXPECT_EQ(11u, source_of(21));
+}
+
+// A host with one rank is that rank, whichever queue pair sends; not if two processes on it talk.
+TEST_F(Connected, WhoNamesNoRankIsNotHisNeighbour)
+{
+    auto data = eager(uint64_t(7) << 40 | uint64_t(3) << 20);
+    cm_packet named = message(data), silent = named;
+    char *why = nullptr;
+
+    named.transport = silent.transport = CM_UD;
+    named.src = silent.src = silent.dst = ip(1);
+    named.dst = ip(2);
+    named.dst_qpn = 20;
+    named.src_qpn = 10;
+    silent.dst_qpn = 10;
+    silent.src_qpn = 11;
+    silent.data_len = 0;
+    std::vector<uint8_t> datagram(8); // UCX's header for UD, whose last byte names the message
+    datagram[3] = 2 << 3 | 1;
+    datagram.insert(datagram.end(), data.begin() + 1, data.end());
+    named.data = datagram.data();
+    named.data_len = uint32_t(datagram.size());
+    cm_traffic_add(traffic, &named, 100);
+    uint32_t host = cm_traffic_flow(traffic, 0)->key.src;
+    for (int64_t neighbour : {3, -1}) { // at first nobody knows that there is one
+        cm_ranks *ranks = cm_ranks_new(traffic, &why);
+        ASSERT_NE(nullptr, ranks) << why;
+        EXPECT_EQ(3, cm_ranks_of(ranks, host, 10));
+        EXPECT_EQ(neighbour, cm_ranks_of(ranks, host, 11));
+        cm_ranks_free(ranks);
+        cm_traffic_add(traffic, &silent, 100);
+    }
 }
 
 TEST(Address, Parse)

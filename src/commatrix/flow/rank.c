@@ -25,7 +25,7 @@ enum {
     UCT_GLEX_HEADER = 16,
     UCT_AM_MASK = 0x1f
 };
-enum { GLEX_MP_AM = 6, GLEX_EVENT_ER = 1 };
+enum { GLEX_MP_AM = 6, GLEX_EVENT_ER = 1, GLEX_FLAG_ZC = 2 };
 
 /* Open MPI's ob1 behind the four bytes of the BTL openib: match, rendezvous, rendezvous by get. */
 enum { OB1_MATCH = 65, OB1_RGET = 67, OPENIB_LEN = 4, OB1_LEN = 14 };
@@ -128,18 +128,21 @@ static void vote_ud(struct cm_vote votes[CM_NUM_MPI], const uint8_t *data, uint3
     }
 }
 
-/* What GLEX_CAPTURE writes: MPs as sends; puts into FIFOs with the event's first word as
- * Q_Key. */
+/*
+ * What GLEX_CAPTURE writes: MPs as sends; puts into FIFOs with the event's first word as Q_Key. The
+ * flags follow the type in both. Messages that the receiver fetches from a send unit are left out:
+ * the answer of a get does not say what it is, and may be any user data.
+ */
 static void vote_glex(struct cm_vote votes[CM_NUM_MPI], const struct cm_packet *packet)
 {
     const uint8_t *data = packet->data;
     uint32_t len = packet->data_len;
 
     if (packet->operation == CM_WRITE_ONLY_IMM || packet->operation == CM_WRITE_FIRST) {
-        if ((packet->q_key & 7) == GLEX_EVENT_ER) {
+        if ((packet->q_key & 7) == GLEX_EVENT_ER && !(packet->q_key >> 8 & GLEX_FLAG_ZC)) {
             vote_ucp(votes, packet->q_key >> 3 & UCT_AM_MASK, data, len);
         }
-    } else if (len > UCT_GLEX_HEADER && (data[0] & 7) == GLEX_MP_AM) {
+    } else if (len > UCT_GLEX_HEADER && (data[0] & 7) == GLEX_MP_AM && !(data[1] & GLEX_FLAG_ZC)) {
         vote_ucp(votes, data[0] >> 3, data + UCT_GLEX_HEADER, len - UCT_GLEX_HEADER);
     }
 }
@@ -184,6 +187,13 @@ static guint qp_hash(gconstpointer key)
     return (guint)(word >> 32);
 }
 
+/* Datagrams between two queue pairs of one host: it has several processes, whatever they voted. */
+static bool is_between_processes(const struct cm_flow *flow)
+{
+    return flow->key.src == flow->key.dst && flow->key.src_qpn != CM_QPN_NONE &&
+           flow->key.src_qpn != flow->key.dst_qpn;
+}
+
 static struct cm_ranks *ranks_of_mpi(const struct cm_traffic *traffic, enum cm_mpi mpi)
 {
     struct cm_ranks *ranks = g_new0(struct cm_ranks, 1);
@@ -207,6 +217,14 @@ static struct cm_ranks *ranks_of_mpi(const struct cm_traffic *traffic, enum cm_m
             value = GUINT_TO_POINTER(0);
         }
         g_hash_table_insert(ranks->by_host, host, value);
+    }
+    for (i = 0; i < traffic->num_flows; i++) {
+        const struct cm_flow *flow = cm_traffic_flow(traffic, i);
+        gpointer host = GUINT_TO_POINTER(flow->key.src);
+
+        if (is_between_processes(flow) && g_hash_table_contains(ranks->by_host, host)) {
+            g_hash_table_insert(ranks->by_host, host, GUINT_TO_POINTER(0));
+        }
     }
     return ranks;
 }
