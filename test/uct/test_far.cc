@@ -5,21 +5,28 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 namespace {
 
 const uint8_t AM_ID = 7;
 
-/* Runs `body` in two processes, or skips the test */
-void far_team(const std::function<void(Team &)> &body)
+/* Runs `body` in two processes that have a network, or skips the test */
+void network_team(const Env &env, const std::function<void(Team &)> &body)
 {
     char module[PATH_MAX];
 
     if (realpath("../../src/glex/.libs/glex-net.so", module) == NULL) {
         GTEST_SKIP() << "built without libfabric: there is no network";
     }
-    team(2, {{"GLEX_NET", "tcp/127.0.0.8"}, {"GLEX_NET_KEY", "00112233445566778899aabbccddeeff"},
-             {"GLEX_NET_MODULE", module}, {"GLEX_FAULT", "far"}, {"UCX_GLEX_RCACHE", "n"}}, body);
+    team(2, env + Env{{"GLEX_NET", "tcp/127.0.0.8"},
+                      {"GLEX_NET_KEY", "00112233445566778899aabbccddeeff"},
+                      {"GLEX_NET_MODULE", module}, {"UCX_GLEX_RCACHE", "n"}}, body);
+}
+
+void far_team(const std::function<void(Team &)> &body)
+{
+    network_team({{"GLEX_FAULT", "far"}}, body);
 }
 
 enum { ASKED, LEFT }; /* flags of the team */
@@ -31,7 +38,8 @@ struct Side {
         iface->on_am(AM_ID, [this](const void *, size_t) { ++received; });
         team.publish(iface->address());
         team.barrier();
-        ep.reset(new Ep(*iface, team.blob(1 - team.rank())));
+        peer = team.blob(1 - team.rank());
+        ep.reset(new Ep(*iface, peer));
     }
 
     void barrier()
@@ -58,6 +66,7 @@ struct Side {
     Md                      md;
     std::unique_ptr<Iface>  iface;
     std::unique_ptr<Ep>     ep;
+    std::string             peer; /* its address */
     unsigned                received = 0;
 };
 
@@ -201,12 +210,70 @@ TEST(Far, FlushTellsOfARefusedPut)
     flush_after_refused_put(true);
 }
 
+/* Puts that have ended are not to blame for one that is refused later */
+TEST(Far, EarlierPutsAreNotBlamed)
+{
+    far_team([](Team &team) {
+        Side side(team);
+        RemoteMemory gone(withdrawn(side));
+        Memory memory(side.md, 4096, Memory::PRIVATE);
+
+        team.publish(memory.describe());
+        side.barrier();
+        if (team.rank() == 0) {
+            RemoteMemory there(team.blob(1));
+            Ep wrong(*side.iface, side.peer);
+            ErrorLog log;
+
+            EXPECT_OK(side.ep->put_short(memory.data, 8, there.address, there.rkey.rkey));
+            EXPECT_OK(side.ep->flush());
+            EXPECT_OK(wrong.put_short(memory.data, 8, gone.address, gone.rkey.rkey));
+            progress_until("the error handler", [&] { return wrong.failed(); });
+            EXPECT_FALSE(side.ep->failed());
+            EXPECT_OK(side.ep->put_short(memory.data, 8, there.address, there.rkey.rkey));
+            EXPECT_OK(side.ep->flush());
+        }
+        side.barrier();
+    });
+}
+
+/* A neighbour's memory is registered, and its program has unmapped it: who puts there fails alone, also
+ * where a network has requests end later */
+TEST(Network, OthersOutliveUnmappedMemory)
+{
+    network_team({}, [](Team &team) {
+        Side side(team);
+        Memory memory(side.md, 4096, Memory::PRIVATE);
+
+        side.connect();
+        team.publish(memory.describe());
+        if (team.rank() == 1) {
+            EXPECT_EQ(0, mprotect(memory.data, memory.length, PROT_NONE));
+        }
+        side.barrier();
+        if (team.rank() == 0) {
+            RemoteMemory remote(team.blob(1));
+            Ep wrong(*side.iface, side.peer), too(*side.iface, side.peer);
+            ErrorLog log;
+
+            EXPECT_OK(wrong.put_short(memory.data, 8, remote.address, remote.rkey.rkey));
+            progress_until("the error handler", [&] { return wrong.failed(); });
+            EXPECT_EQ(100, too.put_bcopy(memory.data, 100, remote.address, remote.rkey.rkey));
+            progress_until("the error handler", [&] { return too.failed(); });
+            EXPECT_FALSE(side.ep->failed());
+        }
+        side.barrier();
+        if (team.rank() == 1) {
+            EXPECT_EQ(0, mprotect(memory.data, memory.length, PROT_READ | PROT_WRITE));
+        }
+    });
+}
+
 /* Who asks for memory that is registered no more fails alone, and learns of it by its completion */
 TEST(Far, OthersOutliveARefusal)
 {
     far_team([](Team &team) {
         Side side(team);
-        const std::string address = team.blob(1 - team.rank());
         Memory local(side.md, 4096, Memory::PRIVATE);
         RemoteMemory remote(withdrawn(side));
 
@@ -214,7 +281,7 @@ TEST(Far, OthersOutliveARefusal)
             const unsigned before = side.received;
 
             for (int which = 0; which < 3; ++which) {
-                Ep ep(*side.iface, address);
+                Ep ep(*side.iface, side.peer);
                 Completion comp;
                 ErrorLog log;
 

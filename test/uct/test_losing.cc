@@ -384,11 +384,14 @@ public:
         return std::count(received_.begin(), received_.end(), COUNT);
     }
 
-    /* Each that was served gets an answer: only of peers with an endpoint is it checked whether
-     * they live */
     void serve(const char *what, unsigned count)
     {
         progress_until(what, [&] { return num_served() >= count; });
+    }
+
+    /* Each that was served gets an answer, so that there is an endpoint to it */
+    void answer()
+    {
         for (unsigned i = 1; i < team_.size(); ++i) {
             if ((received_[i] == COUNT) && (answers_[i] == nullptr)) {
                 answers_[i].reset(new Ep(iface_, team_.blob(i)));
@@ -437,7 +440,6 @@ private:
         killed_.insert(rank);
         EXPECT_EQ(kill(team_.pid(rank), SIGKILL), 0);
     }
-
     Team                            &team_;
     Iface                           &iface_;
     std::vector<uint32_t>            received_;
@@ -446,9 +448,9 @@ private:
 };
 
 /* Processes are killed, one of them while it waits */
-TEST_P(Losing, OneThatIsKilledMakesRoom)
+void kill_some(const Env &env, bool with_answers)
 {
-    team(FITTING + 4, env(), [](Team &team) {
+    team(FITTING + 4, env, [with_answers](Team &team) {
         Md md;
         Iface iface(md);
 
@@ -462,11 +464,17 @@ TEST_P(Losing, OneThatIsKilledMakesRoom)
         Survivor survivor(team, iface);
 
         survivor.serve("those that fit", FITTING);
+        if (with_answers) {
+            survivor.answer();
+        }
         progress_until("all others to wait", [&] { return waiting(iface) == 3; });
         EXPECT_EQ(log.text(), FULL_LINE);
         survivor.kill_the_first_that_waits();
         survivor.kill_one_that_was_served();
         survivor.serve("one that waited", FITTING + 1);
+        if (with_answers) {
+            survivor.answer();
+        }
         iface.check_credits();
         survivor.kill_one_that_was_served();
         survivor.serve("the other one", FITTING + 2);
@@ -475,6 +483,77 @@ TEST_P(Losing, OneThatIsKilledMakesRoom)
         EXPECT_EQ(log.text(), FULL_LINE);
         team.flag(STOP) = 1;
         team.barrier();
+    });
+}
+
+TEST_P(Losing, OneThatIsKilledMakesRoom)
+{
+    kill_some(env(), true);
+}
+
+/* Nothing is sent to those that are killed: they are looked for because others wait */
+TEST_P(Losing, OneThatNobodyAnswersMakesRoom)
+{
+    kill_some(env(), false);
+}
+
+/* Have progress find that a message of the interface found its peer's queue full */
+void lose(Iface &iface, const uct_glex_vc_t *vc, enum uct_glex_mp_type type)
+{
+    struct glex_err_req *error = &iface.internals()->error;
+    glex_ep_addr_t peer        = {.v = vc->peer};
+
+    *error            = {};
+    error->op         = GLEX_ERR_OP_IMM_MP;
+    error->status     = GLEX_ERR_STATUS_DEST_MPQ_FULL;
+    error->rmt_nic_id = peer.nic_id;
+    error->rmt_ep_num = peer.ep_num;
+    error->data0      = uct_glex_hdr_type_am(type, 0) | ((uint64_t)vc->tx.vc_id << 16);
+    iface.internals()->has_error = 1;
+}
+
+/* The request for a FIFO was lost with the CONNECT. Messages through SR may have come between. */
+TEST(LosingQueue, ConnectThatWasLostAsksAgain)
+{
+    isolated({{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_THRESH", "0"}}, [] {
+        Md md;
+        Iface a(md), b(md);
+        Ep ep(a, b.address());
+
+        EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0));
+        a.progress();
+        EXPECT_EQ(ep.vc()->state, UCT_GLEX_VC_CONNECTING);
+        EXPECT_TRUE(ep.vc()->er_requested);
+        ep.vc()->sr_count = UINT16_MAX;
+        lose(a, ep.vc(), UCT_GLEX_MP_CONNECT);
+        a.progress();
+        a.progress();
+        EXPECT_EQ(ep.vc()->state, UCT_GLEX_VC_CONNECTING);
+        EXPECT_TRUE(ep.vc()->er_requested);
+        progress_until("the FIFO", [&] { return ep.vc()->er_tx != NULL; });
+    });
+}
+
+/* A peer that only waits would never learn that its connection is over */
+TEST(LosingQueue, ResetThatWasLostIsSentAgain)
+{
+    isolated({}, [] {
+        Md md;
+        Iface a(md), b(md);
+        Ep ep(a, b.address());
+        ErrorLog log;
+        uint64_t sent;
+
+        b.on_am(AM_ID, [](const void *, size_t) {});
+        EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(ep.flush());
+        progress();
+        uct_glex_vc_dead(ep.vc());
+        progress_until("the RESET", [&] { return b.internals()->vcs[0]->state >=
+                                                 UCT_GLEX_VC_PEER_CLOSED; });
+        sent = a.counters().mp_tx;
+        lose(a, ep.vc(), UCT_GLEX_MP_RESET);
+        progress_until("another RESET", [&] { return a.counters().mp_tx > sent; });
     });
 }
 

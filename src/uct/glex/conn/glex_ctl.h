@@ -2,7 +2,7 @@
  * Control messages: connect and accept, explicit return of credits, and the lending of FIFOs. At
  * most one of a VC is on its way in each direction, plus one acknowledgement, so two entries of the
  * peer's MPQ beside the window are enough (UCT_GLEX_VC_CTL_UNITS); what has to be said meanwhile
- * adds up in vc->ctl.
+ * adds up in vc->ctl. CONNECT and RESET take entries of the reserve, and are sent again when lost.
  */
 #ifndef UCT_GLEX_CTL_H
 #define UCT_GLEX_CTL_H

@@ -13,10 +13,14 @@
 #define UCT_GLEX_WATCH_BATCH 16u
 
 /* Our CONNECT found the peer's MPQ full, because more connected at once than its reserve holds.
- * Nothing else was lost: send it again, with the request for a FIFO if it had one. */
+ * Nothing else was lost: send it again. If we asked for a FIFO the request may have gone with it, so
+ * uct_glex_er_connect() asks again. */
 static void uct_glex_error_connect_lost(uct_glex_vc_t *vc)
 {
-    vc->er_requested = 0;
+    if (vc->er_requested) {
+        vc->er_requested = 0;
+        vc->sr_count     = 0;
+    }
     if (vc->state == UCT_GLEX_VC_CONNECTING) {
         vc->state = UCT_GLEX_VC_WAIT_MPQ;
     } else if (vc->state == UCT_GLEX_VC_OPEN) {
@@ -32,24 +36,30 @@ static int uct_glex_error_is_dead(const struct glex_err_req *err)
            (err->status == GLEX_ERR_STATUS_CONNECTION_MAX_RETRY);
 }
 
-/* The peer's memory is not what the request took it for */
+/* The peer's memory is not what the request took it for: registered no more, or only registered, and
+ * unmapped by its program */
 static int uct_glex_error_is_of_memory(const struct glex_err_req *err)
 {
-    return (err->status == GLEX_ERR_STATUS_ATT) || (err->status == GLEX_ERR_STATUS_MMT);
+    return (err->status == GLEX_ERR_STATUS_ATT) || (err->status == GLEX_ERR_STATUS_MMT) ||
+           (err->status == GLEX_ERR_STATUS_PCIE_READ);
 }
 
-/* A RESET could not be delivered: a dead peer uses no memory of ours */
+/* A RESET could not be delivered. A dead peer uses no memory of ours. One that a full queue lost is
+ * sent again at the next look for dead peers; if the VC does not exist, at the peer's next message. */
 static void uct_glex_error_reset_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
                                          uint64_t peer)
 {
+    int is_lost       = (err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL);
     uct_glex_vc_t *vc = uct_glex_vc_find(iface, peer);
 
-    if (!uct_glex_error_is_dead(err)) {
-        return;
-    }
     for (; vc != NULL; vc = uct_glex_table_older(vc)) {
-        if (uct_glex_vc_is_over(vc)) {
+        if (!uct_glex_vc_is_over(vc)) {
+            continue;
+        }
+        if (uct_glex_error_is_dead(err)) {
             uct_glex_vc_quiet(vc);
+        } else if (is_lost && (vc->tx.vc_id == uct_glex_hdr_vc_id(err->data0))) {
+            vc->reset_lost = 1;
         }
     }
 }
@@ -128,7 +138,7 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
         uct_glex_error_connect_lost(vc);
         return;
     }
-    if ((err->op == GLEX_ERR_OP_IMM_RDMA_PUT) && (event == 0) && !uct_glex_error_is_dead(err)) {
+    if ((err->op == GLEX_ERR_OP_IMM_RDMA_PUT) && (event == 0) && uct_glex_error_is_of_memory(err)) {
         uct_glex_error_put_refused(vc, err);
         return;
     }

@@ -6,8 +6,8 @@
 /* Fewest entries of a VC */
 #define UCT_GLEX_MPQ_LEAST (UCT_GLEX_VC_CTL_UNITS + UCT_GLEX_CREDIT_LEAST)
 
-/* A queue of so many entries, and so many more for each peer, has enough for all: nine sixteenths
- * of it, less 12, are for least windows */
+/* A queue of so many entries, and so many more for each peer, has enough for all: by default nine
+ * sixteenths of it, less 12, are for least windows */
 #define UCT_GLEX_MPQ_ADVISED          24
 #define UCT_GLEX_MPQ_ADVISED_FOR_PEER 6
 

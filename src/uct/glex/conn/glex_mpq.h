@@ -19,6 +19,12 @@ ucs_status_t uct_glex_mpq_init(uct_glex_iface_t *iface, const uct_glex_iface_con
 /** Have the VC get its first window, and be scheduled when it has it */
 void uct_glex_mpq_enter(uct_glex_vc_t *vc);
 
+/** Whether VCs wait for entries. Never on a lossless NIC. */
+static inline int uct_glex_mpq_is_short(uct_glex_iface_t *iface)
+{
+    return !ucs_list_is_empty(&iface->mpq.wait);
+}
+
 /** Give the VCs that wait their first window, as far as there are entries now */
 void uct_glex_mpq_retry(uct_glex_iface_t *iface);
 

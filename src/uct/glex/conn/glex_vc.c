@@ -308,13 +308,23 @@ void uct_glex_vc_fail_refused(uct_glex_vc_t *vc)
     ucs_list_splice_tail(&vc->eps, &seen);
 }
 
-/* Whether an endpoint leads to the peer, or something waits for it */
+/* Whether an endpoint leads to the peer, or something waits for it, or others for its entries of the
+ * MPQ */
 static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
 {
     return vc->peer_left || (vc->state == UCT_GLEX_VC_CONNECTING) ||
            ((vc->state == UCT_GLEX_VC_OPEN) &&
             (!ucs_list_is_empty(&vc->eps) || vc->ctl_inflight || (vc->rx_started > 0) ||
-             !ucs_queue_is_empty(&vc->tx_ops)));
+             !ucs_queue_is_empty(&vc->tx_ops) || uct_glex_mpq_is_short(vc->iface)));
+}
+
+/* Others wait for the entries of peers that are gone. A NIC that does not know who is gone finds it
+ * out by a message. */
+static void uct_glex_vc_ask_for_entries(uct_glex_vc_t *vc)
+{
+    if (uct_glex_mpq_is_short(vc->iface) && (vc->state == UCT_GLEX_VC_OPEN) && !vc->ctl_inflight) {
+        uct_glex_ctl_post(vc, UCT_GLEX_CTL_CREDIT);
+    }
 }
 
 /* A VC whose peer is dead, or has left, fails at the second check in a row since when nothing came
@@ -334,6 +344,7 @@ static void uct_glex_vc_look(uct_glex_vc_t *vc, int all_taken)
         uct_glex_vc_schedule(vc);
     } else if (!uct_glex_iface_is_gone(vc->iface, vc->peer)) {
         vc->is_stale = 0;
+        uct_glex_vc_ask_for_entries(vc);
     } else if (vc->is_stale) {
         uct_glex_vc_dead(vc);
     } else {
@@ -391,6 +402,10 @@ void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count)
         vc                = iface->vcs[iface->watch_hand];
         if (uct_glex_vc_is_over(vc) && (vc->forget_looks > 0)) {
             uct_glex_table_forget_peer(vc);
+        }
+        if (vc->reset_lost) {
+            vc->reset_lost = 0;
+            uct_glex_vc_owe_reset(vc);
         }
         if (uct_glex_vc_holds(vc)) {
             uct_glex_vc_look_held(vc, all_taken);

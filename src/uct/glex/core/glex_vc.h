@@ -110,6 +110,7 @@ struct uct_glex_vc {
     uint8_t              probing       : 1; /* op: a probe waits for the peer */
     uint8_t              check_pending : 1; /* ep: the CTL of an ep_check is not acknowledged */
     uint8_t              is_remote     : 1; /* uct_glex_vc_new(): the peer is on another host */
+    uint8_t              reset_lost    : 1; /* error, vc: our RESET found the peer's MPQ full */
 };
 
 _Static_assert(offsetof(struct uct_glex_vc, iface) == 56, "what a short message needs is one line");

@@ -37,7 +37,8 @@ void uct_glex_flush_puts_ended(uct_glex_iface_t *iface, uint32_t op_id)
     uct_glex_op_event(iface, op_id, UCS_OK);
 }
 
-/* UCT_FLUSH_FLAG_CANCEL: nothing is sent any more, and completions are called at once */
+/* UCT_FLUSH_FLAG_CANCEL: nothing is sent any more. The completions of the endpoint's operations are
+ * called at once, that of the flush when all operations of the VC have ended. */
 static ucs_status_t uct_glex_flush_cancel(uct_glex_ep_t *ep, uct_completion_t *comp)
 {
     ep->is_cancelled = 1;

@@ -200,6 +200,16 @@ ucs_status_t uct_glex_rma_track_puts(uct_glex_vc_t *vc)
     return uct_glex_rma_post(&req, op, UCT_GLEX_EVENT_PUTS);
 }
 
+/* All immediate puts of the VC have ended: who posted them is not to blame for the next ones */
+static void uct_glex_rma_forget_puts(uct_glex_vc_t *vc)
+{
+    uct_glex_ep_t *ep;
+
+    ucs_list_for_each(ep, &vc->eps, list) {
+        ep->has_put = 0;
+    }
+}
+
 /* If the NIC refuses it later, the error names the VC's peer: uct_glex_error_put_refused() */
 static ucs_status_t uct_glex_rma_imm_put(uct_glex_ep_t *ep, const void *buffer, unsigned length,
                                          uint64_t remote_addr, const uct_glex_rkey_t *rkey)
@@ -216,6 +226,9 @@ static ucs_status_t uct_glex_rma_imm_put(uct_glex_ep_t *ep, const void *buffer, 
     req.rmt_key       = rkey->packed.key;
     req.flag          = uct_glex_rma_flags(ep->vc, rkey);
     req.next          = NULL;
+    if (!ep->vc->dirty && ucs_queue_is_empty(&ep->vc->tx_ops)) {
+        uct_glex_rma_forget_puts(ep->vc);
+    }
     ep->has_put       = 1;
     ep->vc->dirty     = 1;
     ret = glex_imm_rdma(iface->nic, &req, NULL);
