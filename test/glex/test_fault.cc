@@ -107,6 +107,25 @@ CHILD(fault_fence)
 }
 RUN(fence, "mp_delay=1:1000")
 
+/* The delayed message finds that its peer is gone, and lets go of it, before the fenced one looks
+ * for that peer. */
+CHILD(fault_fence_gone)
+{
+    Device dev;
+    Ep a(dev), b(dev);
+    Target gone = b.target(b.reg(b.alloc(64), 64));
+    uint64_t number = 5;
+    glex_imm_rdma_req_t req = imm_put(gone, &number, 8);
+
+    a.send_number(b.addr(), 5);
+    b.destroy();
+    req.flag |= GLEX_FLAG_FENCE;
+    EXPECT_OK(glex_imm_rdma(a, &req, nullptr));
+    EXPECT_EQ(2u, a.errors().size());
+    return testing::Test::HasFailure();
+}
+RUN(fence_gone, "mp_delay=1:1000")
+
 /* An endpoint that goes sends what it still holds. */
 CHILD(fault_destroy)
 {

@@ -11,6 +11,7 @@ import hmac
 import os
 import random
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -123,6 +124,8 @@ def is_closed(sock):
         return sock.recv(1) == b''
     except ConnectionResetError:
         return True
+    except TimeoutError:
+        return False
 
 
 def handshake(to, key=KEY):
@@ -228,6 +231,18 @@ def after_proof(attack):
     return None if is_closed(sock) else 'it stays open'
 
 
+def no_receiver(attack):
+    """One who is about to prove the key when the endpoint's receiver goes."""
+    sock = connect()
+    read(sock, HELLO)
+    attack.server.process.send_signal(signal.SIGUSR1)
+    if attack.server.line(30) != 'no receiver':
+        return 'the server did not let go of its receiver'
+    why = None if is_closed(sock) else 'it stays open'
+    attack.server.process.send_signal(signal.SIGUSR1)
+    return why if attack.server.line(30) == 'a receiver' else 'the receiver does not come back'
+
+
 def fabric_port(attack):
     """libfabric's own port, which strangers find by a scan only."""
     sock, _ = handshake(attack.address)
@@ -316,6 +331,7 @@ def main():
                ('garbage', garbage), ('half-open connections', half_open),
                ('honest peers in a storm', storm), ('dripping connections', dripping),
                ('a port scanner', port_scan),
+               ('a proof to an endpoint that lost its receiver', no_receiver),
                ('noise behind a proof', after_proof), ("noise at libfabric's port", fabric_port)]
     good = True
     for name, function in attacks:

@@ -4,6 +4,7 @@
 #include "api/api.h"
 #include "coll/coll.h"
 #include "core/shm.h"
+#include "debug/fault.h"
 #include "net/net.h"
 
 /* What to return for a request that was carried out, or left an error request, or is BUSY. */
@@ -23,6 +24,13 @@ static inline glex_ret_t mp_check(const glex_imm_mp_req_t *req)
     return GLEX_SUCCESS;
 }
 
+/* Whether a request with GLEX_FLAG_FENCE has to wait for earlier ones */
+static bool fence_waits(struct glex_endpoint *ep)
+{
+    glex_fault_flush(ep);
+    return glex_net_holds(ep);
+}
+
 static int mp_at(struct glex_endpoint *ep, struct glex_peer *peer, const void *req)
 {
     return peer->link->send_mp(ep, peer, req);
@@ -36,7 +44,7 @@ static inline glex_ret_t mp_post_one(struct glex_endpoint *ep, const glex_imm_mp
     if (glex_unlikely(ep->forked)) {
         return GLEX_INVALID_PARAM;
     }
-    if (glex_unlikely((req->flag & GLEX_FLAG_FENCE) && glex_net_holds(ep))) {
+    if (glex_unlikely((req->flag & GLEX_FLAG_FENCE) && fence_waits(ep))) {
         return GLEX_BUSY;
     }
     if (glex_unlikely(req->flag & (GLEX_COLL_FLAGS | GLEX_EXT_FLAG_DOMAIN))) {
@@ -141,7 +149,7 @@ static inline glex_ret_t imm_rdma_post_one(struct glex_endpoint *ep, const glex_
     if (glex_unlikely(ep->forked)) {
         return GLEX_INVALID_PARAM;
     }
-    if (glex_unlikely((req->flag & GLEX_FLAG_FENCE) && glex_net_holds(ep))) {
+    if (glex_unlikely((req->flag & GLEX_FLAG_FENCE) && fence_waits(ep))) {
         return GLEX_BUSY;
     }
     if (glex_unlikely(req->flag & GLEX_COLL_FLAGS)) {
@@ -316,7 +324,7 @@ static glex_ret_t rdma_post_one(struct glex_endpoint *ep, const glex_rdma_req_t 
         return glex_coll_post_rdma(ep, req);
     }
     ret = rdma_check(req);
-    if (ret == GLEX_SUCCESS && (req->flag & GLEX_FLAG_FENCE) && glex_net_holds(ep)) {
+    if (ret == GLEX_SUCCESS && (req->flag & GLEX_FLAG_FENCE) && fence_waits(ep)) {
         ret = GLEX_BUSY;
     }
     if (ret == GLEX_SUCCESS && (req->flag & GLEX_FLAG_LOCAL_EVT) && !rdma_ends_later(ep, req)) {

@@ -247,7 +247,10 @@ static glex_ret_t coll_post(struct glex_endpoint *ep, struct glex_coll_desc *des
     if (!coll_open(ep)) {
         return GLEX_NO_MEM_RESOURCE;
     }
-    busy = ep->fault != NULL && glex_fault_enter(ep, desc->flag) == GLEX_REQ_BUSY;
+    if (desc->flag & GLEX_FLAG_FENCE) {
+        glex_fault_flush(ep);
+    }
+    busy = ep->fault != NULL && glex_fault_enter(ep) == GLEX_REQ_BUSY;
     if (!busy && !(desc->flag & GLEX_FLAG_COLL_SEQ_START) && !ep->coll.open) {
         return coll_send_now(ep, desc);
     }

@@ -128,7 +128,7 @@ static int fault_delay(struct glex_endpoint *ep, const glex_imm_mp_req_t *req, u
 
 /* ---- the link -------------------------------------------------------------------------------- */
 
-int glex_fault_enter(struct glex_endpoint *ep, int32_t flag)
+int glex_fault_enter(struct glex_endpoint *ep)
 {
     const struct glex_fault_spec *spec = ep->fault->spec;
 
@@ -137,9 +137,6 @@ int glex_fault_enter(struct glex_endpoint *ep, int32_t flag)
     }
     if (spec->kill != 0 && __atomic_add_fetch(&fault_posts, 1, __ATOMIC_RELAXED) == spec->kill) {
         kill(getpid(), SIGKILL);
-    }
-    if (flag & GLEX_FLAG_FENCE) {
-        glex_fault_flush(ep);
     }
     ep->fault->posts++;
     return GLEX_REQ_DONE;
@@ -165,7 +162,7 @@ static int fault_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
                          const glex_imm_mp_req_t *req)
 {
     const struct glex_fault_spec *spec = ep->fault->spec;
-    int status = glex_fault_enter(ep, req->flag);
+    int status = glex_fault_enter(ep);
 
     if (status != GLEX_REQ_DONE) {
         return status;
@@ -188,7 +185,7 @@ static int fault_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
  * the event is taken out of its flags. */
 static int fault_enter_event(struct glex_endpoint *ep, int32_t *flag)
 {
-    int status = glex_fault_enter(ep, *flag);
+    int status = glex_fault_enter(ep);
 
     if (status == GLEX_REQ_DONE && (*flag & GLEX_FLAG_REMOTE_EVT) &&
         fault_happens(ep->fault, ep->fault->spec->eq_full)) {

@@ -29,12 +29,12 @@ glex_ret_t glex_fault_init(struct glex_endpoint *ep);
 
 /** Called for each request before it is carried out, if the endpoint has ep->fault.
  *  @return GLEX_REQ_DONE: carry it out; GLEX_REQ_BUSY: refuse it. */
-int glex_fault_enter(struct glex_endpoint *ep, int32_t flag);
+int glex_fault_enter(struct glex_endpoint *ep);
 
 /** Send what is still delayed, and free it. */
 void glex_fault_cleanup(struct glex_endpoint *ep);
 
-/** Send all delayed messages. */
+/** Send all delayed messages. Lets go of peers that are gone, so the caller may hold none. */
 void glex_fault_flush(struct glex_endpoint *ep);
 
 /** How many polls find nothing before glex_fault_idle(). A program that polls seldom must not have to
@@ -59,10 +59,9 @@ static inline glex_ret_t glex_fault_init(struct glex_endpoint *ep)
     return GLEX_SUCCESS;
 }
 
-static inline int glex_fault_enter(struct glex_endpoint *ep, int32_t flag)
+static inline int glex_fault_enter(struct glex_endpoint *ep)
 {
     (void)ep;
-    (void)flag;
     return GLEX_REQ_DONE;
 }
 

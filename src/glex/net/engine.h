@@ -50,7 +50,7 @@ struct glex_net_engine;
 
 /* What the link knows of a connection. */
 struct glex_net_conn {
-    void    *user;      /* what the link's calls get; NULL: none comes any more */
+    void    *user;      /* what the link's calls get; NULL: no call comes */
     uint64_t addr;      /* the peer's */
     uint32_t in_flight; /* frames that were sent and are not yet with the network */
     bool     up;        /* frames can be sent */

@@ -120,7 +120,8 @@ struct glex_net {
     struct net_sources            sources[NET_SOURCE_BUCKETS];
     uint32_t                      pending; /* requests of all peers that have not ended */
     uint32_t                      misses;  /* turns in a row that brought nothing */
-    bool                          busy;    /* in progress(), also for exit() in a signal handler */
+    bool                          busy;    /* in progress(): an exit() in a signal handler that
+                                            * interrupted it leaves the network alone */
     bool                          paused;
     bool                          armed;   /* by arm(), and not disarmed since */
     bool                          warned;  /* of a host that does not answer */

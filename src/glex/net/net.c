@@ -571,7 +571,7 @@ void glex_net_pause(struct glex_endpoint *ep)
     }
     NET_LOCKED(ep);
     net->paused = true;
-    (void)net->module->listen(net->engine, false); /* logged; who connects then finds no user */
+    (void)net->module->listen(net->engine, false); /* failed: logged, and who connects waits */
     net_end_sources(net);
     net_drop_peers(ep);
     glex_net_progress(ep); /* frees what is closed */

@@ -97,7 +97,8 @@ static int net_on_mp(struct net_source *source, struct glex_peer *self,
                        net_request_flags(record));
 }
 
-/* The same in the domain. Its private copies are as good for other threads as for its owner's. */
+/* As net_memory(), in the domain. Its private copies are as good for other threads as for its
+ * owner's. */
 static int net_domain_memory(const struct glex_endpoint *domain, const struct net_record *record,
                              uint32_t need, char **ptr_p)
 {

@@ -125,6 +125,15 @@ static void control_denied(struct engine_conn *conn, const char *what)
     engine_conn_end(conn, GLEX_NET_END_DENIED);
 }
 
+void engine_control_hang_up(struct engine_conn *conn)
+{
+    if (conn->fd >= 0) {
+        (void)epoll_ctl(conn->engine->control_fd, EPOLL_CTL_DEL, conn->fd, NULL);
+        close(conn->fd);
+        conn->fd = -1;
+    }
+}
+
 /*
  * A peer waits for a proof for so long only, and keeps so many connections without. A process that
  * computes meanwhile is slow to prove, and no less honest. Nothing was sent yet that could come
@@ -140,8 +149,7 @@ void engine_control_dropped(struct engine_conn *conn)
         (void)fi_close(&conn->ep->fid);
         conn->ep = NULL;
     }
-    close(conn->fd);
-    conn->fd = -1;
+    engine_control_hang_up(conn);
     conn->in_len = 0;
     if (!engine_control_connect(conn, conn->ip, conn->port)) {
         engine_conn_end(conn, GLEX_NET_END_UNREACHABLE);
@@ -530,6 +538,7 @@ bool engine_control_open(struct glex_net_engine *engine)
 bool engine_control_listen(struct glex_net_engine *engine, bool on)
 {
     int fd = engine->params.listen_fd, reuse = on;
+    struct engine_conn *conn;
 
     control_hear(engine, false);
     engine->deaf_until = 0;
@@ -541,6 +550,12 @@ bool engine_control_listen(struct glex_net_engine *engine, bool on)
     }
     if (on) {
         control_hear(engine, true);
+        return true;
+    }
+    LIST_FOREACH(conn, &engine->going, entry) {
+        if (!conn->ours && conn->state < CONN_UP) {
+            engine_conn_end(conn, GLEX_NET_END_CLOSED); /* it connects again, and is refused */
+        }
     }
     return true;
 }

@@ -189,9 +189,7 @@ void engine_conn_free(struct engine_conn *conn)
     struct glex_net_engine *engine = conn->engine;
     uint32_t slot = (uint32_t)conn->id;
 
-    if (conn->fd >= 0) {
-        close(conn->fd);
-    }
+    engine_control_hang_up(conn);
     if (conn->ep != NULL) {
         (void)fi_shutdown(conn->ep, 0);
         (void)fi_close(&conn->ep->fid);
