@@ -29,9 +29,9 @@ extern "C" {
 
 /**
  * Request flag of puts, immediate ones too, and gets to an endpoint of another host: rmt_mh is a
- * registration of the endpoint that the destination has as its domain, glex_ext_set_domain(), not of
- * the destination itself. rmt_key is that endpoint's key. Without a domain, and within a host, such a
- * request fails (status MMT).
+ * registration of the endpoint that the destination has as its domain, glex_ext_set_domain(), not
+ * of the destination itself. rmt_key is that endpoint's key. Without a domain, and within a host,
+ * such a request fails (status MMT).
  */
 #define GLEX_EXT_FLAG_DOMAIN (1 << 29)
 
@@ -82,9 +82,10 @@ struct glex_ext_counters {
 
 /**
  * Say that an endpoint is used by one thread at a time, as the environment variable
- * LIB_GLEX_SINGLE_THREADED says of all endpoints: from now on it takes no lock. glex_register_mem(),
- * glex_deregister_mem(), glex_ext_mem_alloc() and glex_ext_mem_free() may run in other threads all
- * the same. To be called before another thread uses the endpoint. Errors: INVALID_PARAM.
+ * LIB_GLEX_SINGLE_THREADED says of all endpoints: from now on it takes no lock.
+ * glex_register_mem(), glex_deregister_mem(), glex_ext_mem_alloc() and glex_ext_mem_free() may run
+ * in other threads all the same. To be called before another thread uses the endpoint. Errors:
+ * INVALID_PARAM.
  */
 glex_ret_t glex_ext_set_single_threaded(glex_ep_handle_t ep);
 
@@ -106,10 +107,10 @@ glex_ret_t glex_ext_is_reachable(glex_device_handle_t dev, uint32_t nic_id);
 glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t ep, uint64_t len, void **addr_p);
 
 /**
- * Give back what glex_ext_mem_alloc() returned. Its registrations must be gone, and no peer may store
- * by a pointer of glex_ext_peer_ptr() any more: the pages go back to the file system, so such a store
- * takes a new page, which stays until the endpoint is destroyed, or, on a full file system, raises
- * SIGBUS in the peer.
+ * Give back what glex_ext_mem_alloc() returned. Its registrations must be gone, and no peer may
+ * store by a pointer of glex_ext_peer_ptr() any more: the pages go back to the file system, so such
+ * a store takes a new page, which stays until the endpoint is destroyed, or, on a full file system,
+ * raises SIGBUS in the peer.
  */
 glex_ret_t glex_ext_mem_free(glex_ep_handle_t ep, void *addr);
 
@@ -117,7 +118,8 @@ glex_ret_t glex_ext_mem_free(glex_ep_handle_t ep, void *addr);
  * A pointer in this process to a peer's registered memory. Valid until this endpoint is
  * destroyed, whatever becomes of the peer; what is stored after the peer died is lost.
  * Errors: NOT_IMPLEMENTED (that memory was not allocated from the NIC, or this NIC is without
- * GLEX_EXT_CAP_MAP, or the peer is on another host), ACCESS_ERR (key, handle or range), NO_EP_RESOURCE (no such peer).
+ * GLEX_EXT_CAP_MAP, or the peer is on another host), ACCESS_ERR (key, handle or range),
+ * NO_EP_RESOURCE (no such peer).
  */
 glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_handle_t mh,
                              uint32_t key, uint64_t offset, uint64_t len, void **ptr_p);
@@ -160,8 +162,8 @@ glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t ep, glex_ep_addr_t peer);
 glex_ret_t glex_ext_rdma_now(glex_ep_handle_t ep, const glex_rdma_req_t *req, void *local);
 
 /**
- * Post an event to a peer: what a put leaves there, without memory and without a request to fill in.
- * Not blocking. Program order of posts to one peer's event queue is kept.
+ * Post an event to a peer: what a put leaves there, without memory and without a request to fill
+ * in. Not blocking. Program order of posts to one peer's event queue is kept.
  * @param cookie_1  Not 0.
  * Returns SUCCESS, BUSY (the peer's event queue is full: post again later), INVALID_PARAM. That the
  * peer does not exist is told by glex_poll_error_req(), as of an immediate put with that event.
@@ -241,8 +243,8 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t ep);
  * Say whether somebody takes messages and events out of the endpoint's queues. While nobody does,
  * requests that would leave something there, and RDMA between registrations, fail as if the
  * endpoint did not exist (status DEST_VP_STOP), and glex_ext_check_peer() says so; immediate puts
- * without an event, and memory that is mapped, work as before. So do the endpoint's own local events, and its
- * requests to others. New endpoints have a receiver.
+ * without an event, and memory that is mapped, work as before. So do the endpoint's own local
+ * events, and its requests to others. New endpoints have a receiver.
  *
  * With a network that also ends all connections with endpoints of other hosts, in either direction,
  * once these have what was posted to them: it takes the time of glex_destroy_ep(). Nobody would
@@ -258,10 +260,10 @@ glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, int present);
 glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr_t peer);
 
 /**
- * Have an endpoint serve the registrations of another one of this process to peers on other hosts, in
- * requests with GLEX_EXT_FLAG_DOMAIN. So a peer reaches them by the connection that it has with `ep`:
- * in order with its other requests, and whether anybody polls `domain` or not. `domain` must be
- * destroyed after `ep`; NULL: none, as at first. Errors: INVALID_PARAM.
+ * Have an endpoint serve the registrations of another one of this process to peers on other hosts,
+ * in requests with GLEX_EXT_FLAG_DOMAIN. So a peer reaches them by the connection that it has with
+ * `ep`: in order with its other requests, and whether anybody polls `domain` or not. `domain` must
+ * be destroyed after `ep`; NULL: none, as at first. Errors: INVALID_PARAM.
  */
 glex_ret_t glex_ext_set_domain(glex_ep_handle_t ep, glex_ep_handle_t domain);
 

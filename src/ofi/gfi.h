@@ -13,8 +13,9 @@
  *   gfi_mr        registered memory
  *
  * Everything of a domain is guarded by its lock, which is taken by the functions that libfabric
- * calls, and only where the program has not promised to call from one thread at a time. Functions below that say "locked" want
- * the caller to hold it. Messages arrive, and callbacks of UCT run, in gfi_progress() alone.
+ * calls, and only where the program has not promised to call from one thread at a time. Functions
+ * below that say "locked" want the caller to hold it. Messages arrive, and callbacks of UCT run, in
+ * gfi_progress() alone.
  *
  * The prefix is gfi_, since glex_ is the NIC's interface and uct_glex_ the transport's.
  */
@@ -47,8 +48,8 @@
 #define GFI_DOMAIN_NAME "glex-gni0"
 #define GFI_PROTOCOL (0x676c6578u | 1u << 31) /* "glex", and the bit of protocols of providers */
 #define GFI_IOV_LIMIT 4
-/* Bits of mr_mode, flags of registration and a model of progress, whose names newer versions of libfabric
- * warn of, or older or newer ones lack */
+/* Bits of mr_mode, flags of registration and a model of progress, whose names newer versions of
+ * libfabric warn of, or older or newer ones lack */
 #define GFI_MR_BASIC    (1 << 0)
 #define GFI_MR_SCALABLE (1 << 1)
 #define GFI_MR_FLAGS    ((uint64_t)(FI_HMEM_HOST_ALLOC | FI_RMA_EVENT))
@@ -281,8 +282,9 @@ static inline void gfi_unlock(struct gfi_domain *domain)
     }
 }
 
-/* Fabrics and event queues belong to no domain, so no lock guards who uses them. Relaxed: a number is
- * all that is exchanged; a program that closes one has to know by itself that nobody opens more on it. */
+/* Fabrics and event queues belong to no domain, so no lock guards who uses them. Relaxed: a
+ * number is all that is exchanged; a program that closes one has to know by itself that nobody
+ * opens more on it. */
 static inline void gfi_ref_get(unsigned *refs)
 {
     __atomic_fetch_add(refs, 1, __ATOMIC_RELAXED);
@@ -312,7 +314,8 @@ static inline void gfi_progress(struct gfi_domain *domain)
 
 /**
  * Locked: whether a thread may sleep until the NIC's descriptor is readable. If not, threads that
- * sleep already wake: what the NIC had to tell them is taken, and the caller may leave with work undone.
+ * sleep already wake: what the NIC had to tell them is taken, and the caller may leave with work
+ * undone.
  */
 bool gfi_may_sleep(struct gfi_domain *domain);
 
@@ -320,7 +323,8 @@ bool gfi_may_sleep(struct gfi_domain *domain);
 uint64_t gfi_now_ms(void);
 
 /**
- * Descriptors for sleepers: `signal_fd` is an eventfd, `wait_fd` an epoll set of it, of the domain's
+ * Descriptors for sleepers: `signal_fd` is an eventfd, `wait_fd` an epoll set of it, of the
+ * domain's
  * `rouse_fd` and of the NIC.
  *
  * @return 0, or a negative FI_ error with a line in the log.
@@ -349,7 +353,8 @@ int gfi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **op
 int gfi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                 const struct fi_info *hints, struct fi_info **info);
 
-/** The address in a string "fi_glex://...", as gfi_addr_print() writes it. @return 0 or -FI_EINVAL */
+/** The address in a string "fi_glex://...", as gfi_addr_print() writes it. @return 0 or
+ *  -FI_EINVAL */
 int gfi_addr_parse(const char *text, struct gfi_addr *addr);
 
 /** Write an address as a string, with its end, into `size` bytes. @return the size that it needs */

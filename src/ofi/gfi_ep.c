@@ -339,8 +339,8 @@ static void gfi_ep_unbind(struct gfi_ep *ep)
     }
 }
 
-/* What was injected is the provider's to bring, though the endpoint goes; and what UCT still works on
- * is in the program's memory, which is the program's again when the endpoint is closed */
+/* What was injected is the provider's to bring, though the endpoint goes; and what UCT still
+ * works on is in the program's memory, which is the program's again when the endpoint is closed */
 static bool gfi_ep_is_busy(const struct gfi_ep *ep)
 {
     const struct gfi_op *op;

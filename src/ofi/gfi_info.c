@@ -1,6 +1,6 @@
 /*
- * fi_getinfo(): one fi_info, held against the hints. What the hints ask for and the provider does not
- * have is refused, with a line in the log at level info that says what.
+ * fi_getinfo(): one fi_info, held against the hints. What the hints ask for and the provider does
+ * not have is refused, with a line in the log at level info that says what.
  */
 #include "gfi.h"
 

@@ -39,7 +39,8 @@ static bool gfi_mr_has_addresses(const struct gfi_domain *domain)
     return (domain->mr_mode & (GFI_MR_BASIC | FI_MR_VIRT_ADDR)) != 0;
 }
 
-/* Locked. Keys of the provider are never used twice, so an old one cannot be taken for a new one. */
+/* Locked. Keys of the provider are never used twice, so an old one cannot be taken for a new
+ * one. */
 static int gfi_mr_set_key(struct gfi_mr *mr, uint64_t requested)
 {
     struct gfi_domain *domain = mr->domain;

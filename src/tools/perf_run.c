@@ -307,8 +307,8 @@ bool perf_run_client(struct perf_session *s, const struct perf_run *run, double 
     return ok;
 }
 
-/* The NIC does it alone; between hosts that is this process, when it polls. The client's next message
- * ends it, and stays for who takes those. */
+/* The NIC does it alone; between hosts that is this process, when it polls. The client's next
+ * message ends it, and stays for who takes those. */
 static bool attend(struct perf_session *s, const struct perf_run *run)
 {
     uint32_t len;

@@ -159,9 +159,9 @@ static bool create_ep(struct perf_session *s, uint32_t window)
     return true;
 }
 
-/* Whether the two sides take turns on one processor. Of two programs that leave it to whoever started
- * them where they run, this one knows that only where there is no other processor: between two hosts
- * each may well be allowed one alone. */
+/* Whether the two sides take turns on one processor. Of two programs that leave it to whoever
+ * started them where they run, this one knows that only where there is no other processor:
+ * between two hosts each may well be allowed one alone. */
 static bool shares_processor(const struct perf_options *options)
 {
     bool told = options->pin || !(options->server || options->connect);

@@ -1,6 +1,6 @@
 /*
- * Two processes that talk by 8-byte tagged messages, in several ways side by side: through a provider
- * of libfabric, or through UCP. What goes wrong ends the program with one line.
+ * Two processes that talk by 8-byte tagged messages, in several ways side by side: through a
+ * provider of libfabric, or through UCP. What goes wrong ends the program with one line.
  */
 #ifndef TEST_BENCH_OFI_NODE_H
 #define TEST_BENCH_OFI_NODE_H

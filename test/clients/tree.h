@@ -257,7 +257,8 @@ static inline void tree_late(struct tree *tree, const struct tree_way *ways, int
     }
 }
 
-/* A line for each way: its time, with nothing else to do; and what of it is hidden when there is. */
+/* A line for each way: its time, with nothing else to do; and what of it is hidden when there
+ * is. */
 static inline void tree_measure(struct tree *tree, const struct tree_way *ways, int num,
                                 int rounds, double us)
 {

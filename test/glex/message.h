@@ -1,6 +1,6 @@
 /*
- * Messages of glex_ext_post_mp(), and events of glex_ext_post_event(), which have two words and no data,
- * for tests.
+ * Messages of glex_ext_post_mp(), and events of glex_ext_post_event(), which have two words and no
+ * data, for tests.
  */
 #ifndef GLEX_TEST_MESSAGE_H
 #define GLEX_TEST_MESSAGE_H

@@ -1,8 +1,9 @@
 /*
  * link PEER_NIC PROGRAM [ARGUMENT...]: a GLEX program on this host and one on another, which the
- * command line starts there with "--server" behind it. All that glex.h promises of peers must hold of
- * one on another host. With LINK_SLOW set, and a short GLEX_NET_TIMEOUT, one case alone, of a sender
- * that computes for longer than that. Prints a line per case; the exit status is 0 if all are ok.
+ * command line starts there with "--server" behind it. All that glex.h promises of peers must hold
+ * of one on another host. With LINK_SLOW set, and a short GLEX_NET_TIMEOUT, one case alone, of a
+ * sender that computes for longer than that. Prints a line per case; the exit status is 0 if all
+ * are ok.
  */
 #include <glex.h>
 #include <glex_ext.h>
@@ -647,7 +648,8 @@ static void send_coll(glex_ep_addr_t to, const void *data, uint32_t len, int32_t
     CHECK(ret == GLEX_SUCCESS);
 }
 
-/* A sequence waits on the other host; what it sends is its own, or what a control packet offered. */
+/* A sequence waits on the other host; what it sends is its own, or what a control packet
+ * offered. */
 static void case_coll_messages(void)
 {
     char data[112], back[128];
@@ -806,8 +808,8 @@ static void poll_for_nothing(void)
     }
 }
 
-/* The seconds until a message that is on its way for 50 ms was received, asleep: on `fd`, or where that
- * is -1 in the call. Polls go on between arming and sleeping, as by another thread. */
+/* The seconds until a message that is on its way for 50 ms was received, asleep: on `fd`, or
+ * where that is -1 in the call. Polls go on between arming and sleeping, as by another thread. */
 static double sleep_for_answer(int fd)
 {
     struct pollfd pfd = {.fd = fd, .events = POLLIN};

@@ -1,9 +1,9 @@
 /*
  * neighbours: two endpoints of one process that reach each other through the network, by
- * GLEX_FAULT=far. What test/hosts/link does not show of a peer on another host: chains, what immediate
- * puts are refused for, full event queues, fences of each kind of request, flags without a meaning to
- * us, a window that is full, probing, and the end of an endpoint that has something to say to one that
- * nobody polls. Prints a line per case; the exit status is 0 if all are ok.
+ * GLEX_FAULT=far. What test/hosts/link does not show of a peer on another host: chains, what
+ * immediate puts are refused for, full event queues, fences of each kind of request, flags without
+ * a meaning to us, a window that is full, probing, and the end of an endpoint that has something to
+ * say to one that nobody polls. Prints a line per case; the exit status is 0 if all are ok.
  */
 #include <glex.h>
 #include <glex_ext.h>
@@ -54,7 +54,8 @@ static glex_ep_handle_t create(void)
     return ep;
 }
 
-/* Let the network of both go on, which polls do that find nothing: one of the two queues is empty. */
+/* Let the network of both go on, which polls do that find nothing: one of the two queues is
+ * empty. */
 static void pump_one(glex_ep_handle_t ep)
 {
     glex_event_t *event;
@@ -182,8 +183,8 @@ static void case_far(void)
     CHECK(glex_ext_query_counters(b, &got) == GLEX_SUCCESS && got.net_rx == 1);
 }
 
-/* What is posted arrives although `a` makes no further call. In most rounds the flusher's turn comes
- * while `a` does nothing, in some while it posts. */
+/* What is posted arrives although `a` makes no further call. In most rounds the flusher's turn
+ * comes while `a` does nothing, in some while it posts. */
 static void case_left_behind(void)
 {
     int round, i, number = 0, expected = 0;
@@ -432,8 +433,8 @@ static void case_swaps(void)
     CHECK(glex_destroy_ep(c) == GLEX_SUCCESS);
 }
 
-/* More events than b has room for: of those without NO_LOSS the rest is lost and told, of the others
- * all come when there is room. */
+/* More events than b has room for: of those without NO_LOSS the rest is lost and told, of the
+ * others all come when there is room. */
 static void case_full_events(void)
 {
     glex_imm_rdma_req_t put = imm_put("x", 1, 0);

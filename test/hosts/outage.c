@@ -1,7 +1,7 @@
 /*
  * outage SURVIVES PEER_NIC PROGRAM [ARGUMENT...]: messages to and fro between two hosts for some
- * seconds, in which the network goes away and comes back. With SURVIVES 1 nothing may be lost. With 0
- * requests may fail, each with an error; what is posted once the network is back arrives. Nothing
+ * seconds, in which the network goes away and comes back. With SURVIVES 1 nothing may be lost. With
+ * 0 requests may fail, each with an error; what is posted once the network is back arrives. Nothing
  * comes twice.
  */
 #include <glex.h>

@@ -1,9 +1,9 @@
 /*
  * one_sided [BYTES [allocate]]: MPI windows. Put, get and accumulate between fences; passive target
  * with locks and flushes; fetch_and_op as a ticket counter, compare_and_swap as an election; a
- * counter raised by read and write under an exclusive lock. BYTES (1 MB) is the longest put and get.
- * With "allocate" the windows are made of memory that MPI allocates, which its network may know
- * better than the program's.
+ * counter raised by read and write under an exclusive lock. BYTES (1 MB) is the longest put and
+ * get. With "allocate" the windows are made of memory that MPI allocates, which its network may
+ * know better than the program's.
  */
 #include "common.h"
 

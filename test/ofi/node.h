@@ -74,7 +74,8 @@ public:
     std::deque<Done> done;
 };
 
-/** Call again and again until it is true; all nodes are polled meanwhile. False: a minute went by. */
+/** Call again and again until it is true; all nodes are polled meanwhile. False: a minute went
+ *  by. */
 bool wait_for(std::initializer_list<Node *> nodes, const std::function<bool()> &is_true);
 
 /** Call until it says something else than -FI_EAGAIN. */

@@ -4,8 +4,8 @@
  *
  *   ep_owner [ENDPOINTS [leave]]     prints an address a line, then "ready"
  *
- * With `leave` it ends without destroying them. A test that forgets it, or in which it does not come
- * to its end, fails by SIGALRM.
+ * With `leave` it ends without destroying them. A test that forgets it, or in which it does not
+ * come to its end, fails by SIGALRM.
  */
 #include <glex.h>
 #include <glex_ext.h>

@@ -5,9 +5,9 @@
  *   udmon_agents [-n AGENTS] [-k SERIES] [-i INTERVAL] [-t SECONDS] [-s SECRET] [-x] ADDRESS...
  *
  * With -x each sends a record that is no sample, too. INTERVAL in seconds; SECONDS count from when
- * all agents are connected. Agent i sends to the i-th of the addresses (of IPv4 loopback), and begins
- * anew. Each second a line on stderr says how it goes; at the end one on stdout: agents, samples made,
- * sent, dropped, and until all were connected, seconds.
+ * all agents are connected. Agent i sends to the i-th of the addresses (of IPv4 loopback), and
+ * begins anew. Each second a line on stderr says how it goes; at the end one on stdout: agents,
+ * samples made, sent, dropped, and until all were connected, seconds.
  *
  * Processes of AGENTS_EACH agents, since each has some descriptors. What they count lies in memory
  * that all share; each agent's is written by its process alone.

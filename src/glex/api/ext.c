@@ -149,8 +149,8 @@ glex_ret_t glex_ext_set_receiver(glex_ep_handle_t handle, int present)
     return GLEX_SUCCESS;
 }
 
-/* Whether a peer takes messages; `ask`: the system is asked whether it lives, and one that is gone is
- * let go of. */
+/* Whether a peer takes messages; `ask`: the system is asked whether it lives, and one that is
+ * gone is let go of. */
 static glex_ret_t ext_check(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, bool ask)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
@@ -166,8 +166,9 @@ static glex_ret_t ext_check(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, b
         return GLEX_NO_EP_RESOURCE;
     }
     if (ask && !peer->link->is_living(ep, peer)) {
-        /* To look for another one at the address of a peer on another host is to connect, which ends
-         * later: whoever asks again would be told that there is one. The next request does it. */
+        /* To look for another one at the address of a peer on another host is to connect, which
+         * ends later: whoever asks again would be told that there is one. The next request does
+         * it. */
         if (!peer->link->is_remote) {
             glex_peer_drop(ep, peer);
         }

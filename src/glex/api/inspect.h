@@ -89,8 +89,8 @@ glex_ret_t glex_inspect_device(uint32_t id, struct glex_device_attr *attr,
 glex_ret_t glex_inspect_endpoints(bool (*fn)(const struct glex_inspect_ep *ep, void *arg),
                                   void *arg);
 
-/** Call `fn` for every peer of an endpoint on other hosts until it returns false. What is damaged is
- *  left out. Errors: SYS_ERR (the endpoint is gone). */
+/** Call `fn` for every peer of an endpoint on other hosts until it returns false. What is damaged
+ *  is left out. Errors: SYS_ERR (the endpoint is gone). */
 glex_ret_t glex_inspect_peers(const struct glex_inspect_ep *ep,
                               bool (*fn)(const struct glex_inspect_peer *peer, void *arg),
                               void *arg);

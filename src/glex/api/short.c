@@ -1,6 +1,6 @@
 /*
- * Short messages and events (glex_ext.h), and one poll point for both queues. A transport calls these
- * functions for each short message.
+ * Short messages and events (glex_ext.h), and one poll point for both queues. A transport calls
+ * these functions for each short message.
  */
 #include "api/api.h"
 #include "core/shm.h"
@@ -120,8 +120,8 @@ static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
 }
 
 /* Give the entries that were taken back to their producers. Out of line, like everything that is
- * not done for each message: the rest of a poll then needs no registers saved. It counts as an empty
- * poll, because one queue may be stalled while the other one is never empty for long. */
+ * not done for each message: the rest of a poll then needs no registers saved. It counts as an
+ * empty poll, because one queue may be stalled while the other one is never empty for long. */
 static __attribute__((noinline)) glex_ret_t poll_release(struct glex_endpoint *ep)
 {
     ep->poll.held = 0;

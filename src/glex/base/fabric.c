@@ -25,8 +25,8 @@ void glex_fabric_path(char *path, size_t size)
 }
 
 /*
- * Open one level, `name` in `dir`, making it first; `path` is for messages. Whoever can write to the
- * directory can put segments there for us to map: it must be our own, and no link to elsewhere.
+ * Open one level, `name` in `dir`, making it first; `path` is for messages. Whoever can write to
+ * the directory can put segments there for us to map: it must be our own, and no link to elsewhere.
  */
 static int fabric_open_level(int dir, const char *name, const char *path)
 {

@@ -128,13 +128,13 @@ static ssize_t cma_call(const struct glex_peer *peer, enum glex_rdma_type type,
 /*
  * Move the next piece, and know that it was the peer's. Its pid may mean another process to us: in
  * another pid namespace, when it died and the pid was given out again; and exec() keeps the pid but
- * replaces the memory. So each call begins with the cookie, which stands in the peer's memory alone,
- * and a call sees one address space, whatever becomes of the process meanwhile.
+ * replaces the memory. So each call begins with the cookie, which stands in the peer's memory
+ * alone, and a call sees one address space, whatever becomes of the process meanwhile.
  *
- * A get reads the cookie together with the data. A put writes the cookie, over itself and before the
- * data: the kernel stops at the first piece that it cannot write, so nothing is written where the
- * page is not there any more. Another process that does have something at that address is known by
- * reading the cookie first, as is done at the first put to a peer and at every CMA_TRUST-th: it
+ * A get reads the cookie together with the data. A put writes the cookie, over itself and before
+ * the data: the kernel stops at the first piece that it cannot write, so nothing is written where
+ * the page is not there any more. Another process that does have something at that address is known
+ * by reading the cookie first, as is done at the first put to a peer and at every CMA_TRUST-th: it
  * would take a second system call each time, half as long as copying 16 KB.
  *
  * @param [out] moved_p  Bytes moved, at least 1, if DONE is returned.

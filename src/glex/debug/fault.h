@@ -37,8 +37,8 @@ void glex_fault_cleanup(struct glex_endpoint *ep);
 /** Send all delayed messages. Lets go of peers that are gone, so the caller may hold none. */
 void glex_fault_flush(struct glex_endpoint *ep);
 
-/** How many polls find nothing before glex_fault_idle(). A program that polls seldom must not have to
- *  poll thousands of times for a delayed message. */
+/** How many polls find nothing before glex_fault_idle(). A program that polls seldom must not
+ *  have to poll thousands of times for a delayed message. */
 uint32_t glex_fault_patience(const struct glex_endpoint *ep);
 
 /** Polls found nothing: send those that have been delayed for long. */

@@ -189,8 +189,8 @@ static inline void *glex_ring_rx_slot(const struct glex_ring_rx *rx, uint64_t po
 
 /**
  * How many positions were claimed so far. Reads the producers' tail line.
- * acquire: whoever learns that a producer has ended, and then looks here, sees all that it claimed; the
- * kernel ended it between the two.
+ * acquire: whoever learns that a producer has ended, and then looks here, sees all that it claimed;
+ * the kernel ended it between the two.
  */
 static inline uint64_t glex_ring_arrived(const struct glex_ring_rx *rx)
 {

@@ -63,9 +63,9 @@ void glex_segment_retire(int dirfd, const struct glex_segment *seg);
 int glex_segment_reopen(int dirfd, const struct glex_segment *seg);
 
 /**
- * Reserve storage for a part of a segment's file, so that no store there ever raises SIGBUS. The file
- * grows to `size` if it is shorter. @return 0 or an errno; EFBIG: over the limit of `ulimit -f`,
- * whose signal is not raised.
+ * Reserve storage for a part of a segment's file, so that no store there ever raises SIGBUS. The
+ * file grows to `size` if it is shorter. @return 0 or an errno; EFBIG: over the limit of `ulimit
+ * -f`, whose signal is not raised.
  */
 int glex_segment_reserve(int fd, uint64_t size, uint64_t off, uint64_t len);
 

@@ -4,7 +4,8 @@
  * Reports, polls and discovery write down conditions: this port has no link, that chip is hot.
  * Alarms are a function of all conditions together, computed anew when one changed. Links that are
  * down are folded into the largest part that explains them: if all links that lead out of a
- * cabinet, a switch or a chip are down, that part is dead, and its links are no alarms of their own.
+ * cabinet, a switch or a chip are down, that part is dead, and its links are no alarms of their
+ * own.
  */
 #include "inmd.h"
 

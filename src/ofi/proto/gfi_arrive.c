@@ -36,7 +36,8 @@ static ucs_status_t gfi_arrive_no_ep(struct gfi_peer *peer, bool waits, uint64_t
     return UCS_OK;
 }
 
-/* A message for a closed endpoint, with an acknowledgement, unexpected, or too long for its receive */
+/* A message for a closed endpoint, with an acknowledgement, unexpected, or too long for its
+ * receive */
 static __attribute__((noinline)) ucs_status_t
 gfi_arrive_eager_slow(struct gfi_peer *peer, struct gfi_ep *ep, bool tagged, const uint64_t *words,
                       size_t length)

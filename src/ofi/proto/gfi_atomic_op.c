@@ -4,9 +4,10 @@
  * the initiator. A reply comes in any case, so a completion says that the memory has changed.
  *
  * One function per datatype calculates, made by GFI_CALCULATE from the lists of operations that the
- * datatype has. It knows nothing of atomicity: gfi_atomic_apply() exchanges elements of up to 8 bytes
- * by the processor's compare-and-swap, so that they are atomic beside whatever else does the same,
- * also in other processes; longer ones, and those that are not aligned, by a lock of the process.
+ * datatype has. It knows nothing of atomicity: gfi_atomic_apply() exchanges elements of up to 8
+ * bytes by the processor's compare-and-swap, so that they are atomic beside whatever else does the
+ * same, also in other processes; longer ones, and those that are not aligned, by a lock of the
+ * process.
  */
 #include "gfi_op.h"
 
@@ -231,8 +232,8 @@ static void gfi_atomic_execute(const struct gfi_atomic_request *request, size_t 
     }
 }
 
-/* The counters of fi_ep_bind() tell operations that give values back from those that do not; those of
- * fi_mr_bind() count what may change the memory */
+/* The counters of fi_ep_bind() tell operations that give values back from those that do not;
+ * those of fi_mr_bind() count what may change the memory */
 static void gfi_atomic_count_event(struct gfi_domain *domain, struct gfi_mr *mr,
                                    const struct gfi_atomic_request *request)
 {

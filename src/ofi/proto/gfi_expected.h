@@ -1,7 +1,7 @@
 /*
- * The way of an expected message that is all here, without a function in between: a receive into one
- * piece is posted; the handler copies the message into it and writes the completion. Everything else
- * takes gfi_recv() and gfi_recv_arrive().
+ * The way of an expected message that is all here, without a function in between: a receive into
+ * one piece is posted; the handler copies the message into it and writes the completion. Everything
+ * else takes gfi_recv() and gfi_recv_arrive().
  */
 #ifndef GFI_EXPECTED_H
 #define GFI_EXPECTED_H
@@ -121,7 +121,8 @@ gfi_recv_buf(struct gfi_ep *ep, bool tagged, void *buf, size_t len, fi_addr_t ad
     return 0;
 }
 
-/** Locked: a message that was sent at once. @return false: it is not that simple, nothing was done */
+/** Locked: a message that was sent at once. @return false: it is not that simple, nothing was
+ *  done */
 static inline __attribute__((always_inline)) bool
 gfi_recv_expected(struct gfi_ep *ep, bool tagged, uint64_t header_flags, uint64_t source,
                   uint64_t tag, uint64_t data, const void *bytes, size_t len)

@@ -17,8 +17,8 @@
  * stands in a bucket, so thousands of equal entries do not make a bucket long.
  *
  * A receive that is posted when there is no other is the *front*. It stands in no table: it is the
- * earliest as long as it is posted, so a message is compared with it first. A program that posts one
- * receive at a time never gets to the tables.
+ * earliest as long as it is posted, so a message is compared with it first. A program that posts
+ * one receive at a time never gets to the tables.
  *
  * A message looks into each class that has receives, and takes the candidate that was posted first
  * (`seq`). Nothing here allocates memory except the tables, which grow with the number of queues.

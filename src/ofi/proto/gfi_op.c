@@ -165,8 +165,8 @@ void gfi_ops_cleanup(struct gfi_domain *domain)
     free(domain->ops);
 }
 
-/* The endpoint was closed: the program is told nothing more, but a receiver that waits for a part of
- * a message is */
+/* The endpoint was closed: the program is told nothing more, but a receiver that waits for a
+ * part of a message is */
 static void gfi_op_end_silently(struct gfi_op *op)
 {
     if (op->type == GFI_OP_SHARE) {

@@ -1,7 +1,8 @@
 /*
  * Operations that did not end when they were called: a message that is announced and not fetched
  * yet, one that waits for an acknowledgement, a message that is being fetched, RMA. They have
- * numbers, which peers name in their answers, with a generation, so that a late answer finds nothing.
+ * numbers, which peers name in their answers, with a generation, so that a late answer finds
+ * nothing.
  */
 #ifndef GFI_OP_H
 #define GFI_OP_H
@@ -224,7 +225,8 @@ static inline bool gfi_rkey_is_counted(const struct gfi_rkey *rkey, bool is_writ
     return (rkey->events & (is_write ? FI_REMOTE_WRITE : FI_REMOTE_READ)) != 0;
 }
 
-/** Locked: begin a new READ, WRITE or ATOMIC, after those of the same peer that wait for their keys. */
+/** Locked: begin a new READ, WRITE or ATOMIC, after those of the same peer that wait for their
+ *  keys. */
 void gfi_rma_submit(struct gfi_op *op);
 void gfi_rma_progress(struct gfi_op *op);
 

@@ -343,8 +343,8 @@ ucs_status_t gfi_peer_on_error(void *arg, uct_ep_h ep, ucs_status_t status)
 }
 
 /* UCT looks after peers that it waits for itself. It does not know that a receive waits for a
- * message, an announced message for its receiver, or any message for the peer's HELLO; and a peer that
- * left in good order is an error only then. The look does not connect. */
+ * message, an announced message for its receiver, or any message for the peer's HELLO; and a
+ * peer that left in good order is an error only then. The look does not connect. */
 void gfi_peers_watch(struct gfi_domain *domain)
 {
     struct gfi_peer *peer;

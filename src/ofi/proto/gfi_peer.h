@@ -82,7 +82,8 @@ bool gfi_peer_progress(struct gfi_peer *peer);
 /** Locked: have gfi_progress() call gfi_peer_progress(). */
 void gfi_peer_set_due(struct gfi_peer *peer);
 
-/** Locked: take up the state that a change of `pressed`, `ready`, `error` or of what waits leads to. */
+/** Locked: take up the state that a change of `pressed`, `ready`, `error` or of what waits leads
+ *  to. */
 void gfi_peer_update(struct gfi_peer *peer);
 
 /** Locked: the peer is gone: everything that waits for it ends with an error. */

@@ -1,5 +1,6 @@
 /*
- * Receiving: posted receives, unexpected messages, and the way of a message that was only announced.
+ * Receiving: posted receives, unexpected messages, and the way of a message that was only
+ * announced.
  */
 #include "gfi_expected.h"
 

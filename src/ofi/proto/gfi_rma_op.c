@@ -1,7 +1,7 @@
 /*
- * RMA: keys of peers, and operations that read and write their memory. libfabric's keys have 64 bits,
- * UCT's are longer: the target is asked once for what a key stands for, and tells when it is closed.
- * The data then moves without the target's help.
+ * RMA: keys of peers, and operations that read and write their memory. libfabric's keys have 64
+ * bits, UCT's are longer: the target is asked once for what a key stands for, and tells when it is
+ * closed. The data then moves without the target's help.
  */
 #include "gfi_op.h"
 

@@ -1,6 +1,6 @@
 /*
- * Sending of messages: at once up to eager_size, else announced (RTS), to be fetched by the receiver
- * or, where that cannot be, streamed when it asks (CTS).
+ * Sending of messages: at once up to eager_size, else announced (RTS), to be fetched by the
+ * receiver or, where that cannot be, streamed when it asks (CTS).
  */
 #include "gfi_op.h"
 

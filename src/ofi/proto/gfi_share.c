@@ -10,9 +10,9 @@
  *                                        <--  FIN of that half
  *   FIN of the message                   -->
  *
- * If there is no ACCEPT when the first piece has been fetched, the receiver fetches the rest alone: it
- * never waits for a sender that does something else. Nor is there anything to share where the NIC
- * moves the data and the processor does not: then the first get answers UCS_INPROGRESS.
+ * If there is no ACCEPT when the first piece has been fetched, the receiver fetches the rest alone:
+ * it never waits for a sender that does something else. Nor is there anything to share where the
+ * NIC moves the data and the processor does not: then the first get answers UCS_INPROGRESS.
  */
 #include "gfi_op.h"
 
@@ -45,7 +45,8 @@ size_t gfi_share_fetch_end(const struct gfi_op *op)
     return op->offered && op->done == 0 ? op->fetch_end / GFI_SHARE_PIECES : op->fetch_end;
 }
 
-/* The part of the buffer that the sender is to write: its key into `grant`. @return false: it cannot */
+/* The part of the buffer that the sender is to write: its key into `grant`. @return false: it
+ * cannot */
 static bool gfi_share_register(struct gfi_op *op, size_t length, struct gfi_grant *grant)
 {
     struct gfi_uct *uct = &op->peer->domain->uct;
@@ -127,7 +128,8 @@ void gfi_share_on_offer(struct gfi_domain *domain, struct gfi_peer *peer,
     gfi_peer_send(peer, GFI_AM_ACCEPT, &accept, sizeof(accept));
 }
 
-/* The write of a part of a message. Its key is nobody else's: `revoked` frees it with the operation.
+/* The write of a part of a message. Its key is nobody else's: `revoked` frees it with the
+ * operation.
  * @return NULL: it cannot be written */
 static struct gfi_op *gfi_share_new_write(struct gfi_op *message, const struct gfi_grant *grant)
 {

@@ -35,8 +35,9 @@ enum {
     GFI_HDR_READ   = 1 << 3, /* RMA_EVENT: of a read */
 };
 
-/* Ids of the active messages. TAGGED and MSG carry, in this order: header, tag (TAGGED), data, id of
- * the operation, as the flags say; then the message itself. The others carry one structure. */
+/* Ids of the active messages. TAGGED and MSG carry, in this order: header, tag (TAGGED), data,
+ * id of the operation, as the flags say; then the message itself. The others carry one
+ * structure. */
 enum {
     GFI_AM_TAGGED = 1,
     GFI_AM_MSG,
@@ -185,7 +186,8 @@ struct gfi_atomic_request {
     uint8_t  bytes[];
 } __attribute__((packed));
 
-/* It is done, or refused. The values that were there before follow, unless `kind` was GFI_ATOMIC_BASE. */
+/* It is done, or refused. The values that were there before follow, unless `kind` was
+ * GFI_ATOMIC_BASE. */
 struct gfi_atomic_reply {
     uint64_t header;
     uint64_t id;

@@ -35,7 +35,8 @@ char *samples_load(const char *path);
 int samples_read_lines(samples_t *samples, const char *path,
                        void (*each)(samples_t *samples, const char *line, void *arg), void *arg);
 
-/* The number that a file of the kernel consists of; -ENOENT: there is none, or it is not readable. */
+/* The number that a file of the kernel consists of; -ENOENT: there is none, or it is not
+ * readable. */
 int samples_read_number(const char *path, double *value_p);
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * What collectd's plugin "network" sends to a port of this host: all of collectd's plug-ins come
- * with it. Datagrams wait in the socket until the next tick. Only loopback: nothing proves who sends.
+ * with it. Datagrams wait in the socket until the next tick. Only loopback: nothing proves who
+ * sends.
  *
  * A datagram is a row of parts: type (2 bytes), length with this header (2), contents. Strings and
  * times stay valid until the next part of their type; part "values" makes samples of them. Names

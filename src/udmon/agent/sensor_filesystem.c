@@ -1,6 +1,6 @@
 /*
- * Size and room of the file systems on this host's block devices. Those of the network are left out:
- * asking them may wait for their server.
+ * Size and room of the file systems on this host's block devices. Those of the network are left
+ * out: asking them may wait for their server.
  */
 #include "graph.h"
 #include "samples.h"

@@ -227,7 +227,8 @@ static void lines_free(lines_t *lines)
     free(lines->list);
 }
 
-/* The line that a series belongs to, which may be a new one. NULL: there are enough, or no memory. */
+/* The line that a series belongs to, which may be a new one. NULL: there are enough, or no
+ * memory. */
 static line_t *lines_find(lines_t *lines, const char *name)
 {
     size_t family = strcspn(name, "{"), length = 0;

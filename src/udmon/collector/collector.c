@@ -132,8 +132,8 @@ static void collector_arrived(collector_t *collector, host_t *host)
 }
 
 /*
- * How many a relay had said to be lost, when the node was there last, stands in the history with what
- * we counted: what it lost while we were away is not counted by anybody else.
+ * How many a relay had said to be lost, when the node was there last, stands in the history with
+ * what we counted: what it lost while we were away is not counted by anybody else.
  */
 static void collector_state(collector_t *collector, const udmon_peer_t *peer,
                             const udmon_relayed_t *relayed, host_t *host)

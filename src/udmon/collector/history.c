@@ -482,8 +482,8 @@ static int history_prune_level(history_t *history, int level, int64_t before_ms)
 {
     sqlite3_stmt **statement = history->of_level[level];
 
-    /* Times differ from the order of rows where samples waited in an agent's queue: such rows go when
-     * those before them have gone. */
+    /* Times differ from the order of rows where samples waited in an agent's queue: such rows go
+     * when those before them have gone. */
     if (history_get(statement[HISTORY_OLDEST]) < before_ms) {
         history_prune_some(history, statement[HISTORY_PRUNE_AGE], before_ms);
     }

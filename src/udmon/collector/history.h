@@ -3,8 +3,8 @@
  * and one for each 10 s, minute and 10 minutes (the mean of a gauge, the last value of a counter).
  * Each level has its share of the rows, so the coarser ones reach further back. Samples are written
  * within one transaction, committed together with what was received and lost until then: after a
- * crash the counts fit the samples that are there. Used by one thread (writer.h), but for history_open and
- * history_load before that thread begins.
+ * crash the counts fit the samples that are there. Used by one thread (writer.h), but for
+ * history_open and history_load before that thread begins.
  */
 #ifndef UDMON_COLLECTOR_HISTORY_H
 #define UDMON_COLLECTOR_HISTORY_H

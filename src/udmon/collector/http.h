@@ -1,6 +1,7 @@
 /*
  * HTTP of the collector, in a thread of its own: /metrics for Prometheus, / for people, /api/...
- * for the page and for programs (api.h, overview.h). Answers are compressed for those who take gzip.
+ * for the page and for programs (api.h, overview.h). Answers are compressed for those who take
+ * gzip.
  */
 #ifndef UDMON_COLLECTOR_HTTP_H
 #define UDMON_COLLECTOR_HTTP_H

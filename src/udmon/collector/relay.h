@@ -19,9 +19,9 @@ typedef struct relay {
     udmon_source_t source;
     const char *upper;
     /*
-     * Of its client, the same after a restart; that + i stands in the history for upper collector i,
-     * with the number of the next record for it: so that one learns what a killed relay had stored
-     * and not passed on.
+     * Of its client, the same after a restart; that + i stands in the history for upper collector
+     * i, with the number of the next record for it: so that one learns what a killed relay had
+     * stored and not passed on.
      */
     uint64_t id, numbers[UDMON_SERVERS_MAX];
     unsigned seconds;

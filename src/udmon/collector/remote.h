@@ -1,7 +1,8 @@
 /*
  * Prometheus remote_write: samples go on to Prometheus, VictoriaMetrics or whatever takes its
  * protocol (version 0.1.0: protobuf, compressed by snappy, over HTTP), in a thread of its own
- * behind a bounded queue. What the receiver refuses or the queue has no room for is counted, and said.
+ * behind a bounded queue. What the receiver refuses or the queue has no room for is counted, and
+ * said.
  */
 #ifndef UDMON_COLLECTOR_REMOTE_H
 #define UDMON_COLLECTOR_REMOTE_H

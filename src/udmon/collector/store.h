@@ -101,8 +101,8 @@ void store_each_host(store_t *store, int (*each)(const host_t *host, void *arg),
 
 /*
  * Whether the time of a sample, `apart_ms` after ours, is to be gone by. One of long ago has waited
- * in the agent's queue, or its clock is slow: `clock_s`, how far that is ahead of ours, tells; it may
- * be UDMON_CLOCK_UNKNOWN.
+ * in the agent's queue, or its clock is slow: `clock_s`, how far that is ahead of ours, tells; it
+ * may be UDMON_CLOCK_UNKNOWN.
  */
 int store_is_dated(int64_t apart_ms, int64_t clock_s);
 
@@ -119,8 +119,8 @@ void store_sample(series_t *series, const udmon_metric_t *metric, int late, uint
 /* Call `each` for all series of a host, sorted by name. */
 void store_each(const host_t *host, void (*each)(series_t *series, void *arg), void *arg);
 /*
- * Free series from which nothing has come for `age_ns`, and hosts without series that have been gone
- * for `host_age_ns`, unless somebody reads.
+ * Free series from which nothing has come for `age_ns`, and hosts without series that have been
+ * gone for `host_age_ns`, unless somebody reads.
  */
 void store_forget(store_t *store, uint64_t now_ns, uint64_t age_ns, uint64_t host_age_ns);
 

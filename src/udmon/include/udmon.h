@@ -65,8 +65,8 @@ typedef struct udmon_options {
     unsigned max_clients;     /**< of a server; default 4096 */
     /**
      * Of a client that goes on as an earlier one of the same client_id did: udmon_client_numbers of
-     * that, so that what it had accepted and not sent is known as lost. UDMON_SERVERS_MAX numbers, or
-     * NULL: all 0.
+     * that, so that what it had accepted and not sent is known as lost. UDMON_SERVERS_MAX numbers,
+     * or NULL: all 0.
      */
     const uint64_t *numbers;
     int relay;                /**< of a client: its records are those of others (udmon_peer_t) */

@@ -130,7 +130,8 @@ typedef struct udmon_piece {
     uint16_t length;
 } __attribute__((packed)) udmon_piece_t;
 
-/* Follows the datagram header in UDMON_PING and UDMON_PONG; `seq` is the number before which all has been sent. */
+/* Follows the datagram header in UDMON_PING and UDMON_PONG; `seq` is the number before which all
+ * has been sent. */
 typedef struct udmon_ping {
     uint64_t time_ns; /* the pinger's clock, sent back in the answer */
     uint64_t received;

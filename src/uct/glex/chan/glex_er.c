@@ -47,10 +47,10 @@ static ucs_status_t uct_glex_er_init_pools(uct_glex_iface_t *iface)
 
 /*
  * A stream of 1 to 8 KB through a FIFO that fits into the processor's first caches is two to four
- * times slower than through a large one: the caches of both processors still have the lines that the
- * borrower writes, so its prefetcher does not fetch them for writing. But a FIFO takes memory whether
- * or not there is a stream. So the first ones are large, if the user chose no size, and take half of
- * ER_MAX_MEM at most. Between hosts more may be on its way through those.
+ * times slower than through a large one: the caches of both processors still have the lines that
+ * the borrower writes, so its prefetcher does not fetch them for writing. But a FIFO takes memory
+ * whether or not there is a stream. So the first ones are large, if the user chose no size, and
+ * take half of ER_MAX_MEM at most. Between hosts more may be on its way through those.
  */
 static void uct_glex_er_init_sizes(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config)
 {
@@ -505,9 +505,9 @@ UCS_F_NOINLINE void uct_glex_er_ring(uct_glex_vc_t *vc)
 #define UCT_GLEX_ER_PREFETCH_BYTES 2048u
 
 /*
- * The next message will be packed behind this one, of `units`, and may be as long. The caches of both
- * processors probably have its units, so no prefetcher asks for them. They are fetched for writing
- * while the program prepares the message.
+ * The next message will be packed behind this one, of `units`, and may be as long. The caches of
+ * both processors probably have its units, so no prefetcher asks for them. They are fetched for
+ * writing while the program prepares the message.
  */
 static UCS_F_ALWAYS_INLINE void uct_glex_er_prefetch_next(const uct_glex_vc_t *vc, unsigned units)
 {

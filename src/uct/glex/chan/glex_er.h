@@ -16,8 +16,8 @@
 #define UCT_GLEX_ER_RETRY       256
 #define UCT_GLEX_ER_MAX_BACKOFF 7
 
-/* A message that the peer must fetch by the NIC counts for so many: with the default of ER_THRESH the
- * first one of a VC asks, after a refusal the fourth */
+/* A message that the peer must fetch by the NIC counts for so many: with the default of
+ * ER_THRESH the first one of a VC asks, after a refusal the fourth */
 #define UCT_GLEX_ER_FETCHED 64
 
 /* Smallest unit of a FIFO */

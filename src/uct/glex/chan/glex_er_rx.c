@@ -230,8 +230,9 @@ void uct_glex_er_poll_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
     }
 }
 
-/* The memory still takes messages, so only the ring can fail. A message that is stored at the same
- * time, without a ring, counts as one that came before the interface closed: no barrier is needed. */
+/* The memory still takes messages, so only the ring can fail. A message that is stored at the
+ * same time, without a ring, counts as one that came before the interface closed: no barrier is
+ * needed. */
 void uct_glex_er_close(uct_glex_iface_t *iface)
 {
     unsigned i;

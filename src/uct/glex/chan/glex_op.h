@@ -66,15 +66,15 @@ void uct_glex_op_cancel(uct_glex_op_t *op);
 /** An event named this operation. Ids from peers are not trusted: unknown ones are ignored. */
 void uct_glex_op_event(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status);
 
-/** The NIC says that a request of this operation failed, `is_of_memory`: because the peer's memory is
- *  not what the request took it for. Then its endpoint fails, else the VC, unless the message that
- *  is fetched was cancelled by its sender. */
+/** The NIC says that a request of this operation failed, `is_of_memory`: because the peer's
+ *  memory is not what the request took it for. Then its endpoint fails, else the VC, unless the
+ *  message that is fetched was cancelled by its sender. */
 void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status,
                         int is_of_memory);
 
-/** The endpoint is destroyed, or failed alone: call the completions of its operations, which themselves
- *  go on, with `status`. The receiver of a zero-copy message finds that its payload is not valid, and
- *  skips it. */
+/** The endpoint is destroyed, or failed alone: call the completions of its operations, which
+ *  themselves go on, with `status`. The receiver of a zero-copy message finds that its payload is
+ *  not valid, and skips it. */
 void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_status_t status);
 
 /** End all operations of a VC with an error, but for Gets of received messages. What the peer may

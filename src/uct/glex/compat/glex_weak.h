@@ -6,8 +6,8 @@
  * What the transport takes from libuct is declared as weak references. UCX's versions add and drop
  * internal functions: were the references strong, the dynamic linker would end a program whose
  * libuct lacks one before glex_version.c could say what is wrong. Weak, a missing one is NULL, and
- * nothing is called, because the transport then stays out of that libuct. One strong reference in one file is enough to make a symbol strong. test/uct/version.sh finds
- * what misses.
+ * nothing is called, because the transport then stays out of that libuct. One strong reference in
+ * one file is enough to make a symbol strong. test/uct/version.sh finds what misses.
  */
 #ifndef UCT_GLEX_WEAK_H
 #define UCT_GLEX_WEAK_H

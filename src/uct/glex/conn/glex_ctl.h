@@ -50,7 +50,8 @@ int uct_glex_error_progress(uct_glex_iface_t *iface);
 /** Handle all errors that the NIC has reported so far */
 void uct_glex_error_handle_all(uct_glex_iface_t *iface);
 
-/** The same as progress where no handler may be called. Returns whether progress has an error to handle. */
+/** The same as progress where no handler may be called. Returns whether progress has an error to
+ *  handle. */
 int uct_glex_error_look(uct_glex_iface_t *iface);
 
 #endif

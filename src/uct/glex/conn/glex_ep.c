@@ -205,8 +205,8 @@ static UCS_F_ALWAYS_INLINE int uct_glex_ep_can_bcopy_er(const uct_glex_ep_t *ep)
     return ucs_likely((er != NULL) && !ep->blocked) && ucs_likely(er->bcopy_units > 0);
 }
 
-/* UCT_SEND_FLAG_PEER_CHECK: a message that begins an exchange is not for a peer that the NIC knows to
- * be gone. Progress fails it. */
+/* UCT_SEND_FLAG_PEER_CHECK: a message that begins an exchange is not for a peer that the NIC
+ * knows to be gone. Progress fails it. */
 static void uct_glex_ep_check_receiver(uct_glex_vc_t *vc)
 {
     if ((vc->state != UCT_GLEX_VC_PEER_CLOSED) && uct_glex_iface_is_gone(vc->iface, vc->peer)) {
@@ -453,8 +453,8 @@ ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
     return UCS_OK;
 }
 
-/* The NIC may not know yet that a peer on another host is gone: it has to acknowledge a CTL. No flush
- * waits for that. If the peer leaves before, the VC fails when its operations have ended. */
+/* The NIC may not know yet that a peer on another host is gone: it has to acknowledge a CTL. No
+ * flush waits for that. If the peer leaves before, the VC fails when its operations have ended. */
 static void uct_glex_ep_check_remote(uct_glex_vc_t *vc)
 {
     if (vc->is_remote && (vc->state == UCT_GLEX_VC_OPEN) && !vc->check_pending) {
@@ -463,8 +463,8 @@ static void uct_glex_ep_check_remote(uct_glex_vc_t *vc)
     }
 }
 
-/* A peer on another host to which nothing was sent gets no CTL: that would connect, and some programs
- * check every peer that they could ever talk to. */
+/* A peer on another host to which nothing was sent gets no CTL: that would connect, and some
+ * programs check every peer that they could ever talk to. */
 ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
 {
     uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);

@@ -13,8 +13,8 @@
 #define UCT_GLEX_WATCH_BATCH 16u
 
 /* Our CONNECT found the peer's MPQ full, because more connected at once than its reserve holds.
- * Nothing else was lost: send it again. If we asked for a FIFO the request may have gone with it, so
- * uct_glex_er_connect() asks again. */
+ * Nothing else was lost: send it again. If we asked for a FIFO the request may have gone with
+ * it, so uct_glex_er_connect() asks again. */
 static void uct_glex_error_connect_lost(uct_glex_vc_t *vc)
 {
     if (vc->er_requested) {
@@ -36,16 +36,17 @@ static int uct_glex_error_is_dead(const struct glex_err_req *err)
            (err->status == GLEX_ERR_STATUS_CONNECTION_MAX_RETRY);
 }
 
-/* The peer's memory is not what the request took it for: registered no more, or only registered, and
- * unmapped by its program */
+/* The peer's memory is not what the request took it for: registered no more, or only registered,
+ * and unmapped by its program */
 static int uct_glex_error_is_of_memory(const struct glex_err_req *err)
 {
     return (err->status == GLEX_ERR_STATUS_ATT) || (err->status == GLEX_ERR_STATUS_MMT) ||
            (err->status == GLEX_ERR_STATUS_PCIE_READ);
 }
 
-/* A RESET could not be delivered. A dead peer uses no memory of ours. One that a full queue lost is
- * sent again at the next look for dead peers; if the VC does not exist, at the peer's next message. */
+/* A RESET could not be delivered. A dead peer uses no memory of ours. One that a full queue lost
+ * is sent again at the next look for dead peers; if the VC does not exist, at the peer's next
+ * message. */
 static void uct_glex_error_reset_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
                                          uint64_t peer)
 {

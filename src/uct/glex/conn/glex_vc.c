@@ -308,8 +308,8 @@ void uct_glex_vc_fail_refused(uct_glex_vc_t *vc)
     ucs_list_splice_tail(&vc->eps, &seen);
 }
 
-/* Whether an endpoint leads to the peer, or something waits for it, or others for its entries of the
- * MPQ */
+/* Whether an endpoint leads to the peer, or something waits for it, or others for its entries of
+ * the MPQ */
 static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
 {
     return vc->peer_left || (vc->state == UCT_GLEX_VC_CONNECTING) ||

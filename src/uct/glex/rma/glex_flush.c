@@ -1,10 +1,10 @@
 /*
  * Completion: flush and fence. Operations that end with an event are waited for (glex_op.h). Puts
  * by a copy to mapped memory and immediate puts leave no operation (vc->dirty), and mapped memory
- * takes them although its owner may have died. So a flush after them verifies the peer; where the NIC
- * ends requests later it first has an operation follow them. Nothing of a peer on another host is
- * mapped: the NIC says of each put there whether it arrived. A peer that left in good order has what
- * was put to registrations that it had: it is no error that it left when it saw the data.
+ * takes them although its owner may have died. So a flush after them verifies the peer; where the
+ * NIC ends requests later it first has an operation follow them. Nothing of a peer on another host
+ * is mapped: the NIC says of each put there whether it arrived. A peer that left in good order has
+ * what was put to registrations that it had: it is no error that it left when it saw the data.
  */
 #include "rma/glex_rma.h"
 #include "chan/glex_op.h"

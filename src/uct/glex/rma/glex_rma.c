@@ -70,8 +70,8 @@ static ucs_status_t uct_glex_rma_check_range(const uct_glex_rkey_t *rkey, uint64
     return UCS_OK;
 }
 
-/* Post the request of an operation, which is cancelled if the NIC refuses it, and ends with an event
- * of this type */
+/* Post the request of an operation, which is cancelled if the NIC refuses it, and ends with an
+ * event of this type */
 static ucs_status_t uct_glex_rma_post(glex_rdma_req_t *req, uct_glex_op_t *op,
                                       enum uct_glex_event_type event)
 {
@@ -153,8 +153,8 @@ static ucs_status_t uct_glex_rma_now(uct_glex_ep_t *ep, int type, void *buffer, 
     return UCS_ERR_ENDPOINT_TIMEOUT;
 }
 
-/* Of a refusal the completion tells when progress fails the endpoint, as over a NIC that is a device:
- * UCP expects to hear of both at the same time. */
+/* Of a refusal the completion tells when progress fails the endpoint, as over a NIC that is a
+ * device: UCP expects to hear of both at the same time. */
 static ucs_status_t uct_glex_rma_refused(uct_glex_ep_t *ep, ucs_status_t status,
                                          uct_completion_t *comp)
 {

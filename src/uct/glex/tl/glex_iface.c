@@ -20,8 +20,9 @@
 #define UCT_GLEX_ERRORS_CALLS 256
 #define UCT_GLEX_ERRORS_US    16
 
-/* So many progress calls when that is too rare: very many peers are due to be checked, or the program
- * takes long between two calls, because its handlers do, and polled so many microseconds late */
+/* So many progress calls when that is too rare: very many peers are due to be checked, or the
+ * program takes long between two calls, because its handlers do, and polled so many microseconds
+ * late */
 #define UCT_GLEX_BEHIND_CALLS   16
 #define UCT_GLEX_ERRORS_LATE_US 1000
 

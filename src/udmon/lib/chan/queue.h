@@ -26,8 +26,8 @@ void udmon_queue_close(udmon_queue_t *queue);
 
 /*
  * Append a record. Returns how many of the oldest ones had to go, or -EMSGSIZE if it is longer than
- * the whole queue. `data` has to stay until udmon_queue_keep, which copies what is still in the queue
- * then, but for its first `from` bytes. Nothing is appended in between.
+ * the whole queue. `data` has to stay until udmon_queue_keep, which copies what is still in the
+ * queue then, but for its first `from` bytes. Nothing is appended in between.
  */
 long udmon_queue_lend(udmon_queue_t *queue, const void *data, size_t length);
 void udmon_queue_keep(udmon_queue_t *queue, size_t from);

@@ -40,8 +40,8 @@ static void *lookup_run(void *arg)
     int error = getaddrinfo(lookup->host, lookup->port, &hints, &hosts);
 
     lookup->hosts = error == 0 ? hosts : NULL;
-    /* release: lookup_ready() sees `hosts` with it. The kernel orders both by the eventfd, too, which
-     * neither the language nor a sanitizer knows of. */
+    /* release: lookup_ready() sees `hosts` with it. The kernel orders both by the eventfd, too,
+     * which neither the language nor a sanitizer knows of. */
     __atomic_store_n(&lookup->error, error, __ATOMIC_RELEASE);
     eventfd_write(lookup->source.fd, 1);
     lookup_release(lookup);

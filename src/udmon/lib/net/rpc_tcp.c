@@ -12,8 +12,9 @@
 
 /*
  * A connection has SERVE_MS to prove who it is and to ask; of more than SERVED_MAX the oldest goes,
- * if it has had SERVE_LEAST_MS. Else accepting pauses for PAUSE_MS, as it does if the process is out
- * of descriptors: thousands of agents that come at once, after a restart, would push each other out.
+ * if it has had SERVE_LEAST_MS. Else accepting pauses for PAUSE_MS, as it does if the process is
+ * out of descriptors: thousands of agents that come at once, after a restart, would push each other
+ * out.
  */
 enum {
     SERVED_MAX = 512, SERVE_MS = 5000, SERVE_LEAST_MS = 1000, PAUSE_MS = 100, ACCEPTS = 64,
