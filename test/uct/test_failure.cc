@@ -705,22 +705,18 @@ TEST(Failure, FlushCancels)
         Memory target(md_b, LENGTH, Memory::NIC);
         RemoteMemory remote(target.describe());
         uct_iov_t iov = piece(memory.data, memory.length, memory.memh);
-        Completion comp, flushed;
+        Completion comp;
         unsigned received = 0;
         uint64_t value    = 1;
-        ucs_status_t status;
 
         b.on_am(AM_ID, [&](const void *, size_t) { ++received; });
         connect(ep);
         EXPECT_OK(other.am_short(AM_ID, 0, NULL, 0));
         EXPECT_STATUS(UCS_INPROGRESS, uct_ep_am_zcopy(ep.handle, AM_ID, NULL, 0, &iov, 1, 0,
                                                       &comp.uct));
-        status = uct_ep_flush(ep.handle, UCT_FLUSH_FLAG_CANCEL, &flushed.uct);
+        EXPECT_OK(uct_ep_flush(ep.handle, UCT_FLUSH_FLAG_CANCEL, NULL));
         EXPECT_EQ(comp.done, 1);
         EXPECT_EQ(comp.uct.status, UCS_ERR_CANCELED);
-        if (status == UCS_INPROGRESS) {
-            flushed.wait();
-        }
         EXPECT_OK(uct_ep_flush(unused.handle, UCT_FLUSH_FLAG_CANCEL, NULL));
         for (uct_ep_h dead : {ep.handle, unused.handle}) {
             EXPECT_STATUS(UCS_ERR_CANCELED, uct_ep_am_short(dead, AM_ID, 0, NULL, 0));
@@ -732,6 +728,29 @@ TEST(Failure, FlushCancels)
         EXPECT_OK(other.am_short(AM_ID, 0, NULL, 0));
         EXPECT_OK(other.put_short(&value, 8, remote.address, remote.rkey.rkey));
         progress_until("the other's messages", [&] { return received == 3; });
+    });
+}
+
+/* It waits for nothing: the peer may be stopped, and have messages of other endpoints to fetch */
+TEST(Failure, FlushThatCancelsDoesNotWait)
+{
+    isolated({{"UCX_GLEX_CHANNELS", "sr"}}, [] {
+        Md md;
+        Iface a(md), b(md);
+        Ep ep(a, b.address()), other(a, b.address());
+        std::vector<uint8_t> data(1000);
+        unsigned received = 0;
+
+        b.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(ep.flush());
+        for (Ep *each : {&ep, &other}) {
+            EXPECT_EQ(ssize_t(data.size()), each->am_bcopy(AM_ID, data.data(), data.size()));
+        }
+        EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(other.handle, 0, NULL));
+        EXPECT_OK(uct_ep_flush(ep.handle, UCT_FLUSH_FLAG_CANCEL, NULL));
+        progress_until("both messages", [&] { return received == 3; });
+        EXPECT_OK(other.flush());
     });
 }
 
