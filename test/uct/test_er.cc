@@ -127,36 +127,28 @@ TEST(Er, IsAskedForAfterSoManyMessages)
     check_threshold("er", 20, 0); /* there is no other channel */
 }
 
-/* Without mapped memory the peer fetches messages of SR that are longer than an MP over the network:
- * the first one asks for a FIFO. Others wait for the threshold. */
-TEST(Er, IsAskedForAtOnceWhereMessagesAreFetched)
+/* Without mapped memory the peer fetches long messages of SR over the network: both sides ask when they
+ * connect. */
+TEST(Er, IsAskedForAtOnceWhereNothingIsMapped)
 {
     for (const char *faults : {"", "nomap"}) {
-        for (size_t length : {UCT_GLEX_MP_DATA_LEN, UCT_GLEX_MP_DATA_LEN + 1}) {
-            Env env = {{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_THRESH", "64"}};
-            const bool asks = (*faults != '\0') && (length > UCT_GLEX_MP_DATA_LEN);
+        const bool asks = (*faults != '\0');
+        Env env         = {{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_THRESH", "64"}};
 
-            if (*faults != '\0') {
-                env["GLEX_FAULT"] = faults;
-            }
-            isolated(env, [=] {
-                Md md;
-                Iface a(md), b(md);
-                uint32_t received = 0;
-                Plan plan = [=](uint32_t) { return Message{Op::BCOPY, length}; };
-
-                b.on_am(AM_ID, [&](const void *data, size_t size) {
-                    check_next(data, size, 1, plan, &received);
-                });
-                Sender sender(a, b.address(), AM_ID, 1, plan);
-                for (unsigned i = 1; i <= 10; ++i) {
-                    sender.send();
-                    progress_until("the message", [&] { return received == i; });
-                    EXPECT_OK(sender.ep.flush());
-                }
-                EXPECT_EQ(sender.ep.vc()->er_tx != NULL, asks) << faults << ", " << length << " B";
-            });
+        if (asks) {
+            env["GLEX_FAULT"] = faults;
         }
+        isolated(env, [=] {
+            Crowd crowd(1);
+
+            crowd.sender(0).send();
+            crowd.settle();
+            for (unsigned i = 0; i < 100; ++i) {
+                progress();
+            }
+            EXPECT_EQ(crowd.has_fifo(0), asks);
+            EXPECT_EQ(crowd.ifaces.front().internals()->er.lent, unsigned(asks));
+        });
     }
 }
 

@@ -16,10 +16,6 @@
 #define UCT_GLEX_ER_RETRY       256
 #define UCT_GLEX_ER_MAX_BACKOFF 7
 
-/* A message that the peer must fetch by the NIC counts for so many: with the default of
- * ER_THRESH the first one of a VC asks, after a refusal the fourth */
-#define UCT_GLEX_ER_FETCHED 64
-
 /* Smallest unit of a FIFO */
 #define UCT_GLEX_ER_MIN_UNIT 64
 
@@ -74,21 +70,6 @@ static inline void uct_glex_er_count_sr(uct_glex_vc_t *vc)
 {
     if (ucs_unlikely(--vc->sr_count == 0)) {
         uct_glex_er_request(vc);
-    }
-}
-
-/**
- * The message that was just counted is one that the peer fetches. Where memory is not mapped it
- * counts for many: over a network it takes three times as long as one through a FIFO
- * (docs/performance.md, "Scale").
- */
-static inline void uct_glex_er_count_fetched(uct_glex_vc_t *vc)
-{
-    if (!uct_glex_vc_is_mapped(vc)) {
-        vc->sr_count -= ucs_min(vc->sr_count, UCT_GLEX_ER_FETCHED - 1);
-        if (vc->sr_count == 0) {
-            uct_glex_er_request(vc);
-        }
     }
 }
 

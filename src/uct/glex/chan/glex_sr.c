@@ -97,7 +97,6 @@ static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_
     }
     op->buf = unit; /* back to the pool with the peer's remote event */
     uct_glex_op_posted(op, 1);
-    uct_glex_er_count_fetched(vc);
     return UCS_OK;
 }
 

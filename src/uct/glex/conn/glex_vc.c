@@ -17,6 +17,14 @@
 
 uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_WAIT_MPQ, .status = UCS_ERR_NOT_CONNECTED};
 
+/* Messages through SR before a FIFO is asked for. Where no memory is mapped the peer has to fetch each
+ * that is longer than an MP: over a network that takes three times as long as through a FIFO
+ * (docs/performance.md, "Scale"). */
+static uint16_t uct_glex_vc_sr_count(const uct_glex_vc_t *vc)
+{
+    return uct_glex_vc_is_mapped(vc) ? vc->iface->er.thresh : 0;
+}
+
 static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid,
                                     uct_glex_vc_t **vc_p)
 {
@@ -35,8 +43,8 @@ static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint
     vc->peer_uuid   = uuid;
     vc->state       = UCT_GLEX_VC_WAIT_MPQ;
     vc->status      = UCS_OK;
-    vc->sr_count    = iface->er.thresh;
     vc->is_remote   = glex_ext_is_remote(iface->nic, addr);
+    vc->sr_count    = uct_glex_vc_sr_count(vc);
     ucs_list_head_init(&vc->eps);
     ucs_list_head_init(&vc->rx);
     ucs_queue_head_init(&vc->tx_ops);
