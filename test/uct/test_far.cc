@@ -11,25 +11,25 @@ namespace {
 
 const uint8_t AM_ID = 7;
 
-/* Runs `body` in two processes that have a network, or skips the test */
-void network_team(const Env &env, const std::function<void(Team &)> &body)
+/* Runs `body` in processes that have a network, or skips the test */
+void network_team(unsigned size, const Env &env, const std::function<void(Team &)> &body)
 {
     char module[PATH_MAX];
 
     if (realpath("../../src/glex/.libs/glex-net.so", module) == NULL) {
         GTEST_SKIP() << "built without libfabric: there is no network";
     }
-    team(2, env + Env{{"GLEX_NET", "tcp/127.0.0.8"},
-                      {"GLEX_NET_KEY", "00112233445566778899aabbccddeeff"},
-                      {"GLEX_NET_MODULE", module}, {"UCX_GLEX_RCACHE", "n"}}, body);
+    team(size, env + Env{{"GLEX_NET", "tcp/127.0.0.8"},
+                         {"GLEX_NET_KEY", "00112233445566778899aabbccddeeff"},
+                         {"GLEX_NET_MODULE", module}, {"UCX_GLEX_RCACHE", "n"}}, body);
 }
 
 void far_team(const std::function<void(Team &)> &body)
 {
-    network_team({{"GLEX_FAULT", "far"}}, body);
+    network_team(2, {{"GLEX_FAULT", "far"}}, body);
 }
 
-enum { ASKED, LEFT }; /* flags of the team */
+enum { ASKED, LEFT, ANNOUNCED, SERVED }; /* flags of the team */
 
 /* One of two processes, and its endpoint to the other */
 struct Side {
@@ -210,6 +210,62 @@ TEST(Far, FlushTellsOfARefusedPut)
     flush_after_refused_put(true);
 }
 
+/* A message of 1000 bytes, which are all the same */
+size_t pack_rank(void *dest, void *arg)
+{
+    memset(dest, *(const unsigned*)arg, 1000);
+    return 1000;
+}
+
+/* One has announced all that its window allows, and computes: nobody fetches it then. Others are served
+ * meanwhile, from the buffers that are left. */
+TEST(Far, OneThatComputesHoldsNobodyUp)
+{
+    const Env env = {{"GLEX_FAULT", "far"}, {"UCX_GLEX_CHANNELS", "sr"},
+                     {"UCX_GLEX_SRQ_CAPACITY", "16"}, {"UCX_GLEX_SR_CREDIT_START", "64"}};
+
+    network_team(3, env, [](Team &team) {
+        unsigned received[3] = {0, 0, 0}, sent = 0, rank = team.rank();
+        Md md;
+        Iface iface(md);
+
+        iface.on_am(AM_ID, [&](const void *from, size_t) { ++received[*(const uint8_t*)from]; });
+        team.publish(iface.address());
+        team.barrier();
+        if (team.rank() == 0) {
+            progress_until("the one that computes", [&] { return team.flag(ANNOUNCED) != 0; });
+            progress_until("the other", [&] { return received[2] == 200; });
+            EXPECT_LT(received[1], team.flag(ANNOUNCED));
+            team.flag(SERVED) = 1;
+            progress_until("all", [&] { return received[1] == team.flag(ANNOUNCED); });
+            team.barrier([&] { iface.progress(); });
+            return;
+        }
+        Ep ep(iface, team.blob(0));
+
+        if (team.rank() == 1) {
+            progress_until("a message", [&] {
+                return uct_ep_am_bcopy(ep.handle, AM_ID, pack_rank, &rank, 0) > 0;
+            });
+            EXPECT_OK(ep.flush());
+            for (sent = 1; uct_ep_am_bcopy(ep.handle, AM_ID, pack_rank, &rank, 0) > 0; ++sent) {
+            }
+            team.flag(ANNOUNCED) = sent;
+            while (team.flag(SERVED) == 0) {
+            }
+        } else {
+            while (team.flag(ANNOUNCED) == 0) {
+            }
+            progress_until("its messages", [&] {
+                sent += (uct_ep_am_bcopy(ep.handle, AM_ID, pack_rank, &rank, 0) > 0);
+                return sent == 200;
+            });
+        }
+        EXPECT_OK(ep.flush());
+        team.barrier([&] { iface.progress(); });
+    });
+}
+
 /* Puts that have ended are not to blame for one that is refused later */
 TEST(Far, EarlierPutsAreNotBlamed)
 {
@@ -241,7 +297,7 @@ TEST(Far, EarlierPutsAreNotBlamed)
  * where a network has requests end later */
 TEST(Network, OthersOutliveUnmappedMemory)
 {
-    network_team({}, [](Team &team) {
+    network_team(2, {}, [](Team &team) {
         Side side(team);
         Memory memory(side.md, 4096, Memory::PRIVATE);
 

@@ -148,25 +148,47 @@ static uct_glex_rx_t *uct_glex_rx_next(uct_glex_vc_t *vc)
     return NULL;
 }
 
-void uct_glex_rx_advance(uct_glex_vc_t *vc)
+/* Messages of a peer that are being fetched at a time. A peer on another host that computes does not
+ * answer, and must not hold the receive buffers that others need. */
+#define UCT_GLEX_RX_STARTED 4
+
+/* Have the next messages fetched, as many as may be. Returns the status of the first that could not. */
+static ucs_status_t uct_glex_rx_start_some(uct_glex_vc_t *vc)
 {
-    ucs_status_t status = UCS_OK;
+    ucs_status_t status;
     uct_glex_rx_t *rx;
 
-    for (rx = uct_glex_rx_next(vc); rx != NULL; rx = uct_glex_rx_next(vc)) {
+    while (vc->rx_started < UCT_GLEX_RX_STARTED) {
+        rx = uct_glex_rx_next(vc);
+        if (rx == NULL) {
+            break;
+        }
         status = uct_glex_rx_start(rx);
         if (status != UCS_OK) {
-            break;
+            return status;
         }
         ++vc->rx_started;
     }
-    if (status == UCS_ERR_NO_RESOURCE) {
-        uct_glex_vc_wait(vc, &vc->iface->sr.rx_wait);
-    } else if (UCS_STATUS_IS_ERR(status)) {
-        uct_glex_vc_fail(vc, status);
-        return;
-    }
-    uct_glex_rx_deliver(vc);
+    return UCS_OK;
+}
+
+void uct_glex_rx_advance(uct_glex_vc_t *vc)
+{
+    ucs_status_t status;
+    uint16_t seq;
+
+    do {
+        seq    = vc->rx_seq;
+        status = uct_glex_rx_start_some(vc);
+        if (status == UCS_ERR_NO_RESOURCE) {
+            uct_glex_vc_wait(vc, &vc->iface->sr.rx_wait);
+        } else if (UCS_STATUS_IS_ERR(status)) {
+            uct_glex_vc_fail(vc, status);
+            return;
+        }
+        uct_glex_rx_deliver(vc);
+        /* Some were delivered, and others may start in their place */
+    } while ((vc->rx_seq != seq) && (status == UCS_OK) && !uct_glex_vc_is_over(vc));
 }
 
 void uct_glex_rx_keep(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data, uint32_t length,
