@@ -127,8 +127,8 @@ TEST(Er, IsAskedForAfterSoManyMessages)
     check_threshold("er", 20, 0); /* there is no other channel */
 }
 
-/* Without mapped memory the peer fetches long messages of SR over the network: both sides ask when they
- * connect. */
+/* Without mapped memory the peer fetches long messages of SR over the network: both sides ask
+ * when they connect. */
 TEST(Er, IsAskedForAtOnceWhereNothingIsMapped)
 {
     for (const char *faults : {"", "nomap"}) {

@@ -127,8 +127,8 @@ TEST(Failure, LentFifoIsHeld)
     });
 }
 
-/* Its borrower gives it back by itself, as one that cannot map it. The lender, which was about to ask
- * for it, asks no more: the next FIFO that it lends to that peer may have the same name. */
+/* Its borrower gives it back by itself, as one that cannot map it. The lender, which was about
+ * to ask for it, asks no more: the next FIFO that it lends to that peer may have the same name. */
 TEST(Failure, ReleasedFifoIsNotRevoked)
 {
     isolated({}, [] {

@@ -3,6 +3,7 @@
  */
 #include "traffic.h"
 
+#include <algorithm>
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -217,8 +218,8 @@ size_t pack_rank(void *dest, void *arg)
     return 1000;
 }
 
-/* One has announced all that its window allows, and computes: nobody fetches it then. Others are served
- * meanwhile, from the buffers that are left. */
+/* One has announced all that its window allows, and computes: nobody fetches it then. Others are
+ * served meanwhile, from the buffers that are left. */
 TEST(Far, OneThatComputesHoldsNobodyUp)
 {
     const Env env = {{"GLEX_FAULT", "far"}, {"UCX_GLEX_CHANNELS", "sr"},
@@ -266,6 +267,45 @@ TEST(Far, OneThatComputesHoldsNobodyUp)
     });
 }
 
+/* A get is on its way to the program's memory: a flush that cancels waits for it */
+TEST(Far, CancelWaitsForMemory)
+{
+    far_team([](Team &team) {
+        Side side(team);
+        Memory memory(side.md, 1 << 20, Memory::PRIVATE);
+
+        memset(memory.data, team.rank(), memory.length);
+        side.connect();
+        team.publish(memory.describe());
+        side.barrier();
+        if (team.rank() == 1) {
+            while (team.flag(ASKED) == 0) { /* computes: nobody answers the get */
+            }
+        } else {
+            RemoteMemory remote(team.blob(1));
+            Ep ep(*side.iface, side.peer);
+            Completion got, flushed;
+
+            EXPECT_STATUS(UCS_INPROGRESS,
+                          ep.get_zcopy({piece(memory.data, memory.length, memory.memh)},
+                                       remote.address, remote.rkey.rkey, &got));
+            EXPECT_STATUS(UCS_INPROGRESS,
+                          uct_ep_flush(ep.handle, UCT_FLUSH_FLAG_CANCEL, &flushed.uct));
+            for (unsigned i = 0; i < 1000; ++i) {
+                side.iface->progress();
+            }
+            EXPECT_EQ(got.done + flushed.done, 0);
+            team.flag(ASKED) = 1;
+            flushed.wait();
+            EXPECT_EQ(got.done, 1);
+            EXPECT_STATUS(UCS_OK, got.uct.status);
+            EXPECT_EQ(std::count(memory.data, memory.data + memory.length, 1),
+                      ssize_t(memory.length));
+        }
+        side.barrier();
+    });
+}
+
 /* Puts that have ended are not to blame for one that is refused later */
 TEST(Far, EarlierPutsAreNotBlamed)
 {
@@ -293,8 +333,8 @@ TEST(Far, EarlierPutsAreNotBlamed)
     });
 }
 
-/* A neighbour's memory is registered, and its program has unmapped it: who puts there fails alone, also
- * where a network has requests end later */
+/* A neighbour's memory is registered, and its program has unmapped it: who puts there fails
+ * alone, also where a network has requests end later */
 TEST(Network, OthersOutliveUnmappedMemory)
 {
     network_team(2, {}, [](Team &team) {

@@ -440,6 +440,7 @@ private:
         killed_.insert(rank);
         EXPECT_EQ(kill(team_.pid(rank), SIGKILL), 0);
     }
+
     Team                            &team_;
     Iface                           &iface_;
     std::vector<uint32_t>            received_;

@@ -24,7 +24,8 @@ static inline glex_ret_t mp_check(const glex_imm_mp_req_t *req)
     return GLEX_SUCCESS;
 }
 
-/* Whether a request with GLEX_FLAG_FENCE has to wait for earlier ones */
+/* Whether a request with GLEX_FLAG_FENCE has to wait for earlier ones. Messages that GLEX_FAULT
+ * delays are sent now, while no peer is held. */
 static bool fence_waits(struct glex_endpoint *ep)
 {
     glex_fault_flush(ep);

@@ -14,7 +14,7 @@ struct glex_peer;
 
 /* What carrying out a request came to: one of these, or an enum glex_err_req_status. */
 #define GLEX_REQ_DONE      (-1)
-#define GLEX_REQ_PEER_GONE (-2) /* the peer endpoint does not exist any more: look for it anew, post again */
+#define GLEX_REQ_PEER_GONE (-2) /* the peer does not exist any more: look for it anew, post again */
 #define GLEX_REQ_BUSY      (-3) /* nothing was done: to be posted again */
 
 struct glex_link {

@@ -38,9 +38,9 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
      UCT_GLEX_CONFIG(srq_unit_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"ER_THRESH", "64",
-     "Messages to a peer that go through SR before an ER channel to it is asked for; 0 where memory\n"
-     "is not mapped, as between hosts. A channel takes 44 KiB or more of the peer's memory, and about\n"
-     "100 us to set up",
+     "Messages to a peer that go through SR before an ER channel to it is asked for; 0 where\n"
+     "memory is not mapped, as between hosts. A channel takes 44 KiB or more of the peer's\n"
+     "memory, and about 100 us to set up",
      UCT_GLEX_CONFIG(er_thresh), UCS_CONFIG_TYPE_UINT},
 
     {"ER_MAX_CHANNELS", "64",

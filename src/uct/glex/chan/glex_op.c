@@ -395,24 +395,33 @@ void uct_glex_op_abandon(uct_glex_vc_t *vc)
     uct_glex_op_end(vc, 1);
 }
 
-static uct_glex_op_t *uct_glex_op_of_ep(uct_glex_vc_t *vc, const uct_ep_t *ep)
+/* Zero-copy RMA: the NIC reads or writes the program's memory until the operation ends */
+static int uct_glex_op_uses_memory(const uct_glex_op_t *op)
+{
+    return (op->type == UCT_GLEX_OP_RMA) && (op->buf == NULL) && !op->done;
+}
+
+/* An operation of the endpoint: one of those that use memory of the program, or one of the
+ * others */
+static uct_glex_op_t *uct_glex_op_of_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, int uses_memory)
 {
     uct_glex_op_t *op;
 
     ucs_queue_for_each(op, &vc->tx_ops, queue) {
-        if (op->ep == ep) {
+        if ((op->ep == ep) && (uct_glex_op_uses_memory(op) == uses_memory)) {
             return op;
         }
     }
     return NULL;
 }
 
-void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_status_t status)
+static void uct_glex_op_cancel_some(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_status_t status,
+                                    int uses_memory)
 {
     uct_glex_op_t *op;
 
     /* A completion may destroy an endpoint, which frees operations: begin anew after each */
-    while ((op = uct_glex_op_of_ep(vc, ep)) != NULL) {
+    while ((op = uct_glex_op_of_ep(vc, ep, uses_memory)) != NULL) {
         op->ep = NULL;
         if (!op->done) {
             uct_glex_op_invalidate(op);
@@ -420,6 +429,18 @@ void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_status_t s
         uct_glex_op_invoke_comp(op, status);
     }
     uct_glex_op_retire(vc); /* those of uct_glex_op_end_later() */
+}
+
+int uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_status_t status)
+{
+    uct_glex_op_cancel_some(vc, ep, status, 0);
+    return uct_glex_op_of_ep(vc, ep, 1) != NULL;
+}
+
+void uct_glex_op_drop_ep(uct_glex_vc_t *vc, const uct_ep_t *ep)
+{
+    uct_glex_op_cancel_some(vc, ep, UCS_ERR_CANCELED, 0);
+    uct_glex_op_cancel_some(vc, ep, UCS_ERR_CANCELED, 1);
 }
 
 ucs_status_t uct_glex_op_probe(uct_glex_vc_t *vc)

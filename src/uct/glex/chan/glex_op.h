@@ -72,10 +72,17 @@ void uct_glex_op_event(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status
 void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status,
                         int is_of_memory);
 
-/** The endpoint is destroyed, or failed alone: call the completions of its operations, which
- *  themselves go on, with `status`. The receiver of a zero-copy message finds that its payload is
- *  not valid, and skips it. */
-void uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_status_t status);
+/**
+ * The endpoint is cancelled: call the completions of its operations, which themselves go on, with
+ * `status`. The receiver of a zero-copy message finds that its payload is not valid, and skips it.
+ * Zero-copy puts and gets complete when they end: until then the NIC uses the program's memory.
+ * Returns whether there are such.
+ */
+int uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_status_t status);
+
+/** The endpoint is destroyed: the same, with CANCELED, and for all its operations. A program that
+ *  has zero-copy puts and gets on their way flushes before, at least with UCT_FLUSH_FLAG_CANCEL. */
+void uct_glex_op_drop_ep(uct_glex_vc_t *vc, const uct_ep_t *ep);
 
 /** End all operations of a VC with an error, but for Gets of received messages. What the peer may
  *  still read, or the NIC use, is held. */

@@ -148,11 +148,12 @@ static uct_glex_rx_t *uct_glex_rx_next(uct_glex_vc_t *vc)
     return NULL;
 }
 
-/* Messages of a peer that are being fetched at a time. A peer on another host that computes does not
- * answer, and must not hold the receive buffers that others need. */
+/* Messages of a peer that are being fetched at a time. A peer on another host that computes does
+ * not answer, and must not hold the receive buffers that others need. */
 #define UCT_GLEX_RX_STARTED 4
 
-/* Have the next messages fetched, as many as may be. Returns the status of the first that could not. */
+/* Have the next messages fetched, as many as may be. Returns the status of the first that could
+ * not. */
 static ucs_status_t uct_glex_rx_start_some(uct_glex_vc_t *vc)
 {
     ucs_status_t status;

@@ -48,7 +48,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_glex_ep_t)
     ucs_arbiter_group_desched(&iface->arbiter, &self->arb_group);
     ucs_arbiter_group_cleanup(&self->arb_group);
     if (self->vc != &uct_glex_no_vc) {
-        uct_glex_op_cancel_ep(self->vc, &self->super.super, UCS_ERR_CANCELED);
+        uct_glex_op_drop_ep(self->vc, &self->super.super);
         ucs_list_del(&self->list);
     }
 }

@@ -17,9 +17,9 @@
 
 uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_WAIT_MPQ, .status = UCS_ERR_NOT_CONNECTED};
 
-/* Messages through SR before a FIFO is asked for. Where no memory is mapped the peer has to fetch each
- * that is longer than an MP: over a network that takes three times as long as through a FIFO
- * (docs/performance.md, "Scale"). */
+/* Messages through SR before a FIFO is asked for. Where no memory is mapped the peer has to
+ * fetch each that is longer than an MP: over a network that takes three times as long as through
+ * a FIFO (docs/performance.md, "Scale"). */
 static uint16_t uct_glex_vc_sr_count(const uct_glex_vc_t *vc)
 {
     return uct_glex_vc_is_mapped(vc) ? vc->iface->er.thresh : 0;

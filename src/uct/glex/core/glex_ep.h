@@ -18,8 +18,8 @@ typedef struct uct_glex_ep {
     uint8_t             is_cancelled; /* flushed with CANCEL, or failed alone: sends nothing more */
     uint8_t             is_failed;  /* its error handler was called */
     uint8_t             is_refused; /* to be failed by progress, see uct_glex_ep_refused() */
-    uint8_t             has_put;   /* it posted immediate puts, which leave no operation and
-                                      * may not have ended */
+    uint8_t             has_put;    /* immediate puts, which leave no operation, may be on their
+                                     * way */
     uint8_t             needs_peer; /* what was refused last waits for the peer's credits, or for
                                      * the connection */
     uint32_t            num_pending;

@@ -38,16 +38,17 @@ void uct_glex_flush_puts_ended(uct_glex_iface_t *iface, uint32_t op_id)
 }
 
 /* UCT_FLUSH_FLAG_CANCEL: nothing is sent any more, and the completions of the endpoint's operations
- * are called at once. Nothing is waited for: what else is on its way uses no memory of the program,
- * and its peer may be stopped. */
-static ucs_status_t uct_glex_flush_cancel(uct_glex_ep_t *ep)
+ * are called at once, but for those that use memory of the program: these are waited for. Messages
+ * are not, because their peer may be stopped. */
+static ucs_status_t uct_glex_flush_cancel(uct_glex_ep_t *ep, uct_completion_t *comp)
 {
     ep->is_cancelled = 1;
     ep->blocked      = 1; /* sends take the long path, which refuses them */
-    if (ep->vc != &uct_glex_no_vc) {
-        uct_glex_op_cancel_ep(ep->vc, &ep->super.super, UCS_ERR_CANCELED);
+    if ((ep->vc == &uct_glex_no_vc) ||
+        !uct_glex_op_cancel_ep(ep->vc, &ep->super.super, UCS_ERR_CANCELED)) {
+        return UCS_OK;
     }
-    return UCS_OK;
+    return uct_glex_op_flush(ep->vc, &ep->super.super, comp);
 }
 
 static ucs_status_t uct_glex_flush_ep(uct_glex_ep_t *ep, uct_completion_t *comp)
@@ -83,7 +84,7 @@ static ucs_status_t uct_glex_flush_ep(uct_glex_ep_t *ep, uct_completion_t *comp)
 ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
 {
     uct_glex_ep_t *ep   = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    ucs_status_t status = (flags & UCT_FLUSH_FLAG_CANCEL) ? uct_glex_flush_cancel(ep) :
+    ucs_status_t status = (flags & UCT_FLUSH_FLAG_CANCEL) ? uct_glex_flush_cancel(ep, comp) :
                                                             uct_glex_flush_ep(ep, comp);
 
     if (status == UCS_INPROGRESS) {
