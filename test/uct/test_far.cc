@@ -306,6 +306,49 @@ TEST(Far, CancelWaitsForMemory)
     });
 }
 
+/* A connection fails although its peer lives: a get, and flushes behind it, end when the program's
+ * memory is not written to any more */
+TEST(Far, FailureWaitsForMemory)
+{
+    far_team([](Team &team) {
+        Side side(team);
+        Memory memory(side.md, 1 << 20, Memory::PRIVATE);
+
+        memset(memory.data, team.rank(), memory.length);
+        side.connect();
+        team.publish(memory.describe());
+        side.barrier();
+        if (team.rank() == 1) {
+            while (team.flag(ASKED) == 0) { /* computes: nobody answers the get */
+            }
+        } else {
+            RemoteMemory remote(team.blob(1));
+            Completion got, flushed, cancelled;
+
+            EXPECT_STATUS(UCS_INPROGRESS,
+                          side.ep->get_zcopy({piece(memory.data, memory.length, memory.memh)},
+                                             remote.address, remote.rkey.rkey, &got));
+            EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(side.ep->handle, 0, &flushed.uct));
+            uct_glex_vc_dead(side.ep->vc());
+            progress_until("the error handler", [&] { return side.ep->failed(); });
+            EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(side.ep->handle, UCT_FLUSH_FLAG_CANCEL,
+                                                       &cancelled.uct));
+            for (unsigned i = 0; i < 1000; ++i) {
+                side.iface->progress();
+            }
+            EXPECT_EQ(got.done + flushed.done + cancelled.done, 0);
+            team.flag(ASKED) = 1;
+            cancelled.wait();
+            EXPECT_EQ(got.done + flushed.done, 2);
+            EXPECT_STATUS(UCS_ERR_ENDPOINT_TIMEOUT, got.uct.status);
+            EXPECT_STATUS(UCS_ERR_ENDPOINT_TIMEOUT, flushed.uct.status);
+            EXPECT_EQ(std::count(memory.data, memory.data + memory.length, 1),
+                      ssize_t(memory.length));
+        }
+        side.barrier();
+    });
+}
+
 /* Puts that have ended are not to blame for one that is refused later */
 TEST(Far, EarlierPutsAreNotBlamed)
 {

@@ -305,7 +305,8 @@ void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t statu
     }
     vc         = op->vc;
     is_refused = is_of_memory && (op->type == UCT_GLEX_OP_RMA);
-    is_over    = op->held || (op->type == UCT_GLEX_OP_FETCH); /* uct_glex_rx_fetched() decides */
+    is_over    = (vc->state == UCT_GLEX_VC_FAILED) ||
+                 (op->type == UCT_GLEX_OP_FETCH); /* uct_glex_rx_fetched() decides */
     ep         = is_refused ? uct_glex_op_ep(op) : NULL; /* NULL: it was cancelled, or is gone */
     if (!is_over && (ep != NULL)) {
         ucs_error("glex: a put to or get from endpoint 0x%" PRIx64 " was refused: the key is "
@@ -351,15 +352,34 @@ static void uct_glex_op_fail(uct_glex_op_t *op, ucs_status_t status)
     }
 }
 
+/* Zero-copy RMA: the NIC reads or writes the program's memory until the operation ends */
+static int uct_glex_op_uses_memory(const uct_glex_op_t *op)
+{
+    return (op->type == UCT_GLEX_OP_RMA) && (op->buf == NULL) && !op->done;
+}
+
+/* Zero-copy puts and gets go on, and so do flushes that have to wait for such */
 void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status)
 {
-    ucs_queue_head_t ops;
+    ucs_queue_head_t ends, stays;
+    uct_glex_op_t *op;
 
-    ucs_queue_head_init(&ops);
-    ucs_queue_splice(&ops, &vc->tx_ops);
+    ucs_queue_head_init(&ends);
+    ucs_queue_head_init(&stays);
+    while (!ucs_queue_is_empty(&vc->tx_ops)) {
+        op = ucs_queue_pull_elem_non_empty(&vc->tx_ops, uct_glex_op_t, queue);
+        if (uct_glex_op_uses_memory(op) ||
+            ((op->type == UCT_GLEX_OP_FLUSH) && !ucs_queue_is_empty(&stays))) {
+            op->status = status;
+            ucs_queue_push(&stays, &op->queue);
+        } else {
+            ucs_queue_push(&ends, &op->queue);
+        }
+    }
+    ucs_queue_splice(&vc->tx_ops, &stays); /* before completions are called, which may flush */
     vc->probing = 0;
-    while (!ucs_queue_is_empty(&ops)) {
-        uct_glex_op_fail(ucs_queue_pull_elem_non_empty(&ops, uct_glex_op_t, queue), status);
+    while (!ucs_queue_is_empty(&ends)) {
+        uct_glex_op_fail(ucs_queue_pull_elem_non_empty(&ends, uct_glex_op_t, queue), status);
     }
 }
 
@@ -395,20 +415,17 @@ void uct_glex_op_abandon(uct_glex_vc_t *vc)
     uct_glex_op_end(vc, 1);
 }
 
-/* Zero-copy RMA: the NIC reads or writes the program's memory until the operation ends */
-static int uct_glex_op_uses_memory(const uct_glex_op_t *op)
-{
-    return (op->type == UCT_GLEX_OP_RMA) && (op->buf == NULL) && !op->done;
-}
-
-/* An operation of the endpoint: one of those that use memory of the program, or one of the
- * others */
+/* An operation of the endpoint: one of those that use memory of the program and of flushes behind
+ * them, or one of the others */
 static uct_glex_op_t *uct_glex_op_of_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, int uses_memory)
 {
+    int before = 0; /* one that uses memory */
     uct_glex_op_t *op;
 
     ucs_queue_for_each(op, &vc->tx_ops, queue) {
-        if ((op->ep == ep) && (uct_glex_op_uses_memory(op) == uses_memory)) {
+        before |= uct_glex_op_uses_memory(op);
+        if ((op->ep == ep) && (uses_memory == (uct_glex_op_uses_memory(op) ||
+                                               (before && (op->type == UCT_GLEX_OP_FLUSH))))) {
             return op;
         }
     }

@@ -85,7 +85,8 @@ int uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_status_t st
 void uct_glex_op_drop_ep(uct_glex_vc_t *vc, const uct_ep_t *ep);
 
 /** End all operations of a VC with an error, but for Gets of received messages. What the peer may
- *  still read, or the NIC use, is held. */
+ *  still read, or the NIC use, is held. Zero-copy puts and gets, and a flush that waits for such,
+ *  end with the error when the NIC uses the program's memory no more. */
 void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status);
 
 /** The peer reads nothing for this VC any more: free what is held for it */
