@@ -192,6 +192,33 @@ TEST_P(Losing, LeavesWhileItWaits)
     });
 }
 
+/* A peer that lives may send what its credits allow until it knows that its VC failed here: until
+ * then nobody else gets its entries */
+TEST_P(Losing, EntriesOfAFailedVcAreKept)
+{
+    isolated(env(), [] {
+        ErrorLog log;
+        Senders all(FITTING + 1);
+        uct_glex_iface_t *receiver = all.receiver.internals();
+
+        all.deliver("those that fit", FITTING);
+        uct_glex_vc_dead(receiver->vcs[0]);
+        for (unsigned i = 0; i < 1000; ++i) {
+            all.receiver.progress();
+            all.senders[FITTING]->try_send();
+            all.ifaces[FITTING]->progress();
+        }
+        EXPECT_EQ(receiver->vcs[0]->state, UCT_GLEX_VC_FAILED);
+        EXPECT_EQ(waiting(all.receiver), 1u);
+        EXPECT_EQ(all.received[FITTING], 0u);
+        all.receiver.check_credits();
+        progress_until("the peer to learn of it", [&] { return waiting(all.receiver) == 0; });
+        all.deliver("the one that waited", FITTING + 1);
+        all.receiver.check_credits();
+        EXPECT_EQ(log.text(), FULL_LINE);
+    });
+}
+
 /* A request that is pending until its endpoint's VC has entries */
 struct Pending {
     static ucs_status_t on_turn(uct_pending_req_t *uct)

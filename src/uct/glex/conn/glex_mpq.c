@@ -54,7 +54,7 @@ static void uct_glex_mpq_take(uct_glex_vc_t *vc, unsigned wanted)
     uct_glex_vc_tell_limit(vc);
 }
 
-/* Peers that have entries. Those that wait have none, nor have those whose VC is over. */
+/* Peers that have entries. Those that wait have none, nor have those that have left. */
 static unsigned uct_glex_mpq_num_peers(const uct_glex_iface_t *iface)
 {
     unsigned i, count = 0;

@@ -157,7 +157,7 @@ static void uct_glex_table_unlink(uct_glex_vc_t *vc)
 static int uct_glex_table_is_unused(uct_glex_vc_t *vc)
 {
     return ucs_list_is_empty(&vc->eps) && !vc->scheduled && (vc->num_ops == 0) &&
-           (vc->lent == UCT_GLEX_LENT_NONE);
+           (vc->lent == UCT_GLEX_LENT_NONE) && (vc->mp_rx.window == 0);
 }
 
 void uct_glex_table_forget_peer(uct_glex_vc_t *vc)

@@ -98,7 +98,8 @@ void uct_glex_vc_accept(uct_glex_vc_t *vc)
 }
 
 /* Give up all resources of the VC, and end its operations with `status`. Memory that the peer may
- * still read or write is held until the peer says that it does not: uct_glex_vc_quiet(). */
+ * still read or write, and its entries of our MPQ, are held until the peer says that it sends
+ * nothing more: uct_glex_vc_quiet(). */
 static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t status)
 {
     if (vc->state == UCT_GLEX_VC_FAILED) {
@@ -117,7 +118,6 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     uct_glex_rx_purge(vc);
     uct_glex_er_drop_tx(vc);
     uct_glex_er_hold_rx(vc);
-    uct_glex_mpq_return(vc);
     uct_glex_op_fail_all(vc, status);
     vc->forget_looks = UCT_GLEX_VC_FORGET_LOOKS;
     uct_glex_iface_recheck(vc->iface); /* others may wait for the resources */
@@ -130,7 +130,8 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
 int uct_glex_vc_holds(const uct_glex_vc_t *vc)
 {
     return uct_glex_vc_is_over(vc) &&
-           ((vc->lent != UCT_GLEX_LENT_NONE) || (vc->num_ops > vc->rx_started));
+           ((vc->lent != UCT_GLEX_LENT_NONE) || (vc->num_ops > vc->rx_started) ||
+            (vc->mp_rx.window > 0));
 }
 
 void uct_glex_vc_quiet(uct_glex_vc_t *vc)
@@ -139,6 +140,7 @@ void uct_glex_vc_quiet(uct_glex_vc_t *vc)
     if (uct_glex_vc_is_over(vc)) {
         uct_glex_er_check_held(vc);
         uct_glex_op_release_held(vc);
+        uct_glex_mpq_return(vc);
         uct_glex_iface_recheck(vc->iface);
     }
 }

@@ -226,11 +226,12 @@ static inline void uct_glex_vc_dead(uct_glex_vc_t *vc)
     }
 }
 
-/** Whether memory of ours is kept for a VC that is over, because the peer may still use it */
+/** Whether memory of ours, or entries of our MPQ, are kept for a VC that is over, because the peer
+ *  may still use them */
 int uct_glex_vc_holds(const uct_glex_vc_t *vc);
 
-/** The peer uses no memory of ours for this VC any more, or is dead. What a VC held that is over
- *  can be used for others, a FIFO when all that was sent through it has arrived. */
+/** The peer sends nothing more for this VC and uses no memory of ours, or is dead. What a VC held
+ *  that is over can be used for others, a FIFO when all that was sent through it has arrived. */
 void uct_glex_vc_quiet(uct_glex_vc_t *vc);
 
 /** Check the peers of the next `count` VCs in turn, at most of all: whether those live for which
