@@ -126,6 +126,7 @@ static void put_ctl(const struct sim_peer *peer, unsigned type, unsigned hdr_fla
         msg.ctl.fifo_units = UNITS;
         msg.ctl.fifo_msgs = UNITS;
         msg.ctl.unit_shift = UNIT_SHIFT;
+        msg.ctl.spacing_shift = UNIT_SHIFT;
     }
     put(peer, &msg, sizeof(msg));
 }

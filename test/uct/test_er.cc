@@ -214,8 +214,8 @@ TEST(Er, TheFirstFifosAreLarge)
             heat(crowd, i);
             EXPECT_EQ(num_of_size(crowd, er.units[1]), std::min(i + 1, 4u));
         }
-        EXPECT_EQ(er.units[1] << crowd.target.internals()->er_unit_shift, 256 << 10);
-        EXPECT_EQ(er.units[0] << crowd.target.internals()->er_unit_shift, 32 << 10);
+        EXPECT_EQ(er.units[1] << er.grid[0].unit_shift, 256 << 10);
+        EXPECT_EQ(er.units[0] << er.grid[0].unit_shift, 32 << 10);
         for (unsigned round = 0; round < 2; ++round) {
             for (unsigned i = 0; i < crowd.plans.size(); ++i) {
                 heat(crowd, i);
@@ -434,17 +434,43 @@ TEST(Er, FifoTooShortWithoutSr)
     });
 }
 
-/* Every offset of the FIFO is the start of a message of every length: steps that have no common
- * divisor with the FIFO's length */
-TEST(Er, WrapAtEveryOffset)
+/* Long messages take multiples of the spacing, where the borrower maps the FIFO; short ones units */
+TEST(Er, LongMessagesLieApart)
 {
     for (const char *faults : {"", "nomap"}) {
-        Env env = {{"UCX_GLEX_CHANNELS", "er"}, {"UCX_GLEX_ERQ_SIZE", "4096"}};
+        Env env = {{"UCX_GLEX_CHANNELS", "er"}, {"UCX_GLEX_ERQ_SPACING", "2k"}};
 
         if (*faults != '\0') {
             env["GLEX_FAULT"] = faults;
         }
-        isolated(env, [] {
+        isolated(env, [&] {
+            Md md;
+            Iface a(md), b(md);
+            const size_t lengths[] = {1, 512, 513, 2048, 2049};
+            Plan plan = [&](uint32_t i) { return Message{Op::BCOPY, lengths[i % 5]}; };
+            uint32_t received = 0;
+            b.on_am(AM_ID, [&](const void *data, size_t length) {
+                check_next(data, length, 1, plan, &received);
+            });
+            Sender sender(a, b.address(), AM_ID, 1, plan);
+
+            for (unsigned n = 0; n < 5; ++n) {
+                sender.send();
+            }
+            progress_until("all messages", [&] { return received == 5; });
+            EXPECT_EQ(sender.ep.vc()->tx_fifo.head,
+                      (*faults == '\0') ? 0 + 8 + 32 + 32 + 64 : 1 + 8 + 9 + 32 + 33);
+        });
+    }
+}
+
+/* Every offset of the FIFO is the start of a message of every length: steps that have no common
+ * divisor with the FIFO's length */
+TEST(Er, WrapAtEveryOffset)
+{
+    for (const Env &more : {Env{}, Env{{"GLEX_FAULT", "nomap"}},
+                            Env{{"UCX_GLEX_ERQ_SPACING", "256"}}}) {
+        isolated(Env{{"UCX_GLEX_CHANNELS", "er"}, {"UCX_GLEX_ERQ_SIZE", "4096"}} + more, [] {
             Md md;
             Iface a(md), b(md);
             const size_t max = a.attr.cap.am.max_bcopy, unit = 64;

@@ -58,6 +58,12 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
      "auto: 256 KiB for the first 4 that are lent at once, 32 KiB for others",
      UCT_GLEX_CONFIG(erq_size), UCS_CONFIG_TYPE_MEMUNITS},
 
+    {"ERQ_SPACING", "auto",
+     "Messages of more than 512 bytes take a multiple of this in an ER FIFO, so that they lie\n"
+     "apart: a power of two. A FIFO shorter than 16 times as much packs them closer.\n"
+     "auto: 2 KiB in FIFOs of 256 KiB or more on processors of AMD, else the unit",
+     UCT_GLEX_CONFIG(erq_spacing), UCS_CONFIG_TYPE_MEMUNITS},
+
     {"RMA_BUF_SIZE", "8k", "Largest put_bcopy and get_bcopy",
      UCT_GLEX_CONFIG(rma_buf_size), UCS_CONFIG_TYPE_MEMUNITS},
 
@@ -115,6 +121,7 @@ size_t uct_glex_config_fifo_size(const uct_glex_iface_config_t *config)
 ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
 {
     size_t fifo_size = uct_glex_config_fifo_size(config);
+    size_t spacing   = (config->erq_spacing == UCS_MEMUNITS_AUTO) ? 64 : config->erq_spacing;
     const uct_glex_config_range_t ranges[] = {
         {"EP_MPQ_POOL_UNITS", config->ep_mpq_pool_units, 1, 65536, 1},
         {"SRQ_CAPACITY", config->srq_capacity, 2, 16384, 0},
@@ -126,6 +133,7 @@ ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
         {"ERQ_SIZE", fifo_size,
          ucs_max(1024, config->erq_unit_size * UCT_GLEX_FIFO_MIN_UNITS),
          ucs_min(16UL << 20, config->erq_unit_size * UCT_GLEX_FIFO_MAX_UNITS), 0},
+        {"ERQ_SPACING", spacing, 64, 4096, 0},
         {"RMA_BUF_SIZE", config->rma_buf_size, 64, 1 << 20, 0},
         {"RMA_REQ_CAPACITY", config->rma_req_capacity, 1, 16384, 0},
         {"ZC_REQ_CAPACITY", config->zc_req_capacity, 1, 16384, 0},
@@ -144,6 +152,10 @@ ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
         return status;
     }
     status = uct_glex_config_check_pow2("ERQ_SIZE", fifo_size);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = uct_glex_config_check_pow2("ERQ_SPACING", spacing);
     if (status != UCS_OK) {
         return status;
     }

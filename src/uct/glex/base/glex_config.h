@@ -24,6 +24,7 @@ typedef struct uct_glex_iface_config {
     size_t             er_max_mem;
     size_t             erq_unit_size;
     size_t             erq_size; /* or UCS_MEMUNITS_AUTO: see uct_glex_config_fifo_size() */
+    size_t             erq_spacing; /* or UCS_MEMUNITS_AUTO: see uct_glex_er_spacing() */
     size_t             rma_buf_size;
     unsigned           rma_req_capacity;
     unsigned           zc_req_capacity;

@@ -1,11 +1,11 @@
 /*
  * Arithmetic of the exclusive remote FIFO (paper 003, section 4.3): both ends count units used in
  * all, modulo 2^16; the length is a power of two, so that a position is the count's lower bits.
- * A message takes consecutive units; one that does not fit before the end begins at the start, and
- * the units skipped are used up with it. Messages on their way are counted too, because each
- * takes an event queue entry. A message may be at most three eighths as long as the FIFO: with
- * what is skipped it then needs less than three quarters of it, and the receiver returns units
- * before it has consumed more than a quarter.
+ * A message takes consecutive units, a long one as many as make a multiple of the spacing. One that
+ * does not fit before the end begins at the start, and the units skipped are used up with it.
+ * Messages on their way are counted too, because each takes an event queue entry. A message may be
+ * at most three eighths as long as the FIFO: with what is skipped it then needs less than three
+ * quarters of it, and the receiver returns units before it has consumed more than a quarter.
  */
 #ifndef UCT_GLEX_FIFO_H
 #define UCT_GLEX_FIFO_H
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define UCT_GLEX_FIFO_MAX_UNITS 16384 /* differences of counters must fit into 15 bits */
-#define UCT_GLEX_FIFO_MIN_UNITS 16
+#define UCT_GLEX_FIFO_MIN_UNITS 16 /* and times the spacing, of which 3/8 are a multiple then */
 
 /* What a receiver consumed, in all: the credits that it returns */
 typedef struct uct_glex_fifo_count {
@@ -48,10 +48,21 @@ static inline uint16_t uct_glex_fifo_to_end(uint16_t count, uint16_t units)
     return units - uct_glex_fifo_offset(count, units);
 }
 
+/* Longer messages take multiples of the spacing, not only of the unit */
+#define UCT_GLEX_FIFO_CLOSE_LENGTH 512
+
+/* How a FIFO is divided: the same at both ends */
+typedef struct uct_glex_fifo_grid {
+    uint8_t unit_shift;    /* log2 of the bytes of a unit */
+    uint8_t spacing_shift; /* log2 of the spacing in bytes: a unit at least */
+} uct_glex_fifo_grid_t;
+
 /* Units that a message takes: one at least */
-static inline unsigned uct_glex_fifo_message_units(size_t length, unsigned unit_shift)
+static inline unsigned uct_glex_fifo_message_units(size_t length, uct_glex_fifo_grid_t grid)
 {
-    return (length + (length == 0) + (1u << unit_shift) - 1) >> unit_shift;
+    unsigned shift = (length > UCT_GLEX_FIFO_CLOSE_LENGTH) ? grid.spacing_shift : grid.unit_shift;
+
+    return ((length + (length == 0) + (1u << shift) - 1) >> shift) << (shift - grid.unit_shift);
 }
 
 /* Longest message, in units */

@@ -17,7 +17,7 @@
 #error "the wire format is little-endian and so must the machine be"
 #endif
 
-#define UCT_GLEX_WIRE_VERSION 10
+#define UCT_GLEX_WIRE_VERSION 11
 
 /* What one immediate MP and one immediate RDMA put carry (paper 003, section 6) */
 #define UCT_GLEX_MP_LEN      112
@@ -276,6 +276,7 @@ typedef struct uct_glex_ctl {
     uint8_t  released_gen;
     uint16_t last_seq;     /* RESET, CLOSED: sequence number after the last message */
     uint16_t er_head;      /* RESET: units used of the FIFO that was borrowed, in all */
+    uint8_t  spacing_shift; /* ER_GRANT: log2 of the spacing of long messages: unit_shift or more */
 } UCS_S_PACKED uct_glex_ctl_t;
 
 /* SR announcement: fetch `length` bytes of (mh, offset); the remote event of the Get tells op_id */
@@ -319,7 +320,7 @@ _Static_assert(sizeof(uct_glex_packed_rkey_t) == 40, "wire format");
 _Static_assert(sizeof(uct_glex_hdr_t) == 16, "wire format");
 _Static_assert(sizeof(uct_glex_slot_t) == 64, "wire format");
 _Static_assert(sizeof(uct_glex_fifo_ctrl_t) == 128, "wire format");
-_Static_assert(sizeof(uct_glex_ctl_t) == 52, "wire format");
+_Static_assert(sizeof(uct_glex_ctl_t) == 53, "wire format");
 _Static_assert(sizeof(uct_glex_hdr_t) + sizeof(uct_glex_ctl_t) <= UCT_GLEX_MP_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_sr_t) == 24, "wire format");
 _Static_assert(sizeof(uct_glex_zc_iov_t) == 16, "wire format");

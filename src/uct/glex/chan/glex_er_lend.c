@@ -100,10 +100,11 @@ static uct_glex_buf_t *uct_glex_er_rx_get_buf(uct_glex_iface_t *iface, uint8_t *
     return uct_glex_buf_get(&iface->er.pool[0]);
 }
 
-/* A buffer for a FIFO. Returns 0: there is no memory for it now. */
-static int uct_glex_er_rx_alloc(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
+/* A buffer for the FIFO that `vc` borrows. Returns 0: there is no memory for it now. */
+static int uct_glex_er_rx_alloc(const uct_glex_vc_t *vc, uct_glex_er_rx_t *er_rx)
 {
-    unsigned msgs_max = iface->er.msgs_max;
+    uct_glex_iface_t *iface = vc->iface;
+    unsigned msgs_max       = iface->er.msgs_max;
     uct_glex_fifo_ctrl_t *ctrl;
     uint16_t units;
 
@@ -112,8 +113,12 @@ static int uct_glex_er_rx_alloc(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx
         return 0;
     }
     units        = iface->er.units[er_rx->is_large];
-    er_rx->base  = er_rx->buf->ptr;
-    ctrl         = UCS_PTR_BYTE_OFFSET(er_rx->base, (size_t)units << iface->er_unit_shift);
+    er_rx->grid  = iface->er.grid[er_rx->is_large];
+    if (!uct_glex_vc_is_mapped(vc)) {
+        er_rx->grid.spacing_shift = er_rx->grid.unit_shift; /* the NIC writes, not the peer */
+    }
+    er_rx->base  = UCS_PTR_BYTE_OFFSET(er_rx->buf->ptr, uct_glex_er_pad(er_rx->grid));
+    ctrl         = UCS_PTR_BYTE_OFFSET(er_rx->base, (size_t)units << er_rx->grid.unit_shift);
     er_rx->ctrl  = er_rx->buf->nic_memory ? ctrl : NULL;
     er_rx->slots = er_rx->buf->nic_memory ? (uct_glex_slot_t*)(ctrl + 1) : NULL;
     if (er_rx->buf->nic_memory) {
@@ -138,7 +143,7 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
         uct_glex_er_revoke_idle(iface);
         return 0;
     }
-    if (!uct_glex_er_rx_alloc(iface, er_rx)) {
+    if (!uct_glex_er_rx_alloc(vc, er_rx)) {
         return 0;
     }
     iface->er.free    = er_rx->next_free;
@@ -163,12 +168,13 @@ void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl)
     const uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     ctl->fifo_mh     = er_rx->buf->mh.v;
-    ctl->fifo_offset = er_rx->buf->offset;
+    ctl->fifo_offset = er_rx->buf->offset + uct_glex_er_pad(er_rx->grid);
     ctl->fifo_units  = er_rx->fifo.units;
     ctl->fifo_msgs   = vc->iface->er.msgs_max;
     ctl->fifo_index  = vc->rx_fifo_index;
     ctl->fifo_gen    = er_rx->gen;
-    ctl->unit_shift  = vc->iface->er_unit_shift;
+    ctl->unit_shift  = er_rx->grid.unit_shift;
+    ctl->spacing_shift = er_rx->grid.spacing_shift;
 }
 
 void uct_glex_er_hold_rx(uct_glex_vc_t *vc)
@@ -191,11 +197,11 @@ void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head)
 
 void uct_glex_er_skip(uct_glex_vc_t *vc, unsigned flags, uint32_t length)
 {
-    unsigned units = uct_glex_fifo_message_units(length, vc->iface->er_unit_shift);
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
+    unsigned units          = uct_glex_fifo_message_units(length, er_rx->grid);
     uint16_t offset, used;
 
-    uct_glex_fifo_arrive(&uct_glex_er_rx_of(vc)->fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset,
-                         &used);
+    uct_glex_fifo_arrive(&er_rx->fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset, &used);
 }
 
 /* Skip the messages in the slots of a FIFO that is held: its borrower stored them before its

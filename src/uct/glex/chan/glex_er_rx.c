@@ -64,9 +64,8 @@ void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
 /* Where the message lies in the units of the FIFO that was lent; NULL: beyond their end */
 static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length, uint16_t *used_p)
 {
-    uct_glex_iface_t *iface = vc->iface;
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
-    unsigned units          = uct_glex_fifo_message_units(length, iface->er_unit_shift);
+    unsigned units          = uct_glex_fifo_message_units(length, er_rx->grid);
     uint16_t offset;
 
     if (!uct_glex_fifo_arrive(&er_rx->fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset, used_p)) {
@@ -74,7 +73,7 @@ static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length
         uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
         return NULL;
     }
-    return er_rx->base + ((size_t)offset << iface->er_unit_shift);
+    return er_rx->base + ((size_t)offset << er_rx->grid.unit_shift);
 }
 
 /* A message of a FIFO: deliver it if it is the next one, else keep it */

@@ -40,6 +40,7 @@ typedef struct uct_glex_er_rx {
     uct_glex_buf_t       *buf;
     uint16_t              arrived;    /* messages taken from slots, in all */
     uct_glex_fifo_rx_t    fifo;
+    uct_glex_fifo_grid_t  grid;
     uint16_t              swept;      /* `arrived` at the last sweep */
     union {
         uint16_t          poll_index; /* in iface->er.polled[] while is_polled */
@@ -72,7 +73,6 @@ typedef struct uct_glex_iface {
     uct_glex_er_rx_t  *er_rx;      /* FIFOs lent, by index */
     uct_glex_vc_t    **vcs;        /* VCs by index, the lower bits of their id */
     unsigned           num_vcs;
-    uint8_t            er_unit_shift;
     uint8_t            due;        /* progress has more to do than to take what arrived */
     uint8_t            recheck;    /* resources came free: look at all that waits for them */
     uint16_t           num_polled; /* length of er.polled[] */
@@ -115,6 +115,7 @@ typedef struct uct_glex_iface {
         uct_glex_buf_pool_t pool[2];   /* FIFOs */
         uct_glex_buf_pool_t mirror[2]; /* local images of FIFOs that cannot be mapped */
         uint16_t            units[2];
+        uct_glex_fifo_grid_t grid[2];
         unsigned            max;      /* FIFOs lent at once, at most: length of er_rx[] */
         unsigned            lent;
         unsigned            large_left; /* large FIFOs that may be lent yet */
