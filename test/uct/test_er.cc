@@ -214,8 +214,8 @@ TEST(Er, TheFirstFifosAreLarge)
             heat(crowd, i);
             EXPECT_EQ(num_of_size(crowd, er.units[1]), std::min(i + 1, 4u));
         }
-        EXPECT_EQ(er.units[1] << er.grid[0].unit_shift, 256 << 10);
-        EXPECT_EQ(er.units[0] << er.grid[0].unit_shift, 32 << 10);
+        EXPECT_EQ(er.units[1] << er.layout[0].unit_shift, 256 << 10);
+        EXPECT_EQ(er.units[0] << er.layout[0].unit_shift, 32 << 10);
         for (unsigned round = 0; round < 2; ++round) {
             for (unsigned i = 0; i < crowd.plans.size(); ++i) {
                 heat(crowd, i);
@@ -437,11 +437,11 @@ TEST(Er, FifoTooShortWithoutSr)
 /* Long messages take multiples of the spacing, where the borrower maps the FIFO; short ones units */
 TEST(Er, LongMessagesLieApart)
 {
-    for (const char *faults : {"", "nomap"}) {
+    for (bool is_mapped : {true, false}) {
         Env env = {{"UCX_GLEX_CHANNELS", "er"}, {"UCX_GLEX_ERQ_SPACING", "2k"}};
 
-        if (*faults != '\0') {
-            env["GLEX_FAULT"] = faults;
+        if (!is_mapped) {
+            env["GLEX_FAULT"] = "nomap";
         }
         isolated(env, [&] {
             Md md;
@@ -459,7 +459,7 @@ TEST(Er, LongMessagesLieApart)
             }
             progress_until("all messages", [&] { return received == 5; });
             EXPECT_EQ(sender.ep.vc()->tx_fifo.head,
-                      (*faults == '\0') ? 0 + 8 + 32 + 32 + 64 : 1 + 8 + 9 + 32 + 33);
+                      is_mapped ? 0 + 8 + 32 + 32 + 64 : 1 + 8 + 9 + 32 + 33);
         });
     }
 }

@@ -59,8 +59,8 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
      UCT_GLEX_CONFIG(erq_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"ERQ_SPACING", "auto",
-     "Messages of more than 512 bytes take a multiple of this in an ER FIFO, so that they lie\n"
-     "apart: a power of two. A FIFO shorter than 16 times as much packs them closer.\n"
+     "Messages of more than 512 bytes take a multiple of this in an ER FIFO: a power of two.\n"
+     "A unit that is larger, or a sixteenth of the FIFO that is smaller, replaces it.\n"
      "auto: 2 KiB in FIFOs of 256 KiB or more on processors of AMD, else the unit",
      UCT_GLEX_CONFIG(erq_spacing), UCS_CONFIG_TYPE_MEMUNITS},
 
@@ -141,23 +141,15 @@ ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
         {"SR_CREDIT_START", config->sr_credit_start, 1, config->sr_credit_max, 0},
         {"SR_CREDIT_INC", config->sr_credit_inc, 1, UCT_GLEX_CREDIT_MAX, 0},
     };
-    ucs_status_t status;
 
     if (config->channels == 0) {
         ucs_error("UCX_GLEX_CHANNELS is empty: name er, sr or both");
         return UCS_ERR_INVALID_PARAM;
     }
-    status = uct_glex_config_check_pow2("ERQ_UNIT_SIZE", config->erq_unit_size);
-    if (status != UCS_OK) {
-        return status;
-    }
-    status = uct_glex_config_check_pow2("ERQ_SIZE", fifo_size);
-    if (status != UCS_OK) {
-        return status;
-    }
-    status = uct_glex_config_check_pow2("ERQ_SPACING", spacing);
-    if (status != UCS_OK) {
-        return status;
+    if ((uct_glex_config_check_pow2("ERQ_UNIT_SIZE", config->erq_unit_size) != UCS_OK) ||
+        (uct_glex_config_check_pow2("ERQ_SIZE", fifo_size) != UCS_OK) ||
+        (uct_glex_config_check_pow2("ERQ_SPACING", spacing) != UCS_OK)) {
+        return UCS_ERR_INVALID_PARAM;
     }
     return uct_glex_config_check_ranges(ranges, ucs_static_array_size(ranges));
 }

@@ -14,7 +14,10 @@
 #include <stdint.h>
 
 #define UCT_GLEX_FIFO_MAX_UNITS 16384 /* differences of counters must fit into 15 bits */
-#define UCT_GLEX_FIFO_MIN_UNITS 16 /* and times the spacing, of which 3/8 are a multiple then */
+
+/* A FIFO has so many units at least, and is so many times as long as the spacing: the longest
+ * message, three eighths, is then a multiple of the spacing */
+#define UCT_GLEX_FIFO_MIN_UNITS 16
 
 /* What a receiver consumed, in all: the credits that it returns */
 typedef struct uct_glex_fifo_count {
@@ -48,21 +51,21 @@ static inline uint16_t uct_glex_fifo_to_end(uint16_t count, uint16_t units)
     return units - uct_glex_fifo_offset(count, units);
 }
 
-/* Longer messages take multiples of the spacing, not only of the unit */
-#define UCT_GLEX_FIFO_CLOSE_LENGTH 512
+/* Bytes. Longer messages take a multiple of the spacing, others of the unit. */
+#define UCT_GLEX_FIFO_MAX_PACKED 512
 
 /* How a FIFO is divided: the same at both ends */
-typedef struct uct_glex_fifo_grid {
+typedef struct uct_glex_fifo_layout {
     uint8_t unit_shift;    /* log2 of the bytes of a unit */
     uint8_t spacing_shift; /* log2 of the spacing in bytes: a unit at least */
-} uct_glex_fifo_grid_t;
+} uct_glex_fifo_layout_t;
 
 /* Units that a message takes: one at least */
-static inline unsigned uct_glex_fifo_message_units(size_t length, uct_glex_fifo_grid_t grid)
+static inline unsigned uct_glex_fifo_message_units(size_t length, uct_glex_fifo_layout_t layout)
 {
-    unsigned shift = (length > UCT_GLEX_FIFO_CLOSE_LENGTH) ? grid.spacing_shift : grid.unit_shift;
+    unsigned shift = (length > UCT_GLEX_FIFO_MAX_PACKED) ? layout.spacing_shift : layout.unit_shift;
 
-    return ((length + (length == 0) + (1u << shift) - 1) >> shift) << (shift - grid.unit_shift);
+    return ((length + (length == 0) + (1u << shift) - 1) >> shift) << (shift - layout.unit_shift);
 }
 
 /* Longest message, in units */

@@ -15,7 +15,7 @@
 #define UCT_GLEX_ER_LARGE      4u
 #define UCT_GLEX_ER_LARGE_SIZE (256ul << 10)
 
-/* UCX_GLEX_ERQ_SPACING=auto, where messages are to lie apart */
+/* UCX_GLEX_ERQ_SPACING=auto in large FIFOs on processors of AMD */
 #define UCT_GLEX_ER_SPACING 2048ul
 
 /* So many borrowers together may fill the event queue, where a full queue loses nothing */
@@ -37,10 +37,10 @@ static ucs_status_t uct_glex_er_init_pools(uct_glex_iface_t *iface)
     int i;
 
     for (i = 0; (i < 2) && (status == UCS_OK); ++i) {
-        size   = (size_t)iface->er.units[i] << iface->er.grid[i].unit_shift;
+        size   = (size_t)iface->er.units[i] << iface->er.layout[i].unit_shift;
         status = uct_glex_buf_pool_init(&iface->er.pool[i], iface->md, iface->ep_index,
                                         GLEX_MEM_WRITE,
-                                        uct_glex_er_pad(iface->er.grid[i]) + size +
+                                        uct_glex_er_pad(iface->er.layout[i]) + size +
                                         UCT_GLEX_FIFO_RING_SIZE, 1,
                                         ucs_max(iface->er.max, 1), "glex_er_fifo");
         if (status == UCS_OK) {
@@ -52,10 +52,10 @@ static ucs_status_t uct_glex_er_init_pools(uct_glex_iface_t *iface)
 }
 
 /*
- * Processors of AMD fetch ahead of what is read: from one message into the next one, which the
- * borrower is writing. There long messages lie apart, and a stream of 1 to 8 KB takes 0.7 to 0.9 of
- * the time. Not in small FIFOs, which would hold few of them. Short messages do not gain, and would
- * touch more pages.
+ * The spacing of long messages. While the lender reads a message the prefetcher of an AMD processor
+ * fetches the next one, too, which the borrower is writing. A spacing prevents that
+ * (docs/performance.md, "Zen 4"). Small FIFOs have none: they would hold few messages. Nor do short
+ * messages: they gain nothing, and each would touch a page of its own.
  */
 static size_t uct_glex_er_spacing(const uct_glex_iface_config_t *config, size_t size)
 {
@@ -66,11 +66,11 @@ static size_t uct_glex_er_spacing(const uct_glex_iface_config_t *config, size_t 
             (ucs_arch_get_cpu_vendor() == UCS_CPU_VENDOR_AMD)) ? UCT_GLEX_ER_SPACING : 0;
 }
 
-static uct_glex_fifo_grid_t uct_glex_er_grid(const uct_glex_iface_config_t *config, size_t size)
+static uct_glex_fifo_layout_t uct_glex_er_layout(const uct_glex_iface_config_t *config, size_t size)
 {
     size_t spacing = ucs_max(uct_glex_er_spacing(config, size), config->erq_unit_size);
 
-    return (uct_glex_fifo_grid_t){.unit_shift    = ucs_ilog2(config->erq_unit_size),
+    return (uct_glex_fifo_layout_t){.unit_shift    = ucs_ilog2(config->erq_unit_size),
                                   .spacing_shift = ucs_ilog2(spacing)};
 }
 
@@ -92,8 +92,8 @@ static void uct_glex_er_init_sizes(uct_glex_iface_t *iface, const uct_glex_iface
     }
     iface->er.units[0]   = size / config->erq_unit_size;
     iface->er.units[1]   = large / config->erq_unit_size;
-    iface->er.grid[0]    = uct_glex_er_grid(config, size);
-    iface->er.grid[1]    = uct_glex_er_grid(config, large);
+    iface->er.layout[0]    = uct_glex_er_layout(config, size);
+    iface->er.layout[1]    = uct_glex_er_layout(config, large);
     iface->er.large_left = (large > size) ? ucs_min(UCT_GLEX_ER_LARGE,
                                                     config->er_max_mem / 2 / large) : 0;
     max                  = (config->er_max_mem - iface->er.large_left * large) / size +
@@ -410,8 +410,8 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     er->index             = ctl->fifo_index;
     er->gen               = ctl->fifo_gen;
     er->offset            = ctl->fifo_offset;
-    er->grid.unit_shift   = ctl->unit_shift;
-    er->grid.spacing_shift = ctl->spacing_shift;
+    er->layout.unit_shift   = ctl->unit_shift;
+    er->layout.spacing_shift = ctl->spacing_shift;
     er->counted           = vc->tx_fifo.msgs;
     er->req.rmt_ep_addr   = uct_glex_vc_dest(vc);
     er->req.rmt_mh.v      = ctl->fifo_mh;
@@ -510,7 +510,7 @@ int uct_glex_er_has_credits(uct_glex_vc_t *vc)
 static UCS_F_ALWAYS_INLINE void *uct_glex_er_pack_ptr(const uct_glex_vc_t *vc,
                                                       const uct_glex_er_place_t *place)
 {
-    return vc->er_tx->base + ((size_t)place->offset << vc->er_tx->grid.unit_shift);
+    return vc->er_tx->base + ((size_t)place->offset << vc->er_tx->layout.unit_shift);
 }
 
 /* ---- through slots: the FIFO is mapped ---- */
@@ -549,7 +549,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_prefetch_next(const uct_glex_vc_t *v
     unsigned needed    = ucs_max(units, er->bcopy_units);
     int wraps          = needed > uct_glex_fifo_to_end(vc->tx_fifo.head, vc->tx_fifo.units);
     uint16_t first     = wraps ? 0 : uct_glex_fifo_offset(vc->tx_fifo.head, vc->tx_fifo.units);
-    const uint8_t *ptr = er->base + ((size_t)first << er->grid.unit_shift);
+    const uint8_t *ptr = er->base + ((size_t)first << er->layout.unit_shift);
     size_t end         = ucs_min(length, UCT_GLEX_ER_PREFETCH_BYTES);
     size_t i;
 
@@ -629,7 +629,7 @@ static glex_ret_t uct_glex_er_imm_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned
 
     req->data       = data;
     req->len        = length;
-    req->rmt_offset = er->offset + ((uint32_t)place->offset << er->grid.unit_shift);
+    req->rmt_offset = er->offset + ((uint32_t)place->offset << er->layout.unit_shift);
     req->rmt_evt    = uct_glex_er_event(vc, am_id, flags, place, length);
     return glex_imm_rdma(vc->iface->nic, req, NULL);
 }
@@ -639,7 +639,7 @@ static glex_ret_t uct_glex_er_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned fla
                                   const uct_glex_er_place_t *place, size_t length)
 {
     uct_glex_er_tx_t *er = vc->er_tx;
-    uint32_t start       = (uint32_t)place->offset << er->grid.unit_shift;
+    uint32_t start       = (uint32_t)place->offset << er->layout.unit_shift;
     glex_rdma_req_t req;
 
     req.rmt_ep_addr  = er->req.rmt_ep_addr;

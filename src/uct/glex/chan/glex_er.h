@@ -22,12 +22,12 @@
 /* Largest unit and spacing, log2 */
 #define UCT_GLEX_ER_MAX_SHIFT 12
 
-/* Unused bytes before the units of a FIFO, whose buffer begins at a page: half of the spacing. So
- * where messages lie apart they do not begin at pages, as most buffers of programs do, to and from
- * which UCP copies: docs/performance.md, "Zen 4". */
-static inline size_t uct_glex_er_pad(uct_glex_fifo_grid_t grid)
+/* Unused bytes between the start of a FIFO's buffer, where a page begins, and its units: half of the
+ * spacing. Long messages then do not begin at a page. Most buffers of programs do, and a copy
+ * between two such places is slow on some processors: docs/performance.md, "Zen 4". */
+static inline size_t uct_glex_er_pad(uct_glex_fifo_layout_t layout)
 {
-    return ucs_align_down_pow2(UCS_BIT(grid.spacing_shift) / 2, UCT_GLEX_ER_ALIGN);
+    return ucs_align_down_pow2(UCS_BIT(layout.spacing_shift) / 2, UCT_GLEX_ER_ALIGN);
 }
 
 /* The FIFO that a VC borrowed */
@@ -35,7 +35,7 @@ struct uct_glex_er_tx {
     uct_glex_slot_t      *slots;      /* the ring; only if it is mapped: vc->er_tx_mapped */
     uint8_t              *base;       /* where longer messages are packed: units, or their image */
     uint16_t              bcopy_units; /* for a message of max_bcopy; 0: too long for the FIFO */
-    uct_glex_fifo_grid_t  grid;
+    uct_glex_fifo_layout_t  layout;
     uint8_t               use_fence;  /* the lender cannot call membarrier() */
     uint8_t               is_starved;
     uint8_t               gen;
@@ -87,7 +87,7 @@ static inline void uct_glex_er_count_sr(uct_glex_vc_t *vc)
 /** Units that a message of `length` bytes takes in the FIFO that the VC borrowed */
 static inline unsigned uct_glex_er_units(const uct_glex_vc_t *vc, size_t length)
 {
-    return uct_glex_fifo_message_units(length, vc->er_tx->grid);
+    return uct_glex_fifo_message_units(length, vc->er_tx->layout);
 }
 
 /** Longest message of the FIFO that the VC borrowed */
@@ -95,7 +95,7 @@ static inline size_t uct_glex_er_max_length(const uct_glex_vc_t *vc)
 {
     size_t units = uct_glex_fifo_max_message(vc->tx_fifo.units);
 
-    return ucs_min(units << vc->er_tx->grid.unit_shift, UCT_GLEX_ER_MAX_LENGTH);
+    return ucs_min(units << vc->er_tx->layout.unit_shift, UCT_GLEX_ER_MAX_LENGTH);
 }
 
 /** Whether messages of up to `length` bytes can go through the FIFO at all */

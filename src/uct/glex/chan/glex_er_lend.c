@@ -112,15 +112,16 @@ static int uct_glex_er_rx_alloc(const uct_glex_vc_t *vc, uct_glex_er_rx_t *er_rx
     if (er_rx->buf == NULL) {
         return 0;
     }
-    units        = iface->er.units[er_rx->is_large];
-    er_rx->grid  = iface->er.grid[er_rx->is_large];
+    units         = iface->er.units[er_rx->is_large];
+    er_rx->layout = iface->er.layout[er_rx->is_large];
     if (!uct_glex_vc_is_mapped(vc)) {
-        er_rx->grid.spacing_shift = er_rx->grid.unit_shift; /* the NIC writes, not the peer */
+        /* the NIC writes, and spacing would only leave room for fewer messages */
+        er_rx->layout.spacing_shift = er_rx->layout.unit_shift;
     }
-    er_rx->base  = UCS_PTR_BYTE_OFFSET(er_rx->buf->ptr, uct_glex_er_pad(er_rx->grid));
-    ctrl         = UCS_PTR_BYTE_OFFSET(er_rx->base, (size_t)units << er_rx->grid.unit_shift);
-    er_rx->ctrl  = er_rx->buf->nic_memory ? ctrl : NULL;
-    er_rx->slots = er_rx->buf->nic_memory ? (uct_glex_slot_t*)(ctrl + 1) : NULL;
+    er_rx->base   = UCS_PTR_BYTE_OFFSET(er_rx->buf->ptr, uct_glex_er_pad(er_rx->layout));
+    ctrl          = UCS_PTR_BYTE_OFFSET(er_rx->base, (size_t)units << er_rx->layout.unit_shift);
+    er_rx->ctrl   = er_rx->buf->nic_memory ? ctrl : NULL;
+    er_rx->slots  = er_rx->buf->nic_memory ? (uct_glex_slot_t*)(ctrl + 1) : NULL;
     if (er_rx->buf->nic_memory) {
         /* Its borrower may map it or not, and has so many in flight at least */
         msgs_max = ucs_min(msgs_max, UCT_GLEX_FIFO_SLOTS);
@@ -168,13 +169,13 @@ void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl)
     const uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     ctl->fifo_mh     = er_rx->buf->mh.v;
-    ctl->fifo_offset = er_rx->buf->offset + uct_glex_er_pad(er_rx->grid);
+    ctl->fifo_offset = er_rx->buf->offset + uct_glex_er_pad(er_rx->layout);
     ctl->fifo_units  = er_rx->fifo.units;
     ctl->fifo_msgs   = vc->iface->er.msgs_max;
     ctl->fifo_index  = vc->rx_fifo_index;
     ctl->fifo_gen    = er_rx->gen;
-    ctl->unit_shift  = er_rx->grid.unit_shift;
-    ctl->spacing_shift = er_rx->grid.spacing_shift;
+    ctl->unit_shift  = er_rx->layout.unit_shift;
+    ctl->spacing_shift = er_rx->layout.spacing_shift;
 }
 
 void uct_glex_er_hold_rx(uct_glex_vc_t *vc)
@@ -198,7 +199,7 @@ void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head)
 void uct_glex_er_skip(uct_glex_vc_t *vc, unsigned flags, uint32_t length)
 {
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
-    unsigned units          = uct_glex_fifo_message_units(length, er_rx->grid);
+    unsigned units          = uct_glex_fifo_message_units(length, er_rx->layout);
     uint16_t offset, used;
 
     uct_glex_fifo_arrive(&er_rx->fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset, &used);

@@ -65,7 +65,7 @@ void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
 static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length, uint16_t *used_p)
 {
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
-    unsigned units          = uct_glex_fifo_message_units(length, er_rx->grid);
+    unsigned units          = uct_glex_fifo_message_units(length, er_rx->layout);
     uint16_t offset;
 
     if (!uct_glex_fifo_arrive(&er_rx->fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset, used_p)) {
@@ -73,7 +73,7 @@ static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length
         uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
         return NULL;
     }
-    return er_rx->base + ((size_t)offset << er_rx->grid.unit_shift);
+    return er_rx->base + ((size_t)offset << er_rx->layout.unit_shift);
 }
 
 /* A message of a FIFO: deliver it if it is the next one, else keep it */

@@ -40,7 +40,7 @@ typedef struct uct_glex_er_rx {
     uct_glex_buf_t       *buf;
     uint16_t              arrived;    /* messages taken from slots, in all */
     uct_glex_fifo_rx_t    fifo;
-    uct_glex_fifo_grid_t  grid;
+    uct_glex_fifo_layout_t  layout;
     uint16_t              swept;      /* `arrived` at the last sweep */
     union {
         uint16_t          poll_index; /* in iface->er.polled[] while is_polled */
@@ -115,7 +115,7 @@ typedef struct uct_glex_iface {
         uct_glex_buf_pool_t pool[2];   /* FIFOs */
         uct_glex_buf_pool_t mirror[2]; /* local images of FIFOs that cannot be mapped */
         uint16_t            units[2];
-        uct_glex_fifo_grid_t grid[2];
+        uct_glex_fifo_layout_t layout[2];
         unsigned            max;      /* FIFOs lent at once, at most: length of er_rx[] */
         unsigned            lent;
         unsigned            large_left; /* large FIFOs that may be lent yet */
