@@ -343,15 +343,60 @@ static ssize_t uct_glex_rma_put_packed(uct_glex_ep_t *ep, uct_pack_callback_t pa
         status = uct_glex_rma_check_range(rkey, remote_addr, length);
     }
     if ((status == UCS_OK) && (length > 0)) {
-        if (!uct_glex_md_rdma_now(ep->vc->iface->md)) {
-            status = uct_glex_rma_post_bounce(op, GLEX_RDMA_TYPE_PUT, length, remote_addr, rkey);
-            return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
-        }
-        status = uct_glex_rma_move_now(ep, GLEX_RDMA_TYPE_PUT, op->buf->ptr, length, remote_addr,
-                                       rkey);
+        status = uct_glex_rma_post_bounce(op, GLEX_RDMA_TYPE_PUT, length, remote_addr, rkey);
+    } else {
+        uct_glex_op_cancel(op); /* not begun */
     }
-    uct_glex_op_cancel(op); /* over, or not begun */
     return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
+}
+
+/* The same where the NIC carries out a put at once: no operation is needed */
+static ssize_t uct_glex_rma_put_packed_now(uct_glex_ep_t *ep, uct_pack_callback_t pack_cb,
+                                           void *arg, uint64_t remote_addr, uct_glex_rkey_t *rkey)
+{
+    uct_glex_buf_t *buf = uct_glex_buf_get(&ep->vc->iface->ops.bounce);
+    ucs_status_t status = UCS_OK;
+    size_t length;
+
+    if (buf == NULL) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    length = pack_cb(buf->ptr, arg);
+    if (length > 0) { /* else the key need not be valid */
+        status = uct_glex_rma_check_range(rkey, remote_addr, length);
+    }
+    if ((status == UCS_OK) && (length > 0)) {
+        status = uct_glex_rma_move_now(ep, GLEX_RDMA_TYPE_PUT, buf->ptr, length, remote_addr, rkey);
+    }
+    uct_glex_buf_put(buf);
+    return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
+}
+
+/* A put that is the first one to the peer, or with the key, or that cannot be packed in place */
+static UCS_F_NOINLINE ssize_t uct_glex_rma_put_bcopy(uct_glex_ep_t *ep,
+                                                     uct_pack_callback_t pack_cb, void *arg,
+                                                     uint64_t remote_addr, uct_rkey_t uct_rkey)
+{
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+    ucs_status_t status;
+    void *ptr               = NULL;
+    uct_glex_vc_t *vc;
+
+    status = uct_glex_rma_vc(ep, &vc);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (uct_glex_rkey_is_valid(uct_rkey)) {
+        ptr = uct_glex_rma_ptr(iface, remote_addr, iface->config.rma_buf_size, uct_rkey);
+    }
+    if (ptr != NULL) {
+        vc->dirty = 1;
+        return pack_cb(ptr, arg);
+    }
+    return uct_glex_md_rdma_now(iface->md) ?
+           uct_glex_rma_put_packed_now(ep, pack_cb, arg, remote_addr, rkey) :
+           uct_glex_rma_put_packed(ep, pack_cb, arg, remote_addr, rkey);
 }
 
 ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void *arg,
@@ -360,23 +405,17 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
     uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
     uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
     void *ptr               = NULL;
-    ucs_status_t status;
-    uct_glex_vc_t *vc;
     ssize_t ret;
 
-    status = uct_glex_rma_vc(ep, &vc);
-    if (status != UCS_OK) {
-        return status;
-    }
     /* The length is known only after pack_cb: pack in place if there is room for the maximum */
-    if (uct_glex_rkey_is_valid(uct_rkey)) {
-        ptr = uct_glex_rma_ptr(iface, remote_addr, iface->config.rma_buf_size, uct_rkey);
+    if (ucs_likely(uct_glex_rkey_is_valid(uct_rkey))) {
+        ptr = uct_glex_rma_only_copy(ep, remote_addr, iface->config.rma_buf_size, uct_rkey);
     }
-    if (ptr != NULL) {
-        vc->dirty = 1;
-        ret       = pack_cb(ptr, arg);
+    if (ucs_likely(ptr != NULL)) {
+        ep->vc->dirty = 1;
+        ret           = pack_cb(ptr, arg);
     } else {
-        ret = uct_glex_rma_put_packed(ep, pack_cb, arg, remote_addr, (uct_glex_rkey_t*)uct_rkey);
+        ret = uct_glex_rma_put_bcopy(ep, pack_cb, arg, remote_addr, uct_rkey);
     }
     UCT_TL_EP_STAT_OP_IF_SUCCESS(ret, &ep->super, PUT, BCOPY, ret);
     return ret;
