@@ -74,6 +74,10 @@ def uct_tests(tests):
                                 perftest('am_bw', 16384, 'zcopy', False))
     tests['put.lat.8'] = Test('UCT put_short 8 B latency', True, 'ns', ['er', 'posix', 'sysv'],
                               perftest('put_lat', 8, 'short', messages=False))
+    for layout in ('short', 'bcopy'):
+        tests['put.rate.%s' % layout] = Test('UCT put_%s 8 B rate' % layout, False, 'M/s',
+                                             ['er', 'posix'],
+                                             perftest('put_bw', 8, layout, False, False))
     for name, test in (('put_bw', 'put'), ('get', 'get')):
         for size in (64 * KB, MB, 4 * MB):
             tests['%s.zc.%d' % (test, size)] = Test(
@@ -170,7 +174,9 @@ def all_rows(tests):
             pair('am.bw.8192', 'er', ['posix'], '>=', 1.4, tests),
             pair('am.bw.4096', 'sr', ['posix'], '>=', 0.8, tests),
             pair('am.bw.8192', 'sr', ['posix'], None, None, tests),
-            pair('put.lat.8', 'er', ['posix'], '<=', 1.0, tests)]
+            pair('put.lat.8', 'er', ['posix'], '<=', 1.0, tests),
+            pair('put.rate.short', 'er', ['posix'], '>=', 0.9, tests),
+            pair('put.rate.bcopy', 'er', ['posix'], '>=', 0.9, tests)]
     for test in ('put', 'get'):
         rows += [pair('%s.nic.%d' % (test, size), 'er', ['posix'], '>=', 1.0, tests)
                  for size in (4 * KB, 64 * KB, MB, 4 * MB)]
