@@ -23,6 +23,7 @@ SERVER, PORT = '127.0.0.1', 20100
 CLIENT_ADDRESS = 3 << 32 | 55       # as if of endpoint 55 on NIC 3
 UNPROVEN = 256                      # what the server keeps at most without proof
 DROPPED = 16                        # so often a peer that was dropped connects again
+AFTER_PAUSE = 0.01                  # s; NET_PAUSE_NS of src/glex/net, and more
 HELLO, WELCOME = 32, 112            # bytes; docs/hosts.md
 FABRIC = slice(16, 80)
 
@@ -77,11 +78,12 @@ class Attack:
         self.number += 1
         text = 'honest %d' % self.number
         self.peer.say(text)
-        if self.peer.line(30) != 'sent':
-            return 'the honest peer cannot send'
+        said = self.peer.line(30)
+        if said != 'sent':
+            return 'the honest peer cannot send: %s' % said
         arrived = self.server.line(30)
         if arrived != 'message ' + text:
-            return 'arrived: %s, wanted: %s' % (arrived, text)
+            return 'arrived: %s, wanted: %s, its sender: %s' % (arrived, text, self.peer.line(1))
         return None
 
     def run(self, name, function):
@@ -240,7 +242,19 @@ def no_receiver(attack):
         return 'the server did not let go of its receiver'
     why = None if is_closed(sock) else 'it stays open'
     attack.server.process.send_signal(signal.SIGUSR1)
-    return why if attack.server.line(30) == 'a receiver' else 'the receiver does not come back'
+    if attack.server.line(30) != 'a receiver':
+        return 'the receiver does not come back'
+    time.sleep(AFTER_PAUSE)
+    return why
+
+
+def no_receiver_asleep(attack):
+    """The honest peer makes no call meanwhile. Its next message must not go to the connection that
+    the server has ended."""
+    attack.peer.process.send_signal(signal.SIGSTOP)
+    why = no_receiver(attack)
+    attack.peer.process.send_signal(signal.SIGCONT)
+    return why
 
 
 def fabric_port(attack):
@@ -331,6 +345,7 @@ def main():
                ('garbage', garbage), ('half-open connections', half_open),
                ('honest peers in a storm', storm), ('dripping connections', dripping),
                ('a port scanner', port_scan),
+               ('an endpoint that lost its receiver while its peer slept', no_receiver_asleep),
                ('a proof to an endpoint that lost its receiver', no_receiver),
                ('noise behind a proof', after_proof), ("noise at libfabric's port", fabric_port)]
     good = True

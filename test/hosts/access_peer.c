@@ -1,6 +1,7 @@
 /*
  * access_peer ADDRESS: an honest peer of access_server. Sends each line of its standard input, and
- * says "sent" when the NIC has taken it, "failed" when one of its requests has failed.
+ * says "sent" when the NIC has taken it, "refused" when it has not, and "failed" when one of its
+ * requests has failed.
  */
 #include <glex.h>
 
@@ -21,6 +22,7 @@ int main(int argc, char **argv)
     glex_ep_addr_t from;
     char data[128], line[100];
     uint32_t len, num;
+    glex_ret_t ret;
 
     if (argc != 2 || glex_open_device(0, &device) != GLEX_SUCCESS ||
         glex_create_ep(device, &attr, &ep) != GLEX_SUCCESS) {
@@ -43,9 +45,10 @@ int main(int argc, char **argv)
         }
         req.data = line;
         req.len = (uint32_t)strcspn(line, "\n");
-        if (glex_send_imm_mp(ep, &req, NULL) == GLEX_SUCCESS) {
-            printf("sent\n");
-            fflush(stdout);
+        while ((ret = glex_send_imm_mp(ep, &req, NULL)) == GLEX_BUSY) {
+            (void)glex_receive_mp(ep, 5, &from, data, &len);
         }
+        printf("%s\n", ret == GLEX_SUCCESS ? "sent" : "refused");
+        fflush(stdout);
     }
 }

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GLEX_NET_ENGINE_VERSION 5
+#define GLEX_NET_ENGINE_VERSION 6
 
 /* A frame, its header included, is at most so long. */
 #define GLEX_NET_FRAME_MAX 65536u
@@ -53,7 +53,7 @@ struct glex_net_conn {
     void    *user;      /* what the link's calls get; NULL: no call comes */
     uint64_t addr;      /* the peer's */
     uint32_t in_flight; /* frames that were sent and are not yet with the network */
-    bool     up;        /* frames can be sent */
+    bool     up;        /* frames can be sent; not any more once the peer is known to close */
 };
 
 /* What an engine calls, from progress() alone. */
@@ -110,6 +110,10 @@ struct glex_net_module {
 
     /** End a connection; no call for it comes any more. */
     void (*disconnect)(struct glex_net_conn *conn);
+
+    /** See whether the peer of a connection that is up has closed meanwhile, as far as this host's
+     *  kernel knows. Then it is up no more, and progress() ends it. */
+    void (*look)(struct glex_net_conn *conn);
 
     /** An empty buffer; NULL: none is free now. Given back by send() or drop(). */
     struct glex_net_buffer *(*buffer)(struct glex_net_engine *engine);

@@ -345,16 +345,42 @@ void net_peer_receive(struct net_peer *peer, const struct glex_net_frame *frame,
 
 /* ---- posting --------------------------------------------------------------------------------- */
 
-/* A place for another request, or why there is none. */
-static int net_find_place(struct glex_endpoint *ep, const struct net_peer *peer)
+/*
+ * The peer may have closed since the program last called us, and another endpoint, or the same one
+ * with a receiver again, may be at its address: a request by the old connection would fail.
+ */
+static void net_look_after_pause(struct net_peer *peer)
 {
-    if (peer->tail - peer->head == NET_WINDOW && peer->side.conn != NULL) {
+    const struct net_side *side = &peer->side;
+    uint64_t now;
+
+    if (side->conn == NULL || !side->conn->up || peer->head != peer->tail) {
+        return;
+    }
+    now = glex_now_ns();
+    if (now - peer->posted_ns >= NET_PAUSE_NS) {
+        side->ep->net->module->look(side->conn);
+    }
+    peer->posted_ns = now;
+}
+
+/* Whether no request can be taken now. One that came while the connection closes would fail. */
+static bool net_is_full(const struct net_peer *peer)
+{
+    return peer->tail - peer->head == NET_WINDOW || (peer->side.was_up && !peer->side.conn->up);
+}
+
+/* A place for another request, or why there is none. */
+static int net_find_place(struct glex_endpoint *ep, struct net_peer *peer)
+{
+    net_look_after_pause(peer);
+    if (peer->side.conn != NULL && net_is_full(peer)) {
         glex_net_progress(ep);
     }
     if (peer->side.conn == NULL) {
         return GLEX_REQ_PEER_GONE;
     }
-    return peer->tail - peer->head == NET_WINDOW ? GLEX_REQ_BUSY : GLEX_REQ_DONE;
+    return net_is_full(peer) ? GLEX_REQ_BUSY : GLEX_REQ_DONE;
 }
 
 /* Take a request with its data; `local` of an RDMA request, else NULL. */

@@ -24,6 +24,8 @@
 #define NET_ACK_BYTES    (NET_WINDOW_BYTES / 4)
 /* Frames of one connection that are with libfabric; a bulk transfer leaves buffers to others. */
 #define NET_IN_FLIGHT 8u
+/* After so long a pause it is worth a system call to see whether a peer has closed. */
+#define NET_PAUSE_NS 1000000ull
 /* Of the table of sources, by address. A power of two. */
 #define NET_SOURCE_BUCKETS 1024u
 /* Twice as many as there can be entries: a power of two. */
@@ -74,6 +76,7 @@ struct net_peer {
     uint32_t           head, wire, tail; /* oldest; next to go on the wire; next to post */
     uint32_t           acked; /* requests before it were carried out, or refused */
     uint64_t           bytes_sent, bytes_acked;
+    uint64_t           posted_ns; /* when a request last found nothing on its way */
 };
 
 /* What we owe to a source. */

@@ -236,7 +236,7 @@ _Static_assert(sizeof(struct control_hello) <= sizeof(((struct engine_conn *)0)-
 /* The peer has ended. What it sent before still comes, by libfabric. */
 static void control_begin_closing(struct engine_conn *conn)
 {
-    engine_conn_go(conn);
+    engine_conn_down(conn);
     conn->state = CONN_CLOSING;
     conn->deadline = engine_now_ns() + CONTROL_CLOSING_NS;
     epoll_ctl(conn->engine->control_fd, EPOLL_CTL_DEL, conn->fd, NULL);
@@ -302,6 +302,13 @@ static void control_read(struct engine_conn *conn)
             }
         }
     }
+}
+
+void engine_control_look(struct glex_net_conn *base)
+{
+    struct engine_conn *conn = (struct engine_conn *)base;
+
+    control_read(conn->carrier != NULL ? conn->carrier : conn);
 }
 
 /* ---- connecting ------------------------------------------------------------------------------ */

@@ -56,6 +56,15 @@ void engine_conn_go(struct engine_conn *conn)
     }
 }
 
+void engine_conn_down(struct engine_conn *conn)
+{
+    engine_conn_go(conn);
+    conn->base.up = false;
+    if (conn->back != NULL) {
+        conn->back->base.up = false;
+    }
+}
+
 static void conn_settle(struct engine_conn *conn)
 {
     conn->settled = true;
@@ -73,13 +82,11 @@ void engine_conn_end(struct engine_conn *conn, enum glex_net_end why)
     }
     if (conn->back != NULL) {
         conn->back->state = CONN_CLOSED;
-        conn->back->base.up = false;
     }
     if (conn->state == CONN_WAIT_PROOF) {
         conn->engine->unproven--;
     }
-    engine_conn_go(conn);
-    conn->base.up = false;
+    engine_conn_down(conn);
     conn->why = why;
     conn->state = CONN_CLOSED;
 }
@@ -173,7 +180,7 @@ static struct engine_conn *engine_back_connect(struct engine_conn *carrier)
 static void engine_back_up(struct engine_conn *back)
 {
     back->state = CONN_UP;
-    back->base.up = true;
+    back->base.up = back->carrier->base.up; /* not if the peer closes already */
     back->engine->params.calls->up(back->base.user);
 }
 
@@ -399,6 +406,7 @@ const struct glex_net_module glex_net_module = {
     .listen = engine_control_listen,
     .connect = engine_connect,
     .disconnect = engine_disconnect,
+    .look = engine_control_look,
     .buffer = engine_fabric_buffer,
     .drop = engine_fabric_drop,
     .send = engine_fabric_send,

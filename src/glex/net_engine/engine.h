@@ -161,6 +161,9 @@ void engine_conn_end(struct engine_conn *conn, enum glex_net_end why);
 /** A connection changes: have it looked at by each progress() until it is up, or freed. */
 void engine_conn_go(struct engine_conn *conn);
 
+/** Nothing is sent over a connection any more, nor over the one that goes back over it. */
+void engine_conn_down(struct engine_conn *conn);
+
 /** Enter a new connection in the engine's lists; `fd`: of one that was accepted, or -1. NULL: no
  *  memory, which was logged. */
 struct engine_conn *engine_conn_new(struct glex_net_engine *engine, int fd);
@@ -204,6 +207,7 @@ bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port
 /** One of ours ended before it was up, and not because of its key: connect once more, or, after
  *  many tries, end it. */
 void engine_control_dropped(struct engine_conn *conn);
+void engine_control_look(struct glex_net_conn *base);
 /** Close the control connection, if it is open. It is taken out of the epoll before, which names
  *  `conn`: a child of fork() may have the descriptor, too, and keep it there. */
 void engine_control_hang_up(struct engine_conn *conn);

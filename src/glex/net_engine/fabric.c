@@ -490,7 +490,7 @@ static struct engine_conn *fabric_back(struct engine_conn *conn)
         return NULL;
     }
     conn->back->state = CONN_UP;
-    conn->back->base.up = true;
+    conn->back->base.up = conn->base.up;
     return conn->back;
 }
 
