@@ -34,9 +34,9 @@ enum { ASKED, LEFT, ANNOUNCED, SERVED }; /* flags of the team */
 
 /* One of two processes, and its endpoint to the other */
 struct Side {
-    explicit Side(Team &with) : team(with), iface(new Iface(md))
+    explicit Side(Team &with) : team(with)
     {
-        iface->on_am(AM_ID, [this](const void *, size_t) { ++received; });
+        open();
         team.publish(iface->address());
         team.barrier();
         peer = team.blob(1 - team.rank());
@@ -55,6 +55,12 @@ struct Side {
         progress_until("the peer's message", [this] { return received > 0; });
         EXPECT_OK(ep->flush());
         barrier();
+    }
+
+    void open()
+    {
+        iface.reset(new Iface(md));
+        iface->on_am(AM_ID, [this](const void *, size_t) { ++received; });
     }
 
     void leave()
@@ -158,6 +164,34 @@ TEST(Far, LeavesBeforeTheFlush)
         EXPECT_TRUE(side.ep->vc()->dirty);
         EXPECT_OK(side.ep->flush());
         EXPECT_FALSE(side.ep->failed());
+    });
+}
+
+/* It makes another interface while we make no call, and tells us where by other ways: what we send
+ * there arrives, though our NIC has not heard yet that the first connection has ended */
+TEST(Far, ComesBackWhileItsPeerSleeps)
+{
+    far_team([](Team &team) {
+        Side side(team);
+
+        side.connect();
+        if (team.rank() == 1) {
+            side.leave();
+            side.received = 0;
+            side.open();
+            team.publish(side.iface->address());
+            team.barrier();
+            progress_until("a message", [&] { return side.received > 0; });
+            side.barrier();
+            return;
+        }
+        team.barrier();
+        Ep again(*side.iface, team.blob(1));
+
+        EXPECT_OK(again.am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(again.flush());
+        side.barrier();
+        EXPECT_FALSE(again.failed());
     });
 }
 

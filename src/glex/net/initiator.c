@@ -352,13 +352,9 @@ void net_peer_receive(struct net_peer *peer, const struct glex_net_frame *frame,
 static void net_look_after_pause(struct net_peer *peer)
 {
     const struct net_side *side = &peer->side;
-    uint64_t now;
+    uint64_t now = glex_now_ns();
 
-    if (side->conn == NULL || !side->conn->up || peer->head != peer->tail) {
-        return;
-    }
-    now = glex_now_ns();
-    if (now - peer->posted_ns >= NET_PAUSE_NS) {
+    if (side->conn != NULL && side->conn->up && now - peer->posted_ns >= NET_PAUSE_NS) {
         side->ep->net->module->look(side->conn);
     }
     peer->posted_ns = now;

@@ -76,7 +76,7 @@ struct net_peer {
     uint32_t           head, wire, tail; /* oldest; next to go on the wire; next to post */
     uint32_t           acked; /* requests before it were carried out, or refused */
     uint64_t           bytes_sent, bytes_acked;
-    uint64_t           posted_ns; /* when a request last found nothing on its way */
+    uint64_t           posted_ns; /* when a request was last to be posted */
 };
 
 /* What we owe to a source. */

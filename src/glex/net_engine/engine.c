@@ -165,8 +165,11 @@ static struct engine_conn *engine_back_connect(struct engine_conn *carrier)
 {
     struct engine_conn *back;
 
-    if (carrier == NULL || carrier->ours || carrier->carrier != NULL || carrier->back != NULL ||
-        carrier->state != CONN_UP) {
+    if (carrier == NULL || carrier->ours || carrier->carrier != NULL || carrier->back != NULL) {
+        return NULL;
+    }
+    engine_control_look(&carrier->base);
+    if (carrier->state != CONN_UP) {
         return NULL;
     }
     back = engine_back_new(carrier);
