@@ -128,8 +128,8 @@ TEST(ConnectFlush, AsksWhenItCan)
     });
 }
 
-/* It leaves in good order when it has seen a put that no flush has followed, and we have not heard of
- * that: the put arrived */
+/* It leaves in good order when it has seen a put that no flush has followed, and we have not heard
+ * of that: the put arrived */
 TEST_P(Connect, LeavesBeforeTheFlush)
 {
     isolated(env(), [] {
@@ -210,20 +210,48 @@ void lose_messages(Iface &iface)
     }
 }
 
-/* As when the NIC reports that the CONNECT to `peer` found its queue full */
-void report_lost_connect(Iface &iface, const Iface &peer)
+/* As when the NIC reports that a request to the peer of `vc` failed */
+void report(const uct_glex_vc_t *vc, struct glex_err_req error)
 {
-    uct_glex_iface_t *internals = iface.internals();
-    glex_ep_addr_t addr         = {.v = peer.internals()->ep_addr};
+    glex_ep_addr_t addr = {.v = vc->peer};
 
-    memset(&internals->error, 0, sizeof(internals->error));
-    internals->error.op     = GLEX_ERR_OP_IMM_MP;
-    internals->error.status = GLEX_ERR_STATUS_DEST_MPQ_FULL;
-    internals->error.data0  = UCT_GLEX_MP_CONNECT;
-    glex_decompose_ep_addr(addr, GLEX_EP_TYPE_FAST, &internals->error.rmt_nic_id,
-                           &internals->error.rmt_ep_num);
-    internals->has_error = 1;
-    internals->due       = 1;
+    glex_decompose_ep_addr(addr, GLEX_EP_TYPE_FAST, &error.rmt_nic_id, &error.rmt_ep_num);
+    vc->iface->error     = error;
+    vc->iface->has_error = 1;
+    vc->iface->due       = 1;
+}
+
+/* Its CONNECT */
+void report_connect(const uct_glex_vc_t *vc, enum glex_err_req_status status)
+{
+    struct glex_err_req error = {};
+
+    error.op     = GLEX_ERR_OP_IMM_MP;
+    error.status = status;
+    error.data0  = UCT_GLEX_MP_CONNECT | (uint64_t)uct_glex_vc_mark(vc) << 48;
+    report(vc, error);
+}
+
+/* A message to it, after it was connected */
+void report_message(const uct_glex_vc_t *vc, uint32_t vc_id)
+{
+    struct glex_err_req error = {};
+
+    error.op     = GLEX_ERR_OP_IMM_MP;
+    error.status = GLEX_ERR_STATUS_DEST_VP_STOP;
+    error.data0  = UCT_GLEX_MP_ACK | (uint64_t)vc_id << 16;
+    report(vc, error);
+}
+
+/* An event that tells it of a message in its FIFO */
+void report_event(const uct_glex_vc_t *vc, uint32_t vc_id)
+{
+    struct glex_err_req error = {};
+
+    error.op     = GLEX_ERR_OP_IMM_RDMA_PUT;
+    error.status = GLEX_ERR_STATUS_DEST_VP_STOP;
+    error.data2  = UCT_GLEX_EVENT_RING | (uint64_t)vc_id << 16;
+    report(vc, error);
 }
 
 /* Both connect at once. One CONNECT is lost, and sent again when the other has opened that side:
@@ -248,10 +276,76 @@ TEST(ConnectLost, AsksForAFifoAgain)
         while (to_b.vc()->state != UCT_GLEX_VC_OPEN) {
             a.progress();
         }
-        report_lost_connect(a, b);
+        report_connect(to_b.vc(), GLEX_ERR_STATUS_DEST_MPQ_FULL);
         EXPECT_OK(to_a.am_short(AM_ID, 0, NULL, 0));
         EXPECT_OK(to_b.am_short(AM_ID, 0, NULL, 0));
         progress_until("the messages", [&] { return received == 2; });
+    });
+}
+
+/* A peer leaves, and the next one gets its NIC's endpoint. What the NIC says of requests to the
+ * first one, an immediate put among them, may come late: the connection to the next one goes on. */
+TEST(ConnectAnew, OutlivesErrorsOfTheEarlierOne)
+{
+    isolated({}, [] {
+        Md md_a, md_b;
+        Iface a(md_a);
+        std::unique_ptr<Iface> b(new Iface(md_b));
+        Ep first(a, b->address());
+        const uct_glex_vc_t *vc, *old;
+        struct glex_err_req put = {};
+        uint32_t old_id;
+
+        b->on_am(AM_ID, [](const void *, size_t) {});
+        EXPECT_OK(first.am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(first.flush());
+        old    = first.vc();
+        old_id = old->tx.vc_id;
+        b.reset();
+        b.reset(new Iface(md_b));
+        b->on_am(AM_ID, [](const void *, size_t) {});
+
+        Ep next(a, b->address());
+        EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(next.handle, AM_ID, 0, NULL, 0));
+        vc = next.vc();
+        EXPECT_NE(vc, old);
+        EXPECT_EQ(vc->peer, old->peer);
+        put.op     = GLEX_ERR_OP_IMM_RDMA_PUT;
+        put.status = GLEX_ERR_STATUS_DEST_VP_STOP;
+        for (bool is_open : {false, true}) {
+            report_message(old, old_id);
+            a.progress();
+            report_event(old, old_id);
+            a.progress();
+            report_connect(old, GLEX_ERR_STATUS_DEST_VP_STOP);
+            a.progress();
+            report(old, put);
+            a.progress();
+            EXPECT_FALSE(next.failed());
+            if (!is_open) {
+                EXPECT_OK(next.am_short(AM_ID, 0, NULL, 0));
+                EXPECT_OK(next.flush());
+            }
+        }
+        EXPECT_NE(vc->tx.vc_id, old_id);
+        report_message(vc, vc->tx.vc_id);
+        progress_until("its own error", [&] { return next.failed(); });
+    });
+}
+
+/* So it is before the connection is open: the CONNECT is known by its mark */
+TEST(ConnectAnew, KnowsItsOwnConnect)
+{
+    isolated({}, [] {
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep ep(a, b.address());
+
+        EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0));
+        a.progress();
+        EXPECT_EQ(ep.vc()->state, UCT_GLEX_VC_CONNECTING);
+        report_connect(ep.vc(), GLEX_ERR_STATUS_DEST_VP_STOP);
+        progress_until("the error", [&] { return ep.failed(); });
     });
 }
 

@@ -536,7 +536,9 @@ void lose(Iface &iface, const uct_glex_vc_t *vc, enum uct_glex_mp_type type)
     error->status     = GLEX_ERR_STATUS_DEST_MPQ_FULL;
     error->rmt_nic_id = peer.nic_id;
     error->rmt_ep_num = peer.ep_num;
-    error->data0      = uct_glex_hdr_type_am(type, 0) | ((uint64_t)vc->tx.vc_id << 16);
+    error->data0      = uct_glex_hdr_type_am(type, 0) |
+                        (type == UCT_GLEX_MP_CONNECT ? (uint64_t)uct_glex_vc_mark(vc) << 48 :
+                                                       (uint64_t)vc->tx.vc_id << 16);
     iface.internals()->has_error = 1;
 }
 

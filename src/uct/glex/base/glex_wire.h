@@ -100,7 +100,8 @@ typedef struct uct_glex_hdr {
             uint8_t  type_am; /* type 0..2, active message 3..7 */
             uint8_t  flags;   /* enum uct_glex_flag */
             uint32_t vc_id;   /* the receiver's name of the VC; 0 in CONNECT */
-            uint16_t seq;     /* of the message in its VC and direction; AM, SR and ER only */
+            uint16_t seq;     /* of the message in its VC and direction; AM, SR and ER only. In
+                               * CONNECT uct_glex_vc_mark(), for the sender alone. */
         } UCS_S_PACKED;
         uint64_t word;
     };

@@ -63,9 +63,12 @@ static ucs_status_t uct_glex_ctl_send_open(uct_glex_vc_t *vc, unsigned type, uns
     ucs_status_t status;
 
     uct_glex_ctl_fill(vc, &msg, type, flags);
-    if ((type == UCT_GLEX_MP_CONNECT) && (vc->state != UCT_GLEX_VC_OPEN)) {
-        msg.ctl.gone_id = msg.hdr.vc_id; /* see uct_glex_vc_get() */
-        msg.hdr.vc_id   = 0;
+    if (type == UCT_GLEX_MP_CONNECT) {
+        msg.hdr.seq = uct_glex_vc_mark(vc);
+        if (vc->state != UCT_GLEX_VC_OPEN) {
+            msg.ctl.gone_id = msg.hdr.vc_id; /* see uct_glex_vc_get() */
+            msg.hdr.vc_id   = 0;
+        }
     }
     status = uct_glex_mp_send(vc, &msg, sizeof(msg));
     if (status == UCS_OK) {

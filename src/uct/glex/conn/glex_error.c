@@ -92,6 +92,51 @@ static void uct_glex_error_put_refused(uct_glex_vc_t *vc, const struct glex_err_
     uct_glex_vc_fail_refused(vc);
 }
 
+/* Whether a VC sent the message, or event, of this header */
+static int uct_glex_error_is_of(const uct_glex_vc_t *vc, uint64_t word, int is_connect)
+{
+    if (is_connect) {
+        return uct_glex_hdr_seq(word) == uct_glex_vc_mark(vc);
+    }
+    /* Before it is open it has the name of the VC that it follows, for its CONNECT */
+    return (vc->tx.vc_id == uct_glex_hdr_vc_id(word)) && (vc->state != UCT_GLEX_VC_WAIT_MPQ) &&
+           (vc->state != UCT_GLEX_VC_CONNECTING);
+}
+
+/* Whether it may have posted an immediate put, which names no VC */
+static int uct_glex_error_may_have_put(const uct_glex_vc_t *vc)
+{
+    const uct_glex_ep_t *ep;
+
+    ucs_list_for_each(ep, &vc->eps, list) {
+        if (ep->has_put) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The VC that a failed request belongs to, or NULL. There may be several of that address: a peer
+ * left, and the next one has its endpoint. What the NIC says of an earlier one's request may come
+ * late, and must not fail the VC of the next. */
+static uct_glex_vc_t *uct_glex_error_vc(uct_glex_iface_t *iface, uint64_t peer,
+                                        const struct glex_err_req *err)
+{
+    int is_mp         = (err->op == GLEX_ERR_OP_IMM_MP);
+    uint64_t word     = is_mp ? err->data0 : err->data2;
+    int is_connect    = is_mp && (uct_glex_hdr_type(word) == UCT_GLEX_MP_CONNECT);
+    uct_glex_vc_t *vc = uct_glex_vc_find(iface, peer);
+
+    if ((vc != NULL) && (word == 0) && (uct_glex_table_older(vc) == NULL)) {
+        return vc; /* no other one can be meant */
+    }
+    while ((vc != NULL) && ((word == 0) ? !uct_glex_error_may_have_put(vc) :
+                                          !uct_glex_error_is_of(vc, word, is_connect))) {
+        vc = uct_glex_table_older(vc);
+    }
+    return vc;
+}
+
 /* The status that a VC fails with after a failed request. UCP reports UCS_ERR_ENDPOINT_TIMEOUT as
  * the loss of the peer, or of the memory that it lent us. */
 static ucs_status_t uct_glex_error_status(const struct glex_err_req *err)
@@ -130,7 +175,7 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
                            uct_glex_error_is_of_memory(err));
         return;
     }
-    vc = uct_glex_vc_find(iface, addr.v);
+    vc = uct_glex_error_vc(iface, addr.v, err);
     if ((vc == NULL) || (is_mp && uct_glex_error_is_ctl_to_gone(vc, err, mp_type))) {
         return;
     }

@@ -124,6 +124,13 @@ extern uct_glex_vc_t uct_glex_no_vc;
 ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid,
                              uct_glex_vc_t **vc_p);
 
+/** In the place of the sequence number of a CONNECT, by which we know it if it fails. Two VCs of one
+ *  peer differ in it, but for one pair in 65,536. */
+static inline uint16_t uct_glex_vc_mark(const uct_glex_vc_t *vc)
+{
+    return vc->id ^ (vc->id >> 16);
+}
+
 /** The newest VC of a peer, or NULL */
 uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer);
 
