@@ -232,6 +232,9 @@ public:
     uct_ep_h handle = NULL;
 };
 
+/* As when the peer is dead and nothing is left of what it sent: the next progress fails the VC */
+void fail_at_once(uct_glex_vc_t *vc);
+
 /* One piece of memory as a vector of one */
 uct_iov_t piece(void *data, size_t length, uct_mem_h memh = NULL);
 

@@ -175,3 +175,13 @@ uct_iov_t piece(void *data, size_t length, uct_mem_h memh)
     iov.count  = 1;
     return iov;
 }
+
+void fail_at_once(uct_glex_vc_t *vc)
+{
+    if (!vc->peer_dead && vc->state != UCT_GLEX_VC_FAILED) {
+        vc->peer_dead = 1;
+        vc->is_stale  = 1;
+        ++vc->iface->num_dying;
+        uct_glex_vc_schedule(vc);
+    }
+}

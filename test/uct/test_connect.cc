@@ -180,7 +180,7 @@ TEST(ConnectAnew, WhileThePeerAccepts)
         EXPECT_EQ(b.internals()->vcs[0]->state, UCT_GLEX_VC_ACCEPTING);
 
         const uint32_t old_id = ep->vc()->id;
-        uct_glex_vc_dead(ep->vc());
+        fail_at_once(ep->vc());
         while (!ep->failed()) {
             a.progress();
         }
@@ -347,6 +347,37 @@ TEST(ConnectAnew, KnowsItsOwnConnect)
         report_connect(ep.vc(), GLEX_ERR_STATUS_DEST_VP_STOP);
         progress_until("the error", [&] { return ep.failed(); });
     });
+}
+
+/* The acknowledgement of its last control message does not reach a peer that left in good order:
+ * that is no failure, whether we have heard of its leaving or not */
+TEST(ConnectAnew, AcknowledgesToNobody)
+{
+    for (bool is_known : {false, true}) {
+        isolated({}, [=] {
+            Md md_a, md_b;
+            Iface a(md_a);
+            std::unique_ptr<Iface> b(new Iface(md_b));
+            Ep ep(a, b->address());
+
+            b->on_am(AM_ID, [](const void *, size_t) {});
+            EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
+            EXPECT_OK(ep.flush());
+            progress();
+            b.reset();
+            if (is_known) {
+                progress_until("its leaving",
+                               [&] { return ep.vc()->state == UCT_GLEX_VC_PEER_CLOSED; });
+            }
+            EXPECT_EQ(ep.vc()->state, is_known ? UCT_GLEX_VC_PEER_CLOSED : UCT_GLEX_VC_OPEN);
+            report_message(ep.vc(), ep.vc()->tx.vc_id);
+            for (int i = 0; i < 1000; ++i) {
+                a.progress();
+            }
+            EXPECT_FALSE(ep.failed());
+            EXPECT_EQ(ep.vc()->state, UCT_GLEX_VC_PEER_CLOSED);
+        });
+    }
 }
 
 /* NICs of two hosts may have the same id: whoever is on another fabric is not reached */

@@ -202,7 +202,7 @@ TEST_P(Losing, EntriesOfAFailedVcAreKept)
         uct_glex_iface_t *receiver = all.receiver.internals();
 
         all.deliver("those that fit", FITTING);
-        uct_glex_vc_dead(receiver->vcs[0]);
+        fail_at_once(receiver->vcs[0]);
         for (unsigned i = 0; i < 1000; ++i) {
             all.receiver.progress();
             all.senders[FITTING]->try_send();
@@ -578,7 +578,7 @@ TEST(LosingQueue, ResetThatWasLostIsSentAgain)
         EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
         EXPECT_OK(ep.flush());
         progress();
-        uct_glex_vc_dead(ep.vc());
+        fail_at_once(ep.vc());
         progress_until("the RESET", [&] { return b.internals()->vcs[0]->state >=
                                                  UCT_GLEX_VC_PEER_CLOSED; });
         sent = a.counters().mp_tx;

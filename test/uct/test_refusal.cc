@@ -61,7 +61,7 @@ TEST(Refusal, TellsAllSenders)
         if (team.rank() == 0) {
             progress_until("all senders", [&] { return team.flag(READY) == team.size() - 1; });
             for (unsigned i = 0; i < iface.internals()->num_vcs; ++i) {
-                uct_glex_vc_dead(iface.internals()->vcs[i]);
+                fail_at_once(iface.internals()->vcs[i]);
             }
             progress_until("all to be told", [&] { return team.flag(OVER) == team.size() - 1; });
             return;
@@ -112,7 +112,7 @@ TEST(Refusal, ClosesBeforeItHasTold)
         uct_glex_vc_t *vc = to_full->vc();
 
         fill_mpq(*iface, *to_full);
-        uct_glex_vc_dead(vc);
+        fail_at_once(vc);
         for (int i = 0; i < 10; ++i) {
             iface->progress();
         }

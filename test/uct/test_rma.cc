@@ -483,7 +483,7 @@ TEST_P(Rma, OthersOutliveARefusal)
             EXPECT_EQ(1u, a.failed.size());
 
             /* The connection fails later: who has failed before is not told again */
-            uct_glex_vc_dead(other.vc());
+            fail_at_once(other.vc());
             progress_until("the other's error handler", [&] { return other.failed(); });
             EXPECT_EQ(2u, a.failed.size());
         }
@@ -508,7 +508,7 @@ TEST_P(Rma, RefusedAndGone)
         ((uct_glex_rkey_t*)remote.rkey.rkey)->packed.key ^= 1;
         EXPECT_STATUS(UCS_INPROGRESS, ep.get_zcopy({piece(local.data, 4096, local.memh)},
                                                    remote.address, remote.rkey.rkey, &comp));
-        uct_glex_vc_dead(ep.vc());
+        fail_at_once(ep.vc());
         progress_until("the error handler", [&] { return ep.failed(); });
         for (int i = 0; i < 100; ++i) {
             a.progress();

@@ -85,7 +85,7 @@ public:
     void fail()
     {
         if ((++failures_ % 2 == 0) && (ep_->vc() != NULL)) {
-            uct_glex_vc_dead(ep_->vc());
+            fail_at_once(ep_->vc());
             return;
         }
 

@@ -1,7 +1,9 @@
 #include "traffic.h"
 
 #include <algorithm>
+#include <limits.h>
 #include <random>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- content ---- */
@@ -346,4 +348,16 @@ std::vector<Setting> all_settings()
     settings.push_back({"sr_busy", sr + fault("busy=0.3,seed=7")});
     settings.push_back({"er_sr_tiny_busy", er_sr + tiny + fault("busy=0.3,seed=8")});
     return settings;
+}
+
+void network_team(unsigned size, const Env &env, const std::function<void(Team &)> &body)
+{
+    char module[PATH_MAX];
+
+    if (realpath("../../src/glex/.libs/glex-net.so", module) == NULL) {
+        GTEST_SKIP() << "built without libfabric: there is no network";
+    }
+    team(size, env + Env{{"GLEX_NET", "tcp/127.0.0.8"},
+                         {"GLEX_NET_KEY", "00112233445566778899aabbccddeeff"},
+                         {"GLEX_NET_MODULE", module}, {"UCX_GLEX_RCACHE", "n"}}, body);
 }

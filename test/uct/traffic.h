@@ -101,6 +101,10 @@ protected:
     }
 };
 
+/* Processes that have a network, by which they reach each other with GLEX_FAULT=far alone; or the
+ * test is skipped */
+void network_team(unsigned size, const Env &env, const std::function<void(Team &)> &body);
+
 #define FOR_CHANNELS(_suite) \
     INSTANTIATE_TEST_SUITE_P(Channels, _suite, testing::ValuesIn(channel_settings()), setting_name)
 #define FOR_ALL(_suite) \

@@ -573,10 +573,16 @@ static void net_detach(struct glex_endpoint *ep, struct glex_peer *base)
     free(peer);
 }
 
-static bool net_is_living(struct glex_endpoint *ep, const struct glex_peer *peer)
+/* One that closes lives no more: no request is taken for it. */
+static bool net_is_living(struct glex_endpoint *ep, const struct glex_peer *base)
 {
-    (void)ep;
-    return ((const struct net_peer *)peer)->side.conn != NULL;
+    const struct net_side *side = &((const struct net_peer *)base)->side;
+    NET_LOCKED(ep);
+
+    if (side->conn != NULL && side->conn->up) {
+        ep->net->module->look(side->conn);
+    }
+    return side->conn != NULL && (side->conn->up || !side->was_up);
 }
 
 static bool net_reaches(struct glex_nic *dev, uint32_t nic_id)

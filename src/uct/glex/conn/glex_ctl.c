@@ -207,7 +207,7 @@ static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
         return UCS_ERR_NO_RESOURCE;
     }
     if (vc->peer_dead && (vc->state != UCT_GLEX_VC_FAILED)) {
-        return UCS_ERR_ENDPOINT_TIMEOUT;
+        return uct_glex_vc_is_drained(vc) ? UCS_ERR_ENDPOINT_TIMEOUT : UCS_ERR_NO_RESOURCE;
     }
     if (uct_glex_vc_is_over(vc)) {
         return uct_glex_ctl_progress_over(vc);
@@ -454,9 +454,13 @@ static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
 }
 
 /* Whether a CONNECT shows that the peer gave up the VC that we know: it has a new name for the VC,
- * or says that the VC which our CONNECT was for has failed */
+ * or says that the VC which our CONNECT was for has failed. A VC of an earlier interface is for
+ * uct_glex_vc_get(). */
 static int uct_glex_ctl_is_anew(const uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
+    if (vc->peer_uuid != ctl->src_uuid) {
+        return 0;
+    }
     switch (vc->state) {
     case UCT_GLEX_VC_ACCEPTING:
     case UCT_GLEX_VC_OPEN:

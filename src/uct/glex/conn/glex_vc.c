@@ -83,6 +83,11 @@ ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uu
     }
     status = uct_glex_vc_new(iface, peer, uuid, vc_p);
     if (status == UCS_OK) {
+        if ((*vc_p)->is_remote) {
+            /* The NIC may not know yet that an earlier peer at that address is gone, and would send
+             * our CONNECT there. To be asked lets it look. */
+            (void)uct_glex_iface_is_gone(iface, peer);
+        }
         (*vc_p)->tx.vc_id = gone_id; /* until the peer's name of the new one is known */
         uct_glex_mpq_enter(*vc_p);
     }
@@ -318,11 +323,55 @@ void uct_glex_vc_fail_refused(uct_glex_vc_t *vc)
     ucs_list_splice_tail(&vc->eps, &seen);
 }
 
+/* Whether all was taken that had come to the NIC's queues at the last uct_glex_vc_watch_begin() */
+static int uct_glex_vc_watch_is_over(uct_glex_iface_t *iface)
+{
+    struct glex_ext_queues queues;
+
+    if (glex_ext_query_queues(iface->nic, &queues) != GLEX_SUCCESS) {
+        return iface->poll_window == 1; /* a NIC that does not tell: the queues were empty */
+    }
+    return (queues.events_taken >= iface->watch_events) && (queues.mps_taken >= iface->watch_mps);
+}
+
+static void uct_glex_vc_watch_begin(uct_glex_iface_t *iface)
+{
+    struct glex_ext_queues queues;
+
+    if (glex_ext_query_queues(iface->nic, &queues) != GLEX_SUCCESS) {
+        iface->poll_window = 2; /* until progress finds the queues empty again */
+        return;
+    }
+    iface->watch_events = queues.events_arrived;
+    iface->watch_mps    = queues.mps_arrived;
+}
+
+void uct_glex_vc_dead(uct_glex_vc_t *vc)
+{
+    if (vc->peer_dead || (vc->state == UCT_GLEX_VC_FAILED)) {
+        return;
+    }
+    vc->peer_dead = 1;
+    ++vc->iface->num_dying;
+    uct_glex_vc_watch_begin(vc->iface); /* behind all that the peer sent */
+    uct_glex_er_poll_begin(vc); /* a killed peer may not have rung for its last message */
+    uct_glex_vc_schedule(vc);
+}
+
+/* Messages that are fetched may end by an event behind that, and what is to be fetched from a dead
+ * peer not at all: then the VC is stale at the next look. */
+int uct_glex_vc_is_drained(uct_glex_vc_t *vc)
+{
+    return (vc->state != UCT_GLEX_VC_OPEN) || vc->is_stale ||
+           (uct_glex_vc_watch_is_over(vc->iface) && !uct_glex_er_has_msg(vc) &&
+            (vc->rx_started == 0));
+}
+
 /* Whether an endpoint leads to the peer, or something waits for it, or others for its entries of
  * the MPQ */
 static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
 {
-    return vc->peer_left || (vc->state == UCT_GLEX_VC_CONNECTING) ||
+    return vc->peer_left || vc->peer_dead || (vc->state == UCT_GLEX_VC_CONNECTING) ||
            ((vc->state == UCT_GLEX_VC_OPEN) &&
             (!ucs_list_is_empty(&vc->eps) || vc->ctl_inflight || (vc->rx_started > 0) ||
              !ucs_queue_is_empty(&vc->tx_ops) || uct_glex_mpq_is_short(vc->iface)));
@@ -344,6 +393,11 @@ static void uct_glex_vc_look(uct_glex_vc_t *vc, int all_taken)
 {
     uint16_t mark = vc->rx_seq + vc->tx_fifo.acked.msgs + vc->mp_tx.limit;
 
+    if (vc->peer_dead) {
+        vc->is_stale   = (mark == vc->watch_mark); /* progress looks at it, and waits for the rest */
+        vc->watch_mark = mark;
+        return;
+    }
     if ((mark != vc->watch_mark) || !all_taken || uct_glex_er_has_msg(vc)) {
         vc->watch_mark = mark;
         vc->is_stale   = 0;
@@ -377,29 +431,6 @@ static void uct_glex_vc_look_held(uct_glex_vc_t *vc, int all_taken)
         uct_glex_er_drop_rx(vc);
     }
     vc->is_stale = all_taken;
-}
-
-/* Whether all was taken that had come to the NIC's queues at the last uct_glex_vc_watch_begin() */
-static int uct_glex_vc_watch_is_over(uct_glex_iface_t *iface)
-{
-    struct glex_ext_queues queues;
-
-    if (glex_ext_query_queues(iface->nic, &queues) != GLEX_SUCCESS) {
-        return iface->poll_window == 1; /* a NIC that does not tell: the queues were empty */
-    }
-    return (queues.events_taken >= iface->watch_events) && (queues.mps_taken >= iface->watch_mps);
-}
-
-static void uct_glex_vc_watch_begin(uct_glex_iface_t *iface)
-{
-    struct glex_ext_queues queues;
-
-    if (glex_ext_query_queues(iface->nic, &queues) != GLEX_SUCCESS) {
-        iface->poll_window = 2; /* until progress finds the queues empty again */
-        return;
-    }
-    iface->watch_events = queues.events_arrived;
-    iface->watch_mps    = queues.mps_arrived;
 }
 
 void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count)

@@ -223,15 +223,12 @@ static inline void uct_glex_vc_owe_reset(uct_glex_vc_t *vc)
     uct_glex_vc_schedule(vc);
 }
 
-/** The peer is not there any more: have progress fail the VC, where error handlers may be called */
-static inline void uct_glex_vc_dead(uct_glex_vc_t *vc)
-{
-    if (!vc->peer_dead && (vc->state != UCT_GLEX_VC_FAILED)) {
-        vc->peer_dead = 1;
-        ++vc->iface->num_dying;
-        uct_glex_vc_schedule(vc);
-    }
-}
+/** The peer is not there any more: have progress fail the VC, where error handlers may be called,
+ *  when all that the peer sent has been handled */
+void uct_glex_vc_dead(uct_glex_vc_t *vc);
+
+/** Whether a VC whose peer is dead can fail now */
+int uct_glex_vc_is_drained(uct_glex_vc_t *vc);
 
 /** Whether memory of ours, or entries of our MPQ, are kept for a VC that is over, because the peer
  *  may still use them */

@@ -1,0 +1,134 @@
+/*
+ * A peer that leaves and comes back, as another interface at the same endpoint of its NIC: whoever
+ * connects to the new one is served by it, whatever the NIC still has of the last one.
+ */
+#include "traffic.h"
+
+#include <deque>
+#include <random>
+
+namespace {
+
+const uint8_t AM_ID = 9;
+
+enum { OPENED, SERVED }; /* flags of the team: rounds that were */
+
+unsigned num_messages(unsigned round)
+{
+    return 1 + round * 7 % 20;
+}
+
+/* Each round another interface, which leaves when the round's messages are here */
+void leave_often(Team &team, unsigned rounds)
+{
+    Md md;
+
+    for (unsigned round = 0; round < rounds; ++round) {
+        Iface iface(md);
+        Sink sink(iface, AM_ID, round, mixed_plan(iface, round, 8192));
+
+        team.publish(iface.address());
+        team.flag(OPENED) = round + 1;
+        progress_until("the round's messages",
+                       [&] { return sink.received == num_messages(round); });
+        team.flag(SERVED) = round + 1;
+    }
+}
+
+/* Wait for the next interface, while our NIC hears of the end of the last one or, asleep, does not */
+void wait_until_open(Team &team, Iface &iface, unsigned round, bool asleep)
+{
+    waiting_for("the next interface");
+    while (team.flag(OPENED) <= round) {
+        if (!asleep) {
+            iface.progress();
+        }
+    }
+}
+
+/* Each round a connection to the interface that is there now; some earlier ones are still open */
+void follow(Team &team, unsigned rounds)
+{
+    std::minstd_rand random(rounds);
+    Md md;
+    Iface iface(md);
+    std::deque<std::unique_ptr<Sender>> senders;
+
+    for (unsigned round = 0; round < rounds; ++round) {
+        wait_until_open(team, iface, round, random() % 2);
+        if (senders.size() > random() % 4) {
+            senders.pop_front();
+        }
+        senders.emplace_back(new Sender(iface, team.blob(1), AM_ID, round,
+                                        mixed_plan(iface, round, 8192)));
+        for (unsigned i = 0; i < num_messages(round); ++i) {
+            senders.back()->send();
+        }
+        progress_until("the round's end", [&] { return team.flag(SERVED) > round; });
+    }
+}
+
+void play(Team &team, unsigned rounds)
+{
+    if (team.rank() == 1) {
+        leave_often(team, rounds);
+    } else {
+        follow(team, rounds);
+    }
+}
+
+class Anew : public WithSetting {};
+
+TEST_P(Anew, OnThisHost)
+{
+    team(2, env(), [](Team &team) { play(team, 100); });
+}
+
+/* Who leaves waits a second for a peer that sleeps */
+TEST_P(Anew, OnAnotherHost)
+{
+    network_team(2, env() + Env{{"GLEX_FAULT", "far"}}, [](Team &team) { play(team, 8); });
+}
+
+/* What it sent before it left is delivered, although we hear of the next one first: its CONNECT and
+ * the messages in a FIFO come by different ways, and we may connect to it by ourselves. */
+TEST_P(Anew, DeliversTheLastWords)
+{
+    for (bool we_connect : {false, true}) {
+        isolated(env(), [=] {
+            Md md_a, md_b;
+            Iface a(md_a);
+            std::unique_ptr<Iface> b(new Iface(md_b));
+            std::unique_ptr<Ep> to_a(new Ep(*b, a.address()));
+            unsigned received = 0, sent = 0;
+
+            a.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+            for (; sent < 20; ++sent) {
+                EXPECT_OK(to_a->am_short(AM_ID, 0, NULL, 0));
+            }
+            progress_until("the first messages", [&] { return received == sent; });
+            while (uct_ep_am_short(to_a->handle, AM_ID, 0, NULL, 0) == UCS_OK) {
+                ++sent;
+            }
+            EXPECT_GT(sent, 20u);
+            to_a.reset();
+            b.reset();
+            b.reset(new Iface(md_b));
+            unsigned at_b = 0;
+            b->on_am(AM_ID, [&](const void *, size_t) { ++at_b; });
+            if (we_connect) {
+                Ep to_b(a, b->address());
+                EXPECT_OK(to_b.am_short(AM_ID, 0, NULL, 0));
+                progress_until("its last words", [&] { return (at_b == 1) && (received == sent); });
+            } else {
+                to_a.reset(new Ep(*b, a.address()));
+                EXPECT_OK(to_a->am_short(AM_ID, 0, NULL, 0));
+                progress_until("its last words", [&] { return received == sent + 1; });
+            }
+        });
+    }
+}
+
+FOR_CHANNELS(Anew);
+
+} // namespace
