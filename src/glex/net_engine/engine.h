@@ -207,6 +207,7 @@ bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port
 /** One of ours ended before it was up, and not because of its key: connect once more, or, after
  *  many tries, end it. */
 void engine_control_dropped(struct engine_conn *conn);
+/** The look() of the module. */
 void engine_control_look(struct glex_net_conn *base);
 /** Close the control connection, if it is open. It is taken out of the epoll before, which names
  *  `conn`: a child of fork() may have the descriptor, too, and keep it there. */

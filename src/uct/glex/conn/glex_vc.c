@@ -352,6 +352,7 @@ void uct_glex_vc_dead(uct_glex_vc_t *vc)
         return;
     }
     vc->peer_dead = 1;
+    vc->is_stale  = vc->is_stale && vc->peer_left; /* a look before did not see all of it */
     ++vc->iface->num_dying;
     uct_glex_vc_watch_begin(vc->iface); /* behind all that the peer sent */
     uct_glex_er_poll_begin(vc); /* a killed peer may not have rung for its last message */
