@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <random>
+#include <unistd.h>
 
 namespace {
 
@@ -35,7 +36,7 @@ void leave_often(Team &team, unsigned rounds)
     }
 }
 
-/* Wait for the next interface, while our NIC hears of the end of the last one or, asleep, does not */
+/* Wait for the next interface. Asleep, our NIC does not hear meanwhile that the last one ended. */
 void wait_until_open(Team &team, Iface &iface, unsigned round, bool asleep)
 {
     waiting_for("the next interface");
@@ -127,6 +128,46 @@ TEST_P(Anew, DeliversTheLastWords)
             }
         });
     }
+}
+
+/* The same where the program sleeps between its calls, and looks for dead peers whenever it arms:
+ * that it took nothing from one look to the next does not say that nothing is there */
+TEST_P(Anew, DeliversToOneThatSleeps)
+{
+    isolated(env(), [] {
+        Md md_a, md_b;
+        Iface a(md_a);
+        std::unique_ptr<Iface> b(new Iface(md_b));
+        std::unique_ptr<Ep> to_a(new Ep(*b, a.address()));
+        Ep first(a, b->address());
+        unsigned received = 0, sent = 0;
+        auto arm_later = [&] {
+            usleep(150000); /* all peers are due to be looked at */
+            uct_iface_event_arm(a.handle, UCT_EVENT_RECV);
+        };
+
+        a.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        b->on_am(AM_ID, [](const void *, size_t) {});
+        EXPECT_OK(first.am_short(AM_ID, 0, NULL, 0));
+        for (; sent < 20; ++sent) {
+            EXPECT_OK(to_a->am_short(AM_ID, 0, NULL, 0));
+        }
+        progress_until("the first messages", [&] { return received == sent; });
+        arm_later();
+        while (uct_ep_am_short(to_a->handle, AM_ID, 0, NULL, 0) == UCS_OK) {
+            ++sent;
+        }
+        EXPECT_GT(sent, 20u);
+        to_a.reset();
+        b.reset();
+        b.reset(new Iface(md_b));
+        b->on_am(AM_ID, [](const void *, size_t) {});
+        Ep next(a, b->address());
+        EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(next.handle, AM_ID, 0, NULL, 0));
+        arm_later();
+        arm_later();
+        progress_until("its last words", [&] { return received == sent; });
+    });
 }
 
 FOR_CHANNELS(Anew);

@@ -353,14 +353,15 @@ void uct_glex_vc_dead(uct_glex_vc_t *vc)
     }
     vc->peer_dead = 1;
     vc->is_stale  = vc->is_stale && vc->peer_left; /* a look before did not see all of it */
+    --vc->watch_mark; /* nor is it compared with what the next look finds */
     ++vc->iface->num_dying;
     uct_glex_vc_watch_begin(vc->iface); /* behind all that the peer sent */
     uct_glex_er_poll_begin(vc); /* a killed peer may not have rung for its last message */
     uct_glex_vc_schedule(vc);
 }
 
-/* Messages that are fetched may end by an event behind that, and what is to be fetched from a dead
- * peer not at all: then the VC is stale at the next look. */
+/* Messages that are being fetched may end by an event behind that; or never, as the peer is dead:
+ * then the VC is stale at the second look. */
 int uct_glex_vc_is_drained(uct_glex_vc_t *vc)
 {
     return (vc->state != UCT_GLEX_VC_OPEN) || vc->is_stale ||
@@ -394,17 +395,12 @@ static void uct_glex_vc_look(uct_glex_vc_t *vc, int all_taken)
 {
     uint16_t mark = vc->rx_seq + vc->tx_fifo.acked.msgs + vc->mp_tx.limit;
 
-    if (vc->peer_dead) {
-        vc->is_stale   = (mark == vc->watch_mark); /* progress looks at it, and waits for the rest */
-        vc->watch_mark = mark;
-        return;
-    }
     if ((mark != vc->watch_mark) || !all_taken || uct_glex_er_has_msg(vc)) {
         vc->watch_mark = mark;
         vc->is_stale   = 0;
         return;
     }
-    if (vc->peer_left) {
+    if (vc->peer_left || vc->peer_dead) {
         vc->is_stale = 1;
         uct_glex_vc_schedule(vc);
     } else if (!uct_glex_iface_is_gone(vc->iface, vc->peer)) {
