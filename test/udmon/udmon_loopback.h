@@ -29,6 +29,7 @@ public:
     udmon_server_t *server = nullptr;
     int error = 0;
     bool echo = false;
+    unsigned pause_us = 0; // that each record takes
     std::vector<Received> received;
     std::vector<std::string> joined;
     int relays = 0; // of those who joined
@@ -44,6 +45,9 @@ public:
             Server *self = static_cast<Server *>(arg);
             std::string data(static_cast<const char *>(m->data), m->length);
             self->received.push_back({data, m->seq, peer->id});
+            if (self->pause_us > 0) {
+                usleep(self->pause_us);
+            }
             if (self->echo) {
                 data.insert(0, "echo ");
                 EXPECT_EQ(0, udmon_server_reply(self->server, peer->id, data.data(), data.size()));
@@ -129,7 +133,7 @@ public:
 };
 
 // Poll all and process what is ready until `done`; false if that takes unreasonably long: under
-// ThreadSanitizer, on a loaded machine, a flood over TLS takes half a minute.
+// ThreadSanitizer, on a machine with eight other busy processes, a flood over TLS takes ten seconds.
 inline bool run(std::vector<Server *> servers, std::vector<Client *> clients,
                 const std::function<bool()> &done, int limit_ms = 120000)
 {

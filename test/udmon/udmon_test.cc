@@ -2,7 +2,9 @@
 // unchanged, and what does not is counted.
 #include "udmon_fixture.h"
 
+#include <atomic>
 #include <random>
+#include <thread>
 
 namespace {
 
@@ -52,7 +54,7 @@ TEST_P(UdmonRecords, AFloodAndWhatComesAfterIt)
             ++sent;
         }
         return got() == count;
-    })) << got();
+    })) << got() << " in " << client.stats().connections << " connections, " << client.reason;
     EXPECT_EQ(record, server.received.back().data);
     for (int i = 0; i < 5; ++i) {
         uint64_t before = got();
@@ -61,6 +63,34 @@ TEST_P(UdmonRecords, AFloodAndWhatComesAfterIt)
         usleep(20000);
     }
     EXPECT_EQ(0u, client.stats().dropped);
+}
+
+// A server that takes records slowly has megabytes of them before it when it reads a ping: it
+// answers late, but lives.
+TEST_P(UdmonRecords, AServerThatIsSlowIsNotGivenUp)
+{
+    options.client_id = 8;
+    Server server(url(free_port()), &options);
+    Client client(url(server.port()), &options);
+    const std::string record(3000, 'r');
+    const uint64_t count = 1000;
+    uint64_t sent = 0;
+    std::atomic<bool> done(false);
+
+    ASSERT_TRUE(run({&server}, {&client}, [&] { return client.connected(); }));
+    server.pause_us = 1000;
+    std::thread slow([&] { run({&server}, {}, [&] { return done.load(); }); });
+    EXPECT_TRUE(run({}, {&client}, [&] {
+        while ((sent < count) && (client.stats().queued < 100)) {
+            EXPECT_EQ(0, client.send(record));
+            ++sent;
+        }
+        return client.stats().peer_received == count;
+    }, 10000)) << client.stats().peer_received;
+    done = true;
+    slow.join();
+    EXPECT_EQ(1u, client.stats().connections) << client.reason;
+    EXPECT_EQ(count, server.received.size());
 }
 
 TEST_P(UdmonRecords, LongRecordsAreCutAndPutTogether)

@@ -71,12 +71,15 @@ static void client_received(void *arg, const void *data, size_t length)
     client->heard_ns = client->loop.now_ns;
     switch (udmon_chan_receive(&client->chan, data, length)) {
     case UDMON_PONG:
+        asked_ns = le64toh(((const udmon_ping_t *)(dgram + 1))->time_ns);
+        if (asked_ns == 0) {
+            break; /* no answer: the server is slow, and says that it is there */
+        }
         client->unanswered = 0;
         if (client->state != UDMON_CONNECTED) {
             client->backlog_end = client->chan.next_seq;
             udmon_client_connected(client);
         }
-        asked_ns = le64toh(((const udmon_ping_t *)(dgram + 1))->time_ns);
         client->left = (client->leaving_ns > 0) && (asked_ns >= client->leaving_ns);
         break;
     case UDMON_BYE:

@@ -118,7 +118,7 @@ static udmon_session_t *server_session_new(udmon_server_t *server, const udmon_r
         .address = session->address,
         .relay = !!(view->auth->header.flags & UDMON_RELAY),
     };
-    session->heard_ns = udmon_now_ns();
+    session->heard_ns = session->pong_ns = udmon_now_ns();
     udmon_chan_init(&session->chan, &server->settings.values, &udmon_server_chan_ops, session);
     return session;
 }

@@ -50,6 +50,21 @@ void udmon_server_broken(void *arg, udmon_path_t *path)
     udmon_server_leave(arg, path->owner, UDMON_LEFT_SILENT);
 }
 
+/*
+ * Over TCP, megabytes of records may lie before a client's ping, which a slow server reads too late
+ * for the client to take it for alive. So who takes records says so, asked or not.
+ */
+static void server_reassure(udmon_server_t *server, udmon_session_t *session)
+{
+    uint64_t patience_ns = 2 * (uint64_t)server->settings.values.keepalive_ms * 1000000;
+
+    if (!session->pong_due && (server->loop.now_ns > (session->pong_ns + patience_ns))) {
+        session->pong_due = 1;
+        session->pong_time = 0;
+        udmon_session_pend(&server->sessions, session);
+    }
+}
+
 void udmon_server_received(void *arg, const void *data, size_t length)
 {
     const udmon_dgram_t *dgram = data;
@@ -74,6 +89,10 @@ void udmon_server_received(void *arg, const void *data, size_t length)
     case UDMON_BYE:
         udmon_server_leave(server, session, UDMON_LEFT_BYE);
         break;
+    case UDMON_DATA:
+    case UDMON_PIECES:
+        server_reassure(server, session);
+        break;
     default:
         break;
     }
@@ -97,6 +116,7 @@ int udmon_server_pump(udmon_session_t *session)
     if (session->pong_due) {
         ret = udmon_chan_ping(&session->chan, UDMON_PONG, session->pong_time);
         session->pong_due = (ret == -EAGAIN);
+        session->pong_ns = session->server->loop.now_ns;
     }
     return (ret == 0) ? udmon_chan_pump(&session->chan, 1) : ret;
 }

@@ -22,9 +22,10 @@ typedef struct udmon_session {
     udmon_path_t *path;
     udmon_chan_t chan;
     uint64_t heard_ns;
-    int proven;      /* a datagram of its has come: the way from it works */
-    uint64_t pong_time;
+    int proven;         /* a datagram of its has come: the way from it works */
+    uint64_t pong_time; /* of the ping to be answered; 0 if there is none */
     int pong_due;
+    uint64_t pong_ns;   /* when the last one was sent */
     int gone;           /* to be removed, because of: */
     udmon_left_t reason;
 } udmon_session_t;

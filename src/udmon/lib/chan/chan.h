@@ -107,7 +107,7 @@ uint64_t udmon_chan_renumber(udmon_chan_t *chan, uint64_t number);
 /* Send a datagram without content (UDMON_BYE); `end`: how many records there were, by our count. */
 int udmon_chan_signal(udmon_chan_t *chan, uint8_t type, uint64_t end);
 
-/* Send UDMON_PING, or UDMON_PONG with the ping's time. */
+/* Send UDMON_PING, or UDMON_PONG with the ping's time, or 0 where there was no ping. */
 int udmon_chan_ping(udmon_chan_t *chan, uint8_t type, uint64_t time_ns);
 
 /* Handle a datagram. Returns its type, or -EPROTO if it makes no sense. */

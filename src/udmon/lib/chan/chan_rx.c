@@ -245,7 +245,7 @@ static int rx_ping(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length
     if (dgram->clock_s != 0) { /* as a difference: right beyond 2106, too */
         chan->stats.peer_clock_s = (int32_t)(le32toh(dgram->clock_s) - (uint32_t)time(NULL));
     }
-    if (dgram->type == UDMON_PONG) {
+    if ((dgram->type == UDMON_PONG) && (ping->time_ns != 0)) {
         chan->stats.rtt_ns = udmon_now_ns() - le64toh(ping->time_ns);
     }
     return dgram->type;
