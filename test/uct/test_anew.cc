@@ -130,6 +130,36 @@ TEST_P(Anew, DeliversTheLastWords)
     }
 }
 
+/* A message to it fails, for it has left, and we hear of that before its last words are read */
+TEST_P(Anew, DeliversTheLastWordsAfterAnError)
+{
+    isolated(env(), [] {
+        Md md_a, md_b;
+        Iface a(md_a);
+        std::unique_ptr<Iface> b(new Iface(md_b));
+        std::unique_ptr<Ep> to_a(new Ep(*b, a.address()));
+        Ep to_b(a, b->address());
+        unsigned received = 0, sent = 0;
+
+        a.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        b->on_am(AM_ID, [](const void *, size_t) {});
+        EXPECT_OK(to_b.am_short(AM_ID, 0, NULL, 0));
+        for (; sent < 20; ++sent) {
+            EXPECT_OK(to_a->am_short(AM_ID, 0, NULL, 0));
+        }
+        progress_until("the first messages", [&] { return received == sent; });
+        while (uct_ep_am_short(to_a->handle, AM_ID, 0, NULL, 0) == UCS_OK) {
+            ++sent;
+        }
+        to_a.reset();
+        b.reset();
+        EXPECT_OK(uct_ep_am_short(to_b.handle, AM_ID, 0, NULL, 0));
+        b.reset(new Iface(md_b));
+        uct_iface_event_arm(a.handle, UCT_EVENT_RECV); /* takes the error from the NIC */
+        progress_until("its last words", [&] { return received == sent; });
+    });
+}
+
 /* The same where the program sleeps between its calls, and looks for dead peers whenever it arms:
  * that it took nothing from one look to the next does not say that nothing is there */
 TEST_P(Anew, DeliversToOneThatSleeps)

@@ -116,6 +116,18 @@ static int uct_glex_error_may_have_put(const uct_glex_vc_t *vc)
     return 0;
 }
 
+/* The VC of an immediate put: of those that may have posted one the newest, or if the peer was gone
+ * the oldest */
+static uct_glex_vc_t *uct_glex_error_put_vc(uct_glex_vc_t *vc, int is_dead)
+{
+    uct_glex_vc_t *found = NULL;
+
+    for (; (vc != NULL) && (is_dead || (found == NULL)); vc = uct_glex_table_older(vc)) {
+        found = uct_glex_error_may_have_put(vc) ? vc : found;
+    }
+    return found;
+}
+
 /* The VC that a failed request belongs to, or NULL. There may be several of that address: a peer
  * left, and the next one has its endpoint. What the NIC says of an earlier one's request may come
  * late, and must not fail the VC of the next. */
@@ -130,8 +142,10 @@ static uct_glex_vc_t *uct_glex_error_vc(uct_glex_iface_t *iface, uint64_t peer,
     if ((vc != NULL) && (word == 0) && (uct_glex_table_older(vc) == NULL)) {
         return vc; /* no other one can be meant */
     }
-    while ((vc != NULL) && ((word == 0) ? !uct_glex_error_may_have_put(vc) :
-                                          !uct_glex_error_is_of(vc, word, is_connect))) {
+    if (word == 0) {
+        return uct_glex_error_put_vc(vc, uct_glex_error_is_dead(err));
+    }
+    while ((vc != NULL) && !uct_glex_error_is_of(vc, word, is_connect)) {
         vc = uct_glex_table_older(vc);
     }
     return vc;
@@ -188,7 +202,11 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
         uct_glex_error_put_refused(vc, err);
         return;
     }
-    uct_glex_vc_fail(vc, uct_glex_error_status(err));
+    if (uct_glex_error_is_dead(err)) {
+        uct_glex_vc_dead(vc); /* fails when its last messages are handled */
+    } else {
+        uct_glex_vc_fail(vc, uct_glex_error_status(err));
+    }
 }
 
 /* Take the next error from the NIC, if there is one, for progress to handle */
