@@ -206,7 +206,7 @@ public:
     /* Each tries again, with progress, as long as there are no resources */
     ucs_status_t am_short(uint8_t id, uint64_t header, const void *payload, unsigned length);
     ucs_status_t am_short_iov(uint8_t id, const std::vector<uct_iov_t> &iov);
-    ssize_t      am_bcopy(uint8_t id, const void *data, size_t length);
+    ssize_t      am_bcopy(uint8_t id, const void *data, size_t length, unsigned flags = 0);
     ucs_status_t am_zcopy(uint8_t id, const void *header, unsigned header_length,
                           const std::vector<uct_iov_t> &iov, Completion *comp);
     ucs_status_t put_short(const void *data, unsigned length, uint64_t address, uct_rkey_t rkey);

@@ -91,11 +91,12 @@ ucs_status_t Ep::am_short_iov(uint8_t id, const std::vector<uct_iov_t> &iov)
                  [&] { return uct_ep_am_short_iov(handle, id, iov.data(), iov.size()); });
 }
 
-ssize_t Ep::am_bcopy(uint8_t id, const void *data, size_t length)
+ssize_t Ep::am_bcopy(uint8_t id, const void *data, size_t length, unsigned flags)
 {
     Bytes bytes = {data, length};
 
-    return retry("am_bcopy", [&] { return uct_ep_am_bcopy(handle, id, pack_bytes, &bytes, 0); });
+    return retry("am_bcopy",
+                 [&] { return uct_ep_am_bcopy(handle, id, pack_bytes, &bytes, flags); });
 }
 
 ucs_status_t Ep::am_zcopy(uint8_t id, const void *header, unsigned header_length,

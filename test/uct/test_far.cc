@@ -105,7 +105,8 @@ TEST(Far, LeavesWhileItIsAsked)
     });
 }
 
-/* It is asked when it has left. Our host's kernel knows, though we have made no call since. */
+/* It is asked when it has left, though we have made no call since. What it sent before is handled
+ * before its connection fails. */
 TEST(Far, IsAskedTooLate)
 {
     far_team([](Team &team) {
@@ -113,6 +114,7 @@ TEST(Far, IsAskedTooLate)
 
         side.connect();
         if (team.rank() == 1) {
+            EXPECT_OK(side.ep->am_short(AM_ID, 0, NULL, 0));
             side.leave();
             team.flag(LEFT) = 1;
             return;
@@ -121,7 +123,7 @@ TEST(Far, IsAskedTooLate)
         }
         EXPECT_OK(uct_ep_check(side.ep->handle, 0, NULL));
         progress_until("the error handler", [&] { return side.ep->failed(); });
-        EXPECT_FALSE(side.ep->vc()->check_pending); /* no CTL was needed */
+        EXPECT_EQ(2u, side.received);
     });
 }
 
@@ -154,14 +156,16 @@ TEST(Far, LeavesBeforeTheFlush)
 }
 
 /* It makes another interface while we make no call, and tells us where by other ways: what we send
- * there arrives, though our NIC has not heard yet that the first connection has ended */
-TEST(Far, ComesBackWhileItsPeerSleeps)
+ * there arrives, though our NIC has not heard yet that the first connection has ended. So does what
+ * the first interface sent last. */
+void come_back(const std::function<void(Ep &)> &send)
 {
-    far_team([](Team &team) {
+    far_team([=](Team &team) {
         Side side(team);
 
         side.connect();
         if (team.rank() == 1) {
+            EXPECT_OK(side.ep->am_short(AM_ID, 0, NULL, 0));
             side.leave();
             side.received = 0;
             side.open();
@@ -174,10 +178,28 @@ TEST(Far, ComesBackWhileItsPeerSleeps)
         team.barrier();
         Ep again(*side.iface, team.blob(1));
 
-        EXPECT_OK(again.am_short(AM_ID, 0, NULL, 0));
+        send(again);
         EXPECT_OK(again.flush());
         side.barrier();
         EXPECT_FALSE(again.failed());
+        progress_until("its last words", [&] { return side.received == 2; });
+    });
+}
+
+TEST(Far, ComesBackWhileItsPeerSleeps)
+{
+    come_back([](Ep &ep) { EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0)); });
+}
+
+/* That our NIC's connection to the first one ends says nothing of the second */
+TEST(Far, IsCheckedWhenItComesBack)
+{
+    come_back([](Ep &ep) {
+        EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(uct_ep_check(ep.handle, 0, NULL));
+    });
+    come_back([](Ep &ep) {
+        EXPECT_EQ(3, ep.am_bcopy(AM_ID, "new", 3, UCT_SEND_FLAG_PEER_CHECK));
     });
 }
 

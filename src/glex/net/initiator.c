@@ -573,7 +573,8 @@ static void net_detach(struct glex_endpoint *ep, struct glex_peer *base)
     free(peer);
 }
 
-/* One that closes lives no more: no request is taken for it. */
+/* A peer lives until its connection has ended: what it sent before is read until then. To be asked
+ * looks whether the connection closes. */
 static bool net_is_living(struct glex_endpoint *ep, const struct glex_peer *base)
 {
     const struct net_side *side = &((const struct net_peer *)base)->side;
@@ -582,7 +583,7 @@ static bool net_is_living(struct glex_endpoint *ep, const struct glex_peer *base
     if (side->conn != NULL && side->conn->up) {
         ep->net->module->look(side->conn);
     }
-    return side->conn != NULL && (side->conn->up || !side->was_up);
+    return side->conn != NULL;
 }
 
 static bool net_reaches(struct glex_nic *dev, uint32_t nic_id)

@@ -205,11 +205,19 @@ static UCS_F_ALWAYS_INLINE int uct_glex_ep_can_bcopy_er(const uct_glex_ep_t *ep)
     return ucs_likely((er != NULL) && !ep->blocked) && ucs_likely(er->bcopy_units > 0);
 }
 
+/* Whether the VC connects to a peer on another host. What the NIC knows may then be of an earlier
+ * peer at that address; if this one is gone, CONNECT fails. */
+static int uct_glex_ep_connects_far(const uct_glex_vc_t *vc)
+{
+    return vc->is_remote && (vc->state < UCT_GLEX_VC_OPEN);
+}
+
 /* UCT_SEND_FLAG_PEER_CHECK: a message that begins an exchange is not for a peer that the NIC
  * knows to be gone. Progress fails it. */
 static void uct_glex_ep_check_receiver(uct_glex_vc_t *vc)
 {
-    if ((vc->state != UCT_GLEX_VC_PEER_CLOSED) && uct_glex_iface_is_gone(vc->iface, vc->peer)) {
+    if ((vc->state != UCT_GLEX_VC_PEER_CLOSED) && !uct_glex_ep_connects_far(vc) &&
+        uct_glex_iface_is_gone(vc->iface, vc->peer)) {
         uct_glex_vc_dead(vc);
     }
 }
@@ -476,7 +484,8 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     if (ep->vc->state == UCT_GLEX_VC_PEER_CLOSED) {
         return uct_glex_ep_not_ready(ep) == UCS_ERR_NO_RESOURCE ? UCS_OK : ep->vc->status;
     }
-    if ((ep->vc == &uct_glex_no_vc) && glex_ext_is_remote(iface->nic, peer)) {
+    if (uct_glex_ep_connects_far(ep->vc) ||
+        ((ep->vc == &uct_glex_no_vc) && glex_ext_is_remote(iface->nic, peer))) {
         return UCS_OK;
     }
     if (!uct_glex_iface_is_gone(iface, ep->peer)) {

@@ -360,12 +360,20 @@ void uct_glex_vc_dead(uct_glex_vc_t *vc)
     uct_glex_vc_schedule(vc);
 }
 
+/* Whether another peer is at the address of this VC's */
+static int uct_glex_vc_has_successor(const uct_glex_vc_t *vc)
+{
+    return uct_glex_vc_find(vc->iface, vc->peer) != vc;
+}
+
 /* Messages that are being fetched may end by an event behind that; or never, as the peer is dead:
- * then the VC is stale at the second look. */
+ * then the VC is stale at the second look. So it is where the peer's last messages may still be in
+ * a socket when its successor is known. */
 int uct_glex_vc_is_drained(uct_glex_vc_t *vc)
 {
     return (vc->state != UCT_GLEX_VC_OPEN) || vc->is_stale ||
-           (uct_glex_vc_watch_is_over(vc->iface) && !uct_glex_er_has_msg(vc) &&
+           (!(vc->is_remote && uct_glex_vc_has_successor(vc)) &&
+            uct_glex_vc_watch_is_over(vc->iface) && !uct_glex_er_has_msg(vc) &&
             (vc->rx_started == 0));
 }
 
@@ -373,7 +381,8 @@ int uct_glex_vc_is_drained(uct_glex_vc_t *vc)
  * the MPQ */
 static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
 {
-    return vc->peer_left || vc->peer_dead || (vc->state == UCT_GLEX_VC_CONNECTING) ||
+    return vc->peer_left || (vc->peer_dead && (vc->state != UCT_GLEX_VC_FAILED)) ||
+           (vc->state == UCT_GLEX_VC_CONNECTING) ||
            ((vc->state == UCT_GLEX_VC_OPEN) &&
             (!ucs_list_is_empty(&vc->eps) || vc->ctl_inflight || (vc->rx_started > 0) ||
              !ucs_queue_is_empty(&vc->tx_ops) || uct_glex_mpq_is_short(vc->iface)));
