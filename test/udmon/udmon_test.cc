@@ -70,10 +70,11 @@ TEST_P(UdmonRecords, AFloodAndWhatComesAfterIt)
 TEST_P(UdmonRecords, AServerThatIsSlowIsNotGivenUp)
 {
     options.client_id = 8;
+    options.keepalive_ms = 200;
     Server server(url(free_port()), &options);
     Client client(url(server.port()), &options);
     const std::string record(3000, 'r');
-    const uint64_t count = 1000;
+    const uint64_t count = 3000;
     uint64_t sent = 0;
     std::atomic<bool> done(false);
 
@@ -86,7 +87,7 @@ TEST_P(UdmonRecords, AServerThatIsSlowIsNotGivenUp)
             ++sent;
         }
         return (client.stats().peer_received + client.stats().peer_lost) == count;
-    }, 10000)) << client.stats().peer_received << " and " << client.stats().peer_lost << " lost";
+    }, 30000)) << client.stats().peer_received << " and " << client.stats().peer_lost << " lost";
     done = true;
     slow.join();
     EXPECT_EQ(1u, client.stats().connections) << client.reason;

@@ -51,14 +51,15 @@ void udmon_server_broken(void *arg, udmon_path_t *path)
 }
 
 /*
- * Over TCP, megabytes of records may lie before a client's ping, which a slow server reads too late
- * for the client to take it for alive. So who takes records says so, asked or not.
+ * Many records may lie before a client's ping, over TCP megabytes, so that a slow server reads it too
+ * late for the client to take it for alive. So who takes records says so, asked or not. The time is
+ * asked for, because one call of a process function may handle many slow datagrams.
  */
 static void server_reassure(udmon_server_t *server, udmon_session_t *session)
 {
     uint64_t patience_ns = 2 * (uint64_t)server->settings.values.keepalive_ms * 1000000;
 
-    if (!session->pong_due && (server->loop.now_ns > (session->pong_ns + patience_ns))) {
+    if (!session->pong_due && (udmon_now_ns() > (session->pong_ns + patience_ns))) {
         session->pong_due = 1;
         session->pong_time = 0;
         udmon_session_pend(&server->sessions, session);
@@ -116,7 +117,7 @@ int udmon_server_pump(udmon_session_t *session)
     if (session->pong_due) {
         ret = udmon_chan_ping(&session->chan, UDMON_PONG, session->pong_time);
         session->pong_due = (ret == -EAGAIN);
-        session->pong_ns = session->server->loop.now_ns;
+        session->pong_ns = udmon_now_ns();
     }
     return (ret == 0) ? udmon_chan_pump(&session->chan, 1) : ret;
 }
