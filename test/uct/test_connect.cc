@@ -283,6 +283,28 @@ TEST(ConnectLost, AsksForAFifoAgain)
     });
 }
 
+/* The peer has no memory for the connection, and says so */
+TEST(ConnectLost, IsRefused)
+{
+    isolated({}, [] {
+        Md md_a, md_b;
+        Iface a(md_a), b(md_b);
+        Ep to_b(a, b.address()), to_a(b, a.address());
+
+        EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(to_b.handle, AM_ID, 0, NULL, 0));
+        a.progress();
+        EXPECT_EQ(to_b.vc()->state, UCT_GLEX_VC_CONNECTING);
+        lose_messages(b);
+        b.internals()->resets[0].dest       = ucs_derived_of(to_a.handle, uct_glex_ep_t)->peer;
+        b.internals()->resets[0].unknown_id = 0;
+        b.internals()->resets[0].peer_id    = to_b.vc()->id;
+        b.internals()->num_resets           = 1;
+        b.internals()->recheck              = 1;
+        b.internals()->due                  = 1;
+        progress_until("the error handler", [&] { return to_b.failed(); });
+    });
+}
+
 /* A peer leaves, and the next one gets its NIC's endpoint. What the NIC says of requests to the
  * first one, an immediate put among them, may come late: the connection to the next one goes on. */
 TEST(ConnectAnew, OutlivesErrorsOfTheEarlierOne)

@@ -384,7 +384,8 @@ static uct_glex_vc_t *uct_glex_ctl_reset_vc(uct_glex_iface_t *iface, uint64_t sr
         ((vc->tx.vc_id == ctl->vc_id) || (vc->state == UCT_GLEX_VC_CONNECTING))) {
         return vc;
     }
-    /* Else by the peer's name of it; 0: the interface that we meant does not exist */
+    /* Else by the peer's name of it. 0: a CONNECT was refused, because another interface has the
+     * endpoint: its uuid is not the one that we meant. */
     vc = uct_glex_vc_find(iface, src);
     if ((vc != NULL) && ((ctl->vc_id != 0) ?
         ((ctl->vc_id == vc->tx.vc_id) && (vc->state >= UCT_GLEX_VC_ACCEPTING)) :
@@ -492,9 +493,9 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
     if ((vc != NULL) && uct_glex_ctl_is_anew(vc, &ctl)) {
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT); /* the peer gave it up: begin a new one */
     }
-    if (uct_glex_vc_get(iface, src, ctl.src_uuid, &vc) != UCS_OK) {
-        uct_glex_ctl_post_reset(iface, src, 0, 0);
-        return; /* logged */
+    if (uct_glex_vc_get(iface, src, ctl.src_uuid, &vc) != UCS_OK) { /* logged */
+        uct_glex_ctl_post_reset(iface, src, 0, ctl.vc_id); /* the peer's VC must not wait for ever */
+        return;
     }
     uct_glex_ctl_reconnect(vc, hdr, &ctl);
 }

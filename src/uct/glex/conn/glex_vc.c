@@ -360,19 +360,14 @@ void uct_glex_vc_dead(uct_glex_vc_t *vc)
     uct_glex_vc_schedule(vc);
 }
 
-/* Whether another peer is at the address of this VC's */
-static int uct_glex_vc_has_successor(const uct_glex_vc_t *vc)
-{
-    return uct_glex_vc_find(vc->iface, vc->peer) != vc;
-}
-
-/* Messages that are being fetched may end by an event behind that; or never, as the peer is dead:
- * then the VC is stale at the second look. So it is where the peer's last messages may still be in
- * a socket when its successor is known. */
+/* It is if all was taken that had come to the queues and the FIFO when the peer was found dead. If a
+ * message is still being fetched, or the peer was on another host and a newer VC has its address (its
+ * last messages may not have been read from the socket), it is only when looks for dead peers have
+ * found nothing new: is_stale. */
 int uct_glex_vc_is_drained(uct_glex_vc_t *vc)
 {
     return (vc->state != UCT_GLEX_VC_OPEN) || vc->is_stale ||
-           (!(vc->is_remote && uct_glex_vc_has_successor(vc)) &&
+           ((!vc->is_remote || uct_glex_table_is_newest(vc)) &&
             uct_glex_vc_watch_is_over(vc->iface) && !uct_glex_er_has_msg(vc) &&
             (vc->rx_started == 0));
 }
