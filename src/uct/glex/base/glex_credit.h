@@ -4,8 +4,9 @@
  * The receiver advertises a limit: so many MPs may be sent in all. The sender has limit - sent
  * credits. A limit only grows, so headers may repeat or overtake each other.
  *
- * Invariant: the MPQ entries a peer can fill are at most window (+ the control reserve of
- * UCT_GLEX_VC_CTL_UNITS), and the windows of all peers and what is free add up to the capacity.
+ * A peer fills at most window + UCT_GLEX_VC_CTL_UNITS entries of the MPQ. On a NIC whose full queue
+ * loses messages, these of all peers, the pool, the free entries and the reserve add up to the
+ * capacity (glex_mpq.c). On a NIC that loses nothing more is promised than there is.
  */
 #ifndef UCT_GLEX_CREDIT_H
 #define UCT_GLEX_CREDIT_H

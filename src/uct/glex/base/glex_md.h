@@ -61,11 +61,13 @@ typedef struct uct_glex_md {
     uint32_t              key;
     ucs_rcache_t         *rcache;
     ucs_linear_func_t     reg_cost;
-    pthread_mutex_t       lock;                     /* protects the fields below */
+    pthread_mutex_t       lock;                     /* for eps, and for making registrations */
     glex_ep_handle_t      eps[UCT_GLEX_MD_MAX_EPS]; /* [0]: the domain's own */
     uint64_t              eps_in_use;               /* bit i: lent to an interface */
-    glex_ep_handle_t      map_ep;                   /* for rkey_ptr(): made at its first call */
-    ucs_list_link_t       list;                     /* in the list of all open domains */
+    glex_ep_handle_t      map_ep;                   /* for rkey_ptr(): made at its first call, under
+                                                     * the lock of the list */
+    ucs_list_link_t       list;                     /* in the list of all open domains, under the
+                                                     * lock of that list */
 } uct_glex_md_t;
 
 /* What uct_rkey_t points to. Interfaces in several threads may use one key. The key keeps where the

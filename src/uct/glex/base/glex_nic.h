@@ -1,7 +1,7 @@
 /*
  * The line between NIC and protocol: glex.h, and what glex_ext.h adds where the NIC has it. On a
- * NIC without the extension every wrapper says GLEX_NOT_IMPLEMENTED, and the transport takes the
- * path without it.
+ * NIC without the extension most wrappers return GLEX_NOT_IMPLEMENTED, and the transport takes the
+ * path without it; the others do what such a NIC can.
  */
 #ifndef UCT_GLEX_NIC_H
 #define UCT_GLEX_NIC_H

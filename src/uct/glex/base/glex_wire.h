@@ -59,7 +59,7 @@ enum uct_glex_mp_type {
     UCT_GLEX_MP_ACCEPT,      /* body: ctl */
     UCT_GLEX_MP_CTL,         /* body: ctl. One at a time until acknowledged */
     UCT_GLEX_MP_ACK,         /* no body: acknowledges a CTL or ACCEPT */
-    UCT_GLEX_MP_RESET,       /* body: ctl: the interface or the VC that is meant does not exist */
+    UCT_GLEX_MP_RESET,       /* body: ctl. The VC is over or not known, or CONNECT is refused */
     UCT_GLEX_MP_AM,          /* body: active message data. Costs a credit */
     UCT_GLEX_MP_SR           /* body: sr: data waits in a send unit. Costs a credit */
 };
@@ -246,7 +246,7 @@ enum uct_glex_ctl_flag {
     UCT_GLEX_CTL_ER_RELEASED = UCS_BIT(5), /* the FIFO is not used after er_sent messages */
     UCT_GLEX_CTL_HOLD        = UCS_BIT(6), /* RESET: the sender keeps memory that the receiver may
                                             * use until that answers by a RESET */
-    UCT_GLEX_CTL_CLOSED      = UCS_BIT(7), /* RESET: in good order, after all messages up to
+    UCT_GLEX_CTL_CLOSED      = UCS_BIT(7), /* RESET: in good order, after all messages before
                                             * last_seq */
     UCT_GLEX_CTL_KNOWN       = UCS_BIT(8)  /* RESET: the sender knows the VC: er_head is given */
 };
@@ -254,8 +254,9 @@ enum uct_glex_ctl_flag {
 typedef struct uct_glex_ctl {
     uint16_t version;
     uint16_t flags;
-    uint32_t vc_id;        /* the sender's name of the VC: what is sent back must bear it. RESET:
-                            * the name that is not known */
+    uint32_t vc_id;        /* the sender's name of the VC; the receiver writes it into what it sends
+                            * back. RESET: also a name that the sender does not know (any more), or
+                            * 0: a CONNECT was refused */
     uint32_t uuid;         /* CONNECT: of the interface that is meant */
     uint32_t src_uuid;     /* of the sender's interface */
     uint64_t fifo_mh;      /* ER_GRANT: registration that holds the FIFO */

@@ -22,8 +22,8 @@
 /* Largest unit and spacing, log2 */
 #define UCT_GLEX_ER_MAX_SHIFT 12
 
-/* Unused bytes between the start of a FIFO's buffer, where a page begins, and its units: half of the
- * spacing. Long messages then do not begin at a page. Most buffers of programs do, and a copy
+/* Unused bytes between the start of a FIFO's buffer, where a page begins, and its units: half of
+ * the spacing. Long messages then do not begin at a page. Most buffers of programs do, and a copy
  * between two such places is slow on some processors: docs/performance.md, "Zen 4". */
 static inline size_t uct_glex_er_pad(uct_glex_fifo_layout_t layout)
 {
@@ -36,7 +36,7 @@ struct uct_glex_er_tx {
     uint8_t              *base;       /* where longer messages are packed: units, or their image */
     uint16_t              bcopy_units; /* for a message of max_bcopy; 0: too long for the FIFO */
     uct_glex_fifo_layout_t  layout;
-    uint8_t               use_fence;  /* the lender cannot call membarrier() */
+    uint8_t               use_fence;  /* the lender or this process cannot call membarrier() */
     uint8_t               is_starved;
     uint8_t               gen;
     uint16_t              index;      /* the lender's name of the FIFO */

@@ -431,9 +431,10 @@ void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_gl
     }
 }
 
-/* A CONNECT for a VC that exists: the peer lost what it knew of it, or both connected at once */
-static void uct_glex_ctl_reconnect(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
-                                   const uct_glex_ctl_t *ctl)
+/* Take a CONNECT into the VC that it is for: a new one, one that waits to connect, or one that has
+ * sent a CONNECT itself. In other states it is ignored. */
+static void uct_glex_ctl_take_connect(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
+                                      const uct_glex_ctl_t *ctl)
 {
     switch (vc->state) {
     case UCT_GLEX_VC_CONNECTING:
@@ -494,10 +495,11 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT); /* the peer gave it up: begin a new one */
     }
     if (uct_glex_vc_get(iface, src, ctl.src_uuid, &vc) != UCS_OK) { /* logged */
-        uct_glex_ctl_post_reset(iface, src, 0, ctl.vc_id); /* the peer's VC must not wait for ever */
+        /* By its name, or the peer's VC waits for ever */
+        uct_glex_ctl_post_reset(iface, src, 0, ctl.vc_id);
         return;
     }
-    uct_glex_ctl_reconnect(vc, hdr, &ctl);
+    uct_glex_ctl_take_connect(vc, hdr, &ctl);
 }
 
 void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned length)

@@ -18,8 +18,8 @@ unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface);
  *  our interface closes. NO_RESOURCE: the NIC is busy. */
 ucs_status_t uct_glex_ctl_send_reset(const uct_glex_vc_t *vc, unsigned flags);
 
-/** Have progress send RESET to `dest`: there is no VC `unknown_id` here, or (0) no interface as the
- *  one that was meant. `peer_id`: name of the VC at `dest`, 0: not known. One RESET answers all
+/** Have progress send RESET to `dest`: there is no VC `unknown_id` here, or (0) its CONNECT is
+ *  refused. `peer_id`: name of the VC at `dest`, 0: not known. One RESET answers all
  *  messages that arrive before it is sent. */
 void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id,
                              uint32_t peer_id);

@@ -138,7 +138,8 @@ static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr
     return (status != UCS_ERR_NO_RESOURCE) ? status : uct_glex_ep_not_ready(ep);
 }
 
-/* For an endpoint without a VC or with pending requests, and for NICs without glex_ext_post_mp() */
+/* What uct_glex_ep_am_short() does not handle itself: no VC or not open, pending requests, a FIFO
+ * that is not mapped, data too long for a slot, a NIC without glex_ext_post_mp() */
 static UCS_F_NOINLINE ucs_status_t uct_glex_ep_am_short_slow(uct_ep_h tl_ep, uint8_t id,
                                                              uint64_t header, const void *payload,
                                                              unsigned length)
@@ -222,7 +223,8 @@ static void uct_glex_ep_check_receiver(uct_glex_vc_t *vc)
     }
 }
 
-/* There is no FIFO, or it is too small for max_bcopy, or the peer is to be checked first */
+/* Neither channel can be used now (no VC, not open, pending requests, or SR is not configured), or
+ * the peer is to be checked first */
 static UCS_F_NOINLINE ssize_t uct_glex_ep_am_bcopy_slow(uct_glex_ep_t *ep, uint8_t id,
                                                         uct_pack_callback_t pack_cb, void *arg,
                                                         unsigned flags)

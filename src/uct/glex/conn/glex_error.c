@@ -98,7 +98,8 @@ static int uct_glex_error_is_of(const uct_glex_vc_t *vc, uint64_t word, int is_c
     if (is_connect) {
         return uct_glex_hdr_seq(word) == uct_glex_vc_mark(vc);
     }
-    /* Before it is open it has the name of the VC that it follows, for its CONNECT */
+    /* Until the peer's name is known, tx.vc_id is that of the peer's earlier VC (gone_id), which
+     * must not match */
     return (vc->tx.vc_id == uct_glex_hdr_vc_id(word)) && (vc->state != UCT_GLEX_VC_WAIT_MPQ) &&
            (vc->state != UCT_GLEX_VC_CONNECTING);
 }
@@ -116,8 +117,8 @@ static int uct_glex_error_may_have_put(const uct_glex_vc_t *vc)
     return 0;
 }
 
-/* The VC of an immediate put: of those that may have posted one the newest, or if the peer was gone
- * the oldest */
+/* The VC of a failed immediate put, which names none. Of those that may have posted one: the newest
+ * if a peer that lives refused it, the oldest if the peer was gone, since that one died first. */
 static uct_glex_vc_t *uct_glex_error_put_vc(uct_glex_vc_t *vc, int is_dead)
 {
     uct_glex_vc_t *found = NULL;
@@ -182,7 +183,7 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
         return;
     }
     if ((err->op == GLEX_ERR_OP_RDMA_GET) && ((uint32_t)err->data1 == 0)) {
-        return; /* of uct_glex_sr_release(): the name in it is that of the peer's operation */
+        return; /* of uct_glex_sr_release(): data2 names an operation of the peer, not of ours */
     }
     if ((event == UCT_GLEX_EVENT_OP) || (event == UCT_GLEX_EVENT_PUTS)) {
         uct_glex_op_failed(iface, err->data2 >> 32, uct_glex_error_status(err),

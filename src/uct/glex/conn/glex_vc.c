@@ -352,18 +352,20 @@ void uct_glex_vc_dead(uct_glex_vc_t *vc)
         return;
     }
     vc->peer_dead = 1;
-    vc->is_stale  = vc->is_stale && vc->peer_left; /* a look before did not see all of it */
-    --vc->watch_mark; /* nor is it compared with what the next look finds */
+    /* Earlier looks may have missed the peer's last messages: two more looks decide. Only if the
+     * peer had left before does is_stale stay. */
+    vc->is_stale  = vc->is_stale && vc->peer_left;
+    --vc->watch_mark; /* so the next look finds a difference, and begins to compare anew */
     ++vc->iface->num_dying;
-    uct_glex_vc_watch_begin(vc->iface); /* behind all that the peer sent */
+    uct_glex_vc_watch_begin(vc->iface); /* what the peer sent to the queues is counted by now */
     uct_glex_er_poll_begin(vc); /* a killed peer may not have rung for its last message */
     uct_glex_vc_schedule(vc);
 }
 
-/* It is if all was taken that had come to the queues and the FIFO when the peer was found dead. If a
- * message is still being fetched, or the peer was on another host and a newer VC has its address (its
- * last messages may not have been read from the socket), it is only when looks for dead peers have
- * found nothing new: is_stale. */
+/* It is if all was taken that had come to the queues and the FIFO when the peer was found dead. If
+ * a message is still being fetched, or the peer was on another host and a newer VC has its address
+ * (its last messages may not have been read from the socket), it is only when looks for dead peers
+ * have found nothing new: is_stale. */
 int uct_glex_vc_is_drained(uct_glex_vc_t *vc)
 {
     return (vc->state != UCT_GLEX_VC_OPEN) || vc->is_stale ||
@@ -392,9 +394,10 @@ static void uct_glex_vc_ask_for_entries(uct_glex_vc_t *vc)
     }
 }
 
-/* A VC whose peer is dead, or has left, fails at the second check in a row since when nothing came
- * from the peer, and all was taken that had come by the first. So all that the peer sent has been
- * handled before, perhaps a RESET. */
+/* Compare the VC's counters with those of the last look. If they are equal, and all is taken that
+ * had come to the queues by then, nothing of the peer is left to be handled. Then a VC whose peer
+ * left or is dead becomes stale, and progress fails it. A peer that only the NIC calls gone is
+ * taken for dead at the second such look. */
 static void uct_glex_vc_look(uct_glex_vc_t *vc, int all_taken)
 {
     uint16_t mark = vc->rx_seq + vc->tx_fifo.acked.msgs + vc->mp_tx.limit;

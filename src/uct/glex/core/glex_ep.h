@@ -14,7 +14,7 @@ typedef struct uct_glex_ep {
     uct_glex_vc_t      *vc;        /* &uct_glex_no_vc before the first communication */
     uint64_t            peer;
     uint32_t            peer_uuid;
-    uint8_t             blocked;   /* messages are pending: new ones must queue up behind them */
+    uint8_t             blocked;   /* requests are pending, or it is cancelled: takes no new ones */
     uint8_t             is_cancelled; /* flushed with CANCEL, or failed alone: sends nothing more */
     uint8_t             is_failed;  /* its error handler was called */
     uint8_t             is_refused; /* to be failed by progress, see uct_glex_ep_refused() */

@@ -31,7 +31,7 @@ typedef struct uct_glex_vc uct_glex_vc_t;
 #define UCT_GLEX_ZC_MAX_IOV 4
 #define UCT_GLEX_ZC_MAX_LEN 65536
 
-/* A FIFO lent to a peer, by the index that its events name */
+/* A FIFO lent to a peer. Its index in iface->er_rx[] is its name in GRANT, REVOKE and RELEASED. */
 typedef struct uct_glex_er_rx {
     uct_glex_vc_t        *vc;         /* the borrower, NULL: not lent */
     uct_glex_slot_t      *slots;      /* NULL: the FIFO cannot be mapped */

@@ -1,7 +1,8 @@
 /*
  * Virtual connection (VC): the protocol state between this interface and one peer, made at the
  * first communication in either direction and shared by all uct_ep's to that peer (paper 003,
- * section 5.1). It lives as long as the interface.
+ * section 5.1). It is freed when the interface closes, or earlier when it is over, nothing uses it
+ * and a new VC takes its place in the table (glex_table.c).
  */
 #ifndef UCT_GLEX_VC_H
 #define UCT_GLEX_VC_H
@@ -36,7 +37,8 @@ enum uct_glex_lent {
     UCT_GLEX_LENT_NONE,
     UCT_GLEX_LENT_FIFO,
     UCT_GLEX_LENT_RELEASED, /* it sends no more through it, but not all has been delivered */
-    UCT_GLEX_LENT_HELD      /* the VC failed, and the peer did not say that it stopped writing */
+    UCT_GLEX_LENT_HELD      /* the VC is over: kept until the peer has stopped writing to it
+                             * and all that it wrote has arrived */
 };
 
 struct uct_glex_vc {
@@ -68,8 +70,9 @@ struct uct_glex_vc {
     uct_glex_credit_rx_t mp_rx;   /* window 0: no entries of our MPQ are set aside */
     uint16_t             tx_peak; /* credits after the last update */
     uint16_t             sr_count; /* messages through SR until ER is asked for; 0: at once */
-    uint16_t             rx_started; /* messages of `rx`, from its head, that are being fetched; of
-                                      * a VC that is over: dropped ones that are */
+    uint16_t             rx_started; /* messages of `rx`, from its head, whose data is here or is
+                                      * being fetched. Of a VC that is over: dropped ones that are
+                                      * still being fetched */
     uint16_t             left_seq; /* peer_left: sequence number after its last message */
     uint32_t             peer_uuid;
     uint32_t             peer_key;
@@ -81,15 +84,16 @@ struct uct_glex_vc {
     ucs_list_link_t      eps;     /* uct_glex_ep_t.list */
     ucs_list_link_t      wait;    /* while is_waiting: for MPQ entries in iface->mpq.wait, or, when
                                    * the VC is open, for a receive buffer in iface->sr.rx_wait. When
-                                   * the VC is over: in iface->vc_table.over */
+                                   * the VC is over: in iface->vc_table.over, or .unused once
+                                   * another VC has its place */
     ucs_queue_head_t     tx_ops;  /* operations in the order of posting, for flush */
     ucs_queue_elem_t     active;  /* in iface->active while scheduled */
     uint8_t              released_gen;
-    int8_t               status;  /* why it failed, a ucs_status_t */
+    int8_t               status;  /* UCS_OK, or why the VC is over: a ucs_status_t */
     uint8_t              forget_looks; /* how often the NIC is still told to forget the peer */
 
     /* Flags, each with those who write it */
-    uint8_t              er_requested  : 1; /* er: the peer was asked for a FIFO */
+    uint8_t              er_requested  : 1; /* er, error: the peer was asked for a FIFO */
     uint8_t              er_backoff    : 3; /* er: refusals since we had one, at most
                                              * UCT_GLEX_ER_MAX_BACKOFF */
     uint8_t              ring_due      : 1; /* er: the lender's event queue was full */
@@ -97,18 +101,21 @@ struct uct_glex_vc {
     uint8_t              scheduled     : 1; /* uct_glex_vc_schedule(); uct_glex_ctl_progress() */
     uint8_t              ctl_inflight  : 1; /* ctl: a CTL or ACCEPT of ours is not acknowledged */
     uint8_t              want_grant    : 1; /* ctl: the peer asked for a FIFO */
-    uint8_t              connect_again : 1; /* ctl: our CONNECT was lost, the peer's came */
-    uint8_t              reset_due     : 1; /* ctl: the peer is to know that this is over */
+    uint8_t              connect_again : 1; /* ctl, error: our CONNECT was lost, the peer's came */
+    uint8_t              reset_due     : 1; /* ctl, vc: the peer is to know that this is over */
     uint8_t              peer_left     : 1; /* vc: the peer said so: it has closed when all that it
                                              * sent is here */
     uint8_t              peer_dead     : 1; /* vc: to be failed by progress */
     uint8_t              peer_quiet    : 1; /* vc: touches no memory of ours for this VC any more */
-    uint8_t              is_stale      : 1; /* vc: the peer left or is dead, and nothing has come
-                                             * from it since the last look for dead peers */
-    uint8_t              has_refused   : 1; /* ep: the peer refused its memory to one of `eps` */
+    uint8_t              is_stale      : 1; /* vc: wait for the peer's messages no longer. Set by a
+                                             * look for dead peers that found the peer gone, dead or
+                                             * left and nothing new from it, or by a RESET without
+                                             * CLOSED. VC over: the last look found all taken that
+                                             * had come to the queues before */
+    uint8_t              has_refused   : 1; /* ep, vc: the peer refused its memory to one of eps */
     uint8_t              dirty         : 1; /* rma: puts that leave no trace here, since a flush */
     uint8_t              probing       : 1; /* op: a probe waits for the peer */
-    uint8_t              check_pending : 1; /* ep: the CTL of an ep_check is not acknowledged */
+    uint8_t              check_pending : 1; /* ep, ctl: an ep_check's CTL is not acknowledged */
     uint8_t              is_remote     : 1; /* uct_glex_vc_new(): the peer is on another host */
     uint8_t              reset_lost    : 1; /* error, vc: our RESET found the peer's MPQ full */
 };
@@ -124,8 +131,8 @@ extern uct_glex_vc_t uct_glex_no_vc;
 ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid,
                              uct_glex_vc_t **vc_p);
 
-/** In the place of the sequence number of a CONNECT, by which we know it if it fails. Two VCs of one
- *  peer differ in it, but for one pair in 65,536. */
+/** In the place of the sequence number of a CONNECT, by which we know it if it fails. Two VCs of
+ *  one peer differ in it, but for one pair in 65,536. */
 static inline uint16_t uct_glex_vc_mark(const uct_glex_vc_t *vc)
 {
     return vc->id ^ (vc->id >> 16);
@@ -152,8 +159,8 @@ void uct_glex_vc_free_unused(uct_glex_iface_t *iface);
 /** The peer connected: accept as soon as it can have entries of our MPQ */
 void uct_glex_vc_accept(uct_glex_vc_t *vc);
 
-/** The peer says that it leaves, if in good order after its message `last_seq`: progress closes the
- *  VC when that has come. That is no error until somebody wants to send to the peer. */
+/** The peer says that it leaves. `is_orderly`: after its messages before `last_seq`. Progress
+ *  closes the VC when those have come. No error until somebody wants to send to the peer. */
 void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderly);
 
 /** The peer left: close the VC if all that it sent is here. Returns 0 if it is not. */
@@ -261,7 +268,7 @@ static UCS_F_ALWAYS_INLINE glex_ep_addr_t uct_glex_vc_dest(const uct_glex_vc_t *
     return (glex_ep_addr_t){.v = vc->peer | ((uint64_t)vc->peer_hint << 16)};
 }
 
-/** The peer answered: the VC is open */
+/** CONNECT was answered or was accepted: the VC is open */
 void uct_glex_vc_open(uct_glex_vc_t *vc);
 
 /** A header with the VC's counters was sent, and with it the acknowledgement */

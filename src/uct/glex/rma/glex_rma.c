@@ -162,7 +162,8 @@ static ucs_status_t uct_glex_rma_refused(uct_glex_ep_t *ep, ucs_status_t status,
            uct_glex_op_end_later(ep->vc, &ep->super.super, comp, status) : status;
 }
 
-/* The same, by a copy where the memory is mapped */
+/* A put or get that ends before this returns: a copy if the memory is mapped, else
+ * uct_glex_rma_now() */
 static ucs_status_t uct_glex_rma_move_now(uct_glex_ep_t *ep, int type, void *buffer, size_t length,
                                           uint64_t remote_addr, uct_glex_rkey_t *rkey)
 {
