@@ -133,7 +133,7 @@ public:
 };
 
 // Poll all and process what is ready until `done`; false if that takes unreasonably long: under
-// ThreadSanitizer, on a machine with eight other busy processes, a flood over TLS takes ten seconds.
+// ThreadSanitizer, beside eight other busy processes, a flood over TLS takes ten seconds.
 inline bool run(std::vector<Server *> servers, std::vector<Client *> clients,
                 const std::function<bool()> &done, int limit_ms = 120000)
 {

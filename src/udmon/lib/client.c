@@ -73,7 +73,7 @@ static void client_received(void *arg, const void *data, size_t length)
     case UDMON_PONG:
         asked_ns = le64toh(((const udmon_ping_t *)(dgram + 1))->time_ns);
         if (asked_ns == 0) {
-            break; /* no answer: the server is slow, and says that it is there */
+            break; /* answers no ping: the server is slow, and says that it lives */
         }
         client->unanswered = 0;
         if (client->state != UDMON_CONNECTED) {

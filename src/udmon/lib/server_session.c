@@ -51,15 +51,15 @@ void udmon_server_broken(void *arg, udmon_path_t *path)
 }
 
 /*
- * Many records may lie before a client's ping, over TCP megabytes, so that a slow server reads it too
- * late for the client to take it for alive. So who takes records says so, asked or not. The time is
- * asked for, because one call of a process function may handle many slow datagrams.
+ * A client's ping may lie behind many records, over TCP behind megabytes. A slow server reads it so
+ * late that the client would take it for dead, so it sends a PONG unasked. The time is the clock's,
+ * not the loop's: that stands still within a call of udmon_server_process(), which may be long.
  */
 static void server_reassure(udmon_server_t *server, udmon_session_t *session)
 {
-    uint64_t patience_ns = 2 * (uint64_t)server->settings.values.keepalive_ms * 1000000;
+    uint64_t limit_ns = 2 * (uint64_t)server->settings.values.keepalive_ms * 1000000;
 
-    if (!session->pong_due && (udmon_now_ns() > (session->pong_ns + patience_ns))) {
+    if (!session->pong_due && (udmon_now_ns() > (session->pong_ns + limit_ns))) {
         session->pong_due = 1;
         session->pong_time = 0;
         udmon_session_pend(&server->sessions, session);

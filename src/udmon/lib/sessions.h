@@ -23,7 +23,7 @@ typedef struct udmon_session {
     udmon_chan_t chan;
     uint64_t heard_ns;
     int proven;         /* a datagram of its has come: the way from it works */
-    uint64_t pong_time; /* of the ping to be answered; 0 if there is none */
+    uint64_t pong_time; /* of the ping that the PONG answers; 0: it answers none */
     int pong_due;
     uint64_t pong_ns;   /* when the last one was sent */
     int gone;           /* to be removed, because of: */

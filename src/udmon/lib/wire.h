@@ -133,8 +133,8 @@ typedef struct udmon_piece {
 /* Follows the datagram header in UDMON_PING and UDMON_PONG; `seq` is the number before which all
  * has been sent. */
 typedef struct udmon_ping {
-    uint64_t time_ns; /* the pinger's clock, sent back in the answer; 0 in one that nobody asked for,
-                       * by which a server says that it takes records and is slow */
+    uint64_t time_ns; /* the pinger's clock, sent back in the answer. 0: a PONG without a PING, by
+                       * which a slow server says that it takes records */
     uint64_t received;
     uint64_t lost;
 } __attribute__((packed)) udmon_ping_t;
