@@ -573,8 +573,10 @@ static void net_detach(struct glex_endpoint *ep, struct glex_peer *base)
     free(peer);
 }
 
-/* A peer lives until its connection has ended: what it sent before is read until then. To be asked
- * looks whether the connection closes. */
+/*
+ * A peer lives until its connection has ended, when all is read that it sent. This looks whether the
+ * peer has closed, and reads, so that who only asks hears of the end, too.
+ */
 static bool net_is_living(struct glex_endpoint *ep, const struct glex_peer *base)
 {
     const struct net_side *side = &((const struct net_peer *)base)->side;
@@ -582,6 +584,9 @@ static bool net_is_living(struct glex_endpoint *ep, const struct glex_peer *base
 
     if (side->conn != NULL && side->conn->up) {
         ep->net->module->look(side->conn);
+    }
+    if (side->conn != NULL && side->was_up && !side->conn->up) {
+        glex_net_progress(ep);
     }
     return side->conn != NULL;
 }
