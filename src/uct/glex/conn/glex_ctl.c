@@ -343,7 +343,8 @@ void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t un
     uct_glex_reset_t *reset;
 
     for (reset = iface->resets; reset < iface->resets + iface->num_resets; ++reset) {
-        if ((reset->dest == dest) && (reset->unknown_id == unknown_id)) {
+        if ((reset->dest == dest) && (reset->unknown_id == unknown_id) &&
+            (reset->peer_id == peer_id)) {
             return;
         }
     }

@@ -59,7 +59,7 @@ typedef struct uct_glex_er_rx {
 /* A RESET that is due, for a VC that does not exist here */
 typedef struct uct_glex_reset {
     uint64_t dest;
-    uint32_t unknown_id; /* our name of it, as the peer gave it; 0: the interface is meant */
+    uint32_t unknown_id; /* our name of it, as the peer gave it; 0: a CONNECT is refused */
     uint32_t peer_id;    /* the peer's name of it, 0: not known */
 } uct_glex_reset_t;
 
