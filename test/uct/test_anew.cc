@@ -91,40 +91,66 @@ TEST_P(Anew, OnAnotherHost)
     network_team(2, env() + Env{{"GLEX_FAULT", "far"}}, [](Team &team) { play(team, 8); });
 }
 
+/* `b` sends to `a`, as much as it can while `a` sleeps, and leaves; another interface follows it */
+struct LastWords {
+    LastWords() : a(md_a)
+    {
+        a.on_am(AM_ID, [this](const void *, size_t) { ++received; });
+        open();
+        to_a.reset(new Ep(*b, a.address()));
+    }
+
+    void open()
+    {
+        b.reset(new Iface(md_b));
+        b->on_am(AM_ID, [this](const void *, size_t) { ++at_b; });
+    }
+
+    void connect()
+    {
+        for (; sent < 20; ++sent) {
+            EXPECT_OK(to_a->am_short(AM_ID, 0, NULL, 0));
+        }
+        progress_until("the first messages", [this] { return received == sent; });
+    }
+
+    void fill_and_leave()
+    {
+        while (uct_ep_am_short(to_a->handle, AM_ID, 0, NULL, 0) == UCS_OK) {
+            ++sent;
+        }
+        EXPECT_GT(sent, 20u);
+        to_a.reset();
+        b.reset();
+    }
+
+    Md                     md_a, md_b;
+    Iface                  a;
+    std::unique_ptr<Iface> b;
+    std::unique_ptr<Ep>    to_a;
+    unsigned               received = 0, sent = 0, at_b = 0;
+};
+
 /* What it sent before it left is delivered, although we hear of the next one first: its CONNECT and
  * the messages in a FIFO come by different ways, and we may connect to it by ourselves. */
 TEST_P(Anew, DeliversTheLastWords)
 {
     for (bool we_connect : {false, true}) {
         isolated(env(), [=] {
-            Md md_a, md_b;
-            Iface a(md_a);
-            std::unique_ptr<Iface> b(new Iface(md_b));
-            std::unique_ptr<Ep> to_a(new Ep(*b, a.address()));
-            unsigned received = 0, sent = 0;
+            LastWords w;
 
-            a.on_am(AM_ID, [&](const void *, size_t) { ++received; });
-            for (; sent < 20; ++sent) {
-                EXPECT_OK(to_a->am_short(AM_ID, 0, NULL, 0));
-            }
-            progress_until("the first messages", [&] { return received == sent; });
-            while (uct_ep_am_short(to_a->handle, AM_ID, 0, NULL, 0) == UCS_OK) {
-                ++sent;
-            }
-            EXPECT_GT(sent, 20u);
-            to_a.reset();
-            b.reset();
-            b.reset(new Iface(md_b));
-            unsigned at_b = 0;
-            b->on_am(AM_ID, [&](const void *, size_t) { ++at_b; });
+            w.connect();
+            w.fill_and_leave();
+            w.open();
             if (we_connect) {
-                Ep to_b(a, b->address());
+                Ep to_b(w.a, w.b->address());
                 EXPECT_OK(to_b.am_short(AM_ID, 0, NULL, 0));
-                progress_until("its last words", [&] { return (at_b == 1) && (received == sent); });
+                progress_until("its last words",
+                               [&] { return (w.at_b == 1) && (w.received == w.sent); });
             } else {
-                to_a.reset(new Ep(*b, a.address()));
-                EXPECT_OK(to_a->am_short(AM_ID, 0, NULL, 0));
-                progress_until("its last words", [&] { return received == sent + 1; });
+                w.to_a.reset(new Ep(*w.b, w.a.address()));
+                EXPECT_OK(w.to_a->am_short(AM_ID, 0, NULL, 0));
+                progress_until("its last words", [&] { return w.received == w.sent + 1; });
             }
         });
     }
@@ -134,29 +160,16 @@ TEST_P(Anew, DeliversTheLastWords)
 TEST_P(Anew, DeliversTheLastWordsAfterAnError)
 {
     isolated(env(), [] {
-        Md md_a, md_b;
-        Iface a(md_a);
-        std::unique_ptr<Iface> b(new Iface(md_b));
-        std::unique_ptr<Ep> to_a(new Ep(*b, a.address()));
-        Ep to_b(a, b->address());
-        unsigned received = 0, sent = 0;
+        LastWords w;
+        Ep to_b(w.a, w.b->address());
 
-        a.on_am(AM_ID, [&](const void *, size_t) { ++received; });
-        b->on_am(AM_ID, [](const void *, size_t) {});
         EXPECT_OK(to_b.am_short(AM_ID, 0, NULL, 0));
-        for (; sent < 20; ++sent) {
-            EXPECT_OK(to_a->am_short(AM_ID, 0, NULL, 0));
-        }
-        progress_until("the first messages", [&] { return received == sent; });
-        while (uct_ep_am_short(to_a->handle, AM_ID, 0, NULL, 0) == UCS_OK) {
-            ++sent;
-        }
-        to_a.reset();
-        b.reset();
+        w.connect();
+        w.fill_and_leave();
         EXPECT_OK(uct_ep_am_short(to_b.handle, AM_ID, 0, NULL, 0));
-        b.reset(new Iface(md_b));
-        uct_iface_event_arm(a.handle, UCT_EVENT_RECV); /* takes the error from the NIC */
-        progress_until("its last words", [&] { return received == sent; });
+        w.open();
+        uct_iface_event_arm(w.a.handle, UCT_EVENT_RECV); /* takes the error from the NIC */
+        progress_until("its last words", [&] { return w.received == w.sent; });
     });
 }
 
@@ -165,38 +178,23 @@ TEST_P(Anew, DeliversTheLastWordsAfterAnError)
 TEST_P(Anew, DeliversToOneThatSleeps)
 {
     isolated(env(), [] {
-        Md md_a, md_b;
-        Iface a(md_a);
-        std::unique_ptr<Iface> b(new Iface(md_b));
-        std::unique_ptr<Ep> to_a(new Ep(*b, a.address()));
-        Ep first(a, b->address());
-        unsigned received = 0, sent = 0;
+        LastWords w;
+        Ep first(w.a, w.b->address());
         auto arm_later = [&] {
             usleep(150000); /* all peers are due to be looked at */
-            uct_iface_event_arm(a.handle, UCT_EVENT_RECV);
+            uct_iface_event_arm(w.a.handle, UCT_EVENT_RECV);
         };
 
-        a.on_am(AM_ID, [&](const void *, size_t) { ++received; });
-        b->on_am(AM_ID, [](const void *, size_t) {});
         EXPECT_OK(first.am_short(AM_ID, 0, NULL, 0));
-        for (; sent < 20; ++sent) {
-            EXPECT_OK(to_a->am_short(AM_ID, 0, NULL, 0));
-        }
-        progress_until("the first messages", [&] { return received == sent; });
+        w.connect();
         arm_later();
-        while (uct_ep_am_short(to_a->handle, AM_ID, 0, NULL, 0) == UCS_OK) {
-            ++sent;
-        }
-        EXPECT_GT(sent, 20u);
-        to_a.reset();
-        b.reset();
-        b.reset(new Iface(md_b));
-        b->on_am(AM_ID, [](const void *, size_t) {});
-        Ep next(a, b->address());
+        w.fill_and_leave();
+        w.open();
+        Ep next(w.a, w.b->address());
         EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(next.handle, AM_ID, 0, NULL, 0));
         arm_later();
         arm_later();
-        progress_until("its last words", [&] { return received == sent; });
+        progress_until("its last words", [&] { return w.received == w.sent; });
     });
 }
 

@@ -6,7 +6,7 @@
  *
  * A peer fills at most window + UCT_GLEX_VC_CTL_UNITS entries of the MPQ. On a NIC whose full queue
  * loses messages, these of all peers, the pool, the free entries and the reserve add up to the
- * capacity (glex_mpq.c). On a NIC that loses nothing more is promised than there is.
+ * capacity (glex_mpq.c). Where a NIC loses nothing, more is promised than there is.
  */
 #ifndef UCT_GLEX_CREDIT_H
 #define UCT_GLEX_CREDIT_H

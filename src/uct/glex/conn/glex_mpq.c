@@ -11,8 +11,8 @@
 #define UCT_GLEX_MPQ_ADVISED          24
 #define UCT_GLEX_MPQ_ADVISED_FOR_PEER 6
 
-/* Divide the entries beside the reserve into those for least windows and the pool. On a NIC that
- * loses nothing neither is limited, unless EP_MPQ_POOL_UNITS limits the pool. */
+/* Divide the entries beside the reserve into those for least windows and the pool. Where a NIC
+ * loses nothing, neither is limited, unless EP_MPQ_POOL_UNITS limits the pool. */
 static void uct_glex_mpq_divide(uct_glex_iface_t *iface, unsigned pool_units, unsigned entries)
 {
     if (UCT_GLEX_NIC_LOSSLESS) {

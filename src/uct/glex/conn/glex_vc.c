@@ -362,10 +362,10 @@ void uct_glex_vc_dead(uct_glex_vc_t *vc)
     uct_glex_vc_schedule(vc);
 }
 
-/* It is if all was taken that had come to the queues and the FIFO when the peer was found dead. If
- * a message is still being fetched, or the peer was on another host and a newer VC has its address
- * (its last messages may not have been read from the socket), it is only when looks for dead peers
- * have found nothing new: is_stale. */
+/* All must be taken that had come to the queues and the FIFO when the peer was found dead. That is
+ * not enough while a message is being fetched, which may never end, nor where the peer was on
+ * another host and a newer VC has its address, for its last messages may still be in a socket. Then
+ * the looks for dead peers decide: is_stale. */
 int uct_glex_vc_is_drained(uct_glex_vc_t *vc)
 {
     return (vc->state != UCT_GLEX_VC_OPEN) || vc->is_stale ||
