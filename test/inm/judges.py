@@ -357,7 +357,7 @@ def openapi():
             documented.add((method.upper(), match[1]))
     code = ""
     for name in ("api_read.c", "api_change.c"):
-        with open(f"{top}/src/inm/server/{name}", encoding="utf-8") as f:
+        with open(f"{top}/src/inm/server/http/{name}", encoding="utf-8") as f:
             code += f.read()
     there = set(re.findall(r'\{"(GET|POST)", "([^"]+)"', code)) | {("GET", "/api/v1/stream")}
     assert documented == there, documented ^ there

@@ -9,22 +9,10 @@
 #include <unistd.h>
 
 extern "C" {
-#include "inm/server/auth.h"
-#include "inm/server/inmd.h"
-
-// What the server's main program has.
-void inm_log(int, const char *, ...)
-{
-}
-double now_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return now.tv_sec + now.tv_nsec * 1e-9;
-}
-void inmd_touch(struct inmd *)
-{
-}
+#include "inm/server/act/bist.h"
+#include "inm/server/core/config.h"
+#include "inm/server/core/history.h"
+#include "inm/server/http/auth.h"
 }
 
 static size_t reached(const inm_topo *t, const std::vector<uint8_t> &round, int now)

@@ -2,16 +2,20 @@
 #include <curl/curl.h>
 #include <getopt.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <termios.h>
 #include <unistd.h>
 
-#include "auth.h"
-#include "inmd.h"
+#include "act/chips.h"
+#include "core/inmd.h"
+#include "http/auth.h"
+#include "http/http.h"
 #include "openglex.h"
+#include "watch/alarms.h"
+#include "watch/region.h"
+#include "watch/status.h"
 
 static struct inmd server;
 
@@ -26,31 +30,6 @@ static const char usage[] =
     "  -h, --help           show this text\n"
     "  -V, --version        show the version\n\n"
     "Exit status: 0 success, 1 no network, database or address, 2 wrong use or configuration.\n";
-
-void inm_log(int level, const char *fmt, ...)
-{
-    char text[600];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
-    fprintf(stderr, "<%d>inmd: %s\n", level, text);
-}
-
-double now_seconds(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-void inmd_touch(struct inmd *d)
-{
-    d->version++;
-    pthread_cond_broadcast(&d->changed);
-}
 
 static void on_signal(int number)
 {
@@ -185,30 +164,6 @@ static void *region_thread(void *arg)
 
 /* ---- start and end --------------------------------------------------------------------------- */
 
-/* The alarms of the last run. Another topology may be configured since: what it does not have is
- * over. */
-static void restore_alarms(struct inmd *d)
-{
-    uint32_t num = history_active(d->history, &d->alarms), i;
-
-    for (i = 0; i < num; i++) {
-        const struct inm_alarm *a = &d->alarms[i];
-        bool server_alarm = a->cause == CAUSE_SERVER_DEAD;
-
-        if (a->cause >= CAUSE_MAX || a->severity > SEVERITY_CRITICAL ||
-            (a->chip != INM_NONE && a->chip >= inm_topo_chips(d->topo)) ||
-            (a->port != INM_NONE && a->port >= inm_topo_ports(d->topo)) ||
-            (!server_alarm && a->other != INM_NONE && a->other >= inm_topo_ports(d->topo)) ||
-            (a->cause == CAUSE_SWAPPED && (a->port == INM_NONE || a->other == INM_NONE ||
-                                           d->topo->peer[a->port] == INM_NONE ||
-                                           d->topo->peer[a->other] == INM_NONE))) {
-            history_alarm_cleared(d->history, a->id, now_seconds());
-        } else {
-            d->alarms[d->num_alarms++] = *a;
-        }
-    }
-}
-
 static bool open_all(struct inmd *d)
 {
     struct net_options options = {d->config.window, d->config.timeout_ms, d->config.retries};
@@ -248,7 +203,7 @@ static bool open_all(struct inmd *d)
         inm_log(LOG_ERR, "no memory");
         return false;
     }
-    restore_alarms(d);
+    alarms_restore(d);
     d->next_event = history_last_event(d->history) + 1;
     return true;
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # embed.sh FILE...: print a C file that has these files of the page as arrays.
 set -eu
-echo '#include "inm/server/web.h"'
+echo '#include "inm/server/http/web.h"'
 n=0
 for file in "$@"; do
     echo "static const unsigned char file_${n}[] = {"

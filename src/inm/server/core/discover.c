@@ -6,10 +6,13 @@
  * that leads back. Each NRC is asked for its 12 neighbour registers by 6 requests. All NRCs of the
  * same distance are asked at once; their answers are worked through in a fixed order.
  */
-#include "inmd.h"
+#include "discover.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "base.h"
+#include "common/nmp.h"
 
 #define REQS_A_CHIP 6
 
@@ -240,25 +243,4 @@ out:
     free(s.next);
     free(s.reqs);
     return ok;
-}
-
-bool discover_all(struct inmd *d)
-{
-    struct inm_found found, old;
-
-    if (!found_init(d->topo, &found)) {
-        return false;
-    }
-    if (!discover(d->net, d->topo, &found)) {
-        found_free(&found);
-        return false;
-    }
-    pthread_mutex_lock(&d->lock);
-    old = d->found;
-    d->found = found;
-    status_from_found(d);
-    inmd_touch(d);
-    pthread_mutex_unlock(&d->lock);
-    found_free(&old);
-    return true;
 }

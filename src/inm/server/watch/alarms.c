@@ -7,210 +7,16 @@
  * cabinet, a switch or a chip are down, that part is dead, and its links are no alarms of their
  * own.
  */
-#include "inmd.h"
+#include "alarms.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FLAP_SECONDS  30.0 /* so many downs within this time: the link flaps */
-#define FLAP_DOWNS    3
-#define RETRY_SECONDS 15.0 /* without a report: retries are over */
+#include "status.h"
+
+#define RETRY_SECONDS 15.0 /* without a report for so long, the retries are over */
 #define MAX_OF_A_KIND 64   /* more alarms of one cause become one */
-
-static const struct {
-    const char *name;
-    uint8_t severity;
-} causes[CAUSE_MAX] = {
-    [CAUSE_CABINET_DEAD] = {"cabinet_dead", SEVERITY_CRITICAL},
-    [CAUSE_SWITCH_DEAD] = {"switch_dead", SEVERITY_CRITICAL},
-    [CAUSE_CHIP_DEAD] = {"chip_dead", SEVERITY_CRITICAL},
-    [CAUSE_LINK_DOWN] = {"link_down", SEVERITY_MAJOR},
-    [CAUSE_SWAPPED] = {"fibres_swapped", SEVERITY_MAJOR},
-    [CAUSE_MISWIRED] = {"miswired", SEVERITY_MAJOR},
-    [CAUSE_NO_ANSWER] = {"no_answer", SEVERITY_MAJOR},
-    [CAUSE_HOT] = {"hot", SEVERITY_MAJOR},
-    [CAUSE_RETRIES] = {"retries", SEVERITY_WARNING},
-    [CAUSE_FLAPPING] = {"flapping", SEVERITY_MAJOR},
-    [CAUSE_NARROW] = {"narrow_link", SEVERITY_WARNING},
-    [CAUSE_SERVER_DEAD] = {"server_dead", SEVERITY_CRITICAL},
-    [CAUSE_NETWORK_GONE] = {"network_gone", SEVERITY_CRITICAL},
-    [CAUSE_UNKNOWN_CHIP] = {"unknown_chip", SEVERITY_WARNING},
-    [CAUSE_BIST] = {"bist_errors", SEVERITY_MAJOR},
-};
-
-const char *alarm_cause(unsigned cause)
-{
-    return cause < CAUSE_MAX && causes[cause].name != NULL ? causes[cause].name : "unknown";
-}
-
-const char *severity_name(unsigned severity)
-{
-    static const char *const names[] = {"info", "warning", "major", "critical"};
-
-    return severity < 4 ? names[severity] : "unknown";
-}
-
-bool status_init(struct inmd *d)
-{
-    struct inm_status *s = &d->status;
-    uint32_t chips = inm_topo_chips(d->topo), ports = inm_topo_ports(d->topo);
-
-    s->down = calloc(ports, 1);
-    s->lanes = calloc(ports, 1);
-    s->hot = calloc(chips, 1);
-    s->mute = calloc(chips, 1);
-    s->temperature = calloc(chips, sizeof(*s->temperature));
-    s->flaps = calloc(ports, sizeof(*s->flaps));
-    s->flap_time = calloc(ports, sizeof(*s->flap_time));
-    s->retry_time = calloc(ports, sizeof(*s->retry_time));
-    s->retries = calloc(chips, sizeof(*s->retries));
-    s->retry_delta = calloc(chips, sizeof(*s->retry_delta));
-    s->bist_errors = calloc(ports, sizeof(*s->bist_errors));
-    s->seq = calloc(chips, sizeof(*s->seq));
-    d->events = calloc(INM_EVENTS, sizeof(*d->events));
-    return s->down && s->lanes && s->hot && s->mute && s->temperature && s->flaps &&
-           s->flap_time && s->retry_time && s->retries && s->retry_delta && s->bist_errors &&
-           s->seq && d->events;
-}
-
-void status_free(struct inmd *d)
-{
-    struct inm_status *s = &d->status;
-
-    free(s->down);
-    free(s->lanes);
-    free(s->hot);
-    free(s->mute);
-    free(s->temperature);
-    free(s->flaps);
-    free(s->flap_time);
-    free(s->retry_time);
-    free(s->retries);
-    free(s->retry_delta);
-    free(s->bist_errors);
-    free(s->seq);
-    free(d->events);
-    free(d->alarms);
-}
-
-/* ---- reports --------------------------------------------------------------------------------- */
-
-static void add_event(struct inmd *d, unsigned event, unsigned severity, uint32_t chip,
-                      uint32_t port, uint64_t value)
-{
-    struct inm_event *e = &d->events[d->next_event % INM_EVENTS];
-
-    *e = (struct inm_event){.id = d->next_event, .time = now_seconds(), .event = (uint8_t)event,
-                            .severity = (uint8_t)severity, .chip = chip, .port = port,
-                            .value = value};
-    d->next_event++;
-    history_event(d->history, e);
-}
-
-static void count_flap(struct inm_status *s, uint32_t port, double now)
-{
-    if (now - s->flap_time[port] > FLAP_SECONDS) {
-        s->flap_time[port] = now;
-        s->flaps[port] = 0;
-    }
-    s->flaps[port]++;
-}
-
-/* The other end of a link; where it should be if it is not there. */
-static uint32_t other_end(const struct inmd *d, uint32_t port)
-{
-    return d->found.peer[port] != INM_NONE ? d->found.peer[port] : d->topo->peer[port];
-}
-
-static void link_report(struct inmd *d, uint32_t port, bool up)
-{
-    struct inm_status *s = &d->status;
-    double now = now_seconds();
-
-    if (!up && !s->down[port]) {
-        count_flap(s, port, now);
-    }
-    s->down[port] = !up;
-    if (up) { /* both ends are up, or none is */
-        uint32_t other = other_end(d, port);
-
-        if (other != INM_NONE) {
-            s->down[other] = 0;
-        }
-    }
-    /* The wires may have changed: look again when it is quiet, but not for ever later. */
-    if (d->rediscover == 0) {
-        d->rediscover = now + 0.5;
-    }
-}
-
-void status_report(struct inmd *d, const struct net_report *report)
-{
-    uint32_t chip = inm_topo_find(d->topo, report->chip, report->id), port = INM_NONE;
-    struct inm_status *s = &d->status;
-    unsigned severity = SEVERITY_WARNING;
-
-    d->reports++;
-    if (chip == INM_NONE) {
-        return;
-    }
-    if (report->port < inm_chip_ports(d->topo, chip)) {
-        port = inm_topo_port(d->topo, chip, report->port);
-    }
-    if (s->seq[chip] != 0 && report->seq > s->seq[chip] + 1) {
-        d->reports_missing += report->seq - s->seq[chip] - 1;
-    }
-    s->seq[chip] = report->seq;
-    switch (report->event) {
-    case NMP_EVENT_LINK_DOWN:
-    case NMP_EVENT_LINK_UP:
-        severity = report->event == NMP_EVENT_LINK_DOWN ? SEVERITY_MAJOR : SEVERITY_INFO;
-        if (port != INM_NONE) {
-            link_report(d, port, report->event == NMP_EVENT_LINK_UP);
-        }
-        break;
-    case NMP_EVENT_HOT:
-    case NMP_EVENT_COOL:
-        severity = report->event == NMP_EVENT_HOT ? SEVERITY_MAJOR : SEVERITY_INFO;
-        s->hot[chip] = report->event == NMP_EVENT_HOT;
-        s->temperature[chip] = (int32_t)(int64_t)report->value;
-        break;
-    case NMP_EVENT_RETRY:
-        if (port != INM_NONE) {
-            s->retry_time[port] = now_seconds();
-        }
-        break;
-    case NMP_EVENT_WIDTH:
-        if (port != INM_NONE) {
-            s->lanes[port] = (uint8_t)report->value;
-        }
-        break;
-    default:
-        severity = SEVERITY_INFO;
-    }
-    add_event(d, report->event, severity, chip, port, report->value);
-    d->dirty = true;
-}
-
-void status_from_found(struct inmd *d)
-{
-    const struct inm_found *f = &d->found;
-    uint32_t chip, i, port;
-
-    for (chip = 0; chip < d->topo->num_nrc; chip++) {
-        d->status.mute[chip] = f->seen[chip] && !f->answers[chip];
-        for (i = 0; i < INM_NRC_PORTS; i++) {
-            port = inm_topo_port(d->topo, chip, i);
-            d->status.down[port] = f->answers[chip] && d->topo->peer[port] != INM_NONE &&
-                                   f->peer[port] == INM_NONE;
-        }
-    }
-    for (; chip < inm_topo_chips(d->topo); chip++) {
-        d->status.down[inm_topo_port(d->topo, chip, 0)] = 0;
-    }
-    d->dirty = true;
-}
 
 /* ---- alarms ---------------------------------------------------------------------------------- */
 
@@ -244,7 +50,7 @@ static void add(struct list *l, unsigned cause, uint32_t object, uint32_t chip, 
     }
     l->alarms[l->num++] = (struct inm_alarm){
         .key = alarm_key(cause, object), .cause = (uint8_t)cause,
-        .severity = causes[cause].severity, .chip = chip, .port = port, .other = other,
+        .severity = (uint8_t)alarm_severity(cause), .chip = chip, .port = port, .other = other,
         .folded = 1};
     l->of_cause[cause]++;
 }
@@ -519,6 +325,30 @@ void alarms_update(struct inmd *d)
     d->num_alarms = l.num;
     if (changed) {
         inmd_touch(d);
+    }
+}
+
+/* The alarms of the last run. Another topology may be configured since: what it does not have is
+ * over. */
+void alarms_restore(struct inmd *d)
+{
+    uint32_t num = history_active(d->history, &d->alarms), i;
+
+    for (i = 0; i < num; i++) {
+        const struct inm_alarm *a = &d->alarms[i];
+        bool server_alarm = a->cause == CAUSE_SERVER_DEAD;
+
+        if (a->cause >= CAUSE_MAX || a->severity > SEVERITY_CRITICAL ||
+            (a->chip != INM_NONE && a->chip >= inm_topo_chips(d->topo)) ||
+            (a->port != INM_NONE && a->port >= inm_topo_ports(d->topo)) ||
+            (!server_alarm && a->other != INM_NONE && a->other >= inm_topo_ports(d->topo)) ||
+            (a->cause == CAUSE_SWAPPED && (a->port == INM_NONE || a->other == INM_NONE ||
+                                           d->topo->peer[a->port] == INM_NONE ||
+                                           d->topo->peer[a->other] == INM_NONE))) {
+            history_alarm_cleared(d->history, a->id, now_seconds());
+        } else {
+            d->alarms[d->num_alarms++] = *a;
+        }
     }
 }
 

@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PUT_INT(o, name, v)  json_object_object_add(o, name, json_object_new_int64((int64_t)(v)))
-#define PUT_REAL(o, name, v) json_object_object_add(o, name, json_object_new_double(v))
-#define PUT_TEXT(o, name, v) json_object_object_add(o, name, json_object_new_string(v))
-#define PUT_BOOL(o, name, v) json_object_object_add(o, name, json_object_new_boolean(v))
+#include "inm/server/act/access.h"
+#include "inm/server/act/bist.h"
+#include "inm/server/act/chips.h"
+#include "inm/server/act/routes.h"
+#include "inm/server/watch/status.h"
 
 static void post_login(struct call *call)
 {

@@ -3,15 +3,18 @@
  * used by one thread at a time. Events are queued and written many in one transaction; all else is
  * written at once, so that a crash loses nothing that somebody has seen confirmed.
  */
-#include "inmd.h"
+#include "history.h"
 
 #include <json-c/json.h>
+#include <pthread.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "base.h"
 
 struct history {
     sqlite3 *db;

@@ -82,4 +82,7 @@ bool net_alive(struct net *net);
 
 void net_get_stats(struct net *net, struct net_stats *stats);
 
+/** Returns the text of an outcome, such as "no answer". */
+const char *outcome_text(int outcome);
+
 #endif

@@ -1,9 +1,8 @@
 /* OpenMetrics text of the server. */
-#include "api.h"
+#include "metrics.h"
 
 #include <stdio.h>
 
-#include "common/nmp.h"
 
 struct metric {
     const char *name, *type, *help;

@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "inmd.h"
+#include "inm/server/core/config.h"
+#include "inm/server/core/history.h"
 
 #define AUTH_TOKEN 33 /* 16 random bytes in hexadecimal, and the end */
 

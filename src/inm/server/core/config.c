@@ -1,11 +1,14 @@
 /* The configuration file of inmd; errors name the line. */
-#include "inmd.h"
+#include "config.h"
 
 #include <ini.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "inm/topo/topo.h"
+#include "net.h"
 
 struct reader {
     const char *path;

@@ -2,10 +2,14 @@
 #include "auth.h"
 
 #include <ctype.h>
+#include <pthread.h>
 #include <sodium.h>
 #include <sqlite3.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "inm/server/core/base.h"
 
 #define MAX_SESSIONS 256
 #define MAX_TRIES    1024

@@ -4,10 +4,13 @@
  * chips there to report to itself, and polls them. When the other is back, it tells its chips
  * itself, as at every start.
  */
-#include "inmd.h"
+#include "region.h"
 
 #include <curl/curl.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "inm/server/act/chips.h"
 
 static size_t ignore(char *data, size_t size, size_t num, void *arg)
 {

@@ -7,12 +7,12 @@
  * of a NIC is in no tree: its NRC runs the test, and the NIC is away meanwhile; but never that of
  * this host's own NIC.
  */
-#include "inmd.h"
+#include "bist.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define NEVER 255
+#include "access.h"
 
 struct tree {
     const struct inm_topo *topo;
@@ -102,10 +102,10 @@ uint32_t bist_plan(const struct inm_topo *topo, const uint32_t *peer, uint32_t s
     }
     if (todo[own]) {
         todo[own] = todo[peer[own]] = 0;
-        round[own] = round[peer[own]] = NEVER;
+        round[own] = round[peer[own]] = BIST_NEVER;
         left -= 2;
     }
-    for (done = 1; left > 0 && done > 0 && rounds < NEVER - 1;) {
+    for (done = 1; left > 0 && done > 0 && rounds < BIST_NEVER - 1;) {
         make_tree(&t, peer[own] / INM_NRC_PORTS, todo);
         done = 0;
         for (port = 0; port < ports; port++) {
@@ -119,7 +119,7 @@ uint32_t bist_plan(const struct inm_topo *topo, const uint32_t *peer, uint32_t s
         rounds += done > 0;
     }
     for (port = 0; port < ports; port++) {
-        round[port] = todo[port] ? NEVER : round[port];
+        round[port] = todo[port] ? BIST_NEVER : round[port];
     }
 out:
     free(t.in_tree);
@@ -255,7 +255,7 @@ bool bist_run(struct inmd *d, const uint8_t *want, uint32_t us, struct bist_resu
         for (port = 0; port < ports; port++) {
             if (r.peer[port] != INM_NONE && port < r.peer[port] && r.round[port] != 0) {
                 result->links++;
-                result->bridges += r.round[port] == NEVER;
+                result->bridges += r.round[port] == BIST_NEVER;
             }
         }
         for (k = 1; k <= result->rounds; k++) {

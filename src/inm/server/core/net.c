@@ -10,7 +10,8 @@
 
 #include <glex_ext.h>
 
-#include "inmd.h"
+#include "base.h"
+#include "common/nmp.h"
 
 #define REPORT_ROOM (1u << 20)
 #define CHUNK 16384 /* requests after which other threads get their turn */
@@ -372,4 +373,10 @@ uint32_t net_reports(struct net *net, struct net_report *reports, uint32_t max, 
     }
     pthread_mutex_unlock(&net->lock);
     return num;
+}
+
+const char *outcome_text(int outcome)
+{
+    return outcome == NET_NO_ANSWER || outcome == NET_PENDING ? "no answer"
+                                                              : nmp_status_name((unsigned)outcome);
 }

@@ -6,10 +6,11 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define PUT_INT(o, name, v)  json_object_object_add(o, name, json_object_new_int64((int64_t)(v)))
-#define PUT_REAL(o, name, v) json_object_object_add(o, name, json_object_new_double(v))
-#define PUT_TEXT(o, name, v) json_object_object_add(o, name, json_object_new_string(v))
-#define PUT_BOOL(o, name, v) json_object_object_add(o, name, json_object_new_boolean(v))
+#include "inm/server/act/access.h"
+#include "inm/server/act/chips.h"
+#include "inm/server/act/trace.h"
+#include "inm/server/watch/alarms.h"
+#include "metrics.h"
 
 static void put_port(struct json_object *o, const struct inm_topo *topo, const char *name,
                      uint32_t port)

@@ -1,0 +1,44 @@
+/* The configuration file of inmd; inmd.conf(5) describes the options. */
+#ifndef INM_CONFIG_H
+#define INM_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define INM_MAX_PEERS 8
+
+/* Another server, which manages another range of cabinets. */
+struct inm_peer_config {
+    char name[32];
+    char url[160];                        /* http://host:port, https://host:port or unix:/path */
+    uint32_t first_cabinet, last_cabinet; /* its region */
+    uint32_t rank; /* the living server of the lowest rank takes a region over */
+};
+
+struct inm_config {
+    char name[32];
+    char topology[256];
+    char fabric[108]; /* socket of the network */
+    uint32_t nic;     /* id of this host's NIC; INM_NONE: the topology's server */
+    uint32_t window, timeout_ms, retries;
+    char address[64];
+    uint32_t port;    /* 0: no TCP */
+    char socket[108]; /* for local commands */
+    char tls_cert[256], tls_key[256];
+    char database[256];
+    uint32_t keep_days;
+    uint32_t poll_ms;
+    char poll_mode[8];
+    uint32_t session_minutes, login_tries, rate_per_second;
+    uint32_t hot_limit, retry_limit;
+    uint32_t first_cabinet, last_cabinet, rank;
+    uint32_t heartbeat_ms, heartbeat_misses;
+    struct inm_peer_config peers[INM_MAX_PEERS];
+    uint32_t num_peers;
+};
+
+/** Reads a configuration file. @return false with `error` set; the text names the line. */
+bool config_read(const char *path, struct inm_config *config, char *error, size_t size);
+
+#endif

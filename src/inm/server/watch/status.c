@@ -1,0 +1,268 @@
+/* Conditions of the network from reports, discovery and polls; see status.h. */
+#include "status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "inm/server/act/access.h"
+
+bool status_init(struct inmd *d)
+{
+    struct inm_status *s = &d->status;
+    uint32_t chips = inm_topo_chips(d->topo), ports = inm_topo_ports(d->topo);
+
+    s->down = calloc(ports, 1);
+    s->lanes = calloc(ports, 1);
+    s->hot = calloc(chips, 1);
+    s->mute = calloc(chips, 1);
+    s->temperature = calloc(chips, sizeof(*s->temperature));
+    s->flaps = calloc(ports, sizeof(*s->flaps));
+    s->flap_time = calloc(ports, sizeof(*s->flap_time));
+    s->retry_time = calloc(ports, sizeof(*s->retry_time));
+    s->retries = calloc(chips, sizeof(*s->retries));
+    s->retry_delta = calloc(chips, sizeof(*s->retry_delta));
+    s->bist_errors = calloc(ports, sizeof(*s->bist_errors));
+    s->seq = calloc(chips, sizeof(*s->seq));
+    d->events = calloc(INM_EVENTS, sizeof(*d->events));
+    return s->down && s->lanes && s->hot && s->mute && s->temperature && s->flaps &&
+           s->flap_time && s->retry_time && s->retries && s->retry_delta && s->bist_errors &&
+           s->seq && d->events;
+}
+
+void status_free(struct inmd *d)
+{
+    struct inm_status *s = &d->status;
+
+    free(s->down);
+    free(s->lanes);
+    free(s->hot);
+    free(s->mute);
+    free(s->temperature);
+    free(s->flaps);
+    free(s->flap_time);
+    free(s->retry_time);
+    free(s->retries);
+    free(s->retry_delta);
+    free(s->bist_errors);
+    free(s->seq);
+    free(d->events);
+    free(d->alarms);
+}
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+static void add_event(struct inmd *d, unsigned event, unsigned severity, uint32_t chip,
+                      uint32_t port, uint64_t value)
+{
+    struct inm_event *e = &d->events[d->next_event % INM_EVENTS];
+
+    *e = (struct inm_event){.id = d->next_event, .time = now_seconds(), .event = (uint8_t)event,
+                            .severity = (uint8_t)severity, .chip = chip, .port = port,
+                            .value = value};
+    d->next_event++;
+    history_event(d->history, e);
+}
+
+static void count_flap(struct inm_status *s, uint32_t port, double now)
+{
+    if (now - s->flap_time[port] > FLAP_SECONDS) {
+        s->flap_time[port] = now;
+        s->flaps[port] = 0;
+    }
+    s->flaps[port]++;
+}
+
+/* The other end of a link; where it should be if it is not there. */
+static uint32_t other_end(const struct inmd *d, uint32_t port)
+{
+    return d->found.peer[port] != INM_NONE ? d->found.peer[port] : d->topo->peer[port];
+}
+
+static void link_report(struct inmd *d, uint32_t port, bool up)
+{
+    struct inm_status *s = &d->status;
+    double now = now_seconds();
+
+    if (!up && !s->down[port]) {
+        count_flap(s, port, now);
+    }
+    s->down[port] = !up;
+    if (up) { /* both ends are up, or none is */
+        uint32_t other = other_end(d, port);
+
+        if (other != INM_NONE) {
+            s->down[other] = 0;
+        }
+    }
+    /* The wires may have changed: look again when it is quiet, but not for ever later. */
+    if (d->rediscover == 0) {
+        d->rediscover = now + 0.5;
+    }
+}
+
+void status_report(struct inmd *d, const struct net_report *report)
+{
+    uint32_t chip = inm_topo_find(d->topo, report->chip, report->id), port = INM_NONE;
+    struct inm_status *s = &d->status;
+    unsigned severity = SEVERITY_WARNING;
+
+    d->reports++;
+    if (chip == INM_NONE) {
+        return;
+    }
+    if (report->port < inm_chip_ports(d->topo, chip)) {
+        port = inm_topo_port(d->topo, chip, report->port);
+    }
+    if (s->seq[chip] != 0 && report->seq > s->seq[chip] + 1) {
+        d->reports_missing += report->seq - s->seq[chip] - 1;
+    }
+    s->seq[chip] = report->seq;
+    switch (report->event) {
+    case NMP_EVENT_LINK_DOWN:
+    case NMP_EVENT_LINK_UP:
+        severity = report->event == NMP_EVENT_LINK_DOWN ? SEVERITY_MAJOR : SEVERITY_INFO;
+        if (port != INM_NONE) {
+            link_report(d, port, report->event == NMP_EVENT_LINK_UP);
+        }
+        break;
+    case NMP_EVENT_HOT:
+    case NMP_EVENT_COOL:
+        severity = report->event == NMP_EVENT_HOT ? SEVERITY_MAJOR : SEVERITY_INFO;
+        s->hot[chip] = report->event == NMP_EVENT_HOT;
+        s->temperature[chip] = (int32_t)(int64_t)report->value;
+        break;
+    case NMP_EVENT_RETRY:
+        if (port != INM_NONE) {
+            s->retry_time[port] = now_seconds();
+        }
+        break;
+    case NMP_EVENT_WIDTH:
+        if (port != INM_NONE) {
+            s->lanes[port] = (uint8_t)report->value;
+        }
+        break;
+    default:
+        severity = SEVERITY_INFO;
+    }
+    add_event(d, report->event, severity, chip, port, report->value);
+    d->dirty = true;
+}
+
+static void status_from_found(struct inmd *d)
+{
+    const struct inm_found *f = &d->found;
+    uint32_t chip, i, port;
+
+    for (chip = 0; chip < d->topo->num_nrc; chip++) {
+        d->status.mute[chip] = f->seen[chip] && !f->answers[chip];
+        for (i = 0; i < INM_NRC_PORTS; i++) {
+            port = inm_topo_port(d->topo, chip, i);
+            d->status.down[port] = f->answers[chip] && d->topo->peer[port] != INM_NONE &&
+                                   f->peer[port] == INM_NONE;
+        }
+    }
+    for (; chip < inm_topo_chips(d->topo); chip++) {
+        d->status.down[inm_topo_port(d->topo, chip, 0)] = 0;
+    }
+    d->dirty = true;
+}
+
+/* ---- discovery ------------------------------------------------------------------------------- */
+
+bool discover_all(struct inmd *d)
+{
+    struct inm_found found, old;
+
+    if (!found_init(d->topo, &found)) {
+        return false;
+    }
+    if (!discover(d->net, d->topo, &found)) {
+        found_free(&found);
+        return false;
+    }
+    pthread_mutex_lock(&d->lock);
+    old = d->found;
+    d->found = found;
+    status_from_found(d);
+    inmd_touch(d);
+    pthread_mutex_unlock(&d->lock);
+    found_free(&old);
+    return true;
+}
+
+/* ---- polls ----------------------------------------------------------------------------------- */
+
+static void poll_take(struct inmd *d, const struct many *m)
+{
+    uint32_t i, p;
+
+    for (i = 0; i + 1 < m->num; i += 2) {
+        const struct net_req *links = &m->reqs[i], *heat = &m->reqs[i + 1];
+        uint32_t chip = m->chips[i];
+
+        if (heat->outcome == NET_OK) {
+            d->status.temperature[chip] = (int32_t)(int64_t)heat->reg[0];
+            d->status.hot[chip] = d->status.temperature[chip] >
+                                  (int32_t)d->config.hot_limit * 1000 - (d->status.hot[chip] ? 2000
+                                                                                             : 0);
+        }
+        if (chip < d->topo->num_nrc) {
+            d->status.mute[chip] = links->outcome == NET_NO_ANSWER &&
+                                   heat->outcome == NET_NO_ANSWER;
+            if (!d->status.mute[chip] && !d->found.answers[chip] && d->rediscover == 0) {
+                d->rediscover = now_seconds(); /* it did not answer before: learn its links */
+            }
+        }
+        if (links->outcome != NET_OK) {
+            continue;
+        }
+        d->status.retry_delta[chip] = links->reg[1] - d->status.retries[chip];
+        d->status.retries[chip] = links->reg[1];
+        for (p = 0; p < inm_chip_ports(d->topo, chip) && chip < d->topo->num_nrc; p++) {
+            uint32_t port = inm_topo_port(d->topo, chip, p);
+            bool down = d->topo->peer[port] != INM_NONE && (links->reg[0] >> p & 1) == 0;
+
+            if (down != (bool)d->status.down[port] && d->rediscover == 0) {
+                d->rediscover = now_seconds() + 0.5;
+            }
+            d->status.down[port] = down;
+        }
+    }
+    d->dirty = true;
+}
+
+uint32_t poll_chips(struct inmd *d)
+{
+    double begin = now_seconds();
+    uint32_t chip, failed;
+    struct many m;
+
+    if (!many_init(d, &m, 2)) {
+        return 0;
+    }
+    pthread_mutex_lock(&d->lock);
+    for (chip = 0; chip < d->topo->num_nrc; chip++) {
+        struct net_req *req;
+
+        if (!d->found.seen[chip] ||
+            !in_region(d, chip, d->config.first_cabinet, d->config.last_cabinet)) {
+            continue;
+        }
+        req = many_add(d, &m, chip, GLEX_MGMT_REG_READ_REQ);
+        req->count = 2;
+        req->addr[0] = REG_LINKS_UP;
+        req->addr[1] = REG_RETRIES;
+        req = many_add(d, &m, chip, GLEX_MGMT_REG_READ_REQ);
+        req->addr[0] = REG_TEMPERATURE;
+    }
+    pthread_mutex_unlock(&d->lock);
+    failed = net_run(d->net, m.reqs, m.num);
+    pthread_mutex_lock(&d->lock);
+    poll_take(d, &m);
+    d->polls++;
+    d->poll_seconds = now_seconds() - begin;
+    inmd_touch(d);
+    pthread_mutex_unlock(&d->lock);
+    many_free(&m);
+    return failed;
+}
