@@ -2,7 +2,9 @@
 #include "daemon.h"
 
 #include "ctl/ctl.h"
+#include "ctl/hook.h"
 #include "ctl/metrics.h"
+#include "sm/keys.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -70,6 +72,13 @@ static void on_state(void *arg, uint8_t state)
     mcsm_umad_set_sm(daemon->umad, true);
 }
 
+static void on_event(void *arg, const mcsm_event_t *event)
+{
+    mcsm_daemon_t *daemon = arg;
+
+    mcsm_hook_run(daemon->config, event);
+}
+
 static void on_members(void *arg, uint16_t mlid, void (*leaf)(void *, uint64_t), void *leaf_arg)
 {
     mcsm_daemon_t *daemon = arg;
@@ -83,7 +92,8 @@ static void on_members(void *arg, uint16_t mlid, void (*leaf)(void *, uint64_t),
 static int start(mcsm_daemon_t *daemon)
 {
     const mcsm_config_t *config = daemon->config;
-    mcsm_sm_events_t events = {daemon, on_swept, on_end_port, on_trap, on_state, on_members};
+    mcsm_sm_events_t events = {daemon,   on_swept, on_end_port, on_trap,
+                               on_state, on_event, on_members};
 
     mcsm_mads_limits(daemon->smps, config->window, config->timeout, config->retries);
     mcsm_mads_limits(daemon->reports, 16, config->timeout, 2);
@@ -142,11 +152,17 @@ static void reload(mcsm_daemon_t *daemon)
 {
     mcsm_config_t *config = read_again(daemon->config->path);
     mcsm_drained_t *drained;
+    bool disabled;
 
     if (daemon->log_file && mcsm_log_open(daemon->config->log_file) < 0) /* logrotate moved it */
         mcsm_warn("%s cannot be opened: the old file stays in use", daemon->config->log_file);
     if (config == NULL) {
         mcsm_error("%s has errors: the old configuration stays in force", daemon->config->path);
+        return;
+    }
+    if (mcsm_keys_complete(config) < 0) {
+        mcsm_error("the old configuration stays in force");
+        mcsm_config_free(config);
         return;
     }
     if (strcmp(config->socket, daemon->config->socket) != 0 ||
@@ -157,6 +173,7 @@ static void reload(mcsm_daemon_t *daemon)
     strcpy(config->log_file, daemon->config->log_file);
     mcsm_info("%s is read anew", config->path);
     drained = daemon->sm->drained;
+    disabled = daemon->sm->election.state == MCSM_SM_NOTACTIVE_STATE;
     daemon->sm->drained = NULL;
     stop(daemon);
     mcsm_config_free(daemon->config);
@@ -166,6 +183,8 @@ static void reload(mcsm_daemon_t *daemon)
         mcsm_error("out of memory");
         exit(EXIT_FAILURE);
     }
+    if (disabled) /* by another manager, which alone can end that */
+        daemon->sm->election.state = MCSM_SM_NOTACTIVE_STATE;
     daemon->sm->drained = drained; /* what the administrator ordered outlives the configuration */
 }
 
@@ -257,6 +276,7 @@ static int open_signals(void)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_IGN); /* event commands are not waited for */
     sigprocmask(SIG_BLOCK, &set, NULL);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -329,6 +349,10 @@ static int serve(const char *path, bool foreground, bool verbose)
     if (mkdir(state.config->state_dir, 0755) < 0 && errno != EEXIST)
         mcsm_warn("%s: %s: LIDs will not outlive a restart unless the ports keep them",
                   state.config->state_dir, strerror(errno));
+    if (mcsm_keys_complete(state.config) < 0) {
+        mcsm_config_free(state.config);
+        return EXIT_CONFIG;
+    }
     if (state.config->log_file[0] != '\0' && !foreground) {
         state.log_file = mcsm_log_open(state.config->log_file) == 0;
         if (!state.log_file)

@@ -5,6 +5,7 @@
  */
 #include <malloc.h>
 #include <random>
+#include <filesystem>
 #include <unistd.h>
 
 #include "mcsm_test.h"
@@ -39,8 +40,7 @@ class Fuzz : public testing::Test
     void TearDown() override
     {
         model_manager_free(manager);
-        unlink((std::string(directory) + "/a.lids").c_str());
-        rmdir(directory);
+        std::filesystem::remove_all(directory);
     }
     int count()
     {

@@ -1,4 +1,5 @@
 #include <cstdlib>
+#include <filesystem>
 #include <unistd.h>
 
 #include "mcsm_test.h"
@@ -22,8 +23,7 @@ class Lids : public testing::Test
     {
         mcsm_fabric_free(fabric);
         mcsm_lids_free(lids);
-        unlink((std::string(directory) + "/t.lids").c_str());
-        rmdir(directory);
+        std::filesystem::remove_all(directory);
     }
     mcsm_port_t *host(uint64_t guid, uint16_t lid_in_port = 0)
     {

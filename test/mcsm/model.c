@@ -1,5 +1,7 @@
 #include "model.h"
 
+#include "sm/keys.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -148,7 +150,11 @@ static bool handle(model_node_t *node, uint8_t in_port, const uint8_t *mad, uint
         if (mod > node->nports)
             return false;
         port_info(node, mod, set, body);
+        if (node->m_key != mcsm_get64(mad, MCSM_SMP_MKEY) && body[MCSM_PI_LMC] >> 6 > 0)
+            mcsm_put64(body, MCSM_PI_MKEY, 0);
         return true;
+    case MCSM_SM_INFO:
+        return false; /* managers answer by themselves */
     case MCSM_SWITCH_INFO:
         switch_info(node, set, body);
         return node->sw;
@@ -167,6 +173,17 @@ static bool handle(model_node_t *node, uint8_t in_port, const uint8_t *mad, uint
     default:
         return node->sw && tables(node, mcsm_get16(mad, MCSM_MAD_ATTR), mod, set, body);
     }
+}
+
+/* M_Key and protection bits are those of port 0 of a switch and of port 1 of a host. Level 0 and 1
+ * let everybody read; levels 2 and 3 do not. */
+static bool has_key(const model_node_t *node, const uint8_t *mad)
+{
+    const uint8_t *info = node->ports[node->sw ? 0 : 1].info;
+
+    if (node->m_key == 0 || node->m_key == mcsm_get64(mad, MCSM_SMP_MKEY))
+        return true;
+    return mad[MCSM_MAD_METHOD] != MCSM_SET && info[MCSM_PI_LMC] >> 6 < 2;
 }
 
 static void post(model_manager_t *manager, const mcsm_addr_t *from, const uint8_t *mad,
@@ -208,6 +225,23 @@ static int find_node(const model_manager_t *manager, const uint8_t *mad, uint8_t
     return at;
 }
 
+/* SMInfo goes to the manager on that host, which answers through its own send_packet(). The sender
+ * is known by its host, which stands in for its LID. */
+static void send_to_manager(model_manager_t *sender, int host, const uint8_t *mad)
+{
+    model_manager_t *receiver = sender->model->managers[host];
+    mcsm_addr_t from = {.lid = 0xffff, .qpn = sender->host, .agent = mad[MCSM_MAD_CLASS]};
+
+    if (mad[MCSM_MAD_METHOD] == MCSM_SET)
+        memcpy(sender->order, mad, MCSM_MAD_SIZE);
+    if (receiver == NULL || receiver->deaf) {
+        from.qpn = host;
+        post(sender, &from, mad, MCSM_MAD_SIZE, true);
+        return;
+    }
+    post(receiver, &from, mad, MCSM_MAD_SIZE, false);
+}
+
 static int send_packet(void *arg, const mcsm_addr_t *to, const uint8_t *mad, size_t length,
                        unsigned timeout)
 {
@@ -228,15 +262,26 @@ static int send_packet(void *arg, const mcsm_addr_t *to, const uint8_t *mad, siz
         return 0;
     }
     manager->repressed += mad[MCSM_MAD_METHOD] == MCSM_TRAP_REPRESS;
+    if (mcsm_get16(mad, MCSM_MAD_ATTR) == MCSM_SM_INFO && (mad[MCSM_MAD_METHOD] & MCSM_RESPONSE)) {
+        memcpy(manager->sm_info, mad, MCSM_MAD_SIZE);
+        if (to->lid == 0xffff && model->managers[to->qpn] != NULL)
+            post(model->managers[to->qpn], to, mad, MCSM_MAD_SIZE, false);
+        return 0;
+    }
     if (mad[MCSM_MAD_CLASS] != MCSM_CLASS_SMP_DIRECT || (mad[MCSM_MAD_METHOD] & MCSM_RESPONSE))
         return 0;
     at = find_node(manager, mad, &in_port);
     node = at < 0 ? NULL : &model->nodes[at];
     if (node != NULL)
         node->smps++;
-    if (node == NULL || happens(model, model->loss) ||
-        (node->m_key != 0 && node->m_key != mcsm_get64(mad, MCSM_SMP_MKEY))) {
+    if (node == NULL || happens(model, model->loss) || !has_key(node, mad)) {
+        if (node != NULL)
+            node->violations += !has_key(node, mad);
         post(manager, to, mad, MCSM_MAD_SIZE, true);
+        return 0;
+    }
+    if (mcsm_get16(mad, MCSM_MAD_ATTR) == MCSM_SM_INFO) {
+        send_to_manager(manager, at, mad);
         return 0;
     }
     memcpy(answer, mad, sizeof(answer));
@@ -277,11 +322,25 @@ static void trap(void *arg, const uint8_t *notice)
     mcsm_sa_notice(((model_manager_t *)arg)->sa, notice);
 }
 
+static void event(void *arg, const mcsm_event_t *event)
+{
+    model_manager_t *manager = arg;
+
+    manager->events++;
+    snprintf(manager->event, sizeof(manager->event), "%s", event->name);
+    snprintf(manager->event_log + strlen(manager->event_log),
+             sizeof(manager->event_log) - strlen(manager->event_log), "%s ", event->name);
+}
+
 model_manager_t *model_manager_new(model_t *model, int host, const char *text)
 {
     model_manager_t *manager = calloc(1, sizeof(*manager));
-    mcsm_sm_events_t events = {
-        .arg = manager, .swept = swept, .end_port = end_port, .trap = trap, .members = members};
+    mcsm_sm_events_t events = {.arg = manager,
+                               .swept = swept,
+                               .end_port = end_port,
+                               .trap = trap,
+                               .members = members,
+                               .event = event};
     char path[] = "/tmp/mcsm-model-XXXXXX";
     int fd = mkstemp(path);
 
@@ -294,7 +353,11 @@ model_manager_t *model_manager_new(model_t *model, int host, const char *text)
         free(manager);
         return NULL;
     }
+    if (mcsm_keys_complete(manager->config) < 0)
+        abort();
     manager->model = model;
+    model->managers[host] = manager;
+    mcsm_put32(model->nodes[host].ports[1].info, MCSM_PI_CAPABILITY, MCSM_CAP_IS_SM);
     manager->host = host;
     manager->inbox_end = &manager->inbox;
     manager->smps = mcsm_mads_new(64, 100, 4, send_packet, manager);
@@ -308,6 +371,7 @@ void model_manager_free(model_manager_t *manager)
 {
     if (manager == NULL)
         return;
+    manager->model->managers[manager->host] = NULL;
     mcsm_sa_free(manager->sa);
     mcsm_sm_free(manager->sm);
     mcsm_mads_free(manager->smps);
@@ -352,15 +416,28 @@ void model_deliver(model_manager_t *manager, const mcsm_addr_t *from, const uint
     deliver(manager, from, mad, false);
 }
 
+static bool packets_wait(const model_t *model)
+{
+    for (int host = 0; host < model->count; host++) {
+        if (model->managers[host] != NULL && model->managers[host]->inbox != NULL)
+            return true;
+    }
+    return false;
+}
+
 void model_run(model_manager_t *manager, int rounds)
 {
+    model_t *model = manager->model;
+
     for (int i = 0; i < rounds; i++) {
-        while (manager->inbox != NULL)
-            take(manager);
+        for (int host = 0; host < model->count; host++) {
+            while (model->managers[host] != NULL && model->managers[host]->inbox != NULL)
+                take(model->managers[host]);
+        }
         mcsm_sm_run(manager->sm, mcsm_now());
-        if (manager->inbox != NULL)
+        if (packets_wait(model))
             continue;
-        if (manager->sm->phase == MCSM_PHASE_IDLE)
+        if (manager->sm->sweep.phase == MCSM_PHASE_IDLE)
             return;
         /* No answer will come to what is still on its way: its time is over. */
         mcsm_mads_tick(manager->smps, mcsm_now() + 1000);

@@ -28,7 +28,8 @@ typedef struct model_node {
     uint8_t sw_info[64];
     uint8_t lft[MODEL_LIDS];
     uint16_t mft[MODEL_MLIDS];
-    uint64_t smps; /* that it received */
+    uint64_t smps;       /* that it received */
+    uint64_t violations; /* of these, SMPs with a wrong M_Key */
 } model_node_t;
 
 typedef struct model_packet {
@@ -42,8 +43,9 @@ typedef struct model_packet {
 typedef struct model {
     model_node_t nodes[MODEL_NODES];
     int count;
-    unsigned loss;   /* of 100 packets */
-    unsigned mutate; /* of 100 answers: bytes at random */
+    struct model_manager *managers[MODEL_NODES]; /* by their host */
+    unsigned loss;                               /* of 100 packets */
+    unsigned mutate;                             /* of 100 answers: bytes at random */
     unsigned seed;
 } model_t;
 
@@ -60,6 +62,12 @@ typedef struct model_manager {
     size_t answer_length;
     mcsm_addr_t answer_to;
     unsigned reports_sent, repressed;
+    uint8_t sm_info[MCSM_MAD_SIZE]; /* its last answer to SMInfo */
+    uint8_t order[MCSM_MAD_SIZE];   /* its last Set of SMInfo */
+    bool deaf;                      /* answers no SMInfo, as a dead manager does */
+    unsigned events;
+    char event[32];       /* the last one */
+    char event_log[1024]; /* names of all events */
 } model_manager_t;
 
 void model_start(model_t *model);

@@ -1,4 +1,5 @@
 /* Managers on the model: what ibsim does not simulate. */
+#include <filesystem>
 #include <unistd.h>
 
 #include "mcsm_test.h"
@@ -38,9 +39,7 @@ class Model : public testing::Test
     {
         model_manager_free(a);
         model_manager_free(b);
-        for (const char *name : {"a", "b"})
-            unlink((std::string(directory) + "/" + name + ".lids").c_str());
-        rmdir(directory);
+        std::filesystem::remove_all(directory);
     }
     std::string text(char name, const std::string &more = "")
     {
@@ -160,6 +159,7 @@ TEST_F(Model, RestartedManagerKeepsLidsAndRoutes)
 TEST_F(Model, WrongMKeyIsNamedAndTheRestGoesOn)
 {
     model.nodes[5].m_key = 0x1234;
+    model.nodes[5].ports[1].info[MCSM_PI_LMC] = 3 << 6;
     start_a();
     EXPECT_EQ(1, a->sm->stats.silent);
     EXPECT_EQ(1, model_route(&model, 4, lid(1), nullptr));
@@ -174,7 +174,7 @@ TEST_F(Model, DuplicateGuid)
     int twin = model_add(&model, 0x210, false, 1); /* the GUID of h1 */
     model_link(&model, 0, 5, twin, 1);
     start_a();
-    EXPECT_TRUE(a->sm->incomplete);
+    EXPECT_TRUE(a->sm->sweep.incomplete);
     /* One of both has the LID and is reached; the manager goes on. */
     EXPECT_EQ(1, model_route(&model, 4, lid(1), nullptr));
     EXPECT_NE(lid(5), lid(twin));
@@ -184,7 +184,7 @@ TEST_F(Model, LossOfAThird)
 {
     model.loss = 33;
     start_a();
-    for (int i = 0; i < 20 && a->sm->incomplete; i++)
+    for (int i = 0; i < 20 && a->sm->sweep.incomplete; i++)
         resweep(a);
     model.loss = 0;
     resweep(a);
@@ -198,7 +198,7 @@ TEST_F(Model, LinkThatFails)
     model_unlink(&model, 0, 2);
     mcsm_sm_light(a->sm);
     model_run(a, 1000);
-    EXPECT_TRUE(a->sm->changed);
+    EXPECT_TRUE(a->sm->sweep.changed);
     resweep(a);
     EXPECT_EQ(5, model_route(&model, 4, lid(5), nullptr));
 }
@@ -273,7 +273,7 @@ TEST_F(Model, SmInfoNeedsTheKey)
     mcsm_put16(mad, MCSM_MAD_ATTR, MCSM_SM_INFO);
     mcsm_put32(mad, MCSM_MAD_MOD, MCSM_SM_DISABLE);
     model_deliver(a, &from, mad);
-    EXPECT_EQ(MCSM_SM_MASTER_STATE, a->sm->state);
+    EXPECT_EQ(MCSM_SM_MASTER_STATE, a->sm->election.state);
 }
 
 TEST_F(Model, MulticastOverBothClusters)

@@ -1,4 +1,5 @@
 /* Subnet administration on the model. */
+#include <filesystem>
 #include <unistd.h>
 
 #include "mcsm_test.h"
@@ -32,8 +33,7 @@ class Sa : public testing::Test
     void TearDown() override
     {
         model_manager_free(manager);
-        unlink((std::string(directory) + "/a.lids").c_str());
-        rmdir(directory);
+        std::filesystem::remove_all(directory);
     }
     uint16_t lid(int node)
     {

@@ -93,7 +93,9 @@ static void set_defaults(mcsm_config_t *config, const char *path)
 
     snprintf(config->path, sizeof(config->path), "%s", path);
     config->subnet_prefix = 0xfe80000000000000ULL;
-    config->sm_key = 1;
+    config->shown_sm_key = 1;
+    config->m_key_bits = 1;
+    config->m_key_lease = 300;
     config->priority = 8;
     config->lids = (mcsm_range_t){1, MCSM_LID_MAX};
     snprintf(config->state_dir, sizeof(config->state_dir), "/var/lib/mcsm");

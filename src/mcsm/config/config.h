@@ -94,7 +94,12 @@ typedef struct mcsm_config {
     uint64_t subnet_prefix;
     uint64_t sm_key;
     uint64_t m_key;
+    uint64_t m_key_before; /* ports may still have it; 0: none */
+    uint64_t shown_sm_key; /* what SMInfo shows to everybody */
+    bool sm_key_given, m_key_given;
     uint8_t m_key_bits;
+    uint16_t m_key_lease; /* seconds; 0: protection never ends */
+    char on_event[200];   /* the event command */
     uint8_t priority;
     uint8_t lmc;
     mcsm_range_t lids;

@@ -92,6 +92,8 @@ static int cluster_text(mcsm_parser_t *parser, const char *name, const char *val
         return text(parser, name, value, config->metrics_file, sizeof(config->metrics_file));
     if (strcmp(name, "log-file") == 0)
         return text(parser, name, value, config->log_file, sizeof(config->log_file));
+    if (strcmp(name, "on-event") == 0)
+        return text(parser, name, value, config->on_event, sizeof(config->on_event));
     if (strcmp(name, "log-level") == 0)
         return mcsm_log_parse_level(value, &config->log_level) == 0
                    ? 1
@@ -111,7 +113,10 @@ int mcsm_parse_cluster(mcsm_parser_t *parser, const char *name, const char *valu
     static const number_key_t keys[] = {
         KEY("subnet-prefix", subnet_prefix, 1, UINT64_MAX,
             "a 64-bit number such as 0xfe80000000000000"),
-        KEY("sm-key", sm_key, 0, UINT64_MAX, "a 64-bit number"),
+        KEY("sm-key", sm_key, 1, UINT64_MAX, "a 64-bit number, not 0"),
+        KEY("shown-sm-key", shown_sm_key, 0, UINT64_MAX, "a 64-bit number"),
+        KEY("m-key-before", m_key_before, 0, UINT64_MAX, "a 64-bit number"),
+        KEY("m-key-lease", m_key_lease, 0, 65535, "seconds, 0 to 65535"),
         KEY("m-key", m_key, 0, UINT64_MAX, "a 64-bit number"),
         KEY("m-key-protect", m_key_bits, 0, 3, "0 to 3"),
         KEY("priority", priority, 0, 15, "0 to 15"),
@@ -123,6 +128,8 @@ int mcsm_parse_cluster(mcsm_parser_t *parser, const char *name, const char *valu
 
     if (status >= 0) {
         parser->lids_set |= strncmp(name, "lid-", 4) == 0;
+        parser->config->sm_key_given |= strcmp(name, "sm-key") == 0;
+        parser->config->m_key_given |= strcmp(name, "m-key") == 0;
         return status;
     }
     if (strcmp(name, "name") == 0)

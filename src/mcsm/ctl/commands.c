@@ -50,6 +50,22 @@ static void send_json(FILE *out, json_t *json)
 
 /* ---- status, nodes, ports ---- */
 
+static json_t *foreign_managers(const mcsm_sm_t *sm)
+{
+    json_t *json = json_object_new_array();
+
+    for (const mcsm_rival_t *rival = sm->election.foreign; rival != NULL; rival = rival->next) {
+        json_t *entry = json_object_new_object();
+
+        add_guid(entry, "port_guid", rival->guid);
+        add_number(entry, "lid", rival->lid);
+        add_text(entry, "state", mcsm_sm_state_name(rival->state));
+        add_number(entry, "priority", rival->priority);
+        json_object_array_add(json, entry);
+    }
+    return json;
+}
+
 static void status(mcsm_daemon_t *daemon, FILE *out)
 {
     const mcsm_sm_t *sm = daemon->sm;
@@ -58,13 +74,14 @@ static void status(mcsm_daemon_t *daemon, FILE *out)
     json_t *json = json_object_new_object();
 
     add_text(json, "cluster", sm->config->name);
-    add_text(json, "state", mcsm_sm_state_name(sm->state));
+    add_text(json, "state", mcsm_sm_state_name(sm->election.state));
     json_object_object_add(
         json, "sweeping",
-        json_object_new_boolean(sm->phase != MCSM_PHASE_IDLE || sm->sweep_wanted));
+        json_object_new_boolean(sm->sweep.phase != MCSM_PHASE_IDLE || sm->sweep.wanted));
     json_object_object_add(json, "complete",
-                           json_object_new_boolean(sm->stats.heavy_sweeps > 0 && !sm->incomplete &&
-                                                   sm->state == MCSM_SM_MASTER_STATE));
+                           json_object_new_boolean(sm->stats.heavy_sweeps > 0 &&
+                                                   !sm->sweep.incomplete &&
+                                                   sm->election.state == MCSM_SM_MASTER_STATE));
     add_guid(json, "port_guid", sm->own_guid);
     add_number(json, "lid", sm->fabric->own_port ? sm->fabric->own_port->lid : 0);
     add_text(json, "routing", mcsm_engine_name(sm->config->engine));
@@ -74,6 +91,7 @@ static void status(mcsm_daemon_t *daemon, FILE *out)
     add_number(json, "silent_ports", sm->stats.silent);
     add_number(json, "without_lid", sm->stats.without_lid);
     add_number(json, "credit_loop", sm->stats.credit_loop);
+    json_object_object_add(json, "foreign_managers", foreign_managers(sm));
     add_number(json, "heavy_sweeps", sm->stats.heavy_sweeps);
     add_number(json, "light_sweeps", sm->stats.light_sweeps);
     add_number(json, "sweep_ms", sm->stats.sweep_ms);

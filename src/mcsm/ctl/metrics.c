@@ -1,6 +1,7 @@
 #include "metrics.h"
 
 #include <errno.h>
+#include <utlist.h>
 
 static void metric(FILE *out, const mcsm_daemon_t *daemon, const char *name, const char *type,
                    const char *help, double value)
@@ -16,9 +17,16 @@ static void manager(const mcsm_daemon_t *daemon, FILE *out)
 {
     const mcsm_sm_t *sm = daemon->sm;
     const mcsm_sm_stats_t *stats = &sm->stats;
+    const mcsm_rival_t *rival;
+    int foreign = 0;
 
     GAUGE("master", "1 if this manager is the master of its cluster.",
-          sm->state == MCSM_SM_MASTER_STATE);
+          sm->election.state == MCSM_SM_MASTER_STATE);
+    LL_COUNT(sm->election.foreign, rival, foreign);
+    GAUGE("foreign_managers", "Subnet managers on our ports that do not prove the SM_Key.",
+          foreign);
+    GAUGE("foreign_master", "1 if one of them is a master: two masters on one fabric.",
+          sm->election.disputed);
     GAUGE("switches", "Switches in the cluster.", sm->fabric->switch_count);
     GAUGE("end_nodes", "Channel adapters and routers in the cluster.", sm->fabric->ca_count);
     GAUGE("links", "Links inside of the cluster.", sm->fabric->link_count);
@@ -38,6 +46,7 @@ static void manager(const mcsm_daemon_t *daemon, FILE *out)
     COUNTER("integrity_traps", "Traps 129 to 131: link errors.",
             stats->traps[1] + stats->traps[2] + stats->traps[3]);
     COUNTER("capability_traps", "Traps 144.", stats->traps[4]);
+    COUNTER("m_key_traps", "Traps 256: a port refused an SMP with a wrong M_Key.", stats->traps[5]);
     COUNTER("foreign_traps", "Traps from outside of the cluster, ignored.", stats->foreign_traps);
 }
 

@@ -25,7 +25,7 @@ struct mcsm_mads {
     unsigned window, timeout, retries;
     mcsm_send_fn send;
     void *send_arg;
-    uint64_t m_key;
+    uint64_t m_key, m_key_before;
     uint32_t last_tid;
     request_t *queue;
     request_t *flying;    /* hash by tid */
@@ -63,9 +63,10 @@ void mcsm_mads_limits(mcsm_mads_t *mads, unsigned window, unsigned timeout, unsi
     mads->retries = retries;
 }
 
-void mcsm_mads_set_key(mcsm_mads_t *mads, uint64_t m_key)
+void mcsm_mads_set_keys(mcsm_mads_t *mads, uint64_t m_key, uint64_t before)
 {
     mads->m_key = m_key;
+    mads->m_key_before = before;
 }
 
 static void release(mcsm_mads_t *mads, request_t *request)
@@ -119,6 +120,9 @@ static void finish(mcsm_mads_t *mads, request_t *request, const uint8_t *mad, un
 static void transmit(mcsm_mads_t *mads, request_t *request)
 {
     request->deadline = mcsm_now() + mads->timeout + GRACE;
+    if (mads->m_key_before != 0 && request->mad[MCSM_MAD_CLASS] == MCSM_CLASS_SMP_DIRECT)
+        mcsm_put64(request->mad, MCSM_SMP_MKEY,
+                   request->tries % 2 != 0 ? mads->m_key_before : mads->m_key);
     request->tries++;
     DL_APPEND(mads->deadlines, request);
     mads->stats.sent++;
@@ -191,7 +195,9 @@ int mcsm_mad_send(mcsm_mads_t *mads, const mcsm_addr_t *to, const uint8_t *mad, 
 
 static void retry(mcsm_mads_t *mads, request_t *request)
 {
-    if (request->tries <= mads->retries) {
+    unsigned tries = mads->retries + (mads->m_key_before != 0);
+
+    if (request->tries <= tries) {
         DL_DELETE(mads->deadlines, request);
         mads->stats.retried++;
         transmit(mads, request);

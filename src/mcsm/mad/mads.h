@@ -45,7 +45,9 @@ mcsm_mads_t *mcsm_mads_new(unsigned window, unsigned timeout, unsigned retries, 
 void mcsm_mads_free(mcsm_mads_t *mads);
 void mcsm_mads_reset(mcsm_mads_t *mads);
 void mcsm_mads_limits(mcsm_mads_t *mads, unsigned window, unsigned timeout, unsigned retries);
-void mcsm_mads_set_key(mcsm_mads_t *mads, uint64_t m_key);
+
+/* The M_Key of SMPs. If `before` is not 0, every second try of an SMP has this key. */
+void mcsm_mads_set_keys(mcsm_mads_t *mads, uint64_t m_key, uint64_t before);
 
 /* SubnGet or SubnSet by directed route; `body` is 64 bytes or NULL for zeros. -ENOMEM. */
 int mcsm_smp(mcsm_mads_t *mads, const mcsm_path_t *path, uint8_t method, uint16_t attr,

@@ -157,12 +157,13 @@ static void add_managers(mcsm_query_t *query)
     const mcsm_sm_t *sm = query->sa->sm;
     uint8_t record[28] = {0}, info[64];
 
-    mcsm_sm_fill_info(sm, info, false);
+    mcsm_election_info(sm, info);
+    mcsm_put64(info, MCSM_SMI_KEY, 0);
     mcsm_put16(record, 0, sm->fabric->own_port ? sm->fabric->own_port->lid : 0);
     memcpy(record + 4, info, 24);
     if (MATCHES(query, record, lid_parts))
         mcsm_answer_add(query, record);
-    for (const mcsm_other_sm_t *other = sm->others; other != NULL; other = other->next) {
+    for (const mcsm_rival_t *other = sm->election.peers; other != NULL; other = other->next) {
         memset(record, 0, sizeof(record));
         mcsm_put16(record, 0, mcsm_lids_find(sm->lids, other->guid));
         mcsm_put64(record, 4 + MCSM_SMI_GUID, other->guid);

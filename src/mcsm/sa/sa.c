@@ -176,7 +176,7 @@ void mcsm_sa_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t *mad,
     query.client = mcsm_fabric_by_lid(sa->sm->fabric, from->lid);
     if (length < MCSM_MAD_SIZE || mad[2] != 2 || (query.method & MCSM_RESPONSE))
         return;
-    if (sa->sm->state != MCSM_SM_MASTER_STATE)
+    if (sa->sm->election.state != MCSM_SM_MASTER_STATE)
         return; /* the master answers */
     if (query.client == NULL) {
         mcsm_debug("SA request of LID %u, which is not in this cluster, is ignored", from->lid);

@@ -35,7 +35,7 @@ static void lost(mcsm_sm_t *sm, const mcsm_node_t *node, const char *what)
     mcsm_warn(
         "%s (0x%016lx) does not answer %s: it is left out of this sweep as far as it needs it",
         node->desc[0] ? node->desc : "a node", node->guid, what);
-    sm->incomplete = true;
+    sm->sweep.incomplete = true;
 }
 
 static void got_desc(void *arg, void *arg2, const uint8_t *mad, unsigned status)
@@ -165,7 +165,7 @@ static void connect_ports(mcsm_sm_t *sm, mcsm_port_t *a, mcsm_port_t *b)
             b->node->guid, b->node->desc, b->num, a->num, a->node->desc, other->num,
             other->node->desc);
         b->node->moved = true;
-        sm->incomplete = true;
+        sm->sweep.incomplete = true;
         return;
     }
     a->peer = b;
@@ -289,8 +289,8 @@ void mcsm_sm_discover(mcsm_sm_t *sm)
         mcsm_error("out of memory: the sweep is put off");
         return;
     }
-    sm->incomplete = false;
-    sm->sweep_started = mcsm_now();
+    sm->sweep.incomplete = false;
+    sm->sweep.started = mcsm_now();
     mcsm_smp(sm->mads, &here, MCSM_GET, MCSM_NODE_INFO, 0, NULL, got_node, sm, NULL);
 }
 

@@ -12,10 +12,10 @@ static void got_switch(void *arg, void *arg2, const uint8_t *mad, unsigned statu
     (void)status;
     if (mad == NULL) {
         mcsm_info("%s (0x%016lx) does not answer any more", node->desc, node->guid);
-        sm->changed = true;
+        sm->sweep.changed = true;
     } else if (mad[MCSM_SMP_BODY + MCSM_SI_LIFE] & MCSM_SI_STATE_CHANGE) {
         mcsm_info("%s (0x%016lx): a port changed its state", node->desc, node->guid);
-        sm->changed = true;
+        sm->sweep.changed = true;
     }
 }
 
@@ -31,7 +31,7 @@ static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
         return;
     state = mcsm_lo(mad + MCSM_SMP_BODY, MCSM_PI_STATE_LO);
     if ((state > MCSM_STATE_DOWN) != (port->state > MCSM_STATE_DOWN))
-        sm->changed = true;
+        sm->sweep.changed = true;
     memcpy(port->info, mad + MCSM_SMP_BODY, sizeof(port->info));
     port->state = state;
 }
@@ -43,23 +43,63 @@ static void got_silent(void *arg, void *arg2, const uint8_t *mad, unsigned statu
 
     (void)arg2;
     (void)status;
-    sm->changed |= mad != NULL;
+    sm->sweep.changed |= mad != NULL;
+}
+
+/* The port was read with our M_Key, which starts its lease anew. If another manager has set the
+ * port, the cluster is set up again. */
+static void got_lease(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    const uint8_t *info = mad ? mad + MCSM_SMP_BODY : NULL;
+    const mcsm_port_t *port = arg2;
+    mcsm_sm_t *sm = arg;
+
+    (void)status;
+    if (mad == NULL || sm->fabric->own_port == NULL ||
+        (mcsm_get64(info, MCSM_PI_MKEY) == mcsm_get64(port->info, MCSM_PI_MKEY) &&
+         mcsm_get16(info, MCSM_PI_SM_LID) == sm->fabric->own_port->lid))
+        return;
+    mcsm_sm_report(sm, "port-overwritten", MCSM_LOG_ERROR, port->guid, port->num,
+                   "%s (0x%016lx) port %u: another manager has set M_Key or SM LID (LID %u): the "
+                   "cluster is set up anew",
+                   port->node->desc, port->node->guid, port->num, mcsm_get16(info, MCSM_PI_SM_LID));
+    sm->sweep.distrust = sm->sweep.changed = true;
+}
+
+/* Each light sweep reads some end ports, so that each one is read three times in a lease. */
+static void renew_leases(mcsm_sm_t *sm)
+{
+    size_t count = sm->fabric->end_count, some;
+    unsigned lease = sm->config->m_key_lease;
+
+    if (lease == 0 || sm->config->m_key == 0 || count == 0 || sm->fabric->ends == NULL)
+        return;
+    some = count * 3 * sm->config->sweep_interval / lease + 1;
+    for (size_t i = 0; i < some && i < count; i++) {
+        mcsm_port_t *port = sm->fabric->ends[sm->next_lease++ % count];
+        mcsm_path_t path = mcsm_sm_path(port);
+
+        if (port->known && port->lid != 0)
+            mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_PORT_INFO, port->num, NULL, got_lease, sm,
+                     port);
+    }
 }
 
 void mcsm_sm_light(mcsm_sm_t *sm)
 {
     const mcsm_path_t here = {.hops = 0};
 
-    sm->changed = false;
+    sm->sweep.changed = false;
     sm->stats.light_sweeps++;
     if (sm->fabric->switch_count == 0 && sm->fabric->own_port == NULL) {
-        sm->changed = true;
+        sm->sweep.changed = true;
         return;
     }
     if (sm->fabric->own_port != NULL)
         mcsm_smp(sm->mads, &here, MCSM_GET, MCSM_PORT_INFO, sm->fabric->own_port->num, NULL,
                  got_port, sm, sm->fabric->own_port);
-    mcsm_sm_look_for_managers(sm);
+    mcsm_election_look(sm);
+    renew_leases(sm);
     for (int i = 0; i < sm->fabric->switch_count; i++) {
         mcsm_node_t *node = sm->fabric->switches[i];
 
@@ -105,13 +145,31 @@ static void got_desc(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     mcsm_clean_text(node->desc, sizeof(node->desc), node->raw_desc, sizeof(node->raw_desc));
 }
 
-static void act_on(mcsm_sm_t *sm, unsigned trap, mcsm_port_t *port)
+/* Somebody sent an SMP with a wrong M_Key, which the port refused. From then on the lease of the
+ * port runs; reading the port with the right key ends that. */
+static void bad_m_key(mcsm_sm_t *sm, mcsm_port_t *port, const uint8_t *notice)
+{
+    mcsm_path_t path = mcsm_sm_path(port);
+
+    mcsm_sm_report(sm, "wrong-m-key", MCSM_LOG_ERROR, port->guid, port->num,
+                   "%s (0x%016lx) refused an SMP with a wrong M_Key from LID %u (method 0x%02x, "
+                   "attribute 0x%04x): does a foreign subnet manager run there?",
+                   port->node->desc, port->node->guid, mcsm_get16(notice, 12), notice[16],
+                   mcsm_get16(notice, 18));
+    mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_PORT_INFO, port->num, NULL, got_lease, sm, port);
+}
+
+static void act_on(mcsm_sm_t *sm, unsigned trap, mcsm_port_t *port, const uint8_t *notice)
 {
     static const char *const what[] = {
         "a port changed its state", "local link integrity threshold reached",
         "excessive buffer overrun threshold reached", "flow control watchdog expired"};
     mcsm_path_t path = mcsm_sm_path(port);
 
+    if (trap == 256) {
+        bad_m_key(sm, port, notice);
+        return;
+    }
     if (trap >= 128 && trap <= 131)
         mcsm_log(trap == 128 ? MCSM_LOG_INFO : MCSM_LOG_WARN, "trap %u from %s (0x%016lx): %s",
                  trap, port->node->desc, port->node->guid, what[trap - 128]);
@@ -122,7 +180,7 @@ static void act_on(mcsm_sm_t *sm, unsigned trap, mcsm_port_t *port)
     } else if (trap == 144) {
         mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_NODE_DESC, 0, NULL, got_desc, sm,
                  (void *)(uintptr_t)port->node->guid);
-        if (sm->state == MCSM_SM_MASTER_STATE)
+        if (sm->election.state == MCSM_SM_MASTER_STATE)
             mcsm_sm_sweep(sm); /* another manager may have come */
     }
 }
@@ -138,13 +196,16 @@ void mcsm_sm_trap(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
         mcsm_debug("trap %u of LID %u, which is not in this cluster, is ignored", trap, from->lid);
         return;
     }
-    if (sm->state != MCSM_SM_MASTER_STATE)
+    if (sm->election.state != MCSM_SM_MASTER_STATE)
         return;
     repress(sm, from, mad);
     if (!(notice[0] & 0x80))
         return; /* a vendor's own */
-    sm->stats.traps[trap >= 128 && trap <= 131 ? trap - 128 : trap == 144 ? 4 : 5]++;
-    act_on(sm, trap, port);
+    sm->stats.traps[trap >= 128 && trap <= 131 ? trap - 128
+                    : trap == 144              ? 4
+                    : trap == 256              ? 5
+                                               : 6]++;
+    act_on(sm, trap, port, notice);
     if (sm->events.trap != NULL)
         sm->events.trap(sm->events.arg, notice);
 }

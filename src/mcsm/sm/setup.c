@@ -14,7 +14,7 @@ void mcsm_sm_set_done(void *arg, void *arg2, const uint8_t *mad, unsigned status
     if (mad != NULL)
         return;
     sm->stats.failed_sets++;
-    sm->incomplete = true;
+    sm->sweep.incomplete = true;
     if (port == NULL)
         return;
     port->failed = true;
@@ -65,15 +65,18 @@ static bool plan_end_port(mcsm_sm_t *sm, const mcsm_port_t *port, uint8_t *info)
     uint8_t timeout = info[MCSM_PI_SUBNET_TIMEOUT] & 0x60, lmc = info[MCSM_PI_LMC] & 0x38;
 
     mcsm_put64(info, MCSM_PI_MKEY, config->m_key);
+    mcsm_put16(info, MCSM_PI_MKEY_LEASE, config->m_key != 0 ? config->m_key_lease : 0);
     mcsm_put64(info, MCSM_PI_PREFIX, config->subnet_prefix);
     mcsm_put16(info, MCSM_PI_LID, port->lid);
     mcsm_put16(info, MCSM_PI_SM_LID, sm_lid);
-    info[MCSM_PI_LMC] = lmc | config->m_key_bits << 6 | (port->node->sw ? 0 : config->lmc);
+    info[MCSM_PI_LMC] = lmc | (config->m_key != 0 ? config->m_key_bits << 6 : 0) |
+                        (port->node->sw ? 0 : config->lmc);
     info[MCSM_PI_MTU_HI] &= 0xf0;
     info[MCSM_PI_SUBNET_TIMEOUT] = timeout | config->subnet_timeout;
     /* A port that had another master, or none, has lost its groups and services. */
-    if (!port->node->sw && (sm->reregister || mcsm_get16(port->info, MCSM_PI_SM_LID) != sm_lid ||
-                            mcsm_get16(port->info, MCSM_PI_LID) != port->lid)) {
+    if (!port->node->sw &&
+        (sm->sweep.reregister || mcsm_get16(port->info, MCSM_PI_SM_LID) != sm_lid ||
+         mcsm_get16(port->info, MCSM_PI_LID) != port->lid)) {
         info[MCSM_PI_SUBNET_TIMEOUT] |= MCSM_CLIENT_REREGISTER;
         return true;
     }
@@ -203,7 +206,7 @@ static void plan_pkeys(mcsm_sm_t *sm, mcsm_port_t *port)
  * themselves. */
 static bool needs_lanes(const mcsm_sm_t *sm, const mcsm_port_t *port)
 {
-    return has_link(port) && (sm->reregister || port->state == MCSM_STATE_INIT);
+    return has_link(port) && (sm->sweep.reregister || port->state == MCSM_STATE_INIT);
 }
 
 static void plan_sl2vl(mcsm_sm_t *sm, mcsm_port_t *port)

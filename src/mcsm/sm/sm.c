@@ -2,6 +2,7 @@
 #include "sm.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 enum {
@@ -19,8 +20,8 @@ mcsm_sm_t *mcsm_sm_new(const mcsm_config_t *config, mcsm_mads_t *mads, uint64_t 
     sm->config = config;
     sm->mads = mads;
     sm->own_guid = own_guid;
-    sm->state = MCSM_SM_DISCOVERING_STATE;
-    sm->sweep_wanted = true;
+    mcsm_election_start(&sm->election);
+    sm->sweep.wanted = true;
     if (events != NULL)
         sm->events = *events;
     sm->fabric = mcsm_fabric_new();
@@ -29,7 +30,7 @@ mcsm_sm_t *mcsm_sm_new(const mcsm_config_t *config, mcsm_mads_t *mads, uint64_t 
         mcsm_sm_free(sm);
         return NULL;
     }
-    mcsm_mads_set_key(mads, config->m_key);
+    mcsm_mads_set_keys(mads, config->m_key, config->m_key_before);
     return sm;
 }
 
@@ -37,7 +38,7 @@ void mcsm_sm_free(mcsm_sm_t *sm)
 {
     if (sm == NULL)
         return;
-    mcsm_sm_free_others(sm);
+    mcsm_election_end(&sm->election);
     while (sm->drained != NULL) {
         mcsm_drained_t *drained = sm->drained;
 
@@ -52,14 +53,29 @@ void mcsm_sm_free(mcsm_sm_t *sm)
     free(sm);
 }
 
+void mcsm_sm_report(mcsm_sm_t *sm, const char *name, mcsm_log_level_t level, uint64_t guid,
+                    uint8_t port, const char *format, ...)
+{
+    char text[512];
+    mcsm_event_t event = {name, text, level, guid, port};
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    mcsm_log(level, "%s", text);
+    if (sm->events.event != NULL)
+        sm->events.event(sm->events.arg, &event);
+}
+
 void mcsm_sm_sweep(mcsm_sm_t *sm)
 {
-    sm->sweep_wanted = true;
+    sm->sweep.wanted = true;
 }
 
 void mcsm_sm_multicast(mcsm_sm_t *sm)
 {
-    sm->multicast_wanted = true;
+    sm->sweep.multicast = true;
 }
 
 int mcsm_sm_drain(mcsm_sm_t *sm, uint64_t guid, uint8_t port, bool drain)
@@ -96,7 +112,7 @@ void mcsm_sm_receive(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
     if (method == MCSM_TRAP && attr == MCSM_NOTICE)
         mcsm_sm_trap(sm, from, mad);
     else if ((method == MCSM_GET || method == MCSM_SET) && attr == MCSM_SM_INFO)
-        mcsm_sm_sm_info(sm, from, mad);
+        mcsm_election_receive(sm, from, mad);
     else
         mcsm_debug("SMP with method 0x%02x, attribute 0x%02x from LID %u is ignored", method, attr,
                    from->lid);
@@ -133,7 +149,7 @@ static void replace_fabric(mcsm_sm_t *sm)
 
     sm->fabric = sm->next;
     sm->next = NULL;
-    if (sm->state == MCSM_SM_MASTER_STATE) {
+    if (sm->election.state == MCSM_SM_MASTER_STATE) {
         report_end_ports(sm, old, sm->fabric, false);
         report_end_ports(sm, sm->fabric, old, true);
     }
@@ -146,21 +162,20 @@ static void end_sweep(mcsm_sm_t *sm, uint64_t now)
 
     replace_fabric(sm);
     sm->stats.heavy_sweeps++;
-    sm->stats.sweep_ms = now - sm->sweep_started;
-    if (sm->state == MCSM_SM_MASTER_STATE) {
+    sm->stats.sweep_ms = now - sm->sweep.started;
+    if (sm->election.state == MCSM_SM_MASTER_STATE) {
         mcsm_lids_save(sm->lids);
-        sm->reregister = false;
-        sm->act_count++;
+        sm->sweep.reregister = false;
         mcsm_info("SUBNET UP: cluster %s, %d switches, %d other nodes, %d links, %u ms%s",
                   sm->config->name, sm->fabric->switch_count, sm->fabric->ca_count,
                   sm->fabric->link_count, sm->stats.sweep_ms,
-                  sm->incomplete ? "; not all of it could be set up" : "");
+                  sm->sweep.incomplete ? "; not all of it could be set up" : "");
     }
-    sm->failures = sm->incomplete ? sm->failures + 1 : 0;
-    wait = RETRY_FIRST << (sm->failures < 7 ? sm->failures : 6);
-    sm->retry_at = sm->incomplete ? now + (wait < RETRY_LAST ? wait : RETRY_LAST) : 0;
-    sm->next_light = now + sm->config->sweep_interval * 1000ULL;
-    sm->next_poll = now + sm->config->standby_interval * 1000ULL;
+    sm->sweep.failures = sm->sweep.incomplete ? sm->sweep.failures + 1 : 0;
+    wait = RETRY_FIRST << (sm->sweep.failures < 7 ? sm->sweep.failures : 6);
+    sm->sweep.retry_at = sm->sweep.incomplete ? now + (wait < RETRY_LAST ? wait : RETRY_LAST) : 0;
+    sm->sweep.next_light = now + sm->config->sweep_interval * 1000ULL;
+    sm->sweep.next_poll = now + sm->config->standby_interval * 1000ULL;
     if (sm->events.swept != NULL)
         sm->events.swept(sm->events.arg);
 }
@@ -186,19 +201,19 @@ static bool start_ports(mcsm_sm_t *sm)
 /* What follows when all answers of a phase are there. */
 static mcsm_phase_t next_phase(mcsm_sm_t *sm, uint64_t now)
 {
-    switch (sm->phase) {
+    switch (sm->sweep.phase) {
     case MCSM_PHASE_DISCOVER:
         if (sm->next == NULL || sm->next->own_port == NULL || !sm->next->own_port->known) {
             mcsm_fabric_free(sm->next);
             sm->next = NULL;
-            sm->retry_at = now + 5 * RETRY_FIRST;
+            sm->sweep.retry_at = now + 5 * RETRY_FIRST;
             return MCSM_PHASE_IDLE;
         }
         mcsm_sm_discovered(sm);
-        mcsm_sm_ask_managers(sm);
+        mcsm_election_ask(sm);
         return MCSM_PHASE_MANAGERS;
     case MCSM_PHASE_MANAGERS:
-        if (!mcsm_sm_may_be_master(sm))
+        if (!mcsm_election_may_be_master(sm))
             break;
         mcsm_sm_set_state(sm, MCSM_SM_MASTER_STATE);
         if (!start_ports(sm))
@@ -221,8 +236,9 @@ static mcsm_phase_t next_phase(mcsm_sm_t *sm, uint64_t now)
             end_sweep(sm, now);
         return MCSM_PHASE_IDLE;
     case MCSM_PHASE_LIGHT:
-        sm->sweep_wanted |= sm->changed;
-        if (!sm->changed) {
+        mcsm_election_looked(sm);
+        sm->sweep.wanted |= sm->sweep.changed;
+        if (!sm->sweep.changed) {
             mcsm_sm_set_link_state(sm, MCSM_STATE_ARMED);
             return MCSM_PHASE_ARM; /* border links whose other side has come */
         }
@@ -237,7 +253,7 @@ static mcsm_phase_t next_phase(mcsm_sm_t *sm, uint64_t now)
 
 static mcsm_phase_t start_multicast(mcsm_sm_t *sm)
 {
-    sm->multicast_wanted = false;
+    sm->sweep.multicast = false;
     mcsm_sm_multicast_tables(sm);
     for (int i = 0; i < sm->fabric->switch_count; i++) {
         if (sm->fabric->switches[i]->mft != NULL)
@@ -248,24 +264,28 @@ static mcsm_phase_t start_multicast(mcsm_sm_t *sm)
 
 static mcsm_phase_t leave_idle(mcsm_sm_t *sm, uint64_t now)
 {
-    bool master = sm->state == MCSM_SM_MASTER_STATE;
+    bool master = sm->election.state == MCSM_SM_MASTER_STATE;
 
-    if (sm->sweep_wanted || (sm->retry_at != 0 && now >= sm->retry_at)) {
-        sm->sweep_wanted = false;
-        sm->retry_at = 0;
+    if (sm->election.state == MCSM_SM_NOTACTIVE_STATE) {
+        sm->sweep.wanted = false; /* only a Set STANDBY of a peer ends this state */
+        return MCSM_PHASE_IDLE;
+    }
+    if (sm->sweep.wanted || (sm->sweep.retry_at != 0 && now >= sm->sweep.retry_at)) {
+        sm->sweep.wanted = false;
+        sm->sweep.retry_at = 0;
         mcsm_sm_discover(sm);
         return sm->next ? MCSM_PHASE_DISCOVER : MCSM_PHASE_IDLE;
     }
-    if (master && sm->multicast_wanted)
+    if (master && sm->sweep.multicast)
         return start_multicast(sm);
-    if (master && sm->config->sweep_interval > 0 && now >= sm->next_light) {
-        sm->next_light = now + sm->config->sweep_interval * 1000ULL;
+    if (master && sm->config->sweep_interval > 0 && now >= sm->sweep.next_light) {
+        sm->sweep.next_light = now + sm->config->sweep_interval * 1000ULL;
         mcsm_sm_light(sm);
         return MCSM_PHASE_LIGHT;
     }
-    if (sm->state == MCSM_SM_STANDBY_STATE && now >= sm->next_poll) {
-        sm->next_poll = now + sm->config->standby_interval * 1000ULL;
-        mcsm_sm_poll_master(sm);
+    if (sm->election.state == MCSM_SM_STANDBY_STATE && now >= sm->sweep.next_poll) {
+        sm->sweep.next_poll = now + sm->config->standby_interval * 1000ULL;
+        mcsm_election_poll(sm);
     }
     return MCSM_PHASE_IDLE;
 }
@@ -275,10 +295,10 @@ void mcsm_sm_run(mcsm_sm_t *sm, uint64_t now)
     mcsm_mads_tick(sm->mads, now);
     /* A phase that had nothing to send ends at once. */
     for (int i = 0; i < 16 && mcsm_mads_pending(sm->mads) == 0; i++) {
-        mcsm_phase_t was = sm->phase;
+        mcsm_phase_t was = sm->sweep.phase;
 
-        sm->phase = was == MCSM_PHASE_IDLE ? leave_idle(sm, now) : next_phase(sm, now);
-        if (was == MCSM_PHASE_IDLE && sm->phase == MCSM_PHASE_IDLE)
+        sm->sweep.phase = was == MCSM_PHASE_IDLE ? leave_idle(sm, now) : next_phase(sm, now);
+        if (was == MCSM_PHASE_IDLE && sm->sweep.phase == MCSM_PHASE_IDLE)
             return;
     }
 }

@@ -15,6 +15,7 @@
 #ifndef MCSM_SM_H
 #define MCSM_SM_H
 
+#include "election.h"
 #include "fabric/fabric.h"
 #include "fabric/lids.h"
 #include "mad/mads.h"
@@ -32,15 +33,15 @@ typedef enum mcsm_phase {
     MCSM_PHASE_MULTICAST
 } mcsm_phase_t;
 
-/* Another subnet manager of this cluster. */
-typedef struct mcsm_other_sm {
-    struct mcsm_other_sm *next;
-    uint64_t guid;
-    uint8_t priority;
-    uint8_t state;
-    mcsm_path_t path;
-    uint32_t act;
-} mcsm_other_sm_t;
+/* Something that an administrator wants to know at once. The log has it, and the event command of
+ * the configuration gets it. */
+typedef struct mcsm_event {
+    const char *name; /* such as "foreign-manager" */
+    const char *text;
+    mcsm_log_level_t level;
+    uint64_t guid; /* of the node or port; 0: none */
+    uint8_t port;
+} mcsm_event_t;
 
 /* What the rest of the daemon wants to hear of. Any may be NULL. */
 typedef struct mcsm_sm_events {
@@ -49,13 +50,14 @@ typedef struct mcsm_sm_events {
     void (*end_port)(void *arg, uint64_t port_guid, bool there); /* came or went */
     void (*trap)(void *arg, const uint8_t notice[80]);           /* from a port of the cluster */
     void (*state)(void *arg, uint8_t state);
+    void (*event)(void *arg, const mcsm_event_t *event);
     /* The leaves of a group: calls `leaf` for each member port. */
     void (*members)(void *arg, uint16_t mlid, void (*leaf)(void *leaf_arg, uint64_t port_guid),
                     void *leaf_arg);
 } mcsm_sm_events_t;
 
 typedef struct mcsm_sm_stats {
-    uint64_t heavy_sweeps, light_sweeps, traps[6]; /* 128 to 131, 144, others */
+    uint64_t heavy_sweeps, light_sweeps, traps[7]; /* 128 to 131, 144, 256, others */
     uint64_t lft_blocks, mft_blocks, failed_sets, foreign_traps;
     unsigned sweep_ms; /* of the last heavy sweep */
     unsigned route_ms;
@@ -70,6 +72,19 @@ typedef struct mcsm_drained {
     uint8_t port;
 } mcsm_drained_t;
 
+/* The sweep that runs, and when the next one starts. Times are in milliseconds. */
+typedef struct mcsm_sweep {
+    mcsm_phase_t phase;
+    bool wanted;       /* a heavy sweep */
+    bool multicast;    /* new multicast tables are wanted */
+    bool changed;      /* the light sweep found a change */
+    bool incomplete;   /* a node did not answer or refused: the sweep is repeated soon */
+    bool reregister;   /* clients shall register anew: this manager just became the master */
+    bool distrust;     /* another manager may have written the tables: write all of them */
+    unsigned failures; /* sweeps in a row that were incomplete */
+    uint64_t started, next_light, next_poll, retry_at;
+} mcsm_sweep_t;
+
 typedef struct mcsm_sm {
     const mcsm_config_t *config;
     mcsm_mads_t *mads;
@@ -80,20 +95,10 @@ typedef struct mcsm_sm {
     mcsm_graph_t *graph;   /* what `fabric` is routed by */
     mcsm_tree_t *tree;
     uint64_t own_guid;
-    uint8_t state; /* MCSM_SM_*_STATE */
-    mcsm_phase_t phase;
-    bool sweep_wanted;
-    bool multicast_wanted;
-    bool changed;      /* what the light sweep found */
-    bool incomplete;   /* something did not answer or refused: the sweep is repeated soon */
-    bool reregister;   /* clients shall register anew: we just became master */
-    unsigned failures; /* sweeps in a row that were incomplete */
-    uint64_t sweep_started, next_light, next_poll, retry_at;
-    unsigned poll_failures;
-    mcsm_other_sm_t *others;
-    uint64_t master_guid;
-    uint32_t act_count;
+    mcsm_sweep_t sweep;
+    mcsm_election_t election;
     mcsm_drained_t *drained;
+    size_t next_lease; /* the end port whose M_Key lease is renewed next */
     mcsm_sm_stats_t stats;
 } mcsm_sm_t;
 
@@ -114,22 +119,17 @@ void mcsm_sm_receive(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
 /* No route shall lead through this port, or shall again. */
 int mcsm_sm_drain(mcsm_sm_t *sm, uint64_t guid, uint8_t port, bool drain);
 
-const char *mcsm_sm_state_name(uint8_t state);
-
 /* The directed route to a port: through its own link if it is one of a CA. */
 mcsm_path_t mcsm_sm_path(const mcsm_port_t *port);
+
+/* Logs a message and hands it to the event command. */
+void mcsm_sm_report(mcsm_sm_t *sm, const char *name, mcsm_log_level_t level, uint64_t guid,
+                    uint8_t port, const char *format, ...) __attribute__((format(printf, 6, 7)));
 
 /* ---- between the files of this directory ---- */
 
 void mcsm_sm_discover(mcsm_sm_t *sm);
-void mcsm_sm_discovered(mcsm_sm_t *sm);    /* checks and counts after the last answer */
-void mcsm_sm_ask_managers(mcsm_sm_t *sm);  /* SMInfo of all ports that say they have a manager */
-bool mcsm_sm_may_be_master(mcsm_sm_t *sm); /* after it; hands over or becomes standby if not */
-void mcsm_sm_look_for_managers(mcsm_sm_t *sm); /* sets `changed` if one is above us */
-void mcsm_sm_poll_master(mcsm_sm_t *sm);
-void mcsm_sm_sm_info(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad);
-void mcsm_sm_fill_info(const mcsm_sm_t *sm, uint8_t *body, bool with_key);
-void mcsm_sm_set_state(mcsm_sm_t *sm, uint8_t state);
+void mcsm_sm_discovered(mcsm_sm_t *sm); /* checks and counts after the last answer */
 void mcsm_sm_ports(mcsm_sm_t *sm);
 void mcsm_sm_set_link_state(mcsm_sm_t *sm, uint8_t state);
 int mcsm_sm_route(mcsm_sm_t *sm);
@@ -138,7 +138,6 @@ void mcsm_sm_write_tables(mcsm_sm_t *sm);
 void mcsm_sm_write_mft(mcsm_sm_t *sm, mcsm_node_t *node);
 void mcsm_sm_light(mcsm_sm_t *sm);
 void mcsm_sm_trap(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad);
-void mcsm_sm_free_others(mcsm_sm_t *sm);
 
 /* The answer to a Set whose loss makes the sweep incomplete; `arg` is the manager, `arg2` the port
  * or NULL. */

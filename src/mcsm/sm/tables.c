@@ -137,12 +137,15 @@ void mcsm_sm_write_tables(mcsm_sm_t *sm)
                        node->desc, mcsm_get16(node->sw_info, MCSM_SI_LFT_CAP),
                        sm->graph->lid_top + 1);
         notice_restart(node);
+        if (sm->sweep.distrust)
+            node->lft_valid = node->mft_valid = false;
         if (make_known(node) < 0) {
-            sm->incomplete = true;
+            sm->sweep.incomplete = true;
             continue;
         }
         write_switch_info(sm, node);
         write_lft(sm, node);
         mcsm_sm_write_mft(sm, node);
     }
+    sm->sweep.distrust = false;
 }

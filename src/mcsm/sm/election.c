@@ -1,0 +1,424 @@
+#include "election.h"
+
+#include "proof.h"
+#include "sm.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+enum { WRONG_VALUE = 0x1c }; /* MAD status: a field of the attribute has a wrong value */
+
+const char *mcsm_sm_state_name(uint8_t state)
+{
+    static const char *const names[] = {"not active", "discovering", "standby", "master"};
+
+    return state < 4 ? names[state] : "unknown";
+}
+
+void mcsm_election_start(mcsm_election_t *election)
+{
+    memset(election, 0, sizeof(*election));
+    election->state = MCSM_SM_DISCOVERING_STATE;
+    election->challenge = mcsm_random();
+}
+
+static void free_list(mcsm_rival_t **list)
+{
+    mcsm_rival_t *rival, *next;
+
+    LL_FOREACH_SAFE(*list, rival, next)
+    free(rival);
+    *list = NULL;
+}
+
+void mcsm_election_end(mcsm_election_t *election)
+{
+    free_list(&election->peers);
+    free_list(&election->foreign);
+}
+
+void mcsm_sm_set_state(mcsm_sm_t *sm, uint8_t state)
+{
+    mcsm_election_t *election = &sm->election;
+
+    if (election->state == state)
+        return;
+    mcsm_sm_report(sm, state == MCSM_SM_MASTER_STATE ? "master" : "state", MCSM_LOG_INFO,
+                   sm->own_guid, 0, "cluster %s: %s", sm->config->name, mcsm_sm_state_name(state));
+    sm->sweep.reregister |= state == MCSM_SM_MASTER_STATE;
+    election->state = state;
+    election->poll_failures = 0;
+    election->handing_over = false;
+    if (sm->events.state != NULL)
+        sm->events.state(sm->events.arg, state);
+}
+
+void mcsm_election_info(const mcsm_sm_t *sm, uint8_t *body)
+{
+    memset(body, 0, MCSM_SMP_DATA);
+    mcsm_put64(body, MCSM_SMI_GUID, sm->own_guid);
+    /* Not the secret: an OpenSM with its defaults (SM_Key 1) takes us for a master and waits. */
+    mcsm_put64(body, MCSM_SMI_KEY, sm->config->shown_sm_key);
+    /* The standard counts management activities. Each packet is one. */
+    mcsm_put32(body, MCSM_SMI_ACT, mcsm_mads_stats(sm->mads)->sent);
+    body[MCSM_SMI_STATE] = sm->config->priority << 4 | sm->election.state;
+}
+
+static mcsm_rival_t *find(mcsm_rival_t *list, uint64_t guid)
+{
+    mcsm_rival_t *rival;
+
+    LL_SEARCH_SCALAR(list, rival, guid, guid);
+    return rival;
+}
+
+static bool is_above_us(const mcsm_sm_t *sm, const mcsm_rival_t *rival)
+{
+    if (rival->priority != sm->config->priority)
+        return rival->priority > sm->config->priority;
+    return rival->guid < sm->own_guid;
+}
+
+/* ---- foreign managers ---- */
+
+static void name_foreign(mcsm_sm_t *sm, mcsm_rival_t *rival)
+{
+    bool master = rival->state == MCSM_SM_MASTER_STATE;
+
+    if (rival->named == rival->state + 1)
+        return;
+    rival->named = rival->state + 1;
+    mcsm_sm_report(sm, master ? "two-masters" : "foreign-manager", MCSM_LOG_ERROR, rival->guid, 0,
+                   "%sa foreign subnet manager runs on port 0x%016lx (LID %u): state %s, priority "
+                   "%u. It does not prove the SM_Key of cluster %s and gets nothing. Stop it; if "
+                   "it belongs to this cluster, give it the same sm-key and m-key",
+                   master ? "two masters on one fabric: " : "", rival->guid, rival->lid,
+                   mcsm_sm_state_name(rival->state), rival->priority, sm->config->name);
+}
+
+/* A foreign master may have overwritten tables, where no M_Key protects them. They are written anew
+ * when it comes and when it goes. */
+static void set_disputed(mcsm_sm_t *sm)
+{
+    bool disputed = false;
+    const mcsm_rival_t *rival;
+
+    LL_FOREACH(sm->election.foreign, rival)
+    disputed |= rival->state == MCSM_SM_MASTER_STATE;
+    if (disputed == sm->election.disputed)
+        return;
+    sm->election.disputed = disputed;
+    sm->sweep.distrust = true;
+    mcsm_sm_sweep(sm);
+}
+
+static void forget_unseen(mcsm_sm_t *sm)
+{
+    mcsm_rival_t *rival, *next;
+
+    LL_FOREACH_SAFE(sm->election.foreign, rival, next)
+    {
+        if (rival->seen)
+            continue;
+        mcsm_sm_report(sm, "foreign-manager-gone", MCSM_LOG_WARN, rival->guid, 0,
+                       "the foreign subnet manager on port 0x%016lx is gone", rival->guid);
+        LL_DELETE(sm->election.foreign, rival);
+        free(rival);
+    }
+    LL_FOREACH_SAFE(sm->election.peers, rival, next)
+    {
+        if (rival->seen)
+            continue;
+        LL_DELETE(sm->election.peers, rival);
+        free(rival);
+    }
+    set_disputed(sm);
+}
+
+/* ---- asking ---- */
+
+static mcsm_rival_t *remember(mcsm_rival_t **list, mcsm_rival_t **other_list, uint64_t guid)
+{
+    mcsm_rival_t *rival = find(*list, guid), *other = find(*other_list, guid);
+
+    if (other != NULL) {
+        LL_DELETE(*other_list, other);
+        free(other);
+    }
+    if (rival == NULL && (rival = calloc(1, sizeof(*rival))) != NULL) {
+        rival->guid = guid;
+        LL_PREPEND(*list, rival);
+    }
+    return rival;
+}
+
+static void got_info(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    const uint8_t *body = mad ? mad + MCSM_SMP_BODY : NULL;
+    mcsm_port_t *port = arg2;
+    mcsm_sm_t *sm = arg;
+    mcsm_election_t *election = &sm->election;
+    mcsm_rival_t *rival;
+    bool peer;
+
+    (void)status;
+    if (mad == NULL)
+        return; /* the port has the bit of a manager, but no manager answers */
+    peer = mcsm_proof_is_right(sm->config->sm_key, MCSM_ROLE_ANSWER, election->asked, 0, body);
+    rival = peer ? remember(&election->peers, &election->foreign, mcsm_get64(body, MCSM_SMI_GUID))
+                 : remember(&election->foreign, &election->peers, mcsm_get64(body, MCSM_SMI_GUID));
+    if (rival == NULL)
+        return;
+    rival->priority = body[MCSM_SMI_STATE] >> 4;
+    rival->state = body[MCSM_SMI_STATE] & 15;
+    rival->act = mcsm_get32(body, MCSM_SMI_ACT);
+    rival->path = mcsm_sm_path(port);
+    rival->lid = mcsm_get16(port->info, MCSM_PI_LID);
+    if (peer)
+        rival->challenge = mcsm_get64(body, MCSM_SMI_CHALLENGE);
+    else
+        name_foreign(sm, rival);
+    rival->seen = true;
+    mcsm_debug("manager 0x%016lx: %s, priority %u", rival->guid, mcsm_sm_state_name(rival->state),
+               rival->priority);
+}
+
+static void ask(mcsm_sm_t *sm, const mcsm_path_t *path, mcsm_answer_fn answer, void *arg2)
+{
+    uint8_t body[MCSM_SMP_DATA];
+
+    mcsm_election_info(sm, body);
+    mcsm_put64(body, MCSM_SMI_CHALLENGE, sm->election.asked);
+    mcsm_smp(sm->mads, path, MCSM_GET, MCSM_SM_INFO, 0, body, answer, sm, arg2);
+}
+
+static void ask_all(mcsm_sm_t *sm, mcsm_fabric_t *fabric)
+{
+    mcsm_node_t *node, *next;
+
+    sm->election.asked = mcsm_random();
+    HASH_ITER(hh, fabric->nodes, node, next)
+    {
+        for (int i = 0; i <= node->nports; i++) {
+            mcsm_port_t *port = &node->ports[i];
+            mcsm_path_t path;
+
+            if (!mcsm_is_end_port(port) || !port->known || port == fabric->own_port ||
+                port->guid == sm->own_guid ||
+                !(mcsm_get32(port->info, MCSM_PI_CAPABILITY) & MCSM_CAP_IS_SM))
+                continue;
+            path = mcsm_sm_path(port);
+            ask(sm, &path, got_info, port);
+        }
+    }
+}
+
+static void begin_round(mcsm_sm_t *sm, mcsm_fabric_t *fabric)
+{
+    mcsm_rival_t *rival;
+
+    LL_FOREACH(sm->election.peers, rival)
+    rival->seen = false;
+    LL_FOREACH(sm->election.foreign, rival)
+    rival->seen = false;
+    ask_all(sm, fabric);
+}
+
+void mcsm_election_ask(mcsm_sm_t *sm)
+{
+    begin_round(sm, sm->next);
+}
+
+void mcsm_election_look(mcsm_sm_t *sm)
+{
+    begin_round(sm, sm->fabric);
+}
+
+void mcsm_election_looked(mcsm_sm_t *sm)
+{
+    const mcsm_rival_t *rival;
+
+    forget_unseen(sm);
+    LL_FOREACH(sm->election.peers, rival)
+    sm->sweep.changed |= rival->state >= MCSM_SM_STANDBY_STATE && is_above_us(sm, rival);
+}
+
+/* ---- decision ---- */
+
+static void ordered(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    mcsm_sm_t *sm = arg;
+
+    (void)arg2;
+    if (mad == NULL)
+        mcsm_warn("cluster %s: another manager %s an order of this manager, which keeps its state",
+                  sm->config->name, status ? "refuses" : "does not answer");
+}
+
+static void order(mcsm_sm_t *sm, const mcsm_rival_t *peer, uint32_t what)
+{
+    uint8_t body[MCSM_SMP_DATA];
+
+    mcsm_election_info(sm, body);
+    mcsm_put64(body, MCSM_SMI_CHALLENGE, sm->election.challenge);
+    mcsm_proof_write(sm->config->sm_key, MCSM_ROLE_ORDER, peer->challenge, what, body);
+    mcsm_smp(sm->mads, &peer->path, MCSM_SET, MCSM_SM_INFO, what, body, ordered, sm, NULL);
+}
+
+bool mcsm_election_may_be_master(mcsm_sm_t *sm)
+{
+    bool we_are = sm->election.state == MCSM_SM_MASTER_STATE;
+    const mcsm_rival_t *best = NULL, *peer;
+
+    forget_unseen(sm);
+    LL_FOREACH(sm->election.peers, peer)
+    {
+        bool is_master = peer->state == MCSM_SM_MASTER_STATE, yields;
+
+        if (peer->state == MCSM_SM_NOTACTIVE_STATE)
+            continue;
+        /* A new manager does not dispute a master. A master yields to a peer above it. */
+        if (we_are)
+            yields = is_above_us(sm, peer) && peer->state != MCSM_SM_DISCOVERING_STATE;
+        else
+            yields = is_master || is_above_us(sm, peer);
+        if (yields && (best == NULL || is_master))
+            best = peer;
+    }
+    if (best == NULL)
+        return true;
+    sm->election.master_guid = best->guid;
+    if (we_are) {
+        mcsm_info("handing over to manager 0x%016lx of priority %u", best->guid, best->priority);
+        sm->election.handing_over = true;
+        order(sm, best, MCSM_SM_HANDOVER);
+    } else {
+        mcsm_sm_set_state(sm, MCSM_SM_STANDBY_STATE);
+    }
+    return false;
+}
+
+/* ---- standby ---- */
+
+static void polled(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    const uint8_t *body = mad ? mad + MCSM_SMP_BODY : NULL;
+    mcsm_sm_t *sm = arg;
+    mcsm_election_t *election = &sm->election;
+    bool alive = false;
+
+    (void)arg2;
+    (void)status;
+    if (election->state != MCSM_SM_STANDBY_STATE)
+        return;
+    if (mad != NULL &&
+        mcsm_proof_is_right(sm->config->sm_key, MCSM_ROLE_ANSWER, election->asked, 0, body)) {
+        uint8_t state = body[MCSM_SMI_STATE] & 15;
+        uint32_t act = mcsm_get32(body, MCSM_SMI_ACT);
+
+        alive = (state == MCSM_SM_MASTER_STATE || state == MCSM_SM_DISCOVERING_STATE) &&
+                act != election->master_act;
+        election->master_act = act;
+    }
+    election->poll_failures = alive ? 0 : election->poll_failures + 1;
+    if (election->poll_failures < 2)
+        return;
+    mcsm_sm_report(sm, "master-lost", MCSM_LOG_WARN, election->master_guid, 0,
+                   "the master 0x%016lx does not answer any more", election->master_guid);
+    mcsm_sm_set_state(sm, MCSM_SM_DISCOVERING_STATE);
+    mcsm_sm_sweep(sm);
+}
+
+void mcsm_election_poll(mcsm_sm_t *sm)
+{
+    const mcsm_rival_t *master = find(sm->election.peers, sm->election.master_guid);
+
+    sm->election.asked = mcsm_random();
+    if (master != NULL)
+        ask(sm, &master->path, polled, NULL);
+    else
+        mcsm_sm_sweep(sm);
+}
+
+/* ---- being asked ---- */
+
+typedef enum action { REFUSE, FOLLOW, TAKE_OVER, YIELD, SEARCH } action_t;
+
+static const struct {
+    action_t action;
+    uint8_t next;
+} transitions[4][6] = {
+    [MCSM_SM_NOTACTIVE_STATE] = {[MCSM_SM_STANDBY] = {FOLLOW, MCSM_SM_STANDBY_STATE}},
+    [MCSM_SM_STANDBY_STATE] = {[MCSM_SM_HANDOVER] = {TAKE_OVER, MCSM_SM_MASTER_STATE},
+                               [MCSM_SM_DISABLE] = {FOLLOW, MCSM_SM_NOTACTIVE_STATE},
+                               [MCSM_SM_DISCOVER] = {SEARCH, MCSM_SM_DISCOVERING_STATE}},
+    [MCSM_SM_MASTER_STATE] = {[MCSM_SM_HANDOVER] = {TAKE_OVER, MCSM_SM_MASTER_STATE},
+                              [MCSM_SM_ACKNOWLEDGE] = {YIELD, MCSM_SM_STANDBY_STATE}},
+};
+
+static void answer(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad, unsigned status)
+{
+    bool directed = mad[MCSM_MAD_CLASS] == MCSM_CLASS_SMP_DIRECT;
+    uint64_t asked = mcsm_get64(mad + MCSM_SMP_BODY, MCSM_SMI_CHALLENGE);
+    uint8_t reply[MCSM_MAD_SIZE], *body = reply + MCSM_SMP_BODY;
+
+    memcpy(reply, mad, sizeof(reply));
+    reply[MCSM_MAD_METHOD] = MCSM_GET | MCSM_RESPONSE;
+    mcsm_put16(reply, MCSM_MAD_STATUS, status | (directed ? 0x8000 : 0));
+    mcsm_election_info(sm, body);
+    mcsm_put64(body, MCSM_SMI_CHALLENGE, sm->election.challenge);
+    if (asked != 0)
+        mcsm_proof_write(sm->config->sm_key, MCSM_ROLE_ANSWER, asked, 0, body);
+    mcsm_mad_send(sm->mads, from, reply, sizeof(reply));
+}
+
+static void act(mcsm_sm_t *sm, action_t action, uint8_t next, const uint8_t *body)
+{
+    mcsm_rival_t *peer = find(sm->election.peers, mcsm_get64(body, MCSM_SMI_GUID));
+
+    if (action == YIELD)
+        sm->election.master_guid = mcsm_get64(body, MCSM_SMI_GUID);
+    mcsm_sm_set_state(sm, next);
+    if (action == TAKE_OVER && peer != NULL) {
+        peer->challenge = mcsm_get64(body, MCSM_SMI_CHALLENGE);
+        order(sm, peer, MCSM_SM_ACKNOWLEDGE);
+    }
+    if (action == TAKE_OVER || action == SEARCH)
+        mcsm_sm_sweep(sm);
+}
+
+/* Returns the status of the answer. */
+static unsigned obey(mcsm_sm_t *sm, uint32_t what, const uint8_t *body)
+{
+    mcsm_election_t *election = &sm->election;
+    action_t action = what < 6 ? transitions[election->state][what].action : REFUSE;
+
+    if (election->last_challenge != 0 && what == election->last_what &&
+        mcsm_proof_is_right(sm->config->sm_key, MCSM_ROLE_ORDER, election->last_challenge, what,
+                            body))
+        return 0; /* our answer was lost, and the Set is repeated */
+    if (!mcsm_proof_is_right(sm->config->sm_key, MCSM_ROLE_ORDER, election->challenge, what,
+                             body)) {
+        mcsm_sm_report(sm, "foreign-order", MCSM_LOG_ERROR, mcsm_get64(body, MCSM_SMI_GUID), 0,
+                       "a manager without the SM_Key (GUID 0x%016lx) sends an order by SMInfo: it "
+                       "is refused",
+                       mcsm_get64(body, MCSM_SMI_GUID));
+        return WRONG_VALUE;
+    }
+    if (action == REFUSE || (action == YIELD && !election->handing_over))
+        return WRONG_VALUE;
+    election->last_challenge = election->challenge;
+    election->last_what = what;
+    election->challenge = mcsm_random();
+    act(sm, action, transitions[election->state][what].next, body);
+    return 0;
+}
+
+void mcsm_election_receive(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
+{
+    unsigned status = 0;
+
+    if (mad[MCSM_MAD_METHOD] == MCSM_SET)
+        status = obey(sm, mcsm_get32(mad, MCSM_MAD_MOD), mad + MCSM_SMP_BODY);
+    answer(sm, from, mad, status);
+}

@@ -1,0 +1,79 @@
+/*
+ * Which manager is the master of the cluster (IBTA volume 1, section 14.4).
+ *
+ * Managers ask each other for SMInfo. A manager that proves the SM_Key of the cluster is a peer: of
+ * several peers the manager with the highest priority, and of these the manager with the lowest
+ * GUID, is the master. Any other manager is foreign. A foreign manager never gets the cluster; the
+ * log, the status, the metrics and the event command name it.
+ *
+ *     state        HANDOVER        ACKNOWLEDGE         DISABLE     STANDBY  DISCOVER
+ *     NOTACTIVE    -               -                   -           STANDBY  -
+ *     DISCOVERING  -               -                   -           -        -
+ *     STANDBY      MASTER          -                   NOTACTIVE   -        DISCOVERING
+ *     MASTER       MASTER          STANDBY, if a       -           -        -
+ *                                  handover waits
+ *
+ * The columns are Sets of SMInfo; "-" refuses the Set. A manager that accepts HANDOVER answers with
+ * a Set ACKNOWLEDGE of its own. The old master stays the master until that Set has come.
+ */
+#ifndef MCSM_ELECTION_H
+#define MCSM_ELECTION_H
+
+#include "mad/mads.h"
+
+struct mcsm_sm;
+
+/* Another subnet manager on the ports of this cluster. */
+typedef struct mcsm_rival {
+    struct mcsm_rival *next;
+    uint64_t guid;
+    uint64_t challenge; /* of a peer: what the next Set to it has to prove */
+    mcsm_path_t path;
+    uint32_t act;
+    uint16_t lid;
+    uint8_t priority;
+    uint8_t state;
+    uint8_t named; /* foreign: the state that the log named last, plus 1 */
+    bool seen;     /* in the round of questions that runs */
+} mcsm_rival_t;
+
+typedef struct mcsm_election {
+    uint8_t state;           /* MCSM_SM_*_STATE */
+    mcsm_rival_t *peers;     /* managers of this cluster */
+    mcsm_rival_t *foreign;   /* managers that do not prove the SM_Key */
+    uint64_t asked;          /* our challenge to those that are asked now */
+    uint64_t challenge;      /* what the next Set to us has to prove */
+    uint64_t last_challenge; /* of the last Set that was accepted, which may be repeated */
+    uint32_t last_what;
+    bool handing_over;
+    bool disputed; /* a foreign manager is a master on our ports */
+    uint64_t master_guid;
+    uint32_t master_act;
+    unsigned poll_failures;
+} mcsm_election_t;
+
+void mcsm_election_start(mcsm_election_t *election);
+void mcsm_election_end(mcsm_election_t *election);
+const char *mcsm_sm_state_name(uint8_t state);
+void mcsm_sm_set_state(struct mcsm_sm *sm, uint8_t state);
+
+/* Asks all ports of the sweep's fabric that have a manager; then decides. False: this manager is
+ * not the master, or hands over. */
+void mcsm_election_ask(struct mcsm_sm *sm);
+bool mcsm_election_may_be_master(struct mcsm_sm *sm);
+
+/* The same for the fabric of the last sweep, in a light sweep. A peer that is above us sets
+ * sm->sweep.changed. */
+void mcsm_election_look(struct mcsm_sm *sm);
+void mcsm_election_looked(struct mcsm_sm *sm);
+
+/* A standby asks the master whether it lives. */
+void mcsm_election_poll(struct mcsm_sm *sm);
+
+/* A Get or Set of SMInfo came. */
+void mcsm_election_receive(struct mcsm_sm *sm, const mcsm_addr_t *from, const uint8_t *mad);
+
+/* The 64 bytes of our SMInfo, without challenge and proof. */
+void mcsm_election_info(const struct mcsm_sm *sm, uint8_t *body);
+
+#endif
