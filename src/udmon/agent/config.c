@@ -87,9 +87,11 @@ static udmon_node_t *config_node_new(config_reader_t *reader, const char *name)
         return NULL;
     }
     node->graph = reader->graph;
+    node->refs = 1;
     node->line = reader->line;
     snprintf(node->name, sizeof(node->name), "%s", name);
     STAILQ_INIT(&node->options);
+    node->file = strdup(reader->graph->file);
     STAILQ_INSERT_TAIL(&reader->graph->nodes, node, list);
     return node;
 }

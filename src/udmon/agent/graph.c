@@ -1,4 +1,4 @@
-#include "graph.h"
+#include "worker.h"
 #include "../lib/log.h"
 
 #include <errno.h>
@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { TYPE_OPTIONS_MAX = 32 };
 
 static const graph_option_t *node_option(const udmon_node_t *node, const char *name)
 {
@@ -36,7 +38,7 @@ void udmon_node_error(const udmon_node_t *node, const char *name, const char *fo
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    udmon_error("%s:%d: node %s: %s%s%s", node->graph->file,
+    udmon_error("%s:%d: node %s: %s%s%s", node->file,
                 (option != NULL) ? option->line : node->line, node->name,
                 (name != NULL) ? name : "", (name != NULL) ? ": " : "", text);
 }
@@ -63,7 +65,10 @@ void udmon_node_emit(udmon_node_t *node, const udmon_metric_t *metrics, size_t c
 {
     unsigned i;
 
-    for (i = 0; (i < node->output_count) && (count > 0); ++i) {
+    if ((count == 0) || worker_emit(metrics, count)) {
+        return;
+    }
+    for (i = 0; i < node->output_count; ++i) {
         node->outputs[i]->type->receive(node->outputs[i], node->outputs[i]->state, metrics, count);
     }
 }
@@ -86,30 +91,64 @@ static int node_interval(udmon_node_t *node)
     return 0;
 }
 
+/* The option names of a type, in the order of the message that lists them. */
+static size_t type_options(const udmon_node_type_t *type, const char *names[TYPE_OPTIONS_MAX])
+{
+    const char *const *own;
+    size_t count = 0;
+
+    for (own = type->options; (own != NULL) && (*own != NULL) && (count + 4 < TYPE_OPTIONS_MAX);
+         ++own) {
+        names[count++] = *own;
+    }
+    names[count++] = "type";
+    if (type->has_output) {
+        names[count++] = "to";
+    }
+    if (type->tick != NULL) {
+        names[count++] = "interval";
+    }
+    if (type->blocking) {
+        names[count++] = "deadline";
+    }
+    return count;
+}
+
+static int node_check_option(udmon_node_t *node, const char *name)
+{
+    const char *names[TYPE_OPTIONS_MAX];
+    size_t i, count = type_options(node->type, names), used = 0;
+    char list[200] = "";
+
+    for (i = 0; i < count; ++i) {
+        if (!strcmp(names[i], name)) {
+            return 0;
+        }
+        used += snprintf(list + used, sizeof(list) - used, "%s%s", (i > 0) ? ", " : "", names[i]);
+        used = (used < sizeof(list)) ? used : (sizeof(list) - 1);
+    }
+    udmon_node_error(node, name, "type %s has no such option; its options are %s",
+                     node->type->name, list);
+    return -EINVAL;
+}
+
 static int node_check_options(udmon_node_t *node)
 {
-    static const char *const common[] = {"type", "interval", "to", NULL};
-    const char *const *known;
     graph_option_t *option;
-    int found;
 
-    STAILQ_FOREACH(option, &node->options, list) {
-        found = 0;
-        for (known = common; *known != NULL; ++known) {
-            found |= !strcmp(*known, option->name);
-        }
-        for (known = node->type->options; (known != NULL) && (*known != NULL); ++known) {
-            found |= !strcmp(*known, option->name);
-        }
-        if (!found) {
-            udmon_node_error(node, option->name, "type %s has no such option", node->type->name);
-            return -EINVAL;
-        }
-    }
     if ((udmon_node_option(node, "interval") != NULL) && (node->type->tick == NULL)) {
         udmon_node_error(node, "interval", "type %s is no sensor and has no timer",
                          node->type->name);
         return -EINVAL;
+    }
+    if (!node->type->has_output && (udmon_node_option(node, "to") != NULL)) {
+        udmon_node_error(node, "to", "type %s has no output", node->type->name);
+        return -EINVAL;
+    }
+    STAILQ_FOREACH(option, &node->options, list) {
+        if (node_check_option(node, option->name) < 0) {
+            return -EINVAL;
+        }
     }
     return 0;
 }
@@ -153,14 +192,12 @@ static int node_connect(udmon_node_t *node)
     char *copy, *word, *rest = NULL;
     int ret = 0;
 
-    if (!node->type->has_output || (to == NULL)) {
-        if (node->type->has_output != (to != NULL)) {
-            udmon_node_error(node, (to != NULL) ? "to" : NULL,
-                             (to != NULL) ? "type %s has no output" :
-                                            "type %s needs an option \"to\"", node->type->name);
-            return -EINVAL;
-        }
+    if (!node->type->has_output) {
         return 0;
+    }
+    if (to == NULL) {
+        udmon_node_error(node, NULL, "type %s needs an option \"to\"", node->type->name);
+        return -EINVAL;
     }
     copy = strdup(to);
     if (copy == NULL) {
@@ -265,17 +302,42 @@ static void node_tick(udmon_timer_t *timer)
 {
     udmon_node_t *node = timer->arg;
 
-    node->type->tick(node, node->state);
+    if (node->worker != NULL) {
+        worker_tick(node->worker);
+    } else {
+        node->type->tick(node, node->state);
+    }
     node_set_timer(node);
 }
 
 static void node_destroy_state(udmon_node_t *node)
 {
     udmon_timer_cancel(&node->timer);
-    if (node->has_state && (node->type->destroy != NULL)) {
+    if (node->worker != NULL) {
+        worker_stop(node->worker);
+    } else if (node->has_state && (node->type->destroy != NULL)) {
         node->type->destroy(node->state);
     }
+    node->worker = NULL;
     node->has_state = 0;
+}
+
+static int node_create_state(udmon_node_t *node)
+{
+    int ret = (node->type->create != NULL) ? node->type->create(node, &node->state) : 0;
+
+    if (ret < 0) {
+        return ret;
+    }
+    node->has_state = 1;
+    if (!node->type->blocking) {
+        return 0;
+    }
+    ret = worker_start(node, &node->worker);
+    if (ret < 0) {
+        node_destroy_state(node);
+    }
+    return ret;
 }
 
 /* Give every new node its state; those made here are undone on failure. */
@@ -289,11 +351,10 @@ static int graph_make_states(graph_t *graph, graph_t *old)
         if ((before != NULL) && node_same(before, node)) {
             continue; /* taken over when nothing can fail any more */
         }
-        ret = (node->type->create != NULL) ? node->type->create(node, &node->state) : 0;
+        ret = node_create_state(node);
         if (ret < 0) {
             goto err;
         }
-        node->has_state = 1;
     }
     return 0;
 
@@ -320,6 +381,11 @@ int graph_start(graph_t *graph, graph_t *old)
             node->state = before->state;
             node->has_state = 1;
             before->has_state = 0;
+            node->worker = before->worker;
+            before->worker = NULL;
+            if (node->worker != NULL) {
+                worker_take_over(node->worker, node);
+            }
         }
         if (node->type->tick != NULL) {
             node->timer.fire = node_tick;
@@ -330,9 +396,31 @@ int graph_start(graph_t *graph, graph_t *old)
     return 0;
 }
 
-void graph_free(graph_t *graph)
+udmon_node_t *node_get(udmon_node_t *node)
+{
+    __atomic_fetch_add(&node->refs, 1, __ATOMIC_SEQ_CST);
+    return node;
+}
+
+void node_put(udmon_node_t *node)
 {
     graph_option_t *option;
+
+    if (__atomic_sub_fetch(&node->refs, 1, __ATOMIC_SEQ_CST) > 0) {
+        return;
+    }
+    while ((option = STAILQ_FIRST(&node->options)) != NULL) {
+        STAILQ_REMOVE_HEAD(&node->options, list);
+        free(option->name);
+        free(option->value);
+        free(option);
+    }
+    free(node->file);
+    free(node);
+}
+
+void graph_free(graph_t *graph)
+{
     udmon_node_t *node;
 
     while ((node = STAILQ_FIRST(&graph->nodes)) != NULL) {
@@ -341,13 +429,7 @@ void graph_free(graph_t *graph)
         if (node->type != NULL) {
             node_destroy_state(node);
         }
-        while ((option = STAILQ_FIRST(&node->options)) != NULL) {
-            STAILQ_REMOVE_HEAD(&node->options, list);
-            free(option->name);
-            free(option->value);
-            free(option);
-        }
-        free(node);
+        node_put(node);
     }
     free(graph->file);
     free(graph);

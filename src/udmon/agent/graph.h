@@ -20,13 +20,16 @@ typedef struct graph_option {
 
 struct udmon_node {
     STAILQ_ENTRY(udmon_node) list;
-    struct graph *graph;
+    unsigned refs;       /* atomic: one of its graph, one of its worker */
+    struct graph *graph; /* not for a worker: the node may outlive it */
+    char *file;          /* the configuration, for messages */
     char name[GRAPH_NAME_MAX];
     int line;
     STAILQ_HEAD(, graph_option) options;
     const udmon_node_type_t *type;
     void *state;
     int has_state;
+    struct worker *worker; /* of a type that may block: runs the ticks and owns the state */
     uint64_t interval_ns;
     udmon_timer_t timer;
     udmon_node_t *outputs[GRAPH_OUTPUTS_MAX];
@@ -50,12 +53,19 @@ int graph_start(graph_t *graph, graph_t *old);
 
 void graph_free(graph_t *graph);
 
+/* A node outlives its graph while a blocked sensor uses it. */
+udmon_node_t *node_get(udmon_node_t *node);
+void node_put(udmon_node_t *node);
+
 /* The node of a name, or NULL. */
 udmon_node_t *graph_find(const graph_t *graph, const char *name);
 
 /* The loop that timers and network nodes run on, and the graph as of the last configuration. */
 extern udmon_loop_t agent_loop;
 extern graph_t *agent_graph;
+
+/* watchdog.c: tell systemd from now on that the loop runs, if systemd asks for it. */
+void watchdog_start(void);
 
 /* modules.c */
 const udmon_node_type_t *module_type(const char *name);

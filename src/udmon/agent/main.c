@@ -1,11 +1,12 @@
 /* udmon-agent: reads its configuration, runs its graph, reads anew on SIGHUP. */
-#include "graph.h"
+#include "worker.h"
 #include "../lib/log.h"
 #include "../include/udmon.h"
 
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 udmon_loop_t agent_loop;
 graph_t *agent_graph;
@@ -95,9 +96,14 @@ int main(int argc, char **argv)
         return 1;
     }
     if (!test) {
+        watchdog_start();
         udmon_signals_wait(&agent_loop, &signals);
     }
     graph_free(agent_graph); /* sends what waits and says goodbye */
     udmon_loop_close(&agent_loop);
+    if (worker_any_abandoned()) {
+        fflush(stdout);
+        _exit(0); /* exit() would free what a blocked sensor's thread still uses */
+    }
     return 0;
 }

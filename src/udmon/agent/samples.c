@@ -1,25 +1,30 @@
-#include "samples.h"
+#include "worker.h"
 #include "../lib/log.h"
 #include "../lib/metric.h"
 #include "../lib/net/loop.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { FILE_MAX = 4 << 20 };
 
 samples_t *samples_begin(udmon_node_t *node)
 {
-    static samples_t samples;
+    static samples_t of_loop;
+    samples_t *of_worker = worker_samples();
+    samples_t *samples = (of_worker != NULL) ? of_worker : &of_loop;
 
-    samples.node = node;
-    samples.time_ns = udmon_time_ns();
-    samples.clock_ns = udmon_now_ns();
-    samples.count = 0;
-    samples.added = 0;
-    return &samples;
+    samples->node = node;
+    samples->time_ns = udmon_time_ns();
+    samples->clock_ns = udmon_now_ns();
+    samples->count = 0;
+    samples->added = 0;
+    return samples;
 }
 
 void samples_add(samples_t *samples, int counter, double value, const char *format, ...)
@@ -66,9 +71,30 @@ void samples_label(char *label, size_t size, const char *text)
     label[i] = '\0';
 }
 
+FILE *samples_open(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not wait for a writer */
+    struct stat status;
+    FILE *file;
+
+    if (fd < 0) {
+        return NULL;
+    }
+    if ((fstat(fd, &status) < 0) || !S_ISREG(status.st_mode)) {
+        close(fd);
+        errno = EINVAL;
+        return NULL;
+    }
+    file = fdopen(fd, "r");
+    if (file == NULL) {
+        close(fd);
+    }
+    return file;
+}
+
 char *samples_load(const char *path)
 {
-    FILE *file = fopen(path, "r");
+    FILE *file = samples_open(path);
     char *text = NULL;
     size_t length;
 
@@ -93,7 +119,7 @@ char *samples_load(const char *path)
 int samples_read_lines(samples_t *samples, const char *path,
                        void (*each)(samples_t *samples, const char *line, void *arg), void *arg)
 {
-    FILE *file = fopen(path, "r");
+    FILE *file = samples_open(path);
     char line[512];
 
     if (file == NULL) {
@@ -108,7 +134,7 @@ int samples_read_lines(samples_t *samples, const char *path,
 
 int samples_read_number(const char *path, double *value_p)
 {
-    FILE *file = fopen(path, "r");
+    FILE *file = samples_open(path);
     int found;
 
     if (file == NULL) {

@@ -4,6 +4,8 @@
 
 #include "../include/udmon_module.h"
 
+#include <stdio.h>
+
 /* More than this are handed on in parts. Memory is touched only as it is needed. */
 enum { SAMPLES_MAX = 16384 };
 
@@ -16,7 +18,7 @@ typedef struct samples {
     char names[SAMPLES_MAX][UDMON_METRIC_NAME_MAX + 1];
 } samples_t;
 
-/* One at a time: there is one thread and no sensor calls another. */
+/* The set of the calling thread: one set for the loop, one for each worker. */
 samples_t *samples_begin(udmon_node_t *node);
 /* The name is made by `format`; a full set is emitted and begun anew. */
 void samples_add(samples_t *samples, int counter, double value, const char *format, ...)
@@ -26,6 +28,8 @@ void samples_end(samples_t *samples);
 /* Copies text to a label's value, without what may not stand there; cuts what does not fit. */
 void samples_label(char *label, size_t size, const char *text);
 
+/* Opens a regular file without waiting; NULL with errno (EINVAL: no regular file). */
+FILE *samples_open(const char *path);
 /* A file's text, of the caller's; NULL with errno: it cannot be read, or has more than 4 MiB. */
 char *samples_load(const char *path);
 /*

@@ -2,8 +2,7 @@
  * Nodes that take samples out of the agent: to a collector, or to the terminal. And the sensor that
  * tells how that goes.
  */
-#include "graph.h"
-#include "samples.h"
+#include "worker.h"
 #include "../lib/log.h"
 #include "../lib/metric.h"
 #include "../include/udmon.h"
@@ -201,14 +200,31 @@ static void agent_sender(samples_t *samples, const sender_t *sender)
     }
 }
 
+static void agent_worker(samples_t *samples, const udmon_node_t *node)
+{
+    char name[GRAPH_NAME_MAX];
+
+    samples_label(name, sizeof(name), node->name);
+    samples_add(samples, 0, worker_stuck(node->worker), "udmon_agent_sensor_stuck{sensor=\"%s\"}",
+                name);
+    samples_add(samples, 1, worker_skipped(node->worker),
+                "udmon_agent_sensor_ticks_skipped{sensor=\"%s\"}", name);
+}
+
 static void agent_tick(udmon_node_t *node, void *state)
 {
     samples_t *samples = samples_begin(node);
     const sender_t *sender;
+    const udmon_node_t *each;
 
     (void)state;
     LIST_FOREACH(sender, &senders, list) {
         agent_sender(samples, sender);
+    }
+    STAILQ_FOREACH(each, &agent_graph->nodes, list) {
+        if (each->worker != NULL) {
+            agent_worker(samples, each);
+        }
     }
     samples_end(samples);
 }

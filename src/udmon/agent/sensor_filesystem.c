@@ -1,61 +1,397 @@
 /*
- * Size and room of the file systems on this host's block devices. Those of the network are left
- * out: asking them may wait for their server.
+ * Size, room and files of this host's mounted file systems: those on block devices and the root;
+ * with "network = yes" those of servers, too.
+ *
+ * The list of mounts is that of process 1, since a service manager may show the agent read-only
+ * copies of the host's mounts. A bind mount is the file system that it shows, and counts once.
+ *
+ * statvfs() waits for a server or disk that does not answer. So a thread asks for all mounts in
+ * turn, and the sensor waits FILESYSTEM_WAIT_MS for each answer at most. After that the mount
+ * is reported by node_filesystem_device_error until it answers, and a new thread asks for the rest.
  */
 #include "graph.h"
 #include "samples.h"
+#include "../lib/log.h"
+#include "../lib/net/loop.h"
 
-#include <mntent.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <time.h>
 
-static void filesystem_read(samples_t *samples, const struct mntent *mount)
-{
+enum { FILESYSTEM_WAIT_MS = 1000, MOUNTS_MAX = 256, FIELD_MAX = 256, STUCK_MAX = 8 };
+
+typedef struct mount {
+    char device[FIELD_MAX], type[64], point[FIELD_MAX], root[FIELD_MAX];
+    dev_t number;
+    int readonly;
+    int failed; /* no answer, or an error */
     struct statvfs stat;
-    size_t i;
+} mount_t;
 
-    if ((mount->mnt_fsname[0] != '/') || (mount->mnt_fsname[1] == '/') ||
-        (statvfs(mount->mnt_dir, &stat) < 0)) {
-        return; /* no block device (SMB's are //SERVER/SHARE); or not ours to look at */
+/* The questions of one tick, shared by the sensor and the thread that asks. */
+typedef struct asking {
+    pthread_mutex_t lock; /* of all below but `mounts`, which belongs to who has the turn */
+    pthread_cond_t changed;
+    unsigned refs;
+    size_t next, count; /* the mount that is asked for now, while there are more */
+    int left;           /* the sensor waits no longer: the thread ends after its answer */
+    const mount_t *stuck; /* the mount that the sensor has given up on; the sensor's own */
+    mount_t mounts[MOUNTS_MAX];
+} asking_t;
+
+typedef struct filesystem {
+    int network;
+    asking_t *stuck[STUCK_MAX]; /* each has a mount that does not answer */
+    size_t stuck_count;
+} filesystem_t;
+
+static const char *const filesystem_options[] = {"network", "mounts", NULL};
+
+static int word_in(const char *word, const char *const *words)
+{
+    for (; *words != NULL; ++words) {
+        if (!strcmp(word, *words)) {
+            return 1;
+        }
     }
+    return 0;
+}
+
+static int mount_of_network(const mount_t *mount)
+{
+    static const char *const types[] = {
+        "9p",   "afs",    "beegfs", "ceph", "cifs", "fuse",   "glusterfs", "gpfs", "lustre",
+        "ncpfs", "nfs",   "nfs4",   "panfs", "pvfs2", "smb3", "smbfs",     "virtiofs", NULL};
+
+    return word_in(mount->type, types) || !strncmp(mount->type, "fuse.", 5) ||
+           !strncmp(mount->device, "//", 2);
+}
+
+/* An octal escape of the kernel, as in "a\040b", becomes its character. */
+static void mount_unescape(char *text)
+{
+    char *to = text;
+
+    for (; *text != '\0'; ++to) {
+        if ((text[0] == '\\') && (strspn(text + 1, "01234567") >= 3)) {
+            *to = ((text[1] - '0') << 6) | ((text[2] - '0') << 3) | (text[3] - '0');
+            text += 4;
+        } else {
+            *to = *text++;
+        }
+    }
+    *to = '\0';
+}
+
+static int options_readonly(const char *options)
+{
+    return !strncmp(options, "ro", 2) && ((options[2] == ',') || (options[2] == '\0'));
+}
+
+/* A line of mountinfo, see proc(5). */
+static int mount_parse(const char *line, mount_t *mount)
+{
+    char options[FIELD_MAX], super[FIELD_MAX] = "";
+    const char *rest = strstr(line, " - ");
+    unsigned major, minor;
+
+    if ((rest == NULL) ||
+        (sscanf(line, "%*d %*d %u:%u %255s %255s %255s", &major, &minor, mount->root, mount->point,
+                options) != 5) ||
+        (sscanf(rest, " - %63s %255s %255s", mount->type, mount->device, super) < 2)) {
+        return -EINVAL;
+    }
+    mount_unescape(mount->root);
+    mount_unescape(mount->point);
+    mount_unescape(mount->device);
+    mount->number = makedev(major, minor);
+    mount->readonly = options_readonly(options) || options_readonly(super);
+    mount->failed = 1;
+    return 0;
+}
+
+static int mount_wanted(const filesystem_t *filesystem, const asking_t *asking,
+                        const mount_t *mount)
+{
+    const mount_t *other;
+
+    if (!strcmp(mount->type, "autofs") ||
+        (mount_of_network(mount) && !filesystem->network) ||
+        ((mount->device[0] != '/') && !mount_of_network(mount) && strcmp(mount->point, "/"))) {
+        return 0;
+    }
+    for (other = asking->mounts; other < &asking->mounts[asking->count]; ++other) {
+        if ((other->number == mount->number) &&
+            (strcmp(mount->type, "btrfs") || !strcmp(mount->root, other->root))) {
+            return 0; /* bind mounts; subvolumes of btrfs share the number */
+        }
+    }
+    return 1;
+}
+
+static void mounts_read(const filesystem_t *filesystem, const char *path, asking_t *asking)
+{
+    FILE *file = fopen((path != NULL) ? path : "/proc/1/mountinfo", "re");
+    char line[4096];
+
+    file = ((file == NULL) && (path == NULL)) ? fopen("/proc/self/mountinfo", "re") : file;
+    if (file == NULL) {
+        return;
+    }
+    while ((fgets(line, sizeof(line), file) != NULL) && (asking->count < MOUNTS_MAX)) {
+        mount_t *mount = &asking->mounts[asking->count];
+
+        if ((mount_parse(line, mount) == 0) && mount_wanted(filesystem, asking, mount)) {
+            ++asking->count;
+        }
+    }
+    fclose(file);
+}
+
+static void asking_put(asking_t *asking)
+{
+    unsigned refs;
+
+    pthread_mutex_lock(&asking->lock);
+    refs = --asking->refs;
+    pthread_mutex_unlock(&asking->lock);
+    if (refs == 0) {
+        pthread_cond_destroy(&asking->changed);
+        pthread_mutex_destroy(&asking->lock);
+        free(asking);
+    }
+}
+
+static asking_t *asking_new(void)
+{
+    asking_t *asking = calloc(1, sizeof(*asking));
+
+    if (asking != NULL) {
+        pthread_mutex_init(&asking->lock, NULL);
+        pthread_cond_init(&asking->changed, NULL);
+        asking->refs = 1;
+    }
+    return asking;
+}
+
+/* Another file system may be mounted there in the agent's own namespace. */
+static void mount_ask(mount_t *mount)
+{
+    struct stat status;
+
+    mount->failed = (statvfs(mount->point, &mount->stat) < 0) ||
+                    (stat(mount->point, &status) < 0) ||
+                    ((status.st_dev != mount->number) && strcmp(mount->type, "btrfs"));
+}
+
+static void *asking_run(void *arg)
+{
+    asking_t *asking = arg;
+    int more;
+
+    do {
+        mount_ask(&asking->mounts[asking->next]);
+        pthread_mutex_lock(&asking->lock);
+        ++asking->next;
+        more = !asking->left && (asking->next < asking->count);
+        pthread_cond_signal(&asking->changed);
+        pthread_mutex_unlock(&asking->lock);
+    } while (more);
+    asking_put(asking);
+    return NULL;
+}
+
+/* Wait for the answers; returns the number of mounts that have answered before the wait was over. */
+static size_t asking_wait(asking_t *asking)
+{
+    struct timespec until;
+    size_t answered;
+
+    pthread_mutex_lock(&asking->lock);
+    do {
+        answered = asking->next;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += FILESYSTEM_WAIT_MS * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        while ((asking->next == answered) && (asking->next < asking->count) &&
+               (pthread_cond_timedwait(&asking->changed, &asking->lock, &until) == 0)) {
+        }
+    } while ((asking->next > answered) && (asking->next < asking->count));
+    answered = asking->next;
+    asking->left = (answered < asking->count);
+    pthread_mutex_unlock(&asking->lock);
+    return answered;
+}
+
+static void mount_emit(samples_t *samples, const mount_t *mount)
+{
+    const struct statvfs *stat = &mount->stat;
+    char device[FIELD_MAX], point[FIELD_MAX];
+    size_t i;
     const struct {
         const char *name;
         double value;
     } values[] = {
-        {"size_bytes", (double)stat.f_blocks * stat.f_frsize},
-        {"free_bytes", (double)stat.f_bfree * stat.f_frsize},
-        {"avail_bytes", (double)stat.f_bavail * stat.f_frsize},
-        {"files", stat.f_files},
-        {"files_free", stat.f_ffree},
-        {"readonly", !!(stat.f_flag & ST_RDONLY)},
+        {"device_error", mount->failed},
+        {"readonly", mount->readonly},
+        {"size_bytes", (double)stat->f_blocks * stat->f_frsize},
+        {"free_bytes", (double)stat->f_bfree * stat->f_frsize},
+        {"avail_bytes", (double)stat->f_bavail * stat->f_frsize},
+        {"files", stat->f_files},
+        {"files_free", stat->f_ffree},
     };
-    for (i = 0; i < (sizeof(values) / sizeof(values[0])); ++i) {
+
+    samples_label(device, sizeof(device), mount->device);
+    samples_label(point, sizeof(point), mount->point);
+    for (i = 0; i < (mount->failed ? 1 : (sizeof(values) / sizeof(values[0]))); ++i) {
         samples_add(samples, 0, values[i].value,
                     "node_filesystem_%s{device=\"%s\",fstype=\"%s\",mountpoint=\"%s\"}",
-                    values[i].name, mount->mnt_fsname, mount->mnt_type, mount->mnt_dir);
+                    values[i].name, device, mount->type, point);
     }
+}
+
+/* Drop those that have answered; returns whether the mount is one of the others. */
+static int filesystem_stuck(filesystem_t *filesystem, const mount_t *mount)
+{
+    size_t i, kept = 0;
+    int found = 0;
+
+    for (i = 0; i < filesystem->stuck_count; ++i) {
+        asking_t *asking = filesystem->stuck[i];
+        int answered;
+
+        pthread_mutex_lock(&asking->lock);
+        answered = (asking->refs == 1); /* the thread has ended */
+        pthread_mutex_unlock(&asking->lock);
+        if (answered) {
+            udmon_warn("the file system at %s answers again", asking->stuck->point);
+            asking_put(asking);
+            continue;
+        }
+        found |= (asking->stuck->number == mount->number) &&
+                 !strcmp(asking->stuck->point, mount->point);
+        filesystem->stuck[kept++] = asking;
+    }
+    filesystem->stuck_count = kept;
+    return found;
+}
+
+/* Ask for `count` mounts. Returns those that are left to be asked for, or NULL. */
+static asking_t *filesystem_ask(filesystem_t *filesystem, asking_t *asking)
+{
+    asking_t *rest = NULL;
+    size_t answered = 0;
+    pthread_t thread;
+
+    ++asking->refs;
+    if (udmon_thread_start(&thread, asking_run, asking) < 0) {
+        --asking->refs;
+        return NULL;
+    }
+    pthread_detach(thread);
+    answered = asking_wait(asking);
+    if (answered == asking->count) {
+        return NULL;
+    }
+    asking->stuck = &asking->mounts[answered];
+    udmon_warn("the file system at %s does not answer", asking->stuck->point);
+    rest = asking_new();
+    if (rest != NULL) {
+        rest->count = asking->count - answered - 1;
+        memcpy(rest->mounts, &asking->mounts[answered + 1], rest->count * sizeof(rest->mounts[0]));
+    }
+    pthread_mutex_lock(&asking->lock);
+    ++asking->refs;
+    pthread_mutex_unlock(&asking->lock);
+    filesystem->stuck[filesystem->stuck_count++] = asking;
+    return rest;
 }
 
 static void filesystem_tick(udmon_node_t *node, void *state)
 {
-    FILE *mounts = setmntent("/proc/self/mounts", "r");
-    struct mntent *mount;
+    filesystem_t *filesystem = state;
+    asking_t *asking = asking_new(), *rest;
+    mount_t *all;
     samples_t *samples;
+    size_t i, count, total, done = 0;
 
-    (void)state;
-    if (mounts == NULL) {
+    if (asking == NULL) {
         return;
     }
-    samples = samples_begin(node);
-    while ((mount = getmntent(mounts)) != NULL) {
-        filesystem_read(samples, mount);
+    mounts_read(filesystem, udmon_node_option(node, "mounts"), asking);
+    total = asking->count;
+    all = calloc(total + 1, sizeof(*all));
+    asking->count = 0;
+    for (i = 0; (all != NULL) && (i < total); ++i) {
+        if (filesystem_stuck(filesystem, &asking->mounts[i])) {
+            all[done++] = asking->mounts[i];
+        } else {
+            asking->mounts[asking->count++] = asking->mounts[i];
+        }
     }
-    endmntent(mounts);
+    while ((asking != NULL) && (asking->count > 0) && (filesystem->stuck_count < STUCK_MAX)) {
+        count = asking->count;
+        rest = filesystem_ask(filesystem, asking);
+        count -= (rest != NULL) ? rest->count : 0;
+        for (i = 0; i < count; ++i) {
+            all[done] = asking->mounts[i];
+            all[done++].failed |= (rest != NULL) && (i == count - 1);
+        }
+        asking_put(asking);
+        asking = rest;
+    }
+    if (asking != NULL) {
+        asking_put(asking);
+    }
+    samples = samples_begin(node);
+    for (i = 0; i < done; ++i) {
+        mount_emit(samples, &all[i]);
+    }
     samples_end(samples);
+    free(all);
+}
+
+static void filesystem_destroy(void *state)
+{
+    filesystem_t *filesystem = state;
+    size_t i;
+
+    for (i = 0; i < filesystem->stuck_count; ++i) {
+        asking_put(filesystem->stuck[i]);
+    }
+    free(filesystem);
+}
+
+static int filesystem_create(udmon_node_t *node, void **state_p)
+{
+    const char *network = udmon_node_option(node, "network");
+    filesystem_t *filesystem;
+
+    if ((network != NULL) && strcmp(network, "yes") && strcmp(network, "no")) {
+        udmon_node_error(node, "network", "'%s' is neither yes nor no", network);
+        return -EINVAL;
+    }
+    filesystem = calloc(1, sizeof(*filesystem));
+    if (filesystem == NULL) {
+        return -ENOMEM;
+    }
+    filesystem->network = (network != NULL) && !strcmp(network, "yes");
+    *state_p = filesystem;
+    return 0;
 }
 
 const udmon_node_type_t sensor_filesystem = {
     .name = "filesystem",
+    .options = filesystem_options,
+    .create = filesystem_create,
+    .destroy = filesystem_destroy,
     .tick = filesystem_tick,
     .has_output = 1,
+    .blocking = 1,
 };

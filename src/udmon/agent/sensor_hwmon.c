@@ -78,4 +78,5 @@ const udmon_node_type_t sensor_hwmon = {
     .options = hwmon_options,
     .tick = hwmon_tick,
     .has_output = 1,
+    .blocking = 1,
 };

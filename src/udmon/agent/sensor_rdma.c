@@ -152,4 +152,5 @@ const udmon_node_type_t sensor_rdma = {
     .options = rdma_options,
     .tick = rdma_tick,
     .has_output = 1,
+    .blocking = 1,
 };

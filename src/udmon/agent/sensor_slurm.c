@@ -4,7 +4,8 @@
  *
  * User and partition are not there. When a job appears, `squeue` is asked for them, which any user
  * may; the job's samples are sent when it has answered, so that their labels never change. Where
- * squeue is not there or does not know the job, the user is the owner of its processes.
+ * squeue is not there or does not know the job, the user is the owner of its processes. The output
+ * of squeue is read at each tick.
  */
 #include "graph.h"
 #include "samples.h"
@@ -37,9 +38,9 @@ typedef struct job {
 
 typedef struct slurm {
     LIST_HEAD(, job) jobs;
-    pid_t squeue;          /* running, or 0 */
+    pid_t squeue; /* running, or 0 */
     uint64_t asked_ns;
-    udmon_source_t source; /* its output */
+    int output; /* of squeue; does not block */
     char answer[ANSWER_MAX];
     size_t length;
 } slurm_t;
@@ -56,7 +57,7 @@ static double slurm_field(const char *dir, const char *file_name, const char *wo
     FILE *file;
 
     snprintf(path, sizeof(path), "%s/%s", dir, file_name);
-    file = fopen(path, "r");
+    file = samples_open(path);
     if (file == NULL) {
         return -1; /* the job has ended */
     }
@@ -148,20 +149,19 @@ static void slurm_end_squeue(slurm_t *slurm)
     kill(slurm->squeue, SIGKILL);
     waitpid(slurm->squeue, NULL, 0);
     slurm->squeue = 0;
-    udmon_loop_delete(&agent_loop, &slurm->source);
-    close(slurm->source.fd);
+    close(slurm->output);
 }
 
-static void slurm_ready(udmon_source_t *source, uint32_t events)
+static void slurm_listen(slurm_t *slurm)
 {
-    slurm_t *slurm = source->arg;
-    ssize_t length = read(source->fd, slurm->answer + slurm->length,
-                          sizeof(slurm->answer) - 1 - slurm->length);
+    ssize_t length;
 
-    (void)events;
-    if (length > 0) {
-        slurm->length += length;
-    } else if ((length == 0) || ((errno != EAGAIN) && (errno != EINTR))) {
+    do {
+        length = read(slurm->output, slurm->answer + slurm->length,
+                      sizeof(slurm->answer) - 1 - slurm->length);
+        slurm->length += (length > 0) ? length : 0;
+    } while (length > 0);
+    if ((length == 0) || ((errno != EAGAIN) && (errno != EINTR))) {
         slurm_answered(slurm);
         slurm_end_squeue(slurm);
     }
@@ -189,18 +189,13 @@ static int slurm_spawn(slurm_t *slurm, const char *program, char *ids)
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     close(ends[1]);
-    slurm->source = (udmon_source_t) {.fd = ends[0], .ready = slurm_ready, .arg = slurm};
-    if (ret == 0) {
-        ret = -udmon_loop_add(&agent_loop, &slurm->source, EPOLLIN);
-        if (ret == 0) {
-            return 0;
-        }
-        kill(slurm->squeue, SIGKILL);
-        waitpid(slurm->squeue, NULL, 0);
+    if (ret != 0) {
+        slurm->squeue = 0;
+        close(ends[0]);
+        return -ret;
     }
-    slurm->squeue = 0;
-    close(ends[0]);
-    return -ret;
+    slurm->output = ends[0];
+    return 0;
 }
 
 /* Ask for the jobs that nobody was asked for yet, all at once; one question at a time. */
@@ -330,6 +325,9 @@ static void slurm_tick(udmon_node_t *node, void *state)
     job_t *job;
     size_t i;
 
+    if (slurm->squeue != 0) {
+        slurm_listen(slurm);
+    }
     snprintf(pattern, sizeof(pattern), "%s/system.slice/*slurmstepd.scope/job_*",
              (root != NULL) ? root : "/sys/fs/cgroup");
     if (glob(pattern, GLOB_ONLYDIR, NULL, &found) == 0) {
@@ -385,4 +383,5 @@ const udmon_node_type_t sensor_slurm = {
     .destroy = slurm_destroy,
     .tick = slurm_tick,
     .has_output = 1,
+    .blocking = 1,
 };

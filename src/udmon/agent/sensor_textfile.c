@@ -82,4 +82,5 @@ const udmon_node_type_t sensor_textfile = {
     .create = textfile_create,
     .tick = textfile_tick,
     .has_output = 1,
+    .blocking = 1,
 };

@@ -3,7 +3,8 @@
  *
  * An agent is a graph of nodes. A sensor has a timer and no inputs; a processing node has inputs
  * and outputs; one that sends has inputs only. A type tells by its functions which of these it is.
- * All functions are called by one thread; none may block.
+ * The agent calls all functions in one thread, and they must not block. A type with `blocking` set
+ * has a thread for each node, which calls `tick` and `destroy`.
  *
  * A library exports a variable `udmon_module`. It is loaded by "module = FILE" in section [agent].
  */
@@ -19,7 +20,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 enum {
-    UDMON_MODULE_VERSION = 2,
+    UDMON_MODULE_VERSION = 3,
     UDMON_METRIC_NAME_MAX = 255 /**< bytes of a name with its labels */
 };
 
@@ -49,6 +50,9 @@ typedef struct udmon_node_type {
     /** Samples have come in. They belong to the sender. NULL: no inputs. */
     void (*receive)(udmon_node_t *node, void *state, const udmon_metric_t *metrics, size_t count);
     int has_output; /**< option "to" makes sense */
+    /** `tick` may wait for a device or a file system: the agent calls it in the node's own thread,
+     *  reports it as stuck after the option "deadline", and skips ticks until it returns. */
+    int blocking;
 } udmon_node_type_t;
 
 typedef struct udmon_module {

@@ -56,15 +56,15 @@ void udmon_log(udmon_log_level_t level, const char *format, ...)
 
 int udmon_log_allowed(udmon_log_limit_t *limit, uint64_t *unsaid_p)
 {
-    uint64_t now = udmon_now_ns();
+    uint64_t now = udmon_now_ns(), next = __atomic_load_n(&limit->next_ns, __ATOMIC_RELAXED);
 
-    if (now < limit->next_ns) {
-        ++limit->unsaid;
+    if ((now < next) ||
+        !__atomic_compare_exchange_n(&limit->next_ns, &next, now + LOG_LIMIT_NS, 0,
+                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        __atomic_fetch_add(&limit->unsaid, 1, __ATOMIC_RELAXED);
         return 0;
     }
-    limit->next_ns = now + LOG_LIMIT_NS;
-    *unsaid_p = limit->unsaid;
-    limit->unsaid = 0;
+    *unsaid_p = __atomic_exchange_n(&limit->unsaid, 0, __ATOMIC_RELAXED);
     return 1;
 }
 

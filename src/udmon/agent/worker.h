@@ -1,0 +1,44 @@
+/*
+ * A thread for each sensor whose tick can block: on a file system, a device's driver, an HTTP
+ * endpoint. The agent's loop starts a tick, takes the samples when the worker hands them over, and
+ * never waits for the worker. A tick that exceeds its deadline is reported as stuck; the sensor's
+ * next ticks are skipped until the stuck one returns.
+ */
+#ifndef UDMON_AGENT_WORKER_H
+#define UDMON_AGENT_WORKER_H
+
+#include "graph.h"
+#include "samples.h"
+
+typedef struct worker worker_t;
+
+/*
+ * Start the thread of a node. The worker keeps a reference to the node, whose options its ticks
+ * read, and owns `node->state` from here on.
+ */
+int worker_start(udmon_node_t *node, worker_t **worker_p);
+
+/* Samples go to this node's outputs from now on: the node of a new configuration. */
+void worker_take_over(worker_t *worker, udmon_node_t *node);
+
+/* Begin a tick, unless the last one still runs. */
+void worker_tick(worker_t *worker);
+
+/*
+ * End the thread and destroy the node's state. Waits WORKER_END_MS at most: the thread of a blocked
+ * tick is abandoned and frees everything itself if the tick returns.
+ */
+void worker_stop(worker_t *worker);
+
+/* Whether the current tick has exceeded its deadline; how many ticks were skipped. */
+int worker_stuck(const worker_t *worker);
+uint64_t worker_skipped(const worker_t *worker);
+
+/* Threads that worker_stop() has abandoned and that may still run: exit() must not free their data. */
+int worker_any_abandoned(void);
+
+/* In a worker's thread: its set of samples, and the way to the loop. Else NULL, and false. */
+samples_t *worker_samples(void);
+int worker_emit(const udmon_metric_t *metrics, size_t count);
+
+#endif
