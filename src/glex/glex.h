@@ -311,7 +311,7 @@ enum glex_err_req_status {
     GLEX_ERR_STATUS_DEST_EQ_FULL,        /**< the event was lost */
     GLEX_ERR_STATUS_CONNECTION_MAX_RETRY,
     GLEX_ERR_STATUS_CONNECTION_RDMA_GET,
-    GLEX_ERR_STATUS_CONNECTION_NACK,
+    GLEX_ERR_STATUS_CONNECTION_NACK,     /**< or this process lacks what it takes to reach the peer */
     GLEX_ERR_STATUS_CONNECTION_ECC
 };
 

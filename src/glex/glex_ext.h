@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define GLEX_EXT_VERSION 7
+#define GLEX_EXT_VERSION 8
 
 /**
  * Registration flag beside enum glex_mem_flag: the owner learns of data only by events. An
@@ -108,36 +108,55 @@ glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t ep, uint64_t len, void **addr_p);
 
 /**
  * Give back what glex_ext_mem_alloc() returned. Its registrations must be gone, and no peer may
- * store by a pointer of glex_ext_peer_ptr() any more: the pages go back to the file system, so such
- * a store takes a new page, which stays until the endpoint is destroyed, or, on a full file system,
- * raises SIGBUS in the peer.
+ * store by a pointer of glex_ext_peer_ptr() any more. The pages go back to the file system, so a
+ * later store takes a new page, which stays until the endpoint is destroyed; on a full file system
+ * the store raises SIGBUS in the peer.
  */
 glex_ret_t glex_ext_mem_free(glex_ep_handle_t ep, void *addr);
 
 /**
- * A pointer in this process to a peer's registered memory. Valid until this endpoint is
- * destroyed, whatever becomes of the peer; what is stored after the peer died is lost.
+ * Keeps memory of a peer mapped in this process. A pin belongs to the process: it outlives the
+ * registration, the peer, and the endpoint that was asked. The shared memory of a peer that is gone
+ * stays allocated until its last pin is given back.
+ */
+struct glex_ext_pin;
+
+/**
+ * A pointer in this process to a peer's registered memory. It is valid until glex_ext_unpin(*pin_p).
+ * What is stored there after the peer died is lost. In a child of fork() the pointer leads to
+ * private memory of zeros: the child reads and changes nothing of the peer.
+ * @param [out] pin_p  *pin_p is NULL for memory of this endpoint itself, which stays while the
+ *                     endpoint does. pin_p NULL: the pointer is valid until the next call with this
+ *                     endpoint, and not in a child of fork().
  * Errors: NOT_IMPLEMENTED (that memory was not allocated from the NIC, or this NIC is without
  * GLEX_EXT_CAP_MAP, or the peer is on another host), ACCESS_ERR (key, handle or range),
- * NO_EP_RESOURCE (no such peer).
+ * NO_EP_RESOURCE (no such peer), NO_MEM_RESOURCE (this process lacks memory, mappings or
+ * descriptors; RDMA may still be possible).
  */
 glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_handle_t mh,
-                             uint32_t key, uint64_t offset, uint64_t len, void **ptr_p);
+                             uint32_t key, uint64_t offset, uint64_t len, void **ptr_p,
+                             struct glex_ext_pin **pin_p);
 
-/** Where a process sees whether a peer's registration is still what it was: while it is, an acquire
- *  load of *word finds `state`; afterwards never again. */
+/** Give a pin back, once. Its pointer is not used any more. Any thread may do so, also after the
+ *  endpoint was destroyed. NULL is allowed. */
+void glex_ext_unpin(struct glex_ext_pin *pin);
+
+/** Shows whether a peer's registration is still valid: while it is, an acquire load of *word finds
+ *  `state`; afterwards never again. */
 struct glex_ext_watch {
-    const uint64_t *word;
-    uint64_t        state;
+    const uint64_t      *word;
+    uint64_t             state;
+    struct glex_ext_pin *pin; /**< keeps `word` readable; to be given back by glex_ext_unpin() */
 };
 
 /**
- * Watch a registration that glex_ext_peer_ptr() gave a pointer into. What is copied by the pointer
- * while it holds is as good as an RDMA request: one that the owner takes back in that moment, too,
- * may still be carried out. The word can be read until this endpoint is destroyed, whatever becomes
- * of the peer, and in a child of fork(), where it does not hold. Does not block.
- * Errors: ACCESS_ERR (key or handle), NO_EP_RESOURCE (no such peer), NO_MEM_RESOURCE,
- * NOT_IMPLEMENTED (the peer is on another host).
+ * Watch a registration that glex_ext_peer_ptr() gave a pointer into. A copy by that pointer, while
+ * the watch holds, is as good as an RDMA request: a request may also be carried out if the owner
+ * takes the registration back in that moment. The word can be read until the pin is given back,
+ * even if the peer has died, and in a child of fork(), where the watch does not hold. For memory of
+ * this endpoint itself the pin is NULL, and the word can be read while the endpoint exists. Does
+ * not block. Errors: ACCESS_ERR (key or handle), NO_EP_RESOURCE (no such peer), NO_MEM_RESOURCE (as
+ * of glex_ext_peer_ptr()), NOT_IMPLEMENTED (the peer is on another host).
  */
 glex_ret_t glex_ext_peer_watch(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_handle_t mh,
                                uint32_t key, struct glex_ext_watch *watch);
@@ -156,8 +175,8 @@ glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t ep, glex_ep_addr_t peer);
  * peer's memory is checked as for any request: key, handle, range, direction. `req` is one request,
  * without events.
  * Errors: INVALID_PARAM, ACCESS_ERR (the peer's memory; what glex_poll_error_req() would tell in
- * detail of the same request posted), NO_EP_RESOURCE (no such peer, or it has no receiver), BUSY,
- * NOT_IMPLEMENTED (collectives; the peer is on another host).
+ * detail of the same request posted), NO_EP_RESOURCE (no such peer, or it has no receiver),
+ * NO_MEM_RESOURCE (this process lacks memory, mappings or descriptors), BUSY, NOT_IMPLEMENTED (collectives; the peer is on another host).
  */
 glex_ret_t glex_ext_rdma_now(glex_ep_handle_t ep, const glex_rdma_req_t *req, void *local);
 
@@ -240,17 +259,22 @@ glex_ret_t glex_ext_mgmt_fd(glex_ep_handle_t ep, int *fd, uint8_t *vp);
 glex_ret_t glex_ext_arm(glex_ep_handle_t ep);
 
 /**
- * Say whether somebody takes messages and events out of the endpoint's queues. While nobody does,
- * requests that would leave something there, and RDMA between registrations, fail as if the
- * endpoint did not exist (status DEST_VP_STOP), and glex_ext_check_peer() says so; immediate puts
- * without an event, and memory that is mapped, work as before. So do the endpoint's own local
- * events, and its requests to others. New endpoints have a receiver.
+ * Publish which receiver takes messages and events out of the endpoint's queues.
+ * @param uuid  Name of the receiver, which no other receiver of the fabric ever has; 0: there is no
+ *              receiver. A new endpoint has one, with a name of the library's choice.
  *
- * With a network that also ends all connections with endpoints of other hosts, in either direction,
- * once these have what was posted to them: it takes the time of glex_destroy_ep(). Nobody would
- * carry out their requests. Errors with `present`: SYS_ERR, the endpoint cannot listen again.
+ * With 0, requests that would leave something in the queues, and RDMA between registrations, fail
+ * as if the endpoint did not exist (status DEST_VP_STOP); so do the endpoint's own local events,
+ * and its requests to others. Immediate puts without an event, and mapped memory, work as before.
+ * First the queues refuse. Then, with a network, all connections with endpoints of other hosts end,
+ * in either direction, when these have what was posted to them, which takes the time of
+ * glex_destroy_ep(). The name vanishes last: if glex_ext_check_peer() does not find this receiver
+ * any more, all of that has happened.
+ *
+ * From one uuid to another only the name changes: publish 0 in between to part them.
+ * Errors with a uuid: SYS_ERR, the endpoint cannot listen to other hosts again.
  */
-glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, int present);
+glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, uint64_t uuid);
 
 /**
  * Whether a peer endpoint has a receiver, as far as shared memory tells: one that was killed seems
@@ -271,19 +295,34 @@ glex_ret_t glex_ext_set_domain(glex_ep_handle_t ep, glex_ep_handle_t domain);
 int glex_ext_is_remote(glex_ep_handle_t ep, glex_ep_addr_t peer);
 
 /**
- * Whether a peer endpoint still exists. Costs some system calls.
- * Returns SUCCESS, or NO_EP_RESOURCE where it was destroyed, its process died, or it has no
- * receiver.
+ * The epoch of the connection with a peer, for glex_ext_check_peer(). Never 0.
+ *
+ * Within a host an epoch lasts as long as the peer endpoint. Between hosts it is the life of the
+ * connection for both directions, so it may end while the peer lives: by a network that is cut, or
+ * a peer that is stopped for longer than GLEX_NET_TIMEOUT. No request of an epoch is carried out
+ * after its end, on either side. The call begins a new epoch, by connecting in the background, if
+ * the last one is over. A program that has called it decides when that is: requests to a peer of
+ * another host whose epoch is over then fail (status DEST_VP_STOP) until the next call.
+ * Errors: NO_EP_RESOURCE (no such peer), NO_MEM_RESOURCE.
  */
-glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer);
+glex_ret_t glex_ext_peer_epoch(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t *epoch_p);
 
 /**
- * Say that nothing more is read through the pointers to a peer's memory. If the peer is gone, its
- * shared memory is given back; the pointers stay valid, what they point to has lost its contents.
- * The same holds for all peers that had this address before and are gone. Costs some system calls.
- * Returns SUCCESS, or BUSY where a peer exists at this address.
+ * Whether a receiver is still at a peer's address. Costs some system calls.
+ * @param uuid   As the peer published it: glex_ext_set_receiver(); 0: any. It is not looked at
+ *               between hosts, where a receiver that goes ends its epochs.
+ * @param epoch  Of glex_ext_peer_epoch(); 0: any.
+ *
+ * Returns SUCCESS: it is there, or this process lacks the means to look.
+ * NO_EP_RESOURCE: the receiver, the endpoint, its process, or the epoch is gone.
+ * ACCESS_ERR: another receiver is there.
+ * After NO_EP_RESOURCE and ACCESS_ERR nothing of that receiver and epoch arrives any more: its
+ * requests were carried out or dropped, those of a peer on another host too, and later ones are
+ * refused. On this host a store by a pointer to mapped memory is not a request: the death of the
+ * process ends it, the end of a receiver does not.
  */
-glex_ret_t glex_ext_forget_peer(glex_ep_handle_t ep, glex_ep_addr_t peer);
+glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t uuid,
+                               uint64_t epoch);
 
 glex_ret_t glex_ext_query_counters(glex_ep_handle_t ep, struct glex_ext_counters *counters);
 

@@ -78,6 +78,7 @@ struct perf_session {
     char                        why[PERF_NUM_REGIONS][256]; /* a region is missing */
     struct perf_memory          mine, theirs;
     void                       *lines;    /* client: the server's, mapped */
+    struct glex_ext_pin        *lines_pin; /* keeps them mapped */
     bool                        mp_right; /* the last message of a run was what it should be */
 };
 

@@ -57,7 +57,7 @@ static bool send_control(struct perf_session *s, enum message_type type, struct 
 static bool peer_lives(struct perf_session *s)
 {
     if (s->peer.v != 0) {
-        return glex_ext_check_peer(s->ep, s->peer) == GLEX_SUCCESS;
+        return glex_ext_check_peer(s->ep, s->peer, 0, 0) == GLEX_SUCCESS;
     }
     return s->parent == 0 || getppid() == s->parent;
 }
@@ -199,6 +199,7 @@ bool perf_session_open(struct perf_session *s, const struct perf_options *option
 
 void perf_session_close(struct perf_session *s)
 {
+    glex_ext_unpin(s->lines_pin);
     perf_memory_close(s);
     glex_destroy_ep(s->ep);
     glex_close_device(s->dev);
@@ -210,7 +211,7 @@ bool perf_session_connect(struct perf_session *s, glex_ep_addr_t server, uint64_
 
     s->peer = server;
     s->half = half;
-    if (glex_ext_check_peer(s->ep, server) != GLEX_SUCCESS) {
+    if (glex_ext_check_peer(s->ep, server, 0, 0) != GLEX_SUCCESS) {
         tool_error("there is no endpoint %u on NIC %08x of this fabric", server.ep_num,
                    server.nic_id);
         return false;

@@ -55,7 +55,7 @@ bool perf_wait_slow(struct perf_session *s, struct perf_wait *wait)
         tool_error("the peer has not answered for %.0f seconds", WAIT_LIMIT_S);
         return false;
     }
-    if (glex_ext_check_peer(s->ep, s->peer) != GLEX_SUCCESS) {
+    if (glex_ext_check_peer(s->ep, s->peer, 0, 0) != GLEX_SUCCESS) {
         tool_error("the peer has gone");
         return false;
     }

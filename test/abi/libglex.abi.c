@@ -394,11 +394,15 @@ glex_ret_t glex_ext_query_device(glex_device_handle_t dev, struct glex_ext_devic
 glex_ret_t glex_ext_is_reachable(glex_device_handle_t dev, uint32_t nic_id);
 glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t ep, uint64_t len, void **addr_p);
 glex_ret_t glex_ext_mem_free(glex_ep_handle_t ep, void *addr);
+struct glex_ext_pin;
 glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_handle_t mh,
-                             uint32_t key, uint64_t offset, uint64_t len, void **ptr_p);
+                             uint32_t key, uint64_t offset, uint64_t len, void **ptr_p,
+                             struct glex_ext_pin **pin_p);
+void glex_ext_unpin(struct glex_ext_pin *pin);
 struct glex_ext_watch {
     const uint64_t *word;
     uint64_t state;
+    struct glex_ext_pin *pin;
 };
 glex_ret_t glex_ext_peer_watch(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_handle_t mh,
                                uint32_t key, struct glex_ext_watch *watch);
@@ -424,12 +428,13 @@ glex_ret_t glex_ext_query_queues(glex_ep_handle_t ep, struct glex_ext_queues *qu
 glex_ret_t glex_ext_event_fd(glex_ep_handle_t ep, int *fd);
 glex_ret_t glex_ext_mgmt_fd(glex_ep_handle_t ep, int *fd, uint8_t *vp);
 glex_ret_t glex_ext_arm(glex_ep_handle_t ep);
-glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, int present);
+glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, uint64_t uuid);
 glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr_t peer);
 glex_ret_t glex_ext_set_domain(glex_ep_handle_t ep, glex_ep_handle_t domain);
 int glex_ext_is_remote(glex_ep_handle_t ep, glex_ep_addr_t peer);
-glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer);
-glex_ret_t glex_ext_forget_peer(glex_ep_handle_t ep, glex_ep_addr_t peer);
+glex_ret_t glex_ext_peer_epoch(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t *epoch_p);
+glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t uuid,
+                               uint64_t epoch);
 glex_ret_t glex_ext_query_counters(glex_ep_handle_t ep, struct glex_ext_counters *counters);
 const char *glex_ext_version(void);
 enum macro_GLEX_ANY_EP_NUM { value_GLEX_ANY_EP_NUM = 0xffffffffU };
@@ -443,7 +448,7 @@ enum macro_GLEX_MGMT_MAX_HOPS { value_GLEX_MGMT_MAX_HOPS = 20 };
 enum macro_GLEX_MGMT_MAX_REGS { value_GLEX_MGMT_MAX_REGS = 2 };
 enum macro_GLEX_MGMT_MAX_BYTES { value_GLEX_MGMT_MAX_BYTES = 6 };
 enum macro_GLEX_MGMT_ANY_ID { value_GLEX_MGMT_ANY_ID = 0xffffffU };
-enum macro_GLEX_EXT_VERSION { value_GLEX_EXT_VERSION = 7 };
+enum macro_GLEX_EXT_VERSION { value_GLEX_EXT_VERSION = 8 };
 enum macro_GLEX_EXT_MEM_EVENT_DATA { value_GLEX_EXT_MEM_EVENT_DATA = 0x100 };
 enum macro_GLEX_EXT_FLAG_NO_LOSS { value_GLEX_EXT_FLAG_NO_LOSS = (1 << 30) };
 enum macro_GLEX_EXT_FLAG_DOMAIN { value_GLEX_EXT_FLAG_DOMAIN = (1 << 29) };
@@ -467,13 +472,13 @@ __typeof__(&glex_ext_arm) GLEX_0_1_glex_ext_arm;
 __typeof__(&glex_ext_check_peer) GLEX_0_1_glex_ext_check_peer;
 __typeof__(&glex_ext_count_mapped) GLEX_0_1_glex_ext_count_mapped;
 __typeof__(&glex_ext_event_fd) GLEX_0_1_glex_ext_event_fd;
-__typeof__(&glex_ext_forget_peer) GLEX_0_1_glex_ext_forget_peer;
 __typeof__(&glex_ext_has_receiver) GLEX_0_1_glex_ext_has_receiver;
 __typeof__(&glex_ext_is_reachable) GLEX_0_1_glex_ext_is_reachable;
 __typeof__(&glex_ext_is_remote) GLEX_0_1_glex_ext_is_remote;
 __typeof__(&glex_ext_mem_alloc) GLEX_0_1_glex_ext_mem_alloc;
 __typeof__(&glex_ext_mem_free) GLEX_0_1_glex_ext_mem_free;
 __typeof__(&glex_ext_mgmt_fd) GLEX_0_1_glex_ext_mgmt_fd;
+__typeof__(&glex_ext_peer_epoch) GLEX_0_1_glex_ext_peer_epoch;
 __typeof__(&glex_ext_peer_hint) GLEX_0_1_glex_ext_peer_hint;
 __typeof__(&glex_ext_peer_ptr) GLEX_0_1_glex_ext_peer_ptr;
 __typeof__(&glex_ext_peer_watch) GLEX_0_1_glex_ext_peer_watch;
@@ -487,6 +492,7 @@ __typeof__(&glex_ext_rdma_now) GLEX_0_1_glex_ext_rdma_now;
 __typeof__(&glex_ext_set_domain) GLEX_0_1_glex_ext_set_domain;
 __typeof__(&glex_ext_set_receiver) GLEX_0_1_glex_ext_set_receiver;
 __typeof__(&glex_ext_set_single_threaded) GLEX_0_1_glex_ext_set_single_threaded;
+__typeof__(&glex_ext_unpin) GLEX_0_1_glex_ext_unpin;
 __typeof__(&glex_ext_version) GLEX_0_1_glex_ext_version;
 __typeof__(&glex_get_ep_addr) GLEX_0_1_glex_get_ep_addr;
 __typeof__(&glex_num_of_device) GLEX_0_1_glex_num_of_device;

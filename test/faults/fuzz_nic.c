@@ -411,7 +411,7 @@ static void other_things(struct scene *scene)
         open_other(scene);
         break;
     case 1:
-        (void)glex_ext_check_peer(scene->other, scene->addr);
+        (void)glex_ext_check_peer(scene->other, scene->addr, 0, 0);
         (void)glex_ext_has_receiver(scene->other, scene->addr);
         break;
     case 2:

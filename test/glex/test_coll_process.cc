@@ -703,7 +703,7 @@ TEST(coll_killed, member_that_never_sends)
     ASSERT_OK(coll_send(b, c.addr(), 3, START | TAIL, 2));
     ASSERT_OK(coll_send(c, b.addr(), 0, COUNTER));
     EXPECT_EQ(-1, c.receive_number(20));
-    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(b, dead));
+    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(b, dead, 0, 0));
     ASSERT_OK(coll_send(b, dead, 0, COUNTER));
     EXPECT_EQ(GLEX_ERR_STATUS_DEST_VP_STOP, b.only_error());
     close(ready[0]);

@@ -115,7 +115,7 @@ TEST_F(endpoint, null_handles)
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_query_counters(nullptr, &counters));
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_event_fd(nullptr, &fd));
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_arm(nullptr));
-    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_check_peer(nullptr, addr));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_check_peer(nullptr, addr, 0, 0));
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_set_receiver(nullptr, 1));
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_has_receiver(nullptr, addr));
     EXPECT_EQ(GLEX_INVALID_PARAM, glex_deregister_mem(nullptr, {}));
@@ -461,10 +461,10 @@ TEST(endpoint_fork, a_child_does_not_keep_the_dead_alive)
     Ep ep(dev);
     bool living = true;
 
-    EXPECT_OK(glex_ext_check_peer(ep, addr));
+    EXPECT_OK(glex_ext_check_peer(ep, addr, 0, 0));
     owner.kill_now();
     for (int i = 0; i < 2000 && living; i++) { /* the kernel frees its lock a moment after its end */
-        living = glex_ext_check_peer(ep, addr) == GLEX_SUCCESS;
+        living = glex_ext_check_peer(ep, addr, 0, 0) == GLEX_SUCCESS;
         usleep(1000);
     }
     EXPECT_FALSE(living);

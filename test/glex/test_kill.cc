@@ -350,7 +350,7 @@ static int mapped_of_the_dead()
     return count;
 }
 
-/* Its shared memory is given back, and whoever has a pointer to it may go on using that. */
+/* The shared memory of the dead is given back with the last pin. */
 TEST_F(kill_, memory_of_the_dead_is_given_back)
 {
     Process child("kill_owner");
@@ -359,24 +359,24 @@ TEST_F(kill_, memory_of_the_dead_is_given_back)
     glex_ep_addr_t addr = {.v = target.addr};
     Ep ep(dev);
     glex_ext_watch watch;
+    glex_ext_pin *pin;
     void *ptr;
 
-    ASSERT_OK(glex_ext_peer_ptr(ep, addr, mh, TEST_KEY, 0, 1 << 20, &ptr));
+    ASSERT_OK(glex_ext_peer_ptr(ep, addr, mh, TEST_KEY, 0, 1 << 20, &ptr, &pin));
     memset(ptr, 1, 1 << 20);
     ASSERT_OK(glex_ext_peer_watch(ep, addr, mh, TEST_KEY, &watch));
-    EXPECT_EQ(GLEX_BUSY, glex_ext_forget_peer(ep, addr));
     child.kill_now();
-    for (int i = 0; i < WAIT_MS && glex_ext_check_peer(ep, addr) == GLEX_SUCCESS; i++) {
+    for (int i = 0; i < WAIT_MS && glex_ext_check_peer(ep, addr, 0, 0) == GLEX_SUCCESS; i++) {
         usleep(1000); /* the kernel frees its lock a moment after its end */
     }
-    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(ep, addr));
+    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(ep, addr, 0, 0));
     EXPECT_OK(glex_inspect_clean(nullptr, nullptr));
-    EXPECT_EQ(1, static_cast<char *>(ptr)[0]) << "until it is said to be forgotten";
-    EXPECT_OK(glex_ext_forget_peer(ep, addr));
-    EXPECT_EQ(0, mapped_of_the_dead());
+    EXPECT_EQ(1, static_cast<char *>(ptr)[(1 << 20) - 1]) << "until the pin is given back";
     EXPECT_NE(watch.state, *watch.word);
-    memset(ptr, 2, 1 << 20);
-    EXPECT_EQ(2, static_cast<char *>(ptr)[(1 << 20) - 1]);
+    EXPECT_EQ(2, mapped_of_the_dead());
+    glex_ext_unpin(pin);
+    glex_ext_unpin(watch.pin);
+    EXPECT_EQ(0, mapped_of_the_dead());
 }
 
 /* Claimed and never published: everything behind it comes, for those who sleep as well. */

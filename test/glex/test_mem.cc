@@ -214,29 +214,35 @@ TEST_F(mem, alloc_is_zeroed_aligned_and_peers_have_a_pointer_to_it)
 
     EXPECT_EQ(0u, reinterpret_cast<uintptr_t>(p) % 4096);
     EXPECT_EQ(std::string(10000, '\0'), std::string(p, 10000));
-    ASSERT_OK(glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 10, 90, &ptr));
+    ASSERT_OK(glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 10, 90, &ptr, nullptr));
     strcpy(static_cast<char *>(ptr), "through the pointer");
     EXPECT_STREQ("through the pointer", p + 5010);
-    EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 10, 91, &ptr));
-    EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, UINT64_MAX, 2, &ptr));
-    EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY + 1, 0, 1, &ptr));
+    EXPECT_EQ(GLEX_ACCESS_ERR,
+              glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 10, 91, &ptr, nullptr));
+    EXPECT_EQ(GLEX_ACCESS_ERR,
+              glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, UINT64_MAX, 2, &ptr, nullptr));
+    EXPECT_EQ(GLEX_ACCESS_ERR,
+              glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY + 1, 0, 1, &ptr, nullptr));
     mh.att_base_off++;
-    EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 0, 1, &ptr));
+    EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 0, 1, &ptr, nullptr));
     EXPECT_EQ(GLEX_NOT_IMPLEMENTED,
-              glex_ext_peer_ptr(a, b.addr(), b.reg(buf, 8), TEST_KEY, 0, 8, &ptr));
+              glex_ext_peer_ptr(a, b.addr(), b.reg(buf, 8), TEST_KEY, 0, 8, &ptr, nullptr));
     glex_ep_addr_t nobody = b.addr();
     nobody.ep_num++;
-    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_peer_ptr(a, nobody, mh, TEST_KEY, 0, 1, &ptr));
-    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 0, 1, nullptr));
+    EXPECT_EQ(GLEX_NO_EP_RESOURCE,
+              glex_ext_peer_ptr(a, nobody, mh, TEST_KEY, 0, 1, &ptr, nullptr));
+    EXPECT_EQ(GLEX_INVALID_PARAM,
+              glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 0, 1, nullptr, nullptr));
 }
 
 TEST_F(mem, a_pointer_outlives_registration_and_peer)
 {
     char *p = b.alloc(4096);
     glex_mem_handle_t mh = b.reg(p, 4096);
+    glex_ext_pin *pin;
     void *ptr;
 
-    ASSERT_OK(glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 0, 4096, &ptr));
+    ASSERT_OK(glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 0, 4096, &ptr, &pin));
     ASSERT_OK(glex_deregister_mem(b, mh));
     mh = b.reg(p, 4096);
     EXPECT_EQ(-1, put_status(b.target(mh), 0, 8)); /* the entry is read anew */
@@ -247,6 +253,7 @@ TEST_F(mem, a_pointer_outlives_registration_and_peer)
     EXPECT_EQ(GLEX_ERR_STATUS_DEST_VP_STOP, put_status(to, 0, 8));
     strcpy(static_cast<char *>(ptr), "and still");
     EXPECT_STREQ("and still", static_cast<char *>(ptr));
+    glex_ext_unpin(pin);
 }
 
 static bool holds(const glex_ext_watch &watch)
@@ -291,13 +298,10 @@ TEST_F(mem, a_watch_can_be_looked_at_when_the_peer_has_gone)
     Target to = b.target(b.reg(b.alloc(4096), 4096));
 
     ASSERT_OK(glex_ext_peer_watch(a, b.addr(), {.v = to.mh}, TEST_KEY, &watch));
-    ASSERT_OK(glex_ext_peer_watch(a, b.addr(), {.v = to.mh}, TEST_KEY, &watch)); /* once more */
     b.destroy();
     EXPECT_EQ(GLEX_ERR_STATUS_DEST_VP_STOP, put_status(to, 0, 8)); /* it is detached */
-    holds(watch);
-    glex_ep_addr_t gone = {.v = to.addr};
-    glex_ext_forget_peer(a, gone);
     EXPECT_FALSE(holds(watch));
+    glex_ext_unpin(watch.pin);
 }
 
 static uint64_t segment_bytes(const Ep &ep)
@@ -377,6 +381,7 @@ TEST_F(mem, a_watch_in_a_child_of_fork)
     ASSERT_EQ(pid, waitpid(pid, &status, 0));
     EXPECT_EQ(0, status);
     EXPECT_EQ(watch.state, *watch.word);
+    glex_ext_unpin(watch.pin);
 }
 
 static size_t num_mapped()
@@ -397,11 +402,11 @@ TEST_F(mem, pointers_to_memory_that_is_registered_anew)
         glex_mem_handle_t mh = b.reg(mem, 1 << 16);
         glex_mem_handle_t part = b.reg(mem + 5000, 100);
 
-        ASSERT_OK(glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 0, 1 << 16, &ptr));
+        ASSERT_OK(glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 0, 1 << 16, &ptr, nullptr));
         first = i == 0 ? ptr : first;
         EXPECT_EQ(first, ptr);
         mem[5000] = static_cast<char>(i);
-        ASSERT_OK(glex_ext_peer_ptr(a, b.addr(), part, TEST_KEY, 0, 100, &ptr));
+        ASSERT_OK(glex_ext_peer_ptr(a, b.addr(), part, TEST_KEY, 0, 100, &ptr, nullptr));
         EXPECT_EQ(i, *static_cast<char *>(ptr));
         ASSERT_OK(glex_deregister_mem(b, mh));
         ASSERT_OK(glex_deregister_mem(b, part));

@@ -177,7 +177,7 @@ TEST_F(status, killed_before_the_first_request)
 
     victim.kill_now();
     expect_all(GLEX_ERR_STATUS_DEST_VP_STOP, to);
-    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(a, {.v = to.addr}));
+    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(a, {.v = to.addr}, 0, 0));
 }
 
 /* Nobody tells us that it died: its full queue does, and its private memory. */
@@ -189,7 +189,7 @@ TEST_F(status, killed_later)
     glex_ep_addr_t addr = {.v = mapped.addr};
 
     ASSERT_OK(glex_rdma(a, &req, nullptr));
-    EXPECT_OK(glex_ext_check_peer(a, addr));
+    EXPECT_OK(glex_ext_check_peer(a, addr, 0, 0));
     EXPECT_TRUE(a.errors().empty());
     victim.kill_now();
     ASSERT_OK(glex_rdma(a, &req, nullptr));
@@ -213,11 +213,11 @@ TEST_F(status, killed_with_a_full_queue)
 
 TEST_F(status, check_peer)
 {
-    EXPECT_OK(glex_ext_check_peer(a, b.addr()));
-    EXPECT_OK(glex_ext_check_peer(a, a.addr()));
+    EXPECT_OK(glex_ext_check_peer(a, b.addr(), 0, 0));
+    EXPECT_OK(glex_ext_check_peer(a, a.addr(), 0, 0));
     glex_ep_addr_t addr = b.addr();
     b.destroy();
-    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(a, addr));
+    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(a, addr, 0, 0));
 }
 
 /* Its queues are as good as gone, its memory is not. */
@@ -230,7 +230,7 @@ TEST_F(status, without_a_receiver)
     a.send_number(b.addr(), 1);
     EXPECT_EQ(1, b.receive_number(0));
     EXPECT_OK(glex_ext_set_receiver(b, 0));
-    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(a, b.addr()));
+    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(a, b.addr(), 0, 0));
     EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_has_receiver(a, b.addr()));
     glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, to, lmh, 8);
     ASSERT_OK(glex_rdma(a, &put, nullptr));
@@ -245,7 +245,7 @@ TEST_F(status, without_a_receiver)
     EXPECT_EQ(-1, b.receive_number(0));
 
     EXPECT_OK(glex_ext_set_receiver(b, 1));
-    EXPECT_OK(glex_ext_check_peer(a, b.addr()));
+    EXPECT_OK(glex_ext_check_peer(a, b.addr(), 0, 0));
     EXPECT_OK(glex_ext_has_receiver(a, b.addr()));
     a.send_number(b.addr(), 3);
     EXPECT_EQ(3, b.receive_number(0));

@@ -157,10 +157,10 @@ TEST(system_, pid_namespace)
     EXPECT_OK(glex_imm_rdma(ep, &req, nullptr));
     EXPECT_EQ(GLEX_ERR_STATUS_PCIE_READ, ep.only_error());
     glex_ep_addr_t addr = {.v = mapped.addr};
-    EXPECT_OK(glex_ext_check_peer(ep, addr));
+    EXPECT_OK(glex_ext_check_peer(ep, addr, 0, 0));
     ep.send_number(addr, 5);
     EXPECT_EQ(0, child.wait());
-    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(ep, addr));
+    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(ep, addr, 0, 0));
 }
 
 /* Without /proc no endpoint can be made; the message says what is missing. */
@@ -326,7 +326,7 @@ CHILD(system_no_files)
     EXPECT_EQ(0, getrlimit(RLIMIT_NOFILE, &files));
     const rlimit none = {0, files.rlim_max};
     EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &none));
-    EXPECT_OK(glex_ext_check_peer(ep, known.addr()));
+    EXPECT_OK(glex_ext_check_peer(ep, known.addr(), 0, 0));
     ep.send_number(known.addr(), 2);
     EXPECT_TRUE(ep.errors().empty());
     req.rmt_ep_addr = stranger.addr();

@@ -507,9 +507,9 @@ class threads_stress : public threads
 
         mh.v = to.mh;
         while (!done()) {
-            EXPECT_OK(glex_ext_check_peer(ep, peer.addr()));
+            EXPECT_OK(glex_ext_check_peer(ep, peer.addr(), 0, 0));
             EXPECT_OK(glex_ext_has_receiver(ep, peer.addr()));
-            EXPECT_OK(glex_ext_peer_ptr(ep, peer.addr(), mh, TEST_KEY, 0, 64, &ptr));
+            EXPECT_OK(glex_ext_peer_ptr(ep, peer.addr(), mh, TEST_KEY, 0, 64, &ptr, nullptr));
             EXPECT_EQ(peer.addr().v, glex_ext_peer_hint(ep, peer.addr()).v);
             EXPECT_TRUE(ep.errors().empty());
             (void)ep.counters();

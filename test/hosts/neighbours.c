@@ -577,13 +577,13 @@ static void case_receiver(void)
     CHECK(glex_send_imm_mp(a, &mp, NULL) == GLEX_SUCCESS);
     CHECK(wait_number() == 1);
     CHECK(glex_ext_set_receiver(b, 0) == GLEX_SUCCESS);
-    while (glex_ext_check_peer(a, to) == GLEX_SUCCESS) { /* its end is on its way */
+    while (glex_ext_check_peer(a, to, 0, 0) == GLEX_SUCCESS) { /* its end is on its way */
         CHECK(now() < end);
         (void)glex_ext_arm(a);
     }
     /* It does not come back by being asked for. */
     pump_for(0.05);
-    CHECK(glex_ext_check_peer(a, to) == GLEX_NO_EP_RESOURCE);
+    CHECK(glex_ext_check_peer(a, to, 0, 0) == GLEX_NO_EP_RESOURCE);
     CHECK(glex_ext_has_receiver(a, to) == GLEX_NO_EP_RESOURCE);
     CHECK(glex_send_imm_mp(a, &mp, NULL) == GLEX_SUCCESS);
     CHECK(wait_error().status == GLEX_ERR_STATUS_DEST_VP_STOP);
@@ -591,7 +591,7 @@ static void case_receiver(void)
     number = 2;
     CHECK(glex_send_imm_mp(a, &mp, NULL) == GLEX_SUCCESS);
     CHECK(wait_number() == 2);
-    CHECK(glex_ext_check_peer(a, to) == GLEX_SUCCESS && !has_error());
+    CHECK(glex_ext_check_peer(a, to, 0, 0) == GLEX_SUCCESS && !has_error());
 }
 
 /* An endpoint waits until its peer has what was posted: also where that peer is another endpoint of

@@ -412,24 +412,29 @@ glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arrival *arrival)
     return GLEX_SUCCESS;
 }
 
-glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t addr)
+glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t addr, uint64_t uuid,
+                               uint64_t epoch)
 {
     struct sim_peer *peer = find(addr);
 
     if (peer == NULL) {
-        return REAL(glex_ext_check_peer)(ep, addr);
+        return REAL(glex_ext_check_peer)(ep, addr, uuid, epoch);
     }
     sim.checks++;
     return peer->is_dead ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
 }
 
 glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t addr, glex_mem_handle_t mh,
-                             uint32_t key, uint64_t offset, uint64_t len, void **ptr_p)
+                             uint32_t key, uint64_t offset, uint64_t len, void **ptr_p,
+                             struct glex_ext_pin **pin_p)
 {
     struct sim_peer *peer = find(addr);
 
     if (peer == NULL) {
-        return REAL(glex_ext_peer_ptr)(ep, addr, mh, key, offset, len, ptr_p);
+        return REAL(glex_ext_peer_ptr)(ep, addr, mh, key, offset, len, ptr_p, pin_p);
+    }
+    if (pin_p != NULL) {
+        *pin_p = NULL;
     }
     if (mh.v == UNIT) {
         *ptr_p = nic.unit;
@@ -440,16 +445,6 @@ glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t addr, glex_mem_
     }
     *ptr_p = &nic.fifos[peer - sim.peers];
     return GLEX_SUCCESS;
-}
-
-glex_ret_t glex_ext_forget_peer(glex_ep_handle_t ep, glex_ep_addr_t addr)
-{
-    struct sim_peer *peer = find(addr);
-
-    if (peer == NULL) {
-        return REAL(glex_ext_forget_peer)(ep, addr);
-    }
-    return peer->is_dead ? GLEX_SUCCESS : GLEX_BUSY;
 }
 
 glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t ep, glex_ep_addr_t addr)

@@ -777,7 +777,7 @@ void expect_found_dead(const std::function<void(Ep &ep)> &send)
         glex_ep_addr_t peer = {.v = ep.vc()->peer};
 
         waiting_for("the end of the peer");
-        while (glex_ext_check_peer(iface.internals()->nic, peer) == GLEX_SUCCESS) {
+        while (glex_ext_check_peer(iface.internals()->nic, peer, 0, 0) == GLEX_SUCCESS) {
             usleep(1000); /* without progress, which finds it dead after a while by itself */
         }
         send(ep);

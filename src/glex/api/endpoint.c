@@ -47,12 +47,14 @@ static void endpoints_prefork(void)
     for (ep = endpoints; ep != NULL; ep = ep->next) {
         glex_endpoint_lock(ep);
     }
+    glex_mapping_prefork();
 }
 
 static void endpoints_parent(void)
 {
     struct glex_endpoint *ep;
 
+    glex_mapping_parent();
     for (ep = endpoints; ep != NULL; ep = ep->next) {
         glex_endpoint_unlock(ep);
     }
@@ -67,6 +69,7 @@ static void endpoints_child(void)
 {
     struct glex_endpoint *ep;
 
+    glex_mapping_child();
     for (ep = endpoints; ep != NULL; ep = ep->next) {
         glex_threads_fork(ep);
         glex_segment_fork(&ep->segment);

@@ -8,6 +8,23 @@
 
 #include <openglex.h> /* PACKAGE_VERSION */
 
+/* What the program is told of the status of a request that was not posted. */
+static glex_ret_t ext_ret(int status)
+{
+    switch (status) {
+    case GLEX_REQ_DONE:
+        return GLEX_SUCCESS;
+    case GLEX_ERR_STATUS_CONNECTION_NACK:
+        return GLEX_NO_MEM_RESOURCE;
+    case GLEX_REQ_PEER_GONE:
+    case GLEX_ERR_STATUS_DEST_VP_STOP:
+    case GLEX_ERR_STATUS_DEST_HOST_DEAD:
+        return GLEX_NO_EP_RESOURCE;
+    default:
+        return GLEX_ACCESS_ERR;
+    }
+}
+
 /* A registration of a peer on this host, and the peer. */
 static glex_ret_t ext_rmem(struct glex_endpoint *ep, glex_ep_addr_t peer_addr, glex_mem_handle_t mh,
                            uint32_t key, uint64_t offset, uint64_t len, struct glex_peer **peer_p,
@@ -17,7 +34,7 @@ static glex_ret_t ext_rmem(struct glex_endpoint *ep, glex_ep_addr_t peer_addr, g
 
     *peer_p = glex_endpoint_peer(ep, glex_peer_addr(peer_addr), &status);
     if (*peer_p == NULL) {
-        return GLEX_NO_EP_RESOURCE;
+        return ext_ret(status);
     }
     if ((*peer_p)->link->is_remote) {
         return GLEX_NOT_IMPLEMENTED;
@@ -26,15 +43,12 @@ static glex_ret_t ext_rmem(struct glex_endpoint *ep, glex_ep_addr_t peer_addr, g
         return GLEX_ACCESS_ERR;
     }
     status = glex_shm_rmem(ep, *peer_p, mh.v, key, offset, len, 0, rmem_p);
-    if (status != GLEX_REQ_DONE) {
-        return status == GLEX_REQ_PEER_GONE ? GLEX_NO_EP_RESOURCE : GLEX_ACCESS_ERR;
-    }
-    return GLEX_SUCCESS;
+    return ext_ret(status);
 }
 
 glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
                              glex_mem_handle_t mh, uint32_t key, uint64_t offset, uint64_t len,
-                             void **ptr_p)
+                             void **ptr_p, struct glex_ext_pin **pin_p)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
     struct glex_peer *peer;
@@ -46,16 +60,19 @@ glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
     }
     GLEX_LOCKED(ep);
     ret = ext_rmem(ep, peer_addr, mh, key, offset, len, &peer, &rmem);
+    if (ret == GLEX_SUCCESS) {
+        ret = ext_ret(glex_shm_rmem_map(ep, peer, rmem));
+    }
     if (ret != GLEX_SUCCESS) {
         return ret;
     }
     if (rmem->ptr == NULL || !(ep->dev->caps.caps & GLEX_EXT_CAP_MAP)) {
         return GLEX_NOT_IMPLEMENTED;
     }
-    if (rmem->map != NULL) {
-        glex_peer_pin(peer, rmem->map);
-    }
     *ptr_p = rmem->ptr + offset;
+    if (pin_p != NULL) {
+        *pin_p = rmem->map == NULL ? NULL : glex_mapping_pin(rmem->map);
+    }
     return GLEX_SUCCESS;
 }
 
@@ -75,11 +92,9 @@ glex_ret_t glex_ext_peer_watch(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
     if (ret != GLEX_SUCCESS) {
         return ret;
     }
-    if (!glex_peer_pin_base(peer)) {
-        return GLEX_NO_MEM_RESOURCE;
-    }
     watch->word = rmem->word;
     watch->state = rmem->state;
+    watch->pin = peer->map == NULL ? NULL : glex_mapping_pin(peer->map);
     return GLEX_SUCCESS;
 }
 
@@ -125,13 +140,31 @@ int glex_ext_is_remote(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
     return link != NULL && link->is_remote;
 }
 
-/* Whether a peer refuses messages, as far as one can tell: of another host only that it ended. */
-static bool ext_refuses(struct glex_endpoint *ep, const struct glex_peer *peer)
+/* release: a peer that reads the new name finds the queues as they were set before. */
+static void ext_publish_receiver(struct glex_endpoint *ep, uint64_t uuid)
 {
-    return peer->link->is_remote ? !peer->link->is_living(ep, peer) : glex_ring_refuses(&peer->mpq);
+    __atomic_store_n(&ep->segment.hdr->receiver, uuid, __ATOMIC_RELEASE);
 }
 
-glex_ret_t glex_ext_set_receiver(glex_ep_handle_t handle, int present)
+/* The receiver goes: the queues refuse first, then connections end, and its name vanishes last. */
+static void ext_close_receiver(struct glex_endpoint *ep)
+{
+    glex_ring_set_receiver(&ep->mpq, false);
+    glex_ring_set_receiver(&ep->eq, false);
+    glex_endpoint_flush(ep, glex_env()->net_timeout * 1000);
+    glex_net_pause(ep);
+    ext_publish_receiver(ep, 0);
+}
+
+static glex_ret_t ext_open_receiver(struct glex_endpoint *ep, uint64_t uuid)
+{
+    glex_ring_set_receiver(&ep->mpq, true);
+    glex_ring_set_receiver(&ep->eq, true);
+    ext_publish_receiver(ep, uuid);
+    return glex_net_resume(ep);
+}
+
+glex_ret_t glex_ext_set_receiver(glex_ep_handle_t handle, uint64_t uuid)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
 
@@ -139,22 +172,18 @@ glex_ret_t glex_ext_set_receiver(glex_ep_handle_t handle, int present)
         return GLEX_INVALID_PARAM;
     }
     GLEX_LOCKED(ep);
-    glex_ring_set_receiver(&ep->mpq, present);
-    glex_ring_set_receiver(&ep->eq, present);
-    if (present) {
-        return glex_net_resume(ep);
+    if (uuid != 0) {
+        return ext_open_receiver(ep, uuid);
     }
-    glex_endpoint_flush(ep, glex_env()->net_timeout * 1000);
-    glex_net_pause(ep);
+    ext_close_receiver(ep);
     return GLEX_SUCCESS;
 }
 
-/* Whether a peer takes messages; `ask`: the system is asked whether it lives, and one that is
- * gone is let go of. */
-static glex_ret_t ext_check(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, bool ask)
+glex_ret_t glex_ext_has_receiver(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
     struct glex_peer *peer;
+    bool refuses;
     int status;
 
     if (handle == NULL || ep->forked) {
@@ -165,51 +194,79 @@ static glex_ret_t ext_check(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, b
     if (peer == NULL) {
         return GLEX_NO_EP_RESOURCE;
     }
-    if (ask && !peer->link->is_living(ep, peer)) {
-        /* To look for another one at the address of a peer on another host is to connect, which
-         * ends later: whoever asks again would be told that there is one. The next request does
-         * it. */
-        if (!peer->link->is_remote) {
-            glex_peer_drop(ep, peer);
-        }
+    refuses = peer->link->is_remote ? !peer->link->is_living(ep, peer) :
+                                      glex_ring_refuses(&peer->mpq);
+    return refuses ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
+}
+
+/* The peer at an address, if the system says that it lives. To ask about the successor of a peer on
+ * another host is to connect, which ends later, so a dead peer there is not replaced. */
+static struct glex_peer *ext_living_peer(struct glex_endpoint *ep, uint64_t addr, int *status_p)
+{
+    struct glex_peer *peer = glex_endpoint_peer(ep, addr, status_p);
+
+    if (peer == NULL || peer->link->is_living(ep, peer)) {
+        return peer;
+    }
+    *status_p = GLEX_ERR_STATUS_DEST_VP_STOP;
+    if (peer->link->is_remote) {
+        return NULL;
+    }
+    glex_peer_drop(ep, peer);
+    return glex_endpoint_peer(ep, addr, status_p);
+}
+
+/* Whether a peer on this host has the receiver that is meant. acquire: pairs with the release of
+ * ext_publish_receiver(). */
+static glex_ret_t ext_check_receiver(const struct glex_peer *peer, uint64_t uuid)
+{
+    uint64_t present = __atomic_load_n(&peer->base->receiver, __ATOMIC_ACQUIRE);
+
+    if (present == 0) {
         return GLEX_NO_EP_RESOURCE;
     }
-    return ext_refuses(ep, peer) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
+    return uuid == 0 || uuid == present ? GLEX_SUCCESS : GLEX_ACCESS_ERR;
 }
 
-glex_ret_t glex_ext_has_receiver(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
-{
-    return ext_check(handle, peer_addr, false);
-}
-
-glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
-{
-    return ext_check(handle, peer_addr, true);
-}
-
-glex_ret_t glex_ext_forget_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
+glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, uint64_t uuid,
+                               uint64_t epoch)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
-    uint64_t addr = glex_peer_addr(peer_addr);
     struct glex_peer *peer;
-    bool living;
+    int status;
 
     if (handle == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
     }
     GLEX_LOCKED(ep);
-    peer = glex_peer_lookup(&ep->peers, addr);
-    living = peer != NULL && peer->link->is_living(ep, peer);
-    if (peer != NULL && !living) {
-        glex_peer_drop(ep, peer);
+    peer = ext_living_peer(ep, glex_peer_addr(peer_addr), &status);
+    if (peer == NULL) {
+        /* a lack of this process says nothing about the peer */
+        return status == GLEX_ERR_STATUS_CONNECTION_NACK ? GLEX_SUCCESS : GLEX_NO_EP_RESOURCE;
     }
-    /* Release memory of gone peers only: a new process may already have a dead one's address. */
-    glex_peer_release(ep, addr);
-    if (living) {
-        return GLEX_BUSY;
+    if (epoch != 0 && epoch != peer->epoch) {
+        return GLEX_NO_EP_RESOURCE;
     }
-    /* A peer that is just ending may be attached once more, by an answer to a message of it. */
-    return glex_segment_exists(ep->dev->dirfd, addr) ? GLEX_BUSY : GLEX_SUCCESS;
+    return peer->link->is_remote ? GLEX_SUCCESS : ext_check_receiver(peer, uuid);
+}
+
+glex_ret_t glex_ext_peer_epoch(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
+                               uint64_t *epoch_p)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer;
+    int status;
+
+    if (handle == NULL || epoch_p == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_LOCKED(ep);
+    peer = ext_living_peer(ep, glex_peer_addr(peer_addr), &status);
+    if (peer == NULL) {
+        return ext_ret(status);
+    }
+    *epoch_p = peer->epoch;
+    return GLEX_SUCCESS;
 }
 
 glex_ret_t glex_ext_query_queues(glex_ep_handle_t handle, struct glex_ext_queues *queues)

@@ -390,6 +390,8 @@ glex_ret_t glex_ext_rdma_now(glex_ep_handle_t handle, const glex_rdma_req_t *req
     case GLEX_REQ_PEER_GONE:
     case GLEX_ERR_STATUS_DEST_VP_STOP:
         return GLEX_NO_EP_RESOURCE;
+    case GLEX_ERR_STATUS_CONNECTION_NACK:
+        return GLEX_NO_MEM_RESOURCE;
     default:
         return GLEX_ACCESS_ERR;
     }

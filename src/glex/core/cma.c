@@ -104,6 +104,11 @@ static const char *cma_forbidden(const struct glex_endpoint *ep, const struct gl
     return NULL;
 }
 
+bool glex_cma_allowed(const struct glex_endpoint *ep, const struct glex_peer *peer)
+{
+    return cma_forbidden(ep, peer) == NULL;
+}
+
 /* The peer is not the process that has its pid: say why, unless it is simply gone. */
 static int cma_other(struct glex_endpoint *ep, struct glex_peer *peer, const char *why, int err)
 {

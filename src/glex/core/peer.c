@@ -1,9 +1,6 @@
-#include "base/log.h"
 #include "core/endpoint.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #define PEER_MIN_BUCKETS 64u
 #define PEER_MAX_HINTS   (UINT16_MAX + 1u)
@@ -116,16 +113,6 @@ glex_ret_t glex_peer_init(struct glex_endpoint *ep)
     return GLEX_SUCCESS;
 }
 
-static void peer_unmap_all(struct glex_mapping *map)
-{
-    struct glex_mapping *next;
-
-    for (; map != NULL; map = next) {
-        next = map->next;
-        glex_peer_unmap(map);
-    }
-}
-
 void glex_peer_cleanup(struct glex_endpoint *ep)
 {
     struct glex_peer_table *table = &ep->peers;
@@ -140,108 +127,12 @@ void glex_peer_cleanup(struct glex_endpoint *ep)
     table->buckets = NULL;
     free(table->hinted);
     table->hinted = NULL;
-    peer_unmap_all(table->orphans);
-    peer_unmap_all(table->released);
-}
-
-void glex_peer_pin(struct glex_peer *peer, struct glex_mapping *map)
-{
-    if (!map->pinned) {
-        map->pinned = true;
-        map->next = peer->pinned;
-        peer->pinned = map;
-    }
-}
-
-bool glex_peer_pin_base(struct glex_peer *peer)
-{
-    struct glex_mapping *map;
-
-    if (peer->is_self || peer->base_pinned) {
-        return true;
-    }
-    map = calloc(1, sizeof(*map));
-    if (map == NULL) {
-        return false;
-    }
-    map->base = (char *)peer->base;
-    map->size = peer->base_size;
-    map->addr = peer->addr;
-    map->is_base = true;
-    glex_peer_pin(peer, map);
-    peer->base_pinned = true;
-    return true;
-}
-
-void glex_peer_orphan(struct glex_peer_table *table, struct glex_peer *peer)
-{
-    struct glex_mapping *map;
-
-    while ((map = peer->pinned) != NULL) {
-        peer->pinned = map->next;
-        map->next = table->orphans;
-        table->orphans = map;
-    }
-}
-
-/*
- * Release the shared memory of a mapping. The program may still have pointers into it and store
- * there, so private memory takes its place.
- */
-static bool peer_release_mapping(const struct glex_mapping *map)
-{
-    if (!glex_segment_blank(map->base, map->size)) {
-        glex_warn("%llu KiB of a peer that is gone stay in shared memory: %s",
-                  (unsigned long long)map->size / 1024, strerror(errno));
-        return false;
-    }
-    return true;
-}
-
-void glex_peer_release(struct glex_endpoint *ep, uint64_t addr)
-{
-    struct glex_peer_table *table = &ep->peers;
-    struct glex_mapping **link = &table->orphans, *map;
-
-    while ((map = *link) != NULL) {
-        if (map->addr != addr || !peer_release_mapping(map)) {
-            link = &map->next;
-            continue;
-        }
-        *link = map->next;
-        map->next = table->released;
-        table->released = map;
-    }
-}
-
-static void peer_fork_maps(const struct glex_mapping *map)
-{
-    for (; map != NULL; map = map->next) {
-        if (map->is_base) {
-            (void)peer_release_mapping(map);
-        }
-    }
 }
 
 void glex_peer_fork(struct glex_peer_table *table)
 {
-    const struct glex_peer *peer;
-    uint32_t i;
-
     memset(table->cache, 0, sizeof(table->cache));
     table->num_hinted = 0;
-    for (i = 0; i < table->num_buckets; i++) {
-        for (peer = table->buckets[i]; peer != NULL; peer = peer->next) {
-            peer_fork_maps(peer->pinned);
-        }
-    }
-    peer_fork_maps(table->orphans);
-}
-
-void glex_peer_unmap(struct glex_mapping *map)
-{
-    munmap(map->base, map->size);
-    free(map);
 }
 
 /* Have one bucket more: divide the peers of another between both. So no request pays for all peers

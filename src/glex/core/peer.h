@@ -6,24 +6,12 @@
 #define GLEX_PEER_H
 
 #include "core/link.h"
+#include "core/mapping.h"
 #include "shm/coll_layout.h"
 #include "shm/ring.h"
 
-#include <sys/queue.h>
-
 #define GLEX_PEER_CACHE 64
 #define GLEX_RMEM_CHUNK 8u
-
-/* A piece of a peer's segment, mapped here. */
-struct glex_mapping {
-    struct glex_mapping *next; /* of those that are pinned */
-    char                *base;
-    uint64_t             file_off; /* in the peer's segment */
-    uint64_t             size;
-    uint64_t             addr;   /* of the peer */
-    bool                 pinned; /* the program has a pointer into it */
-    bool                 is_base; /* queues and tables: a child of fork() does not inherit them */
-};
 
 /* A peer's registration as it was last read; valid while the table's state word is the same. */
 struct glex_rmem {
@@ -31,8 +19,9 @@ struct glex_rmem {
     uint64_t             state; /* without VALID: nothing is known */
     const uint64_t      *word;  /* the table's state word */
     uint64_t             len;
-    char                *ptr;  /* here, or NULL: private memory of the peer */
+    char                *ptr;  /* here, or NULL: not mapped here */
     uint64_t             addr; /* there */
+    uint64_t             file_off; /* in the peer's segment; 0: private memory, not to be mapped */
     struct glex_mapping *map;
 };
 
@@ -54,19 +43,21 @@ struct glex_peer {
     bool                        is_self;
     bool                        private_failed; /* that was logged */
     bool                        storage_failed; /* likewise */
-    bool                        base_pinned; /* `base` stays mapped when the peer is detached */
 
     struct glex_ring_tx         mpq;
     uint64_t                    addr;
     struct glex_mmt_entry      *mmt;
     struct glex_peer           *next; /* in its hash bucket */
     struct glex_segment_header *base;
+    struct glex_mapping        *map; /* of `base`: queues and tables; NULL: our own segment */
     struct glex_rmem          **rmem; /* registrations, in chunks; grows with the highest index */
     uint32_t                    rmem_chunks;
-    struct glex_mapping        *pinned; /* mappings that the program has pointers into */
+    struct glex_mappings        maps; /* of its NIC memory */
+    uint32_t                    num_maps, max_maps; /* made since the last sweep; before the next */
     uint64_t                    checked;  /* when its liveness was last looked up, ns */
     /* Of its segment's header, checked when it was attached */
     uint64_t                    incarnation;
+    uint64_t                    epoch; /* glex_ext_peer_epoch() */
     uint64_t                    base_size;
     uint64_t                    cookie_addr;
     uint64_t                    cookie;
@@ -91,8 +82,6 @@ struct glex_peer_table {
     uint32_t               num_buckets; /* in use */
     uint32_t               bucket_room; /* allocated */
     uint32_t               num_peers;
-    struct glex_mapping   *orphans;  /* pinned mappings of peers that were detached */
-    struct glex_mapping   *released; /* the same, and they are memory of our own now */
 };
 
 glex_ret_t glex_peer_init(struct glex_endpoint *ep);
@@ -124,23 +113,8 @@ typedef int (*glex_peer_post_fn)(struct glex_endpoint *ep, struct glex_peer *pee
 int glex_peer_post_again(struct glex_endpoint *ep, struct glex_peer *peer, glex_peer_post_fn post,
                          const void *req);
 
-/** Keep a mapping of a peer until the endpoint is destroyed. */
-void glex_peer_pin(struct glex_peer *peer, struct glex_mapping *map);
-
-/** Keep the mapping of a peer's queues and table of registrations likewise. False: no memory. */
-bool glex_peer_pin_base(struct glex_peer *peer);
-
-/** A peer is being detached: keep its pinned mappings. */
-void glex_peer_orphan(struct glex_peer_table *table, struct glex_peer *peer);
-
-/** Give back the shared memory that is pinned of detached peers that had an address. */
-void glex_peer_release(struct glex_endpoint *ep, uint64_t addr);
-
-/** In a child of fork(): posts find no peer, and there is blank memory where a program may have
- *  pointers to tables of peers (glex_ext_peer_watch()), which are not inherited. */
+/** In a child of fork(): posts find no peer. */
 void glex_peer_fork(struct glex_peer_table *table);
-
-void glex_peer_unmap(struct glex_mapping *map);
 
 /** The address as the table knows it: the reserved bits may hold anything. */
 static inline uint64_t glex_peer_addr(glex_ep_addr_t addr)

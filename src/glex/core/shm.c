@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 /* A full queue may be that of a dead owner: looked up not more often than this. */
@@ -25,6 +24,14 @@ static const uint64_t shm_no_word;
 static struct glex_rmem shm_no_rmem = {
     .mh = UINT64_MAX, .state = UINT64_MAX, .word = &shm_no_word};
 
+static void shm_say_no_mapping(uint64_t size)
+{
+    glex_error("cannot map %llu KiB of a peer's memory: %s%s", (unsigned long long)size / 1024,
+               strerror(errno),
+               errno == ENOMEM ? "; raise the number of mappings (sysctl vm.max_map_count) or the "
+                                 "limit of address space (ulimit -v)" : "");
+}
+
 /* Map the peer's base and fill in the peer. */
 static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer,
                         const struct glex_segment_header *hdr, int fd)
@@ -35,19 +42,18 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer,
         peer->is_self = true;
         base = ep->segment.hdr;
     } else {
-        base = mmap(NULL, hdr->base_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (base == MAP_FAILED) {
-            glex_error("cannot map a peer's segment of %llu KiB: %s",
-                       (unsigned long long)hdr->base_size / 1024, strerror(errno));
+        peer->map = glex_mapping_new(fd, 0, hdr->base_size);
+        if (peer->map == NULL) {
+            shm_say_no_mapping(hdr->base_size);
             return GLEX_ERR_STATUS_CONNECTION_NACK;
         }
-        (void)madvise(base, hdr->base_size, MADV_DONTFORK);
+        base = (struct glex_segment_header *)peer->map->base;
     }
 
     peer->recent = &shm_no_rmem;
     peer->base = base;
     peer->key = hdr->key;
-    peer->incarnation = hdr->incarnation;
+    peer->incarnation = peer->epoch = hdr->incarnation;
     peer->base_size = hdr->base_size;
     peer->cookie_addr = hdr->cookie_addr;
     peer->cookie = hdr->cookie;
@@ -115,29 +121,20 @@ err_free:
     return NULL;
 }
 
-/* What the program has a pointer into stays until the endpoint is destroyed. */
-static void shm_unmap(struct glex_mapping *map)
-{
-    if (map != NULL && !map->pinned) {
-        glex_peer_unmap(map);
-    }
-}
-
 void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
 {
     uint32_t i, j;
 
-    glex_peer_orphan(&ep->peers, peer);
+    (void)ep;
+    glex_mappings_unlist(&peer->maps);
     for (i = 0; i < peer->rmem_chunks; i++) {
         for (j = 0; peer->rmem[i] != NULL && j < GLEX_RMEM_CHUNK; j++) {
-            shm_unmap(peer->rmem[i][j].map);
+            glex_mapping_put(peer->rmem[i][j].map);
         }
         free(peer->rmem[i]);
     }
     free(peer->rmem);
-    if (!peer->is_self && !peer->base_pinned) {
-        munmap(peer->base, peer->base_size);
-    }
+    glex_mapping_put(peer->map);
     free(peer);
 }
 
@@ -286,62 +283,103 @@ static bool shm_read_entry(const struct glex_mmt_entry *entry, struct glex_mmt_e
     return false;
 }
 
-/* A pinned mapping that contains the range: later registrations of the same memory share it. */
-static struct glex_mapping *shm_find_pinned(const struct glex_peer *peer, uint64_t start,
-                                            uint64_t size)
-{
-    struct glex_mapping *map;
+/* Mappings that a peer may have before the first sweep. */
+#define SHM_MAPS_MIN 16u
 
-    for (map = peer->pinned; map != NULL; map = map->next) {
-        if (start >= map->file_off && size <= map->size &&
-            start - map->file_off <= map->size - size) {
-            return map;
+/*
+ * Give back mappings of registrations that the peer has taken back. Not for each mapping that is
+ * made: the sweep visits all registrations that were ever used.
+ */
+static void shm_sweep_maps(struct glex_peer *peer)
+{
+    struct glex_rmem *rmem;
+    uint32_t i, j, left = 0;
+
+    if (peer->num_maps <= peer->max_maps) {
+        return;
+    }
+    for (i = 0; i < peer->rmem_chunks; i++) {
+        for (j = 0; peer->rmem[i] != NULL && j < GLEX_RMEM_CHUNK; j++) {
+            rmem = &peer->rmem[i][j];
+            /* relaxed: a state that is another one never becomes this one again */
+            if (__atomic_load_n(rmem->word, __ATOMIC_RELAXED) != rmem->state) {
+                glex_mapping_put(rmem->map);
+                *rmem = shm_no_rmem;
+            }
+            left += rmem->map != NULL;
         }
     }
-    return NULL;
+    peer->num_maps = left;
+    peer->max_maps = 2 * left + SHM_MAPS_MIN;
 }
 
-/* Map a registration that lies in the peer's file. Nothing in the table is trusted. */
-static struct glex_mapping *shm_map_region(struct glex_endpoint *ep, struct glex_peer *peer,
-                                           const struct glex_mmt_entry *entry)
+/* Open the segment that a peer's NIC memory lies in. @return -1 and why. */
+static int shm_open_again(struct glex_endpoint *ep, const struct glex_peer *peer, int *status_p)
 {
-    uint64_t start = entry->file_off & ~(glex_page_size() - 1), size;
     struct glex_segment_header hdr;
-    struct glex_mapping *map;
-    struct stat st;
+    enum glex_segment_state state;
     int fd;
 
-    size = glex_round_up(entry->file_off + entry->len, glex_page_size()) - start;
-    map = start < peer->base_size ? NULL : shm_find_pinned(peer, start, size);
-    if (map != NULL) {
-        return map;
+    state = glex_segment_open(ep->dev->dirfd, peer->addr, &hdr, &fd);
+    if (state != GLEX_SEGMENT_LIVING) {
+        *status_p = shm_attach_failure(state, peer->addr);
+        return -1;
     }
-    if (glex_segment_open(ep->dev->dirfd, peer->addr, &hdr, &fd) != GLEX_SEGMENT_LIVING) {
-        return NULL;
+    if (hdr.incarnation != peer->incarnation) {
+        *status_p = GLEX_ERR_STATUS_MMT;
+        close(fd);
+        return -1;
     }
-    map = malloc(sizeof(*map));
-    if (map == NULL || hdr.incarnation != peer->incarnation || start < hdr.base_size ||
-        fstat(fd, &st) != 0 || entry->len > (uint64_t)st.st_size ||
-        entry->file_off > (uint64_t)st.st_size - entry->len) {
-        goto err;
-    }
-    map->base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)start);
-    if (map->base == MAP_FAILED) {
-        glex_error("cannot map %llu KiB of a peer's memory: %s", (unsigned long long)size / 1024,
-                   strerror(errno));
-        goto err;
-    }
-    close(fd);
-    map->file_off = start;
-    map->size = size;
-    map->pinned = map->is_base = false;
-    map->addr = peer->addr;
-    return map;
+    return fd;
+}
 
-err:
-    close(fd);
-    free(map);
-    return NULL;
+/* Whether a range lies in the part of a file behind the base. Nothing in the table is trusted. */
+static bool shm_is_in_file(int fd, const struct glex_peer *peer, uint64_t file_off, uint64_t len)
+{
+    struct stat st;
+
+    return file_off >= peer->base_size && fstat(fd, &st) == 0 && len <= (uint64_t)st.st_size &&
+           file_off <= (uint64_t)st.st_size - len;
+}
+
+/*
+ * Map a registration of NIC memory, unless a mapping contains it already.
+ * @return GLEX_REQ_DONE; CONNECTION_NACK: this process lacks memory, mappings or descriptors, which
+ *         was logged; or another status: the peer has no such memory.
+ */
+static int shm_map_region(struct glex_endpoint *ep, struct glex_peer *peer, struct glex_rmem *rmem)
+{
+    uint64_t start = rmem->file_off & ~(glex_page_size() - 1), size;
+    int status = GLEX_REQ_DONE, fd;
+
+    size = glex_round_up(rmem->file_off + rmem->len, glex_page_size()) - start;
+    rmem->map = glex_mapping_find(&peer->maps, start, size);
+    if (rmem->map == NULL) {
+        fd = shm_open_again(ep, peer, &status);
+        if (fd < 0) {
+            return status;
+        }
+        if (!shm_is_in_file(fd, peer, rmem->file_off, rmem->len)) {
+            status = GLEX_ERR_STATUS_MMT;
+        } else if ((rmem->map = glex_mapping_new(fd, start, size)) == NULL) {
+            shm_say_no_mapping(size);
+            status = GLEX_ERR_STATUS_CONNECTION_NACK;
+        } else {
+            glex_mapping_list(&peer->maps, rmem->map);
+            peer->num_maps++;
+        }
+        close(fd);
+    }
+    if (status == GLEX_REQ_DONE) {
+        rmem->ptr = rmem->map->base + (rmem->file_off - rmem->map->file_off);
+    }
+    return status;
+}
+
+int glex_shm_rmem_map(struct glex_endpoint *ep, struct glex_peer *peer, struct glex_rmem *rmem)
+{
+    return rmem->ptr != NULL || rmem->file_off == 0 ? GLEX_REQ_DONE :
+                                                      shm_map_region(ep, peer, rmem);
 }
 
 /* Have room for one more chunk than `last`. Chunks stay where they are, `recent` is in one. */
@@ -387,50 +425,59 @@ static struct glex_rmem *shm_rmem_slot(struct glex_peer *peer, uint32_t index)
     return &peer->rmem[i][index % GLEX_RMEM_CHUNK];
 }
 
-/* Read a table entry and find the way to its memory. False: there is no such registration. */
-static bool shm_rmem_load(struct glex_endpoint *ep, struct glex_peer *peer, uint32_t index,
-                          struct glex_rmem **rmem_p)
+/*
+ * Find the way to the memory of a registration that was read. Memory that cannot be mapped, because
+ * this process lacks what it takes, is copied by the kernel, as private memory is.
+ */
+static int shm_rmem_reach(struct glex_endpoint *ep, struct glex_peer *peer, struct glex_rmem *rmem)
+{
+    int status = glex_shm_rmem_map(ep, peer, rmem);
+
+    return status == GLEX_ERR_STATUS_CONNECTION_NACK && glex_cma_allowed(ep, peer) ?
+               GLEX_REQ_DONE : status;
+}
+
+/* Read a table entry and find the way to its memory. @return As shm_map_region(). */
+static int shm_rmem_load(struct glex_endpoint *ep, struct glex_peer *peer, uint32_t index,
+                         struct glex_rmem **rmem_p)
 {
     struct glex_mem_entry own = {0};
     struct glex_mmt_entry entry;
     struct glex_rmem *rmem;
+    int status = GLEX_REQ_DONE;
 
     /* acquire: pairs with the owner's growing the table's storage */
     if (index >= __atomic_load_n(&peer->base->mmt_ready, __ATOMIC_ACQUIRE) ||
         !shm_read_entry(&peer->mmt[index], &entry)) {
-        return false;
+        return GLEX_ERR_STATUS_MMT;
     }
     /* What we do to our own memory is decided by our private copy, of this same registration. */
     if (peer->is_self && (!glex_mem_read(&ep->mem, index, &own) || own.state != entry.state)) {
-        return false;
+        return GLEX_ERR_STATUS_MMT;
     }
     rmem = shm_rmem_slot(peer, index);
     if (rmem == NULL) {
-        return false;
+        return GLEX_ERR_STATUS_CONNECTION_NACK;
     }
     *rmem_p = rmem;
     if (rmem->state == entry.state) {
-        return true;
+        return GLEX_REQ_DONE;
     }
 
-    shm_unmap(rmem->map);
+    glex_mapping_put(rmem->map);
     *rmem = shm_no_rmem;
-    if (peer->is_self) {
-        rmem->ptr = own.addr;
-        entry.len = own.len;
-    } else if (entry.file_off != 0) {
-        rmem->map = shm_map_region(ep, peer, &entry);
-        if (rmem->map == NULL) {
-            return false;
-        }
-        rmem->ptr = rmem->map->base + (entry.file_off - rmem->map->file_off);
-    }
-    rmem->state = entry.state;
-    rmem->word = peer->is_self ? &ep->mem.table[index].state : &peer->mmt[index].state;
-    rmem->mh = glex_mem_handle_v(index, entry.state);
-    rmem->len = entry.len;
+    shm_sweep_maps(peer);
+    rmem->len = peer->is_self ? own.len : entry.len;
     rmem->addr = entry.addr;
-    return true;
+    rmem->ptr = own.addr; /* NULL of a peer's */
+    rmem->file_off = peer->is_self ? 0 : entry.file_off;
+    status = shm_rmem_reach(ep, peer, rmem);
+    if (status == GLEX_REQ_DONE) {
+        rmem->state = entry.state;
+        rmem->word = peer->is_self ? &ep->mem.table[index].state : &peer->mmt[index].state;
+        rmem->mh = glex_mem_handle_v(index, entry.state);
+    }
+    return status;
 }
 
 /* Read a registration anew and check a request against it. */
@@ -438,11 +485,18 @@ static int GLEX_NOINLINE shm_rmem_refresh(struct glex_endpoint *ep, struct glex_
                                           uint64_t mh, uint32_t key, uint64_t offset, uint64_t len,
                                           uint32_t need, struct glex_rmem **rmem_p)
 {
+    int status = GLEX_ERR_STATUS_MMT;
+
     if (glex_ring_refuses(&peer->eq) && !glex_shm_is_living(ep, peer)) {
         return GLEX_REQ_PEER_GONE;
     }
-    if (peer->key != key || !shm_rmem_load(ep, peer, mh & 0xffff, rmem_p) || (*rmem_p)->mh != mh ||
-        ((*rmem_p)->state & need) != need) {
+    if (peer->key == key) {
+        status = shm_rmem_load(ep, peer, mh & 0xffff, rmem_p);
+    }
+    if (status == GLEX_ERR_STATUS_CONNECTION_NACK) {
+        return status;
+    }
+    if (status != GLEX_REQ_DONE || (*rmem_p)->mh != mh || ((*rmem_p)->state & need) != need) {
         return glex_shm_is_living(ep, peer) ? GLEX_ERR_STATUS_MMT : GLEX_REQ_PEER_GONE;
     }
     return offset + len <= (*rmem_p)->len ? GLEX_REQ_DONE : GLEX_ERR_STATUS_ATT;

@@ -57,6 +57,16 @@ int glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *peer, enum glex
 int glex_shm_rmem_find(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t mh, uint32_t key,
                        uint64_t offset, uint64_t len, uint32_t need, struct glex_rmem **rmem_p);
 
+/**
+ * Map a registration of NIC memory that was found and is not mapped here.
+ * @return GLEX_REQ_DONE: it is mapped, or private memory; GLEX_ERR_STATUS_CONNECTION_NACK: this
+ *         process lacks what it takes, which was logged; or why the peer has no such memory.
+ */
+int glex_shm_rmem_map(struct glex_endpoint *ep, struct glex_peer *peer, struct glex_rmem *rmem);
+
+/** Whether the kernel lets this process copy from and to private memory of a peer. */
+bool glex_cma_allowed(const struct glex_endpoint *ep, const struct glex_peer *peer);
+
 /** Copy between memory of this process and private memory of a peer. */
 int glex_cma_copy(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr, char *local,
                   uint64_t len, enum glex_rdma_type type);

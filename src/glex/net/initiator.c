@@ -531,6 +531,7 @@ static struct glex_peer *net_peer_attach(struct glex_endpoint *ep, uint64_t addr
     }
     memset(peer, 0, sizeof(*peer));
     peer->base.addr = addr;
+    peer->base.epoch = ep->segment.incarnation + ++net->epochs;
     peer->side.ep = ep;
     peer->requests = calloc(NET_WINDOW, sizeof(*peer->requests));
     NET_LOCKED(ep);

@@ -121,6 +121,7 @@ struct glex_net {
     LIST_HEAD(, net_side)         work; /* sides with something to do */
     LIST_HEAD(, net_side)         open; /* sides that may be busy: see net_is_busy() */
     struct net_sources            sources[NET_SOURCE_BUCKETS];
+    uint64_t                      epochs;  /* begun so far */
     uint32_t                      pending; /* requests of all peers that have not ended */
     uint32_t                      misses;  /* turns in a row that brought nothing */
     bool                          busy;    /* in progress(): an exit() in a signal handler that

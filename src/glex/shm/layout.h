@@ -15,7 +15,7 @@
 #include "base/common.h"
 
 #define GLEX_SEGMENT_MAGIC   0x676c65782d736567ull /* "glex-seg" */
-#define GLEX_SEGMENT_VERSION 12
+#define GLEX_SEGMENT_VERSION 13
 
 #define GLEX_MAX_QUEUE_CAPACITY     (1u << 20)
 #define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
@@ -132,6 +132,7 @@ struct glex_segment_header {
     uint64_t pid_space; /* names the pid namespace that `pid` belongs to; 0: not known */
     char     command[16];
     uint32_t num_net; /* entries of peers on other hosts */
+    uint64_t receiver; /* glex_ext_set_receiver(): 0, or the uuid of the present one */
     uint64_t mmt_ready __attribute__((aligned(128))); /* table entries that have storage */
     struct glex_intent intent __attribute__((aligned(128))); /* in one line with the counters */
     struct glex_ext_counters counters;

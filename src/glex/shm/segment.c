@@ -197,7 +197,7 @@ static void segment_init(struct glex_segment_header *base, const struct glex_seg
     *base = *hdr;
     base->magic = GLEX_SEGMENT_MAGIC;
     base->version = GLEX_SEGMENT_VERSION;
-    base->incarnation = random_nonzero();
+    base->incarnation = base->receiver = random_nonzero();
     base->mmt_ready = GLEX_MMT_STEP;
     base->intent.pos = GLEX_INTENT_NONE;
     glex_segment_mpq(base)->lacking = segment_lacking(hdr->mpq_capacity);

@@ -363,14 +363,14 @@ static ucs_status_t uct_glex_md_query_resources(uct_component_t *component,
 }
 
 void *uct_glex_map(glex_ep_handle_t ep, const uct_glex_packed_rkey_t *packed, uint64_t address,
-                   size_t length)
+                   size_t length, struct glex_ext_pin **pin_p)
 {
     glex_mem_handle_t mh = {.v = packed->mh};
     glex_ep_addr_t peer  = {.v = packed->ep_addr};
     void *ptr;
 
     return (glex_ext_peer_ptr(ep, peer, mh, packed->key, address - packed->address, length,
-                              &ptr) == GLEX_SUCCESS) ? ptr : NULL;
+                              &ptr, pin_p) == GLEX_SUCCESS) ? ptr : NULL;
 }
 
 int uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep)
@@ -385,10 +385,11 @@ int uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep)
                                      __ATOMIC_RELAXED)) {
         return nobody == ep; /* which the exchange has set to the owner */
     }
-    rkey->ptr = uct_glex_map(ep, packed, packed->address, packed->length);
+    rkey->ptr = uct_glex_map(ep, packed, packed->address, packed->length, &rkey->pin);
     if ((rkey->ptr != NULL) &&
         (glex_ext_peer_watch(ep, peer, mh, packed->key, &rkey->watch) != GLEX_SUCCESS)) {
-        rkey->ptr = NULL;
+        rkey->ptr       = NULL;
+        rkey->watch.pin = NULL;
     }
     return 1;
 }
@@ -396,7 +397,7 @@ int uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep)
 /* Any thread may ask for pointers, and an endpoint is for one thread: the domain has an endpoint
  * for that purpose, used under the lock of the list */
 static void *uct_glex_md_map(uct_glex_md_t *md, const uct_glex_packed_rkey_t *packed,
-                             uint64_t address)
+                             struct glex_ext_pin **pin_p)
 {
     struct glex_ep_attr attr = md->ep_attr;
 
@@ -408,7 +409,7 @@ static void *uct_glex_md_map(uct_glex_md_t *md, const uct_glex_packed_rkey_t *pa
             return NULL;
         }
     }
-    return uct_glex_map(md->map_ep, packed, address, packed->length - (address - packed->address));
+    return uct_glex_map(md->map_ep, packed, packed->address, packed->length, pin_p);
 }
 
 static ucs_status_t uct_glex_rkey_unpack(uct_component_t *component, const void *rkey_buffer,
@@ -421,8 +422,8 @@ static ucs_status_t uct_glex_rkey_unpack(uct_component_t *component, const void 
         ucs_error("glex: no memory for a remote key");
         return UCS_ERR_NO_MEMORY;
     }
+    memset(rkey, 0, sizeof(*rkey));
     memcpy(&rkey->packed, rkey_buffer, sizeof(rkey->packed));
-    rkey->ep  = NULL;
     *rkey_p   = (uintptr_t)rkey;
     *handle_p = NULL;
     return UCS_OK;
@@ -432,7 +433,7 @@ static ucs_status_t uct_glex_rkey_ptr(uct_component_t *component, uct_rkey_t uct
                                       void *handle, uint64_t remote_addr, void **local_addr_p)
 {
     uct_glex_rkey_t *rkey = (uct_glex_rkey_t*)uct_rkey;
-    void *ptr             = NULL;
+    void *ptr;
 
     if ((remote_addr < rkey->packed.address) ||
         (remote_addr - rkey->packed.address >= rkey->packed.length)) {
@@ -440,22 +441,28 @@ static ucs_status_t uct_glex_rkey_ptr(uct_component_t *component, uct_rkey_t uct
     }
 
     pthread_mutex_lock(&uct_glex_md_list_lock);
-    if (!ucs_list_is_empty(&uct_glex_md_list)) {
-        ptr = uct_glex_md_map(ucs_list_head(&uct_glex_md_list, uct_glex_md_t, list), &rkey->packed,
-                              remote_addr);
+    if ((rkey->user_ptr == NULL) && !ucs_list_is_empty(&uct_glex_md_list)) {
+        rkey->user_ptr = uct_glex_md_map(ucs_list_head(&uct_glex_md_list, uct_glex_md_t, list),
+                                         &rkey->packed, &rkey->user_pin);
     }
+    ptr = rkey->user_ptr;
     pthread_mutex_unlock(&uct_glex_md_list_lock);
     if (ptr == NULL) {
         return UCS_ERR_UNREACHABLE;
     }
-    *local_addr_p = ptr;
+    *local_addr_p = UCS_PTR_BYTE_OFFSET(ptr, remote_addr - rkey->packed.address);
     return UCS_OK;
 }
 
 static ucs_status_t uct_glex_rkey_release(uct_component_t *component, uct_rkey_t uct_rkey,
                                           void *handle)
 {
-    ucs_free((void*)uct_rkey);
+    uct_glex_rkey_t *rkey = (uct_glex_rkey_t*)uct_rkey;
+
+    glex_ext_unpin(rkey->pin);
+    glex_ext_unpin(rkey->watch.pin);
+    glex_ext_unpin(rkey->user_pin);
+    ucs_free(rkey);
     return UCS_OK;
 }
 

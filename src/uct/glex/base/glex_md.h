@@ -76,7 +76,10 @@ typedef struct uct_glex_rkey {
     uct_glex_packed_rkey_t packed;
     glex_ep_handle_t       ep;    /* that endpoint, or NULL; only its thread uses the rest */
     void                  *ptr;   /* NULL: not mappable */
+    struct glex_ext_pin   *pin;   /* of `ptr` */
     struct glex_ext_watch  watch; /* `ptr` is good while this holds */
+    void                  *user_ptr; /* of rkey_ptr(), under the lock of the list; or NULL */
+    struct glex_ext_pin   *user_pin;
 } uct_glex_rkey_t;
 
 extern uct_component_t uct_glex_component;
@@ -188,6 +191,6 @@ int uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep);
 /** Where `length` bytes lie in this process by a key, as the NIC says. NULL, not an error: they are
  *  not mappable, or not all within a registration that holds. */
 void *uct_glex_map(glex_ep_handle_t ep, const uct_glex_packed_rkey_t *packed, uint64_t address,
-                   size_t length);
+                   size_t length, struct glex_ext_pin **pin_p);
 
 #endif

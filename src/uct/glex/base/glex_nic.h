@@ -37,9 +37,12 @@ struct glex_ext_device_attr {
     uint64_t fabric;
 };
 
+struct glex_ext_pin;
+
 struct glex_ext_watch {
-    const uint64_t *word;
-    uint64_t        state;
+    const uint64_t      *word;
+    uint64_t             state;
+    struct glex_ext_pin *pin;
 };
 
 struct glex_ext_arrival {
@@ -65,18 +68,20 @@ UCT_GLEX_NIC_LACKS(glex_ext_query_queues, glex_ep_handle_t ep, struct glex_ext_q
 UCT_GLEX_NIC_LACKS(glex_ext_mem_alloc, glex_ep_handle_t ep, uint64_t len, void **addr_p)
 UCT_GLEX_NIC_LACKS(glex_ext_mem_free, glex_ep_handle_t ep, void *addr)
 UCT_GLEX_NIC_LACKS(glex_ext_peer_ptr, glex_ep_handle_t ep, glex_ep_addr_t peer,
-                   glex_mem_handle_t mh, uint32_t key, uint64_t offset, uint64_t len, void **ptr_p)
+                   glex_mem_handle_t mh, uint32_t key, uint64_t offset, uint64_t len, void **ptr_p,
+                   struct glex_ext_pin **pin_p)
 UCT_GLEX_NIC_LACKS(glex_ext_peer_watch, glex_ep_handle_t ep, glex_ep_addr_t peer,
                    glex_mem_handle_t mh, uint32_t key, struct glex_ext_watch *watch)
 UCT_GLEX_NIC_LACKS(glex_ext_rdma_now, glex_ep_handle_t ep, const glex_rdma_req_t *req, void *local)
 UCT_GLEX_NIC_LACKS(glex_ext_event_fd, glex_ep_handle_t ep, int *fd)
 UCT_GLEX_NIC_LACKS(glex_ext_arm, glex_ep_handle_t ep)
 UCT_GLEX_NIC_LACKS(glex_ext_set_single_threaded, glex_ep_handle_t ep)
-UCT_GLEX_NIC_LACKS(glex_ext_set_receiver, glex_ep_handle_t ep, int present)
+UCT_GLEX_NIC_LACKS(glex_ext_set_receiver, glex_ep_handle_t ep, uint64_t uuid)
 UCT_GLEX_NIC_LACKS(glex_ext_has_receiver, glex_ep_handle_t ep, glex_ep_addr_t peer)
 UCT_GLEX_NIC_LACKS(glex_ext_count_mapped, glex_ep_handle_t ep, uint64_t messages)
 UCT_GLEX_NIC_LACKS(glex_ext_set_domain, glex_ep_handle_t ep, glex_ep_handle_t domain)
-UCT_GLEX_NIC_LACKS(glex_ext_check_peer, glex_ep_handle_t ep, glex_ep_addr_t peer)
+UCT_GLEX_NIC_LACKS(glex_ext_check_peer, glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t uuid,
+                   uint64_t epoch)
 UCT_GLEX_NIC_LACKS(glex_ext_post_event, glex_ep_handle_t ep, glex_ep_addr_t peer,
                    uint64_t cookie_0, uint64_t cookie_1)
 
@@ -105,9 +110,8 @@ static inline glex_ret_t glex_ext_is_reachable(glex_device_handle_t dev, uint32_
 }
 
 /* Nothing is mapped, so there is nothing to give back */
-static inline glex_ret_t glex_ext_forget_peer(glex_ep_handle_t ep, glex_ep_addr_t peer)
+static inline void glex_ext_unpin(struct glex_ext_pin *pin)
 {
-    return GLEX_SUCCESS;
 }
 
 static inline glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t ep, glex_ep_addr_t peer)

@@ -324,10 +324,11 @@ static ucs_status_t uct_glex_er_map(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
     void *ptr;
 
     if (glex_ext_peer_ptr(vc->iface->nic, peer, mh, ctl->key, ctl->fifo_offset,
-                          size + UCT_GLEX_FIFO_RING_SIZE, &ptr) == GLEX_SUCCESS) {
+                          size + UCT_GLEX_FIFO_RING_SIZE, &ptr, &er->pin) == GLEX_SUCCESS) {
         if (((uintptr_t)ptr % UCT_GLEX_ER_ALIGN) != 0) {
             ucs_error("glex: the FIFO lent by endpoint 0x%" PRIx64 " is not aligned to %d bytes",
                       vc->peer, UCT_GLEX_ER_ALIGN);
+            glex_ext_unpin(er->pin);
             return UCS_ERR_INVALID_PARAM;
         }
         er->base      = ptr;
@@ -443,6 +444,7 @@ void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
             uct_glex_buf_put(vc->er_tx->mirror);
         }
         uct_glex_er_starve_end(vc->er_tx);
+        glex_ext_unpin(vc->er_tx->pin);
         ucs_free(vc->er_tx);
         vc->er_tx        = NULL;
         vc->er_tx_mapped = 0;

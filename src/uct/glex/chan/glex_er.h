@@ -46,6 +46,7 @@ struct uct_glex_er_tx {
     uct_glex_buf_t       *mirror;     /* its image; only if it is not mapped */
     ucs_list_link_t       starved;    /* in iface->er.starved while is_starved */
     uct_glex_vc_t        *vc;
+    struct glex_ext_pin  *pin;        /* keeps the FIFO mapped; NULL: it is not */
     glex_imm_rdma_req_t   req;        /* constant fields filled in */
 };
 

@@ -239,19 +239,21 @@ static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
                                const uct_glex_sr_t *sr)
 {
     uct_glex_iface_t *iface = vc->iface;
+    struct glex_ext_pin *pin;
     void *data;
 
     if ((seq != vc->rx_seq) || !ucs_list_is_empty(&vc->rx) ||
         (vc->state < UCT_GLEX_VC_OPEN)) {
         return 0;
     }
-    data = uct_glex_sr_map(vc, sr);
+    data = uct_glex_sr_map(vc, sr, &pin);
     if (data == NULL) {
         return 0;
     }
     ++vc->rx_seq;
     uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, sr->length, "RX: SR");
     uct_iface_invoke_am(&iface->super, am_id, data, sr->length, 0);
+    glex_ext_unpin(pin);
     /* If the handler failed the VC, our RESET returns the unit */
     if (ucs_unlikely(uct_glex_sr_release(vc, sr) == GLEX_BUSY) && !uct_glex_vc_is_over(vc)) {
         uct_glex_rx_release_later(vc, sr);

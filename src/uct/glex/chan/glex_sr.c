@@ -163,14 +163,14 @@ ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
     return length;
 }
 
-void *uct_glex_sr_map(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
+void *uct_glex_sr_map(uct_glex_vc_t *vc, const uct_glex_sr_t *sr, struct glex_ext_pin **pin_p)
 {
     glex_ep_addr_t peer  = {.v = vc->peer};
     glex_mem_handle_t mh = {.v = sr->mh};
     void *ptr;
 
     return (glex_ext_peer_ptr(vc->iface->nic, peer, mh, vc->peer_key, sr->offset, sr->length,
-                              &ptr) == GLEX_SUCCESS) ? ptr : NULL;
+                              &ptr, pin_p) == GLEX_SUCCESS) ? ptr : NULL;
 }
 
 /* An empty Get: its remote event tells the sender that the unit is free */

@@ -99,7 +99,7 @@ ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
 ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx);
 
 /** Where an announced message lies in this process; NULL: it must be fetched */
-void *uct_glex_sr_map(uct_glex_vc_t *vc, const uct_glex_sr_t *sr);
+void *uct_glex_sr_map(uct_glex_vc_t *vc, const uct_glex_sr_t *sr, struct glex_ext_pin **pin_p);
 
 /** Give the sender its unit back that was read in place. BUSY: it cannot be told now. */
 glex_ret_t uct_glex_sr_release(uct_glex_vc_t *vc, const uct_glex_sr_t *sr);

@@ -164,9 +164,10 @@ void uct_glex_table_forget_peer(uct_glex_vc_t *vc)
 {
     glex_ep_addr_t addr = {.v = vc->peer};
 
-    /* If a new VC has that address the NIC replaces the mappings by itself */
-    if ((glex_ext_forget_peer(vc->iface->nic, addr) == GLEX_SUCCESS) ||
-        !uct_glex_table_is_newest(vc)) {
+    /* The NIC lets go of a peer on this host when it is found gone; if a new VC has that address the
+     * NIC replaces the mappings by itself */
+    if (vc->is_remote || !uct_glex_table_is_newest(vc) ||
+        (glex_ext_check_peer(vc->iface->nic, addr, 0, 0) == GLEX_NO_EP_RESOURCE)) {
         vc->forget_looks = 0;
     } else {
         --vc->forget_looks;

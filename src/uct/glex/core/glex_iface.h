@@ -197,7 +197,7 @@ static inline int uct_glex_iface_is_gone(const uct_glex_iface_t *iface, uint64_t
 {
     glex_ep_addr_t addr = {.v = peer};
 
-    return glex_ext_check_peer(iface->nic, addr) == GLEX_NO_EP_RESOURCE;
+    return glex_ext_check_peer(iface->nic, addr, 0, 0) == GLEX_NO_EP_RESOURCE;
 }
 
 /** Resources came free: have progress look whether something waits for them */

@@ -71,7 +71,7 @@ static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint6
     if (ucs_likely(uct_glex_rma_is_kept(iface, rkey)) || uct_glex_rkey_map(rkey, iface->nic)) {
         return uct_glex_rma_mapped(rkey, remote_addr, length);
     }
-    return uct_glex_map(iface->nic, &rkey->packed, remote_addr, length);
+    return uct_glex_map(iface->nic, &rkey->packed, remote_addr, length, NULL);
 }
 
 /* Where remote_addr lies if a copy is all that is to be done: the key is mapped, and the VC has not

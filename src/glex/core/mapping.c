@@ -1,0 +1,150 @@
+#include "core/mapping.h"
+#include "base/log.h"
+#include "shm/segment.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* Guards the lists. A thread that has it takes no other lock. A mapping whose count is 0 may still
+ * be in them, until the thread that took its last user gets the lock. */
+static pthread_mutex_t mapping_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct glex_mappings mapping_all = LIST_HEAD_INITIALIZER(mapping_all);
+
+struct glex_mapping *glex_mapping_new(int fd, uint64_t file_off, uint64_t size)
+{
+    struct glex_mapping *map = calloc(1, sizeof(*map));
+
+    if (map == NULL) {
+        return NULL;
+    }
+    map->base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)file_off);
+    if (map->base == MAP_FAILED) {
+        free(map);
+        return NULL;
+    }
+    (void)madvise(map->base, size, MADV_DONTFORK);
+    map->file_off = file_off;
+    map->size = size;
+    map->count = GLEX_MAPPING_USER;
+    pthread_mutex_lock(&mapping_lock);
+    LIST_INSERT_HEAD(&mapping_all, map, all);
+    pthread_mutex_unlock(&mapping_lock);
+    return map;
+}
+
+void glex_mapping_list(struct glex_mappings *list, struct glex_mapping *map)
+{
+    pthread_mutex_lock(&mapping_lock);
+    map->listed = true;
+    LIST_INSERT_HEAD(list, map, of_peer);
+    pthread_mutex_unlock(&mapping_lock);
+}
+
+static bool mapping_contains(const struct glex_mapping *map, uint64_t file_off, uint64_t size)
+{
+    return file_off >= map->file_off && size <= map->size &&
+           file_off - map->file_off <= map->size - size;
+}
+
+/* One user more. False: there is none, the mapping is being unmapped. relaxed: with the lock, and
+ * the mapping was made by a thread that had the lock before. */
+static bool mapping_use(struct glex_mapping *map)
+{
+    uint64_t count = __atomic_load_n(&map->count, __ATOMIC_RELAXED);
+
+    while (count != 0) {
+        if (__atomic_compare_exchange_n(&map->count, &count, count + GLEX_MAPPING_USER, true,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct glex_mapping *glex_mapping_find(const struct glex_mappings *list, uint64_t file_off,
+                                       uint64_t size)
+{
+    struct glex_mapping *map;
+
+    pthread_mutex_lock(&mapping_lock);
+    LIST_FOREACH(map, list, of_peer) {
+        if (mapping_contains(map, file_off, size) && mapping_use(map)) {
+            break;
+        }
+    }
+    pthread_mutex_unlock(&mapping_lock);
+    return map;
+}
+
+void glex_mappings_unlist(struct glex_mappings *list)
+{
+    struct glex_mapping *map;
+
+    pthread_mutex_lock(&mapping_lock);
+    while ((map = LIST_FIRST(list)) != NULL) {
+        LIST_REMOVE(map, of_peer);
+        map->listed = false;
+    }
+    pthread_mutex_unlock(&mapping_lock);
+}
+
+static void mapping_destroy(struct glex_mapping *map)
+{
+    pthread_mutex_lock(&mapping_lock);
+    LIST_REMOVE(map, all);
+    if (map->listed) {
+        LIST_REMOVE(map, of_peer);
+    }
+    pthread_mutex_unlock(&mapping_lock);
+    munmap(map->base, map->size);
+    free(map);
+}
+
+/* acq_rel: what every user did with the memory is over before the last one unmaps it. */
+static void mapping_put(struct glex_mapping *map, uint64_t count)
+{
+    if (__atomic_sub_fetch(&map->count, count, __ATOMIC_ACQ_REL) == 0) {
+        mapping_destroy(map);
+    }
+}
+
+void glex_mapping_put(struct glex_mapping *map)
+{
+    if (map != NULL) {
+        mapping_put(map, GLEX_MAPPING_USER);
+    }
+}
+
+void glex_ext_unpin(struct glex_ext_pin *pin)
+{
+    if (pin != NULL) {
+        mapping_put((struct glex_mapping *)pin, GLEX_MAPPING_PIN);
+    }
+}
+
+/* ---- fork ------------------------------------------------------------------------------------ */
+
+void glex_mapping_prefork(void)
+{
+    pthread_mutex_lock(&mapping_lock);
+}
+
+void glex_mapping_parent(void)
+{
+    pthread_mutex_unlock(&mapping_lock);
+}
+
+void glex_mapping_child(void)
+{
+    const struct glex_mapping *map;
+
+    LIST_FOREACH(map, &mapping_all, all) {
+        if (map->count >= GLEX_MAPPING_PIN && !glex_segment_blank(map->base, map->size)) {
+            glex_warn("a child of fork() must not use %llu KiB of a peer's memory: %s",
+                      (unsigned long long)map->size / 1024, strerror(errno));
+        }
+    }
+    pthread_mutex_unlock(&mapping_lock);
+}
