@@ -218,6 +218,27 @@ void internals_age_registration(glex_ep_handle_t handle, uint32_t index, uint32_
     glex_endpoint(handle)->mem.table[index].state += (uint64_t)times << 32;
 }
 
+uint64_t internals_claimed(glex_ep_handle_t handle, int which)
+{
+    const struct glex_endpoint *ep = glex_endpoint(handle);
+
+    return glex_ring_arrived(which == GLEX_RING_MPQ  ? &ep->mpq
+                             : which == GLEX_RING_EQ ? &ep->eq
+                                                     : &ep->coll.cpq);
+}
+
+void internals_claim_twice(glex_ep_handle_t handle, glex_ep_addr_t addr)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    struct glex_peer *peer;
+    uint64_t tail;
+    int status;
+
+    peer = glex_endpoint_peer(ep, addr.v, &status);
+    (void)glex_shm_claim(ep, peer, &peer->mpq, &tail);
+    (void)glex_shm_claim(ep, peer, &peer->eq, &tail);
+}
+
 void internals_claim_only(glex_ep_handle_t handle, glex_ep_addr_t addr, int which)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
@@ -231,6 +252,9 @@ void internals_claim_only(glex_ep_handle_t handle, glex_ep_addr_t addr, int whic
             GLEX_RING_OK) {
         abort();
     }
+#ifdef OPENGLEX_DEBUG
+    glex_ring_unpublished = NULL; /* this process goes on as another producer */
+#endif
 }
 
 void internals_post_without_waking(glex_ep_handle_t handle, glex_ep_addr_t addr)

@@ -56,11 +56,19 @@ uint64_t internals_mmt_offset(glex_ep_handle_t ep, uint32_t index);
 /** The collective area of an endpoint that has posted a COLL request. */
 void *internals_coll_area(glex_ep_handle_t ep, size_t *size);
 
+/** How many positions of a ring were ever claimed. `which`: 0 MPQ, 1 EQ, 2 the queue of control
+ *  packets of an endpoint that has posted a COLL request. */
+uint64_t internals_claimed(glex_ep_handle_t ep, int which);
+
 /** Make a descriptor of an area the next to be carried out, whatever stands in it. */
 void internals_coll_offer(void *area, unsigned index);
 
 /** As if the table's entry of no registration had been used so many times more. */
 void internals_age_registration(glex_ep_handle_t ep, uint32_t index, uint32_t times);
+
+/** Claim the position of another endpoint's queue, and of the same queue once more. For debug builds,
+ *  which end the process. */
+void internals_claim_twice(glex_ep_handle_t ep, glex_ep_addr_t peer);
 
 /** Claim a position as a producer does, and do no more: as if killed then. */
 void internals_claim_only(glex_ep_handle_t ep, glex_ep_addr_t peer, int which);

@@ -87,6 +87,13 @@ class Stepped
         EXPECT_EQ(0, ptrace(PTRACE_DETACH, pid_, nullptr, nullptr));
     }
 
+    /* After resume(). */
+    void kill_now()
+    {
+        kill(pid_, SIGKILL);
+        EXPECT_EQ(pid_, waitpid(pid_, &status_, 0));
+    }
+
     /* Exit status, after resume(). */
     int wait()
     {

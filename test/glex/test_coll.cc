@@ -531,5 +531,45 @@ TEST_P(coll_rdma, what_fails)
     EXPECT_EQ(GLEX_NOT_IMPLEMENTED, glex_rdma(b, &req, nullptr));
 }
 
+/* A refused request leaves no trace: whichever queue is full, no position of any queue is claimed
+ * however often the request is tried. */
+TEST_P(coll_rdma, refused_requests_leave_no_trace)
+{
+    enum { MPQ, EQ, CPQ, OWN_EQ, QUEUES };
+
+    for (int full = MPQ; full < QUEUES; full++) {
+        Ep own(dev, ep_attr(GLEX_ANY_EP_NUM, 8)), dst(dev, ep_attr(GLEX_ANY_EP_NUM, 8));
+        glex_mem_handle_t own_mh = own.reg(own.alloc(SIZE), SIZE);
+        glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, dst.target(dst.reg(dst.alloc(SIZE), SIZE)),
+                                   own_mh, 8);
+        uint64_t before[2][3];
+        int queued = 0;
+
+        for (Ep *ep : {&own, &dst}) { /* both have collective areas */
+            ASSERT_OK(coll_send(*ep, c.addr(), 1, START | TAIL, 1));
+        }
+        while ((full == MPQ   ? coll_send(a, dst.addr(), 0, GLEX_EXT_FLAG_NO_LOSS)
+                : full == CPQ ? coll_send(a, dst.addr(), 0, SWAP_DATA)
+                              : glex_ext_post_event(a, full == EQ ? dst.addr() : own.addr(), 1,
+                                                    1)) == GLEX_SUCCESS) {
+            ASSERT_GT(2000, ++queued);
+        }
+        req.flag = COLL | COUNTER | CP_DATA | GLEX_FLAG_REMOTE_EVT | GLEX_FLAG_LOCAL_EVT |
+                   GLEX_EXT_FLAG_NO_LOSS;
+        req.rmt_evt = req.local_evt = {.cookie_0 = 6, .cookie_1 = 1};
+        for (int which = MPQ; which <= CPQ; which++) {
+            before[0][which] = internals_claimed(own, which);
+            before[1][which] = internals_claimed(dst, which);
+        }
+        for (int i = 0; i < 2000; i++) {
+            ASSERT_EQ(GLEX_BUSY, glex_rdma(own, &req, nullptr)) << full;
+        }
+        for (int which = MPQ; which <= CPQ; which++) {
+            EXPECT_EQ(before[0][which], internals_claimed(own, which)) << full << ", " << which;
+            EXPECT_EQ(before[1][which], internals_claimed(dst, which)) << full << ", " << which;
+        }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(of, coll_rdma, testing::Values(true, false),
                          [](const auto &info) { return info.param ? "nic" : "private"; });

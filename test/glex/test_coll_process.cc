@@ -599,12 +599,29 @@ class coll_kill : public testing::Test
     }
 
     /* All look after themselves. */
-    void poll()
+    void poll(int timeout = 1)
     {
-        add(&at_b, b.receive_event(1));
-        add(&at_c, c.receive_event(1));
-        add(&mp_c, c.receive_number(1));
-        add(&mp_d, d.receive_number(1));
+        add(&at_b, b.receive_event(timeout));
+        add(&at_c, c.receive_event(timeout));
+        add(&mp_c, c.receive_number(timeout));
+        add(&mp_d, d.receive_number(timeout));
+    }
+
+    /* Long enough for a consumer to find out that its next position is claimed and not published,
+     * and to ask whose claim it is. */
+    void poll_beyond_a_stall()
+    {
+        for (auto end = now_ms() + 3; now_ms() < end;) {
+            poll(0);
+        }
+    }
+
+    static int64_t now_ms()
+    {
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return now.tv_sec * 1000 + now.tv_nsec / 1000000;
     }
 
     bool has_all() const
@@ -628,6 +645,9 @@ class coll_kill : public testing::Test
     const glex_ep_addr_t to = b.addr(); /* the agent inherits no endpoint */
 };
 
+/* What becomes of the agent in the middle of its call. */
+enum coll_agent { COLL_AGENT_KILLED, COLL_AGENT_PAUSED };
+
 /* @param [out] complete  Whether the call ended before. */
 class coll_kill_run : public coll_kill
 {
@@ -636,16 +656,21 @@ class coll_kill_run : public coll_kill
     {
     }
 
-    void run(int steps, bool *complete, bool *possible)
+    void run(coll_agent what, int steps, bool *complete, bool *possible)
     {
         {
             Stepped agent([&] { carry_stepped(); });
 
             *possible = agent.possible();
             *complete = *possible && agent.step(steps);
-        } /* killed */
+            if (*possible && what == COLL_AGENT_PAUSED) {
+                poll_beyond_a_stall();
+                agent.resume();
+                EXPECT_EQ(0, agent.wait());
+            }
+        } /* killed, if it still runs */
         for (int i = 0; *possible && !has_all() && i < WAIT_MS / 4; i++) {
-            if (i == 10) {
+            if (i == 10 && what == COLL_AGENT_KILLED) {
                 EXPECT_OK(coll_send(alive, to, 0, COUNTER)); /* the agent's never came */
             }
             poll();
@@ -655,17 +680,17 @@ class coll_kill_run : public coll_kill
     }
 };
 
-TEST(coll_killed, agent_at_every_instruction)
+static void coll_agent_at_every_instruction(coll_agent what, int default_stride)
 {
     const char *env = getenv("COLL_STRIDE");
-    const int stride = env != nullptr ? atoi(env) : STEP_STRIDE == 1 ? 41 : 10 * STEP_STRIDE + 1;
+    const int stride = env != nullptr ? atoi(env) : STEP_STRIDE == 1 ? default_stride : 611;
     bool complete = false, possible;
     int steps = 0;
 
     for (; !complete; steps += stride) {
         coll_kill_run one;
 
-        one.run(steps, &complete, &possible);
+        one.run(what, steps, &complete, &possible);
         if (!possible) {
             GTEST_SKIP() << "no ptrace here";
         }
@@ -673,7 +698,146 @@ TEST(coll_killed, agent_at_every_instruction)
         EXPECT_OK(glex_inspect_clean(nullptr, nullptr));
     }
     EXPECT_LT(200, steps);
-    RecordProperty("instructions", steps);
+    testing::Test::RecordProperty("instructions", steps);
+}
+
+TEST(coll_killed, agent_at_every_instruction)
+{
+    coll_agent_at_every_instruction(COLL_AGENT_KILLED, 41);
+}
+
+/* Consumers that wait for a paused agent wait until it goes on: none of its entries is lost. */
+TEST(coll_killed, agent_paused_at_every_instruction)
+{
+    coll_agent_at_every_instruction(COLL_AGENT_PAUSED, 23);
+}
+
+/*
+ * A put with an event and a control packet finds room for one control packet. In the middle of the
+ * call another producer takes that room. The put is refused and leaves nothing, or its event and its
+ * control packet come once each.
+ */
+class coll_race : public testing::Test
+{
+  protected:
+    enum { CPQ_CAPACITY = 1024 };
+
+    coll_race() : mh(b.reg(b.alloc(4096), 4096)), target(b.target(mh))
+    {
+        EXPECT_EQ(0, pipe(result));
+        /* The first attempt of the child, and one more, find room. */
+        for (int i = 0; i < CPQ_CAPACITY - 2; i++) {
+            EXPECT_OK(coll_send(other, to, 0, COUNTER));
+        }
+    }
+
+    ~coll_race()
+    {
+        close(result[0]);
+        close(result[1]);
+    }
+
+    glex_ret_t put(glex_ep_handle_t ep) const
+    {
+        glex_imm_rdma_req_t req = imm_put(target, "1", 1, 0, EVENT);
+
+        req.flag |= COLL | COUNTER | GLEX_EXT_FLAG_NO_LOSS;
+        return glex_imm_rdma(ep, &req, nullptr);
+    }
+
+    void post_stepped()
+    {
+        Device own;
+        Ep ep(own);
+        glex_ret_t ret;
+
+        put(ep);
+        Stepped::begin();
+        ret = put(ep);
+        Stepped::end();
+        EXPECT_EQ(static_cast<ssize_t>(sizeof(ret)), write(result[1], &ret, sizeof(ret)));
+        for (;;) {
+            ep.receive_event(1);
+        }
+    }
+
+    /* Takes control packets until no more come. @return How many came. */
+    int drain()
+    {
+        int num = 0;
+
+        do {
+            EXPECT_OK(coll_send(b, other.addr(), 0, START | TAIL, 1));
+        } while (other.receive_number(50) >= 0 && ++num < 2 * CPQ_CAPACITY);
+        return num;
+    }
+
+    int num_events()
+    {
+        int num = 0;
+
+        while (b.receive_event(0) == EVENT) {
+            num++;
+        }
+        return num;
+    }
+
+    static const int EVENT = 7;
+    int result[2];
+    Device dev;
+    Ep b{dev}, other{dev};
+    const glex_ep_addr_t to = b.addr();
+    glex_mem_handle_t mh;
+    Target target;
+};
+
+class coll_race_run : public coll_race
+{
+  public:
+    void TestBody() override
+    {
+    }
+
+    void run(int steps, bool *complete, bool *possible)
+    {
+        Stepped child([&] { post_stepped(); });
+        glex_ret_t ret = GLEX_SUCCESS;
+        int others = CPQ_CAPACITY - 2;
+
+        *possible = child.possible();
+        if (!*possible) {
+            return;
+        }
+        *complete = child.step(steps);
+        while (coll_send(other, to, 0, COUNTER) == GLEX_SUCCESS) {
+            others++;
+        }
+        child.resume();
+        ASSERT_EQ(static_cast<ssize_t>(sizeof(ret)), read(result[0], &ret, sizeof(ret)));
+        EXPECT_TRUE(ret == GLEX_SUCCESS || ret == GLEX_BUSY) << ret;
+        EXPECT_EQ(1 + (ret == GLEX_SUCCESS), num_events());
+        EXPECT_EQ(others + 1 + (ret == GLEX_SUCCESS), drain());
+        EXPECT_EQ(0, num_events());
+        child.kill_now();
+    }
+};
+
+TEST(coll_refused, while_another_producer_takes_the_room)
+{
+    const int stride = STEP_STRIDE == 1 ? 23 : STEP_STRIDE;
+    bool complete = false, possible;
+    int steps = 0;
+
+    for (; !complete; steps += stride) {
+        coll_race_run one;
+
+        one.run(steps, &complete, &possible);
+        if (!possible) {
+            GTEST_SKIP() << "no ptrace here";
+        }
+        ASSERT_FALSE(testing::Test::HasFailure()) << "after " << steps << " instructions";
+    }
+    EXPECT_LT(100, steps);
 }
 
 /* Those that wait for a dead one get what a dead peer gives, and can go. */

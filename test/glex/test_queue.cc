@@ -5,7 +5,10 @@
 #include "nic.h"
 #include "process.h"
 
+#include <openglex.h>
+
 #include <memory>
+#include <signal.h>
 #include <thread>
 
 static const uint32_t LARGE = 139240, REAL = 262144, SLOT = 128, STEP = 2048;
@@ -142,6 +145,22 @@ CHILD(queue_no_storage)
     }
     return testing::Test::HasFailure();
 }
+
+#ifdef OPENGLEX_DEBUG
+/* An intent names one position: a debug build ends a producer that claims a second one before it has
+ * published the first. */
+TEST(queue_claim, two_at_once_are_caught)
+{
+    auto claim_twice = [] {
+        Device dev;
+        Ep a(dev), b(dev);
+
+        internals_claim_twice(a, b.addr());
+    };
+
+    EXPECT_EXIT(claim_twice(), testing::KilledBySignal(SIGILL), "");
+}
+#endif
 
 TEST(queue_storage, none_left)
 {

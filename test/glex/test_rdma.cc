@@ -531,6 +531,28 @@ TEST(rdma_private, put_looks_at_the_cookie_now_and_then)
     EXPECT_TRUE(a.errors().empty());
 }
 
+/* A put that finds the target's event queue full gives its place in our own event queue back. */
+TEST(rdma_refused, leaves_no_trace)
+{
+    Device dev;
+    Ep a(dev), b(dev, ep_attr(GLEX_ANY_EP_NUM, 8));
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, b.target(b.reg(b.alloc(8), 8)),
+                               a.reg(a.alloc(8), 8), 8);
+
+    req.flag = GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
+    req.local_evt = req.rmt_evt = {.cookie_0 = 3, .cookie_1 = 1};
+    for (int i = 0; i < 8; i++) {
+        ASSERT_OK(glex_ext_post_event(a, b.addr(), 1, 1));
+    }
+    for (int i = 0; i < 3000; i++) {
+        ASSERT_EQ(GLEX_BUSY, glex_rdma(a, &req, nullptr));
+    }
+    EXPECT_EQ(0u, internals_claimed(a, 1));
+    EXPECT_EQ(1, b.receive_event(0));
+    ASSERT_OK(glex_rdma(a, &req, nullptr));
+    EXPECT_EQ(3, a.receive_event(0));
+}
+
 /* A child has a cookie of its own, and not the parent's at its place. */
 TEST(rdma_private, child_of_fork_has_a_cookie_of_its_own)
 {

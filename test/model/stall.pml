@@ -16,6 +16,7 @@
  * mutant TAIL_LOAD=RLX  the consumer looks at the tail without acquire
  * mutant LOOK=RLX     the consumer looks at the intents without acquire
  * mutant AGAIN=0      the consumer does not look at the slot again
+ * mutant HOLD=1       a producer claims a position of another ring before it publishes this one
  */
 #ifndef INTENT
 #define INTENT REL
@@ -34,6 +35,10 @@
 #endif
 #ifndef AGAIN
 #define AGAIN 1
+#endif
+
+#ifndef HOLD
+#define HOLD 0
 #endif
 
 #define PRODUCERS 2
@@ -87,6 +92,10 @@ proctype producer(byte me; byte messages)
         MAY_DIE(me);
         if
         :: done ->
+            if
+            :: HOLD -> ring = ELSEWHERE; store(me, RING_OF(me), ring, RING)
+            :: else
+            fi;
             atomic {
                 store(me, CTRL(tail), 1, REL);
                 published[tail] = true

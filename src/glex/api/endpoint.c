@@ -380,6 +380,7 @@ static void ep_cleanup(struct glex_endpoint *ep)
     glex_fault_cleanup(ep);
     glex_endpoint_flush(ep, glex_env()->net_timeout * 1000);
     glex_capture_cleanup(ep);
+    glex_coll_cleanup(ep);
     glex_peer_cleanup(ep);
     glex_net_cleanup(ep);
     glex_mem_cleanup(ep);

@@ -281,9 +281,8 @@ static void rdma_count(struct glex_endpoint *ep, const glex_rdma_req_t *req)
 }
 
 /*
- * A local event needs room in our own EQ. The slot is claimed first, so that a request that was
- * carried out always leaves its event. Nobody waits for the slot meanwhile: its consumer is this
- * thread, or waits for this thread's lock.
+ * Claims the slot of a local event in our own EQ before the request is executed, so that an executed
+ * request always leaves its event. The claim needs no intent: see glex_ring_claim_own().
  */
 static glex_ret_t rdma_claim_local_event(struct glex_endpoint *ep, struct glex_event_slot **slot,
                                          uint64_t *tail)
@@ -300,6 +299,20 @@ static glex_ret_t rdma_claim_local_event(struct glex_endpoint *ep, struct glex_e
     }
     *slot = glex_ring_tx_slot(&self->eq, *tail);
     return GLEX_SUCCESS;
+}
+
+/* Publishes the local event of an executed request. A failed request leaves nothing in our EQ, or, if
+ * another producer has claimed the next position meanwhile, an entry to skip. */
+static void rdma_end_local_event(struct glex_endpoint *ep, struct glex_event_slot *slot,
+                                 uint64_t tail, const glex_event_t *event, int status)
+{
+    struct glex_peer *self;
+    int lookup;
+
+    if (status == GLEX_REQ_DONE || (self = glex_endpoint_peer(ep, ep->addr, &lookup)) == NULL ||
+        !glex_ring_unclaim_own(&self->eq, tail & GLEX_TAIL_POS)) {
+        glex_shm_publish_own(ep, slot, tail, event, status == GLEX_REQ_DONE);
+    }
 }
 
 /* The memory of this process that a request names, or NULL. An empty request needs none. */
@@ -336,8 +349,8 @@ static glex_ret_t rdma_post_one(struct glex_endpoint *ep, const glex_rdma_req_t 
     }
 
     status = rdma_execute(ep, req, rdma_local(ep, req));
-    if (slot != NULL) { /* a request that failed leaves its error request, and a slot to skip */
-        glex_shm_publish_own(ep, slot, tail, &req->local_evt, status == GLEX_REQ_DONE);
+    if (slot != NULL) {
+        rdma_end_local_event(ep, slot, tail, &req->local_evt, status);
     }
     if (status == GLEX_REQ_DONE) {
         rdma_count(ep, req);

@@ -17,6 +17,15 @@
 #include <glex_ext.h>
 #pragma GCC visibility pop
 
+#include <openglex.h>
+
+/** With --enable-debug, ends the process where an invariant of this library does not hold. */
+#ifdef OPENGLEX_DEBUG
+#define glex_assert(condition) ((condition) ? (void)0 : __builtin_trap())
+#else
+#define glex_assert(condition) ((void)sizeof(condition))
+#endif
+
 #define glex_likely(x)   __builtin_expect(!!(x), 1)
 #define glex_unlikely(x) __builtin_expect(!!(x), 0)
 #define GLEX_NOINLINE    __attribute__((noinline, cold))

@@ -1,18 +1,26 @@
 /*
- * Collective requests, on their owner's side: checking and posting them, their error requests, and
- * what the owner has to do for others who could not carry them out.
+ * Collective requests on the owner's side: checks, posting, error requests, and the continuation of
+ * requests that an agent could not finish.
  */
+#include "base/log.h"
 #include "coll/coll.h"
 #include "core/shm.h"
 #include "debug/fault.h"
 
-/* An agent that is seen at work for so long is looked up: it may have been killed. */
+#include <stdlib.h>
+
+/* After this time the owner checks whether an agent is alive. */
 #define COLL_AGENT_NS 1000000ull
+
+/* A request that belongs to no sequence, and how far it is. */
+struct glex_coll_rest {
+    struct glex_coll_desc desc;
+    uint64_t              step; /* GLEX_COLL_STEP(); 0: it has left nothing in any queue */
+};
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
-/* Whether a request can be one with GLEX_FLAG_COLL. `data`: immediate data, which is copied into
- * the descriptor. */
+/* Checks a request with GLEX_FLAG_COLL, and copies its immediate data to the descriptor. */
 static glex_ret_t coll_check(struct glex_coll_desc *desc, const void *data)
 {
     const int32_t known = (GLEX_FLAG_COLL_REDUCE_RESULT << 1) - 1, flag = desc->flag;
@@ -21,7 +29,7 @@ static glex_ret_t coll_check(struct glex_coll_desc *desc, const void *data)
         return GLEX_NOT_IMPLEMENTED;
     }
     if (desc->kind != GLEX_COLL_MP && (flag & GLEX_FLAG_COLL_SWAP_SET)) {
-        return GLEX_NOT_IMPLEMENTED; /* nobody knows what a set of RDMA requests is */
+        return GLEX_NOT_IMPLEMENTED; /* the vendor's header does not define sets of RDMA requests */
     }
     if (desc->kind != GLEX_COLL_PUT) {
         if (desc->len > sizeof(desc->data) || (data == NULL && desc->len != 0)) {
@@ -78,7 +86,7 @@ void glex_coll_error(struct glex_endpoint *ep, const struct glex_coll_desc *desc
     }
 }
 
-/* Others may have written anything there: what is no status of ours is one of them. */
+/* Another process may have written anything there. An unknown status becomes DEST_VP_STOP. */
 static void coll_reap_one(struct glex_endpoint *ep, const struct glex_coll_desc *shared)
 {
     struct glex_coll_desc desc = *shared;
@@ -104,10 +112,10 @@ void glex_coll_reap(struct glex_endpoint *ep)
     if (coll->area == NULL) {
         return;
     }
-    /* acquire: pairs with the agent's release; its status is there, and it is done with them */
+    /* acquire: pairs with the agent's release, so the status of each descriptor is stored */
     next = __atomic_load_n(&coll->area->next, __ATOMIC_ACQUIRE);
     if (next - coll->reaped > coll->tail - coll->reaped) {
-        return; /* somebody wrote nonsense there */
+        return; /* another process wrote nonsense there */
     }
     for (; coll->reaped != next; coll->reaped++) {
         coll_reap_one(ep, glex_coll_desc(coll->area, coll->reaped));
@@ -116,8 +124,8 @@ void glex_coll_reap(struct glex_endpoint *ep)
 
 /* ---- posting --------------------------------------------------------------------------------- */
 
-/* The endpoint itself as a peer, with its area; NULL: no memory. Looked up each time, because a
- * peer whose queues are closed may be dropped, and an endpoint may close its own. */
+/* Returns the endpoint itself as a peer with an area, or NULL without memory. The peer is looked up
+ * each time: an endpoint may close its own queues, and is then dropped as a peer. */
 static struct glex_peer *coll_self(struct glex_endpoint *ep)
 {
     struct glex_peer *self;
@@ -142,19 +150,22 @@ static bool coll_open(struct glex_endpoint *ep)
         return true;
     }
     self = coll_self(ep);
-    if (self == NULL) {
+    if (self != NULL && ep->coll.rest == NULL) {
+        ep->coll.rest = aligned_alloc(_Alignof(struct glex_coll_rest), sizeof(*ep->coll.rest));
+    }
+    if (self == NULL || ep->coll.rest == NULL) {
         return false;
     }
     glex_ring_rx_init(&ep->coll.cpq, glex_coll_cpq(self->coll.area), GLEX_COLL_CPQ_CAPACITY,
                       glex_ring_id(ep->segment.incarnation, GLEX_RING_CPQ));
     ep->coll.tail = ep->coll.reaped = __atomic_load_n(&self->coll.area->next, __ATOMIC_ACQUIRE);
     ep->coll.area = self->coll.area;
-    /* relaxed: other threads see it soon, and look at endpoints under their locks */
+    /* relaxed: other threads take the endpoint's lock before they look at the area */
     __atomic_store_n(&coll_used, true, __ATOMIC_RELAXED);
     return true;
 }
 
-/* Look at our own area, and at all that this leads to. */
+/* Looks at our own area, and at the areas that it delivers to. */
 static void coll_run(struct glex_endpoint *ep)
 {
     struct glex_coll_work work = {
@@ -167,52 +178,82 @@ static void coll_run(struct glex_endpoint *ep)
     }
 }
 
-/* A request that belongs to no sequence. Its local event's place is claimed first: see
- * rdma_claim_local_event(). */
-static glex_ret_t coll_send_now(struct glex_endpoint *ep, struct glex_coll_desc *desc)
+/* Carries out the unfinished request from its step on. Returns as glex_coll_send(). */
+static int coll_send_on(struct glex_endpoint *ep, struct glex_peer *self, struct glex_coll_rest *rest)
 {
     struct glex_coll_work work = {
         .ep = ep, .peers = STAILQ_HEAD_INITIALIZER(work.peers), .budget = GLEX_COLL_BUDGET};
-    struct glex_peer *self = coll_self(ep);
-    struct glex_event_slot *slot = NULL;
-    uint64_t step = 0, tail = 0;
+    struct glex_coll_desc desc = rest->desc;
     struct glex_coll_send send = {
         .work = &work,
         .ep = ep,
         .owner = self,
         .src = ep->addr,
-        .desc = desc,
-        .step_p = &step,
+        .desc = &desc,
+        .step_p = &rest->step,
+        .step = rest->step,
     };
+    int status;
+
+    if (desc.flag & GLEX_FLAG_COLL_SWAP_SET) {
+        glex_coll_take_set(&send); /* nothing else is sent: no CP offered anything */
+    }
+    status = glex_coll_send(&send);
+    glex_coll_run(&work);
+    if (status == GLEX_REQ_BUSY) {
+        return status;
+    }
+    if (status == GLEX_REQ_DONE) {
+        GLEX_COUNT(ep, coll_tx, 1);
+    } else {
+        glex_coll_error(ep, &rest->desc, status);
+    }
+    return status;
+}
+
+/* Goes on with the unfinished request. False: it is still unfinished. */
+static bool coll_finish(struct glex_endpoint *ep)
+{
+    struct glex_coll_rest *rest = ep->coll.rest;
+    struct glex_peer *self;
+
+    if (glex_likely(!ep->coll.unfinished)) {
+        return true;
+    }
+    self = coll_self(ep);
+    ep->coll.unfinished = self == NULL || coll_send_on(ep, self, rest) == GLEX_REQ_BUSY;
+    return !ep->coll.unfinished;
+}
+
+/* Whether there is room for a local event. A receiver is not needed. */
+static bool coll_has_own_room(struct glex_peer *self)
+{
+    return glex_ring_look(&self->eq) != GLEX_RING_FULL;
+}
+
+/*
+ * Carries out a request that belongs to no sequence. If a queue is full, the request is refused
+ * before it leaves anything in any queue. If another producer takes the last room between that check
+ * and the claim, the request is accepted and unfinished: later calls go on with it.
+ */
+static glex_ret_t coll_send_now(struct glex_endpoint *ep, struct glex_coll_desc *desc)
+{
+    struct glex_coll_rest *rest = ep->coll.rest;
+    struct glex_peer *self = coll_self(ep);
     int status;
 
     if (self == NULL) {
         return GLEX_NO_MEM_RESOURCE;
     }
-    if (desc->flag & GLEX_FLAG_LOCAL_EVT) {
-        if (glex_shm_claim_own(ep, self, &tail) != GLEX_RING_OK) {
-            return GLEX_BUSY;
-        }
-        slot = glex_ring_tx_slot(&self->eq, tail);
-    }
-    if (desc->flag & GLEX_FLAG_COLL_SWAP_SET) {
-        glex_coll_take_set(&send); /* nothing else is sent: no CP offered anything */
-    }
-    status = glex_coll_send(&send);
-    if (slot != NULL) {
-        glex_shm_publish_own(ep, slot, tail, &desc->local_evt,
-                             status == GLEX_REQ_DONE && !send.remote);
-    }
-    glex_coll_run(&work);
-    if (status == GLEX_REQ_BUSY) {
+    if (!coll_finish(ep) ||
+        ((desc->flag & GLEX_FLAG_LOCAL_EVT) && !coll_has_own_room(self))) {
         return GLEX_BUSY;
     }
-    if (status == GLEX_REQ_DONE) {
-        GLEX_COUNT(ep, coll_tx, 1);
-    } else {
-        glex_coll_error(ep, desc, status);
-    }
-    return GLEX_SUCCESS;
+    rest->desc = *desc;
+    rest->step = 0;
+    status = coll_send_on(ep, self, rest);
+    ep->coll.unfinished = status == GLEX_REQ_BUSY && rest->step != 0;
+    return status == GLEX_REQ_BUSY && !ep->coll.unfinished ? GLEX_BUSY : GLEX_SUCCESS;
 }
 
 static void coll_enqueue(struct glex_endpoint *ep, const struct glex_coll_desc *desc)
@@ -233,8 +274,7 @@ static bool coll_has_room(struct glex_endpoint *ep)
     return ep->coll.tail - ep->coll.reaped < GLEX_COLL_DQ_CAPACITY;
 }
 
-/* `data` as of coll_check(). `last`: no other request of a chain follows; the descriptors are
- * looked at now. */
+/* Posts a request. With `last`, no other request of a chain follows, so the area is looked at now. */
 static glex_ret_t coll_post(struct glex_endpoint *ep, struct glex_coll_desc *desc,
                             const void *data, bool last)
 {
@@ -266,7 +306,7 @@ static glex_ret_t coll_post(struct glex_endpoint *ep, struct glex_coll_desc *des
     return busy ? GLEX_BUSY : GLEX_SUCCESS;
 }
 
-/* Fields that no flag asks for may hold anything: they are not read. */
+/* Fields of a request that no flag asks for may hold anything and are not read. */
 static void coll_init(struct glex_coll_desc *desc, enum glex_coll_kind kind, glex_ep_addr_t dst,
                       int32_t flag, uint32_t len)
 {
@@ -282,7 +322,7 @@ glex_ret_t glex_coll_post_mp(struct glex_endpoint *ep, const glex_imm_mp_req_t *
     struct glex_coll_desc desc;
 
     coll_init(&desc, GLEX_COLL_MP, req->rmt_ep_addr, req->flag, req->len);
-    desc.flag &= ~(GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT); /* an MP leaves none */
+    desc.flag &= ~(GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT); /* an MP has no events */
     if (desc.flag & GLEX_FLAG_COLL_SEQ_START) {
         desc.counter = req->coll_counter;
     }
@@ -343,6 +383,9 @@ bool glex_coll_is_pending(const struct glex_endpoint *ep)
     if (ep->coll.area == NULL) {
         return false;
     }
+    if (ep->coll.unfinished) {
+        return true;
+    }
     area = ep->coll.area;
     /* The queue was armed before: see carry_wake_owner(). */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -351,8 +394,8 @@ bool glex_coll_is_pending(const struct glex_endpoint *ep)
 }
 
 /*
- * An agent that died holds the claim. Nobody but the owner takes it away, and an incarnation is
- * never used twice: the compare-and-swap cannot hit a living agent.
+ * A dead agent keeps the word `agent`. Only the owner resets it, and an incarnation is never used
+ * twice, so the compare-and-swap cannot hit a living agent.
  */
 static void coll_replace_agent(struct glex_endpoint *ep, uint64_t agent)
 {
@@ -372,7 +415,7 @@ static void coll_replace_agent(struct glex_endpoint *ep, uint64_t agent)
         glex_segment_is_living_anywhere(ep->dev->dirfd, agent)) {
         return;
     }
-    /* acq_rel: what the dead agent stored before it died is seen by the next */
+    /* acq_rel: the next agent sees all stores of the dead agent */
     if (__atomic_compare_exchange_n(&coll->area->agent, &agent, 0, false,
                                     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
         __atomic_store_n(&coll->area->pending, 1, __ATOMIC_SEQ_CST);
@@ -388,6 +431,7 @@ void glex_coll_idle(struct glex_endpoint *ep)
         return;
     }
     glex_coll_reap(ep);
+    (void)coll_finish(ep);
     area = ep->coll.area;
     agent = __atomic_load_n(&area->agent, __ATOMIC_RELAXED);
     if (agent != 0) {
@@ -398,4 +442,14 @@ void glex_coll_idle(struct glex_endpoint *ep)
     if (__atomic_load_n(&area->pending, __ATOMIC_SEQ_CST) != 0) {
         coll_run(ep);
     }
+}
+
+void glex_coll_cleanup(struct glex_endpoint *ep)
+{
+    if (!coll_finish(ep)) {
+        glex_warn("endpoint %llx is destroyed with an unfinished collective request to %llx, whose "
+                  "queue is full", (unsigned long long)ep->addr,
+                  (unsigned long long)ep->coll.rest->desc.dst);
+    }
+    free(ep->coll.rest);
 }

@@ -1,91 +1,30 @@
 /*
- * The agent: carries out what waits in an endpoint's collective area. coll.h has the protocol.
+ * The agent carries out the requests of an endpoint's collective area. coll.h has the protocol.
  *
- * Nothing in an area is trusted. A descriptor is copied before it is checked; positions are masked;
- * the work of one call is bounded.
+ * Nothing in an area is trusted. A descriptor is copied before it is checked, positions are masked,
+ * and the work of one call is bounded.
  */
-#include "base/log.h"
 #include "coll/coll.h"
 #include "core/shm.h"
 
-#include <unistd.h>
-
-/* Beside GLEX_REQ_* and GLEX_COLL_OWNER: CPs are missing. */
+/* A status beside GLEX_REQ_* and GLEX_COLL_OWNER: CPs are missing. */
 #define CARRY_WAIT (-5)
 
 /* Stages of a descriptor before GLEX_COLL_STAGE_SEND. */
 enum { CARRY_START, CARRY_TAKE };
 
-/* Times that one call looks again at an area to which others add: after them it is the owner's. */
+/* Most looks of one call at one area. After these the owner of the area continues. */
 #define CARRY_TRIES 1000
 
-/* Flags of a descriptor that its carrier looks at: GLEX_FLAG_COLL and the COLL_ ones, and these. */
+/* Flags of a descriptor that the agent reads. */
 #define CARRY_FLAGS                                                                               \
     (((GLEX_FLAG_COLL_REDUCE_RESULT << 1) - GLEX_FLAG_COLL) | GLEX_FLAG_LOCAL_EVT |               \
      GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS)
 
-/* ---- a peer's area --------------------------------------------------------------------------- */
-
-/* Reserving what is reserved already changes nothing: what the area says of itself is not asked. */
-static int carry_reserve(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t off)
-{
-    struct glex_segment_header hdr;
-    int fd, err;
-
-    if (glex_segment_open(ep->dev->dirfd, peer->addr, &hdr, &fd) != GLEX_SEGMENT_LIVING) {
-        return GLEX_REQ_PEER_GONE;
-    }
-    err = hdr.incarnation == peer->incarnation && peer->base_size == off + GLEX_COLL_SIZE ?
-              glex_segment_reserve(fd, 0, off, GLEX_COLL_SIZE) :
-              -1;
-    close(fd);
-    if (err < 0) {
-        return GLEX_REQ_PEER_GONE;
-    }
-    if (err > 0) {
-        glex_error("cannot reserve %u KiB for the collectives of endpoint %llx: %s; %s",
-                   GLEX_COLL_SIZE / 1024, (unsigned long long)peer->addr, strerror(err),
-                   glex_segment_reserve_advice(err));
-        return GLEX_ERR_STATUS_CONNECTION_NACK;
-    }
-    return GLEX_REQ_DONE;
-}
-
-int glex_coll_enable(struct glex_endpoint *ep, struct glex_peer *peer)
-{
-    uint64_t off;
-    int status;
-
-    if (glex_likely(peer->coll.area != NULL)) {
-        return GLEX_REQ_DONE;
-    }
-    off = glex_coll_off((uint32_t)peer->mpq.mask + 1, (uint32_t)peer->eq.mask + 1);
-    status = carry_reserve(ep, peer, off);
-    if (status != GLEX_REQ_DONE) {
-        return status;
-    }
-    peer->coll.area = (struct glex_coll *)((char *)peer->base + off);
-    glex_ring_tx_init(&peer->coll.cpq, glex_coll_cpq(peer->coll.area), GLEX_COLL_CPQ_CAPACITY,
-                      glex_ring_id(peer->incarnation, GLEX_RING_CPQ), &ep->segment.hdr->intent);
-    return GLEX_REQ_DONE;
-}
-
-/* ---- the list of work ------------------------------------------------------------------------ */
-
-void glex_coll_notify(struct glex_coll_work *work, struct glex_peer *peer)
-{
-    /* seq_cst, and so is the load of `agent` in carry_claim(): see coll.h */
-    __atomic_store_n(&peer->coll.area->pending, 1, __ATOMIC_SEQ_CST);
-    if (work == NULL || peer->coll.busy) {
-        return; /* it will be looked at, or is, and again before it is left */
-    }
-    peer->coll.busy = true;
-    STAILQ_INSERT_TAIL(&work->peers, peer, coll.entry);
-}
-
 /* ---- control packets ------------------------------------------------------------------------- */
 
-/* The slot at a position of the CPQ; its length 0 where it holds nothing. False: not published. */
+/* Finds the slot at a position of the CPQ, with length 0 if the slot is to skip. Returns false if the
+ * position is not published. */
 static bool carry_cp(struct glex_coll *area, uint64_t pos, struct glex_mp_slot **slot_p,
                      uint32_t *len_p)
 {
@@ -102,9 +41,9 @@ static bool carry_cp(struct glex_coll *area, uint64_t pos, struct glex_mp_slot *
 }
 
 /*
- * The end of the CPs that a sequence is to take: behind `count` that count. What offers data
- * without counting goes with the next that counts. False: they have not all come; then *end_p is
- * the first missing one.
+ * Finds the end of the CPs that a sequence takes: behind `count` CPs that count. A CP that offers
+ * data without counting belongs to the next CP that counts. Returns false if CPs are missing; *end_p
+ * is then the first missing position.
  */
 static bool carry_scan(struct glex_coll *area, uint32_t count, uint64_t *end_p)
 {
@@ -120,7 +59,7 @@ static bool carry_scan(struct glex_coll *area, uint32_t count, uint64_t *end_p)
     return count == 0;
 }
 
-/* What the CPs offer that the sequence has taken. */
+/* The offers of the CPs that the sequence has taken. */
 struct carry_offer {
     uint8_t               data[GLEX_MP_DATA_LEN];
     uint32_t              len;
@@ -144,7 +83,7 @@ static void carry_take_offer(struct carry_offer *offer, const struct glex_mp_slo
     }
 }
 
-/* The last offer of each sort. With `reduce`, all data is combined with that of the request. */
+/* Takes the last offer of each sort. With `reduce`, combines all data with the request's data. */
 static bool carry_offers(struct glex_coll *area, struct glex_coll_desc *desc, bool reduce,
                          struct carry_offer *offer)
 {
@@ -154,7 +93,7 @@ static bool carry_offers(struct glex_coll *area, struct glex_coll_desc *desc, bo
 
     offer->has_data = offer->has_addr = false;
     if (num > GLEX_COLL_CPQ_CAPACITY) {
-        return false; /* somebody wrote nonsense there */
+        return false; /* another process wrote nonsense there */
     }
     for (; num != 0 && carry_cp(area, pos, &slot, &len); num--, pos++) {
         carry_take_offer(offer, slot, len);
@@ -195,8 +134,9 @@ static void carry_swap_addr(struct glex_coll_desc *desc, const struct glex_coll_
 }
 
 /*
- * Put what the CPs offered into a request. A pure function of descriptor and CPs: after a killed
- * agent it is computed again. False: the data does not fit together.
+ * Puts the offers of the CPs into a request. The result depends on the descriptor and the CPs only,
+ * so the agent after a killed agent computes it again. Returns false if the data does not fit
+ * together.
  */
 static bool carry_swap(struct glex_coll *area, struct glex_coll_send *send)
 {
@@ -236,9 +176,9 @@ static void carry_step(struct glex_coll *area, uint64_t next, uint32_t stage)
 }
 
 /*
- * A sequence's first request gives back the CPs of the last sequence, waits for its own and takes
- * them. Each stage can be done again after a killed agent: the step is stored before what would
- * make the stage before it come to something else.
+ * The first request of a sequence releases the CPs of the last sequence, waits for its own CPs and
+ * takes them. The agent after a killed agent may repeat each stage: the step is stored before any
+ * store that would change the result of the stage before.
  * @return Whether the CPs have come.
  */
 static bool carry_start(struct glex_coll *area, uint64_t next, const struct glex_coll_desc *desc,
@@ -261,7 +201,7 @@ static bool carry_start(struct glex_coll *area, uint64_t next, const struct glex
     return true;
 }
 
-/* One descriptor, from its step on. */
+/* Carries out one descriptor, from its step on. */
 static int carry_desc(struct glex_coll_work *work, struct glex_peer *owner, uint64_t next,
                       struct glex_coll_desc *desc)
 {
@@ -275,7 +215,6 @@ static int carry_desc(struct glex_coll_work *work, struct glex_peer *owner, uint
         .src = owner->addr,
         .desc = desc,
         .step_p = &area->step,
-        .queued = true,
     };
 
     if (stage < GLEX_COLL_STAGE_SEND) {
@@ -301,8 +240,8 @@ static void carry_count(struct glex_endpoint *ep, const struct glex_peer *owner)
     }
 }
 
-/* All that can be carried out of an area that is claimed. False: there is more to do, but not here
- * and now. Where CPs are missing there is not. */
+/* Carries out the ready requests of an area whose agent is the caller. Returns false if a ready
+ * request remains that this call cannot carry out. */
 static bool carry_all(struct glex_coll_work *work, struct glex_peer *owner)
 {
     struct glex_coll *area = owner->coll.area;
@@ -313,7 +252,7 @@ static bool carry_all(struct glex_coll_work *work, struct glex_peer *owner)
     for (;;) {
         next = area->next;
         shared = glex_coll_desc(area, next);
-        /* acquire: pairs with the owner's release; the rest of the descriptor is there */
+        /* acquire: pairs with the owner's release, so the rest of the descriptor is stored */
         if ((uint32_t)__atomic_load_n(&shared->ctrl, __ATOMIC_ACQUIRE) != (uint32_t)(next + 1)) {
             return true;
         }
@@ -331,15 +270,15 @@ static bool carry_all(struct glex_coll_work *work, struct glex_peer *owner)
             carry_count(work->ep, owner);
         }
         shared->status = status;
-        /* release: who sees the position sees the status, and may use the descriptor again */
+        /* release: an owner that sees the position sees the status, and may reuse the descriptor */
         __atomic_store_n(&area->next, next + 1, __ATOMIC_RELEASE);
     }
 }
 
 /* ---- being the agent ------------------------------------------------------------------------- */
 
-/* seq_cst: in one order with the stores of `pending`, see coll.h. Also acquires what the agent
- * before left. */
+/* seq_cst: in one order with the stores of `pending`, see coll.h. Also acquires the stores of the
+ * agent before. */
 static bool carry_claim(struct glex_coll *area, uint64_t me)
 {
     uint64_t nobody = 0;
@@ -348,8 +287,8 @@ static bool carry_claim(struct glex_coll *area, uint64_t me)
                                        __ATOMIC_SEQ_CST);
 }
 
-/* Its owner is to look: it may sleep. The owner arms its queue and then looks at `pending`; here it
- * was set before the tails are read. All of this is seq_cst. */
+/* Wakes the owner if it sleeps, because it has to look at its area. The owner arms its queue and then
+ * reads `pending`. The agent sets `pending` and then reads the tails. All four are seq_cst. */
 static void carry_wake_owner(struct glex_endpoint *ep, struct glex_peer *owner)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);

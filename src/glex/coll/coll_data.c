@@ -33,7 +33,7 @@ bool glex_coll_reduce_is_valid(const void *data, uint32_t len)
 
 /* ---- a unit ---------------------------------------------------------------------------------- */
 
-/* A unit with its value in each meaning that its bytes can have. */
+/* A unit, with its bytes read as each type. */
 struct reduce_unit {
     union {
         uint64_t u64;
@@ -80,8 +80,8 @@ static int64_t reduce_signed(const struct reduce_unit *unit, bool wide)
 
 /* ---- combining ------------------------------------------------------------------------------- */
 
-/* Negative, 0 or positive. A float that is no number is beyond all others in both directions: it
- * wins, so that the order of arrival makes no difference. */
+/* Negative, 0 or positive. A NaN wins over every number in both directions, so the
+ * result does not depend on the order of arrival. */
 static int reduce_compare(uint32_t op, const struct reduce_unit *a, const struct reduce_unit *b,
                           bool wide)
 {

@@ -1,9 +1,9 @@
 /*
- * Carrying out one collective request, for its owner, in stages: memory, event, message, control
- * packet, for each destination; then the local event. A stage that leaves an entry in a ring notes
- * the entry's position before it publishes it. If the agent is killed, the next one finds that
- * stage and looks into the ring: the dead agent cannot publish any more, so what is not there is
- * done again, and what is there is not.
+ * Carries out one collective request for its owner. The stages for each destination are memory,
+ * event, message and control packet. The local event is the last stage. A stage that leaves an entry
+ * in a ring notes the position of the entry before it publishes the entry. If the agent is killed,
+ * the next agent reads that position and looks into the ring. The dead agent cannot publish any more,
+ * so the next agent repeats the stage exactly if the entry is not published.
  */
 #include "coll/coll.h"
 #include "core/shm.h"
@@ -12,13 +12,13 @@
 #define SEND_STAGES      4u   /* of each destination */
 enum { SEND_MEMORY, SEND_EVENT, SEND_MP, SEND_CP };
 
-/* What private memory of another process goes through, at a time. */
+/* Size of the buffer through which private memory of another process is copied. */
 #define SEND_BOUNCE_LEN 16384u
 
 static void send_note(struct glex_coll_send *send, uint64_t step)
 {
     send->step = step;
-    /* release: who sees the step sees what was stored before it */
+    /* release: an agent that sees the step sees all earlier stores */
     __atomic_store_n(send->step_p, step, __ATOMIC_RELEASE);
 }
 
@@ -32,15 +32,15 @@ static bool send_is_before(const struct glex_coll_send *send, uint32_t stage)
     return GLEX_COLL_STEP_STAGE(send->step) <= stage;
 }
 
-/* Whether the entry that a killed agent noted was published. A slot of a later lap: it was, or was
- * passed over; it is not done twice. */
+/* Returns whether the entry that a killed agent noted was published. If the slot holds an entry of a
+ * later lap, the noted entry was published or passed over, and the stage is not repeated. */
 static bool send_was_published(const struct glex_ring_tx *ring, uint32_t seq)
 {
     const uint64_t *slot = glex_ring_tx_slot(ring, seq - 1u);
     uint64_t ctrl;
 
     if (((seq - 1u) & ring->mask) >= glex_ring_ready(ring)) {
-        return false; /* the note is noise: nobody claims a slot that has no storage */
+        return false; /* the note is noise: a claimed slot has storage */
     }
     ctrl = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
     if (GLEX_CTRL_SEQ(ctrl) == seq) {
@@ -49,7 +49,7 @@ static bool send_was_published(const struct glex_ring_tx *ring, uint32_t seq)
     return (int32_t)(GLEX_CTRL_SEQ(ctrl) - seq) > 0;
 }
 
-/* A stage with a ring: whether it is still to be done. */
+/* Returns whether a stage with a ring is still to be done. */
 static bool send_is_due(struct glex_coll_send *send, uint32_t stage,
                         const struct glex_ring_tx *ring)
 {
@@ -80,8 +80,8 @@ static void send_note_publish(struct glex_coll_send *send, uint32_t stage, uint6
 
 /* ---- source ---------------------------------------------------------------------------------- */
 
-/* Where the source memory of a put can be read here: *ptr_p, or NULL: private memory of another
- * process, at *addr_p there. */
+/* Finds the source memory of a put. *ptr_p is its address here, or NULL for private memory of another
+ * process; *addr_p is its address there. */
 static int send_source(struct glex_coll_send *send, uint64_t offset, uint64_t len, char **ptr_p,
                        uint64_t *addr_p)
 {
@@ -136,15 +136,15 @@ static glex_rdma_req_t send_put_req(const struct glex_coll_desc *desc, uint64_t 
     return req;
 }
 
-/* What the agent may not do, the owner may be able to. */
+/* An agent may lack the right to read the source; the owner has the right. */
 static int send_or_owner(const struct glex_coll_send *send, int status)
 {
     return status == GLEX_ERR_STATUS_PCIE_READ && !send->owner->is_self ? GLEX_COLL_OWNER : status;
 }
 
 /*
- * In pieces: each looks up both registrations again, because looking up one may take the other's
- * mapping away where both are of the same peer.
+ * Puts in pieces. If source and destination belong to one peer, a look-up of the source may unmap the
+ * destination. So each piece looks up both.
  */
 static int send_put_pieces(struct glex_coll_send *send, struct glex_peer *dst)
 {
@@ -156,7 +156,7 @@ static int send_put_pieces(struct glex_coll_send *send, struct glex_peer *dst)
     int status;
 
     if ((uint64_t)desc->rmt_offset + desc->len > UINT32_MAX) {
-        return GLEX_COLL_OWNER; /* the offsets of later pieces are not to be said */
+        return GLEX_COLL_OWNER; /* the offsets of later pieces do not fit 32 bits */
     }
     for (done = 0; done < desc->len; done += len) {
         len = desc->len - done < sizeof(bounce) ? (uint32_t)(desc->len - done) : sizeof(bounce);
@@ -239,24 +239,19 @@ static int send_event(struct glex_coll_send *send, struct glex_peer *dst, uint32
     return GLEX_REQ_DONE;
 }
 
-/* Where the event is there already and the request cannot be continued, the message can be lost. */
 static int send_mp(struct glex_coll_send *send, struct glex_peer *dst, uint32_t stage,
                    const void *data)
 {
     struct glex_coll_desc *desc = send->desc;
-    int32_t flag = desc->flag;
     enum glex_ring_ret ret;
     uint64_t tail;
 
     if (!send_is_due(send, stage, &dst->mpq)) {
         return GLEX_REQ_DONE;
     }
-    if (!send->queued && desc->kind != GLEX_COLL_MP) {
-        flag &= ~GLEX_EXT_FLAG_NO_LOSS;
-    }
     ret = glex_shm_claim(send->ep, dst, &dst->mpq, &tail);
     if (ret != GLEX_RING_OK) {
-        return glex_shm_refused(send->ep, dst, ret, flag, GLEX_ERR_STATUS_DEST_MPQ_FULL);
+        return glex_shm_refused(send->ep, dst, ret, desc->flag, GLEX_ERR_STATUS_DEST_MPQ_FULL);
     }
     send_note_publish(send, stage, tail);
     glex_shm_fill_mp(glex_ring_tx_slot(&dst->mpq, tail), tail, send->src, data, desc->len);
@@ -293,43 +288,88 @@ static uint32_t send_cp_len(const struct glex_coll_desc *desc)
     return len;
 }
 
-/* The CP's slot is claimed before anything is visible: a request that finds no room is not begun.
- * It is published last, after what the CP announces, or, after a failure, as one to skip. */
+static int send_refused_cp(struct glex_coll_send *send, struct glex_peer *dst,
+                           enum glex_ring_ret ret)
+{
+    return glex_shm_refused(send->ep, dst, ret, GLEX_EXT_FLAG_NO_LOSS,
+                            GLEX_ERR_STATUS_DEST_MPQ_FULL);
+}
+
+static int send_cp(struct glex_coll_send *send, struct glex_peer *dst, uint32_t stage,
+                   const void *data)
+{
+    uint32_t len = send_cp_len(send->desc);
+    struct glex_mp_slot *slot;
+    enum glex_ring_ret ret;
+    uint64_t tail;
+
+    if (!send_is_due(send, stage, &dst->coll.cpq)) {
+        return GLEX_REQ_DONE;
+    }
+    ret = glex_ring_claim(&dst->coll.cpq, &tail);
+    if (ret != GLEX_RING_OK) {
+        return send_refused_cp(send, dst, ret);
+    }
+    slot = glex_ring_tx_slot(&dst->coll.cpq, tail);
+    slot->src = send->src;
+    glex_copy_small(slot->data, data, len & GLEX_COLL_CP_LEN);
+    send_note_publish(send, stage, tail);
+    glex_ring_publish(&slot->ctrl, tail, len);
+    return GLEX_REQ_DONE;
+}
+
+/* Whether the request has left no entry at this destination yet. */
+static bool send_is_fresh(const struct glex_coll_send *send, uint32_t base)
+{
+    uint32_t stage = GLEX_COLL_STEP_STAGE(send->step);
+
+    return stage < base + SEND_EVENT ||
+           (stage == base + SEND_EVENT && !GLEX_COLL_STEP_HAS_SEQ(send->step));
+}
+
+/* A ring without storage has room: the claim reserves storage. */
+static bool send_lacks_room(struct glex_ring_tx *ring, enum glex_ring_ret *ret)
+{
+    *ret = glex_ring_look(ring);
+    return *ret != GLEX_RING_OK && *ret != GLEX_RING_NO_STORAGE;
+}
+
+/* Checks the room of all queues before the first entry, so a request that is refused has left
+ * nothing in any queue. */
+static int send_check_room(struct glex_coll_send *send, struct glex_peer *dst)
+{
+    const struct glex_coll_desc *desc = send->desc;
+    enum glex_ring_ret ret;
+
+    if (desc->kind != GLEX_COLL_MP && (desc->flag & GLEX_FLAG_REMOTE_EVT) &&
+        send_lacks_room(&dst->eq, &ret)) {
+        return glex_shm_refused(send->ep, dst, ret, desc->flag, GLEX_ERR_STATUS_DEST_EQ_FULL);
+    }
+    if (send_has_mp(desc) && send_lacks_room(&dst->mpq, &ret)) {
+        return glex_shm_refused(send->ep, dst, ret, desc->flag, GLEX_ERR_STATUS_DEST_MPQ_FULL);
+    }
+    if (send_has_cp(desc) && send_lacks_room(&dst->coll.cpq, &ret)) {
+        return send_refused_cp(send, dst, ret);
+    }
+    return GLEX_REQ_DONE;
+}
+
+/* Leaves the entries, the CP last. Each entry is published before the next one is claimed. */
 static int send_visible(struct glex_coll_send *send, struct glex_peer *dst, uint32_t base,
                         bool with_event, const void *data)
 {
-    bool has_cp = send_has_cp(send->desc) && send_is_due(send, base + SEND_CP, &dst->coll.cpq);
-    struct glex_mp_slot *slot = NULL;
-    enum glex_ring_ret ret;
-    uint64_t tail = 0;
-    int status;
+    int status = GLEX_REQ_DONE;
 
-    if (has_cp) {
-        ret = glex_ring_claim(&dst->coll.cpq, &tail);
-        if (ret != GLEX_RING_OK) {
-            return glex_shm_refused(send->ep, dst, ret, GLEX_EXT_FLAG_NO_LOSS,
-                                    GLEX_ERR_STATUS_DEST_MPQ_FULL);
-        }
-        slot = glex_ring_tx_slot(&dst->coll.cpq, tail);
+    if (send->desc->kind != GLEX_COLL_MP) {
+        status = send_event(send, dst, base + SEND_EVENT, with_event);
     }
-    status = send->desc->kind == GLEX_COLL_MP ? GLEX_REQ_DONE
-                                              : send_event(send, dst, base + SEND_EVENT,
-                                                           with_event);
     if (status == GLEX_REQ_DONE && send_has_mp(send->desc)) {
         status = send_mp(send, dst, base + SEND_MP, data);
     }
-    if (!has_cp) {
-        return status;
+    if (status == GLEX_REQ_DONE && send_has_cp(send->desc)) {
+        status = send_cp(send, dst, base + SEND_CP, data);
     }
-    if (status != GLEX_REQ_DONE) {
-        glex_ring_publish(&slot->ctrl, tail, GLEX_CTRL_LEN_SKIP);
-        return status;
-    }
-    slot->src = send->src;
-    glex_copy_small(slot->data, data, send_cp_len(send->desc) & GLEX_COLL_CP_LEN);
-    send_note_publish(send, base + SEND_CP, tail);
-    glex_ring_publish(&slot->ctrl, tail, send_cp_len(send->desc));
-    return GLEX_REQ_DONE;
+    return status;
 }
 
 static int send_to_peer(struct glex_coll_send *send, struct glex_peer *dst, uint32_t base)
@@ -346,12 +386,15 @@ static int send_to_peer(struct glex_coll_send *send, struct glex_peer *dst, uint
     if (send_has_cp(desc)) {
         status = glex_coll_enable(send->ep, dst);
     }
+    if (status == GLEX_REQ_DONE && send_is_fresh(send, base)) {
+        status = send_check_room(send, dst);
+    }
     if (status == GLEX_REQ_DONE && desc->kind == GLEX_COLL_PUT &&
         (desc->flag & GLEX_COLL_WITH_DATA)) {
         status = send_read(send, 0, payload, desc->len);
         data = payload;
     }
-    /* Once the event is there, the memory is its owner's again. */
+    /* If the event was published, the memory must not be written again. */
     if (desc->flag & GLEX_FLAG_REMOTE_EVT) {
         (void)send_is_due(send, base + SEND_EVENT, &dst->eq);
     }
@@ -375,7 +418,7 @@ static bool send_is_remote(const struct glex_coll_send *send, uint64_t addr)
     return link != NULL && link->is_remote;
 }
 
-/* To another host: what the target has to do travels as one request, and ends as all such do. */
+/* Sends a request to another host. The request travels with the flags that the target executes. */
 static int send_to_host(struct glex_coll_send *send, struct glex_peer *dst)
 {
     struct glex_coll_desc desc = *send->desc;
@@ -396,15 +439,15 @@ static int send_to_host(struct glex_coll_send *send, struct glex_peer *dst)
     return dst->link->coll(send->ep, dst, &desc);
 }
 
-/* A peer that is gone may have been replaced: look once more. One that is in the list of work, or
- * whose work this is, is needed there. */
+/* Sends to one destination. If the peer is gone, another endpoint may have its address: look up the
+ * address once more. A peer that is in the list of work stays. */
 static int send_to(struct glex_coll_send *send, uint64_t addr, uint32_t base)
 {
     struct glex_peer *dst;
     int status, tries;
 
     if (!send->owner->is_self && send_is_remote(send, addr)) {
-        return GLEX_COLL_OWNER; /* it has the connections, and hears how the request ends */
+        return GLEX_COLL_OWNER; /* the owner has the connections, and learns how the request ends */
     }
     for (tries = 0; tries < 2; tries++) {
         dst = glex_endpoint_peer(send->ep, addr & 0xffffffff0000ffffull, &status);
@@ -420,18 +463,19 @@ static int send_to(struct glex_coll_send *send, uint64_t addr, uint32_t base)
     return status == GLEX_REQ_PEER_GONE ? (int)GLEX_ERR_STATUS_DEST_VP_STOP : status;
 }
 
-/* The initiator's own event, of a request that waited: the others' is claimed by coll.c before. */
+/* The event at the request's owner. The owner may be another process than the agent, so the claim
+ * needs an intent. */
 static int send_local_event(struct glex_coll_send *send)
 {
     struct glex_peer *owner = send->owner;
     enum glex_ring_ret ret;
     uint64_t tail;
 
-    if (!send->queued || send->remote || !(send->desc->flag & GLEX_FLAG_LOCAL_EVT) ||
+    if (send->remote || !(send->desc->flag & GLEX_FLAG_LOCAL_EVT) ||
         !send_is_due(send, SEND_STAGE_LOCAL, &owner->eq)) {
         return GLEX_REQ_DONE;
     }
-    ret = glex_shm_claim_own(send->ep, owner, &tail);
+    ret = glex_shm_claim_always(send->ep, owner, &owner->eq, &tail);
     if (ret != GLEX_RING_OK) {
         return GLEX_REQ_BUSY;
     }
@@ -465,7 +509,7 @@ int glex_coll_send(struct glex_coll_send *send)
             return status;
         }
         if (status != GLEX_REQ_DONE && first == GLEX_REQ_DONE) {
-            first = status; /* of a set, the others get theirs */
+            first = status; /* the other destinations of the set still get the request */
         }
         send_note_stage(send, base + SEND_STAGES);
     }
@@ -483,7 +527,6 @@ int glex_coll_receive(struct glex_endpoint *ep, uint64_t src, struct glex_coll_d
         .desc = desc,
         .step_p = step_p,
         .step = *step_p,
-        .queued = true,
     };
 
     if (send.owner == NULL) {
@@ -491,7 +534,7 @@ int glex_coll_receive(struct glex_endpoint *ep, uint64_t src, struct glex_coll_d
     }
     desc->dst = ep->addr;
     if (desc->kind == GLEX_COLL_PUT) {
-        desc->kind = GLEX_COLL_IMM_PUT; /* its source is not here */
+        desc->kind = GLEX_COLL_IMM_PUT; /* the source is on the other host */
         if (*step_p == 0) {
             send.step = GLEX_COLL_STEP(0, GLEX_COLL_STAGE_SEND + SEND_EVENT);
         }

@@ -18,6 +18,7 @@
     (~(GLEX_FLAG_COLL - 1) & ~(GLEX_EXT_FLAG_NO_LOSS | GLEX_EXT_FLAG_DOMAIN))
 
 struct glex_capture;
+struct glex_coll_rest;
 struct glex_fault;
 struct glex_mgmt;
 struct glex_net;
@@ -45,6 +46,8 @@ struct glex_endpoint_coll {
     struct glex_ring_rx cpq;  /* to pass over slots of killed producers */
     uint64_t            tail; /* position of the next descriptor to post */
     uint64_t            reaped; /* descriptors before it are done with */
+    bool                unfinished; /* `rest` has left entries in queues, and is not done */
+    struct glex_coll_rest *rest; /* the last request that belongs to no sequence: coll.c */
     bool                open; /* the last sequence's TAIL was not posted yet */
     uint64_t            agent, agent_ns; /* seen last, and when its liveness is looked up */
 };

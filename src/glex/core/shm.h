@@ -45,6 +45,17 @@ static inline enum glex_ring_ret glex_shm_claim_own(struct glex_endpoint *ep,
                ret : glex_shm_claim_grown(ep, self, &self->eq, tail_p, glex_ring_claim_own);
 }
 
+/** glex_ring_claim_always() of a peer's or an endpoint's own EQ, likewise. */
+static inline enum glex_ring_ret glex_shm_claim_always(struct glex_endpoint *ep,
+                                                       struct glex_peer *peer,
+                                                       struct glex_ring_tx *ring, uint64_t *tail_p)
+{
+    enum glex_ring_ret ret = glex_ring_claim_always(ring, tail_p);
+
+    return glex_likely(ret != GLEX_RING_NO_STORAGE) ?
+               ret : glex_shm_claim_grown(ep, peer, ring, tail_p, glex_ring_claim_always);
+}
+
 /** A claim that failed: the queue is full, or its owner is gone. `flag` is the request's. */
 int glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *peer, enum glex_ring_ret ret,
                      int32_t flag, enum glex_err_req_status full);

@@ -17,23 +17,24 @@
 #include "shm/layout.h"
 
 /*
- * One writer at a time: the agent, who has its incarnation in `agent`. That word, `pending` and
- * `next` are read by others.
+ * The agent, whose incarnation is in `agent`, is the only writer. Other processes read `agent`,
+ * `pending` and `next`.
  */
 struct glex_coll {
-    uint64_t agent __attribute__((aligned(128))); /* incarnation of who carries; 0: nobody */
-    uint64_t pending; /* something came since an agent looked: whoever sets it tries to be agent */
+    uint64_t agent __attribute__((aligned(128))); /* incarnation of the agent; 0: none */
+    uint64_t pending; /* an entry was added since an agent looked */
     uint64_t next __attribute__((aligned(128))); /* position of the next descriptor */
     uint64_t step;  /* how far that descriptor is: GLEX_COLL_STEP() */
     uint64_t taken; /* CPs before this position, from the CPQ's head, are the running sequence's */
 };
 
 /*
- * How far a descriptor is. What is about to become visible at the destination is noted here first:
- * an agent that was killed leaves a step from which the next one sees whether it did.
- *   bits 0-7   stage; bit 8: `seq` holds; bits 16-31: low bits of the descriptor's position (with
- *   other ones the descriptor was not begun); bits 32-63: `seq`, the low 32 bits of position + 1
- *   that is being published in the ring of this stage
+ * How far a descriptor is. An agent stores the step before it publishes an entry, so the agent after
+ * a killed agent can look whether the entry was published.
+ *   bits 0-7    stage
+ *   bit 8       `seq` is valid
+ *   bits 16-31  low bits of the descriptor's position; if they differ, the descriptor is not begun
+ *   bits 32-63  `seq`: low 32 bits of position + 1 of the entry in the ring of this stage
  */
 #define GLEX_COLL_STEP(desc, stage)          ((uint64_t)(stage) | ((uint64_t)(desc) & 0xffff) << 16)
 #define GLEX_COLL_STEP_PUBLISH(step, pos)    (((step) & 0xffff00ff) | 0x100 | ((pos) + 1) << 32)

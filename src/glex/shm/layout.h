@@ -93,8 +93,8 @@ static inline uint64_t glex_ring_id(uint64_t incarnation, int which)
 }
 
 /*
- * What an endpoint is about to publish. It has one, in its own segment: at any time it has at most
- * one claimed position that somebody else may wait for.
+ * The queue position that an endpoint has claimed and not yet published. An endpoint has at most one
+ * unpublished claim, so one record in its own segment is enough.
  */
 struct glex_intent {
     uint64_t ring; /* glex_ring_id() of the ring ... */

@@ -10,6 +10,10 @@
 #define RING_CHECK_NS    1000000ull
 #define RING_CHECK_SHARE 16
 
+#ifdef OPENGLEX_DEBUG
+__thread const uint64_t *glex_ring_unpublished;
+#endif
+
 void glex_ring_tx_init(struct glex_ring_tx *tx, struct glex_ring_ctl *ctl, uint32_t capacity,
                        uint64_t id, struct glex_intent *intent)
 {
@@ -58,18 +62,28 @@ static enum glex_ring_ret ring_look(struct glex_ring_tx *tx, uint64_t pos)
     return room < storage || storage == GLEX_TAIL_POS ? GLEX_RING_FULL : GLEX_RING_NO_STORAGE;
 }
 
+/* The consumer's states come before room: a closed ring is closed though it is full, too. */
+static enum glex_ring_ret ring_look_tail(struct glex_ring_tx *tx, uint64_t tail)
+{
+    if (tail & GLEX_TAIL_CLOSED) {
+        return GLEX_RING_CLOSED;
+    }
+    if (tail & GLEX_TAIL_NO_RECEIVER) {
+        return GLEX_RING_NO_RECEIVER;
+    }
+    /* If the tail is old by now, the claim fails and is tried with the new one. */
+    return ring_look(tx, tail & GLEX_TAIL_POS);
+}
+
+enum glex_ring_ret glex_ring_look(struct glex_ring_tx *tx)
+{
+    return ring_look_tail(tx, __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED));
+}
+
 enum glex_ring_ret GLEX_NOINLINE glex_ring_claim_slow(struct glex_ring_tx *tx, uint64_t tail)
 {
-    enum glex_ring_ret ret;
+    enum glex_ring_ret ret = ring_look_tail(tx, tail);
 
-    if (tail & GLEX_TAIL_CLOSED) {
-        ret = GLEX_RING_CLOSED;
-    } else if (tail & GLEX_TAIL_NO_RECEIVER) {
-        ret = GLEX_RING_NO_RECEIVER;
-    } else {
-        /* Where the tail is old by now the claim will fail, and be tried with the new one. */
-        ret = ring_look(tx, tail & GLEX_TAIL_POS);
-    }
     if (ret != GLEX_RING_OK) {
         glex_ring_intend_nothing(tx);
     }
@@ -81,6 +95,9 @@ enum glex_ring_ret glex_ring_claim_own(struct glex_ring_tx *tx, uint64_t *tail_p
     struct glex_ring_ctl *ctl = tx->ctl;
     enum glex_ring_ret ret;
 
+    /* Only the owner itself may claim without an intent. */
+    glex_assert((tx->id ^ GLEX_RING_EQ) ==
+                glex_container_of(tx->intent, struct glex_segment_header, intent)->incarnation);
     *tail_p = __atomic_load_n(&ctl->tail, __ATOMIC_RELAXED); /* as glex_ring_claim() */
     do {
         ret = ring_look(tx, *tail_p & GLEX_TAIL_POS);
@@ -89,6 +106,35 @@ enum glex_ring_ret glex_ring_claim_own(struct glex_ring_tx *tx, uint64_t *tail_p
         }
     } while (!__atomic_compare_exchange_n(&ctl->tail, tail_p, *tail_p + 1, false,
                                           __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+    return GLEX_RING_OK;
+}
+
+bool glex_ring_unclaim_own(struct glex_ring_tx *tx, uint64_t pos)
+{
+    uint64_t tail = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED);
+
+    /* The states of the consumer stay. acq_rel: as a claim, whose place in the order it takes. */
+    while ((tail & GLEX_TAIL_POS) == pos + 1) {
+        if (__atomic_compare_exchange_n(&tx->ctl->tail, &tail, tail - 1, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum glex_ring_ret glex_ring_claim_always(struct glex_ring_tx *tx, uint64_t *tail_p)
+{
+    enum glex_ring_ret ret;
+
+    *tail_p = __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED); /* as glex_ring_claim() */
+    do {
+        ret = ring_look(tx, *tail_p & GLEX_TAIL_POS);
+        if (ret != GLEX_RING_OK) {
+            glex_ring_intend_nothing(tx);
+            return ret;
+        }
+    } while (!glex_ring_claim_at(tx, *tail_p & GLEX_TAIL_POS, tail_p));
     return GLEX_RING_OK;
 }
 

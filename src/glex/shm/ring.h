@@ -72,15 +72,62 @@ void glex_ring_rx_init(struct glex_ring_rx *rx, struct glex_ring_ctl *ctl, uint3
 enum glex_ring_ret glex_ring_claim_slow(struct glex_ring_tx *tx, uint64_t tail);
 
 /**
- * Claim the next position of one's own ring, whether there is a receiver or not. OK, FULL or
- * NO_STORAGE. Without an intent, because the consumer cannot look before it is published: it is the
- * calling thread, or waits for its lock. So other positions may be claimed meanwhile.
+ * Claims the next position of the caller's own EQ, whether there is a receiver or not. The claim
+ * needs no intent: the consumer is the calling thread, or waits for the lock that the calling thread
+ * holds. So the caller may claim positions of other rings before it publishes this one.
+ * @return OK, FULL or NO_STORAGE.
  */
 enum glex_ring_ret glex_ring_claim_own(struct glex_ring_tx *tx, uint64_t *tail_p);
+
+/** Claims the next position, with an intent, whether there is a receiver or not. Returns as
+ *  glex_ring_claim_own(). */
+enum glex_ring_ret glex_ring_claim_always(struct glex_ring_tx *tx, uint64_t *tail_p);
+
+/**
+ * Whether a claim would find room now. Claims nothing, and leaves the intent as it is, so a request
+ * that is refused after this call has left no trace in the ring.
+ */
+enum glex_ring_ret glex_ring_look(struct glex_ring_tx *tx);
+
+/**
+ * Give back a position that glex_ring_claim_own() claimed, if no other producer has claimed the
+ * next one meanwhile.
+ * @return Whether it was given back. Else the caller publishes it.
+ */
+bool glex_ring_unclaim_own(struct glex_ring_tx *tx, uint64_t pos);
+
+#ifdef OPENGLEX_DEBUG
+/** The control word of the position that this thread has claimed with an intent and not published
+ *  yet; or NULL. */
+extern __thread const uint64_t *glex_ring_unpublished;
+#endif
 
 static inline void *glex_ring_tx_slot(const struct glex_ring_tx *tx, uint64_t tail)
 {
     return (char *)(tx->ctl + 1) + ((tail & tx->mask) << GLEX_SLOT_SHIFT);
+}
+
+/* An intent names one position only, so a producer publishes a claim before its next claim. */
+static inline void glex_ring_check_claim(const struct glex_ring_tx *tx, uint64_t pos)
+{
+#ifdef OPENGLEX_DEBUG
+    glex_assert(glex_ring_unpublished == NULL);
+    glex_ring_unpublished = glex_ring_tx_slot(tx, pos);
+#else
+    (void)tx;
+    (void)pos;
+#endif
+}
+
+static inline void glex_ring_check_publish(const uint64_t *ctrl)
+{
+#ifdef OPENGLEX_DEBUG
+    if (glex_ring_unpublished == ctrl) {
+        glex_ring_unpublished = NULL;
+    }
+#else
+    (void)ctrl;
+#endif
 }
 
 /**
@@ -117,8 +164,12 @@ static inline bool glex_ring_claim_at(struct glex_ring_tx *tx, uint64_t pos, uin
 
     glex_ring_intend(tx, pos);
     /* release: whoever sees the tail beyond this position sees the intent */
-    return __atomic_compare_exchange_n(&ctl->tail, tail_p, *tail_p + 1, false, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_RELAXED);
+    if (glex_unlikely(!__atomic_compare_exchange_n(&ctl->tail, tail_p, *tail_p + 1, false,
+                                                   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))) {
+        return false;
+    }
+    glex_ring_check_claim(tx, pos);
+    return true;
 }
 
 /**
@@ -171,6 +222,7 @@ static inline void *glex_ring_try_claim(struct glex_ring_tx *tx, uint64_t *tail_
 /** Publish a claimed and filled slot; release: the consumer that sees it sees the contents. */
 static inline void glex_ring_publish(uint64_t *ctrl, uint64_t tail, uint32_t len)
 {
+    glex_ring_check_publish(ctrl);
     __atomic_store_n(ctrl, GLEX_CTRL(tail, len), __ATOMIC_RELEASE);
 }
 
