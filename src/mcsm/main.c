@@ -79,7 +79,8 @@ static void on_event(void *arg, const mcsm_event_t *event)
     mcsm_hook_run(daemon->config, event);
 }
 
-static void on_members(void *arg, uint16_t mlid, void (*leaf)(void *, uint64_t), void *leaf_arg)
+static void on_members(void *arg, uint16_t mlid, void (*leaf)(void *, uint64_t, bool),
+                       void *leaf_arg)
 {
     mcsm_daemon_t *daemon = arg;
 

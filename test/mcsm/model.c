@@ -21,6 +21,7 @@ int model_add(model_t *model, uint64_t guid, bool sw, uint8_t nports)
     memset(node->lft, MCSM_DROP, sizeof(node->lft));
     mcsm_put16(node->sw_info, MCSM_SI_LFT_CAP, MODEL_LIDS - 1);
     mcsm_put16(node->sw_info, MCSM_SI_MFT_CAP, MODEL_MLIDS);
+    mcsm_put16(node->sw_info, MCSM_SI_PARTITION_CAP, 64);
     for (int i = 0; i <= nports; i++) {
         uint8_t *info = node->ports[i].info;
 
@@ -76,7 +77,7 @@ static void node_info(const model_node_t *node, uint8_t port, uint8_t *body)
     mcsm_put64(body, MCSM_NI_SYSTEM_GUID, node->guid);
     mcsm_put64(body, MCSM_NI_GUID, node->guid);
     mcsm_put64(body, MCSM_NI_PORT_GUID, node->guid + (node->sw ? 0 : port));
-    mcsm_put16(body, MCSM_NI_PARTITION_CAP, 32);
+    mcsm_put16(body, MCSM_NI_PARTITION_CAP, MODEL_PKEYS);
     body[MCSM_NI_LOCAL_PORT] = port;
 }
 
@@ -107,6 +108,7 @@ static void switch_info(model_node_t *node, bool set, uint8_t *body)
         if (body[MCSM_SI_LIFE] & MCSM_SI_STATE_CHANGE)
             changed = 0;
         memcpy(node->sw_info + MCSM_SI_LFT_TOP, body + MCSM_SI_LFT_TOP, 2);
+        memcpy(node->sw_info + MCSM_SI_MFT_TOP, body + MCSM_SI_MFT_TOP, 2);
         node->sw_info[MCSM_SI_LIFE] = (body[MCSM_SI_LIFE] & 0xf8) | changed;
     }
     memcpy(body, node->sw_info, 64);
@@ -129,6 +131,16 @@ static bool tables(model_node_t *node, uint16_t attr, uint32_t mod, bool set, ui
             node->mft[block * 32 + i] = mcsm_get16(body, 2 * i);
         mcsm_put16(body, 2 * i, node->mft[block * 32 + i]);
     }
+    return true;
+}
+
+static bool pkeys(model_node_t *node, unsigned port, unsigned block, bool set, uint8_t *body)
+{
+    if (port > node->nports || (block + 1) * 32 > MODEL_PKEYS)
+        return false;
+    if (set)
+        memcpy(node->ports[port].pkeys + block * 64, body, 64);
+    memcpy(body, node->ports[port].pkeys + block * 64, 64);
     return true;
 }
 
@@ -159,10 +171,7 @@ static bool handle(model_node_t *node, uint8_t in_port, const uint8_t *mad, uint
         switch_info(node, set, body);
         return node->sw;
     case MCSM_PKEY_TABLE:
-        if (set)
-            memcpy(node->ports[in_port].pkeys, body, 64);
-        memcpy(body, node->ports[in_port].pkeys, 64);
-        return true;
+        return pkeys(node, node->sw ? mod >> 16 : in_port, mod & 0xffff, set, body);
     case MCSM_GUID_INFO:
         memset(body, 0, 64);
         mcsm_put64(body, 0, node->guid + (node->sw ? 0 : in_port));
@@ -300,7 +309,7 @@ static int send_packet(void *arg, const mcsm_addr_t *to, const uint8_t *mad, siz
 
 /* ---- managers ---- */
 
-static void members(void *arg, uint16_t mlid, void (*leaf)(void *, uint64_t), void *leaf_arg)
+static void members(void *arg, uint16_t mlid, void (*leaf)(void *, uint64_t, bool), void *leaf_arg)
 {
     model_manager_t *manager = arg;
 

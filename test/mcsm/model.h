@@ -13,7 +13,13 @@
 extern "C" {
 #endif
 
-enum { MODEL_PORTS = 16, MODEL_NODES = 64, MODEL_LIDS = 1024, MODEL_MLIDS = 256 };
+enum {
+    MODEL_PORTS = 16,
+    MODEL_NODES = 64,
+    MODEL_LIDS = 1024,
+    MODEL_MLIDS = 256,
+    MODEL_PKEYS = 128
+};
 
 typedef struct model_node {
     uint64_t guid, m_key;
@@ -23,7 +29,7 @@ typedef struct model_node {
         int peer;
         uint8_t peer_port;
         uint8_t info[64];
-        uint8_t pkeys[64];
+        uint8_t pkeys[MODEL_PKEYS * 2];
     } ports[MODEL_PORTS + 1];
     uint8_t sw_info[64];
     uint8_t lft[MODEL_LIDS];

@@ -253,7 +253,7 @@ int main(int argc, char **argv)
         all += seconds;
     }
     getrusage(RUSAGE_SELF, &usage);
-    printf("lids %u switches %u slowest_cluster %.2f CPU s all %.2f CPU s memory %ld MB\n", next - 1,
-           switches, slowest, all, usage.ru_maxrss / 1024);
+    printf("lids %u switches %u slowest_cluster %.2f CPU s all %.2f CPU s memory %ld MB\n",
+           next - 1, switches, slowest, all, usage.ru_maxrss / 1024);
     return 0;
 }

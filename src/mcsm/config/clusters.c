@@ -198,7 +198,7 @@ int mcsm_parse_partition(mcsm_parser_t *parser, const char *which, const char *n
                 {"sl", 0, 15},
                 {"qkey", 0, UINT32_MAX},
                 {"mtu", 1, 5},
-                {"rate", 2, 18}};
+                {"rate", 2, 24}};
     mcsm_partition_t *partition = find_partition(parser, which);
     uint64_t result;
 

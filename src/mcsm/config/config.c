@@ -106,6 +106,8 @@ static void set_defaults(mcsm_config_t *config, const char *path)
     config->subnet_timeout = 18;
     config->packet_life = 18;
     config->head_of_queue_life = 18;
+    config->leaf_head_of_queue_life = 16;
+    config->enforce_partitions = true;
     memcpy(config->sl2vl, straight, sizeof(straight));
     config->mlids = 256;
     config->sweep_interval = 10;

@@ -127,6 +127,8 @@ typedef struct mcsm_config {
     uint8_t subnet_timeout;
     uint8_t packet_life;
     uint8_t head_of_queue_life;
+    uint8_t leaf_head_of_queue_life; /* of switch ports to hosts */
+    bool enforce_partitions;
     bool set_sl2vl;
     uint8_t sl2vl[16];
     bool set_vlarb;

@@ -308,6 +308,7 @@ int mcsm_parse_port(mcsm_parser_t *parser, const char *name, const char *value)
         KEY("subnet-timeout", subnet_timeout, 0, 31, "0 to 31 (4.096 us * 2^n)"),
         KEY("packet-life", packet_life, 0, 31, "0 to 31 (4.096 us * 2^n)"),
         KEY("head-of-queue-life", head_of_queue_life, 0, 20, "0 to 20 (4.096 us * 2^n)"),
+        KEY("leaf-head-of-queue-life", leaf_head_of_queue_life, 0, 20, "0 to 20 (4.096 us * 2^n)"),
         KEY("vlarb-high-limit", vlarb_high_limit, 0, 255, "0 to 255 (times 4 KB)"),
     };
     int status = number(parser, keys, sizeof(keys) / sizeof(*keys), name, value);
@@ -320,6 +321,10 @@ int mcsm_parse_port(mcsm_parser_t *parser, const char *name, const char *value)
         return parse_vls(parser, value);
     if (strcmp(name, "width") == 0)
         return parse_width(parser, value);
+    if (strcmp(name, "partition-enforcement") == 0)
+        return mcsm_parse_bool(value, &parser->config->enforce_partitions) == 0
+                   ? 1
+                   : bad(parser, name, value, "yes or no");
     if (strcmp(name, "sl2vl") == 0)
         return parse_sl2vl(parser, value);
     if (strcmp(name, "vlarb-high") == 0)

@@ -20,6 +20,8 @@ mcsm_fabric_t *mcsm_fabric_new(void)
 
 static void free_node(mcsm_node_t *node)
 {
+    for (int i = 0; node->ports != NULL && i <= node->nports; i++)
+        free(node->ports[i].pkeys);
     free(node->ports);
     free(node->lft);
     free(node->lft_known);
@@ -216,6 +218,17 @@ void mcsm_fabric_inherit(mcsm_fabric_t *fabric, mcsm_fabric_t *old)
 
         if (was == NULL || !was->sw || was->nports != node->nports || node->lft_known != NULL)
             continue;
+        for (int p = 1; p <= node->nports; p++) {
+            mcsm_port_t *port = &node->ports[p], *old_port = &was->ports[p];
+
+            if (port->pkeys != NULL)
+                continue;
+            port->pkeys = old_port->pkeys;
+            port->pkey_count = old_port->pkey_count;
+            port->pkey_blocks = old_port->pkey_blocks;
+            old_port->pkeys = NULL;
+            old_port->pkey_count = 0;
+        }
         node->lft_known_size = was->lft_known_size;
         node->lft_known = was->lft_known;
         node->mft_known = was->mft_known;

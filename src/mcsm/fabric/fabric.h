@@ -12,7 +12,7 @@
 
 #include <uthash.h>
 
-enum { MCSM_MAX_HOPS = 63, MCSM_LFT_SIZE = 49152 };
+enum { MCSM_MAX_HOPS = 63, MCSM_LFT_SIZE = 49152, MCSM_PKEYS_MAX = 4096 };
 
 /* Link states of PortInfo. */
 enum {
@@ -41,13 +41,15 @@ typedef struct mcsm_port {
     uint8_t phys;
     bool known; /* PortInfo was read */
     bool border;
-    bool drained;       /* no route leads through, by order of the administrator */
-    bool probed;        /* the node behind was asked for */
-    bool silent;        /* and did not answer */
-    bool failed;        /* a Set was refused: what routes need is not there */
-    uint8_t info[64];   /* PortInfo as read or written last */
-    uint16_t pkeys[32]; /* the first block of its P_Key table */
-    bool pkeys_known;
+    bool drained;         /* no route leads through, by order of the administrator */
+    bool probed;          /* the node behind was asked for */
+    bool silent;          /* and did not answer */
+    bool failed;          /* a Set was refused: what routes need is not there */
+    uint8_t info[64];     /* PortInfo as read or written last */
+    bool enforce;         /* of a switch port: it filters packets by P_Keys */
+    uint16_t *pkeys;      /* its P_Key table, as read or written last; may be NULL */
+    unsigned pkey_count;  /* entries, a multiple of 32 */
+    unsigned pkey_blocks; /* of the table that were not read yet */
 } mcsm_port_t;
 
 struct mcsm_node {

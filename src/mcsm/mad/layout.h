@@ -77,9 +77,12 @@ enum {
     MCSM_PI_MTU_CAP_LO = 41,
     MCSM_PI_HOQ = 42,
     MCSM_PI_OPER_VLS_HI = 43,
-    MCSM_PI_SUBNET_TIMEOUT = 51, /* and client reregister, bit 7 */
+    MCSM_PI_ENFORCE_PKEYS = 0x0c, /* in the low half: both directions */
+    MCSM_PI_FILTERS = 0x0f,       /* and raw packets, both directions */
+    MCSM_PI_SUBNET_TIMEOUT = 51,  /* and client reregister, bit 7 */
     MCSM_PI_SPEED_EXT_ACTIVE_HI = 62,
     MCSM_CAP_IS_SM = 1 << 1,
+    MCSM_CAP_MFT_TOP = 1 << 30,
     MCSM_CLIENT_REREGISTER = 0x80,
 
     /* NodeInfo. */
@@ -97,6 +100,7 @@ enum {
     MCSM_SI_LFT_TOP = 6,
     MCSM_SI_LIFE = 11, /* life time, port state change (bit 2) */
     MCSM_SI_PARTITION_CAP = 14,
+    MCSM_SI_MFT_TOP = 18,
     MCSM_SI_STATE_CHANGE = 0x04,
 
     /* SMInfo. */
@@ -122,6 +126,7 @@ enum {
     MCSM_SA_RMPP_VERSION = 24,
     MCSM_SA_RMPP_TYPE = 25,
     MCSM_SA_RMPP_FLAGS = 26,
+    MCSM_SA_SM_KEY = 36,
     MCSM_SA_ATTR_OFFSET = 44,
     MCSM_SA_COMPONENTS = 48,
     MCSM_SA_DATA = 56,

@@ -50,10 +50,12 @@ mcsm_tree_t *mcsm_tree_new(const mcsm_graph_t *graph)
         tree->count = graph->count;
         tree->order = malloc((graph->count + 1) * sizeof(int));
         tree->parent = malloc((graph->count + 1) * sizeof(int));
+        tree->needed = malloc((graph->count + 1) * sizeof(int));
         tree->up = calloc(graph->count + 1, 1);
         tree->down = calloc(graph->count + 1, 1);
     }
-    if (!tree || !distance || !tree->order || !tree->parent || !tree->up || !tree->down) {
+    if (!tree || !distance || !tree->order || !tree->parent || !tree->needed || !tree->up ||
+        !tree->down) {
         mcsm_tree_free(tree);
         free(distance);
         return NULL;
@@ -72,14 +74,10 @@ void mcsm_tree_free(mcsm_tree_t *tree)
         return;
     free(tree->order);
     free(tree->parent);
+    free(tree->needed);
     free(tree->up);
     free(tree->down);
     free(tree);
-}
-
-static bool is_empty(const uint64_t set[4])
-{
-    return !(set[0] | set[1] | set[2] | set[3]);
 }
 
 static void set_bit(uint64_t set[4], uint8_t bit)
@@ -87,48 +85,31 @@ static void set_bit(uint64_t set[4], uint8_t bit)
     set[bit / 64] |= 1ULL << bit % 64;
 }
 
-/* From the root downwards: while a switch only hands on to one other, it is not needed. */
-static void cut_root(const mcsm_tree_t *tree, uint64_t (*ports)[4])
+/* tree->needed[switch] counts the leaves at and below the switch. A switch hands packets to its
+ * parent if there are leaves below it and elsewhere. */
+void mcsm_tree_cut(mcsm_tree_t *tree, const mcsm_leaf_t *leaves, size_t count, uint64_t (*ports)[4])
 {
-    for (int i = 0; i < tree->reached; i++) {
-        int at = tree->order[i], only = -1;
+    int *needed = tree->needed, total = 0;
 
-        if (is_empty(ports[at]))
-            continue;
-        for (int k = i + 1; k < tree->reached && only < 0; k++) {
-            int child = tree->order[k];
-
-            if (tree->parent[child] == at && !is_empty(ports[child]))
-                only = child;
-        }
-        if (only < 0)
-            return;
-        int bits = 0;
-        for (int word = 0; word < 4; word++)
-            bits += __builtin_popcountll(ports[at][word]);
-        if (bits != 1)
-            return;
-        memset(ports[at], 0, sizeof(ports[at]));
-        ports[only][tree->up[only] / 64] &= ~(1ULL << tree->up[only] % 64);
-    }
-}
-
-void mcsm_tree_cut(const mcsm_tree_t *tree, const mcsm_leaf_t *leaves, size_t count,
-                   uint64_t (*ports)[4])
-{
     memset(ports, 0, tree->count * sizeof(*ports));
-    for (size_t i = 0; i < count; i++)
-        set_bit(ports[leaves[i].sw], leaves[i].port);
-    for (int i = tree->reached - 1; i > 0; i--) {
+    memset(needed, 0, tree->count * sizeof(*needed));
+    for (size_t i = 0; i < count; i++) {
+        needed[leaves[i].sw]++;
+        if (leaves[i].port != MCSM_NO_PORT)
+            set_bit(ports[leaves[i].sw], leaves[i].port);
+    }
+    for (int i = tree->reached - 1; i > 0; i--)
+        needed[tree->parent[tree->order[i]]] += needed[tree->order[i]];
+    if (tree->reached > 0)
+        total = needed[tree->order[0]];
+    for (int i = 1; i < tree->reached; i++) {
         int at = tree->order[i];
 
-        if (is_empty(ports[at]))
+        if (needed[at] == 0 || needed[at] == total)
             continue;
         set_bit(ports[at], tree->up[at]);
         set_bit(ports[tree->parent[at]], tree->down[at]);
     }
-    if (tree->reached > 0)
-        cut_root(tree, ports);
 }
 
 uint16_t mcsm_mlid_of(const uint8_t mgid[16], uint16_t mlids)

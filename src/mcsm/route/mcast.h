@@ -1,9 +1,8 @@
 /*
- * Multicast trees. One spanning tree of the cluster carries all groups; the table of a group is
- * what is left of it when branches without members are cut. A configured joint is a member of every
- * group, so that the trees of the clusters, joined there, are one tree over all of them (paper 001,
- * "Computing forwarding tables"). Since managers do not speak with each other, the MLID of a group
- * is computed from its MGID alone, alike in all clusters.
+ * Multicast trees. One spanning tree of the cluster carries all groups. The table of a group is the
+ * part of the tree between its members. A configured joint is a member of every group, so the trees
+ * of all clusters form one tree. Managers do not speak with each other, so the MLID of a group is a
+ * hash of its MGID, which is the same in all clusters.
  */
 #ifndef MCSM_MCAST_H
 #define MCSM_MCAST_H
@@ -15,10 +14,13 @@ typedef struct mcsm_tree {
     int *order; /* switches, root first; only those that the root reaches */
     int reached;
     int *parent;        /* of each switch; -1: root, or not reached */
+    int *needed;        /* scratch of mcsm_tree_cut() */
     uint8_t *up, *down; /* the port towards the parent, and the parent's port towards it */
 } mcsm_tree_t;
 
-/* A port that a group's packets leave through: a member's, or a joint. */
+enum { MCSM_NO_PORT = 255 }; /* a leaf that sends, and receives nothing */
+
+/* A port that a group's packets leave through: the port to a member, or a joint. */
 typedef struct mcsm_leaf {
     int sw;
     uint8_t port;
@@ -30,11 +32,10 @@ void mcsm_tree_free(mcsm_tree_t *tree);
 
 /* The part of the tree that connects the leaves. ports[switch] gets a set of 256 bits: the ports
  * through which the switch forwards. `ports` has room for all switches. */
-void mcsm_tree_cut(const mcsm_tree_t *tree, const mcsm_leaf_t *leaves, size_t count,
+void mcsm_tree_cut(mcsm_tree_t *tree, const mcsm_leaf_t *leaves, size_t count,
                    uint64_t (*ports)[4]);
 
-/* The MLID of a group, of `mlids` that there are. The all-IPv4-hosts broadcast group and others of
- * IPoIB are groups like any other. */
+/* The MLID of a group; there are `mlids` of them. */
 uint16_t mcsm_mlid_of(const uint8_t mgid[16], uint16_t mlids);
 
 #endif

@@ -9,16 +9,29 @@
 static const mcsm_component_t node_parts[] = {
     {0, 16},   {16, 16},  {32, 8},   {40, 8},   {48, 8},  {56, 8},   {64, 64},  {128, 64},
     {192, 64}, {256, 16}, {272, 16}, {288, 32}, {320, 8}, {328, 24}, {352, 512}};
+/* All 57 components of a PortInfoRecord. */
 static const mcsm_component_t port_parts[] = {
-    {0, 16},   {16, 8},   {24, 8},   {32, 64}, {96, 64}, {160, 16}, {176, 16},
-    {192, 32}, {224, 16}, {240, 16}, {256, 8}, {264, 8}, {272, 8},  {280, 8},
-    {288, 4},  {292, 4},  {296, 4},  {300, 4}, {304, 2}, {306, 3},  {309, 3}};
-static const mcsm_component_t lid_parts[] = {{0, 16}};
-static const mcsm_component_t lft_parts[] = {{0, 16}, {16, 16}};
-static const mcsm_component_t mft_parts[] = {{0, 16}, {16, 4}, {20, 3}, {23, 9}};
+    {0, 16},   {16, 8},  {24, 8},  {32, 64},  {96, 64},  {160, 16}, {176, 16}, {192, 32}, {224, 16},
+    {240, 16}, {256, 8}, {264, 8}, {272, 8},  {280, 8},  {288, 4},  {292, 4},  {296, 4},  {300, 4},
+    {304, 2},  {306, 3}, {309, 3}, {312, 4},  {316, 4},  {320, 4},  {324, 4},  {328, 4},  {332, 4},
+    {336, 8},  {344, 8}, {352, 8}, {360, 4},  {364, 4},  {368, 3},  {371, 5},  {376, 4},  {380, 1},
+    {381, 1},  {382, 1}, {383, 1}, {384, 16}, {400, 16}, {416, 16}, {432, 8},  {440, 3},  {443, 5},
+    {448, 3},  {451, 5}, {456, 4}, {460, 4},  {464, 16}, {480, 8},  {488, 24}, {512, 16}, {528, 4},
+    {532, 4},  {536, 3}, {539, 5}};
+static const mcsm_component_t switch_parts[] = {
+    {0, 16},  {16, 16}, {32, 16}, {48, 16}, {64, 16},  {80, 16},  {96, 8},  {104, 8},
+    {112, 8}, {120, 5}, {125, 1}, {126, 2}, {128, 16}, {144, 16}, {160, 1}, {161, 1},
+    {162, 1}, {163, 1}, {164, 1}, {165, 3}, {168, 8},  {176, 16}};
+static const mcsm_component_t sm_parts[] = {{0, 16},   {16, 16}, {32, 64}, {96, 64},
+                                            {160, 32}, {192, 4}, {196, 4}};
+static const mcsm_component_t sl2vl_parts[] = {{0, 16}, {16, 8}, {24, 8}};
+static const mcsm_component_t vlarb_parts[] = {{0, 16}, {16, 8}, {24, 8}};
+static const mcsm_component_t lft_parts[] = {{0, 16}, {16, 16}, {32, 32}, {64, 512}};
+static const mcsm_component_t mft_parts[] = {{0, 16}, {16, 4},  {20, 3},
+                                             {23, 9}, {32, 32}, {64, 512}};
 static const mcsm_component_t link_parts[] = {{0, 16}, {16, 8}, {24, 8}, {32, 16}};
-static const mcsm_component_t guid_parts[] = {{0, 16}, {16, 8}};
-static const mcsm_component_t pkey_parts[] = {{0, 16}, {16, 16}, {32, 8}};
+static const mcsm_component_t guid_parts[] = {{0, 16}, {16, 8}, {24, 8}, {32, 32}, {64, 64}};
+static const mcsm_component_t pkey_parts[] = {{0, 16}, {16, 16}, {32, 8}, {40, 24}, {64, 512}};
 
 static uint16_t lid_of(const mcsm_port_t *port)
 {
@@ -72,7 +85,7 @@ static void add_switch(mcsm_query_t *query, const mcsm_port_t *port)
         return;
     mcsm_put16(record, 0, port->lid);
     memcpy(record + 4, port->node->sw_info, 20);
-    if (MATCHES(query, record, lid_parts))
+    if (MATCHES(query, record, switch_parts))
         mcsm_answer_add(query, record);
 }
 
@@ -142,14 +155,54 @@ static void add_pkeys(mcsm_query_t *query, const mcsm_port_t *port)
 {
     uint8_t record[72] = {0};
 
-    if (!mcsm_is_end_port(port) || port->lid == 0 || !port->pkeys_known)
+    if (!mcsm_is_end_port(port) || port->lid == 0 || port->pkeys == NULL)
         return;
     mcsm_put16(record, 0, port->lid);
     record[4] = port->num;
-    for (int i = 0; i < 32; i++)
-        mcsm_put16(record, 8 + 2 * i, port->pkeys[i]);
-    if (MATCHES(query, record, pkey_parts))
-        mcsm_answer_add(query, record);
+    for (unsigned block = 0; block * 32 < port->pkey_count; block++) {
+        mcsm_put16(record, 2, block);
+        for (int i = 0; i < 32; i++)
+            mcsm_put16(record, 8 + 2 * i, port->pkeys[block * 32 + i]);
+        if (MATCHES(query, record, pkey_parts) && !mcsm_answer_add(query, record))
+            return;
+    }
+}
+
+/* Tables of lanes are known where the configuration sets them. */
+static void add_sl2vl(mcsm_query_t *query, const mcsm_port_t *port)
+{
+    const mcsm_config_t *config = query->sa->sm->config;
+    int inputs = port->node->sw ? port->node->nports : 0;
+    uint8_t record[16] = {0};
+
+    if (port->num == 0 || !port->known || lid_of(port) == 0 || !config->set_sl2vl)
+        return;
+    mcsm_put16(record, 0, lid_of(port));
+    record[3] = port->num;
+    for (int i = 0; i < 8; i++)
+        record[8 + i] = config->sl2vl[2 * i] << 4 | config->sl2vl[2 * i + 1];
+    for (int in = 0; in <= inputs; in++) {
+        record[2] = in;
+        if (MATCHES(query, record, sl2vl_parts) && !mcsm_answer_add(query, record))
+            return;
+    }
+}
+
+static void add_vlarb(mcsm_query_t *query, const mcsm_port_t *port)
+{
+    const mcsm_config_t *config = query->sa->sm->config;
+    uint8_t record[72] = {0};
+
+    if (port->num == 0 || !port->known || lid_of(port) == 0 || !config->set_vlarb)
+        return;
+    mcsm_put16(record, 0, lid_of(port));
+    record[2] = port->num;
+    for (int block = 1; block <= 3; block += 2) { /* 1: low priority, 3: high priority */
+        record[3] = block;
+        memcpy(record + 8, block == 1 ? config->vlarb_low : config->vlarb_high, 64);
+        if (MATCHES(query, record, vlarb_parts) && !mcsm_answer_add(query, record))
+            return;
+    }
 }
 
 static void add_managers(mcsm_query_t *query)
@@ -161,7 +214,7 @@ static void add_managers(mcsm_query_t *query)
     mcsm_put64(info, MCSM_SMI_KEY, 0);
     mcsm_put16(record, 0, sm->fabric->own_port ? sm->fabric->own_port->lid : 0);
     memcpy(record + 4, info, 24);
-    if (MATCHES(query, record, lid_parts))
+    if (MATCHES(query, record, sm_parts))
         mcsm_answer_add(query, record);
     for (const mcsm_rival_t *other = sm->election.peers; other != NULL; other = other->next) {
         memset(record, 0, sizeof(record));
@@ -169,7 +222,7 @@ static void add_managers(mcsm_query_t *query)
         mcsm_put64(record, 4 + MCSM_SMI_GUID, other->guid);
         mcsm_put32(record, 4 + MCSM_SMI_ACT, other->act);
         record[4 + MCSM_SMI_STATE] = other->priority << 4 | other->state;
-        if (MATCHES(query, record, lid_parts))
+        if (MATCHES(query, record, sm_parts))
             mcsm_answer_add(query, record);
     }
 }
@@ -182,7 +235,8 @@ void mcsm_sa_fabric(mcsm_query_t *query)
     } adders[] = {{MCSM_SA_NODE, add_node},       {MCSM_SA_PORT, add_port},
                   {MCSM_SA_SWITCH, add_switch},   {MCSM_SA_LFT, add_lft},
                   {MCSM_SA_MFT, add_mft},         {MCSM_SA_LINK, add_link},
-                  {MCSM_SA_GUID_INFO, add_guids}, {MCSM_SA_PKEY, add_pkeys}};
+                  {MCSM_SA_GUID_INFO, add_guids}, {MCSM_SA_PKEY, add_pkeys},
+                  {MCSM_SA_SL2VL, add_sl2vl},     {MCSM_SA_VLARB, add_vlarb}};
     mcsm_node_t *node, *next;
 
     if (query->method != MCSM_GET && query->method != MCSM_GET_TABLE) {

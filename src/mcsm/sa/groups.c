@@ -25,13 +25,17 @@ enum {
     BIT_PKEY = 7,
     BIT_RATE_SELECTOR = 8,
     BIT_RATE = 9,
+    BIT_LIFE_SELECTOR = 10,
     BIT_SL = 12,
+    BIT_FLOW = 13,
+    BIT_HOP = 14,
     BIT_STATE = 16
 };
 
+/* MTU, rate and life are compared by has_values(). */
 static const mcsm_component_t parts[] = {
-    {0, 128}, {128, 128}, {256, 32}, {288, 16}, {304, 0},  {306, 6}, {312, 8}, {320, 16}, {336, 0},
-    {338, 6}, {344, 0},   {346, 6},  {352, 4},  {356, 20}, {376, 8}, {384, 4}, {388, 0},  {392, 1}};
+    {0, 128}, {128, 128}, {256, 32}, {288, 16}, {304, 0},  {306, 0}, {312, 8}, {320, 16}, {336, 0},
+    {338, 0}, {344, 0},   {346, 0},  {352, 4},  {356, 20}, {376, 8}, {384, 4}, {388, 0},  {392, 1}};
 
 /* What creates a group has to say (IBTA volume 1, 15.2.5.17.3). */
 static const uint64_t creation =
@@ -135,11 +139,12 @@ int mcsm_groups_start(mcsm_sa_t *sa)
     return 0;
 }
 
-void mcsm_sa_members(mcsm_sa_t *sa, uint16_t mlid, void (*leaf)(void *, uint64_t), void *leaf_arg)
+void mcsm_sa_members(mcsm_sa_t *sa, uint16_t mlid, void (*leaf)(void *, uint64_t, bool),
+                     void *leaf_arg)
 {
     for (mcsm_group_t *group = *alike(sa, mlid); group != NULL; group = group->next_alike) {
         for (mcsm_member_t *member = group->members; member != NULL; member = member->next)
-            leaf(leaf_arg, member->port_guid);
+            leaf(leaf_arg, member->port_guid, member->state & (MCSM_FULL_MEMBER | MCSM_NON_MEMBER));
     }
 }
 
@@ -184,13 +189,27 @@ static void choose_mgid(mcsm_sa_t *sa, uint8_t *mgid)
     }
 }
 
+/* The MTU, rate or life of a new group: `best` or what the client asks for. */
+static bool choose(const mcsm_query_t *query, int bit, unsigned at, mcsm_scale_t scale,
+                   uint8_t best, uint8_t *record)
+{
+    uint8_t chosen = best;
+
+    if (mcsm_asks(query, bit) && mcsm_asks(query, bit + 1) &&
+        !mcsm_select(scale, query->data[at], best, &chosen))
+        return false;
+    record[at] = 2 << 6 | chosen;
+    return true;
+}
+
 static mcsm_group_t *create(mcsm_query_t *query, const uint8_t *wanted, const mcsm_port_t *port)
 {
     static const uint8_t any[16];
     uint8_t record[MC_SIZE];
     mcsm_group_t *group;
 
-    if ((query->mask & creation) != creation || !(query->data[MC_SCOPE_STATE] & MCSM_FULL_MEMBER)) {
+    if ((query->mask & creation) != creation ||
+        !(query->data[MC_SCOPE_STATE] & (MCSM_FULL_MEMBER | MCSM_SEND_ONLY_FULL))) {
         query->status = MCSM_SA_FEW_COMPONENTS;
         return NULL;
     }
@@ -201,15 +220,14 @@ static mcsm_group_t *create(mcsm_query_t *query, const uint8_t *wanted, const mc
         query->status = MCSM_SA_INVALID;
         return NULL;
     }
-    if (!mcsm_asks(query, BIT_MTU) || !mcsm_asks(query, BIT_MTU_SELECTOR) ||
-        (record[MC_MTU] & 0x3f) < 1 || (record[MC_MTU] & 0x3f) > 5)
-        record[MC_MTU] = mcsm_hi(port->info, MCSM_PI_MTU_HI);
-    if (!mcsm_asks(query, BIT_RATE) || !mcsm_asks(query, BIT_RATE_SELECTOR) ||
-        (record[MC_RATE] & 0x3f) < 2)
-        record[MC_RATE] = mcsm_port_rate(port);
-    record[MC_MTU] = 2 << 6 | (record[MC_MTU] & 0x3f);
-    record[MC_RATE] = 2 << 6 | (record[MC_RATE] & 0x3f);
-    record[MC_LIFE] = 2 << 6 | query->sa->sm->config->packet_life;
+    if (!choose(query, BIT_MTU_SELECTOR, MC_MTU, MCSM_SCALE_MTU,
+                mcsm_hi(port->info, MCSM_PI_MTU_HI), record) ||
+        !choose(query, BIT_RATE_SELECTOR, MC_RATE, MCSM_SCALE_RATE, mcsm_port_rate(port), record) ||
+        !choose(query, BIT_LIFE_SELECTOR, MC_LIFE, MCSM_SCALE_LIFE,
+                query->sa->sm->config->packet_life, record)) {
+        query->status = MCSM_SA_INVALID;
+        return NULL;
+    }
     group = add_group(query->sa, record);
     if (group == NULL)
         query->status = MCSM_SA_NO_RESOURCES;
@@ -218,19 +236,37 @@ static mcsm_group_t *create(mcsm_query_t *query, const uint8_t *wanted, const mc
     return group;
 }
 
-/* What the client asks for must be what the group has. */
-static bool fits(const mcsm_query_t *query, const mcsm_group_t *group)
+/* Whether a group has the MTU, rate or life that the client selects. */
+static bool has_value(const mcsm_query_t *query, int bit, unsigned at, mcsm_scale_t scale,
+                      const mcsm_group_t *group)
 {
-    const mcsm_component_t checked[] = {parts[BIT_QKEY], parts[BIT_TCLASS], parts[BIT_PKEY]};
-    static const int bits[] = {BIT_QKEY, BIT_TCLASS, BIT_PKEY};
+    uint8_t has = group->record[at] & 0x3f, chosen;
 
-    for (int i = 0; i < 3; i++) {
-        unsigned at = checked[i].from / 8, bytes = checked[i].length / 8;
+    if (!mcsm_asks(query, bit) || !mcsm_asks(query, bit + 1))
+        return true;
+    return mcsm_select(scale, query->data[at], has, &chosen) && chosen == has;
+}
 
-        if (mcsm_asks(query, bits[i]) && memcmp(query->data + at, group->record + at, bytes) != 0)
-            return false;
-    }
-    return true;
+static bool has_values(const mcsm_query_t *query, const mcsm_group_t *group)
+{
+    return has_value(query, BIT_MTU_SELECTOR, MC_MTU, MCSM_SCALE_MTU, group) &&
+           has_value(query, BIT_RATE_SELECTOR, MC_RATE, MCSM_SCALE_RATE, group) &&
+           has_value(query, BIT_LIFE_SELECTOR, MC_LIFE, MCSM_SCALE_LIFE, group);
+}
+
+/* Whether the group has what the client asks for, and the port can receive what the group sends. */
+static bool fits(const mcsm_query_t *query, const mcsm_port_t *port, const mcsm_group_t *group)
+{
+    static const uint64_t checked = 1u << BIT_QKEY | 1u << BIT_TCLASS | 1u << BIT_PKEY |
+                                    1u << BIT_SL | 1u << BIT_FLOW | 1u << BIT_HOP;
+    mcsm_query_t equal = *query;
+    uint8_t rate = group->record[MC_RATE] & 0x3f;
+
+    equal.mask &= checked;
+    return mcsm_matches(&equal, group->record, parts, sizeof(parts) / sizeof(*parts)) &&
+           has_values(query, group) &&
+           mcsm_hi(port->info, MCSM_PI_MTU_HI) >= (group->record[MC_MTU] & 0x3f) &&
+           mcsm_rate_speed(mcsm_port_rate(port)) >= mcsm_rate_speed(rate);
 }
 
 /* The port that joins or leaves. It has to be the client's own: nobody acts for another port. */
@@ -253,7 +289,7 @@ static const mcsm_port_t *joining_port(mcsm_query_t *query)
 static void join(mcsm_query_t *query)
 {
     const mcsm_port_t *port = joining_port(query);
-    uint8_t state = query->data[MC_SCOPE_STATE] & 7, record[MC_SIZE];
+    uint8_t state = query->data[MC_SCOPE_STATE] & MCSM_JOIN_STATES, record[MC_SIZE];
     mcsm_group_t *group;
     mcsm_member_t **at;
 
@@ -268,7 +304,7 @@ static void join(mcsm_query_t *query)
         group = create(query, query->data, port);
     if (group == NULL)
         return;
-    if (!fits(query, group) || !mcsm_has_pkey(port, mcsm_get16(group->record, MC_PKEY))) {
+    if (!fits(query, port, group) || !mcsm_has_pkey(port, mcsm_get16(group->record, MC_PKEY))) {
         query->status = MCSM_SA_INVALID;
         return;
     }
@@ -282,8 +318,9 @@ static void join(mcsm_query_t *query)
         (*at)->port_guid = port->guid;
         memcpy((*at)->gid, query->data + MC_PORT_GID, 16);
         query->sa->stats.members++;
-        mcsm_sm_multicast(query->sa->sm);
     }
+    if (((*at)->state | state) != (*at)->state)
+        mcsm_sm_multicast(query->sa->sm);
     (*at)->state |= state;
     query->sa->stats.joins++;
     fill(group, *at, record);
@@ -295,7 +332,7 @@ static void drop_if_empty(mcsm_sa_t *sa, mcsm_group_t *group)
     uint8_t mgid[16];
 
     for (const mcsm_member_t *member = group->members; member != NULL; member = member->next) {
-        if (member->state & MCSM_FULL_MEMBER)
+        if (member->state & (MCSM_FULL_MEMBER | MCSM_SEND_ONLY_FULL))
             return;
     }
     if (group->permanent)
@@ -316,20 +353,20 @@ static void leave(mcsm_query_t *query)
     if (port == NULL)
         return;
     if (group == NULL || *(at = find_member(group, port->guid)) == NULL ||
-        !((*at)->state & query->data[MC_SCOPE_STATE] & 7)) {
+        !((*at)->state & query->data[MC_SCOPE_STATE] & MCSM_JOIN_STATES)) {
         query->status = MCSM_SA_INVALID;
         return;
     }
     member = *at;
-    member->state &= ~(query->data[MC_SCOPE_STATE] & 7);
+    member->state &= ~(query->data[MC_SCOPE_STATE] & MCSM_JOIN_STATES);
     fill(group, member, record);
     mcsm_answer_add(query, record);
     query->sa->stats.leaves++;
+    mcsm_sm_multicast(query->sa->sm);
     if (member->state == 0) {
         *at = member->next;
         free(member);
         query->sa->stats.members--;
-        mcsm_sm_multicast(query->sa->sm);
     }
     drop_if_empty(query->sa, group);
 }
@@ -358,7 +395,7 @@ void mcsm_groups_drop(mcsm_sa_t *sa, uint64_t port_guid)
 static void list(mcsm_query_t *query)
 {
     const mcsm_config_t *config = query->sa->sm->config;
-    bool trusted = mcsm_get64(query->mad, 36) == config->sm_key && config->sm_key != 0;
+    bool trusted = mcsm_get64(query->mad, MCSM_SA_SM_KEY) == config->sm_key && config->sm_key != 0;
     mcsm_group_t *group, *next;
     uint8_t record[MC_SIZE];
 
@@ -368,7 +405,8 @@ static void list(mcsm_query_t *query)
 
         do {
             fill(group, member, record);
-            if (mcsm_matches(query, record, parts, sizeof(parts) / sizeof(*parts)) &&
+            if (has_values(query, group) &&
+                mcsm_matches(query, record, parts, sizeof(parts) / sizeof(*parts)) &&
                 !mcsm_answer_add(query, record))
                 return;
             member = member ? member->next : NULL;

@@ -11,6 +11,7 @@ enum {
     II_TYPE = 24,
     II_TRAP = 26,
     II_QPN = 28,
+    II_PRODUCER = 33,
     II_SIZE = 36,
     NOTICE_SIZE = 80,
     NOTICE_GID = 16, /* in the data of traps 64 to 67 */
@@ -18,13 +19,19 @@ enum {
     ALL = 0xffff
 };
 
-/* Two requests are about the same subscription if they differ only in what says subscribe or not.
- */
+/* InformInfoRecord. */
+static const mcsm_component_t parts[] = {
+    {0, 128}, {128, 16}, {144, 48}, {192, 128}, {320, 16}, {336, 16}, {352, 16}, {368, 8},
+    {376, 8}, {384, 16}, {400, 16}, {416, 24},  {440, 3},  {443, 5},  {448, 8},  {456, 24}};
+
+/* Two requests are about the same subscription if they differ only in Subscribe and in the time of
+ * response. */
 static bool is_same(const mcsm_subscription_t *subscription, const mcsm_query_t *query)
 {
     return subscription->owner == query->client->guid &&
            memcmp(subscription->record, query->data, II_SUBSCRIBE) == 0 &&
-           memcmp(subscription->record + II_TYPE, query->data + II_TYPE, 4) == 0;
+           memcmp(subscription->record + II_TYPE, query->data + II_TYPE, 7) == 0 && /* and QPN */
+           memcmp(subscription->record + II_PRODUCER, query->data + II_PRODUCER, 3) == 0;
 }
 
 static void subscribe(mcsm_query_t *query, mcsm_subscription_t **at)
@@ -59,7 +66,7 @@ void mcsm_sa_inform(mcsm_query_t *query)
             memcpy(record + 24, found->record, II_SIZE);
             if (query->method != MCSM_GET && query->method != MCSM_GET_TABLE)
                 query->status = MCSM_SA_BAD_METHOD_ATTR;
-            else
+            else if (mcsm_matches(query, record, parts, sizeof(parts) / sizeof(*parts)))
                 mcsm_answer_add(query, record);
         }
         return;
@@ -110,6 +117,7 @@ void mcsm_subscriptions_free(mcsm_sa_t *sa)
 
 static bool is_wanted(const mcsm_subscription_t *subscription, const uint8_t *notice)
 {
+    static const uint8_t any_producer[3] = {0xff, 0xff, 0xff};
     const uint8_t *record = subscription->record;
     uint16_t type = mcsm_get16(record, II_TYPE), trap = mcsm_get16(record, II_TRAP);
     uint16_t from = mcsm_get16(record, II_LID_BEGIN), to = mcsm_get16(record, II_LID_END);
@@ -120,6 +128,9 @@ static bool is_wanted(const mcsm_subscription_t *subscription, const uint8_t *no
     if (type != ALL && type != (notice[0] & 0x7f))
         return false;
     if (trap != ALL && trap != mcsm_get16(notice, 4))
+        return false;
+    if (memcmp(record + II_PRODUCER, any_producer, 3) != 0 &&
+        memcmp(record + II_PRODUCER, notice + 1, 3) != 0)
         return false;
     if (mcsm_get64(record, 0) != 0 || mcsm_get64(record, 8) != 0)
         return memcmp(record, notice + NOTICE_ISSUER_GID, 16) == 0;

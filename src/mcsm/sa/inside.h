@@ -2,6 +2,7 @@
 #ifndef MCSM_SA_INSIDE_H
 #define MCSM_SA_INSIDE_H
 
+#include "rate.h"
 #include "sa.h"
 
 enum {
@@ -17,6 +18,8 @@ enum {
     MCSM_SA_SM_INFO = 0x18,
     MCSM_SA_LINK = 0x20,
     MCSM_SA_GUID_INFO = 0x30,
+    MCSM_SA_SL2VL = 0x13,
+    MCSM_SA_VLARB = 0x36,
     MCSM_SA_SERVICE = 0x31,
     MCSM_SA_PKEY = 0x33,
     MCSM_SA_PATH = 0x35,
@@ -46,7 +49,9 @@ enum {
 
     MCSM_FULL_MEMBER = 1,
     MCSM_NON_MEMBER = 2,
-    MCSM_SEND_ONLY = 4
+    MCSM_SEND_ONLY = 4,
+    MCSM_SEND_ONLY_FULL = 8, /* as a full member it keeps the group alive */
+    MCSM_JOIN_STATES = 15
 };
 
 typedef struct mcsm_member {
@@ -150,8 +155,12 @@ void mcsm_sa_gid_notice(mcsm_sa_t *sa, unsigned trap, const uint8_t gid[16]);
 uint16_t mcsm_common_pkey(const mcsm_port_t *a, const mcsm_port_t *b);
 bool mcsm_has_pkey(const mcsm_port_t *port, uint16_t pkey);
 
-/* The rate code and MTU code of a port's link. */
-uint8_t mcsm_port_rate(const mcsm_port_t *port);
+/* The kinds of values that a query selects by "greater than", "less than", "exactly", "largest". */
+typedef enum mcsm_scale { MCSM_SCALE_MTU, MCSM_SCALE_RATE, MCSM_SCALE_LIFE } mcsm_scale_t;
+
+/* Chooses a value that is not better than `best` and satisfies `asked`: a selector in the two
+ * highest bits and a code. False if there is none. */
+bool mcsm_select(mcsm_scale_t scale, uint8_t asked, uint8_t best, uint8_t *chosen_p);
 
 /* Ports of the way from one end port to a LID, inside of the cluster. Calls `hop` with each port
  * that a packet leaves through. Returns the number of hops, or -1 if there is no way: then *reason

@@ -14,7 +14,18 @@ enum {
     PR_RATE = 55,
     PR_LIFE = 56,
     PR_SIZE = 64,
-    EXACT = 2 << 6 /* selector: exactly this value */
+    EXACT = 2 << 6, /* selector: exactly this value */
+    BIT_DGID = 2,
+    BIT_SGID = 3,
+    BIT_DLID = 4,
+    BIT_SLID = 5,
+    BIT_REVERSIBLE = 11,
+    BIT_NUM_PATH = 12,
+    BIT_PKEY = 13,
+    BIT_SL = 15,
+    BIT_MTU_SELECTOR = 16,
+    BIT_RATE_SELECTOR = 18,
+    BIT_LIFE_SELECTOR = 20
 };
 
 /* An end of a path. Of a port in another cluster only LID and GUID are known; the GUID is 0 if the
@@ -25,53 +36,43 @@ typedef struct end {
     uint64_t guid;
 } end_t;
 
-bool mcsm_has_pkey(const mcsm_port_t *port, uint16_t pkey)
-{
-    for (int i = 0; i < 32; i++) {
-        if ((port->pkeys[i] & 0x7fff) == (pkey & 0x7fff) && (pkey & 0x7fff) != 0)
-            return true;
-    }
-    return port->node->sw && (pkey & 0x7fff) == 0x7fff;
-}
-
+/* The key of a port with this base, with its membership bit; 0 if it has none. A switch is a full
+ * member of the default partition. */
 static uint16_t find_pkey(const mcsm_port_t *port, uint16_t pkey)
 {
-    for (int i = 0; i < 32; i++) {
-        if ((port->pkeys[i] & 0x7fff) == (pkey & 0x7fff))
+    uint16_t base = pkey & 0x7fff;
+
+    for (unsigned i = 0; i < port->pkey_count && base != 0; i++) {
+        if ((port->pkeys[i] & 0x7fff) == base)
             return port->pkeys[i];
     }
-    return port->node->sw && (pkey & 0x7fff) == 0x7fff ? 0xffff : 0;
+    return port->node->sw && base == 0x7fff ? 0xffff : 0;
+}
+
+bool mcsm_has_pkey(const mcsm_port_t *port, uint16_t pkey)
+{
+    return find_pkey(port, pkey) != 0;
+}
+
+/* The key under which two ports may speak with each other. Two limited members may not. */
+static uint16_t shared_pkey(const mcsm_port_t *a, const mcsm_port_t *b, uint16_t base)
+{
+    uint16_t one = find_pkey(a, base), other = find_pkey(b, base);
+
+    return one != 0 && other != 0 && ((one | other) & 0x8000) ? one | 0x8000 : 0;
 }
 
 uint16_t mcsm_common_pkey(const mcsm_port_t *a, const mcsm_port_t *b)
 {
-    if (a->node->sw)
-        return find_pkey(b, 0x7fff) ? 0xffff : 0;
-    for (int i = 0; i < 32; i++) {
-        uint16_t pkey = a->pkeys[i], other = (pkey & 0x7fff) ? find_pkey(b, pkey) : 0;
+    if (a->node->sw || b->node->sw)
+        return shared_pkey(a, b, 0x7fff);
+    for (unsigned i = 0; i < a->pkey_count; i++) {
+        uint16_t key = shared_pkey(a, b, a->pkeys[i]);
 
-        if (other != 0 && ((pkey | other) & 0x8000))
-            return pkey | 0x8000;
+        if (key != 0)
+            return key;
     }
     return 0;
-}
-
-uint8_t mcsm_port_rate(const mcsm_port_t *port)
-{
-    /* Rate codes by width (1x, 4x, 8x, 12x) and speed: 2.5, 5, 10, FDR, EDR, HDR Gb/s a lane. */
-    static const uint8_t codes[4][6] = {{2, 5, 3, 12, 13, 14},
-                                        {3, 6, 7, 12, 16, 20},
-                                        {5, 6, 9, 15, 17, 21},
-                                        {4, 8, 10, 14, 18, 22}};
-    uint8_t width = port->info[MCSM_PI_WIDTH_ACTIVE], ext;
-    uint8_t speed = mcsm_hi(port->info, MCSM_PI_SPEED_ACTIVE_HI);
-    int row = width & 8 ? 3 : width & 4 ? 2 : width & 2 ? 1 : 0;
-    int column = speed & 4 ? 2 : speed & 2 ? 1 : 0;
-
-    ext = mcsm_hi(port->info, MCSM_PI_SPEED_EXT_ACTIVE_HI);
-    if (ext != 0)
-        column = ext & 4 ? 5 : ext & 2 ? 4 : 3;
-    return codes[row][column];
 }
 
 int mcsm_sa_walk(const mcsm_sm_t *sm, const mcsm_port_t *from, uint16_t lid,
@@ -194,45 +195,34 @@ static bool find_end(mcsm_query_t *query, int gid_bit, unsigned gid_at, int lid_
 
 /* ---- records ---- */
 
+/* The narrowest link of a way. */
 typedef struct way {
-    uint8_t mtu, rate;
+    uint8_t mtu;
+    unsigned speed; /* Mb/s */
 } way_t;
 
 static void narrow(void *arg, const mcsm_port_t *port)
 {
+    uint8_t mtu = mcsm_hi(port->info, MCSM_PI_MTU_HI);
+    unsigned speed = mcsm_rate_speed(mcsm_port_rate(port));
     way_t *way = arg;
-    uint8_t mtu = mcsm_hi(port->info, MCSM_PI_MTU_HI), rate = mcsm_port_rate(port);
-    /* The codes are not in the order of speeds. In units of 2.5 Gb/s: */
-    static const uint16_t speed[] = {0, 0,  1,  4,  12, 2,  8,   16, 24, 32,  48, 64,
-                                     6, 10, 12, 24, 40, 80, 120, 10, 80, 160, 240};
 
     if (mtu != 0 && mtu < way->mtu)
         way->mtu = mtu;
-    if (speed[rate] < speed[way->rate])
-        way->rate = rate;
+    if (speed < way->speed)
+        way->speed = speed;
 }
 
-/* Selector and value as the query wants them: 0 more than, 1 less than, 2 exactly, 3 the largest.
- */
-static bool selected(const mcsm_query_t *query, int selector_bit, unsigned at, uint8_t value)
+/* Port 0 of a switch has an MTU of its own, behind the last link. */
+static void narrow_end(way_t *way, const mcsm_port_t *port)
 {
-    uint8_t wanted = query->data[at] & 0x3f;
+    uint8_t cap = mcsm_lo(port->info, MCSM_PI_MTU_CAP_LO);
 
-    if (!mcsm_asks(query, selector_bit) || !mcsm_asks(query, selector_bit + 1))
-        return true;
-    switch (query->data[at] >> 6) {
-    case 0:
-        return value > wanted;
-    case 1:
-        return value < wanted;
-    case 2:
-        return value >= wanted; /* a path that can more can this too */
-    default:
-        return true;
-    }
+    if (port->node->sw && cap != 0 && cap < way->mtu)
+        way->mtu = cap;
 }
 
-static uint8_t sl_of(const mcsm_config_t *config, uint16_t pkey)
+static uint8_t sl_of_partition(const mcsm_config_t *config, uint16_t pkey)
 {
     for (size_t i = 0; i < config->partition_count; i++) {
         if (config->partitions[i].pkey == (pkey & 0x7fff))
@@ -241,31 +231,91 @@ static uint8_t sl_of(const mcsm_config_t *config, uint16_t pkey)
     return 0;
 }
 
-/* At least one end is a port of ours. Paths are reversible: the way to an end in another cluster is
- * also the way from there. */
+/* The P_Key of the path; 0: none that both ends have and the query allows. */
+static uint16_t pkey_of(const mcsm_query_t *query, const end_t *ours, const end_t *other)
+{
+    uint16_t wanted = mcsm_get16(query->data, PR_PKEY);
+
+    if (!mcsm_asks(query, BIT_PKEY))
+        return other->port ? mcsm_common_pkey(ours->port, other->port) : 0xffff;
+    if (other->port != NULL)
+        return shared_pkey(ours->port, other->port, wanted);
+    return mcsm_has_pkey(ours->port, wanted) ? wanted | 0x8000 : 0;
+}
+
+/* The service level of the path. A client may ask for another one than that of the partition, if
+ * the ports have a lane for it. */
+static bool find_sl(const mcsm_query_t *query, uint16_t pkey, uint8_t *sl_p)
+{
+    const mcsm_config_t *config = query->sa->sm->config;
+    uint8_t wanted = mcsm_get16(query->data, PR_SL) & 15;
+
+    *sl_p = sl_of_partition(config, pkey);
+    if (!mcsm_asks(query, BIT_SL) || wanted == *sl_p)
+        return true;
+    *sl_p = wanted;
+    return config->sl2vl[wanted] != 15;
+}
+
+/* Whether the query's MTU, rate and packet life fit the way; the values of the answer. */
+static bool find_values(const mcsm_query_t *query, const way_t *way, uint8_t *record)
+{
+    static const struct {
+        int bit;
+        unsigned at;
+        mcsm_scale_t scale;
+    } values[] = {{BIT_MTU_SELECTOR, PR_MTU, MCSM_SCALE_MTU},
+                  {BIT_RATE_SELECTOR, PR_RATE, MCSM_SCALE_RATE},
+                  {BIT_LIFE_SELECTOR, PR_LIFE, MCSM_SCALE_LIFE}};
+    const uint8_t best[] = {way->mtu, mcsm_rate_code(way->speed),
+                            query->sa->sm->config->packet_life};
+
+    for (int i = 0; i < 3; i++) {
+        uint8_t chosen = best[i], asked = query->data[values[i].at];
+
+        if (mcsm_asks(query, values[i].bit) && mcsm_asks(query, values[i].bit + 1) &&
+            !mcsm_select(values[i].scale, asked, best[i], &chosen))
+            return false;
+        record[values[i].at] = EXACT | chosen;
+    }
+    return true;
+}
+
+/* Whether the way back exists too; it may be narrower. The way back from another cluster is known
+ * to the manager of that cluster alone. */
+static bool is_reversible(const mcsm_sm_t *sm, const end_t *ours, const end_t *other, way_t *way)
+{
+    const mcsm_port_t *left;
+    const char *reason;
+
+    return other->port == NULL ||
+           mcsm_sa_walk(sm, other->port, ours->lid, narrow, way, &left, &reason) >= 0;
+}
+
+/* At least one end is a port of ours. */
 static void add_path(mcsm_query_t *query, const end_t *from, const end_t *to)
 {
     const mcsm_sm_t *sm = query->sa->sm;
     const end_t *ours = from->port ? from : to, *other = from->port ? to : from;
-    uint16_t wanted = mcsm_get16(query->data, PR_PKEY), pkey;
-    uint8_t record[PR_SIZE] = {0};
-    way_t way = {5, 22};
+    uint8_t record[PR_SIZE] = {0}, sl;
+    way_t way = {5, UINT32_MAX};
     const mcsm_port_t *left;
     const char *reason;
+    uint16_t pkey;
+    bool both;
 
     if (mcsm_sa_walk(sm, ours->port, other->lid, narrow, &way, &left, &reason) < 0)
         return;
-    pkey = other->port ? mcsm_common_pkey(ours->port, other->port) : 0xffff;
-    if (mcsm_asks(query, 13)) {
-        if (!mcsm_has_pkey(ours->port, wanted) ||
-            (other->port && !mcsm_has_pkey(other->port, wanted)))
-            return;
-        pkey = wanted | 0x8000;
-    }
-    if (mcsm_asks(query, 15) && (mcsm_get16(query->data, PR_SL) & 15) != sl_of(sm->config, pkey))
+    if (way.speed == UINT32_MAX) /* to itself */
+        way.speed = mcsm_rate_speed(mcsm_port_rate(ours->port));
+    narrow_end(&way, ours->port);
+    if (other->port != NULL)
+        narrow_end(&way, other->port);
+    both = is_reversible(sm, ours, other, &way);
+    if (!both && mcsm_asks(query, BIT_REVERSIBLE) && query->data[PR_NUM_PATH] >> 7)
         return;
-    if (pkey == 0 || !selected(query, 16, PR_MTU, way.mtu) ||
-        !selected(query, 18, PR_RATE, way.rate))
+    pkey = pkey_of(query, ours, other);
+    if (pkey == 0 || !find_sl(query, pkey, &sl) || !find_values(query, &way, record))
         return;
     mcsm_put64(record, PR_DGID, sm->config->subnet_prefix);
     mcsm_put64(record, PR_DGID + 8, to->guid);
@@ -273,16 +323,43 @@ static void add_path(mcsm_query_t *query, const end_t *from, const end_t *to)
     mcsm_put64(record, PR_SGID + 8, from->guid);
     mcsm_put16(record, PR_DLID, to->lid);
     mcsm_put16(record, PR_SLID, from->lid);
-    record[PR_NUM_PATH] = 0x80; /* reversible: no path needs another one for the way back */
+    record[PR_NUM_PATH] = both ? 0x80 : 0;
     mcsm_put16(record, PR_PKEY, pkey);
-    mcsm_put16(record, PR_SL, sl_of(sm->config, pkey));
-    record[PR_MTU] = EXACT | way.mtu;
-    record[PR_RATE] = EXACT | way.rate;
-    record[PR_LIFE] = EXACT | sm->config->packet_life;
+    mcsm_put16(record, PR_SL, sl);
     mcsm_answer_add(query, record);
 }
 
-/* All destinations that are in the cluster, one LID each. */
+/* How many LIDs an end has, from its base LID on: one, or 2^LMC of a host of ours that was not
+ * asked for by LID. */
+static unsigned lids_of(const mcsm_query_t *query, const end_t *end, bool by_lid)
+{
+    return by_lid || end->port == NULL || end->port->node->sw ? 1
+                                                              : 1u << query->sa->sm->config->lmc;
+}
+
+/* The paths between two ends: with LMC several, from the n-th LID of one to the n-th of the other.
+ */
+static void add_paths(mcsm_query_t *query, const end_t *from, const end_t *to)
+{
+    unsigned sources = lids_of(query, from, mcsm_asks(query, BIT_SLID));
+    unsigned targets = lids_of(query, to, mcsm_asks(query, BIT_DLID));
+    unsigned count = sources > targets ? sources : targets, room = 127;
+    size_t before = query->count;
+
+    if (mcsm_asks(query, BIT_NUM_PATH) && (query->data[PR_NUM_PATH] & 0x7f) != 0)
+        room = query->data[PR_NUM_PATH] & 0x7f;
+    if (query->method == MCSM_GET)
+        room = 1;
+    for (unsigned i = 0; i < count && query->count - before < room && query->status == 0; i++) {
+        end_t source = *from, target = *to;
+
+        source.lid += i % sources;
+        target.lid += i % targets;
+        add_path(query, &source, &target);
+    }
+}
+
+/* Paths to all ports of the cluster. */
 static void add_paths_from(mcsm_query_t *query, const end_t *from)
 {
     const mcsm_fabric_t *fabric = query->sa->sm->fabric;
@@ -291,7 +368,7 @@ static void add_paths_from(mcsm_query_t *query, const end_t *from)
         const mcsm_port_t *port = fabric->by_lid[lid];
 
         if (port != NULL && port->lid == lid)
-            add_path(query, from, &(end_t){port, lid, port->guid});
+            add_paths(query, from, &(end_t){port, lid, port->guid});
     }
 }
 
@@ -304,22 +381,21 @@ void mcsm_sa_path(mcsm_query_t *query)
         query->status = MCSM_SA_BAD_METHOD_ATTR;
         return;
     }
-    if (!find_end(query, 3, PR_SGID, 5, PR_SLID, &from, &from_given) ||
-        !find_end(query, 2, PR_DGID, 4, PR_DLID, &to, &to_given)) {
-        query->status =
-            mcsm_asks(query, 2) || mcsm_asks(query, 3) ? MCSM_SA_BAD_GID : MCSM_SA_NO_RECORDS;
+    if (!find_end(query, BIT_SGID, PR_SGID, BIT_SLID, PR_SLID, &from, &from_given) ||
+        !find_end(query, BIT_DGID, PR_DGID, BIT_DLID, PR_DLID, &to, &to_given)) {
+        query->status = mcsm_asks(query, BIT_DGID) || mcsm_asks(query, BIT_SGID)
+                            ? MCSM_SA_BAD_GID
+                            : MCSM_SA_NO_RECORDS;
         return;
     }
     if (!from_given)
         from = (end_t){query->client, query->client->lid, query->client->guid};
     if (from.port == NULL && to.port == NULL)
-        return; /* the managers of those clusters know that path */
+        return; /* the managers of the other clusters know that path */
     if (to_given)
-        add_path(query, &from, &to);
+        add_paths(query, &from, &to);
     else if (query->method == MCSM_GET_TABLE)
         add_paths_from(query, &from);
     else
         query->status = MCSM_SA_FEW_COMPONENTS;
-    if (query->method == MCSM_GET && query->count > 1)
-        query->count = 1;
 }

@@ -16,6 +16,7 @@ static const struct {
     {MCSM_SA_PKEY, 72, mcsm_sa_fabric},         {MCSM_SA_PATH, 64, mcsm_sa_path},
     {MCSM_SA_MC_MEMBER, 52, mcsm_sa_mc_member}, {MCSM_SA_SERVICE, 176, mcsm_sa_service},
     {MCSM_SA_INFORM_INFO, 36, mcsm_sa_inform},  {MCSM_SA_INFORM, 60, mcsm_sa_inform},
+    {MCSM_SA_SL2VL, 16, mcsm_sa_fabric},        {MCSM_SA_VLARB, 72, mcsm_sa_fabric},
 };
 
 mcsm_sa_t *mcsm_sa_new(mcsm_sm_t *sm, mcsm_mads_t *reports)
@@ -43,6 +44,44 @@ void mcsm_sa_free(mcsm_sa_t *sa)
     free(sa);
 }
 
+/* A number by which codes of a scale are compared; 0: there is no such code. */
+static unsigned order_of(mcsm_scale_t scale, uint8_t code)
+{
+    switch (scale) {
+    case MCSM_SCALE_RATE:
+        return mcsm_rate_speed(code);
+    case MCSM_SCALE_MTU:
+        return code <= 5 ? code : 0;
+    default:
+        return code + 1u;
+    }
+}
+
+bool mcsm_select(mcsm_scale_t scale, uint8_t asked, uint8_t best, uint8_t *chosen_p)
+{
+    uint8_t wanted = asked & 0x3f;
+
+    *chosen_p = best;
+    if (asked >> 6 == 3)
+        return true;
+    if (order_of(scale, wanted) == 0)
+        return false;
+    switch (asked >> 6) {
+    case 0:
+        return order_of(scale, best) > order_of(scale, wanted);
+    case 1:
+        if (order_of(scale, best) < order_of(scale, wanted))
+            return true;
+        if (scale == MCSM_SCALE_LIFE && wanted == 0)
+            return false;
+        *chosen_p = scale == MCSM_SCALE_RATE ? mcsm_rate_below(wanted) : wanted - 1;
+        return order_of(scale, *chosen_p) > 0;
+    default:
+        *chosen_p = wanted;
+        return order_of(scale, best) >= order_of(scale, wanted);
+    }
+}
+
 static bool bit(const uint8_t *data, unsigned index)
 {
     return data[index / 8] >> (7 - index % 8) & 1;
@@ -51,6 +90,8 @@ static bool bit(const uint8_t *data, unsigned index)
 bool mcsm_matches(const mcsm_query_t *query, const uint8_t *record,
                   const mcsm_component_t *components, size_t count)
 {
+    if (count < 64 && query->mask >> count != 0)
+        return false; /* a component that no record of this kind has */
     for (size_t i = 0; i < count; i++) {
         if (!mcsm_asks(query, i))
             continue;
@@ -142,7 +183,8 @@ static void class_port_info(mcsm_query_t *query)
 
     query->record_size = 72;
     mcsm_put16(record, 2, MCSM_SA_CAPABILITIES);
-    record[7] = 18; /* answers within 4.096 us * 2^18 */
+    /* CapabilityMask2: send-only full members; answers within 4.096 us * 2^18. */
+    mcsm_put32(record, 4, 1u << 1 << 5 | 18);
     mcsm_answer_add(query, record);
 }
 
@@ -162,6 +204,12 @@ static void serve(mcsm_query_t *query)
     query->status = MCSM_SA_BAD_METHOD_ATTR;
 }
 
+/* No key, or the public one, which tools send, makes a client that is not trusted. */
+static bool is_known_key(const mcsm_config_t *config, uint64_t key)
+{
+    return key == 0 || key == config->shown_sm_key || key == config->sm_key;
+}
+
 void mcsm_sa_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t *mad, size_t length)
 {
     mcsm_addr_t to = *from;
@@ -178,6 +226,10 @@ void mcsm_sa_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t *mad,
         return;
     if (sa->sm->election.state != MCSM_SM_MASTER_STATE)
         return; /* the master answers */
+    if (!is_known_key(sa->sm->config, mcsm_get64(mad, MCSM_SA_SM_KEY))) {
+        mcsm_debug("SA request of LID %u with a wrong SM_Key is dropped", from->lid);
+        return;
+    }
     if (query.client == NULL) {
         mcsm_debug("SA request of LID %u, which is not in this cluster, is ignored", from->lid);
         return;

@@ -28,8 +28,10 @@ void mcsm_sa_swept(mcsm_sa_t *sa);
 void mcsm_sa_end_port(mcsm_sa_t *sa, uint64_t port_guid, bool there);
 void mcsm_sa_notice(mcsm_sa_t *sa, const uint8_t notice[80]);
 
-/* Call `leaf` for each port that receives a group with this MLID. */
-void mcsm_sa_members(mcsm_sa_t *sa, uint16_t mlid, void (*leaf)(void *, uint64_t), void *leaf_arg);
+/* Calls `leaf` for each member of the groups with this MLID; the bool says whether the member
+ * receives or only sends. */
+void mcsm_sa_members(mcsm_sa_t *sa, uint16_t mlid, void (*leaf)(void *, uint64_t, bool),
+                     void *leaf_arg);
 
 const mcsm_sa_counters_t *mcsm_sa_stats(const mcsm_sa_t *sa);
 

@@ -50,19 +50,6 @@ static void got_desc(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     mcsm_clean_text(node->desc, sizeof(node->desc), node->raw_desc, sizeof(node->raw_desc));
 }
 
-static void got_pkeys(void *arg, void *arg2, const uint8_t *mad, unsigned status)
-{
-    mcsm_port_t *port = arg2;
-
-    (void)arg;
-    (void)status;
-    if (mad == NULL)
-        return;
-    for (int i = 0; i < 32; i++)
-        port->pkeys[i] = mcsm_get16(mad + MCSM_SMP_BODY, 2 * i);
-    port->pkeys_known = true;
-}
-
 static void got_guids(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
     mcsm_port_t *port = arg2;
@@ -103,7 +90,7 @@ static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
         (port->node->sw || port == sm->next->own_port))
         probe(sm, port);
     if (!port->node->sw) {
-        ask(sm, port, MCSM_PKEY_TABLE, 0, got_pkeys, port);
+        mcsm_sm_read_pkeys(sm, port);
         ask(sm, port, MCSM_GUID_INFO, 0, got_guids, port);
     }
 }

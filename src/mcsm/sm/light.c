@@ -145,6 +145,31 @@ static void got_desc(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     mcsm_clean_text(node->desc, sizeof(node->desc), node->raw_desc, sizeof(node->raw_desc));
 }
 
+/* Trap 144 that says: nothing changed but the NodeDescription. */
+static bool only_description(const uint8_t *notice)
+{
+    enum { LOCAL_CHANGES = 15, CHANGE_FLAGS = 20, DESCRIPTION = 1 };
+
+    return notice[LOCAL_CHANGES] & 1 && mcsm_get16(notice, CHANGE_FLAGS) == DESCRIPTION;
+}
+
+/* A broken link may send traps 129 to 131 without end. Ten in a second are logged and handed on. */
+static bool is_in_burst(mcsm_sm_t *sm, unsigned trap)
+{
+    enum { PER_SECOND = 10 };
+    uint64_t second = mcsm_now() / 1000;
+
+    if (trap < 129 || trap > 131)
+        return false;
+    if (second != sm->burst_second) {
+        if (sm->burst > PER_SECOND)
+            mcsm_warn("%u more traps 129 to 131 came in one second", sm->burst - PER_SECOND);
+        sm->burst = 0;
+        sm->burst_second = second;
+    }
+    return ++sm->burst > PER_SECOND;
+}
+
 /* Somebody sent an SMP with a wrong M_Key, which the port refused. From then on the lease of the
  * port runs; reading the port with the right key ends that. */
 static void bad_m_key(mcsm_sm_t *sm, mcsm_port_t *port, const uint8_t *notice)
@@ -180,7 +205,7 @@ static void act_on(mcsm_sm_t *sm, unsigned trap, mcsm_port_t *port, const uint8_
     } else if (trap == 144) {
         mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_NODE_DESC, 0, NULL, got_desc, sm,
                  (void *)(uintptr_t)port->node->guid);
-        if (sm->election.state == MCSM_SM_MASTER_STATE)
+        if (!only_description(notice))
             mcsm_sm_sweep(sm); /* another manager may have come */
     }
 }
@@ -205,6 +230,8 @@ void mcsm_sm_trap(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
                     : trap == 144              ? 4
                     : trap == 256              ? 5
                                                : 6]++;
+    if (is_in_burst(sm, trap))
+        return;
     act_on(sm, trap, port, notice);
     if (sm->events.trap != NULL)
         sm->events.trap(sm->events.arg, notice);

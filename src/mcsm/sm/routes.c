@@ -212,7 +212,8 @@ static void add_leaf(leaves_t *leaves, int sw, uint8_t port)
     leaves->list[leaves->count++] = (mcsm_leaf_t){sw, port};
 }
 
-static void add_member(void *arg, uint64_t port_guid)
+/* A member that only sends needs its switch in the tree, but receives nothing. */
+static void add_member(void *arg, uint64_t port_guid, bool receives)
 {
     leaves_t *leaves = arg;
     const mcsm_port_t *port = mcsm_fabric_find_port(leaves->fabric, port_guid);
@@ -220,9 +221,9 @@ static void add_member(void *arg, uint64_t port_guid)
     if (port == NULL)
         return;
     if (port->node->sw)
-        add_leaf(leaves, port->node->index, 0);
+        add_leaf(leaves, port->node->index, receives ? 0 : MCSM_NO_PORT);
     else if (mcsm_port_usable(port) && port->peer->node->sw)
-        add_leaf(leaves, port->peer->node->index, port->peer->num);
+        add_leaf(leaves, port->peer->node->index, receives ? port->peer->num : MCSM_NO_PORT);
 }
 
 static void add_joints(const mcsm_sm_t *sm, leaves_t *leaves)

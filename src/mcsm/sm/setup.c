@@ -97,8 +97,15 @@ static void plan_link(const mcsm_sm_t *sm, const mcsm_port_t *port, uint8_t *inf
         mcsm_put_hi(info, MCSM_PI_MTU_HI, mtu);
     if (vls >= 1)
         mcsm_put_hi(info, MCSM_PI_OPER_VLS_HI, vls);
-    if (port->node->sw)
-        info[MCSM_PI_HOQ] = (info[MCSM_PI_HOQ] & 0xe0) | config->head_of_queue_life;
+    if (port->node->sw) {
+        bool leaf = port->peer != NULL && !port->peer->node->sw;
+
+        info[MCSM_PI_HOQ] = (info[MCSM_PI_HOQ] & 0xe0) |
+                            (leaf ? config->leaf_head_of_queue_life : config->head_of_queue_life);
+        info[MCSM_PI_OPER_VLS_HI] &= ~MCSM_PI_FILTERS;
+        if (port->enforce)
+            info[MCSM_PI_OPER_VLS_HI] |= MCSM_PI_ENFORCE_PKEYS;
+    }
     if (config->set_vlarb)
         info[MCSM_PI_VL_HIGH_LIMIT] = config->vlarb_high_limit;
     if (port->node->sw)
@@ -134,70 +141,6 @@ static void plan_port(mcsm_sm_t *sm, mcsm_port_t *port)
     }
     if (write)
         set_port(sm, port, info, got_port);
-}
-
-/* ---- partitions ---- */
-
-static bool has_guid(const uint64_t *guids, size_t count, uint64_t guid)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (guids[i] == guid)
-            return true;
-    }
-    return false;
-}
-
-static uint16_t pkey_of(const mcsm_partition_t *partition, uint64_t guid)
-{
-    bool full = has_guid(partition->full, partition->full_count, guid);
-    bool limited = has_guid(partition->limited, partition->limited_count, guid);
-
-    if (full || (partition->all && partition->all_full && !limited))
-        return partition->pkey | 0x8000;
-    return limited || partition->all ? partition->pkey : 0;
-}
-
-static void got_pkeys(void *arg, void *arg2, const uint8_t *mad, unsigned status)
-{
-    mcsm_port_t *port = arg2;
-
-    if (mad == NULL)
-        mcsm_sm_set_done(arg, arg2, mad, status);
-    for (int i = 0; mad != NULL && i < 32; i++)
-        port->pkeys[i] = mcsm_get16(mad + MCSM_SMP_BODY, 2 * i);
-}
-
-/* The first entry is that of the default partition, in which managers are reached. A port's own
- * number of entries is kept to. */
-static void plan_pkeys(mcsm_sm_t *sm, mcsm_port_t *port)
-{
-    unsigned room = mcsm_get16(port->node->info, MCSM_NI_PARTITION_CAP), n = 1;
-    uint16_t pkeys[32] = {0x7fff};
-    uint8_t body[64] = {0};
-    mcsm_path_t path;
-
-    if (!port->pkeys_known || port->lid == 0)
-        return;
-    for (size_t i = 0; i < sm->config->partition_count; i++) {
-        const mcsm_partition_t *partition = &sm->config->partitions[i];
-        uint16_t pkey = pkey_of(partition, port->guid);
-
-        if (partition->pkey == 0x7fff)
-            pkeys[0] = pkey ? pkey : 0x7fff;
-        else if (pkey != 0 && n < 32 && n < room)
-            pkeys[n++] = pkey;
-        else if (pkey != 0)
-            mcsm_error("0x%016lx (%s): no room for partition %s in its table of %u", port->guid,
-                       port->node->desc, partition->name, room);
-    }
-    if (port == sm->next->own_port)
-        pkeys[0] = 0xffff; /* the manager speaks with all */
-    if (memcmp(pkeys, port->pkeys, sizeof(pkeys)) == 0)
-        return;
-    for (int i = 0; i < 32; i++)
-        mcsm_put16(body, 2 * i, pkeys[i]);
-    path = mcsm_sm_path(port);
-    mcsm_smp(sm->mads, &path, MCSM_SET, MCSM_PKEY_TABLE, 0, body, got_pkeys, sm, port);
 }
 
 /* ---- service levels and virtual lanes ---- */
@@ -245,14 +188,20 @@ void mcsm_sm_ports(mcsm_sm_t *sm)
 {
     mcsm_node_t *node, *next;
 
+    /* First the keys: plan_port() switches on the filters of the switch ports. */
+    HASH_ITER(hh, sm->next->nodes, node, next)
+    {
+        for (int i = 1; i <= node->nports && !node->sw; i++) {
+            if (node->ports[i].known)
+                mcsm_sm_plan_pkeys(sm, &node->ports[i]);
+        }
+    }
     HASH_ITER(hh, sm->next->nodes, node, next)
     {
         for (int i = 0; i <= node->nports; i++) {
             mcsm_port_t *port = &node->ports[i];
 
             plan_port(sm, port);
-            if (!node->sw && port->known)
-                plan_pkeys(sm, port);
             if (!needs_lanes(sm, port))
                 continue;
             if (sm->config->set_sl2vl)

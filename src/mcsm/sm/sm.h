@@ -52,7 +52,8 @@ typedef struct mcsm_sm_events {
     void (*state)(void *arg, uint8_t state);
     void (*event)(void *arg, const mcsm_event_t *event);
     /* The leaves of a group: calls `leaf` for each member port. */
-    void (*members)(void *arg, uint16_t mlid, void (*leaf)(void *leaf_arg, uint64_t port_guid),
+    void (*members)(void *arg, uint16_t mlid,
+                    void (*leaf)(void *leaf_arg, uint64_t port_guid, bool receives),
                     void *leaf_arg);
 } mcsm_sm_events_t;
 
@@ -98,6 +99,8 @@ typedef struct mcsm_sm {
     mcsm_sweep_t sweep;
     mcsm_election_t election;
     mcsm_drained_t *drained;
+    uint64_t burst_second; /* the second in which `burst` traps 129 to 131 came */
+    unsigned burst;
     size_t next_lease; /* the end port whose M_Key lease is renewed next */
     mcsm_sm_stats_t stats;
 } mcsm_sm_t;
@@ -131,6 +134,8 @@ void mcsm_sm_report(mcsm_sm_t *sm, const char *name, mcsm_log_level_t level, uin
 void mcsm_sm_discover(mcsm_sm_t *sm);
 void mcsm_sm_discovered(mcsm_sm_t *sm); /* checks and counts after the last answer */
 void mcsm_sm_ports(mcsm_sm_t *sm);
+void mcsm_sm_read_pkeys(mcsm_sm_t *sm, mcsm_port_t *port); /* of a host */
+void mcsm_sm_plan_pkeys(mcsm_sm_t *sm, mcsm_port_t *port); /* and of the switch port to it */
 void mcsm_sm_set_link_state(mcsm_sm_t *sm, uint8_t state);
 int mcsm_sm_route(mcsm_sm_t *sm);
 void mcsm_sm_multicast_tables(mcsm_sm_t *sm);

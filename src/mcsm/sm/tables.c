@@ -107,10 +107,13 @@ static void got_switch(void *arg, void *arg2, const uint8_t *mad, unsigned statu
 static void write_switch_info(mcsm_sm_t *sm, mcsm_node_t *node)
 {
     uint8_t info[64], life = sm->config->packet_life << 3;
-    unsigned top = sm->graph->lid_top;
+    unsigned top = sm->graph->lid_top, mlids = sm->config->mlids;
+    unsigned cap = mcsm_get16(node->sw_info, MCSM_SI_MFT_CAP);
 
     memcpy(info, node->sw_info, sizeof(info));
     mcsm_put16(info, MCSM_SI_LFT_TOP, top);
+    if (mcsm_get32(node->ports[0].info, MCSM_PI_CAPABILITY) & MCSM_CAP_MFT_TOP)
+        mcsm_put16(info, MCSM_SI_MFT_TOP, MCSM_MLID_MIN + (mlids < cap ? mlids : cap) - 1);
     info[MCSM_SI_LIFE] = (info[MCSM_SI_LIFE] & 3) | life | (node->sw_info[MCSM_SI_LIFE] & 4);
     if (memcmp(info, node->sw_info, sizeof(info)) == 0 && !(info[MCSM_SI_LIFE] & 4))
         return;
@@ -136,6 +139,11 @@ void mcsm_sm_write_tables(mcsm_sm_t *sm)
             mcsm_error("0x%016lx (%s) has room for %u LIDs, and %u are needed", node->guid,
                        node->desc, mcsm_get16(node->sw_info, MCSM_SI_LFT_CAP),
                        sm->graph->lid_top + 1);
+        if (mcsm_get16(node->sw_info, MCSM_SI_MFT_CAP) < sm->config->mlids)
+            mcsm_error("0x%016lx (%s) has room for %u MLIDs, and mlids = %u: groups with a higher "
+                       "MLID do not pass it. Lower mlids in all clusters",
+                       node->guid, node->desc, mcsm_get16(node->sw_info, MCSM_SI_MFT_CAP),
+                       sm->config->mlids);
         notice_restart(node);
         if (sm->sweep.distrust)
             node->lft_valid = node->mft_valid = false;

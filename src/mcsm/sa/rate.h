@@ -1,0 +1,22 @@
+/* Rates of links and paths: the codes of IBTA volume 1, PathRecord, and what they stand for. */
+#ifndef MCSM_RATE_H
+#define MCSM_RATE_H
+
+#include "fabric/fabric.h"
+
+/* Mb/s of a rate code; 0 if there is no such code. */
+unsigned mcsm_rate_speed(uint8_t code);
+
+/* The code of a rate, or of the highest rate below it. */
+uint8_t mcsm_rate_code(unsigned speed);
+
+/* The code of the highest rate below this code's; 0 if there is none. */
+uint8_t mcsm_rate_below(uint8_t code);
+
+/* Mb/s of a link: bits of LinkWidthActive, LinkSpeedActive and LinkSpeedExtActive. */
+unsigned mcsm_link_speed(uint8_t width, uint8_t speed, uint8_t extended);
+
+/* The rate code of a port's link. */
+uint8_t mcsm_port_rate(const mcsm_port_t *port);
+
+#endif
