@@ -125,6 +125,51 @@ def faults():
         n.wait_quiet()
 
 
+def starts():
+    """The server starts whatever the network next to it lacks, says what is wrong, and recovers."""
+    broken = {"dead:r0f0n0": "nic_no_link", "down:r0f0h0:0": "nic_no_link", "unplug:r0f0n0:0": "nic_no_link",
+              "mute:r0f0n0": "no_answer", "dead:r0f0n4": "chip_dead", "dead:r0f0n5": "chip_dead",
+              "mute:r0f0n4": "no_answer", "dead:r0": "nic_no_link"}
+    with Network() as n:
+        n.start_server(extra="[poll]\ninterval_ms = 200\n")
+        ports = n.inm("ports", "r0f0n0")["ports"]
+        for p in ports[1:]:
+            if p["peer"] and "h" not in p["peer"]:
+                broken[f"down:r0f0n0:{p['port']}"] = "link_down"
+        assert len(broken) >= 10, broken
+        for spec, cause in broken.items():
+            n.wait_quiet()
+            n.stop_server()
+            n.fault(spec)
+            n.start_server(extra="[poll]\ninterval_ms = 200\n")
+            wait_for(f"{cause} after {spec}", lambda c=cause: c in [a["cause"] for a in n.alarms()])
+            assert Web(n.servers["one"]["port"]).login() == 200, spec
+            assert n.health()["network"] == (cause != "nic_no_link"), spec
+            n.inm("differences")
+            n.clear()
+            wait_for(f"the whole network after {spec}", lambda: n.inm("show")["found"]["nrc"] == 64)
+        # Alarms of the last run stay while nothing is known.
+        n.wait_quiet()
+        n.fault("down:r1f0n4:1")
+        kept = n.wait_alarm("link_down", "r1f0n4:1")
+        n.fabric.terminate()
+        n.fabric.wait()
+        n.wait_alarm("network_gone", "network")
+        n.stop_server()
+        n.start_server()
+        assert {a["cause"] for a in n.alarms()} == {"network_gone", "link_down"}, n.alarms()
+        assert n.wait_alarm("link_down", "r1f0n4:1")["id"] == kept["id"]
+        n.inm("discover", status=1)
+        n.start_fabric()
+        n.wait_quiet()
+        # Another network than the topology's
+        n.stop_server()
+        n.topology = "th2"
+        n.start_server()
+        n.wait_alarm("wrong_topology", "network")
+        assert n.inm("differences")["missing"] > 60000
+
+
 def routes():
     """Tables: generated, loaded, verified, kept, found wrong, loaded by a chip at power-on."""
     with Network() as n:
@@ -397,7 +442,7 @@ def config_errors():
     subprocess.run([f"{BIN}/inmd", "--check", "-f", example], check=True)
 
 
-TESTS = [figures, busy, scan_in_turn, day, faults, routes, bist, regions, security, fuzz, cli, metrics, openapi,
+TESTS = [figures, busy, scan_in_turn, day, faults, starts, routes, bist, regions, security, fuzz, cli, metrics, openapi,
          storm, config_errors]
 
 if __name__ == "__main__":

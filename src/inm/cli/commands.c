@@ -154,6 +154,15 @@ static int cmd_show(struct cli *cli, int argc, char **argv)
                      : get(cli, "/api/v1/summary", NULL, NULL);
 }
 
+static int cmd_differences(struct cli *cli, int argc, char **argv)
+{
+    static const char *const columns[] = {"port", "expected", "found", NULL};
+
+    (void)argv;
+    return argc == 1 ? get(cli, "/api/v1/differences", "differences", columns)
+                     : wrong_use("differences");
+}
+
 static int cmd_ports(struct cli *cli, int argc, char **argv)
 {
     static const char *const columns[] = {"port", "up", "lanes", "handshakes", "retries",
@@ -315,7 +324,7 @@ int cli_command(struct cli *cli, int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(struct cli *cli, int argc, char **argv);
-    } commands[] = {{"discover", cmd_discover}, {"show", cmd_show},     {"ports", cmd_ports},
+    } commands[] = {{"discover", cmd_discover}, {"show", cmd_show}, {"differences", cmd_differences},    {"ports", cmd_ports},
                     {"reg", cmd_reg},           {"eeprom", cmd_eeprom}, {"trace", cmd_trace},
                     {"bist", cmd_bist},         {"route", cmd_route},   {"alarms", cmd_alarms},
                     {"watch", cmd_watch},       {"scan", cmd_scan},     {"poll", cmd_poll},

@@ -11,6 +11,7 @@ static const char usage[] =
     "Manage a network through its server inmd.\n\n"
     "  discover [window=N]                  find all chips and links anew\n"
     "  show [CHIP]                          the network; a chip\n"
+    "  differences                          links that are missing, or not in the topology\n"
     "  ports CHIP                           its ports, their state and counters\n"
     "  reg read CHIP ADDR                   a register\n"
     "  reg write CHIP ADDR VALUE\n"

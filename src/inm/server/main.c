@@ -17,6 +17,9 @@
 #include "watch/region.h"
 #include "watch/status.h"
 
+#define RETRY_SECONDS     1.0 /* until the next look for a network that is gone */
+#define RETRY_MAX_SECONDS 8.0 /* the pause doubles up to this while nothing can be connected */
+
 static struct inmd server;
 
 static const char usage[] =
@@ -29,7 +32,7 @@ static const char usage[] =
     "                       password, which is read from standard input; and end\n"
     "  -h, --help           show this text\n"
     "  -V, --version        show the version\n\n"
-    "Exit status: 0 success, 1 no network, database or address, 2 wrong use or configuration.\n";
+    "Exit status: 0 success, 1 no database or address, 2 wrong use or configuration.\n";
 
 static void on_signal(int number)
 {
@@ -39,23 +42,44 @@ static void on_signal(int number)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
+/* Discovers, tells the chips what to report, and plans the next try if there is no network. */
+static void look_again(struct inmd *d)
+{
+    enum inm_network network = discover_all(d);
+
+    pthread_mutex_lock(&d->lock);
+    alarms_update(d);
+    if (network != NETWORK_OK) {
+        d->rediscover = now_seconds() + (network == NETWORK_WRONG_TOPOLOGY ? RETRY_MAX_SECONDS
+                                                                           : RETRY_SECONDS);
+    }
+    pthread_mutex_unlock(&d->lock);
+    push_config(d, d->config.first_cabinet, d->config.last_cabinet);
+}
+
 /* Reports become events at once, and alarms 20 times a second at most. */
 static void *report_thread(void *arg)
 {
     static struct net_report reports[4096];
     struct inmd *d = arg;
-    double last = 0, touched = 0, now;
-    bool again, alive = true;
+    double last = 0, touched = 0, now, retry = 0, pause = RETRY_SECONDS;
+    bool again, connected, alive = true;
     uint32_t num, i;
 
     while (!d->stop) {
         if (net_alive(d->net)) {
             num = net_reports(d->net, reports, 4096, 50);
+            pause = RETRY_SECONDS;
         } else {
             usleep(50000);
             num = 0;
         }
         now = now_seconds();
+        connected = !net_alive(d->net) && now >= retry && net_connect(d->net);
+        if (!net_alive(d->net) && now >= retry) {
+            retry = now + pause;
+            pause = pause * 2 < RETRY_MAX_SECONDS ? pause * 2 : RETRY_MAX_SECONDS;
+        }
         pthread_mutex_lock(&d->lock);
         for (i = 0; i < num; i++) {
             status_report(d, &reports[i]);
@@ -73,17 +97,13 @@ static void *report_thread(void *arg)
             alarms_update(d);
             last = now;
         }
-        again = d->rediscover != 0 && now >= d->rediscover;
+        again = (d->rediscover != 0 && now >= d->rediscover) || connected;
         if (again) {
             d->rediscover = 0;
         }
         pthread_mutex_unlock(&d->lock);
         if (again && net_alive(d->net) && pthread_mutex_trylock(&d->busy) == 0) {
-            discover_all(d);
-            pthread_mutex_lock(&d->lock);
-            alarms_update(d);
-            pthread_mutex_unlock(&d->lock);
-            push_config(d, d->config.first_cabinet, d->config.last_cabinet);
+            look_again(d);
             pthread_mutex_unlock(&d->busy);
         } else if (again) {
             pthread_mutex_lock(&d->lock);
@@ -230,19 +250,6 @@ static void close_all(struct inmd *d)
     inm_topo_free(d->topo);
 }
 
-static bool first_discovery(struct inmd *d)
-{
-    if (!discover_all(d)) {
-        return false;
-    }
-    inm_log(LOG_NOTICE, "found %u NRCs, %u NICs, %u links in %.3f s, by %llu requests",
-            d->found.num_nrc, d->found.num_nic, d->found.num_links, d->found.real_seconds,
-            (unsigned long long)d->found.requests);
-    push_config(d, d->config.first_cabinet, d->config.last_cabinet);
-    poll_chips(d);
-    return true;
-}
-
 static int run(struct inmd *d)
 {
     void *(*const mains[])(void *) = {report_thread, poll_thread, history_thread, region_thread};
@@ -254,9 +261,12 @@ static int run(struct inmd *d)
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->busy, NULL);
     pthread_cond_init(&d->changed, NULL);
-    if (!open_all(d) || !first_discovery(d)) {
+    if (!open_all(d)) {
         goto out;
     }
+    net_connect(d->net);
+    look_again(d);
+    poll_chips(d);
     http = http_start(d);
     if (http == NULL) {
         goto out;

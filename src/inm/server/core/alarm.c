@@ -20,6 +20,8 @@ static const struct {
     [CAUSE_NARROW] = {"narrow_link", SEVERITY_WARNING},
     [CAUSE_SERVER_DEAD] = {"server_dead", SEVERITY_CRITICAL},
     [CAUSE_NETWORK_GONE] = {"network_gone", SEVERITY_CRITICAL},
+    [CAUSE_NO_LINK] = {"nic_no_link", SEVERITY_CRITICAL},
+    [CAUSE_WRONG_TOPOLOGY] = {"wrong_topology", SEVERITY_CRITICAL},
     [CAUSE_UNKNOWN_CHIP] = {"unknown_chip", SEVERITY_WARNING},
     [CAUSE_BIST] = {"bist_errors", SEVERITY_MAJOR},
 };

@@ -164,8 +164,8 @@ static void work_through(struct search *s)
     }
 }
 
-/* The host's own NIC says where it is wired to. */
-static bool ask_own_nic(struct search *s)
+/* Reads from this host's NIC which router it is wired to. */
+static enum inm_network ask_own_nic(struct search *s)
 {
     static const struct glex_mgmt_route none;
     struct net_req req = {.type = GLEX_MGMT_REG_READ_REQ, .chip = GLEX_MGMT_CHIP_NIC, .count = 2,
@@ -175,25 +175,29 @@ static bool ask_own_nic(struct search *s)
     uint32_t nic, nrc, entry;
 
     if (net_run(s->net, &req, 1) != 0) {
-        inm_log(LOG_ERR, "this host's NIC does not answer: %s", outcome_text(req.outcome));
-        return false;
+        return NETWORK_GONE;
     }
     entry = (uint32_t)req.reg[1];
     nic = inm_topo_find(s->topo, NMP_CHIP_NIC, (uint32_t)req.reg[0] & REG_NB_ID_MASK);
-    nrc = inm_topo_find(s->topo, REG_NB_TYPE(entry), entry & REG_NB_ID_MASK);
-    if (nic == INM_NONE || nrc == INM_NONE || nrc >= s->topo->num_nrc ||
-        (entry & REG_NB_UP) == 0) {
-        inm_log(LOG_ERR, "this host's NIC has no link to an NRC of topology %s", s->topo->name);
-        return false;
+    if (nic == INM_NONE) {
+        return NETWORK_WRONG_TOPOLOGY;
     }
     f->seen[nic] = f->answers[nic] = 1;
-    f->num_nic = f->num_nrc = 1;
+    f->num_nic = 1;
+    if ((entry & REG_NB_UP) == 0) {
+        return NETWORK_NO_LINK;
+    }
+    nrc = inm_topo_find(s->topo, REG_NB_TYPE(entry), entry & REG_NB_ID_MASK);
+    if (nrc == INM_NONE || nrc >= s->topo->num_nrc || REG_NB_PORT(entry) >= INM_NRC_PORTS) {
+        return NETWORK_WRONG_TOPOLOGY;
+    }
+    f->num_nrc = 1;
     f->peer[inm_topo_port(s->topo, nic, 0)] = inm_topo_port(s->topo, nrc, REG_NB_PORT(entry));
     f->seen[nrc] = 1;
     f->route[nrc].backward = (struct glex_mgmt_route){.num = 1,
                                                       .port = {(uint8_t)REG_NB_PORT(entry)}};
     s->level[s->num++] = nrc;
-    return true;
+    return NETWORK_OK;
 }
 
 static void count_links(struct search *s)
@@ -202,24 +206,33 @@ static void count_links(struct search *s)
     uint32_t port;
 
     for (port = 0; port < inm_topo_ports(s->topo); port++) {
-        f->num_links += f->peer[port] != INM_NONE && port < f->peer[port];
+        uint32_t found = f->peer[port], expected = s->topo->peer[port];
+
+        f->num_links += found != INM_NONE && port < found;
+        f->num_differ += found != INM_NONE && port < found && found != expected;
+        f->num_missing += expected != INM_NONE && port < expected && found != expected &&
+                          f->peer[expected] != port;
     }
 }
 
-bool discover(struct net *net, const struct inm_topo *topo, struct inm_found *found)
+enum inm_network discover(struct net *net, const struct inm_topo *topo, struct inm_found *found)
 {
     struct search s = {.net = net, .topo = topo, .found = found};
     struct net_stats before, after;
     uint64_t modelled = net_time(net);
     double begin = now_seconds();
     uint32_t *swap;
-    bool ok = false;
+    enum inm_network network = NETWORK_GONE;
 
     net_get_stats(net, &before);
     s.level = malloc(topo->num_nrc * sizeof(*s.level));
     s.next = malloc(topo->num_nrc * sizeof(*s.next));
     s.reqs = malloc((size_t)topo->num_nrc * REQS_A_CHIP * sizeof(*s.reqs));
-    if (s.level == NULL || s.next == NULL || s.reqs == NULL || !ask_own_nic(&s)) {
+    if (s.level == NULL || s.next == NULL || s.reqs == NULL) {
+        goto out;
+    }
+    network = ask_own_nic(&s);
+    if (network != NETWORK_OK) {
         goto out;
     }
     while (s.num > 0) {
@@ -237,10 +250,13 @@ bool discover(struct net *net, const struct inm_topo *topo, struct inm_found *fo
     found->modelled_ns = net_time(net) - modelled;
     found->real_seconds = now_seconds() - begin;
     found->when = time(NULL);
-    ok = true;
+    /* Most links elsewhere than expected: the topology is that of another network. */
+    if (found->num_differ * 2 > found->num_links) {
+        network = NETWORK_WRONG_TOPOLOGY;
+    }
 out:
     free(s.level);
     free(s.next);
     free(s.reqs);
-    return ok;
+    return network;
 }

@@ -12,6 +12,14 @@ struct inm_route {
     struct glex_mgmt_route forward, backward;
 };
 
+/* Whether this host can manage the network. */
+enum inm_network {
+    NETWORK_OK,
+    NETWORK_GONE,          /* this host's NIC does not answer */
+    NETWORK_NO_LINK,       /* this host's NIC has no link to a router */
+    NETWORK_WRONG_TOPOLOGY /* the chips that were found are not those of the topology */
+};
+
 /* The network as discovered. Numbers of chips and ports are those of the expected topology. */
 struct inm_found {
     uint8_t  *seen;          /* by chip */
@@ -21,6 +29,8 @@ struct inm_found {
     struct inm_route *route; /* by chip */
     uint32_t num_nrc, num_nic, num_links;
     uint32_t num_unknown;    /* chips whose ids are outside of the topology */
+    uint32_t num_missing;    /* links of the topology that were not found */
+    uint32_t num_differ;     /* links found that the topology does not have */
     uint64_t requests, modelled_ns;
     double   real_seconds;
     time_t   when;
@@ -30,7 +40,7 @@ struct inm_found {
 bool found_init(const struct inm_topo *topo, struct inm_found *found);
 void found_free(struct inm_found *found);
 
-/** Searches from this host's NIC, breadth first. @return false: the NIC leads to no router. */
-bool discover(struct net *net, const struct inm_topo *topo, struct inm_found *found);
+/** Searches from this host's NIC, breadth first. */
+enum inm_network discover(struct net *net, const struct inm_topo *topo, struct inm_found *found);
 
 #endif

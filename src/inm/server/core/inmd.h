@@ -60,6 +60,7 @@ struct inmd {
     pthread_mutex_t lock;
     pthread_cond_t changed;   /* with lock: version has increased */
     uint64_t version;         /* of all that pages show */
+    enum inm_network network;
     struct inm_found found;
     struct inm_status status;
     struct inm_alarm *alarms; /* ordered by key */

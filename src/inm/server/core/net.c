@@ -24,7 +24,8 @@ struct net {
     int      fd;
     uint8_t  vp;
     bool     modelled;   /* answers bear a time */
-    bool     alive;
+    bool     alive;      /* connected, and no call has failed */
+    bool     said;       /* the log has the reason why there is no connection */
     uint64_t time_ns;    /* modelled: when the server's software is free */
     uint16_t transaction;
     uint32_t *pending;   /* by transaction: number of the request + 1 */
@@ -43,48 +44,82 @@ static uint64_t mono_ms(void)
 
 struct net *net_open(const struct net_options *options)
 {
-    struct glex_ep_attr attr = {.type = GLEX_EP_TYPE_MANAGEMENT, .num = GLEX_ANY_EP_NUM};
     struct net *net = calloc(1, sizeof(*net));
-    glex_ret_t ret;
 
     if (net == NULL) {
         return NULL;
     }
     net->options = *options;
+    net->fd = -1;
     net->pending = calloc(65536, sizeof(*net->pending));
     net->reports = malloc(REPORT_ROOM * sizeof(*net->reports));
     if (net->pending == NULL || net->reports == NULL) {
-        goto err;
+        free(net->pending);
+        free(net->reports);
+        free(net);
+        return NULL;
     }
-    ret = glex_open_device(0, &net->dev);
+    pthread_mutex_init(&net->lock, NULL);
+    return net;
+}
+
+static void disconnect(struct net *net)
+{
+    if (net->ep != NULL) {
+        glex_destroy_ep(net->ep);
+    }
+    if (net->dev != NULL) {
+        glex_close_device(net->dev);
+    }
+    net->ep = NULL;
+    net->dev = NULL;
+    net->fd = -1;
+}
+
+static glex_ret_t create_endpoint(struct net *net)
+{
+    struct glex_ep_attr attr = {.type = GLEX_EP_TYPE_MANAGEMENT, .num = GLEX_ANY_EP_NUM};
+    glex_ret_t ret = glex_open_device(0, &net->dev);
+
     if (ret != GLEX_SUCCESS) {
-        inm_log(LOG_ERR, "no GLEX device: %s", glex_error_str(ret));
-        goto err;
+        net->dev = NULL;
+        return ret;
     }
     ret = glex_create_ep(net->dev, &attr, &net->ep);
     if (ret != GLEX_SUCCESS) {
-        inm_log(LOG_ERR, "no management endpoint: %s%s", glex_error_str(ret),
-                ret == GLEX_NOT_IMPLEMENTED ? "; name a network by the option fabric or by GLEX_INM"
-                                            : "");
-        glex_close_device(net->dev);
-        goto err;
+        net->ep = NULL;
     }
-    glex_ext_mgmt_fd(net->ep, &net->fd, &net->vp);
-    pthread_mutex_init(&net->lock, NULL);
-    net->alive = true;
-    return net;
+    return ret;
+}
 
-err:
-    free(net->pending);
-    free(net->reports);
-    free(net);
-    return NULL;
+bool net_connect(struct net *net)
+{
+    glex_ret_t ret;
+    bool alive;
+
+    pthread_mutex_lock(&net->lock);
+    if (!net->alive) {
+        disconnect(net);
+        ret = create_endpoint(net);
+        net->alive = ret == GLEX_SUCCESS;
+        if (net->alive) {
+            glex_ext_mgmt_fd(net->ep, &net->fd, &net->vp);
+        } else if (!net->said) {
+            inm_log(LOG_ERR, "no management endpoint: %s; %s", glex_error_str(ret),
+                    ret == GLEX_NOT_IMPLEMENTED
+                        ? "name a network by the option fabric or by GLEX_INM"
+                        : "the server goes on and tries again");
+        }
+        net->said = !net->alive;
+    }
+    alive = net->alive;
+    pthread_mutex_unlock(&net->lock);
+    return alive;
 }
 
 void net_close(struct net *net)
 {
-    glex_destroy_ep(net->ep);
-    glex_close_device(net->dev);
+    disconnect(net);
     pthread_mutex_destroy(&net->lock);
     free(net->pending);
     free(net->reports);

@@ -52,9 +52,15 @@ struct net_options {
     uint32_t retries;
 };
 
-/** Connect. @return NULL, after a line that says why. */
+/** Allocates; net_connect() connects. @return NULL: no memory. */
 struct net *net_open(const struct net_options *options);
 void net_close(struct net *net);
+
+/**
+ * Connects if there is no connection. Not to be called while another thread is in net_reports().
+ * @return Whether there is a connection. The first failure in a row is logged.
+ */
+bool net_connect(struct net *net);
 
 /**
  * Do requests; any thread. Blocks for at most (retries + 1) * timeout after the last answer.

@@ -64,7 +64,7 @@ static void post_discover(struct call *call)
 {
     struct inmd *d = call->d;
     int64_t window = call_number(call, "window", 0);
-    bool ok;
+    enum inm_network network;
 
     if (window < 0 || window > NET_MAX_WINDOW) {
         call_error(call, 400, "window is 1 to %d", NET_MAX_WINDOW);
@@ -74,11 +74,11 @@ static void post_discover(struct call *call)
         return;
     }
     net_set_window(d->net, window > 0 ? (uint32_t)window : d->config.window);
-    ok = discover_all(d);
+    network = discover_all(d);
     net_set_window(d->net, d->config.window);
     end_long(call);
-    if (!ok) {
-        call_error(call, 502, "this host's NIC has no network");
+    if (network == NETWORK_GONE || network == NETWORK_NO_LINK) {
+        call_error(call, 502, "%s", network_text(network));
         return;
     }
     call->reply = json_object_new_object();

@@ -10,6 +10,7 @@
 #include "inm/server/act/chips.h"
 #include "inm/server/act/trace.h"
 #include "inm/server/watch/alarms.h"
+#include "inm/server/watch/status.h"
 #include "metrics.h"
 
 static void put_port(struct json_object *o, const struct inm_topo *topo, const char *name,
@@ -30,7 +31,9 @@ static void get_health(struct call *call)
 
     call->reply = json_object_new_object();
     PUT_TEXT(call->reply, "name", d->config.name);
-    PUT_BOOL(call->reply, "network", net_alive(d->net));
+    pthread_mutex_lock(&d->lock);
+    PUT_BOOL(call->reply, "network", net_alive(d->net) && d->network == NETWORK_OK);
+    pthread_mutex_unlock(&d->lock);
     PUT_REAL(call->reply, "up_seconds", now_seconds() - d->started);
 }
 
@@ -79,6 +82,7 @@ static void get_summary(struct call *call)
     PUT_INT(o, "expected_links", d->topo->num_links);
     put_discovery(found, &d->found);
     json_object_object_add(o, "found", found);
+    PUT_TEXT(o, "network", network_text(d->network));
     PUT_INT(o, "alarms", d->num_alarms);
     PUT_INT(o, "critical", severity[SEVERITY_CRITICAL]);
     PUT_INT(o, "major", severity[SEVERITY_MAJOR]);
@@ -184,13 +188,14 @@ static void get_alarms(struct call *call)
     json_object_object_add(call->reply, "alarms", list);
 }
 
-/* One letter a chip: . good, x dead or not found, m no answer, h hot, w alarm of a link. */
+/* One letter a chip: . good, x dead or not found, m no answer, h hot, w alarm of a link, u unknown
+ * because this host has no network. */
 static void chip_letters(const struct inmd *d, char *letters)
 {
     uint32_t chips = inm_topo_chips(d->topo), i, k;
 
     for (i = 0; i < chips; i++) {
-        letters[i] = d->found.seen == NULL || !d->found.seen[i] ? 'x' : d->status.mute[i] ? 'm'
+        letters[i] = d->network != NETWORK_OK ? 'u' : !d->found.seen[i] ? 'x' : d->status.mute[i] ? 'm'
                      : d->status.hot[i] ? 'h' : '.';
     }
     letters[chips] = '\0';
@@ -250,6 +255,36 @@ static void get_state(struct call *call)
     json_object_object_add(o, "alarms", alarms);
     free(letters);
     call->reply = o;
+}
+
+/* Links that are missing, and links that the topology does not have. */
+static void get_differences(struct call *call)
+{
+    struct inmd *d = call->d;
+    struct json_object *list = json_object_new_array(), *o;
+    uint32_t port, n = 0;
+
+    pthread_mutex_lock(&d->lock);
+    for (port = 0; port < inm_topo_ports(d->topo) && n < 1000; port++) {
+        uint32_t found = d->found.peer[port], expected = d->topo->peer[port];
+
+        if (found == expected || (found == INM_NONE && port > expected)) {
+            continue;
+        }
+        o = json_object_new_object();
+        put_port(o, d->topo, "port", port);
+        put_port(o, d->topo, "found", found);
+        put_port(o, d->topo, "expected", expected);
+        json_object_array_add(list, o);
+        n++;
+    }
+    call->reply = json_object_new_object();
+    json_object_object_add(call->reply, "differences", list);
+    PUT_INT(call->reply, "missing", d->found.num_missing);
+    PUT_INT(call->reply, "other", d->found.num_differ);
+    PUT_INT(call->reply, "unknown_chips", d->found.num_unknown);
+    PUT_TEXT(call->reply, "network", network_text(d->network));
+    pthread_mutex_unlock(&d->lock);
 }
 
 static struct json_object *event_json(const struct inmd *d, const struct inm_event *e)
@@ -607,6 +642,7 @@ const struct api api_read[] = {
     {"GET", "/api/v1/summary", ROLE_VIEWER, get_summary, false},
     {"GET", "/api/v1/topology", ROLE_VIEWER, get_topology, false},
     {"GET", "/api/v1/state", ROLE_VIEWER, get_state, false},
+    {"GET", "/api/v1/differences", ROLE_VIEWER, get_differences, false},
     {"GET", "/api/v1/alarms", ROLE_VIEWER, get_alarms, false},
     {"GET", "/api/v1/events", ROLE_VIEWER, get_events, false},
     {"GET", "/api/v1/samples", ROLE_VIEWER, get_samples, false},

@@ -35,6 +35,7 @@ static uint64_t alarm_key(unsigned cause, uint32_t object)
     return (uint64_t)cause << 40 | object;
 }
 
+/* Without memory the alarm is left out; the next update tries again. */
 static void add(struct list *l, unsigned cause, uint32_t object, uint32_t chip, uint32_t port,
                 uint32_t other)
 {
@@ -204,9 +205,9 @@ static void port_alarms(struct inmd *d, struct list *l, double now)
     }
 }
 
-static void other_alarms(struct inmd *d, const struct fold *f, struct list *l)
+static void chip_alarms(struct inmd *d, const struct fold *f, struct list *l)
 {
-    uint32_t chip, i;
+    uint32_t chip;
 
     for (chip = 0; chip < inm_topo_chips(d->topo); chip++) {
         if (d->status.hot[chip]) {
@@ -219,12 +220,48 @@ static void other_alarms(struct inmd *d, const struct fold *f, struct list *l)
     if (d->found.num_unknown != 0) {
         add(l, CAUSE_UNKNOWN_CHIP, 0, INM_NONE, INM_NONE, INM_NONE);
     }
-    if (d->net != NULL && !net_alive(d->net)) {
-        add(l, CAUSE_NETWORK_GONE, 0, INM_NONE, INM_NONE, INM_NONE);
-    }
+}
+
+static void server_alarms(struct inmd *d, struct list *l)
+{
+    uint32_t i;
+
     for (i = 0; i < d->config.num_peers; i++) {
         if (!d->peers[i].alive && d->peers[i].since != 0) {
             add(l, CAUSE_SERVER_DEAD, i, INM_NONE, INM_NONE, i);
+        }
+    }
+}
+
+/* A state of the whole network, in which the rest of it is unknown. */
+static void network_alarm(struct inmd *d, struct list *l)
+{
+    enum inm_network network = net_alive(d->net) ? d->network : NETWORK_GONE;
+
+    if (network != NETWORK_OK) {
+        add(l, network == NETWORK_GONE ? CAUSE_NETWORK_GONE
+               : network == NETWORK_NO_LINK ? CAUSE_NO_LINK : CAUSE_WRONG_TOPOLOGY, 0, INM_NONE,
+            INM_NONE, INM_NONE);
+    }
+}
+
+static bool about_servers(unsigned cause)
+{
+    return cause == CAUSE_SERVER_DEAD || cause == CAUSE_NETWORK_GONE || cause == CAUSE_NO_LINK ||
+           cause == CAUSE_WRONG_TOPOLOGY;
+}
+
+/* Without a network nothing new is known: alarms of its parts stay as they are. */
+static void keep_alarms(const struct inmd *d, struct list *l)
+{
+    uint32_t i;
+
+    for (i = 0; i < d->num_alarms; i++) {
+        const struct inm_alarm *a = &d->alarms[i];
+
+        if (!about_servers(a->cause)) {
+            add(l, a->cause, (uint32_t)a->key, a->chip, a->port, a->other);
+            l->alarms[l->num - 1].folded = a->folded;
         }
     }
 }
@@ -297,9 +334,15 @@ void alarms_update(struct inmd *d)
         free(f.down);
         return; /* no memory: the alarms stay as they are */
     }
-    link_alarms(d, &f, &l, now);
-    port_alarms(d, &l, now);
-    other_alarms(d, &f, &l);
+    network_alarm(d, &l);
+    if (l.num == 0) {
+        link_alarms(d, &f, &l, now);
+        port_alarms(d, &l, now);
+        chip_alarms(d, &f, &l);
+    } else {
+        keep_alarms(d, &l);
+    }
+    server_alarms(d, &l);
     free(f.total);
     free(f.down);
     tidy(&l);
@@ -444,7 +487,17 @@ void alarm_text(const struct inmd *d, const struct inm_alarm *a, char *place, si
                  a->other < d->config.num_peers && d->peers[a->other].taken
                      ? "; this server has taken its region over" : "");
         break;
-    case CAUSE_NETWORK_GONE: snprintf(text, size, "this host's NIC has no network"); break;
+    case CAUSE_NETWORK_GONE:
+        snprintf(text, size, "this host's NIC does not answer; the server tries again");
+        break;
+    case CAUSE_NO_LINK:
+        snprintf(text, size, "this host's NIC has no link to a router: is the router or the cable "
+                 "dead? The server tries again");
+        break;
+    case CAUSE_WRONG_TOPOLOGY:
+        snprintf(text, size, "the chips that were found are not those of topology %s; the command "
+                 "\"inm differences\" lists them", d->topo->name);
+        break;
     case CAUSE_UNKNOWN_CHIP: snprintf(text, size, "chips that the topology does not have"); break;
     case CAUSE_BIST: snprintf(text, size, "the link's test found wrong bits (%s)", where); break;
     default: snprintf(text, size, "unknown");

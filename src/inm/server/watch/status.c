@@ -1,6 +1,7 @@
 /* Conditions of the network from reports, discovery and polls; see status.h. */
 #include "status.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,25 +170,67 @@ static void status_from_found(struct inmd *d)
 
 /* ---- discovery ------------------------------------------------------------------------------- */
 
-bool discover_all(struct inmd *d)
+static const char *const network_names[] = {
+    "ok", "this host's NIC does not answer", "this host's NIC has no link to a router",
+    "the network is not the one of the topology"};
+
+/* Logs a discovery whose result differs from the one before it, or from the topology. */
+static void log_discovery(struct inmd *d, enum inm_network network, enum inm_network before,
+                          const struct inm_found *old)
 {
+    const struct inm_found *f = &d->found;
+    bool first = old->when == 0;
+    char text[300];
+
+    if (network != NETWORK_OK && network == before && !first) {
+        return;
+    }
+    if (network != NETWORK_OK && network != NETWORK_WRONG_TOPOLOGY) {
+        snprintf(text, sizeof(text), "no discovery: %s", network_names[network]);
+    } else {
+        snprintf(text, sizeof(text), "found %u of %u NRCs, %u of %u NICs, %u of %u links; %u links "
+                 "are missing, %u are not in the topology, %u chips are unknown", f->num_nrc,
+                 d->topo->num_nrc, f->num_nic, d->topo->num_nic, f->num_links, d->topo->num_links,
+                 f->num_missing, f->num_differ, f->num_unknown);
+        if (network == before && f->num_missing == old->num_missing &&
+            f->num_differ == old->num_differ && f->num_unknown == old->num_unknown &&
+            f->num_nrc == old->num_nrc && (!first || f->num_missing == 0)) {
+            return;
+        }
+    }
+    inm_log(network == NETWORK_OK ? LOG_NOTICE : LOG_ERR, "%s", text);
+}
+
+enum inm_network discover_all(struct inmd *d)
+{
+    enum inm_network network, before;
     struct inm_found found, old;
 
     if (!found_init(d->topo, &found)) {
-        return false;
+        inm_log(LOG_ERR, "no memory for a discovery");
+        return NETWORK_GONE;
     }
-    if (!discover(d->net, d->topo, &found)) {
-        found_free(&found);
-        return false;
-    }
+    network = discover(d->net, d->topo, &found);
+    found.when = time(NULL);
     pthread_mutex_lock(&d->lock);
+    before = d->network;
     old = d->found;
     d->found = found;
-    status_from_found(d);
+    d->network = network;
+    if (network == NETWORK_OK) {
+        status_from_found(d);
+    }
+    d->dirty = true;
+    log_discovery(d, network, before, &old);
     inmd_touch(d);
     pthread_mutex_unlock(&d->lock);
     found_free(&old);
-    return true;
+    return network;
+}
+
+const char *network_text(enum inm_network network)
+{
+    return network_names[network];
 }
 
 /* ---- polls ----------------------------------------------------------------------------------- */

@@ -13,8 +13,11 @@ void status_free(struct inmd *d);
 /** With the lock held: records a report of a chip. */
 void status_report(struct inmd *d, const struct net_report *report);
 
-/** Discovers the network and replaces the known one. @return false: no network. */
-bool discover_all(struct inmd *d);
+/** Discovers the network and replaces the known one. */
+enum inm_network discover_all(struct inmd *d);
+
+/** Returns the explanation of a state of the network. */
+const char *network_text(enum inm_network network);
 
 /** Polls all chips once: links, retries, temperature. @return Requests that failed. */
 uint32_t poll_chips(struct inmd *d);
