@@ -251,8 +251,8 @@ def security():
         port = n.start_server(users=(("admin", "administrator"), ("op", "operator"), ("eye", "viewer")),
                               extra="[http]\nlogin_tries = 4\nrate_per_second = 300\n")
         guest = Web(port)
-        for path in ("summary", "topology", "state", "alarms", "events", "chip?chip=nrc0", "reg?chip=nrc0&addr=0",
-                     "eeprom?chip=nrc0&addr=0&num=1", "layout", "users", "audit", "stream", "session", "config"):
+        for path in ("summary", "topology", "state", "alarms", "events", "chip?chip=nrc0", "reg?chip=nrc0&addr=0", "log",
+                     "eeprom?chip=nrc0&addr=0&num=1", "layout", "users", "stream", "session", "config"):
             assert guest.call(f"/api/v1/{path}")[0] in (401, 404), path
         for path in ("discover", "reg", "routes", "users", "bist", "config", "logout"):
             assert guest.call(f"/api/v1/{path}", {})[0] == 401, path
@@ -265,7 +265,9 @@ def security():
         for path in ("reg", "eeprom", "routes", "users", "users/delete", "config"):
             assert operator.call(f"/api/v1/{path}", {"name": "eye"})[0] == 403, path
         assert operator.call("/api/v1/discover", {})[0] == 200
-        assert operator.call("/api/v1/audit")[0] == 403 and admin.call("/api/v1/audit")[0] == 200
+        assert operator.call("/api/v1/users")[0] == 403 and admin.call("/api/v1/users")[0] == 200
+        changes = "/api/v1/log?kind=change"
+        assert operator.call(changes)[1]["log"] == [] and admin.call(changes)[1]["log"] != []
         write = {"chip": "nrc0", "addr": 0x30, "value": "7"}
         assert admin.call("/api/v1/reg", write, csrf=False)[0] == 403
         assert admin.call("/api/v1/reg", write, csrf=False, headers={"X-CSRF-Token": operator.csrf})[0] == 403
@@ -391,21 +393,149 @@ def metrics():
         n.wait_quiet()
 
 
-def openapi():
-    """The OpenAPI file names the calls that there are, and no others."""
+def description():
+    import yaml
     top = os.path.dirname(os.path.abspath(__file__)) + "/../.."
     with open(f"{top}/docs/inm-openapi.yaml", encoding="utf-8") as f:
         text = f.read()
-    documented = set()
-    for match in re.finditer(r"^  (/\S+):\n((?:    .*\n|\n)+)", text, re.M):
-        for method in re.findall(r"^    (get|post):", match[2], re.M):
-            documented.add((method.upper(), match[1]))
-    code = ""
-    for name in ("api_read.c", "api_change.c"):
-        with open(f"{top}/src/inm/server/http/{name}", encoding="utf-8") as f:
-            code += f.read()
-    there = set(re.findall(r'\{"(GET|POST)", "([^"]+)"', code)) | {("GET", "/api/v1/stream")}
-    assert documented == there, documented ^ there
+    return text, yaml.safe_load(text)["paths"]
+
+
+def openapi():
+    """The document is what the server checks calls against."""
+    there = subprocess.run([f"{BIN}/inmd", "--openapi"], check=True, capture_output=True, text=True).stdout
+    assert description()[0] == there, "docs/inm-openapi.yaml: print it again with inmd --openapi"
+
+
+def good_and_wrong(schema):
+    """A value that fits a schema, and values that do not."""
+    kind = schema["type"]
+    if kind == "object":
+        return {}, ["x", 1, [], None]
+    if "enum" in schema:
+        return schema["enum"][0], ["", "x", schema["enum"][0] + "x", "9" * 5000, "1|2"]
+    if kind in ("integer", "number"):
+        low, high = schema["minimum"], schema["maximum"]
+        whole = [f"{low}.5"] if kind == "integer" else []
+        return low, ["", "abc", str(low - 1), str(high * 10 + 7), "9" * 40, "-" + "9" * 40, "1x", " 1", "nan", "inf",
+                     "1e999", "0x", "--1", "9" * 5000, *whole]
+    if "pattern" in schema:
+        return "00", ["", "x", "0g", "0" * 9001, "-1", "\u00e9"]
+    wrong = ["x" * (schema["maxLength"] + 1), "x" * 5000]
+    return "x" * max(1, schema["minLength"]), wrong + [""] * (schema["minLength"] > 0)
+
+
+def arguments():
+    """Every argument of every call: what does not fit its schema is refused with a reason."""
+    tried = 0
+    with Network() as n:
+        port = n.start_server(extra="[http]\nrate_per_second = 1000000\nlogin_tries = 1000\n")
+        admin = Web(port)
+        assert admin.login() == 200
+
+        def refused(path, query, body):
+            nonlocal tried
+            status, reply = admin.call(path + query, body)
+            assert status == 400 and len(reply["error"]) > 10, (path, query[:100], str(body)[:100], status, reply)
+            tried += 1
+
+        for path, methods in description()[1].items():
+            for method, call in methods.items():
+                if method == "get":
+                    params = {p["name"]: (p["schema"], p["required"]) for p in call.get("parameters", [])}
+                else:
+                    schema = call["requestBody"]["content"]["application/json"]["schema"] if "requestBody" in call else {}
+                    params = {name: (s, name in schema.get("required", []))
+                              for name, s in schema.get("properties", {}).items()}
+                good = {name: good_and_wrong(s)[0] for name, (s, needed) in params.items() if needed}
+                if method == "get":
+                    refused(path, "?nonsense=1", None)
+                    for name, (schema, needed) in params.items():
+                        for wrong in good_and_wrong(schema)[1]:
+                            query = {**good, name: wrong}
+                            refused(path, "?" + "&".join(f"{k}={urllib_quote(str(v))}" for k, v in query.items()), None)
+                        if needed:
+                            refused(path, "?" + "&".join(f"{k}={v}" for k, v in good.items() if k != name), None)
+                    continue
+                refused(path, "", {**good, "nonsense": 1})
+                for name, (schema, needed) in params.items():
+                    wrongs = good_and_wrong(schema)[1] + [None, [], True]
+                    if schema["type"] != "object":
+                        wrongs.append({})
+                    if schema["type"] in ("integer", "number"):
+                        wrongs += [schema["minimum"] - 1, schema["maximum"] * 2 + 1, 2**63, -2**63, 1e308]
+                    else:
+                        wrongs += [1, -1.5]
+                    for wrong in wrongs:
+                        refused(path, "", {**good, name: wrong})
+                    if needed:
+                        refused(path, "", {k: v for k, v in good.items() if k != name})
+        assert tried > 500, tried
+        print(f"# {tried} wrong calls were refused")
+        # The reviewers' four
+        for query in ("events?limit=-5", "events?limit=1e9", "samples?from=abc", "state?since=99999999999999999999"):
+            refused(f"/api/v1/{query}", "", None)
+
+
+def log():
+    """The log: alarms, starts, stops, discoveries, changes; filters and exports."""
+    import csv
+    with Network() as n:
+        n.start_server(extra=FAST)
+        n.fault("down:r1f0n4:1")
+        alarm = n.wait_alarm("link_down", "r1f0n4:1")
+        n.inm("alarms", "ack", str(alarm["id"]), "a fitter is on the way")
+        n.clear()
+        n.wait_quiet()
+        n.stop_server()
+        n.start_server(extra=FAST)
+        n.stop_server(sig=signal.SIGKILL)
+        n.start_server(extra=FAST)
+        everything = n.inm("log", "limit=1000")["log"]
+        kinds = [e["kind"] for e in everything]
+        assert kinds.count("start") == 3 and kinds.count("stop") == 1, kinds
+        assert "did not end in order" in next(e["text"] for e in everything if e["kind"] == "start")
+        for kind in ("raised", "acknowledged", "cleared", "discovery", "change"):
+            assert kind in kinds, kind
+        ack = n.inm("log", "kind=acknowledged")["log"][0]
+        assert "a fitter is on the way" in ack["text"] and ack["user"].startswith("uid"), ack
+        raised = n.inm("log", "severity=major", "place=r1f0n4", "kind=raised")["log"]
+        assert [e["severity"] for e in raised] == ["major"] and "r1f0n4:1" in raised[0]["place"], raised
+        assert n.inm("log", "place=r1f0", "kind=raised")["log"] == raised
+        assert n.inm("log", "place=r0", "kind=raised")["log"] == []
+        assert n.inm("log", f"from={raised[0]['time'] - 0.001}", f"to={raised[0]['time'] + 0.001}", "kind=raised")["log"]
+        assert n.inm("log", "from=2001-01-01", "to=2001-01-02 10:00")["log"] == []
+        assert len(n.inm("log", "user=" + ack["user"])["log"]) >= 2
+        assert n.inm("log", f"before={everything[3]['id']}", "limit=1")["log"] == [everything[4]]
+        text = n.inm("log", "limit=1000", "csv").stdout
+        rows = list(csv.DictReader(text.splitlines()))
+        assert [r["text"] for r in rows][-len(everything):] == [e["text"] for e in everything], rows[:3]
+        n.inm("log", "severity=bad", status=1)
+        n.inm("log", "nonsense=1", status=2)
+
+
+def small_things():
+    """HEAD, names instead of numbers and keys, tables that are not loaded."""
+    import http.client
+    with Network() as n:
+        port = n.start_server()
+        admin = Web(port)
+        admin.login()
+        for path in ("/", "/healthz", "/metrics", "/api/v1/summary", "/api/v1/stream"):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            connection.request("HEAD", path, headers={"Cookie": admin.cookie})
+            answer = connection.getresponse()
+            assert answer.status == 200 and answer.read() == b"", path
+            connection.close()
+        n.fault("dead:t0b3")
+        n.wait_alarm("switch_dead", "t0b3")
+        assert "critical" in [a["severity"] for a in n.inm("alarms", "all")["alarms"]]
+        shown = subprocess.run([f"{BIN}/inm", "-s", f"unix:{n.dir}/one.sock", "show"], env=n.env, check=True,
+                               capture_output=True, text=True).stdout
+        assert "routers (NRC)" in shown and "_" not in shown.replace(n.dir, ""), shown
+        trace = n.inm("trace", "r0f0h0", "r1f1h4", status=1)
+        assert "no tables are loaded" in trace.stderr and "inm route load" in trace.stderr, trace
+        assert "addr is a whole number" in n.inm("reg", "read", "r0f0n0", "xyz", status=1).stderr
 
 
 def storm():
@@ -442,7 +572,7 @@ def config_errors():
     subprocess.run([f"{BIN}/inmd", "--check", "-f", example], check=True)
 
 
-TESTS = [figures, busy, scan_in_turn, day, faults, starts, routes, bist, regions, security, fuzz, cli, metrics, openapi,
+TESTS = [figures, busy, scan_in_turn, day, faults, starts, routes, bist, regions, security, fuzz, cli, metrics, openapi, arguments, log, small_things,
          storm, config_errors]
 
 if __name__ == "__main__":

@@ -24,6 +24,9 @@ void client_close(void);
 int client_call(struct cli *cli, const char *path, struct json_object *body,
                 struct json_object **reply);
 
+/** Ask for text instead of JSON and print it. @return An exit status. */
+int client_text(struct cli *cli, const char *path);
+
 /** Text for an URL; to be freed. */
 char *client_escape(const char *text);
 
@@ -31,6 +34,8 @@ char *client_escape(const char *text);
 void table_print(struct json_object *list, const char *const *columns);
 /** Print an object, a member a line. */
 void table_object(struct json_object *object);
+/** Print the summary of the network. */
+void table_summary(struct json_object *object);
 
 int cli_command(struct cli *cli, int argc, char **argv);
 

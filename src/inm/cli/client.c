@@ -58,21 +58,19 @@ static int report(struct cli *cli, CURLcode ret, long status, struct json_object
     return CLI_OK;
 }
 
-int client_call(struct cli *cli, const char *path, struct json_object *body,
-                struct json_object **reply)
+/* One request. `answer` is the caller's to free. */
+static CURLcode request(struct cli *cli, const char *path, struct json_object *body,
+                        struct answer *answer, long *status)
 {
     bool local = strncmp(cli->server, "unix:", 5) == 0;
-    struct answer answer = {NULL, 0};
-    char url[600];
-    long status = 0;
+    char url[1000];
     CURLcode ret;
-    int result;
 
     snprintf(url, sizeof(url), "%s%s", local ? "http://localhost" : cli->server, path);
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, local ? cli->server + 5 : NULL);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
     curl_easy_setopt(curl, CURLOPT_COOKIEFILE, "");
     curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
@@ -84,7 +82,18 @@ int client_call(struct cli *cli, const char *path, struct json_object *body,
         curl_easy_setopt(curl, CURLOPT_HTTPGET, 1L);
     }
     ret = curl_easy_perform(curl);
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, status);
+    return ret;
+}
+
+int client_call(struct cli *cli, const char *path, struct json_object *body,
+                struct json_object **reply)
+{
+    struct answer answer = {NULL, 0};
+    long status = 0;
+    CURLcode ret = request(cli, path, body, &answer, &status);
+    int result;
+
     *reply = answer.text != NULL ? json_tokener_parse(answer.text) : NULL;
     free(answer.text);
     result = report(cli, ret, status, *reply, path);
@@ -92,6 +101,25 @@ int client_call(struct cli *cli, const char *path, struct json_object *body,
         json_object_put(*reply);
         *reply = NULL;
     }
+    return result;
+}
+
+int client_text(struct cli *cli, const char *path)
+{
+    struct answer answer = {NULL, 0};
+    struct json_object *reply = NULL;
+    long status = 0;
+    CURLcode ret = request(cli, path, NULL, &answer, &status);
+    int result = CLI_OK;
+
+    if (ret != CURLE_OK || status != 200 || answer.text == NULL) {
+        reply = answer.text != NULL ? json_tokener_parse(answer.text) : NULL;
+        result = report(cli, ret, status, status == 200 ? NULL : reply, path);
+        json_object_put(reply);
+    } else {
+        fwrite(answer.text, 1, answer.len, stdout);
+    }
+    free(answer.text);
     return result;
 }
 

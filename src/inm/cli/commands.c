@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *const alarm_columns[] = {"id", "severity", "cause", "place", "folded", "raised",
@@ -56,9 +57,17 @@ static void put_text(struct json_object *body, const char *name, const char *val
     json_object_object_add(body, name, json_object_new_string(value));
 }
 
+/* A wrong number goes to the server as text, which the server refuses with the reason. */
 static void put_number(struct json_object *body, const char *name, const char *value)
 {
-    json_object_object_add(body, name, json_object_new_int64(strtoll(value, NULL, 0)));
+    char *end;
+    long long number = strtoll(value, &end, 0);
+
+    if (value[0] != '\0' && *end == '\0') {
+        json_object_object_add(body, name, json_object_new_int64(number));
+    } else {
+        put_text(body, name, value);
+    }
 }
 
 /* KEY=NUMBER arguments into a body. @return false: something else. */
@@ -133,25 +142,45 @@ static int cmd_config(struct cli *cli, int argc, char **argv)
                         "config [hot_limit=N] [retry_limit=N]");
 }
 
-static int get_of(struct cli *cli, const char *path, const char *value, const char *list,
-                  const char *const *columns)
+/* Appends an argument to a path. */
+static void add_argument(char *path, size_t size, const char *name, const char *value)
 {
-    char *escaped = client_escape(value), url[400];
-    int status;
+    char *escaped = client_escape(value);
+    size_t len = strlen(path);
 
-    snprintf(url, sizeof(url), "%s%.100s", path, escaped);
+    snprintf(path + len, size - len, "%c%s=%.120s", strchr(path, '?') != NULL ? '&' : '?', name,
+             escaped);
     free(escaped);
-    status = get(cli, url, list, columns);
-    return status;
+}
+
+static int get_of(struct cli *cli, const char *path, const char *name, const char *value,
+                  const char *list, const char *const *columns)
+{
+    char url[400];
+
+    snprintf(url, sizeof(url), "%s", path);
+    add_argument(url, sizeof(url), name, value);
+    return get(cli, url, list, columns);
 }
 
 static int cmd_show(struct cli *cli, int argc, char **argv)
 {
+    struct json_object *reply;
+    int status;
+
     if (argc > 2) {
         return wrong_use("show [CHIP]");
     }
-    return argc == 2 ? get_of(cli, "/api/v1/chip?chip=", argv[1], NULL, NULL)
-                     : get(cli, "/api/v1/summary", NULL, NULL);
+    if (argc == 2) {
+        return get_of(cli, "/api/v1/chip", "chip", argv[1], NULL, NULL);
+    }
+    status = client_call(cli, "/api/v1/summary", NULL, &reply);
+    if (status == CLI_OK && !cli->json) {
+        table_summary(reply);
+        json_object_put(reply);
+        return CLI_OK;
+    }
+    return show(cli, status, reply, NULL, NULL);
 }
 
 static int cmd_differences(struct cli *cli, int argc, char **argv)
@@ -169,20 +198,18 @@ static int cmd_ports(struct cli *cli, int argc, char **argv)
                                           "crc_errors", "tx_flits", "rx_flits", "peer", "expected",
                                           NULL};
 
-    return argc == 2 ? get_of(cli, "/api/v1/ports?chip=", argv[1], "ports", columns)
+    return argc == 2 ? get_of(cli, "/api/v1/ports", "chip", argv[1], "ports", columns)
                      : wrong_use("ports CHIP");
 }
 
 static int cmd_reg(struct cli *cli, int argc, char **argv)
 {
     struct json_object *body;
-    char path[400], *chip;
+    char path[600] = "/api/v1/reg";
 
     if (argc == 4 && strcmp(argv[1], "read") == 0) {
-        chip = client_escape(argv[2]);
-        snprintf(path, sizeof(path), "/api/v1/reg?chip=%.100s&addr=%lu", chip,
-                 strtoul(argv[3], NULL, 0));
-        free(chip);
+        add_argument(path, sizeof(path), "chip", argv[2]);
+        add_argument(path, sizeof(path), "addr", argv[3]);
         return get(cli, path, NULL, NULL);
     }
     if (argc == 5 && strcmp(argv[1], "write") == 0) {
@@ -198,13 +225,12 @@ static int cmd_reg(struct cli *cli, int argc, char **argv)
 static int cmd_eeprom(struct cli *cli, int argc, char **argv)
 {
     struct json_object *body;
-    char path[400], *chip;
+    char path[600] = "/api/v1/eeprom";
 
     if ((argc == 4 || argc == 5) && strcmp(argv[1], "read") == 0) {
-        chip = client_escape(argv[2]);
-        snprintf(path, sizeof(path), "/api/v1/eeprom?chip=%.100s&addr=%lu&num=%lu", chip,
-                 strtoul(argv[3], NULL, 0), argc == 5 ? strtoul(argv[4], NULL, 0) : 1);
-        free(chip);
+        add_argument(path, sizeof(path), "chip", argv[2]);
+        add_argument(path, sizeof(path), "addr", argv[3]);
+        add_argument(path, sizeof(path), "num", argc == 5 ? argv[4] : "1");
         return get(cli, path, NULL, NULL);
     }
     if (argc == 5 && strcmp(argv[1], "write") == 0) {
@@ -221,17 +247,77 @@ static int cmd_trace(struct cli *cli, int argc, char **argv)
 {
     static const char *const columns[] = {"chip", "level", "in", "out", "choices", "up", "lanes",
                                           "retries", NULL};
-    char path[400], *from, *to;
+    char path[600] = "/api/v1/trace";
 
     if (argc != 3) {
         return wrong_use("trace HOST HOST");
     }
-    from = client_escape(argv[1]);
-    to = client_escape(argv[2]);
-    snprintf(path, sizeof(path), "/api/v1/trace?from=%.100s&to=%.100s", from, to);
-    free(from);
-    free(to);
+    add_argument(path, sizeof(path), "from", argv[1]);
+    add_argument(path, sizeof(path), "to", argv[2]);
     return get(cli, path, "hops", columns);
+}
+
+/* A time: seconds since 1970, or local time as 2026-11-27[ 14:00[:30]]. */
+static const char *parse_time(const char *text, char *buf, size_t size)
+{
+    static const char *const formats[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"};
+    size_t i;
+
+    for (i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+        struct tm tm = {.tm_isdst = -1};
+        const char *end = strptime(text, formats[i], &tm);
+
+        if (end != NULL && *end == '\0') {
+            snprintf(buf, size, "%lld", (long long)mktime(&tm));
+            return buf;
+        }
+    }
+    return text;
+}
+
+/* NAME=VALUE arguments, and the word csv, into a path. @return false: an argument is wrong. */
+static bool query_options(int argc, char **argv, int from, const char *const *allowed, char *path,
+                          size_t size, bool *csv)
+{
+    char buf[32];
+    int i, k;
+
+    for (i = from; i < argc; i++) {
+        char *value = strchr(argv[i], '=');
+
+        if (strcmp(argv[i], "csv") == 0) {
+            *csv = true;
+            add_argument(path, size, "format", "csv");
+            continue;
+        }
+        if (value == NULL) {
+            return false;
+        }
+        *value++ = '\0';
+        for (k = 0; allowed[k] != NULL && strcmp(argv[i], allowed[k]) != 0; k++) {
+        }
+        if (allowed[k] == NULL) {
+            return false;
+        }
+        add_argument(path, size, argv[i], strcmp(argv[i], "from") == 0 || strcmp(argv[i], "to") == 0
+                                              ? parse_time(value, buf, sizeof(buf)) : value);
+    }
+    return true;
+}
+
+static int cmd_log(struct cli *cli, int argc, char **argv)
+{
+    static const char *const allowed[] = {"severity", "place", "user", "kind", "from", "to",
+                                          "before", "limit", NULL};
+    static const char *const columns[] = {"time", "severity", "kind", "place", "user", "text", NULL};
+    char path[900] = "/api/v1/log";
+    bool csv = false;
+
+    if (!query_options(argc, argv, 1, allowed, path, sizeof(path), &csv)) {
+        return wrong_use("log [severity=S] [place=P] [user=U] [kind=K] [from=T] [to=T] [limit=N] "
+                         "[csv]");
+    }
+    return csv ? client_text(cli, path) : get(cli, path, "log", columns);
 }
 
 static int cmd_bist(struct cli *cli, int argc, char **argv)
@@ -267,13 +353,16 @@ static int cmd_alarms(struct cli *cli, int argc, char **argv)
     struct json_object *reply, *list, *body;
     int status;
 
-    if (argc == 3 && strcmp(argv[1], "ack") == 0) {
+    if ((argc == 3 || argc == 4) && strcmp(argv[1], "ack") == 0) {
         body = json_object_new_object();
         put_number(body, "id", argv[2]);
+        if (argc == 4) {
+            put_text(body, "comment", argv[3]);
+        }
         return post(cli, "/api/v1/alarms/ack", body);
     }
     if (argc > 2 || (argc == 2 && strcmp(argv[1], "all") != 0)) {
-        return wrong_use("alarms [all | ack ID]");
+        return wrong_use("alarms [all | ack ID [COMMENT]]");
     }
     status = client_call(cli, argc == 2 ? "/api/v1/alarms?all=1" : "/api/v1/alarms", NULL, &reply);
     if (status == CLI_OK && argc == 1 && json_object_object_get_ex(reply, "alarms", &list) &&
@@ -326,7 +415,7 @@ int cli_command(struct cli *cli, int argc, char **argv)
         int (*run)(struct cli *cli, int argc, char **argv);
     } commands[] = {{"discover", cmd_discover}, {"show", cmd_show}, {"differences", cmd_differences},    {"ports", cmd_ports},
                     {"reg", cmd_reg},           {"eeprom", cmd_eeprom}, {"trace", cmd_trace},
-                    {"bist", cmd_bist},         {"route", cmd_route},   {"alarms", cmd_alarms},
+                    {"bist", cmd_bist},         {"route", cmd_route},   {"alarms", cmd_alarms}, {"log", cmd_log},
                     {"watch", cmd_watch},       {"scan", cmd_scan},     {"poll", cmd_poll},
                     {"config", cmd_config}};
     size_t i;

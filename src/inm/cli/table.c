@@ -61,19 +61,97 @@ void table_print(struct json_object *list, const char *const *columns)
     }
 }
 
+/* What people read instead of the names of members. */
+static const char *label(const char *name, char *buf, size_t size)
+{
+    static const struct {
+        const char *name, *label;
+    } labels[] = {
+        {"nrc", "routers (NRC)"}, {"nic", "interfaces (NIC)"}, {"links", "links"},
+        {"real_seconds", "time, s"}, {"modelled_seconds", "time in the network, s"},
+        {"hot_limit", "temperature limit, C"}, {"retry_limit", "retries until a report"},
+        {"differ", "chips that differ"}, {"bits", "bits tested"}, {"seconds", "time, s"},
+        {"temperature", "temperature, C"}, {"board", "switch"}, {"hops", "hops from the server"},
+        {"retries_since_poll", "retries since the last poll"}, {"found", "found by discovery"},
+        {"bridges", "links left out: the only way to a router"},
+        {"deadlock_free", "free of deadlock"}, {"runs", "entries (runs)"},
+        {"min_load", "destinations on the least used link"},
+        {"max_load", "destinations on the most used link"},
+        {"link_share_percent", "share of a link, %"},
+        {"formula_seconds", "time by the paper's formula, s"},
+        {"out_of_band_seconds", "time out of band, s"}};
+    size_t i;
+
+    for (i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
+        if (strcmp(name, labels[i].name) == 0) {
+            return labels[i].label;
+        }
+    }
+    snprintf(buf, size, "%s", name);
+    for (i = 0; buf[i] != '\0'; i++) {
+        buf[i] = buf[i] == '_' ? ' ' : buf[i];
+    }
+    return buf;
+}
+
+static long long number(struct json_object *object, const char *name)
+{
+    struct json_object *value;
+
+    return json_object_object_get_ex(object, name, &value) ? json_object_get_int64(value) : 0;
+}
+
+static const char *text(struct json_object *object, const char *name)
+{
+    struct json_object *value;
+
+    return json_object_object_get_ex(object, name, &value) && value != NULL
+               ? json_object_get_string(value) : "-";
+}
+
+void table_summary(struct json_object *o)
+{
+    struct json_object *found = NULL;
+
+    json_object_object_get_ex(o, "found", &found);
+    printf("server                  %s, topology %s\n", text(o, "server"), text(o, "topology"));
+    printf("network                 %s\n", text(o, "network"));
+    printf("routers (NRC)           %lld of %lld found\n", number(found, "nrc"),
+           number(o, "expected_nrc"));
+    printf("interfaces (NIC)        %lld of %lld found\n", number(found, "nic"),
+           number(o, "expected_nic"));
+    printf("links                   %lld of %lld found\n", number(found, "links"),
+           number(o, "expected_links"));
+    printf("last discovery          %s s, %lld requests\n", text(found, "real_seconds"),
+           number(found, "requests"));
+    printf("alarms                  %lld critical, %lld major, %lld warnings\n",
+           number(o, "critical"), number(o, "major"), number(o, "warning"));
+    printf("reports of chips        %lld received, %lld missing\n", number(o, "reports"),
+           number(o, "reports_missing"));
+    printf("polls                   %lld, mode %s, every %.3g s; the last took %s s\n",
+           number(o, "polls"), text(o, "poll_mode"), (double)number(o, "poll_interval_ms") / 1000,
+           text(o, "poll_seconds"));
+    printf("routing tables          %s\n", text(o, "routes"));
+    printf("requests                %lld sent, %lld repeated, %lld lost, %lld refused\n",
+           number(o, "requests"), number(o, "retries"), number(o, "lost"), number(o, "refused"));
+    printf("memory of the server    %lld MiB\n", number(o, "memory_kib") / 1024);
+}
+
 void table_object(struct json_object *object)
 {
-    char buf[64];
+    char buf[64], name_buf[64];
 
     json_object_object_foreach(object, name, value) {
         if (json_object_is_type(value, json_type_object)) {
-            printf("%s:\n", name);
+            printf("%s:\n", label(name, name_buf, sizeof(name_buf)));
             json_object_object_foreach(value, inner, inner_value) {
                 (void)inner_value;
-                printf("  %-20s  %s\n", inner, cell(value, inner, buf, sizeof(buf)));
+                printf("  %-22s  %s\n", label(inner, name_buf, sizeof(name_buf)),
+                       cell(value, inner, buf, sizeof(buf)));
             }
         } else {
-            printf("%-22s  %s\n", name, cell(object, name, buf, sizeof(buf)));
+            printf("%-24s  %s\n", label(name, name_buf, sizeof(name_buf)),
+                   cell(object, name, buf, sizeof(buf)));
         }
     }
 }

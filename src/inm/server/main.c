@@ -10,6 +10,7 @@
 
 #include "act/chips.h"
 #include "core/inmd.h"
+#include "http/api.h"
 #include "http/auth.h"
 #include "http/http.h"
 #include "openglex.h"
@@ -30,6 +31,7 @@ static const char usage[] =
     "      --check          check the configuration and end\n"
     "      --add-user NAME=ROLE  add a user (viewer, operator, administrator), or change the\n"
     "                       password, which is read from standard input; and end\n"
+    "      --openapi        print the HTTP interface as OpenAPI and end\n"
     "  -h, --help           show this text\n"
     "  -V, --version        show the version\n\n"
     "Exit status: 0 success, 1 no database or address, 2 wrong use or configuration.\n";
@@ -184,6 +186,24 @@ static void *region_thread(void *arg)
 
 /* ---- start and end --------------------------------------------------------------------------- */
 
+/* A run that does not log its end was killed. */
+static void log_start(struct inmd *d)
+{
+    char state[16] = "", text[200];
+
+    history_get_setting(d->history, "run", state, sizeof(state));
+    snprintf(text, sizeof(text), "inmd " PACKAGE_VERSION " starts, topology %s%s", d->topo->name,
+             strcmp(state, "running") == 0 ? "; the run before did not end in order" : "");
+    history_log(d->history, &(struct log_entry){.kind = "start", .text = text});
+    history_setting(d->history, "run", "running");
+}
+
+static void log_stop(struct inmd *d)
+{
+    history_log(d->history, &(struct log_entry){.kind = "stop", .text = "inmd stops"});
+    history_setting(d->history, "run", "ended");
+}
+
 static bool open_all(struct inmd *d)
 {
     struct net_options options = {d->config.window, d->config.timeout_ms, d->config.retries};
@@ -223,6 +243,7 @@ static bool open_all(struct inmd *d)
         inm_log(LOG_ERR, "no memory");
         return false;
     }
+    log_start(d);
     alarms_restore(d);
     d->next_event = history_last_event(d->history) + 1;
     return true;
@@ -292,6 +313,7 @@ static int run(struct inmd *d)
     inmd_touch(d); /* ends the streams */
     pthread_mutex_unlock(&d->lock);
     http_stop(http);
+    log_stop(d);
     status = 0;
 out:
     close_all(d);
@@ -339,7 +361,8 @@ static int add_user(struct inmd *d, char *spec)
     ok = d->auth != NULL && read_password(password, sizeof(password)) &&
          auth_set_user(d->auth, spec, auth_role_parse(role), password);
     if (ok) {
-        history_audit(d->history, "console", "-", "add-user", spec);
+        history_log(d->history, &(struct log_entry){.kind = "change", .user = "console",
+                                                    .text = "add-user"});
     } else {
         fprintf(stderr, "inmd: not added: the name has letters, digits, . _ -; the password 8 to "
                         "256 characters\n");
@@ -355,7 +378,8 @@ int main(int argc, char **argv)
 {
     static const struct option table[] = {
         {"config", required_argument, NULL, 'f'}, {"fabric", required_argument, NULL, 1},
-        {"check", no_argument, NULL, 2},          {"add-user", required_argument, NULL, 3},
+        {"check", no_argument, NULL, 2},          {"openapi", no_argument, NULL, 4},
+        {"add-user", required_argument, NULL, 3},
         {"help", no_argument, NULL, 'h'},         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0}};
     struct sigaction action = {.sa_handler = on_signal};
@@ -370,6 +394,7 @@ int main(int argc, char **argv)
         case 1: fabric = optarg; break;
         case 2: check = true; break;
         case 3: user = optarg; break;
+        case 4: api_describe(stdout); return 0;
         case 'h': fputs(usage, stdout); return 0;
         case 'V': puts("inmd " PACKAGE_VERSION); return 0;
         default: fprintf(stderr, "Try inmd --help.\n"); return 2;

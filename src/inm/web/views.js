@@ -47,7 +47,7 @@ const views = {
         { name: "Acknowledged", cell: ack }],
       [...active].sort((a, b) => order[a.severity] - order[b.severity] || b.raised - a.raised), "No alarms."),
       el("h3", {}, "Before"),
-      table([{ name: "Severity", cell: (a) => tag(["info", "warning", "major", "critical"][a.severity]) },
+      table([{ name: "Severity", cell: (a) => tag(a.severity) },
         { name: "Cause", cell: (a) => a.cause }, { name: "Place", cell: (a) => place(a.place) },
         { name: "Raised", time: true, cell: (a) => time(a.raised) }, { name: "Cleared", time: true, cell: (a) => time(a.cleared) },
         { name: "What", cell: (a) => a.text }], all.filter((a) => a.cleared).slice(0, 200), "None yet."));
@@ -95,10 +95,10 @@ const views = {
         { name: "Event", cell: (x) => x.event }, { name: "Place", cell: (x) => place(x.place) },
         { name: "Value", number: true, cell: (x) => x.value }], e, "No events yet.")];
     if (app.may("administrator")) {
-      const a = (await app.get("audit")).audit;
+      const a = (await app.get("log?kind=change")).log;
       parts.push(el("h3", {}, "Audit: who did what"), table([{ name: "Time", time: true, cell: (x) => time(x.time) },
         { name: "User", cell: (x) => x.user }, { name: "From", cell: (x) => x.address },
-        { name: "Action", cell: (x) => x.action }, { name: "Outcome", cell: (x) => x.outcome }], a));
+        { name: "Action", cell: (x) => x.text }], a));
     }
     root.replaceChildren(...parts);
   },

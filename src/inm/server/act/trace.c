@@ -34,11 +34,27 @@ static uint32_t peer_of(struct inmd *d, uint32_t port)
     return peer;
 }
 
+/* A chip without any entry has no table. */
+static void no_entry(struct inmd *d, uint32_t chip, uint32_t to, char *error, size_t size)
+{
+    char name[INM_NAME_MAX], dest[INM_NAME_MAX];
+    uint64_t runs = 0;
+
+    inm_chip_name(d->topo, chip, name);
+    if (chip_read(d, chip, REG_ROUTE_RUNS, &runs) == NET_OK && runs == 0) {
+        snprintf(error, size, "no tables are loaded into %s: run \"inm route generate\" and \"inm "
+                 "route load\"", name);
+    } else {
+        snprintf(error, size, "the table of %s has no route to %s", name,
+                 inm_chip_name(d->topo, to, dest));
+    }
+}
+
 uint32_t trace(struct inmd *d, uint32_t from, uint32_t to, struct trace_hop *hops, char *error,
                size_t size)
 {
     uint32_t chip = from, in = INM_NONE, n = 0;
-    char name[INM_NAME_MAX], dest[INM_NAME_MAX];
+    char name[INM_NAME_MAX];
     uint64_t ports;
     int outcome;
 
@@ -52,10 +68,13 @@ uint32_t trace(struct inmd *d, uint32_t from, uint32_t to, struct trace_hop *hop
         if (chip < d->topo->num_nrc) {
             outcome = read_entry(d, chip, inm_topo_port_index(d->topo, in),
                                  inm_chip_id(d->topo, to), &ports);
-            if (outcome != NET_OK || ports == 0) {
-                snprintf(error, size, "%s %s %s", inm_chip_name(d->topo, chip, name),
-                         outcome != NET_OK ? outcome_text(outcome) : "has no route to",
-                         inm_chip_name(d->topo, to, dest));
+            if (outcome != NET_OK) {
+                snprintf(error, size, "%s: %s", inm_chip_name(d->topo, chip, name),
+                         outcome_text(outcome));
+                return 0;
+            }
+            if (ports == 0) {
+                no_entry(d, chip, to, error, size);
                 return 0;
             }
             hop->choices = (uint32_t)ports;

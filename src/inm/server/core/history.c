@@ -1,5 +1,5 @@
 /*
- * The history, in SQLite: events, alarms, the audit log, users, settings, samples. One connection,
+ * The history, in SQLite: events, alarms, the log, users, settings, samples. One connection,
  * used by one thread at a time. Events are queued and written many in one transaction; all else is
  * written at once, so that a crash loses nothing that somebody has seen confirmed.
  */
@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "base.h"
+#include "place.h"
 
 struct history {
     sqlite3 *db;
@@ -36,14 +37,33 @@ static const char schema[] =
     " chip INTEGER, port INTEGER, other INTEGER, place TEXT NOT NULL, text TEXT NOT NULL,"
     " raised REAL NOT NULL, cleared REAL, acknowledged TEXT);"
     "CREATE INDEX IF NOT EXISTS alarms_active ON alarms(cleared);"
-    "CREATE TABLE IF NOT EXISTS audit(id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL,"
-    " user TEXT NOT NULL, address TEXT NOT NULL, action TEXT NOT NULL, outcome TEXT NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS log(id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL,"
+    " kind TEXT NOT NULL, severity INTEGER NOT NULL, place TEXT, user TEXT, address TEXT,"
+    " text TEXT NOT NULL);"
+    "CREATE INDEX IF NOT EXISTS log_time ON log(time);"
     "CREATE TABLE IF NOT EXISTS users(name TEXT PRIMARY KEY, role INTEGER NOT NULL,"
     " hash TEXT NOT NULL);"
     "CREATE TABLE IF NOT EXISTS settings(name TEXT PRIMARY KEY, value TEXT NOT NULL);"
     "CREATE TABLE IF NOT EXISTS samples(time REAL NOT NULL, name TEXT NOT NULL,"
     " value REAL NOT NULL);"
     "CREATE INDEX IF NOT EXISTS samples_time ON samples(name, time);";
+
+/* Databases of earlier versions have a table "audit"; its rows move into the log. */
+static int take_over_audit(sqlite3 *db)
+{
+    sqlite3_stmt *stmt;
+    bool old = false;
+
+    if (sqlite3_prepare_v2(db, "SELECT 1 FROM sqlite_master WHERE name = 'audit'", -1, &stmt,
+                           NULL) == SQLITE_OK) {
+        old = sqlite3_step(stmt) == SQLITE_ROW;
+        sqlite3_finalize(stmt);
+    }
+    return !old ? SQLITE_OK
+                : sqlite3_exec(db, "BEGIN; INSERT INTO log(time, kind, severity, user, address, text)"
+                               " SELECT time, 'change', 0, user, address, action || ': ' || outcome"
+                               " FROM audit; DROP TABLE audit; COMMIT", NULL, NULL, NULL);
+}
 
 struct history *history_open(const char *path, char *error, size_t size)
 {
@@ -61,6 +81,9 @@ struct history *history_open(const char *path, char *error, size_t size)
         ret = sqlite3_exec(h->db, schema, NULL, NULL, NULL);
     }
     umask(mask);
+    if (ret == SQLITE_OK) {
+        ret = take_over_audit(h->db);
+    }
     if (ret == SQLITE_OK) {
         ret = sqlite3_prepare_v2(h->db, "INSERT OR IGNORE INTO events VALUES(?,?,?,?,?,?,?)", -1,
                                  &h->insert_event, NULL);
@@ -216,7 +239,7 @@ void history_trim(struct history *h, uint32_t keep_days)
 
     run(h, "DELETE FROM events WHERE time < ?", "d", before);
     run(h, "DELETE FROM samples WHERE time < ?", "d", before);
-    run(h, "DELETE FROM audit WHERE time < ?", "d", before);
+    run(h, "DELETE FROM log WHERE time < ?", "d", before);
     run(h, "DELETE FROM alarms WHERE cleared < ?", "d", before);
 }
 
@@ -282,11 +305,69 @@ uint32_t history_active(struct history *h, struct inm_alarm **alarms)
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-void history_audit(struct history *h, const char *user, const char *address, const char *action,
-                   const char *outcome)
+static struct json_object *row_json(sqlite3_stmt *stmt)
 {
-    run(h, "INSERT INTO audit(time, user, address, action, outcome) VALUES(?,?,?,?,?)", "dssss",
-        now_seconds(), user, address, action, outcome);
+    struct json_object *row = json_object_new_object(), *value;
+    int i;
+
+    for (i = 0; i < sqlite3_column_count(stmt); i++) {
+        switch (sqlite3_column_type(stmt, i)) {
+        case SQLITE_INTEGER: value = json_object_new_int64(sqlite3_column_int64(stmt, i)); break;
+        case SQLITE_FLOAT: value = json_object_new_double(sqlite3_column_double(stmt, i)); break;
+        case SQLITE_NULL: value = NULL; break;
+        default: value = json_object_new_string((const char *)sqlite3_column_text(stmt, i));
+        }
+        json_object_object_add(row, sqlite3_column_name(stmt, i), value);
+    }
+    return row;
+}
+
+void history_log(struct history *h, const struct log_entry *e)
+{
+    run(h, "INSERT INTO log(time, kind, severity, place, user, address, text)"
+           " VALUES(?,?,?,?,?,?,?)", "dsissss", now_seconds(), e->kind, (int64_t)e->severity,
+        e->place, e->user, e->address, e->text);
+}
+
+static bool log_wants(sqlite3_stmt *stmt, const struct log_filter *f)
+{
+    const char *place = (const char *)sqlite3_column_text(stmt, 4);
+
+    return f->place == NULL || (place != NULL && place_matches(place, f->place));
+}
+
+struct json_object *history_read_log(struct history *h, const struct log_filter *f)
+{
+    struct json_object *rows = json_object_new_array(), *row;
+    sqlite3_stmt *stmt;
+
+    pthread_mutex_lock(&h->lock);
+    if (sqlite3_prepare_v2(h->db, "SELECT id, time, kind, severity, place, user, address, text FROM"
+                           " log WHERE severity >= ?1 AND time >= ?2 AND (?3 = 0 OR time <= ?3) AND"
+                           " (?4 = 0 OR id < ?4) AND (?5 IS NULL OR user = ?5) AND"
+                           " (?6 IS NULL OR kind = ?6) AND (?7 = 0 OR kind != 'change')"
+                           " ORDER BY id DESC", -1, &stmt, NULL) == SQLITE_OK) {
+        sqlite3_bind_int(stmt, 1, (int)f->severity);
+        sqlite3_bind_double(stmt, 2, f->from);
+        sqlite3_bind_double(stmt, 3, f->to);
+        sqlite3_bind_int64(stmt, 4, f->before);
+        sqlite3_bind_text(stmt, 5, f->user, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(stmt, 6, f->kind, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_int(stmt, 7, f->no_changes);
+        while (json_object_array_length(rows) < f->limit && sqlite3_step(stmt) == SQLITE_ROW) {
+            if (log_wants(stmt, f)) {
+                row = row_json(stmt);
+                json_object_object_add(row, "severity", json_object_new_string(severity_name(
+                    (unsigned)sqlite3_column_int(stmt, 3))));
+                json_object_array_add(rows, row);
+            }
+        }
+        sqlite3_finalize(stmt);
+    } else {
+        inm_log(LOG_ERR, "database: %s", sqlite3_errmsg(h->db));
+    }
+    pthread_mutex_unlock(&h->lock);
+    return rows;
 }
 
 void history_setting(struct history *h, const char *name, const char *value)
@@ -316,23 +397,6 @@ bool history_get_setting(struct history *h, const char *name, char *value, size_
 void history_sample(struct history *h, double when, const char *name, double value)
 {
     run(h, "INSERT INTO samples VALUES(?,?,?)", "dsd", when, name, value);
-}
-
-static struct json_object *row_json(sqlite3_stmt *stmt)
-{
-    struct json_object *row = json_object_new_object(), *value;
-    int i;
-
-    for (i = 0; i < sqlite3_column_count(stmt); i++) {
-        switch (sqlite3_column_type(stmt, i)) {
-        case SQLITE_INTEGER: value = json_object_new_int64(sqlite3_column_int64(stmt, i)); break;
-        case SQLITE_FLOAT: value = json_object_new_double(sqlite3_column_double(stmt, i)); break;
-        case SQLITE_NULL: value = NULL; break;
-        default: value = json_object_new_string((const char *)sqlite3_column_text(stmt, i));
-        }
-        json_object_object_add(row, sqlite3_column_name(stmt, i), value);
-    }
-    return row;
 }
 
 struct json_object *history_query(struct history *h, const char *sql, double arg, int limit)

@@ -1,4 +1,4 @@
-/* The history of the server in SQLite: reports, alarms, the audit log, users, settings, samples. */
+/* The history of the server in SQLite: reports, alarms, the log, users, settings, samples. */
 #ifndef INM_HISTORY_H
 #define INM_HISTORY_H
 
@@ -37,8 +37,29 @@ void history_alarm_acknowledged(struct history *h, uint64_t id, const char *user
  *  *alarms. */
 uint32_t history_active(struct history *h, struct inm_alarm **alarms);
 
-void history_audit(struct history *h, const char *user, const char *address, const char *action,
-                   const char *outcome);
+/* An entry of the log that operators read. */
+struct log_entry {
+    const char *kind; /* raised, cleared, acknowledged, start, stop, discovery, change */
+    enum inm_severity severity;
+    const char *place, *user, *address, *text; /* NULL: does not apply */
+};
+
+/** Writes an entry with the time of now. */
+void history_log(struct history *h, const struct log_entry *entry);
+
+/** The wanted entries of the log; NULL and 0 want everything. */
+struct log_filter {
+    enum inm_severity severity; /* the lowest */
+    const char *place, *user, *kind;
+    double from, to;
+    int64_t before;  /* only entries with a lower id; 0: all */
+    uint32_t limit;
+    bool no_changes; /* without the changes by users */
+};
+
+/** Reads entries, the newest first, as a JSON array of objects. */
+struct json_object *history_read_log(struct history *h, const struct log_filter *filter);
+
 void history_setting(struct history *h, const char *name, const char *value);
 /** @return false: the setting does not exist. */
 bool history_get_setting(struct history *h, const char *name, char *value, size_t size);

@@ -1,15 +1,52 @@
-/* The calls of the HTTP interface. */
+/*
+ * The calls of the HTTP interface. One table describes them: who may use a call, its arguments with
+ * their ranges, and its reply. Arguments are checked against the table, and docs/inm-openapi.yaml
+ * is printed from the table.
+ */
 #ifndef INM_API_H
 #define INM_API_H
 
+#include <stdio.h>
+
 #include "call.h"
+
+enum param_kind {
+    PARAM_END,
+    PARAM_WHOLE,  /* a whole number from min to max */
+    PARAM_REAL,   /* a number from min to max */
+    PARAM_TEXT,   /* text of min to max bytes */
+    PARAM_WORD,   /* one of `words`, which are separated by | */
+    PARAM_NUMBER, /* a number of 64 bits as text, decimal or hexadecimal with 0x */
+    PARAM_HEX,    /* min to max bytes, two hexadecimal digits each */
+    PARAM_OBJECT  /* a JSON object */
+};
+
+struct param {
+    const char *name;
+    enum param_kind kind;
+    double min, max;
+    const char *words;
+    bool required;
+    const char *help; /* or NULL */
+};
 
 struct api {
     const char *method, *path;
     enum auth_role role; /* needed; ROLE_NONE: anybody */
+    bool audit;          /* uses are logged */
     void (*handle)(struct call *call);
-    bool audit;
+    const char *summary, *reply;
+    const struct param *params; /* ends with PARAM_END; NULL: no arguments */
 };
-extern const struct api api_read[], api_change[]; /* end with a NULL path */
+extern const struct api api_calls[]; /* ends with a NULL path */
+
+/** Finds a call. @return NULL; *other_method says whether the path has other methods. */
+const struct api *api_find(const char *method, const char *path, bool *other_method);
+
+/** Compares the arguments with the description. @return false, after call_error(). */
+bool api_check(struct call *call, const struct api *api);
+
+/** Prints the description of all calls as OpenAPI. */
+void api_describe(FILE *out);
 
 #endif

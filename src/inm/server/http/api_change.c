@@ -1,5 +1,5 @@
 /* Calls that change something, or put load on the network. */
-#include "api.h"
+#include "handlers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,17 +9,14 @@
 #include "inm/server/act/bist.h"
 #include "inm/server/act/chips.h"
 #include "inm/server/act/routes.h"
+#include "inm/server/watch/alarms.h"
 #include "inm/server/watch/status.h"
 
-static void post_login(struct call *call)
+void post_login(struct call *call)
 {
     const char *name = call_text(call, "name"), *password = call_text(call, "password");
     struct auth_session session;
 
-    if (name == NULL || password == NULL) {
-        call_error(call, 400, "name and password are needed");
-        return;
-    }
     switch (auth_login(call->d->auth, name, password, call->address, &session)) {
     case LOGIN_OK:
         call->reply = json_object_new_object();
@@ -33,7 +30,7 @@ static void post_login(struct call *call)
     }
 }
 
-static void post_logout(struct call *call)
+void post_logout(struct call *call)
 {
     auth_logout(call->d->auth, call->session.token);
     call->drop_cookie = true;
@@ -60,16 +57,12 @@ static void end_long(struct call *call)
     pthread_mutex_unlock(&call->d->busy);
 }
 
-static void post_discover(struct call *call)
+void post_discover(struct call *call)
 {
     struct inmd *d = call->d;
     int64_t window = call_number(call, "window", 0);
     enum inm_network network;
 
-    if (window < 0 || window > NET_MAX_WINDOW) {
-        call_error(call, 400, "window is 1 to %d", NET_MAX_WINDOW);
-        return;
-    }
     if (!begin_long(call)) {
         return;
     }
@@ -92,16 +85,12 @@ static void post_discover(struct call *call)
     pthread_mutex_unlock(&d->lock);
 }
 
-static void post_scan(struct call *call)
+void post_scan(struct call *call)
 {
     struct inmd *d = call->d;
     int64_t window = call_number(call, "window", 0), per_chip = call_number(call, "per_chip", 120);
     struct scan_result r;
 
-    if (window < 0 || window > NET_MAX_WINDOW || per_chip < 1 || per_chip > 1000) {
-        call_error(call, 400, "window is 1 to %d, per_chip 1 to 1000", NET_MAX_WINDOW);
-        return;
-    }
     if (!begin_long(call)) {
         return;
     }
@@ -120,21 +109,12 @@ static void post_scan(struct call *call)
     PUT_REAL(call->reply, "out_of_band_seconds", (double)r.requests * 4816.66e-6);
 }
 
-static void post_poll(struct call *call)
+void post_poll(struct call *call)
 {
     struct inmd *d = call->d;
     const char *mode = call_text(call, "mode");
     int64_t interval = call_number(call, "interval_ms", 0);
 
-    if (mode != NULL && strcmp(mode, "single") != 0 && strcmp(mode, "loop") != 0 &&
-        strcmp(mode, "compare") != 0) {
-        call_error(call, 400, "mode is single, loop or compare");
-        return;
-    }
-    if (interval != 0 && (interval < 100 || interval > 86400000)) {
-        call_error(call, 400, "interval_ms is 100 to 86400000");
-        return;
-    }
     pthread_mutex_lock(&d->lock);
     if (mode != NULL) {
         snprintf(d->config.poll_mode, sizeof(d->config.poll_mode), "%s", mode);
@@ -152,16 +132,12 @@ static void post_poll(struct call *call)
     PUT_REAL(call->reply, "seconds", d->poll_seconds);
 }
 
-static void post_config(struct call *call)
+void post_config(struct call *call)
 {
     struct inmd *d = call->d;
     int64_t hot = call_number(call, "hot_limit", d->config.hot_limit);
     int64_t retries = call_number(call, "retry_limit", d->config.retry_limit);
 
-    if (hot < 1 || hot > 150 || retries < 0 || retries > 1000000000) {
-        call_error(call, 400, "hot_limit is 1 to 150, retry_limit 0 to 1000000000");
-        return;
-    }
     if (!begin_long(call)) {
         return;
     }
@@ -206,24 +182,21 @@ static void put_routes(struct call *call, const char *action, const struct route
     PUT_REAL(o, "seconds", r->seconds);
 }
 
-static void post_routes(struct call *call)
+void post_routes(struct call *call)
 {
     static const char *const kinds[] = {"shortest", "balanced", "updown"};
     const char *action = call_text(call, "action"), *kind = call_text(call, "kind");
     uint32_t chip = INM_NONE;
+    enum route_kind number = ROUTE_UPDOWN;
     struct route_result r;
     bool ok;
     int i;
 
-    for (i = 0; i < 3 && kind != NULL && strcmp(kind, kinds[i]) != 0; i++) {
-    }
-    if (action == NULL || i == 3) {
-        call_error(call, 400, "action is generate, load, verify or keep; kind is shortest, "
-                              "balanced or updown");
-        return;
+    for (i = 0; i < 3; i++) {
+        number = kind != NULL && strcmp(kind, kinds[i]) == 0 ? (enum route_kind)i : number;
     }
     if (call_text(call, "chip") != NULL) {
-        chip = call_chip(call, call_text(call, "chip"));
+        chip = call_chip(call, "chip");
         if (chip == INM_NONE) {
             return;
         }
@@ -232,20 +205,15 @@ static void post_routes(struct call *call)
         return;
     }
     if (strcmp(action, "generate") == 0) {
-        ok = routes_generate(call->d, kind != NULL ? (enum route_kind)i : ROUTE_UPDOWN, &r);
-        put_routes(call, action, &r, ok);
+        ok = routes_generate(call->d, number, &r);
     } else if (strcmp(action, "load") == 0) {
         ok = routes_load(call->d, &r);
-        put_routes(call, action, &r, ok);
     } else if (strcmp(action, "verify") == 0) {
         ok = routes_verify(call->d, &r);
-        put_routes(call, action, &r, ok);
-    } else if (strcmp(action, "keep") == 0) {
-        ok = routes_keep(call->d, chip, &r);
-        put_routes(call, action, &r, ok);
     } else {
-        call_error(call, 400, "action is generate, load, verify or keep");
+        ok = routes_keep(call->d, chip, &r);
     }
+    put_routes(call, action, &r, ok);
     end_long(call);
 }
 
@@ -273,17 +241,15 @@ static bool bist_target(struct call *call, const char *target, uint8_t *want)
     return found;
 }
 
-static void post_bist(struct call *call)
+void post_bist(struct call *call)
 {
     const char *target = call_text(call, "target");
     int64_t us = call_number(call, "us", 10000);
     uint8_t *want = calloc(inm_topo_ports(call->d->topo), 1);
     struct bist_result r;
 
-    if (want == NULL || target == NULL || us < 1 || us > 10000000 ||
-        !bist_target(call, target, want)) {
-        call_error(call, 400, "target is a port, chip, switch, cabinet or all; us is 1 to "
-                              "10000000");
+    if (want == NULL || !bist_target(call, target, want)) {
+        call_error(call, 400, "target is the name of a port, chip, switch or cabinet, or all");
     } else if (begin_long(call)) {
         bist_run(call->d, want, (uint32_t)us, &r);
         end_long(call);
@@ -303,71 +269,42 @@ static void post_bist(struct call *call)
 
 /* ---- chips ----------------------------------------------------------------------------------- */
 
-/* A 64-bit number: as text, since JSON's numbers are not always exact. */
-static bool parse_value(const char *text, uint64_t *value)
+void post_reg(struct call *call)
 {
-    char *end;
+    uint32_t chip = call_chip(call, "chip");
+    const char *value = call_text(call, "value");
 
-    if (text == NULL || text[0] < '0' || text[0] > '9') {
-        return false;
-    }
-    *value = strtoull(text, &end, 0);
-    return *end == '\0';
-}
-
-static void put_outcome(struct call *call, int outcome)
-{
-    if (outcome != NET_OK) {
-        call_error(call, outcome == NET_NO_ANSWER ? 504 : 422, "%s", outcome_text(outcome));
+    if (chip != INM_NONE) {
+        call_outcome(call, chip_write(call->d, chip, (uint32_t)call_number(call, "addr", 0),
+                                      strtoull(value, NULL, value[1] == 'x' ? 16 : 10)));
     }
 }
 
-static void post_reg(struct call *call)
+void post_eeprom(struct call *call)
 {
-    uint32_t chip = call_chip(call, call_text(call, "chip"));
-    int64_t addr = call_number(call, "addr", -1);
-    uint64_t value;
-
-    if (chip == INM_NONE) {
-        return;
-    }
-    if (addr < 0 || addr > 0xffff || !parse_value(call_text(call, "value"), &value)) {
-        call_error(call, 400, "addr is a number, value a number as text");
-        return;
-    }
-    put_outcome(call, chip_write(call->d, chip, (uint32_t)addr, value));
-}
-
-static void post_eeprom(struct call *call)
-{
-    uint32_t chip = call_chip(call, call_text(call, "chip")), num = 0;
+    uint32_t chip = call_chip(call, "chip"), num = 0;
     const char *text = call_text(call, "bytes");
-    int64_t addr = call_number(call, "addr", -1);
-    uint8_t bytes[4096];
+    uint8_t bytes[EEPROM_CALL];
     unsigned byte;
 
     if (chip == INM_NONE) {
         return;
     }
-    while (text != NULL && num < sizeof(bytes) && strspn(text, "0123456789abcdefABCDEF") >= 2 &&
-           sscanf(text, "%2x", &byte) == 1) {
+    for (; num < sizeof(bytes) && sscanf(text, "%2x", &byte) == 1; text += 2) {
         bytes[num++] = (uint8_t)byte;
-        text += 2;
     }
-    if (addr < 0 || addr > 0xffff || num == 0 || *text != '\0') {
-        call_error(call, 400, "addr is a number, bytes up to %zu bytes in hexadecimal",
-                   sizeof(bytes));
-        return;
-    }
-    put_outcome(call, chip_eeprom_write(call->d, chip, (uint32_t)addr, num, bytes));
+    call_outcome(call, chip_eeprom_write(call->d, chip, (uint32_t)call_number(call, "addr", 0),
+                                         num, bytes));
 }
 
 /* ---- alarms, users, layout ------------------------------------------------------------------- */
 
-static void post_ack(struct call *call)
+void post_ack(struct call *call)
 {
     struct inmd *d = call->d;
     int64_t id = call_number(call, "id", -1);
+    const char *comment = call_text(call, "comment");
+    char place[160], text[512], what[256];
     bool found = false;
     uint32_t i;
 
@@ -377,6 +314,12 @@ static void post_ack(struct call *call)
             snprintf(d->alarms[i].acknowledged, sizeof(d->alarms[i].acknowledged), "%s",
                      call->session.user);
             history_alarm_acknowledged(d->history, d->alarms[i].id, call->session.user);
+            alarm_text(d, &d->alarms[i], place, sizeof(place), what, sizeof(what));
+            snprintf(text, sizeof(text), "%s%s%s", what, comment != NULL ? "; comment: " : "",
+                     comment != NULL ? comment : "");
+            history_log(d->history, &(struct log_entry){
+                .kind = "acknowledged", .severity = d->alarms[i].severity, .place = place,
+                .user = call->session.user, .address = call->address, .text = text});
             found = true;
         }
     }
@@ -387,54 +330,28 @@ static void post_ack(struct call *call)
     }
 }
 
-static void post_user(struct call *call)
+void post_user(struct call *call)
 {
     const char *name = call_text(call, "name"), *role = call_text(call, "role");
     const char *password = call_text(call, "password");
 
-    if (name == NULL || role == NULL || password == NULL ||
-        !auth_set_user(call->d->auth, name, auth_role_parse(role), password)) {
+    if (!auth_set_user(call->d->auth, name, auth_role_parse(role), password)) {
         call_error(call, 400, "a name of letters, digits, . _ -; a password of 8 to 256 "
                               "characters; role viewer, operator or administrator");
     }
 }
 
-static void post_user_delete(struct call *call)
+void post_user_delete(struct call *call)
 {
     const char *name = call_text(call, "name");
 
-    if (name == NULL || !auth_delete_user(call->d->auth, name)) {
+    if (!auth_delete_user(call->d->auth, name)) {
         call_error(call, 404, "no such user");
     }
 }
 
-static void post_layout(struct call *call)
+void post_layout(struct call *call)
 {
-    const char *text = call->body != NULL
-                           ? json_object_to_json_string_ext(call->body, JSON_C_TO_STRING_PLAIN)
-                           : "{}";
-
-    if (strlen(text) > 1000000) {
-        call_error(call, 413, "the layout is too large");
-        return;
-    }
-    history_setting(call->d->history, "layout", text);
+    history_setting(call->d->history, "layout",
+                    json_object_to_json_string_ext(call->body, JSON_C_TO_STRING_PLAIN));
 }
-
-const struct api api_change[] = {
-    {"POST", "/api/v1/login", ROLE_NONE, post_login, true},
-    {"POST", "/api/v1/logout", ROLE_VIEWER, post_logout, true},
-    {"POST", "/api/v1/discover", ROLE_OPERATOR, post_discover, true},
-    {"POST", "/api/v1/scan", ROLE_OPERATOR, post_scan, true},
-    {"POST", "/api/v1/poll", ROLE_OPERATOR, post_poll, true},
-    {"POST", "/api/v1/alarms/ack", ROLE_OPERATOR, post_ack, true},
-    {"POST", "/api/v1/bist", ROLE_OPERATOR, post_bist, true},
-    {"POST", "/api/v1/layout", ROLE_OPERATOR, post_layout, true},
-    {"POST", "/api/v1/config", ROLE_ADMINISTRATOR, post_config, true},
-    {"POST", "/api/v1/routes", ROLE_ADMINISTRATOR, post_routes, true},
-    {"POST", "/api/v1/reg", ROLE_ADMINISTRATOR, post_reg, true},
-    {"POST", "/api/v1/eeprom", ROLE_ADMINISTRATOR, post_eeprom, true},
-    {"POST", "/api/v1/users", ROLE_ADMINISTRATOR, post_user, true},
-    {"POST", "/api/v1/users/delete", ROLE_ADMINISTRATOR, post_user_delete, true},
-    {NULL, NULL, ROLE_NONE, NULL, false},
-};

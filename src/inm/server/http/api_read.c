@@ -1,5 +1,5 @@
 /* Calls that only look. */
-#include "api.h"
+#include "handlers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void put_port(struct json_object *o, const struct inm_topo *topo, const c
     }
 }
 
-static void get_health(struct call *call)
+void get_health(struct call *call)
 {
     struct inmd *d = call->d;
 
@@ -37,13 +37,13 @@ static void get_health(struct call *call)
     PUT_REAL(call->reply, "up_seconds", now_seconds() - d->started);
 }
 
-static void get_metrics(struct call *call)
+void get_metrics(struct call *call)
 {
     call->text = metrics_text(call->d, &call->text_len);
     call->type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 }
 
-static void get_session(struct call *call)
+void get_session(struct call *call)
 {
     call->reply = json_object_new_object();
     PUT_TEXT(call->reply, "user", call->session.user);
@@ -61,7 +61,7 @@ static void put_discovery(struct json_object *o, const struct inm_found *f)
     PUT_INT(o, "requests", f->requests);
 }
 
-static void get_summary(struct call *call)
+void get_summary(struct call *call)
 {
     struct inmd *d = call->d;
     struct json_object *o = json_object_new_object(), *found = json_object_new_object();
@@ -106,7 +106,7 @@ static void get_summary(struct call *call)
 }
 
 /* Columns of numbers: a page draws 24,160 chips from them. */
-static void get_topology(struct call *call)
+void get_topology(struct call *call)
 {
     const struct inm_topo *t = call->d->topo;
     FILE *out = open_memstream(&call->text, &call->text_len);
@@ -165,16 +165,17 @@ static struct json_object *alarm_json(struct inmd *d, const struct inm_alarm *a)
     return o;
 }
 
-static void get_alarms(struct call *call)
+void get_alarms(struct call *call)
 {
     struct inmd *d = call->d;
     struct json_object *list = json_object_new_array();
     uint32_t i;
 
-    if (call_arg(call, "all") != NULL) {
+    if (call_number(call, "all", 0) != 0) {
         json_object_put(list);
         history_flush(d->history);
-        list = history_query(d->history, "SELECT id, cause, severity, place, text, raised, cleared,"
+        list = history_query(d->history, "SELECT id, cause, CASE severity WHEN 3 THEN 'critical' WHEN"
+                             " 2 THEN 'major' WHEN 1 THEN 'warning' ELSE 'info' END AS severity, place, text, raised, cleared,"
                              " acknowledged FROM alarms WHERE id > ?1 ORDER BY id DESC LIMIT ?2", 0,
                              1000);
     } else {
@@ -221,7 +222,7 @@ static void chip_letters(const struct inmd *d, char *letters)
     }
 }
 
-static void get_state(struct call *call)
+void get_state(struct call *call)
 {
     struct inmd *d = call->d;
     struct json_object *o = json_object_new_object(), *list = json_object_new_array();
@@ -258,7 +259,7 @@ static void get_state(struct call *call)
 }
 
 /* Links that are missing, and links that the topology does not have. */
-static void get_differences(struct call *call)
+void get_differences(struct call *call)
 {
     struct inmd *d = call->d;
     struct json_object *list = json_object_new_array(), *o;
@@ -302,15 +303,13 @@ static struct json_object *event_json(const struct inmd *d, const struct inm_eve
     return o;
 }
 
-static void get_events(struct call *call)
+void get_events(struct call *call)
 {
     struct inmd *d = call->d;
-    const char *since = call_arg(call, "since"), *limit = call_arg(call, "limit");
-    uint64_t from = since != NULL ? strtoull(since, NULL, 10) + 1 : 1, id, room;
+    uint64_t from = (uint64_t)call_number(call, "since", 0) + 1, id;
+    uint64_t room = (uint64_t)call_number(call, "limit", 200);
     struct json_object *list = json_object_new_array();
 
-    room = limit != NULL ? strtoull(limit, NULL, 10) : 200;
-    room = room > 2000 ? 2000 : room;
     pthread_mutex_lock(&d->lock);
     if (d->next_event > room && from < d->next_event - room) {
         from = d->next_event - room; /* the latest */
@@ -327,15 +326,82 @@ static void get_events(struct call *call)
     json_object_object_add(call->reply, "events", list);
 }
 
-static void get_audit(struct call *call)
+static void csv_cell(FILE *out, struct json_object *row, const char *name, bool last)
 {
-    call->reply = json_object_new_object();
-    json_object_object_add(call->reply, "audit",
-                           history_query(call->d->history, "SELECT * FROM audit WHERE id > ?1 "
-                                         "ORDER BY id DESC LIMIT ?2", 0, 1000));
+    struct json_object *value = NULL;
+    const char *text;
+
+    json_object_object_get_ex(row, name, &value);
+    text = value != NULL ? json_object_get_string(value) : "";
+    fputc('"', out);
+    for (; *text != '\0'; text++) {
+        if (*text == '"') {
+            fputc('"', out);
+        }
+        fputc(*text, out);
+    }
+    fputs(last ? "\"\r\n" : "\",", out);
 }
 
-static void get_users(struct call *call)
+/* Rows as CSV (RFC 4180), with the names of the columns in the first line. */
+static void reply_csv(struct call *call, struct json_object *rows, const char *const *columns,
+                      const char *file_name)
+{
+    FILE *out = open_memstream(&call->text, &call->text_len);
+    size_t i, c;
+
+    if (out == NULL) {
+        json_object_put(rows);
+        call_error(call, 500, "no memory");
+        return;
+    }
+    for (c = 0; columns[c] != NULL; c++) {
+        fprintf(out, "%s%s", columns[c], columns[c + 1] != NULL ? "," : "\r\n");
+    }
+    for (i = 0; i < json_object_array_length(rows); i++) {
+        for (c = 0; columns[c] != NULL; c++) {
+            csv_cell(out, json_object_array_get_idx(rows, i), columns[c], columns[c + 1] == NULL);
+        }
+    }
+    fclose(out);
+    json_object_put(rows);
+    call->type = "text/csv; charset=utf-8";
+    call->file_name = file_name;
+}
+
+static enum inm_severity severity_of(const char *name)
+{
+    unsigned i;
+
+    for (i = SEVERITY_CRITICAL; i > 0 && (name == NULL || strcmp(name, severity_name(i)) != 0);
+         i--) {
+    }
+    return (enum inm_severity)i;
+}
+
+void get_log(struct call *call)
+{
+    static const char *const columns[] = {"id", "time", "kind", "severity", "place", "user",
+                                          "address", "text", NULL};
+    const char *format = call_text(call, "format");
+    struct log_filter filter = {
+        .severity = severity_of(call_text(call, "severity")), .place = call_text(call, "place"),
+        .user = call_text(call, "user"), .kind = call_text(call, "kind"),
+        .from = call_real(call, "from", 0), .to = call_real(call, "to", 0),
+        .before = call_number(call, "before", 0),
+        .limit = (uint32_t)call_number(call, "limit", 200),
+        .no_changes = call->session.role < ROLE_ADMINISTRATOR};
+    struct json_object *rows = history_read_log(call->d->history, &filter);
+
+    if (format != NULL && strcmp(format, "csv") == 0) {
+        reply_csv(call, rows, columns, "inm-log.csv");
+        return;
+    }
+    call->reply = json_object_new_object();
+    json_object_object_add(call->reply, "log", rows);
+}
+
+void get_users(struct call *call)
 {
     call->reply = json_object_new_object();
     json_object_object_add(call->reply, "users",
@@ -343,23 +409,21 @@ static void get_users(struct call *call)
                                          "role >= ?1 ORDER BY name LIMIT ?2", 0, 1000));
 }
 
-static void get_samples(struct call *call)
+void get_samples(struct call *call)
 {
-    const char *since = call_arg(call, "since");
-
     call->reply = json_object_new_object();
     json_object_object_add(call->reply, "samples",
                            history_query(call->d->history, "SELECT time, name, value FROM samples "
                                          "WHERE time > ?1 ORDER BY time LIMIT ?2",
-                                         since != NULL ? strtod(since, NULL) : 0, 20000));
+                                         call_real(call, "since", 0), 20000));
 }
 
 /* ---- chips ----------------------------------------------------------------------------------- */
 
-static void get_chip(struct call *call)
+void get_chip(struct call *call)
 {
     struct inmd *d = call->d;
-    uint32_t chip = call_chip(call, call_arg(call, "chip"));
+    uint32_t chip = call_chip(call, "chip");
     struct json_object *o;
     char buf[64];
     uint64_t value = 0;
@@ -388,10 +452,10 @@ static void get_chip(struct call *call)
 }
 
 /* Status and counters of all ports of a chip: 3 requests of 2 registers a port, all at once. */
-static void get_ports(struct call *call)
+void get_ports(struct call *call)
 {
     struct inmd *d = call->d;
-    uint32_t chip = call_chip(call, call_arg(call, "chip")), ports, i, k;
+    uint32_t chip = call_chip(call, "chip"), ports, i, k;
     struct json_object *list = json_object_new_array(), *o;
     struct net_req reqs[INM_NRC_PORTS * 4], first;
     struct inm_route route;
@@ -437,33 +501,19 @@ static void get_ports(struct call *call)
     json_object_object_add(call->reply, "ports", list);
 }
 
-static bool arg_number(struct call *call, const char *name, uint32_t max, uint32_t *value)
+void get_reg(struct call *call)
 {
-    const char *text = call_arg(call, name);
-    char *end = NULL;
-    unsigned long v = text != NULL ? strtoul(text, &end, 0) : 0;
-
-    if (text == NULL || text[0] < '0' || text[0] > '9' || *end != '\0' || v > max) {
-        call_error(call, 400, "%s is a number up to %u", name, max);
-        return false;
-    }
-    *value = (uint32_t)v;
-    return true;
-}
-
-static void get_reg(struct call *call)
-{
-    uint32_t chip = call_chip(call, call_arg(call, "chip")), addr;
+    uint32_t chip = call_chip(call, "chip"), addr = (uint32_t)call_number(call, "addr", 0);
     uint64_t value = 0;
     char text[32];
     int outcome;
 
-    if (chip == INM_NONE || !arg_number(call, "addr", 0xffff, &addr)) {
+    if (chip == INM_NONE) {
         return;
     }
     outcome = chip_read(call->d, chip, addr, &value);
     if (outcome != NET_OK) {
-        call_error(call, outcome == NET_NO_ANSWER ? 504 : 422, "%s", outcome_text(outcome));
+        call_outcome(call, outcome);
         return;
     }
     call->reply = json_object_new_object();
@@ -472,20 +522,21 @@ static void get_reg(struct call *call)
     PUT_TEXT(call->reply, "value", text);
 }
 
-static void get_eeprom(struct call *call)
+void get_eeprom(struct call *call)
 {
-    uint32_t chip = call_chip(call, call_arg(call, "chip")), addr, num, i;
-    uint8_t bytes[4096];
-    char text[2 * sizeof(bytes) + 1];
+    uint32_t chip = call_chip(call, "chip"), i;
+    uint32_t addr = (uint32_t)call_number(call, "addr", 0);
+    uint32_t num = (uint32_t)call_number(call, "num", 1);
+    uint8_t bytes[EEPROM_CALL];
+    char text[2 * EEPROM_CALL + 1];
     int outcome;
 
-    if (chip == INM_NONE || !arg_number(call, "addr", 0xffff, &addr) ||
-        !arg_number(call, "num", sizeof(bytes), &num)) {
+    if (chip == INM_NONE) {
         return;
     }
     outcome = chip_eeprom_read(call->d, chip, addr, num, bytes);
     if (outcome != NET_OK) {
-        call_error(call, outcome == NET_NO_ANSWER ? 504 : 422, "%s", outcome_text(outcome));
+        call_outcome(call, outcome);
         return;
     }
     for (i = 0; i < num; i++) {
@@ -496,15 +547,15 @@ static void get_eeprom(struct call *call)
     PUT_TEXT(call->reply, "bytes", text);
 }
 
-static void get_trace(struct call *call)
+void get_trace(struct call *call)
 {
     struct inmd *d = call->d;
-    uint32_t from = call_chip(call, call_arg(call, "from")), to, n, i;
+    uint32_t from = call_chip(call, "from"), to, n, i;
     struct json_object *list, *o;
     struct trace_hop hops[TRACE_MAX];
     char error[200] = "", name[INM_NAME_MAX];
 
-    to = from != INM_NONE ? call_chip(call, call_arg(call, "to")) : INM_NONE;
+    to = from != INM_NONE ? call_chip(call, "to") : INM_NONE;
     if (to == INM_NONE) {
         return;
     }
@@ -535,7 +586,7 @@ static void get_trace(struct call *call)
 }
 
 /* Traffic of management and retries, by level of the tree. */
-static void get_traffic(struct call *call)
+void get_traffic(struct call *call)
 {
     struct inmd *d = call->d;
     struct json_object *levels = json_object_new_array(), *top = json_object_new_array(), *o;
@@ -590,10 +641,10 @@ static void get_traffic(struct call *call)
     PUT_INT(call->reply, "bytes", (stats.requests + stats.responses + stats.reports) * 99);
 }
 
-static void get_search(struct call *call)
+void get_search(struct call *call)
 {
     const struct inm_topo *t = call->d->topo;
-    const char *text = call_arg(call, "q");
+    const char *text = call_text(call, "q");
     struct json_object *list = json_object_new_array();
     char name[INM_NAME_MAX];
     uint32_t i, n = 0;
@@ -609,7 +660,7 @@ static void get_search(struct call *call)
     json_object_object_add(call->reply, "chips", list);
 }
 
-static void get_layout(struct call *call)
+void get_layout(struct call *call)
 {
     static const size_t size = 1 << 20;
     char *text = malloc(size);
@@ -624,7 +675,7 @@ static void get_layout(struct call *call)
     call->type = "application/json";
 }
 
-static void get_config(struct call *call)
+void get_config(struct call *call)
 {
     struct inmd *d = call->d;
     struct json_object *o = json_object_new_object();
@@ -634,28 +685,3 @@ static void get_config(struct call *call)
     PUT_INT(o, "retry_limit", d->config.retry_limit);
     call->reply = o;
 }
-
-const struct api api_read[] = {
-    {"GET", "/healthz", ROLE_NONE, get_health, false},
-    {"GET", "/metrics", ROLE_NONE, get_metrics, false},
-    {"GET", "/api/v1/session", ROLE_VIEWER, get_session, false},
-    {"GET", "/api/v1/summary", ROLE_VIEWER, get_summary, false},
-    {"GET", "/api/v1/topology", ROLE_VIEWER, get_topology, false},
-    {"GET", "/api/v1/state", ROLE_VIEWER, get_state, false},
-    {"GET", "/api/v1/differences", ROLE_VIEWER, get_differences, false},
-    {"GET", "/api/v1/alarms", ROLE_VIEWER, get_alarms, false},
-    {"GET", "/api/v1/events", ROLE_VIEWER, get_events, false},
-    {"GET", "/api/v1/samples", ROLE_VIEWER, get_samples, false},
-    {"GET", "/api/v1/traffic", ROLE_VIEWER, get_traffic, false},
-    {"GET", "/api/v1/search", ROLE_VIEWER, get_search, false},
-    {"GET", "/api/v1/chip", ROLE_VIEWER, get_chip, false},
-    {"GET", "/api/v1/ports", ROLE_VIEWER, get_ports, false},
-    {"GET", "/api/v1/reg", ROLE_VIEWER, get_reg, false},
-    {"GET", "/api/v1/eeprom", ROLE_VIEWER, get_eeprom, false},
-    {"GET", "/api/v1/trace", ROLE_OPERATOR, get_trace, false},
-    {"GET", "/api/v1/layout", ROLE_VIEWER, get_layout, false},
-    {"GET", "/api/v1/config", ROLE_OPERATOR, get_config, false},
-    {"GET", "/api/v1/audit", ROLE_ADMINISTRATOR, get_audit, false},
-    {"GET", "/api/v1/users", ROLE_ADMINISTRATOR, get_users, false},
-    {NULL, NULL, ROLE_NONE, NULL, false},
-};

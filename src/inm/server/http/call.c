@@ -4,28 +4,49 @@
 #include <microhttpd.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-const char *call_arg(struct call *call, const char *name)
+static const char *query(struct call *call, const char *name)
 {
     return MHD_lookup_connection_value(call->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+static struct json_object *member(struct call *call, const char *name)
+{
+    struct json_object *value = NULL;
+
+    json_object_object_get_ex(call->body, name, &value);
+    return value;
 }
 
 const char *call_text(struct call *call, const char *name)
 {
     struct json_object *value;
 
-    return call->body != NULL && json_object_object_get_ex(call->body, name, &value) &&
-                   json_object_is_type(value, json_type_string)
-               ? json_object_get_string(value) : NULL;
+    if (call->get) {
+        return query(call, name);
+    }
+    value = member(call, name);
+    return value != NULL ? json_object_get_string(value) : NULL;
 }
 
 int64_t call_number(struct call *call, const char *name, int64_t otherwise)
 {
-    struct json_object *value;
+    struct json_object *value = call->get ? NULL : member(call, name);
+    const char *text = call->get ? query(call, name) : NULL;
 
-    return call->body != NULL && json_object_object_get_ex(call->body, name, &value) &&
-                   json_object_is_type(value, json_type_int)
-               ? json_object_get_int64(value) : otherwise;
+    return value != NULL ? json_object_get_int64(value)
+           : text != NULL ? strtoll(text, NULL, strstr(text, "0x") != NULL ? 16 : 10) : otherwise;
+}
+
+double call_real(struct call *call, const char *name, double otherwise)
+{
+    struct json_object *value = call->get ? NULL : member(call, name);
+    const char *text = call->get ? query(call, name) : NULL;
+
+    return value != NULL ? json_object_get_double(value)
+           : text != NULL ? strtod(text, NULL) : otherwise;
 }
 
 void call_error(struct call *call, unsigned status, const char *fmt, ...)
@@ -38,28 +59,25 @@ void call_error(struct call *call, unsigned status, const char *fmt, ...)
     va_end(args);
     json_object_put(call->reply);
     call->reply = json_object_new_object();
-    json_object_object_add(call->reply, "error", json_object_new_string(text));
+    PUT_TEXT(call->reply, "error", text);
     call->status = status;
+}
+
+void call_outcome(struct call *call, int outcome)
+{
+    if (outcome != NET_OK) {
+        call_error(call, outcome == NET_NO_ANSWER ? 504 : 422, "%s", outcome_text(outcome));
+    }
 }
 
 uint32_t call_chip(struct call *call, const char *name)
 {
-    uint32_t chip = name != NULL ? inm_chip_parse(call->d->topo, name) : INM_NONE;
+    const char *text = call_text(call, name);
+    uint32_t chip = text != NULL ? inm_chip_parse(call->d->topo, text) : INM_NONE;
 
     if (chip == INM_NONE) {
         call_error(call, 404, "no such chip: %.40s; names are like r12f3n5, l5s2b13, nic7",
-                   name != NULL ? name : "(none)");
+                   text != NULL ? text : "(none)");
     }
     return chip;
-}
-
-uint32_t call_port(struct call *call, const char *name)
-{
-    uint32_t port = name != NULL ? inm_port_parse(call->d->topo, name) : INM_NONE;
-
-    if (port == INM_NONE) {
-        call_error(call, 404, "no such port: %.40s; names are like r12f3n5:7",
-                   name != NULL ? name : "(none)");
-    }
-    return port;
 }

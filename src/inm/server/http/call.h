@@ -13,14 +13,16 @@ struct MHD_Connection;
 struct call {
     struct inmd *d;
     struct MHD_Connection *connection;
-    char address[64];
+    char address[64];            /* of the caller; behind a trusted proxy: of the proxy's client */
     struct auth_session session; /* of the caller */
+    bool get;                    /* arguments are in the query, not in the body */
     struct json_object *body;    /* of a POST: an object, or NULL */
     unsigned status;             /* of the answer; 200 unless set */
     struct json_object *reply;
     char *text;                  /* instead of `reply`: to be freed */
     size_t text_len;
     const char *type;            /* of `text` */
+    const char *file_name;       /* of `text`: the browser saves it under this name */
     char new_cookie[AUTH_TOKEN];
     bool drop_cookie;
 };
@@ -30,19 +32,23 @@ struct call {
 #define PUT_TEXT(o, name, v) json_object_object_add(o, name, json_object_new_string(v))
 #define PUT_BOOL(o, name, v) json_object_object_add(o, name, json_object_new_boolean(v))
 
-/** An argument of the query; NULL: not given. */
-const char *call_arg(struct call *call, const char *name);
-
-/** A member of the body. */
-const char *call_text(struct call *call, const char *name);
+/*
+ * Arguments, from the query of a GET and from the body of a POST. api_check() has compared them with
+ * the description of the call before the call is handled: what is there has the right type and
+ * range.
+ */
+const char *call_text(struct call *call, const char *name); /* NULL: not given */
 int64_t call_number(struct call *call, const char *name, int64_t otherwise);
+double call_real(struct call *call, const char *name, double otherwise);
 
 /** Answers with an error. */
 void call_error(struct call *call, unsigned status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** A chip or port by its name; answers with an error and INM_NONE if it does not exist. */
+/** Answers with the error of an outcome that is not NET_OK. */
+void call_outcome(struct call *call, int outcome);
+
+/** The chip of an argument; answers with an error and INM_NONE if it does not exist. */
 uint32_t call_chip(struct call *call, const char *name);
-uint32_t call_port(struct call *call, const char *name);
 
 #endif

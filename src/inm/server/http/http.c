@@ -25,6 +25,7 @@
 #define MAX_CONNECTIONS 256
 #define MAX_PER_ADDRESS 64
 #define MAX_BODY        (1u << 20)
+#define STREAM          "/api/v1/stream"
 
 struct http {
     struct inmd *d;
@@ -139,6 +140,7 @@ static enum MHD_Result send_call(struct call *call)
 {
     struct MHD_Response *response;
     enum MHD_Result ret;
+    char disposition[100];
     const char *text;
     size_t len;
 
@@ -159,6 +161,10 @@ static enum MHD_Result send_call(struct call *call)
         return MHD_NO;
     }
     MHD_add_response_header(response, "Content-Type", call->type);
+    if (call->file_name != NULL) {
+        snprintf(disposition, sizeof(disposition), "attachment; filename=\"%s\"", call->file_name);
+        MHD_add_response_header(response, "Content-Disposition", disposition);
+    }
     add_headers(response);
     set_cookie(call, response);
     ret = MHD_queue_response(call->connection, call->status, response);
@@ -237,24 +243,6 @@ static enum MHD_Result send_stream(struct call *call, bool local)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static const struct api *find_api(const char *method, const char *path, bool *other_method)
-{
-    const struct api *tables[2] = {api_read, api_change}, *a;
-    int i;
-
-    for (i = 0; i < 2; i++) {
-        for (a = tables[i]; a->path != NULL; a++) {
-            if (strcmp(path, a->path) == 0) {
-                if (strcmp(method, a->method) == 0) {
-                    return a;
-                }
-                *other_method = true;
-            }
-        }
-    }
-    return NULL;
-}
-
 static bool parse_body(struct call *call, const struct request *request)
 {
     struct json_tokener *tokener;
@@ -271,44 +259,74 @@ static bool parse_body(struct call *call, const struct request *request)
     return json_object_is_type(call->body, json_type_object);
 }
 
+/* The log has the arguments of a change, but no passwords. */
 static void audit(struct call *call, const struct api *a)
 {
-    char action[600];
+    char text[700];
+    bool secret = strstr(a->path, "login") != NULL || strstr(a->path, "users") != NULL;
+    const char *name = secret ? call_text(call, "name") : NULL;
 
-    snprintf(action, sizeof(action), "%s %s", a->path,
-             strstr(a->path, "login") != NULL || strstr(a->path, "users") != NULL ||
-                     call->body == NULL
-                 ? (call_text(call, "name") != NULL ? call_text(call, "name") : "")
-                 : json_object_to_json_string_ext(call->body, JSON_C_TO_STRING_PLAIN));
-    history_audit(call->d->history, call->session.user[0] != '\0' ? call->session.user : "-",
-                  call->address, action, call->status == 200 ? "done" : "refused");
+    snprintf(text, sizeof(text), "%s %s: %s", a->path,
+             secret || call->body == NULL
+                 ? (name != NULL ? name : "")
+                 : json_object_to_json_string_ext(call->body, JSON_C_TO_STRING_PLAIN),
+             call->status == 200 ? "done" : "refused");
+    history_log(call->d->history, &(struct log_entry){
+        .kind = "change", .user = call->session.user[0] != '\0' ? call->session.user : NULL,
+        .address = call->address, .text = text});
+}
+
+static bool may_call(struct call *call, const struct api *a, bool local)
+{
+    if (call->session.role < a->role) {
+        call_error(call, call->session.role == ROLE_NONE ? 401 : 403, "%s",
+                   call->session.role == ROLE_NONE ? "log in first"
+                                                   : "your role does not allow that");
+        return false;
+    }
+    if (!call->get && a->role != ROLE_NONE && !csrf_ok(call, local)) {
+        call_error(call, 403, "the header X-CSRF-Token is missing or wrong");
+        return false;
+    }
+    return true;
 }
 
 static void do_api(struct call *call, const char *method, const char *path,
                    const struct request *request, bool local)
 {
-    bool other_method = false, change = strcmp(method, "GET") != 0;
-    const struct api *a = find_api(method, path, &other_method);
+    bool other_method;
+    const struct api *a = api_find(method, path, &other_method);
 
-    if (a == NULL) {
-        call_error(call, other_method ? 405 : 404, other_method ? "not by this method"
-                                                                : "there is nothing here");
-    } else if (call->session.role < a->role) {
-        call_error(call, call->session.role == ROLE_NONE ? 401 : 403,
-                   call->session.role == ROLE_NONE ? "log in first"
-                                                   : "your role does not allow that");
-    } else if (change && a->role != ROLE_NONE && !csrf_ok(call, local)) {
-        call_error(call, 403, "the header X-CSRF-Token is missing or wrong");
-    } else if (change && (request->too_long || !parse_body(call, request))) {
-        call_error(call, request->too_long ? 413 : 400, "the body is no JSON object, or too long");
-    } else {
-        a->handle(call);
+    call->get = strcmp(method, "GET") == 0;
+    if (call->status != 200) {
+        return; /* refused before */
     }
-    /* Who is not logged in cannot fill the log; tries to log in are limited. */
-    if (a != NULL && a->audit && call->status != 429 &&
+    if (a == NULL || a->handle == NULL) {
+        call_error(call, other_method ? 405 : 404,
+                   other_method ? "the call has another method" : "there is nothing here");
+        return;
+    }
+    if (may_call(call, a, local)) {
+        if (!call->get && (request->too_long || !parse_body(call, request))) {
+            call_error(call, request->too_long ? 413 : 400,
+                       "the body is no JSON object, or too long");
+        } else if (api_check(call, a)) {
+            a->handle(call);
+        }
+    }
+    /* Visitors without a session cannot fill the log; tries to log in are limited. */
+    if (a->audit && call->status != 429 &&
         (call->session.role != ROLE_NONE || a->role == ROLE_NONE)) {
         audit(call, a);
     }
+}
+
+static bool stream_check(struct call *call)
+{
+    bool other_method;
+
+    call->get = true;
+    return api_check(call, api_find("GET", STREAM, &other_method));
 }
 
 static enum MHD_Result send_page(struct call *call, const char *path)
@@ -333,6 +351,9 @@ static enum MHD_Result answer(struct http *http, struct MHD_Connection *connecti
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_DAEMON);
     enum MHD_Result ret;
 
+    if (strcmp(method, "HEAD") == 0) {
+        method = "GET"; /* libmicrohttpd leaves the body out */
+    }
     local = info != NULL && info->daemon == http->local;
     client_address(connection, call.address, sizeof(call.address));
     find_session(&call, local);
@@ -342,8 +363,8 @@ static enum MHD_Result answer(struct http *http, struct MHD_Connection *connecti
     if (!local && !auth_rate(http->d->auth, call.address)) {
         return send_text(connection, 429, "text/plain", "too many requests\n", 18, false);
     }
-    if (strcmp(path, "/api/v1/stream") == 0 && strcmp(method, "GET") == 0 &&
-        call.session.role >= ROLE_VIEWER) {
+    if (strcmp(path, STREAM) == 0 && strcmp(method, "GET") == 0 &&
+        call.session.role >= ROLE_VIEWER && stream_check(&call)) {
         return send_stream(&call, local);
     }
     if (strncmp(path, "/api/", 5) == 0 || strcmp(path, "/healthz") == 0 ||

@@ -307,6 +307,8 @@ static void raise_alarm(struct inmd *d, struct inm_alarm *a, double now)
     a->raised = now;
     alarm_text(d, a, place, sizeof(place), text, sizeof(text));
     a->id = history_alarm_raised(d->history, a, place, text);
+    history_log(d->history, &(struct log_entry){.kind = "raised", .severity = a->severity,
+                                                .place = place, .text = text});
     inm_log(a->severity >= SEVERITY_MAJOR ? LOG_WARNING : LOG_NOTICE, "alarm %s at %s: %s",
             alarm_cause(a->cause), place, text);
 }
@@ -317,6 +319,8 @@ static void clear_alarm(struct inmd *d, const struct inm_alarm *a, double now)
 
     alarm_text(d, a, place, sizeof(place), text, sizeof(text));
     history_alarm_cleared(d->history, a->id, now);
+    history_log(d->history, &(struct log_entry){.kind = "cleared", .severity = a->severity,
+                                                .place = place, .text = text});
     inm_log(LOG_NOTICE, "cleared %s at %s", alarm_cause(a->cause), place);
 }
 
@@ -389,6 +393,9 @@ void alarms_restore(struct inmd *d)
                                            d->topo->peer[a->port] == INM_NONE ||
                                            d->topo->peer[a->other] == INM_NONE))) {
             history_alarm_cleared(d->history, a->id, now_seconds());
+            history_log(d->history, &(struct log_entry){
+                .kind = "cleared", .severity = a->severity & 3,
+                .text = "an alarm of the last run is not about this topology"});
         } else {
             d->alarms[d->num_alarms++] = *a;
         }

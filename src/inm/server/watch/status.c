@@ -199,6 +199,11 @@ static void log_discovery(struct inmd *d, enum inm_network network, enum inm_net
         }
     }
     inm_log(network == NETWORK_OK ? LOG_NOTICE : LOG_ERR, "%s", text);
+    history_log(d->history, &(struct log_entry){
+        .kind = "discovery", .text = text,
+        .severity = network != NETWORK_OK ? SEVERITY_CRITICAL
+                    : f->num_missing + f->num_differ + f->num_unknown != 0 ? SEVERITY_WARNING
+                                                                          : SEVERITY_INFO});
 }
 
 enum inm_network discover_all(struct inmd *d)
