@@ -335,6 +335,101 @@ def fuzz():
         assert admin.call("/api/v1/summary")[0] == 200
 
 
+def slow_clients():
+    """1,000 half-open connections from one address: another client of that address is served at once."""
+    import time
+    import resource
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    with Network() as n:
+        port = n.start_server()
+        admin = Web(port)
+        assert admin.login() == 200
+        held = []
+        for i in range(1000):
+            s = socket.create_connection(("127.0.0.1", port), timeout=20)
+            s.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: " if i % 2 else
+                      b"POST /api/v1/login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+            held.append(s)
+            if i % 250 == 249:
+                begin = time.monotonic()
+                assert admin.call("/api/v1/summary")[0] == 200 and Web(port).call("/healthz")[0] == 200
+                print(f"# behind {i + 1} half-open connections: {time.monotonic() - begin:.3f} s")
+        # The server closes all of them: the oldest to make room, the rest after 10 s.
+        begin = time.monotonic()
+        for s in held:
+            s.settimeout(60)
+            try:
+                while s.recv(4096):
+                    pass
+            except ConnectionError:
+                pass
+            s.close()
+        print(f"# all closed by the server after {time.monotonic() - begin:.1f} s")
+        # A client that sends a byte a second does not keep its connection either.
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as s:
+            s.sendall(b"GET / HTTP/1.1\r\nX: ")
+            sent = 0
+            try:
+                while not select_readable(s, 0.5):
+                    s.sendall(b"x")
+                    sent += 1
+                    assert sent < 200, "kept"
+            except ConnectionError:
+                pass
+        # A slow reader is not among those that are served first, and streams are limited by user.
+        streams = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(40)]
+        answers = []
+        for s in streams:
+            s.sendall(f"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\nCookie: {admin.cookie}\r\n\r\n".encode())
+            answers.append(s.recv(12).decode())
+        assert answers.count("HTTP/1.1 200") == 32 and answers.count("HTTP/1.1 429") == 8, answers
+        for s in streams:
+            s.close()
+        assert admin.call("/api/v1/summary")[0] == 200
+
+
+def select_readable(s, seconds):
+    import select
+    return select.select([s], [], [], seconds)[0]
+
+
+def proxy():
+    """Names of this server, trusted proxies, single sign-on."""
+    with Network() as n:
+        extra = ("[http]\nhost_names = inm.example, other.example\ntrusted_proxies = 127.0.0.1 192.0.2.7\n"
+                 "user_header = X-Remote-User\nlogin_tries = 3\nrate_per_second = 100000\n")
+        port = n.start_server(extra=extra, users=(("admin", "administrator"), ("op", "operator")))
+        guest = Web(port)
+        for host, status in (("localhost", 200), ("127.0.0.1:99", 200), ("[::1]:80", 200), ("inm.example:443", 200),
+                             ("OTHER.example", 200), ("evil.example", 421), ("inm.example.evil.example", 421), ("", 421)):
+            assert guest.call("/healthz", headers={"Host": host})[0] == status, host
+        # Each client of the proxy has limits of its own; what a client writes into the header does not count.
+        def tries(forwarded):
+            return Web(port).call("/api/v1/login", {"name": "admin", "password": "guess"},
+                                  headers={"X-Forwarded-For": forwarded})[0]
+        assert [tries(f"10.9.9.{i}, 198.51.100.1, 192.0.2.7") for i in range(4)] == [401, 401, 401, 429]
+        assert tries("198.51.100.2") == 401
+        assert [tries("rubbish") for _ in range(4)] == [401, 401, 401, 429]
+        # The header of a trusted proxy is a login; the role is that of the user, or viewer.
+        for user, role in (("op", "operator"), ("ann@example.org", "viewer")):
+            web = Web(port)
+            status, session = web.call("/api/v1/session", headers={"X-Remote-User": user})
+            assert status == 200 and session["user"] == user and session["role"] == role, session
+        header = {"X-Remote-User": "op"}
+        assert guest.call("/api/v1/discover", {}, headers=header)[0] == 403  # no CSRF token
+        assert guest.call("/api/v1/discover", {}, headers={**header, "X-CSRF-Token": session["csrf"]})[0] == 403
+        own = guest.call("/api/v1/session", headers=header)[1]["csrf"]
+        assert guest.call("/api/v1/discover", {}, headers={**header, "X-CSRF-Token": own})[0] == 200
+        assert guest.call("/api/v1/session", headers={"X-Remote-User": "a b<script>"})[0] == 401
+        n.stop_server()
+        n.start_server(extra=extra.replace("127.0.0.1 ", ""))
+        assert guest.call("/api/v1/session", headers=header)[0] == 401, "an untrusted address logged in"
+        n.stop_server()
+        n.start_server(extra=extra + "user_role = none\n")
+        assert guest.call("/api/v1/session", headers={"X-Remote-User": "ann@example.org"})[0] == 401
+        assert guest.call("/api/v1/session", headers=header)[0] == 200
+
+
 def urllib_quote(text):
     import urllib.parse
     return urllib.parse.quote(text)
@@ -572,7 +667,7 @@ def config_errors():
     subprocess.run([f"{BIN}/inmd", "--check", "-f", example], check=True)
 
 
-TESTS = [figures, busy, scan_in_turn, day, faults, starts, routes, bist, regions, security, fuzz, cli, metrics, openapi, arguments, log, small_things,
+TESTS = [figures, busy, scan_in_turn, day, faults, starts, routes, bist, regions, security, slow_clients, proxy, fuzz, cli, metrics, openapi, arguments, log, small_things,
          storm, config_errors]
 
 if __name__ == "__main__":

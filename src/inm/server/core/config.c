@@ -54,6 +54,8 @@ static const struct option {
     N("network", "timeout_ms", timeout_ms, 1, 60000), N("network", "retries", retries, 0, 100),
     T("http", "address", address), N("http", "port", port, 0, 65535),
     T("http", "socket", socket), T("http", "tls_cert", tls_cert), T("http", "tls_key", tls_key),
+    T("http", "host_names", host_names), T("http", "trusted_proxies", trusted_proxies),
+    T("http", "user_header", user_header), T("http", "user_role", user_role),
     N("http", "session_minutes", session_minutes, 1, 100000),
     N("http", "login_tries", login_tries, 1, 1000),
     N("http", "rate_per_second", rate_per_second, 1, 1000000),
@@ -169,6 +171,12 @@ static bool check(struct reader *r)
                  r->path, c->poll_mode);
     } else if ((c->tls_cert[0] == '\0') != (c->tls_key[0] == '\0')) {
         snprintf(r->error, r->size, "%s: [http] tls_cert and tls_key need each other", r->path);
+    } else if (c->user_header[0] != '\0' && c->trusted_proxies[0] == '\0') {
+        snprintf(r->error, r->size, "%s: [http] user_header needs trusted_proxies", r->path);
+    } else if (strcmp(c->user_role, "none") != 0 && strcmp(c->user_role, "viewer") != 0 &&
+               strcmp(c->user_role, "operator") != 0 && strcmp(c->user_role, "administrator") != 0) {
+        snprintf(r->error, r->size, "%s: [http] user_role is none, viewer, operator or "
+                 "administrator, not \"%s\"", r->path, c->user_role);
     } else if (c->first_cabinet > c->last_cabinet) {
         snprintf(r->error, r->size, "%s: [region] first_cabinet is above last_cabinet", r->path);
     }
@@ -183,7 +191,7 @@ bool config_read(const char *path, struct inm_config *config, char *error, size_
     *config = (struct inm_config){
         .name = "inmd", .topology = "th2", .nic = INM_NONE, .window = 1024, .timeout_ms = 200,
         .retries = 2, .address = "127.0.0.1", .port = 8420, .database = "inmd.db",
-        .keep_days = 365, .poll_ms = 10000, .poll_mode = "loop", .session_minutes = 480,
+        .keep_days = 365, .user_role = "viewer", .poll_ms = 10000, .poll_mode = "loop", .session_minutes = 480,
         .login_tries = 5, .rate_per_second = 200, .hot_limit = 85, .retry_limit = 100,
         .last_cabinet = 100000, .heartbeat_ms = 500, .heartbeat_misses = 4};
     error[0] = '\0';

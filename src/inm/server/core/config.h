@@ -30,6 +30,10 @@ struct inm_config {
     uint32_t keep_days;
     uint32_t poll_ms;
     char poll_mode[8];
+    char host_names[256];      /* allowed in the Host header, separated by commas or spaces */
+    char trusted_proxies[256]; /* addresses whose headers name the client */
+    char user_header[64];      /* of a trusted proxy; empty: no single sign-on */
+    char user_role[16];        /* of users of the proxy without a role of their own */
     uint32_t session_minutes, login_tries, rate_per_second;
     uint32_t hot_limit, retry_limit;
     uint32_t first_cabinet, last_cabinet, rank;

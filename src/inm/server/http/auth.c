@@ -33,6 +33,7 @@ struct auth {
     struct tries tries[MAX_TRIES];
     uint32_t next_try;
     char nobody[crypto_pwhash_STRBYTES]; /* the hash of no password */
+    uint8_t key[32];                     /* of CSRF tokens for users of a proxy */
 };
 
 struct auth *auth_open(struct history *history, const struct inm_config *config)
@@ -47,6 +48,7 @@ struct auth *auth_open(struct history *history, const struct inm_config *config)
     }
     auth->history = history;
     auth->config = config;
+    randombytes_buf(auth->key, sizeof(auth->key));
     randombytes_buf(bytes, sizeof(bytes));
     sodium_bin2hex(random, sizeof(random), bytes, sizeof(bytes));
     if (crypto_pwhash_str(auth->nobody, random, strlen(random), crypto_pwhash_OPSLIMIT_INTERACTIVE,
@@ -322,6 +324,29 @@ bool auth_find_session(struct auth *auth, const char *token, struct auth_session
     }
     pthread_mutex_unlock(&auth->lock);
     return found;
+}
+
+/* The CSRF token is a hash of the name under a key of this process: nothing has to be stored. */
+bool auth_proxy_session(struct auth *auth, const char *name, struct auth_session *session)
+{
+    char hash[crypto_pwhash_STRBYTES];
+    uint8_t csrf[16];
+    size_t len = strlen(name);
+
+    if (len == 0 || len >= sizeof(session->user) ||
+        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@+") != len) {
+        return false;
+    }
+    memset(session, 0, sizeof(*session));
+    session->role = find_user(auth, name, hash);
+    if (session->role == ROLE_NONE) {
+        session->role = auth_role_parse(auth->config->user_role);
+    }
+    crypto_generichash(csrf, sizeof(csrf), (const uint8_t *)name, len, auth->key,
+                       sizeof(auth->key));
+    sodium_bin2hex(session->csrf, sizeof(session->csrf), csrf, sizeof(csrf));
+    snprintf(session->user, sizeof(session->user), "%s", name);
+    return session->role != ROLE_NONE;
 }
 
 void auth_logout(struct auth *auth, const char *token)

@@ -20,7 +20,7 @@ enum auth_role { ROLE_NONE = 0, ROLE_VIEWER = 1, ROLE_OPERATOR = 2, ROLE_ADMINIS
 
 struct auth_session {
     char token[AUTH_TOKEN], csrf[AUTH_TOKEN];
-    char user[32];
+    char user[64];
     enum auth_role role;
     double expires;
 };
@@ -37,6 +37,8 @@ enum auth_login { LOGIN_OK, LOGIN_WRONG, LOGIN_TOO_MANY };
 enum auth_login auth_login(struct auth *auth, const char *name, const char *password,
                            const char *address, struct auth_session *session);
 bool auth_find_session(struct auth *auth, const char *token, struct auth_session *session);
+/** Makes the session of a user whom a trusted proxy names. @return false: no role, or no name. */
+bool auth_proxy_session(struct auth *auth, const char *name, struct auth_session *session);
 void auth_logout(struct auth *auth, const char *token);
 
 /** Whether one more request from an address is within its rate. */

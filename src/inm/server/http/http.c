@@ -1,9 +1,9 @@
 /*
- * HTTP: connections, sessions, the page, live updates. One thread for each connection
- * (libmicrohttpd), at most MAX_CONNECTIONS.
+ * HTTP: connections, the page, live updates. One thread for each connection (libmicrohttpd), at
+ * most MAX_CONNECTIONS; connections.h says which ones are closed.
  *
- * Who comes over the Unix socket is known by the kernel: root and the user that inmd runs as are
- * administrators there, others are refused. Who comes over TCP needs a session.
+ * The kernel names the clients of the Unix socket: root and the user of inmd are administrators,
+ * others are refused. Clients over TCP need a session.
  */
 #include "http.h"
 
@@ -20,17 +20,26 @@
 #include <unistd.h>
 
 #include "api.h"
+#include "client.h"
+#include "connections.h"
 #include "web.h"
 
 #define MAX_CONNECTIONS 256
-#define MAX_PER_ADDRESS 64
+#define MAX_CLOSING     1024 /* connections that are closed, and whose threads end */
+#define MAX_STREAMS     128
+#define MAX_USER_STREAMS 32
 #define MAX_BODY        (1u << 20)
 #define STREAM          "/api/v1/stream"
 
 struct http {
     struct inmd *d;
     struct MHD_Daemon *tcp, *local;
+    struct connections *connections;
+    pthread_t expire;
+    bool expires;                    /* the thread runs */
     char *cert, *key;
+    pthread_mutex_t lock;
+    struct stream *streams;
 };
 
 struct request {
@@ -38,60 +47,6 @@ struct request {
     size_t len;
     bool too_long;
 };
-
-/* ---- who asks -------------------------------------------------------------------------------- */
-
-static void client_address(struct MHD_Connection *connection, char *buf, size_t size)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *sa = info != NULL ? info->client_addr : NULL;
-
-    snprintf(buf, size, "local");
-    if (sa != NULL && sa->sa_family == AF_INET) {
-        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)sa)->sin_addr, buf,
-                  (socklen_t)size);
-    } else if (sa != NULL && sa->sa_family == AF_INET6) {
-        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr, buf,
-                  (socklen_t)size);
-    }
-}
-
-static void local_session(struct MHD_Connection *connection, struct auth_session *session)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    struct ucred cred;
-    socklen_t len = sizeof(cred);
-
-    if (info != NULL &&
-        getsockopt(info->connect_fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
-        (cred.uid == 0 || cred.uid == geteuid())) {
-        session->role = ROLE_ADMINISTRATOR;
-        snprintf(session->user, sizeof(session->user), "uid %u", cred.uid);
-    }
-}
-
-static void find_session(struct call *call, bool local)
-{
-    const char *token =
-        MHD_lookup_connection_value(call->connection, MHD_COOKIE_KIND, "inm_session");
-
-    if (local) {
-        local_session(call->connection, &call->session);
-    } else if (token != NULL) {
-        auth_find_session(call->d->auth, token, &call->session);
-    }
-}
-
-/* A page of another site can make a browser send our cookie, but not this header. */
-static bool csrf_ok(const struct call *call, bool local)
-{
-    const char *token =
-        MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "X-CSRF-Token");
-
-    return local || (token != NULL && auth_equal(call->session.csrf, token));
-}
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
@@ -175,10 +130,12 @@ static enum MHD_Result send_call(struct call *call)
 /* ---- live updates: server-sent events -------------------------------------------------------- */
 
 struct stream {
+    struct stream *next;
+    struct http *http;
     struct inmd *d;
+    char user[64];
     uint64_t version;
-    char token[AUTH_TOKEN];
-    bool local;
+    char token[AUTH_TOKEN]; /* empty: a local user, or a user of a proxy */
 };
 
 /* At most five a second, however much happens; a sign of life every few seconds. */
@@ -193,7 +150,7 @@ static ssize_t stream_read(void *arg, uint64_t pos, char *buf, size_t max)
     if (pos > 0) {
         usleep(200000);
     }
-    if (!s->local && !auth_find_session(d->auth, s->token, &session)) {
+    if (s->token[0] != '\0' && !auth_find_session(d->auth, s->token, &session)) {
         return MHD_CONTENT_READER_END_OF_STREAM; /* logged out */
     }
     pthread_mutex_lock(&d->lock);
@@ -217,7 +174,42 @@ static ssize_t stream_read(void *arg, uint64_t pos, char *buf, size_t max)
     return len;
 }
 
-static enum MHD_Result send_stream(struct call *call, bool local)
+/* A stream keeps its connection: the streams of each user are limited. */
+static bool stream_begin(struct http *http, struct stream *stream)
+{
+    uint32_t all = 0, of_user = 0;
+    const struct stream *s;
+
+    pthread_mutex_lock(&http->lock);
+    for (s = http->streams; s != NULL; s = s->next) {
+        all++;
+        of_user += strcmp(s->user, stream->user) == 0;
+    }
+    if (all < MAX_STREAMS && of_user < MAX_USER_STREAMS) {
+        stream->next = http->streams;
+        http->streams = stream;
+        pthread_mutex_unlock(&http->lock);
+        return true;
+    }
+    pthread_mutex_unlock(&http->lock);
+    return false;
+}
+
+static void stream_end(void *arg)
+{
+    struct stream *stream = arg, **s;
+
+    pthread_mutex_lock(&stream->http->lock);
+    for (s = &stream->http->streams; *s != NULL && *s != stream; s = &(*s)->next) {
+    }
+    if (*s != NULL) {
+        *s = stream->next;
+    }
+    pthread_mutex_unlock(&stream->http->lock);
+    free(stream);
+}
+
+static enum MHD_Result send_stream(struct http *http, struct call *call)
 {
     struct stream *s = calloc(1, sizeof(*s));
     struct MHD_Response *response;
@@ -226,12 +218,18 @@ static enum MHD_Result send_stream(struct call *call, bool local)
     if (s == NULL) {
         return MHD_NO;
     }
-    s->d = call->d;
-    s->local = local;
-    memcpy(s->token, call->session.token, sizeof(s->token));
-    response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1024, stream_read, s, free);
-    if (response == NULL) {
+    s->http = http;
+    memcpy(s->user, call->session.user, sizeof(s->user));
+    if (!stream_begin(http, s)) {
         free(s);
+        return send_text(call->connection, 429, "text/plain", "too many streams\n", 17, false);
+    }
+    s->d = call->d;
+    memcpy(s->token, call->session.token, sizeof(s->token));
+    response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1024, stream_read, s,
+                                                 stream_end);
+    if (response == NULL) {
+        stream_end(s);
         return MHD_NO;
     }
     MHD_add_response_header(response, "Content-Type", "text/event-stream");
@@ -284,7 +282,7 @@ static bool may_call(struct call *call, const struct api *a, bool local)
                                                    : "your role does not allow that");
         return false;
     }
-    if (!call->get && a->role != ROLE_NONE && !csrf_ok(call, local)) {
+    if (!call->get && a->role != ROLE_NONE && !client_csrf_ok(call, local)) {
         call_error(call, 403, "the header X-CSRF-Token is missing or wrong");
         return false;
     }
@@ -355,17 +353,22 @@ static enum MHD_Result answer(struct http *http, struct MHD_Connection *connecti
         method = "GET"; /* libmicrohttpd leaves the body out */
     }
     local = info != NULL && info->daemon == http->local;
-    client_address(connection, call.address, sizeof(call.address));
-    find_session(&call, local);
+    client_find(&call, local);
+    if (!local && !client_host_ok(&call)) {
+        return send_text(connection, 421, "text/plain",
+                         "this name is not in [http] host_names\n", 38, false);
+    }
     if (local && call.session.role == ROLE_NONE) {
         return send_text(connection, 403, "text/plain", "not for this user\n", 18, false);
     }
-    if (!local && !auth_rate(http->d->auth, call.address)) {
+    /* Users behind one proxy have limits of their own. */
+    if (!local && !auth_rate(http->d->auth, call.session.role != ROLE_NONE ? call.session.user
+                                                                           : call.address)) {
         return send_text(connection, 429, "text/plain", "too many requests\n", 18, false);
     }
     if (strcmp(path, STREAM) == 0 && strcmp(method, "GET") == 0 &&
         call.session.role >= ROLE_VIEWER && stream_check(&call)) {
-        return send_stream(&call, local);
+        return send_stream(http, &call);
     }
     if (strncmp(path, "/api/", 5) == 0 || strcmp(path, "/healthz") == 0 ||
         strcmp(path, "/metrics") == 0) {
@@ -382,11 +385,28 @@ static enum MHD_Result answer(struct http *http, struct MHD_Connection *connecti
     return ret;
 }
 
+static void set_state(struct http *http, struct MHD_Connection *connection,
+                      enum connection_state state)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    if (info != NULL && info->socket_context != NULL) {
+        connections_set(http->connections, info->socket_context, state);
+    }
+}
+
+static bool is_stream(const char *url)
+{
+    return strcmp(url, STREAM) == 0;
+}
+
 static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, const char *url,
                               const char *method, const char *version, const char *data,
                               size_t *size, void **state)
 {
     struct request *request = *state;
+    enum MHD_Result ret;
     char *more;
 
     (void)version;
@@ -409,7 +429,12 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
         *size = 0;
         return MHD_YES;
     }
-    return answer(arg, connection, url, method, request);
+    set_state(arg, connection, CONNECTION_WORKS);
+    ret = answer(arg, connection, url, method, request);
+    if (!is_stream(url)) {
+        set_state(arg, connection, CONNECTION_ANSWERS);
+    }
+    return ret;
 }
 
 static void completed(void *arg, struct MHD_Connection *connection, void **state,
@@ -417,14 +442,39 @@ static void completed(void *arg, struct MHD_Connection *connection, void **state
 {
     struct request *request = *state;
 
-    (void)arg;
-    (void)connection;
     (void)code;
+    set_state(arg, connection, CONNECTION_WAITS);
     if (request != NULL) {
         free(request->body);
         free(request);
         *state = NULL;
     }
+}
+
+static void notify(void *arg, struct MHD_Connection *connection, void **context,
+                   enum MHD_ConnectionNotificationCode code)
+{
+    struct http *http = arg;
+    const union MHD_ConnectionInfo *info;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *context = info != NULL ? connections_add(http->connections, info->connect_fd) : NULL;
+    } else if (*context != NULL) {
+        connections_remove(http->connections, *context);
+        *context = NULL;
+    }
+}
+
+static void *expire_thread(void *arg)
+{
+    struct http *http = arg;
+
+    while (!http->d->stop) {
+        usleep(200000);
+        connections_expire(http->connections);
+    }
+    return NULL;
 }
 
 /* ---- listening ------------------------------------------------------------------------------- */
@@ -449,7 +499,7 @@ static int listen_unix(const char *path)
         unlink(path);
     }
     mask = umask(0177);
-    failed = bind(fd, (struct sockaddr *)&sun, sizeof(sun)) != 0 || listen(fd, 64) != 0;
+    failed = bind(fd, (struct sockaddr *)&sun, sizeof(sun)) != 0 || listen(fd, 512) != 0;
     umask(mask);
     if (failed) {
         inm_log(LOG_ERR, "%s: %s", path, strerror(errno));
@@ -480,7 +530,7 @@ static int listen_tcp(const char *address, uint32_t port)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     }
     if (fd < 0 || bind(fd, is_four ? (struct sockaddr *)&four : (struct sockaddr *)&six,
-                       is_four ? sizeof(four) : sizeof(six)) != 0 || listen(fd, 64) != 0) {
+                       is_four ? sizeof(four) : sizeof(six)) != 0 || listen(fd, 512) != 0) {
         inm_log(LOG_ERR, "%s port %u: %s", address, port, strerror(errno));
         if (fd >= 0) {
             close(fd);
@@ -506,7 +556,7 @@ static char *read_file(const char *path)
     return text;
 }
 
-static struct MHD_Daemon *start(struct http *http, int fd, bool tls, unsigned per_address)
+static struct MHD_Daemon *start(struct http *http, int fd, bool tls)
 {
     unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
                      MHD_USE_POLL | MHD_USE_ITC | (tls ? MHD_USE_TLS : 0);
@@ -517,10 +567,10 @@ static struct MHD_Daemon *start(struct http *http, int fd, bool tls, unsigned pe
 
     return MHD_start_daemon(
         flags, 0, NULL, NULL, handle, http, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_CONNECTION_LIMIT, MAX_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        per_address,
-        MHD_OPTION_CONNECTION_TIMEOUT, 60, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536,
-        MHD_OPTION_NOTIFY_COMPLETED, completed, NULL, MHD_OPTION_ARRAY, tls ? tls_options : none,
+        MHD_OPTION_CONNECTION_LIMIT, MAX_CONNECTIONS + MAX_CLOSING, MHD_OPTION_CONNECTION_TIMEOUT,
+        60, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_THREAD_STACK_SIZE,
+        (size_t)524288, MHD_OPTION_NOTIFY_CONNECTION, notify, http,
+        MHD_OPTION_NOTIFY_COMPLETED, completed, http, MHD_OPTION_ARRAY, tls ? tls_options : none,
         MHD_OPTION_END);
 }
 
@@ -535,6 +585,16 @@ struct http *http_start(struct inmd *d)
         return NULL;
     }
     http->d = d;
+    pthread_mutex_init(&http->lock, NULL);
+    http->connections = connections_new(MAX_CONNECTIONS);
+    if (http->connections == NULL) {
+        goto err;
+    }
+    http->expires = pthread_create(&http->expire, NULL, expire_thread, http) == 0;
+    if (!http->expires) {
+        inm_log(LOG_ERR, "no thread");
+        goto err;
+    }
     if (tls) {
         http->cert = read_file(c->tls_cert);
         http->key = read_file(c->tls_key);
@@ -544,14 +604,14 @@ struct http *http_start(struct inmd *d)
     }
     if (c->socket[0] != '\0') {
         fd = listen_unix(c->socket);
-        http->local = fd >= 0 ? start(http, fd, false, 0) : NULL;
+        http->local = fd >= 0 ? start(http, fd, false) : NULL;
         if (http->local == NULL) {
             goto err;
         }
     }
     if (c->port != 0) {
         fd = listen_tcp(c->address, c->port);
-        http->tcp = fd >= 0 ? start(http, fd, tls, MAX_PER_ADDRESS) : NULL;
+        http->tcp = fd >= 0 ? start(http, fd, tls) : NULL;
         if (http->tcp == NULL) {
             inm_log(LOG_ERR, "no HTTP at %s port %u%s", c->address, c->port,
                     tls ? ": are certificate and key right?" : "");
@@ -567,6 +627,10 @@ err:
 
 void http_stop(struct http *http)
 {
+    http->d->stop = 1; /* ends the thread, also after a failed start */
+    if (http->expires) {
+        pthread_join(http->expire, NULL);
+    }
     if (http->tcp != NULL) {
         MHD_stop_daemon(http->tcp);
     }
@@ -574,6 +638,8 @@ void http_stop(struct http *http)
         MHD_stop_daemon(http->local);
         unlink(http->d->config.socket);
     }
+    connections_free(http->connections);
+    pthread_mutex_destroy(&http->lock);
     free(http->cert);
     free(http->key);
     free(http);

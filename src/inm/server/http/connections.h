@@ -1,0 +1,34 @@
+/*
+ * The open connections of a listener. A slow client must not keep others out: a connection whose
+ * request is not complete in time is closed, and if there are too many connections the one that
+ * waits for the longest time is closed.
+ */
+#ifndef INM_CONNECTIONS_H
+#define INM_CONNECTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum connection_state {
+    CONNECTION_WAITS,   /* for a request, or for the rest of it */
+    CONNECTION_WORKS,   /* the server computes the answer, or streams */
+    CONNECTION_ANSWERS  /* the client reads the answer */
+};
+
+struct connections;
+struct connection;
+
+/** @return NULL: no memory. `max` connections are kept open. */
+struct connections *connections_new(uint32_t max);
+void connections_free(struct connections *list);
+
+/** Adds a connection; closes another one if there are more than `max`. @return NULL: no memory. */
+struct connection *connections_add(struct connections *list, int fd);
+void connections_remove(struct connections *list, struct connection *connection);
+void connections_set(struct connections *list, struct connection *connection,
+                     enum connection_state state);
+
+/** Closes connections whose time is over. To be called every second or more often. */
+void connections_expire(struct connections *list);
+
+#endif
