@@ -430,6 +430,159 @@ def proxy():
         assert guest.call("/api/v1/session", headers=header)[0] == 200
 
 
+def fragile_hosts(topology, down, drained):
+    """Hosts that one more dead router or link would cut off, by trying each: the slow and certain way."""
+    nrc, links = topology["nrc"], topology["links"]
+    chip = [p // 24 if p < nrc * 24 else nrc + p - nrc * 24 for p in links]
+    wires = [(chip[i], chip[i + 1]) for i in range(0, len(links), 2)
+             if frozenset(links[i:i + 2]) not in down and not {chip[i], chip[i + 1]} & drained]
+    homes = {max(a, b): min(a, b) for a, b in wires if max(a, b) >= nrc}
+    trunks = [w for w in wires if max(w) < nrc]
+
+    def parts(without_chip, without_wire):
+        near = {}
+        for i, (a, b) in enumerate(trunks):
+            if i != without_wire and without_chip not in (a, b):
+                near.setdefault(a, []).append(b)
+                near.setdefault(b, []).append(a)
+        best, seen = set(), set()
+        for start in near:
+            if start not in seen:
+                part, queue = {start}, [start]
+                while queue:
+                    for other in near[queue.pop()]:
+                        if other not in part:
+                            part.add(other)
+                            queue.append(other)
+                seen |= part
+                best = max(best, part, key=len)
+        return best
+
+    main = parts(-1, -1)
+    bad = set()
+    for failure in [(c, -1) for c in main] + [(-1, i) for i in range(len(trunks))]:
+        bad |= main - parts(*failure) - {failure[0]}
+    return {host for host, home in homes.items() if home in bad}
+
+
+def plans():
+    """Plans: the prediction equals what happens in the emulated network, ten times; undone, all is as before."""
+    with Network() as n:
+        port = n.start_server(extra=FAST)
+        web = Web(port)
+        web.login()
+        topology = web.call("/api/v1/topology")[1]
+        number = {name: i for i, name in enumerate(
+            web.call("/api/v1/search?q=r")[1]["chips"])}  # only to see that names are known
+        assert number
+
+        def ids(names):
+            found = set()
+            for name in names:
+                chip = n.inm("show", name)
+                found.add(chip["id"] + (topology["nrc"] if chip["type"] == "NIC" else 0))
+            return found
+
+        assert "inm route generate" in n.inm("plan", "drain", "t0b1", status=1).stderr
+        n.inm("route", "generate", "updown")
+        n.inm("route", "load")
+        whole = json.loads(n.control("paths"))
+        assert whole["unreached"] == 0
+        for wrong in (("drain", "nowhere"), ("cut", "r0f0n0:23"), ("cut", "r0f0n0"), ("cut", "r0f0n0:0"),
+                      ("add", "r0f0n4:0", "r0f0n4:0"), ("add", "r0f0n4:0", "r0f0n5:0")):
+            n.inm("plan", *wrong, status=1)
+
+        done = 0
+        before_fragile = fragile_hosts(topology, set(), set())
+        def predict_and_do(args, drained_names=(), cut=None):
+            nonlocal done
+            now = json.loads(n.control("paths"))
+            plan = n.inm("plan", *args)
+            assert abs(plan["worst_load_before"] - now["worst_load"]) < 1e-6, (plan, now)
+            n.inm("apply", str(plan["id"]))
+            if args[0] == "cut":
+                wait_for("the link is off", lambda: not n.inm("ports", args[1].split(":")[0])["ports"][
+                    int(args[1].split(":")[1])]["up"])
+            then = json.loads(n.control("paths"))
+            assert abs(plan["worst_load_after"] - then["worst_load"]) < 1e-6, (plan, then)
+            assert then["table_writes"] - now["table_writes"] == plan["writes"], (plan, now, then)
+            drained = ids(drained_names)
+            down = {frozenset(cut)} if cut else set()
+            fragile = {h for h in fragile_hosts(topology, down, drained) - before_fragile}
+            assert plan["hosts_without_redundancy"] == len(fragile - ids(plan["lost"])), (plan, fragile)
+            # A drained host keeps its own cable; no table leads to it any more.
+            assert plan["hosts_lost"] == then["unreached"] - now["unreached"], (plan, then)
+            assert ids(plan["without_redundancy"]) == fragile - ids(plan["lost"])
+            assert n.inm("plans")["applied"][-1]["target"] == args[1]
+            done += 1
+            return plan
+
+        def undone(state):
+            n.inm("undo")
+            wait_for("the network is whole", lambda: n.inm("show")["found"]["links"] == 160)
+            assert json.loads(n.control("paths"))["worst_load"] == state["worst_load"]
+            assert n.inm("route", "verify")["differ"] == 0
+
+        board = [f"t0b1n{i}" for i in range(8)]
+        board = [name for name in board if n.inm("show", name, status=None).__class__ is dict]
+        for args, drained in ((("drain", "t0b1"), board), (("drain", "l0s0b1"), ["l0s0b1"]),
+                              (("drain", "r0f1n4"), ["r0f1n4"]), (("drain", "r1f0n0"), ["r1f0n0"]),
+                              (("drain", "r1f0h3"), ["r1f0h3"]), (("drain", "t0b2n0"), ["t0b2n0"])):
+            plan = predict_and_do(args, drained)
+            undone(whole)
+        assert plan["chips_drained"] == 1
+        for name in ("r1f1n0:2", "l0s1b0:2", "r0f1n5:4"):
+            peer = n.inm("ports", name.split(":")[0])["ports"][int(name.split(":")[1])]["peer"]
+            if peer is None:
+                continue
+            def number_of(port_name):
+                chip, index = port_name.split(":")
+                return n.inm("show", chip)["id"] * 24 + int(index)
+            predict_and_do(("cut", name), cut=(number_of(name), number_of(peer)))
+            assert not n.alarms(), "a link in maintenance raised an alarm"
+            undone(whole)
+        # A broken link is mended: before it can be used, the plan says what it brings.
+        n.fault("unplug:l0s0b0:2")
+        wait_for("the link is missed", lambda: n.inm("show")["found"]["links"] == 159)
+        peer = n.inm("ports", "l0s0b0")["ports"][2]["expected"]
+        stale = n.inm("plan", "drain", "t0b1", status=1)
+        assert "inm route generate" in stale.stderr
+        n.inm("route", "generate", "updown")
+        n.inm("route", "load")
+        plan = n.inm("plan", "add", "l0s0b0:2", peer)
+        assert "plug it in" in n.inm("apply", str(plan["id"]), status=1).stderr
+        other = n.inm("plan", "drain", "t0b1")
+        n.clear()
+        wait_for("the link is there", lambda: n.inm("show")["found"]["links"] == 160)
+        assert "has changed" in n.inm("apply", str(other["id"]), status=1).stderr
+        n.inm("apply", str(plan["id"]))
+        then = json.loads(n.control("paths"))
+        assert abs(plan["worst_load_after"] - then["worst_load"]) < 1e-6 and then["worst_load"] == whole["worst_load"]
+        done += 1
+        assert "plugged in" in n.inm("undo", status=1).stderr
+        # Applied plans survive a restart, and new tables leave drained parts out.
+        n.inm("apply", str(n.inm("plan", "drain", "t0b1")["id"]))
+        drained = json.loads(n.control("paths"))["worst_load"]
+        n.stop_server(sig=signal.SIGKILL)
+        n.start_server(extra=FAST)
+        assert n.inm("plans")["applied"][-1]["target"] == "t0b1"
+        n.inm("route", "generate", "updown")
+        n.inm("route", "load")
+        assert json.loads(n.control("paths"))["worst_load"] == drained
+        undone(whole)
+        # Text and picture
+        out = subprocess.run([f"{BIN}/inm", "-s", f"unix:{n.dir}/one.sock", "plan", "drain", "t0b1",
+                              f"picture={n.dir}/plan.svg"], check=True, capture_output=True, text=True, env=n.env).stdout
+        assert "most loaded link" in out, out
+        import xml.dom.minidom
+        assert "drain t0b1" in xml.dom.minidom.parse(f"{n.dir}/plan.svg").documentElement.toxml()
+        if os.environ.get("SHOTS"):
+            import shutil
+            shutil.copy(f"{n.dir}/plan.svg", os.environ["SHOTS"])
+        assert done >= 10, done
+        print(f"# {done} plans, all as predicted")
+
+
 def urllib_quote(text):
     import urllib.parse
     return urllib.parse.quote(text)
@@ -667,7 +820,7 @@ def config_errors():
     subprocess.run([f"{BIN}/inmd", "--check", "-f", example], check=True)
 
 
-TESTS = [figures, busy, scan_in_turn, day, faults, starts, routes, bist, regions, security, slow_clients, proxy, fuzz, cli, metrics, openapi, arguments, log, small_things,
+TESTS = [figures, busy, scan_in_turn, day, faults, starts, routes, plans, bist, regions, security, slow_clients, proxy, fuzz, cli, metrics, openapi, arguments, log, small_things,
          storm, config_errors]
 
 if __name__ == "__main__":

@@ -36,6 +36,8 @@ void table_print(struct json_object *list, const char *const *columns);
 void table_object(struct json_object *object);
 /** Print the summary of the network. */
 void table_summary(struct json_object *object);
+/** Print a plan. */
+void table_plan(struct json_object *object);
 
 int cli_command(struct cli *cli, int argc, char **argv);
 

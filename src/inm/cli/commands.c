@@ -348,6 +348,78 @@ static int cmd_route(struct cli *cli, int argc, char **argv)
     return post(cli, "/api/v1/routes", body);
 }
 
+/* Saves a plan's picture. */
+static int save_picture(struct cli *cli, struct json_object *plan, const char *file)
+{
+    struct json_object *id;
+    char path[100];
+
+    json_object_object_get_ex(plan, "id", &id);
+    snprintf(path, sizeof(path), "/api/v1/plan/picture?id=%lld",
+             (long long)json_object_get_int64(id));
+    if (freopen(file, "w", stdout) == NULL) {
+        fprintf(stderr, "inm: %s: %m\n", file);
+        return CLI_USAGE;
+    }
+    return client_text(cli, path);
+}
+
+static int cmd_plan(struct cli *cli, int argc, char **argv)
+{
+    const char *picture = argc > 2 && strncmp(argv[argc - 1], "picture=", 8) == 0
+                              ? argv[argc - 1] + 8 : NULL;
+    int num = argc - (picture != NULL), status;
+    struct json_object *body, *reply;
+
+    if (num < 3 || num != (strcmp(argv[1], "add") == 0 ? 4 : 3)) {
+        return wrong_use("plan drain PLACE | plan cut PORT | plan add PORT PORT  [picture=FILE]");
+    }
+    body = json_object_new_object();
+    put_text(body, "action", argv[1]);
+    put_text(body, "target", argv[2]);
+    if (num == 4) {
+        put_text(body, "other", argv[3]);
+    }
+    status = client_call(cli, "/api/v1/plan", body, &reply);
+    if (status == CLI_OK && !cli->json) {
+        table_plan(reply);
+    } else if (status == CLI_OK) {
+        puts(json_object_to_json_string_ext(reply, JSON_C_TO_STRING_PLAIN));
+    }
+    fflush(stdout);
+    if (status == CLI_OK && picture != NULL) {
+        status = save_picture(cli, reply, picture);
+    }
+    json_object_put(reply);
+    return status;
+}
+
+static int cmd_apply(struct cli *cli, int argc, char **argv)
+{
+    struct json_object *body = json_object_new_object();
+
+    if (argc != 2) {
+        json_object_put(body);
+        return wrong_use("apply PLAN");
+    }
+    put_number(body, "id", argv[1]);
+    return post(cli, "/api/v1/plan/apply", body);
+}
+
+static int cmd_undo(struct cli *cli, int argc, char **argv)
+{
+    (void)argv;
+    return argc == 1 ? post(cli, "/api/v1/plan/undo", json_object_new_object()) : wrong_use("undo");
+}
+
+static int cmd_plans(struct cli *cli, int argc, char **argv)
+{
+    static const char *const columns[] = {"time", "action", "target", "other", NULL};
+
+    (void)argv;
+    return argc == 1 ? get(cli, "/api/v1/plans", "applied", columns) : wrong_use("plans");
+}
+
 static int cmd_alarms(struct cli *cli, int argc, char **argv)
 {
     struct json_object *reply, *list, *body;
@@ -415,6 +487,7 @@ int cli_command(struct cli *cli, int argc, char **argv)
         int (*run)(struct cli *cli, int argc, char **argv);
     } commands[] = {{"discover", cmd_discover}, {"show", cmd_show}, {"differences", cmd_differences},    {"ports", cmd_ports},
                     {"reg", cmd_reg},           {"eeprom", cmd_eeprom}, {"trace", cmd_trace},
+                    {"plan", cmd_plan}, {"apply", cmd_apply}, {"undo", cmd_undo}, {"plans", cmd_plans},
                     {"bist", cmd_bist},         {"route", cmd_route},   {"alarms", cmd_alarms}, {"log", cmd_log},
                     {"watch", cmd_watch},       {"scan", cmd_scan},     {"poll", cmd_poll},
                     {"config", cmd_config}};

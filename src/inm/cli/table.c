@@ -137,6 +137,51 @@ void table_summary(struct json_object *o)
     printf("memory of the server    %lld MiB\n", number(o, "memory_kib") / 1024);
 }
 
+static void list_hosts(struct json_object *plan, const char *name, const char *title)
+{
+    struct json_object *list;
+    size_t i, num;
+
+    if (!json_object_object_get_ex(plan, name, &list) || json_object_array_length(list) == 0) {
+        return;
+    }
+    num = json_object_array_length(list);
+    printf("%s", title);
+    for (i = 0; i < num && i < 16; i++) {
+        printf(" %s", json_object_get_string(json_object_array_get_idx(list, i)));
+    }
+    puts(num > 16 ? " ..." : "");
+}
+
+void table_plan(struct json_object *o)
+{
+    struct json_object *value;
+    double before = 0, after = 0;
+
+    if (json_object_object_get_ex(o, "worst_load_before", &value)) {
+        before = json_object_get_double(value);
+    }
+    if (json_object_object_get_ex(o, "worst_load_after", &value)) {
+        after = json_object_get_double(value);
+    }
+    printf("plan %lld: %s %s %s\n", number(o, "id"), text(o, "action"), text(o, "target"),
+           text(o, "other"));
+    printf("  hosts that lose their connection   %lld\n", number(o, "hosts_lost"));
+    list_hosts(o, "lost", "   ");
+    printf("  hosts that lose their redundancy   %lld\n", number(o, "hosts_without_redundancy"));
+    list_hosts(o, "without_redundancy", "   ");
+    printf("  routers cut off from the server    %lld\n", number(o, "routers_cut_off"));
+    printf("  routes that change                 %lld\n", number(o, "routes_changed"));
+    printf("  tables that change                 %lld, by %lld writes\n",
+           number(o, "tables_changed"), number(o, "writes"));
+    printf("  most loaded link, pairs of hosts   %.0f (%s) before, %.0f (%s) after: %+.1f %%\n",
+           before, text(o, "worst_link_before"), after, text(o, "worst_link_after"),
+           before > 0 ? (after / before - 1) * 100 : 0);
+    printf("  free of deadlock                   %s\n",
+           strcmp(text(o, "deadlock_free"), "true") == 0 ? "yes" : "no");
+    printf("\"inm apply %lld\" does it; \"inm undo\" takes it back.\n", number(o, "id"));
+}
+
 void table_object(struct json_object *object)
 {
     char buf[64], name_buf[64];

@@ -38,9 +38,11 @@ struct fabric *fab_new(struct inm_topo *topo, bool modelled, uint64_t seed)
     fab->random += fab->random == 0;
     fab->ports = calloc(inm_topo_ports(topo), sizeof(*fab->ports));
     fab->chips = calloc(inm_topo_chips(topo), sizeof(*fab->chips));
-    if (fab->ports == NULL || fab->chips == NULL) {
+    fab->rates = calloc(inm_topo_ports(topo), sizeof(*fab->rates));
+    if (fab->ports == NULL || fab->chips == NULL || fab->rates == NULL) {
         free(fab->ports);
         free(fab->chips);
+        free(fab->rates);
         free(fab);
         return NULL;
     }
@@ -50,8 +52,11 @@ struct fabric *fab_new(struct inm_topo *topo, bool modelled, uint64_t seed)
                                           .handshakes = topo->peer[i] != INM_NONE};
     }
     for (i = 0; i < inm_topo_chips(topo); i++) {
+        fab->chips[i].serial = 100000000u + i;
+        fab->chips[i].firmware = 2ull << 32 | 1u << 16;
         fab_chip_reset(fab, i);
     }
+    fab->changes = 1;
     return fab;
 }
 
@@ -81,7 +86,16 @@ void fab_free(struct fabric *fab)
     inm_topo_free(fab->topo);
     free(fab->ports);
     free(fab->chips);
+    free(fab->rates);
     free(fab);
+}
+
+static uint64_t real_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* ---- EEPROM ---------------------------------------------------------------------------------- */
@@ -162,9 +176,11 @@ void fab_chip_reset(struct fabric *fab, uint32_t chip)
 
     chip_free_tables(c);
     *c = (struct fab_chip){.mute = old.mute, .dead = old.dead, .eeprom = old.eeprom,
+                           .serial = old.serial, .firmware = old.firmware,
                            .temperature = old.temperature != 0 ? old.temperature
                                                                : DEFAULT_TEMPERATURE,
                            .hot_limit = DEFAULT_HOT_LIMIT};
+    fab->changes++;
     chip_load(fab, chip);
 }
 
@@ -197,6 +213,9 @@ static void port_set(struct fabric *fab, uint32_t port, bool up)
     if (p->up == up) {
         return;
     }
+    fab_settle_flits(fab);
+    fab->changes++;
+    fab->rates[port] = (struct fab_rate){0};
     p->up = up;
     p->handshakes += up;
     fab_event(fab, inm_topo_port_chip(fab->topo, port), up ? NMP_EVENT_LINK_UP
@@ -213,6 +232,29 @@ void fab_link_update(struct fabric *fab, uint32_t port)
     if (peer != INM_NONE) {
         port_set(fab, peer, up);
     }
+}
+
+void fab_settle_flits(struct fabric *fab)
+{
+    uint64_t now = fab->modelled ? fab->now_ns : real_ns();
+    double seconds = now > fab->flits_ns ? (double)(now - fab->flits_ns) * 1e-9 : 0;
+    uint32_t port;
+
+    for (port = 0; port < inm_topo_ports(fab->topo) && fab->flits_ns != 0 && seconds > 0; port++) {
+        uint64_t flits = (uint64_t)(fab->rates[port].flits * seconds);
+
+        if (flits > 0) {
+            fab->ports[port].tx_flits += flits;
+            fab->ports[fab->ports[port].peer].rx_flits += flits;
+        }
+        fab->ports[port].tx_waits += (uint64_t)(fab->rates[port].waits * seconds);
+    }
+    fab->flits_ns = now;
+}
+
+uint64_t fab_new_serial(struct fabric *fab)
+{
+    return 200000000u + fab->changes++;
 }
 
 void fab_add_retries(struct fabric *fab, uint32_t port, uint64_t num)
@@ -354,14 +396,6 @@ static uint64_t serve_ns(struct fab_chip *chip, const struct nmp_desc *req, uint
     }
     chip->busy_ns = (uint64_t)(begin + work + 0.5);
     return (uint64_t)(begin + latency + 0.5);
-}
-
-static uint64_t real_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* The last link to a NIC is passed: its host gets the packet, unless it is damaged. */

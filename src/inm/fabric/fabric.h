@@ -34,7 +34,7 @@ struct fab_port {
     uint8_t  enabled;
     uint8_t  broken; /* by a fault: counts them */
     uint8_t  lanes;
-    uint64_t tx_flits, rx_flits;
+    uint64_t tx_flits, rx_flits, tx_waits;
     uint64_t retries, crc_errors;
     uint64_t retry_limit, retry_reported;
     uint32_t handshakes;
@@ -58,6 +58,7 @@ struct fab_chip {
     uint64_t reports_sent, reports_masked, drop_crc, drop_dest, drop_format, errors;
     uint64_t busy_ns; /* the agent serves requests one after the other: until then */
     uint64_t config[REG_CONFIG_NUM];
+    uint64_t serial, firmware;
     struct inm_table table;       /* of all ports */
     struct inm_table *port_table; /* NULL, or a table for each port that has one of its own */
     uint8_t **eeprom;             /* NULL, or 256 pages of 256 bytes, NULL where never written */
@@ -69,8 +70,16 @@ typedef void (*fab_deliver_fn)(void *arg, uint32_t nic_chip, uint64_t time_ns,
 
 struct fab_counters {
     uint64_t requests, responses, reports, hops;
+    uint64_t table_writes;
     uint64_t lost_route, lost_link, lost_fault, lost_mute, corrupted;
 };
+
+/* Data traffic that leaves a port, flits a second; see traffic.h. */
+struct fab_rate {
+    double flits, waits;
+};
+
+struct traffic;
 
 struct fabric {
     struct inm_topo *topo;
@@ -82,6 +91,10 @@ struct fabric {
     uint64_t random;
     uint32_t lose_ppm, corrupt_ppm; /* by a fault: of a million packets */
     struct fab_counters counters;
+    struct traffic *traffic; /* NULL: no data traffic */
+    struct fab_rate *rates;  /* by port */
+    uint64_t flits_ns;       /* until then the rates are in the counters */
+    uint64_t changes;        /* counts changes of links and tables */
     fab_deliver_fn deliver;
     void    *deliver_arg;
 };
@@ -114,6 +127,12 @@ void fab_add_retries(struct fabric *fab, uint32_t port, uint64_t num);
 
 /** Change a chip's temperature, and report where its limit is passed. */
 void fab_set_temperature(struct fabric *fab, uint32_t chip, int32_t temperature);
+
+/** Adds the data traffic up to now to the flit counters. */
+void fab_settle_flits(struct fabric *fab);
+
+/** A serial number that no other chip has. */
+uint64_t fab_new_serial(struct fabric *fab);
 
 /** Test of a link: end it if its time is over. */
 void fab_bist_settle(struct fabric *fab, uint32_t port);

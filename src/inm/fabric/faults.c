@@ -11,8 +11,8 @@
 #define TICK_NS    5000000ull
 
 enum kind {
-    DOWN, FLAP, RETRY, BER, LANES, SWAP, UNPLUG, DEAD, MUTE, HOT, CORRUPT, LOSE, STORM, RANDOM,
-    KINDS
+    DOWN, FLAP, RETRY, BER, LANES, SWAP, UNPLUG, DEAD, MUTE, HOT, CORRUPT, LOSE, STORM, REPLACE,
+    RANDOM, KINDS
 };
 enum target { NO_TARGET, PORT_TARGET, CHIP_TARGET, PLACE_TARGET };
 
@@ -28,7 +28,8 @@ static const struct {
     [UNPLUG] = {"unplug", PORT_TARGET, NULL, 0},  [DEAD] = {"dead", PLACE_TARGET, NULL, 0},
     [MUTE] = {"mute", CHIP_TARGET, NULL, 0},      [HOT] = {"hot", CHIP_TARGET, "temp", 95},
     [CORRUPT] = {"corrupt", NO_TARGET, "ppm", 1000}, [LOSE] = {"lose", NO_TARGET, "ppm", 1000},
-    [STORM] = {"storm", NO_TARGET, "rate", 10000}, [RANDOM] = {"random", NO_TARGET, NULL, 0},
+    [STORM] = {"storm", NO_TARGET, "rate", 10000},
+    [REPLACE] = {"replace", CHIP_TARGET, NULL, 0}, [RANDOM] = {"random", NO_TARGET, NULL, 0},
 };
 
 struct fault {
@@ -299,12 +300,23 @@ static void set_hot(struct fabric *fab, struct fault *f, bool on)
     fab_set_temperature(fab, f->chip, on ? (int32_t)(f->value * 1000) : f->old_temperature);
 }
 
+/* Another part in the same place; it stays when the fault is cleared. */
+static void replace(struct fabric *fab, uint32_t chip, bool on)
+{
+    if (on) {
+        fab->chips[chip].serial = fab_new_serial(fab);
+        fab->chips[chip].firmware = 2ull << 32 | 2u << 16 | 1;
+        fab_chip_reset(fab, chip);
+    }
+}
+
 static void set_lanes(struct fabric *fab, const struct fault *f, bool on)
 {
     struct fab_port *p = &fab->ports[f->port];
 
     p->lanes = on && f->value >= 1 && f->value <= 8 ? (uint8_t)f->value : 8;
     fab->ports[p->peer].lanes = p->lanes;
+    fab->changes++;
     fab_event(fab, inm_topo_port_chip(fab->topo, f->port), NMP_EVENT_WIDTH,
               inm_topo_port_index(fab->topo, f->port), p->lanes);
 }
@@ -332,6 +344,7 @@ static void set_active(struct faults *faults, struct fault *f, bool on)
         fab->chips[f->chip].mute = (uint8_t)(fab->chips[f->chip].mute + (on ? 1 : -1));
         break;
     case HOT: set_hot(fab, f, on); break;
+    case REPLACE: replace(fab, f->chip, on); break;
     case CORRUPT: fab->corrupt_ppm = on ? (uint32_t)f->value : 0; break;
     case LOSE: fab->lose_ppm = on ? (uint32_t)f->value : 0; break;
     default: break;

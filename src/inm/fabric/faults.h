@@ -14,6 +14,7 @@
  *   corrupt,ppm=N             of a million packets on a link N are damaged
  *   lose,ppm=N                of a million responses N are lost
  *   storm,rate=N              N retry reports a second from random ports
+ *   replace:CHIP              the chip is replaced by another part, without tables
  *   random                    one of down, dead, hot at a random place
  *
  * For all: at=SECONDS (from now, default 0), for=SECONDS (default: until cleared). A PORT, CHIP or

@@ -10,6 +10,7 @@
 #include "faults.h"
 #include "openglex.h"
 #include "serve.h"
+#include "traffic.h"
 
 static volatile int stop;
 
@@ -24,7 +25,8 @@ static const char usage[] =
     "  -f, --fault SPEC     inject a fault; may be repeated; see inm-fabric(1)\n"
     "  -s, --seed N         of all that is random (default 1)\n"
     "  -S, --socket PATH    where libglex connects (default $GLEX_INM, else ./inm-fabric.sock)\n"
-    "      --control COMMAND  tell a running emulator: fault SPEC, clear N|all, list, stats\n"
+    "      --control COMMAND  tell a running emulator: fault SPEC, clear N|all, list, stats,\n"
+    "                       traffic PATTERN, paths; see inm-fabric(1)\n"
     "      --describe       print the topology as JSON, with the hops of its NRCs, and end\n"
     "  -q, --quiet          do not say when it is ready\n"
     "  -h, --help           show this text\n"
@@ -140,7 +142,10 @@ static int run(const struct options *o, struct inm_topo *topo)
     struct timespec now;
     int i, status = 2;
 
-    if (faults == NULL) {
+    if (faults != NULL) {
+        fab->traffic = traffic_new(fab);
+    }
+    if (faults == NULL || fab->traffic == NULL) {
         fprintf(stderr, "inm-fabric: no memory\n");
         goto out;
     }
@@ -169,6 +174,7 @@ static int run(const struct options *o, struct inm_topo *topo)
 out:
     faults_free(faults);
     if (fab != NULL) {
+        traffic_free(fab->traffic);
         fab_free(fab);
     } else {
         inm_topo_free(topo);

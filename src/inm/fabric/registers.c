@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "traffic.h"
+
 /* What a chip knows of its neighbour at a port: the other side told it when the link came up. */
 static uint32_t neighbour(const struct fabric *fab, uint32_t port)
 {
@@ -38,6 +40,17 @@ static uint64_t links_up(const struct fabric *fab, uint32_t chip)
     return up;
 }
 
+static uint64_t all_crc_errors(const struct fabric *fab, uint32_t chip)
+{
+    uint64_t sum = 0;
+    uint32_t i;
+
+    for (i = 0; i < inm_chip_ports(fab->topo, chip); i++) {
+        sum += fab->ports[inm_topo_port(fab->topo, chip, i)].crc_errors;
+    }
+    return sum;
+}
+
 static uint64_t all_retries(const struct fabric *fab, uint32_t chip)
 {
     uint64_t sum = 0;
@@ -64,6 +77,10 @@ static enum nmp_status read_port(struct fabric *fab, uint32_t chip, uint32_t ind
     const struct fab_port *p = &fab->ports[port];
 
     fab_bist_settle(fab, port);
+    if (fab->traffic != NULL && (reg == PORT_TX_FLITS || reg == PORT_RX_FLITS ||
+                                 reg == PORT_TX_WAITS)) {
+        traffic_settle(fab->traffic);
+    }
     switch (reg) {
     case PORT_CONTROL: *value = p->enabled; break;
     case PORT_STATUS:
@@ -74,6 +91,7 @@ static enum nmp_status read_port(struct fabric *fab, uint32_t chip, uint32_t ind
     case PORT_CRC_ERRORS: *value = p->crc_errors; break;
     case PORT_TX_FLITS: *value = p->tx_flits; break;
     case PORT_RX_FLITS: *value = p->rx_flits; break;
+    case PORT_TX_WAITS: *value = p->tx_waits; break;
     case PORT_NEIGHBOUR: *value = neighbour(fab, port); break;
     case PORT_RETRY_LIMIT: *value = p->retry_limit; break;
     case PORT_BIST_CONTROL: *value = (uint64_t)p->bist_us << 32; break;
@@ -119,6 +137,9 @@ static enum nmp_status read_chip(const struct fabric *fab, uint32_t chip, uint32
     case REG_ROUTE_ADDR: *value = c->route_addr; break;
     case REG_ROUTE_DATA: *value = inm_table_get(&c->table, c->route_addr & 0xffffu); break;
     case REG_ROUTE_RUNS: *value = c->table.num; break;
+    case REG_CRC_ERRORS: *value = all_crc_errors(fab, chip); break;
+    case REG_SERIAL: *value = c->serial; break;
+    case REG_FIRMWARE: *value = c->firmware; break;
     default: return NMP_BAD_ADDRESS;
     }
     return NMP_OK;
@@ -203,7 +224,7 @@ static enum nmp_status write_port(struct fabric *fab, uint32_t chip, uint32_t in
     case PORT_ROUTE_ADDR: p->route_addr = (uint32_t)value; return NMP_OK;
     case PORT_ROUTE_DATA:
         return write_port_table(&fab->chips[chip], index, p->route_addr, value);
-    default: return reg < PORT_REGS && (reg < 0x0e || reg > 0x0f) ? NMP_READ_ONLY : NMP_BAD_ADDRESS;
+    default: return reg < PORT_REGS && reg != 0x0f ? NMP_READ_ONLY : NMP_BAD_ADDRESS;
     }
 }
 
@@ -228,7 +249,10 @@ static enum nmp_status write_chip(struct fabric *fab, uint32_t chip, uint32_t ad
         fab_set_temperature(fab, chip, c->temperature);
         return NMP_OK;
     case REG_ROUTE_ADDR: c->route_addr = (uint32_t)value; return NMP_OK;
-    case REG_ROUTE_DATA: return write_table(&c->table, c->route_addr, value);
+    case REG_ROUTE_DATA:
+        fab->counters.table_writes++;
+        fab->changes++;
+        return write_table(&c->table, c->route_addr, value);
     default: return reg_read(fab, chip, addr, &old) == NMP_OK ? NMP_READ_ONLY : NMP_BAD_ADDRESS;
     }
 }

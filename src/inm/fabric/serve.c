@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/nmp_link.h"
+#include "traffic.h"
 
 #define MAX_CLIENTS 64
 #define MAX_QUEUED  (1u << 20) /* records for a client that does not read: 72 MB */
@@ -227,6 +228,24 @@ static void control_stats(const struct serve *s, char *out, size_t size)
              (unsigned long long)s->overflows, memory_kib());
 }
 
+/* The paths of data through the tables that the chips have now. */
+static void control_paths(struct serve *s, char *out, size_t size)
+{
+    struct traffic_paths p;
+    char name[INM_NAME_MAX] = "none";
+
+    if (!traffic_paths(s->fab->traffic, &p)) {
+        snprintf(out, size, "error no memory");
+        return;
+    }
+    if (p.worst_port != INM_NONE) {
+        inm_port_name(s->fab->topo, p.worst_port, name);
+    }
+    snprintf(out, size, "ok {\"hosts\":%u,\"unreached\":%u,\"worst_load\":%.6f,"
+             "\"worst_link\":\"%s\",\"table_writes\":%llu}", p.hosts, p.hosts_unreached, p.worst,
+             name, (unsigned long long)s->fab->counters.table_writes);
+}
+
 static void control_command(struct serve *s, const char *command, char *out, size_t size)
 {
     char error[256];
@@ -251,10 +270,19 @@ static void control_command(struct serve *s, const char *command, char *out, siz
     } else if (strcmp(command, "list") == 0) {
         strcpy(out, "ok\n");
         faults_list(s->faults, out + 3, size - 3);
+    } else if (strncmp(command, "traffic ", 8) == 0) {
+        if (traffic_set(s->fab->traffic, command + 8, error, sizeof(error))) {
+            snprintf(out, size, "ok");
+        } else {
+            snprintf(out, size, "error %s", error);
+        }
+    } else if (strcmp(command, "paths") == 0) {
+        control_paths(s, out, size);
     } else if (strcmp(command, "stats") == 0) {
         control_stats(s, out, size);
     } else {
-        snprintf(out, size, "error unknown command: fault SPEC, clear N|all, list, stats");
+        snprintf(out, size, "error unknown command: fault SPEC, clear N|all, list, stats, "
+                 "traffic PATTERN, paths");
     }
 }
 

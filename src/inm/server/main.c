@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "act/chips.h"
+#include "act/plan.h"
+#include "act/routes.h"
 #include "core/inmd.h"
 #include "http/api.h"
 #include "http/auth.h"
@@ -243,6 +245,10 @@ static bool open_all(struct inmd *d)
         inm_log(LOG_ERR, "no memory");
         return false;
     }
+    if (!plan_init(d)) {
+        inm_log(LOG_ERR, "no memory");
+        return false;
+    }
     log_start(d);
     alarms_restore(d);
     d->next_event = history_last_event(d->history) + 1;
@@ -251,8 +257,6 @@ static bool open_all(struct inmd *d)
 
 static void close_all(struct inmd *d)
 {
-    uint32_t i;
-
     if (d->net != NULL) {
         net_close(d->net);
     }
@@ -262,10 +266,9 @@ static void close_all(struct inmd *d)
     if (d->history != NULL) {
         history_close(d->history);
     }
-    for (i = 0; d->tables != NULL && i < d->topo->num_nrc; i++) {
-        inm_table_clear(&d->tables[i]);
-    }
-    free(d->tables);
+    routes_clear(d->topo, &(struct routes){.tables = d->tables, .load = d->table_load,
+                                           .connected = d->table_connected});
+    plan_free(d);
     status_free(d);
     found_free(&d->found);
     inm_topo_free(d->topo);

@@ -38,6 +38,9 @@ enum {
     REG_ROUTE_DATA = 0x21, /* rw: written: those entries' output ports, one bit each; read: of the
                               first */
     REG_ROUTE_RUNS = 0x22, /* ro: runs of equal entries in the table of all ports */
+    REG_CRC_ERRORS = 0x23, /* ro: CRC errors of all ports together */
+    REG_SERIAL = 0x24,     /* ro: serial number of the chip */
+    REG_FIRMWARE = 0x25,   /* ro: version: major << 32 | minor << 16 | patch */
     REG_CONFIG0 = 0x30     /* rw: 16 registers of the configuration, loaded from EEPROM */
 };
 #define REG_CONFIG_NUM 16
@@ -71,6 +74,7 @@ enum {
     PORT_BIST_BITS = 0x0b, /* ro: bits tested */
     PORT_BIST_ERRORS = 0x0c, /* ro: bits that were wrong */
     PORT_ID = 0x0d,        /* ro: id of the chip | port << 24 | type << 29 */
+    PORT_TX_WAITS = 0x0e,  /* ro: flits that could not leave when they were ready */
     PORT_ROUTE_ADDR = 0x10, /* rw: as REG_ROUTE_ADDR, of the table of this port alone */
     PORT_ROUTE_DATA = 0x11,
     PORT_REGS = 0x12

@@ -72,8 +72,15 @@ struct inmd {
     double   poll_seconds;
     bool     dirty;           /* alarms have to be computed again */
     double   rediscover;      /* when to discover again; 0: not planned */
-    struct inm_table *tables; /* by NRC: generated; NULL: none */
+    struct inm_table *tables; /* by NRC: generated; NULL: none; changes with `busy` held */
+    double   *table_load;     /* of the tables: see struct routes */
+    uint8_t  *table_connected;
+    uint64_t table_print;
+    bool     tables_loaded;   /* the chips have these tables */
     char     table_kind[16];
+    struct plans *plans;
+    uint8_t  *gone;           /* by chip: in maintenance, not to be used for data */
+    uint8_t  *cut;            /* by port: in maintenance, switched off */
     struct inm_region_state peers[INM_MAX_PEERS];
 };
 

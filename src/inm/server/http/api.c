@@ -60,6 +60,10 @@ PARAMS(user_params) = {TEXT("name", 1, 31, true, NULL),
                        TEXT("password", 8, 256, true, NULL), END};
 PARAMS(user_delete_params) = {TEXT("name", 1, 31, true, NULL), END};
 
+PARAMS(plan_params) = {WORD("action", "drain|cut|add", true, NULL), PLACE("target", true, NULL),
+                       PLACE("other", false, NULL), END};
+PARAMS(plan_id_params) = {WHOLE("id", 1, UINT32_MAX, true, NULL), END};
+
 const struct api api_calls[] = {
     {"GET", "/healthz", ROLE_NONE, false, get_health, "Whether the server lives",
      "name, network, up_seconds", NULL},
@@ -128,6 +132,19 @@ const struct api api_calls[] = {
      "failed, seconds", poll_params},
     {"POST", "/api/v1/routes", ROLE_ADMINISTRATOR, true, post_routes,
      "Routing tables: generate, load, verify, keep", "ok, chips, ...", routes_params},
+    {"POST", "/api/v1/plan", ROLE_OPERATOR, true, post_plan,
+     "The effects of draining a place, cutting a link, or adding a link between two ports",
+     "id, hosts_lost, hosts_without_redundancy, routes_changed, tables_changed, writes, "
+     "worst_load_before, worst_load_after, ...", plan_params},
+    {"GET", "/api/v1/plan/picture", ROLE_VIEWER, false, get_plan_picture,
+     "A plan as an SVG picture", "image", plan_id_params},
+    {"POST", "/api/v1/plan/apply", ROLE_ADMINISTRATOR, true, post_apply,
+     "Do a plan, if the network has not changed since", "tables_changed, writes, checked",
+     plan_id_params},
+    {"POST", "/api/v1/plan/undo", ROLE_ADMINISTRATOR, true, post_undo,
+     "Undo the plan that was applied last", "tables_changed, writes, checked", NULL},
+    {"GET", "/api/v1/plans", ROLE_VIEWER, false, get_plans, "The applied plans, the oldest first",
+     "applied[]", NULL},
     {"POST", "/api/v1/bist", ROLE_OPERATOR, true, post_bist,
      "Test links: of a port, chip, switch, cabinet, or all",
      "links, tested, rounds, bad, bridges, failed, bits, errors", bist_params},

@@ -8,7 +8,7 @@
 #include "inm/server/act/access.h"
 #include "inm/server/act/bist.h"
 #include "inm/server/act/chips.h"
-#include "inm/server/act/routes.h"
+#include "inm/server/act/tables.h"
 #include "inm/server/watch/alarms.h"
 #include "inm/server/watch/status.h"
 
@@ -38,38 +38,19 @@ void post_logout(struct call *call)
 
 /* ---- long operations: one at a time ---------------------------------------------------------- */
 
-/* A poll in the background is waited for. */
-static bool begin_long(struct call *call)
-{
-    struct timespec until;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 30;
-    if (pthread_mutex_timedlock(&call->d->busy, &until) != 0) {
-        call_error(call, 409, "another long operation is running");
-        return false;
-    }
-    return true;
-}
-
-static void end_long(struct call *call)
-{
-    pthread_mutex_unlock(&call->d->busy);
-}
-
 void post_discover(struct call *call)
 {
     struct inmd *d = call->d;
     int64_t window = call_number(call, "window", 0);
     enum inm_network network;
 
-    if (!begin_long(call)) {
+    if (!call_begin_long(call)) {
         return;
     }
     net_set_window(d->net, window > 0 ? (uint32_t)window : d->config.window);
     network = discover_all(d);
     net_set_window(d->net, d->config.window);
-    end_long(call);
+    call_end_long(call);
     if (network == NETWORK_GONE || network == NETWORK_NO_LINK) {
         call_error(call, 502, "%s", network_text(network));
         return;
@@ -91,13 +72,13 @@ void post_scan(struct call *call)
     int64_t window = call_number(call, "window", 0), per_chip = call_number(call, "per_chip", 120);
     struct scan_result r;
 
-    if (!begin_long(call)) {
+    if (!call_begin_long(call)) {
         return;
     }
     net_set_window(d->net, window > 0 ? (uint32_t)window : d->config.window);
     full_scan(d, (uint32_t)per_chip, &r);
     net_set_window(d->net, d->config.window);
-    end_long(call);
+    call_end_long(call);
     call->reply = json_object_new_object();
     PUT_INT(call->reply, "requests", r.requests);
     PUT_INT(call->reply, "failed", r.failed);
@@ -123,12 +104,12 @@ void post_poll(struct call *call)
         d->config.poll_ms = (uint32_t)interval;
     }
     pthread_mutex_unlock(&d->lock);
-    if (!begin_long(call)) {
+    if (!call_begin_long(call)) {
         return;
     }
     call->reply = json_object_new_object();
     PUT_INT(call->reply, "failed", poll_chips(d));
-    end_long(call);
+    call_end_long(call);
     PUT_REAL(call->reply, "seconds", d->poll_seconds);
 }
 
@@ -138,7 +119,7 @@ void post_config(struct call *call)
     int64_t hot = call_number(call, "hot_limit", d->config.hot_limit);
     int64_t retries = call_number(call, "retry_limit", d->config.retry_limit);
 
-    if (!begin_long(call)) {
+    if (!call_begin_long(call)) {
         return;
     }
     pthread_mutex_lock(&d->lock);
@@ -149,7 +130,7 @@ void post_config(struct call *call)
     PUT_INT(call->reply, "failed", push_config(d, d->config.first_cabinet, d->config.last_cabinet));
     PUT_INT(call->reply, "differ",
             check_config(d, d->config.first_cabinet, d->config.last_cabinet));
-    end_long(call);
+    call_end_long(call);
 }
 
 static void put_routes(struct call *call, const char *action, const struct route_result *r,
@@ -184,28 +165,22 @@ static void put_routes(struct call *call, const char *action, const struct route
 
 void post_routes(struct call *call)
 {
-    static const char *const kinds[] = {"shortest", "balanced", "updown"};
     const char *action = call_text(call, "action"), *kind = call_text(call, "kind");
     uint32_t chip = INM_NONE;
-    enum route_kind number = ROUTE_UPDOWN;
     struct route_result r;
     bool ok;
-    int i;
 
-    for (i = 0; i < 3; i++) {
-        number = kind != NULL && strcmp(kind, kinds[i]) == 0 ? (enum route_kind)i : number;
-    }
     if (call_text(call, "chip") != NULL) {
         chip = call_chip(call, "chip");
         if (chip == INM_NONE) {
             return;
         }
     }
-    if (!begin_long(call)) {
+    if (!call_begin_long(call)) {
         return;
     }
     if (strcmp(action, "generate") == 0) {
-        ok = routes_generate(call->d, number, &r);
+        ok = routes_generate(call->d, kind != NULL ? route_kind_parse(kind) : ROUTE_UPDOWN, &r);
     } else if (strcmp(action, "load") == 0) {
         ok = routes_load(call->d, &r);
     } else if (strcmp(action, "verify") == 0) {
@@ -214,7 +189,7 @@ void post_routes(struct call *call)
         ok = routes_keep(call->d, chip, &r);
     }
     put_routes(call, action, &r, ok);
-    end_long(call);
+    call_end_long(call);
 }
 
 /* What to test: a port, a chip, a switch or a cabinet by its name, or all. */
@@ -250,9 +225,9 @@ void post_bist(struct call *call)
 
     if (want == NULL || !bist_target(call, target, want)) {
         call_error(call, 400, "target is the name of a port, chip, switch or cabinet, or all");
-    } else if (begin_long(call)) {
+    } else if (call_begin_long(call)) {
         bist_run(call->d, want, (uint32_t)us, &r);
-        end_long(call);
+        call_end_long(call);
         call->reply = json_object_new_object();
         PUT_INT(call->reply, "links", r.links);
         PUT_INT(call->reply, "tested", r.tested);

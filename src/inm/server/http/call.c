@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char *query(struct call *call, const char *name)
 {
@@ -68,6 +69,25 @@ void call_outcome(struct call *call, int outcome)
     if (outcome != NET_OK) {
         call_error(call, outcome == NET_NO_ANSWER ? 504 : 422, "%s", outcome_text(outcome));
     }
+}
+
+/* Long enough for a poll in the background to end. */
+bool call_begin_long(struct call *call)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 30;
+    if (pthread_mutex_timedlock(&call->d->busy, &until) != 0) {
+        call_error(call, 409, "another long operation is running");
+        return false;
+    }
+    return true;
+}
+
+void call_end_long(struct call *call)
+{
+    pthread_mutex_unlock(&call->d->busy);
 }
 
 uint32_t call_chip(struct call *call, const char *name)

@@ -48,6 +48,10 @@ void call_error(struct call *call, unsigned status, const char *fmt, ...)
 /** Answers with the error of an outcome that is not NET_OK. */
 void call_outcome(struct call *call, int outcome);
 
+/** Long operations run one at a time. Waits; @return false after an error: another one goes on. */
+bool call_begin_long(struct call *call);
+void call_end_long(struct call *call);
+
 /** The chip of an argument; answers with an error and INM_NONE if it does not exist. */
 uint32_t call_chip(struct call *call, const char *name);
 

@@ -41,5 +41,10 @@ void post_ack(struct call *call);
 void post_user(struct call *call);
 void post_user_delete(struct call *call);
 void post_layout(struct call *call);
+void post_plan(struct call *call);
+void post_apply(struct call *call);
+void post_undo(struct call *call);
+void get_plans(struct call *call);
+void get_plan_picture(struct call *call);
 
 #endif

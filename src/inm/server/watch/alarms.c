@@ -87,8 +87,8 @@ static bool count_parts(const struct inmd *d, struct fold *f)
         return false;
     }
     for (port = 0; port < inm_topo_ports(d->topo); port++) {
-        if (d->topo->peer[port] == INM_NONE || port > d->topo->peer[port]) {
-            continue;
+        if (d->topo->peer[port] == INM_NONE || port > d->topo->peer[port] || d->cut[port]) {
+            continue; /* a link in maintenance is down on purpose */
         }
         a = inm_topo_port_chip(d->topo, port);
         b = inm_topo_port_chip(d->topo, d->topo->peer[port]);
@@ -152,7 +152,7 @@ static void link_alarms(struct inmd *d, const struct fold *f, struct list *l, do
 
     for (port = 0; port < inm_topo_ports(d->topo); port++) {
         peer = d->topo->peer[port];
-        if (peer == INM_NONE || port > peer) {
+        if (peer == INM_NONE || port > peer || d->cut[port]) {
             continue;
         }
         if (flapping(d, port, now) || flapping(d, peer, now)) {

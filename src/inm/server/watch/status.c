@@ -25,7 +25,9 @@ bool status_init(struct inmd *d)
     s->bist_errors = calloc(ports, sizeof(*s->bist_errors));
     s->seq = calloc(chips, sizeof(*s->seq));
     d->events = calloc(INM_EVENTS, sizeof(*d->events));
-    return s->down && s->lanes && s->hot && s->mute && s->temperature && s->flaps &&
+    d->gone = calloc(chips, 1);
+    d->cut = calloc(ports, 1);
+    return d->gone && d->cut && s->down && s->lanes && s->hot && s->mute && s->temperature && s->flaps &&
            s->flap_time && s->retry_time && s->retries && s->retry_delta && s->bist_errors &&
            s->seq && d->events;
 }
@@ -47,6 +49,8 @@ void status_free(struct inmd *d)
     free(s->bist_errors);
     free(s->seq);
     free(d->events);
+    free(d->gone);
+    free(d->cut);
     free(d->alarms);
 }
 
