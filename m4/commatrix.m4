@@ -1,20 +1,17 @@
 # OPENGLEX_COMMATRIX
-# What commatrix needs: libpcap, zlib, zstd, liblzma and GLib to read, cairo, json-c and SCOTCH to
+# What commatrix needs: libpcap, libarchive and GLib to read, cairo, json-c and SCOTCH to
 # show. It is built, unless it is left out by name. Sets COMMATRIX_CPPFLAGS, COMMATRIX_LIBS and
 # COMMATRIX_SHOW_LIBS.
 AC_DEFUN([OPENGLEX_COMMATRIX], [
     AC_ARG_ENABLE([commatrix], [AS_HELP_STRING([--disable-commatrix],
-        [leave out commatrix, which needs libpcap, GLib, zlib, zstd, liblzma, cairo, json-c and
-         SCOTCH])], [], [enable_commatrix=yes])
+        [leave out commatrix, which needs libpcap, GLib, libarchive, cairo, json-c and SCOTCH])], [], [enable_commatrix=yes])
     COMMATRIX_CPPFLAGS= COMMATRIX_LIBS= COMMATRIX_SHOW_LIBS=
     AS_IF([test "x$enable_commatrix" != xno], [
         _OPENGLEX_COMMATRIX_PACKAGE([glib-2.0], [GLib], [libglib2.0-dev])
-        COMMATRIX_LIBS="$openglex_libs -lpcap -lz -lzstd -llzma"
+        COMMATRIX_LIBS="$openglex_libs -lpcap -larchive"
         _OPENGLEX_COMMATRIX_PACKAGE([cairo], [cairo], [libcairo2-dev])
         _OPENGLEX_COMMATRIX_HEADER([pcap/pcap.h], [libpcap], [libpcap-dev])
-        _OPENGLEX_COMMATRIX_HEADER([zlib.h], [zlib], [zlib1g-dev])
-        _OPENGLEX_COMMATRIX_HEADER([zstd.h], [zstd], [libzstd-dev])
-        _OPENGLEX_COMMATRIX_HEADER([lzma.h], [liblzma], [liblzma-dev])
+        _OPENGLEX_COMMATRIX_HEADER([archive.h], [libarchive], [libarchive-dev])
         _OPENGLEX_COMMATRIX_HEADER([json-c/json.h], [json-c], [libjson-c-dev])
         openglex_cppflags=$CPPFLAGS
         CPPFLAGS="$CPPFLAGS -isystem /usr/include/scotch"

@@ -1,17 +1,19 @@
 /*
- * commatrix: the communication matrix of an application, from packets that were captured (paper
- * 002). Reads all packets, sums up, shows.
+ * commatrix: the communication matrix of an application, from captured packets (paper 002). Reads
+ * all packets, sums up, shows.
  */
 #include "options.h"
 #include "read/capture.h"
 #include "read/packet.h"
 #include "show/show.h"
 #include "tool/tool.h"
+#include "tool/usage.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -19,7 +21,7 @@
 
 enum { PROGRESS_PACKETS = 1 << 16, DEFAULT_COLUMNS = 100 };
 
-static struct cm_capture *live; /* to be stopped by a signal */
+static struct cm_capture *live; /* a signal stops it */
 
 static void on_signal(int signal)
 {
@@ -35,7 +37,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* ---- progress, on what lasts ----------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 struct progress {
     bool on;
@@ -66,61 +68,6 @@ static void end_progress(const struct progress *progress)
     }
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
-
-static void read_packets(struct cm_traffic *traffic, struct cm_capture *capture, bool quiet)
-{
-    struct progress progress = {.on = !quiet && isatty(STDERR_FILENO), .begin_ns = now_ns()};
-    struct cm_packet packet;
-    struct cm_frame frame;
-    uint64_t packets = 0;
-
-    progress.last_ns = progress.begin_ns;
-    while (cm_capture_next(capture, &frame)) {
-        cm_packet_parse(&packet, frame.link_type, frame.data, frame.captured, frame.wire);
-        packet.time_ns = frame.time_ns;
-        cm_traffic_add(traffic, &packet, frame.captured);
-        if (++packets % PROGRESS_PACKETS == 0) {
-            show_progress(&progress, capture, packets);
-        }
-    }
-    end_progress(&progress);
-}
-
-static void set_timer(uint64_t ns)
-{
-    struct itimerspec when = {.it_value = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)}};
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
-    timer_t timer;
-
-    if (timer_create(CLOCK_MONOTONIC, &event, &timer) == 0) {
-        timer_settime(timer, 0, &when, NULL);
-    }
-}
-
-static struct cm_capture *open_capture(const struct cm_options *options)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-
-    if (options->interface == NULL) {
-        return cm_capture_open(options->files, options->num_files);
-    }
-    live = cm_capture_live(options->interface);
-    if (live != NULL) {
-        sigaction(SIGINT, &action, NULL);
-        sigaction(SIGTERM, &action, NULL);
-        sigaction(SIGALRM, &action, NULL);
-        if (options->duration_ns != 0) {
-            set_timer(options->duration_ns);
-        }
-        if (!options->quiet) {
-            fprintf(stderr, "commatrix: capturing on %s%s\n", options->interface,
-                    options->duration_ns == 0 ? "; Ctrl-C ends it" : "");
-        }
-    }
-    return live;
-}
-
 /* ---- showing --------------------------------------------------------------------------------- */
 
 static int terminal_columns(void)
@@ -139,15 +86,33 @@ static bool written(bool ok, const char *file)
     return ok;
 }
 
+/* A page that a browser may be reading is replaced as a whole. */
 static bool write_html(const struct cm_show *show, const char *file)
 {
-    FILE *out = strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
-    bool ok = out != NULL && cm_show_html(show, out);
+    bool to_stdout = strcmp(file, "-") == 0, ok;
+    char *part = g_strconcat(file, ".part", NULL);
+    FILE *out = to_stdout ? stdout : fopen(part, "we");
 
-    if (out != NULL && out != stdout && fclose(out) != 0) {
-        ok = false;
+    ok = out != NULL && cm_show_html(show, out);
+    if (out != NULL && !to_stdout) {
+        ok = fclose(out) == 0 && ok && rename(part, file) == 0;
     }
+    g_free(part);
     return ok;
+}
+
+static void put_warnings(const struct cm_show *show)
+{
+    char **warnings = cm_show_warnings(show);
+    int i;
+
+    for (i = 0; warnings[i] != NULL; i++) {
+        fprintf(stderr, "commatrix: %s\n", warnings[i]);
+    }
+    if (show->matrix->note != NULL) {
+        fprintf(stderr, "commatrix: %s\n", show->matrix->note);
+    }
+    g_strfreev(warnings);
 }
 
 static bool write_all(const struct cm_show *show, const struct cm_options *options)
@@ -171,8 +136,8 @@ static bool write_all(const struct cm_show *show, const struct cm_options *optio
     if (options->html != NULL) {
         ok &= written(write_html(show, options->html), options->html);
     }
-    if (!options->table && show->matrix->note != NULL) {
-        fprintf(stderr, "commatrix: %s\n", show->matrix->note);
+    if (!options->table) {
+        put_warnings(show);
     }
     return ok;
 }
@@ -189,33 +154,134 @@ static struct cm_map *load_map(const char *name)
     return map;
 }
 
+/* Sums up and fills in what the outputs show. Returns false after a message on stderr. */
+static bool make_matrix(struct cm_show *show, const struct cm_options *options,
+                        const struct cm_map *map)
+{
+    char *error = NULL;
+
+    show->matrix = cm_matrix_new(show->traffic, map, &options->matrix, &error);
+    if (show->matrix == NULL) {
+        fprintf(stderr, "commatrix: %s\n", error);
+        g_free(error);
+    }
+    return show->matrix != NULL;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static void set_timer(uint64_t ns)
+{
+    struct itimerspec when = {.it_value = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)}};
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
+    timer_t timer;
+
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer) == 0) {
+        timer_settime(timer, 0, &when, NULL);
+    }
+}
+
+static struct cm_capture *open_capture(const struct cm_options *options)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    struct cm_capture_options look = {.earliest = options->traffic.from_ns != 0 ||
+                                                  options->traffic.to_ns != 0 ||
+                                                  options->traffic.window_ns != 0};
+
+    if (options->interface == NULL) {
+        return cm_capture_open(options->files, options->num_files, &look);
+    }
+    live = cm_capture_live(options->interface);
+    if (live != NULL) {
+        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGTERM, &action, NULL);
+        sigaction(SIGALRM, &action, NULL);
+        if (options->duration_ns != 0) {
+            set_timer(options->duration_ns);
+        }
+        if (!options->quiet) {
+            fprintf(stderr, "commatrix: capturing on %s%s\n", options->interface,
+                    options->duration_ns == 0 ? "; Ctrl-C ends it" : "");
+        }
+    }
+    return live;
+}
+
+/* A live page is written anew. */
+static void refresh(struct cm_show *show, const struct cm_options *options,
+                    const struct cm_map *map)
+{
+    show->dropped = cm_capture_dropped(show->capture);
+    if (make_matrix(show, options, map)) {
+        written(write_html(show, options->html), options->html);
+        cm_matrix_free(show->matrix);
+        show->matrix = NULL;
+    }
+}
+
+static void read_packets(struct cm_show *show, const struct cm_options *options,
+                         const struct cm_map *map)
+{
+    struct progress progress = {.on = !options->quiet && isatty(STDERR_FILENO),
+                                .begin_ns = now_ns()};
+    uint64_t packets = 0, refreshed = 0;
+    struct cm_packet packet;
+    struct cm_frame frame;
+
+    progress.last_ns = progress.begin_ns;
+    while (!cm_capture_stopped(show->capture)) {
+        if (cm_capture_next(show->capture, &frame)) {
+            cm_packet_parse(&packet, frame.link_type, frame.data, frame.captured, frame.wire);
+            packet.time_ns = frame.time_ns;
+            cm_traffic_add(show->traffic, &packet, frame.captured);
+            packets++;
+        }
+        if (packets % PROGRESS_PACKETS == 0) {
+            show_progress(&progress, show->capture, packets);
+        }
+        if (options->refresh_ns != 0 && (packets & 0xff) == 0 &&
+            now_ns() - refreshed >= options->refresh_ns) {
+            refreshed = now_ns();
+            refresh(show, options, map);
+        }
+    }
+    end_progress(&progress);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
 static int run(const struct cm_options *options, const struct cm_map *map)
 {
-    struct cm_capture *capture = open_capture(options);
+    struct cm_traffic_options traffic = options->traffic;
     struct cm_show show = {.count = options->count,
                            .log_scale = !options->linear,
+                           .hide_diagonal = options->hide_diagonal,
+                           .refresh_s = (unsigned)(options->refresh_ns / 1000000000),
                            .title =
                                options->title != NULL ? options->title : "Communication matrix"};
-    struct cm_traffic *traffic;
-    struct cm_matrix *matrix;
-    bool ok;
+    int status = CM_EXIT_ERROR;
 
-    if (capture == NULL) {
+    show.capture = open_capture(options);
+    if (show.capture == NULL) {
         return CM_EXIT_ERROR;
     }
-    traffic = cm_traffic_new(&options->traffic);
-    read_packets(traffic, capture, options->quiet);
-    show.damaged = cm_capture_damaged(capture);
-    show.dropped = cm_capture_dropped(capture);
-    cm_capture_close(capture);
-    cm_traffic_finish(traffic);
-    matrix = cm_matrix_new(traffic, map, options->by);
-    show.traffic = traffic;
-    show.matrix = matrix;
-    ok = write_all(&show, options);
-    cm_matrix_free(matrix);
-    cm_traffic_free(traffic);
-    return !ok ? CM_EXIT_ERROR : show.damaged ? CM_EXIT_DAMAGED : CM_EXIT_OK;
+    traffic.zero_ns = cm_capture_earliest(show.capture);
+    show.traffic = cm_traffic_new(&traffic);
+    read_packets(&show, options, map);
+    show.dropped = cm_capture_dropped(show.capture);
+    show.refresh_s = 0;
+    cm_traffic_finish(show.traffic);
+    if (!make_matrix(&show, options, map)) {
+        status = CM_EXIT_USAGE;
+    } else {
+        status = !write_all(&show, options)               ? CM_EXIT_ERROR
+                 : cm_capture_damaged(show.capture) ? CM_EXIT_DAMAGED
+                                                          : CM_EXIT_OK;
+        cm_matrix_free(show.matrix);
+    }
+    cm_capture_close(show.capture);
+    cm_traffic_free(show.traffic);
+    return status;
 }
 
 int main(int argc, char **argv)

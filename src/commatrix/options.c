@@ -1,49 +1,58 @@
 #include "options.h"
 
+#include "tool/usage.h"
+
 #include <openglex.h>
 
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE_WINDOWS = 100, PAGE_WINDOW_NS = 1000 }; /* of a page whose user names no windows */
+/* The windows of a page without --every. */
+enum { PAGE_WINDOWS = 100, PAGE_WINDOW_NS = 1000 };
+/* A retransmission without a NAK waits for a timeout, which is longer. */
+enum { DEFAULT_SKEW_US = 4000 };
+#define DEFAULT_REFRESH_NS UINT64_C(2000000000)
 
 static const char help[] =
-    "Usage: commatrix [OPTION...] FILE...      who sends how much to whom, from captured traffic\n"
+    "Usage: commatrix [OPTION...] FILE...      the communication matrix of captured traffic\n"
     "       commatrix [OPTION...] -i INTERFACE\n"
     "       commatrix diff [--threshold PERCENT] A B\n"
     "       commatrix place --topology FILE MATRIX\n"
     "\n"
-    "FILE is a capture, pcap or pcapng, plain or compressed by gzip, zstd or xz; - is standard "
-    "input.\n"
-    "Several are joined in the order of time, and copies of a packet count once.\n"
+    "FILE is a capture, pcap or pcapng, plain or compressed (gzip, bzip2, xz, lzip, zstd, lz4); - is\n"
+    "standard input. Several files are joined in the order of time: differences of their clocks are\n"
+    "measured and corrected, and copies of a packet count once.\n"
     "\n"
     "  --by WHAT         rows and columns: lid, gid, ip, host (default), qp, rank\n"
+    "  --job N           by rank: only this one of several jobs\n"
+    "  --order WHAT      of rows and columns: name (default), traffic, cluster (neighbours together)\n"
     "  --count WHAT      wire (default), payload, packets, messages, mean, largest\n"
     "  --json, --csv     instead of the table and the heat map\n"
     "  --svg FILE, --png FILE, --html FILE\n"
     "                    a heat map, a page with all values; - is standard output\n"
     "  --linear          scale of heat maps; otherwise logarithmic\n"
+    "  --hide-diagonal   heat maps do not show traffic within a row's own host or rank\n"
     "  --title TEXT      above pictures and pages\n"
     "  --map FILE        names of hosts and ranks of processes\n"
     "  --every TIME      also a matrix for each such time: 100ms, 2s\n"
     "  --from TIME, --to TIME\n"
-    "                    only this part, counted from the first packet\n"
+    "                    only this part, counted from the earliest packet\n"
     "  --with KIND,...   count system traffic, too: smp, sa, cm, gmp, ack, nak, cnp, ipoib,\n"
     "                    multicast, raw, or all\n"
     "  --only KIND,...   count nothing else; data is the rest\n"
-    "  --skew TIME       copies of a packet come within this time (default 100us)\n"
+    "  --skew TIME       copies of a packet come within this time (default 4ms)\n"
     "  -i INTERFACE      capture now, until interrupted or for --duration TIME\n"
+    "  --live INTERFACE  the same, with a page that a browser reloads: --html (default\n"
+    "                    commatrix-live.html), every --refresh TIME (default 2s)\n"
     "  -q, --quiet       no progress\n"
     "  -h, --help        -V, --version\n"
     "\n"
-    "Exit status: 0 all was read; 1 diff found more than the threshold; 2 wrong usage; 3 a file "
-    "was\n"
-    "damaged, what stands before the damage was shown; 4 nothing could be read or written.\n";
+    "Exit status: 0 all was read; 1 diff found more than the threshold; 2 wrong usage; 3 a file was\n"
+    "damaged, the packets before the damage were shown; 4 nothing could be read or written.\n";
 
 enum {
     OPT_BY = 256,
@@ -62,7 +71,12 @@ enum {
     OPT_WITH,
     OPT_ONLY,
     OPT_SKEW,
-    OPT_DURATION
+    OPT_DURATION,
+    OPT_JOB,
+    OPT_ORDER,
+    OPT_HIDE_DIAGONAL,
+    OPT_LIVE,
+    OPT_REFRESH
 };
 
 static const struct option longs[] = {
@@ -83,24 +97,17 @@ static const struct option longs[] = {
     {"only", required_argument, NULL, OPT_ONLY},
     {"skew", required_argument, NULL, OPT_SKEW},
     {"duration", required_argument, NULL, OPT_DURATION},
+    {"job", required_argument, NULL, OPT_JOB},
+    {"order", required_argument, NULL, OPT_ORDER},
+    {"hide-diagonal", no_argument, NULL, OPT_HIDE_DIAGONAL},
+    {"live", required_argument, NULL, OPT_LIVE},
+    {"refresh", required_argument, NULL, OPT_REFRESH},
     {"interface", required_argument, NULL, 'i'},
     {"quiet", no_argument, NULL, 'q'},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0},
 };
-
-void cm_usage_error(const char *format, ...)
-{
-    va_list args;
-
-    fputs("commatrix: ", stderr);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputs(" (--help)\n", stderr);
-    exit(CM_EXIT_USAGE);
-}
 
 bool cm_parse_time(const char *text, uint64_t *ns_p)
 {
@@ -148,6 +155,17 @@ static int need_word(const char *option, const char *text, const char *const *wo
     cm_usage_error("%s: there is no %s", option, text);
 }
 
+static uint32_t need_number(const char *option, const char *text)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end != '\0' || value < 1 || value > UINT32_MAX) {
+        cm_usage_error("%s %s: that is no number from 1 on", option, text);
+    }
+    return (uint32_t)value;
+}
+
 static uint32_t need_kinds(const char *option, const char *text)
 {
     char **words = g_strsplit(text, ",", -1);
@@ -179,6 +197,9 @@ static void read_time_option(struct cm_options *options, int option)
         break;
     case OPT_TO:
         options->traffic.to_ns = need_time("--to", optarg, 1);
+        break;
+    case OPT_REFRESH:
+        options->refresh_ns = need_time("--refresh", optarg, 1000000000);
         break;
     case OPT_DURATION:
         options->duration_ns = need_time("--duration", optarg, 1);
@@ -218,7 +239,7 @@ static void read_option(struct cm_options *options, int option)
 {
     switch (option) {
     case OPT_BY:
-        options->by = need_word("--by", optarg, cm_by_names, CM_NUM_BY);
+        options->matrix.by = need_word("--by", optarg, cm_by_names, CM_NUM_BY);
         break;
     case OPT_COUNT:
         options->count = need_word("--count", optarg, cm_count_names, CM_NUM_COUNT);
@@ -228,6 +249,21 @@ static void read_option(struct cm_options *options, int option)
         break;
     case OPT_CSV:
         options->csv = true;
+        break;
+    case OPT_JOB:
+        options->matrix.job = need_number("--job", optarg);
+        break;
+    case OPT_ORDER:
+        options->matrix.order = need_word("--order", optarg, cm_order_names, CM_NUM_ORDER);
+        break;
+    case OPT_HIDE_DIAGONAL:
+        options->hide_diagonal = true;
+        break;
+    case OPT_LIVE:
+        options->interface = optarg;
+        options->refresh_ns =
+            options->refresh_ns != 0 ? options->refresh_ns : DEFAULT_REFRESH_NS;
+        options->html = options->html != NULL ? options->html : "commatrix-live.html";
         break;
     case OPT_LINEAR:
         options->linear = true;
@@ -249,7 +285,7 @@ static void read_option(struct cm_options *options, int option)
         exit(CM_EXIT_OK);
     default:
         if (option == OPT_EVERY || option == OPT_FROM || option == OPT_TO || option == OPT_SKEW ||
-            option == OPT_DURATION) {
+            option == OPT_DURATION || option == OPT_REFRESH) {
             read_time_option(options, option);
         } else {
             read_file_option(options, option);
@@ -262,7 +298,7 @@ static bool is_stdout(const char *file)
     return file != NULL && strcmp(file, "-") == 0;
 }
 
-/* Exactly one output goes to standard output. */
+/* At most one output goes to standard output. */
 static void check(struct cm_options *options)
 {
     int on_stdout = options->json + options->csv + is_stdout(options->svg) +
@@ -276,6 +312,12 @@ static void check(struct cm_options *options)
     }
     if (options->interface == NULL && options->num_files == 0) {
         cm_usage_error("no capture file is named");
+    }
+    if (options->refresh_ns != 0 && (options->interface == NULL || is_stdout(options->html))) {
+        cm_usage_error("--refresh is for --live, with a page in a file");
+    }
+    if (options->matrix.job != 0 && options->matrix.by != CM_BY_RANK) {
+        cm_usage_error("--job is for --by rank");
     }
     if (options->duration_ns != 0 && options->interface == NULL) {
         cm_usage_error("--duration is for -i");
@@ -297,8 +339,8 @@ void cm_options_read(struct cm_options *options, int argc, char **argv)
 
     memset(options, 0, sizeof(*options));
     options->traffic.kinds = 1u << CM_KIND_DATA;
-    options->traffic.skew_us = 100;
-    options->by = CM_BY_HOST;
+    options->traffic.skew_us = DEFAULT_SKEW_US;
+    options->matrix.by = CM_BY_HOST;
     while ((option = getopt_long(argc, argv, "i:qhV", longs, NULL)) != -1) {
         if (option == '?') {
             fputs("commatrix: --help lists the options\n", stderr);

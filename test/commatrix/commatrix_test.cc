@@ -1,6 +1,11 @@
 // Unit tests of what commatrix is made of: sequence numbers, packets cut anywhere, ranks, maps.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string>
+#include <tuple>
 #include <vector>
 
 extern "C" {
@@ -10,6 +15,7 @@ extern "C" {
 #include "matrix/map.h"
 #include "matrix/matrix.h"
 #include "read/packet.h"
+#include "show/names.h"
 }
 
 namespace
@@ -20,11 +26,19 @@ constexpr uint32_t SKEW = 100;
 struct Numbers {
     struct cm_psn psn = {};
     uint32_t now = 1000, lost = 0;
+    bool restarted = false;
 
+    ~Numbers()
+    {
+        cm_psn_reset(&psn);
+    }
     cm_psn_verdict at(uint32_t number, uint32_t later)
     {
         now += later;
-        return cm_psn_arrive(&psn, number, now, SKEW, &lost);
+        auto result = cm_psn_arrive(&psn, number, now, SKEW);
+        lost = result.lost;
+        restarted = result.restarted;
+        return result.verdict;
     }
 };
 
@@ -48,6 +62,7 @@ TEST(Psn, WrapsAround)
     EXPECT_EQ(CM_PSN_DUPLICATE, n.at(0xffffff, 1));
     EXPECT_EQ(CM_PSN_NEW, n.at(3, 1));
     EXPECT_EQ(2u, n.lost);
+    EXPECT_EQ(CM_PSN_LATE, n.at(1, 1));
 }
 
 TEST(Psn, CopyComesAtOnceRetransmissionLater)
@@ -91,11 +106,25 @@ TEST(Psn, AnswersOfReadsTakeNumbers)
 {
     Numbers n;
     n.at(1, 1);
-    cm_psn_pass_over(&n.psn, 4);
+    cm_psn_pass_over(&n.psn, 1, 4);
     EXPECT_EQ(CM_PSN_NEW, n.at(6, 1));
     EXPECT_EQ(0u, n.lost);
     EXPECT_EQ(CM_PSN_NEW, n.at(8, 1));
     EXPECT_EQ(1u, n.lost);
+    EXPECT_EQ(CM_PSN_NEW, n.at(3, 1)); // a request where an answer was expected is no copy
+    EXPECT_EQ(CM_PSN_DUPLICATE, n.at(3, 1));
+}
+
+// A read request that comes late explains the gap behind it.
+TEST(Psn, LateReadRequest)
+{
+    Numbers n;
+    n.at(1, 1);
+    EXPECT_EQ(CM_PSN_NEW, n.at(6, 1));
+    EXPECT_EQ(4u, n.lost);
+    EXPECT_EQ(CM_PSN_LATE, n.at(2, 1));
+    EXPECT_EQ(3u, cm_psn_pass_over(&n.psn, 2, 3));
+    EXPECT_EQ(0u, cm_psn_pass_over(&n.psn, 2, 3));
 }
 
 TEST(Psn, NewConnectionIsNoLoss)
@@ -104,6 +133,93 @@ TEST(Psn, NewConnectionIsNoLoss)
     n.at(0x100000, 1);
     EXPECT_EQ(CM_PSN_NEW, n.at(0x700000, 1));
     EXPECT_EQ(0u, n.lost);
+    EXPECT_TRUE(n.restarted);
+}
+
+// A sender of a thousand packets in a second cannot have sent a million in the next one.
+TEST(Psn, ImplausibleGapIsNoLoss)
+{
+    Numbers n;
+    for (uint32_t i = 0; i < 30; i++) {
+        n.at(i, 1000);
+    }
+    EXPECT_EQ(CM_PSN_NEW, n.at(900000, 1000000));
+    EXPECT_EQ(0u, n.lost);
+    EXPECT_TRUE(n.restarted);
+}
+
+TEST(Psn, ConnectionBeginsAnewWithItsFirstNumber)
+{
+    Numbers n;
+    for (int connection = 0; connection < 5; connection++) {
+        for (uint32_t i = 0; i < 30; i++) {
+            EXPECT_EQ(CM_PSN_NEW, n.at(i, i == 0 ? 1000000 : 1000));
+        }
+    }
+}
+
+// In whatever order packets come, and whatever is lost: each packet is counted, or a copy, or lost.
+class PsnOrder : public testing::TestWithParam<std::tuple<int, int, int>>
+{
+};
+
+TEST_P(PsnOrder, CountedAndCopiesAndLostAreAllThatWasSent)
+{
+    auto [delay, lost_percent, copies_percent] = GetParam();
+    constexpr int SENT = 20000;
+    std::mt19937 random(unsigned(delay * 1000 + lost_percent * 10 + copies_percent));
+    auto chance = [&](int percent) { return int(random() % 100) < percent; };
+    std::vector<std::tuple<uint32_t, uint32_t, bool>> arrivals; // time, number, copy
+    uint32_t first = 0xfff000, gone = 0;
+
+    for (uint32_t i = 0; i < SENT; i++) {
+        // The first and the last packet arrive: the numbers between them are known.
+        if (i != 0 && i + 1 != SENT && chance(lost_percent)) {
+            gone++;
+            continue;
+        }
+        uint32_t at = i + (i != 0 && i + 1 != SENT && delay && chance(50) ? random() % unsigned(delay) : 0);
+        arrivals.emplace_back(at, i, false);
+        if (chance(copies_percent)) {
+            arrivals.emplace_back(at, i, true);
+        }
+    }
+    std::stable_sort(arrivals.begin(), arrivals.end(),
+                     [](auto &a, auto &b) { return std::get<0>(a) < std::get<0>(b); });
+    cm_psn psn = {};
+    std::vector<int> seen(SENT);
+    int64_t counted = 0, copies = 0, lost = 0;
+    for (auto &[at, i, copy] : arrivals) {
+        auto result = cm_psn_arrive(&psn, (first + i) & CM_PSN_MASK, at / 10, 4000);
+        bool is_copy = result.verdict == CM_PSN_DUPLICATE;
+        ASSERT_EQ(seen[i] > 0, is_copy) << "number " << i;
+        ASSERT_NE(CM_PSN_RETRANSMISSION, result.verdict);
+        ASSERT_FALSE(result.restarted);
+        seen[i]++;
+        copies += is_copy;
+        counted += !is_copy;
+        lost += result.lost;
+        lost -= result.verdict == CM_PSN_LATE;
+    }
+    EXPECT_EQ(int64_t(gone), lost);
+    EXPECT_EQ(int64_t(arrivals.size()) + gone, counted + copies + lost);
+    cm_psn_reset(&psn);
+}
+
+INSTANTIATE_TEST_SUITE_P(, PsnOrder,
+                         testing::Combine(testing::Values(0, 1, 63, 64, 65, 70, 500, 4096),
+                                          testing::Values(0, 1, 30), testing::Values(0, 40)));
+
+// More gaps than the list holds: the oldest are forgotten, no packet becomes a copy.
+TEST(Psn, ForgetsTheOldestGaps)
+{
+    Numbers n;
+    for (uint32_t i = 0; i < 400000; i += 2) {
+        ASSERT_EQ(CM_PSN_NEW, n.at(i, 0));
+    }
+    EXPECT_EQ(CM_PSN_LATE, n.at(399001, 0));
+    EXPECT_EQ(CM_PSN_DUPLICATE, n.at(399001, 0));
+    EXPECT_NE(CM_PSN_DUPLICATE, n.at(1, 0));
 }
 
 // A RoCEv2 frame: Ethernet, IPv4, UDP, BTH, DETH, eight bytes of data, ICRC.
@@ -366,10 +482,10 @@ TEST_F(Connected, WhoNamesNoRankIsNotHisNeighbour)
     cm_traffic_add(traffic, &named, 100);
     uint32_t host = cm_traffic_flow(traffic, 0)->key.src;
     for (int64_t neighbour : {3, -1}) { // at first nobody knows that there is one
-        cm_ranks *ranks = cm_ranks_new(traffic, &why);
+        cm_ranks *ranks = cm_ranks_new(traffic, nullptr, &why);
         ASSERT_NE(nullptr, ranks) << why;
-        EXPECT_EQ(3, cm_ranks_of(ranks, host, 10));
-        EXPECT_EQ(neighbour, cm_ranks_of(ranks, host, 11));
+        EXPECT_EQ(3, cm_ranks_of(ranks, host, 10).rank);
+        EXPECT_EQ(neighbour, cm_ranks_of(ranks, host, 11).rank);
         cm_ranks_free(ranks);
         cm_traffic_add(traffic, &silent, 100);
     }
@@ -388,18 +504,291 @@ TEST(Address, Parse)
     EXPECT_FALSE(cm_address_parse("", &a));
 }
 
-TEST(Phases, PauseSeparates)
+// Packets of any order; then each phase, taken as --from and --to, holds its bytes.
+TEST(Phases, EachHoldsItsBytes)
 {
-    cm_activity activity = {};
-    activity.width_ns = 1000;
-    for (int i = 0; i < 100; i++) {
-        activity.bytes[i] = activity.bytes[1000 + i] = 5000;
+    std::mt19937 random(7);
+    std::vector<uint64_t> times;
+    const uint64_t zero = 1700000000000000123u;
+    for (int phase = 0; phase < 5; phase++) {
+        for (int i = 0; i < 400; i++) {
+            times.push_back(zero + uint64_t(phase) * 40000000 + random() % 3000000);
+        }
     }
-    GArray *phases = cm_phases_find(&activity, 0);
-    ASSERT_EQ(2u, phases->len);
-    EXPECT_EQ(1000000u, g_array_index(phases, cm_phase, 1).begin_ns);
-    EXPECT_EQ(1100000u, g_array_index(phases, cm_phase, 1).end_ns);
+    std::shuffle(times.begin(), times.end(), random);
+    cm_packet p = {};
+    p.transport = CM_RC;
+    p.operation = CM_SEND_ONLY;
+    p.src = ip(1);
+    p.dst = ip(2);
+    p.wire = 100;
+    p.cut = true; // sequence numbers would need the order
+    auto count = [&](uint64_t from, uint64_t to) {
+        cm_traffic_options options = {};
+        options.kinds = 1;
+        options.zero_ns = *std::min_element(times.begin(), times.end());
+        options.from_ns = from;
+        options.to_ns = to;
+        cm_traffic *traffic = cm_traffic_new(&options);
+        for (uint64_t time : times) {
+            p.time_ns = time;
+            cm_traffic_add(traffic, &p, 100);
+        }
+        return traffic;
+    };
+    cm_traffic *all = count(0, 0);
+    GArray *phases = cm_phases_find(&all->activity, cm_traffic_zero(all));
+    ASSERT_EQ(5u, phases->len);
+    EXPECT_EQ(0u, g_array_index(phases, cm_phase, 0).begin_ns);
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < phases->len; i++) {
+        auto &phase = g_array_index(phases, cm_phase, i);
+        cm_traffic *part = count(phase.begin_ns, phase.end_ns);
+        EXPECT_EQ(phase.bytes, part->capture.wire);
+        EXPECT_EQ(phase.packets, part->capture.packets);
+        sum += phase.bytes;
+        cm_traffic_free(part);
+    }
+    EXPECT_EQ(all->capture.wire, sum);
     g_array_free(phases, TRUE);
+    cm_traffic_free(all);
+}
+
+// ---- jobs ----
+
+struct Jobs : Connected {
+    // A message from one host to another, whose user data names the sender's rank.
+    // `own`: the queue pair of the sender.
+    void say(uint8_t from, uint8_t to, uint32_t qpn, uint32_t rank, uint32_t own = 0)
+    {
+        own = own != 0 ? own : qpn + 1000;
+        auto data = eager(uint64_t(7) << 40 | uint64_t(rank) << 20);
+        cm_packet p = message(data);
+        p.src = ip(from);
+        p.dst = ip(to);
+        p.wire = 100;
+        p.time_ns = now += 1000;
+        p.dst_qpn = qpn;
+        p.src_qpn = CM_QPN_NONE;
+        p.psn = psn++;
+        cm_traffic_add(traffic, &p, 100);
+        send(to, from, own, p.psn, CM_ACKNOWLEDGE);
+    }
+    uint32_t host(uint8_t last)
+    {
+        cm_address address = ip(last);
+        for (uint32_t i = 0; i < traffic->addresses->len; i++) {
+            if (memcmp(cm_traffic_address(traffic, i), &address, sizeof(address)) == 0) {
+                return i;
+            }
+        }
+        return UINT32_MAX;
+    }
+    uint32_t psn = 1;
+};
+
+TEST_F(Jobs, OneRankOnTwoHostsAreTwoJobs)
+{
+    char *why = nullptr;
+    say(1, 2, 20, 0);
+    say(2, 1, 21, 1);
+    say(3, 4, 30, 0);
+    say(4, 3, 31, 1);
+    cm_ranks *ranks = cm_ranks_new(traffic, nullptr, &why);
+    ASSERT_NE(nullptr, ranks) << why;
+    EXPECT_EQ(2u, cm_ranks_jobs(ranks));
+    auto first = cm_ranks_of(ranks, host(1), 1020), third = cm_ranks_of(ranks, host(3), 1030);
+    EXPECT_EQ(0, first.rank);
+    EXPECT_EQ(0, third.rank);
+    EXPECT_EQ(1u, first.job);
+    EXPECT_EQ(2u, third.job);
+    EXPECT_EQ(1, cm_ranks_of(ranks, host(4), 1031).rank);
+    cm_ranks_free(ranks);
+}
+
+// Pairs of one job that never talk to other pairs are no jobs of their own.
+TEST_F(Jobs, SilentPairsAreOneJob)
+{
+    char *why = nullptr;
+    for (uint8_t pair = 0; pair < 4; pair++) {
+        say(uint8_t(2 * pair + 1), uint8_t(2 * pair + 2), 20u + pair, 2u * pair);
+        say(uint8_t(2 * pair + 2), uint8_t(2 * pair + 1), 40u + pair, 2u * pair + 1);
+    }
+    cm_ranks *ranks = cm_ranks_new(traffic, nullptr, &why);
+    ASSERT_NE(nullptr, ranks) << why;
+    EXPECT_EQ(1u, cm_ranks_jobs(ranks));
+    EXPECT_EQ(8u, cm_ranks_size(ranks, 1));
+    cm_ranks_free(ranks);
+}
+
+// Two jobs that share a host: the host has a rank of each.
+TEST_F(Jobs, JobsThatShareAHost)
+{
+    char *why = nullptr;
+    say(1, 2, 20, 0, 30);
+    say(2, 1, 30, 1, 20);
+    say(2, 3, 21, 0, 31);
+    say(3, 2, 31, 1, 21);
+    cm_ranks *ranks = cm_ranks_new(traffic, nullptr, &why);
+    ASSERT_NE(nullptr, ranks) << why;
+    EXPECT_EQ(2u, cm_ranks_jobs(ranks));
+    auto first = cm_ranks_of(ranks, host(2), 20), second = cm_ranks_of(ranks, host(2), 31);
+    EXPECT_EQ(1, first.rank);
+    EXPECT_EQ(1u, first.job);
+    EXPECT_EQ(0, second.rank);
+    EXPECT_EQ(2u, second.job);
+    EXPECT_EQ(0u, cm_ranks_refuted(ranks));
+    cm_ranks_free(ranks);
+}
+
+TEST_F(Jobs, ContradictionWithinAJobRefutes)
+{
+    char *why = nullptr;
+    say(1, 2, 20, 0);
+    send(2, 1, 1020, 7, CM_SEND_ONLY); // the same connection, backwards
+    say(2, 1, 1020, 0);
+    cm_ranks *ranks = cm_ranks_new(traffic, nullptr, &why);
+    EXPECT_EQ(nullptr, ranks);
+    EXPECT_NE(nullptr, strstr(why, "several hosts"));
+    g_free(why);
+}
+
+TEST(Rank, ZerosAreNoRank)
+{
+    cm_vote votes[CM_NUM_MPI] = {};
+    std::vector<uint8_t> data(256);
+    auto p = message(data);
+    cm_rank_vote(votes, &p);
+    for (auto &vote : votes) {
+        EXPECT_EQ(0u, vote.lead);
+    }
+}
+
+// ---- loss ----
+
+// Two counters of management datagrams that share the permissive LID are no loss.
+TEST_F(Connected, ManagementDatagramsHaveNoNumbers)
+{
+    cm_packet p = {};
+    p.transport = CM_UD;
+    p.operation = CM_SEND_ONLY;
+    p.src.has_lid = p.dst.has_lid = true;
+    p.src.lid = p.dst.lid = CM_LID_PERMISSIVE;
+    p.dst_qpn = p.src_qpn = 0;
+    p.wire = 100;
+    traffic->options.kinds = (1u << CM_NUM_KINDS) - 1;
+    for (int i = 0; i < 20; i++) {
+        p.psn = uint32_t(i % 2 ? 300000 : 10) + uint32_t(i);
+        p.time_ns = now += 1000;
+        cm_traffic_add(traffic, &p, 100);
+    }
+    EXPECT_EQ(0u, traffic->capture.lost);
+    EXPECT_EQ(0u, traffic->capture.unsure);
+    EXPECT_EQ(0u, traffic->capture.numbered);
+}
+
+// Datagrams to receivers that are not captured: nothing says that they are lost.
+TEST_F(Connected, DatagramsMayHaveOtherReceivers)
+{
+    cm_packet p = {};
+    p.transport = CM_UD;
+    p.operation = CM_SEND_ONLY;
+    p.src = ip(1);
+    p.dst = ip(2);
+    p.dst_qpn = 7;
+    p.src_qpn = 8;
+    p.wire = 100;
+    for (uint32_t psn : {1u, 5u, 6u}) {
+        p.psn = psn;
+        p.time_ns = now += 1000;
+        cm_traffic_add(traffic, &p, 100);
+    }
+    EXPECT_EQ(0u, traffic->capture.lost);
+    EXPECT_EQ(3u, traffic->capture.unsure);
+}
+
+// A request of the connection management: the numbers to its sender's queue pair start anew.
+TEST_F(Connected, RequestForAConnectionStartsAnew)
+{
+    send(1, 2, 20, 5, CM_SEND_ONLY);
+    std::vector<uint8_t> mad(256);
+    mad[1] = CM_MAD_CM;
+    mad[17] = 0x10;
+    mad[58] = 20;
+    cm_packet p = message(mad);
+    p.transport = CM_UD;
+    p.src = ip(2);
+    p.dst = ip(1);
+    p.dst_qpn = p.src_qpn = 1;
+    p.kind = CM_KIND_CM;
+    p.wire = 300;
+    p.time_ns = now += 1000;
+    cm_traffic_add(traffic, &p, 300);
+    send(1, 2, 20, 500, CM_SEND_ONLY);
+    EXPECT_EQ(0u, traffic->capture.lost);
+    send(1, 2, 20, 503, CM_SEND_ONLY);
+    EXPECT_EQ(2u, traffic->capture.lost);
+}
+
+TEST_F(Connected, AnswersTakeTime)
+{
+    send(1, 2, 20, 7, CM_SEND_ONLY);
+    send(2, 1, 10, 7, CM_ACKNOWLEDGE); // 1000 ns later
+    const cm_flow *flow = cm_traffic_flow(traffic, 0);
+    ASSERT_NE(nullptr, flow->signs);
+    EXPECT_NEAR(1000, double(cm_delay_percentile(flow->signs, 50)), 100);
+}
+
+// ---- names ----
+
+// Distinct names stay distinct, and no name is too long.
+TEST(Names, StayDistinct)
+{
+    std::mt19937 random(3);
+    const std::vector<std::vector<std::string>> parts = {
+        {"fe80::2:c903:0:10", ".cluster.example.com", "lid 49152 qp 16777", "192.168.7."},
+        {"", "a", "node-", "rack7-", "\xc3\xa4\xc3\xb6"},
+    };
+    for (int round = 0; round < 2000; round++) {
+        std::set<std::string> set;
+        const auto &heads = parts[random() % 2], &tails = parts[random() % 2];
+        std::string head = heads[random() % heads.size()], tail = tails[random() % tails.size()];
+        size_t n = 1 + random() % 300;
+        while (set.size() < n) {
+            std::string middle = std::to_string(random() % (2 * n));
+            if (random() % 3 == 0) {
+                middle.insert(random() % (middle.size() + 1), std::string(random() % 30, 'x'));
+            }
+            set.insert(head + middle + tail);
+        }
+        GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
+        for (auto &name : set) {
+            g_ptr_array_add(names, g_strdup(name.c_str()));
+        }
+        unsigned most = 6 + unsigned(random() % 20);
+        char **result = cm_names_shorten(names, most);
+        std::set<std::string> found;
+        for (size_t i = 0; i < n; i++) {
+            EXPECT_LE(g_utf8_strlen(result[i], -1), long(most)) << result[i];
+            found.insert(result[i]);
+        }
+        EXPECT_EQ(n, found.size());
+        g_strfreev(result);
+        g_ptr_array_free(names, TRUE);
+    }
+}
+
+TEST(Names, KeepWhatDiffers)
+{
+    GPtrArray *names = g_ptr_array_new();
+    for (const char *name : {"192.168.7.11", "192.168.7.12"}) {
+        g_ptr_array_add(names, const_cast<char *>(name));
+    }
+    char **result = cm_names_shorten(names, 9);
+    EXPECT_STREQ("\xe2\x80\xa6" "11", result[0]);
+    EXPECT_STREQ("\xe2\x80\xa6" "12", result[1]);
+    g_strfreev(result);
+    g_ptr_array_free(names, TRUE);
 }
 
 } // namespace

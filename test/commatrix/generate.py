@@ -124,8 +124,8 @@ def erf(body, kind=21, extensions=0):
 class Capture:
     """Frames, and what is to be found in them."""
 
-    def __init__(self, name, link, by, nanoseconds=False, snaplen=262144):
-        self.name, self.link, self.by = name, link, by
+    def __init__(self, name, link, by, nanoseconds=False, snaplen=262144, judges="expected tshark"):
+        self.name, self.link, self.by, self.judges = name, link, by, judges
         self.nanoseconds, self.snaplen = nanoseconds, snaplen
         self.frames, self.cells, self.excluded = [], {}, {}
         self.found = {"packets": 0, "duplicates": 0, "retransmissions": 0, "lost": 0, "cut": 0}
@@ -168,8 +168,7 @@ class Capture:
             body += bytes(-len(body) % 4)
             return struct.pack("<II", kind, 12 + len(body)) + body + struct.pack("<I", 12 + len(body))
         out = [block(0x0a0d0d0a, struct.pack("<IHHq", 0x1a2b3c4d, 1, 0, -1))]
-        # Two interfaces; of raw IP one: libpcap 1.10 takes the second for another link type.
-        interfaces = 1 if self.link == RAW_IP else 2
+        interfaces = 2
         for _ in range(interfaces):
             out.append(block(1, struct.pack("<HHI", self.link, 0, self.snaplen) +
                              struct.pack("<HHB3x", 9, 1, 9) + struct.pack("<HH", 0, 0)))
@@ -185,7 +184,7 @@ class Capture:
         with open(path + ".pcapng", "wb") as file:
             file.write(self.pcapng())
         with open(path + ".json", "w") as file:
-            json.dump({"by": self.by, "link": self.link, "cells": self.cells,
+            json.dump({"by": self.by, "link": self.link, "judges": self.judges, "cells": self.cells,
                        "excluded": self.excluded, "capture": self.found}, file, indent=1)
 
 
@@ -433,9 +432,226 @@ def gaps():
     return c
 
 
+def mpls(body, labels=(16, 17)):
+    out = b"".join(struct.pack(">I", label << 12 | (0x100 if i + 1 == len(labels) else 0) | 64)
+                   for i, label in enumerate(labels))
+    return out + body
+
+
+def gre(kind, body, key=None, sequence=None):
+    flags = (0x2000 if key is not None else 0) | (0x1000 if sequence is not None else 0)
+    out = struct.pack(">HH", flags, kind)
+    out += b"" if key is None else struct.pack(">I", key)
+    out += b"" if sequence is None else struct.pack(">I", sequence)
+    return out + body
+
+
+def tunnels():
+    """RoCE within every tunnel that is read; the addresses are those within."""
+    c = Capture("tunnels", ETHERNET, "ip", judges="expected")
+    v4, v6, outer, outer6 = ("10.3.0.1", "10.3.0.2"), ("fd03::1", "fd03::2"), ("192.0.2.1", "192.0.2.2"), ("fd99::1", "fd99::2")
+    number = [0]
+
+    def inner_ip(six=False):
+        number[0] += 1
+        body = udp(ib_packet(RC, SEND_ONLY, 90 + six, number[0] // 2 if six else number[0], b"i" * 50))
+        return ipv6(*v6, body) if six else ipv4(*v4, body)
+
+    def put(frame, six=False, wire=None):
+        c.add(frame, *(v6 if six else v4), payload=50, ends=True, wire=wire)
+
+    def inner_frame():
+        return ethernet(0x0800, inner_ip())
+
+    over_udp = lambda body, port: ethernet(0x0800, ipv4(*outer, udp(body, 5000, port)))
+    over_gre = lambda body: ethernet(0x0800, ipv4(*outer, body, protocol=47))
+    for _ in range(4):
+        vxlan = struct.pack(">II", 0x08000000, 77 << 8)
+        put(over_udp(vxlan + inner_frame(), 4789))
+        put(over_udp(vxlan + inner_frame(), 8472))
+        put(over_udp(struct.pack(">II", 0x0c000001, 77 << 8) + inner_ip(), 4790))
+        put(ethernet(0x86dd, ipv6(*outer6, udp(vxlan + inner_frame(), 5000, 4789))))
+        put(over_udp(struct.pack(">BBHI", 0, 0, 0x6558, 77 << 8) + inner_frame(), 6081))
+        put(over_udp(struct.pack(">BBHI", 2, 0, 0x0800, 77 << 8) + bytes(8) + inner_ip(), 6081))
+        put(over_gre(gre(0x0800, inner_ip())))
+        put(over_gre(gre(0x0800, inner_ip(), key=5, sequence=9)))
+        put(over_gre(gre(0x6558, inner_frame(), key=77 << 8)))        # NVGRE
+        put(ethernet(0x0800, ipv4(*outer, inner_ip(), protocol=4)))
+        put(ethernet(0x86dd, ipv6(*outer6, inner_ip(), next_header=4)))
+        put(ethernet(0x8847, mpls(inner_ip())))
+        put(ethernet(0x8847, mpls(bytes(4) + inner_frame())))         # a pseudowire
+        put(over_udp(mpls(inner_ip()), 6635))
+        put(ethernet(0x0800, ipv4(*outer, mpls(inner_ip()), protocol=137)))
+        put(over_gre(gre(0x0800, ipv4(*outer, inner_ip(), protocol=4))))  # one in the other
+        # A mirrored frame counts as long as it is.
+        frame = inner_frame()
+        put(over_gre(gre(0x88be, frame)), wire=len(frame))            # ERSPAN I
+        frame = inner_frame()
+        put(over_gre(gre(0x88be, struct.pack(">HHI", 0x1005, 1, 0) + frame, sequence=3)), wire=len(frame))
+        frame = inner_frame()
+        put(over_gre(gre(0x22eb, struct.pack(">HHIHH", 0x2005, 1, 0, 0, 0) + frame, sequence=3)), wire=len(frame))
+        frame = inner_frame()
+        put(over_gre(gre(0x22eb, struct.pack(">HHIHH", 0x2005, 1, 0, 0, 1) + bytes(8) + frame, sequence=3)),
+            wire=len(frame))
+    for i in range(4):
+        number[0] = 2 * i
+        put(ethernet(0x0800, ipv4(*outer, inner_ip(True), protocol=41)), six=True)
+    # Tunnels that are not looked into are counted and named.
+    c.add(ethernet(0x0800, ipv4(*outer, bytes(60), protocol=50)), kind="other")
+    c.add(over_udp(bytes(60), 2152), kind="other")
+    c.add(over_gre(gre(0x880b, bytes(60))), kind="other")
+    c.found["tunnels"] = 84
+    c.found["closed_tunnels"] = {"ESP": 1, "GTP": 1, "GRE": 1}
+    return c
+
+
+def mirrored_infiniband():
+    """As a switch of Mellanox encapsulates what it mirrors: LRH, RWH, four bytes, the packet."""
+    c = Capture("mirror-encap", ERF, "lid", judges="expected")
+    for i in range(20):
+        # The switch drops the VCRC of the mirrored packet.
+        body = lrh_frame(5, 6 + i % 3, ib_packet(RC, SEND_ONLY, 50 + i % 3, i // 3, b"x" * i))[:-2]
+        outer = lrh_frame(99, 4, struct.pack(">HHI", 0, 0x1123, 1) + body, raw=True)[:-2]
+        c.add(erf(outer), 5, 6 + i % 3, payload=i, ends=True, wire=len(body))
+    c.add(erf(lrh_frame(99, 4, struct.pack(">HH", 0, 0x0800) + bytes(40), raw=True)), kind="raw", wire=54)
+    return c
+
+
+def erf_ethernet():
+    c = Capture("erf-ethernet", ERF, "ip", judges="expected")
+    v4 = ("10.0.0.1", "10.0.0.2")
+    for i in range(10):
+        frame = ethernet(0x0800, ipv4(*v4, udp(ib_packet(RC, SEND_ONLY, 40, i, b"e" * 100))))
+        record = erf(frame, kind=2)
+        c.add(record[:16] + b"\0\0" + record[16:], *v4, payload=100, ends=True, wire=len(frame))
+    return c
+
+
+def loopback():
+    c = Capture("loopback", 0, "ip", judges="expected")
+    v4, v6 = ("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")
+    for i in range(10):
+        body = udp(ib_packet(RC, SEND_ONLY, 40, i, b"l" * 10))
+        c.add(struct.pack("<I" if i % 2 else ">I", 2) + ipv4(*v4, body), *v4, payload=10, ends=True)
+        c.add(struct.pack("<I", 30) + ipv6(*v6, udp(ib_packet(RC, SEND_ONLY, 41, i, b"l" * 10))), *v6,
+              payload=10, ends=True)
+    return c
+
+
+def adaptive_routing():
+    """Two paths, one of them 3,000 packets longer; every fifth packet is also captured twice."""
+    c = Capture("adaptive-routing", ETHERNET, "ip", nanoseconds=True, judges="expected")
+    v4, sent = ("10.0.0.1", "10.0.0.2"), 8000
+    order = sorted(range(sent), key=lambda i: i + (3000 if i * 7919 % 13 < 6 and 0 < i < sent - 3001 else 0))
+    for i in order:
+        frame = ethernet(0x0800, ipv4(*v4, udp(ib_packet(RC, SEND_ONLY, 40, i + 0xfff000 & 0xffffff, b"a" * 64))))
+        c.add(frame, *v4, payload=64, ends=True, gap=100)
+        if i % 5 == 0:
+            c.add(frame, *v4, copy=True, gap=100)
+    return c
+
+
+def new_connections():
+    """A queue pair number is used again and again: from the same first number, and from others."""
+    c = Capture("new-connections", ETHERNET, "ip", nanoseconds=True, judges="expected")
+    v4 = ("10.0.0.1", "10.0.0.2")
+    for connection in range(10):
+        for i in range(30):
+            for qpn, first in ((40, 0), (41, (3355505 + 1718271 * connection) & 0xffffff)):
+                body = udp(ib_packet(RC, SEND_ONLY, qpn, (first + i) & 0xffffff, b"n" * 64))
+                c.add(ethernet(0x0800, ipv4(*v4, body)), *v4, payload=64, ends=True,
+                      gap=10**9 if i == 0 and qpn == 40 else 500000)
+    c.found["restarts"] = 18
+    return c
+
+
+def directed_routes():
+    """Management datagrams of two managers that both have the permissive LID."""
+    c = Capture("directed-routes", IB, "lid", judges="expected")
+    for i in range(20):
+        body = ib_packet(UD, SEND_ONLY, 0, 300000 * (i % 2) + i, b"\1\x81" + bytes(254), src_qpn=0)
+        c.add(lrh_frame(0xffff, 0xffff, body, vl=15), kind="smp")
+    c.found["lost"] = None  # no packet that counts has a number
+    return c
+
+
+def fragments_backwards():
+    """The first fragment comes last."""
+    c = Capture("fragments-backwards", ETHERNET, "ip", judges="expected")
+    v4 = ("10.0.0.1", "10.0.0.2")
+    for i in range(6):
+        whole = udp(ib_packet(RC, SEND_ONLY, 60, i, b"f" * 3000))
+        for at in reversed(range(0, len(whole), 1480)):
+            part = whole[at:at + 1480]
+            c.add(ethernet(0x0800, ipv4(*v4, part, ident=100 + i, offset=at, more=at + 1480 < len(whole))), *v4,
+                  payload=3000 if at == 0 else 0, ends=at == 0)
+    return c
+
+
+def short_headers():
+    """34 bytes of each packet: not even the ports."""
+    c = Capture("short-headers", ETHERNET, "ip", snaplen=34, judges="expected")
+    v4 = ("10.0.0.1", "10.0.0.2")
+    for i in range(10):
+        c.add(ethernet(0x0800, ipv4(*v4, udp(ib_packet(RC, SEND_ONLY, 40, i, b"s" * 100)))), kind="other")
+    c.found["cut_headers"] = 10
+    c.found["lost"] = None
+    return c
+
+
+def many_sections(directory):
+    """pcapng with all that one file may hold: sections of both byte orders, interfaces of several link
+    types, snapshot lengths and resolutions, unused ones, old and simple blocks, unknown blocks."""
+    def section(order):
+        def block(kind, body):
+            body += bytes(-len(body) % 4)
+            return struct.pack(order + "II", kind, 12 + len(body)) + body + struct.pack(order + "I", 12 + len(body))
+
+        def interface(link, snaplen, resolution):
+            option = struct.pack(order + "HHB3x", 9, 1, resolution) + struct.pack(order + "HH", 0, 0)
+            return block(1, struct.pack(order + "HHI", link, 0, snaplen) + option)
+
+        def packet(number, time, frame, old=False):
+            head = struct.pack(order + ("HH" if old else "I"), *((number, 0) if old else (number,)))
+            return block(2 if old else 6, head + struct.pack(order + "IIII", time >> 32, time & 0xffffffff,
+                                                             len(frame), len(frame)) + frame)
+        return block, interface, packet
+
+    v4 = ("10.0.0.1", "10.0.0.2")
+    out, cell, number = [], dict(wire=0, payload=0, packets=0, messages=0), 0
+    for order in "<>":
+        block, interface, packet = section(order)
+        out.append(block(0x0a0d0d0a, struct.pack(order + "IHHq", 0x1a2b3c4d, 1, 0, -1)))
+        out += [interface(ETHERNET, 65535, 9), interface(RAW_IP, 128, 6), interface(147, 0, 6), # 147: unused
+                interface(SLL, 0, 0x94)]
+        out.append(block(0xbad, b"\0\0\x7e\xd9 custom"))
+        for i in range(8):
+            ip = ipv4(*v4, udp(ib_packet(RC, SEND_ONLY, 40, number, b"p" * 20)))
+            number += 1
+            seconds = 1700000000 + number
+            frame, at, units = [(ethernet(0x0800, ip), 0, 10**9), (ip, 1, 10**6), (cooked_1(0x0800, ip), 3, 1 << 20),
+                                (ethernet(0x0800, ip), 0, 10**9)][i % 4]
+            if i == 7:
+                out.append(block(3, struct.pack(order + "I", len(frame)) + frame))
+            else:
+                out.append(packet(at, seconds * units, frame, old=i == 3))
+            cell["wire"] += len(frame)
+            cell["payload"] += 20
+            cell["packets"] += 1
+            cell["messages"] += 1
+    with open(os.path.join(directory, "sections.pcapng"), "wb") as file:
+        file.write(b"".join(out))
+    with open(os.path.join(directory, "sections.json"), "w") as file:
+        json.dump({"by": "ip", "link": ETHERNET, "cells": {" ".join(v4): cell}, "excluded": {}, "judges": "expected",
+                   "capture": {"packets": 16, "duplicates": 0, "retransmissions": 0, "lost": 0, "cut": 0,
+                               "without_time": 2, "begin": 1700000001.0, "end": 1700000015.0}}, file)
+
+
 CASES = [headers_infiniband, headers_erf, roce_v1, roce_v2, fragments,
          lambda: cooked("cooked1", SLL, cooked_1), lambda: cooked("cooked2", SLL2, cooked_2), raw_ip,
-         snapped, snapped_infiniband, system_traffic, mirrored, retransmitted, asked_again, gaps]
+         snapped, snapped_infiniband, system_traffic, mirrored, retransmitted, asked_again, gaps,
+         tunnels, mirrored_infiniband, erf_ethernet, loopback, adaptive_routing, new_connections,
+         directed_routes, fragments_backwards, short_headers]
 
 
 def traffic(path, hosts, packets):
@@ -472,6 +688,8 @@ def main():
         capture = case()
         capture.write(directory)
         names.append(capture.name)
+    many_sections(directory)
+    names.append("sections")
     with open(os.path.join(directory, "cases"), "w") as file:
         file.write("\n".join(names) + "\n")
 

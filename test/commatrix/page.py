@@ -6,16 +6,18 @@
 The copy has one more script, which moves the slider, zooms, points at a cell and chooses another
 count, and writes down what it then finds. Prints what is wrong; exit status 1 if something is.
 """
+import base64
 import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 
 SCRIPT = """<pre id="found"></pre><script>
-const found = {errors: []};
-window.addEventListener("error", e => found.errors.push(e.message));
+const seen = {errors: []};
+window.addEventListener("error", e => seen.errors.push(e.message));
 const pixel = () => [...pen.getImageData((frame.left + frame.side * 0.5 / n) * devicePixelRatio | 0,
   (frame.top + frame.side * 1.5 / n) * devicePixelRatio | 0, 1, 1).data].join();
 const point = (type, x, y, more) => {
@@ -23,27 +25,44 @@ const point = (type, x, y, more) => {
   map.dispatchEvent(new (type === "wheel" ? WheelEvent : PointerEvent)(type, Object.assign({bubbles: true,
     cancelable: true, clientX: box.left + frame.left + x, clientY: box.top + frame.top + y}, more)));
 };
-found.title = document.title;
-found.rows = byId("top").rows.length;
-found.first = byId("top").rows[0].textContent;
-found.all = byId("when").textContent;
-found.drawn = pixel();
+seen.title = document.title;
+seen.rows = byId("top").rows.length;
+seen.first = byId("top").rows[0].textContent;
+seen.all = byId("when").textContent;
+seen.drawn = pixel();
 byId("slider").value = 1;
 byId("slider").dispatchEvent(new Event("input"));
-found.window = byId("when").textContent;
+seen.window = byId("when").textContent;
 byId("slider").value = 0;
 byId("slider").dispatchEvent(new Event("input"));
-const most = [...data.cells].sort((a, b) => b[2] - a[2])[0], per = frame.side / n;
-point("pointermove", (most[1] + 0.5) * per, (most[0] + 0.5) * per);
-found.tip = byId("tip").textContent;
+const most = largest(whole.wire, 1)[0], per = frame.side / n;
+seen.most = [data.names[whole.from[most]], data.names[whole.to[most]], whole.packets[most]];
+seen.cells = whole.length;
+point("pointermove", (whole.to[most] + 0.5) * per, (whole.from[most] + 0.5) * per);
+seen.tip = byId("tip").textContent;
+byId("order").value = "cluster";
+byId("order").dispatchEvent(new Event("change"));
+seen.order = [...order].sort((a, b) => a - b).join() === [...identity()].join();
+byId("order").value = "name";
+byId("order").dispatchEvent(new Event("change"));
+byId("find").value = data.names[n - 1];
+byId("find").dispatchEvent(new Event("input"));
+seen.row = found;
+byId("diagonal").click();
+seen.hidden = diagonal;
+const before = performance.now();
+showStep();
+pen.getImageData(0, 0, 1, 1);
+seen.redraw = performance.now() - before;
+byId("diagonal").click();
 point("wheel", 10, 10, {deltaY: -100});
-found.zoomed = view.size;
+seen.zoomed = view.size;
 byId("reset").click();
-found.whole = view.size;
+seen.whole = view.size;
 byId("count").value = "messages";
 byId("count").dispatchEvent(new Event("change"));
-found.messages = human(max, count);
-byId("found").textContent = JSON.stringify(found);
+seen.messages = human(high, count);
+byId("found").textContent = JSON.stringify(seen);
 </script></body>"""
 
 
@@ -54,7 +73,7 @@ def browse(page, directory, *options):
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
          "--user-data-dir=" + profile, "--virtual-time-budget=4000", "--window-size=1300,1000", *options,
          "file://" + os.path.abspath(page)],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=200, check=True)
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=100, check=True)
     shutil.rmtree(profile, ignore_errors=True)
     return run.stdout.decode()
 
@@ -68,29 +87,39 @@ def main():
         file.write(text.replace("</body>", SCRIPT))
     dom = browse(copy, directory, "--dump-dom")
     match = re.search(r'<pre id="found">(.*?)</pre>', dom, re.S)
-    found = json.loads(match[1].replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"))
-    data = json.loads(re.search(r"const data = (\{.*?\});\nconst FIELDS", text, re.S)[1])
-    most = max(data["cells"], key=lambda cell: cell[2])
+    seen = json.loads(match[1].replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"))
+    data = json.loads(re.search(r"const data = (\{.*?\});\nconst COUNTS", text, re.S)[1])
+    packed = {name: base64.b64decode(field) for name, field in data["cells"].items()}
+    cells = len(packed["wire"]) // 4
+    wire = struct.unpack("<%df" % cells, packed["wire"])
+    most = wire.index(max(wire))
     names = data["names"]
-    wrong = list(found["errors"])
-    if found["title"] != data["title"]:
-        wrong.append("title " + found["title"])
-    if found["rows"] != min(len(data["cells"]), 15) or not found["first"].startswith(names[most[0]] + names[most[1]]):
-        wrong.append("top pairs: %d rows, first %s" % (found["rows"], found["first"]))
-    if found["all"] != "all the time" or " to " not in found["window"]:
-        wrong.append("slider: %s, %s" % (found["all"], found["window"]))
-    if found["tip"].split("\n")[0] != "%s \u2192 %s" % (names[most[0]], names[most[1]]):
-        wrong.append("pointing at the largest cell shows " + found["tip"])
-    if "{:,} packets".format(most[4]) not in found["tip"]:
-        wrong.append("its packets: " + found["tip"])
-    if not found["zoomed"] < found["whole"] == len(names):
-        wrong.append("zoom: %s of %s" % (found["zoomed"], found["whole"]))
-    if found["drawn"] in ("0,0,0,0", "255,255,255,255"):
+    pair = [names[struct.unpack_from("<H", packed[side], 2 * most)[0]] for side in ("from", "to")]
+    packets = int(struct.unpack_from("<f", packed["packets"], 4 * most)[0])
+    wrong = list(seen["errors"])
+    if seen["title"] != data["title"]:
+        wrong.append("title " + seen["title"])
+    if seen["cells"] != cells or seen["most"] != pair + [packets]:
+        wrong.append("cells: %s of %s, largest %s, not %s" % (seen["cells"], cells, seen["most"], pair + [packets]))
+    if seen["rows"] != min(cells, 15) or not seen["first"].startswith("".join(pair)):
+        wrong.append("top pairs: %d rows, first %s" % (seen["rows"], seen["first"]))
+    if seen["all"] != "all the time" or " to " not in seen["window"]:
+        wrong.append("slider: %s, %s" % (seen["all"], seen["window"]))
+    if seen["tip"].split("\n")[0] != "%s \u2192 %s" % tuple(pair):
+        wrong.append("pointing at the largest cell shows " + seen["tip"])
+    if "{:,} packets".format(packets) not in seen["tip"]:
+        wrong.append("its packets: " + seen["tip"])
+    if not seen["zoomed"] < seen["whole"] == len(names):
+        wrong.append("zoom: %s of %s" % (seen["zoomed"], seen["whole"]))
+    if seen["drawn"] in ("0,0,0,0", "255,255,255,255"):
         wrong.append("nothing is drawn")
+    if not seen["order"] or seen["row"] != len(names) - 1 or seen["hidden"]:
+        wrong.append("order %s, found %s, diagonal %s" % (seen["order"], seen["row"], seen["hidden"]))
     if "http://" in text or "https://" in text:
         wrong.append("the page loads something from elsewhere")
     for line in wrong:
         print(line)
+    print("%d names, %d cells, drawn in %.0f ms" % (len(names), cells, seen["redraw"]))
     sys.exit(bool(wrong))
 
 

@@ -11,8 +11,8 @@ python3 "$here/judge.py" "$commatrix" "$work/g" expected >"$work/judged" ||
 # The same matrix from compressed files, from a pipe, and from pieces.
 file=$work/g/rocev2.pcap
 "$commatrix" --csv "$file" >"$work/plain.csv" || fail "no CSV"
-gzip -k "$file" && zstd -q -k "$file" && xz -k "$file" || fail "compressors"
-for packed in "$file.gz" "$file.zst" "$file.xz"; do
+gzip -k "$file" && zstd -q -k "$file" && xz -k "$file" && bzip2 -k "$file" || fail "compressors"
+for packed in "$file.gz" "$file.zst" "$file.xz" "$file.bz2"; do
     status 0 "$commatrix" --csv "$packed"
     cmp -s "$work/out" "$work/plain.csv" || fail "$packed reads as something else"
 done
@@ -32,9 +32,11 @@ head -c $((size - 30)) "$file" >"$work/short.pcap"
 status 3 "$commatrix" --csv "$work/short.pcap"
 says 'short.pcap: damaged at offset [0-9]*: truncated'
 [ "$(wc -l <"$work/out")" -gt 2 ] || fail "nothing is shown of a damaged file"
-head -c $(($(stat -c %s "$file.gz") / 2)) "$file.gz" >"$work/short.gz"
+python3 "$here/generate.py" --traffic "$work/long" 16 20000 && gzip "$work/long" || fail "generate.py --traffic"
+head -c $(($(stat -c %s "$work/long.gz") / 2)) "$work/long.gz" >"$work/short.gz"
 status 3 "$commatrix" --csv "$work/short.gz"
-says 'the compressed data ends too early'
+says 'short.gz: damaged at offset [0-9]* of the uncompressed data: truncated'
+[ "$(wc -l <"$work/out")" -gt 2 ] || fail "nothing is shown of a truncated gzip file"
 (cat "$file" && printf 'garbage in the file that is no packet header') >"$work/long.pcap"
 status 3 "$commatrix" --csv "$work/long.pcap"
 status 3 "$commatrix" --csv "$file" "$work/missing.pcap"
@@ -82,6 +84,87 @@ all=$("$commatrix" --json "$file" | jq .totals.packets)
 part=$("$commatrix" --json --to 5ms "$file" | jq .totals.packets)
 rest=$("$commatrix" --json --from 5ms "$file" | jq .totals.packets)
 [ $((part + rest)) -eq "$all" ] && [ "$part" -gt 0 ] || fail "--from and --to: $part + $rest, not $all"
+
+# One zero of time: each phase that is printed, given to --from and --to, has its bytes. The file is not
+# in the order of time.
+python3 - "$work/g/rocev2.pcap" "$work/late.pcap" <<'END' || fail "no late.pcap"
+import random, struct, sys
+data = open(sys.argv[1], "rb").read()
+at, records = 24, []
+while at < len(data):
+    seconds, fraction, length, wire = struct.unpack_from("<IIII", data, at)
+    records.append((seconds, fraction, data[at + 8:at + 16 + length]))
+    at += 16 + length
+n = len(records)
+pieces = [[(s + 10 * (i * 4 // n), f, r) for i, (s, f, r) in enumerate(records) if i * 4 // n == part] for part in range(4)]
+with open(sys.argv[2], "wb") as file:
+    file.write(data[:24])
+    for piece in (pieces[2], pieces[0], pieces[3], pieces[1]):
+        for s, f, r in piece:
+            file.write(struct.pack("<II", s, f) + r)
+END
+status 0 "$commatrix" -q "$work/late.pcap"
+cp "$work/out" "$work/phases"
+[ "$(grep -c '^  --from' "$work/phases")" -eq 4 ] || fail "phases: $(grep -e --from "$work/phases")"
+whole=0
+while read -r _ from _ to bytes unit; do
+    status 0 "$commatrix" -q --json --from "$from" --to "$to" --skew 0 "$work/late.pcap"
+    jq -e '.totals.wire_bytes > 0 and .capture.begin > 1.6e9' "$work/out" >/dev/null || fail "phase $from $to"
+    found=$(jq '.totals.wire_bytes' "$work/out")
+    [ "$(printf '(%.1f kB)' "$(jq '.totals.wire_bytes / 1000' "$work/out")")" = "$bytes $unit" ] ||
+        fail "phase $from to $to has $found bytes, not $bytes $unit"
+    whole=$((whole + found))
+done < <(grep '^  --from' "$work/phases")
+# Windows count from the same zero as phases.
+status 0 "$commatrix" -q --json --every 1s "$work/late.pcap"
+jq -e '[.windows[].begin] == [0, 10, 20, 30] and (.totals.wire_bytes == ([.windows[].cells[].wire_bytes] | add))' \
+    "$work/out" >/dev/null || fail "windows: $(jq -c '[.windows[] | [.begin, .end]]' "$work/out")"
+[ "$whole" -eq "$(jq .totals.wire_bytes "$work/out")" ] || fail "phases have $whole bytes"
+# The same from a pipe; and a part without packets has no times.
+"$commatrix" -q --csv --from 5s --to 25s - <"$work/late.pcap" >"$work/piped" || fail "--from of a pipe"
+"$commatrix" -q --csv --from 5s --to 25s "$work/late.pcap" | cmp -s - "$work/piped" || fail "a pipe has another zero"
+status 0 "$commatrix" -q --json --from 500s "$work/late.pcap"
+jq -e '.capture.begin == null and .capture.end == null and .capture.packets == 0' "$work/out" >/dev/null ||
+    fail "times of nothing"
+# Clocks of two files: measured, corrected, and told.
+python3 - "$work/g/rocev2.pcap" "$work/ahead.pcap" <<'END' || fail "no ahead.pcap"
+import struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+at = 24
+while at < len(data):
+    seconds, fraction, length, wire = struct.unpack_from("<IIII", data, at)
+    time = seconds * 10**9 + fraction + 170_000_000
+    struct.pack_into("<II", data, at, time // 10**9, time % 10**9)
+    at += 16 + length
+open(sys.argv[2], "wb").write(data)
+END
+status 0 "$commatrix" -q --json "$file" "$work/ahead.pcap"
+says 'ahead.pcap is 170 ms ahead: corrected'
+jq -e --argjson one "$("$commatrix" -q --json "$file" | jq .totals.wire_bytes)" \
+    '.totals.wire_bytes == $one and .capture.retransmissions == 0 and .capture.clocks[1].ahead_ns == 170000000' \
+    "$work/out" >/dev/null || fail "clocks: $(jq -c '[.totals.wire_bytes, .capture]' "$work/out")"
+
+# Raw packets count if they are asked for. A capture without RDMA says so.
+status 0 "$commatrix" -q --json --only raw "$work/g/system.pcap"
+jq -e '.totals.packets == 1 and .totals.wire_bytes > 0' "$work/out" >/dev/null || fail "--only raw"
+status 0 "$commatrix" -q "$work/g/short-headers.pcap"
+grep -q '10 packets are cut before their headers end' "$work/out" || fail "no word about the snapshot length"
+grep -q 'no RDMA packet at all' "$work/out" || fail "no word about missing RDMA"
+grep -q 'missing is not known' "$work/out" || fail "loss without numbers: $(cat "$work/out")"
+printf '\n\r\r\n\034\0\0\0M<+\032\1\0\0\0\377\377\377\377\377\377\377\377\034\0\0\0' >"$work/empty.pcapng"
+status 0 "$commatrix" -q "$work/empty.pcapng"
+grep -q 'no traffic to show' "$work/out" || fail "a capture without packets"
+: >"$work/nothing"
+status 4 "$commatrix" "$work/nothing"
+says 'the file is empty'
+
+# Orders.
+status 0 "$commatrix" --order cluster --json "$work/g/erf.pcap"
+status 0 "$commatrix" --order traffic --json "$work/g/erf.pcap"
+jq -e '.names[0] == "5"' <("$commatrix" --by lid --order traffic --json "$work/g/erf.pcap") >/dev/null ||
+    fail "--order traffic"
+status 2 "$commatrix" --job 1 "$file"
+says '--job is for --by rank'
 
 # Pictures and pages.
 status 0 "$commatrix" --svg "$work/a.svg" --png "$work/a.png" --html "$work/a.html" "$file"

@@ -11,8 +11,68 @@ void cm_counts_add(struct cm_counts *sum, const struct cm_counts *counts)
     sum->payload += counts->payload;
     sum->packets += counts->packets;
     sum->messages += counts->messages;
+    sum->sends += counts->sends;
+    sum->writes += counts->writes;
+    sum->reads += counts->reads;
+    sum->atomics += counts->atomics;
     sum->largest = MAX(sum->largest, counts->largest);
     sum->lost += counts->lost;
+}
+
+void cm_signs_add(struct cm_signs *sum, const struct cm_signs *signs)
+{
+    int i;
+
+    sum->retransmissions += signs->retransmissions;
+    sum->congested += signs->congested;
+    sum->cnps += signs->cnps;
+    for (i = 0; i < CM_DELAY_BINS; i++) {
+        sum->delays[i] += signs->delays[i];
+    }
+}
+
+struct cm_signs *cm_signs_of(struct cm_flow *flow)
+{
+    if (flow->signs == NULL) {
+        flow->signs = g_new0(struct cm_signs, 1);
+    }
+    return flow->signs;
+}
+
+/* The middle of a bin. */
+static uint64_t bin_delay(int bin)
+{
+    uint64_t octave = UINT64_C(1) << (bin / 4 + CM_DELAY_FIRST_BIT);
+
+    return octave + octave * (uint64_t)(2 * (bin % 4) + 1) / 8;
+}
+
+void cm_count_delay(struct cm_flow *flow, uint64_t delay_ns)
+{
+    int bit, bin = 0;
+
+    if (delay_ns >> CM_DELAY_FIRST_BIT != 0) {
+        bit = 63 - __builtin_clzll(delay_ns);
+        bin = (bit - CM_DELAY_FIRST_BIT) * 4 + (int)(delay_ns >> (bit - 2) & 3);
+    }
+    cm_signs_of(flow)->delays[MIN(bin, CM_DELAY_BINS - 1)]++;
+}
+
+uint64_t cm_delay_percentile(const struct cm_signs *signs, unsigned percent)
+{
+    uint64_t total = 0, sum = 0;
+    int bin;
+
+    for (bin = 0; bin < CM_DELAY_BINS; bin++) {
+        total += signs->delays[bin];
+    }
+    for (bin = 0; bin < CM_DELAY_BINS && total > 0; bin++) {
+        sum += signs->delays[bin];
+        if (100 * sum >= percent * total) {
+            return bin_delay(bin);
+        }
+    }
+    return 0;
 }
 
 bool cm_is_answer(const struct cm_packet *packet)
@@ -71,43 +131,126 @@ static void note_path_mtu(struct track *track, const struct cm_packet *packet)
     }
 }
 
-/* The user data and messages of a packet that was not seen before. */
-static void count_user_data(struct track *track, const struct cm_packet *packet,
-                            struct cm_counts *counts)
+static enum cm_message_kind message_kind(uint8_t operation)
+{
+    if (operation >= CM_READ_FIRST && operation <= CM_READ_ONLY) {
+        return CM_MESSAGE_READ;
+    }
+    return (operation >= CM_WRITE_FIRST && operation <= CM_WRITE_ONLY_IMM) ||
+                   operation == CM_ATOMIC_WRITE
+               ? CM_MESSAGE_WRITE
+               : CM_MESSAGE_SEND;
+}
+
+static void count_message(struct cm_traffic *traffic, struct cm_counts *counts,
+                          enum cm_message_kind kind, uint32_t size)
+{
+    counts->messages = 1;
+    counts->largest = size;
+    counts->sends = kind == CM_MESSAGE_SEND;
+    counts->writes = kind == CM_MESSAGE_WRITE;
+    counts->reads = kind == CM_MESSAGE_READ;
+    if (traffic->counting) {
+        traffic->sizes[kind][size > 0 ? 32 - __builtin_clz(size) : 0]++;
+    }
+}
+
+/* The user data and messages of a packet that is new. */
+static void count_user_data(struct cm_traffic *traffic, struct track *track,
+                            const struct cm_packet *packet, struct cm_counts *counts)
 {
     uint32_t *open = &track->open[cm_is_answer(packet)];
 
     counts->payload = packet->payload;
     if (packet->transport > CM_XRC) {
-        counts->messages = 1; /* of a vendor's transport: one of each packet is all that is known */
-        counts->largest = packet->payload;
+        /* The operations of a vendor's transport are not known: a packet is a message. */
+        count_message(traffic, counts, CM_MESSAGE_SEND, packet->payload);
         return;
     }
     *open = cm_begins_message(packet->operation) ? packet->payload : *open + packet->payload;
     if (ends_message(packet->operation)) {
-        counts->messages = 1;
-        counts->largest = *open;
+        count_message(traffic, counts, message_kind(packet->operation), *open);
         *open = 0;
     }
+    counts->atomics = packet->operation == CM_COMPARE_SWAP || packet->operation == CM_FETCH_ADD;
     note_path_mtu(track, packet);
+}
+
+/* ---- activity: bytes over time --------------------------------------------------------------- */
+
+static void join_bin(struct cm_activity_bin *sum, const struct cm_activity_bin *bin)
+{
+    if (bin->packets == 0) {
+        return;
+    }
+    sum->first_ns = sum->packets == 0 ? bin->first_ns : MIN(sum->first_ns, bin->first_ns);
+    sum->last_ns = MAX(sum->last_ns, bin->last_ns);
+    sum->bytes += bin->bytes;
+    sum->packets += bin->packets;
+}
+
+static void widen_bins(struct cm_activity *activity)
+{
+    uint64_t base = activity->base;
+    struct cm_activity_bin bin;
+    int i;
+
+    activity->width_ns *= 2;
+    activity->base /= 2;
+    for (i = 0; i < CM_ACTIVITY_BINS; i++) {
+        bin = activity->bins[i];
+        memset(&activity->bins[i], 0, sizeof(bin));
+        join_bin(&activity->bins[(base + (uint64_t)i) / 2 - activity->base], &bin);
+    }
+}
+
+static int last_bin(const struct cm_activity *activity)
+{
+    int i = CM_ACTIVITY_BINS - 1;
+
+    while (i > 0 && activity->bins[i].packets == 0) {
+        i--;
+    }
+    return i;
+}
+
+/* A packet came that is earlier than the first bin: the bins move, or become wider. */
+static void move_bins(struct cm_activity *activity, uint64_t time_ns)
+{
+    uint64_t by;
+
+    while ((by = activity->base - MIN(time_ns / activity->width_ns, activity->base)) > 0) {
+        if (by + (uint64_t)last_bin(activity) >= CM_ACTIVITY_BINS) {
+            widen_bins(activity);
+            continue;
+        }
+        memmove(activity->bins + by, activity->bins,
+                (CM_ACTIVITY_BINS - by) * sizeof(activity->bins[0]));
+        memset(activity->bins, 0, by * sizeof(activity->bins[0]));
+        activity->base -= by;
+    }
 }
 
 static void count_activity(struct cm_activity *activity, uint64_t time_ns, uint32_t wire)
 {
-    int i;
+    struct cm_activity_bin packet = {wire, 1, time_ns, time_ns};
 
-    while (time_ns / activity->width_ns >= CM_ACTIVITY_BINS) {
-        for (i = 0; i < CM_ACTIVITY_BINS / 2; i++) {
-            activity->bytes[i] = activity->bytes[2 * i] + activity->bytes[2 * i + 1];
-            activity->packets[i] = activity->packets[2 * i] + activity->packets[2 * i + 1];
-        }
-        memset(activity->bytes + CM_ACTIVITY_BINS / 2, 0, sizeof(activity->bytes) / 2);
-        memset(activity->packets + CM_ACTIVITY_BINS / 2, 0, sizeof(activity->packets) / 2);
-        activity->width_ns *= 2;
+    if (activity->width_ns == 0) {
+        activity->width_ns = 1000;
+        activity->base = time_ns / activity->width_ns;
     }
-    activity->bytes[time_ns / activity->width_ns] += wire;
-    activity->packets[time_ns / activity->width_ns]++;
+    if (time_ns / activity->width_ns < activity->base) {
+        move_bins(activity, time_ns);
+    }
+    while (time_ns / activity->width_ns - activity->base >= CM_ACTIVITY_BINS) {
+        widen_bins(activity);
+    }
+    join_bin(&activity->bins[time_ns / activity->width_ns - activity->base], &packet);
 }
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+enum { MAX_ENTRIES = 1 << 18 }; /* of windows whose width may change: a page holds no more */
 
 static gint compare_entries(gconstpointer a, gconstpointer b)
 {
@@ -141,15 +284,25 @@ static void widen_windows(struct cm_traffic *traffic)
     g_array_set_size(traffic->windows, kept + 1);
 }
 
-/* `time_ns` counts from the first packet that was read. */
+/* Whether windows whose width may change have to become wider. */
+static bool has_many_windows(const struct cm_traffic *traffic, int64_t time_ns)
+{
+    int64_t number = ABS(time_ns) / (int64_t)traffic->options.window_ns;
+
+    return traffic->options.max_windows != 0 &&
+           (number >= traffic->options.max_windows ||
+            (number > 0 && traffic->windows->len > MAX_ENTRIES));
+}
+
+/* `time_ns` counts from the zero of the capture. */
 static void count_window(struct cm_traffic *traffic, struct cm_flow *flow, int64_t time_ns,
                          const struct cm_counts *counts)
 {
-    int64_t width, number, most = traffic->options.max_windows;
+    int64_t width, number;
     int32_t window;
     struct cm_window_entry *entry, fresh = {.flow = flow->number};
 
-    while (most != 0 && ABS(time_ns) / (int64_t)traffic->options.window_ns >= most) {
+    while (has_many_windows(traffic, time_ns)) {
         widen_windows(traffic);
     }
     width = (int64_t)traffic->options.window_ns;
@@ -168,14 +321,22 @@ void cm_count(struct cm_traffic *traffic, struct cm_flow *flow, const struct cm_
               bool again)
 {
     struct cm_counts counts = {.wire = packet->wire, .packets = 1};
-    int64_t time_ns = (int64_t)(packet->time_ns - traffic->first_read_ns);
 
     if (!again && !packet->cut && !packet->fragment) {
-        count_user_data(cm_track_of(traffic, flow), packet, &counts);
+        count_user_data(traffic, cm_track_of(traffic, flow), packet, &counts);
+    }
+    if (!traffic->counting) {
+        return;
+    }
+    if (again) {
+        cm_signs_of(flow)->retransmissions++;
+    }
+    if (packet->congested) {
+        cm_signs_of(flow)->congested++;
     }
     cm_counts_add(&flow->counts, &counts);
-    count_activity(&traffic->activity, (uint64_t)MAX(time_ns, 0), packet->wire);
+    count_activity(&traffic->activity, packet->time_ns, packet->wire);
     if (traffic->options.window_ns != 0) {
-        count_window(traffic, flow, time_ns, &counts);
+        count_window(traffic, flow, (int64_t)(packet->time_ns - cm_traffic_zero(traffic)), &counts);
     }
 }

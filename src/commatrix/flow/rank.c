@@ -1,5 +1,7 @@
 #include "rank.h"
 
+#include "tables.h"
+
 #include <endian.h>
 #include <string.h>
 
@@ -31,6 +33,7 @@ enum { GLEX_MP_AM = 6, GLEX_EVENT_ER = 1, GLEX_FLAG_ZC = 2 };
 enum { OB1_MATCH = 65, OB1_RGET = 67, OPENIB_LEN = 4, OB1_LEN = 14 };
 
 enum { MVAPICH_EAGER = 0, MVAPICH_TAG_AT = 24, MVAPICH_LEN = 32 };
+static const uint8_t zeros[MVAPICH_LEN];
 
 enum { MAX_RANK = 1 << 22, MAX_LEAD = 1023 };
 
@@ -106,8 +109,9 @@ static void vote_openib(struct cm_vote votes[CM_NUM_MPI], const uint8_t *data, u
 
 static void vote_mvapich(struct cm_vote votes[CM_NUM_MPI], const uint8_t *data, uint32_t len)
 {
-    /* Ranks are of 16 bits with the context behind them, or of 32 bits. */
-    if (len >= MVAPICH_LEN && data[0] == MVAPICH_EAGER && le16(data + MVAPICH_TAG_AT + 6) <= 1) {
+    /* Ranks are of 16 bits with the context behind them, or of 32 bits. User data of zeros is no
+     * header. */
+    if (len >= MVAPICH_LEN && memcmp(data, zeros, MVAPICH_LEN) != 0 && data[0] == MVAPICH_EAGER && le16(data + MVAPICH_TAG_AT + 6) <= 1) {
         vote(&votes[CM_MPI_MVAPICH], le16(data + MVAPICH_TAG_AT + 4));
     }
 }
@@ -166,13 +170,36 @@ void cm_rank_vote(struct cm_vote votes[CM_NUM_MPI], const struct cm_packet *pack
     }
 }
 
-/* ---- from votes to ranks --------------------------------------------------------------------- */
+/* ---- pieces: queue pairs that traffic connects ------------------------------------------------ */
 
-/* All queue pairs of a host that have the same rank belong to one process. */
+enum { NO_JOB = UINT32_MAX };
+
+/* A rank that messages from a host name. */
+struct claim {
+    uint32_t piece, host, rank;
+    bool refuted;
+};
+
+/* A piece, and later a job: a set of processes. */
+struct job {
+    uint32_t parent;   /* the job that this one became part of, or itself */
+    uint32_t number;   /* of the result, from 1; 0: no job */
+    GHashTable *hosts; /* rank + 1 -> host + 1 */
+};
+
 struct cm_ranks {
     enum cm_mpi mpi;
-    GHashTable *by_qp;   /* (address, queue pair) -> rank + 1 */
-    GHashTable *by_host; /* address -> rank + 1, or 0: it has several */
+    const struct cm_traffic *traffic;
+    const uint32_t *host_of;
+    GHashTable *pieces; /* queue pair -> number in `parents` + 1 */
+    GArray *parents;    /* union and find over queue pairs */
+    GArray *claims;     /* of struct claim, ordered by piece */
+    GArray *jobs;       /* of struct job */
+    GHashTable *job_of; /* root of a piece -> job + 1 */
+    GHashTable *by_qp;  /* queue pair -> rank + 1 */
+    GHashTable *by_host; /* host -> index in `claims` + 1; 0: it has several processes */
+    uint32_t num_jobs, refuted;
+    GArray *sizes; /* ranks of each job of the result */
 };
 
 static gpointer qp_key(uint32_t address, uint32_t qpn)
@@ -180,90 +207,384 @@ static gpointer qp_key(uint32_t address, uint32_t qpn)
     return GSIZE_TO_POINTER((gsize)address << 32 | qpn);
 }
 
-static guint qp_hash(gconstpointer key)
+static guint wide_hash(gconstpointer key)
 {
-    uint64_t word = (uint64_t)GPOINTER_TO_SIZE(key) * 0x9e3779b97f4a7c15u;
-
-    return (guint)(word >> 32);
+    return cm_mix(GPOINTER_TO_SIZE(key));
 }
 
-/* Datagrams between two queue pairs of one host: it has several processes, whatever they voted. */
+static uint32_t host_of(const struct cm_ranks *ranks, uint32_t address)
+{
+    return ranks->host_of != NULL ? ranks->host_of[address] : address;
+}
+
+static uint32_t find_root(GArray *parents, uint32_t i)
+{
+    uint32_t *parent = (uint32_t *)(void *)parents->data;
+
+    while (parent[i] != i) {
+        parent[i] = parent[parent[i]];
+        i = parent[i];
+    }
+    return i;
+}
+
+static uint32_t piece_of_qp(struct cm_ranks *ranks, uint32_t address, uint32_t qpn)
+{
+    gpointer key = qp_key(address, qpn);
+    guint number = GPOINTER_TO_UINT(g_hash_table_lookup(ranks->pieces, key));
+
+    if (number == 0) {
+        number = ranks->parents->len;
+        g_array_append_val(ranks->parents, number);
+        g_hash_table_insert(ranks->pieces, key, GUINT_TO_POINTER(++number));
+    }
+    return find_root(ranks->parents, number - 1);
+}
+
+/* Joins the queue pairs of a flow. Returns the piece that they belong to. */
+static uint32_t connect_flow(struct cm_ranks *ranks, const struct cm_flow *flow)
+{
+    uint32_t to = piece_of_qp(ranks, flow->key.dst, flow->key.dst_qpn), from;
+
+    if (cm_flow_src_qpn(flow) == CM_QPN_NONE) {
+        return to;
+    }
+    from = piece_of_qp(ranks, flow->key.src, cm_flow_src_qpn(flow));
+    g_array_index(ranks->parents, uint32_t, MAX(from, to)) = MIN(from, to);
+    return MIN(from, to);
+}
+
+static gint compare_claims(gconstpointer a, gconstpointer b)
+{
+    const struct claim *x = a, *y = b;
+
+    if (x->piece != y->piece) {
+        return x->piece < y->piece ? -1 : 1;
+    }
+    if (x->rank != y->rank) {
+        return x->rank < y->rank ? -1 : 1;
+    }
+    return x->host == y->host ? 0 : x->host < y->host ? -1 : 1;
+}
+
+static void make_pieces(struct cm_ranks *ranks)
+{
+    uint32_t i;
+
+    for (i = 0; i < ranks->traffic->num_flows; i++) {
+        connect_flow(ranks, cm_traffic_flow(ranks->traffic, i));
+    }
+}
+
+static void make_claims(struct cm_ranks *ranks)
+{
+    GArray *all = g_array_new(FALSE, FALSE, sizeof(struct claim));
+    uint32_t i, qpn;
+
+    for (i = 0; i < ranks->traffic->num_flows; i++) {
+        const struct cm_flow *flow = cm_traffic_flow(ranks->traffic, i);
+        const struct cm_vote *vote = &flow->votes[ranks->mpi];
+        struct claim claim = {.host = host_of(ranks, flow->key.src), .rank = vote->rank};
+
+        if (vote->lead == 0) {
+            continue;
+        }
+        claim.piece = connect_flow(ranks, flow);
+        g_array_append_val(all, claim);
+        qpn = cm_flow_src_qpn(flow);
+        if (qpn != CM_QPN_NONE) {
+            g_hash_table_insert(ranks->by_qp, qp_key(flow->key.src, qpn),
+                                GUINT_TO_POINTER(vote->rank + 1));
+        }
+    }
+    g_array_sort(all, compare_claims);
+    for (i = 0; i < all->len; i++) {
+        const struct claim *claim = &g_array_index(all, struct claim, i);
+
+        if (i == 0 || compare_claims(claim - 1, claim) != 0) {
+            g_array_append_vals(ranks->claims, claim, 1);
+        }
+    }
+    g_array_free(all, TRUE);
+}
+
+/* A rank on two hosts that traffic connects; or a rank out of all proportion. */
+static void refute_claims(struct cm_ranks *ranks)
+{
+    struct claim *claims = (struct claim *)(void *)ranks->claims->data;
+    guint i, n = ranks->claims->len;
+
+    for (i = 0; i < n; i++) {
+        if (i > 0 && claims[i].piece == claims[i - 1].piece &&
+            claims[i].rank == claims[i - 1].rank) {
+            claims[i].refuted = claims[i - 1].refuted = true;
+        }
+        claims[i].refuted |= claims[i].rank > 4 * (n + ranks->parents->len);
+    }
+}
+
+/* ---- jobs: pieces that do not contradict each other -------------------------------------------- */
+
+static struct job *job_at(const struct cm_ranks *ranks, uint32_t i)
+{
+    return &g_array_index(ranks->jobs, struct job, i);
+}
+
+static uint32_t whole_job(const struct cm_ranks *ranks, uint32_t i)
+{
+    while (job_at(ranks, i)->parent != i) {
+        i = job_at(ranks, i)->parent;
+    }
+    return i;
+}
+
+/* Whether no rank of one job runs on another host in the other job. */
+static bool fit(GHashTable *a, GHashTable *b)
+{
+    GHashTable *few = g_hash_table_size(a) < g_hash_table_size(b) ? a : b;
+    GHashTable *many = few == a ? b : a;
+    GHashTableIter iter;
+    gpointer rank, host, other;
+
+    g_hash_table_iter_init(&iter, few);
+    while (g_hash_table_iter_next(&iter, &rank, &host)) {
+        other = g_hash_table_lookup(many, rank);
+        if (other != NULL && other != host) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Joins two jobs, the later one into the earlier one. */
+static void join_jobs(struct cm_ranks *ranks, uint32_t a, uint32_t b)
+{
+    struct job *into = job_at(ranks, MIN(a, b)), *from = job_at(ranks, MAX(a, b));
+    GHashTable *smaller = from->hosts;
+    GHashTableIter iter;
+    gpointer rank, host;
+
+    if (g_hash_table_size(into->hosts) < g_hash_table_size(from->hosts)) {
+        smaller = into->hosts;
+        into->hosts = from->hosts;
+    }
+    g_hash_table_iter_init(&iter, smaller);
+    while (g_hash_table_iter_next(&iter, &rank, &host)) {
+        g_hash_table_insert(into->hosts, rank, host);
+    }
+    g_hash_table_destroy(smaller);
+    from->hosts = NULL;
+    from->parent = MIN(a, b);
+}
+
+/* Joins a new job with the jobs of which it has a process. `claims`: those of the new job. */
+static void join_shared(struct cm_ranks *ranks, GHashTable *jobs_of, uint32_t job,
+                        const struct claim *claims, guint n)
+{
+    GSList *list, *next;
+    gpointer key;
+    guint i;
+
+    for (i = 0; i < n; i++) {
+        uint32_t mine = whole_job(ranks, job), other;
+
+        if (claims[i].refuted) {
+            continue;
+        }
+        key = qp_key(claims[i].host, claims[i].rank);
+        list = g_hash_table_lookup(jobs_of, key);
+        for (next = list; next != NULL; next = next->next) {
+            other = whole_job(ranks, GPOINTER_TO_UINT(next->data) - 1);
+            if (other == mine) {
+                break;
+            }
+            if (fit(job_at(ranks, other)->hosts, job_at(ranks, mine)->hosts)) {
+                join_jobs(ranks, other, mine);
+                break;
+            }
+        }
+        if (next == NULL) {
+            list = g_slist_prepend(list, GUINT_TO_POINTER(job + 1));
+            g_hash_table_insert(jobs_of, key, list);
+        }
+    }
+}
+
+/* Joins jobs that share no process, if that contradicts nothing: parts of a job may be silent. */
+static void join_disjoint(struct cm_ranks *ranks)
+{
+    uint32_t i, k;
+
+    for (i = 1; i < ranks->jobs->len; i++) {
+        for (k = 0; k < i && job_at(ranks, i)->parent == i; k++) {
+            if (job_at(ranks, k)->parent == k &&
+                fit(job_at(ranks, k)->hosts, job_at(ranks, i)->hosts)) {
+                join_jobs(ranks, k, i);
+            }
+        }
+    }
+}
+
+static void free_list(gpointer key, gpointer list, gpointer unused)
+{
+    (void)key;
+    (void)unused;
+    g_slist_free(list);
+}
+
+static void make_jobs(struct cm_ranks *ranks)
+{
+    GHashTable *jobs_of = g_hash_table_new(wide_hash, g_direct_equal);
+    const struct claim *claims = (const struct claim *)(const void *)ranks->claims->data;
+    guint i = 0, n = ranks->claims->len;
+
+    while (i < n) {
+        uint32_t piece = claims[i].piece, number = ranks->jobs->len;
+        guint first = i;
+        struct job job = {.parent = number,
+                          .hosts = g_hash_table_new(g_direct_hash, g_direct_equal)};
+
+        for (; i < n && claims[i].piece == piece; i++) {
+            if (!claims[i].refuted) {
+                g_hash_table_insert(job.hosts, GUINT_TO_POINTER(claims[i].rank + 1),
+                                    GUINT_TO_POINTER(claims[i].host + 1));
+            }
+        }
+        g_array_append_val(ranks->jobs, job);
+        g_hash_table_insert(ranks->job_of, GUINT_TO_POINTER(piece), GUINT_TO_POINTER(number + 1));
+        join_shared(ranks, jobs_of, number, claims + first, i - first);
+    }
+    g_hash_table_foreach(jobs_of, free_list, NULL);
+    g_hash_table_destroy(jobs_of);
+    join_disjoint(ranks);
+}
+
+static uint32_t job_of_piece(const struct cm_ranks *ranks, uint32_t piece)
+{
+    guint job = GPOINTER_TO_UINT(g_hash_table_lookup(ranks->job_of, GUINT_TO_POINTER(piece)));
+
+    return job == 0 ? NO_JOB : whole_job(ranks, job - 1);
+}
+
+/* Numbers the jobs. Of several jobs, a job with a single rank is a misreading. */
+static void number_jobs(struct cm_ranks *ranks)
+{
+    guint whole = 0, i, size;
+
+    for (i = 0; i < ranks->jobs->len; i++) {
+        whole += job_at(ranks, i)->parent == i && g_hash_table_size(job_at(ranks, i)->hosts) > 0;
+    }
+    for (i = 0; i < ranks->jobs->len; i++) {
+        struct job *job = job_at(ranks, i);
+
+        size = job->parent == i ? g_hash_table_size(job->hosts) : 0;
+        if (size > (whole > 1 ? 1 : 0)) {
+            job->number = ++ranks->num_jobs;
+            g_array_append_val(ranks->sizes, size);
+        }
+    }
+}
+
+static void find_hosts(struct cm_ranks *ranks)
+{
+    struct claim *claims = (struct claim *)(void *)ranks->claims->data;
+    guint i;
+
+    for (i = 0; i < ranks->claims->len; i++) {
+        uint32_t job = job_of_piece(ranks, claims[i].piece);
+        gpointer host = GUINT_TO_POINTER(claims[i].host), known = NULL;
+        guint value = i + 1;
+
+        claims[i].refuted |= job == NO_JOB || job_at(ranks, job)->number == 0;
+        ranks->refuted += claims[i].refuted;
+        if (claims[i].refuted) {
+            continue;
+        }
+        if (g_hash_table_lookup_extended(ranks->by_host, host, NULL, &known)) {
+            const struct claim *other = &claims[MAX(GPOINTER_TO_UINT(known), 1) - 1];
+
+            if (known == NULL || other->rank != claims[i].rank ||
+                job_of_piece(ranks, other->piece) != job) {
+                value = 0;
+            }
+        }
+        g_hash_table_insert(ranks->by_host, host, GUINT_TO_POINTER(value));
+    }
+}
+
+/* Datagrams between two queue pairs of one host: the host has several processes. */
 static bool is_between_processes(const struct cm_flow *flow)
 {
     return flow->key.src == flow->key.dst && flow->key.src_qpn != CM_QPN_NONE &&
            flow->key.src_qpn != flow->key.dst_qpn;
 }
 
-static struct cm_ranks *ranks_of_mpi(const struct cm_traffic *traffic, enum cm_mpi mpi)
+static void find_silent_processes(struct cm_ranks *ranks)
 {
-    struct cm_ranks *ranks = g_new0(struct cm_ranks, 1);
     uint32_t i;
 
-    ranks->mpi = mpi;
-    ranks->by_qp = g_hash_table_new(qp_hash, g_direct_equal);
-    ranks->by_host = g_hash_table_new(g_direct_hash, g_direct_equal);
-    for (i = 0; i < traffic->num_flows; i++) {
-        const struct cm_flow *flow = cm_traffic_flow(traffic, i);
-        gpointer host = GUINT_TO_POINTER(flow->key.src), value, known;
-
-        if (flow->votes[mpi].lead == 0) {
-            continue;
-        }
-        value = GUINT_TO_POINTER((guint)flow->votes[mpi].rank + 1);
-        if (cm_flow_src_qpn(flow) != CM_QPN_NONE) {
-            g_hash_table_insert(ranks->by_qp, qp_key(flow->key.src, cm_flow_src_qpn(flow)), value);
-        }
-        if (g_hash_table_lookup_extended(ranks->by_host, host, NULL, &known) && known != value) {
-            value = GUINT_TO_POINTER(0);
-        }
-        g_hash_table_insert(ranks->by_host, host, value);
-    }
-    for (i = 0; i < traffic->num_flows; i++) {
-        const struct cm_flow *flow = cm_traffic_flow(traffic, i);
-        gpointer host = GUINT_TO_POINTER(flow->key.src);
+    for (i = 0; i < ranks->traffic->num_flows; i++) {
+        const struct cm_flow *flow = cm_traffic_flow(ranks->traffic, i);
+        gpointer host = GUINT_TO_POINTER(host_of(ranks, flow->key.src));
 
         if (is_between_processes(flow) && g_hash_table_contains(ranks->by_host, host)) {
             g_hash_table_insert(ranks->by_host, host, GUINT_TO_POINTER(0));
         }
     }
+}
+
+static struct cm_ranks *ranks_of_mpi(const struct cm_traffic *traffic, const uint32_t *hosts,
+                                     enum cm_mpi mpi)
+{
+    struct cm_ranks *ranks = g_new0(struct cm_ranks, 1);
+
+    ranks->mpi = mpi;
+    ranks->traffic = traffic;
+    ranks->host_of = hosts;
+    ranks->pieces = g_hash_table_new(wide_hash, g_direct_equal);
+    ranks->parents = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    ranks->claims = g_array_new(FALSE, TRUE, sizeof(struct claim));
+    ranks->jobs = g_array_new(FALSE, TRUE, sizeof(struct job));
+    ranks->sizes = g_array_new(FALSE, TRUE, sizeof(guint));
+    ranks->job_of = g_hash_table_new(g_direct_hash, g_direct_equal);
+    ranks->by_qp = g_hash_table_new(wide_hash, g_direct_equal);
+    ranks->by_host = g_hash_table_new(g_direct_hash, g_direct_equal);
+    make_pieces(ranks);
+    make_claims(ranks);
+    refute_claims(ranks);
+    make_jobs(ranks);
+    number_jobs(ranks);
+    find_hosts(ranks);
+    find_silent_processes(ranks);
     return ranks;
 }
 
 /*
- * How believable the ranks are: processes that have a rank of their own count for it, those that
- * share one with a process of another host, or have one that is out of all proportion, against it.
+ * How believable a reading is: the more ranks and the fewer contradictions, the better. At most a
+ * half of the processes may contradict each other.
  */
 static int64_t score(const struct cm_ranks *ranks)
 {
-    GHashTable *hosts = g_hash_table_new(g_direct_hash, g_direct_equal);
-    guint processes = g_hash_table_size(ranks->by_qp) + g_hash_table_size(ranks->by_host);
-    int64_t points = 0;
-    GHashTableIter iter;
-    gpointer key, value, host;
+    int64_t claims = ranks->claims->len, refuted = ranks->refuted, distinct = 0;
+    guint i;
 
-    g_hash_table_iter_init(&iter, ranks->by_qp);
-    while (g_hash_table_iter_next(&iter, &key, &value)) {
-        gpointer mine = GUINT_TO_POINTER((guint)(GPOINTER_TO_SIZE(key) >> 32) + 1);
-
-        host = g_hash_table_lookup(hosts, value);
-        g_hash_table_insert(hosts, value, mine);
-        points +=
-            (host == NULL || host == mine) && GPOINTER_TO_UINT(value) <= 4 * processes ? 1 : -2;
+    for (i = 0; i < ranks->num_jobs; i++) {
+        distinct += g_array_index(ranks->sizes, guint, i);
     }
-    points += 8 * (int64_t)g_hash_table_size(hosts); /* many ranks rather than one for all */
-    g_hash_table_destroy(hosts);
-    return points;
+    return 2 * refuted > claims ? 0 : claims - 3 * refuted + 8 * distinct;
 }
 
-struct cm_ranks *cm_ranks_new(const struct cm_traffic *traffic, char **why_p)
+struct cm_ranks *cm_ranks_new(const struct cm_traffic *traffic, const uint32_t *hosts, char **why_p)
 {
     struct cm_ranks *best = NULL, *ranks;
     int64_t best_score = 0, points;
+    uint32_t refuted = 0;
     int mpi;
 
     for (mpi = 0; mpi < CM_NUM_MPI; mpi++) {
-        ranks = ranks_of_mpi(traffic, mpi);
-        points = score(ranks) + (g_hash_table_size(ranks->by_host) > 0);
+        ranks = ranks_of_mpi(traffic, hosts, mpi);
+        refuted += ranks->refuted;
+        points = score(ranks);
         if (points > best_score) {
             if (best != NULL) {
                 cm_ranks_free(best);
@@ -275,9 +596,12 @@ struct cm_ranks *cm_ranks_new(const struct cm_traffic *traffic, char **why_p)
         }
     }
     if (best == NULL) {
-        *why_p = g_strdup("no packet that was captured begins a message of an MPI library that is "
-                          "known (UCX of Open MPI or MPICH, openib, MVAPICH2); is it encrypted, or "
-                          "cut before the user data?");
+        *why_p = g_strdup(
+            refuted > 0 ? "the bytes where a rank would stand name one rank on several hosts: the "
+                          "messages are not those of a known MPI library"
+                        : "no captured packet begins a message of a known MPI library (UCX of Open "
+                          "MPI or MPICH, openib, MVAPICH2); is the traffic encrypted, or cut before "
+                          "the user data?");
     }
     return best;
 }
@@ -287,21 +611,72 @@ enum cm_mpi cm_ranks_mpi(const struct cm_ranks *ranks)
     return ranks->mpi;
 }
 
-int64_t cm_ranks_of(const struct cm_ranks *ranks, uint32_t address, uint32_t qpn)
+uint32_t cm_ranks_jobs(const struct cm_ranks *ranks)
 {
-    guint rank = 0;
+    return ranks->num_jobs;
+}
 
-    if (qpn != CM_QPN_NONE) {
-        rank = GPOINTER_TO_UINT(g_hash_table_lookup(ranks->by_qp, qp_key(address, qpn)));
+uint32_t cm_ranks_size(const struct cm_ranks *ranks, uint32_t job)
+{
+    return g_array_index(ranks->sizes, guint, job - 1);
+}
+
+uint32_t cm_ranks_refuted(const struct cm_ranks *ranks)
+{
+    return ranks->refuted;
+}
+
+/* Whether a rank is not refuted. */
+static bool is_rank_of(const struct cm_ranks *ranks, uint32_t job, guint rank, uint32_t host)
+{
+    return GPOINTER_TO_UINT(g_hash_table_lookup(job_at(ranks, job)->hosts,
+                                                GUINT_TO_POINTER(rank))) == host + 1;
+}
+
+struct cm_process cm_ranks_of(const struct cm_ranks *ranks, uint32_t address, uint32_t qpn)
+{
+    struct cm_process process = {0, -1};
+    uint32_t host = host_of(ranks, address), job = NO_JOB;
+    gpointer key = qp_key(address, qpn), known;
+    guint number = GPOINTER_TO_UINT(g_hash_table_lookup(ranks->pieces, key)), rank;
+
+    if (qpn != CM_QPN_NONE && number != 0) {
+        job = job_of_piece(ranks, find_root(ranks->parents, number - 1));
     }
-    if (rank == 0) { /* one process is all that its host has */
-        rank = GPOINTER_TO_UINT(g_hash_table_lookup(ranks->by_host, GUINT_TO_POINTER(address)));
+    if (job != NO_JOB && job_at(ranks, job)->number != 0) {
+        process.job = job_at(ranks, job)->number;
+        rank = GPOINTER_TO_UINT(g_hash_table_lookup(ranks->by_qp, key));
+        if (rank != 0 && is_rank_of(ranks, job, rank, host)) {
+            process.rank = (int64_t)rank - 1;
+            return process;
+        }
     }
-    return (int64_t)rank - 1;
+    known = g_hash_table_lookup(ranks->by_host, GUINT_TO_POINTER(host));
+    if (known != NULL) { /* the host has one process */
+        const struct claim *claim =
+            &g_array_index(ranks->claims, struct claim, GPOINTER_TO_UINT(known) - 1);
+
+        process.job = job_at(ranks, job_of_piece(ranks, claim->piece))->number;
+        process.rank = claim->rank;
+    }
+    return process;
 }
 
 void cm_ranks_free(struct cm_ranks *ranks)
 {
+    guint i;
+
+    for (i = 0; i < ranks->jobs->len; i++) {
+        if (job_at(ranks, i)->hosts != NULL) {
+            g_hash_table_destroy(job_at(ranks, i)->hosts);
+        }
+    }
+    g_array_free(ranks->jobs, TRUE);
+    g_array_free(ranks->sizes, TRUE);
+    g_array_free(ranks->claims, TRUE);
+    g_array_free(ranks->parents, TRUE);
+    g_hash_table_destroy(ranks->pieces);
+    g_hash_table_destroy(ranks->job_of);
     g_hash_table_destroy(ranks->by_qp);
     g_hash_table_destroy(ranks->by_host);
     g_free(ranks);

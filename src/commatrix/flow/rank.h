@@ -1,9 +1,9 @@
 /*
  * MPI ranks in the first bytes of messages.
  *
- * MPI libraries match messages by the rank of the sender, which therefore stands in the first
- * packet of each message. docs/commatrix.md lists the formats. Only messages of MPI_COMM_WORLD are
- * looked at: in other communicators ranks are other numbers.
+ * MPI libraries match messages by the rank of the sender. So the first packet of each message
+ * bears that rank. docs/commatrix.md lists the formats. Only messages of MPI_COMM_WORLD vote:
+ * other communicators number their ranks anew.
  */
 #ifndef CM_RANK_H
 #define CM_RANK_H
@@ -15,19 +15,38 @@ extern const char *const cm_mpi_names[CM_NUM_MPI];
 /* If the packet begins a message of a known format: let its rank be voted for. */
 void cm_rank_vote(struct cm_vote votes[CM_NUM_MPI], const struct cm_packet *packet);
 
-/* The ranks of a traffic: of each queue pair whose rank is known. */
+/* The processes of a traffic. */
 struct cm_ranks;
 
+struct cm_process {
+    uint32_t job; /* from 1; 0: not known */
+    int64_t rank; /* -1: not known */
+};
+
 /*
- * Decide which MPI library it is, and so the ranks of all queue pairs. Returns NULL where no
- * message tells a rank; *why_p then says so, to be freed by g_free().
+ * Finds the MPI library and the processes. `hosts` has the number of the host of each address: two
+ * addresses of a host have one number. NULL: each address is a host.
+ *
+ * A rank of a job runs on one host. So processes that have one rank on different hosts belong to
+ * different jobs if no traffic connects them; if traffic connects them, their ranks are wrong and
+ * are not used.
+ *
+ * Returns NULL if no message tells a rank. *why_p then has the reason, to be freed by g_free().
  */
-struct cm_ranks *cm_ranks_new(const struct cm_traffic *traffic, char **why_p);
+struct cm_ranks *cm_ranks_new(const struct cm_traffic *traffic, const uint32_t *hosts,
+                              char **why_p);
 
 enum cm_mpi cm_ranks_mpi(const struct cm_ranks *ranks);
 
-/* The rank of the process that owns a queue pair of an address, or -1. */
-int64_t cm_ranks_of(const struct cm_ranks *ranks, uint32_t address, uint32_t qpn);
+/* How many jobs there are, and the number of ranks of a job. */
+uint32_t cm_ranks_jobs(const struct cm_ranks *ranks);
+uint32_t cm_ranks_size(const struct cm_ranks *ranks, uint32_t job);
+
+/* So many processes had ranks that contradict each other. */
+uint32_t cm_ranks_refuted(const struct cm_ranks *ranks);
+
+/* The process that owns a queue pair of an address. */
+struct cm_process cm_ranks_of(const struct cm_ranks *ranks, uint32_t address, uint32_t qpn);
 
 void cm_ranks_free(struct cm_ranks *ranks);
 

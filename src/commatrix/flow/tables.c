@@ -100,6 +100,11 @@ struct cm_flow *cm_find_flow(struct cm_traffic *traffic, const struct cm_flow_ke
     return flow;
 }
 
+struct cm_flow *cm_known_flow(struct cm_traffic *traffic, const struct cm_flow_key *key)
+{
+    return g_hash_table_lookup(traffic->flow_set, key);
+}
+
 struct sender *cm_find_sender(struct cm_traffic *traffic, uint32_t src, uint32_t dst,
                               uint32_t number)
 {
@@ -134,12 +139,21 @@ uint32_t cm_flow_src_qpn(const struct cm_flow *flow)
     return flow->partner.lead > 0 ? flow->partner.qpn : CM_QPN_NONE;
 }
 
+static void free_sender(gpointer item)
+{
+    struct sender *sender = item;
+
+    cm_psn_reset(&sender->psn);
+    cm_psn_reset(&sender->answer_psn);
+    g_free(sender);
+}
+
 void cm_tables_init(struct cm_traffic *traffic)
 {
     traffic->addresses = g_ptr_array_new_with_free_func(g_free);
     traffic->address_ids = g_hash_table_new(address_hash, address_equal);
     traffic->flow_set = g_hash_table_new(flow_hash, flow_equal);
-    traffic->senders = g_hash_table_new_full(sender_hash, sender_equal, g_free, NULL);
+    traffic->senders = g_hash_table_new_full(sender_hash, sender_equal, free_sender, NULL);
     traffic->blocks = g_ptr_array_new_with_free_func(g_free);
     traffic->tracks = g_ptr_array_new_with_free_func(g_free);
     traffic->known = g_new0(struct known_address, 2);
@@ -150,7 +164,13 @@ void cm_tables_finish(struct cm_traffic *traffic)
     uint32_t i;
 
     for (i = 0; i < traffic->num_flows; i++) {
-        g_free(cm_track_of(traffic, cm_traffic_flow(traffic, i))->answer_psn);
+        struct track *track = cm_track_of(traffic, cm_traffic_flow(traffic, i));
+
+        cm_psn_reset(&track->psn);
+        if (track->answer_psn != NULL) {
+            cm_psn_reset(track->answer_psn);
+            g_free(track->answer_psn);
+        }
     }
     g_ptr_array_free(traffic->tracks, TRUE);
     traffic->tracks = NULL;

@@ -38,12 +38,6 @@ struct sender {
     struct cm_psn answer_psn;
 };
 
-static inline uint32_t cm_mix(uint64_t value)
-{
-    value *= 0x9e3779b97f4a7c15u;
-    return (uint32_t)(value >> 32);
-}
-
 static inline struct track *cm_track_of(const struct cm_traffic *traffic,
                                         const struct cm_flow *flow)
 {
@@ -60,6 +54,10 @@ uint32_t cm_find_address(struct cm_traffic *traffic, const struct cm_address *ad
 
 /* Each is made when it is first looked for. */
 struct cm_flow *cm_find_flow(struct cm_traffic *traffic, const struct cm_flow_key *key);
+
+/* The flow of a key, or NULL. */
+struct cm_flow *cm_known_flow(struct cm_traffic *traffic, const struct cm_flow_key *key);
+
 struct sender *cm_find_sender(struct cm_traffic *traffic, uint32_t src, uint32_t dst,
                               uint32_t number);
 

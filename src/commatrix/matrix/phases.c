@@ -1,45 +1,60 @@
 /*
- * Phases: an application computes, then it communicates. A burst is a run of bins with traffic; a
+ * Phases: an application computes, then it communicates. A phase is a run of bins with traffic. A
  * pause of at least a 25th part of the time ends a phase.
  */
 #include "matrix.h"
 
 enum { QUIET_SHARE = 50, PAUSE_SHARE = 25 };
 
-static bool is_quiet(const struct cm_activity *activity, int bin, uint64_t threshold)
+static bool is_quiet(const struct cm_activity_bin *bin, uint64_t threshold)
 {
-    return activity->bytes[bin] <= threshold;
+    return bin->bytes <= threshold;
 }
 
-GArray *cm_phases_find(const struct cm_activity *activity, uint64_t offset_ns)
+/* A phase reaches from its first packet to its last one, whatever lies between. */
+static struct cm_phase make_phase(const struct cm_activity *activity, int first, int last,
+                                  uint64_t zero_ns)
+{
+    struct cm_phase phase = {.begin_ns = activity->bins[first].first_ns - zero_ns,
+                             .end_ns = activity->bins[last].last_ns + 1 - zero_ns};
+    int bin;
+
+    for (bin = first; bin <= last; bin++) {
+        phase.bytes += activity->bins[bin].bytes;
+        phase.packets += activity->bins[bin].packets;
+    }
+    return phase;
+}
+
+GArray *cm_phases_find(const struct cm_activity *activity, uint64_t zero_ns)
 {
     GArray *phases = g_array_new(FALSE, FALSE, sizeof(struct cm_phase));
-    struct cm_phase *phase = NULL;
     uint64_t total = 0, busy = 0, threshold;
-    int bin, last = 0, pause, quiet = 0;
+    int bin, last = 0, pause, begin = -1, end = -1;
+    struct cm_phase phase;
 
     for (bin = 0; bin < CM_ACTIVITY_BINS; bin++) {
-        total += activity->bytes[bin];
-        busy += activity->bytes[bin] != 0;
-        last = activity->bytes[bin] != 0 ? bin : last;
+        total += activity->bins[bin].bytes;
+        busy += activity->bins[bin].bytes != 0;
+        last = activity->bins[bin].bytes != 0 ? bin : last;
     }
     threshold = busy > 0 ? total / busy / QUIET_SHARE : 0;
     pause = MAX(last / PAUSE_SHARE, 2);
     for (bin = 0; bin <= last; bin++) {
-        if (is_quiet(activity, bin, threshold)) {
-            quiet++;
+        if (is_quiet(&activity->bins[bin], threshold)) {
             continue;
         }
-        if (phase == NULL || quiet >= pause) {
-            struct cm_phase fresh = {.begin_ns = offset_ns + (uint64_t)bin * activity->width_ns};
-
-            g_array_append_val(phases, fresh);
-            phase = &g_array_index(phases, struct cm_phase, phases->len - 1);
+        if (begin >= 0 && bin - end > pause) {
+            phase = make_phase(activity, begin, end, zero_ns);
+            g_array_append_val(phases, phase);
+            begin = -1;
         }
-        quiet = 0;
-        phase->end_ns = offset_ns + (uint64_t)(bin + 1) * activity->width_ns;
-        phase->bytes += activity->bytes[bin];
-        phase->packets += activity->packets[bin];
+        begin = begin < 0 ? bin : begin;
+        end = bin;
+    }
+    if (begin >= 0) {
+        phase = make_phase(activity, begin, end, zero_ns);
+        g_array_append_val(phases, phase);
     }
     return phases;
 }

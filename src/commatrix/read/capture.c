@@ -1,31 +1,45 @@
 #include "capture.h"
+
 #include "packet.h"
 #include "source.h"
 
+#include <errno.h>
 #include <glib.h>
 #include <inttypes.h>
 #include <pcap/pcap.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-enum { LIVE_BUFFER = 64 << 20, LIVE_TIMEOUT_MS = 100, LIVE_SNAPLEN = 512 };
+enum {
+    LIVE_BUFFER = 64 << 20,
+    LIVE_TIMEOUT_MS = 100,
+    LIVE_SNAPLEN = 512,
+    FIRST_LOOK = 1000000, /* frames by which clocks are compared */
+    COPY_BUFFER = 1 << 16
+};
 
-/* One file, or the interface, and the frame that it stands at. */
+/* One file, or the interface, and its next frame. */
 struct reader {
     const char *name;
-    struct cm_source *source; /* NULL: live */
-    pcap_t *pcap;
+    int copy;             /* of a pipe: a temporary file; -1: none */
+    struct cm_file *file; /* NULL: not open, or live */
+    pcap_t *pcap;         /* live */
     struct cm_frame frame;
+    struct cm_clock clock;
 };
 
 struct cm_capture {
     struct reader *readers;
-    struct reader **heap; /* those that have a frame, the earliest first */
+    struct reader **heap; /* readers that have a frame, the earliest first */
     int num_readers, num_heap;
-    bool taken; /* the first of the heap was handed out, and is to be moved on */
+    bool taken; /* the caller has the first frame of the heap: its reader has to go on */
     bool damaged;
     volatile bool stopped;
     uint64_t scale_ns; /* live: nanoseconds of a unit of the time stamp */
+    uint64_t earliest_ns;
+    uint64_t timeless;
 };
 
 static void report(struct cm_capture *capture, const char *name, const char *why)
@@ -34,36 +48,152 @@ static void report(struct cm_capture *capture, const char *name, const char *why
     capture->damaged = true;
 }
 
-static void report_damage(struct cm_capture *capture, struct reader *reader)
-{
-    const char *reason = cm_source_error(reader->source);
-    char *why = g_strdup_printf("damaged at offset %" PRId64 "%s: %s; what stands before it counts",
-                                (int64_t)ftello(cm_source_stream(reader->source)),
-                                cm_source_position(reader->source) > 0 && *reason != '\0'
-                                    ? " of the uncompressed data"
-                                    : "",
-                                *reason != '\0' ? reason : pcap_geterr(reader->pcap));
+/* ---- files ----------------------------------------------------------------------------------- */
 
-    report(capture, reader->name, why);
-    g_free(why);
+/* Copies a pipe to a file that has no name. Returns its descriptor, or -1. */
+static int copy_pipe(struct cm_capture *capture, const char *name, int fd)
+{
+    FILE *file = tmpfile();
+    char buffer[COPY_BUFFER];
+    ssize_t len = 0;
+    int copy = -1;
+
+    while (file != NULL && (len = read(fd, buffer, sizeof(buffer))) != 0) {
+        if ((len < 0 && errno != EINTR) ||
+            (len > 0 && fwrite(buffer, 1, (size_t)len, file) != (size_t)len)) {
+            break;
+        }
+    }
+    if (file == NULL || len != 0 || fflush(file) != 0) {
+        char *why = g_strdup_printf("cannot be copied to a temporary file: %s", g_strerror(errno));
+
+        report(capture, name, why);
+        g_free(why);
+    } else {
+        copy = dup(fileno(file));
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return copy;
 }
 
-/* Move a reader on to its next frame; false: there is none. */
-static bool advance(struct cm_capture *capture, struct reader *reader)
+static bool is_pipe(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
+/* `twice`: the file is read more than once. */
+static int reader_fd(struct cm_capture *capture, struct reader *reader, bool twice)
+{
+    int fd = reader->copy >= 0 ? dup(reader->copy) : cm_source_fd(reader->name);
+
+    if (fd < 0) {
+        report(capture, reader->name, g_strerror(errno));
+        return -1;
+    }
+    if (reader->copy < 0 && twice && is_pipe(fd)) {
+        reader->copy = copy_pipe(capture, reader->name, fd);
+        if (fd != STDIN_FILENO) {
+            close(fd);
+        }
+        fd = reader->copy >= 0 ? dup(reader->copy) : -1;
+    }
+    if (reader->copy >= 0 || (twice && fd == STDIN_FILENO)) {
+        (void)lseek(fd, 0, SEEK_SET);
+    }
+    return fd;
+}
+
+static bool open_file(struct cm_capture *capture, struct reader *reader, bool twice)
+{
+    int fd = reader_fd(capture, reader, twice);
+    char *error = NULL;
+
+    if (fd < 0) {
+        return false;
+    }
+    reader->file = cm_file_open(fd, &error);
+    if (reader->file == NULL) {
+        report(capture, reader->name, error);
+        g_free(error);
+    }
+    return reader->file != NULL;
+}
+
+/* The end of a file: where damage or an unknown link type is reported. */
+static void end_file(struct cm_capture *capture, struct reader *reader)
+{
+    char *damage = cm_file_damage(reader->file), *why;
+
+    if (damage != NULL) {
+        report(capture, reader->name, damage);
+        g_free(damage);
+    }
+    if (cm_file_unknown_link(reader->file) >= 0) {
+        why = cm_link_reason(cm_file_unknown_link(reader->file));
+        fprintf(stderr, "commatrix: %s: %s; its packets are kind \"other\"\n", reader->name, why);
+        g_free(why);
+    }
+    capture->timeless += cm_file_timeless(reader->file);
+}
+
+/* Reads the files once, for the earliest time and the clocks. Leaves no file open. */
+static void look_at_files(struct cm_capture *capture, bool earliest)
+{
+    struct cm_look **looks = g_new0(struct cm_look *, capture->num_readers + 1);
+    struct cm_clock *clocks = g_new0(struct cm_clock, capture->num_readers + 1);
+    bool compare = capture->num_readers > 1;
+    struct cm_frame frame;
+    uint64_t first = UINT64_MAX, n;
+    int i;
+
+    for (i = 0; i < capture->num_readers; i++) {
+        struct reader *reader = &capture->readers[i];
+
+        looks[i] = cm_look_new(compare);
+        if (!open_file(capture, reader, true)) {
+            continue;
+        }
+        for (n = 0; (earliest || n < FIRST_LOOK) && cm_file_next(reader->file, &frame); n++) {
+            cm_look_add(looks[i], &frame);
+        }
+        cm_file_close(reader->file);
+        reader->file = NULL;
+    }
+    if (compare) {
+        cm_clocks_compare(looks, clocks, capture->num_readers);
+    }
+    for (i = 0; i < capture->num_readers; i++) {
+        struct cm_clock *clock = &capture->readers[i].clock;
+
+        *clock = clocks[i];
+        if (cm_look_earliest(looks[i]) != UINT64_MAX) {
+            first = MIN(first, cm_look_earliest(looks[i]) -
+                                   (uint64_t)(clock->corrected ? clock->ahead_ns : 0));
+        }
+        cm_look_free(looks[i]);
+    }
+    capture->earliest_ns = earliest && first != UINT64_MAX ? first : 0;
+    g_free(looks);
+    g_free(clocks);
+}
+
+/* ---- the order of time ----------------------------------------------------------------------- */
+
+static bool next_live(struct cm_capture *capture, struct reader *reader)
 {
     struct pcap_pkthdr *header;
     const uint8_t *data;
-    int status;
+    int status = pcap_next_ex(reader->pcap, &header, &data);
 
-    do {
-        status = pcap_next_ex(reader->pcap, &header, &data);
-    } while (status == 0 && !capture->stopped); /* live: nothing came within the timeout */
     if (status != 1) {
-        if (status == PCAP_ERROR && reader->source != NULL) {
-            report_damage(capture, reader);
-        } else if (status == PCAP_ERROR) {
+        if (status == PCAP_ERROR) {
             report(capture, reader->name, pcap_geterr(reader->pcap));
         }
+        capture->stopped |= status < 0;
         return false;
     }
     reader->frame.data = data;
@@ -71,6 +201,18 @@ static bool advance(struct cm_capture *capture, struct reader *reader)
     reader->frame.wire = header->len;
     reader->frame.time_ns =
         (uint64_t)header->ts.tv_sec * 1000000000 + (uint64_t)header->ts.tv_usec * capture->scale_ns;
+    return true;
+}
+
+static bool advance(struct cm_capture *capture, struct reader *reader)
+{
+    if (!cm_file_next(reader->file, &reader->frame)) {
+        end_file(capture, reader);
+        return false;
+    }
+    if (reader->clock.corrected) {
+        reader->frame.time_ns -= (uint64_t)reader->clock.ahead_ns;
+    }
     return true;
 }
 
@@ -97,73 +239,40 @@ static void sift_down(struct cm_capture *capture, int at)
     heap[at] = moved;
 }
 
-static bool check_link(struct cm_capture *capture, struct reader *reader)
-{
-    int link = pcap_datalink(reader->pcap);
-    const char *name = pcap_datalink_val_to_name(link);
-    char *why;
-
-    reader->frame.link_type = link;
-    if (cm_link_supported(link)) {
-        return true;
-    }
-    why = g_strdup_printf("link type %d (%s) carries no RDMA that is known: InfiniBand, ERF, "
-                          "Ethernet, Linux cooked and raw IP do",
-                          link, name != NULL ? name : "unknown");
-    report(capture, reader->name, why);
-    g_free(why);
-    return false;
-}
-
-static bool open_file(struct cm_capture *capture, struct reader *reader)
-{
-    char errbuf[PCAP_ERRBUF_SIZE], *error = NULL;
-    const char *reason;
-
-    reader->source = cm_source_open(reader->name, &error);
-    if (reader->source == NULL) {
-        report(capture, reader->name, error);
-        g_free(error);
-        return false;
-    }
-    reader->pcap = pcap_fopen_offline_with_tstamp_precision(cm_source_stream(reader->source),
-                                                            PCAP_TSTAMP_PRECISION_NANO, errbuf);
-    if (reader->pcap == NULL) {
-        reason = cm_source_error(reader->source);
-        report(capture, reader->name, *reason != '\0' ? reason : errbuf);
-        fclose(cm_source_stream(reader->source));
-        cm_source_free(reader->source);
-        reader->source = NULL;
-        return false;
-    }
-    return check_link(capture, reader);
-}
-
 static struct cm_capture *capture_new(int num_readers)
 {
     struct cm_capture *capture = g_new0(struct cm_capture, 1);
+    int i;
 
     capture->readers = g_new0(struct reader, num_readers);
     capture->heap = g_new0(struct reader *, num_readers);
     capture->num_readers = num_readers;
     capture->scale_ns = 1;
+    for (i = 0; i < num_readers; i++) {
+        capture->readers[i].copy = -1;
+    }
     return capture;
 }
 
-struct cm_capture *cm_capture_open(char *const *names, int num_names)
+struct cm_capture *cm_capture_open(char *const *names, int num_names,
+                                   const struct cm_capture_options *options)
 {
     struct cm_capture *capture = capture_new(num_names);
-    bool opened = false;
+    bool twice = options->earliest || num_names > 1, opened = false;
     int i;
 
     for (i = 0; i < num_names; i++) {
-        struct reader *reader = &capture->readers[i];
-
-        reader->name = names[i];
-        if (open_file(capture, reader)) {
+        capture->readers[i].name = names[i];
+    }
+    if (twice) {
+        look_at_files(capture, options->earliest);
+        capture->damaged = false; /* the second reading reports damage again */
+    }
+    for (i = 0; i < num_names; i++) {
+        if (open_file(capture, &capture->readers[i], twice)) {
             opened = true;
-            if (advance(capture, reader)) {
-                capture->heap[capture->num_heap++] = reader;
+            if (advance(capture, &capture->readers[i])) {
+                capture->heap[capture->num_heap++] = &capture->readers[i];
             }
         }
     }
@@ -177,7 +286,9 @@ struct cm_capture *cm_capture_open(char *const *names, int num_names)
     return capture;
 }
 
-/* Headers and the first bytes of the user data, in which the rank stands, are enough. */
+/* ---- an interface ---------------------------------------------------------------------------- */
+
+/* Headers, and the first bytes of the user data, where the rank stands. */
 static bool activate(pcap_t *pcap)
 {
     pcap_set_snaplen(pcap, LIVE_SNAPLEN);
@@ -186,6 +297,20 @@ static bool activate(pcap_t *pcap)
     pcap_set_buffer_size(pcap, LIVE_BUFFER);
     pcap_set_tstamp_precision(pcap, PCAP_TSTAMP_PRECISION_NANO);
     return pcap_activate(pcap) >= 0;
+}
+
+static bool check_live_link(struct cm_capture *capture, struct reader *reader)
+{
+    char *why;
+
+    reader->frame.link_type = pcap_datalink(reader->pcap);
+    if (cm_link_supported(reader->frame.link_type)) {
+        return true;
+    }
+    why = cm_link_reason(reader->frame.link_type);
+    report(capture, reader->name, why);
+    g_free(why);
+    return false;
 }
 
 struct cm_capture *cm_capture_live(const char *interface)
@@ -200,19 +325,28 @@ struct cm_capture *cm_capture_live(const char *interface)
         report(capture, interface, errbuf);
     } else if (!activate(reader->pcap)) {
         report(capture, interface, pcap_geterr(reader->pcap));
-    } else if (check_link(capture, reader)) {
+    } else if (check_live_link(capture, reader)) {
         capture->scale_ns =
             pcap_get_tstamp_precision(reader->pcap) == PCAP_TSTAMP_PRECISION_NANO ? 1 : 1000;
-        capture->heap[capture->num_heap++] = reader;
-        capture->taken = true; /* the first packet is waited for by cm_capture_next() */
         return capture;
     }
     cm_capture_close(capture);
     return NULL;
 }
 
+/* ---- both ------------------------------------------------------------------------------------ */
+
 bool cm_capture_next(struct cm_capture *capture, struct cm_frame *frame)
 {
+    struct reader *live = &capture->readers[0];
+
+    if (live->pcap != NULL) {
+        if (capture->stopped || !next_live(capture, live)) {
+            return false;
+        }
+        *frame = live->frame;
+        return true;
+    }
     if (capture->taken && capture->num_heap > 0) {
         if (!advance(capture, capture->heap[0])) {
             capture->heap[0] = capture->heap[--capture->num_heap];
@@ -222,7 +356,8 @@ bool cm_capture_next(struct cm_capture *capture, struct cm_frame *frame)
         }
     }
     capture->taken = true;
-    if (capture->num_heap == 0 || capture->stopped) {
+    if (capture->num_heap == 0) {
+        capture->stopped = true;
         return false;
     }
     *frame = capture->heap[0]->frame;
@@ -232,9 +367,14 @@ bool cm_capture_next(struct cm_capture *capture, struct cm_frame *frame)
 void cm_capture_stop(struct cm_capture *capture)
 {
     capture->stopped = true;
-    if (capture->num_readers > 0 && capture->readers[0].pcap != NULL) {
+    if (capture->readers[0].pcap != NULL) {
         pcap_breakloop(capture->readers[0].pcap);
     }
+}
+
+bool cm_capture_stopped(const struct cm_capture *capture)
+{
+    return capture->stopped;
 }
 
 bool cm_capture_damaged(const struct cm_capture *capture)
@@ -244,27 +384,53 @@ bool cm_capture_damaged(const struct cm_capture *capture)
 
 double cm_capture_progress(const struct cm_capture *capture)
 {
-    uint64_t size = 0, position = 0;
-    int i;
+    double sum = 0;
+    int files = 0, i;
 
     for (i = 0; i < capture->num_readers; i++) {
-        if (capture->readers[i].source != NULL) {
-            if (cm_source_size(capture->readers[i].source) == 0) {
+        if (capture->readers[i].file != NULL) {
+            double part = cm_file_progress(capture->readers[i].file);
+
+            if (part < 0) {
                 return -1;
             }
-            size += cm_source_size(capture->readers[i].source);
-            position += cm_source_position(capture->readers[i].source);
+            sum += part;
+            files++;
         }
     }
-    return size > 0 ? (double)position / (double)size : -1;
+    return files > 0 ? sum / files : -1;
+}
+
+uint64_t cm_capture_earliest(const struct cm_capture *capture)
+{
+    return capture->earliest_ns;
+}
+
+int cm_capture_num_files(const struct cm_capture *capture)
+{
+    return capture->num_readers;
+}
+
+const char *cm_capture_name(const struct cm_capture *capture, int i)
+{
+    return capture->readers[i].name;
+}
+
+const struct cm_clock *cm_capture_clock(const struct cm_capture *capture, int i)
+{
+    return &capture->readers[i].clock;
+}
+
+uint64_t cm_capture_timeless(const struct cm_capture *capture)
+{
+    return capture->timeless;
 }
 
 uint64_t cm_capture_dropped(struct cm_capture *capture)
 {
     struct pcap_stat stat;
 
-    if (capture->num_readers != 1 || capture->readers[0].source != NULL ||
-        pcap_stats(capture->readers[0].pcap, &stat) != 0) {
+    if (capture->readers[0].pcap == NULL || pcap_stats(capture->readers[0].pcap, &stat) != 0) {
         return 0;
     }
     return (uint64_t)stat.ps_drop + stat.ps_ifdrop;
@@ -275,11 +441,16 @@ void cm_capture_close(struct cm_capture *capture)
     int i;
 
     for (i = 0; i < capture->num_readers; i++) {
-        if (capture->readers[i].pcap != NULL) {
-            pcap_close(capture->readers[i].pcap); /* and the stream */
+        struct reader *reader = &capture->readers[i];
+
+        if (reader->pcap != NULL) {
+            pcap_close(reader->pcap);
         }
-        if (capture->readers[i].source != NULL) {
-            cm_source_free(capture->readers[i].source);
+        if (reader->file != NULL) {
+            cm_file_close(reader->file);
+        }
+        if (reader->copy >= 0) {
+            close(reader->copy);
         }
     }
     g_free(capture->readers);

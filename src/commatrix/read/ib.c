@@ -5,6 +5,13 @@
 
 #include <string.h>
 
+const char *const cm_closed_names[CM_NUM_CLOSED] = {
+    [CM_CLOSED_NONE] = "",        [CM_CLOSED_ESP] = "ESP",
+    [CM_CLOSED_L2TP] = "L2TP",    [CM_CLOSED_GTP] = "GTP",
+    [CM_CLOSED_GRE] = "GRE",      [CM_CLOSED_MPLS] = "MPLS",
+    [CM_CLOSED_DEEP] = "more than eight tunnels",
+};
+
 const char *const cm_kind_names[CM_NUM_KINDS] = {
     [CM_KIND_DATA] = "data",   [CM_KIND_SMP] = "smp",
     [CM_KIND_SA] = "sa",       [CM_KIND_CM] = "cm",
@@ -59,8 +66,8 @@ static bool is_multicast(const struct cm_address *address)
                                  address->gid[12] >= 224));
 }
 
-/* The user data begins like an IP or ARP packet behind the four bytes of RFC 4391. A Q_Key is not
- * looked at: subnets may choose another one. */
+/* The user data begins like an IP or ARP packet behind the four bytes of RFC 4391. Subnets may
+ * choose a Q_Key of their own, so the default Q_Key alone is not enough. */
 static bool is_ipoib(const struct cm_packet *packet)
 {
     const uint8_t *p = packet->data;
@@ -96,11 +103,16 @@ static enum cm_kind management_kind(const struct cm_packet *packet)
     return CM_KIND_GMP;
 }
 
+static bool is_cnp(const struct cm_packet *packet)
+{
+    return packet->transport == CM_CNP && packet->operation == CM_OPERATION_CNP;
+}
+
 static enum cm_kind kind_of(const struct cm_packet *packet)
 {
     bool send = packet->operation <= CM_SEND_ONLY_IMM;
 
-    if (packet->transport == CM_CNP) {
+    if (is_cnp(packet)) {
         return CM_KIND_CNP;
     }
     if (packet->transport == CM_UD && packet->dst_qpn <= 1) {
@@ -110,7 +122,7 @@ static enum cm_kind kind_of(const struct cm_packet *packet)
         packet->transport <= CM_XRC) {
         return (packet->syndrome >> 5 & 3) == CM_AETH_ACK ? CM_KIND_ACK : CM_KIND_NAK;
     }
-    if (send && (packet->transport == CM_UD ? packet->q_key == CM_QKEY_IPOIB : false)) {
+    if (send && packet->transport == CM_UD && packet->q_key == CM_QKEY_IPOIB) {
         return CM_KIND_IPOIB;
     }
     if (send && (packet->transport == CM_UD || packet->transport == CM_RC) && is_ipoib(packet)) {
@@ -187,7 +199,7 @@ void cm_parse_bth(struct cm_packet *packet, struct cm_bytes bytes)
     packet->transport = bth[0] >> 5;
     packet->operation = bth[0] & 31;
     packet->dst_qpn = cm_be24(bth + 5);
-    packet->ack_request = bth[8] >> 7;
+    packet->congested |= bth[4] >> 7;
     packet->psn = cm_be24(bth + 9);
     /* What a vendor's transport puts behind the BTH is not known: all of it counts as user data. */
     headers = packet->transport <= CM_XRC && packet->transport != CM_CNP
@@ -200,7 +212,7 @@ void cm_parse_bth(struct cm_packet *packet, struct cm_bytes bytes)
     }
     trailer = CM_ICRC_LEN + (bth[1] >> 4 & 3);
     packet->payload =
-        bytes.wire > trailer && packet->transport != CM_CNP ? bytes.wire - trailer : 0;
+        bytes.wire > trailer && !is_cnp(packet) ? bytes.wire - trailer : 0;
     packet->data = bytes.at;
     packet->data_len = bytes.len < packet->payload ? bytes.len : packet->payload;
     packet->kind = kind_of(packet);
@@ -239,6 +251,22 @@ void cm_parse_grh(struct cm_packet *packet, struct cm_bytes bytes)
     }
 }
 
+/* A raw packet: a mirrored one within it, or nothing that is known. */
+static void parse_raw(struct cm_packet *packet, struct cm_bytes bytes)
+{
+    const uint8_t *rwh = bytes.at;
+
+    packet->kind = CM_KIND_RAW;
+    if (!cm_skip(&bytes, CM_RWH_LEN) || cm_be16(rwh + 2) != CM_RWH_MIRROR) {
+        return;
+    }
+    if (cm_skip(&bytes, CM_MIRROR_LEN) && cm_enter_tunnel(packet)) {
+        packet->wire = bytes.wire;
+        packet->kind = CM_KIND_DATA;
+        cm_parse_lrh(packet, bytes);
+    }
+}
+
 void cm_parse_lrh(struct cm_packet *packet, struct cm_bytes bytes)
 {
     const uint8_t *lrh = bytes.at;
@@ -246,7 +274,7 @@ void cm_parse_lrh(struct cm_packet *packet, struct cm_bytes bytes)
 
     if (!cm_skip(&bytes, CM_LRH_LEN)) {
         packet->cut = true;
-        packet->kind = CM_KIND_RAW; /* there is not even an address to count it for */
+        packet->kind = CM_KIND_RAW; /* the packet has no address that is known */
         return;
     }
     packet->dst.lid = cm_be16(lrh + 2);
@@ -263,7 +291,7 @@ void cm_parse_lrh(struct cm_packet *packet, struct cm_bytes bytes)
         cm_parse_grh(packet, bytes);
         break;
     default:
-        packet->kind = CM_KIND_RAW;
+        parse_raw(packet, bytes);
         return;
     }
     if (lrh[0] >> 4 == CM_VL_MANAGEMENT) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum { IPV4_LEN = 20, IPV6_LEN = 40, MAX_EXTENSIONS = 16 };
+enum { IP_CONGESTED = 3 }; /* the field ECN, RFC 3168 */
 enum {
     IPV6_HOP_BY_HOP = 0,
     IPV6_ROUTING = 43,
@@ -17,7 +18,7 @@ enum {
     IPV6_SHIM6 = 140
 };
 
-/* The destination port alone tells: the source port is chosen at random and may be the same. */
+/* Only the destination port tells RoCE: a sender chooses its source port at random. */
 static void parse_udp(struct cm_packet *packet, struct cm_bytes bytes)
 {
     const uint8_t *udp = bytes.at;
@@ -28,10 +29,11 @@ static void parse_udp(struct cm_packet *packet, struct cm_bytes bytes)
         return;
     }
     if (cm_be16(udp + 2) != CM_UDP_PORT_ROCE) {
+        (void)cm_parse_udp_tunnel(packet, bytes, cm_be16(udp + 2));
         return;
     }
     packet->kind = CM_KIND_DATA;
-    /* The first fragment stands for the user data of the whole datagram, the others for their
+    /* The first fragment counts for the user data of the whole datagram. The others count for their
      * bytes on the wire only. */
     length = cm_be16(udp + 4);
     length = length > CM_UDP_LEN ? length - CM_UDP_LEN : 0;
@@ -44,6 +46,7 @@ static void parse_fragment(struct cm_packet *packet, struct cm_bytes bytes, uint
                            uint32_t offset, bool more)
 {
     if (protocol != CM_PROTOCOL_UDP) {
+        (void)(offset == 0 && cm_parse_ip_tunnel(packet, bytes, protocol));
         return;
     }
     if (offset != 0) {
@@ -68,6 +71,7 @@ static void parse_ipv4(struct cm_packet *packet, struct cm_bytes bytes)
     memcpy(packet->dst.gid + 12, ip + 16, 4);
     packet->src.has_gid = packet->dst.has_gid = true;
     packet->ip_id = cm_be16(ip + 4);
+    packet->congested = (ip[1] & 3) == IP_CONGESTED;
     length = cm_be16(ip + 2);
     length = length > header ? length - header : 0;
     bytes.wire = length < bytes.wire ? length : bytes.wire; /* Ethernet fills up short frames */
@@ -108,6 +112,7 @@ static void parse_ipv6(struct cm_packet *packet, struct cm_bytes bytes)
     memcpy(packet->src.gid, ip + 8, 16);
     memcpy(packet->dst.gid, ip + 24, 16);
     packet->src.has_gid = packet->dst.has_gid = true;
+    packet->congested = (ip[1] >> 4 & 3) == IP_CONGESTED;
     length = cm_be16(ip + 4);
     bytes.wire = length < bytes.wire ? length : bytes.wire;
     next = ip[6];

@@ -1,8 +1,10 @@
 /*
- * From a frame of the link to InfiniBand or IP: Ethernet, Linux cooked, InfiniBand, ERF.
+ * From a frame of the link to InfiniBand or IP: Ethernet, Linux cooked, loopback, InfiniBand, ERF.
  */
 #include "packet.h"
 
+#include <byteswap.h>
+#include <glib.h>
 #include <pcap/pcap.h>
 #include <string.h>
 
@@ -10,7 +12,10 @@
 #define DLT_LINUX_SLL2 276
 #endif
 
-enum { ETHERNET_LEN = 14, SLL_LEN = 16, SLL2_LEN = 20, VLAN_LEN = 4, MAX_VLANS = 8 };
+enum { ETHERNET_LEN = 14, SLL_LEN = 16, SLL2_LEN = 20, LOOPBACK_LEN = 4, VLAN_LEN = 4 };
+enum { MAX_VLANS = 8 };
+enum { LINKTYPE_RAW = 101 }; /* in files; DLT_RAW in libpcap */
+enum { LOOPBACK_IPV4 = 2 };
 
 bool cm_link_supported(int link_type)
 {
@@ -20,7 +25,10 @@ bool cm_link_supported(int link_type)
     case DLT_LINUX_SLL2:
     case DLT_INFINIBAND:
     case DLT_ERF:
+    case DLT_NULL:
+    case DLT_LOOP:
     case DLT_RAW:
+    case LINKTYPE_RAW:
     case DLT_IPV4:
     case DLT_IPV6:
         return true;
@@ -29,14 +37,22 @@ bool cm_link_supported(int link_type)
     }
 }
 
+char *cm_link_reason(int link_type)
+{
+    const char *name = pcap_datalink_val_to_name(link_type);
+
+    return g_strdup_printf("link type %d (%s) carries no RDMA that is known: InfiniBand, ERF, "
+                           "Ethernet, Linux cooked, raw IP and loopback do",
+                           link_type, name != NULL ? name : "unknown");
+}
+
 static bool is_vlan(uint16_t ethertype)
 {
     return ethertype == CM_ETHERTYPE_VLAN || ethertype == CM_ETHERTYPE_QINQ ||
            ethertype == CM_ETHERTYPE_QINQ_1;
 }
 
-/* What follows an Ethernet type, which is the last thing before `bytes`. */
-static void parse_ethertype(struct cm_packet *packet, struct cm_bytes bytes, uint16_t ethertype)
+void cm_parse_ethertype(struct cm_packet *packet, struct cm_bytes bytes, uint16_t ethertype)
 {
     const uint8_t *tag;
     int i;
@@ -58,6 +74,10 @@ static void parse_ethertype(struct cm_packet *packet, struct cm_bytes bytes, uin
     case CM_ETHERTYPE_IPV6:
         cm_parse_ip(packet, bytes);
         break;
+    case CM_ETHERTYPE_MPLS:
+    case CM_ETHERTYPE_MPLS_GROUP:
+        cm_parse_mpls(packet, bytes);
+        break;
     default:
         break;
     }
@@ -73,7 +93,29 @@ static void parse_framed(struct cm_packet *packet, struct cm_bytes bytes, uint32
         packet->cut = true;
         return;
     }
-    parse_ethertype(packet, bytes, cm_be16(header + type_at));
+    cm_parse_ethertype(packet, bytes, cm_be16(header + type_at));
+}
+
+void cm_parse_ethernet(struct cm_packet *packet, struct cm_bytes bytes)
+{
+    parse_framed(packet, bytes, ETHERNET_LEN, 12);
+}
+
+/* Four bytes name the protocol: in the byte order of the host, or in that of the network. IPv6 has
+ * another number on each system. */
+static void parse_loopback(struct cm_packet *packet, struct cm_bytes bytes)
+{
+    uint32_t family;
+
+    if (!cm_skip(&bytes, LOOPBACK_LEN)) {
+        packet->cut = true;
+        return;
+    }
+    family = cm_be32(bytes.at - LOOPBACK_LEN);
+    family = family > 0xffff ? bswap_32(family) : family;
+    if (family == LOOPBACK_IPV4 || family == 24 || family == 28 || family == 30) {
+        cm_parse_ip(packet, bytes);
+    }
 }
 
 static void parse_erf(struct cm_packet *packet, struct cm_bytes bytes)
@@ -102,7 +144,14 @@ static void parse_erf(struct cm_packet *packet, struct cm_bytes bytes)
         bytes.len = bytes.len < wire ? bytes.len : wire;
     }
     packet->wire = bytes.wire;
-    if (type == CM_ERF_INFINIBAND) {
+    if (type == CM_ERF_ETHERNET) {
+        if (!cm_skip(&bytes, CM_ERF_PAD_LEN)) {
+            packet->cut = true;
+            return;
+        }
+        bytes.wire += CM_ERF_PAD_LEN; /* the length on the wire does not include the padding */
+        cm_parse_ethernet(packet, bytes);
+    } else if (type == CM_ERF_INFINIBAND) {
         packet->kind = CM_KIND_DATA;
         cm_parse_lrh(packet, bytes);
     }
@@ -119,7 +168,7 @@ void cm_packet_parse(struct cm_packet *packet, int link_type, const uint8_t *fra
     packet->dst_qpn = packet->src_qpn = CM_QPN_NONE;
     switch (link_type) {
     case DLT_EN10MB:
-        parse_framed(packet, bytes, ETHERNET_LEN, 12);
+        cm_parse_ethernet(packet, bytes);
         break;
     case DLT_LINUX_SLL:
         parse_framed(packet, bytes, SLL_LEN, 14);
@@ -134,8 +183,17 @@ void cm_packet_parse(struct cm_packet *packet, int link_type, const uint8_t *fra
     case DLT_ERF:
         parse_erf(packet, bytes);
         break;
-    default:
+    case DLT_NULL:
+    case DLT_LOOP:
+        parse_loopback(packet, bytes);
+        break;
+    case DLT_RAW:
+    case LINKTYPE_RAW:
+    case DLT_IPV4:
+    case DLT_IPV6:
         cm_parse_ip(packet, bytes);
         break;
+    default:
+        break; /* an interface of a pcapng file that carries no RDMA */
     }
 }

@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a packet is for. All but DATA is system traffic, which the matrix leaves out unless it is
- * asked for. docs/commatrix.md has the rule for each. */
+/* The purpose of a packet. Kinds other than DATA are system traffic, which the matrix leaves out by
+ * default. docs/commatrix.md has the rule for each kind. */
 enum cm_kind {
     CM_KIND_DATA,
     CM_KIND_SMP, /* subnet management: virtual lane 15 or queue pair 0 */
@@ -25,12 +25,26 @@ enum cm_kind {
     CM_KIND_CNP, /* congestion notification */
     CM_KIND_IPOIB,
     CM_KIND_MULTICAST,
-    CM_KIND_RAW,   /* on an InfiniBand link, but without a BTH */
-    CM_KIND_OTHER, /* not RDMA at all: ARP, TCP, ... */
+    CM_KIND_RAW,   /* on an InfiniBand link without a BTH */
+    CM_KIND_OTHER, /* no RDMA: ARP, TCP, ... */
     CM_NUM_KINDS
 };
 
 extern const char *const cm_kind_names[CM_NUM_KINDS];
+
+/* Tunnels that cm_packet_parse() does not look into. */
+enum cm_closed {
+    CM_CLOSED_NONE,
+    CM_CLOSED_ESP,
+    CM_CLOSED_L2TP,
+    CM_CLOSED_GTP,
+    CM_CLOSED_GRE,  /* with a payload that is not known */
+    CM_CLOSED_MPLS, /* the same */
+    CM_CLOSED_DEEP, /* too many tunnels, one in the other */
+    CM_NUM_CLOSED
+};
+
+extern const char *const cm_closed_names[CM_NUM_CLOSED];
 
 /* Where a packet comes from or goes to. All bytes of it count when two are compared. */
 struct cm_address {
@@ -47,12 +61,14 @@ struct cm_packet {
     uint32_t wire;    /* bytes on the wire, of the link's frame without its checksum */
     struct cm_address src, dst;
     enum cm_kind kind;
-    bool cut;      /* headers are missing: of the rest nothing is set */
-    bool fragment; /* of IP, not the first: belongs to the packet with the same ip_id */
+    bool cut;      /* headers are missing: the members below are not set */
+    bool fragment; /* of IP, but not the first one */
     bool first_fragment;
     uint32_t ip_id;
     uint8_t transport, operation; /* of enum cm_transport, cm_operation */
-    bool ack_request;
+    bool congested;   /* marked: ECN of IP, or FECN of InfiniBand */
+    uint8_t closed;   /* enum cm_closed */
+    uint8_t tunnels;  /* around the packet */
     uint32_t dst_qpn, src_qpn; /* src_qpn: only in datagrams (DETH) */
     uint32_t eec;              /* RD: the EE context */
     uint32_t psn;
@@ -71,6 +87,9 @@ void cm_packet_parse(struct cm_packet *packet, int link_type, const uint8_t *fra
 
 bool cm_link_supported(int link_type);
 
+/* Why a link type is not supported; to be freed by g_free(). */
+char *cm_link_reason(int link_type);
+
 /* ---- between the files that read it ---- */
 
 /* Bytes that were captured, at most `len` of them, and how many were on the wire. */
@@ -80,8 +99,8 @@ struct cm_bytes {
     uint32_t wire;
 };
 
-/* Step over a header of so many bytes; false, and nothing is done: it was not captured as a whole.
- * What the wire's length says too little of counts as cut, too. */
+/* Steps over a header. Returns false, and does nothing, if the capture or the length on the wire is
+ * too short for the header. */
 static inline bool cm_skip(struct cm_bytes *bytes, uint32_t len)
 {
     if (bytes->len < len || bytes->wire < len) {
@@ -93,12 +112,22 @@ static inline bool cm_skip(struct cm_bytes *bytes, uint32_t len)
     return true;
 }
 
-/* From an LRH; from a GRH (RoCEv1); from a BTH, `bytes->wire` including ICRC. */
+/* From an LRH; from a GRH (RoCEv1); from a BTH, `bytes.wire` including ICRC. */
 void cm_parse_lrh(struct cm_packet *packet, struct cm_bytes bytes);
 void cm_parse_grh(struct cm_packet *packet, struct cm_bytes bytes);
 void cm_parse_bth(struct cm_packet *packet, struct cm_bytes bytes);
 
-/* From an IP header, of version 4 or 6. */
+/* From an Ethernet header; from behind an Ethernet type; from an IP header, of version 4 or 6. */
+void cm_parse_ethernet(struct cm_packet *packet, struct cm_bytes bytes);
+void cm_parse_ethertype(struct cm_packet *packet, struct cm_bytes bytes, uint16_t ethertype);
 void cm_parse_ip(struct cm_packet *packet, struct cm_bytes bytes);
+
+/* From behind an IP header, or behind the UDP header, of a tunnel. False: it is no tunnel. */
+bool cm_parse_ip_tunnel(struct cm_packet *packet, struct cm_bytes bytes, uint8_t protocol);
+bool cm_parse_udp_tunnel(struct cm_packet *packet, struct cm_bytes bytes, uint16_t port);
+void cm_parse_mpls(struct cm_packet *packet, struct cm_bytes bytes);
+
+/* Forgets the addresses of the outer packet. False: too many tunnels. */
+bool cm_enter_tunnel(struct cm_packet *packet);
 
 #endif

@@ -1,292 +1,179 @@
 #include "source.h"
 
+#include <archive.h>
+#include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
-#include <lzma.h>
 #include <stdbool.h>
-#include <stdio_ext.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
-#include <zstd.h>
 
-enum { INPUT_SIZE = 1 << 17, STREAM_SIZE = 1 << 18, MAGIC_LEN = 6 };
-
-enum format { PLAIN, GZIP, ZSTD, XZ };
+enum { BLOCK = 1 << 17, FIRST_BUFFER = 1 << 18 };
 
 struct cm_source {
-    FILE *stream;
+    struct archive *archive;
     int fd;
-    enum format format;
     uint64_t size;
-    uint64_t position; /* in the file */
-    uint64_t produced; /* bytes handed to the stream */
-    bool at_end;       /* of a compressed member: the file may end here */
-    const char *error;
-    size_t input_at, input_len;
-    z_stream gzip;
-    ZSTD_DStream *zstd;
-    lzma_stream xz;
-    uint8_t input[INPUT_SIZE];
-    char buffer[STREAM_SIZE];
+    uint64_t offset; /* of the next byte */
+    bool at_end;
+    char *error;
+    uint8_t *buffer;
+    size_t at, len, room; /* the unread bytes are at .. len */
 };
 
-/* Returns false at the end of the file, and with errno at an error. */
-static bool fill(struct cm_source *source)
+int cm_source_fd(const char *name)
 {
-    ssize_t len;
-
-    if (source->input_at < source->input_len) {
-        return true;
-    }
-    do {
-        len = read(source->fd, source->input, INPUT_SIZE);
-    } while (len < 0 && errno == EINTR);
-    if (len < 0) {
-        source->error = g_intern_string(g_strerror(errno));
-        return false;
-    }
-    errno = 0;
-    source->input_at = 0;
-    source->input_len = (size_t)len;
-    source->position += (uint64_t)len;
-    return len > 0;
+    return strcmp(name, "-") == 0 ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
 }
 
-static ssize_t damaged(struct cm_source *source, const char *why)
+static void note_error(struct cm_source *source)
 {
-    source->error = why;
-    errno = EIO;
-    return -1;
-}
+    const char *why = archive_error_string(source->archive);
 
-static ssize_t read_plain(struct cm_source *source, char *out, size_t size)
-{
-    size_t len = source->input_len - source->input_at;
-
-    len = len < size ? len : size;
-    memcpy(out, source->input + source->input_at, len);
-    source->input_at += len;
-    return (ssize_t)len;
-}
-
-static ssize_t read_gzip(struct cm_source *source, char *out, size_t size)
-{
-    z_stream *gzip = &source->gzip;
-    int status;
-
-    if (source->at_end) {
-        inflateReset(gzip); /* files may be joined */
-        source->at_end = false;
+    if (source->error == NULL) {
+        source->error = g_strdup(why != NULL ? why : g_strerror(archive_errno(source->archive)));
     }
-    gzip->next_in = source->input + source->input_at;
-    gzip->avail_in = (unsigned)(source->input_len - source->input_at);
-    gzip->next_out = (unsigned char *)out;
-    gzip->avail_out = (unsigned)size;
-    status = inflate(gzip, Z_NO_FLUSH);
-    source->input_at = source->input_len - gzip->avail_in;
-    if (status == Z_STREAM_END) {
+    source->at_end = true;
+}
+
+static void enable_formats(struct archive *archive)
+{
+    archive_read_support_filter_gzip(archive);
+    archive_read_support_filter_bzip2(archive);
+    archive_read_support_filter_xz(archive);
+    archive_read_support_filter_lzma(archive);
+    archive_read_support_filter_lzip(archive);
+    archive_read_support_filter_zstd(archive);
+    archive_read_support_filter_lz4(archive);
+    archive_read_support_filter_compress(archive);
+    archive_read_support_format_raw(archive);
+    archive_read_support_format_empty(archive);
+}
+
+/* The one entry of the archive is the file. An empty file has none. */
+static void open_entry(struct cm_source *source)
+{
+    struct archive_entry *entry;
+    int status = archive_read_open_fd(source->archive, source->fd, BLOCK);
+
+    if (status == ARCHIVE_OK) {
+        status = archive_read_next_header(source->archive, &entry);
+    }
+    if (status == ARCHIVE_EOF) {
         source->at_end = true;
-    } else if (status != Z_OK && status != Z_BUF_ERROR) {
-        return damaged(source, "the gzip data is damaged");
-    }
-    return (ssize_t)(size - gzip->avail_out);
-}
-
-static ssize_t read_zstd(struct cm_source *source, char *out, size_t size)
-{
-    ZSTD_inBuffer from = {source->input, source->input_len, source->input_at};
-    ZSTD_outBuffer to = {out, size, 0};
-    size_t status = ZSTD_decompressStream(source->zstd, &to, &from);
-
-    source->input_at = from.pos;
-    if (ZSTD_isError(status)) {
-        return damaged(source, "the zstd data is damaged");
-    }
-    source->at_end = status == 0;
-    return (ssize_t)to.pos;
-}
-
-static ssize_t read_xz(struct cm_source *source, char *out, size_t size, lzma_action action)
-{
-    lzma_stream *xz = &source->xz;
-    lzma_ret status;
-
-    xz->next_in = source->input + source->input_at;
-    xz->avail_in = source->input_len - source->input_at;
-    xz->next_out = (uint8_t *)out;
-    xz->avail_out = size;
-    status = lzma_code(xz, action);
-    source->input_at = source->input_len - xz->avail_in;
-    if (status == LZMA_STREAM_END) {
-        source->at_end = true;
-    } else if (status != LZMA_OK && status != LZMA_BUF_ERROR) {
-        return damaged(source, "the xz data is damaged");
-    }
-    return (ssize_t)(size - xz->avail_out);
-}
-
-static ssize_t expand(struct cm_source *source, char *out, size_t size, bool finish)
-{
-    switch (source->format) {
-    case GZIP:
-        return finish ? 0 : read_gzip(source, out, size);
-    case ZSTD:
-        return finish ? 0 : read_zstd(source, out, size);
-    case XZ:
-        return read_xz(source, out, size, finish ? LZMA_FINISH : LZMA_RUN);
-    default:
-        return finish ? 0 : read_plain(source, out, size);
+    } else if (status < ARCHIVE_WARN) {
+        note_error(source);
     }
 }
 
-static ssize_t cookie_read(void *cookie, char *out, size_t size)
+struct cm_source *cm_source_open(int fd, char **error_p)
 {
-    struct cm_source *source = cookie;
-    ssize_t len = 0;
-
-    while (len == 0) {
-        if (!fill(source)) {
-            if (source->error != NULL) {
-                return -1;
-            }
-            len = expand(source, out, size, true);
-            if (len == 0 && source->format != PLAIN && !source->at_end) {
-                return damaged(source, "the compressed data ends too early");
-            }
-            break;
-        }
-        len = expand(source, out, size, false);
-    }
-    source->produced += len > 0 ? (uint64_t)len : 0;
-    return len;
-}
-
-/* Only to tell where it is. */
-static int cookie_seek(void *cookie, off64_t *offset, int whence)
-{
-    struct cm_source *source = cookie;
-
-    if (whence != SEEK_CUR || *offset != 0) {
-        errno = ESPIPE;
-        return -1;
-    }
-    *offset = (off64_t)source->produced;
-    return 0;
-}
-
-static int cookie_close(void *cookie)
-{
-    struct cm_source *source = cookie;
-
-    return source->fd != STDIN_FILENO ? close(source->fd) : 0;
-}
-
-static enum format recognize(const uint8_t *magic, size_t len)
-{
-    if (len >= 2 && memcmp(magic, "\x1f\x8b", 2) == 0) {
-        return GZIP;
-    }
-    if (len >= 4 && memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0) {
-        return ZSTD;
-    }
-    if (len >= 6 && memcmp(magic, "\xfd\x37zXZ\0", 6) == 0) {
-        return XZ;
-    }
-    return PLAIN;
-}
-
-/* The first bytes of a pipe may come one by one. */
-static bool read_magic(struct cm_source *source)
-{
-    ssize_t len = 1;
-
-    while (source->input_len < MAGIC_LEN && len > 0) {
-        len = read(source->fd, source->input + source->input_len, INPUT_SIZE - source->input_len);
-        if (len < 0 && errno == EINTR) {
-            len = 1;
-        } else if (len > 0) {
-            source->input_len += (size_t)len;
-        }
-    }
-    source->position = source->input_len;
-    source->format = recognize(source->input, source->input_len);
-    return len >= 0;
-}
-
-static bool start_format(struct cm_source *source)
-{
-    switch (source->format) {
-    case GZIP:
-        return inflateInit2(&source->gzip, 15 + 16) == Z_OK;
-    case ZSTD:
-        source->zstd = ZSTD_createDStream();
-        return source->zstd != NULL;
-    case XZ:
-        return lzma_stream_decoder(&source->xz, UINT64_MAX, LZMA_CONCATENATED) == LZMA_OK;
-    default:
-        return true;
-    }
-}
-
-static bool open_fd(struct cm_source *source, const char *name)
-{
-    struct stat st;
-
-    source->fd = strcmp(name, "-") == 0 ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
-    if (source->fd < 0 || fstat(source->fd, &st) != 0) {
-        return false;
-    }
-    if (S_ISDIR(st.st_mode)) {
-        errno = EISDIR;
-        return false;
-    }
-    source->size = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
-    (void)posix_fadvise(source->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-    return read_magic(source);
-}
-
-struct cm_source *cm_source_open(const char *name, char **error_p)
-{
-    static const cookie_io_functions_t functions = {
-        .read = cookie_read, .seek = cookie_seek, .close = cookie_close};
     struct cm_source *source = g_new0(struct cm_source, 1);
+    struct stat st = {0};
 
-    source->xz = (lzma_stream)LZMA_STREAM_INIT;
-    if (!open_fd(source, name)) {
-        *error_p = g_strdup(g_strerror(errno));
-    } else if (!start_format(source)) {
-        *error_p = g_strdup("out of memory");
+    source->fd = fd;
+    source->archive = archive_read_new();
+    source->room = FIRST_BUFFER;
+    source->buffer = g_malloc(source->room);
+    if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+        source->error = g_strdup(g_strerror(EISDIR));
     } else {
-        source->stream = fopencookie(source, "r", functions);
+        source->size = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+        enable_formats(source->archive);
+        open_entry(source);
     }
-    if (source->stream == NULL) {
-        if (source->fd > STDIN_FILENO) {
-            close(source->fd);
-        }
-        cm_source_free(source);
+    if (source->error != NULL) {
+        *error_p = g_strdup(source->error);
+        cm_source_close(source);
         return NULL;
     }
-    setvbuf(source->stream, source->buffer, _IOFBF, STREAM_SIZE);
-    __fsetlocking(source->stream, FSETLOCKING_BYCALLER); /* one thread reads */
     return source;
 }
 
-FILE *cm_source_stream(struct cm_source *source)
+/* Makes room for `len` bytes behind the unread ones. */
+static void make_room(struct cm_source *source, size_t len)
 {
-    return source->stream;
+    size_t unread = source->len - source->at;
+
+    if (source->room - source->len >= len) {
+        return;
+    }
+    memmove(source->buffer, source->buffer + source->at, unread);
+    source->at = 0;
+    source->len = unread;
+    if (source->room < unread + len) {
+        source->room = MAX(2 * source->room, unread + len);
+        source->buffer = g_realloc(source->buffer, source->room);
+    }
+}
+
+/* Block by block: archive_read_data() would drop the data before an error. */
+static void fill(struct cm_source *source, size_t len)
+{
+    const void *block;
+    la_int64_t offset;
+    size_t size;
+    int status;
+
+    while (source->len - source->at < len && !source->at_end) {
+        status = archive_read_data_block(source->archive, &block, &size, &offset);
+        if (status == ARCHIVE_EOF) {
+            source->at_end = true;
+        } else if (status < ARCHIVE_WARN) {
+            note_error(source);
+        } else {
+            make_room(source, size);
+            memcpy(source->buffer + source->len, block, size);
+            source->len += size;
+        }
+    }
+}
+
+const uint8_t *cm_source_peek(struct cm_source *source, size_t len)
+{
+    if (source->len - source->at < len) {
+        fill(source, len);
+    }
+    return source->len - source->at >= len ? source->buffer + source->at : NULL;
+}
+
+void cm_source_skip(struct cm_source *source, uint64_t len)
+{
+    size_t step;
+
+    while (len > 0) {
+        step = (size_t)MIN(len, source->len - source->at);
+        source->at += step;
+        source->offset += step;
+        len -= step;
+        if (len > 0 && cm_source_left(source, 1) == 0) {
+            return;
+        }
+    }
+}
+
+size_t cm_source_left(struct cm_source *source, size_t most)
+{
+    fill(source, most);
+    return MIN(source->len - source->at, most);
 }
 
 const char *cm_source_error(const struct cm_source *source)
 {
-    return source->error != NULL ? source->error : "";
+    return source->error;
+}
+
+uint64_t cm_source_offset(const struct cm_source *source)
+{
+    return source->offset;
 }
 
 uint64_t cm_source_position(const struct cm_source *source)
 {
-    return source->position;
+    return (uint64_t)MAX(archive_filter_bytes(source->archive, -1), 0);
 }
 
 uint64_t cm_source_size(const struct cm_source *source)
@@ -294,12 +181,13 @@ uint64_t cm_source_size(const struct cm_source *source)
     return source->size;
 }
 
-void cm_source_free(struct cm_source *source)
+void cm_source_close(struct cm_source *source)
 {
-    if (source->gzip.state != NULL) {
-        inflateEnd(&source->gzip);
+    archive_read_free(source->archive);
+    if (source->fd > STDIN_FILENO) {
+        close(source->fd);
     }
-    ZSTD_freeDStream(source->zstd);
-    lzma_end(&source->xz);
+    g_free(source->buffer);
+    g_free(source->error);
     g_free(source);
 }

@@ -23,8 +23,7 @@ enum {
     CM_ATOMICACK_LEN = 8,
     CM_IMM_LEN = 4, /* also IETH, the key of send with invalidate */
     CM_FETH_LEN = 4,
-    CM_ICRC_LEN = 4,
-    CM_VCRC_LEN = 2
+    CM_ICRC_LEN = 4
 };
 
 /* LRH, byte 0: virtual lane 7..4. Byte 1: link next header 1..0. Bytes 2, 4, 6: DLID, length, SLID
@@ -68,13 +67,19 @@ enum cm_operation {
     CM_ATOMIC_WRITE = 0x1d
 };
 
-enum { CM_OPCODE_CNP = 0x81 };
+enum { CM_OPERATION_CNP = 1 }; /* of the transport CM_CNP */
 
-/* AETH, byte 0: 6..5 tell what it is */
-enum { CM_AETH_ACK = 0, CM_AETH_RNR_NAK = 1, CM_AETH_NAK = 3 };
+/* AETH, byte 0: 6..5 are 0 in an acknowledgement, else in a NAK */
+enum { CM_AETH_ACK = 0 };
 
-/* A management datagram, byte 1: its class */
-enum { CM_MAD_SA = 0x03, CM_MAD_CM = 0x07, CM_MAD_LEN = 256 };
+/* A management datagram, byte 1: its class. Bytes 16, 17: the attribute */
+enum { CM_MAD_SA = 0x03, CM_MAD_CM = 0x07, CM_MAD_ATTRIBUTE = 16 };
+
+/* Where a message of the communication management names the queue pair of its sender; 0: nowhere */
+static inline uint32_t cm_cm_qpn_at(uint16_t attribute)
+{
+    return attribute == 0x0010 ? 56 : attribute == 0x0013 ? 36 : 0; /* REQ, REP */
+}
 
 enum { CM_QKEY_IPOIB = 0x0b1b };
 
@@ -87,14 +92,31 @@ enum {
     CM_ETHERTYPE_IPV6 = 0x86dd,
     CM_ETHERTYPE_QINQ = 0x88a8,
     CM_ETHERTYPE_QINQ_1 = 0x9100, /* of switches older than IEEE 802.1ad */
-    CM_ETHERTYPE_ROCE = 0x8915
+    CM_ETHERTYPE_ROCE = 0x8915,
+    CM_ETHERTYPE_MPLS = 0x8847,
+    CM_ETHERTYPE_MPLS_GROUP = 0x8848,
+    CM_ETHERTYPE_BRIDGE = 0x6558, /* an Ethernet frame: NVGRE, GENEVE */
+    CM_ETHERTYPE_ERSPAN = 0x88be, /* types I and II */
+    CM_ETHERTYPE_ERSPAN_3 = 0x22eb
 };
+
+/* RWH of a raw InfiniBand packet, bytes 2, 3: an Ethernet type. Switches of Mellanox give this one
+ * to mirrored packets; four bytes and the mirrored packet follow. */
+enum { CM_RWH_LEN = 4, CM_RWH_MIRROR = 0x1123, CM_MIRROR_LEN = 4 };
 
 enum { CM_PROTOCOL_UDP = 17, CM_UDP_LEN = 8, CM_UDP_PORT_ROCE = 4791 };
 
 /* ERF record header: 8 bytes of time, type, flags, record length, lost or colour, length on the
- * wire. Bit 7 of the type: extension headers of 8 bytes follow, each saying so of the next one. */
-enum { CM_ERF_LEN = 16, CM_ERF_EXTENSION_LEN = 8, CM_ERF_MORE = 0x80, CM_ERF_INFINIBAND = 21 };
+ * wire. Bit 7 of the type: extension headers of 8 bytes follow, and bit 7 of an
+ * extension header tells of the next one. */
+enum {
+    CM_ERF_LEN = 16,
+    CM_ERF_EXTENSION_LEN = 8,
+    CM_ERF_MORE = 0x80,
+    CM_ERF_ETHERNET = 2,
+    CM_ERF_INFINIBAND = 21,
+    CM_ERF_PAD_LEN = 2 /* in front of an Ethernet frame */
+};
 
 static inline uint16_t cm_be16(const uint8_t *p)
 {

@@ -1,6 +1,8 @@
 /*
  * Heat maps as pictures, SVG and PNG, drawn by cairo.
  */
+#include "grid.h"
+#include "names.h"
 #include "show.h"
 
 #include <cairo-svg.h>
@@ -19,7 +21,9 @@ enum {
     LEGEND_ROOM = 130,
     AXIS_ROOM = 26,
     FONT = 12,
-    MAX_LABEL = 170,
+    MAX_NAME = 24, /* characters */
+    SUM_GAP = 6,
+    SUM_SIZE = 44, /* of the bars of sums */
     MIN_WIDTH = 560,
     FOOT = 30,
     MAX_RECTANGLES = 128,
@@ -29,11 +33,10 @@ enum {
 struct picture {
     const struct cm_show *show;
     cairo_t *cairo;
-    guint names, size; /* cells of a side: names are joined where they are too many */
-    guint join;
+    struct cm_grid grid;
+    char **names;                        /* short forms */
     double cell, side, left, top, label; /* in points */
     double width, height;
-    double min, max;
 };
 
 /* viridis: even steps to the eye, also in grey and to the colour-blind. */
@@ -66,88 +69,65 @@ static void put_text(cairo_t *cairo, double x, double y, const char *text)
     cairo_show_text(cairo, text);
 }
 
+static bool has_sums(const struct picture *picture)
+{
+    return picture->show->count < CM_COUNT_MEAN;
+}
+
 static void layout(struct picture *picture)
 {
-    GPtrArray *names = picture->show->matrix->names;
+    double sums = has_sums(picture) ? SUM_GAP + SUM_SIZE : 0;
     guint i;
 
-    picture->names = names->len;
-    picture->join = MAX((names->len + MATRIX_SIZE - 1) / MATRIX_SIZE, 1);
-    picture->size = (names->len + picture->join - 1) / picture->join;
-    picture->cell = MIN((double)MATRIX_SIZE / MAX(picture->size, 1), MAX_CELL);
-    picture->side = picture->cell * picture->size;
-    for (i = 0; i < names->len; i++) {
-        picture->label =
-            MAX(picture->label, text_width(picture->cairo, g_ptr_array_index(names, i)));
+    picture->cell = MIN((double)MATRIX_SIZE / MAX(picture->grid.size, 1), MAX_CELL);
+    picture->side = picture->cell * picture->grid.size;
+    for (i = 0; picture->names[i] != NULL; i++) {
+        picture->label = MAX(picture->label, text_width(picture->cairo, picture->names[i]));
     }
-    picture->label = MIN(picture->label, MAX_LABEL);
     picture->left = MARGIN + AXIS_ROOM + picture->label + 8;
     picture->top = MARGIN + TITLE_HEIGHT + AXIS_ROOM + picture->label + 8;
     picture->width =
-        MAX(picture->left + picture->side + LEGEND_GAP + LEGEND_ROOM + MARGIN, MIN_WIDTH);
-    picture->height = picture->top + MAX(picture->side, 120) + FOOT + MARGIN;
+        MAX(picture->left + picture->side + sums + LEGEND_GAP + LEGEND_ROOM + MARGIN, MIN_WIDTH);
+    picture->height = picture->top + MAX(picture->side, 120) + sums + FOOT + MARGIN;
 }
 
-/* The values of the picture's cells, some of the matrix's joined. */
-static double *values_of(struct picture *picture)
+static void set_color(struct picture *picture, double shade)
 {
-    const GArray *cells = picture->show->matrix->cells;
-    double *values = g_new0(double, (gsize)picture->size * picture->size + 1);
-    guint i;
+    double rgb[3] = {NOTHING / 255.0, NOTHING / 255.0, NOTHING / 255.0};
 
-    for (i = 0; i < cells->len; i++) {
-        const struct cm_cell *cell = &g_array_index(cells, struct cm_cell, i);
-        double *value =
-            &values[(gsize)(cell->from / picture->join) * picture->size + cell->to / picture->join];
-        double add = cm_cell_value(&cell->counts, picture->show->count);
-
-        *value = picture->show->count >= CM_COUNT_MEAN ? MAX(*value, add) : *value + add;
+    if (shade >= 0) {
+        color_of(shade, rgb);
     }
-    for (i = 0; i < picture->size * picture->size; i++) {
-        picture->max = MAX(picture->max, values[i]);
-        if (values[i] > 0 && (picture->min == 0 || values[i] < picture->min)) {
-            picture->min = values[i];
-        }
-    }
-    return values;
+    cairo_set_source_rgb(picture->cairo, rgb[0], rgb[1], rgb[2]);
 }
 
-static void put_rectangles(struct picture *picture, const double *values)
+static void put_rectangles(struct picture *picture)
 {
-    double rgb[3];
-    guint i;
+    guint size = picture->grid.size, i;
 
-    for (i = 0; i < picture->size * picture->size; i++) {
-        double shade = cm_show_shade(picture->show, values[i], picture->min, picture->max);
-
-        if (shade >= 0) {
-            color_of(shade, rgb);
-            cairo_set_source_rgb(picture->cairo, rgb[0], rgb[1], rgb[2]);
-        } else {
-            cairo_set_source_rgb(picture->cairo, NOTHING / 255.0, NOTHING / 255.0, NOTHING / 255.0);
-        }
-        cairo_rectangle(picture->cairo, picture->left + i % picture->size * picture->cell,
-                        picture->top + i / picture->size * picture->cell, picture->cell,
-                        picture->cell);
+    for (i = 0; i < size * size; i++) {
+        set_color(picture, cm_grid_shade(&picture->grid, picture->grid.values[i]));
+        cairo_rectangle(picture->cairo, picture->left + i % size * picture->cell,
+                        picture->top + i / size * picture->cell, picture->cell, picture->cell);
         cairo_fill(picture->cairo);
     }
 }
 
 /* One pixel for each cell, painted large: a million rectangles would be a file of 100 MB. */
-static void put_image(struct picture *picture, const double *values)
+static void put_image(struct picture *picture)
 {
     double rgb[3];
     cairo_surface_t *image = cairo_image_surface_create(
-        CAIRO_FORMAT_RGB24, (int)MAX(picture->size, 1), (int)MAX(picture->size, 1));
+        CAIRO_FORMAT_RGB24, (int)MAX(picture->grid.size, 1), (int)MAX(picture->grid.size, 1));
     int stride = cairo_image_surface_get_stride(image);
     uint8_t *data = cairo_image_surface_get_data(image);
     guint row, column;
 
     cairo_surface_flush(image);
-    for (row = 0; row < picture->size; row++) {
-        for (column = 0; column < picture->size; column++) {
-            double shade = cm_show_shade(picture->show, values[(gsize)row * picture->size + column],
-                                         picture->min, picture->max);
+    for (row = 0; row < picture->grid.size; row++) {
+        for (column = 0; column < picture->grid.size; column++) {
+            double shade = cm_grid_shade(
+                &picture->grid, picture->grid.values[(gsize)row * picture->grid.size + column]);
             uint32_t pixel = NOTHING << 16 | NOTHING << 8 | NOTHING;
 
             if (shade >= 0) {
@@ -171,14 +151,60 @@ static void put_image(struct picture *picture, const double *values)
 
 static void put_cells(struct picture *picture)
 {
-    double *values = values_of(picture);
-
-    if (picture->size <= MAX_RECTANGLES) {
-        put_rectangles(picture, values);
+    if (picture->grid.size <= MAX_RECTANGLES) {
+        put_rectangles(picture);
     } else {
-        put_image(picture, values);
+        put_image(picture);
     }
-    g_free(values);
+}
+
+/* The sums of the rows that a row of the picture stands for; the largest of all. */
+static double *join_sums(const struct picture *picture, const struct cm_counts *sums, double *max_p)
+{
+    double *joined = g_new0(double, picture->grid.size + 1);
+    guint i;
+
+    *max_p = 0;
+    for (i = 0; i < picture->show->matrix->names->len; i++) {
+        double *sum = &joined[i / picture->grid.join];
+
+        *sum = MAX(*sum, cm_cell_value(&sums[i], picture->show->count));
+        *max_p = MAX(*max_p, *sum);
+    }
+    return joined;
+}
+
+/* Bars beside the rows, of what each sends, and below the columns, of what each receives. */
+static void put_sums(struct picture *picture)
+{
+    const struct cm_matrix *matrix = picture->show->matrix;
+    double max_sent, max_received, at = picture->side + SUM_GAP;
+    double *sent = join_sums(picture, matrix->sent, &max_sent);
+    double *received = join_sums(picture, matrix->received, &max_received);
+    double thick = MAX(picture->cell - (picture->cell >= 4 ? 1 : 0), 1);
+    char *text;
+    guint i;
+
+    cairo_set_source_rgb(picture->cairo, 0.35, 0.45, 0.6);
+    for (i = 0; i < picture->grid.size; i++) {
+        cairo_rectangle(picture->cairo, picture->left + at, picture->top + i * picture->cell,
+                        max_sent > 0 ? sent[i] / max_sent * SUM_SIZE : 0, thick);
+        cairo_rectangle(picture->cairo, picture->left + i * picture->cell, picture->top + at, thick,
+                        max_received > 0 ? received[i] / max_received * SUM_SIZE : 0);
+    }
+    cairo_fill(picture->cairo);
+    cairo_set_source_rgb(picture->cairo, 0.35, 0.35, 0.35);
+    text = cm_human(max_sent, picture->show->count);
+    put_text(picture->cairo, picture->left + at, picture->top - 20, "sent, up to");
+    put_text(picture->cairo, picture->left + at, picture->top - 6, text);
+    g_free(text);
+    text = cm_human(max_received, picture->show->count);
+    put_text(picture->cairo, picture->left + at, picture->top + at + 12, "received,");
+    put_text(picture->cairo, picture->left + at, picture->top + at + 26, "up to");
+    put_text(picture->cairo, picture->left + at, picture->top + at + 40, text);
+    g_free(text);
+    g_free(sent);
+    g_free(received);
 }
 
 static void put_frame(struct picture *picture)
@@ -189,7 +215,7 @@ static void put_frame(struct picture *picture)
     if (picture->cell >= 12) { /* thin lines between cells that are large enough */
         cairo_set_source_rgb(cairo, 1, 1, 1);
         cairo_set_line_width(cairo, 1);
-        for (i = 1; i < picture->size; i++) {
+        for (i = 1; i < picture->grid.size; i++) {
             cairo_move_to(cairo, picture->left + i * picture->cell, picture->top);
             cairo_rel_line_to(cairo, 0, picture->side);
             cairo_move_to(cairo, picture->left, picture->top + i * picture->cell);
@@ -201,18 +227,6 @@ static void put_frame(struct picture *picture)
     cairo_set_line_width(cairo, 1);
     cairo_rectangle(cairo, picture->left, picture->top, picture->side, picture->side);
     cairo_stroke(cairo);
-}
-
-/* As much of a name as there is room for. */
-static char *clipped(struct picture *picture, const char *name)
-{
-    char *text = g_strdup(name);
-    size_t len = strlen(text);
-
-    while (len > 1 && text_width(picture->cairo, text) > MAX_LABEL) {
-        text[--len] = '\0';
-    }
-    return text;
 }
 
 static void put_labels(struct picture *picture)
@@ -228,15 +242,14 @@ static void put_labels(struct picture *picture)
         }
     }
     cairo_set_source_rgb(cairo, 0.15, 0.15, 0.15);
-    for (i = 0; i < picture->size; i += step) {
-        const char *name = g_ptr_array_index(picture->show->matrix->names, i * picture->join);
+    for (i = 0; i < picture->grid.size; i += step) {
+        const char *text = picture->names[i * picture->grid.join];
         double middle = (i + 0.5) * picture->cell;
-        char *text = clipped(picture, name);
 
         put_text(cairo, picture->left - 6 - text_width(cairo, text),
                  picture->top + middle + FONT * 0.35, text);
         cairo_save(cairo);
-        if (strlen(text) <= 3) { /* ranks stand upright, names do not fit so */
+        if (g_utf8_strlen(text, -1) <= 3) { /* ranks stand upright, names do not fit so */
             put_text(cairo, picture->left + middle - text_width(cairo, text) / 2, picture->top - 6,
                      text);
         } else {
@@ -245,7 +258,6 @@ static void put_labels(struct picture *picture)
             cairo_show_text(cairo, text);
         }
         cairo_restore(cairo);
-        g_free(text);
     }
 }
 
@@ -277,7 +289,7 @@ static void put_title(struct picture *picture)
     char *payload = cm_human((double)totals->payload, CM_COUNT_PAYLOAD);
     char *packets = cm_human((double)totals->packets, CM_COUNT_PACKETS);
     char *line = g_strdup_printf("%s in %s packets, %s of it payload; %u %ss", wire, packets,
-                                 payload, picture->names, cm_by_title(picture->show->matrix->by));
+                                 payload, picture->show->matrix->names->len, cm_by_title(picture->show->matrix->by));
 
     cairo_set_source_rgb(cairo, 0, 0, 0);
     cairo_select_font_face(cairo, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_BOLD);
@@ -293,37 +305,25 @@ static void put_title(struct picture *picture)
     g_free(line);
 }
 
-/* The value that a place on the scale stands for: the inverse of cm_show_shade(). */
-static double value_at(const struct picture *picture, double shade)
-{
-    if (!picture->show->log_scale) {
-        return shade * picture->max;
-    }
-    if (picture->max <= picture->min) {
-        return picture->max;
-    }
-    return exp(log(picture->min) + (shade - 0.08) / 0.92 * (log(picture->max) - log(picture->min)));
-}
-
 static void put_legend(struct picture *picture)
 {
     cairo_t *cairo = picture->cairo;
-    double x = picture->left + picture->side + LEGEND_GAP, height = MAX(picture->side, 120), shade;
-    double low = picture->show->log_scale ? 0.08 : 0, rgb[3];
+    double x = picture->left + picture->side + LEGEND_GAP +
+               (has_sums(picture) ? SUM_GAP + SUM_SIZE : 0);
+    double height = MAX(picture->side, 120);
+    char *note = cm_grid_note(&picture->grid, picture->show);
     int i;
 
     for (i = 0; i < (int)height; i++) {
-        color_of(low + (1 - low) * (1 - i / height), rgb);
-        cairo_set_source_rgb(cairo, rgb[0], rgb[1], rgb[2]);
+        set_color(picture, cm_grid_shade(&picture->grid,
+                                         cm_grid_value(&picture->grid, 1 - i / height)));
         cairo_rectangle(cairo, x, picture->top + i, LEGEND_WIDTH, 1.5);
         cairo_fill(cairo);
     }
     cairo_set_source_rgb(cairo, 0.15, 0.15, 0.15);
     for (i = 0; i <= 4; i++) {
-        char *text;
+        char *text = cm_human(cm_grid_value(&picture->grid, i / 4.0), picture->show->count);
 
-        shade = low + (1 - low) * i / 4;
-        text = cm_human(value_at(picture, shade), picture->show->count);
         put_text(cairo, x + LEGEND_WIDTH + 6, picture->top + height * (1 - i / 4.0) + FONT * 0.35,
                  text);
         g_free(text);
@@ -335,6 +335,10 @@ static void put_legend(struct picture *picture)
     cairo_fill(cairo);
     cairo_set_source_rgb(cairo, 0.15, 0.15, 0.15);
     put_text(cairo, x + LEGEND_WIDTH + 6, picture->top + height + 22, "nothing");
+    if (note != NULL) {
+        put_text(cairo, MARGIN, picture->height - 12, note);
+    }
+    g_free(note);
 }
 
 static void use_font(cairo_t *cairo)
@@ -343,16 +347,24 @@ static void use_font(cairo_t *cairo)
     cairo_set_font_size(cairo, FONT);
 }
 
-/* How large it will be has to be known before there is a surface: measured on a small one. */
+/* A surface needs its size when it is made. So names are measured on a small surface first. */
 static void measure(struct picture *picture)
 {
     cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, 8, 8);
 
     picture->cairo = cairo_create(surface);
     use_font(picture->cairo);
+    picture->grid = cm_grid_make(picture->show, MATRIX_SIZE);
+    picture->names = cm_names_shorten(picture->show->matrix->names, MAX_NAME);
     layout(picture);
     cairo_destroy(picture->cairo);
     cairo_surface_destroy(surface);
+}
+
+static void finish(struct picture *picture)
+{
+    cm_grid_free(&picture->grid);
+    g_strfreev(picture->names);
 }
 
 static bool draw(struct picture *picture, cairo_surface_t *surface)
@@ -366,6 +378,9 @@ static bool draw(struct picture *picture, cairo_surface_t *surface)
     use_font(cairo);
     put_cells(picture);
     put_frame(picture);
+    if (has_sums(picture)) {
+        put_sums(picture);
+    }
     put_labels(picture);
     put_axes(picture);
     put_legend(picture);
@@ -414,6 +429,7 @@ bool cm_show_svg(const struct cm_show *show, const char *file)
     cairo_surface_finish(surface);
     ok &= cairo_surface_status(surface) == CAIRO_STATUS_SUCCESS;
     cairo_surface_destroy(surface);
+    finish(&picture);
     return close_out(out, ok);
 }
 
@@ -433,5 +449,6 @@ bool cm_show_png(const struct cm_show *show, const char *file)
     ok = draw(&picture, surface) &&
          cairo_surface_write_to_png_stream(surface, write_to, out) == CAIRO_STATUS_SUCCESS;
     cairo_surface_destroy(surface);
+    finish(&picture);
     return close_out(out, ok);
 }

@@ -1,6 +1,6 @@
 /*
- * CSV and JSON. Cells are written one after the other, however many there are; docs/commatrix.md
- * describes both.
+ * CSV and JSON; docs/commatrix.md describes both. Cells are written one by one, so that a large
+ * matrix needs no memory for its text.
  */
 #include "show.h"
 
@@ -23,15 +23,110 @@ static void put_csv(FILE *out, const char *text)
     fputc('"', out);
 }
 
+/* The columns of a cell. Signs and rates belong to the whole time only. */
+enum column {
+    WIRE_BYTES,
+    PAYLOAD_BYTES,
+    PACKETS,
+    MESSAGES,
+    MEAN_MESSAGE,
+    LARGEST_MESSAGE,
+    LOST,
+    SENDS,
+    WRITES,
+    READS,
+    ATOMICS,
+    NUM_COUNTED,
+    RETRANSMISSIONS = NUM_COUNTED,
+    CONGESTED,
+    CNPS,
+    ANSWER_P50,
+    ANSWER_P99,
+    MEAN_RATE,
+    PEAK_RATE,
+    NUM_COLUMNS
+};
+
+static const char *const column_names[NUM_COLUMNS] = {
+    "wire_bytes",      "payload_bytes", "packets", "messages",      "mean_message",
+    "largest_message", "lost",          "sends",   "writes",        "reads",
+    "atomics",         "retransmissions", "ecn",   "cnps",          "answer_p50_ns",
+    "answer_p99_ns",   "mean_rate",     "peak_rate"};
+
+/* Bytes in a second. */
+static double rate(double bytes, uint64_t ns)
+{
+    return ns > 0 ? bytes * 1e9 / (double)ns : 0;
+}
+
+static double sign_value(const struct cm_signs *signs, enum column column)
+{
+    switch (column) {
+    case RETRANSMISSIONS:
+        return (double)signs->retransmissions;
+    case CONGESTED:
+        return (double)signs->congested;
+    case CNPS:
+        return (double)signs->cnps;
+    case ANSWER_P50:
+        return (double)cm_delay_percentile(signs, 50);
+    default:
+        return (double)cm_delay_percentile(signs, 99);
+    }
+}
+
+static double cell_column(const struct cm_show *show, const struct cm_cell *cell,
+                          enum column column)
+{
+    const struct cm_counts *counts = &cell->counts;
+
+    switch (column) {
+    case WIRE_BYTES:
+        return (double)counts->wire;
+    case PAYLOAD_BYTES:
+        return (double)counts->payload;
+    case PACKETS:
+        return (double)counts->packets;
+    case MESSAGES:
+        return (double)counts->messages;
+    case MEAN_MESSAGE:
+        return cm_cell_value(counts, CM_COUNT_MEAN);
+    case LARGEST_MESSAGE:
+        return (double)counts->largest;
+    case LOST:
+        return (double)counts->lost;
+    case SENDS:
+        return (double)counts->sends;
+    case WRITES:
+        return (double)counts->writes;
+    case READS:
+        return (double)counts->reads;
+    case ATOMICS:
+        return (double)counts->atomics;
+    case MEAN_RATE:
+        return rate((double)counts->wire, cm_show_duration(show));
+    case PEAK_RATE:
+        return rate((double)cell->peak, show->traffic->options.window_ns);
+    default:
+        return cell->signs != NULL ? sign_value(cell->signs, column) : 0;
+    }
+}
+
+/* Only the mean of messages has a fraction that matters. */
+static void put_value(FILE *out, double value, int column)
+{
+    fprintf(out, column == MEAN_MESSAGE ? "%.1f" : "%.0f", value);
+}
+
 static void put_csv_cells(const struct cm_show *show, FILE *out, const GArray *cells,
                           const struct cm_slice *slice)
 {
     GPtrArray *names = show->matrix->names;
+    int column;
     guint i;
 
     for (i = 0; i < cells->len; i++) {
         const struct cm_cell *cell = &g_array_index(cells, struct cm_cell, i);
-        const struct cm_counts *counts = &cell->counts;
 
         if (slice != NULL) {
             fprintf(out, "%.9f,%.9f,", (double)slice->begin_ns * 1e-9,
@@ -40,10 +135,11 @@ static void put_csv_cells(const struct cm_show *show, FILE *out, const GArray *c
         put_csv(out, g_ptr_array_index(names, cell->from));
         fputc(',', out);
         put_csv(out, g_ptr_array_index(names, cell->to));
-        fprintf(out,
-                ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.1f,%" PRIu32 ",%" PRIu32 "\n",
-                counts->wire, counts->payload, counts->packets, counts->messages,
-                cm_cell_value(counts, CM_COUNT_MEAN), counts->largest, counts->lost);
+        for (column = 0; column < (slice != NULL ? NUM_COUNTED : NUM_COLUMNS); column++) {
+            fputc(',', out);
+            put_value(out, cell_column(show, cell, column), column);
+        }
+        fputc('\n', out);
     }
 }
 
@@ -51,12 +147,14 @@ bool cm_show_csv(const struct cm_show *show, FILE *out)
 {
     const GArray *slices = show->matrix->slices;
     bool windows = cm_show_has_windows(show);
+    int column;
     guint i;
 
-    fprintf(out,
-            "%sfrom,to,wire_bytes,payload_bytes,packets,messages,mean_message,largest_message,"
-            "lost\n",
-            windows ? "begin,end," : "");
+    fprintf(out, "%sfrom,to", windows ? "begin,end," : "");
+    for (column = 0; column < (windows ? NUM_COUNTED : NUM_COLUMNS); column++) {
+        fprintf(out, ",%s", column_names[column]);
+    }
+    fputc('\n', out);
     for (i = 0; windows && i < slices->len; i++) {
         const struct cm_slice *slice = &g_array_index(slices, struct cm_slice, i);
 
@@ -80,12 +178,12 @@ static void add_text(struct json_object *object, const char *name, const char *t
     json_object_object_add(object, name, text != NULL ? json_object_new_string(text) : NULL);
 }
 
-static void add_seconds(struct json_object *object, const char *name, uint64_t ns)
+static struct json_object *seconds(uint64_t ns)
 {
     char text[40];
 
     g_snprintf(text, sizeof(text), "%" PRIu64 ".%09" PRIu64, ns / 1000000000, ns % 1000000000);
-    json_object_object_add(object, name, json_object_new_double_s((double)ns * 1e-9, text));
+    return json_object_new_double_s((double)ns * 1e-9, text);
 }
 
 static void put_member(FILE *out, const char *name, struct json_object *value)
@@ -95,9 +193,8 @@ static void put_member(FILE *out, const char *name, struct json_object *value)
     json_object_put(value);
 }
 
-static struct json_object *totals(const struct cm_show *show)
+static struct json_object *counts_object(const struct cm_counts *counts)
 {
-    const struct cm_counts *counts = &show->matrix->totals;
     struct json_object *object = json_object_new_object();
 
     add_number(object, "wire_bytes", counts->wire);
@@ -105,6 +202,82 @@ static struct json_object *totals(const struct cm_show *show)
     add_number(object, "packets", counts->packets);
     add_number(object, "messages", counts->messages);
     add_number(object, "largest_message", counts->largest);
+    add_number(object, "sends", counts->sends);
+    add_number(object, "writes", counts->writes);
+    add_number(object, "reads", counts->reads);
+    add_number(object, "atomics", counts->atomics);
+    return object;
+}
+
+static struct json_object *sums(const struct cm_show *show)
+{
+    struct json_object *array = json_object_new_array(), *object;
+    guint i;
+
+    for (i = 0; i < show->matrix->names->len; i++) {
+        object = json_object_new_object();
+        add_text(object, "name", g_ptr_array_index(show->matrix->names, i));
+        json_object_object_add(object, "sent", counts_object(&show->matrix->sent[i]));
+        json_object_object_add(object, "received", counts_object(&show->matrix->received[i]));
+        json_object_array_add(array, object);
+    }
+    return array;
+}
+
+/* Messages by size: a bin reaches from `from` bytes up to the next power of two. */
+static struct json_object *sizes(const struct cm_show *show)
+{
+    static const char *const kinds[CM_NUM_MESSAGES] = {"sends", "writes", "reads"};
+    struct json_object *array = json_object_new_array(), *object;
+    int bin, kind;
+
+    for (bin = 0; bin < CM_SIZE_BINS; bin++) {
+        uint64_t sum = 0;
+
+        for (kind = 0; kind < CM_NUM_MESSAGES; kind++) {
+            sum += show->traffic->sizes[kind][bin];
+        }
+        if (sum == 0) {
+            continue;
+        }
+        object = json_object_new_object();
+        add_number(object, "from", bin > 0 ? UINT64_C(1) << (bin - 1) : 0);
+        for (kind = 0; kind < CM_NUM_MESSAGES; kind++) {
+            add_number(object, kinds[kind], show->traffic->sizes[kind][bin]);
+        }
+        json_object_array_add(array, object);
+    }
+    return array;
+}
+
+static struct json_object *clocks(const struct cm_show *show)
+{
+    struct json_object *array = json_object_new_array(), *object;
+    int i;
+
+    for (i = 0; i < cm_capture_num_files(show->capture); i++) {
+        const struct cm_clock *clock = cm_capture_clock(show->capture, i);
+
+        object = json_object_new_object();
+        add_text(object, "file", cm_capture_name(show->capture, i));
+        json_object_object_add(object, "ahead_ns", json_object_new_int64(clock->ahead_ns));
+        add_number(object, "common_packets", clock->common);
+        json_object_object_add(object, "corrected", json_object_new_boolean(clock->corrected));
+        json_object_array_add(array, object);
+    }
+    return array;
+}
+
+static struct json_object *closed_tunnels(const struct cm_show *show)
+{
+    struct json_object *object = json_object_new_object();
+    int i;
+
+    for (i = 1; i < CM_NUM_CLOSED; i++) {
+        if (show->traffic->capture.closed[i] != 0) {
+            add_number(object, cm_closed_names[i], show->traffic->capture.closed[i]);
+        }
+    }
     return object;
 }
 
@@ -126,18 +299,29 @@ static struct json_object *capture(const struct cm_show *show)
 {
     const struct cm_capture_counts *counts = &show->traffic->capture;
     struct json_object *object = json_object_new_object();
+    bool empty = counts->packets == 0;
 
     add_number(object, "packets", counts->packets);
     add_number(object, "wire_bytes", counts->wire);
     add_number(object, "duplicates", counts->duplicates);
     add_number(object, "retransmissions", counts->retransmissions);
-    add_number(object, "lost", counts->lost);
+    add_number(object, "numbered", counts->numbered);
+    json_object_object_add(object, "lost",
+                           counts->numbered > 0 ? json_object_new_uint64(counts->lost) : NULL);
+    add_number(object, "unsure_datagrams", counts->unsure);
+    add_number(object, "restarts", counts->restarts);
     add_number(object, "cut", counts->cut);
     add_number(object, "cut_headers", counts->cut_headers);
+    add_number(object, "tunnels", counts->tunnels);
+    json_object_object_add(object, "closed_tunnels", closed_tunnels(show));
+    add_number(object, "without_time", cm_capture_timeless(show->capture));
     add_number(object, "dropped", show->dropped);
-    json_object_object_add(object, "damaged", json_object_new_boolean(show->damaged));
-    add_seconds(object, "begin", counts->first_ns);
-    add_seconds(object, "end", counts->last_ns);
+    json_object_object_add(object, "damaged",
+                           json_object_new_boolean(cm_capture_damaged(show->capture)));
+    json_object_object_add(object, "zero", empty ? NULL : seconds(cm_traffic_zero(show->traffic)));
+    json_object_object_add(object, "begin", empty ? NULL : seconds(counts->first_ns));
+    json_object_object_add(object, "end", empty ? NULL : seconds(counts->last_ns));
+    json_object_object_add(object, "clocks", clocks(show));
     return object;
 }
 
@@ -162,8 +346,8 @@ static struct json_object *phases(const struct cm_show *show)
         const struct cm_phase *phase = &g_array_index(show->matrix->phases, struct cm_phase, i);
 
         object = json_object_new_object();
-        add_seconds(object, "begin", phase->begin_ns);
-        add_seconds(object, "end", phase->end_ns);
+        json_object_object_add(object, "begin", seconds(phase->begin_ns));
+        json_object_object_add(object, "end", seconds(phase->end_ns));
         add_number(object, "wire_bytes", phase->bytes);
         add_number(object, "packets", phase->packets);
         json_object_array_add(array, object);
@@ -187,23 +371,28 @@ static char **quoted_names(const struct cm_show *show)
     return quoted;
 }
 
-static void put_cells(FILE *out, const GArray *cells, char **quoted)
+static void put_cells(const struct cm_show *show, FILE *out, const GArray *cells, char **quoted,
+                      int columns)
 {
+    int column;
     guint i;
 
     fputc('[', out);
     for (i = 0; i < cells->len; i++) {
         const struct cm_cell *cell = &g_array_index(cells, struct cm_cell, i);
-        const struct cm_counts *counts = &cell->counts;
 
-        fprintf(out,
-                "%s\n{\"from\": %s, \"to\": %s, \"wire_bytes\": %" PRIu64
-                ", \"payload_bytes\": %" PRIu64 ", \"packets\": %" PRIu64 ", \"messages\": %" PRIu64
-                ", \"mean_message\": %.1f, \"largest_message\": %" PRIu32 ", \"lost\": %" PRIu32
-                "}",
-                i > 0 ? "," : "", quoted[cell->from], quoted[cell->to], counts->wire,
-                counts->payload, counts->packets, counts->messages,
-                cm_cell_value(counts, CM_COUNT_MEAN), counts->largest, counts->lost);
+        fprintf(out, "%s\n{\"from\": %s, \"to\": %s", i > 0 ? "," : "", quoted[cell->from],
+                quoted[cell->to]);
+        for (column = 0; column < columns; column++) {
+            double value = cell_column(show, cell, column);
+
+            if (column >= NUM_COUNTED && value == 0) {
+                continue; /* most cells have no sign of trouble */
+            }
+            fprintf(out, ", \"%s\": ", column_names[column]);
+            put_value(out, value, column);
+        }
+        fputc('}', out);
     }
     fputc(']', out);
 }
@@ -219,7 +408,7 @@ static void put_windows(const struct cm_show *show, FILE *out, char **quoted)
 
         fprintf(out, "%s\n{\"begin\": %.9f, \"end\": %.9f, \"cells\": ", i > 0 ? "," : "",
                 (double)slice->begin_ns * 1e-9, (double)slice->end_ns * 1e-9);
-        put_cells(out, slice->cells, quoted);
+        put_cells(show, out, slice->cells, quoted, NUM_COUNTED);
         fputc('}', out);
     }
     fputc(']', out);
@@ -233,12 +422,15 @@ bool cm_show_json(const struct cm_show *show, FILE *out)
     fprintf(out, "{\"version\": %d,\n\"by\": \"%s\"", JSON_VERSION, cm_by_names[show->matrix->by]);
     ranks = json_object_new_object();
     add_text(ranks, "mpi", show->matrix->mpi);
+    add_number(ranks, "jobs", show->matrix->jobs);
     add_text(ranks, "note", show->matrix->note);
     put_member(out, "ranks", ranks);
     put_member(out, "names", names(show));
     fprintf(out, ",\n\"cells\": ");
-    put_cells(out, show->matrix->cells, quoted);
-    put_member(out, "totals", totals(show));
+    put_cells(show, out, show->matrix->cells, quoted, NUM_COLUMNS);
+    put_member(out, "totals", counts_object(&show->matrix->totals));
+    put_member(out, "sums", sums(show));
+    put_member(out, "message_sizes", sizes(show));
     put_member(out, "excluded", excluded(show));
     put_member(out, "capture", capture(show));
     put_member(out, "phases", phases(show));

@@ -1,27 +1,31 @@
 /*
- * What a matrix looks like: in a terminal, to a program, as a picture, as a page.
+ * The outputs of a matrix: text, CSV, JSON, pictures, a page.
  *
- * Every function returns false after an error of writing, with errno set.
+ * Each function that writes returns false, with errno set, if it cannot write.
  */
 #ifndef CM_SHOW_H
 #define CM_SHOW_H
 
 #include "flow/traffic.h"
 #include "matrix/matrix.h"
+#include "read/capture.h"
 
 #include <stdio.h>
 
 struct cm_show {
-    const struct cm_traffic *traffic;
-    const struct cm_matrix *matrix;
+    struct cm_traffic *traffic;
+    struct cm_matrix *matrix;
+    struct cm_capture *capture;
     enum cm_count count;
     bool log_scale;
-    const char *title; /* of pictures and pages */
-    bool damaged;      /* the capture could not be read to its end */
-    uint64_t dropped;  /* by the kernel, of a live capture */
+    bool hide_diagonal;
+    unsigned refresh_s; /* a browser loads the page again after so long; 0: never */
+    const char *title;  /* of pictures and pages */
+    uint64_t dropped;   /* packets of a live capture that the kernel dropped */
 };
 
-/* Table, heat map, top pairs and what the capture is like. `color`: the terminal knows 256. */
+/* Heat map, table, top pairs and senders, and the state of the capture. `color`: the terminal has
+ * 256 colors. */
 bool cm_show_table(const struct cm_show *show, FILE *out, int columns, bool color);
 
 bool cm_show_csv(const struct cm_show *show, FILE *out);
@@ -41,16 +45,22 @@ bool cm_show_has_windows(const struct cm_show *show);
 /* "1.5 ms"; to be freed by g_free(). */
 char *cm_human_time(uint64_t ns);
 
-/* What the values of a matrix are: "payload bytes". */
+/* The same with all digits, as --from and --to take it: "1.500001ms"; to be freed by g_free(). */
+char *cm_exact_time(uint64_t ns);
+
+/* The time between the first and the last packet that count. */
+uint64_t cm_show_duration(const struct cm_show *show);
+
+/*
+ * Why the matrix may be empty or wrong: one line for each reason that applies. The array is to be
+ * freed by g_strfreev().
+ */
+char **cm_show_warnings(const struct cm_show *show);
+
+/* The name of the values: "payload bytes". */
 const char *cm_count_title(enum cm_count count);
 
-/* What rows and columns are: "MPI rank". */
+/* The name of rows and columns: "MPI rank". */
 const char *cm_by_title(enum cm_by by);
-
-/* The largest value of all cells, and the smallest that is not 0. */
-void cm_show_range(const struct cm_show *show, double *min_p, double *max_p);
-
-/* Where a value lies between nothing (0) and the largest (1) on the scale; negative: it is 0. */
-double cm_show_shade(const struct cm_show *show, double value, double min, double max);
 
 #endif

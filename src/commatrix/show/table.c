@@ -1,65 +1,47 @@
 /*
- * A matrix in a terminal: the heat map and the numbers as far as there is room, the pairs that send
- * most, and what the capture is like.
+ * A matrix in a terminal: the heat map, the numbers if there is room, the pairs and the hosts or
+ * ranks that send most, and the state of the capture.
  */
+#include "grid.h"
+#include "names.h"
 #include "show.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { MAX_NAME = 18, CELL_WIDTH = 9, NUM_TOP = 10, HEAT_WIDTH = 2, MIN_HEAT = 8 };
+enum { MAX_NAME = 18, CELL_WIDTH = 9, NUM_TOP = 10, NUM_SENDERS = 5, HEAT_WIDTH = 2, MIN_HEAT = 8 };
 
-/* The matrix with rows and columns joined until it fits. */
-struct grid {
-    guint size, join; /* `join` names stand in one row */
-    double *values;
+/* The table, and its names as far as they have room. */
+struct table {
+    const struct cm_show *show;
+    FILE *out;
+    char **rows;    /* of at most MAX_NAME characters */
+    char **columns; /* of at most CELL_WIDTH */
+    int width;      /* of `rows` */
 };
 
-static int clip(const char *name)
+/* printf() counts bytes, a terminal counts characters. */
+static void put_right(FILE *out, const char *text, int width)
 {
-    return (int)MIN(strlen(name), MAX_NAME);
+    fprintf(out, "%*s%s", MAX(width - (int)g_utf8_strlen(text, -1), 0), "", text);
 }
 
-static int name_width(const struct cm_show *show)
+static void put_human(FILE *out, double value, enum cm_count count, int width)
 {
-    int width = 4;
-    guint i;
+    char *text = value > 0 ? cm_human(value, count) : g_strdup("-");
 
-    for (i = 0; i < show->matrix->names->len; i++) {
-        width = MAX(width, clip(g_ptr_array_index(show->matrix->names, i)));
+    put_right(out, text, width);
+    g_free(text);
+}
+
+static int width_of(char **names)
+{
+    int width = 4, i;
+
+    for (i = 0; names[i] != NULL; i++) {
+        width = MAX(width, (int)g_utf8_strlen(names[i], -1));
     }
     return width;
-}
-
-static struct grid make_grid(const struct cm_show *show, guint most)
-{
-    guint n = show->matrix->names->len, i;
-    struct grid grid = {.join = (n + most - 1) / MAX(most, 1)};
-
-    grid.join = MAX(grid.join, 1);
-    grid.size = (n + grid.join - 1) / grid.join;
-    grid.values = g_new0(double, (gsize)grid.size *grid.size + 1);
-    for (i = 0; i < show->matrix->cells->len; i++) {
-        const struct cm_cell *cell = &g_array_index(show->matrix->cells, struct cm_cell, i);
-        double *value = &grid.values[cell->from / grid.join * grid.size + cell->to / grid.join];
-        double add = cm_cell_value(&cell->counts, show->count);
-
-        *value = show->count >= CM_COUNT_MEAN ? MAX(*value, add) : *value + add;
-    }
-    return grid;
-}
-
-static void grid_range(const struct grid *grid, double *min_p, double *max_p)
-{
-    guint i;
-
-    *min_p = *max_p = 0;
-    for (i = 0; i < grid->size * grid->size; i++) {
-        *max_p = MAX(*max_p, grid->values[i]);
-        if (grid->values[i] > 0 && (*min_p == 0 || grid->values[i] < *min_p)) {
-            *min_p = grid->values[i];
-        }
-    }
 }
 
 /* From dark blue to yellow, as in the pictures; or from a dot to a full block. */
@@ -80,73 +62,106 @@ static void put_shade(FILE *out, double shade, bool color)
     }
 }
 
-static void put_heat(const struct cm_show *show, FILE *out, int columns, bool color)
+static void put_legend(const struct table *table, const struct cm_grid *grid, bool color)
 {
-    int width = name_width(show);
-    int room = (columns - width - 3) / HEAT_WIDTH;
-    struct grid grid = make_grid(show, (guint)MAX(room, MIN_HEAT));
-    double min, max;
-    char *least, *most;
-    guint row, column;
+    char *least = cm_human(grid->low, table->show->count);
+    char *most = cm_human(grid->high, table->show->count);
+    char *note = cm_grid_note(grid, table->show);
 
-    grid_range(&grid, &min, &max);
-    for (row = 0; row < grid.size; row++) {
-        const char *name = g_ptr_array_index(show->matrix->names, row * grid.join);
-
-        fprintf(out, "%*.*s  ", width, MAX_NAME, name);
-        for (column = 0; column < grid.size; column++) {
-            put_shade(out, cm_show_shade(show, grid.values[row * grid.size + column], min, max),
-                      color);
-        }
-        fputc('\n', out);
-    }
-    least = cm_human(min, show->count);
-    most = cm_human(max, show->count);
-    fprintf(out, "%*s  rows send, columns receive; %s, %s scale, ", width, "",
-            cm_count_title(show->count), show->log_scale ? "logarithmic" : "linear");
-    put_shade(out, show->log_scale ? 0 : min / MAX(max, 1), color);
-    fprintf(out, " %s to ", least);
-    put_shade(out, 1, color);
-    fprintf(out, " %s", most);
-    if (grid.join > 1) {
-        fprintf(out, "; %u names to a row", grid.join);
-    }
-    fprintf(out, "\n\n");
+    fprintf(table->out, "%*s  rows send, columns receive; %s, %s scale, ", table->width, "",
+            cm_count_title(table->show->count), grid->log ? "logarithmic" : "linear");
+    put_shade(table->out, 0, color);
+    fprintf(table->out, " %s to ", least);
+    put_shade(table->out, 1, color);
+    fprintf(table->out, " %s%s%s\n\n", most, note != NULL ? "; " : "", note != NULL ? note : "");
     g_free(least);
     g_free(most);
-    g_free(grid.values);
+    g_free(note);
 }
 
-/* Only where all columns have room. */
-static void put_numbers(const struct cm_show *show, FILE *out, int columns)
+static void put_heat(const struct table *table, int columns, bool color)
 {
-    GPtrArray *names = show->matrix->names;
-    int width = name_width(show);
-    struct grid grid;
+    int room = (columns - table->width - 3) / HEAT_WIDTH;
+    struct cm_grid grid = cm_grid_make(table->show, (guint)MAX(room, MIN_HEAT));
     guint row, column;
 
-    if (width + 2 + (int)names->len * (CELL_WIDTH + 1) > columns) {
+    for (row = 0; row < grid.size; row++) {
+        put_right(table->out, table->rows[row * grid.join], table->width);
+        fputs("  ", table->out);
+        for (column = 0; column < grid.size; column++) {
+            put_shade(table->out, cm_grid_shade(&grid, grid.values[row * grid.size + column]),
+                      color);
+        }
+        fputc('\n', table->out);
+    }
+    put_legend(table, &grid, color);
+    cm_grid_free(&grid);
+}
+
+/* Sums of rows and columns, which means and maxima do not have. */
+static bool has_sums(const struct cm_show *show)
+{
+    return show->count < CM_COUNT_MEAN;
+}
+
+static void put_sum_row(const struct table *table)
+{
+    const struct cm_matrix *matrix = table->show->matrix;
+    guint column;
+
+    put_right(table->out, "sum", table->width);
+    fputc(' ', table->out);
+    for (column = 0; column < matrix->names->len; column++) {
+        fputc(' ', table->out);
+        put_human(table->out, cm_cell_value(&matrix->received[column], table->show->count),
+                  table->show->count, CELL_WIDTH);
+    }
+    fputc(' ', table->out);
+    put_human(table->out, cm_cell_value(&matrix->totals, table->show->count), table->show->count,
+              CELL_WIDTH);
+    fputc('\n', table->out);
+}
+
+/* Only if all columns have room. */
+static void put_numbers(const struct table *table, int columns)
+{
+    const struct cm_matrix *matrix = table->show->matrix;
+    guint n = matrix->names->len, row, column;
+    enum cm_count count = table->show->count;
+    struct cm_show whole = *table->show;
+    struct cm_grid grid;
+
+    if (table->width + 2 + ((int)n + has_sums(table->show)) * (CELL_WIDTH + 1) > columns) {
         return;
     }
-    grid = make_grid(show, names->len);
-    fprintf(out, "%*s ", width, "from");
-    for (column = 0; column < names->len; column++) {
-        fprintf(out, " %*.*s", CELL_WIDTH, CELL_WIDTH, (char *)g_ptr_array_index(names, column));
+    whole.hide_diagonal = false;
+    grid = cm_grid_make(&whole, n);
+    put_right(table->out, "from", table->width);
+    fputc(' ', table->out);
+    for (column = 0; column < n; column++) {
+        fputc(' ', table->out);
+        put_right(table->out, table->columns[column], CELL_WIDTH);
     }
-    fputc('\n', out);
-    for (row = 0; row < names->len; row++) {
-        fprintf(out, "%*.*s ", width, MAX_NAME, (char *)g_ptr_array_index(names, row));
-        for (column = 0; column < names->len; column++) {
-            double value = grid.values[row * grid.size + column];
-            char *text = value > 0 ? cm_human(value, show->count) : g_strdup("-");
-
-            fprintf(out, " %*s", CELL_WIDTH, text);
-            g_free(text);
+    fprintf(table->out, " %*s\n", has_sums(table->show) ? CELL_WIDTH : 0,
+            has_sums(table->show) ? "sum" : "");
+    for (row = 0; row < n; row++) {
+        put_right(table->out, table->rows[row], table->width);
+        fputc(' ', table->out);
+        for (column = 0; column < n; column++) {
+            fputc(' ', table->out);
+            put_human(table->out, grid.values[row * grid.size + column], count, CELL_WIDTH);
         }
-        fputc('\n', out);
+        if (has_sums(table->show)) {
+            fputc(' ', table->out);
+            put_human(table->out, cm_cell_value(&matrix->sent[row], count), count, CELL_WIDTH);
+        }
+        fputc('\n', table->out);
     }
-    fputc('\n', out);
-    g_free(grid.values);
+    if (has_sums(table->show)) {
+        put_sum_row(table);
+    }
+    fputc('\n', table->out);
+    cm_grid_free(&grid);
 }
 
 static gint compare_cells(gconstpointer a, gconstpointer b, gpointer user)
@@ -159,77 +174,184 @@ static gint compare_cells(gconstpointer a, gconstpointer b, gpointer user)
     return value_x == value_y ? 0 : value_x > value_y ? -1 : 1;
 }
 
-static void put_pair(const struct cm_show *show, FILE *out, const struct cm_cell *cell, int width)
+static void put_signs(FILE *out, const struct cm_signs *signs)
 {
-    GPtrArray *names = show->matrix->names;
-    char *wire = cm_human((double)cell->counts.wire, CM_COUNT_WIRE);
-    char *payload = cm_human((double)cell->counts.payload, CM_COUNT_PAYLOAD);
-    char *packets = cm_human((double)cell->counts.packets, CM_COUNT_PACKETS);
-    char *messages = cm_human((double)cell->counts.messages, CM_COUNT_MESSAGES);
-    char *mean = cm_human(cm_cell_value(&cell->counts, CM_COUNT_MEAN), CM_COUNT_MEAN);
-    char *largest = cm_human((double)cell->counts.largest, CM_COUNT_LARGEST);
+    char *middle, *high;
 
-    fprintf(out, "%*.*s %*.*s %10s %10s %9s %9s %10s %10s", width, MAX_NAME,
-            (char *)g_ptr_array_index(names, cell->from), width, MAX_NAME,
-            (char *)g_ptr_array_index(names, cell->to), wire, payload, packets, messages, mean,
-            largest);
-    if (cell->counts.lost != 0) {
-        fprintf(out, "  %" PRIu32 " lost", cell->counts.lost);
+    if (signs->retransmissions != 0) {
+        fprintf(out, "  %" PRIu64 " sent again", signs->retransmissions);
     }
-    fputc('\n', out);
-    g_free(wire);
-    g_free(payload);
-    g_free(packets);
-    g_free(messages);
-    g_free(mean);
-    g_free(largest);
+    if (signs->congested != 0) {
+        fprintf(out, "  %" PRIu64 " ECN", signs->congested);
+    }
+    if (signs->cnps != 0) {
+        fprintf(out, "  %" PRIu64 " CNP", signs->cnps);
+    }
+    if (cm_delay_percentile(signs, 50) != 0) {
+        middle = cm_human_time(cm_delay_percentile(signs, 50));
+        high = cm_human_time(cm_delay_percentile(signs, 99));
+        fprintf(out, "  answered in %s (50 %%), %s (99 %%)", middle, high);
+        g_free(middle);
+        g_free(high);
+    }
 }
 
-static void put_top(const struct cm_show *show, FILE *out)
+static void put_pair(const struct table *table, const struct cm_cell *cell)
 {
-    GArray *cells = show->matrix->cells;
+    const struct cm_counts *counts = &cell->counts;
+    FILE *out = table->out;
+
+    put_right(out, table->rows[cell->from], table->width);
+    fputc(' ', out);
+    put_right(out, table->rows[cell->to], table->width);
+    put_human(out, (double)counts->wire, CM_COUNT_WIRE, 11);
+    put_human(out, (double)counts->payload, CM_COUNT_PAYLOAD, 11);
+    put_human(out, (double)counts->packets, CM_COUNT_PACKETS, 10);
+    put_human(out, (double)counts->messages, CM_COUNT_MESSAGES, 10);
+    put_human(out, cm_cell_value(counts, CM_COUNT_MEAN), CM_COUNT_MEAN, 11);
+    put_human(out, (double)counts->largest, CM_COUNT_LARGEST, 11);
+    if (counts->lost != 0) {
+        fprintf(out, "  %" PRIu32 " lost", counts->lost);
+    }
+    if (cell->signs != NULL) {
+        put_signs(out, cell->signs);
+    }
+    fputc('\n', out);
+}
+
+static void put_top(const struct table *table)
+{
+    GArray *cells = table->show->matrix->cells;
     const struct cm_cell **order = g_new(const struct cm_cell *, cells->len + 1);
-    int width = name_width(show);
     guint i;
 
     for (i = 0; i < cells->len; i++) {
         order[i] = &g_array_index(cells, struct cm_cell, i);
     }
-    g_qsort_with_data(order, (gint)cells->len, sizeof(*order), compare_cells, (gpointer)show);
-    fprintf(out, "%*s %*s %10s %10s %9s %9s %10s %10s\n", width, "from", width, "to", "wire",
-            "payload", "packets", "messages", "mean", "largest");
+    g_qsort_with_data(order, (gint)cells->len, sizeof(*order), compare_cells,
+                      (gpointer)table->show);
+    fprintf(table->out, "%*s %*s %10s %10s %9s %9s %10s %10s\n", table->width, "from", table->width,
+            "to", "wire", "payload", "packets", "messages", "mean", "largest");
     for (i = 0; i < MIN(cells->len, NUM_TOP); i++) {
-        put_pair(show, out, order[i], width);
+        put_pair(table, order[i]);
     }
     if (cells->len > NUM_TOP) {
-        fprintf(out, "%*s %u more pairs: --csv or --json has all\n", width, "",
+        fprintf(table->out, "%*s %u more pairs: --csv or --json has all\n", table->width, "",
                 cells->len - NUM_TOP);
     }
-    fputc('\n', out);
+    fputc('\n', table->out);
     g_free(order);
 }
 
-static void put_phases(const struct cm_show *show, FILE *out)
+/* ---- senders, operations, sizes -------------------------------------------------------------- */
+
+struct ranking {
+    const struct cm_counts *sums;
+    enum cm_count count;
+};
+
+static gint compare_sums(gconstpointer a, gconstpointer b, gpointer user)
 {
-    const GArray *phases = show->matrix->phases;
+    const struct ranking *ranking = user;
+    const guint *x = a, *y = b;
+    double by_x = cm_cell_value(&ranking->sums[*x], ranking->count);
+    double by_y = cm_cell_value(&ranking->sums[*y], ranking->count);
+
+    return by_x == by_y ? (*x < *y ? -1 : 1) : by_x > by_y ? -1 : 1;
+}
+
+static void put_ranking(const struct table *table, const char *title, const struct cm_counts *sums)
+{
+    struct ranking ranking = {sums,
+                              has_sums(table->show) ? table->show->count : CM_COUNT_WIRE};
+    guint n = table->show->matrix->names->len, *order = g_new(guint, n + 1), i;
+    double total = cm_cell_value(&table->show->matrix->totals, ranking.count);
+
+    for (i = 0; i < n; i++) {
+        order[i] = i;
+    }
+    g_qsort_with_data(order, (gint)n, sizeof(*order), compare_sums, &ranking);
+    fprintf(table->out, "%s most:", title);
+    for (i = 0; i < MIN(n, NUM_SENDERS); i++) {
+        double value = cm_cell_value(&sums[order[i]], ranking.count);
+        char *text = cm_human(value, ranking.count);
+
+        if (value > 0) {
+            fprintf(table->out, "%s %s %s (%.1f %%)", i > 0 ? "," : "", table->rows[order[i]], text,
+                    100 * value / total);
+        }
+        g_free(text);
+    }
+    fputc('\n', table->out);
+    g_free(order);
+}
+
+static void put_operations(const struct table *table)
+{
+    const struct cm_counts *totals = &table->show->matrix->totals;
+
+    fprintf(table->out, "operations: %" PRIu64 " sends, %" PRIu64 " writes, %" PRIu64
+                        " reads, %" PRIu64 " atomics\n",
+            totals->sends, totals->writes, totals->reads, totals->atomics);
+}
+
+static void put_sizes(const struct table *table)
+{
+    const struct cm_traffic *traffic = table->show->traffic;
+    uint64_t total = 0, sum;
+    bool first = true;
+    int bin, kind;
+
+    for (bin = 0; bin < CM_SIZE_BINS; bin++) {
+        for (kind = 0; kind < CM_NUM_MESSAGES; kind++) {
+            total += traffic->sizes[kind][bin];
+        }
+    }
+    if (total == 0) {
+        return;
+    }
+    fputs("message sizes, from: ", table->out);
+    for (bin = 0; bin < CM_SIZE_BINS; bin++) {
+        char *size = cm_human(bin > 0 ? (double)(UINT64_C(1) << (bin - 1)) : 0, CM_COUNT_WIRE);
+
+        for (sum = 0, kind = 0; kind < CM_NUM_MESSAGES; kind++) {
+            sum += traffic->sizes[kind][bin];
+        }
+        if (sum != 0) {
+            fprintf(table->out, "%s%s %.1f %%", first ? "" : ", ", size,
+                    100 * (double)sum / (double)total);
+            first = false;
+        }
+        g_free(size);
+    }
+    fputc('\n', table->out);
+}
+
+/* ---- the capture ----------------------------------------------------------------------------- */
+
+/* Each phase with the very times that --from and --to take. */
+static void put_phases(const struct table *table)
+{
+    const GArray *phases = table->show->matrix->phases;
     guint i;
 
     if (phases->len < 2) {
         return;
     }
-    fprintf(out, "%u phases:", phases->len);
+    fprintf(table->out, "%u phases; --from and --to show one:\n", phases->len);
     for (i = 0; i < MIN(phases->len, NUM_TOP); i++) {
         const struct cm_phase *phase = &g_array_index(phases, struct cm_phase, i);
         char *bytes = cm_human((double)phase->bytes, CM_COUNT_WIRE);
+        char *begin = cm_exact_time(phase->begin_ns), *end = cm_exact_time(phase->end_ns);
 
-        char *begin = cm_human_time(phase->begin_ns), *end = cm_human_time(phase->end_ns);
-
-        fprintf(out, "%s %s to %s (%s)", i > 0 ? "," : "", begin, end, bytes);
+        fprintf(table->out, "  --from %s --to %s  (%s)\n", begin, end, bytes);
         g_free(begin);
         g_free(end);
         g_free(bytes);
     }
-    fprintf(out, "%s (--from and --to look at one)\n", phases->len > NUM_TOP ? ", ..." : "");
+    if (phases->len > NUM_TOP) {
+        fprintf(table->out, "  %u more: --json has all\n", phases->len - NUM_TOP);
+    }
 }
 
 static void put_excluded(const struct cm_show *show, FILE *out)
@@ -253,49 +375,86 @@ static void put_excluded(const struct cm_show *show, FILE *out)
     }
 }
 
-static void put_capture(const struct cm_show *show, FILE *out)
+static void put_lost(const struct table *table)
 {
-    const struct cm_capture_counts *capture = &show->traffic->capture;
-    char *time = cm_human_time(capture->last_ns - capture->first_ns);
-    double seen = (double)show->matrix->totals.packets;
+    const struct cm_capture_counts *capture = &table->show->traffic->capture;
+    double numbered = (double)capture->numbered;
 
-    fprintf(out, "%" PRIu64 " packets in %s; ", capture->packets, time);
-    g_free(time);
-    if (capture->lost > 0) {
-        fprintf(out, "the capture lost %" PRIu64 " of %.0f packets: %.3f %% are there\n",
-                capture->lost, seen + (double)capture->lost,
-                100 * seen / (seen + (double)capture->lost));
+    if (capture->numbered == 0) {
+        fprintf(table->out, "how many packets are missing is not known: no captured packet that "
+                            "counts has a sequence number\n");
+    } else if (capture->lost > 0) {
+        fprintf(table->out, "the capture lost %" PRIu64 " of %.0f packets: %.3f %% are there\n",
+                capture->lost, numbered + (double)capture->lost,
+                100 * numbered / (numbered + (double)capture->lost));
     } else {
-        fprintf(out, "no packet is missing\n");
+        fprintf(table->out, "no packet is missing\n");
     }
-    if (capture->duplicates + capture->retransmissions + capture->cut > 0) {
-        fprintf(out,
-                "%" PRIu64 " copies left out, %" PRIu64 " retransmissions, %" PRIu64
-                " packets cut short by the capture\n",
-                capture->duplicates, capture->retransmissions, capture->cut);
+    if (capture->unsure > 0) {
+        fprintf(table->out, "%" PRIu64 " datagrams are not in the capture: they are lost, or went "
+                            "to receivers where nothing was captured\n",
+                capture->unsure);
+    }
+    if (capture->restarts > 0) {
+        fprintf(table->out, "%" PRIu64 " connections began anew: what is missing in between is not "
+                            "known\n",
+                capture->restarts);
+    }
+}
+
+static void put_capture(const struct table *table)
+{
+    const struct cm_show *show = table->show;
+    const struct cm_capture_counts *capture = &show->traffic->capture;
+    char *time = cm_human_time(cm_show_duration(show));
+    char **warnings = cm_show_warnings(show);
+    int i;
+
+    fprintf(table->out, "%" PRIu64 " packets in %s; ", capture->packets, time);
+    g_free(time);
+    put_lost(table);
+    if (capture->duplicates + capture->retransmissions > 0) {
+        fprintf(table->out, "%" PRIu64 " copies left out, %" PRIu64 " retransmissions\n",
+                capture->duplicates, capture->retransmissions);
     }
     if (show->dropped != 0) {
-        fprintf(out, "the kernel dropped %" PRIu64 " packets\n", show->dropped);
+        fprintf(table->out, "the kernel dropped %" PRIu64 " packets\n", show->dropped);
     }
-    put_excluded(show, out);
-    put_phases(show, out);
+    put_excluded(show, table->out);
+    put_phases(table);
     if (show->matrix->mpi != NULL) {
-        fprintf(out, "ranks from the messages of %s\n", show->matrix->mpi);
+        fprintf(table->out, "ranks from the messages of %s\n", show->matrix->mpi);
+    }
+    for (i = 0; warnings[i] != NULL; i++) {
+        fprintf(table->out, "%s\n", warnings[i]);
     }
     if (show->matrix->note != NULL) {
-        fprintf(out, "%s\n", show->matrix->note);
+        fprintf(table->out, "%s\n", show->matrix->note);
     }
+    g_strfreev(warnings);
 }
 
 bool cm_show_table(const struct cm_show *show, FILE *out, int columns, bool color)
 {
+    struct table table = {.show = show,
+                          .out = out,
+                          .rows = cm_names_shorten(show->matrix->names, MAX_NAME),
+                          .columns = cm_names_shorten(show->matrix->names, CELL_WIDTH)};
+
+    table.width = width_of(table.rows);
     if (show->matrix->cells->len == 0) {
         fprintf(out, "no traffic to show\n");
     } else {
-        put_heat(show, out, columns, color);
-        put_numbers(show, out, columns);
-        put_top(show, out);
+        put_heat(&table, columns, color);
+        put_numbers(&table, columns);
+        put_top(&table);
+        put_ranking(&table, "send", show->matrix->sent);
+        put_ranking(&table, "receive", show->matrix->received);
+        put_operations(&table);
+        put_sizes(&table);
     }
-    put_capture(show, out);
+    put_capture(&table);
+    g_strfreev(table.rows);
+    g_strfreev(table.columns);
     return fflush(out) == 0;
 }

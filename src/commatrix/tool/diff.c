@@ -1,8 +1,8 @@
 /*
  * commatrix diff: two matrices, cell by cell.
  */
-#include "options.h"
 #include "tool.h"
+#include "usage.h"
 
 #include <getopt.h>
 #include <json-c/json.h>

@@ -1,5 +1,5 @@
-#include "options.h"
 #include "tool.h"
+#include "usage.h"
 
 #include <json-c/json.h>
 #include <stdio.h>

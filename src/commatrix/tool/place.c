@@ -5,9 +5,9 @@
  * of their hosts. SCOTCH maps the ranks onto the network; exchanging pairs improves what it found,
  * and what is there today; the better one is proposed, or today's, if neither is better.
  */
-#include "options.h"
 #include "tool.h"
-#include "topology.h"
+#include "matrix/topology.h"
+#include "usage.h"
 
 #include <getopt.h>
 #include <json-c/json.h>
