@@ -48,6 +48,7 @@ AC_DEFUN([_OPENGLEX_UCX_INSTALLED], [
           [AC_MSG_ERROR([$UCX_INFO -v does not tell its version: is it the ucx_info of UCX?])])
     AC_MSG_RESULT([$openglex_ucx_version])
     AC_SUBST([UCX_VERSION], [$openglex_ucx_version])
+    AC_SUBST([UCX_MINOR], [`echo "$openglex_ucx_version" | $SED "s/^\(@<:@0-9@:>@*\.@<:@0-9@:>@*\).*/\1/"`])
     AC_DEFINE_UNQUOTED([UCX_VERSION], ["$openglex_ucx_version"],
         [Version of the UCX that the transport is made for])
 ])
@@ -68,11 +69,21 @@ AC_DEFUN([_OPENGLEX_UCX_BUILD_ID], [
         OPENGLEX_ERROR([ldd does not tell which libuct.so.0 $UCX_INFO loads: is it a program, and
                         are the libraries of its UCX where the dynamic linker finds them?])
     ])
-    openglex_ucx_build_id=`"$READELF" -n "$openglex_libuct" | $SED -n 's/^ *Build ID: *//p'`
-    AC_MSG_RESULT([${openglex_ucx_build_id:-none, its version has to do}])
-    AC_SUBST([UCX_BUILD_ID], [$openglex_ucx_build_id])
-    AC_DEFINE_UNQUOTED([UCX_BUILD_ID], ["$openglex_ucx_build_id"],
+    openglex_ucx_libraries=`dirname "$openglex_libuct"`
+    _OPENGLEX_BUILD_ID([UCM], [libucm])
+    _OPENGLEX_BUILD_ID([UCS], [libucs])
+    _OPENGLEX_BUILD_ID([UCT], [libuct])
+    _OPENGLEX_BUILD_ID([UCP], [libucp])
+    AC_MSG_RESULT([${openglex_build_id_UCT:-none, its version has to do}])
+    AC_SUBST([UCX_BUILD_ID], [$openglex_build_id_UCT])
+    AC_DEFINE_UNQUOTED([UCX_BUILD_ID], ["$openglex_build_id_UCT"],
         [GNU build-id of the libuct that the transport is made for, empty if it has none])
+])
+
+# The build-id of a library beside libuct, for the file ucx-build; "-" if the library has none.
+AC_DEFUN([_OPENGLEX_BUILD_ID], [
+    openglex_build_id_$1=`"$READELF" -n "$openglex_ucx_libraries/$2.so.0" | $SED -n 's/^ *Build ID: *//p'`
+    AC_SUBST([LIB$1_BUILD_ID], [${openglex_build_id_$1:--}])
 ])
 
 AC_DEFUN([_OPENGLEX_UCX_SOURCE], [

@@ -7,7 +7,7 @@ set -eu
 run_it=$top/contrib/glexrun
 unset UCX_TLS UCX_LOG_LEVEL UCX_WARN_UNUSED_ENV_VARS
 unset OMPI_MCA_pml OMPI_MCA_osc OMPI_MCA_opal_common_ucx_tls LD_PRELOAD
-transport=$(readlink -f "$build/src/uct/glex/.libs/libuct_glex.so")
+preload=$(readlink -f "$build/src/uct/preload/.libs/libglex_preload.so")
 
 # expect NAME RIGHT FOUND
 expect()
@@ -28,16 +28,18 @@ value_of()
 
 test_settings()
 {
-    expect "sets UCX_TLS" glex,self "$(value_of UCX_TLS)"
+    expect "leaves UCX_TLS alone" unset "$(value_of UCX_TLS)"
+    expect "sets GLEX_UCX_TLS" glex,self "$(value_of GLEX_UCX_TLS)"
+    expect "keeps GLEX_UCX_TLS" glex,tcp "$(GLEX_UCX_TLS=glex,tcp value_of GLEX_UCX_TLS)"
     expect "keeps UCX_TLS" glex,posix "$(UCX_TLS=glex,posix value_of UCX_TLS)"
     expect "keeps an empty variable" '' "$(UCX_TLS='' value_of UCX_TLS)"
     expect "keeps other variables of UCX" 7 "$(UCX_ANY=7 value_of UCX_ANY)"
     expect "chooses UCX in Open MPI" ucx "$(value_of OMPI_MCA_pml)"
     expect "keeps a choice in Open MPI" ob1 "$(OMPI_MCA_pml=ob1 value_of OMPI_MCA_pml)"
-    expect "preloads the transport" "$transport" "$(value_of LD_PRELOAD)"
-    expect "keeps a preloaded library" "libm.so.6:$transport" \
+    expect "preloads the library" "$preload" "$(value_of LD_PRELOAD)"
+    expect "keeps a preloaded library" "libm.so.6:$preload" \
         "$(LD_PRELOAD=libm.so.6 value_of LD_PRELOAD)"
-    expect "preloads once" "$transport" "$("$run_it" "$run_it" printenv LD_PRELOAD)"
+    expect "preloads once" "$preload" "$("$run_it" "$run_it" printenv LD_PRELOAD)"
 }
 
 status_of()
@@ -57,6 +59,51 @@ test_status()
         "$("$run_it" --version)"
 }
 
+# The warning of a UCX_TLS without glex, and none of one with it
+test_tls()
+{
+    local tls
+    for tls in posix,self sm ^glex,tcp self; do
+        expect "warns of UCX_TLS=$tls" 1 \
+            "$(UCX_TLS=$tls "$run_it" true 2>&1 | grep -c "UCX_TLS=$tls leaves glex out")"
+    done
+    for tls in glex,self all ^tcp tcp,glex; do
+        expect "no warning of UCX_TLS=$tls" '' "$(UCX_TLS=$tls "$run_it" true 2>&1)"
+    done
+}
+
+test_print_env()
+{
+    # shellcheck disable=SC2016
+    expect "--print-env" "$preload glex,self" "$(
+        eval "$("$run_it" --print-env)"
+        printf '%s %s' "$LD_PRELOAD" "$GLEX_UCX_TLS"
+    )"
+    expect "--print-env=csh" "setenv GLEX_UCX_TLS 'glex,self';" \
+        "$("$run_it" --print-env=csh | grep GLEX_UCX_TLS)"
+    expect "--print-env=json" glex,self "$("$run_it" --print-env=json |
+        python3 -c 'import json, sys; print(json.load(sys.stdin)["GLEX_UCX_TLS"])')"
+    expect "--print-env of what is set" '' \
+        "$(OMPI_MCA_pml=ucx "$run_it" --print-env | grep OMPI_MCA_pml)"
+}
+
+# --check: a job over glex, a job over another transport, a command without UCX
+test_check()
+{
+    local said
+    said=$("$run_it" --check mpirun.mpich -n 2 "$programs/mpich/pingpong" 2>&1 >/dev/null)
+    expect "--check counts processes" 2_processes "$(awk '$1 == "total" {print $2}' <<<"$said")"
+    expect "--check finds messages" 1 "$(awk '$1 == "total" {print ($3 + $4 > 0)}' <<<"$said")"
+    expect "--check names transports" 1 "$(grep -c 'UCX chose: glex/gni0' <<<"$said")"
+    expect "--check --json" True "$("$run_it" --check --json mpirun.mpich -n 2 \
+        "$programs/mpich/pingpong" 2>/dev/null | sed -n '$p' |
+        python3 -c 'import json, sys; print(json.load(sys.stdin)["carried"])')"
+    expect "--check of another transport" 3 \
+        "$(UCX_TLS=tcp,self status_of "$run_it" --check mpirun.mpich -n 2 "$programs/mpich/pingpong")"
+    expect "--check without UCX" 3 "$(status_of "$run_it" --check true)"
+    expect "--check keeps a status" 42 "$(status_of "$run_it" --check bash -c 'exit 42')"
+}
+
 # refusal NAME DIRECTORY PATTERN: with that build directory one line, and this in it.
 refusal()
 {
@@ -71,11 +118,12 @@ refusal()
     fi
 }
 
-# library NAME < SOURCE: a libuct_glex.so of that source in a build directory of its own
+# library NAME < SOURCE: a build directory with a library to preload of that source
 library()
 {
-    mkdir -p "$work/$1/src/uct/glex/.libs"
-    gcc -shared -fPIC -o "$work/$1/src/uct/glex/.libs/libuct_glex.so" -x c - -x none "${@:2}"
+    mkdir -p "$work/$1/src/uct/preload/.libs" "$work/$1/src/uct/glex/.libs"
+    : >"$work/$1/src/uct/glex/.libs/libuct_glex.so"
+    gcc -shared -fPIC -o "$work/$1/src/uct/preload/.libs/libglex_preload.so" -x c - -x none "${@:2}"
 }
 
 test_refusals()
@@ -89,12 +137,20 @@ test_refusals()
     library needed -Wl,--no-as-needed "$work/gone/libgone.so" <<<'int x;'
     refusal "names a missing library" "$work/needed" libgone.so.1
     library broken <<<'int x;'
-    : >"$work/broken/src/uct/glex/.libs/libuct_glex.so"
+    : >"$work/broken/src/uct/preload/.libs/libglex_preload.so"
     refusal "names a broken library" "$work/broken" 'file too short'
-    library word <<<'#include <stdio.h>
-        __attribute__((constructor)) void f(void);
-        void f(void) { puts("glex: this is not the UCX that I was built for\nsecond line"); }'
-    refusal "repeats the refusal of the transport" "$work/word" 'not the UCX that I was built for'
+}
+
+# A transport that cannot be loaded: the program runs without, and says why.
+test_broken_transport()
+{
+    local said
+    mkdir -p "$work/transport"
+    cp "$build/src/uct/glex/.libs/ucx-build" "$work/transport/"
+    : >"$work/transport/libuct_glex.so"
+    said=$(GLEX_TRANSPORTS=$work/transport "$run_it" ucx_info -d 2>&1 >/dev/null)
+    expect "names a transport that cannot be loaded" 1 \
+        "$(grep -c '^glex: not used: cannot load the transport: .*file too short' <<<"$said")"
 }
 
 # Open MPI refuses a list of variables beside options -x, so each way needs its own.
@@ -103,9 +159,9 @@ test_openmpi()
     # shellcheck disable=SC2016
     local script='printf "%s %s\n" "$UCX_ANY" "${LD_PRELOAD##*/}"'
     export UCX_ANY=7
-    expect "mpirun.openmpi" "7 libuct_glex.so" \
+    expect "mpirun.openmpi" "7 libglex_preload.so" \
         "$("$run_it" mpirun.openmpi -n 1 bash -c "$script" 2>&1)"
-    expect "mpirun.openmpi -x" "7 libuct_glex.so" \
+    expect "mpirun.openmpi -x" "7 libglex_preload.so" \
         "$("$run_it" mpirun.openmpi -x LC_ALL -n 1 bash -c "$script" 2>&1)"
     unset UCX_ANY
 }
@@ -154,7 +210,11 @@ test_nodes()
 test_settings
 test_status
 test_nodes
+test_tls
+test_print_env
+test_check
 test_refusals
+test_broken_transport
 if have mpirun.openmpi; then
     test_openmpi
 else

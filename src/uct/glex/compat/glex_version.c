@@ -2,7 +2,8 @@
  * The transport's way into UCX. It is compiled against the internal headers of one build of UCX,
  * whose structures and tables differ from build to build: in another one it would read and write
  * memory at random. So the constructor first asks which libuct this is, and stays out of a foreign
- * one; the program goes on without glex.
+ * one; the program goes on without glex. src/uct/preload has compared all libraries of UCX before
+ * it opens the transport. This check serves programs that load the transport in another way.
  *
  * A build is known by libuct's GNU build-id, which the linker computes of all that it links. Where
  * there is none to compare, the version that libucp tells has to do.
