@@ -12,6 +12,7 @@
 struct info_options {
     bool   json;
     bool   clean;
+    bool   all; /* fabrics */
     bool   verbose;
     bool   devices; /* without the endpoints */
     double watch; /* seconds between two looks, or 0: one look */
@@ -44,6 +45,13 @@ struct info {
 /* Both return false, with a message, where not all could be found out. */
 bool info_collect_devices(struct info *info);
 bool info_collect_fabric(struct info *info, bool clean);
+
+/* Looks once at the fabric that GLEX_FABRIC names. */
+typedef bool (*info_look_fn)(const struct info_options *options);
+
+/* Looks at every fabric of this user, as root of all users. Returns false, with a message, if not all
+ * could be done. */
+bool info_all(const struct info_options *options, info_look_fn look);
 
 void info_free_fabric(struct info *info);
 void info_free(struct info *info);

@@ -13,6 +13,7 @@ static const char help[] =
     "Show the NICs of this node and the endpoints on the fabric: who owns them, how full their\n"
     "queues are, what they have carried, and what is not available here and why.\n"
     "\n"
+    "  -A, --all            every fabric of this user; as root, of all users\n"
     "  -a, --api            what this NIC does of the vendor's interface, function by function\n"
     "  -c, --clean          remove what dead owners left, and say what\n"
     "  -d, --devices        the NICs alone, and why one or its network cannot be had\n"
@@ -26,7 +27,8 @@ static const char help[] =
     "Exit status: 0 done; 1 not all could be done, the reason is on stderr; 2 wrong usage.\n";
 
 static const struct option long_options[] = {
-    {"api", no_argument, NULL, 'a'},     {"clean", no_argument, NULL, 'c'},
+    {"all", no_argument, NULL, 'A'},     {"api", no_argument, NULL, 'a'},
+    {"clean", no_argument, NULL, 'c'},
     {"devices", no_argument, NULL, 'd'},
     {"fabric", required_argument, NULL, 'f'}, {"json", no_argument, NULL, 'j'},
     {"verbose", no_argument, NULL, 'v'}, {"watch", required_argument, NULL, 'w'},
@@ -64,8 +66,11 @@ static int parse_options(int argc, char **argv, struct info_options *options)
 {
     int opt;
 
-    while ((opt = getopt_long(argc, argv, "acdf:jvw:hV", long_options, NULL)) != -1) {
+    while ((opt = getopt_long(argc, argv, "Aacdf:jvw:hV", long_options, NULL)) != -1) {
         switch (opt) {
+        case 'A':
+            options->all = true;
+            break;
         case 'a':
             info_print_api();
             return TOOL_EXIT_OK;
@@ -107,6 +112,10 @@ static int parse_options(int argc, char **argv, struct info_options *options)
     }
     if (options->clean && options->watch != 0) {
         tool_error("--clean and --watch exclude each other");
+        return usage_error();
+    }
+    if (options->all && (options->watch != 0 || options->devices)) {
+        tool_error("--all goes neither with --watch nor with --devices");
         return usage_error();
     }
     return -1;
@@ -154,6 +163,16 @@ static bool watch(struct info *info, const struct info_options *options)
     return ok;
 }
 
+/* For info_all(), in a process for one fabric */
+static bool look_at_fabric(const struct info_options *options)
+{
+    struct info info = {0};
+    bool ok = look(&info, options);
+
+    info_free(&info);
+    return ok;
+}
+
 int main(int argc, char **argv)
 {
     struct info_options options = {0};
@@ -164,6 +183,9 @@ int main(int argc, char **argv)
 
     if (status != -1) {
         return (status != TOOL_EXIT_OK || tool_finish_output()) ? status : TOOL_EXIT_FAIL;
+    }
+    if (options.all) {
+        return info_all(&options, look_at_fabric) ? TOOL_EXIT_OK : TOOL_EXIT_FAIL;
     }
     if (glex_num_of_device(&num) == GLEX_INVALID_PARAM) {
         return TOOL_EXIT_USAGE; /* libglex has said which of its variables makes no sense */

@@ -126,6 +126,54 @@ complains 'n00000001.e0007 could not be removed: it is not a regular file'
 [ ! -e "$fabric_dir/n00000001.e0005" ] || fail "--clean left what nobody owns"
 rm -rf "$fabric_dir"/n00000001.* "$fabric_dir/junk" "${fabric_dir:?}/$evil"
 
+# --all: each fabric, whatever GLEX_FABRIC says, and for root the fabrics of other users. In a
+# directory of its own: --clean removes what other tests have left to look at.
+all_dir=$work/all
+mkdir -m 1777 "$all_dir"
+(
+    export GLEX_SHM_DIR="$all_dir"
+    expect 0 "$glex_info" --all
+    says '^no fabrics$'
+    expect 0 "$glex_info" --all --json
+    json '. == []'
+    GLEX_FABRIC=first start_owner all1
+    GLEX_FABRIC=second start_owner all2
+    GLEX_FABRIC=third start_owner all3
+    kill_owner all1
+    kill_owner all2
+    expect 0 "$glex_info" --all --json
+    json 'length == 3 and ([.[].endpoints[].state] | sort == ["alive", "dead", "dead"])'
+    expect 0 "$glex_info" --clean --all
+    says '^fabric first of user '
+    [ "$(grep -c '^removed ' "$work/out")" = 2 ] || fail "--clean --all did not remove two"
+    [ "$(find "$all_dir" -type f | wc -l)" = 1 ] || fail "--clean --all left or took too much"
+    [ ! -e "$all_dir/glex-$(id -u)/first" ] || fail "the directory of an empty fabric is still there"
+    stop_owner all3
+    # What the name of a directory says of its owner must be true.
+    mkdir -p "$all_dir/glex-12345/trap" "$all_dir/glex-x/trap"
+    expect 0 "$glex_info" --clean --all
+    says '^no fabrics$'
+)
+if [ "$(id -u)" = 0 ]; then
+    chmod 755 "$work"
+    mkfifo "$work/foreign.in"
+    sleep 60 > "$work/foreign.in" &
+    foreign_holder=$!
+    GLEX_SHM_DIR=$all_dir GLEX_FABRIC=foreign setpriv --reuid 65534 --regid 65534 --clear-groups \
+        ./ep_owner 1 < "$work/foreign.in" > /dev/null 2> "$work/foreign.err" &
+    foreign=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        [ "$(find "$all_dir/glex-65534" -type f 2> /dev/null | wc -l)" = 1 ] && break
+        sleep 0.2
+    done
+    kill -9 $foreign $foreign_holder
+    wait $foreign 2> /dev/null || :
+    expect 0 env GLEX_SHM_DIR="$all_dir" "$glex_info" --clean --all
+    says '^fabric foreign of user 65534:$'
+    says '^removed '
+    [ ! -e "$all_dir/glex-65534/foreign" ] || fail "--clean --all left another user's fabric"
+fi
+
 # Random headers never bring it down.
 for seed in 1 2 3 4 5 6 7 8; do
     cp "$segment" "$fabric_dir/${segment##*/}.copy"
@@ -165,6 +213,7 @@ expect 2 "$glex_info" operand
 expect 2 "$glex_info" --watch 0
 expect 2 "$glex_info" --watch nan
 expect 2 "$glex_info" --watch 1 --clean
+expect 2 "$glex_info" --watch 1 --all
 expect 2 env GLEX_NUM_NICS=0 "$glex_info"
 expect 0 "$glex_info" --help
 says '--clean'
