@@ -1,4 +1,5 @@
 #include "base/env.h"
+#include "base/env_names.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -265,6 +266,7 @@ static void env_read(void)
     env.capture = secure_getenv("GLEX_CAPTURE"); /* the same */
 
     ok = env_log_level();
+    glex_env_check_names();
     ok &= env_shm_dir();
     ok &= env_fabric();
     ok &= env_number("GLEX_NIC_ID", 1, UINT32_MAX - GLEX_MAX_NICS, &env.nic_id);
