@@ -20,9 +20,9 @@
 
 struct all {
     const struct info_options *options;
-    info_look_fn               look;
-    unsigned                   num_fabrics;
-    bool                       ok;
+    info_look_fn look;
+    unsigned num_fabrics;
+    bool ok;
 };
 
 static const char *shm_dir(void)
@@ -34,9 +34,8 @@ static const char *shm_dir(void)
 
 static bool become(uid_t uid, gid_t gid)
 {
-    return geteuid() == uid ||
-           (setgroups(0, NULL) == 0 && setresgid(gid, gid, gid) == 0 &&
-            setresuid(uid, uid, uid) == 0);
+    return geteuid() == uid || (setgroups(0, NULL) == 0 && setresgid(gid, gid, gid) == 0 &&
+                                setresuid(uid, uid, uid) == 0);
 }
 
 static void visit_fabric(struct all *all, const struct stat *user, const char *fabric)

@@ -43,7 +43,7 @@ static size_t align_up(size_t value, size_t align)
 /* Sizes within a note may claim more than `length`: the note is then ignored. */
 static void read_notes(const uint8_t *notes, size_t length, size_t align, char *build_id)
 {
-    const ElfW(Nhdr) *note;
+    const ElfW(Nhdr) * note;
     size_t desc, end, i;
 
     for (; length >= sizeof(*note); notes += end, length -= end) {
@@ -71,7 +71,7 @@ void preload_build_id(const struct preload_object *object, char *build_id)
 {
     const uint8_t *base = object->base;
     const ElfW(Ehdr) *header = object->base;
-    const ElfW(Phdr) *first, *segment, *end;
+    const ElfW(Phdr) * first, *segment, *end;
 
     build_id[0] = '\0';
     if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) {

@@ -33,9 +33,9 @@ EXPORT int ucp_config_read(const char *env_prefix, const char *filename, void **
 /* The best transport for a UCX */
 struct choice {
     const struct ucx_found *found;
-    struct transport        transport;
-    enum ucx_library        mismatch; /* UCX_NUM_LIBRARIES: none, the transport fits */
-    char                    versions[256]; /* of all installed transports, separated by commas */
+    struct transport transport;
+    enum ucx_library mismatch; /* UCX_NUM_LIBRARIES: none, the transport fits */
+    char versions[256];        /* of all installed transports, separated by commas */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -108,8 +108,8 @@ static bool choose(const struct transport *transport, void *arg)
     struct choice *choice = arg;
     size_t used = strlen(choice->versions);
 
-    snprintf(choice->versions + used, sizeof(choice->versions) - used, "%s%s",
-             used > 0 ? ", " : "", transport->build.version);
+    snprintf(choice->versions + used, sizeof(choice->versions) - used, "%s%s", used > 0 ? ", " : "",
+             transport->build.version);
     mismatch = transport_mismatch(transport, choice->found);
     if (used == 0 || choice->mismatch == UCX_LIBUCT) {
         choice->transport = *transport;
@@ -210,10 +210,10 @@ int ucp_config_read(const char *env_prefix, const char *filename, void **config_
     if (!preload_object_of(__builtin_return_address(0), &caller)) {
         return STATUS_UNSUPPORTED;
     }
-    read_config = (int (*)(const char *, const char *, void **))preload_function(
-        &caller, "ucp_config_read");
-    modify = (int (*)(void *, const char *, const char *))preload_function(&caller,
-                                                                          "ucp_config_modify");
+    read_config =
+        (int (*)(const char *, const char *, void **))preload_function(&caller, "ucp_config_read");
+    modify =
+        (int (*)(void *, const char *, const char *))preload_function(&caller, "ucp_config_modify");
     if (read_config == NULL || !preload_object_of((void *)read_config, &caller)) {
         return STATUS_UNSUPPORTED;
     }

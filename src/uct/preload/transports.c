@@ -9,8 +9,7 @@ const char *const ucx_library_names[UCX_NUM_LIBRARIES] = {"libucm", "libucs", "l
 
 /* A function that each version of the library defines, and that programs do not define */
 static const char *const ucx_functions[UCX_NUM_LIBRARIES] = {
-    "ucm_set_event_handler", "ucs_status_string", "uct_query_components",
-    "ucp_get_version_string"};
+    "ucm_set_event_handler", "ucs_status_string", "uct_query_components", "ucp_get_version_string"};
 
 static void found_add(struct ucx_found *found, enum ucx_library library, void *function)
 {
@@ -144,8 +143,8 @@ static void visit_installed(bool (*visit)(const struct transport *, void *), voi
     size_t i;
 
     if (!preload_object_of((void *)transports_each, &self) ||
-        snprintf(pattern, sizeof(pattern), "%.*s/ucx-*",
-                 (int)(strrchr(self.path, '/') - self.path), self.path) >= PATH_MAX ||
+        snprintf(pattern, sizeof(pattern), "%.*s/ucx-*", (int)(strrchr(self.path, '/') - self.path),
+                 self.path) >= PATH_MAX ||
         glob(pattern, 0, NULL, &found) != 0) {
         return;
     }

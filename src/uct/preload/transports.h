@@ -22,14 +22,14 @@ struct ucx_build {
 
 /** The UCX of a caller. A library that the caller does not reach has an empty build-id. */
 struct ucx_found {
-    struct ucx_build      build;
+    struct ucx_build build;
     struct preload_object objects[UCX_NUM_LIBRARIES];
-    void                 *query; /* its uct_query_components() */
+    void *query; /* its uct_query_components() */
 };
 
 struct transport {
-    char             dir[PATH_MAX]; /* holds libuct_glex.so and ucx-build */
-    struct ucx_build build;         /* the UCX for which the transport was compiled */
+    char dir[PATH_MAX];     /* holds libuct_glex.so and ucx-build */
+    struct ucx_build build; /* the UCX for which the transport was compiled */
 };
 
 /**
