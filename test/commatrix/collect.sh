@@ -66,7 +66,8 @@ has_lid()
 wait_for has_lid
 
 nodes=H0,H1,H2,H3,H4,H5,H6,H7
-options=(-q --nodes "$nodes" --remote "env SIM_HOST=%h LD_PRELOAD=$preload bash -c"
+mkdir "$work/tmp"
+options=(-q --tmp "$work/tmp" --nodes "$nodes" --remote "env SIM_HOST=%h LD_PRELOAD=$preload bash -c"
     --mirror-add 'ibmirror add %s %p %d' --mirror-delete 'ibmirror delete %s %p %d')
 
 nothing_left()
@@ -76,7 +77,7 @@ nothing_left()
     while read -r pid; do
         ! kill -0 "$pid" 2>/dev/null || fail "$1: ibdump $pid still runs"
     done <"$STAND_INS/dumps"
-    ! compgen -G "/tmp/commatrix-*-H[0-7].pcap*" >/dev/null || fail "$1: captures stay in /tmp"
+    ! compgen -G "$work/tmp/*" >/dev/null || fail "$1: captures stay: $(ls "$work/tmp")"
     [ ! -e "$2/undo" ] || fail "$1: not undone"
 }
 
@@ -84,16 +85,27 @@ nothing_left()
 status 0 "$collect" "${options[@]}" -o "$work/dry" --dry-run mpirun -n 6 ./job
 [ "$(grep -c 'ibmirror add' "$work/out")" -eq 6 ] || fail "the plan: $(cat "$work/out")"
 [ "$(grep -c 'ibdump' "$work/out")" -eq 2 ] || fail "the plan: $(cat "$work/out")"
+grep -q '^H3 .*ibdump .* -i 1 --decap' "$work/out" && grep -q '^H7 .*ibdump .* -i 2 --decap' "$work/out" ||
+    fail "ports of the plan: $(cat "$work/out")"
 [ ! -e "$work/dry" ] && [ ! -e "$STAND_INS/mirrors" ] || fail "a dry run did something"
 
 # Around a job: six nodes of eight, all mirrored meanwhile, and nothing afterwards.
 status 7 "$collect" "${options[@]}" -o "$work/a" bash -c \
-    "cp $STAND_INS/mirrors $work/meanwhile; cp %hostfile $work/hosts; exit 7"
+    "cp $STAND_INS/mirrors $work/meanwhile; cp %hostfile $work/hosts; stat -c %a $work/tmp/* >$work/mode; exit 7"
+[ "$(sort -u "$work/mode")" = 700 ] || fail "the directory of captures: $(cat "$work/mode")"
 [ "$(wc -l <"$work/meanwhile")" -eq 6 ] || fail "mirrors: $(cat "$work/meanwhile")"
 [ "$(paste -sd ' ' "$work/hosts")" = 'H0 H1 H2 H4 H5 H6' ] || fail "hostfile: $(cat "$work/hosts")"
 nothing_left "after a job" "$work/a"
 [ -s "$work/a/H3.pcap" ] && [ -s "$work/a/H7.pcap" ] || fail "no captures: $(ls "$work/a")"
-status 0 "$commatrix" --map "$work/a/map" "$work/a/H3.pcap"
+status 0 "$commatrix" --map "$work/a/map" --json "$work/a/H3.pcap"
+[ "$(jq .totals.packets "$work/out")" -eq 1 ] || fail "the packet of ibdump: $(cat "$work/out")"
+# Without --decap the reader takes the encapsulation off itself.
+(exec env SIM_HOST=H3 ibdump -d x -i 1 -w "$work/encapsulated.pcap") &
+dump=$!
+wait_for test -s "$work/encapsulated.pcap"
+kill "$dump"
+status 0 "$commatrix" --json "$work/encapsulated.pcap"
+[ "$(jq .totals.packets "$work/out")" -eq 1 ] || fail "the encapsulated packet: $(cat "$work/out")"
 # The ports are those of the network's file.
 grep -q ' 1 4$' "$work/meanwhile" && grep -q ' 3 4$' "$work/meanwhile" || fail "$(cat "$work/meanwhile")"
 # The topology fits commatrix place.
@@ -130,6 +142,30 @@ status 0 "$collect" --stop -o "$work/slurm"
 nothing_left "after --stop" "$work/slurm"
 [ -s "$work/slurm/H7.pcap" ] || fail "--stop fetched nothing"
 status 125 "$collect" --stop -o "$work/slurm"
+
+# RoCE without InfiniBand: soft-RoCE by its Ethernet interface, a NIC by its RDMA device, or not at all.
+sys=$work/sys/class/infiniband
+mkdir -p "$sys/rxe0" "$work/other"
+echo eth7 >"$sys/rxe0/parent"
+printf 'eth7\neth8\n' >"$STAND_INS/interfaces"
+: >"$STAND_INS/dumps"
+roce=(-q --tmp "$work/tmp" --nodes "a,b" --method host --remote "env COMMATRIX_NODE=%h bash -c" -o)
+# ibstat of the simulator must not answer for these nodes.
+export IBSIM_SOCKNAME=none COMMATRIX_SYS=$work/sys
+status 0 "$collect" "${roce[@]}" "$work/soft" true
+[ "$(sort -u "$STAND_INS/captured")" = eth7 ] || fail "soft-RoCE was captured on $(cat "$STAND_INS/captured")"
+nothing_left "after soft-RoCE" "$work/soft"
+rm -r "$sys/rxe0" "$STAND_INS/captured"
+mkdir -p "$sys/mlx5_0/device/net/eth8"
+status 125 "$collect" "${roce[@]}" "$work/nic" true
+says 'eth8 does not see RDMA packets'
+echo mlx5_0 >>"$STAND_INS/interfaces"
+status 0 "$collect" "${roce[@]}" "$work/nic" true
+[ "$(sort -u "$STAND_INS/captured")" = mlx5_0 ] || fail "the NIC was captured on $(cat "$STAND_INS/captured")"
+nothing_left "after a NIC" "$work/nic"
+# The limit of size.
+status 2 "$collect" --max-size none --nodes a,b true
+status 0 "$collect" --max-size 1 "${roce[@]}" "$work/limit" true
 
 # Wrong usage.
 status 2 "$collect" --nodes H0,H1

@@ -182,6 +182,11 @@ status 0 "$commatrix" diff --threshold 1000 "$work/a.json" "$work/b.json"
 status 1 "$commatrix" diff --total 1 "$work/a.json" "$work/b.json"
 status 0 "$commatrix" diff --count packets "$work/a.json" "$work/b.json"
 status 4 "$commatrix" diff "$work/a.json" "$work/text"
+says 'text: no JSON: make the matrix with commatrix --json'
+status 4 "$commatrix" diff "$file" "$work/a.json"
+says 'no JSON'
+status 4 "$commatrix" diff "$work/none.json" "$work/a.json"
+says 'none.json: No such file'
 status 2 "$commatrix" diff "$work/a.json"
 
 # place: ranks 0 and 3 talk, as do 1 and 2; two switches far apart.
@@ -202,6 +207,21 @@ jq -e '.cost == 4000 and .cost_present == 14000' "$work/out" >/dev/null ||
     fail "place: $(cat "$work/out")"
 status 0 "$commatrix" place --topology "$work/net" --rankfile "$work/m.json"
 grep -q '^rank 0=[a-d] slot=0$' "$work/out" || fail "no rankfile"
+# Nothing is proposed that saves less than one per cent, or that only renames equal hosts.
+printf 'switch s1\nhost a s1 2\nhost b s1 2\nhost c s1 2\n' >"$work/flat"
+printf 'rank 0 a\nrank 1 a\nrank 2 c\nrank 3 c\nrank 4 b\nrank 5 b\n' >"$work/present"
+echo '{"by": "rank", "names": ["0","1","2","3","4","5"], "cells": [{"from": "0", "to": "1", "wire_bytes": 1000},
+ {"from": "2", "to": "3", "wire_bytes": 1000}, {"from": "4", "to": "5", "wire_bytes": 1000},
+ {"from": "0", "to": "2", "wire_bytes": 3}, {"from": "1", "to": "5", "wire_bytes": 2}]}' >"$work/pairs.json"
+status 0 "$commatrix" place --topology "$work/flat" --present "$work/present" "$work/pairs.json"
+grep -q '^# 0 of 6 ranks move' "$work/out" || fail "place moves ranks for nothing: $(cat "$work/out")"
+printf 'rank 0 a\nrank 1 b\nrank 2 c\nrank 3 c\nrank 4 b\nrank 5 a\n' >"$work/present"
+status 0 "$commatrix" place --topology "$work/flat" --present "$work/present" "$work/pairs.json"
+grep -q '^# 2 of 6 ranks move' "$work/out" || fail "place moves more ranks than two: $(cat "$work/out")"
+# A rank with a large number is no reason to allocate.
+echo '{"by": "rank", "names": ["0", "4000000"], "cells": [{"from": "0", "to": "4000000", "wire_bytes": 1}]}' >"$work/high.json"
+status 4 "$commatrix" place --topology "$work/net" "$work/high.json"
+says 'net has 4 slots, the matrix has 4000001 ranks'
 printf 'switch s1\nhost a s2\n' >"$work/bad"
 status 4 "$commatrix" place --topology "$work/bad" "$work/m.json"
 says 'bad:2: no line above'

@@ -1,6 +1,7 @@
 #include "tool.h"
 #include "usage.h"
 
+#include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,18 +84,20 @@ static const char *load_object(struct cm_loaded *loaded, struct json_object *obj
 struct cm_loaded *cm_loaded_new(const char *file, const char *field)
 {
     struct cm_loaded *loaded = g_new0(struct cm_loaded, 1);
-    struct json_object *object =
-        strcmp(file, "-") == 0 ? json_object_from_fd(0) : json_object_from_file(file);
+    struct json_object *object;
     const char *mistake;
 
+    errno = 0;
+    object = strcmp(file, "-") == 0 ? json_object_from_fd(0) : json_object_from_file(file);
     loaded->names = g_ptr_array_new_with_free_func(g_free);
     loaded->numbers = g_hash_table_new(g_str_hash, g_str_equal);
     loaded->cells = g_array_new(FALSE, FALSE, sizeof(struct cm_loaded_cell));
-    mistake = object == NULL ? json_util_get_last_err() : load_object(loaded, object, field);
+    mistake = object != NULL ? load_object(loaded, object, field)
+              : errno != 0   ? g_strerror(errno)
+                             : "no JSON: make the matrix with commatrix --json";
     json_object_put(object);
     if (mistake != NULL) {
-        fprintf(stderr, "commatrix: %s: %s%s", file, mistake,
-                g_str_has_suffix(mistake, "\n") ? "" : "\n");
+        fprintf(stderr, "commatrix: %s: %s\n", file, mistake);
         cm_loaded_free(loaded);
         return NULL;
     }

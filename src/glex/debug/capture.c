@@ -88,6 +88,16 @@ static struct {
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
+/* An empty section: the capture of a job that sends nothing is a valid file, too. */
+static void capture_begin_file(int fd, const char *name)
+{
+    const uint32_t section[] = {PCAPNG_SECTION, 28, PCAPNG_MAGIC, 1, UINT32_MAX, UINT32_MAX, 28};
+
+    if (write(fd, section, sizeof(section)) != (ssize_t)sizeof(section)) {
+        glex_warn("GLEX_CAPTURE=%s: cannot be written: %s", name, strerror(errno));
+    }
+}
+
 /*
  * Whoever finds nobody else writing begins the file anew: a job does not add to the capture of the
  * one before. Each writer holds a shared lock as long as it lives.
@@ -101,8 +111,11 @@ static int capture_open_file(const char *name)
                    strerror(errno));
         return CAPTURE_CLOSED;
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && ftruncate(fd, 0) != 0 && errno != EINVAL) {
-        glex_warn("GLEX_CAPTURE=%s: what it held stays: %s", name, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        if (ftruncate(fd, 0) != 0 && errno != EINVAL) {
+            glex_warn("GLEX_CAPTURE=%s: what it held stays: %s", name, strerror(errno));
+        }
+        capture_begin_file(fd, name);
     }
     (void)flock(fd, LOCK_SH);
     return fd;
