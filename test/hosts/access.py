@@ -24,8 +24,8 @@ CLIENT_ADDRESS = 3 << 32 | 55       # as if of endpoint 55 on NIC 3
 UNPROVEN = 256                      # what the server keeps at most without proof
 DROPPED = 16                        # so often a peer that was dropped connects again
 AFTER_PAUSE = 0.01                  # s; NET_PAUSE_NS of src/glex/net, and more
-HELLO, WELCOME = 32, 112            # bytes; docs/hosts.md
-FABRIC = slice(16, 80)
+HELLO, WELCOME = 32, 120            # bytes; docs/hosts.md
+FABRIC = slice(24, 88)
 
 
 def environment(address, fabric):
@@ -116,7 +116,7 @@ def read(sock, size):
 
 
 def proof(nonce_listen, nonce, to, key=KEY):
-    body = struct.pack('<QQQ', CLIENT_ADDRESS, to, 77) + nonce
+    body = struct.pack('<QQQQ', CLIENT_ADDRESS, to, 77, 1) + nonce
     return body + hmac.new(key, b'C' + nonce_listen + nonce + body, hashlib.sha256).digest()
 
 

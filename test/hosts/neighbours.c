@@ -14,9 +14,13 @@
 #include <string.h>
 #include <time.h>
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
 #define KEY      7
 #define LEN      65536u
 #define SMALL_EQ 64u
+#define NET_PORT 20000 /* GLEX_NET_PORT by default */
 #define FLAGS    (GLEX_FLAG_LOCAL_INTR | GLEX_FLAG_REMOTE_INTR | GLEX_FLAG_NO_CONNECTION | \
                   GLEX_FLAG_ROUTE_ADAPTIVE)
 
@@ -607,6 +611,167 @@ static void case_destroy(void)
     CHECK(wait_number() == 77);
 }
 
+/* ---- epochs ---------------------------------------------------------------------------------- */
+
+static glex_ep_addr_t address(glex_ep_handle_t ep)
+{
+    glex_ep_addr_t addr;
+
+    CHECK(glex_get_ep_addr(ep, &addr) == GLEX_SUCCESS);
+    return addr;
+}
+
+static uint64_t epoch_of(glex_ep_handle_t ep, glex_ep_addr_t peer)
+{
+    uint64_t epoch = 0;
+
+    CHECK(glex_ext_peer_epoch(ep, peer, &epoch) == GLEX_SUCCESS && epoch != 0);
+    CHECK(glex_ext_check_peer(ep, peer, 0, epoch) == GLEX_SUCCESS);
+    return epoch;
+}
+
+/* Let the network of an endpoint go on, and take nothing out of its event queue. */
+static void pump_messages(glex_ep_handle_t ep)
+{
+    glex_ep_addr_t from;
+    uint32_t len;
+    void *data;
+
+    (void)glex_probe_first_mp(ep, 0, &from, &data, &len);
+}
+
+/* A peer that closes has left more events than fit the queue. It is gone when all of them came. */
+static void case_held(void)
+{
+    const unsigned num = 3 * SMALL_EQ;
+    glex_ep_handle_t c = create();
+    uint64_t epoch = epoch_of(b, address(c));
+    unsigned posted = 0, taken = 0;
+    double end = now() + 60;
+    glex_event_t *event;
+
+    while (posted < num) {
+        CHECK(now() < end);
+        posted += glex_ext_post_event(c, to, posted, 1) == GLEX_SUCCESS;
+        pump_messages(c);
+        pump_messages(b);
+    }
+    CHECK(glex_ext_set_receiver(c, 0) == GLEX_SUCCESS);
+    while (glex_ext_check_peer(b, address(c), 0, epoch) == GLEX_SUCCESS) {
+        CHECK(now() < end);
+        if (glex_probe_first_event(b, 0, &event) == GLEX_SUCCESS) {
+            CHECK(event->cookie_0 == taken);
+            taken++;
+            CHECK(glex_discard_probed_event(b) == GLEX_SUCCESS);
+        }
+    }
+    CHECK(taken >= num - SMALL_EQ);
+    for (; taken < num; taken++) { /* handed over: they lie in the queue */
+        CHECK(glex_probe_first_event(b, 0, &event) == GLEX_SUCCESS && event->cookie_0 == taken);
+        CHECK(glex_discard_probed_event(b) == GLEX_SUCCESS);
+    }
+    CHECK(glex_destroy_ep(c) == GLEX_SUCCESS);
+}
+
+/* Break the control connection that somebody has made to an endpoint. */
+static void break_connection_to(glex_ep_handle_t ep)
+{
+    const char *base = getenv("GLEX_NET_PORT");
+    int port = (base != NULL ? atoi(base) : NET_PORT) + address(ep).ep_num, fd, broken = 0;
+    struct sockaddr_in sin;
+    socklen_t len;
+
+    for (fd = 0; fd < 1024; fd++) {
+        len = sizeof(sin);
+        if (getpeername(fd, (struct sockaddr *)&sin, &len) == 0 && sin.sin_family == AF_INET &&
+            ntohs(sin.sin_port) == port) {
+            CHECK(shutdown(fd, SHUT_RDWR) == 0);
+            broken++;
+        }
+    }
+    CHECK(broken == 1);
+}
+
+/* Let the network of an endpoint go on that nobody sends anything to. */
+static void poll_nothing(glex_ep_handle_t ep)
+{
+    struct glex_ext_arrival arrival;
+
+    CHECK(glex_ext_poll(ep, &arrival) == GLEX_NO_EVENT);
+}
+
+/* Connect two endpoints to each other in the same moment, so that each has made a connection. */
+static void connect_both(glex_ep_handle_t c, glex_ep_handle_t d)
+{
+    double end = now() + 30;
+    struct glex_ext_arrival arrival;
+    unsigned came = 0;
+
+    CHECK(glex_ext_post_mp(c, address(d), 1, 1, 1, NULL, 0) == GLEX_SUCCESS);
+    CHECK(glex_ext_post_mp(d, address(c), 1, 1, 1, NULL, 0) == GLEX_SUCCESS);
+    while (came < 2) {
+        CHECK(now() < end);
+        came += glex_ext_poll(c, &arrival) == GLEX_SUCCESS;
+        came += glex_ext_poll(d, &arrival) == GLEX_SUCCESS;
+    }
+}
+
+static int wait_status(glex_ep_handle_t ep, glex_ep_handle_t peer)
+{
+    struct glex_err_req error;
+    double end = now() + 30;
+    uint32_t num;
+
+    do {
+        CHECK(now() < end);
+        poll_nothing(peer);
+        poll_nothing(ep);
+        num = 1;
+        CHECK(glex_poll_error_req(ep, &num, &error) == GLEX_SUCCESS);
+    } while (num == 0);
+    return error.status;
+}
+
+/*
+ * The end of one direction is the end of the epoch for both. Requests that the peer posts
+ * afterwards, before it knows, are refused: the memory may have another use.
+ */
+static void case_half(void)
+{
+    glex_ep_handle_t c = create(), d = create();
+    char target[64] = "";
+    glex_mem_handle_t mh;
+    glex_imm_rdma_req_t put = imm_put("late", 5, 0);
+    uint64_t epoch, next;
+    double end = now() + 60;
+
+    CHECK(glex_register_mem(d, target, sizeof(target), GLEX_MEM_WRITE, &mh) == GLEX_SUCCESS);
+    connect_both(c, d);
+    epoch = epoch_of(d, address(c));
+    (void)epoch_of(c, address(d));
+    break_connection_to(c);
+    while (glex_ext_check_peer(d, address(c), 0, epoch) == GLEX_SUCCESS) {
+        CHECK(now() < end);
+        poll_nothing(d);
+    }
+    put.rmt_ep_addr = address(d);
+    put.rmt_mh = mh;
+    CHECK(glex_imm_rdma(c, &put, NULL) == GLEX_SUCCESS);
+    CHECK(wait_status(c, d) == GLEX_ERR_STATUS_DEST_VP_STOP);
+    CHECK(target[0] == '\0');
+
+    /* Whoever asked for an epoch says when the next one begins. */
+    CHECK(glex_ext_post_mp(d, address(c), 2, 2, 2, NULL, 0) == GLEX_SUCCESS);
+    CHECK(wait_status(d, c) == GLEX_ERR_STATUS_DEST_VP_STOP);
+    next = epoch_of(d, address(c));
+    CHECK(next != epoch);
+    CHECK(glex_ext_check_peer(d, address(c), 0, epoch) == GLEX_NO_EP_RESOURCE);
+    (void)epoch_of(c, address(d));
+    connect_both(c, d);
+    CHECK(glex_ext_check_peer(d, address(c), 0, next) == GLEX_SUCCESS);
+    CHECK(glex_destroy_ep(c) == GLEX_SUCCESS && glex_destroy_ep(d) == GLEX_SUCCESS);
+}
+
 static void run(const char *name, void (*function)(void))
 {
     case_name = name;
@@ -641,6 +806,8 @@ int main(void)
     run("probing messages", case_probing);
     run("an endpoint without a receiver", case_receiver);
     run("an endpoint that ends before its peer was polled", case_destroy);
+    run("a peer is gone when all that it left has come", case_held);
+    run("the end of one direction ends the other one, too", case_half);
     CHECK(glex_destroy_ep(a) == GLEX_SUCCESS && glex_destroy_ep(b) == GLEX_SUCCESS);
     CHECK(glex_close_device(device) == GLEX_SUCCESS);
     return 0;

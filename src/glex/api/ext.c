@@ -128,16 +128,18 @@ glex_ret_t glex_ext_set_domain(glex_ep_handle_t handle, glex_ep_handle_t domain)
     return GLEX_SUCCESS;
 }
 
+static bool ext_is_remote(struct glex_endpoint *ep, uint64_t addr)
+{
+    const struct glex_link *link = glex_endpoint_link(ep, addr);
+
+    return link != NULL && link->is_remote;
+}
+
 int glex_ext_is_remote(glex_ep_handle_t handle, glex_ep_addr_t peer_addr)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
-    const struct glex_link *link;
 
-    if (handle == NULL || ep->forked) {
-        return 0;
-    }
-    link = glex_endpoint_link(ep, glex_peer_addr(peer_addr));
-    return link != NULL && link->is_remote;
+    return handle != NULL && !ep->forked && ext_is_remote(ep, glex_peer_addr(peer_addr));
 }
 
 /* release: a peer that reads the new name finds the queues as they were set before. */
@@ -232,6 +234,7 @@ glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
                                uint64_t epoch)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
+    uint64_t addr = glex_peer_addr(peer_addr);
     struct glex_peer *peer;
     int status;
 
@@ -239,12 +242,15 @@ glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
         return GLEX_INVALID_PARAM;
     }
     GLEX_LOCKED(ep);
-    peer = ext_living_peer(ep, glex_peer_addr(peer_addr), &status);
+    if (epoch != 0 && ext_is_remote(ep, addr)) {
+        return glex_net_epoch_is_over(ep, addr, epoch) ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
+    }
+    peer = ext_living_peer(ep, addr, &status);
     if (peer == NULL) {
         /* a lack of this process says nothing about the peer */
         return status == GLEX_ERR_STATUS_CONNECTION_NACK ? GLEX_SUCCESS : GLEX_NO_EP_RESOURCE;
     }
-    if (epoch != 0 && epoch != peer->epoch) {
+    if (epoch != 0 && epoch != peer->incarnation) {
         return GLEX_NO_EP_RESOURCE;
     }
     return peer->link->is_remote ? GLEX_SUCCESS : ext_check_receiver(peer, uuid);
@@ -254,6 +260,7 @@ glex_ret_t glex_ext_peer_epoch(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
                                uint64_t *epoch_p)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
+    uint64_t addr = glex_peer_addr(peer_addr), epoch = 0;
     struct glex_peer *peer;
     int status;
 
@@ -261,11 +268,15 @@ glex_ret_t glex_ext_peer_epoch(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
         return GLEX_INVALID_PARAM;
     }
     GLEX_LOCKED(ep);
-    peer = ext_living_peer(ep, glex_peer_addr(peer_addr), &status);
-    if (peer == NULL) {
+    if (ext_is_remote(ep, addr)) {
+        epoch = glex_net_epoch(ep, addr, &status);
+    } else if ((peer = ext_living_peer(ep, addr, &status)) != NULL) {
+        epoch = peer->incarnation;
+    }
+    if (epoch == 0) {
         return ext_ret(status);
     }
-    *epoch_p = peer->epoch;
+    *epoch_p = epoch;
     return GLEX_SUCCESS;
 }
 

@@ -57,7 +57,6 @@ struct glex_peer {
     uint64_t                    checked;  /* when its liveness was last looked up, ns */
     /* Of its segment's header, checked when it was attached */
     uint64_t                    incarnation;
-    uint64_t                    epoch; /* glex_ext_peer_epoch() */
     uint64_t                    base_size;
     uint64_t                    cookie_addr;
     uint64_t                    cookie;

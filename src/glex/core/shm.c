@@ -53,7 +53,7 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer,
     peer->recent = &shm_no_rmem;
     peer->base = base;
     peer->key = hdr->key;
-    peer->incarnation = peer->epoch = hdr->incarnation;
+    peer->incarnation = hdr->incarnation;
     peer->base_size = hdr->base_size;
     peer->cookie_addr = hdr->cookie_addr;
     peer->cookie = hdr->cookie;

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GLEX_NET_ENGINE_VERSION 6
+#define GLEX_NET_ENGINE_VERSION 7
 
 /* A frame, its header included, is at most so long. */
 #define GLEX_NET_FRAME_MAX 65536u
@@ -52,12 +52,20 @@ struct glex_net_engine;
 struct glex_net_conn {
     void    *user;      /* what the link's calls get; NULL: no call comes */
     uint64_t addr;      /* the peer's */
+    uint64_t epoch;     /* the link's number of the epoch that it belongs to */
     uint32_t in_flight; /* frames that were sent and are not yet with the network */
     bool     up;        /* frames can be sent; not any more once the peer is known to close */
+    bool     down;      /* one of the two sides closes it */
 };
 
 /* What an engine calls, from progress() alone. */
 struct glex_net_calls {
+    /**
+     * A peer told the number of its epoch, while a connection is made; `ours`: the connection's
+     * epoch, or 0 if the peer made it. @return Our number of the epoch that both belong to; 0: they
+     * do not, and the connection ends.
+     */
+    uint64_t (*meet)(void *arg, uint64_t addr, uint64_t theirs, uint64_t ours);
     /** Somebody connected. @return `user` of the connection, or NULL to refuse. */
     void *(*accept)(void *arg, struct glex_net_conn *conn);
     /** A connection of ours can be used. */
@@ -104,12 +112,17 @@ struct glex_net_module {
     bool (*listen)(struct glex_net_engine *engine, bool on);
 
     /** Begin to connect. `over`: a connection that this peer has made to us, or NULL; requests may
-     *  go back by it. NULL: no memory or no descriptor, which was logged. */
+     *  go back by it. The caller sets the connection's epoch. NULL: no memory or no descriptor, which
+     *  was logged. */
     struct glex_net_conn *(*connect)(struct glex_net_engine *engine, uint32_t ip, uint16_t port,
                                      uint64_t addr, struct glex_net_conn *over, void *user);
 
     /** End a connection; no call for it comes any more. */
     void (*disconnect)(struct glex_net_conn *conn);
+
+    /** Tell the peer of a connection that we are about to end it. What is on its way to us still
+     *  comes, for a second at most; then the connection ends by itself. */
+    void (*finish)(struct glex_net_conn *conn);
 
     /** See whether the peer of a connection that is up has closed meanwhile, as far as this host's
      *  kernel knows. Then it is up no more, and progress() ends it. */

@@ -140,6 +140,7 @@ void net_peer_end(struct net_peer *peer, enum glex_net_end why)
     }
     NET_ENTRY_SET(peer->side.entry, to, GLEX_NET_CLOSED + (uint32_t)why);
     peer->side.conn = NULL;
+    net_epoch_lost_to(peer->epoch);
     for (i = peer->head; i != peer->tail; i++) {
         request = net_request(peer, i);
         if ((int32_t)(i - peer->acked) >= 0 ||
@@ -374,7 +375,7 @@ static int net_find_place(struct glex_endpoint *ep, struct net_peer *peer)
         glex_net_progress(ep);
     }
     if (peer->side.conn == NULL) {
-        return GLEX_REQ_PEER_GONE;
+        return net_epoch_refuses(peer->epoch) ? GLEX_ERR_STATUS_DEST_VP_STOP : GLEX_REQ_PEER_GONE;
     }
     return net_is_full(peer) ? GLEX_REQ_BUSY : GLEX_REQ_DONE;
 }
@@ -510,12 +511,31 @@ static int net_coll(struct glex_endpoint *ep, struct glex_peer *base,
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
+/* Connect a new peer, within the present epoch, if there is one, else in a new one. False: not
+ * possible, which was logged. */
+static bool net_peer_connect(struct net_peer *peer, uint32_t ip)
+{
+    struct net_epoch *epoch = peer->epoch;
+    const glex_ep_addr_t addr = {.v = epoch->addr};
+    struct glex_net *net = epoch->ep->net;
+
+    net_epoch_begin(epoch);
+    peer->side.conn = net->module->connect(net->engine, ip, glex_net_port(addr.ep_num), addr.v,
+                                           epoch->from != NULL ? epoch->from->side.conn : NULL,
+                                           &peer->side);
+    if (peer->side.conn == NULL) {
+        return false;
+    }
+    peer->side.conn->epoch = epoch->own;
+    epoch->to = peer;
+    return true;
+}
+
 static struct glex_peer *net_peer_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p)
 {
     const glex_ep_addr_t ep_addr = {.v = addr};
     uint32_t ip = glex_net_ip(&ep->dev->net, ep_addr.nic_id);
     struct glex_net *net = ep->net;
-    struct net_source *source;
     struct net_peer *peer;
 
     if (net == NULL || ip == 0 || ep_addr.ep_num > glex_net_max_num()) {
@@ -531,15 +551,14 @@ static struct glex_peer *net_peer_attach(struct glex_endpoint *ep, uint64_t addr
     }
     memset(peer, 0, sizeof(*peer));
     peer->base.addr = addr;
-    peer->base.epoch = ep->segment.incarnation + ++net->epochs;
     peer->side.ep = ep;
     peer->requests = calloc(NET_WINDOW, sizeof(*peer->requests));
     NET_LOCKED(ep);
-    if (peer->requests != NULL) {
-        source = net_source_find(net, addr);
-        peer->side.conn = net->module->connect(net->engine, ip, glex_net_port(ep_addr.ep_num), addr,
-                                               source != NULL ? source->side.conn : NULL,
-                                               &peer->side);
+    peer->epoch = net_epoch_get(ep, addr);
+    if (peer->epoch != NULL && net_epoch_refuses(peer->epoch)) {
+        *status_p = GLEX_ERR_STATUS_DEST_VP_STOP;
+    } else if (peer->epoch != NULL && peer->requests != NULL) {
+        (void)net_peer_connect(peer, ip);
     }
     if (peer->side.conn == NULL) {
         free(peer->requests);
@@ -559,6 +578,7 @@ static void net_detach(struct glex_endpoint *ep, struct glex_peer *base)
     ep->net->pending -= peer->tail - peer->head;
     if (peer->side.conn != NULL) { /* our endpoint goes: nobody asks what becomes of the rest */
         ep->net->module->disconnect(peer->side.conn);
+        net_epoch_lost_to(peer->epoch);
         GLEX_COUNT(ep, net_peers, peer->side.was_up ? -1ull : 0);
         peer->head = peer->tail;
     }

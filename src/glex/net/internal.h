@@ -26,8 +26,8 @@
 #define NET_IN_FLIGHT 8u
 /* After so long a pause it is worth a system call to see whether a peer has closed. */
 #define NET_PAUSE_NS 1000000ull
-/* Of the table of sources, by address. A power of two. */
-#define NET_SOURCE_BUCKETS 1024u
+/* Of the table of epochs, by address. A power of two. */
+#define NET_EPOCH_BUCKETS 1024u
 /* Twice as many as there can be entries: a power of two. */
 #define NET_PLACES (2 * GLEX_NET_ENTRIES)
 /* From here on data is not copied into a frame's buffer, if it can be sent from where it is. */
@@ -68,10 +68,25 @@ struct net_request {
     uint8_t           data[GLEX_MP_DATA_LEN];
 };
 
+/* The present connection with an address, for both directions: see epoch.c. It stays while the
+ * endpoint lives. */
+struct net_epoch {
+    LIST_ENTRY(net_epoch) entry;
+    struct glex_endpoint *ep;
+    uint64_t              addr;
+    uint64_t              own, peer; /* its number here; at the peer. 0: none; not known */
+    uint64_t              asked;     /* the number that the program knows; 0: it never asked */
+    struct net_peer      *to;        /* whose connection has not ended, or NULL */
+    struct net_source    *from;      /* likewise */
+};
+
+LIST_HEAD(net_epochs, net_epoch);
+
 /* A peer that we send requests to. */
 struct net_peer {
     struct glex_peer   base; /* first; of it only what all links have in common */
     struct net_side    side;
+    struct net_epoch  *epoch;
     struct net_request *requests; /* NET_WINDOW of them */
     uint32_t           head, wire, tail; /* oldest; next to go on the wire; next to post */
     uint32_t           acked; /* requests before it were carried out, or refused */
@@ -98,7 +113,10 @@ struct net_held {
 /* A peer that sends us requests. */
 struct net_source {
     struct net_side         side;     /* first */
-    LIST_ENTRY(net_source)  entry;    /* in its bucket */
+    struct net_epoch       *epoch;    /* of its address */
+    uint64_t                number;   /* of the epoch that it belongs to */
+    LIST_ENTRY(net_source)  left;     /* in net->left, if `is_left` */
+    bool                    is_left;  /* its epoch is over, but not all that came is handed over */
     uint32_t                requests; /* carried out or refused */
     uint32_t                told_requests;
     uint64_t                bytes, told_bytes; /* of frames that were taken */
@@ -109,8 +127,6 @@ struct net_source {
     uint32_t                reply_head, reply_tail;
 };
 
-LIST_HEAD(net_sources, net_source);
-
 struct glex_net {
     pthread_mutex_t               lock;  /* of all below, and of sides: see flusher.c. Recursive. */
     LIST_ENTRY(glex_net)          entry; /* flusher.c */
@@ -120,8 +136,9 @@ struct glex_net {
     struct glex_net_engine       *engine;
     LIST_HEAD(, net_side)         work; /* sides with something to do */
     LIST_HEAD(, net_side)         open; /* sides that may be busy: see net_is_busy() */
-    struct net_sources            sources[NET_SOURCE_BUCKETS];
-    uint64_t                      epochs;  /* begun so far */
+    struct net_epochs             epochs[NET_EPOCH_BUCKETS];
+    LIST_HEAD(, net_source)       left;
+    uint64_t                      num_epochs; /* begun so far */
     uint32_t                      pending; /* requests of all peers that have not ended */
     uint32_t                      misses;  /* turns in a row that brought nothing */
     bool                          busy;    /* in progress(): an exit() in a signal handler that
@@ -228,6 +245,26 @@ ssize_t net_side_append_data(struct net_side *side, struct net_record *record, c
 
 void net_side_cleanup(struct net_side *side);
 
+/* ---- epoch.c --------------------------------------------------------------------------------- */
+
+/** What is known of an address. NULL: no memory, which was logged. */
+struct net_epoch *net_epoch_get(struct glex_endpoint *ep, uint64_t addr);
+
+/** Have an epoch, the present one or a new one. */
+void net_epoch_begin(struct net_epoch *epoch);
+
+/** Our connection, or the peer's, has ended, or is given up. */
+void net_epoch_lost_to(struct net_epoch *epoch);
+void net_epoch_lost_from(struct net_epoch *epoch);
+
+/** The meet() of engine.h. */
+uint64_t net_epoch_meet(struct glex_endpoint *ep, uint64_t addr, uint64_t theirs, uint64_t ours);
+
+/** Whether requests fail until the program asks for the next epoch. */
+bool net_epoch_refuses(const struct net_epoch *epoch);
+
+void net_epochs_cleanup(struct glex_net *net);
+
 /* initiator.c */
 void net_peer_go_on(struct net_peer *peer);
 void net_peer_receive(struct net_peer *peer, const struct glex_net_frame *frame, size_t len);
@@ -235,8 +272,10 @@ void net_peer_end(struct net_peer *peer, enum glex_net_end why);
 
 /* target.c */
 struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn *conn);
-struct net_source *net_source_find(struct glex_net *net, uint64_t addr);
-void net_source_free(struct net_source *source, enum glex_net_end why);
+/** The connection of a source ended. */
+void net_source_end(struct net_source *source, enum glex_net_end why);
+/** End it, and drop what was not handed over. */
+void net_source_drop(struct net_source *source);
 void net_source_go_on(struct net_source *source);
 void net_source_receive(struct net_source *source, const struct glex_net_frame *frame, size_t len);
 

@@ -254,6 +254,11 @@ void net_side_cleanup(struct net_side *side)
 
 /* ---- the engine's calls ---------------------------------------------------------------------- */
 
+static uint64_t net_on_meet(void *arg, uint64_t addr, uint64_t theirs, uint64_t ours)
+{
+    return net_epoch_meet(arg, addr, theirs, ours);
+}
+
 static void *net_on_accept(void *arg, struct glex_net_conn *conn)
 {
     return net_source_new(arg, conn);
@@ -285,7 +290,7 @@ static void net_on_end(void *user, enum glex_net_end why)
     struct net_side *side = user;
 
     if (side->is_source) {
-        net_source_free((struct net_source *)side, why);
+        net_source_end((struct net_source *)side, why);
     } else {
         net_peer_end(net_peer_of(side), why);
     }
@@ -326,6 +331,9 @@ static void net_source_tell(struct net_source *source)
 
 static bool net_source_is_busy(struct net_source *source)
 {
+    if (source->side.conn == NULL) {
+        return false; /* what it has left is for our program to take */
+    }
     net_source_tell(source); /* so that it does not take it for lost with us */
     return source->side.tell || source->side.frame != NULL || source->side.conn->in_flight != 0;
 }
@@ -451,7 +459,8 @@ bool glex_net_arm(struct glex_endpoint *ep)
 
 glex_ret_t glex_net_init(struct glex_endpoint *ep, int listen_fd)
 {
-    static const struct glex_net_calls calls = {.accept = net_on_accept,
+    static const struct glex_net_calls calls = {.meet = net_on_meet,
+                                                .accept = net_on_accept,
                                                 .up = net_on_up,
                                                 .receive = net_on_receive,
                                                 .end = net_on_end,
@@ -549,16 +558,20 @@ static void net_drop_peers(struct glex_endpoint *ep)
     }
 }
 
-static void net_end_sources(struct glex_net *net)
+static void net_drop_sources(struct glex_net *net)
 {
-    struct net_source *source;
+    struct net_epoch *epoch;
     uint32_t i;
 
-    for (i = 0; i < NET_SOURCE_BUCKETS; i++) {
-        while ((source = LIST_FIRST(&net->sources[i])) != NULL) {
-            net->module->disconnect(source->side.conn);
-            net_source_free(source, GLEX_NET_END_CLOSED);
+    for (i = 0; i < NET_EPOCH_BUCKETS; i++) {
+        LIST_FOREACH(epoch, &net->epochs[i], entry) {
+            if (epoch->from != NULL) {
+                net_epoch_lost_from(epoch);
+            }
         }
+    }
+    while (!LIST_EMPTY(&net->left)) {
+        net_source_drop(LIST_FIRST(&net->left));
     }
 }
 
@@ -572,8 +585,8 @@ void glex_net_pause(struct glex_endpoint *ep)
     NET_LOCKED(ep);
     net->paused = true;
     (void)net->module->listen(net->engine, false); /* failed: logged, and who connects waits */
-    net_end_sources(net);
     net_drop_peers(ep);
+    net_drop_sources(net);
     glex_net_progress(ep); /* frees what is closed */
 }
 
@@ -595,7 +608,8 @@ void glex_net_cleanup(struct glex_endpoint *ep)
         return;
     }
     net_flusher_remove(ep->net);
-    net_end_sources(ep->net);
+    net_drop_sources(ep->net);
+    net_epochs_cleanup(ep->net);
     ep->net->module->close(ep->net->engine);
     pthread_mutex_destroy(&ep->net->lock);
     free(ep->net);

@@ -59,6 +59,13 @@ void glex_net_exit(void);
 /** In a child of fork(). */
 void glex_net_fork(struct glex_endpoint *ep);
 
+/** The number of the present epoch with a peer of another host; another one is begun if the last one
+ *  is over. 0, and an error request status: there is none. */
+uint64_t glex_net_epoch(struct glex_endpoint *ep, uint64_t addr, int *status_p);
+
+/** Whether an epoch is over, and all is handed over or dropped that came of it. */
+bool glex_net_epoch_is_over(struct glex_endpoint *ep, uint64_t addr, uint64_t number);
+
 /** Let the network go on. */
 void glex_net_progress(struct glex_endpoint *ep);
 

@@ -16,25 +16,15 @@ _Static_assert(NET_COLL_FLAGS << NET_COLL_SHIFT == GLEX_COLL_AT_TARGET, "wire fo
 /* Of a reply, beside what travels: the data is on its way. */
 #define NET_REPLY_EVENT 0
 
-static struct net_sources *net_source_bucket(struct glex_net *net, uint64_t addr)
-{
-    return &net->sources[glex_peer_hash(addr) % NET_SOURCE_BUCKETS];
-}
-
-struct net_source *net_source_find(struct glex_net *net, uint64_t addr)
-{
-    struct net_source *source = LIST_FIRST(net_source_bucket(net, addr));
-
-    while (source != NULL && source->side.conn->addr != addr) {
-        source = LIST_NEXT(source, entry);
-    }
-    return source;
-}
-
 struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn *conn)
 {
-    struct net_source *source = calloc(1, sizeof(*source));
+    struct net_epoch *epoch = net_epoch_get(ep, conn->addr);
+    struct net_source *source;
 
+    if (epoch == NULL || epoch->own != conn->epoch) {
+        return NULL; /* no memory, or the epoch ended while libfabric connected */
+    }
+    source = calloc(1, sizeof(*source));
     if (source != NULL) {
         source->replies = calloc(NET_REPLIES, sizeof(*source->replies));
     }
@@ -43,32 +33,71 @@ struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn
         free(source);
         return NULL;
     }
+    if (epoch->from != NULL) { /* a connection that the peer took for failed before it was up */
+        net_source_drop(epoch->from);
+    }
     source->side.ep = ep;
     source->side.entry = net_entry(ep, conn->addr);
     NET_ENTRY_SET(source->side.entry, from, GLEX_NET_UP);
     source->side.conn = conn;
     source->side.is_source = true;
     source->put_status = GLEX_REQ_DONE;
+    source->epoch = epoch;
+    source->number = epoch->own;
+    epoch->from = source;
     STAILQ_INIT(&source->held);
-    LIST_INSERT_HEAD(net_source_bucket(ep->net, conn->addr), source, entry);
     GLEX_COUNT(ep, net_peers, 1);
     return source;
 }
 
-void net_source_free(struct net_source *source, enum glex_net_end why)
+static void net_source_free(struct net_source *source)
 {
     struct net_held *held;
 
-    NET_ENTRY_SET(source->side.entry, from, GLEX_NET_CLOSED + (uint32_t)why);
     while ((held = STAILQ_FIRST(&source->held)) != NULL) {
         STAILQ_REMOVE_HEAD(&source->held, entry);
         free(held);
     }
-    GLEX_COUNT(source->side.ep, net_peers, -1ull);
-    LIST_REMOVE(source, entry);
+    if (source->is_left) {
+        LIST_REMOVE(source, left);
+    } else {
+        source->epoch->from = NULL;
+    }
     net_side_cleanup(&source->side);
     free(source->replies);
     free(source);
+}
+
+/* Nothing comes any more. */
+static void net_source_lost(struct net_source *source, enum glex_net_end why)
+{
+    NET_ENTRY_SET(source->side.entry, from, GLEX_NET_CLOSED + (uint32_t)why);
+    GLEX_COUNT(source->side.ep, net_peers, -1ull);
+    net_side_cleanup(&source->side);
+    source->side.conn = NULL;
+    if (!source->is_left) {
+        net_epoch_lost_from(source->epoch);
+    }
+}
+
+void net_source_end(struct net_source *source, enum glex_net_end why)
+{
+    net_source_lost(source, why);
+    if (STAILQ_EMPTY(&source->held)) {
+        net_source_free(source);
+    } else {
+        net_side_list(&source->side);
+    }
+}
+
+void net_source_drop(struct net_source *source)
+{
+    if (source->side.conn != NULL) {
+        source->side.ep->net->module->disconnect(source->side.conn);
+        NET_ENTRY_SET(source->side.entry, from, GLEX_NET_CLOSED);
+        GLEX_COUNT(source->side.ep, net_peers, -1ull);
+    }
+    net_source_free(source);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -93,7 +122,7 @@ static int net_on_mp(struct net_source *source, struct glex_peer *self,
     if (record->len > GLEX_MP_DATA_LEN) {
         return NET_BAD;
     }
-    return glex_shm_mp(source->side.ep, self, source->side.conn->addr, data, record->len,
+    return glex_shm_mp(source->side.ep, self, source->epoch->addr, data, record->len,
                        net_request_flags(record));
 }
 
@@ -238,7 +267,7 @@ static int net_on_coll(struct net_source *source, const struct net_record *recor
     }
     glex_copy_small(desc.data, data, record->len);
     if (status == GLEX_REQ_DONE) {
-        status = glex_coll_receive(source->side.ep, source->side.conn->addr, &desc,
+        status = glex_coll_receive(source->side.ep, source->epoch->addr, &desc,
                                    &source->coll_step);
     }
     if (status != GLEX_REQ_BUSY) {
@@ -338,9 +367,12 @@ static int net_do_records(struct net_source *source, const char *frame, size_t l
 static void net_source_bad(struct net_source *source)
 {
     glex_error("endpoint %llx sends what makes no sense: the connection is closed; are both sides "
-               "of the same version of libglex?", (unsigned long long)source->side.conn->addr);
-    source->side.ep->net->module->disconnect(source->side.conn);
-    net_source_free(source, GLEX_NET_END_DENIED);
+               "of the same version of libglex?", (unsigned long long)source->epoch->addr);
+    if (source->side.conn != NULL) {
+        source->side.ep->net->module->disconnect(source->side.conn);
+        net_source_lost(source, GLEX_NET_END_DENIED);
+    }
+    net_source_free(source);
 }
 
 /* Keep what cannot be done now. How much comes the peer limits itself: NET_WINDOW_BYTES. */
@@ -482,6 +514,13 @@ void net_source_go_on(struct net_source *source)
     bool sent = true;
 
     if (!net_retry_held(source)) {
+        return;
+    }
+    if (side->conn == NULL) { /* there is nobody to reply to */
+        source->reply_head = source->reply_tail;
+        if (STAILQ_EMPTY(&source->held)) {
+            net_source_free(source);
+        }
         return;
     }
     while (sent && source->reply_head != source->reply_tail) {

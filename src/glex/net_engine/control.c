@@ -93,7 +93,8 @@ static void control_send_hello(struct engine_conn *conn)
 static bool control_send_proof(struct engine_conn *conn)
 {
     struct control_proof proof = {
-        .from = conn->engine->params.addr, .to = conn->base.addr, .id = conn->id};
+        .from = conn->engine->params.addr, .to = conn->base.addr, .id = conn->id,
+        .epoch = conn->base.epoch};
 
     memcpy(proof.nonce, conn->nonce_connect, CONTROL_NONCE);
     return control_mac(conn, 'C', &proof, offsetof(struct control_proof, mac), proof.mac) &&
@@ -103,6 +104,7 @@ static bool control_send_proof(struct engine_conn *conn)
 static void control_send_welcome(struct engine_conn *conn)
 {
     struct control_welcome welcome = {.id = conn->id,
+                                      .epoch = conn->base.epoch,
                                       .len = (uint32_t)conn->engine->address_len};
 
     memcpy(welcome.fabric, conn->engine->address, conn->engine->address_len);
@@ -164,6 +166,19 @@ static bool control_is_closed(const struct engine_conn *conn)
     return recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
+/* Whether both sides mean the same epoch; else the connection has ended, perhaps by the link. */
+static bool control_meet(struct engine_conn *conn, uint64_t theirs)
+{
+    const struct glex_net_params *params = &conn->engine->params;
+
+    conn->base.epoch = params->calls->meet(params->arg, conn->base.addr, theirs,
+                                           conn->base.epoch);
+    if (conn->base.epoch == 0) {
+        engine_conn_end(conn, GLEX_NET_END_CLOSED);
+    }
+    return conn->state != CONN_CLOSED;
+}
+
 static void control_on_hello(struct engine_conn *conn)
 {
     struct control_hello hello;
@@ -196,7 +211,9 @@ static void control_on_proof(struct engine_conn *conn)
     conn->engine->unproven--;
     conn->deadline = 0; /* it may be computing now */
     conn->state = CONN_WAIT_FABRIC;
-    control_send_welcome(conn);
+    if (control_meet(conn, proof.epoch)) {
+        control_send_welcome(conn);
+    }
 }
 
 static void control_on_welcome(struct engine_conn *conn)
@@ -211,6 +228,9 @@ static void control_on_welcome(struct engine_conn *conn)
         return;
     }
     conn->peer_id = welcome.id;
+    if (!control_meet(conn, welcome.epoch)) {
+        return;
+    }
     conn->state = CONN_WAIT_FABRIC;
     if (!engine_fabric_connect(conn, welcome.fabric, welcome.len)) {
         engine_conn_end(conn, GLEX_NET_END_UNREACHABLE);
@@ -309,6 +329,20 @@ void engine_control_look(struct glex_net_conn *base)
     struct engine_conn *conn = (struct engine_conn *)base;
 
     control_read(conn->carrier != NULL ? conn->carrier : conn);
+}
+
+/* The peer hears of it at once, and ends its side. */
+void engine_control_finish(struct glex_net_conn *base)
+{
+    struct engine_conn *conn = (struct engine_conn *)base;
+
+    conn = conn->carrier != NULL ? conn->carrier : conn;
+    if (conn->state == CONN_UP) {
+        (void)shutdown(conn->fd, SHUT_WR);
+        control_begin_closing(conn);
+    } else if (conn->state < CONN_UP) {
+        engine_conn_end(conn, GLEX_NET_END_CLOSED);
+    }
 }
 
 /* ---- connecting ------------------------------------------------------------------------------ */

@@ -60,8 +60,10 @@ void engine_conn_down(struct engine_conn *conn)
 {
     engine_conn_go(conn);
     conn->base.up = false;
+    conn->base.down = true;
     if (conn->back != NULL) {
         conn->back->base.up = false;
+        conn->back->base.down = true;
     }
 }
 
@@ -151,6 +153,7 @@ struct engine_conn *engine_back_new(struct engine_conn *carrier)
         return NULL;
     }
     back->base.addr = carrier->base.addr;
+    back->base.epoch = carrier->base.epoch;
     back->engine = carrier->engine;
     back->carrier = carrier;
     back->fd = -1;
@@ -409,6 +412,7 @@ const struct glex_net_module glex_net_module = {
     .listen = engine_control_listen,
     .connect = engine_connect,
     .disconnect = engine_disconnect,
+    .finish = engine_control_finish,
     .look = engine_control_look,
     .buffer = engine_fabric_buffer,
     .drop = engine_fabric_drop,

@@ -29,7 +29,7 @@ struct engine_conn;
 /* ---- wire: the control connection, all numbers little endian --------------------------------- */
 
 #define CONTROL_MAGIC   0x6e78656c67ull /* "glexn" */
-#define CONTROL_VERSION 5u
+#define CONTROL_VERSION 6u
 
 /* Of a frame's `to`: it is for the connection that goes back over the one named. docs/hosts.md. */
 #define ENGINE_TO_BACK (1ull << 31)
@@ -46,6 +46,7 @@ struct control_hello {
 struct control_proof {
     uint64_t from, to; /* addresses of the endpoints */
     uint64_t id;       /* what frames to who connects bear */
+    uint64_t epoch;    /* number of who connects */
     uint8_t  nonce[CONTROL_NONCE];
     uint8_t  mac[CONTROL_MAC];
 };
@@ -53,6 +54,7 @@ struct control_proof {
 /* From who listens: mac over all before it, and both nonces. */
 struct control_welcome {
     uint64_t id;    /* what frames to who listens bear */
+    uint64_t epoch; /* number of who listens */
     uint32_t len;   /* of `fabric` */
     uint32_t reserved;
     uint8_t  fabric[ENGINE_ADDRESS_MAX]; /* where libfabric listens */
@@ -207,8 +209,9 @@ bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port
 /** One of ours ended before it was up, and not because of its key: connect once more, or, after
  *  many tries, end it. */
 void engine_control_dropped(struct engine_conn *conn);
-/** The look() of the module. */
+/** The look() and the finish() of the module. */
 void engine_control_look(struct glex_net_conn *base);
+void engine_control_finish(struct glex_net_conn *base);
 /** Close the control connection, if it is open. It is taken out of the epoll before, which names
  *  `conn`: a child of fork() may have the descriptor, too, and keep it there. */
 void engine_control_hang_up(struct engine_conn *conn);

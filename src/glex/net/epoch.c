@@ -1,0 +1,238 @@
+/*
+ * Epochs. An epoch is the life of the connection with a peer, for both directions: requests to the
+ * peer and requests from it may travel over one connection of the engine, or over two if both sides
+ * connected at the same time. The end of either is the end of the epoch. Each side numbers its
+ * epochs; the engine exchanges the numbers when it connects, so a connection never joins an epoch of
+ * which the other side knows nothing any more.
+ *
+ *     from \ event       our connection ended        the peer's ended          another number came
+ *     both               the peer's is finished      ours is finished          both, and a new epoch
+ *     ours alone         over                        -                         over, and a new epoch
+ *     the peer's alone   -                           over                      over, and a new epoch
+ *
+ * A connection of the peer that is finished, or has ended, is read to its end: what came in time is
+ * handed over, though the queues may be full for a while. Until then glex_ext_check_peer() does not
+ * say that the epoch is over.
+ */
+#include "base/log.h"
+#include "net/internal.h"
+
+#include <stdlib.h>
+
+static struct net_epochs *epoch_bucket(struct glex_net *net, uint64_t addr)
+{
+    return &net->epochs[glex_peer_hash(addr) % NET_EPOCH_BUCKETS];
+}
+
+static struct net_epoch *epoch_find(struct glex_net *net, uint64_t addr)
+{
+    struct net_epoch *epoch;
+
+    LIST_FOREACH(epoch, epoch_bucket(net, addr), entry) {
+        if (epoch->addr == addr) {
+            break;
+        }
+    }
+    return epoch;
+}
+
+struct net_epoch *net_epoch_get(struct glex_endpoint *ep, uint64_t addr)
+{
+    struct net_epoch *epoch = epoch_find(ep->net, addr);
+
+    if (epoch != NULL) {
+        return epoch;
+    }
+    epoch = calloc(1, sizeof(*epoch));
+    if (epoch == NULL) {
+        glex_error("no memory for a peer");
+        return NULL;
+    }
+    epoch->ep = ep;
+    epoch->addr = addr;
+    LIST_INSERT_HEAD(epoch_bucket(ep->net, addr), epoch, entry);
+    return epoch;
+}
+
+/* Whether one of the two sides closes a connection. */
+static bool epoch_is_down(const struct net_side *side)
+{
+    if (side->conn->up) {
+        side->ep->net->module->look(side->conn);
+    }
+    return side->conn->down;
+}
+
+void net_epoch_begin(struct net_epoch *epoch)
+{
+    struct glex_net *net = epoch->ep->net;
+
+    if (epoch->to == NULL && epoch->from != NULL && epoch_is_down(&epoch->from->side)) {
+        net_epoch_lost_from(epoch); /* a peer that closes begins another epoch, if any */
+    }
+    if (epoch->own == 0) {
+        /* odd, so never 0; the incarnation tells it from those of an earlier endpoint */
+        epoch->own = (epoch->ep->segment.incarnation | 1) + 2 * ++net->num_epochs;
+    }
+}
+
+static void epoch_over(struct net_epoch *epoch)
+{
+    epoch->own = epoch->peer = 0;
+}
+
+/* The peer's requests belong to no epoch that goes on: read what is left of them. */
+static void epoch_leave_source(struct net_epoch *epoch)
+{
+    struct glex_net *net = epoch->ep->net;
+    struct net_source *source = epoch->from;
+
+    if (source != NULL) {
+        epoch->from = NULL;
+        LIST_INSERT_HEAD(&net->left, source, left);
+        source->is_left = true;
+        if (source->side.conn != NULL) {
+            net->module->finish(source->side.conn);
+        }
+    }
+}
+
+void net_epoch_lost_to(struct net_epoch *epoch)
+{
+    epoch->to = NULL;
+    epoch_leave_source(epoch);
+    epoch_over(epoch);
+}
+
+void net_epoch_lost_from(struct net_epoch *epoch)
+{
+    epoch_leave_source(epoch);
+    if (epoch->to == NULL) {
+        epoch_over(epoch);
+    } else {
+        epoch->ep->net->module->finish(epoch->to->side.conn); /* net_epoch_lost_to() comes next */
+    }
+}
+
+/* The peer has begun another epoch, so it has given this one up. */
+static void epoch_replace(struct net_epoch *epoch)
+{
+    struct net_peer *peer = epoch->to;
+
+    if (peer != NULL) {
+        epoch->ep->net->module->disconnect(peer->side.conn);
+        net_side_cleanup(&peer->side);
+        net_peer_end(peer, GLEX_NET_END_CLOSED);
+    } else {
+        net_epoch_lost_from(epoch);
+    }
+}
+
+uint64_t net_epoch_meet(struct glex_endpoint *ep, uint64_t addr, uint64_t theirs, uint64_t ours)
+{
+    struct net_epoch *epoch = net_epoch_get(ep, addr);
+
+    if (epoch == NULL || theirs == 0 || (ours != 0 && ours != epoch->own)) {
+        return 0;
+    }
+    if (epoch->peer != 0 && epoch->peer != theirs) {
+        epoch_replace(epoch);
+        if (ours != 0) {
+            return 0;
+        }
+    }
+    net_epoch_begin(epoch);
+    epoch->peer = theirs;
+    return epoch->own;
+}
+
+bool net_epoch_refuses(const struct net_epoch *epoch)
+{
+    return epoch->asked != 0 && epoch->asked != epoch->own;
+}
+
+/* ---- for glex_ext.h -------------------------------------------------------------------------- */
+
+/* Look whether the peer has closed a connection, and read what it sent before. */
+static void epoch_look(struct net_epoch *epoch)
+{
+    bool to_is_down = epoch->to != NULL && epoch_is_down(&epoch->to->side);
+    bool from_is_down = epoch->from != NULL && epoch_is_down(&epoch->from->side);
+
+    if (to_is_down || from_is_down) {
+        glex_net_progress(epoch->ep);
+    }
+}
+
+static bool epoch_is_left(const struct glex_net *net, uint64_t number)
+{
+    const struct net_source *source;
+
+    LIST_FOREACH(source, &net->left, left) {
+        if (source->number == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool glex_net_epoch_is_over(struct glex_endpoint *ep, uint64_t addr, uint64_t number)
+{
+    struct net_epoch *epoch;
+
+    if (ep->net == NULL) {
+        return true;
+    }
+    NET_LOCKED(ep);
+    epoch = epoch_find(ep->net, addr);
+    if (epoch == NULL) {
+        return true;
+    }
+    if (epoch->own == number) {
+        epoch_look(epoch);
+    } else if (epoch_is_left(ep->net, number)) {
+        glex_net_progress(ep);
+    }
+    return epoch->own != number && !epoch_is_left(ep->net, number);
+}
+
+uint64_t glex_net_epoch(struct glex_endpoint *ep, uint64_t addr, int *status_p)
+{
+    struct net_epoch *epoch;
+    struct glex_peer *peer;
+
+    *status_p = GLEX_ERR_STATUS_DEST_HOST_DEAD;
+    if (ep->net == NULL) {
+        return 0;
+    }
+    NET_LOCKED(ep);
+    epoch = net_epoch_get(ep, addr);
+    if (epoch == NULL) {
+        *status_p = GLEX_ERR_STATUS_CONNECTION_NACK;
+        return 0;
+    }
+    epoch->asked = 0;
+    peer = glex_endpoint_peer(ep, addr, status_p);
+    if (peer != NULL && epoch->to == NULL) {
+        glex_peer_drop(ep, peer); /* its connection has ended */
+        peer = glex_endpoint_peer(ep, addr, status_p);
+    }
+    if (peer == NULL) {
+        return 0;
+    }
+    epoch->asked = epoch->own;
+    return epoch->own;
+}
+
+void net_epochs_cleanup(struct glex_net *net)
+{
+    struct net_epoch *epoch;
+    uint32_t i;
+
+    for (i = 0; i < NET_EPOCH_BUCKETS; i++) {
+        while ((epoch = LIST_FIRST(&net->epochs[i])) != NULL) {
+            LIST_REMOVE(epoch, entry);
+            free(epoch);
+        }
+    }
+}
