@@ -124,6 +124,8 @@ static bool write_all(const struct cm_show *show, const struct cm_options *optio
         ok &= written(cm_show_json(show, stdout), "standard output");
     } else if (options->csv) {
         ok &= written(cm_show_csv(show, stdout), "standard output");
+    } else if (options->explain) {
+        ok &= written(cm_show_explain(show, stdout), "standard output");
     } else if (options->table) {
         ok &= written(cm_show_table(show, stdout, terminal_columns(), color), "standard output");
     }
@@ -136,7 +138,7 @@ static bool write_all(const struct cm_show *show, const struct cm_options *optio
     if (options->html != NULL) {
         ok &= written(write_html(show, options->html), options->html);
     }
-    if (!options->table) {
+    if (!options->table && !options->explain) {
         put_warnings(show);
     }
     return ok;
@@ -250,13 +252,16 @@ static void read_packets(struct cm_show *show, const struct cm_options *options,
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static int run(const struct cm_options *options, const struct cm_map *map)
+static int run(const struct cm_options *options, const struct cm_map *map,
+               const struct cm_topology *topology)
 {
     struct cm_traffic_options traffic = options->traffic;
     struct cm_show show = {.count = options->count,
                            .log_scale = !options->linear,
                            .hide_diagonal = options->hide_diagonal,
                            .refresh_s = (unsigned)(options->refresh_ns / 1000000000),
+                           .job = options->matrix.job,
+                           .topology = topology,
                            .title =
                                options->title != NULL ? options->title : "Communication matrix"};
     int status = CM_EXIT_ERROR;
@@ -274,9 +279,9 @@ static int run(const struct cm_options *options, const struct cm_map *map)
     if (!make_matrix(&show, options, map)) {
         status = CM_EXIT_USAGE;
     } else {
-        status = !write_all(&show, options)               ? CM_EXIT_ERROR
+        status = !write_all(&show, options)         ? CM_EXIT_ERROR
                  : cm_capture_damaged(show.capture) ? CM_EXIT_DAMAGED
-                                                          : CM_EXIT_OK;
+                                                    : CM_EXIT_OK;
         cm_matrix_free(show.matrix);
     }
     cm_capture_close(show.capture);
@@ -284,10 +289,23 @@ static int run(const struct cm_options *options, const struct cm_map *map)
     return status;
 }
 
+static struct cm_topology *load_topology(const char *name)
+{
+    char *error = NULL;
+    struct cm_topology *topology = cm_topology_load(name, &error);
+
+    if (topology == NULL) {
+        fprintf(stderr, "commatrix: %s\n", error);
+        g_free(error);
+    }
+    return topology;
+}
+
 int main(int argc, char **argv)
 {
     struct cm_options options;
     struct cm_map *map = NULL;
+    struct cm_topology *topology = NULL;
     int status;
 
     if (argc > 1 && strcmp(argv[1], "diff") == 0) {
@@ -300,7 +318,14 @@ int main(int argc, char **argv)
     if (options.map != NULL && (map = load_map(options.map)) == NULL) {
         return CM_EXIT_USAGE;
     }
-    status = run(&options, map);
+    if (options.topology != NULL && (topology = load_topology(options.topology)) == NULL) {
+        cm_map_free(map);
+        return CM_EXIT_USAGE;
+    }
+    status = run(&options, map, topology);
     cm_map_free(map);
+    if (topology != NULL) {
+        cm_topology_free(topology);
+    }
     return status;
 }

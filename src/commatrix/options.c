@@ -23,15 +23,21 @@ static const char help[] =
     "       commatrix diff [--threshold PERCENT] A B\n"
     "       commatrix place --topology FILE MATRIX\n"
     "\n"
-    "FILE is a capture, pcap or pcapng, plain or compressed (gzip, bzip2, xz, lzip, zstd, lz4); - is\n"
-    "standard input. Several files are joined in the order of time: differences of their clocks are\n"
+    "FILE is a capture, pcap or pcapng, plain or compressed (gzip, bzip2, xz, lzip, zstd, lz4); - "
+    "is\n"
+    "standard input. Several files are joined in the order of time: differences of their clocks "
+    "are\n"
     "measured and corrected, and copies of a packet count once.\n"
     "\n"
     "  --by WHAT         rows and columns: lid, gid, ip, host (default), qp, rank\n"
     "  --job N           by rank: only this one of several jobs\n"
-    "  --order WHAT      of rows and columns: name (default), traffic, cluster (neighbours together)\n"
+    "  --order WHAT      of rows and columns: name (default), traffic, cluster (neighbours "
+    "together)\n"
     "  --count WHAT      wire (default), payload, packets, messages, mean, largest\n"
     "  --json, --csv     instead of the table and the heat map\n"
+    "  --explain         instead: the pattern in plain words, with the number behind each claim\n"
+    "                    (by rank unless --by names others)\n"
+    "  --topology FILE   for --explain: the network, as for place\n"
     "  --svg FILE, --png FILE, --html FILE\n"
     "                    a heat map, a page with all values; - is standard output\n"
     "  --linear          scale of heat maps; otherwise logarithmic\n"
@@ -51,7 +57,8 @@ static const char help[] =
     "  -q, --quiet       no progress\n"
     "  -h, --help        -V, --version\n"
     "\n"
-    "Exit status: 0 all was read; 1 diff found more than the threshold; 2 wrong usage; 3 a file was\n"
+    "Exit status: 0 all was read; 1 diff found more than the threshold; 2 wrong usage; 3 a file "
+    "was\n"
     "damaged, the packets before the damage were shown; 4 nothing could be read or written.\n";
 
 enum {
@@ -74,6 +81,8 @@ enum {
     OPT_DURATION,
     OPT_JOB,
     OPT_ORDER,
+    OPT_EXPLAIN,
+    OPT_TOPOLOGY,
     OPT_HIDE_DIAGONAL,
     OPT_LIVE,
     OPT_REFRESH
@@ -99,6 +108,8 @@ static const struct option longs[] = {
     {"duration", required_argument, NULL, OPT_DURATION},
     {"job", required_argument, NULL, OPT_JOB},
     {"order", required_argument, NULL, OPT_ORDER},
+    {"explain", no_argument, NULL, OPT_EXPLAIN},
+    {"topology", required_argument, NULL, OPT_TOPOLOGY},
     {"hide-diagonal", no_argument, NULL, OPT_HIDE_DIAGONAL},
     {"live", required_argument, NULL, OPT_LIVE},
     {"refresh", required_argument, NULL, OPT_REFRESH},
@@ -226,6 +237,9 @@ static void read_file_option(struct cm_options *options, int option)
     case OPT_MAP:
         options->map = optarg;
         break;
+    case OPT_TOPOLOGY:
+        options->topology = optarg;
+        break;
     case OPT_TITLE:
         options->title = optarg;
         break;
@@ -256,13 +270,15 @@ static void read_option(struct cm_options *options, int option)
     case OPT_ORDER:
         options->matrix.order = need_word("--order", optarg, cm_order_names, CM_NUM_ORDER);
         break;
+    case OPT_EXPLAIN:
+        options->explain = true;
+        break;
     case OPT_HIDE_DIAGONAL:
         options->hide_diagonal = true;
         break;
     case OPT_LIVE:
         options->interface = optarg;
-        options->refresh_ns =
-            options->refresh_ns != 0 ? options->refresh_ns : DEFAULT_REFRESH_NS;
+        options->refresh_ns = options->refresh_ns != 0 ? options->refresh_ns : DEFAULT_REFRESH_NS;
         options->html = options->html != NULL ? options->html : "commatrix-live.html";
         break;
     case OPT_LINEAR:
@@ -301,7 +317,7 @@ static bool is_stdout(const char *file)
 /* At most one output goes to standard output. */
 static void check(struct cm_options *options)
 {
-    int on_stdout = options->json + options->csv + is_stdout(options->svg) +
+    int on_stdout = options->json + options->csv + options->explain + is_stdout(options->svg) +
                     is_stdout(options->png) + is_stdout(options->html);
 
     if (on_stdout > 1) {
@@ -318,6 +334,9 @@ static void check(struct cm_options *options)
     }
     if (options->matrix.job != 0 && options->matrix.by != CM_BY_RANK) {
         cm_usage_error("--job is for --by rank");
+    }
+    if (options->topology != NULL && !options->explain) {
+        cm_usage_error("--topology is for --explain");
     }
     if (options->duration_ns != 0 && options->interface == NULL) {
         cm_usage_error("--duration is for -i");
@@ -340,13 +359,16 @@ void cm_options_read(struct cm_options *options, int argc, char **argv)
     memset(options, 0, sizeof(*options));
     options->traffic.kinds = 1u << CM_KIND_DATA;
     options->traffic.skew_us = DEFAULT_SKEW_US;
-    options->matrix.by = CM_BY_HOST;
+    options->matrix.by = CM_NUM_BY;
     while ((option = getopt_long(argc, argv, "i:qhV", longs, NULL)) != -1) {
         if (option == '?') {
             fputs("commatrix: --help lists the options\n", stderr);
             exit(CM_EXIT_USAGE);
         }
         read_option(options, option);
+    }
+    if (options->matrix.by == CM_NUM_BY) {
+        options->matrix.by = options->explain ? CM_BY_RANK : CM_BY_HOST;
     }
     options->files = argv + optind;
     options->num_files = argc - optind;

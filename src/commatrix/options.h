@@ -11,12 +11,12 @@ struct cm_options {
     struct cm_traffic_options traffic;
     struct cm_matrix_options matrix;
     enum cm_count count;
-    bool json, csv, table; /* on standard output: one of them */
+    bool json, csv, explain, table; /* on standard output: one of them */
     bool linear;
     bool hide_diagonal;
     bool quiet; /* no progress */
-    const char *svg, *png, *html, *map, *title, *interface;
-    uint64_t refresh_ns; /* a live page is written anew after so long; 0: never */
+    const char *svg, *png, *html, *map, *topology, *title, *interface;
+    uint64_t refresh_ns;  /* a live page is written anew after so long; 0: never */
     uint64_t duration_ns; /* of a live capture; 0: until interrupted */
     char **files;
     int num_files;

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <functional>
 #include <random>
 #include <set>
 #include <string>
@@ -14,6 +16,7 @@ extern "C" {
 #include "flow/traffic.h"
 #include "matrix/map.h"
 #include "matrix/matrix.h"
+#include "matrix/pattern.h"
 #include "read/packet.h"
 #include "show/names.h"
 }
@@ -789,6 +792,109 @@ TEST(Names, KeepWhatDiffers)
     EXPECT_STREQ("\xe2\x80\xa6" "12", result[1]);
     g_strfreev(result);
     g_ptr_array_free(names, TRUE);
+}
+
+// ---- patterns ----
+
+using Matrix = std::vector<double>;
+
+struct Known {
+    const char *name; // what the pattern's name begins with
+    unsigned n;
+    std::function<bool(int, int)> talks;
+};
+
+int bits(int value)
+{
+    return __builtin_popcount(unsigned(value));
+}
+
+// Rank = (x * b + y) * c + z; the distance of two ranks on a grid, in one dimension or all.
+bool near(int i, int k, int a, int b, int c, bool periodic)
+{
+    int sizes[] = {a, b, c}, at[] = {i / c / b, i / c % b, i % c}, to[] = {k / c / b, k / c % b, k % c}, sum = 0;
+    for (int d = 0; d < 3; d++) {
+        int apart = std::abs(at[d] - to[d]);
+        sum += periodic ? std::min(apart, sizes[d] - apart) : apart;
+    }
+    return sum == 1;
+}
+
+const Known known_patterns[] = {
+    {"all-to-all", 16, [](int i, int k) { return i != k; }},
+    {"all-to-all", 64, [](int i, int k) { return i != k; }},
+    {"ring: each rank", 16, [](int i, int k) { return k == (i + 1) % 16; }},
+    {"nearest neighbors in a line", 16, [](int i, int k) { return std::abs(i - k) == 1; }},
+    {"nearest neighbors in a ring", 16, [](int i, int k) { return (i + 1) % 16 == k || (k + 1) % 16 == i; }},
+    {"nearest neighbors on a 2-D grid of 4 x 4", 16, [](int i, int k) { return near(i, k, 4, 4, 1, false); }},
+    {"nearest neighbors on a 2-D grid of 4 x 6", 24, [](int i, int k) { return near(i, k, 4, 6, 1, false); }},
+    {"nearest neighbors on a 2-D grid of 8 x 8, periodic", 64, [](int i, int k) { return near(i, k, 8, 8, 1, true); }},
+    {"nearest neighbors on a 3-D grid of 4 x 4 x 4", 64, [](int i, int k) { return near(i, k, 4, 4, 4, false); }},
+    {"nearest neighbors on a 3-D grid of 3 x 4 x 5, periodic", 60, [](int i, int k) { return near(i, k, 3, 4, 5, true); }},
+    {"master and workers: rank 3", 16, [](int i, int k) { return i != k && (i == 3 || k == 3); }},
+    {"gather: each rank sends to rank 0", 16, [](int i, int k) { return i != 0 && k == 0; }},
+    {"recursive doubling", 32, [](int i, int k) { return bits(i ^ k) == 1; }},
+    {"binomial tree", 32, [](int i, int k) {
+         int low = std::min(i, k), step = std::max(i, k) - low;
+         return bits(step) == 1 && low % (2 * step) == 0;
+     }},
+    {"FFT transposes of pencils: all-to-all in rows and columns of 4 x 8", 32,
+     [](int i, int k) { return i != k && (i / 8 == k / 8 || i % 8 == k % 8); }},
+    {"all-to-all within 4 groups of 8 consecutive", 32, [](int i, int k) { return i != k && i / 8 == k / 8; }},
+    {"multi-partition on a square of 5 x 5", 25, [](int i, int k) {
+         int dx = ((k / 5 - i / 5) % 5 + 5) % 5, dy = ((k % 5 - i % 5) % 5 + 5) % 5;
+         return (dx == 0 && (dy == 1 || dy == 4)) || (dy == 0 && (dx == 1 || dx == 4)) || (dx == 1 && dy == 4) ||
+                (dx == 4 && dy == 1);
+     }},
+    {"sums in rows and a transposition on 4 x 4", 16, [](int i, int k) {
+         return (i / 4 == k / 4 && bits(i % 4 ^ k % 4) == 1) || (i != k && k == i % 4 * 4 + i / 4);
+     }},
+};
+
+class Pattern : public testing::TestWithParam<Known>
+{
+};
+
+// The pattern is found although the pairs differ in size, and a twentieth of the traffic is noise.
+TEST_P(Pattern, IsFound)
+{
+    const Known &known = GetParam();
+    std::mt19937 random(11);
+    Matrix traffic(known.n * known.n);
+    double total = 0;
+    for (unsigned i = 0; i < known.n; i++) {
+        for (unsigned k = 0; k < known.n; k++) {
+            if (known.talks(int(i), int(k))) {
+                traffic[i * known.n + k] = 1e6 * (1 + double(random() % 100) / 100);
+                total += traffic[i * known.n + k];
+            }
+        }
+    }
+    for (int noise = 0; noise < 50; noise++) {
+        unsigned i = unsigned(random() % known.n), k = unsigned(random() % known.n);
+        traffic[i * known.n + k] += i != k ? total / 1000 : 0;
+    }
+    GArray *found = cm_patterns_find(traffic.data(), known.n);
+    ASSERT_GT(found->len, 0u);
+    auto &best = g_array_index(found, cm_pattern, 0);
+    EXPECT_EQ(0u, std::string(best.name).find(known.name)) << best.name << " " << best.score;
+    EXPECT_GT(best.score, 0.9);
+    cm_patterns_free(found);
+}
+
+INSTANTIATE_TEST_SUITE_P(, Pattern, testing::ValuesIn(known_patterns));
+
+// Random pairs are no pattern.
+TEST(PatternNone, RandomPairs)
+{
+    std::mt19937 random(5);
+    Matrix traffic(64 * 64);
+    for (int i = 0; i < 300; i++) {
+        traffic[random() % traffic.size()] += double(random() % 1000);
+    }
+    GArray *found = cm_patterns_find(traffic.data(), 64);
+    EXPECT_LT(g_array_index(found, cm_pattern, 0).score, 0.6);
+    cm_patterns_free(found);
 }
 
 } // namespace

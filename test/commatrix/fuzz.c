@@ -1,7 +1,7 @@
 /*
- * The reader under libFuzzer: an input is a series of frames of one link type, each with two bytes
- * of its captured length, two of its length on the wire, and one of the time that passed. Ranks and
- * all tables take part.
+ * The reader under libFuzzer. An input is a series of frames of one link type. Before each frame
+ * stand two bytes of captured length, two bytes of length on the wire, and one byte of elapsed time.
+ * The target also fills all tables and finds ranks.
  */
 #include "flow/rank.h"
 #include "flow/traffic.h"

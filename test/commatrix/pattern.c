@@ -1,13 +1,20 @@
 /*
- * pattern NAME [ITERATIONS [BYTES]]: MPI programs with the communication of NAS parallel
- * benchmarks.
+ * pattern NAME [ITERATIONS [BYTES]]: sends as the NAS parallel benchmarks (NPB) and other MPI programs
+ * do.
  *
- * bt    the multi-partition scheme: each rank of a square grid sends faces to its neighbours in the
- *       row, in the column and on the diagonal, forth and back
- * ft    the transposition: all to all, in equal blocks
- * ring  to the next rank, in messages of growing length
+ * bt        NPB BT and SP, multi-partition: each rank of a square grid sends faces to its neighbors
+ *           in the row, in the column and on the diagonal, forth and back
+ * cg        NPB CG: sums in the rows of a grid by recursive doubling, exchange with the transposed rank
+ * ft        NPB FT and IS, transposition: all to all, in equal blocks
+ * lu        NPB LU, wavefront: neighbors on a 2-D grid without wrap-around
+ * mg        NPB MG, multigrid: neighbors on a periodic 3-D grid, at distances 1, 2, 4, ...
+ * pencils   FFT of pencils: all to all in the rows, then in the columns of a grid
+ * stencil3  neighbors on a 3-D grid without wrap-around
+ * doubling  recursive doubling: partners differ in one bit
+ * master    rank 0 sends work to each other rank, and gets results
+ * ring      to the next rank, in messages of growing length
  *
- * Prints nothing. What each rank sends to each other one is known to Open MPI's monitoring.
+ * Prints nothing.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -60,18 +67,141 @@ static void ring(int bytes)
     exchange((rank + 1) % size, (rank + size - 1) % size, bytes / size * (rank % size + 1));
 }
 
+/* The sides of a grid of all ranks, as equal as MPI makes them. */
+static void grid(int dims, int sides[3])
+{
+    sides[0] = sides[1] = sides[2] = dims == 3 ? 0 : 1;
+    sides[0] = sides[1] = 0;
+    MPI_Dims_create(size, dims, sides);
+}
+
+/* The rank at an offset in one dimension; MPI_PROC_NULL: there is none. */
+static int beside(const int sides[3], int dim, int offset, int periodic)
+{
+    int at[3] = {rank / sides[2] / sides[1], rank / sides[2] % sides[1], rank % sides[2]};
+
+    at[dim] += offset;
+    if (!periodic && (at[dim] < 0 || at[dim] >= sides[dim])) {
+        return MPI_PROC_NULL;
+    }
+    at[dim] = (at[dim] + sides[dim]) % sides[dim];
+    return (at[0] * sides[1] + at[1]) * sides[2] + at[2];
+}
+
+static void faces(const int sides[3], int step, int periodic, int bytes)
+{
+    int dim, sign;
+
+    for (dim = 0; dim < 3; dim++) {
+        for (sign = -1; sign <= 1 && sides[dim] > step; sign += 2) {
+            exchange(beside(sides, dim, sign * step, periodic),
+                     beside(sides, dim, -sign * step, periodic), bytes);
+        }
+    }
+}
+
+static void lu(int bytes)
+{
+    int sides[3];
+
+    grid(2, sides);
+    faces(sides, 1, 0, bytes);
+}
+
+static void stencil3(int bytes)
+{
+    int sides[3];
+
+    grid(3, sides);
+    faces(sides, 1, 0, bytes);
+}
+
+static void mg(int bytes)
+{
+    int sides[3], step;
+
+    grid(3, sides);
+    for (step = 1; step < sides[0]; step *= 2) {
+        faces(sides, step, 1, bytes / step);
+    }
+}
+
+static void pencils(int bytes)
+{
+    static MPI_Comm row = MPI_COMM_NULL, column = MPI_COMM_NULL;
+    int sides[3];
+
+    grid(2, sides);
+    if (row == MPI_COMM_NULL) {
+        MPI_Comm_split(MPI_COMM_WORLD, rank / sides[1], rank, &row);
+        MPI_Comm_split(MPI_COMM_WORLD, rank % sides[1], rank, &column);
+    }
+    MPI_Alltoall(out, bytes / sides[1], MPI_BYTE, in, bytes / sides[1], MPI_BYTE, row);
+    MPI_Alltoall(out, bytes / sides[0], MPI_BYTE, in, bytes / sides[0], MPI_BYTE, column);
+}
+
+static void doubling(int bytes)
+{
+    int step;
+
+    for (step = 1; step < size; step *= 2) {
+        exchange(rank ^ step, rank ^ step, bytes);
+    }
+}
+
+static void cg(int bytes)
+{
+    int rows = 1, columns, row, column, step, partner;
+
+    while (4 * rows * rows <= size) {
+        rows *= 2;
+    }
+    columns = size / rows;
+    row = rank / columns;
+    column = rank % columns;
+    for (step = 1; step < columns; step *= 2) {
+        partner = row * columns + (column ^ step);
+        exchange(partner, partner, bytes);
+    }
+    partner = columns == rows ? column * columns + row : 2 * (column / 2 * rows + row) + rank % 2;
+    if (partner != rank) {
+        exchange(partner, partner, bytes);
+    }
+}
+
+static void master(int bytes)
+{
+    int worker;
+
+    for (worker = 1; worker < size; worker++) {
+        if (rank == 0) {
+            exchange(worker, worker, bytes);
+        } else if (rank == worker) {
+            exchange(0, 0, bytes);
+        }
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*step)(int bytes);
+} patterns[] = {{"bt", bt},           {"cg", cg},           {"ft", ft},         {"lu", lu},
+                {"mg", mg},           {"pencils", pencils}, {"stencil3", stencil3},
+                {"doubling", doubling}, {"master", master}, {"ring", ring}};
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "bt";
     int iterations = argc > 2 ? atoi(argv[2]) : 10, bytes = argc > 3 ? atoi(argv[3]) : 65536;
-    void (*step)(int) = strcmp(name, "bt") == 0     ? bt
-                        : strcmp(name, "ft") == 0   ? ft
-                        : strcmp(name, "ring") == 0 ? ring
-                                                    : NULL;
+    void (*step)(int) = NULL;
+    size_t k;
     int i;
 
+    for (k = 0; k < sizeof(patterns) / sizeof(patterns[0]); k++) {
+        step = strcmp(name, patterns[k].name) == 0 ? patterns[k].step : step;
+    }
     if (step == NULL || iterations < 1 || bytes < 1) {
-        fprintf(stderr, "usage: pattern bt|ft|ring [iterations [bytes]]\n");
+        fprintf(stderr, "usage: pattern bt|cg|ft|lu|mg|pencils|stencil3|doubling|master|ring [iterations [bytes]]\n");
         return 2;
     }
     MPI_Init(&argc, &argv);

@@ -1,8 +1,8 @@
 /*
- * A library to be preloaded: counts what each rank sends to each other one, through MPI's profiling
- * interface, for the calls that pattern.c makes. PMPI_COUNT names the prefix of the files, one for
- * each rank: lines "FROM TO BYTES". An all-to-all counts as one block to each rank, which is what a
- * direct exchange sends.
+ * A library for LD_PRELOAD: counts the bytes between each pair of ranks, through MPI's profiling
+ * interface, for the MPI calls of pattern.c. PMPI_COUNT is the prefix of the files. Each rank writes
+ * a file with lines "FROM TO BYTES". An all-to-all counts as one block to each rank, as a direct
+ * exchange sends.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -158,6 +158,34 @@ grep -q 'no traffic to show' "$work/out" || fail "a capture without packets"
 status 4 "$commatrix" "$work/nothing"
 says 'the file is empty'
 
+# The report: ranks of a ring by the map, on two switches.
+python3 - "$here" "$work/ring.pcap" <<'END' || fail "no ring.pcap"
+import sys
+sys.argv, here, out = sys.argv[:1] + ["/dev/null/none"], sys.argv[1], sys.argv[2]
+sys.path.insert(0, here)
+source = open(here + "/generate.py").read().replace("\nmain()\n", "\n")
+exec(source)
+c = Capture("ring", IB, "lid")
+for i in range(80):
+    a, b = i % 8, (i + 1) % 8
+    c.add(lrh_frame(1 + a, 1 + b, ib_packet(RC, SEND_ONLY, 40, i // 8, b"r" * 500)), 1 + a, 1 + b)
+open(out, "wb").write(c.pcap())
+END
+for i in 0 1 2 3 4 5 6 7; do echo "host n$i $((i + 1))"; echo "rank $i n$i"; done >"$work/ring.map"
+{
+    printf 'switch s1\nswitch s2\nlink s1 s2\n'
+    for i in 0 2 4 6; do echo "host n$i s1"; done
+    for i in 1 3 5 7; do echo "host n$i s2"; done
+} >"$work/ring.net"
+status 0 "$commatrix" -q --explain --map "$work/ring.map" --topology "$work/ring.net" "$work/ring.pcap"
+grep -q '^Pattern  *ring: each rank sends to the next one' "$work/out" || fail "pattern: $(cat "$work/out")"
+grep -q '^Network  *100.0 % of the traffic crosses switches' "$work/out" || fail "network: $(cat "$work/out")"
+grep -q '^Placement  *Another placement saves [0-9.]* % of traffic times distance' "$work/out" || fail "placement: $(cat "$work/out")"
+printf 'switch s1\nhost n s1 8 2\n' >"$work/numa.net"
+status 0 "$commatrix" -q --explain --map "$work/ring.map" --topology "$work/numa.net" "$work/ring.pcap"
+grep -q '25.0 % crosses NUMA nodes of a host, 75.0 % stays in one' "$work/out" || fail "NUMA: $(cat "$work/out")"
+status 2 "$commatrix" --topology "$work/ring.net" "$file"
+
 # Orders.
 status 0 "$commatrix" --order cluster --json "$work/g/erf.pcap"
 status 0 "$commatrix" --order traffic --json "$work/g/erf.pcap"

@@ -34,9 +34,9 @@ struct cm_psn {
     uint32_t time[4];     /* microseconds, of the newest number in each group of four */
     uint32_t again_time;
     uint32_t start_time;
-    uint32_t arrived;    /* packets since the start */
-    uint32_t passed;     /* the next so many numbers may belong to the answer of a read */
-    uint32_t next : 24;  /* the newest number + 1 */
+    uint32_t arrived;   /* packets since the start */
+    uint32_t passed;    /* the next so many numbers may belong to the answer of a read */
+    uint32_t next : 24; /* the newest number + 1 */
     uint32_t started : 1;
     uint32_t repeats : 1;
     uint32_t again : 24; /* while `repeats`: the number that the sender repeats next */

@@ -111,7 +111,8 @@ static void vote_mvapich(struct cm_vote votes[CM_NUM_MPI], const uint8_t *data, 
 {
     /* Ranks are of 16 bits with the context behind them, or of 32 bits. User data of zeros is no
      * header. */
-    if (len >= MVAPICH_LEN && memcmp(data, zeros, MVAPICH_LEN) != 0 && data[0] == MVAPICH_EAGER && le16(data + MVAPICH_TAG_AT + 6) <= 1) {
+    if (len >= MVAPICH_LEN && memcmp(data, zeros, MVAPICH_LEN) != 0 && data[0] == MVAPICH_EAGER &&
+        le16(data + MVAPICH_TAG_AT + 6) <= 1) {
         vote(&votes[CM_MPI_MVAPICH], le16(data + MVAPICH_TAG_AT + 4));
     }
 }
@@ -170,7 +171,8 @@ void cm_rank_vote(struct cm_vote votes[CM_NUM_MPI], const struct cm_packet *pack
     }
 }
 
-/* ---- pieces: queue pairs that traffic connects ------------------------------------------------ */
+/* ---- pieces: queue pairs that traffic connects ------------------------------------------------
+ */
 
 enum { NO_JOB = UINT32_MAX };
 
@@ -182,7 +184,7 @@ struct claim {
 
 /* A piece, and later a job: a set of processes. */
 struct job {
-    uint32_t parent;   /* the job that this one became part of, or itself */
+    uint32_t parent;   /* the job that includes this job, or the job itself */
     uint32_t number;   /* of the result, from 1; 0: no job */
     GHashTable *hosts; /* rank + 1 -> host + 1 */
 };
@@ -191,12 +193,12 @@ struct cm_ranks {
     enum cm_mpi mpi;
     const struct cm_traffic *traffic;
     const uint32_t *host_of;
-    GHashTable *pieces; /* queue pair -> number in `parents` + 1 */
-    GArray *parents;    /* union and find over queue pairs */
-    GArray *claims;     /* of struct claim, ordered by piece */
-    GArray *jobs;       /* of struct job */
-    GHashTable *job_of; /* root of a piece -> job + 1 */
-    GHashTable *by_qp;  /* queue pair -> rank + 1 */
+    GHashTable *pieces;  /* queue pair -> number in `parents` + 1 */
+    GArray *parents;     /* union and find over queue pairs */
+    GArray *claims;      /* of struct claim, ordered by piece */
+    GArray *jobs;        /* of struct job */
+    GHashTable *job_of;  /* root of a piece -> job + 1 */
+    GHashTable *by_qp;   /* queue pair -> rank + 1 */
     GHashTable *by_host; /* host -> index in `claims` + 1; 0: it has several processes */
     uint32_t num_jobs, refuted;
     GArray *sizes; /* ranks of each job of the result */
@@ -323,7 +325,8 @@ static void refute_claims(struct cm_ranks *ranks)
     }
 }
 
-/* ---- jobs: pieces that do not contradict each other -------------------------------------------- */
+/* ---- jobs: pieces that do not contradict each other --------------------------------------------
+ */
 
 static struct job *job_at(const struct cm_ranks *ranks, uint32_t i)
 {
@@ -597,11 +600,12 @@ struct cm_ranks *cm_ranks_new(const struct cm_traffic *traffic, const uint32_t *
     }
     if (best == NULL) {
         *why_p = g_strdup(
-            refuted > 0 ? "the bytes where a rank would stand name one rank on several hosts: the "
-                          "messages are not those of a known MPI library"
-                        : "no captured packet begins a message of a known MPI library (UCX of Open "
-                          "MPI or MPICH, openib, MVAPICH2); is the traffic encrypted, or cut before "
-                          "the user data?");
+            refuted > 0
+                ? "the bytes where a rank would stand name one rank on several hosts: the "
+                  "messages are not those of a known MPI library"
+                : "no captured packet begins a message of a known MPI library (UCX of Open "
+                  "MPI or MPICH, openib, MVAPICH2); is the traffic encrypted, or cut before "
+                  "the user data?");
     }
     return best;
 }
@@ -629,8 +633,8 @@ uint32_t cm_ranks_refuted(const struct cm_ranks *ranks)
 /* Whether a rank is not refuted. */
 static bool is_rank_of(const struct cm_ranks *ranks, uint32_t job, guint rank, uint32_t host)
 {
-    return GPOINTER_TO_UINT(g_hash_table_lookup(job_at(ranks, job)->hosts,
-                                                GUINT_TO_POINTER(rank))) == host + 1;
+    return GPOINTER_TO_UINT(
+               g_hash_table_lookup(job_at(ranks, job)->hosts, GUINT_TO_POINTER(rank))) == host + 1;
 }
 
 struct cm_process cm_ranks_of(const struct cm_ranks *ranks, uint32_t address, uint32_t qpn)

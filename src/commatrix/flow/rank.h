@@ -1,8 +1,8 @@
 /*
  * MPI ranks in the first bytes of messages.
  *
- * MPI libraries match messages by the rank of the sender. So the first packet of each message
- * bears that rank. docs/commatrix.md lists the formats. Only messages of MPI_COMM_WORLD vote:
+ * MPI libraries match messages by the rank of the sender. The first packet of each message bears
+ * the rank. docs/commatrix.md lists the formats. Only messages of MPI_COMM_WORLD vote:
  * other communicators number their ranks anew.
  */
 #ifndef CM_RANK_H
@@ -27,9 +27,8 @@ struct cm_process {
  * Finds the MPI library and the processes. `hosts` has the number of the host of each address: two
  * addresses of a host have one number. NULL: each address is a host.
  *
- * A rank of a job runs on one host. So processes that have one rank on different hosts belong to
- * different jobs if no traffic connects them; if traffic connects them, their ranks are wrong and
- * are not used.
+ * A rank of a job runs on one host. Two hosts with the same rank belong to different jobs if no
+ * traffic connects the hosts. If traffic connects the hosts, the ranks are wrong and are not used.
  *
  * Returns NULL if no message tells a rank. *why_p then has the reason, to be freed by g_free().
  */
@@ -42,7 +41,7 @@ enum cm_mpi cm_ranks_mpi(const struct cm_ranks *ranks);
 uint32_t cm_ranks_jobs(const struct cm_ranks *ranks);
 uint32_t cm_ranks_size(const struct cm_ranks *ranks, uint32_t job);
 
-/* So many processes had ranks that contradict each other. */
+/* The number of processes whose ranks contradict each other. */
 uint32_t cm_ranks_refuted(const struct cm_ranks *ranks);
 
 /* The process that owns a queue pair of an address. */

@@ -420,13 +420,13 @@ static void note_request(struct cm_traffic *traffic, struct cm_flow *flow, struc
     }
     remember_request(traffic, flow, packet);
     if (packet->operation == CM_READ_REQUEST) {
-        found = cm_psn_pass_over(psn, packet->psn,
-                                 read_numbers(cm_track_of(traffic, flow), packet));
+        found =
+            cm_psn_pass_over(psn, packet->psn, read_numbers(cm_track_of(traffic, flow), packet));
         take_lost(traffic, flow, packet, found);
     }
 }
 
-/* What a packet that is no copy tells of other packets. */
+/* A packet that is no copy tells of other packets: requests, connections, ranks. */
 static void note_relations(struct cm_traffic *traffic, struct cm_flow *flow, struct cm_psn *psn,
                            const struct cm_packet *packet, bool again)
 {

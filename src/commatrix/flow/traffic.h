@@ -19,11 +19,11 @@ struct cm_counts {
     uint64_t wire;    /* bytes on the wire, retransmissions included */
     uint64_t payload; /* bytes of user data, each once */
     uint64_t packets;
-    uint64_t messages;        /* that have ended */
-    uint64_t sends, writes;   /* messages of these operations */
-    uint64_t reads, atomics;  /* answers of reads; requests of atomic operations */
-    uint32_t largest;         /* bytes of the largest message */
-    uint32_t lost;            /* packets that the capture has not got */
+    uint64_t messages;       /* that have ended */
+    uint64_t sends, writes;  /* messages of these operations */
+    uint64_t reads, atomics; /* answers of reads; requests of atomic operations */
+    uint32_t largest;        /* bytes of the largest message */
+    uint32_t lost;           /* packets that the capture has not got */
 };
 
 void cm_counts_add(struct cm_counts *sum, const struct cm_counts *counts);
@@ -31,7 +31,7 @@ void cm_counts_add(struct cm_counts *sum, const struct cm_counts *counts);
 /* Times from a request to its answer: four bins for each power of two, from 256 ns on. */
 enum { CM_DELAY_BINS = 64, CM_DELAY_FIRST_BIT = 8 };
 
-/* Signs of trouble of a flow. Only a flow that has one has this struct. */
+/* Signs of trouble of a flow. A flow without signs has no such struct. */
 struct cm_signs {
     uint64_t retransmissions;
     uint64_t congested; /* packets with the mark of congestion: ECN of IP, FECN of InfiniBand */
@@ -70,7 +70,7 @@ struct cm_flow {
     struct cm_partner partner; /* of connections: src_qpn, as far as it is known */
     struct cm_counts counts;
     struct cm_vote votes[CM_NUM_MPI];
-    uint32_t window_entry; /* newest entry in cm_traffic.windows; 0: none */
+    uint32_t window_entry;  /* newest entry in cm_traffic.windows; 0: none */
     struct cm_signs *signs; /* NULL: none */
 };
 
@@ -165,7 +165,7 @@ void cm_traffic_free(struct cm_traffic *traffic);
 /* Count one packet. */
 void cm_traffic_add(struct cm_traffic *traffic, const struct cm_packet *packet, uint32_t captured);
 
-/* All packets were added: free what is not needed any more. */
+/* Frees the tables for reading, after the last packet. */
 void cm_traffic_finish(struct cm_traffic *traffic);
 
 struct cm_flow *cm_traffic_flow(const struct cm_traffic *traffic, uint32_t number);

@@ -13,9 +13,10 @@ struct builder {
     const struct cm_map *map;
     struct cm_ranks *ranks;
     enum cm_by by;
-    uint32_t job; /* only this one; 0: all */
+    uint32_t job;          /* only this one; 0: all */
     GHashTable *names;     /* name -> number + 1 */
     GPtrArray *list;       /* the names by their numbers */
+    GPtrArray *hosts;      /* the host of each name */
     GHashTable *sides;     /* (address, queue pair) -> number + 1 */
     bool several, unknown; /* there are such ranks */
 };
@@ -123,6 +124,8 @@ static uint32_t side_number(struct builder *builder, uint32_t id, uint32_t qpn)
     number = g_hash_table_lookup(builder->names, name);
     if (number == NULL) {
         g_ptr_array_add(builder->list, name);
+        g_ptr_array_add(builder->hosts,
+                        host_name(builder, cm_traffic_address(builder->traffic, id)));
         number = GUINT_TO_POINTER(builder->list->len);
         g_hash_table_insert(builder->names, name, number);
     } else {
@@ -145,11 +148,21 @@ static gint compare_names(gconstpointer a, gconstpointer b, gpointer list)
     return number_x != number_y ? (number_x ? -1 : 1) : strverscmp(name_x, name_y);
 }
 
-/* Put the names in order. Returns the new number of each old one, to be freed. */
-static uint32_t *sort_names(GPtrArray *names)
+static void permute(GPtrArray *texts, const uint32_t *order)
+{
+    gpointer *old = g_memdup2(texts->pdata, texts->len * sizeof(gpointer));
+    guint i;
+
+    for (i = 0; i < texts->len; i++) {
+        texts->pdata[i] = old[order[i]];
+    }
+    g_free(old);
+}
+
+/* Puts the names in order. Returns the new number of each old one, to be freed. */
+static uint32_t *sort_names(GPtrArray *names, GPtrArray *hosts)
 {
     uint32_t *order = g_new(uint32_t, names->len + 1), *place = g_new(uint32_t, names->len + 1);
-    gpointer *old = g_memdup2(names->pdata, names->len * sizeof(gpointer));
     guint i;
 
     for (i = 0; i < names->len; i++) {
@@ -158,9 +171,9 @@ static uint32_t *sort_names(GPtrArray *names)
     g_qsort_with_data(order, (gint)names->len, sizeof(*order), compare_names, names);
     for (i = 0; i < names->len; i++) {
         place[order[i]] = i;
-        names->pdata[i] = old[order[i]];
     }
-    g_free(old);
+    permute(names, order);
+    permute(hosts, order);
     g_free(order);
     return place;
 }
@@ -313,7 +326,7 @@ static void build(struct cm_matrix *matrix, struct builder *builder)
             g_array_append_val(parts, part);
         }
     }
-    place = sort_names(builder->list);
+    place = sort_names(builder->list, builder->hosts);
     for (i = 0; i < parts->len; i++) {
         struct part *part = &g_array_index(parts, struct part, i);
 
@@ -404,7 +417,8 @@ static void note_missing_ranks(struct cm_matrix *matrix, const struct builder *b
     note_jobs(matrix, builder);
     if (refuted > 0) {
         add_note(matrix, g_strdup_printf("%u processes name ranks that contradict each other: "
-                                         "these ranks are not used", refuted));
+                                         "these ranks are not used",
+                                         refuted));
     }
     if (builder->several && builder->unknown) {
         add_note(matrix, g_strdup("not all ranks: the map file has several ranks on a host; \"qp\" "
@@ -544,7 +558,6 @@ static void reorder(struct cm_matrix *matrix, enum cm_order by)
 {
     guint n = matrix->names->len, i;
     uint32_t *order = g_new(uint32_t, n + 1), *place = g_new(uint32_t, n + 1);
-    gpointer *old = g_memdup2(matrix->names->pdata, n * sizeof(gpointer));
 
     for (i = 0; i < n; i++) {
         order[i] = i;
@@ -555,14 +568,14 @@ static void reorder(struct cm_matrix *matrix, enum cm_order by)
     }
     for (i = 0; i < n; i++) {
         place[order[i]] = i;
-        matrix->names->pdata[i] = old[order[i]];
     }
+    permute(matrix->names, order);
+    permute(matrix->hosts, order);
     renumber(matrix->cells, place);
     for (i = 0; i < matrix->slices->len; i++) {
         renumber(g_array_index(matrix->slices, struct cm_slice, i).cells, place);
     }
     sum_sides(matrix);
-    g_free(old);
     g_free(order);
     g_free(place);
 }
@@ -594,6 +607,7 @@ struct cm_matrix *cm_matrix_new(const struct cm_traffic *traffic, const struct c
     matrix->slices = g_array_new(FALSE, FALSE, sizeof(struct cm_slice));
     matrix->phases = cm_phases_find(&traffic->activity, cm_traffic_zero(traffic));
     matrix->names = builder.list = g_ptr_array_new_with_free_func(g_free);
+    matrix->hosts = builder.hosts = g_ptr_array_new_with_free_func(g_free);
     builder.names = g_hash_table_new(g_str_hash, g_str_equal);
     builder.sides = g_hash_table_new(pair_hash, g_direct_equal);
     if (options->by == CM_BY_RANK) {
@@ -601,8 +615,8 @@ struct cm_matrix *cm_matrix_new(const struct cm_traffic *traffic, const struct c
     }
     builder.job = options->job;
     if (options->job > matrix->jobs) {
-        *error_p = g_strdup_printf("there is no job %u: the capture shows %u", options->job,
-                                   matrix->jobs);
+        *error_p =
+            g_strdup_printf("there is no job %u: the capture shows %u", options->job, matrix->jobs);
     } else {
         fill(matrix, &builder, options->order);
     }
@@ -633,6 +647,7 @@ void cm_matrix_free(struct cm_matrix *matrix)
     g_array_free(matrix->phases, TRUE);
     g_array_free(matrix->cells, TRUE);
     g_ptr_array_free(matrix->names, TRUE);
+    g_ptr_array_free(matrix->hosts, TRUE);
     g_free(matrix->sent);
     g_free(matrix->received);
     g_free(matrix->note);

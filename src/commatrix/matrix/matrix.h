@@ -43,6 +43,7 @@ struct cm_phase {
 struct cm_matrix {
     enum cm_by by;
     GPtrArray *names; /* in the order of rows and columns */
+    GPtrArray *hosts; /* the host of each name; the first host if a name has several */
     GArray *cells;    /* of struct cm_cell with traffic, ordered by from and to */
     struct cm_counts totals;
     struct cm_counts *sent, *received; /* of each name: sums of its row and of its column */

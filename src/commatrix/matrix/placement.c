@@ -76,7 +76,8 @@ static double rank_cost(const struct place *place, const uint32_t *host, uint32_
     uint32_t i;
 
     for (i = place->graph->first[rank]; i < place->graph->first[rank + 1]; i++) {
-        cost += place->graph->weight[i] * cm_topology_distance(place->topology, at, host[place->graph->other[i]]);
+        cost += place->graph->weight[i] *
+                cm_topology_distance(place->topology, at, host[place->graph->other[i]]);
     }
     return cost;
 }
@@ -238,7 +239,8 @@ static void network_free(struct network *network)
 static bool map_ranks(const struct place *place, SCOTCH_Arch *arch, SCOTCH_Num *part)
 {
     uint32_t edges = place->graph->first[place->graph->ranks], i;
-    SCOTCH_Num *first = g_new(SCOTCH_Num, place->graph->ranks + 1), *other = g_new(SCOTCH_Num, edges + 1);
+    SCOTCH_Num *first = g_new(SCOTCH_Num, place->graph->ranks + 1),
+               *other = g_new(SCOTCH_Num, edges + 1);
     SCOTCH_Num *weight = g_new(SCOTCH_Num, edges + 1);
     SCOTCH_Graph graph;
     SCOTCH_Strat strategy;
@@ -385,7 +387,8 @@ static int64_t stay_gain(const struct place *place, const uint32_t *present, con
 
     for (rank = 0; rank < place->graph->ranks; rank++) {
         if (host[rank] == from || host[rank] == to) {
-            gain += (present[rank] == (host[rank] == from ? to : from)) - (present[rank] == host[rank]);
+            gain +=
+                (present[rank] == (host[rank] == from ? to : from)) - (present[rank] == host[rank]);
         }
     }
     return gain;

@@ -50,8 +50,8 @@ static const char *add_host(struct cm_topology *topology, char **words, guint n)
     struct cm_topology_host host;
     int node;
 
-    if (n != 3 && n != 4) {
-        return "host needs a name, a switch and perhaps a number of slots";
+    if (n < 3 || n > 5) {
+        return "host needs a name, a switch and perhaps numbers of slots and of NUMA nodes";
     }
     node = find_switch(topology, words[2]);
     if (node < 0) {
@@ -62,6 +62,9 @@ static const char *add_host(struct cm_topology *topology, char **words, guint n)
     }
     if (!parse_number(words[3], MAX_SLOTS, &host.slots)) {
         return "that is no number of slots";
+    }
+    if (!parse_number(n == 5 ? words[4] : NULL, host.slots, &host.numa)) {
+        return "that is no number of NUMA nodes: from 1 to the number of slots";
     }
     host.node = (uint32_t)node;
     host.name = g_strdup(words[1]);

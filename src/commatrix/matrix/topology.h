@@ -1,10 +1,10 @@
 /*
- * The network that ranks are to be placed on, from a file:
+ * The network on which ranks run, from a file:
  *
  *     # comment
  *     switch NAME
- *     host NAME SWITCH [SLOTS]        SLOTS ranks have room there, 1 by default
- *     link SWITCH SWITCH [COST]       1 by default
+ *     host NAME SWITCH [SLOTS [NUMA]]  room for SLOTS ranks, in NUMA equal NUMA nodes; 1 by default
+ *     link SWITCH SWITCH [COST]        1 by default
  *
  * commatrix-collect writes one.
  */
@@ -18,6 +18,7 @@ struct cm_topology_host {
     char *name;
     uint32_t node; /* among the switches */
     uint32_t slots;
+    uint32_t numa; /* nodes, among which the slots are split */
 };
 
 struct cm_topology_link {

@@ -8,7 +8,7 @@
 
 enum {
     ALL_KEYS = 200000,  /* the first packets of a file, of which all are remembered */
-    SAMPLE = 16,        /* later one of so many packets is, the same in all files */
+    SAMPLE = 16,        /* of later packets, the ratio of remembered ones: the same in all files */
     MIN_COMMON = 8,     /* so many packets tell the difference of two clocks */
     AGREE_NS = 1000000, /* from the median */
     AGREE_PERCENT = 80
@@ -87,7 +87,8 @@ uint64_t cm_look_earliest(const struct cm_look *look)
     return look->earliest_ns;
 }
 
-/* ---- groups of files whose clocks can be compared ---------------------------------------------- */
+/* ---- groups of files whose clocks can be compared ----------------------------------------------
+ */
 
 /* The file that had a packet first, and its time. */
 struct first {

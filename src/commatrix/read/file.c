@@ -297,7 +297,8 @@ static bool next_block(struct cm_file *file, struct cm_frame *frame, bool *found
         return damaged(file, "a block of an impossible length");
     }
     if (len > MAX_FRAME) {
-        if (type == ENHANCED_PACKET || type == OLD_PACKET || type == SIMPLE_PACKET || type == INTERFACE) {
+        if (type == ENHANCED_PACKET || type == OLD_PACKET || type == SIMPLE_PACKET ||
+            type == INTERFACE) {
             return damaged(file, "a block of more than 16 MB");
         }
         cm_source_skip(file->source, len);
@@ -337,9 +338,9 @@ static bool read_header(struct cm_file *file, char **error_p)
         return false;
     }
     if (header == NULL) {
-        *error_p = g_strdup(cm_source_left(file->source, 1) == 0
-                                ? "the file is empty"
-                                : "the file is too short for a capture");
+        *error_p =
+            g_strdup(cm_source_left(file->source, 1) == 0 ? "the file is empty"
+                                                          : "the file is too short for a capture");
         return false;
     }
     memcpy(&magic, header, 4);
@@ -397,7 +398,8 @@ char *cm_file_damage(const struct cm_file *file)
 {
     return file->damage == NULL
                ? NULL
-               : g_strdup_printf("damaged at offset %" PRIu64 "%s: %s; what stands before it counts",
+               : g_strdup_printf("damaged at offset %" PRIu64
+                                 "%s: %s; what stands before it counts",
                                  file->damage_at,
                                  cm_source_position(file->source) != 0 &&
                                          file->damage == cm_source_error(file->source)

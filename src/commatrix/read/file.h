@@ -30,7 +30,7 @@ bool cm_file_next(struct cm_file *file, struct cm_frame *frame);
 /* The damage: what and where, to be freed by g_free(); NULL: none. */
 char *cm_file_damage(const struct cm_file *file);
 
-/* Packets that have no time: each has that of the packet before it. */
+/* Packets without a time. Each gets the time of the previous packet. */
 uint64_t cm_file_timeless(const struct cm_file *file);
 
 /* A link type of an interface that cm_packet_parse() does not know; -1: none. */

@@ -6,9 +6,12 @@
 #include <string.h>
 
 const char *const cm_closed_names[CM_NUM_CLOSED] = {
-    [CM_CLOSED_NONE] = "",        [CM_CLOSED_ESP] = "ESP",
-    [CM_CLOSED_L2TP] = "L2TP",    [CM_CLOSED_GTP] = "GTP",
-    [CM_CLOSED_GRE] = "GRE",      [CM_CLOSED_MPLS] = "MPLS",
+    [CM_CLOSED_NONE] = "",
+    [CM_CLOSED_ESP] = "ESP",
+    [CM_CLOSED_L2TP] = "L2TP",
+    [CM_CLOSED_GTP] = "GTP",
+    [CM_CLOSED_GRE] = "GRE",
+    [CM_CLOSED_MPLS] = "MPLS",
     [CM_CLOSED_DEEP] = "more than eight tunnels",
 };
 
@@ -211,8 +214,7 @@ void cm_parse_bth(struct cm_packet *packet, struct cm_bytes bytes)
         return;
     }
     trailer = CM_ICRC_LEN + (bth[1] >> 4 & 3);
-    packet->payload =
-        bytes.wire > trailer && !is_cnp(packet) ? bytes.wire - trailer : 0;
+    packet->payload = bytes.wire > trailer && !is_cnp(packet) ? bytes.wire - trailer : 0;
     packet->data = bytes.at;
     packet->data_len = bytes.len < packet->payload ? bytes.len : packet->payload;
     packet->kind = kind_of(packet);

@@ -1,8 +1,8 @@
 /*
- * One captured packet, and what the headers say of it.
+ * The headers of a captured packet.
  *
- * cm_packet_parse() is given a frame as libpcap delivers it, and fills in a struct cm_packet. It
- * reads nothing outside of the captured bytes. What the capture has cut off is told by `cut`.
+ * cm_packet_parse() reads a frame of a capture file and fills a struct cm_packet. The function
+ * reads only captured bytes. `cut` tells that headers are missing.
  */
 #ifndef CM_PACKET_H
 #define CM_PACKET_H
@@ -66,11 +66,11 @@ struct cm_packet {
     bool first_fragment;
     uint32_t ip_id;
     uint8_t transport, operation; /* of enum cm_transport, cm_operation */
-    bool congested;   /* marked: ECN of IP, or FECN of InfiniBand */
-    uint8_t closed;   /* enum cm_closed */
-    uint8_t tunnels;  /* around the packet */
-    uint32_t dst_qpn, src_qpn; /* src_qpn: only in datagrams (DETH) */
-    uint32_t eec;              /* RD: the EE context */
+    bool congested;               /* marked: ECN of IP, or FECN of InfiniBand */
+    uint8_t closed;               /* enum cm_closed */
+    uint8_t tunnels;              /* around the packet */
+    uint32_t dst_qpn, src_qpn;    /* src_qpn: only in datagrams (DETH) */
+    uint32_t eec;                 /* RD: the EE context */
     uint32_t psn;
     uint32_t payload; /* bytes of user data */
     uint32_t dma_len; /* RETH: of the whole request */

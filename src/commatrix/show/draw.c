@@ -174,7 +174,7 @@ static double *join_sums(const struct picture *picture, const struct cm_counts *
     return joined;
 }
 
-/* Bars beside the rows, of what each sends, and below the columns, of what each receives. */
+/* Bars beside the rows show sent bytes, bars below the columns show received bytes. */
 static void put_sums(struct picture *picture)
 {
     const struct cm_matrix *matrix = picture->show->matrix;
@@ -288,8 +288,9 @@ static void put_title(struct picture *picture)
     char *wire = cm_human((double)totals->wire, CM_COUNT_WIRE);
     char *payload = cm_human((double)totals->payload, CM_COUNT_PAYLOAD);
     char *packets = cm_human((double)totals->packets, CM_COUNT_PACKETS);
-    char *line = g_strdup_printf("%s in %s packets, %s of it payload; %u %ss", wire, packets,
-                                 payload, picture->show->matrix->names->len, cm_by_title(picture->show->matrix->by));
+    char *line =
+        g_strdup_printf("%s in %s packets, %s of it payload; %u %ss", wire, packets, payload,
+                        picture->show->matrix->names->len, cm_by_title(picture->show->matrix->by));
 
     cairo_set_source_rgb(cairo, 0, 0, 0);
     cairo_select_font_face(cairo, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_BOLD);
@@ -308,15 +309,15 @@ static void put_title(struct picture *picture)
 static void put_legend(struct picture *picture)
 {
     cairo_t *cairo = picture->cairo;
-    double x = picture->left + picture->side + LEGEND_GAP +
-               (has_sums(picture) ? SUM_GAP + SUM_SIZE : 0);
+    double x =
+        picture->left + picture->side + LEGEND_GAP + (has_sums(picture) ? SUM_GAP + SUM_SIZE : 0);
     double height = MAX(picture->side, 120);
     char *note = cm_grid_note(&picture->grid, picture->show);
     int i;
 
     for (i = 0; i < (int)height; i++) {
-        set_color(picture, cm_grid_shade(&picture->grid,
-                                         cm_grid_value(&picture->grid, 1 - i / height)));
+        set_color(picture,
+                  cm_grid_shade(&picture->grid, cm_grid_value(&picture->grid, 1 - i / height)));
         cairo_rectangle(cairo, x, picture->top + i, LEGEND_WIDTH, 1.5);
         cairo_fill(cairo);
     }

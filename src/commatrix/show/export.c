@@ -1,6 +1,6 @@
 /*
- * CSV and JSON; docs/commatrix.md describes both. Cells are written one by one, so that a large
- * matrix needs no memory for its text.
+ * CSV and JSON; docs/commatrix.md describes both. Cells are written one by one: the text
+ * of a large matrix needs no memory.
  */
 #include "show.h"
 
@@ -48,10 +48,12 @@ enum column {
 };
 
 static const char *const column_names[NUM_COLUMNS] = {
-    "wire_bytes",      "payload_bytes", "packets", "messages",      "mean_message",
-    "largest_message", "lost",          "sends",   "writes",        "reads",
-    "atomics",         "retransmissions", "ecn",   "cnps",          "answer_p50_ns",
-    "answer_p99_ns",   "mean_rate",     "peak_rate"};
+    "wire_bytes",    "payload_bytes", "packets",
+    "messages",      "mean_message",  "largest_message",
+    "lost",          "sends",         "writes",
+    "reads",         "atomics",       "retransmissions",
+    "ecn",           "cnps",          "answer_p50_ns",
+    "answer_p99_ns", "mean_rate",     "peak_rate"};
 
 /* Bytes in a second. */
 static double rate(double bytes, uint64_t ns)

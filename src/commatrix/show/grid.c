@@ -55,8 +55,8 @@ double cm_grid_shade(const struct cm_grid *grid, double value)
     if (!grid->log) {
         return value / grid->high;
     }
-    return LOWEST_SHADE + (1 - LOWEST_SHADE) * (log(value) - log(grid->low)) /
-                              (log(grid->high) - log(grid->low));
+    return LOWEST_SHADE +
+           (1 - LOWEST_SHADE) * (log(value) - log(grid->low)) / (log(grid->high) - log(grid->low));
 }
 
 double cm_grid_value(const struct cm_grid *grid, double at)
@@ -71,6 +71,5 @@ char *cm_grid_note(const struct cm_grid *grid, const struct cm_show *show)
 {
     return grid->join == 1 ? NULL
                            : g_strdup_printf("one cell = %u x %u %ss, the largest value",
-                                             grid->join, grid->join,
-                                             cm_by_title(show->matrix->by));
+                                             grid->join, grid->join, cm_by_title(show->matrix->by));
 }

@@ -1,5 +1,5 @@
 /*
- * One page that needs nothing else: page.html with the matrix in it.
+ * A page without other files: page.html with the matrix inside.
  *
  * The values of all cells are arrays of little-endian numbers in base64, one array for each field:
  * a browser reads a million cells so in a fraction of a second.
@@ -12,7 +12,7 @@
 #include <json-c/json.h>
 #include <string.h>
 
-#define DATA_MARK "/*DATA*/null"
+#define DATA_MARK    "/*DATA*/null"
 #define REFRESH_MARK "<!--REFRESH-->"
 
 enum { MAX_NAME = 24, TIME_BINS = 400 };
@@ -63,8 +63,8 @@ enum field {
 };
 
 static const char *const field_names[NUM_FIELDS] = {
-    "from",    "to",   "wire",  "payload", "packets", "messages",  "largest",
-    "lost",    "again", "ecn",  "cnps",    "p50",     "p99"};
+    "from", "to",    "wire", "payload", "packets", "messages", "largest",
+    "lost", "again", "ecn",  "cnps",    "p50",     "p99"};
 
 static float field_value(const struct cm_cell *cell, enum field field)
 {

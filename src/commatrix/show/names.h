@@ -8,9 +8,9 @@
 
 /*
  * Shortens a set of names together: each short form has at most `most` characters (6 at least), and
- * different names have different short forms. What all names begin or end with is dropped first; an
- * ellipsis marks each omission. Returns as many strings as there are names, to be freed by
- * g_strfreev().
+ * different names have different short forms. The common beginning and the common
+ * end are dropped first; an ellipsis marks each omission. Returns as many strings as there are
+ * names, to be freed by g_strfreev().
  */
 char **cm_names_shorten(const GPtrArray *names, guint most);
 

@@ -99,7 +99,8 @@ static void warn_empty(const struct cm_show *show, GPtrArray *warnings)
 {
     const struct cm_capture_counts *capture = &show->traffic->capture;
 
-    if (capture->packets > 0 && show->traffic->excluded[CM_KIND_OTHER].packets == capture->packets) {
+    if (capture->packets > 0 &&
+        show->traffic->excluded[CM_KIND_OTHER].packets == capture->packets) {
         warn(warnings, "no RDMA packet at all: a NIC that does RDMA hides its packets from the "
                        "network interface; capture on a mirror port of the switch, on the RDMA "
                        "device (tcpdump -i mlx5_0), or with ibdump");
@@ -139,8 +140,9 @@ static void warn_clocks(const struct cm_show *show, GPtrArray *warnings)
         g_free(time);
     }
     if (n > 1 && capture->retransmissions > capture->numbered / 10) {
-        warn(warnings, "%" PRIu64 " of %" PRIu64 " packets are retransmissions: if the clocks of "
-                       "the files differ, --skew has to be longer than the difference",
+        warn(warnings,
+             "%" PRIu64 " of %" PRIu64 " packets are retransmissions: if the clocks of "
+             "the files differ, --skew has to be longer than the difference",
              capture->retransmissions, capture->numbered);
     }
 }
@@ -154,13 +156,15 @@ char **cm_show_warnings(const struct cm_show *show)
     warn_tunnels(show, warnings);
     warn_clocks(show, warnings);
     if (show->traffic->capture.cut_headers > 0) {
-        warn(warnings, "%" PRIu64 " packets are cut before their headers end: a snapshot length of "
-                       "256 bytes is enough",
+        warn(warnings,
+             "%" PRIu64 " packets are cut before their headers end: a snapshot length of "
+             "256 bytes is enough",
              show->traffic->capture.cut_headers);
     }
     if (timeless > 0) {
-        warn(warnings, "%" PRIu64 " packets have no time in their file: each has that of the "
-                       "packet before it",
+        warn(warnings,
+             "%" PRIu64 " packets have no time in their file: each has that of the "
+             "packet before it",
              timeless);
     }
     g_ptr_array_add(warnings, NULL);

@@ -1,13 +1,14 @@
 /*
  * The outputs of a matrix: text, CSV, JSON, pictures, a page.
  *
- * Each function that writes returns false, with errno set, if it cannot write.
+ * Functions that write return false, with errno set, on error.
  */
 #ifndef CM_SHOW_H
 #define CM_SHOW_H
 
 #include "flow/traffic.h"
 #include "matrix/matrix.h"
+#include "matrix/topology.h"
 #include "read/capture.h"
 
 #include <stdio.h>
@@ -19,14 +20,19 @@ struct cm_show {
     enum cm_count count;
     bool log_scale;
     bool hide_diagonal;
-    unsigned refresh_s; /* a browser loads the page again after so long; 0: never */
-    const char *title;  /* of pictures and pages */
-    uint64_t dropped;   /* packets of a live capture that the kernel dropped */
+    unsigned refresh_s;                 /* a browser loads the page again after so long; 0: never */
+    uint32_t job;                       /* that the user chose; 0: none */
+    const struct cm_topology *topology; /* of the report; NULL: not known */
+    const char *title;                  /* of pictures and pages */
+    uint64_t dropped;                   /* packets of a live capture that the kernel dropped */
 };
 
 /* Heat map, table, top pairs and senders, and the state of the capture. `color`: the terminal has
  * 256 colors. */
 bool cm_show_table(const struct cm_show *show, FILE *out, int columns, bool color);
+
+/* The report: the pattern in plain words. */
+bool cm_show_explain(const struct cm_show *show, FILE *out);
 
 bool cm_show_csv(const struct cm_show *show, FILE *out);
 bool cm_show_json(const struct cm_show *show, FILE *out);

@@ -262,8 +262,7 @@ static gint compare_sums(gconstpointer a, gconstpointer b, gpointer user)
 
 static void put_ranking(const struct table *table, const char *title, const struct cm_counts *sums)
 {
-    struct ranking ranking = {sums,
-                              has_sums(table->show) ? table->show->count : CM_COUNT_WIRE};
+    struct ranking ranking = {sums, has_sums(table->show) ? table->show->count : CM_COUNT_WIRE};
     guint n = table->show->matrix->names->len, *order = g_new(guint, n + 1), i;
     double total = cm_cell_value(&table->show->matrix->totals, ranking.count);
 
@@ -290,8 +289,9 @@ static void put_operations(const struct table *table)
 {
     const struct cm_counts *totals = &table->show->matrix->totals;
 
-    fprintf(table->out, "operations: %" PRIu64 " sends, %" PRIu64 " writes, %" PRIu64
-                        " reads, %" PRIu64 " atomics\n",
+    fprintf(table->out,
+            "operations: %" PRIu64 " sends, %" PRIu64 " writes, %" PRIu64 " reads, %" PRIu64
+            " atomics\n",
             totals->sends, totals->writes, totals->reads, totals->atomics);
 }
 
@@ -391,13 +391,15 @@ static void put_lost(const struct table *table)
         fprintf(table->out, "no packet is missing\n");
     }
     if (capture->unsure > 0) {
-        fprintf(table->out, "%" PRIu64 " datagrams are not in the capture: they are lost, or went "
-                            "to receivers where nothing was captured\n",
+        fprintf(table->out,
+                "%" PRIu64 " datagrams are not in the capture: they are lost, or went "
+                "to receivers where nothing was captured\n",
                 capture->unsure);
     }
     if (capture->restarts > 0) {
-        fprintf(table->out, "%" PRIu64 " connections began anew: what is missing in between is not "
-                            "known\n",
+        fprintf(table->out,
+                "%" PRIu64 " connections began anew: what is missing in between is not "
+                "known\n",
                 capture->restarts);
     }
 }

@@ -13,7 +13,7 @@
 int cm_tool_diff(int argc, char **argv);
 int cm_tool_place(int argc, char **argv);
 
-/* A matrix that was read: its names, and the value of each pair that has one. */
+/* A matrix from a file: the names, and the value of each pair with traffic. */
 struct cm_loaded {
     char *by;
     GPtrArray *names;
