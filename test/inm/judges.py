@@ -583,6 +583,203 @@ def plans():
         print(f"# {done} plans, all as predicted")
 
 
+def load():
+    """Traffic patterns of the emulated network, as the server measures them from flit counters."""
+    with Network() as n:
+        n.start_server(extra="[poll]\nmode = single\n")
+        n.inm("route", "generate", "updown")
+        n.inm("route", "load")
+        assert n.inm("load")["seconds"] == 0 and n.inm("load")["top"] == []
+        n.inm("job", "set", "small", "r0f0h0-r0f0h3,r0f1h0")
+        n.inm("job", "set", "other", "r1f0h0-r1f1h7")
+        n.inm("job", "set", "bad", "r0f0n0", status=1)
+
+        def measure(pattern):
+            n.control(f"traffic {pattern}")
+            n.inm("poll")
+            begin = n.inm("load")["time"]
+            wait_for("time passes", lambda: __import__("time").time() > begin + 1)
+            n.inm("poll")
+            measured = n.inm("load")
+            levels = {(v["level"], v["direction"]): v for v in measured["levels"]}
+            return measured, levels, {j["name"]: j for j in measured["jobs"]}
+
+        measured, levels, jobs = measure("uniform,rate=40")
+        # A host sends and gets 40 %; the mean over the links of a level follows from their number.
+        assert abs(jobs["small"]["mean"] - 0.40) < 0.02 and jobs["small"]["number"] == 5, jobs
+        for up, down in ((("bottom edge", "up"), ("bottom spine", "down")), (("bottom spine", "up"), ("leaf", "down"))):
+            assert abs(levels[up]["mean"] - levels[down]["mean"]) < 0.02, levels
+        paths = json.loads(n.control("paths"))
+        wanted = 0.40 * paths["worst_load"] / 31  # pairs of hosts on the worst link, each with 1/31 of 40 %
+        assert abs(measured["top"][0]["use"] - wanted) < 0.02, (measured["top"][0], wanted)
+        assert len(measured["top"]) == 10 and levels["leaf", "up"]["wait"] == 0
+        measured, levels, jobs = measure("job:r1f0h0-r1f1h7,rate=60")
+        assert abs(jobs["other"]["mean"] - 0.60) < 0.02 and jobs["small"]["mean"] < 0.001, jobs
+        assert levels["root edge", "up"]["most"] < 0.001, levels
+        measured, levels, jobs = measure("hotspot:r0f0h1,rate=50")
+        assert measured["top"][0]["use"] > 0.98 and levels["bottom spine", "down"]["wait"] > 0.5, measured
+        measured, levels, jobs = measure("neighbour,rate=30")
+        assert levels["bottom edge", "down"]["most"] < 0.32 and abs(jobs["other"]["mean"] - 0.30) < 0.02, levels
+        # A dead switch: the same traffic over fewer links.
+        use = Web(n.servers["one"]["port"])
+        use.login()
+        assert len(use.call("/api/v1/load/links")[1]["use"]) == 64 * 24
+        measured, levels, jobs = measure("off")
+        assert measured["top"] == [] or measured["top"][0]["use"] < 0.001
+        n.inm("job", "delete", "small")
+        n.inm("job", "delete", "small", status=1)
+        n.stop_server()
+        n.start_server(extra="[poll]\nmode = single\n")
+        assert [j["name"] for j in n.inm("load")["jobs"]] == ["other"]
+
+
+def past():
+    """The network of the past: states, links, alarms, and the history of a chip."""
+    import time
+    with Network() as n:
+        port = n.start_server(extra=FAST)
+        web = Web(port)
+        web.login()
+        def snapshots():
+            import sqlite3
+            with sqlite3.connect(f"{n.dir}/one.db") as db:
+                return db.execute("SELECT count(*) FROM snapshots").fetchone()[0]
+        wait_for("a snapshot", lambda: snapshots() >= 1)
+        whole = time.time()
+        n.fault("dead:t0b1")
+        n.fault("hot:r0f0n4,temp=97")
+        n.wait_alarm("switch_dead", "t0b1")
+        n.wait_alarm("hot", "r0f0n4")
+        known = snapshots()
+        wait_for("the next snapshot", lambda: snapshots() > known, 60)
+        bad = time.time()
+        n.clear()
+        n.wait_quiet()
+        then = web.call(f"/api/v1/past?time={whole}")[1]
+        assert set(then["chips"]) == {"."} and then["down"] == [] and then["alarms"] == [], then["alarms"]
+        then = web.call(f"/api/v1/past?time={bad}")[1]
+        assert then["chips"].count("x") == 4 and then["down"] and then["first"] < then["last"] < bad
+        assert {a["cause"] for a in then["alarms"]} >= {"switch_dead", "hot"}, then["alarms"]
+        history = web.call("/api/v1/chip/history?chip=r0f0n4")[1]
+        assert max(history["temperature"]) == 97 and min(history["temperature"]) < 60, history
+        assert len({len(v) for v in history.values()}) == 1
+
+
+def inventory():
+    """Serial numbers and firmware; a part that is replaced is logged."""
+    import csv
+    with Network() as n:
+        n.start_server(extra="[poll]\nmode = single\n")
+        n.inm("inventory", "read")
+        parts = n.inm("inventory")["parts"]
+        assert len(parts) == 96 and len({p["serial"] for p in parts}) == 96, parts[:3]
+        n.fault("replace:l0s0b1")
+        wait_for("the chip is back", lambda: n.inm("inventory", "read")["failed"] == 0)
+        now = {p["chip"]: p for p in n.inm("inventory")["parts"]}
+        before = {p["chip"]: p for p in parts}
+        changed = [chip for chip in now if now[chip]["serial"] != before[chip]["serial"]]
+        assert changed == ["l0s0b1"] and now["l0s0b1"]["firmware"] == "2.2.1", changed
+        entry = n.inm("log", "kind=part", "place=l0s0b1")["log"][0]
+        assert str(before["l0s0b1"]["serial"]) in entry["text"] and "another part" in entry["text"], entry
+        assert len(n.inm("inventory", "all")["parts"]) == 97
+        rows = list(csv.DictReader(n.inm("inventory", "netbox").stdout.splitlines()))
+        assert len(rows) == 96 and set(rows[0]) >= {"name", "role", "device_type", "serial", "status"}, rows[0]
+        assert len(list(csv.DictReader(n.inm("inventory", "csv").stdout.splitlines()))) == 96
+
+
+def alerts():
+    """Alerts reach a webhook and a command, once, after their time; silences hold them back."""
+    import http.server
+    got = []
+
+    class Receiver(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            code = 500 if not got and not hasattr(Receiver, "refused") else 200
+            Receiver.refused = True
+            if code == 200:
+                got.append(body)
+            self.send_response(code)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    with Network() as n:
+        mail = f"{n.dir}/mail"
+        extra = (FAST + f"[alert hook]\nseverity = critical\nurl = http://127.0.0.1:{receiver.server_port}/\n"
+                 f"[alert mail]\nseverity = warning\nplace = r1\nafter_s = 2\ncommand = cat >> {mail}\n")
+        n.start_server(extra=extra)
+        n.fault("dead:t0b3")
+        n.wait_alarm("switch_dead", "t0b3")
+        wait_for("the webhook, after a refusal", lambda: got)
+        assert got[0]["version"] == "4" and got[0]["status"] == "firing", got
+        alert = got[0]["alerts"][0]
+        assert alert["labels"]["alertname"] == "switch_dead" and alert["labels"]["place"] == "t0b3", alert
+        assert alert["startsAt"].endswith("Z") and "t0b3" in alert["annotations"]["summary"], alert
+        n.fault("down:r0f1n0:0")  # of another place: no mail
+        n.inm("silence", "r1f1", "10", "a new cable")
+        n.fault("down:r1f1n0:0")
+        n.fault("down:r1f0n0:0")
+        wait_for("the mail", lambda: os.path.exists(mail) and "r1f0n0:0" in open(mail, encoding="utf-8").read())
+        text = open(mail, encoding="utf-8").read()
+        assert "r1f1n0" not in text and "r0f1n0" not in text, text
+        silenced = [a["place"] for a in n.alarms() if a["silenced"]]
+        assert len(silenced) == 1 and "r1f1n0:0" in silenced[0], silenced
+        # A restart does not send again.
+        n.stop_server()
+        n.start_server(extra=extra)
+        n.inm("silence", "end", str(n.inm("silence")["silences"][0]["id"]))
+        wait_for("the mail that was held back", lambda: "r1f1n0:0" in open(mail, encoding="utf-8").read())
+        assert open(mail, encoding="utf-8").read().count("r1f0n0:0") == 1
+        n.clear()
+        wait_for("the end", lambda: len(got) > 1)
+        assert got[-1]["status"] == "resolved" and len(got) == 2, got
+        wait_for("the end by mail", lambda: "over" in open(mail, encoding="utf-8").read())
+    receiver.shutdown()
+
+
+def monitoring():
+    """The rules for Prometheus and the dashboard for Grafana use metrics that the server has."""
+    import shutil
+    here = os.path.dirname(os.path.abspath(__file__))
+    source = os.path.join(here, "../../src/inm")
+    promtool = shutil.which("promtool")
+    assert promtool, "promtool is missing (package prometheus)"
+    subprocess.run([promtool, "check", "rules", f"{source}/inm-alerts.yml"], check=True, capture_output=True)
+    with Network() as n:
+        with open(f"{here}/alerts_test.yml", encoding="utf-8") as f:
+            text = f.read().replace("RULES", os.path.abspath(f"{source}/inm-alerts.yml"))
+        # Labels and annotations of a rule are expected whole.
+        import yaml
+        test, rules = yaml.safe_load(text), {}
+        with open(f"{source}/inm-alerts.yml", encoding="utf-8") as f:
+            for rule in yaml.safe_load(f)["groups"][0]["rules"]:
+                rules[rule["alert"]] = rule
+        for check in test["tests"][0]["alert_rule_test"]:
+            for alert in check["exp_alerts"]:
+                summary = rules[check["alertname"]]["annotations"]["summary"]
+                value = {"InmCriticalAlarm": "2", "InmLinksWait": "0.5", "InmLinkRetries": "200"}.get(check["alertname"], "")
+                summary = summary.replace("{{ $value }}", value)
+                for label, text in alert["exp_labels"].items():
+                    summary = summary.replace("{{ $labels.%s }}" % label, text)
+                alert["exp_annotations"] = {"summary": summary}
+        with open(f"{n.dir}/test.yml", "w", encoding="utf-8") as f:
+            yaml.safe_dump(test, f)
+        done = subprocess.run([promtool, "test", "rules", f"{n.dir}/test.yml"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        port = n.start_server(extra="[poll]\nmode = single\n")
+        n.inm("poll")
+        n.inm("poll")
+        there = set(re.findall(r"^(inm_\w+)", Web(port).call("/metrics")[1], re.M))
+        for name in ("inm-alerts.yml", "inm-grafana.json"):
+            with open(f"{source}/{name}", encoding="utf-8") as f:
+                used = set(re.findall(r"\binm_\w+", f.read()))
+            assert used <= there and len(used) >= 5, (name, used - there)
+
+
 def urllib_quote(text):
     import urllib.parse
     return urllib.parse.quote(text)
@@ -820,7 +1017,7 @@ def config_errors():
     subprocess.run([f"{BIN}/inmd", "--check", "-f", example], check=True)
 
 
-TESTS = [figures, busy, scan_in_turn, day, faults, starts, routes, plans, bist, regions, security, slow_clients, proxy, fuzz, cli, metrics, openapi, arguments, log, small_things,
+TESTS = [figures, busy, scan_in_turn, day, faults, starts, routes, plans, load, past, inventory, alerts, monitoring, bist, regions, security, slow_clients, proxy, fuzz, cli, metrics, openapi, arguments, log, small_things,
          storm, config_errors]
 
 if __name__ == "__main__":

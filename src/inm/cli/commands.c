@@ -364,6 +364,103 @@ static int save_picture(struct cli *cli, struct json_object *plan, const char *f
     return client_text(cli, path);
 }
 
+static int cmd_load(struct cli *cli, int argc, char **argv)
+{
+    static const char *const levels[] = {"level", "direction", "links", "mean", "most", "wait", NULL};
+    static const char *const top[] = {"port", "peer", "use", "wait", NULL};
+    static const char *const jobs[] = {"name", "number", "mean", "most", "hosts", NULL};
+    struct json_object *reply, *list;
+    int status;
+
+    (void)argv;
+    if (argc != 1) {
+        return wrong_use("load");
+    }
+    status = client_call(cli, "/api/v1/load", NULL, &reply);
+    if (status != CLI_OK || cli->json) {
+        return show(cli, status, reply, NULL, NULL);
+    }
+    if (json_object_object_get_ex(reply, "seconds", &list) && json_object_get_double(list) <= 0) {
+        puts("no load yet: two polls are needed; \"inm poll\" polls now");
+    } else {
+        json_object_object_get_ex(reply, "levels", &list);
+        table_print(list, levels);
+        json_object_object_get_ex(reply, "top", &list);
+        puts("\nThe most loaded ports:");
+        table_print(list, top);
+        json_object_object_get_ex(reply, "jobs", &list);
+        if (json_object_array_length(list) > 0) {
+            puts("\nJobs:");
+            table_print(list, jobs);
+        }
+    }
+    json_object_put(reply);
+    return CLI_OK;
+}
+
+static int cmd_job(struct cli *cli, int argc, char **argv)
+{
+    struct json_object *body = json_object_new_object();
+
+    if (argc == 4 && strcmp(argv[1], "set") == 0) {
+        put_text(body, "name", argv[2]);
+        put_text(body, "hosts", argv[3]);
+        return post(cli, "/api/v1/jobs", body);
+    }
+    if (argc == 3 && strcmp(argv[1], "delete") == 0) {
+        put_text(body, "name", argv[2]);
+        return post(cli, "/api/v1/jobs/delete", body);
+    }
+    json_object_put(body);
+    return wrong_use("job set NAME HOSTS | job delete NAME");
+}
+
+static int cmd_inventory(struct cli *cli, int argc, char **argv)
+{
+    static const char *const columns[] = {"chip", "type", "serial", "firmware", "first_seen",
+                                          "last_seen", NULL};
+
+    if (argc == 2 && strcmp(argv[1], "read") == 0) {
+        return post(cli, "/api/v1/inventory", json_object_new_object());
+    }
+    if (argc == 2 && strcmp(argv[1], "csv") == 0) {
+        return client_text(cli, "/api/v1/inventory?format=csv");
+    }
+    if (argc == 2 && strcmp(argv[1], "netbox") == 0) {
+        return client_text(cli, "/api/v1/inventory?format=netbox");
+    }
+    if (argc == 1 || (argc == 2 && strcmp(argv[1], "all") == 0)) {
+        return get(cli, argc == 1 ? "/api/v1/inventory" : "/api/v1/inventory?all=1", "parts",
+                   columns);
+    }
+    return wrong_use("inventory [all | read | csv | netbox]");
+}
+
+static int cmd_silence(struct cli *cli, int argc, char **argv)
+{
+    static const char *const columns[] = {"id", "place", "until", "user", "comment", NULL};
+    struct json_object *body;
+
+    if (argc == 1) {
+        return get(cli, "/api/v1/silences", "silences", columns);
+    }
+    body = json_object_new_object();
+    if (argc == 3 && strcmp(argv[1], "end") == 0) {
+        put_number(body, "id", argv[2]);
+        return post(cli, "/api/v1/silences/delete", body);
+    }
+    if (argc == 3 || argc == 4) {
+        put_text(body, "place", argv[1]);
+        put_number(body, "minutes", argv[2]);
+        if (argc == 4) {
+            put_text(body, "comment", argv[3]);
+        }
+        return post(cli, "/api/v1/silences", body);
+    }
+    json_object_put(body);
+    return wrong_use("silence [PLACE MINUTES [COMMENT] | end ID]");
+}
+
 static int cmd_plan(struct cli *cli, int argc, char **argv)
 {
     const char *picture = argc > 2 && strncmp(argv[argc - 1], "picture=", 8) == 0
@@ -487,7 +584,7 @@ int cli_command(struct cli *cli, int argc, char **argv)
         int (*run)(struct cli *cli, int argc, char **argv);
     } commands[] = {{"discover", cmd_discover}, {"show", cmd_show}, {"differences", cmd_differences},    {"ports", cmd_ports},
                     {"reg", cmd_reg},           {"eeprom", cmd_eeprom}, {"trace", cmd_trace},
-                    {"plan", cmd_plan}, {"apply", cmd_apply}, {"undo", cmd_undo}, {"plans", cmd_plans},
+                    {"load", cmd_load}, {"silence", cmd_silence}, {"job", cmd_job}, {"inventory", cmd_inventory}, {"plan", cmd_plan}, {"apply", cmd_apply}, {"undo", cmd_undo}, {"plans", cmd_plans},
                     {"bist", cmd_bist},         {"route", cmd_route},   {"alarms", cmd_alarms}, {"log", cmd_log},
                     {"watch", cmd_watch},       {"scan", cmd_scan},     {"poll", cmd_poll},
                     {"config", cmd_config}};

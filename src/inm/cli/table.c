@@ -18,7 +18,8 @@ static const char *cell(struct json_object *row, const char *column, char *buf, 
         return json_object_get_boolean(value) ? "yes" : "no";
     }
     if (strcmp(column, "raised") == 0 || strcmp(column, "cleared") == 0 ||
-        strcmp(column, "time") == 0) {
+        strcmp(column, "time") == 0 || strcmp(column, "first_seen") == 0 ||
+        strcmp(column, "last_seen") == 0 || strcmp(column, "until") == 0) {
         when = (time_t)json_object_get_double(value);
         localtime_r(&when, &tm);
         strftime(buf, size, "%F %T", &tm);

@@ -17,11 +17,17 @@
 #include "http/http.h"
 #include "openglex.h"
 #include "watch/alarms.h"
+#include "watch/alerts.h"
+#include "watch/inventory.h"
+#include "watch/load.h"
 #include "watch/region.h"
+#include "watch/snapshot.h"
 #include "watch/status.h"
 
 #define RETRY_SECONDS     1.0 /* until the next look for a network that is gone */
 #define RETRY_MAX_SECONDS 8.0 /* the pause doubles up to this while nothing can be connected */
+
+#define INVENTORY_SECONDS 3600.0
 
 static struct inmd server;
 
@@ -120,14 +126,36 @@ static void *report_thread(void *arg)
 
 static void sample(struct inmd *d)
 {
+    struct load_sum sums[INM_LEVEL_NUM][2] = {0};
     struct net_stats n;
     double now = now_seconds();
+    uint32_t level;
+    char name[64];
+    int up;
 
     net_get_stats(d->net, &n);
     history_sample(d->history, now, "requests", (double)n.requests);
     history_sample(d->history, now, "reports", (double)n.reports);
     history_sample(d->history, now, "alarms", d->num_alarms);
     history_sample(d->history, now, "poll_seconds", d->poll_seconds);
+    pthread_mutex_lock(&d->lock);
+    if (d->load->seconds > 0) {
+        for (level = INM_LEVEL_BOTTOM_EDGE; level < INM_LEVEL_NUM; level++) {
+            for (up = 0; up < 2; up++) {
+                load_of_level(d, level, up, &sums[level][up]);
+            }
+        }
+    }
+    pthread_mutex_unlock(&d->lock);
+    for (level = INM_LEVEL_BOTTOM_EDGE; level < INM_LEVEL_NUM; level++) {
+        for (up = 0; up < 2; up++) {
+            if (sums[level][up].links > 0) {
+                snprintf(name, sizeof(name), "load %s %s", inm_level_name(level),
+                         up ? "up" : "down");
+                history_sample(d->history, now, name, sums[level][up].most);
+            }
+        }
+    }
 }
 
 static bool poll_due(struct inmd *d, double *next)
@@ -148,13 +176,24 @@ static void *poll_thread(void *arg)
 {
     struct inmd *d = arg;
     double next = now_seconds() + d->config.poll_ms * 1e-3, trim = now_seconds();
+    double thin = now_seconds() + 60, inventory = 0;
 
     while (!d->stop) {
         usleep(50000);
         if (poll_due(d, &next) && net_alive(d->net) && pthread_mutex_trylock(&d->busy) == 0) {
             poll_chips(d);
+            load_poll(d);
+            if (now_seconds() >= inventory) {
+                inventory = now_seconds() + INVENTORY_SECONDS;
+                inventory_read(d);
+            }
             pthread_mutex_unlock(&d->busy);
             sample(d);
+            snapshot_take(d);
+        }
+        if (now_seconds() >= thin) {
+            thin = now_seconds() + 600;
+            snapshot_thin(d);
         }
         if (now_seconds() >= trim) {
             trim = now_seconds() + 86400;
@@ -171,6 +210,17 @@ static void *history_thread(void *arg)
     while (!d->stop) {
         usleep(200000);
         history_flush(d->history);
+    }
+    return NULL;
+}
+
+static void *alert_thread(void *arg)
+{
+    struct inmd *d = arg;
+
+    while (!d->stop) {
+        usleep(500000);
+        alerts_run(d);
     }
     return NULL;
 }
@@ -245,7 +295,7 @@ static bool open_all(struct inmd *d)
         inm_log(LOG_ERR, "no memory");
         return false;
     }
-    if (!plan_init(d)) {
+    if (!plan_init(d) || !load_init(d) || !alerts_init(d)) {
         inm_log(LOG_ERR, "no memory");
         return false;
     }
@@ -269,6 +319,8 @@ static void close_all(struct inmd *d)
     routes_clear(d->topo, &(struct routes){.tables = d->tables, .load = d->table_load,
                                            .connected = d->table_connected});
     plan_free(d);
+    load_free(d);
+    alerts_free(d);
     status_free(d);
     found_free(&d->found);
     inm_topo_free(d->topo);
@@ -276,8 +328,9 @@ static void close_all(struct inmd *d)
 
 static int run(struct inmd *d)
 {
-    void *(*const mains[])(void *) = {report_thread, poll_thread, history_thread, region_thread};
-    pthread_t threads[4];
+    void *(*const mains[])(void *) = {report_thread, poll_thread, history_thread, region_thread,
+                                      alert_thread};
+    pthread_t threads[5];
     struct http *http;
     int i, status = 1;
 
@@ -299,7 +352,7 @@ static int run(struct inmd *d)
         inm_log(LOG_NOTICE, "page at %s://%s:%u/", d->config.tls_cert[0] != '\0' ? "https" : "http",
                 d->config.address, d->config.port);
     }
-    for (i = 0; i < 4; i++) {
+    for (i = 0; i < 5; i++) {
         if (pthread_create(&threads[i], NULL, mains[i], d) != 0) {
             inm_log(LOG_ERR, "no thread");
             d->stop = 1;

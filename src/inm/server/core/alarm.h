@@ -21,7 +21,7 @@ struct inm_alarm {
     uint32_t chip, port, other; /* INM_NONE: does not apply; other: a second port */
     uint32_t folded;            /* conditions that this alarm stands for */
     double   raised;
-    char     acknowledged[64];  /* name of the user */
+    char     acknowledged[272]; /* name of the user, and the comment */
 };
 
 /** Returns the name of a cause, such as "link_down". */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alarm.h"
 #include "inm/topo/topo.h"
 #include "net.h"
 
@@ -118,6 +119,74 @@ static int read_peer(struct reader *r, const char *peer, const char *name, const
     return wrong(r, "[peer %s] has no option \"%s\"", peer, name);
 }
 
+static struct inm_alert_config *alert_of(struct inm_config *c, const char *name)
+{
+    struct inm_alert_config *a;
+    uint32_t i;
+
+    for (i = 0; i < c->num_alerts; i++) {
+        if (strcmp(c->alerts[i].name, name) == 0) {
+            return &c->alerts[i];
+        }
+    }
+    if (c->num_alerts == INM_MAX_ALERTS || strlen(name) >= sizeof(a->name)) {
+        return NULL;
+    }
+    a = &c->alerts[c->num_alerts++];
+    strcpy(a->name, name);
+    a->severity = SEVERITY_MAJOR;
+    return a;
+}
+
+static int copy_text(struct reader *r, char *to, size_t size, const char *name, const char *value)
+{
+    if (strlen(value) >= size) {
+        return wrong(r, "%s: longer than %zu characters", name, size - 1);
+    }
+    strcpy(to, value);
+    return 1;
+}
+
+static int read_severity(struct reader *r, const char *value, uint32_t *severity)
+{
+    unsigned i;
+
+    for (i = SEVERITY_INFO; i <= SEVERITY_CRITICAL; i++) {
+        if (strcmp(value, severity_name(i)) == 0) {
+            *severity = i;
+            return 1;
+        }
+    }
+    return wrong(r, "severity is info, warning, major or critical, not \"%s\"", value);
+}
+
+/* [alert NAME] */
+static int read_alert(struct reader *r, const char *alert, const char *name, const char *value)
+{
+    struct inm_alert_config *a = alert_of(r->config, alert);
+
+    if (a == NULL) {
+        return wrong(r, "more than %d alerts, or a name that is too long", INM_MAX_ALERTS);
+    }
+    if (strcmp(name, "severity") == 0) {
+        return read_severity(r, value, &a->severity);
+    }
+    if (strcmp(name, "after_s") == 0 || strcmp(name, "repeat_s") == 0) {
+        return to_number(value, 0, 31536000, name[0] == 'a' ? &a->after_s : &a->repeat_s) ||
+               wrong(r, "%s: \"%s\" is not a number from 0 to 31536000", name, value);
+    }
+    if (strcmp(name, "url") == 0) {
+        return strncmp(value, "http://", 7) != 0 && strncmp(value, "https://", 8) != 0
+                   ? wrong(r, "url is http://... or https://...")
+                   : copy_text(r, a->url, sizeof(a->url), name, value);
+    }
+    return strcmp(name, "cause") == 0 ? copy_text(r, a->cause, sizeof(a->cause), name, value)
+           : strcmp(name, "place") == 0 ? copy_text(r, a->place, sizeof(a->place), name, value)
+           : strcmp(name, "command") == 0
+               ? copy_text(r, a->command, sizeof(a->command), name, value)
+               : wrong(r, "[alert %s] has no option \"%s\"", alert, name);
+}
+
 static int read_option(void *arg, const char *section, const char *name, const char *value)
 {
     struct reader *r = arg;
@@ -127,6 +196,9 @@ static int read_option(void *arg, const char *section, const char *name, const c
 
     if (strncmp(section, "peer ", 5) == 0) {
         return read_peer(r, section + 5, name, value);
+    }
+    if (strncmp(section, "alert ", 6) == 0) {
+        return read_alert(r, section + 6, name, value);
     }
     for (i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
         const struct option *o = &options[i];

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define INM_MAX_PEERS 8
+#define INM_MAX_PEERS  8
+#define INM_MAX_ALERTS 16
 
 /* Another server, which manages another range of cabinets. */
 struct inm_peer_config {
@@ -14,6 +15,17 @@ struct inm_peer_config {
     char url[160];                        /* http://host:port, https://host:port or unix:/path */
     uint32_t first_cabinet, last_cabinet; /* its region */
     uint32_t rank; /* the living server of the lowest rank takes a region over */
+};
+
+/* Alarms that are sent, and where to. */
+struct inm_alert_config {
+    char name[32];
+    uint32_t severity; /* the lowest; enum inm_severity */
+    char cause[32], place[32]; /* empty: all */
+    uint32_t after_s;  /* an alarm has to be active for so long */
+    uint32_t repeat_s; /* until it is sent again; 0: never */
+    char url[256];     /* of a webhook */
+    char command[256]; /* that reads the text */
 };
 
 struct inm_config {
@@ -40,6 +52,8 @@ struct inm_config {
     uint32_t heartbeat_ms, heartbeat_misses;
     struct inm_peer_config peers[INM_MAX_PEERS];
     uint32_t num_peers;
+    struct inm_alert_config alerts[INM_MAX_ALERTS];
+    uint32_t num_alerts;
 };
 
 /** Reads a configuration file. @return false with `error` set; the text names the line. */

@@ -46,6 +46,10 @@ static const char schema[] =
     "CREATE TABLE IF NOT EXISTS settings(name TEXT PRIMARY KEY, value TEXT NOT NULL);"
     "CREATE TABLE IF NOT EXISTS samples(time REAL NOT NULL, name TEXT NOT NULL,"
     " value REAL NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS snapshots(time REAL PRIMARY KEY, data BLOB NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS parts(chip TEXT NOT NULL, type TEXT NOT NULL,"
+    " serial INTEGER NOT NULL, firmware INTEGER NOT NULL, first_seen REAL NOT NULL,"
+    " last_seen REAL NOT NULL, PRIMARY KEY(chip, serial, firmware));"
     "CREATE INDEX IF NOT EXISTS samples_time ON samples(name, time);";
 
 /* Databases of earlier versions have a table "audit"; its rows move into the log. */

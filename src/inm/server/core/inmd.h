@@ -36,6 +36,7 @@ struct inm_status {
     double   *retry_time;  /* by port: the last report */
     uint64_t *retries;     /* by chip: at the last poll */
     uint64_t *retry_delta; /* by chip: between the last two polls */
+    uint64_t *crc_errors, *crc_delta; /* by chip: the same of CRC errors */
     uint64_t *bist_errors; /* by port, of the last test */
     uint32_t *seq;         /* by chip: of its last report */
 };
@@ -79,6 +80,9 @@ struct inmd {
     bool     tables_loaded;   /* the chips have these tables */
     char     table_kind[16];
     struct plans *plans;
+    struct load *load;
+    struct alerts *alerts;
+    double   last_snapshot;
     uint8_t  *gone;           /* by chip: in maintenance, not to be used for data */
     uint8_t  *cut;            /* by port: in maintenance, switched off */
     struct inm_region_state peers[INM_MAX_PEERS];

@@ -26,7 +26,7 @@ PARAMS(log_params) = {
     WORD("severity", SEVERITIES, false, "the lowest severity"),
     TEXT("place", 1, 31, false, "a cabinet, switch, chip or port"),
     TEXT("user", 1, 63, false, NULL),
-    WORD("kind", "raised|cleared|acknowledged|start|stop|discovery|change", false, NULL),
+    WORD("kind", "raised|cleared|acknowledged|start|stop|discovery|change|part", false, NULL),
     REAL("from", 0, MAX_TIME, false, "seconds since 1970"),
     REAL("to", 0, MAX_TIME, false, "seconds since 1970"),
     WHOLE("before", 1, MAX_ID, false, "only entries with a lower id, for the next page"),
@@ -60,6 +60,17 @@ PARAMS(user_params) = {TEXT("name", 1, 31, true, NULL),
                        TEXT("password", 8, 256, true, NULL), END};
 PARAMS(user_delete_params) = {TEXT("name", 1, 31, true, NULL), END};
 
+PARAMS(job_params) = {TEXT("name", 1, 31, true, NULL),
+                      TEXT("hosts", 1, 399, true, "hosts and ranges: r0f0h0-r0f0h31,r0f1h0"), END};
+PARAMS(job_delete_params) = {TEXT("name", 1, 31, true, NULL), END};
+PARAMS(past_params) = {REAL("time", 0, MAX_TIME, false, "seconds since 1970"), END};
+PARAMS(chip_history_params) = {PLACE("chip", true, NULL),
+                               REAL("since", 0, MAX_TIME, false, "default: a day ago"), END};
+PARAMS(inventory_params) = {WORD("format", "json|csv|netbox", false, NULL),
+                            WHOLE("all", 0, 1, false, "1: also parts that were replaced"), END};
+PARAMS(silence_params) = {PLACE("place", true, NULL), WHOLE("minutes", 1, 525600, false, NULL),
+                          TEXT("comment", 0, 199, false, NULL), END};
+PARAMS(silence_delete_params) = {WHOLE("id", 1, UINT32_MAX, true, NULL), END};
 PARAMS(plan_params) = {WORD("action", "drain|cut|add", true, NULL), PLACE("target", true, NULL),
                        PLACE("other", false, NULL), END};
 PARAMS(plan_id_params) = {WHOLE("id", 1, UINT32_MAX, true, NULL), END};
@@ -92,6 +103,12 @@ const struct api api_calls[] = {
      "Active alarms; with all=1, also those that are over", "alarms[]", alarms_params},
     {"POST", "/api/v1/alarms/ack", ROLE_OPERATOR, true, post_ack, "Acknowledge an active alarm",
      NULL, ack_params},
+    {"GET", "/api/v1/silences", ROLE_VIEWER, false, get_silences,
+     "Places whose alerts are held back", "silences[]", NULL},
+    {"POST", "/api/v1/silences", ROLE_OPERATOR, true, post_silence,
+     "Hold back the alerts of a place, for 60 minutes or the given time", "id", silence_params},
+    {"POST", "/api/v1/silences/delete", ROLE_OPERATOR, true, post_silence_delete, "End a silence",
+     NULL, silence_delete_params},
     {"GET", "/api/v1/log", ROLE_VIEWER, false, get_log,
      "The log: alarms, starts and stops, discoveries with differences; for administrators also the "
      "changes by users", "log[]", log_params},
@@ -102,6 +119,27 @@ const struct api api_calls[] = {
     {"GET", "/api/v1/traffic", ROLE_VIEWER, false, get_traffic,
      "Requests, responses, reports; retries by level and chip", "levels[], top[], requests, ...",
      NULL},
+    {"GET", "/api/v1/load", ROLE_VIEWER, false, get_load,
+     "The load of links by level and job, and the ten most loaded ports",
+     "time, seconds (0: no result yet), levels[], top[], jobs[]", NULL},
+    {"GET", "/api/v1/load/links", ROLE_VIEWER, false, get_load_links,
+     "The load of all ports of routers: a letter each, - unknown, A to / in the order of base64 for 0 "
+     "to 100 percent", "use", NULL},
+    {"POST", "/api/v1/jobs", ROLE_OPERATOR, true, post_job, "Set a job: hosts whose load is shown",
+     NULL, job_params},
+    {"POST", "/api/v1/jobs/delete", ROLE_OPERATOR, true, post_job_delete, "Forget a job", NULL,
+     job_delete_params},
+    {"GET", "/api/v1/past", ROLE_VIEWER, false, get_past,
+     "The network at a time of the past; without time, only which times there are",
+     "first, last, time, chips, down[], use, alarms[]", past_params},
+    {"GET", "/api/v1/chip/history", ROLE_VIEWER, false, get_chip_history,
+     "Temperature, new retries and CRC errors, and the most loaded port of a router",
+     "time[], temperature[], retries[], crc_errors[], use[]", chip_history_params},
+    {"GET", "/api/v1/inventory", ROLE_VIEWER, false, get_inventory,
+     "Serial numbers and firmware of all chips; also as CSV, and as CSV for Netbox", "parts[]",
+     inventory_params},
+    {"POST", "/api/v1/inventory", ROLE_OPERATOR, true, post_inventory, "Read the inventory now",
+     "failed", NULL},
     {"GET", "/api/v1/search", ROLE_VIEWER, false, get_search, "Chips whose name begins so",
      "chips[]", search_params},
     {"GET", "/api/v1/chip", ROLE_VIEWER, false, get_chip,

@@ -10,6 +10,8 @@
 #include "inm/server/act/chips.h"
 #include "inm/server/act/tables.h"
 #include "inm/server/watch/alarms.h"
+#include "inm/server/watch/alerts.h"
+#include "inm/server/watch/load.h"
 #include "inm/server/watch/status.h"
 
 void post_login(struct call *call)
@@ -108,7 +110,7 @@ void post_poll(struct call *call)
         return;
     }
     call->reply = json_object_new_object();
-    PUT_INT(call->reply, "failed", poll_chips(d));
+    PUT_INT(call->reply, "failed", poll_chips(d) + load_poll(d));
     call_end_long(call);
     PUT_REAL(call->reply, "seconds", d->poll_seconds);
 }
@@ -286,9 +288,10 @@ void post_ack(struct call *call)
     pthread_mutex_lock(&d->lock);
     for (i = 0; i < d->num_alarms; i++) {
         if ((int64_t)d->alarms[i].id == id) {
-            snprintf(d->alarms[i].acknowledged, sizeof(d->alarms[i].acknowledged), "%s",
-                     call->session.user);
-            history_alarm_acknowledged(d->history, d->alarms[i].id, call->session.user);
+            snprintf(d->alarms[i].acknowledged, sizeof(d->alarms[i].acknowledged), "%s%s%s",
+                     call->session.user, comment != NULL ? ": " : "",
+                     comment != NULL ? comment : "");
+            history_alarm_acknowledged(d->history, d->alarms[i].id, d->alarms[i].acknowledged);
             alarm_text(d, &d->alarms[i], place, sizeof(place), what, sizeof(what));
             snprintf(text, sizeof(text), "%s%s%s", what, comment != NULL ? "; comment: " : "",
                      comment != NULL ? comment : "");
@@ -329,4 +332,26 @@ void post_layout(struct call *call)
 {
     history_setting(call->d->history, "layout",
                     json_object_to_json_string_ext(call->body, JSON_C_TO_STRING_PLAIN));
+}
+
+void post_silence(struct call *call)
+{
+    const char *comment = call_text(call, "comment");
+    double until = now_seconds() + 60.0 * (double)call_number(call, "minutes", 60);
+    uint32_t id = alerts_silence(call->d, call_text(call, "place"), until, call->session.user,
+                                 comment != NULL ? comment : "");
+
+    if (id == 0) {
+        call_error(call, 409, "%d silences are the most", MAX_SILENCES);
+        return;
+    }
+    call->reply = json_object_new_object();
+    PUT_INT(call->reply, "id", id);
+}
+
+void post_silence_delete(struct call *call)
+{
+    if (!alerts_end_silence(call->d, (uint32_t)call_number(call, "id", 0))) {
+        call_error(call, 404, "no silence has this number");
+    }
 }

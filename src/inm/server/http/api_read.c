@@ -10,6 +10,7 @@
 #include "inm/server/act/chips.h"
 #include "inm/server/act/trace.h"
 #include "inm/server/watch/alarms.h"
+#include "inm/server/watch/alerts.h"
 #include "inm/server/watch/status.h"
 #include "metrics.h"
 
@@ -159,6 +160,7 @@ static struct json_object *alarm_json(struct inmd *d, const struct inm_alarm *a)
     PUT_INT(o, "folded", a->folded);
     PUT_REAL(o, "raised", a->raised);
     PUT_TEXT(o, "acknowledged", a->acknowledged);
+    PUT_BOOL(o, "silenced", alerts_silenced(d, place));
     PUT_INT(o, "chip", a->chip == INM_NONE ? -1 : (int64_t)a->chip);
     PUT_INT(o, "port", a->port == INM_NONE ? -1 : (int64_t)a->port);
     PUT_INT(o, "other", a->other == INM_NONE ? -1 : (int64_t)a->other);
@@ -187,39 +189,6 @@ void get_alarms(struct call *call)
     }
     call->reply = json_object_new_object();
     json_object_object_add(call->reply, "alarms", list);
-}
-
-/* One letter a chip: . good, x dead or not found, m no answer, h hot, w alarm of a link, u unknown
- * because this host has no network. */
-static void chip_letters(const struct inmd *d, char *letters)
-{
-    uint32_t chips = inm_topo_chips(d->topo), i, k;
-
-    for (i = 0; i < chips; i++) {
-        letters[i] = d->network != NETWORK_OK ? 'u' : !d->found.seen[i] ? 'x' : d->status.mute[i] ? 'm'
-                     : d->status.hot[i] ? 'h' : '.';
-    }
-    letters[chips] = '\0';
-    for (k = 0; k < d->num_alarms; k++) {
-        const struct inm_alarm *a = &d->alarms[k];
-
-        for (i = 0; a->cause <= CAUSE_SWITCH_DEAD && i < chips; i++) {
-            if (a->cause == CAUSE_SWITCH_DEAD
-                    ? d->topo->chips[i].board == d->topo->chips[a->chip].board
-                    : inm_chip_cabinet(d->topo, i) == inm_chip_cabinet(d->topo, a->chip)) {
-                letters[i] = 'x';
-            }
-        }
-        if (a->cause == CAUSE_CHIP_DEAD) {
-            letters[a->chip] = 'x';
-        } else if (a->port != INM_NONE && letters[a->chip] == '.') {
-            letters[a->chip] = 'w';
-        }
-        if (a->port != INM_NONE && a->other != INM_NONE &&
-            letters[inm_topo_port_chip(d->topo, a->other)] == '.') {
-            letters[inm_topo_port_chip(d->topo, a->other)] = 'w';
-        }
-    }
 }
 
 void get_state(struct call *call)
@@ -326,49 +295,6 @@ void get_events(struct call *call)
     json_object_object_add(call->reply, "events", list);
 }
 
-static void csv_cell(FILE *out, struct json_object *row, const char *name, bool last)
-{
-    struct json_object *value = NULL;
-    const char *text;
-
-    json_object_object_get_ex(row, name, &value);
-    text = value != NULL ? json_object_get_string(value) : "";
-    fputc('"', out);
-    for (; *text != '\0'; text++) {
-        if (*text == '"') {
-            fputc('"', out);
-        }
-        fputc(*text, out);
-    }
-    fputs(last ? "\"\r\n" : "\",", out);
-}
-
-/* Rows as CSV (RFC 4180), with the names of the columns in the first line. */
-static void reply_csv(struct call *call, struct json_object *rows, const char *const *columns,
-                      const char *file_name)
-{
-    FILE *out = open_memstream(&call->text, &call->text_len);
-    size_t i, c;
-
-    if (out == NULL) {
-        json_object_put(rows);
-        call_error(call, 500, "no memory");
-        return;
-    }
-    for (c = 0; columns[c] != NULL; c++) {
-        fprintf(out, "%s%s", columns[c], columns[c + 1] != NULL ? "," : "\r\n");
-    }
-    for (i = 0; i < json_object_array_length(rows); i++) {
-        for (c = 0; columns[c] != NULL; c++) {
-            csv_cell(out, json_object_array_get_idx(rows, i), columns[c], columns[c + 1] == NULL);
-        }
-    }
-    fclose(out);
-    json_object_put(rows);
-    call->type = "text/csv; charset=utf-8";
-    call->file_name = file_name;
-}
-
 static enum inm_severity severity_of(const char *name)
 {
     unsigned i;
@@ -394,7 +320,7 @@ void get_log(struct call *call)
     struct json_object *rows = history_read_log(call->d->history, &filter);
 
     if (format != NULL && strcmp(format, "csv") == 0) {
-        reply_csv(call, rows, columns, "inm-log.csv");
+        call_csv(call, rows, columns, "inm-log.csv");
         return;
     }
     call->reply = json_object_new_object();
@@ -684,4 +610,26 @@ void get_config(struct call *call)
     PUT_INT(o, "hot_limit", d->config.hot_limit);
     PUT_INT(o, "retry_limit", d->config.retry_limit);
     call->reply = o;
+}
+
+void get_silences(struct call *call)
+{
+    struct json_object *list = json_object_new_array(), *o;
+    const struct inm_silence *s;
+    uint32_t num, i;
+
+    pthread_mutex_lock(&call->d->lock);
+    num = alerts_silences(call->d, &s);
+    for (i = 0; i < num; i++) {
+        o = json_object_new_object();
+        PUT_INT(o, "id", s[i].id);
+        PUT_TEXT(o, "place", s[i].place);
+        PUT_REAL(o, "until", s[i].until);
+        PUT_TEXT(o, "user", s[i].user);
+        PUT_TEXT(o, "comment", s[i].comment);
+        json_object_array_add(list, o);
+    }
+    pthread_mutex_unlock(&call->d->lock);
+    call->reply = json_object_new_object();
+    json_object_object_add(call->reply, "silences", list);
 }

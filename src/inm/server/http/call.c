@@ -101,3 +101,45 @@ uint32_t call_chip(struct call *call, const char *name)
     }
     return chip;
 }
+
+static void csv_cell(FILE *out, struct json_object *row, const char *name, bool last)
+{
+    struct json_object *value = NULL;
+    const char *text;
+
+    json_object_object_get_ex(row, name, &value);
+    text = value != NULL ? json_object_get_string(value) : "";
+    fputc('"', out);
+    for (; *text != '\0'; text++) {
+        if (*text == '"') {
+            fputc('"', out);
+        }
+        fputc(*text, out);
+    }
+    fputs(last ? "\"\r\n" : "\",", out);
+}
+
+void call_csv(struct call *call, struct json_object *rows, const char *const *columns,
+                      const char *file_name)
+{
+    FILE *out = open_memstream(&call->text, &call->text_len);
+    size_t i, c;
+
+    if (out == NULL) {
+        json_object_put(rows);
+        call_error(call, 500, "no memory");
+        return;
+    }
+    for (c = 0; columns[c] != NULL; c++) {
+        fprintf(out, "%s%s", columns[c], columns[c + 1] != NULL ? "," : "\r\n");
+    }
+    for (i = 0; i < json_object_array_length(rows); i++) {
+        for (c = 0; columns[c] != NULL; c++) {
+            csv_cell(out, json_object_array_get_idx(rows, i), columns[c], columns[c + 1] == NULL);
+        }
+    }
+    fclose(out);
+    json_object_put(rows);
+    call->type = "text/csv; charset=utf-8";
+    call->file_name = file_name;
+}

@@ -52,6 +52,10 @@ void call_outcome(struct call *call, int outcome);
 bool call_begin_long(struct call *call);
 void call_end_long(struct call *call);
 
+/** Answers with rows as CSV (RFC 4180); the first line has the names of the columns. Takes `rows`. */
+void call_csv(struct call *call, struct json_object *rows, const char *const *columns,
+              const char *file_name);
+
 /** The chip of an argument; answers with an error and INM_NONE if it does not exist. */
 uint32_t call_chip(struct call *call, const char *name);
 

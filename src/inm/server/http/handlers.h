@@ -46,5 +46,16 @@ void post_apply(struct call *call);
 void post_undo(struct call *call);
 void get_plans(struct call *call);
 void get_plan_picture(struct call *call);
+void get_load(struct call *call);
+void get_load_links(struct call *call);
+void post_job(struct call *call);
+void post_job_delete(struct call *call);
+void get_past(struct call *call);
+void get_chip_history(struct call *call);
+void get_inventory(struct call *call);
+void post_inventory(struct call *call);
+void get_silences(struct call *call);
+void post_silence(struct call *call);
+void post_silence_delete(struct call *call);
 
 #endif

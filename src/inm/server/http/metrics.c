@@ -3,11 +3,73 @@
 
 #include <stdio.h>
 
+#include "inm/server/watch/load.h"
+
 
 struct metric {
     const char *name, *type, *help;
     double value;
 };
+
+/* Levels and directions without a link, or without two polls, have no sample. */
+static void print_load(FILE *out, const struct inmd *d)
+{
+    static const char *const names[] = {"mean", "max", "wait"};
+    static const char *const help[] = {
+        "Mean part of the capacity that links of a level carry",
+        "The same of the most loaded link",
+        "Part of the flits that waited at the link of a level where most waited"};
+    struct load_sum sum;
+    uint32_t level, k;
+    int up;
+
+    for (k = 0; k < 3; k++) {
+        fprintf(out, "# TYPE inm_link_load_%s gauge\n# HELP inm_link_load_%s %s\n", names[k],
+                names[k], help[k]);
+        for (level = INM_LEVEL_BOTTOM_EDGE; level < INM_LEVEL_NUM; level++) {
+            for (up = 0; up < 2; up++) {
+                load_of_level(d, level, up, &sum);
+                if (sum.links > 0) {
+                    fprintf(out, "inm_link_load_%s{level=\"%s\",direction=\"%s\"} %.6g\n",
+                            names[k], inm_level_name(level), up ? "up" : "down",
+                            k == 0 ? sum.mean : k == 1 ? sum.most : sum.wait);
+                }
+            }
+        }
+    }
+}
+
+/* Counters of the chips, by level. */
+static void print_levels(FILE *out, const struct inmd *d)
+{
+    uint64_t retries[INM_LEVEL_NUM] = {0}, crc[INM_LEVEL_NUM] = {0}, down[INM_LEVEL_NUM] = {0};
+    uint32_t i, level;
+
+    for (i = 0; i < d->topo->num_nrc; i++) {
+        retries[d->topo->chips[i].level] += d->status.retries[i];
+        crc[d->topo->chips[i].level] += d->status.crc_errors[i];
+    }
+    for (i = 0; i < d->topo->num_nrc * INM_NRC_PORTS; i++) {
+        down[d->topo->chips[i / INM_NRC_PORTS].level] += d->status.down[i];
+    }
+    fprintf(out, "# TYPE inm_link_retries counter\n# HELP inm_link_retries Packets that links sent "
+            "again\n");
+    for (level = INM_LEVEL_BOTTOM_EDGE; level < INM_LEVEL_NUM; level++) {
+        fprintf(out, "inm_link_retries_total{level=\"%s\"} %llu\n", inm_level_name(level),
+                (unsigned long long)retries[level]);
+    }
+    fprintf(out, "# TYPE inm_link_crc_errors counter\n# HELP inm_link_crc_errors Packets with a "
+            "wrong CRC\n");
+    for (level = INM_LEVEL_BOTTOM_EDGE; level < INM_LEVEL_NUM; level++) {
+        fprintf(out, "inm_link_crc_errors_total{level=\"%s\"} %llu\n", inm_level_name(level),
+                (unsigned long long)crc[level]);
+    }
+    fprintf(out, "# TYPE inm_ports_down gauge\n# HELP inm_ports_down Ports whose link is missing\n");
+    for (level = INM_LEVEL_BOTTOM_EDGE; level < INM_LEVEL_NUM; level++) {
+        fprintf(out, "inm_ports_down{level=\"%s\"} %llu\n", inm_level_name(level),
+                (unsigned long long)down[level]);
+    }
+}
 
 char *metrics_text(struct inmd *d, size_t *len)
 {
@@ -52,6 +114,10 @@ char *metrics_text(struct inmd *d, size_t *len)
     for (i = 0; i < 4; i++) {
         fprintf(out, "inm_alarms{severity=\"%s\"} %u\n", severity_name(i), severity[i]);
     }
+    pthread_mutex_lock(&d->lock);
+    print_load(out, d);
+    print_levels(out, d);
+    pthread_mutex_unlock(&d->lock);
     fprintf(out, "# EOF\n");
     fclose(out);
     return text;

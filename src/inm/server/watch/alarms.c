@@ -402,6 +402,37 @@ void alarms_restore(struct inmd *d)
     }
 }
 
+void chip_letters(const struct inmd *d, char *letters)
+{
+    uint32_t chips = inm_topo_chips(d->topo), i, k;
+
+    for (i = 0; i < chips; i++) {
+        letters[i] = d->network != NETWORK_OK ? 'u' : d->gone[i] ? 'p' : !d->found.seen[i] ? 'x' : d->status.mute[i] ? 'm'
+                     : d->status.hot[i] ? 'h' : '.';
+    }
+    letters[chips] = '\0';
+    for (k = 0; k < d->num_alarms; k++) {
+        const struct inm_alarm *a = &d->alarms[k];
+
+        for (i = 0; a->cause <= CAUSE_SWITCH_DEAD && i < chips; i++) {
+            if (a->cause == CAUSE_SWITCH_DEAD
+                    ? d->topo->chips[i].board == d->topo->chips[a->chip].board
+                    : inm_chip_cabinet(d->topo, i) == inm_chip_cabinet(d->topo, a->chip)) {
+                letters[i] = 'x';
+            }
+        }
+        if (a->cause == CAUSE_CHIP_DEAD) {
+            letters[a->chip] = 'x';
+        } else if (a->port != INM_NONE && letters[a->chip] == '.') {
+            letters[a->chip] = 'w';
+        }
+        if (a->port != INM_NONE && a->other != INM_NONE &&
+            letters[inm_topo_port_chip(d->topo, a->other)] == '.') {
+            letters[inm_topo_port_chip(d->topo, a->other)] = 'w';
+        }
+    }
+}
+
 /* ---- for people ------------------------------------------------------------------------------ */
 
 static void place_of(const struct inmd *d, const struct inm_alarm *a, char *buf, size_t size)

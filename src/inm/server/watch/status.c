@@ -22,6 +22,8 @@ bool status_init(struct inmd *d)
     s->retry_time = calloc(ports, sizeof(*s->retry_time));
     s->retries = calloc(chips, sizeof(*s->retries));
     s->retry_delta = calloc(chips, sizeof(*s->retry_delta));
+    s->crc_errors = calloc(chips, sizeof(*s->crc_errors));
+    s->crc_delta = calloc(chips, sizeof(*s->crc_delta));
     s->bist_errors = calloc(ports, sizeof(*s->bist_errors));
     s->seq = calloc(chips, sizeof(*s->seq));
     d->events = calloc(INM_EVENTS, sizeof(*d->events));
@@ -29,6 +31,7 @@ bool status_init(struct inmd *d)
     d->cut = calloc(ports, 1);
     return d->gone && d->cut && s->down && s->lanes && s->hot && s->mute && s->temperature && s->flaps &&
            s->flap_time && s->retry_time && s->retries && s->retry_delta && s->bist_errors &&
+           s->crc_errors && s->crc_delta &&
            s->seq && d->events;
 }
 
@@ -46,6 +49,8 @@ void status_free(struct inmd *d)
     free(s->retry_time);
     free(s->retries);
     free(s->retry_delta);
+    free(s->crc_errors);
+    free(s->crc_delta);
     free(s->bist_errors);
     free(s->seq);
     free(d->events);
@@ -244,6 +249,12 @@ const char *network_text(enum inm_network network)
 
 /* ---- polls ----------------------------------------------------------------------------------- */
 
+/* A counter that has become smaller began again. */
+static uint64_t difference(uint64_t now, uint64_t before)
+{
+    return now >= before ? now - before : now;
+}
+
 static void poll_take(struct inmd *d, const struct many *m)
 {
     uint32_t i, p;
@@ -253,6 +264,8 @@ static void poll_take(struct inmd *d, const struct many *m)
         uint32_t chip = m->chips[i];
 
         if (heat->outcome == NET_OK) {
+            d->status.crc_delta[chip] = difference(heat->reg[1], d->status.crc_errors[chip]);
+            d->status.crc_errors[chip] = heat->reg[1];
             d->status.temperature[chip] = (int32_t)(int64_t)heat->reg[0];
             d->status.hot[chip] = d->status.temperature[chip] >
                                   (int32_t)d->config.hot_limit * 1000 - (d->status.hot[chip] ? 2000
@@ -268,7 +281,7 @@ static void poll_take(struct inmd *d, const struct many *m)
         if (links->outcome != NET_OK) {
             continue;
         }
-        d->status.retry_delta[chip] = links->reg[1] - d->status.retries[chip];
+        d->status.retry_delta[chip] = difference(links->reg[1], d->status.retries[chip]);
         d->status.retries[chip] = links->reg[1];
         for (p = 0; p < inm_chip_ports(d->topo, chip) && chip < d->topo->num_nrc; p++) {
             uint32_t port = inm_topo_port(d->topo, chip, p);
@@ -305,7 +318,9 @@ uint32_t poll_chips(struct inmd *d)
         req->addr[0] = REG_LINKS_UP;
         req->addr[1] = REG_RETRIES;
         req = many_add(d, &m, chip, GLEX_MGMT_REG_READ_REQ);
+        req->count = 2;
         req->addr[0] = REG_TEMPERATURE;
+        req->addr[1] = REG_CRC_ERRORS;
     }
     pthread_mutex_unlock(&d->lock);
     failed = net_run(d->net, m.reqs, m.num);
