@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "inm/wire/flit.h"
+#include "walk.h"
 
 #define LANES 8
 #define DEFAULT_TEMPERATURE 45000
@@ -19,7 +20,7 @@ uint32_t fab_random(struct fabric *fab, uint32_t below)
     return (uint32_t)((fab->random >> 32) % below);
 }
 
-static bool fab_chance(struct fabric *fab, uint32_t ppm)
+bool fab_chance(struct fabric *fab, uint32_t ppm)
 {
     return ppm != 0 && fab_random(fab, 1000000) < ppm;
 }
@@ -90,7 +91,7 @@ void fab_free(struct fabric *fab)
     free(fab);
 }
 
-static uint64_t real_ns(void)
+uint64_t real_ns(void)
 {
     struct timespec now;
 
@@ -302,12 +303,6 @@ void fab_bist_settle(struct fabric *fab, uint32_t port)
 
 /* ---- packets --------------------------------------------------------------------------------- */
 
-struct walk {
-    uint32_t chip; /* where the packet is */
-    uint32_t hops; /* links passed */
-    bool     corrupt;
-};
-
 /* Over the link at a chip's port. @return false: lost. */
 static bool walk_link(struct fabric *fab, struct walk *w, uint32_t index)
 {
@@ -342,7 +337,7 @@ static bool walk_link(struct fabric *fab, struct walk *w, uint32_t index)
 }
 
 /* From chip to chip, by a source route. A NIC has one way out, which the route does not name. */
-static bool walk_route(struct fabric *fab, struct walk *w, const struct nmp_route *route)
+bool walk_route(struct fabric *fab, struct walk *w, const struct nmp_route *route)
 {
     unsigned i;
 
@@ -362,7 +357,7 @@ static bool walk_route(struct fabric *fab, struct walk *w, const struct nmp_rout
 }
 
 /* Modelled time of one direction. */
-static double way_ns(const struct fabric *fab, uint32_t links)
+double way_ns(const struct fabric *fab, uint32_t links)
 {
     double hop = MODEL_HOP_NS + (fab->busy ? MODEL_BUSY_HOP_NS : 0);
 
@@ -370,37 +365,9 @@ static double way_ns(const struct fabric *fab, uint32_t links)
                              (fab->busy ? MODEL_BUSY_HOP_NS : 0)) / 2;
 }
 
-/* When the response leaves the chip that got its request at `arrival`. */
-static uint64_t serve_ns(struct fab_chip *chip, const struct nmp_desc *req, uint64_t arrival)
-{
-    double begin = (double)(arrival > chip->busy_ns ? arrival : chip->busy_ns);
-    double more = req->data.count > 1 ? req->data.count - 1 : 0;
-    double work, latency;
-
-    switch (req->nmp_type) {
-    case NMP_EEP_READ_REQ:
-        work = MODEL_EEPROM_NS - MODEL_REGISTER_NS + more * MODEL_EEPROM_READ_NS;
-        latency = MODEL_EEPROM_NS + more * MODEL_EEPROM_READ_NS;
-        break;
-    case NMP_EEP_WRITE_REQ:
-        work = MODEL_EEPROM_NS - MODEL_REGISTER_NS + more * MODEL_EEPROM_WRITE_NS;
-        latency = MODEL_EEPROM_NS + more * MODEL_EEPROM_WRITE_NS;
-        break;
-    case NMP_REG_READ_REQ:
-        work = MODEL_SECOND_REG_NS * (1 + more);
-        latency = MODEL_REGISTER_NS + more * MODEL_SECOND_REG_NS;
-        break;
-    default: /* a write is answered before it is done (4.1) */
-        work = MODEL_SECOND_REG_NS * (1 + more);
-        latency = MODEL_REGISTER_NS;
-    }
-    chip->busy_ns = (uint64_t)(begin + work + 0.5);
-    return (uint64_t)(begin + latency + 0.5);
-}
-
 /* The last link to a NIC is passed: its host gets the packet, unless it is damaged. */
-static void arrive(struct fabric *fab, const struct walk *w, uint64_t time_ns,
-                   const struct nmp_desc *desc, uint64_t *count)
+void arrive(struct fabric *fab, const struct walk *w, uint64_t time_ns,
+            const struct nmp_desc *desc, uint64_t *count)
 {
     uint8_t buf[NMP_DESC_BYTES];
 
@@ -415,84 +382,6 @@ static void arrive(struct fabric *fab, const struct walk *w, uint64_t time_ns,
     nmp_encode(desc, buf);
     ++*count;
     fab->deliver(fab->deliver_arg, w->chip, time_ns, buf, desc->dest_vp);
-}
-
-static void respond(struct fabric *fab, uint32_t chip, uint64_t time_ns, struct nmp_desc *rsp,
-                    bool local)
-{
-    struct walk w = {.chip = chip};
-
-    if (fab_chance(fab, fab->lose_ppm)) {
-        fab->counters.lost_fault++;
-        return;
-    }
-    if (local || walk_route(fab, &w, &rsp->backward)) {
-        fab->counters.hops += w.hops;
-        arrive(fab, &w, time_ns + (uint64_t)(way_ns(fab, w.hops) + 0.5), rsp,
-               &fab->counters.responses);
-    }
-}
-
-/* The packet is in the chip that its route leads to: check, serve, answer. */
-static void absorb(struct fabric *fab, const struct walk *w, uint64_t time_ns,
-                   const uint8_t packet[PACKET_BYTES], bool local)
-{
-    struct fab_chip *chip = &fab->chips[w->chip];
-    uint8_t buf[NMP_DESC_BYTES];
-    struct nmp_desc req, rsp;
-
-    if (!flit_unpack(packet, buf)) {
-        chip->drop_crc++;
-        fab_event(fab, w->chip, NMP_EVENT_CRC, 0, chip->drop_crc);
-        return;
-    }
-    if (!nmp_decode(buf, &req)) {
-        chip->drop_format++;
-        return;
-    }
-    if (chip->mute || chip->dead) {
-        fab->counters.lost_mute++;
-        return;
-    }
-    if (nma_serve(fab, w->chip, &req, &rsp)) {
-        respond(fab, w->chip, serve_ns(chip, &req, time_ns), &rsp, local);
-    }
-}
-
-void fab_send(struct fabric *fab, uint32_t nic_chip, uint64_t time_ns,
-              const uint8_t desc[NMP_DESC_BYTES])
-{
-    struct walk w = {.chip = nic_chip};
-    uint8_t packet[PACKET_BYTES];
-    struct nmp_route forward;
-    bool local;
-
-    fab->counters.requests++;
-    if (!fab->modelled) {
-        time_ns = real_ns();
-    }
-    if (time_ns > fab->now_ns) {
-        fab->now_ns = time_ns;
-    }
-    if (!nmp_get_route(desc, NMP_BIT_FROUTE, &forward)) {
-        fab->chips[nic_chip].drop_format++;
-        return;
-    }
-    /* A request to the host's own NIC does not leave it. */
-    local = forward.num == 0 &&
-            nmp_get_bits(desc, NMP_BIT_DEST_TYPE, NMP_WIDTH_DEST_TYPE) == NMP_CHIP_NIC;
-    if (!local && !walk_route(fab, &w, &forward)) {
-        return;
-    }
-    flit_pack(desc, packet);
-    if (w.corrupt) {
-        packet[fab_random(fab, PACKET_BYTES)] ^= (uint8_t)(1u << fab_random(fab, 8));
-    }
-    fab->counters.hops += w.hops;
-    if (fab->modelled) {
-        time_ns += (uint64_t)(way_ns(fab, w.hops) + 0.5);
-    }
-    absorb(fab, &w, time_ns, packet, local);
 }
 
 /* ---- reports --------------------------------------------------------------------------------- */

@@ -23,8 +23,8 @@
 /* A read of the directly wired NRC took 6.73 us (4.1), less than a whole hop above the 5.9597. */
 #define MODEL_FIRST_LINK_NS  770.3
 /* Not in the paper as numbers: a second register costs less than a second request (figure 8d),
- * and a busy network slows each hop. Both are chosen so that discovery takes what was measured
- * (4.4): 472.8 ms in the idle, 490.9 ms in the busy network. */
+ * and a busy network slows each hop. With the chosen values, discovery takes the measured times
+ * (4.4): 472.8 ms in the idle and 490.9 ms in the busy network. */
 #define MODEL_SECOND_REG_NS  660.0
 #define MODEL_BUSY_HOP_NS    72.0
 
@@ -60,7 +60,7 @@ struct fab_chip {
     uint64_t config[REG_CONFIG_NUM];
     uint64_t serial, firmware;
     struct inm_table table;       /* of all ports */
-    struct inm_table *port_table; /* NULL, or a table for each port that has one of its own */
+    struct inm_table *port_table; /* by port; a port with an empty table uses the chip's */
     uint8_t **eeprom;             /* NULL, or 256 pages of 256 bytes, NULL where never written */
 };
 

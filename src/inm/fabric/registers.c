@@ -5,7 +5,7 @@
 
 #include "traffic.h"
 
-/* What a chip knows of its neighbour at a port: the other side told it when the link came up. */
+/* The neighbour entry of a port. A chip learns the entry when the link comes up. */
 static uint32_t neighbour(const struct fabric *fab, uint32_t port)
 {
     const struct fab_port *p = &fab->ports[port];

@@ -149,7 +149,7 @@ static uint32_t entry(const struct inm_table *table, uint32_t nic, uint32_t *sam
     return table->runs[low].ports;
 }
 
-/* One step of all traffic to a NIC, from routers to their neighbours. @return Whether any is left. */
+/* Moves all traffic to a NIC from routers to their neighbours. @return Whether traffic is left. */
 static bool step(struct traffic *t, uint32_t nic, uint32_t to, uint32_t *same, double *arrived)
 {
     const struct fabric *fab = t->fab;

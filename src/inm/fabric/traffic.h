@@ -1,7 +1,7 @@
 /*
- * Data traffic of the emulated network. Packets are not sent one by one. A pattern says how much each
- * host sends to each other host; that traffic follows the routing tables of the chips, and the flit
- * counters of the ports rise by the sum.
+ * Data traffic of the emulated network. Packets are not sent one by one. A pattern gives the
+ * traffic between each pair of hosts. The traffic follows the routing tables of the chips. The
+ * flit counters of the ports rise by the sum. Patterns:
  *
  *   uniform,rate=P            each host sends to all others, in sum P % of a link
  *   neighbour,rate=P          each host sends to the next one

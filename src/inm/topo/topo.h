@@ -1,6 +1,6 @@
 /*
- * A topology: which chips there are, where they stand, and which ports are wired to each other. The
- * emulator makes its network from one; the server compares what it discovers with one.
+ * A topology: the chips, their places, and the wires between their ports. The emulator makes its
+ * network from a topology. The server compares the discovered network with a topology.
  *
  * Chips are numbered: first all NRCs, then all NICs. A chip's id is its number within its kind.
  * Ports have one number over all chips, see inm_topo_port().
@@ -10,7 +10,7 @@
  *   r12f3h31  the same frame, NIC of host 31
  *   l5s2b13   leaf cabinet 5, set 2, leaf switch 13
  *   t3b17n4   top (root) cabinet 3, board (root switch) 17, NRC 4
- *   nrc7 nic9 any chip by its id; so are chips of a topology that lists chips without places
+ *   nrc7 nic9 any chip by its id
  * A port is written chip:port, as in r12f3n5:23.
  */
 #ifndef INM_TOPO_H
@@ -132,7 +132,7 @@ struct inm_topo *inm_topo_new(uint32_t num_nrc, uint32_t num_nic);
 
 void inm_topo_free(struct inm_topo *topo);
 
-/** Wire two ports. @return false if one of them is wired already, or they are the same. */
+/** Wires two ports. @return false: a port has a wire already, or the two ports are the same. */
 bool inm_topo_wire(struct inm_topo *topo, uint32_t a, uint32_t b);
 
 /** The name of a chip, and of a port. @return `buf`. */

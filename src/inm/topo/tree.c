@@ -1,9 +1,9 @@
 /*
  * The fat tree of Tianhe-2, of any size (paper, section 2 and figure 1).
  *
- * Bottom switch: edge NRCs bear the hosts; spine NRCs lead to the leaf switches. Leaf switch: one
- * NRC; its lower half of ports leads to all bottom switches of its group, one link each, its upper
- * half to root switches. Root switch: edge NRCs, each for a block of groups, and spine NRCs. A
+ * Bottom switch: edge NRCs bear the hosts; spine NRCs lead to the leaf switches. A leaf switch
+ * is one NRC. The lower half of its ports leads to the bottom switches of its group, one link
+ * each. The upper half leads to root switches. Root switch: edge NRCs, each for a block of groups, and spine NRCs. A
  * group has one link to each root switch. Longest way at full size: edge, spine, leaf, root edge,
  * root spine, root edge, leaf, spine, edge: the 8 hops between NRCs that the paper measured.
  */

@@ -1,7 +1,7 @@
 /*
- * Registers of the two chips: all of 64 bits, addressed by 12 bits in a NIC, by 15 in an NRC. Both
- * have the same map; a NIC has one port. The paper tells what there is, not where: the addresses
- * are those of this project.
+ * Registers of the two chips: all of 64 bits, addressed by 12 bits in a NIC, by 15 in an NRC. 
+ * The two chips have the same map. A NIC has one port. The paper names the registers and gives no addresses.
+ * This project chose the addresses.
  */
 #ifndef INM_REGS_H
 #define INM_REGS_H

@@ -48,7 +48,7 @@ static void grow(struct tree *t, const uint8_t *avoid, uint32_t *tail)
     }
 }
 
-/* One step over a link that would better be avoided. @return Whether there was one. */
+/* Takes a step over a link that is still to be tested. @return false: no such link is left. */
 static bool grow_once(struct tree *t, uint32_t *tail)
 {
     uint32_t k, i;

@@ -2,8 +2,9 @@
  * The routers as a graph for routing: links with an upper and a lower end.
  *
  * On a fat tree the end nearer to the roots is upper; without levels, the end nearer to the server.
- * A packet goes up until its destination can be reached by going down only, and then down. It never
- * turns from down to up, so no circle of links can wait for each other (up/down routing). With the
+ * A packet goes up until its destination can be reached by going down only, and then down. A
+ * packet never turns from down to up. So no circle of links can wait for each other (up/down
+ * routing). With the
  * links of a tree that are there, these are shortest paths.
  */
 #ifndef INM_GRAPH_H
@@ -16,7 +17,7 @@
 
 #define GRAPH_FAR 255
 
-/* The links of a router: first those that lead up, then those that lead down. */
+/* The links of a router. Upward links come first. */
 struct graph_node {
     uint32_t other[INM_NRC_PORTS];
     uint8_t  port[INM_NRC_PORTS];

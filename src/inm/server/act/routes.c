@@ -36,7 +36,7 @@ static uint32_t choose(enum route_kind kind, uint32_t ports, uint32_t spread)
     return ports & -ports;
 }
 
-/* Hosts of one NRC that follow each other, from `*nic` on: their NRC, and their number. */
+/* Counts the consecutive hosts from `nic` on that are at the same NRC. @return The NRC. */
 static uint32_t next_block(const struct graph *g, uint32_t nic, uint32_t *num)
 {
     uint32_t index, chip = graph_home(g, nic, &index);
@@ -77,7 +77,7 @@ static void send_on(struct maker *m, uint32_t chip)
     }
 }
 
-/* First all that goes up, the lowest routers first; then all that goes down. */
+/* Upward traffic is moved first, from the lowest routers on; then the downward traffic. */
 static void add_traffic(struct maker *m, uint32_t to, uint32_t num)
 {
     const struct graph *g = m->g;

@@ -106,7 +106,7 @@ static void reach(struct search *s, uint32_t from, uint32_t from_port, uint32_t 
     f->hop[chip] = (uint8_t)(f->hop[from] + 1);
 }
 
-/* What an NRC tells of one of its ports. */
+/* Records the neighbour of a port of an NRC. */
 static void learn(struct search *s, uint32_t chip, uint32_t index, uint32_t entry)
 {
     uint32_t port = inm_topo_port(s->topo, chip, index), peer_index = REG_NB_PORT(entry), peer;

@@ -1,7 +1,7 @@
 /*
  * The history, in SQLite: events, alarms, the log, users, settings, samples. One connection,
- * used by one thread at a time. Events are queued and written many in one transaction; all else is
- * written at once, so that a crash loses nothing that somebody has seen confirmed.
+ * used by one thread at a time. Reports are queued, and one transaction writes many. Everything
+ * else is written immediately, so a crash loses nothing that a user has seen confirmed.
  */
 #include "history.h"
 

@@ -1,8 +1,8 @@
 /*
  * The state of the server.
  *
- * Threads: one receives reports and keeps alarms, one polls, one watches other servers, one writes
- * the history, and one for each HTTP connection. `lock` guards everything below it in struct inmd.
+ * Threads: reports and alarms; polls; other servers; the history; alerts; and a thread for each
+ * HTTP connection. `lock` guards everything below it in struct inmd.
  * No thread waits for the network while it holds the lock.
  */
 #ifndef INM_INMD_H

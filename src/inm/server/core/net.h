@@ -1,12 +1,12 @@
 /*
- * Requests to chips, many in flight, over libglex. A batch of requests is one call: it sends,
- * receives, repeats what is not answered, and returns when each request has its outcome. Threads
+ * Requests to chips, many in flight, over libglex. net_run() sends a batch of requests, receives
+ * the answers, and repeats unanswered requests. The call returns when each request has its
+ * outcome. Threads
  * take turns; between batches reports are received.
  *
  * With the modelled clock the time that the management server's own software takes is part of the
- * model: 0.67 us a request (paper 4.5: 7.40 us in all, of which 6.73 in hardware). Requests that do
- * not depend on each other are sent in a fixed pattern, so that modelled times are the same in
- * every run.
+ * model: 0.67 us a request (paper 4.5: 7.40 us in all, of which 6.73 in hardware). Independent
+ * requests are sent in a fixed pattern. So modelled times are the same in every run.
  */
 #ifndef INM_NET_H
 #define INM_NET_H

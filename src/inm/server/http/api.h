@@ -1,6 +1,6 @@
 /*
- * The calls of the HTTP interface. One table describes them: who may use a call, its arguments with
- * their ranges, and its reply. Arguments are checked against the table, and docs/inm-openapi.yaml
+ * The calls of the HTTP interface. One table describes the role that a call needs, the ranges of
+ * its arguments, and its reply. Arguments are checked against the table, and docs/inm-openapi.yaml
  * is printed from the table.
  */
 #ifndef INM_API_H

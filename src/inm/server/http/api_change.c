@@ -194,7 +194,7 @@ void post_routes(struct call *call)
     call_end_long(call);
 }
 
-/* What to test: a port, a chip, a switch or a cabinet by its name, or all. */
+/* Marks the ports of a test's target: a port, chip, switch or cabinet, or all. */
 static bool bist_target(struct call *call, const char *target, uint8_t *want)
 {
     const struct inm_topo *t = call->d->topo;

@@ -278,7 +278,7 @@ static void new_session(struct auth *auth, const char *name, enum auth_role role
     session->role = role;
     session->expires = now + auth->config->session_minutes * 60.0;
     pthread_mutex_lock(&auth->lock);
-    for (i = 0; i < MAX_SESSIONS; i++) { /* a free one, else the one that would end first */
+    for (i = 0; i < MAX_SESSIONS; i++) { /* a free slot, or the session that would end first */
         if (auth->sessions[i].expires < auth->sessions[slot].expires) {
             slot = i;
         }

@@ -1,7 +1,7 @@
 /*
- * The open connections of a listener. A slow client must not keep others out: a connection whose
- * request is not complete in time is closed, and if there are too many connections the one that
- * waits for the longest time is closed.
+ * The open connections of a listener. A slow client must not keep others out. A connection whose
+ * request is not complete in time is closed. If too many connections are open, the connection
+ * with the longest wait is closed.
  */
 #ifndef INM_CONNECTIONS_H
 #define INM_CONNECTIONS_H

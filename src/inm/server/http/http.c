@@ -1,6 +1,6 @@
 /*
- * HTTP: connections, the page, live updates. One thread for each connection (libmicrohttpd), at
- * most MAX_CONNECTIONS; connections.h says which ones are closed.
+ * HTTP: connections, the page, live updates. libmicrohttpd runs a thread for each connection, at
+ * most MAX_CONNECTIONS. connections.h describes the choice of connections to close.
  *
  * The kernel names the clients of the Unix socket: root and the user of inmd are administrators,
  * others are refused. Clients over TCP need a session.
@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "api.h"
 #include "client.h"
@@ -29,6 +30,7 @@
 #define MAX_STREAMS     128
 #define MAX_USER_STREAMS 32
 #define MAX_BODY        (1u << 20)
+#define MIN_COMPRESSED  2000 /* bytes of an answer */
 #define STREAM          "/api/v1/stream"
 
 struct http {
@@ -62,11 +64,56 @@ static void add_headers(struct MHD_Response *response)
                             "base-uri 'none'; form-action 'none'");
 }
 
-static enum MHD_Result send_text(struct MHD_Connection *connection, unsigned status,
-                                 const char *type, const void *text, size_t len, bool copy)
+/* Compresses an answer for a client that takes gzip. @return NULL: not worth it, or not asked for. */
+static void *compress_answer(struct MHD_Connection *connection, const void *data, size_t len,
+                             size_t *packed_len)
 {
-    struct MHD_Response *response = MHD_create_response_from_buffer(
-        len, (void *)(uintptr_t)text, copy ? MHD_RESPMEM_MUST_COPY : MHD_RESPMEM_PERSISTENT);
+    const char *accept =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Accept-Encoding");
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)len};
+    void *packed = NULL;
+
+    if (len < MIN_COMPRESSED || len > UINT32_MAX || accept == NULL ||
+        strstr(accept, "gzip") == NULL ||
+        deflateInit2(&z, 4, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+        return NULL;
+    }
+    z.avail_out = (uInt)deflateBound(&z, (uLong)len);
+    packed = malloc(z.avail_out);
+    z.next_out = packed;
+    if (packed != NULL && deflate(&z, Z_FINISH) != Z_STREAM_END) {
+        free(packed);
+        packed = NULL;
+    }
+    *packed_len = z.total_out;
+    deflateEnd(&z);
+    return packed;
+}
+
+/* A response with a copy of the data, compressed if the client takes that. */
+static struct MHD_Response *make_response(struct MHD_Connection *connection, const void *data,
+                                          size_t len)
+{
+    size_t packed_len;
+    void *packed = compress_answer(connection, data, len, &packed_len);
+    struct MHD_Response *response;
+
+    if (packed == NULL) {
+        return MHD_create_response_from_buffer(len, (void *)(uintptr_t)data, MHD_RESPMEM_MUST_COPY);
+    }
+    response = MHD_create_response_from_buffer(packed_len, packed, MHD_RESPMEM_MUST_FREE);
+    if (response == NULL) {
+        free(packed);
+    } else {
+        MHD_add_response_header(response, "Content-Encoding", "gzip");
+    }
+    return response;
+}
+
+static enum MHD_Result send_text(struct MHD_Connection *connection, unsigned status,
+                                 const char *type, const void *text, size_t len)
+{
+    struct MHD_Response *response = make_response(connection, text, len);
     enum MHD_Result ret;
 
     if (response == NULL) {
@@ -100,16 +147,13 @@ static enum MHD_Result send_call(struct call *call)
     size_t len;
 
     if (call->text != NULL) {
-        response = MHD_create_response_from_buffer(call->text_len, call->text,
-                                                   MHD_RESPMEM_MUST_FREE);
-        call->text = NULL;
+        response = make_response(call->connection, call->text, call->text_len);
     } else {
         if (call->reply == NULL) {
             call->reply = json_object_new_object();
         }
         text = json_object_to_json_string_length(call->reply, JSON_C_TO_STRING_PLAIN, &len);
-        response = MHD_create_response_from_buffer(len, (void *)(uintptr_t)text,
-                                                   MHD_RESPMEM_MUST_COPY);
+        response = make_response(call->connection, text, len);
         call->type = "application/json";
     }
     if (response == NULL) {
@@ -222,7 +266,7 @@ static enum MHD_Result send_stream(struct http *http, struct call *call)
     memcpy(s->user, call->session.user, sizeof(s->user));
     if (!stream_begin(http, s)) {
         free(s);
-        return send_text(call->connection, 429, "text/plain", "too many streams\n", 17, false);
+        return send_text(call->connection, 429, "text/plain", "too many streams\n", 17);
     }
     s->d = call->d;
     memcpy(s->token, call->session.token, sizeof(s->token));
@@ -334,10 +378,10 @@ static enum MHD_Result send_page(struct call *call, const char *path)
     for (i = 0; i < web_files_num; i++) {
         if (strcmp(path, web_files[i].path) == 0) {
             return send_text(call->connection, 200, web_files[i].type, web_files[i].data,
-                             web_files[i].len, false);
+                             web_files[i].len);
         }
     }
-    return send_text(call->connection, 404, "text/plain", "not found\n", 10, false);
+    return send_text(call->connection, 404, "text/plain", "not found\n", 10);
 }
 
 static enum MHD_Result answer(struct http *http, struct MHD_Connection *connection,
@@ -356,15 +400,15 @@ static enum MHD_Result answer(struct http *http, struct MHD_Connection *connecti
     client_find(&call, local);
     if (!local && !client_host_ok(&call)) {
         return send_text(connection, 421, "text/plain",
-                         "this name is not in [http] host_names\n", 38, false);
+                         "this name is not in [http] host_names\n", 38);
     }
     if (local && call.session.role == ROLE_NONE) {
-        return send_text(connection, 403, "text/plain", "not for this user\n", 18, false);
+        return send_text(connection, 403, "text/plain", "not for this user\n", 18);
     }
     /* Users behind one proxy have limits of their own. */
     if (!local && !auth_rate(http->d->auth, call.session.role != ROLE_NONE ? call.session.user
                                                                            : call.address)) {
-        return send_text(connection, 429, "text/plain", "too many requests\n", 18, false);
+        return send_text(connection, 429, "text/plain", "too many requests\n", 18);
     }
     if (strcmp(path, STREAM) == 0 && strcmp(method, "GET") == 0 &&
         call.session.role >= ROLE_VIEWER && stream_check(&call)) {
@@ -377,7 +421,7 @@ static enum MHD_Result answer(struct http *http, struct MHD_Connection *connecti
     } else {
         ret = strcmp(method, "GET") == 0
                   ? send_page(&call, path)
-                  : send_text(connection, 405, "text/plain", "GET only\n", 9, false);
+                  : send_text(connection, 405, "text/plain", "GET only\n", 9);
     }
     json_object_put(call.body);
     json_object_put(call.reply);

@@ -2,10 +2,9 @@
  * From reports and polls to alarms.
  *
  * Reports, polls and discovery write down conditions: this port has no link, that chip is hot.
- * Alarms are a function of all conditions together, computed anew when one changed. Links that are
- * down are folded into the largest part that explains them: if all links that lead out of a
- * cabinet, a switch or a chip are down, that part is dead, and its links are no alarms of their
- * own.
+ * Alarms are a function of all conditions together, computed anew when one changed. A part is a
+ * cabinet, a switch or a chip. If all links out of a part are down, the part is dead, and one
+ * alarm replaces the alarms of its links. The largest dead part counts.
  */
 #include "alarms.h"
 

@@ -1,8 +1,8 @@
 /*
- * Several servers, each for a region (a range of cabinets). Each asks the others how they are. When
- * one does not answer, the living server of the lowest rank takes its region over: it tells the
- * chips there to report to itself, and polls them. When the other is back, it tells its chips
- * itself, as at every start.
+ * Several servers, each for a region (a range of cabinets). Each asks the others how they are. 
+ * If a server does not answer, the living server of the lowest rank takes the region over. The
+ * new server tells the chips of the region to report to itself, and polls them. At its next
+ * start, the other server tells its chips to report to itself again.
  */
 #include "region.h"
 

@@ -82,7 +82,7 @@ static void count_flap(struct inm_status *s, uint32_t port, double now)
     s->flaps[port]++;
 }
 
-/* The other end of a link; where it should be if it is not there. */
+/* Returns the other end of a link; for a missing link, the expected end. */
 static uint32_t other_end(const struct inmd *d, uint32_t port)
 {
     return d->found.peer[port] != INM_NONE ? d->found.peer[port] : d->topo->peer[port];
@@ -272,8 +272,10 @@ static void poll_take(struct inmd *d, const struct many *m)
                                                                                              : 0);
         }
         if (chip < d->topo->num_nrc) {
+            /* A route that is about to be found again may be the reason for no answer. */
             d->status.mute[chip] = links->outcome == NET_NO_ANSWER &&
-                                   heat->outcome == NET_NO_ANSWER;
+                                   heat->outcome == NET_NO_ANSWER &&
+                                   (d->rediscover == 0 || d->status.mute[chip]);
             if (!d->status.mute[chip] && !d->found.answers[chip] && d->rediscover == 0) {
                 d->rediscover = now_seconds(); /* it did not answer before: learn its links */
             }
