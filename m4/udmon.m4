@@ -36,6 +36,7 @@ AC_DEFUN([OPENGLEX_UDMON], [
         _OPENGLEX_UDMON_HEADER([sqlite3.h], [SQLite], [libsqlite3-dev], [--disable-udmon])
         _OPENGLEX_UDMON_HEADER([microhttpd.h], [libmicrohttpd], [libmicrohttpd-dev],
                                [--disable-udmon])
+        _OPENGLEX_UDMON_HEADER([crypt.h], [libxcrypt], [libcrypt-dev], [--disable-udmon])
         _OPENGLEX_UDMON_HEADER([snappy-c.h], [snappy], [libsnappy-dev], [--disable-udmon])
         _OPENGLEX_UDMON_HEADER([zlib.h], [zlib], [zlib1g-dev], [--disable-udmon])
         _OPENGLEX_UDMON_HEADER([json-c/json.h], [json-c], [libjson-c-dev], [--disable-udmon])

@@ -574,7 +574,7 @@ TEST_F(HistoryTest, AnAnswerGoesOnFromLevelToLevel)
     history.keep_ms = 1000000000;
     history_commit(&history);
     ASSERT_EQ(600, ask("SELECT count(*) FROM sample"));
-    const api_range_t range = {begin - 800000, int64_t(udmon_time_ns() / 1000000), 100000};
+    const api_range_t range = {begin - 800000, int64_t(udmon_time_ns() / 1000000), 100000, nullptr};
     struct json_object *answer = api_series(history.db, "n", "gauge", &range), *points, *point;
     json_object_object_get_ex(answer, "points", &points);
     size_t count = json_object_array_length(points);
@@ -596,7 +596,7 @@ TEST_F(HistoryTest, AnAnswerGoesOnFromLevelToLevel)
 
     // A part of it: nothing beyond, from coarse levels and from fine ones.
     for (int64_t from_s : {600, 6000, 6900}) {
-        const api_range_t part = {begin + (from_s * 1000), begin + ((from_s + 240) * 1000), 240};
+        const api_range_t part = {begin + (from_s * 1000), begin + ((from_s + 240) * 1000), 240, nullptr};
         answer = api_series(history.db, "n", "gauge", &part);
         json_object_object_get_ex(answer, "points", &points);
         count = json_object_array_length(points);
@@ -621,7 +621,7 @@ struct Line {
 std::map<std::string, Line> lines(sqlite3 *db, const char *families, const char *by, int *left_out)
 {
     const int64_t now = udmon_time_ns() / 1000000;
-    const api_range_t range = {now - 60000, now, 60};
+    const api_range_t range = {now - 60000, now, 60, nullptr};
     struct json_object *answer = api_lines(db, "n", families, by, &range), *list, *field;
     std::map<std::string, Line> found;
 

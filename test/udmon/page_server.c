@@ -142,7 +142,8 @@ int main(int argc, char **argv)
     if (count > 0) {
         make_history((int64_t)now.tv_sec * 1000);
     }
-    if (http_open(&http, argv[1], argv[2], &store, NULL, NULL, NULL) < 0) {
+    if (http_open(&http, &(http_options_t) {.address = argv[1], .database = argv[2]}, &store, NULL, NULL,
+                  NULL) < 0) {
         return 1;
     }
     printf("ready\n");

@@ -42,5 +42,5 @@ check "records that are no samples are counted" \
 
 kill -HUP "${running[collector0]}"
 check "SIGHUP: the collector says what it is good for" \
-    await grep -q 'SIGHUP: there is nothing to read anew' "$dir/collector0.log"
+    await grep -q 'SIGHUP: users and certificate of HTTP are read again' "$dir/collector0.log"
 check "and goes on" at_least 0 udmon_node_agents 2 twice

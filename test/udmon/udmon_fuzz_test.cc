@@ -449,6 +449,8 @@ struct HttpFuzz : testing::Test, Mutator {
     writer_t *writer = new writer_t();
     store_t store;
     http_t http;
+    http_options_t options = {};
+    std::string address;
     int port = 0;
 
     void SetUp() override
@@ -458,8 +460,10 @@ struct HttpFuzz : testing::Test, Mutator {
         store_series(store_host(&store, "n"), "load1{a=\"1\"}");
         ASSERT_EQ(0, history_open(&writer->history, file, 3600, 1000, 0));
         port = std::make_unique<Socket>(0)->port();
-        ASSERT_EQ(0, http_open(&http, ("127.0.0.1:" + std::to_string(port)).c_str(), file, &store,
-                               writer, nullptr, nullptr));
+        address = "127.0.0.1:" + std::to_string(port);
+        options.address = address.c_str();
+        options.database = file;
+        ASSERT_EQ(0, http_open(&http, &options, &store, writer, nullptr, nullptr));
     }
     void TearDown() override
     {

@@ -212,6 +212,7 @@ typedef struct lines {
     int num, left_out;  /* series for which there was no line any more */
     int no_memory;
     points_t points;    /* of the series at hand */
+    budget_t *budget;   /* or NULL */
 } lines_t;
 
 static void lines_free(lines_t *lines)
@@ -273,6 +274,9 @@ static void lines_add_series(lines_t *lines, sqlite3 *db, int64_t key, const cha
 {
     points_t *points = &lines->points;
 
+    if ((lines->budget != NULL) && budget_spent(lines->budget)) {
+        return;
+    }
     points->line = lines_find(lines, name);
     if (points->line == NULL) {
         return;
@@ -331,11 +335,26 @@ static struct json_object *line_json(const lines_t *lines, const line_t *line)
     return object;
 }
 
+/* Whether a family stands in the list before `at`, too. */
+static int family_before(const char *families, const char *at, size_t length)
+{
+    size_t other;
+
+    for (; families < at; families += other + 1) {
+        other = strcspn(families, ",");
+        if ((other == length) && !memcmp(families, at, length)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 struct json_object *api_lines(sqlite3 *db, const char *node, const char *families, const char *by,
                               const api_range_t *range)
 {
-    lines_t lines = {.by = by, .list = calloc(API_LINES_MAX, sizeof(*lines.list))};
+    lines_t lines = {.by = by, .budget = range->budget, .list = calloc(API_LINES_MAX, sizeof(*lines.list))};
     struct json_object *answer = NULL, *array;
+    const char *at;
     size_t length;
     int i;
 
@@ -343,9 +362,11 @@ struct json_object *api_lines(sqlite3 *db, const char *node, const char *familie
     lines.points.first = range->from_ms / lines.points.step_ms;
     lines.points.num = (range->until_ms / lines.points.step_ms) - lines.points.first + 1;
     lines.no_memory = lines.list == NULL;
-    for (; !lines.no_memory && (*families != '\0'); families += length + (families[length] != 0)) {
-        length = strcspn(families, ",");
-        lines_add_family(&lines, db, node, families, length);
+    for (at = families; !lines.no_memory && (*at != '\0'); at += length + (at[length] != 0)) {
+        length = strcspn(at, ",");
+        if (!family_before(families, at, length)) {
+            lines_add_family(&lines, db, node, at, length);
+        }
     }
     if (!lines.no_memory) {
         answer = json_object_new_object();

@@ -14,6 +14,7 @@
 #ifndef UDMON_COLLECTOR_API_H
 #define UDMON_COLLECTOR_API_H
 
+#include "pool.h"
 #include "store.h"
 
 #include <json-c/json.h>
@@ -25,6 +26,7 @@
 typedef struct api_range {
     int64_t from_ms, until_ms;
     long points;
+    budget_t *budget; /* or NULL: no limit */
 } api_range_t;
 
 /* Each returns an object of the caller's, or NULL if there is no memory. */

@@ -336,9 +336,12 @@ static void collector_ready(udmon_source_t *source, uint32_t events)
     store_unlock(&collector->store);
 }
 
+static collector_t *collector_of_signals;
+
 static void collector_hangup(void)
 {
-    udmon_warn("SIGHUP: there is nothing to read anew; restart to change the options");
+    http_reload(&collector_of_signals->http);
+    udmon_warn("SIGHUP: users and certificate of HTTP are read again; restart to change options");
 }
 
 /* An identity by its name, which no other node has. */
@@ -380,6 +383,7 @@ int collector_open(collector_t *collector)
     udmon_options_t options = collector->options;
     int ret;
 
+    collector_of_signals = collector;
     options.queue_bytes = 0; /* agents are sent nothing */
     options.datagram_size = 65535;
     options.max_clients = STORE_HOSTS_MAX;
@@ -415,8 +419,9 @@ int collector_open(collector_t *collector)
     if (ret < 0) {
         goto err_relay;
     }
-    ret = http_open(&collector->http, collector->http_address, collector->database,
-                    &collector->store, &collector->writer,
+    collector->http_options.database = collector->database;
+    ret = http_open(&collector->http, &collector->http_options, &collector->store,
+                    &collector->writer,
                     (collector->remote_url != NULL) ? &collector->remote : NULL,
                     (collector->upper != NULL) ? &collector->relay : NULL);
     if (ret < 0) {

@@ -13,7 +13,8 @@
 typedef struct collector {
     /* Set by the caller: */
     udmon_options_t options; /* of the server, and of the client of an upper collector */
-    const char *listen, *http_address, *database;
+    const char *listen, *database;
+    http_options_t http_options; /* but for the database */
     const char *remote_url, *upper; /* or NULL */
     uint64_t keep_seconds;
     int64_t max_rows;

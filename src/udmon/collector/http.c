@@ -4,36 +4,67 @@
 #include "../lib/net/address.h"
 #include "../lib/log.h"
 #include "../lib/net/loop.h"
+#include "common/fnv.h"
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <zlib.h>
 
 enum {
     HTTP_CONNECTIONS = 1024,
-    HTTP_IDLE_SECONDS = 10,
-    HTTP_SENDING_MAX = 48,     /* large answers at once, for slow readers keep them in memory */
+    HTTP_REQUESTING_MAX = 512, /* connections that have not sent a whole request */
+    HTTP_READING_MAX = 48,     /* answers that are read at once: each is kept in memory */
     HTTP_POOL = 8 * 1024,      /* bytes of a request */
     HTTP_LARGE = 64 * 1024,
-    HTTP_GZIP_MIN = 1024
+    HTTP_GZIP_MIN = 1024,
+    HTTP_FILE_MAX = 1 << 20 /* bytes of a certificate */
 };
 #define HTTP_CACHE_NS   UINT64_C(1000000000)
 #define HTTP_TIME_END_MS INT64_C(253402300800000) /* the year 10,000 */
-#define HTTP_REQUEST_NS UINT64_C(10000000000)  /* for a request, however it drips in */
+#define HTTP_REQUEST_NS UINT64_C(10000000000) /* for a request, however it drips in */
 #define HTTP_ANSWER_NS  UINT64_C(30000000000) /* for reading the answer */
+#define HTTP_EVICT_NS   UINT64_C(1000000000)  /* a reader may always take so long */
 
 /* Connections, to end those that take too long */
+
+typedef enum http_state { HTTP_REQUESTING, HTTP_ASKED, HTTP_READING } http_state_t;
 
 typedef struct http_connection {
     LIST_ENTRY(http_connection) list;
     int fd;
-    int answering;
-    uint64_t since_ns;
+    http_state_t state;
+    uint64_t since_ns; /* of the state */
 } http_connection_t;
+
+/* Close the oldest connection of a state. With the lock held. */
+static void http_evict(http_t *http, http_state_t state, uint64_t before_ns)
+{
+    http_connection_t *each, *oldest = NULL;
+
+    LIST_FOREACH(each, &http->connections, list) {
+        if ((each->state == state) && (each->since_ns < before_ns) &&
+            ((oldest == NULL) || (each->since_ns < oldest->since_ns))) {
+            oldest = each;
+        }
+    }
+    if (oldest != NULL) {
+        shutdown(oldest->fd, SHUT_RDWR);
+        oldest->since_ns = UINT64_MAX; /* not twice */
+    }
+}
+
+/* With the lock held. */
+static void http_count(http_t *http, http_state_t state, int by)
+{
+    http->requesting += (state == HTTP_REQUESTING) ? by : 0;
+    http->reading += (state == HTTP_READING) ? by : 0;
+}
 
 static void http_connected(void *arg, struct MHD_Connection *connection, void **socket_context,
                            enum MHD_ConnectionNotificationCode code)
@@ -45,23 +76,28 @@ static void http_connected(void *arg, struct MHD_Connection *connection, void **
 
     pthread_mutex_lock(&http->lock);
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        if (http->requesting >= HTTP_REQUESTING_MAX) {
+            http_evict(http, HTTP_REQUESTING, UINT64_MAX);
+        }
         each = calloc(1, sizeof(*each));
         if ((each != NULL) && (info != NULL)) {
             each->fd = info->connect_fd;
             each->since_ns = udmon_now_ns();
             LIST_INSERT_HEAD(&http->connections, each, list);
+            http_count(http, each->state, 1);
             *socket_context = each;
         } else {
             free(each);
         }
     } else if (each != NULL) {
         LIST_REMOVE(each, list);
+        http_count(http, each->state, -1);
         free(each);
     }
     pthread_mutex_unlock(&http->lock);
 }
 
-static void http_set_answering(http_t *http, struct MHD_Connection *connection, int answering)
+static void http_enter(http_t *http, struct MHD_Connection *connection, http_state_t state)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -69,20 +105,40 @@ static void http_set_answering(http_t *http, struct MHD_Connection *connection, 
 
     pthread_mutex_lock(&http->lock);
     if (each != NULL) {
-        each->answering = answering;
+        if ((state == HTTP_READING) && (http->reading >= HTTP_READING_MAX)) {
+            http_evict(http, HTTP_READING, udmon_now_ns() - HTTP_EVICT_NS);
+        }
+        http_count(http, each->state, -1);
+        http_count(http, state, 1);
+        each->state = state;
         each->since_ns = udmon_now_ns();
     }
     pthread_mutex_unlock(&http->lock);
 }
 
+static int http_too_many_readers(http_t *http)
+{
+    int too_many;
+
+    pthread_mutex_lock(&http->lock);
+    too_many = (http->reading >= 4 * HTTP_READING_MAX);
+    pthread_mutex_unlock(&http->lock);
+    return too_many;
+}
+
 void http_expire(http_t *http)
 {
+    static const uint64_t limits[] = {
+        [HTTP_REQUESTING] = HTTP_REQUEST_NS,
+        [HTTP_ASKED] = UINT64_MAX, /* the pool's limits hold */
+        [HTTP_READING] = HTTP_ANSWER_NS,
+    };
     uint64_t now = udmon_now_ns();
     http_connection_t *each;
 
     pthread_mutex_lock(&http->lock);
     LIST_FOREACH(each, &http->connections, list) {
-        if ((now - each->since_ns) > (each->answering ? HTTP_ANSWER_NS : HTTP_REQUEST_NS)) {
+        if ((each->since_ns <= now) && ((now - each->since_ns) > limits[each->state])) {
             shutdown(each->fd, SHUT_RDWR);
         }
     }
@@ -175,20 +231,55 @@ static struct MHD_Response *http_json(struct json_object *object, int gzip)
 }
 
 /* The place for a cached answer: the one with it if it is fresh, else the oldest. */
-static http_cached_t *http_cache(http_t *http, const char *what)
+static http_cached_t *http_cache(http_cached_t cache[HTTP_CACHED], const char *what)
 {
-    http_cached_t *oldest = &http->cached[0];
+    http_cached_t *oldest = &cache[0];
     int i;
 
     for (i = 0; i < HTTP_CACHED; ++i) {
-        if (!strcmp(http->cached[i].what, what)) {
-            return &http->cached[i];
+        if (!strcmp(cache[i].what, what)) {
+            return &cache[i];
         }
-        if (http->cached[i].made_ns < oldest->made_ns) {
-            oldest = &http->cached[i];
+        if (cache[i].made_ns < oldest->made_ns) {
+            oldest = &cache[i];
         }
     }
     return oldest;
+}
+
+/* A fresh answer, or NULL: then `response` is to be made and kept by http_keep. */
+static struct MHD_Response *http_fresh(http_cached_t cache[HTTP_CACHED], const char *what)
+{
+    const http_cached_t *cached = http_cache(cache, what);
+
+    return (!strcmp(cached->what, what) && ((udmon_now_ns() - cached->made_ns) <= HTTP_CACHE_NS)) ?
+               cached->response : NULL;
+}
+
+/* Keep an answer for a second. */
+static void http_keep(http_cached_t cache[HTTP_CACHED], const char *what,
+                      struct MHD_Response *response)
+{
+    http_cached_t *cached = http_cache(cache, what);
+
+    if (cached->response != NULL) {
+        MHD_destroy_response(cached->response); /* connections that send it have references */
+    }
+    cached->response = response;
+    cached->made_ns = udmon_now_ns();
+    snprintf(cached->what, sizeof(cached->what), "%s", (response != NULL) ? what : "");
+}
+
+static void http_forget(http_cached_t cache[HTTP_CACHED])
+{
+    int i;
+
+    for (i = 0; i < HTTP_CACHED; ++i) {
+        if (cache[i].response != NULL) {
+            MHD_destroy_response(cache[i].response);
+            cache[i].response = NULL;
+        }
+    }
 }
 
 static struct MHD_Response *http_metrics(http_t *http, int format, int gzip)
@@ -208,29 +299,6 @@ static struct MHD_Response *http_metrics(http_t *http, int format, int gzip)
     return http_response(text, length, (format == METRICS_OPENMETRICS) ?
                              "application/openmetrics-text; version=1.0.0; charset=utf-8" :
                              "text/plain; version=0.0.4; charset=utf-8", gzip);
-}
-
-/* /metrics and /api/nodes of all, shared by all who ask within a second. Not to be destroyed. */
-static struct MHD_Response *http_shared(http_t *http, const char *url, int format, int gzip)
-{
-    const overview_query_t all = {.limit = SIZE_MAX};
-    uint64_t now = udmon_now_ns();
-    http_cached_t *cached;
-    char what[24];
-
-    snprintf(what, sizeof(what), "%s %d %d", url, format, gzip);
-    cached = http_cache(http, what);
-    if (strcmp(cached->what, what) || ((now - cached->made_ns) > HTTP_CACHE_NS)) {
-        if (cached->response != NULL) {
-            MHD_destroy_response(cached->response);
-        }
-        cached->response = !strcmp(url, "/metrics") ? http_metrics(http, format, gzip) :
-                                                      http_json(overview_get_nodes(&http->overview, &all), gzip);
-        snprintf(cached->what, sizeof(cached->what), "%s",
-                 (cached->response != NULL) ? what : "");
-        cached->made_ns = now;
-    }
-    return cached->response;
 }
 
 static long http_number(struct MHD_Connection *connection, const char *name, long missing)
@@ -273,74 +341,128 @@ static int http_range(struct MHD_Connection *connection, api_range_t *range)
             (range->points <= 10000)) ? 0 : -EINVAL;
 }
 
-/* /api/series of a `name`, /api/lines of a `family`. */
-static struct MHD_Response *http_series(http_t *http, struct MHD_Connection *connection, int lines,
-                                        int gzip, unsigned *status_p)
-{
-    const char *node = http_argument(connection, "node");
-    const char *what = http_argument(connection, lines ? "family" : "name");
-    api_range_t range;
+/* A request, from its header to the end of its answer */
 
-    if ((node == NULL) || (what == NULL) || (http_range(connection, &range) < 0)) {
-        *status_p = MHD_HTTP_BAD_REQUEST;
-        return http_text("node, and name or family, are needed; seconds is 1 to 31536000, points 1"
-                         " to 10000, from is before until by a year at most");
-    }
-    return http_json(lines ? api_lines(http->db, node, what, http_argument(connection, "by"),
-                                       &range) :
-                             api_series(http->db, node, what, &range), gzip);
+typedef struct http_request {
+    pool_job_t job;
+    http_t *http;
+    struct MHD_Connection *connection;
+    const char *url;
+    int gzip, format;
+    int authorized;
+    int answered;                  /* with `status` and: */
+    unsigned status;
+    struct MHD_Response *response; /* of the request's own, or of /metrics, or NULL: no memory; */
+    int is_metrics, is_nodes;      /* or what the cache has */
+} http_request_t;
+
+static struct MHD_Response *http_fail(http_request_t *request, unsigned status, const char *words)
+{
+    request->status = status;
+    request->answered = 1;
+    return http_text(words);
 }
 
-/* /api/nodes of some of them; all: http_shared. */
-static struct MHD_Response *http_nodes(http_t *http, struct MHD_Connection *connection, int gzip,
-                                       unsigned *status_p)
+/* /api/series of a `name`, /api/lines of a `family`. */
+static struct MHD_Response *http_series(http_request_t *request, int lines, sqlite3 *db,
+                                        budget_t *budget)
 {
-    long offset = http_number(connection, "offset", 0);
-    long limit = http_number(connection, "limit", 100);
+    const char *node = http_argument(request->connection, "node");
+    const char *what = http_argument(request->connection, lines ? "family" : "name");
+    struct json_object *answer;
+    api_range_t range;
+
+    if ((node == NULL) || (what == NULL) || (http_range(request->connection, &range) < 0)) {
+        return http_fail(request, MHD_HTTP_BAD_REQUEST,
+                         "node, and name or family, are needed; seconds is 1 to 31536000, points 1"
+                         " to 10000, from is before until by a year at most");
+    }
+    range.budget = budget;
+    answer = lines ? api_lines(db, node, what, http_argument(request->connection, "by"), &range) :
+                     api_series(db, node, what, &range);
+    if (budget->spent) {
+        json_object_put(answer);
+        return http_fail(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                         "this takes too long: ask for a shorter time or fewer series");
+    }
+    return http_json(answer, request->gzip);
+}
+
+static const char *http_nodes_kind(const http_request_t *request)
+{
+    return request->gzip ? "gzip" : "plain";
+}
+
+/* All nodes, unless the cache has a fresh answer. With the overview's lock held. */
+static void http_make_nodes(http_t *http, const char *what, int gzip)
+{
+    const overview_query_t all = {.limit = SIZE_MAX};
+    struct MHD_Response *response;
+    int fresh;
+
+    pthread_mutex_lock(&http->nodes_lock);
+    fresh = (http_fresh(http->nodes, what) != NULL);
+    pthread_mutex_unlock(&http->nodes_lock);
+    if (!fresh) {
+        response = http_json(overview_get_nodes(&http->overview, &all), gzip);
+        pthread_mutex_lock(&http->nodes_lock);
+        http_keep(http->nodes, what, response);
+        pthread_mutex_unlock(&http->nodes_lock);
+    }
+}
+
+/* /api/nodes: all, for everybody who asks within a second; or a part of the table. */
+static struct MHD_Response *http_nodes(http_request_t *request)
+{
+    long offset = http_number(request->connection, "offset", 0);
+    long limit = http_number(request->connection, "limit", -1);
+    http_t *http = request->http;
     overview_query_t query = {
-        .search = http_argument(connection, "search"),
-        .sort = http_argument(connection, "sort"),
-        .descending = http_number(connection, "descending", 0) != 0,
+        .search = http_argument(request->connection, "search"),
+        .sort = http_argument(request->connection, "sort"),
+        .descending = http_number(request->connection, "descending", 0) != 0,
         .offset = offset,
         .limit = limit,
     };
 
-    if ((offset < 0) || (limit < 0)) {
-        *status_p = MHD_HTTP_BAD_REQUEST;
-        return http_text("offset and limit are numbers");
+    if (http_argument(request->connection, "limit") == NULL) {
+        request->is_nodes = 1;
+        http_make_nodes(http, http_nodes_kind(request), request->gzip);
+        return NULL;
     }
-    return http_json(overview_get_nodes(&http->overview, &query), gzip);
+    if ((offset < 0) || (limit < 0)) {
+        return http_fail(request, MHD_HTTP_BAD_REQUEST, "offset and limit are numbers");
+    }
+    return http_json(overview_get_nodes(&http->overview, &query), request->gzip);
 }
 
-static struct MHD_Response *http_map(http_t *http, struct MHD_Connection *connection, int gzip,
-                                     unsigned *status_p)
+static struct MHD_Response *http_map(http_request_t *request)
 {
+    struct MHD_Connection *connection = request->connection;
     const char *metric = http_argument(connection, "metric");
     struct json_object *map =
         (metric == NULL) ? NULL :
-                           overview_get_map(&http->overview, metric,
+                           overview_get_map(&request->http->overview, metric,
                                             http_argument(connection, "function"),
                                             (uint32_t)http_number(connection, "generation", 0),
                                             (uint32_t)http_number(connection, "version", 0));
 
     if (map == NULL) {
-        *status_p = MHD_HTTP_BAD_REQUEST;
-        return http_text("metric is needed; function is sum, max or mean");
+        return http_fail(request, MHD_HTTP_BAD_REQUEST,
+                         "metric is needed; function is sum, max or mean");
     }
-    return http_json(map, gzip);
+    return http_json(map, request->gzip);
 }
 
-static struct MHD_Response *http_names(http_t *http, struct MHD_Connection *connection, int gzip,
-                                       unsigned *status_p)
+static struct MHD_Response *http_names(http_request_t *request)
 {
-    const char *node = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "node");
-    struct json_object *names = (node != NULL) ? api_names(http->store, node) : NULL;
+    const char *node = http_argument(request->connection, "node");
+    struct json_object *names = (node != NULL) ? api_names(request->http->store, node) : NULL;
 
     if (names == NULL) {
-        *status_p = MHD_HTTP_NOT_FOUND;
-        return http_text("no such node");
+        return http_fail(request, MHD_HTTP_NOT_FOUND, "no such node");
     }
-    return http_json(names, gzip);
+    return http_json(names, request->gzip);
 }
 
 static struct MHD_Response *http_page_response(void)
@@ -358,82 +480,261 @@ static struct MHD_Response *http_page_response(void)
     return response;
 }
 
-static enum MHD_Result http_send(http_t *http, struct MHD_Connection *connection, unsigned status,
-                                 struct MHD_Response *response, int ours, void **request)
+static struct MHD_Response *http_metrics_shared(http_request_t *request)
+{
+    http_t *http = request->http;
+    char what[24];
+
+    snprintf(what, sizeof(what), "%d %d", request->format, request->gzip);
+    request->is_metrics = 1;
+    request->response = http_fresh(http->metrics, what);
+    if (request->response == NULL) {
+        request->response = http_metrics(http, request->format, request->gzip);
+        http_keep(http->metrics, what, request->response);
+    }
+    return request->response;
+}
+
+static struct MHD_Response *http_unauthorized(http_request_t *request)
+{
+    struct MHD_Response *response = http_fail(request, MHD_HTTP_UNAUTHORIZED,
+                                              "a user and a password are needed");
+
+    if (response != NULL) {
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
+                                "Basic realm=\"udmon\", charset=\"UTF-8\"");
+    }
+    return response;
+}
+
+static const char *http_authorization(const http_request_t *request)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND,
+                                       MHD_HTTP_HEADER_AUTHORIZATION);
+}
+
+/* By a thread of the pool: the hash of a password. */
+static void http_run_check(pool_job_t *job, sqlite3 *db, budget_t *budget)
+{
+    http_request_t *request = (http_request_t *)job;
+
+    (void)db;
+    (void)budget;
+    request->authorized = users_check(&request->http->users, http_authorization(request));
+    if (!request->authorized) {
+        request->response = http_unauthorized(request);
+    }
+}
+
+/* Whether whoever asked has closed the connection meanwhile. */
+static int http_is_gone(const http_request_t *request)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    char byte;
+
+    return (info == NULL) || (recv(info->connect_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0);
+}
+
+/* By a thread of the pool: /api/... */
+static void http_run_api(pool_job_t *job, sqlite3 *db, budget_t *budget)
+{
+    http_request_t *request = (http_request_t *)job;
+    const char *url = request->url + strlen("/api/");
+    http_t *http = request->http;
+
+    if (http_is_gone(request)) {
+        request->response = http_fail(request, MHD_HTTP_BAD_REQUEST, "nobody reads this");
+        return;
+    }
+    if (!strcmp(url, "series") || !strcmp(url, "lines")) {
+        request->response = http_series(request, !strcmp(url, "lines"), db, budget);
+    } else if (!strcmp(url, "names")) {
+        request->response = http_names(request);
+    } else {
+        pthread_mutex_lock(&http->overview_lock);
+        if (!strcmp(url, "nodes")) {
+            request->response = http_nodes(request);
+        } else if (!strcmp(url, "map")) {
+            request->response = http_map(request);
+        } else {
+            request->response = http_json(overview_get_families(&http->overview), request->gzip);
+        }
+        pthread_mutex_unlock(&http->overview_lock);
+    }
+    request->answered = 1;
+}
+
+/* By a thread of the pool: the HTTP thread goes on with the request. */
+static void http_asked(pool_job_t *job, int was_run)
+{
+    http_request_t *request = (http_request_t *)job;
+
+    if (!was_run) {
+        request->response = http_fail(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                                      "the collector is ending");
+    }
+    MHD_resume_connection(request->connection);
+}
+
+/* Whoever asks, without the port. */
+static uint64_t http_address(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = (info != NULL) ? info->client_addr : NULL;
+
+    if ((address != NULL) && (address->sa_family == AF_INET)) {
+        return fnv1a(FNV_START, &((const struct sockaddr_in *)address)->sin_addr, 4);
+    }
+    if ((address != NULL) && (address->sa_family == AF_INET6)) { /* a host has a network of 64 bits */
+        return fnv1a(FNV_START, &((const struct sockaddr_in6 *)address)->sin6_addr, 8);
+    }
+    return 0;
+}
+
+/* Suspend the request while the pool works for it; 0: too many wait, and the answer says so. */
+static int http_ask(http_request_t *request,
+                    void (*run)(pool_job_t *job, sqlite3 *db, budget_t *budget))
+{
+    request->job = (pool_job_t) {
+        .address = http_address(request->connection), .run = run, .done = http_asked,
+    };
+    http_enter(request->http, request->connection, HTTP_ASKED);
+    MHD_suspend_connection(request->connection);
+    if (pool_submit(&request->http->pool, &request->job) == 0) {
+        return 1;
+    }
+    MHD_resume_connection(request->connection);
+    request->response = http_fail(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                                  "too many questions wait: ask again later");
+    return 0;
+}
+
+static int http_is_api(const char *url)
+{
+    static const char *const urls[] = {"/api/series", "/api/lines",    "/api/names",
+                                       "/api/nodes",  "/api/families", "/api/map"};
+    size_t i;
+
+    for (i = 0; i < (sizeof(urls) / sizeof(urls[0])); ++i) {
+        if (!strcmp(urls[i], url)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Make the answer, or suspend the request until the pool has made it; returns whether it is there. */
+static int http_answer(http_request_t *request)
+{
+    http_t *http = request->http;
+
+    if (request->answered) {
+        return 1;
+    }
+    if ((http->options.users_file != NULL) && !request->authorized) {
+        switch (users_know(&http->users, http_authorization(request))) {
+        case USERS_NO:
+            request->response = http_unauthorized(request);
+            return 1;
+        case USERS_CHECK:
+            return !http_ask(request, http_run_check);
+        case USERS_YES:
+            request->authorized = 1;
+            break;
+        }
+    }
+    if (!strcmp(request->url, "/metrics")) {
+        http_metrics_shared(request);
+    } else if (!strcmp(request->url, "/")) {
+        request->response = http_page_response();
+    } else if (http_is_api(request->url)) {
+        return !http_ask(request, http_run_api);
+    } else {
+        request->response = http_fail(request, MHD_HTTP_NOT_FOUND,
+                                      "there are /, /metrics, /api/nodes, /api/map, /api/families,"
+                                      " /api/names, /api/series and /api/lines");
+    }
+    return 1;
+}
+
+static enum MHD_Result http_send(http_request_t *request)
 {
     static udmon_log_limit_t limit;
+    struct MHD_Response *response = request->response;
     enum MHD_Result result = MHD_NO;
+    http_t *http = request->http;
 
-    if (response == NULL) {
-        udmon_warn_limited(&limit, "no memory for the answer to an HTTP request%s", "");
-        return MHD_NO;
+    http_enter(http, request->connection, HTTP_READING);
+    if (request->is_nodes) { /* the lock keeps the response from being replaced */
+        pthread_mutex_lock(&http->nodes_lock);
+        response = http_cache(http->nodes, http_nodes_kind(request))->response;
     }
-    http_set_answering(http, connection, 1);
-    ++http->sending;
-    *request = http; /* http_completed counts it out */
-    result = MHD_queue_response(connection, status, response);
-    if (ours) {
+    if (response != NULL) {
+        result = MHD_queue_response(request->connection, request->status, response);
+    } else {
+        udmon_warn_limited(&limit, "no memory for the answer to an HTTP request%s", "");
+    }
+    if (request->is_nodes) {
+        pthread_mutex_unlock(&http->nodes_lock);
+    } else if ((response != NULL) && !request->is_metrics) {
         MHD_destroy_response(response);
     }
+    request->response = NULL;
     return result;
 }
 
 static enum MHD_Result http_handle(void *arg, struct MHD_Connection *connection, const char *url,
                                    const char *method, const char *version, const char *upload,
-                                   size_t *upload_size, void **request)
+                                   size_t *upload_size, void **context)
 {
-    int gzip = http_takes(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING, "gzip");
-    int format = http_takes(connection, MHD_HTTP_HEADER_ACCEPT, "application/openmetrics-text") ?
-                     METRICS_OPENMETRICS : METRICS_TEXT;
-    struct MHD_Response *response;
-    unsigned status = MHD_HTTP_OK;
+    http_request_t *request = *context;
     http_t *http = arg;
-    int shared = 0;
 
     (void)version;
     (void)upload;
     (void)upload_size;
-    if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD)) {
-        status = MHD_HTTP_METHOD_NOT_ALLOWED;
-        response = http_text("only GET");
-    } else if (http->sending >= HTTP_SENDING_MAX) {
-        status = MHD_HTTP_SERVICE_UNAVAILABLE;
-        response = http_text("too many answers are being read at once");
-    } else if (!strcmp(url, "/metrics") ||
-               (!strcmp(url, "/api/nodes") && (http_argument(connection, "limit") == NULL))) {
-        response = http_shared(http, url, strcmp(url, "/metrics") ? 0 : format, gzip);
-        shared = 1;
-    } else if (!strcmp(url, "/api/series") || !strcmp(url, "/api/lines")) {
-        response = http_series(http, connection, !strcmp(url, "/api/lines"), gzip, &status);
-    } else if (!strcmp(url, "/api/nodes")) {
-        response = http_nodes(http, connection, gzip, &status);
-    } else if (!strcmp(url, "/api/map")) {
-        response = http_map(http, connection, gzip, &status);
-    } else if (!strcmp(url, "/api/families")) {
-        response = http_json(overview_get_families(&http->overview), gzip);
-    } else if (!strcmp(url, "/api/names")) {
-        response = http_names(http, connection, gzip, &status);
-    } else if (!strcmp(url, "/")) {
-        response = http_page_response();
-    } else {
-        status = MHD_HTTP_NOT_FOUND;
-        response = http_text("there are /, /metrics, /api/nodes, /api/map, /api/families, /api/names,"
-                             " /api/series and /api/lines");
+    if (request == NULL) {
+        request = calloc(1, sizeof(*request));
+        if (request == NULL) {
+            return MHD_NO;
+        }
+        *request = (http_request_t) {
+            .http = http, .connection = connection, .url = url, .status = MHD_HTTP_OK,
+            .gzip = http_takes(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING, "gzip"),
+            .format = http_takes(connection, MHD_HTTP_HEADER_ACCEPT, "application/openmetrics-text") ?
+                          METRICS_OPENMETRICS : METRICS_TEXT,
+        };
+        *context = request; /* http_completed frees it */
+        if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD)) {
+            request->response = http_fail(request, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET");
+        } else if (http_too_many_readers(http)) {
+            request->response = http_fail(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                                          "too many answers are being read at once");
+        }
     }
-    return http_send(http, connection, status, response, !shared, request);
+    if (!http_answer(request)) {
+        return MHD_YES; /* suspended */
+    }
+    return http_send(request);
 }
 
-static void http_completed(void *arg, struct MHD_Connection *connection, void **request,
+static void http_completed(void *arg, struct MHD_Connection *connection, void **context,
                            enum MHD_RequestTerminationCode code)
 {
+    http_request_t *request = *context;
     http_t *http = arg;
 
     (void)code;
-    if (*request != NULL) {
-        --http->sending;
-        *request = NULL;
+    if (request != NULL) {
+        if ((request->response != NULL) && !request->is_metrics) {
+            MHD_destroy_response(request->response); /* never sent */
+        }
+        free(request);
+        *context = NULL;
     }
-    http_set_answering(http, connection, 0);
+    http_enter(http, connection, HTTP_REQUESTING);
 }
 
 /* MHD's own words for what went wrong, seldom more than "the connection was reset". */
@@ -447,70 +748,197 @@ static void http_log(void *arg, const char *format, va_list args)
     udmon_debug("HTTP: %s", line);
 }
 
-static int http_open_database(http_t *http, const char *database)
+/* The contents of a PEM file, of the caller's. */
+static int http_load(const char *path, char **text_p)
 {
-    if (sqlite3_open_v2(database, &http->db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK) {
-        udmon_error("cannot read history %s: %s", database, sqlite3_errmsg(http->db));
-        sqlite3_close(http->db);
-        return -EIO;
+    FILE *file = fopen(path, "re");
+    char *text = malloc(HTTP_FILE_MAX + 1);
+    int ret = 0;
+
+    if ((file == NULL) || (text == NULL)) {
+        ret = -errno;
+        udmon_error("cannot read %s for HTTP: %s", path, strerror(errno));
+        free(text);
+    } else {
+        text[fread(text, 1, HTTP_FILE_MAX, file)] = '\0';
+        *text_p = text;
     }
-    sqlite3_busy_timeout(http->db, 200);
-    return 0;
+    if (file != NULL) {
+        fclose(file);
+    }
+    return ret;
 }
 
-int http_open(http_t *http, const char *address, const char *database, store_t *store,
-              const writer_t *writer, const remote_t *remote, const relay_t *relay)
+/* Serve on the listening socket, with TLS if there is a certificate. */
+static int http_start(http_t *http, const char *cert, const char *key)
 {
-    unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG;
+    unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME |
+                     ((cert != NULL) ? MHD_USE_TLS : 0);
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)cert},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)key},
+        {MHD_OPTION_END, 0, NULL},
+    };
+
+    http->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, http_handle, http, MHD_OPTION_EXTERNAL_LOGGER, http_log, NULL,
+        MHD_OPTION_LISTEN_SOCKET, http->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)HTTP_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_POOL,
+        MHD_OPTION_NOTIFY_CONNECTION, http_connected, http, MHD_OPTION_NOTIFY_COMPLETED,
+        http_completed, http, MHD_OPTION_ARRAY, (cert != NULL) ? tls : &tls[2], MHD_OPTION_END);
+    return (http->daemon != NULL) ? 0 : -EINVAL;
+}
+
+static void http_stop(http_t *http)
+{
+    pool_close(&http->pool); /* resumes what it has not answered */
+    MHD_quiesce_daemon(http->daemon);
+    MHD_stop_daemon(http->daemon);
+    http->daemon = NULL;
+}
+
+static int http_listen(http_t *http)
+{
+    const int on = 1, off = 0;
     udmon_endpoint_t endpoint;
     int ret;
 
+    ret = udmon_endpoint_parse(http->options.address, 1, &endpoint);
+    if (ret < 0) {
+        return ret;
+    }
+    if ((http->options.users_file == NULL) && !http->options.open &&
+        !udmon_sockaddr_is_loopback(endpoint.hosts->ai_addr)) {
+        udmon_error("HTTP on %s is for other hosts, too: name the users who may read (--http-users), "
+                    "or let everybody read (--http-open)", http->options.address);
+        udmon_endpoint_free(&endpoint);
+        return -EACCES;
+    }
+    http->listen_fd = socket(endpoint.hosts->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                             0);
+    if (http->listen_fd >= 0) {
+        setsockopt(http->listen_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+        if (endpoint.hosts->ai_family == AF_INET6) {
+            setsockopt(http->listen_fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+        }
+    }
+    ret = ((http->listen_fd < 0) ||
+           (bind(http->listen_fd, endpoint.hosts->ai_addr, endpoint.hosts->ai_addrlen) < 0) ||
+           (listen(http->listen_fd, SOMAXCONN) < 0)) ? -errno : 0;
+    if (ret < 0) {
+        udmon_error("cannot serve HTTP on %s: %s", http->options.address, strerror(-ret));
+        if (http->listen_fd >= 0) {
+            close(http->listen_fd);
+        }
+    }
+    udmon_endpoint_free(&endpoint);
+    return ret;
+}
+
+static int http_open_tls(http_t *http)
+{
+    int ret;
+
+    if (http->options.cert_file == NULL) {
+        return 0;
+    }
+    ret = http_load(http->options.cert_file, &http->cert);
+    if (ret == 0) {
+        ret = http_load(http->options.key_file, &http->key);
+    }
+    return ret;
+}
+
+int http_open(http_t *http, const http_options_t *options, store_t *store, const writer_t *writer,
+              const remote_t *remote, const relay_t *relay)
+{
+    int ret;
+
     memset(http, 0, sizeof(*http));
+    http->options = *options;
     http->store = store;
     http->writer = writer;
     http->remote = remote;
     http->relay = relay;
     LIST_INIT(&http->connections);
     overview_init(&http->overview, store);
-    ret = http_open_database(http, database);
-    if (ret < 0) {
-        return ret;
-    }
-    ret = udmon_endpoint_parse(address, 1, &endpoint);
-    if (ret < 0) {
-        sqlite3_close(http->db);
-        return ret;
-    }
-    if (endpoint.hosts->ai_family == AF_INET6) {
-        flags |= MHD_USE_DUAL_STACK;
-    }
     pthread_mutex_init(&http->lock, NULL);
-    http->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, http_handle, http, MHD_OPTION_EXTERNAL_LOGGER, http_log, NULL,
-        MHD_OPTION_SOCK_ADDR, endpoint.hosts->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)HTTP_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_SECONDS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_POOL, MHD_OPTION_NOTIFY_CONNECTION,
-        http_connected, http, MHD_OPTION_NOTIFY_COMPLETED, http_completed, http, MHD_OPTION_END);
-    udmon_endpoint_free(&endpoint);
-    if (http->daemon == NULL) {
-        udmon_error("cannot serve HTTP on %s: %s", address, strerror(errno));
-        sqlite3_close(http->db);
-        return -EADDRINUSE;
+    pthread_mutex_init(&http->overview_lock, NULL);
+    pthread_mutex_init(&http->nodes_lock, NULL);
+    ret = (options->users_file != NULL) ? users_open(&http->users, options->users_file) : 0;
+    if (ret < 0) {
+        return ret;
+    }
+    ret = http_open_tls(http);
+    if (ret < 0) {
+        goto err_tls;
+    }
+    ret = http_listen(http);
+    if (ret < 0) {
+        goto err_tls;
+    }
+    ret = pool_open(&http->pool, options->database);
+    if (ret < 0) {
+        goto err_socket;
+    }
+    ret = http_start(http, http->cert, http->key);
+    if (ret < 0) {
+        udmon_error("cannot serve HTTP on %s%s", options->address,
+                    (http->cert != NULL) ? ": is the certificate one, and the key its key?" : "");
+        goto err_pool;
     }
     return 0;
+
+err_pool:
+    pool_close(&http->pool);
+err_socket:
+    close(http->listen_fd);
+err_tls:
+    free(http->cert);
+    free(http->key);
+    if (options->users_file != NULL) {
+        users_close(&http->users);
+    }
+    return ret;
+}
+
+void http_reload(http_t *http)
+{
+    char *cert = http->cert, *key = http->key;
+
+    if ((http->options.users_file != NULL) && (users_reload(&http->users) == 0)) {
+        udmon_info("%s read again", http->options.users_file);
+    }
+    if ((cert == NULL) || (http_open_tls(http) < 0)) {
+        http->cert = cert;
+        http->key = key;
+        return;
+    }
+    /* Connections end, and come back with the new certificate; the listening socket stays. */
+    http_stop(http);
+    if ((pool_open(&http->pool, http->options.database) < 0) ||
+        ((http_start(http, http->cert, http->key) < 0) && (http_start(http, cert, key) < 0))) {
+        udmon_error("HTTP has ended%s", ": neither the new nor the old certificate can be used");
+    }
+    free(cert);
+    free(key);
 }
 
 void http_close(http_t *http)
 {
-    int i;
-
-    MHD_stop_daemon(http->daemon);
-    for (i = 0; i < HTTP_CACHED; ++i) {
-        if (http->cached[i].response != NULL) {
-            MHD_destroy_response(http->cached[i].response);
-        }
+    if (http->daemon != NULL) {
+        http_stop(http);
     }
+    close(http->listen_fd);
+    http_forget(http->metrics);
+    http_forget(http->nodes);
     overview_free(&http->overview);
+    free(http->cert);
+    free(http->key);
+    if (http->options.users_file != NULL) {
+        users_close(&http->users);
+    }
+    pthread_mutex_destroy(&http->nodes_lock);
+    pthread_mutex_destroy(&http->overview_lock);
     pthread_mutex_destroy(&http->lock);
-    sqlite3_close(http->db);
 }

@@ -1,25 +1,29 @@
 /*
- * HTTP of the collector, in a thread of its own: /metrics for Prometheus, / for people, /api/...
- * for the page and for programs (api.h, overview.h). Answers are compressed for those who take
- * gzip.
+ * HTTP of the collector: /metrics for Prometheus, / for people, /api/... for the page and for
+ * programs (api.h, overview.h). Answers are compressed if the client takes gzip.
+ *
+ * One thread serves all connections and makes /metrics. It suspends a request for /api/... while a
+ * thread of the pool makes the answer, so neither a question to the history nor a password's hash
+ * delays /metrics. If too many connections wait, drip, or do not read, the oldest ones are closed.
  */
 #ifndef UDMON_COLLECTOR_HTTP_H
 #define UDMON_COLLECTOR_HTTP_H
 
 #include "overview.h"
+#include "pool.h"
 #include "relay.h"
 #include "remote.h"
 #include "store.h"
+#include "users.h"
 #include "writer.h"
 
 #include <pthread.h>
-#include <sqlite3.h>
 #include <sys/queue.h>
 
 struct MHD_Daemon;
 struct MHD_Response;
 
-enum { HTTP_CACHED = 8 };
+enum { HTTP_CACHED = 4 };
 
 /* An answer that all who ask within a second share: its cost does not grow with their number. */
 typedef struct http_cached {
@@ -28,23 +32,40 @@ typedef struct http_cached {
     struct MHD_Response *response;
 } http_cached_t;
 
+typedef struct http_options {
+    const char *address;  /* HOST:PORT */
+    const char *database; /* the history's file */
+    const char *users_file;            /* or NULL: everybody may read */
+    const char *cert_file, *key_file;  /* or NULL: no TLS */
+    int open;             /* everybody may read from other hosts, too */
+} http_options_t;
+
 typedef struct http {
+    http_options_t options;
     struct MHD_Daemon *daemon;
+    int listen_fd;
+    char *cert, *key; /* texts of the files */
+    pool_t pool;
+    users_t users; /* if there is a users_file */
     store_t *store;
     const writer_t *writer;
     const remote_t *remote; /* or NULL */
     const relay_t *relay;   /* or NULL */
-    sqlite3 *db; /* for reading the history */
+    pthread_mutex_t overview_lock; /* of `overview` */
     overview_t overview;
-    http_cached_t cached[HTTP_CACHED];
-    unsigned sending; /* large answers on their way */
+    pthread_mutex_t nodes_lock; /* of `nodes`, for short steps */
+    http_cached_t nodes[HTTP_CACHED];   /* /api/nodes, by the pool */
+    http_cached_t metrics[HTTP_CACHED]; /* /metrics, by the HTTP thread */
     pthread_mutex_t lock; /* of the connections */
+    unsigned requesting, reading; /* connections without a whole request; that read an answer */
     LIST_HEAD(, http_connection) connections;
 } http_t;
 
-/* `address` is HOST:PORT, `database` the history's file. Says what is wrong. */
-int http_open(http_t *http, const char *address, const char *database, store_t *store,
-              const writer_t *writer, const remote_t *remote, const relay_t *relay);
+/* A line in the log says what is wrong. */
+int http_open(http_t *http, const http_options_t *options, store_t *store, const writer_t *writer,
+              const remote_t *remote, const relay_t *relay);
+/* Read users, certificate and key again. What cannot be used stays as it was. */
+void http_reload(http_t *http);
 void http_close(http_t *http);
 
 /* To be called now and then: closes connections that take too long for a request or an answer. */

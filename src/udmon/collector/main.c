@@ -14,6 +14,11 @@ static int usage(FILE *out, int status)
             "  -l, --listen ADDRESS   [SCHEME://]HOST:PORT for agents [*:4999,\n"
             "                         without a secret localhost:4999]\n"
             "  -w, --http HOST:PORT   for browsers and Prometheus [127.0.0.1:9499]\n"
+            "      --http-users FILE  only these users may read: lines NAME:HASH, as htpasswd -nB\n"
+            "                         NAME writes them\n"
+            "      --http-cert FILE   HTTPS with this certificate, and its key; both in PEM\n"
+            "      --http-key FILE\n"
+            "      --http-open        everybody may read, from other hosts, too\n"
             "  -d, --database FILE    history [/var/lib/udmon/history.db]\n"
             "  -s, --secret FILE      only agents that know this secret are let in;\n"
             "                         it or certificates are needed for other addresses than\n"
@@ -55,7 +60,15 @@ static int agents_prove(const collector_t *collector)
 /* Returns an exit status, or -1 to go on. */
 static int arguments(int argc, char **argv, collector_t *collector)
 {
-    enum { OPTION_CA = 256, OPTION_CERT, OPTION_KEY };
+    enum {
+        OPTION_CA = 256,
+        OPTION_CERT,
+        OPTION_KEY,
+        OPTION_HTTP_USERS,
+        OPTION_HTTP_CERT,
+        OPTION_HTTP_KEY,
+        OPTION_HTTP_OPEN
+    };
     static const struct option options[] = {
         {"listen", required_argument, NULL, 'l'},   {"http", required_argument, NULL, 'w'},
         {"database", required_argument, NULL, 'd'}, {"secret", required_argument, NULL, 's'},
@@ -65,6 +78,10 @@ static int arguments(int argc, char **argv, collector_t *collector)
         {"queue", required_argument, NULL, 'q'},
         {"ca", required_argument, NULL, OPTION_CA}, {"cert", required_argument, NULL, OPTION_CERT},
         {"key", required_argument, NULL, OPTION_KEY},
+        {"http-users", required_argument, NULL, OPTION_HTTP_USERS},
+        {"http-cert", required_argument, NULL, OPTION_HTTP_CERT},
+        {"http-key", required_argument, NULL, OPTION_HTTP_KEY},
+        {"http-open", no_argument, NULL, OPTION_HTTP_OPEN},
         {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
     };
@@ -77,7 +94,7 @@ static int arguments(int argc, char **argv, collector_t *collector)
             collector->listen = optarg;
             break;
         case 'w':
-            collector->http_address = optarg;
+            collector->http_options.address = optarg;
             break;
         case 'd':
             collector->database = optarg;
@@ -115,6 +132,18 @@ static int arguments(int argc, char **argv, collector_t *collector)
         case OPTION_KEY:
             collector->options.key_file = optarg;
             break;
+        case OPTION_HTTP_USERS:
+            collector->http_options.users_file = optarg;
+            break;
+        case OPTION_HTTP_CERT:
+            collector->http_options.cert_file = optarg;
+            break;
+        case OPTION_HTTP_KEY:
+            collector->http_options.key_file = optarg;
+            break;
+        case OPTION_HTTP_OPEN:
+            collector->http_options.open = 1;
+            break;
         case 'h':
             return usage(stdout, 0);
         case 'V':
@@ -128,6 +157,10 @@ static int arguments(int argc, char **argv, collector_t *collector)
             return 2;
         }
     }
+    if ((collector->http_options.cert_file == NULL) != (collector->http_options.key_file == NULL)) {
+        fprintf(stderr, "udmon-collector: --http-cert and --http-key belong together\n");
+        return 2;
+    }
     if (collector->listen == NULL) {
         /* For others only if they can prove who they are. */
         collector->listen = agents_prove(collector) ? "*:4999" : "localhost:4999";
@@ -138,7 +171,7 @@ static int arguments(int argc, char **argv, collector_t *collector)
 int main(int argc, char **argv)
 {
     static collector_t collector = {
-        .http_address = "127.0.0.1:9499",
+        .http_options.address = "127.0.0.1:9499",
         .database = "/var/lib/udmon/history.db",
         .keep_seconds = 86400,
         .max_rows = 10000000,
@@ -153,10 +186,10 @@ int main(int argc, char **argv)
     if (collector_open(&collector) < 0) {
         return 1;
     }
-    fprintf(stderr, "udmon-collector: listening on %s (port %d%s), page at http://%s/\n",
+    fprintf(stderr, "udmon-collector: listening on %s (port %d%s), page at http%s://%s/\n",
             collector.listen, udmon_server_port(collector.server),
             agents_prove(&collector) ? "" : ", this host only: no secret was given",
-            collector.http_address);
+            (collector.http_options.cert_file != NULL) ? "s" : "", collector.http_options.address);
     udmon_signals_wait(&collector.loop, &collector.signals);
     collector_close(&collector);
     return 0;

@@ -32,6 +32,7 @@ static const column_t columns[] = {
 enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 
 typedef struct top {
+    const char *ca_file; /* or NULL */
     CURL *curl;
     char url[300];
     struct json_object *answer, *nodes; /* the latest; nodes is an array in it */
@@ -326,6 +327,7 @@ static int usage(FILE *out, int status)
             "Usage: udmon-top [OPTION...]\n"
             "Shows the nodes of a udmon-collector, here or on another host.\n\n"
             "  -u, --url URL           of the collector's page [http://127.0.0.1:9499]\n"
+            "  -c, --ca FILE           of HTTPS: trust this CA (PEM)\n"
             "  -i, --interval SECONDS  between refreshes [2]\n"
             "  -f, --filter TEXT       only nodes whose name has it\n"
             "  -b, --batch             print once and end\n"
@@ -350,6 +352,10 @@ static int top_open(top_t *top, const char *url)
     curl_easy_setopt(top->curl, CURLOPT_ACCEPT_ENCODING, "gzip");
     curl_easy_setopt(top->curl, CURLOPT_TIMEOUT, 10L);
     curl_easy_setopt(top->curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(top->curl, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
+    if (top->ca_file != NULL) {
+        curl_easy_setopt(top->curl, CURLOPT_CAINFO, top->ca_file);
+    }
     curl_easy_setopt(top->curl, CURLOPT_WRITEFUNCTION, answer_add);
     return 0;
 }
@@ -377,14 +383,18 @@ static int arguments(int argc, char **argv, top_t *top, const char **url_p, doub
         {"url", required_argument, NULL, 'u'},    {"interval", required_argument, NULL, 'i'},
         {"filter", required_argument, NULL, 'f'}, {"batch", no_argument, NULL, 'b'},
         {"json", no_argument, NULL, 'j'},         {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0},
+        {"version", no_argument, NULL, 'V'},      {"ca", required_argument, NULL, 'c'},
+        {NULL, 0, NULL, 0},
     };
     int option;
 
-    while ((option = getopt_long(argc, argv, "u:i:f:bjhV", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "u:c:i:f:bjhV", options, NULL)) != -1) {
         switch (option) {
         case 'u':
             *url_p = optarg;
+            break;
+        case 'c':
+            top->ca_file = optarg;
             break;
         case 'i':
             *interval_p = strtod(optarg, NULL);

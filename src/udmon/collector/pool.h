@@ -1,0 +1,63 @@
+/*
+ * Threads that answer questions to the history, so that /metrics never waits for them. The queue is
+ * bounded, in all and for each address; an address with few questions goes before one with many.
+ */
+#ifndef UDMON_COLLECTOR_POOL_H
+#define UDMON_COLLECTOR_POOL_H
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+enum {
+    POOL_THREADS = 2,
+    POOL_WAITING_MAX = 256,
+    POOL_ADDRESS_MAX = 32, /* of one address, waiting and running */
+    POOL_QUESTION_MS = 2000
+};
+
+/* What a question may still cost. Whoever works for it asks budget_spent() now and then. */
+typedef struct budget {
+    uint64_t until_ns;   /* by udmon_now_ns; 0: no limit */
+    const int *stopping; /* or NULL */
+    int spent;           /* the question was given up: its answer is incomplete */
+} budget_t;
+
+int budget_spent(budget_t *budget);
+
+typedef struct pool_job {
+    STAILQ_ENTRY(pool_job) list;
+    uint64_t address; /* of whoever asks: a hash */
+    /* Called by a thread of the pool. `db` reads the history. */
+    void (*run)(struct pool_job *job, sqlite3 *db, budget_t *budget);
+    /* Called once after `run`, or instead of it when the pool ends. */
+    void (*done)(struct pool_job *job, int was_run);
+} pool_job_t;
+
+typedef struct pool {
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    STAILQ_HEAD(, pool_job) waiting;
+    unsigned waiting_count;
+    struct pool_thread {
+        struct pool *pool;
+        pthread_t thread;
+        sqlite3 *db;
+        uint64_t address; /* of the job that runs */
+        int busy;
+    } threads[POOL_THREADS];
+    unsigned started;
+    int stopping;
+    uint64_t refused, exceeded; /* atomic: questions without an answer */
+} pool_t;
+
+/* `database` is the history's file. A line in the log says what is wrong. */
+int pool_open(pool_t *pool, const char *database);
+/* Ends what runs within some milliseconds. */
+void pool_close(pool_t *pool);
+
+/* -EAGAIN: too many wait already. */
+int pool_submit(pool_t *pool, pool_job_t *job);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * Who may read over HTTP: names and hashed passwords of a file (Basic authentication). A line is
+ * NAME:HASH, as htpasswd -B or mkpasswd write it; the hash is one of crypt(5).
+ *
+ * A hash takes milliseconds to compute on purpose, so what was proved before is remembered, and new
+ * proofs are checked outside the HTTP thread.
+ */
+#ifndef UDMON_COLLECTOR_USERS_H
+#define UDMON_COLLECTOR_USERS_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { USERS_KNOWN = 64 };
+
+typedef enum users_answer { USERS_NO, USERS_YES, USERS_CHECK } users_answer_t;
+
+typedef struct users {
+    const char *file;
+    pthread_mutex_t lock;
+    char *text;                         /* of the file */
+    unsigned char key[32];              /* random: of the digests below */
+    unsigned char known[USERS_KNOWN][32]; /* digests of accepted headers, a ring */
+    unsigned next;
+} users_t;
+
+/* A line in the log says what is wrong with the file. */
+int users_open(users_t *users, const char *file);
+/* Read the file again; on failure the users stay. */
+int users_reload(users_t *users);
+void users_close(users_t *users);
+
+/* What is known of a header "Authorization" (or NULL) without computing a hash. */
+users_answer_t users_know(users_t *users, const char *header);
+/* Compute the hash; returns whether the header proves a user. May take long. */
+int users_check(users_t *users, const char *header);
+
+#endif
