@@ -1,7 +1,9 @@
 // The collector's parts, each by itself: what it keeps, and what it shows.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <map>
 #include <memory>
@@ -11,6 +13,7 @@
 
 extern "C" {
 #include "udmon/collector/api.h"
+#include "udmon/collector/chunk.h"
 #include "udmon/collector/history.h"
 #include "udmon/collector/metrics.h"
 #include "udmon/collector/overview.h"
@@ -64,6 +67,60 @@ uint64_t long_ago()
     return udmon_now_ns() - UINT64_C(3600000000000);
 }
 
+// What a chunk gives back is what it was given, to the last bit, in no more bytes than there is room for.
+TEST(Chunk, GivesBackEachBit)
+{
+    unsigned seed = 1;
+    auto random = [&] { return uint64_t(rand_r(&seed)) << 33 ^ uint64_t(rand_r(&seed)) << 12 ^ rand_r(&seed); };
+    auto chunk = std::make_unique<chunk_t>(), back = std::make_unique<chunk_t>();
+    uint8_t bytes[CHUNK_BYTES];
+
+    for (int round = 0; round < 5000; ++round) {
+        int kind = random() % 7;
+        int64_t time_ms = 1700000000000 + int64_t(random() % 1000);
+        chunk->count = 1 + random() % CHUNK_SAMPLES;
+        chunk->columns = 1 + random() % CHUNK_COLUMNS;
+        for (unsigned i = 0; i < chunk->count; ++i) {
+            time_ms = (kind == 6) ? int64_t(random()) : time_ms + 998 + int64_t(random() % 5);
+            chunk->times[i] = time_ms;
+            for (unsigned k = 0; k < chunk->columns; ++k) {
+                uint64_t bits = random();
+                double any;
+                memcpy(&any, &bits, sizeof(any));
+                const double values[] = {double(i), (1000000.0 + i * 99 + random() % 3) / 100, random() / 7.0,
+                                         4096.0 * (random() % 100000), random() % 9 ? 1.5 : NAN,
+                                         random() % 9 ? 0.0 : random() % 2 ? -0.0 : INFINITY, any};
+                chunk->values[k][i] = values[kind];
+            }
+        }
+        size_t length = chunk_encode(chunk.get(), bytes);
+        ASSERT_LE(length, size_t(CHUNK_BYTES));
+        ASSERT_EQ(0, chunk_decode(bytes, length, back.get())) << kind;
+        ASSERT_EQ(chunk->count, back->count);
+        ASSERT_EQ(0, memcmp(chunk->times, back->times, 8 * chunk->count));
+        for (unsigned k = 0; k < chunk->columns; ++k) {
+            ASSERT_EQ(0, memcmp(chunk->values[k], back->values[k], 8 * chunk->count)) << kind;
+        }
+        bytes[random() % length] ^= 1 << (random() % 8); // a damaged one is refused, or gives other values
+        chunk_decode(bytes, random() % (length + 1), back.get());
+    }
+}
+
+// A counter of an idle host, each second: at most 2.5 bytes a sample with times.
+TEST(Chunk, IsSmall)
+{
+    auto chunk = std::make_unique<chunk_t>();
+    uint8_t bytes[CHUNK_BYTES];
+
+    chunk->count = CHUNK_SAMPLES;
+    chunk->columns = 1;
+    for (int i = 0; i < CHUNK_SAMPLES; ++i) {
+        chunk->times[i] = 1700000000000 + i * 1000 + i % 2;
+        chunk->values[0][i] = (123456789 + i * 99 + (i * 7) % 5) / 100.0;
+    }
+    EXPECT_LE(chunk_encode(chunk.get(), bytes), size_t(2.5 * CHUNK_SAMPLES));
+}
+
 struct HistoryTest : testing::Test {
     char file[40] = "/tmp/udmon-history-XXXXXX";
     history_t history;
@@ -74,13 +131,13 @@ struct HistoryTest : testing::Test {
     {
         close(mkstemp(file));
         store_init(&store);
-        ASSERT_EQ(0, history_open(&history, file, UINT64_C(1) << 32, 1000000, 0));
+        ASSERT_EQ(0, history_open(&history, file, UINT64_C(1) << 32, INT64_C(1) << 40));
     }
     void TearDown() override
     {
         history_close(&history);
         store_free(&store);
-        for (const char *end : {"", "-wal", "-shm"}) {
+        for (const char *end : {"", "-wal", "-shm", "-lock"}) {
             unlink((std::string(file) + end).c_str());
         }
     }
@@ -104,14 +161,43 @@ struct HistoryTest : testing::Test {
         sqlite3_finalize(statement);
         return number;
     }
+    // Write what is in memory.
+    void finish()
+    {
+        host_t *host;
+
+        LIST_FOREACH(host, &store.hosts, list) {
+            store_each(host, [](series_t *series, void *to) {
+                history_finish(static_cast<history_t *>(to), series);
+            }, &history);
+        }
+        history_commit(&history);
+    }
+    // What a level has of a series, as any reader sees it.
+    std::vector<history_point_t> read(const std::string &node, const std::string &name, int level = 0)
+    {
+        const series_t *series = store_series(store_host(&store, node.c_str()), name.c_str());
+        int64_t key = ask("SELECT series.id FROM series JOIN host ON host.id = series.host WHERE"
+                          " host.name = '" + node + "' AND series.name = '" + name + "'");
+        history_points_t points;
+
+        EXPECT_EQ(0, history_read(history.db, series, key, level, 0, INT64_MAX, nullptr, &points));
+        std::vector<history_point_t> all(points.points, points.points + points.count);
+        free(points.points);
+        return all;
+    }
     // Samples stored of a node, all of which have its own value.
     int64_t samples(const std::string &node, double value)
     {
-        std::string of = " FROM sample JOIN series ON series.id = sample.series"
-                         " JOIN host ON host.id = series.host WHERE host.name = '" + node + "'";
+        int64_t count = 0;
 
-        EXPECT_EQ(0, ask("SELECT count(*)" + of + " AND value != " + std::to_string(value)));
-        return ask("SELECT count(*)" + of);
+        for (int i = 0; i < 50; ++i) {
+            for (const history_point_t &point : read(node, "load" + std::to_string(i))) {
+                EXPECT_EQ(value, point.value);
+                ++count;
+            }
+        }
+        return count;
     }
 };
 
@@ -124,11 +210,13 @@ TEST_F(HistoryTest, AFullDiskMixesNoNodesUp)
     ++sent[0];
     history_commit(&history);
     ASSERT_EQ(1, samples("node0", 0));
+    finish();
+    now_ms = 10; // each sample has a time of its own
     // As large as it is, and room for a few rows: node1 and node2 come while it is full.
     sqlite3_exec(history.db,
                  ("PRAGMA max_page_count = " + std::to_string(ask("PRAGMA page_count") + 2)).c_str(),
                  nullptr, nullptr, nullptr);
-    for (int i = 0; i < 3000; ++i) {
+    for (int i = 0; i < 20000; ++i) {
         for (int node = 0; node < 3; ++node) {
             add("node" + std::to_string(node), "load" + std::to_string(i % 50), node);
             ++sent[node];
@@ -145,7 +233,7 @@ TEST_F(HistoryTest, AFullDiskMixesNoNodesUp)
             ++sent[node];
         }
     }
-    history_commit(&history);
+    finish();
     uint64_t stored = 0, all = 0;
     for (int node = 0; node < 4; ++node) {
         int64_t of_node = samples("node" + std::to_string(node), node);
@@ -156,9 +244,9 @@ TEST_F(HistoryTest, AFullDiskMixesNoNodesUp)
     }
     EXPECT_GT(history.unstored, 0u);
     EXPECT_EQ(all, stored + history.unstored); // what is not stored is counted
-    EXPECT_EQ(0, ask("SELECT count(*) FROM sample WHERE series NOT IN (SELECT id FROM series)"));
+    EXPECT_EQ(0, ask("SELECT count(*) FROM chunk WHERE series NOT IN (SELECT id FROM series)"));
     EXPECT_EQ(0, ask("SELECT count(*) FROM series WHERE host NOT IN (SELECT id FROM host)"));
-    EXPECT_EQ(int64_t(stored), ask("SELECT count(*) FROM sample"));
+    EXPECT_EQ(int64_t(stored), ask("SELECT sum(count) FROM chunk"));
 }
 
 struct StoreTest : testing::Test {
@@ -457,7 +545,7 @@ TEST_F(HistoryTest, AQueueThatIsFullIsCounted)
     std::string second = file2 + std::to_string(getpid());
     sqlite3 *other = nullptr;
 
-    ASSERT_EQ(0, history_open(&writer->history, second.c_str(), UINT64_C(1) << 32, 10000000, 0));
+    ASSERT_EQ(0, history_open(&writer->history, second.c_str(), UINT64_C(1) << 32, INT64_C(1) << 40));
     ASSERT_EQ(SQLITE_OK, sqlite3_open(second.c_str(), &other));
     ASSERT_EQ(SQLITE_OK, sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr));
     ASSERT_EQ(0, writer_start(writer.get()));
@@ -471,37 +559,47 @@ TEST_F(HistoryTest, AQueueThatIsFullIsCounted)
     EXPECT_EQ(-EAGAIN, writer_commit(writer.get()));
     ASSERT_EQ(SQLITE_OK, sqlite3_exec(other, "ROLLBACK", nullptr, nullptr, nullptr));
     writer_stop(writer.get());
-    EXPECT_EQ(0u, series->queued);
     EXPECT_EQ(taken, writer->history.stored);
+    history_finish(&writer->history, series);
+    history_commit(&writer->history);
+    EXPECT_EQ(0u, series->queued);
     sqlite3_close(other);
     history_close(&writer->history);
-    for (const char *end : {"", "-wal", "-shm"}) {
+    for (const char *end : {"", "-wal", "-shm", "-lock"}) {
         unlink((second + end).c_str());
     }
 }
 
-TEST_F(HistoryTest, RowsAndAgeAreBoundedInPieces)
+TEST_F(HistoryTest, BytesAndAgeAreBoundedInPieces)
 {
-    history.max_rows = 100 * history_levels[0].share;
-    for (int i = 0; i < 1000; ++i) {
-        add("n", "load1", i);
+    for (int i = 0; i < 100000; ++i) {
+        add("n", "load1", i * 0.7 + i % 3);
+        if (i % 1000 == 999) {
+            history_commit(&history);
+        }
     }
-    history_commit(&history);
-    EXPECT_EQ(100, ask("SELECT count(*) FROM sample"));
-    EXPECT_EQ(900, ask("SELECT min(value) FROM sample"));
+    int64_t all = ask("SELECT sum(count) FROM chunk");
+    history.max_bytes = 64 * 1024;
+    for (int i = 0; i < 3; ++i) {
+        history_commit(&history);
+    }
+    EXPECT_LT(ask("SELECT sum(count) FROM chunk"), all);
+    EXPECT_LE(history.bytes[0], history.max_bytes);
+    EXPECT_GT(ask("SELECT min(start_ms) FROM chunk"), 1); // the oldest went
+    history.max_bytes = INT64_C(1) << 40;
     history_agent(&history, 7, 1000);
     history_agent(&history, 8, 1000);
     history_commit(&history);
     ASSERT_EQ(SQLITE_OK, sqlite3_exec(history.db, "UPDATE agents SET seen_ms = 1 WHERE id = 7",
                                       nullptr, nullptr, nullptr));
-    history_finish(&history, store_series(store_host(&store, "n"), "load1"));
-    history_commit(&history);
-    EXPECT_EQ(1, ask("SELECT count(*) FROM sample_10min"));
+    finish();
+    EXPECT_EQ(1, ask("SELECT count(*) FROM chunk_10min"));
     history.keep_ms = 1; // all are of 1970
     history_commit(&history);
     for (const history_level_t &level : history_levels) {
         EXPECT_EQ(0, ask(std::string("SELECT count(*) FROM ") + level.table)) << level.table;
     }
+    EXPECT_EQ(0, history.bytes[0]);
     history.tidied_ns = long_ago();
     history_commit(&history);
     EXPECT_EQ(0, ask("SELECT count(*) FROM series"));
@@ -510,6 +608,7 @@ TEST_F(HistoryTest, RowsAndAgeAreBoundedInPieces)
     add("n", "load1", 5); // its rows are made anew
     history_commit(&history);
     EXPECT_EQ(1, ask("SELECT count(*) FROM host"));
+    EXPECT_EQ(1u, read("n", "load1").size());
 }
 
 // A relay has counts and no samples: it is kept as long as it counts.
@@ -524,41 +623,179 @@ TEST_F(HistoryTest, CountsOfWhoHasNoSamplesAreKept)
     EXPECT_EQ(0, ask("SELECT count(*) FROM host"));
 }
 
-// Of a gauge each step has the mean, of a counter the last value; coarser levels last longer.
-TEST_F(HistoryTest, StepsOfTenSecondsAMinuteAndTenMinutes)
+// Of a gauge each step has the mean and the extremes, of a counter the last value and the extremes of
+// its rate.
+TEST_F(HistoryTest, StepsOfAMinuteAndTenMinutes)
 {
-    now_ms = 600000 * 1000;
     store_series(store_host(&store, "n"), "counter")->counter = 1;
     for (int second = 0; second < 1800; ++second) {
         now_ms = (600000 * 1000) + (second * 1000);
         add("n", "gauge", second);
-        add("n", "counter", second);
+        now_ms = (600000 * 1000) + (second * 1000);
+        add("n", "counter", second < 900 ? second : 3 * second);
     }
-    for (const char *name : {"gauge", "counter"}) {
-        history_finish(&history, store_series(store_host(&store, "n"), name));
-    }
-    history_commit(&history);
-    auto of = [](const char *what, const char *level, const char *name) {
-        return std::string("SELECT ") + what + " FROM sample" + level + " WHERE series ="
-               " (SELECT id FROM series WHERE name = '" + name + "')";
-    };
-    EXPECT_EQ(1800, ask(of("count(*)", "", "gauge")));
-    EXPECT_EQ(180, ask(of("count(*)", "_10s", "gauge")));
-    EXPECT_EQ(30, ask(of("count(*)", "_1min", "gauge")));
-    EXPECT_EQ(3, ask(of("count(*)", "_10min", "gauge")));
-    EXPECT_EQ(45, ask(of("10 * min(value)", "_10s", "gauge"))); // 0 to 9
-    EXPECT_EQ(295, ask(of("10 * min(value)", "_1min", "gauge")));
-    EXPECT_EQ(14995, ask(of("10 * max(value)", "_10min", "gauge")));
-    EXPECT_EQ(599, ask(of("min(value)", "_10min", "counter")));
-    EXPECT_EQ(1799, ask(of("max(value)", "_10min", "counter")));
-    history.max_rows = 8 * 40; // raw and 10 s do not last, minutes do
-    for (int i = 0; i < 3; ++i) {
+    finish();
+    EXPECT_EQ(1800u, read("n", "gauge").size());
+    auto minutes = read("n", "gauge", 1), tens = read("n", "gauge", 2);
+    ASSERT_EQ(30u, minutes.size());
+    ASSERT_EQ(3u, tens.size());
+    EXPECT_EQ(29.5, minutes[0].value);
+    EXPECT_EQ(0, minutes[0].least);
+    EXPECT_EQ(59, minutes[0].most);
+    EXPECT_EQ(1499.5, tens[2].value);
+    EXPECT_EQ(1799, tens[2].most);
+    tens = read("n", "counter", 2);
+    ASSERT_EQ(3u, tens.size());
+    EXPECT_EQ(599, tens[0].value);
+    EXPECT_EQ(1, tens[0].least);
+    EXPECT_EQ(1, tens[0].most);
+    EXPECT_EQ(5397, tens[2].value);
+    EXPECT_EQ(3, tens[2].most);
+}
+
+// A collector that is killed loses no committed sample, and no step; NaN stays NaN.
+TEST_F(HistoryTest, AKillLosesNothingThatWasCommitted)
+{
+    const int64_t begin = (int64_t(time(nullptr)) / 60 - 120) * 60000;
+    auto value = [](int second) { return second % 50 == 7 ? NAN : second * 0.25; };
+
+    for (int second = 0; second < 4000; ++second) {
+        now_ms = begin + (second * 1000);
+        add("n", "gauge", value(second));
+        if (second % 900 == 0) {
+            now_ms = begin + (second * 1000);
+            add("n", "slow", second);
+        }
         history_commit(&history);
     }
-    EXPECT_EQ(160, ask("SELECT count(*) FROM sample"));
-    EXPECT_EQ(80, ask("SELECT count(*) FROM sample_10s"));
-    EXPECT_EQ(40, ask("SELECT count(*) FROM sample_1min"));
-    EXPECT_EQ(6, ask("SELECT count(*) FROM sample_10min"));
+    // As a kill leaves it: what is in memory is gone.
+    history_t killed = history;
+    history_close(&killed);
+    store_free(&store);
+    store_init(&store);
+    ASSERT_EQ(0, history_open(&history, file, UINT64_C(1) << 32, INT64_C(1) << 40));
+    EXPECT_EQ(0, ask("SELECT count(*) FROM log"));
+    auto points = read("n", "gauge");
+    ASSERT_EQ(4000u, points.size());
+    for (int second = 0; second < 4000; ++second) {
+        EXPECT_EQ(begin + (second * 1000), points[second].time_ms);
+        if (std::isnan(value(second))) {
+            EXPECT_TRUE(std::isnan(points[second].value));
+        } else {
+            EXPECT_EQ(value(second), points[second].value);
+        }
+    }
+    EXPECT_EQ(5u, read("n", "slow").size());
+    now_ms = begin + 4000000;
+    add("n", "gauge", 7);
+    finish();
+    EXPECT_EQ(size_t(4000 / 60 + 1), read("n", "gauge", 1).size());
+    EXPECT_EQ(4001u, read("n", "gauge").size());
+}
+
+// Readers see each sample once at any time: in memory, in a transaction, and after it.
+TEST_F(HistoryTest, ReadersMissNothing)
+{
+    for (int second = 0; second < 1000; ++second) {
+        now_ms = 1000000 + (second * 1000);
+        add("n", "gauge", second);
+        if (second % 7 == 0) {
+            history_commit(&history);
+        }
+        if (ask("SELECT count(*) FROM series") == 1) {
+            ASSERT_EQ(size_t(second + 1), read("n", "gauge").size());
+        }
+    }
+}
+
+// Samples that come late lie where they belong.
+TEST_F(HistoryTest, LateSamplesAreSorted)
+{
+    for (int i = 0; i < 500; ++i) {
+        now_ms = 1000000 + ((i ^ 1) * 1000);
+        add("n", "gauge", i ^ 1);
+    }
+    now_ms = 1000500;
+    add("n", "gauge", 0.5); // of long ago
+    finish();
+    auto points = read("n", "gauge");
+    ASSERT_EQ(501u, points.size());
+    for (size_t i = 1; i < points.size(); ++i) {
+        EXPECT_LT(points[i - 1].value, points[i].value);
+    }
+}
+
+// Two collectors on one file would mix their histories.
+TEST_F(HistoryTest, ASecondCollectorIsRefused)
+{
+    history_t again;
+
+    EXPECT_EQ(-EBUSY, history_open(&again, file, 86400, INT64_C(1) << 40));
+    history_close(&history);
+    EXPECT_EQ(0, history_open(&history, file, 86400, INT64_C(1) << 40));
+}
+
+// A removed database is noticed: nothing counts as stored.
+TEST_F(HistoryTest, ARemovedFileIsNoticed)
+{
+    add("n", "gauge", 1);
+    history_commit(&history);
+    EXPECT_EQ(1u, history.stored);
+    unlink(file);
+    add("n", "gauge", 2);
+    history_commit(&history);
+    EXPECT_EQ(1u, history.stored);
+    EXPECT_EQ(1u, history.unstored);
+}
+
+// The form of version 1: a row for each sample, in four tables.
+TEST_F(HistoryTest, AnEarlierFormIsConverted)
+{
+    const int64_t begin = 1700000000000;
+
+    history_close(&history);
+    unlink(file);
+    sqlite3 *db;
+    ASSERT_EQ(SQLITE_OK, sqlite3_open(file, &db));
+    std::string sql = "CREATE TABLE host(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, received INTEGER"
+                      " NOT NULL, lost INTEGER NOT NULL); CREATE TABLE series(id INTEGER PRIMARY KEY, host"
+                      " INTEGER NOT NULL, name TEXT NOT NULL, counter INTEGER NOT NULL, UNIQUE(host, name));"
+                      "INSERT INTO host VALUES(3, 'n', 5000, 7); INSERT INTO series VALUES(9, 3, 'gauge', 0);";
+    for (const char *table : {"sample", "sample_10s", "sample_1min", "sample_10min"}) {
+        sql += std::string("CREATE TABLE ") + table + "(id INTEGER PRIMARY KEY AUTOINCREMENT, series INTEGER"
+               " NOT NULL, time_ms INTEGER NOT NULL, value REAL);";
+    }
+    auto rows = [&](const char *table, int from, int until, int step) {
+        for (int second = from; second < until; second += step) {
+            sql += std::string("INSERT INTO ") + table + "(series, time_ms, value) VALUES(9, " +
+                   std::to_string(begin + second * 1000) + ", " +
+                   (second == 3500 ? "NULL" : std::to_string(second)) + ");";
+        }
+    };
+    rows("sample", 3000, 4000, 1); // the samples of the last 1,000 seconds are there
+    rows("sample_10s", 2000, 4000, 10);
+    rows("sample_1min", 0, 4000, 60);
+    rows("sample_10min", 0, 4000, 600);
+    ASSERT_EQ(SQLITE_OK, sqlite3_exec(db, ("BEGIN;" + sql + "COMMIT").c_str(), nullptr, nullptr, nullptr));
+    sqlite3_close(db);
+    ASSERT_EQ(0, history_open(&history, file, UINT64_C(1) << 40, INT64_C(1) << 40));
+    auto points = read("n", "gauge");
+    ASSERT_EQ(100u + 1000u, points.size());
+    EXPECT_EQ(2000, points[0].value);
+    EXPECT_EQ(3999, points.back().value);
+    EXPECT_TRUE(std::isnan(points[600].value));
+    EXPECT_EQ(67u, read("n", "gauge", 1).size());
+    EXPECT_EQ(7u, read("n", "gauge", 2).size());
+    EXPECT_EQ(0, ask("SELECT count(*) FROM sqlite_master WHERE name LIKE 'sample%'"));
+    history_load(&history, &store);
+    EXPECT_EQ(7u, store_host(&store, "n")->lost);
+    now_ms = begin + 4000000;
+    add("n", "gauge", 4000); // and goes on
+    finish();
+    EXPECT_EQ(1101u, read("n", "gauge").size());
+    history_close(&history);
+    ASSERT_EQ(0, history_open(&history, file, UINT64_C(1) << 40, INT64_C(1) << 40)); // once
+    EXPECT_EQ(1101u, read("n", "gauge").size());
 }
 
 // What is asked for begins in the coarse levels and ends with the last sample, without a hole.
@@ -570,15 +807,17 @@ TEST_F(HistoryTest, AnAnswerGoesOnFromLevelToLevel)
         now_ms = begin + (second * 1000);
         add("n", "gauge", second);
     }
-    history.max_rows = 1200; // 600 samples, 300 steps of 10 s, 150 minutes
-    history.keep_ms = 1000000000;
     history_commit(&history);
-    ASSERT_EQ(600, ask("SELECT count(*) FROM sample"));
-    const api_range_t range = {begin - 800000, int64_t(udmon_time_ns() / 1000000), 100000, nullptr};
-    struct json_object *answer = api_series(history.db, "n", "gauge", &range), *points, *point;
+    // 600 samples of the last chunks, and all minutes
+    ASSERT_EQ(SQLITE_OK, sqlite3_exec(history.db, "DELETE FROM chunk WHERE id <= (SELECT max(id) FROM chunk) - 5",
+                                      nullptr, nullptr, nullptr));
+    ASSERT_EQ(600u, read("n", "gauge").size());
+    const api_range_t range = {begin - 800000, int64_t(udmon_time_ns() / 1000000), 100000, 0};
+    const api_reader_t reader = {history.db, &store, nullptr};
+    struct json_object *answer = api_series(&reader, "n", "gauge", &range), *points, *point;
     json_object_object_get_ex(answer, "points", &points);
     size_t count = json_object_array_length(points);
-    EXPECT_GT(count, 600u + 240u);
+    EXPECT_GE(count, 600u + 100u);
     int64_t last_ms = 0;
     for (size_t i = 0; i < count; ++i) {
         point = json_object_array_get_idx(points, i);
@@ -595,9 +834,9 @@ TEST_F(HistoryTest, AnAnswerGoesOnFromLevelToLevel)
     json_object_put(answer);
 
     // A part of it: nothing beyond, from coarse levels and from fine ones.
-    for (int64_t from_s : {600, 6000, 6900}) {
-        const api_range_t part = {begin + (from_s * 1000), begin + ((from_s + 240) * 1000), 240, nullptr};
-        answer = api_series(history.db, "n", "gauge", &part);
+    for (int64_t from_s : {600, 6000, 6900}) { // minutes, minutes, samples
+        const api_range_t part = {begin + (from_s * 1000), begin + ((from_s + 240) * 1000), 240, 0};
+        answer = api_series(&reader, "n", "gauge", &part);
         json_object_object_get_ex(answer, "points", &points);
         count = json_object_array_length(points);
         ASSERT_GE(count, 3u) << from_s;
@@ -618,11 +857,11 @@ struct Line {
     std::vector<double> values;
 };
 
-std::map<std::string, Line> lines(sqlite3 *db, const char *families, const char *by, int *left_out)
+std::map<std::string, Line> lines(const api_reader_t &reader, const char *families, const char *by, int *left_out)
 {
     const int64_t now = udmon_time_ns() / 1000000;
-    const api_range_t range = {now - 60000, now, 60, nullptr};
-    struct json_object *answer = api_lines(db, "n", families, by, &range), *list, *field;
+    const api_range_t range = {now - 60000, now, 60, 0};
+    struct json_object *answer = api_lines(&reader, "n", families, by, &range), *list, *field;
     std::map<std::string, Line> found;
 
     json_object_object_get_ex(answer, "left_out", &field);
@@ -667,7 +906,7 @@ TEST_F(HistoryTest, LinesAreSumsOfAllSeries)
         add("n", "odd{amode=\"x\",b=\",mode=\",mode=\"z\"}", 4);
     }
     history_commit(&history);
-    auto found = lines(history.db, "node_cpu_seconds,node_load1,absent,odd", "mode", &left_out);
+    auto found = lines({history.db, &store, nullptr}, "node_cpu_seconds,node_load1,absent,odd", "mode", &left_out);
     ASSERT_EQ(4u, found.size());
     EXPECT_EQ(0, left_out);
     EXPECT_EQ(cores, found["node_cpu_seconds user"].series);
@@ -680,11 +919,11 @@ TEST_F(HistoryTest, LinesAreSumsOfAllSeries)
     EXPECT_EQ(3, found["node_load1 "].values[7]);
     EXPECT_EQ(1, found["odd z"].series);
 
-    found = lines(history.db, "odd", "*", &left_out);
+    found = lines({history.db, &store, nullptr}, "odd", "*", &left_out);
     ASSERT_EQ(1u, found.size());
     EXPECT_EQ(1, found["odd amode=\"x\",b=\",mode=\",mode=\"z\""].series);
 
-    found = lines(history.db, "node_cpu_seconds", nullptr, &left_out);
+    found = lines({history.db, &store, nullptr}, "node_cpu_seconds", nullptr, &left_out);
     ASSERT_EQ(1u, found.size());
     EXPECT_EQ(2 * cores, found["node_cpu_seconds "].series);
     EXPECT_NEAR(cores, found["node_cpu_seconds "].values[5], 1e-6);
@@ -693,26 +932,9 @@ TEST_F(HistoryTest, LinesAreSumsOfAllSeries)
         add("n", "many{i=\"" + std::to_string(i) + "\"}", i);
     }
     history_commit(&history);
-    found = lines(history.db, "many", "i", &left_out);
+    found = lines({history.db, &store, nullptr}, "many", "i", &left_out);
     EXPECT_EQ(size_t(API_LINES_MAX), found.size());
     EXPECT_EQ(2, left_out);
-}
-
-// "-k" is a promise: what the series there are cannot be held for is refused at the start.
-TEST_F(HistoryTest, APromiseThatCannotBeKeptIsRefused)
-{
-    history_t again;
-
-    for (int i = 0; i < 100; ++i) {
-        add("n", "load" + std::to_string(i), i);
-    }
-    history_commit(&history);
-    // A day is 144 steps of 10 minutes of each series, which have an eighth of the rows.
-    EXPECT_EQ(-EDOM, history_open(&again, file, 86400, (100 * 144 * 8) - 1, 1));
-    ASSERT_EQ(0, history_open(&again, file, 86400, 100 * 144 * 8, 1));
-    history_close(&again);
-    ASSERT_EQ(0, history_open(&again, file, 86400, 100, 0)); // nothing was promised
-    history_close(&again);
 }
 
 // The clock that ages are counted by goes on as it went when the system's jumps.
@@ -728,12 +950,14 @@ TEST_F(HistoryTest, AClockThatJumpsDeletesNothing)
     history.clock_ms -= 2 * 3600 * 1000;
     now_ms -= 2 * 3600 * 1000;
     add("n", "load1", 1);
+    history_finish(&history, store_series(store_host(&store, "n"), "load1"));
     history_commit(&history);
-    EXPECT_EQ(1, ask("SELECT count(*) FROM sample"));
+    EXPECT_EQ(1, ask("SELECT count(*) FROM chunk"));
     // If it stays there, it is right.
     history.jumped_at_ns = udmon_now_ns() - UINT64_C(3700000000000);
     history_commit(&history);
-    EXPECT_EQ(0, ask("SELECT count(*) FROM sample"));
+    history_commit(&history);
+    EXPECT_EQ(0, ask("SELECT count(*) FROM chunk"));
 }
 
 } // namespace

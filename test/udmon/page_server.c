@@ -133,7 +133,7 @@ int main(int argc, char **argv)
     }
     clock_gettime(CLOCK_REALTIME, &now);
     store_init(&store);
-    if (history_open(&history, argv[2], 864000, 10000000, 0) < 0) {
+    if (history_open(&history, argv[2], 864000, INT64_C(1) << 40) < 0) {
         return 1;
     }
     for (i = 0; i < count; ++i) {

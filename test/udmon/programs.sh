@@ -12,7 +12,6 @@ begin
 module=$top/test/udmon/.libs/agent_module.so
 server=${SERVER:-127.0.0.1} scheme=${SCHEME:-tcp} agents=${AGENTS:-3} seconds=${SECONDS_RUN:-4}
 read -ra sources <<<"${SOURCES:-127.0.0.1}"
-rows=20000
 export UDMON_LOG_LEVEL=info
 
 nodes_up() {
@@ -20,7 +19,7 @@ nodes_up() {
 }
 
 start_collector() {
-    collector 0 -l "$scheme://$server:$port" -n $rows
+    collector 0 -l "$scheme://$server:$port"
 }
 
 config() {
@@ -68,16 +67,6 @@ history_has_rows() {
     local series
     series=$(get 0 '/api/series?node=node0&name=node_load1' | tr -cd '[' | wc -c)
     [[ $series -gt 3 ]]
-}
-
-# More samples came than may be kept.
-history_is_bounded() {
-    /usr/bin/python3 - "$dir/history0.db" "$rows" <<-END
-	import sqlite3, sys
-	db = sqlite3.connect(sys.argv[1])
-	kept, came = db.execute("SELECT count(*), max(id) FROM sample").fetchone()
-	assert 0 < kept <= int(sys.argv[2]) < came, (kept, came)
-	END
 }
 
 # An agent whose samples, of two hours ago, wait for the collector to be started.
@@ -226,7 +215,6 @@ check "and the agent goes on" nodes_up $((agents - 1))
 
 stop_all agent
 check "agents say goodbye" await nodes_up 0
-check "the history is bounded" await history_is_bounded 2>"$dir/bounded.log"
 # one at the start, one to the restarted collector; where a link went down, one more
 connections=2
 [[ -z ${LINK:-} ]] || connections=3

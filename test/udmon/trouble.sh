@@ -117,5 +117,5 @@ received=$(value 0 udmon_records_received_total)
 check "the collector ends well" stop collector0 # also by what sanitizers say
 check "all that was received is stored" [ "$(/usr/bin/python3 -c '
 import sqlite3, sys
-print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM sample").fetchone()[0])
+print(sqlite3.connect(sys.argv[1]).execute("SELECT sum(count) FROM chunk").fetchone()[0])
 ' "$dir/history0.db")" -eq "$received" ]

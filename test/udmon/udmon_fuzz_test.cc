@@ -458,7 +458,7 @@ struct HttpFuzz : testing::Test, Mutator {
         ::close(mkstemp(file));
         store_init(&store);
         store_series(store_host(&store, "n"), "load1{a=\"1\"}");
-        ASSERT_EQ(0, history_open(&writer->history, file, 3600, 1000, 0));
+        ASSERT_EQ(0, history_open(&writer->history, file, 3600, 1 << 20));
         port = std::make_unique<Socket>(0)->port();
         address = "127.0.0.1:" + std::to_string(port);
         options.address = address.c_str();
@@ -470,7 +470,7 @@ struct HttpFuzz : testing::Test, Mutator {
         http_close(&http);
         history_close(&writer->history);
         store_free(&store);
-        for (const char *end : {"", "-wal", "-shm"}) {
+        for (const char *end : {"", "-wal", "-shm", "-lock"}) {
             unlink((std::string(file) + end).c_str());
         }
         delete writer;

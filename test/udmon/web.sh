@@ -12,29 +12,24 @@ stranger() {
     launch "$1" /usr/bin/python3 - "${@:2}"
 }
 
-# Half a day of 64 series, as an agent of a large node makes them.
-fill() {
-    /usr/bin/python3 - "$dir/history0.db" <<'END'
+# Half a day of 64 series, as an agent of a large node makes them, in the earlier form, which is converted.
+/usr/bin/python3 - "$dir/history0.db" <<'END'
 import sqlite3, sys, time
 db = sqlite3.connect(sys.argv[1])
-db.execute("INSERT OR IGNORE INTO host(name, received, lost) VALUES('big', 0, 0)")
-host = db.execute("SELECT id FROM host WHERE name = 'big'").fetchone()[0]
+db.execute("CREATE TABLE host(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, received INTEGER NOT NULL, lost INTEGER NOT NULL)")
+db.execute("CREATE TABLE series(id INTEGER PRIMARY KEY, host INTEGER NOT NULL, name TEXT NOT NULL, counter INTEGER NOT NULL, UNIQUE(host, name))")
+for table in "sample", "sample_10s", "sample_1min", "sample_10min":
+    db.execute("CREATE TABLE " + table + "(id INTEGER PRIMARY KEY AUTOINCREMENT, series INTEGER NOT NULL, time_ms INTEGER NOT NULL, value REAL)")
+db.execute("INSERT INTO host VALUES(1, 'big', 0, 0)")
 now = int(time.time() * 1000)
 for i in range(64):
-    db.execute("INSERT INTO series(host, name, counter) VALUES(?, ?, 1)", (host, 'node_cpu_seconds{cpu="%d"}' % i))
-    key = db.execute("SELECT last_insert_rowid()").fetchone()[0]
+    db.execute("INSERT INTO series VALUES(?, 1, ?, 1)", (i + 1, 'node_cpu_seconds{cpu="%d"}' % i))
     db.executemany("INSERT INTO sample(series, time_ms, value) VALUES(?, ?, ?)",
-                   ((key, now - 1000 * second, 1e6 - second) for second in range(43200, 0, -4)))
+                   ((i + 1, now - 1000 * second, 1e6 - second) for second in range(43200, 0, -4)))
 db.commit()
 END
-}
-
 collector 0
 check "the collector serves" await is 0 udmon_history_queue_length 0
-stop collector0
-fill
-collector 0
-await is 0 udmon_history_queue_length 0
 
 # The longest of 20 scrapes, in ms
 longest() {

@@ -40,11 +40,11 @@ typedef struct points {
     struct json_object *array; /* where they go, or NULL: */
     line_t *line;              /* here they are added, from step `first` on */
     int64_t first, num;
-    int counter;
+    int counter, extremes;
     int64_t step_ms, step; /* the current one */
     double last;           /* of a counter */
     int64_t last_ms;       /* 0: none yet */
-    double sum;
+    double sum, least, most;
     int64_t sum_ms;
     int count;
 } points_t;
@@ -55,9 +55,13 @@ static void points_flush(points_t *points)
     struct json_object *pair;
 
     if ((points->count > 0) && (points->array != NULL)) {
-        pair = json_object_new_array_ext(2);
+        pair = json_object_new_array_ext(points->extremes ? 4 : 2);
         json_object_array_add(pair, json_object_new_int64(points->sum_ms / points->count));
         json_object_array_add(pair, json_object_new_double(points->sum / points->count));
+        if (points->extremes) {
+            json_object_array_add(pair, json_object_new_double(points->least));
+            json_object_array_add(pair, json_object_new_double(points->most));
+        }
         json_object_array_add(points->array, pair);
     } else if ((points->count > 0) && (at >= 0) && (at < points->num)) {
         points->line->sums[at] += points->sum / points->count;
@@ -68,36 +72,44 @@ static void points_flush(points_t *points)
     points->sum_ms = 0;
 }
 
-static void points_add(points_t *points, int64_t time_ms, double value)
+/* A value that is not finite is no reading: the chart has a gap there. */
+static void points_add(points_t *points, const history_point_t *point)
 {
-    double shown = value;
-    int known = 1;
+    double shown = point->value, least = point->least, most = point->most;
+    int known = isfinite(shown);
 
-    if (points->counter) {
-        known = (points->last_ms != 0) && (time_ms > points->last_ms) && (value >= points->last);
-        shown = known ? ((value - points->last) * 1000 / (time_ms - points->last_ms)) : 0;
-        points->last = value;
-        points->last_ms = time_ms;
+    if (points->counter && known) {
+        known = (points->last_ms != 0) && (point->time_ms > points->last_ms) &&
+                (point->value >= points->last);
+        shown = known ? ((point->value - points->last) * 1000 /
+                         (double)(point->time_ms - points->last_ms)) : 0;
+        points->last = point->value;
+        points->last_ms = point->time_ms;
     }
     if (!known || !isfinite(shown)) {
         return;
     }
-    if ((time_ms / points->step_ms) != points->step) {
+    if ((point->time_ms / points->step_ms) != points->step) {
         points_flush(points);
-        points->step = time_ms / points->step_ms;
+        points->step = point->time_ms / points->step_ms;
     }
+    least = isfinite(least) ? least : shown;
+    most = isfinite(most) ? most : shown;
+    points->least = ((points->count == 0) || (least < points->least)) ? least : points->least;
+    points->most = ((points->count == 0) || (most > points->most)) ? most : points->most;
     points->sum += shown;
-    points->sum_ms += time_ms;
+    points->sum_ms += point->time_ms;
     ++points->count;
 }
 
 /* The key of a series, or 0. */
-static int64_t series_key(sqlite3 *db, const char *node, const char *name, int *counter_p)
+static int64_t series_key(const api_reader_t *reader, const char *node, const char *name,
+                          int *counter_p)
 {
     sqlite3_stmt *statement;
     int64_t key = 0;
 
-    if (sqlite3_prepare_v2(db, "SELECT series.id, counter FROM series JOIN host"
+    if (sqlite3_prepare_v2(reader->db, "SELECT series.id, counter FROM series JOIN host"
                                " ON series.host = host.id WHERE host.name = ? AND series.name = ?",
                            -1, &statement, NULL) != SQLITE_OK) {
         return 0;
@@ -112,46 +124,46 @@ static int64_t series_key(sqlite3 *db, const char *node, const char *name, int *
     return key;
 }
 
-/* Time of the first row of a series in a level; INT64_MAX if there is none. */
-static int64_t level_begins(sqlite3 *db, int level, int64_t key)
-{
-    sqlite3_stmt *statement;
-    int64_t time_ms = INT64_MAX;
-    char text[160];
+/* A series whose points are read */
+typedef struct subject {
+    const api_reader_t *reader;
+    const series_t *series; /* or NULL: only the database has it */
+    int64_t key;
+} subject_t;
 
-    snprintf(text, sizeof(text), "SELECT time_ms FROM %s WHERE series = ? ORDER BY time_ms LIMIT 1",
-             history_levels[level].table);
-    if (sqlite3_prepare_v2(db, text, -1, &statement, NULL) != SQLITE_OK) {
-        return INT64_MAX;
+/* The store keeps what is found until the reader ends: see store_reader_begin. */
+static const series_t *subject_find(const api_reader_t *reader, const char *node, const char *name)
+{
+    const series_t *series = NULL;
+    const host_t *host;
+
+    if (reader->store != NULL) {
+        store_lock(reader->store);
+        host = store_find_host(reader->store, node);
+        series = (host != NULL) ? store_find_series(host, name) : NULL;
+        store_unlock(reader->store);
     }
-    sqlite3_bind_int64(statement, 1, key);
-    if (sqlite3_step(statement) == SQLITE_ROW) {
-        time_ms = sqlite3_column_int64(statement, 0);
-    }
-    sqlite3_finalize(statement);
-    return time_ms;
+    return series;
 }
 
 /* Add a level's points of [from, until); returns where the next level goes on. */
-static int64_t level_add(sqlite3 *db, int level, int64_t key, int64_t from_ms, int64_t until_ms,
+static int64_t level_add(const subject_t *subject, int level, int64_t from_ms, int64_t until_ms,
                          points_t *points)
 {
-    sqlite3_stmt *statement;
-    char text[160];
+    history_points_t read;
+    size_t i;
 
-    snprintf(text, sizeof(text), "SELECT time_ms, value FROM %s WHERE series = ? AND time_ms >= ?"
-             " AND time_ms < ? ORDER BY time_ms", history_levels[level].table);
-    if (sqlite3_prepare_v2(db, text, -1, &statement, NULL) != SQLITE_OK) {
+    if (from_ms >= until_ms) {
         return from_ms;
     }
-    sqlite3_bind_int64(statement, 1, key);
-    sqlite3_bind_int64(statement, 2, from_ms);
-    sqlite3_bind_int64(statement, 3, until_ms);
-    while (sqlite3_step(statement) == SQLITE_ROW) {
-        from_ms = sqlite3_column_int64(statement, 0) + 1;
-        points_add(points, from_ms - 1, sqlite3_column_double(statement, 1));
+    if (history_read(subject->reader->db, subject->series, subject->key, level, from_ms, until_ms,
+                     subject->reader->budget, &read) == 0) {
+        for (i = 0; i < read.count; ++i) {
+            from_ms = read.points[i].time_ms + 1;
+            points_add(points, &read.points[i]);
+        }
     }
-    sqlite3_finalize(statement);
+    free(read.points);
     return from_ms;
 }
 
@@ -159,7 +171,7 @@ static int64_t level_add(sqlite3 *db, int level, int64_t key, int64_t from_ms, i
  * The coarsest level that is fine enough for the points wanted; before it begins, what coarser ones
  * have; after its last step, which is not over yet, the finer ones.
  */
-static void levels_add(sqlite3 *db, int64_t key, int64_t from_ms, int64_t until_ms,
+static void levels_add(const subject_t *subject, int64_t from_ms, int64_t until_ms,
                        points_t *points)
 {
     int64_t finer_ms;
@@ -169,12 +181,12 @@ static void levels_add(sqlite3 *db, int64_t key, int64_t from_ms, int64_t until_
         best = (history_levels[level].step_ms <= points->step_ms) ? level : best;
     }
     for (level = HISTORY_LEVELS - 1; level > best; --level) {
-        finer_ms = level_begins(db, level - 1, key);
-        from_ms = level_add(db, level, key, from_ms, (finer_ms < until_ms) ? finer_ms : until_ms,
+        finer_ms = history_begins(subject->reader->db, subject->series, subject->key, level - 1);
+        from_ms = level_add(subject, level, from_ms, (finer_ms < until_ms) ? finer_ms : until_ms,
                             points);
     }
     for (; level >= 0; --level) {
-        from_ms = level_add(db, level, key, from_ms, until_ms, points);
+        from_ms = level_add(subject, level, from_ms, until_ms, points);
     }
 }
 
@@ -186,17 +198,34 @@ static int64_t range_step(const api_range_t *range)
     return (span_ms > range->points) ? (span_ms / range->points) : 1;
 }
 
-struct json_object *api_series(sqlite3 *db, const char *node, const char *name,
+static void reader_begin(const api_reader_t *reader)
+{
+    if (reader->store != NULL) {
+        store_reader_begin(reader->store);
+    }
+}
+
+static void reader_end(const api_reader_t *reader)
+{
+    if (reader->store != NULL) {
+        store_reader_end(reader->store);
+    }
+}
+
+struct json_object *api_series(const api_reader_t *reader, const char *node, const char *name,
                                const api_range_t *range)
 {
     struct json_object *answer = json_object_new_object();
-    points_t points = {.array = json_object_new_array(), .step = -1};
-    int64_t key;
+    points_t points = {.array = json_object_new_array(), .step = -1, .extremes = range->extremes};
+    subject_t subject = {.reader = reader};
 
     points.step_ms = range_step(range);
-    key = series_key(db, node, name, &points.counter);
-    if (key != 0) {
-        levels_add(db, key, range->from_ms, range->until_ms, &points);
+    subject.key = series_key(reader, node, name, &points.counter);
+    if (subject.key != 0) {
+        reader_begin(reader);
+        subject.series = subject_find(reader, node, name);
+        levels_add(&subject, range->from_ms, range->until_ms, &points);
+        reader_end(reader);
         points_flush(&points);
     }
     json_object_object_add(answer, "counter", json_object_new_boolean(points.counter));
@@ -212,7 +241,6 @@ typedef struct lines {
     int num, left_out;  /* series for which there was no line any more */
     int no_memory;
     points_t points;    /* of the series at hand */
-    budget_t *budget;   /* or NULL */
 } lines_t;
 
 static void lines_free(lines_t *lines)
@@ -270,11 +298,12 @@ static line_t *lines_find(lines_t *lines, const char *name)
     return lines->no_memory ? NULL : line;
 }
 
-static void lines_add_series(lines_t *lines, sqlite3 *db, int64_t key, const char *name, int counter)
+static void lines_add_series(lines_t *lines, const subject_t *subject, const char *name, int counter)
 {
     points_t *points = &lines->points;
+    budget_t *budget = subject->reader->budget;
 
-    if ((lines->budget != NULL) && budget_spent(lines->budget)) {
+    if ((budget != NULL) && budget_spent(budget)) {
         return;
     }
     points->line = lines_find(lines, name);
@@ -285,19 +314,21 @@ static void lines_add_series(lines_t *lines, sqlite3 *db, int64_t key, const cha
     points->counter = counter;
     points->step = -1;
     points->last_ms = 0;
-    levels_add(db, key, points->first * points->step_ms,
+    levels_add(subject, points->first * points->step_ms,
                (points->first + points->num) * points->step_ms, points);
     points_flush(points);
 }
 
 /* All series of a family. */
-static void lines_add_family(lines_t *lines, sqlite3 *db, const char *node, const char *family,
-                             size_t length)
+static void lines_add_family(lines_t *lines, const api_reader_t *reader, const char *node,
+                             const char *family, size_t length)
 {
+    subject_t subject = {.reader = reader};
     sqlite3_stmt *statement;
+    const char *name;
 
     /* '|' follows '{' */
-    if (sqlite3_prepare_v2(db, "SELECT series.id, series.name, counter FROM series JOIN host"
+    if (sqlite3_prepare_v2(reader->db, "SELECT series.id, series.name, counter FROM series JOIN host"
                                " ON series.host = host.id WHERE host.name = ?1 AND (series.name = ?2"
                                " OR (series.name >= ?2 || '{' AND series.name < ?2 || '|'))"
                                " ORDER BY series.name", -1, &statement, NULL) != SQLITE_OK) {
@@ -306,9 +337,10 @@ static void lines_add_family(lines_t *lines, sqlite3 *db, const char *node, cons
     sqlite3_bind_text(statement, 1, node, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 2, family, (int)length, SQLITE_STATIC);
     while (!lines->no_memory && (sqlite3_step(statement) == SQLITE_ROW)) {
-        lines_add_series(lines, db, sqlite3_column_int64(statement, 0),
-                         (const char *)sqlite3_column_text(statement, 1),
-                         sqlite3_column_int(statement, 2));
+        name = (const char *)sqlite3_column_text(statement, 1);
+        subject.key = sqlite3_column_int64(statement, 0);
+        subject.series = subject_find(reader, node, name);
+        lines_add_series(lines, &subject, name, sqlite3_column_int(statement, 2));
     }
     sqlite3_finalize(statement);
 }
@@ -349,10 +381,10 @@ static int family_before(const char *families, const char *at, size_t length)
     return 0;
 }
 
-struct json_object *api_lines(sqlite3 *db, const char *node, const char *families, const char *by,
+struct json_object *api_lines(const api_reader_t *reader, const char *node, const char *families, const char *by,
                               const api_range_t *range)
 {
-    lines_t lines = {.by = by, .budget = range->budget, .list = calloc(API_LINES_MAX, sizeof(*lines.list))};
+    lines_t lines = {.by = by, .list = calloc(API_LINES_MAX, sizeof(*lines.list))};
     struct json_object *answer = NULL, *array;
     const char *at;
     size_t length;
@@ -362,12 +394,14 @@ struct json_object *api_lines(sqlite3 *db, const char *node, const char *familie
     lines.points.first = range->from_ms / lines.points.step_ms;
     lines.points.num = (range->until_ms / lines.points.step_ms) - lines.points.first + 1;
     lines.no_memory = lines.list == NULL;
+    reader_begin(reader);
     for (at = families; !lines.no_memory && (*at != '\0'); at += length + (at[length] != 0)) {
         length = strcspn(at, ",");
         if (!family_before(families, at, length)) {
-            lines_add_family(&lines, db, node, at, length);
+            lines_add_family(&lines, reader, node, at, length);
         }
     }
+    reader_end(reader);
     if (!lines.no_memory) {
         answer = json_object_new_object();
         array = json_object_new_array();

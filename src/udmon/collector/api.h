@@ -4,7 +4,8 @@
  *   /api/series?node=N&name=S      {"counter": bool, "points": [[ms, value], ...]}; of a counter
  *     [&seconds=T][&points=P]      its rate per second. The last T seconds (600), at most P points
  *     [&from=MS&until=MS]          (1000), each the mean of those that fall together; or those
- *                                  from..until, in ms since 1970.
+ *     [&extremes=1]                from..until, in ms since 1970. Or points are [ms, value, least,
+ *                                  greatest].
  *   /api/lines?node=N&family=F,... {"lines": [{"family", "label", "series": how many, "points"}],
  *     [&by=LABEL] and as above     "left_out": series}: for a chart, the sum of all series of a
  *                                  family that have the same value of the label; no label: of all
@@ -26,18 +27,24 @@
 typedef struct api_range {
     int64_t from_ms, until_ms;
     long points;
-    budget_t *budget; /* or NULL: no limit */
+    int extremes; /* of api_series: points are [ms, value, least, greatest] */
 } api_range_t;
+
+/* Where the history is read from */
+typedef struct api_reader {
+    sqlite3 *db;      /* a connection for reading */
+    store_t *store;   /* has what is not in the database yet; or NULL */
+    budget_t *budget; /* or NULL: no limit */
+} api_reader_t;
 
 /* Each returns an object of the caller's, or NULL if there is no memory. */
 
 /* NULL also if there is no such node. */
 struct json_object *api_names(store_t *store, const char *node);
-/* `db` is a connection for reading. */
-struct json_object *api_series(sqlite3 *db, const char *node, const char *name,
+struct json_object *api_series(const api_reader_t *reader, const char *node, const char *name,
                                const api_range_t *range);
 /* `families` with commas between them; `by` may be NULL. */
-struct json_object *api_lines(sqlite3 *db, const char *node, const char *families, const char *by,
-                              const api_range_t *range);
+struct json_object *api_lines(const api_reader_t *reader, const char *node, const char *families,
+                              const char *by, const api_range_t *range);
 
 #endif

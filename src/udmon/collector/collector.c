@@ -317,7 +317,7 @@ static void collector_commit(udmon_timer_t *timer)
         collector_remember_relay(collector);
     }
     /* A node that is gone is shown for as long as there is something of it. */
-    keep_ns = collector->keep_seconds * 1000000000;
+    keep_ns = collector->keep_seconds * UINT64_C(1000000000);
     store_forget(&collector->store, udmon_now_ns(), FORGET_NS,
                  (keep_ns > FORGET_NS) ? keep_ns : FORGET_NS);
     store_unlock(&collector->store);
@@ -395,7 +395,7 @@ int collector_open(collector_t *collector)
     signal(SIGPIPE, SIG_IGN); /* HTTP clients go when they like */
     store_init(&collector->store);
     ret = history_open(&collector->writer.history, collector->database, collector->keep_seconds,
-                       collector->max_rows, collector->keep_promised);
+                       collector->max_bytes);
     if (ret < 0) {
         return ret;
     }

@@ -17,8 +17,7 @@ typedef struct collector {
     http_options_t http_options; /* but for the database */
     const char *remote_url, *upper; /* or NULL */
     uint64_t keep_seconds;
-    int64_t max_rows;
-    int keep_promised; /* --keep was given */
+    int64_t max_bytes; /* of the history */
     /* Its own: */
     udmon_loop_t loop;
     udmon_signals_t signals;

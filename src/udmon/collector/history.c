@@ -1,17 +1,24 @@
-#include "history.h"
+#include "history_inside.h"
 #include "../lib/log.h"
 #include "../lib/net/loop.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
-    PRUNE_ROWS = 20000,        /* in one commit: forgetting must not keep others waiting */
+    HISTORY_FORM = 2,        /* PRAGMA user_version */
+    PRUNE_CHUNKS = 2000,     /* in one commit: forgetting must not keep others waiting */
+    LOG_ROWS = 240,          /* a sample is in a chunk's row after so many commits */
+    LOG_BYTES = 10 + 10 + 8, /* of one sample in the log at most */
     BUSY_SLEEP_MS = 20,
-    BUSY_STOPPING = 100,       /* sleeps before a closing collector gives a locked database up */
+    BUSY_STOPPING = 100,     /* sleeps before a closing collector gives a locked database up */
     AGENT_KEEP_DAYS = 90
 };
 #define CLOCK_JUMP_MS UINT64_C(60000)
@@ -26,9 +33,11 @@ static const char schema[] =
     " received INTEGER NOT NULL, lost INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS series(id INTEGER PRIMARY KEY, host INTEGER NOT NULL,"
     " name TEXT NOT NULL, counter INTEGER NOT NULL, UNIQUE(host, name));"
-    "DROP INDEX IF EXISTS sample_time;" /* of earlier versions: rows come in the order of time */
     "CREATE TABLE IF NOT EXISTS agents(id INTEGER PRIMARY KEY, next_seq INTEGER NOT NULL,"
     " seen_ms INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS log(id INTEGER PRIMARY KEY AUTOINCREMENT, count INTEGER NOT NULL,"
+    " data BLOB NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS level(name TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;"
     /* Hosts that have counted since the last tidying. */
     "CREATE TEMP TABLE counted(host INTEGER PRIMARY KEY);";
 
@@ -42,37 +51,45 @@ static const char *const statements[HISTORY_STATEMENTS] = {
                           " VALUES(?, ?, ?)",
     [HISTORY_PRUNE_AGENTS] = "DELETE FROM agents WHERE seen_ms < ?",
     [HISTORY_PRUNE_SERIES] =
-        "DELETE FROM series WHERE NOT EXISTS (SELECT 1 FROM sample WHERE series = series.id)"
-        " AND NOT EXISTS (SELECT 1 FROM sample_10s WHERE series = series.id)"
-        " AND NOT EXISTS (SELECT 1 FROM sample_1min WHERE series = series.id)"
-        " AND NOT EXISTS (SELECT 1 FROM sample_10min WHERE series = series.id)",
+        "DELETE FROM series WHERE NOT EXISTS (SELECT 1 FROM chunk WHERE series = series.id)"
+        " AND NOT EXISTS (SELECT 1 FROM chunk_1min WHERE series = series.id)"
+        " AND NOT EXISTS (SELECT 1 FROM chunk_10min WHERE series = series.id)"
+        " AND id NOT IN (SELECT series FROM temp.fresh)",
     [HISTORY_HOST_COUNTED] = "INSERT OR IGNORE INTO counted VALUES(?)",
     /* A relay has counts, and no samples. */
     [HISTORY_PRUNE_HOSTS] = "DELETE FROM host WHERE id NOT IN (SELECT host FROM series)"
                             " AND id NOT IN (SELECT host FROM counted)",
     [HISTORY_PRUNE_COUNTED] = "DELETE FROM counted",
+    [HISTORY_FRESH] = "INSERT OR IGNORE INTO temp.fresh VALUES(?)",
+    [HISTORY_PRUNE_FRESH] = "DELETE FROM temp.fresh",
+    [HISTORY_LOG_ADD] = "INSERT INTO log(id, count, data) VALUES(?, ?, ?)",
+    [HISTORY_LOG_PRUNE] = "DELETE FROM log WHERE id < ?",
+    [HISTORY_LEVEL_PUT] = "INSERT OR REPLACE INTO level(name, bytes) VALUES(?, ?)",
 };
 
 const history_level_t history_levels[HISTORY_LEVELS] = {
-    {"sample", 0, 2},
-    {"sample_10s", 10 * 1000, 4},
-    {"sample_1min", 60 * 1000, 8},
-    {"sample_10min", 600 * 1000, 8},
+    {"chunk", 0, 12, 1800 * 1000},
+    {"chunk_1min", 60 * 1000, 3, 12 * 3600 * 1000},
+    {"chunk_10min", 600 * 1000, 1, 12 * 3600 * 1000},
 };
 
 /* AUTOINCREMENT: a deleted row's number is never used again, so age is order. */
 static const char level_schema[] =
     "CREATE TABLE IF NOT EXISTS %1$s(id INTEGER PRIMARY KEY AUTOINCREMENT,"
-    " series INTEGER NOT NULL, time_ms INTEGER NOT NULL, value REAL);"
-    "CREATE INDEX IF NOT EXISTS %1$s_series ON %1$s(series, time_ms);";
+    " series INTEGER NOT NULL, start_ms INTEGER NOT NULL, end_ms INTEGER NOT NULL,"
+    " count INTEGER NOT NULL, log INTEGER NOT NULL, data BLOB NOT NULL);"
+    "CREATE INDEX IF NOT EXISTS %1$s_series ON %1$s(series, start_ms, end_ms);"
+    "INSERT OR IGNORE INTO level(name, bytes) VALUES('%1$s', 0);";
 
 static const char *const level_statements[HISTORY_LEVEL_STATEMENTS] = {
-    [HISTORY_INSERT] = "INSERT INTO %1$s(series, time_ms, value) VALUES(?, ?, ?)",
-    [HISTORY_OLDEST] = "SELECT time_ms FROM %1$s ORDER BY id LIMIT 1",
-    [HISTORY_PRUNE_AGE] = "DELETE FROM %1$s WHERE id IN"
-                          " (SELECT id FROM %1$s ORDER BY id LIMIT ?2) AND time_ms < ?1",
-    [HISTORY_PRUNE_ROWS] = "DELETE FROM %1$s WHERE id IN (SELECT id FROM %1$s"
-                           " WHERE id <= (SELECT max(id) FROM %1$s) - ? LIMIT ?)",
+    [HISTORY_INSERT] = "INSERT INTO %1$s(series, start_ms, end_ms, count, log, data)"
+                       " VALUES(?, ?, ?, ?, ?, ?)",
+    [HISTORY_UPDATE] = "UPDATE %1$s SET start_ms = ?2, end_ms = ?3, count = ?4, log = ?5, data = ?6"
+                       " WHERE id = ?7 AND series = ?1",
+    [HISTORY_NEWEST] = "SELECT max(end_ms) FROM %1$s WHERE series = ? AND start_ms >="
+                       " (SELECT max(start_ms) - ? FROM %1$s WHERE series = ?1)",
+    [HISTORY_OLDEST] = "SELECT id, end_ms, length(data) FROM %1$s ORDER BY id LIMIT ?",
+    [HISTORY_PRUNE_ROWS] = "DELETE FROM %1$s WHERE id <= ?",
 };
 
 /* A history that cannot be written must not stop the live view, nor fill the log. */
@@ -85,30 +102,103 @@ static void history_failed(history_t *history, const char *doing)
     }
 }
 
-/* A transaction, if there is none. */
-static int history_begin(history_t *history)
+int history_begin(history_t *history)
 {
     if (!sqlite3_get_autocommit(history->db)) {
         return 0;
     }
-    history->pending = 0;
     if (sqlite3_exec(history->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK) {
         history_failed(history, "cannot begin a transaction");
         return -EIO;
     }
+    ++history->transaction;
     return 0;
 }
 
+static const char *history_fresh_table = "CREATE TEMP TABLE fresh(series INTEGER PRIMARY KEY)";
+
+/* Bytes of the levels, as of the last commit. */
+static void history_read_levels(history_t *history)
+{
+    sqlite3_stmt *statement;
+    const char *name;
+    int level;
+
+    if (sqlite3_prepare_v2(history->db, "SELECT name, bytes FROM level", -1, &statement, NULL) !=
+        SQLITE_OK) {
+        history_failed(history, "cannot read the levels");
+        return;
+    }
+    while (sqlite3_step(statement) == SQLITE_ROW) {
+        name = (const char *)sqlite3_column_text(statement, 0);
+        for (level = 0; level < HISTORY_LEVELS; ++level) {
+            if (!strcmp(name, history_levels[level].table)) {
+                history->bytes[level] = sqlite3_column_int64(statement, 1);
+            }
+        }
+    }
+    sqlite3_finalize(statement);
+}
+
+/* A chunk that is not full has been written, or the transaction that has written it was undone. */
+static void level_written(tail_level_t *open, uint64_t transaction, int committed)
+{
+    if (committed) {
+        open->committed = open->row_count;
+        return;
+    }
+    open->row_count = open->committed;
+    if (open->row_of == transaction) {
+        open->row = 0;
+    }
+}
+
+/* The log has the samples of a series that are not in a full chunk. */
+static void history_set_dirty(history_t *history, series_t *series, int first)
+{
+    if (series->tail->dirty_since == 0) {
+        series->tail->dirty_since = first ? 1 : history->log_id;
+        if (first) {
+            STAILQ_INSERT_HEAD(&history->dirty, series, dirty);
+        } else {
+            STAILQ_INSERT_TAIL(&history->dirty, series, dirty);
+        }
+        __atomic_fetch_add(&series->queued, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+/* The transaction is over: readers find its full chunks in the database, or they are lost. */
+static void history_written_end(history_t *history, int committed)
+{
+    series_t *series;
+    int level;
+
+    while ((series = STAILQ_FIRST(&history->written)) != NULL) {
+        STAILQ_REMOVE_HEAD(&history->written, written);
+        series->is_written = 0;
+        for (level = 0; level < HISTORY_LEVELS; ++level) {
+            level_written(&series->tail->levels[level], history->transaction, committed);
+        }
+        if (!committed && (series->tail->levels[0].count > 0)) {
+            history_set_dirty(history, series, 1);
+        }
+        tail_committed(series->tail);
+        __atomic_fetch_sub(&series->queued, 1, __ATOMIC_SEQ_CST);
+    }
+    history->written_samples = 0;
+}
+
 /*
- * SQLite may answer an error, as a full disk, by undoing the whole transaction. Then what was made
- * in it is gone: samples, and rows whose keys are remembered here.
+ * SQLite may answer an error, as a full disk, by undoing the whole transaction. Then the rows that
+ * were made in it are gone: chunks, and rows whose keys are remembered here.
  */
 static void history_check_transaction(history_t *history)
 {
     if (sqlite3_get_autocommit(history->db)) {
-        history->unstored += history->pending;
-        history->stored -= history->pending;
-        history->pending = 0;
+        history->unstored += history->written_samples;
+        history->stored -= history->written_samples;
+        history_written_end(history, 0);
+        history_read_levels(history);
         ++history->generation;
     }
 }
@@ -151,7 +241,7 @@ static int history_busy(void *arg, int times)
 /* The tables of a level, and its statements. Returns SQLite's status. */
 static int history_open_level(history_t *history, int level)
 {
-    char text[512];
+    char text[768];
     int i, ret;
 
     snprintf(text, sizeof(text), level_schema, history_levels[level].table);
@@ -165,7 +255,7 @@ static int history_open_level(history_t *history, int level)
 
 static int history_prepare(history_t *history)
 {
-    int i, ret = SQLITE_OK;
+    int i, ret = sqlite3_exec(history->db, history_fresh_table, NULL, NULL, NULL);
 
     for (i = 0; (i < HISTORY_LEVELS) && (ret == SQLITE_OK); ++i) {
         ret = history_open_level(history, i);
@@ -176,114 +266,16 @@ static int history_prepare(history_t *history)
     return ret;
 }
 
-/* Rows that the coarsest level needs to last for `keep_ms`, if there are so many series. */
-static double history_rows_needed(const history_t *history, int64_t series)
-{
-    const history_level_t *last = &history_levels[HISTORY_LEVELS - 1];
-
-    return (double)series * last->share * ((double)history->keep_ms / last->step_ms);
-}
-
-/* A promise that cannot be kept is refused. */
-static int history_check_promise(history_t *history)
+int64_t history_ask(history_t *history, const char *query)
 {
     sqlite3_stmt *statement;
-    int64_t series = 0;
-    double needed;
+    int64_t number = 0;
 
-    if (sqlite3_prepare_v2(history->db, "SELECT count(*) FROM series", -1, &statement, NULL) !=
-        SQLITE_OK) {
-        return 0;
-    }
-    if (sqlite3_step(statement) == SQLITE_ROW) {
-        series = sqlite3_column_int64(statement, 0);
+    if (sqlite3_prepare_v2(history->db, query, -1, &statement, NULL) == SQLITE_OK) {
+        number = (sqlite3_step(statement) == SQLITE_ROW) ? sqlite3_column_int64(statement, 0) : 0;
     }
     sqlite3_finalize(statement);
-    needed = history_rows_needed(history, (series > 0) ? series : 1);
-    if (needed > history->max_rows) {
-        udmon_error("history: to keep %lld series for %llu s takes --rows %.0f, not %lld; give more, "
-                    "or a shorter --keep", (long long)series,
-                    (unsigned long long)(history->keep_ms / 1000), ceil(needed),
-                    (long long)history->max_rows);
-        return -EDOM;
-    }
-    return 0;
-}
-
-int history_open(history_t *history, const char *file, uint64_t keep_seconds, int64_t max_rows,
-                 int promised)
-{
-    char *message = NULL;
-    int ret = -EIO;
-
-    memset(history, 0, sizeof(*history));
-    history->generation = 1;
-    history->keep_ms = keep_seconds * 1000;
-    history->tidied_ns = udmon_now_ns(); /* who has counts may not have come yet */
-    history->max_rows = max_rows;
-    if (sqlite3_open(file, &history->db) != SQLITE_OK) {
-        udmon_error("cannot open history %s: %s", file, sqlite3_errmsg(history->db));
-        goto err;
-    }
-    sqlite3_busy_timeout(history->db, 5000);
-    if (sqlite3_exec(history->db, schema, NULL, NULL, &message) != SQLITE_OK) {
-        udmon_error("%s is no history that can be used: %s", file, message);
-        sqlite3_free(message);
-        goto err;
-    }
-    if (history_prepare(history) != SQLITE_OK) {
-        udmon_error("%s is a history of another form: %s", file, sqlite3_errmsg(history->db));
-        goto err;
-    }
-    ret = promised ? history_check_promise(history) : 0;
-    if (ret < 0) {
-        goto err;
-    }
-    sqlite3_busy_handler(history->db, history_busy, history);
-    return 0;
-
-err:
-    history_close(history);
-    return ret;
-}
-
-void history_close(history_t *history)
-{
-    int i, level;
-
-    for (i = 0; i < HISTORY_STATEMENTS; ++i) {
-        sqlite3_finalize(history->statements[i]);
-    }
-    for (level = 0; level < HISTORY_LEVELS; ++level) {
-        for (i = 0; i < HISTORY_LEVEL_STATEMENTS; ++i) {
-            sqlite3_finalize(history->of_level[level][i]);
-        }
-    }
-    sqlite3_close(history->db);
-    history->db = NULL;
-}
-
-void history_load(history_t *history, store_t *store)
-{
-    sqlite3_stmt *statement;
-    host_t *host;
-
-    if (sqlite3_prepare_v2(history->db, "SELECT id, name, received, lost FROM host", -1,
-                           &statement, NULL) != SQLITE_OK) {
-        history_failed(history, "cannot read the hosts");
-        return;
-    }
-    while (sqlite3_step(statement) == SQLITE_ROW) {
-        host = store_host(store, (const char *)sqlite3_column_text(statement, 1));
-        if (host != NULL) {
-            host->key = sqlite3_column_int64(statement, 0);
-            host->key_of = history->generation;
-            host->received = sqlite3_column_int64(statement, 2);
-            host->lost = sqlite3_column_int64(statement, 3);
-            host->arrived_ns = udmon_now_ns(); /* forgotten so long after now, at the earliest */
-        }
-    }
-    sqlite3_finalize(statement);
+    return number;
 }
 
 /* The number that a statement answers, or 0 if none. */
@@ -316,6 +308,7 @@ static int history_series_key(history_t *history, series_t *series)
 {
     sqlite3_stmt *add = history->statements[HISTORY_SERIES_ADD];
     sqlite3_stmt *get = history->statements[HISTORY_SERIES_GET];
+    int changes = sqlite3_total_changes(history->db);
 
     if (!history_host_key(history, series->host)) {
         return 0;
@@ -330,40 +323,142 @@ static int history_series_key(history_t *history, series_t *series)
     sqlite3_bind_text(get, 2, series->name, -1, SQLITE_STATIC);
     series->key = history_get(get);
     series->key_of = (series->key != 0) ? history->generation : 0;
+    series->key_was = (series->key_of != 0) && (sqlite3_total_changes(history->db) == changes);
     return series->key_of == history->generation;
 }
 
-/* A row of a level. */
-static int history_insert(history_t *history, series_t *series, int level, int64_t time_ms,
-                          double value)
-{
-    sqlite3_stmt *statement = history->of_level[level][HISTORY_INSERT];
+/* ---- writing chunks -------------------------------------------------------------------------- */
 
-    if ((series->key_of != history->generation) && !history_series_key(history, series)) {
+int history_write(history_t *history, int level, int64_t key, const chunk_t *chunk,
+                         uint64_t log, const uint8_t *bytes, size_t length, int64_t *row_p)
+{
+    sqlite3_stmt *statement = history->of_level[level][(*row_p != 0) ? HISTORY_UPDATE :
+                                                                       HISTORY_INSERT];
+
+    sqlite3_bind_int64(statement, 1, key);
+    sqlite3_bind_int64(statement, 2, chunk->times[0]);
+    sqlite3_bind_int64(statement, 3, chunk->times[chunk->count - 1]);
+    sqlite3_bind_int(statement, 4, (int)chunk->count);
+    sqlite3_bind_int64(statement, 5, (int64_t)log);
+    sqlite3_bind_blob(statement, 6, bytes, (int)length, SQLITE_STATIC);
+    if (*row_p != 0) {
+        sqlite3_bind_int64(statement, 7, *row_p);
+    }
+    if (history_run(history, statement) < 0) {
         return -EIO;
     }
-    sqlite3_bind_int64(statement, 1, series->key);
-    sqlite3_bind_int64(statement, 2, time_ms);
-    sqlite3_bind_double(statement, 3, value);
-    return history_run(history, statement);
+    if (*row_p == 0) {
+        *row_p = sqlite3_last_insert_rowid(history->db);
+    } else if (sqlite3_changes(history->db) == 0) { /* forgotten meanwhile */
+        *row_p = 0;
+        return history_write(history, level, key, chunk, log, bytes, length, row_p);
+    }
+    return 0;
 }
 
-/* Write a step that is over, and begin the next. */
+static void history_set_written(history_t *history, series_t *series)
+{
+    if (!series->is_written) {
+        series->is_written = 1;
+        __atomic_fetch_add(&series->queued, 1, __ATOMIC_SEQ_CST);
+        STAILQ_INSERT_TAIL(&history->written, series, written);
+    }
+}
+
+/* Write what memory has of a level. `full`: the chunk ends here, else it goes on in the same row. */
+static int history_flush(history_t *history, series_t *series, int level, int full)
+{
+    tail_level_t *open = &series->tail->levels[level];
+    uint8_t bytes[CHUNK_BYTES];
+    chunk_t chunk;
+    int64_t row = open->row, before;
+    size_t length;
+    unsigned count = open->count;
+    int ret;
+
+    if (count == 0) {
+        return 0;
+    }
+    tail_pack(series->tail, level, &chunk);
+    length = chunk_encode(&chunk, bytes);
+    before = (row != 0) ? (int64_t)open->row_bytes : -HISTORY_ROW_BYTES;
+    if ((series->key_of != history->generation) && !history_series_key(history, series)) {
+        ret = -EIO;
+    } else {
+        ret = history_write(history, level, series->key, &chunk, history->log_id, bytes, length,
+                            &row);
+    }
+    count -= open->committed;
+    if (ret == 0) {
+        history->bytes[level] += (int64_t)length - before;
+        history_set_written(history, series);
+    }
+    if (full) {
+        if (level == 0) {
+            history->written_samples += (ret == 0) ? count : 0;
+            history->unstored += (ret == 0) ? 0 : count;
+            history->stored -= (ret == 0) ? 0 : count;
+        }
+        tail_clear(series->tail, level, bytes, length);
+    } else if (ret == 0) {
+        open->row_of = (open->row == row) ? open->row_of : history->transaction;
+        open->row = row;
+        open->row_bytes = length;
+        open->row_count = open->count;
+    }
+    return ret;
+}
+
+static void history_set_clean(history_t *history, series_t *series)
+{
+    if (series->tail->dirty_since != 0) {
+        series->tail->dirty_since = 0;
+        STAILQ_REMOVE(&history->dirty, series, series, dirty);
+        __atomic_fetch_sub(&series->queued, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+/* Add an entry to a level; a full chunk is written. */
+static void history_entry(history_t *history, series_t *series, int level, int64_t time_ms,
+                          const double values[CHUNK_COLUMNS])
+{
+    tail_level_t *open = &series->tail->levels[level];
+
+    if ((open->count == tail_full(level)) ||
+        ((open->count > 0) && (llabs(time_ms - open->begin_ms) > history_levels[level].span_ms))) {
+        history_flush(history, series, level, 1);
+    }
+    if (tail_add(series->tail, level, time_ms, values) < 0) {
+        history->unstored += (level == 0);
+        return;
+    }
+    history->stored += (level == 0);
+    if (open->count == tail_full(level)) {
+        history_flush(history, series, level, 1);
+    }
+}
+
+/* Make an entry of a step that is over, and begin the next. */
 static void history_end_step(history_t *history, series_t *series, int level)
 {
-    step_t *step = &series->steps[level - 1];
+    tail_step_t *step = &series->tail->steps[level - 1];
+    double values[CHUNK_COLUMNS] = {
+        series->counter ? step->last : (float)(step->sum / step->count),
+        (step->ranged > 0) ? step->least : NAN,
+        (step->ranged > 0) ? step->most : NAN,
+    };
 
     if (step->count > 0) {
-        history_insert(history, series, level, step->time_ms,
-                       series->counter ? step->last : (step->sum / step->count));
+        history_entry(history, series, level, step->time_ms, values);
     }
     memset(step, 0, sizeof(*step));
 }
 
+/* `ranged`: the value, or a counter's rate; NAN if not known. */
 static void history_step(history_t *history, series_t *series, int level, int64_t time_ms,
-                         double value)
+                         double value, double ranged)
 {
-    step_t *step = &series->steps[level - 1];
+    tail_step_t *step = &series->tail->steps[level - 1];
     int64_t number = time_ms / history_levels[level].step_ms;
 
     if (number > step->number) { /* what comes late counts for the current one */
@@ -374,30 +469,234 @@ static void history_step(history_t *history, series_t *series, int level, int64_
     step->sum += value;
     step->last = value;
     ++step->count;
+    if (!isnan(ranged)) {
+        step->least = ((step->ranged == 0) || (ranged < step->least)) ? ranged : step->least;
+        step->most = ((step->ranged == 0) || (ranged > step->most)) ? ranged : step->most;
+        ++step->ranged;
+    }
 }
 
-void history_add(history_t *history, series_t *series, int64_t time_ms, double value)
+/* The steps that a sample falls into. */
+static void history_steps(history_t *history, series_t *series, int64_t time_ms, double value)
 {
+    tail_t *tail = series->tail;
+    double ranged = value;
     int level;
 
-    for (level = 1; level < HISTORY_LEVELS; ++level) {
-        history_step(history, series, level, time_ms, value);
+    if (series->counter) {
+        ranged = ((tail->last_ms != 0) && (time_ms > tail->last_ms) && (value >= tail->last)) ?
+                     ((value - tail->last) * 1000 / (double)(time_ms - tail->last_ms)) : NAN;
+        tail->last = value;
+        tail->last_ms = time_ms;
     }
-    if (history_insert(history, series, 0, time_ms, value) < 0) {
-        ++history->unstored;
+    for (level = 1; level < HISTORY_LEVELS; ++level) {
+        history_step(history, series, level, time_ms, value, ranged);
+    }
+}
+
+/* ---- the log --------------------------------------------------------------------------------- */
+
+static size_t log_put_number(uint8_t *bytes, uint64_t number)
+{
+    size_t length = 0;
+
+    do {
+        bytes[length++] = (number & 0x7f) | ((number > 0x7f) ? 0x80 : 0);
+        number >>= 7;
+    } while (number > 0);
+    return length;
+}
+
+static int history_log(history_t *history, int64_t key, int64_t time_ms, double value)
+{
+    size_t size = (history->log_size > 0) ? (2 * history->log_size) : 65536;
+    int64_t apart = time_ms - history->log_ms;
+    uint8_t *at;
+
+    if (history->log_length + LOG_BYTES > history->log_size) {
+        at = realloc(history->log, size);
+        if (at == NULL) {
+            return -ENOMEM;
+        }
+        history->log = at;
+        history->log_size = size;
+    }
+    at = history->log + history->log_length;
+    at += log_put_number(at, (uint64_t)key);
+    at += log_put_number(at, ((uint64_t)apart << 1) ^ (uint64_t)(apart >> 63));
+    memcpy(at, &value, sizeof(value));
+    history->log_length = at + sizeof(value) - history->log;
+    ++history->log_count;
+    return 0;
+}
+
+/* Write the log's row of this commit. Samples that stay in memory too long get into rows. */
+static void history_log_commit(history_t *history)
+{
+    sqlite3_stmt *add = history->statements[HISTORY_LOG_ADD];
+    uint64_t oldest;
+    series_t *series;
+
+    if (history->log_count > 0) {
+        memcpy(history->log, &history->log_ms, sizeof(history->log_ms));
+        sqlite3_bind_int64(add, 1, (int64_t)history->log_id);
+        sqlite3_bind_int(add, 2, (int)history->log_count);
+        sqlite3_bind_blob(add, 3, history->log, (int)history->log_length, SQLITE_STATIC);
+        history_run(history, add);
+    }
+    while (((series = STAILQ_FIRST(&history->dirty)) != NULL) &&
+           (series->tail->dirty_since + LOG_ROWS < history->log_id)) {
+        if (history_flush(history, series, 0, 0) < 0) {
+            break; /* the log keeps its samples */
+        }
+        history_set_clean(history, series);
+    }
+    oldest = (series != NULL) ? series->tail->dirty_since : history->log_id;
+    sqlite3_bind_int64(history->statements[HISTORY_LOG_PRUNE], 1, (int64_t)oldest);
+    history_do(history, HISTORY_LOG_PRUNE);
+}
+
+static void history_log_next(history_t *history)
+{
+    ++history->log_id;
+    history->log_count = 0;
+    history->log_length = sizeof(history->log_ms);
+    history->log_ms = udmon_time_ns() / 1000000;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* A second collector on one file would mix the histories of both. */
+static int history_lock(history_t *history, const char *file)
+{
+    char path[4096];
+    int ret = 0;
+
+    snprintf(path, sizeof(path), "%s-lock", file);
+    history->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if ((history->lock_fd < 0) || (flock(history->lock_fd, LOCK_EX | LOCK_NB) < 0)) {
+        ret = (errno == EWOULDBLOCK) ? -EBUSY : -EIO;
+        if (ret == -EBUSY) {
+            udmon_error("another collector uses the history %s: name another file by --database",
+                        file);
+        } else {
+            udmon_error("cannot lock history %s by %s: %s", file, path, strerror(errno));
+        }
+    }
+    return ret;
+}
+
+static void history_put_levels(history_t *history)
+{
+    sqlite3_stmt *put = history->statements[HISTORY_LEVEL_PUT];
+    int level;
+
+    for (level = 0; level < HISTORY_LEVELS; ++level) {
+        sqlite3_bind_text(put, 1, history_levels[level].table, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(put, 2, history->bytes[level]);
+        history_run(history, put);
+    }
+}
+
+int history_open(history_t *history, const char *file, uint64_t keep_seconds, int64_t max_bytes)
+{
+    char *message = NULL;
+    int ret;
+
+    memset(history, 0, sizeof(*history));
+    history->generation = 1;
+    history->keep_ms = keep_seconds * 1000;
+    history->tidied_ns = udmon_now_ns(); /* who has counts may not have come yet */
+    history->max_bytes = max_bytes;
+    STAILQ_INIT(&history->dirty);
+    STAILQ_INIT(&history->written);
+    ret = history_lock(history, file);
+    if (ret < 0) {
+        goto err;
+    }
+    ret = -EIO;
+    if (sqlite3_open(file, &history->db) != SQLITE_OK) {
+        udmon_error("cannot open history %s: %s", file, sqlite3_errmsg(history->db));
+        goto err;
+    }
+    sqlite3_busy_timeout(history->db, 5000);
+    if (sqlite3_exec(history->db, schema, NULL, NULL, &message) != SQLITE_OK) {
+        udmon_error("%s is no history that can be used: %s", file, message);
+        sqlite3_free(message);
+        goto err;
+    }
+    if (history_ask(history, "PRAGMA user_version") > HISTORY_FORM) {
+        udmon_error("%s is a history of a later version of udmon-collector", file);
+        goto err;
+    }
+    if (history_prepare(history) != SQLITE_OK) {
+        udmon_error("%s is a history of another form: %s", file, sqlite3_errmsg(history->db));
+        goto err;
+    }
+    history_read_levels(history);
+    history->log_id = (uint64_t)history_ask(history, "SELECT max(seq) FROM sqlite_sequence WHERE"
+                                            " name IN ('log')") + 1;
+    if ((history_convert(history) < 0) || (history_replay(history) < 0) ||
+        (sqlite3_exec(history->db, "PRAGMA user_version = 2", NULL, NULL, NULL) != SQLITE_OK)) {
+        udmon_error("cannot write to history %s: %s", file, sqlite3_errmsg(history->db));
+        goto err;
+    }
+    history_put_levels(history);
+    if (sqlite3_exec(history->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK) {
+        udmon_error("cannot write to history %s: %s", file, sqlite3_errmsg(history->db));
+        goto err;
+    }
+    history_log_next(history);
+    sqlite3_busy_handler(history->db, history_busy, history);
+    return 0;
+
+err:
+    history_close(history);
+    return ret;
+}
+
+void history_close(history_t *history)
+{
+    int i, level;
+
+    for (i = 0; i < HISTORY_STATEMENTS; ++i) {
+        sqlite3_finalize(history->statements[i]);
+    }
+    for (level = 0; level < HISTORY_LEVELS; ++level) {
+        for (i = 0; i < HISTORY_LEVEL_STATEMENTS; ++i) {
+            sqlite3_finalize(history->of_level[level][i]);
+        }
+    }
+    sqlite3_close(history->db);
+    history->db = NULL;
+    free(history->log);
+    history->log = NULL;
+    if (history->lock_fd >= 0) {
+        close(history->lock_fd);
+    }
+}
+
+void history_load(history_t *history, store_t *store)
+{
+    sqlite3_stmt *statement;
+    host_t *host;
+
+    if (sqlite3_prepare_v2(history->db, "SELECT id, name, received, lost FROM host", -1,
+                           &statement, NULL) != SQLITE_OK) {
+        history_failed(history, "cannot read the hosts");
         return;
     }
-    ++history->pending;
-    ++history->stored;
-}
-
-void history_finish(history_t *history, series_t *series)
-{
-    int level;
-
-    for (level = 1; level < HISTORY_LEVELS; ++level) {
-        history_end_step(history, series, level);
+    while (sqlite3_step(statement) == SQLITE_ROW) {
+        host = store_host(store, (const char *)sqlite3_column_text(statement, 1));
+        if (host != NULL) {
+            host->key = sqlite3_column_int64(statement, 0);
+            host->key_of = history->generation;
+            host->received = sqlite3_column_int64(statement, 2);
+            host->lost = sqlite3_column_int64(statement, 3);
+            host->arrived_ns = udmon_now_ns(); /* forgotten so long after now, at the earliest */
+        }
     }
+    sqlite3_finalize(statement);
 }
 
 void history_agents(history_t *history, void (*each)(uint64_t id, uint64_t next, void *arg),
@@ -428,6 +727,94 @@ void history_host(history_t *history, host_t *host, uint64_t received, uint64_t 
         sqlite3_bind_int64(history->statements[HISTORY_HOST_COUNTED], 1, host->key);
         history_do(history, HISTORY_HOST_COUNTED);
     }
+}
+
+/* ---- taking samples -------------------------------------------------------------------------- */
+
+/* Steps that a collector that was killed had only in memory are made again of the samples. */
+static void history_catch_up(history_t *history, series_t *series)
+{
+    int64_t ends[HISTORY_LEVELS], first = INT64_MAX;
+    history_points_t points = {0};
+    int level;
+    size_t i;
+
+    for (level = 1; level < HISTORY_LEVELS; ++level) {
+        sqlite3_stmt *newest = history->of_level[level][HISTORY_NEWEST];
+
+        sqlite3_bind_int64(newest, 1, series->key);
+        sqlite3_bind_int64(newest, 2, history_levels[level].span_ms);
+        ends[level] = history_get(newest);
+        first = (ends[level] < first) ? ends[level] : first;
+    }
+    if (history_read(history->db, NULL, series->key, 0, first + 1, INT64_MAX, NULL, &points) < 0) {
+        free(points.points);
+        return;
+    }
+    for (i = 0; i < points.count; ++i) {
+        for (level = 1; level < HISTORY_LEVELS; ++level) {
+            if (points.points[i].time_ms > ends[level]) {
+                history_step(history, series, level, points.points[i].time_ms,
+                             points.points[i].value,
+                             series->counter ? NAN : points.points[i].value);
+            }
+        }
+    }
+    free(points.points);
+}
+
+/* Returns whether samples of the series can be taken. */
+static int history_ready(history_t *history, series_t *series)
+{
+    tail_t *tail;
+
+    if ((series->key_of != history->generation) && !history_series_key(history, series)) {
+        return 0;
+    }
+    if (series->tail == NULL) {
+        tail = tail_new();
+        if (tail == NULL) {
+            return 0;
+        }
+        __atomic_store_n(&series->tail, tail, __ATOMIC_RELEASE); /* readers look at it */
+        if (series->key_was) {
+            history_catch_up(history, series);
+        }
+    }
+    return 1;
+}
+
+void history_add(history_t *history, series_t *series, int64_t time_ms, double value)
+{
+    const double values[CHUNK_COLUMNS] = {value};
+
+    if (!history_ready(history, series) ||
+        (history_log(history, series->key, time_ms, value) < 0)) {
+        ++history->unstored;
+        return;
+    }
+    history_set_dirty(history, series, 0);
+    history_entry(history, series, 0, time_ms, values);
+    if (series->tail->levels[0].count == 0) {
+        history_set_clean(history, series);
+    }
+    history_steps(history, series, time_ms, value);
+}
+
+void history_finish(history_t *history, series_t *series)
+{
+    int level;
+
+    if (series->tail == NULL) {
+        return;
+    }
+    for (level = 1; level < HISTORY_LEVELS; ++level) {
+        history_end_step(history, series, level);
+    }
+    for (level = 0; level < HISTORY_LEVELS; ++level) {
+        history_flush(history, series, level, 1);
+    }
+    history_set_clean(history, series);
 }
 
 /*
@@ -466,36 +853,43 @@ void history_agent(history_t *history, uint64_t id, uint64_t next)
     history_do(history, HISTORY_AGENT_PUT);
 }
 
-/* Delete some rows with a statement of a bound and a limit; returns how many. */
-static int history_prune_some(history_t *history, sqlite3_stmt *statement, int64_t bound)
+/* Forget the oldest chunks of a level: `excess` bytes of them, or those that end before a time. */
+static void history_prune_level(history_t *history, int level, int64_t before_ms, int64_t excess)
 {
-    /* More than can have come since the last time, and no more than is done quickly. */
-    int64_t some = (history->pending < (PRUNE_ROWS / 2)) ? PRUNE_ROWS : (2 * history->pending);
+    sqlite3_stmt *oldest = history->of_level[level][HISTORY_OLDEST];
+    sqlite3_stmt *prune = history->of_level[level][HISTORY_PRUNE_ROWS];
+    int64_t last = 0, bytes = 0;
 
-    sqlite3_bind_int64(statement, 1, bound);
-    sqlite3_bind_int64(statement, 2, some);
-    return (history_run(history, statement) == 0) ? sqlite3_changes(history->db) : 0;
-}
-
-/* Returns whether rows went for want of room. */
-static int history_prune_level(history_t *history, int level, int64_t before_ms)
-{
-    sqlite3_stmt **statement = history->of_level[level];
-
-    /* Times differ from the order of rows where samples waited in an agent's queue: such rows go
-     * when those before them have gone. */
-    if (history_get(statement[HISTORY_OLDEST]) < before_ms) {
-        history_prune_some(history, statement[HISTORY_PRUNE_AGE], before_ms);
+    sqlite3_bind_int(oldest, 1, PRUNE_CHUNKS);
+    while (sqlite3_step(oldest) == SQLITE_ROW) {
+        /* Samples that have waited in an agent's queue are in later rows: these go when those
+         * before them have gone. */
+        if ((sqlite3_column_int64(oldest, 1) >= before_ms) && (bytes >= excess)) {
+            break;
+        }
+        last = sqlite3_column_int64(oldest, 0);
+        bytes += HISTORY_ROW_BYTES + sqlite3_column_int64(oldest, 2);
     }
-    return history_prune_some(history, statement[HISTORY_PRUNE_ROWS],
-                              history->max_rows / history_levels[level].share) > 0;
+    sqlite3_reset(oldest);
+    if (last > 0) {
+        sqlite3_bind_int64(prune, 1, last);
+        if (history_run(history, prune) == 0) {
+            history->bytes[level] -= bytes;
+        }
+    }
 }
 
-/* Rows that nothing refers to any more. Who is still there gets a new one when it is needed. */
+/* Delete rows that nothing refers to. A node or series that comes back gets a new row. */
 static void history_tidy(history_t *history, uint64_t now_ms)
 {
+    sqlite3_stmt *fresh = history->statements[HISTORY_FRESH];
+    series_t *series;
     int changes;
 
+    STAILQ_FOREACH(series, &history->dirty, dirty) {
+        sqlite3_bind_int64(fresh, 1, series->key);
+        history_run(history, fresh);
+    }
     sqlite3_bind_int64(history->statements[HISTORY_PRUNE_AGENTS], 1,
                        (int64_t)now_ms - (INT64_C(86400000) * AGENT_KEEP_DAYS));
     history_do(history, HISTORY_PRUNE_AGENTS);
@@ -505,6 +899,7 @@ static void history_tidy(history_t *history, uint64_t now_ms)
         (sqlite3_total_changes(history->db) != changes)) {
         ++history->generation; /* keys of deleted rows are not valid any more */
     }
+    history_do(history, HISTORY_PRUNE_FRESH);
     history_do(history, HISTORY_PRUNE_COUNTED);
 }
 
@@ -512,16 +907,17 @@ static void history_prune(history_t *history)
 {
     static udmon_log_limit_t limit;
     uint64_t now_ms = history_clock(history), now_ns = udmon_now_ns();
-    int level, short_of_room = 0;
+    int64_t excess;
+    int level;
 
     for (level = 0; level < HISTORY_LEVELS; ++level) {
-        short_of_room = history_prune_level(history, level,
-                                            (int64_t)now_ms - (int64_t)history->keep_ms);
-    }
-    if (short_of_room) { /* even for the coarsest level */
-        udmon_warn_limited(&limit, "history: %lld rows (--rows) do not last for %lld s (--keep):"
-                           " the oldest go sooner", (long long)history->max_rows,
-                           (long long)(history->keep_ms / 1000));
+        excess = history->bytes[level] - (history->max_bytes / 16 * history_levels[level].share);
+        history_prune_level(history, level, (int64_t)now_ms - (int64_t)history->keep_ms, excess);
+        if ((excess > 0) && (level == HISTORY_LEVELS - 1)) {
+            udmon_warn_limited(&limit, "history: %lld bytes (--size) do not last for %lld s (--keep),"
+                               " even in steps of 10 minutes: the oldest go sooner",
+                               (long long)history->max_bytes, (long long)(history->keep_ms / 1000));
+        }
     }
     if ((now_ns - history->tidied_ns) > TIDY_NS) {
         history->tidied_ns = now_ns;
@@ -529,18 +925,40 @@ static void history_prune(history_t *history)
     }
 }
 
+/* Whether the file is still the one that was opened. SQLite goes on writing to a deleted file. */
+static int history_moved(history_t *history)
+{
+    int moved = 0;
+
+    sqlite3_file_control(history->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    return moved;
+}
+
 void history_commit(history_t *history)
 {
+    static udmon_log_limit_t limit;
+
+    if (history_moved(history)) {
+        history->unstored += history->log_count;
+        history->stored -= (history->log_count < history->stored) ? history->log_count :
+                                                                    history->stored;
+        udmon_warn_limited(&limit, "history: its file was removed or replaced: nothing is stored "
+                           "until the collector is restarted%s", "");
+    }
     history_prune(history);
+    history_log_commit(history);
+    history_put_levels(history);
     if ((history_begin(history) < 0) ||
         (sqlite3_exec(history->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)) {
         /* The transaction goes on, and is tried again; or it has been undone. */
         history_failed(history, "cannot commit");
         history_check_transaction(history);
         history->failed = 0;
+        history_log_next(history);
         return;
     }
-    history->pending = 0;
+    history_written_end(history, 1);
+    history_log_next(history);
     if (history->broken && !history->failed) {
         udmon_warn("history: can be written again; %llu samples were not stored",
                    (unsigned long long)history->unstored);

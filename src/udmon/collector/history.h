@@ -1,17 +1,26 @@
 /*
- * History in an SQLite database, bounded in age and in rows. It has levels: samples as they came,
- * and one for each 10 s, minute and 10 minutes (the mean of a gauge, the last value of a counter).
- * Each level has its share of the rows, so the coarser ones reach further back. Samples are written
- * within one transaction, committed together with what was received and lost until then: after a
- * crash the counts fit the samples that are there. Used by one thread (writer.h), but for
- * history_open and history_load before that thread begins.
+ * History in an SQLite database, bounded in age and in bytes. It has levels: samples as they came,
+ * and steps of a minute and of 10 minutes (of a gauge the mean, the least and the greatest value;
+ * of a counter the last value, and the least and the greatest rate). Each level has its share of
+ * the bytes, so the coarser ones reach further back.
+ *
+ * A row of a level is a chunk of one series (chunk.h). Until a chunk is full its samples are in
+ * memory (tail.h) and in the table `log`, which gets one row with all samples of each commit. So
+ * a crash loses what came since the last commit, and nothing else: the next start makes
+ * chunks of the log. Counts of records are committed with the samples that they count.
+ *
+ * Used by one thread (writer.h), but for history_open and history_load before that thread begins,
+ * and history_read, which any thread may call.
  */
 #ifndef UDMON_COLLECTOR_HISTORY_H
 #define UDMON_COLLECTOR_HISTORY_H
 
+#include "pool.h"
 #include "store.h"
 
 #include <sqlite3.h>
+
+enum { HISTORY_LEVELS = TAIL_LEVELS };
 
 enum {
     HISTORY_SERIES_ADD,
@@ -25,14 +34,20 @@ enum {
     HISTORY_HOST_COUNTED,
     HISTORY_PRUNE_HOSTS,
     HISTORY_PRUNE_COUNTED,
+    HISTORY_FRESH,
+    HISTORY_PRUNE_FRESH,
+    HISTORY_LOG_ADD,
+    HISTORY_LOG_PRUNE,
+    HISTORY_LEVEL_PUT,
     HISTORY_STATEMENTS
 };
 
 /* Of each level. */
 enum {
     HISTORY_INSERT,
+    HISTORY_UPDATE,
+    HISTORY_NEWEST,
     HISTORY_OLDEST,
-    HISTORY_PRUNE_AGE,
     HISTORY_PRUNE_ROWS,
     HISTORY_LEVEL_STATEMENTS
 };
@@ -40,23 +55,35 @@ enum {
 typedef struct history_level {
     const char *table;
     int64_t step_ms; /* 0: samples as they came */
-    int share;       /* of the rows: one in so many */
+    int share;       /* of the bytes, in sixteenths */
+    int64_t span_ms; /* a chunk lasts no longer */
 } history_level_t;
 
 extern const history_level_t history_levels[HISTORY_LEVELS];
 
 typedef struct history {
     sqlite3 *db;
+    int lock_fd; /* of the file that keeps a second collector away */
     sqlite3_stmt *statements[HISTORY_STATEMENTS];
     sqlite3_stmt *of_level[HISTORY_LEVELS][HISTORY_LEVEL_STATEMENTS];
     uint64_t keep_ms;
-    int64_t max_rows;
+    int64_t max_bytes;
+    int64_t bytes[HISTORY_LEVELS]; /* in the database, as ROW_BYTES and the data's length count */
     uint64_t clock_ms, clock_at_ns; /* the time of day that age is counted by: history_clock */
     uint64_t jumped_at_ns;   /* since when the system's clock says something else, or 0 */
     uint64_t tidied_ns;      /* when unused series were looked for last */
     const int *stopping; /* waiting for a locked database ends */
     uint64_t generation; /* of keys: a lost transaction takes those along that it had made */
-    uint64_t pending;    /* samples of the current transaction */
+    /* The log's next row: */
+    uint8_t *log;
+    size_t log_length, log_size;
+    uint64_t log_id;
+    unsigned log_count;
+    int64_t log_ms; /* the times in it count from here */
+    STAILQ_HEAD(, series) dirty;   /* with samples that are only in the log, in its order */
+    STAILQ_HEAD(, series) written; /* with chunks of this transaction */
+    uint64_t written_samples;      /* of full ones */
+    uint64_t transaction;          /* its number */
     uint64_t stored;     /* samples written, also those of the current transaction */
     uint64_t unstored;   /* samples that were lost with a transaction, or could not be written */
     int failed;          /* something in the current transaction */
@@ -64,11 +91,10 @@ typedef struct history {
 } history_t;
 
 /*
- * -EIO, or -EDOM if `promised` and the rows cannot last for `keep_seconds` for the series there
- * were; both with a message. `file` is made if it is not there.
+ * -EIO or, if another collector uses it, -EBUSY, with a message. `file` is made if it is not there;
+ * one of an earlier form is converted.
  */
-int history_open(history_t *history, const char *file, uint64_t keep_seconds, int64_t max_rows,
-                 int promised);
+int history_open(history_t *history, const char *file, uint64_t keep_seconds, int64_t max_bytes);
 void history_close(history_t *history);
 
 /* Hosts with their counts, as they were at the last commit. */
@@ -78,14 +104,36 @@ void history_load(history_t *history, store_t *store);
 void history_agents(history_t *history, void (*each)(uint64_t id, uint64_t next, void *arg),
                     void *arg);
 
-/* Write into the current transaction. What cannot be written is counted in `unstored`. */
+/* Take a sample. What cannot be taken is counted in `unstored`. */
 void history_add(history_t *history, series_t *series, int64_t time_ms, double value);
-/* Write what has been gathered of the current steps of a series: before the program ends. */
+/* Write what memory has of a series: before the program ends. */
 void history_finish(history_t *history, series_t *series);
 void history_host(history_t *history, host_t *host, uint64_t received, uint64_t lost);
 void history_agent(history_t *history, uint64_t id, uint64_t next);
 
 /* Forget some of what is too old, and make all permanent. */
 void history_commit(history_t *history);
+
+/* Samples, or steps, in the order of time. */
+typedef struct history_point {
+    int64_t time_ms;
+    double value, least, most; /* NAN if not known */
+} history_point_t;
+
+typedef struct history_points {
+    history_point_t *points;
+    size_t count, size;
+} history_points_t;
+
+/*
+ * Read a level of a series in [from, until). `key` is that of the table `series`; `series` is
+ * of the store, or NULL if the store does not have it. The caller frees points->points. -ENOMEM,
+ * -EIO, or -ETIME if the budget (or NULL) is spent.
+ */
+int history_read(sqlite3 *db, const series_t *series, int64_t key, int level, int64_t from_ms,
+                 int64_t until_ms, budget_t *budget, history_points_t *points);
+
+/* When a level of a series begins, or INT64_MAX. */
+int64_t history_begins(sqlite3 *db, const series_t *series, int64_t key, int level);
 
 #endif

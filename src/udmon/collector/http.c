@@ -369,6 +369,7 @@ static struct MHD_Response *http_series(http_request_t *request, int lines, sqli
 {
     const char *node = http_argument(request->connection, "node");
     const char *what = http_argument(request->connection, lines ? "family" : "name");
+    api_reader_t reader = {.db = db, .store = request->http->store, .budget = budget};
     struct json_object *answer;
     api_range_t range;
 
@@ -377,9 +378,9 @@ static struct MHD_Response *http_series(http_request_t *request, int lines, sqli
                          "node, and name or family, are needed; seconds is 1 to 31536000, points 1"
                          " to 10000, from is before until by a year at most");
     }
-    range.budget = budget;
-    answer = lines ? api_lines(db, node, what, http_argument(request->connection, "by"), &range) :
-                     api_series(db, node, what, &range);
+    range.extremes = http_number(request->connection, "extremes", 0) == 1;
+    answer = lines ? api_lines(&reader, node, what, http_argument(request->connection, "by"), &range) :
+                     api_series(&reader, node, what, &range);
     if (budget->spent) {
         json_object_put(answer);
         return http_fail(request, MHD_HTTP_SERVICE_UNAVAILABLE,

@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int usage(FILE *out, int status)
 {
@@ -26,9 +27,8 @@ static int usage(FILE *out, int status)
             "      --ca FILE          TLS by certificates instead of the secret: agents are let\n"
             "      --cert FILE        in that have one of this CA; our own, and its key; all in\n"
             "      --key FILE         PEM\n"
-            "  -k, --keep SECONDS     keep history for so long [86400]; refused if --rows\n"
-            "                         cannot last for it\n"
-            "  -n, --rows NUMBER      keep so many rows at most [10000000]\n"
+            "  -k, --keep SECONDS     forget what is older [2592000, 30 days]\n"
+            "  -S, --size BYTES       of the history at most; K, M, G, T may follow the number [16G]\n"
             "  -r, --remote-write URL send samples on to Prometheus or others that take its\n"
             "                         remote_write protocol\n"
             "  -u, --upper ADDRESS    pass all samples on to this collector, as a relay; several\n"
@@ -52,6 +52,30 @@ static int number(const char *text, int64_t *value_p)
             (*value_p < (INT64_C(1) << 50))) ? 0 : -EINVAL;
 }
 
+/* A number with a suffix, as 16G. */
+static int size_number(const char *text, int64_t *value_p)
+{
+    static const char suffixes[] = "KMGT";
+    size_t length = strlen(text);
+    const char *suffix = (length > 1) ? strchr(suffixes, text[length - 1]) : NULL;
+    char digits[32];
+
+    if ((length == 0) || (length >= sizeof(digits))) {
+        return -EINVAL;
+    }
+    snprintf(digits, sizeof(digits), "%.*s", (int)(length - (suffix != NULL)), text);
+    if (number(digits, value_p) < 0) {
+        return -EINVAL;
+    }
+    if (suffix != NULL) {
+        if (*value_p > (INT64_C(1) << 20)) {
+            return -EINVAL;
+        }
+        *value_p <<= 10 * (suffix - suffixes + 1);
+    }
+    return (*value_p >= (1 << 20)) ? 0 : -EINVAL;
+}
+
 static int agents_prove(const collector_t *collector)
 {
     return (collector->options.secret_file != NULL) || (collector->options.ca_file != NULL);
@@ -73,6 +97,7 @@ static int arguments(int argc, char **argv, collector_t *collector)
         {"listen", required_argument, NULL, 'l'},   {"http", required_argument, NULL, 'w'},
         {"database", required_argument, NULL, 'd'}, {"secret", required_argument, NULL, 's'},
         {"keep", required_argument, NULL, 'k'},     {"rows", required_argument, NULL, 'n'},
+        {"size", required_argument, NULL, 'S'},
         {"remote-write", required_argument, NULL, 'r'},
         {"upper", required_argument, NULL, 'u'},    {"name", required_argument, NULL, 'N'},
         {"queue", required_argument, NULL, 'q'},
@@ -88,7 +113,7 @@ static int arguments(int argc, char **argv, collector_t *collector)
     int option, bad = 0;
     int64_t value = 0;
 
-    while ((option = getopt_long(argc, argv, "l:w:d:s:k:n:r:u:N:q:hV", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "l:w:d:s:k:n:S:r:u:N:q:hV", options, NULL)) != -1) {
         switch (option) {
         case 'l':
             collector->listen = optarg;
@@ -105,10 +130,12 @@ static int arguments(int argc, char **argv, collector_t *collector)
         case 'k':
             bad = number(optarg, &value);
             collector->keep_seconds = value;
-            collector->keep_promised = 1;
+            break;
+        case 'S':
+            bad = size_number(optarg, &collector->max_bytes);
             break;
         case 'n':
-            bad = number(optarg, &collector->max_rows);
+            fprintf(stderr, "udmon-collector: --rows is ignored: --size bounds the history now\n");
             break;
         case 'r':
             collector->remote_url = optarg;
@@ -153,7 +180,7 @@ static int arguments(int argc, char **argv, collector_t *collector)
             return usage(stderr, 2);
         }
         if (bad) {
-            fprintf(stderr, "udmon-collector: '%s' is no positive number\n", optarg);
+            fprintf(stderr, "udmon-collector: '%s' is no such number\n", optarg);
             return 2;
         }
     }
@@ -173,8 +200,8 @@ int main(int argc, char **argv)
     static collector_t collector = {
         .http_options.address = "127.0.0.1:9499",
         .database = "/var/lib/udmon/history.db",
-        .keep_seconds = 86400,
-        .max_rows = 10000000,
+        .keep_seconds = 30 * 86400,
+        .max_bytes = INT64_C(16) << 30,
         .options.queue_bytes = 64 << 20,
     };
     int status;

@@ -14,6 +14,7 @@ static void series_free(void *item)
 {
     series_t *series = item;
 
+    tail_free(series->tail);
     free(series->name);
     free(series);
 }
@@ -108,6 +109,14 @@ int store_is_dated(int64_t apart_ms, int64_t clock_s)
         return apart_ms <= STORE_AHEAD_MS;
     }
     return (clock_s >= -STORE_LATE_MS / 1000) && (clock_s <= STORE_AHEAD_MS / 1000);
+}
+
+series_t *store_find_series(const host_t *host, const char *name)
+{
+    series_t key = {.name = (char *)name}, **found;
+
+    found = tfind(&key, &host->series, series_compare);
+    return (found != NULL) ? *found : NULL;
 }
 
 series_t *store_series(host_t *host, const char *name)

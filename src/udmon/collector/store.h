@@ -10,6 +10,7 @@
 #ifndef UDMON_COLLECTOR_STORE_H
 #define UDMON_COLLECTOR_STORE_H
 
+#include "tail.h"
 #include "../include/udmon_module.h"
 
 #include <pthread.h>
@@ -21,17 +22,8 @@ enum {
     STORE_HOSTS_MAX = 20000,
     STORE_SERIES_MAX = 20000, /* of a host */
     STORE_AHEAD_MS = 10 * 1000, /* a clock ahead of ours by more is wrong, */
-    STORE_LATE_MS = 300 * 1000, /* or behind */
-    HISTORY_LEVELS = 4
+    STORE_LATE_MS = 300 * 1000 /* or behind */
 };
-
-/* A step of a level of the history, while it lasts. */
-typedef struct step {
-    int64_t number;  /* of the step since 1970 */
-    int64_t time_ms; /* of the last sample in it */
-    double sum, last;
-    uint32_t count;
-} step_t;
 
 typedef struct series {
     char *name;          /* with labels; for counters without the suffix _total */
@@ -41,11 +33,14 @@ typedef struct series {
     uint64_t time_ns;    /* of the sample, by the agent's clock, since 1970 */
     uint64_t arrived_ns; /* when it came, by udmon_now_ns; 0: never */
     struct host *host;
-    unsigned queued;       /* samples on their way to the history, which point here */
+    unsigned queued;     /* references of the history's thread: the series must stay */
+    tail_t *tail;        /* what is not in the history yet, or NULL; see tail.h */
     /* Of the history's thread alone: */
     int64_t key;         /* in the history, of the transaction or an earlier one: */
     uint64_t key_of;     /* valid if it is the history's `generation` */
-    step_t steps[HISTORY_LEVELS - 1];
+    int key_was;         /* the key is of an earlier collector's samples */
+    STAILQ_ENTRY(series) dirty, written;
+    int is_written;
 } series_t;
 
 typedef struct host {
@@ -112,6 +107,8 @@ host_t *store_host(store_t *store, const char *name);
 host_t *store_find_host(store_t *store, const char *name);
 /* The series of a name, likewise. */
 series_t *store_series(host_t *host, const char *name);
+/* The series of a name, or NULL. */
+series_t *store_find_series(const host_t *host, const char *name);
 /*
  * Take a sample that has come now. `late`: a newer one came before, so this one is not the latest.
  */

@@ -1,0 +1,36 @@
+/*
+ * Samples of one series, packed: about 120 of them in one row of the history.
+ *
+ * Times are stored as changes of their distance (delta of delta). Each column of values takes the
+ * shortest of three forms: whole numbers of a decimal unit by their distance, or by the change of
+ * the distance, or the bits that differ from the value before (XOR), as in Facebook's Gorilla.
+ * All forms give back each bit of a value.
+ */
+#ifndef UDMON_COLLECTOR_CHUNK_H
+#define UDMON_COLLECTOR_CHUNK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    CHUNK_SAMPLES = 120,
+    CHUNK_COLUMNS = 3,
+    /* Bytes that the largest chunk needs: 9 bytes for each number, 11 for a value. */
+    CHUNK_BYTES = 32 + (CHUNK_SAMPLES * (9 + (CHUNK_COLUMNS * 11)))
+};
+
+typedef struct chunk {
+    unsigned count, columns;
+    int64_t times[CHUNK_SAMPLES]; /* ms since 1970 */
+    double values[CHUNK_COLUMNS][CHUNK_SAMPLES];
+} chunk_t;
+
+/* Returns the length. */
+size_t chunk_encode(const chunk_t *chunk, uint8_t bytes[CHUNK_BYTES]);
+/* -EPROTO: these bytes are no chunk. */
+int chunk_decode(const uint8_t *bytes, size_t length, chunk_t *chunk);
+
+/* Sort by time; of samples of one time the last stays. */
+void chunk_sort(chunk_t *chunk);
+
+#endif

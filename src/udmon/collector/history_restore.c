@@ -1,0 +1,280 @@
+/*
+ * Before a collector begins: what its predecessor had only in the log becomes chunks, and so does a
+ * history of the earlier form, which had a row for each sample.
+ */
+#include "history_inside.h"
+#include "../lib/log.h"
+
+#include <errno.h>
+#include <math.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint8_t *log_get_number(const uint8_t *at, const uint8_t *end, uint64_t *number_p)
+{
+    unsigned shift;
+
+    *number_p = 0;
+    for (shift = 0; (at < end) && (shift < 64); shift += 7) {
+        *number_p |= (uint64_t)(*at & 0x7f) << shift;
+        if ((*at++ & 0x80) == 0) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* Call `each` for the samples of a log row; -EPROTO: it is none. */
+static int log_each(const uint8_t *at, size_t length, int64_t base_ms,
+                    void (*each)(int64_t key, int64_t time_ms, double value, void *arg), void *arg)
+{
+    const uint8_t *end = at + length;
+    uint64_t key, apart;
+    double value;
+
+    while (at < end) {
+        at = log_get_number(at, end, &key);
+        at = (at != NULL) ? log_get_number(at, end, &apart) : NULL;
+        if ((at == NULL) || ((size_t)(end - at) < sizeof(value))) {
+            return -EPROTO;
+        }
+        memcpy(&value, at, sizeof(value));
+        at += sizeof(value);
+        each((int64_t)key, base_ms + (int64_t)((apart >> 1) ^ -(apart & 1)), value, arg);
+    }
+    return 0;
+}
+
+typedef struct replayed {
+    int64_t key;
+    uint64_t log; /* rows up to this one are in chunks */
+    chunk_t chunk;
+} replayed_t;
+
+typedef struct replay {
+    history_t *history;
+    void *tree;
+    uint64_t log, samples;
+    int failed;
+} replay_t;
+
+static int replayed_compare(const void *left, const void *right)
+{
+    const replayed_t *a = left, *b = right;
+
+    return (a->key > b->key) - (a->key < b->key);
+}
+
+static void replayed_write(replay_t *replay, replayed_t *replayed)
+{
+    uint8_t bytes[CHUNK_BYTES];
+    int64_t row = 0;
+    size_t length;
+
+    if (replayed->chunk.count > 0) {
+        replay->samples += replayed->chunk.count;
+        chunk_sort(&replayed->chunk);
+        length = chunk_encode(&replayed->chunk, bytes);
+        replay->failed |= history_write(replay->history, 0, replayed->key, &replayed->chunk,
+                                        replay->log, bytes, length, &row) < 0;
+        replay->history->bytes[0] += (int64_t)length + HISTORY_ROW_BYTES;
+        replayed->chunk.count = 0;
+    }
+}
+
+static replayed_t *replay_find(replay_t *replay, int64_t key)
+{
+    replayed_t *replayed, **found, probe = {.key = key};
+    char query[128];
+
+    found = tfind(&probe, &replay->tree, replayed_compare);
+    if (found != NULL) {
+        return *found;
+    }
+    replayed = calloc(1, sizeof(*replayed));
+    if ((replayed == NULL) || (tsearch(replayed, &replay->tree, replayed_compare) == NULL)) {
+        free(replayed);
+        replay->failed = 1;
+        return NULL;
+    }
+    snprintf(query, sizeof(query), "SELECT max(log) FROM (SELECT log FROM chunk WHERE series = %lld"
+             " ORDER BY start_ms DESC LIMIT 4)", (long long)key);
+    replayed->key = key;
+    replayed->log = (uint64_t)history_ask(replay->history, query);
+    replayed->chunk.columns = 1;
+    return replayed;
+}
+
+static void replay_sample(int64_t key, int64_t time_ms, double value, void *arg)
+{
+    replay_t *replay = arg;
+    replayed_t *replayed = replay_find(replay, key);
+    chunk_t *chunk;
+
+    if ((replayed == NULL) || (replay->log < replayed->log)) {
+        return;
+    }
+    chunk = &replayed->chunk;
+    if ((chunk->count == CHUNK_SAMPLES) ||
+        ((chunk->count > 0) && (llabs(time_ms - chunk->times[0]) > history_levels[0].span_ms))) {
+        replayed_write(replay, replayed);
+    }
+    chunk->times[chunk->count] = time_ms;
+    chunk->values[0][chunk->count++] = value;
+}
+
+static void replay_free(void *replayed)
+{
+    free(replayed);
+}
+
+static void replay_rest(const void *node, VISIT which, void *arg)
+{
+    if ((which == postorder) || (which == leaf)) {
+        replayed_write(arg, *(replayed_t *const *)node);
+    }
+}
+
+/* Make chunks of what the log has and the chunks do not. */
+int history_replay(history_t *history)
+{
+    replay_t replay = {.history = history};
+    sqlite3_stmt *statement;
+    int64_t base_ms;
+    int ret;
+
+    if (sqlite3_prepare_v2(history->db, "SELECT id, data FROM log ORDER BY id", -1, &statement,
+                           NULL) != SQLITE_OK) {
+        return -EIO;
+    }
+    history_begin(history);
+    while ((ret = sqlite3_step(statement)) == SQLITE_ROW) {
+        const uint8_t *bytes = sqlite3_column_blob(statement, 1);
+        size_t length = sqlite3_column_bytes(statement, 1);
+
+        replay.log = (uint64_t)sqlite3_column_int64(statement, 0);
+        if (length >= sizeof(base_ms)) {
+            memcpy(&base_ms, bytes, sizeof(base_ms));
+            log_each(bytes + sizeof(base_ms), length - sizeof(base_ms), base_ms, replay_sample,
+                     &replay);
+        }
+    }
+    sqlite3_finalize(statement);
+    twalk_r(replay.tree, replay_rest, &replay);
+    tdestroy(replay.tree, replay_free);
+    if ((ret != SQLITE_DONE) || replay.failed ||
+        (sqlite3_exec(history->db, "DELETE FROM log", NULL, NULL, NULL) != SQLITE_OK)) {
+        return -EIO;
+    }
+    if (replay.samples > 0) {
+        udmon_info("history: %llu samples of the last minutes before a kill are read from the log",
+                   (unsigned long long)replay.samples);
+    }
+    return 0;
+}
+
+/* ---- histories of the earlier form ------------------------------------------------------------- */
+
+typedef struct conversion {
+    history_t *history;
+    int level;
+    int64_t key;
+    chunk_t chunk;
+    uint64_t samples;
+    int failed;
+} conversion_t;
+
+static void conversion_write(conversion_t *conversion)
+{
+    uint8_t bytes[CHUNK_BYTES];
+    int64_t row = 0;
+    size_t length;
+
+    if (conversion->chunk.count > 0) {
+        conversion->samples += conversion->chunk.count;
+        length = chunk_encode(&conversion->chunk, bytes);
+        conversion->failed |= history_write(conversion->history, conversion->level, conversion->key,
+                                            &conversion->chunk, 0, bytes, length, &row) < 0;
+        conversion->history->bytes[conversion->level] += (int64_t)length + HISTORY_ROW_BYTES;
+        conversion->chunk.count = 0;
+    }
+}
+
+static void conversion_row(conversion_t *conversion, int64_t key, int64_t time_ms, double value)
+{
+    const history_level_t *level = &history_levels[conversion->level];
+    chunk_t *chunk = &conversion->chunk;
+
+    if ((key != conversion->key) || (chunk->count == tail_full(conversion->level)) ||
+        ((chunk->count > 0) && (time_ms - chunk->times[0] > level->span_ms))) {
+        conversion_write(conversion);
+    }
+    conversion->key = key;
+    chunk->columns = tail_columns(conversion->level);
+    chunk->times[chunk->count] = time_ms;
+    chunk->values[0][chunk->count] = value;
+    chunk->values[1][chunk->count] = NAN; /* the earlier form had no range */
+    chunk->values[2][chunk->count++] = NAN;
+}
+
+static int history_convert_table(conversion_t *conversion, int level, const char *query)
+{
+    sqlite3_stmt *statement;
+    int ret;
+
+    if (sqlite3_prepare_v2(conversion->history->db, query, -1, &statement, NULL) != SQLITE_OK) {
+        return -EIO;
+    }
+    conversion->level = level;
+    conversion->key = 0;
+    while (((ret = sqlite3_step(statement)) == SQLITE_ROW) && !conversion->failed) {
+        conversion_row(conversion, sqlite3_column_int64(statement, 0),
+                       sqlite3_column_int64(statement, 1),
+                       (sqlite3_column_type(statement, 2) == SQLITE_NULL) ?
+                           NAN : sqlite3_column_double(statement, 2));
+    }
+    sqlite3_finalize(statement);
+    conversion_write(conversion);
+    return ((ret == SQLITE_DONE) && !conversion->failed) ? 0 : -EIO;
+}
+
+/* In one transaction: a collector that is killed meanwhile begins anew. */
+int history_convert(history_t *history)
+{
+    static const struct {
+        int level;
+        const char *query;
+    } tables[] = {
+        /* where single samples are gone, steps of 10 s take their place */
+        {0, "SELECT series, time_ms, value FROM sample_10s WHERE time_ms < coalesce((SELECT"
+            " min(time_ms) FROM sample WHERE series = sample_10s.series), time_ms + 1)"
+            " ORDER BY series, time_ms"},
+        {0, "SELECT series, time_ms, value FROM sample ORDER BY series, time_ms"},
+        {1, "SELECT series, time_ms, value FROM sample_1min ORDER BY series, time_ms"},
+        {2, "SELECT series, time_ms, value FROM sample_10min ORDER BY series, time_ms"},
+    };
+    conversion_t conversion = {.history = history};
+    size_t i;
+
+    if (history_ask(history, "SELECT count(*) FROM sqlite_master WHERE name IN ('sample',"
+                             " 'sample_10s', 'sample_1min', 'sample_10min')") != 4) {
+        return 0;
+    }
+    udmon_warn("the history has the form of an earlier version: it is converted now%s", "");
+    history_begin(history);
+    for (i = 0; i < (sizeof(tables) / sizeof(tables[0])); ++i) {
+        if (history_convert_table(&conversion, tables[i].level, tables[i].query) < 0) {
+            return -EIO;
+        }
+    }
+    if (sqlite3_exec(history->db, "DROP TABLE sample; DROP TABLE sample_10s;"
+                                  " DROP TABLE sample_1min; DROP TABLE sample_10min", NULL, NULL,
+                     NULL) != SQLITE_OK) {
+        return -EIO;
+    }
+    udmon_warn("the history is converted: %llu samples and steps",
+               (unsigned long long)conversion.samples);
+    return 0;
+}
