@@ -40,6 +40,23 @@ check "and told" grep -q 'node agent0: more than 20000 series' "$dir/collector0.
 check "records that are no samples are counted" \
     await at_least 0 udmon_records_malformed_total 1 agent0
 
+# A collector that comes late: what the agent's queue had no room for is told by the agent and counted as lost.
+late() {
+    agent late "server = tcp://$(address 2)" 'queue = 131072' < <(printf '[files]\ntype = textfile\ndirectory = %s\ninterval = 0.05\nto = out\n' "$dir/prom")
+    await grep -q 'node out: the queue for .* is full' "$dir/late.log"
+}
+mkdir "$dir/prom"
+/usr/bin/python3 -c 'for i in range(1000): print("n{i=\"%d\"} 1" % i)' >"$dir/prom/n.prom"
+export UDMON_LOG_LEVEL=info
+check "a queue that is full is told by the agent" late
+collector 2
+check "and what it has dropped is counted as lost" await at_least 2 udmon_records_lost_total 1 late
+stop late
+await is 2 udmon_node_up 0
+check "accepted = received + lost" [ "$(made "$dir/late.log")" -eq \
+    $(($(value 2 udmon_records_received_total late) + $(value 2 udmon_records_lost_total late))) ]
+unset UDMON_LOG_LEVEL
+
 kill -HUP "${running[collector0]}"
 check "SIGHUP: the collector says what it is good for" \
     await grep -q 'SIGHUP: users and certificate of HTTP are read again' "$dir/collector0.log"

@@ -19,7 +19,8 @@ typedef struct sender {
     udmon_source_t source;
     char server[600]; /* or several */
     int number;       /* of the one that samples go to, or went to last; -1: to none yet */
-    udmon_log_limit_t lost, unqueued; /* lines that would come again and again */
+    uint64_t dropped; /* samples that the queue had no room for, as told in the log */
+    udmon_log_limit_t lost, unqueued, full; /* lines that would come again and again */
 } sender_t;
 
 static LIST_HEAD(, sender) senders = LIST_HEAD_INITIALIZER(senders);
@@ -141,6 +142,20 @@ static void send_destroy(void *state)
     free(sender);
 }
 
+/* The queue drops the oldest samples to make room. */
+static void send_tell_dropped(sender_t *sender)
+{
+    udmon_stats_t stats;
+
+    udmon_client_stats(sender->client, &stats);
+    if (stats.dropped > sender->dropped) {
+        udmon_warn_limited(&sender->full, "node %s: the queue for %s is full: %llu samples are lost "
+                           "(option queue)", sender->name, sender->server,
+                           (unsigned long long)stats.dropped);
+        sender->dropped = stats.dropped;
+    }
+}
+
 static void send_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
                          size_t count)
 {
@@ -162,6 +177,7 @@ static void send_receive(udmon_node_t *node, void *state, const udmon_metric_t *
             }
         }
     }
+    send_tell_dropped(sender);
 }
 
 const udmon_node_type_t node_send = {

@@ -165,6 +165,7 @@ static void client_set_numbers(udmon_client_t *client)
 
     for (i = 0; (numbers != NULL) && (i < client->server_count); ++i) {
         client->servers[i].next = numbers[i];
+        client->servers[i].known = (numbers[i] > 0);
     }
     client->settings.values.numbers = NULL; /* the caller's, and not ours to keep */
     udmon_chan_renumber(&client->chan, client->servers[0].next);

@@ -19,6 +19,7 @@ enum { CLIENT_SLOW_MAX = 3 };
 typedef struct udmon_client_server {
     udmon_endpoint_t endpoint;
     uint64_t next; /* number of its next record, while the records are numbered for another */
+    int known;     /* the client was connected to it, so it knows the number */
 } udmon_client_server_t;
 
 /* A way to a server: one of its schemes and addresses. */

@@ -160,6 +160,7 @@ static void client_probe_answered(udmon_client_t *client)
 void udmon_client_connected(udmon_client_t *client)
 {
     client->used = client->way;
+    client->servers[client->used.server].known = 1;
     client->back_since_ns = client->leaving_ns = 0;
     client->slow = 0;
     if (client->used.server > 0) {
@@ -389,7 +390,8 @@ static const char *client_send_auth(udmon_client_t *client, const udmon_rpc_plac
     memset(&client->auth, 0, sizeof(client->auth));
     memcpy(client->auth.server_nonce, challenge->server_nonce, UDMON_NONCE_SIZE);
     memcpy(client->auth.client_nonce, client->nonce, UDMON_NONCE_SIZE);
-    client->auth.header.flags = client->settings.values.relay ? UDMON_RELAY : 0;
+    client->auth.header.flags = (client->settings.values.relay ? UDMON_RELAY : 0) |
+                                (client->servers[client->way.server].known ? 0 : UDMON_FIRST);
     client->auth.client_id = htole64(client->settings.values.client_id);
     client->auth.next_seq = htole64(udmon_chan_number(&client->chan));
     memcpy(client->auth.transport, udmon_scheme_name(client->way.scheme),

@@ -70,9 +70,14 @@ static size_t server_hello(udmon_server_t *server, const udmon_rpc_place_t *plac
                sizeof(*challenge) + length : 0;
 }
 
-/* Number of the first record that counts: as we or the program remember, or where it is now. */
-static uint64_t server_resume(udmon_server_t *server, uint64_t client_id, uint64_t next_seq)
+/*
+ * Number of the first record that counts: the one that this server or its program remembers. For a
+ * client that comes for the first time all records count, so what its queue has dropped is lost. For
+ * a client that this server has forgotten, counting begins where the client is now.
+ */
+static uint64_t server_resume(udmon_server_t *server, uint64_t client_id, const udmon_auth_t *auth)
 {
+    uint64_t next_seq = le64toh(auth->next_seq);
     udmon_session_t *before = udmon_sessions_by_id(&server->sessions, client_id);
     uint64_t expected = UDMON_SEQ_UNKNOWN;
 
@@ -81,6 +86,9 @@ static uint64_t server_resume(udmon_server_t *server, uint64_t client_id, uint64
         udmon_server_leave(server, before, UDMON_LEFT_REPLACED);
     } else if (server->callbacks.resume != NULL) {
         expected = server->callbacks.resume(server->arg, client_id);
+    }
+    if ((expected == UDMON_SEQ_UNKNOWN) && (auth->header.flags & UDMON_FIRST)) {
+        expected = 0;
     }
     return (expected <= next_seq) ? expected : next_seq;
 }
@@ -160,7 +168,7 @@ static uint8_t server_admit(udmon_server_t *server, const udmon_rpc_place_t *pla
     if (session == NULL) {
         return UDMON_NO_TRANSPORT;
     }
-    first = server_resume(server, session->peer.id, next_seq);
+    first = server_resume(server, session->peer.id, view->auth);
     if ((server_token(server, token_p) < 0) ||
         (udmon_chan_connect(&session->chan, udmon_path_mtu(session->path), *token_p, first) < 0)) {
         udmon_chan_cleanup(&session->chan);
