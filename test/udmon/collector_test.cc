@@ -537,6 +537,67 @@ TEST_F(StoreTest, ANodeThatIsGoneForLongIsForgotten)
     EXPECT_EQ(3u, store.host_count);
 }
 
+// A receiver refuses a batch for one time that goes back: such a sample is not sent, and counted for its node alone.
+TEST_F(HistoryTest, RemoteWriteNeverGoesBackInTime)
+{
+    remote_t remote = {};
+    series_t *series = store_series(store_host(&store, "back"), "load1");
+    series_t *other = store_series(store_host(&store, "good"), "load1");
+    std::vector<remote_sample_t> ring(REMOTE_QUEUE);
+
+    int64_t good_ms = 0;
+
+    remote.samples = ring.data();
+    for (int64_t time_ms : {1000, 2000, 2000, 1500, 3000}) {
+        remote_sample(&remote, series, time_ms, 1);
+        remote_sample(&remote, other, ++good_ms, 1);
+    }
+    EXPECT_EQ(2u, store_host(&store, "back")->out_of_order);
+    EXPECT_EQ(0u, store_host(&store, "good")->out_of_order);
+    EXPECT_EQ(8u, remote.tail);
+    EXPECT_EQ(3000, ring[6].time_ms);
+}
+
+// A body is divided between series, and its samples are counted.
+TEST_F(HistoryTest, ABodyIsDividedBetweenSeries)
+{
+    std::vector<remote_sample_t> samples;
+
+    for (int i = 0; i < 10; ++i) {
+        series_t *series = store_series(store_host(&store, "n"), ("load" + std::to_string(i)).c_str());
+        for (int sample = 0; sample <= i; ++sample) {
+            samples.push_back({series, sample + 1, 1.5});
+        }
+    }
+    char *bytes = nullptr;
+    size_t size = 0;
+    FILE *out = open_memstream(&bytes, &size);
+    for (size_t at = 0, i = 1; i <= 10; at += i++) {
+        remote_encode(out, &samples[at], i);
+    }
+    fclose(out);
+    std::string body(bytes, size);
+    free(bytes);
+    EXPECT_EQ(55u, remote_count(body.data(), body.size()));
+    uint64_t count = 0;
+    std::vector<std::pair<size_t, size_t>> parts = {{0, body.size()}};
+    size_t alone = 0;
+    while (!parts.empty()) {
+        auto [from, length] = parts.back();
+        parts.pop_back();
+        size_t half = remote_half(body.data() + from, length);
+        if (half == length) {
+            count += remote_count(body.data() + from, length);
+            ++alone;
+        } else {
+            parts.push_back({from, half});
+            parts.push_back({from + half, length - half});
+        }
+    }
+    EXPECT_EQ(10u, alone);
+    EXPECT_EQ(55u, count);
+}
+
 // The receiver never waits for the history: what the queue does not take is counted.
 TEST_F(HistoryTest, AQueueThatIsFullIsCounted)
 {

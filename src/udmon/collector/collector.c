@@ -405,8 +405,11 @@ int collector_open(collector_t *collector)
     if (ret < 0) {
         goto err_history;
     }
+    snprintf(collector->remote_directory, sizeof(collector->remote_directory), "%.4000s-remote",
+             collector->database);
+    collector->remote_options.directory = collector->remote_directory;
     ret = (collector->remote_url != NULL) ?
-              remote_open(&collector->remote, collector->remote_url) : 0;
+              remote_open(&collector->remote, collector->remote_url, &collector->remote_options) : 0;
     if (ret < 0) {
         goto err_writer;
     }

@@ -16,6 +16,7 @@ typedef struct collector {
     const char *listen, *database;
     http_options_t http_options; /* but for the database */
     const char *remote_url, *upper; /* or NULL */
+    remote_options_t remote_options; /* but for the directory */
     uint64_t keep_seconds;
     int64_t max_bytes; /* of the history */
     /* Its own: */
@@ -27,6 +28,7 @@ typedef struct collector {
     store_t store;     /* the lock is held while the server is processed */
     void *agents;      /* tree of agent_t by id: how far their counts had come */
     writer_t writer;
+    char remote_directory[4096];
     remote_t remote; /* if there is a remote_url */
     relay_t relay;   /* if there is an upper collector */
     http_t http;

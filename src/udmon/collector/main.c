@@ -31,6 +31,12 @@ static int usage(FILE *out, int status)
             "  -S, --size BYTES       of the history at most; K, M, G, T may follow the number [16G]\n"
             "  -r, --remote-write URL send samples on to Prometheus or others that take its\n"
             "                         remote_write protocol\n"
+            "      --remote-queue BYTES   on the disk, while the receiver is away [4G]\n"
+            "      --remote-user FILE     with USER:PASSWORD for the receiver\n"
+            "      --remote-token FILE    with a bearer token for it\n"
+            "      --remote-ca FILE       trust this CA, in PEM; and of our own:\n"
+            "      --remote-cert FILE     a certificate,\n"
+            "      --remote-key FILE      and its key\n"
             "  -u, --upper ADDRESS    pass all samples on to this collector, as a relay; several\n"
             "                         with commas: the next is used while the first is away\n"
             "  -N, --name NAME        of a relay, at the upper collector [relay-HOSTNAME]\n"
@@ -91,7 +97,13 @@ static int arguments(int argc, char **argv, collector_t *collector)
         OPTION_HTTP_USERS,
         OPTION_HTTP_CERT,
         OPTION_HTTP_KEY,
-        OPTION_HTTP_OPEN
+        OPTION_HTTP_OPEN,
+        OPTION_REMOTE_QUEUE,
+        OPTION_REMOTE_USER,
+        OPTION_REMOTE_TOKEN,
+        OPTION_REMOTE_CA,
+        OPTION_REMOTE_CERT,
+        OPTION_REMOTE_KEY
     };
     static const struct option options[] = {
         {"listen", required_argument, NULL, 'l'},   {"http", required_argument, NULL, 'w'},
@@ -107,6 +119,12 @@ static int arguments(int argc, char **argv, collector_t *collector)
         {"http-cert", required_argument, NULL, OPTION_HTTP_CERT},
         {"http-key", required_argument, NULL, OPTION_HTTP_KEY},
         {"http-open", no_argument, NULL, OPTION_HTTP_OPEN},
+        {"remote-queue", required_argument, NULL, OPTION_REMOTE_QUEUE},
+        {"remote-user", required_argument, NULL, OPTION_REMOTE_USER},
+        {"remote-token", required_argument, NULL, OPTION_REMOTE_TOKEN},
+        {"remote-ca", required_argument, NULL, OPTION_REMOTE_CA},
+        {"remote-cert", required_argument, NULL, OPTION_REMOTE_CERT},
+        {"remote-key", required_argument, NULL, OPTION_REMOTE_KEY},
         {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
     };
@@ -171,6 +189,25 @@ static int arguments(int argc, char **argv, collector_t *collector)
         case OPTION_HTTP_OPEN:
             collector->http_options.open = 1;
             break;
+        case OPTION_REMOTE_QUEUE:
+            bad = size_number(optarg, &value);
+            collector->remote_options.queue_bytes = value;
+            break;
+        case OPTION_REMOTE_USER:
+            collector->remote_options.user_file = optarg;
+            break;
+        case OPTION_REMOTE_TOKEN:
+            collector->remote_options.token_file = optarg;
+            break;
+        case OPTION_REMOTE_CA:
+            collector->remote_options.ca_file = optarg;
+            break;
+        case OPTION_REMOTE_CERT:
+            collector->remote_options.cert_file = optarg;
+            break;
+        case OPTION_REMOTE_KEY:
+            collector->remote_options.key_file = optarg;
+            break;
         case 'h':
             return usage(stdout, 0);
         case 'V':
@@ -203,6 +240,7 @@ int main(int argc, char **argv)
         .keep_seconds = 30 * 86400,
         .max_bytes = INT64_C(16) << 30,
         .options.queue_bytes = 64 << 20,
+        .remote_options.queue_bytes = UINT64_C(4) << 30,
     };
     int status;
 

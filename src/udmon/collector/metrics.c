@@ -176,6 +176,7 @@ static double node_lost(const host_t *host) { return host->lost; }
 static double node_malformed(const host_t *host) { return host->malformed; }
 static double node_discarded(const host_t *host) { return host->discarded; }
 static double node_misdated(const host_t *host) { return host->misdated; }
+static double node_out_of_order(const host_t *host) { return host->out_of_order; }
 static double node_series(const host_t *host) { return host->series_count; }
 
 static const struct {
@@ -195,6 +196,8 @@ static const struct {
      node_discarded},
     {"udmon_records_misdated", 1, "Samples whose time was far from the collector's: stored with "
                                   "the time when they came.", node_misdated},
+    {"udmon_remote_write_samples_out_of_order", 1, "Samples of a node whose time went back: remote "
+                                                   "write does not send them.", node_out_of_order},
 };
 
 static void write_nodes(store_t *store, int format, FILE *out)
@@ -248,6 +251,12 @@ static void write_remote(const remote_t *remote, int format, FILE *out)
     write_single(out, format, "udmon_remote_write_samples_overflowed", 1,
                  "Samples that the queue to remote write had no room for.",
                  __atomic_load_n(&remote->overflowed, __ATOMIC_SEQ_CST));
+    write_single(out, format, "udmon_remote_write_samples_dropped", 1,
+                 "Samples that remote write's queue on the disk had no room for.",
+                 __atomic_load_n(&remote->dropped, __ATOMIC_SEQ_CST));
+    write_single(out, format, "udmon_remote_write_samples_waiting", 0,
+                 "Samples that wait on the disk for the receiver of remote write.",
+                 __atomic_load_n(&remote->waiting, __ATOMIC_SEQ_CST));
 }
 
 static void write_relay(const relay_t *relay, int format, FILE *out)

@@ -14,8 +14,9 @@
 
 enum {
     REMOTE_PAUSE_MS = 200,      /* between two looks at the queue */
-    REMOTE_BACKOFF_MAX_MS = 30000,
+    REMOTE_BACKOFF_MAX_MS = 5000,
     REMOTE_TIMEOUT_S = 10,
+    REMOTE_REQUESTS_MAX = 200, /* for one batch that is refused */
     REMOTE_LABELS = 64
 };
 
@@ -144,7 +145,75 @@ void remote_encode(FILE *body, const remote_sample_t *samples, size_t count)
     }
 }
 
+/* Dividing a body: it is a row of fields, one for each series with its samples. */
+
+/* Read a varint; returns what follows it, or NULL. */
+static const uint8_t *field_number(const uint8_t *at, const uint8_t *end, uint64_t *number_p)
+{
+    unsigned shift;
+
+    *number_p = 0;
+    for (shift = 0; (at < end) && (shift < 64); shift += 7) {
+        *number_p |= (uint64_t)(*at & 0x7f) << shift;
+        if ((*at++ & 0x80) == 0) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* The next field of bytes: its number and contents. Returns what follows it, or NULL. */
+static const uint8_t *field_next(const uint8_t *at, const uint8_t *end, unsigned *number_p,
+                                 const uint8_t **bytes_p)
+{
+    uint64_t key, length;
+
+    at = field_number(at, end, &key);
+    at = ((at != NULL) && ((key & 7) == FIELD_BYTES)) ? field_number(at, end, &length) : NULL;
+    if ((at == NULL) || (length > (uint64_t)(end - at))) {
+        return NULL;
+    }
+    *number_p = (unsigned)(key >> 3);
+    *bytes_p = at;
+    return at + length;
+}
+
+uint64_t remote_count(const char *body, size_t length)
+{
+    const uint8_t *at = (const uint8_t *)body, *end = at + length, *series, *next, *bytes;
+    uint64_t count = 0;
+    unsigned number;
+
+    while ((at < end) && ((at = field_next(at, end, &number, &series)) != NULL)) {
+        for (; (series < at) && ((next = field_next(series, at, &number, &bytes)) != NULL);
+             series = next) {
+            count += (number == 2);
+        }
+    }
+    return count;
+}
+
+size_t remote_half(const char *body, size_t length)
+{
+    const uint8_t *begin = (const uint8_t *)body, *end = begin + length, *at = begin, *next, *bytes;
+    unsigned number;
+
+    while ((at < end) && ((next = field_next(at, end, &number, &bytes)) != NULL)) {
+        if ((size_t)(next - begin) > length / 2) {
+            return (at > begin) ? (size_t)(at - begin) : (size_t)(next - begin);
+        }
+        at = next;
+    }
+    return length;
+}
+
 /* Sending */
+
+typedef enum sent {
+    SENT_TAKEN,
+    SENT_REFUSED, /* something in it is wrong, and stays wrong */
+    SENT_LATER
+} sent_t;
 
 typedef struct sender {
     remote_t *remote;
@@ -152,6 +221,9 @@ typedef struct sender {
     struct curl_slist *headers;
     char answer[200]; /* the beginning of what the receiver says */
     size_t answer_length;
+    unsigned backoff_ms;
+    uint64_t next_ns; /* not before */
+    unsigned requests; /* that one batch may still cost */
 } sender_t;
 
 static size_t sender_answer(char *data, size_t size, size_t count, void *arg)
@@ -197,24 +269,41 @@ static char *sender_encode(remote_sample_t *batch, size_t count, size_t *length_
     return bytes;
 }
 
-/* The request for a batch, compressed; NULL: no memory. */
-static char *sender_body(remote_sample_t *batch, size_t count, size_t *length_p)
+/* The first line of a file, without the newline. */
+static int sender_read(const char *path, char *line, size_t size)
 {
-    size_t length = 0;
-    char *bytes = sender_encode(batch, count, &length), *packed;
+    static udmon_log_limit_t limit;
+    FILE *file = fopen(path, "re");
+    int found = (file != NULL) && (fgets(line, (int)size, file) != NULL);
 
-    *length_p = snappy_max_compressed_length(length);
-    packed = (bytes != NULL) ? malloc(*length_p) : NULL;
-    if ((packed != NULL) && (snappy_compress(bytes, length, packed, length_p) != SNAPPY_OK)) {
-        free(packed);
-        packed = NULL;
+    if (file != NULL) {
+        fclose(file);
     }
-    free(bytes);
-    return packed;
+    if (!found) {
+        udmon_warn_limited(&limit, "remote write: cannot read %s: %s", path, strerror(errno));
+        return 0;
+    }
+    line[strcspn(line, "\r\n")] = '\0';
+    return 1;
 }
 
-/* 1: taken; 0: refused for ever, or -EAGAIN: to be tried again. */
-static int sender_post(sender_t *sender, const char *body, size_t length)
+/* Who we are. Files are read for each request, so that a new password needs no restart. */
+static void sender_authorize(sender_t *sender)
+{
+    const remote_options_t *options = &sender->remote->options;
+    char line[4096];
+
+    if ((options->user_file != NULL) && sender_read(options->user_file, line, sizeof(line))) {
+        curl_easy_setopt(sender->curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
+        curl_easy_setopt(sender->curl, CURLOPT_USERPWD, line);
+    }
+    if ((options->token_file != NULL) && sender_read(options->token_file, line, sizeof(line))) {
+        curl_easy_setopt(sender->curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
+        curl_easy_setopt(sender->curl, CURLOPT_XOAUTH2_BEARER, line);
+    }
+}
+
+static sent_t sender_post(sender_t *sender, const char *body, size_t length)
 {
     static udmon_log_limit_t limit;
     long status = 0;
@@ -222,48 +311,143 @@ static int sender_post(sender_t *sender, const char *body, size_t length)
 
     sender->answer_length = 0;
     sender->answer[0] = '\0';
+    sender_authorize(sender);
     curl_easy_setopt(sender->curl, CURLOPT_POSTFIELDS, body);
     curl_easy_setopt(sender->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)length);
     code = curl_easy_perform(sender->curl);
     curl_easy_getinfo(sender->curl, CURLINFO_RESPONSE_CODE, &status);
     if ((code == CURLE_OK) && ((status / 100) == 2)) {
-        return 1;
+        return SENT_TAKEN;
     }
     udmon_warn_limited(&limit, "remote write to %s: %s (HTTP status %ld) %s", sender->remote->url,
                        (code != CURLE_OK) ? curl_easy_strerror(code) : "not taken", status,
                        sender->answer);
-    /* By the protocol what is wrong with a request (4xx) stays wrong, but for 429: too many. */
-    return ((code == CURLE_OK) && ((status / 100) == 4) && (status != 429)) ? 0 : -EAGAIN;
+    /* Other errors are not of the samples: a password that is wrong is set right some day. */
+    return ((code == CURLE_OK) && ((status == 400) || (status == 413) || (status == 422))) ?
+               SENT_REFUSED : SENT_LATER;
 }
 
-static void sender_pause(const remote_t *remote, unsigned ms)
+/* Send a body, compressed. */
+static sent_t sender_send(sender_t *sender, const char *body, size_t length)
 {
-    const struct timespec slice = {.tv_nsec = 50000000};
+    size_t packed_length = snappy_max_compressed_length(length);
+    char *packed = malloc(packed_length);
+    sent_t sent = SENT_LATER;
 
-    for (; (ms > 0) && !__atomic_load_n(&remote->stopping, __ATOMIC_SEQ_CST);
-         ms -= (ms < 50) ? ms : 50) {
-        nanosleep(&slice, NULL);
+    if ((packed != NULL) &&
+        (snappy_compress(body, length, packed, &packed_length) == SNAPPY_OK)) {
+        sent = sender_post(sender, packed, packed_length);
     }
+    free(packed);
+    return sent;
+}
+
+/*
+ * A receiver refuses a batch as a whole for one sample. Halves of it are sent until the sample is
+ * alone, so that one series costs no other its samples. Returns the number of bytes that are done.
+ */
+static size_t sender_divide(sender_t *sender, const char *body, size_t length)
+{
+    remote_t *remote = sender->remote;
+    sent_t sent = sender_send(sender, body, length);
+    size_t half, done;
+
+    if (sent == SENT_LATER) {
+        return 0;
+    }
+    if (sent == SENT_TAKEN) {
+        __atomic_fetch_add(&remote->sent, remote_count(body, length), __ATOMIC_SEQ_CST);
+        return length;
+    }
+    half = remote_half(body, length);
+    if ((half == length) || (sender->requests < 2)) {
+        __atomic_fetch_add(&remote->refused, remote_count(body, length), __ATOMIC_SEQ_CST);
+        return length;
+    }
+    sender->requests -= 2;
+    done = sender_divide(sender, body, half);
+    return (done < half) ? done : (half + sender_divide(sender, body + half, length - half));
+}
+
+static void sender_later(sender_t *sender)
+{
+    sender->next_ns = udmon_now_ns() + (sender->backoff_ms * UINT64_C(1000000));
+    sender->backoff_ms = (sender->backoff_ms * 2 < REMOTE_BACKOFF_MAX_MS) ?
+                             (sender->backoff_ms * 2) : REMOTE_BACKOFF_MAX_MS;
+}
+
+static void sender_publish(sender_t *sender)
+{
+    remote_t *remote = sender->remote;
+
+    __atomic_store_n(&remote->waiting, remote->spool.samples, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&remote->dropped, remote->spool.dropped, __ATOMIC_SEQ_CST);
+}
+
+/* Send a body, or as much of it as is taken now; the rest waits on the disk. */
+static void sender_body(sender_t *sender, const char *body, size_t length)
+{
+    spool_t *spool = &sender->remote->spool;
+    size_t done = 0;
+
+    if (spool_is_empty(spool) && (udmon_now_ns() >= sender->next_ns)) {
+        sender->requests = REMOTE_REQUESTS_MAX;
+        done = sender_divide(sender, body, length);
+        if (done < length) {
+            sender_later(sender);
+        } else {
+            sender->backoff_ms = REMOTE_PAUSE_MS;
+        }
+    }
+    if (done < length) {
+        spool_put(spool, body + done, length - done, remote_count(body + done, length - done));
+    }
+    sender_publish(sender);
+}
+
+/* Send the oldest of what waits on the disk; returns whether the receiver takes more. */
+static int sender_oldest(sender_t *sender)
+{
+    spool_t *spool = &sender->remote->spool;
+    uint64_t samples;
+    size_t length, done;
+    char *body;
+
+    if (spool_is_empty(spool) || (udmon_now_ns() < sender->next_ns)) {
+        return 0;
+    }
+    body = spool_oldest(spool, &length, &samples);
+    if (body != NULL) {
+        sender->requests = REMOTE_REQUESTS_MAX;
+        done = sender_divide(sender, body, length);
+        if ((done > 0) && (done < length)) {
+            spool_shorten_oldest(spool, body + done, length - done,
+                                 remote_count(body + done, length - done));
+        }
+        free(body);
+        if (done < length) {
+            sender_later(sender);
+            sender_publish(sender);
+            return 0;
+        }
+        spool_remove_oldest(spool);
+    }
+    sender->backoff_ms = REMOTE_PAUSE_MS;
+    sender_publish(sender);
+    return 1;
 }
 
 static void sender_batch(sender_t *sender, remote_sample_t *batch, size_t count)
 {
-    remote_t *remote = sender->remote;
-    unsigned backoff_ms = REMOTE_PAUSE_MS;
-    size_t i, length;
-    char *body = sender_body(batch, count, &length);
-    int ret = 0;
+    size_t i, length = 0;
+    char *body = sender_encode(batch, count, &length);
 
     if (body != NULL) {
-        while (((ret = sender_post(sender, body, length)) == -EAGAIN) &&
-               !__atomic_load_n(&remote->stopping, __ATOMIC_SEQ_CST)) {
-            sender_pause(remote, backoff_ms);
-            backoff_ms = (backoff_ms * 2 < REMOTE_BACKOFF_MAX_MS) ? (backoff_ms * 2) :
-                                                                    REMOTE_BACKOFF_MAX_MS;
-        }
+        sender_body(sender, body, length);
         free(body);
+    } else {
+        __atomic_fetch_add(&sender->remote->refused, count, __ATOMIC_SEQ_CST);
     }
-    __atomic_fetch_add((ret == 1) ? &remote->sent : &remote->refused, count, __ATOMIC_SEQ_CST);
     for (i = 0; i < count; ++i) {
         __atomic_fetch_sub(&batch[i].series->queued, 1, __ATOMIC_SEQ_CST);
     }
@@ -271,10 +455,11 @@ static void sender_batch(sender_t *sender, remote_sample_t *batch, size_t count)
 
 static void sender_loop(sender_t *sender, remote_sample_t *batch)
 {
+    const struct timespec pause = {.tv_nsec = REMOTE_PAUSE_MS * 1000000};
     remote_t *remote = sender->remote;
     uint64_t head = 0, waiting;
     size_t i, count;
-    int stopping;
+    int stopping, more;
 
     do {
         stopping = __atomic_load_n(&remote->stopping, __ATOMIC_SEQ_CST);
@@ -287,16 +472,30 @@ static void sender_loop(sender_t *sender, remote_sample_t *batch)
         if (count > 0) {
             sender_batch(sender, batch, count);
         }
-        if (count < REMOTE_BATCH) {
-            sender_pause(remote, REMOTE_PAUSE_MS);
+        more = !stopping && sender_oldest(sender);
+        if ((count < REMOTE_BATCH) && !more && !stopping) {
+            nanosleep(&pause, NULL);
         }
     } while (!stopping || (count > 0));
+}
+
+static void sender_set_tls(sender_t *sender)
+{
+    const remote_options_t *options = &sender->remote->options;
+
+    if (options->ca_file != NULL) {
+        curl_easy_setopt(sender->curl, CURLOPT_CAINFO, options->ca_file);
+    }
+    if (options->cert_file != NULL) {
+        curl_easy_setopt(sender->curl, CURLOPT_SSLCERT, options->cert_file);
+        curl_easy_setopt(sender->curl, CURLOPT_SSLKEY, options->key_file);
+    }
 }
 
 static void *remote_run(void *arg)
 {
     remote_sample_t *batch = calloc(REMOTE_BATCH, sizeof(*batch));
-    sender_t sender = {.remote = arg, .curl = curl_easy_init()};
+    sender_t sender = {.remote = arg, .curl = curl_easy_init(), .backoff_ms = REMOTE_PAUSE_MS};
 
     sender.headers = curl_slist_append(NULL, "Content-Type: application/x-protobuf");
     sender.headers = curl_slist_append(sender.headers, "Content-Encoding: snappy");
@@ -309,6 +508,7 @@ static void *remote_run(void *arg)
         curl_easy_setopt(sender.curl, CURLOPT_NOSIGNAL, 1L);
         curl_easy_setopt(sender.curl, CURLOPT_WRITEFUNCTION, sender_answer);
         curl_easy_setopt(sender.curl, CURLOPT_WRITEDATA, &sender);
+        sender_set_tls(&sender);
         sender_loop(&sender, batch);
     } else {
         udmon_error("remote write: no memory");
@@ -319,7 +519,7 @@ static void *remote_run(void *arg)
     return NULL;
 }
 
-int remote_open(remote_t *remote, const char *url)
+int remote_open(remote_t *remote, const char *url, const remote_options_t *options)
 {
     int ret;
 
@@ -330,8 +530,15 @@ int remote_open(remote_t *remote, const char *url)
     }
     memset(remote, 0, sizeof(*remote));
     snprintf(remote->url, sizeof(remote->url), "%s", url);
+    remote->options = *options;
+    ret = spool_open(&remote->spool, options->directory, options->queue_bytes);
+    if (ret < 0) {
+        return ret;
+    }
+    remote->waiting = remote->spool.samples;
     remote->samples = calloc(REMOTE_QUEUE, sizeof(*remote->samples));
     if (remote->samples == NULL) {
+        spool_close(&remote->spool);
         return -ENOMEM;
     }
     curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -340,6 +547,7 @@ int remote_open(remote_t *remote, const char *url)
         udmon_error("no thread for remote write: %s", strerror(-ret));
         free(remote->samples);
         remote->samples = NULL;
+        spool_close(&remote->spool);
     }
     return ret;
 }
@@ -348,20 +556,30 @@ void remote_close(remote_t *remote)
 {
     __atomic_store_n(&remote->stopping, 1, __ATOMIC_SEQ_CST);
     pthread_join(remote->thread, NULL);
+    spool_close(&remote->spool);
     free(remote->samples);
 }
 
 void remote_sample(remote_t *remote, series_t *series, int64_t time_ms, double value)
 {
-    static udmon_log_limit_t limit;
+    static udmon_log_limit_t limit, back;
     uint64_t tail = __atomic_load_n(&remote->tail, __ATOMIC_RELAXED);
 
+    if (time_ms <= series->remote_ms) {
+        /* Receivers refuse the whole batch for a time that goes back. */
+        ++series->host->out_of_order;
+        udmon_warn_limited(&back, "node %s: %s goes back in time by %lld ms: this is not sent by remote "
+                           "write", series->host->name, series->name,
+                           (long long)(series->remote_ms - time_ms));
+        return;
+    }
     if ((tail - __atomic_load_n(&remote->head, __ATOMIC_ACQUIRE)) == REMOTE_QUEUE) {
         __atomic_fetch_add(&remote->overflowed, 1, __ATOMIC_SEQ_CST);
         udmon_warn_limited(&limit, "remote write to %s does not keep up: samples are not sent",
                            remote->url);
         return;
     }
+    series->remote_ms = time_ms;
     __atomic_fetch_add(&series->queued, 1, __ATOMIC_SEQ_CST);
     remote->samples[tail % REMOTE_QUEUE] = (remote_sample_t) {series, time_ms, value};
     __atomic_store_n(&remote->tail, tail + 1, __ATOMIC_RELEASE);

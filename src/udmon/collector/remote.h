@@ -1,12 +1,13 @@
 /*
  * Prometheus remote_write: samples go on to Prometheus, VictoriaMetrics or whatever takes its
  * protocol (version 0.1.0: protobuf, compressed by snappy, over HTTP), in a thread of its own
- * behind a bounded queue. What the receiver refuses or the queue has no room for is counted, and
- * said.
+ * behind a bounded queue. While the receiver is away, requests wait on the disk (spool.h). What the
+ * receiver refuses or the queues have no room for is counted, and said.
  */
 #ifndef UDMON_COLLECTOR_REMOTE_H
 #define UDMON_COLLECTOR_REMOTE_H
 
+#include "spool.h"
 #include "store.h"
 
 #include <pthread.h>
@@ -20,24 +21,38 @@ typedef struct remote_entry {
     double value;
 } remote_sample_t;
 
+typedef struct remote_options {
+    const char *directory; /* of requests that wait */
+    uint64_t queue_bytes;  /* of them at most */
+    const char *user_file, *token_file; /* USER:PASSWORD; a bearer token; or NULL */
+    const char *ca_file, *cert_file, *key_file; /* of HTTPS, or NULL */
+} remote_options_t;
+
 typedef struct remote {
     char url[400];
+    remote_options_t options;
+    spool_t spool;
     pthread_t thread;
     remote_sample_t *samples;
     /* Atomic: */
     uint64_t head, tail;  /* written by the thread; by the receiver */
     uint64_t sent, refused, overflowed; /* samples */
+    uint64_t waiting, dropped; /* samples on the disk; those that it had no room for */
     int stopping;
 } remote_t;
 
-/* Starts the thread. -EINVAL: `url` is none of HTTP. */
-int remote_open(remote_t *remote, const char *url);
-/* Sends what waits, as far as that is possible within some seconds. */
+/* Starts the thread. -EINVAL: `url` is none of HTTP. The strings of `options` must stay. */
+int remote_open(remote_t *remote, const char *url, const remote_options_t *options);
+/* Sends what waits in memory, or writes it to the disk. */
 void remote_close(remote_t *remote);
 /* By the receiving thread. */
 void remote_sample(remote_t *remote, series_t *series, int64_t time_ms, double value);
 
 /* The body of a request, before compression: add one series with its samples, oldest first. */
 void remote_encode(FILE *body, const remote_sample_t *samples, size_t count);
+/* Samples in a body. */
+uint64_t remote_count(const char *body, size_t length);
+/* Where a body can be divided into two; its length if it is of one series. */
+size_t remote_half(const char *body, size_t length);
 
 #endif

@@ -33,7 +33,8 @@ typedef struct series {
     uint64_t time_ns;    /* of the sample, by the agent's clock, since 1970 */
     uint64_t arrived_ns; /* when it came, by udmon_now_ns; 0: never */
     struct host *host;
-    unsigned queued;     /* references of the history's thread: the series must stay */
+    int64_t remote_ms;   /* time of the last sample that was given to remote write */
+    unsigned queued;     /* references of the history's and remote write's threads: it must stay */
     tail_t *tail;        /* what is not in the history yet, or NULL; see tail.h */
     /* Of the history's thread alone: */
     int64_t key;         /* in the history, of the transaction or an earlier one: */
@@ -53,6 +54,7 @@ typedef struct host {
     uint64_t malformed;  /* records that were no samples */
     uint64_t discarded;  /* samples of more than STORE_SERIES_MAX series */
     uint64_t misdated;   /* samples whose time was far from ours */
+    uint64_t out_of_order; /* samples that were not sent by remote write: their time went back */
     uint64_t arrived_ns; /* the last record */
     int changed;         /* since the last commit */
     /* What an upper collector was told of the node: relay.c */
