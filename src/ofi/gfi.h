@@ -113,6 +113,8 @@ struct gfi_domain {
     struct gfi_map peer_by_addr; /* hash of the address -> number of the first such peer */
     struct gfi_list due_peers; /* have messages or operations that could not be sent */
     struct gfi_list due_ops;   /* are to be tried again */
+    struct gfi_list draining;  /* peers that have failed, whose messages may still arrive */
+    unsigned drain_rounds;     /* calls in which the NIC found something, since the last failure */
 
     int rouse_fd;              /* eventfd in all wait sets, or -1 */
     bool roused;               /* it is signaled */

@@ -77,7 +77,11 @@ void gfi_progress_due(struct gfi_domain *domain)
     }
     gfi_progress_peers(domain);
     gfi_progress_ops(domain);
-    domain->due = !gfi_list_is_empty(&domain->due_peers) || !gfi_list_is_empty(&domain->due_ops);
+    if (!gfi_list_is_empty(&domain->draining)) {
+        gfi_peers_drain(domain);
+    }
+    domain->due = !gfi_list_is_empty(&domain->due_peers) || !gfi_list_is_empty(&domain->due_ops) ||
+                  !gfi_list_is_empty(&domain->draining);
 }
 
 /* ---- sleep ---- */
@@ -188,6 +192,7 @@ static int gfi_domain_close(struct fid *fid)
     if (domain->refs > 0) {
         return -FI_EBUSY;
     }
+    gfi_peers_say_bye(domain);
     gfi_domain_goodbye(domain);
     gfi_ops_cleanup(domain);
     gfi_peers_cleanup(domain);
@@ -318,6 +323,7 @@ static struct gfi_domain *gfi_domain_new(struct gfi_fabric *fabric, const struct
     pthread_mutex_init(&domain->lock, NULL);
     gfi_list_init(&domain->due_peers);
     gfi_list_init(&domain->due_ops);
+    gfi_list_init(&domain->draining);
     gfi_list_init(&domain->free_ops);
     return domain;
 }

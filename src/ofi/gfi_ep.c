@@ -339,8 +339,8 @@ static void gfi_ep_unbind(struct gfi_ep *ep)
     }
 }
 
-/* What was injected is the provider's to bring, though the endpoint goes; and what UCT still
- * works on is in the program's memory, which is the program's again when the endpoint is closed */
+/* fi_close() waits for three kinds of operations: injected messages, messages that wait for the peer's
+ * HELLO, and UCT operations, which use the program's buffers. */
 static bool gfi_ep_is_busy(const struct gfi_ep *ep)
 {
     const struct gfi_op *op;
@@ -349,7 +349,8 @@ static bool gfi_ep_is_busy(const struct gfi_ep *ep)
     for (i = 0; i < ep->domain->num_ops; i++) {
         op = ep->domain->ops[i];
         if (op->in_use && op->ep == ep &&
-            (op->in_flight || op->shared > 0 || ((op->flags & FI_INJECT) && op->type != GFI_OP_RECV))) {
+            (op->in_flight || op->shared > 0 || ((op->flags & FI_INJECT) && op->type != GFI_OP_RECV) ||
+             (op->type == GFI_OP_SEND && !op->awaits_fin))) {
             return true;
         }
     }

@@ -12,7 +12,8 @@ static ucs_status_t gfi_arrive_bad(const char *what)
     return UCS_OK;
 }
 
-/* The sender of a message, by the number that it bears; NULL: nobody has it, or it has failed */
+/* The sender of a message, by the number in the message. NULL: no peer has this number, or an earlier
+ * message of the peer was lost here. A failed peer's messages arrive: they were sent before. */
 static inline struct gfi_peer *gfi_arrive_peer(struct gfi_domain *domain, uint64_t header)
 {
     uint32_t id = gfi_header_peer(header);
@@ -23,7 +24,7 @@ static inline struct gfi_peer *gfi_arrive_peer(struct gfi_domain *domain, uint64
         return NULL;
     }
     peer = domain->peers[id];
-    return gfi_likely(peer->error == 0) ? peer : NULL;
+    return gfi_likely(!peer->is_cut) ? peer : NULL;
 }
 
 /* For an endpoint that is not there any more: a sender that waits is told */
@@ -270,6 +271,22 @@ static ucs_status_t gfi_arrive_hello(void *arg, void *data, size_t length, unsig
     return UCS_OK;
 }
 
+static ucs_status_t gfi_arrive_bye(void *arg, void *data, size_t length, unsigned flags)
+{
+    const struct gfi_bye *bye = data;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length != sizeof(*bye)) {
+        return gfi_arrive_bad("a BYE of a wrong length");
+    }
+    peer = gfi_arrive_peer(arg, bye->header);
+    if (peer != NULL) {
+        peer->left = true;
+    }
+    return UCS_OK;
+}
+
 static ucs_status_t gfi_arrive_pressure(void *arg, void *data, size_t length, unsigned flags)
 {
     const struct gfi_pressure *pressure = data;
@@ -427,6 +444,7 @@ int gfi_arrive_init(struct gfi_domain *domain)
         [GFI_AM_DATA] = gfi_arrive_data,
         [GFI_AM_FIN] = gfi_arrive_fin,
         [GFI_AM_HELLO] = gfi_arrive_hello,
+        [GFI_AM_BYE] = gfi_arrive_bye,
         [GFI_AM_PRESSURE] = gfi_arrive_pressure,
         [GFI_AM_KEY_REQUEST] = gfi_arrive_key_request,
         [GFI_AM_KEY_REPLY] = gfi_arrive_key_reply,

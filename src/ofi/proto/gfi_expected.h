@@ -73,21 +73,24 @@ static inline uint64_t gfi_recv_cq_flags(bool tagged, uint64_t header_flags)
            (header_flags & GFI_HDR_DATA ? FI_REMOTE_CQ_DATA : 0);
 }
 
-/* The source that a receive names. @return 0 or a negative FI_ error */
-static inline int gfi_recv_source(const struct gfi_ep *ep, fi_addr_t addr, uint64_t *source)
+/* The source that a receive names, and its peer or NULL. @return false: the address is unknown */
+static inline bool gfi_recv_source(const struct gfi_ep *ep, fi_addr_t addr, uint64_t *source,
+                                   struct gfi_peer **peer)
 {
     const struct gfi_av_entry *entry;
 
     *source = GFI_ANY_SOURCE;
+    *peer = NULL;
     if (addr == FI_ADDR_UNSPEC || !(ep->caps & FI_DIRECTED_RECV)) {
-        return 0;
+        return true;
     }
     entry = gfi_av_entry(ep->av, addr);
     if (entry == NULL) {
-        return -FI_EINVAL;
+        return false;
     }
     *source = entry->source;
-    return -entry->peer->error;
+    *peer = entry->peer;
+    return true;
 }
 
 /** Locked: gfi_recv() for a receive into one piece. */
@@ -98,11 +101,13 @@ gfi_recv_buf(struct gfi_ep *ep, bool tagged, void *buf, size_t len, fi_addr_t ad
     struct iovec iov = {.iov_base = buf, .iov_len = len};
     struct gfi_match *match = gfi_recv_match(ep, tagged);
     struct gfi_recv *recv;
+    struct gfi_peer *peer;
     uint64_t source;
 
     if (gfi_unlikely(flags & ~(uint64_t)FI_COMPLETION) || gfi_unlikely(match->num_msgs > 0) ||
         gfi_unlikely(gfi_list_is_empty(&ep->free_recvs)) ||
-        gfi_unlikely(gfi_recv_source(ep, addr, &source) != 0)) {
+        gfi_unlikely(!gfi_recv_source(ep, addr, &source, &peer)) ||
+        gfi_unlikely(peer != NULL && peer->error != 0)) {
         return gfi_recv(ep, tagged, &iov, 1, addr, tag, ignore, context, flags);
     }
     recv = gfi_recv_new(ep);

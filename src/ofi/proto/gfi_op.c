@@ -165,8 +165,8 @@ void gfi_ops_cleanup(struct gfi_domain *domain)
     free(domain->ops);
 }
 
-/* The endpoint was closed: the program is told nothing more, but a receiver that waits for a
- * part of a message is */
+/* The endpoint is closed, so nothing is reported to the program. A receiver that waits for a part of a
+ * message gets a FIN. */
 static void gfi_op_end_silently(struct gfi_op *op)
 {
     if (op->type == GFI_OP_SHARE) {
@@ -176,7 +176,7 @@ static void gfi_op_end_silently(struct gfi_op *op)
     }
 }
 
-/* What UCT still works on ends so when it ends */
+/* Operations that UCT still works on end by gfi_op_end_silently() later */
 void gfi_ops_drop(struct gfi_ep *ep)
 {
     struct gfi_domain *domain = ep->domain;
@@ -192,6 +192,10 @@ void gfi_ops_drop(struct gfi_ep *ep)
             gfi_recv_send_fin(op->peer, op->remote_op, FI_ECANCELED);
             free(op->recv);
             op->recv = NULL;
+        }
+        if (op->type != GFI_OP_RECV && op->type != GFI_OP_SHARE && !op->in_flight) {
+            gfi_op_complete(op, FI_ECANCELED);
+            continue;
         }
         op->ep = NULL;
         if (!op->in_flight) {
@@ -274,14 +278,20 @@ static struct gfi_cntr *gfi_op_cntr(const struct gfi_op *op)
                          op->cq_flags & FI_WRITE ? GFI_CNTR_WRITE : GFI_CNTR_READ];
 }
 
+/* Errors are reported also for operations that want no completion, but not for fi_inject() and its
+ * kin, which have no context to report. */
+static bool gfi_op_is_reported(const struct gfi_op *op, int error)
+{
+    return op->ep->tx_cq != NULL &&
+           ((op->flags & FI_COMPLETION) || (error != 0 && !(op->flags & FI_INJECT)));
+}
+
 static void gfi_op_report_error(const struct gfi_op *op, int error)
 {
     struct fi_cq_err_entry entry = {.op_context = op->context, .flags = op->cq_flags,
                                     .len = 0, .tag = op->tag, .err = error, .prov_errno = error};
 
-    if (op->ep->tx_cq != NULL && (op->flags & FI_INJECT) == 0) {
-        gfi_cq_add_error(op->ep->tx_cq, &entry);
-    }
+    gfi_cq_add_error(op->ep->tx_cq, &entry);
 }
 
 static void gfi_op_complete_share(struct gfi_op *op, int error)
@@ -307,9 +317,11 @@ void gfi_op_complete(struct gfi_op *op, int error)
     }
     if (op->ep != NULL) {
         gfi_cntr_count(gfi_op_cntr(op), error != 0);
-        if (error != 0) {
+        if (!gfi_op_is_reported(op, error)) {
+            /* nothing to say */
+        } else if (error != 0) {
             gfi_op_report_error(op, error);
-        } else if ((op->flags & FI_COMPLETION) && op->ep->tx_cq != NULL) {
+        } else {
             cqe = gfi_cq_add(op->ep->tx_cq);
             if (cqe != NULL) {
                 *cqe = (struct gfi_cqe){.context = op->context, .flags = op->cq_flags,

@@ -118,7 +118,7 @@ void gfi_op_progress(struct gfi_op *op);
 /** Locked: free all operations of a domain. */
 void gfi_ops_cleanup(struct gfi_domain *domain);
 
-/** Locked: forget the operations of an endpoint that is closed. */
+/** Locked: the endpoint is closed. Its operations end; those of the program are reported as canceled. */
 void gfi_ops_drop(struct gfi_ep *ep);
 
 /** Locked: the operation is over. Completion, or error completion, counter, free. */

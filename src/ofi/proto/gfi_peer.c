@@ -5,6 +5,8 @@
 #include <string.h>
 
 #define GFI_WATCH_PEERS 64 /* looked at in one go */
+#define GFI_DRAIN_EMPTY 32 /* calls in which the NIC found nothing: its queues are empty */
+#define GFI_DRAIN_ROUNDS 4096 /* rounds after which they are taken to be empty, if others keep sending */
 
 /* ---- making ---- */
 
@@ -325,7 +327,60 @@ void gfi_peer_fail(struct gfi_peer *peer, int error)
     gfi_peer_fail_ops(&peer->ops, error);
     gfi_peer_fail_ops(&peer->deferred, error);
     gfi_peer_fail_ops(&peer->rma, error);
+    if (!peer->left) {
+        gfi_list_add(&peer->domain->draining, &peer->draining);
+        peer->is_draining = true;
+        peer->domain->drain_rounds = 0;
+        peer->domain->due = true;
+    }
+}
+
+static void gfi_peer_end_receives(struct gfi_peer *peer)
+{
+    if (peer->is_draining) {
+        gfi_list_del(&peer->draining);
+        peer->is_draining = false;
+    }
     gfi_recv_fail_peer(peer);
+}
+
+void gfi_peer_cut(struct gfi_peer *peer, int error)
+{
+    gfi_peer_fail(peer, error);
+    peer->is_cut = true;
+    gfi_peer_end_receives(peer);
+}
+
+/* The queues are empty when the NIC finds nothing in several calls in a row. While other peers keep
+ * sending, no call finds nothing: then enough rounds must do, since each call looks at all queues. */
+void gfi_peers_drain(struct gfi_domain *domain)
+{
+    unsigned i;
+
+    for (i = 0; i < GFI_DRAIN_EMPTY && domain->drain_rounds < GFI_DRAIN_ROUNDS; i++) {
+        if (uct_iface_progress(domain->uct.iface) != 0) {
+            domain->drain_rounds++;
+            return;
+        }
+    }
+    while (!gfi_list_is_empty(&domain->draining)) {
+        gfi_peer_end_receives(gfi_list_entry(domain->draining.next, struct gfi_peer, draining));
+    }
+}
+
+void gfi_peers_say_bye(struct gfi_domain *domain)
+{
+    struct gfi_peer *peer;
+    struct gfi_bye bye;
+    uint32_t i;
+
+    for (i = 0; i < domain->num_peers; i++) {
+        peer = domain->peers[i];
+        if (peer->ready && !peer->left) {
+            bye.header = peer->header;
+            gfi_peer_send(peer, GFI_AM_BYE, &bye, sizeof(bye));
+        }
+    }
 }
 
 ucs_status_t gfi_peer_on_error(void *arg, uct_ep_h ep, ucs_status_t status)

@@ -6,6 +6,11 @@
  *   NEW  -- something is to be sent, or HELLO arrives --> HELLO sent --- HELLO arrived ---> ready
  *   any state -- UCT says that the peer is gone --> failed (`error`), for good
  *
+ * A peer fails in two steps, because a message that was delivered stays delivered. Sends fail at once.
+ * Messages of the peer that lie in the NIC's queues still arrive (`draining`). When the queues are
+ * empty, receives that name the peer fail, unless an unexpected message of the peer matches them.
+ * A peer that said BYE has left in good order: receives that name the peer stay posted.
+ *
  * HELLO tells the other side by which number to call itself. So a domain is ready to send to a peer
  * when both HELLOs are there: after one round trip. Messages and RMA wait until then.
  */
@@ -41,6 +46,9 @@ struct gfi_peer {
     bool pressed;         /* the peer wants announcements only */
     bool told;            /* I told the peer so */
     bool is_due;          /* in domain->due_peers */
+    bool left;            /* BYE arrived */
+    bool is_draining;     /* in domain->draining */
+    bool is_cut;          /* a message of the peer was lost here: nothing after that message arrives */
     int error;            /* FI_ error, once the peer has failed */
     struct gfi_domain *domain;
     struct gfi_ctl *first_ctl, **last_ctl;
@@ -48,7 +56,7 @@ struct gfi_peer {
     struct gfi_list deferred; /* messages that wait for the peer's HELLO, in order */
     struct gfi_list rma;  /* RMA operations not started yet, in order */
     struct gfi_map rkeys; /* key -> gfi_rkey */
-    struct gfi_list due;
+    struct gfi_list due, draining;
     uint32_t next_same;   /* next peer with the same hash of the address, or GFI_NO_PEER */
     struct gfi_addr addr; /* ep is 0 */
 };
@@ -86,8 +94,24 @@ void gfi_peer_set_due(struct gfi_peer *peer);
  *  to. */
 void gfi_peer_update(struct gfi_peer *peer);
 
-/** Locked: the peer is gone: everything that waits for it ends with an error. */
+/** Locked: the peer is gone. Operations on the peer end with an error; receives that name the peer
+ *  follow when the NIC's queues are empty. */
 void gfi_peer_fail(struct gfi_peer *peer, int error);
+
+/** Locked: as gfi_peer_fail(), because a message of the peer was lost here: receives fail at once. */
+void gfi_peer_cut(struct gfi_peer *peer, int error);
+
+/** Locked: take what the NIC has received of failed peers. Then their receives fail. */
+void gfi_peers_drain(struct gfi_domain *domain);
+
+/** Whether no message of the peer can arrive any more, and a receive that names it fails. */
+static inline bool gfi_peer_is_over(const struct gfi_peer *peer)
+{
+    return peer->error != 0 && !peer->is_draining && (!peer->left || peer->is_cut);
+}
+
+/** Locked: tell all peers that this domain is closed in good order. */
+void gfi_peers_say_bye(struct gfi_domain *domain);
 
 /** Called by UCT when an endpoint fails. */
 ucs_status_t gfi_peer_on_error(void *domain, uct_ep_h ep, ucs_status_t status);

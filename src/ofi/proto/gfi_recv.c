@@ -346,7 +346,7 @@ static void gfi_recv_keep(struct gfi_ep *ep, bool tagged, const struct gfi_envel
 
     if (msg == NULL) {
         GFI_WARN(FI_LOG_EP_DATA, "no memory for an unexpected message of %zu bytes\n", len);
-        gfi_peer_fail(envelope->peer, FI_ENOMEM); /* it would be lost without a word */
+        gfi_peer_cut(envelope->peer, FI_ENOMEM);
         return;
     }
     msg->envelope = *envelope;
@@ -564,20 +564,23 @@ ssize_t gfi_recv(struct gfi_ep *ep, bool tagged, const struct iovec *iov, size_t
                  fi_addr_t addr, uint64_t tag, uint64_t ignore, void *context, uint64_t flags)
 {
     struct gfi_recv *recv;
+    struct gfi_peer *peer;
     uint64_t source;
-    int ret;
 
     if (iov_count > GFI_IOV_LIMIT || ((flags & FI_MULTI_RECV) && (iov_count != 1 || tagged))) {
         return -FI_EINVAL;
     }
-    ret = gfi_recv_source(ep, addr, &source);
-    if (ret != 0 && (ret == -FI_EINVAL || !(flags & GFI_RECV_MODES))) {
-        return ret; /* what a peer sent before it died can still be looked at, and claimed */
+    if (!gfi_recv_source(ep, addr, &source, &peer)) {
+        return -FI_EINVAL;
     }
     if (gfi_unlikely(flags & GFI_RECV_MODES)) {
         return flags & FI_PEEK ?
                    gfi_recv_peek(ep, tagged, source, tag, ignore, context, flags) :
                    gfi_recv_take_claimed(ep, tagged, iov, iov_count, context, flags);
+    }
+    if (gfi_unlikely(peer != NULL && gfi_peer_is_over(peer)) &&
+        gfi_recv_find(ep, tagged, source, tag, ignore) == NULL) {
+        return -peer->error;
     }
     recv = gfi_recv_new(ep);
     if (recv == NULL) {

@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define GFI_WIRE_VERSION 3
+#define GFI_WIRE_VERSION 4
 
 #define GFI_PEER_BITS   24
 #define GFI_EP_BITS     12
@@ -46,6 +46,7 @@ enum {
     GFI_AM_DATA,
     GFI_AM_FIN,
     GFI_AM_HELLO,
+    GFI_AM_BYE,
     GFI_AM_PRESSURE,
     GFI_AM_KEY_REQUEST,
     GFI_AM_KEY_REPLY,
@@ -80,6 +81,11 @@ struct gfi_hello {
     uint32_t        your_id; /* bear this number in messages to me */
     uint32_t        resv;
     struct gfi_addr addr;    /* my domain's; ep is 0 */
+} __attribute__((packed));
+
+/* Last message of a domain that is closed in good order */
+struct gfi_bye {
+    uint64_t header;
 } __attribute__((packed));
 
 /* A long message is announced, and fetched by the receiver or streamed by the sender */
