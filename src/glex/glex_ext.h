@@ -50,12 +50,11 @@ struct glex_ext_device_attr {
     char     missing[192]; /**< for people: why a capability is not there; else empty */
     uint32_t space;        /**< whose private memory can be reached: that of processes with the same
                                 number; 0: without GLEX_EXT_CAP_PRIVATE_RDMA */
-    uint64_t fabric;       /**< the same for processes that share a fabric, another one wherever they
-                                do not, such as on another host; a NIC id has too few bits for that */
-    uint64_t network;      /**< 0: endpoints of this host's fabric alone can be reached; else also
-                                those of all NICs whose device has the same number (GLEX_NET).
-                                RDMA to those, and what is told of it, ends later than the call, and
-                                there are no pointers to their memory */
+    uint64_t fabric;       /**< number of the fabric: processes with the same number share one */
+    uint64_t network;      /**< number of the network (GLEX_NET): devices with the same number reach
+                                each other between hosts; 0: only this host's fabric is reached.
+                                RDMA to another host ends later than the call that posts it, and
+                                there are no pointers to memory of another host */
     char     network_text[64]; /**< for people: provider, interface and address of it; else empty */
 };
 
@@ -70,22 +69,21 @@ struct glex_ext_counters {
     uint64_t mpq_high, eq_high; /**< most entries seen in use */
     uint64_t wakeups;         /**< times a sleeping peer was woken */
     uint64_t abandoned;       /**< queue entries of killed producers, passed over */
-    uint64_t coll_tx;         /**< COLL requests of this endpoint that it carried out itself */
-    uint64_t coll_carried;    /**< those of other endpoints that it carried out for them */
+    uint64_t coll_tx;         /**< own COLL requests that this endpoint executed */
+    uint64_t coll_carried;    /**< COLL requests of other endpoints that this endpoint executed */
     uint64_t mapped_tx;       /**< messages that the program itself stored into memory of peers:
                                    glex_ext_count_mapped() */
     uint64_t net_tx, net_rx;  /**< requests to endpoints of other hosts, and theirs carried out here */
     uint64_t net_peers;       /**< connections with them at the moment, each for one direction */
-    uint64_t net_ended;       /**< those that ended because the other side was gone or silent */
+    uint64_t net_ended;       /**< connections that ended because the peer was gone or silent */
     uint64_t net_denied;      /**< tries to connect without proof of the job's key */
 };
 
 /**
- * Say that an endpoint is used by one thread at a time, as the environment variable
- * LIB_GLEX_SINGLE_THREADED says of all endpoints: from now on it takes no lock.
- * glex_register_mem(), glex_deregister_mem(), glex_ext_mem_alloc() and glex_ext_mem_free() may run
- * in other threads all the same. To be called before another thread uses the endpoint. Errors:
- * INVALID_PARAM.
+ * Let an endpoint take no locks, because one thread at a time uses it. The environment variable
+ * LIB_GLEX_SINGLE_THREADED does the same for all endpoints. Other threads may still call
+ * glex_register_mem(), glex_deregister_mem(), glex_ext_mem_alloc() and glex_ext_mem_free(). To be
+ * called before another thread uses the endpoint. Errors: INVALID_PARAM.
  */
 glex_ret_t glex_ext_set_single_threaded(glex_ep_handle_t ep);
 
@@ -113,6 +111,32 @@ glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t ep, uint64_t len, void **addr_p);
  * the store raises SIGBUS in the peer.
  */
 glex_ret_t glex_ext_mem_free(glex_ep_handle_t ep, void *addr);
+
+/** What one handle of a long registration covers before the next one begins. */
+#define GLEX_EXT_LONG_STEP (1ull << 31)
+
+/**
+ * Register a range that may be longer than the 32-bit offsets of a request. The range gets one
+ * handle for each GLEX_EXT_LONG_STEP bytes, and their numbers follow each other. Handle i begins at
+ * i * GLEX_EXT_LONG_STEP and reaches to the end of the range. So a request may cross a step, and the
+ * first handle serves glex_ext_peer_ptr() for the whole range. glex_ext_long_handle() finds the
+ * handle of a place. Errors: as of glex_register_mem(); NO_MEM_RESOURCE also if the table has too
+ * few free handles in a row.
+ */
+glex_ret_t glex_ext_register_long(glex_ep_handle_t ep, void *addr, uint64_t len, int32_t flag,
+                                  glex_mem_handle_t *first);
+
+/** Take the registration of a range of `len` bytes back, with all its handles. */
+glex_ret_t glex_ext_deregister_long(glex_ep_handle_t ep, glex_mem_handle_t first, uint64_t len);
+
+/** The handle and its offset for a request to `offset` in a long registration. */
+static inline glex_mem_handle_t glex_ext_long_handle(glex_mem_handle_t first, uint64_t offset,
+                                                     uint32_t *handle_offset)
+{
+    *handle_offset = (uint32_t)(offset % GLEX_EXT_LONG_STEP);
+    first.v += offset / GLEX_EXT_LONG_STEP;
+    return first;
+}
 
 /**
  * Keeps memory of a peer mapped in this process. A pin belongs to the process: it outlives the
@@ -222,7 +246,7 @@ struct glex_ext_arrival {
  */
 glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arrival *arrival);
 
-/** What came to an endpoint since it was created, and how much of that glex_ext_poll() took. */
+/** Entries that came to an endpoint since it was created, and entries that glex_ext_poll() took. */
 struct glex_ext_queues {
     uint64_t events_arrived, events_taken;
     uint64_t mps_arrived, mps_taken;
@@ -266,10 +290,10 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t ep);
  * With 0, requests that would leave something in the queues, and RDMA between registrations, fail
  * as if the endpoint did not exist (status DEST_VP_STOP); so do the endpoint's own local events,
  * and its requests to others. Immediate puts without an event, and mapped memory, work as before.
- * First the queues refuse. Then, with a network, all connections with endpoints of other hosts end,
- * in either direction, when these have what was posted to them, which takes the time of
- * glex_destroy_ep(). The name vanishes last: if glex_ext_check_peer() does not find this receiver
- * any more, all of that has happened.
+ * First the queues refuse. Then all connections with endpoints of other hosts end, in either
+ * direction, after the requests that were posted to these endpoints; this takes the time of
+ * glex_destroy_ep(). The name vanishes last. So if glex_ext_check_peer() does not find this receiver
+ * any more, the queues refuse and the connections have ended.
  *
  * From one uuid to another only the name changes: publish 0 in between to part them.
  * Errors with a uuid: SYS_ERR, the endpoint cannot listen to other hosts again.
@@ -277,17 +301,18 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t ep);
 glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, uint64_t uuid);
 
 /**
- * Whether a peer endpoint has a receiver, as far as shared memory tells: one that was killed seems
- * to have one, and one of another host as long as its connection lasts. Costs no system call.
+ * Returns whether a peer endpoint has a receiver. Shared memory alone is read, without a system
+ * call: a peer that was killed still seems to have a receiver. A peer on another host has a receiver
+ * while its connection lasts.
  * Returns SUCCESS, or NO_EP_RESOURCE where it has none, or does not exist.
  */
 glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr_t peer);
 
 /**
  * Have an endpoint serve the registrations of another one of this process to peers on other hosts,
- * in requests with GLEX_EXT_FLAG_DOMAIN. So a peer reaches them by the connection that it has with
- * `ep`: in order with its other requests, and whether anybody polls `domain` or not. `domain` must
- * be destroyed after `ep`; NULL: none, as at first. Errors: INVALID_PARAM.
+ * in requests with GLEX_EXT_FLAG_DOMAIN. A peer sends these requests over its connection with `ep`,
+ * in order with its other requests, so the program need not poll `domain`. `domain` must be
+ * destroyed after `ep`; NULL: none, as at first. Errors: INVALID_PARAM.
  */
 glex_ret_t glex_ext_set_domain(glex_ep_handle_t ep, glex_ep_handle_t domain);
 
@@ -297,9 +322,9 @@ int glex_ext_is_remote(glex_ep_handle_t ep, glex_ep_addr_t peer);
 /**
  * The epoch of the connection with a peer, for glex_ext_check_peer(). Never 0.
  *
- * Within a host an epoch lasts as long as the peer endpoint. Between hosts it is the life of the
- * connection for both directions, so it may end while the peer lives: by a network that is cut, or
- * a peer that is stopped for longer than GLEX_NET_TIMEOUT. No request of an epoch is carried out
+ * Within a host an epoch lasts as long as the peer endpoint. Between hosts an epoch is the life of
+ * the connection, for both directions. The epoch ends before the peer does if the network is cut or
+ * the peer is stopped for longer than GLEX_NET_TIMEOUT. No request of an epoch is carried out
  * after its end, on either side. The call begins a new epoch, by connecting in the background, if
  * the last one is over. A program that has called it decides when that is: requests to a peer of
  * another host whose epoch is over then fail (status DEST_VP_STOP) until the next call.
@@ -309,17 +334,17 @@ glex_ret_t glex_ext_peer_epoch(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_
 
 /**
  * Whether a receiver is still at a peer's address. Costs some system calls.
- * @param uuid   As the peer published it: glex_ext_set_receiver(); 0: any. It is not looked at
- *               between hosts, where a receiver that goes ends its epochs.
+ * @param uuid   As the peer published it: glex_ext_set_receiver(); 0: any. Ignored between hosts,
+ *               because there the end of a receiver ends its epochs.
  * @param epoch  Of glex_ext_peer_epoch(); 0: any.
  *
- * Returns SUCCESS: it is there, or this process lacks the means to look.
+ * Returns SUCCESS: the receiver is there, or this process lacks descriptors or memory to look.
  * NO_EP_RESOURCE: the receiver, the endpoint, its process, or the epoch is gone.
  * ACCESS_ERR: another receiver is there.
- * After NO_EP_RESOURCE and ACCESS_ERR nothing of that receiver and epoch arrives any more: its
- * requests were carried out or dropped, those of a peer on another host too, and later ones are
- * refused. On this host a store by a pointer to mapped memory is not a request: the death of the
- * process ends it, the end of a receiver does not.
+ * After NO_EP_RESOURCE and ACCESS_ERR no request of that receiver and epoch arrives any more. Its
+ * requests were carried out or dropped, also those of a peer on another host, and later requests are
+ * refused. A store by a pointer to mapped memory is not a request: only the end of the process stops
+ * such stores.
  */
 glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t uuid,
                                uint64_t epoch);

@@ -394,6 +394,16 @@ glex_ret_t glex_ext_query_device(glex_device_handle_t dev, struct glex_ext_devic
 glex_ret_t glex_ext_is_reachable(glex_device_handle_t dev, uint32_t nic_id);
 glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t ep, uint64_t len, void **addr_p);
 glex_ret_t glex_ext_mem_free(glex_ep_handle_t ep, void *addr);
+glex_ret_t glex_ext_register_long(glex_ep_handle_t ep, void *addr, uint64_t len, int32_t flag,
+                                  glex_mem_handle_t *first);
+glex_ret_t glex_ext_deregister_long(glex_ep_handle_t ep, glex_mem_handle_t first, uint64_t len);
+static inline glex_mem_handle_t glex_ext_long_handle(glex_mem_handle_t first, uint64_t offset,
+                                                     uint32_t *handle_offset)
+{
+    *handle_offset = (uint32_t)(offset % (1ull << 31));
+    first.v += offset / (1ull << 31);
+    return first;
+}
 struct glex_ext_pin;
 glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_handle_t mh,
                              uint32_t key, uint64_t offset, uint64_t len, void **ptr_p,
@@ -452,6 +462,7 @@ enum macro_GLEX_EXT_VERSION { value_GLEX_EXT_VERSION = 8 };
 enum macro_GLEX_EXT_MEM_EVENT_DATA { value_GLEX_EXT_MEM_EVENT_DATA = 0x100 };
 enum macro_GLEX_EXT_FLAG_NO_LOSS { value_GLEX_EXT_FLAG_NO_LOSS = (1 << 30) };
 enum macro_GLEX_EXT_FLAG_DOMAIN { value_GLEX_EXT_FLAG_DOMAIN = (1 << 29) };
+enum macro_GLEX_EXT_LONG_STEP { value_GLEX_EXT_LONG_STEP = (1ull << 31) };
 int soname_libglex_so_0;
 __typeof__(&glex_close_device) GLEX_0_1_glex_close_device;
 __typeof__(&glex_coll_compose_mp_reduce_data) GLEX_0_1_glex_coll_compose_mp_reduce_data;
@@ -471,6 +482,7 @@ __typeof__(&glex_error_str) GLEX_0_1_glex_error_str;
 __typeof__(&glex_ext_arm) GLEX_0_1_glex_ext_arm;
 __typeof__(&glex_ext_check_peer) GLEX_0_1_glex_ext_check_peer;
 __typeof__(&glex_ext_count_mapped) GLEX_0_1_glex_ext_count_mapped;
+__typeof__(&glex_ext_deregister_long) GLEX_0_1_glex_ext_deregister_long;
 __typeof__(&glex_ext_event_fd) GLEX_0_1_glex_ext_event_fd;
 __typeof__(&glex_ext_has_receiver) GLEX_0_1_glex_ext_has_receiver;
 __typeof__(&glex_ext_is_reachable) GLEX_0_1_glex_ext_is_reachable;
@@ -489,6 +501,7 @@ __typeof__(&glex_ext_query_counters) GLEX_0_1_glex_ext_query_counters;
 __typeof__(&glex_ext_query_device) GLEX_0_1_glex_ext_query_device;
 __typeof__(&glex_ext_query_queues) GLEX_0_1_glex_ext_query_queues;
 __typeof__(&glex_ext_rdma_now) GLEX_0_1_glex_ext_rdma_now;
+__typeof__(&glex_ext_register_long) GLEX_0_1_glex_ext_register_long;
 __typeof__(&glex_ext_set_domain) GLEX_0_1_glex_ext_set_domain;
 __typeof__(&glex_ext_set_receiver) GLEX_0_1_glex_ext_set_receiver;
 __typeof__(&glex_ext_set_single_threaded) GLEX_0_1_glex_ext_set_single_threaded;

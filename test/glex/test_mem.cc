@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include "internals.h"
@@ -202,6 +203,92 @@ TEST_F(mem, many_registrations)
     ASSERT_OK(glex_deregister_mem(b, handles[7]));
     ASSERT_OK(glex_register_mem(b, buf, 1, 3, &mh));
     EXPECT_EQ(handles[7].mmt_index, mh.mmt_index);
+}
+
+/* ---- long ranges ----------------------------------------------------------------------------- */
+
+/* Address space without storage. */
+class Sparse
+{
+  public:
+    explicit Sparse(uint64_t size) : size_(size)
+    {
+        void *addr = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+        EXPECT_NE(MAP_FAILED, addr);
+        base = static_cast<char *>(addr);
+    }
+    ~Sparse()
+    {
+        munmap(base, size_);
+    }
+
+    char *base;
+
+  private:
+    uint64_t size_;
+};
+
+/* Both sides of a request lie in a range of 100 GiB, also across the step between two handles. */
+TEST_F(mem, long_ranges)
+{
+    const uint64_t size = 100ull << 30;
+    const uint64_t places[] = {0, GLEX_EXT_LONG_STEP - 4, 5ull << 30, size - 8};
+    Sparse theirs(size), ours(size);
+    glex_mem_handle_t to = {}, from = {};
+
+    ASSERT_OK(glex_ext_register_long(b, theirs.base, size, 3, &to));
+    ASSERT_OK(glex_ext_register_long(a, ours.base, size, 3, &from));
+    for (uint64_t place : places) {
+        uint32_t remote, local;
+        glex_mem_handle_t remote_mh = glex_ext_long_handle(to, place, &remote);
+        glex_mem_handle_t local_mh = glex_ext_long_handle(from, place, &local);
+        glex_rdma_req_t put =
+            rdma(GLEX_RDMA_TYPE_PUT, b.target(remote_mh), local_mh, 8, remote, local);
+
+        memcpy(ours.base + place, &place, 8);
+        ASSERT_OK(glex_rdma(a, &put, nullptr));
+        EXPECT_TRUE(a.errors().empty());
+        EXPECT_EQ(0, memcmp(theirs.base + place, &place, 8));
+        EXPECT_EQ(place + 8 > size - 8 ? GLEX_ERR_STATUS_ATT : -1,
+                  put_status(b.target(remote_mh), remote + 1, 8));
+    }
+    EXPECT_OK(glex_ext_deregister_long(b, to, size));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_deregister_long(b, to, size));
+    for (uint64_t i = 0; i < size / GLEX_EXT_LONG_STEP; i++) {
+        EXPECT_EQ(GLEX_ERR_STATUS_MMT, put_status({b.addr().v, to.v + i}, 0, 8));
+    }
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_register_long(b, theirs.base, 0, 3, &to));
+    EXPECT_EQ(GLEX_INVALID_PARAM, glex_ext_register_long(b, theirs.base, UINT64_MAX, 3, &to));
+}
+
+/* Long and short ranges come and go: no handle is ever given out twice, and none is lost. */
+TEST_F(mem, long_ranges_come_and_go)
+{
+    const uint64_t size = 20 * GLEX_EXT_LONG_STEP;
+    Sparse memory(size);
+    std::vector<std::pair<glex_mem_handle_t, uint64_t>> open;
+    std::set<uint64_t> seen;
+    unsigned seed = 1;
+
+    for (int i = 0; i < 20000; i++) {
+        uint64_t len = i % 3 == 0 ? 1 + rand_r(&seed) % 20 * GLEX_EXT_LONG_STEP : 64;
+        glex_mem_handle_t mh = {};
+
+        ASSERT_OK(glex_ext_register_long(b, memory.base, len, 3, &mh)) << i;
+        for (uint64_t j = 0; j <= (len - 1) / GLEX_EXT_LONG_STEP; j++) {
+            ASSERT_TRUE(seen.insert(mh.v + j).second);
+            ASSERT_LT((mh.v + j) & 0xffff, 16384u);
+        }
+        open.emplace_back(mh, len);
+        if (open.size() > 200) {
+            size_t which = rand_r(&seed) % open.size();
+
+            ASSERT_OK(glex_ext_deregister_long(b, open[which].first, open[which].second));
+            open.erase(open.begin() + static_cast<long>(which));
+        }
+    }
 }
 
 /* ---- memory of the NIC ----------------------------------------------------------------------- */

@@ -17,8 +17,8 @@
 
 /* A put looks whether it is still the peer after so many that only rely on the page's address. */
 #define CMA_TRUST 64u
-/* Addresses that the page is tried at, below 2^46. Under ThreadSanitizer none of them is to be had:
- * then it is where the kernel puts it, as random as that is. */
+/* Addresses that the page is tried at, below 2^46. ThreadSanitizer forbids all of them. Then the
+ * kernel chooses the address. */
 #define CMA_TRIES 100
 #define CMA_SPACE (1ull << 46)
 
@@ -26,10 +26,10 @@
 static uint64_t *cma_cookie;
 
 /*
- * A page of its own, so that no other program has anything there; never unmapped, so that writing
- * the cookie over itself never hits anything else; not there in a child of fork(); and at a random
- * address of 46 bits, whatever the kernel does about such: another process has nothing there, but
- * for the part of 2^46 bytes that it has mapped (a GiB: one in 65,536).
+ * Allocates one page for the cookie. The page holds nothing else and is never unmapped, so a peer
+ * that writes the cookie back cannot damage other data. A forked child does not inherit the page.
+ * Its address is random within 46 bits: another process has mapped the same address with a
+ * probability of 1 in 65,536 for each GiB that it uses.
  */
 static uint64_t *cma_cookie_page(void)
 {
@@ -131,16 +131,16 @@ static ssize_t cma_call(const struct glex_peer *peer, enum glex_rdma_type type,
 }
 
 /*
- * Move the next piece, and know that it was the peer's. Its pid may mean another process to us: in
- * another pid namespace, when it died and the pid was given out again; and exec() keeps the pid but
- * replaces the memory. So each call begins with the cookie, which stands in the peer's memory
- * alone, and a call sees one address space, whatever becomes of the process meanwhile.
+ * Moves the next piece, if the process with the peer's pid is the peer. The pid may name another
+ * process: in another pid namespace, or after the peer died. exec() keeps the pid and replaces the
+ * memory. So each call begins with the cookie, which only the peer's memory holds. One call copies
+ * from and to one address space, even if the process ends meanwhile.
  *
- * A get reads the cookie together with the data. A put writes the cookie, over itself and before
- * the data: the kernel stops at the first piece that it cannot write, so nothing is written where
- * the page is not there any more. Another process that does have something at that address is known
- * by reading the cookie first, as is done at the first put to a peer and at every CMA_TRUST-th: it
- * would take a second system call each time, half as long as copying 16 KB.
+ * A get reads the cookie together with the data. A put writes the cookie over itself, then the data.
+ * The kernel stops at the first piece that it cannot write, so a process without the page gets no
+ * data. Another process may have mapped the address. Reading the cookie first reveals that process,
+ * but a second system call takes half as long as copying 16 KB, so only the first put to a peer and
+ * every CMA_TRUST-th one read the cookie.
  *
  * @param [out] moved_p  Bytes moved, at least 1, if DONE is returned.
  */

@@ -25,7 +25,7 @@ glex_ret_t glex_mem_init(struct glex_endpoint *ep)
     const struct glex_segment *seg = &ep->segment;
     struct glex_mem *mem = &ep->mem;
 
-    /* Reserved as a whole, so that it never moves under a thread that reads it. */
+    /* Reserved as a whole: other threads read the table, so it must not move. */
     mem->table = mmap(NULL, mem_table_size(), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mem->table == MAP_FAILED) {
@@ -114,6 +114,70 @@ static glex_ret_t mem_take_entry(struct glex_endpoint *ep, uint32_t *index_p)
     return GLEX_SUCCESS;
 }
 
+/* The first of `num` entries in a row that no registration uses; MEM_NO_ENTRY: there is none. */
+static uint32_t mem_find_run(const struct glex_mem *mem, uint32_t num)
+{
+    uint32_t index, run = 0;
+
+    for (index = 0; index < mem->used && run < num; index++) {
+        run = (mem->table[index].state & GLEX_MMT_VALID) ? 0 : run + 1;
+    }
+    return run == num ? index - num : MEM_NO_ENTRY;
+}
+
+/* Take `num` entries in a row out of the list of free ones, whose order stays. */
+static void mem_reuse_run(struct glex_mem *mem, uint32_t first, uint32_t num)
+{
+    uint32_t left = mem->num_free, index;
+
+    for (; left > 0; left--) {
+        index = mem_reuse_entry(mem);
+        if (index - first >= num) {
+            mem_free_entry(mem, index);
+        }
+    }
+}
+
+/* Take `num` entries in a row, used before or new ones. */
+static glex_ret_t mem_take_run(struct glex_endpoint *ep, uint32_t num, uint32_t *first_p)
+{
+    struct glex_mem *mem = &ep->mem;
+
+    if (mem->num_free >= MEM_MIN_FREE + num || mem->used + num > GLEX_MMT_CAPACITY) {
+        *first_p = mem_find_run(mem, num);
+        if (*first_p != MEM_NO_ENTRY) {
+            mem_reuse_run(mem, *first_p, num);
+            return GLEX_SUCCESS;
+        }
+    }
+    if (mem->used + num > GLEX_MMT_CAPACITY) {
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    while (mem->used + num > ep->segment.mmt_ready) {
+        if (mem_grow(ep) != GLEX_SUCCESS) {
+            return GLEX_NO_MEM_RESOURCE;
+        }
+    }
+    *first_p = mem->used;
+    mem->used += num;
+    return GLEX_SUCCESS;
+}
+
+/* Returns the next generation after those of all the entries. All generations of a table begin with
+ * one number and grow slowly. So the sign of a difference tells the later one, even after a wrap. */
+static uint32_t mem_next_gen(const struct glex_mem *mem, uint32_t first, uint32_t num)
+{
+    uint32_t gen = mem->first_gen, next, i;
+
+    for (i = first; i < first + num; i++) {
+        next = (uint32_t)(mem->table[i].state >> 32) + 1;
+        if (mem->table[i].state != 0 && (int32_t)(next - gen) > 0) {
+            gen = next;
+        }
+    }
+    return gen;
+}
+
 /*
  * Whether the whole range is mapped in this process. An asynchronous msync() does nothing but
  * that check.
@@ -130,12 +194,11 @@ static bool mem_is_mapped(const char *addr, uint64_t len)
  * new field also sees that the state was invalidated before, and whoever reads the new state sees
  * the new fields.
  */
-static void mem_publish(struct glex_mem *mem, uint32_t index, char *addr, uint64_t len,
-                        uint32_t flag)
+static void mem_publish(struct glex_mem *mem, uint32_t index, uint32_t gen, char *addr,
+                        uint64_t len, uint32_t flag)
 {
     struct glex_mem_entry *entry = &mem->table[index];
     struct glex_mmt_entry *shared = &mem->mmt[index];
-    uint32_t gen = entry->state == 0 ? mem->first_gen : (uint32_t)(entry->state >> 32) + 1;
     uint64_t state = (uint64_t)gen << 32 | flag | GLEX_MMT_VALID;
 
     __atomic_store_n(&entry->addr, addr, __ATOMIC_RELEASE);
@@ -148,13 +211,14 @@ static void mem_publish(struct glex_mem *mem, uint32_t index, char *addr, uint64
     __atomic_store_n(&shared->state, state, __ATOMIC_RELEASE);
 }
 
-glex_ret_t glex_register_mem(glex_ep_handle_t handle, void *addr, uint64_t len, int32_t flag,
-                             glex_mem_handle_t *mh)
+/* Register a range under `num` handles in a row; handle i begins GLEX_EXT_LONG_STEP * i further. */
+static glex_ret_t mem_register(glex_ep_handle_t handle, char *addr, uint64_t len, int32_t flag,
+                               uint32_t num, glex_mem_handle_t *mh)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
     struct glex_mem *mem;
+    uint32_t index, gen, i;
     glex_ret_t ret;
-    uint32_t index;
 
     if (handle == NULL || mh == NULL || addr == NULL || len == 0 || (flag & ~GLEX_MMT_FLAGS) ||
         (uintptr_t)addr + len < (uintptr_t)addr || ep->forked) {
@@ -171,10 +235,65 @@ glex_ret_t glex_register_mem(glex_ep_handle_t handle, void *addr, uint64_t len, 
         glex_nicmem_file_off(mem, addr, len) == 0) {
         glex_caps_allow_private();
     }
-    ret = mem_take_entry(ep, &index);
+    ret = num == 1 ? mem_take_entry(ep, &index) : mem_take_run(ep, num, &index);
     if (ret == GLEX_SUCCESS) {
-        mem_publish(mem, index, addr, len, (uint32_t)flag);
+        gen = mem_next_gen(mem, index, num);
+        for (i = 0; i < num; i++) {
+            mem_publish(mem, index + i, gen, addr + i * GLEX_EXT_LONG_STEP,
+                        len - i * GLEX_EXT_LONG_STEP, (uint32_t)flag);
+        }
         mh->v = glex_mem_handle_v(index, mem->table[index].state);
+    }
+    pthread_mutex_unlock(&mem->lock);
+    return ret;
+}
+
+glex_ret_t glex_register_mem(glex_ep_handle_t handle, void *addr, uint64_t len, int32_t flag,
+                             glex_mem_handle_t *mh)
+{
+    return mem_register(handle, addr, len, flag, 1, mh);
+}
+
+/* How many handles a long range has; 0: too many for a table. */
+static uint32_t mem_num_handles(uint64_t len)
+{
+    uint64_t num = (len - 1) / GLEX_EXT_LONG_STEP + 1;
+
+    return len == 0 || num > GLEX_MMT_CAPACITY ? 0 : (uint32_t)num;
+}
+
+glex_ret_t glex_ext_register_long(glex_ep_handle_t handle, void *addr, uint64_t len, int32_t flag,
+                                  glex_mem_handle_t *first)
+{
+    uint32_t num = mem_num_handles(len);
+
+    return num == 0 ? GLEX_INVALID_PARAM : mem_register(handle, addr, len, flag, num, first);
+}
+
+static glex_ret_t mem_deregister(glex_ep_handle_t handle, glex_mem_handle_t mh, uint32_t num)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    glex_ret_t ret = GLEX_SUCCESS;
+    struct glex_mem *mem;
+    uint64_t state;
+    uint32_t i;
+
+    if (handle == NULL || ep->forked || num == 0 || mh.mmt_index + num > GLEX_MMT_CAPACITY) {
+        return GLEX_INVALID_PARAM;
+    }
+    mem = &ep->mem;
+
+    pthread_mutex_lock(&mem->lock);
+    for (i = 0; i < num; i++) {
+        if (glex_mem_range(mem, mh.v + i, UINT64_MAX, 0, 0, 0) == NULL) {
+            ret = GLEX_INVALID_PARAM;
+        }
+    }
+    for (i = mh.mmt_index; ret == GLEX_SUCCESS && i < mh.mmt_index + num; i++) {
+        state = mem->table[i].state & ~(uint64_t)GLEX_MMT_VALID;
+        __atomic_store_n(&mem->mmt[i].state, state, __ATOMIC_RELEASE);
+        __atomic_store_n(&mem->table[i].state, state, __ATOMIC_RELEASE);
+        mem_free_entry(mem, i);
     }
     pthread_mutex_unlock(&mem->lock);
     return ret;
@@ -182,25 +301,10 @@ glex_ret_t glex_register_mem(glex_ep_handle_t handle, void *addr, uint64_t len, 
 
 glex_ret_t glex_deregister_mem(glex_ep_handle_t handle, glex_mem_handle_t mh)
 {
-    struct glex_endpoint *ep = glex_endpoint(handle);
-    struct glex_mem *mem;
-    uint32_t index = mh.mmt_index;
-    glex_ret_t ret = GLEX_INVALID_PARAM;
-    uint64_t state;
+    return mem_deregister(handle, mh, 1);
+}
 
-    if (handle == NULL || ep->forked) {
-        return GLEX_INVALID_PARAM;
-    }
-    mem = &ep->mem;
-
-    pthread_mutex_lock(&mem->lock);
-    if (glex_mem_range(mem, mh.v, UINT64_MAX, 0, 0, 0) != NULL) {
-        state = mem->table[index].state & ~(uint64_t)GLEX_MMT_VALID;
-        __atomic_store_n(&mem->mmt[index].state, state, __ATOMIC_RELEASE);
-        __atomic_store_n(&mem->table[index].state, state, __ATOMIC_RELEASE);
-        mem_free_entry(mem, index);
-        ret = GLEX_SUCCESS;
-    }
-    pthread_mutex_unlock(&mem->lock);
-    return ret;
+glex_ret_t glex_ext_deregister_long(glex_ep_handle_t handle, glex_mem_handle_t first, uint64_t len)
+{
+    return mem_deregister(handle, first, mem_num_handles(len));
 }

@@ -160,7 +160,7 @@ static bool shm_reserve_step(struct glex_endpoint *ep, struct glex_peer *peer,
         return true;
     }
     if (glex_segment_open(ep->dev->dirfd, peer->addr, &hdr, &fd) != GLEX_SEGMENT_LIVING) {
-        return false; /* who looks next whether it is living says what became of it */
+        return false; /* the next check of the peer finds out why */
     }
     err = hdr.incarnation != peer->incarnation || hdr.base_size != peer->base_size ?
               ESTALE :
@@ -301,7 +301,7 @@ static void shm_sweep_maps(struct glex_peer *peer)
     for (i = 0; i < peer->rmem_chunks; i++) {
         for (j = 0; peer->rmem[i] != NULL && j < GLEX_RMEM_CHUNK; j++) {
             rmem = &peer->rmem[i][j];
-            /* relaxed: a state that is another one never becomes this one again */
+            /* relaxed: a state value never recurs */
             if (__atomic_load_n(rmem->word, __ATOMIC_RELAXED) != rmem->state) {
                 glex_mapping_put(rmem->map);
                 *rmem = shm_no_rmem;

@@ -70,8 +70,9 @@ int glex_shm_rmem_find(struct glex_endpoint *ep, struct glex_peer *peer, uint64_
 
 /**
  * Map a registration of NIC memory that was found and is not mapped here.
- * @return GLEX_REQ_DONE: it is mapped, or private memory; GLEX_ERR_STATUS_CONNECTION_NACK: this
- *         process lacks what it takes, which was logged; or why the peer has no such memory.
+ * @return GLEX_REQ_DONE: the memory is mapped, or private. GLEX_ERR_STATUS_CONNECTION_NACK: this
+ *         process lacks memory, mappings or descriptors, which was logged. Other statuses: the
+ *         peer has no such memory.
  */
 int glex_shm_rmem_map(struct glex_endpoint *ep, struct glex_peer *peer, struct glex_rmem *rmem);
 
@@ -168,10 +169,9 @@ static inline void glex_shm_publish_own(struct glex_endpoint *ep, struct glex_ev
 }
 
 /**
- * Whether a registration that was read before is that of a request, and as it was: the table's
- * state word is read every time; while it is as it was when the entry was read, so is all the rest.
- * acquire: what is read of the memory is read after the state. A state value never recurs:
- * generations only grow.
+ * Returns whether a registration that was read before matches a request and is still valid. The
+ * table's state word is read every time. A state value never recurs, because generations only grow.
+ * So an unchanged state word means an unchanged entry. acquire: the memory is read after the state.
  */
 static inline bool glex_shm_rmem_allows(const struct glex_peer *peer, const struct glex_rmem *rmem,
                                         uint64_t mh, uint32_t key, uint64_t offset, uint64_t len,

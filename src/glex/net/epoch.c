@@ -1,18 +1,18 @@
 /*
- * Epochs. An epoch is the life of the connection with a peer, for both directions: requests to the
- * peer and requests from it may travel over one connection of the engine, or over two if both sides
+ * Epochs. An epoch is the life of the connection with a peer, for both directions. Requests to the
+ * peer and requests of the peer travel over one connection of the engine, or over two if both sides
  * connected at the same time. The end of either is the end of the epoch. Each side numbers its
- * epochs; the engine exchanges the numbers when it connects, so a connection never joins an epoch of
- * which the other side knows nothing any more.
+ * epochs, and the engine exchanges the numbers when it connects. So a connection never joins an
+ * epoch that the other side has given up.
  *
- *     from \ event       our connection ended        the peer's ended          another number came
- *     both               the peer's is finished      ours is finished          both, and a new epoch
- *     ours alone         over                        -                         over, and a new epoch
- *     the peer's alone   -                           over                      over, and a new epoch
+ *     connections      | ours ended            | the peer's ended | another number came
+ *     -----------------+-----------------------+------------------+--------------------
+ *     both             | finish the peer's     | finish ours      | end both, new epoch
+ *     ours alone       | epoch over            | -                | end it, new epoch
+ *     the peer's alone | -                     | epoch over       | end it, new epoch
  *
- * A connection of the peer that is finished, or has ended, is read to its end: what came in time is
- * handed over, though the queues may be full for a while. Until then glex_ext_check_peer() does not
- * say that the epoch is over.
+ * A connection of the peer is read to its end. The requests that came in time are handed over, even
+ * if a full queue delays them. Until then glex_ext_check_peer() does not report the end of the epoch.
  */
 #include "base/log.h"
 #include "net/internal.h"

@@ -105,8 +105,8 @@ static int net_end_status(enum glex_net_end why)
     }
 }
 
-/* A user sees jobs fail because of this, and nothing else says why. One line is enough for all the
- * endpoints of all the hosts that are cut off; the others are for who asks. */
+/* Warns once that a host is silent, since jobs fail because of this and nothing else says why. Later
+ * lines have the level INFO: many endpoints of many hosts may be cut off at once. */
 static void net_say_silent(const struct net_peer *peer, enum glex_net_end why)
 {
     struct glex_net *net = peer->side.ep->net;
@@ -230,8 +230,9 @@ static bool net_put_next(struct net_peer *peer)
 }
 
 /*
- * A frame goes at once where none is on its way, else it waits for the next turn, and others join
- * it: one system call for many. Where the program makes no call, the flusher sends it.
+ * Sends a frame at once if no other frame is on its way. Else the frame waits for the next turn and
+ * collects more requests: one system call for many. If the program makes no call, the flusher sends
+ * the frame.
  */
 void net_peer_go_on(struct net_peer *peer)
 {
@@ -595,8 +596,8 @@ static void net_detach(struct glex_endpoint *ep, struct glex_peer *base)
 }
 
 /*
- * A peer lives until its connection has ended, when all is read that it sent. This looks whether the
- * peer has closed, and reads, so that who only asks hears of the end, too.
+ * A peer lives until its connection has ended and everything that it sent was read. Looks whether the
+ * peer has closed, and reads, so a program that only asks also learns of the end.
  */
 static bool net_is_living(struct glex_endpoint *ep, const struct glex_peer *base)
 {

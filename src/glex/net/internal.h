@@ -14,12 +14,12 @@
 
 /* Requests to one peer that have not ended: a power of two. */
 #define NET_WINDOW 256u
-/* Replies that we may owe to one source: a window of gets whose data has gone, and whose events
- * wait for room in our queue, and another window of requests that were posted since. */
+/* Replies that we may owe to one source: one window of gets whose events wait for room in our queue,
+ * and one window of requests that were posted later. */
 #define NET_REPLIES (2 * NET_WINDOW)
 /* Bytes of frames that the peer has not said to have taken: what it may have to keep for us. */
 #define NET_WINDOW_BYTES (1u << 20)
-/* It says so after so many at the latest. */
+/* The peer acknowledges after so many requests or bytes at the latest. */
 #define NET_ACK_REQUESTS (NET_WINDOW / 4)
 #define NET_ACK_BYTES    (NET_WINDOW_BYTES / 4)
 /* Frames of one connection that are with libfabric; a bulk transfer leaves buffers to others. */
@@ -116,7 +116,7 @@ struct net_source {
     struct net_epoch       *epoch;    /* of its address */
     uint64_t                number;   /* of the epoch that it belongs to */
     LIST_ENTRY(net_source)  left;     /* in net->left, if `is_left` */
-    bool                    is_left;  /* its epoch is over, but not all that came is handed over */
+    bool                    is_left;  /* its epoch is over, and some of its requests still wait */
     uint32_t                requests; /* carried out or refused */
     uint32_t                told_requests;
     uint64_t                bytes, told_bytes; /* of frames that were taken */
@@ -205,7 +205,7 @@ void net_flusher_fork(void);
 /** The entry of a peer: one for its address as long as we live. */
 struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr);
 
-/** Only their owner writes them, and others look at them: a plain store that is never torn. */
+/** Only the owner writes its entries. Others read them, so a store must not be torn. */
 #define NET_ENTRY_SET(entry, name, value) \
     __atomic_store_n(&(entry)->name, (value), __ATOMIC_RELAXED)
 #define NET_ENTRY_ADD(entry, name, n) NET_ENTRY_SET(entry, name, (entry)->name + (n))

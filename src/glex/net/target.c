@@ -126,8 +126,7 @@ static int net_on_mp(struct net_source *source, struct glex_peer *self,
                        net_request_flags(record));
 }
 
-/* As net_memory(), in the domain. Its private copies are as good for other threads as for its
- * owner's. */
+/* As net_memory(), in the domain. Any thread may read the domain's private copies of its table. */
 static int net_domain_memory(const struct glex_endpoint *domain, const struct net_record *record,
                              uint32_t need, char **ptr_p)
 {
@@ -464,8 +463,8 @@ static bool net_send_piece(struct net_source *source, struct net_reply *reply)
     return true;
 }
 
-/* All data of a get is in frames: its event comes when it is not needed any more where it was, and
- * waits for room. False: not now. */
+/* All data of a get is in frames. The target's event follows when the frames have been sent, because
+ * the memory is free then, and when the event queue has room. False: not now. */
 static bool net_reply_event(struct net_source *source, const struct net_reply *reply)
 {
     const struct net_record *get = &reply->get;
