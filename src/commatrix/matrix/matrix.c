@@ -334,6 +334,9 @@ static void build(struct cm_matrix *matrix, struct builder *builder)
         part->to = place[part->to];
     }
     g_array_sort(parts, compare_parts);
+    /* At once: an array that grows needs the memory twice. */
+    g_array_free(matrix->cells, TRUE);
+    matrix->cells = g_array_sized_new(FALSE, FALSE, sizeof(struct cm_cell), parts->len);
     make_cells(matrix, builder, parts);
     drop_empty_cells(matrix);
     g_array_free(parts, TRUE);

@@ -140,6 +140,11 @@ static void end_file(struct cm_capture *capture, struct reader *reader)
     capture->timeless += cm_file_timeless(reader->file);
 }
 
+static uint64_t corrected(const struct cm_clock *clock, uint64_t time_ns)
+{
+    return clock->corrected ? (uint64_t)MAX((int64_t)time_ns - clock->ahead_ns, 0) : time_ns;
+}
+
 /* Reads the files once, for the earliest time and the clocks. Leaves no file open. */
 static void look_at_files(struct cm_capture *capture, bool earliest)
 {
@@ -171,8 +176,7 @@ static void look_at_files(struct cm_capture *capture, bool earliest)
 
         *clock = clocks[i];
         if (cm_look_earliest(looks[i]) != UINT64_MAX) {
-            first = MIN(first, cm_look_earliest(looks[i]) -
-                                   (uint64_t)(clock->corrected ? clock->ahead_ns : 0));
+            first = MIN(first, corrected(clock, cm_look_earliest(looks[i])));
         }
         cm_look_free(looks[i]);
     }
@@ -210,9 +214,7 @@ static bool advance(struct cm_capture *capture, struct reader *reader)
         end_file(capture, reader);
         return false;
     }
-    if (reader->clock.corrected) {
-        reader->frame.time_ns -= (uint64_t)reader->clock.ahead_ns;
-    }
+    reader->frame.time_ns = corrected(&reader->clock, reader->frame.time_ns);
     return true;
 }
 

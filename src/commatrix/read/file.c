@@ -15,6 +15,8 @@ enum {
     MAX_FRAME = 16 << 20
 };
 
+#define MAX_SECONDS INT64_C(9000000000) /* since 1970 */
+
 enum { MAGIC_US = 0xa1b2c3d4, MAGIC_NS = 0xa1b23c4d, MAGIC_LONG = 0xa1b2cd34 };
 
 /* pcapng: types of blocks, and codes of options of an interface */
@@ -87,13 +89,14 @@ static const uint8_t *need(struct cm_file *file, size_t len, const char *truncat
     return p;
 }
 
+/* Times before 1970 are 1970. Times that do not fit become the year 2255. */
 static uint64_t to_ns(const struct interface *interface, uint64_t time)
 {
     uint64_t units = interface->units;
     unsigned __int128 part = (unsigned __int128)(time % units) * 1000000000 / units;
+    __int128 seconds = (__int128)(time / units) + interface->offset_s;
 
-    return (uint64_t)(((int64_t)(time / units) + interface->offset_s) * 1000000000) +
-           (uint64_t)part;
+    return (uint64_t)CLAMP(seconds, 0, MAX_SECONDS) * 1000000000 + (uint64_t)part;
 }
 
 static void note_link(struct cm_file *file, int link_type)
