@@ -117,7 +117,11 @@ static double cell_column(const struct cm_show *show, const struct cm_cell *cell
 /* Only the mean of messages has a fraction that matters. */
 static void put_value(FILE *out, double value, int column)
 {
-    fprintf(out, column == MEAN_MESSAGE ? "%.1f" : "%.0f", value);
+    if (column == MEAN_MESSAGE) {
+        fprintf(out, "%.1f", value);
+    } else {
+        fprintf(out, "%" PRIu64, (uint64_t)(value + 0.5));
+    }
 }
 
 static void put_csv_cells(const struct cm_show *show, FILE *out, const GArray *cells,
