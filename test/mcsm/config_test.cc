@@ -49,7 +49,7 @@ TEST(Config, ErrorsNameTheLine)
         {good + "[neighbour b]\nlids = 150-100\n", ":6: ", "FROM-TO"},
         {good + "[neighbour b]\nlids = 100-199\nvia = c\n", ":7: ", "no such neighbour"},
         {good + "[routing]\nengine = ftree\n", ":6: ", "minhop"},
-        {good + "[routing]\nroots = 0x1\n", ": ", "updn"},
+        {good + "[routing]\nengine = minhop\nroots = 0x1\n", ": ", "updn"},
         {good + "[routing]\ndimensions = 1 x\n", ":6: ", "groups of at most"},
         {good + "[port]\nmtu = 1000\n", ":6: ", "256"},
         {good + "[port]\nsl2vl = 0 1 2\n", ":6: ", "each service level"},

@@ -25,7 +25,7 @@ TEST(Multicast, TreeOnRandomFabrics)
             int sw = draw() % count;
             leaves.push_back({sw, (uint8_t)next[sw]++});
         }
-        mcsm_tree_t *tree = mcsm_tree_new(graph);
+        mcsm_tree_t *tree = mcsm_tree_new(graph, false);
         std::vector<std::array<uint64_t, 4>> sets(count);
         auto *ports = reinterpret_cast<uint64_t(*)[4]>(sets.data());
         mcsm_tree_cut(tree, leaves.data(), leaves.size(), ports);

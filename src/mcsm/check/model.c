@@ -102,13 +102,48 @@ static int connect_borders(check_model_t *model)
     return 0;
 }
 
+static int digit(char c)
+{
+    return c <= '9' ? c - '0' : c - 'a' + 10;
+}
+
+/* Pairs over a border use lane 0. */
+static int connect_lanes(check_model_t *model)
+{
+    mcsm_graph_t *graph = model->graph;
+    size_t n = graph->count;
+
+    if (model->lanes_count == 0)
+        return 0;
+    graph->lane = calloc(n * n + 1, 1);
+    if (graph->lane == NULL)
+        return -1;
+    for (size_t i = 0; i < model->lanes_count; i++) {
+        const check_node_t *node = check_find(model, model->lanes[i].guid);
+        int first = node ? node->index : 0;
+
+        while (node != NULL && first > 0 && model->switches[first - 1]->cluster == node->cluster)
+            first--;
+        for (const char *c = model->lanes[i].digits; node != NULL && *c != '\0'; c++) {
+            int to = first + (c - model->lanes[i].digits);
+
+            if (to >= graph->count || !node->sw)
+                break;
+            graph->lane[node->index * n + to] = digit(*c);
+            if (digit(*c) >= graph->lanes)
+                graph->lanes = digit(*c) + 1;
+        }
+    }
+    return 0;
+}
+
 int check_connect(check_model_t *model)
 {
     if (number_switches(model) < 0)
         return -1;
     for (size_t i = 0; i < model->link_count; i++)
         connect_link(model, &model->links[i]);
-    if (connect_borders(model) < 0)
+    if (connect_borders(model) < 0 || connect_lanes(model) < 0)
         return -1;
     for (int i = 0; i < model->switch_count; i++) {
         struct check_lft *lft;
@@ -143,6 +178,9 @@ void check_free(check_model_t *model)
     free(model->links);
     free(model->borders);
     free(model->mfts);
+    for (size_t i = 0; i < model->lanes_count; i++)
+        free(model->lanes[i].digits);
+    free(model->lanes);
     free(model->lid_owner);
     free(model->lid_port);
     memset(model, 0, sizeof(*model));

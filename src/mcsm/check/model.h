@@ -40,6 +40,12 @@ typedef struct check_mft {
     uint64_t ports[4];
 } check_mft_t;
 
+/* The lanes of one switch to the others of its cluster, in the order of GUIDs. */
+typedef struct check_lanes {
+    uint64_t guid;
+    char *digits;
+} check_lanes_t;
+
 typedef struct check_border {
     uint64_t guid, peer_guid;
     uint8_t port, peer_port;
@@ -59,7 +65,10 @@ typedef struct check_model {
     size_t border_count;
     check_mft_t *mfts;
     size_t mft_count;
-    uint64_t *lid_owner; /* by LID: the node */
+    struct check_lanes *lanes; /* rows as they were read */
+    size_t lanes_count;
+    uint8_t multicast_sl; /* 0: groups share lane 0 */
+    uint64_t *lid_owner;  /* by LID: the node */
     uint8_t *lid_port;
     struct check_lft {
         uint64_t guid;

@@ -219,14 +219,39 @@ static int read_mft(reader_t *reader, const char *text)
     return 0;
 }
 
+static int read_multicast_sl(reader_t *reader, const char *text)
+{
+    uint64_t sl;
+
+    if (!number_word(&text, 15, &sl))
+        return bad(reader, "expected: multicast-sl NUMBER");
+    reader->model->multicast_sl = sl;
+    return 0;
+}
+
+static int read_lanes(reader_t *reader, const char *text)
+{
+    check_model_t *model = reader->model;
+    check_lanes_t *row = append((void **)&model->lanes, &model->lanes_count, sizeof(*row));
+
+    if (row == NULL)
+        return bad(reader, "out of memory");
+    if (!guid_word(&text, &row->guid))
+        return bad(reader, "expected: lanes GUID DIGITS");
+    text += strspn(text, " ");
+    row->digits = strndup(text, strspn(text, "0123456789abcdef"));
+    return row->digits ? 0 : bad(reader, "out of memory");
+}
+
 static int read_line(reader_t *reader, const char *text)
 {
     static const struct {
         const char *word;
         int (*read)(reader_t *, const char *);
-    } kinds[] = {{"cluster", read_cluster}, {"node", read_node},     {"lid", read_lid},
-                 {"link", read_link},       {"border", read_border}, {"lft", read_lft},
-                 {"mft", read_mft}};
+    } kinds[] = {
+        {"cluster", read_cluster}, {"node", read_node},     {"lid", read_lid},
+        {"link", read_link},       {"border", read_border}, {"lft", read_lft},
+        {"mft", read_mft},         {"lanes", read_lanes},   {"multicast-sl", read_multicast_sl}};
     char word[16];
 
     if (!mcsm_next_word(&text, " \n", word, sizeof(word)))

@@ -126,15 +126,23 @@ int mcsm_parse_neighbour(mcsm_parser_t *parser, const char *which, const char *n
                                     value);
         return 1;
     }
+    if (strcmp(name, "passes-to") == 0) {
+        if (strlen(neighbour->passes_names) + strlen(value) + 2 > sizeof(neighbour->passes_names))
+            return mcsm_parse_error(parser, parser->line, "passes-to: more than %zu characters",
+                                    sizeof(neighbour->passes_names) - 2);
+        strcat(strcat(neighbour->passes_names, " "), value);
+        return 1;
+    }
     if (strcmp(name, "via") == 0) {
         if (strlen(value) > MCSM_NAME_MAX)
             return mcsm_parse_error(parser, parser->line, "via: a name has at most 31 characters");
         strcpy(neighbour->via_name, value);
         return 1;
     }
-    return mcsm_parse_error(parser, parser->line,
-                            "[neighbour %s] has no key \"%s\": it has lids, lid-database and via",
-                            which, name);
+    return mcsm_parse_error(
+        parser, parser->line,
+        "[neighbour %s] has no key \"%s\": it has lids, lid-database, via and passes-to", which,
+        name);
 }
 
 static mcsm_partition_t *find_partition(mcsm_parser_t *parser, const char *name)
@@ -267,6 +275,24 @@ static void resolve_via(mcsm_parser_t *parser, mcsm_neighbour_t *neighbour)
                      neighbour->name, config->neighbours[at].name);
 }
 
+/* "passes-to": names of neighbours. */
+static void resolve_passes(mcsm_parser_t *parser, mcsm_neighbour_t *neighbour)
+{
+    const char *words = neighbour->passes_names;
+    char word[64];
+
+    while (mcsm_next_word(&words, " ,\t\n", word, sizeof(word))) {
+        int index = find_neighbour(parser->config, word);
+
+        if (index < 0)
+            mcsm_parse_error(parser, neighbour->line,
+                             "[neighbour %s] passes-to = %s: there is no such neighbour",
+                             neighbour->name, word);
+        else
+            neighbour->passes[index] = true;
+    }
+}
+
 static void range_of_db(mcsm_lid_db_t *db, mcsm_range_t *range)
 {
     *range = (mcsm_range_t){MCSM_LID_MAX, 0};
@@ -326,6 +352,7 @@ static void check_neighbour(mcsm_parser_t *parser, mcsm_neighbour_t *neighbour)
                              other->name, neighbour->name);
     }
     resolve_via(parser, neighbour);
+    resolve_passes(parser, neighbour);
 }
 
 static void add_default_partition(mcsm_parser_t *parser)
@@ -352,6 +379,45 @@ static void add_default_partition(mcsm_parser_t *parser)
     }
 }
 
+bool mcsm_config_allows(const mcsm_config_t *config, const mcsm_border_t *e, const mcsm_border_t *f)
+{
+    if (e->neighbour == f->neighbour)
+        return false;
+    if (e->joint && f->joint && config->multicast_sl == 0)
+        return true;
+    for (size_t i = 0; i < config->neighbour_count && f->transit; i++) {
+        if (config->neighbours[e->neighbour].passes[i] && config->neighbours[i].via == f->neighbour)
+            return true;
+    }
+    return false;
+}
+
+/* Lanes are for pairs inside of the cluster: packets of other clusters come in on lane 0. */
+static void check_lanes(mcsm_parser_t *parser)
+{
+    const mcsm_config_t *config = parser->config;
+    bool lanes = config->engine == MCSM_ENGINE_LASH || config->engine == MCSM_ENGINE_TORUS;
+
+    for (size_t i = 0; i < config->border_count && lanes; i++) {
+        if (config->borders[i].transit) {
+            mcsm_parse_error(parser, config->borders[i].line,
+                             "engine = %s cannot have transit ports: packets of other clusters all "
+                             "use one lane. Use auto or updn",
+                             mcsm_engine_name(config->engine));
+            return;
+        }
+    }
+    for (size_t i = 0; i < config->partition_count && lanes; i++) {
+        if (config->partitions[i].sl != 0)
+            mcsm_parse_error(parser, config->partitions[i].line,
+                             "engine = %s chooses the service levels: remove sl",
+                             mcsm_engine_name(config->engine));
+    }
+    if (lanes && config->set_sl2vl)
+        mcsm_parse_error(parser, 0, "engine = %s sets sl2vl itself: remove the key",
+                         mcsm_engine_name(config->engine));
+}
+
 void mcsm_config_finish(mcsm_parser_t *parser)
 {
     mcsm_config_t *config = parser->config;
@@ -372,9 +438,12 @@ void mcsm_config_finish(mcsm_parser_t *parser)
         snprintf(config->socket, sizeof(config->socket), "/run/mcsm/%s.sock", config->name);
     for (size_t i = 0; i < config->neighbour_count; i++)
         check_neighbour(parser, &config->neighbours[i]);
-    if (config->engine != MCSM_ENGINE_UPDN && config->root_count > 0)
-        mcsm_parse_error(parser, 0, "[routing] has roots, but its engine is not updn");
-    if (config->engine != MCSM_ENGINE_DOR && config->dimension_count > 0)
-        mcsm_parse_error(parser, 0, "[routing] has dimensions, but its engine is not dor");
+    if (config->engine != MCSM_ENGINE_UPDN && config->engine != MCSM_ENGINE_AUTO &&
+        config->root_count > 0)
+        mcsm_parse_error(parser, 0, "[routing] has roots, but its engine is not updn or auto");
+    if (config->engine != MCSM_ENGINE_DOR && config->engine != MCSM_ENGINE_TORUS &&
+        config->dimension_count > 0)
+        mcsm_parse_error(parser, 0, "[routing] has dimensions, but its engine is not dor or torus");
+    check_lanes(parser);
     add_default_partition(parser);
 }

@@ -9,7 +9,7 @@
 
 const char *mcsm_engine_name(mcsm_engine_t engine)
 {
-    static const char *const names[] = {"minhop", "updn", "dor"};
+    static const char *const names[] = {"minhop", "updn", "dor", "lash", "torus", "auto"};
 
     return names[engine];
 }
@@ -100,7 +100,8 @@ static void set_defaults(mcsm_config_t *config, const char *path)
     config->lids = (mcsm_range_t){1, MCSM_LID_MAX};
     snprintf(config->state_dir, sizeof(config->state_dir), "/var/lib/mcsm");
     config->log_level = MCSM_LOG_INFO;
-    config->engine = MCSM_ENGINE_MINHOP;
+    config->engine = MCSM_ENGINE_AUTO;
+    config->contract_only_named = true;
     config->max_mtu = 5;
     config->max_op_vls = 4;
     config->subnet_timeout = 18;

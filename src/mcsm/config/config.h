@@ -28,7 +28,16 @@ enum {
     MCSM_MLID_MIN = 0xc000
 };
 
-typedef enum mcsm_engine { MCSM_ENGINE_MINHOP, MCSM_ENGINE_UPDN, MCSM_ENGINE_DOR } mcsm_engine_t;
+/* LASH are the routes of MINHOP with lanes, TORUS are the routes of DOR with lanes. AUTO is UPDN in
+ * a cluster with transit ports, else LASH. */
+typedef enum mcsm_engine {
+    MCSM_ENGINE_MINHOP,
+    MCSM_ENGINE_UPDN,
+    MCSM_ENGINE_DOR,
+    MCSM_ENGINE_LASH,
+    MCSM_ENGINE_TORUS,
+    MCSM_ENGINE_AUTO
+} mcsm_engine_t;
 
 /* Unicast LIDs from..to, both included; none if from > to. */
 typedef struct mcsm_range {
@@ -66,6 +75,8 @@ typedef struct mcsm_neighbour {
     mcsm_range_t lids;
     mcsm_lid_db_t db; /* count 0: only the range is known */
     int line;
+    char passes_names[512];
+    bool passes[256]; /* packets from it may go on to these clusters, by index */
 } mcsm_neighbour_t;
 
 typedef struct mcsm_partition {
@@ -116,6 +127,7 @@ typedef struct mcsm_config {
     size_t neighbour_count;
 
     mcsm_engine_t engine;
+    bool contract_only_named; /* routes that exceed the contract are written all the same */
     uint64_t *roots;
     size_t root_count;
     mcsm_dimension_t dimensions[MCSM_MAX_DIMENSIONS];
@@ -136,6 +148,7 @@ typedef struct mcsm_config {
     uint8_t vlarb_high_limit;
 
     uint16_t mlids;
+    uint8_t multicast_sl; /* of all groups, if not 0: a lane of their own */
 
     unsigned sweep_interval; /* seconds between light sweeps; 0: only traps */
     unsigned window;         /* SMPs on their way at once */
@@ -171,6 +184,11 @@ uint64_t mcsm_lid_db_guid(const mcsm_lid_db_t *db, uint16_t lid);
  * stands for its whole range. */
 unsigned mcsm_common_lid(const mcsm_lid_db_t *a, mcsm_range_t ra, const mcsm_lid_db_t *b,
                          mcsm_range_t rb);
+
+/* Whether a chain of packets that wait may lead from one border port to the other: packets of a
+ * cluster behind `f` may come in by `e`, or both are joints of groups on lane 0. */
+bool mcsm_config_allows(const mcsm_config_t *config, const mcsm_border_t *e,
+                        const mcsm_border_t *f);
 
 const char *mcsm_engine_name(mcsm_engine_t engine);
 

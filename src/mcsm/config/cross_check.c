@@ -80,6 +80,8 @@ static void check_pair(cross_t *cross, const mcsm_config_t *a, const mcsm_config
                       "%s and %s: mtu or vls of [port] differ: long packets from one cluster "
                       "would be lost in the other one\n",
                       a->path, b->path);
+    if (a->multicast_sl != b->multicast_sl)
+        CONTRADICTION(cross, "%s and %s: sl of [multicast] differs\n", a->path, b->path);
     if (a->subnet_prefix != b->subnet_prefix)
         CONTRADICTION(cross, "%s and %s: the subnet prefixes differ\n", a->path, b->path);
 }
@@ -181,6 +183,110 @@ static void check_joints(cross_t *cross)
     free(parent);
 }
 
+/* Each cluster on the way from one cluster to another must let the packets pass. */
+static void check_passes(cross_t *cross, size_t from, size_t to)
+{
+    size_t at = from, before = from;
+
+    for (size_t steps = 0; at != to && steps <= cross->count; steps++) {
+        const mcsm_config_t *config = cross->configs[at];
+        const mcsm_neighbour_t *target = find_neighbour(config, cross->configs[to]->name);
+        const mcsm_neighbour_t *source = find_neighbour(config, cross->configs[before]->name);
+        int next;
+
+        if (target == NULL)
+            return; /* check_lids() says so */
+        if (at != from && source != NULL && !source->passes[target - config->neighbours])
+            CONTRADICTION(cross,
+                          "%s: cluster %s reaches %s through %s, whose [neighbour %s] does not say "
+                          "passes-to = %s\n",
+                          config->path, cross->configs[from]->name, target->name, config->name,
+                          source->name, target->name);
+        next = find_cluster(cross, config->neighbours[target->via].name);
+        if (next < 0)
+            return;
+        before = at;
+        at = next;
+    }
+}
+
+/* ---- the contract by border port: the proof is in docs/mcsm.md ---- */
+
+/* A channel between two clusters, named by the border port where it ends. */
+typedef struct entry {
+    size_t cluster, border;
+    int colour; /* 0 new, 1 on the way, 2 done */
+} entry_t;
+
+typedef struct channels {
+    cross_t *cross;
+    entry_t *list;
+    size_t count;
+} channels_t;
+
+static entry_t *far_end(const channels_t *channels, const mcsm_border_t *border)
+{
+    for (size_t i = 0; i < channels->count; i++) {
+        const mcsm_config_t *config = channels->cross->configs[channels->list[i].cluster];
+        const mcsm_border_t *other = &config->borders[channels->list[i].border];
+
+        if (other->guid == border->peer_guid && other->port == border->peer_port)
+            return &channels->list[i];
+    }
+    return NULL;
+}
+
+/* Depth first over the allowed pairs. True if the channel is on a circle. */
+static bool follow(channels_t *channels, entry_t *entry)
+{
+    const mcsm_config_t *config = channels->cross->configs[entry->cluster];
+    const mcsm_border_t *e = &config->borders[entry->border];
+
+    entry->colour = 1;
+    for (size_t i = 0; i < config->border_count; i++) {
+        entry_t *next = NULL;
+
+        if (mcsm_config_allows(config, e, &config->borders[i]))
+            next = far_end(channels, &config->borders[i]);
+        if (next == NULL || next->colour == 2)
+            continue;
+        if (next->colour == 0 && !follow(channels, next))
+            continue;
+        CONTRADICTION(
+            channels->cross,
+            "%s:%d: packets may wait in a circle over the borders: from 0x%016lx/%u on to "
+            "%s by 0x%016lx/%u; remove a passes-to, or give groups a lane of their own "
+            "by [multicast] sl\n",
+            config->path, config->borders[i].line, e->guid, e->port,
+            config->neighbours[config->borders[i].neighbour].name, config->borders[i].guid,
+            config->borders[i].port);
+        return true;
+    }
+    entry->colour = 2;
+    return false;
+}
+
+static void check_circles(cross_t *cross)
+{
+    channels_t channels = {.cross = cross};
+    size_t room = 0;
+
+    for (size_t i = 0; i < cross->count; i++)
+        room += cross->configs[i]->border_count;
+    channels.list = calloc(room + 1, sizeof(*channels.list));
+    if (channels.list == NULL)
+        return;
+    for (size_t i = 0; i < cross->count; i++) {
+        for (size_t k = 0; k < cross->configs[i]->border_count; k++)
+            channels.list[channels.count++] = (entry_t){i, k, 0};
+    }
+    for (size_t i = 0; i < channels.count; i++) {
+        if (channels.list[i].colour == 0 && follow(&channels, &channels.list[i]))
+            break; /* one circle is named */
+    }
+    free(channels.list);
+}
+
 int mcsm_config_cross_check(mcsm_config_t *const *configs, size_t count, FILE *err)
 {
     cross_t cross = {configs, count, err, 0};
@@ -194,9 +300,11 @@ int mcsm_config_cross_check(mcsm_config_t *const *configs, size_t count, FILE *e
             if (k != i) {
                 check_lids(&cross, configs[i], configs[k]);
                 check_way(&cross, i, k);
+                check_passes(&cross, i, k);
             }
         }
     }
     check_joints(&cross);
+    check_circles(&cross);
     return cross.found;
 }

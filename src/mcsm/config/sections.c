@@ -188,6 +188,7 @@ static int parse_dimensions(mcsm_parser_t *parser, const char *value)
 int mcsm_parse_routing(mcsm_parser_t *parser, const char *name, const char *value)
 {
     static const number_key_t keys[] = {
+        KEY("sl", multicast_sl, 0, 14, "0 to 14, the same in all clusters of the fabric"),
         KEY("mlids", mlids, 32, 16384, "32 to 16384, the same in all clusters of the fabric"),
     };
     int status = number(parser, keys, sizeof(keys) / sizeof(*keys), name, value);
@@ -195,13 +196,19 @@ int mcsm_parse_routing(mcsm_parser_t *parser, const char *name, const char *valu
     if (status >= 0)
         return status;
     if (strcmp(name, "engine") == 0) {
-        for (int i = MCSM_ENGINE_MINHOP; i <= MCSM_ENGINE_DOR; i++) {
+        for (int i = MCSM_ENGINE_MINHOP; i <= MCSM_ENGINE_AUTO; i++) {
             if (strcmp(value, mcsm_engine_name(i)) == 0) {
                 parser->config->engine = i;
                 return 1;
             }
         }
-        return bad(parser, name, value, "minhop, updn or dor");
+        return bad(parser, name, value, "auto, minhop, updn, dor, lash or torus");
+    }
+    if (strcmp(name, "contract") == 0) {
+        if (strcmp(value, "keep") != 0 && strcmp(value, "report") != 0)
+            return bad(parser, name, value, "keep or report");
+        parser->config->contract_only_named = value[0] == 'r';
+        return 1;
     }
     if (strcmp(name, "roots") == 0)
         return parse_roots(parser, value);

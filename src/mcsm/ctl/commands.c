@@ -84,7 +84,11 @@ static void status(mcsm_daemon_t *daemon, FILE *out)
                                                    sm->election.state == MCSM_SM_MASTER_STATE));
     add_guid(json, "port_guid", sm->own_guid);
     add_number(json, "lid", sm->fabric->own_port ? sm->fabric->own_port->lid : 0);
-    add_text(json, "routing", mcsm_engine_name(sm->config->engine));
+    add_text(json, "routing", mcsm_engine_name(sm->stats.engine));
+    add_number(json, "lanes", mcsm_sm_lanes(sm));
+    add_number(json, "lanes_needed", sm->stats.lanes_needed);
+    add_number(json, "left_out", sm->stats.left_out);
+    add_number(json, "contract_excess", sm->stats.excess);
     add_number(json, "switches", sm->fabric->switch_count);
     add_number(json, "end_nodes", sm->fabric->ca_count);
     add_number(json, "links", sm->fabric->link_count);
@@ -332,9 +336,9 @@ static void why(mcsm_daemon_t *daemon, const char *word, FILE *out)
                  sm->config->db.count ? "the LID database"
                                       : "the range of the cluster, kept by GUID");
         add_text(json, "reason",
-                 sm->config->engine == MCSM_ENGINE_UPDN
+                 sm->stats.engine == MCSM_ENGINE_UPDN
                      ? "up/down: never up after down; of the shortest such ways the least loaded"
-                 : sm->config->engine == MCSM_ENGINE_DOR
+                 : sm->stats.engine == MCSM_ENGINE_DOR
                      ? "dor: of the shortest ways the one in the lowest dimension"
                      : "minhop: of the shortest ways the least loaded");
     } else {

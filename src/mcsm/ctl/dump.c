@@ -127,6 +127,23 @@ static void dump_mft_of(const mcsm_node_t *node, unsigned mlids, FILE *out)
     }
 }
 
+/* The lanes of pairs of switches: a row for each switch, a hexadecimal digit for each other one, in
+ * the order of GUIDs. */
+static void dump_lanes(const mcsm_sm_t *sm, FILE *out)
+{
+    const mcsm_graph_t *graph = sm->graph;
+
+    fprintf(out, "multicast-sl %u\n", sm->config->multicast_sl);
+    if (graph == NULL || graph->lanes == 1 || graph->count != sm->fabric->switch_count)
+        return;
+    for (int i = 0; i < graph->count; i++) {
+        fprintf(out, "lanes 0x%016lx ", graph->sw[i].guid);
+        for (int k = 0; k < graph->count; k++)
+            fprintf(out, "%x", mcsm_lane(graph, i, k));
+        fputc('\n', out);
+    }
+}
+
 void mcsm_dump_fabric(const mcsm_sm_t *sm, FILE *out)
 {
     const mcsm_config_t *config = sm->config;
@@ -136,6 +153,7 @@ void mcsm_dump_fabric(const mcsm_sm_t *sm, FILE *out)
             config->lids.to);
     HASH_ITER(hh, sm->fabric->nodes, node, next)
     dump_node(node, out);
+    dump_lanes(sm, out);
     for (size_t i = 0; i < config->border_count; i++) {
         const mcsm_border_t *border = &config->borders[i];
         const mcsm_node_t *sw = mcsm_fabric_find(sm->fabric, border->guid);

@@ -33,6 +33,9 @@ static void manager(const mcsm_daemon_t *daemon, FILE *out)
     GAUGE("silent_ports", "Ports behind which nothing answers.", stats->silent);
     GAUGE("ports_without_lid", "End ports that get no LID.", stats->without_lid);
     GAUGE("credit_loop_links", "Length of a credit loop; 0 if there is none.", stats->credit_loop);
+    GAUGE("lanes", "Virtual lanes that the routes use.", mcsm_sm_lanes(sm));
+    GAUGE("left_out_routes", "Routes that the contract of the border ports forbids.",
+          stats->left_out);
     GAUGE("sweep_seconds", "Duration of the last heavy sweep.", stats->sweep_ms / 1e3);
     GAUGE("routing_seconds", "Duration of the last computation of routes.", stats->route_ms / 1e3);
     COUNTER("heavy_sweeps", "Heavy sweeps.", stats->heavy_sweeps);

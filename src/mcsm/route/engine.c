@@ -31,6 +31,7 @@ enum {
 typedef struct engine {
     mcsm_graph_t *graph;
     const mcsm_config_t *config;
+    mcsm_engine_t kind;
     int *distance;
     int *order;
     int order_count;
@@ -233,6 +234,10 @@ static int automatic_roots(mcsm_graph_t *graph, int *queue, int *scratch)
         if (graph->sw[i].rank == top)
             queue[count++] = i;
     }
+    for (int i = 0; i < graph->count; i++) {
+        if (graph->sw[i].border && (top == 0 || graph->sw[i].rank != top))
+            queue[count++] = i;
+    }
     if (count == 0) {
         int centre = find_centre(graph, scratch, queue);
 
@@ -379,6 +384,25 @@ static void sort_by_rank(engine_t *engine)
     qsort(engine->by_rank, engine->graph->count, sizeof(int), highest_first);
 }
 
+/* The only root: a border switch, whose packets then only go down, or else the centre. */
+static int find_root(engine_t *engine)
+{
+    const mcsm_graph_t *graph = engine->graph;
+    int best = -1, best_links = -1;
+
+    for (int i = 0; i < graph->count; i++) {
+        int links = 0;
+
+        for (int p = 1; p <= graph->sw[i].nports; p++)
+            links += graph->sw[i].ports[p].peer >= 0;
+        if (graph->sw[i].border && links > best_links) {
+            best = i;
+            best_links = links;
+        }
+    }
+    return best >= 0 ? best : find_centre(engine->graph, engine->distance, engine->order);
+}
+
 /* One root always reaches all: up to it, and down from it. */
 static int rank_for_updn(engine_t *engine)
 {
@@ -390,10 +414,7 @@ static int rank_for_updn(engine_t *engine)
     sort_by_rank(engine);
     if (reaches_all(engine))
         return 0;
-    root =
-        config->root_count
-            ? config->roots[0]
-            : engine->graph->sw[find_centre(engine->graph, engine->distance, engine->order)].guid;
+    root = config->root_count ? config->roots[0] : engine->graph->sw[find_root(engine)].guid;
     mcsm_log(config->root_count ? MCSM_LOG_WARN : MCSM_LOG_INFO,
              "with several roots up/down does not reach all: 0x%016lx is the only root", root);
     if (mcsm_rank(engine->graph, &root, 1) < 0)
@@ -417,7 +438,7 @@ static int engine_open(engine_t *engine)
     if (!engine->distance || !engine->order || !engine->first || !engine->candidates ||
         !engine->cost || !engine->flow || !engine->by_rank || !engine->down)
         return -ENOMEM;
-    if (engine->config->engine != MCSM_ENGINE_UPDN)
+    if (engine->kind != MCSM_ENGINE_UPDN)
         return 0;
     return rank_for_updn(engine);
 }
@@ -455,8 +476,15 @@ static void route_group(engine_t *engine, const mcsm_target_t *targets, size_t c
 
 int mcsm_route(mcsm_graph_t *graph, const mcsm_config_t *config)
 {
-    static void (*const list[])(engine_t *, int) = {minhop, updn, dor};
-    engine_t engine = {.graph = graph, .config = config};
+    return mcsm_route_by(graph, config, config->engine);
+}
+
+int mcsm_route_by(mcsm_graph_t *graph, const mcsm_config_t *config, mcsm_engine_t kind)
+{
+    static void (*const list[])(engine_t *, int) = {
+        [MCSM_ENGINE_MINHOP] = minhop, [MCSM_ENGINE_UPDN] = updn, [MCSM_ENGINE_DOR] = dor,
+        [MCSM_ENGINE_LASH] = minhop,   [MCSM_ENGINE_TORUS] = dor, [MCSM_ENGINE_AUTO] = minhop};
+    engine_t engine = {.graph = graph, .config = config, .kind = kind};
     int status = engine_open(&engine);
 
     for (int i = 0; i < graph->count; i++)
@@ -470,7 +498,7 @@ int mcsm_route(mcsm_graph_t *graph, const mcsm_config_t *config)
                       (graph->targets[end].port == 0) == (graph->targets[i].port == 0);
              end++)
             continue;
-        list[config->engine](&engine, graph->targets[i].sw);
+        list[kind](&engine, graph->targets[i].sw);
         route_group(&engine, graph->targets + i, end - i);
     }
     engine_close(&engine);

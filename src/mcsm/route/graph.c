@@ -9,6 +9,9 @@ mcsm_graph_t *mcsm_graph_new(int count, const uint8_t *nports)
     mcsm_graph_t *graph = calloc(1, sizeof(*graph));
     bool good = graph != NULL;
 
+    if (good)
+        graph->lanes = 1;
+
     if (good) {
         graph->sw = calloc(count + 1, sizeof(*graph->sw));
         good = graph->sw != NULL;
@@ -45,6 +48,7 @@ void mcsm_graph_free(mcsm_graph_t *graph)
     free(graph->sw);
     free(graph->targets);
     free(graph->load);
+    free(graph->lane);
     free(graph);
 }
 

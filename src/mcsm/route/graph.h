@@ -30,6 +30,8 @@ typedef struct mcsm_gswitch {
     int first_link;      /* number of its port 0 among all ports of the graph */
     int rank;            /* Up/Down: steps from the nearest root */
     uint8_t nports;
+    bool border; /* packets of other clusters come in here: a root of Up/Down */
+    bool bare;   /* has neither hosts nor joints, so that no group needs it at an end */
 } mcsm_gswitch_t;
 
 typedef struct mcsm_target {
@@ -47,6 +49,8 @@ typedef struct mcsm_graph {
     mcsm_target_t *targets;
     size_t target_count, target_room;
     uint64_t *load; /* of each port: how many (source, LID) pairs leave through it */
+    int lanes;      /* at least 1 */
+    uint8_t *lane;  /* of each pair of switches; NULL: all use lane 0 */
 } mcsm_graph_t;
 
 /* `nports` of each switch; the tables are those of the caller. NULL without memory. */
@@ -59,6 +63,7 @@ int mcsm_graph_target(mcsm_graph_t *graph, int sw, uint8_t port, uint16_t lid, b
 /* Fill the tables of all switches by the engine of the configuration; entries of LIDs that are no
  * target, or cannot be reached, are MCSM_DROP. -ENOMEM. */
 int mcsm_route(mcsm_graph_t *graph, const mcsm_config_t *config);
+int mcsm_route_by(mcsm_graph_t *graph, const mcsm_config_t *config, mcsm_engine_t kind);
 
 /* Ranks for Up/Down: from the configured roots, or else from the switches in the centre. */
 int mcsm_rank(mcsm_graph_t *graph, const uint64_t *roots, size_t root_count);
@@ -70,13 +75,9 @@ bool mcsm_is_up(const mcsm_graph_t *graph, int from, int to);
  * switches in the order of their distance; returns how many. */
 int mcsm_distances(const mcsm_graph_t *graph, int from, int *distance, int *queue);
 
-/*
- * Credit loops: a circle of channels, each of which may have to wait for the next one. The channel
- * dependency graph has an edge from a port to a port of the next switch where some packet from a
- * source to a target takes one after the other. Returns 0 if there is no circle, the length of one
- * that was found otherwise; its channels are in circle[] as port numbers of the graph, as far as
- * `room` goes. -ENOMEM.
- */
+/* Searches each lane for a circle of channels that may wait for each other (route/deps.h). Returns
+ * 0 if there is none, else the length of one; circle[] gets its channels, as far as `room` goes.
+ * -ENOMEM. */
 int mcsm_credit_loop(const mcsm_graph_t *graph, int *circle, int room);
 
 /*
@@ -90,6 +91,12 @@ void mcsm_columns(const mcsm_graph_t *graph, unsigned first, unsigned count, uin
 /* The switch behind each port number of the graph, -1 where there is none; the caller frees it.
  * NULL without memory. */
 int *mcsm_peers(const mcsm_graph_t *graph);
+
+/* The lane of packets between two switches. */
+static inline int mcsm_lane(const mcsm_graph_t *graph, int from, int to)
+{
+    return graph->lane ? graph->lane[(size_t)from * graph->count + to] : 0;
+}
 
 /* Which switch a port number of the graph belongs to. */
 int mcsm_graph_owner(const mcsm_graph_t *graph, int link);

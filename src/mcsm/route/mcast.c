@@ -20,20 +20,20 @@ static int find_root(const mcsm_graph_t *graph, int *distance, int *queue)
     return best;
 }
 
-static void grow(const mcsm_graph_t *graph, mcsm_tree_t *tree, int *distance)
+/* Adds to the tree what can be reached from its switches, by channels that lead down if `ordered`.
+ */
+static void grow(const mcsm_graph_t *graph, mcsm_tree_t *tree, bool *in, bool ordered)
 {
-    int root = find_root(graph, distance, tree->order);
-
-    tree->reached = mcsm_distances(graph, root, distance, tree->order);
     for (int i = 0; i < tree->reached; i++) {
         int at = tree->order[i];
 
         for (int p = 1; p <= graph->sw[at].nports; p++) {
             const mcsm_gport_t *port = &graph->sw[at].ports[p];
 
-            if (port->peer < 0 || port->peer == root || tree->parent[port->peer] >= 0 ||
-                distance[port->peer] != distance[at] + 1)
+            if (port->peer < 0 || in[port->peer] || (ordered && mcsm_is_up(graph, at, port->peer)))
                 continue;
+            in[port->peer] = true;
+            tree->order[tree->reached++] = port->peer;
             tree->parent[port->peer] = at;
             tree->up[port->peer] = port->peer_port;
             tree->down[port->peer] = p;
@@ -41,9 +41,24 @@ static void grow(const mcsm_graph_t *graph, mcsm_tree_t *tree, int *distance)
     }
 }
 
-mcsm_tree_t *mcsm_tree_new(const mcsm_graph_t *graph)
+/* The highest switch in the order of Up/Down; if there are several, a border switch. */
+static int find_top(const mcsm_graph_t *graph)
+{
+    int top = 0;
+
+    for (int i = 1; i < graph->count; i++) {
+        const mcsm_gswitch_t *sw = &graph->sw[i], *best = &graph->sw[top];
+
+        if (sw->rank != best->rank ? sw->rank < best->rank : sw->border && !best->border)
+            top = i;
+    }
+    return top;
+}
+
+mcsm_tree_t *mcsm_tree_new(const mcsm_graph_t *graph, bool ordered)
 {
     mcsm_tree_t *tree = calloc(1, sizeof(*tree));
+    bool *in = calloc(graph->count + 1, sizeof(*in));
     int *distance = malloc((graph->count + 1) * sizeof(int));
 
     if (tree != NULL) {
@@ -54,17 +69,26 @@ mcsm_tree_t *mcsm_tree_new(const mcsm_graph_t *graph)
         tree->up = calloc(graph->count + 1, 1);
         tree->down = calloc(graph->count + 1, 1);
     }
-    if (!tree || !distance || !tree->order || !tree->parent || !tree->needed || !tree->up ||
+    if (!tree || !in || !distance || !tree->order || !tree->parent || !tree->needed || !tree->up ||
         !tree->down) {
         mcsm_tree_free(tree);
         free(distance);
+        free(in);
         return NULL;
     }
     for (int i = 0; i < graph->count; i++)
         tree->parent[i] = -1;
-    if (graph->count > 0)
-        grow(graph, tree, distance);
+    if (graph->count > 0) {
+        int root = ordered ? find_top(graph) : find_root(graph, distance, tree->order);
+
+        tree->order[tree->reached++] = root;
+        in[root] = true;
+        if (ordered)
+            grow(graph, tree, in, true);
+        grow(graph, tree, in, false); /* what no way down reaches */
+    }
     free(distance);
+    free(in);
     return tree;
 }
 
@@ -78,6 +102,16 @@ void mcsm_tree_free(mcsm_tree_t *tree)
     free(tree->up);
     free(tree->down);
     free(tree);
+}
+
+void mcsm_tree_used(const mcsm_graph_t *graph, const mcsm_tree_t *tree, bool *used)
+{
+    for (int i = 0; i < graph->count; i++)
+        used[i] = !graph->sw[i].bare;
+    for (int i = tree->reached - 1; i > 0; i--) {
+        if (used[tree->order[i]])
+            used[tree->parent[tree->order[i]]] = true;
+    }
 }
 
 static void set_bit(uint64_t set[4], uint8_t bit)

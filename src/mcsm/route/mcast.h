@@ -26,9 +26,15 @@ typedef struct mcsm_leaf {
     uint8_t port;
 } mcsm_leaf_t;
 
-/* The spanning tree with the shortest ways from a switch in the centre. NULL without memory. */
-mcsm_tree_t *mcsm_tree_new(const mcsm_graph_t *graph);
+/* A spanning tree with short ways from a switch in the centre. `ordered`: from the highest switch
+ * of Up/Down, by channels that lead down as far as they reach; packets then go up and down as
+ * unicast packets do. NULL without memory. */
+mcsm_tree_t *mcsm_tree_new(const mcsm_graph_t *graph, bool ordered);
 void mcsm_tree_free(mcsm_tree_t *tree);
+
+/* Marks in used[switch] whether a group may use the link from the switch to its parent: whether a
+ * switch at or below it is not bare. */
+void mcsm_tree_used(const mcsm_graph_t *graph, const mcsm_tree_t *tree, bool *used);
 
 /* The part of the tree that connects the leaves. ports[switch] gets a set of 256 bits: the ports
  * through which the switch forwards. `ports` has room for all switches. */

@@ -159,9 +159,13 @@ static mcsm_member_t **find_member(mcsm_group_t *group, uint64_t port_guid)
     return at;
 }
 
-static void fill(const mcsm_group_t *group, const mcsm_member_t *member, uint8_t *record)
+/* Groups have the service level of their lane, if they have one of their own. */
+static void fill(const mcsm_config_t *config, const mcsm_group_t *group,
+                 const mcsm_member_t *member, uint8_t *record)
 {
     memcpy(record, group->record, MC_SIZE);
+    if (config->multicast_sl > 0)
+        record[MC_SL] = (record[MC_SL] & 15) | config->multicast_sl << 4;
     if (member == NULL)
         return;
     memcpy(record + MC_PORT_GID, member->gid, 16);
@@ -263,6 +267,8 @@ static bool fits(const mcsm_query_t *query, const mcsm_port_t *port, const mcsm_
     uint8_t rate = group->record[MC_RATE] & 0x3f;
 
     equal.mask &= checked;
+    if (query->sa->sm->config->multicast_sl > 0)
+        equal.mask &= ~(1ull << BIT_SL); /* the answer says which level the group has */
     return mcsm_matches(&equal, group->record, parts, sizeof(parts) / sizeof(*parts)) &&
            has_values(query, group) &&
            mcsm_hi(port->info, MCSM_PI_MTU_HI) >= (group->record[MC_MTU] & 0x3f) &&
@@ -323,7 +329,7 @@ static void join(mcsm_query_t *query)
         mcsm_sm_multicast(query->sa->sm);
     (*at)->state |= state;
     query->sa->stats.joins++;
-    fill(group, *at, record);
+    fill(query->sa->sm->config, group, *at, record);
     mcsm_answer_add(query, record);
 }
 
@@ -359,7 +365,7 @@ static void leave(mcsm_query_t *query)
     }
     member = *at;
     member->state &= ~(query->data[MC_SCOPE_STATE] & MCSM_JOIN_STATES);
-    fill(group, member, record);
+    fill(query->sa->sm->config, group, member, record);
     mcsm_answer_add(query, record);
     query->sa->stats.leaves++;
     mcsm_sm_multicast(query->sa->sm);
@@ -404,7 +410,7 @@ static void list(mcsm_query_t *query)
         mcsm_member_t *member = trusted ? group->members : NULL;
 
         do {
-            fill(group, member, record);
+            fill(config, group, member, record);
             if (has_values(query, group) &&
                 mcsm_matches(query, record, parts, sizeof(parts) / sizeof(*parts)) &&
                 !mcsm_answer_add(query, record))

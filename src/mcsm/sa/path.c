@@ -243,13 +243,18 @@ static uint16_t pkey_of(const mcsm_query_t *query, const end_t *ours, const end_
     return mcsm_has_pkey(ours->port, wanted) ? wanted | 0x8000 : 0;
 }
 
-/* The service level of the path. A client may ask for another one than that of the partition, if
+/* The service level of the path. Where lanes keep packets from blocking each other, it is the lane.
+ * Else a client may ask for another one than that of the partition, if
  * the ports have a lane for it. */
-static bool find_sl(const mcsm_query_t *query, uint16_t pkey, uint8_t *sl_p)
+static bool find_sl(const mcsm_query_t *query, uint16_t pkey, uint8_t lane, uint8_t *sl_p)
 {
     const mcsm_config_t *config = query->sa->sm->config;
     uint8_t wanted = mcsm_get16(query->data, PR_SL) & 15;
 
+    if (mcsm_sm_lanes(query->sa->sm) > 1 && !config->set_sl2vl) {
+        *sl_p = lane;
+        return !mcsm_asks(query, BIT_SL) || wanted == lane;
+    }
     *sl_p = sl_of_partition(config, pkey);
     if (!mcsm_asks(query, BIT_SL) || wanted == *sl_p)
         return true;
@@ -315,7 +320,8 @@ static void add_path(mcsm_query_t *query, const end_t *from, const end_t *to)
     if (!both && mcsm_asks(query, BIT_REVERSIBLE) && query->data[PR_NUM_PATH] >> 7)
         return;
     pkey = pkey_of(query, ours, other);
-    if (pkey == 0 || !find_sl(query, pkey, &sl) || !find_values(query, &way, record))
+    if (pkey == 0 || !find_sl(query, pkey, mcsm_sm_lane(sm, ours->port, other->port), &sl) ||
+        !find_values(query, &way, record))
         return;
     mcsm_put64(record, PR_DGID, sm->config->subnet_prefix);
     mcsm_put64(record, PR_DGID + 8, to->guid);

@@ -1,5 +1,8 @@
 /* From the fabric to the graph that is routed, and from its routes to the tables of the switches.
  */
+#include "route/contract.h"
+#include "route/deps.h"
+#include "route/lanes.h"
 #include "sm.h"
 
 #include <errno.h>
@@ -132,27 +135,74 @@ static mcsm_graph_t *make_graph(const mcsm_sm_t *sm)
     free(nports);
     for (int i = 0; graph != NULL && i < fabric->switch_count; i++)
         connect_switch(graph, fabric->switches[i]);
+    for (int i = 0; graph != NULL && i < graph->count; i++)
+        graph->sw[i].bare = graph->sw[i].hosts == 0;
     for (size_t i = 0; graph != NULL && i < sm->config->border_count; i++) {
         const mcsm_border_t *border = &sm->config->borders[i];
         const mcsm_port_t *port = border_port(fabric, border);
 
-        if (border->transit && is_open(port))
+        if (border->joint && is_open(port))
+            graph->sw[port->node->index].bare = false;
+        if (border->transit && is_open(port)) {
+            graph->sw[port->node->index].border = true;
             graph->sw[port->node->index].hosts +=
                 foreign_sources(sm->config, border->neighbour, fabric->ca_count);
+        }
     }
     return graph;
 }
 
-static void report_credit_loop(mcsm_sm_t *sm, const mcsm_graph_t *graph)
-{
-    int circle[8], length = mcsm_credit_loop(graph, circle, 8), owner;
+/* ---- lanes and the contract of the borders ---- */
 
+/* Looks for a circle of channels, packets of groups included. Returns its length. */
+static int find_loop(const mcsm_sm_t *sm, const mcsm_graph_t *graph, const mcsm_tree_t *tree,
+                     int *circle, int room)
+{
+    bool shared = tree != NULL && sm->config->multicast_sl == 0;
+    int found = 0;
+
+    for (int lane = 0; lane < graph->lanes && found == 0; lane++) {
+        mcsm_deps_t *deps = mcsm_deps_new(graph);
+
+        found = deps ? mcsm_deps_note_unicast(deps, lane) : -ENOMEM;
+        if (found == 0 && lane == 0 && shared)
+            found = mcsm_lanes_note_tree(deps, graph, tree);
+        if (found == 0)
+            found = mcsm_deps_circle(deps, circle, room);
+        mcsm_deps_free(deps);
+    }
+    return found;
+}
+
+/* The lanes that every link of the cluster has. */
+static int lanes_there(const mcsm_sm_t *sm)
+{
+    int least = sm->config->set_sl2vl ? 1 : MCSM_MAX_LANES;
+    mcsm_node_t *node, *next;
+
+    HASH_ITER(hh, sm->next->nodes, node, next)
+    {
+        for (int p = 1; p <= node->nports; p++) {
+            uint8_t code = mcsm_hi(node->ports[p].info, MCSM_PI_OPER_VLS_HI);
+            int lanes = code == 0 || code >= 5 ? MCSM_MAX_LANES : 1 << (code - 1);
+
+            if (mcsm_port_usable(&node->ports[p]) && lanes < least)
+                least = lanes;
+        }
+    }
+    return least;
+}
+
+static void report_loop(mcsm_sm_t *sm, const mcsm_graph_t *graph, const int *circle, int length)
+{
     if (length > 0 && sm->stats.credit_loop == 0) {
-        mcsm_warn("%s routing has a credit loop over %d links; full links may block each other for "
-                  "ever. Up/Down has none. Its links:",
-                  mcsm_engine_name(sm->config->engine), length);
+        mcsm_sm_report(sm, "credit-loop", MCSM_LOG_WARN, 0, 0,
+                       "%s routing has a credit loop over %d links: while they are full, their "
+                       "packets block each other. Engine auto has none. Its links:",
+                       mcsm_engine_name(sm->stats.engine), length);
         for (int i = 0; i < length && i < 8; i++) {
-            owner = mcsm_graph_owner(graph, circle[i]);
+            int owner = mcsm_graph_owner(graph, circle[i]);
+
             mcsm_warn("    0x%016lx port %d", graph->sw[owner].guid,
                       circle[i] - graph->sw[owner].first_link);
         }
@@ -160,10 +210,199 @@ static void report_credit_loop(mcsm_sm_t *sm, const mcsm_graph_t *graph)
     sm->stats.credit_loop = length > 0 ? length : 0;
 }
 
+/* Routes of the engine and a tree. */
+static int route_and_grow(mcsm_sm_t *sm, mcsm_graph_t *graph, mcsm_engine_t engine,
+                          mcsm_tree_t **tree_p)
+{
+    int status = mcsm_route_by(graph, sm->config, engine);
+
+    sm->stats.engine = engine;
+    mcsm_tree_free(*tree_p);
+    *tree_p = status == 0 ? mcsm_tree_new(graph, engine == MCSM_ENGINE_UPDN) : NULL;
+    return *tree_p ? 0 : -ENOMEM;
+}
+
+/* The shortest routes with as many lanes as they need; if the links have fewer, Up/Down. */
+static int route_with_lanes(mcsm_sm_t *sm, mcsm_graph_t *graph, mcsm_engine_t engine,
+                            mcsm_tree_t **tree_p)
+{
+    int there = lanes_there(sm), needed, loop = find_loop(sm, graph, *tree_p, NULL, 0);
+
+    sm->stats.lanes_needed = 1;
+    if (loop <= 0)
+        return loop;
+    needed = mcsm_lanes_assign(graph, sm->config->multicast_sl == 0 ? *tree_p : NULL);
+    if (needed < 0)
+        return needed;
+    sm->stats.lanes_needed = needed;
+    if (needed <= there && needed <= MCSM_MAX_LANES)
+        return 0;
+    mcsm_warn("%s routing needs %d virtual lanes to be free of deadlock, and the links have %d: "
+              "up/down is used",
+              mcsm_engine_name(engine), needed, there);
+    graph->lanes = 1;
+    free(graph->lane);
+    graph->lane = NULL;
+    return route_and_grow(sm, graph, MCSM_ENGINE_UPDN, tree_p);
+}
+
+typedef struct borders {
+    mcsm_contract_t contract;
+    mcsm_gate_t *gates;
+    const mcsm_border_t **lines; /* of each gate */
+    int *via, *cluster;
+    bool *allowed, *enters;
+} borders_t;
+
+static void borders_free(borders_t *borders)
+{
+    free(borders->gates);
+    free(borders->lines);
+    free(borders->via);
+    free(borders->cluster);
+    free(borders->allowed);
+    free(borders->enters);
+}
+
+static void list_gates(const mcsm_sm_t *sm, borders_t *borders)
+{
+    const mcsm_config_t *config = sm->config;
+
+    for (size_t i = 0; i < config->border_count; i++) {
+        const mcsm_border_t *border = &config->borders[i];
+        const mcsm_port_t *port = border_port(sm->next, border);
+
+        if (!is_open(port))
+            continue;
+        borders->lines[borders->contract.count] = border;
+        borders->gates[borders->contract.count++] = (mcsm_gate_t){
+            port->node->index, port->num, border->neighbour, border->transit, border->joint};
+    }
+}
+
+static int borders_new(const mcsm_sm_t *sm, const mcsm_graph_t *graph, borders_t *borders)
+{
+    const mcsm_config_t *config = sm->config;
+    size_t n = config->border_count, clusters = config->neighbour_count;
+
+    memset(borders, 0, sizeof(*borders));
+    borders->gates = calloc(n + 1, sizeof(*borders->gates));
+    borders->lines = calloc(n + 1, sizeof(*borders->lines));
+    borders->via = malloc((graph->lid_top + 1) * sizeof(int));
+    borders->cluster = malloc((graph->lid_top + 1) * sizeof(int));
+    borders->allowed = calloc(n * n + 1, sizeof(bool));
+    borders->enters = calloc(clusters * clusters + 1, sizeof(bool));
+    if (!borders->gates || !borders->lines || !borders->via || !borders->cluster ||
+        !borders->allowed || !borders->enters) {
+        borders_free(borders);
+        return -ENOMEM;
+    }
+    list_gates(sm, borders);
+    for (unsigned lid = 0; lid <= graph->lid_top; lid++) {
+        borders->via[lid] = borders->cluster[lid] = -1;
+        for (size_t i = 0; i < clusters; i++) {
+            if (!mcsm_range_has(config->neighbours[i].lids, lid))
+                continue;
+            borders->cluster[lid] = i;
+            borders->via[lid] = config->neighbours[i].via;
+        }
+    }
+    for (size_t e = 0; e < borders->contract.count; e++) {
+        for (size_t f = 0; f < borders->contract.count; f++)
+            borders->allowed[e * borders->contract.count + f] =
+                mcsm_config_allows(config, borders->lines[e], borders->lines[f]);
+    }
+    for (size_t i = 0; i < clusters; i++) {
+        for (size_t k = 0; k < clusters; k++)
+            borders->enters[i * clusters + k] = config->neighbours[i].passes[k];
+    }
+    borders->contract.gates = borders->gates;
+    borders->contract.via = borders->via;
+    borders->contract.cluster = borders->cluster;
+    borders->contract.allowed = borders->allowed;
+    borders->contract.enters = borders->enters;
+    borders->contract.clusters = clusters;
+    return 0;
+}
+
+/* contract = report: the routes stay, and the log says that they exceed the contract. */
+static int name_excess(mcsm_sm_t *sm, const mcsm_contract_t *contract, const mcsm_graph_t *graph)
+{
+    size_t n = contract->count, excess = 0;
+    bool *matrix = calloc(n * n + 1, sizeof(bool));
+    int status = matrix ? mcsm_contract_matrix(graph, contract, matrix) : -ENOMEM;
+
+    for (size_t i = 0; i < n * n && status == 0; i++)
+        excess += matrix[i] && !contract->allowed[i];
+    free(matrix);
+    if (excess > 0 && sm->stats.excess == 0)
+        mcsm_sm_report(sm, "contract-exceeded", MCSM_LOG_WARN, 0, 0,
+                       "chains lead between %zu pairs of border ports that the contract does not "
+                       "allow: several clusters together may have a credit loop",
+                       excess);
+    sm->stats.excess = excess;
+    return status;
+}
+
+static int keep_contract(mcsm_sm_t *sm, mcsm_graph_t *graph, const mcsm_tree_t *tree)
+{
+    mcsm_contract_result_t result;
+    borders_t borders;
+    int status = borders_new(sm, graph, &borders);
+
+    if (status < 0)
+        return status;
+    borders.contract.tree = sm->config->multicast_sl == 0 ? tree : NULL;
+    result = (mcsm_contract_result_t){.broken = false};
+    if (!sm->config->contract_only_named)
+        status = mcsm_contract_keep(graph, &borders.contract, &result);
+    else
+        status = name_excess(sm, &borders.contract, graph);
+    borders_free(&borders);
+    if (status < 0)
+        return status;
+    if (result.left_out != sm->stats.left_out && result.left_out > 0)
+        mcsm_sm_report(sm, "left-out", MCSM_LOG_WARN, graph->sw[result.example_sw].guid, 0,
+                       "%u routes from switches to LIDs of other clusters are left out, since they "
+                       "would exceed the contract of the border ports; one is from 0x%016lx to LID "
+                       "%u. Connect the switch upwards to a border switch, or allow more by "
+                       "passes-to",
+                       result.left_out, graph->sw[result.example_sw].guid, result.example_lid);
+    sm->stats.left_out = result.left_out;
+    return 0;
+}
+
+static bool has_transit(const mcsm_config_t *config)
+{
+    for (size_t i = 0; i < config->border_count; i++) {
+        if (config->borders[i].transit)
+            return true;
+    }
+    return false;
+}
+
+static int compute(mcsm_sm_t *sm, mcsm_graph_t *graph, mcsm_tree_t **tree_p)
+{
+    mcsm_engine_t engine = sm->config->engine;
+    int status, circle[8];
+
+    if (engine == MCSM_ENGINE_AUTO)
+        engine = has_transit(sm->config) ? MCSM_ENGINE_UPDN : MCSM_ENGINE_LASH;
+    status = route_and_grow(sm, graph, engine, tree_p);
+    if (status == 0 && (engine == MCSM_ENGINE_LASH || engine == MCSM_ENGINE_TORUS))
+        status = route_with_lanes(sm, graph, engine, tree_p);
+    if (status == 0 && engine == MCSM_ENGINE_UPDN && has_transit(sm->config))
+        status = keep_contract(sm, graph, *tree_p);
+    if (status == 0)
+        report_loop(sm, graph, circle, find_loop(sm, graph, *tree_p, circle, 8));
+    return status;
+}
+
 int mcsm_sm_route(mcsm_sm_t *sm)
 {
     uint64_t start = mcsm_now();
     mcsm_graph_t *graph = make_graph(sm);
+    mcsm_tree_t *tree = NULL;
     int status = graph ? add_targets(sm, graph) : -ENOMEM;
 
     for (int i = 0; i < sm->next->switch_count && status == 0; i++) {
@@ -175,25 +414,50 @@ int mcsm_sm_route(mcsm_sm_t *sm)
         graph->sw[i].lft = node->lft;
     }
     if (status == 0)
-        status = mcsm_route(graph, sm->config);
+        status = compute(sm, graph, &tree);
     if (status < 0) {
         mcsm_error("out of memory: routes stay as they are");
         mcsm_graph_free(graph);
+        mcsm_tree_free(tree);
         return status;
     }
-    report_credit_loop(sm, graph);
     mcsm_graph_free(sm->graph);
     mcsm_tree_free(sm->tree);
     sm->graph = graph;
-    sm->tree = mcsm_tree_new(graph);
+    sm->tree = tree;
     sm->stats.route_ms = mcsm_now() - start;
-    return sm->tree ? 0 : -ENOMEM;
+    return 0;
+}
+
+static int switch_of(const mcsm_port_t *port)
+{
+    const mcsm_node_t *node = port->node->sw ? port->node : port->peer ? port->peer->node : NULL;
+
+    return node != NULL && node->sw ? node->index : -1;
+}
+
+uint8_t mcsm_sm_lane(const mcsm_sm_t *sm, const mcsm_port_t *a, const mcsm_port_t *b)
+{
+    int from = switch_of(a), to = b ? switch_of(b) : -1;
+
+    if (sm->graph == NULL || from < 0 || to < 0 || from >= sm->graph->count ||
+        to >= sm->graph->count)
+        return 0;
+    return mcsm_lane(sm->graph, from, to);
+}
+
+int mcsm_sm_lanes(const mcsm_sm_t *sm)
+{
+    int lanes = sm->graph ? sm->graph->lanes : 1;
+
+    return sm->config->multicast_sl >= lanes ? sm->config->multicast_sl + 1 : lanes;
 }
 
 /* ---- multicast ---- */
 
 typedef struct leaves {
     const mcsm_fabric_t *fabric;
+    const mcsm_graph_t *graph;
     mcsm_leaf_t *list;
     size_t count, room;
 } leaves_t;
@@ -220,8 +484,11 @@ static void add_member(void *arg, uint64_t port_guid, bool receives)
 
     if (port == NULL)
         return;
-    if (port->node->sw)
+    if (port->node->sw && !leaves->graph->sw[port->node->index].bare)
         add_leaf(leaves, port->node->index, receives ? 0 : MCSM_NO_PORT);
+    else if (port->node->sw)
+        mcsm_debug("%s (0x%016lx) is a member of a group, and has no hosts: it receives nothing",
+                   port->node->desc, port->node->guid);
     else if (mcsm_port_usable(port) && port->peer->node->sw)
         add_leaf(leaves, port->peer->node->index, receives ? port->peer->num : MCSM_NO_PORT);
 }
@@ -252,7 +519,7 @@ void mcsm_sm_multicast_tables(mcsm_sm_t *sm)
 {
     const mcsm_fabric_t *fabric = sm->next ? sm->next : sm->fabric;
     uint64_t(*ports)[4] = calloc(fabric->switch_count + 1, sizeof(*ports));
-    leaves_t leaves = {.fabric = fabric};
+    leaves_t leaves = {.fabric = fabric, .graph = sm->graph};
     size_t joints;
 
     if (ports == NULL || sm->tree == NULL || sm->tree->count != fabric->switch_count) {

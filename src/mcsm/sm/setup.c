@@ -71,7 +71,6 @@ static bool plan_end_port(mcsm_sm_t *sm, const mcsm_port_t *port, uint8_t *info)
     mcsm_put16(info, MCSM_PI_SM_LID, sm_lid);
     info[MCSM_PI_LMC] = lmc | (config->m_key != 0 ? config->m_key_bits << 6 : 0) |
                         (port->node->sw ? 0 : config->lmc);
-    info[MCSM_PI_MTU_HI] &= 0xf0;
     info[MCSM_PI_SUBNET_TIMEOUT] = timeout | config->subnet_timeout;
     /* A port that had another master, or none, has lost its groups and services. */
     if (!port->node->sw &&
@@ -152,14 +151,26 @@ static bool needs_lanes(const mcsm_sm_t *sm, const mcsm_port_t *port)
     return has_link(port) && (sm->sweep.reregister || port->state == MCSM_STATE_INIT);
 }
 
-static void plan_sl2vl(mcsm_sm_t *sm, mcsm_port_t *port)
+/* Tables for several lanes: service level n uses lane n; higher levels are dropped, since nobody
+ * checked their packets for circles. */
+static void lanes_map(const mcsm_sm_t *sm, int lanes, uint8_t map[16])
 {
+    for (int sl = 0; sl < 16; sl++)
+        map[sl] = sm->config->set_sl2vl || lanes == 1 ? sm->config->sl2vl[sl]
+                  : sl < lanes                        ? sl
+                                                      : 15;
+}
+
+static void plan_sl2vl(mcsm_sm_t *sm, mcsm_port_t *port, int lanes)
+{
+    uint8_t map[16];
     mcsm_path_t path = mcsm_sm_path(port);
     uint8_t body[64] = {0};
     int inputs = port->node->sw ? port->node->nports : 0;
 
+    lanes_map(sm, lanes, map);
     for (int i = 0; i < 8; i++)
-        body[i] = sm->config->sl2vl[2 * i] << 4 | sm->config->sl2vl[2 * i + 1];
+        body[i] = map[2 * i] << 4 | map[2 * i + 1];
     for (int in = 0; in <= inputs; in++) {
         uint32_t mod = port->node->sw ? (uint32_t)in << 8 | port->num : 0;
 
@@ -205,11 +216,44 @@ void mcsm_sm_ports(mcsm_sm_t *sm)
             if (!needs_lanes(sm, port))
                 continue;
             if (sm->config->set_sl2vl)
-                plan_sl2vl(sm, port);
+                plan_sl2vl(sm, port, 1);
             if (sm->config->set_vlarb)
                 plan_vlarb(sm, port);
         }
     }
+}
+
+/* After the routes: lanes of ports, and the service level of packets to this manager. */
+void mcsm_sm_set_lanes(mcsm_sm_t *sm)
+{
+    int lanes = mcsm_sm_lanes(sm);
+    bool changed = lanes != sm->lanes_set;
+    mcsm_node_t *node, *next;
+
+    HASH_ITER(hh, sm->next->nodes, node, next)
+    {
+        for (int i = 0; i <= node->nports; i++) {
+            mcsm_port_t *port = &node->ports[i];
+            uint8_t info[64], sl;
+
+            if (!sm->config->set_sl2vl && (changed || (lanes > 1 && needs_lanes(sm, port))) &&
+                has_link(port))
+                plan_sl2vl(sm, port, lanes);
+            if (!mcsm_is_end_port(port) || !port->known || port->lid == 0)
+                continue;
+            sl = mcsm_sm_lane(sm, port, sm->next->own_port);
+            if (mcsm_lo(port->info, MCSM_PI_MTU_HI) == sl)
+                continue;
+            memcpy(info, port->info, sizeof(info));
+            mcsm_put_lo(info, MCSM_PI_MTU_HI, sl);
+            leave_states(info);
+            set_port(sm, port, info, got_port);
+        }
+    }
+    if (changed)
+        mcsm_info("the routes use %d lane%s: %s%d switches", lanes, lanes > 1 ? "s" : "",
+                  "SL2VL tables are set in ", sm->next->switch_count);
+    sm->lanes_set = lanes;
 }
 
 /* ---- link states ---- */

@@ -22,6 +22,7 @@ mcsm_sm_t *mcsm_sm_new(const mcsm_config_t *config, mcsm_mads_t *mads, uint64_t 
     sm->own_guid = own_guid;
     mcsm_election_start(&sm->election);
     sm->sweep.wanted = true;
+    sm->lanes_set = 1;
     if (events != NULL)
         sm->events = *events;
     sm->fabric = mcsm_fabric_new();
@@ -222,6 +223,7 @@ static mcsm_phase_t next_phase(mcsm_sm_t *sm, uint64_t now)
     case MCSM_PHASE_PORTS:
         if (mcsm_sm_route(sm) < 0)
             break;
+        mcsm_sm_set_lanes(sm);
         mcsm_sm_multicast_tables(sm);
         mcsm_sm_write_tables(sm);
         return MCSM_PHASE_TABLES;

@@ -64,7 +64,11 @@ typedef struct mcsm_sm_stats {
     unsigned route_ms;
     unsigned without_lid;
     int credit_loop; /* length of a circle; 0: none */
-    int silent;      /* nodes that did not answer */
+    int lanes_needed;
+    unsigned excess;      /* pairs of border ports beyond the contract, if it is only reported */
+    unsigned left_out;    /* routes that the contract of the borders forbids */
+    mcsm_engine_t engine; /* that made the routes */
+    int silent;           /* nodes that did not answer */
 } mcsm_sm_stats_t;
 
 typedef struct mcsm_drained {
@@ -99,6 +103,7 @@ typedef struct mcsm_sm {
     mcsm_sweep_t sweep;
     mcsm_election_t election;
     mcsm_drained_t *drained;
+    int lanes_set;         /* for how many lanes the ports are set up; 1: their own tables */
     uint64_t burst_second; /* the second in which `burst` traps 129 to 131 came */
     unsigned burst;
     size_t next_lease; /* the end port whose M_Key lease is renewed next */
@@ -122,6 +127,11 @@ void mcsm_sm_receive(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
 /* No route shall lead through this port, or shall again. */
 int mcsm_sm_drain(mcsm_sm_t *sm, uint64_t guid, uint8_t port, bool drain);
 
+/* The service level of packets between two end ports; `b` may be NULL for another cluster. How many
+ * lanes there are, with that of the groups. */
+uint8_t mcsm_sm_lane(const mcsm_sm_t *sm, const mcsm_port_t *a, const mcsm_port_t *b);
+int mcsm_sm_lanes(const mcsm_sm_t *sm);
+
 /* The directed route to a port: through its own link if it is one of a CA. */
 mcsm_path_t mcsm_sm_path(const mcsm_port_t *port);
 
@@ -138,6 +148,7 @@ void mcsm_sm_read_pkeys(mcsm_sm_t *sm, mcsm_port_t *port); /* of a host */
 void mcsm_sm_plan_pkeys(mcsm_sm_t *sm, mcsm_port_t *port); /* and of the switch port to it */
 void mcsm_sm_set_link_state(mcsm_sm_t *sm, uint8_t state);
 int mcsm_sm_route(mcsm_sm_t *sm);
+void mcsm_sm_set_lanes(mcsm_sm_t *sm);
 void mcsm_sm_multicast_tables(mcsm_sm_t *sm);
 void mcsm_sm_write_tables(mcsm_sm_t *sm);
 void mcsm_sm_write_mft(mcsm_sm_t *sm, mcsm_node_t *node);

@@ -1,0 +1,50 @@
+/*
+ * The contract by border port: no circle of full channels over several clusters, whose managers do
+ * not speak with each other. docs/mcsm.md has the proof.
+ *
+ * The matrix of a cluster says for each border port e that packets come in by, and each border port
+ * f that packets go out by, whether a chain of channel dependencies inside of the cluster leads
+ * from e to f. The configuration says which pairs are allowed (passes-to). A manager writes only
+ * tables whose matrix stays within the allowed pairs. mcsm-check --config proves that the allowed
+ * pairs of all clusters form no circle.
+ */
+#ifndef MCSM_CONTRACT_H
+#define MCSM_CONTRACT_H
+
+#include "mcast.h"
+
+/* A border port that is up. */
+typedef struct mcsm_gate {
+    int sw;
+    uint8_t port;
+    uint8_t neighbour;
+    bool transit, joint;
+} mcsm_gate_t;
+
+typedef struct mcsm_contract {
+    const mcsm_gate_t *gates;
+    size_t count;
+    const int *via;      /* of each LID: the neighbour it leaves to; -1: a LID of this cluster */
+    const bool *allowed; /* [entry][exit] */
+    const bool *enters;  /* [neighbour][cluster]: packets to that cluster may come in from there */
+    const int *cluster;  /* of each LID: its cluster, as an index of `enters`; -1: this one */
+    size_t clusters;
+    const mcsm_tree_t *tree; /* NULL: groups have a lane of their own */
+} mcsm_contract_t;
+
+typedef struct mcsm_contract_result {
+    bool broken;       /* the routes of the engine exceeded the contract and were replaced */
+    unsigned left_out; /* (switch, LID) pairs that have no route because of the contract */
+    int example_sw;
+    uint16_t example_lid;
+} mcsm_contract_result_t;
+
+/* Computes the matrix of lane 0: contract->count times contract->count. -ENOMEM. */
+int mcsm_contract_matrix(const mcsm_graph_t *graph, const mcsm_contract_t *contract, bool *matrix);
+
+/* Changes routes to other clusters until the matrix stays within the allowed pairs. Needs the ranks
+ * of Up/Down. -ENOMEM. */
+int mcsm_contract_keep(mcsm_graph_t *graph, const mcsm_contract_t *contract,
+                       mcsm_contract_result_t *result);
+
+#endif

@@ -1,0 +1,436 @@
+#include "deps.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct edge {
+    int from, to;
+} edge_t;
+
+struct mcsm_deps {
+    const mcsm_graph_t *graph;
+    int *peers;
+    int *owners;           /* of each channel: its switch */
+    uint64_t (*next)[4];   /* of each channel: the ports of the next switch that follow it */
+    uint64_t (*before)[4]; /* of each channel: the ports of its own switch that it follows */
+    int *place;            /* of each channel: its place in the topological order */
+    int *found, *slots;    /* scratch of reorder() */
+    uint8_t *mark;
+    edge_t *log;
+    size_t log_count, log_room;
+    bool failed;
+};
+
+mcsm_deps_t *mcsm_deps_new(const mcsm_graph_t *graph)
+{
+    mcsm_deps_t *deps = calloc(1, sizeof(*deps));
+    size_t n = graph->links + 1;
+
+    if (deps == NULL)
+        return NULL;
+    deps->graph = graph;
+    deps->peers = mcsm_peers(graph);
+    deps->owners = malloc(n * sizeof(int));
+    deps->next = calloc(n, sizeof(*deps->next));
+    deps->before = calloc(n, sizeof(*deps->before));
+    deps->place = malloc(n * sizeof(int));
+    deps->found = malloc(2 * n * sizeof(int));
+    deps->slots = malloc(2 * n * sizeof(int));
+    deps->mark = calloc(n, 1);
+    if (!deps->peers || !deps->owners || !deps->next || !deps->before || !deps->place ||
+        !deps->found || !deps->slots || !deps->mark) {
+        mcsm_deps_free(deps);
+        return NULL;
+    }
+    for (int i = 0; i < graph->count; i++) {
+        for (int p = 0; p <= graph->sw[i].nports; p++)
+            deps->owners[graph->sw[i].first_link + p] = i;
+    }
+    for (int i = 0; i < graph->links; i++)
+        deps->place[i] = i;
+    return deps;
+}
+
+void mcsm_deps_free(mcsm_deps_t *deps)
+{
+    if (deps == NULL)
+        return;
+    free(deps->peers);
+    free(deps->owners);
+    free(deps->next);
+    free(deps->before);
+    free(deps->place);
+    free(deps->found);
+    free(deps->slots);
+    free(deps->mark);
+    free(deps->log);
+    free(deps);
+}
+
+bool mcsm_deps_failed(const mcsm_deps_t *deps)
+{
+    return deps->failed;
+}
+
+static int port_of(const mcsm_deps_t *deps, int channel)
+{
+    return channel - deps->graph->sw[deps->owners[channel]].first_link;
+}
+
+static bool has(const mcsm_deps_t *deps, int from, int to)
+{
+    int port = port_of(deps, to);
+
+    return deps->next[from][port / 64] >> port % 64 & 1;
+}
+
+/* The port through which packets of a channel come into the switch behind it. */
+static int arrival(const mcsm_deps_t *deps, int channel)
+{
+    return deps->graph->sw[deps->owners[channel]].ports[port_of(deps, channel)].peer_port;
+}
+
+static void set_edge(mcsm_deps_t *deps, int from, int to, bool on)
+{
+    int out = port_of(deps, to), in = arrival(deps, from);
+
+    if (on) {
+        deps->next[from][out / 64] |= 1ULL << out % 64;
+        deps->before[to][in / 64] |= 1ULL << in % 64;
+    } else {
+        deps->next[from][out / 64] &= ~(1ULL << out % 64);
+        deps->before[to][in / 64] &= ~(1ULL << in % 64);
+    }
+}
+
+void mcsm_deps_note(mcsm_deps_t *deps, int from, int to)
+{
+    set_edge(deps, from, to, true);
+}
+
+/* The first bit at or after `bit`; MCSM_DROP if there is none. */
+static int next_bit(const uint64_t set[4], int bit)
+{
+    while (bit < MCSM_DROP) {
+        uint64_t rest = set[bit / 64] >> bit % 64;
+
+        if (rest != 0)
+            return bit + __builtin_ctzll(rest);
+        bit = (bit / 64 + 1) * 64;
+    }
+    return MCSM_DROP;
+}
+
+static int follower(const mcsm_deps_t *deps, int channel, int port)
+{
+    return deps->graph->sw[deps->peers[channel]].first_link + port;
+}
+
+static int predecessor(const mcsm_deps_t *deps, int channel, int port)
+{
+    const mcsm_gport_t *in = &deps->graph->sw[deps->owners[channel]].ports[port];
+
+    return deps->graph->sw[in->peer].first_link + in->peer_port;
+}
+
+/* ---- adding without circles ---- */
+
+static int by_place(const void *a, const void *b, void *arg)
+{
+    const int *place = arg;
+
+    return place[*(const int *)a] - place[*(const int *)b];
+}
+
+/* Collects what is reachable from `start` within the places low..high, forwards or backwards.
+ * Returns how many, or -1 if it meets `stop`. */
+static int collect(mcsm_deps_t *deps, int start, int stop, int low, int high, bool forwards,
+                   int *list)
+{
+    int head = 0, tail = 0;
+
+    deps->mark[start] = 1;
+    list[tail++] = start;
+    while (head < tail) {
+        int at = list[head++];
+        const uint64_t *set = forwards ? deps->next[at] : deps->before[at];
+
+        for (int bit = next_bit(set, 0); bit < MCSM_DROP; bit = next_bit(set, bit + 1)) {
+            int other = forwards ? follower(deps, at, bit) : predecessor(deps, at, bit);
+
+            if (other == stop)
+                tail = -tail;
+            if (tail < 0)
+                break;
+            if (deps->mark[other] || deps->place[other] < low || deps->place[other] > high)
+                continue;
+            deps->mark[other] = 1;
+            list[tail++] = other;
+        }
+        if (tail < 0)
+            break;
+    }
+    for (int i = 0; i < abs(tail); i++)
+        deps->mark[list[i]] = 0;
+    return tail < 0 ? -1 : tail;
+}
+
+/* Moves what leads to `from` before what follows `to`. False if `to` leads to `from`. */
+static bool reorder(mcsm_deps_t *deps, int from, int to)
+{
+    int low = deps->place[to], high = deps->place[from], after, ahead, count;
+    int *list = deps->found;
+
+    after = collect(deps, to, from, low, high, true, list);
+    if (after < 0)
+        return false;
+    ahead = collect(deps, from, -1, low, high, false, list + after);
+    count = after + ahead;
+    qsort_r(list, after, sizeof(int), by_place, deps->place);
+    qsort_r(list + after, ahead, sizeof(int), by_place, deps->place);
+    /* The free places in their order: first for what is ahead, then for what comes after. */
+    for (int i = 0, a = 0, b = 0; i < count; i++) {
+        if (b == ahead || (a < after && deps->place[list[a]] < deps->place[list[after + b]]))
+            deps->slots[i] = deps->place[list[a++]];
+        else
+            deps->slots[i] = deps->place[list[after + b++]];
+    }
+    for (int i = 0; i < ahead; i++)
+        deps->place[list[after + i]] = deps->slots[i];
+    for (int i = 0; i < after; i++)
+        deps->place[list[i]] = deps->slots[ahead + i];
+    return true;
+}
+
+bool mcsm_deps_add(mcsm_deps_t *deps, int from, int to)
+{
+    if (has(deps, from, to))
+        return true;
+    if (deps->log_count == deps->log_room) {
+        size_t room = deps->log_room ? deps->log_room * 2 : 1024;
+        edge_t *more = realloc(deps->log, room * sizeof(*more));
+
+        if (more == NULL) {
+            deps->failed = true;
+            return false;
+        }
+        deps->log = more;
+        deps->log_room = room;
+    }
+    if (from == to || (deps->place[to] < deps->place[from] && !reorder(deps, from, to)))
+        return false;
+    set_edge(deps, from, to, true);
+    deps->log[deps->log_count++] = (edge_t){from, to};
+    return true;
+}
+
+size_t mcsm_deps_mark(const mcsm_deps_t *deps)
+{
+    return deps->log_count;
+}
+
+void mcsm_deps_undo(mcsm_deps_t *deps, size_t mark)
+{
+    while (deps->log_count > mark) {
+        edge_t edge = deps->log[--deps->log_count];
+
+        set_edge(deps, edge.from, edge.to, false);
+    }
+}
+
+/* ---- dependencies of tables ---- */
+
+typedef struct notes {
+    mcsm_deps_t *deps;
+    unsigned *stamp; /* of each switch: the last LID whose packets were followed through it */
+    uint8_t *columns;
+    int *target; /* of each LID: its switch, or -1 */
+    int lane;
+} notes_t;
+
+/* Follows the packets of all sources to one LID. `column`: what each switch does with the LID. */
+static void follow(notes_t *notes, unsigned lid, const uint8_t *column)
+{
+    const mcsm_deps_t *deps = notes->deps;
+    const mcsm_graph_t *graph = deps->graph;
+
+    for (int source = 0; source < graph->count; source++) {
+        int at = source, channel = -1;
+        bool seen = graph->sw[source].hosts == 0 ||
+                    mcsm_lane(graph, source, notes->target[lid]) != notes->lane;
+
+        while (!seen) {
+            uint8_t port = column[at];
+            int out = graph->sw[at].first_link + port;
+
+            if (port == 0 || port > graph->sw[at].nports || deps->peers[out] < 0)
+                break;
+            if (channel >= 0)
+                set_edge(notes->deps, channel, out, true);
+            seen = notes->stamp[at] == lid;
+            notes->stamp[at] = lid;
+            channel = out;
+            at = deps->peers[out];
+        }
+    }
+}
+
+int mcsm_deps_note_unicast(mcsm_deps_t *deps, int lane)
+{
+    const mcsm_graph_t *graph = deps->graph;
+    notes_t notes = {.deps = deps, .lane = lane};
+    int status = -ENOMEM;
+
+    notes.stamp = calloc(graph->count + 1, sizeof(*notes.stamp));
+    notes.columns = malloc((size_t)MCSM_COLUMNS * graph->count + 1);
+    notes.target = malloc((graph->lid_top + 1) * sizeof(*notes.target));
+    if (notes.stamp && notes.columns && notes.target) {
+        status = 0;
+        memset(notes.target, -1, (graph->lid_top + 1) * sizeof(*notes.target));
+        for (size_t i = 0; i < graph->target_count; i++)
+            notes.target[graph->targets[i].lid] = graph->targets[i].sw;
+    }
+    for (unsigned first = 0; status == 0 && first <= graph->lid_top; first += MCSM_COLUMNS) {
+        unsigned rest = graph->lid_top + 1 - first;
+        unsigned count = rest < MCSM_COLUMNS ? rest : MCSM_COLUMNS;
+
+        mcsm_columns(graph, first, count, notes.columns);
+        for (unsigned k = 0; k < count; k++) {
+            if (notes.target[first + k] >= 0)
+                follow(&notes, first + k, notes.columns + (size_t)k * graph->count);
+        }
+    }
+    free(notes.stamp);
+    free(notes.columns);
+    free(notes.target);
+    return status;
+}
+
+void mcsm_deps_note_multicast(mcsm_deps_t *deps, int sw, const uint64_t ports[4])
+{
+    const mcsm_gswitch_t *here = &deps->graph->sw[sw];
+
+    for (int in = next_bit(ports, 1); in <= here->nports; in = next_bit(ports, in + 1)) {
+        if (here->ports[in].peer < 0)
+            continue;
+        for (int out = next_bit(ports, 1); out <= here->nports; out = next_bit(ports, out + 1)) {
+            if (out != in && here->ports[out].peer >= 0)
+                set_edge(deps, predecessor(deps, here->first_link + out, in),
+                         here->first_link + out, true);
+        }
+    }
+}
+
+void mcsm_deps_reach(const mcsm_deps_t *deps, bool *reached)
+{
+    int *stack = deps->found, depth = 0;
+
+    for (int i = 0; i < deps->graph->links; i++) {
+        if (reached[i])
+            stack[depth++] = i;
+    }
+    while (depth > 0) {
+        int at = stack[--depth];
+
+        for (int bit = next_bit(deps->next[at], 0); bit < MCSM_DROP;
+             bit = next_bit(deps->next[at], bit + 1)) {
+            int other = follower(deps, at, bit);
+
+            if (!reached[other]) {
+                reached[other] = true;
+                stack[depth++] = other;
+            }
+        }
+    }
+}
+
+/* ---- circles ---- */
+
+typedef struct search {
+    const mcsm_deps_t *deps;
+    uint8_t *colour; /* 0 new, 1 on the way, 2 done */
+    int *way;        /* channels from the start to here */
+    uint8_t *port;   /* of each place on the way: the next port to try */
+    int depth;
+} search_t;
+
+static void enter(search_t *search, int channel)
+{
+    search->colour[channel] = 1;
+    search->way[search->depth] = channel;
+    search->port[search->depth++] = 0;
+}
+
+/* Depth first from one channel. The place on the way where a circle begins; -1 if there is none. */
+static int walk(search_t *search, int start)
+{
+    const mcsm_deps_t *deps = search->deps;
+
+    search->depth = 0;
+    enter(search, start);
+    while (search->depth > 0) {
+        int top = search->depth - 1, channel = search->way[top];
+        int port = next_bit(deps->next[channel], search->port[top]), next;
+
+        if (port == MCSM_DROP) {
+            search->colour[channel] = 2;
+            search->depth--;
+            continue;
+        }
+        search->port[top] = port + 1;
+        next = follower(deps, channel, port);
+        if (search->colour[next] == 1) {
+            while (search->way[top] != next)
+                top--;
+            return top;
+        }
+        if (search->colour[next] == 0)
+            enter(search, next);
+    }
+    return -1;
+}
+
+int mcsm_deps_circle(const mcsm_deps_t *deps, int *circle, int room)
+{
+    int links = deps->graph->links, found = 0;
+    search_t search = {.deps = deps};
+
+    search.colour = calloc(links + 1, 1);
+    search.way = malloc((links + 1) * sizeof(int));
+    search.port = malloc(links + 1);
+    if (search.colour == NULL || search.way == NULL || search.port == NULL)
+        found = -ENOMEM;
+    for (int start = 0; start < links && found == 0; start++) {
+        const uint64_t *next = deps->next[start];
+        int begin;
+
+        if (search.colour[start] != 0 || !(next[0] | next[1] | next[2] | next[3]))
+            continue;
+        begin = walk(&search, start);
+        if (begin < 0)
+            continue;
+        found = search.depth - begin;
+        for (int i = 0; i < found && i < room; i++)
+            circle[i] = search.way[begin + i];
+    }
+    free(search.colour);
+    free(search.way);
+    free(search.port);
+    return found;
+}
+
+int mcsm_credit_loop(const mcsm_graph_t *graph, int *circle, int room)
+{
+    int found = 0;
+
+    for (int lane = 0; lane < graph->lanes && found == 0; lane++) {
+        mcsm_deps_t *deps = mcsm_deps_new(graph);
+
+        found = deps ? mcsm_deps_note_unicast(deps, lane) : -ENOMEM;
+        if (found == 0)
+            found = mcsm_deps_circle(deps, circle, room);
+        mcsm_deps_free(deps);
+    }
+    return found;
+}

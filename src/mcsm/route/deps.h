@@ -1,0 +1,47 @@
+/*
+ * The channel dependency graph of one lane. A channel is a port of a switch that leads to another
+ * switch, named by its number among all ports of the graph. A dependency a -> b means that a packet
+ * which holds channel a may wait for channel b. Packets of a lane can block each other for ever
+ * only if the dependencies form a circle.
+ *
+ * mcsm_deps_add() keeps a topological order of the channels (Pearce and Kelly, "A dynamic
+ * topological sort algorithm for directed acyclic graphs", 2006) and refuses a dependency that
+ * closes a circle. mcsm_deps_note() only records dependencies, for tables that are there already;
+ * mcsm_deps_circle() then searches.
+ */
+#ifndef MCSM_DEPS_H
+#define MCSM_DEPS_H
+
+#include "graph.h"
+
+typedef struct mcsm_deps mcsm_deps_t;
+
+/* NULL without memory. The graph must outlive it. */
+mcsm_deps_t *mcsm_deps_new(const mcsm_graph_t *graph);
+void mcsm_deps_free(mcsm_deps_t *deps);
+
+void mcsm_deps_note(mcsm_deps_t *deps, int from, int to);
+
+/* Notes the dependencies of all packets of a lane in the tables of the graph. -ENOMEM. */
+int mcsm_deps_note_unicast(mcsm_deps_t *deps, int lane);
+
+/* Notes that a switch copies packets from each of these ports to all others. */
+void mcsm_deps_note_multicast(mcsm_deps_t *deps, int sw, const uint64_t ports[4]);
+
+/* The length of a circle, and the first `room` channels of it; 0: there is none. -ENOMEM. */
+int mcsm_deps_circle(const mcsm_deps_t *deps, int *circle, int room);
+
+/* Marks in reached[channel] what can be reached from the channels that are marked. */
+void mcsm_deps_reach(const mcsm_deps_t *deps, bool *reached);
+
+/* Adds a dependency. False: it would close a circle, and is not there. Not after a note. */
+bool mcsm_deps_add(mcsm_deps_t *deps, int from, int to);
+
+/* Takes back all dependencies that were added since mcsm_deps_mark() returned `mark`. */
+size_t mcsm_deps_mark(const mcsm_deps_t *deps);
+void mcsm_deps_undo(mcsm_deps_t *deps, size_t mark);
+
+/* Whether memory was short: then mcsm_deps_add() refuses everything. */
+bool mcsm_deps_failed(const mcsm_deps_t *deps);
+
+#endif

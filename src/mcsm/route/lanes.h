@@ -1,0 +1,27 @@
+/*
+ * Lanes: which packets may share a virtual lane without blocking each other for ever.
+ *
+ * The engine lash (Skeie, Lysne, Theiss: "Layered shortest path (LASH) routing in irregular system
+ * area networks", 2002) keeps the shortest routes and gives each pair of switches a lane. Both
+ * directions of a pair get the same lane, because InfiniBand answers on the service level of the
+ * request. Engines that assign the directions one by one, such as DFSSSP, are free of deadlock only
+ * for packets that get no answer. Nue needs no second lane, but leaves the shortest routes.
+ */
+#ifndef MCSM_LANES_H
+#define MCSM_LANES_H
+
+#include "mcast.h"
+
+enum { MCSM_MAX_LANES = 15 };
+
+/* Gives all pairs of switches lanes, graph->lane and graph->lanes. `tree` may be NULL; its packets
+ * use lane 0. Returns how many lanes are needed; MCSM_MAX_LANES + 1 stands for more than InfiniBand
+ * has, and leaves the graph as it was. -ENOMEM. */
+int mcsm_lanes_assign(mcsm_graph_t *graph, const mcsm_tree_t *tree);
+
+/* Notes the dependencies of all groups of a tree. -ENOMEM. */
+struct mcsm_deps;
+int mcsm_lanes_note_tree(struct mcsm_deps *deps, const mcsm_graph_t *graph,
+                         const mcsm_tree_t *tree);
+
+#endif

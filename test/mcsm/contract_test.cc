@@ -1,0 +1,574 @@
+/* Lanes inside of a cluster, and the contract by border port over several clusters. */
+#include <functional>
+#include <memory>
+#include <random>
+#include <set>
+
+#include <unistd.h>
+
+#include "mcsm_test.h"
+
+extern "C" {
+#include "route/contract.h"
+#include "route/deps.h"
+#include "route/lanes.h"
+}
+
+namespace
+{
+
+/* Switches with up to 32 ports and one host each, whose LID is 1 + its index. */
+struct Switches {
+    explicit Switches(int switches) : count(switches), next(switches, 1)
+    {
+        std::vector<uint8_t> nports(count, 48);
+        graph = mcsm_graph_new(count, nports.data());
+        for (int i = 0; i < count; i++)
+            graph->sw[i].guid = 0x100 + i;
+    }
+    ~Switches()
+    {
+        mcsm_graph_free(graph);
+        mcsm_tree_free(tree);
+    }
+    void link_at(int a, int a_port, int b, int b_port)
+    {
+        mcsm_graph_link(graph, a, a_port, b, b_port);
+    }
+    void link(int a, int b)
+    {
+        mcsm_graph_link(graph, a, next[a], b, next[b]);
+        next[a]++;
+        next[b]++;
+    }
+    void hosts()
+    {
+        for (int i = 0; i < count; i++) {
+            graph->sw[i].hosts = 1;
+            mcsm_graph_target(graph, i, 48, 1 + i, false);
+        }
+    }
+    void route(mcsm_engine_t engine)
+    {
+        tables.assign(count, std::vector<uint8_t>(graph->lid_top + 1));
+        for (int i = 0; i < count; i++)
+            graph->sw[i].lft = tables[i].data();
+        mcsm_config_t config = {};
+        config.dimension_count = 3;
+        for (int d = 0; d < 3; d++)
+            config.dimensions[d] = {{(uint8_t)(2 * d + 1), (uint8_t)(2 * d + 2)}, 2};
+        ASSERT_EQ(0, mcsm_route_by(graph, &config, engine));
+        mcsm_tree_free(tree);
+        tree = mcsm_tree_new(graph, engine == MCSM_ENGINE_UPDN);
+    }
+    int loop(bool with_tree)
+    {
+        int found = 0;
+        for (int lane = 0; lane < graph->lanes && !found; lane++) {
+            mcsm_deps_t *deps = mcsm_deps_new(graph);
+            mcsm_deps_note_unicast(deps, lane);
+            if (lane == 0 && with_tree)
+                mcsm_lanes_note_tree(deps, graph, tree);
+            found = mcsm_deps_circle(deps, nullptr, 0);
+            mcsm_deps_free(deps);
+        }
+        return found;
+    }
+    int count;
+    std::vector<int> next;
+    mcsm_graph_t *graph;
+    mcsm_tree_t *tree = nullptr;
+    std::vector<std::vector<uint8_t>> tables;
+};
+
+std::unique_ptr<Switches> torus(std::vector<int> size)
+{
+    int count = 1;
+    for (int n : size)
+        count *= n;
+    auto fabric = std::make_unique<Switches>(count);
+    for (int i = 0; i < count; i++)
+        for (size_t d = 0, step = 1; d < size.size(); step *= size[d++])
+            fabric->link_at(i, 2 * d + 1,
+                            i - i / (int)step % size[d] * step + (i / step + 1) % size[d] * step,
+                            2 * d + 2);
+    fabric->hosts();
+    return fabric;
+}
+
+void random_links(Switches &fabric, std::mt19937 &draw)
+{
+    for (int i = 1; i < fabric.count; i++)
+        fabric.link(i, draw() % i);
+    for (int i = 0; i < fabric.count; i++)
+        if (int a = draw() % fabric.count, b = draw() % fabric.count; a != b)
+            fabric.link(a, b);
+}
+
+} // namespace
+
+/* The order of the channels against a search from scratch, on random dependencies. */
+TEST(Deps, AddRefusesExactlyTheCircles)
+{
+    for (unsigned seed = 0; seed < 50; seed++) {
+        std::mt19937 draw(seed);
+        Switches fabric(2 + draw() % 8);
+        random_links(fabric, draw);
+        mcsm_deps_t *added = mcsm_deps_new(fabric.graph);
+        std::set<std::pair<int, int>> edges;
+        for (int i = 0; i < 400; i++) {
+            int sw = draw() % fabric.count, in = 1 + draw() % (fabric.next[sw] - 1),
+                out = 1 + draw() % (fabric.next[sw] - 1);
+            const mcsm_gport_t &port = fabric.graph->sw[sw].ports[in];
+            if (in == out)
+                continue;
+            int from = fabric.graph->sw[port.peer].first_link + port.peer_port;
+            int to = fabric.graph->sw[sw].first_link + out;
+            edges.insert({from, to});
+            mcsm_deps_t *all = mcsm_deps_new(fabric.graph);
+            for (auto [a, b] : edges)
+                mcsm_deps_note(all, a, b);
+            bool circle = mcsm_deps_circle(all, nullptr, 0) > 0;
+            mcsm_deps_free(all);
+            size_t mark = mcsm_deps_mark(added), after;
+            ASSERT_EQ(!circle, mcsm_deps_add(added, from, to)) << "seed " << seed;
+            after = mcsm_deps_mark(added);
+            if (circle)
+                edges.erase({from, to});
+            else if (draw() % 4 == 0) {
+                mcsm_deps_undo(added, mark);
+                if (after > mark)
+                    edges.erase({from, to});
+                for (auto [a, b] : edges)
+                    ASSERT_TRUE(mcsm_deps_add(added, a, b));
+            }
+        }
+        ASSERT_EQ(0, mcsm_deps_circle(added, nullptr, 0));
+        mcsm_deps_free(added);
+    }
+}
+
+/* Groups that turn where unicast does not: no circle by itself, but one with both together. The
+ * tree along the order of Up/Down has none, whatever the root. */
+TEST(Deps, GroupsAndUnicastTogether)
+{
+    for (int root = 0; root < 4; root++) {
+        Switches ring(4);
+        for (int i = 0; i < 4; i++)
+            ring.link(i, (i + 1) % 4);
+        ring.hosts();
+        ring.graph->sw[root].border = true;
+        ring.route(MCSM_ENGINE_UPDN);
+        EXPECT_EQ(0, ring.loop(true)) << root;
+        mcsm_tree_free(ring.tree);
+        int circles = 0;
+        ring.tree = mcsm_tree_new(ring.graph, false); /* from the centre */
+        circles += ring.loop(true) > 0;
+        EXPECT_EQ(0, ring.loop(false));
+        if (root == 2) {
+            EXPECT_EQ(1, circles) << "the finding that the check has to see";
+        }
+    }
+}
+
+TEST(Lash, Rings)
+{
+    for (int n = 4; n < 12; n++) {
+        auto ring = torus({n});
+        ring->route(MCSM_ENGINE_LASH);
+        bool circle = ring->loop(false) > 0;
+        int lanes = mcsm_lanes_assign(ring->graph, nullptr);
+        EXPECT_EQ(circle, lanes > 1) << n;
+        EXPECT_LE(lanes, 3) << n;
+        EXPECT_EQ(0, ring->loop(false));
+    }
+}
+
+TEST(Lash, NoCircleOnAnyFabric)
+{
+    int most = 0;
+    for (unsigned seed = 0; seed < 200; seed++) {
+        std::mt19937 draw(seed);
+        Switches fabric(2 + draw() % 40);
+        random_links(fabric, draw);
+        fabric.hosts();
+        fabric.route(MCSM_ENGINE_LASH);
+        int lanes = mcsm_lanes_assign(fabric.graph, fabric.tree);
+        ASSERT_GE(lanes, 1);
+        ASSERT_LE(lanes, MCSM_MAX_LANES);
+        ASSERT_EQ(0, fabric.loop(true)) << "seed " << seed;
+        most = std::max(most, lanes);
+        for (int a = 0; a < fabric.count; a++)
+            for (int b = 0; b < fabric.count; b++)
+                ASSERT_EQ(mcsm_lane(fabric.graph, a, b), mcsm_lane(fabric.graph, b, a));
+    }
+    EXPECT_LE(most, 8);
+}
+
+TEST(Lash, Tori)
+{
+    for (auto size : std::vector<std::vector<int>>{{5, 5}, {4, 4, 4}, {6, 6}, {8, 8}, {5, 5, 5}}) {
+        auto fabric = torus(size);
+        fabric->route(MCSM_ENGINE_LASH);
+        int lanes = mcsm_lanes_assign(fabric->graph, fabric->tree);
+        EXPECT_GE(lanes, 2);
+        EXPECT_LE(lanes, MCSM_MAX_LANES + 1);
+        if (lanes <= MCSM_MAX_LANES) {
+            EXPECT_EQ(0, fabric->loop(true));
+        }
+        /* The order of dimensions needs few lanes. */
+        fabric->route(MCSM_ENGINE_TORUS);
+        int ordered = mcsm_lanes_assign(fabric->graph, fabric->tree);
+        printf("torus of %zu dimensions, %d switches: lash %d lanes, torus %d\n", size.size(),
+               fabric->count, lanes, ordered);
+        EXPECT_LE(ordered, 8);
+        EXPECT_EQ(0, fabric->loop(true));
+    }
+}
+
+/* ---- over several clusters ---- */
+
+namespace
+{
+
+struct Cable {
+    int a, b; /* switches of the whole fabric */
+    int cluster_a, cluster_b;
+    uint8_t port_a, port_b;
+    bool up = true;
+};
+
+/* Clusters of random switches, joined by cables; routes as the managers make them, each by itself.
+ */
+class Clusters
+{
+  public:
+    Clusters(unsigned seed, bool tree) : draw(seed), rng_tree(tree)
+    {
+        count = 3 + draw() % 6;
+        for (int c = 0; c < count; c++) {
+            first.push_back(total);
+            size.push_back(1 + draw() % 6);
+            total += size[c];
+        }
+        whole = std::make_unique<Switches>(total);
+        for (int c = 0; c < count; c++) {
+            for (int i = 1; i < size[c]; i++)
+                whole->link(first[c] + i, first[c] + draw() % i);
+            for (int i = 0; i < size[c]; i++)
+                if (int a = draw() % size[c], b = draw() % size[c]; a != b)
+                    whole->link(first[c] + a, first[c] + b);
+        }
+        for (int c = 1; c < count; c++)
+            connect(draw() % c, c, 1 + draw() % 3);
+        for (int i = 0; !tree && i < count; i++)
+            if (int a = draw() % count, b = draw() % count; a != b)
+                connect(std::min(a, b), std::max(a, b), 1 + draw() % 2);
+        whole->hosts();
+        for (auto &cable : cables)
+            mcsm_graph_link(whole->graph, cable.a, cable.port_a, cable.b, cable.port_b);
+        whole->tables.assign(total, std::vector<uint8_t>(total + 1, MCSM_DROP));
+        for (int i = 0; i < total; i++)
+            whole->graph->sw[i].lft = whole->tables[i].data();
+        find_ways();
+    }
+    void connect(int a, int b, int n)
+    {
+        for (int i = 0; i < n; i++) {
+            int sa = first[a] + draw() % size[a], sb = first[b] + draw() % size[b];
+            cables.push_back(
+                {sa, sb, a, b, (uint8_t)whole->next[sa]++, (uint8_t)whole->next[sb]++});
+        }
+    }
+    int cluster_of(int sw) const
+    {
+        int c = 0;
+        while (c + 1 < count && first[c + 1] <= sw)
+            c++;
+        return c;
+    }
+    /* next[c][d]: the cluster after c on the way to d, along a tree of clusters. */
+    void find_ways()
+    {
+        std::vector<int> parent(count, -1), order = {0};
+        std::vector<bool> seen(count);
+        seen[0] = true;
+        for (size_t i = 0; i < order.size(); i++)
+            for (auto &cable : cables)
+                for (auto [here, there] : {std::pair(cable.cluster_a, cable.cluster_b),
+                                           std::pair(cable.cluster_b, cable.cluster_a)})
+                    if (here == order[i] && !seen[there]) {
+                        seen[there] = true;
+                        parent[there] = here;
+                        order.push_back(there);
+                    }
+        next.assign(count, std::vector<int>(count, -1));
+        for (int c = 0; c < count; c++)
+            for (int d = 0; d < count; d++) {
+                if (c == d)
+                    continue;
+                /* Up to the root of the tree of clusters, or down towards d. */
+                int at = d;
+                while (at >= 0 && parent[at] != c)
+                    at = parent[at];
+                next[c][d] = at >= 0 ? at : parent[c];
+            }
+    }
+    /* What the manager of a cluster does with what it sees now. */
+    void manage(int c)
+    {
+        Switches own(size[c]);
+        int base = first[c];
+        std::vector<mcsm_gate_t> gates;
+        for (int i = 0; i < size[c]; i++)
+            for (int p = 1; p <= 48; p++) {
+                const mcsm_gport_t &port = whole->graph->sw[base + i].ports[p];
+                if (port.peer >= 0 && cluster_of(port.peer) == c && port.peer - base > i)
+                    mcsm_graph_link(own.graph, i, p, port.peer - base, port.peer_port);
+            }
+        for (int i = 0; i < size[c]; i++) {
+            own.graph->sw[i].guid = 0x100 + base + i;
+            own.graph->sw[i].hosts = 1;
+            mcsm_graph_target(own.graph, i, 48, 1 + base + i, false);
+        }
+        for (auto &cable : cables)
+            for (auto [sw, port, here, there] :
+                 {std::tuple(cable.a, cable.port_a, cable.cluster_a, cable.cluster_b),
+                  std::tuple(cable.b, cable.port_b, cable.cluster_b, cable.cluster_a)})
+                if (here == c && cable.up) {
+                    gates.push_back({sw - base, port, (uint8_t)there, true, false});
+                    own.graph->sw[sw - base].border = true;
+                }
+        std::vector<int> via(total + 1, -1), cluster(total + 1, -1);
+        for (int sw = 0; sw < total; sw++) {
+            int d = cluster_of(sw), lid = 1 + sw;
+            if (d == c)
+                continue;
+            std::vector<size_t> exits;
+            for (size_t g = 0; g < gates.size(); g++)
+                if (gates[g].neighbour == next[c][d])
+                    exits.push_back(g);
+            cluster[lid] = d;
+            via[lid] = next[c][d];
+            if (!exits.empty()) {
+                const mcsm_gate_t &gate = gates[exits[lid % exits.size()]];
+                mcsm_graph_target(own.graph, gate.sw, gate.port, lid, true);
+            }
+        }
+        own.graph->lid_top = total;
+        own.route(MCSM_ENGINE_UPDN);
+        size_t n = gates.size();
+        auto allowed = std::make_unique<bool[]>(n * n + 1);
+        auto enters = std::make_unique<bool[]>(count * count);
+        for (int x = 0; x < count; x++)
+            for (int y = 0; y < count; y++) /* packets from x for y come in here */
+                enters[x * count + y] =
+                    x != c && y != c && x != y && next[x][y] == c && next[c][y] != x;
+        for (size_t e = 0; e < n; e++)
+            for (size_t f = 0; f < n; f++) {
+                allowed[e * n + f] = false;
+                for (int y = 0; y < count; y++)
+                    if (y != c && enters[gates[e].neighbour * count + y] &&
+                        next[c][y] == gates[f].neighbour &&
+                        gates[e].neighbour != gates[f].neighbour)
+                        allowed[e * n + f] = true;
+            }
+        mcsm_contract_t contract = {};
+        contract.gates = gates.data();
+        contract.count = n;
+        contract.via = via.data();
+        contract.cluster = cluster.data();
+        contract.allowed = allowed.get();
+        contract.enters = enters.get();
+        contract.clusters = count;
+        contract.tree = nullptr; /* groups have a lane of their own */
+        mcsm_contract_result_t result;
+        ASSERT_EQ(0, mcsm_contract_keep(own.graph, &contract, &result));
+        left_out += result.left_out;
+        replaced += result.broken;
+        auto matrix = std::make_unique<bool[]>(n * n + 1);
+        ASSERT_EQ(0, mcsm_contract_matrix(own.graph, &contract, matrix.get()));
+        for (size_t i = 0; i < n * n; i++)
+            ASSERT_TRUE(!matrix[i] || allowed[i]) << "the contract is exceeded";
+        ASSERT_EQ(0, own.loop(false));
+        for (int i = 0; i < size[c]; i++)
+            whole->tables[base + i] = own.tables[i];
+        for (int i = 0; i < total; i++)
+            whole->graph->sw[i].lft = whole->tables[i].data();
+    }
+    /* Pairs of switches that a packet gets through between, of all. */
+    std::pair<int, int> reachable() const
+    {
+        int good = 0, all = 0;
+        for (int from = 0; from < total; from++)
+            for (int to = 0; to < total; to++) {
+                int at = from, steps = 0;
+                while (at >= 0 && at != to && steps++ < 4 * total) {
+                    uint8_t port = whole->tables[at][1 + to];
+                    at = port == 0 || port > 48 ? -1 : whole->graph->sw[at].ports[port].peer;
+                }
+                good += at == to;
+                all++;
+            }
+        return {good, all};
+    }
+    void set_cable(Cable &cable, bool up)
+    {
+        cable.up = up;
+        if (up) {
+            mcsm_graph_link(whole->graph, cable.a, cable.port_a, cable.b, cable.port_b);
+        } else {
+            whole->graph->sw[cable.a].ports[cable.port_a].peer = -1;
+            whole->graph->sw[cable.b].ports[cable.port_b].peer = -1;
+        }
+    }
+    std::mt19937 draw;
+    bool rng_tree;
+    int count, total = 0;
+    unsigned left_out = 0, replaced = 0;
+    std::vector<int> first, size;
+    std::vector<Cable> cables;
+    std::vector<std::vector<int>> next;
+    std::unique_ptr<Switches> whole;
+};
+
+} // namespace
+
+/* 200 fabrics of 3 to 8 clusters with transit along a tree of clusters: no circle over the borders
+ * when all managers are done, while they are at work one after the other, and after faults. */
+TEST(Contract, NoCircleOverRandomClusters)
+{
+    int64_t good = 0, all = 0, replaced = 0;
+    for (unsigned seed = 0; seed < 200; seed++) {
+        Clusters fabric(seed, seed % 2 == 0);
+        for (int c = 0; c < fabric.count; c++) {
+            fabric.manage(c);
+            ASSERT_EQ(0, fabric.whole->loop(false)) << "seed " << seed;
+        }
+        auto [reached, pairs] = fabric.reachable();
+        good += reached;
+        all += pairs;
+        for (int fault = 0; fault < 6; fault++) {
+            Cable &cable = fabric.cables[fabric.draw() % fabric.cables.size()];
+            fabric.set_cable(cable, !cable.up);
+            ASSERT_EQ(0, fabric.whole->loop(false)) << "after a fault, seed " << seed;
+            for (int c : {cable.cluster_b, cable.cluster_a}) {
+                fabric.manage(c);
+                ASSERT_EQ(0, fabric.whole->loop(false)) << "seed " << seed;
+            }
+        }
+        replaced += fabric.replaced;
+        if (::testing::Test::HasFatalFailure())
+            return;
+    }
+    RecordProperty("reachable_per_mille", std::to_string(1000 * good / all));
+    printf("%ld of %ld pairs reached, routes of %ld sweeps were replaced\n", good, all, replaced);
+    EXPECT_GT(good * 100, all * 85);
+}
+
+/* The theorem, by brute force: whatever the tables are, the fabric has a circle exactly if a
+ * cluster has one inside, or the graph of border channels and matrices has one. */
+TEST(Contract, CircleExactlyIfTheMatricesHaveOne)
+{
+    int circles = 0, inside_circles = 0;
+    for (unsigned seed = 1000; seed < 1400; seed++) {
+        Clusters fabric(seed, false);
+        /* Tables at random, but without a packet that goes round for ever: shortest ways in the
+         * whole fabric over links with random lengths. */
+        Switches &whole = *fabric.whole;
+        for (int to = 0; to < fabric.total; to++) {
+            std::vector<double> far(fabric.total, 1e9);
+            std::vector<bool> done(fabric.total);
+            far[to] = 0;
+            for (int i = 0; i < fabric.total; i++)
+                whole.tables[i][1 + to] = i == to ? 48 : MCSM_DROP;
+            for (int round = 0; round < fabric.total; round++) {
+                int at = -1;
+                for (int i = 0; i < fabric.total; i++)
+                    if (!done[i] && (at < 0 || far[i] < far[at]))
+                        at = i;
+                done[at] = true;
+                for (int p = 1; p <= 48; p++) {
+                    const mcsm_gport_t &port = whole.graph->sw[at].ports[p];
+                    double length = 1 + fabric.draw() % 100 / 40.0;
+                    if (port.peer >= 0 && !done[port.peer] && far[at] + length < far[port.peer]) {
+                        far[port.peer] = far[at] + length;
+                        whole.tables[port.peer][1 + to] = port.peer_port;
+                    }
+                }
+            }
+        }
+        /* Dependencies of the whole fabric, as pairs of channels. */
+        mcsm_deps_t *deps = mcsm_deps_new(whole.graph);
+        ASSERT_EQ(0, mcsm_deps_note_unicast(deps, 0));
+        bool circle = mcsm_deps_circle(deps, nullptr, 0) > 0;
+        /* The same from the matrices: inside of each cluster, chains between border channels. */
+        int links = whole.graph->links;
+        std::vector<int> owner(links), peer(links, -1);
+        for (int i = 0; i < fabric.total; i++)
+            for (int p = 1; p <= 48; p++) {
+                owner[whole.graph->sw[i].first_link + p] = i;
+                peer[whole.graph->sw[i].first_link + p] = whole.graph->sw[i].ports[p].peer;
+            }
+        auto border = [&](int c) {
+            return fabric.cluster_of(owner[c]) != fabric.cluster_of(peer[c]);
+        };
+        std::vector<std::vector<int>> follows(links);
+        for (int to = 0; to < fabric.total; to++)
+            for (int from = 0; from < fabric.total; from++)
+                for (int at = from, channel = -1, steps = 0; at != to && steps < 100; steps++) {
+                    int out = whole.graph->sw[at].first_link + whole.tables[at][1 + to];
+                    if (channel >= 0)
+                        follows[channel].push_back(out);
+                    channel = out;
+                    at = peer[out];
+                }
+        auto has_circle = [&](auto &&next) {
+            std::vector<int> colour(links);
+            std::function<bool(int)> visit = [&](int c) {
+                colour[c] = 1;
+                for (int d : next(c))
+                    if (colour[d] == 1 || (colour[d] == 0 && visit(d)))
+                        return true;
+                colour[c] = 2;
+                return false;
+            };
+            for (int c = 0; c < links; c++)
+                if (colour[c] == 0 && visit(c))
+                    return true;
+            return false;
+        };
+        bool inside = has_circle([&](int c) {
+            std::vector<int> list;
+            for (int d : follows[c])
+                if (peer[c] >= 0 && !border(c) && !border(d))
+                    list.push_back(d);
+            return list;
+        });
+        /* matrix[e]: border channels at the ends of chains from border channel e through one
+         * cluster. */
+        bool between = has_circle([&](int e) {
+            std::set<int> exits, seen;
+            std::vector<int> stack;
+            if (peer[e] >= 0 && border(e))
+                stack = follows[e];
+            while (!stack.empty()) {
+                int c = stack.back();
+                stack.pop_back();
+                if (border(c))
+                    exits.insert(c);
+                else if (seen.insert(c).second)
+                    stack.insert(stack.end(), follows[c].begin(), follows[c].end());
+            }
+            return std::vector<int>(exits.begin(), exits.end());
+        });
+        EXPECT_EQ(circle, inside || between) << "seed " << seed;
+        circles += circle;
+        inside_circles += inside;
+        mcsm_deps_free(deps);
+    }
+    /* The test has seen all cases. */
+    EXPECT_GT(circles, inside_circles);
+    EXPECT_GT(inside_circles, 0);
+    EXPECT_LT(circles, 400);
+}
