@@ -441,13 +441,11 @@ static ucs_rcache_ops_t uct_glex_rcache_ops = {
 };
 
 /* What zero copy costs beside a registration over the software NIC: a system call, 1300 ns before
- * the first byte on the machine of the README, for which UCX has no figure of its own. Its
- * thresholds follow from the cost of registering: with two thirds of that it takes zero copy from
- * where a message does not go into one am_bcopy; with half of it already from 7,720 bytes on, at
- * half the bandwidth of bcopy. Without, UCP sends what is longer than 2 KB that way, and an
- * all-to-all of 4 KB between 32 ranks on two processors takes twice as long, since such a message
- * ends only when its receiver has run. */
-#define UCT_GLEX_ZCOPY_COST (UCT_GLEX_NIC_RDMA_NOW ? 900e-9 : 0)
+ * the first byte on the machine of the README. UCX has no figure for this cost, but it computes its
+ * thresholds from the cost of a registration. Without this addition UCP sends messages of 2 KB by
+ * zero copy. Such a message ends only when its receiver has run, so an all-to-all of 4 KB between
+ * 32 ranks on two processors takes twice as long. */
+#define UCT_GLEX_ZCOPY_COST (UCT_GLEX_NIC_RDMA_NOW ? 1300e-9 : 0)
 
 static ucs_status_t uct_glex_rcache_init(uct_glex_md_t *md, const uct_glex_md_config_t *config)
 {
