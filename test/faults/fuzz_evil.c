@@ -385,7 +385,7 @@ void evil_use_setting(void)
     static const char *const names[] = {
         "CHANNELS", "SRQ_CAPACITY", "SRQ_UNIT_SIZE", "ER_THRESH", "ER_MAX_CHANNELS",
         "ER_MAX_MEM", "ERQ_UNIT_SIZE", "ERQ_SIZE", "ERQ_SPACING", "RMA_BUF_SIZE",
-        "RMA_REQ_CAPACITY", "ZC_REQ_CAPACITY", "SR_CREDIT_START", "SR_CREDIT_INC",
+        "RMA_REQ_CAPACITY", "ZC_REQ_CAPACITY", "ZC_MAX_SIZE", "SR_CREDIT_START", "SR_CREDIT_INC",
         "SR_CREDIT_MAX", "EP_MPQ_POOL_UNITS"};
     static const char *const texts[] = {"", "0", "1", "-1", "inf", "auto", "er", "sr,er", "1k",
                                         "18446744073709551615", "4294967296", "65536", "64", "%n"};

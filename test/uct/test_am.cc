@@ -301,4 +301,10 @@ INSTANTIATE_TEST_SUITE_P(
                                 {{"UCX_GLEX_CHANNELS", "sr"}, {"GLEX_FAULT", "noprivate"}}}),
         setting_name);
 
+INSTANTIATE_TEST_SUITE_P(
+        LongZcopy, Am,
+        testing::Values(Setting{"er", {{"UCX_GLEX_CHANNELS", "er"}, {"UCX_GLEX_ZC_MAX_SIZE", "64k"}}},
+                        Setting{"sr", {{"UCX_GLEX_CHANNELS", "sr"}, {"UCX_GLEX_ZC_MAX_SIZE", "64k"}}}),
+        setting_name);
+
 } // namespace

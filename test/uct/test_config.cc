@@ -49,6 +49,8 @@ const Nonsense iface_nonsense[] = {
     {"RMA_BUF_SIZE", "1g", "1048576", {}},
     {"RMA_REQ_CAPACITY", "0", "1 to", {}},
     {"RMA_REQ_CAPACITY", "1000000", "16384", {}},
+    {"ZC_MAX_SIZE", "255", "256 to", {}},
+    {"ZC_MAX_SIZE", "65537", "65536", {}},
     {"ZC_REQ_CAPACITY", "0", "1 to", {}},
     {"ZC_REQ_CAPACITY", "1000000", "16384", {}},
     {"SR_CREDIT_START", "0", "1 to", {}},
@@ -122,6 +124,8 @@ const Env good[] = {
     {{"UCX_GLEX_RMA_BUF_SIZE", "64"}},
     {{"UCX_GLEX_RMA_REQ_CAPACITY", "1"}},
     {{"UCX_GLEX_ZC_REQ_CAPACITY", "1"}},
+    {{"UCX_GLEX_ZC_MAX_SIZE", "256"}},
+    {{"UCX_GLEX_ZC_MAX_SIZE", "64k"}},
     {{"UCX_GLEX_SR_CREDIT_START", "1"}, {"UCX_GLEX_SR_CREDIT_MAX", "1"},
      {"UCX_GLEX_CHANNELS", "sr"}},
     {{"UCX_GLEX_EP_MPQ_CAPACITY", "0"}, {"UCX_GLEX_EP_EQ_CAPACITY", "0"}},
@@ -159,6 +163,7 @@ TEST(Config, AttributesFollow)
         Iface iface(md);
 
         EXPECT_EQ(iface.attr.cap.am.max_bcopy, 1000u);
+        EXPECT_LE(iface.attr.cap.am.max_zcopy, 1000u);
         EXPECT_EQ(iface.attr.cap.put.max_bcopy, 2048u);
         EXPECT_EQ(iface.attr.cap.get.max_bcopy, 2048u);
         EXPECT_GT(iface.attr.latency.c, 0);

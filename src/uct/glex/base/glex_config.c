@@ -73,6 +73,11 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
     {"ZC_REQ_CAPACITY", "128", "Zero-copy active messages on their way at once",
      UCT_GLEX_CONFIG(zc_req_capacity), UCS_CONFIG_TYPE_UINT},
 
+    {"ZC_MAX_SIZE", "auto",
+     "Largest am_zcopy. UCP allocates as much for each unexpected message, whatever its length.\n"
+     "auto: as the largest am_bcopy, up to 64k",
+     UCT_GLEX_CONFIG(zc_max_size), UCS_CONFIG_TYPE_MEMUNITS},
+
     {"SR_CREDIT_START", "8", "Messages that a new peer may send",
      UCT_GLEX_CONFIG(sr_credit_start), UCS_CONFIG_TYPE_UINT},
 
@@ -122,6 +127,8 @@ ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
 {
     size_t fifo_size = uct_glex_config_fifo_size(config);
     size_t spacing   = (config->erq_spacing == UCS_MEMUNITS_AUTO) ? 64 : config->erq_spacing;
+    size_t zc_max_size = (config->zc_max_size == UCS_MEMUNITS_AUTO) ? UCT_GLEX_ZC_MAX_LEN :
+                                                                      config->zc_max_size;
     const uct_glex_config_range_t ranges[] = {
         {"EP_MPQ_POOL_UNITS", config->ep_mpq_pool_units, 1, 65536, 1},
         {"SRQ_CAPACITY", config->srq_capacity, 2, 16384, 0},
@@ -137,6 +144,7 @@ ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
         {"RMA_BUF_SIZE", config->rma_buf_size, 64, 1 << 20, 0},
         {"RMA_REQ_CAPACITY", config->rma_req_capacity, 1, 16384, 0},
         {"ZC_REQ_CAPACITY", config->zc_req_capacity, 1, 16384, 0},
+        {"ZC_MAX_SIZE", zc_max_size, 256, UCT_GLEX_ZC_MAX_LEN, 0},
         {"SR_CREDIT_MAX", config->sr_credit_max, 1, UCT_GLEX_CREDIT_MAX, 0},
         {"SR_CREDIT_START", config->sr_credit_start, 1, config->sr_credit_max, 0},
         {"SR_CREDIT_INC", config->sr_credit_inc, 1, UCT_GLEX_CREDIT_MAX, 0},

@@ -295,6 +295,11 @@ typedef struct uct_glex_sr {
 
 /* ---- zero copy ---- */
 
+/* Header, pieces and size of the largest message that a receiver accepts */
+#define UCT_GLEX_ZC_MAX_HDR 128
+#define UCT_GLEX_ZC_MAX_IOV 4
+#define UCT_GLEX_ZC_MAX_LEN 65536
+
 typedef struct uct_glex_zc_iov {
     uint64_t mh;
     uint32_t offset;

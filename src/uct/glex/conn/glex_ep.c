@@ -275,8 +275,8 @@ ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header
     UCT_CHECK_AM_ID(id);
     UCT_CHECK_IOV_SIZE(iovcnt, (unsigned long)UCT_GLEX_ZC_MAX_IOV, "am_zcopy");
     UCT_CHECK_LENGTH(header_length, 0, UCT_GLEX_ZC_MAX_HDR, "am_zcopy header");
-    UCT_CHECK_LENGTH(header_length + uct_iov_total_length(iov, iovcnt), 0, UCT_GLEX_ZC_MAX_LEN,
-                     "am_zcopy");
+    UCT_CHECK_LENGTH(header_length + uct_iov_total_length(iov, iovcnt), 0,
+                     ucs_derived_of(tl_ep->iface, uct_glex_iface_t)->config.max_zcopy, "am_zcopy");
 
     status = uct_glex_ep_make_vc(ep);
     if (status != UCS_OK) {

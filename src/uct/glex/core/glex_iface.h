@@ -26,11 +26,6 @@ typedef struct uct_glex_vc uct_glex_vc_t;
  * calls go on from there */
 #define UCT_GLEX_SLICE 64u
 
-/* am_zcopy: header, pieces and size of one message */
-#define UCT_GLEX_ZC_MAX_HDR 128
-#define UCT_GLEX_ZC_MAX_IOV 4
-#define UCT_GLEX_ZC_MAX_LEN 65536
-
 /* A FIFO lent to a peer. Its index in iface->er_rx[] is its name in GRANT, REVOKE and RELEASED. */
 typedef struct uct_glex_er_rx {
     uct_glex_vc_t        *vc;         /* the borrower, NULL: not lent */
@@ -172,6 +167,7 @@ typedef struct uct_glex_iface {
 
     struct {
         size_t max_bcopy;
+        size_t max_zcopy;
         size_t rma_buf_size;
         size_t max_rma_short;
     } config;

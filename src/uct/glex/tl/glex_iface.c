@@ -280,6 +280,9 @@ static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
     if (!uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_SR)) {
         iface->config.max_bcopy = ucs_min(iface->config.max_bcopy, er_max);
     }
+    iface->config.max_zcopy = (config->zc_max_size == UCS_MEMUNITS_AUTO) ?
+                              ucs_min(config->srq_unit_size, UCT_GLEX_ZC_MAX_LEN) :
+                              config->zc_max_size;
 }
 
 /* Most events in flight for other reasons than ER: units fetched, RMA that ends later, zero copy,

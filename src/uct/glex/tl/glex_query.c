@@ -30,7 +30,7 @@ static void uct_glex_iface_query_am(const uct_glex_iface_t *iface, uct_iface_att
     attr->cap.am.max_iov       = 1;
     if (uct_glex_md_has_private_rdma(iface->md)) {
         attr->cap.flags       |= UCT_IFACE_FLAG_AM_ZCOPY;
-        attr->cap.am.max_zcopy = UCT_GLEX_ZC_MAX_LEN;
+        attr->cap.am.max_zcopy = iface->config.max_zcopy;
         attr->cap.am.max_hdr   = UCT_GLEX_ZC_MAX_HDR;
         attr->cap.am.max_iov   = UCT_GLEX_ZC_MAX_IOV;
     }
