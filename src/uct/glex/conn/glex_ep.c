@@ -298,6 +298,29 @@ ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header
 
 /* ---- pending ---- */
 
+/* Move the endpoint in the list of its VC. The endpoints with pending requests come first, so that
+ * uct_glex_vc_resume() need not look at others; of these the endpoint is the last, so that the VC
+ * serves others before it. */
+static void uct_glex_ep_requeue(uct_glex_ep_t *ep)
+{
+    uct_glex_vc_t *vc    = ep->vc;
+    ucs_list_link_t *pos = &vc->eps;
+    unsigned i;
+
+    if (vc->state == UCT_GLEX_VC_FAILED) {
+        return; /* uct_glex_vc_fail() has the endpoint in a list of its own */
+    }
+    ucs_list_del(&ep->list);
+    if (ep->num_pending == 0) {
+        ucs_list_add_tail(&vc->eps, &ep->list);
+        return;
+    }
+    for (i = 1; i < vc->num_blocked; ++i) {
+        pos = pos->next;
+    }
+    ucs_list_insert_after(pos, &ep->list);
+}
+
 ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, unsigned flags)
 {
     uct_glex_ep_t *ep   = ucs_derived_of(tl_ep, uct_glex_ep_t);
@@ -313,6 +336,7 @@ ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, uns
      * again, and UCP would repeat it for ever without calling progress. */
     if (ep->num_pending++ == 0) {
         ++ep->vc->num_blocked;
+        uct_glex_ep_requeue(ep);
     }
     ep->blocked = 1;
     uct_pending_req_arb_group_push(&ep->arb_group, req);
@@ -330,10 +354,7 @@ static void uct_glex_ep_pending_done(uct_glex_ep_t *ep)
         --ep->vc->num_blocked;
     }
     ep->blocked = (ep->num_pending > 0) || ep->is_cancelled;
-    if (ep->vc->state != UCT_GLEX_VC_FAILED) { /* else it is in the list of uct_glex_vc_fail() */
-        ucs_list_del(&ep->list);
-        ucs_list_add_tail(&ep->vc->eps, &ep->list);
-    }
+    uct_glex_ep_requeue(ep);
 }
 
 ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
@@ -389,6 +410,7 @@ void uct_glex_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb, 
         ep->num_pending = 0;
         ep->blocked     = ep->is_cancelled;
         --ep->vc->num_blocked;
+        uct_glex_ep_requeue(ep);
     }
 }
 

@@ -173,15 +173,22 @@ int uct_glex_vc_has_credits(uct_glex_vc_t *vc)
 
 void uct_glex_vc_resume(uct_glex_vc_t *vc)
 {
+    unsigned left = vc->num_blocked;
     uct_glex_ep_t *ep;
 
-    if (vc->num_blocked == 0) {
+    if (left == 0) {
         return;
     }
-    ucs_list_for_each(ep, &vc->eps, list) {
+    ucs_list_for_each(ep, &vc->eps, list) { /* the blocked ones are the first */
+        if (ep->num_pending == 0) {
+            continue;
+        }
         /* The result of a request that is being tried decides about its endpoint */
         if (&ep->arb_group != vc->iface->dispatching) {
             ucs_arbiter_group_schedule(&vc->iface->arbiter, &ep->arb_group);
+        }
+        if (--left == 0) {
+            break;
         }
     }
     uct_glex_iface_recheck(vc->iface);
