@@ -36,17 +36,32 @@ static void uct_glex_mp_refuse(uct_glex_iface_t *iface, uct_glex_vc_t *vc, uint6
     }
 }
 
-/* A data MP arrived: the next header returns its credit, or a CTL at the end of progress */
-static UCS_F_ALWAYS_INLINE void uct_glex_mp_count(uct_glex_vc_t *vc, uint64_t word)
+/* Many credits are owed: have a CTL return them. Returns 0 if the sender had no credit for the
+ * message: nothing that it sends ahead is stored beyond what was granted to it. */
+static UCS_F_NOINLINE int uct_glex_mp_owed(uct_glex_vc_t *vc)
+{
+    if ((vc->state == UCT_GLEX_VC_OPEN) &&
+        (uct_glex_credit_owed(&vc->mp_rx, vc->advertised_limit) > vc->mp_rx.window)) {
+        ucs_error("glex: endpoint 0x%" PRIx64 " sent more messages than it had credits for",
+                  vc->peer);
+        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+        return 0;
+    }
+    uct_glex_vc_schedule(vc);
+    return 1;
+}
+
+/* A data MP arrived: the next header returns its credit, or a CTL at the end of progress. Returns 0
+ * if the VC has failed. */
+static UCS_F_ALWAYS_INLINE int uct_glex_mp_count(uct_glex_vc_t *vc, uint64_t word)
 {
     ++vc->mp_rx.rcvd;
     uct_glex_vc_tell_limit(vc);
     if (ucs_unlikely(word & ((uint64_t)UCT_GLEX_FLAG_MORE << 8))) {
         uct_glex_mpq_grow(vc);
     }
-    if (ucs_unlikely(uct_glex_credit_must_tell(&vc->mp_rx, vc->advertised_limit))) {
-        uct_glex_vc_schedule(vc);
-    }
+    return ucs_likely(!uct_glex_credit_must_tell(&vc->mp_rx, vc->advertised_limit)) ||
+           uct_glex_mp_owed(vc);
 }
 
 static void uct_glex_mp_recv_sr(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned length)
@@ -57,10 +72,11 @@ static void uct_glex_mp_recv_sr(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, un
         uct_glex_mp_malformed(vc);
         return;
     }
-    uct_glex_mp_count(vc, word);
-    uct_glex_rx_add_sr(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word),
-                       (const uct_glex_sr_t*)(hdr + 1),
-                       uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_ZC);
+    if (uct_glex_mp_count(vc, word)) {
+        uct_glex_rx_add_sr(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word),
+                           (const uct_glex_sr_t*)(hdr + 1),
+                           uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_ZC);
+    }
 }
 
 /* All messages but short ones. `vc` has the id in the header, which means nothing in CONNECT and
@@ -112,7 +128,8 @@ void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, unsigne
         uct_glex_mp_recv_other(iface, vc, src, hdr, length);
         return;
     }
-    uct_glex_mp_count(vc, word);
-    uct_glex_rx_add_mp(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word), (void*)(hdr + 1),
-                       length - sizeof(*hdr), uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_ZC);
+    if (uct_glex_mp_count(vc, word)) {
+        uct_glex_rx_add_mp(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word), (void*)(hdr + 1),
+                           length - sizeof(*hdr), uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_ZC);
+    }
 }
