@@ -73,6 +73,41 @@ TEST_P(MdTest, RegisterManyLengths)
     });
 }
 
+/* A program with a thread and a worker for each of many cores: every interface of one domain sends
+ * from one registration, which each of them needs at its own endpoint */
+TEST(Md, ThousandInterfaces)
+{
+    isolated({{"UCX_GLEX_EP_MPQ_CAPACITY", "256"}, {"UCX_GLEX_EP_EQ_CAPACITY", "1024"}}, [] {
+        const unsigned count = 1000;
+        const size_t length  = 1000;
+        Md md;
+        Iface target(md);
+        Memory local(md, length, Memory::PRIVATE);
+        std::list<Iface> ifaces;
+        unsigned received = 0;
+
+        target.on_am(1, [&](const void *data, size_t size) {
+            EXPECT_EQ(size, length);
+            check(data, length, 9, 0);
+            ++received;
+        });
+        fill(local.data, length, 9, 0);
+        for (unsigned i = 1; i <= count; ++i) {
+            ifaces.emplace_back(md);
+            Ep ep(ifaces.back(), target.address());
+            Completion comp;
+
+            ASSERT_EQ(ep.am_zcopy(1, NULL, 0, {piece(local.data, length, local.memh)}, &comp),
+                      UCS_INPROGRESS);
+            while ((received < i) || (comp.done == 0)) {
+                ifaces.back().progress();
+                target.progress();
+            }
+        }
+        EXPECT_EQ(received, count);
+    });
+}
+
 /* The same memory twice is two registrations, each of its own life */
 TEST_P(MdTest, RegisterTwice)
 {

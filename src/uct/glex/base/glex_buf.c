@@ -8,7 +8,7 @@
 static ucs_status_t uct_glex_buf_region_alloc(uct_glex_buf_pool_t *pool, size_t length,
                                               uct_glex_buf_region_t *region)
 {
-    glex_ep_handle_t ep = pool->md->eps[pool->ep_index];
+    glex_ep_handle_t ep = pool->nic;
     glex_ret_t ret;
     int rc;
 
@@ -31,7 +31,7 @@ static void uct_glex_buf_region_free(uct_glex_buf_pool_t *pool, uct_glex_buf_reg
     if (!region->nic_memory) {
         ucs_free(region->address);
     } else if (!pool->is_abandoned) {
-        glex_ext_mem_free(pool->md->eps[pool->ep_index], region->address);
+        glex_ext_mem_free(pool->nic, region->address);
     }
 }
 
@@ -50,8 +50,8 @@ static ucs_status_t uct_glex_buf_chunk_alloc(ucs_mpool_t *mp, size_t *size_p, vo
     if (status != UCS_OK) {
         goto err_free;
     }
-    status = uct_glex_md_reg(pool->md, pool->ep_index, region->address, length, pool->mem_flags,
-                             &region->mh);
+    status = uct_glex_status(glex_register_mem(pool->nic, region->address, length, pool->mem_flags,
+                                               &region->mh));
     if (status != UCS_OK) {
         ucs_error("glex: cannot register %zu bytes of %s: %s", length, ucs_mpool_name(mp),
                   ucs_status_string(status));
@@ -67,7 +67,7 @@ static ucs_status_t uct_glex_buf_chunk_alloc(ucs_mpool_t *mp, size_t *size_p, vo
     return UCS_OK;
 
 err_dereg:
-    glex_deregister_mem(pool->md->eps[pool->ep_index], region->mh);
+    glex_deregister_mem(pool->nic, region->mh);
 err_free_region:
     uct_glex_buf_region_free(pool, region);
 err_free:
@@ -98,11 +98,11 @@ static ucs_mpool_ops_t uct_glex_buf_mpool_ops = {
 };
 
 ucs_status_t uct_glex_buf_pool_init(uct_glex_buf_pool_t *pool, uct_glex_md_t *md,
-                                    unsigned ep_index, int mem_flags, size_t buf_size,
+                                    glex_ep_handle_t nic, int mem_flags, size_t buf_size,
                                     unsigned grow, unsigned max_bufs, const char *name)
 {
     pool->md          = md;
-    pool->ep_index    = ep_index;
+    pool->nic         = nic;
     pool->mem_flags   = mem_flags;
     pool->buf_size    = ucs_align_up_pow2(buf_size, 64);
     pool->grow        = ucs_min(grow, max_bufs);
@@ -120,7 +120,7 @@ void uct_glex_buf_pool_cleanup(uct_glex_buf_pool_t *pool)
     uct_glex_mpool_cleanup(&pool->mp);
     while ((region = pool->regions) != NULL) {
         pool->regions = region->next;
-        glex_deregister_mem(pool->md->eps[pool->ep_index], region->mh);
+        glex_deregister_mem(pool->nic, region->mh);
         uct_glex_buf_region_free(pool, region);
         ucs_free(region);
     }

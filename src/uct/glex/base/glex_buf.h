@@ -29,7 +29,7 @@ typedef struct uct_glex_buf_region {
 typedef struct uct_glex_buf_pool {
     ucs_mpool_t            mp;
     uct_glex_md_t         *md;
-    unsigned               ep_index;
+    glex_ep_handle_t       nic;
     int                    mem_flags; /* GLEX_MEM_*, GLEX_EXT_MEM_* */
     size_t                 buf_size;
     unsigned               grow;
@@ -45,7 +45,7 @@ typedef struct uct_glex_buf_pool {
  * @param max_bufs  Most buffers in all.
  */
 ucs_status_t uct_glex_buf_pool_init(uct_glex_buf_pool_t *pool, uct_glex_md_t *md,
-                                    unsigned ep_index, int mem_flags, size_t buf_size,
+                                    glex_ep_handle_t nic, int mem_flags, size_t buf_size,
                                     unsigned grow, unsigned max_bufs, const char *name);
 
 /** Also of a pool that was not made: then all of it is 0 */

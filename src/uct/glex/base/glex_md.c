@@ -136,38 +136,49 @@ static void uct_glex_md_drain_ep(glex_ep_handle_t ep)
     }
 }
 
-ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, glex_ep_handle_t *ep_p, unsigned *index_p)
+/* The index of an endpoint that is not lent, which is made if there is none. Called under the lock */
+static ucs_status_t uct_glex_md_ep_find(uct_glex_md_t *md, unsigned *index_p)
 {
-    ucs_status_t status = UCS_OK;
+    uct_glex_md_ep_t *eps;
+    ucs_status_t status;
     unsigned i;
 
-    pthread_mutex_lock(&md->lock);
-    if (md->eps_in_use == UINT64_MAX) {
-        ucs_error("glex: more than %d interfaces on one memory domain", UCT_GLEX_MD_MAX_EPS);
-        status = UCS_ERR_NO_RESOURCE;
-        goto out;
-    }
-    i = ucs_ffs64(~md->eps_in_use);
-    if (md->eps[i] == NULL) {
-        status = uct_glex_md_create_ep(md, &md->eps[i]);
-        if (status != UCS_OK) {
-            goto out;
+    for (i = 0; i < md->num_eps; ++i) {
+        if (!md->eps[i].in_use) {
+            *index_p = i;
+            return UCS_OK;
         }
-        glex_ext_set_domain(md->eps[i], md->eps[0]);
     }
-    uct_glex_md_drain_ep(md->eps[i]);
-    glex_ext_set_receiver(md->eps[i], 1); /* where the NIC cannot, peers notice by RESET only */
-    md->eps_in_use |= UCS_BIT(i);
-    *ep_p    = md->eps[i];
-    *index_p = i;
-out:
-    pthread_mutex_unlock(&md->lock);
+    eps = ucs_realloc(md->eps, (md->num_eps + 1) * sizeof(*eps), "glex_md_eps");
+    if (eps == NULL) {
+        ucs_error("glex: no memory for an endpoint");
+        return UCS_ERR_NO_MEMORY;
+    }
+    md->eps = eps;
+    status  = uct_glex_md_create_ep(md, &eps[i].nic);
+    if (status == UCS_OK) {
+        eps[i].in_use = 0;
+        ++md->num_eps;
+        glex_ext_set_domain(eps[i].nic, md->nic_home);
+        *index_p = i;
+    }
     return status;
 }
 
-void uct_glex_md_ep_close(uct_glex_md_t *md, unsigned index)
+ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, glex_ep_handle_t *ep_p, unsigned *index_p)
 {
-    glex_ext_set_receiver(md->eps[index], 0);
+    ucs_status_t status;
+
+    pthread_mutex_lock(&md->lock);
+    status = uct_glex_md_ep_find(md, index_p);
+    if (status == UCS_OK) {
+        *ep_p = md->eps[*index_p].nic;
+        uct_glex_md_drain_ep(*ep_p);
+        glex_ext_set_receiver(*ep_p, 1); /* where the NIC cannot, peers notice by RESET only */
+        md->eps[*index_p].in_use = 1;
+    }
+    pthread_mutex_unlock(&md->lock);
+    return status;
 }
 
 /* Kept, with its registrations, for the next interface: the domain's own endpoint is the target of
@@ -175,8 +186,8 @@ void uct_glex_md_ep_close(uct_glex_md_t *md, unsigned index)
 void uct_glex_md_ep_put(uct_glex_md_t *md, unsigned index)
 {
     pthread_mutex_lock(&md->lock);
-    uct_glex_md_ep_close(md, index);
-    md->eps_in_use &= ~UCS_BIT(index);
+    glex_ext_set_receiver(md->eps[index].nic, 0);
+    md->eps[index].in_use = 0;
     pthread_mutex_unlock(&md->lock);
 }
 
@@ -260,6 +271,7 @@ static ucs_status_t uct_glex_md_open(uct_component_t *component, const char *md_
     const uct_glex_md_config_t *config = ucs_derived_of(md_config, uct_glex_md_config_t);
     ucs_status_t status;
     uct_glex_md_t *md;
+    unsigned home;
     uint32_t nic;
 
     if (!uct_glex_md_parse_name(md_name, &nic)) {
@@ -287,10 +299,11 @@ static ucs_status_t uct_glex_md_open(uct_component_t *component, const char *md_
         goto err_close_device;
     }
     uct_glex_md_set_ep_attr(md, config);
-    status = uct_glex_md_create_ep(md, &md->eps[0]);
+    status = uct_glex_md_ep_find(md, &home);
     if (status != UCS_OK) {
         goto err_close_device;
     }
+    md->nic_home = md->eps[home].nic;
     status = uct_glex_mem_init(md, config);
     if (status != UCS_OK) {
         goto err_destroy_ep;
@@ -303,10 +316,11 @@ static ucs_status_t uct_glex_md_open(uct_component_t *component, const char *md_
     return UCS_OK;
 
 err_destroy_ep:
-    glex_destroy_ep(md->eps[0]);
+    glex_destroy_ep(md->nic_home);
 err_close_device:
     glex_close_device(md->dev);
 err_free:
+    ucs_free(md->eps);
     pthread_mutex_destroy(&md->lock);
     ucs_free(md);
     return status;
@@ -325,12 +339,11 @@ void uct_glex_md_close(uct_md_h uct_md)
     if (md->map_ep != NULL) {
         glex_destroy_ep(md->map_ep);
     }
-    for (i = UCT_GLEX_MD_MAX_EPS; i-- > 0;) { /* the domain's own last: others serve its memory */
-        if (md->eps[i] != NULL) {
-            glex_destroy_ep(md->eps[i]);
-        }
+    for (i = md->num_eps; i-- > 0;) { /* the domain's own last: others serve its memory */
+        glex_destroy_ep(md->eps[i].nic);
     }
     glex_close_device(md->dev);
+    ucs_free(md->eps);
     pthread_mutex_destroy(&md->lock);
     ucs_free(md);
 }

@@ -9,6 +9,7 @@
 
 #include "compat/glex_compat.h"
 #include "base/glex_nic.h"
+#include "base/glex_reg.h"
 #include "base/glex_wire.h"
 
 #include <pthread.h>
@@ -17,7 +18,6 @@
 /* Of NIC i, which has a memory domain of its own */
 #define UCT_GLEX_DEVICE_NAME "gni%u"
 #define UCT_GLEX_MD_NAME     UCT_GLEX_NAME "/" UCT_GLEX_DEVICE_NAME
-#define UCT_GLEX_MD_MAX_EPS  64
 
 typedef struct uct_glex_md_config {
     uct_md_config_t        super;
@@ -31,14 +31,11 @@ typedef struct uct_glex_md_config {
     unsigned               ep_eq_capacity;
 } uct_glex_md_config_t;
 
-/* A registration at the domain's own endpoint, and at others when they need it */
-typedef struct uct_glex_reg {
-    void              *address;
-    size_t             length;
-    uint64_t           registered; /* bit i: at endpoint i */
-    glex_mem_handle_t  mh;         /* at endpoint 0 */
-    glex_mem_handle_t *more;       /* at endpoints 1..; NULL until one is needed */
-} uct_glex_reg_t;
+/* An endpoint of the domain */
+typedef struct uct_glex_md_ep {
+    glex_ep_handle_t nic;
+    int              in_use; /* lent to an interface */
+} uct_glex_md_ep_t;
 
 /* UCX's handle of registered memory. Where the NIC is this process, put and get need no
  * registration of local memory, so it is made when something else needs it. */
@@ -61,9 +58,10 @@ typedef struct uct_glex_md {
     uint32_t              key;
     ucs_rcache_t         *rcache;
     ucs_linear_func_t     reg_cost;
-    pthread_mutex_t       lock;                     /* for eps, and for making registrations */
-    glex_ep_handle_t      eps[UCT_GLEX_MD_MAX_EPS]; /* [0]: the domain's own */
-    uint64_t              eps_in_use;               /* bit i: lent to an interface */
+    glex_ep_handle_t      nic_home; /* the domain's own endpoint */
+    pthread_mutex_t       lock;     /* for eps, and for making registrations */
+    uct_glex_md_ep_t     *eps;      /* [0]: the domain's own */
+    unsigned              num_eps;
     glex_ep_handle_t      map_ep;                   /* for rkey_ptr(): made at its first call, under
                                                      * the lock of the list */
     ucs_list_link_t       list;                     /* in the list of all open domains, under the
@@ -89,9 +87,6 @@ extern uct_component_t uct_glex_component;
  * @param [out] index_p  To be given to uct_glex_memh_place() and uct_glex_md_ep_put().
  */
 ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, glex_ep_handle_t *ep_p, unsigned *index_p);
-
-/** The endpoint has no receiver from now on: what is posted to it fails as to a dead one. */
-void uct_glex_md_ep_close(uct_glex_md_t *md, unsigned index);
 
 /** Close the endpoint, and give it back. */
 void uct_glex_md_ep_put(uct_glex_md_t *md, unsigned index);
@@ -126,22 +121,12 @@ static inline int uct_glex_md_needs_memh(const uct_glex_md_t *md)
     return UCT_GLEX_NEED_MEMH || !uct_glex_md_rdma_now(md);
 }
 
-/** Register at an endpoint of the domain without cache; for the transport's own buffers */
-ucs_status_t uct_glex_md_reg(uct_glex_md_t *md, unsigned ep_index, void *address, size_t length,
-                             int mem_flags, glex_mem_handle_t *mh_p);
-
 /** A handle for memory, as for uct_md_mem_reg(), whose `flags` these are */
 ucs_status_t uct_glex_memh_new(uct_glex_md_t *md, void *address, size_t length, unsigned flags,
                                uct_glex_memh_t **memh_p);
 
 /** Free a list of handles, which may be empty */
 void uct_glex_memh_free_all(uct_glex_md_t *md, uct_glex_memh_t *first);
-
-/** Where something lies: name of a registration at one of the domain's endpoints, and offset */
-typedef struct uct_glex_place {
-    glex_mem_handle_t mh;
-    uint32_t          offset;
-} uct_glex_place_t;
 
 /** Out of line part of uct_glex_memh_place(): first use, or first at this endpoint */
 ucs_status_t uct_glex_memh_register(uct_glex_md_t *md, uct_glex_memh_t *memh, unsigned ep_index);
@@ -151,25 +136,26 @@ static inline ucs_status_t uct_glex_memh_place(uct_glex_md_t *md, uct_glex_memh_
                                                unsigned ep_index, const void *ptr,
                                                uct_glex_place_t *place)
 {
-    /* acquire, both: pair with the releases of uct_glex_memh_register(). Whoever sees the pointer
-     * sees the registration, whoever sees the bit sees the handle. */
-    uct_glex_reg_t *reg = __atomic_load_n(&memh->reg, __ATOMIC_ACQUIRE);
+    /* acquire: pairs with the release of uct_glex_memh_register(). A thread that sees the pointer
+     * sees the registration. */
+    uct_glex_reg_t *reg         = __atomic_load_n(&memh->reg, __ATOMIC_ACQUIRE);
+    const uct_glex_reg_ep_t *at = (reg == NULL) ? NULL : uct_glex_reg_at(reg, ep_index);
     ucs_status_t status;
 
-    if ((reg == NULL) ||
-        !(__atomic_load_n(&reg->registered, __ATOMIC_ACQUIRE) & UCS_BIT(ep_index))) {
+    if (at == NULL) {
         status = uct_glex_memh_register(md, memh, ep_index);
         if (status != UCS_OK) {
             return status;
         }
         reg = memh->reg;
+        at  = uct_glex_reg_at(reg, ep_index);
     }
-    place->mh     = (ep_index == 0) ? reg->mh : reg->more[ep_index - 1];
+    place->mh     = at->mh;
     place->offset = (const char*)ptr - (const char*)reg->address;
     return UCS_OK;
 }
 
-/* ---- registration, allocation, packed keys: glex_mem.c ---- */
+/* ---- handles of memory, allocation, packed keys: glex_mem.c ---- */
 
 /** Choose the operations with or without registration cache, as configured and possible */
 ucs_status_t uct_glex_mem_init(uct_glex_md_t *md, const uct_glex_md_config_t *config);

@@ -17,24 +17,12 @@ typedef struct uct_glex_rcache_region {
     uct_glex_reg_t      reg;
 } uct_glex_rcache_region_t;
 
-ucs_status_t uct_glex_md_reg(uct_glex_md_t *md, unsigned ep_index, void *address, size_t length,
-                             int mem_flags, glex_mem_handle_t *mh_p)
-{
-    return uct_glex_status(
-            glex_register_mem(md->eps[ep_index], address, length, mem_flags, mh_p));
-}
-
 /* ---- registrations ---- */
-
-static ucs_log_level_t uct_glex_reg_log_level(int silent)
-{
-    return silent ? UCS_LOG_LEVEL_DIAG : UCS_LOG_LEVEL_ERROR;
-}
 
 static ucs_status_t uct_glex_reg_check(size_t length, int silent)
 {
     if (length > UCT_GLEX_MAX_REG) { /* also a region that the cache merged */
-        ucs_log(uct_glex_reg_log_level(silent),
+        ucs_log(silent ? UCS_LOG_LEVEL_DIAG : UCS_LOG_LEVEL_ERROR,
                 "glex: cannot register %zu bytes at once, at most %zu", length,
                 (size_t)UCT_GLEX_MAX_REG);
         return UCS_ERR_EXCEEDS_LIMIT;
@@ -42,61 +30,13 @@ static ucs_status_t uct_glex_reg_check(size_t length, int silent)
     return UCS_OK;
 }
 
-static ucs_status_t uct_glex_reg_init(uct_glex_md_t *md, uct_glex_reg_t *reg, void *address,
-                                      size_t length, int silent)
+static ucs_status_t uct_glex_md_reg_init(uct_glex_md_t *md, uct_glex_reg_t *reg, void *address,
+                                         size_t length, int silent)
 {
     ucs_status_t status = uct_glex_reg_check(length, silent);
 
-    if (status != UCS_OK) {
-        return status;
-    }
-    reg->address    = address;
-    reg->length     = length;
-    reg->more       = NULL;
-    reg->registered = 0;
-    status = uct_glex_md_reg(md, 0, address, length, GLEX_MEM_READ | GLEX_MEM_WRITE, &reg->mh);
-    if (status != UCS_OK) {
-        ucs_log(uct_glex_reg_log_level(silent), "glex: cannot register %p length %zu: %s", address,
-                length, ucs_status_string(status));
-        return status;
-    }
-    reg->registered = 1;
-    return UCS_OK;
-}
-
-static void uct_glex_reg_cleanup(uct_glex_md_t *md, uct_glex_reg_t *reg)
-{
-    unsigned i;
-
-    ucs_for_each_bit(i, reg->registered) {
-        glex_deregister_mem(md->eps[i], (i == 0) ? reg->mh : reg->more[i - 1]);
-    }
-    ucs_free(reg->more);
-}
-
-/* Register at one more of the domain's endpoints */
-static ucs_status_t uct_glex_reg_add(uct_glex_md_t *md, uct_glex_reg_t *reg, unsigned ep_index)
-{
-    glex_mem_handle_t mh;
-    ucs_status_t status;
-
-    if (reg->more == NULL) {
-        reg->more = ucs_malloc((UCT_GLEX_MD_MAX_EPS - 1) * sizeof(*reg->more), "glex_reg_more");
-        if (reg->more == NULL) {
-            return UCS_ERR_NO_MEMORY;
-        }
-    }
-    status = uct_glex_md_reg(md, ep_index, reg->address, reg->length,
-                             GLEX_MEM_READ | GLEX_MEM_WRITE, &mh);
-    if (status != UCS_OK) {
-        ucs_error("glex: cannot register %p length %zu at endpoint %u: %s", reg->address,
-                  reg->length, ep_index, ucs_status_string(status));
-        return status;
-    }
-    reg->more[ep_index - 1] = mh;
-    /* release: whoever sees the bit sees the handle, see uct_glex_memh_place() */
-    __atomic_fetch_or(&reg->registered, UCS_BIT(ep_index), __ATOMIC_RELEASE);
-    return UCS_OK;
+    return (status == UCS_OK) ? uct_glex_reg_init(reg, md->nic_home, address, length, silent) :
+                                status;
 }
 
 static ucs_status_t uct_glex_reg_new(uct_glex_md_t *md, void *address, size_t length, int silent,
@@ -108,7 +48,7 @@ static ucs_status_t uct_glex_reg_new(uct_glex_md_t *md, void *address, size_t le
     if (reg == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    status = uct_glex_reg_init(md, reg, address, length, silent);
+    status = uct_glex_md_reg_init(md, reg, address, length, silent);
     if (status != UCS_OK) {
         ucs_free(reg);
         return status;
@@ -146,7 +86,7 @@ static void uct_glex_reg_put(uct_glex_md_t *md, uct_glex_reg_t *reg, uct_complet
     uct_glex_rcache_region_t *region;
 
     if (md->rcache == NULL) {
-        uct_glex_reg_cleanup(md, reg);
+        uct_glex_reg_cleanup(reg);
         ucs_free(reg);
         if (comp != NULL) {
             uct_invoke_completion(comp, UCS_OK);
@@ -174,8 +114,8 @@ ucs_status_t uct_glex_memh_register(uct_glex_md_t *md, uct_glex_memh_t *memh, un
         /* release: whoever sees the pointer sees the registration, see uct_glex_memh_place() */
         __atomic_store_n(&memh->reg, reg, __ATOMIC_RELEASE);
     }
-    if (!(memh->reg->registered & UCS_BIT(ep_index))) {
-        status = uct_glex_reg_add(md, memh->reg, ep_index);
+    if (uct_glex_reg_at(memh->reg, ep_index) == NULL) {
+        status = uct_glex_reg_add(memh->reg, md->eps[ep_index].nic, ep_index);
     }
 out:
     pthread_mutex_unlock(&md->lock);
@@ -236,7 +176,7 @@ static ucs_status_t uct_glex_mem_alloc(uct_md_h uct_md, size_t *length_p, void *
     if (memh == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    ret = glex_ext_mem_alloc(md->eps[0], length, &address);
+    ret = glex_ext_mem_alloc(md->nic_home, length, &address);
     if (ret != GLEX_SUCCESS) {
         uct_md_log_mem_reg_error(flags, "glex: cannot allocate %zu bytes for %s: %s", length,
                                  alloc_name, glex_error_str(ret));
@@ -258,7 +198,7 @@ static ucs_status_t uct_glex_mem_alloc(uct_md_h uct_md, size_t *length_p, void *
     return UCS_OK;
 
 err_free_mem:
-    glex_ext_mem_free(md->eps[0], address);
+    glex_ext_mem_free(md->nic_home, address);
 err_free:
     ucs_free(memh);
     return status;
@@ -270,9 +210,9 @@ static ucs_status_t uct_glex_mem_free(uct_md_h uct_md, uct_mem_h uct_memh)
     uct_glex_memh_t *memh = uct_memh;
     glex_ret_t ret;
 
-    uct_glex_reg_cleanup(md, memh->reg);
+    uct_glex_reg_cleanup(memh->reg);
     ucs_free(memh->reg);
-    ret = glex_ext_mem_free(md->eps[0], memh->address);
+    ret = glex_ext_mem_free(md->nic_home, memh->address);
     ucs_free(memh);
     return uct_glex_status(ret);
 }
@@ -375,7 +315,7 @@ static ucs_status_t uct_glex_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh,
     if (status != UCS_OK) {
         return status;
     }
-    ret = glex_get_ep_addr(md->eps[0], &addr);
+    ret = glex_get_ep_addr(md->nic_home, &addr);
     if (ret != GLEX_SUCCESS) {
         ucs_error("glex: the endpoint has no address: %s", glex_error_str(ret));
         return uct_glex_status(ret);
@@ -413,7 +353,7 @@ static ucs_status_t uct_glex_rcache_mem_reg_cb(void *context, ucs_rcache_t *rcac
     uct_glex_rcache_region_t *region = ucs_derived_of(rregion, uct_glex_rcache_region_t);
     unsigned *md_flags               = arg;
 
-    return uct_glex_reg_init(context, &region->reg, (void*)region->super.super.start,
+    return uct_glex_md_reg_init(context, &region->reg, (void*)region->super.super.start,
                              region->super.super.end - region->super.super.start,
                              (flags & UCS_RCACHE_MEM_REG_HIDE_ERRORS) ||
                                      (*md_flags & UCT_MD_MEM_FLAG_HIDE_ERRORS));
@@ -422,7 +362,7 @@ static ucs_status_t uct_glex_rcache_mem_reg_cb(void *context, ucs_rcache_t *rcac
 static void uct_glex_rcache_mem_dereg_cb(void *context, ucs_rcache_t *rcache,
                                          ucs_rcache_region_t *rregion)
 {
-    uct_glex_reg_cleanup(context, &ucs_derived_of(rregion, uct_glex_rcache_region_t)->reg);
+    uct_glex_reg_cleanup(&ucs_derived_of(rregion, uct_glex_rcache_region_t)->reg);
 }
 
 static void uct_glex_rcache_dump_region_cb(void *context, ucs_rcache_t *rcache,
@@ -430,7 +370,7 @@ static void uct_glex_rcache_dump_region_cb(void *context, ucs_rcache_t *rcache,
 {
     uct_glex_rcache_region_t *region = ucs_derived_of(rregion, uct_glex_rcache_region_t);
 
-    snprintf(buf, max, "mh 0x%" PRIx64, region->reg.mh.v);
+    snprintf(buf, max, "mh 0x%" PRIx64, region->reg.home.mh.v);
 }
 
 static ucs_rcache_ops_t uct_glex_rcache_ops = {

@@ -38,13 +38,13 @@ static ucs_status_t uct_glex_er_init_pools(uct_glex_iface_t *iface)
 
     for (i = 0; (i < 2) && (status == UCS_OK); ++i) {
         size   = (size_t)iface->er.units[i] << iface->er.layout[i].unit_shift;
-        status = uct_glex_buf_pool_init(&iface->er.pool[i], iface->md, iface->ep_index,
+        status = uct_glex_buf_pool_init(&iface->er.pool[i], iface->md, iface->nic,
                                         GLEX_MEM_WRITE,
                                         uct_glex_er_pad(iface->er.layout[i]) + size +
                                         UCT_GLEX_FIFO_RING_SIZE, 1,
                                         ucs_max(iface->er.max, 1), "glex_er_fifo");
         if (status == UCS_OK) {
-            status = uct_glex_buf_pool_init(&iface->er.mirror[i], iface->md, iface->ep_index,
+            status = uct_glex_buf_pool_init(&iface->er.mirror[i], iface->md, iface->nic,
                                             GLEX_MEM_READ, size, 1, UINT_MAX, "glex_er_mirror");
         }
     }

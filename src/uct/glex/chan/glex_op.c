@@ -49,7 +49,7 @@ ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
     if (status != UCS_OK) {
         return status;
     }
-    status = uct_glex_buf_pool_init(&iface->ops.bounce, iface->md, iface->ep_index,
+    status = uct_glex_buf_pool_init(&iface->ops.bounce, iface->md, iface->nic,
                                     GLEX_MEM_READ | GLEX_MEM_WRITE, config->rma_buf_size, 8,
                                     ucs_max(config->rma_req_capacity, 8), "glex_rma_bounce");
     if (status != UCS_OK) {
@@ -58,7 +58,7 @@ ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
     iface->ops.rma_free = config->rma_req_capacity;
     iface->ops.zc_free  = config->zc_req_capacity;
     iface->ops.next_gen = iface->uuid;
-    return uct_glex_buf_pool_init(&iface->ops.words, iface->md, iface->ep_index, GLEX_MEM_READ,
+    return uct_glex_buf_pool_init(&iface->ops.words, iface->md, iface->nic, GLEX_MEM_READ,
                                   UCS_SYS_CACHE_LINE_SIZE, 64,
                                   ucs_max(config->zc_req_capacity, 1), "glex_zc_word");
 }

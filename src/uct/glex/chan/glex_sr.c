@@ -13,19 +13,19 @@ ucs_status_t uct_glex_sr_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
 
     ucs_list_head_init(&iface->sr.rx_wait);
     ucs_list_head_init(&iface->sr.unreleased);
-    status = uct_glex_buf_pool_init(&iface->sr.tx, iface->md, iface->ep_index, GLEX_MEM_READ,
+    status = uct_glex_buf_pool_init(&iface->sr.tx, iface->md, iface->nic, GLEX_MEM_READ,
                                     config->srq_unit_size, UCT_GLEX_SR_GROW, config->srq_capacity,
                                     "glex_sr_tx");
     if (status != UCS_OK) {
         return status;
     }
-    status = uct_glex_buf_pool_init(&iface->sr.rx, iface->md, iface->ep_index, GLEX_MEM_WRITE,
+    status = uct_glex_buf_pool_init(&iface->sr.rx, iface->md, iface->nic, GLEX_MEM_WRITE,
                                     config->srq_unit_size, UCT_GLEX_SR_GROW, config->srq_capacity,
                                     "glex_sr_rx");
     if (status != UCS_OK) {
         return status;
     }
-    return uct_glex_buf_pool_init(&iface->sr.zc_rx, iface->md, iface->ep_index, GLEX_MEM_WRITE,
+    return uct_glex_buf_pool_init(&iface->sr.zc_rx, iface->md, iface->nic, GLEX_MEM_WRITE,
                                   UCT_GLEX_ZC_RX_SIZE, 2, zc_max, "glex_zc_rx");
 }
 

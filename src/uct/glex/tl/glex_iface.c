@@ -442,7 +442,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_glex_iface_t)
     for (i = 0; i < self->num_vcs; ++i) {
         uct_glex_vc_destroy(self->vcs[i]);
     }
-    uct_glex_md_ep_close(self->md, self->ep_index); /* after the RESETs, which come first then */
+    glex_ext_set_receiver(self->nic, 0); /* after the RESETs, which come first then */
     uct_glex_er_close(self);
     uct_glex_vc_free_unused(self);
     uct_glex_iface_cleanup_channels(self);
