@@ -18,7 +18,6 @@
 
 static uct_glex_iface_t *iface;
 static int64_t mpq_capacity;
-static unsigned rma_quota, zc_quota;
 
 __attribute__((visibility("default"))) /* libucp is to find it */
 ucs_status_t uct_iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t *params,
@@ -34,8 +33,6 @@ ucs_status_t uct_iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_pa
         strcmp(params->mode.device.tl_name, UCT_GLEX_NAME) == 0) {
         iface = ucs_derived_of(*iface_p, uct_glex_iface_t);
         mpq_capacity = (int64_t)iface->mpq.free + iface->mpq.pool;
-        rma_quota = iface->ops.rma_free;
-        zc_quota = iface->ops.zc_free;
     }
     return status;
 }
@@ -92,8 +89,10 @@ static void read_pools(struct board_holds *holds)
                    pool_used(&iface->sr.zc_rx.mp) + pool_used(&iface->ops.bounce.mp) +
                    pool_used(&iface->er.pool[0].mp) + pool_used(&iface->er.pool[1].mp) -
                    iface->er.lent + pool_used(&iface->rx_mp);
-    holds->ops = pool_used(&iface->ops.mp) + iface->ops.outstanding +
-                 (int64_t)(rma_quota - iface->ops.rma_free) + (zc_quota - iface->ops.zc_free);
+    holds->ops = pool_used(&iface->ops.mp) + iface->ops.outstanding;
+    for (unsigned i = 0; i < UCT_GLEX_SHARES; i++) {
+        holds->ops += iface->ops.shares[i].used;
+    }
 }
 
 static int64_t count_fds(void)

@@ -451,7 +451,8 @@ static void report_ifaces()
                 "ops outstanding %u rma %u zc %u, er lent %u\n",
                 (int)getpid(), in->ep_addr, in->recheck, in->mpq.free, in->mpq.pool,
                 ucs_list_length((ucs_list_link_t*)&in->mpq.wait), in->ops.outstanding,
-                in->ops.rma_free, in->ops.zc_free, in->er.lent);
+                in->ops.shares[UCT_GLEX_OP_RMA].used, in->ops.shares[UCT_GLEX_OP_ZC].used,
+                in->er.lent);
         for (unsigned i = 0; i < in->num_vcs; ++i) {
             report_vc(in->vcs[i]);
         }

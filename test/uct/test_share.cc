@@ -1,8 +1,13 @@
 /*
- * Many send to one through the shared channel: windows grow as far as SR_CREDIT_MAX and the pool
- * go, and who leaves gives up what it had.
+ * What peers share. Many send to one through the shared channel: windows grow as far as
+ * SR_CREDIT_MAX and the pool go, and a sender that leaves gives up what it had. One sends to many:
+ * silent peers do not keep it from serving the others.
  */
 #include "traffic.h"
+
+#include "base/glex_share.h"
+
+#include <sys/resource.h>
 
 namespace {
 
@@ -97,6 +102,199 @@ TEST(Share, PoolIsTheLimit)
         senders.leave(1);
         senders.flood("one of the others grows", 1, [&] {
             return in->vcs[1]->mp_rx.window == 1 + 12;
+        });
+    });
+}
+
+/* VCs that never give anything back take as much as they may, one after the other. A new VC always
+ * gets one element. */
+TEST(Share, NewVcAlwaysGetsOne)
+{
+    for (unsigned max : {1u, 2u, 3u, 128u}) {
+        uct_glex_share_t share = {max, 0};
+
+        for (unsigned vc = 1; vc <= 100; ++vc) {
+            unsigned held = 0;
+
+            while (uct_glex_share_allows(&share, held)) {
+                ++held;
+                ++share.used;
+            }
+            EXPECT_GE(held, 1u) << "VC " << vc << " of a pool of " << max;
+            EXPECT_LE(held, (max + 1) / 2) << "VC " << vc << " of a pool of " << max;
+            EXPECT_LE(share.used, max + vc);
+        }
+    }
+}
+
+/* To 30 peers that compute, as much is sent as may be. Then a peer that calls progress is served as
+ * if the others were not there. */
+void serve_beside_silent_peers(const std::function<ucs_status_t(Ep &ep)> &send_once)
+{
+    const unsigned silent = 30, messages = 1000;
+    Md md;
+    Iface sender(md), living(md);
+    std::list<Iface> peers;
+    std::list<Ep> eps;
+    unsigned received = 0, sent = 0;
+
+    living.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+    Ep to_living(sender, living.address());
+    for (unsigned i = 0; i < silent; ++i) {
+        peers.emplace_back(md);
+        peers.back().on_am(AM_ID, [](const void *, size_t) {});
+        eps.emplace_back(sender, peers.back().address());
+        EXPECT_OK(eps.back().am_short(AM_ID, 0, NULL, 0)); /* connects: all call progress */
+    }
+    EXPECT_OK(to_living.am_short(AM_ID, 0, NULL, 0));
+    progress_until("the first message", [&] { return received == 1; });
+    sender.flush();
+    for (Ep &ep : eps) {
+        while (!UCS_STATUS_IS_ERR(send_once(ep))) {}
+    }
+    for (unsigned calls = 0; (received < 1 + messages) && (calls < 1000 * messages); ++calls) {
+        sent += (sent < messages) && !UCS_STATUS_IS_ERR(send_once(to_living));
+        sender.progress();
+        living.progress();
+    }
+    EXPECT_EQ(received, 1 + messages);
+    while (!peers.empty()) { /* those go first for which nobody waits */
+        eps.pop_front();
+        peers.pop_front();
+    }
+}
+
+TEST(Share, SilentPeersLeaveSendUnits)
+{
+    isolated(SHARED, [] {
+        serve_beside_silent_peers([](Ep &ep) {
+            uct_pack_callback_t pack = [](void *dest, void *) -> size_t {
+                memset(dest, 1, 1000);
+                return 1000;
+            };
+
+            return (ucs_status_t)std::min<ssize_t>(
+                    uct_ep_am_bcopy(ep.handle, AM_ID, pack, NULL, 0), 0);
+        });
+    });
+}
+
+TEST(Share, SilentPeersLeaveZcopyRequests)
+{
+    isolated(SHARED + Env{{"UCX_GLEX_ZC_REQ_CAPACITY", "32"}}, [] {
+        serve_beside_silent_peers([](Ep &ep) {
+            static char data[1000];
+            uct_iov_t iov = piece(data, sizeof(data));
+
+            return uct_ep_am_zcopy(ep.handle, AM_ID, NULL, 0, &iov, 1, 0, NULL);
+        });
+    });
+}
+
+/* A sender that goes on without credits, as one that breaks the protocol does: the receiver stores
+ * nothing beyond what it granted, and ends the connection */
+TEST(Share, SenderBeyondItsWindowFails)
+{
+    isolated(SHARED + Env{{"UCX_GLEX_SR_CREDIT_MAX", "8"}}, [] {
+        ErrorLog log;
+        Senders senders(0);
+        Iface iface(senders.md);
+        Ep ep(iface, senders.receiver.address());
+        const uct_glex_iface_t *in = senders.receiver.internals();
+
+        EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
+        progress_until("the connection",
+                       [&] { return uct_glex_credit_avail(&ep.vc()->mp_tx) > 0; });
+        ep.vc()->mp_tx.limit += 100;
+        while (uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0) == UCS_OK) {}
+        progress_until("the failure", [&] { return in->vcs[0]->state == UCT_GLEX_VC_FAILED; });
+        EXPECT_NE(log.text().find("more messages than it had credits for"), std::string::npos);
+    });
+}
+
+/* No memory for a bounce buffer, and none in use that would come back: an error, and not a refusal
+ * that lasts for ever. With memory again the put works. */
+TEST(Share, NoMemoryForBounceBuffers)
+{
+    isolated({{"UCX_GLEX_RMA_BUF_SIZE", "1m"}, {"GLEX_FAULT", "nomap"}}, [] {
+        ErrorLog log;
+        Md md;
+        Iface a(md), b(md);
+        Ep ep(a, b.address());
+        Memory memory(md, 4096, Memory::PRIVATE);
+        RemoteMemory remote(memory.describe());
+        uct_pack_callback_t pack = [](void *dest, void *) -> size_t {
+            memset(dest, 7, 100);
+            return 100;
+        };
+        struct rlimit before, tight;
+        uint64_t word = 0;
+
+        EXPECT_OK(ep.put_short(&word, sizeof(word), remote.address, remote.rkey.rkey));
+        ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+        tight          = before;
+        tight.rlim_cur = 1 << 20; /* less than there is: nothing more can be mapped */
+        ASSERT_EQ(setrlimit(RLIMIT_AS, &tight), 0);
+        ssize_t refused = uct_ep_put_bcopy(ep.handle, pack, NULL, remote.address,
+                                           remote.rkey.rkey);
+        ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+        EXPECT_EQ(refused, UCS_ERR_NO_MEMORY);
+        EXPECT_EQ(uct_ep_put_bcopy(ep.handle, pack, NULL, remote.address, remote.rkey.rkey), 100);
+        EXPECT_EQ(memory.data[99], 7);
+    });
+}
+
+/* Of 50 endpoints to one peer some have pending requests: these are the first in the list of their
+ * connection, so that new credits cost nothing for the others */
+TEST(Share, BlockedEndpointsComeFirst)
+{
+    isolated(SHARED + Env{{"UCX_GLEX_SR_CREDIT_MAX", "8"}}, [] {
+        struct Request {
+            uct_pending_req_t uct;
+            uct_ep_h          ep;
+        };
+        Senders senders(0);
+        Iface iface(senders.md);
+        std::list<Ep> eps;
+        std::list<Request> requests;
+
+        for (unsigned i = 0; i < 50; ++i) {
+            eps.emplace_back(iface, senders.receiver.address());
+        }
+        EXPECT_OK(eps.front().am_short(AM_ID, 0, NULL, 0));
+        for (Ep &ep : eps) { /* all belong to the connection */
+            EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
+        }
+        while (uct_ep_am_short(eps.front().handle, AM_ID, 0, NULL, 0) == UCS_OK) {}
+        unsigned number = 0;
+        for (unsigned round = 0; round < 3; ++round) {
+            for (Ep &ep : eps) {
+                if (++number % 7 == 0) {
+                    requests.emplace_back();
+                    requests.back().ep       = ep.handle;
+                    requests.back().uct.func = [](uct_pending_req_t *self) {
+                        return uct_ep_am_short(((Request*)self)->ep, AM_ID, 0, NULL, 0);
+                    };
+                    EXPECT_OK(uct_ep_pending_add(ep.handle, &requests.back().uct, 0));
+                }
+            }
+        }
+        auto blocked_first = [&] {
+            uct_glex_vc_t *vc = eps.front().vc();
+            unsigned position = 0;
+            uct_glex_ep_t *ep;
+
+            ucs_list_for_each(ep, &vc->eps, list) {
+                if ((ep->num_pending > 0) != (position++ < vc->num_blocked)) {
+                    return false;
+                }
+            }
+            return true;
+        };
+        EXPECT_GT(eps.front().vc()->num_blocked, 10u);
+        progress_until("all requests", [&] {
+            EXPECT_TRUE(blocked_first());
+            return eps.front().vc()->num_blocked == 0;
         });
     });
 }

@@ -109,8 +109,10 @@ ucs_status_t uct_glex_buf_pool_init(uct_glex_buf_pool_t *pool, uct_glex_md_t *md
     pool->next_offset = 0;
     pool->regions     = NULL;
     pool->is_abandoned = 0;
+    pool->share.max   = max_bufs;
+    pool->share.used  = 0;
     return uct_glex_mpool_init(&pool->mp, sizeof(uct_glex_buf_t), sizeof(void*), pool->grow,
-                               max_bufs, &uct_glex_buf_mpool_ops, name);
+                               UINT_MAX, &uct_glex_buf_mpool_ops, name);
 }
 
 void uct_glex_buf_pool_cleanup(uct_glex_buf_pool_t *pool)

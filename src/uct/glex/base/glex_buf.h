@@ -6,6 +6,7 @@
 #define UCT_GLEX_BUF_H
 
 #include "base/glex_md.h"
+#include "base/glex_share.h"
 
 #include <ucs/datastruct/mpool.h>
 #include <ucs/datastruct/mpool.inl>
@@ -34,6 +35,7 @@ typedef struct uct_glex_buf_pool {
     size_t                 buf_size;
     unsigned               grow;
     uint32_t               next_offset; /* of the next descriptor to be initialised */
+    uct_glex_share_t       share;
     uct_glex_buf_region_t *regions;
     int                    is_abandoned; /* peers may still read or write it: memory from the NIC
                                           * is not given back before the endpoint is destroyed */
@@ -42,7 +44,7 @@ typedef struct uct_glex_buf_pool {
 /**
  * @param buf_size  Bytes, a multiple of 64: every buffer begins at a cache line.
  * @param grow      Buffers allocated at a time.
- * @param max_bufs  Most buffers in all.
+ * @param max_bufs  Most buffers in all, but for the first ones of VCs: see glex_share.h.
  */
 ucs_status_t uct_glex_buf_pool_init(uct_glex_buf_pool_t *pool, uct_glex_md_t *md,
                                     glex_ep_handle_t nic, int mem_flags, size_t buf_size,
@@ -51,14 +53,30 @@ ucs_status_t uct_glex_buf_pool_init(uct_glex_buf_pool_t *pool, uct_glex_md_t *md
 /** Also of a pool that was not made: then all of it is 0 */
 void uct_glex_buf_pool_cleanup(uct_glex_buf_pool_t *pool);
 
-/** A buffer, or NULL: all are in use, or there is no memory for more (logged) */
-static inline uct_glex_buf_t *uct_glex_buf_get(uct_glex_buf_pool_t *pool)
+/**
+ * Take a buffer for a VC that holds `held` of them. NO_RESOURCE: the VC has its share, or there is no
+ * memory for more buffers until one in use comes back. NO_MEMORY (logged): none is in use.
+ */
+static inline ucs_status_t uct_glex_buf_get(uct_glex_buf_pool_t *pool, unsigned held,
+                                            uct_glex_buf_t **buf_p)
 {
-    return (uct_glex_buf_t*)ucs_mpool_get_inline(&pool->mp);
+    if (ucs_unlikely(!uct_glex_share_allows(&pool->share, held))) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    *buf_p = (uct_glex_buf_t*)ucs_mpool_get_inline(&pool->mp);
+    if (ucs_unlikely(*buf_p == NULL)) {
+        return (pool->share.used > 0) ? UCS_ERR_NO_RESOURCE : UCS_ERR_NO_MEMORY;
+    }
+    ++pool->share.used;
+    return UCS_OK;
 }
 
 static inline void uct_glex_buf_put(uct_glex_buf_t *buf)
 {
+    uct_glex_buf_pool_t *pool = ucs_container_of(ucs_mpool_obj_owner(buf), uct_glex_buf_pool_t,
+                                                 mp);
+
+    --pool->share.used;
     ucs_mpool_put_inline(buf);
 }
 

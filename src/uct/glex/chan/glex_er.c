@@ -346,8 +346,7 @@ static ucs_status_t uct_glex_er_map(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
                   vc->peer, size, mirror->buf_size);
         return UCS_ERR_INVALID_PARAM;
     }
-    er->mirror = uct_glex_buf_get(mirror);
-    if (er->mirror == NULL) {
+    if (uct_glex_buf_get(mirror, 0, &er->mirror) != UCS_OK) {
         return UCS_ERR_NO_MEMORY;
     }
     er->base = er->mirror->ptr;

@@ -82,10 +82,10 @@ static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface)
  * the borrower maps is faster than a large one that it cannot map. NULL: there is no memory now. */
 static uct_glex_buf_t *uct_glex_er_rx_get_buf(uct_glex_iface_t *iface, uint8_t *is_large_p)
 {
-    uct_glex_buf_t *buf;
+    uct_glex_buf_t *buf = NULL;
 
     if (iface->er.large_left > 0) {
-        buf = uct_glex_buf_get(&iface->er.pool[1]);
+        (void)uct_glex_buf_get(&iface->er.pool[1], 0, &buf);
         if ((buf != NULL) && buf->nic_memory) {
             --iface->er.large_left;
             *is_large_p = 1;
@@ -97,7 +97,9 @@ static uct_glex_buf_t *uct_glex_er_rx_get_buf(uct_glex_iface_t *iface, uint8_t *
         iface->er.large_left = 0; /* not tried again before one comes back */
     }
     *is_large_p = 0;
-    return uct_glex_buf_get(&iface->er.pool[0]);
+    buf         = NULL;
+    (void)uct_glex_buf_get(&iface->er.pool[0], 0, &buf);
+    return buf;
 }
 
 /* A buffer for the FIFO that `vc` borrows. Returns 0: there is no memory for it now. */

@@ -55,8 +55,9 @@ ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
     if (status != UCS_OK) {
         return status;
     }
-    iface->ops.rma_free = config->rma_req_capacity;
-    iface->ops.zc_free  = config->zc_req_capacity;
+    iface->ops.shares[UCT_GLEX_OP_SR].max  = config->srq_capacity;
+    iface->ops.shares[UCT_GLEX_OP_ZC].max  = config->zc_req_capacity;
+    iface->ops.shares[UCT_GLEX_OP_RMA].max = config->rma_req_capacity;
     iface->ops.next_gen = iface->uuid;
     return uct_glex_buf_pool_init(&iface->ops.words, iface->md, iface->nic, GLEX_MEM_READ,
                                   UCS_SYS_CACHE_LINE_SIZE, 64,
@@ -71,35 +72,27 @@ void uct_glex_op_cleanup(uct_glex_iface_t *iface)
     ucs_ptr_array_cleanup(&iface->ops.table, 1);
 }
 
-/* Requests of a kind that may be on their way at once, NULL: limited by their buffers */
-static unsigned *uct_glex_op_quota(uct_glex_iface_t *iface, enum uct_glex_op_type type)
+static int uct_glex_op_is_shared(enum uct_glex_op_type type)
 {
-    switch (type) {
-    case UCT_GLEX_OP_RMA:
-        return &iface->ops.rma_free;
-    case UCT_GLEX_OP_ZC:
-        return &iface->ops.zc_free;
-    default:
-        return NULL;
-    }
+    return type < UCT_GLEX_SHARES;
 }
 
-uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
-                               uct_completion_t *comp)
+ucs_status_t uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type, uct_completion_t *comp,
+                             uct_glex_op_t **op_p)
 {
     uct_glex_iface_t *iface = vc->iface;
-    unsigned *quota         = uct_glex_op_quota(iface, type);
     uct_glex_op_t *op;
 
-    if ((quota != NULL) && (*quota == 0)) {
-        return NULL;
+    if (uct_glex_op_is_shared(type) && !uct_glex_op_is_allowed(vc, type)) {
+        return UCS_ERR_NO_RESOURCE;
     }
     op = ucs_mpool_get_inline(&iface->ops.mp);
     if (op == NULL) {
-        return NULL;
+        return ucs_mpool_is_empty(&iface->ops.mp) ? UCS_ERR_NO_RESOURCE : UCS_ERR_NO_MEMORY;
     }
-    if (quota != NULL) {
-        --*quota;
+    if (uct_glex_op_is_shared(type)) {
+        ++iface->ops.shares[type].used;
+        ++vc->held[type];
     }
     ++vc->num_ops;
     op->vc        = vc;
@@ -113,7 +106,8 @@ uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
     op->type      = type;
     op->done      = (type == UCT_GLEX_OP_FLUSH);
     op->status    = UCS_OK;
-    return op;
+    *op_p         = op;
+    return UCS_OK;
 }
 
 static void uct_glex_op_free(uct_glex_op_t *op)
@@ -123,13 +117,21 @@ static void uct_glex_op_free(uct_glex_op_t *op)
     ucs_mpool_put_inline(op);
 }
 
+/* The operation does not count in its VC's share any more */
+static void uct_glex_op_unshare(uct_glex_op_t *op)
+{
+    if (uct_glex_op_is_shared(op->type)) {
+        --op->vc->iface->ops.shares[op->type].used;
+        --op->vc->held[op->type];
+    }
+}
+
 static void uct_glex_op_forget(uct_glex_op_t *op)
 {
     uct_glex_iface_t *iface = op->vc->iface;
-    unsigned *quota         = uct_glex_op_quota(iface, op->type);
 
-    if (quota != NULL) {
-        ++*quota;
+    if (!op->held) {
+        uct_glex_op_unshare(op);
     }
     if (op->buf != NULL) {
         uct_glex_buf_put(op->buf);
@@ -344,6 +346,9 @@ static void uct_glex_op_fail(uct_glex_op_t *op, ucs_status_t status)
         ++iface->done;
         uct_glex_op_invalidate(op);
         op->held = (op->type != UCT_GLEX_OP_PROBE);
+        if (op->held) {
+            uct_glex_op_unshare(op); /* others get a replacement of what is held */
+        }
     }
     uct_glex_op_invoke_comp(op, status);
     if (!op->held) {
@@ -462,14 +467,15 @@ void uct_glex_op_drop_ep(uct_glex_vc_t *vc, const uct_ep_t *ep)
 
 ucs_status_t uct_glex_op_probe(uct_glex_vc_t *vc)
 {
+    ucs_status_t status;
     uct_glex_op_t *op;
 
     if (vc->probing) {
         return UCS_OK;
     }
-    op = uct_glex_op_new(vc, UCT_GLEX_OP_PROBE, NULL);
-    if (op == NULL) {
-        return UCS_ERR_NO_RESOURCE;
+    status = uct_glex_op_new(vc, UCT_GLEX_OP_PROBE, NULL, &op);
+    if (status != UCS_OK) {
+        return status;
     }
     uct_glex_op_posted(op, 1);
     vc->probing = 1;
@@ -495,10 +501,12 @@ void uct_glex_op_end_probe(uct_glex_vc_t *vc)
 ucs_status_t uct_glex_op_end_later(uct_glex_vc_t *vc, const uct_ep_t *ep, uct_completion_t *comp,
                                    ucs_status_t status)
 {
-    uct_glex_op_t *op = uct_glex_op_new(vc, UCT_GLEX_OP_FLUSH, comp);
+    ucs_status_t new_status;
+    uct_glex_op_t *op;
 
-    if (op == NULL) {
-        return UCS_ERR_NO_MEMORY;
+    new_status = uct_glex_op_new(vc, UCT_GLEX_OP_FLUSH, comp, &op);
+    if (new_status != UCS_OK) {
+        return new_status;
     }
     op->ep     = ep;
     op->status = status;

@@ -8,9 +8,11 @@
 #include "core/glex_vc.h"
 
 enum uct_glex_op_type {
+    /* Those of which each VC has a share */
     UCT_GLEX_OP_SR,       /* send unit that the peer fetches */
     UCT_GLEX_OP_ZC,       /* am_zcopy whose payload the peer fetches */
     UCT_GLEX_OP_RMA,      /* put or get; with `unpack_cb`, a get_bcopy */
+    /* Others */
     UCT_GLEX_OP_PROBE,    /* no event: ends when it is known that the peer is there */
     UCT_GLEX_OP_FETCH,    /* RDMA Get of a received message */
     UCT_GLEX_OP_FLUSH     /* no event: done, but for its completion, which follows all before it */
@@ -37,9 +39,16 @@ typedef struct uct_glex_op {
 ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config);
 void uct_glex_op_cleanup(uct_glex_iface_t *iface);
 
-/** A new operation with an id. NULL: none can be made now. It is not in any queue yet. */
-uct_glex_op_t *uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type,
-                               uct_completion_t *comp);
+/** Make an operation with an id. It is not in any queue yet. NO_RESOURCE: the VC has its share of
+ *  operations of this type. */
+ucs_status_t uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type, uct_completion_t *comp,
+                             uct_glex_op_t **op_p);
+
+/** Whether the VC may have one more operation of a type that is shared */
+static inline int uct_glex_op_is_allowed(const uct_glex_vc_t *vc, enum uct_glex_op_type type)
+{
+    return uct_glex_share_allows(&vc->iface->ops.shares[type], vc->held[type]);
+}
 
 /** Where a Get of a message of the peer's finds data, and what tells the peer that it has ended */
 typedef struct uct_glex_get {

@@ -82,6 +82,20 @@ static void uct_glex_rx_free(uct_glex_rx_t *rx)
     ucs_mpool_put_inline(rx);
 }
 
+unsigned uct_glex_rx_num_bufs(const uct_glex_vc_t *vc)
+{
+    unsigned left = vc->rx_started, count = 0;
+    const uct_glex_rx_t *rx;
+
+    ucs_list_for_each(rx, &vc->rx, list) {
+        if (left-- == 0) {
+            break;
+        }
+        count += (rx->buf != NULL);
+    }
+    return count;
+}
+
 static void uct_glex_rx_deliver(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;

@@ -81,9 +81,9 @@ static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_
         return status;
     }
 
-    op = uct_glex_op_new(vc, UCT_GLEX_OP_SR, NULL);
-    if (op == NULL) {
-        return UCS_ERR_NO_RESOURCE;
+    status = uct_glex_op_new(vc, UCT_GLEX_OP_SR, NULL, &op);
+    if (status != UCS_OK) {
+        return status;
     }
     sr->mh     = unit->mh.v;
     sr->offset = unit->offset;
@@ -100,20 +100,14 @@ static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_
     return UCS_OK;
 }
 
-/* A unit and a credit: after that only the NIC itself can refuse */
+/* A unit and a credit: after that only the NIC itself can refuse. The VC's operations are its units,
+ * so the pool itself need not count what the VC holds. */
 static ucs_status_t uct_glex_sr_get_unit(uct_glex_vc_t *vc, uct_glex_buf_t **unit_p)
 {
-    uct_glex_buf_pool_t *pool = &vc->iface->sr.tx;
-
-    if (uct_glex_credit_avail(&vc->mp_tx) == 0) {
+    if ((uct_glex_credit_avail(&vc->mp_tx) == 0) || !uct_glex_op_is_allowed(vc, UCT_GLEX_OP_SR)) {
         return UCS_ERR_NO_RESOURCE;
     }
-    *unit_p = uct_glex_buf_get(pool);
-    if (ucs_likely(*unit_p != NULL)) {
-        return UCS_OK;
-    }
-    /* Not all are in use: there is no memory for more, and waiting would not help */
-    return ucs_mpool_is_empty(&pool->mp) ? UCS_ERR_NO_RESOURCE : UCS_ERR_NO_MEMORY;
+    return uct_glex_buf_get(&vc->iface->sr.tx, 0, unit_p);
 }
 
 ucs_status_t uct_glex_sr_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data, unsigned length,
@@ -185,26 +179,23 @@ ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
 {
     uct_glex_vc_t *vc        = rx->vc;
     const uct_glex_get_t get = {rx->sr.mh, rx->sr.offset, rx->sr.length, rx->sr.op_id};
+    ucs_status_t status;
     uct_glex_op_t *op;
-    glex_ret_t ret;
 
-    rx->buf = uct_glex_buf_get(&vc->iface->sr.rx);
-    if (rx->buf == NULL) {
-        return UCS_ERR_NO_RESOURCE;
+    status = uct_glex_buf_get(&vc->iface->sr.rx, uct_glex_rx_num_bufs(vc), &rx->buf);
+    if (status != UCS_OK) {
+        return status;
     }
-    op = uct_glex_op_new(vc, UCT_GLEX_OP_FETCH, NULL);
-    if (op == NULL) {
+    status = uct_glex_op_new(vc, UCT_GLEX_OP_FETCH, NULL, &op);
+    if (status != UCS_OK) {
         goto err_put;
     }
     op->arg  = rx;
     rx->data = rx->buf->ptr;
-    ret      = uct_glex_op_get(vc, &get, rx->buf, 0, op, GLEX_FLAG_REMOTE_EVT);
-    if (ret != GLEX_SUCCESS) {
+    status   = uct_glex_status(uct_glex_op_get(vc, &get, rx->buf, 0, op, GLEX_FLAG_REMOTE_EVT));
+    if (status != UCS_OK) {
         uct_glex_op_cancel(op);
-        if (ret == GLEX_BUSY) {
-            goto err_put;
-        }
-        return uct_glex_status(ret);
+        goto err_put;
     }
     rx->op = op;
     uct_glex_op_posted(op, 1);
@@ -214,5 +205,5 @@ ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
 err_put:
     uct_glex_buf_put(rx->buf);
     rx->buf = NULL;
-    return UCS_ERR_NO_RESOURCE;
+    return status;
 }

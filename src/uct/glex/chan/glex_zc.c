@@ -88,14 +88,13 @@ ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *head
     uct_glex_op_t *op;
     size_t length;
 
-    op = uct_glex_op_new(vc, UCT_GLEX_OP_ZC, comp);
-    if (op == NULL) {
-        return UCS_ERR_NO_RESOURCE;
+    status = uct_glex_op_new(vc, UCT_GLEX_OP_ZC, comp, &op);
+    if (status != UCS_OK) {
+        return status;
     }
-    op->ep  = &ep->super.super;
-    op->buf = uct_glex_buf_get(&vc->iface->ops.words);
-    if (op->buf == NULL) {
-        status = UCS_ERR_NO_MEMORY; /* there are as many as operations */
+    op->ep = &ep->super.super;
+    status = uct_glex_buf_get(&vc->iface->ops.words, 0, &op->buf);
+    if (status != UCS_OK) {
         goto err_cancel;
     }
     status = uct_glex_zc_fill(op, zc, iov, iovcnt);
@@ -233,15 +232,15 @@ ucs_status_t uct_glex_zc_fetch(uct_glex_rx_t *rx)
             ucs_error("glex: malformed zero-copy descriptor from endpoint 0x%" PRIx64, vc->peer);
             return UCS_ERR_CONNECTION_RESET;
         }
-        rx->buf = uct_glex_buf_get(&vc->iface->sr.zc_rx);
-        if (rx->buf == NULL) {
-            return UCS_ERR_NO_RESOURCE;
+        status = uct_glex_buf_get(&vc->iface->sr.zc_rx, uct_glex_rx_num_bufs(vc), &rx->buf);
+        if (status != UCS_OK) {
+            return status;
         }
     }
     if ((rx->op == NULL) && (zc->iovcnt > 0)) {
-        rx->op = uct_glex_op_new(vc, UCT_GLEX_OP_FETCH, NULL);
-        if (rx->op == NULL) {
-            return UCS_ERR_NO_RESOURCE;
+        status = uct_glex_op_new(vc, UCT_GLEX_OP_FETCH, NULL, &rx->op);
+        if (status != UCS_OK) {
+            return status;
         }
         rx->op->arg           = rx;
         *uct_glex_zc_word(rx) = zc->op_id; /* stays if its Get fails */

@@ -346,7 +346,7 @@ ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, uns
     return UCS_OK;
 }
 
-/* A pending request of the endpoint was posted. Next time its VC serves other endpoints first. */
+/* A pending request of the endpoint was posted */
 static void uct_glex_ep_pending_done(uct_glex_ep_t *ep)
 {
     ++ep->vc->iface->done;

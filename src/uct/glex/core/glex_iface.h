@@ -142,8 +142,7 @@ typedef struct uct_glex_iface {
         ucs_ptr_array_t     table;    /* all of them, free ones too, by index */
         uct_glex_buf_pool_t words;    /* ZC: whether the payload is still valid */
         unsigned            outstanding; /* of ours: Gets of received messages do not count */
-        unsigned            rma_free; /* RMA requests that may still be posted */
-        unsigned            zc_free;
+        uct_glex_share_t    shares[UCT_GLEX_SHARES]; /* by enum uct_glex_op_type */
         uint16_t            next_gen;
         uct_glex_buf_pool_t bounce;
     } ops;

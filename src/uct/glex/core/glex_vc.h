@@ -78,6 +78,9 @@ struct uct_glex_vc {
     uint32_t             peer_key;
     uint32_t             num_ops; /* operations that exist */
     uint16_t             watch_mark; /* sum of counters at the last look for dead peers */
+    uint16_t             held[UCT_GLEX_SHARES]; /* operations that exist, by enum uct_glex_op_type,
+                                                 * but for those whose memory is kept only for the
+                                                 * peer of a VC that failed */
     uint16_t             ctl;     /* control flags to be sent */
     uint16_t             released_index; /* name of the FIFO to be sent in ER_RELEASED */
 

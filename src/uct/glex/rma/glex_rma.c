@@ -91,21 +91,20 @@ static ucs_status_t uct_glex_rma_post(glex_rdma_req_t *req, uct_glex_op_t *op,
     return UCS_OK;
 }
 
-/* A new operation of an endpoint, or (NULL) of none, with a bounce buffer. NULL: not now. */
-static uct_glex_op_t *uct_glex_rma_op_new(uct_glex_vc_t *vc, const uct_ep_t *ep,
-                                          uct_completion_t *comp)
+/* Make an operation of an endpoint, or (NULL) of none, with a bounce buffer */
+static ucs_status_t uct_glex_rma_op_new(uct_glex_vc_t *vc, const uct_ep_t *ep,
+                                        uct_completion_t *comp, uct_glex_op_t **op_p)
 {
-    uct_glex_op_t *op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, comp);
+    ucs_status_t status = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, comp, op_p);
 
-    if (op != NULL) {
-        op->ep  = ep;
-        op->buf = uct_glex_buf_get(&vc->iface->ops.bounce);
-        if (op->buf == NULL) {
-            uct_glex_op_cancel(op);
-            return NULL;
+    if (status == UCS_OK) {
+        (*op_p)->ep = ep;
+        status      = uct_glex_buf_get(&vc->iface->ops.bounce, 0, &(*op_p)->buf);
+        if (status != UCS_OK) {
+            uct_glex_op_cancel(*op_p);
         }
     }
-    return op;
+    return status;
 }
 
 /* Post a request between the operation's bounce buffer and remote memory */
@@ -185,14 +184,15 @@ ucs_status_t uct_glex_rma_track_puts(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
     glex_rdma_req_t req     = {.type = GLEX_RDMA_TYPE_PUT, .flag = GLEX_FLAG_FENCE};
+    ucs_status_t status;
     uct_glex_op_t *op;
 
     if (uct_glex_md_rdma_now(iface->md)) {
         return UCS_OK;
     }
-    op = uct_glex_rma_op_new(vc, NULL, NULL);
-    if (op == NULL) {
-        return UCS_ERR_NO_RESOURCE;
+    status = uct_glex_rma_op_new(vc, NULL, NULL, &op);
+    if (status != UCS_OK) {
+        return status;
     }
     req.rmt_ep_addr.v = iface->ep_addr;
     req.rmt_mh        = op->buf->mh;
@@ -275,9 +275,9 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_any(uct_glex_ep_t *ep, 
     if (uct_glex_rma_dest(vc, rkey) == vc->peer) {
         return uct_glex_rma_imm_put(ep, buffer, length, remote_addr, rkey);
     }
-    op = uct_glex_rma_op_new(vc, &ep->super.super, NULL);
-    if (op == NULL) {
-        return UCS_ERR_NO_RESOURCE;
+    status = uct_glex_rma_op_new(vc, &ep->super.super, NULL, &op);
+    if (status != UCS_OK) {
+        return status;
     }
     memcpy(op->buf->ptr, buffer, length);
     return uct_glex_rma_post_bounce(op, GLEX_RDMA_TYPE_PUT, length, remote_addr, rkey);
@@ -332,12 +332,13 @@ ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length
 static ssize_t uct_glex_rma_put_packed(uct_glex_ep_t *ep, uct_pack_callback_t pack_cb, void *arg,
                                        uint64_t remote_addr, uct_glex_rkey_t *rkey)
 {
-    uct_glex_op_t *op   = uct_glex_rma_op_new(ep->vc, &ep->super.super, NULL);
-    ucs_status_t status = UCS_OK;
+    ucs_status_t status;
+    uct_glex_op_t *op;
     size_t length;
 
-    if (op == NULL) {
-        return UCS_ERR_NO_RESOURCE;
+    status = uct_glex_rma_op_new(ep->vc, &ep->super.super, NULL, &op);
+    if (status != UCS_OK) {
+        return status;
     }
     length = pack_cb(op->buf->ptr, arg);
     if (length > 0) { /* else the key need not be valid */
@@ -355,12 +356,13 @@ static ssize_t uct_glex_rma_put_packed(uct_glex_ep_t *ep, uct_pack_callback_t pa
 static ssize_t uct_glex_rma_put_packed_now(uct_glex_ep_t *ep, uct_pack_callback_t pack_cb,
                                            void *arg, uint64_t remote_addr, uct_glex_rkey_t *rkey)
 {
-    uct_glex_buf_t *buf = uct_glex_buf_get(&ep->vc->iface->ops.bounce);
-    ucs_status_t status = UCS_OK;
+    uct_glex_buf_t *buf;
+    ucs_status_t status;
     size_t length;
 
-    if (buf == NULL) {
-        return UCS_ERR_NO_RESOURCE;
+    status = uct_glex_buf_get(&ep->vc->iface->ops.bounce, 0, &buf);
+    if (status != UCS_OK) {
+        return status;
     }
     length = pack_cb(buf->ptr, arg);
     if (length > 0) { /* else the key need not be valid */
@@ -456,9 +458,9 @@ static ucs_status_t uct_glex_rma_get_bcopy(uct_glex_ep_t *ep, uct_unpack_callbac
     if (status != UCS_OK) {
         return status;
     }
-    op = uct_glex_rma_op_new(vc, &ep->super.super, comp);
-    if (op == NULL) {
-        return UCS_ERR_NO_RESOURCE;
+    status = uct_glex_rma_op_new(vc, &ep->super.super, comp, &op);
+    if (status != UCS_OK) {
+        return status;
     }
     if (uct_glex_md_rdma_now(iface->md)) {
         status = uct_glex_rma_now(ep, GLEX_RDMA_TYPE_GET, op->buf->ptr, length, remote_addr, rkey);
@@ -514,9 +516,9 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
         status = uct_glex_rma_move_now(ep, type, iov->buffer, length, remote_addr, rkey);
         return uct_glex_rma_refused(ep, status, comp);
     }
-    op = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, comp);
-    if (op == NULL) {
-        return UCS_ERR_NO_RESOURCE;
+    status = uct_glex_op_new(vc, UCT_GLEX_OP_RMA, comp, &op);
+    if (status != UCS_OK) {
+        return status;
     }
     op->ep = tl_ep;
     status = uct_glex_memh_place(iface->md, iov->memh, iface->ep_index, iov->buffer, &local);
