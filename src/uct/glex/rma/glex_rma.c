@@ -141,6 +141,12 @@ static ucs_status_t uct_glex_rma_now(uct_glex_ep_t *ep, int type, void *buffer, 
     if (ret == GLEX_BUSY) {
         return UCS_ERR_NO_RESOURCE;
     }
+    if (ret == GLEX_NO_MEM_RESOURCE) { /* peer, key and memory may be as they should */
+        ucs_error("glex: %zu bytes at 0x%" PRIx64 " of endpoint 0x%" PRIx64 " cannot be reached: this "
+                  "process has no memory, descriptors (ulimit -n) or mappings (vm.max_map_count) left",
+                  length, remote_addr, rkey->packed.ep_addr);
+        return UCS_ERR_NO_MEMORY;
+    }
     if (ret == GLEX_NO_EP_RESOURCE) {
         uct_glex_vc_dead(vc);
     } else {
