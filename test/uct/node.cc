@@ -152,7 +152,7 @@ static uint8_t *guarded_alloc(size_t length)
 {
     size_t page = ucs_get_page_size();
     uint8_t *guard = (uint8_t*)mmap(NULL, guarded_length(length) + 2 * page, PROT_NONE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     EXPECT_NE(guard, MAP_FAILED);
     EXPECT_EQ(mprotect(guard + page, guarded_length(length), PROT_READ | PROT_WRITE), 0);

@@ -499,4 +499,112 @@ TEST(Far, OthersOutliveARefusal)
     });
 }
 
+/* ---- registrations that are longer than a NIC's handle allows ---- */
+
+const size_t GIB = 1ul << 30, LONG_LENGTH = 100 * GIB; /* of which few pages are touched */
+
+/* Where pieces of 10,000 bytes begin: around the windows of a registration */
+const size_t long_places[] = {0, 2 * GIB - 5000, 2 * GIB + 5000, 3 * GIB - 10001, 3 * GIB - 1,
+                              4 * GIB - 1, 50 * GIB + 1, 98 * GIB - 1, LONG_LENGTH - 10000};
+const size_t LONG_PIECE = 10000;
+
+void wait_for(ucs_status_t status, Completion *comp)
+{
+    if (status == UCS_INPROGRESS) {
+        comp->wait();
+        status = comp->uct.status;
+    }
+    EXPECT_OK(status);
+}
+
+/* Puts of all kinds to every place, from places of local memory that is as long */
+void put_to_long(Ep &ep, const Memory &local, const RemoteMemory &remote)
+{
+    uint32_t n = 0;
+
+    for (size_t place : long_places) {
+        uint8_t *from = local.data + LONG_LENGTH - LONG_PIECE - place;
+        Completion comp;
+
+        fill(from, LONG_PIECE, 1, n);
+        wait_for(ep.put_zcopy({piece(from, LONG_PIECE, local.memh)}, remote.address + place,
+                              remote.rkey.rkey, &comp), &comp);
+        EXPECT_EQ(ep.put_bcopy(from, 5000, remote.address + place, remote.rkey.rkey), 5000);
+        EXPECT_OK(ep.put_short(from, 32, remote.address + place, remote.rkey.rkey));
+        ++n;
+    }
+    EXPECT_OK(ep.flush());
+}
+
+void get_from_long(Ep &ep, const Memory &local, const RemoteMemory &remote)
+{
+    uint32_t n = 0;
+
+    for (size_t place : long_places) {
+        uint8_t *to = local.data + LONG_LENGTH - LONG_PIECE - place;
+        std::vector<uint8_t> bcopy(LONG_PIECE / 2);
+        Completion zcopy_comp, bcopy_comp;
+
+        memset(to, 0, LONG_PIECE);
+        wait_for(ep.get_zcopy({piece(to, LONG_PIECE, local.memh)}, remote.address + place,
+                              remote.rkey.rkey, &zcopy_comp), &zcopy_comp);
+        check(to, LONG_PIECE, 1, n);
+        wait_for(ep.get_bcopy(bcopy.data(), bcopy.size(), remote.address + place,
+                              remote.rkey.rkey, &bcopy_comp), &bcopy_comp);
+        EXPECT_EQ(memcmp(bcopy.data(), to, bcopy.size()), 0);
+        ++n;
+    }
+}
+
+void check_long(const uint8_t *data)
+{
+    uint32_t n = 0;
+
+    for (size_t place : long_places) {
+        check(data + place, LONG_PIECE, 1, n++);
+    }
+}
+
+TEST(LongRegistration, UsedByBothSides)
+{
+    isolated({}, [] {
+        Md md_a, md_b;
+
+        if (!md_a.has(UCT_MD_FLAG_REG)) {
+            return;
+        }
+        Iface a(md_a), b(md_b);
+        Ep ep(a, b.address());
+        Memory local(md_a, LONG_LENGTH, Memory::PRIVATE), target(md_b, LONG_LENGTH, Memory::PRIVATE);
+        RemoteMemory remote(target.describe());
+
+        put_to_long(ep, local, remote);
+        check_long(target.data);
+        get_from_long(ep, local, remote);
+    });
+}
+
+TEST(LongRegistration, UsedBetweenHosts)
+{
+    far_team([](Team &team) {
+        Side side(team);
+        Memory memory(side.md, LONG_LENGTH, Memory::PRIVATE);
+
+        side.connect();
+        team.publish(memory.describe());
+        side.barrier();
+        if (team.rank() == 0) {
+            RemoteMemory remote(team.blob(1));
+
+            put_to_long(*side.ep, memory, remote);
+            side.barrier();
+            get_from_long(*side.ep, memory, remote);
+        } else {
+            side.barrier();
+            check_long(memory.data);
+        }
+        side.barrier();
+    });
+}
+
 } // namespace

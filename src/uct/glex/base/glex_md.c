@@ -382,6 +382,9 @@ void *uct_glex_map(glex_ep_handle_t ep, const uct_glex_packed_rkey_t *packed, ui
     glex_ep_addr_t peer  = {.v = packed->ep_addr};
     void *ptr;
 
+    if (packed->windows > 0) {
+        return NULL; /* private memory: what the NIC allocates has one handle */
+    }
     return (glex_ext_peer_ptr(ep, peer, mh, packed->key, address - packed->address, length,
                               &ptr, pin_p) == GLEX_SUCCESS) ? ptr : NULL;
 }
@@ -425,11 +428,47 @@ static void *uct_glex_md_map(uct_glex_md_t *md, const uct_glex_packed_rkey_t *pa
     return uct_glex_map(md->map_ep, packed, packed->address, packed->length, pin_p);
 }
 
+static ucs_status_t uct_glex_windows_new(const uct_glex_packed_rkey_t *packed,
+                                         uct_glex_windows_t **windows_p)
+{
+    unsigned num = uct_glex_num_windows(packed->length);
+    uct_glex_windows_t *windows;
+
+    if (packed->windows == 0) {
+        *windows_p = NULL;
+        return UCS_OK;
+    }
+    if (packed->windows != num) {
+        ucs_error("glex: a remote key of %" PRIu64 " bytes with %u windows instead of %u",
+                  packed->length, packed->windows, num);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    windows = ucs_malloc(sizeof(*windows) + num * sizeof(windows->mh[0]), "uct_glex_windows");
+    if (windows == NULL) {
+        ucs_error("glex: no memory for a remote key");
+        return UCS_ERR_NO_MEMORY;
+    }
+    windows->num   = num;
+    windows->state = UCT_GLEX_WINDOWS_NONE;
+    windows->refs  = 1;
+    *windows_p     = windows;
+    return UCS_OK;
+}
+
+void uct_glex_windows_put(uct_glex_windows_t *windows)
+{
+    /* acq_rel: what either user wrote is written before the memory is freed */
+    if ((windows != NULL) && (__atomic_sub_fetch(&windows->refs, 1, __ATOMIC_ACQ_REL) == 0)) {
+        ucs_free(windows);
+    }
+}
+
 static ucs_status_t uct_glex_rkey_unpack(uct_component_t *component, const void *rkey_buffer,
                                          UCT_GLEX_RKEY_UNPACK_PARAMS uct_rkey_t *rkey_p,
                                          void **handle_p)
 {
     uct_glex_rkey_t *rkey = ucs_malloc(sizeof(*rkey), "uct_glex_rkey");
+    ucs_status_t status;
 
     if (rkey == NULL) {
         ucs_error("glex: no memory for a remote key");
@@ -437,6 +476,11 @@ static ucs_status_t uct_glex_rkey_unpack(uct_component_t *component, const void 
     }
     memset(rkey, 0, sizeof(*rkey));
     memcpy(&rkey->packed, rkey_buffer, sizeof(rkey->packed));
+    status = uct_glex_windows_new(&rkey->packed, &rkey->windows);
+    if (status != UCS_OK) {
+        ucs_free(rkey);
+        return status;
+    }
     *rkey_p   = (uintptr_t)rkey;
     *handle_p = NULL;
     return UCS_OK;
@@ -475,6 +519,7 @@ static ucs_status_t uct_glex_rkey_release(uct_component_t *component, uct_rkey_t
     glex_ext_unpin(rkey->pin);
     glex_ext_unpin(rkey->watch.pin);
     glex_ext_unpin(rkey->user_pin);
+    uct_glex_windows_put(rkey->windows);
     ucs_free(rkey);
     return UCS_OK;
 }

@@ -68,10 +68,27 @@ typedef struct uct_glex_md {
                                                      * lock of that list */
 } uct_glex_md_t;
 
+/* Handles of the windows of a peer's registration. The first RMA by the key gets them from the
+ * peer. */
+typedef struct uct_glex_windows {
+    uct_completion_t  comp;   /* of the operation that gets them */
+    unsigned          num;
+    int               state;  /* enum uct_glex_windows_state */
+    unsigned          refs;   /* the key, and the operation */
+    glex_mem_handle_t mh[];
+} uct_glex_windows_t;
+
+enum uct_glex_windows_state {
+    UCT_GLEX_WINDOWS_NONE,
+    UCT_GLEX_WINDOWS_FETCHING, /* one interface gets them; only that one writes the rest */
+    UCT_GLEX_WINDOWS_READY
+};
+
 /* What uct_rkey_t points to. Interfaces in several threads may use one key. The key keeps where the
  * memory lies in this process for the first endpoint that uses it; others ask the NIC each time. */
 typedef struct uct_glex_rkey {
     uct_glex_packed_rkey_t packed;
+    uct_glex_windows_t    *windows; /* NULL: packed.mh is the registration's handle */
     glex_ep_handle_t       ep;    /* that endpoint, or NULL; only its thread uses the rest */
     void                  *ptr;   /* NULL: not mappable */
     struct glex_ext_pin   *pin;   /* of `ptr` */
@@ -141,6 +158,8 @@ static inline ucs_status_t uct_glex_memh_place(uct_glex_md_t *md, uct_glex_memh_
     uct_glex_reg_t *reg         = __atomic_load_n(&memh->reg, __ATOMIC_ACQUIRE);
     const uct_glex_reg_ep_t *at = (reg == NULL) ? NULL : uct_glex_reg_at(reg, ep_index);
     ucs_status_t status;
+    unsigned window;
+    size_t offset;
 
     if (at == NULL) {
         status = uct_glex_memh_register(md, memh, ep_index);
@@ -150,8 +169,10 @@ static inline ucs_status_t uct_glex_memh_place(uct_glex_md_t *md, uct_glex_memh_
         reg = memh->reg;
         at  = uct_glex_reg_at(reg, ep_index);
     }
-    place->mh     = at->mh;
-    place->offset = (const char*)ptr - (const char*)reg->address;
+    offset        = (const char*)ptr - (const char*)reg->address;
+    window        = uct_glex_window_of(uct_glex_num_windows(reg->length), offset);
+    place->mh     = at->mh[window];
+    place->offset = offset - uct_glex_window_begin(window);
     return UCS_OK;
 }
 
@@ -173,6 +194,9 @@ ucs_status_t uct_glex_status(glex_ret_t ret);
 
 /** Have the endpoint keep where a key's memory lies. Returns 0 if another endpoint does. */
 int uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep);
+
+/** The key's windows are used no more: by the key itself, or by the operation that gets them */
+void uct_glex_windows_put(uct_glex_windows_t *windows);
 
 /** Where `length` bytes lie in this process by a key, as the NIC says. NULL, not an error: they are
  *  not mappable, or not all within a registration that holds. */

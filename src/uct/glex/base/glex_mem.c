@@ -8,8 +8,8 @@
 #include <ucm/api/ucm.h>
 #include <sys/mman.h>
 
-/* Offsets in RDMA requests have 32 bits */
-#define UCT_GLEX_MAX_REG (UCS_BIT(32) - ucs_get_page_size())
+/* What the NIC allocates is mapped by peers as one registration with one handle */
+#define UCT_GLEX_MAX_ALLOC UCT_GLEX_WINDOW_MAX
 
 /* A region of the cache is a registration */
 typedef struct uct_glex_rcache_region {
@@ -18,26 +18,6 @@ typedef struct uct_glex_rcache_region {
 } uct_glex_rcache_region_t;
 
 /* ---- registrations ---- */
-
-static ucs_status_t uct_glex_reg_check(size_t length, int silent)
-{
-    if (length > UCT_GLEX_MAX_REG) { /* also a region that the cache merged */
-        ucs_log(silent ? UCS_LOG_LEVEL_DIAG : UCS_LOG_LEVEL_ERROR,
-                "glex: cannot register %zu bytes at once, at most %zu", length,
-                (size_t)UCT_GLEX_MAX_REG);
-        return UCS_ERR_EXCEEDS_LIMIT;
-    }
-    return UCS_OK;
-}
-
-static ucs_status_t uct_glex_md_reg_init(uct_glex_md_t *md, uct_glex_reg_t *reg, void *address,
-                                         size_t length, int silent)
-{
-    ucs_status_t status = uct_glex_reg_check(length, silent);
-
-    return (status == UCS_OK) ? uct_glex_reg_init(reg, md->nic_home, address, length, silent) :
-                                status;
-}
 
 static ucs_status_t uct_glex_reg_new(uct_glex_md_t *md, void *address, size_t length, int silent,
                                      uct_glex_reg_t **reg_p)
@@ -48,7 +28,7 @@ static ucs_status_t uct_glex_reg_new(uct_glex_md_t *md, void *address, size_t le
     if (reg == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    status = uct_glex_md_reg_init(md, reg, address, length, silent);
+    status = uct_glex_reg_init(reg, md->nic_home, address, length, silent);
     if (status != UCS_OK) {
         ucs_free(reg);
         return status;
@@ -137,7 +117,7 @@ static ucs_status_t uct_glex_md_query(uct_md_h uct_md, uct_glex_md_attr_t *attr)
     cap->access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     if (uct_glex_md_has_private_rdma(md)) {
         cap->flags  |= UCT_MD_FLAG_REG | UCT_GLEX_MD_FLAG_INVALIDATE;
-        cap->max_reg = UCT_GLEX_MAX_REG;
+        cap->max_reg = SIZE_MAX;
         uct_glex_md_attr_set_reg_types(attr, UCS_BIT(UCS_MEMORY_TYPE_HOST));
     } else if (md->ext_attr.caps & GLEX_EXT_CAP_MAP) {
         /* Together with REG, UCP would expect RKEY_PTR to work for all registered memory */
@@ -146,7 +126,7 @@ static ucs_status_t uct_glex_md_query(uct_md_h uct_md, uct_glex_md_attr_t *attr)
     if (md->ext_attr.caps & GLEX_EXT_CAP_MAP) {
         cap->flags          |= UCT_MD_FLAG_ALLOC;
         cap->alloc_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
-        cap->max_alloc       = UCT_GLEX_MAX_REG;
+        cap->max_alloc       = UCT_GLEX_MAX_ALLOC;
     }
     attr->rkey_packed_size = sizeof(uct_glex_packed_rkey_t);
     attr->reg_cost         = md->reg_cost;
@@ -168,7 +148,7 @@ static ucs_status_t uct_glex_mem_alloc(uct_md_h uct_md, size_t *length_p, void *
     if ((mem_type != UCS_MEMORY_TYPE_HOST) || (flags & UCT_MD_MEM_FLAG_FIXED)) {
         return UCS_ERR_UNSUPPORTED;
     }
-    if (length > UCT_GLEX_MAX_REG) {
+    if (length > UCT_GLEX_MAX_ALLOC) {
         return UCS_ERR_EXCEEDS_LIMIT;
     }
 
@@ -223,10 +203,6 @@ ucs_status_t uct_glex_memh_new(uct_glex_md_t *md, void *address, size_t length, 
     uct_glex_memh_t *memh;
     ucs_status_t status;
 
-    status = uct_glex_reg_check(length, flags & UCT_MD_MEM_FLAG_HIDE_ERRORS);
-    if (status != UCS_OK) {
-        return status;
-    }
     memh = ucs_malloc(sizeof(*memh), "uct_glex_memh");
     if (memh == NULL) {
         return UCS_ERR_NO_MEMORY;
@@ -326,7 +302,11 @@ static ucs_status_t uct_glex_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh,
     packed->address = (uintptr_t)memh->reg->address;
     packed->length  = memh->reg->length;
     packed->key     = md->key;
-    packed->resv    = 0;
+    packed->windows = 0;
+    if (uct_glex_num_windows(packed->length) > 1) {
+        packed->windows = uct_glex_num_windows(packed->length);
+        packed->mh      = memh->reg->windows_mh.v;
+    }
     return UCS_OK;
 }
 
@@ -352,8 +332,9 @@ static ucs_status_t uct_glex_rcache_mem_reg_cb(void *context, ucs_rcache_t *rcac
 {
     uct_glex_rcache_region_t *region = ucs_derived_of(rregion, uct_glex_rcache_region_t);
     unsigned *md_flags               = arg;
+    uct_glex_md_t *md                = context;
 
-    return uct_glex_md_reg_init(context, &region->reg, (void*)region->super.super.start,
+    return uct_glex_reg_init(&region->reg, md->nic_home, (void*)region->super.super.start,
                              region->super.super.end - region->super.super.start,
                              (flags & UCS_RCACHE_MEM_REG_HIDE_ERRORS) ||
                                      (*md_flags & UCT_MD_MEM_FLAG_HIDE_ERRORS));
@@ -370,7 +351,7 @@ static void uct_glex_rcache_dump_region_cb(void *context, ucs_rcache_t *rcache,
 {
     uct_glex_rcache_region_t *region = ucs_derived_of(rregion, uct_glex_rcache_region_t);
 
-    snprintf(buf, max, "mh 0x%" PRIx64, region->reg.home.mh.v);
+    snprintf(buf, max, "mh 0x%" PRIx64, region->reg.home.mh[0].v);
 }
 
 static ucs_rcache_ops_t uct_glex_rcache_ops = {

@@ -1,11 +1,13 @@
 /*
  * Registrations of memory. A registration belongs to the domain's own endpoint, and to further
- * endpoints of the domain from when these need it.
+ * endpoints of the domain from when these need it. If it is longer than the NIC's offsets reach, it
+ * consists of windows, each with a handle of its own (base/glex_wire.h).
  */
 #ifndef UCT_GLEX_REG_H
 #define UCT_GLEX_REG_H
 
 #include "base/glex_nic.h"
+#include "base/glex_wire.h"
 
 #include <ucs/type/status.h>
 #include <ucs/sys/compiler_def.h>
@@ -14,8 +16,9 @@
 
 /* A registration at one endpoint */
 typedef struct uct_glex_reg_ep {
-    glex_ep_handle_t  nic;
-    glex_mem_handle_t mh;
+    glex_ep_handle_t   nic;
+    glex_mem_handle_t *mh;    /* of each window; &first if there is one window */
+    glex_mem_handle_t  first;
 } uct_glex_reg_ep_t;
 
 /* A registration at endpoints of the domain, by their index. A larger table replaces a full one.
@@ -31,6 +34,7 @@ typedef struct uct_glex_reg {
     size_t                length;
     uct_glex_reg_ep_t     home;  /* at the domain's own endpoint, whose index is 0 */
     uct_glex_reg_table_t *table; /* at other endpoints; NULL: at none yet */
+    glex_mem_handle_t     windows_mh; /* more than one window: home.mh[] itself, for peers to read */
 } uct_glex_reg_t;
 
 /** Where something lies: name of a registration at one of the domain's endpoints, and offset */

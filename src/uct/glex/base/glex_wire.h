@@ -17,7 +17,7 @@
 #error "the wire format is little-endian and so must the machine be"
 #endif
 
-#define UCT_GLEX_WIRE_VERSION 11
+#define UCT_GLEX_WIRE_VERSION 12
 
 /* What one immediate MP and one immediate RDMA put carry (paper 003, section 6) */
 #define UCT_GLEX_MP_LEN      112
@@ -48,8 +48,43 @@ typedef struct uct_glex_packed_rkey {
     uint64_t address; /* where the registration starts in the owner's memory */
     uint64_t length;
     uint32_t key;
-    uint32_t resv;
+    uint32_t windows; /* 0: `mh` is the registration. Else it consists of so many windows, and `mh`
+                       * is a registration that holds their handles, 8 bytes each. */
 } UCS_S_PACKED uct_glex_packed_rkey_t;
+
+/* Offsets in RDMA requests have 32 bits. A longer registration consists of windows that begin every
+ * 2 GiB. Windows overlap, so that the longest request fits into the window that it begins in. */
+#define UCT_GLEX_WINDOW_SHIFT 31
+#define UCT_GLEX_WINDOW_MAX   (3ul << 30)
+#define UCT_GLEX_MAX_RDMA     (1ul << 30)
+
+/* Windows of a registration */
+static inline unsigned uct_glex_num_windows(uint64_t length)
+{
+    return (length <= UCT_GLEX_WINDOW_MAX) ?
+           1 : (length + (1ul << UCT_GLEX_WINDOW_SHIFT) - 1) >> UCT_GLEX_WINDOW_SHIFT;
+}
+
+/* The window that holds a request which begins at `offset`. The empty request at the end belongs to
+ * the last one. */
+static inline unsigned uct_glex_window_of(unsigned num_windows, uint64_t offset)
+{
+    uint64_t window = offset >> UCT_GLEX_WINDOW_SHIFT;
+
+    return (window < num_windows) ? window : num_windows - 1;
+}
+
+static inline uint64_t uct_glex_window_begin(unsigned window)
+{
+    return (uint64_t)window << UCT_GLEX_WINDOW_SHIFT;
+}
+
+static inline uint64_t uct_glex_window_length(unsigned window, uint64_t length)
+{
+    uint64_t rest = length - uct_glex_window_begin(window);
+
+    return (rest < UCT_GLEX_WINDOW_MAX) ? rest : UCT_GLEX_WINDOW_MAX;
+}
 
 /* ---- the header of every message ---- */
 

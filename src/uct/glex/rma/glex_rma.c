@@ -44,12 +44,29 @@ static int uct_glex_rma_flags(const uct_glex_vc_t *vc, const uct_glex_rkey_t *rk
     return (vc->iface->fence ? GLEX_FLAG_FENCE : 0) | (is_domain ? GLEX_EXT_FLAG_DOMAIN : 0);
 }
 
+/* Where a request begins in the peer's registration. The handles of windows are there. */
+static uct_glex_place_t uct_glex_rma_place(const uct_glex_rkey_t *rkey, uint64_t remote_addr)
+{
+    uint64_t offset        = remote_addr - rkey->packed.address;
+    uct_glex_place_t place = {.mh.v = rkey->packed.mh, .offset = offset};
+    unsigned window;
+
+    if (ucs_unlikely(rkey->windows != NULL)) {
+        window       = uct_glex_window_of(rkey->windows->num, offset);
+        place.mh     = rkey->windows->mh[window];
+        place.offset = offset - uct_glex_window_begin(window);
+    }
+    return place;
+}
+
 static void uct_glex_rma_fill(const uct_glex_vc_t *vc, glex_rdma_req_t *req, int type,
                               uint64_t remote_addr, const uct_glex_rkey_t *rkey)
 {
+    uct_glex_place_t place = uct_glex_rma_place(rkey, remote_addr);
+
     req->rmt_ep_addr.v = uct_glex_rma_dest(vc, rkey);
-    req->rmt_mh.v      = rkey->packed.mh;
-    req->rmt_offset    = remote_addr - rkey->packed.address;
+    req->rmt_mh        = place.mh;
+    req->rmt_offset    = place.offset;
     req->rmt_key       = rkey->packed.key;
     req->type          = (enum glex_rdma_type)type;
     req->flag          = uct_glex_rma_flags(vc, rkey);
@@ -158,6 +175,99 @@ static ucs_status_t uct_glex_rma_now(uct_glex_ep_t *ep, int type, void *buffer, 
     return UCS_ERR_ENDPOINT_TIMEOUT;
 }
 
+static void uct_glex_windows_unpack(void *arg, const void *data, size_t length)
+{
+    memcpy(((uct_glex_windows_t*)arg)->mh, data, length);
+}
+
+static void uct_glex_windows_done(uct_completion_t *comp)
+{
+    uct_glex_windows_t *windows = ucs_container_of(comp, uct_glex_windows_t, comp);
+
+    /* release: pairs with the acquire of uct_glex_rma_check() */
+    __atomic_store_n(&windows->state, (comp->status == UCS_OK) ? UCT_GLEX_WINDOWS_READY :
+                                                                 UCT_GLEX_WINDOWS_NONE,
+                     __ATOMIC_RELEASE);
+    uct_glex_windows_put(windows);
+}
+
+/* Have an operation get the handles, which ends by uct_glex_windows_done() */
+static ucs_status_t uct_glex_windows_post(uct_glex_ep_t *ep, uct_glex_windows_t *windows,
+                                          const uct_glex_rkey_t *table)
+{
+    ucs_status_t status;
+    uct_glex_op_t *op;
+
+    if (table->packed.length > ep->vc->iface->config.rma_buf_size) {
+        ucs_error("glex: the key of a registration of %u windows needs UCX_GLEX_RMA_BUF_SIZE=%" PRIu64
+                  " or more", windows->num, table->packed.length);
+        return UCS_ERR_EXCEEDS_LIMIT;
+    }
+    status = uct_glex_rma_op_new(ep->vc, &ep->super.super, &windows->comp, &op);
+    if (status != UCS_OK) {
+        return status;
+    }
+    windows->comp.func   = uct_glex_windows_done;
+    windows->comp.count  = 1;
+    windows->comp.status = UCS_OK;
+    op->unpack_cb        = uct_glex_windows_unpack;
+    op->arg              = windows;
+    op->length           = table->packed.length;
+    status = uct_glex_rma_post_bounce(op, GLEX_RDMA_TYPE_GET, op->length, 0, table);
+    if (status == UCS_OK) {
+        __atomic_add_fetch(&windows->refs, 1, __ATOMIC_RELAXED);
+    }
+    return status;
+}
+
+/* Get the handles of a key's windows, once. NO_RESOURCE: they are on their way. */
+static UCS_F_NOINLINE ucs_status_t uct_glex_rma_get_windows(uct_glex_ep_t *ep,
+                                                            uct_glex_rkey_t *rkey)
+{
+    uct_glex_windows_t *windows = rkey->windows;
+    uct_glex_rkey_t table       = {.packed = rkey->packed};
+    int state                   = UCT_GLEX_WINDOWS_NONE;
+    ucs_status_t status;
+
+    table.packed.address = 0;
+    table.packed.length  = windows->num * sizeof(windows->mh[0]);
+    /* acquire: pairs with the release of the interface that had them */
+    if (!__atomic_compare_exchange_n(&windows->state, &state, UCT_GLEX_WINDOWS_FETCHING, 0,
+                                     __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+        if (state == UCT_GLEX_WINDOWS_READY) {
+            return UCS_OK;
+        }
+        uct_glex_iface_recheck(ep->vc->iface); /* perhaps another interface gets them */
+        return UCS_ERR_NO_RESOURCE;
+    }
+    if (uct_glex_md_rdma_now(ep->vc->iface->md)) {
+        status = uct_glex_rma_now(ep, GLEX_RDMA_TYPE_GET, windows->mh, table.packed.length, 0, &table);
+        state  = (status == UCS_OK) ? UCT_GLEX_WINDOWS_READY : UCT_GLEX_WINDOWS_NONE;
+    } else {
+        status = uct_glex_windows_post(ep, windows, &table);
+        if (status == UCS_OK) {
+            return UCS_ERR_NO_RESOURCE; /* until the operation has ended */
+        }
+        state = UCT_GLEX_WINDOWS_NONE;
+    }
+    __atomic_store_n(&windows->state, state, __ATOMIC_RELEASE);
+    return status;
+}
+
+/* Check the range of a request by a key, and have the handles of the key's windows */
+static ucs_status_t uct_glex_rma_check(uct_glex_ep_t *ep, uct_glex_rkey_t *rkey,
+                                       uint64_t remote_addr, size_t length)
+{
+    ucs_status_t status = uct_glex_rma_check_range(rkey, remote_addr, length);
+
+    if ((status != UCS_OK) || ucs_likely(rkey->windows == NULL) ||
+        /* acquire: pairs with the release of the interface that had the handles */
+        (__atomic_load_n(&rkey->windows->state, __ATOMIC_ACQUIRE) == UCT_GLEX_WINDOWS_READY)) {
+        return status;
+    }
+    return uct_glex_rma_get_windows(ep, rkey);
+}
+
 /* Of a refusal the completion tells when progress fails the endpoint, as over a NIC that is a
  * device: UCP expects to hear of both at the same time. */
 static ucs_status_t uct_glex_rma_refused(uct_glex_ep_t *ep, ucs_status_t status,
@@ -222,14 +332,15 @@ static ucs_status_t uct_glex_rma_imm_put(uct_glex_ep_t *ep, const void *buffer, 
                                          uint64_t remote_addr, const uct_glex_rkey_t *rkey)
 {
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    uct_glex_place_t place  = uct_glex_rma_place(rkey, remote_addr);
     glex_imm_rdma_req_t req;
     glex_ret_t ret;
 
     req.rmt_ep_addr.v = uct_glex_rma_dest(ep->vc, rkey);
     req.data          = (void*)buffer;
     req.len           = length;
-    req.rmt_mh.v      = rkey->packed.mh;
-    req.rmt_offset    = remote_addr - rkey->packed.address;
+    req.rmt_mh        = place.mh;
+    req.rmt_offset    = place.offset;
     req.rmt_key       = rkey->packed.key;
     req.flag          = uct_glex_rma_flags(ep->vc, rkey);
     req.next          = NULL;
@@ -271,7 +382,7 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_any(uct_glex_ep_t *ep, 
         vc->dirty = 1;
         return UCS_OK;
     }
-    status = uct_glex_rma_check_range(rkey, remote_addr, length);
+    status = uct_glex_rma_check(ep, rkey, remote_addr, length);
     if (status != UCS_OK) {
         return status;
     }
@@ -324,7 +435,7 @@ ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length
                      "get_short");
     status = uct_glex_rma_vc(ep, &vc);
     if ((status == UCS_OK) && (length > 0)) { /* else the key need not be valid */
-        status = uct_glex_rma_check_range(rkey, remote_addr, length);
+        status = uct_glex_rma_check(ep, rkey, remote_addr, length);
         if (status == UCS_OK) {
             status = uct_glex_rma_move_now(ep, GLEX_RDMA_TYPE_GET, buffer, length, remote_addr,
                                            rkey);
@@ -348,7 +459,7 @@ static ssize_t uct_glex_rma_put_packed(uct_glex_ep_t *ep, uct_pack_callback_t pa
     }
     length = pack_cb(op->buf->ptr, arg);
     if (length > 0) { /* else the key need not be valid */
-        status = uct_glex_rma_check_range(rkey, remote_addr, length);
+        status = uct_glex_rma_check(ep, rkey, remote_addr, length);
     }
     if ((status == UCS_OK) && (length > 0)) {
         status = uct_glex_rma_post_bounce(op, GLEX_RDMA_TYPE_PUT, length, remote_addr, rkey);
@@ -372,7 +483,7 @@ static ssize_t uct_glex_rma_put_packed_now(uct_glex_ep_t *ep, uct_pack_callback_
     }
     length = pack_cb(buf->ptr, arg);
     if (length > 0) { /* else the key need not be valid */
-        status = uct_glex_rma_check_range(rkey, remote_addr, length);
+        status = uct_glex_rma_check(ep, rkey, remote_addr, length);
     }
     if ((status == UCS_OK) && (length > 0)) {
         status = uct_glex_rma_move_now(ep, GLEX_RDMA_TYPE_PUT, buf->ptr, length, remote_addr, rkey);
@@ -460,7 +571,7 @@ static ucs_status_t uct_glex_rma_get_bcopy(uct_glex_ep_t *ep, uct_unpack_callbac
         unpack_cb(arg, ptr, length);
         return UCS_OK;
     }
-    status = uct_glex_rma_check_range(rkey, remote_addr, length);
+    status = uct_glex_rma_check(ep, rkey, remote_addr, length);
     if (status != UCS_OK) {
         return status;
     }
@@ -514,7 +625,7 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
     if ((status != UCS_OK) || (length == 0)) {
         return status;
     }
-    status = uct_glex_rma_check_range(rkey, remote_addr, length);
+    status = uct_glex_rma_check(ep, rkey, remote_addr, length);
     if (status != UCS_OK) {
         return status;
     }

@@ -38,7 +38,7 @@ static void uct_glex_iface_query_am(const uct_glex_iface_t *iface, uct_iface_att
 
 size_t uct_glex_iface_max_rdma(const uct_glex_iface_t *iface)
 {
-    return ucs_min((size_t)iface->md->dev_attr.max_rdma_data_len, UCS_BIT(30));
+    return ucs_min((size_t)iface->md->dev_attr.max_rdma_data_len, UCT_GLEX_MAX_RDMA);
 }
 
 static void uct_glex_iface_query_rma(const uct_glex_iface_t *iface, uct_iface_attr_t *attr)
