@@ -106,8 +106,7 @@ TEST(Share, PoolIsTheLimit)
     });
 }
 
-/* VCs that never give anything back take as much as they may, one after the other. A new VC always
- * gets one element. */
+/* Each VC takes as much as it may and gives nothing back. A new VC always gets one element. */
 TEST(Share, NewVcAlwaysGetsOne)
 {
     for (unsigned max : {1u, 2u, 3u, 128u}) {
@@ -191,8 +190,8 @@ TEST(Share, SilentPeersLeaveZcopyRequests)
     });
 }
 
-/* A sender that goes on without credits, as one that breaks the protocol does: the receiver stores
- * nothing beyond what it granted, and ends the connection */
+/* A sender breaks the protocol and goes on without credits. The receiver stores no more messages than
+ * it granted, and fails the connection. */
 TEST(Share, SenderBeyondItsWindowFails)
 {
     isolated(SHARED + Env{{"UCX_GLEX_SR_CREDIT_MAX", "8"}}, [] {
@@ -244,8 +243,8 @@ TEST(Share, NoMemoryForBounceBuffers)
     });
 }
 
-/* Of 50 endpoints to one peer some have pending requests: these are the first in the list of their
- * connection, so that new credits cost nothing for the others */
+/* Some of 50 endpoints to one peer have pending requests. The list of the connection begins with these
+ * endpoints, so that new credits do not walk the others. */
 TEST(Share, BlockedEndpointsComeFirst)
 {
     isolated(SHARED + Env{{"UCX_GLEX_SR_CREDIT_MAX", "8"}}, [] {

@@ -136,7 +136,7 @@ static void uct_glex_md_drain_ep(glex_ep_handle_t ep)
     }
 }
 
-/* The index of an endpoint that is not lent, which is made if there is none. Called under the lock */
+/* Finds an endpoint that is not lent, or makes one. The caller holds the lock. */
 static ucs_status_t uct_glex_md_ep_find(uct_glex_md_t *md, unsigned *index_p)
 {
     uct_glex_md_ep_t *eps;

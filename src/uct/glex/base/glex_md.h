@@ -80,7 +80,7 @@ typedef struct uct_glex_windows {
 
 enum uct_glex_windows_state {
     UCT_GLEX_WINDOWS_NONE,
-    UCT_GLEX_WINDOWS_FETCHING, /* one interface gets them; only that one writes the rest */
+    UCT_GLEX_WINDOWS_FETCHING, /* the interface that set this state writes the handles */
     UCT_GLEX_WINDOWS_READY
 };
 

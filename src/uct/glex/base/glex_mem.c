@@ -8,7 +8,7 @@
 #include <ucm/api/ucm.h>
 #include <sys/mman.h>
 
-/* What the NIC allocates is mapped by peers as one registration with one handle */
+/* Peers map an allocation of the NIC as one registration with one handle */
 #define UCT_GLEX_MAX_ALLOC UCT_GLEX_WINDOW_MAX
 
 /* A region of the cache is a registration */
@@ -364,8 +364,8 @@ static ucs_rcache_ops_t uct_glex_rcache_ops = {
 /* What zero copy costs beside a registration over the software NIC: a system call, 1300 ns before
  * the first byte on the machine of the README. UCX has no figure for this cost, but it computes its
  * thresholds from the cost of a registration. Without this addition UCP sends messages of 2 KB by
- * zero copy. Such a message ends only when its receiver has run, so an all-to-all of 4 KB between
- * 32 ranks on two processors takes twice as long. */
+ * zero copy. Such a message ends only when its receiver has run. An all-to-all of 4 KB between 32
+ * ranks on two processors takes twice as long that way. */
 #define UCT_GLEX_ZCOPY_COST (UCT_GLEX_NIC_RDMA_NOW ? 1300e-9 : 0)
 
 static ucs_status_t uct_glex_rcache_init(uct_glex_md_t *md, const uct_glex_md_config_t *config)

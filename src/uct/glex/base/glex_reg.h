@@ -22,7 +22,7 @@ typedef struct uct_glex_reg_ep {
 } uct_glex_reg_ep_t;
 
 /* A registration at endpoints of the domain, by their index. A larger table replaces a full one.
- * Other threads may still read the older table, so that is freed with the registration. */
+ * Other threads may still read the older table, so the registration frees it. */
 typedef struct uct_glex_reg_table {
     struct uct_glex_reg_table *older;
     unsigned                   size;

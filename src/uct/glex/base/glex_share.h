@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* Kinds of elements of which a VC counts what it holds: enum uct_glex_op_type begins with these */
+/* Kinds of elements that are shared. enum uct_glex_op_type begins with these. */
 #define UCT_GLEX_SHARES 3
 
 typedef struct uct_glex_share {
