@@ -253,7 +253,11 @@ class NetworkMap {
       this.moving = true; this.frames = [];
     }
     clearTimeout(this.rest);
-    this.rest = setTimeout(() => { this.moving = false; this.redraw(); }, 120);
+    const end = () => {
+      if (this.hold && this.hold.moved) { this.rest = setTimeout(end, 120); return; } // the hand still holds the map
+      this.moving = false; this.redraw();
+    };
+    this.rest = setTimeout(end, 120);
   }
 
   drawBlocks(c, w, h) {
@@ -285,7 +289,8 @@ class NetworkMap {
         if (x > w || y > h || x + cw < 0 || y + ch < 0) continue;
         if (byLoad && letter === ".") c.fillStyle = this.loadColor(this.chipLoad(i));
         const px = bad ? Math.max(0, 5 - cw) : 0, py = bad ? Math.max(0, 5 - ch) : 0; // what is bad is seen
-        c.fillRect(x - px / 2, y - py / 2, Math.max(0.8, cw) + px, Math.max(0.8, ch) + py);
+        const left = Math.round(x - px / 2), top = Math.round(y - py / 2); // whole pixels are sharp, and quick to draw
+        c.fillRect(left, top, Math.max(1, Math.round(cw + px)), Math.max(1, Math.round(ch + py)));
       }
     }
     this.drawNames(c, w, h);

@@ -215,7 +215,7 @@ async function showChip(root, name) {
     const now = Date.now() / 1000, h = await app.get(`chip/history?chip=${q}&since=${now - 86400}`);
     const from = h.time.length ? Math.min(h.time[0], now - 600) : now - 600;
     for (const [key, title, unit] of [["temperature", "Temperature", " °C"], ["retries", "Retries between polls", ""], ["crc_errors", "CRC errors between polls", ""], ["use", "Most loaded port", " %"]]) {
-      parts.push(el("h3", {}, title), lineChart([{ name: title, points: h.time.map((t, i) => [t, h[key][i]]) }], { label: `${title} of ${name}, last day`, unit, height: 110, from, to: now, most: key === "use" ? 100 : 0, empty: "the first value comes with the next poll" }));
+      parts.push(el("h3", {}, title), lineChart([{ name: title, points: h.time.map((t, i) => [t, h[key][i]]) }], { label: `${title} of ${name}, last day`, unit, width: 360, height: 100, from, to: now, most: key === "use" ? 100 : 0, empty: "the first value comes with the next poll" }));
     }
   }
   if (chip.found) {
