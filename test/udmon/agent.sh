@@ -150,7 +150,7 @@ has_sample() {
 check "textfile: a counter, its labels tidied" grep -q '^site_runs{queue="a b"} 7 ' "$dir/out"
 check "textfile: blanks, and no timestamps" has_sample 'site_size_bytes{core="0"} 10'
 check "textfile: numbers with exponents" has_sample 'site_ratio 0.25'
-check "textfile: no labels that cannot be" [ "$(grep -c escaped "$dir/out")" -eq 0 ]
+check "textfile: labels with escapes" has_sample 'site_escaped{path="a\"b"} 1'
 check "textfile: other files are left alone" [ "$(grep -c not_read "$dir/out")" -eq 0 ]
 
 # Trees of files as the kernel has them.
@@ -583,7 +583,7 @@ wait $collectd
 check "collectd: names of sources from types.db, and its times" \
     grep -qxF 'collectd_interface_if_octets_tx{interface="eth0"} 22 1600000000500' "$dir/out"
 check "collectd: a type that is the plug-in's name" has_sample 'collectd_cpu{cpu="1",type="idle"} 33'
-check "collectd: labels without what may not be there" has_sample 'collectd_memory{type="us_ed"} 0.5'
+check "collectd: labels with escapes" has_sample 'collectd_memory{type="us\"ed"} 0.5'
 check "collectd: what counts since the last time is left out" [ "$(grep -c absolute "$dir/out")" -eq 0 ]
 check "collectd: what is wrong is told" grep -q "a datagram of [0-9]* bytes is not collectd's" "$dir/log"
 check "collectd: refuses others than loopback" refuses 'no loopback address' <<END

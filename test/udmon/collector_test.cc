@@ -141,12 +141,17 @@ struct HistoryTest : testing::Test {
             unlink((std::string(file) + end).c_str());
         }
     }
-    void add(const std::string &node, const std::string &name, double value)
+    // The counter of a name, if the test has made one, else the gauge.
+    series_t *found(const std::string &node, const std::string &name)
     {
         host_t *host = store_host(&store, node.c_str());
-        series_t *series = store_series(host, name.c_str());
+        series_t *counter = store_find_series(host, name.c_str(), 1);
 
-        history_add(&history, series, now_ms++, value);
+        return (counter != nullptr) ? counter : store_series(host, name.c_str());
+    }
+    void add(const std::string &node, const std::string &name, double value)
+    {
+        history_add(&history, found(node, name), now_ms++, value);
     }
     int64_t ask(const std::string &query)
     {
@@ -176,7 +181,7 @@ struct HistoryTest : testing::Test {
     // What a level has of a series, as any reader sees it.
     std::vector<history_point_t> read(const std::string &node, const std::string &name, int level = 0)
     {
-        const series_t *series = store_series(store_host(&store, node.c_str()), name.c_str());
+        const series_t *series = found(node, name);
         int64_t key = ask("SELECT series.id FROM series JOIN host ON host.id = series.host WHERE"
                           " host.name = '" + node + "' AND series.name = '" + name + "'");
         history_points_t points;
@@ -258,7 +263,7 @@ struct StoreTest : testing::Test {
                   uint64_t time_ns, uint64_t arrived_ns, bool late = false)
     {
         host_t *host = store_host(&store, node.c_str());
-        series_t *series = store_series(host, name.c_str());
+        series_t *series = counter ? store_counter(host, name.c_str()) : store_series(host, name.c_str());
         udmon_metric_t metric = {name.c_str(), time_ns, value, counter, 0};
 
         host->connected = 1;
@@ -346,14 +351,22 @@ TEST_F(StoreTest, ANodeThatIsGoneHasNoSamples)
 TEST_F(StoreTest, FormsOfCountersAndUnits)
 {
     add("n", "node_cpu_seconds{mode=\"idle\"}", 1.5, true, 1, udmon_now_ns());
-    add("n", "x_total", 1, false, 1, udmon_now_ns()); // would be one name with counter x
+    add("n", "x_total", 1, false, 1, udmon_now_ns());
+    add("n", "y_total", 1, false, 1, udmon_now_ns()); // is one name with counter y
+    add("n", "y", 2, true, 1, udmon_now_ns());
+    add("n", "z", 3, true, 1, udmon_now_ns()); // a gauge and a counter of Go's programs
+    add("n", "z", 4, false, 1, udmon_now_ns());
     std::string text = page(), open = page(METRICS_OPENMETRICS);
     EXPECT_EQ(1u, count(text, "# TYPE node_cpu_seconds_total counter\n"));
     EXPECT_EQ(0u, count(text, "# UNIT"));
     EXPECT_EQ(1u, count(open, "# TYPE node_cpu_seconds counter\n# UNIT node_cpu_seconds seconds\n"));
     for (const std::string &each : {text, open}) {
         EXPECT_EQ(1u, count(each, "node_cpu_seconds_total{node=\"n\",mode=\"idle\"} 1.5\n"));
-        EXPECT_EQ(0u, count(each, "x_total"));
+        EXPECT_EQ(1u, count(each, "\nx_total{node=\"n\"} 1\n"));
+        EXPECT_EQ(1u, count(each, "\ny_total{node=\"n\"} 2\n"));
+        EXPECT_EQ(0u, count(each, "\ny_total{node=\"n\"} 1\n"));
+        EXPECT_EQ(1u, count(each, "\nz_total{node=\"n\"} 3\n"));
+        EXPECT_EQ(1u, count(each, "\nz{node=\"n\"} 4\n"));
     }
     EXPECT_EQ("# EOF\n", open.substr(open.size() - 6));
     EXPECT_EQ(0u, count(text, "# EOF"));
@@ -558,6 +571,24 @@ TEST_F(HistoryTest, RemoteWriteNeverGoesBackInTime)
     EXPECT_EQ(3000, ring[6].time_ms);
 }
 
+// Remote write has no escapes: a label's value is sent as it is.
+TEST_F(HistoryTest, RemoteWriteSendsLabelsAsTheyAre)
+{
+    series_t *series = store_series(store_host(&store, "n"), "a{b=\"x\\\"y\\n\\\\z\",c=\"Größe\"}");
+    remote_sample_t sample = {series, 1, 4};
+    char *bytes = nullptr;
+    size_t size = 0;
+    FILE *out = open_memstream(&bytes, &size);
+
+    remote_encode(out, &sample, 1);
+    fclose(out);
+    std::string body(bytes, size);
+    free(bytes);
+    EXPECT_NE(std::string::npos, body.find("x\"y\n\\z"));
+    EXPECT_NE(std::string::npos, body.find("Größe"));
+    EXPECT_EQ(1u, remote_count(body.data(), body.size()));
+}
+
 // A body is divided between series, and its samples are counted.
 TEST_F(HistoryTest, ABodyIsDividedBetweenSeries)
 {
@@ -688,7 +719,7 @@ TEST_F(HistoryTest, CountsOfWhoHasNoSamplesAreKept)
 // its rate.
 TEST_F(HistoryTest, StepsOfAMinuteAndTenMinutes)
 {
-    store_series(store_host(&store, "n"), "counter")->counter = 1;
+    store_counter(store_host(&store, "n"), "counter")->counter = 1;
     for (int second = 0; second < 1800; ++second) {
         now_ms = (600000 * 1000) + (second * 1000);
         add("n", "gauge", second);
@@ -958,7 +989,7 @@ TEST_F(HistoryTest, LinesAreSumsOfAllSeries)
         for (int core = 0; core < cores; ++core) {
             std::string start = "node_cpu_seconds{cpu=\"" + std::to_string(core) + "\",mode=\"";
             for (std::string mode : {"idle", "user"}) {
-                store_series(store_host(&store, "n"), (start + mode + "\"}").c_str())->counter = 1;
+                store_counter(store_host(&store, "n"), (start + mode + "\"}").c_str())->counter = 1;
                 add("n", start + mode + "\"}", (mode == "user") ? 0.75 * second : 0.25 * second);
             }
         }

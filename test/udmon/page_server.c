@@ -22,7 +22,7 @@ static history_t history;
 /* A sample that has come now, of a counter that grew by so much in the last second. */
 static void set(host_t *host, const char *name, int counter, double value)
 {
-    series_t *series = store_series(host, name);
+    series_t *series = counter ? store_counter(host, name) : store_series(host, name);
     udmon_metric_t metric = {.name = name, .counter = counter};
 
     metric.time_ns = UINT64_C(1000000000);
@@ -77,17 +77,20 @@ static void make_history(int64_t now_ms)
         {"node_network_receive_bytes{device=\"eth0\"}", 1},
         {"node_network_transmit_bytes{device=\"eth0\"}", 1},
     };
+    series_t *all[sizeof(series) / sizeof(series[0])];
     host_t *host = store_host(&store, "cn1");
     int64_t second;
     size_t i;
 
     for (i = 0; i < (sizeof(series) / sizeof(series[0])); ++i) {
-        store_series(host, series[i].name)->counter = series[i].counter;
+        all[i] = series[i].counter ? store_counter(host, series[i].name) :
+                                     store_series(host, series[i].name);
+        all[i]->counter = series[i].counter;
     }
     for (second = 0; second < HISTORY_SECONDS; ++second) {
         for (i = 0; (i < (sizeof(series) / sizeof(series[0]))) &&
                     ((second < GAP_FROM) || (second >= GAP_UNTIL)); ++i) {
-            history_add(&history, store_series(host, series[i].name),
+            history_add(&history, all[i],
                         now_ms - ((HISTORY_SECONDS - second) * 1000),
                         series[i].counter ? (second * ((i < 3) ? 0.25 : (double)i)) :
                                             (1000 + (second % 60)));

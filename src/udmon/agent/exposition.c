@@ -38,6 +38,11 @@ static void series_tidy(char *series)
     int quoted = 0;
 
     for (from = series; *from != '\0'; ++from) {
+        if (quoted && (from[0] == '\\') && (from[1] != '\0')) {
+            *to++ = *from++;
+            *to++ = *from;
+            continue;
+        }
         quoted ^= (*from == '"');
         if (quoted || ((*from != ' ') && (*from != '\t'))) {
             *to++ = *from;
@@ -82,6 +87,22 @@ static int series_counter(char *series, const char *family, int counter)
     return 1;
 }
 
+/* Whether behind a value there is nothing, or a timestamp, or a comment with an exemplar. */
+static int ends_sample(const char *rest)
+{
+    char *end;
+
+    if ((*rest != ' ') && (*rest != '\t') && (*rest != '\0')) {
+        return 0;
+    }
+    rest += strspn(rest, " \t");
+    if ((*rest != '\0') && (*rest != '#')) {
+        strtod(rest, &end);
+        rest = (end > rest) ? (end + strspn(end, " \t")) : rest;
+    }
+    return (*rest == '\0') || (*rest == '#');
+}
+
 static int read_sample(char *line, const char *family, int counter, samples_t *samples,
                        exposition_result_t *result)
 {
@@ -95,7 +116,7 @@ static int read_sample(char *line, const char *family, int counter, samples_t *s
     *end = '\0';
     number = end + 1;
     value = strtod(number, &rest);
-    if (rest == number) {
+    if ((rest == number) || !ends_sample(rest)) {
         return -1;
     }
     series_tidy(line);
@@ -122,9 +143,9 @@ void exposition_read(char *text, samples_t *samples, exposition_result_t *result
         if (*line == '#') {
             read_comment(line, family, &counter);
         } else if ((*line != '\0') &&
-                   (read_sample(line, family, counter, samples, result) < 0) &&
-                   (result->bad_line == 0)) {
-            result->bad_line = number;
+                   (read_sample(line, family, counter, samples, result) < 0)) {
+            result->bad_line = (result->bad_line == 0) ? number : result->bad_line;
+            node_refuse(samples->node, REFUSED_LINE, line);
         }
     }
 }

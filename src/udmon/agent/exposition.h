@@ -12,8 +12,9 @@ typedef struct exposition_result {
 } exposition_result_t;
 
 /*
- * Add the samples of a text to `samples`. Those of a family of TYPE counter whose names end in
- * _total are counters; all others, parts of histograms too, go as gauges with their own names.
+ * Add the samples of a text to `samples`. A sample is a counter if
+ * its family has TYPE counter and its name ends in _total. All other samples, parts of histograms
+ * too, are gauges with their own names.
  * Timestamps are not used: a sample counts as made now. `text` is changed.
  */
 void exposition_read(char *text, samples_t *samples, exposition_result_t *result);

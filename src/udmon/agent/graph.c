@@ -379,6 +379,7 @@ int graph_start(graph_t *graph, graph_t *old)
         if (!node->has_state) {
             before = graph_find(old, node->name);
             node->state = before->state;
+            memcpy(node->refused, before->refused, sizeof(node->refused));
             node->has_state = 1;
             before->has_state = 0;
             node->worker = before->worker;

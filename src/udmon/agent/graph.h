@@ -5,6 +5,7 @@
 #ifndef UDMON_AGENT_GRAPH_H
 #define UDMON_AGENT_GRAPH_H
 
+#include "samples.h"
 #include "../lib/net/loop.h"
 #include "../include/udmon_module.h"
 
@@ -20,7 +21,7 @@ typedef struct graph_option {
 
 struct udmon_node {
     STAILQ_ENTRY(udmon_node) list;
-    unsigned refs;       /* atomic: one of its graph, one of its worker */
+    unsigned refs;       /* atomic: the graph has one reference, and so has the worker */
     struct graph *graph; /* not for a worker: the node may outlive it */
     char *file;          /* the configuration, for messages */
     char name[GRAPH_NAME_MAX];
@@ -35,6 +36,7 @@ struct udmon_node {
     udmon_node_t *outputs[GRAPH_OUTPUTS_MAX];
     unsigned output_count;
     int visited; /* while looking for circles */
+    uint64_t refused[REFUSED_REASONS]; /* atomic: samples that cannot be sent */
 };
 
 typedef struct graph {
@@ -77,7 +79,7 @@ extern const udmon_node_type_t sensor_cpu, sensor_memory, sensor_load, sensor_ne
     sensor_rdma, sensor_hwmon, sensor_filesystem, sensor_slurm, sensor_glex, sensor_textfile,
     sensor_prometheus, sensor_numa, sensor_collectd;
 extern const udmon_node_type_t process_rate, process_window, process_threshold, process_filter,
-    process_aggregate;
+    process_aggregate, process_label;
 extern const udmon_node_type_t node_send, node_print, sensor_agent;
 
 /* Option "names" of sensors whose names the kernel gives: whether they are kept; and its check. */

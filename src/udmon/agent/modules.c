@@ -32,6 +32,7 @@ static const udmon_node_type_t *const own_types[] = {
     &process_threshold,
     &process_filter,
     &process_aggregate,
+    &process_label,
     &node_send,
     &node_print,
     NULL,

@@ -2,16 +2,20 @@
 #include "../lib/log.h"
 #include "../lib/metric.h"
 #include "../lib/net/loop.h"
+#include "common/fnv.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { FILE_MAX = 4 << 20 };
+
+static void samples_clear_seen(samples_t *samples, size_t size);
 
 samples_t *samples_begin(udmon_node_t *node)
 {
@@ -24,7 +28,87 @@ samples_t *samples_begin(udmon_node_t *node)
     samples->clock_ns = udmon_now_ns();
     samples->count = 0;
     samples->added = 0;
+    samples_clear_seen(samples, SAMPLES_SEEN_MIN);
     return samples;
+}
+
+void node_refuse(udmon_node_t *node, int reason, const char *what)
+{
+    static const char *const reasons[REFUSED_REASONS] = {
+        [REFUSED_NAME] = "its name or a label is wrong, or longer than 1023 bytes",
+        [REFUSED_DUPLICATE] = "its series has a value in this tick already",
+        [REFUSED_LINE] = "this line is no sample",
+    };
+
+    if (__atomic_fetch_add(&node->refused[reason], 1, __ATOMIC_RELAXED) == 0) {
+        udmon_warn("node %s: a sample is refused, as others may be "
+                   "(udmon_agent_samples_refused_total): %s: %.200s", node->name,
+                   reasons[reason], what);
+    }
+}
+
+static uint32_t samples_hash(const char *name, int counter, uint64_t time_ns)
+{
+    uint32_t hash = (uint32_t)fnv1a(FNV_START + counter + (time_ns << 1), name, strlen(name));
+
+    return (hash != 0) ? hash : 1;
+}
+
+/* The place of a hash, or the free place for it. */
+static uint32_t *samples_place(samples_t *samples, uint32_t hash)
+{
+    size_t at = hash % samples->seen_size;
+
+    while ((samples->seen[at] != 0) && (samples->seen[at] != hash)) {
+        at = (at + 1) % samples->seen_size;
+    }
+    return &samples->seen[at];
+}
+
+static void samples_clear_seen(samples_t *samples, size_t size)
+{
+    samples->seen_size = size;
+    memset(samples->seen, 0, size * sizeof(samples->seen[0]));
+}
+
+/* The table grows with the set, so that small sets touch little memory. */
+static void samples_grow_seen(samples_t *samples)
+{
+    const udmon_metric_t *metric;
+    uint32_t hash;
+    size_t i;
+
+    samples_clear_seen(samples, (samples->seen_size > 0) ? (4 * samples->seen_size) :
+                                                            SAMPLES_SEEN_MIN);
+    for (i = 0; i < samples->count; ++i) {
+        metric = &samples->metrics[i];
+        hash = samples_hash(metric->name, metric->counter, metric->time_ns);
+        *samples_place(samples, hash) = hash;
+    }
+}
+
+/* Whether a sample of the series with the same time is in the set; else the series is entered. */
+static int samples_known(samples_t *samples, const char *name, int counter)
+{
+    uint32_t hash = samples_hash(name, counter, samples->time_ns), *place;
+    size_t i;
+
+    if (2 * (samples->count + 1) > samples->seen_size) {
+        samples_grow_seen(samples);
+    }
+    place = samples_place(samples, hash);
+    if (*place == 0) {
+        *place = hash;
+        return 0;
+    }
+    for (i = 0; i < samples->count; ++i) { /* seldom: most hashes are of one name */
+        if ((samples->metrics[i].counter == counter) &&
+            (samples->metrics[i].time_ns == samples->time_ns) &&
+            !strcmp(samples->metrics[i].name, name)) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
 void samples_add(samples_t *samples, int counter, double value, const char *format, ...)
@@ -37,13 +121,18 @@ void samples_add(samples_t *samples, int counter, double value, const char *form
     if (samples->count == SAMPLES_MAX) {
         samples_end(samples);
         samples->count = 0;
+        samples_clear_seen(samples, SAMPLES_SEEN_MIN);
     }
     name = samples->names[samples->count];
     va_start(args, format);
     length = vsnprintf(name, UDMON_METRIC_NAME_MAX + 1, format, args);
     va_end(args);
     if ((length > UDMON_METRIC_NAME_MAX) || !udmon_metric_name_valid(name)) {
-        udmon_debug("no sample: '%s' cannot be a name", name);
+        node_refuse(samples->node, REFUSED_NAME, name);
+        return;
+    }
+    if (samples_known(samples, name, counter)) {
+        node_refuse(samples->node, REFUSED_DUPLICATE, name);
         return;
     }
     ++samples->added;
@@ -62,13 +151,7 @@ void samples_end(samples_t *samples)
 
 void samples_label(char *label, size_t size, const char *text)
 {
-    size_t i;
-
-    for (i = 0; (i + 1 < size) && (text[i] != '\0'); ++i) {
-        label[i] = ((text[i] >= ' ') && (text[i] <= '~') && (text[i] != '"') && (text[i] != '\\')) ?
-                       text[i] : '_';
-    }
-    label[i] = '\0';
+    udmon_label_quote(text, label, size);
 }
 
 FILE *samples_open(const char *path)

@@ -7,13 +7,23 @@
 #include <stdio.h>
 
 /* More than this are handed on in parts. Memory is touched only as it is needed. */
-enum { SAMPLES_MAX = 16384 };
+enum { SAMPLES_MAX = 16384, SAMPLES_SEEN_MIN = 256, SAMPLES_SEEN = 4 * SAMPLES_MAX };
+
+/* Why a sensor's sample is refused */
+enum {
+    REFUSED_NAME,      /* the name or a label is not one of the exposition format, or too long */
+    REFUSED_DUPLICATE, /* a second value of one series in one tick */
+    REFUSED_LINE,      /* the line is not a sample */
+    REFUSED_REASONS
+};
 
 typedef struct samples {
     udmon_node_t *node;
     uint64_t time_ns, clock_ns; /* since 1970; monotonic, as in udmon_metric_t */
     size_t count;
     size_t added; /* since samples_begin */
+    size_t seen_size;            /* of the part of `seen` that is used */
+    uint32_t seen[SAMPLES_SEEN]; /* hashes of the names of this set, an open table; 0: free */
     udmon_metric_t metrics[SAMPLES_MAX];
     char names[SAMPLES_MAX][UDMON_METRIC_NAME_MAX + 1];
 } samples_t;
@@ -24,8 +34,10 @@ samples_t *samples_begin(udmon_node_t *node);
 void samples_add(samples_t *samples, int counter, double value, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void samples_end(samples_t *samples);
+/* Count a sample that cannot be sent, by a REFUSED_ reason; the first one is told in the log. */
+void node_refuse(udmon_node_t *node, int reason, const char *what);
 
-/* Copies text to a label's value, without what may not stand there; cuts what does not fit. */
+/* Copies text to a label's value, with escapes; what cannot stand there becomes '_'. */
 void samples_label(char *label, size_t size, const char *text);
 
 /* Opens a regular file without waiting; NULL with errno (EINVAL: no regular file). */

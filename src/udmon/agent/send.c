@@ -216,6 +216,24 @@ static void agent_sender(samples_t *samples, const sender_t *sender)
     }
 }
 
+static void agent_refused(samples_t *samples, const udmon_node_t *node)
+{
+    static const char *const reasons[REFUSED_REASONS] = {
+        [REFUSED_NAME] = "name", [REFUSED_DUPLICATE] = "duplicate", [REFUSED_LINE] = "line"};
+    char name[GRAPH_NAME_MAX];
+    uint64_t refused;
+    int i;
+
+    samples_label(name, sizeof(name), node->name);
+    for (i = 0; i < REFUSED_REASONS; ++i) {
+        refused = __atomic_load_n(&node->refused[i], __ATOMIC_RELAXED);
+        if (refused > 0) {
+            samples_add(samples, 1, refused,
+                        "udmon_agent_samples_refused{sensor=\"%s\",reason=\"%s\"}", name, reasons[i]);
+        }
+    }
+}
+
 static void agent_worker(samples_t *samples, const udmon_node_t *node)
 {
     char name[GRAPH_NAME_MAX];
@@ -241,6 +259,7 @@ static void agent_tick(udmon_node_t *node, void *state)
         if (each->worker != NULL) {
             agent_worker(samples, each);
         }
+        agent_refused(samples, (each->worker != NULL) ? worker_node(each->worker) : each);
     }
     samples_end(samples);
 }

@@ -52,8 +52,9 @@ typedef struct collectd {
 
 /* What the parts of a datagram have said until now. */
 typedef struct value_list {
-    char plugin[STRING_MAX], plugin_instance[STRING_MAX], type[STRING_MAX],
-        type_instance[STRING_MAX];
+    char plugin[STRING_MAX], plugin_instance[2 * STRING_MAX], type[STRING_MAX],
+        type_instance[2 * STRING_MAX];
+    char plugin_was[2 * STRING_MAX]; /* the plug-in's own name, if it cannot be part of a metric's */
     uint64_t time_ns;
 } value_list_t;
 
@@ -62,12 +63,12 @@ static const char *const collectd_options[] = {"listen", "types", NULL};
 /* Copies a string of a part, which has to end with a zero; what may not be in names becomes '_'. */
 static int part_string(const unsigned char *bytes, size_t length, int is_name, char *out)
 {
-    size_t i;
+    size_t i, size = is_name ? STRING_MAX : (2 * STRING_MAX);
 
     if ((length == 0) || (bytes[length - 1] != '\0')) {
         return -EINVAL;
     }
-    samples_label(out, STRING_MAX, (const char *)bytes);
+    samples_label(out, size, (const char *)bytes);
     for (i = 0; is_name && (out[i] != '\0'); ++i) {
         out[i] = isalnum((unsigned char)out[i]) ? out[i] : '_';
     }
@@ -148,7 +149,7 @@ static int value_read(int kind, const unsigned char *bytes, double *value_p)
 static void value_add(const collectd_t *collectd, samples_t *samples, const value_list_t *list,
                       const unsigned char *kinds, unsigned index, unsigned count)
 {
-    char source[STRING_MAX + 2], labels[400] = "";
+    char source[STRING_MAX + 2], labels[600] = "";
     int same = !strcmp(list->plugin, list->type), used = 0;
     double value;
 
@@ -160,8 +161,12 @@ static void value_add(const collectd_t *collectd, samples_t *samples, const valu
         used = snprintf(labels, sizeof(labels), "%s=\"%s\"", list->plugin, list->plugin_instance);
     }
     if (list->type_instance[0] != '\0') {
-        snprintf(labels + used, sizeof(labels) - used, "%stype=\"%s\"", (used > 0) ? "," : "",
-                 list->type_instance);
+        used += snprintf(labels + used, sizeof(labels) - used, "%stype=\"%s\"",
+                         (used > 0) ? "," : "", list->type_instance);
+    }
+    if (strcmp(list->plugin, list->plugin_was)) { /* my-plug and my_plug are two */
+        snprintf(labels + used, sizeof(labels) - used, "%splugin=\"%s\"", (used > 0) ? "," : "",
+                 list->plugin_was);
     }
     samples_add(samples, kinds[index] != VALUE_GAUGE, value, "collectd_%s%s%s%s%s%s%s",
                 list->plugin, same ? "" : "_", same ? "" : list->type, source,
@@ -203,7 +208,11 @@ static int part_read(const collectd_t *collectd, samples_t *samples, value_list_
                                               (uint64_t)(part_number(bytes) * (1e9 / (1 << 30)));
         return 0;
     case PART_PLUGIN:
-        return part_string(bytes, length, 1, list->plugin);
+        if ((part_string(bytes, length, 1, list->plugin) < 0) ||
+            (part_string(bytes, length, 0, list->plugin_was) < 0)) {
+            return -EINVAL;
+        }
+        return 0;
     case PART_PLUGIN_INSTANCE:
         return part_string(bytes, length, 0, list->plugin_instance);
     case PART_TYPE:

@@ -6,8 +6,8 @@
  * copies of the host's mounts. A bind mount is the file system that it shows, and counts once.
  *
  * statvfs() waits for a server or disk that does not answer. So a thread asks for all mounts in
- * turn, and the sensor waits FILESYSTEM_WAIT_MS for each answer at most. After that the mount
- * is reported by node_filesystem_device_error until it answers, and a new thread asks for the rest.
+ * turn. The sensor waits FILESYSTEM_WAIT_MS for each answer at most. Then node_filesystem_device_error
+ * reports the mount until it answers, and a new thread asks for the other mounts.
  */
 #include "graph.h"
 #include "samples.h"
@@ -35,7 +35,7 @@ typedef struct mount {
 
 /* The questions of one tick, shared by the sensor and the thread that asks. */
 typedef struct asking {
-    pthread_mutex_t lock; /* of all below but `mounts`, which belongs to who has the turn */
+    pthread_mutex_t lock; /* of all fields below but `mounts`: the thread writes mounts[next], the sensor reads those before */
     pthread_cond_t changed;
     unsigned refs;
     size_t next, count; /* the mount that is asked for now, while there are more */
@@ -256,7 +256,7 @@ static void mount_emit(samples_t *samples, const mount_t *mount)
     }
 }
 
-/* Drop those that have answered; returns whether the mount is one of the others. */
+/* Drop the mounts that have answered. Returns whether `mount` has still not answered. */
 static int filesystem_stuck(filesystem_t *filesystem, const mount_t *mount)
 {
     size_t i, kept = 0;

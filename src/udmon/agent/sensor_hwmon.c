@@ -14,13 +14,55 @@
 
 static const char *const hwmon_options[] = {"root", NULL};
 
-/* The device behind a chip, as "coretemp.0": the number of the chip changes from boot to boot. */
+/* The first line of a file, or "". */
+static void hwmon_name(const char *path, char *name, size_t size)
+{
+    FILE *file = samples_open(path);
+
+    name[0] = '\0';
+    if (file != NULL) {
+        if (fgets(name, (int)size, file) != NULL) {
+            name[strcspn(name, "\n")] = '\0';
+        }
+        fclose(file);
+    }
+}
+
+/* Add the chip's name, and if that is not enough its number, if the device has other chips. */
+static void hwmon_tell_apart(const char *dir, char *chip, size_t size)
+{
+    char pattern[PATH_MAX + 32], path[PATH_MAX + 32], name[64] = "", other[64];
+    size_t i, same = 0, used = strlen(chip);
+    glob_t found;
+
+    snprintf(pattern, sizeof(pattern), "%s/device/hwmon/hwmon*/name", dir);
+    snprintf(path, sizeof(path), "%s/name", dir);
+    if (glob(pattern, 0, NULL, &found) != 0) {
+        return;
+    }
+    hwmon_name(path, name, sizeof(name));
+    for (i = 0; i < found.gl_pathc; ++i) {
+        hwmon_name(found.gl_pathv[i], other, sizeof(other));
+        same += !strcmp(name, other);
+    }
+    if (found.gl_pathc > 1) {
+        snprintf(chip + used, size - used, "-%s%s%s", name, (same > 1) ? "-" : "",
+                 (same > 1) ? (strrchr(dir, '/') + 1) : "");
+    }
+    globfree(&found);
+}
+
+/*
+ * The device behind a chip, as "coretemp.0": the number of the chip changes from boot to boot. A
+ * second chip of one device has its own name behind that, as "0000:01:00.0-nvme".
+ */
 static void hwmon_chip(const char *dir, char *chip, size_t size)
 {
     char path[PATH_MAX + 16], target[PATH_MAX];
 
     snprintf(path, sizeof(path), "%s/device", dir);
     snprintf(chip, size, "%s", basename((realpath(path, target) != NULL) ? target : path));
+    hwmon_tell_apart(dir, chip, size);
     if (!strcmp(chip, "device")) { /* a virtual one */
         snprintf(path, sizeof(path), "%s", dir);
         snprintf(chip, size, "%s", basename(path));

@@ -66,15 +66,19 @@ static void scrape_tick(udmon_node_t *node, void *state)
     scrape_t *scrape = state;
     exposition_result_t result = {0};
     samples_t *samples;
-    char error[200], *text = scrape_get(scrape, error, sizeof(error));
+    char label[GRAPH_NAME_MAX], error[200], *text = scrape_get(scrape, error, sizeof(error));
 
     if (text == NULL) {
         udmon_warn_limited(&scrape->failed, "node %s: cannot scrape %s: %s", node->name,
                            scrape->url, error);
-        return;
     }
     samples = samples_begin(node);
-    exposition_read(text, samples, &result);
+    if (text != NULL) {
+        exposition_read(text, samples, &result);
+    }
+    samples_label(label, sizeof(label), node->name);
+    samples_add(samples, 0, (text == NULL) || (result.bad_line > 0) || (result.skipped > 0),
+                "udmon_agent_scrape_error{sensor=\"%s\"}", label);
     samples_end(samples);
     free(text);
     if (result.bad_line > 0) {

@@ -1,10 +1,10 @@
 /*
- * What each Slurm job on this host uses, from the control groups (version 2) that slurmd makes for
- * it: job_ID below slurmstepd.scope, or NODE_slurmstepd.scope if there is more than one slurmd.
+ * The use of each Slurm job on this host. slurmd makes a control group (version 2) for a job: job_ID
+ * below slurmstepd.scope. With several slurmd processes the scope is NODE_slurmstepd.scope.
  *
- * User and partition are not there. When a job appears, `squeue` is asked for them, which any user
- * may; the job's samples are sent when it has answered, so that their labels never change. Where
- * squeue is not there or does not know the job, the user is the owner of its processes. The output
+ * A control group does not name the user and the partition. When a job appears, the sensor asks
+ * `squeue` for both. The job's samples are sent after the answer, so their labels never change. If
+ * squeue is missing or does not know the job, the user is the owner of the job's processes. The output
  * of squeue is read at each tick.
  */
 #include "graph.h"

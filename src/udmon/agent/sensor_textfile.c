@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char *const textfile_options[] = {"directory", NULL};
 
@@ -32,22 +33,29 @@ static void textfile_unreadable(const udmon_node_t *node, const char *path)
     udmon_warn_limited(&limit, "node %s: cannot read %s: %s", node->name, path, strerror(errno));
 }
 
-static void textfile_read(udmon_node_t *node, samples_t *samples, const char *path)
+/* Returns whether the whole file could be used. */
+static int textfile_read(udmon_node_t *node, samples_t *samples, const char *path)
 {
     static udmon_log_limit_t wrong;
     exposition_result_t result;
-    char *text = samples_load(path);
+    char *text = samples_load(path), label[PATH_MAX];
+    struct stat status;
 
-    if (text == NULL) {
+    if ((text == NULL) || (stat(path, &status) < 0)) {
         textfile_unreadable(node, path);
-        return;
+        free(text);
+        return 0;
     }
+    samples_label(label, sizeof(label), path);
+    samples_add(samples, 0, status.st_mtim.tv_sec + (status.st_mtim.tv_nsec * 1e-9),
+                "node_textfile_mtime_seconds{file=\"%s\"}", label);
     exposition_read(text, samples, &result);
     free(text);
     if (result.bad_line > 0) {
         udmon_warn_limited(&wrong, "node %s: %s:%d: this is no sample", node->name, path,
                            result.bad_line);
     }
+    return (result.bad_line == 0) && (result.skipped == 0);
 }
 
 static void textfile_tick(udmon_node_t *node, void *state)
@@ -58,21 +66,25 @@ static void textfile_tick(udmon_node_t *node, void *state)
     samples_t *samples;
     char path[PATH_MAX];
     size_t length;
+    int good = 1;
 
     (void)state;
+    samples = samples_begin(node);
     if (dir == NULL) {
         textfile_unreadable(node, directory);
+        samples_add(samples, 0, 1, "node_textfile_scrape_error");
+        samples_end(samples);
         return;
     }
-    samples = samples_begin(node);
     while ((entry = readdir(dir)) != NULL) {
         length = strlen(entry->d_name);
         if ((length > 5) && !strcmp(entry->d_name + length - 5, ".prom")) {
             snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name);
-            textfile_read(node, samples, path);
+            good &= textfile_read(node, samples, path);
         }
     }
     closedir(dir);
+    samples_add(samples, 0, !good, "node_textfile_scrape_error");
     samples_end(samples);
 }
 

@@ -262,6 +262,11 @@ void worker_stop(worker_t *worker)
     }
 }
 
+const udmon_node_t *worker_node(const worker_t *worker)
+{
+    return worker->node;
+}
+
 int worker_stuck(const worker_t *worker)
 {
     return worker->stuck;

@@ -30,6 +30,9 @@ void worker_tick(worker_t *worker);
  */
 void worker_stop(worker_t *worker);
 
+/* The node that the ticks use. */
+const udmon_node_t *worker_node(const worker_t *worker);
+
 /* Whether the current tick has exceeded its deadline; how many ticks were skipped. */
 int worker_stuck(const worker_t *worker);
 uint64_t worker_skipped(const worker_t *worker);

@@ -29,13 +29,14 @@ struct json_object *api_names(store_t *store, const char *node)
 
 /* A line of a chart: the sum of series over time, by steps. */
 typedef struct line {
-    char *family, *label; /* what its series have in common */
+    char *family, *label; /* what its series have in common, */
+    int counter;          /* and this: a counter x is not added to a gauge x */
     int series;
     double *sums;
     char *seen;
 } line_t;
 
-/* The points of a series: those that fall into one step become their mean. */
+/* The points of a series. The points of one step become their mean. */
 typedef struct points {
     struct json_object *array; /* where they go, or NULL: */
     line_t *line;              /* here they are added, from step `first` on */
@@ -110,7 +111,8 @@ static int64_t series_key(const api_reader_t *reader, const char *node, const ch
     int64_t key = 0;
 
     if (sqlite3_prepare_v2(reader->db, "SELECT series.id, counter FROM series JOIN host"
-                               " ON series.host = host.id WHERE host.name = ? AND series.name = ?",
+                               " ON series.host = host.id WHERE host.name = ? AND series.name = ?"
+                               " ORDER BY counter",
                            -1, &statement, NULL) != SQLITE_OK) {
         return 0;
     }
@@ -132,7 +134,8 @@ typedef struct subject {
 } subject_t;
 
 /* The store keeps what is found until the reader ends: see store_reader_begin. */
-static const series_t *subject_find(const api_reader_t *reader, const char *node, const char *name)
+static const series_t *subject_find(const api_reader_t *reader, const char *node, const char *name,
+                                    int counter)
 {
     const series_t *series = NULL;
     const host_t *host;
@@ -140,7 +143,7 @@ static const series_t *subject_find(const api_reader_t *reader, const char *node
     if (reader->store != NULL) {
         store_lock(reader->store);
         host = store_find_host(reader->store, node);
-        series = (host != NULL) ? store_find_series(host, name) : NULL;
+        series = (host != NULL) ? store_find_series(host, name, counter) : NULL;
         store_unlock(reader->store);
     }
     return series;
@@ -168,8 +171,8 @@ static int64_t level_add(const subject_t *subject, int level, int64_t from_ms, i
 }
 
 /*
- * The coarsest level that is fine enough for the points wanted; before it begins, what coarser ones
- * have; after its last step, which is not over yet, the finer ones.
+ * Add the points of the coarsest level that is fine enough. Coarser levels fill the time before its
+ * first step, and finer levels the time after its last step.
  */
 static void levels_add(const subject_t *subject, int64_t from_ms, int64_t until_ms,
                        points_t *points)
@@ -223,7 +226,7 @@ struct json_object *api_series(const api_reader_t *reader, const char *node, con
     subject.key = series_key(reader, node, name, &points.counter);
     if (subject.key != 0) {
         reader_begin(reader);
-        subject.series = subject_find(reader, node, name);
+        subject.series = subject_find(reader, node, name, points.counter);
         levels_add(&subject, range->from_ms, range->until_ms, &points);
         reader_end(reader);
         points_flush(&points);
@@ -238,7 +241,7 @@ struct json_object *api_series(const api_reader_t *reader, const char *node, con
 typedef struct lines {
     const char *by;     /* label, or NULL */
     line_t *list;
-    int num, left_out;  /* series for which there was no line any more */
+    int num, left_out;  /* series beyond API_LINES_MAX lines */
     int no_memory;
     points_t points;    /* of the series at hand */
 } lines_t;
@@ -258,7 +261,7 @@ static void lines_free(lines_t *lines)
 
 /* The line that a series belongs to, which may be a new one. NULL: there are enough, or no
  * memory. */
-static line_t *lines_find(lines_t *lines, const char *name)
+static line_t *lines_find(lines_t *lines, const char *name, int counter)
 {
     size_t family = strcspn(name, "{"), length = 0;
     const char *label = "", *at = name + family;
@@ -278,7 +281,7 @@ static line_t *lines_find(lines_t *lines, const char *name)
     }
     for (i = 0; i < lines->num; ++i) {
         line = &lines->list[i];
-        if ((strlen(line->family) == family) && !memcmp(line->family, name, family) &&
+        if ((line->counter == counter) && (strlen(line->family) == family) && !memcmp(line->family, name, family) &&
             (strlen(line->label) == length) && !memcmp(line->label, label, length)) {
             return line;
         }
@@ -289,7 +292,7 @@ static line_t *lines_find(lines_t *lines, const char *name)
     }
     line = &lines->list[lines->num++];
     *line = (line_t) {
-        .family = strndup(name, family), .label = strndup(label, length),
+        .counter = counter, .family = strndup(name, family), .label = strndup(label, length),
         .sums = calloc((size_t)lines->points.num, sizeof(*line->sums)),
         .seen = calloc((size_t)lines->points.num, 1)
     };
@@ -306,7 +309,7 @@ static void lines_add_series(lines_t *lines, const subject_t *subject, const cha
     if ((budget != NULL) && budget_spent(budget)) {
         return;
     }
-    points->line = lines_find(lines, name);
+    points->line = lines_find(lines, name, counter);
     if (points->line == NULL) {
         return;
     }
@@ -339,7 +342,7 @@ static void lines_add_family(lines_t *lines, const api_reader_t *reader, const c
     while (!lines->no_memory && (sqlite3_step(statement) == SQLITE_ROW)) {
         name = (const char *)sqlite3_column_text(statement, 1);
         subject.key = sqlite3_column_int64(statement, 0);
-        subject.series = subject_find(reader, node, name);
+        subject.series = subject_find(reader, node, name, sqlite3_column_int(statement, 2));
         lines_add_series(lines, &subject, name, sqlite3_column_int(statement, 2));
     }
     sqlite3_finalize(statement);

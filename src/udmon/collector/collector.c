@@ -103,7 +103,8 @@ static void collector_sample(collector_t *collector, uint64_t agent, host_t *hos
                              const udmon_metric_t *metric, int late)
 {
     static udmon_log_limit_t limit;
-    series_t *series = store_series(host, metric->name);
+    series_t *series = metric->counter ? store_counter(host, metric->name) :
+                                         store_series(host, metric->name);
     int64_t time_ms;
 
     if (series == NULL) {

@@ -32,7 +32,7 @@ static const char schema[] =
     "CREATE TABLE IF NOT EXISTS host(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL,"
     " received INTEGER NOT NULL, lost INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS series(id INTEGER PRIMARY KEY, host INTEGER NOT NULL,"
-    " name TEXT NOT NULL, counter INTEGER NOT NULL, UNIQUE(host, name));"
+    " name TEXT NOT NULL, counter INTEGER NOT NULL, UNIQUE(host, name, counter));"
     "CREATE TABLE IF NOT EXISTS agents(id INTEGER PRIMARY KEY, next_seq INTEGER NOT NULL,"
     " seen_ms INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS log(id INTEGER PRIMARY KEY AUTOINCREMENT, count INTEGER NOT NULL,"
@@ -43,7 +43,7 @@ static const char schema[] =
 
 static const char *const statements[HISTORY_STATEMENTS] = {
     [HISTORY_SERIES_ADD] = "INSERT OR IGNORE INTO series(host, name, counter) VALUES(?, ?, ?)",
-    [HISTORY_SERIES_GET] = "SELECT id FROM series WHERE host = ? AND name = ?",
+    [HISTORY_SERIES_GET] = "SELECT id FROM series WHERE host = ? AND name = ? AND counter = ?",
     [HISTORY_HOST_ADD] = "INSERT OR IGNORE INTO host(name, received, lost) VALUES(?, 0, 0)",
     [HISTORY_HOST_GET] = "SELECT id FROM host WHERE name = ?",
     [HISTORY_HOST_UPDATE] = "UPDATE host SET received = ?, lost = ? WHERE id = ?",
@@ -321,6 +321,7 @@ static int history_series_key(history_t *history, series_t *series)
     }
     sqlite3_bind_int64(get, 1, series->host->key);
     sqlite3_bind_text(get, 2, series->name, -1, SQLITE_STATIC);
+    sqlite3_bind_int(get, 3, series->counter);
     series->key = history_get(get);
     series->key_of = (series->key != 0) ? history->generation : 0;
     series->key_was = (series->key_of != 0) && (sqlite3_total_changes(history->db) == changes);

@@ -1,16 +1,16 @@
 /*
  * History in an SQLite database, bounded in age and in bytes. It has levels: samples as they came,
  * and steps of a minute and of 10 minutes (of a gauge the mean, the least and the greatest value;
- * of a counter the last value, and the least and the greatest rate). Each level has its share of
- * the bytes, so the coarser ones reach further back.
+ * of a counter the last value, and the least and the greatest rate). Each level has a share of
+ * the bytes, so a coarse level reaches further back than a fine one.
  *
- * A row of a level is a chunk of one series (chunk.h). Until a chunk is full its samples are in
- * memory (tail.h) and in the table `log`, which gets one row with all samples of each commit. So
+ * A row of a level is a chunk of one series (chunk.h). The samples of a chunk that is not full are in
+ * memory (tail.h) and in the table `log`. Each commit adds one row with all its samples to the log. So
  * a crash loses what came since the last commit, and nothing else: the next start makes
  * chunks of the log. Counts of records are committed with the samples that they count.
  *
- * Used by one thread (writer.h), but for history_open and history_load before that thread begins,
- * and history_read, which any thread may call.
+ * One thread calls these functions (writer.h). history_open and history_load are called before that
+ * thread begins. Any thread may call history_read and history_begins.
  */
 #ifndef UDMON_COLLECTOR_HISTORY_H
 #define UDMON_COLLECTOR_HISTORY_H

@@ -1,6 +1,6 @@
 /*
- * Before a collector begins: what its predecessor had only in the log becomes chunks, and so does a
- * history of the earlier form, which had a row for each sample.
+ * Work before a collector begins. The samples in the log of a killed collector become chunks. A history
+ * of the earlier form, which had a row for each sample, becomes chunks, too.
  */
 #include "history_inside.h"
 #include "../lib/log.h"
@@ -241,6 +241,21 @@ static int history_convert_table(conversion_t *conversion, int level, const char
 }
 
 /* In one transaction: a collector that is killed meanwhile begins anew. */
+static int history_convert_series(history_t *history)
+{
+    if (history_ask(history, "SELECT count(*) FROM sqlite_master WHERE name = 'series' AND sql LIKE"
+                             " '%UNIQUE(host, name, counter)%'") == 1) {
+        return 0;
+    }
+    history_begin(history);
+    return (sqlite3_exec(history->db,
+                         "CREATE TABLE series_new(id INTEGER PRIMARY KEY, host INTEGER NOT NULL,"
+                         " name TEXT NOT NULL, counter INTEGER NOT NULL, UNIQUE(host, name, counter));"
+                         "INSERT INTO series_new SELECT id, host, name, counter FROM series;"
+                         "DROP TABLE series; ALTER TABLE series_new RENAME TO series", NULL, NULL,
+                         NULL) == SQLITE_OK) ? 0 : -EIO;
+}
+
 int history_convert(history_t *history)
 {
     static const struct {
@@ -258,6 +273,9 @@ int history_convert(history_t *history)
     conversion_t conversion = {.history = history};
     size_t i;
 
+    if (history_convert_series(history) < 0) {
+        return -EIO;
+    }
     if (history_ask(history, "SELECT count(*) FROM sqlite_master WHERE name IN ('sample',"
                              " 'sample_10s', 'sample_1min', 'sample_10min')") != 4) {
         return 0;

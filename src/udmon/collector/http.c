@@ -230,7 +230,7 @@ static struct MHD_Response *http_json(struct json_object *object, int gzip)
     return response;
 }
 
-/* The place for a cached answer: the one with it if it is fresh, else the oldest. */
+/* The cache's entry for an answer, or else its oldest entry. */
 static http_cached_t *http_cache(http_cached_t cache[HTTP_CACHED], const char *what)
 {
     http_cached_t *oldest = &cache[0];
@@ -474,7 +474,7 @@ static struct MHD_Response *http_page_response(void)
     if (response != NULL) {
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
                                 "text/html; charset=utf-8");
-        /* The page has all it needs in itself, and asks nobody else. */
+        /* The page loads nothing from other servers. */
         MHD_add_response_header(response, "Content-Security-Policy",
                                 "default-src 'self' 'unsafe-inline'; img-src data:");
     }

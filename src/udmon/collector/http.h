@@ -25,7 +25,7 @@ struct MHD_Response;
 
 enum { HTTP_CACHED = 4 };
 
-/* An answer that all who ask within a second share: its cost does not grow with their number. */
+/* An answer for all clients of one second: the cost does not grow with their number. */
 typedef struct http_cached {
     char what[24]; /* URL, format and encoding; "" if unused */
     uint64_t made_ns;

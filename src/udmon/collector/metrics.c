@@ -82,9 +82,7 @@ static void lines_add(series_t *series, void *arg)
 
     if ((series->arrived_ns < lines->oldest_ns) ||
         (!strncmp(series->name, "udmon_", 6) /* ours */ &&
-         strncmp(series->name, "udmon_agent_", 12)) ||
-        /* would be one name with a counter's */
-        ends_with(series->name, family_length, "_total")) {
+         strncmp(series->name, "udmon_agent_", 12))) {
         return;
     }
     if (lines->count == lines->size) {
@@ -105,16 +103,41 @@ static void lines_add(series_t *series, void *arg)
     };
 }
 
-static int family_compare(const line_t *a, const line_t *b)
+/* A character of the name as /metrics shows it: that of a counter ends in _total. */
+static int exposed_char(const line_t *line, size_t at)
 {
-    size_t shorter = (a->family_length < b->family_length) ? a->family_length : b->family_length;
-    int order = strncmp(a->name, b->name, shorter);
+    static const char suffix[] = "_total";
 
-    return (order != 0) ? order : ((a->family_length > b->family_length) -
-                                   (a->family_length < b->family_length));
+    if (at < line->family_length) {
+        return (unsigned char)line->name[at];
+    }
+    at -= line->family_length;
+    return (line->counter && (at < strlen(suffix))) ? suffix[at] : 0;
 }
 
-/* The lines of a family have to stand together; counters first where hosts disagree. */
+static int family_compare(const line_t *a, const line_t *b)
+{
+    size_t i;
+    int left, right;
+
+    for (i = 0; ; ++i) {
+        left = exposed_char(a, i);
+        right = exposed_char(b, i);
+        if ((left != right) || (left == 0)) {
+            return left - right;
+        }
+    }
+}
+
+static int line_family_compare(const void *left, const void *right)
+{
+    return family_compare(left, right);
+}
+
+/*
+ * The lines of a family have to stand together; counters come first where sources disagree on the
+ * type of one name.
+ */
 static int line_compare(const void *left, const void *right)
 {
     const line_t *a = left, *b = right;
@@ -136,7 +159,10 @@ static void write_value(FILE *out, double value)
     }
 }
 
-/* What stands above a family. In OpenMetrics a counter's family has no suffix _total. */
+/*
+ * What stands above a family. In OpenMetrics a counter's family has no suffix _total, and no other
+ * type may have it.
+ */
 static void write_family(FILE *out, int format, const char *name, size_t length, int counter,
                          const char *help)
 {
@@ -147,7 +173,8 @@ static void write_family(FILE *out, int format, const char *name, size_t length,
                        ends_with(name, length, "_celsius") ? "celsius" : NULL;
 
     fprintf(out, "# HELP %.*s%s %s\n", (int)length, name, suffix, help);
-    fprintf(out, "# TYPE %.*s%s %s\n", (int)length, name, suffix, counter ? "counter" : "gauge");
+    fprintf(out, "# TYPE %.*s%s %s\n", (int)length, name, suffix, counter ? "counter" :
+            ((format == METRICS_OPENMETRICS) && ends_with(name, length, "_total")) ? "unknown" : "gauge");
     if ((format == METRICS_OPENMETRICS) && (unit != NULL)) {
         fprintf(out, "# UNIT %.*s %s\n", (int)length, name, unit);
     }
@@ -286,6 +313,26 @@ static int lines_host(const host_t *host, void *arg)
     return 1;
 }
 
+/*
+ * The head of the family that begins with line `at`. OpenMetrics knows a counter x_total by the
+ * name x, so beside a gauge x the counter is of unknown type.
+ */
+static void lines_family(const lines_t *lines, size_t at, int format, FILE *out)
+{
+    const line_t *line = &lines->lines[at];
+    line_t gauge = *line;
+    const char *help = family_help(line->name);
+
+    gauge.counter = 0;
+    if ((format == METRICS_OPENMETRICS) && line->counter &&
+        (bsearch(&gauge, lines->lines, lines->count, sizeof(gauge), line_family_compare) != NULL)) {
+        fprintf(out, "# HELP %.*s_total %s\n# TYPE %.*s_total unknown\n", (int)line->family_length,
+                line->name, help, (int)line->family_length, line->name);
+        return;
+    }
+    write_family(out, format, line->name, line->family_length, line->counter, help);
+}
+
 static void lines_write(const lines_t *lines, int format, FILE *out)
 {
     const line_t *family = NULL, *line;
@@ -295,8 +342,7 @@ static void lines_write(const lines_t *lines, int format, FILE *out)
         line = &lines->lines[i];
         if ((family == NULL) || (family_compare(family, line) != 0)) {
             family = line;
-            write_family(out, format, line->name, line->family_length, line->counter,
-                         family_help(line->name));
+            lines_family(lines, i, format, out);
         }
         if (line->counter == family->counter) {
             write_line(line, out);

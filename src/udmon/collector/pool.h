@@ -1,5 +1,5 @@
 /*
- * Threads that answer questions to the history, so that /metrics never waits for them. The queue is
+ * A pool of threads answers questions to the history, so /metrics never waits for the history. The queue is
  * bounded, in all and for each address; an address with few questions goes before one with many.
  */
 #ifndef UDMON_COLLECTOR_POOL_H

@@ -83,6 +83,12 @@ static size_t series_labels(const series_t *series, char *names, size_t size, ud
         label.name = names + used;
         label.name_length = length;
         used += length;
+        if (memchr(label.value, '\\', label.value_length) != NULL) {
+            length = udmon_label_value(&label, names + used, size - used);
+            label.value = names + used;
+            label.value_length = length;
+            used += length + 1;
+        }
         labels[count++] = label;
     }
     qsort(labels, count, sizeof(*labels), label_compare);
@@ -124,7 +130,7 @@ static void encode_sample(FILE *body, const remote_sample_t *sample)
 
 void remote_encode(FILE *body, const remote_sample_t *samples, size_t count)
 {
-    char names[2 * UDMON_METRIC_NAME_MAX];
+    char names[3 * UDMON_METRIC_NAME_MAX]; /* also values without escapes */
     udmon_label_t labels[REMOTE_LABELS];
     size_t i, label_count, length = 0;
 
@@ -343,8 +349,8 @@ static sent_t sender_send(sender_t *sender, const char *body, size_t length)
 }
 
 /*
- * A receiver refuses a batch as a whole for one sample. Halves of it are sent until the sample is
- * alone, so that one series costs no other its samples. Returns the number of bytes that are done.
+ * A receiver refuses a whole batch for one bad sample. The sender then sends halves of the batch until
+ * the bad series is alone, so the other series lose nothing. Returns the number of bytes that are done.
  */
 static size_t sender_divide(sender_t *sender, const char *body, size_t length)
 {

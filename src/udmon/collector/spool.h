@@ -1,6 +1,6 @@
 /*
- * Requests that wait on the disk until their receiver takes them: a directory with one file for
- * each, bounded by bytes. They outlast a restart. Used by one thread.
+ * Requests that the receiver has not taken yet, in a directory with one file for each request. The
+ * directory is bounded by bytes and outlasts a restart. One thread calls these functions.
  */
 #ifndef UDMON_COLLECTOR_SPOOL_H
 #define UDMON_COLLECTOR_SPOOL_H
@@ -23,7 +23,7 @@ typedef struct spool {
     STAILQ_HEAD(, spool_entry) entries; /* the oldest first */
 } spool_t;
 
-/* Makes the directory if it is not there, and finds what waits in it. A line says what is wrong. */
+/* Make the directory, or read the requests in it. The log says what is wrong. */
 int spool_open(spool_t *spool, const char *directory, uint64_t max_bytes);
 void spool_close(spool_t *spool);
 

@@ -7,7 +7,10 @@
 
 static int series_compare(const void *a, const void *b)
 {
-    return strcmp(((const series_t *)a)->name, ((const series_t *)b)->name);
+    const series_t *left = a, *right = b;
+    int order = strcmp(left->name, right->name);
+
+    return (order != 0) ? order : (left->is_counter - right->is_counter);
 }
 
 static void series_free(void *item)
@@ -111,17 +114,17 @@ int store_is_dated(int64_t apart_ms, int64_t clock_s)
     return (clock_s >= -STORE_LATE_MS / 1000) && (clock_s <= STORE_AHEAD_MS / 1000);
 }
 
-series_t *store_find_series(const host_t *host, const char *name)
+series_t *store_find_series(const host_t *host, const char *name, int counter)
 {
-    series_t key = {.name = (char *)name}, **found;
+    series_t key = {.name = (char *)name, .is_counter = counter}, **found;
 
     found = tfind(&key, &host->series, series_compare);
     return (found != NULL) ? *found : NULL;
 }
 
-series_t *store_series(host_t *host, const char *name)
+static series_t *store_get(host_t *host, const char *name, int counter)
 {
-    series_t key = {.name = (char *)name}, *series, **found;
+    series_t key = {.name = (char *)name, .is_counter = counter}, *series, **found;
 
     found = tfind(&key, &host->series, series_compare);
     if (found != NULL) {
@@ -135,6 +138,7 @@ series_t *store_series(host_t *host, const char *name)
         return NULL;
     }
     series->host = host;
+    series->is_counter = counter;
     series->name = strdup(name);
     if ((series->name == NULL) || (tsearch(series, &host->series, series_compare) == NULL)) {
         series_free(series);
@@ -142,6 +146,16 @@ series_t *store_series(host_t *host, const char *name)
     }
     ++host->series_count;
     return series;
+}
+
+series_t *store_series(host_t *host, const char *name)
+{
+    return store_get(host, name, 0);
+}
+
+series_t *store_counter(host_t *host, const char *name)
+{
+    return store_get(host, name, 1);
 }
 
 void store_sample(series_t *series, const udmon_metric_t *metric, int late, uint64_t now_ns)

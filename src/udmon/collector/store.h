@@ -27,6 +27,7 @@ enum {
 
 typedef struct series {
     char *name;          /* with labels; for counters without the suffix _total */
+    int is_counter;      /* a part of its identity: x and x_total of one exporter are two series */
     int counter;
     double value;
     double rate;         /* of a counter: per second, between the last two samples */
@@ -107,10 +108,11 @@ int store_is_dated(int64_t apart_ms, int64_t clock_s);
 host_t *store_host(store_t *store, const char *name);
 /* The host of a name, or NULL. */
 host_t *store_find_host(store_t *store, const char *name);
-/* The series of a name, likewise. */
+/* The series of a name, likewise: a gauge, or a counter. */
 series_t *store_series(host_t *host, const char *name);
+series_t *store_counter(host_t *host, const char *name);
 /* The series of a name, or NULL. */
-series_t *store_find_series(const host_t *host, const char *name);
+series_t *store_find_series(const host_t *host, const char *name, int counter);
 /*
  * Take a sample that has come now. `late`: a newer one came before, so this one is not the latest.
  */

@@ -21,7 +21,7 @@ extern "C" {
 
 enum {
     UDMON_MODULE_VERSION = 3,
-    UDMON_METRIC_NAME_MAX = 255 /**< bytes of a name with its labels */
+    UDMON_METRIC_NAME_MAX = 1023 /**< bytes of a name with its labels */
 };
 
 /** One sample. */

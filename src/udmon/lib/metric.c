@@ -5,16 +5,35 @@
 #include <errno.h>
 #include <string.h>
 
-/* An identifier at `at`; returns what follows it, or NULL. */
-static const char *metric_identifier(const char *at)
+/* An identifier at `at`; returns what follows it, or NULL. A metric's, not a label's, may have ':'. */
+static const char *metric_identifier(const char *at, int metric)
 {
-    if (!isalpha((unsigned char)*at) && (*at != '_')) {
+    if (isdigit((unsigned char)*at)) {
         return NULL;
     }
-    while (isalnum((unsigned char)*at) || (*at == '_')) {
+    while ((isascii((unsigned char)*at) && isalnum((unsigned char)*at)) || (*at == '_') ||
+           (metric && (*at == ':'))) {
         ++at;
     }
     return at;
+}
+
+/* The bytes of a character of UTF-8 that begins at `at`, or 0: it is none. */
+static size_t metric_character(const unsigned char *at)
+{
+    size_t i, length = (at[0] < 0x80) ? 1 : (at[0] >= 0xc2 && at[0] < 0xe0) ? 2 :
+                       (at[0] >= 0xe0 && at[0] < 0xf0) ? 3 : (at[0] >= 0xf0 && at[0] < 0xf5) ? 4 : 0;
+
+    for (i = 1; i < length; ++i) {
+        if ((at[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    if (((at[0] == 0xe0) && (at[1] < 0xa0)) || ((at[0] == 0xed) && (at[1] > 0x9f)) ||
+        ((at[0] == 0xf0) && (at[1] < 0x90)) || ((at[0] == 0xf4) && (at[1] > 0x8f))) {
+        return 0; /* longer than it needs to be, a surrogate, or beyond Unicode */
+    }
+    return length;
 }
 
 /* Whether a label that ends before `end` has a name that may not be: reserved, or there before. */
@@ -35,29 +54,80 @@ static int metric_label_bad(const char *labels, const char *label, const char *e
     return 0;
 }
 
-/* A quoted label value without anything that would need an escape. */
+/*
+ * A quoted label value: UTF-8 with the escapes \\, \" and \n, as in Prometheus' text format. Other
+ * control characters than a tab are refused: names stand in logs and terminals.
+ */
 static const char *metric_value(const char *at)
 {
+    size_t length;
+
     if (*at++ != '"') {
         return NULL;
     }
     while (*at != '"') {
-        if ((*at == '\0') || (*at == '\\') || iscntrl((unsigned char)*at) ||
-            ((unsigned char)*at > '~')) {
+        if (*at == '\\') {
+            ++at;
+            length = ((*at == '\\') || (*at == '"') || (*at == 'n')) ? 1 : 0;
+        } else {
+            length = (((unsigned char)*at >= ' ') && (*at != 0x7f)) || (*at == '\t') ?
+                         metric_character((const unsigned char *)at) : 0;
+        }
+        if (length == 0) {
             return NULL;
         }
-        ++at;
+        at += length;
     }
     return at + 1;
 }
 
+size_t udmon_label_value(const udmon_label_t *label, char *text, size_t size)
+{
+    size_t i, used = 0;
+    char c;
+
+    for (i = 0; (i < label->value_length) && (used + 1 < size); ++i) {
+        c = label->value[i];
+        if ((c == '\\') && (i + 1 < label->value_length)) {
+            c = (label->value[++i] == 'n') ? '\n' : label->value[i];
+        }
+        text[used++] = c;
+    }
+    text[used] = '\0';
+    return used;
+}
+
+size_t udmon_label_quote(const char *value, char *text, size_t size)
+{
+    const unsigned char *at = (const unsigned char *)value;
+    size_t length, used = 0;
+
+    while ((*at != '\0') && (used + 5 < size)) {
+        length = metric_character(at);
+        if ((*at == '\\') || (*at == '"') || (*at == '\n')) {
+            text[used++] = '\\';
+            text[used++] = (*at == '\n') ? 'n' : (char)*at;
+            ++at;
+        } else if ((length == 0) || ((*at < ' ') && (*at != '\t')) || (*at == 0x7f)) {
+            text[used++] = '_';
+            ++at;
+        } else {
+            memcpy(text + used, at, length);
+            used += length;
+            at += length;
+        }
+    }
+    text[used] = '\0';
+    return used;
+}
+
 int udmon_metric_name_valid(const char *name)
 {
-    const char *at = (strlen(name) <= UDMON_METRIC_NAME_MAX) ? metric_identifier(name) : NULL;
+    const char *at = (strlen(name) <= UDMON_METRIC_NAME_MAX) ? metric_identifier(name, 1) : NULL;
     const char *labels, *label;
 
-    if ((at == NULL) || (*at == '\0')) {
-        return at != NULL;
+    if ((at == NULL) || (at == name) || (*at == '\0')) {
+        return (at != NULL) && (at != name);
     }
     if (*at != '{') {
         return 0;
@@ -65,8 +135,8 @@ int udmon_metric_name_valid(const char *name)
     labels = at;
     do {
         label = at + 1;
-        at = metric_identifier(label);
-        at = ((at != NULL) && (*at == '=') && !metric_label_bad(labels, label, at)) ?
+        at = metric_identifier(label, 0);
+        at = ((at != NULL) && (at != label) && (*at == '=') && !metric_label_bad(labels, label, at)) ?
                  metric_value(at + 1) : NULL;
     } while ((at != NULL) && (*at == ','));
     return (at != NULL) && !strcmp(at, "}");
@@ -74,7 +144,7 @@ int udmon_metric_name_valid(const char *name)
 
 int udmon_label_next(const char **at_p, udmon_label_t *label)
 {
-    const char *at = *at_p;
+    const char *at = *at_p, *end;
 
     if ((*at != '{') && (*at != ',')) {
         return 0;
@@ -82,7 +152,10 @@ int udmon_label_next(const char **at_p, udmon_label_t *label)
     label->name = at + 1;
     label->name_length = strcspn(label->name, "=");
     label->value = label->name + label->name_length + 2;
-    label->value_length = strcspn(label->value, "\"");
+    for (end = label->value; *end != '"'; ++end) {
+        end += (*end == '\\');
+    }
+    label->value_length = end - label->value;
     *at_p = label->value + label->value_length + 1;
     return 1;
 }

@@ -80,10 +80,14 @@ typedef struct udmon_label {
  * or the end of a name without any), then what precedes the label after this one.
  */
 int udmon_label_next(const char **at_p, udmon_label_t *label);
+/* The value without escapes, and a text with escapes; cut if `size` is too small. Return the length. */
+size_t udmon_label_value(const udmon_label_t *label, char *text, size_t size);
+size_t udmon_label_quote(const char *value, char *text, size_t size);
 int udmon_label_is(const udmon_label_t *label, const char *name);
 /*
- * What the collector writes before the name of a label: its own label "node" tells the node, so
- * that of a series becomes "exported_node", and one that is called so "exported_exported_node".
+ * The prefix that the collector writes before the name of a label. The collector adds a label "node".
+ * A label "node" of the series becomes "exported_node", and "exported_node" becomes
+ * "exported_exported_node".
  */
 const char *udmon_label_prefix(const udmon_label_t *label);
 
