@@ -13,8 +13,8 @@
  *  - Only the calls that take a timeout may block.
  *  - An endpoint may be used by any number of threads: each call has it to itself, but while it
  *    sleeps. glex_destroy_ep() and glex_close_device() come after all other calls. Messages and
- *    events that one thread has probed are its own until it discards them: no other thread gets
- *    them, and what another thread discards are others. Where the environment variable
+ *    events that a thread has probed belong to that thread until it discards them. No other thread
+ *    gets or discards them, and they take no room in the queue. If the environment variable
  *    LIB_GLEX_SINGLE_THREADED is set (but for "0"), an endpoint is for one thread at a time, and
  *    takes no lock; registration and deregistration may run in others all the same.
  *  - Different endpoints are independent of each other.

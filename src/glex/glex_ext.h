@@ -106,9 +106,9 @@ glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t ep, uint64_t len, void **addr_p);
 
 /**
  * Give back what glex_ext_mem_alloc() returned. Its registrations must be gone, and no peer may
- * store by a pointer of glex_ext_peer_ptr() any more. The pages go back to the file system, so a
- * later store takes a new page, which stays until the endpoint is destroyed; on a full file system
- * the store raises SIGBUS in the peer.
+ * store by a pointer of glex_ext_peer_ptr() any more. The pages go back to the file system, and a
+ * later allocation of this endpoint may use the same part of the segment. Until then a store takes a
+ * new page, which stays; on a full file system the store raises SIGBUS in the peer.
  */
 glex_ret_t glex_ext_mem_free(glex_ep_handle_t ep, void *addr);
 
@@ -239,7 +239,8 @@ struct glex_ext_arrival {
  * Take the next event or MP, in no order between the two; neither keeps the other waiting for more
  * than one. What the last call handed out belongs to the NIC again. Not to be mixed with entries
  * probed and not discarded; and glex_probe_first_event() finds again what was handed out since
- * nothing was found, unless it was discarded.
+ * nothing was found, unless it was discarded. On an endpoint of several threads a probe takes the
+ * entry out of the queue: glex_ext_poll() does not return it again.
  *
  * For one thread at a time, with glex_ext_arm(), and without a lock; other threads may post.
  * Returns SUCCESS, or NO_EVENT where there is neither.

@@ -6,7 +6,10 @@
 #include <sys/wait.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <thread>
 
 /* Under a sanitizer each call takes far longer. */
@@ -234,30 +237,35 @@ class Worker
     /* Have it done, and wait for it. */
     void run(std::function<void()> function)
     {
+        std::unique_lock<std::mutex> lock(mutex_);
+
         function_ = std::move(function);
-        go_.store(true, std::memory_order_release);
-        while (go_.load(std::memory_order_acquire) && function_) {
-            std::this_thread::yield();
-        }
+        busy_ = true;
+        changed_.notify_all();
+        changed_.wait(lock, [this] { return !busy_; });
     }
 
   private:
     void loop()
     {
-        for (;;) {
-            while (!go_.load(std::memory_order_acquire)) {
-                std::this_thread::yield();
+        std::unique_lock<std::mutex> lock(mutex_);
+        bool more = true;
+
+        while (more) {
+            changed_.wait(lock, [this] { return busy_; });
+            more = function_ != nullptr;
+            if (more) {
+                function_();
             }
-            if (!function_) {
-                return;
-            }
-            function_();
-            go_.store(false, std::memory_order_release);
+            busy_ = false;
+            changed_.notify_all();
         }
     }
 
+    std::mutex mutex_;
+    std::condition_variable changed_;
     std::function<void()> function_;
-    std::atomic<bool> go_{false};
+    bool busy_ = false;
     std::thread thread_{[this] { loop(); }};
 };
 
@@ -411,8 +419,9 @@ TEST_F(threads_turns, receive_takes_the_oldest_of_its_own)
     EXPECT_EQ(-1, receive(a));
 }
 
-/* What a thread keeps takes no room in the queue but its own. */
-TEST_F(threads_turns, full_queue)
+/* Entries that a thread keeps take no room in the queue, and a thread keeps as many as the queue has
+ * at most. */
+TEST_F(threads_turns, kept_entries_take_no_room)
 {
     glex_imm_mp_req_t req = {};
 
@@ -424,9 +433,8 @@ TEST_F(threads_turns, full_queue)
     for (int i = 1; i < 16; i++) {
         EXPECT_EQ(i, next(b));
     }
-    EXPECT_EQ(GLEX_BUSY, glex_send_imm_mp(sender, &req, nullptr)) << "behind what is held";
-    discard(a);
     send(16, 31);
+    EXPECT_EQ(GLEX_BUSY, glex_send_imm_mp(sender, &req, nullptr));
     EXPECT_EQ(16, next(b));
     b.run([&] {
         glex_ep_addr_t src;
@@ -436,10 +444,82 @@ TEST_F(threads_turns, full_queue)
         EXPECT_EQ(GLEX_NO_MEM_RESOURCE, glex_probe_next_mp(ep, &src, &data, &len))
             << "as many as the queue has entries";
     });
+    discard(a);
     for (int i = 17; i < 32; i++) {
         EXPECT_EQ(i, receive(a));
     }
     EXPECT_EQ(1, first(b));
+}
+
+/* Threads probe, keep, discard and receive in any mix; some end with entries that they keep, or never
+ * call again. Each message comes to one thread, once, and the sender is never refused for more than
+ * the queue's entries. */
+TEST_F(threads, any_mix_of_probes)
+{
+    enum { ROUNDS = 300, THREADS_NUM = 8, CAPACITY = 16 };
+    Ep small(dev, ep_attr(GLEX_ANY_EP_NUM, CAPACITY), THREADS), sender(dev);
+    std::vector<int> came(ROUNDS * CAPACITY);
+    std::vector<std::unique_ptr<Worker>> workers(THREADS_NUM);
+    unsigned seed = 1;
+    int sent = 0, taken = 0;
+
+    auto mix = [&](unsigned dice) {
+        glex_ep_addr_t src;
+        uint64_t copy;
+        uint32_t len = 0;
+        void *data;
+        auto count = [&](uint64_t number) {
+            ASSERT_LT(number, came.size());
+            came[number]++;
+            taken++;
+        };
+        auto count_new = [&](void *probed) { /* the mark says that this thread has seen it */
+            uint64_t *number = static_cast<uint64_t *>(probed);
+
+            if (*number >> 63 == 0) {
+                count(*number);
+                *number |= 1ull << 63;
+            }
+        };
+
+        switch (dice % 5) {
+        case 0:
+            if (glex_receive_mp(small, 0, &src, &copy, &len) == GLEX_SUCCESS && copy >> 63 == 0) {
+                count(copy);
+            }
+            break;
+        case 1:
+            EXPECT_OK(glex_discard_probed_mp(small));
+            break;
+        case 2:
+            if (glex_probe_first_mp(small, 0, &src, &data, &len) == GLEX_SUCCESS) {
+                count_new(data);
+            }
+            break;
+        default:
+            if (glex_probe_next_mp(small, &src, &data, &len) == GLEX_SUCCESS) {
+                count_new(data);
+            }
+        }
+    };
+
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < CAPACITY; i++) { /* there is room for all, whoever keeps some */
+            ASSERT_NO_FATAL_FAILURE(sender.send_number(small.addr(), static_cast<uint64_t>(sent++)));
+        }
+        for (int tries = 0; taken < sent; tries++) {
+            auto &worker = workers[static_cast<unsigned>(rand_r(&seed)) % THREADS_NUM];
+            unsigned dice = static_cast<unsigned>(rand_r(&seed));
+
+            ASSERT_LT(tries, 100000);
+            if (worker == nullptr || dice % 16 == 0) {
+                worker.reset(new Worker); /* the last one ends, with what it keeps */
+            }
+            worker->run([&] { mix(dice / 16); });
+        }
+    }
+    EXPECT_EQ(std::vector<int>(came.size(), 1), came);
+    EXPECT_TRUE(sender.errors().empty());
 }
 
 /* Who sleeps keeps nobody from using the endpoint. */

@@ -7,26 +7,27 @@
 
 /* A copy of a ring's entry. */
 struct glex_copy {
+    char              slot[1 << GLEX_SLOT_SHIFT] __attribute__((aligned(1 << GLEX_SLOT_SHIFT)));
     struct glex_copy *next;
     uint32_t          len;
-    char              slot[1 << GLEX_SLOT_SHIFT] __attribute__((aligned(1 << GLEX_SLOT_SHIFT)));
 };
 
-/* Copies from one queue, in the order of their coming. Ends and cursor are where the next one is
- * linked. */
+/* A thread's copies from one queue, oldest first. `end` and `cursor` point to the link of the next
+ * copy. */
 struct glex_copies {
     struct glex_copy *first, **end;
     struct glex_copy **cursor; /* next to probe */
     uint32_t num;
 };
 
+/* A thread that has copies. */
 struct glex_prober {
     struct glex_prober *next;
     uint64_t            thread;
-    struct glex_copies  copies[2];
+    struct glex_copies  copies[2]; /* of MPQ and EQ */
 };
 
-/* A number that no other thread of this process ever has. */
+/* Returns a number that no other thread of this process ever has. */
 static uint64_t threads_self(void)
 {
     static __thread uint64_t self;
@@ -62,6 +63,24 @@ static glex_ret_t locked_rdma(glex_ep_handle_t ep, glex_rdma_req_t *req, glex_rd
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
+static struct glex_prober **prober_find(struct glex_endpoint *ep)
+{
+    struct glex_prober **link = &ep->threads.probers;
+
+    while (*link != NULL && (*link)->thread != threads_self()) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+/* Returns the calling thread's copies of a queue, or NULL if the thread has no copies. */
+static struct glex_copies *copies_find(struct glex_endpoint *ep, int which)
+{
+    struct glex_prober *prober = *prober_find(ep);
+
+    return prober != NULL && prober->copies[which].num != 0 ? &prober->copies[which] : NULL;
+}
+
 static void copies_init(struct glex_copies *copies)
 {
     copies->first = NULL;
@@ -69,51 +88,46 @@ static void copies_init(struct glex_copies *copies)
     copies->num = 0;
 }
 
-/* The calling thread's copies of a queue; NULL: it never had any. */
-static struct glex_copies *copies_of_self(const struct glex_endpoint *ep, int which)
-{
-    struct glex_prober *prober;
-
-    for (prober = ep->threads.probers; prober != NULL; prober = prober->next) {
-        if (prober->thread == threads_self()) {
-            return &prober->copies[which];
-        }
-    }
-    return NULL;
-}
-
-/* The same, which are made if need be. NULL: no memory. */
+/* Returns the same, made if need be, or NULL without memory. */
 static struct glex_copies *copies_make(struct glex_endpoint *ep, int which)
 {
-    struct glex_copies *copies = copies_of_self(ep, which);
-    struct glex_prober *prober;
+    struct glex_prober *prober = *prober_find(ep);
 
-    if (copies != NULL) {
-        return copies;
-    }
-    prober = malloc(sizeof(*prober));
     if (prober == NULL) {
-        return NULL;
+        prober = malloc(sizeof(*prober));
+        if (prober == NULL) {
+            return NULL;
+        }
+        prober->thread = threads_self();
+        copies_init(&prober->copies[GLEX_RING_MPQ]);
+        copies_init(&prober->copies[GLEX_RING_EQ]);
+        prober->next = ep->threads.probers;
+        ep->threads.probers = prober;
     }
-    prober->thread = threads_self();
-    copies_init(&prober->copies[GLEX_RING_MPQ]);
-    copies_init(&prober->copies[GLEX_RING_EQ]);
-    prober->next = ep->threads.probers;
-    ep->threads.probers = prober;
     return &prober->copies[which];
 }
 
-static struct glex_copy *copies_probe(struct glex_copies *copies, bool first)
+/* Returns memory for a copy, the memory of a discarded copy if there is some. NULL: no memory. */
+static struct glex_copy *copy_alloc(struct glex_endpoint *ep)
 {
-    struct glex_copy *copy = first ? copies->first : *copies->cursor;
+    struct glex_copy *copy = ep->threads.unused;
 
-    if (copy != NULL) {
-        copies->cursor = &copy->next;
+    if (copy == NULL) {
+        return aligned_alloc(_Alignof(struct glex_copy), sizeof(*copy));
     }
+    ep->threads.unused = copy->next;
     return copy;
 }
 
-static void copies_drop_first(struct glex_copies *copies)
+static void copies_append(struct glex_copies *copies, struct glex_copy *copy)
+{
+    copy->next = NULL;
+    *copies->end = copy;
+    copies->end = &copy->next;
+    copies->num++;
+}
+
+static void copies_drop_first(struct glex_endpoint *ep, struct glex_copies *copies)
 {
     struct glex_copy *copy = copies->first;
 
@@ -125,135 +139,83 @@ static void copies_drop_first(struct glex_copies *copies)
     }
     copies->first = copy->next;
     copies->num--;
-    free(copy);
+    copy->next = ep->threads.unused;
+    ep->threads.unused = copy;
 }
 
-static void copies_discard(struct glex_copies *copies)
+/* Frees the calling thread's record if the thread has no copies any more, so threads that have ended
+ * leave none. */
+static void prober_release(struct glex_endpoint *ep)
 {
-    while (copies->cursor != &copies->first) {
-        copies_drop_first(copies);
+    struct glex_prober **link = prober_find(ep), *prober = *link;
+
+    if (prober != NULL && prober->copies[GLEX_RING_MPQ].num == 0 &&
+        prober->copies[GLEX_RING_EQ].num == 0) {
+        *link = prober->next;
+        free(prober);
     }
-}
-
-/* ---- a ring ---------------------------------------------------------------------------------- */
-
-/* Nobody holds a queue of which everything that was probed is discarded. */
-static bool threads_may_hold(struct glex_endpoint *ep, int which)
-{
-    const struct glex_ring_rx *rx = glex_queue(ep, which);
-
-    return rx->seen <= rx->head || ep->threads.holder[which] == threads_self();
-}
-
-/* What no thread has probed begins here. */
-static uint64_t threads_unseen(const struct glex_ring_rx *rx)
-{
-    return rx->cursor > rx->seen ? rx->cursor : rx->seen;
-}
-
-/* Probe as the holder. */
-static glex_ret_t threads_probe_ring(struct glex_endpoint *ep, int which, bool first,
-                                     struct glex_entry *entry)
-{
-    const struct glex_ring_rx *rx = glex_queue(ep, which);
-    uint64_t pos = first ? rx->head : rx->cursor;
-
-    entry->slot = glex_queue_find(ep, which, &pos, &entry->len);
-    if (entry->slot == NULL) {
-        return glex_queue_none(which);
-    }
-    ep->threads.holder[which] = threads_self();
-    glex_queue_take(ep, which, entry->slot, pos, entry->len);
-    return GLEX_SUCCESS;
-}
-
-/* Take an entry out of the ring, whoever holds what is before it: the copy is the last one probed.
- * NULL: no memory. */
-static struct glex_copy *threads_copy(struct glex_endpoint *ep, int which, void *slot, uint64_t pos,
-                                      uint32_t len)
-{
-    struct glex_ring_rx *rx = glex_queue(ep, which);
-    struct glex_copies *copies = copies_make(ep, which);
-    struct glex_copy *copy;
-    bool held = rx->seen > rx->head;
-
-    if (copies == NULL || copies->num > rx->mask) {
-        return NULL;
-    }
-    copy = aligned_alloc(_Alignof(struct glex_copy), sizeof(*copy));
-    if (copy == NULL) {
-        return NULL;
-    }
-    memcpy(copy->slot, slot, sizeof(copy->slot));
-    copy->len = len;
-    copy->next = NULL;
-    *copies->end = copy;
-    copies->end = copies->cursor = &copy->next; /* all before it were probed */
-    copies->num++;
-    if (which == GLEX_RING_EQ && len != 0) {
-        glex_event_place(ep, slot, len);
-    }
-    /* No producer writes there before the head has passed; a thread that waits may look. */
-    __atomic_store_n((uint64_t *)slot, GLEX_CTRL(pos, GLEX_CTRL_LEN_SKIP), __ATOMIC_RELAXED);
-    rx->seen = pos + 1;
-    if (rx->armed) {
-        glex_ring_disarm(rx);
-    }
-    if (!held) {
-        rx->cursor = pos + 1;
-        glex_queue_discard(ep, which);
-    }
-    return copy;
-}
-
-/* Probe beside the holder. */
-static glex_ret_t threads_probe_copy(struct glex_endpoint *ep, int which, struct glex_entry *entry)
-{
-    uint64_t pos = threads_unseen(glex_queue(ep, which));
-    struct glex_copy *copy;
-    uint32_t len;
-    void *slot;
-
-    slot = glex_queue_find(ep, which, &pos, &len);
-    if (slot == NULL) {
-        return glex_queue_none(which);
-    }
-    copy = threads_copy(ep, which, slot, pos, len);
-    if (copy == NULL) {
-        return GLEX_NO_MEM_RESOURCE;
-    }
-    entry->slot = copy->slot;
-    entry->len = copy->len;
-    return GLEX_SUCCESS;
 }
 
 /* ---- probing --------------------------------------------------------------------------------- */
 
-static glex_ret_t threads_try(struct glex_endpoint *ep, int which, bool first,
-                              struct glex_entry *entry)
+/* Takes the oldest entry out of the ring, into `copy`. Returns false if there is no entry. */
+static bool threads_take(struct glex_endpoint *ep, int which, struct glex_copy *copy)
 {
-    struct glex_copies *copies = copies_of_self(ep, which);
+    uint64_t pos = glex_queue(ep, which)->head;
+    void *slot = glex_queue_find(ep, which, &pos, &copy->len);
+
+    if (slot == NULL) {
+        return false;
+    }
+    glex_queue_take(ep, which, slot, pos, copy->len);
+    memcpy(copy->slot, slot, sizeof(copy->slot));
+    glex_queue_discard(ep, which);
+    return true;
+}
+
+/* Takes the oldest entry out of the ring for the calling thread, behind its other copies. */
+static glex_ret_t threads_take_copy(struct glex_endpoint *ep, int which, struct glex_copy **copy_p)
+{
+    struct glex_copies *copies = copies_make(ep, which);
     struct glex_copy *copy;
 
-    if ((copies == NULL || copies->num == 0) && threads_may_hold(ep, which)) {
-        return threads_probe_ring(ep, which, first, entry);
+    if (copies == NULL || copies->num > glex_queue(ep, which)->mask ||
+        (copy = copy_alloc(ep)) == NULL) {
+        return GLEX_NO_MEM_RESOURCE;
     }
-    copy = copies != NULL ? copies_probe(copies, first) : NULL;
-    if (copy == NULL) {
-        return threads_probe_copy(ep, which, entry);
+    if (!threads_take(ep, which, copy)) {
+        copy->next = ep->threads.unused;
+        ep->threads.unused = copy;
+        return glex_queue_none(which);
     }
-    entry->slot = copy->slot;
-    entry->len = copy->len;
+    copies_append(copies, copy);
+    copies->cursor = &copy->next; /* all earlier copies were probed before */
+    *copy_p = copy;
     return GLEX_SUCCESS;
 }
 
-/* Nothing is there: wait, without the lock, or at least look after a stalled queue. SUCCESS: look
- * again. */
+/* Probes the calling thread's copies, then the ring. */
+static glex_ret_t threads_try(struct glex_endpoint *ep, int which, bool first,
+                              struct glex_copy **copy_p)
+{
+    struct glex_copies *copies = copies_find(ep, which);
+    struct glex_copy *copy = copies == NULL ? NULL : first ? copies->first : *copies->cursor;
+
+    if (copy == NULL) {
+        return threads_take_copy(ep, which, copy_p);
+    }
+    copies->cursor = &copy->next;
+    *copy_p = copy;
+    return GLEX_SUCCESS;
+}
+
+/* Waits without the lock for an entry in the ring, or, with timeout 0, now and then looks after a
+ * stalled queue. SUCCESS: look again. */
 static glex_ret_t threads_wait(struct glex_endpoint *ep, int which, int32_t timeout,
                                uint64_t *deadline)
 {
     struct glex_ring_rx *rx = glex_queue(ep, which);
-    uint64_t pos;
+    uint64_t pos = rx->head;
     uint32_t len;
 
     if (timeout < -1) {
@@ -265,7 +227,6 @@ static glex_ret_t threads_wait(struct glex_endpoint *ep, int which, int32_t time
     if (*deadline == 0) {
         *deadline = glex_wait_deadline(timeout);
     }
-    pos = threads_unseen(rx);
     if (glex_queue_find(ep, which, &pos, &len) != NULL) {
         return GLEX_SUCCESS;
     }
@@ -273,14 +234,14 @@ static glex_ret_t threads_wait(struct glex_endpoint *ep, int which, int32_t time
 }
 
 static glex_ret_t threads_probe(struct glex_endpoint *ep, int which, bool first, int32_t timeout,
-                                struct glex_entry *entry)
+                                struct glex_copy **copy_p)
 {
     const glex_ret_t none = glex_queue_none(which);
     uint64_t deadline = 0;
     glex_ret_t ret, waited = GLEX_SUCCESS;
 
     for (;;) {
-        ret = threads_try(ep, which, first, entry);
+        ret = threads_try(ep, which, first, copy_p);
         if (ret != none || waited != GLEX_SUCCESS) {
             return ret != none ? ret : waited;
         }
@@ -292,12 +253,16 @@ struct glex_entry glex_threads_probe(struct glex_endpoint *ep, int which, bool f
                                      int32_t timeout)
 {
     struct glex_entry entry = {.ret = GLEX_INVALID_PARAM};
+    struct glex_copy *copy;
 
     if (!ep->forked) {
         GLEX_LOCKED(ep);
-        entry.ret = threads_probe(ep, which, first, timeout, &entry);
-        if (entry.ret != GLEX_SUCCESS) {
-            entry.slot = NULL;
+        entry.ret = threads_probe(ep, which, first, timeout, &copy);
+        if (entry.ret == GLEX_SUCCESS) {
+            entry.slot = copy->slot;
+            entry.len = copy->len;
+        } else {
+            prober_release(ep);
         }
     }
     return entry;
@@ -305,69 +270,49 @@ struct glex_entry glex_threads_probe(struct glex_endpoint *ep, int which, bool f
 
 glex_ret_t glex_threads_discard(struct glex_endpoint *ep, int which)
 {
-    struct glex_ring_rx *rx = glex_queue(ep, which);
     struct glex_copies *copies;
-    uint64_t pos;
-    uint32_t len;
 
     if (ep->forked) {
         return GLEX_INVALID_PARAM;
     }
     GLEX_LOCKED(ep);
-    copies = copies_of_self(ep, which);
-    if (copies != NULL && copies->num != 0) {
-        copies_discard(copies);
-    } else if (threads_may_hold(ep, which) && rx->cursor != rx->head) {
-        /* With it what others have taken from behind it. */
-        pos = rx->cursor;
-        (void)glex_queue_find(ep, which, &pos, &len);
-        rx->cursor = pos;
-        glex_queue_discard(ep, which);
+    copies = copies_find(ep, which);
+    if (copies != NULL) {
+        while (copies->cursor != &copies->first) {
+            copies_drop_first(ep, copies);
+        }
+        prober_release(ep);
     }
     return GLEX_SUCCESS;
-}
-
-/* Copy out and remove what glex_threads_probe() would find first. */
-static void threads_receive(struct glex_endpoint *ep, const struct glex_entry *entry,
-                            uint64_t cursor, glex_ep_addr_t *src, void *data, uint32_t *len)
-{
-    struct glex_copies *copies = copies_of_self(ep, GLEX_RING_MPQ);
-    const struct glex_mp_slot *slot = entry->slot;
-
-    src->v = slot->src;
-    *len = entry->len;
-    glex_copy_small(data, slot->data, entry->len);
-    if (copies != NULL && copies->num != 0) {
-        copies_drop_first(copies);
-        return;
-    }
-    glex_queue_discard(ep, GLEX_RING_MPQ);
-    /* Others that were probed before stay so. */
-    if (cursor > ep->mpq.cursor) {
-        ep->mpq.cursor = cursor;
-    }
 }
 
 glex_ret_t glex_threads_receive(struct glex_endpoint *ep, int32_t timeout, glex_ep_addr_t *src,
                                 void *data, uint32_t *len)
 {
-    const uint64_t self = threads_self();
-    struct glex_entry entry;
-    uint64_t cursor = 0;
+    const struct glex_mp_slot *slot;
+    struct glex_copies *copies;
+    struct glex_copy **cursor;
+    struct glex_copy *copy;
     glex_ret_t ret;
 
     if (ep->forked) {
         return GLEX_INVALID_PARAM;
     }
     GLEX_LOCKED(ep);
-    /* While this thread holds the queue nobody else moves its cursor. */
-    if (ep->mpq.seen > ep->mpq.head && ep->threads.holder[GLEX_RING_MPQ] == self) {
-        cursor = ep->mpq.cursor;
-    }
-    ret = threads_probe(ep, GLEX_RING_MPQ, true, timeout, &entry);
+    copies = copies_find(ep, GLEX_RING_MPQ);
+    cursor = copies != NULL ? copies->cursor : NULL;
+    ret = threads_probe(ep, GLEX_RING_MPQ, true, timeout, &copy);
     if (ret == GLEX_SUCCESS) {
-        threads_receive(ep, &entry, cursor, src, data, len);
+        slot = (const struct glex_mp_slot *)(const void *)copy->slot;
+        src->v = slot->src;
+        *len = copy->len;
+        glex_copy_small(data, slot->data, copy->len);
+        if (cursor != NULL && cursor != &copies->first) {
+            copies->cursor = cursor; /* later messages that were probed stay probed */
+        }
+        copies_drop_first(ep, copies_find(ep, GLEX_RING_MPQ));
     }
+    prober_release(ep);
     return ret;
 }
 
@@ -396,10 +341,19 @@ void glex_threads_fork(struct glex_endpoint *ep)
     threads_set_on(ep);
 }
 
+static void copies_free(struct glex_copy *copy)
+{
+    struct glex_copy *next;
+
+    for (; copy != NULL; copy = next) {
+        next = copy->next;
+        free(copy);
+    }
+}
+
 void glex_threads_cleanup(struct glex_endpoint *ep)
 {
     struct glex_prober *prober;
-    int which;
 
     if (!ep->threads.on) {
         return;
@@ -407,12 +361,11 @@ void glex_threads_cleanup(struct glex_endpoint *ep)
     ep->threads.on = false;
     pthread_mutex_destroy(&ep->threads.lock);
     while ((prober = ep->threads.probers) != NULL) {
-        for (which = GLEX_RING_MPQ; which <= GLEX_RING_EQ; which++) {
-            while (prober->copies[which].first != NULL) {
-                copies_drop_first(&prober->copies[which]);
-            }
-        }
+        copies_free(prober->copies[GLEX_RING_MPQ].first);
+        copies_free(prober->copies[GLEX_RING_EQ].first);
         ep->threads.probers = prober->next;
         free(prober);
     }
+    copies_free(ep->threads.unused);
+    ep->threads.unused = NULL;
 }

@@ -1,32 +1,31 @@
 /*
- * Endpoints that several threads use. Each has one lock, taken where a call of the program begins;
- * a call that sleeps gives the lock back meanwhile and then looks at everything anew. An endpoint
- * that one thread uses takes no lock.
+ * Endpoints that several threads use. Such an endpoint has one lock. A call takes the lock when it
+ * begins. A call that sleeps releases the lock meanwhile, and then looks at everything again. An
+ * endpoint of one thread takes no lock.
  *
- * What a transport calls for each message costs such an endpoint no instruction. The posting
- * functions are called through the endpoint: they are others. glex_ext_post_event() and
- * glex_ext_post_mp() find a peer at once only where it has a hint or is in the cache of recent
- * peers; an endpoint with a lock gives no hints and has an empty cache, and all else takes the
- * lock. glex_ext_poll() is for one thread, and takes the lock where it touches what posts use.
+ * The lock adds no instruction to the calls of an endpoint of one thread. The posting functions are
+ * function pointers of the endpoint, and an endpoint with a lock has other ones.
+ * glex_ext_post_event() and glex_ext_post_mp() use a peer at once only if the peer has a hint or is
+ * in the cache of recent peers. An endpoint with a lock has no hints and an empty cache, so these
+ * calls take the lock. glex_ext_poll() is for one thread, and takes the lock where it uses the state
+ * of posts.
  *
- * Queues. What a thread has probed is its own until that thread discards it; no other thread gets
- * it. The first thread that probes a queue is its *holder*, and uses the entries where they lie, as
- * if it were alone, until it has discarded all that it ever probed. Other threads meanwhile get
- * copies of the entries behind those; the entry that was copied becomes one that holds nothing, and
- * is passed over. So the heads of the rings move as before, whoever discards first.
+ * Queues. A probe copies the oldest entry into memory of the calling thread, and discards the entry
+ * from the ring at once. The head of a ring therefore depends on no thread's next call. A thread
+ * probes its own copies again, and discards its own copies only. A thread has at most as many copies
+ * of a queue as the queue has entries.
  */
 #ifndef GLEX_THREADS_H
 #define GLEX_THREADS_H
 
 #include "api/api.h"
 
-/** Let several threads use a new endpoint. */
+/** Lets several threads use a new endpoint. */
 glex_ret_t glex_threads_init(struct glex_endpoint *ep);
 
 void glex_threads_cleanup(struct glex_endpoint *ep);
 
-/** In a child of fork(): the parent's endpoint goes the way of those that several threads use, and
- *  the functions on that way refuse. */
+/** In a child of fork(): makes the functions of the parent's endpoint refuse. */
 void glex_threads_fork(struct glex_endpoint *ep);
 
 /** The probing functions, for threads; `which`: GLEX_RING_MPQ or GLEX_RING_EQ. They take the

@@ -19,18 +19,19 @@
 
 struct glex_capture;
 struct glex_coll_rest;
+struct glex_copy;
 struct glex_fault;
 struct glex_mgmt;
 struct glex_net;
 struct glex_prober;
 
-/* What an endpoint that several threads use has more: see api/threads.h. */
+/* State of an endpoint that several threads use: see api/threads.h. */
 struct glex_threads {
     bool                on;
     bool                sleeping; /* a thread sleeps on the endpoint's socket */
     pthread_mutex_t     lock;
-    uint64_t            holder[2]; /* of MPQ and EQ: threads_self() of who probed last, as holder */
-    struct glex_prober *probers;   /* threads that have, or had, copies */
+    struct glex_prober *probers; /* threads that have copies of entries */
+    struct glex_copy   *unused;  /* memory of discarded copies */
 };
 
 /* State of glex_ext_poll(). */

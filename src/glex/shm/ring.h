@@ -273,8 +273,7 @@ static inline void glex_ring_discard(struct glex_ring_rx *rx, uint64_t *count, u
     __atomic_store_n(count, *count + num, __ATOMIC_RELAXED);
 }
 
-/** Pass over entries that hold nothing, up to `pos`, where nothing before them is left, or was
- *  probed and is still some thread's. */
+/** Passes over entries to skip, up to `pos`, if all entries before them are discarded. */
 static inline void glex_ring_pass_over(struct glex_ring_rx *rx, uint64_t pos)
 {
     if (rx->cursor == rx->head && pos != rx->head && rx->seen <= rx->head) {
