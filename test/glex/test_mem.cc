@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -412,6 +413,54 @@ TEST_F(mem, free_gives_the_pages_back)
     EXPECT_STREQ("stays", q);
     EXPECT_OK(glex_ext_mem_free(b, q));
     EXPECT_EQ(before, segment_bytes(b));
+}
+
+/* Many times the size of the file, which may not become longer than 64 MiB. Memory that is allocated
+ * again is zeroed, and no two regions overlap. GLEX_TEST_ALLOC_GIB=100 takes a minute. */
+CHILD(mem_alloc_in_small_file)
+{
+    const char *gib = getenv("GLEX_TEST_ALLOC_GIB");
+    const uint64_t limit = 64 << 20, largest = 12 << 20,
+                   total = (gib != nullptr ? strtoull(gib, nullptr, 10) : 1ull) << 30;
+    const struct rlimit file = {limit, limit};
+    Device dev;
+    Ep ep(dev);
+    struct Region {
+        uint64_t *first, *last, mark;
+    };
+    std::vector<Region> regions;
+    uint64_t done = 0, mark = 0;
+    unsigned seed = 7;
+
+    EXPECT_EQ(0, setrlimit(RLIMIT_FSIZE, &file));
+    while (done < total && !testing::Test::HasFailure()) {
+        uint64_t len = largest - 4096 * (static_cast<unsigned>(rand_r(&seed)) % 2048);
+        Region region;
+
+        if (regions.size() == 3) {
+            size_t i = static_cast<unsigned>(rand_r(&seed)) % regions.size();
+
+            EXPECT_EQ(regions[i].mark, *regions[i].first);
+            EXPECT_EQ(regions[i].mark, *regions[i].last);
+            EXPECT_OK(glex_ext_mem_free(ep, regions[i].first));
+            regions.erase(regions.begin() + static_cast<long>(i));
+        }
+        region.first = reinterpret_cast<uint64_t *>(ep.alloc(len));
+        region.last = region.first + len / 8 - 1;
+        EXPECT_EQ(0u, *region.first);
+        EXPECT_EQ(0u, *region.last);
+        *region.first = *region.last = region.mark = ++mark;
+        regions.push_back(region);
+        done += len;
+    }
+    return testing::Test::HasFailure();
+}
+
+TEST(mem_alloc, file_does_not_grow)
+{
+    Process child("mem_alloc_in_small_file");
+
+    EXPECT_EQ(0, child.wait());
 }
 
 TEST_F(mem, alloc_arguments)

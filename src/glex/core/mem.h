@@ -27,8 +27,9 @@ struct glex_mem {
     uint32_t               num_free;
     uint32_t               first_gen; /* generation of entries that were never used */
     uint32_t               used; /* entries ever used */
-    struct glex_nicmem    *regions;
-    uint64_t               file_end; /* of the segment's file; offsets are never used again */
+    struct glex_nicmem    *regions;  /* of NIC memory */
+    struct glex_nicmem    *places;   /* in the file, that freed regions have left */
+    uint64_t               file_end; /* of the segment's file */
 };
 
 glex_ret_t glex_mem_init(struct glex_endpoint *ep);

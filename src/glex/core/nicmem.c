@@ -1,7 +1,8 @@
 /*
- * Memory of the NIC: pieces of the endpoint's own segment file, behind the base, which peers can
- * map. Offsets are never used again, so a peer that still has a freed piece mapped sees nobody
- * else's data.
+ * Memory of the NIC: regions of the endpoint's own segment file, behind the base, which peers can
+ * map. A freed region gives its pages back, and a later allocation uses its place in the file again.
+ * The file never becomes shorter, because a peer may still have a freed region mapped. Such a peer
+ * reads zeros, and later the contents of the next region at that place.
  */
 #include "base/log.h"
 #include "core/endpoint.h"
@@ -12,9 +13,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* A region, or a place in the file that a region has left. */
 struct glex_nicmem {
     struct glex_nicmem *next;
-    char *addr;
+    char *addr; /* not of a place */
     uint64_t size;
     uint64_t file_off;
 };
@@ -35,37 +37,133 @@ uint64_t glex_nicmem_file_off(const struct glex_mem *mem, const char *addr, uint
 
 void glex_nicmem_cleanup(struct glex_mem *mem)
 {
-    struct glex_nicmem *region;
+    struct glex_nicmem *region, *place;
 
     while ((region = mem->regions) != NULL) {
         mem->regions = region->next;
         munmap(region->addr, region->size);
         free(region);
     }
+    while ((place = mem->places) != NULL) {
+        mem->places = place->next;
+        free(place);
+    }
 }
 
-/* Extend the file by reserved pages: no later store can fail for want of memory. */
-static glex_ret_t nicmem_extend(struct glex_mem *mem, int fd, uint64_t size)
-{
-    int err = glex_segment_reserve(fd, mem->file_end + size, mem->file_end, size);
+/* ---- places in the file: a list in the order of their offsets, no two side by side ------------ */
 
-    if (err == 0) {
-        return GLEX_SUCCESS;
+/* Finds a place for a region. If no place is large enough, the file becomes longer. */
+static void nicmem_take_place(struct glex_mem *mem, struct glex_nicmem *region)
+{
+    struct glex_nicmem **link = &mem->places, *place;
+
+    while (*link != NULL && (*link)->size < region->size &&
+           (*link)->file_off + (*link)->size != mem->file_end) {
+        link = &(*link)->next;
     }
-    (void)!ftruncate(fd, (off_t)mem->file_end);
-    glex_error("cannot reserve %llu KiB of NIC memory: %s; %s", (unsigned long long)size / 1024,
-               strerror(err), glex_segment_reserve_advice(err));
+    place = *link;
+    region->file_off = place != NULL ? place->file_off : mem->file_end;
+    if (region->file_off + region->size > mem->file_end) {
+        mem->file_end = region->file_off + region->size;
+    }
+    if (place != NULL && place->size > region->size) {
+        place->file_off += region->size;
+        place->size -= region->size;
+    } else if (place != NULL) {
+        *link = place->next;
+        free(place);
+    }
+}
+
+static void nicmem_join_next(struct glex_nicmem *place)
+{
+    struct glex_nicmem *next = place->next;
+
+    if (next != NULL && place->file_off + place->size == next->file_off) {
+        place->size += next->size;
+        place->next = next->next;
+        free(next);
+    }
+}
+
+/* The region, which is not mapped any more, becomes a place. */
+static void nicmem_give_place(struct glex_mem *mem, struct glex_nicmem *region)
+{
+    struct glex_nicmem **link = &mem->places, *before = NULL;
+
+    while (*link != NULL && (*link)->file_off < region->file_off) {
+        before = *link;
+        link = &before->next;
+    }
+    region->next = *link;
+    *link = region;
+    nicmem_join_next(region);
+    if (before != NULL) {
+        nicmem_join_next(before);
+    }
+}
+
+/* Gives the pages of a region back to the file system. The file keeps its length. */
+static void nicmem_punch(int fd, const struct glex_nicmem *region)
+{
+    if (fd < 0 || fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)region->file_off,
+                            (off_t)region->size) != 0) {
+        glex_warn("%llu KiB of NIC memory stay reserved until the endpoint is destroyed: %s",
+                  (unsigned long long)region->size / 1024, strerror(errno));
+    }
+}
+
+/* ---- allocation ------------------------------------------------------------------------------ */
+
+/* Reserves the pages of a region, so that no later store fails for want of memory, and maps them. */
+static glex_ret_t nicmem_map_at(int fd, struct glex_nicmem *region)
+{
+    int err = glex_segment_reserve(fd, region->file_off + region->size, region->file_off,
+                                   region->size);
+
+    if (err != 0) {
+        glex_error("cannot reserve %llu KiB of NIC memory: %s; %s",
+                   (unsigned long long)region->size / 1024, strerror(err),
+                   glex_segment_reserve_advice(err));
+        errno = err;
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    region->addr = mmap(NULL, region->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                        (off_t)region->file_off);
+    if (region->addr == MAP_FAILED) {
+        glex_error("cannot map %llu KiB of NIC memory: %s",
+                   (unsigned long long)region->size / 1024, strerror(errno));
+        return GLEX_NO_MEM_RESOURCE;
+    }
+    return GLEX_SUCCESS;
+}
+
+/* Gives a region back that could not be mapped. The file had the length `end` before. */
+static void nicmem_abandon(struct glex_mem *mem, int fd, struct glex_nicmem *region, uint64_t end)
+{
+    int err = errno;
+
+    if (mem->file_end > end) {
+        (void)!ftruncate(fd, (off_t)end);
+        mem->file_end = end;
+        region->size = end - region->file_off;
+    }
+    if (region->size != 0) {
+        nicmem_punch(fd, region);
+        nicmem_give_place(mem, region);
+    } else {
+        free(region);
+    }
     errno = err;
-    return GLEX_NO_MEM_RESOURCE;
 }
 
 /*
- * Map through a descriptor opened for the purpose: this mapping may be inherited by fork(), and
- * must not keep the owner's lock alive.
+ * Maps through a descriptor opened for the purpose. A child of fork() may inherit the mapping, and
+ * must not keep the owner's lock alive. After an error the region is gone.
  */
 static glex_ret_t nicmem_map(struct glex_endpoint *ep, struct glex_nicmem *region)
 {
-    struct glex_mem *mem = &ep->mem;
+    uint64_t end = ep->mem.file_end;
     glex_ret_t ret;
     int fd;
 
@@ -73,19 +171,13 @@ static glex_ret_t nicmem_map(struct glex_endpoint *ep, struct glex_nicmem *regio
     if (fd < 0) {
         glex_error("cannot open the endpoint's own segment: %s%s", strerror(errno),
                    errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+        free(region);
         return GLEX_SYS_ERR;
     }
-    ret = nicmem_extend(mem, fd, region->size);
-    if (ret == GLEX_SUCCESS) {
-        region->file_off = mem->file_end;
-        region->addr = mmap(NULL, region->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                            (off_t)region->file_off);
-        if (region->addr == MAP_FAILED) {
-            glex_error("cannot map %llu KiB of NIC memory: %s",
-                       (unsigned long long)region->size / 1024, strerror(errno));
-            (void)!ftruncate(fd, (off_t)mem->file_end);
-            ret = GLEX_NO_MEM_RESOURCE;
-        }
+    nicmem_take_place(&ep->mem, region);
+    ret = nicmem_map_at(fd, region);
+    if (ret != GLEX_SUCCESS) {
+        nicmem_abandon(&ep->mem, fd, region, end);
     }
     close(fd);
     return ret;
@@ -114,31 +206,12 @@ glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t handle, uint64_t len, void **addr
     pthread_mutex_lock(&mem->lock);
     ret = nicmem_map(ep, region);
     if (ret == GLEX_SUCCESS) {
-        mem->file_end += region->size;
         region->next = mem->regions;
         mem->regions = region;
         *addr_p = region->addr;
     }
     pthread_mutex_unlock(&mem->lock);
-    if (ret != GLEX_SUCCESS) {
-        free(region);
-    }
     return ret;
-}
-
-/* Give the pages back to the file system; the file keeps its length. */
-static void nicmem_punch(struct glex_endpoint *ep, const struct glex_nicmem *region)
-{
-    int fd = glex_segment_reopen(ep->dev->dirfd, &ep->segment);
-
-    if (fd < 0 || fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)region->file_off,
-                            (off_t)region->size) != 0) {
-        glex_warn("%llu KiB of NIC memory stay reserved until the endpoint is destroyed: %s",
-                  (unsigned long long)region->size / 1024, strerror(errno));
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
 }
 
 glex_ret_t glex_ext_mem_free(glex_ep_handle_t handle, void *addr)
@@ -146,6 +219,7 @@ glex_ret_t glex_ext_mem_free(glex_ep_handle_t handle, void *addr)
     struct glex_endpoint *ep = glex_endpoint(handle);
     struct glex_mem *mem;
     struct glex_nicmem *region, **link;
+    int fd;
 
     if (handle == NULL || addr == NULL || ep->forked) {
         return GLEX_INVALID_PARAM;
@@ -159,8 +233,12 @@ glex_ret_t glex_ext_mem_free(glex_ep_handle_t handle, void *addr)
     if (region != NULL) {
         *link = region->next;
         munmap(region->addr, region->size);
-        nicmem_punch(ep, region);
-        free(region);
+        fd = glex_segment_reopen(ep->dev->dirfd, &ep->segment);
+        nicmem_punch(fd, region);
+        if (fd >= 0) {
+            close(fd);
+        }
+        nicmem_give_place(mem, region);
     }
     pthread_mutex_unlock(&mem->lock);
     return region != NULL ? GLEX_SUCCESS : GLEX_INVALID_PARAM;
