@@ -94,6 +94,25 @@ class Stepped
         EXPECT_EQ(pid_, waitpid(pid_, &status_, 0));
     }
 
+    /* Lets it run alone from here on, with a signal, or 0. */
+    void leave(int sig)
+    {
+        EXPECT_EQ(0, ptrace(PTRACE_DETACH, pid_, nullptr, sig));
+    }
+
+    /* Exit status, after leave(); -1: it was killed, because it had not ended after some time. */
+    int wait_ms(int ms)
+    {
+        for (; waitpid(pid_, &status_, WNOHANG) == 0; ms--) {
+            if (ms == 0) {
+                kill_now();
+                return -1;
+            }
+            usleep(1000);
+        }
+        return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
+    }
+
     /* Exit status, after resume(). */
     int wait()
     {

@@ -423,7 +423,7 @@ CHILD(endpoint_exits_while_creating)
     }
     internals_on_naming([] {
         __atomic_store_n(&naming_reached, true, __ATOMIC_RELEASE);
-        usleep(200000); /* for a while: the end of the program waits a second at most */
+        usleep(200000); /* for a while: the end of the program waits ten seconds at most */
     });
     std::thread([] {
         glex_ep_attr attr = ep_attr(1234);

@@ -4,6 +4,7 @@
 #include "base/caps.h"
 #include "base/env.h"
 #include "base/fabric.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "coll/coll.h"
 #include "core/shm.h"
@@ -23,10 +24,11 @@
 /* How long the end of a process waits for the network. */
 #define EXIT_FLUSH_MS 1000u
 
-/* The endpoints of this process, for fork() and exit(). */
-static pthread_mutex_t endpoints_lock = PTHREAD_MUTEX_INITIALIZER;
+/* The endpoints of this process, for fork() and exit(). A thread that changes the list has the lock.
+ * A child of fork() finds the list complete, between whichever two instructions of that thread. */
+static struct glex_lock endpoints_lock = GLEX_LOCK_INITIAL;
 static struct glex_endpoint *endpoints;
-static pid_t endpoints_pid; /* of who made some */
+static pid_t endpoints_pid; /* the process that has made endpoints */
 
 /* ---- fork and exit --------------------------------------------------------------------------- */
 
@@ -37,33 +39,32 @@ static void ep_set_functions(struct glex_endpoint *ep)
     ep->base = (struct glex_ep){glex_mp_post, glex_imm_rdma_post, glex_rdma_post};
 }
 
-/* Lock all endpoints, so that the child does not inherit one that another thread is changing. A
- * thread with an endpoint's lock never takes the lock of the list. */
+static __thread bool endpoints_forking; /* fork() has the lock, and runs in this thread */
+
+/*
+ * Keeps other threads from creating an endpoint during fork(). A child would inherit the open file
+ * of the segment that is being made, and with it the lock that says that the owner lives. The locks
+ * of the endpoints are not taken: a signal handler may fork while the interrupted call has such a
+ * lock, and the child reads nothing that another thread may be changing.
+ */
 static void endpoints_prefork(void)
 {
-    struct glex_endpoint *ep;
-
-    pthread_mutex_lock(&endpoints_lock);
-    for (ep = endpoints; ep != NULL; ep = ep->next) {
-        glex_endpoint_lock(ep);
-    }
+    endpoints_forking = glex_lock_take_in_handler(&endpoints_lock);
     glex_mapping_prefork();
 }
 
 static void endpoints_parent(void)
 {
-    struct glex_endpoint *ep;
-
     glex_mapping_parent();
-    for (ep = endpoints; ep != NULL; ep = ep->next) {
-        glex_endpoint_unlock(ep);
+    if (endpoints_forking) {
+        glex_lock_give(&endpoints_lock);
     }
-    pthread_mutex_unlock(&endpoints_lock);
 }
 
 /*
  * In the child the parent's endpoints refuse everything. Segments are not inherited: there is blank
- * memory in their place.
+ * memory in their place. Locks are made anew, because threads that the child does not have may have
+ * had them.
  */
 static void endpoints_child(void)
 {
@@ -79,11 +80,13 @@ static void endpoints_child(void)
         ep->eq.head = ep->eq.cursor = 0; /* a position that zeros do not publish */
         ep->mpq.head = ep->mpq.cursor = 0;
         ep->dev->num_eps = 0;
-        pthread_mutex_init(&ep->dev->device.mutex, NULL); /* may have been held by another thread */
+        pthread_mutex_init(&ep->dev->device.mutex, NULL);
+        pthread_mutex_init(&ep->mem.lock, NULL);
     }
     endpoints = NULL;
     glex_cma_fork();
-    pthread_mutex_unlock(&endpoints_lock);
+    glex_capture_fork();
+    glex_lock_reset(&endpoints_lock);
 }
 
 static void endpoints_register_fork(void)
@@ -91,26 +94,23 @@ static void endpoints_register_fork(void)
     pthread_atfork(endpoints_prefork, endpoints_parent, endpoints_child);
 }
 
-/*
- * No child is forked until endpoints_allow_fork(): it would inherit the open file of a segment that
- * is being made, and with it the lock by which others know that the owner lives.
- */
+/* No child is forked until endpoints_allow_fork(): see endpoints_prefork(). */
 static void endpoints_forbid_fork(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, endpoints_register_fork);
-    pthread_mutex_lock(&endpoints_lock);
+    glex_lock_take(&endpoints_lock);
     /* relaxed: read without the lock, at exit, to tell this process from others alone */
     __atomic_store_n(&endpoints_pid, getpid(), __ATOMIC_RELAXED);
 }
 
 static void endpoints_allow_fork(void)
 {
-    pthread_mutex_unlock(&endpoints_lock);
+    glex_lock_give(&endpoints_lock);
 }
 
-/* Between the two above. */
+/* Between the two above. release: a child of fork() that finds the endpoint finds it complete. */
 static void endpoints_add(struct glex_endpoint *ep)
 {
     ep->next = endpoints;
@@ -118,17 +118,17 @@ static void endpoints_add(struct glex_endpoint *ep)
     if (ep->next != NULL) {
         ep->next->prev_next = &ep->next;
     }
-    endpoints = ep;
+    __atomic_store_n(&endpoints, ep, __ATOMIC_RELEASE);
 }
 
 static void endpoints_remove(struct glex_endpoint *ep)
 {
-    pthread_mutex_lock(&endpoints_lock);
-    *ep->prev_next = ep->next;
+    glex_lock_take(&endpoints_lock);
+    __atomic_store_n(ep->prev_next, ep->next, __ATOMIC_RELEASE);
     if (ep->next != NULL) {
         ep->next->prev_next = ep->prev_next;
     }
-    pthread_mutex_unlock(&endpoints_lock);
+    glex_lock_give(&endpoints_lock);
 }
 
 /* Whether sequences of an endpoint wait for packets of the network. */
@@ -159,7 +159,7 @@ static bool endpoints_carry(const struct glex_endpoint *but,
     struct glex_endpoint *ep;
     bool found = false;
 
-    if (pthread_mutex_trylock(&endpoints_lock) != 0) {
+    if (!glex_lock_try(&endpoints_lock)) {
         return true;
     }
     for (ep = endpoints; ep != NULL; ep = ep->next) {
@@ -173,7 +173,7 @@ static bool endpoints_carry(const struct glex_endpoint *but,
         }
         glex_endpoint_unlock(ep);
     }
-    pthread_mutex_unlock(&endpoints_lock);
+    glex_lock_give(&endpoints_lock);
     return found;
 }
 
@@ -207,17 +207,11 @@ static void ep_exit_net(struct glex_endpoint *ep)
  */
 static void __attribute__((destructor)) endpoints_exit(void)
 {
-    struct timespec soon;
     struct glex_endpoint *ep;
     bool some;
 
-    if (__atomic_load_n(&endpoints_pid, __ATOMIC_RELAXED) != getpid()) {
-        return;
-    }
-    /* Not for ever: exit() may have been called in a signal handler. */
-    clock_gettime(CLOCK_REALTIME, &soon);
-    soon.tv_sec += 1;
-    if (pthread_mutex_timedlock(&endpoints_lock, &soon) != 0) {
+    if (__atomic_load_n(&endpoints_pid, __ATOMIC_RELAXED) != getpid() ||
+        !glex_lock_take_in_handler(&endpoints_lock)) {
         return;
     }
     some = endpoints != NULL;
@@ -227,7 +221,7 @@ static void __attribute__((destructor)) endpoints_exit(void)
         glex_capture_flush(ep);
         glex_segment_retire(ep->dev->dirfd, &ep->segment);
     }
-    pthread_mutex_unlock(&endpoints_lock);
+    glex_lock_give(&endpoints_lock);
     glex_net_exit();
     if (some) {
         glex_fabric_remove();

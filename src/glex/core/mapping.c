@@ -1,15 +1,15 @@
 #include "core/mapping.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "shm/segment.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 /* Guards the lists. A thread that has it takes no other lock. A mapping whose count is 0 may still
  * be in them, until the thread that took its last user gets the lock. */
-static pthread_mutex_t mapping_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct glex_lock mapping_lock = GLEX_LOCK_INITIAL;
 static struct glex_mappings mapping_all = LIST_HEAD_INITIALIZER(mapping_all);
 
 struct glex_mapping *glex_mapping_new(int fd, uint64_t file_off, uint64_t size)
@@ -28,18 +28,18 @@ struct glex_mapping *glex_mapping_new(int fd, uint64_t file_off, uint64_t size)
     map->file_off = file_off;
     map->size = size;
     map->count = GLEX_MAPPING_USER;
-    pthread_mutex_lock(&mapping_lock);
+    glex_lock_take(&mapping_lock);
     LIST_INSERT_HEAD(&mapping_all, map, all);
-    pthread_mutex_unlock(&mapping_lock);
+    glex_lock_give(&mapping_lock);
     return map;
 }
 
 void glex_mapping_list(struct glex_mappings *list, struct glex_mapping *map)
 {
-    pthread_mutex_lock(&mapping_lock);
+    glex_lock_take(&mapping_lock);
     map->listed = true;
     LIST_INSERT_HEAD(list, map, of_peer);
-    pthread_mutex_unlock(&mapping_lock);
+    glex_lock_give(&mapping_lock);
 }
 
 static bool mapping_contains(const struct glex_mapping *map, uint64_t file_off, uint64_t size)
@@ -68,13 +68,13 @@ struct glex_mapping *glex_mapping_find(const struct glex_mappings *list, uint64_
 {
     struct glex_mapping *map;
 
-    pthread_mutex_lock(&mapping_lock);
+    glex_lock_take(&mapping_lock);
     LIST_FOREACH(map, list, of_peer) {
         if (mapping_contains(map, file_off, size) && mapping_use(map)) {
             break;
         }
     }
-    pthread_mutex_unlock(&mapping_lock);
+    glex_lock_give(&mapping_lock);
     return map;
 }
 
@@ -82,22 +82,22 @@ void glex_mappings_unlist(struct glex_mappings *list)
 {
     struct glex_mapping *map;
 
-    pthread_mutex_lock(&mapping_lock);
+    glex_lock_take(&mapping_lock);
     while ((map = LIST_FIRST(list)) != NULL) {
         LIST_REMOVE(map, of_peer);
         map->listed = false;
     }
-    pthread_mutex_unlock(&mapping_lock);
+    glex_lock_give(&mapping_lock);
 }
 
 static void mapping_destroy(struct glex_mapping *map)
 {
-    pthread_mutex_lock(&mapping_lock);
+    glex_lock_take(&mapping_lock);
     LIST_REMOVE(map, all);
     if (map->listed) {
         LIST_REMOVE(map, of_peer);
     }
-    pthread_mutex_unlock(&mapping_lock);
+    glex_lock_give(&mapping_lock);
     munmap(map->base, map->size);
     free(map);
 }
@@ -126,14 +126,18 @@ void glex_ext_unpin(struct glex_ext_pin *pin)
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 
+static __thread bool mapping_forking; /* fork() has the lock, and runs in this thread */
+
 void glex_mapping_prefork(void)
 {
-    pthread_mutex_lock(&mapping_lock);
+    mapping_forking = glex_lock_take_in_handler(&mapping_lock);
 }
 
 void glex_mapping_parent(void)
 {
-    pthread_mutex_unlock(&mapping_lock);
+    if (mapping_forking) {
+        glex_lock_give(&mapping_lock);
+    }
 }
 
 void glex_mapping_child(void)
@@ -146,5 +150,5 @@ void glex_mapping_child(void)
                       (unsigned long long)map->size / 1024, strerror(errno));
         }
     }
-    pthread_mutex_unlock(&mapping_lock);
+    glex_lock_reset(&mapping_lock);
 }

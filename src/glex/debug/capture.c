@@ -11,13 +11,13 @@
 #include "debug/capture.h"
 
 #include "base/env.h"
+#include "base/lock.h"
 #include "core/shm.h"
 #include "debug/fault.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -82,9 +82,9 @@ struct capture_packet {
 };
 
 static struct {
-    pthread_mutex_t lock;
+    struct glex_lock lock;
     int fd;
-} capture_file = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = CAPTURE_CLOSED};
+} capture_file = {.lock = GLEX_LOCK_INITIAL, .fd = CAPTURE_CLOSED};
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
@@ -125,12 +125,12 @@ static bool capture_open(void)
 {
     bool ok;
 
-    pthread_mutex_lock(&capture_file.lock);
+    glex_lock_take(&capture_file.lock);
     if (capture_file.fd == CAPTURE_CLOSED) {
         capture_file.fd = capture_open_file(glex_env()->capture);
     }
     ok = capture_file.fd != CAPTURE_CLOSED;
-    pthread_mutex_unlock(&capture_file.lock);
+    glex_lock_give(&capture_file.lock);
     return ok;
 }
 
@@ -179,7 +179,10 @@ static void capture_write(struct glex_endpoint *ep)
                              {capture->data, capture->len}};
     ssize_t all = (ssize_t)(parts[0].iov_len + parts[1].iov_len), done;
 
-    pthread_mutex_lock(&capture_file.lock);
+    /* exit() in a signal handler may have interrupted this very function. */
+    if (!glex_lock_take_in_handler(&capture_file.lock)) {
+        return;
+    }
     if (capture_file.fd >= 0) {
         done = writev(capture_file.fd, parts, 2);
         if (done != all) {
@@ -189,7 +192,7 @@ static void capture_write(struct glex_endpoint *ep)
             capture_file.fd = CAPTURE_FAILED;
         }
     }
-    pthread_mutex_unlock(&capture_file.lock);
+    glex_lock_give(&capture_file.lock);
     capture->len = 0;
 }
 
@@ -459,6 +462,11 @@ glex_ret_t glex_capture_init(struct glex_endpoint *ep)
     }
     ep->capture = calloc(1, sizeof(*ep->capture));
     return ep->capture != NULL ? GLEX_SUCCESS : GLEX_NO_MEM_RESOURCE;
+}
+
+void glex_capture_fork(void)
+{
+    glex_lock_reset(&capture_file.lock);
 }
 
 void glex_capture_flush(struct glex_endpoint *ep)

@@ -20,6 +20,9 @@ glex_ret_t glex_capture_init(struct glex_endpoint *ep);
 /** Write what is still in the endpoint's buffer. Any thread, while nobody posts. */
 void glex_capture_flush(struct glex_endpoint *ep);
 
+/** In a child of fork(): another thread may have had the file's lock. */
+void glex_capture_fork(void);
+
 /** The same, and free it. */
 void glex_capture_cleanup(struct glex_endpoint *ep);
 
