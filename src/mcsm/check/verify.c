@@ -147,7 +147,7 @@ static void count_pairs(verifier_t *verifier, int from, const place_t *to, uint6
         report->hops_max = passed;
 }
 
-/* All pairs whose destination is this LID of this node, which is at a switch. */
+/* All pairs with this LID as destination. The node of the LID is at a switch. */
 static void verify_lid(verifier_t *verifier, const check_node_t *node, const place_t *to)
 {
     const check_model_t *model = verifier->model;

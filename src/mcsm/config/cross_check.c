@@ -95,7 +95,7 @@ static const mcsm_neighbour_t *find_neighbour(const mcsm_config_t *config, const
     return NULL;
 }
 
-/* What a cluster believes about the LIDs of another one must be what the other one gives. */
+/* The LIDs that a cluster has for a neighbour must be the LIDs that the neighbour gives. */
 static void check_lids(cross_t *cross, const mcsm_config_t *config, const mcsm_config_t *other)
 {
     const mcsm_neighbour_t *known = find_neighbour(config, other->name);

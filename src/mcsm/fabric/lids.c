@@ -247,7 +247,7 @@ int mcsm_lids_assign(mcsm_lids_t *lids, mcsm_fabric_t *fabric)
         return -ENOMEM;
     memset(fabric->by_lid, 0, MCSM_LFT_SIZE * sizeof(*fabric->by_lid));
     fabric->lid_top = 0;
-    /* Old owners first, so that a new port cannot take what belongs to one of them. */
+    /* Old owners first: a new port must not get the LID of a known port. */
     for (size_t i = 0; i < count; i++) {
         owner_t *owner = find(lids, ports[i]->guid);
 

@@ -1,22 +1,22 @@
 /*
  * MinHop, Up/Down and DOR.
  *
- * For each switch that has targets, an engine lists for every other switch the ports through which
- * a packet may go on: `order` holds the switches so that every candidate leads to one that stands
- * earlier in it. All engines then choose among the candidates alike: for each target, each switch
- * takes the port that has carried the least so far, of equals the one whose whole way has; and the
- * packets of all its sources are added to the links of that way. So the links are balanced by what
- * flows over them, not by how many entries name them.
+ * For each switch that has targets, an engine lists the candidate ports of every other switch.
+ * `order` holds the switches; a candidate always leads to a switch that is earlier in `order`.
  *
- * Up/Down: links are directed by rank. A packet goes up zero or more times, then down zero or more
- * times, never up again. Since a table knows only the destination, a switch from which a way leads
- * down all along always takes it; then whoever arrives from above is never sent up. Channels are
- * thereby ordered (all up channels towards the roots, then all down channels away), so that no
- * circle of them waits for each other.
+ * The choice is the same for all engines. For each target, each switch selects the candidate with
+ * the least traffic so far. Ties go to the candidate whose whole path has the least traffic. Then
+ * the traffic of all sources is added to the links of the path. So the balance counts packets, not
+ * table entries.
  *
- * DOR: of the shortest ways the one that goes on in the lowest dimension. On a mesh or hypercube
- * dimensions are ordered, hence channels too, and there is no circle. The rings of a torus are
- * circles of their own: DOR has credit loops there, which mcsm reports.
+ * Up/Down: ranks direct the links. A packet goes up zero or more times, then down zero or more
+ * times. A table knows only the destination. So a switch that has a path of down links always takes
+ * that path, and a packet that came down is never sent up. All up channels, ordered towards the
+ * roots, come before all down channels, ordered away from the roots. No circle is possible.
+ *
+ * DOR: of the shortest paths, the path that continues in the lowest dimension. On a mesh or
+ * hypercube the order of the dimensions orders the channels, so there is no circle. Each ring of a
+ * torus may be a circle.
  */
 #include "graph.h"
 
@@ -83,8 +83,7 @@ static int dimension_of(const mcsm_config_t *config, uint8_t port)
     return MCSM_MAX_DIMENSIONS + port;
 }
 
-/* Keep of each switch's candidates those of its lowest dimension, and of these the ones that lead
- * to the same switch as the first one: parallel cables. */
+/* Keeps the candidates of the lowest dimension that lead to one switch. Parallel cables stay. */
 static void dor(engine_t *engine, int target)
 {
     int n = 0;
@@ -403,7 +402,8 @@ static int find_root(engine_t *engine)
     return best >= 0 ? best : find_centre(engine->graph, engine->distance, engine->order);
 }
 
-/* One root always reaches all: up to it, and down from it. */
+/* Computes ranks. If several roots do not reach all switches, one root is used: a path up to the
+ * root and down from the root always exists. */
 static int rank_for_updn(engine_t *engine)
 {
     const mcsm_config_t *config = engine->config;

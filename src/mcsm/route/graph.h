@@ -1,6 +1,6 @@
 /*
- * What routing works on: switches, the links between them, and targets. It knows no MADs, so that
- * it also runs on fabrics that exist only in memory.
+ * The graph that routing works on: switches, the links between them, and targets. The graph
+ * contains no MADs, so the tests can route fabrics in memory.
  *
  * A target is a LID and the switch port behind which it is: an end port of the cluster, or, for a
  * LID of another cluster, a transit port. The second stage of the paper ("Computing forwarding

@@ -243,9 +243,8 @@ static uint16_t pkey_of(const mcsm_query_t *query, const end_t *ours, const end_
     return mcsm_has_pkey(ours->port, wanted) ? wanted | 0x8000 : 0;
 }
 
-/* The service level of the path. Where lanes keep packets from blocking each other, it is the lane.
- * Else a client may ask for another one than that of the partition, if
- * the ports have a lane for it. */
+/* The service level of the path: the lane, where lanes prevent deadlock. Otherwise a client may ask
+ * for any level that has a lane, and the default is the level of the partition. */
 static bool find_sl(const mcsm_query_t *query, uint16_t pkey, uint8_t lane, uint8_t *sl_p)
 {
     const mcsm_config_t *config = query->sa->sm->config;

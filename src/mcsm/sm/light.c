@@ -66,7 +66,7 @@ static void got_lease(void *arg, void *arg2, const uint8_t *mad, unsigned status
     sm->sweep.distrust = sm->sweep.changed = true;
 }
 
-/* Each light sweep reads some end ports, so that each one is read three times in a lease. */
+/* Each light sweep reads a part of the end ports. In one lease, every port is read three times. */
 static void renew_leases(mcsm_sm_t *sm)
 {
     size_t count = sm->fabric->end_count, some;
