@@ -77,7 +77,7 @@ done
 leftovers()
 {
     [ ! -e "$1/undo" ] || echo "$1/undo"
-    compgen -G '/tmp/commatrix-*.pcap*' || :
+    compgen -G '/tmp/commatrix-*/*.pcap*' || :
     pgrep -a tcpdump || :
 }
 
