@@ -172,7 +172,7 @@ glex_ret_t uct_glex_op_get(uct_glex_vc_t *vc, const uct_glex_get_t *get, const u
     }
     ret = glex_rdma(vc->iface->nic, &req, NULL);
     if (ret == GLEX_BUSY) {
-        uct_glex_iface_recheck(vc->iface); /* there is no event when it is ready: try again */
+        uct_glex_iface_retry(vc->iface); /* there is no event when it is ready */
     } else if (ret != GLEX_SUCCESS) {
         ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", get->length,
                   vc->peer, glex_error_str(ret));

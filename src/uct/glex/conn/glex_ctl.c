@@ -224,6 +224,23 @@ static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
     }
 }
 
+void uct_glex_ctl_retry_blocked(uct_glex_iface_t *iface)
+{
+    const void *end = iface->blocked.ptail;
+    unsigned left   = UCT_GLEX_SLICE;
+    uct_glex_vc_t *vc;
+
+    while ((left > 0) && !ucs_queue_is_empty(&iface->blocked)) {
+        vc   = ucs_queue_pull_elem_non_empty(&iface->blocked, uct_glex_vc_t, active);
+        left = (&vc->active.next == end) ? 0 : left - 1;
+        ucs_queue_push(&iface->active, &vc->active);
+        if (vc->resume_due) {
+            vc->resume_due = 0;
+            uct_glex_vc_schedule_pending(vc);
+        }
+    }
+}
+
 unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface)
 {
     const void *end = iface->active.ptail; /* those that are scheduled meanwhile come later */
@@ -237,12 +254,11 @@ unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface)
         vc->scheduled = 0;
         uct_glex_vc_fail_refused(vc);
         status        = uct_glex_ctl_progress_state(vc);
-        if (status == UCS_ERR_NO_RESOURCE) {
-            uct_glex_vc_schedule(vc);
-            continue;
-        }
-        if (status != UCS_OK) {
+        if ((status != UCS_OK) && (status != UCS_ERR_NO_RESOURCE)) {
             uct_glex_vc_fail(vc, status);
+        } else if ((status == UCS_ERR_NO_RESOURCE) || vc->resume_due) {
+            uct_glex_vc_block(vc);
+            continue;
         }
         ++count;
     } while ((left > 0) && !ucs_queue_is_empty(&iface->active));
@@ -370,7 +386,8 @@ void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface)
     for (i = 0; i < num; ++i) {
         reset = iface->resets[i];
         if (uct_glex_ctl_send_reset_msg(iface, &reset, 0, 0, 0) == UCS_ERR_NO_RESOURCE) {
-            uct_glex_ctl_post_reset(iface, reset.dest, reset.unknown_id, reset.peer_id);
+            iface->resets[iface->num_resets++] = reset; /* there are at most as many as before */
+            uct_glex_iface_retry(iface);
         }
     }
 }

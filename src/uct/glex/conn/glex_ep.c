@@ -383,9 +383,13 @@ ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
     if (status == UCS_INPROGRESS) {
         return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
     }
-    /* uct_glex_vc_resume() schedules those again that wait for the peer */
-    return ep->needs_peer ? UCS_ARBITER_CB_RESULT_DESCHED_GROUP :
-                            UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
+    if (!ep->needs_peer) {
+        /* The peer's queue is full, or buffers are in use, perhaps those that a peer must read
+         * first. The program may sleep meanwhile. */
+        ep->vc->resume_due = 1;
+        uct_glex_vc_block(ep->vc);
+    }
+    return UCS_ARBITER_CB_RESULT_DESCHED_GROUP; /* uct_glex_vc_resume() schedules it again */
 }
 
 static ucs_arbiter_cb_result_t uct_glex_ep_purge_cb(ucs_arbiter_t *arbiter,

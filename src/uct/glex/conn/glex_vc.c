@@ -171,7 +171,7 @@ int uct_glex_vc_has_credits(uct_glex_vc_t *vc)
            (uct_glex_credit_avail(&vc->mp_tx) > 0);
 }
 
-void uct_glex_vc_resume(uct_glex_vc_t *vc)
+void uct_glex_vc_schedule_pending(uct_glex_vc_t *vc)
 {
     unsigned left = vc->num_blocked;
     uct_glex_ep_t *ep;
@@ -191,7 +191,14 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc)
             break;
         }
     }
-    uct_glex_iface_recheck(vc->iface);
+}
+
+void uct_glex_vc_resume(uct_glex_vc_t *vc)
+{
+    if (vc->num_blocked > 0) {
+        uct_glex_vc_schedule_pending(vc);
+        uct_glex_iface_recheck(vc->iface);
+    }
 }
 
 /* The NIC endpoint lives on with the memory domain. Without a RESET the peer would go on sending to
@@ -235,6 +242,7 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc)
     uct_glex_op_abandon(vc);
     ucs_assert(ucs_list_is_empty(&vc->eps));
     ucs_queue_head_init(&vc->iface->active); /* may contain it; progress is over */
+    ucs_queue_head_init(&vc->iface->blocked);
     ucs_list_del(&vc->wait);
     ucs_free(vc);
 }

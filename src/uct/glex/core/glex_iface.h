@@ -70,6 +70,7 @@ typedef struct uct_glex_iface {
     unsigned           num_vcs;
     uint8_t            due;        /* progress has more to do than to take what arrived */
     uint8_t            recheck;    /* resources came free: look at all that waits for them */
+    uint8_t            retry;      /* a peer's queue was full: try again what was refused */
     uint16_t           num_polled; /* length of er.polled[] */
     uint16_t           poll_hand;  /* index of the FIFO that was polled last */
     uint8_t            poll_window; /* messages to take before progress returns, at most; 1: the
@@ -78,6 +79,9 @@ typedef struct uct_glex_iface {
     struct glex_ext_arrival arrival;
     unsigned           done;       /* requests posted and ended by progress, in all */
     ucs_queue_head_t   active;     /* VCs that have control messages to send */
+    ucs_queue_head_t   blocked;    /* VCs whose peer's queue was full, or that wait for something
+                                    * that causes no event. Each progress call tries them again.
+                                    * A program may sleep meanwhile. */
     ucs_arbiter_t      arbiter;    /* endpoints whose pending requests can go on */
     ucs_arbiter_group_t *dispatching; /* the one whose request is being tried, or NULL */
 
@@ -193,6 +197,14 @@ static inline int uct_glex_iface_is_gone(const uct_glex_iface_t *iface, uint64_t
     glex_ep_addr_t addr = {.v = peer};
 
     return glex_ext_check_peer(iface->nic, addr, 0, 0) == GLEX_NO_EP_RESOURCE;
+}
+
+/** The NIC refused a request because a peer's queue is full. Have each progress call try again. A
+ *  program may sleep meanwhile: the descriptor wakes it now and then. */
+static inline void uct_glex_iface_retry(uct_glex_iface_t *iface)
+{
+    iface->retry = 1;
+    iface->due   = 1;
 }
 
 /** Resources came free: have progress look whether something waits for them */

@@ -90,7 +90,7 @@ struct uct_glex_vc {
                                    * the VC is over: in iface->vc_table.over, or .unused once
                                    * another VC has its place */
     ucs_queue_head_t     tx_ops;  /* operations in the order of posting, for flush */
-    ucs_queue_elem_t     active;  /* in iface->active while scheduled */
+    ucs_queue_elem_t     active;  /* in iface->active or iface->blocked while scheduled */
     uint8_t              released_gen;
     int8_t               status;  /* UCS_OK, or why the VC is over: a ucs_status_t */
     uint8_t              forget_looks; /* how often the NIC is still told to forget the peer */
@@ -120,6 +120,7 @@ struct uct_glex_vc {
     uint8_t              probing       : 1; /* op: a probe waits for the peer */
     uint8_t              check_pending : 1; /* ep, ctl: an ep_check's CTL is not acknowledged */
     uint8_t              is_remote     : 1; /* uct_glex_vc_new(): the peer is on another host */
+    uint8_t              resume_due    : 1; /* ep, ctl: the NIC refused pending requests */
     uint8_t              reset_lost    : 1; /* error, vc: our RESET found the peer's MPQ full */
 };
 
@@ -201,6 +202,17 @@ static inline void uct_glex_vc_wait(uct_glex_vc_t *vc, ucs_list_link_t *list)
     }
 }
 
+/** The VC's peer has no room, or does not answer: have the next progress call try again. In contrast
+ *  to uct_glex_vc_schedule() the program may sleep until then. */
+static inline void uct_glex_vc_block(uct_glex_vc_t *vc)
+{
+    if (!vc->scheduled) {
+        vc->scheduled  = 1;
+        vc->iface->due = 1;
+        ucs_queue_push(&vc->iface->blocked, &vc->active);
+    }
+}
+
 static inline void uct_glex_vc_wait_end(uct_glex_vc_t *vc)
 {
     if (vc->is_waiting) {
@@ -260,6 +272,9 @@ void uct_glex_vc_fail_refused(uct_glex_vc_t *vc);
 
 /** Requests of the VC's endpoints that are pending can be tried again */
 void uct_glex_vc_resume(uct_glex_vc_t *vc);
+
+/** Have the arbiter try the VC's pending requests */
+void uct_glex_vc_schedule_pending(uct_glex_vc_t *vc);
 
 /** Whether the peer's credits, also those only published, allow a message of any length up to
  *  max_bcopy now */

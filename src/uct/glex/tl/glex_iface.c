@@ -37,16 +37,18 @@
 
 /* ---- progress ---- */
 
+/* Whether there is work that progress can do now. What waits for a peer is none. */
 static int uct_glex_iface_is_due(uct_glex_iface_t *iface)
 {
     return !ucs_queue_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
            iface->recheck || (iface->sr.retry_left > 0) || iface->has_error;
 }
 
-/* Resources came free */
+/* Resources came free, or a peer's queue was full */
 static UCS_F_NOINLINE void uct_glex_iface_progress_recheck(uct_glex_iface_t *iface)
 {
     iface->recheck = 0;
+    iface->retry   = 0;
     uct_glex_vc_free_unused(iface);
     uct_glex_ctl_progress_resets(iface);
     uct_glex_rx_retry_begin(iface);
@@ -63,19 +65,23 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *ifa
     if (ucs_unlikely(iface->has_error)) {
         uct_glex_error_progress(iface);
     }
-    if (iface->recheck) {
+    if (iface->recheck || iface->retry) {
         uct_glex_iface_progress_recheck(iface);
     }
     if (iface->sr.retry_left > 0) {
         uct_glex_rx_retry_waiting(iface);
     }
     count = ucs_list_is_empty(&iface->er.starved) ? 0 : uct_glex_er_progress_starved(iface);
+    if (!ucs_queue_is_empty(&iface->blocked)) {
+        uct_glex_ctl_retry_blocked(iface);
+    }
     ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, &tries);
     /* After the pending requests: their headers return credits and acknowledgements, too */
     if (!ucs_queue_is_empty(&iface->active)) {
         count += uct_glex_ctl_progress(iface);
     }
-    iface->due = uct_glex_iface_is_due(iface) || !ucs_list_is_empty(&iface->er.starved);
+    iface->due = uct_glex_iface_is_due(iface) || iface->retry ||
+                 !ucs_queue_is_empty(&iface->blocked) || !ucs_list_is_empty(&iface->er.starved);
     return count + (iface->done - done);
 }
 
@@ -409,6 +415,7 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->errors_calls = UCT_GLEX_ERRORS_CALLS;
     self->goodbye_ms   = UCT_GLEX_GOODBYE_MS;
     ucs_queue_head_init(&self->active);
+    ucs_queue_head_init(&self->blocked);
     ucs_arbiter_init(&self->arbiter);
 
     status = uct_glex_table_init(self);
