@@ -17,7 +17,7 @@
 #error "the wire format is little-endian and so must the machine be"
 #endif
 
-#define UCT_GLEX_WIRE_VERSION 12
+#define UCT_GLEX_WIRE_VERSION 13
 
 /* What one immediate MP and one immediate RDMA put carry (paper 003, section 6) */
 #define UCT_GLEX_MP_LEN      112
@@ -283,7 +283,8 @@ enum uct_glex_ctl_flag {
                                             * use until that answers by a RESET */
     UCT_GLEX_CTL_CLOSED      = UCS_BIT(7), /* RESET: in good order, after all messages before
                                             * last_seq */
-    UCT_GLEX_CTL_KNOWN       = UCS_BIT(8)  /* RESET: the sender knows the VC: er_head is given */
+    UCT_GLEX_CTL_KNOWN       = UCS_BIT(8)  /* RESET: the sender knows the VC: er_head and rx_seq are
+                                            * given */
 };
 
 typedef struct uct_glex_ctl {
@@ -292,7 +293,8 @@ typedef struct uct_glex_ctl {
     uint32_t vc_id;        /* the sender's name of the VC; the receiver writes it into what it sends
                             * back. RESET: also a name that the sender does not know (any more), or
                             * 0: a CONNECT was refused */
-    uint32_t uuid;         /* CONNECT: of the interface that is meant */
+    uint32_t uuid;         /* CONNECT, RESET: of the interface that is meant. RESET of a CONNECT that
+                            * is refused: as in the CONNECT */
     uint32_t src_uuid;     /* of the sender's interface */
     uint64_t fifo_mh;      /* ER_GRANT: registration that holds the FIFO */
     union {
@@ -313,6 +315,7 @@ typedef struct uct_glex_ctl {
     uint8_t  released_gen;
     uint16_t last_seq;     /* RESET, CLOSED: sequence number after the last message */
     uint16_t er_head;      /* RESET: units used of the FIFO that was borrowed, in all */
+    uint16_t rx_seq;       /* RESET, KNOWN: messages of the receiver that were delivered, in all */
     uint8_t  spacing_shift; /* ER_GRANT: log2 of the spacing of long messages: unit_shift or more */
 } UCS_S_PACKED uct_glex_ctl_t;
 
@@ -362,7 +365,7 @@ _Static_assert(sizeof(uct_glex_packed_rkey_t) == 40, "wire format");
 _Static_assert(sizeof(uct_glex_hdr_t) == 16, "wire format");
 _Static_assert(sizeof(uct_glex_slot_t) == 64, "wire format");
 _Static_assert(sizeof(uct_glex_fifo_ctrl_t) == 128, "wire format");
-_Static_assert(sizeof(uct_glex_ctl_t) == 53, "wire format");
+_Static_assert(sizeof(uct_glex_ctl_t) == 55, "wire format");
 _Static_assert(sizeof(uct_glex_hdr_t) + sizeof(uct_glex_ctl_t) <= UCT_GLEX_MP_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_sr_t) == 24, "wire format");
 _Static_assert(sizeof(uct_glex_zc_iov_t) == 16, "wire format");

@@ -4,6 +4,7 @@
 #include "chan/glex_rx.h"
 #include "chan/glex_sr.h"
 #include "conn/glex_mpq.h"
+#include "conn/glex_table.h"
 
 #include <string.h>
 
@@ -319,10 +320,11 @@ static void uct_glex_ctl_open(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
     uct_glex_vc_schedule(vc); /* send what could not be sent before it was open */
 }
 
-/* A RESET carries both names of the VC: ours, which is unknown or no longer used, and the peer's */
+/* A RESET carries both names of the VC: ours, which is unknown or no longer used, and the peer's.
+ * `vc`: ours, NULL: not known. */
 static ucs_status_t uct_glex_ctl_send_reset_msg(uct_glex_iface_t *iface,
                                                 const uct_glex_reset_t *reset, unsigned flags,
-                                                uint16_t seq, uint16_t er_head)
+                                                const uct_glex_vc_t *vc)
 {
     uct_glex_ctl_msg_t msg;
     glex_imm_mp_req_t req;
@@ -333,9 +335,14 @@ static ucs_status_t uct_glex_ctl_send_reset_msg(uct_glex_iface_t *iface,
     msg.ctl.version   = UCT_GLEX_WIRE_VERSION;
     msg.ctl.flags     = flags;
     msg.ctl.vc_id     = reset->unknown_id;
+    msg.ctl.uuid      = reset->uuid;
     msg.ctl.src_uuid  = iface->uuid;
-    msg.ctl.last_seq  = seq;
-    msg.ctl.er_head   = er_head;
+    if (vc != NULL) {
+        msg.ctl.flags   |= UCT_GLEX_CTL_KNOWN;
+        msg.ctl.last_seq = vc->tx.seq;
+        msg.ctl.rx_seq   = vc->rx_seq;
+        msg.ctl.er_head  = vc->tx_fifo.head;
+    }
     req.rmt_ep_addr.v = reset->dest;
     req.data          = &msg;
     req.len           = sizeof(msg);
@@ -346,21 +353,22 @@ static ucs_status_t uct_glex_ctl_send_reset_msg(uct_glex_iface_t *iface,
 
 ucs_status_t uct_glex_ctl_send_reset(const uct_glex_vc_t *vc, unsigned flags)
 {
-    uct_glex_reset_t reset = {.dest = vc->peer, .unknown_id = vc->id, .peer_id = vc->tx.vc_id};
+    uct_glex_reset_t reset = {.dest       = vc->peer,
+                              .unknown_id = vc->id,
+                              .peer_id    = vc->tx.vc_id,
+                              .uuid       = vc->peer_uuid};
 
-    flags |= UCT_GLEX_CTL_KNOWN;
     flags |= (uct_glex_vc_holds(vc) && !vc->peer_quiet) ? UCT_GLEX_CTL_HOLD : 0;
-    return uct_glex_ctl_send_reset_msg(vc->iface, &reset, flags, vc->tx.seq, vc->tx_fifo.head);
+    return uct_glex_ctl_send_reset_msg(vc->iface, &reset, flags, vc);
 }
 
-void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id,
-                             uint32_t peer_id)
+void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, const uct_glex_reset_t *reset)
 {
-    uct_glex_reset_t *reset;
+    const uct_glex_reset_t *other;
 
-    for (reset = iface->resets; reset < iface->resets + iface->num_resets; ++reset) {
-        if ((reset->dest == dest) && (reset->unknown_id == unknown_id) &&
-            (reset->peer_id == peer_id)) {
+    for (other = iface->resets; other < iface->resets + iface->num_resets; ++other) {
+        if ((other->dest == reset->dest) && (other->unknown_id == reset->unknown_id) &&
+            (other->peer_id == reset->peer_id) && (other->uuid == reset->uuid)) {
             return;
         }
     }
@@ -368,11 +376,7 @@ void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t un
         uct_glex_ctl_progress_resets(iface); /* sends those whose target has room */
     }
     if (iface->num_resets < UCT_GLEX_MAX_RESETS) { /* else the next message from there asks again */
-        reset             = &iface->resets[iface->num_resets];
-        reset->dest       = dest;
-        reset->unknown_id = unknown_id;
-        reset->peer_id    = peer_id;
-        ++iface->num_resets;
+        iface->resets[iface->num_resets++] = *reset;
         uct_glex_iface_recheck(iface);
     }
 }
@@ -385,47 +389,60 @@ void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface)
     iface->num_resets = 0;
     for (i = 0; i < num; ++i) {
         reset = iface->resets[i];
-        if (uct_glex_ctl_send_reset_msg(iface, &reset, 0, 0, 0) == UCS_ERR_NO_RESOURCE) {
+        if (uct_glex_ctl_send_reset_msg(iface, &reset, 0, NULL) == UCS_ERR_NO_RESOURCE) {
             iface->resets[iface->num_resets++] = reset; /* there are at most as many as before */
             uct_glex_iface_retry(iface);
         }
     }
 }
 
-/* The VC that a RESET means, or NULL. Our name of it is used first, if the peer knew it. */
+/* Whether a RESET means the VC. Our name of it is used first, if the peer knew it; else the peer's
+ * name; else the interface that a CONNECT was for. */
+static int uct_glex_ctl_is_reset(const uct_glex_vc_t *vc, uint32_t id, const uct_glex_ctl_t *ctl)
+{
+    if (id == vc->id) {
+        return (vc->tx.vc_id == ctl->vc_id) || (vc->state == UCT_GLEX_VC_CONNECTING);
+    }
+    if (ctl->vc_id != 0) {
+        return (vc->tx.vc_id == ctl->vc_id) && (vc->state >= UCT_GLEX_VC_ACCEPTING);
+    }
+    return (vc->state == UCT_GLEX_VC_CONNECTING) && (vc->peer_uuid == ctl->uuid) &&
+           (vc->peer_uuid != ctl->src_uuid);
+}
+
+/* The VC that a RESET means, or NULL */
 static uct_glex_vc_t *uct_glex_ctl_reset_vc(uct_glex_iface_t *iface, uint64_t src, uint32_t id,
                                             const uct_glex_ctl_t *ctl)
 {
-    uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, id);
+    uct_glex_vc_t *vc = uct_glex_table_newest(iface, src);
 
-    if ((vc != NULL) && (vc->peer == src) &&
-        ((vc->tx.vc_id == ctl->vc_id) || (vc->state == UCT_GLEX_VC_CONNECTING))) {
-        return vc;
+    while ((vc != NULL) && !uct_glex_ctl_is_reset(vc, id, ctl)) {
+        vc = uct_glex_table_older(vc);
     }
-    /* Else by the peer's name of it. 0: a CONNECT was refused, because another interface has the
-     * endpoint: its uuid is not the one that we meant. */
-    vc = uct_glex_vc_find(iface, src);
-    if ((vc != NULL) && ((ctl->vc_id != 0) ?
-        ((ctl->vc_id == vc->tx.vc_id) && (vc->state >= UCT_GLEX_VC_ACCEPTING)) :
-        (ctl->src_uuid != vc->peer_uuid))) {
-        return vc;
-    }
-    return NULL;
+    return vc;
 }
 
 /* The peer has stopped using our memory for this VC. If it holds memory for us it waits for our
  * RESET. */
 static void uct_glex_ctl_reset_named(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
+    int is_known = ctl->flags & UCT_GLEX_CTL_KNOWN;
+
     ucs_debug("glex: endpoint 0x%" PRIx64 " knows vc 0x%x no more", vc->peer, vc->id);
-    if (ctl->flags & UCT_GLEX_CTL_KNOWN) {
+    if (is_known) {
         uct_glex_er_last_head(vc, ctl->er_head);
     }
     uct_glex_vc_quiet(vc);
     if (ctl->flags & UCT_GLEX_CTL_HOLD) {
         uct_glex_vc_owe_reset(vc);
     }
-    if (!uct_glex_vc_is_over(vc)) {
+    if (uct_glex_vc_is_over(vc)) {
+        return;
+    }
+    vc->is_lossy = (vc->state == UCT_GLEX_VC_OPEN) && (!is_known || (ctl->rx_seq != vc->tx.seq));
+    if ((vc->state == UCT_GLEX_VC_OPEN) && !(ctl->flags & UCT_GLEX_CTL_CLOSED)) {
+        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+    } else {
         uct_glex_vc_peer_leaves(vc, ctl->last_seq, ctl->flags & UCT_GLEX_CTL_CLOSED);
     }
 }
@@ -445,7 +462,9 @@ void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_gl
         uct_glex_ctl_reset_named(vc, &ctl);
     } else if (ctl.flags & UCT_GLEX_CTL_HOLD) {
         /* there is no such VC here, so nothing uses that memory */
-        uct_glex_ctl_post_reset(iface, src, id, ctl.vc_id);
+        uct_glex_ctl_post_reset(iface, &(uct_glex_reset_t){.dest       = src,
+                                                           .unknown_id = id,
+                                                           .peer_id    = ctl.vc_id});
     }
 }
 
@@ -474,13 +493,9 @@ static void uct_glex_ctl_take_connect(uct_glex_vc_t *vc, const uct_glex_hdr_t *h
 }
 
 /* Whether a CONNECT shows that the peer gave up the VC that we know: it has a new name for the VC,
- * or says that the VC which our CONNECT was for has failed. A VC of an earlier interface is for
- * uct_glex_vc_get(). */
+ * or says that the VC which our CONNECT was for has failed. */
 static int uct_glex_ctl_is_anew(const uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
-    if (vc->peer_uuid != ctl->src_uuid) {
-        return 0;
-    }
     switch (vc->state) {
     case UCT_GLEX_VC_ACCEPTING:
     case UCT_GLEX_VC_OPEN:
@@ -490,6 +505,19 @@ static int uct_glex_ctl_is_anew(const uct_glex_vc_t *vc, const uct_glex_ctl_t *c
         return vc->id == ctl->gone_id;
     default:
         return 0;
+    }
+}
+
+/* A CONNECT says that its sender has the address now, so each interface that had it before is
+ * closed. Nothing that a local endpoint was made for says so: its address may be out of date. */
+static void uct_glex_ctl_end_earlier(uct_glex_iface_t *iface, uint64_t src, uint32_t uuid)
+{
+    uct_glex_vc_t *vc = uct_glex_table_newest(iface, src);
+
+    for (; vc != NULL; vc = uct_glex_table_older(vc)) {
+        if ((vc->peer_uuid != uuid) && !uct_glex_vc_is_over(vc)) {
+            uct_glex_vc_dead(vc);
+        }
     }
 }
 
@@ -505,16 +533,18 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
     if (ctl.uuid != iface->uuid) {
         ucs_debug("glex: connect from 0x%" PRIx64 " was for an earlier owner of this endpoint",
                   src);
-        uct_glex_ctl_post_reset(iface, src, 0, 0);
+        uct_glex_ctl_post_reset(iface, &(uct_glex_reset_t){.dest = src, .uuid = ctl.uuid});
         return;
     }
-    vc = uct_glex_vc_find(iface, src);
+    uct_glex_ctl_end_earlier(iface, src, ctl.src_uuid);
+    vc = uct_glex_vc_find(iface, src, ctl.src_uuid);
     if ((vc != NULL) && uct_glex_ctl_is_anew(vc, &ctl)) {
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT); /* the peer gave it up: begin a new one */
     }
     if (uct_glex_vc_get(iface, src, ctl.src_uuid, &vc) != UCS_OK) { /* logged */
         /* By its name, or the peer's VC waits for ever */
-        uct_glex_ctl_post_reset(iface, src, 0, ctl.vc_id);
+        uct_glex_ctl_post_reset(iface, &(uct_glex_reset_t){.dest    = src,
+                                                           .peer_id = ctl.vc_id});
         return;
     }
     uct_glex_ctl_take_connect(vc, hdr, &ctl);

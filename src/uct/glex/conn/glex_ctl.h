@@ -22,11 +22,8 @@ void uct_glex_ctl_retry_blocked(uct_glex_iface_t *iface);
  *  our interface closes. NO_RESOURCE: the NIC is busy. */
 ucs_status_t uct_glex_ctl_send_reset(const uct_glex_vc_t *vc, unsigned flags);
 
-/** Have progress send RESET to `dest`: there is no VC `unknown_id` here, or (0) its CONNECT is
- *  refused. `peer_id`: name of the VC at `dest`, 0: not known. One RESET answers all
- *  messages that arrive before it is sent. */
-void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, uint64_t dest, uint32_t unknown_id,
-                             uint32_t peer_id);
+/** Have progress send a RESET. One answers all messages that arrive before it is sent. */
+void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, const uct_glex_reset_t *reset);
 
 /** Send the resets that are due */
 void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface);

@@ -51,7 +51,7 @@ static void uct_glex_error_reset_refused(uct_glex_iface_t *iface, const struct g
                                          uint64_t peer)
 {
     int is_lost       = (err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL);
-    uct_glex_vc_t *vc = uct_glex_vc_find(iface, peer);
+    uct_glex_vc_t *vc = uct_glex_table_newest(iface, peer);
 
     for (; vc != NULL; vc = uct_glex_table_older(vc)) {
         if (!uct_glex_vc_is_over(vc)) {
@@ -138,7 +138,7 @@ static uct_glex_vc_t *uct_glex_error_vc(uct_glex_iface_t *iface, uint64_t peer,
     int is_mp         = (err->op == GLEX_ERR_OP_IMM_MP);
     uint64_t word     = is_mp ? err->data0 : err->data2;
     int is_connect    = is_mp && (uct_glex_hdr_type(word) == UCT_GLEX_MP_CONNECT);
-    uct_glex_vc_t *vc = uct_glex_vc_find(iface, peer);
+    uct_glex_vc_t *vc = uct_glex_table_newest(iface, peer);
 
     if ((vc != NULL) && (word == 0) && (uct_glex_table_older(vc) == NULL)) {
         return vc; /* no other one can be meant */

@@ -32,7 +32,7 @@ static void uct_glex_mp_refuse(uct_glex_iface_t *iface, uct_glex_vc_t *vc, uint6
     if ((vc != NULL) && (vc->peer == src)) {
         uct_glex_vc_owe_reset(vc);
     } else {
-        uct_glex_ctl_post_reset(iface, src, vc_id, 0);
+        uct_glex_ctl_post_reset(iface, &(uct_glex_reset_t){.dest = src, .unknown_id = vc_id});
     }
 }
 

@@ -91,15 +91,25 @@ static uct_glex_vc_t *uct_glex_table_search(const uct_glex_iface_t *iface, uint3
     return NULL;
 }
 
-/* A newer VC of the same peer stands before older ones */
-uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer)
+/* A newer VC of the same address stands before older ones */
+uct_glex_vc_t *uct_glex_table_newest(const uct_glex_iface_t *iface, uint64_t peer)
 {
     return uct_glex_table_search(iface, *uct_glex_table_chain(iface, peer), peer);
 }
 
+uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid)
+{
+    uct_glex_vc_t *vc = uct_glex_table_newest(iface, peer);
+
+    while ((vc != NULL) && (vc->peer_uuid != uuid)) {
+        vc = uct_glex_table_older(vc);
+    }
+    return vc;
+}
+
 int uct_glex_table_is_newest(const uct_glex_vc_t *vc)
 {
-    return uct_glex_vc_find(vc->iface, vc->peer) == vc;
+    return uct_glex_table_newest(vc->iface, vc->peer) == vc;
 }
 
 uct_glex_vc_t *uct_glex_table_older(const uct_glex_vc_t *vc)

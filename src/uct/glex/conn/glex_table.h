@@ -14,10 +14,14 @@ void uct_glex_table_cleanup(uct_glex_iface_t *iface);
  *  an unused VC. EXCEEDS_LIMIT: there are UCT_GLEX_VC_MAX already. */
 ucs_status_t uct_glex_table_add(uct_glex_vc_t *vc);
 
-/** Whether the VC is the newest one of its peer */
+/** Whether the VC is the newest one of its peer's address */
 int uct_glex_table_is_newest(const uct_glex_vc_t *vc);
 
-/** The VC of the same peer that was there before `vc`, or NULL */
+/** The newest VC of a peer's address, or NULL. Several interfaces, one after the other, may have that
+ *  address. */
+uct_glex_vc_t *uct_glex_table_newest(const uct_glex_iface_t *iface, uint64_t peer);
+
+/** The VC of the same address that was there before `vc`, or NULL */
 uct_glex_vc_t *uct_glex_table_older(const uct_glex_vc_t *vc);
 
 /** Have the NIC unmap the memory of a peer that is gone. The NIC refuses while the peer's process

@@ -68,18 +68,13 @@ err:
 ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid,
                              uct_glex_vc_t **vc_p)
 {
-    uct_glex_vc_t *vc = uct_glex_vc_find(iface, peer);
-    uint32_t gone_id  = 0;
+    uct_glex_vc_t *vc = uct_glex_vc_find(iface, peer, uuid);
+    uint32_t gone_id  = (vc != NULL) ? vc->tx.vc_id : 0;
     ucs_status_t status;
 
-    if (vc != NULL) {
-        if ((vc->peer_uuid == uuid) && (vc->state != UCT_GLEX_VC_FAILED)) {
-            *vc_p = vc;
-            return UCS_OK;
-        }
-        /* The endpoint has a new owner, so the old peer is gone; or the old VC failed */
-        gone_id = (vc->peer_uuid == uuid) ? vc->tx.vc_id : 0;
-        uct_glex_vc_dead(vc);
+    if ((vc != NULL) && (vc->state != UCT_GLEX_VC_FAILED)) {
+        *vc_p = vc;
+        return UCS_OK;
     }
     status = uct_glex_vc_new(iface, peer, uuid, vc_p);
     if (status == UCS_OK) {
@@ -259,13 +254,16 @@ void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderl
     uct_glex_vc_schedule(vc);
 }
 
+/* A peer that has delivered all may leave without an error. Messages of ours that were not delivered
+ * are reported by the next flush or message. */
 static void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
 {
     if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING) || vc->check_pending ||
         !ucs_queue_is_empty(&vc->tx_ops)) {
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
     } else {
-        uct_glex_vc_teardown(vc, UCT_GLEX_VC_PEER_CLOSED, UCS_ERR_ENDPOINT_TIMEOUT);
+        uct_glex_vc_teardown(vc, UCT_GLEX_VC_PEER_CLOSED,
+                             vc->is_lossy ? UCS_ERR_CONNECTION_RESET : UCS_ERR_ENDPOINT_TIMEOUT);
     }
 }
 

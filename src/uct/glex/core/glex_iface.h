@@ -56,6 +56,7 @@ typedef struct uct_glex_reset {
     uint64_t dest;
     uint32_t unknown_id; /* our name of it, as the peer gave it; 0: a CONNECT is refused */
     uint32_t peer_id;    /* the peer's name of it, 0: not known */
+    uint32_t uuid;       /* of the interface that the refused CONNECT was for */
 } uct_glex_reset_t;
 
 #define UCT_GLEX_MAX_RESETS 16

@@ -121,6 +121,8 @@ struct uct_glex_vc {
     uint8_t              check_pending : 1; /* ep, ctl: an ep_check's CTL is not acknowledged */
     uint8_t              is_remote     : 1; /* uct_glex_vc_new(): the peer is on another host */
     uint8_t              resume_due    : 1; /* ep, ctl: the NIC refused pending requests */
+    uint8_t              is_lossy      : 1; /* ctl: the peer left, and some of our messages were not
+                                             * delivered to it */
     uint8_t              reset_lost    : 1; /* error, vc: our RESET found the peer's MPQ full */
 };
 
@@ -130,8 +132,8 @@ _Static_assert(sizeof(struct uct_glex_vc) <= 192, "there are as many as peers");
 /* The VC of endpoints that did not communicate yet: without credits */
 extern uct_glex_vc_t uct_glex_no_vc;
 
-/** The VC of a peer. If there is none, one is made that connects: what is to be sent waits until it
- *  is open. */
+/** The VC of the interface `uuid` at a peer's address. If there is none, one is made that
+ *  connects: what is to be sent waits until it is open. */
 ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid,
                              uct_glex_vc_t **vc_p);
 
@@ -142,8 +144,8 @@ static inline uint16_t uct_glex_vc_mark(const uct_glex_vc_t *vc)
     return vc->id ^ (vc->id >> 16);
 }
 
-/** The newest VC of a peer, or NULL */
-uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer);
+/** The newest VC of the interface `uuid` at a peer's address, or NULL */
+uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid);
 
 /** The VC of an id that a peer names, or NULL. Ids from peers are not trusted. */
 static inline uct_glex_vc_t *uct_glex_vc_by_id(const uct_glex_iface_t *iface, uint32_t id)
