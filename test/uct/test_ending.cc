@@ -99,6 +99,20 @@ TEST_P(Ending, PutByAStaleEndpoint)
     });
 }
 
+/* The NIC knows that another interface is there now: no message is needed */
+TEST_P(Ending, CheckOfAStaleEndpoint)
+{
+    isolated(env(), [] {
+        Stale s;
+
+        s.exchange(10);
+        EXPECT_OK(uct_ep_check(s.good->handle, 0, NULL));
+        EXPECT_OK(uct_ep_check(s.stale->handle, 0, NULL));
+        progress_until("the error handler", [&] { return s.stale->failed(); });
+        s.expect_good();
+    });
+}
+
 /* ---- accepted messages ---- */
 
 /* Sends messages of many lengths until one is refused. Returns how many were accepted. */
@@ -117,7 +131,8 @@ unsigned send_all(Ep &ep)
 }
 
 /* `b` sends to `a`. The connection ends at `a`, by `end`, while messages are on their way. */
-void lose(const Env &env, const std::function<void(std::unique_ptr<Iface> &, std::unique_ptr<Ep> &)> &end,
+void lose(const Env &env,
+          const std::function<void(std::unique_ptr<Iface> &, std::unique_ptr<Ep> &)> &end,
           bool is_orderly)
 {
     isolated(env, [&] {

@@ -165,7 +165,8 @@ static ucs_status_t uct_glex_md_ep_find(uct_glex_md_t *md, unsigned *index_p)
     return status;
 }
 
-ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, glex_ep_handle_t *ep_p, unsigned *index_p)
+ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, uint32_t uuid, glex_ep_handle_t *ep_p,
+                                unsigned *index_p)
 {
     ucs_status_t status;
 
@@ -174,7 +175,7 @@ ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, glex_ep_handle_t *ep_p, unsig
     if (status == UCS_OK) {
         *ep_p = md->eps[*index_p].nic;
         uct_glex_md_drain_ep(*ep_p);
-        glex_ext_set_receiver(*ep_p, 1); /* where the NIC cannot, peers notice by RESET only */
+        glex_ext_set_receiver(*ep_p, uuid); /* where the NIC cannot, peers notice by RESET only */
         md->eps[*index_p].in_use = 1;
     }
     pthread_mutex_unlock(&md->lock);

@@ -100,10 +100,12 @@ typedef struct uct_glex_rkey {
 extern uct_component_t uct_glex_component;
 
 /**
- * Borrow an endpoint for an interface: the domain's own for the first, a new one for others.
+ * Borrow an endpoint for the interface `uuid`: the domain's own for the first, a new one for
+ * others. Peers can ask the NIC whether this interface has the endpoint.
  * @param [out] index_p  To be given to uct_glex_memh_place() and uct_glex_md_ep_put().
  */
-ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, glex_ep_handle_t *ep_p, unsigned *index_p);
+ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, uint32_t uuid, glex_ep_handle_t *ep_p,
+                                unsigned *index_p);
 
 /** Close the endpoint, and give it back. */
 void uct_glex_md_ep_put(uct_glex_md_t *md, unsigned index);

@@ -293,8 +293,8 @@ typedef struct uct_glex_ctl {
     uint32_t vc_id;        /* the sender's name of the VC; the receiver writes it into what it sends
                             * back. RESET: also a name that the sender does not know (any more), or
                             * 0: a CONNECT was refused */
-    uint32_t uuid;         /* CONNECT, RESET: of the interface that is meant. RESET of a CONNECT that
-                            * is refused: as in the CONNECT */
+    uint32_t uuid;         /* CONNECT, RESET: of the interface that is meant. RESET of a CONNECT
+                            * that is refused: as in the CONNECT */
     uint32_t src_uuid;     /* of the sender's interface */
     uint64_t fifo_mh;      /* ER_GRANT: registration that holds the FIFO */
     union {

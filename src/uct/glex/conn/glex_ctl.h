@@ -14,8 +14,8 @@
  *  is blocked. Returns how many others there were. */
 unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface);
 
-/** Have uct_glex_ctl_progress() try VCs that are blocked, and the arbiter their pending requests, of
- *  very many VCs the next in turn */
+/** Have uct_glex_ctl_progress() try VCs that are blocked, and the arbiter their pending requests,
+ *  of very many VCs the next in turn */
 void uct_glex_ctl_retry_blocked(uct_glex_iface_t *iface);
 
 /** Send RESET: this VC is over and we use no memory of the peer's for it; with UCT_GLEX_CTL_CLOSED:

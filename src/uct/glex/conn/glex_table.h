@@ -17,8 +17,8 @@ ucs_status_t uct_glex_table_add(uct_glex_vc_t *vc);
 /** Whether the VC is the newest one of its peer's address */
 int uct_glex_table_is_newest(const uct_glex_vc_t *vc);
 
-/** The newest VC of a peer's address, or NULL. Several interfaces, one after the other, may have that
- *  address. */
+/** The newest VC of a peer's address, or NULL. Several interfaces, one after the other, may have
+ *  that address. */
 uct_glex_vc_t *uct_glex_table_newest(const uct_glex_iface_t *iface, uint64_t peer);
 
 /** The VC of the same address that was there before `vc`, or NULL */

@@ -81,7 +81,7 @@ ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uu
         if ((*vc_p)->is_remote) {
             /* The NIC may not know yet that an earlier peer at that address is gone, and would send
              * our CONNECT there. To be asked lets it look. */
-            (void)uct_glex_iface_is_gone(iface, peer);
+            (void)uct_glex_iface_is_gone(iface, peer, uuid);
         }
         (*vc_p)->tx.vc_id = gone_id; /* until the peer's name of the new one is known */
         uct_glex_mpq_enter(*vc_p);
@@ -122,7 +122,7 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     vc->forget_looks = UCT_GLEX_VC_FORGET_LOOKS;
     uct_glex_iface_recheck(vc->iface); /* others may wait for the resources */
     vc->is_stale = 0;
-    if (vc->peer_quiet || uct_glex_iface_is_gone(vc->iface, vc->peer)) {
+    if (vc->peer_quiet || uct_glex_iface_is_gone(vc->iface, vc->peer, vc->peer_uuid)) {
         uct_glex_vc_quiet(vc);
     }
 }
@@ -254,8 +254,8 @@ void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderl
     uct_glex_vc_schedule(vc);
 }
 
-/* A peer that has delivered all may leave without an error. Messages of ours that were not delivered
- * are reported by the next flush or message. */
+/* A peer that has delivered all may leave without an error. Messages of ours that were not
+ * delivered are reported by the next flush or message. */
 static void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
 {
     if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING) || vc->check_pending ||
@@ -423,7 +423,7 @@ static void uct_glex_vc_look(uct_glex_vc_t *vc, int all_taken)
     if (vc->peer_left || vc->peer_dead) {
         vc->is_stale = 1;
         uct_glex_vc_schedule(vc);
-    } else if (!uct_glex_iface_is_gone(vc->iface, vc->peer)) {
+    } else if (!uct_glex_iface_is_gone(vc->iface, vc->peer, vc->peer_uuid)) {
         vc->is_stale = 0;
         uct_glex_vc_ask_for_entries(vc);
     } else if (vc->is_stale) {
@@ -439,7 +439,7 @@ static void uct_glex_vc_look(uct_glex_vc_t *vc, int all_taken)
  * all was taken that had come by the first. */
 static void uct_glex_vc_look_held(uct_glex_vc_t *vc, int all_taken)
 {
-    if (!vc->peer_quiet && !uct_glex_iface_is_gone(vc->iface, vc->peer)) {
+    if (!vc->peer_quiet && !uct_glex_iface_is_gone(vc->iface, vc->peer, vc->peer_uuid)) {
         uct_glex_vc_owe_reset(vc);
         return;
     }

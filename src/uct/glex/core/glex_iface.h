@@ -191,13 +191,16 @@ ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_
 /** Longest RDMA request */
 size_t uct_glex_iface_max_rdma(const uct_glex_iface_t *iface);
 
-/** Whether the NIC knows that there is no receiver at a peer's address any more. Costs some system
- *  calls. */
-static inline int uct_glex_iface_is_gone(const uct_glex_iface_t *iface, uint64_t peer)
+/** Whether the NIC knows that the interface `uuid` is not at a peer's address any more. Costs some
+ *  system calls. */
+static inline int uct_glex_iface_is_gone(const uct_glex_iface_t *iface, uint64_t peer,
+                                         uint32_t uuid)
 {
     glex_ep_addr_t addr = {.v = peer};
+    glex_ret_t ret      = glex_ext_check_peer(iface->nic, addr, uuid, 0);
 
-    return glex_ext_check_peer(iface->nic, addr, 0, 0) == GLEX_NO_EP_RESOURCE;
+    /* ACCESS_ERR: another one is */
+    return (ret == GLEX_NO_EP_RESOURCE) || (ret == GLEX_ACCESS_ERR);
 }
 
 /** The NIC refused a request because a peer's queue is full. Have each progress call try again. A

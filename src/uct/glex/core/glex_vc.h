@@ -121,8 +121,8 @@ struct uct_glex_vc {
     uint8_t              check_pending : 1; /* ep, ctl: an ep_check's CTL is not acknowledged */
     uint8_t              is_remote     : 1; /* uct_glex_vc_new(): the peer is on another host */
     uint8_t              resume_due    : 1; /* ep, ctl: the NIC refused pending requests */
-    uint8_t              is_lossy      : 1; /* ctl: the peer left, and some of our messages were not
-                                             * delivered to it */
+    uint8_t              is_lossy      : 1; /* ctl: the peer left, and some of our messages were
+                                             * not delivered to it */
     uint8_t              reset_lost    : 1; /* error, vc: our RESET found the peer's MPQ full */
 };
 
@@ -204,8 +204,8 @@ static inline void uct_glex_vc_wait(uct_glex_vc_t *vc, ucs_list_link_t *list)
     }
 }
 
-/** The VC's peer has no room, or does not answer: have the next progress call try again. In contrast
- *  to uct_glex_vc_schedule() the program may sleep until then. */
+/** The VC's peer has no room, or does not answer: have the next progress call try again. In
+ *  contrast to uct_glex_vc_schedule() the program may sleep until then. */
 static inline void uct_glex_vc_block(uct_glex_vc_t *vc)
 {
     if (!vc->scheduled) {

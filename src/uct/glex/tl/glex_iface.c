@@ -307,7 +307,7 @@ static ucs_status_t uct_glex_iface_init_nic(uct_glex_iface_t *iface)
     glex_ep_addr_t addr;
     ucs_status_t status;
 
-    status = uct_glex_md_ep_get(iface->md, &iface->nic, &iface->ep_index);
+    status = uct_glex_md_ep_get(iface->md, iface->uuid, &iface->nic, &iface->ep_index);
     if (status != UCS_OK) {
         return status;
     }
@@ -409,7 +409,7 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
 
     memset(&self->super + 1, 0, sizeof(*self) - sizeof(self->super));
     self->md           = ucs_derived_of(md, uct_glex_md_t);
-    self->uuid         = (uint32_t)ucs_generate_uuid((uintptr_t)self);
+    self->uuid         = (uint32_t)ucs_generate_uuid((uintptr_t)self) | 1; /* 0: no interface */
     self->poll_window  = 1;
     self->until_errors = UCT_GLEX_ERRORS_CALLS;
     self->errors_calls = UCT_GLEX_ERRORS_CALLS;
