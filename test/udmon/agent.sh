@@ -571,9 +571,9 @@ END
 UDMON_LOG_LEVEL=info "$agent" -c "$dir/conf" >"$dir/out" 2>"$dir/log" &
 collectd=$!
 collectd_came() {
-    send_collectd $collectd_port && grep -q '^collectd_odd_name_gauge 2 ' "$dir/out"
+    send_collectd $collectd_port && grep -qF 'collectd_odd_name_gauge{plugin="odd-name"} 2 ' "$dir/out"
 }
-await collectd_came
+check "collectd: samples come" await collectd_came
 sed -i 's/^interval .*/interval = 0.1/' "$dir/conf"
 kill -HUP $collectd
 await grep -q 'read anew\|going on as before' "$dir/log"
