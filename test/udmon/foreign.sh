@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck disable=SC2016 # commands for eval
 # Other people's metrics pass through agent and collector unchanged: textfile and scraped endpoint -> agent -> collector ->
 # /metrics, remote write and JSON. Labels of any UTF-8 with escapes, long ones, names with ':', gauges that end in _total, a
 # gauge x beside a counter x_total, NaN and infinities. What is refused is counted and named once.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck disable=SC2016 # commands for eval
 # The alert rules: promtool reads them, and they fire when they should and not before.
 set -u
 # shellcheck source=test/udmon/lib.sh

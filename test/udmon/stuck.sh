@@ -145,6 +145,7 @@ fi
 
 # As ProtectSystem=strict does: all of the agent's mounts are read-only, the host's are not.
 sandbox() {
+    # shellcheck disable=SC2016 # expanded there
     exec unshare -rm sh -c 'mount -o remount,bind,ro / && exec "$@"' sh "$@"
 }
 cat >"$dir/conf" <<END
@@ -166,6 +167,7 @@ fi
 
 # A bind mount is no second file system.
 bound() {
+    # shellcheck disable=SC2016 # expanded there
     exec unshare -rm sh -c 'mkdir "$1/bound" && mount --rbind / "$1/bound" && shift && exec "$@"' sh "$dir" "$@"
 }
 echo 'mounts = /proc/self/mountinfo' >"$dir/mounts"
