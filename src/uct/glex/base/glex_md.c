@@ -439,7 +439,7 @@ static ucs_status_t uct_glex_windows_new(const uct_glex_packed_rkey_t *packed,
         *windows_p = NULL;
         return UCS_OK;
     }
-    if (packed->windows != num) {
+    if ((packed->windows != num) || (packed->length > UCT_GLEX_MAX_REG)) {
         ucs_error("glex: a remote key of %" PRIu64 " bytes with %u windows instead of %u",
                   packed->length, packed->windows, num);
         return UCS_ERR_INVALID_PARAM;

@@ -57,6 +57,7 @@ typedef struct uct_glex_packed_rkey {
 #define UCT_GLEX_WINDOW_SHIFT 31
 #define UCT_GLEX_WINDOW_MAX   (3ul << 30)
 #define UCT_GLEX_MAX_RDMA     (1ul << 30)
+#define UCT_GLEX_MAX_REG      (1ul << 48) /* longest registration: more than a process can map */
 
 /* Windows of a registration */
 static inline unsigned uct_glex_num_windows(uint64_t length)
