@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         data += captured;
         size -= captured;
     }
-    ranks = cm_ranks_new(traffic, &why);
+    ranks = cm_ranks_new(traffic, NULL, &why);
     if (ranks != NULL) {
         cm_ranks_free(ranks);
     }
