@@ -48,8 +48,8 @@ typedef struct uct_glex_packed_rkey {
     uint64_t address; /* where the registration starts in the owner's memory */
     uint64_t length;
     uint32_t key;
-    uint32_t windows; /* 0: `mh` is the registration. Else it consists of so many windows, and `mh`
-                       * is a registration that holds their handles, 8 bytes each. */
+    uint32_t windows; /* 0: `mh` is the registration. Else: number of its windows, and `mh` is a
+                       * table in the owner's memory with a handle of 8 bytes for each window. */
 } UCS_S_PACKED uct_glex_packed_rkey_t;
 
 /* Offsets in RDMA requests have 32 bits. A longer registration consists of windows that begin every

@@ -78,8 +78,9 @@ static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface)
     }
 }
 
-/* A large FIFO, if one is left and the NIC has memory for it, else a small one: a small one that
- * the borrower maps is faster than a large one that it cannot map. NULL: there is no memory now. */
+/* Takes a large FIFO if one is left and the NIC has memory for a large one, else a small FIFO.
+ * A small FIFO in the NIC's memory is faster than a large FIFO on the heap, which the borrower
+ * cannot map. NULL: there is no memory now. */
 static uct_glex_buf_t *uct_glex_er_rx_get_buf(uct_glex_iface_t *iface, uint8_t *is_large_p)
 {
     uct_glex_buf_t *buf = NULL;

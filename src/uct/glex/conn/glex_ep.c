@@ -298,9 +298,9 @@ ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header
 
 /* ---- pending ---- */
 
-/* Move the endpoint in the list of its VC. The endpoints with pending requests come first, so that
- * uct_glex_vc_resume() need not look at others; of these the endpoint is the last, so that the VC
- * serves others before it. */
+/* Move the endpoint in the list of its VC. Endpoints with pending requests come first, so
+ * uct_glex_vc_resume() stops at the first endpoint without. Among them the moved endpoint is the
+ * last: the VC serves the others before it. */
 static void uct_glex_ep_requeue(uct_glex_ep_t *ep)
 {
     uct_glex_vc_t *vc    = ep->vc;
