@@ -39,9 +39,9 @@ typedef struct uct_ud_mon_stats {
     uint64_t recoveries;   /**< the queue pair failed and was set up again */
     int port_active;       /**< whether the port has a link now */
     /**
-     * Datagrams that the device dropped for want of a posted receive, from the device's own
-     * counters: valid if no_receive_known. The counters are the device's, so other users of it add
-     * to them. `lost_on_way` is what remains of `lost`.
+     * Datagrams that the device dropped because no receive was posted, read from the device's own
+     * counters; valid if no_receive_known. The counters cover all users of the device.
+     * `lost_on_way` is `lost` without these datagrams.
      */
     int no_receive_known;
     uint64_t no_receive;

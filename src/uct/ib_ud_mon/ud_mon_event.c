@@ -92,7 +92,7 @@ static void ud_mon_event_drain(uct_ud_mon_iface_t *iface)
     }
 }
 
-/* Read what has news; asking all of them would be a system call each. */
+/* Reads only descriptors that are ready. Reading every descriptor would need a system call each. */
 static void ud_mon_event_read(uct_ud_mon_iface_t *iface)
 {
     struct epoll_event events[UD_MON_EVENT_FDS];

@@ -77,8 +77,8 @@ static ucs_status_t uct_ud_mon_iface_query(uct_iface_h tl_iface, uct_iface_attr_
     size_t payload = ud_mon_max_payload(iface);
 
     uct_base_iface_query(&iface->super, attr);
-    /* A transport that may lose messages is none for UCP to choose: no PENDING, which its lanes for
-     * wireup and memory access ask for, and no CB_SYNC, which that for active messages does. */
+    /* UCP must not choose a transport that may lose messages. Without PENDING, UCP does not use it
+     * for wireup and memory access. Without CB_SYNC, UCP does not use it for active messages. */
     attr->cap.flags = UCT_IFACE_FLAG_AM_SHORT | UCT_IFACE_FLAG_AM_BCOPY | UCT_IFACE_FLAG_AM_ZCOPY |
                       UCT_IFACE_FLAG_CONNECT_TO_IFACE;
     if (iface->config.cb_sync) {

@@ -45,10 +45,10 @@ typedef struct uct_ud_mon_iface_config {
     int cb_sync;
 } uct_ud_mon_iface_config_t;
 
-/* Which completion of a queue makes an event: none, that of a solicited datagram, or the next. */
+/* Completions that raise an event: none, solicited datagrams only, or the next completion. */
 typedef enum ud_mon_armed { UD_MON_DISARMED, UD_MON_ARMED_SOLICITED, UD_MON_ARMED } ud_mon_armed_t;
 
-/* One send slot: a piece of registered memory, its work request, and who waits for it. */
+/* A send slot: a piece of registered memory, its work request, and the user's completion. */
 typedef struct ud_mon_tx_slot {
     struct ibv_sge sge[UD_MON_MAX_SGE];
     uct_completion_t *comp;
@@ -121,8 +121,8 @@ KHASH_INIT(ud_mon_senders, ud_mon_sender_key_t, ud_mon_sender_t *, 1, ud_mon_sen
            ud_mon_sender_equal)
 
 /*
- * An address handle, shared by all endpoints of one peer port. Released, it has to outlive the
- * sends that name it: some devices look it up only when the datagram leaves.
+ * An address handle, shared by all endpoints of a peer's port. A released handle must outlive the
+ * sends that use it, because some devices read the handle only when the datagram leaves.
  */
 typedef struct ud_mon_ah {
     struct ibv_ah *ah;

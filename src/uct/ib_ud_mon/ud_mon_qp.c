@@ -55,8 +55,8 @@ static void ud_mon_tx_prepare(uct_ud_mon_iface_t *iface)
 }
 
 /*
- * The 40 bytes that verbs puts first go to a place of their own. So a slot of 4,096 bytes is one
- * page, which a device finds with one look at its tables, and no datagram lies in two.
+ * The first 40 bytes of verbs (GRH) have a separate buffer. So a slot of 4,096 bytes is exactly one
+ * page. A device needs one table lookup for the page, and a datagram never crosses a page.
  */
 static void ud_mon_rx_prepare(uct_ud_mon_iface_t *iface)
 {

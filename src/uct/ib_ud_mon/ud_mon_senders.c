@@ -1,6 +1,6 @@
 /*
- * Senders that this interface has heard, each of their streams with its own window of sequence
- * numbers. The table is bounded: who has been silent longest goes first.
+ * Senders that this interface has heard. Each stream of a sender has a window of sequence numbers.
+ * The table is bounded: the sender that is silent longest is removed first.
  */
 #include "ud_mon_iface.h"
 

@@ -23,8 +23,8 @@ static int ud_mon_hw_counter(const uct_ud_mon_iface_t *iface, const char *name, 
 }
 
 /*
- * Datagrams dropped for want of a receive. mlx5 counts them; rxe counts those that arrived for a
- * queue pair and those that got a receive.
+ * Datagrams that were dropped because no receive was posted. mlx5 counts dropped datagrams. rxe
+ * counts datagrams that arrived for a queue pair, and datagrams that got a receive.
  */
 static int ud_mon_no_receive(const uct_ud_mon_iface_t *iface, uint64_t *value_p)
 {

@@ -197,8 +197,8 @@ void uct_ud_mon_tx_doorbell(uct_ud_mon_iface_t *iface)
         tx->posted = tx->head;
         return;
     }
-    /* The ring is as long as the send queue, so this is no matter of room. Those posted before the
-     * bad one have nobody who signals for them: start over. */
+    /* The ring is as long as the send queue, so the queue has room. The work requests posted before
+     * the failed one have no signaled completion, so the queue pair starts over. */
     ucs_diag("ib_ud_mon: %s:%d: posting a send failed: %s", uct_ud_mon_iface_md(iface)->name,
              iface->port, strerror(ret));
     iface->failed = 1;

@@ -49,9 +49,10 @@ static int config_piece(const char *rest, int room)
 }
 
 /*
- * Called by inih for a line. It takes 199 bytes at once, and those that begin with a blank for more
- * of the option before: so a longer line is handed over in pieces. Lines are counted here, since
- * inih tells only those of syntax errors.
+ * Called by inih to read a line. inih takes at most 199 bytes at once, and treats a line that
+ * begins with a blank as a continuation of the previous option. So this function hands over a
+ * longer line in pieces. It also counts the lines, because inih reports line numbers of syntax
+ * errors only.
  */
 static char *config_line(char *text, int size, void *arg)
 {

@@ -1,11 +1,11 @@
 /*
- * What collectd's plugin "network" sends to a port of this host: all of collectd's plug-ins come
- * with it. Datagrams wait in the socket until the next tick. Only loopback: nothing proves who
- * sends.
+ * Receives the datagrams of collectd's plugin "network" on a port of this host, so metrics of all
+ * collectd plugins are available. Datagrams wait in the socket until the next tick. The port is on
+ * loopback only, because the sender is not authenticated.
  *
- * A datagram is a row of parts: type (2 bytes), length with this header (2), contents. Strings and
- * times stay valid until the next part of their type; part "values" makes samples of them. Names
- * are those of collectd's write_prometheus:
+ * A datagram is a sequence of parts: type (2 bytes), length including this header (2), contents.
+ * Strings and times stay valid until the next part of their type. The part "values" produces
+ * samples. Names are those of collectd's write_prometheus:
  * collectd_PLUGIN_TYPE_SOURCE{PLUGIN="instance",type="..."}.
  */
 #include "graph.h"

@@ -1,6 +1,6 @@
 /*
- * Memory of each NUMA node, and where it was taken from. Names are node_exporter's, but for those
- * that it takes from the kernel as they are (node_memory_numa_MemFree): see sensor memory.
+ * Memory of each NUMA node, and the node that memory was allocated from. Names are node_exporter's,
+ * except names copied from the kernel (node_memory_numa_MemFree): see sensor memory.
  */
 #include "graph.h"
 #include "samples.h"

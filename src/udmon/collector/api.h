@@ -1,16 +1,16 @@
 /*
- * What is known of one node, as JSON; of all: overview.h.
+ * Data of one node, as JSON. overview.h has the data of all nodes.
  *   /api/names?node=N              names of its series
  *   /api/series?node=N&name=S      {"counter": bool, "points": [[ms, value], ...]}; of a counter
- *     [&seconds=T][&points=P]      its rate per second. The last T seconds (600), at most P points
- *     [&from=MS&until=MS]          (1000), each the mean of those that fall together; or those
- *     [&extremes=1]                from..until, in ms since 1970. Or points are [ms, value, least,
- *                                  greatest].
- *   /api/lines?node=N&family=F,... {"lines": [{"family", "label", "series": how many, "points"}],
- *     [&by=LABEL] and as above     "left_out": series}: for a chart, the sum of all series of a
- *                                  family that have the same value of the label; no label: of all
- *                                  of the family; label *: each series is a line of its own. At
-                                  most API_LINES_MAX lines.
+ *     [&seconds=T][&points=P]      its rate per second. The last T seconds (600), or the range
+ *     [&from=MS&until=MS]          from..until in ms since 1970. At most P points (1000), each
+ *     [&extremes=1]                the mean of adjacent samples. With extremes=1 a point is
+ *                                  [ms, value, least, greatest].
+ *   /api/lines?node=N&family=F,... {"lines": [{"family", "label", "series": count, "points"}],
+ *     [&by=LABEL] and as above     "left_out": series}: lines of a chart. A line is the sum of all
+ *                                  series of a family with equal values of the label; without a
+ *                                  label: the sum of the family; label *: a line for each series.
+ *                                  At most API_LINES_MAX lines.
  */
 #ifndef UDMON_COLLECTOR_API_H
 #define UDMON_COLLECTOR_API_H

@@ -133,8 +133,8 @@ static void collector_arrived(collector_t *collector, host_t *host)
 }
 
 /*
- * How many a relay had said to be lost, when the node was there last, stands in the history with
- * what we counted: what it lost while we were away is not counted by anybody else.
+ * The history keeps our counts together with the last loss count of each relay for the node. A
+ * relay's losses during our absence are counted only here, as the difference to this count.
  */
 static void collector_state(collector_t *collector, const udmon_peer_t *peer,
                             const udmon_relayed_t *relayed, host_t *host)
@@ -299,7 +299,7 @@ static void collector_remember_relay(collector_t *collector)
     }
 }
 
-/* Counts go the same way as the samples, so that they fit them. */
+/* Counts pass through the same queue as the samples, so counts and samples match. */
 static void collector_commit(udmon_timer_t *timer)
 {
     collector_t *collector = timer->arg;

@@ -1,16 +1,16 @@
 /*
- * History in an SQLite database, bounded in age and in bytes. It has levels: samples as they came,
- * and steps of a minute and of 10 minutes (of a gauge the mean, the least and the greatest value;
- * of a counter the last value, and the least and the greatest rate). Each level has a share of
- * the bytes, so a coarse level reaches further back than a fine one.
+ * History in an SQLite database, bounded in age and in bytes. The history has levels: original
+ * samples, and steps of a minute and of 10 minutes. A step of a gauge has the mean, the least and
+ * the greatest value. A step of a counter has the last value, and the least and the greatest rate.
+ * Each level has a share of the bytes, so a coarse level reaches further back than a fine level.
  *
- * A row of a level is a chunk of one series (chunk.h). The samples of a chunk that is not full are in
- * memory (tail.h) and in the table `log`. Each commit adds one row with all its samples to the log. So
- * a crash loses what came since the last commit, and nothing else: the next start makes
- * chunks of the log. Counts of records are committed with the samples that they count.
+ * A row of a level is a chunk of one series (chunk.h). The samples of a chunk that is not full are
+ * in memory (tail.h) and in the table `log`. A commit writes its samples as one row of the log. So
+ * a crash loses only samples since the last commit: the next start makes chunks from the log.
+ * Counts of records are committed with the samples that they count.
  *
- * One thread calls these functions (writer.h). history_open and history_load are called before that
- * thread begins. Any thread may call history_read and history_begins.
+ * The writer thread (writer.h) calls these functions. history_open and history_load are called
+ * before the thread begins. history_read and history_begins may be called by any thread.
  */
 #ifndef UDMON_COLLECTOR_HISTORY_H
 #define UDMON_COLLECTOR_HISTORY_H

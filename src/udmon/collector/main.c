@@ -226,7 +226,7 @@ static int arguments(int argc, char **argv, collector_t *collector)
         return 2;
     }
     if (collector->listen == NULL) {
-        /* For others only if they can prove who they are. */
+        /* Other hosts may connect only if agents authenticate. */
         collector->listen = agents_prove(collector) ? "*:4999" : "localhost:4999";
     }
     return (optind < argc) ? usage(stderr, 2) : -1;

@@ -350,7 +350,7 @@ static double family_value(const store_t *store, const char *host_name, family_t
            (family->function == MAP_MEAN)   ? (family->value / family->count) : family->value;
 }
 
-/* The value of a node as it is written; a node that is down has none, even if it had one. */
+/* Writes the value of a node. A node that is down has no value. */
 static void map_write(char text[12], const overview_row_t *row, double value)
 {
     snprintf(text, 12, "%s", (row->agents == 0) ? "false" : "null");

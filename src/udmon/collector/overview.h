@@ -1,19 +1,19 @@
 /*
- * The nodes as the page's overview, udmon-top and scripts see them. A row for each node is made at
- * most once a second, and at most a tenth of the time goes into it, however many ask.
+ * The nodes for the page's overview, udmon-top and scripts. The rows are made at most once a
+ * second, and take at most a tenth of the thread's time, independent of the number of requests.
  *
  *   /api/nodes                     {"now": ms, "nodes": [{"name", "up", "agents", "transport",
  *     [?search=S][&sort=COLUMN]    "address", "received", "lost", "series", "values": {...}}],
- *     [&descending=1][&offset=N]   "matching": nodes of which these are some, "up": of those}.
+ *     [&descending=1][&offset=N]   "matching": number of all matching nodes, "up": of them, up}.
  *     [&limit=N]                   Sorted by name, or a column: a name in "values" or a count.
  *   /api/map?metric=M[&function=F] {"generation", "version", "up", "names": [...],
  *     [&generation=G&version=V]    "values": [...]}: one number for each node in the order of
- *                                  names, rounded to two digits; null: the node has none; false: it
- *                                  is down. M is a name in "values" or any family of series; these
- *                                  are put together by F (sum, max, mean). To who has an answer
- *                                  already (G, V) only what has changed since is sent: "at":
- *                                  [indices], their "values".
- *   /api/families                  names of the families of series that there are
+ *                                  names, rounded to two digits; null: the node has none; false:
+ *                                  the node is down. M is a name in "values" or a family of series;
+ *                                  F (sum, max, mean) combines the series. A client with a previous
+ *                                  answer (G, V) gets only the changes: "at": [indices], their
+ *                                  "values".
+ *   /api/families                  names of all families of series
  */
 #ifndef UDMON_COLLECTOR_OVERVIEW_H
 #define UDMON_COLLECTOR_OVERVIEW_H
@@ -48,7 +48,7 @@ typedef struct overview_row {
     double values[OVERVIEW_NUMBERS]; /* NAN: not known */
 } overview_row_t;
 
-/* One metric of all nodes, and when the value of each has changed last. */
+/* One metric of all nodes, and the time of the last change of each value. */
 typedef struct overview_map {
     char what[UDMON_METRIC_NAME_MAX + 8]; /* function and metric; "" if unused */
     uint64_t made_ns;

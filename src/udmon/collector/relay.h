@@ -1,10 +1,11 @@
 /*
- * Relays. A collector with an upper one passes on what it receives, by a client of libudmon: its
- * queue holds what waits, and drops the oldest. The upper collector shows the nodes as its own.
+ * Relays. A collector with an upper collector passes received records on through a client of
+ * libudmon. The client's queue holds waiting records, and drops the oldest record when it is full.
+ * The upper collector shows the nodes as its own.
  *
- * What a relay sends are samples with the name of their node, and states of nodes: whether an agent
- * is connected, and how many samples were lost on the way to the relay. A state is sent when it
- * changes, and all are from time to time, since datagrams may be lost.
+ * A relay sends samples with the name of their node, and states of nodes: whether an agent is
+ * connected, and how many samples did not reach the relay. The relay sends a state at each change,
+ * and all states from time to time, because datagrams may be lost.
  */
 #ifndef UDMON_COLLECTOR_RELAY_H
 #define UDMON_COLLECTOR_RELAY_H
@@ -19,9 +20,9 @@ typedef struct relay {
     udmon_source_t source;
     const char *upper;
     /*
-     * Of its client, the same after a restart; that + i stands in the history for upper collector
-     * i, with the number of the next record for it: so that one learns what a killed relay had
-     * stored and not passed on.
+     * `id` is the identity of the relay's client, and stays the same after a restart. The history
+     * stores, under id + i, the number of the next record for upper collector i. So a restarted
+     * relay finds the records that the killed relay had stored and not passed on.
      */
     uint64_t id, numbers[UDMON_SERVERS_MAX];
     unsigned seconds;
@@ -41,7 +42,10 @@ void relay_sample(relay_t *relay, const host_t *host, const udmon_metric_t *metr
                   int64_t time_ms, int late);
 /* An agent has come or gone. With the store's lock held. */
 void relay_state(relay_t *relay, host_t *host);
-/* Each second, with the store's lock held: what has changed, counters, and what to complain of. */
+/*
+ * Called each second, with the store's lock held: sends changed states and counters, logs
+ * complaints.
+ */
 void relay_states(relay_t *relay, store_t *store);
 
 /* The upper side, with the store's lock held. `relay` is its identity, `name` its name. */

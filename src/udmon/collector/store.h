@@ -1,11 +1,11 @@
 /*
- * What the collector knows now: nodes, by the names that their agents give, and the latest sample
- * of each of their series. Bounded, since names come from outside; what has been silent for long is
- * forgotten.
+ * The collector's present knowledge: nodes, by the names that their agents give, and the latest
+ * sample of each series. The store is bounded, because names come from outside. Nodes and series
+ * that are silent for long are removed.
  *
- * Threads: the receiving thread changes it, the HTTP thread reads it, both with the lock held for
- * short steps. Hosts and series do not move, and while there is a reader (store_reader_begin) none
- * is freed; so pointers and names may be kept between two steps.
+ * Threads: the receiving thread changes the store, the HTTP thread reads it. Both hold the lock for
+ * short steps. Hosts and series do not move. While a reader is active (store_reader_begin), no host
+ * or series is freed, so a reader may keep pointers and names between two steps.
  */
 #ifndef UDMON_COLLECTOR_STORE_H
 #define UDMON_COLLECTOR_STORE_H
@@ -114,7 +114,8 @@ series_t *store_counter(host_t *host, const char *name);
 /* The series of a name, or NULL. */
 series_t *store_find_series(const host_t *host, const char *name, int counter);
 /*
- * Take a sample that has come now. `late`: a newer one came before, so this one is not the latest.
+ * Takes a sample that has just arrived. `late`: a newer sample arrived earlier, so this sample does
+ * not become the latest.
  */
 void store_sample(series_t *series, const udmon_metric_t *metric, int late, uint64_t now_ns);
 /* Call `each` for all series of a host, sorted by name. */

@@ -30,9 +30,9 @@ enum {
 };
 
 /*
- * Addresses are those of udmon.h: [SCHEME://]HOST:PORT. An error response says that the address,
- * the secret file or an option is wrong, or that the node is connected or bound already; a server
- * that is not there is no error, since it may come.
+ * Addresses are those of udmon.h: [SCHEME://]HOST:PORT. An error response means that the address,
+ * the secret file or an option is wrong, or that the node is already connected or bound. An absent
+ * server is no error, because it may start later.
  */
 struct dmm_msg_udmonsend_connect {
     char addr[DMM_UDMON_MAXADDRLEN];

@@ -1,6 +1,6 @@
 /*
- * DiMMon node net/udmon/recv: what net/udmon/send nodes of other agents send goes out by its hook,
- * as it was when it came in there.
+ * DiMMon node net/udmon/recv: receives the data of other agents' net/udmon/send nodes and passes
+ * the data on through its hook, unchanged.
  */
 #include "node.h"
 #include "net_udmon.h"

@@ -1,20 +1,21 @@
 /**
- * libudmon: monitoring records from many clients to a server, over the best network there is.
+ * libudmon: monitoring records from many clients to a server, over the best available network.
  *
- * A server receives from many clients at once; a client sends records and never waits. Records are
- * not retransmitted: what is lost is counted, and told to the server's program.
+ * A server receives from many clients at once. A client sends records and never waits. Records are
+ * not retransmitted. The server counts lost records, and tells its program.
  *
- * Address: [SCHEME://]HOST:PORT, HOST being a name, an IPv4 address or an IPv6 address in brackets.
+ * Address: [SCHEME://]HOST:PORT. HOST is a name, an IPv4 address, or an IPv6 address in brackets.
  *   ud://     InfiniBand or RoCE unreliable datagrams, connected by RDMA CM
  *   glex://   the Tianhe interconnect, or its software NIC
  *   tcp://    TCP
- *   (none)    server: all that this host has; client: the first of these that leads to the server
- * All but ud:// meet on TCP port PORT. A server may leave HOST empty or give "*".
+ *   (none)    server: all networks of this host; client: the first of these that reaches the server
+ * Except with ud://, client and server meet on TCP port PORT. A server may leave HOST empty or give
+ * "*".
  *
- * An object (server or client) is used by one thread at a time; objects are independent of each
- * other. Nothing blocks but udmon_server_open, which may wait for the name service. Nothing happens
- * by itself: a program polls the descriptor of an object and calls its process function when it is
- * readable.
+ * One thread at a time may use an object (server or client). Objects are independent of each other.
+ * Only udmon_server_open blocks: it may wait for the name service. libudmon does nothing in the
+ * background: a program polls the descriptor of an object, and calls the object's process function
+ * when the descriptor is readable.
  *
  * Functions that return int return 0 or a count on success, and a negative errno value otherwise.
  */
@@ -64,9 +65,9 @@ typedef struct udmon_options {
                                *   answered for so long gets the records again; default 30000 */
     unsigned max_clients;     /**< of a server; default 4096 */
     /**
-     * Of a client that goes on as an earlier one of the same client_id did: udmon_client_numbers of
-     * that, so that what it had accepted and not sent is known as lost. UDMON_SERVERS_MAX numbers,
-     * or NULL: all 0.
+     * For a client that continues an earlier client with the same client_id: the
+     * udmon_client_numbers of the earlier client. The server then counts records that the earlier
+     * client accepted and did not send as lost. UDMON_SERVERS_MAX numbers, or NULL: all 0.
      */
     const uint64_t *numbers;
     int relay;                /**< of a client: its records are those of others (udmon_peer_t) */
@@ -120,7 +121,8 @@ typedef struct udmon_peer {
     const char *name;
     const char *transport; /**< "ud", "glex" or "tcp" */
     const char *address;   /**< where it came from */
-    int relay;             /**< its records are those of others: it said so (udmon_options_t) */
+    int relay;             /**< the peer is a relay: its records come from other nodes
+                            * (udmon_options_t) */
 } udmon_peer_t;
 
 /** Why a client is gone. */
@@ -205,12 +207,13 @@ typedef struct udmon_client_callbacks {
 } udmon_client_callbacks_t;
 
 /**
- * Open a client. It connects when processed, and again whenever the connection is lost.
- * @param address of a server, or up to eight separated by commas or blanks, the preferred first. If
- *        one is away the records go to the next, and to a preferred one again when that has
- *        answered for return_ms. Each record goes to one of them.
- * @return as udmon_server_open. A server that is not there, or a name that nobody knows, is no
- *         error: it may come. The name is looked up before each round of attempts.
+ * Open a client. The client connects when processed, and reconnects after each loss of the
+ * connection.
+ * @param address of a server, or up to eight addresses separated by commas or blanks, the preferred
+ *        first. If a server is away, records go to the next server. Records return to a preferred
+ *        server after it has answered for return_ms. The client sends each record to one server.
+ * @return as udmon_server_open. An absent server or an unknown name is no error, because it may
+ *        appear later. The name is looked up before each round of attempts.
  */
 int udmon_client_open(const char *address, const udmon_options_t *options,
                       const udmon_client_callbacks_t *callbacks, void *arg,
@@ -241,7 +244,10 @@ udmon_client_state_t udmon_client_state(const udmon_client_t *client);
  */
 int udmon_client_server(const udmon_client_t *client, const char **address_p);
 
-/** For each of its servers in turn the number of the record after the last one that is for it. */
+/**
+ * For each server of the client, in order: the number of the record after the last record for this
+ * server.
+ */
 void udmon_client_numbers(const udmon_client_t *client, uint64_t numbers[UDMON_SERVERS_MAX]);
 
 /** "ud", "glex" or "tcp" while connected, else "". */

@@ -1,12 +1,13 @@
 /**
- * Modules of udmon-agent: what a shared library provides to add types of nodes.
+ * Modules of udmon-agent: the interface of a shared library that adds types of nodes.
  *
- * An agent is a graph of nodes. A sensor has a timer and no inputs; a processing node has inputs
- * and outputs; one that sends has inputs only. A type tells by its functions which of these it is.
- * The agent calls all functions in one thread, and they must not block. A type with `blocking` set
- * has a thread for each node, which calls `tick` and `destroy`.
+ * An agent is a graph of nodes. A sensor has a timer and no inputs. A processing node has inputs
+ * and outputs. A sending node has inputs only. The functions of a type determine its kind. The
+ * agent calls all functions in one thread, and they must not block. A type with `blocking` set has
+ * a thread for each node, which calls `tick` and `destroy`.
  *
- * A library exports a variable `udmon_module`. It is loaded by "module = FILE" in section [agent].
+ * A library exports a variable `udmon_module`. "module = FILE" in section [agent] loads the
+ * library.
  */
 #ifndef UDMON_MODULE_H
 #define UDMON_MODULE_H
@@ -73,7 +74,7 @@ int udmon_node_number(const udmon_node_t *node, const char *option, double missi
 void udmon_node_error(const udmon_node_t *node, const char *option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** Hand samples to all nodes that this one is connected to. */
+/** Hands samples to all nodes that `node` is connected to. */
 void udmon_node_emit(udmon_node_t *node, const udmon_metric_t *metrics, size_t count);
 
 #pragma GCC visibility pop

@@ -1,7 +1,7 @@
 /*
- * Shared secret and what is proved with it. The server gives a nonce that only it could have made
- * and only for this client's nonce; the client signs both with the secret; the server signs its
- * answer. Without a secret the signatures are still made, with an empty key, and prove nothing.
+ * Signatures with the shared secret. The server derives its nonce from the client's nonce and a
+ * value that only the server knows. The client signs both nonces with the secret. The server signs
+ * its answer. Without a secret the signatures use an empty key and prove nothing.
  */
 #ifndef UDMON_AUTH_H
 #define UDMON_AUTH_H

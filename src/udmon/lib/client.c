@@ -248,9 +248,9 @@ int udmon_client_fd(const udmon_client_t *client)
 }
 
 /*
- * Whether records that have waited for the connection are yet to be sent. There may be very many,
- * and datagrams that nobody has asked for are lost where they come faster than the server takes
- * them: so many go, then a ping, and more when it is answered.
+ * Returns whether records from before the connection are still unsent. Thousands of records may
+ * wait, and the server loses unrequested datagrams that arrive faster than the server reads. So the
+ * client sends a group of records, then a ping, and the next group after the answer.
  */
 static int client_has_backlog(const udmon_client_t *client)
 {

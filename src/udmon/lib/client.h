@@ -15,7 +15,7 @@
 
 enum { CLIENT_SLOW_MAX = 3 };
 
-/* One of those that the program named, the preferred first. */
+/* A server that the program named; the preferred server is the first. */
 typedef struct udmon_client_server {
     udmon_endpoint_t endpoint;
     uint64_t next; /* number of its next record, while the records are numbered for another */
@@ -84,7 +84,7 @@ struct udmon_client {
 
 /* Tells the program. */
 void udmon_client_set_state(udmon_client_t *client, udmon_client_state_t state, const char *reason);
-/* Timer: try all ways to all servers, or, while connected, to those that are preferred. */
+/* Timer: tries all networks to all servers, or, while connected, to the preferred servers. */
 void udmon_client_retry(udmon_timer_t *timer);
 /* The connection, or what there is of it, is of no use: `what` says why. Goes on from there. */
 void udmon_client_lost(udmon_client_t *client, const char *what);
@@ -96,8 +96,9 @@ void udmon_client_return(udmon_client_t *client);
 /* Gives up what is under way. */
 void udmon_client_stop_meeting(udmon_client_t *client);
 /*
- * How long an attempt may take: connect_ms, doubled after each round without an answer. A server to
- * which thousands come back at once would else spend its time on those who have just given up.
+ * How long an attempt may take: connect_ms, doubled after each round without an answer. Otherwise a
+ * server would spend its time on clients that have given up when thousands of clients return at
+ * once.
  */
 unsigned udmon_client_patience_ms(const udmon_client_t *client);
 /* Timer: no answer. */

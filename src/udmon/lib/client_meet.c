@@ -358,8 +358,8 @@ static const char *client_endpoint(udmon_client_t *client, const udmon_rpc_place
 }
 
 /*
- * Each server numbers by itself what it gets: what went to another is no gap, and what it is sent
- * and does not get is one, also when the client comes back later.
+ * Each server has a separate count of record numbers. So a record for another server is no gap. A
+ * record that was sent to this server and lost is a gap, also after a later return of the client.
  */
 static void client_number_for(udmon_client_t *client, unsigned server)
 {

@@ -166,7 +166,7 @@ static int meet_welcome_mac(const udmon_secret_t *secret, const udmon_auth_t *au
     udmon_welcome_t copy = *welcome;
 
     memset(copy.mac, 0, sizeof(copy.mac));
-    /* The client's signature covers both nonces and all else that was agreed. */
+    /* The client's signature covers both nonces and all other agreed values. */
     return udmon_sign(secret, sign_server, auth->mac, sizeof(auth->mac), &copy, sizeof(copy), mac);
 }
 

@@ -23,7 +23,10 @@ size_t udmon_meet_hello(const uint8_t client_nonce[UDMON_NONCE_SIZE], const char
 long udmon_meet_auth(const udmon_secret_t *secret, const udmon_auth_t *fields, const void *address,
                      size_t address_length, const char *name, uint8_t *message, size_t size);
 
-/* Type of a message if its header is right and it is as long as that type at least; else 0. */
+/*
+ * Returns the type of a message if its header is right and its length is sufficient for the type;
+ * else 0.
+ */
 int udmon_meet_type(const void *message, size_t length);
 
 /* Take an AUTH apart. -EPROTO: malformed. Does not look at the signature. */

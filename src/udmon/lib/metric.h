@@ -1,6 +1,6 @@
 /*
- * What agents send to collectors, and collectors to an upper one: a libudmon record for each
- * sample. Name and labels are written as Prometheus does, without the suffix "_total" of counters:
+ * Samples between agents, collectors and upper collectors: a libudmon record for each sample. Name
+ * and labels are written as in Prometheus, without the suffix "_total" of counters:
  * cpu_seconds{cpu="0",mode="user"}.
  */
 #ifndef UDMON_METRIC_H

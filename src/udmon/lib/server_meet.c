@@ -19,8 +19,8 @@ static udmon_scheme_t server_scheme(const char *name)
 }
 
 /*
- * The port that a client asks for (NULL: the link itself is what it wants), or the status to refuse
- * it with.
+ * Finds the port that a client asks for (NULL: the client wants the link itself), or returns the
+ * status of the refusal.
  */
 static uint8_t server_port(udmon_server_t *server, const char *transport,
                            const udmon_rpc_place_t *place, udmon_port_t **port_p)
@@ -31,7 +31,10 @@ static uint8_t server_port(udmon_server_t *server, const char *transport,
     *port_p = NULL;
     if ((scheme == UDMON_SCHEME_COUNT) ||
         ((server->scheme != UDMON_SCHEME_ANY) && (server->scheme != scheme)) ||
-        /* What comes over RDMA CM wants datagrams of RDMA, and nobody else can have them. */
+        /*
+         * Requests over RDMA CM must ask for RDMA datagrams, and only such requests may ask for
+         * them.
+         */
         (by_device != (place->link == NULL))) {
         return UDMON_NO_TRANSPORT;
     }
@@ -71,9 +74,9 @@ static size_t server_hello(udmon_server_t *server, const udmon_rpc_place_t *plac
 }
 
 /*
- * Number of the first record that counts: the one that this server or its program remembers. For a
- * client that comes for the first time all records count, so what its queue has dropped is lost. For
- * a client that this server has forgotten, counting begins where the client is now.
+ * Number of the first record that counts. The server or its program remembers this number. At a
+ * client's first connection all records count, so records that the client's queue dropped are lost.
+ * If the server has forgotten the client, counting begins at the client's next record.
  */
 static uint64_t server_resume(udmon_server_t *server, uint64_t client_id, const udmon_auth_t *auth)
 {

@@ -51,9 +51,10 @@ void udmon_server_broken(void *arg, udmon_path_t *path)
 }
 
 /*
- * A client's ping may lie behind many records, over TCP behind megabytes. A slow server reads it so
- * late that the client would take it for dead, so it sends a PONG unasked. The time is the clock's,
- * not the loop's: that stands still within a call of udmon_server_process(), which may be long.
+ * Over TCP, megabytes of records may precede a client's ping. A slow server reads the ping too
+ * late, and the client would presume the server dead. So the server sends an unrequested PONG. The
+ * time is read from the clock, not from the loop, because the loop's time does not change within a
+ * call of udmon_server_process(), which may be long.
  */
 static void server_reassure(udmon_server_t *server, udmon_session_t *session)
 {

@@ -49,8 +49,8 @@ enum {
 /* Flags of AUTH. */
 enum {
     UDMON_RELAY = 1 << 0, /* the client passes on what others have sent to it */
-    UDMON_FIRST = 1 << 1  /* the client was never connected to this server: all records before the
-                           * first one that it sends are lost */
+    UDMON_FIRST = 1 << 1  /* the client's first connection to this server: records before its
+                           * next_seq are lost */
 };
 
 /* Begins all four. */

@@ -36,7 +36,7 @@ typedef struct top {
     CURL *curl;
     char url[300];
     struct json_object *answer, *nodes; /* the latest; nodes is an array in it */
-    int matching, up; /* nodes that pass the filter, and those of them that are up */
+    int matching, up; /* nodes that match the filter; matching nodes that are up */
     char error[512];
     char filter[64];
     int typing;   /* keys go to the filter */

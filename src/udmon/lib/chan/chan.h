@@ -52,7 +52,7 @@ typedef struct udmon_chan {
     uint64_t token;
     udmon_queue_t queue;
     uint64_t next_seq;    /* of the next record accepted */
-    uint64_t number_base; /* what is subtracted on the wire: records that other servers got */
+    uint64_t number_base; /* records for other servers; subtracted from numbers on the wire */
     size_t part_done;     /* bytes of the oldest record already sent in pieces, */
     size_t part_gone;     /* and of those, not in the queue any more */
     seqwin_t win;

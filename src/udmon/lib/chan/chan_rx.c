@@ -124,8 +124,8 @@ static udmon_assembly_t *rx_assembly(udmon_chan_t *chan, uint64_t seq, uint32_t 
 }
 
 /*
- * Note that [begin, end) has come. Returns 0 if some of it had come before, or if it makes more
- * ranges than are kept: then it is as good as lost.
+ * Notes the arrival of [begin, end). Returns 0 if a part of the range had arrived before, or if the
+ * record would need more ranges than are kept; the record is then lost.
  */
 static int rx_range_add(udmon_assembly_t *assembly, uint32_t begin, uint32_t end)
 {
@@ -222,7 +222,7 @@ static int rx_pieces(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t leng
     return UDMON_PIECES;
 }
 
-/* The peer says what it has sent so far, so that losses at the end are known too. */
+/* The peer reports the number of records that it has sent. So losses at the end are known, too. */
 static void rx_sent_before(udmon_chan_t *chan, uint64_t before)
 {
     uint64_t gap = seqwin_advance(&chan->win, before);

@@ -137,9 +137,9 @@ static size_t tx_datagrams(const udmon_chan_t *chan, size_t length)
 }
 
 /*
- * How much of a record, of which `done` bytes have been sent, goes into `room` bytes. It is begun
- * in what is left of a datagram only if it then needs no more of them than by itself, since it is
- * lost with any one of them.
+ * Returns how much of a record, of which `done` bytes have been sent, goes into `room` bytes. A
+ * record starts in a partly filled datagram only if it then needs no more datagrams than it would
+ * need alone. Losing one of its datagrams loses the whole record.
  */
 static size_t tx_piece(const udmon_chan_t *chan, size_t length, size_t done, size_t room)
 {
@@ -158,7 +158,7 @@ static size_t tx_piece(const udmon_chan_t *chan, size_t length, size_t done, siz
     return room;
 }
 
-/* What is left of the oldest record, and of those behind it as much as fits. */
+/* Packs the rest of the oldest record, and as many of the following records as fit. */
 static size_t tx_pack_pieces(void *buffer, size_t size, void *arg)
 {
     tx_packing_t *packing = arg;

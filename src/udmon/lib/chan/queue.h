@@ -32,9 +32,9 @@ void udmon_queue_close(udmon_queue_t *queue);
 long udmon_queue_lend(udmon_queue_t *queue, const void *data, size_t length);
 void udmon_queue_keep(udmon_queue_t *queue, size_t from);
 
-/* What follows is passed for every record, some of it several times. */
+/* The following functions run for every record, some of them several times. */
 
-/* A record in the ring: its length, then its bytes, padded so that lengths are aligned. */
+/* A record in the ring: the length, then the bytes, padded to align the next length. */
 typedef uint32_t udmon_record_length_t;
 
 static inline size_t udmon_queue_space(size_t length)

@@ -122,7 +122,10 @@ static void link_fail(udmon_link_t *link, int error)
     link_call_end(link);
 }
 
-/* What SSL_read, SSL_write or SSL_do_handshake answered: 0 if it has to wait, else an errno. */
+/*
+ * Evaluates the result of SSL_read, SSL_write or SSL_do_handshake: 0 if the call must wait, else an
+ * errno.
+ */
 static int link_error(udmon_link_t *link, int ret)
 {
     switch (SSL_get_error(link->ssl, ret)) {
@@ -300,7 +303,9 @@ static void link_read(udmon_link_t *link)
             return;
         }
     }
-    /* What OpenSSL has read already wakes nobody, so it is read to its end. */
+    /*
+     * Data that OpenSSL has already read raises no event, so OpenSSL's buffer is read to its end.
+     */
     for (i = 0; (i < LINK_READS) || SSL_pending(link->ssl); ++i) {
         room = LINK_HEADER + LINK_MESSAGE_MAX - link->in_length;
         ERR_clear_error();

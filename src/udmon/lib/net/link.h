@@ -1,9 +1,8 @@
 /*
- * Link: a TCP connection with TLS 1.3 that carries messages of up to LINK_MESSAGE_MAX bytes. Both
- * sides prove in the TLS handshake that they know the shared secret (an external pre-shared key
- * made from it), or that they have a certificate of the same CA. Nothing that a peer sends reaches
- * the owner of a link before that proof. Each message is preceded by its length, 16 bits,
- * little-endian.
+ * Link: a TCP connection with TLS 1.3 that carries messages of up to LINK_MESSAGE_MAX bytes. In the
+ * TLS handshake, client and server prove knowledge of the shared secret (an external pre-shared key
+ * made from the secret), or show a certificate of the same CA. Before this proof, no data of a peer
+ * reaches the owner of a link. Each message is preceded by its length, 16 bits, little-endian.
  */
 #ifndef UDMON_LINK_H
 #define UDMON_LINK_H
@@ -112,8 +111,8 @@ int udmon_link_send(udmon_link_t *link, size_t size, udmon_pack_t pack, void *ar
 int udmon_link_send_bytes(udmon_link_t *link, const void *data, size_t length);
 
 /*
- * Give what was queued to the sockets; returns how many links still have something. `all`: also to
- * those that had no room the last time, for which the loop waits.
+ * Writes queued data to the sockets. Returns how many links still have queued data. `all`: also
+ * write to links that had no room the last time. The loop already waits for these links.
  */
 unsigned udmon_tls_send(udmon_tls_t *tls, int all);
 

@@ -58,8 +58,8 @@ void udmon_timer_cancel(udmon_timer_t *timer);
 int udmon_loop_run(udmon_loop_t *loop);
 
 /*
- * The same, for a caller who has more to do before it waits: what it does with timers until
- * udmon_loop_leave costs no system call for each.
+ * The same, for a caller that has more work before it waits: until udmon_loop_leave, changes of
+ * timers cost no system call.
  */
 int udmon_loop_enter(udmon_loop_t *loop);
 void udmon_loop_leave(udmon_loop_t *loop);

@@ -12,14 +12,18 @@
 enum { NET_RETRY_MS = 1, NET_DRAIN_MS = 50 };
 
 /*
- * Under load, being woken for each datagram costs more than the datagram. More than one in
- * NET_BUSY_NS, measured over NET_WINDOW_NS, is load. Then, if the transport can tell the end of a
- * sender's batch (UCT_EVENT_RECV_SIG, as ud_mon has it), that wakes us; after NET_SIGNAL_NS we
- * look anyway, since the datagram that would have may be lost. If it cannot, or if batches are so
- * small that they wake us more often than that, news is looked for when NET_PAUSE_COUNT may have
- * come at that rate, but after NET_PAUSE_NS at the latest: in that time arrives less than the 1024
- * receives that ud_mon keeps posted, even if the rate jumps to 12.5 Gbit/s of 2 KB each. After
- * NET_PAUSES of these, batches are tried again.
+ * Under load, a wake-up for each datagram costs more than the datagram. Load is more than one
+ * datagram in NET_BUSY_NS, measured over NET_WINDOW_NS. Under load the receiver uses one of two
+ * modes:
+ *
+ * - Batches. If the transport reports the end of a sender's batch (UCT_EVENT_RECV_SIG of ud_mon),
+ *   this event wakes the receiver. After NET_SIGNAL_NS the receiver polls anyway, because the last
+ *   datagram of the batch may be lost.
+ * - Pauses, for other transports and for very small batches. The receiver polls when
+ *   NET_PAUSE_COUNT datagrams may have come at the measured rate, but after NET_PAUSE_NS at the
+ *   latest. In this time fewer datagrams arrive than the 1024 receives that ud_mon keeps posted,
+ *   even if the rate jumps to 12.5 Gbit/s of 2 KB each. After NET_PAUSES pauses, the receiver tries
+ *   batches again.
  */
 #define NET_BUSY_NS   UINT64_C(250000)
 #define NET_WINDOW_NS UINT64_C(1000000)
@@ -29,8 +33,8 @@ enum { NET_RETRY_MS = 1, NET_DRAIN_MS = 50 };
 #define NET_SIGNAL_NS UINT64_C(50000000)
 
 /*
- * UCX 1.13 finds only transports of its own. Ours register themselves when they are loaded, so we
- * do that, from where they were installed or where the program says.
+ * UCX 1.13 finds only its own transports. A transport of openglex registers itself when it is
+ * loaded. This function loads the transport from UDMON_PLUGIN_PATH or from the installed directory.
  */
 static void net_load_transport(const char *name)
 {

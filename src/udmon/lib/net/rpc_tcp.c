@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 /*
- * A connection has SERVE_MS to prove who it is and to ask; of more than SERVED_MAX the oldest goes,
- * if it has had SERVE_LEAST_MS. Else accepting pauses for PAUSE_MS, as it does if the process is
- * out of descriptors: thousands of agents that come at once, after a restart, would push each other
- * out.
+ * A new connection has SERVE_MS to authenticate and to send its request. If more than SERVED_MAX
+ * connections exist, the oldest is closed after its first SERVE_LEAST_MS. Until then, accepting
+ * pauses for PAUSE_MS. Accepting also pauses if the process is out of descriptors. Without the
+ * pause, thousands of agents that connect at once after a restart would displace each other.
  */
 enum {
     SERVED_MAX = 512, SERVE_MS = 5000, SERVE_LEAST_MS = 1000, PAUSE_MS = 100, ACCEPTS = 64,

@@ -1,6 +1,4 @@
-/*
- * Whom TLS believes: who knows the shared secret, or who has a certificate of the CA.
- */
+/* Authentication in TLS: a peer must know the shared secret, or have a certificate of the CA. */
 #include "link.h"
 #include "../log.h"
 
@@ -18,7 +16,7 @@ static const unsigned char psk_cipher[2] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA2
 
 /* The pre-shared key */
 
-/* What TLS takes for a session to be resumed: the key, and the cipher that it is good for. */
+/* The object that TLS uses as a session to resume: the key, and the cipher for the key. */
 static SSL_SESSION *psk_session(SSL *ssl)
 {
     const udmon_tls_t *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
