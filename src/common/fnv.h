@@ -1,5 +1,6 @@
 /*
- * FNV-1a, 64 bits: a number to tell things apart by. Not for those who may choose what is hashed.
+ * FNV-1a, 64 bits: a hash for table lookups. Do not use this hash if an attacker may choose the
+ * input.
  */
 #ifndef COMMON_FNV_H
 #define COMMON_FNV_H

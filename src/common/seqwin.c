@@ -16,7 +16,7 @@ void seqwin_init(seqwin_t *win, uint64_t next)
 {
     memset(win, 0, sizeof(*win));
     win->next = next;
-    /* What came before counts as seen, so that it is never taken for the filling of a hole. */
+    /* Earlier numbers count as seen, so an earlier datagram is never a late arrival. */
     memset(win->seen, 0xff, sizeof(win->seen));
 }
 

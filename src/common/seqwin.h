@@ -1,9 +1,10 @@
 /*
- * Sequence window: which of the numbered datagrams of one sender are missing, doubled or late.
+ * Sequence window: finds missing, duplicate and late datagrams among the numbered datagrams of a
+ * sender.
  *
- * The receiver keeps the next number it expects and one bit for each of the SEQWIN_SIZE numbers
- * before it (a ring of bits indexed by number modulo size, as IPsec's anti-replay window). A number
- * ahead of the expected one means that those between are lost, until they come late after all.
+ * The receiver keeps the next expected number and one bit for each of the SEQWIN_SIZE numbers
+ * before it (a ring of bits indexed by number modulo size, as IPsec's anti-replay window). If a
+ * larger number arrives, the skipped numbers count as lost until they arrive late.
  */
 #ifndef OPENGLEX_SEQWIN_H
 #define OPENGLEX_SEQWIN_H

@@ -105,7 +105,7 @@ static int start(mcsm_daemon_t *daemon)
     return daemon->sa ? 0 : -ENOMEM;
 }
 
-/* Drops all requests: an answer that comes later finds none with its transaction ID. */
+/* Drops all requests. A later answer matches no transaction ID and is ignored. */
 static void stop(mcsm_daemon_t *daemon)
 {
     mcsm_sa_free(daemon->sa);

@@ -1,23 +1,23 @@
 /*
  * The libfabric provider "glex": endpoints of type FI_EP_RDM over the GLEX transport (paper 003,
- * section 5.2). docs/ofi.md tells what is offered and how messages travel; this file has the
- * objects.
+ * section 5.2). docs/ofi.md describes the features and the protocol. This file has the objects.
  *
- *   gfi_fabric    what fi_fabric() opens: the provider's name, and the API version asked for
- *   gfi_domain    owns one UCT interface, the peers that it knows, all operations; one lock
+ * A domain's lock guards the whole domain. The functions that libfabric calls take the lock, unless
+ * the program has promised to use one thread at a time. "Locked" below means that the caller holds
+ * the lock. Only gfi_progress() receives messages and runs UCT's callbacks.
+ *
+ * The prefix is gfi_, because glex_ is the NIC's interface and uct_glex_ the transport's.
+ *
+ * The objects:
+ *
+ *   gfi_fabric    opened by fi_fabric(): the provider's name, and the requested API version
+ *   gfi_domain    owns one UCT interface, the known peers, all operations; one lock
  *   gfi_av        address vector: numbers of peers' endpoints
  *   gfi_ep        endpoint: posted receives and unexpected messages, bound queues and counters
- *   gfi_peer      another domain, found by its address; shared by all endpoints (proto/gfi_peer.h)
+ *   gfi_peer      a remote domain, found by its address; shared by all endpoints (proto/gfi_peer.h)
  *   gfi_op        an operation that did not end when it was called (proto/gfi_op.h)
- *   gfi_cq, gfi_cntr, gfi_eq, gfi_poll   where completions and events go
+ *   gfi_cq, gfi_cntr, gfi_eq, gfi_poll   receive completions and events
  *   gfi_mr        registered memory
- *
- * Everything of a domain is guarded by its lock, which is taken by the functions that libfabric
- * calls, and only where the program has not promised to call from one thread at a time. Functions
- * below that say "locked" want the caller to hold it. Messages arrive, and callbacks of UCT run, in
- * gfi_progress() alone.
- *
- * The prefix is gfi_, since glex_ is the NIC's interface and uct_glex_ the transport's.
  */
 #ifndef GFI_H
 #define GFI_H
@@ -284,9 +284,9 @@ static inline void gfi_unlock(struct gfi_domain *domain)
     }
 }
 
-/* Fabrics and event queues belong to no domain, so no lock guards who uses them. Relaxed: a
- * number is all that is exchanged; a program that closes one has to know by itself that nobody
- * opens more on it. */
+/* Fabrics and event queues belong to no domain, so no lock guards them. Relaxed order suffices: the
+ * threads exchange only a number. A program must not close an object while another thread opens
+ * children of the object. */
 static inline void gfi_ref_get(unsigned *refs)
 {
     __atomic_fetch_add(refs, 1, __ATOMIC_RELAXED);

@@ -1,6 +1,6 @@
 /*
- * fi_atomic(), fi_fetch_atomic(), fi_compare_atomic() and their kin. All become one request to the
- * target (proto/gfi_atomic_op.c), which has its own copy of what the program gave.
+ * fi_atomic(), fi_fetch_atomic(), fi_compare_atomic() and their variants. Each call becomes one
+ * request to the target (proto/gfi_atomic_op.c). The request has a copy of the program's data.
  */
 #include "proto/gfi_op.h"
 

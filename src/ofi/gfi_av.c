@@ -194,7 +194,8 @@ static int gfi_av_remove(struct fid_av *fid, fi_addr_t *numbers, size_t count, u
 
     (void)flags;
     gfi_lock(av->domain);
-    for (i = count; i-- > 0;) { /* so that what is inserted next gets the same numbers, in order */
+    for (i = count; i-- > 0;) { /* backwards, so the next inserted addresses get the same numbers in
+                                 * order */
         if (gfi_av_remove_one(av, numbers[i]) != 0) {
             ret = -FI_EINVAL;
         }

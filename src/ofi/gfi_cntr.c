@@ -86,9 +86,9 @@ static int gfi_cntr_seterr(struct fid_cntr *fid, uint64_t value)
     return gfi_cntr_change(fid, true, false, value);
 }
 
-/* A program reads the counter, asks this, and sleeps. What was counted in between, such as by a
- * look at another queue, or is counted in here, keeps it from sleeping, and makes it read once
- * more. */
+/* A program reads the counter, calls this function, and sleeps. If the counter has changed since
+ * the read, or changes in this call, the function returns -FI_EAGAIN, so the program reads the
+ * counter again. */
 int gfi_cntr_trywait(struct gfi_cntr *cntr)
 {
     int ret = -FI_EAGAIN;

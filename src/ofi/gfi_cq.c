@@ -80,8 +80,8 @@ static inline uint8_t *gfi_cq_copy(uint8_t *to, const struct gfi_cqe *cqe, enum 
     return to + sizeof(struct fi_cq_entry);
 }
 
-/* Locked: up to `count` entries of a queue that is not empty, until one is an error. A queue
- * that is read to its end begins anew, so that the next entry is in the cache. */
+/* Locked: takes up to `count` entries of a queue that is not empty, up to the first error. An
+ * emptied queue starts again at its first entry, so the next entry is in the cache. */
 static inline ssize_t gfi_cq_take(struct gfi_cq *cq, void *buf, size_t count, fi_addr_t *sources)
 {
     uint32_t head = cq->head, tail = cq->tail;

@@ -391,8 +391,8 @@ static struct fi_ops gfi_ep_fi_ops = {
     .ops_open = gfi_no_ops_open,
 };
 
-/* Locked. Numbers are used in turn, so that a message for an endpoint that was closed does not
- * soon find another one. */
+/* Locked. Numbers are assigned in turn, so a late message for a closed endpoint does not reach a
+ * new endpoint. */
 static int gfi_ep_set_index(struct gfi_ep *ep)
 {
     struct gfi_domain *domain = ep->domain;

@@ -1,6 +1,6 @@
 /*
- * Event queues: a list and an eventfd, whose count is that of the events, so that it is readable
- * while there are any. Poll sets: a list of queues and counters, looked at when asked.
+ * Event queues: a list and an eventfd. The eventfd counts the events, so it is readable while the
+ * list has events. Poll sets: a list of queues and counters, polled on request.
  */
 #include "gfi.h"
 

@@ -280,7 +280,7 @@ static void gfi_fill_domain(struct fi_info *info)
     attr->caps = GFI_DOMAIN_CAPS;
 }
 
-/* Endpoints get their address when they are opened: until then it is that of nobody */
+/* An endpoint gets its address when it is opened. Until then the address belongs to no endpoint. */
 static int gfi_fill_src_addr(struct fi_info *info)
 {
     struct gfi_addr addr = {.version = GFI_WIRE_VERSION};
@@ -344,7 +344,10 @@ static uint64_t gfi_wanted_caps(uint64_t hints, uint64_t ours)
     return caps & ours;
 }
 
-/* What the program may do although it does not ask: nothing of it costs anything */
+/*
+ * The mr_mode for the program: the supported bits of its mode, or its own mode before version 1.5
+ * or if it uses basic or scalable registration. Fewer bits than GFI_MR_MODES cost nothing
+ */
 static int gfi_wanted_mr_mode(uint32_t version, int mode)
 {
     if (FI_VERSION_LT(version, FI_VERSION(1, 5))) {
@@ -381,8 +384,8 @@ static void gfi_apply_hints(uint32_t version, const struct fi_info *hints, struc
     }
 }
 
-/* A node is an address of ours as a string. As a source it may be anything, such as the name of an
- * interface: there is one NIC, which gives the address. Service means nothing here. */
+/* `node` is a glex address as a string. For a source, `node` may be any string, for example the
+ * name of an interface: the single NIC gives the address. The service is ignored. */
 static int gfi_resolve(const char *node, uint64_t flags, const struct fi_info *hints,
                        struct fi_info *info)
 {

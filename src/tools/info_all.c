@@ -1,9 +1,9 @@
 /*
  * glex_info --all: every fabric of a user, and for root the fabrics of all users.
  *
- * libglex reads GLEX_FABRIC and the user's number once, so each fabric gets a process of its own.
- * root's process takes the number of the user first: a link that the user has put into a directory
- * then leads nowhere that the user may not go.
+ * libglex reads GLEX_FABRIC and the user's number once, so each fabric gets a separate process.
+ * root's process first takes the number of the user. So a symbolic link in the user's directory
+ * gives no access beyond the user's own rights.
  */
 #include "info.h"
 

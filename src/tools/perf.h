@@ -1,10 +1,10 @@
 /*
- * glex_perf: what the bare NIC does between two processes.
+ * glex_perf: speed of the bare NIC between two processes.
  *
- * The client measures; the server serves it. Both are the same program: the client forks its
- * server, or finds one that was started in another terminal. They talk by messages of the NIC
- * itself (perf_session.c), so that nothing but the NIC has to work. A measurement (perf_run.c) is
- * a run of `count` operations of one kind and size, in one of two patterns.
+ * The client measures. The server answers. The client forks its server, or connects to a server
+ * that was started in another terminal. Client and server exchange control messages over the NIC
+ * (perf_session.c), so glex_perf needs nothing but the NIC. A measurement (perf_run.c) is a run of
+ * `count` operations of one kind and size, in one of two patterns.
  */
 #ifndef TOOLS_PERF_H
 #define TOOLS_PERF_H
@@ -48,7 +48,7 @@ enum perf_pattern {
     PERF_NUM_PATTERNS
 };
 
-/* One side's memory as the other has to know it. */
+/* Description of a process's memory for its peer. */
 struct perf_memory {
     uint32_t          key;
     uint32_t          present; /* bit n: region n exists */

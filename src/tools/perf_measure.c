@@ -134,7 +134,7 @@ static void show_progress(const struct perf_report *report, const struct perf_re
     }
 }
 
-/* Which kinds and sizes there will be; the first of the two passes counts them. */
+/* Lists the kinds and sizes of all results. The first of two passes only counts them. */
 static uint32_t list_results(const struct perf_report *report, const struct perf_session *s,
                              struct perf_result *results)
 {

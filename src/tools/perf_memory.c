@@ -118,7 +118,7 @@ bool perf_memory_open(struct perf_session *s)
     for (region = 0; region < PERF_NUM_REGIONS; region++) {
         open_region(s, region);
     }
-    /* messages are sent from there, so that nothing goes without it */
+    /* messages are sent from this region, so every measurement needs it */
     if (!(s->mine.present & (1u << PERF_REGION_IMM))) {
         tool_error("no memory to send from: %s", s->why[PERF_REGION_IMM]);
         return false;
@@ -151,7 +151,7 @@ uint8_t *perf_memory_source(const struct perf_session *s, const struct perf_run 
     return s->mem[perf_kinds[run->kind].region];
 }
 
-/* What was there before a run must not pass for what the run brings. */
+/* Clears the memory, so that data of an earlier run is not accepted as data of this run. */
 void perf_memory_clear(struct perf_session *s, const struct perf_run *run)
 {
     if (run->pattern == PERF_HANDOVER) {

@@ -1,12 +1,12 @@
 /*
- * The runs: what is timed.
+ * The runs: the timed operations.
  *
- * Latency: the client sends one and waits for one of the same kind to come back; the time of an
- * operation is half of that. A get answers itself: its time is the whole of it.
+ * Latency: the client sends an operation and waits for the same operation from the server. The time
+ * of an operation is half of this time. A get needs no answer: its time is the whole time.
  *
- * Stream: the client keeps a window of operations under way. What takes a place in the server's
- * queues (messages, immediate puts with their event) is limited by credits that the server returns
- * by message; puts and gets by their own completion events.
+ * Stream: the client keeps a window of operations in flight. Operations that take a place in the
+ * server's queues (messages, immediate puts with their event) are limited by credits, which the
+ * server returns by message. Puts and gets are limited by their own completion events.
  */
 #include "perf.h"
 
@@ -123,8 +123,8 @@ static void look_at_mp(struct perf_session *s, const struct perf_run *run, const
 }
 
 /*
- * Takes what has come, at least one and at most `max`; with `last` the last of a run is among
- * them when `max` are taken, and that one is compared.
+ * Takes the messages that have arrived, at least one and at most `max`. With `last`, the message
+ * number `max` is the last message of the run, and its data is compared.
  */
 static inline bool take_mps(struct perf_session *s, const struct perf_run *run, uint32_t max,
                             bool last, uint32_t *num_p)
@@ -215,7 +215,7 @@ static bool take_credits(struct perf_session *s, uint32_t window, uint32_t *cred
     return true;
 }
 
-/* Ends when all credits are home, so that all has been taken. */
+/* Ends when all credits have returned. By then the server has taken all messages. */
 static bool credit_stream_client(struct perf_session *s, const struct perf_run *run,
                                  struct posts *p)
 {
@@ -307,8 +307,9 @@ bool perf_run_client(struct perf_session *s, const struct perf_run *run, double 
     return ok;
 }
 
-/* The NIC does it alone; between hosts that is this process, when it polls. The client's next
- * message ends it, and stays for who takes those. */
+/* Serves puts and gets: the NIC executes them alone; between hosts this process executes them
+ * when it polls. The client's next message ends the service, and stays in the queue for the next
+ * reader. */
 static bool attend(struct perf_session *s, const struct perf_run *run)
 {
     uint32_t len;

@@ -1,17 +1,17 @@
 /*
- * The two sides of a measurement find each other and agree on what to do, by messages of the NIC:
+ * Client and server of a measurement connect and agree on the next run, by messages of the NIC:
  *
  *     client                       server
  *     HELLO half, its memory   ->            registers memory of that size
  *                              <-  WELCOME   its memory
- *     RUN kind, size, count    ->            clears where the data will come
+ *     RUN kind, size, count    ->            clears the destination of the data
  *                              <-  READY
  *       ... the run itself, perf_run.c ...
- *     CHECK                    ->            compares what came with what should have
+ *     CHECK                    ->            compares the arrived data with the expected data
  *                              <-  DONE      right or not
  *     BYE                      ->
  *
- * Between runs both sleep.
+ * Client and server sleep between runs.
  */
 #include "perf.h"
 
@@ -159,9 +159,8 @@ static bool create_ep(struct perf_session *s, uint32_t window)
     return true;
 }
 
-/* Whether the two sides take turns on one processor. Of two programs that leave it to whoever
- * started them where they run, this one knows that only where there is no other processor:
- * between two hosts each may well be allowed one alone. */
+/* Returns whether client and server run on one processor. Separately started programs know this
+ * only if the machine has a single processor. */
 static bool shares_processor(const struct perf_options *options)
 {
     bool told = options->pin || !(options->server || options->connect);

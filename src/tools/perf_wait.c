@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <time.h>
 
-/* What a living peer does, it does sooner than this. */
+/* A living peer answers within this time. */
 #define WAIT_LIMIT_S 20.0
 
 volatile sig_atomic_t perf_interrupted;

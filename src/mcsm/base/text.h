@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A whole number, decimal or 0x..., that is all of the text. 0, or -1 if it is none or not within
- * [min, max]. */
+/* Parses a whole number, decimal or 0x..., that fills the text. Returns 0, or -1 for an invalid
+ * number or a number outside of [min, max]. */
 int mcsm_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *value_p);
 
 /* A GUID: 0x and 1 to 16 hexadecimal digits, not zero. 0 or -1. */

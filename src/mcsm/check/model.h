@@ -1,6 +1,6 @@
 /*
- * mcsm-check's view of a whole fabric: the dumps of all clusters put together. It is read from
- * files and computed anew from the tables alone, so that it does not share the manager's errors.
+ * mcsm-check's view of a whole fabric: the dumps of all clusters, combined. mcsm-check reads the
+ * dumps and derives everything from the tables, so mcsm-check does not share the manager's errors.
  */
 #ifndef MCSM_CHECK_MODEL_H
 #define MCSM_CHECK_MODEL_H

@@ -1,6 +1,6 @@
 /*
- * Follows the packets of all sources to every LID. For one LID the switches form a forest (each has
- * one way on), so that every switch is looked at once, whatever the number of sources.
+ * Follows the packets of all sources to every LID. A switch has one next hop for a LID, so the
+ * switches form a forest. The walk visits each switch once, for any number of sources.
  */
 #include "model.h"
 
@@ -21,7 +21,7 @@ typedef struct verifier {
     uint8_t *columns;
     int *hops; /* of each switch: steps to the LID, or one of the above */
     int *stack;
-    int *order; /* the switches that reach the LID; each one after the next one on its way */
+    int *order; /* switches with a route to the LID; the next hop of a switch precedes the switch */
     int order_count;
     uint64_t *flow;
     unsigned shown[8];
@@ -345,7 +345,7 @@ static int verify_credits(verifier_t *verifier)
 
 /* ---- all of it ---- */
 
-/* The node whose LID this is, and its place; NULL if there is none that is connected. */
+/* Finds the node with this LID, and its place; NULL if no connected node has the LID. */
 static const check_node_t *find_place(const check_model_t *model, unsigned lid, place_t *to)
 {
     const check_node_t *node =

@@ -160,14 +160,14 @@ typedef struct mcsm_config {
     size_t partition_count;
 } mcsm_config_t;
 
-/* Read and check a file. Errors go to `err`, one line each, as "FILE:LINE: what is wrong, and what
- * would be right". Returns the configuration, which the caller frees, or NULL. */
+/* Reads and checks a file. Writes each error to `err` as a line "FILE:LINE: the error, and a right
+ * value". Returns the configuration, which the caller frees, or NULL. */
 mcsm_config_t *mcsm_config_read(const char *path, FILE *err);
 void mcsm_config_free(mcsm_config_t *config);
 
-/* Clusters of one fabric that contradict each other: overlapping LIDs, a border known to one side
- * only, names, routes that go in circles, multicast joints that do. One line per contradiction in
- * `err`; returns their number. */
+/* Finds contradictions between the configurations of one fabric: overlapping LIDs, a border that
+ * only one side knows, different names, circles of routes or of multicast joints. Writes one line
+ * per contradiction to `err`. Returns the number of contradictions. */
 int mcsm_config_cross_check(mcsm_config_t *const *configs, size_t count, FILE *err);
 
 /* Read a GUID-to-LID database: lines "GUID LID", sorted by GUID in *db_p. 0, or -1 with messages.
@@ -180,8 +180,8 @@ uint16_t mcsm_lid_db_find(const mcsm_lid_db_t *db, uint64_t guid);
 /* The GUID of a LID; 0 if the database has none. */
 uint64_t mcsm_lid_db_guid(const mcsm_lid_db_t *db, uint16_t lid);
 
-/* The first LID that two clusters may both give; 0 if there is none. A database of no entries
- * stands for its whole range. */
+/* Returns the first LID that two clusters may assign; 0 if the clusters have no common LID. An
+ * empty database stands for its whole range. */
 unsigned mcsm_common_lid(const mcsm_lid_db_t *a, mcsm_range_t ra, const mcsm_lid_db_t *b,
                          mcsm_range_t rb);
 

@@ -73,8 +73,8 @@ static void check_pair(cross_t *cross, const mcsm_config_t *a, const mcsm_config
         CONTRADICTION(cross,
                       "%s and %s: mlids %u and %u differ, so that a group would have two MLIDs\n",
                       a->path, b->path, a->mlids, b->mlids);
-    /* Each manager sets its end of a border link, and tells its hosts how long packets may be, by
-     * its own limits. */
+    /* A manager configures its end of a border link by its own limits. It reports its own limit of
+     * the packet size to its hosts. */
     if (a->max_mtu != b->max_mtu || a->max_op_vls != b->max_op_vls)
         CONTRADICTION(cross,
                       "%s and %s: mtu or vls of [port] differ: long packets from one cluster "

@@ -59,7 +59,7 @@ struct mcsm_node {
     uint8_t type; /* 1 CA, 2 switch, 3 router */
     uint8_t nports;
     bool sw;
-    bool moved; /* it answered from two places: two nodes with one GUID, or a cable that moved */
+    bool moved; /* two places answered: two nodes with one GUID, or a moved cable */
     char desc[65];
     uint8_t info[64];     /* NodeInfo */
     uint8_t raw_desc[64]; /* NodeDescription */

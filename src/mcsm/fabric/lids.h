@@ -1,8 +1,8 @@
 /*
- * Which end port has which LID (paper 001, "Assignment of local identifiers").
+ * The LIDs of end ports (paper 001, "Assignment of local identifiers").
  *
- * A GUID keeps its LID over sweeps and restarts: the table is written to STATE-DIR/NAME.lids, in
- * the format of a GUID-to-LID database, so that a neighbour can use it as one.
+ * A GUID keeps its LID over sweeps and restarts. The manager writes the table to
+ * STATE-DIR/NAME.lids in the format of a GUID-to-LID database, so a neighbour can use the file.
  */
 #ifndef MCSM_LIDS_H
 #define MCSM_LIDS_H

@@ -53,7 +53,7 @@ void mcsm_mads_set_keys(mcsm_mads_t *mads, uint64_t m_key, uint64_t before);
 int mcsm_smp(mcsm_mads_t *mads, const mcsm_path_t *path, uint8_t method, uint16_t attr,
              uint32_t mod, const uint8_t *body, mcsm_answer_fn answer, void *arg, void *arg2);
 
-/* Any other request: a whole MAD, whose transaction ID is replaced. */
+/* Sends any other request: a whole MAD. The function replaces the MAD's transaction ID. */
 int mcsm_mad_request(mcsm_mads_t *mads, const mcsm_addr_t *to, const uint8_t *mad,
                      mcsm_answer_fn answer, void *arg, void *arg2);
 

@@ -84,7 +84,7 @@ static void deliver(mcsm_umad_t *umad, void *buffer, int length)
     enqueue(umad, packet);
 }
 
-/* A packet that is too long stays the first one until it is read: read it, and drop it. */
+/* A packet that is too long blocks the queue until it is read. Reads and drops the packet. */
 static void drop_long(mcsm_umad_t *umad, int length)
 {
     void *buffer = umad_alloc(1, umad_size() + length);

@@ -27,7 +27,8 @@ typedef struct mcsm_contract {
     const int *via;      /* of each LID: the neighbour it leaves to; -1: a LID of this cluster */
     const bool *allowed; /* [entry][exit] */
     const bool *enters;  /* [neighbour][cluster]: packets to that cluster may come in from there */
-    const int *cluster;  /* of each LID: its cluster, as an index of `enters`; -1: this one */
+    const int *cluster;  /* for each LID: its cluster, as an index of `enters`; -1: the own
+                          * cluster */
     size_t clusters;
     const mcsm_tree_t *tree; /* NULL: groups have a lane of their own */
 } mcsm_contract_t;

@@ -1,13 +1,13 @@
 /*
  * The channel dependency graph of one lane. A channel is a port of a switch that leads to another
  * switch, named by its number among all ports of the graph. A dependency a -> b means that a packet
- * which holds channel a may wait for channel b. Packets of a lane can block each other for ever
- * only if the dependencies form a circle.
+ * which holds channel a may wait for channel b. Packets of a lane can deadlock only if the
+ * dependencies form a circle.
  *
  * mcsm_deps_add() keeps a topological order of the channels (Pearce and Kelly, "A dynamic
  * topological sort algorithm for directed acyclic graphs", 2006) and refuses a dependency that
- * closes a circle. mcsm_deps_note() only records dependencies, for tables that are there already;
- * mcsm_deps_circle() then searches.
+ * closes a circle. mcsm_deps_note() only records dependencies of existing tables;
+ * mcsm_deps_circle() then searches for a circle.
  */
 #ifndef MCSM_DEPS_H
 #define MCSM_DEPS_H
@@ -25,7 +25,7 @@ void mcsm_deps_note(mcsm_deps_t *deps, int from, int to);
 /* Notes the dependencies of all packets of a lane in the tables of the graph. -ENOMEM. */
 int mcsm_deps_note_unicast(mcsm_deps_t *deps, int lane);
 
-/* Notes that a switch copies packets from each of these ports to all others. */
+/* Records that a switch copies packets from each of these ports to every other port in `ports`. */
 void mcsm_deps_note_multicast(mcsm_deps_t *deps, int sw, const uint64_t ports[4]);
 
 /* The length of a circle, and the first `room` channels of it; 0: there is none. -ENOMEM. */

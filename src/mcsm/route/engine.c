@@ -10,13 +10,13 @@
  * table entries.
  *
  * Up/Down: ranks direct the links. A packet goes up zero or more times, then down zero or more
- * times. A table knows only the destination. So a switch that has a path of down links always takes
- * that path, and a packet that came down is never sent up. All up channels, ordered towards the
- * roots, come before all down channels, ordered away from the roots. No circle is possible.
+ * times. A table knows only the destination. So a switch with a path of down links always selects a
+ * path of down links, and a packet that came down never goes up. All up channels, ordered towards
+ * the roots, come before all down channels, ordered away from the roots. No circle is possible.
  *
  * DOR: of the shortest paths, the path that continues in the lowest dimension. On a mesh or
- * hypercube the order of the dimensions orders the channels, so there is no circle. Each ring of a
- * torus may be a circle.
+ * hypercube the order of the dimensions orders the channels, so no circle is possible. Each ring of
+ * a torus may be a circle.
  */
 #include "graph.h"
 
@@ -455,9 +455,9 @@ static void engine_close(engine_t *engine)
     free(engine->down);
 }
 
-/* All targets of one switch. Of the LIDs of other clusters, which may be tens of thousands behind
- * one transit switch, only the first TREES are routed one by one; the others take their ways in
- * turn. */
+/* Routes all targets of one switch. A transit switch may have tens of thousands of foreign LIDs
+ * behind it. Only the first TREES of these LIDs get separate routes. Further LIDs use these routes
+ * in turn. */
 static void route_group(engine_t *engine, const mcsm_target_t *targets, size_t count)
 {
     size_t chosen = targets->foreign && count > TREES ? TREES : count;

@@ -31,7 +31,7 @@ typedef struct mcsm_gswitch {
     int rank;            /* Up/Down: steps from the nearest root */
     uint8_t nports;
     bool border; /* packets of other clusters come in here: a root of Up/Down */
-    bool bare;   /* has neither hosts nor joints, so that no group needs it at an end */
+    bool bare;   /* the switch has neither hosts nor joints, so no multicast tree ends here */
 } mcsm_gswitch_t;
 
 typedef struct mcsm_target {
@@ -75,9 +75,8 @@ bool mcsm_is_up(const mcsm_graph_t *graph, int from, int to);
  * switches in the order of their distance; returns how many. */
 int mcsm_distances(const mcsm_graph_t *graph, int from, int *distance, int *queue);
 
-/* Searches each lane for a circle of channels that may wait for each other (route/deps.h). Returns
- * 0 if there is none, else the length of one; circle[] gets its channels, as far as `room` goes.
- * -ENOMEM. */
+/* Searches each lane for a circle of waiting channels (route/deps.h). Returns the length of a
+ * circle, or 0. circle[] gets up to `room` channels of the circle. -ENOMEM. */
 int mcsm_credit_loop(const mcsm_graph_t *graph, int *circle, int room);
 
 /*

@@ -106,7 +106,7 @@ static bool add_ways(const lanes_t *lanes, mcsm_deps_t *deps, int from, int to)
     return true;
 }
 
-/* All packets between two switches share a lane: the first one that they close no circle in. */
+/* Assigns the packets between two switches to the first lane in which they close no circle. */
 static int place_pair(lanes_t *lanes, int a, int b)
 {
     for (int lane = 0; lane < TRIES; lane++) {

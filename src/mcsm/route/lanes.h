@@ -1,11 +1,11 @@
 /*
- * Lanes: which packets may share a virtual lane without blocking each other for ever.
+ * Lanes: which packets may share a virtual lane without a deadlock.
  *
  * The engine lash (Skeie, Lysne, Theiss: "Layered shortest path (LASH) routing in irregular system
  * area networks", 2002) keeps the shortest routes and gives each pair of switches a lane. Both
  * directions of a pair get the same lane, because InfiniBand answers on the service level of the
- * request. Engines that assign the directions one by one, such as DFSSSP, are free of deadlock only
- * for packets that get no answer. Nue needs no second lane, but leaves the shortest routes.
+ * request. DFSSSP assigns the two directions separately. So DFSSSP is free of deadlock only for
+ * packets without an answer. Nue needs no second lane, but leaves the shortest routes.
  */
 #ifndef MCSM_LANES_H
 #define MCSM_LANES_H

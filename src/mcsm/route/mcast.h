@@ -1,8 +1,8 @@
 /*
  * Multicast trees. One spanning tree of the cluster carries all groups. The table of a group is the
  * part of the tree between its members. A configured joint is a member of every group, so the trees
- * of all clusters form one tree. Managers do not speak with each other, so the MLID of a group is a
- * hash of its MGID, which is the same in all clusters.
+ * of all clusters form one tree. Managers of different clusters do not communicate. So the MLID of
+ * a group is a hash of its MGID. All clusters compute the same hash.
  */
 #ifndef MCSM_MCAST_H
 #define MCSM_MCAST_H

@@ -96,8 +96,8 @@ static void name_foreign(mcsm_sm_t *sm, mcsm_rival_t *rival)
                    mcsm_sm_state_name(rival->state), rival->priority, sm->config->name);
 }
 
-/* A foreign master may have overwritten tables, where no M_Key protects them. They are written anew
- * when it comes and when it goes. */
+/* A foreign master may overwrite tables without M_Key protection. So the manager writes all tables
+ * again after a foreign master appears, and again after it disappears. */
 static void set_disputed(mcsm_sm_t *sm)
 {
     bool disputed = false;

@@ -131,7 +131,7 @@ static void repress(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
     mcsm_mad_send(sm->mads, from, answer, sizeof(answer));
 }
 
-/* The port changed what it says about itself: read it again. */
+/* The port has changed its description: read the description again. */
 static void got_desc(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
     uint64_t guid = (uintptr_t)arg2;

@@ -136,7 +136,7 @@ void mcsm_sm_read_pkeys(mcsm_sm_t *sm, mcsm_port_t *port)
         mcsm_error("out of memory: the P_Keys of 0x%016lx are not set", port->guid);
         return;
     }
-    /* A port that this manager has set up, and that is still active, has the table that it had. */
+    /* An active port that this manager has configured before still has the previous table. */
     if (was != NULL && was->pkey_blocks == 0 && was->pkey_count == port->pkey_count &&
         port->state == MCSM_STATE_ACTIVE && !sm->sweep.distrust && !sm->sweep.reregister &&
         mcsm_get16(port->info, MCSM_PI_SM_LID) == mcsm_get16(was->info, MCSM_PI_SM_LID)) {

@@ -199,7 +199,7 @@ static bool start_ports(mcsm_sm_t *sm)
     return true;
 }
 
-/* What follows when all answers of a phase are there. */
+/* The phase after the last answer of the present phase. */
 static mcsm_phase_t next_phase(mcsm_sm_t *sm, uint64_t now)
 {
     switch (sm->sweep.phase) {

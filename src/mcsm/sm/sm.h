@@ -1,14 +1,14 @@
 /*
  * The subnet manager of one cluster.
  *
- * It works in phases. Each phase sends its SMPs at once and ends when the last answer is there:
+ * It works in phases. Each phase sends its SMPs at once and ends with the last answer:
  *
  *     IDLE -> DISCOVER -> MANAGERS -> PORTS -> TABLES -> ARM -> ACTIVATE -> IDLE    a heavy sweep
  *     IDLE -> LIGHT -> ARM -> ACTIVATE -> IDLE       a light sweep: border links may have come
  *     IDLE -> LIGHT -> IDLE -> DISCOVER ...          a light sweep that found a change
  *     IDLE -> MULTICAST -> IDLE                      members came or went
  *
- * and it is in one of the states of IBTA volume 1, section 14.4.1: DISCOVERING until it knows
+ * A manager has a state of IBTA volume 1, section 14.4.1: DISCOVERING until the manager knows
  * whether the cluster has a master, then MASTER or STANDBY. A STANDBY only discovers, changes
  * nothing, and polls the master.
  */

@@ -27,7 +27,7 @@ static inline struct gfi_peer *gfi_arrive_peer(struct gfi_domain *domain, uint64
     return gfi_likely(!peer->is_cut) ? peer : NULL;
 }
 
-/* For an endpoint that is not there any more: a sender that waits is told */
+/* A message for an endpoint that no longer exists: notify the sender if it waits */
 static ucs_status_t gfi_arrive_no_ep(struct gfi_peer *peer, bool waits, uint64_t op)
 {
     GFI_INFO(FI_LOG_EP_DATA, "a message of peer %u is dropped: its endpoint was closed\n", peer->id);

@@ -1,13 +1,13 @@
 /*
- * Atomic operations. The NIC has none that libfabric could use, so the target's progress executes
- * them: a request names registered memory, the datatype and the operation, and the reply ends it at
- * the initiator. A reply comes in any case, so a completion says that the memory has changed.
+ * Atomic operations. The NIC has no atomic operation that libfabric could use, so the target's
+ * progress executes them. A request names registered memory, the datatype and the operation. The
+ * reply ends the operation at the initiator. Every request gets a reply, so a completion means that
+ * the memory has changed.
  *
- * One function per datatype calculates, made by GFI_CALCULATE from the lists of operations that the
- * datatype has. It knows nothing of atomicity: gfi_atomic_apply() exchanges elements of up to 8
- * bytes by the processor's compare-and-swap, so that they are atomic beside whatever else does the
- * same, also in other processes; longer ones, and those that are not aligned, by a lock of the
- * process.
+ * GFI_CALCULATE makes one function per datatype from the datatype's lists of operations. The
+ * function calculates only. gfi_atomic_apply() makes the change atomic. Aligned elements of up to 8
+ * bytes use the processor's compare-and-swap, so they are atomic with respect to compare-and-swaps
+ * of other processes. Longer or unaligned elements use a lock of the process.
  */
 #include "gfi_op.h"
 
@@ -217,7 +217,10 @@ static int gfi_atomic_find(const struct gfi_domain *domain, const struct gfi_ato
     return 0;
 }
 
-/* All elements; each is atomic, and not all together. `before` gets what was there. */
+/*
+ * Executes all elements. Each element is atomic, the whole operation is not. `before` gets the
+ * previous values.
+ */
 static void gfi_atomic_execute(const struct gfi_atomic_request *request, size_t size,
                                uint8_t *target, uint8_t *before)
 {
@@ -232,8 +235,8 @@ static void gfi_atomic_execute(const struct gfi_atomic_request *request, size_t 
     }
 }
 
-/* The counters of fi_ep_bind() tell operations that give values back from those that do not;
- * those of fi_mr_bind() count what may change the memory */
+/* The counters of fi_ep_bind() count operations with and without results separately. The counters
+ * of fi_mr_bind() count operations that may change the memory. */
 static void gfi_atomic_count_event(struct gfi_domain *domain, struct gfi_mr *mr,
                                    const struct gfi_atomic_request *request)
 {

@@ -2,27 +2,27 @@
  * Matching of messages with receives, in MPI's order: a message takes the earliest posted receive
  * that accepts it, a receive takes the earliest message that it accepts.
  *
- * A receive accepts messages of one source or of any, and compares tags except for the bits that it
- * ignores. All receives with the same ignored bits, and with or without a source, are of one
- * *class*. Inside a class a receive is an exact value: (source, tag without the ignored bits). So a
- * hash table finds it. Programs use few classes: MPI over libfabric about five. There is room for
- * GFI_MATCH_CLASSES; receives of further classes stand in a plain list, and are as correct, but
- * slower.
+ * A receive names one source or accepts any source, and compares the bits of the tag that it does
+ * not ignore. Receives with equal ignored bits and with a source form a *class*; without a source
+ * they form another class. Inside a class a receive is an exact value: (source, tag without the
+ * ignored bits). So a hash table finds the receive. Programs use few classes: MPI over libfabric
+ * about five. Up to GFI_MATCH_CLASSES classes have tables. Receives of further classes are in a
+ * plain list, which is slower.
  *
- *   posted receives     one table; a receive stands there once, under its own class
- *   unexpected messages one table; a message stands there once for each class known so far, so
- *                       that a receive of any class finds the earliest one at once
+ * A posted receive is in the table of receives once, under its own class. An unexpected message is
+ * in the table of messages once for each known class. So a receive of any class finds the earliest
+ * message at once.
  *
  * Entries with the same class and value form a queue in order of arrival. Only the head of a queue
- * stands in a bucket, so thousands of equal entries do not make a bucket long.
+ * is in a bucket, so thousands of equal entries do not make a bucket long.
  *
- * A receive that is posted when there is no other is the *front*. It stands in no table: it is the
- * earliest as long as it is posted, so a message is compared with it first. A program that posts
- * one receive at a time never gets to the tables.
+ * The *front* is a receive that was posted while no other receive existed. The front is in no
+ * table. While it is posted, it is the earliest receive, so a message is compared with the front
+ * first. A program that posts one receive at a time never uses the tables.
  *
- * A message looks into each class that has receives, and takes the candidate that was posted first
- * (`seq`). Nothing here allocates memory except the tables, which grow with the number of queues.
- * No locks: the caller has the domain's.
+ * A message looks up each class that has receives, and takes the candidate that was posted first
+ * (`seq`). Only the tables allocate memory. They grow with the number of queues. The functions take
+ * no locks: the caller holds the domain's lock.
  */
 #ifndef GFI_MATCH_H
 #define GFI_MATCH_H

@@ -1,8 +1,8 @@
 /*
- * Operations that did not end when they were called: a message that is announced and not fetched
- * yet, one that waits for an acknowledgement, a message that is being fetched, RMA. They have
- * numbers, which peers name in their answers, with a generation, so that a late answer finds
- * nothing.
+ * Operations that outlive their call: an announced message that the receiver has not fetched, a
+ * message that waits for an acknowledgement, a message that is being fetched, RMA. Peers name an
+ * operation in their answers by its number. The number contains a generation, so a late answer
+ * finds no operation.
  */
 #ifndef GFI_OP_H
 #define GFI_OP_H
@@ -104,7 +104,7 @@ struct gfi_op *gfi_op_new(struct gfi_ep *ep, struct gfi_peer *peer, enum gfi_op_
 /** Locked: give it back, with its registration, key and copy. */
 void gfi_op_free(struct gfi_op *op);
 
-/** Locked: the operation that a number stands for, if its peer and type are these; else NULL. */
+/** Locked: finds the operation with this number, peer and type; else NULL. */
 struct gfi_op *gfi_op_find(struct gfi_domain *domain, const struct gfi_peer *peer,
                            enum gfi_op_type type, uint64_t number);
 uint64_t gfi_op_number(const struct gfi_op *op);
@@ -130,7 +130,10 @@ void gfi_op_fail(struct gfi_op *op, int error);
 /** Prepare the count of UCT's completions; then each call that answers UCS_INPROGRESS adds one. */
 void gfi_op_begin(struct gfi_op *op);
 
-/** All calls are made: whether they are all over; else gfi_op_progress() is called by the last. */
+/**
+ * After the last call of UCT: returns whether all calls have completed. If not, the last completion
+ * calls gfi_op_progress().
+ */
 bool gfi_op_end(struct gfi_op *op);
 
 /** Copy from, or into, memory in pieces, beginning at `offset`. @return bytes copied, at most len */
@@ -225,8 +228,8 @@ static inline bool gfi_rkey_is_counted(const struct gfi_rkey *rkey, bool is_writ
     return (rkey->events & (is_write ? FI_REMOTE_WRITE : FI_REMOTE_READ)) != 0;
 }
 
-/** Locked: begin a new READ, WRITE or ATOMIC, after those of the same peer that wait for their
- *  keys. */
+/** Locked: begins a new READ, WRITE or ATOMIC, after earlier operations of the same peer that wait
+ * for keys. */
 void gfi_rma_submit(struct gfi_op *op);
 void gfi_rma_progress(struct gfi_op *op);
 
@@ -244,9 +247,9 @@ size_t gfi_atomic_size(unsigned datatype, unsigned op, unsigned kind);
 /**
  * Change one element of the memory of this process, atomically.
  *
- * @param operand  May be NULL with FI_ATOMIC_READ; as `compare`, it needs no alignment.
- * @param compare  May be NULL but with the operations that compare.
- * @param before   Set to what was there.
+ * @param operand  May be NULL with FI_ATOMIC_READ. Needs no alignment, as `compare`.
+ * @param compare  Required by operations that compare, otherwise may be NULL.
+ * @param before   Set to the previous value.
  */
 void gfi_atomic_apply(unsigned datatype, unsigned op, void *target, const void *operand,
                       const void *compare, void *before);

@@ -397,9 +397,9 @@ ucs_status_t gfi_peer_on_error(void *arg, uct_ep_h ep, ucs_status_t status)
     return UCS_OK;
 }
 
-/* UCT looks after peers that it waits for itself. It does not know that a receive waits for a
- * message, an announced message for its receiver, or any message for the peer's HELLO; and a
- * peer that left in good order is an error only then. The look does not connect. */
+/* UCT detects the death of a peer only while UCT waits for the peer. But a receive, an announced
+ * message and a message that waits for the peer's HELLO do not wait in UCT. A peer that closed in
+ * good order is an error only for announced and waiting messages. The check does not connect. */
 void gfi_peers_watch(struct gfi_domain *domain)
 {
     struct gfi_peer *peer;

@@ -1,18 +1,18 @@
 /*
- * A peer: another domain, found by its address. All endpoints of this domain share it, and with it
- * one UCT endpoint. Peers have numbers, which stand in the headers of messages; a peer stays until
- * the domain is closed, so a number never gets a second meaning.
+ * A peer: a remote domain, found by its address. The endpoints of this domain share the peer and
+ * its UCT endpoint. Headers of messages contain the number of a peer. A peer stays until the domain
+ * is closed, so a number never gets a second meaning.
  *
  *   NEW  -- something is to be sent, or HELLO arrives --> HELLO sent --- HELLO arrived ---> ready
  *   any state -- UCT says that the peer is gone --> failed (`error`), for good
  *
- * A peer fails in two steps, because a message that was delivered stays delivered. Sends fail at once.
- * Messages of the peer that lie in the NIC's queues still arrive (`draining`). When the queues are
- * empty, receives that name the peer fail, unless an unexpected message of the peer matches them.
- * A peer that said BYE has left in good order: receives that name the peer stay posted.
+ * A peer fails in two steps, because a delivered message stays delivered. Sends fail at once.
+ * Messages of the peer in the NIC's queues still arrive (`draining`). When the queues are empty,
+ * receives that name the peer fail, unless an unexpected message of the peer matches them. A peer
+ * that said BYE has left in good order: receives that name the peer stay posted.
  *
- * HELLO tells the other side by which number to call itself. So a domain is ready to send to a peer
- * when both HELLOs are there: after one round trip. Messages and RMA wait until then.
+ * HELLO tells the peer which number to use for its messages. A domain can send to a peer after the
+ * HELLO of the peer has arrived: after one round trip. Messages and RMA wait until then.
  */
 #ifndef GFI_PEER_H
 #define GFI_PEER_H

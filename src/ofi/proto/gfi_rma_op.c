@@ -183,7 +183,10 @@ static ucs_status_t gfi_rma_register(struct gfi_op *op, const struct iovec *piec
                           UCT_MD_MEM_ACCESS_ALL | UCT_MD_MEM_FLAG_HIDE_ERRORS, &op->memh);
 }
 
-/* One piece of local memory after the other: with registrations only one is on its way at once */
+/*
+ * Moves one piece of local memory after the other. With registrations, one piece is in flight at a
+ * time
+ */
 static ucs_status_t gfi_rma_move(struct gfi_op *op)
 {
     const uct_iface_attr_t *attr = &op->ep->domain->uct.attr;

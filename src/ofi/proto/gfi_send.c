@@ -303,7 +303,7 @@ static bool gfi_send_deferred_one(struct gfi_op *op)
     if (ret == -FI_EAGAIN) {
         return false;
     }
-    if (ret == 0) { /* else the peer has failed, and this operation with it */
+    if (ret == 0) { /* otherwise the peer has failed, and has failed this operation */
         gfi_op_free(op);
     }
     return true;

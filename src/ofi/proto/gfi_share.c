@@ -1,18 +1,18 @@
 /*
- * Long messages are copied by both sides, each a part, when the sender makes progress as well: one
- * processor copies no faster than its kernel pins pages, and two copy twice as much.
+ * Sender and receiver each copy a part of a long message, if the sender makes progress. One
+ * processor copies no faster than its kernel pins pages. Two processors copy twice as fast.
+ *
+ * If no ACCEPT has arrived when the first piece is fetched, the receiver fetches the rest alone. So
+ * the receiver never waits for a busy sender. If the NIC moves the data instead of the processor,
+ * the first get returns UCS_INPROGRESS, and sharing brings nothing.
  *
  *   receiver                                  sender
  *   OFFER, fetches a first piece         -->
- *                                        <--  ACCEPT, if it is in progress and helps no other peer
- *   GRANT: half of what is left          -->
- *   fetches the other half                    writes it into the receiver's buffer
- *                                        <--  FIN of that half
+ *                                        <--  ACCEPT, if in progress and helping no peer
+ *   GRANT: half of the rest              -->
+ *   fetches the other half                    writes its half into the receiver's buffer
+ *                                        <--  FIN of this half
  *   FIN of the message                   -->
- *
- * If there is no ACCEPT when the first piece has been fetched, the receiver fetches the rest alone:
- * it never waits for a sender that does something else. Nor is there anything to share where the
- * NIC moves the data and the processor does not: then the first get answers UCS_INPROGRESS.
  */
 #include "gfi_op.h"
 

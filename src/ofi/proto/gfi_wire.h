@@ -1,12 +1,12 @@
 /*
- * What the provider sends: active messages of UCT. docs/ofi.md, "The protocol", describes them for
- * people. All integers are little-endian, as they lie in memory on the machines GLEX is built for.
+ * The messages of the provider: active messages of UCT. docs/ofi.md, "The protocol", describes
+ * them. All integers are little-endian, as on all machines of GLEX.
  *
  * The first 8 bytes of every message are its header:
  *
- *   bits  0..23  peer     the receiver's own number of the sender; GFI_NO_PEER in HELLO
- *   bits 24..35  src_ep   endpoint that sent it
- *   bits 36..47  dst_ep   endpoint that it is for
+ *   bits  0..23  peer     the receiver's number for the sender; GFI_NO_PEER in HELLO
+ *   bits 24..35  src_ep   sending endpoint
+ *   bits 36..47  dst_ep   destination endpoint
  *   bits 48..63  flags    GFI_HDR_*
  */
 #ifndef GFI_WIRE_H

@@ -1,17 +1,18 @@
 /*
  * A library for LD_PRELOAD that adds the transport glex to the UCX of a program, if the transport
- * was compiled for exactly that UCX. In every other process it does nothing, so a program that
- * brings a UCX of its own runs on that UCX.
+ * was compiled for exactly that UCX. In every other process the library does nothing.
  *
- * The library depends on libc alone. A library that depends on libuct would bring the system's
- * libuct into each process, before the program's own.
+ * The library depends on libc only. A library that depends on libuct would bring the system's
+ * libuct into each process, before the program's own libuct.
  *
- * It defines two functions of UCX, which a preloaded library defines first:
+ * The library replaces two functions of UCX:
+ *
  * - uct_query_components(): libucp calls it in ucp_init(), programs of libuct call it first.
- * - ucp_config_read(): ucp_init() and programs call it before that, to read UCX_TLS.
- * Each finds the UCX of its caller, opens the transport for this UCX, and calls the function of
- * this UCX. The caller may have opened libucp by dlopen() with RTLD_LOCAL: the dynamic linker
- * searches preloaded libraries first there, too.
+ * - ucp_config_read(): ucp_init() and programs call it earlier, to read UCX_TLS.
+ *
+ * A replaced function finds the UCX of its caller, opens the transport for this UCX, and calls the
+ * function of this UCX. If the caller has opened libucp by dlopen() with RTLD_LOCAL, the dynamic
+ * linker also searches preloaded libraries first.
  */
 #include "transports.h"
 

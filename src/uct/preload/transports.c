@@ -34,7 +34,7 @@ bool ucx_find(const struct preload_object *caller, struct ucx_found *found)
     if (found->objects[UCX_LIBUCT].base == NULL) {
         return false;
     }
-    /* Each library is searched from the one above it, which depends on it. */
+    /* Searches each library from the library that depends on it. */
     above = found->objects[UCX_LIBUCT];
     for (library = UCX_LIBUCS; library >= UCX_LIBUCM; library--) {
         found_add(found, library, preload_function(&above, ucx_functions[library]));
