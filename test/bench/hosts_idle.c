@@ -1,8 +1,8 @@
 /*
- * What peers on another host cost when they are silent.
+ * The cost of silent peers on another host.
  *
- *   hosts_idle                 makes the endpoints that are asked for, prints an address, and polls
- *   hosts_idle ADDRESS PEERS   sends a message to each of as many endpoints, then measures
+ *   hosts_idle                 makes the requested endpoints, prints an address, and polls
+ *   hosts_idle ADDRESS PEERS   sends a message to each of PEERS endpoints, then measures
  *
  * Prints lines "name value": peers, poll_ns (a poll that finds nothing), peer_kb (memory of this
  * process for each peer).
@@ -19,7 +19,7 @@
 
 #define MAX_PEERS     2000
 #define PEER_CAPACITY 64 /* of the queues of each */
-/* So that those who listen to the network less and less often do so when it is measured. */
+/* An idle process polls the network less and less often. The measurement begins after this time. */
 #define SETTLE_NS 1000000000ull
 #define POLL_NS   2000000000ull
 #define LIMIT_NS  120000000000ull
@@ -91,8 +91,9 @@ static glex_ep_addr_t take_mp(glex_ep_handle_t ep, void *to, uint32_t wanted)
 
 /* ---- the peers ------------------------------------------------------------------------------- */
 
-/* The first endpoint takes orders, says who there is, and which of them got their message. Only the
- * one whose turn it is is polled: so many would wait long for each other. */
+/* The first endpoint receives orders, and answers with the number of endpoints and the endpoints
+ * that got their message. Only one endpoint at a time is polled, because polling all would take too
+ * long. */
 static void serve(glex_device_handle_t dev)
 {
     static glex_ep_handle_t eps[MAX_PEERS];

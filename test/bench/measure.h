@@ -16,7 +16,7 @@ void check(ucs_status_t status, const char *what);
 /** Seconds on a clock that all processes share. */
 double now(void);
 
-/** Bind this process to the n-th of the processors that it may use, if there are so many. */
+/** Bind this process to the n-th allowed processor, if it exists. */
 void pin(int n);
 
 /** Sort the values; the one in the middle. */

@@ -1,6 +1,7 @@
 /*
- * For programs that measure the transport itself: an interface of it, opened as UCP would, and
- * endpoints to others of the same kind. What goes wrong ends the program with one line.
+ * For programs that measure the transport itself: an interface of the transport, opened as UCP
+ * would, and endpoints to other interfaces of the transport. An error ends the program with one
+ * line.
  */
 #ifndef TEST_BENCH_NODE_H
 #define TEST_BENCH_NODE_H

@@ -1,12 +1,12 @@
 /*
- * What libfabric's provider glex does in a second, beside the provider shm and UCP: ofi [COUNT
- * [FIGURE]]. Two processes, each bound to its own processor, talk by tagged messages.
+ * Speed of libfabric's provider glex beside the provider shm and UCP: ofi [COUNT [FIGURE]]. Two
+ * processes, each bound to a processor, exchange tagged messages.
  *
- * All ways are open at once and measured in turn, a batch of some microseconds each, so that a
- * processor that changes its speed, or works for somebody else, changes it for all of them. Prints
- * lines "FIGURE WAY VALUE RATIO": the median over all batches, and the median of the ratios of the
- * first way's batch to the one of this way in the same turn. Values are seconds, or with figures
- * "rate" and "bw" messages and bytes per second.
+ * All transports are open at once and measured in turn, in batches of some microseconds. So a
+ * change of a processor's speed or load affects all transports. Prints lines "FIGURE TRANSPORT
+ * VALUE RATIO". VALUE is the median over all batches. RATIO is the median of the ratios of the
+ * first transport's batch to this transport's batch in the same turn. Values are seconds; for the
+ * figures "rate" and "bw" values are messages and bytes per second.
  */
 #include "measure.h"
 #include "ofi_node.h"
@@ -147,7 +147,7 @@ static void receive_window(struct ofi_node *node, unsigned window, void *buf, si
     ofi_inject(node, &ack, 1);
 }
 
-/* Messages in one direction, from the word that they may come to the word that they came */
+/* Messages in one direction: from the receiver's permission to the receiver's confirmation */
 static double window(struct ofi_node *node, unsigned count, void *buf, size_t len, int injects)
 {
     unsigned i, recvs = node->recvs, sends = node->sends;

@@ -30,7 +30,7 @@ struct side {
     int           pipe_in, pipe_out; /* to exchange addresses */
 };
 
-/* What is sent: when, on the clock that all processes share */
+/* The data of a message: the time of sending, by the clock that all processes share */
 struct stamp {
     double sent;
 };
@@ -191,7 +191,7 @@ static void run(struct side *side, int is_sender, int count)
     open_worker(side);
     connect_peer(side);
     (is_sender ? run_sender : run_receiver)(side, count);
-    /* neither closes before the other has all it needs */
+    /* a side closes only after the peer has received everything */
     transfer(write_data, side->pipe_out, &end, 1);
     while (poll(&(struct pollfd){.fd = side->pipe_in, .events = POLLIN}, 1, 0) == 0) {
         ucp_worker_progress(side->worker);

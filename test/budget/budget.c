@@ -1,7 +1,7 @@
 /*
- * budget CASE: carry out one operation of the transport again and again, in functions whose names
- * begin with counted_, whose instructions `run` has counted by valgrind. Both sides are in this one
- * process and thread, so that every run takes the same instructions. Prints how many operations.
+ * budget CASE: repeats one operation of the transport in functions whose names begin with counted_.
+ * `run` counts the instructions of these functions with valgrind. Sender and receiver are in one
+ * process and thread, so every run takes the same instructions. Prints the number of operations.
  */
 #include "node.h"
 

@@ -1,7 +1,7 @@
 /*
- * What the three clients share. They are written as users of the vendor's interface write their
- * programs, with glex.h alone, and keep to the habits seen in public ones; where such a habit
- * would depend on chance (what lies on the stack), it is made certain here.
+ * Common code of the three clients. The clients use glex.h alone, in the style of programs for the
+ * vendor's interface, and have the habits of public programs. If the effect of a habit depends on
+ * chance (for example, on the contents of the stack), the client makes the effect certain.
  */
 #ifndef CLIENT_H
 #define CLIENT_H

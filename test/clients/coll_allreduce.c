@@ -1,11 +1,11 @@
 /*
- * An all-reduce that the NIC carries out, beside MPI's: the sum of one 64-bit number of each rank.
+ * An all-reduce of the NIC, beside MPI's: the sum of one 64-bit number of each rank.
  *
  *   mpirun -n N coll_allreduce [-n ROUNDS] [-d DEGREE] [-c MICROSECONDS]
  *
- * Numbers go up a tree by one endpoint, each rank's sequence adding its own to those of its
- * children; the result goes down by another. Every result of every round is checked. Both are
- * timed, and again with MICROSECONDS of computing between begin and end.
+ * Numbers go up a tree by one endpoint: each rank's sequence adds its number to the numbers of its
+ * children. The result goes down by a second endpoint. Every result of every round is checked. Both
+ * all-reduces are timed, and timed again with MICROSECONDS of computing between begin and end.
  */
 #include "tree.h"
 

@@ -1,12 +1,13 @@
 /*
- * A tree barrier that the NIC carries out, beside MPI's.
+ * A tree barrier of the NIC, beside MPI's.
  *
  *   mpirun -n N coll_barrier [-n ROUNDS] [-d DEGREE] [-c MICROSECONDS]
  *
- * A leaf sends one control packet to its parent. An inner rank posts two sequences: one that waits
- * for its children and tells its parent, one that waits for its parent and tells its children and
- * itself. The first rounds are checked: nobody may leave before all have come. Then both barriers
- * are timed, and again with MICROSECONDS of computing between begin and end.
+ * A leaf sends one control packet to its parent. An inner rank posts two sequences. The first
+ * sequence waits for the children and notifies the parent. The second sequence waits for the parent
+ * and notifies the children and the rank itself. The first rounds are checked: no rank may leave
+ * before the last rank has come. Then both barriers are timed, and timed again with MICROSECONDS of
+ * computing between begin and end.
  */
 #include "tree.h"
 
@@ -69,7 +70,7 @@ static void barrier_mpi(struct tree *tree, int round)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* One machine has one clock: the last one comes before the first one leaves. */
+/* All ranks share one clock. The last rank must come before the first rank leaves. */
 static void check_barrier(struct tree *tree, int rounds)
 {
     double come, leave, last, first;

@@ -3,10 +3,10 @@
  *
  *   many_to_one [-n SENDERS] [-m MESSAGES] [-c CAPACITY] [-o]
  *
- * Normally each sender may have its share of the queue in flight, its credits, and the receiver
- * gives them back as it takes messages out: nothing may be lost, and nothing come twice. With -o
- * the senders first send twice what the queue holds, with no regard to credits, while nobody
- * receives: what the queue holds must arrive, and of everything else its sender must be told.
+ * Normally each sender has credits for its share of the queue, and the receiver returns credits as
+ * it takes messages. No message may be lost or arrive twice. With -o the senders first send twice
+ * the capacity of the queue without credits, while the receiver does not receive. A full queue of
+ * messages must arrive, and the senders must get an error for each further message.
  */
 #include "client.h"
 
@@ -97,7 +97,9 @@ static void send_msg(glex_ep_handle_t ep, glex_ep_addr_t to, uint32_t sender, ui
     client_send(ep, to, data, msg_len(seq));
 }
 
-/* Which messages were lost for want of room; any other failure is one of the test. */
+/*
+ * Collects the messages that were lost because the queue was full. Any other error fails the test.
+ */
 static uint32_t collect_lost(glex_ep_handle_t ep, uint32_t sender, uint8_t *lost, uint32_t sent)
 {
     struct glex_err_req errs[8];
@@ -306,7 +308,7 @@ static void receive_with_credits(struct receiver *rx, uint32_t messages, uint32_
             done += (rx->senders[i].arrived == messages);
         }
     } while (done < rx->num);
-    /* each exactly once: so many arrived, and none of them twice */
+    /* exactly once: the number of messages is right, and no message arrived twice */
 }
 
 static void check_lost(struct sender *sender, uint32_t index, uint32_t sent)

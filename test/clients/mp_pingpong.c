@@ -4,8 +4,9 @@
  *   mp_pingpong                                  prints its address and answers one peer
  *   mp_pingpong [-n ROUNDS] [-s BYTES] ADDRESS   sends to it, checks every byte, and times
  *
- * First come messages of every length the NIC takes, 0 among them, then ROUNDS timed ones. The
- * answer is the complement of what was sent, so that nobody can mistake his own data for it.
+ * The first messages have every length that the NIC accepts, including 0. Then ROUNDS messages are
+ * timed. The answer is the complement of the message, so a process cannot mistake its own data for
+ * the answer.
  */
 #include "client.h"
 

@@ -3,10 +3,10 @@
  *
  *   mpirun -n N rdma_ring [-l LAPS]
  *
- * Every rank starts with one block. In each of N - 1 steps it puts the block it got last into its
- * right neighbour's memory, and waits for two events: that its own put is done, and that its left
- * neighbour's is here. After a lap every rank has every block, byte for byte. Short blocks go by
- * immediate put. MPI carries the addresses and the start of a lap, nothing else.
+ * Every rank starts with one block. In each of N - 1 steps a rank puts the last received block into
+ * the memory of its right neighbour. Then the rank waits for two events: the end of its own put,
+ * and the arrival of the left neighbour's put. After a lap every rank has every block, byte for
+ * byte. Short blocks use immediate puts. MPI carries only the addresses and the start of a lap.
  */
 #include "client.h"
 
@@ -154,7 +154,7 @@ static void take_event(struct ring *ring, const glex_event_t *event)
     }
 }
 
-/* Takes all that is in the queue, at least one, and then empties it in one go. */
+/* Takes all events in the queue, at least one, and then discards them at once. */
 static void wait_events(struct ring *ring)
 {
     glex_event_t *event;

@@ -1,9 +1,9 @@
 /*
- * What the collective clients share: a tree over the ranks of MPI_COMM_WORLD, endpoints, and a
- * measurement that is the same for the NIC's collective and for MPI's.
+ * Common code of the collective clients: a tree over the ranks of MPI_COMM_WORLD, endpoints, and
+ * the same measurement for the NIC's collective and for MPI's.
  *
- * As in public programs: the collective is posted as sequences that the NIC carries out by itself,
- * and the program polls its message queue to learn that it is over, discarding only now and then.
+ * As in public programs, a client posts the collective as sequences, which the NIC executes by
+ * itself. The client polls its message queue for the end, and discards messages only now and then.
  */
 #ifndef TREE_H
 #define TREE_H
@@ -28,7 +28,7 @@ struct tree {
     uint32_t probed; /* messages since the last discard */
 };
 
-/* One way to do the collective: begin it, and wait for its end. */
+/* An implementation of the collective: begin it, and wait for its end. */
 struct tree_way {
     const char *name;
     void (*begin)(struct tree *tree, int round);
@@ -175,8 +175,8 @@ static inline long tree_calibrate(double us)
 /* Others use the machine as well: a measurement is the best of so many, of a round at least. */
 #define TREE_BATCHES 200
 
-/* How long, and how often, one rank computes while the others wait: longer than a processor is
- * given to one of several that want it. */
+/* How long, and how often, one rank computes while the other ranks wait. The time is longer than
+ * the time slice of a shared processor. */
 #define TREE_LATE_US     20000.0
 #define TREE_LATE_ROUNDS 20
 
@@ -216,8 +216,8 @@ static inline double tree_time(struct tree *tree, const struct tree_way *way, in
     return best;
 }
 
-/* Seconds that the others wait in the mean for the end of one, while rank 1, between them and the
- * root, has begun it and computes. */
+/* Mean seconds that the other ranks wait for the end of a collective. Rank 1, between the other
+ * ranks and the root, has begun the collective and computes. */
 static inline double tree_late_wait(struct tree *tree, const struct tree_way *way, long loops,
                                     int *round)
 {
@@ -257,8 +257,8 @@ static inline void tree_late(struct tree *tree, const struct tree_way *ways, int
     }
 }
 
-/* A line for each way: its time, with nothing else to do; and what of it is hidden when there
- * is. */
+/* Prints a line for each implementation: the time without computing, and the share of this time
+ * that computing hides. */
 static inline void tree_measure(struct tree *tree, const struct tree_way *ways, int num,
                                 int rounds, double us)
 {

@@ -1,6 +1,6 @@
 /*
- * pattern NAME [ITERATIONS [BYTES]]: sends as the NAS parallel benchmarks (NPB) and other MPI programs
- * do.
+ * pattern NAME [ITERATIONS [BYTES]]: communicates as the NAS parallel benchmarks (NPB) and other
+ * MPI programs do.
  *
  * bt        NPB BT and SP, multi-partition: each rank of a square grid sends faces to its neighbors
  *           in the row, in the column and on the diagonal, forth and back
@@ -11,7 +11,7 @@
  * pencils   FFT of pencils: all to all in the rows, then in the columns of a grid
  * stencil3  neighbors on a 3-D grid without wrap-around
  * doubling  recursive doubling: partners differ in one bit
- * master    rank 0 sends work to each other rank, and gets results
+ * master    rank 0 sends work to the workers, and gets results
  * ring      to the next rank, in messages of growing length
  *
  * Prints nothing.

@@ -1,8 +1,8 @@
 /*
  * A library for LD_PRELOAD: counts the bytes between each pair of ranks, through MPI's profiling
- * interface, for the MPI calls of pattern.c. PMPI_COUNT is the prefix of the files. Each rank writes
- * a file with lines "FROM TO BYTES". An all-to-all counts as one block to each rank, as a direct
- * exchange sends.
+ * interface, for the MPI calls of pattern.c. PMPI_COUNT is the prefix of the files. Each rank
+ * writes a file with lines "FROM TO BYTES". An all-to-all counts as one block to each rank, like a
+ * direct exchange.
  */
 #include <mpi.h>
 #include <stdio.h>

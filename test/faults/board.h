@@ -1,7 +1,7 @@
 /*
- * The board: memory that all processes of a job share, by which they find each other, and tell the
- * process that kills some of them what they have seen. It is a file, so that processes in other
- * namespaces can have it, too.
+ * The board: memory of a job that all its processes map. Processes find their peers on the board,
+ * and write their observations for the process that kills. The board is a file, so processes in
+ * other namespaces can map it.
  */
 #ifndef TEST_FAULTS_BOARD_H
 #define TEST_FAULTS_BOARD_H

@@ -1,11 +1,11 @@
 /*
- * confine WHAT [VALUE] COMMAND...: run a command with something forbidden to it, as systems do.
+ * confine WHAT [VALUE] COMMAND...: runs a command under a restriction that real systems have.
  *
  *   confine ptrace COMMAND...       process_vm_readv() and _writev() and ptrace() fail with EPERM
- *   confine nofile N COMMAND...     at most N open files; none but the standard ones is inherited,
- *                                   so that N means the same whoever started the tests
- *   confine as BYTES COMMAND...     at most so much address space
- *   confine uid N COMMAND...        as that user and group, without other groups
+ *   confine nofile N COMMAND...     at most N open files; only the standard files are inherited,
+ *                                   so N has the same meaning in every environment
+ *   confine as BYTES COMMAND...     at most BYTES of address space
+ *   confine uid N COMMAND...        as user and group N, without other groups
  */
 #include "board.h"
 

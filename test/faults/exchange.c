@@ -1,10 +1,10 @@
 /*
- * exchange make BOARD RANKS: a board for so many processes, which are started one by one, wherever:
- * exchange run [OPTION...] BOARD INDEX MEGABYTES
+ * exchange make BOARD RANKS: makes a board for RANKS processes. The processes are started
+ * separately, in any place: exchange run [OPTION...] BOARD INDEX MEGABYTES
  *
- * Each sends to all others and receives from them by all that UCP has, every byte checked, until
- * each has had so many megabytes; or, where that is 0, until it is told that it is enough:
- * exchange finish BOARD
+ * Each process exchanges messages with every other process by all operations of UCP, and checks
+ * every byte, until each process has received MEGABYTES; with 0, until this command: exchange
+ * finish BOARD
  */
 #include "rank.h"
 

@@ -1,5 +1,6 @@
 /*
- * The evil peer of fuzz_uct: what it posts is changed on its way to the NIC, and what else it does.
+ * The evil peer of fuzz_uct: changes the transport's requests on their way to the NIC, and adds
+ * other attacks.
  */
 #include "fuzz_uct.h"
 
@@ -98,9 +99,8 @@ static glex_ret_t evil_rdma(struct glex_ep *ep, glex_rdma_req_t *list, glex_rdma
 }
 
 /*
- * Short messages do not go by the endpoint's functions. These here stand before the library's: in
- * the order in which the transport's symbols are looked up or, where all is one program, by the
- * linker's --wrap.
+ * Short messages do not use the endpoint's functions. The following functions replace the library's
+ * functions: by the order of symbol lookup or, in a single static program, by the linker's --wrap.
  */
 typedef glex_ret_t (*event_fn)(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t cookie_0,
                                uint64_t cookie_1);

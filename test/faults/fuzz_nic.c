@@ -1,7 +1,7 @@
 /*
- * A peer that writes anything into an endpoint's segment, where it may write: header, producer
- * table, rings, registrations. The owner goes on, and so do others that post to it: nobody
- * crashes, and the owner writes nowhere but where it has registered memory for data of events.
+ * A peer that writes random data into the writable parts of an endpoint's segment: header, producer
+ * table, rings, registrations. The owner and other peers keep working. No process crashes, and the
+ * owner writes only to memory that it has registered for data of events.
  */
 #include "fuzz.h"
 
@@ -219,7 +219,7 @@ static void damage(struct scene *scene)
         i = (fuzz_below(in, 2) ? eq : GLEX_MPQ_OFF) + fuzz_below(in, 2) * 128;
         set_word(scene, i, *(uint64_t *)(scene->segment + i) + fuzz_below(in, 128) - 64);
         break;
-    case 4: /* what it says that it is about to publish */
+    case 4: /* the intent of the peer */
         set_word(scene, offsetof(struct glex_segment_header, intent) + fuzz_below(in, 2) * 8,
                  fuzz_value(in));
         break;

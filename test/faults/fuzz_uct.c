@@ -1,9 +1,12 @@
 /*
- * A peer of the transport that breaks the protocol. It is a genuine one, whose messages, events and
- * RDMA requests are changed on their way to the NIC, so that they reach every state; it also makes
- * up messages, uses changed keys, and connects to addresses that nobody has. Its victim does not
- * crash, fails at most the connection to that peer, has all its credits afterwards, and goes on
- * with a friend whose every byte is checked.
+ * A peer of the transport that breaks the protocol. The peer is a real interface. Its messages,
+ * events and RDMA requests are changed on their way to the NIC, so the changed requests reach every
+ * state. The peer also invents messages, uses changed keys, and connects to addresses that do not
+ * exist.
+ *
+ * The victim must not crash, may fail only the connection to this peer, must have all its credits
+ * afterwards, and must keep exchanging data with a friendly peer. Every byte of the friendly peer
+ * is checked.
  */
 #include "fuzz_uct.h"
 
@@ -159,7 +162,10 @@ static void open_all(void)
     friend_is_heard();
 }
 
-/* UCX reads its variables before main(): start anew with those that keep it quiet. */
+/*
+ * UCX reads its variables before main(). So start the program again with variables that silence
+ * UCX.
+ */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     char fabric[32];

@@ -1,5 +1,6 @@
 /*
- * What the two halves of fuzz_uct share: those who take part, and what the evil peer can do.
+ * Common declarations of the two halves of fuzz_uct: the processes, and the abilities of the evil
+ * peer.
  */
 #ifndef FUZZ_UCT_H
 #define FUZZ_UCT_H

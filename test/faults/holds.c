@@ -1,6 +1,6 @@
 /*
- * What a process holds of the transport's and the system's resources. UCP opens the interface, and
- * does not hand it out: the call by which it does so is ours, and keeps what it returns.
+ * The resources of the transport and of the system that a process holds. UCP opens the interface,
+ * and offers no access to it. So this file replaces the opening function and keeps the interface.
  */
 #include "rank.h"
 

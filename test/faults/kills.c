@@ -1,9 +1,10 @@
 /*
- * kills [OPTION...] COUNT: kill processes of a job, COUNT times, while all send to all, and see how
- * the others take it. contrib/kills runs it with several settings and tells what is asked of them.
+ * kills [OPTION...] COUNT: kills processes of a job, COUNT times, while every process sends to
+ * every other process, and checks the survivors. contrib/kills runs this program with several
+ * settings and lists the checks.
  *
- * The first two processes are never killed: they see all deaths, and what they hold at the end is
- * compared with what they held when the job was young. Prints lines "name value".
+ * The first two processes are never killed, so they see all deaths. Their resources at the end are
+ * compared with their resources at the start of the job. Prints lines "name value".
  */
 #include "rank.h"
 
@@ -157,7 +158,10 @@ static bool all_connected(struct job *job, char *text, size_t size)
 
 /* ---- killing --------------------------------------------------------------------------------- */
 
-/* All that the others know of the dead: who has connected, or still can, has been told. */
+/*
+ * Whether the survivors know of the death: every process with a connection, or a possible
+ * connection, to the dead process was told.
+ */
 static bool all_told(struct job *job, char *text, size_t size)
 {
     struct board *board = job->board;
@@ -281,7 +285,7 @@ static void add_holds(struct board_holds *sum, struct board_holds *worst,
     sum->memory += holds->memory;
 }
 
-/* Have all become quiet, ask what they hold, and let them go on. */
+/* Waits until all processes are quiet, asks for their resources, and lets them continue. */
 static void look(struct job *job)
 {
     struct board *board = job->board;

@@ -1,7 +1,7 @@
 /*
- * A process of a job over UCP: sends to all others and receives from them by all that UCP has
- * (active messages and tags of all sizes, put, get), checks every byte, and connects anew to those
- * that take the places of dead ones.
+ * A process of a job over UCP. It exchanges messages with every other process by all operations of
+ * UCP (active messages and tags of all sizes, put, get), checks every byte, and connects to the
+ * replacements of dead processes.
  */
 #ifndef TEST_FAULTS_RANK_H
 #define TEST_FAULTS_RANK_H
@@ -57,12 +57,12 @@ struct rank {
     ucp_mem_h          window[BOARD_WINDOWS];
     struct rank_peer   peer[BOARD_MAX_RANKS];
     struct rank_held   held[RANK_MAX_HELD];
-    void              *tag_request; /* the one receive, so that messages end in their order */
+    void              *tag_request; /* the single receive, so that messages complete in order */
     char              *tag_data;
     unsigned           ops;      /* requests of ours that have not ended: sends, put, get ... */
     unsigned           recvs;    /* ... receives that matched, and closed endpoints */
     bool               quiet;    /* nothing new is begun */
-    bool               ending;   /* others may be gone, which is no error any more */
+    bool               ending;   /* peers may be gone, which is no longer an error */
     uint64_t           asked_since; /* for quiet; 0: it is not */
     bool               told_hang;
     uint64_t           quiet_since; /* 0: something is on its way, or it was told */
@@ -77,7 +77,7 @@ void rank_open(struct rank *rank, struct board *board, unsigned index, uint32_t 
 /** Go on: connect to whoever is new, send, receive. */
 void rank_step(struct rank *rank);
 
-/** Whether all that was begun has ended and all that living peers have sent is here */
+/** Whether every operation has ended and every message of living peers has arrived */
 bool rank_is_quiet(const struct rank *rank);
 
 /** Close everything */
@@ -125,10 +125,10 @@ long pattern_check(const void *data, size_t length, uint64_t seed);
 
 /* ---- holds.c ---- */
 
-/** What this process holds; to be asked when it is quiet and has `living` peers. */
+/** Reads the resources of this process. The process must be quiet and have `living` peers. */
 void holds_read(struct board_holds *holds, unsigned living, unsigned requests);
 
-/** What is known of each connection, on standard error: for whoever looks into a job that hangs. */
+/** Prints the state of each connection on standard error, to debug a job that hangs. */
 void holds_report(void);
 
 /** Whether that is as it must be: nothing of the dead, nothing on its way. */

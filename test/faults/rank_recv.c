@@ -26,7 +26,7 @@ static bool check_header(struct rank *rank, const struct rank_message *message, 
         memset(peer->next, 0, sizeof(peer->next));
         rank->own->peer[message->src].received = 0;
     }
-    /* What a dying one has sent last may still come, with holes: rendezvous that fail */
+    /* The last messages of a killed peer may still arrive, with gaps: failed rendezvous */
     if (message->seq != peer->next[stream] &&
         !rank_was_killed(rank, message->src, message->gen)) {
         board_problem(rank->board, rank->index, "%s %u of %u.%u came where %u was to come",

@@ -86,7 +86,7 @@ static void op_posted(struct op *op, ucs_status_ptr_t request)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* So that each of UCT's ways is taken: short, buffered copy, zero copy, and a rendezvous */
+/* Covers each UCT protocol: short, buffered copy, zero copy, and a rendezvous */
 static size_t random_length(struct rank *rank)
 {
     switch (rank_random(rank, 8)) {

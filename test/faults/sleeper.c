@@ -1,6 +1,6 @@
 /*
- * sleeper: a process that sleeps on the event descriptor of its worker learns that its peer was
- * killed, without anything that it does itself. UCP's keepalive wakes it: UCX_KEEPALIVE_INTERVAL.
+ * sleeper: a process sleeps on the event descriptor of its worker, and must learn of the death of
+ * the peer. UCP's keepalive wakes the process: UCX_KEEPALIVE_INTERVAL.
  */
 #include "board.h"
 

@@ -44,7 +44,7 @@ enum internals_field {
 };
 void internals_damage(const char *path, enum internals_field what, uint64_t value);
 
-/** Where this process has what peers recognize it by. */
+/** The cookie by which peers recognize this process. */
 uint64_t *internals_cookie(glex_ep_handle_t ep);
 
 /** Offset in the file of the control word of a slot of the MPQ (which = 0) or EQ (1). */
@@ -85,7 +85,7 @@ bool internals_is_armed(glex_ep_handle_t ep);
 /** How often this process has asked whether a file is locked, that is whether an endpoint lives. */
 unsigned internals_lock_queries(void);
 
-/** How often this process has asked that other processes may trace it. */
+/** How often this process has called prctl(PR_SET_PTRACER). */
 unsigned internals_ptracer_calls(void);
 
 /** The next `num` reservations of storage fail with EINTR. @return How many were still to. */

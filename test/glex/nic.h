@@ -60,12 +60,14 @@ class Device
     glex_device_handle_t handle_ = nullptr;
 };
 
-/* What a peer has to know of an endpoint and one registration of it. */
+/* The address of an endpoint and a handle of its registration, for a peer. */
 struct Target {
     uint64_t addr, mh;
 };
 
-/* Who uses an endpoint: this thread alone, as the transport, or any, as programs do. */
+/*
+ * The users of an endpoint: this thread alone, as in the transport, or any thread, as in programs.
+ */
 enum Users { ONE_THREAD, THREADS };
 
 /* glex_test_locked.sh runs the tests of single threads a second time, with locks. */

@@ -1,6 +1,6 @@
 /*
- * Other processes for tests: this program, started anew to run one function with its own
- * environment, and a pipe each way.
+ * Other processes for tests. A process runs this program again with one function, its own
+ * environment, and a pipe in each direction.
  *
  *     CHILD(echo) { send_up(receive_down<int>()); return 0; }
  *     Process p("echo", {"GLEX_FABRIC=other"});
@@ -66,7 +66,7 @@ class Process
     bool readable() const;    /* receive() would not wait */
     void kill_now();          /* SIGKILL, and wait */
     int wait();               /* exit status, or 128 + signal */
-    std::string error_text(); /* what it wrote to standard error, after it ended */
+    std::string error_text(); /* standard error of the process, after its end */
     pid_t pid() const
     {
         return pid_;
@@ -81,8 +81,8 @@ class Process
     int status_ = -1;
 };
 
-/* Give this process a $GLEX_SHM_DIR of its own, of such a size, which is gone with it. False: mount
- * namespaces are forbidden here. */
+/* Gives this process a private $GLEX_SHM_DIR of the given size, which ends with the process. False:
+ * mount namespaces are forbidden. */
 bool own_shared_memory(const char *size);
 
 #endif

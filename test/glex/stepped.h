@@ -1,6 +1,6 @@
 /*
- * A child of this process that is run instruction by instruction through a part of what it does:
- * what matters may happen between any two.
+ * Runs a child of this process instruction by instruction through a part of its work. A test can
+ * act between any two instructions.
  */
 #ifndef GLEX_TEST_STEPPED_H
 #define GLEX_TEST_STEPPED_H
@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* With a sanitizer a child costs far more, and a function has far more instructions. Each of them
- * is tried without one; here it is enough that each path is taken. */
+/* With a sanitizer a child costs far more, and a function has far more instructions. Builds without
+ * a sanitizer try every instruction. Here it suffices to cover each path. */
 #ifdef __SANITIZE_ADDRESS__
 static const int STEP_STRIDE = 61;
 static const int KILLED_LIVES = 200;

@@ -1,7 +1,7 @@
 /*
- * access_peer ADDRESS: an honest peer of access_server. Sends each line of its standard input, and
- * says "sent" when the NIC has taken it, "refused" when it has not, and "failed" when one of its
- * requests has failed.
+ * access_peer ADDRESS: an honest peer of access_server. Sends each line of its standard input.
+ * Prints "sent" if the NIC accepts the line, "refused" if the NIC refuses it, and "failed" if a
+ * request has failed.
  */
 #include <glex.h>
 

@@ -1,7 +1,7 @@
 /*
- * access_server: an endpoint that says where it is, and prints each message that comes, until its
- * standard input ends. A signal SIGUSR1 takes its receiver away, the next one brings it back. For
- * access.py, which sends it what no peer would.
+ * access_server: prints the address of an endpoint and each received message, until standard input
+ * ends. The signal SIGUSR1 removes the endpoint's receiver, the next SIGUSR1 restores it. access.py
+ * sends hostile data to this endpoint.
  */
 #include <glex.h>
 #include <glex_ext.h>

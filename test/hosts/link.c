@@ -1,9 +1,9 @@
 /*
- * link PEER_NIC PROGRAM [ARGUMENT...]: a GLEX program on this host and one on another, which the
- * command line starts there with "--server" behind it. All that glex.h promises of peers must hold
- * of one on another host. With LINK_SLOW set, and a short GLEX_NET_TIMEOUT, one case alone, of a
- * sender that computes for longer than that. Prints a line per case; the exit status is 0 if all
- * are ok.
+ * link PEER_NIC PROGRAM [ARGUMENT...]: a GLEX program on this host and a server on another host.
+ * The command line, with "--server" added, starts the server. A peer on another host must have all
+ * properties that glex.h promises. With LINK_SLOW set, and a short GLEX_NET_TIMEOUT, only one case
+ * runs: a sender that computes for longer than the timeout. Prints a line per case. The exit status
+ * is 0 if all cases are ok.
  */
 #include <glex.h>
 #include <glex_ext.h>
@@ -389,8 +389,8 @@ static bool is_connection(int fd)
     return getpeername(fd, (struct sockaddr *)&to, &len) == 0 && to.ss_family == AF_INET;
 }
 
-/* What the server sends back takes the connection that we made: the control connection, and the one
- * of libfabric, which need not be TCP. */
+/* The server's requests use the connection that this process made: the control connection, and the
+ * connection of libfabric, which need not be TCP. */
 static void case_one_connection(void)
 {
     int fd, found = 0;
@@ -648,8 +648,7 @@ static void send_coll(glex_ep_addr_t to, const void *data, uint32_t len, int32_t
     CHECK(ret == GLEX_SUCCESS);
 }
 
-/* A sequence waits on the other host; what it sends is its own, or what a control packet
- * offered. */
+/* A sequence waits on the other host. It sends its own data, or the data of a control packet. */
 static void case_coll_messages(void)
 {
     char data[112], back[128];
@@ -730,8 +729,8 @@ static void case_coll_refused(void)
     CHECK(receive(back) == 4);
 }
 
-/* A put whose source was deregistered before all of it was sent does not count either, and sends
- * nothing of what its memory is used for then. */
+/* A put whose source is deregistered during the transfer does not count, and sends no later
+ * contents of the memory. */
 static void case_coll_deregistered(void)
 {
     glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, 0, LEN);
@@ -838,7 +837,7 @@ static void *receive_asleep(void *arg)
     return NULL;
 }
 
-/* The same, by a thread that sleeps in the call while this one polls. */
+/* The same with two threads: a thread sleeps in the call, this thread polls. */
 static double sleep_beside_polls(int fd)
 {
     double begin = now();
@@ -883,7 +882,7 @@ static void case_sleep(void)
     check_is_woken(sleep_for_answer, -1);
 }
 
-/* All requests to one that is killed end; the next one at its address is another. */
+/* All requests to a killed process end. The next process at its address is a new peer. */
 static void case_death(void)
 {
     struct glex_err_req errors[16];
@@ -963,7 +962,7 @@ static pid_t start_victim(void)
     _exit(127);
 }
 
-/* Peers that are killed while their data comes take nothing with them, such as receive buffers. */
+/* Peers that are killed during a transfer do not keep resources, such as receive buffers. */
 static void case_victims(void)
 {
     const char *fewer = getenv("LINK_VICTIMS"); /* where processes are slow to start */
@@ -997,8 +996,8 @@ static void case_destroy(void)
     CHECK(glex_close_device(device) == GLEX_SUCCESS);
 }
 
-/* A sender that computes between its post and the proof of the key, for longer than the other side
- * waits for that: its message arrives. For a short GLEX_NET_TIMEOUT. */
+/* A sender computes between its post and the proof of the key, for longer than the timeout of the
+ * receiver. The message must arrive. For a short GLEX_NET_TIMEOUT. */
 static void case_slow(void)
 {
     const char *timeout = getenv("GLEX_NET_TIMEOUT");

@@ -1,9 +1,9 @@
 /*
  * neighbours: two endpoints of one process that reach each other through the network, by
- * GLEX_FAULT=far. What test/hosts/link does not show of a peer on another host: chains, what
- * immediate puts are refused for, full event queues, fences of each kind of request, flags without
- * a meaning to us, a window that is full, probing, and the end of an endpoint that has something to
- * say to one that nobody polls. Prints a line per case; the exit status is 0 if all are ok.
+ * GLEX_FAULT=far. Tests properties of remote peers that test/hosts/link does not test: chains,
+ * refused immediate puts, full event queues, fences of each kind of request, unknown flags, a full
+ * window, probing, and the destruction of an endpoint with unsent data for an endpoint that no
+ * thread polls. Prints a line per case. The exit status is 0 if all cases are ok.
  */
 #include <glex.h>
 #include <glex_ext.h>
@@ -240,7 +240,7 @@ static void case_chains(void)
     }
     CHECK(memcmp(memory, local, 100) == 0 && memcmp(memory + 112, local, 2888) == 0);
     CHECK(memory[3000] == 0 && memcmp(memory + 100, numbers, sizeof(numbers)) == 0);
-    /* One that makes no sense ends its chain, and says which it is. */
+    /* An invalid request ends its chain, and bad_req points to it. */
     mps[1].len = 113;
     CHECK(glex_send_imm_mp(a, mps, &bad_mp) == GLEX_INVALID_PARAM && bad_mp == &mps[1]);
     imms[1].len = 97;
@@ -570,8 +570,8 @@ static void case_probing(void)
     CHECK(wait_number() == 30);
 }
 
-/* An endpoint without a receiver is as good as none, also to those that were connected; then it is
- * there again. */
+/* An endpoint without a receiver behaves like a destroyed endpoint, also for connected peers. Later
+ * the endpoint gets a receiver again. */
 static void case_receiver(void)
 {
     int number = 1;
@@ -598,8 +598,8 @@ static void case_receiver(void)
     CHECK(glex_ext_check_peer(a, to, 0, 0) == GLEX_SUCCESS && !has_error());
 }
 
-/* An endpoint waits until its peer has what was posted: also where that peer is another endpoint of
- * the process, which nobody polls meanwhile, and to which there was no connection. */
+/* glex_destroy_ep() waits until the peer has all posted requests. Here the peer is an endpoint of
+ * the same process that no thread polls, and no connection exists yet. */
 static void case_destroy(void)
 {
     glex_ep_handle_t ep = create();
@@ -700,7 +700,7 @@ static void poll_nothing(glex_ep_handle_t ep)
     CHECK(glex_ext_poll(ep, &arrival) == GLEX_NO_EVENT);
 }
 
-/* Connect two endpoints to each other in the same moment, so that each has made a connection. */
+/* Connects two endpoints at the same moment. Each endpoint makes a connection. */
 static void connect_both(glex_ep_handle_t c, glex_ep_handle_t d)
 {
     double end = now() + 30;

@@ -1,10 +1,11 @@
 /*
- * partition SELF NUM DIR: hosts 1 to NUM, each with this program, put to all others without pause.
- * In the middle the network falls apart into two halves, and is whole again later. Whoever does
- * that and the programs tell each other of their steps by files in DIR: STEP.HOST. Each request
- * must end once, with an event or an error; nothing arrives twice; inside a half nothing fails; and
- * when the network is whole again, all reach all. The last lines are for whoever compares what was
- * sent and what arrived: "sum FROM TO least most" and "sum FROM TO arrived".
+ * partition SELF NUM DIR: hosts 1 to NUM each run this program, and put to every other host without
+ * pause. In the middle of the run the network splits into two halves, and later becomes whole
+ * again. The programs and the script that splits the network exchange their steps by files in DIR:
+ * STEP.HOST. Each request must end once, with an event or an error. Nothing arrives twice. Inside a
+ * half no request fails. When the network is whole again, every host reaches every other host. The
+ * last lines allow a comparison of sent and arrived data: "sum FROM TO least most" and "sum FROM TO
+ * arrived".
  */
 #include <glex.h>
 #include <glex_ext.h>
@@ -249,8 +250,7 @@ static void post_all(void)
     }
 }
 
-/* A step is over when it is done here, and all hosts in [first, last] have said that it is
- * there. */
+/* A step ends when this host has finished it and all hosts in [first, last] have reported it. */
 static void step(const char *name, bool (*done)(void), bool posting, uint32_t first, uint32_t last)
 {
     bool said = false;

@@ -1,7 +1,8 @@
 /*
- * Preloaded into a manager: counts the directed routes of all SMPs that it sends, and writes them
- * to MCSM_SHIM_OUT when it ends, and a few times a second, since it may be killed. A test sees
- * there whether an SMP went beyond the border. MCSM_SHIM_LOSS loses that many of a hundred SMPs.
+ * Preloaded into a manager: counts the directed routes of all SMPs that the manager sends. Writes
+ * the routes to MCSM_SHIM_OUT at the end, and a few times a second, because the manager may be
+ * killed. A test checks in this file that no SMP crossed the border. MCSM_SHIM_LOSS is the share of
+ * lost SMPs, in percent.
  */
 #include <dlfcn.h>
 #include <infiniband/umad.h>

@@ -1,25 +1,27 @@
 /*
- * The memory model of C11, for models in Promela: what a thread may read, not only what was stored.
+ * The memory model of C11, for models in Promela: the values that a thread may read, not only the
+ * last stored value.
  *
- * Every atomic location keeps all that was stored there, in order. A thread has a view: for each
- * location the oldest store that it may still read. A load reads any store from there on, so a
- * thread may see old values, and see stores to two locations in another order than they were made;
- * that is what store buffers, caches and reordering do. A store carries a view: of a release, all
- * that its thread had seen; an acquire takes over the view of the store that it reads. Relaxed
- * loads and stores carry no more than fences give them. A fence of sequential consistency also
- * meets all other such fences.
+ * Every atomic location keeps the history of its stores, in order. A thread has a view: for each
+ * location, the oldest store that the thread may still read. A load reads any store from the view
+ * on. So a thread may see old values, and may see stores to two locations in the wrong order. This
+ * models store buffers, caches and reordering. A release store carries the view of its thread. An
+ * acquire load takes over the view of the store that it reads. Relaxed loads and stores carry only
+ * the views of fences. A fence of sequential consistency also synchronizes with all other fences of
+ * sequential consistency.
  *
- * Plain memory (PLAIN) has no history: two accesses of which one is a write, and neither happens
- * before the other, are a race, and an error. That finds the loads that a processor, or the
- * compiler, moves behind a later store.
+ * Plain memory (PLAIN) has no history. Two accesses are a race, and an error, if one access is a
+ * write and neither access happens before the other. This finds loads that a processor or the
+ * compiler moves behind a later store.
  *
- * Left out: stores that a processor makes visible before loads that come earlier in the program
- * and on which they do not depend ("load buffering" of atomics), and stores inserted before others
- * of another thread to the same location. Locations that several threads write are changed by
- * read-modify-writes here, for which the latter does not exist.
+ * The model leaves out "load buffering" of atomics: stores that a processor makes visible before
+ * earlier, independent loads. The model also leaves out stores that are inserted before stores of
+ * another thread to the same location. Models change locations with several writers by
+ * read-modify-writes, for which the second case does not exist.
  *
- * Before it is included: THREADS, LOCS, HISTORY (stores to one location at most, with the first
- * value, 0), PLAINS. Thread numbers, locations and plain memory are numbered from 0.
+ * Define before including this file: THREADS, LOCS, HISTORY (the maximum number of stores to one
+ * location, including the first value, 0), PLAINS. Thread numbers, locations and plain memory are
+ * numbered from 0.
  */
 
 #define NONE 0 /* of a fence: there is none */

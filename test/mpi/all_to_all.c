@@ -1,7 +1,7 @@
 /*
- * all_to_all [MAX_BYTES]: every rank sends every rank a block of its own, by MPI_Alltoall with
- * blocks of all sizes up to MAX_BYTES (256 KB), by MPI_Alltoallv with a size of its own for each
- * pair, and by messages that are all under way at once. Every byte is checked.
+ * all_to_all [MAX_BYTES]: every rank sends a separate block to every rank. The program uses
+ * MPI_Alltoall with blocks of all sizes up to MAX_BYTES (256 KB), MPI_Alltoallv with a different
+ * size for each pair, and messages that are all in flight at once. Every byte is checked.
  */
 #include "common.h"
 

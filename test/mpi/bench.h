@@ -11,7 +11,7 @@
 struct bench {
     size_t length;
     size_t count;
-    size_t warmup; /**< at least so many messages before those that count */
+    size_t warmup; /**< minimum number of untimed messages */
     int    repeats;
     int    ranks; /**< so many take part; 0: all */
     /** Do `count` messages of `length` bytes, and return the seconds they took. `buffer` has two

@@ -1,7 +1,7 @@
 /*
- * many_to_one [MESSAGES]: every rank sends MESSAGES (200) messages of many sizes to rank 0 as fast
- * as it can; rank 0 takes them from any source in the order they come, and checks that none is
- * lost, none overtakes another of the same sender, and that every byte is right.
+ * many_to_one [MESSAGES]: every rank sends MESSAGES (200) messages of many sizes to rank 0 without
+ * pause. Rank 0 receives from any source, and checks that no message is lost, no message overtakes
+ * an earlier message of its sender, and every byte is right.
  */
 #include "common.h"
 

@@ -30,9 +30,9 @@ static void print(const struct job *job, size_t length, size_t count, double bes
 
 int main(int argc, char **argv)
 {
-    /* Until a queue of either transport has been gone through once, each call touches new pages of
-     * it in every rank, which takes several times as long as the call itself. glex goes from one
-     * queue to the next when a peer has sent 64 messages. */
+    /* In the first lap of a transport's queue, each call touches new pages of the queue in every
+     * rank, which takes several times as long as the call itself. glex changes from SR to ER after
+     * 64 messages of a peer. */
     static const struct bench bench = {
         .length = 8, .count = 20, .warmup = 100, .repeats = 5, .ranks = 0, .run = run,
         .print = print};

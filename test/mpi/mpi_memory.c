@@ -1,8 +1,8 @@
 /*
- * mpi_memory [BYTES [COUNT]]: what a job takes of the node's memory when every rank has sent COUNT
- * messages of BYTES bytes to every other. Not by MPI_Alltoall, whose ranks send short data to a few
- * neighbours only, that pass it on. Rank 0 prints what is private to the ranks, and what all files
- * of /dev/shm take; to know how much of that is the job's, subtract what they took before.
+ * mpi_memory [BYTES [COUNT]]: memory of a job on a node after every rank has sent COUNT messages of
+ * BYTES bytes to every other rank. The program does not use MPI_Alltoall, because its ranks send
+ * short data only to a few neighbours, which forward the data. Rank 0 prints the private memory of
+ * all ranks, and the size of all files in /dev/shm. Subtract the size of /dev/shm before the job.
  */
 #include "common.h"
 
@@ -11,8 +11,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-/* Kilobytes that only this process has, without those of files in /dev/shm: they are counted there,
- * those that no other process touched, too. */
+/* Kilobytes of private memory, without files in /dev/shm, which are counted separately. */
 static double private_memory(const struct job *job)
 {
     FILE *file = fopen("/proc/self/smaps", "re");
@@ -45,7 +44,7 @@ static double shared_memory(const struct job *job)
     return (double)(vfs.f_blocks - vfs.f_bfree) * (double)vfs.f_frsize / 1024;
 }
 
-/* One message to each other rank, and one from each. */
+/* Sends a message to each other rank, and receives a message from each. */
 static void exchange(const struct job *job, char *buffer, size_t length)
 {
     MPI_Request *requests = allocate(job, 2 * (size_t)job->size * sizeof(*requests));

@@ -153,7 +153,7 @@ static void accumulate(struct job *job)
     free_window(&window);
 }
 
-/* Tickets from one counter: none is given twice, so their squares have a known sum as well. */
+/* Tickets from one counter. No ticket is given twice, so the sum of squares is known. */
 static void fetch_and_op(struct job *job)
 {
     uint64_t one = 1, ticket, sums[2] = {0, 0}, totals[2], n = (uint64_t)job->size * ROUNDS;

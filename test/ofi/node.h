@@ -113,7 +113,7 @@ protected:
         return retry({a.get(), b.get()}, call);
     }
 
-    /** Some progress of both, in which what should not come would come. */
+    /** Progress of both nodes, so that an unwanted message would arrive. */
     void settle()
     {
         for (int i = 0; i < 2000; i++) {

@@ -10,7 +10,7 @@
 
 enum { ROUNDS = 50, WORDS = 500 };
 
-/* Each of the others adds to all words of a rank, takes tickets, and swaps until it has won */
+/* Each other rank adds to all words of a rank, takes tickets, and swaps until a swap succeeds */
 static void use_window(struct job *job, int home, MPI_Win win)
 {
     uint64_t ones[WORDS], one = 1, ticket, found, expected, wanted, last = 0;

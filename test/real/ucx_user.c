@@ -1,7 +1,7 @@
 /*
  * A program that uses UCX as an MPI library does. Prints the version of its UCX and its transports.
- * With an argument it opens that libucp by dlopen(), else it calls the functions that it is linked
- * to. test/real/own_ucx.sh builds it in several ways.
+ * With an argument the program opens the given libucp by dlopen(); otherwise it calls the functions
+ * that it is linked to. test/real/own_ucx.sh builds it in several ways.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define PER_PROCESS 250
-#define NAP_NS      10000000 /* so often who sleeps looks whether all is over */
+#define NAP_NS      10000000 /* interval at which a sleeping process checks for the end */
 #define WARM_UP     128 /* messages to each peer first: its queues' entries were all used then */
 #define BURST       8 /* messages that are timed together */
 #define BURSTS      4000
@@ -30,10 +30,11 @@ struct connections {
 };
 
 /*
- * A process of peers. On a real node each peer has a processor; here one has them all, and where
- * processes took turns by the scheduler's slices each message would go to a peer that was not there
- * for milliseconds, with caches that others have used since. So only the process is awake whose
- * peers are sent to. relaxed: the number decides nothing but that.
+ * A process of peers. On a real node each peer has a processor. Here all peers share one processor.
+ * With the scheduler's time slices, each message would go to a peer that has not run for
+ * milliseconds, and whose data other processes have displaced from the caches. So only the process
+ * whose peers get messages is awake. Relaxed order suffices: the number only selects the awake
+ * process.
  */
 static void receive_in_turn(struct peers *peers, struct peer_node *nodes, unsigned num)
 {
@@ -145,7 +146,7 @@ static double message_cost(struct connections *c)
         fail("no memory for %d times", BURSTS);
     }
     for (n = 0; n < BURSTS;) {
-        /* all that was sent to these peers has come: they have their credits back, or soon */
+        /* the peers have received all messages, so they have returned the credits, or will soon */
         for (i = 0; i < BURST; i++) {
             await_peer(c, (next + i) % c->count);
         }
@@ -194,7 +195,7 @@ static void report(struct connections *c)
     figure(name, idle_progress(c));
 }
 
-/* Connections whose cost is looked at, and what there was before them */
+/* Connections whose cost is measured, and the memory before them */
 struct mark {
     unsigned count;
     size_t   heap, shared;

@@ -1,4 +1,4 @@
-/* Endpoints that were made and never used: what one costs, and what it costs to have them. */
+/* Endpoints that are never used: memory and time of an endpoint, and their cost for progress. */
 #include "node.h"
 #include "scale.h"
 #include "base/glex_wire.h"

@@ -1,6 +1,6 @@
 /*
- * Live peers for a program that looks at one interface: forked processes, each with some
- * interfaces of its own, that are told what to do through shared memory.
+ * Live peers for a program that measures one interface: forked processes, each with several
+ * interfaces. The program sends orders through shared memory.
  */
 #ifndef TEST_SCALE_PEERS_H
 #define TEST_SCALE_PEERS_H
@@ -18,7 +18,7 @@ enum peers_stage {
     PEERS_STOP
 };
 
-/** One peer, as both sides see it; a line of its own, since each is written by one process. */
+/** A peer, shared with the program; on a separate cache line, because different processes write. */
 struct peer {
     struct node_address address;
     uint64_t            received; /* messages, by its handler */

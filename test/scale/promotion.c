@@ -57,8 +57,8 @@ static void send_surely(struct peer_node *peer)
     }
 }
 
-/* One phase: the hot ones in turn, and now and then one of the others. A hot one without credits is
- * passed over, as a program does that has other neighbours to send to. */
+/* One phase: sends to the hot peers in turn, and now and then to another peer. A hot peer without
+ * credits is skipped, like in a program with other neighbours to send to. */
 static void run_phase(struct peer_node *nodes, unsigned phase)
 {
     unsigned base = (phase % (NUM_PEERS / HOT)) * HOT, turn = 0, cold = base, sent = 0;
@@ -80,7 +80,7 @@ static void run_phase(struct peer_node *nodes, unsigned phase)
     }
 }
 
-/* All at once, so that all phases are sent by one call. */
+/* Sends all phases by one call. */
 static void send_phases(struct peers *peers, struct peer_node *nodes, unsigned num)
 {
     unsigned i, phase;

@@ -1,13 +1,13 @@
 /*
- * scale SUBJECT ...: one interface of the transport and very many peers. contrib/scale runs it and
- * shows its figures beside their targets.
+ * scale SUBJECT ...: one interface of the transport and very many peers. contrib/scale runs this
+ * program and prints its figures beside their targets.
  *
  *   scale endpoints COUNT       endpoints to made-up addresses, never used
  *   scale connections COUNT [TRANSPORT]
  *                               live peers, each connected and sent to; over another transport
  *   scale promotion MODE        hot pairs that change, with ER channels for a quarter of the pairs;
- *                               MODE is quota, all (channels for all), first (only those who came
- *                               first have one), or sr (none)
+ *                               MODE is quota, all (channels for all), first (only the first peers
+ *                               have channels), or sr (no channels)
  *   scale storm SENDERS SECONDS [TRANSPORT]
  *                               many processes send to one
  *

@@ -364,7 +364,7 @@ static glex_ret_t send_imm_mp(glex_ep_handle_t ep, glex_imm_mp_req_t *req,
     return GLEX_SUCCESS;
 }
 
-/* A Get of what a peer announced, or an empty one that gives it back */
+/* A Get of a message that a peer announced, or an empty Get that returns the unit */
 static glex_ret_t rdma(glex_ep_handle_t ep, glex_rdma_req_t *req, glex_rdma_req_t **bad_req)
 {
     if (find(req->rmt_ep_addr) == NULL) {

@@ -1,8 +1,8 @@
 /*
- * Simulated peers: this program answers for them in place of their processes. It stands between one
- * interface of the transport and its NIC: the functions of the NIC that the transport calls are
- * defined here once more, and those of libglex are called for whatever concerns no simulated peer.
- * What the peers say is held against docs/protocol.md alone.
+ * Simulated peers: this program answers in place of the peers' processes. The simulation lies
+ * between an interface of the transport and its NIC. This file defines the functions of the NIC
+ * that the transport calls, and calls libglex's functions for real peers. The simulated peers
+ * follow docs/protocol.md alone.
  */
 #ifndef TEST_SCALE_SIM_H
 #define TEST_SCALE_SIM_H
@@ -81,8 +81,7 @@ void sim_borrow(unsigned index);
  *  it. False: it has none. Not more than 64 in all: no credits are heeded. */
 bool sim_store(unsigned index);
 
-/** The lenders from the one with that index on take what lies in their FIFOs, and publish
- *  credits. */
+/** The lenders from index `first` on take the messages in their FIFOs, and publish credits. */
 void sim_take(unsigned first);
 
 /** The peer's endpoint address. */

@@ -22,8 +22,9 @@
 #define DEAD_PART  100 /* one in so many peers dies */
 #define LENDERS    1000 /* peers that lend the interface a FIFO; half of all if that is fewer */
 #define WAIT_CALLS 1000 /* progress calls while all wait for peers */
-#define ANNOUNCED  1000 /* messages that are announced, each by another peer, or by all there are */
-#define BORROWERS  1000 /* peers that ask the interface for a FIFO, or all that lend none */
+#define ANNOUNCED  1000 /* announced messages, each by a different peer; at most one per peer */
+#define BORROWERS  1000 /* peers that ask the interface for a FIFO; at most all peers that lend no
+                         * FIFO */
 #define HEAP_MARK  1000 /* connections before the heap is looked at */
 #define MIN_PEERS  100
 
@@ -254,8 +255,7 @@ static void connect_all(unsigned first)
     end_part();
 }
 
-/* The peer of each answers: there are as many messages on their way as there are peers. Those with
- * FIFOs have their turn later. */
+/* Each peer answers, so as many messages as peers are in flight. Peers with FIFOs answer later. */
 static void exchange(void)
 {
     unsigned round, i;
@@ -355,8 +355,8 @@ static void announce_once(bool was_mapped, bool is_mapped)
     await("delivering", &run.received, received + count);
 }
 
-/* When it is possible again the interface gives back what it has read in place, or fetches what it
- * could not, or reads that in place, which causes no event. */
+/* When the NIC accepts requests again, the interface returns the units that it has read in place,
+ * and fetches waiting messages or reads them in place, which causes no event. */
 static void announce(void)
 {
     begin_part("announce");

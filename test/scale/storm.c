@@ -24,9 +24,9 @@ static uint64_t received;
 /* ---- the senders ----------------------------------------------------------------------------- */
 
 /*
- * The senders share a processor, and pass it on to each other. Left to the scheduler, it is the
- * scheduler's fairness that is measured: in one run of thirty sched_yield() gave some of them ten
- * times the processor time of others, with a message as dear to all and as many refused.
+ * The senders share a processor, and pass the processor on explicitly. Otherwise the scheduler's
+ * fairness would be measured: in one run of thirty, sched_yield() gave some senders ten times the
+ * processor time of other senders, at equal cost and refusals per message.
  */
 static bool await_turn(struct peer *peer)
 {

@@ -1,6 +1,6 @@
 /*
- * Which connections does a call look at? Each VC that is allocated while this is on gets a page of
- * its own, and a page that may not be touched tells by a fault that somebody did.
+ * Finds the connections that a call visits. While the recording is on, each new VC gets a separate
+ * page. Access to a protected page raises a fault, which records the visit.
  */
 #ifndef TEST_SCALE_VISITS_H
 #define TEST_SCALE_VISITS_H

@@ -1,11 +1,11 @@
 /*
- * Owner of endpoints for the tests of glex_info: known traffic, then it waits for its end of stdin,
- * or for being killed.
+ * Owner of endpoints for the tests of glex_info: makes known traffic, then waits for the end of
+ * stdin, or for a kill.
  *
  *   ep_owner [ENDPOINTS [leave]]     prints an address a line, then "ready"
  *
- * With `leave` it ends without destroying them. A test that forgets it, or in which it does not
- * come to its end, fails by SIGALRM.
+ * With `leave` the program ends without destroying the endpoints. If a test does not end the
+ * program, SIGALRM fails the test.
  */
 #include <glex.h>
 #include <glex_ext.h>

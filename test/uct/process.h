@@ -1,12 +1,13 @@
 /*
- * Tests in processes of their own. The NIC and UCX read their environment once per process, a
- * test may crash or be killed, and what it leaves behind must not disturb the next one: so the
- * process that runs gtest never touches the NIC, and forks a team for every test that does.
+ * Tests in separate processes. The NIC and UCX read their environment once per process, a test may
+ * crash or be killed, and its remains must not disturb the next test. So the process that runs
+ * gtest never touches the NIC, and forks a team for every test that does.
  *
  *     isolated({{"UCX_GLEX_CHANNELS", "sr"}}, [] { ... EXPECT_EQ(...) ... });
  *     team(4, env, [](Team &team) { ... team.barrier(); ... });
  *
- * A failed expectation ends its process by an exception: in a team nobody waits for it.
+ * A failed expectation ends its process by an exception. The other processes of a team do not wait
+ * for this process.
  */
 #ifndef UCT_TEST_PROCESS_H
 #define UCT_TEST_PROCESS_H
@@ -78,7 +79,9 @@ void isolated(const Env &env, const std::function<void()> &body);
 /* Called when a test takes too long, to tell more; set by node.cc */
 extern void (*report_hang)();
 
-/* What this process waits for: said when it takes too long and is ended */
+/*
+ * Names the event that this process waits for; printed if the process is ended after the time limit
+ */
 void waiting_for(const char *what);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Messages whose content both sides can compute: every byte that arrives is compared, so are
- * number, order and length.
+ * Messages whose content sender and receiver can compute. The receiver compares every byte, number,
+ * order and length.
  */
 #ifndef UCT_TEST_TRAFFIC_H
 #define UCT_TEST_TRAFFIC_H
@@ -14,7 +14,7 @@ struct Message {
     size_t length; /* as the handler sees it */
 };
 
-/* Content of message `n` of sender `sender`. Its first 8 bytes, if it has them, tell both. */
+/* Content of message `n` of sender `sender`. The first 8 bytes contain `sender` and `n`. */
 void fill(void *data, size_t length, uint32_t sender, uint32_t n);
 void check(const void *data, size_t length, uint32_t sender, uint32_t n);
 
@@ -25,8 +25,8 @@ typedef std::function<Message(uint32_t n)> Plan;
  * possible; lengths beside the limits are frequent */
 Plan mixed_plan(const Iface &iface, unsigned seed);
 
-/* The same with an upper bound of the length, and at least 8 bytes, so that messages tell who sent
- * them */
+/* The same with an upper bound of the length, and at least 8 bytes, so that messages name their
+ * sender */
 Plan mixed_plan(const Iface &iface, unsigned seed, size_t max_length);
 
 /* One sender's messages to one peer */
@@ -61,7 +61,7 @@ private:
     std::list<std::unique_ptr<Zcopy>> zcopy_;
 };
 
-/* What arrives from one sender by one AM id */
+/* Receives the messages of one sender with one AM id */
 class Sink {
 public:
     Sink(Iface &iface, uint8_t am_id, uint32_t id, const Plan &plan);
@@ -101,8 +101,8 @@ protected:
     }
 };
 
-/* Processes that have a network, by which they reach each other with GLEX_FAULT=far alone; or the
- * test is skipped */
+/* Processes with a network, which reach each other with GLEX_FAULT=far only. Skips the test if no
+ * network is available */
 void network_team(unsigned size, const Env &env, const std::function<void(Team &)> &body);
 
 #define FOR_CHANNELS(_suite) \

@@ -1,7 +1,7 @@
 /*
- * A module of the DiMMon agent for dimmon.sh: node test/source sends data that its number alone
- * determines, one piece at each timer, node test/sink says of what it gets whether it is that, byte
- * by byte. Sizes go from one empty node to more than ten datagrams.
+ * A module of the DiMMon agent for dimmon.sh. Node test/source sends one piece of data at each
+ * timer. The number of a piece determines its data. Node test/sink compares every received byte.
+ * Sizes go from an empty node to more than ten datagrams.
  */
 #include "dmm_base.h"
 #include "dmm_log.h"

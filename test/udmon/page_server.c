@@ -1,8 +1,7 @@
 /*
- * What the page's test looks at: the collector's HTTP server over a store and a history that this
- * program makes, of as many nodes as it is told. All values are known: those of node I follow from
- * I.
- * It obeys commands from standard input, a line each, and answers "done":
+ * The server for the page's test: the collector's HTTP server over a store and a history that this
+ * program makes, with the given number of nodes. All values are known: the values of node I follow
+ * from I. The program obeys commands from standard input, a line each, and answers "done":
  *   set NODE FAMILY VALUE    a new sample      down NODE      its agent leaves      up NODE
  */
 #include "udmon/collector/history.h"

@@ -1,16 +1,16 @@
 /*
- * Very many agents: clients of libudmon, each of which sends so many samples at once, so many times
- * a second. Not a test: test/udmon/many measures collectors by it.
+ * Very many agents: clients of libudmon that each send SERIES samples every INTERVAL. Not a test:
+ * test/udmon/many measures collectors with this program.
  *
  *   udmon_agents [-n AGENTS] [-k SERIES] [-i INTERVAL] [-t SECONDS] [-s SECRET] [-x] ADDRESS...
  *
- * With -x each sends a record that is no sample, too. INTERVAL in seconds; SECONDS count from when
- * all agents are connected. Agent i sends to the i-th of the addresses (of IPv4 loopback), and
- * begins anew. Each second a line on stderr says how it goes; at the end one on stdout: agents,
- * samples made, sent, dropped, and until all were connected, seconds.
+ * With -x each agent also sends a record that is not a sample. INTERVAL is in seconds. SECONDS
+ * begin when all agents are connected. Agents use the addresses (of IPv4 loopback) in turn. Each
+ * second a line on stderr reports the progress. At the end a line on stdout has: agents, samples
+ * made, sent, dropped, and the seconds until all agents were connected.
  *
- * Processes of AGENTS_EACH agents, since each has some descriptors. What they count lies in memory
- * that all share; each agent's is written by its process alone.
+ * A process runs AGENTS_EACH agents, because each agent needs some descriptors. The counters are in
+ * memory that all processes share. Only the process of an agent writes the agent's counters.
  */
 #include "udmon/include/udmon.h"
 #include "udmon/lib/metric.h"

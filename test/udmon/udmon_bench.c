@@ -40,7 +40,7 @@ static char record[65536];
 static unsigned long received;
 static double last_time;
 
-/* What the sender tells: processor time of the whole machine that was not idle while it sent. */
+/* The sender's report: busy processor time of the whole machine during the sending. */
 typedef struct busy {
     double start, seconds, elapsed;
 } busy_t;
@@ -62,8 +62,8 @@ static void fail(const char *doing)
 }
 
 /*
- * Processor time that was not idle, from some beginning on. Idle time is what the kernel measures;
- * the others in /proc/stat are what it happens to see at its ticks.
+ * Busy processor time since some beginning. The kernel measures idle time exactly, and samples the
+ * other values of /proc/stat at its ticks.
  */
 static double machine_busy(void)
 {
