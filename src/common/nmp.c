@@ -124,7 +124,7 @@ static void get_data(const uint8_t *buf, struct nmp_desc *desc)
     }
 }
 
-/* The one-word fields: their member of nmp_desc and their place. */
+/* The fields of one word: member of nmp_desc, and place in the descriptor. */
 #define SMALL_FIELDS(F)                                                                          \
     F(head, HEAD) F(type, TYPE) F(sm, SM) F(inst, INST) F(err, ERR) F(fence, FEN) F(lint, LINT)  \
     F(rint, RINT) F(rt_type, RT_TYPE) F(dest_type, DEST_TYPE) F(dest_id, DEST_ID)                \

@@ -21,7 +21,7 @@
 #define NMP_ROUTE_BITS 105 /* hop count and 20 hops, 5 bits each */
 #define NMP_DATA_BITS  216
 #define NMP_DATA_BYTES 27
-#define NMP_ID_NONE    0xffffffu /* DestID of a chip that has no id yet: all ones */
+#define NMP_ID_NONE    0xffffffu /* DestID of a chip without an id: all ones */
 #define NMP_HEAD       0x4eu     /* the mark of a management descriptor */
 #define NMP_TYPE_MP    0x3u      /* management packets are a kind of MP */
 #define NMP_ROUTE_SOURCE 1u      /* RtType: by a list of ports; data packets: by tables */
@@ -142,7 +142,7 @@ void nmp_put_route(uint8_t *buf, unsigned bit, const struct nmp_route *route);
 /** @return Whether the hop count is at most 20. The route is set in any case, with no more hops. */
 bool nmp_get_route(const uint8_t *buf, unsigned bit, struct nmp_route *route);
 
-/** Values that are wider than their field lose their upper bits. */
+/** A value that is wider than its field loses its upper bits. */
 void nmp_encode(const struct nmp_desc *desc, uint8_t buf[NMP_DESC_BYTES]);
 
 /**
@@ -152,7 +152,7 @@ void nmp_encode(const struct nmp_desc *desc, uint8_t buf[NMP_DESC_BYTES]);
  */
 bool nmp_decode(const uint8_t buf[NMP_DESC_BYTES], struct nmp_desc *desc);
 
-/** A descriptor with all that is the same in every request. */
+/** Makes a descriptor with the values that are the same in every request. */
 void nmp_init(struct nmp_desc *desc, enum nmp_type type, enum nmp_chip dest_type, uint32_t dest_id);
 
 bool nmp_is_request(unsigned type);

@@ -14,7 +14,7 @@
 enum { SEQWIN_WORDS = 16, SEQWIN_SIZE = 64 * SEQWIN_WORDS };
 
 typedef enum seqwin_verdict {
-    SEQWIN_NEW,       /* never seen; what lies between it and the newest one counts as lost */
+    SEQWIN_NEW,       /* never seen; numbers between this number and the newest count as lost */
     SEQWIN_LATE,      /* fills a hole: it had been counted lost and is not any more */
     SEQWIN_DUPLICATE, /* seen before */
     SEQWIN_STALE      /* too old to tell: it stays counted as lost, if it was */
@@ -37,8 +37,8 @@ void seqwin_init(seqwin_t *win, uint64_t next);
 seqwin_verdict_t seqwin_arrive(seqwin_t *win, uint64_t seq, uint64_t *gap_p);
 
 /*
- * The sender says that it has sent everything before `next`: what is missing at the end is lost.
- * Returns how many numbers just became lost.
+ * The sender reports that it has sent every number before `next`. Missing numbers at the end are
+ * now lost. Returns how many numbers have just become lost.
  */
 uint64_t seqwin_advance(seqwin_t *win, uint64_t next);
 

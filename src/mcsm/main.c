@@ -170,7 +170,7 @@ static void reload(mcsm_daemon_t *daemon)
         strcmp(config->log_file, daemon->config->log_file) != 0 ||
         config->port_guid != daemon->config->port_guid)
         mcsm_warn("socket, log-file and port-guid change only with a restart");
-    /* What is in use stays what the configuration says. */
+    /* The old log file stays in use, so the configuration must name it. */
     strcpy(config->log_file, daemon->config->log_file);
     mcsm_info("%s is read anew", config->path);
     drained = daemon->sm->drained;

@@ -191,7 +191,7 @@ struct gfi_cntr {
     struct fid_cntr fid;
     struct gfi_domain *domain;
     uint64_t value, errors;
-    uint64_t polled, polled_errors; /* as the last fi_poll() that told of them found them */
+    uint64_t polled, polled_errors; /* the values that the last fi_poll() has reported */
     enum fi_wait_obj wait_obj;
     int wait_fd, signal_fd;
     bool sleeping;
@@ -344,7 +344,7 @@ int gfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_dom
 int gfi_domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int gfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
 
-/* ---- what a provider answers with where it offers nothing (gfi_none.c) ---- */
+/* ---- functions for unsupported calls (gfi_none.c) ---- */
 
 int gfi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int gfi_no_control(struct fid *fid, int command, void *arg);

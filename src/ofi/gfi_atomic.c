@@ -125,7 +125,9 @@ static ssize_t gfi_atomic_locked(const struct gfi_atomic *atomic, size_t size, s
     return 0;
 }
 
-/* How many elements all lists have. @return 0, or -FI_EINVAL: not the same number, or none */
+/*
+ * The number of elements, equal in all lists. @return 0, or -FI_EINVAL for different numbers or 0
+ */
 static int gfi_atomic_count(const struct gfi_atomic *atomic, size_t *count)
 {
     bool reads = atomic->op == FI_ATOMIC_READ;

@@ -144,8 +144,8 @@ static ssize_t gfi_cq_read(struct fid_cq *fid, void *buf, size_t count)
     return ret;
 }
 
-/* The size of struct fi_cq_err_entry depends on the version that the program asked for: before 1.5
- * it ended before err_data_size, and later ones may add fields behind it */
+/* The size of struct fi_cq_err_entry depends on the version that the program requests. Before 1.5
+ * the struct ended before err_data_size. Later versions may add fields at the end. */
 static void gfi_cq_copy_error(const struct gfi_cq *cq, struct fi_cq_err_entry *to,
                               const struct fi_cq_err_entry *from)
 {

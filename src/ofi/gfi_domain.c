@@ -291,9 +291,9 @@ static void gfi_domain_init_sizes(struct gfi_domain *domain)
                                   (attr->cap.am.max_bcopy - sizeof(struct gfi_atomic_request)) / 2);
 }
 
-/* With FI_THREAD_DOMAIN the program calls from one thread at a time. Since libfabric 2 that
- * leaves out the control interface, such as the insertion of addresses, unless the program
- * promises that, too. */
+/* With FI_THREAD_DOMAIN the program calls from one thread at a time. Since libfabric 2 this promise
+ * excludes the control interface, such as the insertion of addresses, unless the program also
+ * promises FI_PROGRESS_CONTROL_UNIFIED. */
 static bool gfi_domain_needs_lock(const struct fi_domain_attr *attr, uint32_t version)
 {
     return attr->threading != FI_THREAD_DOMAIN ||

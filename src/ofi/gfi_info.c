@@ -1,6 +1,6 @@
 /*
- * fi_getinfo(): one fi_info, held against the hints. What the hints ask for and the provider does
- * not have is refused, with a line in the log at level info that says what.
+ * fi_getinfo(): one fi_info, compared with the hints. The provider refuses hints that request a
+ * missing feature, and logs the feature at level info.
  */
 #include "gfi.h"
 

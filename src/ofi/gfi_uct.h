@@ -1,7 +1,7 @@
 /*
- * The transport below: one interface of the UCT component "glex", opened through UCT's public
- * interface. A domain of libfabric owns one, as the OFI domain of paper 003 (section 5.2) owns the
- * GLEX endpoint that all its endpoints share.
+ * The transport: one interface of the UCT component "glex", opened through UCT's public interface.
+ * A domain of libfabric owns one interface. All endpoints of the domain share it, as in paper 003
+ * (section 5.2) they share the GLEX endpoint of the OFI domain.
  */
 #ifndef GFI_UCT_H
 #define GFI_UCT_H
@@ -20,13 +20,13 @@ struct gfi_uct {
 };
 
 /**
- * Whether the transport can be used in this process, and what it can do.
+ * Whether this process can use the transport, and the transport's abilities.
  *
  * Loads the transport at the first call, opens its memory domain once, and keeps the answer. Any
- * thread may call it.
+ * thread may call this function.
  *
  * @param can_rma  Set to whether peers can read and write registered memory. May be NULL.
- * @return 0, or -FI_ENODATA. The reason was logged.
+ * @return 0, or -FI_ENODATA after logging the reason.
  */
 int gfi_uct_probe(bool *can_rma);
 

@@ -65,7 +65,7 @@ void info_print_api(void);
 const char *info_type_name(enum glex_ep_type type);
 const char *info_state_name(enum glex_inspect_state state);
 
-/* What an owner is called, without what would disturb a terminal. */
+/* The name of an owner's command, without characters that would disturb a terminal. */
 void info_command(const struct glex_inspect_ep *ep, char command[17]);
 
 /* Seconds since the endpoint was made, by this machine's clock. */

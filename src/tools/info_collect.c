@@ -17,7 +17,7 @@ const char *info_type_name(enum glex_ep_type type)
         [GLEX_EP_TYPE_MANAGEMENT] = "management",
     };
 
-    /* it was read from a file that anybody of this user may have written */
+    /* the type comes from a file that any process of this user may have written */
     return ((unsigned)type < sizeof(names) / sizeof(names[0])) ? names[type] : "unknown";
 }
 
@@ -76,7 +76,7 @@ bool info_collect_devices(struct info *info)
     return true;
 }
 
-/* Room for one more at the end of an array, which doubles when it is full. */
+/* Makes room for a further element at the end of an array. A full array doubles. */
 static void *grow(void *array, uint32_t num, size_t size)
 {
     void *larger = ((num & (num + 1)) == 0) ? realloc(array, (num + 1ul) * 2 * size) : array;

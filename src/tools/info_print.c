@@ -195,7 +195,7 @@ static void print_eps(const struct info *info, bool verbose)
     }
 }
 
-/* Names that somebody else chose are not given to the terminal as they are. */
+/* Names come from other users, so control characters are removed before printing. */
 static void print_others(const struct info *info)
 {
     const char *c;

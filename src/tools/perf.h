@@ -17,7 +17,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
-/* Registered memory; both sides have the same of each. */
+/* Registered memory. Client and server have the same regions. */
 enum perf_region {
     PERF_REGION_IMM,       /* target of immediate puts */
     PERF_REGION_IMM_EVENT, /* the same, registered with GLEX_EXT_MEM_EVENT_DATA */
@@ -29,7 +29,7 @@ enum perf_region {
 
 enum perf_op { PERF_OP_MP, PERF_OP_IMM_PUT, PERF_OP_PUT, PERF_OP_GET, PERF_NUM_OPS };
 
-/* What can be measured; the two sides name it by its index in perf_kinds. */
+/* A kind of measurement. Client and server name it by its index in perf_kinds. */
 struct perf_kind {
     const char      *name;   /* of the operation, on the command line too */
     const char      *memory; /* what it is done to; "-" where there is none */
@@ -149,10 +149,10 @@ extern volatile sig_atomic_t perf_interrupted;
 
 double perf_now(void);
 
-/* perf_cpu.c: pins this process to a core; -1 leaves it where it is. */
+/* perf_cpu.c: pins this process to a core; with -1 the process stays unpinned. */
 void perf_pin(int cpu);
 
-/* Two different cores this process may use; the second is -1 where there is but one. */
+/* Returns two different allowed cores; the second is -1 if only one core is allowed. */
 bool perf_choose_cpus(int cpus[2]);
 
 /* perf_session.c: what can fail returns false, with a message. */

@@ -1,6 +1,4 @@
-/*
- * What is measured, how often, and the medians of it.
- */
+/* The list of measurements, their repetitions, and the medians. */
 #include "perf.h"
 
 #include <inttypes.h>
@@ -158,7 +156,7 @@ static uint32_t list_results(const struct perf_report *report, const struct perf
     return num;
 }
 
-/* Each repeat of each result leaves a sample of its floor. */
+/* Each repeat of each result has a sample of its floor. */
 static bool alloc_results(struct perf_report *report, uint32_t num, struct series *series)
 {
     uint32_t repeats = report->options->repeats, i;

@@ -1,6 +1,4 @@
-/*
- * The memory of glex_perf: regions, what is put into them, and whether it arrived.
- */
+/* The memory of glex_perf: regions, their contents, and the check of arrived data. */
 #include "perf.h"
 
 #include <errno.h>

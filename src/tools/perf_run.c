@@ -307,9 +307,8 @@ bool perf_run_client(struct perf_session *s, const struct perf_run *run, double 
     return ok;
 }
 
-/* Serves puts and gets: the NIC executes them alone; between hosts this process executes them
- * when it polls. The client's next message ends the service, and stays in the queue for the next
- * reader. */
+/* Serves puts and gets. The NIC executes them alone; between hosts this process executes them when
+ * it polls. The client's next message ends the service, and stays in the queue for the caller. */
 static bool attend(struct perf_session *s, const struct perf_run *run)
 {
     uint32_t len;

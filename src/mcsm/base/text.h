@@ -23,8 +23,9 @@ int mcsm_parse_bool(const char *text, bool *value_p);
  * false at the end. A word that does not fit is cut: the caller's parser then refuses it. */
 bool mcsm_next_word(const char **text_p, const char *separators, char *word, size_t size);
 
-/* Copy a NodeDescription or another text from the fabric: printable ASCII without quotes and
- * backslashes, so that it can stand in any dump. `size` is that of `to`, with its final 0. */
+/* Copies a NodeDescription or another text from the fabric as printable ASCII, without quotes
+ * and backslashes, so any dump may contain the copy. `size` is the size of `to`, including the
+ * final 0. */
 void mcsm_clean_text(char *to, size_t size, const void *from, size_t length);
 
 #endif

@@ -82,7 +82,7 @@ static bool is_named_back(const check_model_t *model, const check_border_t *bord
     return false;
 }
 
-/* A link between clusters is there when both name it. */
+/* A link between clusters exists if both dumps name it. */
 static int connect_borders(check_model_t *model)
 {
     for (size_t i = 0; i < model->border_count; i++) {

@@ -10,7 +10,7 @@
 
 enum {
     CHECK_MLIDS = 16384,
-    CHECK_SHOWN = 20 /* faults of one kind that are listed; the others are counted */
+    CHECK_SHOWN = 20 /* listed faults of one kind; further faults are counted */
 };
 
 typedef struct check_node {

@@ -1,6 +1,7 @@
 /*
- * The picture: a box for each cluster, switches in two rows in it (those with end nodes below), end
- * nodes under their switch, links coloured from blue to red by their load.
+ * The picture: a box for each cluster, with two rows of switches. The lower row has the switches
+ * with end nodes. End nodes are under their switch. Links are coloured from blue to red by their
+ * load.
  */
 #include "model.h"
 

@@ -300,7 +300,7 @@ static void note_groups(const check_model_t *model, mcsm_deps_t *deps)
     }
 }
 
-/* Each lane by itself; groups have a lane of their own, or share lane 0. */
+/* Searches each lane separately. Groups have a separate lane, or share lane 0. */
 static int find_circle(const check_model_t *model, int *circle, int room)
 {
     int found = 0;
@@ -321,7 +321,10 @@ static int find_circle(const check_model_t *model, int *circle, int room)
     return found;
 }
 
-/* Full links of a circle wait for each other until their packets are dropped. */
+/*
+ * Finds circles of links. Full links of a circle wait for each other until their packets are
+ * dropped.
+ */
 static int verify_credits(verifier_t *verifier)
 {
     const check_model_t *model = verifier->model;

@@ -1,15 +1,15 @@
 /*
- * The configuration of one cluster: what the file of `mcsm -f` says, checked, with defaults.
+ * The configuration of one cluster: the contents of the file of `mcsm -f`, checked, with defaults.
  *
  * The file has sections [cluster], [border], [neighbour NAME], [routing], [port], [multicast],
- * [sweep], [partition NAME]; mcsm.conf(5) describes every key. A cluster is bounded by its border
- * ports: ports of its own switches that are linked to switches of other clusters (paper 001,
+ * [sweep], [partition NAME]; mcsm.conf(5) describes every key. The border of a cluster consists of
+ * border ports: ports of its own switches with links to switches of other clusters (paper 001,
  * "Independent logical clustering"). The lines of [border] are
  *
  *     GUID/PORT = NEIGHBOUR PEER-GUID/PEER-PORT [transit] [joint]
  *
- * where `transit` lets routes to other clusters leave through the port, and `joint` lets the
- * multicast tree of the cluster continue there.
+ * `transit` allows routes to other clusters through the port. `joint` continues the multicast tree
+ * of the cluster through the port.
  */
 #ifndef MCSM_CONFIG_H
 #define MCSM_CONFIG_H
@@ -71,7 +71,7 @@ typedef struct mcsm_border {
 typedef struct mcsm_neighbour {
     char name[MCSM_NAME_MAX + 1];
     char via_name[MCSM_NAME_MAX + 1]; /* empty: adjacent */
-    int via; /* the neighbour through which it is reached; itself if adjacent */
+    int via; /* the next neighbour on the route; the neighbour itself if adjacent */
     mcsm_range_t lids;
     mcsm_lid_db_t db; /* count 0: only the range is known */
     int line;
@@ -127,7 +127,7 @@ typedef struct mcsm_config {
     size_t neighbour_count;
 
     mcsm_engine_t engine;
-    bool contract_only_named; /* routes that exceed the contract are written all the same */
+    bool contract_only_named; /* also write routes that exceed the contract */
     uint64_t *roots;
     size_t root_count;
     mcsm_dimension_t dimensions[MCSM_MAX_DIMENSIONS];
@@ -185,8 +185,8 @@ uint64_t mcsm_lid_db_guid(const mcsm_lid_db_t *db, uint16_t lid);
 unsigned mcsm_common_lid(const mcsm_lid_db_t *a, mcsm_range_t ra, const mcsm_lid_db_t *b,
                          mcsm_range_t rb);
 
-/* Whether a chain of packets that wait may lead from one border port to the other: packets of a
- * cluster behind `f` may come in by `e`, or both are joints of groups on lane 0. */
+/* Returns whether a chain of waiting packets may lead from border port `e` to `f`: packets to a
+ * cluster behind `f` may enter by `e`, or both ports are joints of groups on lane 0. */
 bool mcsm_config_allows(const mcsm_config_t *config, const mcsm_border_t *e,
                         const mcsm_border_t *f);
 

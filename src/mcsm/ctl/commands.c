@@ -180,7 +180,7 @@ static void ports(mcsm_daemon_t *daemon, FILE *out)
 
 /* ---- routes ---- */
 
-/* How many LIDs leave through each port, ours and those of other clusters. */
+/* Prints how many LIDs leave through each port: LIDs of this cluster and of other clusters. */
 static void routes(mcsm_daemon_t *daemon, FILE *out)
 {
     const mcsm_fabric_t *fabric = daemon->sm->fabric;

@@ -21,8 +21,7 @@ void mcsm_ctl_event(mcsm_ctl_t *ctl, int fd, unsigned events);
 /* Run a command. Writes its answer, as the protocol has it, to `out`. */
 void mcsm_ctl_command(mcsm_daemon_t *daemon, char *line, FILE *out);
 
-/* Dumps: forwarding tables as OpenSM writes them, and the fabric with all its tables for
- * mcsm-check(1). */
+/* Dumps: forwarding tables in OpenSM's format, and the whole fabric for mcsm-check(1). */
 void mcsm_dump_lft(const mcsm_sm_t *sm, FILE *out);
 void mcsm_dump_mft(const mcsm_sm_t *sm, FILE *out);
 void mcsm_dump_fabric(const mcsm_sm_t *sm, FILE *out);

@@ -127,8 +127,8 @@ static void dump_mft_of(const mcsm_node_t *node, unsigned mlids, FILE *out)
     }
 }
 
-/* The lanes of pairs of switches: a row for each switch, a hexadecimal digit for each other one, in
- * the order of GUIDs. */
+/* The lanes of pairs of switches: a row for each switch, with a hexadecimal digit for each other
+ * switch, in the order of GUIDs. */
 static void dump_lanes(const mcsm_sm_t *sm, FILE *out)
 {
     const mcsm_graph_t *graph = sm->graph;

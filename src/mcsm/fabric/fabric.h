@@ -1,9 +1,9 @@
 /*
- * The fabric as discovered inside of the cluster: nodes, ports and links.
+ * The fabric as discovered inside the cluster: nodes, ports and links.
  *
- * A sweep builds a new fabric beside the old one; what has to survive (LIDs by GUID, the forwarding
- * tables that are known to be in the switches) is taken over from the old one. Nothing beyond a
- * border port is ever in it.
+ * A sweep builds a new fabric beside the old fabric. LIDs by GUID, and the forwarding tables that
+ * the switches are known to have, are copied from the old fabric. The fabric contains nothing
+ * beyond a border port.
  */
 #ifndef MCSM_FABRIC_H
 #define MCSM_FABRIC_H

@@ -126,7 +126,10 @@ uint16_t mcsm_lids_find(const mcsm_lids_t *lids, uint64_t guid)
     return owner ? owner->lid : 0;
 }
 
-/* The next LID that never had an owner; then one whose owner is not in the fabric. */
+/*
+ * Returns the next LID without a previous owner; if none is left, a LID whose owner is not in the
+ * fabric.
+ */
 static unsigned next_free(mcsm_lids_t *lids, const mcsm_fabric_t *fabric, unsigned *from_p)
 {
     unsigned count = 1u << lids->config->lmc;

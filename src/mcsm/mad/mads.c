@@ -115,8 +115,8 @@ static void finish(mcsm_mads_t *mads, request_t *request, const uint8_t *mad, un
     answer(arg, arg2, mad, status);
 }
 
-/* The kernel says when the time of a request is over, and refuses to send it again before. Our own
- * deadline is for what it does not report, and for what could not be sent. */
+/* The kernel reports the timeout of a request, and refuses to send the request again before. The
+ * additional deadline covers requests that the kernel does not report or could not send. */
 static void transmit(mcsm_mads_t *mads, request_t *request)
 {
     request->deadline = mcsm_now() + mads->timeout + GRACE;

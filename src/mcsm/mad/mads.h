@@ -1,10 +1,10 @@
 /*
- * Requests and their answers: many on their way at once, each with a timeout and retries.
+ * Requests and their answers: many requests in flight, each with a timeout and retries.
  *
- * A request waits in a queue until fewer than `window` requests are on their way. Its callback is
- * called exactly once: with the answer, or with NULL after the last retry. The layer owns no
- * socket: packets leave through `send` and come in through mcsm_mads_receive(), so that the same
- * code runs on libibumad and on the models of the tests.
+ * A request waits in a queue until fewer than `window` requests are in flight. Its callback is
+ * called exactly once: with the answer, or with NULL after the last retry. This layer owns no
+ * socket. Packets leave through `send` and enter through mcsm_mads_receive(). So the same code runs
+ * over libibumad and over the models of the tests.
  */
 #ifndef MCSM_MADS_H
 #define MCSM_MADS_H
@@ -60,8 +60,9 @@ int mcsm_mad_request(mcsm_mads_t *mads, const mcsm_addr_t *to, const uint8_t *ma
 /* A packet that expects no answer. */
 int mcsm_mad_send(mcsm_mads_t *mads, const mcsm_addr_t *to, const uint8_t *mad, size_t length);
 
-/* A packet came. True if it answered a request; else the caller looks at it. `error`: the packet is
- * our own one coming back, since it could not be delivered or answered in time. */
+/* Handles a received packet. Returns true if the packet answers a request; otherwise the caller
+ * handles it. `error`: the packet is a returned request that was not delivered or not answered in
+ * time. */
 bool mcsm_mads_receive(mcsm_mads_t *mads, const uint8_t *mad, bool error);
 
 /* Retry what is due at `now` milliseconds of the monotonic clock. */

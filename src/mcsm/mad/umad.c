@@ -1,7 +1,8 @@
 /*
- * libibumad behind a thread that receives: the file descriptor of a umad port cannot always be
- * polled beside others (under ibsim's preload library it is none of the kernel's), so a thread
- * waits in umad_recv() and hands packets over through a queue and an eventfd.
+ * libibumad with a receiving thread. poll() cannot always wait for the file descriptor of a umad
+ * port together with other descriptors: under ibsim's preload library the descriptor is not the
+ * kernel's. So a thread waits in umad_recv(), and hands packets over through a queue and an
+ * eventfd.
  */
 #include "umad.h"
 

@@ -247,7 +247,7 @@ typedef struct grower {
     int neighbour;
     int *order, count; /* switches that have a route, nearest to an exit first */
     int *port;         /* of each switch: its port towards an exit; -1: none yet; 0: at an exit */
-    bool *ahead;       /* of each channel: it follows the channel that is looked at */
+    bool *ahead;       /* for each channel: whether it follows the current channel */
 } grower_t;
 
 static bool is_exit(const grower_t *grower, size_t f, int sw)
@@ -298,7 +298,7 @@ static bool leads_to(const grower_t *grower, size_t f, int at)
     return false;
 }
 
-/* Whether the entry leads to the channel, or will, because packets that come in there use it. */
+/* Returns whether the entry leads to the channel, now or because packets of the entry use it. */
 static bool comes_from(const grower_t *grower, size_t e, int from, int channel)
 {
     const work_t *work = grower->work;

@@ -1,12 +1,12 @@
 /*
- * The contract by border port: no circle of full channels over several clusters, whose managers do
- * not speak with each other. docs/mcsm.md has the proof.
+ * The contract by border port prevents circles of full channels over several clusters, whose
+ * managers do not communicate. docs/mcsm.md has the proof.
  *
- * The matrix of a cluster says for each border port e that packets come in by, and each border port
- * f that packets go out by, whether a chain of channel dependencies inside of the cluster leads
- * from e to f. The configuration says which pairs are allowed (passes-to). A manager writes only
- * tables whose matrix stays within the allowed pairs. mcsm-check --config proves that the allowed
- * pairs of all clusters form no circle.
+ * The matrix of a cluster has an entry (e, f) for each pair of border ports. Packets enter the
+ * cluster by e and leave by f. The entry is set if a chain of channel dependencies inside the
+ * cluster leads from e to f. The configuration names the allowed pairs (passes-to). A manager
+ * writes only tables whose matrix stays within the allowed pairs. mcsm-check --config proves that
+ * the allowed pairs of all clusters form no circle.
  */
 #ifndef MCSM_CONTRACT_H
 #define MCSM_CONTRACT_H

@@ -12,7 +12,7 @@ struct mcsm_deps {
     const mcsm_graph_t *graph;
     int *peers;
     int *owners;           /* of each channel: its switch */
-    uint64_t (*next)[4];   /* of each channel: the ports of the next switch that follow it */
+    uint64_t (*next)[4];   /* for each channel: the ports of the next switch that follow */
     uint64_t (*before)[4]; /* for each channel: the ports of its own switch by which its
                             * predecessors enter */
     int *place;            /* of each channel: its place in the topological order */
@@ -190,7 +190,7 @@ static bool reorder(mcsm_deps_t *deps, int from, int to)
     count = after + ahead;
     qsort_r(list, after, sizeof(int), by_place, deps->place);
     qsort_r(list + after, ahead, sizeof(int), by_place, deps->place);
-    /* The free places in their order: first for what is ahead, then for what comes after. */
+    /* Assigns the free places in order: first to earlier channels, then to later channels. */
     for (int i = 0, a = 0, b = 0; i < count; i++) {
         if (b == ahead || (a < after && deps->place[list[a]] < deps->place[list[after + b]]))
             deps->slots[i] = deps->place[list[a++]];
@@ -244,7 +244,7 @@ void mcsm_deps_undo(mcsm_deps_t *deps, size_t mark)
 
 typedef struct notes {
     mcsm_deps_t *deps;
-    unsigned *stamp; /* of each switch: the last LID whose packets were followed through it */
+    unsigned *stamp; /* for each switch: the last LID that was followed through it */
     uint8_t *columns;
     int *target; /* of each LID: its switch, or -1 */
     int lane;

@@ -37,7 +37,7 @@ typedef struct engine {
     int order_count;
     int *first;          /* of each place in the order: its first candidate */
     uint8_t *candidates; /* ports */
-    uint64_t *cost;      /* of each switch: what its way to the target carries */
+    uint64_t *cost;      /* for each switch: the traffic on its path to the target */
     uint64_t *flow;
     int *by_rank; /* Up/Down: all switches, highest first */
     int *down;    /* Up/Down: steps of a way that leads down only */
@@ -111,8 +111,8 @@ static void dor(engine_t *engine, int target)
 
 /* ---- candidates: Up/Down ---- */
 
-/* Steps to the target for those above it: ways that only lead down. Returns how many switches have
- * one; they are in the order. */
+/* Computes the distance to the target for switches above it, by paths of down links. Returns the
+ * number of these switches; `order` has the switches. */
 static int find_down(engine_t *engine, int target)
 {
     const mcsm_graph_t *graph = engine->graph;
@@ -205,8 +205,9 @@ static int find_centre(mcsm_graph_t *graph, int *distance, int *queue)
     return best;
 }
 
-/* Without roots in the configuration: switches without end ports that are farthest from those with
- * some are the tops of a fat tree; if there are none, the centre of the fabric. */
+/* Without configured roots, the roots are the tops of a fat tree: switches without end ports that
+ * are farthest from switches with end ports. In a fabric without tops, the root is the centre of
+ * the fabric. */
 static int automatic_roots(mcsm_graph_t *graph, int *queue, int *scratch)
 {
     int head = 0, tail = 0, top = 0, count = 0;
@@ -345,7 +346,7 @@ static int by_switch(const void *a, const void *b)
 {
     const mcsm_target_t *x = a, *y = b;
 
-    /* A switch's own LID carries little: last, so that it disturbs no balance. */
+    /* A switch's own LID carries little traffic. The LID comes last, and so disturbs no balance. */
     if ((x->port == 0) != (y->port == 0))
         return x->port == 0 ? 1 : -1;
     if (x->foreign != y->foreign)

@@ -87,8 +87,8 @@ int mcsm_credit_loop(const mcsm_graph_t *graph, int *circle, int room);
  */
 void mcsm_columns(const mcsm_graph_t *graph, unsigned first, unsigned count, uint8_t *columns);
 
-/* The switch behind each port number of the graph, -1 where there is none; the caller frees it.
- * NULL without memory. */
+/* Returns the switch behind each port number of the graph, or -1. The caller frees the array. NULL
+ * without memory. */
 int *mcsm_peers(const mcsm_graph_t *graph);
 
 /* The lane of packets between two switches. */

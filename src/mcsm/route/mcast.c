@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The switch from which all others are reached in the fewest steps. */
+/* Finds the switch with the shortest maximum distance to other switches. */
 static int find_root(const mcsm_graph_t *graph, int *distance, int *queue)
 {
     int best = 0, best_far = -1;
@@ -20,8 +20,8 @@ static int find_root(const mcsm_graph_t *graph, int *distance, int *queue)
     return best;
 }
 
-/* Adds to the tree what can be reached from its switches, by channels that lead down if `ordered`.
- */
+/* Adds all switches to the tree that its switches can reach; if `ordered`, by down channels
+ * only. */
 static void grow(const mcsm_graph_t *graph, mcsm_tree_t *tree, bool *in, bool ordered)
 {
     for (int i = 0; i < tree->reached; i++) {
@@ -119,8 +119,8 @@ static void set_bit(uint64_t set[4], uint8_t bit)
     set[bit / 64] |= 1ULL << bit % 64;
 }
 
-/* tree->needed[switch] counts the leaves at and below the switch. A switch hands packets to its
- * parent if there are leaves below it and elsewhere. */
+/* tree->needed[switch] counts the leaves at and below the switch. A switch sends packets to its
+ * parent if some leaves are below the switch and some are elsewhere. */
 void mcsm_tree_cut(mcsm_tree_t *tree, const mcsm_leaf_t *leaves, size_t count, uint64_t (*ports)[4])
 {
     int *needed = tree->needed, total = 0;

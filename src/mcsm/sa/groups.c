@@ -159,7 +159,7 @@ static mcsm_member_t **find_member(mcsm_group_t *group, uint64_t port_guid)
     return at;
 }
 
-/* Groups have the service level of their lane, if they have one of their own. */
+/* Groups use the service level of their separate lane, if configured. */
 static void fill(const mcsm_config_t *config, const mcsm_group_t *group,
                  const mcsm_member_t *member, uint8_t *record)
 {

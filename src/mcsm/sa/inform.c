@@ -1,4 +1,4 @@
-/* InformInfo: who wants to hear of what; and Reports to them. */
+/* InformInfo: subscriptions to traps; and Reports to the subscribers. */
 #include "inside.h"
 
 #include <stdlib.h>

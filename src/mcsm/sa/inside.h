@@ -150,8 +150,8 @@ void mcsm_subscriptions_free(mcsm_sa_t *sa);
 /* Tell subscribers: trap 64 to 67 with a GID. */
 void mcsm_sa_gid_notice(mcsm_sa_t *sa, unsigned trap, const uint8_t gid[16]);
 
-/* The partition key that two ports share, with the membership bit; 0 if none or both are limited.
- */
+/* Returns the partition key that two ports share, with the membership bit; 0 if the ports share no
+ * key, or if both memberships are limited. */
 uint16_t mcsm_common_pkey(const mcsm_port_t *a, const mcsm_port_t *b);
 bool mcsm_has_pkey(const mcsm_port_t *port, uint16_t pkey);
 

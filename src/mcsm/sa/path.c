@@ -36,8 +36,8 @@ typedef struct end {
     uint64_t guid;
 } end_t;
 
-/* The key of a port with this base, with its membership bit; 0 if it has none. A switch is a full
- * member of the default partition. */
+/* Returns the port's key with this base, with its membership bit, or 0. A switch is a full member
+ * of the default partition. */
 static uint16_t find_pkey(const mcsm_port_t *port, uint16_t pkey)
 {
     uint16_t base = pkey & 0x7fff;
@@ -54,7 +54,9 @@ bool mcsm_has_pkey(const mcsm_port_t *port, uint16_t pkey)
     return find_pkey(port, pkey) != 0;
 }
 
-/* The key under which two ports may speak with each other. Two limited members may not. */
+/*
+ * Returns the key under which two ports may communicate. Two limited members may not communicate.
+ */
 static uint16_t shared_pkey(const mcsm_port_t *a, const mcsm_port_t *b, uint16_t base)
 {
     uint16_t one = find_pkey(a, base), other = find_pkey(b, base);
@@ -231,7 +233,7 @@ static uint8_t sl_of_partition(const mcsm_config_t *config, uint16_t pkey)
     return 0;
 }
 
-/* The P_Key of the path; 0: none that both ends have and the query allows. */
+/* Returns the P_Key of the path; 0 if the ends share no key that the query allows. */
 static uint16_t pkey_of(const mcsm_query_t *query, const end_t *ours, const end_t *other)
 {
     uint16_t wanted = mcsm_get16(query->data, PR_PKEY);

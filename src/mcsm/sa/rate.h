@@ -10,7 +10,7 @@ unsigned mcsm_rate_speed(uint8_t code);
 /* The code of a rate, or of the highest rate below it. */
 uint8_t mcsm_rate_code(unsigned speed);
 
-/* The code of the highest rate below this code's; 0 if there is none. */
+/* Returns the code of the next lower rate, or 0. */
 uint8_t mcsm_rate_below(uint8_t code);
 
 /* Mb/s of a link: bits of LinkWidthActive, LinkSpeedActive and LinkSpeedExtActive. */

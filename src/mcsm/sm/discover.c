@@ -199,7 +199,7 @@ static void name_twin(const mcsm_node_t *node, mcsm_port_t *through)
         through->silent = true;
 }
 
-/* What has to be asked of a node and port that are seen for the first time. */
+/* Sends the requests for a new node and port. */
 static void ask_new(mcsm_sm_t *sm, mcsm_node_t *node, mcsm_port_t *port, const uint8_t *info,
                     bool is_new)
 {

@@ -1,6 +1,6 @@
 /*
- * SM_Key and M_Key of the cluster. The configuration gives them if several managers serve the
- * cluster. Otherwise the first start makes them, and they are kept in STATE-DIR/NAME.keys, which
+ * SM_Key and M_Key of the cluster. The configuration has the keys if several managers serve the
+ * cluster. Otherwise the first start makes the keys, and keeps them in STATE-DIR/NAME.keys, which
  * only its owner may read.
  */
 #ifndef MCSM_KEYS_H
@@ -8,10 +8,10 @@
 
 #include "config/config.h"
 
-/* Completes the keys of a configuration. The M_Key that was in use before a change is kept too,
- * because ports have it until they are set anew. Returns 0, or -errno with a message in the log. If
- * keys cannot be kept, a configuration without an M_Key gets none: ports that are locked by a key
- * that nobody knows any more could not be managed. */
+/* Completes the keys of a configuration. The M_Key from before a change is also kept, because ports
+ * have the old M_Key until they are configured again. Returns 0, or -errno with a message in the
+ * log. If the keys cannot be stored, a configuration without an M_Key gets none. Otherwise ports
+ * would be locked by a key that no manager knows after a restart. */
 int mcsm_keys_complete(mcsm_config_t *config);
 
 #endif

@@ -19,7 +19,7 @@ static void got_switch(void *arg, void *arg2, const uint8_t *mad, unsigned statu
     }
 }
 
-/* A border port that waits for the other cluster, or a port that a cable was plugged into. */
+/* A border port that waits for the other cluster, or a port with a new cable. */
 static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
     mcsm_port_t *port = arg2;

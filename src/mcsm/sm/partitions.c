@@ -1,10 +1,10 @@
 /*
- * P_Key tables. A manager owns each table whole: keys that no partition of the configuration gives
- * to a port are removed from all blocks. A key keeps its index as long as it is in the table,
- * because queue pairs name their key by its index.
+ * P_Key tables. A manager owns each table completely. Keys that no partition of the configuration
+ * gives to a port are removed from all blocks. A key keeps its index as long as it is in the table,
+ * because queue pairs refer to a key by its index.
  *
- * A switch port to a host gets the keys of the host and filters packets by them, if the table of
- * the switch has room. Ports between switches and border ports filter nothing.
+ * A switch port to a host gets the host's keys and filters packets by them, if the table of the
+ * switch has room. Ports between switches and border ports filter nothing.
  */
 #include "sm.h"
 

@@ -72,7 +72,7 @@ static bool plan_end_port(mcsm_sm_t *sm, const mcsm_port_t *port, uint8_t *info)
     info[MCSM_PI_LMC] = lmc | (config->m_key != 0 ? config->m_key_bits << 6 : 0) |
                         (port->node->sw ? 0 : config->lmc);
     info[MCSM_PI_SUBNET_TIMEOUT] = timeout | config->subnet_timeout;
-    /* A port that had another master, or none, has lost its groups and services. */
+    /* A port that had no master or another master has lost its groups and services. */
     if (!port->node->sw &&
         (sm->sweep.reregister || mcsm_get16(port->info, MCSM_PI_SM_LID) != sm_lid ||
          mcsm_get16(port->info, MCSM_PI_LID) != port->lid)) {

@@ -62,7 +62,7 @@ gfi_arrive_eager_slow(struct gfi_peer *peer, struct gfi_ep *ep, bool tagged, con
     return UCS_OK;
 }
 
-/* A message that was sent at once: after the header stand the words that its flags name */
+/* A message that was sent at once. The words that the header's flags name follow the header */
 static inline ucs_status_t gfi_arrive_eager(struct gfi_domain *domain, const uint64_t *words,
                                             size_t length, bool tagged)
 {

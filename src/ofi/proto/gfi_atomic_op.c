@@ -33,8 +33,8 @@
 #define GFI_FETCH_OPS ((GFI_ANY_OPS | GFI_ORDER_OPS | GFI_BITWISE_OPS) & ~GFI_COMPARE_OPS)
 #define GFI_BASE_OPS  (GFI_FETCH_OPS & ~GFI_BIT(FI_ATOMIC_READ))
 
-/* v: the value in memory, o: the operand, c: the value to compare with. W is wide enough, and
- * unsigned for integers, so that they wrap around. */
+/* v: the value in memory, o: the operand, c: the value to compare with. W is a sufficiently wide
+ * type, unsigned for integers, so that integers wrap around. */
 #define GFI_ANY_CASES(T, W) \
     case FI_SUM:          v = (T)((W)v + (W)o);   break; \
     case FI_PROD:         v = (T)((W)v * (W)o);   break; \

@@ -1,7 +1,7 @@
 /*
- * The way of an expected message that is all here, without a function in between: a receive into
- * one piece is posted; the handler copies the message into it and writes the completion. Everything
- * else takes gfi_recv() and gfi_recv_arrive().
+ * The inlined path of an expected message that has completely arrived: a receive into one piece is
+ * posted, and the handler copies the message and writes the completion. All other cases use
+ * gfi_recv() and gfi_recv_arrive().
  */
 #ifndef GFI_EXPECTED_H
 #define GFI_EXPECTED_H

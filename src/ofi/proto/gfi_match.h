@@ -148,13 +148,13 @@ struct gfi_match_msg *gfi_match_find_msg(struct gfi_match *match, uint64_t sourc
 /** Another place with the same class and value as `head`. */
 void gfi_match_append(struct gfi_match_node *head, struct gfi_match_node *node);
 
-/** Take a place out that is not the only one of its queue. */
+/** Remove a place from a queue with several places. */
 void gfi_match_delete_queued(struct gfi_match_table *table, struct gfi_match_node *node);
 
 /** Make the table larger, if there is memory. */
 void gfi_match_grow(struct gfi_match_table *table);
 
-/** A class that is not known yet: all unexpected messages are entered for it. */
+/** Make a new class and enter all unexpected messages for it. */
 unsigned gfi_match_new_class(struct gfi_match *match, bool any_source, uint64_t ignore);
 
 /** The earliest receive without a class that accepts a message, if it was posted before `best`. */

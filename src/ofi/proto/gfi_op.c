@@ -278,8 +278,8 @@ static struct gfi_cntr *gfi_op_cntr(const struct gfi_op *op)
                          op->cq_flags & FI_WRITE ? GFI_CNTR_WRITE : GFI_CNTR_READ];
 }
 
-/* Errors are reported also for operations that want no completion, but not for fi_inject() and its
- * kin, which have no context to report. */
+/* Errors are also reported for operations without a requested completion, but not for fi_inject()
+ * and its variants, which have no context to report. */
 static bool gfi_op_is_reported(const struct gfi_op *op, int error)
 {
     return op->ep->tx_cq != NULL &&

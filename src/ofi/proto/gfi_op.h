@@ -33,7 +33,7 @@ struct gfi_recv {
     struct iovec iov[GFI_IOV_LIMIT];
 };
 
-/* What a message says of itself; of an unexpected one also the message */
+/* The properties of a message; of an unexpected message also the message */
 struct gfi_envelope {
     struct gfi_peer *peer;
     uint64_t source, tag, data;
@@ -77,7 +77,7 @@ struct gfi_op {
     size_t done;               /* moved, or on its way */
     int error;
 
-    uct_completion_t comp;     /* its count: calls of UCT on their way, and 1 */
+    uct_completion_t comp;     /* its count: UCT calls in flight, plus 1 */
     bool in_flight;            /* comp is in use: UCT's callback goes on */
     uct_mem_h memh;            /* registration of our own, or UCT_MEM_HANDLE_NULL */
 
@@ -127,7 +127,7 @@ void gfi_op_complete(struct gfi_op *op, int error);
 /** Locked: end with an error, whatever it waits for. */
 void gfi_op_fail(struct gfi_op *op, int error);
 
-/** Prepare the count of UCT's completions; then each call that answers UCS_INPROGRESS adds one. */
+/** Prepare the count of UCT's completions. Each call that returns UCS_INPROGRESS adds 1. */
 void gfi_op_begin(struct gfi_op *op);
 
 /**
@@ -145,7 +145,7 @@ struct iovec gfi_place_piece(const struct gfi_place *place, size_t offset);
 
 /* ---- sending (gfi_send.c) ---- */
 
-/** What fi_send(), fi_tsend() and their kin are called with. */
+/** The arguments of fi_send(), fi_tsend() and their variants. */
 struct gfi_send {
     struct gfi_ep *ep;
     const struct iovec *iov;
@@ -188,7 +188,7 @@ void gfi_recv_on_data(struct gfi_domain *domain, struct gfi_peer *peer, const st
 void gfi_recv_progress(struct gfi_op *op);
 void gfi_recv_finish(struct gfi_op *op, int error);
 
-/** Locked: free what an endpoint has posted, and what it did not receive. */
+/** Locked: free an endpoint's posted receives and unexpected messages. */
 void gfi_recv_cleanup(struct gfi_ep *ep);
 
 /** Locked: tell the sender of a message that its operation is over. */
@@ -233,7 +233,7 @@ static inline bool gfi_rkey_is_counted(const struct gfi_rkey *rkey, bool is_writ
 void gfi_rma_submit(struct gfi_op *op);
 void gfi_rma_progress(struct gfi_op *op);
 
-/** Locked: begin an operation whose key is known. It may be over and freed when this returns. */
+/** Locked: begin an operation whose key is known. The operation may be over and freed on return. */
 void gfi_rma_run(struct gfi_op *op);
 void gfi_rma_start_waiting(struct gfi_peer *peer);
 void gfi_rma_on_reply(struct gfi_peer *peer, const struct gfi_key_reply *reply);

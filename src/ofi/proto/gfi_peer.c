@@ -6,7 +6,8 @@
 
 #define GFI_WATCH_PEERS 64 /* looked at in one go */
 #define GFI_DRAIN_EMPTY 32 /* calls in which the NIC found nothing: its queues are empty */
-#define GFI_DRAIN_ROUNDS 4096 /* rounds after which they are taken to be empty, if others keep sending */
+#define GFI_DRAIN_ROUNDS 4096 /* rounds after which the queues count as empty, even if other peers
+                               * keep sending */
 
 /* ---- making ---- */
 

@@ -62,10 +62,10 @@ struct gfi_peer {
 };
 
 /**
- * Locked: the peer of an address, made if there is none.
+ * Locked: find or make the peer of an address.
  *
- * @return 0; -FI_EINVAL: not an address of this provider and version; -FI_EHOSTUNREACH: no way to
- *         it; -FI_ENOMEM.
+ * @return 0; -FI_EINVAL: not an address of this provider and version; -FI_EHOSTUNREACH: no route to
+ *        the peer; -FI_ENOMEM.
  */
 int gfi_peer_get(struct gfi_domain *domain, const struct gfi_addr *addr, struct gfi_peer **peer);
 
@@ -104,13 +104,13 @@ void gfi_peer_cut(struct gfi_peer *peer, int error);
 /** Locked: take what the NIC has received of failed peers. Then their receives fail. */
 void gfi_peers_drain(struct gfi_domain *domain);
 
-/** Whether no message of the peer can arrive any more, and a receive that names it fails. */
+/** Whether no message of the peer can arrive any more, so a receive that names the peer fails. */
 static inline bool gfi_peer_is_over(const struct gfi_peer *peer)
 {
     return peer->error != 0 && !peer->is_draining && (!peer->left || peer->is_cut);
 }
 
-/** Locked: tell all peers that this domain is closed in good order. */
+/** Locked: tell all peers that this domain closes in good order. */
 void gfi_peers_say_bye(struct gfi_domain *domain);
 
 /** Called by UCT when an endpoint fails. */

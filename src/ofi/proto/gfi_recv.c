@@ -50,7 +50,7 @@ static uint64_t gfi_recv_multi_done(struct gfi_recv *recv)
     return FI_MULTI_RECV;
 }
 
-/* gfi_recv_post() has given all messages that were there to the buffer */
+/* gfi_recv_post() has given all waiting messages to the buffer */
 static void gfi_recv_release_multi(struct gfi_ep *ep, struct gfi_recv *recv)
 {
     struct gfi_cqe *cqe;
@@ -75,8 +75,8 @@ void gfi_recv_send_fin(struct gfi_peer *peer, uint64_t op, int error)
 
 /* ---- into the buffer ---- */
 
-/* Where the next message goes: all of the buffer, or of one for several messages the next stretch,
- * which is taken off. A buffer that has too little left is posted no longer. */
+/* The place of the next message: the whole buffer, or the next part of a buffer for several
+ * messages. A buffer with too little room left is no longer posted. */
 static void gfi_recv_take_place(struct gfi_ep *ep, struct gfi_recv *recv, size_t len,
                                 struct gfi_place *place)
 {
@@ -309,8 +309,8 @@ static void gfi_recv_press(struct gfi_peer *peer, bool on)
     gfi_peer_send(peer, GFI_AM_PRESSURE, &pressure, sizeof(pressure));
 }
 
-/* Memory for unexpected messages is bounded: beyond it who sends more is told to keep its messages
- * and to announce them, until half of the memory is free again */
+/* Memory for unexpected messages is bounded. When the bound is exceeded, each sender is told to
+ * keep its messages and to announce them, until half of the memory is free again */
 static void gfi_recv_count(struct gfi_domain *domain, struct gfi_peer *peer, size_t size)
 {
     domain->unexpected += size;
@@ -432,7 +432,7 @@ static struct gfi_unexpected *gfi_recv_claimed(struct gfi_ep *ep, const struct f
     return NULL;
 }
 
-/* The sender of a message that nobody wants is told that it is over */
+/* Tells the sender of a discarded message that the message is over */
 static void gfi_recv_discard(struct gfi_ep *ep, struct gfi_unexpected *msg)
 {
     if (msg->envelope.announced || (msg->envelope.flags & GFI_HDR_ACK)) {
@@ -528,7 +528,7 @@ static ssize_t gfi_recv_take_claimed(struct gfi_ep *ep, bool tagged, const struc
     return 0;
 }
 
-/* A buffer for several messages takes all that is there already */
+/* A buffer for several messages takes all waiting messages */
 static void gfi_recv_post(struct gfi_ep *ep, struct gfi_recv *recv, uint64_t source, uint64_t tag,
                           uint64_t ignore)
 {

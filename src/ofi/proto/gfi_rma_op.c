@@ -1,7 +1,8 @@
 /*
  * RMA: keys of peers, and operations that read and write their memory. libfabric's keys have 64
- * bits, UCT's are longer: the target is asked once for what a key stands for, and tells when it is
- * closed. The data then moves without the target's help.
+ * bits, UCT's keys are longer. So the initiator asks the target once for the registration behind a
+ * key, and the target reports when the registration is closed. The data then moves without the
+ * target's help.
  */
 #include "gfi_op.h"
 
@@ -217,7 +218,7 @@ static ucs_status_t gfi_rma_move(struct gfi_op *op)
     return UCS_OK;
 }
 
-/* A write of which somebody else is told has to be there first */
+/* A write must have arrived before the target is told about it */
 static ucs_status_t gfi_rma_flush(struct gfi_op *op)
 {
     ucs_status_t status = UCS_OK;
@@ -234,7 +235,7 @@ static ucs_status_t gfi_rma_flush(struct gfi_op *op)
     return status;
 }
 
-/* Tell the target, if it has to know: of CQ data, or because it counts such accesses */
+/* Tells the target about the access, if it has CQ data or if the target counts accesses */
 static void gfi_rma_notify(struct gfi_op *op)
 {
     bool has_data = (op->flags & FI_REMOTE_CQ_DATA) != 0;

@@ -120,7 +120,7 @@ void gfi_share_on_offer(struct gfi_domain *domain, struct gfi_peer *peer,
         return;
     }
     if (domain->num_helps > 0 && domain->helped != peer) {
-        return; /* receivers that wait for one another's parts would be slower than each alone */
+        return; /* receivers that wait for each other would be slower than single receivers */
     }
     domain->helped = peer;
     domain->num_helps++;

@@ -106,7 +106,7 @@ struct gfi_cts {
     uint64_t header;
     uint64_t op;      /* the sender's operation */
     uint64_t recv;    /* the receiver's: named in DATA */
-    uint64_t length;  /* what fits into the receive, at most what was announced */
+    uint64_t length;  /* the part that fits into the receive, at most the announced length */
 } __attribute__((packed));
 
 /* A piece of a streamed message; pieces come in order */

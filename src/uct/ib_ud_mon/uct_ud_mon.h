@@ -1,10 +1,10 @@
 /*
- * What transport ud_mon can do beyond UCT's interface: statistics of loss, and replies to a
- * sender whose address nobody has told us. Everything else is plain UCT.
+ * Functions of transport ud_mon beyond UCT's interface: statistics of loss, and replies to a sender
+ * whose address is otherwise unknown. All other functions are plain UCT.
  *
  * A program that loads the transport as a plugin finds these functions by dlsym in
- * libuct_ib_ud_mon.so. All take an interface opened on transport "ud_mon"; anything else is
- * answered by UCS_ERR_INVALID_PARAM. None blocks, unless said so.
+ * libuct_ib_ud_mon.so. Each function takes an interface of transport "ud_mon", and returns
+ * UCS_ERR_INVALID_PARAM for any other interface. No function blocks, unless its comment says so.
  */
 #ifndef UCT_UD_MON_H
 #define UCT_UD_MON_H

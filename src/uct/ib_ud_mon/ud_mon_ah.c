@@ -1,6 +1,6 @@
 /*
- * Address handles, one for each peer port however many endpoints lead there. Creating one is a
- * system call, on RoCE with a look at the neighbour table.
+ * Address handles, one for each peer port, shared by all endpoints to the port. Creating a handle
+ * is a system call; on RoCE the call also reads the neighbour table.
  */
 #include "ud_mon_iface.h"
 

@@ -1,4 +1,5 @@
-/* Which of a port's addresses to use: on RoCE a table holds one for each IP address and version. */
+/* Selects one of a port's addresses. On RoCE the table has an entry for each IP address and
+ * version. */
 #include "ud_mon_iface.h"
 
 enum { UD_MON_GID_TABLE_MAX = 256 };

@@ -1,8 +1,9 @@
 /*
- * Sending. A datagram is written into the next slot of the ring and rests there until a batch is
- * full or somebody makes progress, flushes or arms: then one doorbell posts all of them. Only the
- * last of a batch asks for a completion; completions come in order, so it frees them all. The last
- * one is also the one that wakes a receiver who wants to be woken by batches (UCT_EVENT_RECV_SIG).
+ * Sending. A datagram is written into the next slot of the ring and waits until the batch is full,
+ * or until progress, flush or arming: then one doorbell posts the whole batch. Only the last
+ * datagram of a batch requests a completion. Completions come in order, so this completion frees
+ * the whole batch. The last datagram is also solicited: it wakes a receiver that waits for batches
+ * (UCT_EVENT_RECV_SIG).
  */
 #include "ud_mon_iface.h"
 

@@ -1,7 +1,6 @@
 /*
- * Wire format of transport ud_mon: what stands before the payload of every datagram, and the
- * addresses that processes hand to each other. All integers are little-endian. A change of any of
- * it changes UD_MON_MAGIC.
+ * Wire format of transport ud_mon: the header of every datagram, and the addresses that processes
+ * exchange. All integers are little-endian. A change of the format changes UD_MON_MAGIC.
  */
 #ifndef UD_MON_WIRE_H
 #define UD_MON_WIRE_H
@@ -39,7 +38,7 @@ typedef struct ud_mon_device_addr {
     uint8_t gid[16]; /* network byte order, as always */
 } __attribute__((packed)) ud_mon_device_addr_t;
 
-/* Interface address: which queue pair behind the port, and the key that it demands. */
+/* Interface address: the queue pair behind the port, and its queue key. */
 typedef struct ud_mon_iface_addr {
     uint32_t qpn;
     uint32_t qkey;

@@ -7,7 +7,7 @@
 
 const char *const ucx_library_names[UCX_NUM_LIBRARIES] = {"libucm", "libucs", "libuct", "libucp"};
 
-/* A function that each version of the library defines, and that programs do not define */
+/* For each library, a function that every version defines and no program defines */
 static const char *const ucx_functions[UCX_NUM_LIBRARIES] = {
     "ucm_set_event_handler", "ucs_status_string", "uct_query_components", "ucp_get_version_string"};
 

@@ -1,7 +1,4 @@
-/*
- * The transports that are installed side by side, one for each build of UCX, and the build of UCX
- * that a caller uses.
- */
+/* The installed transports, one for each build of UCX, and the build of UCX that a caller uses. */
 #ifndef GLEX_PRELOAD_TRANSPORTS_H
 #define GLEX_PRELOAD_TRANSPORTS_H
 
@@ -39,16 +36,16 @@ struct transport {
 bool ucx_find(const struct preload_object *caller, struct ucx_found *found);
 
 /**
- * Finds the first library of `found` that is not the one that `transport` was compiled for.
- * Returns UCX_NUM_LIBRARIES if all are.
+ * Finds the first library of `found` that `transport` was not compiled for. Returns
+ * UCX_NUM_LIBRARIES if all libraries match.
  */
 enum ucx_library transport_mismatch(const struct transport *transport,
                                     const struct ucx_found *found);
 
 /**
- * Calls `visit` for each installed transport until `visit` returns true: for those in the
- * directories of GLEX_TRANSPORTS (separated by colons), or, without that variable, in the
- * directories ucx-* beside this library.
+ * Calls `visit` for each installed transport until `visit` returns true. Searches the directories
+ * of GLEX_TRANSPORTS (separated by colons) or, without this variable, the directories ucx-* beside
+ * this library.
  */
 void transports_each(bool (*visit)(const struct transport *, void *), void *arg);
 

@@ -20,7 +20,9 @@ typedef struct config_reader {
     int failed;
 } config_reader_t;
 
-/* inih would find a comment only if it begins in what it gets at once. */
+/*
+ * inih finds a comment only if the comment begins in the part of the line that inih gets at once.
+ */
 static void config_cut_comment(char *text)
 {
     char *at = text + strspn(text, " \t");

@@ -4,7 +4,7 @@
 
 #include "samples.h"
 
-/* What of a text became samples, and what did not. */
+/* Numbers of samples and of refused lines of a text. */
 typedef struct exposition_result {
     size_t samples;
     size_t skipped;   /* lines that cannot be samples here: too long, labels with escapes */
@@ -12,10 +12,9 @@ typedef struct exposition_result {
 } exposition_result_t;
 
 /*
- * Add the samples of a text to `samples`. A sample is a counter if
- * its family has TYPE counter and its name ends in _total. All other samples, parts of histograms
- * too, are gauges with their own names.
- * Timestamps are not used: a sample counts as made now. `text` is changed.
+ * Adds the samples of a text to `samples`. A sample is a counter if its family has TYPE counter and
+ * its name ends in _total. All other samples, including parts of histograms, are gauges with their
+ * own names. Timestamps are ignored: a sample counts as made now. The function changes `text`.
  */
 void exposition_read(char *text, samples_t *samples, exposition_result_t *result);
 

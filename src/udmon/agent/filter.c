@@ -122,7 +122,7 @@ const udmon_node_type_t process_filter = {
     .has_output = 1,
 };
 
-/* Aggregation over a label: series that differ in it alone become one. */
+/* Aggregation over a label: series that differ only in this label become one series. */
 
 typedef enum aggregate_what { AGGREGATE_SUM, AGGREGATE_MAX, AGGREGATE_MIN, AGGREGATE_MEAN,
                               AGGREGATE_P50, AGGREGATE_P95 } aggregate_what_t;

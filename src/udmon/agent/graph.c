@@ -267,7 +267,7 @@ static int graph_check(graph_t *graph)
     return 0;
 }
 
-/* Whether `b` has all options of `a`, but for those that are the graph's own concern. */
+/* Whether `b` has all options of `a`, except the options that only the graph uses. */
 static int node_covers(const udmon_node_t *a, const udmon_node_t *b)
 {
     const graph_option_t *option;

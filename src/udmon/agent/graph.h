@@ -1,6 +1,6 @@
 /*
- * The agent's graph: nodes made from the sections of a configuration file, joined by their options
- * "to". A new configuration takes over, with their state, those nodes that have not changed.
+ * The agent's graph: nodes made from the sections of a configuration file, connected by their
+ * options "to". A new configuration keeps unchanged nodes with their state.
  */
 #ifndef UDMON_AGENT_GRAPH_H
 #define UDMON_AGENT_GRAPH_H
@@ -48,8 +48,8 @@ typedef struct graph {
 int graph_read(const char *file, graph_t **graph_p);
 
 /*
- * Make the nodes alive, taking over from `old` (or NULL) what is the same there. On failure `old`
- * is as it was. Afterwards `old` has lost what was taken over and is to be freed.
+ * Starts the nodes. Unchanged nodes move from `old` (or NULL) to `graph`. On failure `old` is
+ * unchanged. On success the caller frees `old`.
  */
 int graph_start(graph_t *graph, graph_t *old);
 
@@ -82,7 +82,10 @@ extern const udmon_node_type_t process_rate, process_window, process_threshold, 
     process_aggregate, process_label;
 extern const udmon_node_type_t node_send, node_print, sensor_agent;
 
-/* Option "names" of sensors whose names the kernel gives: whether they are kept; and its check. */
+/*
+ * Option "names" of sensors with names from the kernel: whether to keep the names; and the check of
+ * the option.
+ */
 int sensor_kernel_names(const udmon_node_t *node);
 int sensor_check_names(udmon_node_t *node, void **state_p);
 

@@ -56,7 +56,7 @@ static int name_has(const char *name, const udmon_label_t *label)
     return 0;
 }
 
-/* The name with the labels that it does not have already; false if it becomes too long. */
+/* Makes the name with the labels that it does not have yet; false if the name becomes too long. */
 static int label_name(const labelling_t *labelling, const char *name,
                       char out[UDMON_METRIC_NAME_MAX + 1])
 {

@@ -1,4 +1,6 @@
-/* Types of nodes: those of the agent, and those of the libraries that the configuration names. */
+/*
+ * Types of nodes: the agent's types, and the types of the libraries that the configuration names.
+ */
 #include "graph.h"
 #include "../lib/log.h"
 

@@ -116,7 +116,7 @@ static void process_destroy(void *state)
     free(process);
 }
 
-/* What a counter grows by in a second. When what it counts restarts, one sample is left out. */
+/* The growth of a counter per second. After a restart of the counter, one sample is left out. */
 static void rate_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
                          size_t count)
 {
@@ -222,7 +222,7 @@ static int threshold_create(udmon_node_t *node, void **state_p)
     return process_create(node, state_p);
 }
 
-/* Passes what lies above the one limit or below the other. */
+/* Passes samples above the upper limit or below the lower limit. */
 static void threshold_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
                               size_t count)
 {

@@ -28,7 +28,7 @@ typedef struct samples {
     char names[SAMPLES_MAX][UDMON_METRIC_NAME_MAX + 1];
 } samples_t;
 
-/* The set of the calling thread: one set for the loop, one for each worker. */
+/* Begins the sample set of the calling thread. The loop and each worker have a set. */
 samples_t *samples_begin(udmon_node_t *node);
 /* The name is made by `format`; a full set is emitted and begun anew. */
 void samples_add(samples_t *samples, int counter, double value, const char *format, ...)
@@ -51,7 +51,7 @@ char *samples_load(const char *path);
 int samples_read_lines(samples_t *samples, const char *path,
                        void (*each)(samples_t *samples, const char *line, void *arg), void *arg);
 
-/* The number that a file of the kernel consists of; -ENOENT: there is none, or it is not
+/* Reads a file of the kernel that consists of a number; -ENOENT: the file is absent or not
  * readable. */
 int samples_read_number(const char *path, double *value_p);
 

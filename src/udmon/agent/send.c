@@ -18,7 +18,7 @@ typedef struct sender {
     udmon_client_t *client;
     udmon_source_t source;
     char server[600]; /* or several */
-    int number;       /* of the one that samples go to, or went to last; -1: to none yet */
+    int number;       /* index of the present or last collector; -1: never connected */
     uint64_t dropped; /* samples that the queue had no room for, as told in the log */
     udmon_log_limit_t lost, unqueued, full; /* lines that would come again and again */
 } sender_t;

@@ -297,7 +297,7 @@ static int collectd_listen(udmon_node_t *node, const char *address, int *fd_p)
     return 0;
 }
 
-/* Without the file sources have numbers; one that was named has to be there. */
+/* Without the default file, sources have numbers. A file that an option names must exist. */
 static int collectd_types(udmon_node_t *node, char **types_p)
 {
     const char *path = udmon_node_option(node, "types");

@@ -1,13 +1,14 @@
 /*
- * Size, room and files of this host's mounted file systems: those on block devices and the root;
- * with "network = yes" those of servers, too.
+ * Size, room and files of this host's mounted file systems: file systems on block devices and the
+ * root; with "network = yes" also network file systems.
  *
- * The list of mounts is that of process 1, since a service manager may show the agent read-only
- * copies of the host's mounts. A bind mount is the file system that it shows, and counts once.
+ * The sensor reads the mounts of process 1, because a service manager may give the agent read-only
+ * copies of the host's mounts. A bind mount counts once, as the file system that it shows.
  *
- * statvfs() waits for a server or disk that does not answer. So a thread asks for all mounts in
- * turn. The sensor waits FILESYSTEM_WAIT_MS for each answer at most. Then node_filesystem_device_error
- * reports the mount until it answers, and a new thread asks for the other mounts.
+ * statvfs() waits for a server or disk that does not answer. So a thread queries all mounts in
+ * turn. The sensor waits at most FILESYSTEM_WAIT_MS for each answer. Then
+ * node_filesystem_device_error reports the mount until it answers, and a new thread queries the
+ * other mounts.
  */
 #include "graph.h"
 #include "samples.h"

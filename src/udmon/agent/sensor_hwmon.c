@@ -28,7 +28,10 @@ static void hwmon_name(const char *path, char *name, size_t size)
     }
 }
 
-/* Add the chip's name, and if that is not enough its number, if the device has other chips. */
+/*
+ * Adds the chip's name if the device has several chips, and the chip's number if the name does not
+ * suffice.
+ */
 static void hwmon_tell_apart(const char *dir, char *chip, size_t size)
 {
     char pattern[PATH_MAX + 32], path[PATH_MAX + 32], name[64] = "", other[64];
@@ -53,8 +56,8 @@ static void hwmon_tell_apart(const char *dir, char *chip, size_t size)
 }
 
 /*
- * The device behind a chip, as "coretemp.0": the number of the chip changes from boot to boot. A
- * second chip of one device has its own name behind that, as "0000:01:00.0-nvme".
+ * Returns the device behind a chip, such as "coretemp.0", because the number of a chip changes from
+ * boot to boot. For a second chip of a device the chip's name follows, such as "0000:01:00.0-nvme".
  */
 static void hwmon_chip(const char *dir, char *chip, size_t size)
 {

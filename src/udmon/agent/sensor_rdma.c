@@ -31,7 +31,7 @@ static void rdma_name(const char *file_name, char *name, size_t size)
 
 static void rdma_port_name(const char *file_name, char *name, size_t size)
 {
-    /* node_exporter's names for those that have others in the kernel */
+    /* node_exporter's names that differ from the kernel's names */
     static const struct {
         const char *file, *name;
     } names[] = {
@@ -66,7 +66,7 @@ static void rdma_hw_counter(samples_t *samples, const char *path, const char *la
     char name[64];
     double value;
 
-    /* some are not supported, and say so in words */
+    /* an unsupported counter contains words instead of a number */
     if (samples_read_number(path, &value) == 0) {
         rdma_name(strrchr(path, '/') + 1, name, sizeof(name));
         /* "lifespan" is a setting among the counters */
@@ -111,7 +111,7 @@ static void rdma_state(samples_t *samples, const char *path, const char *labels)
     }
 }
 
-/* Files below `root`, with the labels of their device, and of their port if they are of one. */
+/* Reads files below `root`, with the labels of their device and, if any, of their port. */
 static void rdma_files(samples_t *samples, const char *root, const char *pattern,
                        void (*each)(samples_t *samples, const char *path, const char *labels))
 {

@@ -33,7 +33,7 @@ typedef struct job {
     LIST_ENTRY(job) list;
     char id[JOB_ID_MAX];
     char labels[160]; /* "" until they are known */
-    int asked, seen;  /* squeue has been asked for it; there in this tick */
+    int asked, seen;  /* squeue has been asked for this job; the job exists in this tick */
 } job_t;
 
 typedef struct slurm {
@@ -198,7 +198,7 @@ static int slurm_spawn(slurm_t *slurm, const char *program, char *ids)
     return 0;
 }
 
-/* Ask for the jobs that nobody was asked for yet, all at once; one question at a time. */
+/* Asks squeue for all new jobs at once. One squeue runs at a time. */
 static void slurm_ask(const udmon_node_t *node, slurm_t *slurm)
 {
     const char *program = udmon_node_option(node, "squeue");

@@ -1,6 +1,6 @@
 /*
- * Sensors of the operating system, read from /proc. A file is opened anew for each tick: it costs
- * microseconds, and a sensor then has no state that could be wrong.
+ * Sensors of the operating system, read from /proc. A file is opened again for each tick. This
+ * costs microseconds, and a sensor needs no state.
  */
 #include "graph.h"
 #include "samples.h"
@@ -56,8 +56,8 @@ static void cpu_tick(udmon_node_t *node, void *state)
 const udmon_node_type_t sensor_cpu = {.name = "cpu", .tick = cpu_tick, .has_output = 1};
 
 /*
- * node_exporter takes the kernel's names as they are (node_memory_MemFree_bytes), which promtool
- * complains of; "names = node_exporter" does the same, for dashboards that ask for them.
+ * node_exporter copies the kernel's names (node_memory_MemFree_bytes), and promtool complains about
+ * them. "names = node_exporter" copies them, too, for dashboards that use these names.
  */
 int sensor_kernel_names(const udmon_node_t *node)
 {

@@ -37,7 +37,10 @@ const udmon_node_t *worker_node(const worker_t *worker);
 int worker_stuck(const worker_t *worker);
 uint64_t worker_skipped(const worker_t *worker);
 
-/* Threads that worker_stop() has abandoned and that may still run: exit() must not free their data. */
+/*
+ * Whether threads that worker_stop() has abandoned may still run: then exit() must not free their
+ * data.
+ */
 int worker_any_abandoned(void);
 
 /* In a worker's thread: its set of samples, and the way to the loop. Else NULL, and false. */

@@ -259,8 +259,7 @@ static void lines_free(lines_t *lines)
     free(lines->list);
 }
 
-/* The line that a series belongs to, which may be a new one. NULL: there are enough, or no
- * memory. */
+/* Finds or makes the line of a series. NULL: too many lines, or no memory. */
 static line_t *lines_find(lines_t *lines, const char *name, int counter)
 {
     size_t family = strcspn(name, "{"), length = 0;

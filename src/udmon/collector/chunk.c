@@ -119,7 +119,10 @@ static void numbers_get(bits_t *bits, int64_t *numbers, unsigned count, unsigned
     }
 }
 
-/* Bits that differ from the value before: none; or in the window of the last time; or a new one. */
+/*
+ * Values by XOR with the previous value: no difference, differing bits in the previous window of
+ * bits, or a new window.
+ */
 
 static uint64_t value_bits(double value)
 {

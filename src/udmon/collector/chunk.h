@@ -1,10 +1,10 @@
 /*
- * Samples of one series, packed: about 120 of them in one row of the history.
+ * Samples of one series, packed: about 120 samples in one row of the history.
  *
- * Times are stored as changes of their distance (delta of delta). Each column of values takes the
- * shortest of three forms: whole numbers of a decimal unit by their distance, or by the change of
- * the distance, or the bits that differ from the value before (XOR), as in Facebook's Gorilla.
- * All forms give back each bit of a value.
+ * Times are stored as changes of their distance (delta of delta). Each column of values uses the
+ * shortest of three encodings: whole numbers of a decimal unit by their distance, the same by the
+ * change of the distance, or XOR with the previous value, as in Facebook's Gorilla. All encodings
+ * are lossless.
  */
 #ifndef UDMON_COLLECTOR_CHUNK_H
 #define UDMON_COLLECTOR_CHUNK_H

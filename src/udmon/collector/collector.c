@@ -248,7 +248,7 @@ static void collector_left(void *arg, const udmon_peer_t *peer, udmon_left_t rea
             relay_state(&collector->relay, host);
         }
     }
-    /* A relay that has connected anew tells at once which nodes it has. */
+    /* A relay that has reconnected reports its nodes at once. */
     if (peer->relay && (reason != UDMON_LEFT_REPLACED)) {
         relayed_gone(&collector->store, peer->id);
     }
@@ -317,7 +317,7 @@ static void collector_commit(udmon_timer_t *timer)
         relay_states(&collector->relay, &collector->store);
         collector_remember_relay(collector);
     }
-    /* A node that is gone is shown for as long as there is something of it. */
+    /* A node that is gone stays visible as long as the history has its data. */
     keep_ns = collector->keep_seconds * UINT64_C(1000000000);
     store_forget(&collector->store, udmon_now_ns(), FORGET_NS,
                  (keep_ns > FORGET_NS) ? keep_ns : FORGET_NS);
@@ -345,7 +345,7 @@ static void collector_hangup(void)
     udmon_warn("SIGHUP: users and certificate of HTTP are read again; restart to change options");
 }
 
-/* An identity by its name, which no other node has. */
+/* Derives the relay's identity from its name, which no other node has. */
 static void collector_name_relay(collector_t *collector, const char *name)
 {
     relay_t *relay = &collector->relay;

@@ -1,4 +1,4 @@
-/* A collector: what it was told to do, and its parts. */
+/* A collector: its options and its parts. */
 #ifndef UDMON_COLLECTOR_COLLECTOR_H
 #define UDMON_COLLECTOR_COLLECTOR_H
 

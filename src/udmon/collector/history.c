@@ -140,7 +140,10 @@ static void history_read_levels(history_t *history)
     sqlite3_finalize(statement);
 }
 
-/* A chunk that is not full has been written, or the transaction that has written it was undone. */
+/*
+ * Called after a commit that contains the chunk, and after a rollback of the transaction that wrote
+ * the chunk.
+ */
 static void level_written(tail_level_t *open, uint64_t transaction, int committed)
 {
     if (committed) {
@@ -189,8 +192,8 @@ static void history_written_end(history_t *history, int committed)
 }
 
 /*
- * SQLite may answer an error, as a full disk, by undoing the whole transaction. Then the rows that
- * were made in it are gone: chunks, and rows whose keys are remembered here.
+ * After an error such as a full disk, SQLite may roll back the whole transaction. Then the rows of
+ * the transaction are gone: chunks, and rows whose keys are remembered here.
  */
 static void history_check_transaction(history_t *history)
 {
@@ -819,8 +822,8 @@ void history_finish(history_t *history, series_t *series)
 }
 
 /*
- * The time of day that ages are counted by. A clock that jumps must not delete the history: it goes
- * on as it went, until the system's clock has stayed where it is for CLOCK_TRUST_NS.
+ * The time of day for ages. A jump of the system clock must not delete the history. So this clock
+ * continues unchanged until the system clock has been steady for CLOCK_TRUST_NS.
  */
 static uint64_t history_clock(history_t *history)
 {
@@ -854,7 +857,7 @@ void history_agent(history_t *history, uint64_t id, uint64_t next)
     history_do(history, HISTORY_AGENT_PUT);
 }
 
-/* Forget the oldest chunks of a level: `excess` bytes of them, or those that end before a time. */
+/* Deletes the oldest chunks of a level: `excess` bytes, or the chunks that end before a time. */
 static void history_prune_level(history_t *history, int level, int64_t before_ms, int64_t excess)
 {
     sqlite3_stmt *oldest = history->of_level[level][HISTORY_OLDEST];
@@ -863,8 +866,8 @@ static void history_prune_level(history_t *history, int level, int64_t before_ms
 
     sqlite3_bind_int(oldest, 1, PRUNE_CHUNKS);
     while (sqlite3_step(oldest) == SQLITE_ROW) {
-        /* Samples that have waited in an agent's queue are in later rows: these go when those
-         * before them have gone. */
+        /* Samples that waited in an agent's queue are in later rows. These rows are deleted after
+         * the earlier rows. */
         if ((sqlite3_column_int64(oldest, 1) >= before_ms) && (bytes >= excess)) {
             break;
         }

@@ -73,7 +73,7 @@ typedef struct history {
     uint64_t jumped_at_ns;   /* since when the system's clock says something else, or 0 */
     uint64_t tidied_ns;      /* when unused series were looked for last */
     const int *stopping; /* waiting for a locked database ends */
-    uint64_t generation; /* of keys: a lost transaction takes those along that it had made */
+    uint64_t generation; /* of keys; changes when a rolled-back transaction has lost keys */
     /* The log's next row: */
     uint8_t *log;
     size_t log_length, log_size;
@@ -100,7 +100,7 @@ void history_close(history_t *history);
 /* Hosts with their counts, as they were at the last commit. */
 void history_load(history_t *history, store_t *store);
 
-/* Call `each` for the agents that were here: number of the next record expected of them. */
+/* Calls `each` for all known agents, with the number of the next expected record. */
 void history_agents(history_t *history, void (*each)(uint64_t id, uint64_t next, void *arg),
                     void *arg);
 
@@ -111,7 +111,7 @@ void history_finish(history_t *history, series_t *series);
 void history_host(history_t *history, host_t *host, uint64_t received, uint64_t lost);
 void history_agent(history_t *history, uint64_t id, uint64_t next);
 
-/* Forget some of what is too old, and make all permanent. */
+/* Deletes some outdated data, and commits. */
 void history_commit(history_t *history);
 
 /* Samples, or steps, in the order of time. */

@@ -26,7 +26,7 @@ static const uint8_t *log_get_number(const uint8_t *at, const uint8_t *end, uint
     return NULL;
 }
 
-/* Call `each` for the samples of a log row; -EPROTO: it is none. */
+/* Calls `each` for the samples of a log row; -EPROTO: invalid row. */
 static int log_each(const uint8_t *at, size_t length, int64_t base_ms,
                     void (*each)(int64_t key, int64_t time_ms, double value, void *arg), void *arg)
 {

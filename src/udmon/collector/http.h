@@ -1,10 +1,11 @@
 /*
  * HTTP of the collector: /metrics for Prometheus, / for people, /api/... for the page and for
- * programs (api.h, overview.h). Answers are compressed if the client takes gzip.
+ * programs (api.h, overview.h). Answers are compressed if the client accepts gzip.
  *
- * One thread serves all connections and makes /metrics. It suspends a request for /api/... while a
- * thread of the pool makes the answer, so neither a question to the history nor a password's hash
- * delays /metrics. If too many connections wait, drip, or do not read, the oldest ones are closed.
+ * One thread serves all connections and makes /metrics. The thread suspends a request for /api/...
+ * while a thread of the pool makes the answer. So queries of the history and hashes of passwords do
+ * not delay /metrics. If too many connections wait, send slowly, or do not read, the oldest are
+ * closed.
  */
 #ifndef UDMON_COLLECTOR_HTTP_H
 #define UDMON_COLLECTOR_HTTP_H

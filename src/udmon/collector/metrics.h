@@ -12,8 +12,8 @@
 enum { METRICS_TEXT, METRICS_OPENMETRICS }; /* Prometheus' text format 0.0.4; OpenMetrics 1.0 */
 
 /*
- * Nodes that no agent is connected for have no samples but udmon_node_up; of the others those are
- * left out from which nothing has come for METRICS_STALE_NS.
+ * A node without a connected agent has only the sample udmon_node_up. A series of a connected node
+ * is left out if its last sample is older than METRICS_STALE_NS.
  */
 #define METRICS_STALE_NS UINT64_C(300000000000)
 

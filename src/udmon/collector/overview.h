@@ -32,7 +32,8 @@ enum {
     OVERVIEW_RDMA_OUT,
     OVERVIEW_MEMORY_FREE,
     OVERVIEW_LOSS,
-    OVERVIEW_VALUES, /* those above stand in "values" of a node's JSON, the others beside it: */
+    OVERVIEW_VALUES, /* the numbers above are in "values" of a node's JSON, the following are
+                      * not: */
     OVERVIEW_RECEIVED = OVERVIEW_VALUES,
     OVERVIEW_LOST,
     OVERVIEW_SERIES,

@@ -50,7 +50,7 @@ void relay_states(relay_t *relay, store_t *store);
 
 /* The upper side, with the store's lock held. `relay` is its identity, `name` its name. */
 void relayed_state(host_t *host, uint64_t relay, const char *name, int up, uint64_t lost);
-/* A relay is gone, and with it all nodes behind it. */
+/* A relay and all its nodes are gone. */
 void relayed_gone(store_t *store, uint64_t relay);
 
 #endif

@@ -151,7 +151,7 @@ void remote_encode(FILE *body, const remote_sample_t *samples, size_t count)
     }
 }
 
-/* Dividing a body: it is a row of fields, one for each series with its samples. */
+/* Splitting a body: a body is a sequence of fields, one for each series with its samples. */
 
 /* Read a varint; returns what follows it, or NULL. */
 static const uint8_t *field_number(const uint8_t *at, const uint8_t *end, uint64_t *number_p)
@@ -293,7 +293,7 @@ static int sender_read(const char *path, char *line, size_t size)
     return 1;
 }
 
-/* Who we are. Files are read for each request, so that a new password needs no restart. */
+/* Adds the credentials. Files are read for each request, so a new password needs no restart. */
 static void sender_authorize(sender_t *sender)
 {
     const remote_options_t *options = &sender->remote->options;
@@ -328,7 +328,10 @@ static sent_t sender_post(sender_t *sender, const char *body, size_t length)
     udmon_warn_limited(&limit, "remote write to %s: %s (HTTP status %ld) %s", sender->remote->url,
                        (code != CURLE_OK) ? curl_easy_strerror(code) : "not taken", status,
                        sender->answer);
-    /* Other errors are not of the samples: a password that is wrong is set right some day. */
+    /*
+     * Other errors do not depend on the samples. For example, the administrator may correct a wrong
+     * password.
+     */
     return ((code == CURLE_OK) && ((status == 400) || (status == 413) || (status == 422))) ?
                SENT_REFUSED : SENT_LATER;
 }

@@ -37,7 +37,8 @@ typedef struct remote {
     /* Atomic: */
     uint64_t head, tail;  /* written by the thread; by the receiver */
     uint64_t sent, refused, overflowed; /* samples */
-    uint64_t waiting, dropped; /* samples on the disk; those that it had no room for */
+    uint64_t waiting, dropped; /* samples on the disk; samples that were dropped because the disk
+                                * space was used up */
     int stopping;
 } remote_t;
 
@@ -52,7 +53,9 @@ void remote_sample(remote_t *remote, series_t *series, int64_t time_ms, double v
 void remote_encode(FILE *body, const remote_sample_t *samples, size_t count);
 /* Samples in a body. */
 uint64_t remote_count(const char *body, size_t length);
-/* Where a body can be divided into two; its length if it is of one series. */
+/*
+ * Returns the place where a body can be split in two; its length if the body has only one series.
+ */
 size_t remote_half(const char *body, size_t length);
 
 #endif

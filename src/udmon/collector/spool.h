@@ -1,6 +1,6 @@
 /*
- * Requests that the receiver has not taken yet, in a directory with one file for each request. The
- * directory is bounded by bytes and outlasts a restart. One thread calls these functions.
+ * Requests that the receiver has not accepted yet, in a directory with a file for each request. The
+ * directory is bounded by bytes and survives a restart. One thread calls these functions.
  */
 #ifndef UDMON_COLLECTOR_SPOOL_H
 #define UDMON_COLLECTOR_SPOOL_H

@@ -28,7 +28,7 @@ typedef struct tail_level {
     int64_t begin_ms;  /* of the first entry */
     int64_t row;         /* the row that has a part of these entries already, or 0 */
     uint64_t row_of;     /* the transaction that has made it */
-    size_t row_bytes;    /* its data's length, and the number of its entries: */
+    size_t row_bytes;    /* length of the row's data; number of its entries: */
     unsigned row_count;
     unsigned committed;  /* entries that it had at the last commit */
 } tail_level_t;

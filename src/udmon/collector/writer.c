@@ -21,7 +21,7 @@ static void writer_handle(writer_t *writer, const writer_entry_t *entry)
     switch ((writer_kind_t)entry->kind) {
     case WRITER_SAMPLE:
         if (history->broken && __atomic_load_n(&writer->stopping, __ATOMIC_SEQ_CST)) {
-            ++history->unstored; /* not for each one in vain until it is known to be in vain */
+            ++history->unstored; /* do not try every sample while the database is broken */
         } else {
             history_add(history, entry->series, entry->number, entry->value);
         }

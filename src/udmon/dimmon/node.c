@@ -1,4 +1,4 @@
-/* The module itself, and what its two types of nodes have in common. */
+/* The module, and common functions of its two types of nodes. */
 #include "node.h"
 #include "udmon/include/udmon.h"
 

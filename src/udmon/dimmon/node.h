@@ -13,15 +13,15 @@
 extern struct dmm_type udmon_send_type, udmon_recv_type;
 
 /*
- * The length of a list of data nodes with the node that ends it; 0 if it does not end within `size`
- * bytes, which may come from the network and lie anywhere.
+ * Returns the length of a list of data nodes including the final node; 0 if the list does not end
+ * within `size` bytes. The list may come from the network and need not be aligned.
  */
 size_t node_list_length(const void *bytes, size_t size);
 
 /* Whether a message carries exactly `size` bytes; says so in the log if it does not. */
 bool node_message_fits(dmm_node_p node, const struct dmm_msg *msg, size_t size);
 
-/* Whether a text ends within its field; else says in the log which. */
+/* Whether a text ends within its field; if not, the log names the field. */
 bool node_text_ends(dmm_node_p node, const char *field, const char *text, size_t size);
 
 /* Let the agent wake the node when `fd` is readable. An errno, after a line in the log. */

@@ -1,7 +1,7 @@
 /*
- * DiMMon node net/udmon/send: what comes in by its hooks goes out to a net/udmon/recv of another
- * agent, each piece of data as one record. Never waits: while there is no connection, records wait
- * in libudmon's queue, whose oldest are dropped when it is full.
+ * DiMMon node net/udmon/send: sends data from its hooks to a net/udmon/recv of another agent, each
+ * piece of data as one record. The node never waits. Without a connection, records wait in
+ * libudmon's queue. A full queue drops its oldest records.
  */
 #include "node.h"
 #include "net_udmon.h"
@@ -49,7 +49,7 @@ static void send_dtor(dmm_node_p node)
     free(state);
 }
 
-/* The connection has come or gone; that it still is not there is no news. */
+/* The connection has come or gone. A repeated failure to connect is not logged. */
 static void send_changed(void *arg, udmon_client_state_t now, const char *reason)
 {
     send_state_t *state = arg;

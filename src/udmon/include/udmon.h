@@ -38,7 +38,7 @@ enum {
     UDMON_RECORD_MAX = 1024 * 1024 /**< upper limit of option max_record */
 };
 
-/** What a numeric option means if it is 0: the default. */
+/** 0 in a numeric option selects the default. */
 typedef struct udmon_options {
     const char *secret_file;  /**< shared secret, or NULL for none; the file must be private (0600)
                                *   */
@@ -70,7 +70,7 @@ typedef struct udmon_options {
      * client accepted and did not send as lost. UDMON_SERVERS_MAX numbers, or NULL: all 0.
      */
     const uint64_t *numbers;
-    int relay;                /**< of a client: its records are those of others (udmon_peer_t) */
+    int relay;                /**< of a client: its records come from other nodes (udmon_peer_t) */
     int refuse_relays;        /**< of a server: so that records cannot go round in a circle */
 } udmon_options_t;
 
@@ -82,7 +82,7 @@ void udmon_options_init(udmon_options_t *options);
 /** No keepalive has told the peer's time of day yet. */
 #define UDMON_CLOCK_UNKNOWN INT64_MIN
 
-/** Counters of one direction pair; of a client, or of a server for one of its clients. */
+/** Counters of both directions, of a client, or of a server for one client. */
 typedef struct udmon_stats {
     uint64_t accepted;      /**< records given to us to send */
     uint64_t sent;          /**< records that left in datagrams */
@@ -137,8 +137,8 @@ typedef enum udmon_left {
 #define UDMON_SEQ_UNKNOWN UINT64_MAX
 
 /**
- * What a server calls, from udmon_server_process. All may be NULL but `message`. They may use the
- * server, but not close it.
+ * Functions that udmon_server_process calls. All except `message` may be NULL. They may use the
+ * server, but must not close it.
  */
 typedef struct udmon_server_callbacks {
     /** A record. */

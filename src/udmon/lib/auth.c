@@ -186,7 +186,10 @@ int udmon_gate_check(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_
             return 0;
         }
     }
-    /* Full of unexpired ones: refusing is safer than forgetting one that could be replayed. */
+    /*
+     * The list has only unexpired nonces. Refusing is safer than forgetting a nonce that could be
+     * replayed.
+     */
     if (gate->used[gate->next_used].until_ns > now) {
         udmon_warn_limited(&full, "more than %d connections in 10 s: refusing one",
                            UDMON_USED_NONCES);

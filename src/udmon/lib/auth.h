@@ -17,7 +17,7 @@ typedef struct udmon_secret {
     size_t length; /* 0: no secret */
 } udmon_secret_t;
 
-/* The server's side: what makes its nonces, and those already used. */
+/* The server's side: the secret value behind its nonces, and the used nonces. */
 typedef struct udmon_gate {
     uint8_t key[32]; /* random, of this server's life */
     struct {
@@ -30,7 +30,9 @@ typedef struct udmon_gate {
 /* `path` NULL: no secret. -EACCES: missing, empty, too long, not a file, or others may read it. */
 int udmon_secret_load(const char *path, udmon_secret_t *secret);
 
-/* -EACCES, with a line in the log: `path`, called `what`, is missing, or others may read it. */
+/*
+ * -EACCES, with a line in the log: `path`, called `what`, is missing, or other users may read it.
+ */
 int udmon_private_file(const char *what, const char *path);
 
 /* Random bytes good for keys. */

@@ -24,7 +24,7 @@ static void client_keepalive(udmon_timer_t *timer)
     udmon_client_t *client = timer->arg;
     const udmon_options_t *options = &client->settings.values;
     uint64_t now = udmon_now_ns(), silence_ms = (now - client->heard_ns) / 1000000;
-    /* If it was we who did not look, what the server has said has yet to be read. */
+    /* If this process was stopped for a while, answers of the server may be unread. */
     int overslept = ((now - client->asked_ns) / 1000000) > (2u * options->keepalive_ms);
     int connected = (client->state == UDMON_CONNECTED);
     unsigned limit = connected ? (UDMON_DEAD_KEEPALIVES * options->keepalive_ms) :
@@ -300,7 +300,7 @@ static void client_pump(udmon_client_t *client)
     }
 }
 
-/* Until there is no news; false if there was still some after many rounds. */
+/* Progresses until nothing is left to do; false if many rounds did not suffice. */
 static int client_progress(udmon_client_t *client)
 {
     unsigned count;

@@ -19,7 +19,8 @@ enum { CLIENT_SLOW_MAX = 3 };
 typedef struct udmon_client_server {
     udmon_endpoint_t endpoint;
     uint64_t next; /* number of its next record, while the records are numbered for another */
-    int known;     /* the client was connected to it, so it knows the number */
+    int known;     /* the client was connected to this server before, so the server knows the
+                    * number */
 } udmon_client_server_t;
 
 /* A way to a server: one of its schemes and addresses. */
@@ -44,9 +45,10 @@ struct udmon_client {
     udmon_way_t way;            /* being tried, or that was tried last */
     udmon_way_t used;           /* of the connection; its host may have been freed */
     /*
-     * While connected to another server than the first: a preferred one is asked from time to time
-     * (`probing` while one is), by a meeting that ends with its CHALLENGE. Has it answered for
-     * return_ms, nothing is sent any more, and a ping asks the present server whether it has all.
+     * While connected to another server than the first, the client probes a preferred server from
+     * time to time (`probing` during a probe), by a meeting that ends with CHALLENGE. After a
+     * preferred server has answered for return_ms, the client stops sending, and a ping asks the
+     * present server whether everything has arrived.
      */
     int probing;
     uint64_t back_since_ns;     /* when server `back` began to answer; 0: it does not */
@@ -86,7 +88,10 @@ struct udmon_client {
 void udmon_client_set_state(udmon_client_t *client, udmon_client_state_t state, const char *reason);
 /* Timer: tries all networks to all servers, or, while connected, to the preferred servers. */
 void udmon_client_retry(udmon_timer_t *timer);
-/* The connection, or what there is of it, is of no use: `what` says why. Goes on from there. */
+/*
+ * The connection, or the attempt, has failed. `what` is the reason. Continues with the next
+ * attempt.
+ */
 void udmon_client_lost(udmon_client_t *client, const char *what);
 void udmon_client_drop_path(udmon_client_t *client);
 /* A ping has been answered: the way that was tried is good. */

@@ -18,7 +18,7 @@ static const char *metric_identifier(const char *at, int metric)
     return at;
 }
 
-/* The bytes of a character of UTF-8 that begins at `at`, or 0: it is none. */
+/* Returns the length of the UTF-8 character at `at`, or 0 for invalid bytes. */
 static size_t metric_character(const unsigned char *at)
 {
     size_t i, length = (at[0] < 0x80) ? 1 : (at[0] >= 0xc2 && at[0] < 0xe0) ? 2 :
@@ -36,7 +36,7 @@ static size_t metric_character(const unsigned char *at)
     return length;
 }
 
-/* Whether a label that ends before `end` has a name that may not be: reserved, or there before. */
+/* Whether the name of a label before `end` is invalid: reserved, or already used. */
 static int metric_label_bad(const char *labels, const char *label, const char *end)
 {
     size_t length = end - label;
@@ -237,7 +237,7 @@ int udmon_relayed_encode(const udmon_relayed_t *relayed, uint8_t record[UDMON_RE
                         relayed->node, record);
 }
 
-/* Header and name of a record of that version, its parts being as long as it says. */
+/* Reads header and name of a record of the version. The lengths in the header must be right. */
 static int metric_read(const void *record, size_t length, unsigned version,
                        udmon_metric_header_t *header, char name[UDMON_METRIC_NAME_MAX + 1])
 {

@@ -76,8 +76,9 @@ typedef struct udmon_label {
 } udmon_label_t;
 
 /*
- * The next label of a valid name, and 0 behind the last one. *at_p is where the labels begin ('{',
- * or the end of a name without any), then what precedes the label after this one.
+ * Finds the next label of a valid name; 0 after the last label. At the first call *at_p points to
+ * the beginning of the labels ('{', or the end of a name without labels). Later it points before
+ * the next label.
  */
 int udmon_label_next(const char **at_p, udmon_label_t *label);
 /* The value without escapes, and a text with escapes; cut if `size` is too small. Return the length. */

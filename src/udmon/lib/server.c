@@ -201,7 +201,7 @@ int udmon_server_port(const udmon_server_t *server)
     return server->listeners[0].ops->port(server->listeners[0].listener);
 }
 
-/* Until there is no news; false if there was still some after many rounds. */
+/* Progresses until nothing is left to do; false if many rounds did not suffice. */
 static int server_progress(udmon_server_t *server)
 {
     unsigned count;

@@ -148,7 +148,10 @@ void udmon_server_service(udmon_server_t *server)
     }
 }
 
-/* How long a client may be silent; before its first datagram as long as it tries to send one. */
+/*
+ * How long a client may be silent. Before its first datagram: as long as the client tries to send
+ * it.
+ */
 static uint64_t server_patience_ns(const udmon_server_t *server, const udmon_session_t *session)
 {
     const udmon_options_t *options = &server->settings.values;
@@ -165,7 +168,7 @@ void udmon_server_scan(udmon_timer_t *timer)
     udmon_server_t *server = timer->arg;
     uint64_t now = udmon_now_ns();
     uint64_t keepalive_ns = (uint64_t)server->settings.values.keepalive_ms * 1000000;
-    /* If it was we who did not look, what they have said in the meantime has yet to be read. */
+    /* If this process was stopped for a while, datagrams of the clients may be unread. */
     int overslept = ((now - server->scanned_ns) > (2 * keepalive_ns));
     udmon_session_t *session;
 

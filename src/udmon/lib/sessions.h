@@ -23,7 +23,7 @@ typedef struct udmon_session {
     udmon_chan_t chan;
     uint64_t heard_ns;
     int proven;         /* a datagram of its has come: the way from it works */
-    uint64_t pong_time; /* of the ping that the PONG answers; 0: it answers none */
+    uint64_t pong_time; /* time in the ping that the PONG answers; 0: an unrequested PONG */
     int pong_due;
     uint64_t pong_ns;   /* when the last one was sent */
     int gone;           /* to be removed, because of: */
@@ -43,7 +43,7 @@ udmon_session_t *udmon_sessions_by_token(const udmon_sessions_t *sessions, uint6
 udmon_session_t *udmon_sessions_by_id(const udmon_sessions_t *sessions, uint64_t id);
 /* Takes it over; its token and identity are set. */
 void udmon_sessions_add(udmon_sessions_t *sessions, udmon_session_t *session);
-/* Takes it out and frees it with its channel and path. */
+/* Removes the session and frees it with its channel and path. */
 void udmon_sessions_remove(udmon_sessions_t *sessions, udmon_session_t *session);
 void udmon_session_pend(udmon_sessions_t *sessions, udmon_session_t *session);
 

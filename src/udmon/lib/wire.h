@@ -48,7 +48,7 @@ enum {
 
 /* Flags of AUTH. */
 enum {
-    UDMON_RELAY = 1 << 0, /* the client passes on what others have sent to it */
+    UDMON_RELAY = 1 << 0, /* the client passes on records of other nodes */
     UDMON_FIRST = 1 << 1  /* the client's first connection to this server: records before its
                            * next_seq are lost */
 };

@@ -14,7 +14,7 @@
 enum {
     UDMON_ASSEMBLIES = 4,    /* cut records being put together at once */
     UDMON_ASSEMBLY_KEEP = 16384,
-    UDMON_RANGES = 8         /* of a record that may have come apart from each other */
+    UDMON_RANGES = 8         /* separate ranges of a record that may have arrived */
 };
 
 /* What a channel needs of its owner. */
@@ -87,8 +87,8 @@ int udmon_chan_push_pump(udmon_chan_t *chan, const void *data, size_t length, in
 uint64_t udmon_chan_sent_before(const udmon_chan_t *chan);
 
 /*
- * Send full datagrams, and if `all` also what does not fill one. 0: nothing is left that could be
- * sent; -EAGAIN: no room now; another error: the path is gone.
+ * Sends full datagrams, and with `all` also a partly filled datagram. 0: nothing is left to send;
+ * -EAGAIN: no room now; another error: the path is gone.
  */
 int udmon_chan_pump(udmon_chan_t *chan, int all);
 

@@ -36,7 +36,7 @@ static int rx_data(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length
     uint64_t seq = le64toh(dgram->seq);
     udmon_record_t record;
 
-    /* First look whether all of it makes sense, then believe it. */
+    /* Check the whole datagram before using any part of it. */
     for (i = 0; i < count; ++i) {
         if ((size_t)(end - at) < sizeof(record)) {
             return -EPROTO;

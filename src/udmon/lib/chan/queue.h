@@ -25,9 +25,9 @@ int udmon_queue_open(udmon_queue_t *queue, size_t size);
 void udmon_queue_close(udmon_queue_t *queue);
 
 /*
- * Append a record. Returns how many of the oldest ones had to go, or -EMSGSIZE if it is longer than
- * the whole queue. `data` has to stay until udmon_queue_keep, which copies what is still in the
- * queue then, but for its first `from` bytes. Nothing is appended in between.
+ * Appends a record. Returns how many of the oldest records were dropped, or -EMSGSIZE if the record
+ * is longer than the whole queue. `data` must stay valid until udmon_queue_keep, which copies the
+ * rest of the record from byte `from` on. Do not append another record before udmon_queue_keep.
  */
 long udmon_queue_lend(udmon_queue_t *queue, const void *data, size_t length);
 void udmon_queue_keep(udmon_queue_t *queue, size_t from);

@@ -32,7 +32,7 @@ typedef struct udmon_tls_file {
 
 enum { TLS_CA, TLS_CERTIFICATE, TLS_KEY, TLS_FILES };
 
-/* What all links of a client or server have in common. */
+/* Common data of all links of a client or server. */
 typedef struct udmon_tls {
     SSL_CTX *context;
     BIO_METHOD *method;
@@ -78,7 +78,9 @@ typedef struct udmon_link {
 int udmon_tls_open(udmon_tls_t *tls, const udmon_secret_t *secret, const udmon_options_t *options,
                    int server);
 void udmon_tls_close(udmon_tls_t *tls);
-/* Reads certificates anew if their files have changed; if they cannot be used the old ones stay. */
+/*
+ * Reads changed certificate files again. If the new files are unusable, the old certificates stay.
+ */
 void udmon_tls_refresh(udmon_tls_t *tls);
 /* The server's certificate has to be for this host, a name or an IP address. -ENOMEM. */
 int udmon_tls_expect(const udmon_tls_t *tls, SSL *ssl, const char *host);
@@ -89,7 +91,7 @@ void udmon_tls_problem(const udmon_tls_t *tls, const SSL *ssl, char *text, size_
 /* link.c: the socket as OpenSSL's. */
 BIO_METHOD *udmon_link_bio(void);
 
-/* A link of an accepted socket, which it takes over (also if it fails). */
+/* Makes a link of an accepted socket, and takes over the socket, also on failure. */
 int udmon_link_accept(udmon_tls_t *tls, udmon_loop_t *loop, int fd, const udmon_link_ops_t *ops,
                       void *arg, udmon_link_t **link_p);
 /* A link from `source` (NULL: by routing) to `addr`, which is an address of `host`. */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 struct udmon_lookup {
-    unsigned users; /* the thread and who asked: the last one frees it */
+    unsigned users; /* the thread and the caller; the last user frees the lookup */
     char host[256], port[8];
     udmon_loop_t *loop;
     udmon_source_t source; /* eventfd: the thread is done */

@@ -1,6 +1,6 @@
 /*
- * Event loop of one object: an epoll set, itself a descriptor that the user polls, with timers on
- * one timerfd. Sources and timers are embedded in what they belong to.
+ * Event loop of one object: an epoll set whose descriptor the user polls, with all timers on one
+ * timerfd. Sources and timers are embedded in their owners.
  */
 #ifndef UDMON_LOOP_H
 #define UDMON_LOOP_H

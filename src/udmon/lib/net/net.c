@@ -306,7 +306,7 @@ static int port_arm(udmon_port_t *port, unsigned events)
     return (port->source.fd >= 0) && (uct_iface_event_arm(port->iface, events) == UCS_ERR_BUSY);
 }
 
-/* Whether datagrams come so fast that the next ones are worth waiting for. */
+/* Whether datagrams arrive so fast that the receiver should wait for a group of them. */
 static int net_is_busy(udmon_net_t *net)
 {
     uint64_t elapsed = net->loop->now_ns - net->window_ns, pause;

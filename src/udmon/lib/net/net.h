@@ -89,7 +89,7 @@ int udmon_port_address(udmon_port_t *port, void *buffer, size_t size);
 
 /* -EINVAL: malformed address; -ENETUNREACH: no way there from this port. */
 int udmon_path_open(udmon_port_t *port, const void *address, size_t length, udmon_path_t **path_p);
-/* A path that is a link, which it takes over. */
+/* Makes a path from a link, and takes over the link. */
 int udmon_path_of_link(udmon_net_t *net, udmon_link_t *link, udmon_path_t **path_p);
 void udmon_path_close(udmon_path_t *path);
 /* Largest datagram. */

@@ -143,7 +143,10 @@ static int port_open_md(udmon_port_t *port, uct_component_h component, const cha
     return 0;
 }
 
-/* Opening the domains of all components is slow, and names tell which one to open. */
+/*
+ * Opens only the component with the transport's name, because opening the domains of all components
+ * is slow.
+ */
 static const char *net_component_of(const char *transport)
 {
     return !strcmp(transport, "ud_mon") ? "ib_ud_mon" : transport;

@@ -18,12 +18,12 @@ typedef struct udmon_rpc_place {
     struct sockaddr_storage remote;
     char device[80];    /* of UCT, as "rxe0:1"; "" for a link */
     int gid_index;      /* of the local address on the RDMA device, or -1 */
-    udmon_link_t *link; /* that it came over, or NULL for RDMA CM */
+    udmon_link_t *link; /* the link of the request, or NULL for RDMA CM */
 } udmon_rpc_place_t;
 
 /*
- * Answer a request: write the response and return its length; 0 to stay silent. Who takes
- * place->link over gives it another owner (udmon_link_give).
+ * Answers a request: writes the response and returns its length; 0: no response. A function that
+ * keeps place->link gives the link a new owner (udmon_link_give).
  */
 typedef size_t (*udmon_rpc_serve_t)(void *arg, const udmon_rpc_place_t *place, const void *request,
                                     size_t length, void *response, size_t size);

@@ -145,7 +145,7 @@ static void listener_pause(udmon_rpc_listener_t *listener)
     udmon_timer_set(listener->loop, &listener->pause, PAUSE_MS);
 }
 
-/* Whether there is room for one more connection, or it could be made. */
+/* Whether another connection may be accepted, if necessary after closing an old connection. */
 static int listener_make_room(udmon_rpc_listener_t *listener)
 {
     tcp_served_t *oldest = TAILQ_FIRST(&listener->served);
