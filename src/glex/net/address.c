@@ -1,7 +1,7 @@
 /*
- * Where an endpoint is on a network: its NIC id is its host's number in the interface's subnet, and
- * it listens at the port of its number. So an address says by itself where to connect to, and no
- * directory of endpoints is needed.
+ * The place of an endpoint on a network. The NIC id is the number of the host in the subnet of the
+ * interface. The endpoint's number gives the port. So an address names the place to connect to, and
+ * no directory of endpoints is needed.
  */
 #include "core/device.h"
 #include "base/env.h"
@@ -46,8 +46,8 @@ static bool address_is_loopback(uint32_t ip)
     return ip >> 24 == 127;
 }
 
-/* Whether it is the one that was asked for, by name or address; unnamed: the first one that is no
- * loopback. */
+/* Whether an interface is the wanted interface, by name or address. Without a name each interface but
+ * a loopback is. */
 static bool address_matches(const struct ifaddrs *ifa, const char *wanted)
 {
     struct in_addr addr;
@@ -175,14 +175,20 @@ static glex_ret_t address_key_file(const char *path, struct glex_net_place *plac
     return GLEX_SUCCESS;
 }
 
+/* Sets the key. A loopback interface needs a key, too: other users of the machine reach its ports. */
 static glex_ret_t address_find_key(struct glex_net_place *place)
 {
     const char *key = getenv("GLEX_NET_KEY"), *file = getenv("GLEX_NET_KEY_FILE");
 
+    if (key != NULL && strcmp(key, "none") == 0) {
+        glex_warn("GLEX_NET_KEY=none: everybody who reaches a port of this process, other users of "
+                  "this machine included, can send to it, and read and write its registered memory");
+        return GLEX_SUCCESS;
+    }
     if (key != NULL) {
         if (!address_key_digits(key, place)) {
             glex_error("GLEX_NET_KEY: must be 32 to %u hexadecimal digits, for instance of "
-                       "`openssl rand -hex 16`", 2 * GLEX_NET_KEY_MAX);
+                       "`openssl rand -hex 16`, or none", 2 * GLEX_NET_KEY_MAX);
             return GLEX_INVALID_PARAM;
         }
         return GLEX_SUCCESS;
@@ -190,20 +196,19 @@ static glex_ret_t address_find_key(struct glex_net_place *place)
     if (file != NULL) {
         return address_key_file(file, place);
     }
-    if (address_is_loopback(place->ip)) {
-        return GLEX_SUCCESS;
-    }
     glex_error("GLEX_NET: the processes of a job need a key in common, GLEX_NET_KEY or "
                "GLEX_NET_KEY_FILE: 32 hexadecimal digits, for instance of `openssl rand -hex 16`; "
-               "`glexrun` makes one. Without a key only a loopback interface is served");
+               "`glexrun mpirun` and `glexrun srun` make a key for the job. GLEX_NET_KEY=none does "
+               "without a key");
     return GLEX_INVALID_PARAM;
 }
 
 /* ---- the network ----------------------------------------------------------------------------- */
 
 /*
- * The same for all who can reach each other by it; a loopback is each network namespace's own. The
- * key is not in it: this hash could be computed back, and everybody may read it.
+ * Returns a number that all processes have in common that can reach each other by the network. Each
+ * network namespace has a loopback of its own. The key is not in the number: everybody may read the
+ * number, and could compute the key from it.
  */
 static uint64_t address_identity(const struct glex_net_place *place)
 {

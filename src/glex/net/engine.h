@@ -84,7 +84,7 @@ struct glex_net_params {
     uint64_t    addr;     /* of the endpoint */
     int         listen_fd; /* bound and listening; the engine's, whatever open() returns */
     uint8_t     key[GLEX_NET_KEY_MAX];
-    uint32_t    key_len; /* 0: loopback only */
+    uint32_t    key_len; /* 0: everybody may connect */
     uint32_t    timeout_ms; /* after which a silent peer counts as gone */
     uint64_t   *denied; /* counts those who came without proof of the key */
     const struct glex_net_calls *calls;
