@@ -307,6 +307,45 @@ TEST_F(coll, busy_when_there_is_no_room_for_control_packets)
     EXPECT_TRUE(d.errors().empty());
 }
 
+/* A sequence that met a full queue goes on although its owner finds something at each look. */
+TEST_F(coll, a_flood_keeps_no_sequence_waiting)
+{
+    const int bound = 2 * 4096; /* looks; docs/nic.md, fairness */
+
+    for (char way : {'p', 'r', 'e', 'x'}) { /* probe, receive, event, glex_ext_poll() */
+        Ep small(dev, ep_attr(GLEX_ANY_EP_NUM, 4)), owner(dev, ep_attr(GLEX_ANY_EP_NUM, 64));
+        glex_ext_arrival arrival;
+        glex_ep_addr_t src;
+        int64_t number = -1;
+        uint32_t len;
+        void *data;
+
+        for (int i = 0; i < 4; i++) {
+            a.send_number(small.addr(), 1);
+        }
+        ASSERT_OK(coll_send(owner, small.addr(), 9, START | TAIL | GLEX_EXT_FLAG_NO_LOSS, 0));
+        EXPECT_EQ(1, small.receive_number(0));
+        for (int i = 0; i < bound && number != 9; i++) {
+            if (way == 'e') {
+                ASSERT_OK(glex_ext_post_event(a, owner.addr(), 1, 1));
+                ASSERT_EQ(1, owner.receive_event(0));
+            } else {
+                a.send_number(owner.addr(), 2);
+                if (way == 'r') {
+                    ASSERT_EQ(2, owner.receive_number(0));
+                } else if (way == 'x') {
+                    ASSERT_OK(owner.poll(&arrival));
+                } else {
+                    ASSERT_OK(glex_probe_first_mp(owner, 0, &src, &data, &len));
+                    ASSERT_OK(glex_discard_probed_mp(owner));
+                }
+            }
+            number = small.receive_number(0);
+        }
+        EXPECT_EQ(9, number) << way;
+    }
+}
+
 TEST_F(coll, failures_are_the_owner_s_error_requests)
 {
     Ep *gone = new Ep(dev);

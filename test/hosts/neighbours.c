@@ -77,6 +77,16 @@ static void pump(void)
     pump_one(other != NULL ? other : b);
 }
 
+/* Let the network of an endpoint go on, and take nothing out of its event queue. */
+static void pump_messages(glex_ep_handle_t ep)
+{
+    glex_ep_addr_t from;
+    uint32_t len;
+    void *data;
+
+    (void)glex_probe_first_mp(ep, 0, &from, &data, &len);
+}
+
 static void pump_for(double seconds)
 {
     double end = now() + seconds;
@@ -95,7 +105,8 @@ static struct glex_err_req wait_error(void)
 
     do {
         CHECK(now() < end);
-        pump();
+        pump_one(a);
+        pump_messages(other != NULL ? other : b); /* a probe of events makes room for one more */
         num = 1;
         CHECK(glex_poll_error_req(a, &num, &error) == GLEX_SUCCESS);
     } while (num == 0);
@@ -630,16 +641,6 @@ static uint64_t epoch_of(glex_ep_handle_t ep, glex_ep_addr_t peer)
     return epoch;
 }
 
-/* Let the network of an endpoint go on, and take nothing out of its event queue. */
-static void pump_messages(glex_ep_handle_t ep)
-{
-    glex_ep_addr_t from;
-    uint32_t len;
-    void *data;
-
-    (void)glex_probe_first_mp(ep, 0, &from, &data, &len);
-}
-
 /* A peer that closes has left more events than fit the queue. It is gone when all of them came. */
 static void case_held(void)
 {
@@ -772,6 +773,225 @@ static void case_half(void)
     CHECK(glex_destroy_ep(c) == GLEX_SUCCESS && glex_destroy_ep(d) == GLEX_SUCCESS);
 }
 
+/* ---- floods ---------------------------------------------------------------------------------- */
+
+/* How a program takes entries. */
+enum way { PROBE, RECEIVE, POLL, NUM_WAYS };
+
+#define FLOOD  1u /* the first word of entries of a flood */
+#define MARKER 2u /* of the entry that must come through */
+/* Polls within which the marker comes: the longest time between two looks at the network that
+ * glex_ext_poll() has, and the entries of a full queue. */
+#define FLOOD_BOUND (4096u + 2 * SMALL_EQ)
+
+static bool flood_post(glex_ep_handle_t from, glex_ep_handle_t ep, bool event, uint64_t word)
+{
+    return (event ? glex_ext_post_event(from, address(ep), word, 1)
+                  : glex_ext_post_mp(from, address(ep), word, 1, 1, NULL, 0)) == GLEX_SUCCESS;
+}
+
+static uint64_t probe_event(glex_ep_handle_t ep)
+{
+    glex_event_t *event;
+    uint64_t word;
+
+    if (glex_probe_first_event(ep, 0, &event) != GLEX_SUCCESS) {
+        return 0;
+    }
+    word = event->cookie_0;
+    CHECK(glex_discard_probed_event(ep) == GLEX_SUCCESS);
+    return word;
+}
+
+static uint64_t probe_mp(glex_ep_handle_t ep, glex_ep_addr_t *from)
+{
+    uint64_t word;
+    uint32_t len;
+    void *data;
+
+    if (glex_probe_first_mp(ep, 0, from, &data, &len) != GLEX_SUCCESS) {
+        return 0;
+    }
+    memcpy(&word, data, sizeof(word));
+    CHECK(glex_discard_probed_mp(ep) == GLEX_SUCCESS);
+    return word;
+}
+
+/* The first word of the next entry, or 0. */
+static uint64_t take(glex_ep_handle_t ep, bool event, enum way way)
+{
+    struct glex_ext_arrival arrival;
+    uint64_t words[16] = {0};
+    glex_ep_addr_t from;
+    uint32_t len;
+
+    if (way == POLL) {
+        if (glex_ext_poll(ep, &arrival) != GLEX_SUCCESS) {
+            return 0;
+        }
+        memcpy(words, arrival.event != NULL ? (void *)arrival.event : arrival.data, 8);
+    } else if (event) {
+        return probe_event(ep);
+    } else if (way == PROBE) {
+        return probe_mp(ep, &from);
+    } else {
+        (void)glex_receive_mp(ep, 0, &from, words, &len);
+    }
+    return words[0];
+}
+
+static glex_ep_handle_t create_small(uint32_t capacity, bool threads)
+{
+    struct glex_ep_attr attr = {.type = GLEX_EP_TYPE_NORMAL,
+                                .num = GLEX_ANY_EP_NUM,
+                                .key = KEY,
+                                .mpq_capacity = capacity,
+                                .eq_capacity = capacity};
+    glex_ep_handle_t ep;
+
+    CHECK(glex_create_ep(device, &attr, &ep) == GLEX_SUCCESS);
+    CHECK(threads || glex_ext_set_single_threaded(ep) == GLEX_SUCCESS);
+    return ep;
+}
+
+/* Posts a first message over the network, so that there is a connection. */
+static void meet(glex_ep_handle_t from, glex_ep_handle_t ep)
+{
+    double end = now() + 30;
+
+    CHECK(flood_post(from, ep, false, MARKER));
+    while (take(ep, false, PROBE) != MARKER) {
+        CHECK(now() < end);
+        pump_one(from);
+    }
+}
+
+/* Producers on this host keep a queue full. A request of another host comes through. */
+static void flood_from_host(bool threads, bool event, bool marker_event, enum way way)
+{
+    glex_ep_handle_t ep = create_small(SMALL_EQ, threads), far = create_small(SMALL_EQ, threads);
+    unsigned polls = 0, i;
+
+    meet(far, ep);
+    for (i = 0; i < 100000; i++) { /* the network has been silent for long */
+        (void)take(ep, event, way);
+    }
+    while (flood_post(ep, ep, event, FLOOD)) {
+    }
+    CHECK(flood_post(far, ep, marker_event, MARKER));
+    while (take(ep, event, way) != MARKER) {
+        CHECK(++polls < FLOOD_BOUND);
+        while (flood_post(ep, ep, event, FLOOD)) {
+        }
+        pump_one(far);
+    }
+    CHECK(glex_destroy_ep(ep) == GLEX_SUCCESS && glex_destroy_ep(far) == GLEX_SUCCESS);
+}
+
+/* Another host keeps a queue full. A request of this host comes through. */
+static void flood_from_net(bool threads, bool event, bool marker_event, enum way way)
+{
+    glex_ep_handle_t ep = create_small(SMALL_EQ, threads), far = create_small(SMALL_EQ, threads);
+    unsigned polls = 0, i;
+    bool posted = false;
+
+    meet(far, ep);
+    for (i = 0; i < 4 * SMALL_EQ; i++) {
+        while (flood_post(far, ep, event, FLOOD)) {
+        }
+        pump_one(far);
+        CHECK(take(ep, event, way) != MARKER);
+    }
+    while (take(ep, event, way) != MARKER) {
+        CHECK(++polls < FLOOD_BOUND);
+        posted = posted || flood_post(ep, ep, marker_event, MARKER);
+        while (flood_post(far, ep, event, FLOOD)) {
+        }
+        pump_one(far);
+    }
+    CHECK(glex_destroy_ep(ep) == GLEX_SUCCESS && glex_destroy_ep(far) == GLEX_SUCCESS);
+}
+
+/* A request that has ended at the peer needs room for its event in a queue that others keep full. */
+static void flood_before_local_event(bool threads, enum way way)
+{
+    glex_ep_handle_t ep = create_small(SMALL_EQ, threads);
+    glex_rdma_req_t put = {.rmt_ep_addr = to, .rmt_mh = both, .rmt_key = KEY, .len = 64,
+                           .type = GLEX_RDMA_TYPE_PUT, .flag = GLEX_FLAG_LOCAL_EVT,
+                           .local_evt = {.cookie_0 = MARKER, .cookie_1 = 1}};
+    unsigned polls = 0;
+
+    meet(ep, b);
+    CHECK(glex_register_mem(ep, local, LEN, GLEX_MEM_READ, &put.local_mh) == GLEX_SUCCESS);
+    while (flood_post(ep, ep, true, FLOOD)) {
+    }
+    CHECK(glex_rdma(ep, &put, NULL) == GLEX_SUCCESS);
+    while (take(ep, true, way) != MARKER) {
+        CHECK(++polls < FLOOD_BOUND);
+        while (flood_post(ep, ep, true, FLOOD)) {
+        }
+        pump_one(b);
+    }
+    CHECK(glex_destroy_ep(ep) == GLEX_SUCCESS);
+}
+
+static void case_floods(void)
+{
+    unsigned i;
+
+    for (i = 0; i < 4 * NUM_WAYS; i++) {
+        bool threads = i & 1, event = i & 2;
+        enum way way = (enum way)(i / 4);
+
+        flood_from_host(threads, event, event, way);
+        flood_from_net(threads, event, event, way);
+        if (way == POLL) { /* one call for both queues */
+            flood_from_host(threads, event, !event, way);
+            flood_from_net(threads, event, !event, way);
+        }
+        if (event) {
+            flood_before_local_event(threads, way);
+        }
+    }
+}
+
+/* Peers that keep a queue full together get equal shares. */
+static void case_shares(void)
+{
+    enum { PEERS = 5, TAKEN = 20000 };
+    glex_ep_handle_t ep = create_small(4, false), peers[PEERS];
+    unsigned shares[PEERS] = {0}, taken, i;
+    double end = now() + 100;
+    glex_ep_addr_t from;
+
+    for (i = 0; i < PEERS; i++) {
+        peers[i] = create_small(4, false);
+        meet(peers[i], ep);
+    }
+    for (taken = 0; taken < TAKEN;) {
+        CHECK(now() < end);
+        for (i = 0; i < PEERS; i++) {
+            while (flood_post(peers[i], ep, false, FLOOD)) {
+            }
+            pump_one(peers[i]);
+        }
+        if (probe_mp(ep, &from) != 0) {
+            taken++;
+            for (i = 0; i < PEERS; i++) {
+                shares[i] += address(peers[i]).v == from.v;
+            }
+        }
+    }
+    for (i = 0; i < PEERS; i++) {
+        if (shares[i] < TAKEN / PEERS / 4) {
+            printf("# of %u messages %u are of peer %u\n", taken, shares[i], i);
+        }
+        CHECK(shares[i] >= TAKEN / PEERS / 4);
+        CHECK(glex_destroy_ep(peers[i]) == GLEX_SUCCESS);
+    }
+    CHECK(glex_destroy_ep(ep) == GLEX_SUCCESS);
+}
+
 static void run(const char *name, void (*function)(void))
 {
     case_name = name;
@@ -808,6 +1028,8 @@ int main(void)
     run("an endpoint that ends before its peer was polled", case_destroy);
     run("a peer is gone when all that it left has come", case_held);
     run("the end of one direction ends the other one, too", case_half);
+    run("a flood of one kind keeps no other kind waiting", case_floods);
+    run("peers that flood together get equal shares", case_shares);
     CHECK(glex_destroy_ep(a) == GLEX_SUCCESS && glex_destroy_ep(b) == GLEX_SUCCESS);
     CHECK(glex_close_device(device) == GLEX_SUCCESS);
     return 0;

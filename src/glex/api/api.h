@@ -99,7 +99,13 @@ static GLEX_ALWAYS_INLINE void glex_queue_take(struct glex_endpoint *ep, int whi
     }
 }
 
-/** Discard what was probed. */
+/** Out of line, from a discard whose turn it is: looks after the work beside the queues. */
+void glex_queue_turn(struct glex_endpoint *ep, int which);
+
+/** Likewise for both queues, of which glex_ext_poll() is about to discard entries. */
+void glex_endpoint_turn(struct glex_endpoint *ep);
+
+/** Discards the probed entries. */
 static GLEX_ALWAYS_INLINE void glex_queue_discard(struct glex_endpoint *ep, int which)
 {
     if (which == GLEX_RING_EQ) {
@@ -109,15 +115,29 @@ static GLEX_ALWAYS_INLINE void glex_queue_discard(struct glex_endpoint *ep, int 
     }
 }
 
+/** Discards the probed entries. A queue that is never empty keeps nothing else waiting. */
+static GLEX_ALWAYS_INLINE void glex_queue_discard_in_turn(struct glex_endpoint *ep, int which)
+{
+    const struct glex_ring_rx *rx = glex_queue(ep, which);
+
+    if (glex_unlikely(rx->cursor > rx->turn)) {
+        glex_queue_turn(ep, which);
+    }
+    glex_queue_discard(ep, which);
+}
+
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/** How many polls may find nothing before glex_endpoint_idle(). */
+/* progress.c */
+
+/** Returns how many polls may find nothing before glex_endpoint_idle(). */
 uint32_t glex_endpoint_patience(const struct glex_endpoint *ep);
 
-/** What cannot be done on the hot path: the network, collectives, delayed messages of GLEX_FAULT. */
+/** Does the work that the hot paths leave out: the network, collectives, delayed messages of
+ *  GLEX_FAULT. */
 void glex_endpoint_progress(struct glex_endpoint *ep);
 
-/** Look after a slot that is claimed and not published. @return Whether one was passed over. */
+/** Looks after a slot that is claimed and not published. @return Whether a slot was passed over. */
 bool glex_endpoint_stalled(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos);
 
 /**
@@ -126,9 +146,11 @@ bool glex_endpoint_stalled(struct glex_endpoint *ep, struct glex_ring_rx *rx, ui
  */
 bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos);
 
-/** Wait until peers on other hosts have what was posted to them, as long as they are there, and at
- *  most `ms`. */
+/** Waits until peers on other hosts have all requests that were posted to them, as long as the peers
+ *  are there, and at most `ms`. */
 void glex_endpoint_flush(struct glex_endpoint *ep, uint32_t ms);
+
+/* sleep.c */
 
 /** When a timeout ends: CLOCK_MONOTONIC, ns; 0: at once; UINT64_MAX: never. */
 uint64_t glex_wait_deadline(int32_t timeout);

@@ -1,5 +1,6 @@
 #include "api/api.h"
 #include "api/mgmt.h"
+#include "api/progress.h"
 #include "api/threads.h"
 #include "base/caps.h"
 #include "base/env.h"
@@ -24,10 +25,6 @@
 /* How long the end of a process waits for the network. */
 #define EXIT_FLUSH_MS 1000u
 
-/* The endpoints of this process, for fork() and exit(). A thread that changes the list has the lock.
- * A child of fork() finds the list complete, between whichever two instructions of that thread. */
-static struct glex_lock endpoints_lock = GLEX_LOCK_INITIAL;
-static struct glex_endpoint *endpoints;
 static pid_t endpoints_pid; /* the process that has made endpoints */
 
 /* ---- fork and exit --------------------------------------------------------------------------- */
@@ -49,7 +46,7 @@ static __thread bool endpoints_forking; /* fork() has the lock, and runs in this
  */
 static void endpoints_prefork(void)
 {
-    endpoints_forking = glex_lock_take_in_handler(&endpoints_lock);
+    endpoints_forking = glex_lock_take_in_handler(&glex_endpoints_lock);
     glex_mapping_prefork();
 }
 
@@ -57,7 +54,7 @@ static void endpoints_parent(void)
 {
     glex_mapping_parent();
     if (endpoints_forking) {
-        glex_lock_give(&endpoints_lock);
+        glex_lock_give(&glex_endpoints_lock);
     }
 }
 
@@ -71,7 +68,7 @@ static void endpoints_child(void)
     struct glex_endpoint *ep;
 
     glex_mapping_child();
-    for (ep = endpoints; ep != NULL; ep = ep->next) {
+    for (ep = glex_endpoints; ep != NULL; ep = ep->next) {
         glex_threads_fork(ep);
         glex_segment_fork(&ep->segment);
         glex_peer_fork(&ep->peers);
@@ -83,10 +80,10 @@ static void endpoints_child(void)
         pthread_mutex_init(&ep->dev->device.mutex, NULL);
         pthread_mutex_init(&ep->mem.lock, NULL);
     }
-    endpoints = NULL;
+    glex_endpoints = NULL;
     glex_cma_fork();
     glex_capture_fork();
-    glex_lock_reset(&endpoints_lock);
+    glex_lock_reset(&glex_endpoints_lock);
 }
 
 static void endpoints_register_fork(void)
@@ -100,94 +97,14 @@ static void endpoints_forbid_fork(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, endpoints_register_fork);
-    glex_lock_take(&endpoints_lock);
+    glex_lock_take(&glex_endpoints_lock);
     /* relaxed: read without the lock, at exit, to tell this process from others alone */
     __atomic_store_n(&endpoints_pid, getpid(), __ATOMIC_RELAXED);
 }
 
 static void endpoints_allow_fork(void)
 {
-    glex_lock_give(&endpoints_lock);
-}
-
-/* Between the two above. release: a child of fork() that finds the endpoint finds it complete. */
-static void endpoints_add(struct glex_endpoint *ep)
-{
-    ep->next = endpoints;
-    ep->prev_next = &endpoints;
-    if (ep->next != NULL) {
-        ep->next->prev_next = &ep->next;
-    }
-    __atomic_store_n(&endpoints, ep, __ATOMIC_RELEASE);
-}
-
-static void endpoints_remove(struct glex_endpoint *ep)
-{
-    glex_lock_take(&endpoints_lock);
-    __atomic_store_n(ep->prev_next, ep->next, __ATOMIC_RELEASE);
-    if (ep->next != NULL) {
-        ep->next->prev_next = ep->prev_next;
-    }
-    glex_lock_give(&endpoints_lock);
-}
-
-/* Whether sequences of an endpoint wait for packets of the network. */
-static bool ep_waits_for_net(const struct glex_endpoint *ep)
-{
-    return ep->net != NULL && ep->coll.area != NULL;
-}
-
-static bool ep_has_net(const struct glex_endpoint *ep)
-{
-    return ep->net != NULL;
-}
-
-/* Another thread may be using an endpoint without a lock. Not where this process plays several
- * hosts, of which each would have its own. */
-static bool ep_trylock(struct glex_endpoint *ep)
-{
-    return ep->threads.on ? pthread_mutex_trylock(&ep->threads.lock) == 0 : glex_fault_is_far();
-}
-
-/*
- * Let the network of other endpoints of this process go on, of those that `wanted` says. Who has
- * their locks at the moment does it. Returns whether there are some.
- */
-static bool endpoints_carry(const struct glex_endpoint *but,
-                            bool (*wanted)(const struct glex_endpoint *ep))
-{
-    struct glex_endpoint *ep;
-    bool found = false;
-
-    if (!glex_lock_try(&endpoints_lock)) {
-        return true;
-    }
-    for (ep = endpoints; ep != NULL; ep = ep->next) {
-        if (ep == but || !ep_trylock(ep)) {
-            continue;
-        }
-        if (wanted(ep)) {
-            found = true;
-            glex_net_progress(ep);
-            glex_coll_idle(ep);
-        }
-        glex_endpoint_unlock(ep);
-    }
-    glex_lock_give(&endpoints_lock);
-    return found;
-}
-
-/*
- * Wait until peers have what was posted to them. What one of them waits for may be another endpoint
- * of this process: then neither would ever end.
- */
-void glex_endpoint_flush(struct glex_endpoint *ep, uint32_t ms)
-{
-    uint64_t begin_ns = glex_now_ns();
-
-    while (glex_net_flush(ep, begin_ns, ms)) {
-        (void)endpoints_carry(ep, ep_has_net);
-    }
+    glex_lock_give(&glex_endpoints_lock);
 }
 
 /* At exit, send what waits for the network. Not if exit() was called in the middle of a post. */
@@ -211,17 +128,17 @@ static void __attribute__((destructor)) endpoints_exit(void)
     bool some;
 
     if (__atomic_load_n(&endpoints_pid, __ATOMIC_RELAXED) != getpid() ||
-        !glex_lock_take_in_handler(&endpoints_lock)) {
+        !glex_lock_take_in_handler(&glex_endpoints_lock)) {
         return;
     }
-    some = endpoints != NULL;
-    for (ep = endpoints; ep != NULL; ep = ep->next) {
+    some = glex_endpoints != NULL;
+    for (ep = glex_endpoints; ep != NULL; ep = ep->next) {
         ep_exit_net(ep);
         glex_stats_write(ep->segment.hdr);
         glex_capture_flush(ep);
         glex_segment_retire(ep->dev->dirfd, &ep->segment);
     }
-    glex_lock_give(&endpoints_lock);
+    glex_lock_give(&glex_endpoints_lock);
     glex_net_exit();
     if (some) {
         glex_fabric_remove();
@@ -415,7 +332,7 @@ glex_ret_t glex_create_ep(glex_device_handle_t dev, struct glex_ep_attr *ep_attr
     if (ret != GLEX_SUCCESS) {
         goto err_segment;
     }
-    endpoints_add(ep);
+    glex_endpoints_add(ep);
     endpoints_allow_fork();
     *ep_p = &ep->base;
     return GLEX_SUCCESS;
@@ -439,7 +356,7 @@ glex_ret_t glex_destroy_ep(glex_ep_handle_t handle)
         return GLEX_INVALID_PARAM;
     }
     dev = ep->dev;
-    endpoints_remove(ep);
+    glex_endpoints_remove(ep);
     ep_cleanup(ep);
     glex_stats_write(ep->segment.hdr);
     glex_segment_destroy(dev->dirfd, &ep->segment);
@@ -495,43 +412,4 @@ glex_ret_t glex_poll_error_req(glex_ep_handle_t handle, uint32_t *num, struct gl
     }
     *num = i;
     return GLEX_SUCCESS;
-}
-
-uint32_t glex_endpoint_patience(const struct glex_endpoint *ep)
-{
-    uint32_t patience = glex_fault_patience(ep), other;
-
-    if (ep->coll.area != NULL) {
-        other = GLEX_COLL_PATIENCE;
-        patience = other < patience ? other : patience;
-    }
-    if (ep->net != NULL) {
-        other = glex_net_patience(ep);
-        patience = other < patience ? other : patience;
-    }
-    return patience;
-}
-
-void glex_endpoint_progress(struct glex_endpoint *ep)
-{
-    glex_net_progress(ep);
-    glex_fault_idle(ep);
-    glex_coll_idle(ep);
-    /* Packets for sequences that wait at other endpoints of this process: nobody else takes them
-     * from the network, and a program may poll only the endpoint at which the collective ends. */
-    ep->carries_others = ep->net != NULL && glex_coll_is_used() &&
-                         endpoints_carry(ep, ep_waits_for_net);
-}
-
-bool glex_endpoint_stalled(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos)
-{
-    glex_ring_pass_over(rx, pos);
-    return glex_ring_stalled(rx, pos, ep->dev->dirfd, &ep->segment);
-}
-
-bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos)
-{
-    rx->polls_left = glex_endpoint_patience(ep);
-    glex_endpoint_progress(ep);
-    return glex_endpoint_stalled(ep, rx, pos);
 }

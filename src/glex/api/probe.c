@@ -55,7 +55,7 @@ static GLEX_ALWAYS_INLINE glex_ret_t discard(struct glex_endpoint *ep, int which
     if (glex_unlikely(ep->threads.on)) {
         return glex_threads_discard(ep, which);
     }
-    glex_queue_discard(ep, which);
+    glex_queue_discard_in_turn(ep, which);
     return GLEX_SUCCESS;
 }
 
@@ -140,8 +140,8 @@ glex_ret_t glex_receive_mp(glex_ep_handle_t handle, int32_t timeout, glex_ep_add
     src_addr->v = slot->src;
     *len = entry.len;
     glex_copy_small(data, slot->data, entry.len);
-    glex_queue_discard(ep, GLEX_RING_MPQ);
-    /* Others that were probed before stay so. */
+    glex_queue_discard_in_turn(ep, GLEX_RING_MPQ);
+    /* Later messages that were probed stay probed. */
     if (cursor > ep->mpq.cursor) {
         ep->mpq.cursor = cursor;
     }

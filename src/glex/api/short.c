@@ -112,22 +112,30 @@ static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
         return GLEX_INVALID_PARAM;
     }
     GLEX_LOCKED(ep);
-    glex_endpoint_progress(ep); /* once for both queues: a look into a network is a system call */
+    glex_endpoint_turn(ep); /* once for both queues: a look into a network is a system call */
     ep->poll.polls_left = glex_endpoint_patience(ep);
     (void)glex_endpoint_stalled(ep, &ep->eq, ep->eq.cursor);
     (void)glex_endpoint_stalled(ep, &ep->mpq, ep->mpq.cursor);
     return GLEX_NO_EVENT;
 }
 
-/* Give the entries that were taken back to their producers. Out of line, like everything that is
- * not done for each message: the rest of a poll then needs no registers saved. It counts as an
- * empty poll, because one queue may be stalled while the other one is never empty for long. */
+/* Gives the taken entries back to their producers. Out of line, so the rest of a poll saves no
+ * registers. The entries count as polls that found nothing: a queue that is never empty keeps neither
+ * the other queue, if that one is stalled, nor the network waiting. */
 static __attribute__((noinline)) glex_ret_t poll_release(struct glex_endpoint *ep)
 {
+    uint32_t held = ep->poll.held;
+    glex_ret_t ret = GLEX_NO_EVENT;
+
     ep->poll.held = 0;
+    if (glex_likely(ep->poll.polls_left > held)) {
+        ep->poll.polls_left -= held;
+    } else {
+        ret = poll_idle(ep);
+    }
     glex_queue_discard(ep, GLEX_RING_EQ);
     glex_queue_discard(ep, GLEX_RING_MPQ);
-    return glex_likely(--ep->poll.polls_left != 0) ? GLEX_NO_EVENT : poll_idle(ep);
+    return ret;
 }
 
 static GLEX_NOINLINE void poll_take_slow(struct glex_endpoint *ep, struct glex_ring_rx *rx)

@@ -169,7 +169,7 @@ static bool threads_take(struct glex_endpoint *ep, int which, struct glex_copy *
     }
     glex_queue_take(ep, which, slot, pos, copy->len);
     memcpy(copy->slot, slot, sizeof(copy->slot));
-    glex_queue_discard(ep, which);
+    glex_queue_discard_in_turn(ep, which);
     return true;
 }
 

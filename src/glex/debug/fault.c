@@ -96,7 +96,10 @@ void glex_fault_flush(struct glex_endpoint *ep)
 
 uint32_t glex_fault_patience(const struct glex_endpoint *ep)
 {
-    return ep->fault != NULL ? 32 : GLEX_RING_PATIENCE;
+    const struct glex_fault *fault = ep->fault;
+    bool delays = fault != NULL && (fault->spec->mp_delay > 0 || fault->spec->mp_reorder > 0);
+
+    return delays ? 32 : GLEX_RING_PATIENCE;
 }
 
 void glex_fault_idle(struct glex_endpoint *ep)

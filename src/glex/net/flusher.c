@@ -49,7 +49,7 @@ static bool flusher_send(struct glex_net *net)
     struct net_side *side;
     bool sent = true;
 
-    LIST_FOREACH(side, &net->work, work) {
+    TAILQ_FOREACH(side, &net->work, work) {
         if (side->frame != NULL && side->conn != NULL && side->conn->up) {
             sent &= net_side_send(side);
             flusher.pause_ns = FLUSHER_MIN_NS;

@@ -81,6 +81,7 @@ static void net_peer_finish(struct net_peer *peer)
             return;
         }
         if (!net_request_end(peer, request)) {
+            peer->side.ep->net->wants_room = true;
             net_side_list(&peer->side);
             return;
         }

@@ -41,7 +41,8 @@ struct net_side {
     struct glex_net_conn   *conn;  /* NULL: it has ended */
     struct glex_net_entry  *entry; /* what glex_info shows */
     struct glex_net_buffer *frame; /* being filled, or NULL */
-    LIST_ENTRY(net_side)    work, open; /* in the lists of these names, if `listed`, `opened` */
+    TAILQ_ENTRY(net_side)   work; /* in the list of this name, if `listed` */
+    LIST_ENTRY(net_side)    open; /* likewise, if `opened` */
     bool                    listed, opened;
     bool                    is_source;
     bool                    was_up; /* of a peer: it is counted in net_peers */
@@ -134,7 +135,7 @@ struct glex_net {
     bool                          called; /* by its owner since the flusher looked */
     const struct glex_net_module *module;
     struct glex_net_engine       *engine;
-    LIST_HEAD(, net_side)         work; /* sides with something to do */
+    TAILQ_HEAD(, net_side)        work; /* sides with something to do */
     LIST_HEAD(, net_side)         open; /* sides that may be busy: see net_is_busy() */
     struct net_epochs             epochs[NET_EPOCH_BUCKETS];
     LIST_HEAD(, net_source)       left;
@@ -143,6 +144,7 @@ struct glex_net {
     uint32_t                      misses;  /* turns in a row that brought nothing */
     bool                          busy;    /* in progress(): an exit() in a signal handler that
                                             * interrupted it leaves the network alone */
+    bool                          wants_room; /* in a queue of the endpoint, at the last turn */
     bool                          paused;
     bool                          armed;   /* by arm(), and not disarmed since */
     bool                          warned;  /* of a host that does not answer */
@@ -215,7 +217,7 @@ static inline bool net_leaves_frames(const struct glex_net *net)
 {
     const struct net_side *side;
 
-    LIST_FOREACH(side, &net->work, work) {
+    TAILQ_FOREACH(side, &net->work, work) {
         if (side->frame != NULL) {
             return true;
         }

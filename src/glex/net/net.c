@@ -107,7 +107,7 @@ void net_side_list(struct net_side *side)
     net_side_open(side);
     if (!side->listed) {
         side->listed = true;
-        LIST_INSERT_HEAD(&side->ep->net->work, side, work);
+        TAILQ_INSERT_TAIL(&side->ep->net->work, side, work);
     }
 }
 
@@ -115,7 +115,7 @@ static void net_side_unlist(struct net_side *side)
 {
     if (side->listed) {
         side->listed = false;
-        LIST_REMOVE(side, work);
+        TAILQ_REMOVE(&side->ep->net->work, side, work);
     }
 }
 
@@ -371,20 +371,40 @@ static void net_tell_sources(struct glex_net *net)
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
+static uint32_t net_num_work(const struct glex_net *net)
+{
+    const struct net_side *side;
+    uint32_t num = 0;
+
+    TAILQ_FOREACH(side, &net->work, work) {
+        num++;
+    }
+    return num;
+}
+
+/*
+ * Visits each listed side once. A side that still has something to do lists itself again. The first
+ * side of a turn is the last side of the next turn: the first side may take all room of a queue, or
+ * all free buffers.
+ */
 static void net_work(struct glex_net *net)
 {
-    struct net_side *side, *next;
+    uint32_t left = net_num_work(net);
+    struct net_side *side;
 
-    /* A side that has still something to do afterwards enters the list anew, in front of `next`.
-     * No other side is freed meanwhile. */
-    for (side = LIST_FIRST(&net->work); side != NULL; side = next) {
-        next = LIST_NEXT(side, work);
+    net->wants_room = false;
+    for (; left != 0 && (side = TAILQ_FIRST(&net->work)) != NULL; left--) {
         net_side_unlist(side);
         if (side->is_source) {
             net_source_go_on((struct net_source *)side);
         } else {
             net_peer_go_on(net_peer_of(side));
         }
+    }
+    side = TAILQ_FIRST(&net->work);
+    if (side != NULL) {
+        net_side_unlist(side);
+        net_side_list(side);
     }
 }
 
@@ -441,6 +461,11 @@ uint32_t glex_net_patience(const struct glex_endpoint *ep)
     return 1u << (level < NET_MAX_LEVEL ? level : NET_MAX_LEVEL);
 }
 
+bool glex_net_wants_room(const struct glex_endpoint *ep)
+{
+    return ep->net->wants_room;
+}
+
 int glex_net_fd(const struct glex_endpoint *ep)
 {
     return ep->net == NULL ? -1 : ep->net->module->fd(ep->net->engine);
@@ -482,6 +507,7 @@ glex_ret_t glex_net_init(struct glex_endpoint *ep, int listen_fd)
         close(listen_fd);
         return GLEX_NO_MEM_RESOURCE;
     }
+    TAILQ_INIT(&ep->net->work);
     memcpy(params.key, place->key, place->key_len);
     ep->net->module = place->module;
     ep->net->engine = place->module->open(&params);

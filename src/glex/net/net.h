@@ -73,6 +73,9 @@ void glex_net_progress(struct glex_endpoint *ep);
  *  more and more the longer nothing does. */
 uint32_t glex_net_patience(const struct glex_endpoint *ep);
 
+/** Whether the network waits for room in a queue of the endpoint. */
+bool glex_net_wants_room(const struct glex_endpoint *ep);
+
 /** Whether a request with GLEX_FLAG_FENCE has to wait: earlier ones have not ended. Lets the
  *  network go on. */
 bool glex_net_holds(struct glex_endpoint *ep);

@@ -424,6 +424,7 @@ static bool net_retry_held(struct net_source *source)
             return false;
         }
         if (ret == NET_STALL) {
+            source->side.ep->net->wants_room = true;
             net_side_list(&source->side);
             return true;
         }
@@ -477,6 +478,7 @@ static bool net_reply_event(struct net_source *source, const struct net_reply *r
         if (!net_side_send(side) || side->conn->in_flight != 0 || self == NULL ||
             glex_shm_event(side->ep, self, &event, GLEX_EXT_FLAG_NO_LOSS, NULL, 0, 0) ==
                 GLEX_REQ_BUSY) {
+            side->ep->net->wants_room = true;
             net_side_list(side);
             return false;
         }

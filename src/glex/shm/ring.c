@@ -45,21 +45,31 @@ void GLEX_NOINLINE glex_ring_note_level(const struct glex_ring_rx *rx, uint64_t 
     }
 }
 
-/* Look again up to where there is room, and whether it reaches a position. */
-static enum glex_ring_ret ring_look(struct glex_ring_tx *tx, uint64_t pos)
+/* Sets the limit for a head of the ring. Returns why the limit is not higher. */
+static enum glex_ring_ret ring_set_limit(struct glex_ring_tx *tx, uint64_t head)
 {
-    /* acquire: the consumer has read the slots before this head, they may be overwritten */
-    uint64_t room = __atomic_load_n(&tx->ctl->head, __ATOMIC_ACQUIRE) + tx->mask + 1;
-    uint64_t ready = glex_ring_ready(tx);
-    /* The last one that has storage is what the consumer looks at, when the others are taken. */
+    uint64_t room = head + tx->mask + 1, ready = glex_ring_ready(tx);
+    /* The consumer looks at the slot behind the last entry, so that slot needs storage, too. */
     uint64_t storage = ready <= tx->mask ? ready - 1 : GLEX_TAIL_POS;
 
     /* A limit beyond the bits of a position would hide the consumer's states. */
     tx->limit = room < storage ? room : storage;
-    if (pos < tx->limit) {
-        return GLEX_RING_OK;
-    }
     return room < storage || storage == GLEX_TAIL_POS ? GLEX_RING_FULL : GLEX_RING_NO_STORAGE;
+}
+
+/* Reads the head again, and returns whether there is room for a position. */
+static enum glex_ring_ret ring_look(struct glex_ring_tx *tx, uint64_t pos)
+{
+    /* acquire: the consumer has read the slots before this head, they may be overwritten */
+    uint64_t head = __atomic_load_n(&tx->ctl->head, __ATOMIC_ACQUIRE);
+    enum glex_ring_ret full = ring_set_limit(tx, head);
+
+    return pos < tx->limit ? GLEX_RING_OK : full;
+}
+
+void glex_ring_grant(struct glex_ring_tx *tx, const struct glex_ring_rx *rx)
+{
+    (void)ring_set_limit(tx, rx->cursor);
 }
 
 /* The consumer's states come before room: a closed ring is closed though it is full, too. */
@@ -93,14 +103,18 @@ enum glex_ring_ret GLEX_NOINLINE glex_ring_claim_slow(struct glex_ring_tx *tx, u
 enum glex_ring_ret glex_ring_claim_own(struct glex_ring_tx *tx, uint64_t *tail_p)
 {
     struct glex_ring_ctl *ctl = tx->ctl;
-    enum glex_ring_ret ret;
+    enum glex_ring_ret ret = GLEX_RING_OK;
+    uint64_t pos;
 
     /* Only the owner itself may claim without an intent. */
     glex_assert((tx->id ^ GLEX_RING_EQ) ==
                 glex_container_of(tx->intent, struct glex_segment_header, intent)->incarnation);
     *tail_p = __atomic_load_n(&ctl->tail, __ATOMIC_RELAXED); /* as glex_ring_claim() */
     do {
-        ret = ring_look(tx, *tail_p & GLEX_TAIL_POS);
+        pos = *tail_p & GLEX_TAIL_POS;
+        if (pos >= tx->limit) {
+            ret = ring_look(tx, pos);
+        }
         if (ret != GLEX_RING_OK) {
             return ret;
         }

@@ -44,6 +44,7 @@ struct glex_ring_rx {
     uint64_t              head;   /* oldest not discarded */
     uint64_t              cursor; /* next to probe */
     uint64_t              seen;   /* next that was never probed */
+    uint64_t              turn;   /* a discard up to here looks after the rest of the endpoint */
     uint32_t              polls_left; /* that may find nothing before the next look for a stall */
     bool                  armed;
     struct glex_ring_ctl *ctl;
@@ -88,6 +89,12 @@ enum glex_ring_ret glex_ring_claim_always(struct glex_ring_tx *tx, uint64_t *tai
  * that is refused after this call has left no trace in the ring.
  */
 enum glex_ring_ret glex_ring_look(struct glex_ring_tx *tx);
+
+/**
+ * Gives the owner of a ring the room of the entries that it is about to discard, before producers
+ * see the room. `tx` is the owner's own view.
+ */
+void glex_ring_grant(struct glex_ring_tx *tx, const struct glex_ring_rx *rx);
 
 /**
  * Give back a position that glex_ring_claim_own() claimed, if no other producer has claimed the
