@@ -5,25 +5,6 @@
 
 #include <string.h>
 
-const char *const cm_closed_names[CM_NUM_CLOSED] = {
-    [CM_CLOSED_NONE] = "",
-    [CM_CLOSED_ESP] = "ESP",
-    [CM_CLOSED_L2TP] = "L2TP",
-    [CM_CLOSED_GTP] = "GTP",
-    [CM_CLOSED_GRE] = "GRE",
-    [CM_CLOSED_MPLS] = "MPLS",
-    [CM_CLOSED_DEEP] = "more than eight tunnels",
-};
-
-const char *const cm_kind_names[CM_NUM_KINDS] = {
-    [CM_KIND_DATA] = "data",   [CM_KIND_SMP] = "smp",
-    [CM_KIND_SA] = "sa",       [CM_KIND_CM] = "cm",
-    [CM_KIND_GMP] = "gmp",     [CM_KIND_ACK] = "ack",
-    [CM_KIND_NAK] = "nak",     [CM_KIND_CNP] = "cnp",
-    [CM_KIND_IPOIB] = "ipoib", [CM_KIND_MULTICAST] = "multicast",
-    [CM_KIND_RAW] = "raw",     [CM_KIND_OTHER] = "other",
-};
-
 /* Extended headers of an operation behind those of its transport. */
 enum {
     EXT_RETH = 1,
@@ -189,15 +170,14 @@ static bool skip_operation_headers(struct cm_packet *packet, struct cm_bytes *by
            (!(headers & EXT_ATOMIC_ACK) || cm_skip(bytes, CM_ATOMICACK_LEN));
 }
 
-void cm_parse_bth(struct cm_packet *packet, struct cm_bytes bytes)
+enum cm_layer cm_parse_bth(struct cm_packet *packet, struct cm_bytes *bytes)
 {
-    const uint8_t *bth = bytes.at;
+    const uint8_t *bth = bytes->at;
     uint32_t trailer;
     unsigned headers;
 
-    if (!cm_skip(&bytes, CM_BTH_LEN)) {
-        packet->cut = true;
-        return;
+    if (!cm_skip(bytes, CM_BTH_LEN)) {
+        return cm_cut(packet);
     }
     packet->transport = bth[0] >> 5;
     packet->operation = bth[0] & 31;
@@ -208,95 +188,86 @@ void cm_parse_bth(struct cm_packet *packet, struct cm_bytes bytes)
     headers = packet->transport <= CM_XRC && packet->transport != CM_CNP
                   ? operation_headers[packet->operation]
                   : 0;
-    if (!skip_transport_headers(packet, &bytes, headers & EXT_RESPONSE) ||
-        !skip_operation_headers(packet, &bytes, headers)) {
-        packet->cut = true;
-        return;
+    if (!skip_transport_headers(packet, bytes, headers & EXT_RESPONSE) ||
+        !skip_operation_headers(packet, bytes, headers)) {
+        return cm_cut(packet);
     }
     trailer = CM_ICRC_LEN + (bth[1] >> 4 & 3);
-    packet->payload = bytes.wire > trailer && !is_cnp(packet) ? bytes.wire - trailer : 0;
-    packet->data = bytes.at;
-    packet->data_len = bytes.len < packet->payload ? bytes.len : packet->payload;
+    packet->payload = bytes->wire > trailer && !is_cnp(packet) ? bytes->wire - trailer : 0;
+    packet->data = bytes->at;
+    packet->data_len = bytes->len < packet->payload ? bytes->len : packet->payload;
     packet->kind = kind_of(packet);
+    return CM_LAYER_END;
 }
 
-/* The next header and the GIDs of a GRH; false: it is cut. */
-static bool skip_grh(struct cm_packet *packet, struct cm_bytes *bytes, uint8_t *next_p)
+enum cm_layer cm_parse_grh(struct cm_packet *packet, struct cm_bytes *bytes)
 {
     const uint8_t *grh = bytes->at;
     uint32_t length;
 
+    packet->kind = CM_KIND_DATA;
     if (!cm_skip(bytes, CM_GRH_LEN)) {
-        packet->cut = true;
-        return false;
+        return cm_cut(packet);
     }
     memcpy(packet->src.gid, grh + 8, 16);
     memcpy(packet->dst.gid, grh + 24, 16);
     packet->src.has_gid = packet->dst.has_gid = true;
-    *next_p = grh[6];
     length = cm_be16(grh + 4); /* from behind the GRH up to and with the ICRC */
     bytes->wire = length < bytes->wire ? length : bytes->wire;
-    return true;
-}
-
-void cm_parse_grh(struct cm_packet *packet, struct cm_bytes bytes)
-{
-    uint8_t next;
-
-    if (!skip_grh(packet, &bytes, &next)) {
-        return;
+    if (grh[6] == CM_GRH_NEXT_BTH) {
+        return cm_parse_bth(packet, bytes);
     }
-    if (next == CM_GRH_NEXT_BTH) {
-        cm_parse_bth(packet, bytes);
-    } else {
-        packet->kind = CM_KIND_RAW;
-    }
+    packet->kind = CM_KIND_RAW;
+    return CM_LAYER_END;
 }
 
 /* A raw packet: a mirrored one within it, or nothing that is known. */
-static void parse_raw(struct cm_packet *packet, struct cm_bytes bytes)
+static enum cm_layer parse_raw(struct cm_packet *packet, struct cm_bytes *bytes)
 {
-    const uint8_t *rwh = bytes.at;
+    const uint8_t *rwh = bytes->at;
+    enum cm_layer inside;
 
     packet->kind = CM_KIND_RAW;
-    if (!cm_skip(&bytes, CM_RWH_LEN) || cm_be16(rwh + 2) != CM_RWH_MIRROR) {
-        return;
+    if (!cm_skip(bytes, CM_RWH_LEN) || cm_be16(rwh + 2) != CM_RWH_MIRROR ||
+        !cm_skip(bytes, CM_MIRROR_LEN)) {
+        return CM_LAYER_END;
     }
-    if (cm_skip(&bytes, CM_MIRROR_LEN) && cm_enter_tunnel(packet)) {
-        packet->wire = bytes.wire;
-        packet->kind = CM_KIND_DATA;
-        cm_parse_lrh(packet, bytes);
+    inside = cm_enter_tunnel(packet, CM_LAYER_LRH);
+    if (inside != CM_LAYER_END) {
+        packet->wire = bytes->wire;
     }
+    return inside;
 }
 
-void cm_parse_lrh(struct cm_packet *packet, struct cm_bytes bytes)
+enum cm_layer cm_parse_lrh(struct cm_packet *packet, struct cm_bytes *bytes)
 {
-    const uint8_t *lrh = bytes.at;
+    const uint8_t *lrh = bytes->at;
+    enum cm_layer next;
     uint32_t length;
 
-    if (!cm_skip(&bytes, CM_LRH_LEN)) {
-        packet->cut = true;
+    packet->kind = CM_KIND_DATA;
+    if (!cm_skip(bytes, CM_LRH_LEN)) {
         packet->kind = CM_KIND_RAW; /* the packet has no address that is known */
-        return;
+        return cm_cut(packet);
     }
     packet->dst.lid = cm_be16(lrh + 2);
     packet->src.lid = cm_be16(lrh + 6);
     packet->src.has_lid = packet->dst.has_lid = true;
     length = (cm_be16(lrh + 4) & 0x7ffu) * 4; /* from the LRH up to and with the ICRC */
     length = length > CM_LRH_LEN ? length - CM_LRH_LEN : 0;
-    bytes.wire = length < bytes.wire ? length : bytes.wire;
+    bytes->wire = length < bytes->wire ? length : bytes->wire;
     switch (lrh[1] & 3) {
     case CM_LNH_BTH:
-        cm_parse_bth(packet, bytes);
+        next = cm_parse_bth(packet, bytes);
         break;
     case CM_LNH_GRH:
-        cm_parse_grh(packet, bytes);
+        next = cm_parse_grh(packet, bytes);
         break;
     default:
-        parse_raw(packet, bytes);
-        return;
+        return parse_raw(packet, bytes);
     }
     if (lrh[0] >> 4 == CM_VL_MANAGEMENT) {
         packet->kind = CM_KIND_SMP;
     }
+    return next;
 }

@@ -19,52 +19,50 @@ enum {
 };
 
 /* Only the destination port tells RoCE: a sender chooses its source port at random. */
-static void parse_udp(struct cm_packet *packet, struct cm_bytes bytes)
+static enum cm_layer parse_udp(struct cm_packet *packet, struct cm_bytes *bytes)
 {
-    const uint8_t *udp = bytes.at;
+    const uint8_t *udp = bytes->at;
     uint32_t length;
 
-    if (!cm_skip(&bytes, CM_UDP_LEN)) {
-        packet->cut = true;
-        return;
+    if (!cm_skip(bytes, CM_UDP_LEN)) {
+        return cm_cut(packet);
     }
-    if (cm_be16(udp + 2) != CM_UDP_PORT_ROCE) {
-        (void)cm_parse_udp_tunnel(packet, bytes, cm_be16(udp + 2));
-        return;
+    bytes->type = cm_be16(udp + 2);
+    if (bytes->type != CM_UDP_PORT_ROCE) {
+        return CM_LAYER_UDP_PORT;
     }
     packet->kind = CM_KIND_DATA;
     /* The first fragment counts for the user data of the whole datagram. The others count for their
      * bytes on the wire only. */
     length = cm_be16(udp + 4);
     length = length > CM_UDP_LEN ? length - CM_UDP_LEN : 0;
-    bytes.wire = packet->first_fragment || length < bytes.wire ? length : bytes.wire;
-    cm_parse_bth(packet, bytes);
+    bytes->wire = packet->first_fragment || length < bytes->wire ? length : bytes->wire;
+    return CM_LAYER_BTH;
 }
 
 /* `offset` 0 and `more`: the first fragment; `offset` 0 and no more: no fragment at all. */
-static void parse_fragment(struct cm_packet *packet, struct cm_bytes bytes, uint8_t protocol,
-                           uint32_t offset, bool more)
+static enum cm_layer parse_fragment(struct cm_packet *packet, struct cm_bytes *bytes,
+                                    uint8_t protocol, uint32_t offset, bool more)
 {
     if (protocol != CM_PROTOCOL_UDP) {
-        (void)(offset == 0 && cm_parse_ip_tunnel(packet, bytes, protocol));
-        return;
+        bytes->type = protocol;
+        return offset == 0 ? CM_LAYER_IP_PROTOCOL : CM_LAYER_END;
     }
     if (offset != 0) {
         packet->fragment = true;
-        return;
+        return CM_LAYER_END;
     }
     packet->first_fragment = more;
-    parse_udp(packet, bytes);
+    return parse_udp(packet, bytes);
 }
 
-static void parse_ipv4(struct cm_packet *packet, struct cm_bytes bytes)
+static enum cm_layer parse_ipv4(struct cm_packet *packet, struct cm_bytes *bytes)
 {
-    const uint8_t *ip = bytes.at;
+    const uint8_t *ip = bytes->at;
     uint32_t header = (ip[0] & 15u) * 4, length;
 
-    if (header < IPV4_LEN || !cm_skip(&bytes, header)) {
-        packet->cut = true;
-        return;
+    if (header < IPV4_LEN || !cm_skip(bytes, header)) {
+        return cm_cut(packet);
     }
     packet->src.gid[10] = packet->src.gid[11] = packet->dst.gid[10] = packet->dst.gid[11] = 0xff;
     memcpy(packet->src.gid + 12, ip + 12, 4);
@@ -74,8 +72,8 @@ static void parse_ipv4(struct cm_packet *packet, struct cm_bytes bytes)
     packet->congested = (ip[1] & 3) == IP_CONGESTED;
     length = cm_be16(ip + 2);
     length = length > header ? length - header : 0;
-    bytes.wire = length < bytes.wire ? length : bytes.wire; /* Ethernet fills up short frames */
-    parse_fragment(packet, bytes, ip[9], cm_be16(ip + 6) & 0x1fffu, ip[6] & 0x20);
+    bytes->wire = length < bytes->wire ? length : bytes->wire; /* Ethernet fills up short frames */
+    return parse_fragment(packet, bytes, ip[9], cm_be16(ip + 6) & 0x1fffu, ip[6] & 0x20);
 }
 
 static bool is_extension(uint8_t next)
@@ -97,30 +95,28 @@ static uint32_t extension_len(uint8_t type, const uint8_t *extension)
     }
 }
 
-static void parse_ipv6(struct cm_packet *packet, struct cm_bytes bytes)
+static enum cm_layer parse_ipv6(struct cm_packet *packet, struct cm_bytes *bytes)
 {
-    const uint8_t *ip = bytes.at, *extension;
+    const uint8_t *ip = bytes->at, *extension;
     uint32_t offset = 0, length;
     uint8_t next;
     bool more = false;
     int i;
 
-    if (!cm_skip(&bytes, IPV6_LEN)) {
-        packet->cut = true;
-        return;
+    if (!cm_skip(bytes, IPV6_LEN)) {
+        return cm_cut(packet);
     }
     memcpy(packet->src.gid, ip + 8, 16);
     memcpy(packet->dst.gid, ip + 24, 16);
     packet->src.has_gid = packet->dst.has_gid = true;
     packet->congested = (ip[1] >> 4 & 3) == IP_CONGESTED;
     length = cm_be16(ip + 4);
-    bytes.wire = length < bytes.wire ? length : bytes.wire;
+    bytes->wire = length < bytes->wire ? length : bytes->wire;
     next = ip[6];
     for (i = 0; i < MAX_EXTENSIONS && is_extension(next) && offset == 0; i++) {
-        extension = bytes.at;
-        if (bytes.len < 8 || !cm_skip(&bytes, extension_len(next, extension))) {
-            packet->cut = true;
-            return;
+        extension = bytes->at;
+        if (bytes->len < 8 || !cm_skip(bytes, extension_len(next, extension))) {
+            return cm_cut(packet);
         }
         if (next == IPV6_FRAGMENT) {
             offset = cm_be16(extension + 2) >> 3;
@@ -129,23 +125,20 @@ static void parse_ipv6(struct cm_packet *packet, struct cm_bytes bytes)
         }
         next = extension[0];
     }
-    parse_fragment(packet, bytes, next, offset, more);
+    return parse_fragment(packet, bytes, next, offset, more);
 }
 
-void cm_parse_ip(struct cm_packet *packet, struct cm_bytes bytes)
+enum cm_layer cm_parse_ip(struct cm_packet *packet, struct cm_bytes *bytes)
 {
-    if (bytes.len < IPV4_LEN) {
-        packet->cut = true;
-        return;
+    if (bytes->len < IPV4_LEN) {
+        return cm_cut(packet);
     }
-    switch (bytes.at[0] >> 4) {
+    switch (bytes->at[0] >> 4) {
     case 4:
-        parse_ipv4(packet, bytes);
-        break;
+        return parse_ipv4(packet, bytes);
     case 6:
-        parse_ipv6(packet, bytes);
-        break;
+        return parse_ipv6(packet, bytes);
     default:
-        break;
+        return CM_LAYER_END;
     }
 }

@@ -97,6 +97,7 @@ struct cm_bytes {
     const uint8_t *at;
     uint32_t len;
     uint32_t wire;
+    uint16_t type; /* that a header gave for the bytes behind it */
 };
 
 /* Steps over a header. Returns false, and does nothing, if the capture or the length on the wire is
@@ -112,22 +113,43 @@ static inline bool cm_skip(struct cm_bytes *bytes, uint32_t len)
     return true;
 }
 
-/* From an LRH; from a GRH (RoCEv1); from a BTH, `bytes.wire` including ICRC. */
-void cm_parse_lrh(struct cm_packet *packet, struct cm_bytes bytes);
-void cm_parse_grh(struct cm_packet *packet, struct cm_bytes bytes);
-void cm_parse_bth(struct cm_packet *packet, struct cm_bytes bytes);
+/*
+ * The protocols that may stand next in a packet. A parser reads the header of its own protocol,
+ * steps over the header and returns the protocol behind it. So no parser calls another one, however
+ * many tunnels there are.
+ */
+enum cm_layer {
+    CM_LAYER_END, /* nothing more to read */
+    CM_LAYER_ETHERNET,
+    CM_LAYER_COOKED_1,
+    CM_LAYER_COOKED_2,
+    CM_LAYER_LOOPBACK,
+    CM_LAYER_ERF,
+    CM_LAYER_ETHERTYPE, /* `type` is an Ethernet type */
+    CM_LAYER_IP,
+    CM_LAYER_IP_PROTOCOL, /* `type` is a protocol of IP that may be a tunnel's */
+    CM_LAYER_UDP_PORT,    /* `type` is a port of UDP that may be a tunnel's */
+    CM_LAYER_MPLS,
+    CM_LAYER_LRH,
+    CM_LAYER_GRH,
+    CM_LAYER_BTH, /* `wire` includes the ICRC */
+    CM_NUM_LAYERS
+};
 
-/* From an Ethernet header; from behind an Ethernet type; from an IP header, of version 4 or 6. */
-void cm_parse_ethernet(struct cm_packet *packet, struct cm_bytes bytes);
-void cm_parse_ethertype(struct cm_packet *packet, struct cm_bytes bytes, uint16_t ethertype);
-void cm_parse_ip(struct cm_packet *packet, struct cm_bytes bytes);
+typedef enum cm_layer cm_parser(struct cm_packet *packet, struct cm_bytes *bytes);
 
-/* From behind an IP header, or behind the UDP header, of a tunnel. False: it is no tunnel. */
-bool cm_parse_ip_tunnel(struct cm_packet *packet, struct cm_bytes bytes, uint8_t protocol);
-bool cm_parse_udp_tunnel(struct cm_packet *packet, struct cm_bytes bytes, uint16_t port);
-void cm_parse_mpls(struct cm_packet *packet, struct cm_bytes bytes);
+cm_parser cm_parse_ethernet, cm_parse_cooked_1, cm_parse_cooked_2, cm_parse_loopback, cm_parse_erf;
+cm_parser cm_parse_ethertype, cm_parse_ip, cm_parse_ip_protocol, cm_parse_udp_port, cm_parse_mpls;
+cm_parser cm_parse_lrh, cm_parse_grh, cm_parse_bth;
 
-/* Forgets the addresses of the outer packet. False: too many tunnels. */
-bool cm_enter_tunnel(struct cm_packet *packet);
+/* Headers are missing: ends the parsing. */
+static inline enum cm_layer cm_cut(struct cm_packet *packet)
+{
+    packet->cut = true;
+    return CM_LAYER_END;
+}
+
+/* Forgets the addresses of the outer packet. Returns `inside`, or the end after too many tunnels. */
+enum cm_layer cm_enter_tunnel(struct cm_packet *packet, enum cm_layer inside);
 
 #endif

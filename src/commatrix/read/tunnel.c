@@ -28,228 +28,188 @@ enum { GRE_LEN = 4, GRE_CHECKSUM = 0x80, GRE_KEY = 0x20, GRE_SEQUENCE = 0x10 };
 enum { ERSPAN_2_LEN = 8, ERSPAN_3_LEN = 12, ERSPAN_3_MORE = 1, ERSPAN_3_MORE_LEN = 8 };
 enum { MPLS_LEN = 4, MPLS_LAST = 0x01, MAX_LABELS = 16, CONTROL_WORD_LEN = 4 };
 
-bool cm_enter_tunnel(struct cm_packet *packet)
+enum cm_layer cm_enter_tunnel(struct cm_packet *packet, enum cm_layer inside)
 {
     if (packet->tunnels >= MAX_TUNNELS) {
         packet->closed = CM_CLOSED_DEEP;
-        return false;
+        return CM_LAYER_END;
     }
     packet->tunnels++;
     memset(&packet->src, 0, sizeof(packet->src));
     memset(&packet->dst, 0, sizeof(packet->dst));
     packet->first_fragment = false;
     packet->ip_id = 0;
-    return true;
+    return inside;
 }
 
-/* Steps over the header of a tunnel and enters it. */
-static bool enter(struct cm_packet *packet, struct cm_bytes *bytes, uint32_t len)
+static enum cm_layer closed(struct cm_packet *packet, enum cm_closed why)
 {
-    if (!cm_skip(bytes, len)) {
-        packet->cut = true;
-        return false;
-    }
-    return cm_enter_tunnel(packet);
+    packet->closed = why;
+    return CM_LAYER_END;
 }
 
-static void enter_ip(struct cm_packet *packet, struct cm_bytes bytes)
+/* Steps over the header of a tunnel and enters the tunnel. */
+static enum cm_layer enter(struct cm_packet *packet, struct cm_bytes *bytes, uint32_t len,
+                           enum cm_layer inside)
 {
-    if (cm_enter_tunnel(packet)) {
-        cm_parse_ip(packet, bytes);
-    }
+    return cm_skip(bytes, len) ? cm_enter_tunnel(packet, inside) : cm_cut(packet);
 }
 
 /* A mirrored frame counts with its own length: the tunnel is one of the capture. */
-static void enter_mirrored(struct cm_packet *packet, struct cm_bytes bytes, uint32_t len)
+static enum cm_layer enter_mirrored(struct cm_packet *packet, struct cm_bytes *bytes, uint32_t len)
 {
-    if (enter(packet, &bytes, len)) {
-        packet->wire = bytes.wire;
-        cm_parse_ethernet(packet, bytes);
+    enum cm_layer inside = enter(packet, bytes, len, CM_LAYER_ETHERNET);
+
+    if (inside != CM_LAYER_END) {
+        packet->wire = bytes->wire;
     }
+    return inside;
 }
 
-void cm_parse_mpls(struct cm_packet *packet, struct cm_bytes bytes)
+enum cm_layer cm_parse_mpls(struct cm_packet *packet, struct cm_bytes *bytes)
 {
     const uint8_t *label;
     int i;
 
     for (i = 0; i < MAX_LABELS; i++) {
-        label = bytes.at;
-        if (!cm_skip(&bytes, MPLS_LEN)) {
-            packet->cut = true;
-            return;
+        label = bytes->at;
+        if (!cm_skip(bytes, MPLS_LEN)) {
+            return cm_cut(packet);
         }
         if (label[2] & MPLS_LAST) {
             break;
         }
     }
-    if (bytes.len == 0) {
-        packet->cut = true;
-        return;
+    if (bytes->len == 0) {
+        return cm_cut(packet);
     }
     /* The label alone says what follows. An IP header shows by its version; a pseudowire begins
      * with a control word of zeros. */
-    switch (bytes.at[0] >> 4) {
+    switch (bytes->at[0] >> 4) {
     case 4:
     case 6:
-        enter_ip(packet, bytes);
-        break;
+        return cm_enter_tunnel(packet, CM_LAYER_IP);
     case 0:
-        if (enter(packet, &bytes, CONTROL_WORD_LEN)) {
-            cm_parse_ethernet(packet, bytes);
-        }
-        break;
+        return enter(packet, bytes, CONTROL_WORD_LEN, CM_LAYER_ETHERNET);
     default:
-        packet->closed = CM_CLOSED_MPLS;
-        break;
+        return closed(packet, CM_CLOSED_MPLS);
     }
 }
 
 /* ERSPAN: type I has no header, and GRE then has no sequence number. */
-static void parse_erspan(struct cm_packet *packet, struct cm_bytes bytes, uint16_t type,
-                         bool sequence)
+static enum cm_layer parse_erspan(struct cm_packet *packet, struct cm_bytes *bytes, uint16_t type,
+                                  bool sequence)
 {
     uint32_t len = type == CM_ETHERTYPE_ERSPAN_3 ? ERSPAN_3_LEN : sequence ? ERSPAN_2_LEN : 0;
 
-    if (type == CM_ETHERTYPE_ERSPAN_3 && bytes.len >= ERSPAN_3_LEN &&
-        (bytes.at[ERSPAN_3_LEN - 1] & ERSPAN_3_MORE)) {
+    if (type == CM_ETHERTYPE_ERSPAN_3 && bytes->len >= ERSPAN_3_LEN &&
+        (bytes->at[ERSPAN_3_LEN - 1] & ERSPAN_3_MORE)) {
         len += ERSPAN_3_MORE_LEN;
     }
-    enter_mirrored(packet, bytes, len);
+    return enter_mirrored(packet, bytes, len);
 }
 
-static void parse_gre(struct cm_packet *packet, struct cm_bytes bytes)
+static enum cm_layer parse_gre(struct cm_packet *packet, struct cm_bytes *bytes)
 {
-    const uint8_t *gre = bytes.at;
+    const uint8_t *gre = bytes->at;
     uint32_t len = GRE_LEN;
     uint16_t type;
 
-    if (bytes.len < GRE_LEN) {
-        packet->cut = true;
-        return;
+    if (bytes->len < GRE_LEN) {
+        return cm_cut(packet);
     }
     len += gre[0] & GRE_CHECKSUM ? 4 : 0;
     len += gre[0] & GRE_KEY ? 4 : 0;
     len += gre[0] & GRE_SEQUENCE ? 4 : 0;
     type = cm_be16(gre + 2);
-    if (!cm_skip(&bytes, len)) {
-        packet->cut = true;
-        return;
+    if (!cm_skip(bytes, len)) {
+        return cm_cut(packet);
     }
     switch (type) {
     case CM_ETHERTYPE_ERSPAN:
     case CM_ETHERTYPE_ERSPAN_3:
-        parse_erspan(packet, bytes, type, gre[0] & GRE_SEQUENCE);
-        break;
+        return parse_erspan(packet, bytes, type, gre[0] & GRE_SEQUENCE);
     case CM_ETHERTYPE_BRIDGE:
-        if (cm_enter_tunnel(packet)) {
-            cm_parse_ethernet(packet, bytes);
-        }
-        break;
+        return cm_enter_tunnel(packet, CM_LAYER_ETHERNET);
     case CM_ETHERTYPE_IPV4:
     case CM_ETHERTYPE_IPV6:
-        enter_ip(packet, bytes);
-        break;
+        return cm_enter_tunnel(packet, CM_LAYER_IP);
     case CM_ETHERTYPE_MPLS:
-        cm_parse_mpls(packet, bytes);
-        break;
+        return CM_LAYER_MPLS;
     default:
-        packet->closed = CM_CLOSED_GRE;
-        break;
+        return closed(packet, CM_CLOSED_GRE);
     }
 }
 
-bool cm_parse_ip_tunnel(struct cm_packet *packet, struct cm_bytes bytes, uint8_t protocol)
+enum cm_layer cm_parse_ip_protocol(struct cm_packet *packet, struct cm_bytes *bytes)
 {
-    switch (protocol) {
+    switch (bytes->type) {
     case PROTOCOL_IPIP:
     case PROTOCOL_IPV6:
-        enter_ip(packet, bytes);
-        return true;
+        return cm_enter_tunnel(packet, CM_LAYER_IP);
     case PROTOCOL_GRE:
-        parse_gre(packet, bytes);
-        return true;
+        return parse_gre(packet, bytes);
     case PROTOCOL_MPLS:
-        cm_parse_mpls(packet, bytes);
-        return true;
+        return CM_LAYER_MPLS;
     case PROTOCOL_ESP:
-        packet->closed = CM_CLOSED_ESP;
-        return true;
+        return closed(packet, CM_CLOSED_ESP);
     case PROTOCOL_L2TP:
-        packet->closed = CM_CLOSED_L2TP;
-        return true;
+        return closed(packet, CM_CLOSED_L2TP);
     default:
-        return false;
+        return CM_LAYER_END;
     }
 }
 
 /* VXLAN; with the extension GPE the last byte of the flags names another protocol. */
-static void parse_vxlan(struct cm_packet *packet, struct cm_bytes bytes, bool extended)
+static enum cm_layer parse_vxlan(struct cm_packet *packet, struct cm_bytes *bytes, bool extended)
 {
-    const uint8_t *vxlan = bytes.at;
+    const uint8_t *vxlan = bytes->at;
     uint8_t next;
 
-    if (!cm_skip(&bytes, VXLAN_LEN)) {
-        packet->cut = true;
-        return;
-    }
-    if (!(vxlan[0] & VXLAN_HAS_ID)) {
-        return;
+    if (!cm_skip(bytes, VXLAN_LEN)) {
+        return cm_cut(packet);
     }
     next = extended ? vxlan[3] : GPE_ETHERNET;
+    if (!(vxlan[0] & VXLAN_HAS_ID)) {
+        return CM_LAYER_END;
+    }
     if (next == GPE_IPV4 || next == GPE_IPV6) {
-        enter_ip(packet, bytes);
-    } else if (next == GPE_ETHERNET && cm_enter_tunnel(packet)) {
-        cm_parse_ethernet(packet, bytes);
+        return cm_enter_tunnel(packet, CM_LAYER_IP);
     }
+    return next == GPE_ETHERNET ? cm_enter_tunnel(packet, CM_LAYER_ETHERNET) : CM_LAYER_END;
 }
 
-static void parse_geneve(struct cm_packet *packet, struct cm_bytes bytes)
+static enum cm_layer parse_geneve(struct cm_packet *packet, struct cm_bytes *bytes)
 {
-    const uint8_t *geneve = bytes.at;
-    uint16_t type;
+    const uint8_t *geneve = bytes->at;
 
-    if (bytes.len < GENEVE_LEN) {
-        packet->cut = true;
-        return;
+    if (bytes->len < GENEVE_LEN) {
+        return cm_cut(packet);
     }
-    type = cm_be16(geneve + 2);
-    if (!enter(packet, &bytes, GENEVE_LEN + (geneve[0] & 0x3fu) * 4)) {
-        return;
-    }
-    if (type == CM_ETHERTYPE_BRIDGE) {
-        cm_parse_ethernet(packet, bytes);
-    } else {
-        cm_parse_ethertype(packet, bytes, type);
-    }
+    bytes->type = cm_be16(geneve + 2);
+    return enter(packet, bytes, GENEVE_LEN + (geneve[0] & 0x3fu) * 4,
+                 bytes->type == CM_ETHERTYPE_BRIDGE ? CM_LAYER_ETHERNET : CM_LAYER_ETHERTYPE);
 }
 
-bool cm_parse_udp_tunnel(struct cm_packet *packet, struct cm_bytes bytes, uint16_t port)
+enum cm_layer cm_parse_udp_port(struct cm_packet *packet, struct cm_bytes *bytes)
 {
-    switch (port) {
+    switch (bytes->type) {
     case PORT_VXLAN:
     case PORT_VXLAN_LINUX:
-        parse_vxlan(packet, bytes, false);
-        return true;
+        return parse_vxlan(packet, bytes, false);
     case PORT_VXLAN_GPE:
-        parse_vxlan(packet, bytes, true);
-        return true;
+        return parse_vxlan(packet, bytes, true);
     case PORT_GENEVE:
-        parse_geneve(packet, bytes);
-        return true;
+        return parse_geneve(packet, bytes);
     case PORT_MPLS:
-        cm_parse_mpls(packet, bytes);
-        return true;
+        return CM_LAYER_MPLS;
     case PORT_ESP:
-        packet->closed = CM_CLOSED_ESP;
-        return true;
+        return closed(packet, CM_CLOSED_ESP);
     case PORT_L2TP:
-        packet->closed = CM_CLOSED_L2TP;
-        return true;
+        return closed(packet, CM_CLOSED_L2TP);
     case PORT_GTP:
-        packet->closed = CM_CLOSED_GTP;
-        return true;
+        return closed(packet, CM_CLOSED_GTP);
     default:
-        return false;
+        return CM_LAYER_END;
     }
 }
