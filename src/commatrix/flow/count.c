@@ -7,13 +7,14 @@
 
 void cm_counts_add(struct cm_counts *sum, const struct cm_counts *counts)
 {
+    int i;
+
     sum->wire += counts->wire;
     sum->payload += counts->payload;
     sum->packets += counts->packets;
-    sum->messages += counts->messages;
-    sum->sends += counts->sends;
-    sum->writes += counts->writes;
-    sum->reads += counts->reads;
+    for (i = 0; i < CM_NUM_MESSAGES; i++) {
+        sum->ended[i] += counts->ended[i];
+    }
     sum->atomics += counts->atomics;
     sum->largest = MAX(sum->largest, counts->largest);
     sum->lost += counts->lost;
@@ -131,7 +132,7 @@ static void note_path_mtu(struct track *track, const struct cm_packet *packet)
     }
 }
 
-static enum cm_message_kind message_kind(uint8_t operation)
+static enum cm_message message_kind(uint8_t operation)
 {
     if (operation >= CM_READ_FIRST && operation <= CM_READ_ONLY) {
         return CM_MESSAGE_READ;
@@ -142,37 +143,56 @@ static enum cm_message_kind message_kind(uint8_t operation)
                : CM_MESSAGE_SEND;
 }
 
-static void count_message(struct cm_traffic *traffic, struct cm_counts *counts,
-                          enum cm_message_kind kind, uint32_t size)
+/* What one packet adds to the counts of its flow. */
+struct addition {
+    uint32_t wire, payload;
+    bool atomic, ends; /* ends a message */
+    enum cm_message kind;
+    uint32_t size; /* of that message */
+};
+
+static void end_message(struct cm_traffic *traffic, struct addition *addition,
+                        enum cm_message kind, uint32_t size)
 {
-    counts->messages = 1;
-    counts->largest = size;
-    counts->sends = kind == CM_MESSAGE_SEND;
-    counts->writes = kind == CM_MESSAGE_WRITE;
-    counts->reads = kind == CM_MESSAGE_READ;
+    addition->ends = true;
+    addition->kind = kind;
+    addition->size = size;
     if (traffic->counting) {
         traffic->sizes[kind][size > 0 ? 32 - __builtin_clz(size) : 0]++;
     }
 }
 
+static void add_packet(struct cm_counts *counts, const struct addition *addition)
+{
+    counts->wire += addition->wire;
+    counts->payload += addition->payload;
+    counts->packets++;
+    counts->atomics += addition->atomic;
+    if (addition->ends) {
+        counts->ended[addition->kind]++;
+        counts->largest = MAX(counts->largest, addition->size);
+    }
+}
+
 /* The user data and messages of a packet that is new. */
 static void count_user_data(struct cm_traffic *traffic, struct track *track,
-                            const struct cm_packet *packet, struct cm_counts *counts)
+                            const struct cm_packet *packet, struct addition *addition)
 {
     uint32_t *open = &track->open[cm_is_answer(packet)];
 
-    counts->payload = packet->payload;
+    addition->payload = packet->payload;
     if (packet->transport > CM_XRC) {
         /* The operations of a vendor's transport are not known: a packet is a message. */
-        count_message(traffic, counts, CM_MESSAGE_SEND, packet->payload);
+        end_message(traffic, addition, CM_MESSAGE_SEND, packet->payload);
         return;
     }
     *open = cm_begins_message(packet->operation) ? packet->payload : *open + packet->payload;
     if (ends_message(packet->operation)) {
-        count_message(traffic, counts, message_kind(packet->operation), *open);
+        end_message(traffic, addition, message_kind(packet->operation), *open);
         *open = 0;
     }
-    counts->atomics = packet->operation == CM_COMPARE_SWAP || packet->operation == CM_FETCH_ADD;
+    addition->atomic =
+        packet->operation == CM_COMPARE_SWAP || packet->operation == CM_FETCH_ADD;
     note_path_mtu(track, packet);
 }
 
@@ -234,18 +254,22 @@ static void move_bins(struct cm_activity *activity, uint64_t time_ns)
 static void count_activity(struct cm_activity *activity, uint64_t time_ns, uint32_t wire)
 {
     struct cm_activity_bin packet = {wire, 1, time_ns, time_ns};
+    uint64_t at;
 
     if (activity->width_ns == 0) {
         activity->width_ns = 1000;
         activity->base = time_ns / activity->width_ns;
     }
-    if (time_ns / activity->width_ns < activity->base) {
+    at = time_ns / activity->width_ns;
+    if (at < activity->base) {
         move_bins(activity, time_ns);
+        at = time_ns / activity->width_ns;
     }
-    while (time_ns / activity->width_ns - activity->base >= CM_ACTIVITY_BINS) {
+    while (at - activity->base >= CM_ACTIVITY_BINS) {
         widen_bins(activity);
+        at = time_ns / activity->width_ns;
     }
-    join_bin(&activity->bins[time_ns / activity->width_ns - activity->base], &packet);
+    join_bin(&activity->bins[at - activity->base], &packet);
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */
@@ -296,7 +320,7 @@ static bool has_many_windows(const struct cm_traffic *traffic, int64_t time_ns)
 
 /* `time_ns` counts from the zero of the capture. */
 static void count_window(struct cm_traffic *traffic, struct cm_flow *flow, int64_t time_ns,
-                         const struct cm_counts *counts)
+                         const struct addition *addition)
 {
     int64_t width, number;
     int32_t window;
@@ -314,16 +338,16 @@ static void count_window(struct cm_traffic *traffic, struct cm_flow *flow, int64
         g_array_append_val(traffic->windows, fresh);
         entry = &g_array_index(traffic->windows, struct cm_window_entry, flow->window_entry);
     }
-    cm_counts_add(&entry->counts, counts);
+    add_packet(&entry->counts, addition);
 }
 
 void cm_count(struct cm_traffic *traffic, struct cm_flow *flow, const struct cm_packet *packet,
               bool again)
 {
-    struct cm_counts counts = {.wire = packet->wire, .packets = 1};
+    struct addition addition = {.wire = packet->wire};
 
     if (!again && !packet->cut && !packet->fragment) {
-        count_user_data(traffic, cm_track_of(traffic, flow), packet, &counts);
+        count_user_data(traffic, cm_track_of(traffic, flow), packet, &addition);
     }
     if (!traffic->counting) {
         return;
@@ -334,9 +358,10 @@ void cm_count(struct cm_traffic *traffic, struct cm_flow *flow, const struct cm_
     if (packet->congested) {
         cm_signs_of(flow)->congested++;
     }
-    cm_counts_add(&flow->counts, &counts);
+    add_packet(&flow->counts, &addition);
     count_activity(&traffic->activity, packet->time_ns, packet->wire);
     if (traffic->options.window_ns != 0) {
-        count_window(traffic, flow, (int64_t)(packet->time_ns - cm_traffic_zero(traffic)), &counts);
+        count_window(traffic, flow, (int64_t)(packet->time_ns - cm_traffic_zero(traffic)),
+                     &addition);
     }
 }

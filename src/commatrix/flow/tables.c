@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+enum { FIRST_SLOTS = 64 };
+
 static guint address_hash(gconstpointer key)
 {
     const struct cm_address *address = key;
@@ -16,17 +18,15 @@ static gboolean address_equal(gconstpointer a, gconstpointer b)
     return memcmp(a, b, sizeof(struct cm_address)) == 0;
 }
 
-static guint flow_hash(gconstpointer item)
+static uint32_t flow_hash(const struct cm_flow_key *key)
 {
-    const struct cm_flow_key *key = item;
-
     return cm_mix(((uint64_t)key->src << 32 | key->dst) ^
                   cm_mix((uint64_t)key->dst_qpn << 32 | key->src_qpn));
 }
 
-static gboolean flow_equal(gconstpointer a, gconstpointer b)
+static bool flow_equal(const struct cm_flow_key *a, const struct cm_flow_key *b)
 {
-    return memcmp(a, b, sizeof(struct cm_flow_key)) == 0;
+    return memcmp(a, b, sizeof(*a)) == 0;
 }
 
 static guint sender_hash(gconstpointer item)
@@ -70,9 +70,45 @@ uint32_t cm_find_address(struct cm_traffic *traffic, const struct cm_address *ad
     return known->id;
 }
 
+/*
+ * The table of flows has four bytes for each slot, and linear probing: a capture may have millions
+ * of flows. Returns the slot of a key, or the free slot for it.
+ */
+static uint32_t *flow_slot(const struct cm_traffic *traffic, const struct cm_flow_key *key)
+{
+    uint32_t mask = traffic->num_slots - 1, at = flow_hash(key) & mask;
+
+    while (traffic->slots[at] != 0 &&
+           !flow_equal(&cm_traffic_flow(traffic, traffic->slots[at] - 1)->key, key)) {
+        at = (at + 1) & mask;
+    }
+    return &traffic->slots[at];
+}
+
+/*
+ * At most three quarters of the slots are taken. After a free() of a large block glibc takes later
+ * blocks from its heap, and then the tracks that cm_tables_finish() frees stay with the process. A
+ * realloc() has no such effect.
+ */
+static void grow_slots(struct cm_traffic *traffic)
+{
+    uint32_t i;
+
+    traffic->num_slots = MAX(2 * traffic->num_slots, FIRST_SLOTS);
+    traffic->slots = g_renew(uint32_t, traffic->slots, traffic->num_slots);
+    memset(traffic->slots, 0, traffic->num_slots * sizeof(*traffic->slots));
+    for (i = 0; i < traffic->num_flows; i++) {
+        *flow_slot(traffic, &cm_traffic_flow(traffic, i)->key) = i + 1;
+    }
+}
+
 static struct cm_flow *new_flow(struct cm_traffic *traffic, const struct cm_flow_key *key)
 {
     struct cm_flow *flow;
+
+    if (traffic->num_flows >= traffic->num_slots / 4 * 3) {
+        grow_slots(traffic);
+    }
 
     if (traffic->num_flows % BLOCK_FLOWS == 0) {
         g_ptr_array_add(traffic->blocks, g_new0(struct cm_flow, BLOCK_FLOWS));
@@ -81,8 +117,15 @@ static struct cm_flow *new_flow(struct cm_traffic *traffic, const struct cm_flow
     flow = cm_traffic_flow(traffic, traffic->num_flows);
     flow->key = *key;
     flow->number = traffic->num_flows++;
-    g_hash_table_add(traffic->flow_set, flow);
+    *flow_slot(traffic, key) = flow->number + 1;
     return flow;
+}
+
+struct cm_flow *cm_known_flow(struct cm_traffic *traffic, const struct cm_flow_key *key)
+{
+    uint32_t number = *flow_slot(traffic, key);
+
+    return number != 0 ? cm_traffic_flow(traffic, number - 1) : NULL;
 }
 
 /* Most packets belong to the same flow as the one before. */
@@ -91,18 +134,13 @@ struct cm_flow *cm_find_flow(struct cm_traffic *traffic, const struct cm_flow_ke
     struct cm_flow *flow = traffic->last;
 
     if (flow == NULL || !flow_equal(&flow->key, key)) {
-        flow = g_hash_table_lookup(traffic->flow_set, key);
+        flow = cm_known_flow(traffic, key);
         if (flow == NULL) {
             flow = new_flow(traffic, key);
         }
         traffic->last = flow;
     }
     return flow;
-}
-
-struct cm_flow *cm_known_flow(struct cm_traffic *traffic, const struct cm_flow_key *key)
-{
-    return g_hash_table_lookup(traffic->flow_set, key);
 }
 
 struct sender *cm_find_sender(struct cm_traffic *traffic, uint32_t src, uint32_t dst,
@@ -152,7 +190,7 @@ void cm_tables_init(struct cm_traffic *traffic)
 {
     traffic->addresses = g_ptr_array_new_with_free_func(g_free);
     traffic->address_ids = g_hash_table_new(address_hash, address_equal);
-    traffic->flow_set = g_hash_table_new(flow_hash, flow_equal);
+    grow_slots(traffic);
     traffic->senders = g_hash_table_new_full(sender_hash, sender_equal, free_sender, NULL);
     traffic->blocks = g_ptr_array_new_with_free_func(g_free);
     traffic->tracks = g_ptr_array_new_with_free_func(g_free);
@@ -175,7 +213,8 @@ void cm_tables_finish(struct cm_traffic *traffic)
     g_ptr_array_free(traffic->tracks, TRUE);
     traffic->tracks = NULL;
     g_hash_table_destroy(traffic->address_ids);
-    g_hash_table_destroy(traffic->flow_set);
+    g_free(traffic->slots);
+    traffic->slots = NULL;
     g_hash_table_destroy(traffic->senders);
     g_free(traffic->known);
 }

@@ -487,11 +487,6 @@ static void add_numbered(struct cm_traffic *traffic, const struct cm_packet *pac
     }
 }
 
-uint64_t cm_traffic_zero(const struct cm_traffic *traffic)
-{
-    return traffic->options.zero_ns != 0 ? traffic->options.zero_ns : traffic->earliest_ns;
-}
-
 /* Whether a packet counts. Packets outside of --from and --to still tell ranks and connections. */
 static bool is_in_time(const struct cm_traffic *traffic, uint64_t time_ns)
 {

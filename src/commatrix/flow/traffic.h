@@ -15,16 +15,23 @@
 
 #include <glib.h>
 
+enum cm_message { CM_MESSAGE_SEND, CM_MESSAGE_WRITE, CM_MESSAGE_READ, CM_NUM_MESSAGES };
+
 struct cm_counts {
     uint64_t wire;    /* bytes on the wire, retransmissions included */
     uint64_t payload; /* bytes of user data, each once */
     uint64_t packets;
-    uint64_t messages;       /* that have ended */
-    uint64_t sends, writes;  /* messages of these operations */
-    uint64_t reads, atomics; /* answers of reads; requests of atomic operations */
-    uint32_t largest;        /* bytes of the largest message */
-    uint32_t lost;           /* packets that the capture has not got */
+    uint64_t ended[CM_NUM_MESSAGES]; /* sends, writes and answers of reads that have ended */
+    uint64_t atomics;                /* requests of atomic operations */
+    uint32_t largest;                /* bytes of the largest message */
+    uint32_t lost;                   /* packets that the capture has not got */
 };
+
+static inline uint64_t cm_counts_messages(const struct cm_counts *counts)
+{
+    return counts->ended[CM_MESSAGE_SEND] + counts->ended[CM_MESSAGE_WRITE] +
+           counts->ended[CM_MESSAGE_READ];
+}
 
 void cm_counts_add(struct cm_counts *sum, const struct cm_counts *counts);
 
@@ -124,7 +131,6 @@ struct cm_activity {
     struct cm_activity_bin bins[CM_ACTIVITY_BINS];
 };
 
-enum cm_message_kind { CM_MESSAGE_SEND, CM_MESSAGE_WRITE, CM_MESSAGE_READ, CM_NUM_MESSAGES };
 enum { CM_SIZE_BINS = 33 };
 
 struct cm_traffic {
@@ -142,7 +148,8 @@ struct cm_traffic {
     bool started_reading;
     bool counting; /* the packet is between --from and --to */
     GHashTable *address_ids;
-    GHashTable *flow_set;
+    uint32_t *slots; /* hash table of flows: number + 1, or 0 */
+    uint32_t num_slots;
     GHashTable *senders; /* of datagrams */
     GPtrArray *blocks;   /* of flows: they keep their place */
     GPtrArray *tracks;   /* blocks of what is only needed while reading, in the same order */
@@ -172,7 +179,10 @@ struct cm_flow *cm_traffic_flow(const struct cm_traffic *traffic, uint32_t numbe
 const struct cm_address *cm_traffic_address(const struct cm_traffic *traffic, uint32_t id);
 
 /* The zero of all times that are shown: the time of the earliest packet. */
-uint64_t cm_traffic_zero(const struct cm_traffic *traffic);
+static inline uint64_t cm_traffic_zero(const struct cm_traffic *traffic)
+{
+    return traffic->options.zero_ns != 0 ? traffic->options.zero_ns : traffic->earliest_ns;
+}
 
 /* The queue pair that a flow comes from, or CM_QPN_NONE. */
 uint32_t cm_flow_src_qpn(const struct cm_flow *flow);

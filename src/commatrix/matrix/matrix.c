@@ -29,6 +29,8 @@ struct part {
 
 double cm_cell_value(const struct cm_counts *counts, enum cm_count count)
 {
+    uint64_t messages = cm_counts_messages(counts);
+
     switch (count) {
     case CM_COUNT_WIRE:
         return (double)counts->wire;
@@ -37,9 +39,9 @@ double cm_cell_value(const struct cm_counts *counts, enum cm_count count)
     case CM_COUNT_PACKETS:
         return (double)counts->packets;
     case CM_COUNT_MESSAGES:
-        return (double)counts->messages;
+        return (double)messages;
     case CM_COUNT_MEAN:
-        return counts->messages != 0 ? (double)counts->payload / (double)counts->messages : 0;
+        return messages != 0 ? (double)counts->payload / (double)messages : 0;
     default:
         return (double)counts->largest;
     }
@@ -313,7 +315,8 @@ static void drop_empty_cells(struct cm_matrix *matrix)
 
 static void build(struct cm_matrix *matrix, struct builder *builder)
 {
-    GArray *parts = g_array_new(FALSE, FALSE, sizeof(struct part));
+    GArray *parts =
+        g_array_sized_new(FALSE, FALSE, sizeof(struct part), builder->traffic->num_flows);
     uint32_t *place;
     guint i;
 

@@ -89,7 +89,7 @@ static void say_volume(const struct report *report)
     const struct cm_matrix *matrix = report->show->matrix;
     uint64_t ns = cm_show_duration(report->show);
     char *payload = cm_human((double)matrix->totals.payload, CM_COUNT_PAYLOAD);
-    char *messages = cm_human((double)matrix->totals.messages, CM_COUNT_MESSAGES);
+    char *messages = cm_human((double)cm_counts_messages(&matrix->totals), CM_COUNT_MESSAGES);
     char *mean = cm_human(cm_cell_value(&matrix->totals, CM_COUNT_MEAN), CM_COUNT_MEAN);
     char *time = cm_human_time(ns);
     char *rate =
@@ -168,6 +168,7 @@ static void say_balance(const struct report *report)
 static void say_messages(const struct report *report)
 {
     const struct cm_counts *totals = &report->show->matrix->totals;
+    double all = (double)MAX(cm_counts_messages(totals), 1);
     uint64_t messages = 0, small = 0, of_bin;
     int bin, kind;
 
@@ -185,9 +186,9 @@ static void say_messages(const struct report *report)
         "%.1f %% are shorter than 1 KiB. Sends %.1f %%, writes %.1f %%, reads "
         "%.1f %%.",
         100 * (double)small / (double)messages,
-        100 * (double)totals->sends / (double)MAX(totals->messages, 1),
-        100 * (double)totals->writes / (double)MAX(totals->messages, 1),
-        100 * (double)totals->reads / (double)MAX(totals->messages, 1));
+        100 * (double)totals->ended[CM_MESSAGE_SEND] / all,
+        100 * (double)totals->ended[CM_MESSAGE_WRITE] / all,
+        100 * (double)totals->ended[CM_MESSAGE_READ] / all);
 }
 
 static void say_time(const struct report *report)

@@ -7,20 +7,59 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
+#include <string.h>
 
 enum { JSON_VERSION = 1 };
 
-/* RFC 4180: quotes within quotes are doubled. */
-static void put_csv(FILE *out, const char *text)
+/* The text of one cell. A large matrix has a million of them, so printf() would take most of the
+ * time. */
+struct line {
+    char *text;
+    size_t len, room;
+};
+
+static void add_bytes(struct line *line, const char *text, size_t len)
 {
-    fputc('"', out);
-    for (; *text != '\0'; text++) {
-        if (*text == '"') {
-            fputc('"', out);
-        }
-        fputc(*text, out);
+    if (line->room - line->len < len) {
+        line->room = 2 * line->room + len;
+        line->text = g_realloc(line->text, line->room);
     }
-    fputc('"', out);
+    memcpy(line->text + line->len, text, len);
+    line->len += len;
+}
+
+static void add_string(struct line *line, const char *text)
+{
+    add_bytes(line, text, strlen(text));
+}
+
+static void add_integer(struct line *line, uint64_t value)
+{
+    char digits[20];
+    size_t at = sizeof(digits);
+
+    do {
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value != 0);
+    add_bytes(line, digits + at, sizeof(digits) - at);
+}
+
+/* Writes the line, and empties it. */
+static void put_line(struct line *line, FILE *out)
+{
+    fwrite(line->text, 1, line->len, out);
+    line->len = 0;
+}
+
+/* RFC 4180: quotes within quotes are doubled. */
+static void add_csv(struct line *line, const char *text)
+{
+    add_bytes(line, "\"", 1);
+    for (; *text != '\0'; text++) {
+        add_bytes(line, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    }
+    add_bytes(line, "\"", 1);
 }
 
 /* The columns of a cell. Signs and rates belong to the whole time only. */
@@ -56,78 +95,80 @@ static const char *const column_names[NUM_COLUMNS] = {
     "answer_p99_ns", "mean_rate",     "peak_rate"};
 
 /* Bytes in a second. */
-static double rate(double bytes, uint64_t ns)
+static uint64_t rate(uint64_t bytes, uint64_t ns)
 {
-    return ns > 0 ? bytes * 1e9 / (double)ns : 0;
+    return ns > 0 ? (uint64_t)((double)bytes * 1e9 / (double)ns + 0.5) : 0;
 }
 
-static double sign_value(const struct cm_signs *signs, enum column column)
+static uint64_t sign_value(const struct cm_signs *signs, enum column column)
 {
     switch (column) {
     case RETRANSMISSIONS:
-        return (double)signs->retransmissions;
+        return signs->retransmissions;
     case CONGESTED:
-        return (double)signs->congested;
+        return signs->congested;
     case CNPS:
-        return (double)signs->cnps;
+        return signs->cnps;
     case ANSWER_P50:
-        return (double)cm_delay_percentile(signs, 50);
+        return cm_delay_percentile(signs, 50);
     default:
-        return (double)cm_delay_percentile(signs, 99);
+        return cm_delay_percentile(signs, 99);
     }
 }
 
-static double cell_column(const struct cm_show *show, const struct cm_cell *cell,
-                          enum column column)
+/* The mean of messages counts tenths of a byte. */
+static uint64_t cell_column(const struct cm_show *show, const struct cm_cell *cell,
+                            enum column column)
 {
     const struct cm_counts *counts = &cell->counts;
 
     switch (column) {
     case WIRE_BYTES:
-        return (double)counts->wire;
+        return counts->wire;
     case PAYLOAD_BYTES:
-        return (double)counts->payload;
+        return counts->payload;
     case PACKETS:
-        return (double)counts->packets;
+        return counts->packets;
     case MESSAGES:
-        return (double)counts->messages;
+        return cm_counts_messages(counts);
     case MEAN_MESSAGE:
-        return cm_cell_value(counts, CM_COUNT_MEAN);
+        return (uint64_t)(10 * cm_cell_value(counts, CM_COUNT_MEAN) + 0.5);
     case LARGEST_MESSAGE:
-        return (double)counts->largest;
+        return counts->largest;
     case LOST:
-        return (double)counts->lost;
+        return counts->lost;
     case SENDS:
-        return (double)counts->sends;
+        return counts->ended[CM_MESSAGE_SEND];
     case WRITES:
-        return (double)counts->writes;
+        return counts->ended[CM_MESSAGE_WRITE];
     case READS:
-        return (double)counts->reads;
+        return counts->ended[CM_MESSAGE_READ];
     case ATOMICS:
-        return (double)counts->atomics;
+        return counts->atomics;
     case MEAN_RATE:
-        return rate((double)counts->wire, cm_show_duration(show));
+        return rate(counts->wire, cm_show_duration(show));
     case PEAK_RATE:
-        return rate((double)cell->peak, show->traffic->options.window_ns);
+        return rate(cell->peak, show->traffic->options.window_ns);
     default:
         return cell->signs != NULL ? sign_value(cell->signs, column) : 0;
     }
 }
 
-/* Only the mean of messages has a fraction that matters. */
-static void put_value(FILE *out, double value, int column)
+static void add_value(struct line *line, uint64_t value, int column)
 {
     if (column == MEAN_MESSAGE) {
-        fprintf(out, "%.1f", value);
-    } else {
-        fprintf(out, "%" PRIu64, (uint64_t)(value + 0.5));
+        add_integer(line, value / 10);
+        add_bytes(line, ".", 1);
+        value %= 10;
     }
+    add_integer(line, value);
 }
 
 static void put_csv_cells(const struct cm_show *show, FILE *out, const GArray *cells,
                           const struct cm_slice *slice)
 {
     GPtrArray *names = show->matrix->names;
+    struct line line = {0};
     int column;
     guint i;
 
@@ -138,15 +179,17 @@ static void put_csv_cells(const struct cm_show *show, FILE *out, const GArray *c
             fprintf(out, "%.9f,%.9f,", (double)slice->begin_ns * 1e-9,
                     (double)slice->end_ns * 1e-9);
         }
-        put_csv(out, g_ptr_array_index(names, cell->from));
-        fputc(',', out);
-        put_csv(out, g_ptr_array_index(names, cell->to));
+        add_csv(&line, g_ptr_array_index(names, cell->from));
+        add_bytes(&line, ",", 1);
+        add_csv(&line, g_ptr_array_index(names, cell->to));
         for (column = 0; column < (slice != NULL ? NUM_COUNTED : NUM_COLUMNS); column++) {
-            fputc(',', out);
-            put_value(out, cell_column(show, cell, column), column);
+            add_bytes(&line, ",", 1);
+            add_value(&line, cell_column(show, cell, column), column);
         }
-        fputc('\n', out);
+        add_bytes(&line, "\n", 1);
+        put_line(&line, out);
     }
+    g_free(line.text);
 }
 
 bool cm_show_csv(const struct cm_show *show, FILE *out)
@@ -206,11 +249,11 @@ static struct json_object *counts_object(const struct cm_counts *counts)
     add_number(object, "wire_bytes", counts->wire);
     add_number(object, "payload_bytes", counts->payload);
     add_number(object, "packets", counts->packets);
-    add_number(object, "messages", counts->messages);
+    add_number(object, "messages", cm_counts_messages(counts));
     add_number(object, "largest_message", counts->largest);
-    add_number(object, "sends", counts->sends);
-    add_number(object, "writes", counts->writes);
-    add_number(object, "reads", counts->reads);
+    add_number(object, "sends", counts->ended[CM_MESSAGE_SEND]);
+    add_number(object, "writes", counts->ended[CM_MESSAGE_WRITE]);
+    add_number(object, "reads", counts->ended[CM_MESSAGE_READ]);
     add_number(object, "atomics", counts->atomics);
     return object;
 }
@@ -380,6 +423,7 @@ static char **quoted_names(const struct cm_show *show)
 static void put_cells(const struct cm_show *show, FILE *out, const GArray *cells, char **quoted,
                       int columns)
 {
+    struct line line = {0};
     int column;
     guint i;
 
@@ -387,20 +431,26 @@ static void put_cells(const struct cm_show *show, FILE *out, const GArray *cells
     for (i = 0; i < cells->len; i++) {
         const struct cm_cell *cell = &g_array_index(cells, struct cm_cell, i);
 
-        fprintf(out, "%s\n{\"from\": %s, \"to\": %s", i > 0 ? "," : "", quoted[cell->from],
-                quoted[cell->to]);
+        add_string(&line, i > 0 ? ",\n{\"from\": " : "\n{\"from\": ");
+        add_string(&line, quoted[cell->from]);
+        add_string(&line, ", \"to\": ");
+        add_string(&line, quoted[cell->to]);
         for (column = 0; column < columns; column++) {
-            double value = cell_column(show, cell, column);
+            uint64_t value = cell_column(show, cell, column);
 
             if (column >= NUM_COUNTED && value == 0) {
                 continue; /* most cells have no sign of trouble */
             }
-            fprintf(out, ", \"%s\": ", column_names[column]);
-            put_value(out, value, column);
+            add_string(&line, ", \"");
+            add_string(&line, column_names[column]);
+            add_string(&line, "\": ");
+            add_value(&line, value, column);
         }
-        fputc('}', out);
+        add_bytes(&line, "}", 1);
+        put_line(&line, out);
     }
     fputc(']', out);
+    g_free(line.text);
 }
 
 static void put_windows(const struct cm_show *show, FILE *out, char **quoted)

@@ -78,7 +78,7 @@ static float field_value(const struct cm_cell *cell, enum field field)
     case PACKETS:
         return (float)cell->counts.packets;
     case MESSAGES:
-        return (float)cell->counts.messages;
+        return (float)cm_counts_messages(&cell->counts);
     case LARGEST:
         return (float)cell->counts.largest;
     case LOST:

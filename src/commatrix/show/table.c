@@ -207,7 +207,7 @@ static void put_pair(const struct table *table, const struct cm_cell *cell)
     put_human(out, (double)counts->wire, CM_COUNT_WIRE, 11);
     put_human(out, (double)counts->payload, CM_COUNT_PAYLOAD, 11);
     put_human(out, (double)counts->packets, CM_COUNT_PACKETS, 10);
-    put_human(out, (double)counts->messages, CM_COUNT_MESSAGES, 10);
+    put_human(out, (double)cm_counts_messages(counts), CM_COUNT_MESSAGES, 10);
     put_human(out, cm_cell_value(counts, CM_COUNT_MEAN), CM_COUNT_MEAN, 11);
     put_human(out, (double)counts->largest, CM_COUNT_LARGEST, 11);
     if (counts->lost != 0) {
@@ -292,7 +292,8 @@ static void put_operations(const struct table *table)
     fprintf(table->out,
             "operations: %" PRIu64 " sends, %" PRIu64 " writes, %" PRIu64 " reads, %" PRIu64
             " atomics\n",
-            totals->sends, totals->writes, totals->reads, totals->atomics);
+            totals->ended[CM_MESSAGE_SEND], totals->ended[CM_MESSAGE_WRITE],
+            totals->ended[CM_MESSAGE_READ], totals->atomics);
 }
 
 static void put_sizes(const struct table *table)
