@@ -227,12 +227,14 @@ static void read_packets(struct cm_show *show, const struct cm_options *options,
     struct progress progress = {.on = !options->quiet && isatty(STDERR_FILENO),
                                 .begin_ns = now_ns()};
     uint64_t packets = 0, refreshed = 0;
+    bool found;
     struct cm_packet packet;
     struct cm_frame frame;
 
     progress.last_ns = progress.begin_ns;
     while (!cm_capture_stopped(show->capture)) {
-        if (cm_capture_next(show->capture, &frame)) {
+        found = cm_capture_next(show->capture, &frame);
+        if (found) {
             cm_packet_parse(&packet, frame.link_type, frame.data, frame.captured, frame.wire);
             packet.time_ns = frame.time_ns;
             cm_traffic_add(show->traffic, &packet, frame.captured);
@@ -241,7 +243,7 @@ static void read_packets(struct cm_show *show, const struct cm_options *options,
         if (packets % PROGRESS_PACKETS == 0) {
             show_progress(&progress, show->capture, packets);
         }
-        if (options->refresh_ns != 0 && (packets & 0xff) == 0 &&
+        if (options->refresh_ns != 0 && (!found || (packets & 0xff) == 0) &&
             now_ns() - refreshed >= options->refresh_ns) {
             refreshed = now_ns();
             refresh(show, options, map);
