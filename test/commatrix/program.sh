@@ -266,3 +266,31 @@ status 4 "$commatrix" place --topology "$work/bad" "$work/m.json"
 says 'bad:2: no line above'
 status 4 "$commatrix" place --topology "$work/net" "$work/a.json"
 says 'no matrix by ranks'
+
+# A live page shows the last packets before a pause, though the capture goes on.
+cat >"$work/roce.py" <<'END'
+import socket
+out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+out.bind(("127.0.0.2", 0))
+for psn in range(10):
+    out.sendto(bytes([4, 0, 255, 255, 0, 0, 0, 40, 0, 0, 0, psn]) + bytes(68), ("127.0.0.3", 4791))
+END
+# The first page is written at once, so packets that come after it are in a later one.
+cat >"$work/live.sh" <<'END'
+commatrix=$1 work=$2
+ip link set lo up
+"$commatrix" -q --live lo --refresh 1s --html "$work/live.html" --duration 60s >/dev/null 2>&1 &
+until [ -e "$work/live.html" ]; do sleep 0.1; done
+python3 "$work/roce.py"
+until grep -q '"names": \["127.0.0.2","127.0.0.3"\]' "$work/live.html"; do
+    kill -0 $! || exit 1
+    sleep 0.2
+done
+grep -q 'http-equiv="refresh"' "$work/live.html" || exit 1
+kill -INT $!
+wait $!
+END
+if unshare -n true 2>/dev/null; then
+    status 0 unshare -n bash "$work/live.sh" "$commatrix" "$work"
+    ! grep -q 'http-equiv="refresh"' "$work/live.html" || fail "the last live page is loaded again for ever"
+fi

@@ -7,6 +7,7 @@
 #include <glib.h>
 #include <inttypes.h>
 #include <pcap/pcap.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -187,6 +188,14 @@ static void look_at_files(struct cm_capture *capture, bool earliest)
 
 /* ---- the order of time ----------------------------------------------------------------------- */
 
+/* Waits for packets. libpcap's own time-out begins with a packet, so without traffic it never ends. */
+static void wait_live(struct reader *reader)
+{
+    struct pollfd ready = {.fd = pcap_get_selectable_fd(reader->pcap), .events = POLLIN};
+
+    (void)poll(&ready, 1, LIVE_TIMEOUT_MS);
+}
+
 static bool next_live(struct cm_capture *capture, struct reader *reader)
 {
     struct pcap_pkthdr *header;
@@ -198,6 +207,9 @@ static bool next_live(struct cm_capture *capture, struct reader *reader)
             report(capture, reader->name, pcap_geterr(reader->pcap));
         }
         capture->stopped |= status < 0;
+        if (status == 0) {
+            wait_live(reader);
+        }
         return false;
     }
     reader->frame.data = data;
@@ -291,14 +303,18 @@ struct cm_capture *cm_capture_open(char *const *names, int num_names,
 /* ---- an interface ---------------------------------------------------------------------------- */
 
 /* Headers, and the first bytes of the user data, where the rank stands. */
-static bool activate(pcap_t *pcap)
+static bool activate(pcap_t *pcap, char *errbuf)
 {
     pcap_set_snaplen(pcap, LIVE_SNAPLEN);
     pcap_set_promisc(pcap, 1);
     pcap_set_timeout(pcap, LIVE_TIMEOUT_MS);
     pcap_set_buffer_size(pcap, LIVE_BUFFER);
     pcap_set_tstamp_precision(pcap, PCAP_TSTAMP_PRECISION_NANO);
-    return pcap_activate(pcap) >= 0;
+    if (pcap_activate(pcap) < 0) {
+        g_strlcpy(errbuf, pcap_geterr(pcap), PCAP_ERRBUF_SIZE);
+        return false;
+    }
+    return pcap_setnonblock(pcap, 1, errbuf) == 0;
 }
 
 static bool check_live_link(struct cm_capture *capture, struct reader *reader)
@@ -325,8 +341,8 @@ struct cm_capture *cm_capture_live(const char *interface)
     reader->pcap = pcap_create(interface, errbuf);
     if (reader->pcap == NULL) {
         report(capture, interface, errbuf);
-    } else if (!activate(reader->pcap)) {
-        report(capture, interface, pcap_geterr(reader->pcap));
+    } else if (!activate(reader->pcap, errbuf)) {
+        report(capture, interface, errbuf);
     } else if (check_live_link(capture, reader)) {
         capture->scale_ns =
             pcap_get_tstamp_precision(reader->pcap) == PCAP_TSTAMP_PRECISION_NANO ? 1 : 1000;
