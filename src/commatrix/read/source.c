@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BLOCK = 1 << 17, FIRST_BUFFER = 1 << 18 };
+enum { BLOCK = 1 << 16, FIRST_BUFFER = 1 << 17 };
 
 struct cm_source {
     struct archive *archive;
