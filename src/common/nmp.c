@@ -8,7 +8,7 @@
 enum {
     BIT_COUNT = NMP_BIT_NMP_DATA,
     BIT_STATUS = BIT_COUNT + 4,
-    BIT_FIRST = BIT_STATUS + 4, /* what follows depends on the type of packet */
+    BIT_FIRST = BIT_STATUS + 4, /* the following bits depend on the type of packet */
     BIT_REG = BIT_FIRST + 48,
     BIT_REPORT_SRC = BIT_FIRST + 24,
     BIT_REPORT_SEQ = BIT_REPORT_SRC + 24,

@@ -88,7 +88,7 @@ enum nmp_status {
     NMP_BAD_VALUE    = 5  /* a value that the register refuses */
 };
 
-/* What a chip reports without being asked. Bit n of report enable and fault mask is event n. */
+/* Reports of a chip. Bit n of report enable and fault mask is event n. */
 enum nmp_event {
     NMP_EVENT_LINK_DOWN   = 1,
     NMP_EVENT_LINK_UP     = 2,
@@ -118,7 +118,7 @@ struct nmp_data {
         uint8_t  port;
         uint8_t  src_type;
         uint32_t src_id;
-        uint32_t seq; /* of this chip: a gap tells of a lost report */
+        uint32_t seq; /* of this chip: a gap means a lost report */
         uint64_t value;
     } report;
 };

@@ -17,14 +17,14 @@ typedef enum seqwin_verdict {
     SEQWIN_NEW,       /* never seen; numbers between this number and the newest count as lost */
     SEQWIN_LATE,      /* fills a hole: it had been counted lost and is not any more */
     SEQWIN_DUPLICATE, /* seen before */
-    SEQWIN_STALE      /* too old to tell: it stays counted as lost, if it was */
+    SEQWIN_STALE      /* too old to decide; a lost number stays lost */
 } seqwin_verdict_t;
 
 typedef struct seqwin {
     uint64_t next; /* the newest number seen, plus one */
     uint64_t seen[SEQWIN_WORDS];
     uint64_t received; /* new and late ones */
-    uint64_t lost;     /* missing now: received + lost is the number of those sent so far */
+    uint64_t lost;     /* missing now: received + lost is the number of sent datagrams */
     uint64_t reordered;
     uint64_t duplicated;
     uint64_t stale;

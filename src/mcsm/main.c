@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum {
-    TICK = 20, /* milliseconds between two looks at timeouts */
+    TICK = 20, /* milliseconds between two checks of timeouts */
     EXIT_USAGE = 2,
     EXIT_CONFIG = 3
 };
@@ -40,7 +40,7 @@ static const char usage[] =
     "asked,\n"
     "1 failed, 2 wrong command line, 3 wrong configuration.\n";
 
-/* ---- what the manager reports ---- */
+/* ---- reports of the manager ---- */
 
 static void on_swept(void *arg)
 {
@@ -129,7 +129,7 @@ static void close_requests(mcsm_daemon_t *daemon)
     mcsm_mads_free(daemon->reports);
 }
 
-/* The configuration, with what is wrong in it in the log: a daemon has no stderr. */
+/* Reads the configuration. Errors go to the log, because a daemon has no stderr. */
 static mcsm_config_t *read_again(const char *path)
 {
     char *said = NULL, *rest, *line;
@@ -147,8 +147,8 @@ static mcsm_config_t *read_again(const char *path)
     return config;
 }
 
-/* A configuration that is wrong changes nothing. Groups and services are kept by their clients, who
- * are asked to register anew. */
+/* A wrong configuration changes nothing. Clients know their groups and services, and are asked to
+ * register again. */
 static void reload(mcsm_daemon_t *daemon)
 {
     mcsm_config_t *config = read_again(daemon->config->path);
@@ -186,7 +186,7 @@ static void reload(mcsm_daemon_t *daemon)
     }
     if (disabled) /* by another manager, which alone can end that */
         daemon->sm->election.state = MCSM_SM_NOTACTIVE_STATE;
-    daemon->sm->drained = drained; /* what the administrator ordered outlives the configuration */
+    daemon->sm->drained = drained; /* orders of the administrator survive a new configuration */
 }
 
 static void dispatch(mcsm_daemon_t *daemon, const mcsm_packet_t *packet)

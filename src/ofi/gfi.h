@@ -68,7 +68,7 @@
 
 extern struct fi_provider gfi_provider;
 
-/** Values of FI_GLEX_*, read when the provider is loaded. fi_glex(7) tells what they mean. */
+/** Values of FI_GLEX_*, read when the provider is loaded. fi_glex(7) describes them. */
 struct gfi_params {
     char  *transport;
     size_t eager_size;
@@ -90,7 +90,7 @@ struct gfi_fabric {
 /** Numbers to 64-bit values, by open addressing (gfi_map.c). */
 struct gfi_map {
     struct gfi_map_slot *slots;
-    size_t size, used; /* used: with those deleted */
+    size_t size, used; /* used: including deleted slots */
     size_t count;
 };
 
@@ -104,7 +104,7 @@ struct gfi_domain {
     unsigned refs;             /* objects opened on the domain */
 
     bool due;                  /* gfi_progress() has more to do than to poll the NIC */
-    unsigned until_watch;      /* progress calls until peers are looked at */
+    unsigned until_watch;      /* progress calls until the next check of peers */
     uint64_t watch_next;       /* ms */
     uint32_t watch_hand;
 
@@ -122,7 +122,7 @@ struct gfi_domain {
     struct gfi_ep *eps[GFI_MAX_EPS];
     unsigned next_ep;
 
-    struct gfi_op **ops;       /* by index; those not in use are linked */
+    struct gfi_op **ops;       /* by index; unused entries are linked */
     uint32_t num_ops;
     struct gfi_list free_ops;
     struct gfi_addr addr;      /* of the domain: ep is 0 */
@@ -134,7 +134,7 @@ struct gfi_domain {
     unsigned num_helps;        /* such messages */
 
     size_t unexpected;         /* bytes of unexpected messages */
-    bool pressed;              /* peers were told to keep their messages */
+    bool pressed;              /* PRESSURE was sent to peers */
 
     struct gfi_map mrs;        /* key -> gfi_mr */
     uint64_t events;           /* FI_REMOTE_READ, FI_REMOTE_WRITE: endpoints count such accesses */
@@ -182,7 +182,7 @@ struct gfi_cq {
     enum fi_cq_format format;
     enum fi_wait_obj wait_obj;
     int wait_fd, signal_fd;    /* of sleepers; -1 without a wait object */
-    bool sleeping;             /* somebody may sleep: completions signal */
+    bool sleeping;             /* a thread may sleep: completions signal */
     bool signaled;
     unsigned refs;
 };
@@ -238,7 +238,7 @@ struct gfi_mr {
     uct_mem_h memh;            /* UCT_MEM_HANDLE_NULL: of length 0 */
     size_t rkey_len;
     uint8_t rkey[GFI_MAX_RKEY];
-    uint32_t *holders;         /* numbers of peers that were told the key */
+    uint32_t *holders;         /* numbers of peers that know the key */
     unsigned num_holders;
 };
 
@@ -302,10 +302,10 @@ static inline bool gfi_ref_is_held(const unsigned *refs)
     return __atomic_load_n(refs, __ATOMIC_RELAXED) > 0;
 }
 
-/** Locked: what gfi_progress() does when it has more to do than to poll the NIC. */
+/** Locked: the rarer work of gfi_progress(), besides polling the NIC. */
 void gfi_progress_due(struct gfi_domain *domain);
 
-/** Locked: take what has arrived, and send what waited. */
+/** Locked: handle arrived messages, and send waiting ones. */
 static inline void gfi_progress(struct gfi_domain *domain)
 {
     uct_iface_progress(domain->uct.iface);
@@ -315,9 +315,8 @@ static inline void gfi_progress(struct gfi_domain *domain)
 }
 
 /**
- * Locked: whether a thread may sleep until the NIC's descriptor is readable. If not, threads that
- * sleep already wake: what the NIC had to tell them is taken, and the caller may leave with work
- * undone.
+ * Locked: whether a thread may sleep until the NIC's descriptor is readable. If not, sleeping
+ * threads wake up: the NIC's notifications are consumed, and the caller may leave work undone.
  */
 bool gfi_may_sleep(struct gfi_domain *domain);
 
@@ -371,10 +370,10 @@ int gfi_map_set(struct gfi_map *map, uint64_t key, uint64_t value);
 bool gfi_map_get(const struct gfi_map *map, uint64_t key, uint64_t *value);
 void gfi_map_delete(struct gfi_map *map, uint64_t key);
 
-/** The next entry. @param place 0 for the first; it is moved on. @return false: there is none */
+/** The next entry. @param place 0 for the first entry; advanced by the call. @return false: end */
 bool gfi_map_next(const struct gfi_map *map, size_t *place, uint64_t *key, uint64_t *value);
 
-/** Any entry. @return false: there is none */
+/** Any entry. @return false: the map is empty */
 bool gfi_map_any(const struct gfi_map *map, uint64_t *key, uint64_t *value);
 
 /* ---- address vector (gfi_av.c) ---- */
@@ -397,7 +396,7 @@ int gfi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq *
 
 int gfi_cq_trywait(struct gfi_cq *cq);
 
-/** fi_control() of whatever has a wait object. */
+/** fi_control() of any object with a wait object. */
 int gfi_wait_control(int command, void *arg, int wait_fd, enum fi_wait_obj wait_obj);
 
 /** Locked, slow: make the ring larger. @return 0, or -FI_ENOMEM */
@@ -435,7 +434,7 @@ int gfi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_
 
 int gfi_cntr_trywait(struct gfi_cntr *cntr);
 
-/** Locked: count an operation, or an error, and wake who waits. `cntr` may be NULL. */
+/** Locked: count an operation, or an error, and wake waiting threads. `cntr` may be NULL. */
 void gfi_cntr_count(struct gfi_cntr *cntr, bool is_error);
 
 /* ---- event queues and poll sets (gfi_eq.c) ---- */
@@ -451,13 +450,13 @@ int gfi_eq_add_error(struct gfi_eq *eq, uint32_t event, const struct fi_eq_err_e
 
 extern struct fi_ops_mr gfi_mr_ops;
 
-/** Locked: the registration that a key stands for, or NULL. */
+/** Locked: the registration of a key, or NULL. */
 struct gfi_mr *gfi_mr_find(const struct gfi_domain *domain, uint64_t key);
 
-/** Locked: remember that a peer was told the key of a registration. @return 0, or -FI_ENOMEM */
+/** Locked: record that a peer knows the key of a registration. @return 0, or -FI_ENOMEM */
 int gfi_mr_add_holder(struct gfi_mr *mr, uint32_t peer);
 
-/** Locked: of which accesses initiators have to tell: FI_REMOTE_READ, FI_REMOTE_WRITE. */
+/** Locked: the accesses that initiators must report: FI_REMOTE_READ, FI_REMOTE_WRITE. */
 uint64_t gfi_mr_events(const struct gfi_mr *mr);
 
 /** Locked: endpoints of the domain count such accesses from now on. */

@@ -317,7 +317,7 @@ static ssize_t gfi_compare_atomicmsg(struct fid_ep *fid, const struct fi_msg_ato
                           (struct gfi_elements){resultv, result_count}, flags);
 }
 
-/* ---- what is offered ---- */
+/* ---- supported operations ---- */
 
 static int gfi_atomic_valid(const struct gfi_domain *domain, enum gfi_atomic_kind kind,
                             enum fi_datatype datatype, enum fi_op op, size_t *count)

@@ -7,9 +7,9 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-#define GFI_WATCH_CALLS 1024 /* progress calls between looks at the clock, */
-#define GFI_WATCH_MS    100  /* and between looks at peers */
-#define GFI_WATCH_SLEEP_MS 200 /* sleepers get up to look after peers that may have died */
+#define GFI_WATCH_CALLS 1024 /* progress calls between two readings of the clock */
+#define GFI_WATCH_MS    100  /* between two checks of peers */
+#define GFI_WATCH_SLEEP_MS 200 /* sleeping threads wake up to check for dead peers */
 
 /* ---- progress ---- */
 
@@ -40,7 +40,8 @@ static void gfi_progress_peers(struct gfi_domain *domain)
     if (gfi_list_is_empty(&domain->due_peers)) {
         return;
     }
-    due.next->prev = due.prev->next = &due; /* each once: what is added now waits */
+    due.next->prev = due.prev->next = &due; /* visit each once: new entries wait for the next
+                                             * call */
     gfi_list_init(&domain->due_peers);
     while (!gfi_list_is_empty(&due)) {
         peer = gfi_list_entry(due.next, struct gfi_peer, due);
@@ -154,7 +155,7 @@ void gfi_wait_clear(int signal_fd)
     uint64_t count;
 
     if (read(signal_fd, &count, sizeof(count)) < 0) {
-        return; /* nobody has signaled */
+        return; /* no signal has arrived */
     }
 }
 
@@ -172,7 +173,7 @@ bool gfi_wait_sleep(int wait_fd, int64_t until)
 
 /* ---- life ---- */
 
-/* What was said is to arrive: control messages of our own, and what the NIC still works on */
+/* Waits until pending control messages, and requests in the NIC, have left */
 static void gfi_domain_goodbye(struct gfi_domain *domain)
 {
     uint64_t until = gfi_now_ms() + GFI_GOODBYE_MS;

@@ -57,7 +57,7 @@ gfi_send_buf_slow(struct gfi_ep *ep, const void *buf, size_t len, void *desc, fi
     return gfi_send(&send);
 }
 
-/* Locked. @return 0, or -FI_EAGAIN: it is not that simple, the slow way finds out why */
+/* Locked. @return 0, or -FI_EAGAIN: the fast path does not apply, use the slow path */
 static inline ssize_t gfi_send_fast(struct gfi_ep *ep, const void *buf, size_t len, fi_addr_t dest,
                                     bool tagged, uint64_t tag, uint64_t data, void *context,
                                     uint64_t flags)

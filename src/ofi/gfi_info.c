@@ -88,7 +88,7 @@ int gfi_addr_parse(const char *text, struct gfi_addr *addr)
     return 0;
 }
 
-/* ---- what is asked for ---- */
+/* ---- the hints ---- */
 
 static int gfi_check_caps(const struct fi_info *hints, uint64_t caps)
 {
@@ -113,7 +113,7 @@ static int gfi_check_fabric(const struct fi_fabric_attr *attr)
     return 0;
 }
 
-/* The bits of an older program, or those of a newer one */
+/* The mode bits of programs before version 1.5, or of newer programs */
 static int gfi_check_mr_mode(uint32_t version, int mode)
 {
     if (FI_VERSION_LT(version, FI_VERSION(1, 5)) || (mode & (GFI_MR_BASIC | GFI_MR_SCALABLE))) {
@@ -245,7 +245,7 @@ static int gfi_check_hints(uint32_t version, const struct fi_info *hints,
     return ret != 0 ? ret : gfi_check_rx(hints, ours);
 }
 
-/* ---- what is there ---- */
+/* ---- the abilities ---- */
 
 static void gfi_fill_ep(struct fi_info *info)
 {

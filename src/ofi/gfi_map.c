@@ -1,6 +1,6 @@
 /*
- * Maps of 64-bit numbers: open addressing, with a mark for what was deleted. POSIX's hsearch has
- * one table per process and strings for keys, tsearch a memory allocation for each entry.
+ * Maps of 64-bit numbers: open addressing, with a mark for deleted entries. POSIX's hsearch has one
+ * table per process and strings for keys, tsearch allocates memory for each entry.
  */
 #include "gfi.h"
 

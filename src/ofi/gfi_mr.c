@@ -39,8 +39,7 @@ static bool gfi_mr_has_addresses(const struct gfi_domain *domain)
     return (domain->mr_mode & (GFI_MR_BASIC | FI_MR_VIRT_ADDR)) != 0;
 }
 
-/* Locked. Keys of the provider are never used twice, so an old one cannot be taken for a new
- * one. */
+/* Locked. The provider never uses a key twice, so an old key never names a new registration. */
 static int gfi_mr_set_key(struct gfi_mr *mr, uint64_t requested)
 {
     struct gfi_domain *domain = mr->domain;
@@ -81,7 +80,7 @@ static int gfi_mr_register(struct gfi_mr *mr)
     return 0;
 }
 
-/* Those who know the key forget it. They ask again if they still want it. */
+/* Tells all peers that know the key to forget it. They ask again when they need it. */
 static void gfi_mr_revoke(struct gfi_mr *mr)
 {
     struct gfi_key_revoke revoke = {.key = mr->fid.key};
@@ -131,7 +130,7 @@ static int gfi_mr_bind_cntr(struct gfi_mr *mr, struct gfi_cntr *cntr, uint64_t f
     }
     mr->cntr = cntr;
     cntr->refs++;
-    gfi_mr_revoke(mr); /* initiators learn that they have to tell */
+    gfi_mr_revoke(mr); /* initiators learn that they must report accesses */
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /*
- * fi_read(), fi_write() and their kin. What needs no waiting, a known key and one short piece, goes
- * to the NIC at once; the rest becomes an operation (proto/gfi_rma_op.c).
+ * fi_read(), fi_write() and their variants. An access with a known key and one short piece goes to
+ * the NIC at once. Any other access becomes an operation (proto/gfi_rma_op.c).
  */
 #include "proto/gfi_op.h"
 

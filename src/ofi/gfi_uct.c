@@ -8,7 +8,7 @@
 #define GFI_COMPONENT "glex"
 #define GFI_TRANSPORT "libuct_glex.so"
 
-/* What gfi_uct_probe() found, once per process */
+/* The result of gfi_uct_probe(), once per process */
 static struct {
     pthread_mutex_t lock;
     bool done;
@@ -266,7 +266,7 @@ int gfi_uct_open(struct gfi_uct *uct, uct_error_handler_t on_error, void *arg)
         return -FI_ENODATA;
     }
     uct->component = gfi_probe.component;
-    /* no thread and no signal of UCX's: who progresses is the caller */
+    /* UCX uses no thread and no signal: the caller makes progress */
     ret = gfi_uct_check(ucs_async_context_create(UCS_ASYNC_MODE_POLL, &uct->async),
                         "ucs_async_context_create");
     if (ret != 0) {

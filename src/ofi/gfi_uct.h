@@ -31,17 +31,17 @@ struct gfi_uct {
 int gfi_uct_probe(bool *can_rma);
 
 /**
- * Open an interface with a worker of its own.
+ * Open an interface with its own worker.
  *
  * @param on_error  Called by progress when an endpoint fails, with `arg`.
- * @return 0, or a negative FI_ error; it was logged, and nothing is left open.
+ * @return 0, or a negative FI_ error after logging it; then nothing stays open.
  */
 int gfi_uct_open(struct gfi_uct *uct, uct_error_handler_t on_error, void *arg);
 
 /** Close it. All its endpoints must have been destroyed. */
 void gfi_uct_close(struct gfi_uct *uct);
 
-/** The FI_ error, positive, that stands for a status of UCS. */
+/** The positive FI_ error for a status of UCS. */
 int gfi_uct_errno(ucs_status_t status);
 
 #endif

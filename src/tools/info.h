@@ -1,5 +1,5 @@
 /*
- * glex_info: what is on the fabric. Collected first (info_collect.c), then printed for people
+ * glex_info: shows a fabric. First collects data (info_collect.c), then prints it for people
  * (info_print.c) or programs (info_json.c).
  */
 #ifndef TOOLS_INFO_H
@@ -24,7 +24,7 @@ struct info_device {
     struct glex_ext_device_attr ext;
 };
 
-/* A segment that nobody owned and that was removed, or could not be. */
+/* A segment of a dead owner that was removed, or could not be removed. */
 struct info_removal {
     struct glex_inspect_ep ep;
     bool                   removed;
@@ -49,8 +49,8 @@ bool info_collect_fabric(struct info *info, bool clean);
 /* Looks once at the fabric that GLEX_FABRIC names. */
 typedef bool (*info_look_fn)(const struct info_options *options);
 
-/* Looks at every fabric of this user, as root of all users. Returns false, with a message, if not all
- * could be done. */
+/* Visits every fabric of this user, as root of all users. Returns false, with a message, if a
+ * fabric could not be visited. */
 bool info_all(const struct info_options *options, info_look_fn look);
 
 void info_free_fabric(struct info *info);
@@ -59,7 +59,7 @@ void info_free(struct info *info);
 void info_print(const struct info *info, const struct info_options *options);
 void info_print_json(const struct info *info, const struct info_options *options);
 
-/* What this NIC does of the vendor's interface. */
+/* Prints the functions of the vendor's interface that this NIC supports. */
 void info_print_api(void);
 
 const char *info_type_name(enum glex_ep_type type);

@@ -1,6 +1,6 @@
 /*
- * glex_info --api: what this NIC does of the vendor's interface. The table of docs/nic.md is this
- * output, and a test compares the two, and both with glex.h.
+ * glex_info --api: the functions of the vendor's interface that this NIC supports. A test compares
+ * this output with the table of docs/nic.md and with glex.h.
  */
 #include "info.h"
 

@@ -1,6 +1,4 @@
-/*
- * What glex_info finds out, by glex_inspect_*(): nothing of a running job is touched.
- */
+/* Collects the data of glex_info with glex_inspect_*(), without disturbing a running job. */
 #include "info.h"
 
 #include <errno.h>

@@ -32,7 +32,7 @@ enum perf_op { PERF_OP_MP, PERF_OP_IMM_PUT, PERF_OP_PUT, PERF_OP_GET, PERF_NUM_O
 /* A kind of measurement. Client and server name it by its index in perf_kinds. */
 struct perf_kind {
     const char      *name;   /* of the operation, on the command line too */
-    const char      *memory; /* what it is done to; "-" where there is none */
+    const char      *memory; /* kind of memory; "-" for none */
     enum perf_op     op;
     enum perf_region region;
 };
@@ -42,7 +42,7 @@ extern const struct perf_kind perf_kinds[PERF_NUM_KINDS];
 
 enum perf_pattern {
     PERF_LATENCY, /* one at a time: to and fro, except get */
-    PERF_STREAM,  /* a window of them under way */
+    PERF_STREAM,  /* a window of operations in flight */
     PERF_NUM_METRICS,
     PERF_HANDOVER = PERF_NUM_METRICS, /* the floor of latency: no operation of the NIC */
     PERF_NUM_PATTERNS
@@ -59,8 +59,8 @@ struct perf_memory {
 enum perf_side { PERF_CLIENT = 1, PERF_SERVER = 2 };
 
 /*
- * One side of a pair. A region has two halves: what this side sends lies in the first, what the
- * peer sends comes to the second.
+ * A process of the pair. A region has two halves: the first half holds data that this process
+ * sends, the second half receives the peer's data.
  */
 struct perf_session {
     glex_device_handle_t        dev;
@@ -72,14 +72,14 @@ struct perf_session {
     uint32_t                    window;
     enum perf_side              side;
     bool                        yield;  /* one core: let the other side have it */
-    pid_t                       parent; /* who forked this side, or 0 */
+    pid_t                       parent; /* the parent process, or 0 */
     uint8_t                    *mem[PERF_NUM_REGIONS];
     uint32_t                    from_nic; /* bit n: region n is the NIC's */
     char                        why[PERF_NUM_REGIONS][256]; /* a region is missing */
     struct perf_memory          mine, theirs;
     void                       *lines;    /* client: the server's, mapped */
     struct glex_ext_pin        *lines_pin; /* keeps them mapped */
-    bool                        mp_right; /* the last message of a run was what it should be */
+    bool                        mp_right; /* the last message of a run was right */
 };
 
 struct perf_run {
@@ -114,7 +114,7 @@ struct perf_samples {
     double  *values;
 };
 
-/* What the machine does without a NIC. */
+/* Limits of the machine without a NIC. */
 struct perf_floor {
     uint8_t             *src, *dst; /* of memcpy() */
     struct perf_samples  handover;
@@ -155,7 +155,7 @@ void perf_pin(int cpu);
 /* Returns two different allowed cores; the second is -1 if only one core is allowed. */
 bool perf_choose_cpus(int cpus[2]);
 
-/* perf_session.c: what can fail returns false, with a message. */
+/* perf_session.c: functions that can fail return false, with a message. */
 bool perf_session_open(struct perf_session *s, const struct perf_options *options,
                        enum perf_side side);
 void perf_session_close(struct perf_session *s);
@@ -175,7 +175,7 @@ bool perf_send(struct perf_session *s, void *data, uint32_t len);
 bool perf_wait_mp(struct perf_session *s, void **data_p, uint32_t *len_p);
 bool perf_wait_event(struct perf_session *s, glex_event_t **event_p);
 
-/* After a poll that found nothing. False: give up, the reason has been told. */
+/* Called after a poll that found nothing. False: give up; a message was printed. */
 static inline bool perf_wait_more(struct perf_session *s, struct perf_wait *wait)
 {
     return ((++wait->polls & 0x3fff) != 0 && !s->yield) || perf_wait_slow(s, wait);
@@ -190,7 +190,7 @@ void perf_memory_clear(struct perf_session *s, const struct perf_run *run);
 bool perf_memory_right(const struct perf_session *s, const struct perf_run *run);
 bool perf_data_right(enum perf_side from, const uint8_t *data, uint64_t len);
 
-/* perf_run.c: the two halves of a run; the client's tells its duration. */
+/* perf_run.c: the two sides of a run. The client's side returns the duration. */
 bool perf_run_client(struct perf_session *s, const struct perf_run *run, double *seconds_p);
 bool perf_run_server(struct perf_session *s, const struct perf_run *run);
 

@@ -1,10 +1,10 @@
 /*
- * The floor under every figure: what the machine does with no NIC between. A cache line handed
- * from core to core and back, and memcpy() from memory to memory of one process.
+ * The floor of every figure: limits of the machine without a NIC. The floor is the transfer of a
+ * cache line from core to core and back, and memcpy() from memory to memory of one process.
  *
- * Virtual machines move their cores about, and the same hand-over takes 70 ns now and 500 ns a
- * moment later. So the floor is measured again before every repeat of everything, between the same
- * two processes, and ratios are taken within a repeat.
+ * Virtual machines move their cores, so a transfer may take 70 ns now and 500 ns a moment later. So
+ * the floor is measured again before every repeat, between the same two processes, and ratios are
+ * computed within a repeat.
  */
 #include "perf.h"
 

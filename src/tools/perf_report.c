@@ -14,7 +14,7 @@ struct row {
     uint32_t size;
     bool has_time, has_stream;
     struct tool_stat time, stream;
-    double x_handover, x_copy; /* NAN where there is none */
+    double x_handover, x_copy; /* NAN: no value */
 };
 
 static struct row result_row(const struct perf_report *report, const struct perf_result *result)

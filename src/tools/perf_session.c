@@ -23,9 +23,9 @@
 
 /* How long a wait sleeps before it looks whether the peer still lives. */
 #define CONTROL_WAIT_MS    1000
-#define CONTROL_WAIT_LIMIT 20 /* of those, for an answer */
+#define CONTROL_WAIT_LIMIT 20 /* number of such waits for an answer */
 
-/* Limits of what a client may ask of a server. */
+/* Limits for requests of a client to a server. */
 #define MAX_HALF  (1ull << 31) /* offsets of a region are 32 bits */
 #define MAX_COUNT 100000000u
 
@@ -62,7 +62,7 @@ static bool peer_lives(struct perf_session *s)
     return s->parent == 0 || getppid() == s->parent;
 }
 
-/* A message of the protocol, from the peer, or from anybody where there is none yet. */
+/* Takes a message of the protocol from the peer; without a peer, from any process. */
 static bool take_control(struct perf_session *s, glex_ep_addr_t src, const void *data, uint32_t len,
                          struct message *msg)
 {
@@ -92,7 +92,8 @@ static bool wait_control(struct perf_session *s, int limit, struct message *msg,
     for (;;) {
         ret = glex_probe_first_mp(s->ep, CONTROL_WAIT_MS, src, &data, &len);
         if (perf_interrupted) {
-            if (s->parent == 0) { /* else the client has sent the signal, or tells of it */
+            if (s->parent == 0) { /* otherwise the client has sent the signal, or prints the
+                                   * message */
                 tool_error("interrupted");
             }
             return false;
@@ -145,7 +146,8 @@ static bool create_ep(struct perf_session *s, uint32_t window)
         tool_error("cannot create an endpoint: %s", glex_error_str(ret));
         return false;
     }
-    glex_ext_set_single_threaded(s->ep); /* what the NIC takes, not the lock; as the transport */
+    glex_ext_set_single_threaded(s->ep); /* measure the NIC without the lock, as the transport uses
+                                          * it */
     glex_query_ep(s->ep, &attr);
     s->window = window;
     s->mine.key = attr.key;
@@ -240,7 +242,7 @@ bool perf_session_begin(struct perf_session *s, const struct perf_run *run)
     return send_control(s, RUN, &msg) && wait_answer(s, READY, &msg);
 }
 
-/* What this side got, where it got anything. */
+/* Whether this process received the right data, if it received data. */
 static bool received_right(const struct perf_session *s, const struct perf_run *run)
 {
     switch (perf_kinds[run->kind].op) {

@@ -1,6 +1,6 @@
 /*
- * Posting and waiting as a measurement does it: without sleep. Once in a while a wait that finds
- * nothing looks at why: an error request, a peer that died, a signal.
+ * Posting and waiting in a measurement: without sleeping. A wait that finds nothing checks from
+ * time to time for an error request, a dead peer, or a signal.
  */
 #include "perf.h"
 

@@ -76,7 +76,7 @@ struct tool_stat tool_stat(double *values, size_t num)
     return stat;
 }
 
-/* Length of the UTF-8 sequence at `s`, or 0 where there is none. */
+/* Returns the length of the UTF-8 sequence at `s`, or 0 if it is invalid. */
 static size_t utf8_len(const unsigned char *s)
 {
     size_t len = (*s < 0x80)                 ? 1

@@ -1,6 +1,4 @@
-/*
- * What the tools share: numbers on the command line, statistics, JSON.
- */
+/* Common functions of the tools: numbers on the command line, statistics, JSON. */
 #ifndef TOOLS_TOOL_H
 #define TOOLS_TOOL_H
 
@@ -12,7 +10,7 @@
 /* Exit codes of both tools, as their man pages say. */
 enum tool_exit {
     TOOL_EXIT_OK    = 0,
-    TOOL_EXIT_FAIL  = 1, /* what was asked could not be done */
+    TOOL_EXIT_FAIL  = 1, /* the request could not be done */
     TOOL_EXIT_USAGE = 2  /* the command line makes no sense */
 };
 
@@ -36,10 +34,10 @@ struct tool_stat tool_stat(double *values, size_t num);
 /** A string in quotes, as JSON; bytes that are no UTF-8 become '?'. */
 void tool_json_string(FILE *out, const char *text);
 
-/** A number as JSON: null where it is none. */
+/** A number as JSON: null if it is not finite. */
 void tool_json_number(FILE *out, double value);
 
-/** Flush stdout. False, with a message, where what was printed could not be written. */
+/** Flush stdout. False, with a message, if writing has failed. */
 bool tool_finish_output(void);
 
 #endif

@@ -9,13 +9,13 @@ typedef enum mcsm_log_level {
     MCSM_LOG_DEBUG
 } mcsm_log_level_t;
 
-/* What is above this level is not written. */
+/* Messages above this level are not written. */
 void mcsm_log_set_level(mcsm_log_level_t level);
 
 /* "error", "warn", "info" or "debug"; -1 for another word. */
 int mcsm_log_parse_level(const char *word, mcsm_log_level_t *level_p);
 
-/* Append to a file instead of stderr, and open it anew if it is open. -errno on failure. */
+/* Appends to a file instead of stderr; reopens an open file. -errno on failure. */
 int mcsm_log_open(const char *path);
 
 void mcsm_log(mcsm_log_level_t level, const char *format, ...)

@@ -1,4 +1,4 @@
-/* Numbers, GUIDs and lists as they stand in files and on command lines. */
+/* Numbers, GUIDs and lists in files and on command lines. */
 #ifndef MCSM_TEXT_H
 #define MCSM_TEXT_H
 

@@ -79,7 +79,7 @@ typedef struct check_model {
     unsigned lid_conflicts;
 } check_model_t;
 
-/* What was found. */
+/* The findings. */
 typedef struct check_report {
     uint64_t pairs, reachable; /* of end nodes, by LID */
     uint64_t hops_sum;

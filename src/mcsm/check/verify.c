@@ -32,7 +32,7 @@ typedef struct place {
     unsigned lid;
     int sw;
     uint8_t port;
-    const uint8_t *column; /* what each switch does with the LID */
+    const uint8_t *column; /* the LID's port in each switch's table */
 } place_t;
 
 static bool show(verifier_t *verifier, int kind)
@@ -110,7 +110,7 @@ static void show_fault(verifier_t *verifier, int from, unsigned lid)
     fputc('\n', verifier->out);
 }
 
-/* Farthest first, every switch hands on what has arrived there. */
+/* Every switch forwards its load to the next switch, the farthest switch first. */
 static void add_load(verifier_t *verifier, const place_t *to)
 {
     const mcsm_graph_t *graph = verifier->model->graph;
@@ -184,7 +184,7 @@ static void sum_loads(verifier_t *verifier)
     }
 }
 
-/* ---- multicast: the ports of one MLID have to form a forest ---- */
+/* ---- multicast: the ports of an MLID must form a forest ---- */
 
 static int root_of(int *parent, int i)
 {

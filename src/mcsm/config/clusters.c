@@ -1,5 +1,4 @@
-/* The keys of [border], [neighbour NAME] and [partition NAME], and what the whole file must obey.
- */
+/* The keys of [border], [neighbour NAME] and [partition NAME], and the checks of the whole file. */
 #include "parse.h"
 
 #include "base/text.h"

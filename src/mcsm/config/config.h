@@ -106,7 +106,7 @@ typedef struct mcsm_config {
     uint64_t sm_key;
     uint64_t m_key;
     uint64_t m_key_before; /* ports may still have it; 0: none */
-    uint64_t shown_sm_key; /* what SMInfo shows to everybody */
+    uint64_t shown_sm_key; /* the SM_Key in SMInfo */
     bool sm_key_given, m_key_given;
     uint8_t m_key_bits;
     uint16_t m_key_lease; /* seconds; 0: protection never ends */
@@ -148,10 +148,10 @@ typedef struct mcsm_config {
     uint8_t vlarb_high_limit;
 
     uint16_t mlids;
-    uint8_t multicast_sl; /* of all groups, if not 0: a lane of their own */
+    uint8_t multicast_sl; /* of all groups; not 0: groups have a separate lane */
 
     unsigned sweep_interval; /* seconds between light sweeps; 0: only traps */
-    unsigned window;         /* SMPs on their way at once */
+    unsigned window;         /* SMPs in flight */
     unsigned timeout;        /* of one MAD, in milliseconds */
     unsigned retries;
     unsigned standby_interval; /* seconds between two polls of the master */

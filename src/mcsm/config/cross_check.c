@@ -31,7 +31,7 @@ static const mcsm_border_t *find_border(const mcsm_config_t *config, uint64_t gu
     return NULL;
 }
 
-/* The other side has to name the same link, back to us. */
+/* The neighbour's configuration must name the same link. */
 static void check_border(cross_t *cross, const mcsm_config_t *config, const mcsm_border_t *border)
 {
     const char *name = config->neighbours[border->neighbour].name;

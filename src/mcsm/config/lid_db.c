@@ -47,7 +47,7 @@ static int add_line(mcsm_lid_db_t *db, const char *line, const char *path, int n
     return 0;
 }
 
-/* A GUID must not stand twice. */
+/* A GUID must not appear twice. */
 static int finish(mcsm_lid_db_t *db, const char *path, FILE *err)
 {
     int status = 0;

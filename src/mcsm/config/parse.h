@@ -1,4 +1,4 @@
-/* What the files that read a configuration share. */
+/* Common declarations of the files that read a configuration. */
 #ifndef MCSM_CONFIG_PARSE_H
 #define MCSM_CONFIG_PARSE_H
 
@@ -32,7 +32,7 @@ int mcsm_parse_neighbour(mcsm_parser_t *parser, const char *which, const char *n
 int mcsm_parse_partition(mcsm_parser_t *parser, const char *which, const char *name,
                          const char *value);
 
-/* What can be judged only when the whole file is read. */
+/* Checks that need the whole file. */
 void mcsm_config_finish(mcsm_parser_t *parser);
 
 #endif

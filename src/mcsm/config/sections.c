@@ -26,7 +26,7 @@ static int text(mcsm_parser_t *parser, const char *name, const char *value, char
     return 1;
 }
 
-/* NAME with what a number may be; `size` is that of the field. */
+/* A key with a number: its range; `size` is the size of the field. */
 typedef struct number_key {
     const char *name;
     size_t offset;
@@ -160,7 +160,7 @@ static int parse_roots(mcsm_parser_t *parser, const char *value)
     return 1;
 }
 
-/* "1 2, 3 4": the ports of the first dimension, then those of the second. */
+/* "1 2, 3 4": the ports of the first dimension, then the ports of the second dimension. */
 static int parse_dimensions(mcsm_parser_t *parser, const char *value)
 {
     mcsm_config_t *config = parser->config;

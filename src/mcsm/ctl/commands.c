@@ -1,4 +1,4 @@
-/* What mcsm-ctl asks for, as JSON. */
+/* The answers to mcsm-ctl, as JSON. */
 #include "ctl.h"
 
 #include "base/text.h"

@@ -56,7 +56,7 @@ static int listen_at(mcsm_ctl_t *ctl)
     ctl->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (ctl->listener < 0)
         return -errno;
-    mask = umask(0177); /* nobody else can open it, not even for a moment */
+    mask = umask(0177); /* no other user can open the socket, not even for a moment */
     status = bind(ctl->listener, (struct sockaddr *)&ctl->address, sizeof(ctl->address));
     umask(mask);
     if (status < 0 || listen(ctl->listener, 8) < 0)

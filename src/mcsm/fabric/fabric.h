@@ -44,7 +44,7 @@ typedef struct mcsm_port {
     bool drained;         /* no route leads through, by order of the administrator */
     bool probed;          /* the node behind was asked for */
     bool silent;          /* and did not answer */
-    bool failed;          /* a Set was refused: what routes need is not there */
+    bool failed;          /* a Set was refused, so routes may not use the port */
     uint8_t info[64];     /* PortInfo as read or written last */
     bool enforce;         /* of a switch port: it filters packets by P_Keys */
     uint16_t *pkeys;      /* its P_Key table, as read or written last; may be NULL */
@@ -68,8 +68,7 @@ struct mcsm_node {
     mcsm_port_t *ports; /* 0..nports */
     int index;          /* among the switches; -1 */
 
-    /* Of a switch. `lft` and `mft` are what the routes shall be, `*_known` what is in the switch.
-     */
+    /* Of a switch. `lft` and `mft` are the wanted tables, `*_known` the tables in the switch. */
     uint8_t *lft, *lft_known;
     uint16_t *mft, *mft_known; /* [position][mlid] */
     bool lft_valid, mft_valid; /* whether *_known is known */
@@ -96,7 +95,7 @@ void mcsm_fabric_free(mcsm_fabric_t *fabric);
 mcsm_node_t *mcsm_fabric_add(mcsm_fabric_t *fabric, uint64_t guid, uint8_t type, uint8_t nports);
 mcsm_node_t *mcsm_fabric_find(const mcsm_fabric_t *fabric, uint64_t guid);
 
-/* The end port with this port GUID; NULL if there is none. Slow before mcsm_fabric_index(). */
+/* Finds the end port with this port GUID, or NULL. Slow before mcsm_fabric_index(). */
 mcsm_port_t *mcsm_fabric_find_port(const mcsm_fabric_t *fabric, uint64_t port_guid);
 
 /* The end port that has the LID, also as one of 2^LMC; NULL if none. */
@@ -106,7 +105,7 @@ mcsm_port_t *mcsm_fabric_by_lid(const mcsm_fabric_t *fabric, unsigned lid);
  * order in which answers came; count nodes and links; list the end ports. -ENOMEM. */
 int mcsm_fabric_index(mcsm_fabric_t *fabric);
 
-/* Ports with a LID of their own: those of CAs and routers, and port 0 of switches. */
+/* Ports with their own LID: ports of CAs and routers, and port 0 of switches. */
 static inline bool mcsm_is_end_port(const mcsm_port_t *port)
 {
     return port->node->sw ? port->num == 0 : port->num > 0;
@@ -124,7 +123,7 @@ static inline int mcsm_mft_positions(const mcsm_node_t *node)
 /* Make room in the tables of a switch for LIDs up to `lid_top`. -ENOMEM. */
 int mcsm_fabric_tables(mcsm_node_t *node, unsigned lid_top, unsigned mlids);
 
-/* Take over what the old fabric knows about the tables in the switches. */
+/* Copies the old fabric's knowledge of the tables in the switches. */
 void mcsm_fabric_inherit(mcsm_fabric_t *fabric, mcsm_fabric_t *old);
 
 #endif

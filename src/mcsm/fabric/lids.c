@@ -22,7 +22,7 @@ struct mcsm_lids {
     char path[256];
 };
 
-/* Whether the 2^LMC LIDs from `lid` are in our range and belong to nobody else. */
+/* Whether the 2^LMC LIDs from `lid` are in the cluster's range and free, or belong to `guid`. */
 static bool is_free(const mcsm_lids_t *lids, unsigned lid, uint64_t guid)
 {
     unsigned count = 1u << lids->config->lmc;

@@ -11,14 +11,13 @@
 
 typedef struct mcsm_lids mcsm_lids_t;
 
-/* Reads what was persisted; entries that the configuration contradicts are dropped with a warning.
- */
+/* Reads the stored table. Entries that contradict the configuration are dropped with a warning. */
 mcsm_lids_t *mcsm_lids_new(const mcsm_config_t *config);
 void mcsm_lids_free(mcsm_lids_t *lids);
 
-/* Give every end port of the fabric its base LID, and fill fabric->by_lid. An end port that can
- * have none (range exhausted, GUID not in the database) is named in the log, has lid 0 and is left
- * as it is. Returns the number of those. */
+/* Gives every end port of the fabric its base LID, and fills fabric->by_lid. If an end port can get
+ * no LID (range exhausted, GUID not in the database), the log names the port, its lid is 0, and the
+ * port is not changed. Returns the number of these ports. */
 int mcsm_lids_assign(mcsm_lids_t *lids, mcsm_fabric_t *fabric);
 
 /* The LID that a GUID has or had; 0 if none. */

@@ -11,7 +11,7 @@ enum {
 
 typedef struct request {
     uint32_t tid;
-    UT_hash_handle hh;           /* among those on their way */
+    UT_hash_handle hh;           /* among the requests in flight */
     struct request *prev, *next; /* in the queue, or in the order of their deadlines */
     mcsm_addr_t to;
     uint64_t deadline;

@@ -65,7 +65,7 @@ int mcsm_mad_send(mcsm_mads_t *mads, const mcsm_addr_t *to, const uint8_t *mad, 
  * time. */
 bool mcsm_mads_receive(mcsm_mads_t *mads, const uint8_t *mad, bool error);
 
-/* Retry what is due at `now` milliseconds of the monotonic clock. */
+/* Retries requests whose deadline is before `now` (milliseconds of the monotonic clock). */
 void mcsm_mads_tick(mcsm_mads_t *mads, uint64_t now);
 
 /* Requests whose callback is still to come. */

@@ -18,7 +18,7 @@
 enum {
     AGENTS = 3,
     LONGEST = 8192,    /* a request by RMPP beyond this is refused */
-    QUEUE_MAX = 65536, /* packets that wait for the main thread; what comes above is dropped */
+    QUEUE_MAX = 65536, /* packets that wait for the main thread; further packets are dropped */
     WAKE = 200,        /* milliseconds after which the thread looks whether it shall end */
     RMPP_RETRIES = 3   /* how often the kernel repeats a window of segments of an answer */
 };
@@ -62,7 +62,7 @@ static bool is_full(mcsm_umad_t *umad)
     return full;
 }
 
-/* What umad_recv() left in the buffer, as a packet. */
+/* Hands the contents of umad_recv()'s buffer over as a packet. */
 static void deliver(mcsm_umad_t *umad, void *buffer, int length)
 {
     size_t size = length < MCSM_MAD_SIZE ? MCSM_MAD_SIZE : length;
@@ -115,7 +115,7 @@ static void *receive(void *arg)
         if (failed && !failing)
             mcsm_error("nothing can be received: %s", strerror(-agent));
         if (failed)
-            usleep(WAKE * 1000); /* the device may be gone: no hurry to ask again */
+            usleep(WAKE * 1000); /* the device may be gone, so wait before the next attempt */
         failing = failed;
     }
     umad_free(buffer);

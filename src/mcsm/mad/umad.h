@@ -15,8 +15,8 @@ typedef struct mcsm_packet {
     uint8_t mad[];
 } mcsm_packet_t;
 
-/* Open the port with this GUID (0: the first one) and register as subnet manager and administrator.
- * A thread of its own receives. -errno, logged. */
+/* Opens the port with this GUID (0: the first port) and registers as subnet manager and
+ * administrator. A separate thread receives. -errno, logged. */
 int mcsm_umad_open(uint64_t port_guid, mcsm_umad_t **umad_p);
 void mcsm_umad_close(mcsm_umad_t *umad);
 

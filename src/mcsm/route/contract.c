@@ -52,7 +52,7 @@ static bool may_enter(const mcsm_contract_t *contract, const mcsm_gate_t *gate, 
     return cluster < 0 || contract->enters[gate->neighbour * contract->clusters + cluster];
 }
 
-/* What follows an entry at once: the channels and exits of the LIDs that may come in. */
+/* The direct successors of an entry: the channels and exits of the LIDs that may enter by it. */
 static void enter(work_t *work, size_t e)
 {
     const mcsm_graph_t *graph = work->graph;
@@ -271,7 +271,7 @@ static bool uses(const grower_t *grower, size_t e)
     return false;
 }
 
-/* Marks in grower->ahead what follows the channel into `at`. */
+/* Marks in grower->ahead all channels that follow the channel into `at`. */
 static void look_ahead(grower_t *grower, int at)
 {
     const mcsm_graph_t *graph = grower->work->graph;
@@ -443,9 +443,9 @@ static unsigned drop_tainted(work_t *work)
     return dropped;
 }
 
-/* An entry that leads to a forbidden exit of the same switch at once. The configuration of the
- * neighbour decides what comes in, so this is a contradiction of the configurations; the exit is
- * closed. */
+/* Closes an exit if an entry of the same switch leads to it directly and the pair is forbidden. The
+ * neighbour's configuration decides which packets enter, so the configurations contradict each
+ * other. */
 static unsigned close_exits(work_t *work)
 {
     mcsm_graph_t *graph = work->graph;

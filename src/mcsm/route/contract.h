@@ -30,7 +30,7 @@ typedef struct mcsm_contract {
     const int *cluster;  /* for each LID: its cluster, as an index of `enters`; -1: the own
                           * cluster */
     size_t clusters;
-    const mcsm_tree_t *tree; /* NULL: groups have a lane of their own */
+    const mcsm_tree_t *tree; /* NULL: groups have a separate lane */
 } mcsm_contract_t;
 
 typedef struct mcsm_contract_result {

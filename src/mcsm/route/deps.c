@@ -110,7 +110,7 @@ void mcsm_deps_note(mcsm_deps_t *deps, int from, int to)
     set_edge(deps, from, to, true);
 }
 
-/* The first bit at or after `bit`; MCSM_DROP if there is none. */
+/* Returns the first bit at or after `bit`, or MCSM_DROP. */
 static int next_bit(const uint64_t set[4], int bit)
 {
     while (bit < MCSM_DROP) {
@@ -144,8 +144,8 @@ static int by_place(const void *a, const void *b, void *arg)
     return place[*(const int *)a] - place[*(const int *)b];
 }
 
-/* Collects what is reachable from `start` within the places low..high, forwards or backwards.
- * Returns how many, or -1 if it meets `stop`. */
+/* Collects the channels that `start` reaches within the places low..high, forwards or backwards.
+ * Returns their number, or -1 if the search meets `stop`. */
 static int collect(mcsm_deps_t *deps, int start, int stop, int low, int high, bool forwards,
                    int *list)
 {
@@ -177,7 +177,7 @@ static int collect(mcsm_deps_t *deps, int start, int stop, int low, int high, bo
     return tail < 0 ? -1 : tail;
 }
 
-/* Moves what leads to `from` before what follows `to`. False if `to` leads to `from`. */
+/* Moves the predecessors of `from` before the successors of `to`. False if `to` leads to `from`. */
 static bool reorder(mcsm_deps_t *deps, int from, int to)
 {
     int low = deps->place[to], high = deps->place[from], after, ahead, count;
@@ -250,7 +250,7 @@ typedef struct notes {
     int lane;
 } notes_t;
 
-/* Follows the packets of all sources to one LID. `column`: what each switch does with the LID. */
+/* Follows the packets of all sources to one LID. `column`: the LID's port in each switch. */
 static void follow(notes_t *notes, unsigned lid, const uint8_t *column)
 {
     const mcsm_deps_t *deps = notes->deps;
@@ -363,7 +363,9 @@ static void enter(search_t *search, int channel)
     search->port[search->depth++] = 0;
 }
 
-/* Depth first from one channel. The place on the way where a circle begins; -1 if there is none. */
+/*
+ * Depth-first search from one channel. Returns the place on the path where a circle begins, or -1.
+ */
 static int walk(search_t *search, int start)
 {
     const mcsm_deps_t *deps = search->deps;

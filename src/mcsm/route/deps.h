@@ -28,10 +28,10 @@ int mcsm_deps_note_unicast(mcsm_deps_t *deps, int lane);
 /* Records that a switch copies packets from each of these ports to every other port in `ports`. */
 void mcsm_deps_note_multicast(mcsm_deps_t *deps, int sw, const uint64_t ports[4]);
 
-/* The length of a circle, and the first `room` channels of it; 0: there is none. -ENOMEM. */
+/* Returns the length of a circle, and its first `room` channels; 0: no circle. -ENOMEM. */
 int mcsm_deps_circle(const mcsm_deps_t *deps, int *circle, int room);
 
-/* Marks in reached[channel] what can be reached from the channels that are marked. */
+/* Marks in reached[channel] all channels that the marked channels reach. */
 void mcsm_deps_reach(const mcsm_deps_t *deps, bool *reached);
 
 /* Adds a dependency. False: it would close a circle, and is not there. Not after a note. */

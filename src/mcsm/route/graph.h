@@ -26,7 +26,7 @@ typedef struct mcsm_gswitch {
     uint64_t guid;
     mcsm_gport_t *ports; /* 1..nports */
     uint8_t *lft;        /* lid_top + 1 entries; written by mcsm_route() */
-    int hosts;           /* sources of packets: its end ports, and what comes in by transit ports */
+    int hosts;           /* sources of packets: end ports, and sources behind transit ports */
     int first_link;      /* number of its port 0 among all ports of the graph */
     int rank;            /* Up/Down: steps from the nearest root */
     uint8_t nports;
@@ -53,7 +53,7 @@ typedef struct mcsm_graph {
     uint8_t *lane;  /* of each pair of switches; NULL: all use lane 0 */
 } mcsm_graph_t;
 
-/* `nports` of each switch; the tables are those of the caller. NULL without memory. */
+/* `nports` of each switch; the caller owns the tables. NULL without memory. */
 mcsm_graph_t *mcsm_graph_new(int count, const uint8_t *nports);
 void mcsm_graph_free(mcsm_graph_t *graph);
 
@@ -80,10 +80,10 @@ int mcsm_distances(const mcsm_graph_t *graph, int from, int *distance, int *queu
 int mcsm_credit_loop(const mcsm_graph_t *graph, int *circle, int room);
 
 /*
- * For whoever follows LIDs through the tables of a large fabric: of one LID, all switches' entries
- * side by side. (Table by table each step would miss the cache.) columns[k * graph->count + i] is
- * what switch i does with LID first + k; a switch without a table drops. `columns` has room for
- * `count` LIDs, at most MCSM_COLUMNS, which are in all tables.
+ * Arranges the tables of a large fabric by LID: all switches' entries of a LID are adjacent. (Table
+ * by table, each step would miss the cache.) columns[k * graph->count + i] is the entry of switch i
+ * for LID first + k; a switch without a table drops. `columns` has room for `count` LIDs, at most
+ * MCSM_COLUMNS, which are in all tables.
  */
 void mcsm_columns(const mcsm_graph_t *graph, unsigned first, unsigned count, uint8_t *columns);
 

@@ -14,9 +14,9 @@
 
 enum { MCSM_MAX_LANES = 15 };
 
-/* Gives all pairs of switches lanes, graph->lane and graph->lanes. `tree` may be NULL; its packets
- * use lane 0. Returns how many lanes are needed; MCSM_MAX_LANES + 1 stands for more than InfiniBand
- * has, and leaves the graph as it was. -ENOMEM. */
+/* Gives all pairs of switches lanes: graph->lane and graph->lanes. `tree` may be NULL; its packets
+ * use lane 0. Returns the number of lanes. MCSM_MAX_LANES + 1 means that InfiniBand has too few
+ * lanes; the graph is then unchanged. -ENOMEM. */
 int mcsm_lanes_assign(mcsm_graph_t *graph, const mcsm_tree_t *tree);
 
 /* Notes the dependencies of all groups of a tree. -ENOMEM. */

@@ -85,7 +85,7 @@ mcsm_tree_t *mcsm_tree_new(const mcsm_graph_t *graph, bool ordered)
         in[root] = true;
         if (ordered)
             grow(graph, tree, in, true);
-        grow(graph, tree, in, false); /* what no way down reaches */
+        grow(graph, tree, in, false); /* switches that no down path reaches */
     }
     free(distance);
     free(in);

@@ -11,7 +11,7 @@
 
 typedef struct mcsm_tree {
     int count;
-    int *order; /* switches, root first; only those that the root reaches */
+    int *order; /* switches that the root reaches, root first */
     int reached;
     int *parent;        /* of each switch; -1: root, or not reached */
     int *needed;        /* scratch of mcsm_tree_cut() */

@@ -1,4 +1,4 @@
-/* Records about the fabric: what infiniband-diags list. Only what is in this cluster. */
+/* Records about the fabric, as infiniband-diags list them. Only records of this cluster. */
 #include "inside.h"
 
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static void add_port(mcsm_query_t *query, const mcsm_port_t *port)
     mcsm_put16(record, 0, lid_of(port));
     record[2] = port->num;
     memcpy(record + 4, port->info, 64);
-    mcsm_put64(record, 4, 0); /* nobody learns the M_Key */
+    mcsm_put64(record, 4, 0); /* the M_Key is secret */
     has = mcsm_get32(record, 4 + MCSM_PI_CAPABILITY);
     if (subset) {
         if ((has & wanted) != wanted)

@@ -37,7 +37,7 @@ static const mcsm_component_t parts[] = {
     {0, 128}, {128, 128}, {256, 32}, {288, 16}, {304, 0},  {306, 0}, {312, 8}, {320, 16}, {336, 0},
     {338, 0}, {344, 0},   {346, 0},  {352, 4},  {356, 20}, {376, 8}, {384, 4}, {388, 0},  {392, 1}};
 
-/* What creates a group has to say (IBTA volume 1, 15.2.5.17.3). */
+/* Components that a request must have to create a group (IBTA volume 1, 15.2.5.17.3). */
 static const uint64_t creation =
     1u << BIT_QKEY | 1u << BIT_PKEY | 1u << BIT_SL | 1u << BIT_STATE | 1u << BIT_PORT_GID;
 
@@ -193,7 +193,7 @@ static void choose_mgid(mcsm_sa_t *sa, uint8_t *mgid)
     }
 }
 
-/* The MTU, rate or life of a new group: `best` or what the client asks for. */
+/* Selects the MTU, rate or life of a new group: `best` or the client's value. */
 static bool choose(const mcsm_query_t *query, int bit, unsigned at, mcsm_scale_t scale,
                    uint8_t best, uint8_t *record)
 {
@@ -258,7 +258,7 @@ static bool has_values(const mcsm_query_t *query, const mcsm_group_t *group)
            has_value(query, BIT_LIFE_SELECTOR, MC_LIFE, MCSM_SCALE_LIFE, group);
 }
 
-/* Whether the group has what the client asks for, and the port can receive what the group sends. */
+/* Whether the group matches the client's request, and the port can receive the group's packets. */
 static bool fits(const mcsm_query_t *query, const mcsm_port_t *port, const mcsm_group_t *group)
 {
     static const uint64_t checked = 1u << BIT_QKEY | 1u << BIT_TCLASS | 1u << BIT_PKEY |
@@ -275,7 +275,10 @@ static bool fits(const mcsm_query_t *query, const mcsm_port_t *port, const mcsm_
            mcsm_rate_speed(mcsm_port_rate(port)) >= mcsm_rate_speed(rate);
 }
 
-/* The port that joins or leaves. It has to be the client's own: nobody acts for another port. */
+/*
+ * The port that joins or leaves. It must be the client's port, because a client may not act for
+ * another port.
+ */
 static const mcsm_port_t *joining_port(mcsm_query_t *query)
 {
     uint64_t guid = mcsm_get64(query->data, MC_PORT_GID + 8);

@@ -1,4 +1,4 @@
-/* What the files of the administration share. */
+/* Common declarations of the files of the administration. */
 #ifndef MCSM_SA_INSIDE_H
 #define MCSM_SA_INSIDE_H
 
@@ -102,7 +102,7 @@ struct mcsm_sa {
 typedef struct mcsm_query {
     mcsm_sa_t *sa;
     const mcsm_addr_t *from;
-    const mcsm_port_t *client; /* the end port that asks; NULL if it is none of ours */
+    const mcsm_port_t *client; /* the client's end port; NULL: not in this cluster */
     const uint8_t *mad;
     const uint8_t *data; /* the record asked for */
     uint64_t mask;
@@ -138,7 +138,7 @@ void mcsm_sa_mc_member(mcsm_query_t *query);
 void mcsm_sa_service(mcsm_query_t *query);
 void mcsm_sa_inform(mcsm_query_t *query);
 
-/* Groups of partitions (-ENOMEM); and members that are gone. */
+/* Makes the groups of partitions (-ENOMEM); removes members that are gone. */
 int mcsm_groups_start(mcsm_sa_t *sa);
 void mcsm_groups_drop(mcsm_sa_t *sa, uint64_t port_guid);
 void mcsm_groups_free(mcsm_sa_t *sa);
@@ -147,7 +147,7 @@ void mcsm_services_free(mcsm_sa_t *sa);
 void mcsm_subscriptions_drop(mcsm_sa_t *sa, uint64_t port_guid);
 void mcsm_subscriptions_free(mcsm_sa_t *sa);
 
-/* Tell subscribers: trap 64 to 67 with a GID. */
+/* Notifies subscribers: trap 64 to 67 with a GID. */
 void mcsm_sa_gid_notice(mcsm_sa_t *sa, unsigned trap, const uint8_t gid[16]);
 
 /* Returns the partition key that two ports share, with the membership bit; 0 if the ports share no
@@ -158,8 +158,8 @@ bool mcsm_has_pkey(const mcsm_port_t *port, uint16_t pkey);
 /* The kinds of values that a query selects by "greater than", "less than", "exactly", "largest". */
 typedef enum mcsm_scale { MCSM_SCALE_MTU, MCSM_SCALE_RATE, MCSM_SCALE_LIFE } mcsm_scale_t;
 
-/* Chooses a value that is not better than `best` and satisfies `asked`: a selector in the two
- * highest bits and a code. False if there is none. */
+/* Chooses a value that is not better than `best` and satisfies `asked` (a selector in the two
+ * highest bits and a code). False if no such value exists. */
 bool mcsm_select(mcsm_scale_t scale, uint8_t asked, uint8_t best, uint8_t *chosen_p);
 
 /* Ports of the way from one end port to a LID, inside of the cluster. Calls `hop` with each port

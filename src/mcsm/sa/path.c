@@ -215,7 +215,7 @@ static void narrow(void *arg, const mcsm_port_t *port)
         way->speed = speed;
 }
 
-/* Port 0 of a switch has an MTU of its own, behind the last link. */
+/* Port 0 of a switch has its own MTU, behind the last link. */
 static void narrow_end(way_t *way, const mcsm_port_t *port)
 {
     uint8_t cap = mcsm_lo(port->info, MCSM_PI_MTU_CAP_LO);
@@ -298,7 +298,7 @@ static bool is_reversible(const mcsm_sm_t *sm, const end_t *ours, const end_t *o
            mcsm_sa_walk(sm, other->port, ours->lid, narrow, way, &left, &reason) >= 0;
 }
 
-/* At least one end is a port of ours. */
+/* At least one end is in this cluster. */
 static void add_path(mcsm_query_t *query, const end_t *from, const end_t *to)
 {
     const mcsm_sm_t *sm = query->sa->sm;
@@ -336,8 +336,8 @@ static void add_path(mcsm_query_t *query, const end_t *from, const end_t *to)
     mcsm_answer_add(query, record);
 }
 
-/* How many LIDs an end has, from its base LID on: one, or 2^LMC of a host of ours that was not
- * asked for by LID. */
+/* Returns the number of LIDs of an end, from its base LID on: one, or 2^LMC for a host of this
+ * cluster if the query does not name a LID. */
 static unsigned lids_of(const mcsm_query_t *query, const end_t *end, bool by_lid)
 {
     return by_lid || end->port == NULL || end->port->node->sw ? 1

@@ -2,7 +2,7 @@
 
 #include "mad/layout.h"
 
-/* By code. Rates are those of the names: 14 for a lane of FDR, 25 for EDR, 50 for HDR. */
+/* By code. The rates have the nominal values: 14 for a lane of FDR, 25 for EDR, 50 for HDR. */
 static const unsigned speeds[] = {
     [2] = 2500,    [3] = 10000,   [4] = 30000,   [5] = 5000,    [6] = 20000,   [7] = 40000,
     [8] = 60000,   [9] = 80000,   [10] = 120000, [11] = 14000,  [12] = 56000,  [13] = 112000,

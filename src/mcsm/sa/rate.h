@@ -1,4 +1,4 @@
-/* Rates of links and paths: the codes of IBTA volume 1, PathRecord, and what they stand for. */
+/* Rates of links and paths: the codes of IBTA volume 1, PathRecord, and their values. */
 #ifndef MCSM_RATE_H
 #define MCSM_RATE_H
 

@@ -161,7 +161,7 @@ static void send_answer(mcsm_query_t *query)
     if (table) {
         answer[MCSM_SA_RMPP_VERSION] = 1;
         answer[MCSM_SA_RMPP_TYPE] = 1;
-        answer[MCSM_SA_RMPP_FLAGS] = 1; /* active: whoever sends it cuts it into segments */
+        answer[MCSM_SA_RMPP_FLAGS] = 1; /* active: the sender cuts the answer into segments */
         if (bytes <= MCSM_SA_DATA_SIZE) {
             answer[MCSM_SA_RMPP_FLAGS] = 7; /* first and last */
             mcsm_put32(answer, 28, 1);

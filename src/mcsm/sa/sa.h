@@ -1,6 +1,6 @@
 /*
- * Subnet administration (IBTA volume 1, chapter 15): what hosts and tools ask the manager of their
- * cluster for. Long answers go by RMPP, which libibumad's kernel side does.
+ * Subnet administration (IBTA volume 1, chapter 15): answers queries of hosts and tools to the
+ * manager of their cluster. Long answers use RMPP of libibumad's kernel side.
  */
 #ifndef MCSM_SA_H
 #define MCSM_SA_H
@@ -23,7 +23,7 @@ void mcsm_sa_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t *mad,
 /* Leases run out. */
 void mcsm_sa_run(mcsm_sa_t *sa, uint64_t now);
 
-/* What the manager reports: a new fabric, an end port that came or went, a notice to hand on. */
+/* Reports of the manager: a new fabric, an end port that came or went, a notice to forward. */
 void mcsm_sa_swept(mcsm_sa_t *sa);
 void mcsm_sa_end_port(mcsm_sa_t *sa, uint64_t port_guid, bool there);
 void mcsm_sa_notice(mcsm_sa_t *sa, const uint8_t notice[80]);

@@ -1,4 +1,4 @@
-/* ServiceRecord: what hosts offer, by name or number, with a lease. */
+/* ServiceRecord: services that hosts offer, by name or number, with a lease. */
 #include "inside.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ static const mcsm_component_t parts[] = {{0, 64},   {64, 128},  {192, 16}, {208,
 
 static bool is_same(const mcsm_service_t *service, const uint8_t *record)
 {
-    /* Service ID, GID and P_Key are what a record is known by. */
+    /* Service ID, GID and P_Key identify a record. */
     return memcmp(service->record, record, 26) == 0;
 }
 

@@ -175,7 +175,7 @@ static bool is_same_kind(const mcsm_node_t *node, const uint8_t *info)
     return node->type == info[MCSM_NI_TYPE] && node->nports == info[MCSM_NI_PORTS];
 }
 
-/* No use can be made of what is behind the port; NULL: of our own node. */
+/* The node behind the port does not answer, so it cannot be used; NULL: the manager's own node. */
 static void name_silent(const mcsm_sm_t *sm, mcsm_port_t *through, const char *what)
 {
     if (through == NULL) {

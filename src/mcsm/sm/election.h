@@ -27,7 +27,7 @@ struct mcsm_sm;
 typedef struct mcsm_rival {
     struct mcsm_rival *next;
     uint64_t guid;
-    uint64_t challenge; /* of a peer: what the next Set to it has to prove */
+    uint64_t challenge; /* of a peer: the challenge that the next Set to it must answer */
     mcsm_path_t path;
     uint32_t act;
     uint16_t lid;
@@ -41,8 +41,8 @@ typedef struct mcsm_election {
     uint8_t state;           /* MCSM_SM_*_STATE */
     mcsm_rival_t *peers;     /* managers of this cluster */
     mcsm_rival_t *foreign;   /* managers that do not prove the SM_Key */
-    uint64_t asked;          /* our challenge to those that are asked now */
-    uint64_t challenge;      /* what the next Set to us has to prove */
+    uint64_t asked;          /* the manager's challenge in its present queries */
+    uint64_t challenge;      /* the challenge that the next Set to this manager must answer */
     uint64_t last_challenge; /* of the last Set that was accepted, which may be repeated */
     uint32_t last_what;
     bool handing_over;

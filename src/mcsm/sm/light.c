@@ -46,8 +46,8 @@ static void got_silent(void *arg, void *arg2, const uint8_t *mad, unsigned statu
     sm->sweep.changed |= mad != NULL;
 }
 
-/* The port was read with our M_Key, which starts its lease anew. If another manager has set the
- * port, the cluster is set up again. */
+/* Reading the port with the right M_Key restarts its lease. If another manager has configured the
+ * port, this manager configures the cluster again. */
 static void got_lease(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
     const uint8_t *info = mad ? mad + MCSM_SMP_BODY : NULL;
@@ -170,8 +170,8 @@ static bool is_in_burst(mcsm_sm_t *sm, unsigned trap)
     return ++sm->burst > PER_SECOND;
 }
 
-/* Somebody sent an SMP with a wrong M_Key, which the port refused. From then on the lease of the
- * port runs; reading the port with the right key ends that. */
+/* The port refused an SMP with a wrong M_Key. Now the lease of the port runs. Reading the port with
+ * the right key stops the lease. */
 static void bad_m_key(mcsm_sm_t *sm, mcsm_port_t *port, const uint8_t *notice)
 {
     mcsm_path_t path = mcsm_sm_path(port);

@@ -65,7 +65,7 @@ static int find_free(const uint16_t *table, unsigned count)
     return -1;
 }
 
-/* What the table of an end port shall be. `table` has port->pkey_count entries. */
+/* Computes the wanted table of an end port. `table` has port->pkey_count entries. */
 static void plan_table(const mcsm_sm_t *sm, const mcsm_port_t *port, uint16_t *table)
 {
     unsigned room = mcsm_get16(port->node->info, MCSM_NI_PARTITION_CAP);
@@ -158,7 +158,7 @@ static void set_block(void *arg, void *arg2, const uint8_t *mad, unsigned status
         got_block(arg, arg2, mad, status);
         return;
     }
-    port->pkey_blocks = 1; /* what it has is unknown */
+    port->pkey_blocks = 1; /* the present table is unknown */
     mcsm_sm_set_done(arg, arg2, mad, status);
 }
 
@@ -180,7 +180,7 @@ static void write_blocks(mcsm_sm_t *sm, mcsm_port_t *port, const uint16_t *table
     }
 }
 
-/* The table of a switch port is written without being read: all of it is ours. */
+/* The table of a switch port belongs to the manager, so it is written without being read. */
 static void plan_filter(mcsm_sm_t *sm, mcsm_port_t *port, const uint16_t *keys, unsigned count)
 {
     unsigned room = mcsm_get16(port->node->sw_info, MCSM_SI_PARTITION_CAP), used = 0;

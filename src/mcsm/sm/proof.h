@@ -24,8 +24,8 @@ enum {
  * other. */
 typedef enum mcsm_role { MCSM_ROLE_ANSWER, MCSM_ROLE_ORDER } mcsm_role_t;
 
-/* Writes the proof into an SMInfo of 64 bytes. `challenge` is the reader's, `what` the attribute
- * modifier. */
+/* Writes the proof into an SMInfo of 64 bytes. `challenge` is the reader's challenge, `what` the
+ * attribute modifier. */
 void mcsm_proof_write(uint64_t key, mcsm_role_t role, uint64_t challenge, uint32_t what,
                       uint8_t *body);
 

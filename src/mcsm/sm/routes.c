@@ -8,8 +8,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* How many sources come in by a transit port: what the neighbours behind it may have, shared by the
- * ports to them, but not more than our own, since a range may be much larger than a cluster. */
+/* Returns the number of sources behind a transit port: the LIDs of the neighbours behind the port,
+ * divided by the number of ports to these neighbours. The number is at most that of this cluster,
+ * because a range may be much larger than a cluster. */
 static int foreign_sources(const mcsm_config_t *config, uint8_t neighbour, int own)
 {
     int lids = 0, ports = 0;
@@ -154,7 +155,7 @@ static mcsm_graph_t *make_graph(const mcsm_sm_t *sm)
 
 /* ---- lanes and the contract of the borders ---- */
 
-/* Looks for a circle of channels, packets of groups included. Returns its length. */
+/* Searches for a circle of channels, including packets of groups. Returns its length. */
 static int find_loop(const mcsm_sm_t *sm, const mcsm_graph_t *graph, const mcsm_tree_t *tree,
                      int *circle, int room)
 {

@@ -1,6 +1,6 @@
 /*
- * Setting up ports: LIDs, MTU, widths, virtual lanes, partitions, and the way of a link from INIT
- * over ARMED to ACTIVE. Only what differs is written.
+ * Configures ports: LIDs, MTU, widths, virtual lanes, partitions, and the states of a link from
+ * INIT over ARMED to ACTIVE. Only differences are written.
  */
 #include "sm.h"
 
@@ -48,7 +48,7 @@ static uint8_t least(uint8_t a, uint8_t b)
     return a < b ? a : b;
 }
 
-/* What a Set must not change by accident: 0 leaves states and speeds as they are. */
+/* A Set with 0 leaves states and speeds unchanged. */
 static void leave_states(uint8_t *info)
 {
     info[MCSM_PI_STATE_LO] &= 0xf0;
@@ -57,7 +57,7 @@ static void leave_states(uint8_t *info)
     mcsm_put_lo(info, MCSM_PI_SPEED_ACTIVE_HI, 0);
 }
 
-/* The fields of an end port. True if something has to be written. */
+/* Computes the fields of an end port. True if a field differs. */
 static bool plan_end_port(mcsm_sm_t *sm, const mcsm_port_t *port, uint8_t *info)
 {
     const mcsm_config_t *config = sm->config;
@@ -151,8 +151,8 @@ static bool needs_lanes(const mcsm_sm_t *sm, const mcsm_port_t *port)
     return has_link(port) && (sm->sweep.reregister || port->state == MCSM_STATE_INIT);
 }
 
-/* Tables for several lanes: service level n uses lane n; higher levels are dropped, since nobody
- * checked their packets for circles. */
+/* Tables for several lanes: service level n uses lane n. Higher levels are dropped, because their
+ * packets were not checked for circles. */
 static void lanes_map(const mcsm_sm_t *sm, int lanes, uint8_t map[16])
 {
     for (int sl = 0; sl < 16; sl++)

@@ -121,7 +121,7 @@ void mcsm_sm_receive(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
 
 /* ---- the end of a heavy sweep ---- */
 
-/* Tell which end ports came and went. */
+/* Reports end ports that came and went. */
 static void report_end_ports(mcsm_sm_t *sm, const mcsm_fabric_t *in, const mcsm_fabric_t *not_in,
                              bool there)
 {

@@ -43,7 +43,7 @@ typedef struct mcsm_event {
     uint8_t port;
 } mcsm_event_t;
 
-/* What the rest of the daemon wants to hear of. Any may be NULL. */
+/* Events for the rest of the daemon. Any function may be NULL. */
 typedef struct mcsm_sm_events {
     void *arg;
     void (*swept)(void *arg); /* a heavy sweep is over; fabric is the new one */
@@ -84,7 +84,7 @@ typedef struct mcsm_sweep {
     bool multicast;    /* new multicast tables are wanted */
     bool changed;      /* the light sweep found a change */
     bool incomplete;   /* a node did not answer or refused: the sweep is repeated soon */
-    bool reregister;   /* clients shall register anew: this manager just became the master */
+    bool reregister;   /* clients must register again: this manager has just become the master */
     bool distrust;     /* another manager may have written the tables: write all of them */
     unsigned failures; /* sweeps in a row that were incomplete */
     uint64_t started, next_light, next_poll, retry_at;
@@ -97,7 +97,7 @@ typedef struct mcsm_sm {
     mcsm_sm_events_t events;
     mcsm_fabric_t *fabric; /* of the last sweep; never NULL */
     mcsm_fabric_t *next;   /* being discovered; NULL otherwise */
-    mcsm_graph_t *graph;   /* what `fabric` is routed by */
+    mcsm_graph_t *graph;   /* the graph behind the routes of `fabric` */
     mcsm_tree_t *tree;
     uint64_t own_guid;
     mcsm_sweep_t sweep;

@@ -1,4 +1,4 @@
-/* Writing forwarding tables: only blocks that differ from what is in the switch. */
+/* Writes forwarding tables: only blocks that differ from the switch's table. */
 #include "sm.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static int make_known(mcsm_node_t *node)
     more = realloc(node->lft_known, node->lft_size);
     if (more == NULL)
         return -ENOMEM;
-    /* What was never written is unequal to whatever is wanted. */
+    /* A block that was never written differs from any wanted block. */
     for (unsigned i = node->lft_known_size; i < node->lft_size; i++)
         more[i] = ~node->lft[i];
     node->lft_known = more;
@@ -120,7 +120,7 @@ static void write_switch_info(mcsm_sm_t *sm, mcsm_node_t *node)
     mcsm_smp(sm->mads, &node->path, MCSM_SET, MCSM_SWITCH_INFO, 0, info, got_switch, sm, node);
 }
 
-/* A switch that was restarted has empty tables: its own LID or the top of its table is gone. */
+/* A restarted switch has empty tables: its own LID or the top of its table is gone. */
 static void notice_restart(mcsm_node_t *node)
 {
     if (mcsm_get16(node->ports[0].info, MCSM_PI_SM_LID) == 0 ||

@@ -1,6 +1,6 @@
 /*
- * Messages as they arrive. Everything in them is checked here: lengths, numbers of peers and of
- * endpoints. What is wrong is dropped with one line in the log.
+ * Handlers of arriving messages. They check everything: lengths, numbers of peers and of endpoints.
+ * A wrong message is dropped with one line in the log.
  */
 #include "gfi_expected.h"
 

@@ -134,8 +134,8 @@ size_t gfi_atomic_size(unsigned datatype, unsigned op, unsigned kind)
 
 /* ---- one element ---- */
 
-/* Acquire and release: whoever sees the new value sees what was done before it, as by a lock of the
- * program's own. What does not change is not written: the memory may be read-only. */
+/* Acquire and release: a thread that sees the new value sees everything done before the change, as
+ * with a lock. An unchanged value is not written, because the memory may be read-only. */
 #define GFI_EXCHANGE(T) \
     do { \
         T old = __atomic_load_n((T *)target, __ATOMIC_ACQUIRE), new; \

@@ -30,7 +30,7 @@ static inline struct gfi_recv *gfi_recv_new(struct gfi_ep *ep)
 
 static inline void gfi_recv_free(struct gfi_ep *ep, struct gfi_recv *recv)
 {
-    recv->link.prev = &ep->free_recvs; /* as a stack: what was used last is in the cache */
+    recv->link.prev = &ep->free_recvs; /* as a stack: the last used receive is in the cache */
     recv->link.next = ep->free_recvs.next;
     recv->link.next->prev = &recv->link;
     ep->free_recvs.next = &recv->link;
@@ -126,8 +126,8 @@ gfi_recv_buf(struct gfi_ep *ep, bool tagged, void *buf, size_t len, fi_addr_t ad
     return 0;
 }
 
-/** Locked: a message that was sent at once. @return false: it is not that simple, nothing was
- *  done */
+/** Locked: a message that was sent at once. @return false: the fast path does not apply, nothing
+ * was done */
 static inline __attribute__((always_inline)) bool
 gfi_recv_expected(struct gfi_ep *ep, bool tagged, uint64_t header_flags, uint64_t source,
                   uint64_t tag, uint64_t data, const void *bytes, size_t len)

@@ -44,7 +44,7 @@ struct gfi_list {
 struct gfi_match_node {
     struct gfi_match_node *bucket_next;   /* head: the next head of the same bucket */
     struct gfi_match_node *next, *prev;   /* queue; prev of the head is the tail, tail's next NULL */
-    uint64_t source, tag;                 /* the value, without what the class ignores */
+    uint64_t source, tag;                 /* the value, without the bits that the class ignores */
     uint32_t hash;                        /* of class and value */
     uint8_t class_id;
     bool is_head;

@@ -15,7 +15,7 @@ enum gfi_op_type {
     GFI_OP_WRITE,
     GFI_OP_READ,
     GFI_OP_ATOMIC,
-    GFI_OP_SHARE, /* a part of a message of ours, which is written to the receiver */
+    GFI_OP_SHARE, /* a part of the sender's message, which the sender writes to the receiver */
 };
 
 /* A posted receive */
@@ -74,7 +74,7 @@ struct gfi_op {
     struct gfi_place place;    /* local memory. ATOMIC: for the results */
     void *copy;                /* FI_INJECT: the data; ATOMIC: the request; freed with the operation */
     size_t len;                /* to be moved. ATOMIC: length of the request */
-    size_t done;               /* moved, or on its way */
+    size_t done;               /* bytes moved or in flight */
     int error;
 
     uct_completion_t comp;     /* its count: UCT calls in flight, plus 1 */
@@ -118,13 +118,16 @@ void gfi_op_progress(struct gfi_op *op);
 /** Locked: free all operations of a domain. */
 void gfi_ops_cleanup(struct gfi_domain *domain);
 
-/** Locked: the endpoint is closed. Its operations end; those of the program are reported as canceled. */
+/**
+ * Locked: the endpoint closes. Its operations end; operations of the program are reported as
+ * canceled.
+ */
 void gfi_ops_drop(struct gfi_ep *ep);
 
 /** Locked: the operation is over. Completion, or error completion, counter, free. */
 void gfi_op_complete(struct gfi_op *op, int error);
 
-/** Locked: end with an error, whatever it waits for. */
+/** Locked: end with an error, in any state. */
 void gfi_op_fail(struct gfi_op *op, int error);
 
 /** Prepare the count of UCT's completions. Each call that returns UCS_INPROGRESS adds 1. */
@@ -161,7 +164,10 @@ struct gfi_send {
 /** Locked: send a message of any kind. @return 0 or a negative FI_ error */
 ssize_t gfi_send(const struct gfi_send *send);
 
-/** Locked: send what waited for the peer's HELLO, in order. @return false: the NIC has no room */
+/**
+ * Locked: send messages that waited for the peer's HELLO, in order. @return false: the NIC has no
+ * room
+ */
 bool gfi_send_deferred(struct gfi_peer *peer);
 
 void gfi_send_on_cts(struct gfi_domain *domain, struct gfi_peer *peer, const struct gfi_cts *cts);
@@ -191,7 +197,7 @@ void gfi_recv_finish(struct gfi_op *op, int error);
 /** Locked: free an endpoint's posted receives and unexpected messages. */
 void gfi_recv_cleanup(struct gfi_ep *ep);
 
-/** Locked: tell the sender of a message that its operation is over. */
+/** Locked: notify the sender of a message that its operation is over. */
 void gfi_recv_send_fin(struct gfi_peer *peer, uint64_t op, int error);
 
 /* ---- long messages that both sides copy (gfi_share.c) ---- */
@@ -216,13 +222,13 @@ void gfi_share_on_fin(struct gfi_op *op, int error);
 
 /* ---- RMA (gfi_rma_op.c) ---- */
 
-/** Locked: what is known of a key, or NULL. */
+/** Locked: the known properties of a key, or NULL. */
 struct gfi_rkey *gfi_rkey_find(const struct gfi_peer *peer, uint64_t key);
 
 /** Whether a known key allows an access. @return 0 or a positive FI_ error */
 int gfi_rkey_check(const struct gfi_rkey *rkey, bool is_write, uint64_t addr, size_t len);
 
-/** Whether the target wants to know of such an access. */
+/** Whether the target wants reports of this kind of access. */
 static inline bool gfi_rkey_is_counted(const struct gfi_rkey *rkey, bool is_write)
 {
     return (rkey->events & (is_write ? FI_REMOTE_WRITE : FI_REMOTE_READ)) != 0;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GFI_WATCH_PEERS 64 /* looked at in one go */
+#define GFI_WATCH_PEERS 64 /* checked by one call */
 #define GFI_DRAIN_EMPTY 32 /* calls in which the NIC found nothing: its queues are empty */
 #define GFI_DRAIN_ROUNDS 4096 /* rounds after which the queues count as empty, even if other peers
                                * keep sending */
@@ -197,7 +197,7 @@ static size_t gfi_peer_pack(void *to, void *arg)
     return packed->len;
 }
 
-/* @return UCS_OK, UCS_ERR_NO_RESOURCE, or the error of a peer that is gone */
+/* @return UCS_OK, UCS_ERR_NO_RESOURCE, or the error of a dead peer */
 static ucs_status_t gfi_peer_post(struct gfi_peer *peer, uint8_t am_id, const void *message,
                                   size_t len)
 {
@@ -219,7 +219,7 @@ static void gfi_peer_queue(struct gfi_peer *peer, uint8_t am_id, const void *mes
 {
     struct gfi_ctl *ctl = malloc(sizeof(*ctl) + len);
 
-    if (ctl == NULL) { /* the peer would wait for ever for what it must be told */
+    if (ctl == NULL) { /* without this message the peer would wait for ever */
         GFI_WARN(FI_LOG_EP_CTRL, "no memory for a message to peer %u: it is given up\n", peer->id);
         gfi_peer_fail(peer, FI_ENOMEM);
         return;
@@ -352,8 +352,9 @@ void gfi_peer_cut(struct gfi_peer *peer, int error)
     gfi_peer_end_receives(peer);
 }
 
-/* The queues are empty when the NIC finds nothing in several calls in a row. While other peers keep
- * sending, no call finds nothing: then enough rounds must do, since each call looks at all queues. */
+/* The queues count as empty when the NIC finds nothing in several consecutive calls. While other
+ * peers keep sending, no call finds nothing. Then a fixed number of rounds suffices, because each
+ * call polls all queues. */
 void gfi_peers_drain(struct gfi_domain *domain)
 {
     unsigned i;

@@ -27,24 +27,25 @@ struct gfi_ctl {
     uint8_t bytes[];
 };
 
-/* What is known of a key of a peer */
+/* The known properties of a peer's key */
 struct gfi_rkey {
     bool known;           /* the peer has answered */
-    bool revoked;         /* free it when nobody uses it any more */
+    bool revoked;         /* free it after its last use */
     unsigned uses;
     uint64_t base, addr, length, access;
-    uint64_t events;      /* FI_REMOTE_READ, FI_REMOTE_WRITE: the target wants to know of these */
+    uint64_t events;      /* FI_REMOTE_READ, FI_REMOTE_WRITE: accesses that the target wants
+                           * reported */
     uct_rkey_bundle_t bundle;
 };
 
 struct gfi_peer {
     uct_ep_h uct_ep;
-    ssize_t short_max;    /* longest data of a tagged message by am_short; -1: not that simple */
+    ssize_t short_max;    /* longest data of a tagged message by am_short; -1: slow path */
     uint64_t header;      /* my number at the peer, in the header's place */
     uint32_t id;          /* the peer's number here */
     bool hello_sent, ready;
     bool pressed;         /* the peer wants announcements only */
-    bool told;            /* I told the peer so */
+    bool told;            /* PRESSURE was sent to the peer */
     bool is_due;          /* in domain->due_peers */
     bool left;            /* BYE arrived */
     bool is_draining;     /* in domain->draining */
@@ -84,24 +85,23 @@ int gfi_peer_check(struct gfi_peer *peer);
  */
 void gfi_peer_send(struct gfi_peer *peer, uint8_t am_id, const void *message, size_t len);
 
-/** Locked: send what waits for room. @return whether nothing is left */
+/** Locked: send waiting messages. @return whether nothing is left */
 bool gfi_peer_progress(struct gfi_peer *peer);
 
 /** Locked: have gfi_progress() call gfi_peer_progress(). */
 void gfi_peer_set_due(struct gfi_peer *peer);
 
-/** Locked: take up the state that a change of `pressed`, `ready`, `error` or of what waits leads
- *  to. */
+/** Locked: update the derived state after a change of `pressed`, `ready`, `error` or a queue. */
 void gfi_peer_update(struct gfi_peer *peer);
 
-/** Locked: the peer is gone. Operations on the peer end with an error; receives that name the peer
- *  follow when the NIC's queues are empty. */
+/** Locked: the peer is dead. Operations on the peer end with an error. Receives that name the peer
+ * end when the NIC's queues are empty. */
 void gfi_peer_fail(struct gfi_peer *peer, int error);
 
 /** Locked: as gfi_peer_fail(), because a message of the peer was lost here: receives fail at once. */
 void gfi_peer_cut(struct gfi_peer *peer, int error);
 
-/** Locked: take what the NIC has received of failed peers. Then their receives fail. */
+/** Locked: handle messages of failed peers in the NIC's queues. Then fail the peers' receives. */
 void gfi_peers_drain(struct gfi_domain *domain);
 
 /** Whether no message of the peer can arrive any more, so a receive that names the peer fails. */

@@ -193,7 +193,7 @@ static ucs_status_t gfi_recv_get(struct gfi_op *op)
     return UCS_OK;
 }
 
-/* Of a part that the sender writes its FIN tells */
+/* The sender reports the part that it writes by FIN */
 static void gfi_recv_fetched(struct gfi_op *op)
 {
     if (op->shared == 0) {
@@ -269,7 +269,7 @@ static void gfi_recv_announced(struct gfi_ep *ep, struct gfi_recv *recv,
         op->has_bundle = uct_rkey_unpack(domain->uct.component, envelope->rkey,
                                          &op->bundle) == UCS_OK;
     }
-    op->envelope.rkey = NULL; /* it is not ours */
+    op->envelope.rkey = NULL; /* another operation owns the key */
     if (op->has_bundle && gfi_share_is_useful(op)) {
         gfi_share_offer(op);
     } else if (op->has_bundle) {
@@ -399,7 +399,7 @@ void gfi_recv_arrive(struct gfi_ep *ep, bool tagged, const struct gfi_envelope *
     }
 }
 
-/* ---- what programs call ---- */
+/* ---- functions for programs ---- */
 
 static struct gfi_unexpected *gfi_recv_find(struct gfi_ep *ep, bool tagged, uint64_t source,
                                             uint64_t tag, uint64_t ignore)
@@ -542,7 +542,7 @@ static void gfi_recv_post(struct gfi_ep *ep, struct gfi_recv *recv, uint64_t sou
     if (gfi_unlikely(multi)) {
         gfi_match_post(match, &recv->match);
         recv->posted = true;
-        recv->filling = 1; /* it stays ours in this function */
+        recv->filling = 1; /* keep it during this function */
         while (recv->posted && (msg = gfi_recv_find(ep, tagged, source, tag, ignore)) != NULL) {
             gfi_match_remove_msg(match, &msg->match);
             gfi_recv_consume(ep, recv, msg);

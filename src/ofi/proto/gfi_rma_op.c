@@ -297,14 +297,14 @@ void gfi_rma_progress(struct gfi_op *op)
     }
 }
 
-/* @return false: it has to wait for its key */
+/* @return false: the key is not known yet */
 static bool gfi_rma_start(struct gfi_op *op)
 {
     struct gfi_peer *peer = op->peer;
     struct gfi_rkey *rkey = gfi_rkey_find(peer, op->key);
     int error;
 
-    if (op->type == GFI_OP_ATOMIC) { /* the target looks at the key */
+    if (op->type == GFI_OP_ATOMIC) { /* the target checks the key */
         gfi_list_del(&op->link);
         gfi_list_add(&peer->ops, &op->link);
         gfi_atomic_start(op);

@@ -56,7 +56,7 @@ static struct gfi_op *gfi_send_new_op(const struct gfi_send *send, struct gfi_pe
     return op;
 }
 
-/* The message is on its way, and nothing more is to come */
+/* The message is in flight, and nothing more follows */
 static void gfi_send_done(const struct gfi_send *send)
 {
     struct gfi_ep *ep = send->ep;
@@ -284,7 +284,7 @@ static int gfi_send_defer(const struct gfi_send *send, struct gfi_peer *peer, ui
     gfi_list_del(&op->link);
     gfi_list_add(&peer->deferred, &op->link);
     gfi_peer_update(peer);
-    gfi_progress(send->ep->domain); /* who only sends should see the answer, too */
+    gfi_progress(send->ep->domain); /* a program that only sends should see the answer, too */
     return 0;
 }
 
@@ -297,7 +297,7 @@ static bool gfi_send_deferred_one(struct gfi_op *op)
                             .flags = op->flags};
     int ret;
 
-    op->ep->num_tx--; /* what is sent now counts instead */
+    op->ep->num_tx--; /* gfi_send_now() counts the operation again */
     ret = gfi_send_now(&send, op->peer, op->dst_ep, &op->place);
     op->ep->num_tx++;
     if (ret == -FI_EAGAIN) {

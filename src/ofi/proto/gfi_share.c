@@ -128,9 +128,8 @@ void gfi_share_on_offer(struct gfi_domain *domain, struct gfi_peer *peer,
     gfi_peer_send(peer, GFI_AM_ACCEPT, &accept, sizeof(accept));
 }
 
-/* The write of a part of a message. Its key is nobody else's: `revoked` frees it with the
- * operation.
- * @return NULL: it cannot be written */
+/* Makes the write of a part of a message. The key belongs to this operation: `revoked` frees both.
+ * @return NULL: the part cannot be written */
 static struct gfi_op *gfi_share_new_write(struct gfi_op *message, const struct gfi_grant *grant)
 {
     struct gfi_rkey *rkey = calloc(1, sizeof(*rkey));

@@ -24,7 +24,7 @@
 #define GFI_DST_SHIFT   (GFI_PEER_BITS + GFI_EP_BITS)
 #define GFI_FLAGS_SHIFT (GFI_DST_SHIFT + GFI_EP_BITS)
 
-/* The source of a message, as it is matched: the sender's number and its endpoint */
+/* The source of a message for matching: the sender's number and its endpoint */
 #define GFI_SOURCE_MASK ((1ull << GFI_DST_SHIFT) - 1)
 
 /* Flags of a header */
@@ -63,7 +63,7 @@ enum {
 #define GFI_MAX_UCT_ADDR 56
 #define GFI_MAX_RKEY     96
 
-/* Address of an endpoint: what fi_getname() gives and fi_av_insert() takes, 64 bytes */
+/* Address of an endpoint, for fi_getname() and fi_av_insert(), 64 bytes */
 struct gfi_addr {
     uint8_t  version;     /* GFI_WIRE_VERSION */
     uint8_t  device_len;  /* of bytes[]: the device address of UCT, */
@@ -78,7 +78,7 @@ _Static_assert(sizeof(struct gfi_addr) == 64, "addresses have 64 bytes");
 /* First message of a domain to another one, once in each direction */
 struct gfi_hello {
     uint64_t        header;  /* peer is GFI_NO_PEER */
-    uint32_t        your_id; /* bear this number in messages to me */
+    uint32_t        your_id; /* put this number into messages to the sender */
     uint32_t        resv;
     struct gfi_addr addr;    /* my domain's; ep is 0 */
 } __attribute__((packed));
@@ -149,7 +149,7 @@ struct gfi_key_reply {
     uint8_t  rkey[];
 } __attribute__((packed));
 
-/* The registration was closed, or what is to be reported of it has changed: forget the key */
+/* The registration was closed, or its reported accesses have changed: forget the key */
 struct gfi_key_revoke {
     uint64_t header;
     uint64_t key;
@@ -167,10 +167,10 @@ struct gfi_rma_event {
 
 #define GFI_NO_OP UINT64_MAX
 
-/* What an atomic operation gives back */
+/* The result of an atomic operation */
 enum gfi_atomic_kind {
     GFI_ATOMIC_BASE,    /* fi_atomic(): nothing */
-    GFI_ATOMIC_FETCH,   /* fi_fetch_atomic(): what was there before */
+    GFI_ATOMIC_FETCH,   /* fi_fetch_atomic(): the previous values */
     GFI_ATOMIC_COMPARE, /* fi_compare_atomic(): the same, and it takes values to compare with */
     GFI_ATOMIC_KINDS
 };

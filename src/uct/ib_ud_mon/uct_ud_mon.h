@@ -3,8 +3,8 @@
  * whose address is otherwise unknown. All other functions are plain UCT.
  *
  * A program that loads the transport as a plugin finds these functions by dlsym in
- * libuct_ib_ud_mon.so. Each function takes an interface of transport "ud_mon", and returns
- * UCS_ERR_INVALID_PARAM for any other interface. No function blocks, unless its comment says so.
+ * libuct_ib_ud_mon.so. Each function takes an interface of transport "ud_mon"; another interface
+ * gives UCS_ERR_INVALID_PARAM. No function blocks, unless its comment says so.
  */
 #ifndef UCT_UD_MON_H
 #define UCT_UD_MON_H
@@ -30,7 +30,7 @@ typedef struct uct_ud_mon_stats {
     uint64_t lost;         /**< missing in the numbers of all senders */
     uint64_t reordered;    /**< came late, delivered */
     uint64_t duplicated;   /**< came twice, not delivered */
-    uint64_t stale;        /**< came too late to tell from a duplicate, not delivered */
+    uint64_t stale;        /**< < too old to decide about a duplicate, not delivered */
     uint64_t foreign;      /**< no datagram of this transport, or of another version */
     uint64_t malformed;    /**< of this transport, with an impossible content */
     uint64_t no_handler;   /**< for an active message that has no handler here */
@@ -79,7 +79,7 @@ ucs_status_t uct_ud_mon_iface_senders(uct_iface_h iface,
                                                  void *arg),
                                       void *arg);
 
-/** Tell about the current datagram. Only inside an active message handler, else UCS_ERR_NO_ELEM. */
+/** Describe the current datagram. Only inside an active message handler, else UCS_ERR_NO_ELEM. */
 ucs_status_t uct_ud_mon_iface_rx_info(uct_iface_h iface, uct_ud_mon_rx_info_t *info);
 
 /**

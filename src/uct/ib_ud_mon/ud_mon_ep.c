@@ -19,7 +19,7 @@ static ucs_status_t ud_mon_ep_to_peer(uct_ud_mon_iface_t *iface, uct_ud_mon_ep_t
     return ud_mon_ah_get(iface, &attr, &ep->ah);
 }
 
-/* The way back, as the completion of the current datagram tells it. */
+/* Makes an endpoint to the sender, from the completion of the current datagram. */
 static ucs_status_t ud_mon_ep_to_sender(uct_ud_mon_iface_t *iface, uct_ud_mon_ep_t *ep)
 {
     uct_ud_mon_md_t *md = uct_ud_mon_iface_md(iface);

@@ -1,7 +1,7 @@
 /*
- * Sleeping: one file descriptor, an epoll set of everything that can have news (completions and the
- * port). Arming looks once more after asking for the event, since what came
- * between the last poll and the asking wakes nobody.
+ * Sleeping: one file descriptor, an epoll set of all event sources (completions and the port).
+ * Arming polls once more after requesting the event, because a completion between the last poll and
+ * the request raises no event.
  */
 #include "ud_mon_iface.h"
 
@@ -66,7 +66,8 @@ ucs_status_t uct_ud_mon_iface_event_fd_get(uct_iface_h tl_iface, int *fd_p)
     return UCS_OK;
 }
 
-/* News of the device concern all its interfaces; whoever reads them first tells the others' own. */
+/* Device events concern all interfaces of the device. The first reader notifies the other
+ * interfaces. */
 static void ud_mon_event_device(uct_ud_mon_iface_t *iface)
 {
     uct_ud_mon_md_t *md = uct_ud_mon_iface_md(iface);
@@ -108,9 +109,9 @@ static void ud_mon_event_read(uct_ud_mon_iface_t *iface)
 }
 
 /*
- * Ask for an event. Sets *fresh_p if that had to be asked for now: then completions may have come
- * before, and whoever asks has to look. A queue that is still armed for as much has had no such
- * completion since.
+ * Requests an event. Sets *fresh_p if a new request was necessary; then completions may have
+ * arrived before, and the caller must poll. A queue that is still armed for the same completions
+ * has had none since.
  */
 static ucs_status_t ud_mon_event_arm_cq(uct_ud_mon_iface_t *iface, struct ibv_cq *cq,
                                         ud_mon_armed_t wanted, ud_mon_armed_t *armed, int *fresh_p)

@@ -249,7 +249,7 @@ static ucs_status_t ud_mon_config_check(const uct_ud_mon_iface_config_t *config,
     return UCS_OK;
 }
 
-/* A key with the highest bit set is only for privileged senders, so none of ours has it. */
+/* Only privileged senders may use a key with the highest bit set, so this bit is never set here. */
 static ucs_status_t ud_mon_qkey_choose(uct_ud_mon_iface_t *self)
 {
     const char *text = self->config.qkey;

@@ -138,7 +138,7 @@ static inline khint_t ud_mon_ah_hash(struct ibv_ah_attr attr)
                               (attr.grh.dgid.global.subnet_prefix >> 1) ^ attr.dlid);
 }
 
-/* Compared byte by byte: whoever fills one in clears it first. */
+/* Compares all bytes, including padding, so clear a struct before filling it. */
 static inline int ud_mon_ah_equal(struct ibv_ah_attr a, struct ibv_ah_attr b)
 {
     return !memcmp(&a, &b, sizeof(a));
@@ -155,18 +155,18 @@ typedef struct uct_ud_mon_iface {
     int gid_index;
     union ibv_gid gid;
     uint16_t lid;
-    uint32_t port_mtu;   /* what may come, with our header, */
-    uint32_t mtu;        /* and what we send */
+    uint32_t port_mtu;   /* largest received datagram, including the transport's header */
+    uint32_t mtu;        /* largest sent datagram */
     uint64_t id;
     uint32_t next_stream;
     struct ibv_qp *qp;
-    uint32_t generation; /* of the queue pair; older completions are not ours any more */
-    int failed;          /* the queue pair has to be set up again */
+    uint32_t generation; /* of the queue pair; completions of older generations are ignored */
+    int failed;          /* the queue pair must be set up again */
     struct ibv_comp_channel *channel;
     int event_fd;
     ud_mon_tx_t tx;
     ud_mon_rx_t rx;
-    uct_am_callback_t stub_handler; /* what UCT puts where no handler is */
+    uct_am_callback_t stub_handler; /* UCT's handler for ids without a handler */
     khash_t(ud_mon_senders) senders;
     ucs_list_link_t senders_lru; /* least recently heard first */
     khash_t(ud_mon_ahs) ahs;

@@ -92,7 +92,7 @@ static ucs_status_t uct_ud_mon_md_query(uct_md_h tl_md, uct_md_attr_t *attr)
     return UCS_OK;
 }
 
-/* Memory is registered to be sent from; nobody else can reach it. */
+/* The memory is registered for sending only. No peer can access it. */
 static ucs_status_t uct_ud_mon_mem_reg(uct_md_h tl_md, void *address, size_t length,
                                        unsigned flags, uct_mem_h *memh_p)
 {

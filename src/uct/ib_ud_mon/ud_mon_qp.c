@@ -175,7 +175,7 @@ static ucs_status_t ud_mon_qp_modify(uct_ud_mon_iface_t *iface, enum ibv_qp_stat
     return UCS_OK;
 }
 
-/* Receives are posted before the queue pair can receive, so before anybody has the address. */
+/* Receives are posted before the queue pair can receive, so before any peer has the address. */
 static ucs_status_t ud_mon_qp_up(uct_ud_mon_iface_t *iface)
 {
     ucs_status_t status;
@@ -248,9 +248,9 @@ void uct_ud_mon_qp_close(uct_ud_mon_iface_t *iface)
 }
 
 /*
- * A device may put the queue pair into the error state, for instance when a send fails
- * locally. The datagrams under way are gone (counted); the number of the queue pair stays, so no
- * peer notices more than a loss.
+ * A device may put the queue pair into the error state, for instance when a send fails locally. The
+ * datagrams in flight are lost and counted. The queue pair keeps its number, so peers notice only
+ * the loss.
  */
 void uct_ud_mon_qp_recover(uct_ud_mon_iface_t *iface)
 {
@@ -259,7 +259,7 @@ void uct_ud_mon_qp_recover(uct_ud_mon_iface_t *iface)
     if (ud_mon_qp_modify(iface, IBV_QPS_RESET, 0) != UCS_OK) {
         return; /* stays failed: the next progress tries again */
     }
-    /* What is left in the completion queues is of the old generation. */
+    /* The remaining completions belong to the old generation. */
     while (ibv_poll_cq(iface->rx.cq, UD_MON_POLL_MAX, wc) > 0) {
     }
     while (ibv_poll_cq(iface->tx.cq, UD_MON_POLL_MAX, wc) > 0) {

@@ -26,7 +26,7 @@ void uct_ud_mon_rx_refill(uct_ud_mon_iface_t *iface)
         ret = ibv_post_recv(iface->qp, first, &bad);
         last->next = &rx->wr[(rx->posted + count) & mask];
         if (ucs_unlikely(ret != 0)) {
-            /* Those before the bad one are posted; the rest is tried again at the next refill. */
+            /* Receives before `bad` are posted. The next refill tries the rest again. */
             rx->posted += (uint32_t)((bad - first) & mask);
             ucs_diag("ib_ud_mon: %s:%d: posting receives failed: %s",
                      uct_ud_mon_iface_md(iface)->name, iface->port, strerror(ret));

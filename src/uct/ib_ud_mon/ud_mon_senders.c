@@ -77,9 +77,9 @@ static ud_mon_sender_t *ud_mon_senders_find(uct_ud_mon_iface_t *iface, ud_mon_se
 }
 
 /*
- * Note a datagram; returns whether it is to be delivered. A stream starts at 0, so what is missing
- * before the first datagram we see is lost, except where we may have forgotten the stream
- * (the table has overflown).
+ * Records a datagram, and returns whether to deliver it. A stream starts at 0, so numbers before
+ * the first datagram are lost. After an overflow of the table the stream may have been forgotten;
+ * then these numbers do not count as lost.
  */
 int ud_mon_senders_arrive(uct_ud_mon_iface_t *iface, const ud_mon_header_t *header)
 {

@@ -1,4 +1,5 @@
-/* Counters of the interface, with what the device knows about datagrams that we never saw. */
+/* Counters of the interface, and the device's counters of datagrams that the interface never
+ * saw. */
 #include "ud_mon_iface.h"
 
 #include <stdio.h>
@@ -33,7 +34,8 @@ static int ud_mon_no_receive(const uct_ud_mon_iface_t *iface, uint64_t *value_p)
     if (ud_mon_hw_counter(iface, "out_of_buffer", value_p)) {
         return 1;
     }
-    /* In this order: what arrives between the two readings must not make the difference negative */
+    /* Read in this order, so that datagrams between the two readings cannot make the difference
+     * negative */
     if (ud_mon_hw_counter(iface, "rcvd_pkts", &arrived) &&
         ud_mon_hw_counter(iface, "rdma_recvs", &received)) {
         *value_p = (arrived > received) ? (arrived - received) : 0;

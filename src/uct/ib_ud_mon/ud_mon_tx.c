@@ -27,13 +27,13 @@ static uint64_t ud_mon_now_ns(void)
     return ((uint64_t)now.tv_sec * 1000000000u) + now.tv_nsec;
 }
 
-/* Where the datagram of an index is made; what of it is elsewhere (zcopy) follows in its pieces. */
+/* The header of a slot, followed by the copied payload. Payload of zcopy is in further pieces. */
 static ud_mon_header_t *ud_mon_tx_header(const ud_mon_tx_t *tx, uint32_t index)
 {
     return (ud_mon_header_t *)(uintptr_t)tx->slots[index & (tx->length - 1)].sge[0].addr;
 }
 
-/* A free slot, or NULL after an honest look for completions. */
+/* Returns a free slot, or NULL if the queue is full even after polling for completions. */
 static ud_mon_header_t *ud_mon_tx_slot(uct_ud_mon_ep_t *ep)
 {
     uct_ud_mon_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_ud_mon_iface_t);
@@ -50,7 +50,8 @@ static ud_mon_header_t *ud_mon_tx_slot(uct_ud_mon_ep_t *ep)
     return ud_mon_tx_header(tx, tx->head);
 }
 
-/* Complete slot head, of which `copied` bytes of payload stand behind the header, and take it. */
+/* Completes the slot at head, with `copied` bytes of payload behind the header, and advances
+ * head. */
 static void ud_mon_tx_push(uct_ud_mon_ep_t *ep, ud_mon_header_t *header, uint8_t id, size_t copied,
                            size_t length, unsigned num_sge, uct_completion_t *comp)
 {
@@ -163,7 +164,7 @@ ucs_status_t uct_ud_mon_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *am_h
     return UCS_INPROGRESS;
 }
 
-/* One look at the clock for a batch: it leaves together. */
+/* Reads the clock once for a batch, because all its datagrams leave together. */
 static void ud_mon_tx_stamp(ud_mon_tx_t *tx)
 {
     uint64_t now = htole64(ud_mon_now_ns());

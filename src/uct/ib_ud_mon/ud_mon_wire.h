@@ -17,7 +17,7 @@ typedef struct ud_mon_header {
     uint32_t magic;
     uint8_t am_id;
     uint8_t zero;
-    uint16_t length;   /* of the payload, bytes: has to agree with what arrived */
+    uint16_t length;   /* of the payload, bytes; must match the received length */
     uint32_t qkey;     /* of the sender, for replies; its QPN comes with the completion */
     uint32_t stream;   /* the sender's endpoint: each counts its own datagrams */
     uint64_t sender;   /* random identity of the sending interface */

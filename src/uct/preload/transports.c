@@ -72,7 +72,7 @@ enum ucx_library transport_mismatch(const struct transport *transport,
 {
     int library;
 
-    /* libuct first: it is what a transport is compiled against */
+    /* libuct first: a transport is compiled against libuct */
     if (!is_same(&transport->build, &found->build, UCX_LIBUCT)) {
         return UCX_LIBUCT;
     }
