@@ -30,7 +30,7 @@ typedef struct uct_ud_mon_stats {
     uint64_t lost;         /**< missing in the numbers of all senders */
     uint64_t reordered;    /**< came late, delivered */
     uint64_t duplicated;   /**< came twice, not delivered */
-    uint64_t stale;        /**< < too old to decide about a duplicate, not delivered */
+    uint64_t stale;        /**< too old to decide about a duplicate, not delivered */
     uint64_t foreign;      /**< no datagram of this transport, or of another version */
     uint64_t malformed;    /**< of this transport, with an impossible content */
     uint64_t no_handler;   /**< for an active message that has no handler here */

@@ -14,7 +14,7 @@ typedef struct config_reader {
     FILE *file;
     char *text;     /* the line at hand, */
     size_t size;
-    char *rest;     /* and what of it inih has not got yet */
+    char *rest;     /* the part of the line that inih has not read yet */
     int line;
     int continued;  /* inih has the rest of an option's value */
     int failed;

@@ -1,4 +1,4 @@
-/* Prometheus' text format: what node_exporter's textfiles and all exporters write. */
+/* Prometheus' text format, the format of node_exporter's textfiles and of all exporters. */
 #ifndef UDMON_AGENT_EXPOSITION_H
 #define UDMON_AGENT_EXPOSITION_H
 
@@ -8,7 +8,7 @@
 typedef struct exposition_result {
     size_t samples;
     size_t skipped;   /* lines that cannot be samples here: too long, labels with escapes */
-    int bad_line;     /* number of the first line that is none of the format, or 0 */
+    int bad_line;     /* number of the first invalid line, or 0 */
 } exposition_result_t;
 
 /*

@@ -99,7 +99,7 @@ static void filter_receive(udmon_node_t *node, void *state, const udmon_metric_t
     const filter_t *filter = state;
     size_t i, from = 0;
 
-    /* What stands together goes on together. */
+    /* Adjacent passing samples are emitted by one call. */
     for (i = 0; i <= count; ++i) {
         if ((i < count) &&
             ((filter->include.count == 0) || patterns_match(&filter->include, metrics[i].name)) &&

@@ -73,7 +73,7 @@ void udmon_node_emit(udmon_node_t *node, const udmon_metric_t *metrics, size_t c
     }
 }
 
-/* Exactly: what is finer than a nanosecond is refused. */
+/* Exact: digits beyond a nanosecond are refused. */
 static int node_interval(udmon_node_t *node)
 {
     double seconds, ns;
@@ -340,7 +340,7 @@ static int node_create_state(udmon_node_t *node)
     return ret;
 }
 
-/* Give every new node its state; those made here are undone on failure. */
+/* Makes the state of every new node. On failure, undoes the states that it has made. */
 static int graph_make_states(graph_t *graph, graph_t *old)
 {
     udmon_node_t *node, *before;

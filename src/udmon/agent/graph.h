@@ -44,7 +44,7 @@ typedef struct graph {
     STAILQ_HEAD(, udmon_node) nodes;
 } graph_t;
 
-/* Read a configuration file; says what is wrong and where. Nodes have no state yet. */
+/* Reads a configuration file; errors are reported with their place. Nodes have no state yet. */
 int graph_read(const char *file, graph_t **graph_p);
 
 /*
@@ -66,12 +66,12 @@ udmon_node_t *graph_find(const graph_t *graph, const char *name);
 extern udmon_loop_t agent_loop;
 extern graph_t *agent_graph;
 
-/* watchdog.c: tell systemd from now on that the loop runs, if systemd asks for it. */
+/* watchdog.c: begins to notify systemd's watchdog, if systemd requests it. */
 void watchdog_start(void);
 
 /* modules.c */
 const udmon_node_type_t *module_type(const char *name);
-/* Load a shared library; again is no error. Says what is wrong. */
+/* Loads a shared library; loading it again is no error. Reports errors. */
 int module_load(const char *file, const char *config_file, int line);
 
 /* The types of the agent itself: sensors.c, sensor_*.c, process.c, send.c */

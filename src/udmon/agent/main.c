@@ -1,4 +1,4 @@
-/* udmon-agent: reads its configuration, runs its graph, reads anew on SIGHUP. */
+/* udmon-agent: reads its configuration, runs its graph, reads the configuration again on SIGHUP. */
 #include "worker.h"
 #include "../lib/log.h"
 #include "../include/udmon.h"
@@ -99,11 +99,11 @@ int main(int argc, char **argv)
         watchdog_start();
         udmon_signals_wait(&agent_loop, &signals);
     }
-    graph_free(agent_graph); /* sends what waits and says goodbye */
+    graph_free(agent_graph); /* sends waiting samples and says goodbye */
     udmon_loop_close(&agent_loop);
     if (worker_any_abandoned()) {
         fflush(stdout);
-        _exit(0); /* exit() would free what a blocked sensor's thread still uses */
+        _exit(0); /* exit() would free data that a blocked sensor's thread still uses */
     }
     return 0;
 }

@@ -40,7 +40,10 @@ static void series_free(void *item)
     free(series);
 }
 
-/* The series of a name; *new_p tells whether it was made now. NULL: no memory, or too many. */
+/*
+ * Finds or makes the series of a name; *new_p: the series is new. NULL: no memory, or too many
+ * series.
+ */
 static series_t *process_series(process_t *process, const char *name, int *new_p)
 {
     series_t key = {.name = (char *)name}, *series, **found;
@@ -74,7 +77,7 @@ static uint64_t process_clock(const udmon_metric_t *metric)
     return (metric->clock_ns != 0) ? metric->clock_ns : metric->time_ns;
 }
 
-/* What is made from here on has the times of this sample. */
+/* Samples that are made from now on have the times of this sample. */
 static void process_times(samples_t *samples, const udmon_metric_t *metric)
 {
     samples->time_ns = metric->time_ns;
@@ -165,7 +168,7 @@ static void window_add(series_t *series, double value)
     ++series->count;
 }
 
-/* Minimum, maximum and mean of what came in each window; told by the first sample of the next. */
+/* Minimum, maximum and mean of each window. The first sample of the next window emits them. */
 static void window_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
                            size_t count)
 {

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* More than this are handed on in parts. Memory is touched only as it is needed. */
+/* Larger sets are emitted in parts. Memory is touched only when needed. */
 enum { SAMPLES_MAX = 16384, SAMPLES_SEEN_MIN = 256, SAMPLES_SEEN = 4 * SAMPLES_MAX };
 
 /* Why a sensor's sample is refused */
@@ -30,14 +30,14 @@ typedef struct samples {
 
 /* Begins the sample set of the calling thread. The loop and each worker have a set. */
 samples_t *samples_begin(udmon_node_t *node);
-/* The name is made by `format`; a full set is emitted and begun anew. */
+/* `format` makes the name. A full set is emitted, and a new set begins. */
 void samples_add(samples_t *samples, int counter, double value, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void samples_end(samples_t *samples);
-/* Count a sample that cannot be sent, by a REFUSED_ reason; the first one is told in the log. */
+/* Counts a refused sample, by a REFUSED_ reason. The log names the first one. */
 void node_refuse(udmon_node_t *node, int reason, const char *what);
 
-/* Copies text to a label's value, with escapes; what cannot stand there becomes '_'. */
+/* Copies text to a label's value, with escapes; invalid characters become '_'. */
 void samples_label(char *label, size_t size, const char *text);
 
 /* Opens a regular file without waiting; NULL with errno (EINVAL: no regular file). */

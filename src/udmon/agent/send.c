@@ -1,6 +1,6 @@
 /*
- * Nodes that take samples out of the agent: to a collector, or to the terminal. And the sensor that
- * tells how that goes.
+ * Nodes that send samples out of the agent: to a collector, or to the terminal. And the sensor that
+ * reports on these nodes.
  */
 #include "worker.h"
 #include "../lib/log.h"
@@ -19,7 +19,7 @@ typedef struct sender {
     udmon_source_t source;
     char server[600]; /* or several */
     int number;       /* index of the present or last collector; -1: never connected */
-    uint64_t dropped; /* samples that the queue had no room for, as told in the log */
+    uint64_t dropped; /* samples that a full queue has dropped, as in the log */
     udmon_log_limit_t lost, unqueued, full; /* lines that would come again and again */
 } sender_t;
 
@@ -29,7 +29,9 @@ static const char *const send_options[] = {"server", "secret", "source", "datagr
                                            "queue",  "name",   "return", "ca",       "cert",
                                            "key",    NULL};
 
-/* Where samples go from now on. A change is worth a line that everybody sees. */
+/*
+ * Logs the collector of the samples from now on. A change of the collector is logged as a warning.
+ */
 static void send_connected(sender_t *sender, const char *transport)
 {
     const char *address;

@@ -50,7 +50,7 @@ typedef struct collectd {
     udmon_log_limit_t wrong;
 } collectd_t;
 
-/* What the parts of a datagram have said until now. */
+/* The values of the parts of a datagram so far. */
 typedef struct value_list {
     char plugin[STRING_MAX], plugin_instance[2 * STRING_MAX], type[STRING_MAX],
         type_instance[2 * STRING_MAX];
@@ -60,7 +60,10 @@ typedef struct value_list {
 
 static const char *const collectd_options[] = {"listen", "types", NULL};
 
-/* Copies a string of a part, which has to end with a zero; what may not be in names becomes '_'. */
+/*
+ * Copies a part's string, which must end with a zero. Characters that names may not have become
+ * '_'.
+ */
 static int part_string(const unsigned char *bytes, size_t length, int is_name, char *out)
 {
     size_t i, size = is_name ? STRING_MAX : (2 * STRING_MAX);
@@ -222,7 +225,7 @@ static int part_read(const collectd_t *collectd, samples_t *samples, value_list_
     case PART_VALUES:
         return part_values(collectd, samples, list, bytes, length);
     default:
-        return 0; /* host, interval, notifications, signatures; not what is encrypted */
+        return 0; /* host, interval, notifications, signatures; encrypted parts are ignored */
     }
 }
 

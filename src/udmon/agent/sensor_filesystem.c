@@ -283,7 +283,7 @@ static int filesystem_stuck(filesystem_t *filesystem, const mount_t *mount)
     return found;
 }
 
-/* Ask for `count` mounts. Returns those that are left to be asked for, or NULL. */
+/* Queries `count` mounts. Returns the structure for the remaining mounts, or NULL. */
 static asking_t *filesystem_ask(filesystem_t *filesystem, asking_t *asking)
 {
     asking_t *rest = NULL;

@@ -1,6 +1,6 @@
 /*
- * Temperatures, fans, voltages, currents and power, as the kernel's drivers tell them under
- * /sys/class/hwmon. Some chips answer slowly: a second is often enough.
+ * Temperatures, fans, voltages, currents and power from the kernel's drivers in /sys/class/hwmon.
+ * Some chips answer slowly, so an interval of a second is short enough.
  */
 #include "graph.h"
 #include "samples.h"

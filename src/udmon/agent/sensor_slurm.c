@@ -98,7 +98,7 @@ static void user_name(uid_t uid, char *name, size_t size)
     }
 }
 
-/* The owner of the first process that is found in the job's control groups; "" if there is none. */
+/* Returns the owner of the first process in the job's control groups, or "". */
 static void job_owner(const char *dir, char *user, size_t size)
 {
     char pattern[PATH_MAX], process[64];
@@ -180,7 +180,8 @@ static int slurm_spawn(slurm_t *slurm, const char *program, char *ids)
     }
     sigemptyset(&none);
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK); /* ours are blocked */
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK); /* the agent's signals are
+                                                                    * blocked */
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
@@ -225,7 +226,7 @@ static void slurm_ask(const udmon_node_t *node, slurm_t *slurm)
         slurm->asked_ns = udmon_now_ns();
         slurm->length = 0;
         ret = slurm_spawn(slurm, (program != NULL) ? program : "squeue", ids);
-        /* where there is none, owners of processes have to do */
+        /* without squeue, the owners of processes are used */
         if ((ret < 0) && (ret != -ENOENT)) {
             udmon_warn("node %s: cannot start squeue: %s: jobs have no partition", node->name,
                        strerror(-ret));

@@ -1,6 +1,6 @@
 /*
- * node_exporter's textfile directory: each file *.prom in it, written by whatever runs on the node,
- * is read anew with each tick. Files are complete: their writers rename them into place.
+ * node_exporter's textfile directory: each tick reads every file *.prom again. Any program of the
+ * node may write files. Files are complete, because their writers rename them into the directory.
  */
 #include "exposition.h"
 #include "graph.h"

@@ -186,7 +186,7 @@ static void disk_line(samples_t *samples, const char *line, void *node)
     }
     samples_add(samples, 1, reads, "node_disk_reads_completed{device=\"%s\"}", device);
     samples_add(samples, 1, writes, "node_disk_writes_completed{device=\"%s\"}", device);
-    /* a sector is 512 bytes here, whatever the disk's is */
+    /* the kernel's sectors have 512 bytes on every disk */
     samples_add(samples, 1, read_sectors * 512.0, "node_disk_read_bytes{device=\"%s\"}", device);
     samples_add(samples, 1, written_sectors * 512.0, "node_disk_written_bytes{device=\"%s\"}",
                 device);

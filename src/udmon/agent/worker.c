@@ -30,7 +30,7 @@ struct worker {
     pthread_cond_t changed;
     worker_phase_t phase;
     int ending;
-    int abandoned; /* the loop is gone: the thread frees the worker */
+    int abandoned; /* the loop has gone: the thread frees the worker */
     const udmon_metric_t *metrics;
     size_t count;
     udmon_node_t *node; /* referenced */

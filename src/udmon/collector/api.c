@@ -29,7 +29,7 @@ struct json_object *api_names(store_t *store, const char *node)
 
 /* A line of a chart: the sum of series over time, by steps. */
 typedef struct line {
-    char *family, *label; /* what its series have in common, */
+    char *family, *label; /* common family and label of its series */
     int counter;          /* and this: a counter x is not added to a gauge x */
     int series;
     double *sums;
@@ -133,7 +133,7 @@ typedef struct subject {
     int64_t key;
 } subject_t;
 
-/* The store keeps what is found until the reader ends: see store_reader_begin. */
+/* The store keeps the found series until the reader ends: see store_reader_begin. */
 static const series_t *subject_find(const api_reader_t *reader, const char *node, const char *name,
                                     int counter)
 {
@@ -193,7 +193,7 @@ static void levels_add(const subject_t *subject, int64_t from_ms, int64_t until_
     }
 }
 
-/* How long each point stands for. */
+/* The time span of a point. */
 static int64_t range_step(const api_range_t *range)
 {
     int64_t span_ms = range->until_ms - range->from_ms;
@@ -369,7 +369,7 @@ static struct json_object *line_json(const lines_t *lines, const line_t *line)
     return object;
 }
 
-/* Whether a family stands in the list before `at`, too. */
+/* Whether a family also appears in the list before `at`. */
 static int family_before(const char *families, const char *at, size_t length)
 {
     size_t other;

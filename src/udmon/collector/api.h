@@ -33,7 +33,7 @@ typedef struct api_range {
 /* Where the history is read from */
 typedef struct api_reader {
     sqlite3 *db;      /* a connection for reading */
-    store_t *store;   /* has what is not in the database yet; or NULL */
+    store_t *store;   /* has the samples that are not in the database yet; or NULL */
     budget_t *budget; /* or NULL: no limit */
 } api_reader_t;
 

@@ -17,7 +17,7 @@ enum {
 };
 #define FORGET_NS UINT64_C(3600000000000)
 
-/* What is known of an agent over connections and restarts. */
+/* The data of an agent that survives connections and restarts. */
 typedef struct agent {
     uint64_t id, next;
 } agent_t;
@@ -29,7 +29,10 @@ static int agent_compare(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
-/* How far an agent's count has come; what it sends while nobody listens is then known as lost. */
+/*
+ * Remembers the next number of an agent's records. Records that the agent sends while no collector
+ * listens are then known as lost.
+ */
 static void collector_set_next(uint64_t id, uint64_t next, void *arg)
 {
     agent_t key = {.id = id}, **found, *agent;
@@ -50,7 +53,7 @@ static void collector_set_next(uint64_t id, uint64_t next, void *arg)
     }
 }
 
-/* For what has a name and counts over restarts as agents do */
+/* The identity of a name that counts over restarts, as agents do */
 static uint64_t collector_id(const char *name, const char *of)
 {
     uint64_t id = fnv1a(fnv1a(FNV_START, name, strlen(name)), "/", 1);
@@ -66,7 +69,7 @@ static uint64_t collector_resume(void *arg, uint64_t id)
     return (found != NULL) ? (*found)->next : UDMON_SEQ_UNKNOWN;
 }
 
-/* How far an agent's clock is ahead of ours. */
+/* How far an agent's clock is ahead of the collector's clock. */
 static int64_t collector_clock_s(const collector_t *collector, uint64_t agent)
 {
     udmon_stats_t stats;
@@ -76,8 +79,8 @@ static int64_t collector_clock_s(const collector_t *collector, uint64_t agent)
 }
 
 /*
- * The time that a sample is stored with: the agent's, unless its clock is far from ours. Then it is
- * the time when it came.
+ * The stored time of a sample: the agent's time, or the arrival time if the agent's clock is far
+ * from the collector's clock.
  */
 static int64_t collector_time_ms(const collector_t *collector, uint64_t agent, host_t *host,
                                  const udmon_metric_t *metric)
@@ -124,7 +127,7 @@ static void collector_sample(collector_t *collector, uint64_t agent, host_t *hos
     }
 }
 
-/* A sample of a node has come, or what should be one. */
+/* A sample of a node, valid or invalid, has arrived. */
 static void collector_arrived(collector_t *collector, host_t *host)
 {
     host->changed = 1;
@@ -153,7 +156,7 @@ static void collector_state(collector_t *collector, const udmon_peer_t *peer,
     }
 }
 
-/* The relay is a node, too: its losses are those on the way from it to us, of whatever node. */
+/* The relay is a node, too. Its losses are the losses between relay and collector, of all nodes. */
 static void collector_relayed(collector_t *collector, const udmon_peer_t *peer, host_t *relay,
                               const udmon_message_t *message)
 {
@@ -252,7 +255,7 @@ static void collector_left(void *arg, const udmon_peer_t *peer, udmon_left_t rea
     if (peer->relay && (reason != UDMON_LEFT_REPLACED)) {
         relayed_gone(&collector->store, peer->id);
     }
-    /* Replaced: who came instead goes on counting, and is remembered at the next commit. */
+    /* Replaced: the new connection keeps counting, and the next commit stores its number. */
     if (reason != UDMON_LEFT_REPLACED) {
         collector_set_next(peer->id, stats->peer_next, collector);
         writer_agent(&collector->writer, peer->id, stats->peer_next);

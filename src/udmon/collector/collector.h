@@ -14,9 +14,9 @@ typedef struct collector {
     /* Set by the caller: */
     udmon_options_t options; /* of the server, and of the client of an upper collector */
     const char *listen, *database;
-    http_options_t http_options; /* but for the database */
+    http_options_t http_options; /* except the database */
     const char *remote_url, *upper; /* or NULL */
-    remote_options_t remote_options; /* but for the directory */
+    remote_options_t remote_options; /* except the directory */
     uint64_t keep_seconds;
     int64_t max_bytes; /* of the history */
     /* Its own: */
@@ -34,7 +34,7 @@ typedef struct collector {
     http_t http;
 } collector_t;
 
-/* A line in the log says what went wrong. */
+/* On failure, a line in the log has the reason. */
 int collector_open(collector_t *collector);
 void collector_close(collector_t *collector);
 

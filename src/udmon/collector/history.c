@@ -230,7 +230,7 @@ static int history_do(history_t *history, int which)
     return history_run(history, history->statements[which]);
 }
 
-/* Somebody else has locked the database: only this thread waits. */
+/* Another process has locked the database: only this thread waits. */
 static int history_busy(void *arg, int times)
 {
     const struct timespec pause = {.tv_nsec = BUSY_SLEEP_MS * 1000000};
@@ -369,7 +369,10 @@ static void history_set_written(history_t *history, series_t *series)
     }
 }
 
-/* Write what memory has of a level. `full`: the chunk ends here, else it goes on in the same row. */
+/*
+ * Writes the entries of a level in memory. `full`: the chunk ends here, else it continues in this
+ * row.
+ */
 static int history_flush(history_t *history, series_t *series, int level, int full)
 {
     tail_level_t *open = &series->tail->levels[level];
@@ -465,7 +468,7 @@ static void history_step(history_t *history, series_t *series, int level, int64_
     tail_step_t *step = &series->tail->steps[level - 1];
     int64_t number = time_ms / history_levels[level].step_ms;
 
-    if (number > step->number) { /* what comes late counts for the current one */
+    if (number > step->number) { /* a late sample counts for the current step */
         history_end_step(history, series, level);
         step->number = number;
     }
@@ -610,7 +613,7 @@ int history_open(history_t *history, const char *file, uint64_t keep_seconds, in
     memset(history, 0, sizeof(*history));
     history->generation = 1;
     history->keep_ms = keep_seconds * 1000;
-    history->tidied_ns = udmon_now_ns(); /* who has counts may not have come yet */
+    history->tidied_ns = udmon_now_ns(); /* nodes with stored counts may not have connected yet */
     history->max_bytes = max_bytes;
     STAILQ_INIT(&history->dirty);
     STAILQ_INIT(&history->written);
@@ -780,7 +783,7 @@ static int history_ready(history_t *history, series_t *series)
         if (tail == NULL) {
             return 0;
         }
-        __atomic_store_n(&series->tail, tail, __ATOMIC_RELEASE); /* readers look at it */
+        __atomic_store_n(&series->tail, tail, __ATOMIC_RELEASE); /* readers use it */
         if (series->key_was) {
             history_catch_up(history, series);
         }

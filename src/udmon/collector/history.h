@@ -71,7 +71,7 @@ typedef struct history {
     int64_t bytes[HISTORY_LEVELS]; /* in the database, as ROW_BYTES and the data's length count */
     uint64_t clock_ms, clock_at_ns; /* the time of day that age is counted by: history_clock */
     uint64_t jumped_at_ns;   /* since when the system's clock says something else, or 0 */
-    uint64_t tidied_ns;      /* when unused series were looked for last */
+    uint64_t tidied_ns;      /* time of the last search for unused series */
     const int *stopping; /* waiting for a locked database ends */
     uint64_t generation; /* of keys; changes when a rolled-back transaction has lost keys */
     /* The log's next row: */
@@ -84,10 +84,10 @@ typedef struct history {
     STAILQ_HEAD(, series) written; /* with chunks of this transaction */
     uint64_t written_samples;      /* of full ones */
     uint64_t transaction;          /* its number */
-    uint64_t stored;     /* samples written, also those of the current transaction */
+    uint64_t stored;     /* written samples, including the current transaction */
     uint64_t unstored;   /* samples that were lost with a transaction, or could not be written */
     int failed;          /* something in the current transaction */
-    int broken;          /* the disk is full or gone; said once */
+    int broken;          /* the disk is full or gone; logged once */
 } history_t;
 
 /*
@@ -104,9 +104,9 @@ void history_load(history_t *history, store_t *store);
 void history_agents(history_t *history, void (*each)(uint64_t id, uint64_t next, void *arg),
                     void *arg);
 
-/* Take a sample. What cannot be taken is counted in `unstored`. */
+/* Adds a sample. A sample that cannot be added is counted in `unstored`. */
 void history_add(history_t *history, series_t *series, int64_t time_ms, double value);
-/* Write what memory has of a series: before the program ends. */
+/* Writes a series' entries in memory, before the program ends. */
 void history_finish(history_t *history, series_t *series);
 void history_host(history_t *history, host_t *host, uint64_t received, uint64_t lost);
 void history_agent(history_t *history, uint64_t id, uint64_t next);

@@ -1,4 +1,4 @@
-/* What the files of the history share. */
+/* Common declarations of the files of the history. */
 #ifndef UDMON_COLLECTOR_HISTORY_INSIDE_H
 #define UDMON_COLLECTOR_HISTORY_INSIDE_H
 
@@ -6,7 +6,7 @@
 
 enum { HISTORY_ROW_BYTES = 44 /* of a chunk's row and its index entry, beside the data */ };
 
-/* Begin a transaction, if there is none. */
+/* Begins a transaction, if none is active. */
 int history_begin(history_t *history);
 /* The number that a query answers, or 0. */
 int64_t history_ask(history_t *history, const char *query);

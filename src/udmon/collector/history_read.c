@@ -80,7 +80,7 @@ int history_read(sqlite3 *db, const series_t *series, int64_t key, int level, in
     int ret;
 
     *points = (history_points_t) {0};
-    /* Memory first: what is committed meanwhile is found twice, and not missed. */
+    /* Memory first: entries that are committed in between are found twice, and never missed. */
     if (series != NULL) {
         tail_read(&series->tail, level, gather, &gathering);
     }

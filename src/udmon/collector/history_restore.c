@@ -137,7 +137,7 @@ static void replay_rest(const void *node, VISIT which, void *arg)
     }
 }
 
-/* Make chunks of what the log has and the chunks do not. */
+/* Makes chunks of the log's samples that no chunk has. */
 int history_replay(history_t *history)
 {
     replay_t replay = {.history = history};
@@ -240,7 +240,7 @@ static int history_convert_table(conversion_t *conversion, int level, const char
     return ((ret == SQLITE_DONE) && !conversion->failed) ? 0 : -EIO;
 }
 
-/* In one transaction: a collector that is killed meanwhile begins anew. */
+/* One transaction, so a collector that is killed in between starts again. */
 static int history_convert_series(history_t *history)
 {
     if (history_ask(history, "SELECT count(*) FROM sqlite_master WHERE name = 'series' AND sql LIKE"
@@ -262,7 +262,7 @@ int history_convert(history_t *history)
         int level;
         const char *query;
     } tables[] = {
-        /* where single samples are gone, steps of 10 s take their place */
+        /* steps of 10 s replace deleted samples */
         {0, "SELECT series, time_ms, value FROM sample_10s WHERE time_ms < coalesce((SELECT"
             " min(time_ms) FROM sample WHERE series = sample_10s.series), time_ms + 1)"
             " ORDER BY series, time_ms"},

@@ -31,7 +31,7 @@ enum {
 #define HTTP_ANSWER_NS  UINT64_C(30000000000) /* for reading the answer */
 #define HTTP_EVICT_NS   UINT64_C(1000000000)  /* a reader may always take so long */
 
-/* Connections, to end those that take too long */
+/* Connections, to close slow ones */
 
 typedef enum http_state { HTTP_REQUESTING, HTTP_ASKED, HTTP_READING } http_state_t;
 
@@ -353,7 +353,7 @@ typedef struct http_request {
     int answered;                  /* with `status` and: */
     unsigned status;
     struct MHD_Response *response; /* of the request's own, or of /metrics, or NULL: no memory; */
-    int is_metrics, is_nodes;      /* or what the cache has */
+    int is_metrics, is_nodes;      /* or the contents of the cache */
 } http_request_t;
 
 static struct MHD_Response *http_fail(http_request_t *request, unsigned status, const char *words)
@@ -412,7 +412,7 @@ static void http_make_nodes(http_t *http, const char *what, int gzip)
     }
 }
 
-/* /api/nodes: all, for everybody who asks within a second; or a part of the table. */
+/* /api/nodes: all nodes, the same answer for all requests of a second; or a part of the table. */
 static struct MHD_Response *http_nodes(http_request_t *request)
 {
     long offset = http_number(request->connection, "offset", 0);
@@ -527,7 +527,7 @@ static void http_run_check(pool_job_t *job, sqlite3 *db, budget_t *budget)
     }
 }
 
-/* Whether whoever asked has closed the connection meanwhile. */
+/* Whether the client has closed the connection. */
 static int http_is_gone(const http_request_t *request)
 {
     const union MHD_ConnectionInfo *info =
@@ -578,7 +578,7 @@ static void http_asked(pool_job_t *job, int was_run)
     MHD_resume_connection(request->connection);
 }
 
-/* Whoever asks, without the port. */
+/* The client's address, without the port. */
 static uint64_t http_address(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
@@ -738,7 +738,7 @@ static void http_completed(void *arg, struct MHD_Connection *connection, void **
     http_enter(http, connection, HTTP_REQUESTING);
 }
 
-/* MHD's own words for what went wrong, seldom more than "the connection was reset". */
+/* MHD's error message, seldom more than "the connection was reset". */
 static void http_log(void *arg, const char *format, va_list args)
 {
     char line[256];
@@ -792,7 +792,7 @@ static int http_start(http_t *http, const char *cert, const char *key)
 
 static void http_stop(http_t *http)
 {
-    pool_close(&http->pool); /* resumes what it has not answered */
+    pool_close(&http->pool); /* resumes requests that it has not answered */
     MHD_quiesce_daemon(http->daemon);
     MHD_stop_daemon(http->daemon);
     http->daemon = NULL;

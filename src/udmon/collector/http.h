@@ -36,9 +36,9 @@ typedef struct http_cached {
 typedef struct http_options {
     const char *address;  /* HOST:PORT */
     const char *database; /* the history's file */
-    const char *users_file;            /* or NULL: everybody may read */
+    const char *users_file;            /* or NULL: every client may read */
     const char *cert_file, *key_file;  /* or NULL: no TLS */
-    int open;             /* everybody may read from other hosts, too */
+    int open;             /* every client of other hosts may read */
 } http_options_t;
 
 typedef struct http {
@@ -62,10 +62,10 @@ typedef struct http {
     LIST_HEAD(, http_connection) connections;
 } http_t;
 
-/* A line in the log says what is wrong. */
+/* On failure, a line in the log has the reason. */
 int http_open(http_t *http, const http_options_t *options, store_t *store, const writer_t *writer,
               const remote_t *remote, const relay_t *relay);
-/* Read users, certificate and key again. What cannot be used stays as it was. */
+/* Reads users, certificate and key again. Unusable files change nothing. */
 void http_reload(http_t *http);
 void http_close(http_t *http);
 

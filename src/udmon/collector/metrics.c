@@ -81,7 +81,7 @@ static void lines_add(series_t *series, void *arg)
     line_t *grown;
 
     if ((series->arrived_ns < lines->oldest_ns) ||
-        (!strncmp(series->name, "udmon_", 6) /* ours */ &&
+        (!strncmp(series->name, "udmon_", 6) /* the collector's own */ &&
          strncmp(series->name, "udmon_agent_", 12))) {
         return;
     }
@@ -135,8 +135,8 @@ static int line_family_compare(const void *left, const void *right)
 }
 
 /*
- * The lines of a family have to stand together; counters come first where sources disagree on the
- * type of one name.
+ * The lines of a family must be adjacent. Counters come first if sources disagree about the type of
+ * a name.
  */
 static int line_compare(const void *left, const void *right)
 {
@@ -160,8 +160,8 @@ static void write_value(FILE *out, double value)
 }
 
 /*
- * What stands above a family. In OpenMetrics a counter's family has no suffix _total, and no other
- * type may have it.
+ * Writes the header of a family. In OpenMetrics the family of a counter has no suffix _total, and
+ * no other type may have this suffix.
  */
 static void write_family(FILE *out, int format, const char *name, size_t length, int counter,
                          const char *help)

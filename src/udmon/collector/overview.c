@@ -12,7 +12,7 @@
 #define OVERVIEW_NS UINT64_C(1000000000)
 enum { OVERVIEW_REST = 9, /* times as long as making it took */ FAMILIES_MAX = 5000 };
 
-/* What a row has of each node, in JSON and to sort by. */
+/* The values of a node's row, for JSON and for sorting. */
 static const char *const value_names[OVERVIEW_NUMBERS] = {
     [OVERVIEW_CPU] = "cpu",           [OVERVIEW_MEMORY] = "memory",
     [OVERVIEW_LOAD] = "load",         [OVERVIEW_IN] = "in",
@@ -30,7 +30,7 @@ enum { SUM_IDLE, SUM_CPU, SUM_FREE, SUM_MEMORY, SUM_LOAD, SUM_IN, SUM_OUT, SUM_R
        SUM_RDMA_OUT, SUMS };
 
 static const struct {
-    const char *family, *with, *without; /* parts of the labels that it has to have, or not */
+    const char *family, *with, *without; /* parts that the labels must have, or must not have */
     int sum;
 } sums[] = {
     {"node_cpu_seconds", "mode=\"idle\"", NULL, SUM_IDLE},
@@ -196,7 +196,10 @@ void overview_init(overview_t *overview, store_t *store)
 {
     memset(overview, 0, sizeof(*overview));
     overview->store = store;
-    /* Not what another collector, that a browser has asked before, has begun with. */
+    /*
+     * A browser may have an answer of an earlier collector, so generations differ between
+     * collectors.
+     */
     overview->generation = (uint32_t)time(NULL);
 }
 
@@ -387,7 +390,7 @@ static void map_refresh(overview_t *overview, overview_map_t *map, const char *m
     map->made_ns = udmon_now_ns();
 }
 
-/* The map of a metric: the one there is, or the oldest begun anew. NULL: no memory. */
+/* Finds the map of a metric, or reuses the oldest map. NULL: no memory. */
 static overview_map_t *map_find(overview_t *overview, const char *what)
 {
     overview_map_t *map = &overview->maps[0];
@@ -431,7 +434,7 @@ static struct json_object *map_json(const overview_t *overview, const overview_m
             json_object_array_add(at, json_object_new_uint64(i));
         }
         if (whole || (map->changed[i] > since)) {
-            /* the text as it is: a number of two digits */
+            /* the unchanged text: a number of two digits */
             json_object_array_add(values, json_object_new_double_s(0, map->values[i]));
         }
     }
@@ -475,7 +478,7 @@ struct json_object *overview_get_map(overview_t *overview, const char *metric, c
 typedef struct families {
     void *tree; /* of names */
     size_t count;
-    const char *last; /* series come sorted, so those of a family together */
+    const char *last; /* series are sorted, so the series of a family are adjacent */
     size_t last_length;
 } families_t;
 

@@ -41,7 +41,7 @@ enum {
     OVERVIEW_NUMBERS
 };
 
-enum { OVERVIEW_MAPS = 4 /* metrics that are looked at by several browsers at once */ };
+enum { OVERVIEW_MAPS = 4 /* metrics that several browsers show at once */ };
 
 typedef struct overview_row {
     char name[64], transport[8], address[80];
@@ -64,7 +64,7 @@ typedef struct overview {
     size_t count, up;
     uint64_t made_ns, took_ns;
     uint32_t generation; /* changes with the set of names */
-    uint32_t version;    /* counts what was made of maps */
+    uint32_t version;    /* counts the updates of maps */
     overview_map_t maps[OVERVIEW_MAPS];
 } overview_t;
 
@@ -80,7 +80,7 @@ void overview_free(overview_t *overview);
 
 /* Each returns an object of the caller's, or NULL if there is no memory. */
 struct json_object *overview_get_nodes(overview_t *overview, const overview_query_t *query);
-/* `function` may be NULL. NULL also if it is none, or the metric's name is too long. */
+/* `function` may be NULL. NULL also for an unknown function or a metric's name that is too long. */
 struct json_object *overview_get_map(overview_t *overview, const char *metric, const char *function,
                                      uint32_t generation, uint32_t version);
 struct json_object *overview_get_families(overview_t *overview);

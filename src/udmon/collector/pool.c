@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { BUDGET_STEPS = 1000 /* of SQLite's machine between two looks at the budget */ };
+enum { BUDGET_STEPS = 1000 /* SQLite's virtual machine steps between two checks of the budget */ };
 
 int budget_spent(budget_t *budget)
 {

@@ -17,7 +17,7 @@ enum {
     POOL_QUESTION_MS = 2000
 };
 
-/* What a question may still cost. Whoever works for it asks budget_spent() now and then. */
+/* The remaining cost of a request. The working thread calls budget_spent() from time to time. */
 typedef struct budget {
     uint64_t until_ns;   /* by udmon_now_ns; 0: no limit */
     const int *stopping; /* or NULL */
@@ -28,7 +28,7 @@ int budget_spent(budget_t *budget);
 
 typedef struct pool_job {
     STAILQ_ENTRY(pool_job) list;
-    uint64_t address; /* of whoever asks: a hash */
+    uint64_t address; /* hash of the client's address */
     /* Called by a thread of the pool. `db` reads the history. */
     void (*run)(struct pool_job *job, sqlite3 *db, budget_t *budget);
     /* Called once after `run`, or instead of it when the pool ends. */
@@ -52,9 +52,9 @@ typedef struct pool {
     uint64_t refused, exceeded; /* atomic: questions without an answer */
 } pool_t;
 
-/* `database` is the history's file. A line in the log says what is wrong. */
+/* `database` is the history's file. On failure, a line in the log has the reason. */
 int pool_open(pool_t *pool, const char *database);
-/* Ends what runs within some milliseconds. */
+/* Ends running requests within some milliseconds. */
 void pool_close(pool_t *pool);
 
 /* -EAGAIN: too many wait already. */

@@ -172,7 +172,7 @@ void relayed_state(host_t *host, uint64_t relay, const char *name, int up, uint6
         if (!up) {
             return; /* the node went to another relay, which counts now */
         }
-        /* What this relay had counted before was no concern of ours, or is counted already. */
+        /* Earlier counts of this relay do not concern this collector, or are already counted. */
         snprintf(host->relay_name, sizeof(host->relay_name), "%s", name);
         host->relay_lost = lost;
     }

@@ -35,12 +35,12 @@ typedef struct relay {
  * the caller. Errors as of that. */
 int relay_open(relay_t *relay, const char *upper, const udmon_options_t *options,
                udmon_loop_t *loop);
-/* Sends what waits, as far as that is possible at once; says how much is left. */
+/* Sends waiting records as far as possible without waiting; logs how many are left. */
 void relay_close(relay_t *relay);
 
 void relay_sample(relay_t *relay, const host_t *host, const udmon_metric_t *metric,
                   int64_t time_ms, int late);
-/* An agent has come or gone. With the store's lock held. */
+/* An agent has connected or gone. With the store's lock held. */
 void relay_state(relay_t *relay, host_t *host);
 /*
  * Called each second, with the store's lock held: sends changed states and counters, logs

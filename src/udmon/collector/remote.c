@@ -13,7 +13,7 @@
 #include <time.h>
 
 enum {
-    REMOTE_PAUSE_MS = 200,      /* between two looks at the queue */
+    REMOTE_PAUSE_MS = 200,      /* between two checks of the queue */
     REMOTE_BACKOFF_MAX_MS = 5000,
     REMOTE_TIMEOUT_S = 10,
     REMOTE_REQUESTS_MAX = 200, /* for one batch that is refused */
@@ -66,7 +66,7 @@ static int label_compare(const void *left, const void *right)
                                    (a->name_length < b->name_length));
 }
 
-/* `names`: room for those that are not written as in the series' name. */
+/* `names`: room for names that differ from the series' name. */
 static size_t series_labels(const series_t *series, char *names, size_t size, udmon_label_t *labels)
 {
     size_t count = 0, used, length = strcspn(series->name, "{");
@@ -153,7 +153,7 @@ void remote_encode(FILE *body, const remote_sample_t *samples, size_t count)
 
 /* Splitting a body: a body is a sequence of fields, one for each series with its samples. */
 
-/* Read a varint; returns what follows it, or NULL. */
+/* Reads a varint; returns the following byte, or NULL. */
 static const uint8_t *field_number(const uint8_t *at, const uint8_t *end, uint64_t *number_p)
 {
     unsigned shift;
@@ -168,7 +168,7 @@ static const uint8_t *field_number(const uint8_t *at, const uint8_t *end, uint64
     return NULL;
 }
 
-/* The next field of bytes: its number and contents. Returns what follows it, or NULL. */
+/* The next field of bytes: its number and contents. Returns the byte after the field, or NULL. */
 static const uint8_t *field_next(const uint8_t *at, const uint8_t *end, unsigned *number_p,
                                  const uint8_t **bytes_p)
 {
@@ -225,7 +225,7 @@ typedef struct sender {
     remote_t *remote;
     CURL *curl;
     struct curl_slist *headers;
-    char answer[200]; /* the beginning of what the receiver says */
+    char answer[200]; /* the beginning of the receiver's answer */
     size_t answer_length;
     unsigned backoff_ms;
     uint64_t next_ns; /* not before */
@@ -414,7 +414,7 @@ static void sender_body(sender_t *sender, const char *body, size_t length)
     sender_publish(sender);
 }
 
-/* Send the oldest of what waits on the disk; returns whether the receiver takes more. */
+/* Sends the oldest request on the disk; returns whether the receiver accepts more. */
 static int sender_oldest(sender_t *sender)
 {
     spool_t *spool = &sender->remote->spool;

@@ -1,8 +1,8 @@
 /*
- * Prometheus remote_write: samples go on to Prometheus, VictoriaMetrics or whatever takes its
- * protocol (version 0.1.0: protobuf, compressed by snappy, over HTTP), in a thread of its own
- * behind a bounded queue. While the receiver is away, requests wait on the disk (spool.h). What the
- * receiver refuses or the queues have no room for is counted, and said.
+ * Prometheus remote_write: sends samples to Prometheus, VictoriaMetrics or any other receiver of
+ * the protocol (version 0.1.0: protobuf, compressed by snappy, over HTTP), in a separate thread
+ * behind a bounded queue. While the receiver is away, requests wait on the disk (spool.h). Samples
+ * that the receiver refuses, or that find a full queue, are counted and logged.
  */
 #ifndef UDMON_COLLECTOR_REMOTE_H
 #define UDMON_COLLECTOR_REMOTE_H
@@ -42,9 +42,11 @@ typedef struct remote {
     int stopping;
 } remote_t;
 
-/* Starts the thread. -EINVAL: `url` is none of HTTP. The strings of `options` must stay. */
+/*
+ * Starts the thread. -EINVAL: `url` is not an HTTP URL. The strings of `options` must stay valid.
+ */
 int remote_open(remote_t *remote, const char *url, const remote_options_t *options);
-/* Sends what waits in memory, or writes it to the disk. */
+/* Sends waiting samples, or writes them to the disk. */
 void remote_close(remote_t *remote);
 /* By the receiving thread. */
 void remote_sample(remote_t *remote, series_t *series, int64_t time_ms, double value);

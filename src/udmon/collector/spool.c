@@ -43,7 +43,7 @@ static int names_only(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* What an earlier collector has left. */
+/* Reads the requests of an earlier collector. */
 static int spool_scan(spool_t *spool)
 {
     unsigned long long number, samples;
@@ -131,7 +131,7 @@ static void spool_drop_oldest(spool_t *spool)
     spool_remove_oldest(spool);
 }
 
-/* Under another name first: a file of its own name is whole. */
+/* Writes under a temporary name first, so a file with its final name is complete. */
 static int spool_write(spool_t *spool, const spool_entry_t *entry, const void *bytes)
 {
     char path[PATH_ROOM], unfinished[PATH_ROOM];
@@ -188,7 +188,7 @@ void spool_shorten_oldest(spool_t *spool, const void *bytes, size_t length, uint
 
     spool_path(spool, entry, path);
     if (spool_write(spool, &rest, bytes) < 0) {
-        return; /* what was taken is sent again */
+        return; /* an accepted request is sent again */
     }
     if (samples != entry->samples) {
         unlink(path);

@@ -19,11 +19,12 @@ typedef struct spool_entry {
 typedef struct spool {
     char directory[4096];
     uint64_t max_bytes, bytes, samples, next;
-    uint64_t dropped; /* samples that went for want of room, or could not be written */
+    uint64_t dropped; /* samples that were dropped because of lack of room, or could not be
+                       * written */
     STAILQ_HEAD(, spool_entry) entries; /* the oldest first */
 } spool_t;
 
-/* Make the directory, or read the requests in it. The log says what is wrong. */
+/* Makes the directory, or reads the requests in it. Logs errors. */
 int spool_open(spool_t *spool, const char *directory, uint64_t max_bytes);
 void spool_close(spool_t *spool);
 

@@ -21,7 +21,7 @@
 enum {
     STORE_HOSTS_MAX = 20000,
     STORE_SERIES_MAX = 20000, /* of a host */
-    STORE_AHEAD_MS = 10 * 1000, /* a clock ahead of ours by more is wrong, */
+    STORE_AHEAD_MS = 10 * 1000, /* a clock that is further ahead is wrong, */
     STORE_LATE_MS = 300 * 1000 /* or behind */
 };
 
@@ -36,7 +36,7 @@ typedef struct series {
     struct host *host;
     int64_t remote_ms;   /* time of the last sample that was given to remote write */
     unsigned queued;     /* references of the history's and remote write's threads: it must stay */
-    tail_t *tail;        /* what is not in the history yet, or NULL; see tail.h */
+    tail_t *tail;        /* samples that are not in the history yet, or NULL; see tail.h */
     /* Of the history's thread alone: */
     int64_t key;         /* in the history, of the transaction or an earlier one: */
     uint64_t key_of;     /* valid if it is the history's `generation` */
@@ -54,20 +54,20 @@ typedef struct host {
     uint64_t received, lost;
     uint64_t malformed;  /* records that were no samples */
     uint64_t discarded;  /* samples of more than STORE_SERIES_MAX series */
-    uint64_t misdated;   /* samples whose time was far from ours */
+    uint64_t misdated;   /* samples with a time far from the collector's */
     uint64_t out_of_order; /* samples that were not sent by remote write: their time went back */
     uint64_t arrived_ns; /* the last record */
     int changed;         /* since the last commit */
-    /* What an upper collector was told of the node: relay.c */
+    /* The last report about the node to an upper collector: relay.c */
     int told_up;
     uint64_t told_lost;
-    /* What a relay tells of the node: relay.c */
+    /* The last report of a relay about the node: relay.c */
     uint64_t relay;      /* identity of the relay that the node is connected to, or 0 */
-    char relay_name[64]; /* of the one that told last, */
-    uint64_t relay_lost; /* and the losses that it told */
+    char relay_name[64]; /* of the relay that reported last, */
+    uint64_t relay_lost; /* and its reported losses */
     void *series;        /* tree of series_t by name */
     size_t series_count;
-    unsigned queued;     /* entries on their way to the history, which point here */
+    unsigned queued;     /* entries in the history's queue that point here */
     /* Of the history's thread alone: */
     int64_t key;
     uint64_t key_of;
@@ -90,21 +90,21 @@ void store_unlock(store_t *store);
 void store_reader_begin(store_t *store);
 void store_reader_end(store_t *store);
 /*
- * Call `each` for all hosts until it returns 0. Takes the lock, and for one host at a time only:
- * nobody is kept from receiving for longer.
+ * Calls `each` for all hosts until it returns 0. Takes the lock for one host at a time, so the
+ * receiving thread never waits longer.
  */
 void store_each_host(store_t *store, int (*each)(const host_t *host, void *arg), void *arg);
 
 /* All below: with the lock held. */
 
 /*
- * Whether the time of a sample, `apart_ms` after ours, is to be gone by. One of long ago has waited
- * in the agent's queue, or its clock is slow: `clock_s`, how far that is ahead of ours, tells; it
- * may be UDMON_CLOCK_UNKNOWN.
+ * Whether to trust the time of a sample, `apart_ms` after the collector's time. An old sample has
+ * waited in the agent's queue, or the agent's clock is slow. `clock_s` decides: how far the agent's
+ * clock is ahead of the collector's clock, or UDMON_CLOCK_UNKNOWN.
  */
 int store_is_dated(int64_t apart_ms, int64_t clock_s);
 
-/* The host of a name, made if there is none; NULL: too many, or no memory. */
+/* Finds or makes the host of a name; NULL: too many hosts, or no memory. */
 host_t *store_host(store_t *store, const char *name);
 /* The host of a name, or NULL. */
 host_t *store_find_host(store_t *store, const char *name);
@@ -121,8 +121,8 @@ void store_sample(series_t *series, const udmon_metric_t *metric, int late, uint
 /* Call `each` for all series of a host, sorted by name. */
 void store_each(const host_t *host, void (*each)(series_t *series, void *arg), void *arg);
 /*
- * Free series from which nothing has come for `age_ns`, and hosts without series that have been
- * gone for `host_age_ns`, unless somebody reads.
+ * Frees series without a sample for `age_ns`, and hosts without series that have been gone for
+ * `host_age_ns`, unless a reader is active.
  */
 void store_forget(store_t *store, uint64_t now_ns, uint64_t age_ns, uint64_t host_age_ns);
 

@@ -72,7 +72,7 @@ void tail_free(tail_t *tail)
     }
 }
 
-/* Room for one more entry. With the lock held: readers look at the entries. */
+/* Makes room for another entry. Takes the lock, because readers use the entries. */
 static int tail_grow(tail_level_t *open, int level)
 {
     unsigned size = (open->size > 0) ? (2 * open->size) : 8;

@@ -38,7 +38,7 @@ typedef struct tail_step {
     int64_t number;  /* of the step since 1970 */
     int64_t time_ms; /* of the last sample in it */
     double sum, last, least, most;
-    uint32_t count, ranged; /* samples; those that `least` and `most` are of */
+    uint32_t count, ranged; /* number of samples; number of samples in `least` and `most` */
 } tail_step_t;
 
 typedef struct tail {

@@ -110,7 +110,7 @@ int users_reload(users_t *users)
     pthread_mutex_lock(&users->lock);
     old = users->text;
     users->text = text;
-    memset(users->known, 0, sizeof(users->known)); /* what was proved to the old file */
+    memset(users->known, 0, sizeof(users->known)); /* forget proofs with the old file */
     pthread_mutex_unlock(&users->lock);
     free(old);
     return 0;
@@ -166,7 +166,7 @@ static int users_decode(const char *header, char text[HEADER_MAX])
     return (strlen(text) == decoded - padding) ? 0 : -EINVAL;
 }
 
-/* The hash of a user, or of nobody: an unknown name takes as long as a known one. */
+/* Returns the hash of a user, or a dummy hash: an unknown name takes as long as a known name. */
 static int users_hash(users_t *users, const char *name, size_t length, char hash[CRYPT_OUTPUT_SIZE])
 {
     const char *line, *colon, *end;

@@ -1,9 +1,9 @@
 /*
- * Who may read over HTTP: names and hashed passwords of a file (Basic authentication). A line is
- * NAME:HASH, as htpasswd -B or mkpasswd write it; the hash is one of crypt(5).
+ * The users that may read over HTTP: names and hashed passwords of a file (Basic authentication). A
+ * line is NAME:HASH, as htpasswd -B or mkpasswd write it; the hash is a hash of crypt(5).
  *
- * A hash takes milliseconds to compute on purpose, so what was proved before is remembered, and new
- * proofs are checked outside the HTTP thread.
+ * Computing a hash takes milliseconds on purpose. So earlier proofs are remembered, and new proofs
+ * are checked outside of the HTTP thread.
  */
 #ifndef UDMON_COLLECTOR_USERS_H
 #define UDMON_COLLECTOR_USERS_H
@@ -25,13 +25,13 @@ typedef struct users {
     unsigned next;
 } users_t;
 
-/* A line in the log says what is wrong with the file. */
+/* On failure, a line in the log names the error in the file. */
 int users_open(users_t *users, const char *file);
 /* Read the file again; on failure the users stay. */
 int users_reload(users_t *users);
 void users_close(users_t *users);
 
-/* What is known of a header "Authorization" (or NULL) without computing a hash. */
+/* Checks a header "Authorization" (or NULL) without computing a hash. */
 users_answer_t users_know(users_t *users, const char *header);
 /* Compute the hash; returns whether the header proves a user. May take long. */
 int users_check(users_t *users, const char *header);

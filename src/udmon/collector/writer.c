@@ -61,7 +61,7 @@ static void *writer_run(void *arg)
         }
         if (__atomic_load_n(&writer->stopping, __ATOMIC_SEQ_CST)) {
             history_commit(&writer->history);
-            return NULL; /* whoever stops us has queued its last entry before */
+            return NULL; /* writer_stop() has queued its last entry before */
         }
     }
 }

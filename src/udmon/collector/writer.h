@@ -1,6 +1,6 @@
 /*
- * The history's thread, and the bounded queue to it. The receiving thread never waits: what the
- * queue cannot take is counted, and said.
+ * The history's thread, and the bounded queue to the thread. The receiving thread never waits.
+ * Entries that find a full queue are counted and logged.
  */
 #ifndef UDMON_COLLECTOR_WRITER_H
 #define UDMON_COLLECTOR_WRITER_H
@@ -37,12 +37,12 @@ typedef struct writer {
     uint64_t head, tail; /* atomic, as all below: written by the thread; by the receiver */
     int stopping;
     uint64_t overflowed;   /* samples that the queue did not take */
-    uint64_t stored, unstored, commits; /* as of the last commit, for those who ask */
+    uint64_t stored, unstored, commits; /* as of the last commit */
 } writer_t;
 
 /* The history is open. Starts the thread. */
 int writer_start(writer_t *writer);
-/* Writes what waits, commits and ends the thread; then the history may be closed. */
+/* Writes waiting entries, commits and ends the thread; then the history may be closed. */
 void writer_stop(writer_t *writer);
 
 /* All below: by the receiving thread. Return 0, or -EAGAIN if the queue is full. */

@@ -50,14 +50,14 @@ struct dmm_msg_udmonrecv_bind {
 struct dmm_msg_udmonsend_getstats_resp {
     uint32_t connected;
     uint64_t accepted; /* pieces of data taken from hooks */
-    uint64_t dropped;  /* of these, the oldest, for want of room */
+    uint64_t dropped;  /* of these, dropped: the oldest, when the queue was full */
     uint64_t received; /* as the other side says, with its last keepalive */
     uint64_t lost;
 };
 
 struct dmm_msg_udmonrecv_getstats_resp {
     uint32_t clients;
-    uint64_t received; /* pieces of data passed on, or thrown away for want of a hook */
+    uint64_t received; /* pieces of data passed on, or dropped because no hook is connected */
     uint64_t lost;     /* known to be missing */
     uint64_t invalid;  /* no list of data nodes; thrown away */
 };

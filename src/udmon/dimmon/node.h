@@ -1,4 +1,4 @@
-/* What the two types of nodes have in common. */
+/* Common functions of the two types of nodes. */
 #ifndef DIMMON_NODE_H
 #define DIMMON_NODE_H
 

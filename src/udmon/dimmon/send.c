@@ -16,7 +16,7 @@ enum { SEND_QUEUE_BYTES = 4 * 1024 * 1024 };
 typedef struct send_state {
     dmm_node_p node;
     udmon_client_t *client;    /* or NULL */
-    udmon_client_state_t told; /* what the log was told of the connection */
+    udmon_client_state_t told; /* the state in the last line of the log */
 } send_state_t;
 
 static send_state_t *send_state(dmm_node_p node)

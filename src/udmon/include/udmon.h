@@ -42,12 +42,12 @@ enum {
 typedef struct udmon_options {
     const char *secret_file;  /**< shared secret, or NULL for none; the file must be private (0600)
                                *   */
-    const char *ca_file;      /**< PEM, as the next two; NULL: TLS goes by the secret. Else by
-                               *   certificates: the peer's has to be of this CA, and a server's
-                               *   also for the host of its address */
+    const char *ca_file;      /**< PEM, as the next two; NULL: TLS uses the secret. With
+                               * certificates, the peer needs a certificate of this CA, and a
+                               * server's certificate must name the host of its address */
     const char *cert_file;    /**< our own certificate, with its chain, */
     const char *key_file;     /**< and its key; the file must be private (0600) */
-    const char *name;         /**< of a client, told to the server; default: the host's name */
+    const char *name;         /**< of a client, for the server; default: the host's name */
     const char *source;       /**< of a client: IP address to connect from; default: by routing */
     uint64_t client_id;       /**< identity across connections; 0: random */
     size_t datagram_size;     /**< bytes; the network's limit may be lower; default: 2048 of records
@@ -57,7 +57,8 @@ typedef struct udmon_options {
     size_t queue_bytes;       /**< records waiting to be sent; default 1 MiB; the oldest are dropped
                                *   */
     size_t max_record;        /**< bytes; default 65536 */
-    unsigned keepalive_ms;    /**< default 1000; a peer silent for five of them is gone */
+    unsigned keepalive_ms;    /**< default 1000; a peer is presumed dead after five silent
+                               * keepalive times */
     unsigned connect_ms;      /**< timeout of one attempt; default 6000: RDMA CM repeats a lost
                                *   request after 4 s */
     unsigned retry_ms;        /**< between rounds of attempts; default 1000 */
@@ -79,14 +80,14 @@ enum { UDMON_SERVERS_MAX = 8 /**< that a client is given */ };
 /** All defaults. */
 void udmon_options_init(udmon_options_t *options);
 
-/** No keepalive has told the peer's time of day yet. */
+/** No keepalive has reported the peer's time of day yet. */
 #define UDMON_CLOCK_UNKNOWN INT64_MIN
 
 /** Counters of both directions, of a client, or of a server for one client. */
 typedef struct udmon_stats {
     uint64_t accepted;      /**< records given to us to send */
     uint64_t sent;          /**< records that left in datagrams */
-    uint64_t dropped;       /**< records dropped here, oldest first, for want of room */
+    uint64_t dropped;       /**< records dropped here, oldest first, because the queue was full */
     uint64_t received;      /**< records delivered to the program */
     uint64_t lost;          /**< records of the peer that are missing (dropped there or on the way)
                              *   */
@@ -125,7 +126,7 @@ typedef struct udmon_peer {
                             * (udmon_options_t) */
 } udmon_peer_t;
 
-/** Why a client is gone. */
+/** Why a client has left. */
 typedef enum udmon_left {
     UDMON_LEFT_BYE,      /**< it said so */
     UDMON_LEFT_SILENT,   /**< nothing was heard for five keepalive times */
@@ -145,14 +146,15 @@ typedef struct udmon_server_callbacks {
     void (*message)(void *arg, const udmon_peer_t *peer, const udmon_message_t *message);
     /** A client has connected. */
     void (*joined)(void *arg, const udmon_peer_t *peer);
-    /** A client has gone; its counters as they were at the end. */
+    /** A client has left; `stats` are its final counters. */
     void (*left)(void *arg, const udmon_peer_t *peer, udmon_left_t reason,
                  const udmon_stats_t *stats);
     /** Records first .. first + count - 1 of a client are missing; some may still come late. */
     void (*gap)(void *arg, const udmon_peer_t *peer, uint64_t first, uint64_t count);
     /**
-     * Number of the next record expected from a client, as remembered over a restart of the server,
-     * or UDMON_SEQ_UNKNOWN. What the client has sent between is then reported as a gap.
+     * Returns the number of the next record expected from a client, from before a restart of the
+     * server, or UDMON_SEQ_UNKNOWN. Records that the client has sent in between are then reported
+     * as a gap.
      */
     uint64_t (*resume)(void *arg, uint64_t client_id);
 } udmon_server_callbacks_t;
@@ -176,7 +178,7 @@ int udmon_server_fd(const udmon_server_t *server);
 /** TCP port of the server, for one opened with port 0. */
 int udmon_server_port(const udmon_server_t *server);
 
-/** Handle what is there; returns the number of messages delivered. */
+/** Handle waiting events; returns the number of delivered messages. */
 int udmon_server_process(udmon_server_t *server);
 
 /** Send a record to a client. -ENOTCONN: no such client; -EMSGSIZE. */
@@ -198,11 +200,11 @@ typedef enum udmon_client_state {
     UDMON_CONNECTED
 } udmon_client_state_t;
 
-/** What a client calls, from udmon_client_process. All may be NULL. */
+/** Functions that udmon_client_process calls. All may be NULL. */
 typedef struct udmon_client_callbacks {
     /** A reply of the server. */
     void (*message)(void *arg, const udmon_message_t *message);
-    /** The connection has come or gone; `reason` tells why, for a log. */
+    /** The connection has come or gone; `reason` is text for a log. */
     void (*state)(void *arg, udmon_client_state_t state, const char *reason);
 } udmon_client_callbacks_t;
 
@@ -222,18 +224,18 @@ int udmon_client_open(const char *address, const udmon_options_t *options,
 /** Descriptor to poll for reading; belongs to the client. */
 int udmon_client_fd(const udmon_client_t *client);
 
-/** Handle what is there; returns the number of messages delivered. */
+/** Handle waiting events; returns the number of delivered messages. */
 int udmon_client_process(udmon_client_t *client);
 
 /**
- * Send a record: copied, sent when its datagram is full or after flush_ms. Also while not
- * connected: it then waits in the queue, and if that is full the oldest record is dropped and
- * counted. What has waited is sent not faster than the server answers, once there is a connection.
+ * Send a record. The record is copied, and sent when its datagram is full or after flush_ms.
+ * Without a connection the record waits in the queue. A full queue drops its oldest record and
+ * counts it. After connecting, waiting records are sent no faster than the server answers.
  * @return -EMSGSIZE: longer than max_record.
  */
 int udmon_client_send(udmon_client_t *client, const void *data, size_t length);
 
-/** Send what waits now, without waiting for flush_ms. */
+/** Send waiting records now, before flush_ms has passed. */
 void udmon_client_flush(udmon_client_t *client);
 
 udmon_client_state_t udmon_client_state(const udmon_client_t *client);
@@ -255,7 +257,7 @@ const char *udmon_client_transport(const udmon_client_t *client);
 
 void udmon_client_stats(const udmon_client_t *client, udmon_stats_t *stats);
 
-/** Send what waits, as far as that is possible at once, say goodbye, and free the client. */
+/** Send waiting records as far as possible without waiting, say goodbye, and free the client. */
 void udmon_client_close(udmon_client_t *client);
 
 typedef enum udmon_log_level {

@@ -30,7 +30,8 @@ typedef struct udmon_metric {
     const char *name; /**< as Prometheus writes it: network_bytes{device="eth0"} */
     uint64_t time_ns; /**< since 1970 */
     double value;
-    int counter;      /**< only grows, but for restarts; else it is a gauge */
+    int counter;      /**< the value only grows, except at restarts; otherwise the series is a
+                       * gauge */
     /** By CLOCK_MONOTONIC, for differences: the time of day may jump. 0: time_ns serves for them. */
     uint64_t clock_ns;
 } udmon_metric_t;
@@ -61,7 +62,7 @@ typedef struct udmon_module {
     const udmon_node_type_t *const *types; /**< ended by NULL */
 } udmon_module_t;
 
-/* What the agent provides. */
+/* Functions of the agent. */
 
 /** Text of an option, or NULL if it is not given. */
 const char *udmon_node_option(const udmon_node_t *node, const char *option);
@@ -70,7 +71,7 @@ const char *udmon_node_option(const udmon_node_t *node, const char *option);
 int udmon_node_number(const udmon_node_t *node, const char *option, double missing, double min,
                       double max, double *value_p);
 
-/** Tell the user what is wrong with an option (NULL: with the node), with file and line. */
+/** Report an error in an option (NULL: in the node), with file and line. */
 void udmon_node_error(const udmon_node_t *node, const char *option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -38,7 +38,7 @@ int udmon_private_file(const char *what, const char *path);
 /* Random bytes good for keys. */
 int udmon_random(void *bytes, size_t length);
 
-/* mac = HMAC-SHA256(secret, role + a + b), b of length 0 if there is none. */
+/* mac = HMAC-SHA256(secret, role + a + b); b may have length 0. */
 int udmon_sign(const udmon_secret_t *secret, const char *role, const void *a, size_t a_length,
                const void *b, size_t b_length, uint8_t mac[UDMON_MAC_SIZE]);
 
@@ -48,7 +48,9 @@ int udmon_mac_equal(const uint8_t *a, const uint8_t *b, size_t length);
 int udmon_gate_open(udmon_gate_t *gate);
 int udmon_gate_nonce(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
                      uint8_t nonce[UDMON_NONCE_SIZE]);
-/* Whether the nonce is ours, for this client nonce, fresh, and used for the first time. */
+/*
+ * Whether the server has made the nonce for this client nonce, and the nonce is fresh and unused.
+ */
 int udmon_gate_check(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
                      const uint8_t nonce[UDMON_NONCE_SIZE]);
 

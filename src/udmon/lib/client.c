@@ -1,4 +1,4 @@
-/* Client: what a program calls, and what passes over a connection. See client_meet.c. */
+/* Client: the functions for programs, and the traffic of a connection. See client_meet.c. */
 #include "client.h"
 #include "log.h"
 
@@ -167,7 +167,7 @@ static void client_set_numbers(udmon_client_t *client)
         client->servers[i].next = numbers[i];
         client->servers[i].known = (numbers[i] > 0);
     }
-    client->settings.values.numbers = NULL; /* the caller's, and not ours to keep */
+    client->settings.values.numbers = NULL; /* the caller owns the array */
     udmon_chan_renumber(&client->chan, client->servers[0].next);
 }
 
@@ -273,7 +273,7 @@ static int client_pump_backlog(udmon_client_t *client)
     return ret;
 }
 
-/* Send what can be sent; what cannot stays in the queue. */
+/* Sends as much as possible; the rest stays in the queue. */
 static void client_pump(udmon_client_t *client)
 {
     int ret;
@@ -351,7 +351,8 @@ int udmon_client_send(udmon_client_t *client, const void *data, size_t length)
         client->stuck = (ret == 0) && (pumped < 0);
         if ((client->stuck || (client->chan.stats.datagrams_sent != sent)) &&
             (client->kick.due_ns == 0)) {
-            udmon_timer_set(&client->loop, &client->kick, 0); /* for what the transport holds */
+            udmon_timer_set(&client->loop, &client->kick, 0); /* for datagrams that the transport
+                                                               * holds */
         }
     }
     if ((ret == 0) && (client->flush.due_ns == 0)) {

@@ -1,6 +1,6 @@
 /*
- * The client's inside: client.c is what a program calls, and what passes over the connection;
- * client_meet.c makes it.
+ * The inside of the client. client.c has the functions for programs and the traffic of the
+ * connection; client_meet.c makes the connection.
  */
 #ifndef UDMON_CLIENT_H
 #define UDMON_CLIENT_H
@@ -55,11 +55,11 @@ struct udmon_client {
     unsigned back;
     uint64_t leaving_ns;        /* when sending ended; 0: it goes on */
     int left;                   /* the present server has all */
-    udmon_lookup_t *lookup;     /* of the server's name, under way, or NULL */
+    udmon_lookup_t *lookup;     /* lookup of the server's name in progress, or NULL */
     /* Meeting: by calls over RDMA CM, or over a link */
-    udmon_cm_call_t *call;      /* under way, or NULL */
+    udmon_cm_call_t *call;      /* call in progress, or NULL */
     udmon_link_t *link;         /* NULL, too, when it has become the path */
-    udmon_rpc_done_t answered;  /* to be told the next message of the link */
+    udmon_rpc_done_t answered;  /* called with the next message of the link */
     uint8_t request[UDMON_RPC_MAX]; /* to be sent when the link is open */
     size_t request_length;
     udmon_timer_t patience;     /* for the answer */
@@ -84,7 +84,7 @@ struct udmon_client {
 
 /* client_meet.c */
 
-/* Tells the program. */
+/* Calls the program's `state`. */
 void udmon_client_set_state(udmon_client_t *client, udmon_client_state_t state, const char *reason);
 /* Timer: tries all networks to all servers, or, while connected, to the preferred servers. */
 void udmon_client_retry(udmon_timer_t *timer);
@@ -96,9 +96,9 @@ void udmon_client_lost(udmon_client_t *client, const char *what);
 void udmon_client_drop_path(udmon_client_t *client);
 /* A ping has been answered: the way that was tried is good. */
 void udmon_client_connected(udmon_client_t *client);
-/* Says goodbye to the present server, and begins anew with the first. */
+/* Says goodbye to the present server, and starts again with the first server. */
 void udmon_client_return(udmon_client_t *client);
-/* Gives up what is under way. */
+/* Cancels the meeting in progress. */
 void udmon_client_stop_meeting(udmon_client_t *client);
 /*
  * How long an attempt may take: connect_ms, doubled after each round without an answer. Otherwise a

@@ -118,7 +118,7 @@ unsigned udmon_client_patience_ms(const udmon_client_t *client)
     return client->settings.values.connect_ms << client->slow;
 }
 
-/* This way does not work: `what` says why. */
+/* This network does not lead to the server; `what` is the reason. */
 static void client_way_failed(udmon_client_t *client, const char *what)
 {
     char text[80];
@@ -178,7 +178,7 @@ void udmon_client_return(udmon_client_t *client)
     }
 }
 
-/* A connection that worked is lost: begin anew, soon. */
+/* A working connection is lost: start again soon. */
 void udmon_client_lost(udmon_client_t *client, const char *what)
 {
     int worked = (client->state == UDMON_CONNECTED);
@@ -479,12 +479,12 @@ static void client_looked_up(void *arg, int error, struct addrinfo *hosts)
         client_next_server(client);
         return;
     }
-    /* If the name service fails now, what it said before may still be right. */
+    /* If the name service fails now, its earlier answer may still be right. */
     client_first_way(client);
     client_try(client);
 }
 
-/* Looks its name up each time anew: the server may have moved. */
+/* Looks up the server's name each time, because the server may have moved. */
 static void client_meet_server(udmon_client_t *client)
 {
     const udmon_endpoint_t *endpoint = client_endpoint_of(client);

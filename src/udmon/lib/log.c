@@ -43,7 +43,7 @@ void udmon_set_log(void (*log)(void *arg, udmon_log_level_t level, const char *l
 
 void udmon_log(udmon_log_level_t level, const char *format, ...)
 {
-    int saved = errno; /* a message is told in the midst of handling an error */
+    int saved = errno; /* callers log while they handle an error */
     char line[512];
     va_list args;
 

@@ -9,7 +9,7 @@
 void udmon_log(udmon_log_level_t level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* For what strangers or a fault can repeat without end: one line in LOG_LIMIT_NS. */
+/* Limits messages that strangers or a fault can repeat endlessly: one line in LOG_LIMIT_NS. */
 typedef struct udmon_log_limit {
     uint64_t next_ns;  /* before, nothing is said */
     uint64_t unsaid;
@@ -26,7 +26,7 @@ int udmon_log_allowed(udmon_log_limit_t *limit, uint64_t *unsaid_p);
         } \
     } while (0)
 
-/* " (and N times before, not told)" or "". */
+/* Returns " (and N times before, not told)" or "". */
 const char *udmon_log_unsaid(uint64_t count);
 
 #define udmon_error(...) udmon_log(UDMON_LOG_ERROR, __VA_ARGS__)

@@ -78,7 +78,7 @@ int udmon_meet_type(const void *message, size_t length)
     if (length >= sizes[header->type]) {
         return header->type;
     }
-    /* A refusal is a header alone; whoever asks has nothing to refuse. */
+    /* A refusal is only a header. A request cannot be a refusal. */
     return ((header->status != UDMON_OK) &&
             ((header->type == UDMON_CHALLENGE) || (header->type == UDMON_WELCOME))) ?
                header->type : 0;

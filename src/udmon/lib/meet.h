@@ -29,7 +29,7 @@ long udmon_meet_auth(const udmon_secret_t *secret, const udmon_auth_t *fields, c
  */
 int udmon_meet_type(const void *message, size_t length);
 
-/* Take an AUTH apart. -EPROTO: malformed. Does not look at the signature. */
+/* Parses an AUTH. -EPROTO: malformed. Does not check the signature. */
 int udmon_meet_auth_parse(const void *message, size_t length, udmon_auth_view_t *view);
 /* Whether the signature is right. */
 int udmon_meet_auth_check(const udmon_secret_t *secret, const udmon_auth_view_t *view);
@@ -54,7 +54,7 @@ int udmon_meet_welcome_check(const udmon_secret_t *secret, const udmon_auth_t *a
 /* Write a response's header; returns its length. */
 size_t udmon_meet_header(void *message, uint8_t type, uint8_t status);
 
-/* What a status of a response means to a user. */
+/* Explains a response's status to a user. */
 const char *udmon_meet_status_text(uint8_t status);
 
 #endif

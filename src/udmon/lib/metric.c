@@ -5,7 +5,10 @@
 #include <errno.h>
 #include <string.h>
 
-/* An identifier at `at`; returns what follows it, or NULL. A metric's, not a label's, may have ':'. */
+/*
+ * Reads an identifier at `at`; returns the following byte, or NULL. Only names of metrics may have
+ * ':'.
+ */
 static const char *metric_identifier(const char *at, int metric)
 {
     if (isdigit((unsigned char)*at)) {
@@ -55,8 +58,8 @@ static int metric_label_bad(const char *labels, const char *label, const char *e
 }
 
 /*
- * A quoted label value: UTF-8 with the escapes \\, \" and \n, as in Prometheus' text format. Other
- * control characters than a tab are refused: names stand in logs and terminals.
+ * A quoted label value: UTF-8 with the escapes \\, \" and \n, as in Prometheus' text format.
+ * Control characters except tab are refused, because names appear in logs and terminals.
  */
 static const char *metric_value(const char *at)
 {

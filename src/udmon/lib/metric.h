@@ -51,7 +51,7 @@ typedef struct udmon_relayed {
     uint64_t lost;
 } udmon_relayed_t;
 
-/* Returns the length, or -EINVAL for a name that is none. */
+/* Returns the length, or -EINVAL for an invalid name. */
 int udmon_metric_encode(const udmon_metric_t *metric, uint8_t record[UDMON_METRIC_RECORD_MAX]);
 
 /* `name` is where the name is put. -EPROTO: no sample. */
@@ -63,7 +63,10 @@ int udmon_relayed_encode(const udmon_relayed_t *relayed, uint8_t record[UDMON_RE
 int udmon_relayed_decode(const void *record, size_t length, udmon_relayed_t *relayed,
                          char name[UDMON_METRIC_NAME_MAX + 1]);
 
-/* Names of nodes go into logs, web pages and file names: whether a character may stand there. */
+/*
+ * Names of nodes appear in logs, web pages and file names. Returns whether the character is
+ * allowed.
+ */
 int udmon_node_name_char(char c);
 
 /* Whether it is NAME or NAME{LABEL="VALUE",...} and not too long. */

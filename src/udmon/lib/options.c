@@ -98,7 +98,7 @@ int udmon_settings_make(const udmon_options_t *options, udmon_settings_t *settin
     if (v->source != NULL) {
         ret = options_source(v->source, &settings->source);
     }
-    v->source = NULL; /* the caller's string is not ours to keep */
+    v->source = NULL; /* the caller owns the string */
     if ((ret == 0) && (v->client_id == 0)) {
         ret = udmon_random(&v->client_id, sizeof(v->client_id));
     }

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 enum {
-    UDMON_DEAD_KEEPALIVES = 5, /* silent for so many keepalive times is gone */
+    UDMON_DEAD_KEEPALIVES = 5, /* a peer is presumed dead after so many silent keepalive times */
     UDMON_ROUNDS = 16          /* of progress within one call of a process function */
 };
 
@@ -17,7 +17,7 @@ typedef struct udmon_settings {
     struct sockaddr_storage source; /* AF_UNSPEC: by routing */
 } udmon_settings_t;
 
-/* -EINVAL with a message for what is out of range. */
+/* -EINVAL with a message for an option out of range. */
 int udmon_settings_make(const udmon_options_t *options, udmon_settings_t *settings);
 
 #endif

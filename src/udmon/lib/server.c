@@ -1,4 +1,4 @@
-/* Server: what a program calls, and the listeners. See server_meet.c and server_session.c. */
+/* Server: the functions for programs, and the listeners. See server_meet.c and server_session.c. */
 #include "server.h"
 #include "log.h"
 #include "net/rpc.h"
@@ -37,8 +37,8 @@ static int server_listen(udmon_server_t *server, const udmon_rpc_ops_t *ops,
 }
 
 /*
- * Without a secret or certificates anybody who reaches the port could send. Certificates alone are
- * of no use for datagrams of InfiniBand, which are not asked for over TLS.
+ * Without a secret or certificates any process that can reach the port could send. Certificates
+ * alone are useless for InfiniBand datagrams, whose meeting does not use TLS.
  */
 static int server_check_open(const udmon_server_t *server, const udmon_endpoint_t *endpoint)
 {

@@ -1,6 +1,6 @@
 /*
- * The server's inside. A file for each of its parts: server.c (what a program calls, listeners),
- * server_meet.c (requests to connect), server_session.c (connected clients).
+ * The inside of the server, with a file for each part: server.c (functions for programs,
+ * listeners), server_meet.c (requests to connect), server_session.c (connected clients).
  */
 #ifndef UDMON_SERVER_H
 #define UDMON_SERVER_H
@@ -48,11 +48,11 @@ void udmon_server_gap(void *session, uint64_t first, uint64_t count);
 /* The session goes at the next udmon_server_service. */
 void udmon_server_leave(udmon_server_t *server, udmon_session_t *session, udmon_left_t reason);
 void udmon_server_tell_left(udmon_session_t *session, udmon_left_t reason);
-/* Send what a session has to; -EAGAIN if it has to wait. */
+/* Sends a session's waiting messages; -EAGAIN if it must wait. */
 int udmon_server_pump(udmon_session_t *session);
-/* Sessions with something to be done, each once; who has to wait stands at the end again. */
+/* Serves each session with work once; a session that must wait moves to the end. */
 void udmon_server_service(udmon_server_t *server);
-/* A timer: who is silent. */
+/* A timer: finds silent clients. */
 void udmon_server_scan(udmon_timer_t *timer);
 
 #endif

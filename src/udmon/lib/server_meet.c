@@ -1,4 +1,7 @@
-/* Server: who asks to connect (HELLO), proves to know the secret (AUTH), and gets a session. */
+/*
+ * Server: a client asks to connect (HELLO), proves that it knows the secret (AUTH), and gets a
+ * session.
+ */
 #include "server.h"
 #include "log.h"
 

@@ -1,7 +1,4 @@
-/*
- * Server: what passes over connections that there are. A datagram counts only with the token of a
- * session.
- */
+/* Server: the traffic of connected clients. A datagram counts only with the token of a session. */
 #include "server.h"
 
 #include <errno.h>

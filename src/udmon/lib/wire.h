@@ -72,8 +72,8 @@ typedef struct udmon_hello {
 typedef struct udmon_challenge {
     udmon_rpc_header_t header;
     uint8_t server_nonce[UDMON_NONCE_SIZE];
-    uint8_t mac[UDMON_MAC_SIZE]; /* of "challenge", the client's nonce and this message, mac being
-                                  * zero, with what follows */
+    uint8_t mac[UDMON_MAC_SIZE]; /* over "challenge", the client's nonce, and this message with mac
+                                  * zero and the following bytes */
     uint8_t address_length; /* that many bytes follow: the server's interface */
 } __attribute__((packed)) udmon_challenge_t;
 
@@ -118,7 +118,7 @@ typedef struct udmon_dgram {
     uint16_t count;
     uint32_t clock_s; /* of UDMON_PING and UDMON_PONG: the sender's time of day, seconds since 1970,
                        * the low 32 bits, never 0; else 0 */
-    uint64_t token; /* of the connection; not known to anybody else */
+    uint64_t token; /* of the connection; known to client and server only */
     uint64_t seq;
 } __attribute__((packed)) udmon_dgram_t;
 

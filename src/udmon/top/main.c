@@ -122,7 +122,7 @@ static int top_get(top_t *top)
     return 0;
 }
 
-/* What of a node */
+/* The displayed values of a node */
 
 static const char *node_name(struct json_object *node)
 {
@@ -232,7 +232,7 @@ static void top_screen(const top_t *top)
     refresh();
 }
 
-/* Scrolling ends with the last node. Returns whether it had gone further. */
+/* Scrolling ends with the last node. Returns whether the position was beyond the end. */
 static int top_clamp(top_t *top)
 {
     int last = top->matching - (LINES - HEADER), before = top->first;
@@ -242,7 +242,7 @@ static int top_clamp(top_t *top)
     return top->first != before;
 }
 
-/* What goes wrong is shown in the first line. */
+/* The first line shows errors. */
 static void top_refresh(top_t *top)
 {
     top_clamp(top);

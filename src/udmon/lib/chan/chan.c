@@ -71,7 +71,10 @@ void udmon_chan_disconnect(udmon_chan_t *chan)
     chan->mtu = 0;
 }
 
-/* Counts of the window begin anew with each connection; what they were is kept in `stats`. */
+/*
+ * The window's counts start again with each connection; `stats` keeps the sums of earlier
+ * connections.
+ */
 void udmon_chan_stats(const udmon_chan_t *chan, udmon_stats_t *stats)
 {
     *stats = chan->stats;
@@ -136,7 +139,7 @@ int udmon_chan_signal(udmon_chan_t *chan, uint8_t type, uint64_t end)
     return udmon_chan_send(chan, sizeof(udmon_dgram_t), chan_pack_signal, &note);
 }
 
-/* 0 is for those that do not say. */
+/* 0 means that the peer does not report its clock. */
 static uint32_t chan_clock_s(void)
 {
     uint32_t now = (uint32_t)time(NULL);

@@ -1,7 +1,7 @@
 /*
  * Channel: one side of a connection, the same for client and server. Outgoing records are numbered,
- * queued and packed into datagrams (chan_tx.c); incoming ones are checked, put together and
- * counted (chan_rx.c). A channel outlives connections: what is queued waits for the next one.
+ * queued and packed into datagrams (chan_tx.c). Incoming records are checked, reassembled and
+ * counted (chan_rx.c). A channel outlives connections: queued records wait for the next connection.
  */
 #ifndef UDMON_CHAN_H
 #define UDMON_CHAN_H
@@ -17,9 +17,9 @@ enum {
     UDMON_RANGES = 8         /* separate ranges of a record that may have arrived */
 };
 
-/* What a channel needs of its owner. */
+/* Functions of the channel's owner. */
 typedef struct udmon_chan_ops {
-    /* Send a datagram of at most `size` bytes: 0, -EAGAIN, or another error if the path is gone. */
+    /* Send a datagram of at most `size` bytes: 0, -EAGAIN, or another error if the path is dead. */
     int (*send)(void *arg, size_t size, udmon_pack_t pack, void *pack_arg);
     void (*deliver)(void *arg, const udmon_message_t *message);
     void (*gap)(void *arg, uint64_t first, uint64_t count);
@@ -32,7 +32,7 @@ typedef struct udmon_range {
 
 typedef struct udmon_assembly {
     uint8_t *bytes;
-    size_t size;      /* of what `bytes` points to; kept for the next record if it is small */
+    size_t size;      /* size of `bytes`; small memory is kept for the next record */
     uint64_t seq;
     uint32_t total;
     uint32_t missing; /* bytes; 0: not in use */
@@ -44,17 +44,17 @@ typedef struct udmon_chan {
     const udmon_chan_ops_t *ops;
     void *arg;
     size_t batch_wanted;  /* size of datagrams that small records share */
-    size_t datagram_max;  /* what no datagram may exceed, whatever the network takes */
+    size_t datagram_max;  /* longest datagram, even if the network allows more */
     size_t max_record;
     size_t queue_bytes;
-    size_t mtu;           /* of the connection; 0: there is none */
+    size_t mtu;           /* of the connection; 0: no connection */
     size_t batch;         /* of the connection: at most the mtu */
     uint64_t token;
     udmon_queue_t queue;
     uint64_t next_seq;    /* of the next record accepted */
     uint64_t number_base; /* records for other servers; subtracted from numbers on the wire */
     size_t part_done;     /* bytes of the oldest record already sent in pieces, */
-    size_t part_gone;     /* and of those, not in the queue any more */
+    size_t part_gone;     /* and of these, already removed from the queue */
     seqwin_t win;
     udmon_assembly_t assemblies[UDMON_ASSEMBLIES];
     udmon_stats_t stats;
@@ -78,8 +78,8 @@ void udmon_chan_stats(const udmon_chan_t *chan, udmon_stats_t *stats);
 int udmon_chan_push(udmon_chan_t *chan, const void *data, size_t length);
 
 /*
- * Queue a record and send full datagrams; what goes into them at once is not copied into the queue.
- * *pumped_p is what udmon_chan_pump would return.
+ * Queues a record and sends full datagrams. Data that goes into a datagram at once is not copied
+ * into the queue. *pumped_p is the result of udmon_chan_pump.
  */
 int udmon_chan_push_pump(udmon_chan_t *chan, const void *data, size_t length, int *pumped_p);
 
@@ -99,8 +99,8 @@ int udmon_chan_pump_some(udmon_chan_t *chan, int all, unsigned most);
 uint64_t udmon_chan_number(const udmon_chan_t *chan);
 
 /*
- * The records not yet sent go to another server, which counts the first of them as `number`. To be
- * called before it is told that number. Returns what udmon_chan_number was.
+ * Directs unsent records to another server, which counts the first of them as `number`. Call this
+ * before telling the server this number. Returns the previous udmon_chan_number.
  */
 uint64_t udmon_chan_renumber(udmon_chan_t *chan, uint64_t number);
 
@@ -113,7 +113,7 @@ int udmon_chan_ping(udmon_chan_t *chan, uint8_t type, uint64_t time_ns);
 /* Handle a datagram. Returns its type, or -EPROTO if it makes no sense. */
 int udmon_chan_receive(udmon_chan_t *chan, const void *data, size_t length);
 
-/* Header of an outgoing datagram; returns what follows it. */
+/* Writes the header of an outgoing datagram; returns the byte after the header. */
 void *udmon_chan_header(const udmon_chan_t *chan, void *buffer, uint8_t type, uint64_t seq,
                         uint16_t count);
 /* The counting half of ops->send. */

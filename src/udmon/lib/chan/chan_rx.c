@@ -130,7 +130,7 @@ static udmon_assembly_t *rx_assembly(udmon_chan_t *chan, uint64_t seq, uint32_t 
 static int rx_range_add(udmon_assembly_t *assembly, uint32_t begin, uint32_t end)
 {
     udmon_range_t *ranges = assembly->ranges;
-    unsigned place, i = assembly->range_count; /* of those before `end`: nearly always all */
+    unsigned place, i = assembly->range_count; /* of the ranges before `end`: nearly always all */
     int left, right;
 
     while ((i > 0) && (ranges[i - 1].begin >= end)) {

@@ -55,7 +55,7 @@ static int tx_lend(udmon_chan_t *chan, const void *data, size_t length)
         return dropped;
     }
     if (dropped > 0) {
-        chan->part_done = chan->part_gone = 0; /* it was the oldest that was under way */
+        chan->part_done = chan->part_gone = 0; /* the partly sent record was the oldest */
         chan->stats.dropped += dropped;
     }
     ++chan->next_seq;
@@ -63,7 +63,7 @@ static int tx_lend(udmon_chan_t *chan, const void *data, size_t length)
     return 0;
 }
 
-/* Copy what of the newest record has not left. */
+/* Copies the unsent part of the newest record. */
 static void tx_keep(udmon_chan_t *chan)
 {
     size_t gone = 0;
@@ -220,7 +220,7 @@ static int tx_send_records(udmon_chan_t *chan, size_t length)
     return tx_send(chan, (least > chan->batch) ? least : chan->batch, tx_pack_records);
 }
 
-/* Whether what waits fills a datagram of `size`. */
+/* Whether the waiting records fill a datagram of `size`. */
 static int tx_fills(const udmon_chan_t *chan, size_t size, size_t header)
 {
     return (chan->queue.payload - chan->part_done + (chan->queue.count * header)) >=

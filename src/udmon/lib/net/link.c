@@ -66,7 +66,7 @@ BIO_METHOD *udmon_link_bio(void)
     return method;
 }
 
-/* Telling the owner, who may close the link meanwhile */
+/* Calling the owner, which may close the link in the call */
 
 static void link_free(udmon_link_t *link)
 {
@@ -133,7 +133,10 @@ static int link_error(udmon_link_t *link, int ret)
     case SSL_ERROR_WANT_WRITE:
         return 0;
     case SSL_ERROR_SSL:
-        /* Who does not like our certificate may say so after we have seen the handshake's end. */
+        /*
+         * A peer that rejects this side's certificate may say so after this side's handshake has
+         * ended.
+         */
         if ((link->state == LINK_HANDSHAKE) || udmon_tls_is_alert(ERR_peek_last_error())) {
             udmon_tls_problem(link->tls, link->ssl, link->problem, sizeof(link->problem));
             return -EACCES;
@@ -146,7 +149,7 @@ static int link_error(udmon_link_t *link, int ret)
 
 /* Sending */
 
-/* Give the socket what waits. Returns 0, also if something is left, or what went wrong. */
+/* Writes waiting data to the socket. Returns 0, also if data is left, or an error. */
 static int link_flush(udmon_link_t *link)
 {
     size_t length;
@@ -178,21 +181,21 @@ unsigned udmon_tls_send(udmon_tls_t *tls, int all)
     for (; link != NULL; link = next) {
         next = LIST_NEXT(link, unsent);
         if ((link->events & EPOLLOUT) && !all) {
-            ++count; /* the loop tells when it is worth trying */
+            ++count; /* the loop reports when the socket has room */
             continue;
         }
         ret = link_flush(link);
         count += link->is_unsent;
         if (ret < 0) {
             link_fail(link, ret);
-            next = LIST_FIRST(&tls->unsent); /* who was told may have closed any link */
+            next = LIST_FIRST(&tls->unsent); /* a called owner may have closed any link */
             count = 0;
         }
     }
     return count;
 }
 
-/* Room for `size` more bytes at the end of what waits. */
+/* Makes room for `size` more bytes behind the waiting data. */
 static int link_room(udmon_link_t *link, size_t size)
 {
     size_t waiting = link->out_end - link->out_begin;
@@ -226,7 +229,7 @@ int udmon_link_send(udmon_link_t *link, size_t size, udmon_pack_t pack, void *ar
     ret = link_room(link, LINK_HEADER + size);
     if (ret == -EAGAIN) {
         if (link_flush(link) < 0) {
-            return -EIO; /* the owner is told when the loop runs */
+            return -EIO; /* the loop calls the owner later */
         }
         ret = link_room(link, LINK_HEADER + size);
     }
@@ -346,7 +349,7 @@ static void link_handshake(udmon_link_t *link)
         link->ops->opened(link->arg);
     }
     if (link_call_end(link) && (link->state == LINK_OPEN)) {
-        link_read(link); /* what came together with the end of the handshake */
+        link_read(link); /* data that came together with the end of the handshake */
     }
 }
 
@@ -472,7 +475,7 @@ void udmon_link_close(udmon_link_t *link)
 {
     if (link->state == LINK_OPEN) {
         ERR_clear_error();
-        SSL_shutdown(link->ssl); /* says that this is the end; nobody waits for the answer */
+        SSL_shutdown(link->ssl); /* announces the end; no one waits for the answer */
     }
     link->state = LINK_FAILED;
     link_set_unsent(link, 0);

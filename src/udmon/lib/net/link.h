@@ -43,9 +43,9 @@ typedef struct udmon_tls {
     LIST_HEAD(, udmon_link) unsent; /* links whose messages have not been given to the socket */
 } udmon_tls_t;
 
-/* What the owner of a link is told. Each may close the link. */
+/* Functions of a link's owner. Each function may close the link. */
 typedef struct udmon_link_ops {
-    /* The peer has proved who it is. NULL: the owner does not want to know. */
+    /* The peer is authenticated. May be NULL. */
     void (*opened)(void *arg);
     void (*received)(void *arg, const void *data, size_t length);
     /* The link is of no use any more; to be closed. -EACCES: one of the two
@@ -63,8 +63,8 @@ typedef struct udmon_link {
     uint32_t events;      /* that `source` waits for */
     SSL *ssl;
     enum { LINK_CONNECTING, LINK_HANDSHAKE, LINK_OPEN, LINK_FAILED } state;
-    int is_unsent;        /* stands in the list of `tls` */
-    int calling, closed;  /* the owner is being told something; has closed the link meanwhile */
+    int is_unsent;        /* is in the list of `tls` */
+    int calling, closed;  /* a function of the owner is running; it has closed the link */
     uint8_t *in, *out;
     size_t in_length, out_begin, out_end;
     char problem[160];
@@ -82,7 +82,7 @@ void udmon_tls_close(udmon_tls_t *tls);
  * Reads changed certificate files again. If the new files are unusable, the old certificates stay.
  */
 void udmon_tls_refresh(udmon_tls_t *tls);
-/* The server's certificate has to be for this host, a name or an IP address. -ENOMEM. */
+/* The server's certificate must name this host, a name or an IP address. -ENOMEM. */
 int udmon_tls_expect(const udmon_tls_t *tls, SSL *ssl, const char *host);
 /* Whether an error of OpenSSL is that the peer has sent an alert. */
 int udmon_tls_is_alert(unsigned long error);
@@ -98,7 +98,7 @@ int udmon_link_accept(udmon_tls_t *tls, udmon_loop_t *loop, int fd, const udmon_
 int udmon_link_connect(udmon_tls_t *tls, udmon_loop_t *loop, const struct sockaddr *source,
                        const struct sockaddr *addr, const char *host, const udmon_link_ops_t *ops,
                        void *arg, udmon_link_t **link_p);
-/* May be called from within the operations. What waits to be sent is lost. */
+/* May be called from within the owner's functions. Waiting data is lost. */
 void udmon_link_close(udmon_link_t *link);
 
 /* Another owner. */

@@ -40,8 +40,8 @@ static void *lookup_run(void *arg)
     int error = getaddrinfo(lookup->host, lookup->port, &hints, &hosts);
 
     lookup->hosts = error == 0 ? hosts : NULL;
-    /* release: lookup_ready() sees `hosts` with it. The kernel orders both by the eventfd, too,
-     * which neither the language nor a sanitizer knows of. */
+    /* Release: lookup_ready() then sees `hosts`. The kernel also orders both by the eventfd, but
+     * neither the language nor a sanitizer knows this. */
     __atomic_store_n(&lookup->error, error, __ATOMIC_RELEASE);
     eventfd_write(lookup->source.fd, 1);
     lookup_release(lookup);
@@ -55,7 +55,7 @@ static void lookup_ready(udmon_source_t *source, uint32_t events)
     struct addrinfo *hosts = lookup->hosts;
 
     (void)events;
-    lookup->hosts = NULL; /* whoever is told has it now */
+    lookup->hosts = NULL; /* the called function owns it now */
     udmon_loop_delete(lookup->loop, source);
     lookup->done(lookup->arg, error, hosts);
     lookup_release(lookup);

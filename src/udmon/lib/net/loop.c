@@ -62,7 +62,7 @@ static void loop_timers_due(udmon_source_t *source, uint32_t events)
 
     (void)events;
     if (read(source->fd, &expirations, sizeof(expirations)) < 0) {
-        return; /* set anew meanwhile */
+        return; /* the timer was set again */
     }
     loop->armed_ns = 0;
 }
@@ -201,7 +201,8 @@ int udmon_loop_enter(udmon_loop_t *loop)
         }
         ++calls;
         if (loop->deleted != deleted) {
-            break; /* what follows may be of the deleted one; the kernel will tell again */
+            break; /* later events may belong to the deleted source; the kernel reports them
+                    * again */
         }
     }
     return calls + loop_run_timers(loop);

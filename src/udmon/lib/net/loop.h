@@ -54,7 +54,7 @@ void udmon_timer_set(udmon_loop_t *loop, udmon_timer_t *timer, uint64_t delay_ms
 void udmon_timer_set_at(udmon_loop_t *loop, udmon_timer_t *timer, uint64_t due_ns);
 void udmon_timer_cancel(udmon_timer_t *timer);
 
-/* Call what is ready and due, without waiting; returns how many calls. */
+/* Calls ready sources and due timers, without waiting; returns the number of calls. */
 int udmon_loop_run(udmon_loop_t *loop);
 
 /*

@@ -1,7 +1,7 @@
 /*
- * Networks as libudmon uses them: paths to peers, and datagrams. A path is an endpoint of UCT, made
- * on a port (an open interface), whose active messages are the datagrams; or a link (TLS over TCP).
- * UCT's transports are known by name only: whatever has active messages and addresses will do.
+ * Networks of libudmon: paths to peers, and datagrams. A path is an endpoint of UCT, made on a port
+ * (an open interface), whose active messages are the datagrams; or a link (TLS over TCP). libudmon
+ * knows UCT's transports by name only. Any transport with active messages and addresses works.
  */
 #ifndef UDMON_NET_H
 #define UDMON_NET_H
@@ -50,12 +50,12 @@ typedef struct udmon_net {
     uct_worker_h worker;
     LIST_HEAD(, udmon_port) ports;
     LIST_HEAD(, udmon_path) paths;
-    udmon_timer_t retry;    /* for transports that cannot tell when there is room or news */
+    udmon_timer_t retry;    /* for transports without events for room or arrival */
     udmon_tls_t *tls;
     udmon_net_receive_t receive;
     udmon_net_broken_t broken;
     void *arg;
-    int blocked;            /* somebody waits for room */
+    int blocked;            /* a path waits for room */
     uint64_t received;      /* datagrams */
     uint64_t window_received, window_ns; /* as it was at the beginning of the current window, */
     int busy;               /* whether many came in the one before, */
@@ -66,7 +66,7 @@ typedef struct udmon_net {
     uint64_t seen_received; /* as it was when udmon_net_arm looked last */
 } udmon_net_t;
 
-/* `tls` is what links that become paths were made with; belongs to the caller. */
+/* `tls` made the links that become paths. The caller owns it. */
 int udmon_net_open(udmon_net_t *net, udmon_loop_t *loop, udmon_tls_t *tls,
                    udmon_net_receive_t receive, udmon_net_broken_t broken, void *arg);
 void udmon_net_close(udmon_net_t *net);
@@ -81,7 +81,7 @@ int udmon_net_port(udmon_net_t *net, const char *transport, const char *device, 
 /* Its paths are closed before. */
 void udmon_port_close(udmon_port_t *port);
 
-/* What UCT answers, as a negative errno. */
+/* A UCT status as a negative errno. */
 int udmon_net_errno(ucs_status_t status);
 
 /* Write struct udmon_address; returns its length, or -EMSGSIZE. */
@@ -101,7 +101,7 @@ int udmon_path_send(udmon_path_t *path, size_t size, udmon_pack_t pack, void *ar
 /* Handle completions and datagrams; returns how many. */
 unsigned udmon_net_progress(udmon_net_t *net);
 
-/* Give what was sent a short while to leave; the only place that waits, and only before closing. */
+/* Gives sent datagrams a short time to leave. Only this function waits, and only before closing. */
 void udmon_net_drain(udmon_net_t *net);
 
 /* Prepare to sleep. Returns 0 if news will wake us, 1 if there is something to do already. */

@@ -49,7 +49,7 @@ static int port_setup(udmon_port_t *port)
         udmon_error("%s/%s: this transport has no active messages", port->transport, port->device);
         return -ENODEV;
     }
-    /* ASYNC allows the handler to be called anywhere; only progress does with what we use */
+    /* ASYNC allows any thread to call the handler; the transports here call it in progress only */
     status = uct_iface_set_am_handler(port->iface, UDMON_AM_ID, net_received, port,
                                       (attr->cap.flags & UCT_IFACE_FLAG_CB_SYNC) ?
                                           0 : UCT_CB_FLAG_ASYNC);
@@ -57,7 +57,7 @@ static int port_setup(udmon_port_t *port)
         return udmon_net_errno(status);
     }
     uct_iface_progress_enable(port->iface, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
-    port->source.fd = -1; /* progress, which follows being woken, looks at all ports */
+    port->source.fd = -1; /* progress polls all ports after each wake-up */
     if ((attr->cap.event_flags & UCT_IFACE_FLAG_EVENT_FD) &&
         (uct_iface_event_fd_get(port->iface, &port->source.fd) == UCS_OK)) {
         ret = udmon_loop_add(port->net->loop, &port->source, EPOLLIN);
@@ -122,7 +122,7 @@ static int port_find_device(udmon_port_t *port)
     return found;
 }
 
-/* Opening a domain only to look at its transports is what UCT offers. */
+/* UCT lists a domain's transports only after opening the domain. */
 static int port_open_md(udmon_port_t *port, uct_component_h component, const char *md_name)
 {
     uct_md_config_t *config;

@@ -41,7 +41,7 @@ typedef struct udmon_rpc_ops {
 extern const udmon_rpc_ops_t udmon_rpc_tcp;
 extern const udmon_rpc_ops_t udmon_rpc_cm;
 
-/* A request over RDMA CM that is under way. */
+/* A request over RDMA CM in progress. */
 typedef struct udmon_cm_request udmon_cm_call_t;
 
 /* The answer, or a negative errno in `length`. The call is over. */

@@ -268,7 +268,7 @@ static int cm_step(udmon_cm_call_t *call, enum rdma_cm_event_type event, int sta
     case RDMA_CM_EVENT_ROUTE_ERROR:
         return -EHOSTUNREACH;
     case RDMA_CM_EVENT_UNREACHABLE:
-        /* nobody listens there (a status of the protocol), or nobody answers (an errno) */
+        /* no process listens there (a status of the protocol), or no host answers (an errno) */
         return (status < 0) ? status : -ECONNREFUSED;
     case RDMA_CM_EVENT_REJECTED:
         return -ECONNREFUSED;

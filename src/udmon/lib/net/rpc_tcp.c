@@ -1,4 +1,4 @@
-/* Listening on a TCP port, and answering the requests of those who have proved the secret. */
+/* Listens on a TCP port, and answers the requests of authenticated peers. */
 #include "rpc.h"
 #include "address.h"
 #include "../log.h"
@@ -90,7 +90,7 @@ static void served_received(void *arg, const void *data, size_t length)
     answered = served->listener->serve(served->listener->arg, &place, data, length, response,
                                        sizeof(response));
     if ((answered == 0) || (udmon_link_send_bytes(link, response, answered) < 0)) {
-        /* Whoever has taken the link over notices the silence. */
+        /* The new owner of the link notices the silence. */
         if (link->arg == served) {
             served_close(served);
             return;
@@ -103,7 +103,7 @@ static void served_received(void *arg, const void *data, size_t length)
 
 static const udmon_link_ops_t served_ops = {.received = served_received, .failed = served_failed};
 
-/* Who waited too long for us to accept has gone: a handshake would be in vain. */
+/* Whether the client has gone while it waited in the backlog; then a handshake would be useless. */
 static int socket_is_left(int fd)
 {
     struct pollfd wait = {.fd = fd, .events = POLLRDHUP};
@@ -170,7 +170,8 @@ static int listener_failed(udmon_rpc_listener_t *listener)
         udmon_warn_limited(&limit, "cannot accept a connection: %s (LimitNOFILE of the service, "
                            "ulimit -n?)", strerror(errno));
         if (!TAILQ_EMPTY(&listener->served)) {
-            served_close(TAILQ_FIRST(&listener->served)); /* somebody else may have its place */
+            served_close(TAILQ_FIRST(&listener->served)); /* another connection may have its
+                                                           * place */
         }
         listener_pause(listener);
         return 0;

@@ -40,7 +40,7 @@ static int psk_find(SSL *ssl, const unsigned char *identity, size_t length, SSL_
         *session_p = psk_session(ssl);
         return *session_p != NULL;
     }
-    return 1; /* goes on without a key, which then fails for want of a certificate */
+    return 1; /* continues without a key, and then fails because the peer has no certificate */
 }
 
 static int psk_use(SSL *ssl, const EVP_MD *digest, const unsigned char **identity_p,
@@ -77,7 +77,7 @@ static int tls_file_error(const char *what, const char *path)
     return -EACCES;
 }
 
-/* Notes what the files are like now; returns whether that is something new. */
+/* Records the state of the files; returns whether a file has changed. */
 static int tls_files_changed(udmon_tls_t *tls)
 {
     struct stat status;
