@@ -785,6 +785,29 @@ TEST_F(HistoryTest, AKillLosesNothingThatWasCommitted)
     EXPECT_EQ(4001u, read("n", "gauge").size());
 }
 
+// The samples of one series in the log of a killed collector become one chunk, whatever the number of
+// series. A chunk for each sample would take memory and minutes at each beginning.
+TEST_F(HistoryTest, AKilledCollectorsLogBecomesFewChunks)
+{
+    const int64_t begin = (int64_t(time(nullptr)) / 60 - 2) * 60000;
+
+    for (int second = 0; second < 50; ++second) {
+        now_ms = begin + (second * 1000);
+        for (int series = 0; series < 20; ++series) {
+            add("n", ("gauge" + std::to_string(series)).c_str(), second);
+        }
+        history_commit(&history);
+    }
+    history_t killed = history;
+    history_close(&killed);
+    store_free(&store);
+    store_init(&store);
+    ASSERT_EQ(0, history_open(&history, file, UINT64_C(1) << 32, INT64_C(1) << 40));
+    EXPECT_EQ(20, ask("SELECT count(*) FROM chunk"));
+    EXPECT_EQ(20 * 50, ask("SELECT sum(count) FROM chunk"));
+    EXPECT_EQ(50u, read("n", "gauge13").size());
+}
+
 // Readers see each sample once at any time: in memory, in a transaction, and after it.
 TEST_F(HistoryTest, ReadersMissNothing)
 {

@@ -94,14 +94,18 @@ static replayed_t *replay_find(replay_t *replay, int64_t key)
         return *found;
     }
     replayed = calloc(1, sizeof(*replayed));
-    if ((replayed == NULL) || (tsearch(replayed, &replay->tree, replayed_compare) == NULL)) {
+    if (replayed == NULL) {
+        replay->failed = 1;
+        return NULL;
+    }
+    replayed->key = key; /* before tsearch(), which orders the tree by the key */
+    if (tsearch(replayed, &replay->tree, replayed_compare) == NULL) {
         free(replayed);
         replay->failed = 1;
         return NULL;
     }
     snprintf(query, sizeof(query), "SELECT max(log) FROM (SELECT log FROM chunk WHERE series = %lld"
              " ORDER BY start_ms DESC LIMIT 4)", (long long)key);
-    replayed->key = key;
     replayed->log = (uint64_t)history_ask(replay->history, query);
     replayed->chunk.columns = 1;
     return replayed;
