@@ -1,6 +1,7 @@
 #!/bin/bash
-# udmon-agent by itself: a module from a shared library, its samples through each processing node,
-# configurations that it reads anew and that it refuses.
+# agent.sh [machine]: udmon-agent by itself. The script tests a module from a shared library, its
+# samples through each processing node, the configurations that the agent reads anew, and the
+# configurations that the agent refuses. With "machine", only the sensors that read this machine.
 set -u
 # shellcheck source=test/udmon/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -47,6 +48,72 @@ refuses() {
     { printf '[agent]\nmodule = %s\n' "$module" && cat; } >"$dir/conf"
     ! "$agent" -t -c "$dir/conf" >"$dir/out" 2>"$dir/log" && grep -q "$1" "$dir/log"
 }
+
+# The sensors of the machine. Each has told something when one of them has several times.
+sensors() {
+    local sensor
+    for sensor in cpu memory load network disk rdma; do
+        printf '[%s]\ntype = %s\ninterval = 0.05\nto = print\n' $sensor $sensor
+    done
+    printf '[print]\ntype = print\n'
+}
+
+# value NAME: of a metric, as printed last
+value() {
+    awk -v name="$1" '$1 == name { value = $2 } END { print value }' "$dir/out"
+}
+
+# grown_to NAME NOW: a counter that may have grown since the agent read it
+grown_to() {
+    awk -v seen="$(value "$1")" -v now="$2" \
+        'BEGIN { exit !(seen != "" && seen > 0 && seen <= now) }'
+}
+
+# shellcheck disable=SC2016 # they are awk's
+machine_sensors() {
+    prints node_load15 3 < <(sensors)
+    check "cpu: each core in each mode" \
+        [ "$(grep -o '^node_cpu_seconds{.*}' "$dir/out" | sort -u | wc -l)" -eq \
+        "$(($(grep -c '^cpu[0-9]' /proc/stat) * 8))" ]
+    check "cpu: seconds in user mode" grown_to 'node_cpu_seconds{cpu="0",mode="user"}' \
+        "$(awk -v hertz="$(getconf CLK_TCK)" \
+            '$1 == "cpu0" { printf "%.2f", $2 / hertz }' /proc/stat)"
+    check "memory: bytes in all" [ "$(value node_memory_total_bytes)" = \
+        "$(awk '$1 == "MemTotal:" { printf "%.0f", $2 * 1024 }' /proc/meminfo)" ]
+    check "load: processes" [ "$(value node_threads)" -gt 0 ]
+    check "network: bytes received by each device" \
+        [ "$(grep -o '^node_network_receive_bytes{.*}' "$dir/out" | sort -u | wc -l)" -eq \
+        "$(grep -c : /proc/net/dev)" ]
+    check "network: counters of lo" same_as_proc lo
+    check "disk: those that were used" \
+        [ "$(grep -o '^node_disk_reads_completed{.*}' "$dir/out" | sort -u | wc -l)" -eq \
+        "$(awk '$4 + $8 > 0' /proc/diskstats | wc -l)" ]
+    [[ ! -d /sys/class/infiniband ]] || rdma_sensor
+}
+
+# A device that has counted something: received bytes and packets, sent ones, as the kernel says or
+# less.
+same_as_proc() {
+    local bytes packets out
+    read -r bytes packets out < <(awk -v device="$1:" \
+        '$1 == device { print $2, $3, $10 }' /proc/net/dev)
+    [[ $bytes -gt 0 ]] || return 0 # nothing has passed through it since the machine began
+    grown_to "node_network_receive_bytes{device=\"$1\"}" "$bytes" &&
+        grown_to "node_network_receive_packets{device=\"$1\"}" "$packets" &&
+        grown_to "node_network_transmit_bytes{device=\"$1\"}" "$out"
+}
+
+# What the driver counts itself, of which soft-RoCE has nothing else.
+rdma_sensor() {
+    check "rdma: the driver's counters" \
+        [ "$(grep -o '^node_infiniband_hw_sent_pkts{.*}' "$dir/out" | sort -u | wc -l)" -eq \
+        "$(find /sys/class/infiniband/*/ports/*/hw_counters/sent_pkts | wc -l)" ]
+}
+
+if [[ ${1:-} = machine ]]; then
+    machine_sensors
+    exit
+fi
 
 prints 'ramp_mean 5.5 ' <<'END'
 [ramp]
@@ -423,67 +490,6 @@ to = print
 [print]
 type = print
 END
-
-# The sensors of the machine. Each has told something when one of them has several times.
-sensors() {
-    local sensor
-    for sensor in cpu memory load network disk rdma; do
-        printf '[%s]\ntype = %s\ninterval = 0.05\nto = print\n' $sensor $sensor
-    done
-    printf '[print]\ntype = print\n'
-}
-
-# value NAME: of a metric, as printed last
-value() {
-    awk -v name="$1" '$1 == name { value = $2 } END { print value }' "$dir/out"
-}
-
-# grown_to NAME NOW: a counter that may have grown since the agent read it
-grown_to() {
-    awk -v seen="$(value "$1")" -v now="$2" \
-        'BEGIN { exit !(seen != "" && seen > 0 && seen <= now) }'
-}
-
-# shellcheck disable=SC2016 # they are awk's
-machine_sensors() {
-    prints node_load15 3 < <(sensors)
-    check "cpu: each core in each mode" \
-        [ "$(grep -o '^node_cpu_seconds{.*}' "$dir/out" | sort -u | wc -l)" -eq \
-        "$(($(grep -c '^cpu[0-9]' /proc/stat) * 8))" ]
-    check "cpu: seconds in user mode" grown_to 'node_cpu_seconds{cpu="0",mode="user"}' \
-        "$(awk -v hertz="$(getconf CLK_TCK)" \
-            '$1 == "cpu0" { printf "%.2f", $2 / hertz }' /proc/stat)"
-    check "memory: bytes in all" [ "$(value node_memory_total_bytes)" = \
-        "$(awk '$1 == "MemTotal:" { printf "%.0f", $2 * 1024 }' /proc/meminfo)" ]
-    check "load: processes" [ "$(value node_threads)" -gt 0 ]
-    check "network: bytes received by each device" \
-        [ "$(grep -o '^node_network_receive_bytes{.*}' "$dir/out" | sort -u | wc -l)" -eq \
-        "$(grep -c : /proc/net/dev)" ]
-    check "network: counters of lo" same_as_proc lo
-    check "disk: those that were used" \
-        [ "$(grep -o '^node_disk_reads_completed{.*}' "$dir/out" | sort -u | wc -l)" -eq \
-        "$(awk '$4 + $8 > 0' /proc/diskstats | wc -l)" ]
-    [[ ! -d /sys/class/infiniband ]] || rdma_sensor
-}
-
-# A device that has counted something: received bytes and packets, sent ones, as the kernel says or
-# less.
-same_as_proc() {
-    local bytes packets out
-    read -r bytes packets out < <(awk -v device="$1:" \
-        '$1 == device { print $2, $3, $10 }' /proc/net/dev)
-    [[ $bytes -gt 0 ]] || return 0 # nothing has passed through it since the machine began
-    grown_to "node_network_receive_bytes{device=\"$1\"}" "$bytes" &&
-        grown_to "node_network_receive_packets{device=\"$1\"}" "$packets" &&
-        grown_to "node_network_transmit_bytes{device=\"$1\"}" "$out"
-}
-
-# What the driver counts itself, of which soft-RoCE has nothing else.
-rdma_sensor() {
-    check "rdma: the driver's counters" \
-        [ "$(grep -o '^node_infiniband_hw_sent_pkts{.*}' "$dir/out" | sort -u | wc -l)" -eq \
-        "$(find /sys/class/infiniband/*/ports/*/hw_counters/sent_pkts | wc -l)" ]
-}
 
 machine_sensors
 
