@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include <arpa/inet.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #define KEY      7
@@ -992,6 +993,117 @@ static void case_shares(void)
     CHECK(glex_destroy_ep(ep) == GLEX_SUCCESS);
 }
 
+/* ---- memory that disappears ------------------------------------------------------------------ */
+
+#define BIG   (32u << 20)
+#define REUSED 0x55 /* what the program does with the memory afterwards */
+
+/* How memory disappears. */
+enum gone { DEREGISTERED, UNMAPPED, FORBIDDEN, NUM_GONE };
+
+static char *map_big(void)
+{
+    char *big = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    CHECK(big != MAP_FAILED);
+    memset(big, 1, BIG);
+    return big;
+}
+
+/* The memory has another use afterwards, or none. */
+static void disappear(glex_ep_handle_t ep, char *big, glex_mem_handle_t mh, enum gone gone)
+{
+    if (gone == FORBIDDEN) {
+        CHECK(mprotect(big, BIG, PROT_NONE) == 0);
+    } else if (gone == UNMAPPED) {
+        CHECK(munmap(big, BIG) == 0);
+    } else {
+        CHECK(glex_deregister_mem(ep, mh) == GLEX_SUCCESS);
+        CHECK(munmap(big, BIG) == 0);
+        CHECK(mmap(big, BIG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                   0) == big);
+        memset(big, REUSED, BIG);
+    }
+}
+
+/* Let the network of one endpoint go on until its frames wait in sockets that nobody reads. */
+static void fill_sockets(glex_ep_handle_t ep)
+{
+    int i;
+
+    for (i = 0; i < 20000; i++) {
+        pump_messages(ep);
+    }
+}
+
+/* What is posted behind a request whose memory has disappeared, in both directions. */
+static void others_live_on(glex_ep_handle_t c, glex_ep_handle_t d, enum glex_err_req_status wanted)
+{
+    double end = now() + 60;
+    struct glex_ext_counters counters;
+    struct glex_err_req error;
+    bool failed = false, there = false, back = false;
+    uint32_t num;
+
+    CHECK(flood_post(c, d, false, MARKER) && flood_post(d, c, false, MARKER));
+    while (!failed || !there || !back) {
+        CHECK(now() < end);
+        there = take(d, false, PROBE) == MARKER || there;
+        back = take(c, false, PROBE) == MARKER || back;
+        num = 1;
+        CHECK(glex_poll_error_req(c, &num, &error) == GLEX_SUCCESS);
+        if (num != 0) {
+            CHECK(!failed && error.status == wanted);
+            failed = true;
+        }
+    }
+    CHECK(glex_ext_query_counters(c, &counters) == GLEX_SUCCESS && counters.net_ended == 0);
+    CHECK(glex_ext_query_counters(d, &counters) == GLEX_SUCCESS && counters.net_ended == 0);
+}
+
+/* The memory of the target, or of the initiator, disappears while a put or a get is on its way. */
+static void memory_gone(bool get, bool target, enum gone gone)
+{
+    glex_ep_handle_t c = create_small(SMALL_EQ, true), d = create_small(SMALL_EQ, true);
+    char *ours = map_big(), *theirs = map_big(), *big = target ? theirs : ours;
+    glex_rdma_req_t req = {.rmt_ep_addr = address(d),
+                           .rmt_key = KEY,
+                           .len = BIG,
+                           .type = get ? GLEX_RDMA_TYPE_GET : GLEX_RDMA_TYPE_PUT,
+                           .local_evt = {.cookie_0 = 1, .cookie_1 = 1},
+                           .flag = GLEX_FLAG_LOCAL_EVT};
+    const int32_t both_ways = GLEX_MEM_READ | GLEX_MEM_WRITE;
+    enum glex_err_req_status wanted = gone != DEREGISTERED ? GLEX_ERR_STATUS_PCIE_READ
+                                      : target             ? GLEX_ERR_STATUS_MMT
+                                                           : GLEX_ERR_STATUS_FORMAT;
+    uint32_t i;
+
+    meet(c, d);
+    CHECK(glex_register_mem(c, ours, BIG, both_ways, &req.local_mh) == GLEX_SUCCESS);
+    CHECK(glex_register_mem(d, theirs, BIG, both_ways, &req.rmt_mh) == GLEX_SUCCESS);
+    CHECK(glex_rdma(c, &req, NULL) == GLEX_SUCCESS);
+    fill_sockets(c);
+    fill_sockets(get ? d : c);
+    disappear(target ? d : c, big, target ? req.rmt_mh : req.local_mh, gone);
+    others_live_on(c, d, wanted);
+    /* Nothing was read from memory that had another use, and nothing was written there. */
+    for (i = 0; gone == DEREGISTERED && i < BIG; i++) {
+        CHECK(big[i] == REUSED && (target ? ours : theirs)[i] == 1);
+    }
+    CHECK(glex_destroy_ep(c) == GLEX_SUCCESS && glex_destroy_ep(d) == GLEX_SUCCESS);
+    (void)munmap(ours, BIG); /* one of them is unmapped already in one of the cases */
+    (void)munmap(theirs, BIG);
+}
+
+static void case_memory_gone(void)
+{
+    int i;
+
+    for (i = 0; i < 4 * NUM_GONE; i++) {
+        memory_gone(i & 1, i & 2, (enum gone)(i / 4));
+    }
+}
+
 static void run(const char *name, void (*function)(void))
 {
     case_name = name;
@@ -1030,6 +1142,7 @@ int main(void)
     run("the end of one direction ends the other one, too", case_half);
     run("a flood of one kind keeps no other kind waiting", case_floods);
     run("peers that flood together get equal shares", case_shares);
+    run("a request whose memory disappears fails alone", case_memory_gone);
     CHECK(glex_destroy_ep(a) == GLEX_SUCCESS && glex_destroy_ep(b) == GLEX_SUCCESS);
     CHECK(glex_close_device(device) == GLEX_SUCCESS);
     return 0;

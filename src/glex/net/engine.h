@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GLEX_NET_ENGINE_VERSION 7
+#define GLEX_NET_ENGINE_VERSION 8
 
 /* A frame, its header included, is at most so long. */
 #define GLEX_NET_FRAME_MAX 65536u
@@ -30,11 +30,8 @@ struct glex_net_frame {
 
 /* The engine's memory for a frame. */
 struct glex_net_buffer {
-    char       *data;
-    uint32_t    size, len; /* of `data`: its room, and how much of it is used */
-    const void *more;      /* of the link's memory: what goes behind it */
-    uint32_t    more_size; /* how much that may be; 0: nothing */
-    uint32_t    more_len;
+    char    *data;
+    uint32_t len; /* of it that is used, of GLEX_NET_FRAME_MAX */
 };
 
 /* Why a connection ended. */
@@ -132,10 +129,8 @@ struct glex_net_module {
     struct glex_net_buffer *(*buffer)(struct glex_net_engine *engine);
     void (*drop)(struct glex_net_engine *engine, struct glex_net_buffer *buffer);
 
-    /**
-     * Send a frame. Its `more` stays as it is until the peer has it.
-     * @return Whether it was taken; else try again after progress().
-     */
+    /** Sends a frame. Returns false if the engine does not take it now: try again after
+     *  progress(). */
     bool (*send)(struct glex_net_conn *conn, struct glex_net_buffer *buffer);
 
     /** Let things go on. @return How many frames came, or have gone. */

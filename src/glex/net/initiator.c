@@ -161,7 +161,7 @@ static bool net_has_window(const struct net_peer *peer)
     const struct glex_net_buffer *frame = peer->side.frame;
     uint64_t bytes = peer->bytes_sent - peer->bytes_acked;
 
-    return bytes + (frame != NULL ? frame->len + frame->more_len : 0) < NET_WINDOW_BYTES;
+    return bytes + (frame != NULL ? frame->len : 0) < NET_WINDOW_BYTES;
 }
 
 /* A request in one record, with its data. False: not now. */
@@ -181,9 +181,9 @@ static bool net_put_record(struct net_peer *peer, const struct net_request *requ
 }
 
 /*
- * Another piece of a put, if all fits the last one; of a collective one NET_OP_COLL is the last.
- * Where the program has taken the registration back meanwhile, the last piece is empty, and names
- * one that does not exist: so the target refuses the put, without its event.
+ * Puts another piece of a put into a frame. If the rest fits, this piece is the last one. A collective
+ * put ends with NET_OP_COLL. If the program has deregistered or unmapped the memory, the last piece
+ * is empty and names a registration that does not exist. So the target refuses the put, and its event.
  */
 static bool net_put_piece(struct net_peer *peer, struct net_request *request)
 {
@@ -194,23 +194,23 @@ static bool net_put_piece(struct net_peer *peer, struct net_request *request)
     const char *from = left == 0 ? "" :
                                    glex_mem_range(&peer->side.ep->mem, local->mh, UINT64_MAX,
                                                   (uint64_t)local->offset + request->pos, left, 0);
-    bool gone = from == NULL;
-    ssize_t len;
+    const uint8_t last = coll ? 0 : NET_FLAG_LAST;
+    ssize_t len = NET_FAULT;
 
     piece.status = 0;
     piece.pos = request->pos;
-    if (gone) {
-        piece.mh = UINT64_MAX;
+    if (from != NULL) {
+        len = net_side_append_data(&peer->side, &piece, from, left, last);
     }
-    len = net_side_append_data(&peer->side, &piece, gone ? "" : from, gone ? 0 : left,
-                               coll ? 0 : NET_FLAG_LAST);
+    if (len == NET_FAULT) {
+        request->status = from == NULL ? GLEX_ERR_STATUS_FORMAT : GLEX_ERR_STATUS_PCIE_READ;
+        piece.mh = UINT64_MAX;
+        len = net_side_append_data(&peer->side, &piece, "", 0, last);
+    }
     if (len < 0) {
         return false;
     }
-    request->pos += gone ? left : (uint32_t)len;
-    if (gone) {
-        request->status = GLEX_ERR_STATUS_FORMAT;
-    }
+    request->pos += piece.mh == UINT64_MAX ? left : (uint32_t)len;
     if (request->pos == piece.total) {
         if (coll) {
             request->record.op = NET_OP_COLL; /* net_put_record() ends it */
@@ -258,8 +258,8 @@ void net_peer_go_on(struct net_peer *peer)
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-/* The program may have taken the registration back meanwhile, and the memory may have another use:
- * then the request ends with an error. */
+/* If the program has deregistered the memory, the memory may have another use. Then the request ends
+ * with an error, and so it does if the memory is not there. */
 static bool net_on_data(struct net_peer *peer, struct net_request *request,
                         const struct net_record *record, const char *data)
 {
@@ -273,10 +273,10 @@ static bool net_on_data(struct net_peer *peer, struct net_request *request,
     if (record->len != 0) {
         to = glex_mem_range(&peer->side.ep->mem, request->local.mh, UINT64_MAX,
                             (uint64_t)request->local.offset + record->pos, record->len, 0);
-        if (to != NULL) {
-            memcpy(to, data, record->len);
-        } else {
+        if (to == NULL) {
             request->status = GLEX_ERR_STATUS_FORMAT;
+        } else if (!net_copy(to, data, record->len)) {
+            request->status = GLEX_ERR_STATUS_PCIE_READ;
         }
     }
     request->pos += record->len;

@@ -30,8 +30,8 @@
 #define NET_EPOCH_BUCKETS 1024u
 /* Twice as many as there can be entries: a power of two. */
 #define NET_PLACES (2 * GLEX_NET_ENTRIES)
-/* From here on data is not copied into a frame's buffer, if it can be sent from where it is. */
-#define NET_GATHER_MIN 2048u
+/* From here on the kernel copies data of the program: see net_copy(). */
+#define NET_COPY_MIN 2048u
 /* A frame with room for less than so much data is sent before a longer piece is appended. */
 #define NET_PIECE_MIN 256u
 
@@ -240,8 +240,15 @@ void *net_side_room(struct net_side *side, size_t len);
 /** Send the frame that is being filled. False: not now. */
 bool net_side_send(struct net_side *side);
 
-/** Append a record's header and its data: all of it, with the flags `last`, or as much of `len`
- *  bytes as fit. @return How many bytes, or -1: not now. */
+/** Copies between memory of this process and memory that the program has registered, and may have
+ *  unmapped since. Returns false if the memory is not there. */
+bool net_copy(void *dst, const void *src, size_t len);
+
+#define NET_NOT_NOW (-1)
+#define NET_FAULT   (-2)
+
+/** Appends a record's header and its data: all of it, with the flags `last`, or as much of `len`
+ *  bytes as fit. @return How many bytes, or NET_NOT_NOW, or NET_FAULT: the memory is not there. */
 ssize_t net_side_append_data(struct net_side *side, struct net_record *record, const char *data,
                              size_t len, uint8_t last);
 

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 /* After each so many turns that brought nothing, some milliseconds, sources hear what was carried
  * out, asked or not. */
@@ -138,8 +140,7 @@ void *net_side_room(struct net_side *side, size_t len)
 {
     const struct glex_net_buffer *frame = side->frame;
 
-    if (frame != NULL && (frame->more_len != 0 || frame->len + len > frame->size) &&
-        !net_side_send(side)) {
+    if (frame != NULL && frame->len + len > GLEX_NET_FRAME_MAX && !net_side_send(side)) {
         return NULL;
     }
     if (side->frame == NULL && !net_side_begin(side)) {
@@ -198,7 +199,7 @@ bool net_side_send(struct net_side *side)
     }
     header = net_header(side);
     memcpy(frame->data, &header, sizeof(header));
-    len = (size_t)frame->len + frame->more_len;
+    len = frame->len;
     if (!side->ep->net->module->send(side->conn, frame)) {
         net_side_list(side);
         return false;
@@ -208,35 +209,53 @@ bool net_side_send(struct net_side *side)
     return true;
 }
 
+/*
+ * The kernel copies from this process to this process. It reports memory that is not there, where an
+ * instruction of ours would end the process. Where a filter of system calls forbids that, and for
+ * few bytes, the process copies itself.
+ */
+bool net_copy(void *dst, const void *src, size_t len)
+{
+    static bool refused; /* relaxed: a thread that sees it late tries once more */
+    struct iovec to = {dst, len}, from = {(void *)(uintptr_t)src, len};
+
+    if (len >= NET_COPY_MIN && !__atomic_load_n(&refused, __ATOMIC_RELAXED)) {
+        if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)len) {
+            return true;
+        }
+        if (errno != EPERM && errno != ENOSYS) {
+            return false;
+        }
+        __atomic_store_n(&refused, true, __ATOMIC_RELAXED);
+    }
+    memcpy(dst, src, len);
+    return true;
+}
+
 ssize_t net_side_append_data(struct net_side *side, struct net_record *record, const char *data,
                              size_t len, uint8_t last)
 {
     size_t least = net_padded(len < NET_PIECE_MIN ? len : NET_PIECE_MIN), space;
     char *at = net_side_room(side, sizeof(*record) + least);
     struct glex_net_buffer *frame = side->frame;
-    bool gathered;
 
     if (at == NULL) {
-        return -1;
+        return NET_NOT_NOW;
     }
     frame->len -= (uint32_t)least; /* counted below: how much it is depends on the frame */
-    gathered = frame->more_size != 0 && len >= NET_GATHER_MIN;
-    space = gathered ? frame->more_size : frame->size - frame->len;
+    space = GLEX_NET_FRAME_MAX - frame->len;
     if (len <= space) {
         record->flags |= last;
     } else {
         len = space;
     }
+    if (!net_copy(at + sizeof(*record), data, len)) {
+        frame->len -= (uint32_t)sizeof(*record);
+        return NET_FAULT;
+    }
     record->len = (uint32_t)len;
     memcpy(at, record, sizeof(*record));
-    if (gathered) { /* it is sent from where it is, and ends its frame */
-        frame->more = data;
-        frame->more_len = (uint32_t)len;
-        (void)net_side_send(side); /* else later: it is listed */
-    } else {
-        memcpy(at + sizeof(*record), data, len);
-        frame->len += (uint32_t)net_padded(len);
-    }
+    frame->len += (uint32_t)net_padded(len);
     return (ssize_t)len;
 }
 

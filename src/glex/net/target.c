@@ -191,9 +191,10 @@ static int net_on_put(struct net_source *source, struct glex_peer *self,
         return NET_BAD;
     }
     status = net_memory(source, self, record, GLEX_MEM_WRITE, &ptr);
-    if (status == GLEX_REQ_DONE) {
-        memcpy(ptr + record->pos, data, record->len);
-    } else if (source->put_status == GLEX_REQ_DONE) {
+    if (status == GLEX_REQ_DONE && !net_copy(ptr + record->pos, data, record->len)) {
+        status = GLEX_ERR_STATUS_PCIE_READ;
+    }
+    if (source->put_status == GLEX_REQ_DONE) {
         source->put_status = status;
     }
     if (record->op == NET_OP_PUT && !(record->flags & NET_FLAG_LAST)) {
@@ -437,8 +438,8 @@ static bool net_retry_held(struct net_source *source)
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-/* Another piece of what a get asked for. The memory may have been taken back since. False: not
- * now. */
+/* Puts another piece of a get's data into a frame. The program may have deregistered or unmapped the
+ * memory since: then the get is refused. False: not now. */
 static bool net_send_piece(struct net_source *source, struct net_reply *reply)
 {
     struct net_record record = {
@@ -447,16 +448,19 @@ static bool net_send_piece(struct net_source *source, struct net_reply *reply)
     char *ptr = NULL;
     int status = self == NULL ? GLEX_ERR_STATUS_CONNECTION_NACK :
                                 net_memory(source, self, &reply->get, GLEX_MEM_READ, &ptr);
-    ssize_t len;
+    ssize_t len = 0;
 
+    if (status == GLEX_REQ_DONE) {
+        len = net_side_append_data(&source->side, &record, ptr + reply->pos,
+                                   reply->get.total - reply->pos, 0);
+        status = len == NET_FAULT ? GLEX_ERR_STATUS_PCIE_READ : GLEX_REQ_DONE;
+    }
     if (status != GLEX_REQ_DONE) {
         reply->op = NET_OP_REFUSED;
         reply->status = status < 0 ? GLEX_ERR_STATUS_DEST_VP_STOP : (uint16_t)status;
         return true;
     }
-    len = net_side_append_data(&source->side, &record, ptr + reply->pos,
-                               reply->get.total - reply->pos, 0);
-    if (len < 0) {
+    if (len == NET_NOT_NOW) {
         return false;
     }
     reply->pos += (uint32_t)len;

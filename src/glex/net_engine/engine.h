@@ -16,7 +16,6 @@
 #include <sys/queue.h>
 
 #define ENGINE_RX_BUFFERS  32u
-#define ENGINE_TX_BUFFER   8192u /* where data can be gathered; else a whole frame */
 #define ENGINE_TX_SLAB     16u
 #define ENGINE_TX_SLABS    64u
 #define ENGINE_ADDRESS_MAX 64u /* of libfabric's own */
@@ -137,8 +136,6 @@ struct glex_net_engine {
     struct fid_pep          *pep;
     uint8_t                  address[ENGINE_ADDRESS_MAX];
     size_t                   address_len;
-    uint32_t                 tx_size;
-    uint32_t                 more_size; /* of buffers to send */
     struct engine_buffers    tx_free;
     struct engine_buffer    *tx_slabs[ENGINE_TX_SLABS];
     struct fid_mr           *tx_mrs[ENGINE_TX_SLABS];

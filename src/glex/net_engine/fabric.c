@@ -158,7 +158,7 @@ static void fabric_init_buffer(struct engine_buffer *buffer, char *data, struct 
 /* More buffers to send. */
 static bool fabric_grow_tx(struct glex_net_engine *engine)
 {
-    size_t len = (size_t)engine->tx_size * ENGINE_TX_SLAB;
+    size_t len = (size_t)GLEX_NET_FRAME_MAX * ENGINE_TX_SLAB;
     struct fid_mr **mr = &engine->tx_mrs[engine->num_slabs];
     struct engine_buffer *slab;
     char *memory;
@@ -178,7 +178,7 @@ static bool fabric_grow_tx(struct glex_net_engine *engine)
         engine->max_slabs = engine->num_slabs; /* logged once: no more are asked for */
         return false;
     }
-    for (i = 0; i < ENGINE_TX_SLAB; i++, memory += engine->tx_size) {
+    for (i = 0; i < ENGINE_TX_SLAB; i++, memory += GLEX_NET_FRAME_MAX) {
         fabric_init_buffer(&slab[i], memory, *mr);
         LIST_INSERT_HEAD(&engine->tx_free, &slab[i], entry);
     }
@@ -255,11 +255,6 @@ bool engine_fabric_open(struct glex_net_engine *engine)
     engine->info = fabric_info(engine->params.provider, engine->params.ip, &err);
     if (engine->info == NULL) {
         return fabric_failed(engine, "serve the interface", -err);
-    }
-    engine->tx_size = GLEX_NET_FRAME_MAX;
-    if (!fabric_registers(engine) && engine->info->tx_attr->iov_limit >= 2) {
-        engine->tx_size = ENGINE_TX_BUFFER;
-        engine->more_size = GLEX_NET_FRAME_MAX - ENGINE_TX_BUFFER;
     }
     engine->max_slabs = ENGINE_TX_SLABS;
     /* Who may not lock so much memory hears of it now: a slab is enough to go on with. */
@@ -636,25 +631,13 @@ struct glex_net_buffer *engine_fabric_buffer(struct glex_net_engine *engine)
     }
     tx = LIST_FIRST(&engine->tx_free);
     LIST_REMOVE(tx, entry);
-    tx->base = (struct glex_net_buffer){
-        .data = tx->base.data, .size = engine->tx_size, .more_size = engine->more_size};
+    tx->base.len = 0;
     return &tx->base;
 }
 
 void engine_fabric_drop(struct glex_net_engine *engine, struct glex_net_buffer *buffer)
 {
     LIST_INSERT_HEAD(&engine->tx_free, fabric_tx(buffer), entry);
-}
-
-static ssize_t fabric_send(const struct engine_conn *conn, struct engine_buffer *tx)
-{
-    const struct glex_net_buffer *base = &tx->base;
-    struct iovec parts[2] = {{base->data, base->len},
-                             {(void *)(uintptr_t)base->more, base->more_len}};
-
-    return base->more_len == 0 ?
-               fi_send(conn->ep, base->data, base->len, tx->desc, FI_ADDR_UNSPEC, &tx->context) :
-               fi_sendv(conn->ep, parts, NULL, 2, FI_ADDR_UNSPEC, &tx->context);
 }
 
 bool engine_fabric_send(struct glex_net_conn *base, struct glex_net_buffer *buffer)
@@ -669,7 +652,7 @@ bool engine_fabric_send(struct glex_net_conn *base, struct glex_net_buffer *buff
         return true;
     }
     ((struct glex_net_frame *)buffer->data)->to = conn->peer_id;
-    ret = fabric_send(conn, tx);
+    ret = fi_send(conn->ep, buffer->data, buffer->len, tx->desc, FI_ADDR_UNSPEC, &tx->context);
     if (ret == -FI_EAGAIN) {
         return false;
     }
