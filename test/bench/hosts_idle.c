@@ -66,7 +66,7 @@ static void send_mp(glex_ep_handle_t ep, glex_ep_addr_t to, const void *data, ui
     check(ret, "glex_send_imm_mp");
 }
 
-/* A message that must come. Returns who sent it. */
+/* Takes a message, which must come. Returns its sender. */
 static glex_ep_addr_t take_mp(glex_ep_handle_t ep, void *to, uint32_t wanted)
 {
     uint64_t end = now_ns() + LIMIT_NS;
@@ -120,7 +120,7 @@ static void serve(glex_device_handle_t dev)
     CHECK(glex_destroy_ep(first));
 }
 
-/* ---- who measures ---------------------------------------------------------------------------- */
+/* ---- the measuring process ------------------------------------------------------------------- */
 
 static double resident_kb(void)
 {

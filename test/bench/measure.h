@@ -1,6 +1,4 @@
-/*
- * What measuring programs share: a clock, processors, medians, and one way to fail.
- */
+/* Common functions of measuring programs: a clock, processors, medians, and errors. */
 #ifndef TEST_BENCH_MEASURE_H
 #define TEST_BENCH_MEASURE_H
 

@@ -97,7 +97,7 @@ void node_open(struct node *node)
 
 void node_open_with(struct node *node, uct_error_handler_t on_error, void *arg)
 {
-    /* no thread of UCX's: what is measured is the caller's progress */
+    /* UCX starts no thread, because the program measures the caller's progress */
     check(ucs_async_context_create(UCS_ASYNC_MODE_POLL, &node->async), "ucs_async_context_create");
     check(uct_worker_create(node->async, UCS_THREAD_MODE_SINGLE, &node->worker),
           "uct_worker_create");

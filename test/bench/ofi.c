@@ -23,7 +23,7 @@
 #define POSTED     10000
 #define TAG        7
 #define FAR_TAG    1000000ull
-#define BATCH      32 /* round trips between looks at the clock; some more before */
+#define BATCH      32 /* round trips between readings of the clock; some more before */
 #define IDLE_BATCH 1000
 #define MAX_WAYS   4
 
@@ -61,7 +61,7 @@ static double median(const double *values, unsigned count)
     return value;
 }
 
-/* `amount` is what a batch moves, for figures per second; 0: the figure is the time itself */
+/* `amount` is the amount of a batch, for figures per second; 0: the figure is the time itself */
 static void show(const char *figure, const struct way *ways, double *const *seconds, unsigned n,
                  unsigned turns, double amount)
 {

@@ -1,6 +1,6 @@
 /*
- * Two processes that talk by 8-byte tagged messages, in several ways side by side: through a
- * provider of libfabric, or through UCP. What goes wrong ends the program with one line.
+ * Two processes that exchange 8-byte tagged messages over several transports in turn: providers of
+ * libfabric, and UCP. An error ends the program with one line.
  */
 #ifndef TEST_BENCH_OFI_NODE_H
 #define TEST_BENCH_OFI_NODE_H
@@ -48,7 +48,7 @@ void ofi_idle(struct ofi_node *node);
 /** One round trip of 8 bytes; a server answers. */
 void ofi_round_trip(struct ofi_node *node, int is_server);
 
-/** The same by UCP over what UCX_TLS allows. There is one such pair. */
+/** The same by UCP over the transports in UCX_TLS. Only one such pair exists. */
 void ucp_pair_open(void);
 void ucp_pair_round_trip(int is_server);
 

@@ -1,8 +1,8 @@
 /*
- * wakeup [COUNT]: how long a message takes to a worker that sleeps in epoll_wait(), one way, over
- * whatever transport UCX_TLS names. The sender waits before each message until the receiver sleeps
- * for sure, which ucx_perftest -E sleep does not: there most messages come before the receiver has
- * fallen asleep. Prints the median and the shortest and longest time in microseconds.
+ * wakeup [COUNT]: the one-way time of a message to a worker that sleeps in epoll_wait(), over the
+ * transport in UCX_TLS. Before each message the sender waits until the receiver surely sleeps. With
+ * ucx_perftest -E sleep most messages come before the receiver has fallen asleep. Prints the
+ * median, the shortest and the longest time in microseconds.
  */
 #include "measure.h"
 

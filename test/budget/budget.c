@@ -11,7 +11,7 @@
 
 #include <uct/base/uct_md.h>
 
-/* A multiple of the periods after which credits are told and errors are looked for */
+/* A multiple of the periods of publishing credits and of checking errors */
 #define OPERATIONS 8192
 #define WARM_UP    1024
 #define SETTLE     8192
@@ -41,7 +41,7 @@ static size_t pack(void *dest, void *arg)
     return sizeof(uint64_t);
 }
 
-/* ---- what is counted ------------------------------------------------------------------------- */
+/* ---- counted functions ----------------------------------------------------------------------- */
 
 static ucs_status_t __attribute__((noinline)) counted_short(void)
 {
@@ -69,7 +69,7 @@ static unsigned __attribute__((noinline)) counted_progress(struct node *node)
     return uct_iface_progress(node->iface);
 }
 
-/* ---- what is not ----------------------------------------------------------------------------- */
+/* ---- other functions ------------------------------------------------------------------------- */
 
 static void progress_both(void)
 {
@@ -135,7 +135,7 @@ static void count_receive(void)
     send_one();
     counted_progress(&there);
     if (received == before) {
-        counted_progress(&there); /* first came what the channel sends for itself */
+        counted_progress(&there); /* the channel's own messages come first */
     }
     if (received != before + 1) {
         fail("%u messages came in two progress calls, of 1", received - before);
@@ -216,7 +216,7 @@ static void run(const struct budget_case *what)
         receive_one();
     }
     for (i = 0; i < SETTLE; i++) {
-        progress_both(); /* what is said when nothing else happens */
+        progress_both(); /* messages of an otherwise idle connection */
     }
     for (i = 0; i < OPERATIONS; i++) {
         what->count();

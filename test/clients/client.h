@@ -79,7 +79,7 @@ static inline glex_ep_handle_t client_create_ep(glex_device_handle_t dev, uint32
     return ep;
 }
 
-/* A busy NIC is asked again, with nothing else done meanwhile; `bad` is not looked at. */
+/* Posts to a busy NIC again, without doing anything else; `bad` is ignored. */
 static inline void client_send(glex_ep_handle_t ep, glex_ep_addr_t to, void *data, uint32_t len)
 {
     glex_imm_mp_req_t req;

@@ -25,7 +25,7 @@ struct msg_head {
     uint32_t seq;
 };
 
-/* What a sender has to know, from the receiver by pipe. */
+/* The receiver's data for a sender, by pipe. */
 struct order {
     glex_ep_addr_t receiver;
     uint32_t overflow; /* messages to send with no regard to credits */
@@ -259,7 +259,7 @@ static uint32_t count_waiting(struct receiver *rx, uint32_t max, void **first)
     return num;
 }
 
-/* Looks at a batch, goes back to its start, takes it, and removes it at once. */
+/* Probes a batch, returns to its start, takes it, and discards it at once. */
 static void take_batch(struct receiver *rx, uint32_t messages, uint32_t window)
 {
     struct sender *sender;
@@ -367,7 +367,7 @@ static void fork_senders(struct receiver *rx)
             CLIENT_FAIL("cannot fork");
         }
         if (rx->senders[i].pid == 0) {
-            /* with the pipes of others open, nobody would learn of the receiver's death */
+            /* an inherited pipe of another sender would hide the receiver's death */
             for (older = 0; older < i; older++) {
                 close(rx->senders[older].down);
                 close(rx->senders[older].up);

@@ -67,7 +67,7 @@ static void send_bytes(struct side *side, glex_ep_addr_t to, uint8_t *data, uint
 static void receive_checked(struct side *side, uint32_t seq, uint32_t expected_len,
                             glex_ep_addr_t *src, uint8_t *data)
 {
-    uint32_t len = 0xdeadbeef; /* output only: what it holds before is of no meaning */
+    uint32_t len = 0xdeadbeef; /* output only: the previous value has no meaning */
     glex_ret_t ret = GLEX_NO_MP;
     uint32_t i;
 
@@ -129,7 +129,7 @@ static void answer(void)
     printf("answered %u messages\n", seq);
 }
 
-/* The asking side looks at messages in place. */
+/* The asking side reads messages in place. */
 static void one_round(struct side *side, glex_ep_addr_t peer, uint32_t seq, uint32_t size)
 {
     glex_ep_addr_t src;

@@ -20,7 +20,7 @@
 #define KIND_LOCAL   1
 #define KIND_REMOTE  2
 
-/* What the others have to know of a rank. */
+/* A rank's data for its peers. */
 struct card {
     glex_ep_addr_t addr;
     glex_mem_handle_t mh;
@@ -206,7 +206,7 @@ static void ring_lap(struct ring *ring, int lap, uint32_t len)
     for (i = 0; i < len; i++) {
         ring->mem[block_offset(ring->rank) + i] = block_byte(ring->rank, lap, i);
     }
-    MPI_Barrier(MPI_COMM_WORLD); /* nobody writes here before all is cleared */
+    MPI_Barrier(MPI_COMM_WORLD); /* no rank writes here before all memory is cleared */
 
     for (step = 0; step < ring->size - 1; step++) {
         owner = (ring->rank - step + ring->size) % ring->size;
@@ -224,7 +224,7 @@ static void ring_lap(struct ring *ring, int lap, uint32_t len)
     for (owner = 0; owner < ring->size; owner++) {
         check_block(ring, owner, lap, len);
     }
-    MPI_Barrier(MPI_COMM_WORLD); /* nobody clears before all have looked */
+    MPI_Barrier(MPI_COMM_WORLD); /* no rank clears before all ranks have compared */
 }
 
 int main(int argc, char **argv)

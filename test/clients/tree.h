@@ -88,7 +88,7 @@ static inline void tree_close(struct tree *tree)
     CLIENT_CHECK(glex_close_device(tree->dev));
 }
 
-/* A request of a sequence; what no flag asks for stays as it is. */
+/* A request of a sequence; fields without a flag keep their values. */
 static inline void tree_req(glex_imm_mp_req_t *req, glex_ep_addr_t to, void *data, uint32_t len,
                             int flag)
 {
@@ -144,7 +144,7 @@ static inline void *tree_wait(struct tree *tree, glex_ep_handle_t ep)
     return data;
 }
 
-/* What was probed is done with. */
+/* Discards the probed messages. */
 static inline void tree_done(struct tree *tree, glex_ep_handle_t ep)
 {
     if (++tree->probed == TREE_DISCARD) {
@@ -155,7 +155,7 @@ static inline void tree_done(struct tree *tree, glex_ep_handle_t ep)
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-/* Work that only a processor can do; the compiler may not see that nobody needs it. */
+/* Work for the processor; the compiler must not remove it as unused. */
 static inline void tree_compute(long loops)
 {
     for (long i = 0; i < loops; i++) {

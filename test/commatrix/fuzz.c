@@ -1,6 +1,6 @@
 /*
  * The reader under libFuzzer. An input is a series of frames of one link type. Before each frame
- * stand two bytes of captured length, two bytes of length on the wire, and one byte of elapsed time.
+ * are two bytes of captured length, two bytes of length on the wire, and one byte of elapsed time.
  * The target also fills all tables and finds ranks.
  */
 #include "flow/rank.h"

@@ -75,7 +75,7 @@ static void grid(int dims, int sides[3])
     MPI_Dims_create(size, dims, sides);
 }
 
-/* The rank at an offset in one dimension; MPI_PROC_NULL: there is none. */
+/* The rank at an offset in one dimension, or MPI_PROC_NULL. */
 static int beside(const int sides[3], int dim, int offset, int periodic)
 {
     int at[3] = {rank / sides[2] / sides[1], rank / sides[2] % sides[1], rank % sides[2]};

@@ -20,15 +20,15 @@
 /** Bytes of a window that belong to one writer */
 #define BOARD_REGION 65536
 
-/** What a process holds when nothing is on its way. All but `memory` and `fds` must be as expected
- * at once; those two must not grow. */
+/** The resources of a process when nothing is in flight. All except `memory` and `fds` must be as
+ * expected at once. `memory` and `fds` must not grow. */
 struct board_holds {
     int64_t credits;  /* entries of the MPQ missing: granted + free - capacity */
     int64_t vcs_held; /* connections that hold entries, beyond the living peers */
     int64_t vcs_used; /* connections with messages or operations, failed ones with anything */
     int64_t fifos;    /* FIFOs lent without a living borrower */
     int64_t units;    /* buffers in use: SR, zero copy, bounce, mirrors */
-    int64_t ops;      /* operations on their way, and their quotas */
+    int64_t ops;      /* operations in flight, and their quotas */
     int64_t requests; /* requests of UCP that never ended */
     int64_t fds;
     int64_t maps;     /* mappings of dead peers' memory */
@@ -36,21 +36,21 @@ struct board_holds {
     int64_t memory;   /* bytes of heap in use */
 };
 
-/** What one process knows of another. Written by the one, read by the killer. */
+/** A process's knowledge of a peer. The process writes it, the killer reads it. */
 struct board_peer {
     uint32_t connected; /* generation it has an endpoint to; 0: none yet */
-    uint32_t gone;      /* generation whose end it was told */
+    uint32_t gone;      /* generation whose end was reported to the process */
     uint64_t connected_ns, gone_ns;
-    uint64_t gone_cpu_ns; /* on the clock of its own processor time */
+    uint64_t gone_cpu_ns; /* in its own processor time */
     uint64_t sent, received; /* messages of these generations */
 };
 
 struct board_slot {
     uint32_t gen;    /* the how-manieth process here, from 1 */
-    uint32_t ready;  /* generation whose address stands here */
+    uint32_t ready;  /* generation of the address */
     uint32_t killed; /* generation that was killed, or is about to be */
     uint32_t paused; /* value of board.pause at which it is quiet */
-    uint32_t sampled; /* ... and has told what it holds */
+    uint32_t sampled; /* ... and has reported its resources */
     uint32_t address_length, key_length[BOARD_WINDOWS];
     uint64_t window[BOARD_WINDOWS];
     char     address[BOARD_ADDRESS];
@@ -59,7 +59,7 @@ struct board_slot {
     struct board_holds holds;
     uint64_t checked; /* bytes that were as sent */
     uint64_t held;    /* messages that were kept beyond their handler */
-    char     problem[BOARD_TEXT]; /* what is wrong; empty: nothing */
+    char     problem[BOARD_TEXT]; /* an error; empty: none */
 };
 
 struct board {
@@ -86,7 +86,9 @@ uint64_t board_now(void);
 /** A clock, such as that of a process's processor time, ns */
 uint64_t board_clock(clockid_t clock);
 
-/** What was written before a flag was set is seen by who sees the flag: release and acquire. */
+/**
+ * A process that sees the flag also sees everything that was written before: release and acquire.
+ */
 static inline void board_set(uint32_t *flag, uint32_t value)
 {
     __atomic_store_n(flag, value, __ATOMIC_RELEASE);

@@ -68,7 +68,7 @@ static void fork_child(unsigned kind)
     waitpid(pid, NULL, 0);
 }
 
-/* The first one says when to become quiet and when to end; nobody leaves before all are quiet. */
+/* The first process decides when to pause and when to end. No process ends before all are quiet. */
 static void run(struct rank *rank, uint64_t bytes)
 {
     struct board *board = rank->board;
@@ -95,7 +95,7 @@ static int run_rank(const char *path, unsigned index, uint64_t megabytes)
     struct board *board = board_open(path);
     struct rank rank;
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* not for ever, where who started it was interrupted */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* end when the parent is interrupted */
     if (index >= board->ranks) {
         fail("process %u of %u", index, board->ranks);
     }

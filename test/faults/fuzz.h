@@ -1,6 +1,6 @@
 /*
- * Fuzzing: what a target does is decided by the bytes of its input, from a deterministic generator
- * (fuzz_main.c) or from libFuzzer, which calls the same function.
+ * Fuzzing: the bytes of the input decide each action of a target. The input comes from a
+ * deterministic generator (fuzz_main.c) or from libFuzzer, which calls the same function.
  */
 #ifndef TEST_FAULTS_FUZZ_H
 #define TEST_FAULTS_FUZZ_H
@@ -14,14 +14,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /** Called once, before all else. Set the environment here. */
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-/** Counts of what was done, told at the end. A target that did nothing has tested nothing. */
+/** Counts of actions, printed at the end. A target without actions has tested nothing. */
 struct fuzz_count {
     const char *name;
     uint64_t    value;
 };
 extern struct fuzz_count fuzz_counts[];
 
-/** What is left of the input */
+/** The rest of the input */
 struct fuzz_input {
     const uint8_t *data;
     size_t         size;
@@ -39,7 +39,7 @@ uint64_t fuzz_value(struct fuzz_input *input);
 /** Change some bytes of a buffer, or none. Returns how many places were changed. */
 unsigned fuzz_mutate(struct fuzz_input *input, void *buffer, size_t length);
 
-/** Say what is wrong, and stop so that the input is kept. */
+/** Print the error, and abort, so that the input is kept. */
 void fuzz_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 #endif

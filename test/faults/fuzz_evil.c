@@ -45,7 +45,10 @@ static glex_ret_t evil_mp(struct glex_ep *ep, glex_imm_mp_req_t *list, glex_imm_
     return genuine.send_imm_mp(ep, &req, bad != NULL ? bad : NULL);
 }
 
-/* Who may write to a queue can speak for others there; here only the own connection is at stake. */
+/*
+ * A process that may write to a queue can impersonate peers there. This test only attacks its own
+ * connection.
+ */
 static bool names_friend(const glex_event_t *event)
 {
     const uct_glex_iface_t *iface = glex_of(&victim);
@@ -134,7 +137,7 @@ static bool is_evil(glex_ep_handle_t ep, glex_ep_addr_t peer)
     return evil_memory != NULL && ep == glex_of(&evil)->nic && to_victim(peer);
 }
 
-/* Post what was changed: head and data, and sometimes how much it is. */
+/* Posts a changed message: head and data, and sometimes a changed length. */
 static glex_ret_t post_changed(post_fn genuine_post, glex_ep_handle_t ep, glex_ep_addr_t peer,
                                const uint64_t words[2], uint64_t head, const void *data,
                                uint32_t len)
@@ -207,7 +210,7 @@ void evil_begin(void)
     nic->rdma = evil_rdma;
 }
 
-/* ---- what the evil peer does ----------------------------------------------------------------- */
+/* ---- the attacks ----------------------------------------------------------------------------- */
 
 static size_t pack_noise(void *dest, void *arg)
 {
@@ -283,7 +286,7 @@ void evil_scribble(void)
     }
 }
 
-/* A slot of any content, often one that is taken for the next message */
+/* A slot with any content, often accepted as the next message */
 void evil_slot(void)
 {
     const uct_glex_vc_t *vc = ((uct_glex_ep_t *)evil_ep)->vc;

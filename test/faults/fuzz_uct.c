@@ -45,7 +45,7 @@ static uct_mem_h victim_memh;
 static int evil_failed;
 static int64_t mpq_capacity;
 
-/* ---- those who take part --------------------------------------------------------------------- */
+/* ---- the processes --------------------------------------------------------------------------- */
 
 static ucs_status_t on_error(void *arg, uct_ep_h ep, ucs_status_t status)
 {
@@ -71,7 +71,7 @@ static ucs_status_t on_evil(void *arg, void *data, size_t length, unsigned flags
     return UCS_OK;
 }
 
-/* The evil peer may name the friend's handler: only what has the tag and is next counts. */
+/* The evil peer may use the friend's handler, so only the next message with the tag counts. */
 static ucs_status_t on_friend(void *arg, void *data, size_t length, unsigned flags)
 {
     uint64_t words[2];
@@ -191,7 +191,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 /* ---- a run ----------------------------------------------------------------------------------- */
 
-/* Until there are no credits left, sometimes: only then does the victim look for others. */
+/*
+ * Sends until the credits are used up, sometimes: only then does the victim look for further
+ * credits.
+ */
 static void victim_says(void)
 {
     unsigned count = fuzz_below(input, 2) ? 1 : fuzz_below(input, 256);
@@ -273,7 +276,7 @@ static void one_connection(void)
     for (steps = 0; steps < 200 && input->size > 0 && !evil_failed; steps++) {
         step();
     }
-    progress(600); /* errors are looked at every 256 calls */
+    progress(600); /* progress checks errors every 256 calls */
     uct_ep_destroy(evil_ep);
     uct_ep_destroy(victim_ep);
     fuzz_counts[SESSIONS].value++;

@@ -13,7 +13,7 @@
 
 #define AM_EVIL   1
 #define AM_FRIEND 2
-#define MEMORY    4096 /* of the victim's: one page, between two that are nobody's business */
+#define MEMORY    4096 /* of the victim: one page between two inaccessible pages */
 #define CANARY    0x5a
 
 enum {
@@ -35,13 +35,13 @@ static inline uct_glex_iface_t *glex_of(const struct node *node)
 /* Progress of all three. */
 void progress(unsigned calls);
 
-/* From now on what the evil peer gives to its NIC is changed on the way, while there is input. */
+/* Begin to change the evil peer's requests on their way to the NIC, while input is left. */
 void evil_begin(void);
 
 /* A message by any way that UCT has. */
 void evil_send_genuine(void);
 
-/* A message that nobody has sent, with the names of the connection that there is. */
+/* Send an invented message with the names of the existing connection. */
 void evil_send_forged(void);
 
 /* Noise into the FIFO that the victim has lent. */
@@ -59,7 +59,7 @@ void evil_use_key(void);
 /* A message to an address that was changed: mostly of an endpoint that never existed. */
 void evil_use_address(void);
 
-/* An interface of its own, with any text for the values of variables. */
+/* Open a separate interface with any text as values of variables. */
 void evil_use_setting(void);
 
 #endif

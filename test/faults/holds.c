@@ -37,7 +37,7 @@ ucs_status_t uct_iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_pa
     return status;
 }
 
-/* Elements of a pool that are in somebody's hands */
+/* Elements of a pool that are in use */
 static int64_t pool_used(const ucs_mpool_t *mp)
 {
     const ucs_mpool_chunk_t *chunk;

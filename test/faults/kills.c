@@ -21,11 +21,11 @@
 #include <unistd.h>
 
 #define ELDERS       2
-#define TELL_LIMIT   2000000000ull  /* the issue: told within 2 s */
-#define PATIENCE     60000000000ull /* ns without what is waited for: it never comes */
+#define TELL_LIMIT   2000000000ull  /* limit for the report of a death: 2 s */
+#define PATIENCE     60000000000ull /* ns of waiting after which the wait has failed */
 #define MAX_LIFE_US  30000          /* before a process is killed */
 #define POLL_US      200
-#define CHECK_EVERY  20 /* kills between two looks at what is held */
+#define CHECK_EVERY  20 /* kills between two checks of the resources */
 
 struct job {
     struct board      *board;
@@ -95,13 +95,13 @@ __attribute__((format(printf, 2, 3), noreturn)) static void give_up(struct job *
     fputc('\n', stderr);
     va_end(args);
     if (getenv("KILLS_WAIT") != NULL) {
-        pause(); /* for whoever wants to look at them with a debugger */
+        pause(); /* wait for a debugger */
     }
     end_all(job);
     exit(1);
 }
 
-/* Nobody ends but by our hand, and nobody has anything to complain of. */
+/* Only this program ends processes, and no process has found an error. */
 static void check_living(struct job *job)
 {
     struct board_slot *slot;
@@ -122,7 +122,7 @@ static void check_living(struct job *job)
     }
 }
 
-/* Wait until `done`, which tells in `text` what is missing. */
+/* Waits until `done` returns true; `done` writes what is missing to `text`. */
 static void wait_until(struct job *job, bool (*done)(struct job *job, char *text, size_t size),
                        const char *what)
 {
@@ -169,7 +169,7 @@ static bool all_told(struct job *job, char *text, size_t size)
 
     for (i = 0; i < board->ranks; i++) {
         if (job->pid[i] != 0 || board_get(&board->slot[i].ready) != board->slot[i].gen) {
-            continue; /* it lives, or nobody ever knew of it */
+            continue; /* the process lives, or no peer ever knew it */
         }
         for (j = 0; j < board->ranks; j++) {
             if (j != i && job->pid[j] != 0 &&
@@ -245,7 +245,7 @@ static void kill_one(struct job *job)
     start(job, victim);
 }
 
-/* ---- what is held ---------------------------------------------------------------------------- */
+/* ---- resources ------------------------------------------------------------------------------- */
 
 static bool all_sampled(struct job *job, char *text, size_t size)
 {
@@ -323,7 +323,7 @@ static void stop(struct job *job)
     }
 }
 
-/* What is left in shared memory when all have ended */
+/* Counts the files in shared memory after the end of all processes */
 static unsigned count_left(void)
 {
     char path[256];

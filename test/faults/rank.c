@@ -9,7 +9,7 @@
 #define PROGRESS_CALLS 8
 #define FLUSH_STEPS    100000
 
-/* ns of quiet after which what is still held counts as leaked */
+/* ns of quiet after which remaining resources count as leaked */
 #define HOLD_PATIENCE 10000000000ull
 
 /* ... and without quiet after which it will not come */
@@ -251,7 +251,7 @@ static unsigned living_peers(const struct rank *rank)
     return count;
 }
 
-/* Quiet does not come: say once what is on its way */
+/* The process does not become quiet: prints once what is in flight */
 static void report_hang(struct rank *rank)
 {
     unsigned i;
@@ -272,8 +272,8 @@ static void report_hang(struct rank *rank)
     }
 }
 
-/* The board asks for quiet: first stop sending, then, when all have and everything has come, tell
- * what is held. */
+/* The board asks for quiet. First the process stops sending. When all processes have stopped and
+ * every message has arrived, it reports its resources. */
 static void become_quiet(struct rank *rank)
 {
     uint32_t pause = board_get(&rank->board->pause);
@@ -291,8 +291,8 @@ static void become_quiet(struct rank *rank)
     } else if (rank_is_quiet(rank)) {
         rank->quiet_since = rank->quiet_since == 0 ? board_now() : rank->quiet_since;
         holds_read(&rank->own->holds, living_peers(rank), rank->ops + rank->recvs);
-        /* Completions may still be on their way, and what is mapped is not given back before the
-         * kernel has done with the dead */
+        /* Completions may still be in flight, and mappings end only when the kernel has finished
+         * the dead process */
         if (holds_nothing(&rank->own->holds) || board_now() - rank->quiet_since > HOLD_PATIENCE) {
             rank->quiet_since = 0;
             board_set(&rank->own->sampled, pause);

@@ -11,13 +11,13 @@
 #include <ucp/api/ucp.h>
 
 #define RANK_MAX_MESSAGE 262144
-#define RANK_MAX_OPS     48 /* of a process, on their way */
+#define RANK_MAX_OPS     48 /* of a process, in flight */
 #define RANK_PEER_OPS    12 /* of these to one peer */
 #define RANK_MAX_HELD    16 /* messages kept beyond their handler */
 
 enum rank_stream { RANK_AM, RANK_TAG, RANK_STREAMS };
 
-/** Begins every message: what the rest must be */
+/** The beginning of every message; determines the rest */
 struct rank_message {
     uint32_t src, gen, seq, length;
 };
@@ -29,7 +29,7 @@ struct rank_peer {
     ucp_ep_h     ep;
     uint32_t     gen;
     bool         failed;  /* the error handler was called: the endpoint is to be closed */
-    bool         rma_busy; /* somebody uses our region of its windows */
+    bool         rma_busy; /* a peer uses this process's region of its windows */
     ucp_rkey_h   rkey[BOARD_WINDOWS];
     unsigned     ops;
     uint32_t     seq[RANK_STREAMS];
@@ -59,13 +59,13 @@ struct rank {
     struct rank_held   held[RANK_MAX_HELD];
     void              *tag_request; /* the single receive, so that messages complete in order */
     char              *tag_data;
-    unsigned           ops;      /* requests of ours that have not ended: sends, put, get ... */
+    unsigned           ops;      /* open requests of this process: sends, put, get ... */
     unsigned           recvs;    /* ... receives that matched, and closed endpoints */
     bool               quiet;    /* nothing new is begun */
     bool               ending;   /* peers may be gone, which is no longer an error */
     uint64_t           asked_since; /* for quiet; 0: it is not */
     bool               told_hang;
-    uint64_t           quiet_since; /* 0: something is on its way, or it was told */
+    uint64_t           quiet_since; /* 0: something is in flight, or the resources were reported */
     uint64_t           random;
     uint64_t           steps;
 };
@@ -74,7 +74,7 @@ struct rank {
 void rank_open(struct rank *rank, struct board *board, unsigned index, uint32_t gen,
                bool handles_errors);
 
-/** Go on: connect to whoever is new, send, receive. */
+/** One step: connect to new processes, send, receive. */
 void rank_step(struct rank *rank);
 
 /** Whether every operation has ended and every message of living peers has arrived */
@@ -108,7 +108,7 @@ void rank_send_something(struct rank *rank);
 void rank_recv_open(struct rank *rank);
 void rank_recv_close(struct rank *rank);
 
-/** Look at what is kept: give it back, checked, when its time has come. */
+/** Check and return kept messages whose time has come. */
 void rank_recv_step(struct rank *rank);
 
 bool rank_recv_holds(const struct rank *rank);
@@ -117,7 +117,7 @@ bool rank_recv_holds(const struct rank *rank);
 
 uint64_t pattern_seed(const struct rank_message *message);
 
-/** Bytes that tell where they come from */
+/** Bytes that depend on their origin */
 void pattern_fill(void *data, size_t length, uint64_t seed);
 
 /** Position of the first wrong byte, or -1 */
@@ -131,7 +131,7 @@ void holds_read(struct board_holds *holds, unsigned living, unsigned requests);
 /** Prints the state of each connection on standard error, to debug a job that hangs. */
 void holds_report(void);
 
-/** Whether that is as it must be: nothing of the dead, nothing on its way. */
+/** Whether the resources are right: nothing of the dead, nothing in flight. */
 bool holds_nothing(const struct board_holds *holds);
 
 #endif

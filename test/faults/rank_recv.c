@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what a message must be ------------------------------------------------------------------ */
+/* ---- checks of messages ---------------------------------------------------------------------- */
 
-/* Messages of a process come one after the other, whatever way they take. False: it is none. */
+/* Messages of a process arrive in order over all protocols. False: the message is invalid. */
 static bool check_header(struct rank *rank, const struct rank_message *message, size_t length,
                          enum rank_stream stream)
 {
@@ -64,7 +64,7 @@ static void check_failure(struct rank *rank, const struct rank_message *message,
 
 /* ---- active messages ------------------------------------------------------------------------- */
 
-/* Data of a rendezvous on its way */
+/* Data of a rendezvous in flight */
 struct fetch {
     struct rank        *rank;
     struct rank_message message;
@@ -189,7 +189,7 @@ bool rank_recv_holds(const struct rank *rank)
 
 static void post_tag_recv(struct rank *rank);
 
-/* UCP does not tell whose message it was that did not come */
+/* UCP does not name the sender of a message that failed */
 static void check_tag_failure(struct rank *rank, ucs_status_t status)
 {
     bool killed = false;

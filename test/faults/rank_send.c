@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An operation on its way: a message, or a put, a flush and a get of the same bytes */
+/* An operation in flight: a message, or a put, a flush and a get of the same bytes */
 struct op {
     struct rank_peer   *peer;
     uint32_t            gen;
-    void              (*next)(struct op *op); /* what comes after this step; NULL: it is the last */
+    void              (*next)(struct op *op); /* the next step; NULL: this step is the last */
     struct rank_message message;
     unsigned            window;
     uint64_t            offset, seed;
@@ -136,7 +136,7 @@ static void send_message(struct rank_peer *peer, enum rank_stream stream)
     }
 }
 
-/* ---- put, flush, get: what was put is there -------------------------------------------------- */
+/* ---- put, flush, get: the get must return the put's data ------------------------------------- */
 
 static uint64_t remote_address(const struct op *op)
 {

@@ -29,7 +29,7 @@ inline glex_imm_mp_req_t coll_mp(glex_ep_addr_t to, const void *data, uint32_t l
     return req;
 }
 
-/* One request, in a call of its own. */
+/* One request, in a separate call. */
 inline glex_ret_t coll_send(glex_ep_handle_t ep, glex_ep_addr_t to, uint64_t number, int flag,
                             uint32_t counter = 0xa5a5a5a5)
 {

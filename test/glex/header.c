@@ -1,6 +1,6 @@
 /*
- * glex.h as C programs write it. What the compiler takes here, in C and, by test_header.cc, in C++,
- * it takes of programs.
+ * glex.h as C programs use it. If the compiler accepts this file in C and, by test_header.cc, in
+ * C++, it accepts programs.
  */
 #include <glex.h>
 

@@ -1,6 +1,4 @@
-/*
- * What header.c and test_header.cc look at of glex.h: the prototypes of all functions.
- */
+/* The parts of glex.h that header.c and test_header.cc use: the prototypes of all functions. */
 #ifndef GLEX_TEST_HEADER_H
 #define GLEX_TEST_HEADER_H
 

@@ -1,7 +1,7 @@
 /*
- * What programs for the vendor's library were compiled with, on x86_64 and aarch64: sizes, offsets
- * and values. Recorded numbers, not to be made anew when a test fails: a program's binary has them.
- * Whoever includes this defines the three macros.
+ * The layout that programs for the vendor's library were compiled with, on x86_64 and aarch64:
+ * sizes, offsets and values. Do not record these numbers again when a test fails, because the
+ * binaries of programs contain them. Define the three macros before including this file.
  */
 SIZE(glex_device_t, sizeof(pthread_mutex_t))
 OFFSET(glex_device_t, mutex, 0)

@@ -20,7 +20,7 @@ static unsigned lock_queries;
 int flock(int fd, int operation)
 {
     if (operation == (LOCK_SH | LOCK_NB)) {
-        __atomic_fetch_add(&lock_queries, 1, __ATOMIC_RELAXED); /* a number, read by who waits */
+        __atomic_fetch_add(&lock_queries, 1, __ATOMIC_RELAXED); /* a number for the waiting test */
     }
     return (int)syscall(SYS_flock, fd, operation);
 }

@@ -1,6 +1,4 @@
-/*
- * What tests need to know of the library's inside, for C++.
- */
+/* Parts of the library's inside for tests, for C++. */
 #ifndef GLEX_TEST_INTERNALS_H
 #define GLEX_TEST_INTERNALS_H
 
@@ -17,7 +15,7 @@ extern "C" {
  *  tail. */
 bool internals_can_claim(glex_ep_handle_t ep, glex_ep_addr_t addr, uint64_t tail);
 
-/** Move both rings of an idle endpoint that nobody is attached to, to a position. */
+/** Move both rings of an idle endpoint without attached peers to a position. */
 void internals_move_rings(glex_ep_handle_t ep, uint64_t position);
 
 /** Path of an endpoint's segment. */
@@ -29,7 +27,7 @@ uint64_t internals_segment_storage(uint64_t addr);
 /** Path of the fabric's directory. */
 void internals_fabric_path(char *path, size_t size);
 
-/* What to damage in a segment's file. */
+/* The field of a segment's file to damage. */
 enum internals_field {
     INTERNALS_MAGIC,
     INTERNALS_VERSION,
@@ -60,7 +58,7 @@ void *internals_coll_area(glex_ep_handle_t ep, size_t *size);
  *  packets of an endpoint that has posted a COLL request. */
 uint64_t internals_claimed(glex_ep_handle_t ep, int which);
 
-/** Make a descriptor of an area the next to be carried out, whatever stands in it. */
+/** Make a descriptor of an area the next to be executed, with any contents. */
 void internals_coll_offer(void *area, unsigned index);
 
 /** As if the table's entry of no registration had been used so many times more. */
@@ -73,7 +71,7 @@ void internals_claim_twice(glex_ep_handle_t ep, glex_ep_addr_t peer);
 /** Claim a position as a producer does, and do no more: as if killed then. */
 void internals_claim_only(glex_ep_handle_t ep, glex_ep_addr_t peer, int which);
 
-/** Post an empty message, and wake nobody: as if killed after the publication. */
+/** Post an empty message without a wake-up, as if killed after the publication. */
 void internals_post_without_waking(glex_ep_handle_t ep, glex_ep_addr_t peer);
 
 /** Whether the endpoint is for several threads. */

@@ -40,7 +40,7 @@ inline Kind kind_of(const glex_ext_arrival &arrival)
     return arrival.event != nullptr ? EVENT : MP;
 }
 
-/* The first word of what arrived: the number of a Message. */
+/* The first word of an arrived message: the number of a Message. */
 inline uint64_t number_of(const glex_ext_arrival &arrival)
 {
     return arrival.event != nullptr ? arrival.event->cookie_0 :

@@ -20,7 +20,7 @@
 #define EXPECT_OK(call) EXPECT_EQ(GLEX_SUCCESS, (call))
 
 static const uint32_t TEST_KEY = 0x5a;
-static const int WAIT_MS = 20000; /* for what must come: long enough for a loaded machine */
+static const int WAIT_MS = 20000; /* for an expected arrival: long enough for a loaded machine */
 
 inline glex_ep_attr ep_attr(uint32_t num = GLEX_ANY_EP_NUM, uint32_t capacity = 0)
 {
@@ -190,7 +190,7 @@ class Ep
         return glex_ext_poll(handle_, arrival);
     }
 
-    /* The same, which may take until a stalled queue is looked after. False: none came. */
+    /* The same, with time for the recovery of a stalled queue. False: nothing came. */
     bool poll_long(glex_ext_arrival *arrival) const
     {
         for (int i = 0; i < WAIT_MS; i++) {

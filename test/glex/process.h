@@ -17,7 +17,7 @@
 
 typedef int (*child_fn)();
 
-/** Enter a function in the list of those that a process can be started with. */
+/** Register a function that a process can run. */
 bool child_register(const char *name, child_fn fn);
 
 /** In the started process: run it; does not return if this is one. */

@@ -26,7 +26,7 @@ static const int KILLED_LIVES = 2000;
 class Stepped
 {
   public:
-    /* `fn` calls begin() and end() around what is to be stepped through. */
+    /* `fn` calls begin() and end() around the stepped part. */
     template <typename Fn> explicit Stepped(Fn fn) : pid_(fork())
     {
         if (pid_ == 0) {

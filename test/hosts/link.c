@@ -37,13 +37,13 @@
         }                                                                                         \
     } while (0)
 
-/* What the server tells of itself at the beginning. */
+/* The server's properties, sent at the beginning. */
 struct hello {
     char              op;
     glex_mem_handle_t all, read_only, event_data;
 };
 
-/* What the client asks for. */
+/* A request of the client. */
 struct command {
     char     op; /* see serve() */
     uint32_t number;
@@ -238,7 +238,7 @@ static int serve(void)
             usleep(command.number * 1000);
             send_to(from, &command, sizeof(command));
             break;
-        case 'c': /* a sequence; what it sends is offered, or its own */
+        case 'c': /* a sequence; it sends offered data, or its own */
             serve_sequence(from, command.number, "own", 4, GLEX_FLAG_COLL_SWAP);
             break;
         case 'r':
@@ -278,7 +278,7 @@ static void start_server(void)
     }
 }
 
-/* Say hello until somebody listens there. */
+/* Says hello until the server answers. */
 static void meet_server(void)
 {
     struct glex_err_req errors[16];
@@ -380,7 +380,7 @@ static void case_messages(void)
     }
 }
 
-/* Whether a descriptor of ours is a TCP connection. */
+/* Whether a descriptor of this process is a TCP connection. */
 static bool is_connection(int fd)
 {
     struct sockaddr_storage to = {0};
@@ -472,7 +472,7 @@ static void case_immediate(void)
             }
             memset(memory, 0, 2000);
             req = rdma(GLEX_RDMA_TYPE_GET, 1000 + 100 * kind, 96);
-            post_rdma(&req); /* after the put: requests to one peer are carried out in order */
+            post_rdma(&req); /* after the put: requests to a peer are executed in order */
             wait_events(1);
             CHECK(is_pattern(memory + 1000 + 100 * kind, len, len + kind));
         }
@@ -511,13 +511,16 @@ static void case_errors(void)
     req = rdma(GLEX_RDMA_TYPE_PUT, 0, 1 << 20); /* in many pieces: one error */
     req.rmt_offset = LEN - 1000;
     expect_refused(req, GLEX_ERR_STATUS_ATT);
-    req.rmt_ep_addr.ep_num = SERVER_NUM + 7; /* nobody */
+    req.rmt_ep_addr.ep_num = SERVER_NUM + 7; /* no such endpoint */
     expect_refused(req, GLEX_ERR_STATUS_DEST_VP_STOP);
     req.rmt_ep_addr.ep_num = 60000; /* without a port */
     expect_refused(req, GLEX_ERR_STATUS_DEST_VP_STOP);
 }
 
-/* Too many for a queue that nobody empties: lost ones are told, and the others arrive. */
+/*
+ * Too many messages for a queue that no process empties: lost messages are reported, the others
+ * arrive.
+ */
 static void case_full_queue(void)
 {
     struct command command = {.op = 'x'};
@@ -544,7 +547,7 @@ static void case_full_queue(void)
     } while (num != 0);
 }
 
-/* Without loss: all arrive, in order, whatever the queue holds. */
+/* Without loss: all messages arrive in order, even if the queue is full. */
 static void case_no_loss(void)
 {
     struct command command = {.op = 'e'};
@@ -560,7 +563,7 @@ static void case_no_loss(void)
     }
 }
 
-/* A get that is to see what was put to another place before. */
+/* A fenced get must see an earlier put to another place. */
 static void case_fence(void)
 {
     glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, 0, 1 << 20);
@@ -576,7 +579,7 @@ static void case_fence(void)
     CHECK(is_pattern(scratch, 1 << 20, 99));
 }
 
-/* Memory that was deregistered while a put from it is on its way is not read; others go on. */
+/* If memory is deregistered during a put from it, the NIC does not read it; other puts continue. */
 static void case_deregistered_source(void)
 {
     glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, 0, LEN);
@@ -606,7 +609,7 @@ static void case_deregistered_source(void)
     CHECK(is_pattern(memory, LEN, 77));
 }
 
-/* Memory that was deregistered while a get into it is on its way is not written. */
+/* If memory is deregistered during a get into it, the NIC does not write it. */
 static void case_deregistered(void)
 {
     glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, 0, 1 << 20);
@@ -671,7 +674,7 @@ static void case_coll_messages(void)
     CHECK(len + receive(back) == 100 + 4);
 }
 
-/* Control packets beside puts: the data is there before what they start. */
+/* Control packets beside puts: the data arrives before the sequence starts. */
 static void case_coll_puts(void)
 {
     glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, 0, 1 << 20);
@@ -710,7 +713,7 @@ static void case_coll_puts(void)
     CHECK(receive(back) == 20 && memcmp(back, memory, 20) == 0);
 }
 
-/* What is refused does not count. */
+/* Refused packets do not count. */
 static void case_coll_refused(void)
 {
     glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, 0, 1 << 18);
@@ -796,7 +799,7 @@ static void case_coll_flood(void)
     CHECK(receive(back) == 4);
 }
 
-/* Polls that find nothing: the network's descriptor need not become readable for who only polls. */
+/* Empty polls: the network's descriptor need not become readable for a process that only polls. */
 static void poll_for_nothing(void)
 {
     glex_event_t *event;
@@ -807,8 +810,8 @@ static void poll_for_nothing(void)
     }
 }
 
-/* The seconds until a message that is on its way for 50 ms was received, asleep: on `fd`, or
- * where that is -1 in the call. Polls go on between arming and sleeping, as by another thread. */
+/* Returns the seconds until a sleeping process receives a message that takes 50 ms. Sleeps on `fd`;
+ * with -1 in the call. Polls continue between arming and sleeping, as by another thread. */
 static double sleep_for_answer(int fd)
 {
     struct pollfd pfd = {.fd = fd, .events = POLLIN};
@@ -983,7 +986,7 @@ static void case_victims(void)
     case_messages();
 }
 
-/* What was posted before the end of an endpoint arrives. */
+/* Requests that are posted before the end of an endpoint arrive. */
 static void case_destroy(void)
 {
     int status = -1;

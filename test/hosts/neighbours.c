@@ -186,7 +186,7 @@ static glex_rdma_req_t rdma(enum glex_rdma_type type, uint32_t offset, uint32_t 
                              .flag = GLEX_FLAG_LOCAL_EVT};
 }
 
-/* The fault does what it is for: requests are the network's. */
+/* The fault works: requests go through the network. */
 static void case_far(void)
 {
     struct glex_ext_counters sent, got;
@@ -199,8 +199,8 @@ static void case_far(void)
     CHECK(glex_ext_query_counters(b, &got) == GLEX_SUCCESS && got.net_rx == 1);
 }
 
-/* What is posted arrives although `a` makes no further call. In most rounds the flusher's turn
- * comes while `a` does nothing, in some while it posts. */
+/* Posted requests arrive although `a` makes no further call. In most rounds the flusher runs while
+ * `a` does nothing, in some rounds while `a` posts. */
 static void case_left_behind(void)
 {
     int round, i, number = 0, expected = 0;
@@ -276,7 +276,7 @@ static void expect_imm_refused(glex_imm_rdma_req_t req, enum glex_err_req_status
     CHECK(error.rmt_ep_num == req.rmt_ep_addr.ep_num && error.data2 == 99);
 }
 
-/* Wrong key, handle, range, direction, and nobody; no event comes of any. */
+/* Wrong key, handle, range, direction, and endpoint; none of these requests raises an event. */
 static void case_refused(void)
 {
     int number = 8;
@@ -304,7 +304,7 @@ static void case_refused(void)
     get.rmt_mh = write_only;
     CHECK(glex_rdma(a, &get, NULL) == GLEX_SUCCESS);
     CHECK(wait_error().status == GLEX_ERR_STATUS_MMT);
-    get.local_mh.v = 777; /* ours, not the peer's */
+    get.local_mh.v = 777; /* the initiator's handle, not the peer's */
     CHECK(glex_rdma(a, &get, NULL) == GLEX_SUCCESS);
     CHECK(wait_error().status == GLEX_ERR_STATUS_FORMAT);
     CHECK(memory[0] == 0 && memory[LEN - 1] == 0);
@@ -318,7 +318,7 @@ static void expect_rdma_refused(glex_rdma_req_t req, enum glex_err_req_status st
     CHECK(wait_error().status == status);
 }
 
-/* c serves b's registrations, which nobody polls: b is connected to nobody here. */
+/* c serves b's registrations. No thread polls b, and b has no connection. */
 static void case_domain(void)
 {
     glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, 100, 5000);
@@ -357,7 +357,7 @@ static void case_domain(void)
     memset(local, 0, LEN);
     CHECK(glex_rdma(a, &get, NULL) == GLEX_SUCCESS && wait_event(a) == 5);
     CHECK(memcmp(memory + 100, local + 100, 5000) == 0 && local[99] == 0 && local[5100] == 0);
-    /* What b would refuse is refused. */
+    /* c refuses requests that b would refuse. */
     put.rmt_key = KEY + 1;
     expect_rdma_refused(put, GLEX_ERR_STATUS_MMT);
     put.rmt_key = KEY;
@@ -368,7 +368,7 @@ static void case_domain(void)
     put.rmt_mh = both;
     put.rmt_offset = LEN - 4999;
     expect_rdma_refused(put, GLEX_ERR_STATUS_ATT);
-    put.flag &= ~GLEX_EXT_FLAG_DOMAIN; /* of its own it has no registration */
+    put.flag &= ~GLEX_EXT_FLAG_DOMAIN; /* c itself has no registration */
     expect_rdma_refused(put, GLEX_ERR_STATUS_MMT);
     imm.rmt_offset = LEN - 2;
     CHECK(glex_imm_rdma(a, &imm, NULL) == GLEX_SUCCESS);
@@ -449,8 +449,8 @@ static void case_swaps(void)
     CHECK(glex_destroy_ep(c) == GLEX_SUCCESS);
 }
 
-/* More events than b has room for: of those without NO_LOSS the rest is lost and told, of the
- * others all come when there is room. */
+/* More events than b's queue can hold. Without NO_LOSS, the excess is lost and reported. With
+ * NO_LOSS, all events arrive when the queue has room. */
 static void case_full_events(void)
 {
     glex_imm_rdma_req_t put = imm_put("x", 1, 0);
@@ -503,7 +503,7 @@ static void case_fences(void)
                   : kind == 1 ? glex_imm_rdma(a, &imm, NULL)
                               : glex_rdma(a, &put, NULL);
             waited |= ret == GLEX_BUSY;
-            if (ret == GLEX_SUCCESS) { /* what was before it has ended by now */
+            if (ret == GLEX_SUCCESS) { /* earlier requests have ended by now */
                 CHECK(glex_probe_first_event(a, 0, &event) == GLEX_SUCCESS);
             }
         }
@@ -538,7 +538,7 @@ static void case_flags(void)
     CHECK(glex_probe_first_event(b, 20, &event) == GLEX_NO_EVENT);
 }
 
-/* No more than a window of requests is on its way to a peer that does nothing. */
+/* At most a window of requests is in flight to a peer that does nothing. */
 static void case_window(void)
 {
     int number, posted = 0;
@@ -593,7 +593,7 @@ static void case_receiver(void)
     CHECK(glex_send_imm_mp(a, &mp, NULL) == GLEX_SUCCESS);
     CHECK(wait_number() == 1);
     CHECK(glex_ext_set_receiver(b, 0) == GLEX_SUCCESS);
-    while (glex_ext_check_peer(a, to, 0, 0) == GLEX_SUCCESS) { /* its end is on its way */
+    while (glex_ext_check_peer(a, to, 0, 0) == GLEX_SUCCESS) { /* its end is in flight */
         CHECK(now() < end);
         (void)glex_ext_arm(a);
     }
@@ -642,7 +642,10 @@ static uint64_t epoch_of(glex_ep_handle_t ep, glex_ep_addr_t peer)
     return epoch;
 }
 
-/* A peer that closes has left more events than fit the queue. It is gone when all of them came. */
+/*
+ * A closing peer has left more events than fit the queue. The peer is gone only after all have
+ * arrived.
+ */
 static void case_held(void)
 {
     const unsigned num = 3 * SMALL_EQ;
@@ -675,7 +678,7 @@ static void case_held(void)
     CHECK(glex_destroy_ep(c) == GLEX_SUCCESS);
 }
 
-/* Break the control connection that somebody has made to an endpoint. */
+/* Breaks the control connection of a peer to an endpoint. */
 static void break_connection_to(glex_ep_handle_t ep)
 {
     const char *base = getenv("GLEX_NET_PORT");
@@ -694,7 +697,7 @@ static void break_connection_to(glex_ep_handle_t ep)
     CHECK(broken == 1);
 }
 
-/* Let the network of an endpoint go on that nobody sends anything to. */
+/* Progresses the network of an endpoint that gets no data. */
 static void poll_nothing(glex_ep_handle_t ep)
 {
     struct glex_ext_arrival arrival;
@@ -762,7 +765,7 @@ static void case_half(void)
     CHECK(wait_status(c, d) == GLEX_ERR_STATUS_DEST_VP_STOP);
     CHECK(target[0] == '\0');
 
-    /* Whoever asked for an epoch says when the next one begins. */
+    /* A program that has asked for an epoch decides when the next epoch begins. */
     CHECK(glex_ext_post_mp(d, address(c), 2, 2, 2, NULL, 0) == GLEX_SUCCESS);
     CHECK(wait_status(d, c) == GLEX_ERR_STATUS_DEST_VP_STOP);
     next = epoch_of(d, address(c));

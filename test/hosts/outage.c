@@ -1,8 +1,7 @@
 /*
- * outage SURVIVES PEER_NIC PROGRAM [ARGUMENT...]: messages to and fro between two hosts for some
- * seconds, in which the network goes away and comes back. With SURVIVES 1 nothing may be lost. With
- * 0 requests may fail, each with an error; what is posted once the network is back arrives. Nothing
- * comes twice.
+ * outage SURVIVES PEER_NIC PROGRAM [ARGUMENT...]: two hosts exchange messages for some seconds,
+ * while the network goes away and comes back. With SURVIVES 1 nothing may be lost. With 0 requests
+ * may fail, each with an error, and requests after the outage arrive. Nothing arrives twice.
  */
 #include <glex.h>
 
@@ -54,7 +53,7 @@ static bool post(glex_ep_addr_t to, uint64_t number)
     return glex_send_imm_mp(ep, &req, NULL) == GLEX_SUCCESS;
 }
 
-/* Echo what comes, once each and in order, until 0 comes. */
+/* Echoes each message once and in order, until 0 arrives. */
 static int serve(void)
 {
     uint64_t number, last = 0;

@@ -304,7 +304,7 @@ int main(int argc, char **argv)
         }
     }
     step("cut", all_cut, true, 1, num);
-    step("whole", NULL, true, 0, 0); /* said by who cut it */
+    step("whole", NULL, true, 0, 0); /* the script that splits the network makes this file */
     step("back", all_reached, true, 1, num);
     step("ended", all_ended, false, 1, num);
     for (i = 1; i <= num; i++) {

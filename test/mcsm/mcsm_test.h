@@ -31,7 +31,7 @@ class TemporaryFile
     std::string path = "/tmp/mcsm-test-XXXXXX";
 };
 
-/* What a reader of a configuration says; the configuration is dropped. */
+/* The errors of reading a configuration; the configuration is freed. */
 inline std::string errors_of(const std::string &text, mcsm_config_t **config_p = nullptr)
 {
     TemporaryFile file(text);

@@ -66,7 +66,7 @@ void model_unlink(model_t *model, int a, uint8_t a_port)
     set_state(&model->nodes[b], b_port, MCSM_STATE_DOWN);
 }
 
-/* ---- what a node does with an SMP ---- */
+/* ---- a node's answer to an SMP ---- */
 
 static void node_info(const model_node_t *node, uint8_t port, uint8_t *body)
 {
@@ -184,8 +184,8 @@ static bool handle(model_node_t *node, uint8_t in_port, const uint8_t *mad, uint
     }
 }
 
-/* M_Key and protection bits are those of port 0 of a switch and of port 1 of a host. Level 0 and 1
- * let everybody read; levels 2 and 3 do not. */
+/* M_Key and protection bits are on port 0 of a switch and on port 1 of a host. Levels 0 and 1 let
+ * every manager read; levels 2 and 3 do not. */
 static bool has_key(const model_node_t *node, const uint8_t *mad)
 {
     const uint8_t *info = node->ports[node->sw ? 0 : 1].info;
@@ -234,8 +234,8 @@ static int find_node(const model_manager_t *manager, const uint8_t *mad, uint8_t
     return at;
 }
 
-/* SMInfo goes to the manager on that host, which answers through its own send_packet(). The sender
- * is known by its host, which stands in for its LID. */
+/* SMInfo goes to the manager on that host, which answers through its own send_packet(). The host
+ * number identifies the sender, in place of its LID. */
 static void send_to_manager(model_manager_t *sender, int host, const uint8_t *mad)
 {
     model_manager_t *receiver = sender->model->managers[host];
@@ -448,7 +448,7 @@ void model_run(model_manager_t *manager, int rounds)
             continue;
         if (manager->sm->sweep.phase == MCSM_PHASE_IDLE)
             return;
-        /* No answer will come to what is still on its way: its time is over. */
+        /* No answer will come for requests in flight: let them time out. */
         mcsm_mads_tick(manager->smps, mcsm_now() + 1000);
     }
 }

@@ -1,7 +1,7 @@
 /*
- * A small model of switches and hosts, for what ibsim lacks: multicast packets that are delivered,
- * traps of every kind, M_Keys, RMPP, malformed answers. Nodes answer SMPs as IBTA volume 1, chapter
- * 14 has it, inside of the process.
+ * A small model of switches and hosts, for features that ibsim lacks: delivery of multicast
+ * packets, traps of every kind, M_Keys, RMPP, malformed answers. Nodes answer SMPs as in IBTA
+ * volume 1, chapter 14, inside the process.
  */
 #ifndef MCSM_MODEL_H
 #define MCSM_MODEL_H

@@ -1,8 +1,7 @@
 /*
- * mad/umad.c on a libibumad of the test: what the kernel does with requests that are too long, with
- * a device that goes, and with answers of several segments, which ibsim does not have. The packets
- * of `umad_fake_queue` are received one by one; a packet that the buffer does not hold stays the
- * first one.
+ * mad/umad.c on a libibumad of the test, for kernel behaviour that ibsim lacks: requests that are
+ * too long, a removed device, and answers of several segments. The packets of `umad_fake_queue` are
+ * received one by one. A packet that is larger than the buffer stays the first packet.
  */
 #include "mad/umad.c"
 

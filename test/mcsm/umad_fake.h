@@ -1,4 +1,4 @@
-/* The libibumad of umad_fake.c. Whoever reads or writes it holds the mutex. */
+/* The libibumad of umad_fake.c. Hold the mutex to read or write it. */
 #ifndef MCSM_UMAD_FAKE_H
 #define MCSM_UMAD_FAKE_H
 
@@ -10,7 +10,7 @@ typedef struct umad_fake {
     pthread_mutex_t mutex;
     int lengths[16]; /* of the packets that come in */
     int count, next;
-    bool broken; /* the device is gone */
+    bool broken; /* the device was removed */
     unsigned calls;
     uint8_t rmpp[256]; /* the RMPP version by which a class was registered */
     int sent_agent, sent_length, sent_timeout, sent_retries;

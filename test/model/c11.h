@@ -24,7 +24,7 @@
  * numbered from 0.
  */
 
-#define NONE 0 /* of a fence: there is none */
+#define NONE 0 /* of a fence: no fence */
 #define RLX  1
 #define ACQ  2
 #define REL  3
@@ -33,7 +33,7 @@
 
 typedef View {
     byte at[LOCS];       /* oldest store that may be read */
-    byte clock[THREADS]; /* what of each thread happened before */
+    byte clock[THREADS]; /* events of each thread that happened before */
 }
 
 typedef Store {
@@ -54,15 +54,15 @@ typedef Plain {
 }
 
 typedef Thread {
-    View now;      /* what it has seen */
-    View acquires; /* what an acquire fence would add */
-    View releases; /* what a relaxed store carries: from the last release fence */
+    View now;      /* the stores that it has seen */
+    View acquires; /* the stores that an acquire fence would add */
+    View releases; /* the view of a relaxed store: from the last release fence */
 }
 
 Thread thread[THREADS];
 Location loc[LOCS];
 Plain plain[PLAINS];
-byte fences[LOCS]; /* what the fences of sequential consistency have seen */
+byte fences[LOCS]; /* the stores that fences of sequential consistency have seen */
 
 byte pick_;         /* 0 but within a load */
 hidden byte k_, new_; /* used within a d_step only */
@@ -84,7 +84,7 @@ inline join(to, from)
     k_ = 0
 }
 
-/* What reading the store `i` of location `l` adds to the view of thread `t`. */
+/* Adds the effect of reading the store `i` of location `l` to the view of thread `t`. */
 inline see(t, l, i, order)
 {
     if
@@ -110,7 +110,7 @@ inline load(t, l, v, order)
     }
 }
 
-/* Append a store; its view is what the order carries. */
+/* Appends a store; the memory order determines its view. */
 inline append(t, l, v, order)
 {
     new_ = loc[l].last + 1;

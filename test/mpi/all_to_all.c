@@ -30,7 +30,7 @@ static void equal_blocks(struct job *job, char *out, char *in, size_t length)
     }
 }
 
-/* What one rank sends to another in the runs with unequal blocks: 0 to max bytes. */
+/* The length of a message between two ranks in the runs with unequal blocks: 0 to max bytes. */
 static size_t unequal(int from, int to, size_t max)
 {
     return (size_t)(seed_of((uint64_t)from, (uint64_t)to, 99) % (max + 1));

@@ -1,6 +1,6 @@
 /*
- * Shared by the MPI measuring programs. The measure is repeated, and the best and the median are
- * printed, since on a machine that others use too the mean tells of the others.
+ * Common code of the MPI measuring programs. Measurements are repeated. The programs print the best
+ * and the median, because on a shared machine the mean depends on other programs.
  */
 #ifndef TEST_MPI_BENCH_H
 #define TEST_MPI_BENCH_H
@@ -23,7 +23,7 @@ struct bench {
 /** Read the arguments, measure, and let rank 0 print. Returns the exit status. */
 int bench_main(int argc, char **argv, const struct bench *bench);
 
-/** For bandwidth and rate: messages from rank 0 to rank 1, 64 under way at a time, one answer. */
+/** For bandwidth and rate: messages from rank 0 to rank 1, 64 in flight, one answer. */
 double bench_stream(const struct job *job, char *buffer, size_t length, size_t count);
 
 #endif

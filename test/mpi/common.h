@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** What a program knows after start(). */
+/** The properties of the job after start(). */
 struct job {
     const char *program;
     int rank;
@@ -22,10 +22,10 @@ struct job {
 /** MPI_Init, and at least `min_ranks` ranks. */
 void start(struct job *job, int *argc, char ***argv, int min_ranks);
 
-/** Add up what all ranks checked, let rank 0 report it, and MPI_Finalize. Returns exit status 0. */
+/** Add up the checks of all ranks, let rank 0 report the sum, and call MPI_Finalize. Returns 0. */
 int finish(struct job *job);
 
-/** Say what is wrong and end the whole job with status 1. */
+/** Print the error and end the whole job with status 1. */
 void fail(const struct job *job, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
 
@@ -34,7 +34,7 @@ uint64_t seed_of(uint64_t a, uint64_t b, uint64_t c);
 
 void fill(void *buffer, size_t length, uint64_t seed);
 
-/** Compare every byte with what fill() wrote for that seed; the wrong one ends the job. */
+/** Compare every byte with the data of fill() for this seed. A wrong byte ends the job. */
 void check(struct job *job, const void *buffer, size_t length, uint64_t seed, const char *what);
 
 /** malloc() that ends the job instead of returning NULL; a length of 0 is good. */
@@ -46,7 +46,7 @@ void *allocate(const struct job *job, size_t length);
  */
 size_t next_size(size_t size, size_t max);
 
-/** The argument at `index` as a number, or `otherwise` if there is none. */
+/** The argument at `index` as a number, or `otherwise` if it is missing. */
 size_t argument(const struct job *job, int argc, char **argv, int index, size_t otherwise);
 
 #endif

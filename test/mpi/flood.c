@@ -1,7 +1,7 @@
 /*
- * flood [BYTES [COUNT]]: what unexpected messages take of the receiver's memory. Rank 1 sends COUNT
- * messages of BYTES bytes to rank 0, which receives them only after the last one. Rank 0 prints by
- * how many KiB its address space and its resident memory had grown by then.
+ * flood [BYTES [COUNT]]: memory of the receiver for unexpected messages. Rank 1 sends COUNT
+ * messages of BYTES bytes to rank 0, which receives them only after the last message has come. Rank
+ * 0 prints the growth of its address space and of its resident memory in KiB.
  */
 #include "common.h"
 

@@ -88,7 +88,7 @@ static void put_and_get_fence(struct job *job, size_t max)
     free(local);
 }
 
-/* The same by passive target; each rank writes a part of its own in every other's window. */
+/* The same by passive target; each rank writes to its own part of every other rank's window. */
 static void put_and_get_lock(struct job *job, size_t length)
 {
     size_t place = (size_t)job->rank * length;

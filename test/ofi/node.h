@@ -24,7 +24,7 @@
 /** Bits of mr_mode of older programs, whose names libfabric 2 calls deprecated. */
 constexpr int MR_BASIC = 1 << 0, MR_SCALABLE = 1 << 1;
 
-/** What a node is opened with. */
+/** Options of a node. */
 struct Wish {
     uint64_t caps = 0;
     uint64_t tx_op_flags = 0;
@@ -34,7 +34,7 @@ struct Wish {
     fi_av_type av_type = FI_AV_UNSPEC;
     size_t cq_size = 0;
     uint64_t cq_flags = 0; /* FI_SELECTIVE_COMPLETION */
-    bool count_remote = false; /* counters of what peers read and write are bound */
+    bool count_remote = false; /* counters of remote reads and writes are bound */
 };
 
 /** A completion, good or bad. */
@@ -61,7 +61,7 @@ public:
         return know(other.name());
     }
 
-    /** Read what is there into `done`. */
+    /** Read the waiting completions into `done`. */
     void poll();
 
     fi_info *info = nullptr;
@@ -84,7 +84,7 @@ ssize_t retry(std::initializer_list<Node *> nodes, const std::function<ssize_t()
 /** Wait for the next completion of a node and take it. `err` is -1 if none came. */
 Done next_done(Node &node, std::initializer_list<Node *> nodes);
 
-/** Bytes that tell where they are. */
+/** Bytes that depend on their position. */
 std::vector<char> pattern(size_t length, unsigned seed);
 
 /** Two nodes that know each other. */

@@ -1,7 +1,7 @@
 /*
- * windows: what Open MPI's osc rdma does by atomic operations of btl ofi: locks, accumulates,
- * fetch-and-add, compare-and-swap. test/mpi/one_sided is the same for all MPIs; but Open MPI 4.1
- * ends in a segmentation fault when a rank compares and swaps in its own window over btl ofi.
+ * windows: the operations of Open MPI's osc rdma over atomic operations of btl ofi: locks,
+ * accumulates, fetch-and-add, compare-and-swap. test/mpi/one_sided tests the same for all MPIs, but
+ * Open MPI 4.1 crashes when a rank compares and swaps in its own window over btl ofi.
  */
 #include "common.h"
 

@@ -1,4 +1,4 @@
-/* Live peers: what a connection costs, and what a message costs as their number grows. */
+/* Live peers: the cost of a connection, and the cost of a message by the number of peers. */
 #include "peers.h"
 #include "scale.h"
 #include "core/glex_vc.h"
@@ -103,7 +103,7 @@ static void timed_progress(struct connections *c, unsigned index, double since)
     }
 }
 
-/* Connect to one more: endpoint, first message, and what has to come back. */
+/* Connects to a further peer: endpoint, first message, and the peer's answer. */
 static void connect_one(struct connections *c)
 {
     unsigned index = c->count++;
@@ -121,7 +121,7 @@ static void connect_one(struct connections *c)
     c->connecting += now() - begin;
 }
 
-/* What the first laps of a queue cost is the kernel's, which gives pages. */
+/* The first laps of a queue measure the kernel's page faults, so they are not timed. */
 static void warm_up(struct connections *c)
 {
     unsigned i;
@@ -135,8 +135,8 @@ static void warm_up(struct connections *c)
     }
 }
 
-/* Median seconds per message of short bursts, round robin over all peers. Only sending is timed:
- * what comes back is taken in between. */
+/* Median seconds per message of short bursts, round robin over all peers. Only sending is timed.
+ * Incoming messages are handled between bursts. */
 static double message_cost(struct connections *c)
 {
     double *times = malloc(BURSTS * sizeof(*times)), begin, seconds, median;
@@ -218,7 +218,7 @@ static void report_connecting(const struct connections *c, const struct mark *fr
     figure("shared_per_connection", ((double)to.shared - (double)from->shared) / count);
 }
 
-/* Connecting is looked at from the last report but one to the last: reports use the queues. */
+/* The cost of connecting is measured between two reports, because reports use the queues. */
 static void run(struct connections *c, unsigned count)
 {
     struct mark last = {0};
@@ -239,7 +239,7 @@ static void run(struct connections *c, unsigned count)
     }
 }
 
-/* A peer of ours has one connection: its queues are as small as they may be, for memory's sake. */
+/* A peer process has one connection, so its queues have the minimum size, to save memory. */
 static void prepare(unsigned index)
 {
     (void)index;

@@ -1,4 +1,4 @@
-/* What the programs of this directory measure and print alike. */
+/* Common measurements and output of the programs of this directory. */
 #include "scale.h"
 #include "measure.h"
 

@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE 60.0 /* seconds without what is waited for: something is broken */
+#define PATIENCE 60.0 /* seconds of waiting after which the wait has failed */
 
-/* Acquire and release: what was written before a stage was told is seen by who sees the stage. */
+/* Acquire and release: a process that sees the stage sees everything written before. */
 enum peers_stage peers_stage(const struct peers *peers)
 {
     return __atomic_load_n(&peers->shared->stage, __ATOMIC_ACQUIRE);
@@ -47,7 +47,7 @@ static void open_peer(struct peers *peers, struct peer_node *peer, unsigned inde
     node_open(&peer->node);
     node_handle(&peer->node, PEERS_AM_ID, count_message, peer->shared);
     peer->shared->address = peer->node.address;
-    /* release: who counts the peer sees its address */
+    /* release: a process that counts the peer sees its address */
     __atomic_fetch_add(&peers->shared->ready, 1, __ATOMIC_RELEASE);
 }
 

@@ -13,7 +13,7 @@
 
 enum peers_stage {
     PEERS_OPEN, /* opening their interfaces */
-    PEERS_RUN,  /* doing what they are for */
+    PEERS_RUN,  /* running their role */
     PEERS_DRAIN, /* begin nothing new, but make progress */
     PEERS_STOP
 };
@@ -33,7 +33,7 @@ struct peers_shared {
     unsigned            failed; /* processes that ended early */
     uint32_t            turn; /* the process that is awake, where a role lets others sleep */
     struct node_address hub;
-    uint64_t            order[2]; /* what else the role wants to be told */
+    uint64_t            order[2]; /* further arguments of the role */
     struct peer         peer[];
 };
 

@@ -1,6 +1,4 @@
-/*
- * scale: what the files of the program share.
- */
+/* scale: common declarations of the program's files. */
 #ifndef TEST_SCALE_SCALE_H
 #define TEST_SCALE_SCALE_H
 
@@ -13,7 +11,7 @@ void scale_connections(unsigned count);
 void scale_promotion(const char *mode);
 void scale_storm(unsigned senders, double seconds);
 
-/** Bytes of heap in use: what malloc() has handed out, and what that cost beside. */
+/** Bytes of heap in use: the memory that malloc() has returned, and its overhead. */
 size_t heap_used(void);
 
 /** Bytes of shared memory of the NIC's that this process has touched. */

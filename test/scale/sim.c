@@ -8,9 +8,9 @@
 #define NIC     0x51000000u /* the first peers' */
 #define PER_NIC 16u
 #define FIRST   256u /* number of a NIC's first endpoint */
-#define WINDOW  16 /* messages that the interface may have on their way to a peer */
+#define WINDOW  16 /* messages of the interface in flight to a peer */
 
-/* A message or an event on its way to the interface */
+/* A message or an event in flight to the interface */
 struct arrival {
     uint32_t     index; /* of the peer */
     uint32_t     length; /* 0: an event */
@@ -27,7 +27,7 @@ struct fifo {
     uint8_t              units[UNITS << UNIT_SHIFT];
     uct_glex_fifo_ctrl_t ctrl;
     uct_glex_slot_t      slots[UCT_GLEX_FIFO_SLOTS];
-    uint16_t             taken; /* messages, in all; behind what the interface sees */
+    uint16_t             taken; /* consumed messages, in all; ahead of the published credits */
 } __attribute__((aligned(UCT_GLEX_ER_ALIGN)));
 
 struct message {
@@ -72,7 +72,7 @@ static struct sim_peer *find(glex_ep_addr_t addr)
     return addr.nic_id >= NIC && index < sim.count ? &sim.peers[index] : NULL;
 }
 
-/* ---- what peers say -------------------------------------------------------------------------- */
+/* ---- messages of peers ----------------------------------------------------------------------- */
 
 unsigned sim_waiting(void)
 {
@@ -214,7 +214,7 @@ bool sim_send(unsigned index)
     return send_from(&sim.peers[index]);
 }
 
-/* ---- what they are told ---------------------------------------------------------------------- */
+/* ---- messages to peers ----------------------------------------------------------------------- */
 
 static void peer_opens(struct sim_peer *peer, const struct message *msg)
 {
@@ -225,7 +225,7 @@ static void peer_opens(struct sim_peer *peer, const struct message *msg)
     }
 }
 
-/* What a peer says to who asks for a FIFO */
+/* A peer's answer to a request for a FIFO */
 static unsigned lend(struct sim_peer *peer)
 {
     if (peer->has_lent || peer - sim.peers >= sim.lenders) {
@@ -236,7 +236,7 @@ static unsigned lend(struct sim_peer *peer)
     return UCT_GLEX_CTL_ER_GRANT;
 }
 
-/* What the interface says of FIFOs that the peer borrows. Returns what the peer answers. */
+/* Handles the interface's messages about FIFOs that the peer borrows. Returns the peer's answer. */
 static unsigned peer_gets_fifo(struct sim_peer *peer, const uct_glex_ctl_t *ctl)
 {
     if (ctl->flags & UCT_GLEX_CTL_ER_NACK) {
@@ -300,7 +300,7 @@ static void peer_takes(struct sim_peer *peer, const struct message *msg)
     }
     switch (type) {
     case UCT_GLEX_MP_CONNECT:
-        if (peer->state == SIM_CONNECTING) { /* both connect: nobody accepts */
+        if (peer->state == SIM_CONNECTING) { /* both connect, so neither sends ACCEPT */
             peer_opens(peer, msg);
             break;
         }

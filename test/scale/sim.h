@@ -58,11 +58,10 @@ struct sim {
 
 extern struct sim sim;
 
-/** Have `count` peers stand behind the NIC of an interface, of which the first `lenders` lend it a
- *  FIFO. */
+/** Put `count` peers behind the NIC of an interface. The first `lenders` peers lend it a FIFO. */
 void sim_begin(struct node *node, unsigned count, unsigned lenders);
 
-/** The address of a peer, as it would tell it. */
+/** The address of a peer, as a real peer would publish it. */
 void sim_address(const struct node *node, unsigned index, struct node_address *address);
 
 /** The peer connects to the interface. */

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE   120.0 /* seconds without what is waited for: something is broken */
+#define PATIENCE   120.0 /* seconds of waiting after which the wait has failed */
 #define IDLE_TIME  2.0
 #define ROUNDS     4 /* messages to each peer, and back */
 #define DEAD_PART  100 /* one in so many peers dies */
@@ -25,7 +25,7 @@
 #define ANNOUNCED  1000 /* announced messages, each by a different peer; at most one per peer */
 #define BORROWERS  1000 /* peers that ask the interface for a FIFO; at most all peers that lend no
                          * FIFO */
-#define HEAP_MARK  1000 /* connections before the heap is looked at */
+#define HEAP_MARK  1000 /* connections before the first measurement of the heap */
 #define MIN_PEERS  100
 
 struct request {
@@ -38,7 +38,7 @@ struct part {
     const char *name;
     uint64_t    calls;
     double      total, longest;
-    unsigned    visits; /* most connections that one call looked at */
+    unsigned    visits; /* largest number of connections that one call has visited */
 };
 
 struct run {
@@ -286,7 +286,7 @@ static unsigned fill_fifo(unsigned index)
     return count;
 }
 
-/* Enough progress calls to look at each FIFO without credits, and to send what waits for it */
+/* Enough progress calls to visit each FIFO without credits, and to send its waiting messages */
 static void progress_all(void)
 {
     unsigned calls = sim.lenders / UCT_GLEX_SLICE + 2;
@@ -296,9 +296,9 @@ static void progress_all(void)
     }
 }
 
-/* Peers do not take what lies in their FIFOs: messages to them wait, and the interface looks for
- * credits. Then those take it that the interface looks at last. Others must not keep them
- * waiting. */
+/* Peers do not consume the messages in their FIFOs. So messages to them wait, and the interface
+ * reads credits. Then the peers that the interface visits last consume their messages. Other peers
+ * must not delay them. */
 static void starve(void)
 {
     unsigned half = sim.lenders / 2, i;
@@ -385,7 +385,7 @@ static void store_all(unsigned first, unsigned end)
     }
 }
 
-/* More peers borrow FIFOs than there are: those that lie idle are asked back */
+/* More peers borrow FIFOs than FIFOs exist, so the interface revokes idle FIFOs */
 static void borrow(void)
 {
     unsigned first = sim.lenders, end = first + num_borrowers(), i;
@@ -438,7 +438,7 @@ static void idle(void)
     figure("checks_per_second", (double)(sim.checks - checks) / IDLE_TIME);
 }
 
-/* A peer that dies says nothing: the interface has to look */
+/* A dead peer sends nothing, so the interface must check its peers */
 static void die(void)
 {
     double begin = now();

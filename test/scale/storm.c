@@ -1,5 +1,5 @@
-/* Many processes send to one as fast as they can: nothing is lost, nobody starves, and what the
- * receiver keeps is bounded. */
+/* Many processes send to one process as fast as they can. Nothing is lost, no sender starves, and
+ * the receiver's memory is bounded. */
 #include "peers.h"
 #include "scale.h"
 
@@ -149,7 +149,7 @@ static void report_fairness(double seconds)
 
 void scale_storm(unsigned count, double seconds)
 {
-    /* The receiver never waits: what shares its processor hardly runs, whoever it sends to */
+    /* The receiver never waits, so processes on its processor hardly run, for any transport */
     struct peers peers = {.role = send_in_turn, .cpu = 1};
     size_t heap, settled, shared;
     struct node node;

@@ -25,7 +25,7 @@ static int is_ours(const void *ptr)
            (const char *)ptr < arena.base + arena.size;
 }
 
-/* Sanitizers have functions of their own in place of these */
+/* Sanitizers replace these functions */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /* The transport's allocations come here first. A VC that is freed keeps its page: few are. */
 int posix_memalign(void **ptr_p, size_t alignment, size_t size)

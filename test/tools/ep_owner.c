@@ -33,7 +33,7 @@ static void check(glex_ret_t ret, const char *what)
     }
 }
 
-/* MESSAGES to itself and PUTS of 8 bytes with an event, which nobody takes out of the queues. */
+/* Sends MESSAGES to itself, and PUTS of 8 bytes with an event. They stay in the queues. */
 static void make_traffic(glex_ep_handle_t ep, glex_ep_addr_t self, glex_mem_handle_t mh)
 {
     uint64_t data = 1;

@@ -1,6 +1,4 @@
-/*
- * The transport's own headers, which are C11, for tests that look at protocol state or arithmetic.
- */
+/* The transport's own headers, which are C11, for tests of protocol state or arithmetic. */
 #ifndef UCT_TEST_INTERNALS_H
 #define UCT_TEST_INTERNALS_H
 

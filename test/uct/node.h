@@ -22,7 +22,7 @@ extern "C" {
 #include <string>
 #include <vector>
 
-/* Expect UCS_OK (or another status) and say what came instead */
+/* Expect UCS_OK (or another status) and print the actual status */
 #define EXPECT_STATUS(_expected, _call) \
     do { \
         ucs_status_t status_ = (_call); \
@@ -33,7 +33,7 @@ extern "C" {
 /* The module, loaded into this process at the first call */
 uct_component_h component();
 
-/* ---- what is logged ---- */
+/* ---- the log ---- */
 
 /* While one exists errors that UCX logs are kept instead of printed. Otherwise an error fails the
  * test. */
@@ -138,11 +138,11 @@ public:
     /* Flush, going on until it is done */
     void flush();
 
-    /* Before anybody connects: share out the message queue as on a NIC that loses what a full one
-     * cannot take, where peers have to wait. Returns how many fit. */
+    /* Before the first connection: divide the message queue as on a NIC that loses messages when a
+     * queue is full, so that peers must wait. Returns the number of peers that fit. */
     unsigned make_losing();
 
-    /* Windows granted, their control reserve, and what is free: the capacity */
+    /* The sum of granted windows, their control reserve and free entries must be the capacity */
     void check_credits() const;
 
     Md              &md;
@@ -150,7 +150,7 @@ public:
     uct_iface_attr_t attr;
     uct_worker_h     worker = NULL;
 
-    /* Endpoints whose peers were reported as gone, with the reason */
+    /* Endpoints whose peers were reported dead, with the reason */
     std::list<std::pair<uct_ep_h, ucs_status_t>> failed;
 
 private:
@@ -165,7 +165,7 @@ private:
 /* Progress all interfaces of this thread; gives way to others when nothing happens */
 void progress();
 
-/* Progress until `done`. `what` is said if that takes for ever. */
+/* Progress until `done`. `what` is printed after the time limit. */
 void progress_until(const char *what, const std::function<bool()> &done);
 
 /* As a function of Team::barrier() */
@@ -225,14 +225,14 @@ public:
     /* State of the connection, or NULL before the first communication */
     uct_glex_vc_t *vc() const;
 
-    /* Whether its peer was reported as gone */
+    /* Whether its peer was reported dead */
     bool failed() const;
 
     Iface   &iface;
     uct_ep_h handle = NULL;
 };
 
-/* As when the peer is dead and nothing is left of what it sent: the next progress fails the VC */
+/* As if the peer is dead and all its messages are handled: the next progress fails the VC */
 void fail_at_once(uct_glex_vc_t *vc);
 
 /* One piece of memory as a vector of one */

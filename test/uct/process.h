@@ -25,7 +25,7 @@ typedef std::map<std::string, std::string> Env;
 /* `more` wins */
 Env operator+(Env env, const Env &more);
 
-/* What the members of a team see of each other: blobs, flags and a barrier in shared memory */
+/* Shared memory of a team: blobs, flags and a barrier */
 class Team {
 public:
     static constexpr unsigned max_size = 64;
@@ -41,14 +41,14 @@ public:
         return size_;
     }
 
-    /* Tell the others something, such as an address. To be read after the next barrier. */
+    /* Publish data for the team, such as an address. Readable after the next barrier. */
     void publish(const std::string &blob);
     std::string blob(unsigned rank) const;
 
     /* Wait for all, calling `progress` meanwhile */
     void barrier(const std::function<void()> &progress = nullptr);
 
-    /* Initially 0; for whatever a test needs */
+    /* Initially 0; for any use of a test */
     std::atomic<unsigned> &flag(unsigned i);
 
     /* Such as a victim's process, to be killed */
@@ -70,13 +70,13 @@ private:
     unsigned size_;
 };
 
-/* Run `body` in `size` processes on a fabric of their own, and expect all of them to succeed */
+/* Run `body` in `size` processes on a separate fabric, and expect all of them to succeed */
 void team(unsigned size, const Env &env, const std::function<void(Team &)> &body);
 
 /* Run `body` in one process */
 void isolated(const Env &env, const std::function<void()> &body);
 
-/* Called when a test takes too long, to tell more; set by node.cc */
+/* Called after a test's time limit, to print more; set by node.cc */
 extern void (*report_hang)();
 
 /*

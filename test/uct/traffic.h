@@ -69,7 +69,7 @@ public:
     uint32_t received = 0;
 };
 
-/* Who sent a message of at least 8 bytes */
+/* The sender of a message of at least 8 bytes */
 uint32_t sender_of(const void *data, size_t length);
 
 /* Compare the next message of a sender */

@@ -1,8 +1,8 @@
 /*
- * A module of udmon-agent for agent.sh: the sensor "ramp" tells at its n-th tick, from 0, that at n
- * seconds after the epoch the counter ramp_total was 5 n and the gauge ramp was n. With the option
- * "jumps" the time of day runs backwards, while the monotonic clock goes on a second a tick. With
- * "ago" the times are so many seconds before now.
+ * A module of udmon-agent for agent.sh: the sensor "ramp". Its n-th tick, from 0, reports for n
+ * seconds after the epoch the counter ramp_total with value 5 n and the gauge ramp with value n.
+ * With the option "jumps" the time of day runs backwards, while the monotonic clock advances a
+ * second per tick. With "ago" the times are this many seconds before now.
  */
 #include "udmon/include/udmon_module.h"
 

@@ -1,6 +1,7 @@
 /*
- * How much room and time the history takes: the samples that a real agent has printed (type print), as those of NODES
- * nodes. Prints bytes and processor time of a sample. No test: see docs/udmon.md.
+ * Room and processor time of the history: stores the samples that a real agent has printed (type
+ * print) as samples of NODES nodes. Prints bytes and processor time per sample. Not a test: see
+ * docs/udmon.md.
  */
 #include "udmon/collector/api.h"
 #include "udmon/collector/history.h"

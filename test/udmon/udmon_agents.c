@@ -75,7 +75,9 @@ static void agent_open(agent_t *agent, unsigned number, int epoll_fd)
     int ret;
 
     snprintf(name, sizeof(name), "agent%u", number);
-    /* As on hosts of their own: the ports of one address are too few, and slow to be found. */
+    /*
+     * As on separate hosts: one address has too few ports, and finding a free port would be slow.
+     */
     snprintf(source, sizeof(source), "127.1.%u.%u", (number / 250) % 250, 1 + (number % 250));
     udmon_options_init(&options);
     options.source = source;
@@ -124,7 +126,7 @@ static void agent_send(agent_t *agent)
     agent->counts->dropped = stats.dropped;
 }
 
-/* Those that are due; returns ms until the next are looked for. */
+/* Runs the due agents; returns ms until the next check. */
 static int agents_tick(agent_t *agents, unsigned count)
 {
     uint64_t now = now_ns(CLOCK_MONOTONIC);

@@ -28,7 +28,7 @@ enum {
     QUEUE = 512 * 1024,
     QUIET_MS = 700,
     FIRST_MS = 20000,
-    BURST = 1024 /* records between two looks at what else there is to do */
+    BURST = 1024 /* records between two checks for other work */
 };
 
 static const char *scheme = "ud", *server_address, *client_address;
@@ -36,7 +36,7 @@ static size_t size, datagram;
 static unsigned long count, rate;
 static char record[65536];
 
-/* What the receiver has seen. */
+/* The number of received records. */
 static unsigned long received;
 static double last_time;
 
@@ -85,7 +85,7 @@ static unsigned long due(double start)
     double records;
 
     if (rate == 0) {
-        return count; /* no look at the clock, which costs */
+        return count; /* reading the clock would cost too much */
     }
     records = (now() - start) * rate;
     return (records > count) ? count : (unsigned long)records;
@@ -225,7 +225,7 @@ static int client_has_room(udmon_client_t *client)
     return (stats.queued * (size + 8)) < QUEUE;
 }
 
-/* A flood would drop on our side what does not fit: it waits for room, as at a socket. */
+/* A flood would overflow the sender's queue, so the sender waits for room, as with a socket. */
 static void udmon_flood(udmon_client_t *client, double start)
 {
     unsigned long sent = 0, burst;
@@ -321,7 +321,7 @@ static int sender(int is_udp, int ready, int result)
     return (write(result, &busy, sizeof(busy)) == sizeof(busy)) ? 0 : 1;
 }
 
-/* Other addresses than those of loopback need a secret. */
+/* Addresses other than loopback need a secret. */
 static void make_secret(void)
 {
     int fd = mkstemp(secret_file);
