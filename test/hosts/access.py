@@ -20,6 +20,7 @@ import time
 
 KEY = bytes(range(32))
 SERVER, PORT = '127.0.0.1', 20100
+CLIENT = '127.0.0.3'
 CLIENT_ADDRESS = 3 << 32 | 55       # as if of endpoint 55 on NIC 3
 UNPROVEN = 256                      # what the server keeps at most without proof
 DROPPED = 16                        # so often a peer that was dropped connects again
@@ -99,8 +100,8 @@ class Attack:
         return why is None
 
 
-def connect():
-    sock = socket.create_connection((SERVER, PORT), 20)
+def connect(source=CLIENT):
+    sock = socket.create_connection((SERVER, PORT), 20, (source, 0))
     sock.settimeout(20)
     return sock
 
@@ -130,9 +131,9 @@ def is_closed(sock):
         return False
 
 
-def handshake(to, key=KEY):
+def handshake(to, key=KEY, source=CLIENT):
     """Answer the hello. Returns the socket, what was sent, and what came back."""
-    sock = connect()
+    sock = connect(source)
     hello = read(sock, HELLO)
     sent = proof(hello[16:32], os.urandom(16), to, key)
     sock.sendall(sent)
@@ -169,6 +170,12 @@ def replay(attack):
     closed = is_closed(again)
     sock.close()
     return None if closed else 'a recorded proof was taken'
+
+
+def other_address(attack):
+    """A peer that has the key, and comes from another address than its NIC id says, as by NAT."""
+    sock, _ = handshake(attack.address, KEY, '127.0.0.77')
+    return None if is_closed(sock) else 'a proof from another address was taken'
 
 
 def garbage(_attack):
@@ -341,7 +348,8 @@ def main():
     attack = Attack(sys.argv[1])
     attacks = [('an honest peer is served', lambda _attack: None),
                ('no key', no_key), ('a wrong key', wrong_key),
-               ('a proof for another endpoint', other_endpoint), ('a replayed handshake', replay),
+               ('a proof for another endpoint', other_endpoint),
+               ('a proof from another address', other_address), ('a replayed handshake', replay),
                ('garbage', garbage), ('half-open connections', half_open),
                ('honest peers in a storm', storm), ('dripping connections', dripping),
                ('a port scanner', port_scan),

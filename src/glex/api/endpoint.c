@@ -207,8 +207,9 @@ static glex_ret_t ep_place(struct glex_endpoint *ep, const struct glex_segment_h
                 return ret;
             }
         } else if (errno != EADDRINUSE) {
-            glex_error("cannot listen at port %u of %s: %s", glex_net_port(num),
-                       ep->dev->net.interface, strerror(errno));
+            glex_error("cannot listen at port %u of %s: %s%s", glex_net_port(num),
+                       ep->dev->net.interface, strerror(errno), errno == EADDRNOTAVAIL ?
+                       "; the interface has another address since the device was opened" : "");
             return GLEX_SYS_ERR;
         }
     }

@@ -30,6 +30,8 @@
 #define ADDRESS_BACKLOG 1024
 /* Programs pack the number of an endpoint above 24 bits of NIC id. */
 #define ADDRESS_MIN_PREFIX 8u
+/* Longer prefixes are those of point-to-point links (RFC 3021) and of single addresses. */
+#define ADDRESS_MAX_PREFIX 30u
 
 /* ---- the interface --------------------------------------------------------------------------- */
 
@@ -46,8 +48,27 @@ static bool address_is_loopback(uint32_t ip)
     return ip >> 24 == 127;
 }
 
-/* Whether an interface is the wanted interface, by name or address. Without a name each interface but
- * a loopback is. */
+/* Whether `wanted` is a subnet, as 10.77.0.0/16, that an address is in. */
+static bool address_is_in(uint32_t ip, const char *wanted)
+{
+    const char *slash = strchr(wanted, '/');
+    char text[INET_ADDRSTRLEN] = "", *end = NULL;
+    struct in_addr net;
+    unsigned long bits;
+
+    if (slash == NULL || (size_t)(slash - wanted) >= sizeof(text) || !isdigit((unsigned char)slash[1])) {
+        return false;
+    }
+    memcpy(text, wanted, (size_t)(slash - wanted));
+    bits = strtoul(slash + 1, &end, 10);
+    if (inet_pton(AF_INET, text, &net) != 1 || *end != '\0' || bits > 32) {
+        return false;
+    }
+    return bits == 0 || (ip ^ ntohl(net.s_addr)) >> (32 - bits) == 0;
+}
+
+/* Whether an interface is the wanted interface, by name, address or subnet. If none is wanted, each
+ * interface but a loopback is. */
 static bool address_matches(const struct ifaddrs *ifa, const char *wanted)
 {
     struct in_addr addr;
@@ -64,10 +85,12 @@ static bool address_matches(const struct ifaddrs *ifa, const char *wanted)
         return ntohl(addr.s_addr) == address_ip(ifa->ifa_addr) ||
                ((ifa->ifa_flags & IFF_LOOPBACK) && address_is_loopback(ntohl(addr.s_addr)));
     }
-    return strcmp(ifa->ifa_name, wanted) == 0;
+    return strcmp(ifa->ifa_name, wanted) == 0 || address_is_in(address_ip(ifa->ifa_addr), wanted);
 }
 
-static void address_take(const struct ifaddrs *ifa, const char *wanted,
+/* All hosts of a subnet number themselves by the same rule, so the rule depends on the subnet alone.
+ * @return Whether the host has a number in the subnet. */
+static bool address_take(const struct ifaddrs *ifa, const char *wanted,
                          struct glex_net_place *place)
 {
     uint32_t mask = address_ip(ifa->ifa_netmask);
@@ -76,19 +99,48 @@ static void address_take(const struct ifaddrs *ifa, const char *wanted,
     place->ip = inet_pton(AF_INET, wanted, &addr) == 1 ? ntohl(addr.s_addr) :
                                                          address_ip(ifa->ifa_addr);
     place->prefix = (uint32_t)__builtin_popcount(mask);
-    /* Where the subnet has too many hosts for 24 bits, or this one has no number in it: the
-     * whole address. */
-    if (place->prefix < ADDRESS_MIN_PREFIX || (place->ip & ~mask) == 0) {
+    /* The whole address is the number if the subnet has too many hosts for 24 bits, or is a
+     * point-to-point link, whose first host would have the number 0. */
+    if (place->prefix < ADDRESS_MIN_PREFIX || place->prefix > ADDRESS_MAX_PREFIX) {
         place->prefix = 0;
     }
     place->nic_id = place->prefix == 0 ? place->ip : place->ip & ~mask;
     snprintf(place->interface, sizeof(place->interface), "%s", ifa->ifa_name);
+    return place->nic_id != 0;
+}
+
+static void address_say_none(const char *wanted)
+{
+    if (strchr(wanted, ':') != NULL) {
+        glex_error("GLEX_NET: %s is an IPv6 address; the NIC id of a host is made from an IPv4 "
+                   "address, so give the interface one", wanted);
+        return;
+    }
+    glex_error("GLEX_NET: there is no interface%s%s with an IPv4 address that is up; `ip -4 addr` "
+               "lists them, and GLEX_NET=%s/INTERFACE chooses one by name, address or subnet",
+               wanted[0] != '\0' ? " " : "", wanted, glex_env()->net_provider);
+}
+
+/* Logs the choice where the user left it open: another host may choose another network. */
+static void address_say_choice(const struct ifaddrs *ifa, const struct glex_net_place *place)
+{
+    const struct ifaddrs *other = ifa->ifa_next;
+
+    while (other != NULL && !address_matches(other, "")) {
+        other = other->ifa_next;
+    }
+    if (other != NULL) {
+        glex_log(GLEX_LOG_INFO, "GLEX_NET: takes interface %s, and there are others, as %s; "
+                 "GLEX_NET=%s/SUBNET/BITS chooses the same network on each host", place->interface,
+                 other->ifa_name, glex_env()->net_provider);
+    }
 }
 
 static glex_ret_t address_find(struct glex_net_place *place)
 {
     const char *wanted = glex_env()->net_interface;
     struct ifaddrs *list, *ifa;
+    bool has_number = true;
 
     if (getifaddrs(&list) != 0) {
         glex_error("cannot list the network interfaces: %s", strerror(errno));
@@ -96,17 +148,20 @@ static glex_ret_t address_find(struct glex_net_place *place)
     }
     for (ifa = list; ifa != NULL && !address_matches(ifa, wanted); ifa = ifa->ifa_next) {
     }
-    if (ifa != NULL) {
-        address_take(ifa, wanted, place);
+    if (ifa == NULL) {
+        address_say_none(wanted);
+    } else {
+        has_number = address_take(ifa, wanted, place);
+        if (wanted[0] == '\0') {
+            address_say_choice(ifa, place);
+        }
     }
     freeifaddrs(list);
-    if (ifa == NULL) {
-        glex_error("GLEX_NET: there is no interface%s%s with an IPv4 address that is up; `ip -4 "
-                   "addr` lists them, and GLEX_NET=%s/NAME chooses one",
-                   wanted[0] != '\0' ? " " : "", wanted, glex_env()->net_provider);
-        return GLEX_INVALID_PARAM;
+    if (!has_number) {
+        glex_error("GLEX_NET: the address of %s is the number of its subnet, and no host can have "
+                   "it", place->interface);
     }
-    return GLEX_SUCCESS;
+    return ifa != NULL && has_number ? GLEX_SUCCESS : GLEX_INVALID_PARAM;
 }
 
 static uint32_t address_mask(const struct glex_net_place *place)

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GLEX_NET_ENGINE_VERSION 8
+#define GLEX_NET_ENGINE_VERSION 9
 
 /* A frame, its header included, is at most so long. */
 #define GLEX_NET_FRAME_MAX 65536u
@@ -58,11 +58,12 @@ struct glex_net_conn {
 /* What an engine calls, from progress() alone. */
 struct glex_net_calls {
     /**
-     * A peer told the number of its epoch, while a connection is made; `ours`: the connection's
-     * epoch, or 0 if the peer made it. @return Our number of the epoch that both belong to; 0: they
-     * do not, and the connection ends.
+     * A peer sent the number of its epoch, while a connection is made. `ours`: the connection's epoch,
+     * or 0 if the peer made the connection. `ip`: the address that the peer connected from, in host
+     * byte order, or 0 if the connection is ours. @return Our number of the epoch that both belong
+     * to. 0: the connection ends.
      */
-    uint64_t (*meet)(void *arg, uint64_t addr, uint64_t theirs, uint64_t ours);
+    uint64_t (*meet)(void *arg, uint64_t addr, uint32_t ip, uint64_t theirs, uint64_t ours);
     /** Somebody connected. @return `user` of the connection, or NULL to refuse. */
     void *(*accept)(void *arg, struct glex_net_conn *conn);
     /** A connection of ours can be used. */

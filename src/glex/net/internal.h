@@ -148,6 +148,7 @@ struct glex_net {
     bool                          paused;
     bool                          armed;   /* by arm(), and not disarmed since */
     bool                          warned;  /* of a host that does not answer */
+    bool                          warned_of_address; /* of a host with another address */
     struct glex_net_entry        *entries; /* in the segment */
     uint32_t                      num_entries, entries_ready; /* used; with storage */
     uint16_t                      places[NET_PLACES]; /* 1 and more: an entry's index, and 1 */

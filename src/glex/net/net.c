@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "net/internal.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -273,9 +274,35 @@ void net_side_cleanup(struct net_side *side)
 
 /* ---- the engine's calls ---------------------------------------------------------------------- */
 
-static uint64_t net_on_meet(void *arg, uint64_t addr, uint64_t theirs, uint64_t ours)
+static const char *net_ip_text(uint32_t ip, char text[INET_ADDRSTRLEN])
 {
-    return net_epoch_meet(arg, addr, theirs, ours);
+    const struct in_addr addr = {.s_addr = htonl(ip)};
+
+    return inet_ntop(AF_INET, &addr, text, INET_ADDRSTRLEN);
+}
+
+/* Requests to a peer go to the address that the peer's NIC id names. A peer that comes from another
+ * address cannot be reached there, and behind NAT two peers may have the same NIC id. */
+static bool net_comes_from(struct glex_endpoint *ep, uint64_t addr, uint32_t ip)
+{
+    const glex_ep_addr_t ep_addr = {.v = addr};
+    uint32_t wanted = glex_net_ip(&ep->dev->net, ep_addr.nic_id);
+    char text[2][INET_ADDRSTRLEN];
+
+    if (ip == wanted) {
+        return true;
+    }
+    glex_log(ep->net->warned_of_address ? GLEX_LOG_INFO : GLEX_LOG_ERROR,
+             "endpoint %llx of host %s connects from the address %s: refused; is there NAT between "
+             "the hosts, or has the host another address or netmask?", (unsigned long long)addr,
+             net_ip_text(wanted, text[0]), net_ip_text(ip, text[1]));
+    ep->net->warned_of_address = true;
+    return false;
+}
+
+static uint64_t net_on_meet(void *arg, uint64_t addr, uint32_t ip, uint64_t theirs, uint64_t ours)
+{
+    return ip == 0 || net_comes_from(arg, addr, ip) ? net_epoch_meet(arg, addr, theirs, ours) : 0;
 }
 
 static void *net_on_accept(void *arg, struct glex_net_conn *conn)

@@ -171,8 +171,8 @@ static bool control_meet(struct engine_conn *conn, uint64_t theirs)
 {
     const struct glex_net_params *params = &conn->engine->params;
 
-    conn->base.epoch = params->calls->meet(params->arg, conn->base.addr, theirs,
-                                           conn->base.epoch);
+    conn->base.epoch = params->calls->meet(params->arg, conn->base.addr, conn->ours ? 0 : conn->ip,
+                                           theirs, conn->base.epoch);
     if (conn->base.epoch == 0) {
         engine_conn_end(conn, GLEX_NET_END_CLOSED);
     }
@@ -286,7 +286,7 @@ static void control_on_end(struct engine_conn *conn, int err)
     } else if (!closed) {
         engine_conn_end(conn, GLEX_NET_END_SILENT);
     } else if (conn->state == CONN_WAIT_WELCOME && err == 0 && control_had_proof(conn)) {
-        control_denied(conn, "a peer did not accept our proof of the job's key");
+        control_denied(conn, "a peer did not accept our proof of the job's key, or our address");
     } else if (conn->ours && conn->state != CONN_UP) {
         engine_control_dropped(conn);
     } else if (conn->ep != NULL) {
@@ -377,6 +377,7 @@ static bool control_watch(struct engine_conn *conn, uint32_t events)
 bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)}, from = to;
+    int one = 1;
 
     to.sin_addr.s_addr = htonl(ip);
     from.sin_addr.s_addr = htonl(conn->engine->params.ip);
@@ -389,7 +390,13 @@ bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port
         return false;
     }
     control_set_options(conn);
-    (void)bind(conn->fd, (struct sockaddr *)&from, sizeof(from)); /* else the kernel's choice */
+    (void)setsockopt(conn->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
+    if (bind(conn->fd, (struct sockaddr *)&from, sizeof(from)) != 0) {
+        engine_log(conn->engine, true, "cannot connect from the address of this endpoint: %s%s",
+                   strerror(errno), errno == EADDRNOTAVAIL ?
+                   "; the host has another address since the device was opened" : "");
+        return false;
+    }
     conn->ip = ip;
     conn->port = port;
     conn->state = CONN_CONNECTING;
@@ -459,7 +466,7 @@ static void control_drop_oldest(struct glex_net_engine *engine)
     }
 }
 
-static void control_accepted(struct glex_net_engine *engine, int fd)
+static void control_accepted(struct glex_net_engine *engine, int fd, uint32_t ip)
 {
     struct engine_conn *conn = engine_conn_new(engine, fd);
 
@@ -467,6 +474,7 @@ static void control_accepted(struct glex_net_engine *engine, int fd)
         close(fd);
         return;
     }
+    conn->ip = ip;
     conn->state = CONN_WAIT_PROOF;
     conn->deadline = engine_now_ns() + control_timeout_ns(engine);
     if (++engine->unproven > CONTROL_MAX_UNPROVEN) {
@@ -497,6 +505,8 @@ static void control_deafen(struct glex_net_engine *engine, uint64_t ns)
 
 static void control_accept(struct glex_net_engine *engine)
 {
+    struct sockaddr_in from = {0};
+    socklen_t len;
     int i, fd;
 
     for (i = 0; i < CONTROL_EVENTS; i++) { /* the others' turn comes */
@@ -504,9 +514,11 @@ static void control_accept(struct glex_net_engine *engine)
             control_deafen(engine, CONTROL_FULL_NS);
             return;
         }
-        fd = accept4(engine->params.listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        len = sizeof(from);
+        fd = accept4(engine->params.listen_fd, (struct sockaddr *)&from, &len,
+                     SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            control_accepted(engine, fd);
+            control_accepted(engine, fd, ntohl(from.sin_addr.s_addr));
         } else if (errno != ECONNABORTED && errno != EINTR) {
             break;
         }

@@ -100,7 +100,7 @@ struct engine_conn {
     bool                    ours;     /* we connected */
     int                     fd;       /* control, or -1 */
     uint64_t                deadline; /* ns; 0: none */
-    uint32_t                ip;       /* that we connect to, in host byte order */
+    uint32_t                ip;       /* of the peer, in host byte order */
     uint16_t                port;
     uint16_t                dropped; /* how often the peer gave us up before we were connected */
     uint64_t                id, peer_id; /* low half: the place in the engine's table */
