@@ -226,18 +226,22 @@ trace_all()
     all_pairs "${lids[@]}" | trace_pairs "$1" "$2-h0"
 }
 
-# trace_sample DIR COUNT CLUSTER...: so many pairs, each from one cluster to another, drawn alike in
-# every run.
+# trace_sample DIR COUNT CLUSTER...: COUNT pairs, the same in each run. Each pair leads from one cluster
+# to another; if only one cluster is named, from one end node to another. Fails if a manager does not
+# tell its end nodes.
 trace_sample()
 {
-    local dir=$1 count=$2 first=$3 cluster lid
+    local dir=$1 count=$2 first=$3 cluster lids lid
     shift 2
     for cluster in "$@"; do
-        for lid in $(end_lids "$dir" "$cluster"); do printf '%s %s\n' "$cluster" "$lid"; done
-    done | awk -v count="$count" '{ cluster[NR] = $1; lid[NR] = $2 }
-        END { srand(1)
+        lids=$(end_lids "$dir" "$cluster") && [ -n "$lids" ] || return 1
+        for lid in $lids; do printf '%s %s\n' "$([ $# -gt 1 ] && echo "$cluster")" "$lid"; done
+    done >"$dir/ends" || return
+    awk -v count="$count" '{ lid[NR] = $NF; cluster[NR] = NF > 1 ? $1 : $NF }
+        END { if (NR < 2) exit 1
+              srand(1)
               while (drawn < count) { a = 1 + int(rand() * NR); b = 1 + int(rand() * NR)
-                  if (cluster[a] != cluster[b]) { print lid[a], lid[b]; drawn++ } } }' |
+                  if (cluster[a] != cluster[b]) { print lid[a], lid[b]; drawn++ } } }' "$dir/ends" |
         trace_pairs "$dir" "$first-h0"
 }
 
