@@ -1,23 +1,24 @@
 /*
  * GLEX (GaLaxy EXpress): the user interface of the Tianhe network interface.
  *
- * Names, field order and enumerator values are those of the vendor's interface, so that programs
- * written for it compile and run unchanged. What only the software NIC of this project can do
- * stands in glex_ext.h.
+ * Names, field order and enumerator values are those of the vendor's interface, so programs for the
+ * vendor's library compile and run unchanged. glex_ext.h has the extensions of this project's
+ * software NIC.
  *
  * Conventions, for all functions:
- *  - Return GLEX_SUCCESS or the reason why not; output arguments are set on success only, unless
- *    said otherwise.
- *  - Lengths and offsets are bytes; timeouts are milliseconds: 0 returns at once, -1 waits for
- *    ever. A waiting call sleeps.
- *  - Only the calls that take a timeout may block.
- *  - An endpoint may be used by any number of threads: each call has it to itself, but while it
- *    sleeps. glex_destroy_ep() and glex_close_device() come after all other calls. Messages and
- *    events that a thread has probed belong to that thread until it discards them. No other thread
- *    gets or discards them, and they take no room in the queue. If the environment variable
- *    LIB_GLEX_SINGLE_THREADED is set (but for "0"), an endpoint is for one thread at a time, and
- *    takes no lock; registration and deregistration may run in others all the same.
- *  - Different endpoints are independent of each other.
+ * - Functions return GLEX_SUCCESS or the reason of a failure. Output arguments are set on success
+ *   only, unless a comment says otherwise.
+ * - Lengths and offsets are bytes. Timeouts are milliseconds: 0 returns at once, -1 waits for ever.
+ *   A waiting call sleeps.
+ * - Only calls with a timeout may block.
+ * - Any number of threads may use an endpoint. A call locks the endpoint, except while it sleeps.
+ *   Call glex_destroy_ep() and glex_close_device() after all other calls. Messages and events that
+ *   a thread has probed belong to this thread until it discards them. No other thread gets or
+ *   discards them, and they take no room in the queue.
+ * - If the environment variable LIB_GLEX_SINGLE_THREADED is set (except to "0"), one thread at a
+ *   time may use an endpoint, and calls take no lock. Registration and deregistration may still run
+ *   in other threads.
+ * - Different endpoints are independent.
  *
  * The communication model is described in section 3 of M. Xie et al., "Implementation of open
  * communication frameworks on the Tianhe interconnect" (see docs/architecture.md).
@@ -25,7 +26,7 @@
 #ifndef GLEX_H
 #define GLEX_H
 
-/* Programs rely on what the vendor's header includes. */
+/* Programs rely on the includes of the vendor's header. */
 #include <endian.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -34,10 +35,10 @@
 extern "C" {
 #endif
 
-/** What a call reports. */
+/** Results of calls. */
 typedef enum glex_ret {
     GLEX_SUCCESS = 0,      /**< done */
-    GLEX_SYS_ERR,          /**< the operating system refused; errno tells more */
+    GLEX_SYS_ERR,          /**< the operating system refused; see errno */
     GLEX_INVALID_PARAM,    /**< an argument is outside its range */
     GLEX_NO_EP_RESOURCE,   /**< no such endpoint number or type is free */
     GLEX_NO_MEM_RESOURCE,  /**< no memory, or the registration table is full */
@@ -55,7 +56,7 @@ typedef struct glex_device {
 } glex_device_t;
 typedef glex_device_t *glex_device_handle_t;
 
-/** What a NIC offers; capacities count queue entries, lengths are bytes. */
+/** Properties of a NIC; capacities count queue entries, lengths are bytes. */
 struct glex_device_attr {
     uint32_t nic_id;                /**< address of the NIC on its fabric */
     uint32_t max_fast_ep_num;       /**< endpoints of type FAST */
@@ -132,8 +133,8 @@ struct glex_ep_attr {
     uint32_t           eq_capacity;
 };
 
-/** What an RDMA request can leave in an event queue. cookie_1 must not be 0. Newer programs reach
- *  the same two words as cookie[0] and cookie[1]. */
+/** The event that an RDMA request can leave in an event queue. cookie_1 must not be 0. Newer
+ * programs access the same two words as cookie[0] and cookie[1]. */
 typedef struct glex_event {
     union {
         struct {
@@ -159,7 +160,7 @@ typedef union glex_mem_handle {
     uint64_t v;
 } glex_mem_handle_t;
 
-/** What peers may do with registered memory. */
+/** The allowed accesses of peers to registered memory. */
 enum glex_mem_flag {
     GLEX_MEM_READ  = 1,
     GLEX_MEM_WRITE = 2,
@@ -220,7 +221,7 @@ enum glex_rdma_type {
 /** RDMA between two registrations. */
 typedef struct glex_rdma_req {
     glex_ep_addr_t        rmt_ep_addr;
-    glex_mem_handle_t     local_mh; /**< not looked at where len is 0 */
+    glex_mem_handle_t     local_mh; /**< ignored if len is 0 */
     uint32_t              local_offset;
     uint32_t              len; /**< at most max_rdma_data_len */
     glex_mem_handle_t     rmt_mh;
@@ -311,7 +312,7 @@ enum glex_err_req_status {
     GLEX_ERR_STATUS_DEST_EQ_FULL,        /**< the event was lost */
     GLEX_ERR_STATUS_CONNECTION_MAX_RETRY,
     GLEX_ERR_STATUS_CONNECTION_RDMA_GET,
-    GLEX_ERR_STATUS_CONNECTION_NACK,     /**< or this process lacks what it takes to reach the peer */
+    GLEX_ERR_STATUS_CONNECTION_NACK,     /**< or this process lacks resources to reach the peer */
     GLEX_ERR_STATUS_CONNECTION_ECC
 };
 
@@ -362,7 +363,7 @@ glex_ret_t glex_query_device(glex_device_handle_t dev, struct glex_device_attr *
 glex_ret_t glex_create_ep(glex_device_handle_t dev, struct glex_ep_attr *ep_attr,
                           glex_ep_handle_t *ep);
 
-/** Destroy an endpoint, its registrations and what is still in its queues. */
+/** Destroy an endpoint, its registrations and the entries in its queues. */
 glex_ret_t glex_destroy_ep(glex_ep_handle_t ep);
 
 /** The attributes that an endpoint really has: its number and capacities. */
@@ -456,14 +457,14 @@ const char *glex_error_req_status_str(enum glex_err_req_status status);
 const char *glex_error_req_opcode_str(enum glex_err_req_op op);
 
 /*
- * Collective offload. A request with GLEX_FLAG_COLL and _COLL_COUNTER is a control packet (CP): it
- * counts at its destination. A sequence, from a request with _COLL_SEQ_START to one with
- * _COLL_SEQ_TAIL, waits at the endpoint that posted it until `coll_counter` CPs have come there;
- * the NIC then sends its requests, whatever the program does meanwhile. Posting returns at once;
- * requests and immediate data may be used again. BUSY: no room for more waiting requests.
- * docs/nic.md has the meaning of each flag.
+ * Collective offload. A request with GLEX_FLAG_COLL and _COLL_COUNTER is a control packet (CP). The
+ * destination counts CPs. A sequence is a series of requests, from a request with _COLL_SEQ_START
+ * to a request with _COLL_SEQ_TAIL. It waits at the posting endpoint until `coll_counter` CPs
+ * have come. Then the NIC sends its requests, while the program computes. Posting returns
+ * at once, and the program may reuse requests and immediate data. BUSY: no room for more waiting
+ * requests. docs/nic.md has the meaning of each flag.
  *
- * These four functions compute data only; none blocks. `data` has room for max_imm_mp_data_len
+ * These four functions only compute data; they never block. `data` has room for max_imm_mp_data_len
  * bytes, *len is output only. Errors: INVALID_PARAM.
  */
 
@@ -476,13 +477,13 @@ glex_ret_t glex_coll_compose_mp_swap_addr_data(glex_ep_handle_t ep, glex_mem_han
                                                uint32_t *len);
 
 /**
- * Data of a request with COLL_REDUCE: values to be combined one by one with those of other such
- * packets that have the same count, width and operation.
- * @param list           Its members int32_s ... double_s, as operation and width tell.
+ * Make the data of a request with COLL_REDUCE. The values are combined element by element with
+ * those of packets with the same count, width and operation.
+ * @param list           Its members int32_s ... double_s, according to operation and width.
  * @param count          1 to GLEX_COLL_REDUCE_MAX_DATA_UNITS.
  * @param branch_degree  Packets to be combined at one endpoint, at most
- *                       GLEX_COLL_MAX_BRANCH_DEGREE; how many are waited for is the sequence's
- *                       coll_counter.
+ *        GLEX_COLL_MAX_BRANCH_DEGREE; the sequence's coll_counter sets how many packets it waits
+ *        for.
  */
 glex_ret_t glex_coll_compose_mp_reduce_data(union glex_coll_data_loc list[], uint32_t count,
                                             enum glex_coll_reduce_data_bits bits,
@@ -521,7 +522,7 @@ enum glex_mgmt_chip { GLEX_MGMT_CHIP_NIC = 1, GLEX_MGMT_CHIP_NRC = 2 };
 #define GLEX_MGMT_MAX_HOPS 20
 #define GLEX_MGMT_MAX_REGS 2
 #define GLEX_MGMT_MAX_BYTES 6
-/** The id of a chip that has none yet: it answers to no other. */
+/** The id of a chip without an id. The chip answers to no other id. */
 #define GLEX_MGMT_ANY_ID 0xffffffU
 
 /** A source route: the output port of every router on the way. */
@@ -534,7 +535,7 @@ struct glex_mgmt_route {
 struct glex_mgmt_info {
     uint8_t  type;           /**< enum glex_mgmt_type */
     uint8_t  chip;           /**< enum glex_mgmt_chip: the kind of chip that it is for */
-    uint16_t transaction_id; /**< of the program's choice; the response bears the same */
+    uint16_t transaction_id; /**< chosen by the program; the response has the same id */
     uint32_t chip_id;        /**< the chip that it is for */
     struct glex_mgmt_route forward;  /**< from here to the chip */
     struct glex_mgmt_route backward; /**< from the chip to here */
@@ -546,7 +547,7 @@ struct glex_mgmt_info {
     struct {
         uint8_t  event;
         uint8_t  port;
-        uint8_t  chip;    /**< enum glex_mgmt_chip: who reports */
+        uint8_t  chip;    /**< enum glex_mgmt_chip: the reporting chip */
         uint32_t chip_id;
         uint32_t seq;     /**< counts a chip's reports */
         uint64_t value;
@@ -561,16 +562,16 @@ enum glex_mgmt_flag {
 };
 
 /**
- * Put a management request into the send queue of an endpoint of type MANAGEMENT. It is copied.
- * A request or its response may be lost on the way; whoever asks repeats what is not answered.
- * @param flag  Of enum glex_mgmt_flag.
- * Errors: INVALID_PARAM (no such endpoint; not a request; a count or hop count out of range), BUSY
- * (the queue is full: receive answers, then post again), SYS_ERR (the network is gone).
+ * Put a copy of a management request into the send queue of an endpoint of type MANAGEMENT. A
+ * request or its response may be lost on the way, so repeat an unanswered request.
+ * @param flag  Of enum glex_mgmt_flag. Errors: INVALID_PARAM (no such endpoint; not a request; a
+ *        count or hop count out of range), BUSY (the queue is full: receive answers, then post
+ *        again), SYS_ERR (the network is gone).
  */
 glex_ret_t glex_send_mgmt_req(glex_ep_handle_t ep, struct glex_mgmt_info *req, int32_t flag);
 
 /**
- * Take the oldest response or report. Sends first what GLEX_MGMT_FLAG_MORE held back.
+ * Take the oldest response or report. First sends requests that GLEX_MGMT_FLAG_MORE has held back.
  * Errors: NO_MP (nothing came within the timeout), INTR, INVALID_PARAM, SYS_ERR.
  */
 glex_ret_t glex_receive_mgmt_ack(glex_ep_handle_t ep, int32_t timeout, struct glex_mgmt_info *ack);

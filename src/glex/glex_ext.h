@@ -1,6 +1,6 @@
 /*
- * What the software NIC can do beyond the vendor's interface. A program that wants to run on both
- * finds this header at configure time and has a path without it.
+ * Extensions of the software NIC beyond the vendor's interface. A program for both NICs searches
+ * for this header at configure time, and has a path without it.
  */
 #ifndef GLEX_EXT_H
 #define GLEX_EXT_H
@@ -14,24 +14,24 @@ extern "C" {
 #define GLEX_EXT_VERSION 8
 
 /**
- * Registration flag beside enum glex_mem_flag: the owner learns of data only by events. An
- * immediate put with a remote event may then travel in the event's queue entry and is placed by
- * the owner's own probe of that event, which saves a cache line on its way between two cores.
+ * Registration flag in addition to enum glex_mem_flag: the owner learns of data by events only. An
+ * immediate put with a remote event may then travel in the event's queue entry. The owner's probe
+ * of the event places the data. This saves the transfer of a cache line between two cores.
  */
 #define GLEX_EXT_MEM_EVENT_DATA 0x100
 
 /**
- * Request flag beside enum glex_flag: where the destination's MPQ, or its EQ for a remote
- * event, is full, the request is not taken (GLEX_BUSY) instead of being lost with an error
- * request. To be posted again when the owner had time to take something out.
+ * Request flag in addition to enum glex_flag: if the destination's MPQ, or its EQ for a remote
+ * event, is full, the request is refused (GLEX_BUSY) instead of being lost with an error request.
+ * Post the request again when the owner has had time to take entries.
  */
 #define GLEX_EXT_FLAG_NO_LOSS (1 << 30)
 
 /**
- * Request flag of puts, immediate ones too, and gets to an endpoint of another host: rmt_mh is a
- * registration of the endpoint that the destination has as its domain, glex_ext_set_domain(), not
- * of the destination itself. rmt_key is that endpoint's key. Without a domain, and within a host,
- * such a request fails (status MMT).
+ * Request flag of puts, immediate puts, and gets to an endpoint of another host: rmt_mh is a
+ * registration of the destination's domain, glex_ext_set_domain(), and not of the destination
+ * itself. rmt_key is the key of the domain. Without a domain, and within a host, a request with
+ * this flag fails (status MMT).
  */
 #define GLEX_EXT_FLAG_DOMAIN (1 << 29)
 
@@ -39,17 +39,17 @@ enum glex_ext_cap {
     GLEX_EXT_CAP_PRIVATE_RDMA = 1, /**< RDMA to memory that was not allocated from the NIC */
     GLEX_EXT_CAP_MAP          = 2, /**< NIC-allocated memory can be mapped by peers */
     GLEX_EXT_CAP_SLEEP        = 4, /**< glex_ext_event_fd() */
-    GLEX_EXT_CAP_COLL         = 8, /**< collective offload: who delivers the last control packet
-                                        carries on MPs, immediate puts, and puts from NIC memory of
-                                        the sequence that waited; with PRIVATE_RDMA all puts.
-                                        What it cannot, the owner's next GLEX call does */
+    GLEX_EXT_CAP_COLL         = 8, /**< collective offload: the process that delivers the last
+                                    * control packet executes MPs, immediate puts, and puts from
+                                    * NIC memory of the waiting sequence; with PRIVATE_RDMA all
+                                    * puts. The owner's next GLEX call executes the rest */
 };
 
 struct glex_ext_device_attr {
     uint32_t caps;        /**< of enum glex_ext_cap */
     char     missing[192]; /**< for people: why a capability is not there; else empty */
-    uint32_t space;        /**< whose private memory can be reached: that of processes with the same
-                                number; 0: without GLEX_EXT_CAP_PRIVATE_RDMA */
+    uint32_t space;        /**< processes with the same number can reach each other's private
+                            * memory; 0: without GLEX_EXT_CAP_PRIVATE_RDMA */
     uint64_t fabric;       /**< number of the fabric: processes with the same number share one */
     uint64_t network;      /**< number of the network (GLEX_NET): devices with the same number reach
                                 each other between hosts; 0: only this host's fabric is reached.
@@ -73,7 +73,8 @@ struct glex_ext_counters {
     uint64_t coll_carried;    /**< COLL requests of other endpoints that this endpoint executed */
     uint64_t mapped_tx;       /**< messages that the program itself stored into memory of peers:
                                    glex_ext_count_mapped() */
-    uint64_t net_tx, net_rx;  /**< requests to endpoints of other hosts, and theirs carried out here */
+    uint64_t net_tx, net_rx;  /**< requests to endpoints of other hosts, and executed requests of
+                               * other hosts */
     uint64_t net_peers;       /**< connections with them at the moment, each for one direction */
     uint64_t net_ended;       /**< connections that ended because the peer was gone or silent */
     uint64_t net_denied;      /**< tries to connect without proof of the job's key */
@@ -87,7 +88,7 @@ struct glex_ext_counters {
  */
 glex_ret_t glex_ext_set_single_threaded(glex_ep_handle_t ep);
 
-/** What the device can do on this system; `missing` says why not. */
+/** The abilities of the device on this system; `missing` has the reasons of missing abilities. */
 glex_ret_t glex_ext_query_device(glex_device_handle_t dev, struct glex_ext_device_attr *attr);
 
 /**
@@ -97,31 +98,31 @@ glex_ret_t glex_ext_query_device(glex_device_handle_t dev, struct glex_ext_devic
 glex_ret_t glex_ext_is_reachable(glex_device_handle_t dev, uint32_t nic_id);
 
 /**
- * Allocate memory that peers can map once it is registered: RDMA to it is a memory copy.
- * Zeroed, page-aligned, its pages are reserved: it never faults for want of memory. Belongs to the
- * endpoint; freed by glex_ext_mem_free() or with the endpoint.
- * Errors: NO_MEM_RESOURCE (errno ENOSPC: the fabric's file system is full), SYS_ERR.
+ * Allocate memory that peers can map after its registration: RDMA to it is a memory copy. The
+ * memory is zeroed and page-aligned. Its pages are reserved, so no access fails because of lack of
+ * memory. The memory belongs to the endpoint; glex_ext_mem_free() or the end of the endpoint frees
+ * it. Errors: NO_MEM_RESOURCE (errno ENOSPC: the fabric's file system is full), SYS_ERR.
  */
 glex_ret_t glex_ext_mem_alloc(glex_ep_handle_t ep, uint64_t len, void **addr_p);
 
 /**
- * Give back what glex_ext_mem_alloc() returned. Its registrations must be gone, and no peer may
- * store by a pointer of glex_ext_peer_ptr() any more. The pages go back to the file system, and a
- * later allocation of this endpoint may use the same part of the segment. Until then a store takes a
- * new page, which stays; on a full file system the store raises SIGBUS in the peer.
+ * Free memory of glex_ext_mem_alloc(). First deregister it, and make sure that no peer stores by a
+ * pointer of glex_ext_peer_ptr() any more. The pages go back to the file system, and a later
+ * allocation of this endpoint may use the same part of the segment. A store by an old pointer takes
+ * a new page, which stays; on a full file system this store raises SIGBUS in the peer.
  */
 glex_ret_t glex_ext_mem_free(glex_ep_handle_t ep, void *addr);
 
-/** What one handle of a long registration covers before the next one begins. */
+/** The distance between the first bytes of two handles of a long registration. */
 #define GLEX_EXT_LONG_STEP (1ull << 31)
 
 /**
- * Register a range that may be longer than the 32-bit offsets of a request. The range gets one
- * handle for each GLEX_EXT_LONG_STEP bytes, and their numbers follow each other. Handle i begins at
- * i * GLEX_EXT_LONG_STEP and reaches to the end of the range. So a request may cross a step, and the
- * first handle serves glex_ext_peer_ptr() for the whole range. glex_ext_long_handle() finds the
- * handle of a place. Errors: as of glex_register_mem(); NO_MEM_RESOURCE also if the table has too
- * few free handles in a row.
+ * Register a range that may be longer than the 32-bit offsets of a request. The range gets a handle
+ * for each GLEX_EXT_LONG_STEP bytes, with consecutive numbers. Handle i begins at i *
+ * GLEX_EXT_LONG_STEP and reaches to the end of the range. So a request may cross a step, and the
+ * first handle serves glex_ext_peer_ptr() for the whole range. glex_ext_long_handle() returns the
+ * handle for an offset. Errors: as of glex_register_mem(); NO_MEM_RESOURCE also if the table has
+ * too few consecutive free handles.
  */
 glex_ret_t glex_ext_register_long(glex_ep_handle_t ep, void *addr, uint64_t len, int32_t flag,
                                   glex_mem_handle_t *first);
@@ -140,33 +141,32 @@ static inline glex_mem_handle_t glex_ext_long_handle(glex_mem_handle_t first, ui
 
 /**
  * Keeps memory of a peer mapped in this process. A pin belongs to the process: it outlives the
- * registration, the peer, and the endpoint that was asked. The shared memory of a peer that is gone
- * stays allocated until its last pin is given back.
+ * registration, the peer, and the endpoint that returned it. The shared memory of a dead peer stays
+ * allocated until its last pin is released.
  */
 struct glex_ext_pin;
 
 /**
- * A pointer in this process to a peer's registered memory. It is valid until glex_ext_unpin(*pin_p).
- * What is stored there after the peer died is lost. In a child of fork() the pointer leads to
- * private memory of zeros: the child reads and changes nothing of the peer.
- * @param [out] pin_p  *pin_p is NULL for memory of this endpoint itself, which stays while the
- *                     endpoint does. pin_p NULL: the pointer is valid until the next call with this
- *                     endpoint, and not in a child of fork().
- * Errors: NOT_IMPLEMENTED (that memory was not allocated from the NIC, or this NIC is without
- * GLEX_EXT_CAP_MAP, or the peer is on another host), ACCESS_ERR (key, handle or range),
- * NO_EP_RESOURCE (no such peer), NO_MEM_RESOURCE (this process lacks memory, mappings or
- * descriptors; RDMA may still be possible).
+ * Return a pointer in this process to a peer's registered memory. The pointer is valid until
+ * glex_ext_unpin(*pin_p). Stores after the death of the peer are lost. In a child of fork() the
+ * pointer leads to private zero pages: the child neither reads nor changes the peer's memory.
+ * @param [out] pin_p  *pin_p is NULL for memory of this endpoint itself, which stays as long as the
+ *        endpoint. pin_p NULL: the pointer is valid until the next call with this endpoint, and not
+ *        in a child of fork(). Errors: NOT_IMPLEMENTED (the memory was not allocated from the NIC,
+ *        or this NIC lacks GLEX_EXT_CAP_MAP, or the peer is on another host), ACCESS_ERR (key,
+ *        handle or range), NO_EP_RESOURCE (no such peer), NO_MEM_RESOURCE (this process lacks
+ *        memory, mappings or descriptors; RDMA may still be possible).
  */
 glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_handle_t mh,
                              uint32_t key, uint64_t offset, uint64_t len, void **ptr_p,
                              struct glex_ext_pin **pin_p);
 
-/** Give a pin back, once. Its pointer is not used any more. Any thread may do so, also after the
- *  endpoint was destroyed. NULL is allowed. */
+/** Release a pin, once. Do not use its pointer any more. Any thread may call this function, also
+ * after the end of the endpoint. NULL is allowed. */
 void glex_ext_unpin(struct glex_ext_pin *pin);
 
-/** Shows whether a peer's registration is still valid: while it is, an acquire load of *word finds
- *  `state`; afterwards never again. */
+/** Shows whether a peer's registration is still valid: while it is, an acquire load of *word
+ * returns `state`; afterwards it never does again. */
 struct glex_ext_watch {
     const uint64_t      *word;
     uint64_t             state;
@@ -174,11 +174,11 @@ struct glex_ext_watch {
 };
 
 /**
- * Watch a registration that glex_ext_peer_ptr() gave a pointer into. A copy by that pointer, while
- * the watch holds, is as good as an RDMA request: a request may also be carried out if the owner
- * takes the registration back in that moment. The word can be read until the pin is given back,
- * even if the peer has died, and in a child of fork(), where the watch does not hold. For memory of
- * this endpoint itself the pin is NULL, and the word can be read while the endpoint exists. Does
+ * Watch a registration that glex_ext_peer_ptr() returned a pointer into. A copy by this pointer,
+ * while the watch holds, is as good as an RDMA request. (An RDMA request may also be executed while
+ * the owner deregisters the memory.) The word is readable until the pin is released, even after the
+ * death of the peer, and in a child of fork(), where the watch does not hold. For memory of this
+ * endpoint itself the pin is NULL, and the word is readable as long as the endpoint exists. Does
  * not block. Errors: ACCESS_ERR (key or handle), NO_EP_RESOURCE (no such peer), NO_MEM_RESOURCE (as
  * of glex_ext_peer_ptr()), NOT_IMPLEMENTED (the peer is on another host).
  */
@@ -186,30 +186,30 @@ glex_ret_t glex_ext_peer_watch(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_me
                                uint32_t key, struct glex_ext_watch *watch);
 
 /**
- * The address of a peer with a hint in its reserved bits, by which this endpoint finds it at once
- * however many peers it has. For requests of this endpoint only, to be compared with nothing. A
- * stale hint, as of a peer that was replaced, is harmless.
- * Returns the address without hint where the peer is not there or no hint is to be had.
+ * The address of a peer with a hint in its reserved bits. With the hint this endpoint finds the
+ * peer at once among any number of peers. Use the result for requests of this endpoint only, and do
+ * not compare it with other addresses. A stale hint, for example of a replaced peer, is harmless.
+ * Returns the address without a hint if the peer does not exist or no hint is available.
  */
 glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t ep, glex_ep_addr_t peer);
 
 /**
- * RDMA that is over when the call returns: no event, no error request, and `local`, `req->len`
- * bytes of this process, need not be registered (local_mh and local_offset are not looked at). The
- * peer's memory is checked as for any request: key, handle, range, direction. `req` is one request,
- * without events.
- * Errors: INVALID_PARAM, ACCESS_ERR (the peer's memory; what glex_poll_error_req() would tell in
- * detail of the same request posted), NO_EP_RESOURCE (no such peer, or it has no receiver),
- * NO_MEM_RESOURCE (this process lacks memory, mappings or descriptors), BUSY, NOT_IMPLEMENTED (collectives; the peer is on another host).
+ * RDMA that is over when the call returns: no event and no error request. `local`, `req->len` bytes
+ * of this process, need not be registered (local_mh and local_offset are ignored). The peer's
+ * memory is checked as for any request: key, handle, range, direction. `req` is one request without
+ * events. Errors: INVALID_PARAM, ACCESS_ERR (the peer's memory; an error request for the same
+ * request would have the details), NO_EP_RESOURCE (no such peer, or the peer has no receiver),
+ * NO_MEM_RESOURCE (this process lacks memory, mappings or descriptors), BUSY, NOT_IMPLEMENTED
+ * (collectives; the peer is on another host).
  */
 glex_ret_t glex_ext_rdma_now(glex_ep_handle_t ep, const glex_rdma_req_t *req, void *local);
 
 /**
- * Post an event to a peer: what a put leaves there, without memory and without a request to fill
- * in. Not blocking. Program order of posts to one peer's event queue is kept.
- * @param cookie_1  Not 0.
- * Returns SUCCESS, BUSY (the peer's event queue is full: post again later), INVALID_PARAM. That the
- * peer does not exist is told by glex_poll_error_req(), as of an immediate put with that event.
+ * Post an event to a peer, like the event of a put, without memory and without a request struct.
+ * Does not block. Events of one program to one event queue keep their order.
+ * @param cookie_1  Not 0. Returns SUCCESS, BUSY (the peer's event queue is full: post again later),
+ *        INVALID_PARAM. If the peer does not exist, glex_poll_error_req() reports it, as for an
+ *        immediate put with this event.
  */
 glex_ret_t glex_ext_post_event(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t cookie_0,
                                uint64_t cookie_1);
@@ -222,28 +222,29 @@ glex_ret_t glex_ext_post_mp(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t w
                             uint64_t word_1, uint64_t head, const void *data, uint32_t len);
 
 /**
- * Say that the program stored so many messages into mapped memory of peers, which the NIC does not
- * see, for the endpoint's counters. Errors: INVALID_PARAM.
+ * Count messages that the program has stored into mapped memory of peers. The NIC does not see
+ * these messages, and adds the number to the endpoint's counters. Errors: INVALID_PARAM.
  */
 glex_ret_t glex_ext_count_mapped(glex_ep_handle_t ep, uint64_t messages);
 
-/** What glex_ext_poll() found. */
+/** The result of glex_ext_poll(). */
 struct glex_ext_arrival {
     glex_event_t  *event; /**< NULL: an MP */
     void          *data;  /**< of an MP, 8-byte aligned */
     uint32_t       len;   /**< of an MP */
-    glex_ep_addr_t src;   /**< of an MP: who sent it */
+    glex_ep_addr_t src;   /**< of an MP: the sender */
 };
 
 /**
- * Take the next event or MP, in no order between the two; neither keeps the other waiting for more
- * than one. What the last call handed out belongs to the NIC again. Not to be mixed with entries
- * probed and not discarded; and glex_probe_first_event() finds again what was handed out since
- * nothing was found, unless it was discarded. On an endpoint of several threads a probe takes the
- * entry out of the queue: glex_ext_poll() does not return it again.
+ * Take the next event or MP. The order between events and MPs is undefined; a queue waits for at
+ * most one entry of the other queue. The entry of the last call belongs to the NIC again. Do not
+ * mix this call with entries that were probed and not discarded. glex_probe_first_event() finds
+ * entries again that were returned since the last empty poll, unless they were discarded. On an
+ * endpoint of several threads a probe takes the entry out of the queue: glex_ext_poll() does not
+ * return it again.
  *
  * For one thread at a time, with glex_ext_arm(), and without a lock; other threads may post.
- * Returns SUCCESS, or NO_EVENT where there is neither.
+ * Returns SUCCESS, or NO_EVENT if both queues are empty.
  */
 glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arrival *arrival);
 
@@ -284,20 +285,21 @@ glex_ret_t glex_ext_mgmt_fd(glex_ep_handle_t ep, int *fd, uint8_t *vp);
 glex_ret_t glex_ext_arm(glex_ep_handle_t ep);
 
 /**
- * Publish which receiver takes messages and events out of the endpoint's queues.
- * @param uuid  Name of the receiver, which no other receiver of the fabric ever has; 0: there is no
- *              receiver. A new endpoint has one, with a name of the library's choice.
+ * Publish the receiver that takes messages and events out of the endpoint's queues.
+ * @param uuid  Unique name of the receiver in the fabric, now and later; 0: no receiver. A new
+ *        endpoint has a receiver with a name of the library's choice.
  *
- * With 0, requests that would leave something in the queues, and RDMA between registrations, fail
- * as if the endpoint did not exist (status DEST_VP_STOP); so do the endpoint's own local events,
- * and its requests to others. Immediate puts without an event, and mapped memory, work as before.
- * First the queues refuse. Then all connections with endpoints of other hosts end, in either
- * direction, after the requests that were posted to these endpoints; this takes the time of
- * glex_destroy_ep(). The name vanishes last. So if glex_ext_check_peer() does not find this receiver
- * any more, the queues refuse and the connections have ended.
+ * With 0, requests that would leave an entry in the queues, and RDMA between registrations, fail as
+ * if the endpoint did not exist (status DEST_VP_STOP). The endpoint's own local events and requests
+ * also fail. Immediate puts without an event, and mapped memory, work as before.
  *
- * From one uuid to another only the name changes: publish 0 in between to part them.
- * Errors with a uuid: SYS_ERR, the endpoint cannot listen to other hosts again.
+ * The call proceeds in this order. First the queues refuse. Then all connections with endpoints of
+ * other hosts end, in both directions, after the posted requests to these endpoints; this takes as
+ * long as glex_destroy_ep(). The name vanishes last. So when glex_ext_check_peer() no longer finds
+ * this receiver, the queues refuse and the connections have ended.
+ *
+ * A change from one uuid to another only changes the name: publish 0 in between to separate the
+ * receivers. Errors with a uuid: SYS_ERR, the endpoint cannot listen to other hosts again.
  */
 glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, uint64_t uuid);
 
@@ -310,10 +312,10 @@ glex_ret_t glex_ext_set_receiver(glex_ep_handle_t ep, uint64_t uuid);
 glex_ret_t glex_ext_has_receiver(glex_ep_handle_t ep, glex_ep_addr_t peer);
 
 /**
- * Have an endpoint serve the registrations of another one of this process to peers on other hosts,
- * in requests with GLEX_EXT_FLAG_DOMAIN. A peer sends these requests over its connection with `ep`,
- * in order with its other requests, so the program need not poll `domain`. `domain` must be
- * destroyed after `ep`; NULL: none, as at first. Errors: INVALID_PARAM.
+ * Make `ep` serve the registrations of `domain`, another endpoint of this process, to peers on
+ * other hosts, in requests with GLEX_EXT_FLAG_DOMAIN. A peer sends these requests over its
+ * connection with `ep`, in order with its other requests, so the program need not poll `domain`.
+ * Destroy `domain` after `ep`. NULL: no domain, the initial state. Errors: INVALID_PARAM.
  */
 glex_ret_t glex_ext_set_domain(glex_ep_handle_t ep, glex_ep_handle_t domain);
 
@@ -321,31 +323,30 @@ glex_ret_t glex_ext_set_domain(glex_ep_handle_t ep, glex_ep_handle_t domain);
 int glex_ext_is_remote(glex_ep_handle_t ep, glex_ep_addr_t peer);
 
 /**
- * The epoch of the connection with a peer, for glex_ext_check_peer(). Never 0.
+ * Return the epoch of the connection with a peer, for glex_ext_check_peer(). Never 0.
  *
  * Within a host an epoch lasts as long as the peer endpoint. Between hosts an epoch is the life of
  * the connection, for both directions. The epoch ends before the peer does if the network is cut or
- * the peer is stopped for longer than GLEX_NET_TIMEOUT. No request of an epoch is carried out
- * after its end, on either side. The call begins a new epoch, by connecting in the background, if
- * the last one is over. A program that has called it decides when that is: requests to a peer of
- * another host whose epoch is over then fail (status DEST_VP_STOP) until the next call.
- * Errors: NO_EP_RESOURCE (no such peer), NO_MEM_RESOURCE.
+ * the peer is stopped for longer than GLEX_NET_TIMEOUT. No request of an epoch is executed after
+ * its end, on either side. If the last epoch is over, the call begins a new epoch, by connecting in
+ * the background. A program that has called this function decides when a new epoch begins: after
+ * the end of an epoch, requests to the peer on another host fail (status DEST_VP_STOP) until the
+ * next call. Errors: NO_EP_RESOURCE (no such peer), NO_MEM_RESOURCE.
  */
 glex_ret_t glex_ext_peer_epoch(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t *epoch_p);
 
 /**
  * Whether a receiver is still at a peer's address. Costs some system calls.
- * @param uuid   As the peer published it: glex_ext_set_receiver(); 0: any. Ignored between hosts,
- *               because there the end of a receiver ends its epochs.
+ * @param uuid   The uuid that the peer has published: glex_ext_set_receiver(); 0: any. Ignored
+ *        between hosts, because there the end of a receiver ends its epochs.
  * @param epoch  Of glex_ext_peer_epoch(); 0: any.
  *
- * Returns SUCCESS: the receiver is there, or this process lacks descriptors or memory to look.
- * NO_EP_RESOURCE: the receiver, the endpoint, its process, or the epoch is gone.
- * ACCESS_ERR: another receiver is there.
- * After NO_EP_RESOURCE and ACCESS_ERR no request of that receiver and epoch arrives any more. Its
- * requests were carried out or dropped, also those of a peer on another host, and later requests are
- * refused. A store by a pointer to mapped memory is not a request: only the end of the process stops
- * such stores.
+ * Returns SUCCESS: the receiver is there, or this process lacks descriptors or memory for the
+ * check. NO_EP_RESOURCE: the receiver, the endpoint, its process, or the epoch is gone. ACCESS_ERR:
+ * another receiver is there. After NO_EP_RESOURCE and ACCESS_ERR no request of the receiver and
+ * epoch arrives any more. Its requests were executed or dropped, also requests of a peer on another
+ * host, and later requests are refused. A store by a pointer to mapped memory is not a request:
+ * only the end of the process stops these stores.
  */
 glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t uuid,
                                uint64_t epoch);

@@ -1,6 +1,4 @@
-/*
- * What the functions of the public headers share.
- */
+/* Common declarations of the functions of the public headers. */
 #ifndef GLEX_API_H
 #define GLEX_API_H
 
@@ -18,7 +16,9 @@ glex_ret_t glex_event_post(struct glex_endpoint *ep, const glex_imm_rdma_req_t *
 
 /* ---- the queues: `which` is GLEX_RING_MPQ or GLEX_RING_EQ ------------------------------------ */
 
-/** A probed entry: the slot in its ring, or a copy of it; `ret` says why there is none. */
+/**
+ * A probed entry: the slot in its ring, or a copy of it; `ret` is the reason if no entry was found.
+ */
 struct glex_entry {
     void      *slot;
     uint32_t   len;
@@ -30,14 +30,14 @@ static GLEX_ALWAYS_INLINE struct glex_ring_rx *glex_queue(struct glex_endpoint *
     return which == GLEX_RING_EQ ? &ep->eq : &ep->mpq;
 }
 
-/** What a probe returns where there is no entry. */
+/** The return value of a probe without an entry. */
 static GLEX_ALWAYS_INLINE glex_ret_t glex_queue_none(int which)
 {
     return which == GLEX_RING_EQ ? GLEX_NO_EVENT : GLEX_NO_MP;
 }
 
-/** Whether a slot holds an entry: slots of killed producers hold none, nor do slots with a length
- *  that no producer of ours writes. */
+/** Whether a slot holds an entry. Slots of killed producers, and slots with an impossible length,
+ * hold no entry. */
 static GLEX_ALWAYS_INLINE bool glex_queue_holds(int which, uint32_t len)
 {
     return glex_likely(len <= (which == GLEX_RING_MPQ ? GLEX_MP_DATA_LEN : GLEX_EVENT_DATA_LEN));
@@ -64,9 +64,9 @@ static GLEX_ALWAYS_INLINE void *glex_queue_find(struct glex_endpoint *ep, int wh
 }
 
 /**
- * Put the data that came with an event where it belongs. Handle and range are checked against the
- * private table: whatever stands in the slot, only memory that is registered for it is written.
- * Data for a registration that is gone is dropped.
+ * Copies the data of an event to its place. Handle and range are checked against the private table,
+ * so only memory that is registered for event data is written, whatever the slot contains. Data for
+ * a deregistered place is dropped.
  */
 static GLEX_ALWAYS_INLINE void glex_event_place(struct glex_endpoint *ep,
                                                 const struct glex_event_slot *slot, uint32_t len)
@@ -99,7 +99,7 @@ static GLEX_ALWAYS_INLINE void glex_queue_take(struct glex_endpoint *ep, int whi
     }
 }
 
-/** Out of line, from a discard whose turn it is: looks after the work beside the queues. */
+/** Out of line, from a discard in turn: does the work beside the queues. */
 void glex_queue_turn(struct glex_endpoint *ep, int which);
 
 /** Likewise for both queues, of which glex_ext_poll() is about to discard entries. */
@@ -137,7 +137,7 @@ uint32_t glex_endpoint_patience(const struct glex_endpoint *ep);
  *  GLEX_FAULT. */
 void glex_endpoint_progress(struct glex_endpoint *ep);
 
-/** Looks after a slot that is claimed and not published. @return Whether a slot was passed over. */
+/** Checks a slot that is claimed and not published. @return Whether a slot was skipped. */
 bool glex_endpoint_stalled(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos);
 
 /**
@@ -146,8 +146,8 @@ bool glex_endpoint_stalled(struct glex_endpoint *ep, struct glex_ring_rx *rx, ui
  */
 bool glex_endpoint_idle(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos);
 
-/** Waits until peers on other hosts have all requests that were posted to them, as long as the peers
- *  are there, and at most `ms`. */
+/** Waits until the peers on other hosts have all posted requests. The wait ends early if the peers
+ * are gone, and lasts at most `ms`. */
 void glex_endpoint_flush(struct glex_endpoint *ep, uint32_t ms);
 
 /* sleep.c */
@@ -156,8 +156,8 @@ void glex_endpoint_flush(struct glex_endpoint *ep, uint32_t ms);
 uint64_t glex_wait_deadline(int32_t timeout);
 
 /**
- * Wait until there is something to look at, at position `pos` of a queue. Of an endpoint that
- * several threads use the lock is given back meanwhile; SUCCESS means to look at everything anew.
+ * Waits for an entry at position `pos` of a queue. If several threads use the endpoint, the wait
+ * releases the lock; after SUCCESS the caller must read everything again.
  */
 glex_ret_t glex_wait_for(struct glex_endpoint *ep, int which, uint64_t pos, uint64_t deadline);
 

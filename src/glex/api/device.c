@@ -24,7 +24,7 @@ glex_ret_t glex_num_of_device(uint32_t *num)
 }
 
 /*
- * While a device has no endpoint, other processes may remove its directory and make it anew. The
+ * While a device has no endpoint, other processes may remove its directory and make it again. The
  * descriptor then refers to a deleted directory.
  */
 static glex_ret_t device_renew_fabric(struct glex_nic *dev)
@@ -53,7 +53,7 @@ static void device_reap_once(int dirfd)
     }
 }
 
-/* Fault injection and capture are links of their own in front of shared memory's. */
+/* Fault injection and capture are links before the link through shared memory. */
 static const struct glex_link *device_fabric_link(void)
 {
     if (glex_env()->capture != NULL) {

@@ -59,9 +59,9 @@ static void endpoints_parent(void)
 }
 
 /*
- * In the child the parent's endpoints refuse everything. Segments are not inherited: there is blank
- * memory in their place. Locks are made anew, because threads that the child does not have may have
- * had them.
+ * In the child the parent's endpoints refuse every call. The child does not inherit segments, and
+ * has zero pages in their place. Locks are initialized again, because the child lacks the threads
+ * that may have held them.
  */
 static void endpoints_child(void)
 {
@@ -98,7 +98,7 @@ static void endpoints_forbid_fork(void)
 
     pthread_once(&once, endpoints_register_fork);
     glex_lock_take(&glex_endpoints_lock);
-    /* relaxed: read without the lock, at exit, to tell this process from others alone */
+    /* relaxed: read without the lock at exit, to recognize this process */
     __atomic_store_n(&endpoints_pid, getpid(), __ATOMIC_RELAXED);
 }
 
@@ -107,7 +107,7 @@ static void endpoints_allow_fork(void)
     glex_lock_give(&glex_endpoints_lock);
 }
 
-/* At exit, send what waits for the network. Not if exit() was called in the middle of a post. */
+/* At exit, sends waiting frames, unless exit() was called in the middle of a post. */
 static void ep_exit_net(struct glex_endpoint *ep)
 {
     if (ep->net == NULL || (ep->threads.on && pthread_mutex_trylock(&ep->threads.lock) != 0)) {
@@ -119,8 +119,8 @@ static void ep_exit_net(struct glex_endpoint *ep)
 
 /*
  * A program that ends without destroying its endpoints leaves no files. Other threads may still
- * run, and be creating one: nothing is unmapped. A child made without the fork handlers (vfork,
- * clone) is told by its pid.
+ * run, and may be creating an endpoint, so nothing is unmapped. The pid reveals a child that was
+ * made without the fork handlers (vfork, clone).
  */
 static void __attribute__((destructor)) endpoints_exit(void)
 {
@@ -252,7 +252,7 @@ static glex_ret_t ep_create_segment(struct glex_endpoint *ep, int *listen_fd)
     return ret;
 }
 
-/* Everything behind the segment. What fails leaves the rest as zeros. */
+/* Initializes everything except the segment. After a failure, the rest is zero. */
 static glex_ret_t ep_init(struct glex_endpoint *ep, int listen_fd)
 {
     static glex_ret_t (*const inits[])(struct glex_endpoint *) = {

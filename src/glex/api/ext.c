@@ -1,5 +1,5 @@
 /*
- * What glex_ext.h adds about endpoints: pointers to peers' memory, sleeping, liveness, counters.
+ * Functions of glex_ext.h for endpoints: pointers to peers' memory, sleeping, liveness, counters.
  */
 #include "api/api.h"
 #include "base/env.h"
@@ -8,7 +8,7 @@
 
 #include <openglex.h> /* PACKAGE_VERSION */
 
-/* What the program is told of the status of a request that was not posted. */
+/* The return value for the status of a request that was not posted. */
 static glex_ret_t ext_ret(int status)
 {
     switch (status) {

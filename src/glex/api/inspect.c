@@ -26,7 +26,10 @@ static bool inspect_read(int fd, void *data, size_t len, uint64_t offset)
     return pread(fd, data, len, (off_t)offset) == (ssize_t)len;
 }
 
-/* What is read while it moves, or is damaged, may not fit together: it is bounded. */
+/*
+ * Values that are read during a change, or from a damaged segment, may be inconsistent. So they are
+ * bounded.
+ */
 static bool inspect_ring(int fd, uint64_t offset, uint32_t capacity, struct glex_inspect_ring *ring)
 {
     struct glex_ring_ctl ctl;
@@ -79,7 +82,7 @@ static const char *inspect_header(const struct glex_segment_header *hdr, uint64_
     return glex_segment_header_is_valid(hdr, addr, st) ? NULL : "a segment with a damaged header";
 }
 
-/* @return What is wrong with the file; NULL: nothing. */
+/* @return The error in the file, or NULL. */
 static const char *inspect_file(int fd, const struct stat *st, struct glex_inspect_ep *ep)
 {
     struct glex_segment_header hdr;
@@ -106,7 +109,7 @@ static const char *inspect_file(int fd, const struct stat *st, struct glex_inspe
     return NULL;
 }
 
-/* The lock is given back at once: somebody may want to reap the segment. */
+/* The lock is released at once, because another process may want to reap the segment. */
 static bool inspect_is_owned(int fd)
 {
     if (flock(fd, LOCK_SH | LOCK_NB) != 0) {
@@ -151,7 +154,7 @@ static bool inspect_segment(int dirfd, uint64_t addr, struct glex_inspect_ep *ep
 
 /* ---- the fabric ------------------------------------------------------------------------------ */
 
-/* -1 with errno; ENOENT: there is no fabric, so nobody has an endpoint. */
+/* -1 with errno; ENOENT: the fabric does not exist, so it has no endpoint. */
 static int inspect_open(void)
 {
     char path[4096];
@@ -261,7 +264,7 @@ static void inspect_peer(const struct glex_net_entry *entry, struct glex_inspect
     };
 }
 
-/* The owner's file may be damaged, or have been replaced since: what does not fit is left out. */
+/* The owner's file may be damaged or replaced. Inconsistent entries are left out. */
 static void inspect_peers(int fd, bool (*fn)(const struct glex_inspect_peer *peer, void *arg),
                           void *arg)
 {

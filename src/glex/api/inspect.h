@@ -26,18 +26,18 @@ struct glex_inspect_fabric {
     const char *name;
     const char *shm_dir;     /* GLEX_SHM_DIR */
     char        path[4096];  /* of its directory */
-    bool        exists;      /* only while somebody has an endpoint */
+    bool        exists;      /* only while the fabric has an endpoint */
     bool        space_known; /* false: shm_dir is no directory that can be read */
     uint64_t    space_free, space_total; /* bytes of the file system */
 };
 
 enum glex_inspect_state {
     GLEX_INSPECT_LIVING,
-    GLEX_INSPECT_DEAD,   /* its owner is gone: glex_inspect_clean() removes it */
+    GLEX_INSPECT_DEAD,   /* without an owner: glex_inspect_clean() removes it */
     GLEX_INSPECT_DAMAGED /* no segment of this version: see `problem` */
 };
 
-/** Read while others use it: exact only where nobody does. */
+/** Read during use: exact only in an unused ring. */
 struct glex_inspect_ring {
     uint32_t capacity, used;
     uint64_t head, tail; /* entries discarded and entries claimed since it was made */
@@ -48,7 +48,7 @@ struct glex_inspect_ep {
     glex_ep_addr_t           addr;
     char                     name[24]; /* of its file */
     enum glex_inspect_state  state;
-    bool                     owned;      /* somebody holds its lock */
+    bool                     owned;      /* a process holds its lock */
     const char              *problem;    /* of a damaged one; then nothing below `bytes` holds */
     uint64_t                 file_bytes; /* its address space */
     uint64_t                 bytes;      /* of shared memory that it really takes */
@@ -72,10 +72,10 @@ struct glex_inspect_peer {
     uint64_t       sent;     /* requests */
     uint64_t       open;     /* of them, that have not ended */
     uint64_t       failed;
-    uint64_t       received; /* its requests that were carried out or refused */
+    uint64_t       received; /* its executed or refused requests */
 };
 
-/** What is known of the fabric without asking anybody on it. */
+/** The properties of the fabric, without asking a process. */
 void glex_inspect_fabric(struct glex_inspect_fabric *fabric);
 
 /** As glex_open_device() and the two queries. Errors: INVALID_PARAM, SYS_ERR. */
@@ -89,8 +89,8 @@ glex_ret_t glex_inspect_device(uint32_t id, struct glex_device_attr *attr,
 glex_ret_t glex_inspect_endpoints(bool (*fn)(const struct glex_inspect_ep *ep, void *arg),
                                   void *arg);
 
-/** Call `fn` for every peer of an endpoint on other hosts until it returns false. What is damaged
- *  is left out. Errors: SYS_ERR (the endpoint is gone). */
+/** Call `fn` for every peer of an endpoint on other hosts until it returns false. Damaged entries
+ * are left out. Errors: SYS_ERR (the endpoint is gone). */
 glex_ret_t glex_inspect_peers(const struct glex_inspect_ep *ep,
                               bool (*fn)(const struct glex_inspect_peer *peer, void *arg),
                               void *arg);
@@ -99,9 +99,9 @@ glex_ret_t glex_inspect_peers(const struct glex_inspect_ep *ep,
 glex_ret_t glex_inspect_others(bool (*fn)(const char *name, void *arg), void *arg);
 
 /**
- * Remove what nobody owns.
- * @param fn  Called for each with what it was, and whether it could be removed; may be NULL.
- * Errors: SYS_ERR.
+ * Remove all segments without an owner.
+ * @param fn  Called for each segment, with its former contents and whether it could be removed; may
+ *        be NULL. Errors: SYS_ERR.
  */
 glex_ret_t glex_inspect_clean(void (*fn)(const struct glex_inspect_ep *ep, bool removed, void *arg),
                               void *arg);

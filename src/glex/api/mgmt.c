@@ -1,8 +1,8 @@
 /*
  * Management of the network: requests and responses, between a program and the chips.
  *
- * The endpoint keeps two arrays of records: what waits for the doorbell, and what the last message
- * brought and is not taken yet. All else is the network's.
+ * The endpoint keeps two arrays of records: requests that wait for the doorbell, and responses of
+ * the last message that the program has not taken. All other state is in the network.
  */
 #include "api/mgmt.h"
 #include "base/log.h"
@@ -20,7 +20,7 @@
 struct glex_mgmt {
     int      fd;
     uint8_t  vp;
-    bool     broken; /* the network is gone; said once */
+    bool     broken; /* the network is gone; logged once */
     uint32_t num_out, num_in, next_in;
     struct inm_link_record out[INM_LINK_BATCH], in[INM_LINK_BATCH];
 };
@@ -240,7 +240,7 @@ glex_ret_t glex_send_mgmt_req(glex_ep_handle_t handle, struct glex_mgmt_info *re
         return GLEX_SUCCESS;
     }
     ret = mgmt_flush(mgmt);
-    /* What was taken is sent later: by the next call of either function. */
+    /* The next call of either function sends the accepted request. */
     return ret == GLEX_BUSY ? GLEX_SUCCESS : ret;
 }
 

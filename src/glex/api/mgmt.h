@@ -1,6 +1,6 @@
 /*
- * Endpoints of type MANAGEMENT: requests to the chips of a network, over a link of their own
- * (src/common/nmp_link.h), which GLEX_INM names.
+ * Endpoints of type MANAGEMENT: requests to the chips of a network, over a separate link
+ * (src/common/nmp_link.h) that GLEX_INM names.
  */
 #ifndef GLEX_MGMT_H
 #define GLEX_MGMT_H
@@ -9,7 +9,7 @@
 
 struct glex_endpoint;
 
-/** Whether this process has been told of a network to manage. */
+/** Whether GLEX_INM names a network to manage. */
 bool glex_mgmt_offered(void);
 
 /** Connect the endpoint if it is of type MANAGEMENT. Errors: SYS_ERR, NO_MEM_RESOURCE. */

@@ -7,7 +7,7 @@
 #include "debug/fault.h"
 #include "net/net.h"
 
-/* What to return for a request that was carried out, or left an error request, or is BUSY. */
+/* The return value for a request that was executed, left an error request, or is BUSY. */
 static glex_ret_t post_ret(int status)
 {
     return status == GLEX_REQ_BUSY ? GLEX_BUSY : GLEX_SUCCESS;
@@ -24,8 +24,8 @@ static inline glex_ret_t mp_check(const glex_imm_mp_req_t *req)
     return GLEX_SUCCESS;
 }
 
-/* Whether a request with GLEX_FLAG_FENCE has to wait for earlier ones. Messages that GLEX_FAULT
- * delays are sent now, while no peer is held. */
+/* Whether a request with GLEX_FLAG_FENCE must wait for earlier requests. Sends messages that
+ * GLEX_FAULT delays now, because the caller holds no peer yet. */
 static bool fence_waits(struct glex_endpoint *ep)
 {
     glex_fault_flush(ep);
@@ -184,10 +184,10 @@ imm_rdma_post_chain(struct glex_endpoint *ep, glex_imm_rdma_req_t *req,
 }
 
 /*
- * The fast path: one request, like the one that a transport posts for each short message. Returns
- * false, and has done nothing, if the request is of another kind or meets an obstacle. It calls no
- * function, so that everything stays in registers: ten instructions are one per cent of a latency
- * of 80 ns.
+ * The fast path: one request, like the request that a transport posts for each short message.
+ * Returns false without effect if the request is of another kind or meets an obstacle. It calls no
+ * function, so all values stay in registers: ten instructions are one per cent of a latency of 80
+ * ns.
  */
 static inline bool imm_rdma_post_message(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req)
 {

@@ -3,7 +3,7 @@
  */
 #include "api/threads.h"
 
-/* Nothing there at `pos`: wait, or at least look after a stalled queue. */
+/* No entry at `pos`: waits, or at least checks a stalled queue. */
 static struct glex_entry GLEX_NOINLINE probe_wait(struct glex_endpoint *ep, int which, uint64_t pos,
                                                   int32_t timeout)
 {
@@ -25,7 +25,7 @@ static struct glex_entry GLEX_NOINLINE probe_wait(struct glex_endpoint *ep, int 
     return entry;
 }
 
-/* The hot path of a program that probes: a copy of its own for each queue, without a call. */
+/* The hot path of a probing program: inlined for each queue, without a call. */
 static GLEX_ALWAYS_INLINE struct glex_entry probe(struct glex_endpoint *ep, int which, bool first,
                                                   int32_t timeout)
 {

@@ -59,17 +59,17 @@ static bool progress_has_net(const struct glex_endpoint *ep)
     return ep->net != NULL;
 }
 
-/* Another thread may be using an endpoint without a lock. A process that plays several hosts has one
- * thread, so its endpoints need no lock. */
+/* Another thread may be using an endpoint without a lock. A process that emulates several hosts has
+ * one thread, and its endpoints need no lock. */
 static bool progress_trylock(struct glex_endpoint *ep)
 {
     return ep->threads.on ? pthread_mutex_trylock(&ep->threads.lock) == 0 : glex_fault_is_far();
 }
 
 /*
- * Lets the network of those other endpoints of this process go on for which `wanted` returns true. A
- * thread that has the lock of an endpoint looks after that endpoint itself. Returns whether there are
- * such endpoints.
+ * Progresses the network of the process's other endpoints for which `wanted` returns true. A thread
+ * that has the lock of an endpoint progresses this endpoint itself. Returns whether such endpoints
+ * exist.
  */
 static bool progress_carry(const struct glex_endpoint *but,
                            bool (*wanted)(const struct glex_endpoint *ep))
@@ -95,8 +95,8 @@ static bool progress_carry(const struct glex_endpoint *but,
     return found;
 }
 
-/* A peer may be another endpoint of this process. Neither endpoint would ever end if the other one
- * made no progress. */
+/* A peer may be another endpoint of this process, which waits for progress of this thread. So this
+ * thread also progresses the network of such endpoints. */
 void glex_endpoint_flush(struct glex_endpoint *ep, uint32_t ms)
 {
     uint64_t begin_ns = glex_now_ns();

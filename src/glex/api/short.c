@@ -10,7 +10,7 @@
 
 /* ---- posting --------------------------------------------------------------------------------- */
 
-/* The slow path, for what the fast path does not handle: by the link's function. */
+/* The slow path uses the link's function for all cases that the fast path does not handle. */
 static glex_ret_t GLEX_NOINLINE event_post_slow(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
                                                 uint64_t cookie_0, uint64_t cookie_1)
 {
@@ -103,8 +103,8 @@ glex_ret_t glex_ext_post_mp(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, u
 
 /* ---- polling --------------------------------------------------------------------------------- */
 
-/* Many polls found nothing: look after stalled queues and delayed posts. With the lock, because
- * other threads may be posting. */
+/* Many polls found nothing: check stalled queues and delayed posts. With the lock, because other
+ * threads may be posting. */
 static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
 {
     if (ep->forked) {
@@ -120,8 +120,8 @@ static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
 }
 
 /* Gives the taken entries back to their producers. Out of line, so the rest of a poll saves no
- * registers. The entries count as polls that found nothing: a queue that is never empty keeps neither
- * the other queue, if that one is stalled, nor the network waiting. */
+ * registers. The entries count as empty polls: a queue that is never empty must not delay the
+ * recovery of the other queue, or the network. */
 static __attribute__((noinline)) glex_ret_t poll_release(struct glex_endpoint *ep)
 {
     uint32_t held = ep->poll.held;
@@ -158,8 +158,8 @@ static GLEX_ALWAYS_INLINE void poll_take(struct glex_endpoint *ep, struct glex_r
     rx->cursor++;
 }
 
-/* The slot that was taken holds no entry. Skip a run of such slots, then poll again. A loop: there
- * may be so many of them that recursion would not fit the stack. */
+/* The taken slot has no entry. Skips a run of such slots, then polls again. A loop, because a
+ * recursion over a long run would overflow the stack. */
 static GLEX_NOINLINE glex_ret_t poll_skip(struct glex_endpoint *ep, int which,
                                           struct glex_ext_arrival *arrival)
 {
@@ -189,8 +189,8 @@ static GLEX_NOINLINE glex_ret_t poll_event_data(struct glex_endpoint *ep,
     return GLEX_SUCCESS;
 }
 
-/* The event queue's next slot is published. Calls of their own for what was found: the look that
- * finds nothing, which is what a waiting program is busy with, stays short. */
+/* The event queue's next slot is published. Separate functions handle entries, so the empty poll of
+ * a waiting program stays short. */
 static __attribute__((noinline)) glex_ret_t poll_event(struct glex_endpoint *ep,
                                                        struct glex_event_slot *slot, uint64_t ctrl,
                                                        struct glex_ext_arrival *arrival)
@@ -228,9 +228,9 @@ static GLEX_ALWAYS_INLINE void *poll_look(const struct glex_ring_rx *rx, uint64_
 }
 
 /*
- * The queue of the last arrival is looked at last. A message that is waited for is found a tenth
- * earlier where nothing is behind it in the loop, and most often it takes the last one's way. So
- * neither queue keeps the other waiting, either.
+ * The queue of the last arrival is polled last. A message is found a tenth earlier if no work
+ * follows in the loop, and messages usually take the same queue. Neither queue delays the other
+ * queue.
  */
 glex_ret_t glex_ext_poll(glex_ep_handle_t handle, struct glex_ext_arrival *arrival)
 {

@@ -14,15 +14,15 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
-/* An answer that is on its way arrives within this; longer would burn a core for nothing. */
+/* An answer in flight arrives within this time. A longer spin would waste a core. */
 #define SLEEP_SPIN_NS 20000ull
 
 /*
- * Who sleeps looks by itself so often. A wake-up does not come where its sender was killed between
- * the publication and the wake-up, or had no memory for a datagram.
+ * A sleeping thread checks its queue at this interval. A wake-up is lost if the sender is killed
+ * between the publication and the wake-up, or has no memory for a datagram.
  */
 #define SLEEP_RECHECK_NS 200000000l
-/* And so often where other endpoints of its process wait for it: see endpoints_carry(). */
+/* The same if other endpoints of the process wait for this endpoint: see progress_carry(). */
 #define SLEEP_OTHERS_NS  1000000l
 
 static long sleep_recheck_ns(const struct glex_endpoint *ep)
@@ -47,7 +47,7 @@ static bool sleep_is_published(const struct glex_ring_rx *rx, uint64_t pos)
     return glex_ring_rx_slot(rx, pos, &ctrl) != NULL;
 }
 
-/* Another thread may use the endpoint meanwhile: of `rx` this reads only what never changes. */
+/* Another thread may use the endpoint. So this function reads only constant fields of `rx`. */
 static bool sleep_spin(struct glex_endpoint *ep, const struct glex_ring_rx *rx, uint64_t pos)
 {
     uint64_t end = glex_now_ns() + SLEEP_SPIN_NS;
@@ -100,7 +100,7 @@ static glex_ret_t sleep_until(struct glex_endpoint *ep, struct glex_ring_rx *rx,
         glex_wait_drain(ep);
         armed = glex_ring_arm(rx, pos);
     }
-    ep->threads.sleeping |= armed; /* before the network looks at it: net_disarm() */
+    ep->threads.sleeping |= armed; /* before the network reads it: net_disarm() */
     if (armed && (glex_coll_is_pending(ep) || !glex_net_arm(ep))) {
         glex_ring_disarm(rx); /* a collective or the network has something to do: look again */
         armed = ep->threads.sleeping = false;
@@ -140,7 +140,8 @@ glex_ret_t glex_wait_for(struct glex_endpoint *ep, int which, uint64_t pos, uint
         if (deadline == 0) {
             return glex_queue_none(which);
         }
-        glex_fault_flush(ep); /* who waits posts nothing that delayed messages could wait for */
+        glex_fault_flush(ep); /* a waiting thread posts no requests that delayed messages could wait
+                               * for */
         glex_endpoint_unlock(ep);
         published = sleep_spin(ep, rx, pos);
         glex_endpoint_lock(ep);
@@ -157,7 +158,7 @@ glex_ret_t glex_wait_for(struct glex_endpoint *ep, int which, uint64_t pos, uint
         if (ret != GLEX_SUCCESS) {
             return ret;
         }
-        /* Another thread may have taken meanwhile what is at that position. */
+        /* Another thread may have taken the entry at this position. */
         if (sleep_is_published(rx, pos) || ep->threads.on) {
             return GLEX_SUCCESS;
         }
@@ -198,7 +199,7 @@ static glex_ret_t sleep_start_timer(struct glex_endpoint *ep)
 {
     const struct itimerspec time = {.it_value = {0, sleep_recheck_ns(ep)}};
 
-    /* Setting it also takes back an expiry that nobody has looked at. */
+    /* Setting the timer also clears an unread expiry. */
     if (timerfd_settime(ep->timer_fd, 0, &time, NULL) != 0) {
         glex_error("cannot set the timer of a sleeping endpoint: %s", strerror(errno));
         return GLEX_SYS_ERR;
@@ -231,8 +232,8 @@ static bool sleep_oldest_is_nothing(const struct glex_ring_rx *rx)
            GLEX_CTRL_LEN(ctrl) == GLEX_CTRL_LEN_SKIP;
 }
 
-/* Ask to be woken by the next entry. Slots of killed producers are skipped here, so that a program
- * that only arms and sleeps need not probe for them. */
+/* Requests a wake-up by the next entry. Skips slots of killed producers, so a program that only
+ * arms and sleeps need not probe for them. */
 static bool sleep_arm_ring(struct glex_endpoint *ep, struct glex_ring_rx *rx)
 {
     while (!glex_ring_arm(rx, rx->head)) {
@@ -259,7 +260,7 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t handle)
         return ret;
     }
     glex_fault_flush(ep); /* delayed messages wait for later posts: a sleeper posts nothing */
-    glex_net_progress(ep); /* send what waits for later requests, too */
+    glex_net_progress(ep); /* also send frames that wait for further requests */
     /* Before arming: a wake-up that comes after this stays, and wakes at once. */
     glex_wait_drain(ep);
     if (!sleep_arm_ring(ep, &ep->eq)) {

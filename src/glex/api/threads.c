@@ -209,8 +209,8 @@ static glex_ret_t threads_try(struct glex_endpoint *ep, int which, bool first,
     return GLEX_SUCCESS;
 }
 
-/* Waits without the lock for an entry in the ring, or, with timeout 0, now and then looks after a
- * stalled queue. SUCCESS: look again. */
+/* Waits without the lock for an entry in the ring. With timeout 0, checks a stalled queue from time
+ * to time. SUCCESS: read the queue again. */
 static glex_ret_t threads_wait(struct glex_endpoint *ep, int which, int32_t timeout,
                                uint64_t *deadline)
 {

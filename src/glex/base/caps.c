@@ -130,8 +130,9 @@ void glex_caps_probe(uint64_t fabric, struct glex_ext_device_attr *attr)
 }
 
 /*
- * yama's scope 1 allows only ancestors. There is no narrower permission for a fabric's peers: all
- * processes of this user, which without yama can do it anyway. Fails where there is no yama.
+ * yama's scope 1 allows only ancestors. yama offers no permission for exactly the fabric's peers,
+ * so this function allows all processes of this user. Without yama they have the permission anyway.
+ * Fails on a system without yama.
  */
 void glex_caps_allow_private(void)
 {

@@ -1,12 +1,10 @@
-/*
- * What this system lets the NIC do, found out by trying.
- */
+/* The abilities of the NIC on this system, found by trying. */
 #ifndef GLEX_CAPS_H
 #define GLEX_CAPS_H
 
 #include "base/common.h"
 
-/** Fill in capabilities, and what is missing and why. */
+/** Fill in the capabilities, and the reasons of missing capabilities. */
 void glex_caps_probe(uint64_t fabric, struct glex_ext_device_attr *attr);
 
 /** Let processes of the same user access this one's memory, where yama would forbid it. */

@@ -1,6 +1,4 @@
-/*
- * What every file of libglex uses: the public interface, exported, and a few small helpers.
- */
+/* Common declarations of all files of libglex: the exported public interface and small helpers. */
 #ifndef GLEX_COMMON_H
 #define GLEX_COMMON_H
 
@@ -11,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The library is built with hidden visibility; what the public headers declare is exported. */
+/* The library is built with hidden visibility. Declarations of the public headers are exported. */
 #pragma GCC visibility push(default)
 #include <glex.h>
 #include <glex_ext.h>
@@ -33,8 +31,8 @@
 
 #define glex_container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
-/** Have a cache line brought here, to be written to. GCC's builtin fetches it to be read, unless it
- *  is told of a processor; those that do not know the instruction do nothing. */
+/** Prefetch a cache line for writing. GCC's builtin prefetches for reading unless a processor is
+ * given. Processors without the instruction ignore it. */
 static inline void glex_prefetch_write(const void *ptr)
 {
 #ifdef __x86_64__
@@ -50,16 +48,16 @@ static inline uint64_t glex_round_up(uint64_t len, uint64_t to)
     return (len + to - 1) & ~(to - 1);
 }
 
-/** What mappings are multiples of: 4 KiB, on some machines 64 KiB. */
+/** The granularity of mappings: 4 KiB, on some machines 64 KiB. */
 static inline uint64_t glex_page_size(void)
 {
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /*
- * Copy what fits a queue slot (at most 112 bytes). Written out because the compiler would call
- * memcpy() through the PLT for a length it does not know, which costs more than the copy. Each
- * size class is two possibly overlapping moves or a few of 16 bytes, so no byte loop is left.
+ * Copies data of a queue slot (at most 112 bytes). For an unknown length the compiler would call
+ * memcpy() through the PLT, which costs more than the copy. Each size class uses two possibly
+ * overlapping moves, or a few moves of 16 bytes, so no byte loop remains.
  */
 static inline void glex_copy_small(void *dst_p, const void *src_p, uint32_t len)
 {

@@ -25,8 +25,9 @@ void glex_fabric_path(char *path, size_t size)
 }
 
 /*
- * Open one level, `name` in `dir`, making it first; `path` is for messages. Whoever can write to
- * the directory can put segments there for us to map: it must be our own, and no link to elsewhere.
+ * Opens one level, `name` in `dir`, and makes it if missing; `path` is for messages. A process that
+ * can write to the directory can add segments that this process maps. So the directory must belong
+ * to this user and must not be a symbolic link.
  */
 static int fabric_open_level(int dir, const char *name, const char *path)
 {
@@ -55,7 +56,10 @@ static int fabric_open_level(int dir, const char *name, const char *path)
     return fd;
 }
 
-/* The second level is opened in the first one that was checked, whatever its path means by then. */
+/*
+ * The second level is opened relative to the checked first level, even if its path changes
+ * meanwhile.
+ */
 static int fabric_open_levels(const char *user_path, const char *path)
 {
     int user = fabric_open_level(AT_FDCWD, user_path, user_path), fd, err;
@@ -76,7 +80,7 @@ glex_ret_t glex_fabric_open(int *dirfd_p)
     int fd = -1, tries;
 
     if (!glex_env()->valid) {
-        return GLEX_INVALID_PARAM; /* what is wrong was logged */
+        return GLEX_INVALID_PARAM; /* the reason was logged */
     }
     fabric_user_path(user_path, sizeof(user_path));
     glex_fabric_path(path, sizeof(path));
@@ -110,7 +114,7 @@ void glex_fabric_remove(void)
 {
     char path[PATH_MAX];
 
-    /* Fails where somebody still has an endpoint there, which is as it should be. */
+    /* Fails if the directory still has an endpoint, which is intended. */
     glex_fabric_path(path, sizeof(path));
     if (rmdir(path) == 0) {
         fabric_user_path(path, sizeof(path));
@@ -125,7 +129,7 @@ bool glex_fabric_is_stale(int dirfd)
     return fstat(dirfd, &st) != 0 || st.st_nlink == 0;
 }
 
-/* What tells this host from all others: new with each boot. Without /proc its name. */
+/* Adds the identity of this host, which changes with each boot. Without /proc, the host's name. */
 uint64_t glex_fabric_hash_host(uint64_t hash)
 {
     struct utsname host;
@@ -144,8 +148,8 @@ uint64_t glex_fabric_hash_host(uint64_t hash)
 }
 
 /*
- * The same for all processes that share the directory, and different wherever they do not: other
- * hosts, other mounts (containers), other users.
+ * The identity of the directory. Processes that share the directory compute equal values. Other
+ * hosts, mounts (containers) and users compute different values.
  */
 uint64_t glex_fabric_identity(int dirfd)
 {
@@ -162,8 +166,9 @@ uint64_t glex_fabric_identity(int dirfd)
 }
 
 /*
- * 24 bits, because programs pack an endpoint's number above them: 20 of the identity, and the index
- * of the NIC. Two of many hosts may have the same one: who meets other hosts compares identities.
+ * 24 bits, because programs pack an endpoint's number above them: 20 bits of the identity, and the
+ * index of the NIC. Two hosts may have the same id, so programs that meet other hosts compare
+ * identities.
  */
 uint32_t glex_fabric_nic_base(uint64_t identity)
 {
@@ -206,7 +211,7 @@ bool glex_fabric_foreach(int dirfd, bool (*fn)(int dirfd, uint64_t addr, void *a
     DIR *dir;
     int fd;
 
-    /* A stream owns its descriptor and position: give it one of its own. */
+    /* A stream owns its descriptor and position, so the stream gets a separate descriptor. */
     fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
         return false;

@@ -12,10 +12,10 @@
 /* "n<nic hex8>.e<num hex4>" and the socket's ".s" behind it. */
 #define GLEX_NAME_LEN 24
 
-/** Open the fabric's directory, making it if need be. Logs what is wrong with it. */
+/** Open the fabric's directory, and make it if missing. Logs errors. */
 glex_ret_t glex_fabric_open(int *dirfd_p);
 
-/** Close it, and remove it if it is empty. */
+/** Close the directory, and remove it if empty. */
 void glex_fabric_close(int dirfd);
 
 /** Remove the fabric's directory and the user's, if they are empty. */
@@ -27,7 +27,7 @@ bool glex_fabric_is_stale(int dirfd);
 /** A number that all processes on the fabric have in common and no others; never 0. */
 uint64_t glex_fabric_identity(int dirfd);
 
-/** Add what tells this host from all others, and this boot of it. */
+/** Add the identity of this host and of its present boot. */
 uint64_t glex_fabric_hash_host(uint64_t hash);
 
 /** Id of this host's first NIC on the fabric; the others follow. */
@@ -39,13 +39,13 @@ void glex_fabric_path(char *path, size_t size);
 /** Name of an endpoint's segment. */
 void glex_fabric_name(uint64_t addr, char name[GLEX_NAME_LEN]);
 
-/** The address that a segment's name stands for; false for sockets and what is not ours. */
+/** The address in a segment's name; false for sockets and foreign files. */
 bool glex_fabric_parse_name(const char *name, uint64_t *addr_p);
 
 /**
  * Call `fn` with the address of each segment until it returns false.
- * @return What the last call returned; true where there was none; false where the directory cannot
- *         be read: then an endpoint that was not found is not presumed dead.
+ * @return The result of the last call; true without a segment; false if the directory cannot be
+ *        read: then a missing endpoint is not presumed dead.
  */
 bool glex_fabric_foreach(int dirfd, bool (*fn)(int dirfd, uint64_t addr, void *arg), void *arg);
 

@@ -1,8 +1,8 @@
 /*
- * A lock that fork() and exit() take. A signal handler may call both in the middle of any call of
- * this library, also while the interrupted call has the lock. So a thread knows whether it has the
- * lock itself, and waits for other threads for a limited time: the other thread may be in a signal
- * handler that never returns.
+ * A lock that fork() and exit() take. A signal handler may call fork() or exit() in the middle of
+ * any call of this library, even while the interrupted call has the lock. So a thread knows whether
+ * it has the lock. A thread waits for other threads for a limited time only, because they may be in
+ * a signal handler that never returns.
  */
 #ifndef GLEX_LOCK_H
 #define GLEX_LOCK_H

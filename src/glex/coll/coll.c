@@ -160,12 +160,12 @@ static bool coll_open(struct glex_endpoint *ep)
                       glex_ring_id(ep->segment.incarnation, GLEX_RING_CPQ));
     ep->coll.tail = ep->coll.reaped = __atomic_load_n(&self->coll.area->next, __ATOMIC_ACQUIRE);
     ep->coll.area = self->coll.area;
-    /* relaxed: other threads take the endpoint's lock before they look at the area */
+    /* relaxed: other threads take the endpoint's lock before they read the area */
     __atomic_store_n(&coll_used, true, __ATOMIC_RELAXED);
     return true;
 }
 
-/* Looks at our own area, and at the areas that it delivers to. */
+/* Serves the own area, and the areas that it delivers to. */
 static void coll_run(struct glex_endpoint *ep)
 {
     struct glex_coll_work work = {
@@ -178,7 +178,7 @@ static void coll_run(struct glex_endpoint *ep)
     }
 }
 
-/* Carries out the unfinished request from its step on. Returns as glex_coll_send(). */
+/* Executes the unfinished request from its step on. Returns as glex_coll_send(). */
 static int coll_send_on(struct glex_endpoint *ep, struct glex_peer *self, struct glex_coll_rest *rest)
 {
     struct glex_coll_work work = {
@@ -232,9 +232,9 @@ static bool coll_has_own_room(struct glex_peer *self)
 }
 
 /*
- * Carries out a request that belongs to no sequence. If a queue is full, the request is refused
- * before it leaves anything in any queue. If another producer takes the last room between that check
- * and the claim, the request is accepted and unfinished: later calls go on with it.
+ * Executes a request that belongs to no sequence. If a queue is full, the request is refused before
+ * it leaves an entry in any queue. If another producer takes the last room between this check and
+ * the claim, the request is accepted and unfinished, and later calls continue it.
  */
 static glex_ret_t coll_send_now(struct glex_endpoint *ep, struct glex_coll_desc *desc)
 {
@@ -274,7 +274,7 @@ static bool coll_has_room(struct glex_endpoint *ep)
     return ep->coll.tail - ep->coll.reaped < GLEX_COLL_DQ_CAPACITY;
 }
 
-/* Posts a request. With `last`, no other request of a chain follows, so the area is looked at now. */
+/* Posts a request. With `last`, no other request of a chain follows, so the area is served now. */
 static glex_ret_t coll_post(struct glex_endpoint *ep, struct glex_coll_desc *desc,
                             const void *data, bool last)
 {

@@ -44,7 +44,7 @@
 #define GLEX_COLL_WITH_DATA                                                                       \
     (GLEX_FLAG_COLL_CP_DATA | GLEX_FLAG_COLL_CP_SWAP_DATA | GLEX_FLAG_COLL_CP_SWAP_ADDR)
 
-/* Most queued requests that one call carries out. */
+/* Most queued requests that one call executes. */
 #define GLEX_COLL_BUDGET 16384u
 
 /* Empty polls before an owner continues its collectives. The number is small for programs that poll
@@ -56,14 +56,14 @@
     (GLEX_FLAG_COLL_COUNTER | GLEX_FLAG_COLL_CP_DATA | GLEX_FLAG_COLL_CP_SWAP_DATA |              \
      GLEX_FLAG_COLL_CP_SWAP_ADDR)
 
-/** The areas that a library call still has to look at. */
+/** The areas that a library call must still serve. */
 struct glex_coll_work {
     struct glex_endpoint    *ep; /* the endpoint of the call */
     STAILQ_HEAD(, glex_peer) peers; /* the owners of the areas */
     uint32_t                 budget; /* requests that the call may still carry out */
 };
 
-/** A request that is being carried out. */
+/** A request in execution. */
 struct glex_coll_send {
     struct glex_coll_work *work;
     struct glex_endpoint  *ep;    /* carries the request out */
@@ -85,10 +85,10 @@ glex_ret_t glex_coll_post_mp(struct glex_endpoint *ep, const glex_imm_mp_req_t *
 glex_ret_t glex_coll_post_imm_rdma(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req);
 glex_ret_t glex_coll_post_rdma(struct glex_endpoint *ep, const glex_rdma_req_t *req);
 
-/** Frees what the above have made, after a last try to finish the last request. */
+/** Frees the collective state, after a last attempt to finish the last request. */
 void glex_coll_cleanup(struct glex_endpoint *ep);
 
-/** Makes the error requests of descriptors that agents have carried out. */
+/** Makes the error requests of descriptors that agents have executed. */
 void glex_coll_reap(struct glex_endpoint *ep);
 
 /** Makes the error request of a descriptor. */
@@ -110,19 +110,19 @@ bool glex_coll_is_pending(const struct glex_endpoint *ep);
 int glex_coll_enable(struct glex_endpoint *ep, struct glex_peer *peer);
 
 /** Adds a peer's area, which has a new entry, to the list of a call. If `work` is NULL, the area's
- *  owner looks at its area at its next idle poll. */
+ * owner serves its area at its next idle poll. */
 void glex_coll_notify(struct glex_coll_work *work, struct glex_peer *peer);
 
 /* ---- carrying: coll_carry.c ------------------------------------------------------------------ */
 
-/** Looks at all areas of the list, and at areas that are added meanwhile. */
+/** Serves all areas of the list, and areas that are added meanwhile. */
 void glex_coll_run(struct glex_coll_work *work);
 
 /** Passes over a claimed CP whose producer was killed before it published the CP. The owner does
  *  this as agent, because the agent is the consumer of the CPQ. */
 void glex_coll_pass_over(struct glex_endpoint *ep);
 
-/** Returns whether a descriptor, whose flags are known, can be carried out. */
+/** Returns whether a descriptor, whose flags are known, can be executed. */
 bool glex_coll_is_valid(const struct glex_coll_desc *desc);
 
 /* ---- one request: coll_send.c ---------------------------------------------------------------- */
@@ -142,9 +142,9 @@ void glex_coll_take_set(struct glex_coll_send *send);
 int glex_coll_send(struct glex_coll_send *send);
 
 /**
- * Carries out a request that came over the network, at its target `ep`. The memory of a
- * GLEX_COLL_PUT is already written.
- * @param desc    Has no flags but GLEX_COLL_AT_TARGET, REMOTE_EVT and NO_LOSS.
+ * Executes a request that came over the network, at its target `ep`. The memory of a GLEX_COLL_PUT
+ * is already written.
+ * @param desc    Has no flags except GLEX_COLL_AT_TARGET, REMOTE_EVT and NO_LOSS.
  * @param step_p  0 at the first call. After GLEX_REQ_BUSY the next call continues from this step.
  * @return GLEX_REQ_DONE, GLEX_REQ_BUSY, or the status of an error request.
  */

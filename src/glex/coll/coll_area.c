@@ -1,6 +1,4 @@
-/*
- * A peer's collective area: storage, views, and the list of areas that a call still has to look at.
- */
+/* A peer's collective area: storage, views, and the list of areas that a call must still serve. */
 #include "base/log.h"
 #include "coll/coll.h"
 

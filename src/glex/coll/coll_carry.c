@@ -1,5 +1,5 @@
 /*
- * The agent carries out the requests of an endpoint's collective area. coll.h has the protocol.
+ * The agent executes the requests of an endpoint's collective area. coll.h has the protocol.
  *
  * Nothing in an area is trusted. A descriptor is copied before it is checked, positions are masked,
  * and the work of one call is bounded.
@@ -201,7 +201,7 @@ static bool carry_start(struct glex_coll *area, uint64_t next, const struct glex
     return true;
 }
 
-/* Carries out one descriptor, from its step on. */
+/* Executes one descriptor, from its step on. */
 static int carry_desc(struct glex_coll_work *work, struct glex_peer *owner, uint64_t next,
                       struct glex_coll_desc *desc)
 {
@@ -240,8 +240,8 @@ static void carry_count(struct glex_endpoint *ep, const struct glex_peer *owner)
     }
 }
 
-/* Carries out the ready requests of an area whose agent is the caller. Returns false if a ready
- * request remains that this call cannot carry out. */
+/* Executes the ready requests of an area whose agent is the caller. Returns false if a ready
+ * request remains that this call cannot execute. */
 static bool carry_all(struct glex_coll_work *work, struct glex_peer *owner)
 {
     struct glex_coll *area = owner->coll.area;
@@ -287,8 +287,9 @@ static bool carry_claim(struct glex_coll *area, uint64_t me)
                                        __ATOMIC_SEQ_CST);
 }
 
-/* Wakes the owner if it sleeps, because it has to look at its area. The owner arms its queue and then
- * reads `pending`. The agent sets `pending` and then reads the tails. All four are seq_cst. */
+/* Wakes the owner if it sleeps, because it must serve its area. The owner arms its queue and then
+ * reads `pending`. The agent sets `pending` and then reads the tails. All four accesses are
+ * seq_cst. */
 static void carry_wake_owner(struct glex_endpoint *ep, struct glex_peer *owner)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);

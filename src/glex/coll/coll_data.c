@@ -122,7 +122,7 @@ static void reduce_select(uint32_t op, int sign, struct reduce_unit *a, const st
     }
 }
 
-/* Sums wrap around: those of signed numbers are computed as of unsigned ones. */
+/* Sums wrap around, so signed numbers are added as unsigned numbers. */
 static void reduce_sum(uint32_t op, struct reduce_unit *a, const struct reduce_unit *b, bool wide)
 {
     if (op != GLEX_COLL_REDUCE_SUM_FLOAT) {
@@ -214,7 +214,7 @@ bool glex_coll_reduce_combine(void *result, uint32_t result_len, const void *dat
     return true;
 }
 
-/* ---- what programs call ---------------------------------------------------------------------- */
+/* ---- public functions ------------------------------------------------------------------------ */
 
 /* A member of the union begins as a unit in a packet does: with the value, then the location. */
 _Static_assert(offsetof(union glex_coll_data_loc, uint32_s.location) == sizeof(uint32_t) &&

@@ -439,8 +439,8 @@ static int send_to_host(struct glex_coll_send *send, struct glex_peer *dst)
     return dst->link->coll(send->ep, dst, &desc);
 }
 
-/* Sends to one destination. If the peer is gone, another endpoint may have its address: look up the
- * address once more. A peer that is in the list of work stays. */
+/* Sends to one destination. If the peer is gone, another endpoint may have its address, so the
+ * address is looked up once more. A peer in the list of work is kept. */
 static int send_to(struct glex_coll_send *send, uint64_t addr, uint32_t base)
 {
     struct glex_peer *dst;

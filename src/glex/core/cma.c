@@ -13,7 +13,7 @@
 /* The kernel moves at most 2 GiB - 4 KiB in one call. */
 #define CMA_MAX_LEN (1ull << 30)
 
-/* ---- who this process is --------------------------------------------------------------------- */
+/* ---- the identity of this process ------------------------------------------------------------ */
 
 /* A put looks whether it is still the peer after so many that only rely on the page's address. */
 #define CMA_TRUST 64u
@@ -28,8 +28,8 @@ static uint64_t *cma_cookie;
 /*
  * Allocates one page for the cookie. The page holds nothing else and is never unmapped, so a peer
  * that writes the cookie back cannot damage other data. A forked child does not inherit the page.
- * Its address is random within 46 bits: another process has mapped the same address with a
- * probability of 1 in 65,536 for each GiB that it uses.
+ * Its address is random within 46 bits. Another process has mapped the same address with a
+ * probability of 1 in 65,536 for each GiB of its memory.
  */
 static uint64_t *cma_cookie_page(void)
 {
@@ -109,7 +109,9 @@ bool glex_cma_allowed(const struct glex_endpoint *ep, const struct glex_peer *pe
     return cma_forbidden(ep, peer) == NULL;
 }
 
-/* The peer is not the process that has its pid: say why, unless it is simply gone. */
+/*
+ * The process with the peer's pid is not the peer: logs the reason, unless the peer is simply gone.
+ */
 static int cma_other(struct glex_endpoint *ep, struct glex_peer *peer, const char *why, int err)
 {
     /* Not to be found where it was: it has ended, though its lock may be held a moment longer. */

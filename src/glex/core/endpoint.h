@@ -1,6 +1,4 @@
-/*
- * An endpoint: what the files of libglex share about it.
- */
+/* An endpoint: declarations that the files of libglex share. */
 #ifndef GLEX_ENDPOINT_H
 #define GLEX_ENDPOINT_H
 
@@ -13,7 +11,7 @@
 #define GLEX_COUNT(ep, name, n) \
     __atomic_store_n(&(ep)->counters->name, (ep)->counters->name + (n), __ATOMIC_RELAXED)
 
-/* COLL and all above, but for our own */
+/* COLL and the flags above it, except libglex's own flags */
 #define GLEX_COLL_FLAGS \
     (~(GLEX_FLAG_COLL - 1) & ~(GLEX_EXT_FLAG_NO_LOSS | GLEX_EXT_FLAG_DOMAIN))
 
@@ -37,11 +35,11 @@ struct glex_threads {
 /* State of glex_ext_poll(). */
 struct glex_poll {
     uint32_t held;    /* entries taken and not given back */
-    uint32_t polls_left; /* that may find nothing before the next look for a stall */
-    bool     mp_last; /* what came last was an MP */
+    uint32_t polls_left; /* empty polls before the next check for a stall */
+    bool     mp_last; /* the last arrival was an MP */
 };
 
-/* The owner's view of its own collective area. */
+/* The owner's view of its collective area. */
 struct glex_endpoint_coll {
     struct glex_coll   *area; /* NULL: no COLL request was posted yet */
     struct glex_ring_rx cpq;  /* to pass over slots of killed producers */
@@ -53,7 +51,7 @@ struct glex_endpoint_coll {
     uint64_t            agent, agent_ns; /* seen last, and when its liveness is looked up */
 };
 
-/* First what the hot paths touch, in the order in which they do. */
+/* The fields of the hot paths come first, in the order of their use. */
 struct glex_endpoint {
     struct glex_ep             base; /* known to programs */
     uint64_t                   addr;
@@ -76,10 +74,11 @@ struct glex_endpoint {
     int                        event_fd; /* for programs: wait_fd or timer_fd; or -1 */
     int                        timer_fd; /* bounds a program's sleep; or -1 */
     int                        wake_fd;  /* to wake peers with, or -1 */
-    uint64_t                   wake_incarnation; /* whom wake_fd is connected to; 0: nobody */
+    uint64_t                   wake_incarnation; /* the peer that wake_fd is connected to; 0:
+                                                  * none */
     bool                       forked;   /* inherited: belongs to the parent */
-    bool                       carries_others; /* looks after other endpoints of the process: sleeps
-                                                  are short */
+    bool                       carries_others; /* progresses other endpoints of the process: sleeps
+                                                * are short */
     uint64_t                   pid_space; /* that our pid belongs to */
     struct glex_endpoint_coll  coll;
     struct glex_threads        threads;
@@ -121,7 +120,7 @@ static inline void glex_endpoint_leave(struct glex_endpoint **ep)
     struct glex_endpoint *locked_ep __attribute__((cleanup(glex_endpoint_leave), unused)) =       \
         glex_endpoint_locked(ep)
 
-/** The peer with that address if it is among those used last, else NULL. */
+/** The peer with this address if it was used recently, else NULL. */
 static inline struct glex_peer *glex_endpoint_recent_peer(struct glex_endpoint *ep, uint64_t addr)
 {
     uint32_t i = glex_peer_cache_index(addr);
@@ -129,8 +128,8 @@ static inline struct glex_peer *glex_endpoint_recent_peer(struct glex_endpoint *
     return glex_likely(ep->peers.cache[i].addr == addr) ? ep->peers.cache[i].peer : NULL;
 }
 
-/** The peer with an address that a program gave: by the address's hint, if it has one, else among
- *  those used last. */
+/** Finds the peer of a program's address by the hint in the address or, without a hint, among the
+ * recently used peers. */
 static inline struct glex_peer *glex_endpoint_hinted_peer(struct glex_endpoint *ep,
                                                           glex_ep_addr_t addr)
 {
@@ -152,7 +151,10 @@ static inline struct glex_peer *glex_endpoint_peer(struct glex_endpoint *ep, uin
     return glex_likely(peer != NULL) ? peer : glex_peer_find(ep, addr, status_p);
 }
 
-/** Post a request to an address, and once more where the peer is gone: it may be replaced. */
+/**
+ * Post a request to an address, and once more if the peer is gone, because a new peer may have its
+ * address.
+ */
 static GLEX_ALWAYS_INLINE int glex_endpoint_post(struct glex_endpoint *ep, glex_ep_addr_t addr,
                                                  glex_peer_post_fn post, const void *req)
 {

@@ -48,8 +48,8 @@ static bool mapping_contains(const struct glex_mapping *map, uint64_t file_off, 
            file_off - map->file_off <= map->size - size;
 }
 
-/* One user more. False: there is none, the mapping is being unmapped. relaxed: with the lock, and
- * the mapping was made by a thread that had the lock before. */
+/* Adds a user. False: the mapping is being unmapped. relaxed: the lock is held, and the thread that
+ * made the mapping held the lock, too. */
 static bool mapping_use(struct glex_mapping *map)
 {
     uint64_t count = __atomic_load_n(&map->count, __ATOMIC_RELAXED);
@@ -102,7 +102,7 @@ static void mapping_destroy(struct glex_mapping *map)
     free(map);
 }
 
-/* acq_rel: what every user did with the memory is over before the last one unmaps it. */
+/* acq_rel: every user's accesses to the memory precede the unmapping by the last user. */
 static void mapping_put(struct glex_mapping *map, uint64_t count)
 {
     if (__atomic_sub_fetch(&map->count, count, __ATOMIC_ACQ_REL) == 0) {

@@ -69,7 +69,7 @@ static glex_ret_t mem_grow(struct glex_endpoint *ep)
         errno = err;
         return GLEX_NO_MEM_RESOURCE;
     }
-    /* release: who sees the new limit finds storage behind it */
+    /* release: a reader of the new limit finds storage behind it */
     seg->mmt_ready += GLEX_MMT_STEP;
     __atomic_store_n(&seg->hdr->mmt_ready, seg->mmt_ready, __ATOMIC_RELEASE);
     return GLEX_SUCCESS;
@@ -100,7 +100,7 @@ static glex_ret_t mem_take_entry(struct glex_endpoint *ep, uint32_t *index_p)
     struct glex_mem *mem = &ep->mem;
     bool full = mem->used == GLEX_MMT_CAPACITY;
 
-    /* Where the table cannot grow now, what is free is used again sooner. */
+    /* If the table cannot grow now, free entries are used again sooner. */
     if (mem->num_free >= MEM_MIN_FREE || (full && mem->num_free > 0) ||
         (!full && mem->used == ep->segment.mmt_ready && mem_grow(ep) != GLEX_SUCCESS &&
          mem->num_free > 0)) {
@@ -114,7 +114,7 @@ static glex_ret_t mem_take_entry(struct glex_endpoint *ep, uint32_t *index_p)
     return GLEX_SUCCESS;
 }
 
-/* The first of `num` entries in a row that no registration uses; MEM_NO_ENTRY: there is none. */
+/* Returns the first of `num` consecutive free entries, or MEM_NO_ENTRY. */
 static uint32_t mem_find_run(const struct glex_mem *mem, uint32_t num)
 {
     uint32_t index, run = 0;
@@ -163,8 +163,9 @@ static glex_ret_t mem_take_run(struct glex_endpoint *ep, uint32_t num, uint32_t 
     return GLEX_SUCCESS;
 }
 
-/* Returns the next generation after those of all the entries. All generations of a table begin with
- * one number and grow slowly. So the sign of a difference tells the later one, even after a wrap. */
+/* Returns the next generation after the generations of all the entries. The generations of a table
+ * begin with one number and grow slowly. So the sign of a difference shows the later generation,
+ * even after a wrap. */
 static uint32_t mem_next_gen(const struct glex_mem *mem, uint32_t first, uint32_t num)
 {
     uint32_t gen = mem->first_gen, next, i;
@@ -190,9 +191,9 @@ static bool mem_is_mapped(const char *addr, uint64_t len)
 }
 
 /*
- * The fields first; the state word, stored last, makes them valid. release for all: whoever reads a
- * new field also sees that the state was invalidated before, and whoever reads the new state sees
- * the new fields.
+ * Stores the fields first. The state word, stored last, makes them valid. All stores are releases:
+ * a reader of a new field also sees the invalidated state, and a reader of the new state sees the
+ * new fields.
  */
 static void mem_publish(struct glex_mem *mem, uint32_t index, uint32_t gen, char *addr,
                         uint64_t len, uint32_t flag)
@@ -230,7 +231,10 @@ static glex_ret_t mem_register(glex_ep_handle_t handle, char *addr, uint64_t len
     }
 
     pthread_mutex_lock(&mem->lock);
-    /* Who may trace a process is for its user to decide: asked for only where peers need it. */
+    /*
+     * The user decides which processes may trace this process. So request the permission only if
+     * peers need it.
+     */
     if ((ep->dev->caps.caps & GLEX_EXT_CAP_PRIVATE_RDMA) &&
         glex_nicmem_file_off(mem, addr, len) == 0) {
         glex_caps_allow_private();

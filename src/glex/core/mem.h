@@ -11,7 +11,7 @@
 struct glex_endpoint;
 struct glex_nicmem;
 
-/* The owner's private copy of a table entry: what the owner does is decided by it alone. */
+/* The owner's private copy of a table entry. Only the copy decides the owner's actions. */
 struct glex_mem_entry {
     uint64_t state; /* as in the table */
     char    *addr;
@@ -47,13 +47,12 @@ static inline uint64_t glex_mem_handle_v(uint32_t index, uint64_t state)
 }
 
 /**
- * A consistent copy of an entry that another thread may deregister and register anew at any moment.
- * The state is read first and last; a state value never recurs, because generations only grow, so
- * an entry with the same state at both times was not changed in between. acquire: the fields are
- * read after the first look at the state and before the second one. The writer invalidates the
- * state before it stores the fields, each with release; so whoever reads a new field finds the
- * state changed. @return false: it is not valid, or changed meanwhile, and so is no longer what the
- * request names.
+ * Copies an entry consistently, although another thread may deregister and register it again at any
+ * moment. The state is read first and last. A state value never recurs, because generations only
+ * grow. So an entry with equal states was not changed in between. Acquire: the fields are read
+ * after the first state and before the second. The writer invalidates the state before it stores
+ * the fields, each with release. So a reader that sees a new field also sees the changed state.
+ * @return false: the entry is invalid or has changed, so the request's registration is gone.
  */
 static GLEX_ALWAYS_INLINE bool glex_mem_read(const struct glex_mem *mem, uint32_t index,
                                              struct glex_mem_entry *copy)
@@ -70,8 +69,8 @@ static GLEX_ALWAYS_INLINE bool glex_mem_read(const struct glex_mem *mem, uint32_
 /**
  * Address of a range of own registered memory, or NULL.
  * @param mh    Handle as a number.
- * @param mask  Which bits of it are known: all, or GLEX_PLACE_MASK.
- * @param need  Flags that it must have been registered with.
+ * @param mask  The known bits of the handle: all, or GLEX_PLACE_MASK.
+ * @param need  Required flags of the registration.
  */
 static inline char *glex_mem_range(const struct glex_mem *mem, uint64_t mh, uint64_t mask,
                                    uint64_t offset, uint64_t len, uint32_t need)

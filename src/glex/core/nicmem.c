@@ -21,7 +21,7 @@ struct glex_nicmem {
     uint64_t file_off;
 };
 
-/* Only what lies within one region can be mapped by peers as one piece. */
+/* Peers can map a range as one piece only if it lies within one region. */
 uint64_t glex_nicmem_file_off(const struct glex_mem *mem, const char *addr, uint64_t len)
 {
     const struct glex_nicmem *region;
@@ -115,7 +115,10 @@ static void nicmem_punch(int fd, const struct glex_nicmem *region)
 
 /* ---- allocation ------------------------------------------------------------------------------ */
 
-/* Reserves the pages of a region, so that no later store fails for want of memory, and maps them. */
+/*
+ * Reserves the pages of a region, so that no later store fails because of lack of memory, and maps
+ * them.
+ */
 static glex_ret_t nicmem_map_at(int fd, struct glex_nicmem *region)
 {
     int err = glex_segment_reserve(fd, region->file_off + region->size, region->file_off,
@@ -158,8 +161,8 @@ static void nicmem_abandon(struct glex_mem *mem, int fd, struct glex_nicmem *reg
 }
 
 /*
- * Maps through a descriptor opened for the purpose. A child of fork() may inherit the mapping, and
- * must not keep the owner's lock alive. After an error the region is gone.
+ * Maps through a separate descriptor. A child of fork() may inherit the mapping, and must not keep
+ * the owner's lock alive. After an error the region is unmapped.
  */
 static glex_ret_t nicmem_map(struct glex_endpoint *ep, struct glex_nicmem *region)
 {

@@ -135,9 +135,9 @@ void glex_peer_fork(struct glex_peer_table *table)
     table->num_hinted = 0;
 }
 
-/* Have one bucket more: divide the peers of another between both. So no request pays for all peers
- * when there are very many (linear hashing). Without memory for it chains get longer: slower, still
- * right. */
+/* Adds a bucket, and divides the peers of one bucket between the old and the new bucket (linear
+ * hashing). So no request pays for all peers of a large table. Without memory, chains become
+ * longer: slower, but still right. */
 static void peer_grow(struct glex_peer_table *table)
 {
     uint32_t i = table->num_buckets;

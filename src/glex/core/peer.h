@@ -25,7 +25,7 @@ struct glex_rmem {
     struct glex_mapping *map;
 };
 
-/* What there is to do in a peer's collective area; see coll.h. */
+/* The waiting work in a peer's collective area; see coll.h. */
 struct glex_peer_coll {
     struct glex_coll   *area; /* NULL: no storage was asked for yet */
     struct glex_ring_tx cpq;
@@ -74,7 +74,7 @@ struct glex_peer_ref {
 
 struct glex_peer_table {
     struct glex_peer_ref   cache[GLEX_PEER_CACHE]; /* found last, by address */
-    struct glex_peer_ref  *hinted;     /* by the hint in an address; [0] is nobody */
+    struct glex_peer_ref  *hinted;     /* by the hint in an address; [0] is unused */
     uint32_t               num_hinted; /* entries, used or not */
     uint32_t               free_hint;  /* none before it is free */
     struct glex_peer     **buckets;
@@ -101,14 +101,14 @@ struct glex_peer *glex_peer_find(struct glex_endpoint *ep, uint64_t addr, int *s
 /** The address of an attached peer with its hint in the reserved bits. */
 uint64_t glex_peer_hinted_addr(const struct glex_peer *peer);
 
-/** Detach from a peer that is gone. */
+/** Detach from a dead peer. */
 void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer);
 
-/** Carries a request out at a peer, by its link. Returns what the link's function does. */
+/** Executes a request at a peer, by its link. Returns the result of the link's function. */
 typedef int (*glex_peer_post_fn)(struct glex_endpoint *ep, struct glex_peer *peer,
                                  const void *req);
 
-/** A post came to GLEX_REQ_PEER_GONE: detach from the peer, and post to who has its address now. */
+/** After GLEX_REQ_PEER_GONE: detach from the peer, and post to the present owner of its address. */
 int glex_peer_post_again(struct glex_endpoint *ep, struct glex_peer *peer, glex_peer_post_fn post,
                          const void *req);
 

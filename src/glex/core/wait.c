@@ -47,7 +47,7 @@ glex_ret_t glex_wait_open(struct glex_endpoint *ep)
         return GLEX_SYS_ERR;
     }
     wait_address(ep, ep->addr, &sun);
-    (void)unlink(sun.sun_path); /* the name is ours: left by a dead owner of our address */
+    (void)unlink(sun.sun_path); /* the name belongs to this address: a dead owner has left it */
     if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) != 0) {
         glex_error("cannot bind the socket %s: %s", sun.sun_path, strerror(errno));
         close(fd);
@@ -57,7 +57,7 @@ glex_ret_t glex_wait_open(struct glex_endpoint *ep)
     return GLEX_SUCCESS;
 }
 
-/* Close what is open of the descriptor for programs; the socket stays. */
+/* Closes the descriptor for programs, if open; the socket stays. */
 void glex_wait_close_event(struct glex_endpoint *ep)
 {
     if (ep->event_fd >= 0) {
@@ -84,7 +84,7 @@ void glex_wait_close(struct glex_endpoint *ep)
 
 static bool wait_open_waker(struct glex_endpoint *ep)
 {
-    ep->wake_incarnation = 0; /* connected to nobody */
+    ep->wake_incarnation = 0; /* not connected */
     ep->wake_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     return ep->wake_fd >= 0;
 }
@@ -100,8 +100,8 @@ glex_ret_t glex_wait_open_waker(struct glex_endpoint *ep)
 }
 
 /*
- * The socket is connected to the peer that was woken last: nearly always that is the next one, and
- * the kernel need not look for it by its path again.
+ * The socket stays connected to the last woken peer. This is nearly always also the next peer, and
+ * the kernel need not look up its path again.
  */
 static bool wait_send(struct glex_endpoint *ep, uint64_t addr, uint64_t incarnation)
 {
@@ -110,7 +110,7 @@ static bool wait_send(struct glex_endpoint *ep, uint64_t addr, uint64_t incarnat
     if (ep->wake_incarnation != incarnation) {
         wait_address(ep, addr, &sun);
         if (connect(ep->wake_fd, (const struct sockaddr *)&sun, sizeof(sun)) != 0) {
-            return false; /* nobody is there */
+            return false; /* no owner */
         }
         ep->wake_incarnation = incarnation;
     }
@@ -118,11 +118,11 @@ static bool wait_send(struct glex_endpoint *ep, uint64_t addr, uint64_t incarnat
 }
 
 /*
- * Where the socket cannot send, the peer is gone; or (EAGAIN) the peer has enough wake-ups waiting,
- * or this socket is charged with too many that others have not taken yet. A new socket is charged
- * with none, so where that cannot send either, the peer is awake already, or gone. The old one is
- * closed before, so that its descriptor is free for the new one. Whatever else fails here, such as
- * the kernel's memory, delays the peer until it looks by itself.
+ * If the socket cannot send, the peer is gone. With EAGAIN, the peer has enough waiting wake-ups,
+ * or this socket has too many wake-ups that other peers have not read. A new socket has none. If
+ * the new socket cannot send either, the peer is awake or gone. The old socket is closed first, so
+ * its descriptor is free for the new socket. Any other error, such as a lack of kernel memory,
+ * delays the peer until its own next check.
  */
 void GLEX_NOINLINE glex_wait_wake(struct glex_endpoint *ep, uint64_t addr, uint64_t incarnation)
 {

@@ -1,12 +1,12 @@
 /*
- * A GLEX request as packets of InfiniBand's reliable datagrams, the transport that is most like it:
- * connectionless, with the queue pairs of both sides in each packet. An endpoint is a queue pair;
- * its NIC is a LID and a GID. Message: send. Event with data: send, its cookies before the data.
- * Put: write, with the event's first word as immediate data at the end and, since the message's
- * type stands there, as Q_Key in all packets. Get: read request and response.
+ * Writes GLEX requests as packets of InfiniBand's reliable datagrams, the most similar transport:
+ * connectionless, with both queue pairs in each packet. An endpoint is a queue pair; its NIC is a
+ * LID and a GID. Message: send. Event with data: send, its cookies before the data. Put: write,
+ * with the event's first word as immediate data at the end and, because this word contains the
+ * message's type, as Q_Key in all packets. Get: read request and response.
  *
- * Packets are gathered in a buffer of the endpoint. A full buffer becomes a section of the pcapng
- * file, in one write() behind what others have written: so all processes of a job share the file.
+ * An endpoint gathers packets in a buffer. One write() appends a full buffer to the pcapng file as
+ * a section, so all processes of a job can share the file.
  */
 #include "debug/capture.h"
 
@@ -29,7 +29,7 @@ enum {
     CAPTURE_MTU = 4096, /* user data in a packet */
     CAPTURE_DATA = 96,  /* of the user data of a message's first packet is written */
     CAPTURE_BUFFER = 1 << 16,
-    CAPTURE_PACKET = 320, /* a packet at most, with headers and those of the file */
+    CAPTURE_PACKET = 320, /* longest packet, including packet headers and file headers */
     CAPTURE_NICS = 16,    /* consecutive numbers of NICs: see glex_fabric_nic_base() */
     CAPTURE_LIDS = 0xbffe /* unicast LIDs but 0 */
 };
@@ -60,7 +60,7 @@ enum {
     RD_READ_ONLY = 0x50
 };
 
-/* Not yet open; or given up, and not to be begun anew. */
+/* Not yet open; or given up for good. */
 enum { CAPTURE_CLOSED = -1, CAPTURE_FAILED = -2 };
 
 struct glex_capture {
@@ -69,7 +69,7 @@ struct glex_capture {
     uint8_t data[CAPTURE_BUFFER];
 };
 
-/* What a packet says, before it is one. */
+/* The fields of a packet before it is built. */
 struct capture_packet {
     uint64_t src, dst; /* addresses of endpoints */
     uint8_t opcode;
@@ -99,8 +99,8 @@ static void capture_begin_file(int fd, const char *name)
 }
 
 /*
- * Whoever finds nobody else writing begins the file anew: a job does not add to the capture of the
- * one before. Each writer holds a shared lock as long as it lives.
+ * A process that finds no other writer truncates the file: a job does not append to the capture of
+ * an earlier job. Each writer holds a shared lock until it ends.
  */
 static int capture_open_file(const char *name)
 {
@@ -159,7 +159,7 @@ static size_t capture_section(const struct glex_endpoint *ep, uint8_t *section)
 
     at = put_u32(put_u32(at, PCAPNG_SECTION), 28);
     at = put_u32(put_u32(at, PCAPNG_MAGIC), 1);                     /* version 1.0 */
-    at = put_u32(put_u32(put_u32(at, UINT32_MAX), UINT32_MAX), 28); /* length: not told */
+    at = put_u32(put_u32(put_u32(at, UINT32_MAX), UINT32_MAX), 28); /* length: unknown */
     length = at + 4;
     at = put_u32(put_u32(at, PCAPNG_INTERFACE), 0);
     at = put_u32(put_u32(at, PCAPNG_INFINIBAND), 0);
@@ -170,7 +170,7 @@ static size_t capture_section(const struct glex_endpoint *ep, uint8_t *section)
     return (size_t)(put_u32(at, (uint32_t)(at + 4 - (length - 4))) - section);
 }
 
-/* One write(), so that nobody else's section comes between. */
+/* One write(), so no section of another process comes between. */
 static void capture_write(struct glex_endpoint *ep)
 {
     struct glex_capture *capture = ep->capture;
@@ -404,7 +404,7 @@ static void capture_get(struct glex_endpoint *ep, uint64_t target, const glex_rd
                                      .total = req->len};
     struct capture_packet answer = {.src = target, .dst = ep->addr, .data = local, .len = req->len};
 
-    /* Who reads the file finds the request right before its answer. */
+    /* The request must directly precede its answer in the file. */
     capture_need(ep, 2 * CAPTURE_PACKET);
     capture_put(ep, &request);
     capture_data(ep, &answer, RD_READ_FIRST, RD_READ_MIDDLE, RD_READ_LAST, RD_READ_ONLY, psn);

@@ -1,7 +1,6 @@
 /*
- * Capture of what endpoints send: GLEX_CAPTURE. A link of its own in front of the one that carries
- * requests out, so nothing is paid where no capture is asked for. docs/commatrix.md describes the
- * packets.
+ * Capture of sent requests: GLEX_CAPTURE. A separate link before the link that executes requests,
+ * so programs without a capture have no cost. docs/commatrix.md describes the packets.
  */
 #ifndef GLEX_CAPTURE_H
 #define GLEX_CAPTURE_H
@@ -17,7 +16,7 @@ extern const struct glex_link glex_capture_link;
 /** Set up ep->capture, if a capture is asked for. A file that cannot be written is an error. */
 glex_ret_t glex_capture_init(struct glex_endpoint *ep);
 
-/** Write what is still in the endpoint's buffer. Any thread, while nobody posts. */
+/** Write the contents of the endpoint's buffer. Any thread, while no thread posts. */
 void glex_capture_flush(struct glex_endpoint *ep);
 
 /** In a child of fork(): another thread may have had the file's lock. */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A delayed message waits for later requests. A program that waits for an answer may post none, so
- * the message is sent after this time as well, at a poll that finds nothing. */
+/* A delayed message waits for later requests. A program that waits for an answer may post no
+ * further request. So an empty poll also sends the message after this time. */
 #define FAULT_DELAY_NS 100000
 
 /* A delayed message. */
@@ -70,8 +70,8 @@ static bool fault_send(struct glex_endpoint *ep, const glex_imm_mp_req_t *req)
     return status != GLEX_REQ_BUSY;
 }
 
-/* Send what is due after `posts` requests or was posted at `time_ns` or before; the list is in the
- * order of posting. */
+/* Sends messages that are due after `posts` requests or were posted at `time_ns` or before. The
+ * list is in the order of posting. */
 static void fault_send_due(struct glex_endpoint *ep, uint64_t posts, uint64_t time_ns)
 {
     struct fault_delayed *delayed, **link = &ep->fault->delayed;
@@ -145,7 +145,7 @@ int glex_fault_enter(struct glex_endpoint *ep)
     return GLEX_REQ_DONE;
 }
 
-/* After a request: send the delayed messages that are due. Not if its peer is gone, because the
+/* After a request: sends the due delayed messages. Not if the request's peer is gone, because the
  * caller then posts the request once more. */
 static int fault_leave(struct glex_endpoint *ep, int status)
 {
@@ -197,7 +197,7 @@ static int fault_enter_event(struct glex_endpoint *ep, int32_t *flag)
     return status;
 }
 
-/* As fault_leave(): the request had the flags `asked`, and was carried out with `done`. */
+/* As fault_leave(): the request had the flags `asked`, and was executed with `done`. */
 static int fault_leave_event(struct glex_endpoint *ep, int status, int32_t asked, int32_t done)
 {
     if (status == GLEX_REQ_DONE && asked != done) {

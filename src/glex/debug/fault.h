@@ -1,6 +1,6 @@
 /*
- * Fault injection, for tests: GLEX_FAULT. The faults are a link of their own in front of the real
- * one. Compiled in by configure --enable-fault-injection; without, GLEX_FAULT is refused.
+ * Fault injection, for tests: GLEX_FAULT. The faults are a separate link before the real link.
+ * Compiled in by configure --enable-fault-injection; otherwise GLEX_FAULT is refused.
  */
 #ifndef GLEX_FAULT_H
 #define GLEX_FAULT_H
@@ -27,21 +27,21 @@ static inline bool glex_fault_is_far(void)
 /** Set up ep->fault, if GLEX_FAULT is set. */
 glex_ret_t glex_fault_init(struct glex_endpoint *ep);
 
-/** Called for each request before it is carried out, if the endpoint has ep->fault.
- *  @return GLEX_REQ_DONE: carry it out; GLEX_REQ_BUSY: refuse it. */
+/** Called before each request is executed, if the endpoint has ep->fault.
+ * @return GLEX_REQ_DONE: execute it; GLEX_REQ_BUSY: refuse it. */
 int glex_fault_enter(struct glex_endpoint *ep);
 
-/** Send what is still delayed, and free it. */
+/** Send all delayed messages, and free the state. */
 void glex_fault_cleanup(struct glex_endpoint *ep);
 
-/** Send all delayed messages. Lets go of peers that are gone, so the caller may hold none. */
+/** Send all delayed messages. May drop dead peers, so the caller must hold no peer. */
 void glex_fault_flush(struct glex_endpoint *ep);
 
-/** How many polls find nothing before glex_fault_idle(). A program that polls seldom must not
- *  have to poll thousands of times for a delayed message. */
+/** Empty polls before glex_fault_idle(). A program that polls seldom must not need thousands of
+ * polls for a delayed message. */
 uint32_t glex_fault_patience(const struct glex_endpoint *ep);
 
-/** Polls found nothing: send those that have been delayed for long. */
+/** Polls found nothing: send messages that have been delayed for long. */
 void glex_fault_idle(struct glex_endpoint *ep);
 
 #else

@@ -1,11 +1,11 @@
 /*
- * The network engine: proven, reliable, ordered connections between endpoints of different hosts,
- * over which frames travel. It is a module of its own (src/glex/net_engine), loaded where GLEX_NET
- * asks for a network, because it needs libfabric and OpenSSL; a program that stays on its host
- * needs the C library alone.
+ * The network engine: authenticated, reliable, ordered connections between endpoints of different
+ * hosts, which carry frames. The engine is a separate module (src/glex/net_engine), loaded if
+ * GLEX_NET is set, because it needs libfabric and OpenSSL. A program that stays on its host needs
+ * only the C library.
  *
- * A connection is used by who made it to send requests, and by the other side to answer them. All
- * functions of an engine are for one thread at a time; none of them blocks.
+ * The side that makes a connection sends requests over it, and the other side answers. One thread
+ * at a time may call an engine's functions. No function blocks.
  */
 #ifndef GLEX_NET_ENGINE_H
 #define GLEX_NET_ENGINE_H
@@ -39,15 +39,15 @@ enum glex_net_end {
     GLEX_NET_END_CLOSED,      /* the peer's endpoint was destroyed, or its process ended */
     GLEX_NET_END_REFUSED,     /* there is no endpoint at that address */
     GLEX_NET_END_UNREACHABLE, /* the host did not answer */
-    GLEX_NET_END_DENIED,      /* one side could not prove that it knows the key */
+    GLEX_NET_END_DENIED,      /* a side could not prove knowledge of the key */
     GLEX_NET_END_SILENT       /* it was there, and answers no more */
 };
 
 struct glex_net_engine;
 
-/* What the link knows of a connection. */
+/* The link's view of a connection. */
 struct glex_net_conn {
-    void    *user;      /* what the link's calls get; NULL: no call comes */
+    void    *user;      /* argument of the link's functions; NULL: no function is called */
     uint64_t addr;      /* the peer's */
     uint64_t epoch;     /* the link's number of the epoch that it belongs to */
     uint32_t in_flight; /* frames that were sent and are not yet with the network */
@@ -55,7 +55,7 @@ struct glex_net_conn {
     bool     down;      /* one of the two sides closes it */
 };
 
-/* What an engine calls, from progress() alone. */
+/* Functions of the link that an engine calls, only in progress(). */
 struct glex_net_calls {
     /**
      * A peer sent the number of its epoch, while a connection is made. `ours`: the connection's epoch,
@@ -64,9 +64,9 @@ struct glex_net_calls {
      * to. 0: the connection ends.
      */
     uint64_t (*meet)(void *arg, uint64_t addr, uint32_t ip, uint64_t theirs, uint64_t ours);
-    /** Somebody connected. @return `user` of the connection, or NULL to refuse. */
+    /** A peer has connected. @return `user` of the connection, or NULL to refuse. */
     void *(*accept)(void *arg, struct glex_net_conn *conn);
-    /** A connection of ours can be used. */
+    /** An own connection is ready. */
     void (*up)(void *user);
     /** A frame came, at least its header long; it is the engine's again after the call. */
     void (*receive)(void *user, const struct glex_net_frame *frame, size_t len);
@@ -80,11 +80,11 @@ struct glex_net_params {
     const char *provider; /* of libfabric */
     uint32_t    ip;       /* of the interface, in host byte order */
     uint64_t    addr;     /* of the endpoint */
-    int         listen_fd; /* bound and listening; the engine's, whatever open() returns */
+    int         listen_fd; /* bound and listening; the engine owns it, whatever open() returns */
     uint8_t     key[GLEX_NET_KEY_MAX];
-    uint32_t    key_len; /* 0: everybody may connect */
-    uint32_t    timeout_ms; /* after which a silent peer counts as gone */
-    uint64_t   *denied; /* counts those who came without proof of the key */
+    uint32_t    key_len; /* 0: every peer may connect */
+    uint32_t    timeout_ms; /* time after which a silent peer counts as gone */
+    uint64_t   *denied; /* counts peers without proof of the key */
     const struct glex_net_calls *calls;
     void       *arg; /* of accept() */
 };
@@ -105,8 +105,8 @@ struct glex_net_module {
     /** In a child of fork(): let go of the connections, which are the parent's. */
     void (*forked)(struct glex_net_engine *engine);
 
-    /** Listen, as after open(), or not: who connects meanwhile is refused at once, and the port
-     *  stays taken. False: not possible, which was logged. */
+    /** Start or stop listening; open() starts it. While stopped, connections are refused at once,
+     * and the port stays taken. False: impossible, which was logged. */
     bool (*listen)(struct glex_net_engine *engine, bool on);
 
     /** Begin to connect. `over`: a connection that this peer has made to us, or NULL; requests may
@@ -118,8 +118,8 @@ struct glex_net_module {
     /** End a connection; no call for it comes any more. */
     void (*disconnect)(struct glex_net_conn *conn);
 
-    /** Tell the peer of a connection that we are about to end it. What is on its way to us still
-     *  comes, for a second at most; then the connection ends by itself. */
+    /** Announce the end of a connection to its peer. Data in flight still arrives, for at most one
+     * second. Then the connection ends by itself. */
     void (*finish)(struct glex_net_conn *conn);
 
     /** See whether the peer of a connection that is up has closed meanwhile, as far as this host's
@@ -134,7 +134,7 @@ struct glex_net_module {
      *  progress(). */
     bool (*send)(struct glex_net_conn *conn, struct glex_net_buffer *buffer);
 
-    /** Let things go on. @return How many frames came, or have gone. */
+    /** Make progress. @return The number of arrived and sent frames. */
     unsigned (*progress)(struct glex_net_engine *engine);
 
     /** A descriptor that becomes readable when there may be something to do, after arm(). */
@@ -143,7 +143,7 @@ struct glex_net_module {
     /** Whether one may sleep; false: there is something to do. */
     bool (*arm)(struct glex_net_engine *engine);
 
-    /** Nobody sleeps any more: the descriptor need not become readable before the next arm(). */
+    /** No thread sleeps any more: the descriptor need not become readable before the next arm(). */
     void (*disarm)(struct glex_net_engine *engine);
 };
 

@@ -1,17 +1,17 @@
 /*
  * The flusher: a thread that sends the frames that a program leaves behind.
  *
- * A frame that waits for others to join it goes with the next call of the program, see
- * net_peer_go_on(). The next call may be far away: a program posts two messages and computes. So
- * one thread for all endpoints of the process looks now and then at those that have such frames,
- * and sends them if the program has made no call since the last look. It begins with the first of
- * such frames, ends with the last endpoint that has a network, and sleeps without a timeout while
- * no frame waits. Each look takes some microseconds of a processor from the program, so the time
- * between two becomes longer while the program sends its frames itself.
+ * A frame that waits for further requests leaves with the next call of the program, see
+ * net_peer_go_on(). The next call may be far away, for example if a program posts two messages and
+ * computes. So one thread for all endpoints of the process checks endpoints with waiting frames
+ * from time to time. It sends the frames if the program has made no call since the last check. The
+ * thread begins with the first waiting frame, ends with the last endpoint with a network, and
+ * sleeps without a timeout while no frame waits. A check takes some microseconds of processor time
+ * from the program. So the interval between checks grows while the program sends its frames itself.
  *
- * Locks: the thread tries the locks of networks under its own, so whoever holds one of theirs may
- * take its. Where a network is locked it looks again later, although its owner is just then about
- * to progress: that call may be the last one.
+ * Locks: the thread tries the locks of networks while it holds its own lock. So the holder of a
+ * network's lock may wait for the thread's lock. If a network is locked, the thread checks it again
+ * later, because the present call of the program may be its last call.
  */
 #include "base/log.h"
 #include "net/internal.h"
@@ -43,7 +43,7 @@ struct flusher {
 
 static struct flusher flusher = FLUSHER_INITIAL;
 
-/* Send what waits in frames. False: some could not be sent. */
+/* Sends the waiting frames. False: some frames could not be sent. */
 static bool flusher_send(struct glex_net *net)
 {
     struct net_side *side;
@@ -135,10 +135,9 @@ static void flusher_start(void)
 }
 
 /*
- * Each side stores its word before it reads the other's: the owner `waits`, then `wanted`; the
- * flusher `wanted`, then `waits`. With seq_cst one of the two at least sees the other's store, so
- * either the flusher finds the frames in this turn, or the owner finds that there will be none and
- * asks for another.
+ * The owner stores `waits` before it reads `wanted`. The flusher stores `wanted` before it reads
+ * `waits`. With seq_cst, at least one side sees the store of the peer side. So the flusher finds
+ * the frames in this turn, or the owner finds that no turn follows and requests a turn.
  */
 void net_flusher_wake(struct glex_net *net)
 {

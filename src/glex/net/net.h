@@ -1,8 +1,8 @@
 /*
- * The network link: requests to endpoints of other hosts. They travel as records in frames over the
- * engine's connections, and end later: each is pending until the peer's acknowledgement, its reply,
- * or the end of the connection. What arrives is put into our own queues and memory by our own
- * progress, so that who polls them need not know where it came from. docs/hosts.md.
+ * The network link: requests to endpoints of other hosts. Requests travel as records in frames over
+ * the engine's connections. A request is pending until the peer's acknowledgement or reply, or the
+ * end of the connection. Progress puts received data into the endpoint's queues and memory, so a
+ * program polls its queues without knowing the origin of the data. docs/hosts.md.
  */
 #ifndef GLEX_NET_H
 #define GLEX_NET_H
@@ -27,13 +27,13 @@ void glex_net_describe(const struct glex_net_place *place, char *text, size_t si
 /** A listening socket at an endpoint number's port. -1 and errno: EADDRINUSE where it is taken. */
 int glex_net_listen(const struct glex_net_place *place, uint32_t num);
 
-/** Numbers that endpoints can have: those with a port. */
+/** Possible endpoint numbers: numbers with a port. */
 uint32_t glex_net_max_num(void);
 
 /** Port of an endpoint number. */
 uint16_t glex_net_port(uint32_t num);
 
-/** IPv4 address of a NIC, in host byte order; 0: it is on no network of ours. */
+/** IPv4 address of a NIC, in host byte order; 0: the NIC is in no network of this process. */
 uint32_t glex_net_ip(const struct glex_net_place *place, uint32_t nic_id);
 
 /* ---- net.c: with the endpoint ---------------------------------------------------------------- */
@@ -41,12 +41,12 @@ uint32_t glex_net_ip(const struct glex_net_place *place, uint32_t nic_id);
 /** Open ep->net on a listening socket, which becomes its own. Errors: SYS_ERR, logged. */
 glex_ret_t glex_net_init(struct glex_endpoint *ep, int listen_fd);
 
-/** Wait a little for peers to take what was posted to them. False: they have, or are not there, or
- *  `ms` have passed since `begin_ns`. */
+/** Wait a little for peers to take posted requests. False: they have taken them, or are gone, or
+ * `ms` have passed since `begin_ns`. */
 bool glex_net_flush(struct glex_endpoint *ep, uint64_t begin_ns, uint32_t ms);
 
-/** End all connections, and refuse others until glex_net_resume(). What peers did not take is lost:
- *  flush before. */
+/** End all connections, and refuse new ones until glex_net_resume(). Requests that peers did not
+ * take are lost: flush before. */
 void glex_net_pause(struct glex_endpoint *ep);
 glex_ret_t glex_net_resume(struct glex_endpoint *ep);
 
@@ -59,8 +59,8 @@ void glex_net_exit(void);
 /** In a child of fork(). */
 void glex_net_fork(struct glex_endpoint *ep);
 
-/** The number of the present epoch with a peer of another host; another one is begun if the last one
- *  is over. 0, and an error request status: there is none. */
+/** The number of the present epoch with a peer of another host. If the last epoch is over, a new
+ * epoch begins. 0, and an error request status, on failure. */
 uint64_t glex_net_epoch(struct glex_endpoint *ep, uint64_t addr, int *status_p);
 
 /** Whether an epoch is over, and all is handed over or dropped that came of it. */
@@ -76,8 +76,8 @@ uint32_t glex_net_patience(const struct glex_endpoint *ep);
 /** Whether the network waits for room in a queue of the endpoint. */
 bool glex_net_wants_room(const struct glex_endpoint *ep);
 
-/** Whether a request with GLEX_FLAG_FENCE has to wait: earlier ones have not ended. Lets the
- *  network go on. */
+/** Whether a request with GLEX_FLAG_FENCE must wait, because earlier requests have not ended. Makes
+ * progress. */
 bool glex_net_holds(struct glex_endpoint *ep);
 
 /** Descriptor to sleep on, after glex_net_arm(); false there: do not sleep. */

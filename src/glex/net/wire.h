@@ -1,10 +1,11 @@
 /*
- * What travels in frames between endpoints of different hosts; all numbers little endian. A frame
- * is its header (engine.h) and records without gaps, each a multiple of 8 bytes long.
+ * The contents of frames between endpoints of different hosts; all numbers are little endian. A
+ * frame is its header (engine.h) and records without gaps. The length of a record is a multiple of
+ * 8 bytes.
  *
- * Requests go from who made the connection to the other side and are numbered from 0; replies come
- * back. In a frame of replies the header says how many requests and bytes were carried out; see
- * docs/hosts.md.
+ * Requests go from the side that made the connection to the other side, and are numbered from 0.
+ * Replies come back. The header of a frame of replies has the numbers of executed requests and
+ * consumed bytes; see docs/hosts.md.
  */
 #ifndef GLEX_NET_WIRE_H
 #define GLEX_NET_WIRE_H
@@ -17,7 +18,7 @@ enum net_op {
     NET_OP_EVENT,   /* an event alone */
     NET_OP_PUT,     /* a piece of a put; the last one ends the request */
     NET_OP_GET,
-    NET_OP_DATA,    /* reply: a piece of what a get asked for */
+    NET_OP_DATA,    /* reply: a piece of a get's data */
     NET_OP_REFUSED, /* reply: the request failed */
     NET_OP_COLL     /* a collective request; of an RDMA put: behind its pieces (none has LAST) */
 };
@@ -26,12 +27,11 @@ enum net_flag {
     NET_FLAG_REMOTE_EVT = 1, /* the event's cookies are to go into the target's EQ */
     NET_FLAG_NO_LOSS = 2,    /* wait for room in a full queue */
     NET_FLAG_LAST = 4,       /* of NET_OP_PUT */
-    NET_FLAG_ASK = 8,        /* somebody waits for its end: tell at once */
-    NET_FLAG_DOMAIN = 16     /* `mh` and `key` are those of the target's domain */
+    NET_FLAG_ASK = 8,        /* a thread waits for its end: acknowledge at once */
+    NET_FLAG_DOMAIN = 16     /* `mh` and `key` belong to the target's domain */
 };
 
-/* Of NET_OP_COLL: what it is, and in the lowest bits the flags GLEX_COLL_AT_TARGET of glex.h,
- * shifted. */
+/* Kinds of NET_OP_COLL. The lowest bits are the flags GLEX_COLL_AT_TARGET of glex.h, shifted. */
 enum net_coll {
     NET_COLL_FLAGS = 15,
     NET_COLL_IMM_PUT = 16, /* else an MP */
@@ -40,7 +40,7 @@ enum net_coll {
 
 #define NET_COLL_SHIFT 10
 
-/* Of a frame: the receiver is to tell at once what it has carried out so far. */
+/* Of a frame: the receiver must acknowledge at once. */
 #define NET_FRAME_ASK 1u
 
 struct net_record {

@@ -1,15 +1,16 @@
 /*
- * The collective area of a segment: what waits at an endpoint for control packets (CP), and the
- * control packets that came.
+ * The collective area of a segment: requests that wait for control packets (CP), and the control
+ * packets that have come.
  *
  *     struct glex_coll | CPQ: struct glex_ring_ctl, slots | DQ: descriptors
  *
- * CPQ: a ring as MPQ and EQ are (ring.h), with many producers. Its consumer is not the owner, but
- *      whoever carries the endpoint's sequences: the agent.
- * DQ:  the owner puts descriptors in, in the order of posting; the agent carries them out.
+ * CPQ: a ring like MPQ and EQ (ring.h), with many producers. Its consumer is the agent, which
+ * executes the endpoint's sequences, and not the owner.
  *
- * All zeros is an area in which nothing waits. Storage is reserved, with posix_fallocate(), by each
- * endpoint that is about to touch the area, before it does: never by what the area says of itself.
+ * DQ: the owner adds descriptors in the order of posting; the agent executes them.
+ *
+ * An area of zeros is empty. Before an endpoint touches the area, it reserves the area's storage
+ * with posix_fallocate(), whatever the area's contents say.
  */
 #ifndef GLEX_COLL_LAYOUT_H
 #define GLEX_COLL_LAYOUT_H
@@ -46,11 +47,11 @@ struct glex_coll {
 /* A slot of the CPQ is a struct glex_mp_slot; these are added to its length. */
 #define GLEX_COLL_CP_LEN   0x0ffu
 #define GLEX_COLL_CP_COUNT 0x100u /* it counts */
-#define GLEX_COLL_CP_DATA  0x200u /* its data is offered to the sequence that takes it */
+#define GLEX_COLL_CP_DATA  0x200u /* its data is offered to the receiving sequence */
 #define GLEX_COLL_CP_ADDR  0x400u /* likewise, an address as struct glex_coll_addr */
 #define GLEX_COLL_CP_VALID 0x7ffu
 
-/* What glex_coll_compose_mp_swap_addr_data() makes. */
+/* Made by glex_coll_compose_mp_swap_addr_data(). */
 struct glex_coll_addr {
     uint64_t ep_addr;
     uint64_t mh;
@@ -58,7 +59,7 @@ struct glex_coll_addr {
     uint32_t key;
 };
 
-/* What glex_coll_compose_mp_reduce_data() makes: this, and units of `data` (4 or 8 bytes) and
+/* Made by glex_coll_compose_mp_reduce_data(): this struct, then units of `data` (4 or 8 bytes) and
  * location (4 bytes). */
 struct glex_coll_reduce {
     uint16_t magic;

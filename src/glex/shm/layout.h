@@ -1,13 +1,12 @@
 /*
- * What lies in shared memory: one segment, a file on the fabric, per endpoint.
+ * The layout of shared memory: one segment, a file on the fabric, per endpoint.
  *
  *     header | MPQ | EQ | registration table | peers on other hosts | collective area |
  *     memory of glex_ext_mem_alloc()
  *
- * All but the last part are the base, whose size follows from the two capacities; peers map it.
- * Everything here is plain memory that is accessed with __atomic builtins where two processes meet;
- * docs/nic.md tells the protocol. A reader trusts nothing of it: see
- * glex_segment_header_is_valid().
+ * All parts except the last are the base. Peers map the base. Its size follows from the two
+ * capacities. Memory that two processes access uses __atomic builtins. docs/nic.md describes the
+ * protocol. A reader trusts nothing in a segment: see glex_segment_header_is_valid().
  */
 #ifndef GLEX_LAYOUT_H
 #define GLEX_LAYOUT_H
@@ -38,7 +37,7 @@
 
 /* Tail word of a ring: position in the low bits, and states of the consumer. */
 #define GLEX_TAIL_ARMED       (1ull << 63) /* the consumer sleeps or is about to: wake it */
-#define GLEX_TAIL_CLOSED      (1ull << 62) /* the endpoint is gone */
+#define GLEX_TAIL_CLOSED      (1ull << 62) /* the endpoint no longer exists */
 #define GLEX_TAIL_NO_RECEIVER (1ull << 61) /* the endpoint takes nothing at the moment */
 #define GLEX_TAIL_POS         (GLEX_TAIL_NO_RECEIVER - 1)
 
@@ -51,8 +50,8 @@ struct glex_ring_ctl {
 };
 
 /*
- * First word of every slot, stored last: sequence (low 32 bits of position + 1, so that what an
- * earlier lap or nobody left there never matches) and length of the data in the slot.
+ * First word of every slot, stored last: sequence (low 32 bits of position + 1, so the word of an
+ * earlier lap, or an unused word, never matches) and length of the data in the slot.
  */
 #define GLEX_CTRL(pos, len)  ((uint64_t)(uint32_t)((pos) + 1) | (uint64_t)(len) << 32)
 #define GLEX_CTRL_SEQ(ctrl)  ((uint32_t)(ctrl))
@@ -84,8 +83,8 @@ struct glex_event_slot {
 enum { GLEX_RING_MPQ, GLEX_RING_EQ, GLEX_RING_CPQ };
 
 /*
- * Names one ring of one endpoint: nobody else's, because incarnations are random numbers of 64 bits
- * that are never used twice.
+ * Names one ring of one endpoint uniquely, because incarnations are random numbers of 64 bits that
+ * are never used twice.
  */
 static inline uint64_t glex_ring_id(uint64_t incarnation, int which)
 {
@@ -117,7 +116,8 @@ struct glex_segment_header {
     uint64_t magic;
     uint32_t version;
     uint64_t base_size;
-    uint64_t incarnation; /* random, never 0: tells this endpoint from any that had its address */
+    uint64_t incarnation; /* random, never 0: identifies this endpoint among successive endpoints of
+                           * the address */
     uint64_t addr;
     uint32_t key;
     uint32_t type;
@@ -125,9 +125,9 @@ struct glex_segment_header {
     uint32_t eq_capacity;
     uint32_t pid;
     uint32_t private_rdma; /* the owner lets peers read and write its private memory */
-    uint32_t num_peers;    /* endpoints that it posts to, itself included; to be looked at only */
+    uint32_t num_peers;    /* endpoints that it posts to, including itself; for tools only */
     uint64_t start_time;   /* CLOCK_REALTIME, ns */
-    uint64_t cookie_addr;  /* in the owner's private memory, on a page of its own: `cookie` */
+    uint64_t cookie_addr;  /* place of `cookie` in the owner's private memory, on a separate page */
     uint64_t cookie;
     uint64_t pid_space; /* names the pid namespace that `pid` belongs to; 0: not known */
     char     command[16];
@@ -139,9 +139,8 @@ struct glex_segment_header {
 };
 
 /*
- * A peer on another host, for who looks at the endpoint from outside (glex_info): nothing here is
- * read by libglex. An entry is used for one address as long as the endpoint lives, and only its
- * owner writes.
+ * A peer on another host, for tools (glex_info). libglex never reads the entry. An entry belongs to
+ * one address as long as the endpoint lives, and only the owner writes it.
  */
 struct glex_net_entry {
     uint64_t addr __attribute__((aligned(64)));
@@ -149,7 +148,7 @@ struct glex_net_entry {
     uint32_t to;   /* enum glex_net_state of the connection that our requests go by */
     uint32_t from; /* of the one that its requests come by */
     uint64_t posted, ended, failed; /* our requests; posted, and not ended: open */
-    uint64_t received; /* its requests that were carried out or refused */
+    uint64_t received; /* its executed or refused requests */
 };
 
 enum glex_net_state {

@@ -2,9 +2,9 @@
 #include "shm/segment.h"
 
 /*
- * A stalled slot's producer is looked for on the file system, which takes microseconds: only when
- * it has been seen unpublished for so long, because a tail that is ahead of the slot is what every
- * post looks like for a moment; and not more often than the other.
+ * The search for a stalled slot's producer uses the file system, which takes microseconds. After
+ * every claim the tail is ahead of an unpublished slot for a moment. So the search begins only
+ * after RING_STALL_NS, and runs at most once in RING_CHECK_NS.
  */
 #define RING_STALL_NS    50000ull
 #define RING_CHECK_NS    1000000ull
@@ -49,7 +49,7 @@ void GLEX_NOINLINE glex_ring_note_level(const struct glex_ring_rx *rx, uint64_t 
 static enum glex_ring_ret ring_set_limit(struct glex_ring_tx *tx, uint64_t head)
 {
     uint64_t room = head + tx->mask + 1, ready = glex_ring_ready(tx);
-    /* The consumer looks at the slot behind the last entry, so that slot needs storage, too. */
+    /* The consumer reads the slot behind the last entry, so this slot needs storage, too. */
     uint64_t storage = ready <= tx->mask ? ready - 1 : GLEX_TAIL_POS;
 
     /* A limit beyond the bits of a position would hide the consumer's states. */
@@ -152,7 +152,7 @@ enum glex_ring_ret glex_ring_claim_always(struct glex_ring_tx *tx, uint64_t *tai
     return GLEX_RING_OK;
 }
 
-/* release: who sees the state sees what the owner did before */
+/* release: a reader of the state sees the owner's earlier stores */
 void glex_ring_set_receiver(struct glex_ring_rx *rx, bool present)
 {
     if (present) {
@@ -165,8 +165,8 @@ void glex_ring_set_receiver(struct glex_ring_rx *rx, bool present)
 bool glex_ring_arm(struct glex_ring_rx *rx, uint64_t pos)
 {
     /*
-     * A read-modify-write, as every claim is: all of them are in one order. acq_rel: not moved
-     * around by what is before and after it.
+     * A read-modify-write, like every claim, so all are in one order. acq_rel: earlier and later
+     * accesses stay in place.
      */
     uint64_t tail = __atomic_fetch_or(&rx->ctl->tail, GLEX_TAIL_ARMED, __ATOMIC_ACQ_REL);
 
@@ -185,12 +185,13 @@ void GLEX_NOINLINE glex_ring_disarm(struct glex_ring_rx *rx)
 }
 
 /*
- * Why it is right to pass over. The position was claimed (the tail, read with acquire, is beyond
- * it), so its claimer's intent, which it stores before the claim, is visible. From then on the two
- * words of the intent name this ring and position until the claimer publishes; its next store to
- * either is a release after the publication. Hence, if no living endpoint's intent names the
- * position, either the claimer published, and the acquire of the intents makes the second look at
- * the slot see it, or the claimer is dead and never will.
+ * Why skipping is right. The tail, read with acquire, is beyond the position, so the position was
+ * claimed, and the claimer's intent, stored before the claim, is visible. The two words of the
+ * intent name this ring and position until the claimer publishes. The claimer's next store to
+ * either word is a release after the publication. Assume that no living endpoint's intent names the
+ * position. Then either the claimer has published, and the second read of the slot sees the
+ * publication because the intents were read with acquire; or the claimer is dead and will never
+ * publish.
  */
 bool GLEX_NOINLINE glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int dirfd,
                                      struct glex_segment *seg)
@@ -205,7 +206,7 @@ bool GLEX_NOINLINE glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int 
     }
     tail = __atomic_load_n(&rx->ctl->tail, __ATOMIC_ACQUIRE) & GLEX_TAIL_POS;
     if (tail - pos - 1 > rx->mask) {
-        return false; /* nobody claimed it (or the tail is nonsense) */
+        return false; /* not claimed (or the tail is invalid) */
     }
     now = glex_now_ns();
     if (rx->stall_check == 0) {

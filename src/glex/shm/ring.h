@@ -2,20 +2,20 @@
  * The ring of an MPQ or EQ: many producers, one consumer, slots of 128 bytes in the consumer's
  * segment. A producer may be killed between any two instructions.
  *
- * Post:  note ring and position as my intent; claim it by compare-and-swap of the tail; fill the
- *        slot; publish it by its control word. Room is checked before the claim: who holds a
- *        position never waits.
- * Take:  look at the control word of the next slot.
- * Storage: a large ring has storage for its first slots only, at first. Who finds that the next
- *        ones have none reserves it (glex_shm_claim()). The last slot that has storage is not
- *        claimed before those behind it have some, too: the consumer looks at the slot at the tail,
- *        and reading a hole of a file may fail as writing does.
- * Stall: a consumer that finds its next slot claimed but unpublished for long asks who intends to
- *        publish it. While a living producer shows that intent the consumer waits, else the slot
- *        is abandoned and passed over: see glex_ring_stalled().
- * Sleep: the consumer sets ARMED in the tail word, which every producer modifies. Either the
- *        producer's claim comes later and sees ARMED, or the consumer's sees the claim: no
- *        wake-up is lost and no fence is needed.
+ * - Post: store ring and position as the intent; claim the position by compare-and-swap of the
+ *   tail; fill the slot; publish it by its control word. The check for room comes before the claim,
+ *   so a producer with a claimed position never waits.
+ * - Take: read the control word of the next slot.
+ * - Storage: at first, a large ring has storage for its first slots only. A producer that finds the
+ *   next slots without storage reserves it (glex_shm_claim()). The last slot with storage is not
+ *   claimed before the following slots have storage: the consumer reads the slot at the tail, and
+ *   reading a hole of a file may fail like writing.
+ * - Stall: a consumer that finds its next slot claimed and unpublished for long reads the intents
+ *   of all producers. While the intent of a living producer names the slot, the consumer waits.
+ *   Otherwise the slot is abandoned and skipped: see glex_ring_stalled().
+ * - Sleep: the consumer sets ARMED in the tail word, which every producer modifies. A later claim
+ *   sees ARMED, and the consumer sees an earlier claim. So no wake-up is lost, and no fence is
+ *   needed.
  */
 #ifndef GLEX_RING_H
 #define GLEX_RING_H
@@ -44,8 +44,9 @@ struct glex_ring_rx {
     uint64_t              head;   /* oldest not discarded */
     uint64_t              cursor; /* next to probe */
     uint64_t              seen;   /* next that was never probed */
-    uint64_t              turn;   /* a discard up to here looks after the rest of the endpoint */
-    uint32_t              polls_left; /* that may find nothing before the next look for a stall */
+    uint64_t              turn;   /* a discard up to this position also does the endpoint's other
+                                   * work */
+    uint32_t              polls_left; /* empty polls before the next check for a stall */
     bool                  armed;
     struct glex_ring_ctl *ctl;
     uint64_t              id; /* glex_ring_id() */
@@ -73,9 +74,9 @@ void glex_ring_rx_init(struct glex_ring_rx *rx, struct glex_ring_ctl *ctl, uint3
 enum glex_ring_ret glex_ring_claim_slow(struct glex_ring_tx *tx, uint64_t tail);
 
 /**
- * Claims the next position of the caller's own EQ, whether there is a receiver or not. The claim
- * needs no intent: the consumer is the calling thread, or waits for the lock that the calling thread
- * holds. So the caller may claim positions of other rings before it publishes this one.
+ * Claims the next position of the caller's own EQ, with or without a receiver. The claim needs no
+ * intent, because the consumer is the calling thread or waits for the calling thread's lock. So the
+ * caller may claim positions of other rings before publishing this position.
  * @return OK, FULL or NO_STORAGE.
  */
 enum glex_ring_ret glex_ring_claim_own(struct glex_ring_tx *tx, uint64_t *tail_p);
@@ -85,7 +86,7 @@ enum glex_ring_ret glex_ring_claim_own(struct glex_ring_tx *tx, uint64_t *tail_p
 enum glex_ring_ret glex_ring_claim_always(struct glex_ring_tx *tx, uint64_t *tail_p);
 
 /**
- * Whether a claim would find room now. Claims nothing, and leaves the intent as it is, so a request
+ * Whether a claim would find room now. Claims nothing, and does not change the intent, so a request
  * that is refused after this call has left no trace in the ring.
  */
 enum glex_ring_ret glex_ring_look(struct glex_ring_tx *tx);
@@ -138,39 +139,39 @@ static inline void glex_ring_check_publish(const uint64_t *ctrl)
 }
 
 /**
- * Say what is going to be published.
- * release, of both words: whoever sees one of them sees what I published before, so an intent that
- * has moved on proves the earlier slot published. Between the two stores the words name the new
- * ring and the old position, which nobody may be waiting for: a consumer that takes them for an
- * intent waits, and looks again.
+ * Stores the intent to publish a position. The two stores are releases: a process that reads a new
+ * word also sees all earlier publications. So an intent with a new position proves that the earlier
+ * slot is published. Between the two stores the words name the new ring and the old position.
+ * Usually no consumer waits for this position; a consumer that takes the words for an intent waits,
+ * and reads again.
  */
 static inline void glex_ring_intend(struct glex_ring_tx *tx, uint64_t pos)
 {
     struct glex_intent *intent = tx->intent;
 
-    if (glex_unlikely(intent->ring != tx->id)) { /* mine: nobody else writes there */
+    if (glex_unlikely(intent->ring != tx->id)) { /* own intent: this thread is the only writer */
         __atomic_store_n(&intent->ring, tx->id, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&intent->pos, pos, __ATOMIC_RELEASE);
 }
 
-/** Give up what was not claimed: it may be somebody else's by now, and would keep the consumer
- *  waiting for it. release: as above */
+/** Gives up an unclaimed position. Another producer may own it by now, and this intent would make
+ * the consumer wait. release: as above */
 static inline void glex_ring_intend_nothing(struct glex_ring_tx *tx)
 {
     __atomic_store_n(&tx->intent->pos, GLEX_INTENT_NONE, __ATOMIC_RELEASE);
 }
 
 /**
- * Try to claim the position `pos`, that of the tail word `*tail_p`; where somebody else was faster
- * that becomes the tail.
+ * Tries to claim the position `pos` of the tail word `*tail_p`. If another producer was faster,
+ * *tail_p gets the new tail.
  */
 static inline bool glex_ring_claim_at(struct glex_ring_tx *tx, uint64_t pos, uint64_t *tail_p)
 {
     struct glex_ring_ctl *ctl = tx->ctl; /* once: for C the stores below might be to `tx` */
 
     glex_ring_intend(tx, pos);
-    /* release: whoever sees the tail beyond this position sees the intent */
+    /* release: a reader that sees the tail beyond this position also sees the intent */
     if (glex_unlikely(!__atomic_compare_exchange_n(&ctl->tail, tail_p, *tail_p + 1, false,
                                                    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))) {
         return false;
@@ -202,12 +203,13 @@ static inline enum glex_ring_ret glex_ring_claim(struct glex_ring_tx *tx, uint64
 }
 
 /**
- * Claim the next position, and return its slot, if the ring, as last seen, has room and is neither
- * closed nor armed, and nobody else claims it at the same time. Where this fails (NULL) the intent
- * names nothing: it would keep the consumer waiting for a position that is somebody else's.
+ * Claims the next position, and returns its slot, if the ring, as last seen, has room, is neither
+ * closed nor armed, and no other producer claims at the same time. On failure (NULL) the intent
+ * names nothing, because the position belongs to another producer and its consumer must not wait
+ * for this one.
  *
- * The slot's line is asked for before: no store overtakes the compare-and-swap, and between far
- * cores the line takes longer than that.
+ * The slot's cache line is prefetched before the compare-and-swap: no store overtakes the
+ * compare-and-swap, and between far cores the line takes longer than the compare-and-swap.
  */
 static inline void *glex_ring_try_claim(struct glex_ring_tx *tx, uint64_t *tail_p)
 {
@@ -247,9 +249,9 @@ static inline void *glex_ring_rx_slot(const struct glex_ring_rx *rx, uint64_t po
 }
 
 /**
- * How many positions were claimed so far. Reads the producers' tail line.
- * acquire: whoever learns that a producer has ended, and then looks here, sees all that it claimed;
- * the kernel ended it between the two.
+ * Returns how many positions were claimed so far. Reads the producers' tail line. Acquire: a
+ * process that learns of the end of a producer, and then reads the tail, sees all claims of the
+ * producer, because the kernel ended the producer in between.
  */
 static inline uint64_t glex_ring_arrived(const struct glex_ring_rx *rx)
 {
@@ -260,10 +262,10 @@ static inline uint64_t glex_ring_arrived(const struct glex_ring_rx *rx)
 void glex_ring_note_level(const struct glex_ring_rx *rx, uint64_t *high);
 
 /**
- * Discard what was probed.
- * @param count  Counter of entries received.
- * @param high   Highest fill level, looked at every 256 entries.
- * release: a producer that sees the head moved may overwrite slots that were read before.
+ * Discards the probed entries.
+ * @param count  Counter of received entries.
+ * @param high   Highest fill level, updated every 256 entries. release: a producer that sees the
+ *        new head may overwrite slots that were read before.
  */
 static inline void glex_ring_discard(struct glex_ring_rx *rx, uint64_t *count, uint64_t *high)
 {
@@ -289,12 +291,15 @@ static inline void glex_ring_pass_over(struct glex_ring_rx *rx, uint64_t pos)
     }
 }
 
-/** Refuse posts from now on, or (present) take them again. What was claimed before is delivered. */
+/**
+ * Refuses posts from now on, or (present) accepts them again. Claimed positions are still
+ * delivered.
+ */
 void glex_ring_set_receiver(struct glex_ring_rx *rx, bool present);
 
 /**
- * Slots that have storage, counted from the first.
- * acquire: pairs with the release of who reserved the last of them.
+ * Slots with storage, counted from the first. acquire: pairs with the release of the process that
+ * reserved the last of them.
  */
 static inline uint32_t glex_ring_ready(const struct glex_ring_tx *tx)
 {
@@ -302,17 +307,17 @@ static inline uint32_t glex_ring_ready(const struct glex_ring_tx *tx)
     uint32_t capacity = (uint32_t)tx->mask + 1;
     uint32_t first = capacity < GLEX_QUEUE_STEP ? capacity : GLEX_QUEUE_STEP;
 
-    /* anybody may write there: the first slots have storage whatever it says */
+    /* any process may write there: the first slots always have storage */
     return lacking <= capacity - first ? capacity - lacking : first;
 }
 
-/** Whether the owner of a ring is gone. relaxed: nothing is read on the strength of it */
+/** Whether the owner of a ring is gone. relaxed: no read depends on it */
 static inline bool glex_ring_is_closed(const struct glex_ring_tx *tx)
 {
     return __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED) & GLEX_TAIL_CLOSED;
 }
 
-/** Whether posts are refused: the owner is gone, or takes nothing. relaxed: as above */
+/** Whether posts are refused: the owner is gone, or accepts nothing. relaxed: as above */
 static inline bool glex_ring_refuses(const struct glex_ring_tx *tx)
 {
     return __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED) &
@@ -328,10 +333,10 @@ bool glex_ring_arm(struct glex_ring_rx *rx, uint64_t pos);
 void glex_ring_disarm(struct glex_ring_rx *rx);
 
 /**
- * Out of line, after many empty polls of a position: pass over a slot whose producer was killed
- * before it published, by publishing it as one to skip. The first calls for a position only note
- * that it stands still, and since when.
- * @return Whether it did so.
+ * Out of line, after many empty polls of a position: skips a slot whose producer was killed before
+ * publishing, by publishing the slot as empty. The first calls for a position only record the time
+ * since when the position has not moved.
+ * @return Whether the slot was skipped.
  */
 bool glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int dirfd,
                        struct glex_segment *seg);

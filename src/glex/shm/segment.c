@@ -32,7 +32,7 @@ struct segment_part {
 
 enum { SEGMENT_PARTS = 3 };
 
-/* What has storage from the start: header and MPQ, EQ, and the first step of the table. */
+/* Parts with storage from the start: header and MPQ, EQ, and the first step of the table. */
 static uint64_t segment_reserved(const struct glex_segment_header *hdr,
                                  struct segment_part parts[SEGMENT_PARTS])
 {
@@ -62,7 +62,7 @@ bool glex_segment_header_is_valid(const struct glex_segment_header *hdr, uint64_
            (uint64_t)st->st_blocks * 512 >= segment_reserved(hdr, parts);
 }
 
-/* Open by name; errno is ENOENT where there is none, EINVAL where it is no regular file. */
+/* Opens by name; errno is ENOENT if the file is missing, EINVAL if it is not a regular file. */
 static int segment_open_file(int dirfd, const char *name, struct stat *st)
 {
     int fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -96,8 +96,8 @@ static void segment_unlink_names(int dirfd, const char *name)
 }
 
 /*
- * Tell everybody who has the segment mapped that it is no more: rings refuse, registrations are
- * invalid. The release makes a peer that sees it also see everything the owner did before.
+ * Tells all processes with a mapping that the segment has ended: rings refuse, registrations are
+ * invalid. Release: a peer that sees this also sees all earlier stores of the owner.
  */
 static void segment_stop(struct glex_segment_header *base, uint32_t mpq_capacity,
                          uint32_t eq_capacity, uint64_t mmt_ready)
@@ -250,8 +250,9 @@ static glex_ret_t segment_link_explicit(int dirfd, int fd, struct glex_segment_h
 }
 
 /*
- * The lowest free number: public programs pack it into the few bits above a NIC id. Who finds the
- * first ones taken begins anywhere, so that the ten thousandth endpoint does not try them all.
+ * Selects the lowest free number, because public programs pack the number into the few bits above a
+ * NIC id. If the first numbers are taken, the search begins at a random number, so the ten
+ * thousandth endpoint does not try all numbers.
  */
 static glex_ret_t segment_link_any(int dirfd, int fd, struct glex_segment_header *base)
 {
@@ -277,7 +278,7 @@ static glex_ret_t segment_prepare(int fd, const struct glex_segment_header *hdr,
     struct stat st;
     glex_ret_t ret;
 
-    /* Before it has a name: nobody ever sees it without an owner. */
+    /* Before the file has a name, so no process ever sees it without an owner. */
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &st) != 0) {
         glex_error("cannot lock a new segment: %s", strerror(errno));
         return GLEX_SYS_ERR;
@@ -309,7 +310,7 @@ static glex_ret_t segment_prepare(int fd, const struct glex_segment_header *hdr,
     return GLEX_SUCCESS;
 }
 
-/* Where the directory was removed the caller makes it anew and tries again. */
+/* If the directory was removed, the caller makes it again and tries again. */
 static void segment_log_failure(int dirfd, const char *what)
 {
     int err = errno;
@@ -321,8 +322,9 @@ static void segment_log_failure(int dirfd, const char *what)
 }
 
 /*
- * The lock lives as long as the file is open or mapped, and a descriptor is dear. But what
- * overlayfs maps is not the file that was opened and locked: there it must stay open.
+ * The lock lives as long as the file is open or mapped, so the descriptor can be closed. On
+ * overlayfs the mapped file differs from the opened and locked file, so the descriptor must stay
+ * open.
  */
 static int segment_keep_lock(int fd)
 {
@@ -566,9 +568,9 @@ static void segment_change_word(int fd, uint64_t off, uint64_t clear, uint64_t s
 }
 
 /*
- * segment_stop() for the dead, who cannot do it themselves. Not by a mapping: what a forged or
- * damaged header names may have no storage, and there a store raises SIGBUS on a full file system.
- * A post that claims a position meanwhile is overwritten: nobody would have received it.
+ * segment_stop() for a dead owner. Uses no mapping: a forged or damaged header may name places
+ * without storage, and a store there raises SIGBUS on a full file system. The function may
+ * overwrite a position that a post claims meanwhile, which no process would have received.
  */
 static void segment_stop_dead(int fd, uint64_t addr, const struct stat *st)
 {
@@ -610,7 +612,10 @@ bool glex_segment_reap(int dirfd, uint64_t addr)
         return errno == ENOENT;
     }
 
-    /* Where a shared lock can be had nobody owns it: only other checkers are in the way. */
+    /*
+     * A successful shared lock means that the segment has no owner, and only other checkers hold
+     * locks.
+     */
     for (tries = 0; tries < SEGMENT_LOCK_TRIES && !locked; tries++) {
         locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
         if (!locked) {
@@ -623,8 +628,8 @@ bool glex_segment_reap(int dirfd, uint64_t addr)
     }
 
     /*
-     * Only who holds this lock takes the name away, so between the check and the removal no other
-     * reaper can have removed it and nobody's new segment can have got the name.
+     * Only the holder of this lock removes the name. So between the check and the removal no other
+     * reaper can remove it, and no new segment can get the name.
      */
     if (locked && segment_has_name(dirfd, name, st.st_dev, st.st_ino)) {
         segment_stop_dead(fd, addr, &st);

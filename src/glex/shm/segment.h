@@ -1,11 +1,11 @@
 /*
- * Segments as files: made by their owner, opened by peers, known to be living by a lock, reaped
- * when dead.
+ * Segments as files: the owner makes a segment, peers open it, a lock shows that the owner lives,
+ * and any process reaps the segment of a dead owner.
  *
- * The owner locks the file with flock() before it gets its name, maps it and closes the
- * descriptor. Such a lock belongs to the open file, which the mapping keeps alive: it is held
- * exactly as long as the owner has the segment mapped, however the process ends, in whatever pid
- * namespace it runs, and costs no descriptor. The mapping is not inherited by fork().
+ * The owner locks the file with flock() before it gets its name, maps it and closes the descriptor.
+ * The lock belongs to the open file, and the mapping keeps the open file alive. So the lock lasts
+ * exactly as long as the owner's mapping, however the process ends and in any pid namespace, and
+ * costs no descriptor. A child of fork() does not inherit the mapping.
  */
 #ifndef GLEX_SEGMENT_H
 #define GLEX_SEGMENT_H
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-/** The owner's view. What it goes by is its own copy: others can write to the header. */
+/** The owner's view. The owner uses its private copies, because peers can write to the header. */
 struct glex_segment {
     struct glex_segment_header *hdr; /* the base, mapped */
     uint64_t                    base_size;
@@ -33,14 +33,14 @@ enum glex_segment_state {
     GLEX_SEGMENT_LIVING,
     GLEX_SEGMENT_GONE, /* no such file, or its owner is dead */
     GLEX_SEGMENT_BAD,  /* not a segment of this version, or damaged */
-    GLEX_SEGMENT_UNKNOWN /* this process cannot look: errno tells why, such as EMFILE */
+    GLEX_SEGMENT_UNKNOWN /* this process cannot check: see errno, such as EMFILE */
 };
 
 /**
  * Make a segment, with its name.
- * @param hdr  Template: everything but addr's endpoint number and what is the same for all.
- * @param num  Endpoint number, or GLEX_ANY_EP_NUM.
- * Errors: NO_EP_RESOURCE (number taken), NO_MEM_RESOURCE (file system full), SYS_ERR.
+ * @param hdr  Template: all fields except the endpoint number in addr and the constant fields.
+ * @param num  Endpoint number, or GLEX_ANY_EP_NUM. Errors: NO_EP_RESOURCE (number taken),
+ *        NO_MEM_RESOURCE (file system full), SYS_ERR.
  */
 glex_ret_t glex_segment_create(int dirfd, const struct glex_segment_header *hdr, uint32_t num,
                                struct glex_segment *seg);
@@ -56,7 +56,7 @@ void glex_segment_fork(struct glex_segment *seg);
  *  False, and errno: no memory. */
 bool glex_segment_blank(void *addr, uint64_t size);
 
-/** Stop it and take its name away: what may still be done while a process exits. */
+/** Stop the segment and remove its name: allowed while a process exits. */
 void glex_segment_retire(int dirfd, const struct glex_segment *seg);
 
 /** A new descriptor of the owner's own segment, without the lock. -1 and errno on error. */
@@ -69,11 +69,11 @@ int glex_segment_reopen(int dirfd, const struct glex_segment *seg);
  */
 int glex_segment_reserve(int fd, uint64_t size, uint64_t off, uint64_t len);
 
-/** What a user can do about an error of glex_segment_reserve(). */
+/** Advice to a user for an error of glex_segment_reserve(). */
 const char *glex_segment_reserve_advice(int err);
 
 /**
- * Open a segment, whoever owns it.
+ * Open a segment of any owner.
  * @param [out] hdr   Checked copy of the header.
  * @param [out] fd_p  Set for LIVING only; the caller closes it.
  */
@@ -84,7 +84,7 @@ enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr,
 bool glex_segment_header_is_valid(const struct glex_segment_header *hdr, uint64_t addr,
                                   const struct stat *st);
 
-/** Whether somebody owns a segment at that address, whoever it is. */
+/** Whether a segment at this address has an owner. */
 bool glex_segment_exists(int dirfd, uint64_t addr);
 
 /** Whether the endpoint with that incarnation still exists at that address. */
@@ -94,10 +94,10 @@ bool glex_segment_is_living(int dirfd, uint64_t addr, uint64_t incarnation);
 bool glex_segment_is_living_anywhere(int dirfd, uint64_t incarnation);
 
 /**
- * Whether a living endpoint says that it is about to publish a position of a ring of `seg`, or one
- * may do so that this process cannot look at. Opens every segment of the fabric: some microseconds
- * for each. With acquire: if an endpoint's intent has moved on from that position, what it
- * published before is seen.
+ * Whether the intent of a living endpoint names a position of a ring of `seg`, or an endpoint that
+ * this process cannot open may have this intent. Opens every segment of the fabric: some
+ * microseconds for each. With acquire: if an endpoint's intent has moved on from the position, its
+ * earlier publications are visible.
  */
 bool glex_segment_is_intended(int dirfd, const struct glex_segment *seg, uint64_t ring,
                               uint64_t pos);

@@ -23,7 +23,7 @@ const struct glex_counter_field glex_counter_fields[] = {
     FIELD(net_denied),
 };
 
-/* The program's name may hold anything but what would break the line. */
+/* Copies the program's name without characters that would break the line. */
 static void plain_name(const char command[16], char name[17])
 {
     int i;

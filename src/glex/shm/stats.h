@@ -1,6 +1,6 @@
 /*
- * What becomes of an endpoint's counters when it is gone: with GLEX_STATS=FILE each endpoint
- * leaves a line of JSON there, so that a test or a user can tell afterwards what a run has carried.
+ * Keeps an endpoint's counters after its end: with GLEX_STATS=FILE each endpoint appends a line of
+ * JSON to the file, so that a test or a user can read the counters of a run.
  */
 #ifndef GLEX_STATS_H
 #define GLEX_STATS_H
