@@ -190,7 +190,10 @@ static bool reorder(mcsm_deps_t *deps, int from, int to)
     count = after + ahead;
     qsort_r(list, after, sizeof(int), by_place, deps->place);
     qsort_r(list + after, ahead, sizeof(int), by_place, deps->place);
-    /* Assigns the free places in order: first to earlier channels, then to later channels. */
+    /*
+     * Merges the places of the two lists in order. The predecessors of `from` then get the first
+     * places, the successors of `to` the rest.
+     */
     for (int i = 0, a = 0, b = 0; i < count; i++) {
         if (b == ahead || (a < after && deps->place[list[a]] < deps->place[list[after + b]]))
             deps->slots[i] = deps->place[list[a++]];

@@ -204,7 +204,10 @@ static void serve(mcsm_query_t *query)
     query->status = MCSM_SA_BAD_METHOD_ATTR;
 }
 
-/* A client without a key, or with the public key that tools send, is not trusted. */
+/*
+ * Whether the key is valid. No key, and the public key that tools send, are valid, but do not make
+ * the client trusted.
+ */
 static bool is_known_key(const mcsm_config_t *config, uint64_t key)
 {
     return key == 0 || key == config->shown_sm_key || key == config->sm_key;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 /* Returns the number of sources behind a transit port: the LIDs of the neighbours behind the port,
- * divided by the number of ports to these neighbours. The number is at most that of this cluster,
- * because a range may be much larger than a cluster. */
+ * divided by the number of ports to these neighbours. The LIDs count as at most `own`, the sources
+ * of this cluster, because a range may be much larger than a cluster. */
 static int foreign_sources(const mcsm_config_t *config, uint8_t neighbour, int own)
 {
     int lids = 0, ports = 0;
