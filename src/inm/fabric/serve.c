@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/nmp_link.h"
+#include "common/unix_listen.h"
 #include "traffic.h"
 
 #define MAX_CLIENTS 64
@@ -304,40 +305,15 @@ static void control_read(struct serve *s, int fd)
 
 /* ---- all together ---------------------------------------------------------------------------- */
 
-/* A socket at a path that only this user may use. A socket that nobody listens at is replaced. */
 static int listen_at(const char *path)
 {
-    struct sockaddr_un sun = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    mode_t mask;
-    int failed;
+    char error[100];
+    int fd = unix_listen(path, SOCK_SEQPACKET | SOCK_NONBLOCK, 16, error, sizeof(error));
 
-    if (fd < 0 || strlen(path) >= sizeof(sun.sun_path)) {
-        fprintf(stderr, "inm-fabric: %s: not the path of a socket\n", path);
-        goto err;
-    }
-    strcpy(sun.sun_path, path);
-    if (connect(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0) {
-        fprintf(stderr, "inm-fabric: %s: another inm-fabric is there\n", path);
-        goto err;
-    }
-    if (errno == ECONNREFUSED) {
-        unlink(path);
-    }
-    mask = umask(0177);
-    failed = bind(fd, (struct sockaddr *)&sun, sizeof(sun)) != 0 || listen(fd, 16) != 0;
-    umask(mask);
-    if (failed) {
-        fprintf(stderr, "inm-fabric: %s: %s\n", path, strerror(errno));
-        goto err;
+    if (fd < 0) {
+        fprintf(stderr, "inm-fabric: %s: %s\n", path, error);
     }
     return fd;
-
-err:
-    if (fd >= 0) {
-        close(fd);
-    }
-    return -1;
 }
 
 struct serve *serve_open(struct fabric *fab, struct faults *faults, const char *path)

@@ -22,6 +22,7 @@
 
 #include "api.h"
 #include "client.h"
+#include "common/unix_listen.h"
 #include "connections.h"
 #include "web.h"
 
@@ -525,37 +526,13 @@ static void *expire_thread(void *arg)
 
 static int listen_unix(const char *path)
 {
-    struct sockaddr_un sun = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    mode_t mask;
-    int failed;
+    char error[100];
+    int fd = unix_listen(path, SOCK_STREAM, 512, error, sizeof(error));
 
-    if (fd < 0 || strlen(path) >= sizeof(sun.sun_path)) {
-        inm_log(LOG_ERR, "%s: not the path of a socket", path);
-        goto err;
-    }
-    strcpy(sun.sun_path, path);
-    if (connect(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0) {
-        inm_log(LOG_ERR, "%s: another inmd is there", path);
-        goto err;
-    }
-    if (errno == ECONNREFUSED) {
-        unlink(path);
-    }
-    mask = umask(0177);
-    failed = bind(fd, (struct sockaddr *)&sun, sizeof(sun)) != 0 || listen(fd, 512) != 0;
-    umask(mask);
-    if (failed) {
-        inm_log(LOG_ERR, "%s: %s", path, strerror(errno));
-        goto err;
+    if (fd < 0) {
+        inm_log(LOG_ERR, "%s: %s", path, error);
     }
     return fd;
-
-err:
-    if (fd >= 0) {
-        close(fd);
-    }
-    return -1;
 }
 
 static int listen_tcp(const char *address, uint32_t port)
