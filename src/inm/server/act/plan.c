@@ -459,16 +459,17 @@ bool plan_apply(struct inmd *d, uint32_t id, struct route_result *r)
     /* Traffic leaves the parts before they are switched off. */
     ok = adopt_tables(d, &g, r);
     graph_free(&g);
-    if (ok && plan->action == PLAN_CUT && !switch_link(d, plan->target, false)) {
-        snprintf(r->message, sizeof(r->message), "the link cannot be switched off");
-        ok = false;
-    }
     pthread_mutex_lock(&d->lock);
     push_applied(d, plan);
     mark_applied(d);
     store_applied(d);
     inmd_touch(d);
     pthread_mutex_unlock(&d->lock);
+    /* The link is in maintenance by now, so its end raises no alarm. */
+    if (ok && plan->action == PLAN_CUT && !switch_link(d, plan->target, false)) {
+        snprintf(r->message, sizeof(r->message), "the link cannot be switched off");
+        ok = false;
+    }
     return ok;
 }
 
@@ -509,6 +510,10 @@ bool plan_undo(struct inmd *d, struct route_result *r)
             d->found.peer[peer] == INM_NONE) {
             d->found.peer[port] = peer; /* the discovery that follows confirms the link */
             d->found.peer[peer] = port;
+        }
+        d->status.down[port] = 0; /* so that no alarm comes before the next poll */
+        if (peer != INM_NONE) {
+            d->status.down[peer] = 0;
         }
         d->rediscover = now_seconds();
     }
