@@ -147,9 +147,19 @@ static bool fill_tables(struct maker *m, enum route_kind kind)
     return ok;
 }
 
+/* The ports towards `nic`; `run` is the first run that may have them, and never goes back. */
+static uint32_t next_ports(const struct inm_table *table, uint32_t *run, uint32_t nic)
+{
+    while (*run < table->num &&
+           (uint32_t)table->runs[*run].first + table->runs[*run].num <= nic) {
+        ++*run;
+    }
+    return *run < table->num && table->runs[*run].first <= nic ? table->runs[*run].ports : 0;
+}
+
 /* Whether no table leads a packet up that came down: checked on the tables, however they were
- * made. */
-static bool check_turns(struct graph *g, const struct inm_table *tables)
+ * made. `runs`: a zero for each NRC. */
+static bool check_turns(struct graph *g, const struct inm_table *tables, uint32_t *runs)
 {
     const struct inm_topo *topo = g->topo;
     uint8_t *came_down = g->down; /* by NRC */
@@ -160,7 +170,8 @@ static bool check_turns(struct graph *g, const struct inm_table *tables)
         memset(came_down, 0, topo->num_nrc);
         for (k = 0; k < topo->num_nrc; k++) { /* upper ones first: their marks are complete */
             chip = g->order[k];
-            for (ports = inm_table_get(&tables[chip], nic); ports != 0; ports &= ports - 1) {
+            for (ports = next_ports(&tables[chip], &runs[chip], nic); ports != 0;
+                 ports &= ports - 1) {
                 other = g->peer[chip * INM_NRC_PORTS + (uint32_t)__builtin_ctz(ports)];
                 if (other >= topo->num_nrc * INM_NRC_PORTS) {
                     continue;
@@ -223,7 +234,8 @@ bool routes_make(struct graph *g, enum route_kind kind, struct routes *routes,
          fill_tables(&m, kind);
     if (ok) {
         sum_up(&m);
-        r->deadlock_free = check_turns(g, routes->tables);
+        memset(m.ports, 0, topo->num_nrc * sizeof(*m.ports));
+        r->deadlock_free = check_turns(g, routes->tables, m.ports);
     } else {
         routes_clear(topo, routes);
         snprintf(r->message, sizeof(r->message), "no memory");
