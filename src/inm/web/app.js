@@ -174,6 +174,7 @@ const app = {
     this.view = view;
     history.replaceState(null, "", `#${view}`);
     for (const b of $("tabs").children) b.id === `tab-${view}` ? b.setAttribute("aria-current", "page") : b.removeAttribute("aria-current");
+    $(`tab-${view}`).scrollIntoView({ block: "nearest", inline: "nearest" }); // on a phone the tabs are wider than the screen
     $("map").hidden = !isMap; $("list").hidden = isMap;
     $("edit").disabled = view !== "physical";
     if (isMap) { this.map.setKind(view); requestAnimationFrame(() => this.map.relayout()); if (this.state) this.update(); }

@@ -16,22 +16,26 @@ function niceStep(value) {
   return [1, 2, 5, 10].map((f) => f * power).find((s) => s >= value) || power * 10;
 }
 
-// series: [{name, points: [[seconds, value]]}]. options: label, unit, from, to, most, height, empty.
+// series: [{name, points: [[seconds, value]]}]. options: in (the element that the chart fills in width), label,
+// unit, from, to, most, lines (the height, in lines of text), empty.
 function lineChart(series, options) {
-  const o = { height: 170, width: 640, unit: "", ...options }, w = o.width, h = o.height, left = 52, bottom = 22;
+  const o = { lines: 15, unit: "", ...options }, letter = parseFloat(getComputedStyle(document.documentElement).fontSize) * 0.8;
+  const style = getComputedStyle(o.in), room = o.in.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+  const w = Math.max(240, room || 640), h = o.lines * letter, left = 4.6 * letter, bottom = 2 * letter;
   const to = o.to || Date.now() / 1000, from = o.from || to - 3600;
   const values = series.flatMap((s) => s.points.map((p) => p[1]));
   const step = niceStep((o.most || Math.max(0, ...values) || 3) / 3);
   const high = Math.max(step, Math.ceil((o.most || Math.max(0, ...values)) / step) * step);
   const x = (t) => left + (t - from) / (to - from) * (w - left - 10), y = (v) => h - bottom - v / high * (h - bottom - 12);
-  const chart = svg("svg", { class: "chart", viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": o.label });
+  const chart = svg("svg", { class: "chart", viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": o.label, "font-size": letter });
   for (let v = 0; v <= high + step / 2; v += step) {
     chart.append(svg("line", { x1: left, x2: w - 10, y1: y(v), y2: y(v) }),
       svg("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, `${Number(v.toPrecision(3))}${o.unit}`));
   }
-  for (let i = 0; i <= 4; i++) {
-    const t = from + (to - from) * i / 4, long = to - from > 86400 * 1.5;
-    chart.append(svg("text", { x: x(t), y: h - 6, "text-anchor": i === 0 ? "start" : i === 4 ? "end" : "middle" },
+  const marks = w < 30 * letter ? 2 : 4;
+  for (let i = 0; i <= marks; i++) {
+    const t = from + (to - from) * i / marks, long = to - from > 86400 * 1.5;
+    chart.append(svg("text", { x: x(t), y: h - 6, "text-anchor": i === 0 ? "start" : i === marks ? "end" : "middle" },
       new Date(t * 1000).toLocaleString("sv-SE").slice(long ? 5 : 11, 16)));
   }
   series.forEach((s, n) => {

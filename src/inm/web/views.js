@@ -32,7 +32,7 @@ function table(columns, rows, empty) {
   return el("div", { class: "scroll", tabindex: "0" }, el("table", {},
     el("thead", {}, el("tr", {}, columns.map((c) => el("th", { scope: "col", class: c.number ? "number" : "" }, c.name)))),
     el("tbody", {}, rows.map((r) => el("tr", {}, columns.map((c) =>
-      el("td", { class: c.number ? "number" : c.time ? "time" : "" }, c.cell(r))))))));
+      el("td", { class: c.number ? "number" : c.time ? "time" : c.text ? "text" : "" }, c.cell(r))))))));
 }
 
 const tag = (severity) => el("span", { class: `tag ${severity}` }, severity);
@@ -57,7 +57,7 @@ const views = {
     fill(root, el("h2", {}, `Active alarms: ${active.length}`),
       table([{ name: "Severity", cell: (a) => tag(a.severity) }, { name: "Cause", cell: (a) => a.cause.replace(/_/g, " ") },
         { name: "Place", cell: (a) => place(a.place) }, { name: "Since", time: true, cell: (a) => time(a.raised) },
-        { name: "Stands for", number: true, cell: (a) => a.folded }, { name: "Explanation", cell: (a) => a.text + (a.silenced ? " (silenced)" : "") },
+        { name: "Stands for", number: true, cell: (a) => a.folded }, { name: "Explanation", text: true, cell: (a) => a.text + (a.silenced ? " (silenced)" : "") },
         { name: "Acknowledged", cell: ack }], active, "No alarms."),
       el("h3", {}, "Silences: places whose alerts are held back"),
       table([{ name: "Place", cell: (s) => place(s.place) }, { name: "Until", time: true, cell: (s) => time(s.until) },
@@ -66,7 +66,7 @@ const views = {
       el("h3", {}, "Earlier alarms"),
       table([{ name: "Severity", cell: (a) => tag(a.severity) }, { name: "Cause", cell: (a) => a.cause.replace(/_/g, " ") }, { name: "Place", cell: (a) => place(a.place) },
         { name: "Raised", time: true, cell: (a) => time(a.raised) }, { name: "Cleared", time: true, cell: (a) => time(a.cleared) },
-        { name: "Explanation", cell: (a) => a.text }], all.filter((a) => a.cleared).slice(0, 200), "None yet."));
+        { name: "Explanation", text: true, cell: (a) => a.text }], all.filter((a) => a.cleared).slice(0, 200), "None yet."));
   },
 
   async devices(root) {
@@ -100,7 +100,7 @@ const views = {
     const again = () => views.load(root);
     fill(root, el("h2", {}, "Load of links"), wait ? el("p", { class: "dim" }, wait) : null,
       el("h3", {}, "Most loaded link of each level, last hour"),
-      lineChart(series, { label: "Load of the most loaded link of each level, percent of its capacity", unit: " %", most: 100, from: now - 3600, to: now, width: 1000, height: 210, empty: wait }),
+      lineChart(series, { label: "Load of the most loaded link of each level, percent of its capacity", unit: " %", most: 100, from: now - 3600, to: now, in: root, lines: 19, empty: wait }),
       keys(names.map((n) => n.slice(5))),
       el("div", { class: "two" },
         el("div", {}, el("h3", {}, "By level"), table([{ name: "Level", cell: (v) => v.level }, { name: "Direction", cell: (v) => v.direction },
@@ -115,13 +115,13 @@ const views = {
         el("div", {}, el("h3", {}, "Link retries by level"), table([{ name: "Level", cell: (v) => v.level }, { name: "Chips", number: true, cell: (v) => v.chips },
           { name: "Retries", number: true, cell: (v) => v.retries }, { name: "Since the last poll", number: true, cell: (v) => v.since_poll }], t.levels))),
       el("h3", {}, "Management requests a second, last hour"),
-      lineChart([{ name: "requests", points: rate(s.samples.filter((x) => x.name === "requests")) }], { label: "Management requests a second", from: now - 3600, to: now, width: 1000, empty: wait || "The first values come with the second poll." }));
+      lineChart([{ name: "requests", points: rate(s.samples.filter((x) => x.name === "requests")) }], { label: "Management requests a second", from: now - 3600, to: now, in: root, empty: wait || "The first values come with the second poll." }));
   },
 
   async log(root) {
-    if (root.contains(document.activeElement) && document.activeElement.matches("input, select")) return;
     const f = app.logFilter ||= {}, query = Object.entries(f).filter(([, v]) => v).map(([k, v]) => `${k}=${encodeURIComponent(v)}`).join("&");
     const rows = (await app.get(`log?limit=300${query && "&" + query}`)).log;
+    if (root.contains(document.activeElement) && document.activeElement.matches("input, select")) return; // a filter is chosen
     const set = (name) => (e) => { f[name] = e.target.type === "datetime-local" ? (e.target.value ? new Date(e.target.value).getTime() / 1000 : "") : e.target.value; e.target.blur(); views.log(root).catch((x) => app.hint(x.message)); };
     const choose = (name, list) => el("select", { onchange: set(name) }, ["", ...list].map((v) => el("option", { value: v, selected: v === (f[name] || "") }, v || "all")));
     const local = (s) => s ? new Date(s * 1000 - new Date().getTimezoneOffset() * 60000).toISOString().slice(0, 16) : "";
@@ -131,7 +131,7 @@ const views = {
       field("From", el("input", { type: "datetime-local", value: local(f.from), onchange: set("from") })), field("To", el("input", { type: "datetime-local", value: local(f.to), onchange: set("to") })),
       el("a", { href: `api/v1/log?limit=10000&format=csv${query && "&" + query}`, class: "link" }, "CSV"), el("a", { href: `api/v1/log?limit=10000${query && "&" + query}`, class: "link" }, "JSON")),
     table([{ name: "Time", time: true, cell: (x) => time(x.time) }, { name: "Severity", cell: (x) => tag(x.severity) }, { name: "Kind", cell: (x) => x.kind },
-      { name: "Place", cell: (x) => place(x.place) }, { name: "User", cell: (x) => x.user || "" }, { name: "Text", cell: (x) => x.text }], rows, "No entry fits."));
+      { name: "Place", cell: (x) => place(x.place) }, { name: "User", cell: (x) => x.user || "" }, { name: "Text", text: true, cell: (x) => x.text }], rows, "No entry fits."));
   },
 
   async plans(root) {
@@ -215,10 +215,15 @@ async function showChip(root, name) {
     const now = Date.now() / 1000, h = await app.get(`chip/history?chip=${q}&since=${now - 86400}`);
     const from = h.time.length ? Math.min(h.time[0], now - 600) : now - 600;
     for (const [key, title, unit] of [["temperature", "Temperature", " °C"], ["retries", "Retries between polls", ""], ["crc_errors", "CRC errors between polls", ""], ["use", "Most loaded port", " %"]]) {
-      parts.push(el("h3", {}, title), lineChart([{ name: title, points: h.time.map((t, i) => [t, h[key][i]]) }], { label: `${title} of ${name}, last day`, unit, width: 360, height: 100, from, to: now, most: key === "use" ? 100 : 0, empty: "the first value comes with the next poll" }));
+      parts.push(el("h3", {}, title), lineChart([{ name: title, points: h.time.map((t, i) => [t, h[key][i]]) }], { label: `${title} of ${name}, last day`, unit, in: root, lines: 9, from, to: now, most: key === "use" ? 100 : 0, empty: "the first value comes with the next poll" }));
     }
   }
-  if (chip.found) {
+  if (!good || !chip.found) {
+    const number = app.map.find(name), links = app.map.links.get(number) || [], neighbours = [];
+    for (let i = 0; i < links.length; i += 2) neighbours.push({ port: number < app.map.topology.nrc ? links[i] % 24 : 0, chip: app.map.name(app.map.chipOf(links[i + 1])) });
+    parts.push(el("h3", {}, "Neighbours by the topology; the chip does not answer"),
+      table([{ name: "Port", number: true, cell: (n) => n.port }, { name: "Neighbour", cell: (n) => place(n.chip) }], neighbours));
+  } else {
     const ports = (await app.get(`ports?chip=${q}`)).ports;
     parts.push(el("h3", {}, "Ports and neighbours"), table([{ name: "Port", number: true, cell: (p) => p.port },
       { name: "Link", cell: (p) => p.expected || p.peer ? el("span", { class: p.up ? "good" : "bad" }, p.up ? `up, ${p.lanes} lanes` : "down") : el("span", { class: "dim" }, "free") },

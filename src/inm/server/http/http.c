@@ -344,7 +344,7 @@ static void do_api(struct call *call, const char *method, const char *path,
     if (call->status != 200) {
         return; /* refused before */
     }
-    if (a == NULL || a->handle == NULL) {
+    if (a == NULL) {
         call_error(call, other_method ? 405 : 404,
                    other_method ? "the call has another method" : "there is nothing here");
         return;
@@ -353,7 +353,7 @@ static void do_api(struct call *call, const char *method, const char *path,
         if (!call->get && (request->too_long || !parse_body(call, request))) {
             call_error(call, request->too_long ? 413 : 400,
                        "the body is no JSON object, or too long");
-        } else if (api_check(call, a)) {
+        } else if (a->handle != NULL && api_check(call, a)) { /* the stream has no handler */
             a->handle(call);
         }
     }
