@@ -52,6 +52,11 @@ def text(driver, selector):
     return driver.execute_script("return (document.querySelector(arguments[0]) || {}).innerText || ''", selector)
 
 
+def click(driver, selector):
+    """In one step: between two steps the page may make the element anew."""
+    driver.execute_script("document.querySelector(arguments[0]).click()", selector)
+
+
 def go(driver, view):
     driver.execute_script("app.go(arguments[0])", view)
 
@@ -126,12 +131,12 @@ def check_maps(driver, network, topology):
     print(f"# on the page {time.monotonic() - begin:.2f} s after the fault")
     wait_for("the alarms beside the map", lambda: "Active alarms: 3" in text(driver, "#side"))
     assert text(driver, "#side").index("t0b1") < text(driver, "#side").index("r0f1n4"), "not the worst first"
-    driver.find_element(By.CSS_SELECTOR, "#side .alarm.critical").click()
+    click(driver, "#side .alarm.critical")
     wait_for("the place of the alarm", lambda: "t0b1n" in text(driver, "#side h2"))
     # A dead chip is a place like all others: its alarm, and the neighbours that it should have.
     wait_for("the panel of a dead chip", lambda: "no link leads out" in text(driver, "#side") and
              "Neighbours by the topology" in text(driver, "#side"))
-    driver.find_element(By.CSS_SELECTOR, "#side .close").click()
+    click(driver, "#side .close")
     wait_for("the alarms again", lambda: "Active alarms: 3" in text(driver, "#side"))
     go(driver, "logical")
     wait_for("dead chips on the logical map", lambda: pixels(driver, "x") > 0)

@@ -268,7 +268,7 @@ class NetworkMap {
       const x = b.x * s + this.left, y = b.y * s + this.top;
       if (x > w || y > h || x + b.w * s < 0 || y + b.h * s < 0) return;
       c.fillStyle = this.colors.box; c.fillRect(x, y, b.w * s, b.h * s);
-      if (b.w * s > 22) {
+      if (b.w * s > 22 && 2.4 * s >= 8) { // the name has to fit between two rows of cabinets
         c.fillStyle = this.colors.dim; c.font = `${Math.min(15, Math.max(8, s * 1.5))}px sans-serif`;
         c.fillText(b.name, x, y, b.w * s);
       }
