@@ -32,7 +32,10 @@ struct fifo {
 
 struct message {
     uct_glex_hdr_t hdr;
-    uct_glex_ctl_t ctl;
+    union {
+        uct_glex_ctl_t ctl;
+        uct_glex_end_t end;
+    };
 };
 
 struct sim sim;
@@ -138,6 +141,22 @@ void sim_connect(unsigned index)
     peer->vc_id = 0;
     peer->state = SIM_CONNECTING;
     put_ctl(peer, UCT_GLEX_MP_CONNECT, 0, 0);
+}
+
+/* The peer touches nothing of the interface's any more */
+static void put_end(const struct sim_peer *peer)
+{
+    uint32_t index = (uint32_t)(peer - sim.peers);
+    struct message msg;
+
+    memset(&msg, 0, sizeof(msg));
+    fill(peer, &msg.hdr, UCT_GLEX_MP_END, 0);
+    msg.end.version = UCT_GLEX_WIRE_VERSION;
+    msg.end.flags = UCT_GLEX_END_CLAIMS;
+    msg.end.vc_id = index + 1;
+    msg.end.uuid = sim.iface->uuid;
+    msg.end.src_uuid = index + 1;
+    put(peer, &msg, sizeof(msg));
 }
 
 /* A data message. The peers want all credits that they can get: MORE. */
@@ -318,11 +337,9 @@ static void peer_takes(struct sim_peer *peer, const struct message *msg)
     case UCT_GLEX_MP_AM:
         peer_gets_message(peer);
         break;
-    case UCT_GLEX_MP_RESET:
+    case UCT_GLEX_MP_END:
         peer->state = SIM_OVER;
-        if (msg->ctl.flags & UCT_GLEX_CTL_HOLD) {
-            put_ctl(peer, UCT_GLEX_MP_RESET, 0, 0);
-        }
+        put_end(peer);
         break;
     case UCT_GLEX_MP_ACK:
         break;

@@ -20,7 +20,7 @@ enum sim_state {
     SIM_NEW,
     SIM_CONNECTING, /* the peer sent CONNECT */
     SIM_OPEN,
-    SIM_OVER        /* a RESET came */
+    SIM_OVER        /* an END came */
 };
 
 struct sim_peer {

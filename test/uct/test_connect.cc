@@ -295,12 +295,12 @@ TEST(ConnectLost, IsRefused)
         a.progress();
         EXPECT_EQ(to_b.vc()->state, UCT_GLEX_VC_CONNECTING);
         lose_messages(b);
-        b.internals()->resets[0].dest       = ucs_derived_of(to_a.handle, uct_glex_ep_t)->peer;
-        b.internals()->resets[0].unknown_id = 0;
-        b.internals()->resets[0].peer_id    = to_b.vc()->id;
-        b.internals()->num_resets           = 1;
-        b.internals()->recheck              = 1;
-        b.internals()->due                  = 1;
+        b.internals()->refusals[0].dest       = ucs_derived_of(to_a.handle, uct_glex_ep_t)->peer;
+        b.internals()->refusals[0].unknown_id = 0;
+        b.internals()->refusals[0].peer_id    = to_b.vc()->id;
+        b.internals()->num_refusals           = 1;
+        b.internals()->recheck                = 1;
+        b.internals()->due                    = 1;
         progress_until("the error handler", [&] { return to_b.failed(); });
     });
 }

@@ -4,6 +4,7 @@
  */
 #include "traffic.h"
 
+#include <fstream>
 #include <string.h>
 
 namespace {
@@ -221,6 +222,65 @@ TEST_P(Ending, ReceiverClosesWhenAllIsDelivered)
         }
         EXPECT_OK(ep.flush());
         EXPECT_FALSE(ep.failed());
+    });
+}
+
+/* ---- memory of interfaces that are closed ---- */
+
+/* Mappings of this process, and its address space in kilobytes */
+std::pair<unsigned, long> footprint()
+{
+    std::ifstream maps("/proc/self/maps"), status("/proc/self/status");
+    std::pair<unsigned, long> result(0, 0);
+    std::string line;
+
+    while (std::getline(maps, line)) {
+        ++result.first;
+    }
+    while (std::getline(status, line)) {
+        if (line.compare(0, 7, "VmSize:") == 0) {
+            result.second = atol(line.c_str() + 7);
+        }
+    }
+    return result;
+}
+
+/* Interfaces come and go at one endpoint of the NIC. A peer borrows a FIFO of each, and has
+ * messages of each to read. What one leaves behind is released while the next one is there. */
+TEST_P(Ending, InterfacesComeAndGo)
+{
+    isolated(env(), [] {
+        std::pair<unsigned, long> first, last;
+        Md md_a, md_b;
+        Iface a(md_a);
+
+        a.on_am(AM_ID, [](const void *, size_t) {});
+        for (int round = 0; round < 40; ++round) {
+            {
+                Iface b(md_b);
+                unsigned received = 0;
+
+                b.on_am(AM_ID, [&](const void *, size_t) { ++received; });
+                Ep ep(a, b.address()), back(b, a.address());
+                for (int i = 0; i < 100; ++i) {
+                    EXPECT_OK(ep.am_short(AM_ID, i, NULL, 0));
+                    EXPECT_OK(back.am_short(AM_ID, i, NULL, 0));
+                }
+                progress_until("the round's messages", [&] { return received == 100; });
+                send_all(back);
+            }
+            for (int i = 0; i < 3000; ++i) {
+                progress();
+            }
+            /* Mappings of peers come and go: compare the largest of both halves */
+            std::pair<unsigned, long> now = footprint();
+            std::pair<unsigned, long> &half = (round < 20) ? first : last;
+
+            half.first  = std::max(half.first, now.first);
+            half.second = std::max(half.second, now.second);
+        }
+        EXPECT_LE(last.first, first.first + 10);
+        EXPECT_LE(last.second, first.second + 2048);
     });
 }
 

@@ -117,7 +117,7 @@ TEST(Refusal, ClosesBeforeItHasTold)
             iface->progress();
         }
         ASSERT_TRUE(to_full->failed());
-        ASSERT_TRUE(vc->reset_due && vc->scheduled);
+        ASSERT_NE(vc->lease, nullptr);
         uct_glex_vc_schedule(to_other->vc());
         iface->internals()->goodbye_ms = 1; /* it waits for the full queue no longer */
         to_full.reset();
@@ -130,7 +130,7 @@ TEST(Refusal, ClosesBeforeItHasTold)
 }
 
 /* A message through a mapped FIFO is a store, which its lender's closing cannot refuse. Sent before
- * the peer's RESET was read it must fail as well, and not be taken silently. */
+ * the peer's END was read it must fail as well, and not be taken silently. */
 TEST(Refusal, FifoOfAnInterfaceThatClosed)
 {
     isolated({{"UCX_GLEX_CHANNELS", "er"}}, [] {

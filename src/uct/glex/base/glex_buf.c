@@ -26,12 +26,32 @@ static ucs_status_t uct_glex_buf_region_alloc(uct_glex_buf_pool_t *pool, size_t 
     return (rc == 0) ? UCS_OK : UCS_ERR_NO_MEMORY;
 }
 
-static void uct_glex_buf_region_free(uct_glex_buf_pool_t *pool, uct_glex_buf_region_t *region)
+static void uct_glex_buf_region_free(uct_glex_buf_region_t *region)
 {
     if (!region->nic_memory) {
         ucs_free(region->address);
-    } else if (!pool->is_abandoned) {
-        glex_ext_mem_free(pool->nic, region->address);
+    } else {
+        glex_ext_mem_free(region->nic, region->address);
+    }
+    ucs_free(region);
+}
+
+static void uct_glex_buf_region_destroy(uct_glex_buf_region_t *region)
+{
+    glex_deregister_mem(region->nic, region->mh);
+    uct_glex_buf_region_free(region);
+}
+
+uct_glex_buf_region_t *uct_glex_buf_hold_region(uct_glex_buf_t *buf)
+{
+    ++buf->region->held;
+    return buf->region;
+}
+
+void uct_glex_buf_region_release(uct_glex_buf_region_t *region)
+{
+    if ((--region->held == 0) && region->is_orphan) {
+        uct_glex_buf_region_destroy(region);
     }
 }
 
@@ -42,10 +62,11 @@ static ucs_status_t uct_glex_buf_chunk_alloc(ucs_mpool_t *mp, size_t *size_p, vo
     uct_glex_buf_region_t *region;
     ucs_status_t status;
 
-    region = ucs_malloc(sizeof(*region), "glex_buf_region");
+    region = ucs_calloc(1, sizeof(*region), "glex_buf_region");
     if (region == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
+    region->nic = pool->nic;
     status = uct_glex_buf_region_alloc(pool, length, region);
     if (status != UCS_OK) {
         goto err_free;
@@ -69,7 +90,8 @@ static ucs_status_t uct_glex_buf_chunk_alloc(ucs_mpool_t *mp, size_t *size_p, vo
 err_dereg:
     glex_deregister_mem(pool->nic, region->mh);
 err_free_region:
-    uct_glex_buf_region_free(pool, region);
+    uct_glex_buf_region_free(region);
+    return status;
 err_free:
     ucs_free(region);
     return status;
@@ -86,6 +108,7 @@ static void uct_glex_buf_obj_init(ucs_mpool_t *mp, void *obj, void *chunk)
     buf->mh            = pool->regions->mh;
     buf->offset        = pool->next_offset;
     buf->nic_memory    = pool->regions->nic_memory;
+    buf->region        = pool->regions;
     pool->next_offset += pool->buf_size;
 }
 
@@ -108,7 +131,6 @@ ucs_status_t uct_glex_buf_pool_init(uct_glex_buf_pool_t *pool, uct_glex_md_t *md
     pool->grow        = ucs_min(grow, max_bufs);
     pool->next_offset = 0;
     pool->regions     = NULL;
-    pool->is_abandoned = 0;
     pool->share.max   = max_bufs;
     pool->share.used  = 0;
     return uct_glex_mpool_init(&pool->mp, sizeof(uct_glex_buf_t), sizeof(void*), pool->grow,
@@ -121,9 +143,10 @@ void uct_glex_buf_pool_cleanup(uct_glex_buf_pool_t *pool)
 
     uct_glex_mpool_cleanup(&pool->mp);
     while ((region = pool->regions) != NULL) {
-        pool->regions = region->next;
-        glex_deregister_mem(pool->nic, region->mh);
-        uct_glex_buf_region_free(pool, region);
-        ucs_free(region);
+        pool->regions     = region->next;
+        region->is_orphan = 1;
+        if (region->held == 0) {
+            uct_glex_buf_region_destroy(region);
+        }
     }
 }

@@ -12,20 +12,26 @@
 #include <ucs/datastruct/mpool.inl>
 #include <ucs/debug/log.h>
 
+typedef struct uct_glex_buf_region uct_glex_buf_region_t;
+
 typedef struct uct_glex_buf {
     void             *ptr;
     glex_mem_handle_t mh;     /* at the pool's endpoint */
     uint32_t          offset; /* in that registration */
     int               nic_memory; /* peers can map it */
+    uct_glex_buf_region_t *region;
 } uct_glex_buf_t;
 
-/* A chunk's memory, in a list until the pool is destroyed */
-typedef struct uct_glex_buf_region {
-    struct uct_glex_buf_region *next;
-    void                       *address;
-    glex_mem_handle_t           mh;
-    int                         nic_memory; /* allocated from the NIC, else from the heap */
-} uct_glex_buf_region_t;
+/* A chunk's memory, in a list until the pool is destroyed, and longer while it is held */
+struct uct_glex_buf_region {
+    uct_glex_buf_region_t *next;
+    glex_ep_handle_t       nic;        /* lives as long as the domain */
+    void                  *address;
+    glex_mem_handle_t      mh;
+    int                    nic_memory; /* allocated from the NIC, else from the heap */
+    unsigned               held;       /* by leases of peers that may still touch it */
+    int                    is_orphan;  /* its pool is destroyed */
+};
 
 typedef struct uct_glex_buf_pool {
     ucs_mpool_t            mp;
@@ -37,8 +43,6 @@ typedef struct uct_glex_buf_pool {
     uint32_t               next_offset; /* of the next descriptor to be initialised */
     uct_glex_share_t       share;
     uct_glex_buf_region_t *regions;
-    int                    is_abandoned; /* peers may still read or write it: memory from the NIC
-                                          * is not given back before the endpoint is destroyed */
 } uct_glex_buf_pool_t;
 
 /**
@@ -52,6 +56,12 @@ ucs_status_t uct_glex_buf_pool_init(uct_glex_buf_pool_t *pool, uct_glex_md_t *md
 
 /** Also of a pool that was not made: then all of it is 0 */
 void uct_glex_buf_pool_cleanup(uct_glex_buf_pool_t *pool);
+
+/** The pool will be destroyed, and a peer may still touch the buffer: keep its memory and
+ *  registration until uct_glex_buf_region_release() */
+uct_glex_buf_region_t *uct_glex_buf_hold_region(uct_glex_buf_t *buf);
+
+void uct_glex_buf_region_release(uct_glex_buf_region_t *region);
 
 /**
  * Take a buffer for a VC that holds `held` of them. NO_RESOURCE: the VC has its share, or there is no

@@ -175,7 +175,7 @@ ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, uint32_t uuid, glex_ep_handle
     if (status == UCS_OK) {
         *ep_p = md->eps[*index_p].nic;
         uct_glex_md_drain_ep(*ep_p);
-        glex_ext_set_receiver(*ep_p, uuid); /* where the NIC cannot, peers notice by RESET only */
+        glex_ext_set_receiver(*ep_p, uuid); /* where the NIC cannot, peers notice by END only */
         md->eps[*index_p].in_use = 1;
     }
     pthread_mutex_unlock(&md->lock);
@@ -190,6 +190,28 @@ void uct_glex_md_ep_put(uct_glex_md_t *md, unsigned index)
     glex_ext_set_receiver(md->eps[index].nic, 0);
     md->eps[index].in_use = 0;
     pthread_mutex_unlock(&md->lock);
+}
+
+void uct_glex_md_keep(uct_glex_md_t *md, uct_glex_md_kept_t *kept)
+{
+    pthread_mutex_lock(&md->lock);
+    ucs_list_add_tail(&md->kept, &kept->list);
+    pthread_mutex_unlock(&md->lock);
+}
+
+uct_glex_md_kept_t *uct_glex_md_find_kept(uct_glex_md_t *md, unsigned ep_index)
+{
+    uct_glex_md_kept_t *kept, *found = NULL;
+
+    pthread_mutex_lock(&md->lock);
+    ucs_list_for_each(kept, &md->kept, list) {
+        if (kept->ep_index == ep_index) {
+            found = kept;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&md->lock);
+    return found;
 }
 
 static ucs_status_t uct_glex_md_open_device(uct_glex_md_t *md)
@@ -290,6 +312,7 @@ static ucs_status_t uct_glex_md_open(uct_component_t *component, const char *md_
     md->nic             = nic;
     md->key             = (uint32_t)ucs_generate_uuid((uintptr_t)md);
     pthread_mutex_init(&md->lock, NULL);
+    ucs_list_head_init(&md->kept);
 
     status = uct_glex_md_open_device(md);
     if (status != UCS_OK) {
@@ -330,12 +353,17 @@ err_free:
 void uct_glex_md_close(uct_md_h uct_md)
 {
     uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
+    uct_glex_md_kept_t *kept;
     unsigned i;
 
     pthread_mutex_lock(&uct_glex_md_list_lock);
     ucs_list_del(&md->list);
     pthread_mutex_unlock(&uct_glex_md_list_lock);
 
+    while (!ucs_list_is_empty(&md->kept)) {
+        kept = ucs_list_extract_head(&md->kept, uct_glex_md_kept_t, list);
+        kept->destroy(kept);
+    }
     uct_glex_mem_cleanup(md);
     if (md->map_ep != NULL) {
         glex_destroy_ep(md->map_ep);

@@ -48,6 +48,14 @@ typedef struct uct_glex_memh {
     int                   revocable; /* may be invalidated, UCT_GLEX_MKEY_REVOCABLE */
 } uct_glex_memh_t;
 
+/* What an endpoint of the domain keeps from one interface to the next, by the interface's own
+ * code */
+typedef struct uct_glex_md_kept {
+    ucs_list_link_t list;
+    unsigned        ep_index;
+    void            (*destroy)(struct uct_glex_md_kept *kept); /* when the domain closes */
+} uct_glex_md_kept_t;
+
 typedef struct uct_glex_md {
     uct_md_t              super;
     glex_device_handle_t  dev;
@@ -64,6 +72,7 @@ typedef struct uct_glex_md {
     unsigned              num_eps;
     glex_ep_handle_t      map_ep;                   /* for rkey_ptr(): made at its first call, under
                                                      * the lock of the list */
+    ucs_list_link_t       kept;                     /* uct_glex_md_kept_t.list, under `lock` */
     ucs_list_link_t       list;                     /* in the list of all open domains, under the
                                                      * lock of that list */
 } uct_glex_md_t;
@@ -109,6 +118,12 @@ ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, uint32_t uuid, glex_ep_handle
 
 /** Close the endpoint, and give it back. */
 void uct_glex_md_ep_put(uct_glex_md_t *md, unsigned index);
+
+/** Keep something for an endpoint until the domain closes */
+void uct_glex_md_keep(uct_glex_md_t *md, uct_glex_md_kept_t *kept);
+
+/** What is kept for an endpoint, or NULL */
+uct_glex_md_kept_t *uct_glex_md_find_kept(uct_glex_md_t *md, unsigned ep_index);
 
 /** Whether peers' private memory can be reached by RDMA */
 static inline int uct_glex_md_has_private_rdma(const uct_glex_md_t *md)

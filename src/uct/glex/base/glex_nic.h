@@ -16,12 +16,15 @@
 #define UCT_GLEX_NIC_RDMA_NOW 1
 /* Whether there are glex_ext_post_event(), glex_ext_post_mp() */
 #define UCT_GLEX_NIC_MESSAGES 1
+/* Whether there is glex_ext_query_queues() */
+#define UCT_GLEX_NIC_QUEUES 1
 /* Whether a program may choose any number for an endpoint, from this one on */
 #define UCT_GLEX_NIC_RANDOM_NUM 1
 #define UCT_GLEX_NIC_MIN_NUM 256
 #else
 #define UCT_GLEX_NIC_RDMA_NOW 0
 #define UCT_GLEX_NIC_MESSAGES 0
+#define UCT_GLEX_NIC_QUEUES 0
 #define UCT_GLEX_NIC_RANDOM_NUM 0
 #define UCT_GLEX_NIC_MIN_NUM 0
 #define GLEX_EXT_FLAG_NO_LOSS 0

@@ -17,7 +17,7 @@
 #error "the wire format is little-endian and so must the machine be"
 #endif
 
-#define UCT_GLEX_WIRE_VERSION 13
+#define UCT_GLEX_WIRE_VERSION 14
 
 /* What one immediate MP and one immediate RDMA put carry (paper 003, section 6) */
 #define UCT_GLEX_MP_LEN      112
@@ -95,7 +95,7 @@ enum uct_glex_mp_type {
     UCT_GLEX_MP_ACCEPT,      /* body: ctl */
     UCT_GLEX_MP_CTL,         /* body: ctl. One at a time until acknowledged */
     UCT_GLEX_MP_ACK,         /* no body: acknowledges a CTL or ACCEPT */
-    UCT_GLEX_MP_RESET,       /* body: ctl. The VC is over or not known, or CONNECT is refused */
+    UCT_GLEX_MP_END,         /* body: end. The VC is over or not known, or CONNECT is refused */
     UCT_GLEX_MP_AM,          /* body: active message data. Costs a credit */
     UCT_GLEX_MP_SR           /* body: sr: data waits in a send unit. Costs a credit */
 };
@@ -279,23 +279,15 @@ enum uct_glex_ctl_flag {
     UCT_GLEX_CTL_ER_GRANT    = UCS_BIT(2), /* here is a FIFO: fifo_* fields */
     UCT_GLEX_CTL_ER_NACK     = UCS_BIT(3), /* no FIFO now */
     UCT_GLEX_CTL_ER_REVOKE   = UCS_BIT(4), /* give the FIFO back */
-    UCT_GLEX_CTL_ER_RELEASED = UCS_BIT(5), /* the FIFO is not used after er_sent messages */
-    UCT_GLEX_CTL_HOLD        = UCS_BIT(6), /* RESET: the sender keeps memory that the receiver may
-                                            * use until that answers by a RESET */
-    UCT_GLEX_CTL_CLOSED      = UCS_BIT(7), /* RESET: in good order, after all messages before
-                                            * last_seq */
-    UCT_GLEX_CTL_KNOWN       = UCS_BIT(8)  /* RESET: the sender knows the VC: er_head and rx_seq are
-                                            * given */
+    UCT_GLEX_CTL_ER_RELEASED = UCS_BIT(5)  /* the FIFO is not used after er_sent messages */
 };
 
 typedef struct uct_glex_ctl {
     uint16_t version;
     uint16_t flags;
     uint32_t vc_id;        /* the sender's name of the VC; the receiver writes it into what it sends
-                            * back. RESET: also a name that the sender does not know (any more), or
-                            * 0: a CONNECT was refused */
-    uint32_t uuid;         /* CONNECT, RESET: of the interface that is meant. RESET of a CONNECT
-                            * that is refused: as in the CONNECT */
+                            * back */
+    uint32_t uuid;         /* CONNECT: of the interface that is meant */
     uint32_t src_uuid;     /* of the sender's interface */
     uint64_t fifo_mh;      /* ER_GRANT: registration that holds the FIFO */
     union {
@@ -314,11 +306,37 @@ typedef struct uct_glex_ctl {
     uint16_t released_index; /* ER_RELEASED: which FIFO */
     uint8_t  revoked_gen;
     uint8_t  released_gen;
-    uint16_t last_seq;     /* RESET, CLOSED: sequence number after the last message */
-    uint16_t er_head;      /* RESET: units used of the FIFO that was borrowed, in all */
-    uint16_t rx_seq;       /* RESET, KNOWN: messages of the receiver that were delivered, in all */
     uint8_t  spacing_shift; /* ER_GRANT: log2 of the spacing of long messages: unit_shift or more */
 } UCS_S_PACKED uct_glex_ctl_t;
+
+enum uct_glex_end_flag {
+    UCT_GLEX_END_ORDERLY = UCS_BIT(0), /* the sender's interface closes; else the VC failed */
+    UCT_GLEX_END_CLAIMS  = UCS_BIT(1), /* the sender touches no memory of the receiver's for this VC
+                                        * any more */
+    UCT_GLEX_END_WORD    = UCS_BIT(2), /* the sender waits until vc_id stands in the claim word */
+    UCT_GLEX_END_UNKNOWN = UCS_BIT(3)  /* the sender knows no such VC, or refuses a CONNECT:
+                                        * last_seq and rx_seq are not given */
+};
+
+typedef struct uct_glex_end {
+    uint16_t version;
+    uint16_t flags;
+    uint32_t vc_id;       /* the sender's name of the VC, also one that it does not know (any more);
+                           * 0: a CONNECT is refused */
+    uint32_t uuid;        /* of the interface that is meant, as in a CONNECT that is refused */
+    uint32_t src_uuid;    /* of the sender's interface */
+    uint32_t key;         /* of the sender's endpoint, for the claim word */
+    uint32_t word_offset; /* where the claim word lies in its registration */
+    uint64_t word_mh;
+    uint16_t last_seq;    /* sequence number after the sender's last message */
+    uint16_t rx_seq;      /* messages of the receiver that the sender has delivered, in all */
+} UCS_S_PACKED uct_glex_end_t;
+
+/* END as a message */
+typedef struct uct_glex_end_msg {
+    uct_glex_hdr_t hdr;
+    uct_glex_end_t end;
+} uct_glex_end_msg_t;
 
 /* SR announcement: fetch `length` bytes of (mh, offset); the remote event of the Get tells op_id */
 typedef struct uct_glex_sr {
@@ -366,7 +384,8 @@ _Static_assert(sizeof(uct_glex_packed_rkey_t) == 40, "wire format");
 _Static_assert(sizeof(uct_glex_hdr_t) == 16, "wire format");
 _Static_assert(sizeof(uct_glex_slot_t) == 64, "wire format");
 _Static_assert(sizeof(uct_glex_fifo_ctrl_t) == 128, "wire format");
-_Static_assert(sizeof(uct_glex_ctl_t) == 55, "wire format");
+_Static_assert(sizeof(uct_glex_ctl_t) == 49, "wire format");
+_Static_assert(sizeof(uct_glex_end_t) == 36, "wire format");
 _Static_assert(sizeof(uct_glex_hdr_t) + sizeof(uct_glex_ctl_t) <= UCT_GLEX_MP_LEN, "wire format");
 _Static_assert(sizeof(uct_glex_sr_t) == 24, "wire format");
 _Static_assert(sizeof(uct_glex_zc_iov_t) == 16, "wire format");

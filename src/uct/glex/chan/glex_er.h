@@ -219,28 +219,18 @@ void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl);
 /** The peer returned its FIFO */
 void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 
-/** Free the FIFO that the peer borrowed, with whatever is in it: the next peer may borrow it. The
- *  peer must have stopped writing to it. */
-void uct_glex_er_drop_rx(uct_glex_vc_t *vc);
+/** The VC is over, and the peer may still write to the FIFO that it borrowed: receive nothing from
+ *  the FIFO, and lend it to nobody before uct_glex_er_lease_end(). Returns the FIFO. */
+uct_glex_er_rx_t *uct_glex_er_lease_rx(uct_glex_vc_t *vc);
 
-/** The VC failed, and the peer may still write to the FIFO that it borrowed: receive nothing from
- *  the FIFO, and lend it to nobody before uct_glex_er_drop_rx() */
-void uct_glex_er_hold_rx(uct_glex_vc_t *vc);
-
-/** The peer stopped writing to the FIFO, after `head` units in all. The last of them may still be
- *  in flight. */
-void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head);
-
-/** A message in the units of a FIFO that is held arrived, and is not delivered */
-void uct_glex_er_skip(uct_glex_vc_t *vc, unsigned flags, uint32_t length);
-
-/** Drop a FIFO that is held if all that was written to it has arrived */
-void uct_glex_er_check_held(uct_glex_vc_t *vc);
+/** The peer has stopped writing to the FIFO, and all that it wrote has arrived: the FIFO can be
+ *  lent again */
+void uct_glex_er_lease_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx);
 
 /** Whether the peer borrowed a FIFO from which messages are received */
 static UCS_F_ALWAYS_INLINE int uct_glex_er_is_lent(const uct_glex_vc_t *vc)
 {
-    return (vc->lent == UCT_GLEX_LENT_FIFO) || (vc->lent == UCT_GLEX_LENT_RELEASED);
+    return vc->lent != UCT_GLEX_LENT_NONE;
 }
 
 /** The FIFO is free when all that was sent through it has been delivered */

@@ -156,7 +156,6 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     er_rx->msgs_mark  = vc->tx.credits.er.msgs - 1; /* not idle at the next search */
     er_rx->is_polled  = 0;
     er_rx->revoked    = 0;
-    er_rx->is_known   = 0;
     vc->lent          = UCT_GLEX_LENT_FIFO;
     vc->rx_fifo_index = index;
     er_rx->fifo.next  = vc->tx.credits.er.units; /* all of an earlier FIFO is consumed */
@@ -181,81 +180,25 @@ void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl)
     ctl->spacing_shift = er_rx->layout.spacing_shift;
 }
 
-void uct_glex_er_hold_rx(uct_glex_vc_t *vc)
-{
-    if (vc->lent != UCT_GLEX_LENT_NONE) {
-        uct_glex_er_poll_end(vc->iface, uct_glex_er_rx_of(vc));
-        vc->lent = UCT_GLEX_LENT_HELD;
-    }
-}
-
-void uct_glex_er_last_head(uct_glex_vc_t *vc, uint16_t head)
+uct_glex_er_rx_t *uct_glex_er_lease_rx(uct_glex_vc_t *vc)
 {
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
-    if (vc->lent != UCT_GLEX_LENT_NONE) {
-        er_rx->last_head = head;
-        er_rx->is_known  = 1;
-    }
-}
-
-void uct_glex_er_skip(uct_glex_vc_t *vc, unsigned flags, uint32_t length)
-{
-    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
-    unsigned units          = uct_glex_fifo_message_units(length, er_rx->layout);
-    uint16_t offset, used;
-
-    uct_glex_fifo_arrive(&er_rx->fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset, &used);
-}
-
-/* Skip the messages in the slots of a FIFO that is held: its borrower stored them before its
- * RESET */
-static void uct_glex_er_drain_held(uct_glex_vc_t *vc)
-{
-    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
-    unsigned left           = UCT_GLEX_FIFO_SLOTS;
-    uint64_t word;
-
-    while ((er_rx->slots != NULL) && (left-- > 0) &&
-           (uct_glex_er_next_msg(er_rx, &word) != NULL)) {
-        ++er_rx->arrived;
-        if (uct_glex_slot_flags(word) & UCT_GLEX_FLAG_UNITS) {
-            uct_glex_er_skip(vc, uct_glex_slot_flags(word), uct_glex_slot_length(word));
-        }
-    }
-}
-
-void uct_glex_er_check_held(uct_glex_vc_t *vc)
-{
-    const uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
-
-    if ((vc->lent != UCT_GLEX_LENT_HELD) || !er_rx->is_known) {
-        return;
-    }
-    uct_glex_er_drain_held(vc);
-    if (er_rx->fifo.next == er_rx->last_head) {
-        uct_glex_er_drop_rx(vc);
-    }
-}
-
-void uct_glex_er_drop_rx(uct_glex_vc_t *vc)
-{
-    uct_glex_iface_t *iface = vc->iface;
-    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
-
-    if (vc->lent == UCT_GLEX_LENT_NONE) {
-        return;
-    }
-    uct_glex_er_poll_end(iface, er_rx);
-    uct_glex_buf_put(er_rx->buf);
-    --iface->er.lent;
-    iface->er.large_left += er_rx->is_large;
+    uct_glex_er_poll_end(vc->iface, er_rx);
     er_rx->vc        = NULL;
-    er_rx->next_free = iface->er.free;
-    iface->er.free   = vc->rx_fifo_index;
     vc->lent         = UCT_GLEX_LENT_NONE;
     vc->er_rx_mapped = 0;
     vc->ctl         &= ~UCT_GLEX_CTL_ER_REVOKE; /* it would name no FIFO, or the next one */
+    return er_rx;
+}
+
+void uct_glex_er_lease_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
+{
+    uct_glex_buf_put(er_rx->buf);
+    --iface->er.lent;
+    iface->er.large_left += er_rx->is_large;
+    er_rx->next_free = iface->er.free;
+    iface->er.free   = er_rx - iface->er_rx;
 }
 
 void uct_glex_er_check_released(uct_glex_vc_t *vc)
@@ -263,7 +206,7 @@ void uct_glex_er_check_released(uct_glex_vc_t *vc)
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     if ((vc->lent == UCT_GLEX_LENT_RELEASED) && (er_rx->release_at == vc->tx.credits.er.msgs)) {
-        uct_glex_er_drop_rx(vc);
+        uct_glex_er_lease_end(vc->iface, uct_glex_er_lease_rx(vc));
     }
 }
 

@@ -1,5 +1,6 @@
 #include "chan/glex_er.h"
 #include "chan/glex_rx.h"
+#include "vc/glex_lease.h"
 
 #include <ucs/sys/math.h>
 #include <linux/membarrier.h>
@@ -118,32 +119,34 @@ void uct_glex_er_take_unusual(uct_glex_er_rx_t *er_rx, uct_glex_slot_t *slot, ui
 
 /* ---- messages by puts with events ---- */
 
-/* The VC that an event names, if its peer borrowed a FIFO. Handles the event's acknowledgement. */
-static uct_glex_vc_t *uct_glex_er_vc(uct_glex_iface_t *iface, uint64_t word)
+/* The VC that an event names, if its peer borrowed a FIFO, or NULL. A peer that writes to the
+ * FIFO of a VC that is over does not know that. */
+static uct_glex_vc_t *uct_glex_er_lent_vc(uct_glex_iface_t *iface, uint64_t word)
 {
     uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
 
-    if (ucs_unlikely((vc == NULL) || !uct_glex_er_is_lent(vc))) {
-        ucs_debug("glex: event for vc 0x%x that has no FIFO", uct_glex_hdr_vc_id(word));
+    if (ucs_likely((vc != NULL) && uct_glex_er_is_lent(vc))) {
+        return vc;
+    }
+    ucs_debug("glex: event for vc 0x%x that has no FIFO", uct_glex_hdr_vc_id(word));
+    if (vc != NULL) {
+        uct_glex_lease_tell(vc);
+    }
+    return NULL;
+}
+
+/* The same. Handles the event's acknowledgement, too. */
+static uct_glex_vc_t *uct_glex_er_vc(uct_glex_iface_t *iface, uint64_t word)
+{
+    uct_glex_vc_t *vc = uct_glex_er_lent_vc(iface, word);
+
+    if (ucs_unlikely(vc == NULL)) {
         return NULL;
     }
     if (ucs_unlikely(word & ((uint64_t)UCT_GLEX_FLAG_ACK << 8))) {
         uct_glex_ctl_acked(vc);
     }
     return vc;
-}
-
-/* A message for a VC that failed. The NIC may write its data to the FIFO until its event is taken,
- * so the FIFO is not lent to others before. */
-static UCS_F_NOINLINE void uct_glex_er_recv_late(uct_glex_iface_t *iface, uint64_t word,
-                                                 uint32_t length)
-{
-    uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
-
-    if ((vc != NULL) && (vc->lent == UCT_GLEX_LENT_HELD)) {
-        uct_glex_er_skip(vc, uct_glex_hdr_flags(word), length);
-        uct_glex_er_check_held(vc);
-    }
 }
 
 void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t credits)
@@ -154,7 +157,6 @@ void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t
     void *data;
 
     if (ucs_unlikely(vc == NULL)) {
-        uct_glex_er_recv_late(iface, word, length);
         return;
     }
     data = uct_glex_er_find(vc, uct_glex_hdr_flags(word), length, &used);
@@ -236,6 +238,9 @@ void uct_glex_er_close(uct_glex_iface_t *iface)
 {
     unsigned i;
 
+    if (getpid() != iface->pid) {
+        return; /* a child of fork(): the parent still receives */
+    }
     for (i = 0; i < iface->er.max; ++i) {
         if (iface->er_rx[i].ctrl != NULL) {
             uct_glex_er_set_armed(&iface->er_rx[i], 1);
@@ -275,10 +280,9 @@ unsigned uct_glex_er_poll_some(uct_glex_iface_t *iface)
 
 unsigned uct_glex_er_recv_ring(uct_glex_iface_t *iface, uint64_t word)
 {
-    uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
+    uct_glex_vc_t *vc = uct_glex_er_lent_vc(iface, word);
 
-    if ((vc == NULL) || !uct_glex_er_is_lent(vc)) {
-        ucs_debug("glex: ring for vc 0x%x that has no FIFO", uct_glex_hdr_vc_id(word));
+    if (vc == NULL) {
         return 0;
     }
     uct_glex_er_poll_begin(vc);

@@ -415,6 +415,25 @@ void uct_glex_op_release_held(uct_glex_vc_t *vc)
     uct_glex_op_end(vc, 0);
 }
 
+uct_glex_buf_t *uct_glex_op_next_read(uct_glex_vc_t *vc, unsigned *cursor)
+{
+    const ucs_ptr_array_t *table = &vc->iface->ops.table;
+    const uct_glex_op_t *op;
+    void *item;
+
+    while (*cursor < table->size) {
+        if (!ucs_ptr_array_lookup(table, (*cursor)++, item)) {
+            continue;
+        }
+        op = item;
+        if ((op->events > 0) && (op->vc == vc) && (op->buf != NULL) &&
+            ((op->type == UCT_GLEX_OP_SR) || (op->type == UCT_GLEX_OP_ZC))) {
+            return op->buf;
+        }
+    }
+    return NULL;
+}
+
 void uct_glex_op_abandon(uct_glex_vc_t *vc)
 {
     uct_glex_op_end(vc, 1);

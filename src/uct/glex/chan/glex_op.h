@@ -101,6 +101,10 @@ void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status);
 /** The peer reads nothing for this VC any more: free what is held for it */
 void uct_glex_op_release_held(uct_glex_vc_t *vc);
 
+/** A buffer that the peer may read for an operation of the VC. `*cursor`: 0 at first. NULL:
+ *  there are no more. */
+uct_glex_buf_t *uct_glex_op_next_read(uct_glex_vc_t *vc, unsigned *cursor);
+
 /** The interface closes: end all operations that are still in flight */
 void uct_glex_op_abandon(uct_glex_vc_t *vc);
 

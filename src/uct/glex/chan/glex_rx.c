@@ -268,7 +268,7 @@ static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
     uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_RECV, am_id, data, sr->length, "RX: SR");
     uct_iface_invoke_am(&iface->super, am_id, data, sr->length, 0);
     glex_ext_unpin(pin);
-    /* If the handler failed the VC, our RESET returns the unit */
+    /* If the handler failed the VC, our claim returns the unit */
     if (ucs_unlikely(uct_glex_sr_release(vc, sr) == GLEX_BUSY) && !uct_glex_vc_is_over(vc)) {
         uct_glex_rx_release_later(vc, sr);
     }
@@ -402,7 +402,7 @@ void uct_glex_rx_purge(uct_glex_vc_t *vc)
         }
     }
     ucs_list_for_each_safe(rx, tmp, &vc->iface->sr.unreleased, list) {
-        if (rx->vc == vc) { /* our RESET returns the unit */
+        if (rx->vc == vc) { /* our claim returns the unit */
             ucs_list_del(&rx->list);
             uct_glex_rx_free(rx);
         }

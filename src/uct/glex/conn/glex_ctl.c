@@ -5,10 +5,11 @@
 #include "chan/glex_sr.h"
 #include "conn/glex_mpq.h"
 #include "conn/glex_table.h"
+#include "vc/glex_lease.h"
 
 #include <string.h>
 
-/* CONNECT, ACCEPT, CTL, RESET: a header and a body */
+/* CONNECT, ACCEPT, CTL: a header and a body */
 typedef struct uct_glex_ctl_msg {
     uct_glex_hdr_t hdr;
     uct_glex_ctl_t ctl;
@@ -190,18 +191,6 @@ static ucs_status_t uct_glex_ctl_accept(uct_glex_vc_t *vc)
     return status;
 }
 
-/* The RESET says that we use no memory of the peer's any more: it waits for our Gets. A dead peer
- * need not be told. */
-static ucs_status_t uct_glex_ctl_progress_over(uct_glex_vc_t *vc)
-{
-    if (vc->reset_due &&
-        ((vc->rx_started > 0) || (uct_glex_ctl_send_reset(vc, 0) == UCS_ERR_NO_RESOURCE))) {
-        return UCS_ERR_NO_RESOURCE;
-    }
-    vc->reset_due = 0;
-    return UCS_OK;
-}
-
 static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
 {
     if (vc->peer_left && !uct_glex_vc_close_left(vc)) {
@@ -209,9 +198,6 @@ static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
     }
     if (vc->peer_dead && (vc->state != UCT_GLEX_VC_FAILED)) {
         return uct_glex_vc_is_drained(vc) ? UCS_ERR_ENDPOINT_TIMEOUT : UCS_ERR_NO_RESOURCE;
-    }
-    if (uct_glex_vc_is_over(vc)) {
-        return uct_glex_ctl_progress_over(vc);
     }
     switch (vc->state) {
     case UCT_GLEX_VC_OPEN:
@@ -290,18 +276,21 @@ static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 
 /* Copy a control message before it is checked, because its sender can still change it in the queue.
  * Returns 0 if it is malformed or of another version. */
-static int uct_glex_ctl_take(const uct_glex_hdr_t *hdr, unsigned length, uint64_t src,
-                             uct_glex_ctl_t *ctl)
+static int uct_glex_ctl_take(const uct_glex_hdr_t *hdr, unsigned length, uint64_t src, void *body,
+                             size_t size)
 {
-    if (length < sizeof(*hdr) + sizeof(*ctl)) {
+    uint16_t version;
+
+    if (length < sizeof(*hdr) + size) {
         ucs_debug("glex: control message of %u bytes from 0x%" PRIx64 " ignored", length, src);
         return 0;
     }
-    memcpy(ctl, hdr + 1, sizeof(*ctl));
-    if (ctl->version != UCT_GLEX_WIRE_VERSION) {
+    memcpy(body, hdr + 1, size);
+    memcpy(&version, body, sizeof(version));
+    if (version != UCT_GLEX_WIRE_VERSION) {
         ucs_error("glex: endpoint 0x%" PRIx64 " speaks protocol version %u, this is version %d: "
                   "use the same libuct_glex everywhere",
-                  src, ctl->version, UCT_GLEX_WIRE_VERSION);
+                  src, version, UCT_GLEX_WIRE_VERSION);
         return 0;
     }
     return 1;
@@ -320,30 +309,23 @@ static void uct_glex_ctl_open(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
     uct_glex_vc_schedule(vc); /* send what could not be sent before it was open */
 }
 
-/* A RESET carries both names of the VC: ours, which is unknown or no longer used, and the peer's.
- * `vc`: ours, NULL: not known. */
-static ucs_status_t uct_glex_ctl_send_reset_msg(uct_glex_iface_t *iface,
-                                                const uct_glex_reset_t *reset, unsigned flags,
-                                                const uct_glex_vc_t *vc)
+/* ---- END ---- */
+
+static ucs_status_t uct_glex_ctl_send_refusal(uct_glex_iface_t *iface,
+                                              const uct_glex_refusal_t *refusal)
 {
-    uct_glex_ctl_msg_t msg;
+    uct_glex_end_msg_t msg;
     glex_imm_mp_req_t req;
 
     memset(&msg, 0, sizeof(msg));
-    msg.hdr.type_am   = uct_glex_hdr_type_am(UCT_GLEX_MP_RESET, 0);
-    msg.hdr.vc_id     = reset->peer_id;
-    msg.ctl.version   = UCT_GLEX_WIRE_VERSION;
-    msg.ctl.flags     = flags;
-    msg.ctl.vc_id     = reset->unknown_id;
-    msg.ctl.uuid      = reset->uuid;
-    msg.ctl.src_uuid  = iface->uuid;
-    if (vc != NULL) {
-        msg.ctl.flags   |= UCT_GLEX_CTL_KNOWN;
-        msg.ctl.last_seq = vc->tx.seq;
-        msg.ctl.rx_seq   = vc->rx_seq;
-        msg.ctl.er_head  = vc->tx_fifo.head;
-    }
-    req.rmt_ep_addr.v = reset->dest;
+    msg.hdr.type_am   = uct_glex_hdr_type_am(UCT_GLEX_MP_END, 0);
+    msg.hdr.vc_id     = refusal->peer_id;
+    msg.end.version   = UCT_GLEX_WIRE_VERSION;
+    msg.end.flags     = UCT_GLEX_END_UNKNOWN | UCT_GLEX_END_CLAIMS;
+    msg.end.vc_id     = refusal->unknown_id;
+    msg.end.uuid      = refusal->uuid;
+    msg.end.src_uuid  = iface->uuid;
+    req.rmt_ep_addr.v = refusal->dest;
     req.data          = &msg;
     req.len           = sizeof(msg);
     req.flag          = GLEX_EXT_FLAG_NO_LOSS;
@@ -351,122 +333,107 @@ static ucs_status_t uct_glex_ctl_send_reset_msg(uct_glex_iface_t *iface,
     return uct_glex_status(glex_send_imm_mp(iface->nic, &req, NULL));
 }
 
-ucs_status_t uct_glex_ctl_send_reset(const uct_glex_vc_t *vc, unsigned flags)
+void uct_glex_ctl_refuse(uct_glex_iface_t *iface, const uct_glex_refusal_t *refusal)
 {
-    uct_glex_reset_t reset = {.dest       = vc->peer,
-                              .unknown_id = vc->id,
-                              .peer_id    = vc->tx.vc_id,
-                              .uuid       = vc->peer_uuid};
+    const uct_glex_refusal_t *other;
 
-    flags |= (uct_glex_vc_holds(vc) && !vc->peer_quiet) ? UCT_GLEX_CTL_HOLD : 0;
-    return uct_glex_ctl_send_reset_msg(vc->iface, &reset, flags, vc);
-}
-
-void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, const uct_glex_reset_t *reset)
-{
-    const uct_glex_reset_t *other;
-
-    for (other = iface->resets; other < iface->resets + iface->num_resets; ++other) {
-        if ((other->dest == reset->dest) && (other->unknown_id == reset->unknown_id) &&
-            (other->peer_id == reset->peer_id) && (other->uuid == reset->uuid)) {
+    for (other = iface->refusals; other < iface->refusals + iface->num_refusals; ++other) {
+        if ((other->dest == refusal->dest) && (other->unknown_id == refusal->unknown_id) &&
+            (other->peer_id == refusal->peer_id) && (other->uuid == refusal->uuid)) {
             return;
         }
     }
-    if (iface->num_resets == UCT_GLEX_MAX_RESETS) {
-        uct_glex_ctl_progress_resets(iface); /* sends those whose target has room */
+    if (iface->num_refusals == UCT_GLEX_MAX_REFUSALS) {
+        uct_glex_ctl_progress_refusals(iface); /* sends those whose target has room */
     }
-    if (iface->num_resets < UCT_GLEX_MAX_RESETS) { /* else the next message from there asks again */
-        iface->resets[iface->num_resets++] = *reset;
+    if (iface->num_refusals < UCT_GLEX_MAX_REFUSALS) { /* else the peer's next message asks again */
+        iface->refusals[iface->num_refusals++] = *refusal;
         uct_glex_iface_recheck(iface);
     }
 }
 
-void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface)
+void uct_glex_ctl_progress_refusals(uct_glex_iface_t *iface)
 {
-    unsigned i, num = iface->num_resets;
-    uct_glex_reset_t reset;
+    unsigned i, num = iface->num_refusals;
+    uct_glex_refusal_t refusal;
 
-    iface->num_resets = 0;
+    iface->num_refusals = 0;
     for (i = 0; i < num; ++i) {
-        reset = iface->resets[i];
-        if (uct_glex_ctl_send_reset_msg(iface, &reset, 0, NULL) == UCS_ERR_NO_RESOURCE) {
-            iface->resets[iface->num_resets++] = reset; /* there are at most as many as before */
+        refusal = iface->refusals[i];
+        if (uct_glex_ctl_send_refusal(iface, &refusal) == UCS_ERR_NO_RESOURCE) {
+            iface->refusals[iface->num_refusals++] = refusal; /* at most as many as before */
             uct_glex_iface_retry(iface);
         }
     }
 }
 
-/* Whether a RESET means the VC. Our name of it is used first, if the peer knew it; else the peer's
+/* Whether an END means the VC. Our name of it is used first, if the peer knew it; else the peer's
  * name; else the interface that a CONNECT was for. */
-static int uct_glex_ctl_is_reset(const uct_glex_vc_t *vc, uint32_t id, const uct_glex_ctl_t *ctl)
+static int uct_glex_ctl_is_end_of(const uct_glex_vc_t *vc, uint32_t id, const uct_glex_end_t *end)
 {
     if (id == vc->id) {
-        return (vc->tx.vc_id == ctl->vc_id) || (vc->state == UCT_GLEX_VC_CONNECTING);
+        return (vc->tx.vc_id == end->vc_id) || (vc->state == UCT_GLEX_VC_CONNECTING) ||
+               (end->vc_id == 0);
     }
-    if (ctl->vc_id != 0) {
-        return (vc->tx.vc_id == ctl->vc_id) && (vc->state >= UCT_GLEX_VC_ACCEPTING);
+    if (end->vc_id != 0) {
+        return (vc->tx.vc_id == end->vc_id) && (vc->state >= UCT_GLEX_VC_ACCEPTING);
     }
-    return (vc->state == UCT_GLEX_VC_CONNECTING) && (vc->peer_uuid == ctl->uuid) &&
-           (vc->peer_uuid != ctl->src_uuid);
+    return (id == 0) && (vc->state == UCT_GLEX_VC_CONNECTING) && (vc->peer_uuid == end->uuid) &&
+           (vc->peer_uuid != end->src_uuid);
 }
 
-/* The VC that a RESET means, or NULL */
-static uct_glex_vc_t *uct_glex_ctl_reset_vc(uct_glex_iface_t *iface, uint64_t src, uint32_t id,
-                                            const uct_glex_ctl_t *ctl)
+/* The VC that an END means, or NULL */
+static uct_glex_vc_t *uct_glex_ctl_end_vc(uct_glex_iface_t *iface, uint64_t src, uint32_t id,
+                                          const uct_glex_end_t *end)
 {
     uct_glex_vc_t *vc = uct_glex_table_newest(iface, src);
 
-    while ((vc != NULL) && !uct_glex_ctl_is_reset(vc, id, ctl)) {
+    while ((vc != NULL) && !uct_glex_ctl_is_end_of(vc, id, end)) {
         vc = uct_glex_table_older(vc);
     }
     return vc;
 }
 
-/* The peer has stopped using our memory for this VC. If it holds memory for us it waits for our
- * RESET. */
-static void uct_glex_ctl_reset_named(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
+/* The VC is over at the peer. Its first END decides how the VC ends here. */
+static void uct_glex_ctl_end(uct_glex_vc_t *vc, const uct_glex_end_t *end)
 {
-    int is_known = ctl->flags & UCT_GLEX_CTL_KNOWN;
+    int is_unknown = end->flags & UCT_GLEX_END_UNKNOWN;
+    int is_orderly = end->flags & UCT_GLEX_END_ORDERLY;
 
-    ucs_debug("glex: endpoint 0x%" PRIx64 " knows vc 0x%x no more", vc->peer, vc->id);
-    if (is_known) {
-        uct_glex_er_last_head(vc, ctl->er_head);
+    ucs_debug("glex: vc 0x%x is over at endpoint 0x%" PRIx64, vc->id, vc->peer);
+    if (end->flags & UCT_GLEX_END_CLAIMS) {
+        vc->is_claimed = 1;
+        uct_glex_lease_claimed(vc);
     }
-    uct_glex_vc_quiet(vc);
-    if (ctl->flags & UCT_GLEX_CTL_HOLD) {
-        uct_glex_vc_owe_reset(vc);
-    }
-    if (uct_glex_vc_is_over(vc)) {
+    if (uct_glex_vc_is_over(vc) || vc->peer_left) {
         return;
     }
-    vc->is_lossy = (vc->state == UCT_GLEX_VC_OPEN) && (!is_known || (ctl->rx_seq != vc->tx.seq));
-    if ((vc->state == UCT_GLEX_VC_OPEN) && !(ctl->flags & UCT_GLEX_CTL_CLOSED)) {
+    vc->is_lossy = (vc->state == UCT_GLEX_VC_OPEN) && (is_unknown || (end->rx_seq != vc->tx.seq));
+    if ((vc->state == UCT_GLEX_VC_OPEN) && !is_orderly) {
         uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
     } else {
-        uct_glex_vc_peer_leaves(vc, ctl->last_seq, ctl->flags & UCT_GLEX_CTL_CLOSED);
+        uct_glex_vc_peer_leaves(vc, end->last_seq, is_orderly);
     }
 }
 
-void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
-                             unsigned length)
+void uct_glex_ctl_recv_end(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
+                           unsigned length)
 {
     uint32_t id = hdr->vc_id;
-    uct_glex_ctl_t ctl;
+    uct_glex_end_t end;
     uct_glex_vc_t *vc;
 
-    if (!uct_glex_ctl_take(hdr, length, src, &ctl)) {
+    if (!uct_glex_ctl_take(hdr, length, src, &end, sizeof(end))) {
         return;
     }
-    vc = uct_glex_ctl_reset_vc(iface, src, id, &ctl);
+    vc = uct_glex_ctl_end_vc(iface, src, id, &end);
+    uct_glex_debt_add(iface, src, vc, &end);
     if (vc != NULL) {
-        uct_glex_ctl_reset_named(vc, &ctl);
-    } else if (ctl.flags & UCT_GLEX_CTL_HOLD) {
-        /* there is no such VC here, so nothing uses that memory */
-        uct_glex_ctl_post_reset(iface, &(uct_glex_reset_t){.dest       = src,
-                                                           .unknown_id = id,
-                                                           .peer_id    = ctl.vc_id});
+        uct_glex_ctl_end(vc, &end);
     }
 }
+
+/* ---- CONNECT, ACCEPT, CTL ---- */
 
 /* Take a CONNECT into the VC that it is for: a new one, one that waits to connect, or one that has
  * sent a CONNECT itself. In other states it is ignored. */
@@ -527,13 +494,13 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
     uct_glex_ctl_t ctl;
     uct_glex_vc_t *vc;
 
-    if (!uct_glex_ctl_take(hdr, length, src, &ctl)) {
+    if (!uct_glex_ctl_take(hdr, length, src, &ctl, sizeof(ctl))) {
         return;
     }
     if (ctl.uuid != iface->uuid) {
         ucs_debug("glex: connect from 0x%" PRIx64 " was for an earlier owner of this endpoint",
                   src);
-        uct_glex_ctl_post_reset(iface, &(uct_glex_reset_t){.dest = src, .uuid = ctl.uuid});
+        uct_glex_ctl_refuse(iface, &(uct_glex_refusal_t){.dest = src, .uuid = ctl.uuid});
         return;
     }
     uct_glex_ctl_end_earlier(iface, src, ctl.src_uuid);
@@ -543,8 +510,7 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
     }
     if (uct_glex_vc_get(iface, src, ctl.src_uuid, &vc) != UCS_OK) { /* logged */
         /* By its name, or the peer's VC waits for ever */
-        uct_glex_ctl_post_reset(iface, &(uct_glex_reset_t){.dest    = src,
-                                                           .peer_id = ctl.vc_id});
+        uct_glex_ctl_refuse(iface, &(uct_glex_refusal_t){.dest = src, .peer_id = ctl.vc_id});
         return;
     }
     uct_glex_ctl_take_connect(vc, hdr, &ctl);
@@ -557,7 +523,7 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned le
     if (uct_glex_hdr_type(hdr->word) == UCT_GLEX_MP_ACK) {
         return; /* its header has been handled */
     }
-    if (!uct_glex_ctl_take(hdr, length, vc->peer, &ctl)) {
+    if (!uct_glex_ctl_take(hdr, length, vc->peer, &ctl, sizeof(ctl))) {
         return;
     }
     switch (uct_glex_hdr_type(hdr->word)) {

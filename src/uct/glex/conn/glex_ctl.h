@@ -2,7 +2,7 @@
  * Control messages: connect and accept, explicit return of credits, and the lending of FIFOs. At
  * most one of a VC is on its way in each direction, plus one acknowledgement, so two entries of the
  * peer's MPQ beside the window are enough (UCT_GLEX_VC_CTL_UNITS); what has to be said meanwhile
- * adds up in vc->ctl. CONNECT and RESET take entries of the reserve, and are sent again when lost.
+ * adds up in vc->ctl. CONNECT and END take entries of the reserve, and are sent again when lost.
  */
 #ifndef UCT_GLEX_CTL_H
 #define UCT_GLEX_CTL_H
@@ -18,15 +18,12 @@ unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface);
  *  of very many VCs the next in turn */
 void uct_glex_ctl_retry_blocked(uct_glex_iface_t *iface);
 
-/** Send RESET: this VC is over and we use no memory of the peer's for it; with UCT_GLEX_CTL_CLOSED:
- *  our interface closes. NO_RESOURCE: the NIC is busy. */
-ucs_status_t uct_glex_ctl_send_reset(const uct_glex_vc_t *vc, unsigned flags);
+/** Have progress send END for a VC that does not exist here. One answers all messages that arrive
+ *  before it is sent. */
+void uct_glex_ctl_refuse(uct_glex_iface_t *iface, const uct_glex_refusal_t *refusal);
 
-/** Have progress send a RESET. One answers all messages that arrive before it is sent. */
-void uct_glex_ctl_post_reset(uct_glex_iface_t *iface, const uct_glex_reset_t *reset);
-
-/** Send the resets that are due */
-void uct_glex_ctl_progress_resets(uct_glex_iface_t *iface);
+/** Send the refusals that are due */
+void uct_glex_ctl_progress_refusals(uct_glex_iface_t *iface);
 
 /** A CONNECT arrived from `src` */
 void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
@@ -35,9 +32,9 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
 /** ACCEPT, CTL or ACK arrived; the header's counters have been taken */
 void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned length);
 
-/** A RESET arrived from `src` */
-void uct_glex_ctl_recv_reset(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
-                             unsigned length);
+/** An END arrived from `src` */
+void uct_glex_ctl_recv_end(uct_glex_iface_t *iface, uint64_t src, const uct_glex_hdr_t *hdr,
+                           unsigned length);
 
 /* ---- what the NIC says: messages, glex_mp.c, and requests that failed, glex_error.c ---- */
 

@@ -3,6 +3,7 @@
  */
 #include "conn/glex_ctl.h"
 #include "conn/glex_table.h"
+#include "vc/glex_lease.h"
 #include "core/glex_ep.h"
 #include "core/glex_vc.h"
 #include "chan/glex_op.h"
@@ -44,29 +45,8 @@ static int uct_glex_error_is_of_memory(const struct glex_err_req *err)
            (err->status == GLEX_ERR_STATUS_PCIE_READ);
 }
 
-/* A RESET could not be delivered. A dead peer uses no memory of ours. One that a full queue lost
- * is sent again at the next look for dead peers; if the VC does not exist, at the peer's next
- * message. */
-static void uct_glex_error_reset_refused(uct_glex_iface_t *iface, const struct glex_err_req *err,
-                                         uint64_t peer)
-{
-    int is_lost       = (err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL);
-    uct_glex_vc_t *vc = uct_glex_table_newest(iface, peer);
-
-    for (; vc != NULL; vc = uct_glex_table_older(vc)) {
-        if (!uct_glex_vc_is_over(vc)) {
-            continue;
-        }
-        if (uct_glex_error_is_dead(err)) {
-            uct_glex_vc_quiet(vc);
-        } else if (is_lost && (vc->tx.vc_id == uct_glex_hdr_vc_id(err->data0))) {
-            vc->reset_lost = 1;
-        }
-    }
-}
-
 /* A control message to a peer that left in good order is no failure. It may have left although its
- * RESET was not handled yet: where the NIC knows that it is gone the watch tells. */
+ * END was not handled yet: where the NIC knows that it is gone the watch tells. */
 static int uct_glex_error_is_ctl_to_gone(const uct_glex_vc_t *vc, const struct glex_err_req *err,
                                          unsigned mp_type)
 {
@@ -76,12 +56,28 @@ static int uct_glex_error_is_ctl_to_gone(const uct_glex_vc_t *vc, const struct g
             uct_glex_iface_is_gone(vc->iface, vc->peer, vc->peer_uuid));
 }
 
+/* Whether it may have posted an immediate put, which names no VC */
+static int uct_glex_error_may_have_put(const uct_glex_vc_t *vc)
+{
+    const uct_glex_ep_t *ep;
+
+    ucs_list_for_each(ep, &vc->eps, list) {
+        if (ep->has_put) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* The peer refused an immediate put, which has no completion: fail all endpoints that may have
- * posted it */
+ * posted it. A claim that is refused came too late, and matters to nobody. */
 static void uct_glex_error_put_refused(uct_glex_vc_t *vc, const struct glex_err_req *err)
 {
     uct_glex_ep_t *ep;
 
+    if (!uct_glex_error_may_have_put(vc)) {
+        return;
+    }
     ucs_error("glex: put to endpoint 0x%" PRIx64 " was refused: %s", vc->peer,
               glex_error_req_status_str(err->status));
     ucs_list_for_each(ep, &vc->eps, list) {
@@ -102,19 +98,6 @@ static int uct_glex_error_is_of(const uct_glex_vc_t *vc, uint64_t word, int is_c
      * must not match */
     return (vc->tx.vc_id == uct_glex_hdr_vc_id(word)) && (vc->state != UCT_GLEX_VC_WAIT_MPQ) &&
            (vc->state != UCT_GLEX_VC_CONNECTING);
-}
-
-/* Whether it may have posted an immediate put, which names no VC */
-static int uct_glex_error_may_have_put(const uct_glex_vc_t *vc)
-{
-    const uct_glex_ep_t *ep;
-
-    ucs_list_for_each(ep, &vc->eps, list) {
-        if (ep->has_put) {
-            return 1;
-        }
-    }
-    return 0;
 }
 
 /* The VC of a failed immediate put, which names none. Of those that may have posted one: the newest
@@ -178,8 +161,11 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
               glex_error_req_opcode_str(err->op), err->rmt_ep_num, err->rmt_nic_id,
               glex_error_req_status_str(err->status));
     glex_compose_ep_addr(err->rmt_nic_id, err->rmt_ep_num, GLEX_EP_TYPE_FAST, &addr);
-    if (is_mp && (mp_type == UCT_GLEX_MP_RESET)) {
-        uct_glex_error_reset_refused(iface, err, addr.v);
+    if (is_mp && (mp_type == UCT_GLEX_MP_END)) {
+        /* A dead peer touches nothing. An END that a full queue lost is sent again. */
+        if (uct_glex_error_is_dead(err)) {
+            uct_glex_lease_peer_gone(iface, addr.v, uct_glex_hdr_vc_id(err->data0));
+        }
         return;
     }
     if ((err->op == GLEX_ERR_OP_RDMA_GET) && ((uint32_t)err->data1 == 0)) {
@@ -255,6 +241,7 @@ void uct_glex_error_handle_all(uct_glex_iface_t *iface)
 int uct_glex_error_progress(uct_glex_iface_t *iface)
 {
     uct_glex_error_handle_all(iface);
+    uct_glex_lease_progress(iface);
     return uct_glex_error_watch(iface, UCT_GLEX_WATCH_BATCH);
 }
 
@@ -262,6 +249,7 @@ int uct_glex_error_look(uct_glex_iface_t *iface)
 {
     /* A program that sleeps between progress calls makes few of them: all that are due */
     uct_glex_error_watch(iface, UINT_MAX);
+    uct_glex_lease_progress(iface);
     if (uct_glex_error_take(iface)) {
         iface->due = 1;
         return 1;

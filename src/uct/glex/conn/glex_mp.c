@@ -5,6 +5,7 @@
 #include "chan/glex_rx.h"
 #include "conn/glex_ctl.h"
 #include "conn/glex_mpq.h"
+#include "vc/glex_lease.h"
 
 /* A VC that is over returns no credits */
 static UCS_F_ALWAYS_INLINE int uct_glex_mp_is_for(const uct_glex_vc_t *vc, uint64_t src)
@@ -29,10 +30,10 @@ static void uct_glex_mp_refuse(uct_glex_iface_t *iface, uct_glex_vc_t *vc, uint6
     if (uct_glex_hdr_type(word) == UCT_GLEX_MP_ACK) {
         return;
     }
-    if ((vc != NULL) && (vc->peer == src)) {
-        uct_glex_vc_owe_reset(vc);
+    if ((vc != NULL) && (vc->peer == src) && (vc->lease != NULL)) {
+        uct_glex_lease_tell(vc);
     } else {
-        uct_glex_ctl_post_reset(iface, &(uct_glex_reset_t){.dest = src, .unknown_id = vc_id});
+        uct_glex_ctl_refuse(iface, &(uct_glex_refusal_t){.dest = src, .unknown_id = vc_id});
     }
 }
 
@@ -80,7 +81,7 @@ static void uct_glex_mp_recv_sr(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, un
 }
 
 /* All messages but short ones. `vc` has the id in the header, which means nothing in CONNECT and
- * RESET, or is NULL. */
+ * END, or is NULL. */
 static UCS_F_NOINLINE void uct_glex_mp_recv_other(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
                                                   uint64_t src, const uct_glex_hdr_t *hdr,
                                                   unsigned length)
@@ -89,8 +90,8 @@ static UCS_F_NOINLINE void uct_glex_mp_recv_other(uct_glex_iface_t *iface, uct_g
     case UCT_GLEX_MP_CONNECT:
         uct_glex_ctl_recv_connect(iface, src, hdr, length);
         return;
-    case UCT_GLEX_MP_RESET:
-        uct_glex_ctl_recv_reset(iface, src, hdr, length);
+    case UCT_GLEX_MP_END:
+        uct_glex_ctl_recv_end(iface, src, hdr, length);
         return;
     default:
         break;

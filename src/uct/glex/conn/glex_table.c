@@ -6,6 +6,7 @@
  * grow.
  */
 #include "conn/glex_table.h"
+#include "vc/glex_lease.h"
 
 #include <ucs/debug/memtrack_int.h>
 #include <ucs/sys/math.h>
@@ -167,25 +168,22 @@ static void uct_glex_table_unlink(uct_glex_vc_t *vc)
 static int uct_glex_table_is_unused(uct_glex_vc_t *vc)
 {
     return ucs_list_is_empty(&vc->eps) && !vc->scheduled && (vc->num_ops == 0) &&
-           (vc->lent == UCT_GLEX_LENT_NONE) && (vc->mp_rx.window == 0);
+           (vc->lease == NULL) && !uct_glex_lease_is_needed(vc);
 }
 
-void uct_glex_table_forget_peer(uct_glex_vc_t *vc)
+/* Returns whether the NIC keeps no memory of the peer mapped for this VC. The NIC unmaps the memory
+ * of a peer on this host when the NIC is asked for a peer that is gone. If a newer VC has the address,
+ * the NIC replaces the mappings by itself. */
+static int uct_glex_table_is_forgotten(const uct_glex_vc_t *vc)
 {
     glex_ep_addr_t addr = {.v = vc->peer};
 
-    /* The NIC lets go of a peer on this host when it is found gone; if a new VC has that address the
-     * NIC replaces the mappings by itself */
-    if (vc->is_remote || !uct_glex_table_is_newest(vc) ||
-        (glex_ext_check_peer(vc->iface->nic, addr, 0, 0) == GLEX_NO_EP_RESOURCE)) {
-        vc->forget_looks = 0;
-    } else {
-        --vc->forget_looks;
-    }
+    return vc->is_remote || !uct_glex_table_is_newest(vc) ||
+           (glex_ext_check_peer(vc->iface->nic, addr, 0, 0) == GLEX_NO_EP_RESOURCE);
 }
 
-/* An unused VC, preferably one whose peer the NIC has forgotten; NULL: there is none among those
- * that were not looked at for the longest time */
+/* Returns an unused VC among those that were not looked at for the longest time, NULL if there is
+ * none. A VC whose peer's process has not ended yet is taken only if there is no other one. */
 static uct_glex_vc_t *uct_glex_table_find_unused(uct_glex_iface_t *iface)
 {
     uct_glex_vc_t *first = NULL, *found = NULL, *vc;
@@ -200,7 +198,7 @@ static uct_glex_vc_t *uct_glex_table_find_unused(uct_glex_iface_t *iface)
         ucs_list_del(&vc->wait);
         ucs_list_add_tail(&iface->vc_table.over, &vc->wait);
         if (uct_glex_table_is_unused(vc)) {
-            if (vc->forget_looks == 0) {
+            if (uct_glex_table_is_forgotten(vc)) {
                 return vc;
             }
             found = (found == NULL) ? vc : found;
@@ -218,9 +216,6 @@ static uint32_t uct_glex_table_reuse(uct_glex_iface_t *iface)
 
     if (vc == NULL) {
         return 0;
-    }
-    if (vc->forget_looks > 0) {
-        uct_glex_table_forget_peer(vc);
     }
     uct_glex_table_unlink(vc);
     ucs_list_del(&vc->wait);

@@ -24,8 +24,4 @@ uct_glex_vc_t *uct_glex_table_newest(const uct_glex_iface_t *iface, uint64_t pee
 /** The VC of the same address that was there before `vc`, or NULL */
 uct_glex_vc_t *uct_glex_table_older(const uct_glex_vc_t *vc);
 
-/** Have the NIC unmap the memory of a peer that is gone. The NIC refuses while the peer's process
- *  lives. */
-void uct_glex_table_forget_peer(uct_glex_vc_t *vc);
-
 #endif

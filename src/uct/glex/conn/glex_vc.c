@@ -6,14 +6,12 @@
 #include "conn/glex_ctl.h"
 #include "conn/glex_mpq.h"
 #include "conn/glex_table.h"
+#include "vc/glex_lease.h"
 
 #include <ucs/datastruct/queue.h>
 #include <ucs/arch/cpu.h>
 #include <ucs/debug/memtrack_int.h>
 #include <unistd.h>
-
-/* At so many checks the NIC is told to forget a peer, whose process may take a while to end */
-#define UCT_GLEX_VC_FORGET_LOOKS 50
 
 uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_WAIT_MPQ, .status = UCS_ERR_NOT_CONNECTED};
 
@@ -91,16 +89,30 @@ ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uu
 
 /* ---- life of a VC ---- */
 
+static void uct_glex_vc_begin_lease(uct_glex_vc_t *vc, unsigned end_flags)
+{
+    if ((vc->lease != NULL) || !uct_glex_lease_is_needed(vc)) {
+        return;
+    }
+    if (!uct_glex_lease_begin(vc, end_flags)) {
+        ucs_error("glex: no memory to end the connection to endpoint 0x%" PRIx64 ", tried again",
+                  vc->peer);
+    } else if (vc->is_claimed ||
+               uct_glex_iface_is_gone(vc->iface, vc->peer, vc->peer_uuid)) {
+        uct_glex_lease_claimed(vc);
+    }
+}
+
 void uct_glex_vc_accept(uct_glex_vc_t *vc)
 {
     vc->state = UCT_GLEX_VC_ACCEPTING;
     uct_glex_mpq_enter(vc);
 }
 
-/* Give up all resources of the VC, and end its operations with `status`. Memory that the peer may
- * still read or write, and its entries of our MPQ, are held until the peer says that it sends
- * nothing more: uct_glex_vc_quiet(). */
-static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t status)
+/* Give up all resources of the VC, and end its operations with `status`. What the peer may still
+ * touch goes to a lease. `end_flags`: for END. */
+static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t status,
+                                 unsigned end_flags)
 {
     if (vc->state == UCT_GLEX_VC_FAILED) {
         return;
@@ -117,32 +129,10 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     vc->status = status;
     uct_glex_rx_purge(vc);
     uct_glex_er_drop_tx(vc);
-    uct_glex_er_hold_rx(vc);
+    uct_glex_vc_begin_lease(vc, end_flags);
     uct_glex_op_fail_all(vc, status);
-    vc->forget_looks = UCT_GLEX_VC_FORGET_LOOKS;
     uct_glex_iface_recheck(vc->iface); /* others may wait for the resources */
     vc->is_stale = 0;
-    if (vc->peer_quiet || uct_glex_iface_is_gone(vc->iface, vc->peer, vc->peer_uuid)) {
-        uct_glex_vc_quiet(vc);
-    }
-}
-
-int uct_glex_vc_holds(const uct_glex_vc_t *vc)
-{
-    return uct_glex_vc_is_over(vc) &&
-           ((vc->lent != UCT_GLEX_LENT_NONE) || (vc->num_ops > vc->rx_started) ||
-            (vc->mp_rx.window > 0));
-}
-
-void uct_glex_vc_quiet(uct_glex_vc_t *vc)
-{
-    vc->peer_quiet = 1;
-    if (uct_glex_vc_is_over(vc)) {
-        uct_glex_er_check_held(vc);
-        uct_glex_op_release_held(vc);
-        uct_glex_mpq_return(vc);
-        uct_glex_iface_recheck(vc->iface);
-    }
 }
 
 void uct_glex_vc_open(uct_glex_vc_t *vc)
@@ -196,48 +186,22 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc)
     }
 }
 
-/* The NIC endpoint lives on with the memory domain. Without a RESET the peer would go on sending to
+/* The NIC endpoint lives on with the memory domain. Without an END the peer would go on sending to
  * it, and wait for ever. */
-static void uct_glex_vc_say_goodbye(uct_glex_vc_t *vc)
+void uct_glex_vc_destroy(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
-    unsigned flags          = (vc->state == UCT_GLEX_VC_OPEN) ? UCT_GLEX_CTL_CLOSED : 0;
 
-    while ((uct_glex_ctl_send_reset(vc, flags) == UCS_ERR_NO_RESOURCE) &&
-           (iface->goodbye_ms > 0)) {
+    uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, UCS_ERR_CANCELED, UCT_GLEX_END_ORDERLY);
+    while ((uct_glex_lease_say_goodbye(vc) == UCS_ERR_NO_RESOURCE) && (iface->goodbye_ms > 0)) {
         --iface->goodbye_ms;
         usleep(1000);
     }
-}
-
-/* The interface closes. Until the peer has our RESET it may write to the FIFO that it borrowed, and
- * read what we announced: such memory stays with the NIC's endpoint. */
-static void uct_glex_vc_abandon_memory(uct_glex_vc_t *vc)
-{
-    uct_glex_iface_t *iface = vc->iface;
-
-    if (vc->num_ops > vc->rx_started) {
-        iface->sr.tx.is_abandoned     = 1;
-        iface->ops.words.is_abandoned = 1;
-    }
-    if (vc->lent != UCT_GLEX_LENT_NONE) {
-        iface->er.pool[0].is_abandoned = 1;
-        iface->er.pool[1].is_abandoned = 1;
-        uct_glex_er_drop_rx(vc);
-    }
-}
-
-void uct_glex_vc_destroy(uct_glex_vc_t *vc)
-{
-    if ((vc->state == UCT_GLEX_VC_OPEN) || vc->reset_due) {
-        uct_glex_vc_say_goodbye(vc);
-    }
-    uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, UCS_ERR_CANCELED);
-    uct_glex_vc_abandon_memory(vc);
+    uct_glex_lease_detach(vc);
     uct_glex_op_abandon(vc);
     ucs_assert(ucs_list_is_empty(&vc->eps));
-    ucs_queue_head_init(&vc->iface->active); /* may contain it; progress is over */
-    ucs_queue_head_init(&vc->iface->blocked);
+    ucs_queue_head_init(&iface->active); /* may contain it; progress is over */
+    ucs_queue_head_init(&iface->blocked);
     ucs_list_del(&vc->wait);
     ucs_free(vc);
 }
@@ -263,7 +227,7 @@ static void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
     } else {
         uct_glex_vc_teardown(vc, UCT_GLEX_VC_PEER_CLOSED,
-                             vc->is_lossy ? UCS_ERR_CONNECTION_RESET : UCS_ERR_ENDPOINT_TIMEOUT);
+                             vc->is_lossy ? UCS_ERR_CONNECTION_RESET : UCS_ERR_ENDPOINT_TIMEOUT, 0);
     }
 }
 
@@ -286,21 +250,13 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
 {
     UCS_LIST_HEAD(told);
     uct_glex_ep_t *ep;
-    int tell;
-
     if (vc->state == UCT_GLEX_VC_FAILED) {
         return;
     }
-    /* From now on we ignore its messages: if it lives it must learn that */
-    tell = (vc->state == UCT_GLEX_VC_OPEN) || (vc->state == UCT_GLEX_VC_ACCEPTING) ||
-           vc->reset_due;
     ++vc->iface->done;
     ucs_debug("glex: vc 0x%x to endpoint 0x%" PRIx64 " failed: %s", vc->id, vc->peer,
               ucs_status_string(status));
-    uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, status);
-    if (tell) {
-        uct_glex_vc_owe_reset(vc);
-    }
+    uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, status, 0);
     /* A handler may destroy any endpoint, which then removes itself from its list */
     while (!ucs_list_is_empty(&vc->eps)) {
         ep = ucs_list_extract_head(&vc->eps, uct_glex_ep_t, list);
@@ -434,22 +390,6 @@ static void uct_glex_vc_look(uct_glex_vc_t *vc, int all_taken)
     }
 }
 
-/* The VC is over, and memory is held for it. If the peer is dead the memory is free, else the peer
- * is asked again. A FIFO whose last message was not seen is free at the second check in a row, when
- * all was taken that had come by the first. */
-static void uct_glex_vc_look_held(uct_glex_vc_t *vc, int all_taken)
-{
-    if (!vc->peer_quiet && !uct_glex_iface_is_gone(vc->iface, vc->peer, vc->peer_uuid)) {
-        uct_glex_vc_owe_reset(vc);
-        return;
-    }
-    uct_glex_vc_quiet(vc);
-    if (vc->is_stale && all_taken) {
-        uct_glex_er_drop_rx(vc);
-    }
-    vc->is_stale = all_taken;
-}
-
 void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count)
 {
     int all_taken = uct_glex_vc_watch_is_over(iface);
@@ -458,15 +398,8 @@ void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count)
     while (count-- > 0) {
         iface->watch_hand = (iface->watch_hand + 1) % iface->num_vcs;
         vc                = iface->vcs[iface->watch_hand];
-        if (uct_glex_vc_is_over(vc) && (vc->forget_looks > 0)) {
-            uct_glex_table_forget_peer(vc);
-        }
-        if (vc->reset_lost) {
-            vc->reset_lost = 0;
-            uct_glex_vc_owe_reset(vc);
-        }
-        if (uct_glex_vc_holds(vc)) {
-            uct_glex_vc_look_held(vc, all_taken);
+        if (uct_glex_vc_is_over(vc)) {
+            uct_glex_vc_begin_lease(vc, 0); /* there was no memory for it */
         } else if (uct_glex_vc_is_watched(vc)) {
             uct_glex_vc_look(vc, all_taken);
         }

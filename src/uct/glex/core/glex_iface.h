@@ -26,9 +26,10 @@ typedef struct uct_glex_vc uct_glex_vc_t;
  * calls go on from there */
 #define UCT_GLEX_SLICE 64u
 
-/* A FIFO lent to a peer. Its index in iface->er_rx[] is its name in GRANT, REVOKE and RELEASED. */
+/* A FIFO lent to a peer. Its index in iface->er_rx[] is its name in GRANT, REVOKE and RELEASED.
+ * In use without a borrower: it belongs to a lease. */
 typedef struct uct_glex_er_rx {
-    uct_glex_vc_t        *vc;         /* the borrower, NULL: not lent */
+    uct_glex_vc_t        *vc;         /* the borrower, NULL: none */
     uct_glex_slot_t      *slots;      /* NULL: the FIFO cannot be mapped */
     uint8_t              *base;       /* the units */
     uct_glex_fifo_ctrl_t *ctrl;       /* NULL: the FIFO cannot be mapped */
@@ -43,23 +44,29 @@ typedef struct uct_glex_er_rx {
     };
     uint16_t              msgs_mark;  /* messages consumed at the last look for an idle FIFO */
     uint16_t              release_at; /* released: messages sent through it, in all */
-    uint16_t              last_head;  /* held, and is_known: units that were used of it, in all */
     uint8_t               is_polled;
     uint8_t               gen;
-    uint8_t               is_known;
     uint8_t               is_large;
     uint8_t               revoked;    /* asked back */
 } uct_glex_er_rx_t;
 
-/* A RESET that is due, for a VC that does not exist here */
-typedef struct uct_glex_reset {
+/* An END that is due, for a VC that does not exist here */
+typedef struct uct_glex_refusal {
     uint64_t dest;
     uint32_t unknown_id; /* our name of it, as the peer gave it; 0: a CONNECT is refused */
     uint32_t peer_id;    /* the peer's name of it, 0: not known */
     uint32_t uuid;       /* of the interface that the refused CONNECT was for */
-} uct_glex_reset_t;
+} uct_glex_refusal_t;
 
-#define UCT_GLEX_MAX_RESETS 16
+#define UCT_GLEX_MAX_REFUSALS 16
+
+typedef struct uct_glex_lease uct_glex_lease_t;
+typedef struct uct_glex_quarantine uct_glex_quarantine_t;
+
+/* How much had come to the NIC's queues at some time */
+typedef struct uct_glex_snap {
+    uint64_t events, mps;
+} uct_glex_snap_t;
 
 typedef struct uct_glex_iface {
     uct_base_iface_t   super;
@@ -152,7 +159,16 @@ typedef struct uct_glex_iface {
         uct_glex_buf_pool_t bounce;
     } ops;
 
+    struct {                          /* vc/glex_lease.c */
+        ucs_list_link_t     list;     /* leases of VCs that are over */
+        ucs_list_link_t     debts;    /* claims that peers wait for */
+        uct_glex_quarantine_t *quarantine;
+    } leases;
+
     ucs_mpool_t         rx_mp;        /* uct_glex_rx_t */
+    uint64_t            num_empty;    /* how often the queues were empty, of a NIC that does not
+                                       * tell what has arrived */
+    pid_t               pid;          /* who made it: a child of fork() must not give up leases */
     int                 fence;        /* the next RMA request starts after all before it */
     int                 event_fd;     /* -1: none */
     unsigned            errors_calls; /* what until_errors begins with */
@@ -161,8 +177,8 @@ typedef struct uct_glex_iface {
     unsigned            watch_hand;   /* index of the VC that was looked at last */
     uint64_t            watch_events; /* so many events and MPs had come when VCs were looked at */
     uint64_t            watch_mps;
-    uct_glex_reset_t    resets[UCT_GLEX_MAX_RESETS]; /* to be sent */
-    unsigned            num_resets;
+    uct_glex_refusal_t refusals[UCT_GLEX_MAX_REFUSALS]; /* to be sent */
+    unsigned           num_refusals;
     unsigned            num_dying;    /* VCs that progress is about to fail */
     unsigned            num_waiting;  /* VCs with is_waiting */
     struct glex_err_req error;      /* found while arming, for progress to handle */
@@ -176,6 +192,12 @@ typedef struct uct_glex_iface {
         size_t max_rma_short;
     } config;
 } uct_glex_iface_t;
+
+/** What has come to the NIC's queues until now */
+void uct_glex_snap_take(uct_glex_iface_t *iface, uct_glex_snap_t *snap);
+
+/** Whether all of it was taken from the queues */
+int uct_glex_snap_is_taken(const uct_glex_iface_t *iface, const uct_glex_snap_t *snap);
 
 static inline int uct_glex_iface_has_channel(const uct_glex_iface_t *iface,
                                              enum uct_glex_channel channel)

@@ -36,9 +36,7 @@ enum uct_glex_vc_state {
 enum uct_glex_lent {
     UCT_GLEX_LENT_NONE,
     UCT_GLEX_LENT_FIFO,
-    UCT_GLEX_LENT_RELEASED, /* it sends no more through it, but not all has been delivered */
-    UCT_GLEX_LENT_HELD      /* the VC is over: kept until the peer has stopped writing to it
-                             * and all that it wrote has arrived */
+    UCT_GLEX_LENT_RELEASED  /* it sends no more through it, but not all has been delivered */
 };
 
 struct uct_glex_vc {
@@ -66,6 +64,7 @@ struct uct_glex_vc {
     uint16_t             num_blocked; /* endpoints with pending requests */
     uint16_t             rx_fifo_index; /* of the FIFO that we lent, in iface->er_rx[] */
     ucs_list_link_t      rx;      /* messages that cannot be delivered yet, by sequence */
+    uct_glex_lease_t    *lease;   /* VC over: what the peer may still touch, or NULL */
     uct_glex_credit_tx_t mp_tx;
     uct_glex_credit_rx_t mp_rx;   /* window 0: no entries of our MPQ are set aside */
     uint16_t             tx_peak; /* credits after the last update */
@@ -83,17 +82,8 @@ struct uct_glex_vc {
                                                  * peer of a VC that failed */
     uint16_t             ctl;     /* control flags to be sent */
     uint16_t             released_index; /* name of the FIFO to be sent in ER_RELEASED */
-
-    ucs_list_link_t      eps;     /* uct_glex_ep_t.list */
-    ucs_list_link_t      wait;    /* while is_waiting: for MPQ entries in iface->mpq.wait, or, when
-                                   * the VC is open, for a receive buffer in iface->sr.rx_wait. When
-                                   * the VC is over: in iface->vc_table.over, or .unused once
-                                   * another VC has its place */
-    ucs_queue_head_t     tx_ops;  /* operations in the order of posting, for flush */
-    ucs_queue_elem_t     active;  /* in iface->active or iface->blocked while scheduled */
     uint8_t              released_gen;
     int8_t               status;  /* UCS_OK, or why the VC is over: a ucs_status_t */
-    uint8_t              forget_looks; /* how often the NIC is still told to forget the peer */
 
     /* Flags, each with those who write it */
     uint8_t              er_requested  : 1; /* er, error: the peer was asked for a FIFO */
@@ -105,16 +95,15 @@ struct uct_glex_vc {
     uint8_t              ctl_inflight  : 1; /* ctl: a CTL or ACCEPT of ours is not acknowledged */
     uint8_t              want_grant    : 1; /* ctl: the peer asked for a FIFO */
     uint8_t              connect_again : 1; /* ctl, error: our CONNECT was lost, the peer's came */
-    uint8_t              reset_due     : 1; /* ctl, vc: the peer is to know that this is over */
     uint8_t              peer_left     : 1; /* vc: the peer said so: it has closed when all that it
                                              * sent is here */
     uint8_t              peer_dead     : 1; /* vc: to be failed by progress */
-    uint8_t              peer_quiet    : 1; /* vc: touches no memory of ours for this VC any more */
+    uint8_t              is_claimed    : 1; /* ctl: the peer touches no memory of ours for this VC
+                                             * any more */
     uint8_t              is_stale      : 1; /* vc: wait for the peer's messages no longer. Set by a
                                              * look for dead peers that found the peer gone, dead or
-                                             * left and nothing new from it, or by a RESET without
-                                             * CLOSED. VC over: the last look found all taken that
-                                             * had come to the queues before */
+                                             * left and nothing new from it, or by an END that
+                                             * is not ORDERLY */
     uint8_t              has_refused   : 1; /* ep, vc: the peer refused its memory to one of eps */
     uint8_t              dirty         : 1; /* rma: puts that leave no trace here, since a flush */
     uint8_t              probing       : 1; /* op: a probe waits for the peer */
@@ -123,11 +112,18 @@ struct uct_glex_vc {
     uint8_t              resume_due    : 1; /* ep, ctl: the NIC refused pending requests */
     uint8_t              is_lossy      : 1; /* ctl: the peer left, and some of our messages were
                                              * not delivered to it */
-    uint8_t              reset_lost    : 1; /* error, vc: our RESET found the peer's MPQ full */
+
+    ucs_list_link_t      eps;     /* uct_glex_ep_t.list */
+    ucs_list_link_t      wait;    /* while is_waiting: for MPQ entries in iface->mpq.wait, or, when
+                                   * the VC is open, for a receive buffer in iface->sr.rx_wait. When
+                                   * the VC is over: in iface->vc_table.over, or .unused once
+                                   * another VC has its place */
+    ucs_queue_head_t     tx_ops;  /* operations in the order of posting, for flush */
+    ucs_queue_elem_t     active;  /* in iface->active or iface->blocked while scheduled */
 };
 
 _Static_assert(offsetof(struct uct_glex_vc, iface) == 56, "what a short message needs is one line");
-_Static_assert(sizeof(struct uct_glex_vc) <= 192, "there are as many as peers");
+_Static_assert(sizeof(struct uct_glex_vc) <= 200, "there are as many as peers");
 
 /* The VC of endpoints that did not communicate yet: without credits */
 extern uct_glex_vc_t uct_glex_no_vc;
@@ -239,28 +235,12 @@ static inline void uct_glex_ctl_acked(uct_glex_vc_t *vc)
     uct_glex_vc_schedule(vc); /* send what had to wait for it */
 }
 
-/** Have progress send RESET for a VC that is over, when none of our Gets reads the peer's memory
- *  any more. It is tried until the peer's queue has room. */
-static inline void uct_glex_vc_owe_reset(uct_glex_vc_t *vc)
-{
-    vc->reset_due = 1;
-    uct_glex_vc_schedule(vc);
-}
-
 /** The peer is not there any more: have progress fail the VC, where error handlers may be called,
  *  when all that the peer sent has been handled */
 void uct_glex_vc_dead(uct_glex_vc_t *vc);
 
 /** Whether a VC whose peer is dead can fail now */
 int uct_glex_vc_is_drained(uct_glex_vc_t *vc);
-
-/** Whether memory of ours, or entries of our MPQ, are kept for a VC that is over, because the peer
- *  may still use them */
-int uct_glex_vc_holds(const uct_glex_vc_t *vc);
-
-/** The peer sends nothing more for this VC and uses no memory of ours, or is dead. What a VC held
- *  that is over can be used for others, a FIFO when all that was sent through it has arrived. */
-void uct_glex_vc_quiet(uct_glex_vc_t *vc);
 
 /** Check the peers of the next `count` VCs in turn, at most of all: whether those live for which
  *  something waits */

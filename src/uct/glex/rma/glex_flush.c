@@ -24,7 +24,7 @@ static ucs_status_t uct_glex_flush_verify_puts(uct_glex_ep_t *ep)
     }
     if (!vc->is_remote && (vc->state != UCT_GLEX_VC_PEER_CLOSED) &&
         (glex_ext_has_receiver(vc->iface->nic, peer) == GLEX_NO_EP_RESOURCE)) {
-        status = uct_glex_op_probe(vc); /* its RESET ends that, else the watch fails the VC */
+        status = uct_glex_op_probe(vc); /* its END ends that, else the watch fails the VC */
     }
     vc->dirty = (status != UCS_OK);
     return status;

@@ -14,7 +14,7 @@ static int uct_glex_rkey_is_valid(uct_rkey_t uct_rkey)
     return (uct_rkey != UCT_INVALID_RKEY) && (uct_rkey != 0);
 }
 
-/* The VC keeps the order of operations. RMA needs no connection, but a peer that closes sends RESET
+/* The VC keeps the order of operations. RMA needs no connection, but a peer that closes sends END
  * only to those that it knows. */
 static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
 {

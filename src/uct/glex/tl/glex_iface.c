@@ -9,6 +9,7 @@
 #include "conn/glex_table.h"
 #include "rma/glex_atomic.h"
 #include "rma/glex_rma.h"
+#include "vc/glex_lease.h"
 
 #include <ucs/arch/cpu.h>
 #include <ucs/debug/memtrack_int.h>
@@ -32,7 +33,7 @@
 /* Pending requests that one progress call tries, at most */
 #define UCT_GLEX_PENDING_TRIES 256
 
-/* How long closing may wait in all for room in peers' queues, to send RESETs */
+/* How long closing may wait in all for room in peers' queues, to send ENDs */
 #define UCT_GLEX_GOODBYE_MS 1000
 
 /* ---- progress ---- */
@@ -50,7 +51,8 @@ static UCS_F_NOINLINE void uct_glex_iface_progress_recheck(uct_glex_iface_t *ifa
     iface->recheck = 0;
     iface->retry   = 0;
     uct_glex_vc_free_unused(iface);
-    uct_glex_ctl_progress_resets(iface);
+    uct_glex_ctl_progress_refusals(iface);
+    uct_glex_lease_progress(iface);
     uct_glex_rx_retry_begin(iface);
     uct_glex_mpq_retry(iface);
 }
@@ -208,6 +210,9 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_nic(uct_glex_iface_t *ifa
         return uct_glex_iface_progress_arrived(iface);
     }
     iface->poll_window = 1;
+    if (!UCT_GLEX_NIC_QUEUES) {
+        ++iface->num_empty;
+    }
     return uct_glex_iface_progress_rest(iface);
 }
 
@@ -355,6 +360,9 @@ static ucs_status_t uct_glex_iface_init_channels(uct_glex_iface_t *iface,
     if (status == UCS_OK) {
         status = uct_glex_rx_init(iface);
     }
+    if (status == UCS_OK) {
+        status = uct_glex_lease_init(iface);
+    }
     if (status != UCS_OK) {
         uct_glex_iface_cleanup_channels(iface); /* what was not made is 0 */
     }
@@ -449,7 +457,8 @@ static UCS_CLASS_CLEANUP_FUNC(uct_glex_iface_t)
     for (i = 0; i < self->num_vcs; ++i) {
         uct_glex_vc_destroy(self->vcs[i]);
     }
-    glex_ext_set_receiver(self->nic, 0); /* after the RESETs, which come first then */
+    uct_glex_lease_cleanup(self);
+    glex_ext_set_receiver(self->nic, 0); /* after the ENDs, which come first then */
     uct_glex_er_close(self);
     uct_glex_vc_free_unused(self);
     uct_glex_iface_cleanup_channels(self);
