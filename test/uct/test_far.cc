@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 namespace {
 
@@ -209,6 +210,54 @@ TEST(Far, IsCheckedWhenItComesBack)
     });
     come_back([](Ep &ep) {
         EXPECT_EQ(3, ep.am_bcopy(AM_ID, "new", 3, UCT_SEND_FLAG_PEER_CHECK));
+    });
+}
+
+/* Breaks all network connections of this process. Returns how many there were. */
+unsigned break_connections()
+{
+    struct sockaddr_storage peer;
+    unsigned count = 0;
+    socklen_t length;
+
+    for (int fd = 0; fd < 1024; ++fd) {
+        length = sizeof(peer);
+        if ((getpeername(fd, (struct sockaddr*)&peer, &length) == 0) &&
+            ((peer.ss_family == AF_INET) || (peer.ss_family == AF_INET6))) {
+            count += (shutdown(fd, SHUT_RDWR) == 0);
+        }
+    }
+    return count;
+}
+
+/* The connection between the NICs breaks while nothing is on its way, and another one is made before
+ * the transport looks. The VC belonged to the first one, and fails. A new VC carries messages. */
+TEST(Far, ConnectionOfTheNicBreaksWhileIdle)
+{
+    far_team([](Team &team) {
+        ErrorLog log;
+        Side side(team);
+
+        side.connect();
+        if (team.rank() == 0) {
+            uct_glex_iface_t *iface = side.iface->internals();
+            glex_ep_addr_t peer     = {.v = side.ep->vc()->peer};
+            uint64_t first = 0, epoch = 0;
+
+            EXPECT_EQ(GLEX_SUCCESS, glex_ext_peer_epoch(iface->nic, peer, &first));
+            EXPECT_GT(break_connections(), 0u);
+            waiting_for("another connection of the NIC");
+            while ((glex_ext_peer_epoch(iface->nic, peer, &epoch) != GLEX_SUCCESS) ||
+                   (epoch == first)) {
+                (void)glex_ext_check_peer(iface->nic, peer, 0, first); /* looks at the connection */
+            }
+        }
+        progress_until("the error handler", [&] { return side.ep->failed(); });
+        side.barrier();
+        side.received = 0;
+        side.ep.reset(new Ep(*side.iface, side.peer));
+        side.connect();
+        EXPECT_FALSE(side.ep->failed());
     });
 }
 

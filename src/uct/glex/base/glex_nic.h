@@ -83,6 +83,7 @@ UCT_GLEX_NIC_LACKS(glex_ext_set_receiver, glex_ep_handle_t ep, uint64_t uuid)
 UCT_GLEX_NIC_LACKS(glex_ext_has_receiver, glex_ep_handle_t ep, glex_ep_addr_t peer)
 UCT_GLEX_NIC_LACKS(glex_ext_count_mapped, glex_ep_handle_t ep, uint64_t messages)
 UCT_GLEX_NIC_LACKS(glex_ext_set_domain, glex_ep_handle_t ep, glex_ep_handle_t domain)
+UCT_GLEX_NIC_LACKS(glex_ext_peer_epoch, glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t *epoch_p)
 UCT_GLEX_NIC_LACKS(glex_ext_check_peer, glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t uuid,
                    uint64_t epoch)
 UCT_GLEX_NIC_LACKS(glex_ext_post_event, glex_ep_handle_t ep, glex_ep_addr_t peer,

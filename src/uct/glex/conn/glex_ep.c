@@ -218,7 +218,7 @@ static int uct_glex_ep_connects_far(const uct_glex_vc_t *vc)
 static void uct_glex_ep_check_receiver(uct_glex_vc_t *vc)
 {
     if ((vc->state != UCT_GLEX_VC_PEER_CLOSED) && !uct_glex_ep_connects_far(vc) &&
-        uct_glex_iface_is_gone(vc->iface, vc->peer, vc->peer_uuid)) {
+        uct_glex_vc_is_gone(vc)) {
         uct_glex_vc_dead(vc);
     }
 }
@@ -471,7 +471,7 @@ ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
 {
     uct_glex_vc_t *vc = ep->vc;
     int is_there      = (vc->state == UCT_GLEX_VC_OPEN) &&
-                        !uct_glex_iface_is_gone(vc->iface, vc->peer, vc->peer_uuid);
+                        !uct_glex_vc_is_gone(vc);
     ucs_status_t status;
 
     if (is_there && !vc->is_remote) {
@@ -516,7 +516,7 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
         ((ep->vc == &uct_glex_no_vc) && glex_ext_is_remote(iface->nic, peer))) {
         return UCS_OK;
     }
-    if (!uct_glex_iface_is_gone(iface, ep->peer, ep->peer_uuid)) {
+    if (!uct_glex_iface_is_gone(iface, ep->peer, ep->peer_uuid, ep->vc->epoch)) {
         uct_glex_ep_check_remote(ep->vc);
         return UCS_OK;
     }

@@ -53,7 +53,7 @@ static int uct_glex_error_is_ctl_to_gone(const uct_glex_vc_t *vc, const struct g
     return ((mp_type == UCT_GLEX_MP_CTL) || (mp_type == UCT_GLEX_MP_ACK)) &&
            uct_glex_error_is_dead(err) &&
            (vc->peer_left || (vc->state == UCT_GLEX_VC_PEER_CLOSED) ||
-            uct_glex_iface_is_gone(vc->iface, vc->peer, vc->peer_uuid));
+            uct_glex_vc_is_gone(vc));
 }
 
 /* Whether it may have posted an immediate put, which names no VC */

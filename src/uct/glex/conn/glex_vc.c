@@ -42,6 +42,12 @@ static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint
     vc->state       = UCT_GLEX_VC_WAIT_MPQ;
     vc->status      = UCS_OK;
     vc->is_remote   = glex_ext_is_remote(iface->nic, addr);
+    if (vc->is_remote) {
+        /* The first call lets the NIC find out that the connection with an earlier peer at that
+         * address has ended. The second one fails if the peer is gone, and then CONNECT fails, too. */
+        (void)uct_glex_iface_is_gone(iface, peer, uuid, 0);
+        (void)glex_ext_peer_epoch(iface->nic, addr, &vc->epoch);
+    }
     vc->sr_count    = uct_glex_vc_sr_count(vc);
     ucs_list_head_init(&vc->eps);
     ucs_list_head_init(&vc->rx);
@@ -76,11 +82,6 @@ ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uu
     }
     status = uct_glex_vc_new(iface, peer, uuid, vc_p);
     if (status == UCS_OK) {
-        if ((*vc_p)->is_remote) {
-            /* The NIC may not know yet that an earlier peer at that address is gone, and would send
-             * our CONNECT there. To be asked lets it look. */
-            (void)uct_glex_iface_is_gone(iface, peer, uuid);
-        }
         (*vc_p)->tx.vc_id = gone_id; /* until the peer's name of the new one is known */
         uct_glex_mpq_enter(*vc_p);
     }
@@ -98,7 +99,7 @@ static void uct_glex_vc_begin_lease(uct_glex_vc_t *vc, unsigned end_flags)
         ucs_error("glex: no memory to end the connection to endpoint 0x%" PRIx64 ", tried again",
                   vc->peer);
     } else if (vc->is_claimed ||
-               uct_glex_iface_is_gone(vc->iface, vc->peer, vc->peer_uuid)) {
+               uct_glex_vc_is_gone(vc)) {
         uct_glex_lease_claimed(vc);
     }
 }
@@ -379,7 +380,7 @@ static void uct_glex_vc_look(uct_glex_vc_t *vc, int all_taken)
     if (vc->peer_left || vc->peer_dead) {
         vc->is_stale = 1;
         uct_glex_vc_schedule(vc);
-    } else if (!uct_glex_iface_is_gone(vc->iface, vc->peer, vc->peer_uuid)) {
+    } else if (!uct_glex_vc_is_gone(vc)) {
         vc->is_stale = 0;
         uct_glex_vc_ask_for_entries(vc);
     } else if (vc->is_stale) {

@@ -213,13 +213,14 @@ ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_
 /** Longest RDMA request */
 size_t uct_glex_iface_max_rdma(const uct_glex_iface_t *iface);
 
-/** Whether the NIC knows that the interface `uuid` is not at a peer's address any more. Costs some
- *  system calls. */
+/** Returns whether the NIC knows that the interface `uuid` is not at a peer's address any more, or
+ *  that `epoch` is over: the life of the NIC's connection with a peer on another host. 0: any
+ *  connection. Costs some system calls. */
 static inline int uct_glex_iface_is_gone(const uct_glex_iface_t *iface, uint64_t peer,
-                                         uint32_t uuid)
+                                         uint32_t uuid, uint64_t epoch)
 {
     glex_ep_addr_t addr = {.v = peer};
-    glex_ret_t ret      = glex_ext_check_peer(iface->nic, addr, uuid, 0);
+    glex_ret_t ret      = glex_ext_check_peer(iface->nic, addr, uuid, epoch);
 
     /* ACCESS_ERR: another one is */
     return (ret == GLEX_NO_EP_RESOURCE) || (ret == GLEX_ACCESS_ERR);

@@ -75,6 +75,8 @@ struct uct_glex_vc {
     uint16_t             left_seq; /* peer_left: sequence number after its last message */
     uint32_t             peer_uuid;
     uint32_t             peer_key;
+    uint64_t             epoch;   /* of the NIC's connection, glex_ext_peer_epoch(); the VC ends with
+                                   * that. 0: the peer is on this host */
     uint32_t             num_ops; /* operations that exist */
     uint16_t             watch_mark; /* sum of counters at the last look for dead peers */
     uint16_t             held[UCT_GLEX_SHARES]; /* operations that exist, by enum uct_glex_op_type,
@@ -123,7 +125,7 @@ struct uct_glex_vc {
 };
 
 _Static_assert(offsetof(struct uct_glex_vc, iface) == 56, "what a short message needs is one line");
-_Static_assert(sizeof(struct uct_glex_vc) <= 200, "there are as many as peers");
+_Static_assert(sizeof(struct uct_glex_vc) <= 208, "there are as many as peers");
 
 /* The VC of endpoints that did not communicate yet: without credits */
 extern uct_glex_vc_t uct_glex_no_vc;
@@ -178,6 +180,12 @@ static inline int uct_glex_vc_is_over(const uct_glex_vc_t *vc)
 static inline int uct_glex_vc_is_mapped(const uct_glex_vc_t *vc)
 {
     return !vc->is_remote && (vc->iface->md->ext_attr.caps & GLEX_EXT_CAP_MAP);
+}
+
+/** Returns whether the NIC knows that the VC's peer, or the connection with it, is gone */
+static inline int uct_glex_vc_is_gone(const uct_glex_vc_t *vc)
+{
+    return uct_glex_iface_is_gone(vc->iface, vc->peer, vc->peer_uuid, vc->epoch);
 }
 
 /** Have progress send the VC's control messages */

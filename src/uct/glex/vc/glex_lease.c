@@ -17,6 +17,7 @@ struct uct_glex_lease {
     ucs_list_link_t         list;    /* in iface->leases.list, or in the quarantine */
     uct_glex_vc_t          *vc;      /* NULL: its interface is closed */
     uint64_t                peer;
+    uint64_t                epoch;   /* the lease ends with that, see uct_glex_vc_t */
     uct_glex_end_msg_t      msg;
     uct_glex_buf_t         *word;    /* the claim word, NULL: there was no memory yet */
     uct_glex_er_rx_t       *fifo;    /* NULL: none, or the interface is closed */
@@ -96,9 +97,10 @@ int uct_glex_lease_begin(uct_glex_vc_t *vc, unsigned flags)
     if (lease == NULL) {
         return 0;
     }
-    lease->vc   = vc;
-    lease->peer = vc->peer;
-    lease->next = ucs_get_time();
+    lease->vc    = vc;
+    lease->peer  = vc->peer;
+    lease->epoch = vc->epoch;
+    lease->next  = ucs_get_time();
     uct_glex_lease_fill(lease, vc, flags);
     if (vc->lent != UCT_GLEX_LENT_NONE) {
         lease->fifo = uct_glex_er_lease_rx(vc);
@@ -247,7 +249,7 @@ static int uct_glex_lease_look(uct_glex_iface_t *iface, uct_glex_lease_t *lease,
     if (now < lease->next) {
         return 0;
     }
-    if (uct_glex_iface_is_gone(iface, lease->peer, lease->msg.end.uuid)) {
+    if (uct_glex_iface_is_gone(iface, lease->peer, lease->msg.end.uuid, lease->epoch)) {
         uct_glex_lease_over(iface, lease);
         return 0;
     }
