@@ -10,7 +10,7 @@
 
 #define ENV_MAX_NAME 64
 
-static struct glex_env env = {.log_level = GLEX_LOG_WARN};
+static struct glex_env env;
 
 /* A number in a range, decimal or 0x. */
 static bool env_number(const char *name, uint64_t min, uint64_t max, uint32_t *value_p)
@@ -107,7 +107,7 @@ static bool env_log_level(void)
     }
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(text, names[i]) == 0) {
-            env.log_level = (enum glex_log_level)i;
+            glex_log_set_level((enum glex_log_level)i);
             return true;
         }
     }
@@ -279,16 +279,10 @@ static void env_read(void)
     env.valid = ok;
 }
 
-/* glex_error() asks for the level while it is being read: then the default holds. */
 const struct glex_env *glex_env(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    static __thread bool reading;
 
-    if (!reading) {
-        reading = true;
-        pthread_once(&once, env_read);
-        reading = false;
-    }
+    pthread_once(&once, env_read);
     return &env;
 }

@@ -36,7 +36,6 @@ struct glex_env {
     const char            *fabric;
     uint32_t               nic_id; /* 0: derived from the host */
     uint32_t               num_nics;
-    enum glex_log_level    log_level;
     struct glex_fault_spec fault;
     const char            *stats; /* file for counters, or NULL */
     const char            *capture; /* file for a capture, or NULL */

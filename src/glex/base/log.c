@@ -1,9 +1,15 @@
 #include "base/log.h"
-#include "base/env.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+
+static enum glex_log_level log_level = GLEX_LOG_WARN;
+
+void glex_log_set_level(enum glex_log_level level)
+{
+    log_level = level;
+}
 
 void glex_log(enum glex_log_level level, const char *fmt, ...)
 {
@@ -11,7 +17,7 @@ void glex_log(enum glex_log_level level, const char *fmt, ...)
     char line[512];
     va_list ap;
 
-    if (level > glex_env()->log_level) {
+    if (level > log_level) {
         return;
     }
 

@@ -6,7 +6,11 @@
 
 enum glex_log_level { GLEX_LOG_NONE, GLEX_LOG_ERROR, GLEX_LOG_WARN, GLEX_LOG_INFO };
 
-/** Print `glex: <message>` if the level is on. Keeps errno. */
+/** Sets the highest level that is printed. glex_env() sets the level before it reads other
+ *  variables. */
+void glex_log_set_level(enum glex_log_level level);
+
+/** Prints `glex: <message>` if the level is on. Keeps errno. */
 void glex_log(enum glex_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -138,12 +138,6 @@ void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
     free(peer);
 }
 
-bool glex_shm_is_living(struct glex_endpoint *ep, const struct glex_peer *peer)
-{
-    return peer->is_self ||
-           glex_segment_is_living(ep->dev->dirfd, peer->addr, peer->incarnation);
-}
-
 /* ---- queues ---------------------------------------------------------------------------------- */
 
 /* Reserve the next step of a queue. Reserving what somebody else has reserved changes nothing. */

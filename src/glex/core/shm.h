@@ -14,7 +14,11 @@ extern const struct glex_link glex_shm_link;
 bool glex_shm_reaches(struct glex_nic *dev, uint32_t nic_id);
 struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p);
 void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer);
-bool glex_shm_is_living(struct glex_endpoint *ep, const struct glex_peer *peer);
+static inline bool glex_shm_is_living(struct glex_endpoint *ep, const struct glex_peer *peer)
+{
+    return peer->is_self ||
+           glex_segment_is_living(ep->dev->dirfd, peer->addr, peer->incarnation);
+}
 
 /**
  * A claim of a peer's or of our own MPQ or EQ returned NO_STORAGE: reserve some, and claim again.

@@ -56,7 +56,8 @@ static bool address_is_in(uint32_t ip, const char *wanted)
     struct in_addr net;
     unsigned long bits;
 
-    if (slash == NULL || (size_t)(slash - wanted) >= sizeof(text) || !isdigit((unsigned char)slash[1])) {
+    if (slash == NULL || (size_t)(slash - wanted) >= sizeof(text) ||
+        !isdigit((unsigned char)slash[1])) {
         return false;
     }
     memcpy(text, wanted, (size_t)(slash - wanted));

@@ -122,7 +122,7 @@ static void epoch_replace(struct net_epoch *epoch)
     if (peer != NULL) {
         epoch->ep->net->module->disconnect(peer->side.conn);
         net_side_cleanup(&peer->side);
-        net_peer_end(peer, GLEX_NET_END_CLOSED);
+        peer->side.kind->end(&peer->side, GLEX_NET_END_CLOSED);
     } else {
         net_epoch_lost_from(epoch);
     }

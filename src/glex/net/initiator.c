@@ -12,6 +12,11 @@ static struct net_peer *net_peer(struct glex_peer *peer)
     return (struct net_peer *)peer;
 }
 
+static struct net_peer *net_peer_of(struct net_side *side)
+{
+    return glex_container_of(side, struct net_peer, side);
+}
+
 static struct net_request *net_request(const struct net_peer *peer, uint32_t number)
 {
     return &peer->requests[number % NET_WINDOW];
@@ -127,8 +132,9 @@ static void net_say_silent(const struct net_peer *peer, enum glex_net_end why)
 
 /* What the peer has not acknowledged fails, though some of it may have been carried out: nothing is
  * ever sent twice. */
-void net_peer_end(struct net_peer *peer, enum glex_net_end why)
+static void net_peer_end(struct net_side *side, enum glex_net_end why)
 {
+    struct net_peer *peer = net_peer_of(side);
     struct net_request *request;
     uint32_t i;
 
@@ -235,9 +241,9 @@ static bool net_put_next(struct net_peer *peer)
  * collects more requests: one system call for many. If the program makes no call, the flusher sends
  * the frame.
  */
-void net_peer_go_on(struct net_peer *peer)
+static void net_peer_go_on(struct net_side *side)
 {
-    struct net_side *side = &peer->side;
+    struct net_peer *peer = net_peer_of(side);
 
     net_peer_finish(peer);
     if (side->conn == NULL || !side->conn->up) {
@@ -324,8 +330,10 @@ static bool net_on_replies(struct net_peer *peer, const char *frame, size_t len)
     return true;
 }
 
-void net_peer_receive(struct net_peer *peer, const struct glex_net_frame *frame, size_t len)
+static void net_peer_receive(struct net_side *side, const struct glex_net_frame *frame,
+                             size_t len)
 {
+    struct net_peer *peer = net_peer_of(side);
     struct glex_net *net = peer->side.ep->net;
 
     /* Replies first: a refusal comes with the acknowledgement that it belongs to, or before it. */
@@ -336,7 +344,7 @@ void net_peer_receive(struct net_peer *peer, const struct glex_net_frame *frame,
                    "sides of the same version of libglex?", (unsigned long long)peer->base.addr);
         net->module->disconnect(peer->side.conn);
         net_side_cleanup(&peer->side);
-        net_peer_end(peer, GLEX_NET_END_DENIED);
+        net_peer_end(side, GLEX_NET_END_DENIED);
         return;
     }
     peer->acked = frame->requests;
@@ -345,6 +353,52 @@ void net_peer_receive(struct net_peer *peer, const struct glex_net_frame *frame,
     net_peer_finish(peer);
     net_side_list(&peer->side);
 }
+
+/* ---- a peer's side --------------------------------------------------------------------------- */
+
+static struct glex_net_frame net_peer_header(const struct net_side *side)
+{
+    return (struct glex_net_frame){.flags = side->ask ? NET_FRAME_ASK : 0};
+}
+
+static void net_peer_sent(struct net_side *side, const struct glex_net_frame *header, size_t len)
+{
+    (void)header;
+    net_peer_of(side)->bytes_sent += len;
+    side->asked |= side->ask;
+    side->ask = false;
+}
+
+/* Asks for one acknowledgement at a time: a program that waits comes here without a pause, and a peer
+ * that seldom looks into its network would find questions only. */
+static bool net_peer_is_busy(struct net_side *side, bool acks)
+{
+    const struct net_peer *peer = net_peer_of(side);
+
+    if (side->conn == NULL ||
+        (peer->wire == peer->tail && side->frame == NULL &&
+         !(side->conn->up && side->conn->in_flight != 0) && !(acks && peer->acked != peer->tail))) {
+        return false;
+    }
+    side->ask |= peer->acked != peer->tail && !side->asked;
+    net_side_list(side);
+    return true;
+}
+
+static void net_peer_tell(struct net_side *side)
+{
+    (void)side; /* a peer carries out nothing of ours that it would have to hear of */
+}
+
+static const struct net_kind net_peer_kind = {
+    .go_on = net_peer_go_on,
+    .receive = net_peer_receive,
+    .end = net_peer_end,
+    .header = net_peer_header,
+    .sent = net_peer_sent,
+    .is_busy = net_peer_is_busy,
+    .tell = net_peer_tell,
+};
 
 /* ---- posting --------------------------------------------------------------------------------- */
 
@@ -413,7 +467,7 @@ static int net_post(struct glex_endpoint *ep, struct glex_peer *base,
     if (!ep->threads.on) { /* else another thread may be polling, and looks soon anyway */
         ep->eq.polls_left = ep->mpq.polls_left = ep->poll.polls_left = 1;
     }
-    net_peer_go_on(peer);
+    net_peer_go_on(&peer->side);
     if (peer->wire == peer->tail - 1 && local == NULL) {
         glex_net_progress(ep); /* no frame takes it, as all are with libfabric: they come back */
     }
@@ -553,6 +607,7 @@ static struct glex_peer *net_peer_attach(struct glex_endpoint *ep, uint64_t addr
     }
     memset(peer, 0, sizeof(*peer));
     peer->base.addr = addr;
+    peer->side.kind = &net_peer_kind;
     peer->side.ep = ep;
     peer->requests = calloc(NET_WINDOW, sizeof(*peer->requests));
     NET_LOCKED(ep);

@@ -35,8 +35,29 @@
 /* A frame with room for less than so much data is sent before a longer piece is appended. */
 #define NET_PIECE_MIN 256u
 
+struct net_side;
+
+/* What peers and sources do in their own way. */
+struct net_kind {
+    /** Goes on with what has to be sent. May free the side. */
+    void (*go_on)(struct net_side *side);
+    /** A frame came. May free the side. */
+    void (*receive)(struct net_side *side, const struct glex_net_frame *frame, size_t len);
+    /** The connection ended. May free the side. */
+    void (*end)(struct net_side *side, enum glex_net_end why);
+    /** Returns the header of the next frame. */
+    struct glex_net_frame (*header)(const struct net_side *side);
+    /** A frame of `len` bytes was sent. */
+    void (*sent)(struct net_side *side, const struct glex_net_frame *header, size_t len);
+    /** Whether something has to be waited for; `acks`: also what was sent and not acknowledged. */
+    bool (*is_busy)(struct net_side *side, bool acks);
+    /** Nothing came for a while: tells the other side what was carried out. */
+    void (*tell)(struct net_side *side);
+};
+
 /* One direction of a connection: the frames that we send. First member of peers and sources. */
 struct net_side {
+    const struct net_kind  *kind;
     struct glex_endpoint   *ep;
     struct glex_net_conn   *conn;  /* NULL: it has ended */
     struct glex_net_entry  *entry; /* what glex_info shows */
@@ -44,7 +65,6 @@ struct net_side {
     TAILQ_ENTRY(net_side)   work; /* in the list of this name, if `listed` */
     LIST_ENTRY(net_side)    open; /* likewise, if `opened` */
     bool                    listed, opened;
-    bool                    is_source;
     bool                    was_up; /* of a peer: it is counted in net_peers */
     bool                    ask;    /* the next frame asks for an acknowledgement */
     bool                    asked;  /* a frame did, and no reply has come since */
@@ -203,7 +223,12 @@ void net_flusher_wake(struct glex_net *net);
 /** In a child of fork(), which has neither the thread nor networks. */
 void net_flusher_fork(void);
 
-/* ---- net.c ----------------------------------------------------------------------------------- */
+/* ---- turn.c ---------------------------------------------------------------------------------- */
+
+/** Asks for the network's descriptor to become readable. False: do not sleep. */
+bool net_arm(struct glex_net *net);
+
+/* ---- side.c ---------------------------------------------------------------------------------- */
 
 /** The entry of a peer: one for its address as long as we live. */
 struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr);
@@ -228,6 +253,12 @@ static inline bool net_leaves_frames(const struct glex_net *net)
 
 /** A side may be busy from now on: one of the two has something that the other has not heard of. */
 void net_side_open(struct net_side *side);
+
+/** The side is not busy. */
+void net_side_close(struct net_side *side);
+
+/** The side has nothing to do. */
+void net_side_unlist(struct net_side *side);
 
 /** The same, and have it looked at by the next progress(). */
 void net_side_list(struct net_side *side);
@@ -275,18 +306,9 @@ bool net_epoch_refuses(const struct net_epoch *epoch);
 
 void net_epochs_cleanup(struct glex_net *net);
 
-/* initiator.c */
-void net_peer_go_on(struct net_peer *peer);
-void net_peer_receive(struct net_peer *peer, const struct glex_net_frame *frame, size_t len);
-void net_peer_end(struct net_peer *peer, enum glex_net_end why);
-
 /* target.c */
 struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn *conn);
-/** The connection of a source ended. */
-void net_source_end(struct net_source *source, enum glex_net_end why);
-/** End it, and drop what was not handed over. */
+/** Ends the connection of a source, and drops requests that were not handed over. */
 void net_source_drop(struct net_source *source);
-void net_source_go_on(struct net_source *source);
-void net_source_receive(struct net_source *source, const struct glex_net_frame *frame, size_t len);
 
 #endif

@@ -16,6 +16,13 @@ _Static_assert(NET_COLL_FLAGS << NET_COLL_SHIFT == GLEX_COLL_AT_TARGET, "wire fo
 /* Of a reply, beside what travels: the data is on its way. */
 #define NET_REPLY_EVENT 0
 
+static const struct net_kind net_source_kind;
+
+static struct net_source *net_source_of(struct net_side *side)
+{
+    return glex_container_of(side, struct net_source, side);
+}
+
 struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn *conn)
 {
     struct net_epoch *epoch = net_epoch_get(ep, conn->addr);
@@ -40,7 +47,7 @@ struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn
     source->side.entry = net_entry(ep, conn->addr);
     NET_ENTRY_SET(source->side.entry, from, GLEX_NET_UP);
     source->side.conn = conn;
-    source->side.is_source = true;
+    source->side.kind = &net_source_kind;
     source->put_status = GLEX_REQ_DONE;
     source->epoch = epoch;
     source->number = epoch->own;
@@ -80,8 +87,10 @@ static void net_source_lost(struct net_source *source, enum glex_net_end why)
     }
 }
 
-void net_source_end(struct net_source *source, enum glex_net_end why)
+static void net_source_end(struct net_side *side, enum glex_net_end why)
 {
+    struct net_source *source = net_source_of(side);
+
     net_source_lost(source, why);
     if (STAILQ_EMPTY(&source->held)) {
         net_source_free(source);
@@ -393,8 +402,10 @@ static bool net_hold(struct net_source *source, const char *frame, size_t len, s
     return true;
 }
 
-void net_source_receive(struct net_source *source, const struct glex_net_frame *frame, size_t len)
+static void net_source_receive(struct net_side *side, const struct glex_net_frame *frame,
+                               size_t len)
 {
+    struct net_source *source = net_source_of(side);
     size_t pos = sizeof(*frame);
     int ret = NET_STALL;
 
@@ -512,9 +523,9 @@ static bool net_is_to_tell(const struct net_source *source)
            source->bytes - source->told_bytes >= NET_ACK_BYTES;
 }
 
-void net_source_go_on(struct net_source *source)
+static void net_source_go_on(struct net_side *side)
 {
-    struct net_side *side = &source->side;
+    struct net_source *source = net_source_of(side);
     struct net_reply *reply;
     bool sent = true;
 
@@ -539,3 +550,68 @@ void net_source_go_on(struct net_source *source)
     }
     (void)net_side_send(side);
 }
+
+/* ---- a source's side ------------------------------------------------------------------------- */
+
+/* Returns how many requests are acknowledged: none behind a request whose refusal is not in a frame
+ * yet. */
+static uint32_t net_told_requests(const struct net_source *source)
+{
+    uint32_t i;
+
+    for (i = source->reply_head; i != source->reply_tail; i++) {
+        if (source->replies[i % NET_REPLIES].op == NET_OP_REFUSED) {
+            return source->replies[i % NET_REPLIES].request;
+        }
+    }
+    return source->requests;
+}
+
+static struct glex_net_frame net_source_header(const struct net_side *side)
+{
+    const struct net_source *source = (const struct net_source *)side;
+
+    return (struct glex_net_frame){.requests = net_told_requests(source), .bytes = source->bytes};
+}
+
+static void net_source_sent(struct net_side *side, const struct glex_net_frame *header, size_t len)
+{
+    struct net_source *source = net_source_of(side);
+
+    (void)len;
+    source->told_requests = header->requests;
+    source->told_bytes = header->bytes;
+    side->tell = false;
+}
+
+static void net_source_tell(struct net_side *side)
+{
+    const struct net_source *source = net_source_of(side);
+
+    if (source->bytes != source->told_bytes) {
+        side->tell = true;
+        net_side_list(side);
+    }
+}
+
+/* The source hears what was carried out before this endpoint ends. Else it would take these requests
+ * for lost. */
+static bool net_source_is_busy(struct net_side *side, bool acks)
+{
+    (void)acks;
+    if (side->conn == NULL) {
+        return false; /* the program has to take what is left */
+    }
+    net_source_tell(side);
+    return side->tell || side->frame != NULL || side->conn->in_flight != 0;
+}
+
+static const struct net_kind net_source_kind = {
+    .go_on = net_source_go_on,
+    .receive = net_source_receive,
+    .end = net_source_end,
+    .header = net_source_header,
+    .sent = net_source_sent,
+    .is_busy = net_source_is_busy,
+    .tell = net_source_tell,
+};

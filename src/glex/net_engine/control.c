@@ -10,9 +10,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -30,47 +27,6 @@
 #define CONTROL_FULL_NS      1000000ull
 #define CONTROL_EVENTS       32
 #define CONTROL_BACKLOG      1024
-
-/* ---- proof ----------------------------------------------------------------------------------- */
-
-/* HMAC-SHA256 of a purpose, both nonces and some bytes. False: OpenSSL cannot. */
-static bool control_mac(const struct engine_conn *conn, char purpose, const void *data, size_t len,
-                        uint8_t mac[CONTROL_MAC])
-{
-    uint8_t text[1 + 2 * CONTROL_NONCE + sizeof(struct control_welcome)];
-    size_t at = 0;
-
-    text[at++] = (uint8_t)purpose;
-    memcpy(text + at, conn->nonce_listen, CONTROL_NONCE);
-    at += CONTROL_NONCE;
-    memcpy(text + at, conn->nonce_connect, CONTROL_NONCE);
-    at += CONTROL_NONCE;
-    memcpy(text + at, data, len);
-    /* With GLEX_NET_KEY=none the key is empty, and everybody has it. */
-    return HMAC(EVP_sha256(), conn->engine->params.key, (int)conn->engine->params.key_len, text,
-                at + len, mac, NULL) != NULL;
-}
-
-/* Whether a mac is right. What cannot be computed is not. */
-static bool control_is_proof(const struct engine_conn *conn, char purpose, const void *data,
-                             size_t len, const uint8_t mac[CONTROL_MAC])
-{
-    uint8_t right[CONTROL_MAC];
-
-    return control_mac(conn, purpose, data, len, right) &&
-           CRYPTO_memcmp(right, mac, sizeof(right)) == 0;
-}
-
-bool engine_token_make(const struct engine_conn *conn, struct control_token *token)
-{
-    token->id = conn->peer_id;
-    return control_mac(conn, 'F', &token->id, sizeof(token->id), token->mac);
-}
-
-bool engine_token_check(const struct engine_conn *conn, const struct control_token *token)
-{
-    return control_is_proof(conn, 'F', &token->id, sizeof(token->id), token->mac);
-}
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
@@ -97,7 +53,7 @@ static bool control_send_proof(struct engine_conn *conn)
         .epoch = conn->base.epoch};
 
     memcpy(proof.nonce, conn->nonce_connect, CONTROL_NONCE);
-    return control_mac(conn, 'C', &proof, offsetof(struct control_proof, mac), proof.mac) &&
+    return engine_mac(conn, 'C', &proof, offsetof(struct control_proof, mac), proof.mac) &&
            control_send(conn, &proof, sizeof(proof));
 }
 
@@ -108,7 +64,7 @@ static void control_send_welcome(struct engine_conn *conn)
                                       .len = (uint32_t)conn->engine->address_len};
 
     memcpy(welcome.fabric, conn->engine->address, conn->engine->address_len);
-    if (!control_mac(conn, 'W', &welcome, offsetof(struct control_welcome, mac), welcome.mac) ||
+    if (!engine_mac(conn, 'W', &welcome, offsetof(struct control_welcome, mac), welcome.mac) ||
         !control_send(conn, &welcome, sizeof(welcome))) {
         engine_conn_end(conn, GLEX_NET_END_CLOSED);
     }
@@ -127,21 +83,12 @@ static void control_denied(struct engine_conn *conn, const char *what)
     engine_conn_end(conn, GLEX_NET_END_DENIED);
 }
 
-void engine_control_hang_up(struct engine_conn *conn)
-{
-    if (conn->fd >= 0) {
-        (void)epoll_ctl(conn->engine->control_fd, EPOLL_CTL_DEL, conn->fd, NULL);
-        close(conn->fd);
-        conn->fd = -1;
-    }
-}
-
 /*
  * A peer waits for a proof for so long only, and keeps so many connections without. A process that
  * computes meanwhile is slow to prove, and no less honest. Nothing was sent yet that could come
  * twice.
  */
-void engine_control_dropped(struct engine_conn *conn)
+static void control_dropped(struct engine_conn *conn)
 {
     if (conn->dropped++ == CONTROL_MAX_DROPPED) {
         engine_conn_end(conn, GLEX_NET_END_CLOSED);
@@ -151,7 +98,7 @@ void engine_control_dropped(struct engine_conn *conn)
         (void)fi_close(&conn->ep->fid);
         conn->ep = NULL;
     }
-    engine_control_hang_up(conn);
+    engine_conn_hang_up(conn);
     conn->in_len = 0;
     if (!engine_control_connect(conn, conn->ip, conn->port)) {
         engine_conn_end(conn, GLEX_NET_END_UNREACHABLE);
@@ -191,7 +138,7 @@ static void control_on_hello(struct engine_conn *conn)
     memcpy(conn->nonce_listen, hello.nonce, CONTROL_NONCE);
     conn->state = CONN_WAIT_WELCOME;
     if (control_is_closed(conn) || !control_send_proof(conn)) {
-        engine_control_dropped(conn);
+        control_dropped(conn);
     }
 }
 
@@ -201,7 +148,7 @@ static void control_on_proof(struct engine_conn *conn)
 
     memcpy(&proof, conn->in, sizeof(proof));
     memcpy(conn->nonce_connect, proof.nonce, CONTROL_NONCE);
-    if (!control_is_proof(conn, 'C', &proof, offsetof(struct control_proof, mac), proof.mac) ||
+    if (!engine_is_proof(conn, 'C', &proof, offsetof(struct control_proof, mac), proof.mac) ||
         proof.to != conn->engine->params.addr) {
         control_denied(conn, "somebody connected without proof of the job's key");
         return;
@@ -221,7 +168,7 @@ static void control_on_welcome(struct engine_conn *conn)
     struct control_welcome welcome;
 
     memcpy(&welcome, conn->in, sizeof(welcome));
-    if (!control_is_proof(conn, 'W', &welcome, offsetof(struct control_welcome, mac),
+    if (!engine_is_proof(conn, 'W', &welcome, offsetof(struct control_welcome, mac),
                           welcome.mac) ||
         welcome.len != conn->engine->address_len) {
         control_denied(conn, "a peer answers without proof of the job's key");
@@ -288,7 +235,7 @@ static void control_on_end(struct engine_conn *conn, int err)
     } else if (conn->state == CONN_WAIT_WELCOME && err == 0 && control_had_proof(conn)) {
         control_denied(conn, "a peer did not accept our proof of the job's key, or our address");
     } else if (conn->ours && conn->state != CONN_UP) {
-        engine_control_dropped(conn);
+        control_dropped(conn);
     } else if (conn->ep != NULL) {
         control_begin_closing(conn);
     } else {
@@ -546,6 +493,9 @@ static void control_deadlines(struct glex_net_engine *engine)
         control_hear(engine, true);
     }
     LIST_FOREACH(conn, &engine->going, entry) {
+        if (conn->state == CONN_DROPPED) {
+            control_dropped(conn);
+        }
         if (conn->deadline != 0 && now >= conn->deadline && conn->state != CONN_CLOSED) {
             engine_conn_end(conn, conn->state == CONN_CLOSING      ? GLEX_NET_END_CLOSED
                                   : conn->state == CONN_WAIT_PROOF ? GLEX_NET_END_DENIED

@@ -74,6 +74,7 @@ enum engine_state {
     CONN_WAIT_WELCOME, /* ours: we have proven the key */
     CONN_WAIT_PROOF,   /* theirs: we have said hello */
     CONN_WAIT_FABRIC,  /* both have proven the key; libfabric connects */
+    CONN_DROPPED,      /* ours: the peer gave the connection up; control.c connects once more */
     CONN_UP,
     CONN_CLOSING,      /* the peer ended; what is on its way still comes */
     CONN_CLOSED        /* to be freed */
@@ -167,8 +168,9 @@ void engine_conn_down(struct engine_conn *conn);
  *  memory, which was logged. */
 struct engine_conn *engine_conn_new(struct glex_net_engine *engine, int fd);
 
-/** Take it out of them and free it; its descriptor and libfabric's endpoint are closed. */
-void engine_conn_free(struct engine_conn *conn);
+/** Closes the control connection, if it is open. Takes the descriptor out of the epoll before, where
+ *  it names `conn`: a child of fork() may have the descriptor, too, and keep it there. */
+void engine_conn_hang_up(struct engine_conn *conn);
 
 /** The connection for requests that go back over `carrier`; NULL: no memory, which was logged. */
 struct engine_conn *engine_back_new(struct engine_conn *carrier);
@@ -178,6 +180,16 @@ bool engine_fabric_connect(struct engine_conn *conn, const uint8_t *address, siz
 
 /** The connection that an id names, or NULL. */
 struct engine_conn *engine_conn_find(const struct glex_net_engine *engine, uint64_t id);
+
+/* proof.c */
+
+/** HMAC-SHA256 of a purpose, both nonces and some bytes. False: OpenSSL cannot compute it. */
+bool engine_mac(const struct engine_conn *conn, char purpose, const void *data, size_t len,
+                uint8_t mac[CONTROL_MAC]);
+
+/** Whether a mac is right. A mac that cannot be computed is not right. */
+bool engine_is_proof(const struct engine_conn *conn, char purpose, const void *data, size_t len,
+                     const uint8_t mac[CONTROL_MAC]);
 
 /** By which libfabric's request to connect is known to be that of a proven peer. False: it cannot
  *  be made; it is not that peer's. */
@@ -203,14 +215,8 @@ void engine_control_close(struct glex_net_engine *engine);
 bool engine_control_listen(struct glex_net_engine *engine, bool on);
 void engine_control_progress(struct glex_net_engine *engine);
 bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port);
-/** One of ours ended before it was up, and not because of its key: connect once more, or, after
- *  many tries, end it. */
-void engine_control_dropped(struct engine_conn *conn);
 /** The look() and the finish() of the module. */
 void engine_control_look(struct glex_net_conn *base);
 void engine_control_finish(struct glex_net_conn *base);
-/** Close the control connection, if it is open. It is taken out of the epoll before, which names
- *  `conn`: a child of fork() may have the descriptor, too, and keep it there. */
-void engine_control_hang_up(struct engine_conn *conn);
 
 #endif

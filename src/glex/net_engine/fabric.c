@@ -430,7 +430,7 @@ static void fabric_on_event_error(struct glex_net_engine *engine)
     }
     conn = fabric_conn(entry.fid);
     if (conn != NULL && conn->ours && conn->state == CONN_WAIT_FABRIC) {
-        engine_control_dropped(conn);
+        conn->state = CONN_DROPPED;
     } else if (conn != NULL) {
         engine_conn_end(conn, entry.err == FI_ECONNREFUSED ? GLEX_NET_END_CLOSED :
                                                              GLEX_NET_END_UNREACHABLE);
