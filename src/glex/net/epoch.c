@@ -11,6 +11,8 @@
  *     ours alone       | epoch over            | -                | end it, new epoch
  *     the peer's alone | -                     | epoch over       | end it, new epoch
  *
+ * If the peer's host is silent, ours is not finished and ends at once, with the same reason.
+ *
  * A connection of the peer is read to its end. The requests that came in time are handed over, even
  * if a full queue delays them. Until then glex_ext_check_peer() does not report the end of the epoch.
  */
@@ -68,7 +70,7 @@ void net_epoch_begin(struct net_epoch *epoch)
     struct glex_net *net = epoch->ep->net;
 
     if (epoch->to == NULL && epoch->from != NULL && epoch_is_down(&epoch->from->side)) {
-        net_epoch_lost_from(epoch); /* a peer that closes begins another epoch, if any */
+        net_epoch_lost_from(epoch, false); /* a peer that closes begins another epoch, if any */
     }
     if (epoch->own == 0) {
         /* odd, so never 0; the incarnation tells it from those of an earlier endpoint */
@@ -104,11 +106,23 @@ void net_epoch_lost_to(struct net_epoch *epoch)
     epoch_over(epoch);
 }
 
-void net_epoch_lost_from(struct net_epoch *epoch)
+/* Ends our connection at once. net_epoch_lost_to() comes from there. */
+static void epoch_end_to(struct net_epoch *epoch, enum glex_net_end why)
+{
+    struct net_side *side = &epoch->to->side;
+
+    epoch->ep->net->module->disconnect(side->conn);
+    net_side_cleanup(side);
+    side->kind->end(side, why);
+}
+
+void net_epoch_lost_from(struct net_epoch *epoch, bool silent)
 {
     epoch_leave_source(epoch);
     if (epoch->to == NULL) {
         epoch_over(epoch);
+    } else if (silent) {
+        epoch_end_to(epoch, GLEX_NET_END_SILENT);
     } else {
         epoch->ep->net->module->finish(epoch->to->side.conn); /* net_epoch_lost_to() comes next */
     }
@@ -117,14 +131,10 @@ void net_epoch_lost_from(struct net_epoch *epoch)
 /* The peer has begun another epoch, so it has given this one up. */
 static void epoch_replace(struct net_epoch *epoch)
 {
-    struct net_peer *peer = epoch->to;
-
-    if (peer != NULL) {
-        epoch->ep->net->module->disconnect(peer->side.conn);
-        net_side_cleanup(&peer->side);
-        peer->side.kind->end(&peer->side, GLEX_NET_END_CLOSED);
+    if (epoch->to != NULL) {
+        epoch_end_to(epoch, GLEX_NET_END_CLOSED);
     } else {
-        net_epoch_lost_from(epoch);
+        net_epoch_lost_from(epoch, false);
     }
 }
 

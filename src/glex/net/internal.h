@@ -294,9 +294,10 @@ struct net_epoch *net_epoch_get(struct glex_endpoint *ep, uint64_t addr);
 /** Have an epoch, the present one or a new one. */
 void net_epoch_begin(struct net_epoch *epoch);
 
-/** Our connection, or the peer's, has ended, or is given up. */
+/** Our connection, or the peer's, has ended, or is given up; `silent`: because the peer's host does
+ *  not answer. */
 void net_epoch_lost_to(struct net_epoch *epoch);
-void net_epoch_lost_from(struct net_epoch *epoch);
+void net_epoch_lost_from(struct net_epoch *epoch, bool silent);
 
 /** The meet() of engine.h. */
 uint64_t net_epoch_meet(struct glex_endpoint *ep, uint64_t addr, uint64_t theirs, uint64_t ours);

@@ -212,7 +212,7 @@ static void net_drop_sources(struct glex_net *net)
     for (i = 0; i < NET_EPOCH_BUCKETS; i++) {
         LIST_FOREACH(epoch, &net->epochs[i], entry) {
             if (epoch->from != NULL) {
-                net_epoch_lost_from(epoch);
+                net_epoch_lost_from(epoch, false);
             }
         }
     }

@@ -83,7 +83,7 @@ static void net_source_lost(struct net_source *source, enum glex_net_end why)
     net_side_cleanup(&source->side);
     source->side.conn = NULL;
     if (!source->is_left) {
-        net_epoch_lost_from(source->epoch);
+        net_epoch_lost_from(source->epoch, why == GLEX_NET_END_SILENT);
     }
 }
 
