@@ -144,7 +144,7 @@ static void progress_grant(struct glex_endpoint *ep, int which)
     int status;
 
     if (ep->net == NULL) {
-        return; /* a producer on this host finds room as soon as any other producer does */
+        return; /* without a network all producers are on this host, and equal */
     }
     self = glex_endpoint_peer(ep, ep->addr, &status);
     if (self != NULL) {

@@ -115,7 +115,7 @@ static bool env_log_level(void)
     return false;
 }
 
-/* PROVIDER[/INTERFACE]. One network is one NIC, whose id follows from its address. */
+/* PROVIDER[/INTERFACE]. A network has one NIC on each host, and the address gives the NIC's id. */
 static bool env_net(void)
 {
     const char *text = getenv("GLEX_NET");

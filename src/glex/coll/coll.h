@@ -5,8 +5,8 @@
  * Each segment has an area with descriptors of requests and with the CPs (coll_layout.h). A process
  * that adds a descriptor or a CP sets `pending`, then tries to become the *agent* by a
  * compare-and-swap on `agent`. The agent executes every request that is ready. If another process is
- * the agent, the caller returns. Its work is not lost: the agent reads `pending` again after it has
- * reset `agent`.
+ * the agent, the caller returns. The agent reads `pending` again after it has reset `agent`, so the
+ * caller's entry is executed.
  *
  *   agent:  agent = me (else return); pending = 0; carry; agent = 0; again if pending is set
  *   other:  add an entry; pending = 1; if agent is 0, become agent

@@ -67,7 +67,7 @@ static GLEX_ALWAYS_INLINE bool glex_mem_read(const struct glex_mem *mem, uint32_
 }
 
 /**
- * Address of a range of own registered memory, or NULL.
+ * Returns the address of a range of own registered memory, or NULL.
  * @param mh    Handle as a number.
  * @param mask  The known bits of the handle: all, or GLEX_PLACE_MASK.
  * @param need  Required flags of the registration.

@@ -281,8 +281,8 @@ static bool shm_read_entry(const struct glex_mmt_entry *entry, struct glex_mmt_e
 #define SHM_MAPS_MIN 16u
 
 /*
- * Give back mappings of registrations that the peer has taken back. Not for each mapping that is
- * made: the sweep visits all registrations that were ever used.
+ * Unmaps memory that the peer has deregistered. The sweep visits all registrations that this process
+ * has ever used, so most new mappings come without a sweep.
  */
 static void shm_sweep_maps(struct glex_peer *peer)
 {
@@ -420,8 +420,8 @@ static struct glex_rmem *shm_rmem_slot(struct glex_peer *peer, uint32_t index)
 }
 
 /*
- * Find the way to the memory of a registration that was read. Memory that cannot be mapped, because
- * this process lacks what it takes, is copied by the kernel, as private memory is.
+ * Maps the memory of a registration. If this process lacks memory, mappings or descriptors for that,
+ * the kernel copies the memory, as it copies private memory.
  */
 static int shm_rmem_reach(struct glex_endpoint *ep, struct glex_peer *peer, struct glex_rmem *rmem)
 {

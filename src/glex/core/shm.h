@@ -65,8 +65,8 @@ int glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *peer, enum glex
                      int32_t flag, enum glex_err_req_status full);
 
 /**
- * Look for a peer's registration among those that are known, else read it from the peer's table,
- * and check a request against it.
+ * Finds a peer's registration in the cache, or reads it from the peer's table, and checks a request
+ * against the registration.
  * @return GLEX_REQ_DONE and the entry, or why the request fails.
  */
 int glex_shm_rmem_find(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t mh, uint32_t key,

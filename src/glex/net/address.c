@@ -262,7 +262,7 @@ static glex_ret_t address_find_key(struct glex_net_place *place)
 /* ---- the network ----------------------------------------------------------------------------- */
 
 /*
- * Returns a number that all processes have in common that can reach each other by the network. Each
+ * Returns a number of the network: processes that can reach each other get equal numbers. Each
  * network namespace has a loopback of its own. The key is not in the number: everybody may read the
  * number, and could compute the key from it.
  */

@@ -2,8 +2,8 @@
  * Epochs. An epoch is the life of the connection with a peer, for both directions. Requests to the
  * peer and requests of the peer travel over one connection of the engine, or over two if both sides
  * connected at the same time. The end of either is the end of the epoch. Each side numbers its
- * epochs, and the engine exchanges the numbers when it connects. So a connection never joins an
- * epoch that the other side has given up.
+ * epochs, and the engine exchanges the numbers when it connects. A connection with an old
+ * number is refused.
  *
  *     connections      | ours ended            | the peer's ended | another number came
  *     -----------------+-----------------------+------------------+--------------------

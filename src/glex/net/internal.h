@@ -14,8 +14,8 @@
 
 /* Requests to one peer that have not ended: a power of two. */
 #define NET_WINDOW 256u
-/* Replies that we may owe to one source: one window of gets whose events wait for room in our queue,
- * and one window of requests that were posted later. */
+/* Replies that one source may wait for: a window of gets whose events find no room in our queue, and
+ * a window of later requests. */
 #define NET_REPLIES (2 * NET_WINDOW)
 /* Bytes of frames that the peer has not said to have taken: what it may have to keep for us. */
 #define NET_WINDOW_BYTES (1u << 20)

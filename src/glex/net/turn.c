@@ -1,12 +1,11 @@
 /*
- * One turn of an endpoint's network: what has come is handed over, and what waits is sent.
+ * One turn of an endpoint's network: hands over frames that have come, and sends waiting frames.
  */
 #include "net/internal.h"
 
-/* After each so many turns that brought nothing, some milliseconds, sources hear what was carried
- * out, asked or not. */
+/* Turns without an arrival, some milliseconds, before sources hear what was carried out. */
 #define NET_IDLE_TURNS 512u
-/* So many turns of each length that the time between two turns may have. */
+/* Turns without an arrival before the time between two turns doubles. */
 #define NET_LEVEL_TURNS 8u
 #define NET_MAX_LEVEL   12u /* 4096 polls */
 
@@ -60,9 +59,9 @@ bool net_arm(struct glex_net *net)
 }
 
 /*
- * Who sleeps in a call of ours says so. Who sleeps on the program's descriptor has armed both
- * queues; whatever is taken from one of them since has made that descriptor readable first, so
- * nobody sleeps on it any more.
+ * Disarms the network unless a thread waits for it. A thread inside a libglex call sets
+ * `threads.sleeping`. A thread in the program's own epoll has armed both queues. If a queue is not
+ * armed any more, an entry has arrived and made the descriptor readable, so that thread is awake.
  */
 static void net_disarm(struct glex_endpoint *ep)
 {

@@ -35,7 +35,7 @@ uint64_t engine_deny(struct glex_net_engine *engine)
 {
     uint64_t before = *engine->params.denied;
 
-    /* relaxed: nobody else writes it, others look at it */
+    /* relaxed: this thread is the only writer, and readers need the number alone */
     __atomic_store_n(engine->params.denied, before + 1, __ATOMIC_RELAXED);
     return before;
 }

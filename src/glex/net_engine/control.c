@@ -1,8 +1,8 @@
 /*
- * The control connection: plain TCP from the initiator to the endpoint's port, opened by address
- * alone. Over it each side proves that it knows the job's key before anything else of it is looked
- * at; it says where libfabric listens; and the kernel's own keep-alive on it tells when a host is
- * gone, also while its processes compute and call nothing.
+ * The control connection: plain TCP from the initiator to the port of the endpoint. The address alone
+ * is enough to open it. Each side first proves that it knows the job's key. Then the listening side
+ * sends the address of its libfabric. The kernel's keep-alive of this connection detects that a host
+ * is gone, also while the processes of that host compute and make no call.
  */
 #include "net_engine/engine.h"
 
@@ -184,7 +184,7 @@ static void control_on_welcome(struct engine_conn *conn)
     }
 }
 
-/* What comes next, in each state: its length, and who takes it. In other states nothing does. */
+/* The next message in each state: its length and its function. In other states no message comes. */
 static const struct {
     size_t len;
     void (*take)(struct engine_conn *conn);
@@ -210,8 +210,9 @@ static void control_begin_closing(struct engine_conn *conn)
 }
 
 /*
- * Whether the peer's process had our proof when it closed. Else it dropped us before the proof
- * came: its kernel had not acknowledged it then, and resets the connection.
+ * Whether the peer's process had our proof when it closed the connection. If the process closed the
+ * connection before the proof arrived, its kernel has not acknowledged the proof, and resets the
+ * connection.
  */
 static bool control_had_proof(const struct engine_conn *conn)
 {
@@ -387,9 +388,9 @@ static struct engine_conn *control_oldest(const struct glex_net_engine *engine)
 }
 
 /*
- * Whether one more without proof can be accepted. Where many peers connect at once, those that are
- * dropped connect again, and would have the others dropped before these get to prove the key: then
- * they wait in the socket's backlog.
+ * Whether another connection without proof can be accepted. If very many peers connect at once, the
+ * dropped peers connect again, and displace peers that have not had the time for their proof. So
+ * further connections wait in the socket's backlog.
  */
 static bool control_has_room(const struct glex_net_engine *engine)
 {

@@ -24,7 +24,8 @@ static void conn_settle(struct engine_conn *conn)
     LIST_INSERT_HEAD(&conn->engine->up, conn, entry);
 }
 
-/* A connection to a peer that has made one to us, over that one. NULL: another one is needed. */
+/* Makes a connection for requests that go back over the peer's connection. NULL: not possible, so
+ * the caller connects to the peer. */
 static struct engine_conn *engine_back_connect(struct engine_conn *carrier)
 {
     struct engine_conn *back;
@@ -140,7 +141,7 @@ static void engine_close(struct glex_net_engine *engine)
 {
     struct engine_conn *conn;
 
-    /* All end first: what still comes while one after the other is freed is for nobody. */
+    /* All connections end before the first one is freed. Frames that still arrive are dropped. */
     while ((conn = LIST_FIRST(&engine->up)) != NULL) {
         engine_conn_end(conn, GLEX_NET_END_CLOSED);
     }

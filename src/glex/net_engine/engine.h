@@ -1,6 +1,6 @@
 /*
- * The engine's own: what control.c (who is there, and has it the key) and fabric.c (frames over
- * libfabric) share.
+ * The declarations that the files of the engine share. From the top: engine.c (the module), control.c
+ * (control connections), fabric.c (frames over libfabric), proof.c (the key), conn.c (the table).
  */
 #ifndef GLEX_NET_ENGINE_INTERNAL_H
 #define GLEX_NET_ENGINE_INTERNAL_H
@@ -50,19 +50,20 @@ struct control_proof {
     uint8_t  mac[CONTROL_MAC];
 };
 
-/* From who listens: mac over all before it, and both nonces. */
+/* From the side that listens. The mac covers all fields before it, and both nonces. */
 struct control_welcome {
-    uint64_t id;    /* what frames to who listens bear */
-    uint64_t epoch; /* number of who listens */
+    uint64_t id;    /* of the connection, in frames to the side that listens */
+    uint64_t epoch; /* number at the side that listens */
     uint32_t len;   /* of `fabric` */
     uint32_t reserved;
     uint8_t  fabric[ENGINE_ADDRESS_MAX]; /* where libfabric listens */
     uint8_t  mac[CONTROL_MAC];
 };
 
-/* From who connects, as data of libfabric's request to connect: mac over id, and both nonces. */
+/* From the side that connects, as data of libfabric's request to connect. The mac covers the id, and
+ * both nonces. */
 struct control_token {
-    uint64_t id; /* what frames to who listens bear */
+    uint64_t id; /* as in the welcome */
     uint8_t  mac[CONTROL_MAC];
 };
 
@@ -111,7 +112,7 @@ struct engine_conn {
     struct fid_ep          *ep;
     struct engine_buffers   in_flight;
     struct engine_conn     *back;    /* the connection of what goes back over this one, or NULL */
-    struct engine_conn     *carrier; /* of such a one: the connection that it uses */
+    struct engine_conn     *carrier; /* the connection that this connection goes back over, or NULL */
 };
 
 struct glex_net_engine {

@@ -1,7 +1,8 @@
 /*
  * Frames over libfabric: connected endpoints (FI_EP_MSG) with one shared receive context, one
- * completion queue and one event queue for all of them. libfabric connects only where control.c has
- * the proof of the key: its request to connect bears a token that only the two know.
+ * completion queue and one event queue for all of them. libfabric connects after
+ * control.c has checked the proof of the key. The request to connect has a token that only the two
+ * processes know.
  */
 #include "net_engine/engine.h"
 
@@ -263,7 +264,7 @@ bool engine_fabric_open(struct glex_net_engine *engine)
            fabric_watch(engine, &engine->eq->fid, EPOLL_CTL_ADD);
 }
 
-/* An object of libfabric's, if it was opened. What else could be done where it cannot be closed? */
+/* Closes an object of libfabric, if it is open. A failure leaves nothing to be done. */
 #define FABRIC_CLOSE(object)                                                                      \
     do {                                                                                          \
         if ((object) != NULL) {                                                                   \
@@ -470,8 +471,8 @@ void engine_fabric_tx_done(struct engine_buffer *tx)
     LIST_INSERT_HEAD(&engine->tx_free, tx, entry);
 }
 
-/* The connection for what goes back over one. The first request makes it, of a peer that we have
- * connected to; on the other side it is there before anything is sent. */
+/* Returns the connection for requests that come back over our connection. The first request of the
+ * peer makes it. At the peer it exists before its first request. */
 static struct engine_conn *fabric_back(struct engine_conn *conn)
 {
     struct glex_net_engine *engine = conn->engine;
@@ -594,9 +595,9 @@ void engine_fabric_drain(struct glex_net_engine *engine)
 }
 
 /*
- * While the completion queue's epoll is in ours, the kernel tells both of each packet, which takes
- * its sender or receiver 0.3 us. So it is there only while somebody sleeps, and whoever only polls
- * does not pay for it.
+ * While the completion queue's epoll is in our epoll, the kernel updates both for each packet, which
+ * costs 0.3 us. So the epoll is added before a thread sleeps, and removed afterwards. A program that
+ * only polls does not pay these 0.3 us.
  */
 bool engine_fabric_arm(struct glex_net_engine *engine)
 {
