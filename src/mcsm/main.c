@@ -1,5 +1,5 @@
 /* mcsm: the subnet manager of one logical cluster. */
-#include "daemon.h"
+#include "ctl/daemon.h"
 
 #include "ctl/ctl.h"
 #include "ctl/hook.h"

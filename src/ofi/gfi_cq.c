@@ -1,4 +1,4 @@
-#include "gfi.h"
+#include "core/gfi.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * Event queues: a list and an eventfd. The eventfd counts the events, so it is readable while the
  * list has events. Poll sets: a list of queues and counters, polled on request.
  */
-#include "gfi.h"
+#include "core/gfi.h"
 
 #include <stdlib.h>
 #include <string.h>

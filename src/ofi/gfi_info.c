@@ -2,7 +2,7 @@
  * fi_getinfo(): one fi_info, compared with the hints. The provider refuses hints that request a
  * missing feature, and logs the feature at level info.
  */
-#include "gfi.h"
+#include "core/gfi.h"
 
 #include <ctype.h>
 #include <stdarg.h>

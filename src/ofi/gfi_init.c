@@ -1,7 +1,7 @@
 /*
  * How libfabric finds the provider: it loads this library and calls fi_prov_ini().
  */
-#include "gfi.h"
+#include "core/gfi.h"
 
 struct gfi_params gfi_params = {
     .eager_size = 8192,

@@ -1,4 +1,4 @@
-#include "gfi.h"
+#include "core/gfi.h"
 
 int gfi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {

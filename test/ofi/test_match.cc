@@ -11,7 +11,7 @@
 #include <vector>
 
 extern "C" {
-#include "proto/gfi_match.h"
+#include "core/gfi_match.h"
 }
 
 namespace {

@@ -11,7 +11,7 @@
 #include <random>
 #include <thread>
 
-#include "udmon/lib/wire.h"
+#include "udmon/lib/base/wire.h"
 
 namespace {
 

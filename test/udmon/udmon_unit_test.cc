@@ -8,7 +8,7 @@
 
 extern "C" {
 #include "udmon/lib/net/address.h"
-#include "udmon/lib/auth.h"
+#include "udmon/lib/base/auth.h"
 #include "udmon/lib/client.h"
 #include "udmon/lib/net/loop.h"
 #include "udmon/lib/meet.h"

@@ -6,7 +6,7 @@
 #ifndef MCSM_CTL_H
 #define MCSM_CTL_H
 
-#include "daemon.h"
+#include "ctl/daemon.h"
 
 #include <json-c/json.h>
 

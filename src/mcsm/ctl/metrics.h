@@ -2,7 +2,7 @@
 #ifndef MCSM_METRICS_H
 #define MCSM_METRICS_H
 
-#include "daemon.h"
+#include "ctl/daemon.h"
 
 void mcsm_metrics(const mcsm_daemon_t *daemon, FILE *out);
 

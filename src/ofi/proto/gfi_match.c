@@ -1,4 +1,4 @@
-#include "gfi_match.h"
+#include "../core/gfi_match.h"
 
 #include <rdma/fi_errno.h>
 #include <stdlib.h>

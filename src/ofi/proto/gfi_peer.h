@@ -17,7 +17,7 @@
 #ifndef GFI_PEER_H
 #define GFI_PEER_H
 
-#include "../gfi.h"
+#include "../core/gfi.h"
 
 /* A message to be sent when the NIC has room again */
 struct gfi_ctl {

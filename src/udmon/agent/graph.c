@@ -1,5 +1,5 @@
 #include "worker.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 
 #include <errno.h>
 #include <math.h>

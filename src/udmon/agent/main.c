@@ -1,6 +1,6 @@
 /* udmon-agent: reads its configuration, runs its graph, reads the configuration again on SIGHUP. */
 #include "worker.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 #include "../include/udmon.h"
 
 #include <getopt.h>

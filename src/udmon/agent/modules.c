@@ -2,7 +2,7 @@
  * Types of nodes: the agent's types, and the types of the libraries that the configuration names.
  */
 #include "graph.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* Processing: rate of counters, statistics over a window, threshold; with a state per name. */
 #include "graph.h"
 #include "samples.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 
 #include <errno.h>
 #include <math.h>

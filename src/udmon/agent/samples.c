@@ -1,5 +1,5 @@
 #include "worker.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 #include "../lib/metric.h"
 #include "../lib/net/loop.h"
 #include "common/fnv.h"

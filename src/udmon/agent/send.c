@@ -3,7 +3,7 @@
  * reports on these nodes.
  */
 #include "worker.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 #include "../lib/metric.h"
 #include "../include/udmon.h"
 

@@ -10,7 +10,7 @@
  */
 #include "graph.h"
 #include "samples.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 #include "../lib/net/address.h"
 
 #include <ctype.h>

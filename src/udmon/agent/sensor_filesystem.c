@@ -12,7 +12,7 @@
  */
 #include "graph.h"
 #include "samples.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 #include "../lib/net/loop.h"
 
 #include <errno.h>

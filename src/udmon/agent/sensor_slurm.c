@@ -9,7 +9,7 @@
  */
 #include "graph.h"
 #include "samples.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  */
 #include "exposition.h"
 #include "graph.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 
 #include <dirent.h>
 #include <errno.h>

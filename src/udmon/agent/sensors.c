@@ -4,7 +4,7 @@
  */
 #include "graph.h"
 #include "samples.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 
 #include <ctype.h>
 #include <errno.h>

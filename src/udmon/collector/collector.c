@@ -1,6 +1,6 @@
 /* Receives from agents and relays; passes on to store, history, remote write, upper collector. */
 #include "collector.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 #include "../lib/metric.h"
 #include "common/fnv.h"
 

@@ -3,7 +3,7 @@
  * of the earlier form, which had a row for each sample, becomes chunks, too.
  */
 #include "history_inside.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "api.h"
 #include "metrics.h"
 #include "../lib/net/address.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 #include "../lib/net/loop.h"
 #include "common/fnv.h"
 

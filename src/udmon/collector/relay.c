@@ -1,5 +1,5 @@
 #include "relay.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 #include "../lib/metric.h"
 
 #include <errno.h>

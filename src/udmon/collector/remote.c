@@ -1,5 +1,5 @@
 #include "remote.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 #include "../lib/net/loop.h"
 #include "../lib/metric.h"
 

@@ -1,5 +1,5 @@
 #include "spool.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 #include "users.h"
-#include "../lib/log.h"
+#include "../lib/base/log.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

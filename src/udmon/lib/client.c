@@ -1,6 +1,6 @@
 /* Client: the functions for programs, and the traffic of a connection. See client_meet.c. */
 #include "client.h"
-#include "log.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * through the endpoint, whose answer proves that the way is good in both directions.
  */
 #include "client.h"
-#include "log.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <stdio.h>

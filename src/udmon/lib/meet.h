@@ -2,9 +2,9 @@
 #ifndef UDMON_MEET_H
 #define UDMON_MEET_H
 
-#include "auth.h"
+#include "base/auth.h"
 #include "../include/udmon.h"
-#include "wire.h"
+#include "base/wire.h"
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 #include "options.h"
-#include "auth.h"
-#include "log.h"
+#include "base/auth.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <netdb.h>

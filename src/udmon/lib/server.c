@@ -1,6 +1,6 @@
 /* Server: the functions for programs, and the listeners. See server_meet.c and server_session.c. */
 #include "server.h"
-#include "log.h"
+#include "base/log.h"
 #include "net/rpc.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  * session.
  */
 #include "server.h"
-#include "log.h"
+#include "base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include "common/seqwin.h"
 #include "queue.h"
 #include "../../include/udmon.h"
-#include "../wire.h"
+#include "../base/wire.h"
 
 enum {
     UDMON_ASSEMBLIES = 4,    /* cut records being put together at once */

@@ -1,5 +1,5 @@
 #include "address.h"
-#include "../log.h"
+#include "../base/log.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

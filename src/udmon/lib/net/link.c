@@ -1,6 +1,6 @@
 #include "link.h"
 #include "address.h"
-#include "../log.h"
+#include "../base/log.h"
 
 #include <openssl/err.h>
 

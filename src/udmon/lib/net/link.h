@@ -7,7 +7,7 @@
 #ifndef UDMON_LINK_H
 #define UDMON_LINK_H
 
-#include "../auth.h"
+#include "../base/auth.h"
 #include "../../include/udmon.h"
 #include "loop.h"
 

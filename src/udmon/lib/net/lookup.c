@@ -1,5 +1,5 @@
 #include "lookup.h"
-#include "../log.h"
+#include "../base/log.h"
 
 #include <errno.h>
 #include <stdio.h>

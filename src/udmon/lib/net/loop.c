@@ -1,5 +1,5 @@
 #include "loop.h"
-#include "../log.h"
+#include "../base/log.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -9,24 +9,6 @@
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
-
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-
-    clock_gettime(clock, &now);
-    return ((uint64_t)now.tv_sec * 1000000000u) + now.tv_nsec;
-}
-
-uint64_t udmon_now_ns(void)
-{
-    return clock_ns(CLOCK_MONOTONIC);
-}
-
-uint64_t udmon_time_ns(void)
-{
-    return clock_ns(CLOCK_REALTIME);
-}
 
 int udmon_thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg)
 {

@@ -5,6 +5,8 @@
 #ifndef UDMON_LOOP_H
 #define UDMON_LOOP_H
 
+#include "../base/clock.h"
+
 #include <pthread.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -32,10 +34,6 @@ typedef struct udmon_loop {
     uint64_t now_ns;  /* when udmon_loop_run was called last: exact enough for timeouts */
     unsigned deleted; /* counts deletions, so that events of a deleted source are not handled */
 } udmon_loop_t;
-
-/* Monotonic time; and the time of day, since 1970. */
-uint64_t udmon_now_ns(void);
-uint64_t udmon_time_ns(void);
 
 /* A thread that gets no signals: they are the main thread's. */
 int udmon_thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);

@@ -1,6 +1,6 @@
 #include "net.h"
-#include "../log.h"
-#include "../wire.h"
+#include "../base/log.h"
+#include "../base/wire.h"
 
 #include <dlfcn.h>
 #include <errno.h>

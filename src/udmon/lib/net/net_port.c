@@ -1,7 +1,7 @@
 /* Ports: UCT interfaces on a device, found by the names of transport and device, and opened. */
 #include "net.h"
-#include "../log.h"
-#include "../wire.h"
+#include "../base/log.h"
+#include "../base/wire.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 
 #include "link.h"
 #include "loop.h"
-#include "../wire.h"
+#include "../base/wire.h"
 
 #include <stddef.h>
 #include <sys/socket.h>

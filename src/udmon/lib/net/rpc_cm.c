@@ -6,7 +6,7 @@
 #include "openglex.h"
 #include "rpc.h"
 #include "address.h"
-#include "../log.h"
+#include "../base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* Listens on a TCP port, and answers the requests of authenticated peers. */
 #include "rpc.h"
 #include "address.h"
-#include "../log.h"
+#include "../base/log.h"
 
 #include <errno.h>
 #include <netinet/in.h>

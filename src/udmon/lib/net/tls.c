@@ -1,6 +1,6 @@
 /* Authentication in TLS: a peer must know the shared secret, or have a certificate of the CA. */
 #include "link.h"
-#include "../log.h"
+#include "../base/log.h"
 
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>

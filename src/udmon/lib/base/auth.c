@@ -1,6 +1,6 @@
 #include "auth.h"
 #include "log.h"
-#include "net/loop.h"
+#include "clock.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

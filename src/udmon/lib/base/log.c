@@ -1,5 +1,5 @@
 #include "log.h"
-#include "net/loop.h"
+#include "clock.h"
 
 #include <errno.h>
 #include <stdarg.h>

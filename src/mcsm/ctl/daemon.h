@@ -2,9 +2,9 @@
 #ifndef MCSM_DAEMON_H
 #define MCSM_DAEMON_H
 
-#include "mad/umad.h"
-#include "sa/sa.h"
-#include "sm/sm.h"
+#include "../mad/umad.h"
+#include "../sa/sa.h"
+#include "../sm/sm.h"
 
 typedef struct mcsm_daemon {
     mcsm_config_t *config;

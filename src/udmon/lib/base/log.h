@@ -2,7 +2,7 @@
 #ifndef UDMON_LOG_H
 #define UDMON_LOG_H
 
-#include "../include/udmon.h"
+#include "../../include/udmon.h"
 
 #include <stdint.h>
 

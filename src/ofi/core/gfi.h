@@ -23,8 +23,8 @@
 #define GFI_H
 
 #include "gfi_uct.h"
-#include "proto/gfi_match.h"
-#include "proto/gfi_wire.h"
+#include "gfi_match.h"
+#include "gfi_wire.h"
 
 #include <errno.h>
 #include <pthread.h>
