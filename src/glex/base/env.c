@@ -250,7 +250,7 @@ static bool env_fault(const char *text, struct glex_fault_spec *spec)
 
 #endif
 
-/* Read all variables even after a mistake, so that the user sees all mistakes at once. */
+/* Reads all variables even after a mistake, so the user sees all mistakes at once. */
 static void env_read(void)
 {
     const char *fault = getenv("GLEX_FAULT");

@@ -21,7 +21,7 @@ void glex_log(enum glex_log_level level, const char *fmt, ...)
         return;
     }
 
-    /* One write, so that lines of several ranks do not mix. */
+    /* One write(), so lines of several ranks do not mix. */
     va_start(ap, fmt);
     vsnprintf(line, sizeof(line), fmt, ap);
     va_end(ap);

@@ -233,7 +233,7 @@ bool net_arm(struct glex_net *net);
 /** The entry of a peer: one for its address as long as we live. */
 struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr);
 
-/** Only the owner writes its entries. Others read them, so a store must not be torn. */
+/** Tools read the entries, so a store must not be torn. Only the owner writes its entries. */
 #define NET_ENTRY_SET(entry, name, value) \
     __atomic_store_n(&(entry)->name, (value), __ATOMIC_RELAXED)
 #define NET_ENTRY_ADD(entry, name, n) NET_ENTRY_SET(entry, name, (entry)->name + (n))
