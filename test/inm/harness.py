@@ -106,10 +106,10 @@ class Network:
         process.send_signal(sig)
         return process.wait(30)
 
-    def inm(self, *args, name="one", status=0):
-        """Run the command line; returns what it printed as JSON."""
+    def inm(self, *args, name="one", status=0, seconds=120):
+        """Run the command line, for so long at most; returns what it printed as JSON."""
         done = subprocess.run([f"{BIN}/inm", "--json", "-s", f"unix:{self.dir}/{name}.sock", *args],
-                              capture_output=True, text=True, env=self.env, timeout=120)
+                              capture_output=True, text=True, env=self.env, timeout=seconds)
         if status is not None:
             assert done.returncode == status, (args, done.returncode, done.stdout, done.stderr)
         return json.loads(done.stdout) if done.stdout.startswith("{") else done

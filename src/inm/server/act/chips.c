@@ -134,7 +134,7 @@ void full_scan(struct inmd *d, uint32_t per_chip, struct scan_result *r)
     if (!many_init(d, &m, 1)) {
         return;
     }
-    for (i = 0; i < per_chip; i++) {
+    for (i = 0; i < per_chip && !d->stop; i++) {
         m.num = 0;
         pthread_mutex_lock(&d->lock);
         for (chip = 0; chip < d->topo->num_nrc; chip++) {

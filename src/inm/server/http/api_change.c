@@ -81,6 +81,10 @@ void post_scan(struct call *call)
     full_scan(d, (uint32_t)per_chip, &r);
     net_set_window(d->net, d->config.window);
     call_end_long(call);
+    if (d->stop) {
+        call_error(call, 503, "the server stops");
+        return;
+    }
     call->reply = json_object_new_object();
     PUT_INT(call->reply, "requests", r.requests);
     PUT_INT(call->reply, "failed", r.failed);
