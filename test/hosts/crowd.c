@@ -82,7 +82,7 @@ static void serve(int32_t timeout)
     if (glex_poll_error_req(ep, &num, &error) == GLEX_SUCCESS && num != 0) {
         from = (glex_ep_addr_t){.nic_id = error.rmt_nic_id, .ep_num = error.rmt_ep_num};
         i = find(from.v);
-        if (i < MOST) { /* else an answer was lost, and its peer says so itself */
+        if (i < MOST) { /* else an answer failed: the host that asked reports it */
             status_of[i] = (int)error.status + 1;
         }
     }

@@ -1039,7 +1039,7 @@ static void fill_sockets(glex_ep_handle_t ep)
     }
 }
 
-/* What is posted behind a request whose memory has disappeared, in both directions. */
+/* Requests behind one whose memory has disappeared still succeed, in both directions. */
 static void others_live_on(glex_ep_handle_t c, glex_ep_handle_t d, enum glex_err_req_status wanted)
 {
     double end = now() + 60;
