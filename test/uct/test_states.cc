@@ -1,0 +1,397 @@
+/*
+ * Each message in each state of a connection, also messages that no honest peer sends. The table
+ * "state x message" of docs/protocol.md, section 4, is tested pair by pair. Whatever arrives, the
+ * connection to a friend goes on, and when the peer is gone nothing of the peer is held.
+ */
+#include "traffic.h"
+
+#include <string>
+#include <string.h>
+
+namespace {
+
+const uint8_t AM_ID = 6;
+
+/* The states, "no VC", and OPEN when the peer has announced that it leaves */
+enum Row { NO_VC, WAIT_MPQ, CONNECTING, ACCEPTING, OPEN, LEAVING, PEER_CLOSED, FAILED, ROWS };
+
+enum Sent {
+    CONNECT,      /* with the peer's known name of the VC */
+    CONNECT_ANEW, /* with another name */
+    ACCEPT,
+    CTL,
+    ACK,
+    END_ORDERLY,
+    END_FAILED,
+    END_UNKNOWN,
+    AM,
+    SR,
+    NO_TYPE, /* MP of type 0 */
+    EVENT_ER,
+    EVENT_RING,
+    EVENT_OP,
+    COLUMNS
+};
+
+const char *const row_names[]  = {"no VC", "WAIT_MPQ", "CONNECTING", "ACCEPTING",
+                                  "OPEN",  "leaving",  "PEER_CLOSED", "FAILED"};
+const char *const sent_names[] = {"CONNECT", "CONNECT anew", "ACCEPT",  "CTL",
+                                  "ACK",     "END orderly",  "END",     "END unknown",
+                                  "AM",      "SR",           "type 0",  "ER event",
+                                  "ring",    "op event"};
+
+/* The row of the newest VC after a message, by its first letter ("no VC" is N). docs/protocol.md
+ * has the same table. */
+const char *const expected[ROWS] = {
+    /*              C  Ca Ac Ct Ak Eo Ef Eu AM SR 0  er ri op */
+    /* no VC */       "OONNNNNNNNNNNN",
+    /* WAIT_MPQ */    "AAWWWWWWWWWWWW",
+    /* CONNECTING */  "OOOCCFFFCCCCCC",
+    /* ACCEPTING */   "AAAAAPPPAAAAAA",
+    /* OPEN */        "OOOOOPFFOFOOOO",
+    /* leaving */     "LOLLLLLLPFLLLL",
+    /* PEER_CLOSED */ "POPPPPPPPPPPPP",
+    /* FAILED */      "OOFFFFFFFFFFFF",
+};
+
+char letter(Row row)
+{
+    return "NWCAOLPF"[row];
+}
+
+struct Forged {
+    uct_glex_hdr_t hdr;
+    union {
+        uct_glex_ctl_t ctl;
+        uct_glex_end_t end;
+        uct_glex_sr_t  sr;
+        uint8_t        data[64];
+    };
+} __attribute__((packed));
+
+/* `a` is tested. `b` is its peer, and the endpoint of the NIC that forged messages come from. */
+class Stage {
+public:
+    Stage() : a(md_a), c(md_c)
+    {
+        a.on_am(AM_ID, [](const void *, size_t) {});
+        b.reset(new Iface(md_b));
+        b->on_am(AM_ID, [](const void *, size_t) {});
+        c.on_am(AM_ID, [this](const void *, size_t) { ++at_c; });
+        to_c.reset(new Ep(a, c.address()));
+        expect_friend();
+    }
+
+    ~Stage()
+    {
+        back.reset();
+        ep.reset();
+        to_c.reset();
+    }
+
+    /* The newest VC to the present peer, or NULL. All others have failed. */
+    uct_glex_vc_t *vc()
+    {
+        const uct_glex_iface_t *iface = a.internals();
+        uct_glex_vc_t *found = NULL;
+
+        for (unsigned i = 0; i < iface->num_vcs; ++i) {
+            if ((iface->vcs[i]->peer == b->internals()->ep_addr) &&
+                (iface->vcs[i]->peer_uuid == b->internals()->uuid) &&
+                ((found == NULL) || (found->state == UCT_GLEX_VC_FAILED))) {
+                found = iface->vcs[i];
+            }
+        }
+        return found;
+    }
+
+    Row row()
+    {
+        const uct_glex_vc_t *now = vc();
+
+        if (now == NULL) {
+            return NO_VC;
+        }
+        switch (now->state) {
+        case UCT_GLEX_VC_WAIT_MPQ:    return WAIT_MPQ;
+        case UCT_GLEX_VC_CONNECTING:  return CONNECTING;
+        case UCT_GLEX_VC_ACCEPTING:   return ACCEPTING;
+        case UCT_GLEX_VC_OPEN:        return now->peer_left ? LEAVING : OPEN;
+        case UCT_GLEX_VC_PEER_CLOSED: return PEER_CLOSED;
+        default:                      return FAILED;
+        }
+    }
+
+    void try_send()
+    {
+        if (ep == nullptr) {
+            ep.reset(new Ep(a, b->address()));
+        }
+        (void)uct_ep_am_short(ep->handle, AM_ID, 0, NULL, 0);
+    }
+
+    /* No message finds room at the peer */
+    void fill_peer()
+    {
+        glex_ep_addr_t peer = {};
+
+        peer.v = b->internals()->ep_addr;
+        while (glex_ext_post_mp(c.internals()->nic, peer, 0, 0, 0, NULL, 0) == GLEX_SUCCESS) {}
+    }
+
+    void open()
+    {
+        try_send();
+        back.reset(new Ep(*b, a.address()));
+        EXPECT_OK(back->am_short(AM_ID, 0, NULL, 0));
+        progress_until("the connection", [this] {
+            return (row() == OPEN) && (back->vc()->state == UCT_GLEX_VC_OPEN) &&
+                   !vc()->ctl_inflight && !back->vc()->ctl_inflight && (vc()->rx_seq > 0);
+        });
+        EXPECT_OK(ep->flush());
+        for (int i = 0; i < 10; ++i) {
+            progress();
+        }
+    }
+
+    void bring(Row wanted)
+    {
+        switch (wanted) {
+        case NO_VC:
+            break;
+        case WAIT_MPQ:
+            fill_peer();
+            try_send();
+            a.progress();
+            break;
+        case CONNECTING:
+            try_send();
+            a.progress();
+            break;
+        case ACCEPTING:
+            fill_peer();
+            send(CONNECT);
+            take();
+            break;
+        case FAILED:
+            open();
+            fail_at_once(vc());
+            a.progress();
+            break;
+        case LEAVING:
+            open();
+            send(END_ORDERLY, vc()->rx_seq + 1);
+            take();
+            break;
+        case PEER_CLOSED:
+            open();
+            send(END_ORDERLY);
+            take();
+            break;
+        default:
+            open();
+        }
+    }
+
+    /* Names of the VC: ours and the peer's. A peer that does not know them guesses right. */
+    uint32_t our_id()
+    {
+        return (vc() != NULL) ? vc()->id : 0x12300001;
+    }
+
+    uint32_t peer_id()
+    {
+        return ((vc() != NULL) && (vc()->tx.vc_id != 0)) ? vc()->tx.vc_id : 0x32100001;
+    }
+
+    void send(Sent sent)
+    {
+        send(sent, (vc() != NULL) ? vc()->rx_seq : 0);
+    }
+
+    /* One message of the peer, as it should be in this state, but that the peer may not send it */
+    void send(Sent sent, uint16_t seq)
+    {
+        Forged forged = {};
+
+        forged.hdr.vc_id  = our_id();
+        forged.hdr.seq    = seq;
+        switch (sent) {
+        case CONNECT:
+        case CONNECT_ANEW:
+        case ACCEPT:
+        case CTL:
+            forge_ctl(&forged, sent);
+            post(forged, sizeof(forged.hdr) + sizeof(forged.ctl));
+            return;
+        case ACK:
+            forged.hdr.type_am = UCT_GLEX_MP_ACK;
+            forged.hdr.flags   = UCT_GLEX_FLAG_ACK;
+            post(forged, sizeof(forged.hdr));
+            return;
+        case END_ORDERLY:
+        case END_FAILED:
+        case END_UNKNOWN:
+            forge_end(&forged, sent, seq);
+            post(forged, sizeof(forged.hdr) + sizeof(forged.end));
+            return;
+        case AM:
+            forged.hdr.type_am = UCT_GLEX_MP_AM | (AM_ID << 3);
+            post(forged, sizeof(forged.hdr) + 8);
+            return;
+        case SR: /* of memory that does not exist */
+            forged.hdr.type_am = UCT_GLEX_MP_SR | (AM_ID << 3);
+            forged.sr.length   = 1000;
+            forged.sr.mh       = 0x7654321;
+            post(forged, sizeof(forged.hdr) + sizeof(forged.sr));
+            return;
+        case NO_TYPE:
+            post(forged, sizeof(forged.hdr) + 8);
+            return;
+        case EVENT_ER:
+            post_event(UCT_GLEX_EVENT_ER | ((uint64_t)our_id() << 16) | ((uint64_t)seq << 48));
+            return;
+        case EVENT_RING:
+            post_event(UCT_GLEX_EVENT_RING | ((uint64_t)our_id() << 16));
+            return;
+        default:
+            post_event(uct_glex_op_cookie_1(UCT_GLEX_EVENT_OP, 0x12300001));
+        }
+    }
+
+    /* Progress `a` until all that has come, and all errors of the NIC, are handled */
+    void take()
+    {
+        struct glex_ext_queues queues;
+
+        do {
+            a.progress();
+            EXPECT_EQ(GLEX_SUCCESS, glex_ext_query_queues(a.internals()->nic, &queues));
+        } while ((queues.mps_taken < queues.mps_arrived) ||
+                 (queues.events_taken < queues.events_arrived));
+        a.internals()->until_errors = 1;
+        a.internals()->errors_next  = 0;
+        a.internals()->watched      = ucs_get_time(); /* looks at no peer now */
+        a.progress();
+        a.progress();
+    }
+
+    /* The friend's connection carries messages */
+    void expect_friend()
+    {
+        unsigned before = at_c;
+
+        EXPECT_OK(to_c->am_short(AM_ID, 0, NULL, 0));
+        progress_until("the friend", [&] { return at_c == before + 1; });
+        EXPECT_OK(to_c->flush());
+        EXPECT_FALSE(to_c->failed());
+    }
+
+    /* The peer goes, and with it all that it had of `a` */
+    void expect_nothing_held()
+    {
+        uct_glex_iface_t *iface = a.internals();
+
+        back.reset();
+        b.reset();
+        expect_friend();
+        if (ep != nullptr) {
+            (void)uct_ep_check(ep->handle, 0, NULL);
+        }
+        progress_until("all of the peer to be released", [&] {
+            unsigned held = 0;
+
+            for (unsigned i = 0; i < iface->num_vcs; ++i) {
+                held += (iface->vcs[i] != to_c->vc()) &&
+                        ((iface->vcs[i]->num_ops > 0) || (iface->vcs[i]->mp_rx.window > 0) ||
+                         !uct_glex_vc_is_over(iface->vcs[i]));
+            }
+            return (held == 0) && ucs_list_is_empty(&iface->leases.list);
+        });
+    }
+
+    Md                  md_a, md_b, md_c;
+    Iface               a, c;
+    std::unique_ptr<Iface> b;
+    std::unique_ptr<Ep> to_c, ep, back;
+    unsigned            at_c = 0;
+
+private:
+    void forge_ctl(Forged *forged, Sent sent)
+    {
+        uct_glex_ctl_t *ctl = &forged->ctl;
+
+        forged->hdr.type_am = (sent == ACCEPT) ? UCT_GLEX_MP_ACCEPT :
+                              (sent == CTL)    ? UCT_GLEX_MP_CTL : UCT_GLEX_MP_CONNECT;
+        forged->hdr.credits.mp_limit = 4;
+        ctl->version  = UCT_GLEX_WIRE_VERSION;
+        ctl->flags    = (sent == CTL) ? UCT_GLEX_CTL_CREDIT : 0;
+        ctl->vc_id    = peer_id() + ((sent == CONNECT_ANEW) ? UCT_GLEX_VC_MAX : 0);
+        ctl->uuid     = a.internals()->uuid;
+        ctl->src_uuid = b->internals()->uuid;
+        ctl->key      = b->internals()->md->key;
+        if ((sent == CONNECT) || (sent == CONNECT_ANEW)) {
+            forged->hdr.vc_id = 0;
+        }
+    }
+
+    void forge_end(Forged *forged, Sent sent, uint16_t last_seq)
+    {
+        uct_glex_end_t *end = &forged->end;
+
+        forged->hdr.type_am = UCT_GLEX_MP_END;
+        end->version  = UCT_GLEX_WIRE_VERSION;
+        end->flags    = UCT_GLEX_END_CLAIMS | ((sent == END_ORDERLY) ? UCT_GLEX_END_ORDERLY :
+                        (sent == END_UNKNOWN) ? UCT_GLEX_END_UNKNOWN : 0);
+        end->vc_id    = peer_id();
+        end->uuid     = a.internals()->uuid;
+        end->src_uuid = b->internals()->uuid;
+        end->last_seq = last_seq;
+        end->rx_seq   = (vc() != NULL) ? vc()->tx.seq : 0;
+    }
+
+    void post(const Forged &forged, size_t length)
+    {
+        glex_imm_mp_req_t req = {};
+
+        req.rmt_ep_addr.v = a.internals()->ep_addr;
+        req.data          = (void*)&forged;
+        req.len           = length;
+        req.flag          = GLEX_EXT_FLAG_NO_LOSS;
+        (void)glex_send_imm_mp(b->internals()->nic, &req, NULL); /* a full queue: not sent */
+    }
+
+    void post_event(uint64_t word)
+    {
+        glex_ep_addr_t peer = {};
+
+        peer.v = a.internals()->ep_addr;
+        (void)glex_ext_post_event(b->internals()->nic, peer, word, 0);
+    }
+};
+
+TEST(States, EachMessageInEachState)
+{
+    isolated({}, [] {
+        for (int row = 0; row < ROWS; ++row) {
+            std::string found;
+
+            for (int sent = 0; sent < COLUMNS; ++sent) {
+                ErrorLog log;
+                Stage stage;
+
+                waiting_for(sent_names[sent]);
+                stage.bring((Row)row);
+                EXPECT_EQ(letter(stage.row()), letter((Row)row)) << row_names[row];
+                stage.send((Sent)sent);
+                stage.take();
+                found += letter(stage.row());
+                stage.expect_friend();
+                stage.expect_nothing_held();
+            }
+            EXPECT_EQ(found, expected[row]) << row_names[row];
+        }
+    });
+}
+
+} // namespace
